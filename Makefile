@@ -1,0 +1,29 @@
+# The three commands people need are `make up`, `make test` and `make bench`.
+
+GO    ?= go
+BERTH := bin/berth
+
+.PHONY: up build test bench lint fmt clean
+
+up: build ## build Berth and start a cluster (ARGS="--fleet research-128" and so on)
+	@$(BERTH) up $(ARGS)
+
+build:
+	@GO="$(GO)" scripts/build $(BERTH) ./cmd/berth
+
+test: ## all tests; needs Go and make
+	$(GO) test ./...
+
+bench: build ## benchmarks; figures go to docs/performance.md
+	scripts/bench
+
+lint: ## vet, staticcheck, architecture
+	$(GO) vet ./...
+	$(GO) tool -modfile=go.tools.mod staticcheck ./...
+	$(GO) test ./internal/archtest
+
+fmt:
+	gofmt -w $$(git ls-files '*.go')
+
+clean:
+	rm -rf bin
