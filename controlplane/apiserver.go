@@ -1,0 +1,120 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/pflag"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	cliflag "k8s.io/component-base/cli/flag"
+	logsapi "k8s.io/component-base/logs/api/v1"
+	_ "k8s.io/component-base/metrics/prometheus/restclient" // registers client metrics
+	_ "k8s.io/component-base/metrics/prometheus/version"    // registers build_info
+	"k8s.io/klog/v2"
+	kas "k8s.io/kubernetes/cmd/kube-apiserver/app"
+	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
+)
+
+// featureGates hold for the API server, the controllers and the scheduler alike.
+// WorkloadWithJob stays off: it turns every Job into a gang, which must be somebody's wish.
+const featureGates = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true"
+
+// runtimeConfig serves the gang scheduling API in both its versions.
+const runtimeConfig = "scheduling.k8s.io/v1beta1=true,scheduling.k8s.io/v1alpha3=true"
+
+// inFlight is how many requests the server takes at once. It serves one laptop's own
+// components; the limits that protect a shared server would only make them wait.
+const inFlight = 20000
+
+// KubeletAddressType is the kind of node address under which the API server finds a
+// node's kubelet. Simulated nodes carry plausible internal addresses and, as this one,
+// the loopback name that really answers.
+const KubeletAddressType = "ExternalDNS"
+
+func (c *Cluster) apiServerFlags() []string {
+	key := c.keys.file
+	return []string{
+		"--etcd-servers=" + c.etcd.endpoint,
+		"--bind-address=127.0.0.1",
+		"--advertise-address=127.0.0.1",
+		"--endpoint-reconciler-type=none",
+		"--tls-cert-file=" + key("apiserver.crt"),
+		"--tls-private-key-file=" + key("apiserver.key"),
+		"--client-ca-file=" + key("ca.crt"),
+		"--token-auth-file=" + key("tokens.csv"),
+		"--authorization-mode=Node,RBAC",
+		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+		"--service-account-key-file=" + key("service-account.key"),
+		"--service-account-signing-key-file=" + key("service-account.key"),
+		"--requestheader-client-ca-file=" + key("ca.crt"),
+		"--requestheader-allowed-names=front-proxy",
+		"--requestheader-username-headers=X-Remote-User",
+		"--requestheader-group-headers=X-Remote-Group",
+		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
+		"--proxy-client-cert-file=" + key("front-proxy.crt"),
+		"--proxy-client-key-file=" + key("front-proxy.key"),
+		"--kubelet-certificate-authority=" + key("ca.crt"),
+		"--kubelet-client-certificate=" + key("kubelet-client.crt"),
+		"--kubelet-client-key=" + key("kubelet-client.key"),
+		"--kubelet-preferred-address-types=" + KubeletAddressType,
+		"--service-cluster-ip-range=10.96.0.0/16",
+		"--allow-privileged=true",
+		"--enable-admission-plugins=ExtendedResourceToleration,PodGroupProtection",
+		"--feature-gates=" + featureGates,
+		"--runtime-config=" + runtimeConfig,
+		"--enable-priority-and-fairness=false",
+		fmt.Sprintf("--max-requests-inflight=%d", inFlight),
+		fmt.Sprintf("--max-mutating-requests-inflight=%d", inFlight),
+		"--shutdown-delay-duration=0s",
+	}
+}
+
+// startAPIServer returns when the server is ready.
+func (c *Cluster) startAPIServer(ctx context.Context, opts Options) error {
+	o := options.NewServerRunOptions()
+	if err := parse("kube-apiserver", o.Flags(), c.apiServerFlags()); err != nil {
+		return err
+	}
+	o.SecureServing.Listener = opts.Listener
+	if err := setGlobals(o, opts.Log); err != nil {
+		return err
+	}
+	serve, stop := context.WithCancel(context.WithoutCancel(ctx))
+	c.stopAPI = stop
+	completed, err := o.Complete(serve)
+	if err != nil {
+		return err
+	}
+	if errs := completed.Validate(); len(errs) > 0 {
+		return errors.Join(errs...)
+	}
+	c.apiDone = c.spawn(serve, "kube-apiserver", func(ctx context.Context) error { return kas.Run(ctx, completed) })
+	return c.waitReady(ctx)
+}
+
+// setGlobals sets what Kubernetes keeps per process: gates and versions, and the logger.
+func setGlobals(o *options.ServerRunOptions, log *os.File) error {
+	if err := o.GenericServerRunOptions.ComponentGlobalsRegistry.Set(); err != nil {
+		return err
+	}
+	klog.LogToStderr(false)
+	klog.SetOutput(log)
+	streams := &logsapi.LoggingOptions{ErrorStream: log, InfoStream: log}
+	return logsapi.ValidateAndApplyWithOptions(o.Logs, streams, utilfeature.DefaultFeatureGate)
+}
+
+// parse fills a component's options from flags, the one interface that upstream keeps
+// stable for them.
+func parse(component string, sets cliflag.NamedFlagSets, args []string) error {
+	fs := pflag.NewFlagSet(component, pflag.ContinueOnError)
+	for _, f := range sets.FlagSets {
+		fs.AddFlagSet(f)
+	}
+	if err := fs.Parse(args); err != nil {
+		return fmt.Errorf("flags %s: %w", strings.Join(args, " "), err)
+	}
+	return nil
+}
