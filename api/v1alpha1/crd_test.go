@@ -1,0 +1,170 @@
+package v1alpha1_test
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	crdvalidation "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation"
+	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"sigs.k8s.io/yaml"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+)
+
+// TestCRDIsAccepted asks what the API server asks of a CustomResourceDefinition: a structural
+// schema, rules that compile and stay within their cost, columns that can be printed.
+func TestCRDIsAccepted(t *testing.T) {
+	if errs := crdvalidation.ValidateCustomResourceDefinition(t.Context(), internalCRD(t)); len(errs) > 0 {
+		t.Error(errs.ToAggregate())
+	}
+}
+
+func TestCRDNames(t *testing.T) {
+	crd := readCRD(t)
+	got := map[string]string{
+		"name": crd.Name, "kind": crd.Spec.Names.Kind, "list": crd.Spec.Names.ListKind,
+		"scope": string(crd.Spec.Scope), "version": crd.Spec.Versions[0].Name,
+	}
+	want := map[string]string{
+		"name": v1alpha1.Resource("pools").String(), "kind": "Pool", "list": "PoolList",
+		"scope": "Cluster", "version": v1alpha1.GroupVersion.Version,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if crd.Spec.Versions[0].Subresources.Status == nil {
+		t.Error("no status subresource")
+	}
+}
+
+// TestCRDFields walks the Go types and the schema side by side: a field that only one of
+// them has is dropped or refused by the API server without a word to us.
+func TestCRDFields(t *testing.T) {
+	schema := readCRD(t).Spec.Versions[0].Schema.OpenAPIV3Schema
+	for _, part := range []struct {
+		name string
+		of   reflect.Type
+	}{
+		{"spec", reflect.TypeFor[v1alpha1.PoolSpec]()},
+		{"status", reflect.TypeFor[v1alpha1.PoolStatus]()},
+	} {
+		props := schema.Properties[part.name]
+		sameFields(t, part.name, part.of, &props)
+	}
+}
+
+func sameFields(t *testing.T, path string, typ reflect.Type, schema *apiextensionsv1.JSONSchemaProps) {
+	for typ.Kind() == reflect.Pointer || typ.Kind() == reflect.Slice {
+		if typ.Kind() == reflect.Slice {
+			schema = schema.Items.Schema
+		}
+		typ = typ.Elem()
+	}
+	leaf := typ == reflect.TypeFor[resource.Quantity]() || typ == reflect.TypeFor[metav1.Duration]() || typ == reflect.TypeFor[metav1.Time]()
+	if typ.Kind() != reflect.Struct || leaf {
+		return
+	}
+	fields := map[string]reflect.Type{}
+	for f := range typ.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		fields[name] = f.Type
+	}
+	want, got := slices.Sorted(maps.Keys(fields)), slices.Sorted(maps.Keys(schema.Properties))
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-Go +CRD):\n%s", path, diff)
+	}
+	for name, field := range fields {
+		props := schema.Properties[name]
+		sameFields(t, path+"."+name, field, &props)
+	}
+}
+
+// TestCRDTakesFleetFiles gives every fleet file of the repository to the API server's own
+// validation, as kubectl apply would, without our defaults.
+func TestCRDTakesFleetFiles(t *testing.T) {
+	presets, _ := filepath.Glob("../../fleet/file/presets/*.yaml")
+	examples, _ := filepath.Glob("../../examples/fleet-*.yaml")
+	paths := slices.Concat(presets, examples)
+	if len(presets) == 0 || len(examples) == 0 {
+		t.Fatalf("no fleet files in %v", paths)
+	}
+	validate := serverValidation(t)
+	for _, path := range paths {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for doc := range strings.SplitSeq(string(data), "\n---\n") {
+			var object map[string]any
+			text, err := yaml.YAMLToJSON([]byte(doc))
+			if err == nil {
+				err = json.Unmarshal(text, &object)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if errs := validate(object); len(errs) > 0 {
+				t.Errorf("%s: %v", path, errs.ToAggregate())
+			}
+		}
+	}
+}
+
+// serverValidation is what the API server does to an object it is given: schema, then rules.
+func serverValidation(t *testing.T) func(object map[string]any) field.ErrorList {
+	schema := internalCRD(t).Spec.Validation.OpenAPIV3Schema
+	structural, err := structuralschema.NewStructural(schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	validator, _, err := validation.NewSchemaValidator(schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules := cel.NewValidator(structural, true, celconfig.PerCallLimit)
+	return func(object map[string]any) field.ErrorList {
+		errs := validation.ValidateCustomResource(nil, object, validator)
+		if len(errs) > 0 {
+			return errs
+		}
+		errs, _ = rules.Validate(t.Context(), nil, structural, object, nil, celconfig.RuntimeCELCostBudget)
+		return errs
+	}
+}
+
+func readCRD(t *testing.T) *apiextensionsv1.CustomResourceDefinition {
+	var crd apiextensionsv1.CustomResourceDefinition
+	if err := yaml.UnmarshalStrict(v1alpha1.CRD, &crd); err != nil {
+		t.Fatal(err)
+	}
+	return &crd
+}
+
+// internalCRD is the CRD as the API server holds it, where the only version's schema has
+// moved to the top.
+func internalCRD(t *testing.T) *apiextensions.CustomResourceDefinition {
+	crd := readCRD(t)
+	apiextensionsv1.SetDefaults_CustomResourceDefinition(crd)
+	apiextensionsv1.SetDefaults_CustomResourceDefinitionSpec(&crd.Spec)
+	crd.Status.StoredVersions = []string{v1alpha1.GroupVersion.Version}
+	var internal apiextensions.CustomResourceDefinition
+	if err := apiextensionsv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(crd, &internal, nil); err != nil {
+		t.Fatal(err)
+	}
+	return &internal
+}

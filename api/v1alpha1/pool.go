@@ -1,0 +1,172 @@
+package v1alpha1
+
+import (
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Pool is one kind of node and how many there are of it.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Cluster
+// +kubebuilder:printcolumn:name="Nodes",type=integer,JSONPath=`.status.nodes`
+// +kubebuilder:printcolumn:name="Ready",type=integer,JSONPath=`.status.ready`
+// +kubebuilder:printcolumn:name="GPUs",type=integer,JSONPath=`.status.gpus`
+// +kubebuilder:printcolumn:name="Model",type=string,JSONPath=`.spec.gpus[0].model`
+// +kubebuilder:printcolumn:name="Placement",type=string,JSONPath=`.spec.placement`,priority=1
+// +kubebuilder:printcolumn:name="Class",type=string,JSONPath=`.spec.workloadClass`,priority=1
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z0-9]([-a-z0-9]{0,48}[a-z0-9])?$')",message="metadata.name becomes part of node names and labels: at most 50 of a-z, 0-9 and -, with a letter or digit at both ends"
+type Pool struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitzero"`
+
+	Spec PoolSpec `json:"spec"`
+	// Status is written by Berth.
+	// +optional
+	Status PoolStatus `json:"status,omitzero"`
+}
+
+// PoolList is a list of Pools.
+//
+// +kubebuilder:object:root=true
+type PoolList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitzero"`
+	Items           []Pool `json:"items"`
+}
+
+// PoolSpec is what the user asks for. Pointers tell "not given" from zero; Default fills
+// them, so that code behind Default may dereference all of them.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.nodes) || has(self.nodeNames)",message="nodes or nodeNames is required"
+// +kubebuilder:validation:XValidation:rule="!has(self.nodes) || !has(self.nodeNames) || self.nodes == size(self.nodeNames)",message="nodes must equal the number of nodeNames; leave nodes out"
+// +kubebuilder:validation:XValidation:rule="has(self.gpus) || !has(self.nvlink)",message="nvlink has no meaning without gpus"
+// +kubebuilder:validation:XValidation:rule="has(self.gpus) || !has(self.driver)",message="driver has no meaning without gpus"
+// +kubebuilder:validation:XValidation:rule="has(self.gpus) || !has(self.advertise)",message="advertise has no meaning without gpus"
+// +kubebuilder:validation:XValidation:rule="has(self.gpus) || !has(self.gpuStack) || self.gpuStack == 'none'",message="gpuStack: operator has no meaning without gpus"
+// +kubebuilder:validation:XValidation:rule="!has(self.gpus) || self.gpus.map(g, g.count).sum() <= 64",message="a node has at most 64 GPUs"
+type PoolSpec struct {
+	// Nodes is how many nodes the pool has. Node i (from 0) is named POOL-i unless nodeNames
+	// says otherwise. Zero is a pool that is empty for now.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100000
+	Nodes *int32 `json:"nodes,omitempty"`
+
+	// NodeNames names every node of the pool, in place of POOL-i; nodes is then its length
+	// and may be left out.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=100000
+	// +kubebuilder:validation:items:MaxLength=63
+	// +kubebuilder:validation:items:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
+	NodeNames []string `json:"nodeNames,omitempty"`
+
+	// Role is worker (default) or control-plane; the latter adds the label and the NoSchedule
+	// taint that kubeadm gives such a node.
+	// +optional
+	Role Role `json:"role,omitempty"`
+
+	// GPUs in each node, in index order. More than one entry makes a node with mixed models.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=8
+	GPUs []GPU `json:"gpus,omitempty"`
+
+	// NVLink is how the GPUs of one node are linked: auto (default; full for models that have
+	// NVLink, none for others), none, pairs (bridges between 0-1, 2-3, ...) or full.
+	// +optional
+	NVLink NVLink `json:"nvlink,omitempty"`
+
+	// CPU is the cores of a node. Default: 16, or 16 for each GPU.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).isGreaterThan(quantity('0'))",message="must be more than 0"
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('10k')) <= 0",message="must be at most 10k cores"
+	CPU *resource.Quantity `json:"cpu,omitempty"`
+
+	// Memory of a node. Default: 64Gi, or 128Gi for each GPU.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('128Mi')) >= 0",message="must be at least 128Mi; write a unit, such as 64Gi"
+	Memory *resource.Quantity `json:"memory,omitempty"`
+
+	// EphemeralStorage is the node's disk for images, logs and scratch. Default: 1Ti.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('128Mi')) >= 0",message="must be at least 128Mi; write a unit, such as 64Gi"
+	EphemeralStorage *resource.Quantity `json:"ephemeralStorage,omitempty"`
+
+	// Pods is the most pods a node runs. Default: 110, as a kubelet has it.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=10000
+	Pods *int32 `json:"pods,omitempty"`
+
+	// Labels of every node, beside those Berth sets.
+	// +optional
+	Labels map[string]string `json:"labels,omitempty"`
+
+	// Taints of every node, beside the one that role adds.
+	// +optional
+	// +listType=atomic
+	Taints []Taint `json:"taints,omitempty"`
+
+	// Topology says where the nodes stand.
+	// +optional
+	Topology Topology `json:"topology,omitzero"`
+
+	// Driver is the GPU driver of every node.
+	// +optional
+	Driver Driver `json:"driver,omitzero"`
+
+	// Advertise is how GPUs reach the scheduler: device-plugin (default) as the extended
+	// resource nvidia.com/gpu, or dra, where no device plugin is deployed and the GPUs are left
+	// to a DRA driver. Never both.
+	// +optional
+	Advertise Advertise `json:"advertise,omitempty"`
+
+	// GPUStack is who installs driver, toolkit, device plugin, GFD and DCGM exporter: operator
+	// (default where there are GPUs) or none (nobody; whoever wants GPUs brings DaemonSets).
+	// +optional
+	GPUStack GPUStack `json:"gpuStack,omitempty"`
+
+	// Placement is how work is laid on the pool: pack (default; fill a node before the next),
+	// spread, or wholeNode (a node belongs to one workload).
+	// +optional
+	Placement Placement `json:"placement,omitempty"`
+
+	// WorkloadClass is what the pool is meant for. Default: anything.
+	// +optional
+	WorkloadClass WorkloadClass `json:"workloadClass,omitempty"`
+
+	// Boot is how long each step of a node's cold start takes.
+	// +optional
+	Boot Boot `json:"boot,omitzero"`
+}
+
+// PoolStatus is what is there, as last counted.
+type PoolStatus struct {
+	// Nodes registered with the API server.
+	// +optional
+	Nodes int32 `json:"nodes,omitempty"`
+	// Ready nodes.
+	// +optional
+	Ready int32 `json:"ready,omitempty"`
+	// GPUs that can be scheduled: the sum of what the nodes advertise.
+	// +optional
+	GPUs int32 `json:"gpus,omitempty"`
+	// Conditions of the pool; the types are PoolReady and PoolValid.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// Types of conditions in PoolStatus.
+const (
+	PoolReady = "Ready" // all nodes are Ready and advertise all their GPUs
+	PoolValid = "Valid" // the spec can be carried out; the message says what is wrong with it
+)

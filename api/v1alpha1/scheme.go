@@ -1,0 +1,34 @@
+package v1alpha1
+
+import (
+	_ "embed"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// GroupVersion of everything in this package.
+var GroupVersion = schema.GroupVersion{Group: "berth.dev", Version: "v1alpha1"}
+
+// CRD is the CustomResourceDefinition pools.berth.dev as YAML, generated from the types.
+//
+//go:embed berth.dev_pools.yaml
+var CRD []byte
+
+// SchemeBuilder adds the kinds of this package to a scheme, and AddToScheme is its shorthand.
+var (
+	SchemeBuilder = runtime.NewSchemeBuilder(addKnownTypes)
+	AddToScheme   = SchemeBuilder.AddToScheme
+)
+
+// Resource qualifies a resource of this group, for error messages and RBAC.
+func Resource(resource string) schema.GroupResource {
+	return GroupVersion.WithResource(resource).GroupResource()
+}
+
+func addKnownTypes(s *runtime.Scheme) error {
+	s.AddKnownTypes(GroupVersion, &Pool{}, &PoolList{})
+	metav1.AddToGroupVersion(s, GroupVersion)
+	return nil
+}
