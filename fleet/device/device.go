@@ -1,0 +1,95 @@
+// Package device is the device side of one simulated node as plain in-memory state: the GPUs
+// in the machine, what the GPU software stack on it makes of them, and the kubelet's device
+// manager, which hands whole GPUs to containers.
+//
+// It has no API client and no clock: time is an argument, and what a node should advertise is
+// an answer (Advertise), not a write. Package fleet tells it which GPU-stack pods stand on the
+// node and publishes the answer; fleet/kubelet asks it for devices at pod admission. Two pods
+// never hold one device: every end-to-end test leans on that.
+package device
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-dev/berth/fleet/gpu"
+)
+
+// Resource is the extended resource that whole GPUs are advertised as.
+const Resource = "nvidia.com/gpu"
+
+// How a machine's GPUs are offered to the scheduler.
+const (
+	ByPlugin = "device-plugin" // as a count of Resource, the default
+	ByDRA    = "dra"           // as ResourceSlices, which package fleet writes; nothing registers here
+)
+
+// GracePeriod is how long the kubelet keeps the capacity of a device plugin that went away.
+const GracePeriod = 5 * time.Minute
+
+// Config describes the machine. It does not change while the machine lives.
+type Config struct {
+	Devices    []gpu.Device
+	Driver     gpu.Driver // the driver that is in the image, or that the driver pod loads
+	HostDriver bool       // the driver is part of the machine image: no driver pod is needed
+	Advertise  string     // ByPlugin or ByDRA; empty: ByPlugin
+	Clique     string     // NVLink domain, "<cluster uuid>.<clique id>"; empty: the GPUs are not on a fabric
+	Machine    string     // the machine type for nvidia.com/gpu.machine; empty: "unknown", as GFD says it
+}
+
+// Manager is one node's device manager. It is safe for concurrent use.
+type Manager struct {
+	cfg Config
+
+	mu       sync.Mutex
+	stack    stack
+	unwell   map[int]bool      // devices that report unhealthy, by position in cfg.Devices
+	owner    map[int]types.UID // device -> the one pod that holds it
+	held     map[types.UID]pod // pod -> its containers' devices
+	register registration
+}
+
+// New makes the manager of a machine on which no GPU-stack pod runs yet.
+func New(cfg Config) *Manager {
+	return &Manager{
+		cfg:    cfg,
+		unwell: map[int]bool{},
+		owner:  map[int]types.UID{},
+		held:   map[types.UID]pod{},
+	}
+}
+
+// Devices lists the machine's GPUs by index, healthy or not.
+func (m *Manager) Devices() []gpu.Device {
+	return append([]gpu.Device(nil), m.cfg.Devices...)
+}
+
+// Driver is the loaded driver; its Version is empty while none is loaded.
+func (m *Manager) Driver() gpu.Driver {
+	if !m.DriverReady() {
+		return gpu.Driver{}
+	}
+	return m.cfg.Driver
+}
+
+// DriverReady says whether the GPUs can be used: the image brings a driver, or a driver pod is
+// ready.
+func (m *Manager) DriverReady() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.driverReady()
+}
+
+// SetHealthy records what the device plugin would report of a GPU. An unknown uuid changes
+// nothing. Whoever holds the device keeps it.
+func (m *Manager) SetHealthy(uuid string, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i, d := range m.cfg.Devices {
+		if d.UUID == uuid {
+			m.unwell[i] = !ok
+		}
+	}
+}

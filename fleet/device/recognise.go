@@ -1,0 +1,127 @@
+package device
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// StackPodOf says what a pod does for the GPUs of its node; false: it is not of the GPU stack.
+// It goes by image and command, as NVIDIA's charts and the GPU Operator write them, whatever
+// registry, namespace or name they have: a user's own DaemonSet counts like Berth's.
+func StackPodOf(p *corev1.Pod) (StackPod, bool) {
+	for i := range p.Spec.Containers {
+		c := &p.Spec.Containers[i]
+		if role, ok := roleOf(c); ok {
+			return StackPod{
+				Name:      p.Namespace + "/" + p.Name,
+				Role:      role,
+				Ready:     isReady(p),
+				HostPaths: hostPaths(p, c),
+				Env:       literalEnv(c),
+			}, true
+		}
+	}
+	return StackPod{}, false
+}
+
+// programs are the executables of the device-plugin image, which since v0.15 carries them all.
+// An empty role: helpers that neither register nor label.
+var programs = map[string]Role{
+	"nvidia-device-plugin":  Plugin,
+	"gpu-feature-discovery": GFD,
+	"config-manager":        "",
+	"mps-control-daemon":    "",
+	"dcgm-exporter":         DCGM,
+	"nvidia-toolkit":        Toolkit,
+	"nvidia-driver":         Driver,
+}
+
+// images are the last path element of the image names.
+var images = map[string]Role{
+	"driver":                   Driver,
+	"nvidia-driver":            Driver,
+	"container-toolkit":        Toolkit,
+	"nvidia-container-toolkit": Toolkit,
+	"k8s-device-plugin":        Plugin,
+	"nvidia-device-plugin":     Plugin,
+	"nvidia-gpu-device-plugin": Plugin,
+	"gpu-feature-discovery":    GFD,
+	"dcgm-exporter":            DCGM,
+}
+
+// roleOf goes by the image first: only inside an image of the stack does a program's name mean
+// anything. The Operator starts some of them through a shell, and then the container's name is
+// what tells the plugin from GFD.
+func roleOf(c *corev1.Container) (Role, bool) {
+	repo := repository(c.Image)
+	role, ok := images[path.Base(repo)]
+	if !ok || foreign(repo) {
+		return "", false
+	}
+	for _, word := range append(slices.Clone(c.Command), c.Name) {
+		if r, known := programs[path.Base(word)]; known {
+			return r, r != ""
+		}
+	}
+	return role, true
+}
+
+// foreign sorts out other vendors' images of the same name, and images called just "driver"
+// that are not NVIDIA's.
+func foreign(repo string) bool {
+	parts := strings.Split(path.Dir(repo), "/")
+	if path.Base(repo) == "driver" {
+		return !slices.Contains(parts, "nvidia")
+	}
+	return slices.Contains(parts, "rocm")
+}
+
+// repository is an image reference without tag and digest.
+func repository(image string) string {
+	image, _, _ = strings.Cut(image, "@")
+	if i := strings.LastIndexByte(image, ':'); i > strings.LastIndexByte(image, '/') {
+		image = image[:i]
+	}
+	return image
+}
+
+// isReady says whether the pod serves: its condition Ready is true and it is not on its way out.
+func isReady(p *corev1.Pod) bool {
+	if p.DeletionTimestamp != nil {
+		return false
+	}
+	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// hostPaths lists the host directories that the container mounts at their own path.
+func hostPaths(p *corev1.Pod, c *corev1.Container) []string {
+	var out []string
+	for _, v := range p.Spec.Volumes {
+		if v.HostPath == nil {
+			continue
+		}
+		for _, mount := range c.VolumeMounts {
+			if mount.Name == v.Name && path.Clean(mount.MountPath) == path.Clean(v.HostPath.Path) {
+				out = append(out, v.HostPath.Path)
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// literalEnv is the environment that is written out in the pod. References are left out.
+func literalEnv(c *corev1.Container) map[string]string {
+	out := map[string]string{}
+	for _, e := range c.Env {
+		if e.ValueFrom == nil {
+			out[e.Name] = e.Value
+		}
+	}
+	return out
+}

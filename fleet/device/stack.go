@@ -1,0 +1,101 @@
+package device
+
+import (
+	"path"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Role is what a pod of the GPU stack does for its node.
+type Role string
+
+const (
+	Driver  Role = "driver"        // loads the kernel driver
+	Toolkit Role = "toolkit"       // hooks the container runtime
+	Plugin  Role = "device-plugin" // registers the GPUs with the kubelet
+	GFD     Role = "gfd"           // labels the node
+	DCGM    Role = "dcgm-exporter" // exports metrics
+)
+
+// StackPod is a pod of the GPU stack as far as its node's devices depend on it.
+type StackPod struct {
+	Name      string // namespace/name
+	Role      Role
+	Ready     bool
+	HostPaths []string          // host directories that the container sees at the same path
+	Env       map[string]string // the container's literal environment
+}
+
+// socketDir is where the kubelet listens for device plugins.
+const socketDir = "/var/lib/kubelet/device-plugins"
+
+// reachesKubelet says whether a plugin can open the kubelet's registration socket.
+func (p StackPod) reachesKubelet() bool {
+	return slices.ContainsFunc(p.HostPaths, func(dir string) bool {
+		dir = path.Clean(dir)
+		return dir == socketDir || dir == "/" || strings.HasPrefix(socketDir, dir+"/")
+	})
+}
+
+// stack is the GPU stack of the node as of the last SetStack.
+type stack struct {
+	pods     []StackPod
+	gfdSince time.Time // when GFD last wrote its labels; zero: no GFD is ready
+}
+
+// ready lists the ready pods of a role, in order of name.
+func (s stack) ready(role Role) []StackPod {
+	var out []StackPod
+	for _, p := range s.pods {
+		if p.Role == role && p.Ready {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+func (s stack) has(role Role) bool {
+	return slices.ContainsFunc(s.pods, func(p StackPod) bool { return p.Role == role })
+}
+
+// SetStack replaces the list of GPU-stack pods on the node. Order and repetition do not matter.
+func (m *Manager) SetStack(pods []StackPod, now time.Time) {
+	sorted := slices.Clone(pods)
+	slices.SortFunc(sorted, func(a, b StackPod) int { return strings.Compare(a.Name, b.Name) })
+
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.stack.pods = sorted
+	m.stack.gfdSince = m.gfdSince(now)
+	m.register.set(m.pluginServes(), now)
+}
+
+func (m *Manager) gfdSince(now time.Time) time.Time {
+	if len(m.stack.ready(GFD)) == 0 || !m.driverReady() {
+		return time.Time{}
+	}
+	if m.stack.gfdSince.IsZero() {
+		return now
+	}
+	return m.stack.gfdSince
+}
+
+func (m *Manager) driverReady() bool {
+	if m.cfg.Driver.Version == "" {
+		return false
+	}
+	return m.cfg.HostDriver || len(m.stack.ready(Driver)) > 0
+}
+
+// pluginServes says whether a device plugin on this node is registered with the kubelet. A
+// toolkit is needed only where one is deployed: an image with its own driver brings its own.
+func (m *Manager) pluginServes() bool {
+	if m.cfg.Advertise == ByDRA || len(m.cfg.Devices) == 0 || !m.driverReady() {
+		return false
+	}
+	if m.stack.has(Toolkit) && len(m.stack.ready(Toolkit)) == 0 {
+		return false
+	}
+	return slices.ContainsFunc(m.stack.ready(Plugin), StackPod.reachesKubelet)
+}
