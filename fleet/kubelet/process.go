@@ -1,0 +1,257 @@
+package kubelet
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/fleet/device"
+	"github.com/berth-dev/berth/fleet/gpu"
+	"github.com/berth-dev/berth/fleet/shell"
+)
+
+// process is one instance of a container: what it was made from, and its main process.
+type process struct {
+	c      *container
+	m      *Machine
+	spec   *corev1.Container
+	image  image
+	argv   []string
+	env    map[string]string
+	gpus   []gpu.Device
+	log    *journal
+	net    *shell.Net // the pod's
+	podIP  string
+	mounts mounts
+	role   device.Role // of the GPU stack; "": none
+
+	// settle is how long it runs before it counts as started, in simulated time.
+	settle time.Duration
+
+	ctx  context.Context    // ends, with a shell signal as its cause, when the process must
+	send func(shell.Signal) // ends ctx; called with Kill in the end
+	done chan struct{}      // closed when it is over and its container knows
+
+	startedAt metav1.Time
+	hooked    atomic.Bool // the preStop hook was run
+	oom       atomic.Bool // it was killed for its memory
+
+	stdin   io.Reader // nil: empty
+	typing  *io.PipeWriter
+	isShell func() bool             // its command is one that the shell knows
+	inside  func() *shell.Container // made on first use: most containers are never looked into
+	entered atomic.Bool             // inside was made
+	first   sync.Once               // of the commands inside
+}
+
+// prepare resolves all that a new instance needs. A missing ConfigMap, Secret or key is a failure.
+func (c *container) prepare(ctx context.Context, m *Machine, im image) (*process, *failure) {
+	w := c.w
+	pod := w.withAddresses(w.current())
+	p := &process{
+		c: c, m: m, spec: c.spec, image: im, gpus: m.Devices.Held(w.uid, c.spec.Name),
+		log: new(journal), done: make(chan struct{}),
+		net: w.net, podIP: w.podIP, mounts: w.mounts,
+	}
+	env, err := w.k.sources.environment(ctx, pod, c.spec, p.ownEnv(pod))
+	if err != nil {
+		c.event(corev1.EventTypeWarning, "Failed", "Error: %v", err)
+		return nil, &failure{"CreateContainerConfigError", err.Error(), time.Now().Add(configRetry)}
+	}
+	p.env = env
+	p.argv = conductOf(im).argv(expandAll(c.spec.Command, env), expandAll(c.spec.Args, env))
+	p.ctx, p.send = shell.WithSignals(w.k.ctx)
+	if stack, ok := stackRole(w, c); ok {
+		p.role = stack
+		if m.StartTime != nil && c.kind == mainContainer {
+			p.settle = m.StartTime(stack)
+		}
+	}
+	if c.spec.Stdin {
+		p.stdin, p.typing = io.Pipe()
+	}
+	p.inside, p.isShell = sync.OnceValue(p.enter), sync.OnceValue(p.runsShell)
+	return p, nil
+}
+
+// configRetry is how soon a container whose ConfigMap or Secret is missing is tried again.
+const configRetry = 2 * time.Second
+
+// stackRole is what the container does for the GPU stack, if its pod is of it and it runs the
+// stack's program rather than some shell command.
+func stackRole(w *worker, c *container) (device.Role, bool) {
+	if !w.stack {
+		return "", false
+	}
+	s, ok := device.StackPodOf(w.current())
+	return s.Role, ok
+}
+
+// ownEnv is what the container has before the pod says anything: the runtime's and the device plugin's.
+func (p *process) ownEnv(pod *corev1.Pod) map[string]string {
+	env := map[string]string{
+		"PATH":     "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+		"HOSTNAME": hostname(pod),
+	}
+	if len(p.gpus) > 0 {
+		env["NVIDIA_VISIBLE_DEVICES"] = strings.Join(uuidsOf(p.gpus), ",")
+	}
+	return env
+}
+
+func hostname(pod *corev1.Pod) string {
+	if pod.Spec.HostNetwork {
+		return pod.Spec.NodeName
+	}
+	return cmp.Or(pod.Spec.Hostname, pod.Name)
+}
+
+// refusal is why the runtime cannot start the instance, in its words; "": it can. A container that
+// holds GPUs is refused by NVIDIA's hook when the driver is gone or too old for the image.
+func (p *process) refusal(m *Machine) string {
+	if len(p.gpus) == 0 {
+		return ""
+	}
+	driver := m.Devices.Driver()
+	if driver.Version == "" {
+		return hookError("initialization error: nvml error: driver not loaded: unknown")
+	}
+	need := p.needsCUDA()
+	if off := p.env["NVIDIA_DISABLE_REQUIRE"]; need == "" || off == "1" || strings.EqualFold(off, "true") || !olderVersion(driver.CUDA, need) {
+		return ""
+	}
+	return hookError(fmt.Sprintf("requirement error: unsatisfied condition: cuda>=%s, please update your driver to a newer version, or use an earlier cuda container: unknown", need))
+}
+
+func hookError(why string) string {
+	return "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: " +
+		"unable to start container process: error during container init: error running prestart hook #0: exit status 1, stdout: , " +
+		"stderr: Auto-detected mode as 'legacy'\nnvidia-container-cli: " + why
+}
+
+// needsCUDA is said by the pod's annotation, else by the variable that images carry, else by the tag.
+func (p *process) needsCUDA() string {
+	if v := p.c.w.spec.CUDA; v != "" {
+		return v
+	}
+	if _, v, ok := strings.Cut(p.env["NVIDIA_REQUIRE_CUDA"], "cuda>="); ok {
+		v, _, _ = strings.Cut(v, " ")
+		return v
+	}
+	return p.image.needsCUDA()
+}
+
+// run is the main process from start to end.
+func (p *process) run() {
+	code := p.main()
+	reason := ""
+	if p.oom.Load() && code != 0 {
+		reason = "OOMKilled"
+	}
+	p.c.ended(p, code, reason)
+	p.send(shell.Kill)
+	close(p.done)
+}
+
+// main runs what the container is for and returns its exit code. The command decides; what is not a
+// command of the shell is a simulated program.
+func (p *process) main() int {
+	idle := conductOf(p.image).idle && len(p.spec.Command) == 0
+	switch {
+	case idle:
+		<-p.ctx.Done()
+		return exitOnSignal(p.ctx, 0)
+	case p.role != "" && !p.isShell():
+		return p.serveStack()
+	case len(p.argv) == 0:
+		return 0
+	case p.c.kind == initContainer && !p.isShell():
+		return 0
+	case p.steered() && !p.isShell():
+		return p.simulate(p.ctx, p.log.writer(stdout))
+	case !p.isShell():
+		return p.serve(p.ctx)
+	}
+	return shell.Run(p.ctx, p.command(p.argv, p.stdin, p.log.writer(stdout), p.log.writer(stderr), p.spec.TTY))
+}
+
+// runsShell looks the command up. An image's own entrypoint is never the shell's: only its name is
+// known.
+func (p *process) runsShell() bool {
+	if len(p.argv) == 0 || simulated(p.argv[0]) || len(p.spec.Command) == 0 && len(conductOf(p.image).entrypoint) > 0 {
+		return false
+	}
+	return p.inside().Known(p.argv[0])
+}
+
+// exitOnSignal is the code of a process that ended because ctx did; onTerm is what it makes of SIGTERM.
+func exitOnSignal(ctx context.Context, onTerm int) int {
+	if errors.Is(context.Cause(ctx), shell.Terminate) {
+		return onTerm
+	}
+	return 137
+}
+
+// signal sends SIGTERM or SIGKILL. A simulated program may ignore the first.
+func (p *process) signal(sig shell.Signal) {
+	if sig == shell.Terminate && p.c.w.spec.IgnoreTerm && p.steered() && !p.isShell() {
+		return
+	}
+	p.send(sig)
+}
+
+// command is a process inside the container. What is not the shell's own is process 1 all the same.
+func (p *process) command(argv []string, in io.Reader, out, err io.Writer, tty bool) *shell.Process {
+	p.first.Do(func() {
+		if !p.isShell() {
+			p.inside().Init = &shell.Init{Args: p.argv, Signal: p.signal}
+		}
+	})
+	return &shell.Process{
+		Args: argv, Env: environ(p.env), Dir: cmp.Or(p.spec.WorkingDir, "/"),
+		Stdin: in, Stdout: out, Stderr: err, TTY: tty, Container: p.inside(),
+	}
+}
+
+// resourceHealth tells which devices the container has.
+func (p *process) resourceHealth() []corev1.ResourceStatus {
+	if len(p.gpus) == 0 {
+		return nil
+	}
+	s := corev1.ResourceStatus{Name: device.Resource}
+	for _, d := range p.gpus {
+		s.Resources = append(s.Resources, corev1.ResourceHealth{ResourceID: corev1.ResourceID(d.UUID), Health: corev1.ResourceHealthStatusHealthy})
+	}
+	return []corev1.ResourceStatus{s}
+}
+
+// lastWords is the termination message: the file the container may write, or the end of its log if it
+// failed and asked for that.
+func (p *process) lastWords(code int) string {
+	const limit, logLimit = 4096, 2048
+	if p.entered.Load() {
+		text, err := p.inside().FS.ReadFile(cmp.Or(p.spec.TerminationMessagePath, corev1.TerminationMessagePathDefault))
+		if err == nil && len(text) > 0 {
+			return string(text[:min(len(text), limit)])
+		}
+	}
+	if code == 0 || p.spec.TerminationMessagePolicy != corev1.TerminationMessageFallbackToLogsOnError {
+		return ""
+	}
+	lines, _, _ := p.log.since(0)
+	var out strings.Builder
+	for _, l := range lines[max(0, len(lines)-80):] {
+		out.Write(l.text)
+	}
+	text := out.String()
+	return text[max(0, len(text)-logLimit):]
+}

@@ -1,0 +1,151 @@
+package kubelet
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"path"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/fleet/shell"
+	"github.com/berth-dev/berth/fleet/workload"
+)
+
+// simulatedPrograms are commands that are simulated wherever they are called, also in a shell script.
+var simulatedPrograms = []string{
+	"python", "python3", "torchrun", "mpirun", "mpiexec", "horovodrun", "deepspeed", "accelerate", "ray",
+	"vllm", "tritonserver", "jupyter", "nsys", "all_reduce_perf",
+}
+
+func simulated(argv0 string) bool {
+	base := path.Base(argv0)
+	for _, name := range simulatedPrograms {
+		if base == name {
+			return true
+		}
+	}
+	return false
+}
+
+// steered says whether the pod's sim.berth.dev annotations are about this container: the one with
+// GPUs, or the first main container of a pod where none has any.
+func (p *process) steered() bool {
+	if p.c.kind != mainContainer {
+		return false
+	}
+	containers := p.c.w.current().Spec.Containers
+	for i := range containers {
+		if gpusWanted(&containers[i]) > 0 {
+			return p.spec.Name == containers[i].Name
+		}
+	}
+	return p.spec.Name == containers[0].Name
+}
+
+// simulate is the simulated program: it listens on the declared ports, works as the annotations say
+// and is killed if it takes more memory than the container may have.
+func (p *process) simulate(ctx context.Context, out io.Writer) int {
+	w := p.c.w
+	pod := w.current()
+	spec, err := workload.ParseSpec(pod.Annotations)
+	if err != nil {
+		fmt.Fprintln(out, err)
+		return 1
+	}
+	if limit := p.spec.Resources.Limits.Memory().Value(); limit > 0 && spec.Memory > limit {
+		p.oom.Store(true)
+		return 137
+	}
+	defer p.listen()()
+	code := w.k.workloads.Run(ctx, workload.IdentityOf(pod, spec), spec, out)
+	if ctx.Err() != nil {
+		return exitOnSignal(ctx, 143)
+	}
+	return code
+}
+
+// serve is a simulated program that nobody steers: it answers on its ports until it is stopped.
+func (p *process) serve(ctx context.Context) int {
+	defer p.listen()()
+	<-ctx.Done()
+	return exitOnSignal(ctx, 143)
+}
+
+// serveStack is a container of the GPU stack. What it does for the node follows from its state, in
+// fleet/device; here it only takes its time.
+func (p *process) serveStack() int {
+	if p.c.kind == initContainer {
+		return 0
+	}
+	out := p.log.writer(stdout)
+	fmt.Fprintf(out, "simulated %s on node %s: starting\n", p.role, p.m.Name)
+	defer p.listen()()
+	if p.c.w.k.clock.Sleep(p.ctx, p.settle) == nil {
+		fmt.Fprintf(out, "simulated %s on node %s: ready\n", p.role, p.m.Name)
+	}
+	<-p.ctx.Done()
+	return exitOnSignal(p.ctx, 143)
+}
+
+// listen answers HTTP 200 on the container's declared TCP ports, and on 80 for known web servers. A
+// port that somebody else in the pod has is left to them. The returned function stops it.
+func (p *process) listen() (stop func()) {
+	var ports []int
+	if servesHTTP(p.image) && len(p.spec.Ports) == 0 {
+		ports = append(ports, 80)
+	}
+	for _, port := range p.spec.Ports {
+		if port.Protocol == corev1.ProtocolTCP || port.Protocol == "" {
+			ports = append(ports, int(port.ContainerPort))
+		}
+	}
+	var open []net.Listener
+	for _, port := range ports {
+		l, err := p.net.Listen(port)
+		if err != nil {
+			continue
+		}
+		open = append(open, l)
+		go http.Serve(l, http.HandlerFunc(p.answer))
+	}
+	return func() {
+		for _, l := range open {
+			l.Close()
+		}
+	}
+}
+
+func (p *process) answer(w http.ResponseWriter, _ *http.Request) {
+	fmt.Fprintf(w, "%s\n", hostname(p.c.w.current()))
+}
+
+// programs are the commands that the container has besides the shell's own.
+func (p *process) programs() map[string]shell.Program {
+	all := make(map[string]shell.Program, len(simulatedPrograms)+1)
+	for _, name := range simulatedPrograms {
+		all[name] = p.program
+	}
+	if len(p.gpus) > 0 || p.role != "" {
+		all["nvidia-smi"] = p.nvidiaSMI
+	}
+	return all
+}
+
+// program is a simulated program called from a script. One that somebody calls by hand is not run: it
+// would join its own pod's work a second time, and what it is asked to compute it cannot.
+func (p *process) program(ctx context.Context, sp *shell.Process) int {
+	if ctx.Value(byHand{}) != nil {
+		fmt.Fprintf(sp.Stderr, "%s: this program is simulated and runs only as the container's own command\n", path.Base(sp.Args[0]))
+		return 1
+	}
+	if !p.steered() {
+		return p.serve(ctx)
+	}
+	return p.simulate(ctx, sp.Stdout)
+}
+
+// byHand marks the context of what is run by exec, probes and hooks.
+type byHand struct{}

@@ -1,0 +1,213 @@
+package kubelet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/fleet/shell"
+)
+
+// mounts are a pod's volumes by name, once all of them are there.
+type mounts map[string]*shell.Volume
+
+// The kubelet's back-off between tries to mount, on the wall clock: what a volume waits for comes from
+// the API, not from the simulated world.
+const mountFirst, mountLast = 500 * time.Millisecond, 2*time.Minute + 2*time.Second
+
+// mount makes the pod's volumes. It returns when to try again if one cannot be had; zero: all are there.
+func (w *worker) mount(ctx context.Context) (retry time.Time) {
+	if w.mounts != nil {
+		return time.Time{}
+	}
+	pod := w.current()
+	made := make(mounts, len(pod.Spec.Volumes))
+	for i := range pod.Spec.Volumes {
+		v := &pod.Spec.Volumes[i]
+		volume, err := w.k.sources.volume(ctx, w.withAddresses(pod), v)
+		if err != nil {
+			return w.mountFails(err)
+		}
+		made[v.Name] = volume
+	}
+	w.mounts, w.mountWait = made, 0
+	w.change(func() { w.sandbox = true })
+	return time.Time{}
+}
+
+func (w *worker) mountFails(err error) time.Time {
+	w.event(corev1.EventTypeWarning, "FailedMount", "%v", err)
+	w.mountWait = min(max(mountFirst, 2*w.mountWait), mountLast)
+	w.change(func() {}) // the pod has to show that it does not get on
+	return time.Now().Add(w.mountWait)
+}
+
+// withAddresses is the pod with its addresses in its status, for the downward API.
+func (w *worker) withAddresses(pod *corev1.Pod) *corev1.Pod {
+	if pod.Status.PodIP == w.podIP && pod.Status.HostIP == w.hostIP {
+		return pod
+	}
+	p := *pod
+	p.Status.PodIP, p.Status.HostIP = w.podIP, w.hostIP
+	return &p
+}
+
+// volume makes one volume. The error is in the words of the event that a kubelet would record. A host
+// path is an empty directory: nothing of the host is ever shown.
+func (s *sources) volume(ctx context.Context, pod *corev1.Pod, v *corev1.Volume) (*shell.Volume, error) {
+	out := shell.NewVolume(0)
+	var err error
+	switch {
+	case v.ConfigMap != nil:
+		err = s.addConfigMap(ctx, out, pod.Namespace, v.ConfigMap.Name, v.ConfigMap.Items, v.ConfigMap.Optional, v.ConfigMap.DefaultMode)
+	case v.Secret != nil:
+		err = s.addSecret(ctx, out, pod.Namespace, v.Secret.SecretName, v.Secret.Items, v.Secret.Optional, v.Secret.DefaultMode)
+	case v.DownwardAPI != nil:
+		err = addDownward(out, pod, v.DownwardAPI.Items, v.DownwardAPI.DefaultMode)
+	case v.Projected != nil && isAccess(v.Projected):
+		return s.access(ctx, pod.Namespace), nil
+	case v.Projected != nil:
+		err = s.addProjected(ctx, out, pod, v.Projected)
+	case v.EmptyDir != nil:
+		if limit := v.EmptyDir.SizeLimit; limit != nil {
+			out = shell.NewVolume(limit.Value())
+		}
+	case v.PersistentVolumeClaim != nil:
+		return out, s.claimReady(ctx, pod, v.Name, v.PersistentVolumeClaim.ClaimName)
+	case v.Ephemeral != nil:
+		return out, s.claimReady(ctx, pod, v.Name, pod.Name+"-"+v.Name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("MountVolume.SetUp failed for volume %q : %w", v.Name, err)
+	}
+	return out, nil
+}
+
+// claimReady checks that a claim exists and is bound; its content is an empty volume of the pod's own.
+func (s *sources) claimReady(ctx context.Context, pod *corev1.Pod, volume, name string) error {
+	claim, err := s.client.CoreV1().PersistentVolumeClaims(pod.Namespace).Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case err != nil:
+		err = fmt.Errorf("error processing PVC %s/%s: failed to fetch PVC from API server: %w", pod.Namespace, name, err)
+	case claim.DeletionTimestamp != nil:
+		err = fmt.Errorf("error processing PVC %s/%s: %w", pod.Namespace, name, errors.New("PVC is being deleted"))
+	case claim.Status.Phase != corev1.ClaimBound:
+		err = fmt.Errorf("error processing PVC %s/%s: %w", pod.Namespace, name, errors.New("PVC is not bound"))
+	default:
+		return nil
+	}
+	return fmt.Errorf("Unable to attach or mount volumes: unmounted volumes=[%s], unattached volumes=[], failed to process volumes=[%s]: %w", volume, volume, err)
+}
+
+func (s *sources) addConfigMap(ctx context.Context, out *shell.Volume, namespace, name string, items []corev1.KeyToPath, optional *bool, mode *int32) error {
+	m, err := s.configMap(ctx, namespace, name, isTrue(optional))
+	if err != nil || m == nil {
+		return err
+	}
+	data := make(map[string][]byte, len(m.Data)+len(m.BinaryData))
+	for key, value := range m.Data {
+		data[key] = []byte(value)
+	}
+	for key, value := range m.BinaryData {
+		data[key] = value
+	}
+	return addKeys(out, data, items, isTrue(optional), mode, "configmap")
+}
+
+func (s *sources) addSecret(ctx context.Context, out *shell.Volume, namespace, name string, items []corev1.KeyToPath, optional *bool, mode *int32) error {
+	m, err := s.secret(ctx, namespace, name, isTrue(optional))
+	if err != nil || m == nil {
+		return err
+	}
+	return addKeys(out, m.Data, items, isTrue(optional), mode, "secret")
+}
+
+// addKeys writes the chosen keys as files; no items means all of them under their own names.
+func addKeys(out *shell.Volume, data map[string][]byte, items []corev1.KeyToPath, optional bool, mode *int32, what string) error {
+	if len(items) == 0 {
+		for key, value := range data {
+			if err := out.WriteFile("/"+key, value, fileMode(nil, mode)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for _, item := range items {
+		value, ok := data[item.Key]
+		switch {
+		case !ok && optional:
+			continue
+		case !ok:
+			return fmt.Errorf("%s references non-existent %s key: %s", what, what, item.Key)
+		}
+		if err := writeDeep(out, item.Path, value, fileMode(item.Mode, mode)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func addDownward(out *shell.Volume, pod *corev1.Pod, items []corev1.DownwardAPIVolumeFile, mode *int32) error {
+	for i := range items {
+		item := &items[i]
+		value, err := "", error(nil)
+		switch {
+		case item.FieldRef != nil:
+			value, err = fieldValue(pod, item.FieldRef.FieldPath)
+		case item.ResourceFieldRef != nil:
+			value, err = resourceValue(pod, nil, item.ResourceFieldRef)
+		}
+		if err == nil {
+			err = writeDeep(out, item.Path, []byte(value), fileMode(item.Mode, mode))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addProjected gathers several sources in one volume. Service account tokens are left out: simulated
+// programs do not call the API, and a token per pod would cost a request each.
+func (s *sources) addProjected(ctx context.Context, out *shell.Volume, pod *corev1.Pod, p *corev1.ProjectedVolumeSource) error {
+	for i := range p.Sources {
+		var err error
+		switch src := &p.Sources[i]; {
+		case src.ConfigMap != nil:
+			err = s.addConfigMap(ctx, out, pod.Namespace, src.ConfigMap.Name, src.ConfigMap.Items, src.ConfigMap.Optional, p.DefaultMode)
+		case src.Secret != nil:
+			err = s.addSecret(ctx, out, pod.Namespace, src.Secret.Name, src.Secret.Items, src.Secret.Optional, p.DefaultMode)
+		case src.DownwardAPI != nil:
+			err = addDownward(out, pod, src.DownwardAPI.Items, p.DefaultMode)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func writeDeep(out *shell.Volume, name string, data []byte, mode fs.FileMode) error {
+	if dir := path.Dir("/" + name); dir != "/" {
+		if err := out.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+	}
+	return out.WriteFile("/"+name, data, mode)
+}
+
+func fileMode(own, dflt *int32) fs.FileMode {
+	switch {
+	case own != nil:
+		return fs.FileMode(*own)
+	case dflt != nil:
+		return fs.FileMode(*dflt)
+	}
+	return 0o644
+}
