@@ -1,0 +1,167 @@
+package fleet
+
+import (
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/fleet/clock"
+	"github.com/berth-dev/berth/fleet/device"
+	"github.com/berth-dev/berth/fleet/kubelet"
+)
+
+// machine is one simulated computer. It outlives its Node object: a deleted Node registers again.
+//
+//	off --boot.register--> booting --boot.ready--> running
+//	 ^                        |                      |
+//	 '------power lost--------+----------------------'
+//
+// A warm machine passes through both steps in no time.
+type machine struct {
+	name     string
+	slot     slot
+	hardware string // see hardwareID
+	devices  *device.Manager
+	clock    clock.Clock
+	cold     bool             // plays its boots
+	handle   *kubelet.Machine // for the pods; made once
+
+	mu        sync.Mutex
+	want      want
+	down      bool      // no power, by the user's annotation
+	kubeletAt time.Time // when the kubelet is up: registers, renews its lease, writes status
+	readyAt   time.Time // when the node is Ready and its pods run
+	offer     corev1.ResourceList
+}
+
+// phase is where a machine is in its life.
+type phase int
+
+const (
+	off phase = iota
+	booting
+	running
+)
+
+type machineOptions struct {
+	Want  want
+	Slot  slot
+	Clock clock.Clock
+	Cold  bool // a machine that is launched now, in a fleet that plays boots
+	Node  func() *corev1.Node
+	Now   time.Time
+}
+
+func newMachine(o machineOptions) *machine {
+	m := &machine{
+		name: o.Want.name(), slot: o.Slot, want: o.Want, clock: o.Clock, cold: o.Cold,
+		hardware: hardwareID(o.Want.pool, o.Want.index),
+		devices:  device.New(hardware(o.Want.pool, o.Want.index)),
+	}
+	m.launch(o.Now)
+	m.handle = &kubelet.Machine{
+		Name:        m.name,
+		IP:          o.Slot.nodeIP(),
+		Devices:     m.devices,
+		Allocatable: m.allocatable,
+		Node:        o.Node,
+		Down:        func() bool { return m.phase(time.Now()) != running },
+	}
+	if o.Cold {
+		m.handle.PullTime = o.Want.pool.Spec.Boot.ImagePull.Duration
+		m.handle.StartTime = m.startTime
+	}
+	return m
+}
+
+// launch turns the power on. The caller holds the lock, or is the only one to know m.
+func (m *machine) launch(now time.Time) {
+	m.kubeletAt, m.readyAt = now, now
+	if m.cold {
+		boot := m.want.pool.Spec.Boot
+		m.kubeletAt = now.Add(m.clock.Wall(boot.Register.Duration))
+		m.readyAt = m.kubeletAt.Add(m.clock.Wall(boot.Ready.Duration))
+	}
+}
+
+// startTime is how long the pods of the GPU stack take to do their work on a cold machine.
+func (m *machine) startTime(role device.Role) time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch role {
+	case device.Driver:
+		return m.want.pool.Spec.Boot.Driver.Duration
+	case device.Plugin:
+		return m.want.pool.Spec.Boot.DevicePlugin.Duration
+	}
+	return 0
+}
+
+// phase is what the machine does at now.
+func (m *machine) phase(now time.Time) phase {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case m.down || now.Before(m.kubeletAt):
+		return off
+	case now.Before(m.readyAt):
+		return booting
+	}
+	return running
+}
+
+// next is when the phase changes by itself; zero: not before somebody does something.
+func (m *machine) next(now time.Time) time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case m.down:
+		return time.Time{}
+	case now.Before(m.kubeletAt):
+		return m.kubeletAt
+	case now.Before(m.readyAt):
+		return m.readyAt
+	}
+	return time.Time{}
+}
+
+// setPower takes over what the Node's annotation says, and reports whether that is news.
+func (m *machine) setPower(down bool, now time.Time) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.down == down {
+		return false
+	}
+	m.down = down
+	if !down {
+		m.launch(now)
+	}
+	return true
+}
+
+func (m *machine) wants() want {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.want
+}
+
+func (m *machine) setWant(w want) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.want = w
+}
+
+// allocatable is what the kubelet admits against. It is set before it is published, so that no
+// pod can come for a resource that the kubelet does not know yet.
+func (m *machine) allocatable() corev1.ResourceList {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.offer
+}
+
+func (m *machine) setAllocatable(list corev1.ResourceList) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.offer = list
+}

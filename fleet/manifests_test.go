@@ -1,0 +1,130 @@
+package fleet
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/fleet/device"
+)
+
+func decode[T any](t *testing.T, m manifest) *T {
+	t.Helper()
+	out := new(T)
+	if err := yaml.UnmarshalStrict(m.Body, out); err != nil {
+		t.Fatalf("%s: %v", m.Path, err)
+	}
+	return out
+}
+
+func TestGPUStackManifests(t *testing.T) {
+	stack, err := gpuStack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	deployed := operatorLabels(&gpuPool("p", 1).Spec)
+	got := map[string]device.Role{}
+	for i := 0; i < len(stack); i += 2 {
+		account, set := decode[corev1.ServiceAccount](t, stack[i]), decode[appsv1.DaemonSet](t, stack[i+1])
+		if want := "/apis/apps/v1/namespaces/gpu-operator/daemonsets/" + set.Name; stack[i+1].Path != want {
+			t.Errorf("path %s, want %s", stack[i+1].Path, want)
+		}
+		spec := set.Spec.Template.Spec
+		if spec.ServiceAccountName != account.Name || account.Namespace != set.Namespace {
+			t.Errorf("%s runs as %s, its account is %s", set.Name, spec.ServiceAccountName, account.Name)
+		}
+		for key, value := range spec.NodeSelector {
+			if deployed[key] != value {
+				t.Errorf("%s selects %s=%s, which no node has", set.Name, key, value)
+			}
+		}
+		if diff := cmp.Diff([]corev1.Toleration{{Operator: corev1.TolerationOpExists}}, spec.Tolerations); diff != "" {
+			t.Errorf("%s does not tolerate a pool's own taint: %s", set.Name, diff)
+		}
+		pod := &corev1.Pod{ObjectMeta: set.Spec.Template.ObjectMeta, Spec: spec}
+		p, ok := device.StackPodOf(pod)
+		if !ok {
+			t.Errorf("%s is not recognised as part of the GPU stack", set.Name)
+		}
+		got[set.Name] = p.Role
+	}
+	want := map[string]device.Role{
+		"nvidia-driver-daemonset":            device.Driver,
+		"nvidia-container-toolkit-daemonset": device.Toolkit,
+		"nvidia-device-plugin-daemonset":     device.Plugin,
+		"gpu-feature-discovery":              device.GFD,
+		"nvidia-dcgm-exporter":               device.DCGM,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// With every pod of the shipped stack ready, and nothing else, a node advertises its GPUs.
+func TestShippedStackIsEnoughToAdvertise(t *testing.T) {
+	stack, err := gpuStack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pods []device.StackPod
+	for i := 1; i < len(stack); i += 2 {
+		set := decode[appsv1.DaemonSet](t, stack[i])
+		pod := &corev1.Pod{Spec: set.Spec.Template.Spec}
+		pod.Name = set.Name
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+		p, _ := device.StackPodOf(pod)
+		pods = append(pods, p)
+	}
+	m := newMachine(machineOptions{Want: want{gpuPool("p", 1), 0}})
+	m.devices.SetStack(pods, noon)
+	if adv := m.devices.Advertise(noon); adv.Allocatable != 8 || adv.Labels["nvidia.com/gpu.product"] != "NVIDIA-H100-80GB-HBM3" {
+		t.Errorf("advertises %+v", adv)
+	}
+}
+
+func TestOperatorLabels(t *testing.T) {
+	plain := plainPool("p", 1)
+	image := gpuPool("p", 1)
+	image.Spec.Driver.Preinstalled = true
+	dra := gpuPool("p", 1)
+	dra.Spec.Advertise = v1alpha1.AdvertiseDRA
+	none := gpuPool("p", 1)
+	none.Spec.GPUStack = v1alpha1.GPUStackNone
+	if got := operatorLabels(&plain.Spec); got != nil {
+		t.Errorf("no GPUs, but %v", got)
+	}
+	if got := operatorLabels(&none.Spec); got != nil {
+		t.Errorf("no operator, but %v", got)
+	}
+	if got := operatorLabels(&image.Spec)["nvidia.com/gpu.deploy.driver"]; got != "pre-installed" {
+		t.Errorf("driver in the image: %s", got)
+	}
+	if got := operatorLabels(&dra.Spec)["nvidia.com/gpu.deploy.device-plugin"]; got != "false" {
+		t.Errorf("DRA with a device plugin: %s", got)
+	}
+}
+
+func TestFleetRights(t *testing.T) {
+	list, err := prerequisites()
+	if err != nil {
+		t.Fatal(err)
+	}
+	role, binding := decode[rbacv1.ClusterRole](t, list[0]), decode[rbacv1.ClusterRoleBinding](t, list[1])
+	if binding.Subjects[0].Name != User || binding.RoleRef.Name != role.Name {
+		t.Errorf("the rights go to %v", binding.Subjects)
+	}
+	for _, rule := range role.Rules {
+		for _, list := range [][]string{rule.Verbs, rule.Resources, rule.APIGroups} {
+			for _, word := range list {
+				if word == "*" {
+					t.Errorf("a wildcard in %v", rule)
+				}
+			}
+		}
+	}
+}

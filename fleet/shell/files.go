@@ -1,0 +1,462 @@
+package shell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/berth-dev/berth/fleet/shell/internal/lang"
+	"github.com/berth-dev/berth/fleet/shell/vfs"
+)
+
+// fileCommands make, move and remove files.
+func fileCommands() []command {
+	return []command{
+		{"chgrp", "R", "[-R] GROUP FILE...", chown},
+		{"chmod", "R", "[-R] MODE FILE...", chmod},
+		{"chown", "R", "[-R] OWNER FILE...", chown},
+		{"cp", "afprR", "[-afprR] SOURCE... DEST", cp},
+		{"ln", "sfn", "-s [-fn] TARGET LINK", ln},
+		{"mkdir", "pm:", "[-p] [-m MODE] DIRECTORY...", mkdir},
+		{"mktemp", "dp:t", "[-d] [-p DIR] [TEMPLATE]", mktemp},
+		{"mv", "fn", "[-fn] SOURCE... DEST", mv},
+		{"readlink", "f", "[-f] FILE", readlink},
+		{"realpath", "", "FILE...", realpath},
+		{"rm", "rRf", "[-rRf] FILE...", rm},
+		{"rmdir", "p", "[-p] DIRECTORY...", rmdir},
+		{"sync", "", "", func(context.Context, *call) int { return 0 }},
+		{"touch", "cd:", "[-c] [-d DATE] FILE...", touch},
+	}
+}
+
+// target is where a source goes: dest itself, or a file of the source's name in it.
+func (c *call) target(source, dest string) string {
+	if info, err := c.fs().Stat(c.path(dest)); err == nil && info.IsDir() {
+		return dest + "/" + path.Base(path.Clean(source))
+	}
+	return dest
+}
+
+// severalInto checks the arguments of commands that take sources and a destination.
+func (c *call) severalInto() (sources []string, dest string, ok bool) {
+	if len(c.args) < 2 {
+		c.usage()
+		return nil, "", false
+	}
+	sources, dest = c.args[:len(c.args)-1], c.args[len(c.args)-1]
+	info, err := c.fs().Stat(c.path(dest))
+	if len(sources) > 1 && (err != nil || !info.IsDir()) {
+		c.errorf("target '%s': Not a directory", dest)
+		return nil, "", false
+	}
+	return sources, dest, true
+}
+
+func cp(ctx context.Context, c *call) int {
+	sources, dest, ok := c.severalInto()
+	if !ok {
+		return 1
+	}
+	recursive := c.opts.has('r') || c.opts.has('R') || c.opts.has('a')
+	status := 0
+	for _, src := range sources {
+		info, err := c.fs().Stat(c.path(src))
+		if err == nil && info.IsDir() && !recursive {
+			status = c.fail("omitting directory '%s'", src)
+			continue
+		}
+		if err == nil {
+			err = c.copyTree(ctx, c.path(src), c.path(c.target(src, dest)))
+		}
+		if err != nil {
+			status = c.fail("can't copy '%s': %s", src, lang.Reason(err))
+		}
+	}
+	return status
+}
+
+// copyTree copies a file or directory; links are copied as links below the top.
+func (c *call) copyTree(ctx context.Context, from, to string) error {
+	if err := c.session.Spend(ctx, 1); err != nil {
+		return err
+	}
+	info, err := c.fs().Stat(from)
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() {
+		return c.copyFile(from, to, info.Mode())
+	}
+	if to == from || strings.HasPrefix(to, from+"/") {
+		return errors.New("cannot copy a directory into itself")
+	}
+	if err := c.fs().MkdirAll(to, info.Mode()); err != nil {
+		return err
+	}
+	list, err := c.fs().ReadDir(from)
+	if err != nil {
+		return err
+	}
+	for _, e := range list {
+		if e.Type()&fs.ModeSymlink != 0 {
+			err = c.copyLink(from+"/"+e.Name(), to+"/"+e.Name())
+		} else {
+			err = c.copyTree(ctx, from+"/"+e.Name(), to+"/"+e.Name())
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *call) copyLink(from, to string) error {
+	target, err := c.fs().Readlink(from)
+	if err != nil {
+		return err
+	}
+	return c.fs().Symlink(target, to)
+}
+
+func (c *call) copyFile(from, to string, mode fs.FileMode) error {
+	in, err := c.fs().Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := c.fs().OpenFile(to, vfs.WriteOnly|vfs.Create|vfs.Truncate, mode)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	_, err = io.Copy(out, in)
+	return err
+}
+
+func mv(ctx context.Context, c *call) int {
+	sources, dest, ok := c.severalInto()
+	if !ok {
+		return 1
+	}
+	status := 0
+	for _, src := range sources {
+		to := c.target(src, dest)
+		if _, err := c.fs().Lstat(c.path(to)); err == nil && c.opts.has('n') {
+			continue
+		}
+		if err := c.move(ctx, c.path(src), c.path(to)); err != nil {
+			status = c.fail("can't rename '%s': %s", src, lang.Reason(err))
+		}
+	}
+	return status
+}
+
+// move renames, or copies and removes between volumes.
+func (c *call) move(ctx context.Context, from, to string) error {
+	err := c.fs().Rename(from, to)
+	if !errors.Is(err, vfs.EXDEV) {
+		return err
+	}
+	if err := c.copyTree(ctx, from, to); err != nil {
+		return err
+	}
+	return c.fs().RemoveAll(from)
+}
+
+func rm(_ context.Context, c *call) int {
+	force := c.opts.has('f')
+	if len(c.args) == 0 && !force {
+		return c.usage()
+	}
+	status := 0
+	for _, name := range c.args {
+		info, err := c.fs().Lstat(c.path(name))
+		switch {
+		case err != nil && force && errors.Is(err, fs.ErrNotExist):
+			continue
+		case err == nil && info.IsDir() && !c.opts.has('r') && !c.opts.has('R'):
+			err = vfs.EISDIR
+		case err == nil:
+			err = c.fs().RemoveAll(c.path(name))
+		}
+		if err != nil {
+			status = c.fail("can't remove '%s': %s", name, lang.Reason(err))
+		}
+	}
+	return status
+}
+
+func mkdir(_ context.Context, c *call) int {
+	if len(c.args) == 0 {
+		return c.usage()
+	}
+	mode, err := parseMode(c.opts.value('m', "755"), 0o755)
+	if err != nil {
+		return c.fail("%v", err)
+	}
+	make := c.fs().Mkdir
+	if c.opts.has('p') {
+		make = c.fs().MkdirAll
+	}
+	return c.each(c.args, "can't create directory", func(name string) error { return make(name, mode) })
+}
+
+// each does f to the absolute path of every name and reports those that fail.
+func (c *call) each(names []string, failing string, f func(name string) error) int {
+	status := 0
+	for _, name := range names {
+		if err := f(c.path(name)); err != nil {
+			status = c.fail("%s '%s': %s", failing, name, lang.Reason(err))
+		}
+	}
+	return status
+}
+
+func rmdir(_ context.Context, c *call) int {
+	if len(c.args) == 0 {
+		return c.usage()
+	}
+	return c.each(c.args, "can't remove", func(name string) error {
+		if info, err := c.fs().Lstat(name); err == nil && !info.IsDir() {
+			return vfs.ENOTDIR
+		}
+		return c.fs().Remove(name)
+	})
+}
+
+func touch(_ context.Context, c *call) int {
+	if len(c.args) == 0 {
+		return c.usage()
+	}
+	when := time.Now()
+	if c.opts.has('d') {
+		var err error
+		if when, err = parseDate(c.opts.value('d', "")); err != nil {
+			return c.fail("%v", err)
+		}
+	}
+	return c.each(c.args, "can't touch", func(name string) error {
+		_, err := c.fs().Stat(name)
+		if err != nil {
+			if c.opts.has('c') {
+				return nil
+			}
+			f, err := c.fs().OpenFile(name, vfs.WriteOnly|vfs.Create, 0o644)
+			if err != nil {
+				return err
+			}
+			f.Close()
+		}
+		return c.fs().Chtimes(name, when)
+	})
+}
+
+func ln(_ context.Context, c *call) int {
+	if len(c.args) == 0 || len(c.args) > 2 {
+		return c.usage()
+	}
+	if !c.opts.has('s') {
+		return c.fail("hard links are not supported, use -s")
+	}
+	target, link := c.args[0], path.Base(c.args[0])
+	if len(c.args) == 2 {
+		link = c.args[1]
+		if !c.opts.has('n') {
+			link = c.target(target, link)
+		}
+	}
+	if c.opts.has('f') {
+		_ = c.fs().Remove(c.path(link))
+	}
+	if err := c.fs().Symlink(target, c.path(link)); err != nil {
+		return c.fail("%s: %s", link, lang.Reason(err))
+	}
+	return 0
+}
+
+func chmod(ctx context.Context, c *call) int {
+	if len(c.args) < 2 {
+		return c.usage()
+	}
+	return c.each(c.args[1:], "can't change mode of", func(name string) error {
+		return c.walk(ctx, name, c.opts.has('R'), func(name string, info vfs.Info) error {
+			mode, err := parseMode(c.args[0], info.Mode())
+			if err != nil {
+				return err
+			}
+			return c.fs().Chmod(name, mode)
+		})
+	})
+}
+
+// walk calls f for name and, if deep, for everything below it, directories first.
+func (c *call) walk(ctx context.Context, name string, deep bool, f func(string, vfs.Info) error) error {
+	if err := c.session.Spend(ctx, 1); err != nil {
+		return err
+	}
+	info, err := c.fs().Lstat(name)
+	if err != nil {
+		return err
+	}
+	if err := f(name, info); err != nil {
+		return err
+	}
+	if !deep || !info.IsDir() {
+		return nil
+	}
+	list, err := c.fs().ReadDir(name)
+	if err != nil {
+		return err
+	}
+	for _, e := range list {
+		if err := c.walk(ctx, strings.TrimSuffix(name, "/")+"/"+e.Name(), true, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// parseMode reads an octal mode or clauses such as u+x,go-w, which change mode.
+func parseMode(text string, mode fs.FileMode) (fs.FileMode, error) {
+	if n, err := strconv.ParseUint(text, 8, 16); err == nil && n <= 0o7777 {
+		return fs.FileMode(n).Perm(), nil
+	}
+	mode = mode.Perm()
+	for clause := range strings.SplitSeq(text, ",") {
+		at := strings.IndexAny(clause, "+-=")
+		if at < 0 {
+			return 0, fmt.Errorf("invalid mode '%s'", text)
+		}
+		who, bits := modeWho(clause[:at]), modeBits(clause[at+1:], mode)
+		switch clause[at] {
+		case '+':
+			mode |= bits & who
+		case '-':
+			mode &^= bits & who
+		case '=':
+			mode = mode&^who | bits&who
+		}
+	}
+	return mode, nil
+}
+
+func modeWho(who string) fs.FileMode {
+	mask := fs.FileMode(0)
+	for _, w := range who {
+		mask |= map[rune]fs.FileMode{'u': 0o700, 'g': 0o070, 'o': 0o007, 'a': 0o777}[w]
+	}
+	if who == "" {
+		return 0o777
+	}
+	return mask
+}
+
+func modeBits(perm string, mode fs.FileMode) fs.FileMode {
+	bits := fs.FileMode(0)
+	for _, p := range perm {
+		switch p {
+		case 'r':
+			bits |= 0o444
+		case 'w':
+			bits |= 0o222
+		case 'x':
+			bits |= 0o111
+		case 'X':
+			if mode&0o111 != 0 {
+				bits |= 0o111
+			}
+		}
+	}
+	return bits
+}
+
+// chown only checks that the files exist: there are no owners.
+func chown(_ context.Context, c *call) int {
+	if len(c.args) < 2 {
+		return c.usage()
+	}
+	return c.each(c.args[1:], "can't change owner of", func(name string) error {
+		_, err := c.fs().Stat(name)
+		return err
+	})
+}
+
+func mktemp(_ context.Context, c *call) int {
+	template := "tmp.XXXXXX"
+	if len(c.args) > 0 {
+		template = c.args[0]
+	}
+	stem := strings.TrimRight(template, "X")
+	if len(template)-len(stem) < 3 {
+		return c.fail("too few X's in template '%s'", template)
+	}
+	if len(c.args) == 0 || c.opts.has('p') || c.opts.has('t') {
+		stem = c.opts.value('p', "/tmp") + "/" + stem
+	}
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+	for range 100 {
+		name := stem
+		for range len(template) - len(strings.TrimRight(template, "X")) {
+			name += string(letters[rand.IntN(len(letters))])
+		}
+		err := c.makeTemp(name)
+		if err == nil {
+			c.print(name + "\n")
+			return 0
+		}
+		if !errors.Is(err, fs.ErrExist) {
+			return c.fail("%s: %s", name, lang.Reason(err))
+		}
+	}
+	return c.fail("no free name for '%s'", template)
+}
+
+func (c *call) makeTemp(name string) error {
+	if c.opts.has('d') {
+		return c.fs().Mkdir(c.path(name), 0o700)
+	}
+	f, err := c.fs().OpenFile(c.path(name), vfs.WriteOnly|vfs.Create|vfs.Exclusive, 0o600)
+	if err == nil {
+		f.Close()
+	}
+	return err
+}
+
+func readlink(_ context.Context, c *call) int {
+	if len(c.args) != 1 {
+		return c.usage()
+	}
+	read := c.fs().Readlink
+	if c.opts.has('f') {
+		read = c.fs().RealPath
+	}
+	target, err := read(c.path(c.args[0]))
+	if err != nil {
+		return 1
+	}
+	c.print(target + "\n")
+	return 0
+}
+
+func realpath(_ context.Context, c *call) int {
+	if len(c.args) == 0 {
+		return c.usage()
+	}
+	status := 0
+	for _, name := range c.args {
+		real, err := c.fs().RealPath(c.path(name))
+		if err != nil {
+			status = c.fail("%s: %s", name, lang.Reason(err))
+			continue
+		}
+		c.print(real + "\n")
+	}
+	return status
+}

@@ -1,0 +1,376 @@
+package shell
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// filterCommands change text on its way through.
+func filterCommands() []command {
+	return []command{
+		{"basename", "", "FILE [SUFFIX]", basename},
+		{"cut", "d:f:c:b:s", "-f LIST|-c LIST [-d DELIM] [-s] [FILE]...", cut},
+		{"dirname", "", "FILE...", dirname},
+		{"egrep", grepFlags, grepUsage, grep},
+		{"fgrep", grepFlags, grepUsage, grep},
+		{"grep", grepFlags, grepUsage, grep},
+		{"sed", "nErie:", "[-nE] [-i] [-e] SCRIPT [FILE]...", sed},
+		{"seq", "=", "[FIRST [STEP]] LAST", seq},
+		{"sort", "nrufhk:t:o:", "[-nrufh] [-k FIELD] [-t SEP] [-o FILE] [FILE]...", sortLines},
+		{"tr", "cds", "[-cds] SET1 [SET2]", tr},
+		{"uniq", "cdui", "[-cdui] [INPUT]", uniq},
+	}
+}
+
+func basename(_ context.Context, c *call) int {
+	if len(c.args) == 0 || len(c.args) > 2 {
+		return c.usage()
+	}
+	name := strings.TrimRight(c.args[0], "/")
+	if name == "" && c.args[0] != "" {
+		name = "/"
+	} else {
+		name = baseName(name)
+	}
+	if len(c.args) == 2 && name != c.args[1] {
+		name = strings.TrimSuffix(name, c.args[1])
+	}
+	c.print(name + "\n")
+	return 0
+}
+
+func dirname(_ context.Context, c *call) int {
+	if len(c.args) == 0 {
+		return c.usage()
+	}
+	for _, name := range c.args {
+		trimmed := strings.TrimRight(name, "/")
+		i := strings.LastIndexByte(trimmed, '/')
+		switch {
+		case trimmed == "" && name != "" || i == 0:
+			name = "/"
+		case i < 0:
+			name = "."
+		default:
+			name = strings.TrimRight(trimmed[:i], "/")
+		}
+		c.print(name + "\n")
+	}
+	return 0
+}
+
+// span is a range of a cut list, from 1; an end of 0 is open.
+type span struct{ from, to int }
+
+func parseSpans(list string) ([]span, error) {
+	var spans []span
+	for part := range strings.SplitSeq(list, ",") {
+		from, to, isRange := strings.Cut(part, "-")
+		s := span{1, 0}
+		var err error
+		if from != "" {
+			s.from, err = strconv.Atoi(from)
+		}
+		switch {
+		case !isRange:
+			s.to = s.from
+		case to != "" && err == nil:
+			s.to, err = strconv.Atoi(to)
+		}
+		if err != nil || s.from < 1 || part == "" || part == "-" {
+			return nil, fmt.Errorf("invalid list '%s'", list)
+		}
+		spans = append(spans, s)
+	}
+	return spans, nil
+}
+
+func selected(spans []span, n int) bool {
+	return slices.ContainsFunc(spans, func(s span) bool { return n >= s.from && (s.to == 0 || n <= s.to) })
+}
+
+func cut(_ context.Context, c *call) int {
+	fields := c.opts.has('f')
+	list := c.opts.value('f', c.opts.value('c', c.opts.value('b', "")))
+	if list == "" {
+		return c.usage()
+	}
+	spans, err := parseSpans(list)
+	if err != nil {
+		return c.fail("%v", err)
+	}
+	delim := c.opts.value('d', "\t")
+	return c.inputs(c.args, func(_ string, r io.Reader) error {
+		return eachLine(r, func(line string, last bool) error {
+			if !fields {
+				return c.line(cutRunes(line, spans), last)
+			}
+			if !strings.Contains(line, delim) {
+				if c.opts.has('s') {
+					return nil
+				}
+				return c.line(line, last)
+			}
+			var kept []string
+			for i, f := range strings.Split(line, delim) {
+				if selected(spans, i+1) {
+					kept = append(kept, f)
+				}
+			}
+			return c.line(strings.Join(kept, delim), last)
+		})
+	})
+}
+
+func cutRunes(line string, spans []span) string {
+	var b strings.Builder
+	for i, r := range []rune(line) {
+		if selected(spans, i+1) {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+func uniq(_ context.Context, c *call) int {
+	prev, n := "", 0
+	flush := func() error {
+		if n == 0 || c.opts.has('d') && n == 1 || c.opts.has('u') && n > 1 {
+			return nil
+		}
+		if c.opts.has('c') {
+			return c.line(leftPad(strconv.Itoa(n), 7)+" "+prev, false)
+		}
+		return c.line(prev, false)
+	}
+	same := func(a, b string) bool { return a == b || c.opts.has('i') && strings.EqualFold(a, b) }
+	status := c.inputs(c.args, func(_ string, r io.Reader) error {
+		return eachLine(r, func(line string, _ bool) error {
+			if n > 0 && same(line, prev) {
+				n++
+				return nil
+			}
+			if err := flush(); err != nil {
+				return err
+			}
+			prev, n = line, 1
+			return nil
+		})
+	})
+	_ = flush()
+	return status
+}
+
+// sortKey is the part of a line that sort -k compares: fields from to to, counted from 1; a
+// to of 0 is the end of the line.
+type sortKey struct {
+	from, to         int
+	numeric, reverse bool
+}
+
+func parseSortKey(text string) (sortKey, error) {
+	var k sortKey
+	from, to, _ := strings.Cut(text, ",")
+	number := func(part string) int {
+		digits := strings.TrimRight(part, "nrbfh")
+		k.numeric = k.numeric || strings.ContainsAny(part[len(digits):], "nh")
+		k.reverse = k.reverse || strings.Contains(part[len(digits):], "r")
+		digits, _, _ = strings.Cut(digits, ".")
+		n, err := strconv.Atoi(digits)
+		if err != nil {
+			return -1
+		}
+		return n
+	}
+	if k.from = number(from); to != "" {
+		k.to = number(to)
+	}
+	if k.from < 1 || k.to < 0 {
+		return k, fmt.Errorf("bad field specification '%s'", text)
+	}
+	return k, nil
+}
+
+// of is the key of a line, with sep between fields or blanks where it is empty.
+func (k sortKey) of(line, sep string) string {
+	var fields []string
+	if sep == "" {
+		fields = strings.Fields(line)
+	} else {
+		fields = strings.Split(line, sep)
+	}
+	to := len(fields)
+	if k.to > 0 {
+		to = min(k.to, len(fields))
+	}
+	if k.from > to {
+		return ""
+	}
+	return strings.Join(fields[k.from-1:to], cmp.Or(sep, " "))
+}
+
+func sortLines(_ context.Context, c *call) int {
+	compare, err := c.sortOrder()
+	if err != nil {
+		return c.fail("%v", err)
+	}
+	var lines []string
+	size := 0
+	status := c.inputs(c.args, func(_ string, r io.Reader) error {
+		return eachLine(r, func(line string, _ bool) error {
+			if size += len(line) + 16; size > rootLimit {
+				return errors.New("input too large")
+			}
+			lines = append(lines, line)
+			return nil
+		})
+	})
+	slices.SortStableFunc(lines, compare)
+	if c.opts.has('u') {
+		lines = slices.CompactFunc(lines, func(a, b string) bool { return compare(a, b) == 0 })
+	}
+	return max(status, c.writeSorted(lines))
+}
+
+func (c *call) writeSorted(lines []string) int {
+	text := strings.Join(lines, "\n")
+	if len(lines) > 0 {
+		text += "\n"
+	}
+	if !c.opts.has('o') {
+		c.print(text)
+		return 0
+	}
+	name := c.opts.value('o', "")
+	if err := c.fs().WriteFile(c.path(name), []byte(text), 0o644); err != nil {
+		return c.broken(name, err)
+	}
+	return 0
+}
+
+// sortOrder is the comparison that sort's flags ask for. Equal keys are ordered by the whole
+// line, unless -u asks for one line a key.
+func (c *call) sortOrder() (func(a, b string) int, error) {
+	var keys []sortKey
+	for _, text := range c.opts['k'] {
+		k, err := parseSortKey(text)
+		if err != nil {
+			return nil, err
+		}
+		keys = append(keys, k)
+	}
+	sep := c.opts.value('t', "")
+	numeric := c.opts.has('n') || c.opts.has('h')
+	one := func(a, b string, numeric bool) int {
+		if numeric {
+			return cmp.Compare(leadingNumber(a), leadingNumber(b))
+		}
+		if c.opts.has('f') {
+			a, b = strings.ToUpper(a), strings.ToUpper(b)
+		}
+		return strings.Compare(a, b)
+	}
+	return func(a, b string) int {
+		d := 0
+		for _, k := range keys {
+			if d = one(k.of(a, sep), k.of(b, sep), k.numeric || numeric); k.reverse {
+				d = -d
+			}
+			if d != 0 {
+				break
+			}
+		}
+		if len(keys) == 0 {
+			d = one(a, b, numeric)
+		}
+		if d == 0 && !c.opts.has('u') {
+			d = strings.Compare(a, b)
+		}
+		if c.opts.has('r') {
+			d = -d
+		}
+		return d
+	}, nil
+}
+
+// leadingNumber is the number a line starts with, with K, M, G and T as in -h; 0 if none.
+func leadingNumber(line string) float64 {
+	line = strings.TrimLeft(line, " \t")
+	end := 0
+	for end < len(line) && (line[end] >= '0' && line[end] <= '9' || line[end] == '.' || end == 0 && line[end] == '-') {
+		end++
+	}
+	n, _ := strconv.ParseFloat(line[:end], 64)
+	if end < len(line) {
+		if i := strings.IndexByte("KMGT", line[end]); i >= 0 {
+			n *= float64(int64(1) << (10 * (i + 1)))
+		}
+	}
+	return n
+}
+
+func seq(ctx context.Context, c *call) int {
+	args, sep, pad := c.args, "\n", false
+	for len(args) > 0 && (args[0] == "-w" || strings.HasPrefix(args[0], "-s")) {
+		if args[0] == "-w" {
+			pad, args = true, args[1:]
+			continue
+		}
+		if sep, args = args[0][2:], args[1:]; sep == "" && len(args) > 0 {
+			sep, args = args[0], args[1:]
+		}
+	}
+	if len(args) == 0 || len(args) > 3 {
+		return c.usage()
+	}
+	nums := []float64{1, 1, 1}
+	decimals, width := 0, 0
+	for i, a := range args {
+		n, err := strconv.ParseFloat(a, 64)
+		if err != nil {
+			return c.fail("invalid number '%s'", a)
+		}
+		if _, frac, ok := strings.Cut(a, "."); ok {
+			decimals = max(decimals, len(frac))
+		}
+		width = max(width, len(a))
+		nums[[3][3]int{{2}, {0, 2}, {0, 1, 2}}[len(args)-1][i]] = n
+	}
+	if nums[1] == 0 {
+		return c.fail("increment must not be 0")
+	}
+	if !pad {
+		width = 0
+	}
+	return c.sequence(ctx, nums[0], nums[1], nums[2], decimals, width, sep)
+}
+
+// sequence prints numbers in batches, so that a long one neither waits nor fills memory.
+func (c *call) sequence(ctx context.Context, first, step, last float64, decimals, width int, sep string) int {
+	var b strings.Builder
+	for i := 0; ctx.Err() == nil; i++ {
+		n := first + float64(i)*step
+		if step > 0 && n > last+1e-9 || step < 0 && n < last-1e-9 {
+			if i > 0 {
+				b.WriteString("\n")
+			}
+			break
+		}
+		if i > 0 {
+			b.WriteString(sep)
+		}
+		fmt.Fprintf(&b, "%0*.*f", width, decimals, n)
+		if b.Len() > 4096 {
+			c.print(b.String())
+			b.Reset()
+		}
+	}
+	c.print(b.String())
+	return 0
+}

@@ -1,0 +1,278 @@
+package lang
+
+import (
+	"errors"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"mvdan.cc/sh/v3/expand"
+)
+
+// Limits of what variables hold, in bytes of names and values.
+const (
+	maxValue = 4 << 20
+	maxVars  = 16 << 20
+)
+
+var (
+	errReadOnly = errors.New("is read only")
+	errMemory   = errors.New("cannot allocate memory")
+)
+
+// vars are a shell's variables: the global ones and, above them, one scope for each running
+// function.
+type vars struct {
+	scopes []map[string]expand.Variable
+	size   int // bytes in all scopes
+}
+
+func newVars(env []string) vars {
+	v := vars{scopes: []map[string]expand.Variable{{}}}
+	for _, kv := range env {
+		name, value, ok := strings.Cut(kv, "=")
+		if ok && name != "" {
+			_ = v.set(name, expand.Variable{Set: true, Exported: true, Kind: expand.String, Str: value})
+		}
+	}
+	return v
+}
+
+func (v *vars) clone() vars {
+	c := vars{size: v.size, scopes: make([]map[string]expand.Variable, len(v.scopes))}
+	for i, scope := range v.scopes {
+		c.scopes[i] = maps.Clone(scope)
+	}
+	return c
+}
+
+func cloneMap[K comparable, V any](m map[K]V) map[K]V {
+	if m == nil {
+		return map[K]V{}
+	}
+	return maps.Clone(m)
+}
+
+// find returns the innermost variable called name and the scope it is in.
+func (v *vars) find(name string) (expand.Variable, int) {
+	for i, scope := range slices.Backward(v.scopes) {
+		if vr, ok := scope[name]; ok {
+			return vr, i
+		}
+	}
+	return expand.Variable{}, 0
+}
+
+func (v *vars) top() int { return len(v.scopes) - 1 }
+
+func (v *vars) push() { v.scopes = append(v.scopes, map[string]expand.Variable{}) }
+
+func (v *vars) pop() {
+	for name, vr := range v.scopes[v.top()] {
+		v.size -= len(name) + sizeOf(vr)
+	}
+	v.scopes = v.scopes[:v.top()]
+}
+
+// set follows expand.WriteEnviron: an unset value removes the variable, KeepValue changes
+// only its attributes.
+func (v *vars) set(name string, vr expand.Variable) error {
+	prev, scope := v.find(name)
+	if vr.Local && scope != v.top() {
+		prev, scope = expand.Variable{}, v.top()
+	}
+	if vr.Kind == expand.KeepValue {
+		vr.Kind, vr.Str, vr.List, vr.Map, vr.Indexes, vr.Set = prev.Kind, prev.Str, prev.List, prev.Map, prev.Indexes, prev.Set
+		vr.ReadOnly = vr.ReadOnly || prev.ReadOnly
+	} else if prev.ReadOnly {
+		return errReadOnly
+	}
+	vr.Exported = vr.Exported || prev.Exported && vr.Set
+	vr.Local = vr.Local || prev.Local
+	return v.store(scope, name, prev, vr)
+}
+
+func (v *vars) store(scope int, name string, prev, vr expand.Variable) error {
+	size := sizeOf(vr)
+	grow := size - sizeOf(prev)
+	if _, there := v.scopes[scope][name]; !there {
+		grow += len(name)
+	}
+	if grow > 0 && (size > maxValue || v.size+grow > maxVars) {
+		return errMemory
+	}
+	v.size += grow
+	if !vr.Declared() {
+		v.size -= len(name)
+		delete(v.scopes[scope], name)
+		return nil
+	}
+	v.scopes[scope][name] = vr
+	return nil
+}
+
+func sizeOf(vr expand.Variable) int {
+	n := len(vr.Str)
+	for _, s := range vr.List {
+		n += len(s) + 16
+	}
+	for k, s := range vr.Map {
+		n += len(k) + len(s) + 32
+	}
+	return n
+}
+
+// exported lists the environment of commands, sorted.
+func (v *vars) exported() []string {
+	var env []string
+	for name, vr := range v.all() {
+		if vr.Exported && vr.Set && vr.Kind == expand.String {
+			env = append(env, name+"="+vr.Str)
+		}
+	}
+	slices.Sort(env)
+	return env
+}
+
+// all is every visible variable.
+func (v *vars) all() map[string]expand.Variable {
+	all := map[string]expand.Variable{}
+	for _, scope := range v.scopes {
+		maps.Copy(all, scope)
+	}
+	return all
+}
+
+// environ shows a shell's variables and special parameters to the expand package.
+type environ struct{ s *Shell }
+
+func (e environ) Each(f func(string, expand.Variable) bool) {
+	all := e.s.vars.all()
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if !f(name, all[name]) {
+			return
+		}
+	}
+}
+
+func (e environ) Set(name string, vr expand.Variable) error { return e.s.setVar(name, vr) }
+
+func (e environ) Get(name string) expand.Variable {
+	if value, ok := e.s.special(name); ok {
+		return expand.Variable{Set: true, Kind: expand.String, Str: value}
+	}
+	switch name {
+	case "@", "*":
+		return expand.Variable{Set: true, Kind: expand.Indexed, List: append([]string{}, e.s.params...)}
+	}
+	vr, _ := e.s.vars.find(name)
+	return vr
+}
+
+// special is the value of parameters that are not variables.
+func (s *Shell) special(name string) (string, bool) {
+	switch name {
+	case "#":
+		return strconv.Itoa(len(s.params)), true
+	case "?":
+		return strconv.Itoa(s.status), true
+	case "$":
+		return strconv.Itoa(s.pid), true
+	case "!":
+		return strconv.Itoa(s.lastBG), s.lastBG != 0
+	case "-":
+		return s.opts.flags(), true
+	case "0":
+		return s.name, true
+	case "RANDOM":
+		s.random = s.random*6364136223846793005 + 1442695040888963407
+		return strconv.Itoa(int(s.random>>33) & 0x7fff), true
+	case "SECONDS":
+		return strconv.Itoa(int(s.clock.Simulated(time.Since(s.started)).Seconds())), true
+	case "EPOCHSECONDS":
+		return strconv.FormatInt(time.Now().Unix(), 10), true
+	}
+	if user, ok := strings.CutPrefix(name, "HOME "); ok {
+		return home(user), true // always answered: otherwise expand asks the host
+	}
+	if n, err := strconv.Atoi(name); err == nil && n > 0 && n <= len(s.params) {
+		return s.params[n-1], true
+	}
+	return "", false
+}
+
+// home is the home directory of a user of the container; ~name of others stays as it is.
+func home(user string) string {
+	switch user {
+	case "root":
+		return "/root"
+	case "nobody":
+		return "/"
+	}
+	return "~" + user
+}
+
+// defaultVars sets what a shell sets itself. Nothing here comes from the host.
+func (s *Shell) defaultVars() {
+	s.random = rand.Uint64()
+	s.setDefault("HOME", "/root")
+	s.setDefault("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+	s.setString("PWD", s.dir)
+	s.setString("IFS", " \t\n")
+	s.setString("OPTIND", "1")
+	s.setString("PPID", "0")
+	s.setString("UID", "0")
+	s.setString("EUID", "0")
+	s.setString("PS4", "+ ")
+	if s.interactive {
+		s.setDefault("PS1", "# ")
+		s.setDefault("PS2", "> ")
+	}
+}
+
+func (s *Shell) setDefault(name, value string) {
+	if vr, _ := s.vars.find(name); !vr.Set {
+		s.setString(name, value)
+	}
+}
+
+// setString sets a variable to a string, reporting what goes wrong.
+func (s *Shell) setString(name, value string) bool {
+	return s.set(name, expand.Variable{Set: true, Kind: expand.String, Str: value})
+}
+
+func (s *Shell) set(name string, vr expand.Variable) bool {
+	if err := s.setVar(name, vr); err != nil {
+		s.fail("%v", err)
+		return false
+	}
+	return true
+}
+
+func (s *Shell) setVar(name string, vr expand.Variable) error {
+	if s.opts.allexport {
+		vr.Exported = true
+	}
+	err := s.vars.set(name, vr)
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, errMemory) {
+		s.flow, s.status = flowExit, 2
+	}
+	return &varError{name, err}
+}
+
+type varError struct {
+	name string
+	err  error
+}
+
+func (e *varError) Error() string { return e.name + ": " + e.err.Error() }
+func (e *varError) Unwrap() error { return e.err }
+
+// value is a variable's value as a string.
+func (s *Shell) value(name string) string { return environ{s}.Get(name).String() }

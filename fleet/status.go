@@ -1,0 +1,83 @@
+package fleet
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/fleet/device"
+)
+
+const (
+	// featureLabelsAnnotation is where Node Feature Discovery lists the labels it wrote, without
+	// which it could not take one back.
+	featureLabelsAnnotation = "nfd.node.kubernetes.io/feature-labels"
+	// pluginAnnotation stands for the kubelet's device checkpoint: after a restart it tells a
+	// resource that a device plugin had registered from one that a user wrote into the status.
+	pluginAnnotation = "berth.dev/device-plugin-resource"
+)
+
+// facts is what a machine knows of itself without looking at the node object.
+type facts struct {
+	want  want
+	slot  slot
+	port  int32 // of the kubelet's endpoint
+	ready bool  // booted: kubelet and network are up
+}
+
+// publish is the node with the status its kubelet would write and the labels its GPU Feature
+// Discovery would, as a copy. It changes only what a kubelet owns; conditions, capacities,
+// labels and annotations of others stay. Both go out in one write of the status subresource,
+// which for nodes carries metadata too.
+func publish(node *corev1.Node, f facts, adv device.Advertisement, now time.Time) *corev1.Node {
+	out := node.DeepCopy()
+	plugin := pluginState(out, adv)
+	out.Status.Capacity = capacity(out.Status.Capacity, f.want.pool, plugin)
+	out.Status.Allocatable = allocatable(out.Status.Allocatable, out.Status.Capacity, plugin)
+	out.Status.Conditions = conditions(out.Status.Conditions, f.ready, now)
+	out.Status.Addresses = []corev1.NodeAddress{
+		{Type: corev1.NodeInternalIP, Address: f.slot.nodeIP()},
+		{Type: corev1.NodeHostName, Address: out.Name},
+		{Type: corev1.NodeExternalDNS, Address: "localhost"}, // where the API server finds the kubelet
+	}
+	out.Status.DaemonEndpoints.KubeletEndpoint.Port = f.port
+	out.Status.NodeInfo = nodeInfo(out.Name)
+	out.Status.DeclaredFeatures = declaredFeatures()
+	rememberPlugin(out, plugin)
+	labelFeatures(out, adv.Labels)
+	return out
+}
+
+func nodeInfo(node string) corev1.NodeSystemInfo {
+	return corev1.NodeSystemInfo{
+		MachineID:               machineID(node),
+		SystemUUID:              uuidOf("system", node),
+		BootID:                  uuidOf("boot", node),
+		KernelVersion:           kernelVersion,
+		OSImage:                 osImage,
+		ContainerRuntimeVersion: runtimeVersion,
+		KubeletVersion:          kubeletVersion,
+		OperatingSystem:         system,
+		Architecture:            architecture,
+	}
+}
+
+// labelFeatures writes what GPU Feature Discovery found, and takes back what it no longer finds.
+// While it does not run (nil), its labels stay as they are: they are Node Feature Discovery's by
+// then.
+func labelFeatures(node *corev1.Node, found map[string]string) {
+	if found == nil {
+		return
+	}
+	node.Labels, node.Annotations = cloneLabels(node.Labels), cloneLabels(node.Annotations)
+	for key := range strings.SplitSeq(node.Annotations[featureLabelsAnnotation], ",") {
+		if _, still := found[key]; !still {
+			delete(node.Labels, key)
+		}
+	}
+	maps.Copy(node.Labels, found)
+	node.Annotations[featureLabelsAnnotation] = strings.Join(slices.Sorted(maps.Keys(found)), ",")
+}

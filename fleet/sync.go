@@ -1,0 +1,152 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/fleet/device"
+)
+
+// node is the Node as last seen; nil: there is none.
+func (c *controller) node(name string) *corev1.Node {
+	node, err := c.nodeStore.Get(name)
+	if err != nil {
+		return nil
+	}
+	return node
+}
+
+// syncNode takes one step towards what the machine and its pool want of the node. Each write
+// comes back as an event, which leads here again until there is nothing to do.
+func (c *controller) syncNode(ctx context.Context, name string) error {
+	node, m := c.node(name), c.machines.get(name)
+	if m == nil {
+		return c.retire(ctx, name, node)
+	}
+	now := time.Now()
+	down := node != nil && node.Annotations[DownAnnotation] == "true"
+	if m.setPower(down, now) {
+		c.log.Info("power", "node", name, "phase", m.phase(now))
+		c.pods.NodeChanged(name)
+	}
+	c.wakeAt(name, m.next(now), now)
+	if node == nil {
+		return c.register(ctx, m, now)
+	}
+	switch v, next := reconcile(node, gives(m.wants())); v {
+	case replace:
+		return c.delete(ctx, node)
+	case update:
+		_, err := c.client.CoreV1().Nodes().Update(ctx, next, metav1.UpdateOptions{})
+		return wrap(err, "update node %s", name)
+	}
+	return c.heartbeat(ctx, m, node, now)
+}
+
+// retire removes the node of a machine that is no longer wanted, if it was one of ours.
+func (c *controller) retire(ctx context.Context, name string, node *corev1.Node) error {
+	c.leases.Remove(name)
+	if node == nil {
+		return nil
+	}
+	if _, ours := lastApplied(node); !ours {
+		return nil
+	}
+	return c.delete(ctx, node)
+}
+
+func (c *controller) delete(ctx context.Context, node *corev1.Node) error {
+	opts := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(node.UID))}
+	err := c.client.CoreV1().Nodes().Delete(ctx, node.Name, opts)
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil // gone already, and its event is on the way
+	}
+	return wrap(err, "delete node %s", node.Name)
+}
+
+// register creates the node of a machine whose kubelet is up.
+func (c *controller) register(ctx context.Context, m *machine, now time.Time) error {
+	if m.phase(now) == off {
+		return nil
+	}
+	node := newNode(m.wants(), m.slot, c.facts(m, now), now)
+	m.setAllocatable(node.Status.Allocatable)
+	_, err := c.client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return nil // its event is on the way
+	}
+	return wrap(err, "register node %s", m.name)
+}
+
+func (c *controller) facts(m *machine, now time.Time) facts {
+	return facts{want: m.wants(), slot: m.slot, port: c.port, ready: m.phase(now) == running}
+}
+
+// heartbeat is the kubelet's life sign: the lease, and the status where it changed.
+func (c *controller) heartbeat(ctx context.Context, m *machine, node *corev1.Node, now time.Time) error {
+	if m.phase(now) == off {
+		c.leases.Remove(m.name)
+		return nil
+	}
+	c.leases.Add(m.name, node.UID)
+	adv := c.advertise(m, now)
+	c.wakeAt(m.name, adv.Changes, now)
+	next := publish(node, c.facts(m, now), adv, now)
+	m.setAllocatable(next.Status.Allocatable)
+	if equality.Semantic.DeepEqual(node, next) {
+		return nil
+	}
+	_, err := c.client.CoreV1().Nodes().UpdateStatus(ctx, next, metav1.UpdateOptions{})
+	if readyNow := isReady(next) && !isReady(node); err == nil && readyNow {
+		c.pods.NodeChanged(m.name)
+	}
+	return wrap(err, "update status of node %s", m.name)
+}
+
+// advertise asks the device side, after telling it which pods of the GPU stack stand there.
+func (c *controller) advertise(m *machine, now time.Time) device.Advertisement {
+	m.devices.SetStack(c.pods.StackPods(m.name), now)
+	return m.devices.Advertise(now)
+}
+
+// wakeAt looks at the node again at that time; zero: never.
+func (c *controller) wakeAt(name string, at, now time.Time) {
+	if !at.IsZero() {
+		c.nodeQueue.AddAfter(name, at.Sub(now))
+	}
+}
+
+// syncPool writes the pool's status where it changed.
+func (c *controller) syncPool(ctx context.Context, name string) error {
+	obj, there, err := c.poolStore.GetByKey(name)
+	if err != nil || !there {
+		return err
+	}
+	pool := withDefaults(obj.(*v1alpha1.Pool))
+	c.mu.Lock()
+	problem := c.problems[name]
+	c.mu.Unlock()
+	next, changed := poolStatus(pool, c.tally.Pool(name), problem)
+	if !changed {
+		return nil
+	}
+	err = c.pools.PatchStatus(ctx, name, next)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return wrap(err, "status of pool %s", name)
+}
+
+func wrap(err error, format string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), err)
+}

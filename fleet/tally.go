@@ -1,0 +1,143 @@
+package fleet
+
+import (
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/fleet/device"
+)
+
+// tally counts nodes and GPUs by pool as they change, so that nobody has to walk the fleet. Pools
+// that are gone have no nodes once the last one is deleted.
+type tally struct {
+	report func(Progress) // nil: nobody looks
+	port   int32          // of the kubelets' endpoint; see nodeCount.live
+
+	mu    sync.Mutex
+	pools map[string]poolCount
+	nodes map[string]nodeCount
+	wants map[string]int64 // the GPUs each wanted node will have; nil until Pools were read
+	sum   Progress
+}
+
+// nodeCount is what one node adds to its pool.
+type nodeCount struct {
+	pool               string
+	ready, schedulable bool
+	gpus               int64
+	// live: its status was written by this run, which the port in it tells. What an earlier run
+	// left may not be true any more, and is no progress.
+	live bool
+}
+
+// poolCount is the sum over a pool's nodes.
+type poolCount struct{ nodes, ready, gpus int64 }
+
+func newTally(report func(Progress), port int32) *tally {
+	return &tally{report: report, port: port, pools: map[string]poolCount{}, nodes: map[string]nodeCount{}}
+}
+
+func (t *tally) countOf(node *corev1.Node) nodeCount {
+	gpus := node.Status.Allocatable[device.Resource]
+	return nodeCount{
+		pool: node.Labels[v1alpha1.LabelPool], gpus: gpus.Value(),
+		ready: isReady(node), schedulable: isSchedulable(node),
+		live: node.Status.DaemonEndpoints.KubeletEndpoint.Port == t.port,
+	}
+}
+
+// SetNode counts a node as it is now, and returns the pools whose figures changed.
+func (t *tally) SetNode(node *corev1.Node) []string {
+	return t.change(node.Name, t.countOf(node), true)
+}
+
+// DropNode forgets a node that is gone.
+func (t *tally) DropNode(name string) []string {
+	return t.change(name, nodeCount{}, false)
+}
+
+func (t *tally) change(name string, next nodeCount, there bool) (pools []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	last, was := t.nodes[name]
+	if was == there && last == next {
+		return nil
+	}
+	if was {
+		t.add(name, last, -1)
+		delete(t.nodes, name)
+		pools = append(pools, last.pool)
+	}
+	if there {
+		t.add(name, next, 1)
+		t.nodes[name] = next
+		pools = append(pools, next.pool)
+	}
+	t.tell()
+	return pools
+}
+
+// add counts a node in (sign 1) or out (-1) of its pool and, where it is wanted, of the sum.
+func (t *tally) add(name string, c nodeCount, sign int64) {
+	p := t.pools[c.pool]
+	p.nodes += sign
+	p.gpus += sign * c.gpus
+	if c.ready {
+		p.ready += sign
+	}
+	t.pools[c.pool] = p
+	if p == (poolCount{}) {
+		delete(t.pools, c.pool)
+	}
+	gpus, wanted := t.wants[name]
+	if !wanted {
+		return
+	}
+	t.sum.Nodes += int(sign)
+	if c.live && c.schedulable {
+		t.sum.Ready += int(sign)
+		t.sum.GPUs += int(sign * min(c.gpus, gpus))
+	}
+}
+
+// SetWanted says which nodes there should be.
+func (t *tally) SetWanted(nodes []want) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.wants = make(map[string]int64, len(nodes))
+	t.sum = Progress{WantNodes: len(nodes)}
+	for _, w := range nodes {
+		gpus := expectedGPUs(w.pool)
+		t.wants[w.name()] = gpus
+		t.sum.WantGPUs += int(gpus)
+	}
+	t.pools = map[string]poolCount{}
+	for name, c := range t.nodes {
+		t.add(name, c, 1)
+	}
+	t.tell()
+}
+
+// expectedGPUs is what a node of the pool advertises once it is up, without a user's doing.
+func expectedGPUs(pool *v1alpha1.Pool) int64 {
+	if pool.Spec.GPUStack != v1alpha1.GPUStackOperator || pool.Spec.Advertise == v1alpha1.AdvertiseDRA {
+		return 0
+	}
+	return int64(pool.GPUsPerNode())
+}
+
+// tell reports the sum. The lock is held, which keeps reports in order.
+func (t *tally) tell() {
+	if t.report != nil && t.wants != nil {
+		t.report(t.sum)
+	}
+}
+
+// Pool is the count of one pool.
+func (t *tally) Pool(name string) poolCount {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.pools[name]
+}
