@@ -1,0 +1,136 @@
+// Package cli is Berth's command line: one file per command. It parses, calls, prints.
+//
+// It compiles neither Kubernetes nor kubectl, so that it builds and tests in seconds:
+// cmd/berth hands both in as Deps.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+
+	"github.com/berth-dev/berth/fleet"
+)
+
+// Exit codes of every command.
+const (
+	exitOK      = 0
+	exitFailed  = 1 // it did not work, or the answer is no
+	exitUsage   = 2 // wrong usage
+	exitUnknown = 3 // could not look
+)
+
+// Streams are what a command reads and writes.
+type Streams struct {
+	In       io.Reader
+	Out, Err io.Writer
+}
+
+// Deps are the heavy parts, which only cmd/berth compiles.
+type Deps struct {
+	// StartControlPlane returns when the API server is ready.
+	StartControlPlane func(context.Context, ControlPlaneOptions) (ControlPlane, error)
+	// Kubectl runs kubectl on the process's own streams and returns its exit status.
+	Kubectl func(args []string) int
+	// Kubernetes is the version that StartControlPlane runs.
+	Kubernetes string
+}
+
+// ControlPlane is a running control plane.
+type ControlPlane interface {
+	Config(identity string) (*rest.Config, error)
+	KubeletTLS() (fleet.KubeletTLS, error)
+	Failed() <-chan error
+	Stop()
+}
+
+// Main runs the command in args (without the program's name) and returns its exit code.
+func Main(args []string, s Streams, d Deps) int {
+	root := newRoot(s, d)
+	root.SetArgs(args)
+	root.SetIn(s.In)
+	root.SetOut(s.Out)
+	root.SetErr(s.Err)
+	err := root.Execute()
+	if err == nil {
+		return exitOK
+	}
+	var exit exitError
+	if !errors.As(err, &exit) {
+		exit = exitError{code: exitUsage, err: err}
+	}
+	if exit.err != nil {
+		fmt.Fprintf(s.Err, "error: %v\n", exit.err)
+	}
+	return exit.code
+}
+
+// exitError is an error that has chosen its exit code. Errors without one come from
+// parsing the command line and mean wrong usage.
+type exitError struct {
+	code int
+	err  error // nil: everything is said already
+}
+
+func (e exitError) Error() string { return fmt.Sprint(e.err) }
+func (e exitError) Unwrap() error { return e.err }
+
+func failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	return exitError{code: exitFailed, err: err}
+}
+
+func newRoot(s Streams, d Deps) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "berth",
+		Short: "A real Kubernetes with a simulated GPU fleet, in one binary",
+		Long: `Berth puts GPU work on GPU machines under Kubernetes, and can always say why it did or did not.
+
+Start with:  berth up
+Then:        berth kubectl get nodes`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.NoArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.AddCommand(
+		newCmdUp(s, d),
+		newCmdDown(s),
+		newCmdStatus(s),
+		newCmdKubectl(d),
+		newCmdFleet(s),
+		newCmdVersion(s, d),
+	)
+	return root
+}
+
+func newCmdVersion(s Streams, d Deps) *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version of Berth and of the Kubernetes inside it",
+		Args:  cobra.NoArgs,
+		Run: func(*cobra.Command, []string) {
+			fmt.Fprintf(s.Out, "berth %s, Kubernetes %s\n", Version, d.Kubernetes)
+		},
+	}
+}
+
+// Version is Berth's own.
+const Version = "v0.1.0-dev"
+
+// isTerminal says whether a person is looking at w.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	st, err := f.Stat()
+	return err == nil && st.Mode()&os.ModeCharDevice != 0
+}

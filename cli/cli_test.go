@@ -1,0 +1,157 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/berth-dev/berth/controlplane/home"
+)
+
+// run calls the command line with a home of its own and a control plane that must not be
+// reached.
+func run(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errOut bytes.Buffer
+	code = Main(args, Streams{In: strings.NewReader(""), Out: &out, Err: &errOut}, Deps{
+		StartControlPlane: func(context.Context, ControlPlaneOptions) (ControlPlane, error) {
+			return nil, errors.New("the control plane was started")
+		},
+		Kubectl:    func([]string) int { return 0 },
+		Kubernetes: "v1.37.1",
+	})
+	return code, out.String(), errOut.String()
+}
+
+func TestBadInputIsOneClearLine(t *testing.T) {
+	root := t.TempDir()
+	t.Setenv("BERTH_HOME", root)
+	old := home.Named(root, "old")
+	if err := errors.Join(os.MkdirAll(old.Path, 0o700), old.Save(home.Record{Format: home.Format, Kubernetes: "v1.30.0", Name: "old"})); err != nil {
+		t.Fatal(err)
+	}
+	full := t.TempDir()
+	if err := os.WriteFile(filepath.Join(full, "thesis.tex"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args string
+		code int
+		want string
+	}{
+		{"up --name Bad", exitUsage, `cluster name "Bad": use`},
+		{"up --speed 0", exitUsage, "--speed 0: give a number above 0"},
+		{"up --speed NaN", exitUsage, "--speed NaN"},
+		{"up --api-port 70000", exitUsage, "--api-port 70000"},
+		{"up --bogus", exitUsage, "unknown flag: --bogus"},
+		{"up extra", exitUsage, `unknown command "extra"`},
+		{"up --fleet nothing-here", exitFailed, "nothing-here"},
+		{"up --name old", exitFailed, "was written by Kubernetes v1.30.0"},
+		{"up --name new --data " + full, exitFailed, "is not empty and holds no cluster (it has thesis.tex)"},
+		{"down --name nobody", exitFailed, `there is no cluster "nobody"`},
+		{"status --name nobody", exitUnknown, `there is no cluster "nobody"`},
+		{"status -o xml", exitUsage, `--output "xml"`},
+		{"kubectl get pods", exitUnknown, `there is no cluster "berth"`},
+		{"kubectl --name old get pods", exitUnknown, `cluster "old" is not running`},
+		{"fleet apply", exitUsage, `required flag(s) "filename" not set`},
+		{"fleet apply -f lab", exitFailed, `there is no cluster "berth"`},
+		{"fleet show --name old", exitUnknown, `cluster "old" is not running`},
+		{"frobnicate", exitUsage, `unknown command "frobnicate"`},
+	} {
+		code, stdout, stderr := run(t, strings.Fields(c.args)...)
+		if code != c.code || !strings.Contains(stderr, c.want) || strings.Count(stderr, "\n") != 1 || stdout != "" {
+			t.Errorf("berth %s: code %d, stdout %q, stderr %q; want code %d and one line with %q", c.args, code, stdout, stderr, c.code, c.want)
+		}
+	}
+}
+
+func TestAFailedStartLeavesTheFolderUsable(t *testing.T) {
+	t.Setenv("BERTH_HOME", t.TempDir())
+	for range 2 { // the second start must get as far as the first
+		code, _, stderr := run(t, "up", "--fleet", "layers")
+		if code != exitFailed || !strings.Contains(stderr, "the control plane was started") {
+			t.Fatalf("code %d, stderr %q", code, stderr)
+		}
+	}
+	code, stdout, _ := run(t, "status", "-o", "name")
+	if code != exitOK || stdout != "berth\n" {
+		t.Errorf("status after a failed start: code %d, %q", code, stdout)
+	}
+}
+
+func TestAnEphemeralClusterIsNotMadeOfALastingOne(t *testing.T) {
+	t.Setenv("BERTH_HOME", t.TempDir())
+	run(t, "up", "--fleet", "layers") // fails to start, but has claimed the folder
+	code, _, stderr := run(t, "up", "--fleet", "layers", "--ephemeral")
+	if code != exitFailed || !strings.Contains(stderr, "keeps its data") {
+		t.Errorf("code %d, stderr %q", code, stderr)
+	}
+}
+
+func TestKubectlArguments(t *testing.T) {
+	for _, c := range []struct {
+		in    string
+		name  string
+		rest  string
+		needs bool
+	}{
+		{"get pods", defaultName, "get pods", true},
+		{"--name l get pods --name x", "l", "get pods --name x", true},
+		{"--name=l logs p", "l", "logs p", true},
+		{"", defaultName, "", false},
+		{"get --help", defaultName, "get --help", false},
+		{"exec p -- sh --help", defaultName, "exec p -- sh --help", true},
+		{"--kubeconfig=x get pods", defaultName, "--kubeconfig=x get pods", false},
+		{"completion bash", defaultName, "completion bash", false},
+	} {
+		name, rest := splitName(strings.Fields(c.in))
+		if name != c.name || strings.Join(rest, " ") != c.rest || needsCluster(rest) != c.needs {
+			t.Errorf("%q: name %q, rest %q, needs %v", c.in, name, rest, needsCluster(rest))
+		}
+	}
+}
+
+func TestFollowReportsTheChildsOwnError(t *testing.T) {
+	var seen bytes.Buffer
+	p := newProgress(&seen)
+	if err := follow(strings.NewReader("doing a\ndid a\nerror port 6443 is taken\n"), p); err == nil || err.Error() != "port 6443 is taken" {
+		t.Errorf("got %v", err)
+	}
+	if err := follow(strings.NewReader("did a\n"), p); !errors.Is(err, errEndedEarly) {
+		t.Errorf("a child that just ends: got %v", err)
+	}
+	if err := follow(strings.NewReader("did b\nready\n"), p); err != nil {
+		t.Error(err)
+	}
+	if !strings.Contains(seen.String(), "  b\n") {
+		t.Errorf("steps were not shown: %q", seen.String())
+	}
+}
+
+func TestCountSeesOnlyWhatIsThere(t *testing.T) {
+	gpus := func(n string) corev1.ResourceList {
+		return corev1.ResourceList{gpuResource: resource.MustParse(n)}
+	}
+	node := func(ready corev1.ConditionStatus, capacity, allocatable string) corev1.Node {
+		return corev1.Node{Status: corev1.NodeStatus{
+			Capacity: gpus(capacity), Allocatable: gpus(allocatable),
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}},
+		}}
+	}
+	pod := corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{
+		{Resources: corev1.ResourceRequirements{Limits: gpus("2")}}, {},
+	}}}
+	got := count([]corev1.Node{node(corev1.ConditionTrue, "8", "8"), node(corev1.ConditionUnknown, "8", "0")}, []corev1.Pod{pod})
+	want := clusterUse{Nodes: nodeCount{Total: 2, Ready: 1}, GPUs: gpuCount{Capacity: 16, Allocatable: 8, Requested: 2}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,269 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/yaml"
+
+	"github.com/berth-dev/berth/controlplane/home"
+)
+
+// lookTimeout bounds how long `status` waits for a cluster to answer.
+const lookTimeout = 5 * time.Second
+
+// clusterStatus is one cluster as `berth status -o json` shows it.
+type clusterStatus struct {
+	Name       string      `json:"name"`
+	State      string      `json:"state"` // Running, Starting, Stopped
+	Kubernetes string      `json:"kubernetes"`
+	Server     string      `json:"server"`
+	Fleet      string      `json:"fleet,omitempty"`
+	Ephemeral  bool        `json:"ephemeral,omitempty"`
+	PID        int         `json:"pid,omitempty"`
+	Started    string      `json:"started,omitempty"`
+	Data       string      `json:"data"`
+	Kubeconfig string      `json:"kubeconfig"`
+	Observed   *clusterUse `json:"observed,omitempty"` // nil: not running, or did not answer
+}
+
+// clusterUse is what the API server says.
+type clusterUse struct {
+	Nodes nodeCount `json:"nodes"`
+	GPUs  gpuCount  `json:"gpus"`
+}
+
+type nodeCount struct {
+	Total int `json:"total"`
+	Ready int `json:"ready"`
+}
+
+type gpuCount struct {
+	Capacity    int `json:"capacity"`
+	Allocatable int `json:"allocatable"`
+	Requested   int `json:"requested"` // by pods that are bound and not over
+}
+
+func newCmdStatus(s Streams) *cobra.Command {
+	var name, output string
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show the clusters on this machine",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkOutput(output); err != nil {
+				return err
+			}
+			all, err := statuses(cmd.Context(), name)
+			if err != nil {
+				return exitError{code: exitUnknown, err: err}
+			}
+			return failed(printStatuses(s, all, output))
+		},
+	}
+	cmd.Flags().StringVar(&name, "name", "", "only the cluster of this name")
+	cmd.Flags().StringVarP(&output, "output", "o", "table", "table, wide, json, yaml or name")
+	return cmd
+}
+
+func checkOutput(o string) error {
+	switch o {
+	case "table", "wide", "json", "yaml", "name":
+		return nil
+	}
+	return fmt.Errorf("--output %q: use table, wide, json, yaml or name", o)
+}
+
+func statuses(ctx context.Context, name string) ([]clusterStatus, error) {
+	root, err := home.Root()
+	if err != nil {
+		return nil, err
+	}
+	dirs, err := home.List(root)
+	if err != nil {
+		return nil, err
+	}
+	all := []clusterStatus{}
+	for _, d := range dirs {
+		if n := filepath.Base(d.Path); name != "" && n != name {
+			continue
+		}
+		st, err := status(ctx, d)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, st)
+	}
+	if name != "" && len(all) == 0 {
+		return nil, fmt.Errorf("there is no cluster %q: `berth up --name %s` starts one", name, name)
+	}
+	return all, nil
+}
+
+func status(ctx context.Context, d home.Dir) (clusterStatus, error) {
+	r, err := d.Load()
+	if err != nil {
+		return clusterStatus{}, err
+	}
+	data, err := filepath.EvalSymlinks(d.Path)
+	if err != nil {
+		return clusterStatus{}, err
+	}
+	st := clusterStatus{
+		Name: filepath.Base(d.Path), State: "Stopped", Kubernetes: r.Kubernetes, Fleet: r.Fleet, Ephemeral: r.Ephemeral,
+		Server: fmt.Sprintf("https://127.0.0.1:%d", r.APIPort), Data: data, Kubeconfig: d.Kubeconfig(),
+	}
+	pid := d.Holder()
+	if pid == 0 {
+		return st, nil
+	}
+	st.State, st.PID, st.Started = "Starting", pid, r.Started
+	if r.Ready && r.PID == pid {
+		st.State = "Running"
+		if use, err := look(ctx, d); err == nil {
+			st.Observed = &use
+		}
+	}
+	return st, nil
+}
+
+// look asks the cluster itself.
+func look(ctx context.Context, d home.Dir) (clusterUse, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	cfg, err := clientConfig(d)
+	if err != nil {
+		return clusterUse{}, err
+	}
+	client, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return clusterUse{}, err
+	}
+	nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		return clusterUse{}, err
+	}
+	pods, err := client.CoreV1().Pods("").List(ctx, metav1.ListOptions{
+		ResourceVersion: "0",
+		FieldSelector:   "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed",
+	})
+	if err != nil {
+		return clusterUse{}, err
+	}
+	return count(nodes.Items, pods.Items), nil
+}
+
+const gpuResource corev1.ResourceName = "nvidia.com/gpu"
+
+func count(nodes []corev1.Node, pods []corev1.Pod) clusterUse {
+	var u clusterUse
+	u.Nodes.Total = len(nodes)
+	for i := range nodes {
+		st := &nodes[i].Status
+		for _, c := range st.Conditions {
+			if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
+				u.Nodes.Ready++
+			}
+		}
+		u.GPUs.Capacity += quantity(st.Capacity)
+		u.GPUs.Allocatable += quantity(st.Allocatable)
+	}
+	for i := range pods {
+		for _, c := range pods[i].Spec.Containers {
+			u.GPUs.Requested += quantity(c.Resources.Limits)
+		}
+	}
+	return u
+}
+
+func quantity(l corev1.ResourceList) int {
+	q := l[gpuResource]
+	return int(q.Value())
+}
+
+func printStatuses(s Streams, all []clusterStatus, output string) error {
+	switch output {
+	case "json":
+		enc := json.NewEncoder(s.Out)
+		enc.SetIndent("", "  ")
+		return enc.Encode(map[string]any{"clusters": all})
+	case "yaml":
+		b, err := yaml.Marshal(map[string]any{"clusters": all})
+		if err != nil {
+			return err
+		}
+		_, err = s.Out.Write(b)
+		return err
+	case "name":
+		for _, c := range all {
+			fmt.Fprintln(s.Out, c.Name)
+		}
+		return nil
+	}
+	return printStatusTable(s, all, output == "wide")
+}
+
+func printStatusTable(s Streams, all []clusterStatus, wide bool) error {
+	if len(all) == 0 {
+		fmt.Fprintln(s.Err, "No clusters here. Start one with `berth up`.")
+		return nil
+	}
+	w := tabwriter.NewWriter(s.Out, 0, 8, 3, ' ', 0)
+	header := "NAME\tSTATE\tFLEET\tNODES\tGPUS\tKUBERNETES\tSERVER\tAGE"
+	if wide {
+		header += "\tPID\tDATA"
+	}
+	fmt.Fprintln(w, header)
+	for _, c := range all {
+		nodes, gpus := "-", "-"
+		if c.Observed != nil {
+			nodes = fmt.Sprintf("%d/%d", c.Observed.Nodes.Ready, c.Observed.Nodes.Total)
+			gpus = fmt.Sprintf("%d/%d", c.Observed.GPUs.Requested, c.Observed.GPUs.Allocatable)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s", c.Name, c.State, c.Fleet, nodes, gpus, c.Kubernetes, c.Server, age(c.Started))
+		if wide {
+			fmt.Fprintf(w, "\t%d\t%s", c.PID, c.Data)
+		}
+		fmt.Fprintln(w)
+	}
+	return w.Flush()
+}
+
+func age(started string) string {
+	t, err := time.Parse(time.RFC3339, started)
+	if err != nil {
+		return "-"
+	}
+	return duration.HumanDuration(time.Since(t))
+}
+
+// running is the folder of the named cluster, which must be up.
+func running(name string) (home.Dir, error) {
+	root, err := home.Root()
+	if err != nil {
+		return home.Dir{}, err
+	}
+	d := home.Named(root, name)
+	r, err := d.Load()
+	if errors.Is(err, fs.ErrNotExist) {
+		return d, fmt.Errorf("there is no cluster %q: `berth up --name %s` starts one", name, name)
+	}
+	if err != nil {
+		return d, err
+	}
+	if pid := d.Holder(); pid == 0 || pid != r.PID {
+		return d, fmt.Errorf("cluster %q is not running: `berth up --name %s` starts it", name, name)
+	}
+	return d, nil
+}

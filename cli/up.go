@@ -1,0 +1,208 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-dev/berth/controlplane/home"
+	"github.com/berth-dev/berth/fleet/file"
+)
+
+// defaultName is the cluster that commands mean when no --name is given.
+const defaultName = "berth"
+
+type upOptions struct {
+	name, data, fleet string
+	fleetGiven        bool // --fleet was written, so it also changes an existing cluster
+	apiPort           int
+	speed             float64
+	ephemeral, detach bool
+	cold, merge       bool
+
+	streams Streams
+	deps    Deps
+}
+
+// ControlPlaneOptions are what `up` asks of the control plane.
+type ControlPlaneOptions struct {
+	Dir       home.Dir
+	Listener  net.Listener
+	Name      string
+	Ephemeral bool
+	Log       *os.File
+	NodeGrace time.Duration
+	Progress  func(step string)
+}
+
+func newCmdUp(s Streams, d Deps) *cobra.Command {
+	o := &upOptions{streams: s, deps: d}
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Start a cluster with a simulated GPU fleet",
+		Long: `Start a real Kubernetes control plane and a simulated GPU fleet in this process.
+
+The cluster's data lasts: stop with Ctrl-C or ` + "`berth down`" + `, start again with the same
+command. Nothing listens outside loopback, and your own kubeconfig is left alone unless
+you ask with --merge-kubeconfig.`,
+		Example: `  berth up                          # the lab fleet: 32 GPUs of three models
+  berth up --fleet layers --name l  # a second cluster, whose nodes have no GPUs yet
+  berth up --fleet my-fleet.yaml --detach
+  berth up --ephemeral --speed 60   # keeps nothing; a simulated minute takes a second`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.fleetGiven = cmd.Flags().Changed("fleet")
+			if err := o.check(); err != nil {
+				return err
+			}
+			return failed(upRun(cmd.Context(), o))
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.fleet, "fleet", "lab", "preset ("+presetNames()+") or fleet file")
+	f.StringVar(&o.name, "name", defaultName, "name of the cluster")
+	f.StringVar(&o.data, "data", "", "data folder (default: the cluster's own under $BERTH_HOME)")
+	f.BoolVar(&o.ephemeral, "ephemeral", false, "keep nothing and do not wait for the disk")
+	f.BoolVar(&o.detach, "detach", false, "return when the cluster is ready and leave it running")
+	f.IntVar(&o.apiPort, "api-port", 0, "port of the API server on loopback (default: the cluster's last, or the first free from 6443)")
+	f.Float64Var(&o.speed, "speed", 1, "how many simulated seconds pass in a second: boots, pulls, run times")
+	f.BoolVar(&o.cold, "cold", false, "play the nodes' boots instead of starting warm")
+	f.BoolVar(&o.merge, "merge-kubeconfig", false, "add the cluster to your own kubeconfig and select it")
+	cmd.RegisterFlagCompletionFunc("fleet", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return strings.Split(presetNames(), ", "), cobra.ShellCompDirectiveDefault
+	})
+	return cmd
+}
+
+func presetNames() string {
+	var names []string
+	for _, p := range file.Presets() {
+		names = append(names, p.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+func (o *upOptions) check() error {
+	if err := home.CheckName(o.name); err != nil {
+		return err
+	}
+	if o.apiPort < 0 || o.apiPort > 65535 {
+		return fmt.Errorf("--api-port %d: a port is a number from 1 to 65535", o.apiPort)
+	}
+	if !(o.speed > 0 && o.speed <= 100000) {
+		return fmt.Errorf("--speed %v: give a number above 0, up to 100000", o.speed)
+	}
+	return nil
+}
+
+func upRun(ctx context.Context, o *upOptions) error {
+	pools, err := file.Load(o.fleet)
+	if err != nil {
+		return err
+	}
+	dir, err := o.dir()
+	if err != nil {
+		return err
+	}
+	if o.detach {
+		return upDetached(o, dir)
+	}
+	s := &session{upOptions: o, dir: dir, pools: pools, report: o.reporter()}
+	err = s.run(ctx)
+	s.report.end(err)
+	return err
+}
+
+// dir is the data folder, found or linked.
+func (o *upOptions) dir() (home.Dir, error) {
+	root, err := home.Root()
+	if err != nil {
+		return home.Dir{}, err
+	}
+	if o.data == "" {
+		return home.Named(root, o.name), nil
+	}
+	return home.At(root, o.name, o.data)
+}
+
+// claim reads the folder's record, or makes its first, and refuses what this binary cannot
+// use. What an ephemeral cluster left behind is removed: nobody was promised it.
+func (o *upOptions) claim(dir home.Dir) (home.Record, error) {
+	r, err := dir.Load()
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if err := refuseForeign(dir); err != nil {
+			return r, err
+		}
+		r = home.Record{Name: o.name}
+	case err != nil:
+		return r, err
+	case r.Ephemeral:
+		if err := dir.Wipe(); err != nil {
+			return r, err
+		}
+		r = home.Record{Name: o.name}
+	case o.ephemeral:
+		return r, fmt.Errorf("cluster %q keeps its data: start it without --ephemeral, or use another --name for one that does not", o.name)
+	default:
+		if err := dir.Compatible(r, o.deps.Kubernetes); err != nil {
+			return r, err
+		}
+	}
+	if o.fleetGiven || r.Fleet == "" {
+		r.Fleet, r.Nodes = o.fleet, 0
+	}
+	r.Format, r.Kubernetes, r.Ephemeral = home.Format, o.deps.Kubernetes, o.ephemeral
+	r.PID, r.Ready, r.Started = os.Getpid(), false, time.Now().UTC().Format(time.RFC3339)
+	return r, nil
+}
+
+// refuseForeign keeps a --data folder from being somebody's home directory.
+func refuseForeign(dir home.Dir) error {
+	entries, err := os.ReadDir(dir.Path)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.Name() != home.LockFile {
+			return fmt.Errorf("folder %s is not empty and holds no cluster (it has %s): give --data an empty folder", dir.Path, e.Name())
+		}
+	}
+	return nil
+}
+
+// listen opens the API server's port: the one asked for, else the cluster's last, else
+// the first free one from 6443.
+func (o *upOptions) listen(r home.Record) (net.Listener, error) {
+	port := o.apiPort
+	if port == 0 {
+		port = r.APIPort
+	}
+	if port != 0 {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err != nil {
+			return nil, fmt.Errorf("port %d of the API server is taken: choose another with --api-port", port)
+		}
+		return l, nil
+	}
+	for port = 6443; port < 6543; port++ {
+		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			return l, nil
+		}
+	}
+	return net.Listen("tcp", "127.0.0.1:0")
+}
+
+func openLog(dir home.Dir) (*os.File, error) {
+	if err := os.Rename(dir.Log(), dir.Log()+".old"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	return os.OpenFile(dir.Log(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+}

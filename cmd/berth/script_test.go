@@ -1,0 +1,154 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"berth": main})
+}
+
+// TestScripts plays the stories in testdata/script against real clusters, through the
+// command line alone.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		Setup: func(e *testscript.Env) error {
+			dir := filepath.Join(e.WorkDir, "clusters")
+			e.Setenv("BERTH_HOME", dir)
+			e.Setenv("HOME", filepath.Join(e.WorkDir, "home"))
+			e.Defer(func() { stopAll(dir) })
+			return os.MkdirAll(filepath.Join(e.WorkDir, "home"), 0o700)
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"until":     until,
+			"kill9":     kill9,
+			"listening": listening,
+		},
+	})
+}
+
+// patience is how long `until` tries. Everything these stories wait for takes seconds on
+// an idle machine; CI's is neither idle nor fast.
+const patience = 3 * time.Minute
+
+// until PATTERN COMMAND... runs the command until its output matches.
+func until(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) < 2 || neg {
+		ts.Fatalf("usage: until PATTERN COMMAND...")
+	}
+	want, err := regexp.Compile("(?m)" + args[0])
+	ts.Check(err)
+	var out []byte
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
+		cmd := exec.Command(args[1], args[2:]...)
+		cmd.Dir = ts.MkAbs(".")
+		cmd.Env = environ(ts)
+		out, _ = cmd.CombinedOutput() // a command that fails may succeed later
+		if want.Match(out) {
+			return
+		}
+	}
+	ts.Fatalf("%v never printed %q; last output:\n%s", args[1:], args[0], out)
+}
+
+func environ(ts *testscript.TestScript) []string {
+	env := os.Environ()
+	for _, name := range []string{"BERTH_HOME", "HOME", "PATH", "KUBECONFIG"} {
+		env = append(env, name+"="+ts.Getenv(name))
+	}
+	return env
+}
+
+// kill9 NAME kills the process of a cluster, as a power cut would.
+func kill9(ts *testscript.TestScript, neg bool, args []string) {
+	dir := filepath.Join(ts.Getenv("BERTH_HOME"), args[0])
+	pid := holder(dir)
+	if pid == 0 || neg {
+		ts.Fatalf("no process holds %s", dir)
+	}
+	ts.Check(syscall.Kill(pid, syscall.SIGKILL))
+	for syscall.Kill(pid, 0) == nil {
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// listening checks that a cluster's process listens on loopback and nowhere else.
+func listening(ts *testscript.TestScript, neg bool, args []string) {
+	pid := holder(filepath.Join(ts.Getenv("BERTH_HOME"), args[0]))
+	sockets, err := tcpListeners(pid)
+	ts.Check(err)
+	if len(sockets) == 0 || neg {
+		ts.Fatalf("process %d listens nowhere", pid)
+	}
+	for _, addr := range sockets {
+		if !strings.HasPrefix(addr, "0100007F:") {
+			ts.Fatalf("process %d listens on %s (hexadecimal, from /proc/net/tcp), which is not 127.0.0.1", pid, addr)
+		}
+	}
+}
+
+// tcpListeners are the local addresses, as the kernel prints them, of a process's
+// listening sockets.
+func tcpListeners(pid int) ([]string, error) {
+	inodes := map[string]bool{}
+	fds, err := os.ReadDir("/proc/" + strconv.Itoa(pid) + "/fd")
+	if err != nil {
+		return nil, err
+	}
+	for _, fd := range fds {
+		link, _ := os.Readlink("/proc/" + strconv.Itoa(pid) + "/fd/" + fd.Name())
+		if s, ok := strings.CutPrefix(link, "socket:["); ok {
+			inodes[strings.TrimSuffix(s, "]")] = true
+		}
+	}
+	var found []string
+	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
+		b, err := os.ReadFile(table)
+		if err != nil {
+			return nil, err
+		}
+		for _, line := range strings.Split(string(b), "\n") {
+			f := strings.Fields(line)
+			if len(f) > 9 && f[3] == "0A" && inodes[f[9]] {
+				found = append(found, f[1])
+			}
+		}
+	}
+	return found, nil
+}
+
+func holder(dir string) int {
+	b, err := os.ReadFile(filepath.Join(dir, "lock"))
+	if err != nil {
+		return 0
+	}
+	pid, err := strconv.Atoi(string(bytes.TrimSpace(b)))
+	if err != nil || errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+		return 0
+	}
+	return pid
+}
+
+// stopAll leaves no process behind, whatever the story did.
+func stopAll(root string) {
+	dirs, _ := filepath.Glob(filepath.Join(root, "*"))
+	for _, d := range dirs {
+		if pid := holder(d); pid != 0 {
+			syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+}
