@@ -1,0 +1,65 @@
+// Package archtest holds the architecture as a table and, in its test, the code to it:
+// which package may import which, where the standard library is all there is, and who may
+// compile Kubernetes itself. A new package has no row, so it fails until it gets one.
+package archtest
+
+// module is this module's path.
+const module = "github.com/berth-dev/berth"
+
+// kubernetes is the module that takes minutes to build. Only packages marked Heavy may
+// depend on it, however indirectly.
+const kubernetes = "k8s.io/kubernetes"
+
+// Rule is one package: its ring and what of this module it may import.
+type Rule struct {
+	Ring    Ring
+	Imports []string // paths below the module; of packages of the same ring or further in
+	Heavy   bool     // may compile k8s.io/kubernetes
+}
+
+// Ring is how far from the core a package is. Imports point inward.
+type Ring int
+
+const (
+	Pure  Ring = iota // standard library only
+	Edge              // talks to the world
+	Shell             // commands
+)
+
+// Rules has a row for every package, tests included in their package's row.
+var Rules = map[string]Rule{
+	"api/v1alpha1": {Ring: Edge},
+
+	"controlplane":      {Ring: Edge, Imports: []string{"controlplane/home"}, Heavy: true},
+	"controlplane/home": {Ring: Edge},
+
+	"fleet": {Ring: Edge, Imports: []string{
+		"api/v1alpha1", "fleet/clock", "fleet/device", "fleet/file", "fleet/gpu",
+		"fleet/kubelet", "fleet/stream", "fleet/workload",
+	}},
+	"fleet/clock":  {Ring: Edge},
+	"fleet/device": {Ring: Edge, Imports: []string{"fleet/gpu"}},
+	"fleet/file":   {Ring: Edge, Imports: []string{"api/v1alpha1", "fleet/gpu"}},
+	"fleet/gpu":    {Ring: Edge},
+	"fleet/kubelet": {Ring: Edge, Imports: []string{
+		"fleet/clock", "fleet/device", "fleet/gpu", "fleet/shell", "fleet/smi", "fleet/stream", "fleet/workload",
+	}},
+	"fleet/shell": {Ring: Edge, Imports: []string{
+		"fleet/clock", "fleet/shell/internal/fd", "fleet/shell/internal/lang", "fleet/shell/vfs",
+	}},
+	"fleet/shell/internal/fd": {Ring: Edge, Imports: []string{"fleet/shell/vfs"}},
+	"fleet/shell/internal/lang": {Ring: Edge, Imports: []string{
+		"fleet/clock", "fleet/shell/internal/fd", "fleet/shell/vfs",
+	}},
+	"fleet/shell/vfs": {Ring: Edge},
+	"fleet/smi":       {Ring: Edge, Imports: []string{"fleet/gpu"}},
+	"fleet/stream":    {Ring: Edge},
+	"fleet/workload":  {Ring: Edge, Imports: []string{"fleet/clock"}},
+
+	"bench": {Ring: Shell},
+
+	"cli":       {Ring: Shell, Imports: []string{"api/v1alpha1", "controlplane/home", "fleet", "fleet/file"}},
+	"cmd/berth": {Ring: Shell, Imports: []string{"cli", "controlplane", "fleet"}, Heavy: true},
+
+	"internal/archtest": {Ring: Pure},
+}
