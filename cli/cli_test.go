@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/controlplane/home"
 )
@@ -140,8 +141,8 @@ func TestCountSeesOnlyWhatIsThere(t *testing.T) {
 	gpus := func(n string) corev1.ResourceList {
 		return corev1.ResourceList{gpuResource: resource.MustParse(n)}
 	}
-	node := func(ready corev1.ConditionStatus, capacity, allocatable string) corev1.Node {
-		return corev1.Node{Status: corev1.NodeStatus{
+	node := func(ready corev1.ConditionStatus, capacity, allocatable string, taints ...corev1.Taint) corev1.Node {
+		return corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n" + allocatable}, Spec: corev1.NodeSpec{Taints: taints}, Status: corev1.NodeStatus{
 			Capacity: gpus(capacity), Allocatable: gpus(allocatable),
 			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}},
 		}}
@@ -149,9 +150,9 @@ func TestCountSeesOnlyWhatIsThere(t *testing.T) {
 	pod := corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{
 		{Resources: corev1.ResourceRequirements{Limits: gpus("2")}}, {},
 	}}}
-	got := count([]corev1.Node{node(corev1.ConditionTrue, "8", "8"), node(corev1.ConditionUnknown, "8", "0")}, []corev1.Pod{pod})
-	want := clusterUse{Nodes: nodeCount{Total: 2, Ready: 1}, GPUs: gpuCount{Capacity: 16, Allocatable: 8, Requested: 2}}
-	if diff := cmp.Diff(want, got); diff != "" {
+	got := count([]corev1.Node{node(corev1.ConditionTrue, "8", "8", corev1.Taint{Key: "x"}), node(corev1.ConditionUnknown, "8", "0")}, []corev1.Pod{pod})
+	want := clusterUse{Nodes: nodeCount{Total: 2, Ready: 1}, GPUs: gpuCount{Capacity: 16, Allocatable: 8, Requested: 2}, worker: "n0"}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(clusterUse{})); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -9,16 +9,15 @@ import (
 
 // printReady says what is there now and what to do with it.
 func (o *upOptions) printReady(dir home.Dir, seconds float64) {
-	gpus := 0
 	what := "Kubernetes " + o.deps.Kubernetes
-	if c, err := look(context.Background(), dir); err == nil {
-		gpus = c.GPUs.Allocatable
-		what += fmt.Sprintf(", %d nodes, %d GPUs", c.Nodes.Total, gpus)
+	use, err := look(context.Background(), dir)
+	if err == nil {
+		what += ", " + plural(use.Nodes.Total, "node") + ", " + plural(use.GPUs.Allocatable, "GPU")
 	}
 	fmt.Fprintf(o.streams.Out, "Cluster %q is ready: %s (%.1fs)\n\n", o.name, what, seconds)
 	fmt.Fprintf(o.streams.Out, "  export KUBECONFIG=%s\n\n", dir.Kubeconfig())
 	fmt.Fprintln(o.streams.Out, "Try, with your own kubectl or with `berth kubectl`:")
-	for _, line := range suggestions(o.name, gpus) {
+	for _, line := range suggestions(o.name, use) {
 		fmt.Fprintln(o.streams.Out, "  "+line)
 	}
 	if !o.detach {
@@ -27,17 +26,17 @@ func (o *upOptions) printReady(dir home.Dir, seconds float64) {
 }
 
 // suggestions are three commands that work as they stand on the cluster that came up.
-func suggestions(name string, gpus int) []string {
+func suggestions(name string, use clusterUse) []string {
 	kubectl := "berth kubectl"
 	if name != defaultName {
 		kubectl += " --name " + name
 	}
 	nodes := kubectl + ` get nodes -o custom-columns='NODE:.metadata.name,GPUS:.status.allocatable.nvidia\.com/gpu,MODEL:.metadata.labels.nvidia\.com/gpu\.product'`
-	if gpus == 0 {
+	if use.GPUs.Allocatable == 0 && use.worker != "" {
 		return []string{
 			nodes,
-			kubectl + ` patch node layers-worker --subresource=status --type=merge -p '{"status":{"capacity":{"nvidia.com/gpu":"1"}}}'`,
-			kubectl + ` get node layers-worker -o jsonpath='{.status.allocatable.nvidia\.com/gpu}'`,
+			kubectl + ` patch node ` + use.worker + ` --subresource=status --type=merge -p '{"status":{"capacity":{"nvidia.com/gpu":"1"}}}'`,
+			kubectl + ` get node ` + use.worker + ` -o jsonpath='{.status.allocatable.nvidia\.com/gpu}'`,
 		}
 	}
 	return []string{
@@ -45,4 +44,11 @@ func suggestions(name string, gpus int) []string {
 		kubectl + ` run smi --restart=Never --image=nvidia/cuda:12.8.0-base-ubuntu24.04 --overrides='{"spec":{"containers":[{"name":"smi","image":"nvidia/cuda:12.8.0-base-ubuntu24.04","command":["nvidia-smi"],"resources":{"limits":{"nvidia.com/gpu":1}}}]}}'`,
 		kubectl + ` logs smi`,
 	}
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -42,6 +42,8 @@ type clusterStatus struct {
 type clusterUse struct {
 	Nodes nodeCount `json:"nodes"`
 	GPUs  gpuCount  `json:"gpus"`
+
+	worker string // a node that takes ordinary pods; empty: none
 }
 
 type nodeCount struct {
@@ -175,6 +177,9 @@ func count(nodes []corev1.Node, pods []corev1.Pod) clusterUse {
 			if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
 				u.Nodes.Ready++
 			}
+		}
+		if u.worker == "" && len(nodes[i].Spec.Taints) == 0 {
+			u.worker = nodes[i].Name
 		}
 		u.GPUs.Capacity += quantity(st.Capacity)
 		u.GPUs.Allocatable += quantity(st.Allocatable)

@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"errors"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -35,6 +37,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"until":     until,
+			"fetch":     fetch,
 			"kill9":     kill9,
 			"listening": listening,
 		},
@@ -63,6 +66,28 @@ func until(ts *testscript.TestScript, neg bool, args []string) {
 		}
 	}
 	ts.Fatalf("%v never printed %q; last output:\n%s", args[1:], args[0], out)
+}
+
+// fetch PATTERN URL asks until the answer matches.
+func fetch(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 2 || neg {
+		ts.Fatalf("usage: fetch PATTERN URL")
+	}
+	want, err := regexp.Compile(args[0])
+	ts.Check(err)
+	var body []byte
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
+		resp, err := http.Get(args[1])
+		if err != nil {
+			continue
+		}
+		body, _ = io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if want.Match(body) {
+			return
+		}
+	}
+	ts.Fatalf("%s never answered %q; last answer:\n%s", args[1], args[0], body)
 }
 
 func environ(ts *testscript.TestScript) []string {
