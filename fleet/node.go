@@ -21,9 +21,9 @@ const (
 	system         = "linux"
 )
 
-// declaredFeatures are the node features that a pod can require of its node and that the
-// simulated kubelet has. A real one also declares how it is called (websockets) and what it can
-// resize in place; the simulated one does neither.
+// declaredFeatures are the node features that the scheduler looks for, of those that a 1.37 kubelet
+// has by default. A real one also declares how it is called (websockets) and what it can resize in
+// place; the simulated one does neither, and the API server believes what is declared.
 func declaredFeatures() []string { return []string{"RestartAllContainersOnContainerExits"} }
 
 // gives is what node i gets from its pool: the labels a kubelet and a cloud provider set, those

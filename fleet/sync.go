@@ -33,7 +33,7 @@ func (c *controller) syncNode(ctx context.Context, name string) error {
 	now := time.Now()
 	down := node != nil && node.Annotations[DownAnnotation] == "true"
 	if m.setPower(down, now) {
-		c.log.Info("power", "node", name, "phase", m.phase(now))
+		c.log.Info("power", "node", name, "down", down)
 		c.pods.NodeChanged(name)
 	}
 	c.wakeAt(name, m.next(now), now)

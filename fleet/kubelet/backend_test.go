@@ -245,9 +245,16 @@ func TestStackPods(t *testing.T) {
 		time.Sleep(31 * time.Second)
 		synctest.Wait()
 		ready := w.k.StackPods("n0")
+		w.setDown("n0", true)
+		synctest.Wait()
+		lost := w.k.StackPods("n0")
+		w.setDown("n0", false)
+		time.Sleep(61 * time.Second)
+		synctest.Wait()
+		back := w.k.StackPods("n0")
 		w.remove("driver", 30*time.Second)
-		got := []any{len(installing), installing[0].Ready, len(ready), ready[0].Ready, len(w.k.StackPods("n0")), len(told)}
-		if diff := cmp.Diff([]any{1, false, 1, true, 0, 3}, got); diff != "" {
+		got := []any{installing[0].Ready, ready[0].Ready, lost[0].Ready, back[0].Ready, len(w.k.StackPods("n0")), len(told)}
+		if diff := cmp.Diff([]any{false, true, false, true, 0, 5}, got); diff != "" {
 			t.Error(diff)
 		}
 	})

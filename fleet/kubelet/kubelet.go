@@ -114,10 +114,7 @@ func (k *Kubelet) StackPods(node string) []device.StackPod {
 	}
 	var all []device.StackPod
 	h.each(func(w *worker) {
-		if !w.stack || w.isGone() {
-			return
-		}
-		if s, ok := device.StackPodOf(w.current()); ok {
+		if s, ok := w.stackPod(); ok {
 			all = append(all, s)
 		}
 	})

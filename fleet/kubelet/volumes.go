@@ -6,57 +6,12 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/fleet/shell"
 )
-
-// mounts are a pod's volumes by name, once all of them are there.
-type mounts map[string]*shell.Volume
-
-// The kubelet's back-off between tries to mount, on the wall clock: what a volume waits for comes from
-// the API, not from the simulated world.
-const mountFirst, mountLast = 500 * time.Millisecond, 2*time.Minute + 2*time.Second
-
-// mount makes the pod's volumes. It returns when to try again if one cannot be had; zero: all are there.
-func (w *worker) mount(ctx context.Context) (retry time.Time) {
-	if w.mounts != nil {
-		return time.Time{}
-	}
-	pod := w.current()
-	made := make(mounts, len(pod.Spec.Volumes))
-	for i := range pod.Spec.Volumes {
-		v := &pod.Spec.Volumes[i]
-		volume, err := w.k.sources.volume(ctx, w.withAddresses(pod), v)
-		if err != nil {
-			return w.mountFails(err)
-		}
-		made[v.Name] = volume
-	}
-	w.mounts, w.mountWait = made, 0
-	w.change(func() { w.sandbox = true })
-	return time.Time{}
-}
-
-func (w *worker) mountFails(err error) time.Time {
-	w.event(corev1.EventTypeWarning, "FailedMount", "%v", err)
-	w.mountWait = min(max(mountFirst, 2*w.mountWait), mountLast)
-	w.change(func() {}) // the pod has to show that it does not get on
-	return time.Now().Add(w.mountWait)
-}
-
-// withAddresses is the pod with its addresses in its status, for the downward API.
-func (w *worker) withAddresses(pod *corev1.Pod) *corev1.Pod {
-	if pod.Status.PodIP == w.podIP && pod.Status.HostIP == w.hostIP {
-		return pod
-	}
-	p := *pod
-	p.Status.PodIP, p.Status.HostIP = w.podIP, w.hostIP
-	return &p
-}
 
 // volume makes one volume. The error is in the words of the event that a kubelet would record. A host
 // path is an empty directory: nothing of the host is ever shown.

@@ -14,7 +14,7 @@ import (
 )
 
 // maxLine is the longest line a text command handles; longer ones end the command.
-const maxLine = 4 << 20
+const maxLine = 1 << 20
 
 var errFD = errors.New("Bad file descriptor")
 

@@ -47,7 +47,7 @@ func TestEscape(t *testing.T) {
 		"environment":          `env; printenv; set; export -p; declare -p; echo $HOST_SECRET_VARIABLE; sh -c env; env -i sh -c env; compgen -v`,
 		"users":                `echo ~HOSTUSER ~HOSTUSER/x; x='~HOSTUSER'; [ "$x" = "$x" ]; [[ $x == ~HOSTUSER ]]; echo ~HOSTUSER | cat; (echo ~HOSTUSER) & wait; y=~HOSTUSER; echo $y; getent passwd; cat /etc/shadow`,
 		"network":              `curl -s http://127.0.0.1:PORT; curl -s localhost:PORT; wget -qO- http://127.0.0.1:PORT; wget -qO- 127.0.0.1:PORT; nc 127.0.0.1 PORT </dev/null; nc -l -p PORT & echo > /dev/tcp/127.0.0.1/PORT; cat < /dev/tcp/127.0.0.1/PORT; kill $!`,
-		"other hosts":          `curl -m 1 http://HOSTNAME:PORT; curl -m 1 http://[::]:PORT; curl -m 1 http://0:PORT; curl -m 1 http://127.1:PORT; curl -m 1 http://2130706433:PORT; http_proxy=http://127.0.0.1:PORT curl http://example.com; curl file://HOST/secret; curl -o HOST/pwned http://localhost:PORT; wget -O HOST/pwned http://localhost:PORT`,
+		"other hosts":          `curl -m 1 http://HOSTNAME:PORT; curl -m 1 http://[::]:PORT; curl -m 1 http://0:PORT; curl -m 1 http://127.1:PORT; curl -m 1 http://2130706433:PORT; curl -sk https://127.0.0.1:PORT; curl https://localhost:PORT; http_proxy=http://127.0.0.1:PORT curl http://example.com; curl file://HOST/secret; curl -o HOST/pwned http://localhost:PORT; wget -O HOST/pwned http://localhost:PORT`,
 		"serving":              `httpd -p 8080 -h HOST; curl -s localhost:8080/secret; curl -s localhost:8080/; httpd -p 8081 -h /; curl -s localhost:8081/HOST/secret; curl -s localhost:8081/../../HOST/secret`,
 		"signals":              `kill -9 PID; kill PID; kill -TERM PPID; kill -0 PID && echo HOST-SECRET-7f3a`,
 		"history and help":     `help; history; ulimit -a; umask; times; bind; caller; enable -f HOST/script x; suspend; fc; newgrp`,
@@ -178,7 +178,10 @@ PATH=` + defaultPath + "\n"}
 func TestImports(t *testing.T) {
 	allowed := map[string][]string{ // package: what of it may be used; nil: all
 		"net":           {"Addr", "Conn", "ErrClosed", "IPv4", "Listener", "OpError", "Pipe", "SplitHostPort", "TCPAddr"},
-		"http":          {"Client", "ErrUseLastResponse", "FS", "FileServer", "MethodGet", "MethodHead", "MethodPost", "NewRequestWithContext", "Request", "Response", "Server", "Transport"},
+		"http":          {"Client", "ErrUseLastResponse", "FS", "FileServer", "Handler", "HandlerFunc", "MethodGet", "MethodHead", "MethodPost", "NewRequestWithContext", "Request", "Response", "ResponseWriter", "Server", "Transport"},
+		"tls":           {"Config"},
+		"x509":          {"NewCertPool"},
+		"time":          strings.Fields("AfterFunc Date Duration Hour January Microsecond Millisecond Minute NewTicker NewTimer Now ParseInLocation RFC3339 Second Since Time UTC Unix"), // not Parse or Local, which ask the host's time zone
 		"syscall":       {"Errno", "E"},
 		"runtime":       {"Callers"},
 		"log":           {"New"},
@@ -193,7 +196,7 @@ func TestImports(t *testing.T) {
 	}
 	pure := strings.Fields(`bufio bytes cmp context crypto/md5 crypto/sha1 crypto/sha256 crypto/sha512 encoding/base64
 		encoding/hex errors fmt hash io io/fs iter maps math math/rand/v2 net/url path regexp slices strconv strings sync
-		sync/atomic time unicode/utf8`)
+		sync/atomic unicode/utf8`)
 	files := 0
 	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {

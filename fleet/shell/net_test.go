@@ -82,6 +82,9 @@ func TestHTTPD(t *testing.T) {
 				t.Fatal(err)
 			}
 			resp.Body.Close()
+			if kind := resp.Header.Get("Content-Type"); want == 200 && kind != "text/html; charset=utf-8" {
+				t.Errorf("GET %s: %s", path, kind)
+			}
 			if resp.StatusCode != want {
 				t.Errorf("GET %s: %d, want %d", path, resp.StatusCode, want)
 			}

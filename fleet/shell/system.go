@@ -195,7 +195,7 @@ func parseDate(text string) (time.Time, error) {
 		return time.Now().UTC(), nil
 	}
 	for _, layout := range []string{time.RFC3339, "2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02T15:04:05", "2006-01-02", "15:04"} {
-		if t, err := time.Parse(layout, text); err == nil {
+		if t, err := time.ParseInLocation(layout, text, time.UTC); err == nil { // Parse asks the host's time zone
 			return t.UTC(), nil
 		}
 	}

@@ -96,14 +96,14 @@ func (f *FS) RemoveAll(name string) error {
 }
 
 func (f *FS) remove(name string, all bool) error {
-	p, err := f.writable(name, false)
+	p, err := f.existing(name, false)
 	switch {
 	case err != nil:
 		return pathError("remove", name, err)
 	case p.rooted || f.mountBelow(p.path):
 		return pathError("remove", name, EBUSY)
-	case p.node == nil:
-		return pathError("remove", name, ENOENT)
+	case p.ro:
+		return pathError("remove", name, EROFS)
 	}
 	t := p.vol.tree
 	t.mu.Lock()

@@ -1,6 +1,7 @@
 package lang
 
 import (
+	"errors"
 	"maps"
 	"slices"
 
@@ -48,7 +49,15 @@ func (s *Shell) assign(as *syntax.Assign, attr attributes) bool {
 	if s.opts.xtrace && as.Array == nil && as.Index == nil {
 		s.write(2, s.value("PS4")+name+"="+vr.String()+"\n")
 	}
-	return s.set(name, vr)
+	err := s.setVar(name, vr)
+	if err == nil {
+		return true
+	}
+	s.fail("%v", err)
+	if errors.Is(err, errReadOnly) {
+		s.leave()
+	}
+	return false
 }
 
 func (s *Shell) assignString(vr *expand.Variable, as *syntax.Assign, kind expand.ValueKind) bool {

@@ -15,7 +15,7 @@ import (
 // that overflows takes the whole process with it: so depth is bounded before it gets there.
 const (
 	maxScript = 1 << 20 // bytes of one script
-	maxFrames = 8000    // stack frames below the parser's caller, about 3 MiB
+	maxFrames = 5000    // stack frames, about 2 MiB
 	maxDepth  = 2000    // levels of one syntax tree
 	readChunk = 64      // bytes the parser gets between two checks of the stack
 )
@@ -51,14 +51,18 @@ func (g *guarded) Read(b []byte) (int, error) {
 func statements(src string) iter.Seq2[*syntax.Stmt, error] {
 	return func(yield func(*syntax.Stmt, error) bool) {
 		p := syntax.NewParser(syntax.Variant(syntax.LangBash))
-		for st, err := range p.StmtsSeq(&guarded{strings.NewReader(src), maxScript}) {
+		over := false
+		// Not a range loop: after an error the parser's iterator goes on once too often.
+		p.StmtsSeq(&guarded{strings.NewReader(src), maxScript})(func(st *syntax.Stmt, err error) bool {
+			if over {
+				return false
+			}
 			if err == nil {
 				err = accept(st)
 			}
-			if !yield(st, err) || err != nil {
-				return
-			}
-		}
+			over = !yield(st, err) || err != nil
+			return !over
+		})
 	}
 }
 

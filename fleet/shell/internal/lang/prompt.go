@@ -36,26 +36,37 @@ func (s *Shell) Stdin() int {
 
 // readCommands runs commands until the input ends, a command ends the shell, or the syntax
 // is wrong.
-func (s *Shell) readCommands(in *lines) error {
+func (s *Shell) readCommands(in *lines) (failed error) {
 	p := syntax.NewParser(syntax.Variant(syntax.LangBash))
 	s.prompt("PS1")
-	for list, err := range p.InteractiveSeq(&guarded{in, maxSession}) {
-		if err != nil {
+	over := false
+	// Not a range loop: after an error the parser's iterator goes on once too often.
+	p.InteractiveSeq(&guarded{in, maxSession})(func(list []*syntax.Stmt, err error) bool {
+		switch {
+		case over:
+		case err == nil && p.Incomplete():
+			s.prompt("PS2")
+		default:
+			if err == nil {
+				err = s.runLine(list)
+			}
+			failed = err
+			over = err != nil || s.flow != flowNone
+		}
+		return !over
+	})
+	return failed
+}
+
+// runLine runs the statements of a complete line and prompts for the next.
+func (s *Shell) runLine(list []*syntax.Stmt) error {
+	for _, st := range list {
+		if err := accept(st); err != nil {
 			return err
 		}
-		if p.Incomplete() {
-			s.prompt("PS2")
-			continue
-		}
-		for _, st := range list {
-			if err := accept(st); err != nil {
-				return err
-			}
-		}
-		s.stmts(list)
-		if s.flow != flowNone {
-			return nil
-		}
+	}
+	s.stmts(list)
+	if s.flow == flowNone {
 		s.prompt("PS1")
 	}
 	return nil
