@@ -39,6 +39,8 @@ type Deps struct {
 	Kubectl func(args []string) int
 	// Kubernetes is the version that StartControlPlane runs.
 	Kubernetes string
+	// Program is how the user called this program, for commands that are printed to be run.
+	Program string
 }
 
 // ControlPlane is a running control plane.

@@ -156,3 +156,20 @@ func TestCountSeesOnlyWhatIsThere(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+func TestSuggestionsNameTheProgramAndTheCluster(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		use  clusterUse
+		want string // the beginning of the second suggestion
+	}{
+		{defaultName, clusterUse{GPUs: gpuCount{Allocatable: 32}}, "bin/berth kubectl run smi "},
+		{"l", clusterUse{worker: "w"}, "bin/berth kubectl --name l patch node w --subresource=status "},
+		{"l", clusterUse{}, "bin/berth kubectl --name l run smi "},
+	} {
+		got := suggestions("bin/berth", c.name, c.use)
+		if len(got) != 3 || !strings.HasPrefix(got[1], c.want) {
+			t.Errorf("%s: got %q, want %q...", c.name, got, c.want)
+		}
+	}
+}

@@ -16,8 +16,8 @@ func (o *upOptions) printReady(dir home.Dir, seconds float64) {
 	}
 	fmt.Fprintf(o.streams.Out, "Cluster %q is ready: %s (%.1fs)\n\n", o.name, what, seconds)
 	fmt.Fprintf(o.streams.Out, "  export KUBECONFIG=%s\n\n", dir.Kubeconfig())
-	fmt.Fprintln(o.streams.Out, "Try, with your own kubectl or with `berth kubectl`:")
-	for _, line := range suggestions(o.name, use) {
+	fmt.Fprintln(o.streams.Out, "Try, with your own kubectl or with the one inside:")
+	for _, line := range suggestions(o.deps.Program, o.name, use) {
 		fmt.Fprintln(o.streams.Out, "  "+line)
 	}
 	if !o.detach {
@@ -26,8 +26,8 @@ func (o *upOptions) printReady(dir home.Dir, seconds float64) {
 }
 
 // suggestions are three commands that work as they stand on the cluster that came up.
-func suggestions(name string, use clusterUse) []string {
-	kubectl := "berth kubectl"
+func suggestions(program, name string, use clusterUse) []string {
+	kubectl := program + " kubectl"
 	if name != defaultName {
 		kubectl += " --name " + name
 	}

@@ -15,5 +15,6 @@ func main() {
 		StartControlPlane: startControlPlane,
 		Kubectl:           kubectl,
 		Kubernetes:        controlplane.KubernetesVersion,
+		Program:           os.Args[0],
 	}))
 }
