@@ -16,6 +16,7 @@ import (
 // maxLine is the longest line a text command handles; longer ones end the command.
 const maxLine = 1 << 20
 
+//lint:ignore ST1005 users know it in these words
 var errFD = errors.New("Bad file descriptor")
 
 // call is a built-in command that runs.

@@ -13,10 +13,11 @@ import (
 // It is what ends a fork bomb.
 const maxProcesses = 512
 
-var (
-	errTooMany   = errors.New("Resource temporarily unavailable")
-	errNoProcess = errors.New("No such process")
-)
+//lint:ignore ST1005 users know it in these words
+var errTooMany = errors.New("Resource temporarily unavailable")
+
+//lint:ignore ST1005 users know it in these words
+var errNoProcess = errors.New("No such process")
 
 // state is what a container keeps between commands. The zero value is ready.
 type state struct {

@@ -16,6 +16,8 @@ import (
 )
 
 // ErrBroken is what a write to a pipe without readers returns.
+//
+//lint:ignore ST1005 users know it in these words
 var ErrBroken = errors.New("Broken pipe")
 
 // A source can be read, a sink written, both until the context ends.

@@ -40,8 +40,6 @@ type tester struct {
 	depth int
 }
 
-var errTest = errors.New("syntax error")
-
 func (t *tester) all() (bool, error) {
 	switch len(t.args) {
 	case 0:
