@@ -32,7 +32,7 @@ func newCmdDown(s Streams) *cobra.Command {
 			return failed(downRun(cmd.Context(), s, name, purge))
 		},
 	}
-	cmd.Flags().StringVar(&name, "name", defaultName, "name of the cluster")
+	nameFlag(cmd, &name, defaultName, "name of the cluster")
 	cmd.Flags().BoolVar(&purge, "purge", false, "also remove the cluster's data, keys and kubeconfig")
 	return cmd
 }

@@ -37,7 +37,7 @@ pools that are not in it are removed with their nodes.`,
 		},
 	}
 	cmd.Flags().StringVarP(&from, "filename", "f", "", "fleet file or preset")
-	cmd.Flags().StringVar(&name, "name", defaultName, "name of the cluster")
+	nameFlag(cmd, &name, defaultName, "name of the cluster")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only check the file and say what would change")
 	cmd.MarkFlagRequired("filename")
 	return cmd
@@ -89,7 +89,7 @@ func newCmdFleetShow(s Streams) *cobra.Command {
 			return failed(err)
 		},
 	}
-	cmd.Flags().StringVar(&name, "name", defaultName, "name of the cluster")
+	nameFlag(cmd, &name, defaultName, "name of the cluster")
 	return cmd
 }
 

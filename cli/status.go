@@ -74,7 +74,7 @@ func newCmdStatus(s Streams) *cobra.Command {
 			return failed(printStatuses(s, all, output))
 		},
 	}
-	cmd.Flags().StringVar(&name, "name", "", "only the cluster of this name")
+	nameFlag(cmd, &name, "", "only the cluster of this name")
 	cmd.Flags().StringVarP(&output, "output", "o", "table", "table, wide, json, yaml or name")
 	return cmd
 }
@@ -251,6 +251,26 @@ func age(started string) string {
 		return "-"
 	}
 	return duration.HumanDuration(time.Since(t))
+}
+
+// nameFlag adds --name, which completes to the clusters there are.
+func nameFlag(cmd *cobra.Command, name *string, def, usage string) {
+	cmd.Flags().StringVar(name, "name", def, usage)
+	cmd.RegisterFlagCompletionFunc("name", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		root, err := home.Root()
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		dirs, err := home.List(root)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		var names []string
+		for _, d := range dirs {
+			names = append(names, filepath.Base(d.Path))
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	})
 }
 
 // running is the folder of the named cluster, which must be up.

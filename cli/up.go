@@ -67,7 +67,7 @@ you ask with --merge-kubeconfig.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.fleet, "fleet", "lab", "preset ("+presetNames()+") or fleet file")
-	f.StringVar(&o.name, "name", defaultName, "name of the cluster")
+	nameFlag(cmd, &o.name, defaultName, "name of the cluster")
 	f.StringVar(&o.data, "data", "", "data folder (default: the cluster's own under $BERTH_HOME)")
 	f.BoolVar(&o.ephemeral, "ephemeral", false, "keep nothing and do not wait for the disk")
 	f.BoolVar(&o.detach, "detach", false, "return when the cluster is ready and leave it running")

@@ -92,6 +92,7 @@ func (c *Cluster) start(ctx context.Context, opts Options) (err error) {
 	if c.etcd, err = startEtcd(opts.Dir, opts.Ephemeral, opts.Log); err != nil {
 		return fmt.Errorf("start etcd: %w", err)
 	}
+	go c.watchEtcd()
 	opts.Progress("etcd")
 	if err := c.startAPIServer(ctx, opts); err != nil {
 		return fmt.Errorf("start kube-apiserver: %w", err)
@@ -136,6 +137,13 @@ func (c *Cluster) spawn(ctx context.Context, name string, run func(context.Conte
 		}
 	}()
 	return done
+}
+
+// watchEtcd reports an etcd that stops by itself. Stopping it closes the channel.
+func (c *Cluster) watchEtcd() {
+	if err, ok := <-c.etcd.server.Err(); ok {
+		c.fail(fmt.Errorf("etcd stopped: %w", err))
+	}
 }
 
 func (c *Cluster) fail(err error) {

@@ -5,11 +5,16 @@ package main
 import (
 	"os"
 
+	"github.com/spf13/pflag"
+
 	"github.com/berth-dev/berth/cli"
 	"github.com/berth-dev/berth/controlplane"
 )
 
 func main() {
+	// Kubernetes' packages register flags of their own on the global set, and cobra offers
+	// that set in every command's help.
+	pflag.CommandLine = pflag.NewFlagSet("berth", pflag.ContinueOnError)
 	streams := cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}
 	os.Exit(cli.Main(os.Args[1:], streams, cli.Deps{
 		StartControlPlane: startControlPlane,
