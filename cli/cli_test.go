@@ -112,6 +112,8 @@ func TestKubectlArguments(t *testing.T) {
 		{"exec p -- sh --help", defaultName, "exec p -- sh --help", true},
 		{"--kubeconfig=x get pods", defaultName, "--kubeconfig=x get pods", false},
 		{"completion bash", defaultName, "completion bash", false},
+		{"version --client", defaultName, "version --client", false},
+		{"version", defaultName, "version", true},
 	} {
 		name, rest := splitName(strings.Fields(c.in))
 		if name != c.name || strings.Join(rest, " ") != c.rest || needsCluster(rest) != c.needs {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -69,8 +70,10 @@ func needsCluster(args []string) bool {
 		}
 	}
 	switch args[0] {
-	case "help", "completion", "options", "kustomize":
+	case "help", "completion", "options", "kustomize", "plugin":
 		return false
+	case "version":
+		return !slices.Contains(args, "--client")
 	}
 	return true
 }
