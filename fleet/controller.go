@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
+	resourcelisters "k8s.io/client-go/listers/resource/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 
@@ -28,7 +29,7 @@ const (
 // controller keeps Nodes as the Pools and the machines want them.
 //
 //	Pool events ----> machines.set ----> nodeQueue ----> sync: create, update, delete, status
-//	Node events, GPU-stack pods, timers ----^               |
+//	Node and slice events, GPU-stack pods, timers ----^     |
 //	                 '----> tally ----> poolQueue ----> Pool status
 //
 // A key is worked on by one worker at a time, and many events of a key become one look.
@@ -42,10 +43,11 @@ type controller struct {
 	port     int32 // of the kubelets' endpoint
 	log      *slog.Logger
 
-	nodeStore corelisters.NodeLister
-	poolStore cache.Store
-	nodeQueue workqueue.TypedRateLimitingInterface[string]
-	poolQueue workqueue.TypedRateLimitingInterface[string]
+	nodeStore  corelisters.NodeLister
+	sliceStore resourcelisters.ResourceSliceLister
+	poolStore  cache.Store
+	nodeQueue  workqueue.TypedRateLimitingInterface[string]
+	poolQueue  workqueue.TypedRateLimitingInterface[string]
 
 	mu       sync.Mutex
 	problems map[string]string // by pool; see wanted

@@ -71,11 +71,12 @@ func newBed(t *testing.T, cold bool, pools []*v1alpha1.Pool, objects ...runtime.
 	}
 	b.controller = &controller{
 		client: client, pods: b.stack, tally: newTally(nil, 40001), port: 40001,
-		log:       slog.New(slog.DiscardHandler),
-		leases:    newLeases(b.leases, 10*time.Second, slog.New(slog.DiscardHandler)),
-		nodeStore: factory.Core().V1().Nodes().Lister(),
-		poolStore: cache.NewStore(cache.MetaNamespaceKeyFunc),
-		nodeQueue: newQueue(), poolQueue: newQueue(),
+		log:        slog.New(slog.DiscardHandler),
+		leases:     newLeases(b.leases, 10*time.Second, slog.New(slog.DiscardHandler)),
+		nodeStore:  factory.Core().V1().Nodes().Lister(),
+		sliceStore: factory.Resource().V1().ResourceSlices().Lister(),
+		poolStore:  cache.NewStore(cache.MetaNamespaceKeyFunc),
+		nodeQueue:  newQueue(), poolQueue: newQueue(),
 	}
 	b.controller.pools = b.poolServer()
 	b.machines = &machines{cold: cold, node: b.node}
@@ -89,9 +90,13 @@ func (b *bed) start(factory informers.SharedInformerFactory) {
 	if _, err := nodes.AddEventHandler(b.nodeEvents()); err != nil {
 		b.t.Fatal(err)
 	}
+	slices := factory.Resource().V1().ResourceSlices().Informer()
+	if _, err := slices.AddEventHandler(b.sliceEvents()); err != nil {
+		b.t.Fatal(err)
+	}
 	ctx, cancel := context.WithCancel(b.t.Context())
 	factory.StartWithContext(ctx)
-	if !cache.WaitFor(ctx, "", nodes.HasSyncedChecker()) {
+	if !cache.WaitFor(ctx, "", nodes.HasSyncedChecker(), slices.HasSyncedChecker()) {
 		b.t.Fatal("no nodes")
 	}
 	var wg sync.WaitGroup
@@ -347,11 +352,12 @@ func TestNodesComeAndGoWithTheirPools(t *testing.T) {
 // A fleet that has come to rest writes nothing but leases.
 func TestAFleetAtRestIsSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBed(t, false, []*v1alpha1.Pool{plainPool("p", 3), gpuPool("g", 2)})
-		b.setStack("g-0", stackPods())
-		b.setStack("g-1", stackPods())
+		b := newBed(t, false, []*v1alpha1.Pool{plainPool("p", 3), gpuPool("g", 2), draPool("d", 1)})
+		b.setStack("d-0", append(stackPods(), draPods()[0]))
+		b.setStack("g-0", append(stackPods(), draPods()[0]))
+		b.setStack("g-1", append(stackPods(), draPods()[0]))
 		b.client.ClearActions()
-		for _, name := range []string{"p-0", "p-1", "p-2", "g-0", "g-1"} {
+		for _, name := range []string{"p-0", "p-1", "p-2", "g-0", "g-1", "d-0"} {
 			b.nodeQueue.Add(name)
 		}
 		time.Sleep(time.Hour)

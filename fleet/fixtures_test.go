@@ -47,6 +47,21 @@ func gpuPool(name string, nodes int32) *v1alpha1.Pool {
 	return withDefaults(p)
 }
 
+// draPool is a pool of nodes with eight H100 each that are offered through DRA.
+func draPool(name string, nodes int32) *v1alpha1.Pool {
+	p := gpuPool(name, nodes)
+	p.Spec.Advertise = v1alpha1.AdvertiseDRA
+	return p
+}
+
+// draPods is a GPU stack with a DRA driver in which everything is ready.
+func draPods() []device.StackPod {
+	return []device.StackPod{
+		{Name: "gpu-operator/dra", Role: device.DRA, Ready: true, HostPaths: []string{"/var/lib/kubelet/plugins", "/var/lib/kubelet/plugins_registry"}},
+		{Name: "gpu-operator/driver", Role: device.Driver, Ready: true},
+	}
+}
+
 // stackPods is a GPU stack in which everything is ready.
 func stackPods() []device.StackPod {
 	return []device.StackPod{

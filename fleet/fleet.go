@@ -48,6 +48,7 @@ type parts struct {
 	server    *stream.Server
 	informers informers.SharedInformerFactory
 	nodes     cache.SharedIndexInformer
+	slices    cache.SharedIndexInformer
 	poolCache cache.SharedIndexInformer
 }
 
@@ -84,15 +85,17 @@ func newParts(o Options) (*parts, error) {
 	}
 	p := &parts{informers: informers.NewSharedInformerFactory(client, 0), poolCache: pools.informer()}
 	p.nodes = p.informers.Core().V1().Nodes().Informer()
+	p.slices = p.informers.Resource().V1().ResourceSlices().Informer()
 	p.controller = &controller{
-		client:    client,
-		pools:     pools,
-		leases:    newLeases(client.CoordinationV1().Leases(corev1.NamespaceNodeLease), o.LeaseInterval, o.Log),
-		log:       o.Log,
-		nodeStore: p.informers.Core().V1().Nodes().Lister(),
-		poolStore: p.poolCache.GetStore(),
-		nodeQueue: newQueue(),
-		poolQueue: newQueue(),
+		client:     client,
+		pools:      pools,
+		leases:     newLeases(client.CoordinationV1().Leases(corev1.NamespaceNodeLease), o.LeaseInterval, o.Log),
+		log:        o.Log,
+		nodeStore:  p.informers.Core().V1().Nodes().Lister(),
+		sliceStore: p.informers.Resource().V1().ResourceSlices().Lister(),
+		poolStore:  p.poolCache.GetStore(),
+		nodeQueue:  newQueue(),
+		poolQueue:  newQueue(),
 	}
 	p.machines = &machines{clock: clock.Clock{Speed: o.Speed}, cold: o.Cold, node: p.node}
 	return p, nil
@@ -159,6 +162,9 @@ func (p *parts) control(ctx context.Context) error {
 	if _, err := p.nodes.AddEventHandler(p.nodeEvents()); err != nil {
 		return fmt.Errorf("watch nodes: %w", err)
 	}
+	if _, err := p.slices.AddEventHandler(p.sliceEvents()); err != nil {
+		return fmt.Errorf("watch resource slices: %w", err)
+	}
 	if _, err := p.poolCache.AddEventHandler(poolEvents(poke)); err != nil {
 		return fmt.Errorf("watch pools: %w", err)
 	}
@@ -170,7 +176,7 @@ func (p *parts) control(ctx context.Context) error {
 	if err := p.leases.Recall(ctx); err != nil {
 		return err
 	}
-	if !cache.WaitFor(ctx, "", p.nodes.HasSyncedChecker(), p.poolCache.HasSyncedChecker()) {
+	if !cache.WaitFor(ctx, "", p.nodes.HasSyncedChecker(), p.slices.HasSyncedChecker(), p.poolCache.HasSyncedChecker()) {
 		return nil
 	}
 	return p.run(ctx, changed)

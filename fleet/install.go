@@ -31,8 +31,8 @@ const (
 )
 
 // Install prepares a cluster for Run, with administrator rights: the Pool kind and the fleet's
-// rights every time; the GPU stack's DaemonSets and the given Pools only the first time, so that
-// a restart does not undo what users changed or removed since.
+// rights every time; the GPU stack's DaemonSets, its device class and the given Pools only the
+// first time, so that a restart does not undo what users changed or removed since.
 func Install(ctx context.Context, admin *rest.Config, pools []v1alpha1.Pool) error {
 	c, err := newInstaller(admin)
 	if err != nil {
@@ -50,6 +50,7 @@ func Install(ctx context.Context, admin *rest.Config, pools []v1alpha1.Pool) err
 	group.Go(func() error { return c.applyAll(groupCtx, prerequisites) })
 	if first {
 		group.Go(func() error { return c.installStack(groupCtx) })
+		group.Go(func() error { return c.applyAll(groupCtx, deviceClasses) })
 	}
 	group.Go(func() error { return c.installPools(groupCtx, pools, first) })
 	if err := group.Wait(); err != nil || !first {

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/fleet/clock"
 	"github.com/berth-dev/berth/fleet/device"
 	"github.com/berth-dev/berth/fleet/kubelet"
@@ -92,7 +93,7 @@ func (m *machine) startTime(role device.Role) time.Duration {
 	switch role {
 	case device.Driver:
 		return m.want.pool.Spec.Boot.Driver.Duration
-	case device.Plugin:
+	case device.Plugin, device.DRA:
 		return m.want.pool.Spec.Boot.DevicePlugin.Duration
 	}
 	return 0
@@ -145,6 +146,9 @@ func (m *machine) wants() want {
 	defer m.mu.Unlock()
 	return m.want
 }
+
+// usesDRA says how the machine's GPUs are offered, which is part of its hardware and never changes.
+func (m *machine) usesDRA() bool { return m.wants().pool.Spec.Advertise == v1alpha1.AdvertiseDRA }
 
 func (m *machine) setWant(w want) {
 	m.mu.Lock()

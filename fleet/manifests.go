@@ -19,15 +19,18 @@ type manifest struct {
 	Body []byte
 }
 
-// prerequisites must be there for Run to have its rights; gpuStack is the GPU Operator's
-// DaemonSets with their service accounts, all in gpuNamespace.
+// prerequisites must be there for Run to have its rights; gpuStack is the DaemonSets of the GPU
+// Operator and of the DRA driver with their service accounts, all in gpuNamespace; deviceClasses
+// belong to the latter.
 func prerequisites() ([]manifest, error) { return readManifests("rbac.yaml") }
 
 func gpuNamespace() ([]manifest, error) { return readManifests("namespace.yaml") }
 
 func gpuStack() ([]manifest, error) {
-	return readManifests("driver.yaml", "toolkit.yaml", "device-plugin.yaml", "gpu-feature-discovery.yaml", "dcgm-exporter.yaml")
+	return readManifests("driver.yaml", "toolkit.yaml", "device-plugin.yaml", "gpu-feature-discovery.yaml", "dcgm-exporter.yaml", "dra-driver.yaml")
 }
+
+func deviceClasses() ([]manifest, error) { return readManifests("device-class.yaml") }
 
 func readManifests(files ...string) ([]manifest, error) {
 	var list []manifest
@@ -76,6 +79,8 @@ func plurals(kind string) (string, bool) {
 	switch kind {
 	case "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "DaemonSet", "Namespace", "ServiceAccount":
 		return strings.ToLower(kind) + "s", true
+	case "DeviceClass":
+		return "deviceclasses", true
 	}
 	return "", false
 }

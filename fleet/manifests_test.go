@@ -1,16 +1,20 @@
 package fleet
 
 import (
+	"maps"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	k8slabels "k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/fleet/device"
+	"github.com/berth-dev/berth/fleet/dra"
 )
 
 func decode[T any](t *testing.T, m manifest) *T {
@@ -27,7 +31,8 @@ func TestGPUStackManifests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	deployed := operatorLabels(&gpuPool("p", 1).Spec)
+	deployed := operatorLabels(&draPool("p", 1).Spec)
+	maps.Copy(deployed, operatorLabels(&gpuPool("p", 1).Spec))
 	got := map[string]device.Role{}
 	for i := 0; i < len(stack); i += 2 {
 		account, set := decode[corev1.ServiceAccount](t, stack[i]), decode[appsv1.DaemonSet](t, stack[i+1])
@@ -54,36 +59,72 @@ func TestGPUStackManifests(t *testing.T) {
 		got[set.Name] = p.Role
 	}
 	want := map[string]device.Role{
-		"nvidia-driver-daemonset":            device.Driver,
-		"nvidia-container-toolkit-daemonset": device.Toolkit,
-		"nvidia-device-plugin-daemonset":     device.Plugin,
-		"gpu-feature-discovery":              device.GFD,
-		"nvidia-dcgm-exporter":               device.DCGM,
+		"nvidia-driver-daemonset":              device.Driver,
+		"nvidia-container-toolkit-daemonset":   device.Toolkit,
+		"nvidia-device-plugin-daemonset":       device.Plugin,
+		"gpu-feature-discovery":                device.GFD,
+		"nvidia-dcgm-exporter":                 device.DCGM,
+		"nvidia-dra-driver-gpu-kubelet-plugin": device.DRA,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
 }
 
-// With every pod of the shipped stack ready, and nothing else, a node advertises its GPUs.
-func TestShippedStackIsEnoughToAdvertise(t *testing.T) {
+// shippedPods are the pods that the shipped DaemonSets put on a node of the pool, ready.
+func shippedPods(t *testing.T, pool *v1alpha1.Pool) (pods []device.StackPod) {
+	t.Helper()
 	stack, err := gpuStack()
 	if err != nil {
 		t.Fatal(err)
 	}
-	var pods []device.StackPod
+	deployed := operatorLabels(&pool.Spec)
 	for i := 1; i < len(stack); i += 2 {
 		set := decode[appsv1.DaemonSet](t, stack[i])
 		pod := &corev1.Pod{Spec: set.Spec.Template.Spec}
+		if !k8slabels.SelectorFromSet(pod.Spec.NodeSelector).Matches(k8slabels.Set(deployed)) {
+			continue
+		}
 		pod.Name = set.Name
 		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 		p, _ := device.StackPodOf(pod)
 		pods = append(pods, p)
 	}
+	return pods
+}
+
+// With every pod of the shipped stack ready, and nothing else, a node advertises its GPUs.
+func TestShippedStackIsEnoughToAdvertise(t *testing.T) {
 	m := newMachine(machineOptions{Want: want{gpuPool("p", 1), 0}})
-	m.devices.SetStack(pods, noon)
+	m.devices.SetStack(shippedPods(t, gpuPool("p", 1)), noon)
+	if m.devices.Slices(noon).Publish {
+		t.Error("a device-plugin pool offers its GPUs through DRA too")
+	}
 	if adv := m.devices.Advertise(noon); adv.Allocatable != 8 || adv.Labels["nvidia.com/gpu.product"] != "NVIDIA-H100-80GB-HBM3" {
 		t.Errorf("advertises %+v", adv)
+	}
+}
+
+// The same for a pool that advertises by DRA: a slice, and nothing else.
+func TestShippedStackIsEnoughForDRA(t *testing.T) {
+	m := newMachine(machineOptions{Want: want{draPool("p", 1), 0}})
+	m.devices.SetStack(shippedPods(t, draPool("p", 1)), noon)
+	if !m.devices.Slices(noon).Publish {
+		t.Error("no slice")
+	}
+	if adv := m.devices.Advertise(noon); adv.Registered || adv.Capacity != 0 || adv.Labels["nvidia.com/gpu.product"] == "" {
+		t.Errorf("advertises %+v", adv)
+	}
+}
+
+func TestDeviceClass(t *testing.T) {
+	list, err := deviceClasses()
+	if err != nil {
+		t.Fatal(err)
+	}
+	class := decode[resourcev1.DeviceClass](t, list[0])
+	if class.Name != dra.Driver || list[0].Path != "/apis/resource.k8s.io/v1/deviceclasses/gpu.nvidia.com" {
+		t.Errorf("class %s at %s", class.Name, list[0].Path)
 	}
 }
 
@@ -91,8 +132,6 @@ func TestOperatorLabels(t *testing.T) {
 	plain := plainPool("p", 1)
 	image := gpuPool("p", 1)
 	image.Spec.Driver.Preinstalled = true
-	dra := gpuPool("p", 1)
-	dra.Spec.Advertise = v1alpha1.AdvertiseDRA
 	none := gpuPool("p", 1)
 	none.Spec.GPUStack = v1alpha1.GPUStackNone
 	if got := operatorLabels(&plain.Spec); got != nil {
@@ -104,7 +143,7 @@ func TestOperatorLabels(t *testing.T) {
 	if got := operatorLabels(&image.Spec)["nvidia.com/gpu.deploy.driver"]; got != "pre-installed" {
 		t.Errorf("driver in the image: %s", got)
 	}
-	if got := operatorLabels(&dra.Spec)["nvidia.com/gpu.deploy.device-plugin"]; got != "false" {
+	if got := operatorLabels(&draPool("p", 1).Spec)["nvidia.com/gpu.deploy.device-plugin"]; got != "false" {
 		t.Errorf("DRA with a device plugin: %s", got)
 	}
 }

@@ -43,7 +43,7 @@ func gives(w want) applied {
 }
 
 // operatorLabels steer the GPU stack's DaemonSets. A driver in the machine image is left alone,
-// and where GPUs go through DRA there is no device plugin to deploy.
+// and where GPUs go through DRA there is its driver to deploy and no device plugin.
 func operatorLabels(s *v1alpha1.PoolSpec) map[string]string {
 	if s.GPUStack != v1alpha1.GPUStackOperator || len(s.GPUs) == 0 {
 		return nil
@@ -63,6 +63,7 @@ func operatorLabels(s *v1alpha1.PoolSpec) map[string]string {
 	}
 	if s.Advertise == v1alpha1.AdvertiseDRA {
 		labels[deploy+"device-plugin"] = "false"
+		labels["nvidia.com/dra-kubelet-plugin"] = "true"
 	}
 	return labels
 }

@@ -48,14 +48,14 @@ type KubeletTLS struct {
 
 // Progress counts what is there against what the Pools ask for.
 type Progress struct {
-	WantNodes, WantGPUs int // of all valid pools; GPUs only where a device plugin is deployed with the node
+	WantNodes, WantGPUs int // of all valid pools; GPUs only where the GPU stack is deployed with the node
 	Nodes               int // registered
 	Ready               int // of those, Ready and free of the not-ready taint, by this run's word
-	GPUs                int // allocatable on those
+	GPUs                int // allocatable on those, or offered through DRA
 }
 
 // Done says that every node is schedulable with all of its GPUs. It may stay false for good
-// reasons (a cold fleet, a node that is down, a user who removed the device plugin), so whoever
+// reasons (a cold fleet, a node that is down, a user who removed the GPU stack), so whoever
 // waits for it needs a time limit.
 func (p Progress) Done() bool {
 	return p.Ready >= p.WantNodes && p.GPUs >= p.WantGPUs

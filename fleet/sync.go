@@ -89,7 +89,8 @@ func (c *controller) facts(m *machine, now time.Time) facts {
 	return facts{want: m.wants(), slot: m.slot, port: c.port, ready: m.phase(now) == running}
 }
 
-// heartbeat is the kubelet's life sign: the lease, and the status where it changed.
+// heartbeat is the kubelet's life sign: the lease, and the status where it changed. Besides, the DRA
+// driver on the node keeps its ResourceSlice.
 func (c *controller) heartbeat(ctx context.Context, m *machine, node *corev1.Node, now time.Time) error {
 	if m.phase(now) == off {
 		c.leases.Remove(m.name)
@@ -98,7 +99,13 @@ func (c *controller) heartbeat(ctx context.Context, m *machine, node *corev1.Nod
 	c.leases.Add(m.name, node.UID)
 	adv := c.advertise(m, now)
 	c.wakeAt(m.name, adv.Changes, now)
-	next := publish(node, c.facts(m, now), adv, now)
+	if err := c.writeStatus(ctx, m, node, publish(node, c.facts(m, now), adv, now)); err != nil {
+		return err
+	}
+	return c.syncSlice(ctx, m, node, now)
+}
+
+func (c *controller) writeStatus(ctx context.Context, m *machine, node, next *corev1.Node) error {
 	m.setAllocatable(next.Status.Allocatable)
 	if equality.Semantic.DeepEqual(node, next) {
 		return nil

@@ -15,18 +15,19 @@ type tally struct {
 	report func(Progress) // nil: nobody looks
 	port   int32          // of the kubelets' endpoint; see nodeCount.live
 
-	mu    sync.Mutex
-	pools map[string]poolCount
-	nodes map[string]nodeCount
-	wants map[string]int64 // the GPUs each wanted node will have; nil until Pools were read
-	sum   Progress
+	mu     sync.Mutex
+	pools  map[string]poolCount
+	nodes  map[string]nodeCount
+	slices map[string]int64 // the GPUs in each node's ResourceSlice, where this run published one
+	wants  map[string]int64 // the GPUs each wanted node will have; nil until Pools were read
+	sum    Progress
 }
 
 // nodeCount is what one node adds to its pool.
 type nodeCount struct {
 	pool               string
 	ready, schedulable bool
-	gpus               int64
+	gpus               int64 // allocatable, or in its ResourceSlice
 	// live: its status was written by this run, which the port in it tells. What an earlier run
 	// left may not be true any more, and is no progress.
 	live bool
@@ -36,7 +37,10 @@ type nodeCount struct {
 type poolCount struct{ nodes, ready, gpus int64 }
 
 func newTally(report func(Progress), port int32) *tally {
-	return &tally{report: report, port: port, pools: map[string]poolCount{}, nodes: map[string]nodeCount{}}
+	return &tally{
+		report: report, port: port,
+		pools: map[string]poolCount{}, nodes: map[string]nodeCount{}, slices: map[string]int64{},
+	}
 }
 
 func (t *tally) countOf(node *corev1.Node) nodeCount {
@@ -50,17 +54,36 @@ func (t *tally) countOf(node *corev1.Node) nodeCount {
 
 // SetNode counts a node as it is now, and returns the pools whose figures changed.
 func (t *tally) SetNode(node *corev1.Node) []string {
-	return t.change(node.Name, t.countOf(node), true)
+	next := t.countOf(node)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	next.gpus += t.slices[node.Name]
+	return t.change(node.Name, next, true)
 }
 
-// DropNode forgets a node that is gone.
+// DropNode forgets a node that is gone; its ResourceSlice goes with it.
 func (t *tally) DropNode(name string) []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.slices, name)
 	return t.change(name, nodeCount{}, false)
 }
 
-func (t *tally) change(name string, next nodeCount, there bool) (pools []string) {
+// SetSlice counts the GPUs that a node offers in its ResourceSlice, besides those in its status.
+func (t *tally) SetSlice(name string, gpus int64) []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	next, there := t.nodes[name]
+	if !there {
+		return nil
+	}
+	next.gpus += gpus - t.slices[name]
+	t.slices[name] = gpus
+	return t.change(name, next, true)
+}
+
+// change replaces what is counted of a node. The lock is held.
+func (t *tally) change(name string, next nodeCount, there bool) (pools []string) {
 	last, was := t.nodes[name]
 	if was == there && last == next {
 		return nil
@@ -122,7 +145,7 @@ func (t *tally) SetWanted(nodes []want) {
 
 // expectedGPUs is what a node of the pool advertises once it is up, without a user's doing.
 func expectedGPUs(pool *v1alpha1.Pool) int64 {
-	if pool.Spec.GPUStack != v1alpha1.GPUStackOperator || pool.Spec.Advertise == v1alpha1.AdvertiseDRA {
+	if pool.Spec.GPUStack != v1alpha1.GPUStackOperator {
 		return 0
 	}
 	return int64(pool.GPUsPerNode())

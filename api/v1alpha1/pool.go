@@ -123,8 +123,7 @@ type PoolSpec struct {
 	Driver Driver `json:"driver,omitzero"`
 
 	// Advertise is how GPUs reach the scheduler: device-plugin (default) as the extended
-	// resource nvidia.com/gpu, or dra, where no device plugin is deployed and the GPUs are left
-	// to a DRA driver. Never both.
+	// resource nvidia.com/gpu, or dra, as devices of a ResourceSlice that pods claim. Never both.
 	// +optional
 	Advertise Advertise `json:"advertise,omitempty"`
 

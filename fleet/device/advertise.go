@@ -14,9 +14,9 @@ type Advertisement struct {
 	Changes time.Time
 }
 
-// registration is the kubelet's view of the plugin's endpoint.
+// registration is the kubelet's view of a plugin's endpoint.
 //
-//	unknown --plugin connects--> connected --plugin goes--> stopped --GracePeriod--> unknown
+//	unknown --plugin connects--> connected --plugin goes--> stopped --grace period--> unknown
 //	                                 ^------plugin connects-----'
 type registration struct {
 	connected bool      // now
@@ -33,13 +33,13 @@ func (r *registration) set(connected bool, now time.Time) {
 }
 
 // expire forgets a plugin that has been gone for the grace period.
-func (r *registration) expire(now time.Time) {
-	if !r.stopped.IsZero() && !now.Before(r.stopped.Add(GracePeriod)) {
+func (r *registration) expire(now time.Time, grace time.Duration) {
+	if !r.stopped.IsZero() && !now.Before(r.stopped.Add(grace)) {
 		r.stopped = time.Time{}
 	}
 }
 
-// tracked says whether the kubelet still lists the resource's devices.
+// tracked says whether the kubelet still counts on the plugin.
 func (r registration) tracked() bool { return r.connected || !r.stopped.IsZero() }
 
 // Advertise says what the node advertises at now. Like the kubelet's own status update, it is
@@ -47,7 +47,7 @@ func (r registration) tracked() bool { return r.connected || !r.stopped.IsZero()
 func (m *Manager) Advertise(now time.Time) Advertisement {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.register.expire(now)
+	m.register.expire(now, GracePeriod)
 	a := Advertisement{Registered: m.register.connected, Labels: m.labels()}
 	if m.register.tracked() {
 		a.Capacity = int64(len(m.cfg.Devices))

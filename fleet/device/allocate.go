@@ -41,7 +41,7 @@ func (m *Manager) allocate(uid types.UID, container string, n int, reusable bool
 	if have, ok := p.containers[container]; ok {
 		return m.again(uid, container, have, n)
 	}
-	if n <= 0 || (!m.register.tracked() && len(m.owner) == 0) {
+	if n <= 0 || (!m.register.tracked() && len(m.held) == 0) {
 		return nil, nil
 	}
 	got, err := m.choose(p.reusable, n)
@@ -114,7 +114,7 @@ func (m *Manager) Restore(uid types.UID, container string, uuids []string) error
 	defer m.mu.Unlock()
 	var devices []int
 	for _, uuid := range uuids {
-		i := slices.IndexFunc(m.cfg.Devices, func(d gpu.Device) bool { return d.UUID == uuid })
+		i := m.position(uuid)
 		if i < 0 {
 			return fmt.Errorf("restore devices of pod %q container %q: no device %s in this machine", uid, container, uuid)
 		}
@@ -134,13 +134,19 @@ func (m *Manager) Restore(uid types.UID, container string, uuids []string) error
 	return nil
 }
 
-// Release frees everything the pod holds.
+// Release frees everything the pod holds. A claim that other pods use stays theirs.
 func (m *Manager) Release(uid types.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.held, uid)
+	m.disown(uid)
+	m.unprepare(uid)
+}
+
+// disown frees the devices of a pod or a claim.
+func (m *Manager) disown(holder types.UID) {
 	for i, o := range m.owner {
-		if o == uid {
+		if o == holder {
 			delete(m.owner, i)
 		}
 	}
@@ -151,6 +157,11 @@ func (m *Manager) Held(uid types.UID, container string) []gpu.Device {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.devices(m.held[uid].containers[container])
+}
+
+// position finds a device of the machine; -1: it has no such device.
+func (m *Manager) position(uuid string) int {
+	return slices.IndexFunc(m.cfg.Devices, func(d gpu.Device) bool { return d.UUID == uuid })
 }
 
 func (m *Manager) devices(positions []int) []gpu.Device {

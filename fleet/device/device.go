@@ -1,11 +1,11 @@
 // Package device is the device side of one simulated node as plain in-memory state: the GPUs
-// in the machine, what the GPU software stack on it makes of them, and the kubelet's device
-// manager, which hands whole GPUs to containers.
+// in the machine, what the GPU software stack on it makes of them, and the kubelet's managers of
+// devices, which hand whole GPUs to containers and to ResourceClaims.
 //
 // It has no API client and no clock: time is an argument, and what a node should advertise is
-// an answer (Advertise), not a write. Package fleet tells it which GPU-stack pods stand on the
+// an answer (Advertise, Slices), not a write. Package fleet tells it which GPU-stack pods stand on the
 // node and publishes the answer; fleet/kubelet asks it for devices at pod admission. Two pods
-// never hold one device: every end-to-end test leans on that.
+// never hold one device unless they share a claim: every end-to-end test leans on that.
 package device
 
 import (
@@ -23,7 +23,7 @@ const Resource = "nvidia.com/gpu"
 // How a machine's GPUs are offered to the scheduler.
 const (
 	ByPlugin = "device-plugin" // as a count of Resource, the default
-	ByDRA    = "dra"           // as ResourceSlices, which package fleet writes; nothing registers here
+	ByDRA    = "dra"           // as a ResourceSlice, which package fleet writes; no device plugin registers
 )
 
 // GracePeriod is how long the kubelet keeps the capacity of a device plugin that went away.
@@ -46,9 +46,11 @@ type Manager struct {
 	mu       sync.Mutex
 	stack    stack
 	unwell   map[int]bool      // devices that report unhealthy, by position in cfg.Devices
-	owner    map[int]types.UID // device -> the one pod that holds it
-	held     map[types.UID]pod // pod -> its containers' devices
-	register registration
+	owner    map[int]types.UID // device -> the one pod or claim that holds it
+	held     map[types.UID]pod // pod -> its containers' devices, from the device plugin
+	claims   map[types.UID]claim
+	register registration // of the device plugin
+	dra      registration // of the DRA driver
 }
 
 // New makes the manager of a machine on which no GPU-stack pod runs yet.
@@ -58,6 +60,9 @@ func New(cfg Config) *Manager {
 		unwell: map[int]bool{},
 		owner:  map[int]types.UID{},
 		held:   map[types.UID]pod{},
+		claims: map[types.UID]claim{},
+		// A kubelet that starts waits for the drivers it may have known before as for one it lost.
+		dra: registration{connected: true},
 	}
 }
 

@@ -27,8 +27,8 @@ func StackPodOf(p *corev1.Pod) (StackPod, bool) {
 	return StackPod{}, false
 }
 
-// programs are the executables of the device-plugin image, which since v0.15 carries them all.
-// An empty role: helpers that neither register nor label.
+// programs are the executables in those images; the device plugin's, since v0.15, and the DRA
+// driver's carry several. An empty role: helpers that neither register nor label.
 var programs = map[string]Role{
 	"nvidia-device-plugin":  Plugin,
 	"gpu-feature-discovery": GFD,
@@ -37,6 +37,13 @@ var programs = map[string]Role{
 	"dcgm-exporter":         DCGM,
 	"nvidia-toolkit":        Toolkit,
 	"nvidia-driver":         Driver,
+	"gpu-kubelet-plugin":    DRA,
+
+	"compute-domain-kubelet-plugin": "",
+	"compute-domain-controller":     "",
+	"compute-domains":               "", // a container's name: the chart starts its program through a shell
+	"compute-domain":                "",
+	"webhook":                       "",
 }
 
 // images are the last path element of the image names.
@@ -50,6 +57,7 @@ var images = map[string]Role{
 	"nvidia-gpu-device-plugin": Plugin,
 	"gpu-feature-discovery":    GFD,
 	"dcgm-exporter":            DCGM,
+	"k8s-dra-driver-gpu":       DRA,
 }
 
 // roleOf goes by the image first: only inside an image of the stack does a program's name mean

@@ -16,6 +16,7 @@ const (
 	Plugin  Role = "device-plugin" // registers the GPUs with the kubelet
 	GFD     Role = "gfd"           // labels the node
 	DCGM    Role = "dcgm-exporter" // exports metrics
+	DRA     Role = "dra-driver"    // offers the GPUs in ResourceSlices and prepares claims
 )
 
 // StackPod is a pod of the GPU stack as far as its node's devices depend on it.
@@ -27,14 +28,25 @@ type StackPod struct {
 	Env       map[string]string // the container's literal environment
 }
 
-// socketDir is where the kubelet listens for device plugins.
-const socketDir = "/var/lib/kubelet/device-plugins"
+// Where the kubelet and its plugins meet: it listens for device plugins in one directory, and looks
+// for the sockets of DRA drivers in another, which lead to a third.
+const (
+	socketDir   = "/var/lib/kubelet/device-plugins"
+	registryDir = "/var/lib/kubelet/plugins_registry"
+	pluginsDir  = "/var/lib/kubelet/plugins"
+)
 
-// reachesKubelet says whether a plugin can open the kubelet's registration socket.
-func (p StackPod) reachesKubelet() bool {
+// reachesKubelet says whether a device plugin can open the kubelet's registration socket.
+func (p StackPod) reachesKubelet() bool { return p.sees(socketDir) }
+
+// reachesRegistry says whether the kubelet can find the sockets that a DRA driver makes.
+func (p StackPod) reachesRegistry() bool { return p.sees(registryDir) && p.sees(pluginsDir) }
+
+// sees says whether the container has the host's directory, by itself or with one above it.
+func (p StackPod) sees(want string) bool {
 	return slices.ContainsFunc(p.HostPaths, func(dir string) bool {
 		dir = path.Clean(dir)
-		return dir == socketDir || dir == "/" || strings.HasPrefix(socketDir, dir+"/")
+		return dir == want || dir == "/" || strings.HasPrefix(want, dir+"/")
 	})
 }
 
@@ -69,6 +81,7 @@ func (m *Manager) SetStack(pods []StackPod, now time.Time) {
 	m.stack.pods = sorted
 	m.stack.gfdSince = m.gfdSince(now)
 	m.register.set(m.pluginServes(), now)
+	m.dra.set(m.draServes(), now)
 }
 
 func (m *Manager) gfdSince(now time.Time) time.Time {

@@ -80,7 +80,7 @@ func (k *Kubelet) Exec(ctx context.Context, ref stream.Ref, cmd []string, s stre
 	ctx, cancel := context.WithCancelCause(context.WithValue(ctx, byHand{}, true))
 	defer cancel(nil)
 	defer context.AfterFunc(p.ctx, func() { cancel(shell.Kill) })()
-	return shell.Run(ctx, p.command(cmd, s.Stdin, s.Stdout, s.Stderr, s.TTY)), nil
+	return shell.Run(ctx, p.another(cmd, s.Stdin, s.Stdout, s.Stderr, s.TTY)), nil
 }
 
 // Attach implements stream.Backend.

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/berth-dev/berth/fleet/gpu"
 	"github.com/berth-dev/berth/fleet/shell"
 	"github.com/berth-dev/berth/fleet/workload"
 )
@@ -37,7 +38,7 @@ func (w *worker) begin(m *Machine, pod *corev1.Pod) {
 	now := metav1.Now()
 	gpus, ip := "", m.IP
 	if wantsGPUs(pod) {
-		gpus = recordGPUs(m.Devices, pod)
+		gpus = recordGPUs(pod, func(container string) []gpu.Device { return m.Devices.Held(pod.UID, container) })
 	}
 	if node := m.Node(); node != nil && !pod.Spec.HostNetwork {
 		ip = w.host.address(w.uid, pod.Status.PodIP, node.Spec.PodCIDR)
@@ -81,7 +82,7 @@ func (w *worker) comeBack() {
 	for _, c := range w.containers {
 		exit := lastExit(&c.status)
 		ran = ran || exit != nil
-		if c.kind == mainContainer && (exit == nil || c.status.State.Waiting != nil || shouldRestart(pod, c, exit.ExitCode)) {
+		if c.kind == mainContainer && (exit == nil || c.status.State.Waiting != nil || shouldRestart(pod, c, exit)) {
 			again = true
 		}
 	}

@@ -11,7 +11,7 @@ import (
 // The conditions a kubelet owns; it keeps all others as they are.
 func ownCondition(t corev1.PodConditionType) bool {
 	switch t {
-	case corev1.PodReadyToStartContainers, corev1.PodInitialized, corev1.PodReady, corev1.ContainersReady, corev1.PodScheduled:
+	case corev1.PodReadyToStartContainers, corev1.PodInitialized, corev1.PodReady, corev1.ContainersReady, corev1.PodScheduled, corev1.AllContainersRestarting:
 		return true
 	}
 	return false
@@ -35,6 +35,9 @@ func conditionsOf(pod *corev1.Pod, containers []*container, phase corev1.PodPhas
 		ready,
 		condition(corev1.PodScheduled, true, "", ""),
 	}
+	if allCouldRestart(pod) {
+		own = append(own, allRestarting(containers, phase))
+	}
 	for _, c := range own {
 		c.ObservedGeneration = pod.Generation
 		c.LastTransitionTime = now
@@ -44,6 +47,14 @@ func conditionsOf(pod *corev1.Pod, containers []*container, phase corev1.PodPhas
 		all = append(all, c)
 	}
 	return all
+}
+
+// allRestarting is only there on pods that have a rule for it.
+func allRestarting(containers []*container, phase corev1.PodPhase) corev1.PodCondition {
+	if phase == corev1.PodSucceeded || phase == corev1.PodFailed || !asksForAll(containers) {
+		return condition(corev1.AllContainersRestarting, false, "", "")
+	}
+	return condition(corev1.AllContainersRestarting, true, "RestartAllContainersStarted", "container exited with restart policy rule")
 }
 
 func findCondition(list []corev1.PodCondition, t corev1.PodConditionType) *corev1.PodCondition {

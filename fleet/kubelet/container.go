@@ -100,7 +100,7 @@ func (c *container) advance(ctx context.Context, m *Machine) time.Time {
 	exit := lastExit(&status)
 	switch {
 	case exit == nil, c.again: // not run yet
-	case status.State.Terminated != nil && !shouldRestart(c.w.current(), c, exit.ExitCode):
+	case status.State.Terminated != nil && !shouldRestart(c.w.current(), c, exit):
 		return time.Time{}
 	default:
 		failed := exit.FinishedAt.Time

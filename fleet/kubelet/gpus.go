@@ -63,12 +63,12 @@ func raiseGPUs(allocatable corev1.ResourceList, held int64) corev1.ResourceList 
 	return raised
 }
 
-// recordGPUs gives the annotation for what the pod holds now; "" if it holds nothing.
-func recordGPUs(devices *device.Manager, pod *corev1.Pod) string {
+// recordGPUs gives the annotation for what the pod's containers have; "" if none has any.
+func recordGPUs(pod *corev1.Pod, has func(container string) []gpu.Device) string {
 	held := make(map[string][]string)
 	for _, cs := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range cs {
-			if uuids := uuidsOf(devices.Held(pod.UID, cs[i].Name)); len(uuids) > 0 {
+			if uuids := uuidsOf(has(cs[i].Name)); len(uuids) > 0 {
 				held[cs[i].Name] = uuids
 			}
 		}
@@ -80,12 +80,20 @@ func recordGPUs(devices *device.Manager, pod *corev1.Pod) string {
 	return string(text)
 }
 
-// recordedGPUs reads the annotation; one that somebody spoiled counts as none.
+// recordedGPUs reads from the annotation what the device plugin gave; one that somebody spoiled counts
+// as none. What a container has through claims is not its own: the claims are asked again.
 func recordedGPUs(pod *corev1.Pod) map[string][]string {
+	if pod.Status.ExtendedResourceClaimStatus != nil {
+		return nil
+	}
 	var held map[string][]string
 	if text := pod.Annotations[gpuAnnotation]; text != "" && json.Unmarshal([]byte(text), &held) != nil {
 		return nil
 	}
+	maps.DeleteFunc(held, func(name string, _ []string) bool {
+		c := specOf(pod, name)
+		return c == nil || gpusWanted(c) == 0
+	})
 	return held
 }
 

@@ -23,10 +23,14 @@ func (p *process) enter() *shell.Container {
 			w.k.log.Warn("mount", "pod", pod.Name, "container", p.spec.Name, "path", p.spec.VolumeMounts[i].MountPath, "err", err)
 		}
 	}
-	p.entered.Store(true)
-	return &shell.Container{
+	c := &shell.Container{
 		Hostname: hostname(pod), IP: p.podIP, FS: root, Net: p.net, Clock: w.k.clock, Programs: p.programs(),
 	}
+	if !p.mayBeShell() || !c.Known(p.argv[0]) { // what is not the shell's own is process 1 all the same
+		c.Init = &shell.Init{Args: p.argv, Signal: p.signal}
+	}
+	p.entered.Store(true)
+	return c
 }
 
 // mount puts one of the pod's volumes, or a part of it, where the container wants it.

@@ -42,6 +42,15 @@ type Machine struct {
 	StartTime func(role device.Role) time.Duration
 }
 
+// cpus is the number of logical CPUs that the node has; 0: it does not say.
+func (m *Machine) cpus() int {
+	node := m.Node()
+	if node == nil {
+		return 0
+	}
+	return int(node.Status.Capacity.Cpu().Value())
+}
+
 // Options configure a Kubelet. Client, Machine and Workloads are required.
 type Options struct {
 	Client kubernetes.Interface

@@ -12,32 +12,37 @@ import (
 // mounts are a pod's volumes by name, once all of them are there.
 type mounts map[string]*shell.Volume
 
-// The kubelet's back-off between tries to mount, on the wall clock: what a volume waits for comes from
-// the API, not from the simulated world.
+// The kubelet's back-off between tries to mount, on the wall clock: what a volume or a claim waits for
+// comes from the API, not from the simulated world.
 const mountFirst, mountLast = 500 * time.Millisecond, 2*time.Minute + 2*time.Second
 
-// mount makes the pod's volumes. It returns when to try again if one cannot be had; zero: all are there.
-func (w *worker) mount(ctx context.Context) (retry time.Time) {
+// mount makes what the pod's sandbox needs: its volumes, then the devices of its claims. It returns when
+// to try again if something cannot be had; zero: all is there.
+func (w *worker) mount(ctx context.Context, m *Machine) (retry time.Time) {
 	if w.mounts != nil {
 		return time.Time{}
 	}
-	pod := w.withAddresses(w.current())
+	pod := withLimits(w.withAddresses(w.current()), m.Allocatable)
 	made := make(mounts, len(pod.Spec.Volumes))
 	for i := range pod.Spec.Volumes {
 		v := &pod.Spec.Volumes[i]
 		volume, err := w.k.sources.volume(ctx, pod, v)
 		if err != nil {
-			return w.mountFails(err)
+			return w.stuck("FailedMount", err.Error())
 		}
 		made[v.Name] = volume
+	}
+	if err := w.prepareClaims(ctx, m, pod); err != nil {
+		return w.stuck("FailedPrepareDynamicResources", "Failed to prepare dynamic resources: "+err.Error())
 	}
 	w.mounts, w.mountWait = made, 0
 	w.change(func() { w.sandbox = true })
 	return time.Time{}
 }
 
-func (w *worker) mountFails(err error) time.Time {
-	w.event(corev1.EventTypeWarning, "FailedMount", "%v", err)
+// stuck says why the pod cannot have its sandbox, and returns when to try again.
+func (w *worker) stuck(reason, message string) time.Time {
+	w.event(corev1.EventTypeWarning, reason, "%s", message)
 	w.mountWait = min(max(mountFirst, 2*w.mountWait), mountLast)
 	w.change(func() {}) // the pod has to show that it does not get on
 	return time.Now().Add(w.mountWait)

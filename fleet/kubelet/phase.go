@@ -58,7 +58,7 @@ func (n *counts) countInit(pod *corev1.Pod, c *container) {
 	case exit.ExitCode == 0 && c.status.State.Terminated != nil: // done
 	case exit.ExitCode == 0: // to be run again, after a reboot
 		n.initPending++
-	case shouldRestart(pod, c, exit.ExitCode):
+	case shouldRestart(pod, c, exit):
 		n.initPending++
 	default:
 		n.initFailed++
@@ -91,7 +91,7 @@ func (n *counts) countMain(pod *corev1.Pod, c *container) {
 		if exit.ExitCode == 0 {
 			n.succeeded++
 		}
-		if shouldRestart(pod, c, exit.ExitCode) {
+		if shouldRestart(pod, c, exit) {
 			n.restartable++
 		}
 	}
@@ -105,13 +105,13 @@ func lastExit(s *corev1.ContainerStatus) *corev1.ContainerStateTerminated {
 	return s.LastTerminationState.Terminated
 }
 
-// shouldRestart says whether a container that ended with the code is started again. A container's
-// own policy comes before the pod's, its rules before both.
-func shouldRestart(pod *corev1.Pod, c *container, code int32) bool {
-	for _, rule := range c.spec.RestartPolicyRules {
-		if ruleMatches(rule.ExitCodes, code) {
-			return true
-		}
+// shouldRestart says whether a container that ended so is started again. A container's own policy
+// comes before the pod's, its rules before both. What was taken down to restart the whole pod is
+// started whatever they say.
+func shouldRestart(pod *corev1.Pod, c *container, exit *corev1.ContainerStateTerminated) bool {
+	code := exit.ExitCode
+	if exit.Reason == restartingAll || matchingRule(c.spec, code) != nil {
+		return true
 	}
 	policy := pod.Spec.RestartPolicy
 	if c.spec.RestartPolicy != nil {
@@ -126,6 +126,16 @@ func shouldRestart(pod *corev1.Pod, c *container, code int32) bool {
 		return code != 0
 	}
 	return true
+}
+
+// matchingRule is the first of a container's restart rules that is about the code; nil: none is.
+func matchingRule(spec *corev1.Container, code int32) *corev1.ContainerRestartRule {
+	for i := range spec.RestartPolicyRules {
+		if rule := &spec.RestartPolicyRules[i]; ruleMatches(rule.ExitCodes, code) {
+			return rule
+		}
+	}
+	return nil
 }
 
 func ruleMatches(rule *corev1.ContainerRestartRuleOnExitCodes, code int32) bool {

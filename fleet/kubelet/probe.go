@@ -129,7 +129,7 @@ func (p *process) try(ctx context.Context, h *corev1.ProbeHandler) (output strin
 // exec runs a command in the container and gives its exit code and what it printed.
 func (p *process) exec(ctx context.Context, argv []string) (code int, output string) {
 	var out bytes.Buffer
-	code = shell.Run(ctx, p.command(argv, nil, &out, &out, false))
+	code = shell.Run(ctx, p.another(argv, nil, &out, &out, false))
 	return code, out.String()
 }
 

@@ -46,22 +46,21 @@ type process struct {
 
 	stdin   io.Reader // nil: empty
 	typing  *io.PipeWriter
-	isShell func() bool             // its command is one that the shell knows
 	inside  func() *shell.Container // made on first use: most containers are never looked into
 	entered atomic.Bool             // inside was made
-	first   sync.Once               // of the commands inside
+	began   chan struct{}           // closed when process 1 is there
 }
 
 // prepare resolves all that a new instance needs. A missing ConfigMap, Secret or key is a failure.
 func (c *container) prepare(ctx context.Context, m *Machine, im image) (*process, *failure) {
 	w := c.w
-	pod := w.withAddresses(w.current())
+	pod := withLimits(w.withAddresses(w.current()), m.Allocatable)
 	p := &process{
-		c: c, m: m, spec: c.spec, image: im, gpus: m.Devices.Held(w.uid, c.spec.Name),
-		log: new(journal), done: make(chan struct{}),
+		c: c, m: m, spec: c.spec, image: im, gpus: w.gpusOf(m, c.spec.Name),
+		log: new(journal), done: make(chan struct{}), began: make(chan struct{}),
 		net: w.net, podIP: w.podIP, mounts: w.mounts,
 	}
-	env, err := w.k.sources.environment(ctx, pod, c.spec, p.ownEnv(pod))
+	env, err := w.k.sources.environment(ctx, pod, cmp.Or(specOf(pod, c.name), c.spec), p.ownEnv(pod))
 	if err != nil {
 		c.event(corev1.EventTypeWarning, "Failed", "Error: %v", err)
 		return nil, &failure{"CreateContainerConfigError", err.Error(), time.Now().Add(configRetry)}
@@ -78,7 +77,7 @@ func (c *container) prepare(ctx context.Context, m *Machine, im image) (*process
 	if c.spec.Stdin {
 		p.stdin, p.typing = io.Pipe()
 	}
-	p.inside, p.isShell = sync.OnceValue(p.enter), sync.OnceValue(p.runsShell)
+	p.inside = sync.OnceValue(p.enter)
 	return p, nil
 }
 
@@ -145,16 +144,18 @@ func (p *process) main() int {
 	case !p.isShell():
 		return p.serve(p.ctx)
 	}
-	return shell.Run(p.ctx, p.command(p.argv, p.stdin, p.log.writer(stdout), p.log.writer(stderr), p.spec.TTY))
+	first := p.command(p.argv, p.stdin, p.log.writer(stdout), p.log.writer(stderr), p.spec.TTY)
+	first.Started = func() { close(p.began) }
+	return shell.Run(p.ctx, first)
 }
 
-// runsShell looks the command up. An image's own entrypoint is never the shell's: only its name is
-// known.
-func (p *process) runsShell() bool {
-	if len(p.argv) == 0 || simulated(p.argv[0]) || len(p.spec.Command) == 0 && len(conductOf(p.image).entrypoint) > 0 {
-		return false
-	}
-	return p.inside().Known(p.argv[0])
+// isShell says whether the command is one that the shell knows.
+func (p *process) isShell() bool { return p.mayBeShell() && p.inside().Init == nil }
+
+// mayBeShell is false where that is known without a look inside. An image's own entrypoint is never the
+// shell's: only its name is known.
+func (p *process) mayBeShell() bool {
+	return len(p.argv) > 0 && !simulated(p.argv[0]) && (len(p.spec.Command) > 0 || len(conductOf(p.image).entrypoint) == 0)
 }
 
 // exitOnSignal is the code of a process that ended because ctx did; onTerm is what it makes of SIGTERM.
@@ -173,26 +174,37 @@ func (p *process) signal(sig shell.Signal) {
 	p.send(sig)
 }
 
-// command is a process inside the container. What is not the shell's own is process 1 all the same.
-func (p *process) command(argv []string, in io.Reader, out, err io.Writer, tty bool) *shell.Process {
-	p.first.Do(func() {
-		if !p.isShell() {
-			p.inside().Init = &shell.Init{Args: p.argv, Signal: p.signal}
+// another is a process beside the container's own, which it does not overtake.
+func (p *process) another(argv []string, in io.Reader, out, err io.Writer, tty bool) *shell.Process {
+	if p.isShell() {
+		select {
+		case <-p.began:
+		case <-p.ctx.Done():
 		}
-	})
+	}
+	return p.command(argv, in, out, err, tty)
+}
+
+// command is a process inside the container.
+func (p *process) command(argv []string, in io.Reader, out, err io.Writer, tty bool) *shell.Process {
+	env := environ(p.env)
+	if tty && p.env["TERM"] == "" {
+		env = append(env, "TERM=xterm") // the runtime's doing
+	}
 	return &shell.Process{
-		Args: argv, Env: environ(p.env), Dir: cmp.Or(p.spec.WorkingDir, "/"),
+		Args: argv, Env: env, Dir: cmp.Or(p.spec.WorkingDir, "/"),
 		Stdin: in, Stdout: out, Stderr: err, TTY: tty, Container: p.inside(),
 	}
 }
 
-// resourceHealth tells which devices the container has.
+// resourceHealth tells which devices the container has from the device plugin.
 func (p *process) resourceHealth() []corev1.ResourceStatus {
-	if len(p.gpus) == 0 {
+	held := p.m.Devices.Held(p.c.w.uid, p.spec.Name)
+	if len(held) == 0 {
 		return nil
 	}
 	s := corev1.ResourceStatus{Name: device.Resource}
-	for _, d := range p.gpus {
+	for _, d := range held {
 		s.Resources = append(s.Resources, corev1.ResourceHealth{ResourceID: corev1.ResourceID(d.UUID), Health: corev1.ResourceHealthStatusHealthy})
 	}
 	return []corev1.ResourceStatus{s}

@@ -30,16 +30,16 @@ func simulated(argv0 string) bool {
 	return false
 }
 
-// steered says whether the pod's sim.berth.dev annotations are about this container: the one with
-// GPUs, or the first main container of a pod where none has any.
+// steered says whether the pod's sim.berth.dev annotations are about this container: the first that
+// asks for GPUs or claims devices, or the first main container of a pod where none does.
 func (p *process) steered() bool {
 	if p.c.kind != mainContainer {
 		return false
 	}
 	containers := p.c.w.current().Spec.Containers
 	for i := range containers {
-		if gpusWanted(&containers[i]) > 0 {
-			return p.spec.Name == containers[i].Name
+		if c := &containers[i]; gpusWanted(c) > 0 || len(c.Resources.Claims) > 0 {
+			return p.spec.Name == c.Name
 		}
 	}
 	return p.spec.Name == containers[0].Name

@@ -13,8 +13,9 @@ import (
 func (p *process) nvidiaSMI(ctx context.Context, sp *shell.Process) int {
 	return smi.Main(sp.Args[1:], smi.Host{
 		GPUs: p.readings(), Driver: p.m.Devices.Driver(), Now: time.Now(), All: p.role != "",
-		Sleep: func(d time.Duration) error { return p.c.w.k.clock.Sleep(ctx, d) },
-		Read:  func() ([]gpu.Reading, time.Time) { return p.readings(), time.Now() },
+		NUMACPUs: p.m.cpus() / 2, // as the GPUs are split
+		Sleep:    func(d time.Duration) error { return p.c.w.k.clock.Sleep(ctx, d) },
+		Read:     func() ([]gpu.Reading, time.Time) { return p.readings(), time.Now() },
 	}, sp.Stdout, sp.Stderr)
 }
 
@@ -47,16 +48,19 @@ func (k *Kubelet) use(pod string) load {
 	return load{util, bytes}
 }
 
-// reservedMiB is what the driver itself takes of an idle device.
-const reservedMiB = 4
+// contextMiB is what a CUDA context takes of a device before the program has allocated anything.
+const contextMiB = 518
 
 // readingsOf turns a load into readings: power and temperature follow the load between idle and full.
 func readingsOf(devices []gpu.Device, l load, argv []string) []gpu.Reading {
 	var all []gpu.Reading
 	for _, d := range devices {
-		used := min(int(l.bytes>>20), d.MemoryMiB-reservedMiB)
+		used := min(int(l.bytes>>20), d.MemoryMiB)
+		if used == 0 && l.util > 0 {
+			used = contextMiB
+		}
 		r := gpu.Reading{
-			Device: d, UtilPercent: l.util, MemUtilPercent: l.util / 2, MemUsedMiB: used + reservedMiB,
+			Device: d, UtilPercent: l.util, MemUtilPercent: l.util / 2, MemUsedMiB: used,
 			PowerWatts: d.Model.IdleWatts + (d.Model.PowerWatts-d.Model.IdleWatts)*l.util/100,
 			TempC:      32 + 38*l.util/100,
 		}

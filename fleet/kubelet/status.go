@@ -136,9 +136,8 @@ func (w *worker) statusNow(now metav1.Time) corev1.PodStatus {
 	s.ObservedGeneration = pod.Generation
 	s.Conditions = conditionsOf(pod, w.containers, s.Phase, w.sandbox, now)
 	s.HostIP, s.HostIPs = w.hostIP, []corev1.HostIP{{IP: w.hostIP}}
-	s.PodIP, s.PodIPs = w.podIP, nil
-	if w.podIP != "" {
-		s.PodIPs = []corev1.PodIP{{IP: w.podIP}}
+	if w.podIP != "" && (w.sandbox || w.over) { // before its sandbox a pod has no network
+		s.PodIP, s.PodIPs = w.podIP, []corev1.PodIP{{IP: w.podIP}}
 	}
 	s.StartTime = &w.started
 	s.InitContainerStatuses, s.ContainerStatuses, s.EphemeralContainerStatuses = nil, make([]corev1.ContainerStatus, 0, len(pod.Spec.Containers)), nil

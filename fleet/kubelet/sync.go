@@ -14,7 +14,10 @@ const syncRetry = 10 * time.Second
 // sync starts whatever should run and does not. It returns when to look again; zero: on news.
 func (w *worker) sync(ctx context.Context, m *Machine) (next time.Time) {
 	w.meetSpec()
-	if retry := w.mount(ctx); !retry.IsZero() {
+	if w.allRestart() {
+		w.restartAll(ctx)
+	}
+	if retry := w.mount(ctx, m); !retry.IsZero() {
 		return retry
 	}
 	if !w.initialized {

@@ -169,3 +169,19 @@ func TestWorthTelling(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// A pod whose volumes cannot be had has no sandbox and so no address.
+func TestNoAddressBeforeTheSandbox(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.create(testPod("p", "busybox", func(p *corev1.Pod) {
+			p.Spec.Volumes = []corev1.Volume{{Name: "s", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "none"}}}}
+		}))
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		s := w.get("p").Status
+		if diff := cmp.Diff([]any{"waiting ContainerCreating", "10.8.0.2", ""}, []any{state(&s.ContainerStatuses[0]), s.HostIP, s.PodIP}); diff != "" {
+			t.Error(diff)
+		}
+	})
+}

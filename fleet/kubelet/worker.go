@@ -33,6 +33,7 @@ type worker struct {
 	rebooted    bool          // the machine came back, or this process did: containers were lost
 	mounts      mounts        // nil: not mounted yet
 	mountWait   time.Duration // since the last try to mount; 0: none failed
+	claimed     claimed       // devices by way of ResourceClaims, once they are prepared
 	spec        workload.Spec
 	net         *shell.Net
 

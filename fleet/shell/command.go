@@ -22,7 +22,7 @@ var builtin = sync.OnceValue(func() map[string]command {
 	table := map[string]command{}
 	for _, group := range [][]command{
 		shellCommands(), fileCommands(), listCommands(), textCommands(), filterCommands(), systemCommands(),
-		runCommands(), digestCommands(), netCommands(),
+		runCommands(), digestCommands(), netCommands(), archiveCommands(),
 	} {
 		for _, cmd := range group {
 			table[cmd.name] = cmd

@@ -185,6 +185,7 @@ func TestImports(t *testing.T) {
 		"syscall":       {"Errno", "E"},
 		"runtime":       {"Callers"},
 		"log":           {"New"},
+		"tar":           {"Header", "NewReader", "NewWriter", "TypeDir", "TypeReg", "TypeSymlink", "Writer"}, // not what asks about files of the host
 		"expand":        nil,
 		"syntax":        nil,
 		"pattern":       nil,
@@ -194,7 +195,7 @@ func TestImports(t *testing.T) {
 		"vfs":           nil,
 		"standard pure": nil,
 	}
-	pure := strings.Fields(`bufio bytes cmp context crypto/md5 crypto/sha1 crypto/sha256 crypto/sha512 encoding/base64
+	pure := strings.Fields(`bufio bytes cmp compress/gzip context crypto/md5 crypto/sha1 crypto/sha256 crypto/sha512 encoding/base64
 		encoding/hex errors fmt hash io io/fs iter maps math math/rand/v2 net/url path regexp slices strconv strings sync
 		sync/atomic unicode/utf8`)
 	files := 0

@@ -52,6 +52,9 @@ func (s *session) main(ctx context.Context, p *Process) int {
 		return 126
 	}
 	defer s.container.state.leave(proc)
+	if p.Started != nil {
+		p.Started()
+	}
 	cmd.PID = proc.pid
 	closeStreams := s.connect(cmd, p, proc)
 	defer closeStreams()

@@ -86,6 +86,9 @@ type Process struct {
 	// are the same writer. They are not written after Run has returned. Nil discards.
 	Stdout, Stderr io.Writer
 	Container      *Container
+	// Started is called once the process has its place in the container's process table: what
+	// is run after that is not process 1. Nil: nobody wants to know.
+	Started func()
 	// TTY says that a terminal in raw mode is at the other end of Stdin and Stdout: typed
 	// characters are echoed and edited, newlines become carriage return and newline, ctrl-C
 	// interrupts. Stderr is then not used.

@@ -34,15 +34,16 @@ var Rules = map[string]Rule{
 	"controlplane/home": {Ring: Edge},
 
 	"fleet": {Ring: Edge, Imports: []string{
-		"api/v1alpha1", "fleet/clock", "fleet/device", "fleet/file", "fleet/gpu",
+		"api/v1alpha1", "fleet/clock", "fleet/device", "fleet/dra", "fleet/file", "fleet/gpu",
 		"fleet/kubelet", "fleet/stream", "fleet/workload",
 	}},
 	"fleet/clock":  {Ring: Edge},
 	"fleet/device": {Ring: Edge, Imports: []string{"fleet/gpu"}},
+	"fleet/dra":    {Ring: Edge, Imports: []string{"fleet/gpu"}},
 	"fleet/file":   {Ring: Edge, Imports: []string{"api/v1alpha1", "fleet/gpu"}},
 	"fleet/gpu":    {Ring: Edge},
 	"fleet/kubelet": {Ring: Edge, Imports: []string{
-		"fleet/clock", "fleet/device", "fleet/gpu", "fleet/shell", "fleet/smi", "fleet/stream", "fleet/workload",
+		"fleet/clock", "fleet/device", "fleet/dra", "fleet/gpu", "fleet/shell", "fleet/smi", "fleet/stream", "fleet/workload",
 	}},
 	"fleet/shell": {Ring: Edge, Imports: []string{
 		"fleet/clock", "fleet/shell/internal/fd", "fleet/shell/internal/lang", "fleet/shell/vfs",
