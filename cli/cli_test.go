@@ -11,10 +11,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/controlplane/home"
+	"github.com/berth-dev/berth/fleet/dra"
 )
 
 // run calls the command line with a home of its own and a control plane that must not be
@@ -152,8 +154,18 @@ func TestCountSeesOnlyWhatIsThere(t *testing.T) {
 	pod := corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{
 		{Resources: corev1.ResourceRequirements{Limits: gpus("2")}}, {},
 	}}}
-	got := count([]corev1.Node{node(corev1.ConditionTrue, "8", "8", corev1.Taint{Key: "x"}), node(corev1.ConditionUnknown, "8", "0")}, []corev1.Pod{pod})
-	want := clusterUse{Nodes: nodeCount{Total: 2, Ready: 1}, GPUs: gpuCount{Capacity: 16, Allocatable: 8, Requested: 2}, worker: "n0"}
+	slice := resourcev1.ResourceSlice{Spec: resourcev1.ResourceSliceSpec{Driver: dra.Driver, Devices: make([]resourcev1.Device, 4)}}
+	foreign := resourcev1.ResourceSlice{Spec: resourcev1.ResourceSliceSpec{Driver: "nic.example", Devices: make([]resourcev1.Device, 4)}}
+	claim := resourcev1.ResourceClaim{Status: resourcev1.ResourceClaimStatus{Allocation: &resourcev1.AllocationResult{
+		Devices: resourcev1.DeviceAllocationResult{Results: []resourcev1.DeviceRequestAllocationResult{{Driver: dra.Driver}, {Driver: "nic.example"}}},
+	}}}
+	got := observed{
+		nodes:  []corev1.Node{node(corev1.ConditionTrue, "8", "8", corev1.Taint{Key: "x"}), node(corev1.ConditionUnknown, "8", "0")},
+		pods:   []corev1.Pod{pod},
+		slices: []resourcev1.ResourceSlice{slice, foreign},
+		claims: []resourcev1.ResourceClaim{claim, {}},
+	}.count()
+	want := clusterUse{Nodes: nodeCount{Total: 2, Ready: 1}, GPUs: gpuCount{Capacity: 20, Allocatable: 12, Requested: 3}, worker: "n0"}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(clusterUse{})); diff != "" {
 		t.Error(diff)
 	}

@@ -11,17 +11,11 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
-	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-dev/berth/controlplane/home"
 )
-
-// lookTimeout bounds how long `status` waits for a cluster to answer.
-const lookTimeout = 5 * time.Second
 
 // clusterStatus is one cluster as `berth status -o json` shows it.
 type clusterStatus struct {
@@ -36,25 +30,6 @@ type clusterStatus struct {
 	Data       string      `json:"data"`
 	Kubeconfig string      `json:"kubeconfig"`
 	Observed   *clusterUse `json:"observed,omitempty"` // nil: not running, or did not answer
-}
-
-// clusterUse is what the API server says.
-type clusterUse struct {
-	Nodes nodeCount `json:"nodes"`
-	GPUs  gpuCount  `json:"gpus"`
-
-	worker string // a node that takes ordinary pods; empty: none
-}
-
-type nodeCount struct {
-	Total int `json:"total"`
-	Ready int `json:"ready"`
-}
-
-type gpuCount struct {
-	Capacity    int `json:"capacity"`
-	Allocatable int `json:"allocatable"`
-	Requested   int `json:"requested"` // by pods that are bound and not over
 }
 
 func newCmdStatus(s Streams) *cobra.Command {
@@ -138,63 +113,6 @@ func status(ctx context.Context, d home.Dir) (clusterStatus, error) {
 		}
 	}
 	return st, nil
-}
-
-// look asks the cluster itself.
-func look(ctx context.Context, d home.Dir) (clusterUse, error) {
-	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
-	defer cancel()
-	cfg, err := clientConfig(d)
-	if err != nil {
-		return clusterUse{}, err
-	}
-	client, err := kubernetes.NewForConfig(cfg)
-	if err != nil {
-		return clusterUse{}, err
-	}
-	nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
-	if err != nil {
-		return clusterUse{}, err
-	}
-	pods, err := client.CoreV1().Pods("").List(ctx, metav1.ListOptions{
-		ResourceVersion: "0",
-		FieldSelector:   "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed",
-	})
-	if err != nil {
-		return clusterUse{}, err
-	}
-	return count(nodes.Items, pods.Items), nil
-}
-
-const gpuResource corev1.ResourceName = "nvidia.com/gpu"
-
-func count(nodes []corev1.Node, pods []corev1.Pod) clusterUse {
-	var u clusterUse
-	u.Nodes.Total = len(nodes)
-	for i := range nodes {
-		st := &nodes[i].Status
-		for _, c := range st.Conditions {
-			if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
-				u.Nodes.Ready++
-			}
-		}
-		if u.worker == "" && len(nodes[i].Spec.Taints) == 0 {
-			u.worker = nodes[i].Name
-		}
-		u.GPUs.Capacity += quantity(st.Capacity)
-		u.GPUs.Allocatable += quantity(st.Allocatable)
-	}
-	for i := range pods {
-		for _, c := range pods[i].Spec.Containers {
-			u.GPUs.Requested += quantity(c.Resources.Limits)
-		}
-	}
-	return u
-}
-
-func quantity(l corev1.ResourceList) int {
-	q := l[gpuResource]
-	return int(q.Value())
 }
 
 func printStatuses(s Streams, all []clusterStatus, output string) error {

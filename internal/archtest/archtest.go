@@ -59,7 +59,7 @@ var Rules = map[string]Rule{
 
 	"bench": {Ring: Shell},
 
-	"cli":       {Ring: Shell, Imports: []string{"api/v1alpha1", "controlplane/home", "fleet", "fleet/file"}},
+	"cli":       {Ring: Shell, Imports: []string{"api/v1alpha1", "controlplane/home", "fleet", "fleet/dra", "fleet/file"}},
 	"cmd/berth": {Ring: Shell, Imports: []string{"cli", "controlplane", "fleet"}, Heavy: true},
 
 	"internal/archtest": {Ring: Pure},
