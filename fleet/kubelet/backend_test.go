@@ -259,3 +259,25 @@ func TestStackPods(t *testing.T) {
 		}
 	})
 }
+
+// A probe's own grace period comes before the pod's, which here is half a minute.
+func TestProbeHasItsOwnGrace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.create(testPod("p", "example.com/server", annotate("sim.berth.dev/ignore-sigterm", "true"), func(p *corev1.Pod) {
+			p.Spec.Containers[0].LivenessProbe = &corev1.Probe{
+				ProbeHandler:  corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(9)}},
+				PeriodSeconds: 1, FailureThreshold: 1, TerminationGracePeriodSeconds: new(int64(3)),
+			}
+		}))
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		early := w.get("p").Status.ContainerStatuses[0].RestartCount
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		late := w.get("p").Status.ContainerStatuses[0]
+		if diff := cmp.Diff([]any{int32(0), int32(1), int32(137)}, []any{early, late.RestartCount, late.LastTerminationState.Terminated.ExitCode}); diff != "" {
+			t.Error(diff)
+		}
+	})
+}

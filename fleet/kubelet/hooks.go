@@ -17,7 +17,7 @@ func (c *container) postStart(p *process) {
 		return
 	}
 	c.event(corev1.EventTypeWarning, "FailedPostStartHook", "PostStartHook failed")
-	c.restart(p, "FailedPostStartHook")
+	c.restart(p, nil, "FailedPostStartHook")
 }
 
 // preStop runs the hook before SIGTERM, once and for as long as the grace period lasts. It says whether

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"strconv"
 
 	"github.com/berth-dev/berth/fleet/shell"
 )
@@ -24,11 +25,12 @@ func (p *process) enter() *shell.Container {
 		}
 	}
 	c := &shell.Container{
-		Hostname: hostname(pod), IP: p.podIP, FS: root, Net: p.net, Clock: w.k.clock, Programs: p.programs(),
+		Hostname: hostname(pod), IP: p.podIP, FS: root, Net: p.net, Clock: w.k.clock, Programs: p.programs(), Machine: p.m.inside(),
 	}
 	if !p.mayBeShell() || !c.Known(p.argv[0]) { // what is not the shell's own is process 1 all the same
 		c.Init = &shell.Init{Args: p.argv, Signal: p.signal}
 	}
+	p.addDevices(root)
 	p.entered.Store(true)
 	return c
 }
@@ -57,4 +59,31 @@ func (p *process) mount(root *shell.FS, i int) error {
 		v = part
 	}
 	return root.Mount(m.MountPath, v, m.ReadOnly)
+}
+
+// addDevices puts the files of the NVIDIA driver where its container toolkit does. They are empty.
+func (p *process) addDevices(root *shell.FS) {
+	gpus := p.gpus
+	if p.role != "" {
+		gpus = p.m.Devices.Devices()
+	}
+	if len(gpus) == 0 {
+		return
+	}
+	names := []string{"nvidiactl", "nvidia-uvm", "nvidia-uvm-tools"}
+	for _, d := range gpus {
+		names = append(names, "nvidia"+strconv.Itoa(d.Index))
+	}
+	for _, name := range names {
+		_ = root.WriteFile("/dev/"+name, nil, 0o666) // only a mount over /dev can be in the way
+	}
+}
+
+// inside is what a container sees of the machine.
+func (m *Machine) inside() shell.Machine {
+	node := m.Node()
+	if node == nil {
+		return shell.Machine{}
+	}
+	return shell.Machine{CPUs: m.cpus(), MemoryKiB: node.Status.Capacity.Memory().Value() >> 10, Kernel: node.Status.NodeInfo.KernelVersion}
 }

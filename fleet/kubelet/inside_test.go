@@ -68,6 +68,25 @@ func TestGPUReadings(t *testing.T) {
 	})
 }
 
+// A container sees the machine it is on, and the devices it was given under the machine's numbers.
+func TestContainerSeesItsMachine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		status := &w.machines["n0"].Node().Status
+		status.Capacity = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("192"), corev1.ResourceMemory: resource.MustParse("2Ti")}
+		status.NodeInfo.KernelVersion = "6.8.0"
+		w.create(testPod("first", "pause", gpus(6)))
+		w.create(testPod("p", "busybox", command("sleep", "1000"), gpus(2)))
+		w.create(testPod("none", "busybox", command("sleep", "1000")))
+		const look = "nproc; uname -r; grep -c processor /proc/cpuinfo; grep MemTotal /proc/meminfo; ls /dev | grep nvidia"
+		got := []string{w.exec("p", "sh", "-c", look), w.exec("none", "sh", "-c", "ls /dev | grep -c nvidia")}
+		want := []string{"192\n6.8.0\n192\nMemTotal:       2147483648 kB\nnvidia-uvm\nnvidia-uvm-tools\nnvidia6\nnvidia7\nnvidiactl\n", "0\n"}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
 func TestTerminalHasAName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -29,7 +29,7 @@ func (c *container) watch(p *process) {
 	if p.spec.LivenessProbe != nil {
 		go func() {
 			if c.until(p, "Liveness", p.spec.LivenessProbe, false) {
-				c.restart(p, fmt.Sprintf("Container %s failed liveness probe, will be restarted", p.spec.Name))
+				c.restart(p, p.spec.LivenessProbe, fmt.Sprintf("Container %s failed liveness probe, will be restarted", p.spec.Name))
 			}
 		}()
 	}
@@ -56,7 +56,7 @@ func (c *container) comesUp(p *process) bool {
 			return true
 		}
 		if failures++; failures >= int(max(1, probe.FailureThreshold)) {
-			c.restart(p, fmt.Sprintf("Container %s failed startup probe, will be restarted", p.spec.Name))
+			c.restart(p, probe, fmt.Sprintf("Container %s failed startup probe, will be restarted", p.spec.Name))
 			return false
 		}
 		if c.w.k.clock.Sleep(p.ctx, simulatedSeconds(max(1, probe.PeriodSeconds))) != nil {

@@ -75,15 +75,16 @@ func (c *container) stop(grace context.Context, p *process, why string) {
 	<-p.done
 }
 
-// restart stops the process for a reason of its own; the worker starts the next instance.
-func (c *container) restart(p *process, why string) {
-	grace, cancel := context.WithTimeout(context.Background(), c.grace())
+// restart stops the process for a reason of its own; the worker starts the next instance. A probe that
+// is the reason may have a grace period of its own; nil: the pod's.
+func (c *container) restart(p *process, probe *corev1.Probe, why string) {
+	grace := c.w.current().Spec.TerminationGracePeriodSeconds
+	if probe != nil && probe.TerminationGracePeriodSeconds != nil {
+		grace = probe.TerminationGracePeriodSeconds
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), seconds(grace))
 	defer cancel()
-	c.stop(grace, p, why)
-}
-
-func (c *container) grace() time.Duration {
-	return seconds(c.w.current().Spec.TerminationGracePeriodSeconds)
+	c.stop(ctx, p, why)
 }
 
 // killAll ends every process at once and waits for them.

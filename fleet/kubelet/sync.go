@@ -70,7 +70,7 @@ func (w *worker) meetSpec() {
 		}
 		c.spec, c.retry, c.pulls = spec, time.Time{}, backoff{}
 		if p := c.process(); p != nil {
-			go c.restart(p, "Container "+spec.Name+" definition changed, will be restarted")
+			go c.restart(p, nil, "Container "+spec.Name+" definition changed, will be restarted")
 		}
 	}
 }

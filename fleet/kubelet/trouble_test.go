@@ -20,6 +20,7 @@ import (
 
 // failWrites makes status writes fail with the given errors, one each, before they succeed.
 func (w *world) failWrites(errs ...error) {
+	synctest.Wait() // the fake client's list of reactors has no lock
 	w.client.PrependReactor("update", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		w.mu.Lock()
 		defer w.mu.Unlock()

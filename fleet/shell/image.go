@@ -66,11 +66,8 @@ func proc() []vfs.Entry {
 	return []vfs.Entry{
 		vfs.Dir("1", generated("cmdline"), generated("comm"), generated("status")),
 		vfs.Link("self", "1"),
-		generated("mounts"),
-		vfs.Text("cpuinfo", "processor\t: 0\nmodel name\t: Simulated CPU\n\n"),
-		vfs.Text("meminfo", "MemTotal:       67108864 kB\nMemFree:        50331648 kB\nMemAvailable:   58720256 kB\n"),
+		generated("mounts"), generated("cpuinfo"), generated("meminfo"), generated("version"),
 		vfs.Text("loadavg", "0.00 0.00 0.00 1/1 1\n"),
-		vfs.Text("version", "Linux version "+kernelRelease+" (berth) #1 SMP\n"),
 	}
 }
 
@@ -89,6 +86,8 @@ func (c *Container) generate(name string) []byte {
 		return []byte(hosts)
 	case "/proc/mounts":
 		return []byte(c.mounts())
+	case "/proc/cpuinfo", "/proc/meminfo", "/proc/version":
+		return []byte(c.machine().describe(name))
 	}
 	args := []string{"init"}
 	if list := c.state.list(c); len(list) > 0 && len(list[0].args) > 0 {
@@ -112,6 +111,21 @@ func (c *Container) mounts() string {
 			mode = "ro"
 		}
 		fmt.Fprintf(&b, "tmpfs %s tmpfs %s 0 0\n", m.Path, mode)
+	}
+	return b.String()
+}
+
+// describe makes the files of /proc that are about the machine.
+func (m Machine) describe(name string) string {
+	switch name {
+	case "/proc/meminfo":
+		return fmt.Sprintf("MemTotal:       %8d kB\nMemFree:        %8d kB\nMemAvailable:   %8d kB\n", m.MemoryKiB, m.freeKiB(), m.freeKiB())
+	case "/proc/version":
+		return "Linux version " + m.Kernel + " (berth) #1 SMP\n"
+	}
+	var b strings.Builder
+	for i := range m.CPUs {
+		fmt.Fprintf(&b, "processor\t: %d\nmodel name\t: Simulated CPU\n\n", i)
 	}
 	return b.String()
 }

@@ -52,6 +52,8 @@ type Container struct {
 	IP  string
 	FS  *FS
 	Net *Net
+	// Machine is what nproc, free, uname and /proc tell of.
+	Machine Machine
 	// Clock is the time that sleep, timeout and the like wait in.
 	Clock clock.Clock
 	// Programs are extra commands by base name. They hide built-in commands.

@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -10,15 +11,22 @@ import (
 	"time"
 )
 
-// kernelRelease is what uname -r says: no host's kernel.
-const kernelRelease = "6.12.0-berth"
+// Machine is what a container believes to be on. The zero values stand for a small one.
+type Machine struct {
+	CPUs      int    // 0: 8
+	MemoryKiB int64  // 0: 64 GiB
+	Kernel    string // what uname -r says; empty: no kernel there ever was
+}
 
-// Figures of the machine that a container believes to be on.
-const (
-	machineCPUs    = 8
-	machineMemKiB  = 64 << 20
-	machineFreeKiB = 48 << 20
-)
+// machine is the container's with nothing left open.
+func (c *Container) machine() Machine {
+	return Machine{
+		CPUs: cmp.Or(c.Machine.CPUs, 8), MemoryKiB: cmp.Or(c.Machine.MemoryKiB, 64<<20), Kernel: cmp.Or(c.Machine.Kernel, "6.12.0-berth"),
+	}
+}
+
+// freeKiB is the part of the memory that nobody uses.
+func (m Machine) freeKiB() int64 { return m.MemoryKiB / 4 * 3 }
 
 // systemCommands say who and where a process is. None of it comes from the host.
 func systemCommands() []command {
@@ -30,7 +38,7 @@ func systemCommands() []command {
 		{"groups", "", "", says("root")},
 		{"hostname", "fis", "[-fis]", hostname},
 		{"id", "ugnrG", "[-ugnrG]", id},
-		{"nproc", "", "", says(strconv.Itoa(machineCPUs))},
+		{"nproc", "", "", nproc},
 		{"ps", "=", "[-ef|aux]", ps},
 		{"tty", "s", "[-s]", tty},
 		{"uname", "amnoprsv", "[-amnoprsv]", uname},
@@ -45,6 +53,11 @@ func says(line string) func(context.Context, *call) int {
 		c.print(line + "\n")
 		return 0
 	}
+}
+
+func nproc(_ context.Context, c *call) int {
+	c.printf("%d\n", c.container().machine().CPUs)
+	return 0
 }
 
 func hostname(_ context.Context, c *call) int {
@@ -64,7 +77,7 @@ func uname(_ context.Context, c *call) int {
 		flag byte
 		text string
 	}{
-		{'s', "Linux"}, {'n', c.container().Hostname}, {'r', kernelRelease}, {'v', "#1 SMP"}, {'m', "x86_64"}, {'o', "GNU/Linux"},
+		{'s', "Linux"}, {'n', c.container().Hostname}, {'r', c.container().machine().Kernel}, {'v', "#1 SMP"}, {'m', "x86_64"}, {'o', "GNU/Linux"},
 	}
 	var out []string
 	for _, p := range parts {
@@ -132,8 +145,9 @@ func free(_ context.Context, c *call) int {
 		}
 		return strconv.FormatInt(kib, 10)
 	}
+	m := c.container().machine()
 	c.printf("%-8s%12s%12s%12s\nMem:    %12s%12s%12s\nSwap:   %12s%12s%12s\n", "", "total", "used", "free",
-		unit(machineMemKiB), unit(machineMemKiB-machineFreeKiB), unit(machineFreeKiB), unit(0), unit(0), unit(0))
+		unit(m.MemoryKiB), unit(m.MemoryKiB-m.freeKiB()), unit(m.freeKiB()), unit(0), unit(0), unit(0))
 	return 0
 }
 
