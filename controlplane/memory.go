@@ -5,7 +5,7 @@ import "runtime/debug"
 const (
 	// gcPercent trades memory for CPU: most of the API server's garbage is short-lived, and
 	// at the runtime's default of 100 a third of its CPU under load goes to collecting it.
-	gcPercent = 300
+	gcPercent = 200
 	// memoryShare is the part of the machine's memory up to which that trade holds; beyond
 	// it the collector works harder again.
 	memoryShare = 4

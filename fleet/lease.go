@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// renewalsPerSecond bounds what heartbeats cost: a renewal takes 1.6 to 2 ms of the process's
-	// CPU, so 40 a second stay under a tenth of a core.
-	renewalsPerSecond = 40
+	// renewalsPerSecond bounds what heartbeats cost: a renewal takes about 2.5 ms of the process's
+	// CPU, so 30 a second stay under a tenth of a core.
+	renewalsPerSecond = 30
 	// shortestLease is the kubelet's own renewal interval.
 	shortestLease = 10 * time.Second
 	// leaseTick is how finely renewals are spread over the interval.
@@ -29,7 +29,7 @@ const (
 )
 
 // LeaseInterval is how often each of the given number of nodes renews its lease: every 10 s as
-// a kubelet does, and more rarely once that would be more than 40 renewals a second.
+// a kubelet does, and more rarely once that would be more than 30 renewals a second.
 func LeaseInterval(nodes int) time.Duration {
 	seconds := (nodes + renewalsPerSecond - 1) / renewalsPerSecond
 	return max(shortestLease, time.Duration(seconds)*time.Second)

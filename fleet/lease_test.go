@@ -24,16 +24,16 @@ func TestLeaseIntervalKeepsRenewalsUnderATenthOfACore(t *testing.T) {
 	}{
 		{0, 10 * time.Second, 50 * time.Second},
 		{7, 10 * time.Second, 50 * time.Second},
-		{400, 10 * time.Second, 50 * time.Second},
-		{401, 11 * time.Second, 52 * time.Second},
-		{1000, 25 * time.Second, 80 * time.Second},
-		{5000, 125 * time.Second, 280 * time.Second},
+		{300, 10 * time.Second, 50 * time.Second},
+		{301, 11 * time.Second, 52 * time.Second},
+		{1000, 34 * time.Second, 98 * time.Second},
+		{5000, 167 * time.Second, 364 * time.Second},
 	} {
 		got := LeaseInterval(tc.nodes)
 		if got != tc.interval || GracePeriod(got) != tc.grace {
 			t.Errorf("%d nodes: every %s with %s of grace, want %s and %s", tc.nodes, got, GracePeriod(got), tc.interval, tc.grace)
 		}
-		const cpuPerRenewal = 2 * time.Millisecond
+		const cpuPerRenewal = 2500 * time.Microsecond
 		if cores := float64(tc.nodes) * cpuPerRenewal.Seconds() / got.Seconds(); cores > 0.1 {
 			t.Errorf("%d nodes cost %.2f cores", tc.nodes, cores)
 		}
