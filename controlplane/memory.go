@@ -1,20 +1,48 @@
 package controlplane
 
-import "runtime/debug"
+import (
+	"runtime/debug"
+	"runtime/metrics"
+	"time"
+)
 
+// Most of the API server's garbage is short-lived, and at the runtime's default of 100 % a
+// third of its CPU under load goes to collecting it. So memory is traded for CPU: little
+// while the cluster is small, so that an idle one stays small, and more once it is not.
 const (
-	// gcPercent trades memory for CPU: most of the API server's garbage is short-lived, and
-	// at the runtime's default of 100 a third of its CPU under load goes to collecting it.
-	gcPercent = 200
+	smallPercent = 200
+	largePercent = 300
+	largeHeap    = 256 << 20 // live bytes from which a cluster is large
+
 	// memoryShare is the part of the machine's memory up to which that trade holds; beyond
 	// it the collector works harder again.
 	memoryShare = 4
 	// leastMemory is what a busy control plane needs in any case.
 	leastMemory = 2 << 30
+
+	tuneEvery = time.Second
 )
 
-// tuneMemory sets the collector's goals for the whole process.
+// tuneMemory sets the collector's goals for the whole process, for as long as it lives.
 func tuneMemory() {
-	debug.SetGCPercent(gcPercent)
 	debug.SetMemoryLimit(max(leastMemory, machineMemory()/memoryShare))
+	debug.SetGCPercent(smallPercent)
+	go func() {
+		live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+		percent := smallPercent
+		for range time.Tick(tuneEvery) {
+			metrics.Read(live)
+			if next := gcPercent(live[0].Value.Uint64()); next != percent {
+				percent = next
+				debug.SetGCPercent(percent)
+			}
+		}
+	}()
+}
+
+func gcPercent(live uint64) int {
+	if live < largeHeap {
+		return smallPercent
+	}
+	return largePercent
 }
