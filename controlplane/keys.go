@@ -27,8 +27,8 @@ type keys struct{ dir string }
 
 func (k keys) file(name string) string { return filepath.Join(k.dir, name) }
 
-// The certificates, by file name. Clients of the API server use tokens, which cost it a
-// fifth less CPU than client certificates; certificates are for the two servers and for
+// The certificates, by file name. Clients of the API server use tokens, which cost it
+// less CPU than client certificates; certificates are for the two servers and for
 // the API server when it calls the kubelets or an aggregated API.
 var certificates = []struct {
 	name, cn string

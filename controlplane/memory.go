@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Most of the API server's garbage is short-lived, and at the runtime's default of 100 % a
-// third of its CPU under load goes to collecting it. So memory is traded for CPU: little
+// Most of the API server's garbage is short-lived, and at the runtime's default of 100 % much
+// of its CPU under load goes to collecting it. So memory is traded for CPU: little
 // while the cluster is small, so that an idle one stays small, and more once it is not.
 const (
 	smallPercent = 200

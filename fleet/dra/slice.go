@@ -69,7 +69,7 @@ func (m Machine) device(d gpu.Device) resourcev1.Device {
 		"resource.kubernetes.io/pcieRoot": text(pcieRoot(bus)),
 	}
 	if d.Model.Family != "" {
-		a["architecture"] = text(architecture(d.Model.Family))
+		a["architecture"] = text(d.Model.Architecture())
 	}
 	addVersion(a, "cudaComputeCapability", d.Model.Compute)
 	addVersion(a, "driverVersion", m.Driver.Version)
@@ -107,17 +107,6 @@ func brand(m gpu.Model) string {
 		return "GeForce"
 	}
 	return "Nvidia"
-}
-
-// architecture spells GFD's family as the driver does: "ada-lovelace" is "Ada Lovelace".
-func architecture(family string) string {
-	words := strings.Split(family, "-")
-	for i, w := range words {
-		if w != "" {
-			words[i] = strings.ToUpper(w[:1]) + w[1:]
-		}
-	}
-	return strings.Join(words, " ")
 }
 
 // busID is the address as Linux writes it, "0000:0a:00.0"; nvidia-smi's domain has eight digits.

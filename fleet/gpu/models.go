@@ -71,3 +71,14 @@ func (e entry) called(key string) bool {
 func fold(s string) string {
 	return strings.NewReplacer(" ", "-", "_", "-").Replace(strings.ToLower(strings.TrimSpace(s)))
 }
+
+// Architecture is the family as NVML spells it: "ada-lovelace" is "Ada Lovelace".
+func (m Model) Architecture() string {
+	words := strings.Split(m.Family, "-")
+	for i, w := range words {
+		if w != "" {
+			words[i] = strings.ToUpper(w[:1]) + w[1:]
+		}
+	}
+	return strings.Join(words, " ")
+}

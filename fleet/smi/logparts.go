@@ -8,7 +8,7 @@ import (
 func logProduct(r *run, b *logbook, v view) {
 	b.pair(1, "Product Name", v.Model.Product)
 	b.pair(1, "Product Brand", brand(v))
-	b.pair(1, "Product Architecture", architecture(v.Model.Family))
+	b.pair(1, "Product Architecture", v.Model.Architecture())
 	b.pair(1, "Display Active", "Disabled")
 	b.pair(1, "Persistence Mode", "Enabled")
 	b.pairs(1, "MIG Mode", "Current", v.migMode(), "Pending", v.migMode())
@@ -26,17 +26,6 @@ func brand(v view) string {
 		return "Tesla"
 	}
 	return "NVIDIA"
-}
-
-// architecture is the family as NVML spells it: "ada-lovelace" is "Ada Lovelace".
-func architecture(family string) string {
-	words := strings.Split(family, "-")
-	for i, w := range words {
-		if w != "" {
-			words[i] = strings.ToUpper(w[:1]) + w[1:]
-		}
-	}
-	return strings.Join(words, " ")
 }
 
 func logPCI(_ *run, b *logbook, v view) {
