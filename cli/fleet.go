@@ -57,8 +57,12 @@ func fleetApply(ctx context.Context, s Streams, name, from string, dryRun bool) 
 		return err
 	}
 	changes, err := fleet.Apply(ctx, cfg, pools, dryRun)
+	note := ""
+	if dryRun {
+		note = " (dry run)"
+	}
 	for _, c := range changes {
-		fmt.Fprintln(s.Out, c)
+		fmt.Fprintln(s.Out, c+note)
 	}
 	if err == nil && len(changes) == 0 {
 		fmt.Fprintln(s.Out, "nothing to change")
