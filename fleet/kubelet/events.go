@@ -1,7 +1,6 @@
 package kubelet
 
 import (
-	"context"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -33,12 +32,13 @@ func newRecorder() *recorder {
 	}
 }
 
-// run sends events until ctx ends.
-func (r *recorder) run(ctx context.Context, client typedcorev1.EventsGetter) {
+// start begins to send events; those recorded before it go nowhere. The caller ends it with stop.
+func (r *recorder) start(client typedcorev1.EventsGetter) (stop func()) {
 	sink := r.broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.Events("")})
-	<-ctx.Done()
-	sink.Stop()
-	r.broadcaster.Shutdown()
+	return func() {
+		sink.Stop()
+		r.broadcaster.Shutdown()
+	}
 }
 
 // on records an event of kind corev1.EventTypeNormal or EventTypeWarning about the pod, or about one

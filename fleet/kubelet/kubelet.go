@@ -107,7 +107,8 @@ func New(o Options) *Kubelet {
 // Containers die with it, as on a reboot; it writes nothing on the way out.
 func (k *Kubelet) Run(ctx context.Context) error {
 	k.ctx = ctx
-	k.workers.Go(func() { k.events.run(ctx, k.client.CoreV1()) })
+	stopEvents := k.events.start(k.client.CoreV1())
+	k.workers.Go(func() { <-ctx.Done(); stopEvents() })
 	k.watch(ctx)
 	k.workers.Wait()
 	return nil
