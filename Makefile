@@ -3,7 +3,7 @@
 GO    ?= go
 BERTH := bin/berth
 
-.PHONY: up build test bench lint fmt clean
+.PHONY: up build test bench mutate lint fmt clean
 
 up: build ## build Berth and start a cluster (ARGS="--fleet research-128" and so on)
 	@$(BERTH) up $(ARGS)
@@ -14,8 +14,11 @@ build:
 test: ## all tests; needs Go and make
 	$(GO) test ./...
 
-bench: build ## benchmarks; figures go to docs/performance.md
-	scripts/bench
+bench: ## benchmarks; figures go to docs/performance.md (PATTERN=Engine COUNT=6 and so on)
+	@GO="$(GO)" scripts/bench
+
+mutate: ## switch off the engine's rules one by one: a test must fail for each (ARGS="-run index")
+	$(GO) run ./internal/mutate $(ARGS)
 
 lint: ## vet, staticcheck, architecture
 	$(GO) vet ./...

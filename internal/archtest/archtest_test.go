@@ -21,9 +21,11 @@ type listed struct {
 
 func (p listed) path() string { return strings.TrimPrefix(p.ImportPath, module+"/") }
 
-// imports are those of the package and of its tests.
+// imports are those of the package and of its tests, each once.
 func (p listed) imports() []string {
-	return slices.Concat(p.Imports, p.TestImports, p.XTestImports)
+	all := slices.Concat(p.Imports, p.TestImports, p.XTestImports)
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 func list(t *testing.T, args ...string) []listed {
@@ -81,11 +83,12 @@ func violations(p listed, rules map[string]Rule) []string {
 		own, isOwn := strings.CutPrefix(imp, module+"/")
 		switch {
 		case imp == p.ImportPath: // an external test of the package itself
+		case !slices.Contains(p.Imports, imp) && (!isOwn || slices.Contains(rule.Tests, own)): // a test's alone
 		case isOwn && !slices.Contains(rule.Imports, own):
 			out = append(out, p.path()+" imports "+own+", which its row in archtest.Rules does not allow")
 		case isOwn && rules[own].Ring > rule.Ring:
 			out = append(out, p.path()+" imports "+own+", which is further out")
-		case !isOwn && rule.Ring == Pure && strings.Contains(strings.SplitN(imp, "/", 2)[0], ".") && !slices.Contains(p.TestImports, imp):
+		case !isOwn && rule.Ring == Pure && strings.Contains(strings.SplitN(imp, "/", 2)[0], "."):
 			out = append(out, p.path()+" is pure and imports "+imp)
 		}
 	}
@@ -122,6 +125,9 @@ func TestViolationsAreFound(t *testing.T) {
 		{"outward", listed{ImportPath: module + "/engine", Imports: []string{module + "/kube"}}, 1},
 		{"not in the row", listed{ImportPath: module + "/cli", Imports: []string{module + "/engine"}}, 1},
 		{"pure with a dependency", listed{ImportPath: module + "/engine", Imports: []string{"k8s.io/api/core/v1"}}, 1},
+		{"pure with a dependency that its tests use too", listed{ImportPath: module + "/engine", Imports: []string{"k8s.io/api/core/v1"}, TestImports: []string{"k8s.io/api/core/v1"}}, 1},
+		{"a test's dependency", listed{ImportPath: module + "/engine", XTestImports: []string{"pgregory.net/rapid"}}, 0},
+		{"a test that reaches outward", listed{ImportPath: module + "/engine", XTestImports: []string{module + "/kube"}}, 1},
 		{"pure with the standard library", listed{ImportPath: module + "/engine", Imports: []string{"encoding/json"}}, 0},
 	} {
 		if got := violations(c.pkg, rules); len(got) != c.want {

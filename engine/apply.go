@@ -1,0 +1,376 @@
+package engine
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// Apply takes changes in, in any order: of two versions of an object the newer stays, and what was known
+// already is passed over. It returns the changes that make no sense, by name.
+func (s *State) Apply(changes ...Change) []Rejected {
+	var bad []Rejected
+	for i := range changes {
+		if r := s.apply(&changes[i]); r.Reason != "" {
+			bad = append(bad, r)
+		}
+	}
+	return bad
+}
+
+// Rejected lists the objects that are known and have no effect, or not all of it, sorted.
+func (s *State) Rejected() []Rejected {
+	out := make([]Rejected, 0, len(s.rejected))
+	for ref, reason := range s.rejected {
+		out = append(out, Rejected{Ref: ref, Reason: reason})
+	}
+	slices.SortFunc(out, func(a, b Rejected) int { return compareRefs(a.Ref, b.Ref) })
+	return out
+}
+
+func compareRefs(a, b Ref) int {
+	if c := strings.Compare(string(a.Kind), string(b.Kind)); c != 0 {
+		return c
+	}
+	return strings.Compare(a.Key, b.Key)
+}
+
+func (s *State) apply(c *Change) Rejected {
+	switch {
+	case c.Pod != nil:
+		return s.applyPod(c.Pod)
+	case c.Node != nil:
+		return s.applyNode(c.Node)
+	case c.Gang != nil:
+		return s.applyGang(c.Gang)
+	case c.Queue != nil:
+		return s.applyQueue(c.Queue)
+	case c.Assumption != nil:
+		return s.applyAssumption(c.Assumption)
+	case c.Refusal != nil:
+		return s.applyRefusal(c.Refusal)
+	case c.Hold != nil:
+		return s.applyHold(c.Hold)
+	case c.Gone != nil:
+		return s.applyGone(*c.Gone)
+	}
+	s.settle(c.Settled)
+	return Rejected{}
+}
+
+// settle forgets what is gone up to the version.
+func (s *State) settle(version uint64) {
+	s.settled = max(s.settled, version)
+	for ref, v := range s.gone {
+		if v <= s.settled {
+			delete(s.gone, ref)
+		}
+	}
+}
+
+// verdict on a version that arrives.
+type arrival int
+
+const (
+	fresh arrival = iota // take it
+	known                // as old as or older than what is known: pass over it
+	same                 // of the version that is known
+)
+
+// arrives weighs a version against the one known (exists) or gone.
+func (s *State) arrives(ref Ref, exists bool, have uint64) arrival {
+	s.latest = max(s.latest, ref.Version)
+	if exists {
+		switch {
+		case ref.Version < have:
+			return known
+		case ref.Version == have:
+			return same
+		}
+		return fresh
+	}
+	if gone, ok := s.gone[Ref{Kind: ref.Kind, Key: ref.Key}]; ok && ref.Version <= gone {
+		return known
+	}
+	if s.settled > 0 && ref.Version <= s.settled {
+		return known
+	}
+	return fresh
+}
+
+// twins decides between two contents of one version. Whatever comes first, the same one stays.
+func twins[T any](ref Ref, have, got *T) (keep bool, r Rejected) {
+	if have == got || reflect.DeepEqual(have, got) {
+		return true, Rejected{}
+	}
+	r = Rejected{Ref: ref, Reason: fmt.Sprintf("two of one name: %s %s has another content at version %d", ref.Kind, ref.Key, ref.Version)}
+	a, errA := json.Marshal(have)
+	b, errB := json.Marshal(got)
+	return errA != nil || errB != nil || bytes.Compare(a, b) <= 0, r
+}
+
+// take is the common part of every upsert: have is nil when the object is not known. It reports whether to
+// go on, and what to reject.
+func take[T any](s *State, ref Ref, have *T, version uint64, got *T, check func() string) (bool, Rejected) {
+	switch s.arrives(ref, have != nil, version) {
+	case known:
+		return false, Rejected{}
+	case same:
+		keep, r := twins(ref, have, got)
+		if keep {
+			return false, r
+		}
+		s.enter(ref, check())
+		return true, r
+	}
+	if have == nil {
+		delete(s.gone, Ref{Kind: ref.Kind, Key: ref.Key})
+	}
+	return true, s.enter(ref, check())
+}
+
+// enter notes that the object changed and whether it makes sense.
+func (s *State) enter(ref Ref, reason string) Rejected {
+	s.changed = true
+	if reason == "" {
+		if len(s.rejected) > 0 {
+			delete(s.rejected, Ref{Kind: ref.Kind, Key: ref.Key})
+		}
+		return Rejected{}
+	}
+	return s.reject(ref, reason)
+}
+
+func (s *State) reject(ref Ref, reason string) Rejected {
+	s.rejected[Ref{Kind: ref.Kind, Key: ref.Key}] = reason
+	return Rejected{Ref: ref, Reason: reason}
+}
+
+// isRejected says whether the object has no effect.
+func (s *State) isRejected(kind Kind, key string) bool {
+	return len(s.rejected) > 0 && s.rejected[Ref{Kind: kind, Key: key}] != ""
+}
+
+func (s *State) applyNode(got *Node) Rejected {
+	ref := Ref{KindNode, got.Name, got.Version}
+	n := s.nodes[got.Name]
+	var have *Node
+	var version uint64
+	if n != nil && n.told != nil {
+		have, version = n.told, n.told.Version
+	}
+	ok, r := take(s, ref, have, version, got, got.check)
+	if !ok {
+		return r
+	}
+	if n == nil {
+		n = s.newNode(got.Name)
+	}
+	if clash := s.setNode(n, got); clash.Reason != "" {
+		return clash
+	}
+	return r
+}
+
+func (s *State) applyPod(got *Pod) Rejected {
+	ref := Ref{KindPod, got.Key, got.Version}
+	p := s.pods[got.Key]
+	var have *Pod
+	var version uint64
+	if p != nil {
+		have, version = p.Pod, p.Version
+	}
+	ok, r := take(s, ref, have, version, got, got.check)
+	if !ok {
+		return r
+	}
+	s.setPod(p, got)
+	return r
+}
+
+func (s *State) applyGang(got *Gang) Rejected {
+	ref := Ref{KindGang, got.Key, got.Version}
+	var have *Gang
+	var version uint64
+	if g := s.gangs[got.Key]; g != nil && g.spec != nil {
+		have, version = g.spec, g.spec.Version
+	}
+	ok, r := take(s, ref, have, version, got, got.check)
+	if ok {
+		s.setGang(got.Key, got)
+	}
+	return r
+}
+
+func (s *State) applyQueue(got *Queue) Rejected {
+	ref := Ref{KindQueue, got.Name, got.Version}
+	var have *Queue
+	var version uint64
+	q := s.queues[got.Name]
+	if q != nil && q.spec != nil {
+		have, version = q.spec, q.spec.Version
+	}
+	ok, r := take(s, ref, have, version, got, got.check)
+	if !ok {
+		return r
+	}
+	if q == nil {
+		q = &queue{}
+		s.queues[got.Name] = q
+	}
+	q.spec = got
+	return r
+}
+
+func (s *State) applyAssumption(got *Assumption) Rejected {
+	ref := Ref{KindAssumption, got.Pod, got.Version}
+	have := s.assumptions[got.Pod]
+	var version uint64
+	if have != nil {
+		version = have.Version
+	}
+	ok, r := take(s, ref, have, version, got, got.check)
+	if !ok {
+		return r
+	}
+	s.assumptions[got.Pod] = got
+	s.resettle(s.pods[got.Pod])
+	return r
+}
+
+func (s *State) applyRefusal(got *Refusal) Rejected {
+	ref := Ref{KindRefusal, got.Pod + "@" + got.Node, got.Version}
+	have := s.refusals[ref.Key]
+	var version uint64
+	if have != nil {
+		version = have.Version
+	}
+	ok, r := take(s, ref, have, version, got, got.check)
+	if !ok {
+		return r
+	}
+	s.dropRefusal(have)
+	s.refusals[ref.Key] = got
+	s.refusedOf[got.Pod] = append(s.refusedOf[got.Pod], got)
+	return r
+}
+
+func (s *State) applyHold(got *Hold) Rejected {
+	ref := Ref{KindHold, got.Gang + "@" + got.Node, got.Version}
+	h := s.holds[ref.Key]
+	var have *Hold
+	var version uint64
+	if h != nil {
+		have, version = h.Hold, h.Version
+	}
+	ok, r := take(s, ref, have, version, got, got.check)
+	if !ok {
+		return r
+	}
+	if h != nil {
+		s.unhold(h)
+	}
+	h = &hold{Hold: got}
+	s.holds[ref.Key] = h
+	if r.Reason == "" || !s.isRejected(ref.Kind, ref.Key) {
+		s.hold(h)
+	}
+	return r
+}
+
+func (s *State) applyGone(ref Ref) Rejected {
+	s.latest = max(s.latest, ref.Version)
+	at := Ref{Kind: ref.Kind, Key: ref.Key}
+	version, exists, ok := s.versionOf(at)
+	if !ok {
+		return Rejected{Ref: ref, Reason: fmt.Sprintf("unknown kind %q", ref.Kind)}
+	}
+	if exists && ref.Version < version {
+		return Rejected{}
+	}
+	if s.settled == 0 || ref.Version > s.settled {
+		s.gone[at] = max(s.gone[at], ref.Version)
+	}
+	if !exists {
+		return Rejected{}
+	}
+	s.changed = true
+	delete(s.rejected, at)
+	s.remove(at)
+	return Rejected{}
+}
+
+// versionOf returns the version of the object known under kind and key.
+func (s *State) versionOf(at Ref) (version uint64, exists, kindOK bool) {
+	switch at.Kind {
+	case KindNode:
+		if n := s.nodes[at.Key]; n != nil && n.told != nil {
+			return n.told.Version, true, true
+		}
+	case KindPod:
+		if p := s.pods[at.Key]; p != nil {
+			return p.Version, true, true
+		}
+	case KindGang:
+		if g := s.gangs[at.Key]; g != nil && g.spec != nil {
+			return g.spec.Version, true, true
+		}
+	case KindQueue:
+		if q := s.queues[at.Key]; q != nil && q.spec != nil {
+			return q.spec.Version, true, true
+		}
+	case KindAssumption:
+		if a := s.assumptions[at.Key]; a != nil {
+			return a.Version, true, true
+		}
+	case KindRefusal:
+		if r := s.refusals[at.Key]; r != nil {
+			return r.Version, true, true
+		}
+	case KindHold:
+		if h := s.holds[at.Key]; h != nil {
+			return h.Version, true, true
+		}
+	default:
+		return 0, false, false
+	}
+	return 0, false, true
+}
+
+func (s *State) remove(at Ref) {
+	switch at.Kind {
+	case KindNode:
+		s.unsetNode(s.nodes[at.Key])
+	case KindPod:
+		s.removePod(s.pods[at.Key])
+	case KindGang:
+		s.setGang(at.Key, nil)
+	case KindQueue:
+		s.queues[at.Key].spec = nil
+	case KindAssumption:
+		delete(s.assumptions, at.Key)
+		s.resettle(s.pods[at.Key])
+	case KindRefusal:
+		s.dropRefusal(s.refusals[at.Key])
+		delete(s.refusals, at.Key)
+	case KindHold:
+		s.unhold(s.holds[at.Key])
+		delete(s.holds, at.Key)
+	}
+}
+
+// dropRefusal takes the refusal, nil allowed, out of its pod's list.
+func (s *State) dropRefusal(r *Refusal) {
+	if r == nil {
+		return
+	}
+	rest := slices.DeleteFunc(s.refusedOf[r.Pod], func(o *Refusal) bool { return o == r })
+	if len(rest) == 0 {
+		delete(s.refusedOf, r.Pod)
+		return
+	}
+	s.refusedOf[r.Pod] = rest
+}

@@ -1,0 +1,371 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/berth-dev/berth/engine/internal/device"
+	"github.com/berth-dev/berth/engine/internal/fit"
+	"github.com/berth-dev/berth/engine/internal/place"
+	"github.com/berth-dev/berth/engine/why"
+)
+
+// proofKey tells certificates of a plan apart: the same question of the same state has one.
+type proofKey struct {
+	class               *class
+	need, segment       int
+	level, segmentLevel int
+	pinned              string
+	at                  uint64 // touchLog.moment
+}
+
+// proof is where in the plan a certificate is, and what it amounts to.
+type proof struct {
+	certificate int
+	cause       why.Cause
+}
+
+// prove makes, or finds, the certificate that the order has no place, and the gate that it proves.
+func (y *cycle) prove(o order) why.Gate {
+	s := y.s
+	level := s.level(o.layout.Required)
+	key := proofKey{class: o.class, need: len(o.pods), level: level, at: s.log.moment}
+	if o.layout.Segment > 0 {
+		key.segment, key.segmentLevel = o.layout.Segment, s.level(o.layout.SegmentLevel)
+	}
+	if home := s.home(level, o.running); home != nil {
+		key.pinned = home.name()
+	}
+	p, ok := y.proofs[key]
+	if !ok {
+		s.sync(o.class)
+		cert, cause := s.certify(key)
+		p = proof{certificate: len(y.plan.Certificates), cause: cause}
+		y.plan.Certificates = append(y.plan.Certificates, cert)
+		if y.proofs == nil {
+			y.proofs = make(map[proofKey]proof)
+		}
+		y.proofs[key] = p
+	}
+	cert := &y.plan.Certificates[p.certificate]
+	gate := why.Gate{Cause: p.cause, Object: cert.Level, Need: int64(cert.Need), Certificate: p.certificate}
+	for _, d := range cert.Domains {
+		if cert.Pinned == "" || cert.Pinned == d.Name {
+			gate.Have = max(gate.Have, d.Fits)
+		}
+	}
+	return gate
+}
+
+func (sc scope) name() string {
+	if sc.node != nil {
+		return sc.node.name
+	}
+	return sc.domains[0].name
+}
+
+// proveShort looks for a class of the gang of which too few fit, whatever the others do.
+func (y *cycle) proveShort(g *gang, k kin) (why.Gate, bool) {
+	for _, o := range y.certain(g, k) {
+		if _, ok := y.s.chooseScope(o); !ok {
+			return y.prove(o), true
+		}
+	}
+	return why.Gate{}, false
+}
+
+// certain lists, per leaf and class, members that must start for the minimum, once for each level that they
+// must share: of a leaf that must start, all but as many as the minimum can do without.
+func (y *cycle) certain(g *gang, k kin) []order {
+	var out []order
+	for _, leaf := range g.tree.must() {
+		spare := len(leaf.pods) - leaf.min()
+		var classes []*class
+		pods := make(map[*class][]*pod)
+		for _, p := range leaf.pods {
+			if p.seat != nil {
+				continue
+			}
+			c := k.class(p)
+			if pods[c] == nil {
+				classes = append(classes, c)
+			}
+			pods[c] = append(pods[c], p)
+		}
+		for _, c := range classes {
+			n := len(pods[c]) - spare
+			for _, up := range g.tree.path(leaf) {
+				if l := up.group.Layout; n > 0 && (l.Required != "" || up == g.tree) {
+					out = append(out, order{class: c, layout: Layout{Required: l.Required}, pods: pods[c][:n], want: n, running: up.runningPods()})
+				}
+			}
+		}
+	}
+	return out
+}
+
+// must lists the leaves that must start.
+func (b *branch) must() []*branch {
+	if len(b.children) == 0 {
+		return []*branch{b}
+	}
+	if b.minGroups() < len(b.children) {
+		return nil
+	}
+	var out []*branch
+	for _, c := range b.children {
+		out = append(out, c.must()...)
+	}
+	return out
+}
+
+// runningPods lists the members of the branch that have a seat.
+func (b *branch) runningPods() []*pod {
+	var out []*pod
+	b.each(func(b *branch) {
+		for _, p := range b.pods {
+			if p.seat != nil {
+				out = append(out, p)
+			}
+		}
+	})
+	return out
+}
+
+// certify counts, per domain and node class, how many pods fit and what keeps out the rest.
+func (s *State) certify(key proofKey) (why.Certificate, why.Cause) {
+	c := key.class
+	cert := why.Certificate{
+		Need: key.need, Level: s.topology.levelName(key.level), Pinned: key.pinned, Segment: key.segment,
+		Request: s.requestOf(c), Model: c.model, Total: c.total,
+	}
+	b := s.bodyOf(c, key.level)
+	cert.Classes, cert.Domains = b.cert.Classes, b.cert.Domains
+	cert.IfEvicted = b.table.mostEvicted(key.pinned)
+	if key.segment > 0 {
+		cert.SegmentLevel = s.topology.levelName(key.segmentLevel)
+		cert.Domains = slices.Clone(cert.Domains)
+		s.countSegments(key, &cert)
+	}
+	return cert, b.table.cause(&cert)
+}
+
+// bodyOf makes the part of a certificate that any need of the class shares.
+func (s *State) bodyOf(c *class, level int) *body {
+	b := &c.proofs.body
+	if b.made && b.level == level && b.at == s.log.moment && b.shape == s.topology.shape {
+		return b
+	}
+	*b = body{made: true, level: level, at: s.log.moment, shape: s.topology.shape, table: s.makeTable(c, level)}
+	b.table.finish(&b.cert)
+	return b
+}
+
+func (s *State) requestOf(c *class) []Amount {
+	out := make(Resources, 0, len(c.demands))
+	for _, d := range c.demands {
+		if d.dim != dimPods {
+			out = append(out, Amount{Resource: s.dims.names[d.dim], Value: d.amount})
+		}
+	}
+	return out.Sorted()
+}
+
+func (s *State) countSegments(key proofKey, cert *why.Certificate) {
+	parts := s.parts(key.class, scope{}, key.level)
+	for i := range cert.Domains {
+		for _, p := range parts {
+			if p.name == cert.Domains[i].Name {
+				inner := s.parts(key.class, p.scope, key.segmentLevel)
+				cert.Domains[i].Segments = int64(place.CountSegments(counts(inner), key.segment))
+			}
+		}
+	}
+}
+
+// proofs is what certificates of a class share.
+type proofs struct {
+	byKind  []*kindProof // by node kind; nil: not met yet
+	numbers []*kindProof // by number: sorted by key
+	epoch   uint64       // goes up when numbers change
+	body    body
+}
+
+// add gives the kind its number.
+func (p *proofs) add(at int, k *kindProof) {
+	p.numbers = slices.Insert(p.numbers, at, k)
+	p.renumber()
+}
+
+// keep drops the kinds that are not present any more.
+func (p *proofs) keep(present []bool) {
+	kept := make([]*kindProof, 0, len(p.numbers))
+	for i, k := range p.numbers {
+		if present[i] {
+			kept = append(kept, k)
+		}
+	}
+	p.numbers = kept
+	for i, k := range p.byKind {
+		if k != nil && !slices.Contains(kept, k) {
+			p.byKind[i] = nil
+		}
+	}
+	p.renumber()
+}
+
+func (p *proofs) renumber() {
+	p.epoch++
+	for i, k := range p.numbers {
+		k.number = i
+	}
+}
+
+// body is a certificate that can be used again while nothing changes.
+type body struct {
+	made  bool
+	level int
+	at    uint64 // touchLog.moment
+	shape uint64 // of the topology
+	cert  why.Certificate
+	table *table
+}
+
+// kindProof is how node kinds that the class cannot tell apart look to it.
+type kindProof struct {
+	number  int
+	key     string
+	class   why.Class
+	clauses []why.Clause // clauses that depend on a node's name aside
+}
+
+// kindProof returns how the node's kind looks to the class.
+func (s *State) kindProof(c *class, n *node) *kindProof {
+	p := &c.proofs
+	id := n.kind.id
+	if id >= len(p.byKind) {
+		p.byKind = append(p.byKind, make([]*kindProof, len(s.kinds)-len(p.byKind))...)
+	}
+	if p.byKind[id] == nil {
+		p.byKind[id] = s.newKindProof(c, n)
+	}
+	return p.byKind[id]
+}
+
+func (s *State) newKindProof(c *class, n *node) *kindProof {
+	p := &c.proofs
+	k := &kindProof{class: s.describeKind(c, n)}
+	personalKind := s.maskOf(c, n) == (mask{}) || c.masks[n.kind.id].state == personal
+	k.key = fmt.Sprintf("%q %q %v %v %q %v", k.class.Labels, k.class.Taints, k.class.Cordoned, k.class.Allocatable, n.kind.layout, personalKind)
+	at, found := slices.BinarySearchFunc(p.numbers, k, func(a, b *kindProof) int { return strings.Compare(a.key, b.key) })
+	if found {
+		return p.numbers[at]
+	}
+	if !personalKind {
+		k.clauses = c.clauses(n)
+	}
+	p.add(at, k)
+	return k
+}
+
+func (s *State) describeKind(c *class, n *node) why.Class {
+	k := n.kind
+	out := why.Class{Cordoned: k.cordoned, Allocatable: k.alloc, Models: k.models, PerEmpty: s.perEmpty(c, n)}
+	for _, key := range c.shape.keys {
+		if v, ok := k.labels[key]; ok && v != ownName {
+			out.Labels = append(out.Labels, key+"="+v)
+		}
+	}
+	for _, t := range k.taints {
+		out.Taints = append(out.Taints, t.String())
+	}
+	return out
+}
+
+// perEmpty is how many pods of the class an empty node like this one holds.
+func (s *State) perEmpty(c *class, n *node) int64 {
+	empty := &node{name: n.name, spec: n.spec, kind: n.kind, free: n.kind.size, devices: slices.Clone(n.devices), loose: int64(len(n.devices))}
+	for i := range empty.devices {
+		empty.devices[i].Free = true
+	}
+	k := quotient(empty.free, c.demands)
+	if c.shape.gpus > 0 {
+		k = min(k, deviceRoom(c, empty))
+	}
+	if len(c.shape.spec.Ports) > 0 {
+		k = min(k, 1)
+	}
+	return k
+}
+
+// clauses lists everything about the class that excludes the node whatever is free on it.
+func (c *class) clauses(n *node) []why.Clause {
+	var out []why.Clause
+	add := func(kind why.ClauseKind, detail string) { out = append(out, why.Clause{Kind: kind, Detail: detail}) }
+	spec, node := c.shape.spec, n.spec
+	for key, value := range spec.Selector {
+		if v, ok := node.Labels[key]; !ok || v != value {
+			add(why.BySelector, key+"="+value)
+		}
+	}
+	if spec.Affinity != nil && !fit.MatchesAny(spec.Affinity, node.Labels, n.name) {
+		add(why.ByAffinity, "")
+	}
+	for _, t := range fit.Untolerated(node.Taints, spec.Tolerations, nil) {
+		add(why.ByTaint, t.String())
+	}
+	if node.Cordoned && !toleratesCordon(spec) {
+		add(why.ByCordon, "")
+	}
+	if c.model != "" && !slices.Contains(n.kind.models, c.model) {
+		add(why.ByModel, c.model)
+	}
+	return out
+}
+
+// localClauses lists what excludes this very node: its name, and what is on it.
+func (s *State) localClauses(c *class, n *node) []why.Clause {
+	var out []why.Clause
+	add := func(kind why.ClauseKind, detail string) { out = append(out, why.Clause{Kind: kind, Detail: detail}) }
+	spec := c.shape.spec
+	if spec.NodeName != "" && spec.NodeName != n.name {
+		add(why.ByNodeName, spec.NodeName)
+	}
+	if spec.Nodes != nil && !slices.Contains(spec.Nodes, n.name) {
+		add(why.ByNodeSet, "")
+	}
+	if i, ok := c.barred[n.name]; ok {
+		add(why.ByRefusal, c.refusals[i].Reason)
+	}
+	if len(spec.Ports) > 0 {
+		if port := n.portTaken(c); port != "" {
+			add(why.ByPort, port)
+		}
+	}
+	if len(n.nominated) > 0 && quotient(n.free, c.demands) > 0 && quotient(n.lessNominated(c.priority), c.demands) == 0 {
+		add(why.ByNominated, "")
+	}
+	return append(out, s.gpuClauses(c, n)...)
+}
+
+// gpuClauses lists what excludes the node although the count of its free GPUs would do.
+func (s *State) gpuClauses(c *class, n *node) []why.Clause {
+	if c.shape.gpus == 0 {
+		return nil
+	}
+	var out []why.Clause
+	if s.wholes > 0 || c.whole != "" {
+		if by := n.spoiled(c); by != "" {
+			out = append(out, why.Clause{Kind: why.ByWholeNode, Detail: by})
+		}
+	}
+	if n.free.at(dimGPU) < c.shape.gpus || deviceRoom(c, n) > 0 || c.model != "" && !slices.Contains(n.kind.models, c.model) {
+		return out
+	}
+	kind, detail := why.ByIsland, ""
+	if loose := (&class{classKey: c.classKey, want: device.Want{Count: c.want.Count, Model: c.want.Model}}); deviceRoom(loose, n) == 0 {
+		kind, detail = why.ByModel, c.model
+	}
+	return append(out, why.Clause{Kind: kind, Detail: detail})
+}

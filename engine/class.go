@@ -1,0 +1,356 @@
+package engine
+
+import (
+	"math"
+	"slices"
+
+	"github.com/berth-dev/berth/engine/internal/device"
+	"github.com/berth-dev/berth/engine/internal/fit"
+)
+
+// class is a class of pods: everything about them, and about their gang, that decides where they fit. For
+// each it is kept how many fit on each node, and their sum in each domain: built when the class is first
+// used, then followed along the log of touched nodes.
+type class struct {
+	classKey
+	demands  []demand
+	want     device.Want
+	local    bool           // it may only be on some nodes by name, or was refused by some
+	names    bool           // its affinity looks at nodes' names
+	barred   map[string]int // nodes that refused its gang; index in the refusals
+	refusals []*Refusal
+
+	masks   []mask      // by node kind
+	byShelf []*shelfFit // by shelf
+	tops    []int64     // by shelf: the best node's score; noScore: none fits
+	sums    []int64     // by domain
+	total   int64
+	cursor  uint64  // in the log: nodes touched since are not looked at yet
+	redo    []*node // nodes to look at again, besides
+	seen    uint64  // topology.shape
+	used    uint64  // classes.clock at its last use
+	proofs  proofs
+}
+
+type classKey struct {
+	shape    *shape
+	priority int32
+	model    string // of its GPUs; "": any
+	whole    string // the gang, if it wants whole nodes
+	refused  string // the nodes that refused the gang, joined
+}
+
+// mask is what a node kind means to a class.
+type mask struct {
+	state maskState
+	wish  int64 // how much the pod wants nodes of this kind
+}
+
+type maskState uint8
+
+const (
+	unknown  maskState = iota
+	welcome            // fits, as far as the kind goes
+	removed            // does not
+	personal           // depends on the node's own name
+)
+
+// shelfFit is how the nodes of a shelf take a class.
+type shelfFit struct {
+	shelf  *shelf
+	epoch  uint64
+	fits   []int32 // pods that fit, by slot
+	scores []int64 // how good the node is; only where fits > 0
+	sum    int64
+	best   int        // slot of the best node, the first of equals; -1: none
+	rows   *shelfRows // of certificates; nil: not made since a node changed
+}
+
+// classes keeps the classes used last.
+type classes struct {
+	byKey  map[classKey]*class
+	clock  uint64
+	active []*class // used since the log was last rewound; some more than once
+}
+
+func (t *classes) forgetMasks() {
+	for _, c := range t.byKey {
+		c.masks, c.proofs = nil, proofs{}
+		for _, f := range c.byShelf {
+			if f != nil {
+				f.rows = nil
+			}
+		}
+	}
+}
+
+// classOf returns the class, up to date.
+func (s *State) classOf(key classKey, refusals []*Refusal) *class {
+	t := &s.classes
+	t.clock++
+	c := t.byKey[key]
+	if c == nil {
+		if t.byKey == nil {
+			t.byKey = make(map[classKey]*class)
+		}
+		if len(t.byKey) >= s.cfg.Classes {
+			t.drop()
+		}
+		c = s.newClass(key, refusals)
+		t.byKey[key] = c
+	}
+	c.used = t.clock
+	c.refusals = refusals
+	if len(t.active) == 0 || t.active[len(t.active)-1] != c {
+		t.active = append(t.active, c)
+	}
+	s.sync(c)
+	return c
+}
+
+// drop forgets the quarter of the classes that was used longest ago.
+func (t *classes) drop() {
+	used := make([]uint64, 0, len(t.byKey))
+	for _, c := range t.byKey {
+		used = append(used, c.used)
+	}
+	slices.Sort(used)
+	limit := used[len(used)/4]
+	for key, c := range t.byKey {
+		if c.used <= limit {
+			delete(t.byKey, key)
+		}
+	}
+}
+
+func (s *State) newClass(key classKey, refusals []*Refusal) *class {
+	sh := key.shape
+	s.ask(sh.keys)
+	c := &class{classKey: key, demands: sh.demands, names: namesNodes(sh.spec), local: sh.spec.NodeName != "" || sh.spec.Nodes != nil || len(refusals) > 0}
+	c.want = device.Want{Count: int(sh.gpus), Model: key.model, Clique: deviceWish(sh.spec.GPU.Clique), NUMA: deviceWish(sh.spec.GPU.NUMA)}
+	if len(refusals) > 0 {
+		c.barred = make(map[string]int, len(refusals))
+		for i, r := range refusals {
+			c.barred[r.Node] = i
+		}
+	}
+	return c
+}
+
+func deviceWish(w Wish) device.Wish {
+	switch w {
+	case Prefer:
+		return device.Prefer
+	case Require:
+		return device.Require
+	}
+	return device.Any
+}
+
+// sync brings the class up to date with every node touched since its last use.
+func (s *State) sync(c *class) {
+	if c.cursor < s.log.base {
+		c.byShelf, c.tops, c.sums, c.total, c.seen, c.redo = nil, nil, nil, 0, 0, nil
+	}
+	if c.seen != s.topology.shape {
+		s.reshape(c)
+	}
+	for _, n := range c.redo {
+		if n.shelf != nil {
+			s.refit(c, n)
+		}
+	}
+	c.redo = nil
+	if c.cursor == s.log.end() {
+		return
+	}
+	from := max(c.cursor, s.log.base)
+	for i, e := range s.log.entries[from-s.log.base:] {
+		if n := e.node; n.touch == from+uint64(i)+1 && n.shelf != nil {
+			s.refit(c, n)
+		}
+	}
+	c.cursor = s.log.end()
+}
+
+// reshape takes up shelves that came or changed, and drops those taken down.
+func (s *State) reshape(c *class) {
+	t := &s.topology
+	c.seen = t.shape
+	c.byShelf = append(c.byShelf, make([]*shelfFit, int(t.made)-len(c.byShelf))...)
+	c.tops = append(c.tops, make([]int64, int(t.made)-len(c.tops))...)
+	c.sums = append(c.sums, make([]int64, len(t.domains)-len(c.sums))...)
+	for id, f := range c.byShelf {
+		if f != nil && f.epoch != f.shelf.epoch {
+			c.add(f.shelf, -f.sum)
+			c.byShelf[id] = nil
+		}
+	}
+	for _, sh := range t.shelves {
+		if c.byShelf[sh.id] == nil {
+			s.fitShelf(c, sh)
+		}
+	}
+}
+
+// fitShelf looks at all nodes of a shelf.
+func (s *State) fitShelf(c *class, sh *shelf) {
+	f := &shelfFit{shelf: sh, epoch: sh.epoch, fits: make([]int32, len(sh.nodes)), scores: make([]int64, len(sh.nodes))}
+	for i, n := range sh.nodes {
+		f.fits[i], f.scores[i] = s.measure(c, n)
+		f.sum += int64(f.fits[i])
+	}
+	f.findBest()
+	c.tops[sh.id] = f.top()
+	c.byShelf[sh.id] = f
+	c.add(sh, f.sum)
+}
+
+// add moves the sums of all domains of the shelf.
+func (c *class) add(sh *shelf, by int64) {
+	if by == 0 {
+		return
+	}
+	c.total += by
+	for _, d := range sh.domains {
+		if d != nil {
+			c.sums[d.id] += by
+		}
+	}
+}
+
+// refit looks again at one node.
+func (s *State) refit(c *class, n *node) {
+	f := c.byShelf[n.shelf.id]
+	i := n.slot
+	had, scored := f.fits[i], f.scores[i]
+	fits, score := s.measure(c, n)
+	f.fits[i], f.scores[i] = fits, score
+	if by := int64(fits - had); by != 0 {
+		f.sum += by
+		c.add(f.shelf, by)
+	}
+	f.rows = nil
+	switch {
+	case i == f.best:
+		// While it gets no worse the best stays the best: equals come after it.
+		if fits == 0 || score < scored {
+			f.findBest()
+		}
+	case fits > 0 && (f.best < 0 || score > f.scores[f.best] || score == f.scores[f.best] && i < f.best):
+		f.best = i
+	default:
+		return
+	}
+	c.tops[n.shelf.id] = f.top()
+}
+
+const noScore = math.MinInt64
+
+func (f *shelfFit) top() int64 {
+	if f.best < 0 {
+		return noScore
+	}
+	return f.scores[f.best]
+}
+
+func (f *shelfFit) findBest() {
+	f.best = -1
+	top := int64(math.MinInt64)
+	for i, n := range f.fits {
+		if n > 0 && f.scores[i] > top {
+			f.best, top = i, f.scores[i]
+		}
+	}
+}
+
+// measure returns how many pods of the class fit on the node, and how good a place it is.
+func (s *State) measure(c *class, n *node) (int32, int64) {
+	m := s.maskOf(c, n)
+	if m.state == removed || c.local && c.bars(n) {
+		return 0, 0
+	}
+	k := s.room(c, n)
+	if k == 0 {
+		return 0, 0
+	}
+	return int32(min(k, math.MaxInt32)), s.score(c, n, m.wish)
+}
+
+// maskOf returns what the node means to the class, free room aside.
+func (s *State) maskOf(c *class, n *node) mask {
+	id := n.kind.id
+	if id >= len(c.masks) {
+		c.masks = append(c.masks, make([]mask, len(s.kinds)-len(c.masks))...)
+	}
+	m := &c.masks[id]
+	if m.state == unknown {
+		*m = c.judge(n, c.names || n.kind.personal && c.asksForName(n.kind))
+	}
+	if m.state == personal {
+		return c.judge(n, false)
+	}
+	return *m
+}
+
+// asksForName says whether the class asks about a label that, on nodes of the kind, is the node's name.
+func (c *class) asksForName(k *nodeKind) bool {
+	for _, key := range c.shape.keys {
+		if k.labels[key] == ownName {
+			return true
+		}
+	}
+	return false
+}
+
+// namesNodes says whether affinity terms look at the node's name itself.
+func namesNodes(spec *Spec) bool {
+	return slices.ContainsFunc(spec.Affinity, func(t Term) bool { return len(t.Fields) > 0 }) ||
+		slices.ContainsFunc(spec.Preferred, func(p Preference) bool { return len(p.Term.Fields) > 0 })
+}
+
+// judge applies every rule that does not depend on what is free. With own, it only says that the answer
+// differs from node to node.
+func (c *class) judge(n *node, own bool) mask {
+	if own {
+		return mask{state: personal}
+	}
+	spec, node := c.shape.spec, n.spec
+	for key, value := range spec.Selector {
+		if v, ok := node.Labels[key]; !ok || v != value {
+			return mask{state: removed}
+		}
+	}
+	if spec.Affinity != nil && !fit.MatchesAny(spec.Affinity, node.Labels, n.name) {
+		return mask{state: removed}
+	}
+	var buf [4]Taint
+	if len(fit.Untolerated(node.Taints, spec.Tolerations, buf[:0])) > 0 {
+		return mask{state: removed}
+	}
+	if node.Cordoned && !toleratesCordon(spec) {
+		return mask{state: removed}
+	}
+	if c.model != "" && !slices.Contains(n.kind.models, c.model) {
+		return mask{state: removed}
+	}
+	return mask{state: welcome, wish: fit.Weigh(spec.Preferred, node.Labels, n.name) - 100*int64(fit.Discouraging(node.Taints, spec.Tolerations))}
+}
+
+func toleratesCordon(spec *Spec) bool {
+	taint := fit.Unschedulable()
+	return slices.ContainsFunc(spec.Tolerations, func(t Toleration) bool { return t.Tolerates(taint) })
+}
+
+// bars says whether the class may not be on this very node.
+func (c *class) bars(n *node) bool {
+	spec := c.shape.spec
+	if spec.NodeName != "" && spec.NodeName != n.name {
+		return true
+	}
+	if spec.Nodes != nil && !slices.Contains(spec.Nodes, n.name) {
+		return true
+	}
+	_, refused := c.barred[n.name]
+	return refused
+}

@@ -1,0 +1,58 @@
+package engine
+
+import (
+	"slices"
+	"strings"
+)
+
+// Dump returns everything the state knows, in canonical order. Load makes the same state of it.
+func (s *State) Dump() Snapshot {
+	snap := Snapshot{Version: SnapshotVersion, Settled: s.settled, Latest: s.latest}
+	for _, n := range s.nodes {
+		if n.told != nil {
+			snap.Nodes = append(snap.Nodes, *n.told)
+		}
+	}
+	for _, p := range s.pods {
+		snap.Pods = append(snap.Pods, *p.Pod)
+	}
+	for _, g := range s.gangs {
+		if g.spec != nil {
+			snap.Gangs = append(snap.Gangs, *g.spec)
+		}
+	}
+	for _, q := range s.queues {
+		if q.spec != nil {
+			snap.Queues = append(snap.Queues, *q.spec)
+		}
+	}
+	s.dumpMemory(&snap)
+	sortBy(snap.Nodes, func(n *Node) string { return n.Name })
+	sortBy(snap.Pods, func(p *Pod) string { return p.Key })
+	sortBy(snap.Gangs, func(g *Gang) string { return g.Key })
+	sortBy(snap.Queues, func(q *Queue) string { return q.Name })
+	return snap
+}
+
+func (s *State) dumpMemory(snap *Snapshot) {
+	for _, a := range s.assumptions {
+		snap.Assumptions = append(snap.Assumptions, *a)
+	}
+	for _, r := range s.refusals {
+		snap.Refusals = append(snap.Refusals, *r)
+	}
+	for _, h := range s.holds {
+		snap.Holds = append(snap.Holds, *h.Hold)
+	}
+	for ref, version := range s.gone {
+		snap.Gone = append(snap.Gone, Ref{Kind: ref.Kind, Key: ref.Key, Version: version})
+	}
+	sortBy(snap.Assumptions, func(a *Assumption) string { return a.Pod })
+	sortBy(snap.Refusals, func(r *Refusal) string { return r.Pod + "@" + r.Node })
+	sortBy(snap.Holds, func(h *Hold) string { return h.Gang + "@" + h.Node })
+	slices.SortFunc(snap.Gone, compareRefs)
+}
+
+func sortBy[T any](list []T, key func(*T) string) {
+	slices.SortFunc(list, func(a, b T) int { return strings.Compare(key(&a), key(&b)) })
+}

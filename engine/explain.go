@@ -1,0 +1,106 @@
+package engine
+
+import (
+	"slices"
+	"time"
+
+	"github.com/berth-dev/berth/engine/why"
+)
+
+// Explain says why the workload of the key waits, as of a plan made now. budget bounds the search steps for
+// any one gang; 0 is Config.SearchBudget. The state is the same before and after.
+func (s *State) Explain(key string, now time.Time, budget int) why.Explanation {
+	now = now.UTC().Round(0)
+	e := why.Explanation{Workload: key, Now: now}
+	s.freshen()
+	g := s.workloadNamed(key)
+	if g == nil {
+		e.Verdict = s.idle(key)
+		return e
+	}
+	if budget <= 0 {
+		budget = s.cfg.SearchBudget
+	}
+	y := &cycle{s: s, now: now, plan: Plan{Now: now}, budget: budget, until: g}
+	y.run()
+	e.Verdict = why.Placed
+	i := slices.IndexFunc(y.plan.Waiting, func(w Waiting) bool { return w.Gang == key })
+	if i < 0 {
+		return e
+	}
+	w := y.plan.Waiting[i]
+	e.Verdict, e.Cause, e.Ahead, e.Steps = w.Verdict, w.Cause, y.ahead, y.steps
+	e.Gates, e.Certificates = cite(w.Gates, y.plan.Certificates)
+	e.Releasing, e.ReleasedBy = y.releasing(g)
+	return e
+}
+
+// workloadNamed returns the gang of the key that has members to place, nil if there is none.
+func (s *State) workloadNamed(key string) *gang {
+	if g := s.gangs[key]; g != nil && len(g.members) > 0 {
+		return g
+	}
+	if p := s.pods[key]; p != nil && p.gang != nil && p.gang.lone == p {
+		return p.gang
+	}
+	return nil
+}
+
+// idle is the verdict on a workload with nothing to place.
+func (s *State) idle(key string) why.Verdict {
+	if s.isRejected(KindPod, key) || s.isRejected(KindGang, key) {
+		return why.Invalid
+	}
+	if p := s.pods[key]; p != nil && p.seat != nil {
+		return why.Placed
+	}
+	return why.Absent
+}
+
+// cite keeps the certificates that the gates speak of, and numbers them anew.
+func cite(gates []why.Gate, all []why.Certificate) ([]why.Gate, []why.Certificate) {
+	gates = slices.Clone(gates)
+	var kept []why.Certificate
+	for i := range gates {
+		if c := gates[i].Certificate; c >= 0 {
+			gates[i].Certificate = len(kept)
+			kept = append(kept, all[c])
+		}
+	}
+	return gates, kept
+}
+
+// releasing adds up what terminating pods give back on nodes that the gang's first waiting member matches.
+func (y *cycle) releasing(g *gang) (Resources, time.Time) {
+	i := slices.IndexFunc(g.all(), (*pod).waits)
+	if i < 0 {
+		return nil, time.Time{}
+	}
+	s := y.s
+	c := y.kin(g, g.turnNow(), 0).class(g.all()[i])
+	var by time.Time
+	var sum vector
+	for _, n := range s.sortedNodes() {
+		if n.shelf == nil || s.maskOf(c, n).state == removed {
+			continue
+		}
+		for _, p := range n.occ {
+			if !p.Terminating {
+				continue
+			}
+			for _, d := range p.demands {
+				sum.add(d.dim, d.amount)
+			}
+			if p.ReleaseAt.After(by) {
+				by = p.ReleaseAt.UTC()
+			}
+		}
+	}
+	var out Resources
+	for dim, v := range sum {
+		if v > 0 && dim != dimPods {
+			out = append(out, Amount{Resource: s.dims.names[dim], Value: v})
+		}
+	}
+	return out.Sorted(), by
+}

@@ -1,0 +1,432 @@
+package engine_test
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/engine/why"
+)
+
+// The generators make small clusters that are crowded in every way the engine knows: few nodes, few
+// labels, many rules. Names come from a small set, so that objects refer to each other and are replaced,
+// deleted and made again.
+
+const gpu = "nvidia.com/gpu"
+
+var noon = time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
+
+// levels is the topology of all generated clusters. Racks are nested in blocks: "r0" of two blocks is two
+// racks.
+var levels = []engine.Level{{Name: "block", Label: "block"}, {Name: "rack", Label: "rack"}}
+
+// seldom is true once in 2^k draws; it shrinks to false.
+func seldom(t *rapid.T, k int) bool {
+	for range k {
+		if !rapid.Bool().Draw(t, "seldom") {
+			return false
+		}
+	}
+	return true
+}
+
+func pick[E any](t *rapid.T, of ...E) E { return rapid.SampledFrom(of).Draw(t, "pick") }
+
+func upTo(t *rapid.T, n int) int { return rapid.IntRange(0, n).Draw(t, "upTo") }
+
+func anyConfig(t *rapid.T) engine.Config {
+	return engine.Config{Levels: levels, Packing: pick(t, "", engine.Loose, engine.LeastF)}
+}
+
+// anyNode makes a node of up to four GPUs. Devices are named after the node, so no two nodes share one.
+func anyNode(t *rapid.T, name string) engine.Node {
+	n := engine.Node{Name: name, Pool: pick(t, "", "p"), Labels: map[string]string{}, Cordoned: seldom(t, 4)}
+	for _, key := range []string{"block", "rack", "disk"} {
+		if v := pick(t, "0", "1", "0", "1", ""); v != "" {
+			n.Labels[key] = v
+		}
+	}
+	if seldom(t, 2) {
+		n.Taints = append(n.Taints, engine.Taint{Key: "team", Value: pick(t, "a", "b"), Effect: pick(t, engine.NoSchedule, engine.PreferNoSchedule, engine.NoExecute)})
+	}
+	gpus := pick(t, 2, 4, 3, 1, 0)
+	n.Allocatable = engine.Resources{{Resource: gpu, Value: int64(gpus)}, {Resource: engine.CPU, Value: pick[int64](t, 4000, 8000, 1000)}, {Resource: engine.Pods, Value: pick[int64](t, 110, 3, 1, 0)}}
+	if rapid.Bool().Draw(t, "devices") {
+		n.Devices = anyDevices(t, name, gpus)
+	}
+	return n
+}
+
+func anyDevices(t *rapid.T, node string, count int) []engine.Device {
+	out := []engine.Device{}
+	for i := range count {
+		out = append(out, engine.Device{
+			ID: fmt.Sprintf("%s-gpu%d", node, i), Model: pick(t, "A", "B"), Clique: pick(t, "c", "d", ""), NUMA: upTo(t, 1), Unhealthy: seldom(t, 4),
+		})
+	}
+	return out
+}
+
+func anySpec(t *rapid.T) engine.Spec {
+	s := engine.Spec{Requests: engine.Resources{{Resource: gpu, Value: pick[int64](t, 1, 2, 0, 3)}}}
+	if seldom(t, 1) {
+		s.Requests = append(s.Requests, engine.Amount{Resource: engine.CPU, Value: pick[int64](t, 1000, 3000, 0)})
+	}
+	if seldom(t, 3) {
+		s.Selector = map[string]string{"disk": pick(t, "0", "1")}
+	}
+	if seldom(t, 3) {
+		s.Affinity = anyAffinity(t)
+	}
+	if seldom(t, 2) {
+		s.Preferred = []engine.Preference{{Weight: pick[int32](t, 1, 100), Term: anyTerm(t)}}
+	}
+	if seldom(t, 2) {
+		s.Tolerations = []engine.Toleration{anyToleration(t)}
+	}
+	if seldom(t, 3) {
+		s.Ports = []engine.Port{{IP: pick(t, "", "10.0.0.1", "10.0.0.2"), Protocol: pick(t, "", "UDP"), Port: pick[int32](t, 80, 81)}}
+	}
+	if seldom(t, 4) {
+		s.NodeName = pick(t, "n0", "n1", "n9")
+	}
+	if seldom(t, 4) {
+		s.Nodes = pick(t, []string{"n0", "n1"}, []string{"n2"}, []string{})
+	}
+	if s.Requests[0].Value > 0 {
+		s.GPU = anyGPU(t)
+	}
+	return s
+}
+
+func anyGPU(t *rapid.T) engine.GPU {
+	return engine.GPU{
+		Models: pick(t, nil, nil, nil, []string{"A"}, []string{"B", "A"}),
+		Clique: pick(t, "", "", engine.Prefer, engine.Require),
+		NUMA:   pick(t, "", "", engine.Prefer, engine.Require),
+	}
+}
+
+func anyAffinity(t *rapid.T) []engine.Term {
+	return pick(t, []engine.Term{anyTerm(t)}, []engine.Term{anyTerm(t), anyTerm(t)}, []engine.Term{})
+}
+
+func anyTerm(t *rapid.T) engine.Term {
+	return pick(t,
+		engine.Term{Labels: []engine.Requirement{{Key: "disk", Op: pick(t, engine.In, engine.NotIn), Values: []string{pick(t, "0", "1")}}}},
+		engine.Term{Labels: []engine.Requirement{{Key: pick(t, "rack", "disk"), Op: pick(t, engine.Exists, engine.DoesNotExist)}}},
+		engine.Term{Labels: []engine.Requirement{{Key: "rack", Op: pick(t, engine.Gt, engine.Lt), Values: []string{pick(t, "0", "1")}}}},
+		engine.Term{Fields: []engine.Requirement{{Key: "metadata.name", Op: pick(t, engine.In, engine.NotIn), Values: []string{pick(t, "n0", "n1")}}}},
+		engine.Term{})
+}
+
+func anyToleration(t *rapid.T) engine.Toleration {
+	return pick(t,
+		engine.Toleration{Op: "Exists"},
+		engine.Toleration{Key: "team", Op: pick(t, "", "Equal"), Value: pick(t, "a", "b"), Effect: pick(t, "", engine.NoSchedule)},
+		engine.Toleration{Key: "team", Op: "Exists", Effect: pick(t, "", engine.NoExecute)},
+		engine.Toleration{Key: "node.kubernetes.io/unschedulable", Op: "Exists"})
+}
+
+func anyLayout(t *rapid.T) (l engine.Layout) {
+	l.Required = pick(t, "", "", "rack", "block", "disk", engine.NodeLevel, "nowhere")
+	if seldom(t, 2) {
+		l.Spread = pick(t, "rack", engine.NodeLevel)
+		return l
+	}
+	l.Preferred = pick(t, "", "rack", "block")
+	l.Balanced = l.Preferred != "" && seldom(t, 1)
+	if seldom(t, 2) {
+		l.Segment, l.SegmentLevel = pick(t, 2, 3, 1), pick(t, "rack", engine.NodeLevel, "disk")
+	}
+	return l
+}
+
+// anyGang makes a gang and its waiting members: of one class, of unlike ones, or a tree of groups.
+func anyGang(t *rapid.T, key string, most int) (engine.Gang, []engine.Pod) {
+	g := engine.Gang{Key: key, Queue: pick(t, "", "", "q", "nowhere"), Priority: pick[int32](t, 0, 5), Created: noon.Add(-time.Duration(upTo(t, 3)) * time.Second)}
+	members := anyMembers(t, key, 1+upTo(t, most-1))
+	if seldom(t, 2) {
+		g.Groups, g.MinGroups = anyGroups(t, members), pick(t, 0, 1)
+		g.Layout = engine.Layout{Required: pick(t, "", "block", "rack"), WholeNodes: seldom(t, 3)}
+		return g, members
+	}
+	g.Layout = anyLayout(t)
+	g.Layout.WholeNodes = seldom(t, 3)
+	g.Min = min(upTo(t, len(members)), pick(t, len(members), 1))
+	g.Size = pick(t, 0, len(members))
+	return g, members
+}
+
+func anyMembers(t *rapid.T, gang string, count int) (out []engine.Pod) {
+	spec, other := anySpec(t), anySpec(t)
+	other.GPU.Models = spec.GPU.Models
+	mixed := seldom(t, 2)
+	for i := range count {
+		p := engine.Pod{Key: fmt.Sprintf("%s-%d", gang, i), UID: "u", Gang: gang, Rank: pick(t, i, i, 0), Spec: spec}
+		if mixed && rapid.Bool().Draw(t, "other") {
+			p.Spec = other
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// anyGroups deals the members to the leaves of one of a few trees. A leaf without members has no minimum
+// to wait for and is left out.
+func anyGroups(t *rapid.T, members []engine.Pod) (groups []engine.Group) {
+	leaves := pick(t, []string{"x", "y"}, []string{"x"}, []string{"x", "y", "z"})
+	count := map[string]int{}
+	for i := range members {
+		members[i].Subgroup = pick(t, leaves...)
+		count[members[i].Subgroup]++
+	}
+	nested := seldom(t, 1)
+	for _, leaf := range leaves {
+		if count[leaf] == 0 {
+			continue
+		}
+		grp := engine.Group{Name: leaf, Min: pick(t, 0, 1), Layout: anyLayout(t)}
+		if nested && leaf != "x" {
+			grp.Parent = "inner"
+		}
+		groups = append(groups, grp)
+	}
+	if nested && count["y"]+count["z"] > 0 {
+		groups = append(groups, engine.Group{Name: "inner", MinGroups: pick(t, 0, 1), Layout: engine.Layout{Required: pick(t, "", "rack")}})
+	}
+	return groups
+}
+
+// anyBound makes an occupant of the node: running or terminating, with its devices known or not.
+func anyBound(t *rapid.T, key string, n engine.Node, taken map[string]bool) engine.Pod {
+	p := engine.Pod{Key: key, UID: "u", Node: n.Name, Queue: pick(t, "", "q"), Evictable: rapid.Bool().Draw(t, "evictable")}
+	p.Foreign = !p.Evictable && seldom(t, 1)
+	p.Requests = engine.Resources{{Resource: gpu, Value: pick[int64](t, 1, 0, 2)}, {Resource: engine.CPU, Value: pick[int64](t, 1000, 0)}}
+	if seldom(t, 3) {
+		p.Ports = []engine.Port{{IP: pick(t, "", "10.0.0.1"), Port: 80}}
+	}
+	if seldom(t, 2) {
+		p.Terminating, p.ReleaseAt, p.Evictable = true, noon.Add(time.Minute), false
+	}
+	p.Devices = anyHeld(t, p.Requests[0].Value, n, taken)
+	return p
+}
+
+// anyHeld is devices of the node that nobody has yet, or nil: not known.
+func anyHeld(t *rapid.T, count int64, n engine.Node, taken map[string]bool) (ids []string) {
+	if seldom(t, 2) {
+		return nil
+	}
+	for _, d := range n.Devices {
+		if int64(len(ids)) < count && !taken[d.ID] {
+			ids = append(ids, d.ID)
+		}
+	}
+	if int64(len(ids)) < count {
+		return nil
+	}
+	for _, id := range ids {
+		taken[id] = true
+	}
+	return ids
+}
+
+// anyNominee is a pod that is nominated for a node and stays where it is: another scheduler's, or one that
+// asks for what the engine does not decide.
+func anyNominee(t *rapid.T) engine.Pod {
+	p := engine.Pod{Key: "nominee", UID: "u", Priority: pick[int32](t, 0, 5, 9), Nominated: pick(t, "n0", "n1"), Spec: anySpec(t)}
+	if p.Foreign = rapid.Bool().Draw(t, "foreign"); !p.Foreign {
+		p.Features = []why.Feature{why.Claims}
+	}
+	return p
+}
+
+// anyCluster makes nodes with occupants, a queue and nothing that waits.
+func anyCluster(t *rapid.T) (snap engine.Snapshot) {
+	snap.Version = engine.SnapshotVersion
+	taken := map[string]bool{}
+	for i := range 1 + upTo(t, 4) {
+		n := anyNode(t, fmt.Sprintf("n%d", i))
+		snap.Nodes = append(snap.Nodes, n)
+		for j := range upTo(t, 2) {
+			snap.Pods = append(snap.Pods, anyBound(t, fmt.Sprintf("bound-%d-%d", i, j), n, taken))
+		}
+	}
+	snap.Queues = []engine.Queue{{Name: "q", Limits: anyLimits(t)}}
+	return snap
+}
+
+func anyLimits(t *rapid.T) (limits engine.Resources) {
+	if seldom(t, 1) {
+		limits = append(limits, engine.Amount{Resource: gpu, Value: int64(pick(t, 4, 8, 2, 0))})
+	}
+	if seldom(t, 2) {
+		limits = append(limits, engine.Amount{Resource: engine.Pods, Value: int64(pick(t, 3, 5, 1))})
+	}
+	return limits
+}
+
+// soon is a moment about noon: past, exactly noon, or to come.
+func soon(t *rapid.T) time.Time {
+	return noon.Add(pick(t, time.Second, time.Minute, 0, -time.Second))
+}
+
+// anyMemory adds what the engine may remember about a gang and its members.
+func anyMemory(t *rapid.T, snap *engine.Snapshot, g engine.Gang, members []engine.Pod) {
+	node := func() string { return snap.Nodes[upTo(t, len(snap.Nodes)-1)].Name }
+	if seldom(t, 2) {
+		snap.Refusals = append(snap.Refusals, engine.Refusal{Pod: members[0].Key, UID: pick(t, "u", "", "old"), Version: 1, Node: node(), Reason: "no", Until: soon(t)})
+	}
+	if seldom(t, 2) {
+		snap.Holds = append(snap.Holds, engine.Hold{Gang: pick(t, "nominee", g.Key, "gone"), Version: 1, Node: node(), Requests: engine.Resources{{Resource: gpu, Value: 1}}, Until: soon(t)})
+	}
+	if seldom(t, 2) {
+		snap.Pods = append(snap.Pods, anyNominee(t))
+	}
+	if seldom(t, 2) {
+		snap.Assumptions = append(snap.Assumptions, engine.Assumption{Pod: members[0].Key, UID: pick(t, "u", "u", "old"), Version: 1, Node: node(), Until: soon(t)})
+	}
+	snap.Latest = 1
+}
+
+// anyCase is a cluster with one gang that waits, in part or whole, and what is remembered about it.
+func anyCase(t *rapid.T, cfg engine.Config, most int) (engine.Snapshot, string) {
+	snap := anyCluster(t)
+	g, members := anyGang(t, "gang", most)
+	if len(members) == 1 && seldom(t, 1) {
+		p := members[0]
+		p.Key, p.Gang, p.Subgroup, p.Queue, p.Priority = "gang", "", "", g.Queue, g.Priority
+		members = []engine.Pod{p}
+	} else {
+		snap.Gangs = []engine.Gang{g}
+	}
+	anyMemory(t, &snap, g, members)
+	if len(members) > 1 && seldom(t, 2) {
+		settle(t, snap, members)
+	}
+	snap.Pods = append(snap.Pods, members...)
+	s := engine.Load(snap, cfg)
+	if bad := s.Rejected(); len(bad) > 0 {
+		t.Fatalf("the generator made nonsense: %v", bad)
+	}
+	return s.Dump(), "gang"
+}
+
+// settle binds one of the members, as if the gang had run and lost the others.
+func settle(t *rapid.T, snap engine.Snapshot, members []engine.Pod) {
+	p := &members[upTo(t, len(members)-1)]
+	p.Node = snap.Nodes[upTo(t, len(snap.Nodes)-1)].Name
+	p.Terminating = seldom(t, 2)
+}
+
+// anyHistory is what a small world went through, each change with a version of its own: nodes and pods
+// come, change, go and come back under a new UID, and some of what is told makes no sense.
+func anyHistory(t *rapid.T) (history []engine.Change) {
+	for i := range 20 + upTo(t, 30) {
+		c := anyChange(t, uint64(i+1))
+		history = append(history, c)
+		if seldom(t, 4) {
+			history = append(history, c)
+		}
+	}
+	return history
+}
+
+func anyChange(t *rapid.T, version uint64) engine.Change {
+	switch pick(t, "pod", "pod", "node", "member", "member", "bound", "gang", "gone", "memory", "queue", "nonsense") {
+	case "node":
+		n := anyNode(t, pick(t, nodeNames...))
+		n.Version = version
+		return engine.Change{Node: &n}
+	case "bound":
+		p := anyBound(t, pick(t, "bound-0", "bound-1", "bound-2"), anyNode(t, pick(t, nodeNames...)), map[string]bool{})
+		p.Version = version
+		return engine.Change{Pod: &p}
+	case "gang":
+		g, _ := anyGang(t, pick(t, gangNames...), 4)
+		g.Version = version
+		return engine.Change{Gang: &g}
+	case "queue":
+		return engine.Change{Queue: &engine.Queue{Name: "q", Version: version, Limits: anyLimits(t)}}
+	case "gone":
+		return engine.Change{Gone: anyRef(t, version)}
+	case "memory":
+		return anyMemoryEdit(t, version)
+	case "nonsense":
+		return nonsense(t, version)
+	case "pod":
+		p := engine.Pod{Key: pick(t, podNames...), UID: pick(t, "u", "v"), Version: version, Queue: pick(t, "", "q"), Priority: pick[int32](t, 0, 5), Foreign: seldom(t, 3), Spec: anySpec(t)}
+		if seldom(t, 2) {
+			p.Node = pick(t, nodeNames...)
+		} else if seldom(t, 2) {
+			p.Nominated = pick(t, nodeNames...)
+		}
+		return engine.Change{Pod: &p}
+	}
+	p := pick(t, anyMembers(t, pick(t, gangNames...), 4)...)
+	p.Version, p.Subgroup, p.UID = version, pick(t, "", "", "x", "y"), pick(t, "u", "v")
+	if seldom(t, 2) {
+		p.Node, p.Terminating = pick(t, nodeNames...), seldom(t, 2)
+	}
+	return engine.Change{Pod: &p}
+}
+
+var (
+	nodeNames = []string{"n0", "n1", "n2", "n3"}
+	gangNames = []string{"gang", "band"}
+	podNames  = []string{"solo-0", "solo-1", "solo-2"}
+)
+
+func anyRef(t *rapid.T, version uint64) *engine.Ref {
+	kind := pick(t, engine.KindPod, engine.KindNode, engine.KindGang, engine.KindQueue, engine.KindAssumption, engine.KindRefusal, engine.KindHold)
+	key := map[engine.Kind][]string{
+		engine.KindPod: append([]string{"gang-0", "gang-1", "band-0"}, podNames...), engine.KindNode: nodeNames, engine.KindGang: gangNames, engine.KindQueue: {"q"},
+		engine.KindAssumption: append([]string{"gang-0"}, podNames...), engine.KindRefusal: {"gang-0@n0", "solo-0@n1"}, engine.KindHold: {"gang@n0", "band@n1"},
+	}[kind]
+	return &engine.Ref{Kind: kind, Key: pick(t, key...), Version: version}
+}
+
+func anyMemoryEdit(t *rapid.T, version uint64) engine.Change {
+	pod, node := pick(t, "gang-0", "gang-1", "solo-0", "solo-1"), pick(t, nodeNames...)
+	switch pick(t, "assumption", "refusal", "hold") {
+	case "assumption":
+		return engine.Change{Assumption: &engine.Assumption{Pod: pod, UID: pick(t, "u", "v"), Version: version, Node: node, Until: soon(t)}}
+	case "refusal":
+		return engine.Change{Refusal: &engine.Refusal{Pod: pod, UID: pick(t, "u", "v"), Version: version, Node: node, Reason: "no", Until: soon(t)}}
+	}
+	return engine.Change{Hold: &engine.Hold{Gang: pick(t, "gang", "band", "solo-0"), Version: version, Node: node, Requests: engine.Resources{{Resource: gpu, Value: 1}}, Until: soon(t)}}
+}
+
+// nonsense is an object that contradicts itself, or another one.
+func nonsense(t *rapid.T, version uint64) engine.Change {
+	minus := engine.Resources{{Resource: gpu, Value: -1}}
+	switch upTo(t, 6) {
+	case 0:
+		return engine.Change{Node: &engine.Node{Name: pick(t, nodeNames...), Version: version, Allocatable: minus}}
+	case 1:
+		return engine.Change{Pod: &engine.Pod{Key: pick(t, "solo-0", "gang-0"), Version: version, Spec: engine.Spec{Requests: minus}}}
+	case 2:
+		return engine.Change{Gang: &engine.Gang{Key: pick(t, gangNames...), Version: version, Group: engine.Group{Min: 3, Size: 2}}}
+	case 3:
+		n := anyNode(t, pick(t, "n0", "n1"))
+		n.Version, n.Devices = version, []engine.Device{{ID: "shared", Model: "A"}}
+		return engine.Change{Node: &n}
+	case 4:
+		return engine.Change{Queue: &engine.Queue{Name: "q", Version: version, Limits: minus}}
+	case 5:
+		return engine.Change{Gone: &engine.Ref{Kind: "moon", Key: "n0", Version: version}}
+	}
+	return engine.Change{Pod: &engine.Pod{Version: version}}
+}
+
+// sensible is the history without nodes that claim another's device: such a node counts in part, which
+// the oracle does not model.
+func sensible(history []engine.Change) []engine.Change {
+	return slices.DeleteFunc(history, func(c engine.Change) bool {
+		return c.Node != nil && slices.ContainsFunc(c.Node.Devices, func(d engine.Device) bool { return d.ID == "shared" })
+	})
+}

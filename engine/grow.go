@@ -1,0 +1,175 @@
+package engine
+
+import "github.com/berth-dev/berth/engine/why"
+
+// grow places members above the minimum, one by one, and groups above the minimum of groups, each whole.
+// What the gang has, it keeps.
+func (y *cycle) grow(g *gang) {
+	if gates := y.quota(g); len(gates) > 0 {
+		y.wait(g, gates)
+		return
+	}
+	t := g.turnNow()
+	m := y.s.mark()
+	y.claim(g)
+	var x *search
+	for _, alt := range y.alternatives(g) {
+		x = &search{y: y, g: g, kin: y.kin(g, t, alt), greedy: true}
+		x.grow(g.tree, scope{})
+		y.steps += x.steps
+		if len(x.seats) > 0 {
+			y.started(g, t, x.model(), m)
+			return
+		}
+	}
+	if _, began := y.index[g]; !began {
+		y.wait(g, y.growthGates(g, x))
+	}
+	y.s.rollback(m)
+}
+
+// growthGates says why not one more member could start.
+func (y *cycle) growthGates(g *gang, x *search) []why.Gate {
+	var gates []why.Gate
+	for _, f := range y.features(g) {
+		gates = append(gates, why.Gate{Cause: why.UnsupportedFeature, Object: string(f), Certificate: -1})
+	}
+	gates = append(gates, x.quota...)
+	if x.blocked.pod != nil {
+		gates = append(gates, x.proveBlocked()...)
+	}
+	if len(gates) == 0 {
+		gates = append(gates, x.failure())
+	}
+	return gates
+}
+
+// proveBlocked proves that the member that found no room has none, where it is bound to be: in the domain of
+// its gang, of one of its groups or of its segment. It returns nothing where no one of these proves it.
+func (x *search) proveBlocked() []why.Gate {
+	s, b := x.y.s, x.blocked.leaf
+	o := order{class: x.kin.class(x.blocked.pod), pods: []*pod{x.blocked.pod}}
+	for _, up := range x.g.tree.path(b) {
+		o.layout.Required, o.running = up.group.Layout.Required, up.runningPods()
+		if _, ok := s.chooseScope(o); !ok {
+			return []why.Gate{x.y.prove(o)}
+		}
+	}
+	if size := b.group.Layout.Segment; size > 0 {
+		o.layout.Required, o.running = b.group.Layout.SegmentLevel, b.mates(x.blocked.place)
+		if _, ok := s.chooseScope(o); !ok {
+			return []why.Gate{x.y.prove(o)}
+		}
+	}
+	return nil
+}
+
+// path lists the branches from b down to the leaf, nil if the leaf is not below b.
+func (b *branch) path(leaf *branch) []*branch {
+	if b == leaf {
+		return []*branch{b}
+	}
+	for _, c := range b.children {
+		if p := c.path(leaf); p != nil {
+			return append([]*branch{b}, p...)
+		}
+	}
+	return nil
+}
+
+// mates lists the members of the i-th pod's segment that have a seat.
+func (b *branch) mates(i int) []*pod {
+	size := b.group.Layout.Segment
+	first := i / size * size
+	var out []*pod
+	for _, p := range b.pods[first:min(first+size, len(b.pods))] {
+		if p.seat != nil {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// grow adds to the branch what there is room for within the scope.
+func (x *search) grow(b *branch, sc scope) {
+	for _, sub := range x.scopes(b, sc) {
+		had := len(x.seats)
+		x.growIn(b, sub)
+		if len(x.seats) > had {
+			return
+		}
+	}
+}
+
+func (x *search) growIn(b *branch, sc scope) {
+	if len(b.children) == 0 {
+		x.growLeaf(b, sc)
+		return
+	}
+	for _, c := range b.children {
+		switch {
+		case c.satisfied():
+			x.grow(c, sc)
+		case c.complete() && x.supported(c):
+			x.begin(c, sc)
+		}
+	}
+}
+
+// begin starts a group that the minimum did not need.
+func (x *search) begin(b *branch, sc scope) {
+	x.greedy = true
+	if x.branch(b, sc, x.done) {
+		return
+	}
+	x.greedy = false
+	if !x.spent {
+		x.branch(b, sc, x.done)
+	}
+	x.greedy = true
+}
+
+// growLeaf seats the leaf's waiting pods one by one, each class until it finds no more room.
+func (x *search) growLeaf(b *branch, sc scope) {
+	full := make(map[*class]bool)
+	for i, p := range b.pods {
+		if p.seat != nil || len(x.y.s.shapeOf(p).features) > 0 {
+			continue
+		}
+		c := x.kin.class(p)
+		if full[c] {
+			continue
+		}
+		if seated, room := x.seatOne(b, i, c, sc); !seated {
+			full[c] = b.group.Layout.Segment == 0
+			if x.blocked.pod == nil && !room {
+				x.blocked.pod, x.blocked.leaf, x.blocked.place = p, b, i
+			}
+		}
+	}
+}
+
+// seatOne seats the leaf's i-th pod where it may be and the queue can afford it. room says whether there was a
+// node for it.
+func (x *search) seatOne(b *branch, i int, c *class, sc scope) (seated, room bool) {
+	for _, sub := range x.segment(b, i, c, sc) {
+		for _, n := range x.nodes(b, i, c, sub) {
+			if x.try(b.pods[i], n, c, func() bool { return x.affords(b.pods[i : i+1]) }) {
+				return true, true
+			}
+			room = true
+		}
+	}
+	return false, room
+}
+
+// supported says whether the engine decides everything that the branch's waiting pods ask for.
+func (x *search) supported(b *branch) bool {
+	ok := true
+	b.each(func(b *branch) {
+		for _, p := range b.pods {
+			ok = ok && (p.seat != nil || len(x.y.s.shapeOf(p).features) == 0)
+		}
+	})
+	return ok
+}

@@ -1,0 +1,201 @@
+package device
+
+import "slices"
+
+// Choose appends the devices for one pod to dst, as ascending indices into devs, or returns nil when the
+// pod does not fit.
+//
+// All come from one island of what the pod requires; taking a pod's devices from an island that holds
+// them costs no other pod its place, so Choose succeeds as often as Fits promised. Within that, in this
+// order: the fewest cliques and then the fewest NUMA nodes where preferred; the fewest cliques anyway,
+// for links are free; the tightest of them; the fewest NUMA nodes; the tightest; the lowest indices. The
+// first wish is always met as well as it can be, and so are all of them when one island of each can hold
+// the pod; among several cliques, the number of NUMA nodes is a good one but not always the smallest.
+func Choose(devs []Device, w Want, dst []int) []int {
+	if w.Count <= 0 {
+		if dst == nil {
+			return []int{}
+		}
+		return dst
+	}
+	var room, chosen [few]int
+	c := choice{devs: devs, want: w, free: room[:0]}
+	for i := range devs {
+		if w.takes(&devs[i]) {
+			c.free = append(c.free, i)
+		}
+	}
+	switch {
+	case w.Count == 1 && len(c.free) > 0:
+		return append(dst, c.one())
+	case w.Count == len(c.free) && w.where(Require) == 0:
+		return append(dst, c.free...)
+	}
+	required := w.where(Require)
+	best := pick{at: chosen[:0]}
+	for _, pool := range [...]by{0, byClique, byNUMA, byClique | byNUMA} {
+		if pool&required == required {
+			best = c.fromIslands(pool, best)
+		}
+	}
+	if len(best.at) == 0 {
+		return nil
+	}
+	return append(dst, best.at...)
+}
+
+// one is Choose for a single device, which is what most pods ask for.
+func (c choice) one() int {
+	best, tightest := -1, [2]int{}
+	for _, i := range c.free {
+		size := [2]int{c.size(c.free, i, byClique), c.size(c.free, i, byNUMA)}
+		if best < 0 || size[0] < tightest[0] || size[0] == tightest[0] && size[1] < tightest[1] {
+			best, tightest = i, size
+		}
+	}
+	return best
+}
+
+// few is how many devices are searched without allocating; more spill to the heap.
+const few = 16
+
+// choice is the search for one pod's devices. It is passed by value, so that what it points to can stay
+// on the stack.
+type choice struct {
+	devs []Device
+	want Want
+	free []int // the devices the pod could have, ascending
+}
+
+// pick is a set of devices for the pod, ascending; empty is none.
+type pick struct {
+	at   []int
+	cost cost
+}
+
+// fromIslands improves on best with picks from within each island that can hold the pod.
+func (c choice) fromIslands(pool by, best pick) pick {
+	var room, trial [few]int
+	for _, i := range c.free {
+		members := c.members(c.free, i, pool, room[:0])
+		if members[0] != i || len(members) < c.want.Count {
+			continue
+		}
+		// Within one clique there is nothing to divide by cliques, and so for NUMA nodes.
+		if pool&byClique == 0 {
+			best = c.better(best, c.take(members, byClique, byNUMA, trial[:0]))
+		}
+		if pool != byNUMA {
+			best = c.better(best, c.take(members, byNUMA, byClique, trial[:0]))
+		}
+	}
+	return best
+}
+
+// members appends to out those of from that are in the island of i.
+func (c choice) members(from []int, i int, by by, out []int) []int {
+	for _, j := range from {
+		if together(c.devs, i, j, by) {
+			out = append(out, j)
+		}
+	}
+	return out
+}
+
+// take appends to out the devices for the pod from pool, which has enough: from the fewest islands of
+// the first attribute, and within the last of these from the fewest of the second.
+func (c choice) take(pool []int, first, second by, out []int) []int {
+	var room, inner [few]int
+	left := append(room[:0], pool...)
+	left, out = c.takeLargest(left, c.want.Count, first, out)
+	n := c.want.Count - len(out)
+	within := c.members(left, c.tightest(left, n, first), first, inner[:0])
+	within, out = c.takeLargest(within, n, second, out)
+	n = c.want.Count - len(out)
+	last := c.tightest(within, n, second)
+	for _, j := range within {
+		if n > 0 && together(c.devs, last, j, second) {
+			out = append(out, j)
+			n--
+		}
+	}
+	return out
+}
+
+// takeLargest moves whole islands, the largest first, from pool to out until one island that is left
+// holds the rest of n devices.
+func (c choice) takeLargest(pool []int, n int, by by, out []int) (left, taken []int) {
+	for c.tightest(pool, n, by) < 0 {
+		largest, size := -1, 0
+		for _, i := range pool {
+			if s := c.size(pool, i, by); s > size {
+				largest, size = i, s
+			}
+		}
+		out = c.members(pool, largest, by, out)
+		pool = slices.DeleteFunc(pool, func(j int) bool { return together(c.devs, largest, j, by) })
+		n -= size
+	}
+	return pool, out
+}
+
+// tightest finds a device of the smallest island in pool of at least n devices, or -1.
+func (c choice) tightest(pool []int, n int, by by) int {
+	best, least := -1, 0
+	for _, i := range pool {
+		if s := c.size(pool, i, by); s >= n && (best < 0 || s < least) {
+			best, least = i, s
+		}
+	}
+	return best
+}
+
+// size counts those of pool that are in the island of i.
+func (c choice) size(pool []int, i int, by by) int {
+	n := 0
+	for _, j := range pool {
+		if together(c.devs, i, j, by) {
+			n++
+		}
+	}
+	return n
+}
+
+// better is best, or trial where that costs less, or as much with lower indices. It sorts trial.
+func (c choice) better(best pick, trial []int) pick {
+	slices.Sort(trial)
+	cost := c.price(trial)
+	order := slices.Compare(cost[:], best.cost[:])
+	if len(best.at) > 0 && (order > 0 || order == 0 && slices.Compare(trial, best.at) >= 0) {
+		return best
+	}
+	return pick{append(best.at[:0], trial...), cost}
+}
+
+// cost orders choices, the first difference deciding: preferred cliques, preferred NUMA nodes, cliques,
+// free devices in these, NUMA nodes, free devices in these.
+type cost [6]int
+
+func (c choice) price(trial []int) cost {
+	cliques, inCliques := c.touched(trial, byClique)
+	numas, inNUMAs := c.touched(trial, byNUMA)
+	p := cost{2: cliques, 3: inCliques, 4: numas, 5: inNUMAs}
+	if c.want.Clique == Prefer {
+		p[0] = cliques
+	}
+	if c.want.NUMA == Prefer {
+		p[1] = numas
+	}
+	return p
+}
+
+// touched counts the islands that a choice draws from, and the free devices in them.
+func (c choice) touched(trial []int, by by) (islands, free int) {
+	for k, i := range trial {
+		if c.size(trial[:k], i, by) == 0 {
+			islands++
+			free += c.size(c.free, i, by)
+		}
+	}
+	return islands, free
+}

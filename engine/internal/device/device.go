@@ -1,0 +1,122 @@
+// Package device decides which GPUs of one node a pod gets, so that pods that want an NVLink clique or a
+// NUMA node to themselves find one, and large ones stay whole for those to come. It knows nothing of
+// other nodes, of other resources or of who holds what; package engine asks it how many pods fit, and
+// then for the devices of one pod at a time.
+package device
+
+// Device is one GPU of a node.
+type Device struct {
+	Model  string
+	Clique string // GPUs of one clique reach each other over NVLink; "": none
+	NUMA   int
+	Free   bool // healthy and held by nobody
+}
+
+// Wish is how much a pod cares that its devices agree in something.
+type Wish uint8
+
+const (
+	Any     Wish = iota // not at all
+	Prefer              // where it can be had
+	Require             // or it does not fit
+)
+
+// Want is what one pod asks for.
+type Want struct {
+	Count  int
+	Model  string // "": any, also unlike ones
+	Clique Wish   // all in one clique; a device without a clique is alone in its own
+	NUMA   Wish   // all on one NUMA node
+}
+
+// Unbounded is how many pods fit that ask for no device.
+const Unbounded = 1<<31 - 1
+
+// Fits counts the pods of this want that the free devices hold at once.
+func Fits(devs []Device, w Want) int {
+	if w.Count <= 0 {
+		return Unbounded
+	}
+	required := w.where(Require)
+	if required == 0 {
+		return countFree(devs, &w) / w.Count
+	}
+	var room [16]island // more islands than that spill to the heap
+	pods := 0
+	for _, one := range islands(devs, &w, required, room[:0]) {
+		pods += int(one.free) / w.Count
+	}
+	return pods
+}
+
+func countFree(devs []Device, w *Want) int {
+	n := 0
+	for i := range devs {
+		if w.takes(&devs[i]) {
+			n++
+		}
+	}
+	return n
+}
+
+// island is a set of devices that are alike.
+type island struct {
+	first int32 // the index of one of them
+	free  int32 // how many the pod could have, one at least
+}
+
+// islands appends to out the islands that the pod could have devices of.
+func islands(devs []Device, w *Want, by by, out []island) []island {
+next:
+	for i := range devs {
+		if !w.takes(&devs[i]) {
+			continue
+		}
+		for k := len(out) - 1; k >= 0; k-- { // alike devices tend to be neighbours
+			if together(devs, int(out[k].first), i, by) {
+				out[k].free++
+				continue next
+			}
+		}
+		out = append(out, island{int32(i), 1})
+	}
+	return out
+}
+
+// takes tells whether the pod could have the device at all.
+func (w *Want) takes(d *Device) bool {
+	return d.Free && (w.Model == "" || w.Model == d.Model)
+}
+
+// by is a set of attributes that divides devices into islands: those alike in all of it. The empty set
+// makes one island of all.
+type by uint8
+
+const (
+	byClique by = 1 << iota
+	byNUMA
+)
+
+// where is the attributes that the pod wishes as much as this.
+func (w *Want) where(wish Wish) by {
+	var set by
+	if w.Clique == wish {
+		set |= byClique
+	}
+	if w.NUMA == wish {
+		set |= byNUMA
+	}
+	return set
+}
+
+// together tells whether devices i and j are in one island.
+func together(devs []Device, i, j int, by by) bool {
+	if i == j {
+		return true
+	}
+	a, b := &devs[i], &devs[j]
+	if by&byNUMA != 0 && a.NUMA != b.NUMA {
+		return false
+	}
+	return by&byClique == 0 || a.Clique != "" && a.Clique == b.Clique
+}

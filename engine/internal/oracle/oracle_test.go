@@ -1,0 +1,129 @@
+package oracle
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/berth-dev/berth/engine"
+)
+
+const gpu = "nvidia.com/gpu"
+
+var noon = time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
+
+// pair is two racks of one node each, with four GPUs and ten places for pods a node.
+func pair() engine.Snapshot {
+	node := func(name, rack string) engine.Node {
+		return engine.Node{Name: name, Labels: map[string]string{"rack": rack}, Allocatable: engine.Resources{{Resource: gpu, Value: 4}, {Resource: engine.Pods, Value: 10}}}
+	}
+	return engine.Snapshot{Nodes: []engine.Node{node("a", "0"), node("b", "1")}}
+}
+
+// gang adds a gang of as many members as there are numbers, each asking for so many GPUs.
+func gang(snap engine.Snapshot, group engine.Group, gpus ...int64) engine.Snapshot {
+	snap.Gangs = append(snap.Gangs, engine.Gang{Key: "g", Group: group})
+	for i, n := range gpus {
+		snap.Pods = append(snap.Pods, engine.Pod{Key: "g-" + string(rune('0'+i)), Gang: "g", Rank: i, Spec: engine.Spec{Requests: engine.Resources{{Resource: gpu, Value: n}}}})
+	}
+	return snap
+}
+
+// The oracle itself is held to cases small enough to be decided by hand.
+func TestCanStart(t *testing.T) {
+	rack := engine.Layout{Required: "rack"}
+	edit := func(snap engine.Snapshot, change func(*engine.Snapshot)) engine.Snapshot { change(&snap); return snap }
+	for _, c := range []struct {
+		name string
+		snap engine.Snapshot
+		want bool
+	}{
+		{"eight single GPUs fill both nodes", gang(pair(), engine.Group{}, 1, 1, 2, 4), true},
+		{"nine do not fit", gang(pair(), engine.Group{}, 1, 1, 1, 2, 4), false},
+		{"three of three on two nodes of four", gang(pair(), engine.Group{}, 3, 3, 3), false},
+		{"two of the three are enough", gang(pair(), engine.Group{Min: 2}, 3, 3, 3), true},
+		{"fewer exist than the minimum", gang(pair(), engine.Group{Min: 2}, 1), false},
+		{"fewer exist than the size", gang(pair(), engine.Group{Size: 2}, 1), false},
+		{"one rack holds four", gang(pair(), engine.Group{Layout: rack}, 2, 2), true},
+		{"and not five", gang(pair(), engine.Group{Layout: rack}, 2, 3), false},
+		{"segments of two, each in a rack", gang(pair(), engine.Group{Layout: engine.Layout{Segment: 2, SegmentLevel: "rack"}}, 2, 2, 2, 2), true},
+		{"segments follow the ranks", gang(pair(), engine.Group{Layout: engine.Layout{Segment: 2, SegmentLevel: "rack"}}, 3, 2, 1, 2), false},
+		{"no such level", gang(pair(), engine.Group{Layout: engine.Layout{Required: "moon"}}, 1), false},
+		{"a member that runs pins the rack", edit(gang(pair(), engine.Group{Layout: rack}, 4, 1), func(s *engine.Snapshot) { s.Pods[0].Node = "a" }), false},
+		{"a whole node has no room for others", edit(gang(pair(), engine.Group{Layout: engine.Layout{WholeNodes: true}}, 1, 4), func(s *engine.Snapshot) {
+			s.Pods = append(s.Pods, engine.Pod{Key: "other", Node: "a", Spec: engine.Spec{Requests: engine.Resources{{Resource: gpu, Value: 1}}}})
+		}), false},
+		{"a refusal bars the node for the whole gang", edit(gang(pair(), engine.Group{}, 4, 4), func(s *engine.Snapshot) {
+			s.Refusals = []engine.Refusal{{Pod: "g-0", Node: "a", Until: noon.Add(1)}}
+		}), false},
+		{"a refusal ends at its moment", edit(gang(pair(), engine.Group{}, 4, 4), func(s *engine.Snapshot) {
+			s.Refusals = []engine.Refusal{{Pod: "g-0", Node: "a", Until: noon}}
+		}), true},
+		{"a hold of others takes room", edit(gang(pair(), engine.Group{}, 4, 4), func(s *engine.Snapshot) {
+			s.Pods = append(s.Pods, engine.Pod{Key: "other"})
+			s.Holds = []engine.Hold{{Gang: "other", Node: "a", Requests: engine.Resources{{Resource: gpu, Value: 1}}, Until: noon.Add(1)}}
+		}), false},
+		{"the queue's limit", edit(gang(pair(), engine.Group{}, 2, 2), func(s *engine.Snapshot) {
+			s.Gangs[0].Queue, s.Queues = "q", []engine.Queue{{Name: "q", Limits: engine.Resources{{Resource: gpu, Value: 3}}}}
+		}), false},
+	} {
+		if got := CanStart(c.snap, engine.Config{}, noon, "g"); got != c.want {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+// Devices are chosen so that the gang fits, not the first free ones: taking the clique apart for the
+// single GPU would leave the pair without one.
+func TestCanStartChoosesDevices(t *testing.T) {
+	snap := gang(pair(), engine.Group{Layout: engine.Layout{Required: engine.NodeLevel}}, 1, 2)
+	snap.Pods[1].GPU.Clique = engine.Require
+	snap.Nodes = snap.Nodes[:1]
+	snap.Nodes[0].Devices = []engine.Device{{ID: "d0", Clique: "c"}, {ID: "d1", Clique: "c"}, {ID: "d2"}, {ID: "d3", Clique: "c", Unhealthy: true}}
+	if !CanStart(snap, engine.Config{}, noon, "g") {
+		t.Error("the single GPU may take the device outside the clique")
+	}
+	snap.Nodes[0].Devices[2].Unhealthy = true
+	if CanStart(snap, engine.Config{}, noon, "g") {
+		t.Error("two healthy devices are not three")
+	}
+}
+
+// A lawful plan passes, and each way to break it is named.
+func TestValid(t *testing.T) {
+	snap := gang(pair(), engine.Group{Layout: engine.Layout{Required: "rack"}}, 2, 2)
+	until := noon.Add(30 * time.Second)
+	plan := func(nodes ...string) engine.Plan {
+		p := engine.Plan{Now: noon, Starts: []engine.Start{{Gang: "g", Kind: engine.Begin}}}
+		for i, n := range nodes {
+			key := snap.Pods[i].Key
+			p.Starts[0].Placements = append(p.Starts[0].Placements, engine.Placement{Pod: key, Node: n})
+			p.Changes = append(p.Changes, engine.Change{Assumption: &engine.Assumption{Pod: key, Node: n, Version: uint64(i + 1), Until: until}})
+		}
+		return p
+	}
+	early, kind := plan("a", "a"), plan("a", "a")
+	early.WakeAt = noon.Add(time.Second)
+	kind.Starts[0].Kind = engine.Grow
+	forgetful := plan("a", "a")
+	forgetful.Changes = forgetful.Changes[:1]
+	for _, c := range []struct {
+		name string
+		plan engine.Plan
+		want string
+	}{
+		{"lawful", plan("a", "a"), ""},
+		{"half a gang", plan("a"), "under its minimum"},
+		{"two racks", plan("a", "b"), "not in one domain"},
+		{"no such node", plan("a", "z"), "no node z"},
+		{"wrong kind", kind, "is a begin"},
+		{"nobody heard", engine.Plan{}, "has 0 answers"},
+		{"assumption missing", forgetful, "memory would be"},
+		{"wakes too early", early, "wakes at"},
+	} {
+		err := Valid(snap, engine.Config{}, noon, c.plan)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.want)
+		}
+	}
+}

@@ -1,0 +1,78 @@
+package engine
+
+// The journal makes trials cheap: mark, try on the one state, roll back. Only what a plan may do in the
+// course of being made is journalled; Apply is for good.
+
+// entry is one thing to undo.
+type entry struct {
+	pod     *pod
+	hold    *hold
+	node    *node    // that the pod was taken from
+	devices []string // that it held there
+	did     deed
+}
+
+type deed uint8
+
+const (
+	seated deed = iota
+	unseated
+	nominated
+	denominated
+	unheld
+)
+
+// mark is a place in the journal to roll back to.
+type mark int
+
+func (s *State) mark() mark { return mark(len(s.journal)) }
+
+// put seats the pod, which is of the class, until rolled back.
+func (s *State) put(p *pod, n *node, c *class) {
+	s.seat(p, n, chooseDevices(c, n))
+	s.journal = append(s.journal, entry{did: seated, pod: p})
+}
+
+// lift unseats the pod until rolled back. A nomination that it had counts again.
+func (s *State) lift(p *pod) {
+	s.journal = append(s.journal, entry{did: unseated, pod: p, node: p.seat, devices: p.seatDevices})
+	s.unseat(p)
+	if n := s.nodes[p.Nominated]; n != nil {
+		s.nominate(p, n)
+		s.journal = append(s.journal, entry{did: nominated, pod: p})
+	}
+}
+
+// ignoreNomination lets the pod's nomination not count until rolled back.
+func (s *State) ignoreNomination(p *pod) {
+	s.journal = append(s.journal, entry{did: denominated, pod: p, node: p.nominee})
+	s.denominate(p)
+}
+
+// ignoreHold lets the hold not count until rolled back.
+func (s *State) ignoreHold(h *hold) {
+	s.journal = append(s.journal, entry{did: unheld, hold: h, node: h.on})
+	s.reserve(h, -1)
+	h.on = nil
+}
+
+// rollback undoes everything since the mark, last first.
+func (s *State) rollback(to mark) {
+	for len(s.journal) > int(to) {
+		e := s.journal[len(s.journal)-1]
+		s.journal = s.journal[:len(s.journal)-1]
+		switch e.did {
+		case seated:
+			s.unseat(e.pod)
+		case unseated:
+			s.seat(e.pod, e.node, e.devices)
+		case nominated:
+			s.denominate(e.pod)
+		case denominated:
+			s.nominate(e.pod, e.node)
+		case unheld:
+			e.hold.on = e.node
+			s.reserve(e.hold, 1)
+		}
+	}
+}

@@ -1,0 +1,188 @@
+package engine
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// nodeKind is a class of nodes: everything about a node that no pod can change and that decides whether a
+// pod fits. Nodes of one kind answer alike to every selector, affinity and toleration.
+type nodeKind struct {
+	id int
+	// labels are those among the keys that pods ask about; a value that is the node's own name is
+	// replaced by ownName, because it sets every node apart.
+	labels   map[string]string
+	personal bool // some label has the value ownName
+	taints   []Taint
+	cordoned bool
+	alloc    Resources
+	size     vector    // alloc by dimension
+	scale    []float64 // 1023 over size
+	models   []string  // sorted, each once
+	layout   string    // of the devices: models, NVLink cliques and NUMA nodes
+	uniform  bool      // its devices are all of one model
+}
+
+const ownName = "\x00own"
+
+// kindOf returns the node's kind. old is the spec that its present kind was made of; nil: none.
+func (s *State) kindOf(n *node, old *Node) *nodeKind {
+	if n.kind != nil && old != nil && s.alike(old, n.spec) {
+		return n.kind
+	}
+	return s.internKind(n)
+}
+
+// alike says whether two specs make the same kind, without making it.
+func (s *State) alike(a, b *Node) bool {
+	if a.Cordoned != b.Cordoned || !slices.Equal(a.Taints, b.Taints) || !slices.Equal(a.Allocatable, b.Allocatable) || !slices.Equal(a.Devices, b.Devices) {
+		return false
+	}
+	for _, key := range s.asked {
+		va, ina := a.Labels[key]
+		vb, inb := b.Labels[key]
+		if va != vb || ina != inb {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *State) internKind(n *node) *nodeKind {
+	spec := n.spec
+	var b strings.Builder
+	for _, key := range s.asked {
+		if v, ok := spec.Labels[key]; ok {
+			if v == n.name {
+				v = ownName
+			}
+			b.WriteString(key)
+			b.WriteByte(1)
+			b.WriteString(v)
+			b.WriteByte(2)
+		}
+	}
+	taints := slices.Clone(spec.Taints)
+	slices.SortFunc(taints, func(x, y Taint) int { return strings.Compare(x.String(), y.String()) })
+	for _, t := range taints {
+		b.WriteByte(3)
+		b.WriteString(t.String())
+	}
+	alloc := spec.Allocatable.Sorted()
+	for _, a := range alloc {
+		b.WriteByte(4)
+		b.WriteString(a.Resource)
+		b.WriteByte(1)
+		b.WriteString(strconv.FormatInt(a.Value, 10))
+	}
+	layout := deviceLayout(spec.Devices)
+	b.WriteByte(5)
+	b.WriteString(layout)
+	if spec.Cordoned {
+		b.WriteByte(6)
+	}
+	key := b.String()
+	if k := s.kinds[key]; k != nil {
+		return k
+	}
+	k := &nodeKind{id: len(s.kinds), taints: taints, cordoned: spec.Cordoned, alloc: alloc, models: modelsOf(spec.Devices), layout: layout}
+	k.uniform = !slices.ContainsFunc(spec.Devices, func(d Device) bool { return d.Model != spec.Devices[0].Model })
+	for _, a := range alloc {
+		k.size.add(s.dims.id(a.Resource), a.Value)
+	}
+	k.scale = make([]float64, len(k.size))
+	for dim, size := range k.size {
+		if size > 0 {
+			k.scale[dim] = 1023 / float64(size)
+		}
+	}
+	k.labels = make(map[string]string)
+	for _, key := range s.asked {
+		if v, ok := spec.Labels[key]; ok {
+			if v == n.name {
+				v, k.personal = ownName, true
+			}
+			k.labels[key] = v
+		}
+	}
+	s.kinds[key] = k
+	return k
+}
+
+// deviceLayout describes devices up to the names of their cliques.
+func deviceLayout(devices []Device) string {
+	var b strings.Builder
+	var cliques []string
+	for _, d := range devices {
+		i := slices.Index(cliques, d.Clique)
+		if i < 0 {
+			i = len(cliques)
+			cliques = append(cliques, d.Clique)
+		}
+		if d.Clique == "" {
+			i = -1
+		}
+		b.WriteString(d.Model)
+		b.WriteByte(',')
+		b.WriteString(strconv.Itoa(i))
+		b.WriteByte(',')
+		b.WriteString(strconv.Itoa(d.NUMA))
+		b.WriteByte(';')
+	}
+	return b.String()
+}
+
+func modelsOf(devices []Device) []string {
+	var out []string
+	for _, d := range devices {
+		if d.Model != "" && !slices.Contains(out, d.Model) {
+			out = append(out, d.Model)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// ask makes node kinds differ by the values of the label keys, if they do not yet.
+func (s *State) ask(keys []string) {
+	news := false
+	for _, key := range keys {
+		if at, found := slices.BinarySearch(s.asked, key); !found {
+			s.asked = slices.Insert(s.asked, at, key)
+			news = true
+		}
+	}
+	if !news {
+		return
+	}
+	s.kinds = make(map[string]*nodeKind, len(s.kinds))
+	s.classes.forgetMasks()
+	// Nodes that were of one kind and have the same values of the keys are of one kind again.
+	type split struct {
+		was    *nodeKind
+		values string
+	}
+	made := make(map[split]*nodeKind)
+	var values []byte
+	for _, sh := range s.topology.shelves {
+		for _, n := range sh.nodes {
+			values = values[:0]
+			for _, key := range keys {
+				if v, ok := n.spec.Labels[key]; ok {
+					if v == n.name {
+						v = ownName
+					}
+					values = append(append(values, '='), v...)
+				}
+				values = append(values, 0)
+			}
+			k, ok := made[split{n.kind, string(values)}]
+			if !ok {
+				k = s.internKind(n)
+				made[split{n.kind, string(values)}] = k
+			}
+			n.kind = k
+		}
+	}
+}

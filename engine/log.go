@@ -1,0 +1,56 @@
+package engine
+
+// touchLog lists the nodes whose room changed, in order, so that classes can follow. The oldest entries
+// go when it grows too long; a class that had not seen them starts anew.
+type touchLog struct {
+	entries []touch
+	base    uint64 // number of entries dropped
+	moment  uint64 // number of touches ever: equal only if nothing changed between
+}
+
+type touch struct {
+	node   *node
+	before uint64 // node.touch until then
+}
+
+const minLog = 1 << 16
+
+func (l *touchLog) end() uint64 { return l.base + uint64(len(l.entries)) }
+
+// touched notes that the node's room changed. Of several entries of a node the last counts.
+func (s *State) touched(n *node) {
+	l := &s.log
+	if len(l.entries) >= minLog+2*len(s.nodes) {
+		half := len(l.entries) / 2
+		l.base += uint64(half)
+		l.entries = append(l.entries[:0], l.entries[half:]...)
+	}
+	l.moment++
+	l.entries = append(l.entries, touch{n, n.touch})
+	n.touch = l.end()
+}
+
+// rewind takes the log back to where it was before a plan that has been rolled back: the nodes are as they
+// were. Only classes that were used for the plan saw them otherwise, and look at them again when next used.
+func (s *State) rewind(to uint64) {
+	l := &s.log
+	if to < l.base {
+		return
+	}
+	var redo []*node
+	for i := len(l.entries) - 1; i >= int(to-l.base); i-- {
+		e := l.entries[i]
+		if e.before <= to {
+			redo = append(redo, e.node)
+		}
+		e.node.touch = e.before
+	}
+	clear(l.entries[to-l.base:])
+	l.entries = l.entries[:to-l.base]
+	for _, c := range s.classes.active {
+		if c.cursor > to {
+			c.cursor, c.redo = to, redo
+		}
+	}
+	s.classes.active = s.classes.active[:0]
+}

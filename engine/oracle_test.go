@@ -1,0 +1,84 @@
+package engine_test
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/engine/internal/oracle"
+	"github.com/berth-dev/berth/engine/why"
+)
+
+// often runs a property many times over: rapid's own number of checks is for slow ones. Under -short once.
+func often(t *testing.T, times int, property func(*rapid.T)) {
+	if testing.Short() {
+		times = 1
+	}
+	for range times {
+		rapid.Check(t, property)
+	}
+}
+
+// verdict is the plan's answer about a gang; "" where it has nothing to say.
+func verdict(plan engine.Plan, gang string) why.Verdict {
+	for _, s := range plan.Starts {
+		if s.Gang == gang {
+			return why.Placed
+		}
+	}
+	for _, w := range plan.Waiting {
+		if w.Gang == gang {
+			return w.Verdict
+		}
+	}
+	return ""
+}
+
+// The engine starts a gang exactly when some assignment is lawful. It protects both sides: no gang starts
+// against a rule, and none is told that it cannot start when it could.
+func TestVerdictEqualsBruteForce(t *testing.T) {
+	often(t, 30, func(t *rapid.T) {
+		cfg := anyConfig(t)
+		snap, gang := anyCase(t, cfg, 5)
+		can := oracle.CanStart(snap, cfg, noon, gang)
+		plan := engine.Schedule(snap, noon, cfg)
+		got := verdict(plan, gang)
+		switch {
+		case can != (got == why.Placed):
+			t.Fatalf("verdict %q, but brute force says %v\n%s\n%s", got, can, text(t, snap), text(t, plan))
+		case got == why.NotFound:
+			t.Fatalf("a case this small needs no more than the default budget\n%s", text(t, snap))
+		}
+		if err := oracle.Valid(snap, cfg, noon, plan); err != nil {
+			t.Fatalf("%v\n%s\n%s", err, text(t, snap), text(t, plan))
+		}
+	})
+}
+
+// What explains a gang is what decides about it.
+func TestExplainAgreesWithPlan(t *testing.T) {
+	often(t, 5, func(t *rapid.T) {
+		cfg := anyConfig(t)
+		snap, gang := anyCase(t, cfg, 5)
+		s := engine.Load(snap, cfg)
+		planned := verdict(s.Plan(noon), gang)
+		if got := s.Explain(gang, noon, 0).Verdict; planned != "" && got != planned {
+			t.Fatalf("explained as %q, planned as %q\n%s", got, planned, text(t, snap))
+		}
+	})
+}
+
+// A search that runs out of budget says so, and never more than it knows.
+func TestSmallBudgetIsHonest(t *testing.T) {
+	often(t, 10, func(t *rapid.T) {
+		cfg := anyConfig(t)
+		cfg.SearchBudget = 1 + upTo(t, 4)
+		snap, gang := anyCase(t, cfg, 5)
+		can := oracle.CanStart(snap, cfg, noon, gang)
+		got := verdict(engine.Schedule(snap, noon, cfg), gang)
+		if got == why.Placed && !can || got == why.Impossible && can {
+			t.Fatalf("verdict %q, but brute force says %v\n%s", got, can, text(t, snap))
+		}
+	})
+}

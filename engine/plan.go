@@ -1,0 +1,311 @@
+package engine
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/berth-dev/berth/engine/why"
+)
+
+// Plan decides what starts now and says of everything else why it waits. The state is the same before and
+// after; apply the plan's Changes once it is being carried out. The plan shares memory with later ones: do
+// not write to it.
+func (s *State) Plan(now time.Time) Plan {
+	now = now.UTC().Round(0)
+	s.freshen()
+	if !s.changed && s.holdsStill(now) {
+		p := s.last
+		p.Now = now
+		return p
+	}
+	y := &cycle{s: s, now: now, plan: Plan{Now: now}, budget: s.cfg.SearchBudget}
+	y.run()
+	s.last, s.changed = y.plan, false
+	return y.plan
+}
+
+// holdsStill says whether the last plan is also the answer for now: nothing started in it, and no time that
+// matters has come since.
+func (s *State) holdsStill(now time.Time) bool {
+	p := &s.last
+	return len(p.Starts) == 0 && !now.Before(p.Now) && (p.WakeAt.IsZero() || now.Before(p.WakeAt))
+}
+
+// cycle is one plan in the making.
+type cycle struct {
+	s      *State
+	now    time.Time
+	plan   Plan
+	budget int   // of search steps, per gang
+	until  *gang // stop after this one; nil: consider all
+
+	queue   []queued
+	dirty   []*gang // gangs whose tally the cycle changed
+	index   map[*gang]int
+	version uint64 // of the last edit of memory
+	proofs  map[proofKey]proof
+	ahead   int     // gangs considered before until
+	steps   int     // search steps that until took
+	kept    []*node // whose room is held for the gang that is being placed, in order
+}
+
+// queued is a gang in line, with its turn in this cycle.
+type queued struct {
+	turn
+	gang *gang
+}
+
+func (y *cycle) run() {
+	s := y.s
+	m, end := s.mark(), s.log.end()
+	y.version = s.latest
+	y.index = make(map[*gang]int)
+	y.expire()
+	grow := y.minimums()
+	y.growth(grow)
+	y.remember()
+	s.rollback(m)
+	s.rewind(end)
+	for _, g := range y.dirty {
+		s.tally(g)
+	}
+}
+
+// minimums gives each gang in line its minimum or a reason, and returns those that may grow.
+func (y *cycle) minimums() []*gang {
+	var grow []*gang
+	for _, q := range y.queue {
+		g := q.gang
+		if g.tree.satisfied() && len(y.orphans(g)) == 0 && y.known(g) {
+			grow = append(grow, g)
+			continue
+		}
+		if y.start(g, q.turn) {
+			if g.tree.waiting() > 0 {
+				grow = append(grow, g)
+			}
+		}
+		if g == y.until {
+			return nil
+		}
+		y.ahead++
+	}
+	return grow
+}
+
+// start places the gang's minimum and reports whether it could; else it notes why not.
+func (y *cycle) start(g *gang, t turn) bool {
+	gates, decided := y.gates(g)
+	m := y.s.mark()
+	if !decided {
+		y.claim(g)
+		found := y.place(g, t)
+		if found.ok && len(gates) == 0 {
+			y.started(g, t, found.model, m)
+			return true
+		}
+		y.s.rollback(m)
+		if !found.ok {
+			gates = append(append(gates, y.unknownLevels(g)...), found.gates...)
+		}
+	}
+	y.wait(g, gates)
+	return false
+}
+
+// claim lets the gang have what is kept for it alone: its holds, and its members' nominations.
+func (y *cycle) claim(g *gang) {
+	for _, p := range g.all() {
+		if p.nominee != nil {
+			y.s.ignoreNomination(p)
+		}
+	}
+	y.kept = nil
+	if len(y.s.holds) == 0 {
+		return
+	}
+	for _, key := range slices.Sorted(maps.Keys(y.s.holds)) {
+		if h := y.s.holds[key]; h.on != nil && h.Gang == g.key {
+			y.kept = append(y.kept, h.on)
+			y.s.ignoreHold(h)
+		}
+	}
+	slices.SortFunc(y.kept, compareSeats)
+}
+
+// all returns the gang's pods.
+func (g *gang) all() []*pod {
+	if g.lone != nil {
+		return []*pod{g.lone}
+	}
+	return g.members
+}
+
+// started notes the seats given since the mark.
+func (y *cycle) started(g *gang, t turn, model string, m mark) {
+	kind := Begin
+	switch {
+	case t.repair:
+		kind = Repair
+	case g.tree.running() > 0:
+		kind = Grow
+	}
+	placements := y.placements(m)
+	y.retally(g)
+	if i, ok := y.index[g]; ok {
+		start := &y.plan.Starts[i]
+		start.Placements = append(start.Placements, placements...)
+		slices.SortFunc(start.Placements, func(a, b Placement) int { return comparePods(y.s.pods[a.Pod], y.s.pods[b.Pod]) })
+		if start.Model == "" {
+			start.Model = model
+		}
+		return
+	}
+	y.index[g] = len(y.plan.Starts)
+	y.plan.Starts = append(y.plan.Starts, Start{Gang: g.key, Kind: kind, Model: model, Placements: placements})
+}
+
+// retally counts the gang's members again; the count is undone with the cycle.
+func (y *cycle) retally(g *gang) {
+	y.s.tally(g)
+	y.dirty = append(y.dirty, g)
+}
+
+func (y *cycle) wait(g *gang, gates []why.Gate) {
+	y.plan.Waiting = append(y.plan.Waiting, Waiting{Gang: g.key, Verdict: verdict(gates), Cause: gates[0].Cause, Gates: gates})
+}
+
+// growth gives members above the minimum what room is left.
+func (y *cycle) growth(gangs []*gang) {
+	for _, g := range gangs {
+		y.grow(g)
+		if g == y.until {
+			return
+		}
+	}
+}
+
+// placements lists the seats given since the mark, by rank.
+func (y *cycle) placements(m mark) []Placement {
+	pods := make([]*pod, 0, len(y.s.journal)-int(m))
+	for _, e := range y.s.journal[m:] {
+		if e.did == seated {
+			pods = append(pods, e.pod)
+		}
+	}
+	if !slices.IsSortedFunc(pods, comparePods) {
+		slices.SortFunc(pods, comparePods)
+	}
+	out := make([]Placement, len(pods))
+	for i, p := range pods {
+		out[i] = Placement{Pod: p.Key, UID: p.UID, Node: p.seat.name, Devices: p.seatDevices}
+	}
+	return out
+}
+
+// expire lets memory whose time has come not count, drops what is stale, and makes up the line.
+func (y *cycle) expire() {
+	s := y.s
+	var lifted []*gang
+	for _, key := range slices.Sorted(maps.Keys(s.assumptions)) {
+		a, p := s.assumptions[key], s.pods[key]
+		sits := p != nil && s.assumed(p) == a
+		if sits && live(a.Until, y.now) {
+			y.wake(a.Until)
+			continue
+		}
+		if sits {
+			s.lift(p)
+			if !slices.Contains(lifted, p.gang) {
+				lifted = append(lifted, p.gang)
+			}
+		}
+		y.forget(KindAssumption, key, a.Version)
+	}
+	y.expireRefusals()
+	y.expireHolds()
+	y.lineUp(lifted)
+}
+
+func (y *cycle) expireRefusals() {
+	s := y.s
+	for _, key := range slices.Sorted(maps.Keys(s.refusals)) {
+		r := s.refusals[key]
+		if p := s.pods[r.Pod]; p == nil || r.UID != "" && p.UID != r.UID || !live(r.Until, y.now) {
+			y.forget(KindRefusal, key, r.Version)
+			continue
+		}
+		y.wake(r.Until)
+	}
+}
+
+func (y *cycle) expireHolds() {
+	s := y.s
+	for _, key := range slices.Sorted(maps.Keys(s.holds)) {
+		h := s.holds[key]
+		if live(h.Until, y.now) && h.on != nil && y.awaits(h.Gang) {
+			y.wake(h.Until)
+			continue
+		}
+		if h.on != nil {
+			s.ignoreHold(h)
+		}
+		y.forget(KindHold, key, h.Version)
+	}
+}
+
+// awaits says whether a workload of the key has members to place.
+func (y *cycle) awaits(key string) bool {
+	if g := y.s.gangs[key]; g != nil && g.wants() {
+		return true
+	}
+	p := y.s.pods[key]
+	return p != nil && p.gang != nil && p.gang.lone == p && p.waits()
+}
+
+// lineUp takes the line as it stands, with gangs that lost seats to time put where they now belong.
+func (y *cycle) lineUp(lifted []*gang) {
+	y.queue = make([]queued, 0, len(y.s.line)+len(lifted))
+	for _, g := range y.s.line {
+		if !slices.Contains(lifted, g) {
+			y.queue = append(y.queue, queued{g.turn, g})
+		}
+	}
+	for _, g := range lifted {
+		y.retally(g)
+		t := g.turnNow()
+		i, _ := slices.BinarySearchFunc(y.queue, t, func(q queued, t turn) int { return q.turn.compare(t) })
+		y.queue = slices.Insert(y.queue, i, queued{t, g})
+	}
+}
+
+// wake notes that the answer can change at the time.
+func (y *cycle) wake(at time.Time) {
+	if y.plan.WakeAt.IsZero() || at.Before(y.plan.WakeAt) {
+		y.plan.WakeAt = at.UTC()
+	}
+}
+
+// forget drops a memory.
+func (y *cycle) forget(kind Kind, key string, version uint64) {
+	y.plan.Changes = append(y.plan.Changes, Change{Gone: &Ref{Kind: kind, Key: key, Version: version}})
+}
+
+// remember makes an assumption of every placement.
+func (y *cycle) remember() {
+	until := y.now.Add(y.s.cfg.AssumeFor)
+	n := 0
+	for _, start := range y.plan.Starts {
+		n += len(start.Placements)
+	}
+	made := make([]Assumption, 0, n)
+	y.plan.Changes = slices.Grow(y.plan.Changes, n)
+	for _, start := range y.plan.Starts {
+		for _, p := range start.Placements {
+			y.version++
+			made = append(made, Assumption{Pod: p.Pod, UID: p.UID, Version: y.version, Node: p.Node, Devices: p.Devices, Until: until})
+			y.plan.Changes = append(y.plan.Changes, Change{Assumption: &made[len(made)-1]})
+		}
+	}
+}

@@ -1,0 +1,270 @@
+package engine
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// pod is a pod and where it sits.
+type pod struct {
+	*Pod
+	demands []demand
+	gang    *gang // nil when it is rejected, or alone and seated
+	shape   *shape
+
+	// seat is the node whose room it takes: bound there, assumed there, or put there by the plan that
+	// is being made. nil: none.
+	seat        *node
+	seatDevices []string
+	place       int   // in seat.occ
+	nominee     *node // nominated there, while it has no seat
+}
+
+// amount returns what the pod asks of one dimension.
+func (p *pod) amount(dim int) int64 {
+	for _, d := range p.demands {
+		if d.dim == dim {
+			return d.amount
+		}
+	}
+	return 0
+}
+
+// counts says whether the pod counts towards its gang: it is not on its way out.
+func (p *pod) counts() bool { return !p.Terminating }
+
+// waits says whether the pod is to be placed.
+func (p *pod) waits() bool { return p.seat == nil && !p.Terminating && !p.Foreign }
+
+// workload is the key of the workload that the pod belongs to.
+func (p *Pod) workload() string {
+	if p.Gang == "" {
+		return p.Key
+	}
+	return p.Gang
+}
+
+// comparePods orders the members of a gang.
+func comparePods(a, b *pod) int {
+	if a.Rank != b.Rank {
+		if a.Rank < b.Rank {
+			return -1
+		}
+		return 1
+	}
+	return strings.Compare(a.Key, b.Key)
+}
+
+// setPod takes in a new version of a pod; p is nil for a pod not known yet.
+func (s *State) setPod(p *pod, got *Pod) {
+	bad := s.isRejected(KindPod, got.Key)
+	switch {
+	case p == nil:
+		p = &pod{}
+		s.pods[got.Key] = p
+	case p.gang != nil && p.gang.lone == nil && p.Gang == got.Gang && !got.Foreign && !bad:
+		s.rise(p)
+		s.become(p, got)
+		s.sit(p)
+		s.restale(p.gang)
+		return
+	default:
+		s.leave(p)
+	}
+	s.become(p, got)
+	if !bad {
+		s.join(p)
+	}
+}
+
+func (s *State) become(p *pod, got *Pod) {
+	p.Pod, p.shape = got, nil
+	p.demands = s.requests.demands(s.dims, got.Requests)
+}
+
+// removePod forgets the pod.
+func (s *State) removePod(p *pod) {
+	s.leave(p)
+	delete(s.pods, p.Key)
+}
+
+// join seats the pod where it belongs and enters it in its gang.
+func (s *State) join(p *pod) {
+	switch {
+	case p.Foreign:
+	case p.Gang != "":
+		p.gang = s.gangNamed(p.Gang)
+		p.gang.members = append(p.gang.members, p)
+	case p.Node == "":
+		p.gang = &gang{key: p.Key, lone: p}
+	}
+	s.sit(p)
+	if p.gang != nil {
+		s.restale(p.gang)
+	}
+}
+
+// leave undoes join.
+func (s *State) leave(p *pod) {
+	s.rise(p)
+	g := p.gang
+	if g == nil {
+		return
+	}
+	p.gang = nil
+	s.restale(g)
+	if g.lone != nil {
+		g.lone = nil
+		return
+	}
+	g.members = slices.DeleteFunc(g.members, func(o *pod) bool { return o == p })
+	s.forgetGang(g)
+}
+
+// sit gives the pod the seat that its own record, or else an assumption, says it has.
+func (s *State) sit(p *pod) {
+	switch a := s.assumptions[p.Key]; {
+	case p.Node != "":
+		s.seat(p, s.nodeNamed(p.Node), p.Devices)
+	case p.Terminating:
+	case a != nil && !p.Foreign && a.UID == p.UID && !s.isRejected(KindAssumption, p.Key):
+		s.seat(p, s.nodeNamed(a.Node), a.Devices)
+	case p.Nominated != "":
+		s.nominate(p, s.nodeNamed(p.Nominated))
+	}
+}
+
+// rise undoes sit.
+func (s *State) rise(p *pod) {
+	n := p.seat
+	if n != nil {
+		s.unseat(p)
+	} else if n = p.nominee; n != nil {
+		s.denominate(p)
+	}
+	if n != nil && n.told == nil {
+		s.forgetNode(n)
+	}
+}
+
+// resettle seats the pod anew, after an assumption about it changed. A pod that is not known, or bound, is
+// left alone.
+func (s *State) resettle(p *pod) {
+	if p == nil || p.Node != "" || s.isRejected(KindPod, p.Key) {
+		return
+	}
+	s.rise(p)
+	s.sit(p)
+	if p.gang != nil {
+		s.restale(p.gang)
+	}
+}
+
+// assumed returns the assumption that the pod sits by, nil if it does not.
+func (s *State) assumed(p *pod) *Assumption {
+	if p.seat == nil || p.Node != "" {
+		return nil
+	}
+	return s.assumptions[p.Key]
+}
+
+// seat lets the pod take its room on the node.
+func (s *State) seat(p *pod, n *node, devices []string) {
+	p.seat, p.seatDevices, p.place = n, devices, len(n.occ)
+	n.occ = append(n.occ, p)
+	s.account(p, n, 1)
+	n.grip(p, 1)
+	s.touched(n)
+}
+
+// unseat undoes seat.
+func (s *State) unseat(p *pod) {
+	n := p.seat
+	n.grip(p, -1)
+	s.account(p, n, -1)
+	last := len(n.occ) - 1
+	n.occ[p.place] = n.occ[last]
+	n.occ[p.place].place = p.place
+	n.occ = n.occ[:last]
+	p.seat, p.seatDevices = nil, nil
+	s.touched(n)
+}
+
+// account books what the pod takes, once more or once less, on the node and in its queue.
+func (s *State) account(p *pod, n *node, times int64) {
+	soft := p.Evictable || p.Terminating
+	for _, d := range p.demands {
+		n.free.add(d.dim, -times*d.amount)
+		if soft {
+			n.yield.add(d.dim, times*d.amount)
+		}
+	}
+	if q := s.queueOf(p); q != nil {
+		for _, d := range p.demands {
+			q.used.add(d.dim, times*d.amount)
+		}
+	}
+}
+
+// nominate lets the pod count against others of the same or lower priority on the node.
+func (s *State) nominate(p *pod, n *node) {
+	p.nominee = n
+	n.nominated = append(n.nominated, p)
+	s.touched(n)
+}
+
+// denominate undoes nominate.
+func (s *State) denominate(p *pod) {
+	n := p.nominee
+	n.nominated = slices.DeleteFunc(n.nominated, func(o *pod) bool { return o == p })
+	p.nominee = nil
+	s.touched(n)
+}
+
+// hold takes the hold's amounts from its node.
+func (s *State) hold(h *hold) {
+	h.on = s.nodeNamed(h.Node)
+	s.reserve(h, 1)
+}
+
+// unhold gives them back.
+func (s *State) unhold(h *hold) {
+	if h.on == nil {
+		return
+	}
+	s.reserve(h, -1)
+	n := h.on
+	h.on = nil
+	if n.told == nil {
+		s.forgetNode(n)
+	}
+}
+
+func (s *State) reserve(h *hold, times int64) {
+	for _, a := range h.Requests {
+		h.on.free.add(s.dims.id(a.Resource), -times*a.Value)
+	}
+	s.touched(h.on)
+}
+
+// live says whether a memory that lasts until the given time still counts.
+func live(until, now time.Time) bool { return now.Before(until) }
+
+// requestCache shares the demands of pods with the same requests: there are few kinds of them.
+type requestCache [64]struct {
+	requests Resources
+	demands  []demand
+}
+
+func (c *requestCache) demands(d *dimensions, r Resources) []demand {
+	var sum int64
+	for _, a := range r {
+		sum = sum*31 + a.Value + int64(len(a.Resource))
+	}
+	e := &c[uint64(sum)*0x9e3779b97f4a7c15>>58]
+	if e.demands == nil || !slices.Equal(e.requests, r) {
+		e.requests, e.demands = r, d.demands(r)
+	}
+	return e.demands
+}

@@ -1,0 +1,175 @@
+package engine
+
+import (
+	"maps"
+	"slices"
+)
+
+// Report is how full and how broken up the cluster is, as of the last Apply.
+type Report struct {
+	All     Usage     `json:"all"`
+	Pools   []Usage   `json:"pools,omitempty"`   // by name
+	Largest []Largest `json:"largest,omitempty"` // by model, then level from the widest to the node
+}
+
+// Usage counts the GPUs of a pool, or of all ("").
+type Usage struct {
+	Pool      string `json:"pool,omitempty"`
+	Nodes     int    `json:"nodes"`
+	FreeNodes int    `json:"freeNodes"` // nodes with GPUs and none of them given away
+	GPUs      int64  `json:"gpus"`      // G: allocatable
+	Allocated int64  `json:"allocated"` // g: given away
+	InUse     int64  `json:"inUse"`     // G over the nodes with g > 0; g where G fell under it
+}
+
+// Utilisation is sum g / sum G; 0 without GPUs.
+func (u Usage) Utilisation() float64 { return ratio(u.Allocated, u.GPUs) }
+
+// Fragmentation is 1 - sum g / sum G over the nodes in use; 0 where none is.
+func (u Usage) Fragmentation() float64 {
+	if u.InUse == 0 {
+		return 0
+	}
+	return 1 - ratio(u.Allocated, u.InUse)
+}
+
+func ratio(a, b int64) float64 {
+	if b == 0 {
+		return 0
+	}
+	return float64(a) / float64(b)
+}
+
+// Largest is the most GPUs of one model that a job could get at once inside one domain of a level:
+// on one node, in one rack, and so on.
+type Largest struct {
+	Model  string `json:"model,omitempty"` // "": model not known
+	Level  string `json:"level"`           // NodeLevel, a name of Config.Levels, or "" for the whole cluster
+	Domain string `json:"domain"`          // where; the first by name
+	GPUs   int64  `json:"gpus"`
+}
+
+// Report counts GPUs and finds the largest jobs that could start, over nodes that are not cordoned.
+func (s *State) Report() Report {
+	pools := make(map[string]*Usage)
+	var r Report
+	for _, n := range s.sortedNodes() {
+		if n.spec == nil {
+			continue
+		}
+		p := pools[n.spec.Pool]
+		if p == nil {
+			p = &Usage{Pool: n.spec.Pool}
+			pools[n.spec.Pool] = p
+		}
+		p.count(n)
+		r.All.count(n)
+	}
+	for _, name := range slices.Sorted(maps.Keys(pools)) {
+		if name != "" {
+			r.Pools = append(r.Pools, *pools[name])
+		}
+	}
+	r.Largest = s.largest()
+	return r
+}
+
+func (u *Usage) count(n *node) {
+	gpus := n.kind.size.at(dimGPU)
+	given := n.given()
+	u.Nodes++
+	u.GPUs += gpus
+	u.Allocated += given
+	if given > 0 {
+		u.InUse += max(gpus, given)
+	} else if gpus > 0 {
+		u.FreeNodes++
+	}
+}
+
+// given is the GPUs that the node's occupants hold.
+func (n *node) given() int64 {
+	var sum int64
+	for _, p := range n.occ {
+		sum += p.amount(dimGPU)
+	}
+	return sum
+}
+
+// largest finds, per model and level, the domain with the most free GPUs.
+func (s *State) largest() []Largest {
+	best := make(map[string]map[int]Largest)
+	sums := make(map[string]map[string]int64)
+	for _, sh := range s.topology.shelves {
+		for _, n := range sh.nodes {
+			if n.spec.Cordoned {
+				continue
+			}
+			for model, free := range n.freeByModel() {
+				if free <= 0 {
+					continue
+				}
+				s.spread(best, sums, sh, n, model, free)
+			}
+		}
+	}
+	var out []Largest
+	for _, model := range slices.Sorted(maps.Keys(best)) {
+		for _, level := range s.reportLevels() {
+			if l, ok := best[model][level]; ok {
+				out = append(out, l)
+			}
+		}
+	}
+	return out
+}
+
+// reportLevels lists the whole cluster, Config.Levels and the node.
+func (s *State) reportLevels() []int {
+	out := []int{anyLevel}
+	for i := range s.cfg.Levels {
+		out = append(out, i)
+	}
+	return append(out, nodeLevel)
+}
+
+// spread adds a node's free GPUs of a model to every domain it is in.
+func (s *State) spread(best map[string]map[int]Largest, sums map[string]map[string]int64, sh *shelf, n *node, model string, free int64) {
+	if best[model] == nil {
+		best[model], sums[model] = make(map[int]Largest), make(map[string]int64)
+	}
+	for _, level := range s.reportLevels() {
+		name := ""
+		switch {
+		case level == nodeLevel:
+			name = n.name
+		case level >= 0 && sh.domains[level] == nil:
+			continue
+		case level >= 0:
+			name = sh.domains[level].name
+		}
+		key := s.topology.levelName(level) + "\x00" + name
+		sums[model][key] += free
+		if now, had := sums[model][key], best[model][level]; now > had.GPUs || now == had.GPUs && now > 0 && name < had.Domain {
+			best[model][level] = Largest{Model: model, Level: s.topology.levelName(level), Domain: name, GPUs: now}
+		}
+	}
+}
+
+// freeByModel counts the node's free GPUs by model; "" where models are not known.
+func (n *node) freeByModel() map[string]int64 {
+	free := n.free.at(dimGPU)
+	if len(n.devices) == 0 {
+		return map[string]int64{"": free}
+	}
+	out := make(map[string]int64)
+	for _, d := range n.devices {
+		if d.Free {
+			out[d.Model]++
+		}
+	}
+	for model := range out {
+		out[model] = min(free, out[model]-n.blind)
+	}
+	return out
+}

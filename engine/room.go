@@ -1,0 +1,257 @@
+package engine
+
+import (
+	"math"
+
+	"github.com/berth-dev/berth/engine/internal/device"
+)
+
+// room returns how many pods of the class the free resources, devices and ports of the node hold at once.
+func (s *State) room(c *class, n *node) int64 {
+	free := n.free
+	if len(n.nominated) > 0 {
+		free = n.lessNominated(c.priority)
+	}
+	k := quotient(free, c.demands)
+	if k == 0 {
+		return 0
+	}
+	if c.shape.gpus > 0 {
+		if k = min(k, deviceRoom(c, n)); k == 0 {
+			return 0
+		}
+		if (s.wholes > 0 || c.whole != "") && n.spoiled(c) != "" {
+			return 0
+		}
+	}
+	if len(c.shape.spec.Ports) > 0 {
+		if n.portTaken(c) != "" {
+			return 0
+		}
+		k = 1
+	}
+	return k
+}
+
+// quotient is the smallest of free/amount over the demands, 0 where anything is short.
+func quotient(free vector, demands []demand) int64 {
+	k := int64(math.MaxInt64)
+	for i, d := range demands {
+		f := free.at(d.dim)
+		if f < d.amount {
+			return 0
+		}
+		// A product is cheaper than a division, and rarely overflows: amounts are bounded.
+		if i == 0 || k > maxAmount/d.amount || f < k*d.amount {
+			k = min(k, f/d.amount)
+		}
+	}
+	return k
+}
+
+// lessNominated is what is free once nominated pods of the same or higher priority have their room.
+func (n *node) lessNominated(priority int32) vector {
+	free := append(vector(nil), n.free...)
+	for _, p := range n.nominated {
+		if p.Priority >= priority {
+			for _, d := range p.demands {
+				free.add(d.dim, -d.amount)
+			}
+		}
+	}
+	return free
+}
+
+// deviceRoom returns how many pods the node's devices hold, GPU counts aside. Where pods hold devices and do
+// not say which, any device may be theirs: it counts what is certain.
+func deviceRoom(c *class, n *node) int64 {
+	if len(n.devices) == 0 {
+		if c.want.Model != "" || c.islands() {
+			return 0
+		}
+		return math.MaxInt64
+	}
+	if c.islands() {
+		if n.blind > 0 {
+			return 0
+		}
+		return int64(device.Fits(n.devices, c.want))
+	}
+	free := n.loose - n.blind
+	if c.want.Model != "" && !(n.kind.uniform && n.devices[0].Model == c.want.Model) {
+		free = -n.blind
+		for i := range n.devices {
+			if d := &n.devices[i]; d.Free && d.Model == c.want.Model {
+				free++
+			}
+		}
+	}
+	if count := int64(c.want.Count); count > 1 {
+		return max(0, free) / count
+	}
+	return max(0, free)
+}
+
+// islands says whether a pod's devices must lie together. One device always does.
+func (c *class) islands() bool {
+	return c.want.Count > 1 && (c.want.Clique == device.Require || c.want.NUMA == device.Require)
+}
+
+// chooseDevices picks the devices for one pod of the class, nil where they are not known.
+func chooseDevices(c *class, n *node) []string {
+	if c.shape.gpus == 0 || len(n.devices) == 0 || n.blind > 0 {
+		return nil
+	}
+	var buf [16]int
+	chosen := device.Choose(n.devices, c.want, buf[:0])
+	if len(chosen) == 0 {
+		return nil
+	}
+	out := make([]string, len(chosen))
+	for i, d := range chosen {
+		out[i] = n.spec.Devices[d].ID
+	}
+	return out
+}
+
+// spoiled names a workload for whose sake the class may not take a GPU here: one that wants its nodes whole,
+// or any other, if the class itself does. "": none.
+func (n *node) spoiled(c *class) string {
+	found := ""
+	for _, p := range n.occ {
+		key := p.workload()
+		if p.amount(dimGPU) == 0 || c.whole != "" && p.Gang == c.whole {
+			continue
+		}
+		if (c.whole != "" || p.gang != nil && p.gang.whole) && (found == "" || key < found) {
+			found = key
+		}
+	}
+	return found
+}
+
+// portTaken returns the first port of the class that a pod on the node has, "" if none.
+func (n *node) portTaken(c *class) string {
+	for _, want := range c.shape.spec.Ports {
+		for _, p := range n.occ {
+			for _, has := range p.Ports {
+				if want.Conflicts(has) {
+					return want.String()
+				}
+			}
+		}
+		for _, p := range n.nominated {
+			for _, has := range p.Ports {
+				if p.Priority >= c.priority && want.Conflicts(has) {
+					return want.String()
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// A score is, from its highest bits: what the pod itself prefers, whether its devices can lie together as
+// it would like, and the policy's packing.
+const (
+	packBits = 40
+	maxWish  = 1 << 20
+)
+
+func (s *State) score(c *class, n *node, wish int64) int64 {
+	wish = max(-maxWish, min(wish, maxWish))
+	score := wish << (packBits + 1)
+	if c.wishesIslands() && len(n.devices) > 0 {
+		strict := c.want
+		strict.Clique, strict.NUMA = harden(strict.Clique), harden(strict.NUMA)
+		if n.blind == 0 && device.Fits(n.devices, strict) > 0 {
+			score += 1 << packBits
+		}
+	}
+	return score + s.packing(c, n)
+}
+
+func (c *class) wishesIslands() bool {
+	return c.shape.gpus > 0 && (c.want.Clique == device.Prefer || c.want.NUMA == device.Prefer)
+}
+
+func harden(w device.Wish) device.Wish {
+	if w == device.Prefer {
+		return device.Require
+	}
+	return w
+}
+
+// packing is between 0 and 1<<packBits; more is better.
+func (s *State) packing(c *class, n *node) int64 {
+	gpus := max(0, min(n.free.at(dimGPU), 1<<15))
+	used := s.usedShare(c, n)
+	switch s.cfg.Packing {
+	case Loose:
+		return gpus<<20 | (1023 - used)
+	case LeastF:
+		return max(0, 1<<29-s.fragmentationGrowth(c, n))<<10 | used
+	}
+	pack := (1<<15-gpus)<<10 | used
+	if c.shape.gpus == 0 && n.kind.size.at(dimGPU) == 0 {
+		pack += 1 << 30
+	}
+	return pack
+}
+
+// usedShare is how much of the resources that the class asks for, GPUs and pods aside, is in use, from 0
+// to 1023.
+func (s *State) usedShare(c *class, n *node) int64 {
+	var used float64
+	parts := 0
+	k := n.kind
+	for _, d := range c.demands {
+		if d.dim == dimGPU || d.dim == dimPods || d.dim >= len(k.size) || k.size[d.dim] == 0 {
+			continue
+		}
+		used += max(0, min(float64(k.size[d.dim]-n.free[d.dim])*k.scale[d.dim], 1023))
+		parts++
+	}
+	if parts == 2 {
+		used *= 0.5
+	} else if parts > 2 {
+		used /= float64(parts)
+	}
+	return int64(used)
+}
+
+// fragmentationGrowth is by how much the node's expected fragmentation would grow with one more pod of the
+// class: the free GPUs that a pod of the expected workload could not use, weighted by how often it comes.
+// It is shifted so that less is never negative.
+func (s *State) fragmentationGrowth(c *class, n *node) int64 {
+	after := append(vector(nil), n.free...)
+	for _, d := range c.demands {
+		after.add(d.dim, -d.amount)
+	}
+	return s.fragmentation(after) - s.fragmentation(n.free) + 1<<28
+}
+
+func (s *State) fragmentation(free vector) int64 {
+	var sum int64
+	gpus := max(0, free.at(dimGPU))
+	for _, w := range s.workload {
+		if quotient(free, w.demands) == 0 {
+			sum += w.weight * gpus
+		}
+	}
+	return min(sum, 1<<27)
+}
+
+// expectation is a Shape with its demands by dimension.
+type expectation struct {
+	demands []demand
+	weight  int64
+}
+
+func expect(d *dimensions, workload []Shape) []expectation {
+	out := make([]expectation, len(workload))
+	for i, w := range workload {
+		out[i] = expectation{demands: d.demands(w.Requests), weight: w.Weight}
+	}
+	return out
+}

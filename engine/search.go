@@ -1,0 +1,343 @@
+package engine
+
+import (
+	"slices"
+
+	"github.com/berth-dev/berth/engine/why"
+)
+
+// search looks for places for a gang of unlike members, or with subgroups, depth first: domain by domain down
+// the tree of groups, then pod by pod. The first descent is greedy, taking the best node for each pod; if it
+// fails, all nodes are tried. Within its budget it is complete.
+type search struct {
+	y      *cycle
+	g      *gang
+	kin    kin
+	greedy bool
+	steps  int
+	spent  bool       // the budget ended it
+	quota  []why.Gate // the queue could not afford places that were found
+	seats  []*pod
+	// blocked is, of a gang that grows, the first member that found no room, and its place in its leaf.
+	blocked struct {
+		pod   *pod
+		leaf  *branch
+		place int
+	}
+}
+
+// search seats the gang's minimum, or says why it cannot.
+func (y *cycle) search(g *gang, k kin, gates []why.Gate) found {
+	if gate, short := y.proveShort(g, k); short {
+		return found{gates: append(gates, gate)}
+	}
+	x := &search{y: y, g: g, kin: k, greedy: true}
+	ok := x.branch(g.tree, scope{}, x.done)
+	if !ok && !x.spent {
+		x.greedy = false
+		ok = x.branch(g.tree, scope{}, x.done)
+	}
+	y.steps += x.steps
+	if ok {
+		return found{ok: true, model: x.model()}
+	}
+	return found{gates: append(gates, x.failure())}
+}
+
+// failure says why nothing was found.
+func (x *search) failure() why.Gate {
+	gate := why.Gate{Cause: why.SearchBudget, Need: int64(x.steps), Certificate: -1}
+	if x.spent {
+		return gate
+	}
+	gate.Cause, gate.Need = why.Fragmented, int64(x.g.tree.need())
+	if x.g.tree.required() {
+		gate.Cause = why.TopologyFragmented
+	}
+	if len(x.quota) > 0 {
+		return x.quota[0]
+	}
+	return gate
+}
+
+// need is how many members the branch lacks of its minimum, in its cheapest groups.
+func (b *branch) need() int {
+	if len(b.children) == 0 {
+		return max(0, b.min()-b.seated)
+	}
+	var each []int
+	for _, c := range b.children {
+		if c.complete() {
+			each = append(each, c.need())
+		}
+	}
+	slices.Sort(each)
+	sum := 0
+	for _, n := range each[:min(b.minGroups(), len(each))] {
+		sum += n
+	}
+	return sum
+}
+
+// required says whether any part of the tree must be in one domain.
+func (b *branch) required() bool {
+	found := false
+	b.each(func(b *branch) { found = found || b.group.Layout.Required != "" || b.group.Layout.Segment > 0 })
+	return found
+}
+
+func (x *search) model() string {
+	for _, p := range x.seats {
+		if models := p.GPU.Models; len(models) > 0 && p.amount(dimGPU) > 0 {
+			return models[min(x.kin.alt, len(models)-1)]
+		}
+	}
+	return ""
+}
+
+// done ends a descent: everything has a place, which the queue must afford.
+func (x *search) done() bool {
+	return x.affords(x.seats)
+}
+
+// affords says whether the queue can afford the pods, which have been seated.
+func (x *search) affords(pods []*pod) bool {
+	gates := x.y.overdrawn(x.g, pods)
+	if len(x.quota) == 0 {
+		x.quota = gates
+	}
+	return len(gates) == 0
+}
+
+// branch gives the branch its minimum within the scope, and goes on.
+func (x *search) branch(b *branch, sc scope, next func() bool) bool {
+	for _, sub := range x.scopes(b, sc) {
+		inside := func() bool { return x.pods(b, 0, b.min()-b.seated, sub, next) }
+		if len(b.children) > 0 {
+			inside = func() bool { return x.children(b, 0, b.minGroups()-b.done(), sub, next) }
+		}
+		if inside() {
+			return true
+		}
+		if x.spent {
+			return false
+		}
+	}
+	return false
+}
+
+// children gives need more of the groups, from the i-th on, their minimum.
+func (x *search) children(b *branch, i, need int, sc scope, next func() bool) bool {
+	if need <= 0 {
+		return next()
+	}
+	if i == len(b.children) {
+		return false
+	}
+	rest := func(need int) func() bool {
+		return func() bool { return x.children(b, i+1, need, sc, next) }
+	}
+	c := b.children[i]
+	if c.satisfied() || !c.complete() {
+		return rest(need)()
+	}
+	return x.branch(c, sc, rest(need-1)) || !x.spent && rest(need)()
+}
+
+// scopes lists where the branch may be: the domains of its required level, the one its members run in if
+// some do; of a preferred level, domains first that could hold it.
+func (x *search) scopes(b *branch, sc scope) []scope {
+	s, l := x.y.s, b.group.Layout
+	c := x.lead(b)
+	if c == nil {
+		return []scope{sc}
+	}
+	if l.Required != "" {
+		level := s.level(l.Required)
+		parts := s.parts(c, sc, level)
+		if level == nodeLevel {
+			parts = s.everyNode(c, sc)
+		}
+		if home := s.home(level, b.runningPods()); home != nil {
+			parts = slices.DeleteFunc(parts, func(p part) bool { return !s.within(p.scope, *home) })
+		}
+		return x.tightFirst(parts, b.need())
+	}
+	if l.Preferred != "" && x.greedy && len(b.runningPods()) == 0 {
+		parts := s.parts(c, sc, s.level(l.Preferred))
+		parts = slices.DeleteFunc(parts, func(p part) bool { return p.fits < int64(b.need()) })
+		return append(x.tightFirst(parts, b.need()), sc)
+	}
+	return []scope{sc}
+}
+
+// tightFirst orders parts that could hold need by how little they have to spare, then the others.
+func (x *search) tightFirst(parts []part, need int) []scope {
+	slices.SortStableFunc(parts, func(a, b part) int {
+		if fa, fb := a.fits >= int64(need), b.fits >= int64(need); fa != fb {
+			return before(fa)
+		}
+		return int(min(max(a.fits-b.fits, -1), 1))
+	})
+	out := make([]scope, len(parts))
+	for i, p := range parts {
+		out[i] = p.scope
+	}
+	return out
+}
+
+// lead returns the class of the branch's first waiting member, nil if it has none.
+func (x *search) lead(b *branch) *class {
+	var c *class
+	b.each(func(b *branch) {
+		for _, p := range b.pods {
+			if c == nil && p.seat == nil {
+				c = x.kin.class(p)
+			}
+		}
+	})
+	return c
+}
+
+// pods seats need of the leaf's waiting pods from the i-th on.
+func (x *search) pods(b *branch, i, need int, sc scope, next func() bool) bool {
+	for i < len(b.pods) && b.pods[i].seat != nil {
+		i++
+	}
+	if need <= 0 {
+		return next()
+	}
+	if len(b.pods)-i < need {
+		return false
+	}
+	p := b.pods[i]
+	c := x.kin.class(p)
+	for _, sub := range x.segment(b, i, c, sc) {
+		for _, n := range x.nodes(b, i, c, sub) {
+			if x.try(p, n, c, func() bool { return x.pods(b, i+1, need-1, sc, next) }) {
+				return true
+			}
+			if x.spent {
+				return false
+			}
+		}
+	}
+	return x.pods(b, i+1, need, sc, next)
+}
+
+// try seats the pod and goes on, and unseats it if that leads nowhere.
+func (x *search) try(p *pod, n *node, c *class, next func() bool) bool {
+	if x.steps == x.y.budget {
+		x.spent = true
+		return false
+	}
+	x.steps++
+	m := x.y.s.mark()
+	x.y.s.put(p, n, c)
+	x.seats = append(x.seats, p)
+	if next() {
+		return true
+	}
+	x.seats = x.seats[:len(x.seats)-1]
+	x.y.s.rollback(m)
+	return false
+}
+
+// nodes lists the nodes to try for the leaf's i-th pod: the best alone, or all. A pod like the one before it
+// need not go before it: that would be the same again with names swapped.
+func (x *search) nodes(b *branch, i int, c *class, sc scope) []*node {
+	s := x.y.s
+	s.sync(c)
+	if x.greedy {
+		switch l := b.group.Layout; {
+		case l.Spread != "":
+			sc = x.emptiest(b, c, sc, s.level(l.Spread))
+		case l.Preferred != "":
+			sc = x.nearest(b, c, sc, s.level(l.Preferred))
+		}
+		if n := s.best(c, sc); n != nil {
+			return []*node{n}
+		}
+		return nil
+	}
+	var from *node
+	if i > 0 && b.group.Layout.Segment == 0 && b.pods[i-1].shape == b.pods[i].shape && slices.Contains(x.seats, b.pods[i-1]) {
+		from = b.pods[i-1].seat
+	}
+	var out []*node
+	for _, p := range s.nodeParts(c, sc) {
+		if from == nil || compareSeats(p.node, from) >= 0 {
+			out = append(out, p.node)
+		}
+	}
+	return out
+}
+
+// nearest narrows the scope to the domain of the level, or else of a wider one, where most members are and
+// that has room; where none has, to the one with the most room.
+func (x *search) nearest(b *branch, c *class, sc scope, level int) scope {
+	s := x.y.s
+	running := b.runningPods()
+	for _, l := range s.climb(level) {
+		home := s.home(l, running)
+		if home == nil {
+			continue
+		}
+		near := sc.and(*home)
+		if s.fits(c, near) == 0 {
+			continue
+		}
+		if l == level {
+			return near
+		}
+		sc = near
+		break
+	}
+	best := part{scope: sc}
+	for _, p := range s.parts(c, sc, level) {
+		if p.fits > best.fits {
+			best = p
+		}
+	}
+	return best.scope
+}
+
+// and narrows the scope to a domain or node.
+func (sc scope) and(o scope) scope {
+	if o.node != nil {
+		return sc.on(o.node)
+	}
+	return sc.in(o.domains[0])
+}
+
+// emptiest narrows the scope to the part of the level with the fewest members that has room.
+func (x *search) emptiest(b *branch, c *class, sc scope, level int) scope {
+	parts := x.y.s.parts(c, sc, level)
+	held := x.y.s.held(parts, b.runningPods())
+	best := -1
+	for i, p := range parts {
+		if p.fits > 0 && (best < 0 || held[i] < held[best]) {
+			best = i
+		}
+	}
+	if best < 0 {
+		return sc
+	}
+	return parts[best].scope
+}
+
+// segment lists where the leaf's i-th pod may be: with the others of its segment.
+func (x *search) segment(b *branch, i int, c *class, sc scope) []scope {
+	size := b.group.Layout.Segment
+	if size == 0 {
+		return []scope{sc}
+	}
+	s := x.y.s
+	s.sync(c)
+	level := s.level(b.group.Layout.SegmentLevel)
+	parts := s.parts(c, sc, level)
+	if home := s.home(level, b.mates(i)); home != nil {
+		parts = slices.DeleteFunc(parts, func(p part) bool { return !s.within(p.scope, *home) })
+	}
+	return x.tightFirst(parts, size)
+}

@@ -1,0 +1,152 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/berth-dev/berth/engine/why"
+)
+
+// State is the cluster as the engine knows it, with everything derived from it kept up to date. The zero
+// value is of no use; Load makes one.
+type State struct {
+	cfg      Config
+	dims     *dimensions
+	workload []expectation // of cfg
+
+	// What was told, by key. A rejected object is here too, with no effect.
+	nodes       map[string]*node
+	pods        map[string]*pod
+	gangs       map[string]*gang
+	queues      map[string]*queue
+	assumptions map[string]*Assumption
+	refusals    map[string]*Refusal
+	holds       map[string]*hold
+	gone        map[Ref]uint64 // version by kind and key
+	settled     uint64
+	latest      uint64
+	rejected    map[Ref]string // reason by kind and key
+	claims      map[string][]*node
+
+	refusedOf map[string][]*Refusal // by pod key
+
+	// What follows from it.
+	topology topology
+	kinds    map[string]*nodeKind
+	asked    []string // label keys that pods ask about, sorted; node kinds differ by their values
+	shapes   shapes
+	classes  classes
+	log      touchLog
+	line     []*gang // gangs with members to place, in the order of a cycle
+	stale    []*gang // gangs whose tally or place in line may have changed
+	journal  []entry
+	requests requestCache
+	wholes   int // gangs that want whole nodes
+
+	changed bool // since last was made
+	last    Plan
+}
+
+// Load makes a State of the snapshot. What makes no sense in it is in Rejected.
+func Load(snap Snapshot, cfg Config) *State {
+	cfg, problems := cfg.normal()
+	s := &State{
+		cfg: cfg, dims: newDimensions(cfg.GPU),
+		nodes: make(map[string]*node, len(snap.Nodes)), pods: make(map[string]*pod, len(snap.Pods)),
+		gangs: make(map[string]*gang, len(snap.Gangs)), queues: make(map[string]*queue, len(snap.Queues)),
+		assumptions: make(map[string]*Assumption), refusals: make(map[string]*Refusal), holds: make(map[string]*hold),
+		gone: make(map[Ref]uint64, len(snap.Gone)), latest: snap.Latest,
+		rejected: make(map[Ref]string), claims: make(map[string][]*node), refusedOf: make(map[string][]*Refusal),
+		kinds: make(map[string]*nodeKind), changed: true,
+	}
+	s.workload = expect(s.dims, cfg.Workload)
+	s.topology.init(cfg.Levels)
+	for _, p := range problems {
+		s.reject(p.Ref, p.Reason)
+	}
+	s.loadAll(&snap)
+	s.settled = snap.Settled
+	return s
+}
+
+// loadAll applies the snapshot's objects, nodes first: then no pod has to wait for its node.
+func (s *State) loadAll(snap *Snapshot) {
+	for _, ref := range snap.Gone {
+		s.gone[Ref{Kind: ref.Kind, Key: ref.Key}] = ref.Version
+		s.latest = max(s.latest, ref.Version)
+	}
+	for i := range snap.Nodes {
+		s.applyNode(&snap.Nodes[i])
+	}
+	for i := range snap.Queues {
+		s.applyQueue(&snap.Queues[i])
+	}
+	for i := range snap.Gangs {
+		s.applyGang(&snap.Gangs[i])
+	}
+	for i := range snap.Pods {
+		s.applyPod(&snap.Pods[i])
+	}
+	for i := range snap.Assumptions {
+		s.applyAssumption(&snap.Assumptions[i])
+	}
+	for i := range snap.Refusals {
+		s.applyRefusal(&snap.Refusals[i])
+	}
+	for i := range snap.Holds {
+		s.applyHold(&snap.Holds[i])
+	}
+}
+
+// Schedule is Load and Plan: the answer for a snapshot that is looked at once.
+func Schedule(snap Snapshot, now time.Time, cfg Config) Plan {
+	return Load(snap, cfg).Plan(now)
+}
+
+// queue is a queue and what its workloads hold.
+type queue struct {
+	spec *Queue // nil: named by workloads, but not known
+	used vector
+}
+
+func (s *State) queueNamed(name string) *queue {
+	if name == "" {
+		return nil
+	}
+	q := s.queues[name]
+	if q == nil {
+		q = &queue{}
+		s.queues[name] = q
+	}
+	return q
+}
+
+// queueOf returns the queue that the pod is charged to, nil for none.
+func (s *State) queueOf(p *pod) *queue {
+	if p.Foreign {
+		return nil
+	}
+	if p.Gang == "" {
+		return s.queueNamed(p.Queue)
+	}
+	if g := s.gangs[p.Gang]; g != nil && g.spec != nil {
+		return s.queueNamed(g.spec.Queue)
+	}
+	return nil
+}
+
+// hold is a Hold and, while it counts, the node whose room it takes.
+type hold struct {
+	*Hold
+	on *node
+}
+
+// unsupported lists what the spec asks for that the engine does not decide yet.
+func unsupported(spec *Spec) []why.Feature {
+	features := spec.Features
+	for _, a := range spec.Requests {
+		if a.Value > 0 && isMIG(a.Resource) {
+			return append(features[:len(features):len(features)], why.MIG)
+		}
+	}
+	return features
+}

@@ -1,0 +1,350 @@
+package engine
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/berth-dev/berth/engine/internal/device"
+	"github.com/berth-dev/berth/engine/why"
+)
+
+// shelfRows is the nodes of one shelf, one row for those that a class cannot tell apart: what certificates are
+// added up from. Rows are kept until a node of the shelf changes, and not written to after they are made.
+type shelfRows struct {
+	rows []why.Row // sorted by class
+	tally
+	epoch uint64 // proofs.epoch: classes have had these numbers since
+}
+
+// tally is what else is counted of nodes that no clause excludes.
+type tally struct {
+	ifEvicted int64 // pods that would fit if everything that can go were gone
+	matching  int64 // nodes
+	largest   int64 // pods on an empty node
+	gpuFree   int64
+	gpuFits   int64 // pods, if GPUs were all they asked for
+}
+
+func (t *tally) add(o tally) {
+	t.ifEvicted += o.ifEvicted
+	t.matching += o.matching
+	t.largest = max(t.largest, o.largest)
+	t.gpuFree += o.gpuFree
+	t.gpuFits += o.gpuFits
+}
+
+// rowsOf returns the rows of the shelf.
+func (s *State) rowsOf(c *class, sh *shelf) *shelfRows {
+	f := c.byShelf[sh.id]
+	if f.rows == nil || f.rows.epoch != c.proofs.epoch {
+		f.rows = s.makeRows(c, sh, 0, len(sh.nodes))
+	}
+	return f.rows
+}
+
+// makeRows counts the nodes on some of the shelf's slots.
+func (s *State) makeRows(c *class, sh *shelf, from, to int) *shelfRows {
+	f := c.byShelf[sh.id]
+	out := &shelfRows{rows: make([]why.Row, 0, 8)}
+	kinds := make([]*kindProof, 0, 8)
+	for slot := from; slot < to; slot++ {
+		n := sh.nodes[slot]
+		k := s.kindProof(c, n)
+		i := slices.Index(kinds, k)
+		if i < 0 {
+			i = len(kinds)
+			kinds = append(kinds, k)
+			out.rows = append(out.rows, why.Row{Example: n.name})
+		}
+		s.countNode(c, n, k, int64(f.fits[slot]), &out.rows[i], &out.tally)
+	}
+	for i := range out.rows {
+		out.rows[i].Class = kinds[i].number
+		sortRow(&out.rows[i])
+	}
+	slices.SortFunc(out.rows, func(a, b why.Row) int { return a.Class - b.Class })
+	out.epoch = c.proofs.epoch
+	return out
+}
+
+// countNode adds one node to its row and to the tally.
+func (s *State) countNode(c *class, n *node, k *kindProof, fits int64, row *why.Row, sum *tally) {
+	row.Nodes++
+	row.Fits += fits
+	clauses := k.clauses
+	if c.masks[n.kind.id].state == personal {
+		clauses = c.clauses(n)
+	}
+	note(row, clauses)
+	if s.special(c, n, fits) {
+		note(row, s.localClauses(c, n))
+	}
+	for _, d := range c.demands {
+		if free := n.free.at(d.dim); free < d.amount {
+			noteShort(row, why.Short{Resource: s.dims.names[d.dim], Nodes: 1, By: d.amount - free})
+		}
+	}
+	if len(clauses) > 0 || c.local && c.bars(n) {
+		return
+	}
+	t := tally{ifEvicted: ifEvicted(c, n), matching: 1, largest: k.class.PerEmpty}
+	if c.shape.gpus > 0 {
+		t.gpuFree, t.gpuFits = s.gpuRoom(c, n)
+	}
+	sum.add(t)
+}
+
+// gpuRoom is how many GPUs of its model are free for the class, and how many pods they hold, other resources
+// aside.
+func (s *State) gpuRoom(c *class, n *node) (free, fits int64) {
+	free = n.free.at(dimGPU)
+	if len(n.nominated) > 0 {
+		free = n.lessNominated(c.priority).at(dimGPU)
+	}
+	if len(n.devices) > 0 {
+		one := class{classKey: c.classKey, want: device.Want{Count: 1, Model: c.model}}
+		free = min(free, deviceRoom(&one, n))
+	}
+	if free <= 0 {
+		return 0, 0
+	}
+	if (s.wholes > 0 || c.whole != "") && n.spoiled(c) != "" {
+		return free, 0
+	}
+	return free, min(free/c.shape.gpus, deviceRoom(c, n))
+}
+
+// special says whether more than the node's kind and its free resources may exclude it.
+func (s *State) special(c *class, n *node, fits int64) bool {
+	return c.local || len(c.shape.spec.Ports) > 0 || len(n.nominated) > 0 ||
+		c.shape.gpus > 0 && (s.wholes > 0 || c.whole != "" || fits == 0 && n.free.at(dimGPU) >= c.shape.gpus)
+}
+
+// note counts the clauses, each of one node, in the row.
+func note(row *why.Row, clauses []why.Clause) {
+	for _, c := range clauses {
+		c.Nodes = 1
+		noteClause(row, c)
+	}
+}
+
+func noteClause(row *why.Row, c why.Clause) {
+	for i := range row.Removed {
+		if r := &row.Removed[i]; r.Kind == c.Kind && r.Detail == c.Detail {
+			r.Nodes += c.Nodes
+			return
+		}
+	}
+	row.Removed = append(row.Removed, c)
+}
+
+// noteShort counts a shortage in the row.
+func noteShort(row *why.Row, short why.Short) {
+	for i := range row.Short {
+		if s := &row.Short[i]; s.Resource == short.Resource {
+			s.Nodes += short.Nodes
+			s.By = min(s.By, short.By)
+			return
+		}
+	}
+	row.Short = append(row.Short, short)
+}
+
+// ifEvicted is how many pods the node's resources would hold if everything that can go were gone.
+func ifEvicted(c *class, n *node) int64 {
+	if len(n.yield) == 0 {
+		return quotient(n.free, c.demands)
+	}
+	var buf [8]int64
+	free := append(vector(buf[:0]), n.free...)
+	for i, v := range n.yield {
+		free.add(i, v)
+	}
+	return quotient(free, c.demands)
+}
+
+func sortRow(row *why.Row) {
+	slices.SortFunc(row.Removed, func(a, b why.Clause) int {
+		if c := strings.Compare(string(a.Kind), string(b.Kind)); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Detail, b.Detail)
+	})
+	slices.SortFunc(row.Short, func(a, b why.Short) int { return strings.Compare(a.Resource, b.Resource) })
+}
+
+// table adds rows of shelves up into the domains of a certificate.
+type table struct {
+	c       *class
+	level   int
+	domains []*tableDomain
+	at      map[*domain]*tableDomain
+	tally
+}
+
+// tableDomain is a domain in the making.
+type tableDomain struct {
+	name      string
+	rows      []why.Row // sorted by class; a shelf's own until sum is made
+	sum       []why.Row // by class, where there are several shelves; Nodes 0: none
+	ifEvicted int64
+	counts    bool // is a domain of the level; nodes outside any are counted in one that is not
+}
+
+// makeTable counts every node, shelf by shelf; shelves where nothing changed were counted before.
+func (s *State) makeTable(c *class, level int) *table {
+	for s.renumber(c) {
+	}
+	t := &table{c: c, level: level, at: make(map[*domain]*tableDomain)}
+	for _, sh := range s.topology.shelves {
+		if level == nodeLevel {
+			for i, n := range sh.nodes {
+				t.add(t.newDomain(n.name, true), s.makeRows(c, sh, i, i+1))
+			}
+			continue
+		}
+		t.add(t.domainOf(sh), s.rowsOf(c, sh))
+	}
+	return t
+}
+
+// renumber makes the rows of all shelves, and reports whether classes got other numbers by it: because some
+// came that were not met before, or went.
+func (s *State) renumber(c *class) bool {
+	p := &c.proofs
+	epoch := p.epoch
+	present := make([]bool, len(p.numbers))
+	for _, sh := range s.topology.shelves {
+		rows := s.rowsOf(c, sh).rows
+		if p.epoch != epoch {
+			return true
+		}
+		for i := range rows {
+			present[rows[i].Class] = true
+		}
+	}
+	if !slices.Contains(present, false) {
+		return false
+	}
+	p.keep(present)
+	return true
+}
+
+func (t *table) domainOf(sh *shelf) *tableDomain {
+	var in *domain
+	name := ""
+	if t.level >= 0 {
+		if in = sh.domains[t.level]; in != nil {
+			name = in.name
+		}
+	}
+	d := t.at[in]
+	if d == nil {
+		d = t.newDomain(name, in != nil || t.level == anyLevel)
+		t.at[in] = d
+	}
+	return d
+}
+
+func (t *table) newDomain(name string, counts bool) *tableDomain {
+	d := &tableDomain{name: name, counts: counts}
+	t.domains = append(t.domains, d)
+	return d
+}
+
+func (t *table) add(d *tableDomain, r *shelfRows) {
+	t.tally.add(r.tally)
+	d.ifEvicted += r.ifEvicted
+	if d.rows == nil {
+		d.rows = r.rows
+		return
+	}
+	if d.sum == nil {
+		d.sum = make([]why.Row, len(t.c.proofs.numbers))
+		d.merge(d.rows)
+	}
+	d.merge(r.rows)
+}
+
+// merge adds rows to the sum. The rows stay as they are.
+func (d *tableDomain) merge(rows []why.Row) {
+	for i := range rows {
+		r := &rows[i]
+		sum := &d.sum[r.Class]
+		if sum.Nodes == 0 {
+			*sum = *r
+			sum.Removed, sum.Short = slices.Clone(r.Removed), slices.Clone(r.Short)
+			continue
+		}
+		sum.Nodes += r.Nodes
+		sum.Fits += r.Fits
+		sum.Example = min(sum.Example, r.Example)
+		for _, c := range r.Removed {
+			noteClause(sum, c)
+		}
+		for _, s := range r.Short {
+			noteShort(sum, s)
+		}
+	}
+}
+
+// finish puts the domains, in canonical order, into the certificate.
+func (t *table) finish(cert *why.Certificate) {
+	cert.Classes = make([]why.Class, len(t.c.proofs.numbers))
+	for i, k := range t.c.proofs.numbers {
+		cert.Classes[i] = k.class
+	}
+	slices.SortFunc(t.domains, func(a, b *tableDomain) int {
+		if c := strings.Compare(a.name, b.name); c != 0 || a.counts == b.counts {
+			return c
+		}
+		return before(b.counts)
+	})
+	cert.Domains = make([]why.Domain, len(t.domains))
+	for i, d := range t.domains {
+		cert.Domains[i] = d.finish()
+	}
+}
+
+func (d *tableDomain) finish() why.Domain {
+	if d.sum != nil {
+		d.rows = slices.DeleteFunc(d.sum, func(r why.Row) bool { return r.Nodes == 0 })
+		for i := range d.rows {
+			sortRow(&d.rows[i])
+		}
+	}
+	out := why.Domain{Name: d.name, Rows: d.rows}
+	for i := range d.rows {
+		out.Fits += d.rows[i].Fits
+	}
+	return out
+}
+
+// mostEvicted is the most that could fit in one domain, or in the pinned one, if all that can go were gone.
+func (t *table) mostEvicted(pinned string) int64 {
+	var most int64
+	for _, d := range t.domains {
+		if d.counts && (pinned == "" || pinned == d.name) {
+			most = max(most, d.ifEvicted)
+		}
+	}
+	return most
+}
+
+// cause names what the counts amount to.
+func (t *table) cause(cert *why.Certificate) why.Cause {
+	need, gpus := int64(cert.Need), t.c.shape.gpus
+	switch {
+	case t.matching == 0:
+		return why.NoMatchingNode
+	case t.largest == 0:
+		return why.LargerThanAnyNode
+	case cert.Total >= need:
+		return why.TopologyFragmented
+	case gpus > 0 && t.gpuFits >= need:
+		return why.Stranded
+	case gpus > 0 && t.gpuFree >= need*gpus:
+		return why.Fragmented
+	}
+	return why.ClusterFull
+}

@@ -1,0 +1,304 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/berth-dev/berth/engine/internal/place"
+)
+
+// order is members of one class that are to be placed together, by counting. It is complete: where it finds
+// no place there is none.
+type order struct {
+	class   *class
+	layout  Layout
+	pods    []*pod  // to place now, by rank
+	want    int     // how many there could be in all: a place that holds these too is better
+	running []*pod  // members that have a seat
+	kept    []*node // held for these pods: taken first
+}
+
+// placeUniform seats the pods of the order, ranks in order of domain and name, and says whether it could.
+func (s *State) placeUniform(o order) bool {
+	sc, ok := s.chooseScope(o)
+	if !ok {
+		return false
+	}
+	next := 0
+	for _, sh := range s.divide(o, sc, len(o.pods)) {
+		from := next
+		for range sh.pods {
+			s.sync(o.class)
+			n := s.firstOf(o.kept, o.class, sh.scope)
+			if n == nil {
+				n = s.best(o.class, sh.scope)
+			}
+			if n == nil {
+				panic(fmt.Sprintf("engine: %d pods were promised in a scope that holds %d", sh.pods, next-from))
+			}
+			s.put(o.pods[next], n, o.class)
+			next++
+		}
+		if o.layout.Segment > 0 {
+			deal(o.pods[from:next])
+		}
+	}
+	if o.layout.Segment == 0 {
+		deal(o.pods)
+	}
+	return true
+}
+
+// deal lets pods of one class change seats, so that ranks follow domains and names.
+func deal(pods []*pod) {
+	if slices.IsSortedFunc(pods, func(a, b *pod) int { return compareSeats(a.seat, b.seat) }) {
+		return
+	}
+	type seat struct {
+		node    *node
+		devices []string
+		place   int
+	}
+	seats := make([]seat, len(pods))
+	for i, p := range pods {
+		seats[i] = seat{p.seat, p.seatDevices, p.place}
+	}
+	slices.SortStableFunc(seats, func(a, b seat) int { return compareSeats(a.node, b.node) })
+	for i, p := range pods {
+		p.seat, p.seatDevices, p.place = seats[i].node, seats[i].devices, seats[i].place
+		p.seat.occ[p.place] = p
+	}
+}
+
+// chooseScope returns the domain of the required level that takes the pods: one that holds all that are
+// wanted before one that holds only these, then the one with the least room to spare.
+func (s *State) chooseScope(o order) (scope, bool) {
+	level := s.level(o.layout.Required)
+	parts := s.parts(o.class, scope{}, level)
+	if home := s.home(level, o.running); home != nil {
+		parts = slices.DeleteFunc(parts, func(p part) bool { return !p.scope.same(home) })
+	}
+	best := -1
+	if len(o.kept) > 0 {
+		kept := slices.DeleteFunc(slices.Clone(parts), func(p part) bool {
+			return p.fits < int64(len(o.pods)) || s.firstOf(o.kept, o.class, p.scope) == nil
+		})
+		if len(kept) > 0 {
+			parts = kept
+		}
+	}
+	for i, p := range parts {
+		if p.fits < int64(len(o.pods)) || best >= 0 && !better(p.fits, parts[best].fits, int64(o.want)) {
+			continue
+		}
+		if o.layout.Segment > 0 && !s.segmentsFit(o, p.scope) {
+			continue
+		}
+		best = i
+	}
+	if best < 0 {
+		return scope{}, false
+	}
+	return parts[best].scope, true
+}
+
+// firstOf returns the first of the nodes in the scope that has room for the class; nil: none.
+func (s *State) firstOf(nodes []*node, c *class, sc scope) *node {
+	for _, n := range nodes {
+		if n.shelf != nil && (sc.node == nil || sc.node == n) && s.fits(c, sc.on(n)) > 0 {
+			return n
+		}
+	}
+	return nil
+}
+
+// better says whether a part that holds a suits a gang that wants so many better than one that holds b.
+func better(a, b, want int64) bool {
+	if x, y := min(a, want), min(b, want); x != y {
+		return x > y
+	}
+	return a < b
+}
+
+func (s *State) segmentsFit(o order, sc scope) bool {
+	parts := s.parts(o.class, sc, s.level(o.layout.SegmentLevel))
+	_, ok := place.Segments(counts(parts), len(o.pods), o.layout.Segment)
+	return ok
+}
+
+// same says whether the scope is just the domain, or the node, that the other is.
+func (sc scope) same(o *scope) bool {
+	if o.node != nil {
+		return sc.node == o.node
+	}
+	return len(sc.domains) == 1 && sc.domains[0] == o.domains[0]
+}
+
+// home returns the domain of the level where most of the pods are, the first of equals by name; nil where
+// none is in any.
+func (s *State) home(level int, running []*pod) *scope {
+	if level == anyLevel || len(running) == 0 {
+		return nil
+	}
+	var best *scope
+	bestName, most := "", 0
+	count := make(map[string]int)
+	for _, p := range running {
+		sc, name := s.scopeOf(p.seat, level)
+		if sc == nil {
+			continue
+		}
+		count[name]++
+		if n := count[name]; n > most || n == most && name < bestName {
+			best, bestName, most = sc, name, n
+		}
+	}
+	return best
+}
+
+// scopeOf returns the node's domain of the level and its name, nil if it is in none.
+func (s *State) scopeOf(n *node, level int) (*scope, string) {
+	if n.shelf == nil {
+		return nil, ""
+	}
+	if level == nodeLevel {
+		return &scope{node: n}, n.name
+	}
+	d := n.shelf.domains[level]
+	if d == nil {
+		return nil, ""
+	}
+	return &scope{domains: []*domain{d}}, d.name
+}
+
+// share is how many pods go to a scope.
+type share struct {
+	scope
+	pods int
+}
+
+// divide splits k pods over the scope, which holds them, as the layout asks.
+func (s *State) divide(o order, sc scope, k int) []share {
+	l := o.layout
+	switch {
+	case l.Segment > 0:
+		parts := s.parts(o.class, sc, s.level(l.SegmentLevel))
+		shares, _ := place.Segments(counts(parts), k, l.Segment)
+		return named(parts, shares)
+	case l.Spread != "":
+		level := s.level(l.Spread)
+		parts := s.withRest(o.class, sc, level, s.parts(o.class, sc, level))
+		shares, _ := place.Spread(counts(parts), s.held(parts, o.running), k)
+		return named(parts, shares)
+	case l.Preferred != "":
+		return s.gather(o, sc, k)
+	}
+	return []share{{sc, k}}
+}
+
+func named(parts []part, shares []place.Share) []share {
+	out := make([]share, len(shares))
+	for i, sh := range shares {
+		out[i] = share{parts[sh.ID].scope, sh.Pods}
+	}
+	return out
+}
+
+// held counts the running members in each part.
+func (s *State) held(parts []part, running []*pod) []int {
+	out := make([]int, len(parts))
+	for _, p := range running {
+		for i := range parts {
+			if sc := parts[i].scope; p.seat.shelf != nil && sc.holds(p.seat.shelf) && (sc.node == nil || sc.node == p.seat) {
+				out[i]++
+			}
+		}
+	}
+	return out
+}
+
+// gather splits pods over as few domains of the preferred level as it can: one, or else few within one
+// domain of the next wider level, and so on up. Where members run already comes first.
+func (s *State) gather(o order, sc scope, k int) []share {
+	level := s.level(o.layout.Preferred)
+	inner := s.parts(o.class, sc, level)
+	if o.layout.Balanced {
+		if shares, ok := place.Balance(counts(inner), k); ok {
+			return named(inner, shares)
+		}
+	}
+	for _, l := range s.climb(level) {
+		parts := s.parts(o.class, sc, l)
+		i := s.tightest(o, l, parts, k)
+		if i < 0 {
+			continue
+		}
+		if l == level {
+			return []share{{parts[i].scope, k}}
+		}
+		return s.few(o, parts[i].scope, level, k)
+	}
+	return s.few(o, sc, level, k)
+}
+
+// climb lists the level and the nested levels around it, the narrowest first.
+func (s *State) climb(level int) []int {
+	out := []int{level}
+	up := level - 1
+	if level == nodeLevel {
+		up = len(s.topology.levels) - 1
+	}
+	for ; up >= 0; up-- {
+		if s.topology.levels[up].nested && (level == nodeLevel || s.topology.levels[level].nested) {
+			out = append(out, up)
+		}
+	}
+	return out
+}
+
+// tightest returns the part that holds k with the least to spare, home before all others; -1: none does.
+func (s *State) tightest(o order, level int, parts []part, k int) int {
+	if home := s.home(level, o.running); home != nil {
+		for i, p := range parts {
+			if p.fits >= int64(k) && s.within(p.scope, *home) {
+				return i
+			}
+		}
+	}
+	i, ok := place.Tightest(counts(parts), k)
+	if !ok {
+		return -1
+	}
+	return i
+}
+
+// within says whether the part is the domain, or the node, that home is.
+func (s *State) within(sc, home scope) bool {
+	if home.node != nil {
+		return sc.node == home.node
+	}
+	return slices.Contains(sc.domains, home.domains[0])
+}
+
+// few splits k pods over the fewest domains of the level in the scope, home first.
+func (s *State) few(o order, sc scope, level, k int) []share {
+	parts := s.withRest(o.class, sc, level, s.parts(o.class, sc, level))
+	var out []share
+	if home := s.home(level, o.running); home != nil {
+		for i, p := range parts {
+			if n := int(min(p.fits, int64(k))); s.within(p.scope, *home) && n > 0 {
+				out = append(out, share{p.scope, n})
+				k -= n
+				parts[i].fits = 0
+			}
+		}
+	}
+	if k == 0 {
+		return out
+	}
+	shares, ok := place.Pack(counts(parts), k)
+	if !ok {
+		panic(fmt.Sprintf("engine: a scope that holds %d pods has parts that do not", k))
+	}
+	return append(out, named(parts, shares)...)
+}

@@ -1,0 +1,224 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Each check returns why the object makes no sense by itself, "" when it does.
+
+func (n *Node) check() string {
+	if n.Name == "" {
+		return "a node without a name"
+	}
+	if reason := n.Allocatable.check(); reason != "" {
+		return "allocatable: " + reason
+	}
+	for i, d := range n.Devices {
+		if d.ID == "" {
+			return "a device without an id"
+		}
+		if slices.ContainsFunc(n.Devices[:i], func(o Device) bool { return o.ID == d.ID }) {
+			return fmt.Sprintf("device %s is listed twice", d.ID)
+		}
+	}
+	return ""
+}
+
+func (p *Pod) check() string {
+	if p.Key == "" {
+		return "a pod without a key"
+	}
+	return p.Spec.check()
+}
+
+func (s *Spec) check() string {
+	if reason := s.Requests.check(); reason != "" {
+		return "requests: " + reason
+	}
+	if s.Requests.Get(Pods) != 0 {
+		return "requests: pods is not asked for; every pod takes one"
+	}
+	for _, t := range s.Affinity {
+		if err := t.Check(); err != nil {
+			return "affinity: " + err.Error()
+		}
+	}
+	for _, p := range s.Preferred {
+		if p.Weight < 0 || p.Weight > 100 {
+			return fmt.Sprintf("preferred: weight %d is not in 0 to 100", p.Weight)
+		}
+		if err := p.Term.Check(); err != nil {
+			return "preferred: " + err.Error()
+		}
+	}
+	for _, t := range s.Tolerations {
+		if err := t.Check(); err != nil {
+			return "tolerations: " + err.Error()
+		}
+	}
+	for _, p := range s.Ports {
+		if err := p.Check(); err != nil {
+			return "ports: " + err.Error()
+		}
+	}
+	return s.GPU.check()
+}
+
+func (g GPU) check() string {
+	for _, w := range []Wish{g.Clique, g.NUMA} {
+		if w != "" && w != Prefer && w != Require {
+			return fmt.Sprintf("gpu: unknown wish %q: want prefer or require", w)
+		}
+	}
+	for _, m := range g.Models {
+		if m == "" {
+			return "gpu: a model without a name"
+		}
+	}
+	return ""
+}
+
+func (q *Queue) check() string {
+	if q.Name == "" {
+		return "a queue without a name"
+	}
+	if reason := q.Limits.check(); reason != "" {
+		return "limits: " + reason
+	}
+	return ""
+}
+
+func (g *Gang) check() string {
+	if g.Key == "" {
+		return "a gang without a key"
+	}
+	if g.Name != "" || g.Parent != "" {
+		return "the gang's own group has a name or a parent"
+	}
+	if len(g.Groups) > 0 && (g.Min != 0 || g.Size != 0) {
+		return "a gang with groups has a minimum or a size of its own; those are the groups'"
+	}
+	if reason := g.Group.check(); reason != "" {
+		return reason
+	}
+	return checkTree(g)
+}
+
+func (g *Group) check() string {
+	switch {
+	case g.Min < 0 || g.Size < 0 || g.MinGroups < 0:
+		return g.say("a minimum or size is negative")
+	case g.Size > 0 && g.Min > g.Size:
+		return g.say(fmt.Sprintf("the minimum (%d) is above the size (%d)", g.Min, g.Size))
+	case g.Layout.Segment < 0:
+		return g.say("the segment is negative")
+	case (g.Layout.Segment > 0) != (g.Layout.SegmentLevel != ""):
+		return g.say("a segment needs both a size and a level")
+	case g.Layout.Balanced && g.Layout.Preferred == "":
+		return g.say("balanced needs a preferred level")
+	case g.Layout.Spread != "" && (g.Layout.Preferred != "" || g.Layout.Segment > 0):
+		return g.say("spread goes neither with a preferred level nor with segments")
+	}
+	return ""
+}
+
+func (g *Group) say(reason string) string {
+	if g.Name == "" {
+		return reason
+	}
+	return fmt.Sprintf("group %s: %s", g.Name, reason)
+}
+
+// checkTree makes sure that the groups form a tree below the gang, and that what only makes sense for
+// leaves, or only above them, is there alone.
+func checkTree(g *Gang) string {
+	byName := make(map[string]*Group, len(g.Groups))
+	children := make(map[string]int, len(g.Groups))
+	for i := range g.Groups {
+		group := &g.Groups[i]
+		if group.Name == "" {
+			return "a group without a name"
+		}
+		if byName[group.Name] != nil {
+			return fmt.Sprintf("two groups are named %s", group.Name)
+		}
+		byName[group.Name] = group
+		children[group.Parent]++
+		if reason := group.check(); reason != "" {
+			return reason
+		}
+	}
+	if g.MinGroups > children[""] {
+		return fmt.Sprintf("the minimum of groups (%d) is above their number (%d)", g.MinGroups, children[""])
+	}
+	for i := range g.Groups {
+		if reason := checkInTree(&g.Groups[i], byName, children); reason != "" {
+			return reason
+		}
+	}
+	if len(g.Groups) > 0 && (g.Layout.Segment > 0 || g.Layout.Spread != "" || g.Layout.Balanced || g.Layout.Preferred != "") {
+		return "of a gang with groups only required and wholeNodes hold for all; the rest is for groups with pods"
+	}
+	return ""
+}
+
+func checkInTree(g *Group, byName map[string]*Group, children map[string]int) string {
+	seen := []string{g.Name}
+	for parent := g.Parent; parent != ""; {
+		up := byName[parent]
+		if up == nil {
+			return g.say("unknown parent " + parent)
+		}
+		if seen = append(seen, parent); len(seen) > len(byName) {
+			return g.say("its parents form a circle: " + strings.Join(seen, ", "))
+		}
+		parent = up.Parent
+	}
+	n := children[g.Name]
+	if n == 0 && g.MinGroups > 0 {
+		return g.say("a minimum of groups, but no groups below it")
+	}
+	if n > 0 && (g.Min > 0 || g.Size > 0) {
+		return g.say("it has groups below it, so members are counted there")
+	}
+	if g.MinGroups > n {
+		return g.say(fmt.Sprintf("the minimum of groups (%d) is above their number (%d)", g.MinGroups, n))
+	}
+	l := g.Layout
+	if n > 0 && (l.Segment > 0 || l.Spread != "" || l.Balanced || l.Preferred != "") {
+		return g.say("it has groups below it, so of its layout only required holds")
+	}
+	if l.WholeNodes {
+		return g.say("wholeNodes is for the gang as a whole")
+	}
+	return ""
+}
+
+func (a *Assumption) check() string {
+	if a.Pod == "" || a.Node == "" {
+		return "an assumption without a pod or a node"
+	}
+	return ""
+}
+
+func (r *Refusal) check() string {
+	if r.Pod == "" || r.Node == "" {
+		return "a refusal without a pod or a node"
+	}
+	return ""
+}
+
+func (h *Hold) check() string {
+	if h.Gang == "" || h.Node == "" {
+		return "a hold without a gang or a node"
+	}
+	if reason := h.Requests.check(); reason != "" {
+		return "requests: " + reason
+	}
+	return ""
+}
+
+// isMIG says whether the resource counts MIG devices.
+func isMIG(resource string) bool { return strings.HasPrefix(resource, "nvidia.com/mig-") }

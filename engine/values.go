@@ -1,0 +1,312 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/berth-dev/berth/engine/internal/fit"
+	"github.com/berth-dev/berth/engine/why"
+)
+
+// The vocabulary of node constraints, with Kubernetes' meaning.
+type (
+	Op          = fit.Op
+	Requirement = fit.Requirement
+	Term        = fit.Term
+	Preference  = fit.Preference
+	Effect      = fit.Effect
+	Taint       = fit.Taint
+	Toleration  = fit.Toleration
+	Port        = fit.Port
+	Amount      = why.Amount
+)
+
+const (
+	In           = fit.In
+	NotIn        = fit.NotIn
+	Exists       = fit.Exists
+	DoesNotExist = fit.DoesNotExist
+	Gt           = fit.Gt
+	Lt           = fit.Lt
+
+	NoSchedule       = fit.NoSchedule
+	PreferNoSchedule = fit.PreferNoSchedule
+	NoExecute        = fit.NoExecute
+)
+
+// CPU, Memory and Pods are the resources with a name of their own. Every pod takes one of Pods without
+// asking.
+const (
+	CPU    = "cpu"
+	Memory = "memory"
+	Pods   = "pods"
+)
+
+// Resources is a vector of amounts: milli-CPU for cpu, bytes for memory and storage, else a count.
+// The order does not matter; a name occurs once. Its JSON is an object.
+type Resources []Amount
+
+// Node is a machine that may run pods.
+type Node struct {
+	Name        string            `json:"name"`
+	Version     uint64            `json:"version,omitempty"`
+	Pool        string            `json:"pool,omitempty"` // reports are made per pool
+	Labels      map[string]string `json:"labels,omitempty"`
+	Taints      []Taint           `json:"taints,omitempty"`
+	Cordoned    bool              `json:"cordoned,omitempty"` // spec.unschedulable
+	Allocatable Resources         `json:"allocatable,omitempty"`
+	Devices     []Device          `json:"devices,omitempty"` // nil: only counts are known
+}
+
+// Device is one GPU of a node.
+type Device struct {
+	ID        string `json:"id"`               // unique in the cluster
+	Model     string `json:"model,omitempty"`  //
+	Clique    string `json:"clique,omitempty"` // devices of one clique reach each other over NVLink; "": none
+	NUMA      int    `json:"numa,omitempty"`
+	Unhealthy bool   `json:"unhealthy,omitempty"`
+}
+
+// Pod is one pod: waiting, or an occupant of a node.
+type Pod struct {
+	Key     string `json:"key"` // namespace/name
+	UID     string `json:"uid,omitempty"`
+	Version uint64 `json:"version,omitempty"`
+
+	Gang     string `json:"gang,omitempty"`     // key of its gang; "": the pod is a gang of its own, under its own key
+	Subgroup string `json:"subgroup,omitempty"` // of the gang
+	Rank     int    `json:"rank,omitempty"`     // order among the members; equal ranks by key
+	// Queue, Priority and Created are those of a pod that is a gang of its own. Priority also counts
+	// for a nominated pod.
+	Queue    string    `json:"queue,omitempty"`
+	Priority int32     `json:"priority,omitempty"`
+	Created  time.Time `json:"created,omitzero"`
+
+	Spec
+
+	Node        string    `json:"node,omitempty"`        // where it is bound; "": nowhere yet
+	Devices     []string  `json:"devices,omitempty"`     // the GPUs it holds, where known
+	Evictable   bool      `json:"evictable,omitempty"`   // may be evicted for others; never true of what others bound
+	Terminating bool      `json:"terminating,omitempty"` // holds everything until it is gone
+	ReleaseAt   time.Time `json:"releaseAt,omitzero"`    // when a terminating pod is gone at the latest
+	Nominated   string    `json:"nominated,omitempty"`   // a node that others nominated it for
+	Foreign     bool      `json:"foreign,omitempty"`     // another scheduler's: takes its room, and is never placed by us
+}
+
+// Spec is everything about a pod that decides where it fits.
+type Spec struct {
+	Requests Resources         `json:"requests,omitempty"`
+	Selector map[string]string `json:"selector,omitempty"`
+	// Affinity is the required terms, of which one must match; nil asks for nothing, and a list
+	// without terms matches no node.
+	Affinity    []Term        `json:"affinity,omitzero"`
+	Preferred   []Preference  `json:"preferred,omitempty"`
+	Tolerations []Toleration  `json:"tolerations,omitempty"`
+	Ports       []Port        `json:"ports,omitempty"`
+	NodeName    string        `json:"nodeName,omitempty"` // the one node it may be on
+	Nodes       []string      `json:"nodes,omitzero"`     // the nodes its volumes allow; nil: all
+	GPU         GPU           `json:"gpu,omitzero"`
+	Features    []why.Feature `json:"features,omitempty"` // what else it asks for, which the engine does not decide yet
+}
+
+// GPU is what a pod asks of the devices behind its GPU count.
+type GPU struct {
+	Models []string `json:"models,omitempty"` // alternatives, best first; a gang gets one of them for all its members
+	Clique Wish     `json:"clique,omitempty"` // all in one NVLink clique
+	NUMA   Wish     `json:"numa,omitempty"`   // all on one NUMA node
+}
+
+// Wish is how much a pod wants something.
+type Wish string
+
+const (
+	Prefer  Wish = "prefer"
+	Require Wish = "require"
+)
+
+// Gang is a workload: what is placed whole. A pod that names no gang is one by itself.
+type Gang struct {
+	Key      string    `json:"key"`
+	Version  uint64    `json:"version,omitempty"`
+	Queue    string    `json:"queue,omitempty"` // "": no queue, no quota
+	Priority int32     `json:"priority,omitempty"`
+	Created  time.Time `json:"created,omitzero"`
+	Group              // of all its members; its Name and Parent are empty
+	Groups   []Group   `json:"groups,omitempty"`
+}
+
+// Group is a part of a gang with a minimum and a layout of its own. Groups form a tree; pods are in the
+// leaves.
+type Group struct {
+	Name   string `json:"name,omitempty"`
+	Parent string `json:"parent,omitempty"` // "": the gang itself
+	// Min is how many members start together, or not at all; above it members come one by one as there
+	// is room. 0: all of Size. Size is how many members there will be; 0: as many as exist. Both are
+	// for leaves.
+	Min  int `json:"min,omitempty"`
+	Size int `json:"size,omitempty"`
+	// MinGroups is, of a group with groups below it, how many of those must start; 0: all.
+	MinGroups int    `json:"minGroups,omitempty"`
+	Layout    Layout `json:"layout,omitzero"`
+}
+
+// Layout is how members lie on the topology. A level is a name of Config.Levels, "node", or a node
+// label key.
+type Layout struct {
+	Required  string `json:"required,omitempty"`  // all in one domain of this level
+	Preferred string `json:"preferred,omitempty"` // in as few domains of this level as possible
+	// Segment members each, in order of rank, share a domain of SegmentLevel.
+	Segment      int    `json:"segment,omitempty"`
+	SegmentLevel string `json:"segmentLevel,omitempty"`
+	Balanced     bool   `json:"balanced,omitempty"`   // over the domains of Preferred evenly, where that is possible
+	Spread       string `json:"spread,omitempty"`     // over the domains of this level as evenly as possible
+	WholeNodes   bool   `json:"wholeNodes,omitempty"` // no other workload has a GPU on its nodes
+}
+
+// Queue is where workloads are charged.
+type Queue struct {
+	Name    string    `json:"name"`
+	Version uint64    `json:"version,omitempty"`
+	Limits  Resources `json:"limits,omitempty"` // the most that its workloads may hold together; what is not named is not limited
+}
+
+// Assumption is a placement that was planned and is being carried out: the pod occupies the node until it
+// is bound, gone, or Until has passed. Memory; lost harmlessly.
+type Assumption struct {
+	Pod     string    `json:"pod"`
+	UID     string    `json:"uid,omitempty"`
+	Version uint64    `json:"version"`
+	Node    string    `json:"node"`
+	Devices []string  `json:"devices,omitempty"`
+	Until   time.Time `json:"until"`
+}
+
+// Refusal says that a node would not have a pod. The pod's gang does not try the node again before
+// Until. Memory; lost harmlessly.
+type Refusal struct {
+	Pod     string    `json:"pod"`
+	UID     string    `json:"uid,omitempty"`
+	Version uint64    `json:"version"`
+	Node    string    `json:"node"`
+	Reason  string    `json:"reason"`
+	Until   time.Time `json:"until"`
+}
+
+// Hold keeps a freed place for the gang it was freed for. Memory; rebuilt from nominations.
+type Hold struct {
+	Gang     string    `json:"gang"`
+	Version  uint64    `json:"version"`
+	Node     string    `json:"node"`
+	Requests Resources `json:"requests"`
+	Until    time.Time `json:"until"`
+}
+
+// Kind names a kind of object in references.
+type Kind string
+
+const (
+	KindNode       Kind = "node"
+	KindPod        Kind = "pod"
+	KindGang       Kind = "gang"
+	KindQueue      Kind = "queue"
+	KindAssumption Kind = "assumption" // key: the pod's
+	KindRefusal    Kind = "refusal"    // key: the pod's, "@", the node's
+	KindHold       Kind = "hold"       // key: the gang's, "@", the node's
+	KindConfig     Kind = "config"     // in a Rejected alone; key: the field
+)
+
+// Ref names one version of an object.
+type Ref struct {
+	Kind    Kind   `json:"kind"`
+	Key     string `json:"key"`
+	Version uint64 `json:"version,omitempty"`
+}
+
+// Change is one fact about the world or one edit of memory. Exactly one field is set. An object replaces
+// what was known under its key unless that is as new or newer; Gone removes it in the same way. The state
+// keeps what a Change points to: do not write to it afterwards.
+type Change struct {
+	Node       *Node       `json:"node,omitempty"`
+	Pod        *Pod        `json:"pod,omitempty"`
+	Gang       *Gang       `json:"gang,omitempty"`
+	Queue      *Queue      `json:"queue,omitempty"`
+	Assumption *Assumption `json:"assumption,omitempty"`
+	Refusal    *Refusal    `json:"refusal,omitempty"`
+	Hold       *Hold       `json:"hold,omitempty"`
+	Gone       *Ref        `json:"gone,omitempty"`
+	// Settled promises that no change of this version or older will come any more, so that what is
+	// kept about things gone can be dropped. It alone depends on its place in a history.
+	Settled uint64 `json:"settled,omitempty"`
+}
+
+// Rejected says which change, or which standing object, makes no sense and why. The object stays known
+// and has no effect until a newer version mends it.
+type Rejected struct {
+	Ref
+	Reason string `json:"reason"`
+}
+
+// SnapshotVersion is the version of Snapshot's JSON.
+//
+//	1  2026-11-15  first
+const SnapshotVersion = 1
+
+// Snapshot is everything a State knows, in canonical order. Times are in UTC.
+type Snapshot struct {
+	Version     int          `json:"version"`
+	Nodes       []Node       `json:"nodes,omitempty"`       // by name
+	Pods        []Pod        `json:"pods,omitempty"`        // by key
+	Gangs       []Gang       `json:"gangs,omitempty"`       // by key
+	Queues      []Queue      `json:"queues,omitempty"`      // by name
+	Assumptions []Assumption `json:"assumptions,omitempty"` // by pod
+	Refusals    []Refusal    `json:"refusals,omitempty"`    // by pod, node
+	Holds       []Hold       `json:"holds,omitempty"`       // by gang, node
+	Gone        []Ref        `json:"gone,omitempty"`        // by kind, key: what is known to be gone
+	Settled     uint64       `json:"settled,omitempty"`
+	// Latest is the highest version of any change seen; edits of memory get versions above it.
+	Latest uint64 `json:"latest,omitempty"`
+}
+
+// Plan is what to do now, in order, and what waits for what.
+type Plan struct {
+	Now          time.Time         `json:"now"`
+	Starts       []Start           `json:"starts,omitempty"`
+	Waiting      []Waiting         `json:"waiting,omitempty"` // in the order they were considered
+	Certificates []why.Certificate `json:"certificates,omitempty"`
+	Changes      []Change          `json:"changes,omitempty"` // edits of memory; Apply them when the starts are carried out
+	// WakeAt is the earliest moment at which the answer can change without an event; zero: never.
+	WakeAt time.Time `json:"wakeAt,omitzero"`
+}
+
+// StartKind says what a Start does to its gang.
+type StartKind string
+
+const (
+	Begin  StartKind = "begin"  // its minimum starts, and what more there was room for
+	Repair StartKind = "repair" // it ran under its minimum and has it again
+	Grow   StartKind = "grow"   // members above the minimum
+)
+
+// Start is members of one gang to bind together.
+type Start struct {
+	Gang       string      `json:"gang"`
+	Kind       StartKind   `json:"kind"`
+	Model      string      `json:"model,omitempty"` // the GPU model chosen, where alternatives were given
+	Placements []Placement `json:"placements"`      // by rank
+}
+
+// Placement is one pod on one node. Devices is a choice that an agent on the node may honour; nil where
+// devices are not known.
+type Placement struct {
+	Pod     string   `json:"pod"`
+	UID     string   `json:"uid,omitempty"`
+	Node    string   `json:"node"`
+	Devices []string `json:"devices,omitempty"`
+}
+
+// Waiting is a gang that has members to place and none of them started now.
+type Waiting struct {
+	Gang    string      `json:"gang"`
+	Verdict why.Verdict `json:"verdict"`
+	Cause   why.Cause   `json:"cause"` // of the gate that binds first
+	Gates   []why.Gate  `json:"gates"` // all that are shut, the binding one first; certificates are the plan's
+}

@@ -1,0 +1,440 @@
+package why
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Meaning is one line about a cause for a person who has never seen its code; "" for an unknown one.
+func Meaning(c Cause) string {
+	switch c {
+	case ClusterFull:
+		return "Nodes of the right kind exist, but what is free on all of them together is not enough."
+	case Fragmented:
+		return "Enough is free in all, but it lies in pieces too small for one pod."
+	case TopologyFragmented:
+		return "Enough pods would fit in the cluster, but not close enough together."
+	case LargerThanAnyNode:
+		return "One pod asks for more than an empty node of the right kind has; waiting will not help."
+	case Stranded:
+		return "GPUs are free, but on nodes that have no CPU, memory or other resource left to go with them."
+	case NoMatchingNode:
+		return "Selectors, taints, cordons or other conditions leave no node to try."
+	case GangIncomplete:
+		return "The job starts whole, and some of the pods it needs for that do not exist yet."
+	case GangMissing:
+		return "The pod belongs to a gang that does not exist."
+	case GroupMissing:
+		return "The pod names a subgroup that its gang does not have."
+	case QueueMissing:
+		return "The job names a queue that does not exist."
+	case OverQueueLimit:
+		return "The queue's limit would be passed; the job waits for other jobs of the same queue to end."
+	case ExceedsQueueMaximum:
+		return "The job alone is larger than its queue's limit; waiting will not help."
+	case UnknownTopologyLevel:
+		return "The job wants to be together at a topology level that no node is part of."
+	case SearchBudget:
+		return "No place was found within the search budget; one may exist."
+	case UnsupportedFeature:
+		return "The job asks for something that Berth does not decide yet, so it is not placed at all."
+	case InvalidObject:
+		return "The job, as written, contradicts itself and was rejected."
+	}
+	return ""
+}
+
+// Sentence says what the gate needs and what there is, with names and numbers; certs are those of the
+// plan or explanation that the gate is from. It has no capital and no full stop, so that callers may
+// compose it.
+func (g Gate) Sentence(certs []Certificate) string {
+	if g.Certificate >= 0 && g.Certificate < len(certs) {
+		return certs[g.Certificate].sentence(g)
+	}
+	switch g.Cause {
+	case GangIncomplete:
+		return g.about(fmt.Sprintf("needs %s to start; %d %s", count(g.Need, "member"), g.Have, exist(g.Have)))
+	case GangMissing:
+		return fmt.Sprintf("gang %s does not exist", g.Object)
+	case GroupMissing:
+		return fmt.Sprintf("subgroup %s does not exist", g.Object)
+	case QueueMissing:
+		return fmt.Sprintf("queue %s does not exist", g.Object)
+	case OverQueueLimit:
+		return fmt.Sprintf("needs %s of queue %s, which uses %s of %s", g.amount(g.Need), g.Object, g.quantity(g.Have), g.quantity(g.Limit))
+	case ExceedsQueueMaximum:
+		return fmt.Sprintf("needs %s of queue %s, whose limit is %s", g.amount(g.Need), g.Object, g.quantity(g.Limit))
+	case UnknownTopologyLevel:
+		return fmt.Sprintf("no node is in any %s", g.Object)
+	case SearchBudget:
+		return g.budgetSentence()
+	case Fragmented, TopologyFragmented:
+		return g.about(fmt.Sprintf("needs %s together; every way to place them was tried and none works", count(g.Need, "pod")))
+	case UnsupportedFeature:
+		return fmt.Sprintf("asks for %s, which is not supported yet", g.Object)
+	case InvalidObject:
+		return g.Object
+	}
+	return g.plainSentence()
+}
+
+// budgetSentence names the part that was searched for; Need is the budget, where it is known.
+func (g Gate) budgetSentence() string {
+	s := "no place found"
+	if g.Object != "" {
+		s += " for " + g.Object
+	}
+	if g.Need > 0 {
+		s += fmt.Sprintf(" in %s", count(g.Need, "step"))
+	}
+	return s + "; one may exist"
+}
+
+// plainSentence is for a shut gate that brings numbers and no certificate.
+func (g Gate) plainSentence() string {
+	return g.about(fmt.Sprintf("needs %s; there is room for %s", g.amount(g.Need), g.quantity(g.Have)))
+}
+
+// about puts what the gate is about before a sentence, where that is not the workload as a whole.
+func (g Gate) about(sentence string) string {
+	if g.Object == "" {
+		return sentence
+	}
+	return g.Object + " " + sentence
+}
+
+func (g Gate) quantity(v int64) string { return Quantity(g.Resource, v) }
+
+func (g Gate) amount(v int64) string {
+	if g.Resource == "" {
+		return count(v, "pod")
+	}
+	return Amount{g.Resource, v}.Text()
+}
+
+// sentence is what the certificate proves, then what is short, then what excludes nodes.
+func (c Certificate) sentence(g Gate) string {
+	if g.Cause == LargerThanAnyNode {
+		return c.largerSentence()
+	}
+	parts := []string{c.headline()}
+	removed, short := c.obstacles()
+	for _, s := range short {
+		parts = append(parts, s.Text())
+	}
+	for _, r := range brief(removed) {
+		parts = append(parts, r.Text())
+	}
+	if out := c.outside(); out > 0 {
+		parts = append(parts, fmt.Sprintf("%s in no %s", count(int64(out), "node"), c.Level))
+	}
+	if len(short) > 0 && c.evictionCouldHelp(g.Cause) {
+		parts = append(parts, fmt.Sprintf("up to %d would fit if all that may be evicted or is leaving were gone", c.IfEvicted))
+	}
+	if g.Object != c.Level {
+		parts[0] = g.about(parts[0])
+	}
+	return strings.Join(parts, "; ")
+}
+
+// evictionCouldHelp says whether the bound, which is by GPUs alone, allows that hope: only where GPUs are
+// what is short.
+func (c Certificate) evictionCouldHelp(cause Cause) bool {
+	switch cause {
+	case ClusterFull, Fragmented, TopologyFragmented:
+		return c.IfEvicted >= int64(c.Need) && c.SegmentLevel == ""
+	}
+	return false
+}
+
+// headline is the demand and the supply.
+func (c Certificate) headline() string {
+	s := "needs " + c.demand()
+	best, ok := c.Best()
+	switch {
+	case c.Level == "" && c.SegmentLevel != "":
+		s += fmt.Sprintf("; %s", fitting(segments(c.Domains), "whole segment"))
+	case c.Level == "":
+		s += fmt.Sprintf("; %s", fitting(c.Total, ""))
+	case !ok:
+		s += fmt.Sprintf("; there is no %s", c.Level)
+	case c.Pinned != "":
+		s += fmt.Sprintf("; %s, where its members run, fits %d (%d in all)", c.Pinned, best.Fits, c.Total)
+	case c.SegmentLevel != "":
+		s += fmt.Sprintf("; the best, %s, fits %s (%d pods in all)", best.Name, count(best.Segments, "whole segment"), c.Total)
+	default:
+		s += fmt.Sprintf("; the best, %s, fits %d (%d in all)", best.Name, best.Fits, c.Total)
+	}
+	return s
+}
+
+// demand is the pods, what each asks for, and how they are to lie.
+func (c Certificate) demand() string {
+	s := count(int64(c.Need), "pod")
+	if each := c.each(); each != "" {
+		s += " of " + each
+	}
+	if c.SegmentLevel != "" {
+		s += fmt.Sprintf(" in segments of %d, each %s", c.Segment, in(c.SegmentLevel))
+	}
+	if c.Level != "" {
+		s += ", all " + in(c.Level)
+	}
+	return s
+}
+
+func (c Certificate) each() string {
+	parts := Amounts(c.Request)
+	if c.Model != "" {
+		parts = append(parts, "model "+c.Model)
+	}
+	return strings.Join(parts, " + ")
+}
+
+// largerSentence names the resources of which even the largest node has too little.
+func (c Certificate) largerSentence() string {
+	var parts []string
+	for _, r := range c.Request {
+		if most := c.most(r.Resource); most < r.Value {
+			parts = append(parts, fmt.Sprintf("one pod needs %s; the largest node has %s", r.Text(), Quantity(r.Resource, most)))
+		}
+	}
+	if len(parts) == 0 {
+		parts = append(parts, fmt.Sprintf("one pod needs %s; no node that matches has all of it, even when empty", c.each()))
+	}
+	removed, _ := c.obstacles()
+	for _, r := range brief(removed) {
+		parts = append(parts, r.Text())
+	}
+	return strings.Join(parts, "; ")
+}
+
+// most is the largest allocatable amount of a resource on any node.
+func (c Certificate) most(resource string) int64 {
+	var most int64
+	for _, class := range c.Classes {
+		for _, a := range class.Allocatable {
+			if a.Resource == resource {
+				most = max(most, a.Value)
+			}
+		}
+	}
+	return most
+}
+
+// Best is the domain that holds most, the first of equals by name, or the one that members already run in.
+// Nodes outside any domain of the level are not one.
+func (c Certificate) Best() (Domain, bool) {
+	best, found := Domain{}, false
+	for _, d := range c.Domains {
+		if c.Level != "" && d.Name == "" || c.Pinned != "" && d.Name != c.Pinned {
+			continue
+		}
+		if !found || d.Segments > best.Segments || d.Segments == best.Segments && d.Fits > best.Fits {
+			best, found = d, true
+		}
+	}
+	return best, found
+}
+
+// outside is how many nodes are in no domain of the level.
+func (c Certificate) outside() int {
+	n := 0
+	for _, d := range c.Domains {
+		if c.Level == "" || d.Name != "" {
+			continue
+		}
+		for _, r := range d.Rows {
+			n += r.Nodes
+		}
+	}
+	return n
+}
+
+// obstacles are the clauses and shortages of all rows, added up, in order of name.
+func (c Certificate) obstacles() ([]Clause, []Short) {
+	var removed []Clause
+	var short []Short
+	for _, d := range c.Domains {
+		for _, r := range d.Rows {
+			for _, x := range r.Removed {
+				removed = addClause(removed, x)
+			}
+			for _, x := range r.Short {
+				short = addShort(short, x)
+			}
+		}
+	}
+	slices.SortFunc(removed, func(a, b Clause) int {
+		return strings.Compare(string(a.Kind)+"\x00"+a.Detail, string(b.Kind)+"\x00"+b.Detail)
+	})
+	slices.SortFunc(short, func(a, b Short) int { return strings.Compare(a.Resource, b.Resource) })
+	return removed, short
+}
+
+func addClause(all []Clause, c Clause) []Clause {
+	for i := range all {
+		if all[i].Kind == c.Kind && all[i].Detail == c.Detail {
+			all[i].Nodes += c.Nodes
+			return all
+		}
+	}
+	return append(all, c)
+}
+
+func addShort(all []Short, s Short) []Short {
+	for i := range all {
+		if all[i].Resource == s.Resource {
+			all[i].Nodes += s.Nodes
+			all[i].By = min(all[i].By, s.By)
+			return all
+		}
+	}
+	return append(all, s)
+}
+
+// brief makes one clause of those that each node has for itself: other workloads on it, and refusals. They
+// would make a sentence as long as the cluster is wide.
+func brief(clauses []Clause) []Clause {
+	var out []Clause
+	for i := 0; i < len(clauses); {
+		j := i + 1
+		for j < len(clauses) && clauses[j].Kind == clauses[i].Kind && (clauses[i].Kind == ByWholeNode || clauses[i].Kind == ByRefusal) {
+			j++
+		}
+		out = append(out, joinClauses(clauses[i:j]))
+		i = j
+	}
+	return out
+}
+
+func joinClauses(same []Clause) Clause {
+	c := same[0]
+	for _, x := range same[1:] {
+		c.Nodes += x.Nodes
+	}
+	if n := len(same) - 1; n > 0 {
+		c.Detail += " and " + count(int64(n), "other")
+	}
+	return c
+}
+
+func segments(domains []Domain) int64 {
+	var n int64
+	for _, d := range domains {
+		n += d.Segments
+	}
+	return n
+}
+
+// Text is the clause as part of a sentence.
+func (c Clause) Text() string {
+	nodes := count(int64(c.Nodes), "node")
+	switch c.Kind {
+	case ByAffinity:
+		return "node affinity excludes " + nodes
+	case ByCordon:
+		return nodes + " cordoned"
+	case ByNodeName:
+		return fmt.Sprintf("asks for node %s alone, which excludes %s", c.Detail, nodes)
+	case ByNodeSet:
+		return "volumes exclude " + nodes
+	case ByPort:
+		return fmt.Sprintf("host port %s taken on %s", c.Detail, nodes)
+	case ByModel:
+		return fmt.Sprintf("no free GPU of model %s on %s", c.Detail, nodes)
+	case ByIsland:
+		return "GPUs not in one NVLink clique or NUMA node on " + nodes
+	case ByWholeNode:
+		return fmt.Sprintf("%s cannot be shared with %s", nodes, c.Detail)
+	case ByRefusal:
+		return fmt.Sprintf("%s refused it: %s", nodes, c.Detail)
+	case ByNominated:
+		return nodes + " kept for nominated pods"
+	}
+	return fmt.Sprintf("%s %s excludes %s", c.Kind, c.Detail, nodes)
+}
+
+// Text is the shortage as part of a sentence.
+func (s Short) Text() string {
+	by := Quantity(s.Resource, s.By)
+	if s.Nodes > 1 {
+		by = "at least " + by
+	}
+	return fmt.Sprintf("%s short by %s on %s", s.Resource, by, count(int64(s.Nodes), "node"))
+}
+
+// Text is the amount with its unit and name, like "8 nvidia.com/gpu".
+func (a Amount) Text() string { return Quantity(a.Resource, a.Value) + " " + a.Resource }
+
+// Amounts is the texts of several.
+func Amounts(all []Amount) []string {
+	var out []string
+	for _, a := range all {
+		out = append(out, a.Text())
+	}
+	return out
+}
+
+// Quantity writes a value of a resource as Kubernetes would: cores for cpu, binary units for bytes where
+// they are exact, else the number.
+func Quantity(resource string, v int64) string {
+	switch {
+	case resource == "cpu":
+		return cores(v)
+	case resource == "memory" || strings.HasSuffix(resource, "storage") || strings.HasPrefix(resource, "hugepages-"):
+		return bytes(v)
+	}
+	return strconv.FormatInt(v, 10)
+}
+
+func cores(milli int64) string {
+	return strconv.FormatFloat(float64(milli)/1000, 'f', -1, 64)
+}
+
+func bytes(v int64) string {
+	units := []string{"Ti", "Gi", "Mi", "Ki"}
+	for i, unit := range units {
+		size := int64(1) << (10 * (len(units) - i))
+		if v != 0 && v%size == 0 {
+			return strconv.FormatInt(v/size, 10) + unit
+		}
+	}
+	return strconv.FormatInt(v, 10)
+}
+
+// in is "in one rack", or "on one node".
+func in(level string) string {
+	if level == "node" {
+		return "on one node"
+	}
+	return "in one " + level
+}
+
+func fitting(n int64, noun string) string {
+	s := strconv.FormatInt(n, 10)
+	if noun != "" {
+		s = count(n, noun)
+	}
+	if n == 1 {
+		return s + " fits"
+	}
+	return s + " fit"
+}
+
+func exist(n int64) string {
+	if n == 1 {
+		return "exists"
+	}
+	return "exist"
+}
+
+// count is "1 pod", "2 pods".
+func count(n int64, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return strconv.FormatInt(n, 10) + " " + noun + "s"
+}
