@@ -57,6 +57,9 @@ func (s *State) apply(c *Change) Rejected {
 	case c.Gone != nil:
 		return s.applyGone(*c.Gone)
 	}
+	if c.Settled == 0 {
+		return Rejected{Reason: "a change without anything in it"}
+	}
 	s.settle(c.Settled)
 	return Rejected{}
 }
@@ -92,9 +95,11 @@ func (s *State) arrives(ref Ref, exists bool, have uint64) arrival {
 		}
 		return fresh
 	}
+	//mutate: version-gone
 	if gone, ok := s.gone[Ref{Kind: ref.Kind, Key: ref.Key}]; ok && ref.Version <= gone {
 		return known
 	}
+	//mutate: version-settled
 	if s.settled > 0 && ref.Version <= s.settled {
 		return known
 	}
@@ -288,6 +293,7 @@ func (s *State) applyGone(ref Ref) Rejected {
 	if !ok {
 		return Rejected{Ref: ref, Reason: fmt.Sprintf("unknown kind %q", ref.Kind)}
 	}
+	//mutate: version-older-gone
 	if exists && ref.Version < version {
 		return Rejected{}
 	}

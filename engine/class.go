@@ -75,6 +75,7 @@ type classes struct {
 
 func (t *classes) forgetMasks() {
 	for _, c := range t.byKey {
+		//mutate: index-masks-of-new-labels
 		c.masks, c.proofs = nil, proofs{}
 		for _, f := range c.byShelf {
 			if f != nil {
@@ -155,6 +156,7 @@ func (s *State) sync(c *class) {
 	if c.seen != s.topology.shape {
 		s.reshape(c)
 	}
+	//mutate: index-redo-after-a-plan
 	for _, n := range c.redo {
 		if n.shelf != nil {
 			s.refit(c, n)
@@ -181,6 +183,7 @@ func (s *State) reshape(c *class) {
 	c.tops = append(c.tops, make([]int64, int(t.made)-len(c.tops))...)
 	c.sums = append(c.sums, make([]int64, len(t.domains)-len(c.sums))...)
 	for id, f := range c.byShelf {
+		//mutate: index-shelves-that-changed
 		if f != nil && f.epoch != f.shelf.epoch {
 			c.add(f.shelf, -f.sum)
 			c.byShelf[id] = nil
@@ -214,6 +217,7 @@ func (c *class) add(sh *shelf, by int64) {
 	c.total += by
 	for _, d := range sh.domains {
 		if d != nil {
+			//mutate: index-domain-sum
 			c.sums[d.id] += by
 		}
 	}
@@ -227,13 +231,16 @@ func (s *State) refit(c *class, n *node) {
 	fits, score := s.measure(c, n)
 	f.fits[i], f.scores[i] = fits, score
 	if by := int64(fits - had); by != 0 {
+		//mutate: index-sum
 		f.sum += by
 		c.add(f.shelf, by)
 	}
+	//mutate: index-rows-of-certificates
 	f.rows = nil
 	switch {
 	case i == f.best:
 		// While it gets no worse the best stays the best: equals come after it.
+		//mutate: index-best-of-shelf
 		if fits == 0 || score < scored {
 			f.findBest()
 		}
@@ -242,6 +249,7 @@ func (s *State) refit(c *class, n *node) {
 	default:
 		return
 	}
+	//mutate: index-top-of-shelf
 	c.tops[n.shelf.id] = f.top()
 }
 
@@ -287,6 +295,7 @@ func (s *State) maskOf(c *class, n *node) mask {
 	if m.state == unknown {
 		*m = c.judge(n, c.names || n.kind.personal && c.asksForName(n.kind))
 	}
+	//mutate: filter-own-name
 	if m.state == personal {
 		return c.judge(n, false)
 	}
@@ -317,20 +326,25 @@ func (c *class) judge(n *node, own bool) mask {
 	}
 	spec, node := c.shape.spec, n.spec
 	for key, value := range spec.Selector {
+		//mutate: filter-selector
 		if v, ok := node.Labels[key]; !ok || v != value {
 			return mask{state: removed}
 		}
 	}
+	//mutate: filter-affinity
 	if spec.Affinity != nil && !fit.MatchesAny(spec.Affinity, node.Labels, n.name) {
 		return mask{state: removed}
 	}
 	var buf [4]Taint
+	//mutate: filter-taint
 	if len(fit.Untolerated(node.Taints, spec.Tolerations, buf[:0])) > 0 {
 		return mask{state: removed}
 	}
+	//mutate: filter-cordon
 	if node.Cordoned && !toleratesCordon(spec) {
 		return mask{state: removed}
 	}
+	//mutate: filter-gpu-model
 	if c.model != "" && !slices.Contains(n.kind.models, c.model) {
 		return mask{state: removed}
 	}
@@ -345,9 +359,11 @@ func toleratesCordon(spec *Spec) bool {
 // bars says whether the class may not be on this very node.
 func (c *class) bars(n *node) bool {
 	spec := c.shape.spec
+	//mutate: filter-node-name
 	if spec.NodeName != "" && spec.NodeName != n.name {
 		return true
 	}
+	//mutate: filter-allowed-nodes
 	if spec.Nodes != nil && !slices.Contains(spec.Nodes, n.name) {
 		return true
 	}

@@ -77,7 +77,7 @@ func (y *cycle) releasing(g *gang) (Resources, time.Time) {
 		return nil, time.Time{}
 	}
 	s := y.s
-	c := y.kin(g, g.turnNow(), 0).class(g.all()[i])
+	c := y.kin(g, g.turnNow(), "").class(g.all()[i])
 	var by time.Time
 	var sum vector
 	for _, n := range s.sortedNodes() {

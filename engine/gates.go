@@ -11,27 +11,33 @@ func (y *cycle) gates(g *gang) (gates []why.Gate, decided bool) {
 	shut := func(cause why.Cause, object string, need, have int64) {
 		gates = append(gates, why.Gate{Cause: cause, Object: object, Need: need, Have: have, Certificate: -1})
 	}
+	//mutate: gate-invalid-gang
 	if reason := y.s.rejected[Ref{Kind: KindGang, Key: g.key}]; reason != "" && g.lone == nil {
 		shut(why.InvalidObject, reason, 0, 0)
 		return gates, true
 	}
+	//mutate: gate-gang-missing
 	if !y.known(g) {
 		shut(why.GangMissing, g.key, 0, 0)
 		return gates, true
 	}
+	//mutate: gate-group-missing
 	if names := y.orphans(g); len(names) > 0 {
 		shut(why.GroupMissing, names[0], 0, 0)
 		decided = true
 	}
+	//mutate: gate-unsupported
 	for _, f := range y.features(g) {
 		shut(why.UnsupportedFeature, string(f), 0, 0)
 		decided = true
 	}
+	//mutate: gate-incomplete
 	if !g.tree.complete() {
 		b := g.tree.lacking()
 		shut(why.GangIncomplete, b.group.Name, int64(b.min()), int64(len(b.pods)))
 		decided = true
 	}
+	//mutate: gate-queue-limit
 	gates = append(gates, y.quota(g)...)
 	return gates, decided
 }
@@ -129,6 +135,7 @@ func (y *cycle) quota(g *gang) []why.Gate {
 		return nil
 	}
 	q := y.s.queues[name]
+	//mutate: gate-queue-missing
 	if q == nil || q.spec == nil || y.s.isRejected(KindQueue, name) {
 		return []why.Gate{{Cause: why.QueueMissing, Object: name, Certificate: -1}}
 	}
@@ -172,6 +179,7 @@ func (y *cycle) overdrawn(g *gang, pods []*pod) []why.Gate {
 		for _, p := range pods {
 			need += p.amount(dim)
 		}
+		//mutate: gate-queue-limit-of-growth
 		if used := q.used.at(dim); need > 0 && used > limit.Value {
 			out = append(out, why.Gate{Cause: why.OverQueueLimit, Object: g.queue(), Resource: limit.Resource, Need: need, Have: used - need, Limit: limit.Value, Certificate: -1})
 		}

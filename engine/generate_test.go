@@ -52,9 +52,9 @@ func anyNode(t *rapid.T, name string) engine.Node {
 	if seldom(t, 2) {
 		n.Taints = append(n.Taints, engine.Taint{Key: "team", Value: pick(t, "a", "b"), Effect: pick(t, engine.NoSchedule, engine.PreferNoSchedule, engine.NoExecute)})
 	}
-	gpus := pick(t, 2, 4, 3, 1, 0)
-	n.Allocatable = engine.Resources{{Resource: gpu, Value: int64(gpus)}, {Resource: engine.CPU, Value: pick[int64](t, 4000, 8000, 1000)}, {Resource: engine.Pods, Value: pick[int64](t, 110, 3, 1, 0)}}
-	if rapid.Bool().Draw(t, "devices") {
+	gpus := pick(t, 2, 4, 4, 3, 1, 0)
+	n.Allocatable = engine.Resources{{Resource: gpu, Value: int64(gpus)}, {Resource: engine.CPU, Value: pick[int64](t, 4000, 8000, 1000)}, {Resource: engine.Pods, Value: pick[int64](t, 110, 110, 110, 3, 1, 0)}}
+	if !seldom(t, 2) {
 		n.Devices = anyDevices(t, name, gpus)
 	}
 	return n
@@ -62,23 +62,26 @@ func anyNode(t *rapid.T, name string) engine.Node {
 
 func anyDevices(t *rapid.T, node string, count int) []engine.Device {
 	out := []engine.Device{}
+	model, mixed := pick(t, "A", "B"), seldom(t, 2)
 	for i := range count {
-		out = append(out, engine.Device{
-			ID: fmt.Sprintf("%s-gpu%d", node, i), Model: pick(t, "A", "B"), Clique: pick(t, "c", "d", ""), NUMA: upTo(t, 1), Unhealthy: seldom(t, 4),
-		})
+		d := engine.Device{ID: fmt.Sprintf("%s-gpu%d", node, i), Model: model, Clique: "c", NUMA: i / 2, Unhealthy: seldom(t, 5)}
+		if mixed {
+			d.Model, d.Clique, d.NUMA = pick(t, "A", "B"), pick(t, "c", "d", ""), upTo(t, 1)
+		}
+		out = append(out, d)
 	}
 	return out
 }
 
 func anySpec(t *rapid.T) engine.Spec {
-	s := engine.Spec{Requests: engine.Resources{{Resource: gpu, Value: pick[int64](t, 1, 2, 0, 3)}}}
+	s := engine.Spec{Requests: engine.Resources{{Resource: gpu, Value: pick[int64](t, 1, 1, 2, 0, 3)}}}
 	if seldom(t, 1) {
 		s.Requests = append(s.Requests, engine.Amount{Resource: engine.CPU, Value: pick[int64](t, 1000, 3000, 0)})
 	}
-	if seldom(t, 3) {
+	if seldom(t, 4) {
 		s.Selector = map[string]string{"disk": pick(t, "0", "1")}
 	}
-	if seldom(t, 3) {
+	if seldom(t, 4) {
 		s.Affinity = anyAffinity(t)
 	}
 	if seldom(t, 2) {
@@ -90,10 +93,10 @@ func anySpec(t *rapid.T) engine.Spec {
 	if seldom(t, 3) {
 		s.Ports = []engine.Port{{IP: pick(t, "", "10.0.0.1", "10.0.0.2"), Protocol: pick(t, "", "UDP"), Port: pick[int32](t, 80, 81)}}
 	}
-	if seldom(t, 4) {
+	if seldom(t, 5) {
 		s.NodeName = pick(t, "n0", "n1", "n9")
 	}
-	if seldom(t, 4) {
+	if seldom(t, 5) {
 		s.Nodes = pick(t, []string{"n0", "n1"}, []string{"n2"}, []string{})
 	}
 	if s.Requests[0].Value > 0 {
@@ -104,9 +107,9 @@ func anySpec(t *rapid.T) engine.Spec {
 
 func anyGPU(t *rapid.T) engine.GPU {
 	return engine.GPU{
-		Models: pick(t, nil, nil, nil, []string{"A"}, []string{"B", "A"}),
-		Clique: pick(t, "", "", engine.Prefer, engine.Require),
-		NUMA:   pick(t, "", "", engine.Prefer, engine.Require),
+		Models: pick(t, nil, nil, nil, nil, []string{"A"}, []string{"B", "A"}),
+		Clique: pick(t, "", "", "", engine.Prefer, engine.Require),
+		NUMA:   pick(t, "", "", "", engine.Prefer, engine.Require),
 	}
 }
 
@@ -132,7 +135,10 @@ func anyToleration(t *rapid.T) engine.Toleration {
 }
 
 func anyLayout(t *rapid.T) (l engine.Layout) {
-	l.Required = pick(t, "", "", "rack", "block", "disk", engine.NodeLevel, "nowhere")
+	l.Required = pick(t, "", "", "rack", "block", "disk", engine.NodeLevel)
+	if seldom(t, 5) {
+		l.Required = "nowhere"
+	}
 	if seldom(t, 2) {
 		l.Spread = pick(t, "rack", engine.NodeLevel)
 		return l
@@ -147,7 +153,10 @@ func anyLayout(t *rapid.T) (l engine.Layout) {
 
 // anyGang makes a gang and its waiting members: of one class, of unlike ones, or a tree of groups.
 func anyGang(t *rapid.T, key string, most int) (engine.Gang, []engine.Pod) {
-	g := engine.Gang{Key: key, Queue: pick(t, "", "", "q", "nowhere"), Priority: pick[int32](t, 0, 5), Created: noon.Add(-time.Duration(upTo(t, 3)) * time.Second)}
+	g := engine.Gang{Key: key, Queue: pick(t, "", "", "q"), Priority: pick[int32](t, 0, 5), Created: noon.Add(-time.Duration(upTo(t, 3)) * time.Second)}
+	if seldom(t, 5) {
+		g.Queue = "nowhere"
+	}
 	members := anyMembers(t, key, 1+upTo(t, most-1))
 	if seldom(t, 2) {
 		g.Groups, g.MinGroups = anyGroups(t, members), pick(t, 0, 1)
@@ -249,10 +258,10 @@ func anyNominee(t *rapid.T) engine.Pod {
 func anyCluster(t *rapid.T) (snap engine.Snapshot) {
 	snap.Version = engine.SnapshotVersion
 	taken := map[string]bool{}
-	for i := range 1 + upTo(t, 4) {
+	for i := range 5 - upTo(t, 4) {
 		n := anyNode(t, fmt.Sprintf("n%d", i))
 		snap.Nodes = append(snap.Nodes, n)
-		for j := range upTo(t, 2) {
+		for j := range pick(t, 0, 1, 0, 2) {
 			snap.Pods = append(snap.Pods, anyBound(t, fmt.Sprintf("bound-%d-%d", i, j), n, taken))
 		}
 	}
@@ -262,10 +271,10 @@ func anyCluster(t *rapid.T) (snap engine.Snapshot) {
 
 func anyLimits(t *rapid.T) (limits engine.Resources) {
 	if seldom(t, 1) {
-		limits = append(limits, engine.Amount{Resource: gpu, Value: int64(pick(t, 4, 8, 2, 0))})
+		limits = append(limits, engine.Amount{Resource: gpu, Value: int64(pick(t, 4, 8, 6, 2, 0))})
 	}
 	if seldom(t, 2) {
-		limits = append(limits, engine.Amount{Resource: engine.Pods, Value: int64(pick(t, 3, 5, 1))})
+		limits = append(limits, engine.Amount{Resource: engine.Pods, Value: int64(pick(t, 5, 8, 3, 1))})
 	}
 	return limits
 }
@@ -305,7 +314,7 @@ func anyCase(t *rapid.T, cfg engine.Config, most int) (engine.Snapshot, string) 
 		snap.Gangs = []engine.Gang{g}
 	}
 	anyMemory(t, &snap, g, members)
-	if len(members) > 1 && seldom(t, 2) {
+	for len(members) > 1 && seldom(t, 1) {
 		settle(t, snap, members)
 	}
 	snap.Pods = append(snap.Pods, members...)
@@ -314,6 +323,22 @@ func anyCase(t *rapid.T, cfg engine.Config, most int) (engine.Snapshot, string) 
 		t.Fatalf("the generator made nonsense: %v", bad)
 	}
 	return s.Dump(), "gang"
+}
+
+// anyDeviceCase is one node of six GPUs of all kinds and a gang whose members ask for them in unlike ways.
+func anyDeviceCase(t *rapid.T) engine.Snapshot {
+	n := engine.Node{Name: "n0", Allocatable: engine.Resources{{Resource: gpu, Value: 6}, {Resource: engine.Pods, Value: 9}}}
+	for i := range 6 {
+		n.Devices = append(n.Devices, engine.Device{ID: fmt.Sprint("d", i), Model: pick(t, "A", "A", "B"), Clique: pick(t, "c", "d", ""), NUMA: upTo(t, 1)})
+	}
+	snap := engine.Snapshot{Version: engine.SnapshotVersion, Nodes: []engine.Node{n}, Gangs: []engine.Gang{{Key: "gang"}}}
+	for i := range 1 + upTo(t, 3) {
+		p := engine.Pod{Key: fmt.Sprint("gang-", i), Gang: "gang", Rank: i}
+		p.Requests = engine.Resources{{Resource: gpu, Value: pick[int64](t, 1, 2, 3)}}
+		p.GPU = engine.GPU{Models: pick(t, nil, nil, []string{"A"}), Clique: pick(t, "", engine.Require), NUMA: pick(t, "", engine.Require)}
+		snap.Pods = append(snap.Pods, p)
+	}
+	return snap
 }
 
 // settle binds one of the members, as if the gang had run and lost the others.

@@ -12,9 +12,9 @@ func (y *cycle) grow(g *gang) {
 	t := g.turnNow()
 	m := y.s.mark()
 	y.claim(g)
-	var x *search
-	for _, alt := range y.alternatives(g) {
-		x = &search{y: y, g: g, kin: y.kin(g, t, alt), greedy: true}
+	x := &search{y: y, g: g, kin: y.kin(g, t, "")}
+	for _, model := range y.models(g) {
+		x = &search{y: y, g: g, kin: y.kin(g, t, model), greedy: true}
 		x.grow(g.tree, scope{})
 		y.steps += x.steps
 		if len(x.seats) > 0 {
@@ -154,7 +154,7 @@ func (x *search) growLeaf(b *branch, sc scope) {
 func (x *search) seatOne(b *branch, i int, c *class, sc scope) (seated, room bool) {
 	for _, sub := range x.segment(b, i, c, sc) {
 		for _, n := range x.nodes(b, i, c, sub) {
-			if x.try(b.pods[i], n, c, func() bool { return x.affords(b.pods[i : i+1]) }) {
+			if x.on(b.pods[i], n, c, func() bool { return x.affords(b.pods[i : i+1]) }) {
 				return true, true
 			}
 			room = true

@@ -28,8 +28,11 @@ type mark int
 func (s *State) mark() mark { return mark(len(s.journal)) }
 
 // put seats the pod, which is of the class, until rolled back.
-func (s *State) put(p *pod, n *node, c *class) {
-	s.seat(p, n, chooseDevices(c, n))
+func (s *State) put(p *pod, n *node, c *class) { s.putOn(p, n, chooseDevices(c, n)) }
+
+// putOn is put with devices chosen already.
+func (s *State) putOn(p *pod, n *node, devices []string) {
+	s.seat(p, n, devices)
 	s.journal = append(s.journal, entry{did: seated, pod: p})
 }
 
@@ -63,15 +66,19 @@ func (s *State) rollback(to mark) {
 		s.journal = s.journal[:len(s.journal)-1]
 		switch e.did {
 		case seated:
+			//mutate: rollback-seat
 			s.unseat(e.pod)
 		case unseated:
+			//mutate: rollback-expired-assumption
 			s.seat(e.pod, e.node, e.devices)
 		case nominated:
 			s.denominate(e.pod)
 		case denominated:
+			//mutate: rollback-nomination
 			s.nominate(e.pod, e.node)
 		case unheld:
 			e.hold.on = e.node
+			//mutate: rollback-hold
 			s.reserve(e.hold, 1)
 		}
 	}

@@ -43,6 +43,7 @@ func (s *State) rewind(to uint64) {
 		if e.before <= to {
 			redo = append(redo, e.node)
 		}
+		//mutate: index-touches-of-a-plan
 		e.node.touch = e.before
 	}
 	clear(l.entries[to-l.base:])

@@ -106,6 +106,7 @@ func (s *State) holdsOn(n *node) bool {
 func (s *State) allocate(n *node, old, got *Node) {
 	if old != nil {
 		for _, a := range old.Allocatable {
+			//mutate: index-allocatable
 			n.free.add(s.dims.id(a.Resource), -a.Value)
 		}
 	}
@@ -135,12 +136,14 @@ func (n *node) grip(p *pod, by int32) {
 	gpus := p.amount(dimGPU)
 	for _, id := range p.seatDevices {
 		if i := n.deviceIndex(id); i >= 0 {
+			//mutate: index-devices-held
 			n.holders[i] += by
 			n.freeDevice(i)
 			gpus--
 		}
 	}
 	if gpus > 0 {
+		//mutate: index-devices-unknown
 		n.blind += int64(by) * gpus
 	}
 }
@@ -212,6 +215,7 @@ func (s *State) reclaim(nodes []*node) {
 			if claimants := s.claims[d.ID]; len(claimants) > 0 {
 				owner = claimants[0]
 			}
+			//mutate: index-device-on-two-nodes
 			if n.alien[i] = owner != n; n.alien[i] && clash == "" {
 				clash = fmt.Sprintf(clashWords+"%s is on node %s too, where it counts", d.ID, owner.name)
 			}

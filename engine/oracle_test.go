@@ -56,6 +56,22 @@ func TestVerdictEqualsBruteForce(t *testing.T) {
 	})
 }
 
+// Unlike members share the devices of one node: what one takes may break the clique that another needs, so
+// the search has to choose devices as well as nodes.
+func TestDevicesOfUnlikeMembers(t *testing.T) {
+	often(t, 5, func(t *rapid.T) {
+		snap := anyDeviceCase(t)
+		can := oracle.CanStart(snap, engine.Config{}, noon, "gang")
+		plan := engine.Schedule(snap, noon, engine.Config{})
+		if got := verdict(plan, "gang"); can != (got == why.Placed) {
+			t.Fatalf("verdict %q, but brute force says %v\n%s", got, can, text(t, snap))
+		}
+		if err := oracle.Valid(snap, engine.Config{}, noon, plan); err != nil {
+			t.Fatalf("%v\n%s\n%s", err, text(t, snap), text(t, plan))
+		}
+	})
+}
+
 // What explains a gang is what decides about it.
 func TestExplainAgreesWithPlan(t *testing.T) {
 	often(t, 5, func(t *rapid.T) {

@@ -17,37 +17,40 @@ type found struct {
 // place seats the gang's minimum, trying GPU models in order, or says why it cannot.
 func (y *cycle) place(g *gang, t turn) found {
 	var out found
-	for _, alt := range y.alternatives(g) {
-		if out = y.placeWith(g, t, alt, out.gates); out.ok {
+	models := y.models(g)
+	if len(models) == 0 {
+		out.gates = []why.Gate{{Cause: why.NoMatchingNode, Object: "a GPU model that all members name", Certificate: -1}}
+	}
+	for _, model := range models {
+		if out = y.placeWith(g, t, model, out.gates); out.ok {
 			return out
 		}
 	}
 	return out
 }
 
-// alternatives lists which of the members' GPU models to try: all in order, or, where members run on one
-// of them, that one.
-func (y *cycle) alternatives(g *gang) []int {
-	n := 1
+// models lists the GPU models to try: those that the first member to name any names, and all that do name, in
+// its order; or, where members run on one of them, that one. It is one "" where no member names a model.
+func (y *cycle) models(g *gang) []string {
+	var out []string
+	asked := false
 	for _, p := range g.all() {
-		if p.waits() {
-			n = max(n, len(p.GPU.Models))
-		}
-	}
-	out := make([]int, n)
-	for i := range out {
-		out[i] = i
-	}
-	if n == 1 {
-		return out
-	}
-	for _, p := range g.all() {
-		if p.seat == nil || p.Terminating || p.amount(dimGPU) == 0 {
+		if p.Terminating || len(p.GPU.Models) == 0 || p.amount(dimGPU) == 0 {
 			continue
 		}
-		if i := slices.Index(p.GPU.Models, p.model()); i >= 0 {
-			return []int{i}
+		switch {
+		case p.seat != nil:
+			if m := p.model(); slices.Contains(p.GPU.Models, m) {
+				return []string{m}
+			}
+		case !asked:
+			out, asked = slices.Clone(p.GPU.Models), true
+		default:
+			out = slices.DeleteFunc(out, func(m string) bool { return !slices.Contains(p.GPU.Models, m) })
 		}
+	}
+	if !asked {
+		return []string{""}
 	}
 	return out
 }
@@ -65,10 +68,10 @@ func (p *pod) model() string {
 	return ""
 }
 
-// placeWith tries one alternative of the GPU models. gates are those of the alternatives before it.
-func (y *cycle) placeWith(g *gang, t turn, alt int, gates []why.Gate) found {
+// placeWith tries one GPU model. gates are those of the models before it.
+func (y *cycle) placeWith(g *gang, t turn, model string, gates []why.Gate) found {
 	p, alike := g.alike()
-	kin := y.kin(g, t, alt)
+	kin := y.kin(g, t, model)
 	if !alike {
 		return y.search(g, kin, gates)
 	}
@@ -133,16 +136,16 @@ func (y *cycle) order(g *gang, c *class) order {
 	return o
 }
 
-// kin makes classes of a gang's members for one alternative of GPU models.
+// kin makes classes of a gang's members for one GPU model.
 type kin struct {
 	s        *State
 	base     classKey
-	alt      int
+	model    string
 	refusals []*Refusal
 }
 
-func (y *cycle) kin(g *gang, t turn, alt int) kin {
-	k := kin{s: y.s, alt: alt, refusals: y.refusals(g)}
+func (y *cycle) kin(g *gang, t turn, model string) kin {
+	k := kin{s: y.s, model: model, refusals: y.refusals(g)}
 	k.base.priority = t.priority
 	if g.whole {
 		k.base.whole = g.key
@@ -159,8 +162,8 @@ func (y *cycle) kin(g *gang, t turn, alt int) kin {
 func (k kin) class(p *pod) *class {
 	key := k.base
 	key.shape = k.s.shapeOf(p)
-	if models := p.GPU.Models; len(models) > 0 && key.shape.gpus > 0 {
-		key.model = models[min(k.alt, len(models)-1)]
+	if len(p.GPU.Models) > 0 && key.shape.gpus > 0 {
+		key.model = k.model
 	}
 	return k.s.classOf(key, k.refusals)
 }
@@ -173,6 +176,7 @@ func (y *cycle) refusals(g *gang) []*Refusal {
 	var out []*Refusal
 	for _, p := range g.all() {
 		for _, r := range y.s.refusedOf[p.Key] {
+			//mutate: filter-refused
 			if (r.UID == "" || r.UID == p.UID) && live(r.Until, y.now) && !y.s.isRejected(KindRefusal, r.Pod+"@"+r.Node) {
 				out = append(out, r)
 			}

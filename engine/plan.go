@@ -14,6 +14,7 @@ import (
 func (s *State) Plan(now time.Time) Plan {
 	now = now.UTC().Round(0)
 	s.freshen()
+	//mutate: cache-nothing-changed
 	if !s.changed && s.holdsStill(now) {
 		p := s.last
 		p.Now = now
@@ -65,7 +66,9 @@ func (y *cycle) run() {
 	grow := y.minimums()
 	y.growth(grow)
 	y.remember()
+	//mutate: rollback-plan
 	s.rollback(m)
+	//mutate: rollback-log
 	s.rewind(end)
 	for _, g := range y.dirty {
 		s.tally(g)
@@ -105,6 +108,7 @@ func (y *cycle) start(g *gang, t turn) bool {
 			y.started(g, t, found.model, m)
 			return true
 		}
+		//mutate: gate-all-or-nothing
 		y.s.rollback(m)
 		if !found.ok {
 			gates = append(append(gates, y.unknownLevels(g)...), found.gates...)
@@ -216,6 +220,7 @@ func (y *cycle) expire() {
 			continue
 		}
 		if sits {
+			//mutate: memory-expired-assumption
 			s.lift(p)
 			if !slices.Contains(lifted, p.gang) {
 				lifted = append(lifted, p.gang)
@@ -249,6 +254,7 @@ func (y *cycle) expireHolds() {
 			continue
 		}
 		if h.on != nil {
+			//mutate: memory-expired-hold
 			s.ignoreHold(h)
 		}
 		y.forget(KindHold, key, h.Version)
@@ -283,6 +289,7 @@ func (y *cycle) lineUp(lifted []*gang) {
 // wake notes that the answer can change at the time.
 func (y *cycle) wake(at time.Time) {
 	if y.plan.WakeAt.IsZero() || at.Before(y.plan.WakeAt) {
+		//mutate: memory-wake-at
 		y.plan.WakeAt = at.UTC()
 	}
 }

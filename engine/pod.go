@@ -175,6 +175,7 @@ func (s *State) seat(p *pod, n *node, devices []string) {
 	n.occ = append(n.occ, p)
 	s.account(p, n, 1)
 	n.grip(p, 1)
+	//mutate: index-touch-on-seat
 	s.touched(n)
 }
 
@@ -188,6 +189,7 @@ func (s *State) unseat(p *pod) {
 	n.occ[p.place].place = p.place
 	n.occ = n.occ[:last]
 	p.seat, p.seatDevices = nil, nil
+	//mutate: index-touch-on-unseat
 	s.touched(n)
 }
 
@@ -197,11 +199,13 @@ func (s *State) account(p *pod, n *node, times int64) {
 	for _, d := range p.demands {
 		n.free.add(d.dim, -times*d.amount)
 		if soft {
+			//mutate: index-evictable
 			n.yield.add(d.dim, times*d.amount)
 		}
 	}
 	if q := s.queueOf(p); q != nil {
 		for _, d := range p.demands {
+			//mutate: index-queue-usage
 			q.used.add(d.dim, times*d.amount)
 		}
 	}
@@ -211,6 +215,7 @@ func (s *State) account(p *pod, n *node, times int64) {
 func (s *State) nominate(p *pod, n *node) {
 	p.nominee = n
 	n.nominated = append(n.nominated, p)
+	//mutate: index-touch-on-nomination
 	s.touched(n)
 }
 
@@ -245,6 +250,7 @@ func (s *State) reserve(h *hold, times int64) {
 	for _, a := range h.Requests {
 		h.on.free.add(s.dims.id(a.Resource), -times*a.Value)
 	}
+	//mutate: index-touch-on-hold
 	s.touched(h.on)
 }
 

@@ -9,6 +9,7 @@ import (
 // room returns how many pods of the class the free resources, devices and ports of the node hold at once.
 func (s *State) room(c *class, n *node) int64 {
 	free := n.free
+	//mutate: filter-nominated
 	if len(n.nominated) > 0 {
 		free = n.lessNominated(c.priority)
 	}
@@ -17,17 +18,21 @@ func (s *State) room(c *class, n *node) int64 {
 		return 0
 	}
 	if c.shape.gpus > 0 {
+		//mutate: filter-devices
 		if k = min(k, deviceRoom(c, n)); k == 0 {
 			return 0
 		}
+		//mutate: filter-whole-node
 		if (s.wholes > 0 || c.whole != "") && n.spoiled(c) != "" {
 			return 0
 		}
 	}
 	if len(c.shape.spec.Ports) > 0 {
+		//mutate: filter-host-port
 		if n.portTaken(c) != "" {
 			return 0
 		}
+		//mutate: filter-host-port-once
 		k = 1
 	}
 	return k
@@ -38,6 +43,7 @@ func quotient(free vector, demands []demand) int64 {
 	k := int64(math.MaxInt64)
 	for i, d := range demands {
 		f := free.at(d.dim)
+		//mutate: filter-resources
 		if f < d.amount {
 			return 0
 		}
@@ -53,6 +59,7 @@ func quotient(free vector, demands []demand) int64 {
 func (n *node) lessNominated(priority int32) vector {
 	free := append(vector(nil), n.free...)
 	for _, p := range n.nominated {
+		//mutate: filter-nominated-priority
 		if p.Priority >= priority {
 			for _, d := range p.demands {
 				free.add(d.dim, -d.amount)
@@ -71,7 +78,9 @@ func deviceRoom(c *class, n *node) int64 {
 		}
 		return math.MaxInt64
 	}
+	//mutate: filter-islands
 	if c.islands() {
+		//mutate: filter-unknown-devices
 		if n.blind > 0 {
 			return 0
 		}
@@ -107,12 +116,35 @@ func chooseDevices(c *class, n *node) []string {
 	if len(chosen) == 0 {
 		return nil
 	}
-	out := make([]string, len(chosen))
-	for i, d := range chosen {
+	return n.deviceIDs(chosen)
+}
+
+func (n *node) deviceIDs(devices []int) []string {
+	out := make([]string, len(devices))
+	for i, d := range devices {
 		out[i] = n.spec.Devices[d].ID
 	}
 	return out
 }
+
+// waysOfDevices lists the different choices of devices for one pod of the class, and whether these are all.
+func waysOfDevices(c *class, n *node) (ways [][]string, all bool) {
+	if c.shape.gpus == 0 || len(n.devices) == 0 || n.blind > 0 {
+		return [][]string{nil}, true
+	}
+	all = true
+	device.Each(n.devices, c.want, func(way []int) bool {
+		all = len(ways) < maxWays
+		if all {
+			ways = append(ways, n.deviceIDs(way))
+		}
+		return all
+	})
+	return ways, all
+}
+
+// maxWays bounds the choices of devices that are tried on a node.
+const maxWays = 64
 
 // spoiled names a workload for whose sake the class may not take a GPU here: one that wants its nodes whole,
 // or any other, if the class itself does. "": none.

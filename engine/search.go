@@ -16,6 +16,7 @@ type search struct {
 	greedy bool
 	steps  int
 	spent  bool       // the budget ended it
+	cut    bool       // not every choice of devices was tried
 	quota  []why.Gate // the queue could not afford places that were found
 	seats  []*pod
 	// blocked is, of a gang that grows, the first member that found no room, and its place in its leaf.
@@ -47,7 +48,7 @@ func (y *cycle) search(g *gang, k kin, gates []why.Gate) found {
 // failure says why nothing was found.
 func (x *search) failure() why.Gate {
 	gate := why.Gate{Cause: why.SearchBudget, Need: int64(x.steps), Certificate: -1}
-	if x.spent {
+	if x.spent || x.cut {
 		return gate
 	}
 	gate.Cause, gate.Need = why.Fragmented, int64(x.g.tree.need())
@@ -88,8 +89,8 @@ func (b *branch) required() bool {
 
 func (x *search) model() string {
 	for _, p := range x.seats {
-		if models := p.GPU.Models; len(models) > 0 && p.amount(dimGPU) > 0 {
-			return models[min(x.kin.alt, len(models)-1)]
+		if len(p.GPU.Models) > 0 && p.amount(dimGPU) > 0 {
+			return x.kin.model
 		}
 	}
 	return ""
@@ -159,6 +160,7 @@ func (x *search) scopes(b *branch, sc scope) []scope {
 			parts = s.everyNode(c, sc)
 		}
 		if home := s.home(level, b.runningPods()); home != nil {
+			//mutate: topology-home-of-a-group
 			parts = slices.DeleteFunc(parts, func(p part) bool { return !s.within(p.scope, *home) })
 		}
 		return x.tightFirst(parts, b.need())
@@ -214,7 +216,7 @@ func (x *search) pods(b *branch, i, need int, sc scope, next func() bool) bool {
 	c := x.kin.class(p)
 	for _, sub := range x.segment(b, i, c, sc) {
 		for _, n := range x.nodes(b, i, c, sub) {
-			if x.try(p, n, c, func() bool { return x.pods(b, i+1, need-1, sc, next) }) {
+			if x.on(p, n, c, func() bool { return x.pods(b, i+1, need-1, sc, next) }) {
 				return true
 			}
 			if x.spent {
@@ -225,20 +227,39 @@ func (x *search) pods(b *branch, i, need int, sc scope, next func() bool) bool {
 	return x.pods(b, i+1, need, sc, next)
 }
 
+// on tries the pod on the node: with the best devices, or with all choices of them.
+func (x *search) on(p *pod, n *node, c *class, next func() bool) bool {
+	if x.greedy {
+		return x.try(p, n, chooseDevices(c, n), next)
+	}
+	ways, all := waysOfDevices(c, n)
+	x.cut = x.cut || !all
+	for _, devices := range ways {
+		if x.try(p, n, devices, next) {
+			return true
+		}
+		if x.spent {
+			return false
+		}
+	}
+	return false
+}
+
 // try seats the pod and goes on, and unseats it if that leads nowhere.
-func (x *search) try(p *pod, n *node, c *class, next func() bool) bool {
+func (x *search) try(p *pod, n *node, devices []string, next func() bool) bool {
 	if x.steps == x.y.budget {
 		x.spent = true
 		return false
 	}
 	x.steps++
 	m := x.y.s.mark()
-	x.y.s.put(p, n, c)
+	x.y.s.putOn(p, n, devices)
 	x.seats = append(x.seats, p)
 	if next() {
 		return true
 	}
 	x.seats = x.seats[:len(x.seats)-1]
+	//mutate: rollback-search
 	x.y.s.rollback(m)
 	return false
 }
@@ -337,6 +358,7 @@ func (x *search) segment(b *branch, i int, c *class, sc scope) []scope {
 	level := s.level(b.group.Layout.SegmentLevel)
 	parts := s.parts(c, sc, level)
 	if home := s.home(level, b.mates(i)); home != nil {
+		//mutate: topology-home-of-a-segment
 		parts = slices.DeleteFunc(parts, func(p part) bool { return !s.within(p.scope, *home) })
 	}
 	return x.tightFirst(parts, size)

@@ -233,6 +233,7 @@ func (t *topology) ids() []int32 {
 		t.orderedAt, t.order, t.sharePaths = t.shape, t.order[:0], false
 		for i, sh := range t.shelves {
 			t.order = append(t.order, sh.id)
+			//mutate: index-order-of-shelves
 			t.sharePaths = t.sharePaths || i > 0 && sh.path == t.shelves[i-1].path
 		}
 	}
@@ -360,6 +361,7 @@ func (t *topology) take(n *node) {
 	sh.nodes = slices.Delete(sh.nodes, n.slot, n.slot+1)
 	for _, d := range sh.domains {
 		if d != nil {
+			//mutate: index-domain-nodes
 			d.nodes--
 		}
 	}

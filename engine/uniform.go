@@ -40,10 +40,12 @@ func (s *State) placeUniform(o order) bool {
 			next++
 		}
 		if o.layout.Segment > 0 {
+			//mutate: topology-segment-ranks
 			deal(o.pods[from:next])
 		}
 	}
 	if o.layout.Segment == 0 {
+		//mutate: topology-ranks
 		deal(o.pods)
 	}
 	return true
@@ -74,23 +76,31 @@ func deal(pods []*pod) {
 // wanted before one that holds only these, then the one with the least room to spare.
 func (s *State) chooseScope(o order) (scope, bool) {
 	level := s.level(o.layout.Required)
+	if level >= 0 && len(o.running) == 0 && len(o.kept) == 0 && o.layout.Segment == 0 {
+		return s.tightestDomain(o, level)
+	}
 	parts := s.parts(o.class, scope{}, level)
 	if home := s.home(level, o.running); home != nil {
+		//mutate: topology-home
 		parts = slices.DeleteFunc(parts, func(p part) bool { return !p.scope.same(home) })
 	}
-	best := -1
 	if len(o.kept) > 0 {
-		kept := slices.DeleteFunc(slices.Clone(parts), func(p part) bool {
-			return p.fits < int64(len(o.pods)) || s.firstOf(o.kept, o.class, p.scope) == nil
-		})
-		if len(kept) > 0 {
-			parts = kept
+		kept := slices.DeleteFunc(slices.Clone(parts), func(p part) bool { return s.firstOf(o.kept, o.class, p.scope) == nil })
+		if sc, ok := s.tightestPart(o, kept); ok {
+			return sc, true
 		}
 	}
+	return s.tightestPart(o, parts)
+}
+
+// tightestPart returns the part that suits the order best.
+func (s *State) tightestPart(o order, parts []part) (scope, bool) {
+	best := -1
 	for i, p := range parts {
 		if p.fits < int64(len(o.pods)) || best >= 0 && !better(p.fits, parts[best].fits, int64(o.want)) {
 			continue
 		}
+		//mutate: topology-segments
 		if o.layout.Segment > 0 && !s.segmentsFit(o, p.scope) {
 			continue
 		}
@@ -100,6 +110,22 @@ func (s *State) chooseScope(o order) (scope, bool) {
 		return scope{}, false
 	}
 	return parts[best].scope, true
+}
+
+// tightestDomain is chooseScope where nothing but counts decides, which is most of the time.
+func (s *State) tightestDomain(o order, level int) (scope, bool) {
+	var best *domain
+	var holds int64
+	for _, d := range s.topology.sorted(level) {
+		fits := o.class.sums[d.id]
+		if fits >= int64(len(o.pods)) && (best == nil || better(fits, holds, int64(o.want))) {
+			best, holds = d, fits
+		}
+	}
+	if best == nil {
+		return scope{}, false
+	}
+	return scope{domains: best.only}, true
 }
 
 // firstOf returns the first of the nodes in the scope that has room for the class; nil: none.

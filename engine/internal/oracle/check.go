@@ -83,21 +83,19 @@ func (a *audit) claim() error {
 // bounded is a level of which the pod must be in one domain with others, and which, where others run.
 type bounded struct{ level, pinned string }
 
-// bounds lists what the pod is bound by: its gang, the groups it is in, and its segment where that is
-// begun.
+// bounds lists what the pods are bound by: their gang, the groups they are in, and, if it is a single one,
+// its segment.
 func (a *audit) bounds(g engine.Gang) (out []bounded) {
-	for _, group := range append(g.Groups, g.Group) {
+	for _, group := range append(slices.Clip(g.Groups), g.Group) {
 		if !inside(g, a.pod, group) {
 			continue
 		}
 		members := a.w.members(g, group)
 		out = append(out, bounded{group.Layout.Required, a.w.home(a.w.up(members), group.Layout.Required)})
-		if size := group.Layout.Segment; size > 0 {
+		if size := group.Layout.Segment; size > 0 && a.cert.Need == 1 {
 			i := slices.IndexFunc(members, func(p engine.Pod) bool { return p.Key == a.pod.Key }) / size * size
-			home := a.w.home(a.w.up(members[i:min(i+size, len(members))]), group.Layout.SegmentLevel)
-			if home != "" {
-				out = append(out, bounded{group.Layout.SegmentLevel, home})
-			}
+			mates := a.w.up(members[i:min(i+size, len(members))])
+			out = append(out, bounded{group.Layout.SegmentLevel, a.w.home(mates, group.Layout.SegmentLevel)})
 		}
 	}
 	return out

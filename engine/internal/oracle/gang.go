@@ -16,7 +16,7 @@ func (w *world) lawful(g engine.Gang, started []engine.Pod) error {
 	if err := w.withinQuota(g, started); err != nil {
 		return err
 	}
-	for _, group := range append(g.Groups, g.Group) {
+	for _, group := range append(slices.Clip(g.Groups), g.Group) {
 		members := w.members(g, group)
 		switch l := group.Layout; {
 		case !slices.ContainsFunc(started, func(p engine.Pod) bool { return inside(g, p, group) }):

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/engine/why"
 )
 
 const gpu = "nvidia.com/gpu"
@@ -125,5 +126,48 @@ func TestValid(t *testing.T) {
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
+	}
+}
+
+// A certificate made by hand passes, and each wrong number in it is found.
+func TestCheck(t *testing.T) {
+	snap := gang(pair(), engine.Group{Layout: engine.Layout{Required: "rack"}}, 3, 3)
+	snap.Pods = append(snap.Pods, engine.Pod{Key: "other", Node: "a", Evictable: true, Spec: engine.Spec{Requests: engine.Resources{{Resource: gpu, Value: 2}}}})
+	certificate := func(wrong func(*why.Certificate)) why.Certificate {
+		c := why.Certificate{
+			Need: 2, Level: "rack", Request: []why.Amount{{Resource: gpu, Value: 3}}, Total: 1, IfEvicted: 1,
+			Domains: []why.Domain{
+				{Name: "0", Rows: []why.Row{{Nodes: 1, Example: "a", Short: []why.Short{{Resource: gpu, Nodes: 1, By: 1}}}}},
+				{Name: "1", Fits: 1, Rows: []why.Row{{Nodes: 1, Fits: 1, Example: "b"}}},
+			},
+			Classes: []why.Class{{Allocatable: snap.Nodes[0].Allocatable, PerEmpty: 1}},
+		}
+		wrong(&c)
+		return c
+	}
+	for _, c := range []struct {
+		name  string
+		wrong func(*why.Certificate)
+		want  string
+	}{
+		{"true", func(*why.Certificate) {}, ""},
+		{"needs less", func(c *why.Certificate) { c.Need = 1 }, "needs 1"},
+		{"anywhere", func(c *why.Certificate) { c.Level = "" }, "in one domain of"},
+		{"another model", func(c *why.Certificate) { c.Model = "A" }, "no waiting member"},
+		{"a node less", func(c *why.Certificate) { c.Domains = c.Domains[1:] }, "nodes like"},
+		{"a shortage less", func(c *why.Certificate) { c.Domains[0].Rows[0].Short = nil }, "nodes like"},
+		{"a wrong sum", func(c *why.Certificate) { c.Domains[1].Fits = 0 }, "its rows say"},
+		{"a wrong total", func(c *why.Certificate) { c.Total = 2 }, "total 2"},
+		{"a bound too low", func(c *why.Certificate) { c.IfEvicted = 0 }, "would hold 1"},
+		{"out of order", func(c *why.Certificate) { c.Domains[0], c.Domains[1] = c.Domains[1], c.Domains[0] }, "not in order"},
+	} {
+		err := Check(snap, engine.Config{}, noon, "g", certificate(c.wrong))
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.want)
+		}
+	}
+	snap.Nodes[1].Allocatable = engine.Resources{{Resource: gpu, Value: 8}, {Resource: engine.Pods, Value: 10}}
+	if err := Check(snap, engine.Config{}, noon, "g", certificate(func(*why.Certificate) {})); err == nil {
+		t.Error("a certificate of another world passes")
 	}
 }

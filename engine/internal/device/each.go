@@ -1,0 +1,56 @@
+package device
+
+// Each visits the ways to give one pod its devices, as ascending indices, until visit says to stop. Devices
+// that are alike in model, clique and NUMA node are the same to it: of such ways it visits one. The slice
+// is good until visit returns.
+func Each(devs []Device, w Want, visit func([]int) bool) {
+	e := ways{devs: devs, want: w, visit: visit}
+	for i := range devs {
+		if w.takes(&devs[i]) {
+			e.free = append(e.free, i)
+		}
+	}
+	e.from(0)
+}
+
+// ways is the enumeration; taken is the way in the making.
+type ways struct {
+	devs        []Device
+	want        Want
+	free, taken []int
+	visit       func([]int) bool
+}
+
+// from takes or leaves the i-th free device and goes on; it reports whether to.
+func (e *ways) from(i int) bool {
+	if len(e.taken) == e.want.Count {
+		return e.visit(e.taken)
+	}
+	if len(e.free)-i < e.want.Count-len(e.taken) {
+		return true
+	}
+	d := e.free[i]
+	if e.allowed(d) {
+		e.taken = append(e.taken, d)
+		ok := e.from(i + 1)
+		e.taken = e.taken[:len(e.taken)-1]
+		if !ok {
+			return false
+		}
+	}
+	// What was left once is left for good: taking a like device instead would be the same way again.
+	for i++; i < len(e.free) && e.alike(d, e.free[i]); i++ {
+	}
+	return e.from(i)
+}
+
+// allowed says whether the device may lie with those taken.
+func (e *ways) allowed(d int) bool {
+	required := e.want.where(Require)
+	return required == 0 || len(e.taken) == 0 || together(e.devs, e.taken[0], d, required)
+}
+
+func (e *ways) alike(a, b int) bool {
+	x, y := e.devs[a], e.devs[b]
+	return x.Model == y.Model && x.Clique == y.Clique && x.NUMA == y.NUMA && x.Clique != ""
+}
