@@ -29,19 +29,20 @@ func (y *cycle) place(g *gang, t turn) found {
 	return out
 }
 
-// models lists the GPU models to try: those that the first member to name any names, and all that do name, in
-// its order; or, where members run on one of them, that one. It is one "" where no member names a model.
+// models lists the GPU models to try: those that the first waiting member to name any names, and all others
+// that do, in its order; where a member runs on one of those that it named, that one alone. It is one ""
+// where no waiting member names a model.
 func (y *cycle) models(g *gang) []string {
 	var out []string
-	asked := false
+	asked, pinned := false, ""
 	for _, p := range g.all() {
 		if p.Terminating || len(p.GPU.Models) == 0 || p.amount(dimGPU) == 0 {
 			continue
 		}
 		switch {
 		case p.seat != nil:
-			if m := p.model(); slices.Contains(p.GPU.Models, m) {
-				return []string{m}
+			if m := p.model(); pinned == "" && slices.Contains(p.GPU.Models, m) {
+				pinned = m
 			}
 		case !asked:
 			out, asked = slices.Clone(p.GPU.Models), true
@@ -52,7 +53,7 @@ func (y *cycle) models(g *gang) []string {
 	if !asked {
 		return []string{""}
 	}
-	return out
+	return slices.DeleteFunc(out, func(m string) bool { return pinned != "" && m != pinned })
 }
 
 // model returns the GPU model that the pod runs on, "" where that is not known.

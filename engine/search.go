@@ -3,6 +3,7 @@ package engine
 import (
 	"slices"
 
+	"github.com/berth-dev/berth/engine/internal/place"
 	"github.com/berth-dev/berth/engine/why"
 )
 
@@ -270,12 +271,7 @@ func (x *search) nodes(b *branch, i int, c *class, sc scope) []*node {
 	s := x.y.s
 	s.sync(c)
 	if x.greedy {
-		switch l := b.group.Layout; {
-		case l.Spread != "":
-			sc = x.emptiest(b, c, sc, s.level(l.Spread))
-		case l.Preferred != "":
-			sc = x.nearest(b, c, sc, s.level(l.Preferred))
-		}
+		sc = x.narrow(b, c, sc)
 		if n := s.best(c, sc); n != nil {
 			return []*node{n}
 		}
@@ -292,6 +288,24 @@ func (x *search) nodes(b *branch, i int, c *class, sc scope) []*node {
 		}
 	}
 	return out
+}
+
+// narrow narrows the scope to where the leaf's layout would like its next pod to be.
+func (x *search) narrow(b *branch, c *class, sc scope) scope {
+	s, l := x.y.s, b.group.Layout
+	if l.Spread != "" {
+		level := s.level(l.Spread)
+		return x.emptiest(b, sc, s.withRest(c, sc, level, s.parts(c, sc, level)))
+	}
+	if l.Preferred == "" {
+		return sc
+	}
+	if l.Balanced {
+		if parts := x.even(b, c, sc); parts != nil {
+			return x.emptiest(b, sc, parts)
+		}
+	}
+	return x.nearest(b, c, sc, s.level(l.Preferred))
 }
 
 // nearest narrows the scope to the domain of the level, or else of a wider one, where most members are and
@@ -331,9 +345,30 @@ func (sc scope) and(o scope) scope {
 	return sc.in(o.domains[0])
 }
 
-// emptiest narrows the scope to the part of the level with the fewest members that has room.
-func (x *search) emptiest(b *branch, c *class, sc scope, level int) scope {
-	parts := x.y.s.parts(c, sc, level)
+// even lists the domains of the preferred level over which the leaf splits evenly, as if all its members were
+// of the class; nil where it does not.
+func (x *search) even(b *branch, c *class, sc scope) []part {
+	s := x.y.s
+	running := b.runningPods()
+	parts := s.parts(c, sc, s.level(b.group.Layout.Preferred))
+	held := s.held(parts, running)
+	room := counts(parts)
+	for i := range room {
+		room[i].Cap += held[i]
+	}
+	shares, ok := place.Balance(room, max(b.min(), len(running)+1))
+	if !ok {
+		return nil
+	}
+	var out []part
+	for _, sh := range shares {
+		out = append(out, parts[sh.ID])
+	}
+	return out
+}
+
+// emptiest returns the part with the fewest of the leaf's members that has room, the scope itself where none has.
+func (x *search) emptiest(b *branch, sc scope, parts []part) scope {
 	held := x.y.s.held(parts, b.runningPods())
 	best := -1
 	for i, p := range parts {
