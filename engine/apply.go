@@ -117,24 +117,44 @@ func twins[T any](ref Ref, have, got *T) (keep bool, r Rejected) {
 	return errA != nil || errB != nil || bytes.Compare(a, b) <= 0, r
 }
 
-// take is the common part of every upsert: have is nil when the object is not known. It reports whether to
-// go on, and what to reject.
-func take[T any](s *State, ref Ref, have *T, version uint64, got *T, check func() string) (bool, Rejected) {
+// object is what has a key, a version and rules of its own.
+type object[T any] interface {
+	*T
+	ref() Ref
+	check() string
+}
+
+func (n *Node) ref() Ref       { return Ref{KindNode, n.Name, n.Version} }
+func (p *Pod) ref() Ref        { return Ref{KindPod, p.Key, p.Version} }
+func (g *Gang) ref() Ref       { return Ref{KindGang, g.Key, g.Version} }
+func (q *Queue) ref() Ref      { return Ref{KindQueue, q.Name, q.Version} }
+func (a *Assumption) ref() Ref { return Ref{KindAssumption, a.Pod, a.Version} }
+func (r *Refusal) ref() Ref    { return Ref{KindRefusal, r.Pod + "@" + r.Node, r.Version} }
+func (h *Hold) ref() Ref       { return Ref{KindHold, h.Gang + "@" + h.Node, h.Version} }
+
+// take is the common part of every upsert: have is what is known under the key, nil if nothing is. It reports
+// whether to go on, and what to reject.
+func take[T any, P object[T]](s *State, have, got P) (bool, Rejected) {
+	ref := got.ref()
+	var version uint64
+	if have != nil {
+		version = have.ref().Version
+	}
 	switch s.arrives(ref, have != nil, version) {
 	case known:
 		return false, Rejected{}
 	case same:
-		keep, r := twins(ref, have, got)
+		keep, r := twins(ref, (*T)(have), (*T)(got))
 		if keep {
 			return false, r
 		}
-		s.enter(ref, check())
+		s.enter(ref, got.check())
 		return true, r
 	}
 	if have == nil {
 		delete(s.gone, Ref{Kind: ref.Kind, Key: ref.Key})
 	}
-	return true, s.enter(ref, check())
+	return true, s.enter(ref, got.check())
 }
 
 // enter notes that the object changed and whether it makes sense.
@@ -160,19 +180,11 @@ func (s *State) isRejected(kind Kind, key string) bool {
 }
 
 func (s *State) applyNode(got *Node) Rejected {
-	ref := Ref{KindNode, got.Name, got.Version}
-	n := s.nodes[got.Name]
-	var have *Node
-	var version uint64
-	if n != nil && n.told != nil {
-		have, version = n.told, n.told.Version
-	}
-	ok, r := take(s, ref, have, version, got, got.check)
+	n := s.nodeNamed(got.Name)
+	ok, r := take(s, n.told, got)
 	if !ok {
+		s.forgetNode(n)
 		return r
-	}
-	if n == nil {
-		n = s.newNode(got.Name)
 	}
 	if clash := s.setNode(n, got); clash.Reason != "" {
 		return clash
@@ -181,29 +193,24 @@ func (s *State) applyNode(got *Node) Rejected {
 }
 
 func (s *State) applyPod(got *Pod) Rejected {
-	ref := Ref{KindPod, got.Key, got.Version}
 	p := s.pods[got.Key]
 	var have *Pod
-	var version uint64
 	if p != nil {
-		have, version = p.Pod, p.Version
+		have = p.Pod
 	}
-	ok, r := take(s, ref, have, version, got, got.check)
-	if !ok {
-		return r
+	ok, r := take(s, have, got)
+	if ok {
+		s.setPod(p, got)
 	}
-	s.setPod(p, got)
 	return r
 }
 
 func (s *State) applyGang(got *Gang) Rejected {
-	ref := Ref{KindGang, got.Key, got.Version}
 	var have *Gang
-	var version uint64
-	if g := s.gangs[got.Key]; g != nil && g.spec != nil {
-		have, version = g.spec, g.spec.Version
+	if g := s.gangs[got.Key]; g != nil {
+		have = g.spec
 	}
-	ok, r := take(s, ref, have, version, got, got.check)
+	ok, r := take(s, have, got)
 	if ok {
 		s.setGang(got.Key, got)
 	}
@@ -211,67 +218,48 @@ func (s *State) applyGang(got *Gang) Rejected {
 }
 
 func (s *State) applyQueue(got *Queue) Rejected {
-	ref := Ref{KindQueue, got.Name, got.Version}
-	var have *Queue
-	var version uint64
 	q := s.queues[got.Name]
-	if q != nil && q.spec != nil {
-		have, version = q.spec, q.spec.Version
-	}
-	ok, r := take(s, ref, have, version, got, got.check)
-	if !ok {
-		return r
-	}
 	if q == nil {
 		q = &queue{}
 		s.queues[got.Name] = q
 	}
-	q.spec = got
+	ok, r := take(s, q.spec, got)
+	if ok {
+		q.spec = got
+	}
 	return r
 }
 
 func (s *State) applyAssumption(got *Assumption) Rejected {
-	ref := Ref{KindAssumption, got.Pod, got.Version}
-	have := s.assumptions[got.Pod]
-	var version uint64
-	if have != nil {
-		version = have.Version
+	ok, r := take(s, s.assumptions[got.Pod], got)
+	if ok {
+		s.assumptions[got.Pod] = got
+		s.resettle(s.pods[got.Pod])
 	}
-	ok, r := take(s, ref, have, version, got, got.check)
-	if !ok {
-		return r
-	}
-	s.assumptions[got.Pod] = got
-	s.resettle(s.pods[got.Pod])
 	return r
 }
 
 func (s *State) applyRefusal(got *Refusal) Rejected {
-	ref := Ref{KindRefusal, got.Pod + "@" + got.Node, got.Version}
-	have := s.refusals[ref.Key]
-	var version uint64
-	if have != nil {
-		version = have.Version
-	}
-	ok, r := take(s, ref, have, version, got, got.check)
+	key := got.ref().Key
+	have := s.refusals[key]
+	ok, r := take(s, have, got)
 	if !ok {
 		return r
 	}
 	s.dropRefusal(have)
-	s.refusals[ref.Key] = got
+	s.refusals[key] = got
 	s.refusedOf[got.Pod] = append(s.refusedOf[got.Pod], got)
 	return r
 }
 
 func (s *State) applyHold(got *Hold) Rejected {
-	ref := Ref{KindHold, got.Gang + "@" + got.Node, got.Version}
+	ref := got.ref()
 	h := s.holds[ref.Key]
 	var have *Hold
-	var version uint64
 	if h != nil {
-		have, version = h.Hold, h.Version
+		have = h.Hold
 	}
-	ok, r := take(s, ref, have, version, got, got.check)
+	ok, r := take(s, have, got)
 	if !ok {
 		return r
 	}
@@ -280,7 +268,7 @@ func (s *State) applyHold(got *Hold) Rejected {
 	}
 	h = &hold{Hold: got}
 	s.holds[ref.Key] = h
-	if r.Reason == "" || !s.isRejected(ref.Kind, ref.Key) {
+	if !s.isRejected(ref.Kind, ref.Key) {
 		s.hold(h)
 	}
 	return r

@@ -80,13 +80,17 @@ func (y *cycle) proveShort(g *gang, k kin) (why.Gate, bool) {
 func (y *cycle) certain(g *gang, k kin) []order {
 	var out []order
 	for _, leaf := range g.tree.must() {
-		spare := len(leaf.pods) - leaf.min()
+		spare, first := len(leaf.pods)-leaf.min(), len(leaf.pods)
+		if leaf.group.Layout.Segment > 0 {
+			spare, first = 0, max(0, leaf.min()-leaf.seated)
+		}
 		var classes []*class
 		pods := make(map[*class][]*pod)
 		for _, p := range leaf.pods {
-			if p.seat != nil {
+			if p.seat != nil || first == 0 {
 				continue
 			}
+			first--
 			c := k.class(p)
 			if pods[c] == nil {
 				classes = append(classes, c)

@@ -28,6 +28,7 @@ type class struct {
 	cursor  uint64  // in the log: nodes touched since are not looked at yet
 	redo    []*node // nodes to look at again, besides
 	seen    uint64  // topology.shape
+	met     uint64  // touchLog.moment of its last sync
 	used    uint64  // classes.clock at its last use
 	proofs  proofs
 }
@@ -63,7 +64,7 @@ type shelfFit struct {
 	scores []int64 // how good the node is; only where fits > 0
 	sum    int64
 	best   int        // slot of the best node, the first of equals; -1: none
-	rows   *shelfRows // of certificates; nil: not made since a node changed
+	rows   *shelfRows // of certificates; nil: not made yet
 }
 
 // classes keeps the classes used last.
@@ -164,6 +165,7 @@ func (s *State) sync(c *class) {
 	}
 	c.redo = nil
 	if c.cursor == s.log.end() {
+		c.met = s.log.moment
 		return
 	}
 	from := max(c.cursor, s.log.base)
@@ -172,7 +174,7 @@ func (s *State) sync(c *class) {
 			s.refit(c, n)
 		}
 	}
-	c.cursor = s.log.end()
+	c.cursor, c.met = s.log.end(), s.log.moment
 }
 
 // reshape takes up shelves that came or changed, and drops those taken down.
@@ -225,6 +227,9 @@ func (c *class) add(sh *shelf, by int64) {
 
 // refit looks again at one node.
 func (s *State) refit(c *class, n *node) {
+	if n.born <= c.met && n.kind.id < len(c.masks) && c.masks[n.kind.id].state == removed {
+		return // none fitted, and none does
+	}
 	f := c.byShelf[n.shelf.id]
 	i := n.slot
 	had, scored := f.fits[i], f.scores[i]
@@ -235,8 +240,6 @@ func (s *State) refit(c *class, n *node) {
 		f.sum += by
 		c.add(f.shelf, by)
 	}
-	//mutate: index-rows-of-certificates
-	f.rows = nil
 	switch {
 	case i == f.best:
 		// While it gets no worse the best stays the best: equals come after it.
@@ -342,10 +345,6 @@ func (c *class) judge(n *node, own bool) mask {
 	}
 	//mutate: filter-cordon
 	if node.Cordoned && !toleratesCordon(spec) {
-		return mask{state: removed}
-	}
-	//mutate: filter-gpu-model
-	if c.model != "" && !slices.Contains(n.kind.models, c.model) {
 		return mask{state: removed}
 	}
 	return mask{state: welcome, wish: fit.Weigh(spec.Preferred, node.Labels, n.name) - 100*int64(fit.Discouraging(node.Taints, spec.Tolerations))}

@@ -13,7 +13,11 @@ func (y *cycle) grow(g *gang) {
 	m := y.s.mark()
 	y.claim(g)
 	x := &search{y: y, g: g, kin: y.kin(g, t, "")}
-	for _, model := range y.models(g) {
+	models := y.models(g)
+	if i, began := y.index[g]; began && y.plan.Starts[i].Model != "" {
+		models = []string{y.plan.Starts[i].Model}
+	}
+	for _, model := range models {
 		x = &search{y: y, g: g, kin: y.kin(g, t, model), greedy: true}
 		x.grow(g.tree, scope{})
 		y.steps += x.steps

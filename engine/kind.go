@@ -26,12 +26,12 @@ type nodeKind struct {
 
 const ownName = "\x00own"
 
-// kindOf returns the node's kind. old is the spec that its present kind was made of; nil: none.
-func (s *State) kindOf(n *node, old *Node) *nodeKind {
+// setKind finds the node's kind. old is the spec that its present kind was made of; nil: none.
+func (s *State) setKind(n *node, old *Node) {
 	if n.kind != nil && old != nil && s.alike(old, n.spec) {
-		return n.kind
+		return
 	}
-	return s.internKind(n)
+	n.kind, n.born = s.internKind(n), s.log.moment+1
 }
 
 // alike says whether two specs make the same kind, without making it.
@@ -50,45 +50,13 @@ func (s *State) alike(a, b *Node) bool {
 }
 
 func (s *State) internKind(n *node) *nodeKind {
-	spec := n.spec
-	var b strings.Builder
-	for _, key := range s.asked {
-		if v, ok := spec.Labels[key]; ok {
-			if v == n.name {
-				v = ownName
-			}
-			b.WriteString(key)
-			b.WriteByte(1)
-			b.WriteString(v)
-			b.WriteByte(2)
-		}
+	k := s.describe(n)
+	key := k.key(s.asked)
+	if known := s.kinds[key]; known != nil {
+		return known
 	}
-	taints := slices.Clone(spec.Taints)
-	slices.SortFunc(taints, func(x, y Taint) int { return strings.Compare(x.String(), y.String()) })
-	for _, t := range taints {
-		b.WriteByte(3)
-		b.WriteString(t.String())
-	}
-	alloc := spec.Allocatable.Sorted()
-	for _, a := range alloc {
-		b.WriteByte(4)
-		b.WriteString(a.Resource)
-		b.WriteByte(1)
-		b.WriteString(strconv.FormatInt(a.Value, 10))
-	}
-	layout := deviceLayout(spec.Devices)
-	b.WriteByte(5)
-	b.WriteString(layout)
-	if spec.Cordoned {
-		b.WriteByte(6)
-	}
-	key := b.String()
-	if k := s.kinds[key]; k != nil {
-		return k
-	}
-	k := &nodeKind{id: len(s.kinds), taints: taints, cordoned: spec.Cordoned, alloc: alloc, models: modelsOf(spec.Devices), layout: layout}
-	k.uniform = !slices.ContainsFunc(spec.Devices, func(d Device) bool { return d.Model != spec.Devices[0].Model })
-	for _, a := range alloc {
+	k.id = len(s.kinds)
+	for _, a := range k.alloc {
 		k.size.add(s.dims.id(a.Resource), a.Value)
 	}
 	k.scale = make([]float64, len(k.size))
@@ -97,6 +65,17 @@ func (s *State) internKind(n *node) *nodeKind {
 			k.scale[dim] = 1023 / float64(size)
 		}
 	}
+	s.kinds[key] = k
+	return k
+}
+
+// describe makes the node's kind, short of what only one that is kept needs.
+func (s *State) describe(n *node) *nodeKind {
+	spec := n.spec
+	k := &nodeKind{cordoned: spec.Cordoned, alloc: spec.Allocatable.Sorted(), models: modelsOf(spec.Devices), layout: deviceLayout(spec.Devices)}
+	k.uniform = !slices.ContainsFunc(spec.Devices, func(d Device) bool { return d.Model != spec.Devices[0].Model })
+	k.taints = slices.Clone(spec.Taints)
+	slices.SortFunc(k.taints, func(x, y Taint) int { return strings.Compare(x.String(), y.String()) })
 	k.labels = make(map[string]string)
 	for _, key := range s.asked {
 		if v, ok := spec.Labels[key]; ok {
@@ -106,8 +85,34 @@ func (s *State) internKind(n *node) *nodeKind {
 			k.labels[key] = v
 		}
 	}
-	s.kinds[key] = k
 	return k
+}
+
+// key is equal for kinds that are one. asked are the keys that labels may have, sorted.
+func (k *nodeKind) key(asked []string) string {
+	var b strings.Builder
+	write := func(mark byte, text string) {
+		b.WriteByte(mark)
+		b.WriteString(text)
+	}
+	for _, key := range asked {
+		if v, ok := k.labels[key]; ok {
+			write(1, key)
+			write(2, v)
+		}
+	}
+	for _, t := range k.taints {
+		write(3, t.String())
+	}
+	for _, a := range k.alloc {
+		write(4, a.Resource)
+		write(2, strconv.FormatInt(a.Value, 10))
+	}
+	write(5, k.layout)
+	if k.cordoned {
+		write(6, "")
+	}
+	return b.String()
 }
 
 // deviceLayout describes devices up to the names of their cliques.

@@ -28,6 +28,10 @@ func (s *State) touched(n *node) {
 	l.moment++
 	l.entries = append(l.entries, touch{n, n.touch})
 	n.touch = l.end()
+	if n.shelf != nil {
+		//mutate: index-rows-of-certificates
+		n.shelf.touched = l.moment
+	}
 }
 
 // rewind takes the log back to where it was before a plan that has been rolled back: the nodes are as they

@@ -14,6 +14,7 @@ type node struct {
 	told *Node // what was told, also when rejected; nil: nothing
 	spec *Node // told, where it counts; nil otherwise
 	kind *nodeKind
+	born uint64 // touchLog.moment when it became of its kind
 
 	free  vector // allocatable less what occupants and holds take; may be negative by others' doing
 	yield vector // of it, what evictable and terminating occupants would give back
@@ -52,7 +53,7 @@ func (s *State) setNode(n *node, got *Node) Rejected {
 	if old != nil && slices.Equal(old.Devices, got.Devices) && !s.isRejected(KindNode, n.name) {
 		n.spec = got
 		s.allocate(n, old, got)
-		n.kind = s.kindOf(n, old)
+		s.setKind(n, old)
 		s.shelve(n, old, got)
 		s.touched(n)
 		if n.alien != nil {
@@ -70,7 +71,7 @@ func (s *State) setNode(n *node, got *Node) Rejected {
 	n.spec = got
 	s.allocate(n, old, got)
 	s.setDevices(n)
-	n.kind = s.kindOf(n, old)
+	s.setKind(n, old)
 	s.shelve(n, old, got)
 	s.touched(n)
 	return s.claim(n)

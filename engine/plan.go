@@ -49,6 +49,7 @@ type cycle struct {
 	ahead   int     // gangs considered before until
 	steps   int     // search steps that until took
 	kept    []*node // whose room is held for the gang that is being placed, in order
+	claimed []*hold // the holds themselves
 }
 
 // queued is a gang in line, with its turn in this cycle.
@@ -125,13 +126,14 @@ func (y *cycle) claim(g *gang) {
 			y.s.ignoreNomination(p)
 		}
 	}
-	y.kept = nil
+	y.kept, y.claimed = nil, nil
 	if len(y.s.holds) == 0 {
 		return
 	}
 	for _, key := range slices.Sorted(maps.Keys(y.s.holds)) {
 		if h := y.s.holds[key]; h.on != nil && h.Gang == g.key {
 			y.kept = append(y.kept, h.on)
+			y.claimed = append(y.claimed, h)
 			y.s.ignoreHold(h)
 		}
 	}
@@ -156,6 +158,10 @@ func (y *cycle) started(g *gang, t turn, model string, m mark) {
 		kind = Grow
 	}
 	placements := y.placements(m)
+	for _, h := range y.claimed {
+		y.forget(KindHold, h.ref().Key, h.Version) // it has served
+	}
+	y.claimed = nil
 	y.retally(g)
 	if i, ok := y.index[g]; ok {
 		start := &y.plan.Starts[i]

@@ -225,6 +225,9 @@ func (x *search) pods(b *branch, i, need int, sc scope, next func() bool) bool {
 			}
 		}
 	}
+	if b.group.Layout.Segment > 0 {
+		return false // segments are counted by rank: the minimum is its first members
+	}
 	return x.pods(b, i+1, need, sc, next)
 }
 

@@ -14,6 +14,7 @@ type shelfRows struct {
 	rows []why.Row // sorted by class
 	tally
 	epoch uint64 // proofs.epoch: classes have had these numbers since
+	made  uint64 // touchLog.moment
 }
 
 // tally is what else is counted of nodes that no clause excludes.
@@ -36,7 +37,7 @@ func (t *tally) add(o tally) {
 // rowsOf returns the rows of the shelf.
 func (s *State) rowsOf(c *class, sh *shelf) *shelfRows {
 	f := c.byShelf[sh.id]
-	if f.rows == nil || f.rows.epoch != c.proofs.epoch {
+	if f.rows == nil || f.rows.epoch != c.proofs.epoch || f.rows.made < sh.touched {
 		f.rows = s.makeRows(c, sh, 0, len(sh.nodes))
 	}
 	return f.rows
@@ -63,7 +64,7 @@ func (s *State) makeRows(c *class, sh *shelf, from, to int) *shelfRows {
 		sortRow(&out.rows[i])
 	}
 	slices.SortFunc(out.rows, func(a, b why.Row) int { return a.Class - b.Class })
-	out.epoch = c.proofs.epoch
+	out.epoch, out.made = c.proofs.epoch, s.log.moment
 	return out
 }
 

@@ -87,7 +87,7 @@ type bounded struct{ level, pinned string }
 // its segment.
 func (a *audit) bounds(g engine.Gang) (out []bounded) {
 	for _, group := range append(slices.Clip(g.Groups), g.Group) {
-		if !inside(g, a.pod, group) {
+		if !inside(g, a.pod.Subgroup, group.Name) {
 			continue
 		}
 		members := a.w.members(g, group)
@@ -102,7 +102,8 @@ func (a *audit) bounds(g engine.Gang) (out []bounded) {
 }
 
 // needs lists how many pods like this one a group must place: per leaf that must start, all that wait but
-// as many as its minimum can do without. A gang that has its minimum wants one more.
+// as many as its minimum can do without, or with segments those among the first. A gang that has its
+// minimum wants one more.
 func (a *audit) needs(g engine.Gang, group engine.Group) (out []int) {
 	if group.Name == "" && a.w.full(g, group) {
 		return []int{1}
@@ -122,13 +123,23 @@ func (a *audit) needs(g engine.Gang, group engine.Group) (out []int) {
 	if len(below) > 0 {
 		return out
 	}
-	members, like := a.w.members(g, group), 0
-	for _, p := range members {
-		if a.w.at[p.Key].node == "" && reflect.DeepEqual(p.Spec, a.pod.Spec) {
-			like++
+	members := a.w.members(g, group)
+	waiting := slices.DeleteFunc(slices.Clone(members), func(p engine.Pod) bool { return a.w.at[p.Key].node != "" })
+	lacked := cmp.Or(group.Min, group.Size, len(members)) - (len(members) - len(waiting))
+	if group.Layout.Segment > 0 {
+		out = append(out, a.like(waiting[:min(max(0, lacked), len(waiting))]))
+	}
+	return append(out, a.like(waiting)-(len(waiting)-lacked))
+}
+
+// like counts the pods that are like the one in question.
+func (a *audit) like(pods []engine.Pod) (count int) {
+	for _, p := range pods {
+		if reflect.DeepEqual(p.Spec, a.pod.Spec) {
+			count++
 		}
 	}
-	return append(out, like-(len(members)-cmp.Or(group.Min, group.Size, len(members))))
+	return count
 }
 
 // order checks that everything is sorted, so that equal certificates are equal bytes.

@@ -56,7 +56,7 @@ func (w *world) refusal(p engine.Pod, n engine.Node) string {
 func (a *audit) port(n engine.Node) string {
 	for _, b := range a.pod.Ports {
 		for _, q := range a.w.neighbours(a.pod, n) {
-			if slices.ContainsFunc(q.Ports, func(c engine.Port) bool { return clash(b, c) }) {
+			if clash(b, q.Ports) {
 				return fmt.Sprintf("%s:%d/%s", cmp.Or(b.IP, "0.0.0.0"), b.Port, cmp.Or(b.Protocol, "TCP"))
 			}
 		}
@@ -114,9 +114,14 @@ func (a *audit) devices(n engine.Node) (why.ClauseKind, bool) {
 	return why.ByModel, true
 }
 
-// hasDevices says whether the pod finds suitable devices on the node.
+// hasDevices says whether the pod finds suitable devices on the node, all else aside.
 func (w *world) hasDevices(p engine.Pod, n engine.Node, model string) bool {
-	return slices.ContainsFunc(w.choices(p, n), func(ids []string) bool { return w.barDevices(p, n, ids, model) == nil })
+	bare := engine.Pod{Key: p.Key, Gang: p.Gang, Spec: engine.Spec{GPU: p.GPU}}
+	bare.Requests = engine.Resources{{Resource: w.gpu, Value: amount(p.Requests, w.gpu)}}
+	alone := *w
+	alone.Refusals, alone.Holds, alone.gang = nil, nil, nil
+	n.Cordoned, n.Taints, n.Allocatable = false, nil, engine.Resources{{Resource: w.gpu, Value: math.MaxInt32}}
+	return len(alone.choices(bare, n, model)) > 0
 }
 
 // class is the node as the pod sees it.
@@ -151,9 +156,10 @@ func (a *audit) perEmpty(n engine.Node) int64 {
 	}
 	count := int(amount(a.pod.Requests, a.w.gpu))
 	if count > 0 && len(n.Devices) > 0 {
-		most = min(most, int64(sets(a.pod, n.Devices, count, a.cert.Model)))
+		most = min(most, a.sets(n.Devices, count))
 	}
-	if count > 0 && len(n.Devices) == 0 && !a.w.sure(a.pod, n, count, a.cert.Model) {
+	if fussy := a.pod.GPU.Clique == engine.Require || a.pod.GPU.NUMA == engine.Require; count > 0 && len(n.Devices) == 0 &&
+		(len(a.pod.GPU.Models) > 0 || count > 1 && fussy) {
 		most = 0
 	}
 	if len(a.pod.Ports) > 0 {
@@ -162,16 +168,26 @@ func (a *audit) perEmpty(n engine.Node) int64 {
 	return most
 }
 
+// sets is the most suitable sets of so many devices that can be had at once.
+func (a *audit) sets(free []engine.Device, count int) (most int64) {
+	for _, set := range subsets(free, count) {
+		wrong := func(d engine.Device) bool { return len(a.pod.GPU.Models) > 0 && d.Model != a.cert.Model }
+		if lieTogether(a.pod, set) && !some(set, wrong) {
+			rest := filter(free, func(d engine.Device) bool { return !slices.Contains(set, d) })
+			most = max(most, 1+a.sets(rest, count))
+		}
+	}
+	return most
+}
+
 // most is how many pods like this one the node holds beside those that are there.
 func (w *world) most(p engine.Pod, n engine.Node, model string) (best int64) {
 	p.Key += "'"
 	w.Pods = append(w.Pods, p)
-	for _, ids := range w.choices(p, n) {
-		if w.bar(p, n, ids, model) == nil {
-			w.at[p.Key] = spot{n.Name, ids}
-			best = max(best, 1+w.most(p, n, model))
-			delete(w.at, p.Key)
-		}
+	for _, ids := range w.choices(p, n, model) {
+		w.at[p.Key] = spot{n.Name, ids}
+		best = max(best, 1+w.most(p, n, model))
+		delete(w.at, p.Key)
 	}
 	w.Pods = w.Pods[:len(w.Pods)-1]
 	return best

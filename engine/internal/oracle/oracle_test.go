@@ -114,9 +114,9 @@ func TestValid(t *testing.T) {
 		want string
 	}{
 		{"lawful", plan("a", "a"), ""},
-		{"half a gang", plan("a"), "under its minimum"},
-		{"two racks", plan("a", "b"), "not in one domain"},
-		{"no such node", plan("a", "z"), "no node z"},
+		{"half a gang", plan("a"), "minimum of group"},
+		{"two racks", plan("a", "b"), "required rack"},
+		{"no such node", plan("a", "z"), "no such node"},
 		{"wrong kind", kind, "is a begin"},
 		{"nobody heard", engine.Plan{}, "has 0 answers"},
 		{"assumption missing", forgetful, "memory would be"},

@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -18,12 +19,15 @@ func Valid(snap engine.Snapshot, cfg engine.Config, now time.Time, plan engine.P
 	if err := w.heard(plan); err != nil {
 		return err
 	}
+	if err := w.remembered(plan); err != nil {
+		return err
+	}
 	for _, s := range plan.Starts {
 		if err := w.start(s); err != nil {
 			return fmt.Errorf("start of %s: %w", s.Gang, err)
 		}
 	}
-	return w.remembered(plan)
+	return nil
 }
 
 // heard checks that every gang with waiting members either starts or is told why it waits.
@@ -43,11 +47,11 @@ func (w *world) heard(plan engine.Plan) error {
 	return nil
 }
 
-// start carries one start out, checking every step.
+// start carries one start out, checking every step. Holds of the gang have served.
 func (w *world) start(s engine.Start) error {
 	g, ok := w.gang[s.Gang]
 	if !ok {
-		return fmt.Errorf("no such gang")
+		return errors.New("no such gang")
 	}
 	if want := w.kind(g); s.Kind != want {
 		return fmt.Errorf("is a %s, not a %s", want, s.Kind)
@@ -55,34 +59,65 @@ func (w *world) start(s engine.Start) error {
 	if models := w.models(g); s.Model != "" && !slices.Contains(models, s.Model) {
 		return fmt.Errorf("model %s is none of %v", s.Model, models)
 	}
+	w.was = maps.Clone(w.at)
 	waiting, last := w.waiting(s.Gang), -1
-	var started []engine.Pod
 	for _, x := range s.Placements {
 		i := slices.IndexFunc(waiting, func(p engine.Pod) bool { return p.Key == x.Pod && p.UID == x.UID })
 		if i <= last {
 			return fmt.Errorf("%s does not wait, or is out of order", x.Pod)
 		}
-		n, ok := w.node[x.Node]
-		if !ok {
-			return fmt.Errorf("no node %s", x.Node)
+		if err := w.place(waiting[i], x, s.Model); err != nil {
+			return fmt.Errorf("%s on %s: %w", x.Pod, x.Node, err)
 		}
-		p := waiting[i]
-		if len(p.Features) > 0 {
-			return fmt.Errorf("%s asks for %v", p.Key, p.Features)
-		}
-		if err := w.bar(p, n, x.Devices, s.Model); err != nil {
-			return fmt.Errorf("%s: %w", p.Key, err)
-		}
-		w.at[p.Key] = spot{x.Node, x.Devices}
-		started, last = append(started, p), i
+		last = i
 	}
-	return w.lawful(g, started)
+	if broken := w.breach(g); broken != "" {
+		return fmt.Errorf("breaks %s", broken)
+	}
+	w.Holds = filter(w.Holds, func(h engine.Hold) bool { return h.Gang != s.Gang })
+	return nil
+}
+
+// place carries one placement out, if the pod may be there, with these devices or any like them.
+func (w *world) place(p engine.Pod, x engine.Placement, model string) error {
+	n, ok := w.node[x.Node]
+	free := names(w.usable(p, n, model))
+	kinds := func(ids []string) (out []string) {
+		for _, d := range filter(n.Devices, func(d engine.Device) bool { return slices.Contains(ids, d.ID) }) {
+			out = append(out, fmt.Sprint(d.Model, d.Clique, d.NUMA))
+		}
+		slices.Sort(out)
+		return out
+	}
+	switch {
+	case !ok:
+		return errors.New("no such node")
+	case len(p.Features) > 0 || !w.hasGroup(p):
+		return fmt.Errorf("it asks for %v in group %q", p.Features, p.Subgroup)
+	case !w.fits(p, n):
+		return errors.New("it does not fit")
+	case some(x.Devices, func(id string) bool { return !slices.Contains(free, id) }):
+		return fmt.Errorf("devices %v are not all free", x.Devices)
+	case !some(w.choices(p, n, model), func(ids []string) bool {
+		return slices.Equal(kinds(ids), kinds(x.Devices)) && len(ids) == len(x.Devices)
+	}):
+		return fmt.Errorf("devices %v are not what it asks for", x.Devices)
+	}
+	w.at[p.Key] = spot{x.Node, x.Devices}
+	return nil
+}
+
+// hasGroup says whether the pod's subgroup exists and is a leaf.
+func (w *world) hasGroup(p engine.Pod) bool {
+	groups := w.gang[p.Gang].Groups
+	return !some(groups, func(g engine.Group) bool { return g.Parent == p.Subgroup }) &&
+		(p.Subgroup == "" || some(groups, func(g engine.Group) bool { return g.Name == p.Subgroup }))
 }
 
 // kind is what a start would be to the gang as it is now.
 func (w *world) kind(g engine.Gang) engine.StartKind {
-	switch members := w.members(g, g.Group); {
-	case len(w.up(members)) == 0:
+	switch {
+	case len(w.up(w.members(g, g.Group))) == 0:
 		return engine.Begin
 	case w.full(g, g.Group):
 		return engine.Grow
@@ -90,8 +125,9 @@ func (w *world) kind(g engine.Gang) engine.StartKind {
 	return engine.Repair
 }
 
-// remembered checks the plan's edits of memory: afterwards it holds what was live, an assumption for each
-// placement and nothing else. WakeAt is when the first of what was live ends.
+// remembered checks the plan's edits of memory: afterwards it holds what was live, less the holds of gangs
+// that start, an assumption for each placement, and nothing else. WakeAt is when the first of what was live
+// ends.
 func (w *world) remembered(plan engine.Plan) error {
 	want, first := w.liveMemory(), time.Time{}
 	for _, until := range want {
@@ -103,6 +139,9 @@ func (w *world) remembered(plan engine.Plan) error {
 		return fmt.Errorf("wakes at %v, want %v", plan.WakeAt, first)
 	}
 	for _, s := range plan.Starts {
+		for _, h := range filter(w.Holds, func(h engine.Hold) bool { return h.Gang == s.Gang }) {
+			delete(want, ref(engine.KindHold, h.Gang+"@"+h.Node))
+		}
 		for _, x := range s.Placements {
 			want[ref(engine.KindAssumption, x.Pod)] = w.now.Add(gocmp.Or(w.cfg.AssumeFor, 30*time.Second))
 		}
@@ -126,13 +165,9 @@ func (w *world) remembered(plan engine.Plan) error {
 
 // liveMemory is the snapshot's memory without what is stale.
 func (w *world) liveMemory() map[engine.Ref]time.Time {
-	was := newWorld(w.Snapshot, w.cfg, w.now)
-	s := engine.Snapshot{
-		Assumptions: slices.DeleteFunc(slices.Clone(w.Assumptions), func(a engine.Assumption) bool { return !was.live(a) }),
-		Refusals:    slices.DeleteFunc(slices.Clone(w.Refusals), func(r engine.Refusal) bool { return !was.counts(r) }),
-		Holds:       slices.DeleteFunc(slices.Clone(w.Holds), func(h engine.Hold) bool { return !was.stands(h) }),
-	}
-	return memory(s)
+	return memory(engine.Snapshot{
+		Assumptions: filter(w.Assumptions, w.live), Refusals: filter(w.Refusals, w.counts), Holds: filter(w.Holds, w.stands),
+	})
 }
 
 // memory is when each piece of memory ends, by kind and key.
