@@ -20,10 +20,10 @@ type class struct {
 	barred   map[string]int // nodes that refused its gang; index in the refusals
 	refusals []*Refusal
 
-	masks   []mask      // by node kind
-	byShelf []*shelfFit // by shelf
-	tops    []int64     // by shelf: the best node's score; noScore: none fits
-	sums    []int64     // by domain
+	masks   []mask     // by node kind
+	byShelf []shelfFit // by shelf; without a shelf: not looked at
+	tops    []int64    // by shelf: the best node's score; noScore: none fits
+	sums    []int64    // by domain
 	total   int64
 	cursor  uint64  // in the log: nodes touched since are not looked at yet
 	redo    []*node // nodes to look at again, besides
@@ -58,13 +58,18 @@ const (
 
 // shelfFit is how the nodes of a shelf take a class.
 type shelfFit struct {
-	shelf  *shelf
-	epoch  uint64
-	fits   []int32 // pods that fit, by slot
-	scores []int64 // how good the node is; only where fits > 0
-	sum    int64
-	best   int        // slot of the best node, the first of equals; -1: none
-	rows   *shelfRows // of certificates; nil: not made yet
+	shelf *shelf
+	epoch uint64
+	cells []cell // by slot
+	sum   int64
+	best  int        // slot of the best node, the first of equals; -1: none
+	rows  *shelfRows // of certificates; nil: not made yet
+}
+
+// cell is how one node takes a class.
+type cell struct {
+	score int64 // how good a place it is; only where fits > 0
+	fits  int32 // pods
 }
 
 // classes keeps the classes used last.
@@ -78,10 +83,8 @@ func (t *classes) forgetMasks() {
 	for _, c := range t.byKey {
 		//mutate: index-masks-of-new-labels
 		c.masks, c.proofs = nil, proofs{}
-		for _, f := range c.byShelf {
-			if f != nil {
-				f.rows = nil
-			}
+		for i := range c.byShelf {
+			c.byShelf[i].rows = nil
 		}
 	}
 }
@@ -159,7 +162,7 @@ func (s *State) sync(c *class) {
 	}
 	//mutate: index-redo-after-a-plan
 	for _, n := range c.redo {
-		if n.shelf != nil {
+		if n.shelf != nil && !c.passes(&s.pulses[n.index]) {
 			s.refit(c, n)
 		}
 	}
@@ -170,29 +173,36 @@ func (s *State) sync(c *class) {
 	}
 	from := max(c.cursor, s.log.base)
 	for i, e := range s.log.entries[from-s.log.base:] {
-		if n := e.node; n.touch == from+uint64(i)+1 && n.shelf != nil {
-			s.refit(c, n)
+		p := &s.pulses[e.index]
+		if p.touch == from+uint64(i)+1 && !c.passes(p) && e.node.shelf != nil {
+			s.refit(c, e.node)
 		}
 	}
 	c.cursor, c.met = s.log.end(), s.log.moment
+}
+
+// passes says whether no pod of the class fitted on the node when it was last looked at, and none does: the
+// node's kind excludes it.
+func (c *class) passes(p *pulse) bool {
+	return p.born <= c.met && int(p.kind) < len(c.masks) && c.masks[p.kind].state == removed
 }
 
 // reshape takes up shelves that came or changed, and drops those taken down.
 func (s *State) reshape(c *class) {
 	t := &s.topology
 	c.seen = t.shape
-	c.byShelf = append(c.byShelf, make([]*shelfFit, int(t.made)-len(c.byShelf))...)
+	c.byShelf = append(c.byShelf, make([]shelfFit, int(t.made)-len(c.byShelf))...)
 	c.tops = append(c.tops, make([]int64, int(t.made)-len(c.tops))...)
 	c.sums = append(c.sums, make([]int64, len(t.domains)-len(c.sums))...)
-	for id, f := range c.byShelf {
+	for i := range c.byShelf {
 		//mutate: index-shelves-that-changed
-		if f != nil && f.epoch != f.shelf.epoch {
+		if f := &c.byShelf[i]; f.shelf != nil && f.epoch != f.shelf.epoch {
 			c.add(f.shelf, -f.sum)
-			c.byShelf[id] = nil
+			*f = shelfFit{}
 		}
 	}
 	for _, sh := range t.shelves {
-		if c.byShelf[sh.id] == nil {
+		if c.byShelf[sh.id].shelf == nil {
 			s.fitShelf(c, sh)
 		}
 	}
@@ -200,10 +210,10 @@ func (s *State) reshape(c *class) {
 
 // fitShelf looks at all nodes of a shelf.
 func (s *State) fitShelf(c *class, sh *shelf) {
-	f := &shelfFit{shelf: sh, epoch: sh.epoch, fits: make([]int32, len(sh.nodes)), scores: make([]int64, len(sh.nodes))}
+	f := shelfFit{shelf: sh, epoch: sh.epoch, cells: make([]cell, len(sh.nodes))}
 	for i, n := range sh.nodes {
-		f.fits[i], f.scores[i] = s.measure(c, n)
-		f.sum += int64(f.fits[i])
+		f.cells[i] = s.measure(c, n)
+		f.sum += int64(f.cells[i].fits)
 	}
 	f.findBest()
 	c.tops[sh.id] = f.top()
@@ -227,15 +237,11 @@ func (c *class) add(sh *shelf, by int64) {
 
 // refit looks again at one node.
 func (s *State) refit(c *class, n *node) {
-	if n.born <= c.met && n.kind.id < len(c.masks) && c.masks[n.kind.id].state == removed {
-		return // none fitted, and none does
-	}
-	f := c.byShelf[n.shelf.id]
+	f := &c.byShelf[n.shelf.id]
 	i := n.slot
-	had, scored := f.fits[i], f.scores[i]
-	fits, score := s.measure(c, n)
-	f.fits[i], f.scores[i] = fits, score
-	if by := int64(fits - had); by != 0 {
+	had, now := f.cells[i], s.measure(c, n)
+	f.cells[i] = now
+	if by := int64(now.fits - had.fits); by != 0 {
 		//mutate: index-sum
 		f.sum += by
 		c.add(f.shelf, by)
@@ -244,10 +250,10 @@ func (s *State) refit(c *class, n *node) {
 	case i == f.best:
 		// While it gets no worse the best stays the best: equals come after it.
 		//mutate: index-best-of-shelf
-		if fits == 0 || score < scored {
+		if now.fits == 0 || now.score < had.score {
 			f.findBest()
 		}
-	case fits > 0 && (f.best < 0 || score > f.scores[f.best] || score == f.scores[f.best] && i < f.best):
+	case now.fits > 0 && (f.best < 0 || now.score > f.cells[f.best].score || now.score == f.cells[f.best].score && i < f.best):
 		f.best = i
 	default:
 		return
@@ -262,30 +268,30 @@ func (f *shelfFit) top() int64 {
 	if f.best < 0 {
 		return noScore
 	}
-	return f.scores[f.best]
+	return f.cells[f.best].score
 }
 
 func (f *shelfFit) findBest() {
 	f.best = -1
 	top := int64(math.MinInt64)
-	for i, n := range f.fits {
-		if n > 0 && f.scores[i] > top {
-			f.best, top = i, f.scores[i]
+	for i, c := range f.cells {
+		if c.fits > 0 && c.score > top {
+			f.best, top = i, c.score
 		}
 	}
 }
 
 // measure returns how many pods of the class fit on the node, and how good a place it is.
-func (s *State) measure(c *class, n *node) (int32, int64) {
+func (s *State) measure(c *class, n *node) cell {
 	m := s.maskOf(c, n)
 	if m.state == removed || c.local && c.bars(n) {
-		return 0, 0
+		return cell{}
 	}
 	k := s.room(c, n)
 	if k == 0 {
-		return 0, 0
+		return cell{}
 	}
-	return int32(min(k, math.MaxInt32)), s.score(c, n, m.wish)
+	return cell{fits: int32(min(k, math.MaxInt32)), score: s.score(c, n, m.wish)}
 }
 
 // maskOf returns what the node means to the class, free room aside.

@@ -8,10 +8,15 @@ import (
 
 // gang is a workload: a Gang with its members, or a pod by itself.
 type gang struct {
-	key     string
-	spec    *Gang // nil: not known, or a lone pod
-	lone    *pod  // the pod that is a gang of its own, instead of members
-	whole   bool  // keeps others' GPU work off its nodes
+	key    string
+	spec   *Gang // nil: not known, or a lone pod
+	lone   *pod  // the pod that is a gang of its own, instead of members
+	single struct {
+		pods [1]*pod // lone
+		branch
+		group Group
+	} // what a lone pod's tree is made of
+	whole   bool // keeps others' GPU work off its nodes
 	members []*pod
 
 	stale bool // is in State.stale
@@ -149,9 +154,9 @@ func (s *State) freshen() {
 
 // tally builds the gang's tree and counts its members.
 func (s *State) tally(g *gang) {
-	g.tree = nil
 	if g.lone != nil {
-		g.tree = &branch{group: &Group{}, pods: []*pod{g.lone}}
+		g.single.branch = branch{group: &g.single.group, pods: g.single.pods[:1]}
+		g.tree = &g.single.branch
 		g.tree.count()
 		return
 	}
@@ -198,7 +203,9 @@ func (b *branch) adopt(members []*pod, subgroup string) {
 
 // count leaves out members on their way out and counts those with a seat.
 func (b *branch) count() {
-	b.pods = slices.DeleteFunc(b.pods, func(p *pod) bool { return !p.counts() })
+	if slices.ContainsFunc(b.pods, func(p *pod) bool { return !p.counts() }) {
+		b.pods = slices.DeleteFunc(slices.Clone(b.pods), func(p *pod) bool { return !p.counts() })
+	}
 	b.seated = 0
 	for _, p := range b.pods {
 		if p.seat != nil {

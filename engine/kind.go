@@ -31,7 +31,8 @@ func (s *State) setKind(n *node, old *Node) {
 	if n.kind != nil && old != nil && s.alike(old, n.spec) {
 		return
 	}
-	n.kind, n.born = s.internKind(n), s.log.moment+1
+	n.kind = s.internKind(n)
+	s.pulses[n.index].kind, s.pulses[n.index].born = int32(n.kind.id), s.log.moment+1
 }
 
 // alike says whether two specs make the same kind, without making it.
@@ -188,6 +189,7 @@ func (s *State) ask(keys []string) {
 				made[split{n.kind, string(values)}] = k
 			}
 			n.kind = k
+			s.pulses[n.index].kind = int32(k.id)
 		}
 	}
 }

@@ -10,7 +10,16 @@ type touchLog struct {
 
 type touch struct {
 	node   *node
-	before uint64 // node.touch until then
+	index  int32  // of the node's pulse
+	before uint64 // its pulse's touch until then
+}
+
+// pulse is what a class must know of a node to see that it has nothing to look at. Pulses lie side by side,
+// because every class looks at those of all nodes that were touched.
+type pulse struct {
+	touch uint64 // end of the log when its room last changed
+	born  uint64 // touchLog.moment when it became of its kind
+	kind  int32
 }
 
 const minLog = 1 << 16
@@ -26,8 +35,9 @@ func (s *State) touched(n *node) {
 		l.entries = append(l.entries[:0], l.entries[half:]...)
 	}
 	l.moment++
-	l.entries = append(l.entries, touch{n, n.touch})
-	n.touch = l.end()
+	p := &s.pulses[n.index]
+	l.entries = append(l.entries, touch{n, n.index, p.touch})
+	p.touch = l.end()
 	if n.shelf != nil {
 		//mutate: index-rows-of-certificates
 		n.shelf.touched = l.moment
@@ -48,7 +58,7 @@ func (s *State) rewind(to uint64) {
 			redo = append(redo, e.node)
 		}
 		//mutate: index-touches-of-a-plan
-		e.node.touch = e.before
+		s.pulses[e.index].touch = e.before
 	}
 	clear(l.entries[to-l.base:])
 	l.entries = l.entries[:to-l.base]

@@ -10,30 +10,35 @@ import (
 
 // node is a node and what is on it. A node that only its occupants speak of has no spec.
 type node struct {
-	name string
-	told *Node // what was told, also when rejected; nil: nothing
-	spec *Node // told, where it counts; nil otherwise
-	kind *nodeKind
-	born uint64 // touchLog.moment when it became of its kind
-
-	free  vector // allocatable less what occupants and holds take; may be negative by others' doing
-	yield vector // of it, what evictable and terminating occupants would give back
-	occ   []*pod // in no order
-
+	// What classes look at, close together.
+	kind      *nodeKind
+	shelf     *shelf
+	slot      int
+	free      vector // allocatable less what occupants and holds take; may be negative by others' doing
+	loose     int64  // devices that are free
+	blind     int64  // GPUs given away to pods that do not say which
 	nominated []*pod
 	devices   []device.Device // as in spec; Free: healthy, owned and held by nobody
-	holders   []int32         // by device: how many pods say they hold it
-	alien     []bool          // by device: another node owns it; nil: none
-	loose     int64           // devices that are free
-	blind     int64           // GPUs given away to pods that do not say which
 
-	shelf *shelf
-	slot  int
-	touch uint64 // end of the log when it last changed
+	name    string
+	told    *Node   // what was told, also when rejected; nil: nothing
+	spec    *Node   // told, where it counts; nil otherwise
+	index   int32   // in State.pulses
+	yield   vector  // what evictable and terminating occupants would give back
+	occ     []*pod  // in no order
+	holders []int32 // by device: how many pods say they hold it
+	alien   []bool  // by device: another node owns it; nil: none
 }
 
 func (s *State) newNode(name string) *node {
 	n := &node{name: name}
+	if last := len(s.vacant) - 1; last >= 0 {
+		n.index, s.vacant = s.vacant[last], s.vacant[:last]
+		s.pulses[n.index] = pulse{}
+	} else {
+		n.index = int32(len(s.pulses))
+		s.pulses = append(s.pulses, pulse{})
+	}
 	s.nodes[name] = n
 	return n
 }
@@ -91,6 +96,7 @@ func (s *State) unsetNode(n *node) {
 func (s *State) forgetNode(n *node) {
 	if n.told == nil && len(n.occ) == 0 && len(n.nominated) == 0 && !s.holdsOn(n) {
 		delete(s.nodes, n.name)
+		s.vacant = append(s.vacant, n.index)
 	}
 }
 

@@ -16,6 +16,9 @@ type found struct {
 
 // place seats the gang's minimum, trying GPU models in order, or says why it cannot.
 func (y *cycle) place(g *gang, t turn) found {
+	if !slices.ContainsFunc(g.all(), (*pod).asksModel) {
+		return y.placeWith(g, t, "", nil)
+	}
 	var out found
 	models := y.models(g)
 	if len(models) == 0 {
@@ -36,7 +39,7 @@ func (y *cycle) models(g *gang) []string {
 	var out []string
 	asked, pinned := false, ""
 	for _, p := range g.all() {
-		if p.Terminating || len(p.GPU.Models) == 0 || p.amount(dimGPU) == 0 {
+		if p.Terminating || !p.asksModel() {
 			continue
 		}
 		switch {
@@ -55,6 +58,9 @@ func (y *cycle) models(g *gang) []string {
 	}
 	return slices.DeleteFunc(out, func(m string) bool { return pinned != "" && m != pinned })
 }
+
+// asksModel says whether the pod names GPU models.
+func (p *pod) asksModel() bool { return len(p.GPU.Models) > 0 && p.amount(dimGPU) > 0 }
 
 // model returns the GPU model that the pod runs on, "" where that is not known.
 func (p *pod) model() string {
@@ -163,7 +169,7 @@ func (y *cycle) kin(g *gang, t turn, model string) kin {
 func (k kin) class(p *pod) *class {
 	key := k.base
 	key.shape = k.s.shapeOf(p)
-	if len(p.GPU.Models) > 0 && key.shape.gpus > 0 {
+	if p.asksModel() {
 		key.model = k.model
 	}
 	return k.s.classOf(key, k.refusals)

@@ -62,7 +62,6 @@ func (y *cycle) run() {
 	s := y.s
 	m, end := s.mark(), s.log.end()
 	y.version = s.latest
-	y.index = make(map[*gang]int)
 	y.expire()
 	grow := y.minimums()
 	y.growth(grow)
@@ -130,7 +129,7 @@ func (y *cycle) claim(g *gang) {
 	if len(y.s.holds) == 0 {
 		return
 	}
-	for _, key := range slices.Sorted(maps.Keys(y.s.holds)) {
+	for _, key := range sortedKeys(y.s.holds) {
 		if h := y.s.holds[key]; h.on != nil && h.Gang == g.key {
 			y.kept = append(y.kept, h.on)
 			y.claimed = append(y.claimed, h)
@@ -143,7 +142,7 @@ func (y *cycle) claim(g *gang) {
 // all returns the gang's pods.
 func (g *gang) all() []*pod {
 	if g.lone != nil {
-		return []*pod{g.lone}
+		return g.single.pods[:1]
 	}
 	return g.members
 }
@@ -171,6 +170,9 @@ func (y *cycle) started(g *gang, t turn, model string, m mark) {
 			start.Model = model
 		}
 		return
+	}
+	if y.index == nil {
+		y.index = make(map[*gang]int)
 	}
 	y.index[g] = len(y.plan.Starts)
 	y.plan.Starts = append(y.plan.Starts, Start{Gang: g.key, Kind: kind, Model: model, Placements: placements})
@@ -218,7 +220,7 @@ func (y *cycle) placements(m mark) []Placement {
 func (y *cycle) expire() {
 	s := y.s
 	var lifted []*gang
-	for _, key := range slices.Sorted(maps.Keys(s.assumptions)) {
+	for _, key := range sortedKeys(s.assumptions) {
 		a, p := s.assumptions[key], s.pods[key]
 		sits := p != nil && s.assumed(p) == a
 		if sits && live(a.Until, y.now) {
@@ -241,7 +243,7 @@ func (y *cycle) expire() {
 
 func (y *cycle) expireRefusals() {
 	s := y.s
-	for _, key := range slices.Sorted(maps.Keys(s.refusals)) {
+	for _, key := range sortedKeys(s.refusals) {
 		r := s.refusals[key]
 		if p := s.pods[r.Pod]; p == nil || r.UID != "" && p.UID != r.UID || !live(r.Until, y.now) {
 			y.forget(KindRefusal, key, r.Version)
@@ -253,7 +255,7 @@ func (y *cycle) expireRefusals() {
 
 func (y *cycle) expireHolds() {
 	s := y.s
-	for _, key := range slices.Sorted(maps.Keys(s.holds)) {
+	for _, key := range sortedKeys(s.holds) {
 		h := s.holds[key]
 		if live(h.Until, y.now) && h.on != nil && y.awaits(h.Gang) {
 			y.wake(h.Until)
@@ -290,6 +292,13 @@ func (y *cycle) lineUp(lifted []*gang) {
 		i, _ := slices.BinarySearchFunc(y.queue, t, func(q queued, t turn) int { return q.turn.compare(t) })
 		y.queue = slices.Insert(y.queue, i, queued{t, g})
 	}
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	if len(m) == 0 {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(m))
 }
 
 // wake notes that the answer can change at the time.

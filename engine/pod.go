@@ -98,6 +98,7 @@ func (s *State) join(p *pod) {
 		p.gang.members = append(p.gang.members, p)
 	case p.Node == "":
 		p.gang = &gang{key: p.Key, lone: p}
+		p.gang.single.pods[0] = p
 	}
 	s.sit(p)
 	if p.gang != nil {

@@ -84,9 +84,9 @@ func (s *State) fits(c *class, sc scope) int64 {
 	}
 	var sum int64
 	s.shelves(sc, func(sh *shelf) {
-		f := c.byShelf[sh.id]
+		f := &c.byShelf[sh.id]
 		if sc.node != nil {
-			sum += int64(f.fits[sc.node.slot])
+			sum += int64(f.cells[sc.node.slot].fits)
 			return
 		}
 		sum += f.sum
@@ -168,8 +168,8 @@ func (s *State) parts(c *class, sc scope, level int) []part {
 			at[d] = i
 			out = append(out, part{scope: sc.in(d), name: d.name})
 		}
-		if f := c.byShelf[sh.id]; sc.node != nil {
-			out[i].fits += int64(f.fits[sc.node.slot])
+		if f := &c.byShelf[sh.id]; sc.node != nil {
+			out[i].fits += int64(f.cells[sc.node.slot].fits)
 		} else {
 			out[i].fits += f.sum
 		}
@@ -186,10 +186,10 @@ func (s *State) nodeParts(c *class, sc scope) []part {
 func (s *State) everyNode(c *class, sc scope) []part {
 	var out []part
 	s.shelves(sc, func(sh *shelf) {
-		f := c.byShelf[sh.id]
+		f := &c.byShelf[sh.id]
 		for i, n := range sh.nodes {
 			if sc.node == nil || sc.node == n {
-				out = append(out, part{scope: sc.on(n), name: n.name, fits: int64(f.fits[i])})
+				out = append(out, part{scope: sc.on(n), name: n.name, fits: int64(f.cells[i].fits)})
 			}
 		}
 	})

@@ -90,7 +90,7 @@ func (b *branch) required() bool {
 
 func (x *search) model() string {
 	for _, p := range x.seats {
-		if len(p.GPU.Models) > 0 && p.amount(dimGPU) > 0 {
+		if p.asksModel() {
 			return x.kin.model
 		}
 	}

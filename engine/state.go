@@ -36,6 +36,8 @@ type State struct {
 	shapes   shapes
 	classes  classes
 	log      touchLog
+	pulses   []pulse // by node.index
+	vacant   []int32 // indices of pulses that no node has
 	line     []*gang // gangs with members to place, in the order of a cycle
 	stale    []*gang // gangs whose tally or place in line may have changed
 	journal  []entry

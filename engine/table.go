@@ -36,7 +36,7 @@ func (t *tally) add(o tally) {
 
 // rowsOf returns the rows of the shelf.
 func (s *State) rowsOf(c *class, sh *shelf) *shelfRows {
-	f := c.byShelf[sh.id]
+	f := &c.byShelf[sh.id]
 	if f.rows == nil || f.rows.epoch != c.proofs.epoch || f.rows.made < sh.touched {
 		f.rows = s.makeRows(c, sh, 0, len(sh.nodes))
 	}
@@ -45,7 +45,7 @@ func (s *State) rowsOf(c *class, sh *shelf) *shelfRows {
 
 // makeRows counts the nodes on some of the shelf's slots.
 func (s *State) makeRows(c *class, sh *shelf, from, to int) *shelfRows {
-	f := c.byShelf[sh.id]
+	f := &c.byShelf[sh.id]
 	out := &shelfRows{rows: make([]why.Row, 0, 8)}
 	kinds := make([]*kindProof, 0, 8)
 	for slot := from; slot < to; slot++ {
@@ -57,7 +57,7 @@ func (s *State) makeRows(c *class, sh *shelf, from, to int) *shelfRows {
 			kinds = append(kinds, k)
 			out.rows = append(out.rows, why.Row{Example: n.name})
 		}
-		s.countNode(c, n, k, int64(f.fits[slot]), &out.rows[i], &out.tally)
+		s.countNode(c, n, k, int64(f.cells[slot].fits), &out.rows[i], &out.tally)
 	}
 	for i := range out.rows {
 		out.rows[i].Class = kinds[i].number
