@@ -27,6 +27,7 @@ type session struct {
 	log    *os.File
 	cp     ControlPlane
 	fleet  *runningFleet
+	sched  *runningScheduler
 }
 
 var errInterrupted = errors.New("interrupted before the cluster was ready; nothing is lost, run the command again")
@@ -83,6 +84,10 @@ func (s *session) play(ctx context.Context, l net.Listener) (err error) {
 		return err
 	}
 	defer s.fleet.stop()
+	if err := s.startScheduler(ctx); err != nil {
+		return err
+	}
+	defer s.sched.stop()
 	if err := s.waitFleet(ctx); err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/big"
 	"net"
 	"os"
@@ -49,6 +50,7 @@ var identities = []struct{ name, user, groups string }{
 	{"controller-manager", "system:kube-controller-manager", ""},
 	{"scheduler", "system:kube-scheduler", ""},
 	{"fleet", "system:berth:fleet", ""},
+	{"berth-scheduler", "system:berth:scheduler", ""},
 }
 
 const validFor = 10 * 365 * 24 * time.Hour
@@ -57,7 +59,7 @@ const validFor = 10 * 365 * 24 * time.Hour
 func loadKeys(d home.Dir) (keys, error) {
 	k := keys{dir: d.Keys()}
 	if _, err := os.Stat(k.dir); err == nil {
-		return k, nil
+		return k, k.makeTokens()
 	}
 	tmp := keys{dir: d.Keys() + ".new"}
 	if err := os.RemoveAll(tmp.dir); err != nil {
@@ -161,15 +163,20 @@ func (k keys) writePEM(file, kind string, der []byte) error {
 	return home.WriteFile(k.file(file), pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
 }
 
-// makeTokens writes the API server's static token file and each component's own copy.
+// makeTokens writes the API server's static token file and each component's own copy. A token that is
+// there stays; a folder of an older Berth gets those of components that came since.
 func (k keys) makeTokens() error {
 	var all bytes.Buffer
 	for _, id := range identities {
-		token := rand.Text() + rand.Text()
-		fmt.Fprintf(&all, "%s,%s,%s,%q\n", token, id.user, id.user, id.groups)
-		if err := home.WriteFile(k.file(id.name+".token"), []byte(token)); err != nil {
+		token, err := k.token(id.name)
+		if errors.Is(err, fs.ErrNotExist) {
+			token = rand.Text() + rand.Text()
+			err = home.WriteFile(k.file(id.name+".token"), []byte(token))
+		}
+		if err != nil {
 			return err
 		}
+		fmt.Fprintf(&all, "%s,%s,%s,%q\n", token, id.user, id.user, id.groups)
 	}
 	return home.WriteFile(k.file("tokens.csv"), all.Bytes())
 }

@@ -14,7 +14,6 @@ import (
 func (s *State) Plan(now time.Time) Plan {
 	now = now.UTC().Round(0)
 	s.freshen()
-	//mutate: cache-nothing-changed
 	if !s.changed && s.holdsStill(now) {
 		p := s.last
 		p.Now = now
@@ -68,7 +67,6 @@ func (y *cycle) run() {
 	y.remember()
 	//mutate: rollback-plan
 	s.rollback(m)
-	//mutate: rollback-log
 	s.rewind(end)
 	for _, g := range y.dirty {
 		s.tally(g)

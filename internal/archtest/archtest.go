@@ -69,9 +69,14 @@ var Rules = map[string]Rule{
 	"fleet/stream":    {Ring: Edge},
 	"fleet/workload":  {Ring: Edge, Imports: []string{"fleet/clock"}},
 
+	"kube/convert":   {Ring: Edge, Imports: []string{"engine", "engine/why"}},
+	"kube/scheduler": {Ring: Edge, Imports: []string{"engine", "engine/why", "kube/convert"}},
+
 	"bench": {Ring: Shell},
 
-	"cli":       {Ring: Shell, Imports: []string{"api/v1alpha1", "controlplane/home", "fleet", "fleet/dra", "fleet/file"}},
+	"cli": {Ring: Shell, Imports: []string{
+		"api/v1alpha1", "controlplane/home", "engine", "fleet", "fleet/dra", "fleet/file", "kube/scheduler",
+	}},
 	"cmd/berth": {Ring: Shell, Imports: []string{"cli", "controlplane", "fleet"}, Heavy: true},
 
 	"internal/archtest": {Ring: Pure},

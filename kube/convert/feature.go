@@ -1,0 +1,115 @@
+package convert
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/engine/why"
+)
+
+// features are what the pod must have and the engine does not decide yet. MIG is not among them: the engine
+// sees it in the requests.
+func features(p *corev1.Pod, requests engine.Resources) []why.Feature {
+	var out []why.Feature
+	if a := p.Spec.Affinity; a != nil {
+		if a.PodAffinity != nil && len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
+			out = append(out, why.PodAffinity)
+		}
+		if a.PodAntiAffinity != nil && len(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
+			out = append(out, why.PodAntiAffinity)
+		}
+	}
+	if spreads(p, corev1.DoNotSchedule) {
+		out = append(out, why.TopologySpread)
+	}
+	if fraction(p, requests) {
+		out = append(out, why.Fraction)
+	}
+	if len(p.Spec.ResourceClaims) > 0 {
+		out = append(out, why.Claims)
+	}
+	return out
+}
+
+func spreads(p *corev1.Pod, when corev1.UnsatisfiableConstraintAction) bool {
+	return slices.ContainsFunc(p.Spec.TopologySpreadConstraints, func(c corev1.TopologySpreadConstraint) bool {
+		return c.WhenUnsatisfiable == when
+	})
+}
+
+// fraction says whether the pod asks for a part of a GPU: in our words, in KAI's, or by the resources that
+// HAMi and Volcano count memory and cores of one GPU with.
+func fraction(p *corev1.Pod, requests engine.Resources) bool {
+	for _, key := range []string{KeyGPUFraction, KeyGPUMemory, "gpu-fraction", "gpu-memory"} {
+		if asked(&p.ObjectMeta, key) != "" {
+			return true
+		}
+	}
+	for _, name := range []string{
+		"nvidia.com/gpumem", "nvidia.com/gpumem-percentage", "nvidia.com/gpucores", "volcano.sh/vgpu-memory", "volcano.sh/vgpu-cores",
+	} {
+		if requests.Get(name) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Unheeded lists what the pod wishes for and does not get yet, and what it says that nobody understands, each
+// by name and in a fixed order, so that it can be said on the object.
+func Unheeded(p *corev1.Pod) []string {
+	var out []string
+	if a := p.Spec.Affinity; a != nil {
+		if a.PodAffinity != nil && len(a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution) > 0 {
+			out = append(out, "preferred pod affinity")
+		}
+		if a.PodAntiAffinity != nil && len(a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution) > 0 {
+			out = append(out, "preferred pod anti-affinity")
+		}
+	}
+	if spreads(p, corev1.ScheduleAnyway) {
+		out = append(out, "topology spread with ScheduleAnyway")
+	}
+	for _, t := range p.Spec.Tolerations {
+		if t.Operator == corev1.TolerationOpGt || t.Operator == corev1.TolerationOpLt {
+			out = append(out, fmt.Sprintf("toleration of %s with %s", t.Key, t.Operator))
+		}
+	}
+	out = append(out, variants(asked(&p.ObjectMeta, KeyGPUModel))...)
+	return append(out, strayKeys(p)...)
+}
+
+// variants lists the alternatives that name more than a model, for the model alone decides.
+func variants(list string) []string {
+	var out []string
+	for name := range strings.SplitSeq(list, ",") {
+		name = strings.TrimSpace(name)
+		if short, variant := shortModel(name); variant {
+			out = append(out, fmt.Sprintf("%s %s (any %s will do)", KeyGPUModel, name, short))
+		}
+	}
+	return out
+}
+
+// strayKeys lists the keys of ours that have no effect: those that nobody reads, and those about a gang on a
+// pod that is in a PodGroup, which says all that itself.
+func strayKeys(p *corev1.Pod) []string {
+	read := knownKeys()
+	if inPodGroup(p) {
+		read = slices.DeleteFunc(read, func(key string) bool { return slices.Contains(gangKeys(), key) })
+	}
+	var out []string
+	for _, from := range []map[string]string{p.Annotations, p.Labels} {
+		for key := range from {
+			if strings.HasPrefix(key, keyPrefix) && !slices.Contains(read, key) {
+				out = append(out, key)
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}

@@ -1,0 +1,64 @@
+package convert
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+
+	"github.com/berth-dev/berth/engine"
+)
+
+// GangOf names the gang that the pod is in, and the part of it; "" for a pod by itself. A PodGroup counts
+// before our own keys.
+func GangOf(p *corev1.Pod) (key, subgroup string) {
+	if inPodGroup(p) {
+		return podGroupKey(p.Namespace, *p.Spec.SchedulingGroup.PodGroupName), ""
+	}
+	if name := asked(&p.ObjectMeta, KeyGang); name != "" {
+		return p.Namespace + "/gang/" + name, asked(&p.ObjectMeta, KeySubgroup)
+	}
+	return "", ""
+}
+
+func inPodGroup(p *corev1.Pod) bool {
+	g := p.Spec.SchedulingGroup
+	return g != nil && g.PodGroupName != nil && *g.PodGroupName != ""
+}
+
+func podGroupKey(namespace, name string) string { return namespace + "/podgroup/" + name }
+
+// PodGroup is upstream's group as the engine sees it. One with the basic policy starts from its first pod,
+// and the others follow one by one.
+func PodGroup(g *schedulingv1beta1.PodGroup) engine.Gang {
+	out := engine.Gang{
+		Key:     podGroupKey(g.Namespace, g.Name),
+		Version: version(&g.ObjectMeta),
+		Queue:   asked(&g.ObjectMeta, KeyQueue),
+		Created: g.CreationTimestamp.UTC(),
+	}
+	if g.Spec.Priority != nil {
+		out.Priority = *g.Spec.Priority
+	}
+	out.Min = 1
+	if gang := g.Spec.SchedulingPolicy.Gang; gang != nil {
+		out.Min = int(gang.MinCount)
+	}
+	if c := g.Spec.SchedulingConstraints; c != nil && len(c.Topology) > 0 {
+		out.Layout.Required = c.Topology[0].Key
+	}
+	return out
+}
+
+// UnheededGroup lists what the group asks for and does not get yet, as Unheeded does for a pod.
+func UnheededGroup(g *schedulingv1beta1.PodGroup) []string {
+	var out []string
+	if g.Spec.ParentCompositePodGroupName != nil {
+		out = append(out, "parent composite pod group")
+	}
+	if len(g.Spec.ResourceClaims) > 0 {
+		out = append(out, "resource claims of the group")
+	}
+	if m := g.Spec.DisruptionMode; m != nil && m.All != nil {
+		out = append(out, "disruption of all members together")
+	}
+	return out
+}

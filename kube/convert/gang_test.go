@@ -1,0 +1,222 @@
+package convert
+
+import (
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/engine"
+)
+
+func TestGangOf(t *testing.T) {
+	for _, c := range []struct {
+		name                string
+		labels, annotations map[string]string
+		group               *corev1.PodSchedulingGroup
+		want                [2]string
+	}{
+		{name: "none"},
+		{name: "a subgroup of nothing", labels: map[string]string{KeySubgroup: "s"}},
+		{name: "label", labels: map[string]string{KeyGang: "g"}, want: [2]string{"ns/gang/g", ""}},
+		{name: "annotation first", labels: map[string]string{KeyGang: "g"}, annotations: map[string]string{KeyGang: " h ", KeySubgroup: "s"}, want: [2]string{"ns/gang/h", "s"}},
+		{name: "PodGroup first", labels: map[string]string{KeyGang: "g", KeySubgroup: "s"}, group: &corev1.PodSchedulingGroup{PodGroupName: ptr("p")}, want: [2]string{"ns/podgroup/p", ""}},
+		{name: "an empty group", labels: map[string]string{KeyGang: "g"}, group: &corev1.PodSchedulingGroup{}, want: [2]string{"ns/gang/g", ""}},
+	} {
+		key, subgroup := GangOf(&corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Labels: c.labels, Annotations: c.annotations},
+			Spec:       corev1.PodSpec{SchedulingGroup: c.group},
+		})
+		if diff := cmp.Diff(c.want, [2]string{key, subgroup}); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.name, diff)
+		}
+	}
+}
+
+func TestPodGroup(t *testing.T) {
+	meta := metav1.ObjectMeta{Namespace: "ns", Name: "p", ResourceVersion: "9", CreationTimestamp: elsewhere(noon), Labels: map[string]string{KeyQueue: "q"}}
+	for _, c := range []struct {
+		spec schedulingv1beta1.PodGroupSpec
+		want engine.Gang
+	}{
+		{
+			schedulingv1beta1.PodGroupSpec{
+				SchedulingPolicy: schedulingv1beta1.PodGroupSchedulingPolicy{Gang: &schedulingv1beta1.GangSchedulingPolicy{MinCount: 4}},
+				SchedulingConstraints: &schedulingv1beta1.PodGroupSchedulingConstraints{
+					Topology: []schedulingv1beta1.TopologyConstraint{{Key: "berth.dev/rack"}},
+				},
+				Priority: ptr(int32(5)),
+			},
+			engine.Gang{
+				Key: "ns/podgroup/p", Version: 9, Queue: "q", Priority: 5, Created: noon,
+				Group: engine.Group{Min: 4, Layout: engine.Layout{Required: "berth.dev/rack"}},
+			},
+		},
+		{
+			schedulingv1beta1.PodGroupSpec{
+				SchedulingPolicy:      schedulingv1beta1.PodGroupSchedulingPolicy{Basic: &schedulingv1beta1.BasicSchedulingPolicy{}},
+				SchedulingConstraints: &schedulingv1beta1.PodGroupSchedulingConstraints{},
+			},
+			engine.Gang{Key: "ns/podgroup/p", Version: 9, Queue: "q", Created: noon, Group: engine.Group{Min: 1}},
+		},
+	} {
+		if diff := cmp.Diff(c.want, PodGroup(&schedulingv1beta1.PodGroup{ObjectMeta: meta, Spec: c.spec})); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+	}
+}
+
+// member is a pod of gang g with these annotations: key, value, key, value... Pods with higher numbers are
+// newer.
+func member(n int, pairs ...string) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "ns", Name: "g-" + strconv.Itoa(n), ResourceVersion: strconv.Itoa(100 + n),
+		CreationTimestamp: elsewhere(noon.Add(time.Duration(n) * time.Second)),
+		Annotations:       map[string]string{KeyGang: "g"},
+	}}
+	for i := 0; i < len(pairs); i += 2 {
+		p.Annotations[pairs[i]] = pairs[i+1]
+	}
+	return p
+}
+
+func TestNativeGang(t *testing.T) {
+	important := member(1)
+	important.Spec.Priority = ptr(int32(10))
+	for _, c := range []struct {
+		name     string
+		pods     []*corev1.Pod
+		want     engine.Gang
+		problems []Problem
+	}{
+		{name: "no pods"},
+		{
+			name: "nothing said",
+			pods: []*corev1.Pod{member(0), important, member(2)},
+			want: engine.Gang{Key: "ns/gang/g", Version: 102, Priority: 10, Created: noon},
+		},
+		{
+			name: "everything said",
+			pods: []*corev1.Pod{member(0, KeyMin, "2", KeySize, "4", KeyTopologyRequired, "block", KeyTopologyPreferred, "rack",
+				KeySegment, "2@topology.example/row", KeyWholeNodes, "true", KeyBalanced, "true", KeyQueue, "q")},
+			want: engine.Gang{Key: "ns/gang/g", Version: 100, Created: noon, Queue: "q", Group: engine.Group{Min: 2, Size: 4, Layout: engine.Layout{
+				Required: "block", Preferred: "rack", Segment: 2, SegmentLevel: "topology.example/row", WholeNodes: true, Balanced: true,
+			}}},
+		},
+		{
+			name: "the lowest-named that says anything counts",
+			pods: []*corev1.Pod{member(2, KeyMin, "3", KeySpread, "node"), member(1, KeyMin, "2"), member(0)},
+			want: engine.Gang{Key: "ns/gang/g", Version: 102, Created: noon, Group: engine.Group{Min: 2, Layout: engine.Layout{Spread: "node"}}},
+		},
+		{
+			name: "bad values",
+			pods: []*corev1.Pod{
+				member(0, KeyMin, "x", KeySize, "0", KeySegment, "4", KeyWholeNodes, "yes", KeyBalanced, "TRUE"),
+				member(1, KeyMin, "2", KeySegment, "2@rack"),
+			},
+			want: engine.Gang{Key: "ns/gang/g", Version: 101, Created: noon},
+			problems: []Problem{
+				{Pod: "ns/g-0", Key: KeyMin, Value: "x", Want: "a whole number from 1 to 1000000"},
+				{Pod: "ns/g-0", Key: KeySize, Value: "0", Want: "a whole number from 1 to 1000000"},
+				{Pod: "ns/g-0", Key: KeyBalanced, Value: "TRUE", Want: "true or false"},
+				{Pod: "ns/g-0", Key: KeySegment, Value: "4", Want: "a size and a level, such as 4@rack"},
+				{Pod: "ns/g-0", Key: KeyWholeNodes, Value: "yes", Want: "true or false"},
+			},
+		},
+		{
+			name: "subgroups that agree on a required level",
+			pods: []*corev1.Pod{
+				member(0, KeySubgroup, "workers", KeyMin, "1", KeyTopologyRequired, "rack", KeyTopologyPreferred, "row"),
+				member(1, KeySubgroup, "workers", KeyTopologyRequired, "rack"),
+				member(2, KeySubgroup, "leader", KeyTopologyRequired, "rack", KeyWholeNodes, "true"),
+			},
+			want: engine.Gang{
+				Key: "ns/gang/g", Version: 102, Created: noon, Group: engine.Group{Layout: engine.Layout{Required: "rack", WholeNodes: true}},
+				Groups: []engine.Group{{Name: "leader"}, {Name: "workers", Min: 1, Layout: engine.Layout{Preferred: "row"}}},
+			},
+		},
+		{
+			name: "subgroups with levels of their own, and a pod with none",
+			pods: []*corev1.Pod{
+				member(0, KeySubgroup, "a", KeyTopologyRequired, "rack", KeyMin, "no"),
+				member(1, KeySubgroup, "b", KeyTopologyRequired, "row"),
+				member(2, KeyMin, "9"),
+			},
+			want: engine.Gang{
+				Key: "ns/gang/g", Version: 102, Created: noon,
+				Groups: []engine.Group{{Name: "a", Layout: engine.Layout{Required: "rack"}}, {Name: "b", Layout: engine.Layout{Required: "row"}}},
+			},
+			problems: []Problem{
+				{Pod: "ns/g-2", Key: KeySubgroup, Want: "a subgroup, as other members have"},
+				{Pod: "ns/g-0", Key: KeyMin, Value: "no", Want: "a whole number from 1 to 1000000"},
+			},
+		},
+	} {
+		got, problems := NativeGang(c.pods)
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.name, diff)
+		}
+		if diff := cmp.Diff(c.problems, problems); diff != "" {
+			t.Errorf("%s: problems (-want +got):\n%s", c.name, diff)
+		}
+		if c.pods != nil {
+			rejectsNothing(t, c.name, got, c.pods)
+		}
+	}
+}
+
+// rejectsNothing holds the gang to what the engine takes.
+func rejectsNothing(t *testing.T, name string, g engine.Gang, pods []*corev1.Pod) {
+	t.Helper()
+	s := engine.Snapshot{Version: engine.SnapshotVersion, Gangs: []engine.Gang{g}}
+	for _, p := range pods {
+		s.Pods = append(s.Pods, Pod(p, Options{SchedulerName: p.Spec.SchedulerName}))
+	}
+	if bad := engine.Load(s, engine.Config{}).Rejected(); len(bad) > 0 {
+		t.Errorf("%s: the engine rejects %v", name, bad)
+	}
+}
+
+// FuzzNativeGang reads a gang, takes away what was complained about, and reads it again: it must be the same
+// gang, with nothing left to complain about, for a bad value counts as none. Nor may the order of pods matter.
+func FuzzNativeGang(f *testing.F) {
+	f.Add("2", "4", "4@rack", "true", "false", "rack", "row", "node", "")
+	f.Add("x", "-1", "@", "TRUE", "1", " ", "a b", "", "s")
+	f.Add("1000001", "99999999999999999999", "4@@", "", "true", "", "", "", "s")
+	f.Fuzz(func(t *testing.T, minimum, size, segment, whole, balanced, required, preferred, spread, subgroup string) {
+		said := map[string]string{
+			KeyMin: minimum, KeySize: size, KeySegment: segment, KeyWholeNodes: whole, KeyBalanced: balanced,
+			KeyTopologyRequired: required, KeyTopologyPreferred: preferred, KeySpread: spread, KeySubgroup: subgroup,
+		}
+		first, second := member(0), member(1, KeyMin, "7", KeySegment, "7@row")
+		for key, value := range said {
+			first.Annotations[key] = value
+		}
+		got, problems := NativeGang([]*corev1.Pod{first, second})
+		swapped, again := NativeGang([]*corev1.Pod{second, first})
+		if diff := cmp.Diff([]any{got, problems}, []any{swapped, again}); diff != "" {
+			t.Fatalf("the order of pods matters:\n%s", diff)
+		}
+		mend(first, problems)
+		mend(second, problems)
+		mended, left := NativeGang([]*corev1.Pod{first, second})
+		left = slices.DeleteFunc(left, func(p Problem) bool { return p.Key == KeySubgroup })
+		if diff := cmp.Diff(got, mended); diff != "" || len(left) > 0 {
+			t.Fatalf("without what was complained about: %v\n%s", left, diff)
+		}
+	})
+}
+
+// mend takes from the pod what anybody complained about.
+func mend(p *corev1.Pod, problems []Problem) {
+	for _, bad := range problems {
+		if bad.Key != KeySubgroup {
+			delete(p.Annotations, bad.Key)
+		}
+	}
+}

@@ -1,0 +1,54 @@
+package convert
+
+import (
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// The keys by which people ask, on a pod or a PodGroup. Each is read as an annotation or, where there is
+// none, as a label. Space around a value does not count, and an empty value is as none.
+const (
+	keyPrefix = "berth.dev/"
+
+	KeyQueue    = keyPrefix + "queue"
+	KeyGang     = keyPrefix + "gang"     // name of the gang within the namespace
+	KeySubgroup = keyPrefix + "subgroup" // name of a part of the gang
+
+	KeyMin               = keyPrefix + "min"                // members that start together
+	KeySize              = keyPrefix + "size"               // members that there will be
+	KeyTopologyRequired  = keyPrefix + "topology-required"  // a level, or a node label key
+	KeyTopologyPreferred = keyPrefix + "topology-preferred" // the same
+	KeySegment           = keyPrefix + "segment"            // size@level
+	KeySpread            = keyPrefix + "spread"             // a level
+	KeyWholeNodes        = keyPrefix + "whole-nodes"        // true or false
+	KeyBalanced          = keyPrefix + "balanced"           // true or false
+
+	KeyGPUModel    = keyPrefix + "gpu-model" // alternatives, best first, with commas between
+	KeyGPUFraction = keyPrefix + "gpu-fraction"
+	KeyGPUMemory   = keyPrefix + "gpu-memory"
+
+	// KeyWantedGPUs is on what BindingOf returns: a JSON list of device IDs.
+	KeyWantedGPUs = keyPrefix + "wanted-gpus"
+)
+
+// gangKeys are those that say something about a native gang.
+func gangKeys() []string {
+	return []string{
+		KeyGang, KeySubgroup, KeyMin, KeySize, KeyTopologyRequired, KeyTopologyPreferred, KeySegment, KeySpread,
+		KeyWholeNodes, KeyBalanced,
+	}
+}
+
+// knownKeys are all that this package reads or writes.
+func knownKeys() []string {
+	return append(gangKeys(), KeyQueue, KeyGPUModel, KeyGPUFraction, KeyGPUMemory, KeyWantedGPUs)
+}
+
+// asked returns what the object says under the key, "" for nothing.
+func asked(o *metav1.ObjectMeta, key string) string {
+	if v := strings.TrimSpace(o.Annotations[key]); v != "" {
+		return v
+	}
+	return strings.TrimSpace(o.Labels[key])
+}

@@ -1,0 +1,108 @@
+package convert
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/engine"
+)
+
+// Options says what is ours. The zero value works.
+type Options struct {
+	SchedulerName string // of the pods that we place; "": berth
+	GPU           string // the resource that counts GPUs; "": nvidia.com/gpu
+}
+
+func (o Options) schedulerName() string {
+	if o.SchedulerName == "" {
+		return "berth"
+	}
+	return o.SchedulerName
+}
+
+func (o Options) gpu() string {
+	if o.GPU == "" {
+		return "nvidia.com/gpu"
+	}
+	return o.GPU
+}
+
+// Labels of GPU Feature Discovery.
+const (
+	labelProduct  = "nvidia.com/gpu.product"
+	labelCount    = "nvidia.com/gpu.count"    // physical GPUs of that product
+	labelReplicas = "nvidia.com/gpu.replicas" // how many times each is advertised
+)
+
+// mostDevices is more GPUs than any machine has.
+const mostDevices = 256
+
+// Node is the node as the engine sees it. Not-ready and pressure are taints, put there by upstream's
+// controllers.
+func Node(n *corev1.Node, o Options) engine.Node {
+	out := engine.Node{
+		Name:        n.Name,
+		Version:     version(&n.ObjectMeta),
+		Pool:        pool(n.Labels),
+		Labels:      n.Labels,
+		Cordoned:    n.Spec.Unschedulable,
+		Allocatable: allocatable(n.Status.Allocatable),
+	}
+	for _, t := range n.Spec.Taints {
+		out.Taints = append(out.Taints, engine.Taint{Key: t.Key, Value: t.Value, Effect: engine.Effect(t.Effect)})
+	}
+	out.Devices = devices(n, out.Allocatable.Get(o.gpu()))
+	return out
+}
+
+// version is the resourceVersion, 0 where it is no number.
+func version(o *metav1.ObjectMeta) uint64 {
+	v, err := strconv.ParseUint(o.ResourceVersion, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return v
+}
+
+// pool is the node's pool in the words of whoever made the node.
+func pool(labels map[string]string) string {
+	for _, key := range []string{keyPrefix + "pool", "karpenter.sh/nodepool", "cloud.google.com/gke-nodepool", "gpu-pool"} {
+		if v := labels[key]; v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+// devices makes up one device for each GPU that the node offers, where its labels say what they are. A
+// device plugin tells no more than a count: the IDs are ours, and cliques and NUMA nodes are not known. The
+// label nvidia.com/gpu.clique is of the node, not of a device, and serves as a level of the topology.
+func devices(n *corev1.Node, gpus int64) []engine.Device {
+	product := n.Labels[labelProduct]
+	if product == "" || gpus <= 0 || gpus > mostDevices || !whole(n.Labels, gpus) {
+		return nil
+	}
+	model, _ := shortModel(product)
+	out := make([]engine.Device, gpus)
+	for i := range out {
+		out[i] = engine.Device{ID: fmt.Sprintf("%s/gpu-%d", n.Name, i), Model: model}
+	}
+	return out
+}
+
+// whole says whether each unit that the node offers is one GPU of the product in its labels: not a MIG
+// instance, not a share of a GPU, and not another model, which is in none of the labels.
+func whole(labels map[string]string, gpus int64) bool {
+	if strings.Contains(labels[labelProduct], "-MIG-") || strings.HasSuffix(labels[labelProduct], "-SHARED") {
+		return false
+	}
+	if r, err := strconv.Atoi(labels[labelReplicas]); err == nil && r > 1 {
+		return false
+	}
+	count, err := strconv.ParseInt(labels[labelCount], 10, 64)
+	return err != nil || gpus <= count
+}

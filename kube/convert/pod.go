@@ -1,0 +1,99 @@
+package convert
+
+import (
+	"strconv"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	schedulinghelper "k8s.io/component-helpers/scheduling/corev1"
+
+	"github.com/berth-dev/berth/engine"
+)
+
+// Pod is the pod as the engine sees it. The nodes that its volumes allow are not in it: see AllowedNodes.
+// Nor are the GPUs it holds, which no device plugin tells. Whether it may be evicted is the caller's to say.
+func Pod(p *corev1.Pod, o Options) engine.Pod {
+	gang, subgroup := GangOf(p)
+	out := engine.Pod{
+		Key:       key(p),
+		UID:       string(p.UID),
+		Version:   version(&p.ObjectMeta),
+		Gang:      gang,
+		Subgroup:  subgroup,
+		Rank:      rank(p),
+		Queue:     asked(&p.ObjectMeta, KeyQueue),
+		Priority:  schedulinghelper.PodPriority(p),
+		Created:   p.CreationTimestamp.UTC(),
+		Spec:      spec(p),
+		Node:      p.Spec.NodeName,
+		Nominated: p.Status.NominatedNodeName,
+		Foreign:   p.Spec.SchedulerName != o.schedulerName(),
+	}
+	if p.DeletionTimestamp != nil {
+		out.Terminating = true
+		out.ReleaseAt = p.DeletionTimestamp.UTC() // the API server has added the grace period to it
+	}
+	return out
+}
+
+// Schedulable says whether the pod is for the engine at all: one that has ended holds nothing any more, and
+// one with scheduling gates is not to be looked at yet.
+func Schedulable(p *corev1.Pod) bool {
+	ended := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+	return !ended && len(p.Spec.SchedulingGates) == 0
+}
+
+func key(p *corev1.Pod) string { return p.Namespace + "/" + p.Name }
+
+func spec(p *corev1.Pod) engine.Spec {
+	var nodes corev1.NodeAffinity
+	if a := p.Spec.Affinity; a != nil && a.NodeAffinity != nil {
+		nodes = *a.NodeAffinity
+	}
+	takes := requests(p)
+	return engine.Spec{
+		Requests:    takes,
+		Selector:    p.Spec.NodeSelector,
+		Affinity:    required(nodes.RequiredDuringSchedulingIgnoredDuringExecution),
+		Preferred:   preferred(nodes.PreferredDuringSchedulingIgnoredDuringExecution),
+		Tolerations: tolerations(p.Spec.Tolerations),
+		Ports:       hostPorts(p),
+		GPU:         engine.GPU{Models: models(asked(&p.ObjectMeta, KeyGPUModel))},
+		Features:    features(p, takes),
+	}
+}
+
+// rank is the pod's index in the controller that made it.
+func rank(p *corev1.Pod) int {
+	for _, key := range []string{batchv1.JobCompletionIndexAnnotation, appsv1.PodIndexLabel, "leaderworkerset.sigs.k8s.io/worker-index"} {
+		if n, err := strconv.Atoi(asked(&p.ObjectMeta, key)); err == nil && n >= 0 {
+			return n
+		}
+	}
+	return 0
+}
+
+// hostPorts are those of the containers that run as long as the pod does, as upstream's NodePorts counts
+// them.
+func hostPorts(p *corev1.Pod) []engine.Port {
+	var out []engine.Port
+	add := func(c *corev1.Container) {
+		for _, port := range c.Ports {
+			got := engine.Port{IP: port.HostIP, Protocol: string(port.Protocol), Port: port.HostPort}
+			if got.Check() == nil { // a host port of 0 is none
+				out = append(out, got)
+			}
+		}
+	}
+	for i := range p.Spec.InitContainers {
+		c := &p.Spec.InitContainers[i]
+		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			add(c)
+		}
+	}
+	for i := range p.Spec.Containers {
+		add(&p.Spec.Containers[i])
+	}
+	return out
+}

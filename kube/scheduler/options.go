@@ -1,0 +1,57 @@
+package scheduler
+
+import (
+	"log/slog"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/berth-dev/berth/engine"
+)
+
+// User is the name that the scheduler has on an embedded cluster: Install gives it exactly the rights that Run
+// needs.
+const User = "system:berth:scheduler"
+
+// DefaultName is what pods put into spec.schedulerName to be scheduled by Berth.
+const DefaultName = "berth"
+
+// Options configure Run. Config is required.
+type Options struct {
+	// Config reaches the API server. Rate limits in it are ignored: the scheduler bounds its own
+	// concurrency.
+	Config *rest.Config
+	Engine engine.Config
+	Name   string // of the scheduler; "": DefaultName
+	// Identity takes part in leader election under this name; "": there is no other scheduler of this name.
+	Identity string
+	// Shadow decides and writes nothing.
+	Shadow bool
+	Log    *slog.Logger // nil: silent
+}
+
+func (o Options) normal() Options {
+	if o.Name == "" {
+		o.Name = DefaultName
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Engine.AssumeFor == 0 {
+		o.Engine.AssumeFor = assumeFor
+	}
+	return o
+}
+
+const (
+	// batch is how long a cycle waits for more changes once there is one.
+	batch = 2 * time.Millisecond
+	// assumeFor bounds how long a binding may be on its way. It is long because a large backlog is planned at
+	// once and bound at the API server's speed.
+	assumeFor = 2 * time.Minute
+	// refuseFor is how long a node is not tried again after it, or the API server for it, refused a pod.
+	refuseFor = 30 * time.Second
+	// binders and sayers bound the requests in flight.
+	binders = 48
+	sayers  = 8
+)
