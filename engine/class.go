@@ -22,7 +22,7 @@ type class struct {
 
 	masks   []mask     // by node kind
 	byShelf []shelfFit // by shelf; without a shelf: not looked at
-	tops    []int64    // by shelf: the best node's score; noScore: none fits
+	tops    []int64    // by shelf: the best node's score, or more while the shelf is stale; noScore: none fits
 	sums    []int64    // by domain
 	total   int64
 	cursor  uint64  // in the log: nodes touched since are not looked at yet
@@ -63,6 +63,7 @@ type shelfFit struct {
 	cells []cell // by slot
 	sum   int64
 	best  int        // slot of the best node, the first of equals; -1: none
+	stale bool       // best got worse: another may be best now
 	rows  *shelfRows // of certificates; nil: not made yet
 }
 
@@ -248,11 +249,18 @@ func (s *State) refit(c *class, n *node) {
 	}
 	switch {
 	case i == f.best:
-		// While it gets no worse the best stays the best: equals come after it.
+		// While it gets no worse the best stays the best: equals come after it. Else its shelf is looked
+		// through when the question comes; until then its old score is a bound.
 		//mutate: index-best-of-shelf
 		if now.fits == 0 || now.score < had.score {
-			f.findBest()
+			f.stale = true
+			return
 		}
+	case f.stale:
+		if now.fits == 0 || now.score <= c.tops[n.shelf.id] {
+			return
+		}
+		f.best, f.stale = i, false
 	case now.fits > 0 && (f.best < 0 || now.score > f.cells[f.best].score || now.score == f.cells[f.best].score && i < f.best):
 		f.best = i
 	default:
@@ -260,6 +268,16 @@ func (s *State) refit(c *class, n *node) {
 	}
 	//mutate: index-top-of-shelf
 	c.tops[n.shelf.id] = f.top()
+}
+
+// topOf returns the score of the shelf's best node, noScore if none fits.
+func (c *class) topOf(sh *shelf) int64 {
+	if f := &c.byShelf[sh.id]; f.stale {
+		f.findBest()
+		f.stale = false
+		c.tops[sh.id] = f.top()
+	}
+	return c.tops[sh.id]
 }
 
 const noScore = math.MinInt64

@@ -23,6 +23,7 @@ type gang struct {
 	tree  *branch
 	turn  turn
 	lined bool // is in State.line, at turn
+	start int  // index, plus one, of its Start in the plan that is being made; 0: none
 }
 
 // branch is a group of a gang with its members: a node of the gang's tree.
@@ -146,6 +147,10 @@ func (s *State) restale(g *gang) {
 func (s *State) freshen() {
 	for _, g := range s.stale {
 		g.stale = false
+		if g.lone == nil && g.spec == nil && len(g.members) == 0 {
+			s.unlist(g)
+			continue
+		}
 		s.tally(g)
 		s.relist(g)
 	}
@@ -296,10 +301,8 @@ func (b *branch) running() int {
 func (s *State) relist(g *gang) {
 	wants := g.wants()
 	t := g.turnNow()
-	if g.lined && (!wants || t != g.turn) {
-		i, _ := slices.BinarySearchFunc(s.line, g.turn, func(o *gang, t turn) int { return o.turn.compare(t) })
-		s.line = slices.Delete(s.line, i, i+1)
-		g.lined = false
+	if !wants || t != g.turn {
+		s.unlist(g)
 	}
 	g.turn = t
 	if wants && !g.lined {
@@ -307,6 +310,16 @@ func (s *State) relist(g *gang) {
 		s.line = slices.Insert(s.line, i, g)
 		g.lined = true
 	}
+}
+
+// unlist takes the gang out of the line, if it is in it.
+func (s *State) unlist(g *gang) {
+	if !g.lined {
+		return
+	}
+	i, _ := slices.BinarySearchFunc(s.line, g.turn, func(o *gang, t turn) int { return o.turn.compare(t) })
+	s.line = slices.Delete(s.line, i, i+1)
+	g.lined = false
 }
 
 // wants says whether the gang has members to place.

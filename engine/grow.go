@@ -14,8 +14,8 @@ func (y *cycle) grow(g *gang) {
 	y.claim(g)
 	x := &search{y: y, g: g, kin: y.kin(g, t, "")}
 	models := y.models(g)
-	if i, began := y.index[g]; began && y.plan.Starts[i].Model != "" {
-		models = []string{y.plan.Starts[i].Model}
+	if g.start > 0 && y.plan.Starts[g.start-1].Model != "" {
+		models = []string{y.plan.Starts[g.start-1].Model}
 	}
 	for _, model := range models {
 		x = &search{y: y, g: g, kin: y.kin(g, t, model), greedy: true}
@@ -26,7 +26,7 @@ func (y *cycle) grow(g *gang) {
 			return
 		}
 	}
-	if _, began := y.index[g]; !began {
+	if g.start == 0 {
 		y.wait(g, y.growthGates(g, x))
 	}
 	y.s.rollback(m)

@@ -311,21 +311,22 @@ func freeByModel(n engine.Node, free int64, on []occupant) map[string]int64 {
 	}
 	silent, count := int64(0), map[string]int64{}
 	for _, o := range on {
-		silent += o.gpus
+		known := int64(0)
+		for _, d := range n.Devices {
+			if slices.Contains(o.devices, d.ID) {
+				known++
+			}
+		}
+		silent += max(0, o.gpus-known)
 	}
 	for _, d := range n.Devices {
 		has := func(o occupant) bool { return slices.Contains(o.devices, d.ID) }
-		for _, o := range on {
-			if has(o) {
-				silent--
-			}
-		}
 		if !d.Unhealthy && !slices.ContainsFunc(on, has) {
 			count[d.Model]++
 		}
 	}
 	for model := range count {
-		count[model] = max(0, min(free, count[model]-max(0, silent)))
+		count[model] = max(0, min(free, count[model]-silent))
 	}
 	return count
 }

@@ -130,6 +130,10 @@ func (g *gang) alike() (*pod, bool) {
 // order makes the order of the gang's minimum.
 func (y *cycle) order(g *gang, c *class) order {
 	o := order{class: c, layout: g.layout(), kept: y.kept}
+	if g.tree.seated == 0 {
+		o.pods, o.want = g.tree.pods[:g.tree.min()], len(g.tree.pods)
+		return o
+	}
 	for _, p := range g.tree.pods {
 		if p.seat != nil {
 			o.running = append(o.running, p)

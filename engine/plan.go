@@ -42,8 +42,7 @@ type cycle struct {
 
 	queue   []queued
 	dirty   []*gang // gangs whose tally the cycle changed
-	index   map[*gang]int
-	version uint64 // of the last edit of memory
+	version uint64  // of the last edit of memory
 	proofs  map[proofKey]proof
 	ahead   int     // gangs considered before until
 	steps   int     // search steps that until took
@@ -69,6 +68,7 @@ func (y *cycle) run() {
 	s.rollback(m)
 	s.rewind(end)
 	for _, g := range y.dirty {
+		g.start = 0
 		s.tally(g)
 	}
 }
@@ -160,8 +160,8 @@ func (y *cycle) started(g *gang, t turn, model string, m mark) {
 	}
 	y.claimed = nil
 	y.retally(g)
-	if i, ok := y.index[g]; ok {
-		start := &y.plan.Starts[i]
+	if g.start > 0 {
+		start := &y.plan.Starts[g.start-1]
 		start.Placements = append(start.Placements, placements...)
 		slices.SortFunc(start.Placements, func(a, b Placement) int { return comparePods(y.s.pods[a.Pod], y.s.pods[b.Pod]) })
 		if start.Model == "" {
@@ -169,10 +169,7 @@ func (y *cycle) started(g *gang, t turn, model string, m mark) {
 		}
 		return
 	}
-	if y.index == nil {
-		y.index = make(map[*gang]int)
-	}
-	y.index[g] = len(y.plan.Starts)
+	g.start = len(y.plan.Starts) + 1
 	y.plan.Starts = append(y.plan.Starts, Start{Gang: g.key, Kind: kind, Model: model, Placements: placements})
 }
 

@@ -125,9 +125,11 @@ func (s *State) leave(p *pod) {
 
 // sit gives the pod the seat that its own record, or else an assumption, says it has.
 func (s *State) sit(p *pod) {
-	switch a := s.assumptions[p.Key]; {
-	case p.Node != "":
+	if p.Node != "" {
 		s.seat(p, s.nodeNamed(p.Node), p.Devices)
+		return
+	}
+	switch a := s.assumptions[p.Key]; {
 	case p.Terminating:
 	case a != nil && !p.Foreign && a.UID == p.UID && !s.isRejected(KindAssumption, p.Key):
 		s.seat(p, s.nodeNamed(a.Node), a.Devices)

@@ -105,18 +105,19 @@ func (s *State) best(c *class, sc scope) *node {
 	var found *shelf
 	top := int64(noScore)
 	ids := s.topology.ids()
+	look := func(sh *shelf) {
+		if score := c.topOf(sh); score > top || score == top && found != nil && s.first(c, sh, found) {
+			found, top = sh, score
+		}
+	}
 	if len(sc.domains) == 0 && len(sc.outside) == 0 {
 		for i, id := range ids {
-			if score := c.tops[id]; score > top || score == top && found != nil && s.first(c, s.topology.shelves[i], found) {
-				found, top = s.topology.shelves[i], score
+			if bound := c.tops[id]; bound > top || bound == top && s.topology.sharePaths {
+				look(s.topology.shelves[i])
 			}
 		}
 	} else {
-		s.shelves(sc, func(sh *shelf) {
-			if score := c.tops[sh.id]; score > top || score == top && found != nil && s.first(c, sh, found) {
-				found, top = sh, score
-			}
-		})
+		s.shelves(sc, look)
 	}
 	if found == nil {
 		return nil

@@ -24,31 +24,40 @@ func (s *State) placeUniform(o order) bool {
 	if !ok {
 		return false
 	}
-	next := 0
+	if o.layout.Segment == 0 && o.layout.Spread == "" && o.layout.Preferred == "" {
+		s.fill(o, sc, o.pods)
+		deal(o.pods)
+		return true
+	}
+	left := o.pods
 	for _, sh := range s.divide(o, sc, len(o.pods)) {
-		from := next
-		for range sh.pods {
-			s.sync(o.class)
-			n := s.firstOf(o.kept, o.class, sh.scope)
-			if n == nil {
-				n = s.best(o.class, sh.scope)
-			}
-			if n == nil {
-				panic(fmt.Sprintf("engine: %d pods were promised in a scope that holds %d", sh.pods, next-from))
-			}
-			s.put(o.pods[next], n, o.class)
-			next++
-		}
+		s.fill(o, sh.scope, left[:sh.pods])
 		if o.layout.Segment > 0 {
 			//mutate: topology-segment-ranks
-			deal(o.pods[from:next])
+			deal(left[:sh.pods])
 		}
+		left = left[sh.pods:]
 	}
 	if o.layout.Segment == 0 {
 		//mutate: topology-ranks
 		deal(o.pods)
 	}
 	return true
+}
+
+// fill seats the pods in the scope, which holds them, each on the node that is best by then.
+func (s *State) fill(o order, sc scope, pods []*pod) {
+	for i, p := range pods {
+		s.sync(o.class)
+		n := s.firstOf(o.kept, o.class, sc)
+		if n == nil {
+			n = s.best(o.class, sc)
+		}
+		if n == nil {
+			panic(fmt.Sprintf("engine: %d pods were promised in a scope that holds %d", len(pods), i))
+		}
+		s.put(p, n, o.class)
+	}
 }
 
 // deal lets pods of one class change seats, so that ranks follow domains and names.
@@ -76,6 +85,9 @@ func deal(pods []*pod) {
 // wanted before one that holds only these, then the one with the least room to spare.
 func (s *State) chooseScope(o order) (scope, bool) {
 	level := s.level(o.layout.Required)
+	if level == anyLevel && o.layout.Segment == 0 {
+		return scope{}, o.class.total >= int64(len(o.pods))
+	}
 	if level >= 0 && len(o.running) == 0 && len(o.kept) == 0 && o.layout.Segment == 0 {
 		return s.tightestDomain(o, level)
 	}
