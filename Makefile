@@ -3,7 +3,7 @@
 GO    ?= go
 BERTH := bin/berth
 
-.PHONY: up build test bench mutate lint fmt clean
+.PHONY: up build test soak bench mutate lint fmt clean
 
 up: build ## build Berth and start a cluster (ARGS="--fleet research-128" and so on)
 	@$(BERTH) up $(ARGS)
@@ -11,8 +11,14 @@ up: build ## build Berth and start a cluster (ARGS="--fleet research-128" and so
 build:
 	@GO="$(GO)" scripts/build $(BERTH) ./cmd/berth
 
-test: ## all tests; needs Go and make
-	$(GO) test ./...
+# Properties draw their cases from SEED, so that a commit passes or fails for good; `make soak` draws others.
+SEED ?= 1
+
+test: ## all tests; needs Go and make (SEED=2 for other random cases)
+	RAPID_SEED=$(SEED) $(GO) test ./...
+
+soak: ## the engine's properties on many more random cases (CHECKS=5000)
+	RAPID_CHECKS=$(or $(CHECKS),1000) $(GO) test -count 1 -timeout 60m ./engine/...
 
 bench: ## benchmarks; figures go to docs/performance.md (PATTERN=Engine COUNT=6 and so on)
 	@GO="$(GO)" scripts/bench

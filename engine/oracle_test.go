@@ -1,6 +1,8 @@
 package engine_test
 
 import (
+	"flag"
+	"strconv"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -11,12 +13,20 @@ import (
 )
 
 // often runs a property many times over: rapid's own number of checks is for slow ones. Under -short once.
+// With a seed given, every round has one of its own.
 func often(t *testing.T, times int, property func(*rapid.T)) {
 	if testing.Short() {
 		times = 1
 	}
-	for range times {
+	seed, err := strconv.ParseUint(flag.Lookup("rapid.seed").Value.String(), 10, 64)
+	for i := range times {
+		if err == nil && seed > 0 {
+			flag.Set("rapid.seed", strconv.FormatUint(seed+uint64(i), 10))
+		}
 		rapid.Check(t, property)
+	}
+	if err == nil {
+		flag.Set("rapid.seed", strconv.FormatUint(seed, 10))
 	}
 }
 
