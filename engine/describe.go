@@ -287,7 +287,7 @@ func DescribeExplanation(e why.Explanation) string {
 }
 
 func describeCertificate(b *strings.Builder, index int, c why.Certificate) {
-	fmt.Fprintf(b, "certificate %d: %d fit in all; by GPUs alone %d in the best place, if all that may be evicted or is leaving were gone\n",
+	fmt.Fprintf(b, "certificate %d: %d fit in all; by resources alone %d in the best place, if all that may be evicted or is leaving were gone\n",
 		index, c.Total, c.IfEvicted)
 	for _, d := range c.Domains {
 		name := d.Name

@@ -149,7 +149,7 @@ func TestDescribeExplanation(t *testing.T) {
 	want := `team/a: impossible, topology-fragmented; 2 ahead; 7 steps
   needs 4 pods of 1 nvidia.com/gpu in segments of 2, each on one node, all in one rack; the best, r1, fits 1 whole segment (3 pods in all); nvidia.com/gpu short by 1 on 1 node; 1 node cordoned; 1 node in no rack
   2 nvidia.com/gpu on the way out, gone by +1m
-certificate 0: 3 fit in all; by GPUs alone 2 in the best place, if all that may be evicted or is leaving were gone
+certificate 0: 3 fit in all; by resources alone 2 in the best place, if all that may be evicted or is leaving were gone
   no rack fits 1, 0 whole segments
     1 node of class 0, such as n9: 1 fit; nvidia.com/gpu short by 1 on 1 node
   r1 fits 2, 1 whole segment

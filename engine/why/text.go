@@ -139,7 +139,7 @@ func (c Certificate) sentence(g Gate) string {
 	return strings.Join(parts, "; ")
 }
 
-// evictionCouldHelp says whether the bound, which is by GPUs alone, allows that hope: only where GPUs are
+// evictionCouldHelp says whether the bound, which is by resources alone, allows that hope: only where GPUs are
 // what is short.
 func (c Certificate) evictionCouldHelp(cause Cause) bool {
 	switch cause {
