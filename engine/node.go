@@ -19,6 +19,7 @@ type node struct {
 	blind     int64  // GPUs given away to pods that do not say which
 	nominated []*pod
 	devices   []device.Device // as in spec; Free: healthy, owned and held by nobody
+	near      [6]int64        // where free lies, unless there are more resources
 
 	name    string
 	told    *Node   // what was told, also when rejected; nil: nothing
@@ -32,6 +33,7 @@ type node struct {
 
 func (s *State) newNode(name string) *node {
 	n := &node{name: name}
+	n.free = n.near[:0]
 	if last := len(s.vacant) - 1; last >= 0 {
 		n.index, s.vacant = s.vacant[last], s.vacant[:last]
 		s.pulses[n.index] = pulse{}

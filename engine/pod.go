@@ -17,7 +17,6 @@ type pod struct {
 	// is being made. nil: none.
 	seat        *node
 	seatDevices []string
-	place       int   // in seat.occ
 	nominee     *node // nominated there, while it has no seat
 }
 
@@ -174,7 +173,7 @@ func (s *State) assumed(p *pod) *Assumption {
 
 // seat lets the pod take its room on the node.
 func (s *State) seat(p *pod, n *node, devices []string) {
-	p.seat, p.seatDevices, p.place = n, devices, len(n.occ)
+	p.seat, p.seatDevices = n, devices
 	n.occ = append(n.occ, p)
 	s.account(p, n, 1)
 	n.grip(p, 1)
@@ -188,8 +187,7 @@ func (s *State) unseat(p *pod) {
 	n.grip(p, -1)
 	s.account(p, n, -1)
 	last := len(n.occ) - 1
-	n.occ[p.place] = n.occ[last]
-	n.occ[p.place].place = p.place
+	n.occ[slices.Index(n.occ, p)] = n.occ[last]
 	n.occ = n.occ[:last]
 	p.seat, p.seatDevices = nil, nil
 	//mutate: index-touch-on-unseat

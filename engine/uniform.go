@@ -68,16 +68,16 @@ func deal(pods []*pod) {
 	type seat struct {
 		node    *node
 		devices []string
-		place   int
+		place   int // among the node's occupants
 	}
 	seats := make([]seat, len(pods))
 	for i, p := range pods {
-		seats[i] = seat{p.seat, p.seatDevices, p.place}
+		seats[i] = seat{p.seat, p.seatDevices, slices.Index(p.seat.occ, p)}
 	}
 	slices.SortStableFunc(seats, func(a, b seat) int { return compareSeats(a.node, b.node) })
 	for i, p := range pods {
-		p.seat, p.seatDevices, p.place = seats[i].node, seats[i].devices, seats[i].place
-		p.seat.occ[p.place] = p
+		p.seat, p.seatDevices = seats[i].node, seats[i].devices
+		p.seat.occ[seats[i].place] = p
 	}
 }
 
