@@ -44,7 +44,7 @@ func gang(names string, words []string) (func(*world) error, error) {
 // group reads "group team/a prefill-[0-1] parent=... min=2 required=rack ...".
 func group(gangKey string, words []string) (func(*world) error, error) {
 	if len(words) == 0 {
-		return nil, fmt.Errorf("expected group GANG NAMES ...")
+		return nil, fmt.Errorf("expected group GANG NAMES and what it asks for")
 	}
 	names, err := texts(words[0])
 	if err != nil {
