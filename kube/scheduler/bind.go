@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"context"
-	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,9 +14,9 @@ import (
 	"github.com/berth-dev/berth/kube/convert"
 )
 
-// binder sends bindings, many at a time. What becomes of one comes back as a change: a pod that was bound by
-// the watch, one that was not as the end of its assumption, and, if the node or the server would not have it,
-// as a refusal.
+// binder sends bindings, many at a time. What becomes of one comes back as a change: a pod that has a node by
+// the watch, one that the node or the server would not have as a refusal. Where it is not known what became of
+// it, the assumption stays until the watch tells or its time is up: room is never given away on a guess.
 type binder struct {
 	s     *scheduler
 	queue *queue[intent]
@@ -27,29 +26,42 @@ type binder struct {
 // intent is one binding to send.
 type intent struct {
 	engine.Placement
-	workload string
-	planned  time.Time
+	start *start
+}
+
+// start is what the bindings of one gang share.
+type start struct {
+	*engine.Start
+	planned time.Time
+	check   sync.Once
+	stale   bool        // the world moved since it was planned
+	begun   atomic.Bool // a member was sent
 }
 
 func newBinder(s *scheduler) *binder { return &binder{s: s, queue: newQueue[intent]()} }
 
 // add takes on the members of a gang, in order.
-func (b *binder) add(start *engine.Start, now time.Time) {
-	for _, p := range start.Placements {
-		b.queue.put(intent{p, start.Gang, now})
+func (b *binder) add(plan *engine.Start, now time.Time) {
+	s := &start{Start: plan, planned: now}
+	for _, p := range plan.Placements {
+		b.queue.put(intent{p, s})
 	}
 }
 
 func (b *binder) run(ctx context.Context) {
+	sending, end := outlive(ctx)
+	defer end()
 	var workers sync.WaitGroup
 	for range binders {
 		workers.Go(func() {
-			for {
-				i, ok := b.queue.get(ctx)
-				if !ok {
-					return
+			for i, ok := b.queue.get(ctx); ok; i, ok = b.queue.get(ctx) {
+				b.bind(sending, i)
+			}
+			// Rather no half gangs at the end: the rest of what has begun is sent too.
+			for i, ok := b.queue.next(); ok; i, ok = b.queue.next() {
+				if i.start.begun.Load() {
+					b.bind(sending, i)
 				}
-				b.bind(ctx, i)
 			}
 		})
 	}
@@ -58,54 +70,70 @@ func (b *binder) run(ctx context.Context) {
 
 // bind sends one binding, unless the world moved since it was planned.
 func (b *binder) bind(ctx context.Context, i intent) {
-	pod := b.s.feed.pod(i.workload, i.Pod)
-	stale := pod == nil || string(pod.UID) != i.UID || pod.DeletionTimestamp != nil || pod.Spec.NodeName != ""
-	// An assumption that may run out while the request is on its way is given up before: the engine must not
-	// give the pod another place meanwhile.
-	if stale || time.Since(i.planned) > b.s.opts.Engine.AssumeFor/2 {
+	// A binding that could still be on its way when its assumption ends is not sent: the engine may by then
+	// have given the pod another place.
+	late := time.Since(i.start.planned) > b.s.opts.Engine.AssumeFor/2
+	if late || b.moved(i.start) || !b.s.feed.holds(i.Placement) {
 		b.giveUp(i)
 		return
 	}
-	deadline, cancel := context.WithDeadline(ctx, i.planned.Add(b.s.opts.Engine.AssumeFor*3/4))
+	ctx, cancel := context.WithDeadline(ctx, i.start.planned.Add(b.s.opts.Engine.AssumeFor*3/4))
 	defer cancel()
-	err := b.post(deadline, pod, i)
+	i.start.begun.Store(true)
+	binding := convert.BindingOf(i.Placement)
+	pods := b.s.client.CoreV1().Pods(binding.Namespace)
+	err := again(ctx, func() error { return pods.Bind(ctx, binding, metav1.CreateOptions{}) })
 	switch {
 	case err == nil:
 		b.sent.Add(1)
-		b.s.says.scheduled(pod, i.Node)
-	case ctx.Err() != nil:
-	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		b.s.says.scheduled(&binding.ObjectMeta, i.Node)
+	case passing(err), apierrors.IsNotFound(err):
 		b.s.log.Info("not bound", "pod", i.Pod, "node", i.Node, "err", err)
-		b.giveUp(i)
+	case apierrors.IsConflict(err):
+		b.lookAgain(ctx, i, err)
 	default:
-		b.s.log.Warn("bind", "pod", i.Pod, "node", i.Node, "err", err)
 		b.refuse(i, err)
 	}
 }
 
-// post sends the binding, again where the server was only busy.
-func (b *binder) post(ctx context.Context, pod *corev1.Pod, i intent) error {
-	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
-		err := b.s.client.CoreV1().Pods(pod.Namespace).Bind(ctx, convert.BindingOf(i.Placement), metav1.CreateOptions{})
-		if err == nil || !passing(err) {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(wait):
-		}
+// moved says, once for all members, whether a gang that is to begin would no longer begin whole: then none of
+// it is bound, and the engine plans it again. Members that come to a gang which runs go one by one.
+func (b *binder) moved(s *start) bool {
+	if s.Kind != engine.Begin {
+		return false
 	}
+	s.check.Do(func() {
+		for _, p := range s.Placements {
+			s.stale = s.stale || !b.s.feed.holds(p)
+		}
+	})
+	return s.stale
 }
 
-// passing says whether the same request may well succeed a little later.
-func passing(err error) bool {
-	if status := apierrors.APIStatus(nil); !asStatus(err, &status) {
-		return true // it did not reach the server, or the answer did not reach us
-	} else if code := status.Status().Code; code == http.StatusTooManyRequests || code >= http.StatusInternalServerError {
-		return true
+// lookAgain asks for the pod that could not be bound and takes in what it is now, ahead of the watch.
+func (b *binder) lookAgain(ctx context.Context, i intent, conflict error) {
+	binding := convert.BindingOf(i.Placement)
+	var now *corev1.Pod
+	err := again(ctx, func() (err error) {
+		now, err = b.s.client.CoreV1().Pods(binding.Namespace).Get(ctx, binding.Name, metav1.GetOptions{})
+		return err
+	})
+	if err != nil {
+		b.s.log.Info("not bound", "pod", i.Pod, "node", i.Node, "err", conflict)
+		return
 	}
-	return false
+	strip(now)
+	b.s.feed.setPod(now)
+	switch {
+	case now.UID == binding.UID && now.Spec.NodeName == i.Node:
+		b.sent.Add(1) // the first try went through, and its answer was lost
+		b.s.says.scheduled(&binding.ObjectMeta, i.Node)
+	case b.s.feed.holds(i.Placement):
+		b.refuse(i, conflict)
+	default:
+		b.s.log.Info("not bound", "pod", i.Pod, "node", i.Node, "err", conflict)
+		b.giveUp(i)
+	}
 }
 
 // giveUp ends the assumption: the engine is free to place the pod again.
@@ -113,8 +141,13 @@ func (b *binder) giveUp(i intent) {
 	b.s.inbox.put(engine.Change{Gone: &engine.Ref{Kind: engine.KindAssumption, Key: i.Pod}})
 }
 
+// refuse keeps the workload from the node. Where many nodes refused it the fault is not the nodes', and the next
+// is not tried at once.
 func (b *binder) refuse(i intent, err error) {
-	b.s.inbox.put(
-		engine.Change{Refusal: &engine.Refusal{Pod: i.Pod, UID: i.UID, Node: i.Node, Reason: err.Error(), Until: time.Now().Add(refuseFor)}},
-		engine.Change{Gone: &engine.Ref{Kind: engine.KindAssumption, Key: i.Pod}})
+	b.s.log.Warn("bind", "pod", i.Pod, "node", i.Node, "err", err)
+	if b.s.feed.refuse(i.Pod, i.Node, err.Error()) < patience {
+		b.giveUp(i)
+		return
+	}
+	time.AfterFunc(refuseFor, func() { b.giveUp(i) })
 }

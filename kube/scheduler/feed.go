@@ -2,12 +2,11 @@ package scheduler
 
 import (
 	"maps"
-	"slices"
-	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/berth-dev/berth/engine"
@@ -15,19 +14,44 @@ import (
 )
 
 // feed turns watch events into changes. It keeps what a change of one object needs of others: the members of
-// each gang. Informers call it from their own goroutines.
+// each gang, the pods of each claim, who refused whom. Informers call it from their own goroutines. Changes are
+// put into the inbox under its lock, so that their order is that of their versions.
 type feed struct {
 	opts  convert.Options
 	inbox *inbox
+	says  listener
 
-	mu      sync.Mutex
-	members map[string]map[string]*corev1.Pod // by workload, then by pod key: those given to the engine
-	version map[string]uint64                 // of gangs made of their pods' annotations
-	latest  uint64                            // highest version seen
+	mu       sync.Mutex
+	versions versions
+	nodes    map[string]*corev1.Node
+	groups   map[string]*schedulingv1beta1.PodGroup // by the gang's key
+	pods     map[string]*member                     // by key; without those that are over or gated
+	gangs    map[string]map[string]*member          // ours alone, by gang, then by key
+	redo     map[string]bool                        // native gangs to describe again
+	refusals map[string][]*refusal                  // by owner
+	storage  storage
+	gone     int // objects, since the engine last forgot them
+}
+
+// listener writes down what the feed finds worth saying.
+type listener interface {
+	// forget ends what was said of an object that is gone, or of a pod that has a node.
+	forget(types.UID)
+	// notHonoured and badAnnotation are said once.
+	notHonoured(o object, what []string)
+	badAnnotation(p *corev1.Pod, problem convert.Problem)
+	// claimsMissing keeps the pod from the engine.
+	claimsMissing(p *corev1.Pod, what []string)
+	// begun says that the group's minimum has its nodes.
+	begun(g *schedulingv1beta1.PodGroup)
 }
 
 func newFeed(o convert.Options, in *inbox) *feed {
-	return &feed{opts: o, inbox: in, members: make(map[string]map[string]*corev1.Pod), version: make(map[string]uint64)}
+	return &feed{
+		opts: o, inbox: in, nodes: make(map[string]*corev1.Node), groups: make(map[string]*schedulingv1beta1.PodGroup),
+		pods: make(map[string]*member), gangs: make(map[string]map[string]*member), redo: make(map[string]bool),
+		refusals: make(map[string][]*refusal), storage: newStorage(),
+	}
 }
 
 // handler calls set for every new version of an object and gone when it is deleted.
@@ -47,127 +71,93 @@ func handler[T any](set, gone func(T)) cache.ResourceEventHandlerFuncs {
 }
 
 func (f *feed) setNode(n *corev1.Node) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if old := f.nodes[n.Name]; old == nil || !maps.Equal(old.Labels, n.Labels) {
+		f.storage.all = true
+	}
+	f.nodes[n.Name] = n
 	v := convert.Node(n, f.opts)
+	v.Version <<= ownVersions
 	f.inbox.put(engine.Change{Node: &v})
 }
 
 func (f *feed) removeNode(n *corev1.Node) {
-	f.drop(engine.KindNode, n.Name, convert.Node(n, f.opts).Version)
-}
-
-func (f *feed) setGroup(g *schedulingv1beta1.PodGroup) {
-	v := convert.PodGroup(g)
-	f.inbox.put(engine.Change{Gang: &v})
-}
-
-func (f *feed) removeGroup(g *schedulingv1beta1.PodGroup) {
-	v := convert.PodGroup(g)
-	f.drop(engine.KindGang, v.Key, v.Version)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.nodes, n.Name)
+	f.storage.all = true
+	f.drop(engine.KindNode, n.Name, resourceVersion(n)<<ownVersions)
 }
 
 func (f *feed) drop(kind engine.Kind, key string, version uint64) {
+	f.gone++
 	f.inbox.put(engine.Change{Gone: &engine.Ref{Kind: kind, Key: key, Version: version}})
 }
 
-// setPod gives the engine the pod, or takes it away if it is over or not allowed to be scheduled yet.
+// setPod gives the engine the pod, or takes it away if it is over or not allowed to be scheduled yet. A version
+// older than the one known is passed over.
 func (f *feed) setPod(p *corev1.Pod) {
-	if !convert.Schedulable(p) {
-		f.removePod(p)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	v := convert.Pod(p, f.opts)
+	known := f.pods[v.Key]
+	if known != nil && resourceVersion(known.pod) > v.Version {
 		return
 	}
-	v := convert.Pod(p, f.opts)
-	f.inbox.put(f.join(p, &v)...)
+	f.versions.saw(v.Version)
+	if !convert.Schedulable(p) {
+		f.end(known, p, &v)
+		return
+	}
+	if known != nil && known.pod.UID != p.UID {
+		f.leave(known)
+		known = nil
+	}
+	f.enter(known, p, &v)
+}
+
+// enter takes in a pod that is known, or nil, in an older version.
+func (f *feed) enter(known *member, p *corev1.Pod, v *engine.Pod) {
+	m := &member{key: v.Key, workload: v.Key, pod: p, ours: !v.Foreign, given: known != nil && known.given}
+	if v.Gang != "" && m.ours {
+		m.workload = v.Gang
+	}
+	if known != nil && known.workload != m.workload {
+		f.leave(known)
+		known = nil
+	}
+	f.join(m)
+	if known == nil && m.ours && m.waiting() {
+		f.says.notHonoured(p, convert.Unheeded(p))
+	}
+	if p.Spec.NodeName != "" {
+		f.says.forget(p.UID)
+	}
+	f.give(m, v)
+	f.begun(m.workload)
+}
+
+// end takes away a pod that is over, or not to be looked at yet.
+func (f *feed) end(known *member, p *corev1.Pod, v *engine.Pod) {
+	if known == nil {
+		return // it was never given
+	}
+	f.leave(known)
+	f.drop(engine.KindPod, v.Key, f.versions.next())
+	if known.ours && known.pod.UID == p.UID && p.Spec.NodeName != "" && turnedAway(&p.Status) {
+		f.refused(known, p.Spec.NodeName, p.Status.Reason+": "+p.Status.Message)
+	}
 }
 
 func (f *feed) removePod(p *corev1.Pod) {
-	v := convert.Pod(p, f.opts)
-	changes := []engine.Change{{Gone: &engine.Ref{Kind: engine.KindPod, Key: v.Key, Version: v.Version}}}
-	f.inbox.put(append(changes, f.leave(p, &v)...)...)
-}
-
-// join enters the pod among its workload's members, and returns the changes that follow.
-func (f *feed) join(p *corev1.Pod, v *engine.Pod) []engine.Change {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	key := workload(v)
-	if f.members[key] == nil {
-		f.members[key] = make(map[string]*corev1.Pod)
+	f.versions.saw(resourceVersion(p))
+	known := f.pods[p.Namespace+"/"+p.Name]
+	if known == nil || known.pod.UID != p.UID {
+		return
 	}
-	f.members[key][v.Key] = p
-	f.latest = max(f.latest, v.Version)
-	changes := []engine.Change{{Pod: v}}
-	if isNative(key) {
-		changes = append(changes, f.native(key))
-	}
-	return changes
-}
-
-// leave undoes join.
-func (f *feed) leave(p *corev1.Pod, v *engine.Pod) []engine.Change {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	key := workload(v)
-	if f.members[key][v.Key] == nil {
-		return nil
-	}
-	delete(f.members[key], v.Key)
-	if len(f.members[key]) == 0 {
-		delete(f.members, key)
-	}
-	f.latest = max(f.latest, v.Version)
-	if !isNative(key) {
-		return nil
-	}
-	return []engine.Change{f.native(key)}
-}
-
-// native makes the gang of a key that its pods' annotations describe; it is gone with the last of them.
-func (f *feed) native(key string) engine.Change {
-	f.version[key] = max(f.latest, f.version[key]+1)
-	members := f.members[key]
-	if len(members) == 0 {
-		version := f.version[key]
-		delete(f.version, key)
-		return engine.Change{Gone: &engine.Ref{Kind: engine.KindGang, Key: key, Version: version}}
-	}
-	var pods []*corev1.Pod
-	for _, name := range slices.Sorted(maps.Keys(members)) {
-		pods = append(pods, members[name])
-	}
-	g, _ := convert.NativeGang(pods)
-	g.Key, g.Version = key, f.version[key]
-	return engine.Change{Gang: &g}
-}
-
-// waiting returns the workload's members that are on no node, by name.
-func (f *feed) waiting(key string) []*corev1.Pod {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	var out []*corev1.Pod
-	for _, name := range slices.Sorted(maps.Keys(f.members[key])) {
-		if p := f.members[key][name]; p.Spec.NodeName == "" && p.DeletionTimestamp == nil {
-			out = append(out, p)
-		}
-	}
-	return out
-}
-
-// pod returns the member as last seen, nil if it is gone.
-func (f *feed) pod(workload, key string) *corev1.Pod {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.members[workload][key]
-}
-
-func workload(v *engine.Pod) string {
-	if v.Gang != "" {
-		return v.Gang
-	}
-	return v.Key
-}
-
-// isNative says whether a workload's key is that of a gang which only its pods' annotations describe.
-func isNative(key string) bool {
-	_, rest, _ := strings.Cut(key, "/")
-	return strings.HasPrefix(rest, "gang/")
+	f.leave(known)
+	f.drop(engine.KindPod, known.key, f.versions.next())
 }

@@ -22,6 +22,11 @@ func (b *inbox) put(changes ...engine.Change) {
 	b.mu.Lock()
 	b.changes = append(b.changes, changes...)
 	b.mu.Unlock()
+	b.stir()
+}
+
+// stir makes a cycle run, changes or not.
+func (b *inbox) stir() {
 	select {
 	case b.signal <- struct{}{}:
 	default:

@@ -19,25 +19,40 @@ var ErrLostLead = errors.New("scheduler: another one leads now")
 // leaseNamespace is where schedulers of one name agree on who leads.
 const leaseNamespace = "kube-system"
 
-// lead runs while this process has the lease of the scheduler's name.
+// leaseFor is how long a lease holds without being renewed. A leader that cannot renew it stops finishFor
+// earlier, which is as long as it may take to stop.
+const leaseFor = 15 * time.Second
+
+// lead runs while this process has the lease of the scheduler's name. The lease is given back when the run has
+// ended, so that its successor does not meet requests that are still on their way.
 func lead(ctx context.Context, client kubernetes.Interface, o Options, run func(context.Context) error) error {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
+	elect, resign := context.WithCancel(context.WithoutCancel(ctx))
+	defer resign()
 	var began atomic.Bool
 	ended := make(chan error, 1)
+	defer context.AfterFunc(ctx, func() {
+		if !began.Load() {
+			resign()
+		}
+	})()
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: &resourcelock.LeaseLock{
 			LeaseMeta: metav1.ObjectMeta{Namespace: leaseNamespace, Name: o.Name + "-scheduler"},
 			Client:    client.CoordinationV1(), LockConfig: resourcelock.ResourceLockConfig{Identity: o.Identity},
 		},
-		LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
+		LeaseDuration: leaseFor, RenewDeadline: leaseFor - finishFor, RetryPeriod: 2 * time.Second,
 		ReleaseOnCancel: true,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(leading context.Context) {
 				began.Store(true)
 				o.Log.Info("leading")
-				ended <- run(leading)
-				stop()
+				working, stop := context.WithCancel(leading)
+				defer stop()
+				defer context.AfterFunc(ctx, stop)()
+				ended <- run(working)
+				if leading.Err() == nil { // else the lease is lost already, which is not a resignation
+					resign()
+				}
 			},
 			OnStoppedLeading: func() {},
 		},
@@ -45,8 +60,8 @@ func lead(ctx context.Context, client kubernetes.Interface, o Options, run func(
 	if err != nil {
 		return fmt.Errorf("scheduler: %w", err)
 	}
-	elector.Run(ctx)
-	lost := ctx.Err() == nil
+	elector.Run(elect)
+	lost := elect.Err() == nil
 	if began.Load() {
 		err = <-ended
 	}

@@ -51,6 +51,10 @@ const (
 	assumeFor = 2 * time.Minute
 	// refuseFor is how long a node is not tried again after it, or the API server for it, refused a pod.
 	refuseFor = 30 * time.Second
+	// patience is how many nodes one after the other may refuse a workload before it is slowed down.
+	patience = 5
+	// finishFor is how long, at the end, what is being sent may take to be finished.
+	finishFor = 5 * time.Second
 	// binders and sayers bound the requests in flight.
 	binders = 48
 	sayers  = 8

@@ -2,10 +2,7 @@ package scheduler
 
 import (
 	"context"
-	"errors"
 	"sync"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // queue hands items from the cycle to workers, first in first out, without a bound: the cycle never waits.
@@ -31,26 +28,29 @@ func (q *queue[T]) wake() {
 	}
 }
 
-// get waits for an item; ok is false once ctx has ended.
+// get waits for an item; ok is false once ctx has ended, whatever is left.
 func (q *queue[T]) get(ctx context.Context) (item T, ok bool) {
-	for {
-		q.mu.Lock()
-		if len(q.items) > 0 {
-			item, q.items = q.items[0], q.items[1:]
-			more := len(q.items) > 0
-			q.mu.Unlock()
-			if more {
-				q.wake()
-			}
+	for ctx.Err() == nil {
+		if item, ok = q.next(); ok {
 			return item, true
 		}
-		q.mu.Unlock()
 		select {
 		case <-ctx.Done():
-			return item, false
 		case <-q.ready:
 		}
 	}
+	return item, false
 }
 
-func asStatus(err error, status *apierrors.APIStatus) bool { return errors.As(err, status) }
+func (q *queue[T]) next() (item T, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.items) == 0 {
+		return item, false
+	}
+	item, q.items = q.items[0], q.items[1:]
+	if len(q.items) > 0 {
+		q.wake()
+	}
+	return item, true
+}

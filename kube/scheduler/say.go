@@ -2,71 +2,109 @@ package scheduler
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
+	"hash/fnv"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/engine/why"
 )
 
-// sayer writes down why pods wait: a condition and an event, when the cause changes and not per try. Events of
-// pods that were scheduled are shed, and counted, when more come than can be written.
+// sayer writes down why pods and groups wait: a condition and an event, when the cause changes and not per try.
+// Events of pods that were scheduled are shed, and counted, when more come than can be written.
 type sayer struct {
-	s     *scheduler
-	queue *queue[saying]
-	shed  atomic.Int64
+	s      *scheduler
+	queues [sayers]*queue[writing] // all about one object is in one of them, in order
+	news   chan *eventsv1.Event    // of pods that were scheduled
+	shed   atomic.Int64
 
 	mu   sync.Mutex
-	said map[types.UID]why.Cause // of pods that wait
-	news chan *eventsv1.Event    // of pods that were scheduled
+	said map[types.UID]*told // of objects that exist and wait
 }
 
-// saying is what to write about one pod.
-type saying struct {
-	workload, key string
-	uid           types.UID
-	cause         why.Cause
-	reason, text  string
+// writing is one thing to write.
+type writing func(context.Context)
+
+// told is what was said of one object.
+type told struct {
+	cause   string
+	notices map[string]bool // by event name
 }
 
 // newsRoom is how many events of scheduled pods wait to be written before more are shed.
 const newsRoom = 1000
 
 func newSayer(s *scheduler) *sayer {
-	return &sayer{s: s, queue: newQueue[saying](), said: make(map[types.UID]why.Cause), news: make(chan *eventsv1.Event, newsRoom)}
+	y := &sayer{s: s, said: make(map[types.UID]*told), news: make(chan *eventsv1.Event, newsRoom)}
+	for i := range y.queues {
+		y.queues[i] = newQueue[writing]()
+	}
+	return y
 }
 
 // tell takes note of what waits. It is called by the cycle and writes nothing itself.
 func (y *sayer) tell(plan engine.Plan) {
-	y.mu.Lock()
-	defer y.mu.Unlock()
 	for i := range plan.Waiting {
 		w := &plan.Waiting[i]
-		text := ""
+		text := sync.OnceValue(func() string { return sentence(w, plan.Certificates) })
 		for _, p := range y.s.feed.waiting(w.Gang) {
-			if y.said[p.UID] == w.Cause {
-				continue
+			if y.turns(p.UID, string(w.Cause)) {
+				y.wait(p, Reason(w), text())
 			}
-			if text == "" {
-				text = sentence(w, plan.Certificates)
-			}
-			y.said[p.UID] = w.Cause
-			y.queue.put(saying{workload: w.Gang, key: p.Namespace + "/" + p.Name, uid: p.UID, cause: w.Cause, reason: Reason(w), text: text})
+		}
+		if g := y.s.feed.group(w.Gang); g != nil && tried(w) && y.turns(g.UID, string(w.Cause)) {
+			y.groupWaits(g, Reason(w), text())
 		}
 	}
 }
 
-// forget ends what was said of a pod.
+// claimsMissing says what keeps a pod from the engine.
+func (y *sayer) claimsMissing(p *corev1.Pod, what []string) {
+	text := strings.Join(what, "; ")
+	if y.turns(p.UID, "claims: "+text) {
+		y.wait(p, "ClaimsNotReady", text)
+	}
+}
+
+// turns notes the cause and says whether it is another one than before.
+func (y *sayer) turns(uid types.UID, cause string) bool {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	t := y.of(uid)
+	if t.cause == cause {
+		return false
+	}
+	t.cause = cause
+	return true
+}
+
+// first says whether the event has not been written of the object yet.
+func (y *sayer) first(uid types.UID, event string) bool {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	t := y.of(uid)
+	if t.notices[event] {
+		return false
+	}
+	if t.notices == nil {
+		t.notices = make(map[string]bool)
+	}
+	t.notices[event] = true
+	return true
+}
+
+func (y *sayer) of(uid types.UID) *told {
+	if y.said[uid] == nil {
+		y.said[uid] = &told{}
+	}
+	return y.said[uid]
+}
+
 func (y *sayer) forget(uid types.UID) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
@@ -89,7 +127,7 @@ func Reason(w *engine.Waiting) string {
 		return corev1.PodReasonUnschedulable
 	}
 	var b strings.Builder
-	for _, word := range strings.Split(string(w.Cause), "-") {
+	for word := range strings.SplitSeq(string(w.Cause), "-") {
 		if word != "" {
 			b.WriteString(strings.ToUpper(word[:1]) + word[1:])
 		}
@@ -97,104 +135,33 @@ func Reason(w *engine.Waiting) string {
 	return b.String()
 }
 
+// later writes in the background, after what was to be written under the same key.
+func (y *sayer) later(key string, w writing) {
+	if y.s.opts.Shadow {
+		return
+	}
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(key))
+	y.queues[h.Sum32()%sayers].put(w)
+}
+
 func (y *sayer) run(ctx context.Context) {
+	sending, end := outlive(ctx)
+	defer end()
 	var workers sync.WaitGroup
-	for range sayers {
+	for _, q := range y.queues {
 		workers.Go(func() {
 			for {
-				w, ok := y.queue.get(ctx)
+				write, ok := q.get(ctx)
 				if !ok {
 					return
 				}
-				y.say(ctx, w)
+				write(sending)
 			}
 		})
 	}
 	for range sayers / 2 {
-		workers.Go(func() { y.report(ctx) })
+		workers.Go(func() { y.report(ctx, sending) })
 	}
 	workers.Wait()
-}
-
-// say writes the condition and the event, unless the pod has a place by now.
-func (y *sayer) say(ctx context.Context, w saying) {
-	pod := y.s.feed.pod(w.workload, w.key)
-	if pod == nil || pod.UID != w.uid || pod.Spec.NodeName != "" {
-		return
-	}
-	if err := y.patch(ctx, pod, w); err != nil && ctx.Err() == nil && !apierrors.IsNotFound(err) {
-		y.s.log.Warn("write condition", "pod", w.key, "err", err)
-		y.forget(w.uid) // the next plan says it again
-		return
-	}
-	event := y.event(pod, corev1.EventTypeWarning, "FailedScheduling", "Scheduling", w.text)
-	if _, err := y.s.client.EventsV1().Events(pod.Namespace).Create(ctx, event, metav1.CreateOptions{}); err != nil && ctx.Err() == nil {
-		y.s.log.Warn("write event", "pod", w.key, "err", err)
-	}
-}
-
-func (y *sayer) patch(ctx context.Context, pod *corev1.Pod, w saying) error {
-	since := metav1.Now()
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled {
-			if c.Status == corev1.ConditionFalse && c.Reason == w.reason && c.Message == w.text {
-				return nil
-			}
-			if c.Status == corev1.ConditionFalse {
-				since = c.LastTransitionTime
-			}
-		}
-	}
-	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": w.uid},
-		"status": map[string]any{"conditions": []corev1.PodCondition{{
-			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: w.reason, Message: w.text, LastTransitionTime: since,
-		}}},
-	})
-	if err != nil {
-		return fmt.Errorf("condition of %s: %w", w.key, err)
-	}
-	_, err = y.s.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
-	return err
-}
-
-// scheduled notes that the pod was bound.
-func (y *sayer) scheduled(pod *corev1.Pod, node string) {
-	y.forget(pod.UID)
-	text := fmt.Sprintf("Successfully assigned %s/%s to %s", pod.Namespace, pod.Name, node)
-	select {
-	case y.news <- y.event(pod, corev1.EventTypeNormal, "Scheduled", "Binding", text):
-	default:
-		y.shed.Add(1)
-	}
-}
-
-func (y *sayer) report(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case e := <-y.news:
-			if _, err := y.s.client.EventsV1().Events(e.Namespace).Create(ctx, e, metav1.CreateOptions{}); err != nil {
-				y.shed.Add(1)
-			}
-		}
-	}
-}
-
-// maxNote is as long as the API server lets an event's note be.
-const maxNote = 1024
-
-func (y *sayer) event(pod *corev1.Pod, kind, reason, action, note string) *eventsv1.Event {
-	now := time.Now()
-	if len(note) > maxNote {
-		note = note[:maxNote-3] + "..."
-	}
-	return &eventsv1.Event{
-		ObjectMeta:          metav1.ObjectMeta{Name: fmt.Sprintf("%s.%x", pod.Name, now.UnixNano()), Namespace: pod.Namespace},
-		EventTime:           metav1.NewMicroTime(now),
-		ReportingController: y.s.opts.Name, ReportingInstance: y.s.opts.Name,
-		Action: action, Reason: reason, Type: kind, Note: note,
-		Regarding: corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion},
-	}
 }

@@ -1,0 +1,75 @@
+package scheduler
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// wait writes the condition of a pod that waits, and the event.
+func (y *sayer) wait(p *corev1.Pod, reason, text string) {
+	key := p.Namespace + "/" + p.Name
+	y.later(string(p.UID), func(ctx context.Context) {
+		err := again(ctx, func() error { return y.patchPod(ctx, key, p.UID, reason, text) })
+		switch {
+		case apierrors.IsNotFound(err):
+			return
+		case err != nil:
+			y.s.log.Warn("write condition", "pod", key, "err", err)
+		}
+		if y.waits(key, p.UID) != nil {
+			y.post(ctx, y.event(p, corev1.EventTypeWarning, "FailedScheduling", "Scheduling", text, false))
+		}
+	})
+}
+
+// waits returns the pod if it still has no place.
+func (y *sayer) waits(key string, uid types.UID) *corev1.Pod {
+	if p := y.s.feed.pod(key); p != nil && p.UID == uid && p.Spec.NodeName == "" {
+		return p
+	}
+	return nil
+}
+
+// patchPod writes the condition onto the version of the pod that is known, so that it cannot fall on a pod which
+// has just been bound.
+func (y *sayer) patchPod(ctx context.Context, key string, uid types.UID, reason, text string) error {
+	pod := y.waits(key, uid)
+	if pod == nil {
+		return nil
+	}
+	since := metav1.Now()
+	for _, c := range pod.Status.Conditions {
+		if c.Type != corev1.PodScheduled || c.Status != corev1.ConditionFalse {
+			continue
+		}
+		if c.Reason == reason && c.Message == text {
+			return nil
+		}
+		since = c.LastTransitionTime
+	}
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": uid, "resourceVersion": pod.ResourceVersion},
+		"status": map[string]any{"conditions": []corev1.PodCondition{{
+			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: reason, Message: text, LastTransitionTime: since,
+		}}},
+	})
+	if err != nil {
+		return fmt.Errorf("condition of %s: %w", key, err)
+	}
+	_, err = y.s.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	return afterWatch(err)
+}
+
+// afterWatch makes a conflict worth another try: by then the watch may have brought the version that it is about.
+func afterWatch(err error) error {
+	if apierrors.IsConflict(err) {
+		return fmt.Errorf("the object has changed: %s", err)
+	}
+	return err
+}

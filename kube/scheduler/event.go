@@ -1,0 +1,114 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/berth-dev/berth/kube/convert"
+)
+
+// object is a pod or a PodGroup.
+type object interface {
+	metav1.Object
+	runtime.Object
+}
+
+// The API server lets a note and a name be so long.
+const (
+	maxNote = 1024
+	maxName = 253
+)
+
+// event is about an object. One with the same reason and note about the same object at the same time has the
+// same name, so that it is written once; once makes that true of all times, restarts included.
+func (y *sayer) event(o object, kind, reason, action, note string, once bool) *eventsv1.Event {
+	if len(note) > maxNote {
+		note = strings.ToValidUTF8(note[:maxNote-3], "") + "..."
+	}
+	now := time.Now()
+	h := fnv.New64a()
+	fmt.Fprint(h, o.GetUID(), "/", reason, "/", note)
+	if !once {
+		fmt.Fprint(h, "/", now.UnixNano())
+	}
+	suffix := fmt.Sprintf(".%016x", h.Sum64())
+	name := o.GetName()[:min(len(o.GetName()), maxName-len(suffix))]
+	return &eventsv1.Event{
+		ObjectMeta:          metav1.ObjectMeta{Name: name + suffix, Namespace: o.GetNamespace()},
+		EventTime:           metav1.NewMicroTime(now),
+		ReportingController: y.s.opts.Name, ReportingInstance: y.s.opts.Name,
+		Action: action, Reason: reason, Type: kind, Note: note, Regarding: reference(o),
+	}
+}
+
+func reference(o object) corev1.ObjectReference {
+	r := corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID()}
+	if _, ok := o.(*schedulingv1beta1.PodGroup); ok {
+		r.APIVersion, r.Kind = schedulingv1beta1.SchemeGroupVersion.String(), "PodGroup"
+	}
+	return r
+}
+
+// post writes an event that must not be lost. One that is there already is as good.
+func (y *sayer) post(ctx context.Context, e *eventsv1.Event) {
+	err := again(ctx, func() error {
+		_, err := y.s.client.EventsV1().Events(e.Namespace).Create(ctx, e, metav1.CreateOptions{})
+		return err
+	})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		y.s.log.Warn("write event", "reason", e.Reason, "of", e.Regarding.Namespace+"/"+e.Regarding.Name, "err", err)
+	}
+}
+
+func (y *sayer) notHonoured(o object, what []string) {
+	if len(what) > 0 {
+		y.notice(o, y.event(o, corev1.EventTypeNormal, "NotHonoured", "Scheduling", "Not honoured yet: "+strings.Join(what, "; "), true))
+	}
+}
+
+func (y *sayer) badAnnotation(p *corev1.Pod, b convert.Problem) {
+	note := fmt.Sprintf("%s is %q and counts as not given; want %s", b.Key, b.Value, b.Want)
+	y.notice(p, y.event(p, corev1.EventTypeWarning, "BadAnnotation", "Scheduling", note, true))
+}
+
+// notice writes an event once while the object exists.
+func (y *sayer) notice(o object, e *eventsv1.Event) {
+	if y.first(o.GetUID(), e.Name) {
+		y.later(string(o.GetUID()), func(ctx context.Context) { y.post(ctx, e) })
+	}
+}
+
+// scheduled notes that the pod was bound.
+func (y *sayer) scheduled(pod *metav1.ObjectMeta, node string) {
+	about := &corev1.Pod{ObjectMeta: *pod}
+	e := y.event(about, corev1.EventTypeNormal, "Scheduled", "Binding", fmt.Sprintf("Successfully assigned %s/%s to %s", pod.Namespace, pod.Name, node), false)
+	select {
+	case y.news <- e:
+	default:
+		y.shed.Add(1)
+	}
+}
+
+// report writes the events of pods that were scheduled. One that fails is shed.
+func (y *sayer) report(ctx, sending context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case e := <-y.news:
+			if _, err := y.s.client.EventsV1().Events(e.Namespace).Create(sending, e, metav1.CreateOptions{}); err != nil {
+				y.shed.Add(1)
+			}
+		}
+	}
+}

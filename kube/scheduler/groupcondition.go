@@ -1,0 +1,70 @@
+package scheduler
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/engine/why"
+	"github.com/berth-dev/berth/kube/convert"
+)
+
+// tried says whether upstream's scheduler would have tried to place the group, and so written its condition.
+func tried(w *engine.Waiting) bool {
+	return w.Cause != why.GangIncomplete && w.Cause != why.GangMissing
+}
+
+// initiallyScheduled says whether the group's minimum once had its nodes. That is never taken back.
+func initiallyScheduled(g *schedulingv1beta1.PodGroup) bool {
+	return meta.IsStatusConditionTrue(g.Status.Conditions, schedulingv1beta1.PodGroupInitiallyScheduled)
+}
+
+func (y *sayer) groupWaits(g *schedulingv1beta1.PodGroup, reason, text string) {
+	y.group(g, metav1.Condition{Status: metav1.ConditionFalse, Reason: reason, Message: text})
+}
+
+func (y *sayer) begun(g *schedulingv1beta1.PodGroup) {
+	if y.turns(g.UID, "begun") {
+		y.group(g, metav1.Condition{Status: metav1.ConditionTrue, Reason: "Scheduled"})
+	}
+}
+
+// group writes the condition as upstream's scheduler does.
+func (y *sayer) group(g *schedulingv1beta1.PodGroup, c metav1.Condition) {
+	c.Type = schedulingv1beta1.PodGroupInitiallyScheduled
+	y.later(string(g.UID), func(ctx context.Context) {
+		err := again(ctx, func() error { return y.patchGroup(ctx, convert.PodGroup(g).Key, g.UID, c) })
+		if err != nil && !apierrors.IsNotFound(err) {
+			y.s.log.Warn("write condition", "podgroup", g.Namespace+"/"+g.Name, "err", err)
+		}
+	})
+}
+
+// patchGroup writes onto the version that is known, so that a group which has begun does not go back.
+func (y *sayer) patchGroup(ctx context.Context, key string, uid types.UID, c metav1.Condition) error {
+	g := y.s.feed.group(key)
+	if g == nil || g.UID != uid || initiallyScheduled(g) {
+		return nil
+	}
+	c.ObservedGeneration = g.Generation
+	status := g.Status.DeepCopy()
+	if !meta.SetStatusCondition(&status.Conditions, c) {
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": uid, "resourceVersion": g.ResourceVersion},
+		"status":   map[string]any{"conditions": []metav1.Condition{*meta.FindStatusCondition(status.Conditions, c.Type)}},
+	})
+	if err != nil {
+		return fmt.Errorf("condition of %s: %w", key, err)
+	}
+	_, err = y.s.client.SchedulingV1beta1().PodGroups(g.Namespace).Patch(ctx, g.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	return afterWatch(err)
+}

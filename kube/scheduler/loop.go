@@ -1,0 +1,93 @@
+package scheduler
+
+import (
+	"context"
+	"time"
+
+	"github.com/berth-dev/berth/engine"
+)
+
+// loop plans when something changed, and when the last plan said that time alone would change it.
+func (s *scheduler) loop(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+		case <-s.inbox.signal:
+			time.Sleep(batch)
+		case <-timer.C:
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		wake := s.cycle(time.Now())
+		if wake.IsZero() {
+			timer.Stop()
+			continue
+		}
+		timer.Reset(max(time.Until(wake), batch))
+	}
+}
+
+// cycle takes in what happened, decides, and hands the decision on. It returns when to look again.
+func (s *scheduler) cycle(now time.Time) (wake time.Time) {
+	settled := s.settled(now)
+	s.feed.settle()
+	s.apply(append(s.inbox.take(), settled...))
+	plan := s.state.Plan(now)
+	s.apply(plan.Changes)
+	for i := range plan.Starts {
+		s.log.Info("start", "workload", plan.Starts[i].Gang, "kind", plan.Starts[i].Kind, "pods", len(plan.Starts[i].Placements))
+		if !s.opts.Shadow {
+			s.binds.add(&plan.Starts[i], now)
+		}
+	}
+	s.says.tell(plan)
+	wake = plan.WakeAt
+	if until := now.Add(s.opts.Engine.AssumeFor); len(plan.Starts) > 0 && (wake.IsZero() || until.Before(wake)) {
+		wake = until
+	}
+	return wake
+}
+
+func (s *scheduler) apply(changes []engine.Change) {
+	s.number(changes)
+	for _, r := range s.state.Apply(changes...) {
+		s.log.Warn("rejected", "kind", r.Kind, "key", r.Key, "reason", r.Reason)
+	}
+}
+
+// number gives edits of memory that come from us a version, and keeps count of all others.
+func (s *scheduler) number(changes []engine.Change) {
+	for i := range changes {
+		s.version = max(s.version, versionOf(&changes[i]))
+	}
+	for i := range changes {
+		c := &changes[i]
+		switch {
+		case c.Refusal != nil && c.Refusal.Version == 0:
+			s.version++
+			c.Refusal.Version = s.version
+		case c.Gone != nil && c.Gone.Version == 0:
+			s.version++
+			c.Gone.Version = s.version
+		}
+	}
+}
+
+func versionOf(c *engine.Change) uint64 {
+	switch {
+	case c.Pod != nil:
+		return c.Pod.Version
+	case c.Node != nil:
+		return c.Node.Version
+	case c.Gang != nil:
+		return c.Gang.Version
+	case c.Assumption != nil:
+		return c.Assumption.Version
+	case c.Gone != nil:
+		return c.Gone.Version
+	}
+	return 0
+}

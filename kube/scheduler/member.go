@@ -1,0 +1,97 @@
+package scheduler
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/engine"
+)
+
+// member is a pod as last seen.
+type member struct {
+	key      string
+	workload string
+	pod      *corev1.Pod
+	ours     bool
+	given    bool // to the engine
+}
+
+func (m *member) inGang() bool  { return m.ours && m.workload != m.key }
+func (m *member) waiting() bool { return m.pod.Spec.NodeName == "" && m.pod.DeletionTimestamp == nil }
+
+// join enters the pod among its workload's members.
+func (f *feed) join(m *member) {
+	f.pods[m.key] = m
+	f.storage.note(m)
+	if !m.inGang() {
+		return
+	}
+	if f.gangs[m.workload] == nil {
+		f.gangs[m.workload] = make(map[string]*member)
+	}
+	f.gangs[m.workload][m.key] = m
+	f.describeAgain(m.workload)
+}
+
+// leave undoes join.
+func (f *feed) leave(m *member) {
+	delete(f.pods, m.key)
+	f.storage.drop(m)
+	f.says.forget(m.pod.UID)
+	if !m.inGang() {
+		return
+	}
+	delete(f.gangs[m.workload], m.key)
+	if len(f.gangs[m.workload]) == 0 {
+		delete(f.gangs, m.workload)
+	}
+	f.describeAgain(m.workload)
+	f.bequeath(m)
+}
+
+// sorted returns the gang's members by key.
+func (f *feed) sorted(gang string) []*member {
+	members := f.gangs[gang]
+	out := make([]*member, 0, len(members))
+	for _, key := range slices.Sorted(maps.Keys(members)) {
+		out = append(out, members[key])
+	}
+	return out
+}
+
+// waiting returns the workload's pods that the engine knows and that are on no node, by name.
+func (f *feed) waiting(workload string) []*corev1.Pod {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	members := f.sorted(workload)
+	if m := f.pods[workload]; m != nil && !m.inGang() {
+		members = []*member{m}
+	}
+	var out []*corev1.Pod
+	for _, m := range members {
+		if m.given && m.waiting() {
+			out = append(out, m.pod)
+		}
+	}
+	return out
+}
+
+// pod returns the pod as last seen, nil if it is over, gated or gone.
+func (f *feed) pod(key string) *corev1.Pod {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if m := f.pods[key]; m != nil {
+		return m.pod
+	}
+	return nil
+}
+
+// holds says whether the placement can still be carried out, as far as the watches tell.
+func (f *feed) holds(p engine.Placement) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m := f.pods[p.Pod]
+	return m != nil && string(m.pod.UID) == p.UID && m.waiting() && f.nodes[p.Node] != nil
+}

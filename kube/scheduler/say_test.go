@@ -1,0 +1,243 @@
+package scheduler
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/engine/why"
+)
+
+// reasons are those of the object's events, in order.
+func (w *world) reasons(name string) []string {
+	var out []string
+	for _, s := range w.said(name) {
+		reason, _, _ := strings.Cut(s, ":")
+		out = append(out, reason)
+	}
+	return out
+}
+
+// The cause of waiting is written once, however often the world changes, and again when it is another one.
+func TestCauseIsSaidOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, node("n1", "r1", 1), pod("a", 1, "gang", "g", "min", "2"))
+		w.start()
+		if got := w.condition("a"); got != "False GangIncomplete" {
+			t.Fatalf("condition %q", got)
+		}
+		for i := range 20 {
+			w.add(node(fmt.Sprintf("x%d", i), "r1", 0))
+			w.rest()
+		}
+		w.after(time.Hour)
+		if diff := cmp.Diff([]string{"FailedScheduling: needs 2 members to start; 1 exists"}, w.said("a")); diff != "" {
+			t.Error(diff)
+		}
+		since := transition(w.pod("a"))
+		w.add(pod("b", 1, "gang", "g", "min", "2"))
+		w.rest()
+		if got := w.condition("a"); got != "False Unschedulable" {
+			t.Errorf("condition %q", got)
+		}
+		if diff := cmp.Diff([]string{"FailedScheduling", "FailedScheduling"}, w.reasons("a")); diff != "" {
+			t.Error(diff)
+		}
+		if got := transition(w.pod("a")); !got.Equal(&since) {
+			t.Errorf("it was false all the time: %v became %v", since, got)
+		}
+	})
+}
+
+func transition(p *corev1.Pod) metav1.Time {
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodScheduled {
+			return c.LastTransitionTime
+		}
+	}
+	return metav1.Time{}
+}
+
+// Autoscalers act on Unschedulable: it is there only where nodes could help.
+func TestReason(t *testing.T) {
+	got := map[why.Cause]string{}
+	for verdict, causes := range map[why.Verdict][]why.Cause{
+		why.Impossible:  {why.ClusterFull, why.Fragmented, why.NoMatchingNode, why.LargerThanAnyNode, why.UnknownTopologyLevel},
+		why.NotFound:    {why.SearchBudget},
+		why.Blocked:     {why.GangIncomplete, why.GangMissing, why.QueueMissing, why.OverQueueLimit, why.ExceedsQueueMaximum},
+		why.Unsupported: {why.UnsupportedFeature},
+		why.Invalid:     {why.InvalidObject},
+	} {
+		for _, c := range causes {
+			got[c] = Reason(&engine.Waiting{Verdict: verdict, Cause: c})
+		}
+	}
+	want := map[why.Cause]string{
+		why.ClusterFull: "Unschedulable", why.Fragmented: "Unschedulable", why.NoMatchingNode: "Unschedulable",
+		why.LargerThanAnyNode: "Unschedulable", why.UnknownTopologyLevel: "Unschedulable", why.SearchBudget: "Unschedulable",
+		why.GangIncomplete: "GangIncomplete", why.GangMissing: "GangMissing", why.QueueMissing: "QueueMissing",
+		why.OverQueueLimit: "OverQueueLimit", why.ExceedsQueueMaximum: "ExceedsQueueMaximum",
+		why.UnsupportedFeature: "UnsupportedFeature", why.InvalidObject: "InvalidObject",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestQueueHasItsOwnReason(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, node("n1", "r1", 1), pod("a", 1, "queue", "team"))
+		w.start()
+		if got := w.condition("a"); got != "False QueueMissing" {
+			t.Errorf("condition %q", got)
+		}
+	})
+}
+
+// The condition must not fall on a pod that was bound since: it is written onto the version that is known.
+func TestConditionMissesABoundPod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, node("n1", "r1", 1), pod("a", 2))
+		s := w.still(t)
+		s.cycle(time.Now())
+		w.edit("a", func(p *corev1.Pod) { p.Spec.NodeName = "n1" })
+		if err := s.says.patchPod(t.Context(), "default/a", w.pod("a").UID, "Unschedulable", "text"); err == nil {
+			t.Error("written onto a version that is not known")
+		}
+		s.feed.setPod(w.pod("a"))
+		if err := s.says.patchPod(t.Context(), "default/a", w.pod("a").UID, "Unschedulable", "text"); err != nil {
+			t.Error(err)
+		}
+		if got := w.condition("a"); got != "" {
+			t.Errorf("condition %q", got)
+		}
+	})
+}
+
+// An API server that is busy gets it later.
+func TestEventIsWrittenAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, node("n1", "r1", 1), pod("a", 2))
+		w.refuse = errors.New("connection refused")
+		w.start()
+		w.after(10 * time.Second)
+		locked(w, func() bool { w.refuse = nil; return true })
+		w.after(10 * time.Second)
+		if diff := cmp.Diff([]string{"FailedScheduling"}, w.reasons("a")); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// More pods start than events can be written: those are shed and counted, and who waits is still told.
+func TestNewsIsShedAndFailuresAreNot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, node("n1", "r1", 1), pod("a", 2))
+		s := w.still(t)
+		for i := range newsRoom + 7 {
+			s.says.scheduled(&metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprintf("p%d", i)}, "n1")
+		}
+		if got := s.says.shed.Load(); got != 7 {
+			t.Errorf("%d shed, want 7", got)
+		}
+		for range 2 * newsRoom {
+			s.says.wait(w.pod("a"), "Unschedulable", "text")
+		}
+		waiting := 0
+		for _, q := range s.says.queues {
+			waiting += len(q.items)
+		}
+		if waiting != 2*newsRoom || s.says.shed.Load() != 7 {
+			t.Errorf("%d of %d failures kept, %d shed", waiting, 2*newsRoom, s.says.shed.Load())
+		}
+	})
+}
+
+func TestShadowWritesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, append(gang("g", 2, "min", "nonsense", "typo", "x"), node("n1", "r1", 4), pod("big", 9), group("group", 1), grouped("m", "group"))...)
+		w.start(func(o *Options) { o.Shadow, o.Identity = true, "shadow" })
+		w.after(10 * time.Minute)
+		for _, a := range w.client.Actions() {
+			if !slices.Contains([]string{"get", "list", "watch"}, a.GetVerb()) {
+				t.Errorf("%s %s", a.GetVerb(), a.GetResource().Resource)
+			}
+		}
+	})
+}
+
+// Nor does it keep what it would have written.
+func TestShadowKeepsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, node("n1", "r1", 1), pod("a", 1), pod("big", 9))
+		s := w.still(t, func(o *Options) { o.Shadow = true })
+		s.cycle(time.Now())
+		kept := len(s.binds.queue.items)
+		for _, q := range s.says.queues {
+			kept += len(q.items)
+		}
+		if kept > 0 {
+			t.Errorf("%d kept", kept)
+		}
+	})
+}
+
+// What is said and not done, and what makes no sense, is said on the pod, once, and not again by the next run.
+func TestWhatIsNotHonouredIsSaid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, node("n1", "r1", 0), pod("a", 1, "gang", "g", "min", "many", "typo", "x"))
+		stop := w.start()
+		for i := range 5 {
+			w.add(pod(fmt.Sprintf("b%d", i), 1, "gang", "g"))
+			w.rest()
+		}
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+		w.start()
+		var got []string
+		for _, s := range w.said("a") {
+			if !strings.HasPrefix(s, "FailedScheduling") {
+				got = append(got, s)
+			}
+		}
+		got = slices.Compact(got) // the tracker, which refuses the second, counts it too
+		slices.Sort(got)
+		want := []string{
+			`BadAnnotation: berth.dev/min is "many" and counts as not given; want a whole number from 1 to 1000000`,
+			`NotHonoured: Not honoured yet: berth.dev/typo`,
+		}
+		if diff := cmp.Diff(want, slices.Compact(got)); diff != "" {
+			t.Error(diff)
+		}
+		names, _ := w.client.EventsV1().Events("default").List(t.Context(), metav1.ListOptions{})
+		count := 0
+		for _, e := range names.Items {
+			if e.Regarding.Name == "a" && e.Reason != "FailedScheduling" {
+				count++
+			}
+		}
+		if count != 2 {
+			t.Errorf("%d events stored, want 2", count)
+		}
+	})
+}
+
+// Names and notes fit what the API server takes.
+func TestEventFits(t *testing.T) {
+	y := newSayer(&scheduler{})
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: strings.Repeat("n", maxName)}}
+	e := y.event(p, "Normal", "R", "A", strings.Repeat("é", maxNote), false)
+	if len(e.Name) > maxName || len(e.Note) > maxNote || !strings.HasSuffix(e.Note, "é...") {
+		t.Errorf("name of %d, note of %d: %q", len(e.Name), len(e.Note), e.Note[len(e.Note)-8:])
+	}
+}
