@@ -43,10 +43,9 @@ func (s *scheduler) cycle(now time.Time) (wake time.Time) {
 			s.binds.add(&plan.Starts[i], now)
 		}
 	}
-	s.says.tell(plan)
-	wake = plan.WakeAt
-	if until := now.Add(s.opts.Engine.AssumeFor); len(plan.Starts) > 0 && (wake.IsZero() || until.Before(wake)) {
-		wake = until
+	wake = sooner(plan.WakeAt, s.says.tell(plan))
+	if len(plan.Starts) > 0 {
+		wake = sooner(wake, now.Add(s.opts.Engine.AssumeFor))
 	}
 	return wake
 }

@@ -49,6 +49,8 @@ const (
 	// assumeFor bounds how long a binding may be on its way. It is long because a large backlog is planned at
 	// once and bound at the API server's speed.
 	assumeFor = 2 * time.Minute
+	// gathering is how long a gang may lack members before it is said: they are made one after the other.
+	gathering = 3 * time.Second
 	// refuseFor is how long a node is not tried again after it, or the API server for it, refused a pod.
 	refuseFor = 30 * time.Second
 	// patience is how many nodes one after the other may refuse a workload before it is slowed down.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
@@ -47,12 +48,17 @@ func newSayer(s *scheduler) *sayer {
 	return y
 }
 
-// tell takes note of what waits. It is called by the cycle and writes nothing itself.
-func (y *sayer) tell(plan engine.Plan) {
+// tell takes note of what waits. It is called by the cycle, writes nothing itself, and returns when there may be
+// more to say though nothing happens; zero: never.
+func (y *sayer) tell(plan engine.Plan) (again time.Time) {
 	for i := range plan.Waiting {
 		w := &plan.Waiting[i]
 		text := sync.OnceValue(func() string { return sentence(w, plan.Certificates) })
 		for _, p := range y.s.feed.waiting(w.Gang) {
+			if grown := p.CreationTimestamp.Add(gathering); w.Cause == why.GangIncomplete && plan.Now.Before(grown) {
+				again = sooner(again, grown)
+				continue
+			}
 			if y.turns(p.UID, string(w.Cause)) {
 				y.wait(p, Reason(w), text())
 			}
@@ -61,6 +67,15 @@ func (y *sayer) tell(plan engine.Plan) {
 			y.groupWaits(g, Reason(w), text())
 		}
 	}
+	return again
+}
+
+// sooner returns the earlier of two times, of which a zero one is never.
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // claimsMissing says what keeps a pod from the engine.

@@ -32,6 +32,10 @@ func TestCauseIsSaidOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, node("n1", "r1", 1), pod("a", 1, "gang", "g", "min", "2"))
 		w.start()
+		if got := w.condition("a"); got != "" {
+			t.Fatalf("condition %q of a gang that is being made", got)
+		}
+		w.after(gathering)
 		if got := w.condition("a"); got != "False GangIncomplete" {
 			t.Fatalf("condition %q", got)
 		}
