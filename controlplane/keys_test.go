@@ -35,6 +35,29 @@ func TestKeysAreMadeOnceAndPrivate(t *testing.T) {
 	}
 }
 
+// A folder of an older Berth lacks the tokens of components that came since.
+func TestAnOlderFolderGetsTheNewTokens(t *testing.T) {
+	d := home.Dir{Path: t.TempDir()}
+	k, err := loadKeys(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := read(t, k)
+	if err := os.Remove(k.file("berth-scheduler.token")); err != nil {
+		t.Fatal(err)
+	}
+	if k, err = loadKeys(d); err != nil {
+		t.Fatal(err)
+	}
+	after := read(t, k)
+	if after["fleet.token"] != before["fleet.token"] {
+		t.Error("a token that was there changed")
+	}
+	if fresh := after["berth-scheduler.token"]; fresh == "" || !strings.Contains(after["tokens.csv"], fresh+",system:berth:scheduler,") {
+		t.Error("the new component has no token that the API server knows")
+	}
+}
+
 func TestACrashWhileMakingKeysStartsOver(t *testing.T) {
 	d := home.Dir{Path: t.TempDir()}
 	half := d.Keys() + ".new"
