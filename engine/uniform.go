@@ -26,11 +26,20 @@ func (s *State) placeUniform(o order) bool {
 	}
 	if o.layout.Segment == 0 && o.layout.Spread == "" && o.layout.Preferred == "" {
 		s.fill(o, sc, o.pods)
-		deal(o.pods)
-		return true
+	} else {
+		s.fillShares(o, s.divide(o, sc, len(o.pods)))
 	}
+	if o.layout.Segment == 0 {
+		//mutate: topology-ranks
+		deal(o.pods)
+	}
+	return true
+}
+
+// fillShares seats the pods share by share; segments keep their members together.
+func (s *State) fillShares(o order, shares []share) {
 	left := o.pods
-	for _, sh := range s.divide(o, sc, len(o.pods)) {
+	for _, sh := range shares {
 		s.fill(o, sh.scope, left[:sh.pods])
 		if o.layout.Segment > 0 {
 			//mutate: topology-segment-ranks
@@ -38,11 +47,6 @@ func (s *State) placeUniform(o order) bool {
 		}
 		left = left[sh.pods:]
 	}
-	if o.layout.Segment == 0 {
-		//mutate: topology-ranks
-		deal(o.pods)
-	}
-	return true
 }
 
 // fill seats the pods in the scope, which holds them, each on the node that is best by then.
