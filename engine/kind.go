@@ -51,7 +51,7 @@ func (s *State) alike(a, b *Node) bool {
 }
 
 func (s *State) internKind(n *node) *nodeKind {
-	k := s.describe(n)
+	k := s.makeKind(n)
 	key := k.key(s.asked)
 	if known := s.kinds[key]; known != nil {
 		return known
@@ -70,8 +70,8 @@ func (s *State) internKind(n *node) *nodeKind {
 	return k
 }
 
-// describe makes the node's kind, short of what only one that is kept needs.
-func (s *State) describe(n *node) *nodeKind {
+// makeKind makes the node's kind, short of what only one that is kept needs.
+func (s *State) makeKind(n *node) *nodeKind {
 	spec := n.spec
 	k := &nodeKind{cordoned: spec.Cordoned, alloc: spec.Allocatable.Sorted(), models: modelsOf(spec.Devices), layout: deviceLayout(spec.Devices)}
 	k.uniform = !slices.ContainsFunc(spec.Devices, func(d Device) bool { return d.Model != spec.Devices[0].Model })

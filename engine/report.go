@@ -109,7 +109,7 @@ func (s *State) largest() []Largest {
 				if free <= 0 {
 					continue
 				}
-				s.spread(best, sums, sh, n, model, free)
+				s.addFree(best, sums, sh, n, model, free)
 			}
 		}
 	}
@@ -133,8 +133,8 @@ func (s *State) reportLevels() []int {
 	return append(out, nodeLevel)
 }
 
-// spread adds a node's free GPUs of a model to every domain it is in.
-func (s *State) spread(best map[string]map[int]Largest, sums map[string]map[string]int64, sh *shelf, n *node, model string, free int64) {
+// addFree adds a node's free GPUs of a model to every domain it is in.
+func (s *State) addFree(best map[string]map[int]Largest, sums map[string]map[string]int64, sh *shelf, n *node, model string, free int64) {
 	if best[model] == nil {
 		best[model], sums[model] = make(map[int]Largest), make(map[string]int64)
 	}

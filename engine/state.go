@@ -76,26 +76,19 @@ func (s *State) loadAll(snap *Snapshot) {
 		s.gone[Ref{Kind: ref.Kind, Key: ref.Key}] = ref.Version
 		s.latest = max(s.latest, ref.Version)
 	}
-	for i := range snap.Nodes {
-		s.applyNode(&snap.Nodes[i])
-	}
-	for i := range snap.Queues {
-		s.applyQueue(&snap.Queues[i])
-	}
-	for i := range snap.Gangs {
-		s.applyGang(&snap.Gangs[i])
-	}
-	for i := range snap.Pods {
-		s.applyPod(&snap.Pods[i])
-	}
-	for i := range snap.Assumptions {
-		s.applyAssumption(&snap.Assumptions[i])
-	}
-	for i := range snap.Refusals {
-		s.applyRefusal(&snap.Refusals[i])
-	}
-	for i := range snap.Holds {
-		s.applyHold(&snap.Holds[i])
+	all(snap.Nodes, s.applyNode)
+	all(snap.Queues, s.applyQueue)
+	all(snap.Gangs, s.applyGang)
+	all(snap.Pods, s.applyPod)
+	all(snap.Assumptions, s.applyAssumption)
+	all(snap.Refusals, s.applyRefusal)
+	all(snap.Holds, s.applyHold)
+}
+
+// all applies each of the list; what it rejects is in State.rejected.
+func all[T any](list []T, apply func(*T) Rejected) {
+	for i := range list {
+		apply(&list[i])
 	}
 }
 

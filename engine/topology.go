@@ -79,7 +79,7 @@ func (t *topology) init(levels []Level) {
 	}
 }
 
-// anyLevel, nodeLevel and noLevel stand for a level by number where there is none.
+// anyLevel and nodeLevel stand for a level by number where Config has none.
 const (
 	anyLevel  = -1 // the whole cluster
 	nodeLevel = -2 // single nodes
