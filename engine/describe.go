@@ -18,7 +18,11 @@ func Describe(p Plan) string {
 		describeStart(&b, s)
 	}
 	for _, w := range p.Waiting {
-		fmt.Fprintf(&b, "waits %s: %s, %s\n", w.Gang, w.Verdict, w.Cause)
+		short := ""
+		if w.Short {
+			short = ", under its minimum"
+		}
+		fmt.Fprintf(&b, "waits %s%s: %s, %s\n", w.Gang, short, w.Verdict, w.Cause)
 		describeGates(&b, w.Gates, p.Certificates)
 	}
 	if s := describeMemory(p.Changes); s != "" {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/berth-dev/berth/engine/why"
 )
@@ -139,6 +140,10 @@ func (y *cycle) quota(g *gang) []why.Gate {
 	if q == nil || q.spec == nil || y.s.isRejected(KindQueue, name) {
 		return []why.Gate{{Cause: why.QueueMissing, Object: name, Certificate: -1}}
 	}
+	//mutate: gate-queue-forbidden
+	if !q.spec.open(g.key) {
+		return []why.Gate{{Cause: why.QueueForbidden, Object: name, Certificate: -1}}
+	}
 	var gates []why.Gate
 	for _, limit := range q.spec.Limits.Sorted() {
 		dim := y.s.dims.id(limit.Resource)
@@ -153,6 +158,12 @@ func (y *cycle) quota(g *gang) []why.Gate {
 		gates = append(gates, gate)
 	}
 	return gates
+}
+
+// open says whether a workload of the key may use the queue.
+func (q *Queue) open(key string) bool {
+	namespace, _, _ := strings.Cut(key, "/")
+	return q.Namespaces == nil || slices.Contains(q.Namespaces, namespace)
 }
 
 // queue returns the name of the queue that the gang is charged to.
@@ -236,7 +247,7 @@ func verdict(gates []why.Gate) why.Verdict {
 		return why.Invalid
 	case why.UnsupportedFeature:
 		return why.Unsupported
-	case why.GangIncomplete, why.GangMissing, why.GroupMissing, why.QueueMissing, why.OverQueueLimit, why.ExceedsQueueMaximum:
+	case why.GangIncomplete, why.GangMissing, why.GroupMissing, why.QueueMissing, why.QueueForbidden, why.OverQueueLimit, why.ExceedsQueueMaximum:
 		return why.Blocked
 	}
 	if slices.ContainsFunc(gates, func(g why.Gate) bool { return g.Cause == why.SearchBudget }) {

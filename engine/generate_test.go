@@ -265,8 +265,16 @@ func anyCluster(t *rapid.T) (snap engine.Snapshot) {
 			snap.Pods = append(snap.Pods, anyBound(t, fmt.Sprintf("bound-%d-%d", i, j), n, taken))
 		}
 	}
-	snap.Queues = []engine.Queue{{Name: "q", Limits: anyLimits(t)}}
+	snap.Queues = []engine.Queue{{Name: "q", Limits: anyLimits(t), Namespaces: anyNamespaces(t)}}
 	return snap
+}
+
+// anyNamespaces is mostly everybody; keys here have no namespace, so that one of them is all of its key.
+func anyNamespaces(t *rapid.T) []string {
+	if !seldom(t, 4) {
+		return nil
+	}
+	return pick(t, []string{}, []string{"gang", "gang-0"}, podNames[:1])
 }
 
 func anyLimits(t *rapid.T) (limits engine.Resources) {
@@ -376,7 +384,7 @@ func anyChange(t *rapid.T, version uint64) engine.Change {
 		g.Version = version
 		return engine.Change{Gang: &g}
 	case "queue":
-		return engine.Change{Queue: &engine.Queue{Name: "q", Version: version, Limits: anyLimits(t)}}
+		return engine.Change{Queue: &engine.Queue{Name: "q", Version: version, Limits: anyLimits(t), Namespaces: anyNamespaces(t)}}
 	case "gone":
 		return engine.Change{Gone: anyRef(t, version)}
 	case "memory":

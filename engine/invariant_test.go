@@ -137,6 +137,7 @@ func TestNonsenseIsNamedAndSetAside(t *testing.T) {
 		want   engine.Ref
 	}{
 		{"minimum above size", engine.Change{Gang: &engine.Gang{Key: "bad", Group: engine.Group{Min: 3, Size: 2}}}, engine.Ref{Kind: engine.KindGang, Key: "bad"}},
+		{"unreadable to its caller", engine.Change{Gang: &engine.Gang{Key: "bad", Invalid: "min is \"many\""}}, engine.Ref{Kind: engine.KindGang, Key: "bad"}},
 		{"negative request", engine.Change{Pod: &engine.Pod{Key: "bad", Spec: minus}}, engine.Ref{Kind: engine.KindPod, Key: "bad"}},
 		{"negative allocatable", engine.Change{Node: &engine.Node{Name: "bad", Allocatable: minus.Requests}}, engine.Ref{Kind: engine.KindNode, Key: "bad"}},
 		{"negative limit", engine.Change{Queue: &engine.Queue{Name: "bad", Limits: minus.Requests}}, engine.Ref{Kind: engine.KindQueue, Key: "bad"}},

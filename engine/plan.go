@@ -180,7 +180,7 @@ func (y *cycle) retally(g *gang) {
 }
 
 func (y *cycle) wait(g *gang, gates []why.Gate) {
-	y.plan.Waiting = append(y.plan.Waiting, Waiting{Gang: g.key, Verdict: verdict(gates), Cause: gates[0].Cause, Gates: gates})
+	y.plan.Waiting = append(y.plan.Waiting, Waiting{Gang: g.key, Verdict: verdict(gates), Cause: gates[0].Cause, Gates: gates, Short: g.turnNow().repair})
 }
 
 // growth gives members above the minimum what room is left.

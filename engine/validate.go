@@ -94,6 +94,10 @@ func (g *Gang) check() string {
 	if g.Key == "" {
 		return "a gang without a key"
 	}
+	//mutate: gang-invalid-by-its-author
+	if g.Invalid != "" {
+		return g.Invalid
+	}
 	if g.Name != "" || g.Parent != "" {
 		return "the gang's own group has a name or a parent"
 	}

@@ -130,8 +130,10 @@ type Gang struct {
 	Queue    string    `json:"queue,omitempty"` // "": no queue, no quota
 	Priority int32     `json:"priority,omitempty"`
 	Created  time.Time `json:"created,omitzero"`
-	Group              // of all its members; its Name and Parent are empty
-	Groups   []Group   `json:"groups,omitempty"`
+	// Invalid says what its author wrote that cannot be read, in a sentence: the gang waits until it is mended.
+	Invalid string  `json:"invalid,omitempty"`
+	Group           // of all its members; its Name and Parent are empty
+	Groups  []Group `json:"groups,omitempty"`
 }
 
 // Group is a part of a gang with a minimum and a layout of its own. Groups form a tree; pods are in the
@@ -167,6 +169,9 @@ type Queue struct {
 	Name    string    `json:"name"`
 	Version uint64    `json:"version,omitempty"`
 	Limits  Resources `json:"limits,omitempty"` // the most that its workloads may hold together; what is not named is not limited
+	// Namespaces are those whose workloads may use it, sorted; nil: all, and a list without names: none. A
+	// workload's namespace is its key up to the first "/".
+	Namespaces []string `json:"namespaces,omitzero"`
 }
 
 // Assumption is a placement that was planned and is being carried out: the pod occupies the node until it
@@ -248,7 +253,8 @@ type Rejected struct {
 // SnapshotVersion is the version of Snapshot's JSON.
 //
 //	1  2026-11-15  first
-const SnapshotVersion = 1
+//	2  2026-11-15  Queue.Namespaces, Gang.Invalid
+const SnapshotVersion = 2
 
 // Snapshot is everything a State knows, in canonical order. Times are in UTC.
 type Snapshot struct {
@@ -309,4 +315,6 @@ type Waiting struct {
 	Verdict why.Verdict `json:"verdict"`
 	Cause   why.Cause   `json:"cause"` // of the gate that binds first
 	Gates   []why.Gate  `json:"gates"` // all that are shut, the binding one first; certificates are the plan's
+	// Short says that the gang runs, under its minimum: it is to be repaired, or let go.
+	Short bool `json:"short,omitempty"`
 }

@@ -30,6 +30,8 @@ func Meaning(c Cause) string {
 		return "The pod names a subgroup that its gang does not have."
 	case QueueMissing:
 		return "The job names a queue that does not exist."
+	case QueueForbidden:
+		return "The job names a queue that is not open to its namespace."
 	case OverQueueLimit:
 		return "The queue's limit would be passed; the job waits for other jobs of the same queue to end."
 	case ExceedsQueueMaximum:
@@ -62,6 +64,8 @@ func (g Gate) Sentence(certs []Certificate) string {
 		return fmt.Sprintf("subgroup %s does not exist", g.Object)
 	case QueueMissing:
 		return fmt.Sprintf("queue %s does not exist", g.Object)
+	case QueueForbidden:
+		return fmt.Sprintf("queue %s is not open to this namespace", g.Object)
 	case OverQueueLimit:
 		return fmt.Sprintf("needs %s of queue %s, which uses %s of %s", g.amount(g.Need), g.Object, g.quantity(g.Have), g.quantity(g.Limit))
 	case ExceedsQueueMaximum:

@@ -32,6 +32,7 @@ const (
 	GangMissing          Cause = "gang-missing"           // the pods name a gang that does not exist
 	GroupMissing         Cause = "group-missing"          // a pod names a subgroup that its gang does not have
 	QueueMissing         Cause = "queue-missing"          // the queue does not exist
+	QueueForbidden       Cause = "queue-forbidden"        // the queue is not for the workload's namespace
 	OverQueueLimit       Cause = "over-queue-limit"       // the queue's limit is reached by what runs
 	ExceedsQueueMaximum  Cause = "exceeds-queue-maximum"  // larger than the limit of an empty queue: never
 	UnknownTopologyLevel Cause = "unknown-topology-level" // no node has a domain at the level asked for

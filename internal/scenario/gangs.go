@@ -111,13 +111,22 @@ func segment(text string) (engine.Layout, error) {
 	return engine.Layout{Segment: size, SegmentLevel: level}, nil
 }
 
-// queue reads "queue q gpus=8 cpu=64": its limits.
+// queue reads "queue q gpus=8 cpu=64 namespaces=team,ops": its limits and who may use it; namespaces=none is
+// nobody.
 func (s *Story) queue(names string, words []string) (func(*world) error, error) {
 	list, err := expand(names)
 	if err != nil {
 		return nil, err
 	}
 	edits, err := setters[engine.Queue]{
+		values: map[string]func(string) (func(*engine.Queue, moment), error){
+			"namespaces": word(func(q *engine.Queue, v string) {
+				q.Namespaces = []string{}
+				if v != "none" {
+					q.Namespaces = strings.Split(v, ",")
+				}
+			}),
+		},
 		other: resources(&s.Config, func(q *engine.Queue) *engine.Resources { return &q.Limits }),
 	}.parse(words)
 	if err != nil {
