@@ -19,7 +19,7 @@ import (
 // it, the assumption stays until the watch tells or its time is up: room is never given away on a guess.
 type binder struct {
 	s     *scheduler
-	queue *queue[intent]
+	queue *backlog[intent]
 	sent  atomic.Int64
 }
 
@@ -38,7 +38,7 @@ type start struct {
 	begun   atomic.Bool // a member was sent
 }
 
-func newBinder(s *scheduler) *binder { return &binder{s: s, queue: newQueue[intent]()} }
+func newBinder(s *scheduler) *binder { return &binder{s: s, queue: newBacklog[intent]()} }
 
 // add takes on the members of a gang, in order.
 func (b *binder) add(plan *engine.Start, now time.Time) {

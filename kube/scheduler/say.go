@@ -20,7 +20,7 @@ import (
 // Events of pods that were scheduled are shed, and counted, when more come than can be written.
 type sayer struct {
 	s      *scheduler
-	queues [sayers]*queue[writing] // all about one object is in one of them, in order
+	queues [sayers]*backlog[writing] // all about one object is in one of them, in order
 	news   chan *eventsv1.Event    // of pods that were scheduled
 	shed   atomic.Int64
 
@@ -43,7 +43,7 @@ const newsRoom = 1000
 func newSayer(s *scheduler) *sayer {
 	y := &sayer{s: s, said: make(map[types.UID]*told), news: make(chan *eventsv1.Event, newsRoom)}
 	for i := range y.queues {
-		y.queues[i] = newQueue[writing]()
+		y.queues[i] = newBacklog[writing]()
 	}
 	return y
 }

@@ -5,23 +5,23 @@ import (
 	"sync"
 )
 
-// queue hands items from the cycle to workers, first in first out, without a bound: the cycle never waits.
-type queue[T any] struct {
+// backlog hands items from the cycle to workers, first in first out, without a bound: the cycle never waits.
+type backlog[T any] struct {
 	mu    sync.Mutex
 	items []T
 	ready chan struct{} // capacity 1: there is something
 }
 
-func newQueue[T any]() *queue[T] { return &queue[T]{ready: make(chan struct{}, 1)} }
+func newBacklog[T any]() *backlog[T] { return &backlog[T]{ready: make(chan struct{}, 1)} }
 
-func (q *queue[T]) put(item T) {
+func (q *backlog[T]) put(item T) {
 	q.mu.Lock()
 	q.items = append(q.items, item)
 	q.mu.Unlock()
 	q.wake()
 }
 
-func (q *queue[T]) wake() {
+func (q *backlog[T]) wake() {
 	select {
 	case q.ready <- struct{}{}:
 	default:
@@ -29,7 +29,7 @@ func (q *queue[T]) wake() {
 }
 
 // get waits for an item; ok is false once ctx has ended, whatever is left.
-func (q *queue[T]) get(ctx context.Context) (item T, ok bool) {
+func (q *backlog[T]) get(ctx context.Context) (item T, ok bool) {
 	for ctx.Err() == nil {
 		if item, ok = q.next(); ok {
 			return item, true
@@ -42,7 +42,7 @@ func (q *queue[T]) get(ctx context.Context) (item T, ok bool) {
 	return item, false
 }
 
-func (q *queue[T]) next() (item T, ok bool) {
+func (q *backlog[T]) next() (item T, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.items) == 0 {
