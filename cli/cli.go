@@ -108,6 +108,7 @@ Then:        berth kubectl get nodes`,
 		newCmdStatus(s),
 		newCmdKubectl(d),
 		newCmdFleet(s),
+		newCmdScheduler(s),
 		newCmdVersion(s, d),
 	)
 	return root

@@ -6,8 +6,8 @@ import (
 )
 
 func TestADetachedChildGetsWhatTheParentWasAsked(t *testing.T) {
-	o := &upOptions{name: "n", speed: 60, apiPort: 7000, fleet: "lab", data: "/d", ephemeral: true, cold: true, merge: true}
-	if got, want := strings.Join(o.childArgs(), " "), "up --name n --speed 60 --api-port 7000 --data /d --ephemeral --cold --merge-kubeconfig"; got != want {
+	o := &upOptions{name: "n", speed: 60, apiPort: 7000, defaultScheduler: "berth", fleet: "lab", data: "/d", ephemeral: true, cold: true, merge: true}
+	if got, want := strings.Join(o.childArgs(), " "), "up --name n --speed 60 --api-port 7000 --default-scheduler berth --data /d --ephemeral --cold --merge-kubeconfig"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	o.fleetGiven = true

@@ -2,10 +2,11 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
+	"strings"
 
-	v1alpha1 "github.com/berth-dev/berth/api/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/kube/scheduler"
 )
@@ -17,18 +18,12 @@ type runningScheduler struct {
 	err    error // once done
 }
 
-// levels are the topology that a fleet's pools describe, widest first.
-func levels() []engine.Level {
-	return []engine.Level{
-		{Name: "region", Label: v1alpha1.LabelRegion},
-		{Name: "zone", Label: v1alpha1.LabelZone},
-		{Name: "block", Label: v1alpha1.LabelBlock},
-		{Name: "rack", Label: v1alpha1.LabelRack},
-		{Name: "clique", Label: v1alpha1.LabelClique},
-	}
-}
+// inProcess is who leads when it is the scheduler of the cluster's own process. Its name is the same after a
+// restart, so that it need not wait for its own lease to run out; there is one such process at a time.
+const inProcess = "berth-up"
 
-// startScheduler gives the scheduler its rights and sets it going, for pods with schedulerName berth.
+// startScheduler gives the scheduler its rights and sets it going, for pods with schedulerName berth and, where
+// it is the default, for those that name none.
 func (s *session) startScheduler(ctx context.Context) error {
 	admin, err := s.cp.Config("admin")
 	if err != nil {
@@ -42,16 +37,22 @@ func (s *session) startScheduler(ctx context.Context) error {
 		return err
 	}
 	log := slog.New(slog.NewTextHandler(s.log, nil)).With("component", "scheduler")
+	pods := []string{scheduler.DefaultName}
+	if s.defaultScheduler == berthScheduler {
+		pods = append(pods, corev1.DefaultSchedulerName)
+	}
 	running, cancel := context.WithCancel(context.Background())
 	s.sched = &runningScheduler{cancel: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(s.sched.done)
-		s.sched.err = scheduler.Run(running, scheduler.Options{Config: cfg, Engine: engine.Config{Levels: levels()}, Log: log})
+		s.sched.err = scheduler.Run(running, scheduler.Options{
+			Config: cfg, Engine: engine.Config{Levels: levels()}, For: pods, Identity: inProcess, Log: log,
+		})
 		if s.sched.err != nil {
 			log.Error("the scheduler stopped", "err", s.sched.err)
 		}
 	}()
-	s.report.did(fmt.Sprintf("scheduling pods with schedulerName %s", scheduler.DefaultName))
+	s.report.did("scheduling pods with schedulerName " + strings.Join(pods, ", "))
 	return nil
 }
 

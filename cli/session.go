@@ -70,8 +70,8 @@ func (s *session) play(ctx context.Context, l net.Listener) (err error) {
 	interval := fleet.LeaseInterval(s.countNodes())
 	s.cp, err = s.deps.StartControlPlane(ctx, ControlPlaneOptions{
 		Dir: s.dir, Listener: l, Name: s.name, Ephemeral: s.ephemeral, Log: s.log,
-		NodeGrace: fleet.GracePeriod(interval),
-		Progress:  s.report.did,
+		NodeGrace: fleet.GracePeriod(interval), NoScheduler: s.defaultScheduler == berthScheduler,
+		Progress: s.report.did,
 	})
 	if ctx.Err() != nil {
 		err = errInterrupted

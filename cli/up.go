@@ -19,6 +19,12 @@ import (
 // defaultName is the cluster that commands mean when no --name is given.
 const defaultName = "berth"
 
+// Who can schedule pods that name no scheduler.
+const (
+	stockScheduler = "stock"
+	berthScheduler = "berth"
+)
+
 type upOptions struct {
 	name, data, fleet string
 	fleetGiven        bool // --fleet was written, so it also changes an existing cluster
@@ -26,6 +32,7 @@ type upOptions struct {
 	speed             float64
 	ephemeral, detach bool
 	cold, merge       bool
+	defaultScheduler  string // who schedules pods that name no scheduler
 
 	streams Streams
 	deps    Deps
@@ -39,7 +46,10 @@ type ControlPlaneOptions struct {
 	Ephemeral bool
 	Log       *os.File
 	NodeGrace time.Duration
-	Progress  func(step string)
+
+	NoControllers, NoScheduler bool
+
+	Progress func(step string)
 }
 
 func newCmdUp(s Streams, d Deps) *cobra.Command {
@@ -55,6 +65,7 @@ you ask with --merge-kubeconfig.`,
 		Example: `  berth up                          # the lab fleet: 32 GPUs of three models
   berth up --fleet layers --name l  # a second cluster, whose nodes have no GPUs yet
   berth up --fleet my-fleet.yaml --detach
+  berth up --default-scheduler berth  # no stock scheduler: Berth schedules everything
   berth up --ephemeral --speed 60   # keeps nothing; a simulated minute takes a second`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -73,8 +84,10 @@ you ask with --merge-kubeconfig.`,
 	f.BoolVar(&o.detach, "detach", false, "return when the cluster is ready and leave it running")
 	f.IntVar(&o.apiPort, "api-port", 0, "port of the API server on loopback (default: the cluster's last, or the first free from 6443)")
 	f.Float64Var(&o.speed, "speed", 1, "how many simulated seconds pass in a second: boots, pulls, run times")
+	f.StringVar(&o.defaultScheduler, "default-scheduler", stockScheduler, "who schedules pods that name no scheduler: stock or berth")
 	f.BoolVar(&o.cold, "cold", false, "play the nodes' boots instead of starting warm")
 	f.BoolVar(&o.merge, "merge-kubeconfig", false, "add the cluster to your own kubeconfig and select it")
+	cmd.RegisterFlagCompletionFunc("default-scheduler", cobra.FixedCompletions([]string{stockScheduler, berthScheduler}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("fleet", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return strings.Split(presetNames(), ", "), cobra.ShellCompDirectiveDefault
 	})
@@ -95,6 +108,9 @@ func (o *upOptions) check() error {
 	}
 	if o.apiPort < 0 || o.apiPort > 65535 {
 		return fmt.Errorf("--api-port %d: a port is a number from 1 to 65535", o.apiPort)
+	}
+	if o.defaultScheduler != stockScheduler && o.defaultScheduler != berthScheduler {
+		return fmt.Errorf("--default-scheduler %q: choose %s (kube-scheduler) or %s", o.defaultScheduler, stockScheduler, berthScheduler)
 	}
 	if !(o.speed > 0 && o.speed <= 100000) {
 		return fmt.Errorf("--speed %v: give a number above 0, up to 100000", o.speed)

@@ -36,6 +36,9 @@ type Options struct {
 	// goes with the fleet's lease interval. 0: Kubernetes' default.
 	NodeGrace time.Duration
 
+	NoControllers bool // nobody makes pods of Jobs, or collects what is orphaned
+	NoScheduler   bool // nobody schedules pods that name the stock scheduler, or none
+
 	// Progress, where not nil, is told of each step done.
 	Progress func(step string)
 }
@@ -54,7 +57,7 @@ type Cluster struct {
 	etcd    *etcd
 }
 
-// Start brings the control plane up and returns once the API server is ready and the
+// Start brings the control plane up and returns once the API server is ready and, unless left out, the
 // controllers and the scheduler run. On error nothing is left running.
 func Start(ctx context.Context, opts Options) (*Cluster, error) {
 	if opts.Progress == nil {
@@ -107,11 +110,15 @@ func (c *Cluster) startClients(ctx context.Context, opts Options) error {
 	c.stop = stop
 	for _, part := range []struct {
 		name string
+		skip bool
 		run  func(context.Context) error
 	}{
-		{"kube-controller-manager", func(ctx context.Context) error { return c.runControllers(ctx, opts.NodeGrace) }},
-		{"kube-scheduler", c.runScheduler},
+		{"kube-controller-manager", opts.NoControllers, func(ctx context.Context) error { return c.runControllers(ctx, opts.NodeGrace) }},
+		{"kube-scheduler", opts.NoScheduler, c.runScheduler},
 	} {
+		if part.skip {
+			continue
+		}
 		if err := c.writeKubeconfig(c.componentConfig(part.name), "berth", identityOf[part.name]); err != nil {
 			return err
 		}

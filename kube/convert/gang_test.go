@@ -175,7 +175,7 @@ func rejectsNothing(t *testing.T, name string, g engine.Gang, pods []*corev1.Pod
 	t.Helper()
 	s := engine.Snapshot{Version: engine.SnapshotVersion, Gangs: []engine.Gang{g}}
 	for _, p := range pods {
-		s.Pods = append(s.Pods, Pod(p, Options{SchedulerName: p.Spec.SchedulerName}))
+		s.Pods = append(s.Pods, Pod(p, Options{SchedulerNames: []string{p.Spec.SchedulerName}}))
 	}
 	if bad := engine.Load(s, engine.Config{}).Rejected(); len(bad) > 0 {
 		t.Errorf("%s: the engine rejects %v", name, bad)

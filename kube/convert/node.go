@@ -2,6 +2,7 @@ package convert
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,15 +14,16 @@ import (
 
 // Options says what is ours. The zero value works.
 type Options struct {
-	SchedulerName string // of the pods that we place; "": berth
-	GPU           string // the resource that counts GPUs; "": nvidia.com/gpu
+	SchedulerNames []string // of the pods that we place; nil: berth
+	GPU            string   // the resource that counts GPUs; "": nvidia.com/gpu
 }
 
-func (o Options) schedulerName() string {
-	if o.SchedulerName == "" {
-		return "berth"
+// ours says whether we place pods that name the scheduler.
+func (o Options) ours(schedulerName string) bool {
+	if o.SchedulerNames == nil {
+		return schedulerName == "berth"
 	}
-	return o.SchedulerName
+	return slices.Contains(o.SchedulerNames, schedulerName)
 }
 
 func (o Options) gpu() string {

@@ -88,9 +88,12 @@ func TestPod(t *testing.T) {
 
 func TestBarePod(t *testing.T) {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "b"}, Spec: corev1.PodSpec{SchedulerName: "default-scheduler"}}
-	for o, foreign := range map[Options]bool{{}: true, {SchedulerName: "default-scheduler"}: false} {
-		if diff := cmp.Diff(engine.Pod{Key: "a/b", Foreign: foreign}, Pod(p, o)); diff != "" {
-			t.Errorf("%+v (-want +got):\n%s", o, diff)
+	for _, c := range []struct {
+		names   []string
+		foreign bool
+	}{{nil, true}, {[]string{"berth", "default-scheduler"}, false}, {[]string{}, true}} {
+		if diff := cmp.Diff(engine.Pod{Key: "a/b", Foreign: c.foreign}, Pod(p, Options{SchedulerNames: c.names})); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", c.names, diff)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -11,46 +12,49 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Install gives User the rights that Run needs, and no more, with administrator rights.
+// Install gives User the rights that Run needs, and no more, and has the API server send pods of labelled
+// namespaces to Berth. It needs administrator rights.
 func Install(ctx context.Context, admin *rest.Config) error {
 	client, err := kubernetes.NewForConfig(admin)
 	if err != nil {
 		return fmt.Errorf("scheduler: install: %w", err)
 	}
 	rbac := client.RbacV1()
-	for _, step := range []func() error{
-		func() error {
-			return apply(ctx, rbac.ClusterRoles().Create, rbac.ClusterRoles().Update, &rbacv1.ClusterRole{ObjectMeta: named("", User), Rules: clusterRules})
-		},
-		func() error {
-			return apply(ctx, rbac.ClusterRoleBindings().Create, rbac.ClusterRoleBindings().Update, &rbacv1.ClusterRoleBinding{
-				ObjectMeta: named("", User), Subjects: subjects, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: User},
-			})
-		},
-		func() error {
-			roles := rbac.Roles(leaseNamespace)
-			return apply(ctx, roles.Create, roles.Update, &rbacv1.Role{ObjectMeta: named(leaseNamespace, User), Rules: leaseRules})
-		},
-		func() error {
-			bindings := rbac.RoleBindings(leaseNamespace)
-			return apply(ctx, bindings.Create, bindings.Update, &rbacv1.RoleBinding{
-				ObjectMeta: named(leaseNamespace, User), Subjects: subjects, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: User},
-			})
-		},
-	} {
-		if err := step(); err != nil {
-			return fmt.Errorf("scheduler: install: %w", err)
-		}
+	role := func(kind string) rbacv1.RoleRef {
+		return rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: User}
+	}
+	err = errors.Join(
+		apply(ctx, rbac.ClusterRoles(), &rbacv1.ClusterRole{ObjectMeta: named("", User), Rules: clusterRules}),
+		apply(ctx, rbac.ClusterRoleBindings(), &rbacv1.ClusterRoleBinding{ObjectMeta: named("", User), Subjects: subjects, RoleRef: role("ClusterRole")}),
+		apply(ctx, rbac.Roles(leaseNamespace), &rbacv1.Role{ObjectMeta: named(leaseNamespace, User), Rules: leaseRules}),
+		apply(ctx, rbac.RoleBindings(leaseNamespace), &rbacv1.RoleBinding{ObjectMeta: named(leaseNamespace, User), Subjects: subjects, RoleRef: role("Role")}),
+		route(ctx, client),
+	)
+	if err != nil {
+		return fmt.Errorf("scheduler: install: %w", err)
 	}
 	return nil
 }
 
+// store is where objects of one kind are kept.
+type store[T metav1.Object] interface {
+	Create(context.Context, T, metav1.CreateOptions) (T, error)
+	Get(context.Context, string, metav1.GetOptions) (T, error)
+	Update(context.Context, T, metav1.UpdateOptions) (T, error)
+}
+
 // apply makes the object what it should be, whether or not it is there.
-func apply[T any](ctx context.Context, create func(context.Context, T, metav1.CreateOptions) (T, error), update func(context.Context, T, metav1.UpdateOptions) (T, error), object T) error {
-	_, err := create(ctx, object, metav1.CreateOptions{})
-	if apierrors.IsAlreadyExists(err) {
-		_, err = update(ctx, object, metav1.UpdateOptions{})
+func apply[T metav1.Object](ctx context.Context, s store[T], object T) error {
+	_, err := s.Create(ctx, object, metav1.CreateOptions{})
+	if !apierrors.IsAlreadyExists(err) {
+		return err
 	}
+	old, err := s.Get(ctx, object.GetName(), metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	object.SetResourceVersion(old.GetResourceVersion())
+	_, err = s.Update(ctx, object, metav1.UpdateOptions{})
 	return err
 }
 

@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// ErrLostLead ends a run whose lease another scheduler took.
-var ErrLostLead = errors.New("scheduler: another one leads now")
+// errLostLead ends a run whose lease another scheduler took.
+var errLostLead = errors.New("scheduler: another one leads now")
 
 // leaseNamespace is where schedulers of one name agree on who leads.
 const leaseNamespace = "kube-system"
@@ -66,7 +66,7 @@ func lead(ctx context.Context, client kubernetes.Interface, o Options, run func(
 		err = <-ended
 	}
 	if lost {
-		return errors.Join(ErrLostLead, err)
+		return errors.Join(errLostLead, err)
 	}
 	return err
 }

@@ -60,7 +60,7 @@ func TestLeaseTakenEndsTheRun(t *testing.T) {
 		if len(w.tried()) > 0 {
 			t.Errorf("bound without the lease: %q", w.tried())
 		}
-		if err := stop(); !errors.Is(err, ErrLostLead) {
+		if err := stop(); !errors.Is(err, errLostLead) {
 			t.Errorf("ended with %v", err)
 		}
 	})

@@ -22,7 +22,12 @@ type Options struct {
 	// concurrency.
 	Config *rest.Config
 	Engine engine.Config
-	Name   string // of the scheduler; "": DefaultName
+	Name   string // of the scheduler, its lease and its events; "": DefaultName
+	// For are the schedulerNames of the pods that it schedules; nil: Name alone.
+	For []string
+	// GangGrace is how long a gang may run under its minimum, while it is being repaired, before its members
+	// are let go; 0: five minutes.
+	GangGrace time.Duration
 	// Identity takes part in leader election under this name; "": there is no other scheduler of this name.
 	Identity string
 	// Shadow decides and writes nothing.
@@ -33,6 +38,12 @@ type Options struct {
 func (o Options) normal() Options {
 	if o.Name == "" {
 		o.Name = DefaultName
+	}
+	if o.For == nil {
+		o.For = []string{o.Name}
+	}
+	if o.GangGrace == 0 {
+		o.GangGrace = gangGrace
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -55,6 +66,8 @@ const (
 	refuseFor = 30 * time.Second
 	// patience is how many nodes one after the other may refuse a workload before it is slowed down.
 	patience = 5
+	// gangGrace is how long a gang may run under its minimum where nothing else is said.
+	gangGrace = 5 * time.Minute
 	// finishFor is how long, at the end, what is being sent may take to be finished.
 	finishFor = 5 * time.Second
 	// binders and sayers bound the requests in flight.

@@ -14,14 +14,20 @@ import (
 	"github.com/berth-dev/berth/kube/convert"
 )
 
-// Run schedules until ctx ends. It returns once what was on its way has been sent, or finishFor later. Losing
-// the leadership is an error: the caller starts anew.
+// Run schedules until ctx ends. It returns once what was on its way has been sent, or finishFor later. When
+// another scheduler takes the lead it starts anew, as one that waits for it.
 func Run(ctx context.Context, o Options) error {
 	client, err := connect(o.Config)
 	if err != nil {
 		return err
 	}
-	return run(ctx, client, o)
+	for {
+		err := run(ctx, client, o)
+		if !errors.Is(err, errLostLead) || ctx.Err() != nil {
+			return err
+		}
+		o.normal().Log.Warn("lost the lead", "err", err)
+	}
 }
 
 func run(ctx context.Context, client kubernetes.Interface, o Options) error {
@@ -68,7 +74,7 @@ func newScheduler(client kubernetes.Interface, o Options) (*scheduler, error) {
 	in := newInbox()
 	s := &scheduler{
 		opts: o, client: client, log: o.Log, inbox: in,
-		feed:  newFeed(convert.Options{SchedulerName: o.Name, GPU: o.Engine.GPU}, in),
+		feed:  newFeed(convert.Options{SchedulerNames: o.For, GPU: o.Engine.GPU}, in),
 		state: engine.Load(engine.Snapshot{}, o.Engine),
 	}
 	for _, r := range s.state.Rejected() {

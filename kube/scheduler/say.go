@@ -21,7 +21,7 @@ import (
 type sayer struct {
 	s      *scheduler
 	queues [sayers]*backlog[writing] // all about one object is in one of them, in order
-	news   chan *eventsv1.Event    // of pods that were scheduled
+	news   chan *eventsv1.Event      // of pods that were scheduled
 	shed   atomic.Int64
 
 	mu   sync.Mutex

@@ -1,0 +1,155 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+
+	v1alpha1 "github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/kube/scheduler"
+)
+
+type schedulerOptions struct {
+	connection
+	schedulerName string
+	pods          []string
+	levels        []string
+	gangGrace     time.Duration
+	elect, shadow bool
+	streams       Streams
+}
+
+func newCmdScheduler(s Streams) *cobra.Command {
+	o := &schedulerOptions{streams: s}
+	cmd := &cobra.Command{
+		Use:   "scheduler",
+		Short: "Run Berth's scheduler against any cluster",
+		Long: `Run Berth's scheduler against a cluster: one that a kubeconfig names, one of this machine, or
+the one it runs in. It schedules pods with schedulerName berth and leaves all others alone.
+Several may run at once; one of them leads.
+
+With --shadow it decides what it would do with the cluster as it is and writes nothing.`,
+		Example: `  berth scheduler --kubeconfig ~/.kube/config --shadow
+  berth scheduler --context prod --level rack=example.com/rack
+  berth scheduler --name lab --scheduler-name second --for second`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return schedulerRun(cmd.Context(), o) },
+	}
+	o.connection.flags(cmd)
+	f := cmd.Flags()
+	f.StringVar(&o.schedulerName, "scheduler-name", scheduler.DefaultName, "its name: of the lease it leads by, and in its events")
+	f.StringSliceVar(&o.pods, "for", nil, "schedulerNames of the pods it schedules (default: its own name)")
+	f.StringSliceVar(&o.levels, "level", nil, "a topology level as NAME=LABEL, widest first (default: "+describeLevels(levels())+")")
+	f.DurationVar(&o.gangGrace, "gang-grace", 5*time.Minute, "how long a gang may run under its minimum before it is let go")
+	f.BoolVar(&o.elect, "leader-elect", true, "take part in the election of a leader")
+	f.BoolVar(&o.shadow, "shadow", false, "decide and write nothing")
+	return cmd
+}
+
+func describeLevels(list []engine.Level) string {
+	words := make([]string, len(list))
+	for i, l := range list {
+		words[i] = l.Name + "=" + l.Label
+	}
+	return strings.Join(words, ",")
+}
+
+// levels are the topology that a fleet's pools describe, widest first.
+func levels() []engine.Level {
+	return []engine.Level{
+		{Name: "region", Label: v1alpha1.LabelRegion},
+		{Name: "zone", Label: v1alpha1.LabelZone},
+		{Name: "block", Label: v1alpha1.LabelBlock},
+		{Name: "rack", Label: v1alpha1.LabelRack},
+		{Name: "clique", Label: v1alpha1.LabelClique},
+	}
+}
+
+func parseLevels(words []string) ([]engine.Level, error) {
+	if len(words) == 0 {
+		return levels(), nil
+	}
+	var out []engine.Level
+	for _, w := range words {
+		name, label, _ := strings.Cut(w, "=")
+		if name == "" || label == "" {
+			return nil, fmt.Errorf("--level %q: write NAME=LABEL, such as rack=%s", w, v1alpha1.LabelRack)
+		}
+		out = append(out, engine.Level{Name: name, Label: label})
+	}
+	return out, nil
+}
+
+func (o *schedulerOptions) options() (scheduler.Options, error) {
+	list, err := parseLevels(o.levels)
+	if err != nil {
+		return scheduler.Options{}, err
+	}
+	if o.gangGrace <= 0 {
+		return scheduler.Options{}, fmt.Errorf("--gang-grace %s: give a time above 0, such as 5m", o.gangGrace)
+	}
+	if o.schedulerName == "" || slices.Contains(o.pods, "") {
+		return scheduler.Options{}, errors.New("--scheduler-name and --for: a scheduler has a name")
+	}
+	pods := o.pods
+	if len(pods) == 0 {
+		pods = []string{o.schedulerName}
+	}
+	out := scheduler.Options{
+		Name: o.schedulerName, For: pods, Engine: engine.Config{Levels: list}, GangGrace: o.gangGrace, Shadow: o.shadow,
+		Log: slog.New(slog.NewTextHandler(o.streams.Err, nil)),
+	}
+	if o.elect {
+		out.Identity = electionIdentity()
+	}
+	return out, nil
+}
+
+// electionIdentity is another one for every process.
+func electionIdentity() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "berth"
+	}
+	return fmt.Sprintf("%s_%d_%d", host, os.Getpid(), time.Now().UnixNano())
+}
+
+func schedulerRun(ctx context.Context, o *schedulerOptions) error {
+	opts, err := o.options()
+	if err != nil {
+		return err
+	}
+	if opts.Config, err = o.target(); err != nil {
+		return exitError{code: exitUnknown, err: err}
+	}
+	klog.SetSlogLogger(opts.Log.With("component", "client-go"))
+	opts.Log.Info("scheduling", "cluster", opts.Config.Host, "for", strings.Join(opts.For, ","), "shadow", opts.Shadow)
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return failed(scheduler.Run(ctx, opts))
+}
+
+// target is the cluster that was chosen, or the one this process runs in. A scheduler takes over work: it is
+// never pointed at a cluster that nobody named.
+func (o *schedulerOptions) target() (*rest.Config, error) {
+	if o.explicit() {
+		return o.config()
+	}
+	cfg, err := rest.InClusterConfig()
+	if errors.Is(err, rest.ErrNotInCluster) {
+		return nil, errors.New("which cluster? give --kubeconfig FILE, --context NAME, or --name for one of this machine")
+	}
+	return cfg, err
+}
