@@ -101,8 +101,18 @@ func (b *branch) lacking() *branch {
 	return b
 }
 
-// unknownLevels lists, as gates of a gang that found no place, the levels that it asks for and that no node
-// is in a domain of.
+// unplaced returns why the gang found no place: the levels that do not exist, with the proof, or what was found.
+func (y *cycle) unplaced(g *gang, found []why.Gate) []why.Gate {
+	//mutate: gate-unknown-level
+	unknown := y.unknownLevels(g)
+	if len(unknown) == 0 || found[0].Certificate < 0 { // which proves nothing
+		return append(unknown, found...)
+	}
+	unknown[0].Certificate = found[0].Certificate
+	return unknown
+}
+
+// unknownLevels lists, as gates, the levels that the gang asks for and that no node is in a domain of.
 func (y *cycle) unknownLevels(g *gang) []why.Gate {
 	var names []string
 	g.tree.each(func(b *branch) {

@@ -109,7 +109,7 @@ func (y *cycle) start(g *gang, t turn) bool {
 		//mutate: gate-all-or-nothing
 		y.s.rollback(m)
 		if !found.ok {
-			gates = append(append(gates, y.unknownLevels(g)...), found.gates...)
+			gates = append(gates, y.unplaced(g, found.gates)...)
 		}
 	}
 	y.wait(g, gates)

@@ -50,8 +50,9 @@ type Taint struct {
 	Effect Effect `json:"effect"`
 }
 
-// Toleration lets a pod onto tainted nodes. Op is "Equal" (also when empty) or "Exists"; an empty key
-// with Exists tolerates everything, an empty effect every effect.
+// Toleration lets a pod onto tainted nodes. Op is "Equal" (also when empty), "Exists", or "Lt" or "Gt" for taints
+// whose value is a number below or above Value; an empty key with Exists tolerates everything, an empty effect
+// every effect.
 type Toleration struct {
 	Key    string `json:"key,omitempty"`
 	Op     string `json:"op,omitempty"`

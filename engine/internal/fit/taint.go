@@ -1,9 +1,12 @@
 package fit
 
-import "fmt"
+import (
+	"fmt"
+	"strconv"
+)
 
-// Tolerates tells whether the toleration lets its pod onto nodes with the taint. The comparing operators
-// that Kubernetes 1.37 has behind a gate that is off, Lt and Gt, tolerate nothing.
+// Tolerates tells whether the toleration lets its pod onto nodes with the taint. The comparing operators, Lt and
+// Gt, are behind a gate in Kubernetes 1.37: where it is off, no pod comes with them.
 func (t Toleration) Tolerates(taint Taint) bool {
 	if t.Effect != "" && t.Effect != taint.Effect {
 		return false
@@ -16,8 +19,29 @@ func (t Toleration) Tolerates(taint Taint) bool {
 		return t.Value == taint.Value
 	case "Exists":
 		return true
+	case "Lt", "Gt":
+		return t.compares(taint)
 	}
 	return false
+}
+
+// compares the two values as whole numbers; what is none tolerates nothing.
+func (t Toleration) compares(taint Taint) bool {
+	bound, ok := wholeNumber(t.Value)
+	value, also := wholeNumber(taint.Value)
+	if !ok || !also {
+		return false
+	}
+	if t.Op == "Lt" {
+		return value < bound
+	}
+	return value > bound
+}
+
+// wholeNumber reads a number as it is written canonically: no plus sign, no leading zeros.
+func wholeNumber(s string) (int64, bool) {
+	n, err := strconv.ParseInt(s, 10, 64)
+	return n, err == nil && strconv.FormatInt(n, 10) == s
 }
 
 // Check says what is wrong with the toleration, naming it.
@@ -47,6 +71,13 @@ func (t Toleration) complaint() string {
 	case "Exists":
 		if t.Value != "" {
 			return "Exists takes no value"
+		}
+	case "Lt", "Gt":
+		if t.Key == "" {
+			return "an empty key needs the operator Exists"
+		}
+		if _, ok := wholeNumber(t.Value); !ok {
+			return "the value is not a whole number"
 		}
 	default:
 		return "unknown operator"

@@ -20,7 +20,7 @@ func TestTolerates(t *testing.T) {
 		{Toleration{Key: "dedicated", Value: "gpu"}, true},
 		{Toleration{Key: "dedicated", Op: "Equal", Value: "cpu"}, false},
 		{Toleration{Key: "other", Op: "Exists"}, false},
-		{Toleration{Key: "dedicated", Op: "Gt", Value: "1"}, false},
+		{Toleration{Key: "dedicated", Op: "Gt", Value: "1"}, false}, // gpu is no number
 	} {
 		if got := c.toleration.Tolerates(taint); got != c.want {
 			t.Errorf("%+v: got %v, want %v", c.toleration, got, c.want)
@@ -86,7 +86,10 @@ func TestTolerationCheck(t *testing.T) {
 		{Toleration{Op: "Exists", Value: "b"}, "Exists takes no value"},
 		{Toleration{Key: "a", Value: "-"}, "the value is not a label value"},
 		{Toleration{Key: "a", Effect: "Never"}, "unknown effect"},
-		{Toleration{Key: "a", Op: "Lt", Value: "1"}, "unknown operator"},
+		{Toleration{Key: "a", Op: "Lt", Value: "-1"}, ""},
+		{Toleration{Key: "a", Op: "Gt", Value: "01"}, "the value is not a whole number"},
+		{Toleration{Op: "Gt", Value: "1"}, "an empty key needs the operator Exists"},
+		{Toleration{Key: "a", Op: "Like", Value: "1"}, "unknown operator"},
 	} {
 		got := message(c.toleration.Check())
 		if (got == "") != (c.complaint == "") || !strings.HasSuffix(got, c.complaint) {

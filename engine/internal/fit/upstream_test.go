@@ -171,12 +171,12 @@ func TestTaintsAsUpstream(t *testing.T) {
 		for _, taint := range taints {
 			their := v1.Taint{Key: taint.Key, Value: taint.Value, Effect: v1.TaintEffect(taint.Effect)}
 			for i, o := range tolerations {
-				want := corev1.TolerationsTolerateTaint(klog.Background(), upstream[i:i+1], &their, false)
+				want := corev1.TolerationsTolerateTaint(klog.Background(), upstream[i:i+1], &their, true)
 				if got := o.Tolerates(taint); got != want {
 					t.Fatalf("%+v and %v: got %v, upstream %v", o, taint, got, want)
 				}
 			}
-			if corev1.TolerationsTolerateTaint(klog.Background(), upstream, &their, false) {
+			if corev1.TolerationsTolerateTaint(klog.Background(), upstream, &their, true) {
 				continue
 			}
 			if taint.Effect == PreferNoSchedule {
