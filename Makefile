@@ -3,7 +3,7 @@
 GO    ?= go
 BERTH := bin/berth
 
-.PHONY: up build test soak bench mutate lint fmt clean
+.PHONY: up build test soak bench bench-live chaos conformance mutate lint fmt clean
 
 up: build ## build Berth and start a cluster (ARGS="--fleet research-128" and so on)
 	@$(BERTH) up $(ARGS)
@@ -24,6 +24,16 @@ soak: ## the engine's properties on many more random cases (CHECKS=5000)
 
 bench: ## benchmarks; figures go to docs/performance.md (PATTERN=Engine COUNT=6 and so on)
 	@GO="$(GO)" scripts/bench
+
+bench-live: build ## the live scheduler beside the stock one and beside bare bindings, about 12 minutes (ARGS="-scale 0.1 -only pods500")
+	@GO="$(GO)" scripts/build bin/bench-live ./bench/live
+	@bin/bench-live -berth $(BERTH) $(ARGS)
+
+chaos: build ## break a cluster for an hour and check it at rest (FOR=5m SEED=7); see docs/chaos.md
+	$(GO) run ./internal/chaos -berth $(BERTH) -for $(or $(FOR),1h) -seed $(SEED)
+
+conformance: ## upstream's own scheduler tests against Berth, about 10 minutes (ARGS="-run TestPodGroup"); see docs/conformance.md
+	$(GO) run ./internal/conformance/upstream $(ARGS)
 
 mutate: ## switch off the engine's rules one by one: a test must fail for each (ARGS="-run index")
 	$(GO) run ./internal/mutate $(ARGS)

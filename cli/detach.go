@@ -79,6 +79,7 @@ func (o *upOptions) follow(child *exec.Cmd, r *os.File, dir home.Dir) error {
 func (o *upOptions) childArgs() []string {
 	args := []string{
 		"up", "--name", o.name, "--speed", fmt.Sprint(o.speed), "--api-port", fmt.Sprint(o.apiPort), "--default-scheduler", o.defaultScheduler,
+		"--gang-grace", o.gangGrace.String(),
 	}
 	if o.fleetGiven {
 		args = append(args, "--fleet", o.fleet)

@@ -3,11 +3,12 @@ package cli
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestADetachedChildGetsWhatTheParentWasAsked(t *testing.T) {
-	o := &upOptions{name: "n", speed: 60, apiPort: 7000, defaultScheduler: "berth", fleet: "lab", data: "/d", ephemeral: true, cold: true, merge: true}
-	if got, want := strings.Join(o.childArgs(), " "), "up --name n --speed 60 --api-port 7000 --default-scheduler berth --data /d --ephemeral --cold --merge-kubeconfig"; got != want {
+	o := &upOptions{name: "n", speed: 60, apiPort: 7000, defaultScheduler: "berth", gangGrace: time.Minute, fleet: "lab", data: "/d", ephemeral: true, cold: true, merge: true}
+	if got, want := strings.Join(o.childArgs(), " "), "up --name n --speed 60 --api-port 7000 --default-scheduler berth --gang-grace 1m0s --data /d --ephemeral --cold --merge-kubeconfig"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	o.fleetGiven = true

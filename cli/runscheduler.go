@@ -9,13 +9,15 @@ import (
 
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/kube/scheduler"
+	"github.com/berth-dev/berth/record"
 )
 
 // runningScheduler is Berth's scheduler in this process.
 type runningScheduler struct {
 	cancel context.CancelFunc
 	done   chan struct{}
-	err    error // once done
+	retire func() // tells the API server that there will be no more answers
+	err    error  // once done
 }
 
 // inProcess is who leads when it is the scheduler of the cluster's own process. Its name is the same after a
@@ -36,17 +38,22 @@ func (s *session) startScheduler(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	answers, err := s.offerAnswers(ctx, admin)
+	if err != nil {
+		return err
+	}
 	log := slog.New(slog.NewTextHandler(s.log, nil)).With("component", "scheduler")
 	pods := []string{scheduler.DefaultName}
 	if s.defaultScheduler == berthScheduler {
 		pods = append(pods, corev1.DefaultSchedulerName)
 	}
 	running, cancel := context.WithCancel(context.Background())
-	s.sched = &runningScheduler{cancel: cancel, done: make(chan struct{})}
+	s.sched = &runningScheduler{cancel: cancel, done: make(chan struct{}), retire: func() { retireAnswers(admin, log) }}
 	go func() {
 		defer close(s.sched.done)
 		s.sched.err = scheduler.Run(running, scheduler.Options{
-			Config: cfg, Engine: engine.Config{Levels: levels()}, For: pods, Identity: inProcess, Log: log,
+			Config: cfg, Engine: engine.Config{Levels: levels()}, For: pods, Identity: inProcess, GangGrace: s.gangGrace, Log: log,
+			Answers: answers, Decisions: record.Options{Dir: s.dir.Decisions(), Berth: Version},
 		})
 		if s.sched.err != nil {
 			log.Error("the scheduler stopped", "err", s.sched.err)
@@ -57,6 +64,7 @@ func (s *session) startScheduler(ctx context.Context) error {
 }
 
 func (r *runningScheduler) stop() {
+	r.retire()
 	r.cancel()
 	<-r.done
 }

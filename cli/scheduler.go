@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
@@ -19,6 +21,7 @@ import (
 	v1alpha1 "github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/kube/scheduler"
+	"github.com/berth-dev/berth/record"
 )
 
 type schedulerOptions struct {
@@ -28,6 +31,8 @@ type schedulerOptions struct {
 	levels        []string
 	gangGrace     time.Duration
 	elect, shadow bool
+	listen        string
+	record        string
 	streams       Streams
 }
 
@@ -40,8 +45,9 @@ func newCmdScheduler(s Streams) *cobra.Command {
 the one it runs in. It schedules pods with schedulerName berth and leaves all others alone.
 Several may run at once; one of them leads.
 
-With --shadow it decides what it would do with the cluster as it is and writes nothing.`,
-		Example: `  berth scheduler --kubeconfig ~/.kube/config --shadow
+With --shadow it decides what it would do with the cluster as it is and writes nothing to it;
+with --record its decisions can be read, and played again, with ` + "`berth replay`" + `.`,
+		Example: `  berth scheduler --kubeconfig ~/.kube/config --shadow --record decisions
   berth scheduler --context prod --level rack=example.com/rack
   berth scheduler --name lab --scheduler-name second --for second`,
 		Args: cobra.NoArgs,
@@ -52,10 +58,23 @@ With --shadow it decides what it would do with the cluster as it is and writes n
 	f.StringVar(&o.schedulerName, "scheduler-name", scheduler.DefaultName, "its name: of the lease it leads by, and in its events")
 	f.StringSliceVar(&o.pods, "for", nil, "schedulerNames of the pods it schedules (default: its own name)")
 	f.StringSliceVar(&o.levels, "level", nil, "a topology level as NAME=LABEL, widest first (default: "+describeLevels(levels())+")")
-	f.DurationVar(&o.gangGrace, "gang-grace", 5*time.Minute, "how long a gang may run under its minimum before it is let go")
+	gangGraceFlag(cmd, &o.gangGrace)
 	f.BoolVar(&o.elect, "leader-elect", true, "take part in the election of a leader")
+	f.StringVar(&o.listen, "listen", "", "address on which it answers who waits for what, and whether it is well, such as :10259 (default: none)")
+	f.StringVar(&o.record, "record", "", "folder for the log of its decisions, read by berth replay (default: none)")
 	f.BoolVar(&o.shadow, "shadow", false, "decide and write nothing")
 	return cmd
+}
+
+func gangGraceFlag(cmd *cobra.Command, d *time.Duration) {
+	cmd.Flags().DurationVar(d, "gang-grace", 5*time.Minute, "how long a gang may run under its minimum before it is let go")
+}
+
+func checkGangGrace(d time.Duration) error {
+	if d <= 0 {
+		return fmt.Errorf("--gang-grace %s: give a time above 0, such as 5m", d)
+	}
+	return nil
 }
 
 func describeLevels(list []engine.Level) string {
@@ -97,8 +116,8 @@ func (o *schedulerOptions) options() (scheduler.Options, error) {
 	if err != nil {
 		return scheduler.Options{}, err
 	}
-	if o.gangGrace <= 0 {
-		return scheduler.Options{}, fmt.Errorf("--gang-grace %s: give a time above 0, such as 5m", o.gangGrace)
+	if err := checkGangGrace(o.gangGrace); err != nil {
+		return scheduler.Options{}, err
 	}
 	if o.schedulerName == "" || slices.Contains(o.pods, "") {
 		return scheduler.Options{}, errors.New("--scheduler-name and --for: a scheduler has a name")
@@ -109,7 +128,7 @@ func (o *schedulerOptions) options() (scheduler.Options, error) {
 	}
 	out := scheduler.Options{
 		Name: o.schedulerName, For: pods, Engine: engine.Config{Levels: list}, GangGrace: o.gangGrace, Shadow: o.shadow,
-		Log: slog.New(slog.NewTextHandler(o.streams.Err, nil)),
+		Decisions: record.Options{Dir: o.record, Berth: Version}, Log: slog.New(slog.NewTextHandler(o.streams.Err, nil)),
 	}
 	if o.elect {
 		out.Identity = electionIdentity()
@@ -126,6 +145,10 @@ func electionIdentity() string {
 	return fmt.Sprintf("%s_%d_%d", host, os.Getpid(), time.Now().UnixNano())
 }
 
+// gcPercent lets the heap, most of which is objects that live as long as the cluster, grow further between
+// collections: they cost a sixth of the scheduler's time otherwise.
+const gcPercent = 300
+
 func schedulerRun(ctx context.Context, o *schedulerOptions) error {
 	opts, err := o.options()
 	if err != nil {
@@ -133,6 +156,14 @@ func schedulerRun(ctx context.Context, o *schedulerOptions) error {
 	}
 	if opts.Config, err = o.target(); err != nil {
 		return exitError{code: exitUnknown, err: err}
+	}
+	if o.listen != "" {
+		if opts.Answers, err = net.Listen("tcp", o.listen); err != nil {
+			return failed(fmt.Errorf("--listen %s: %w", o.listen, err))
+		}
+	}
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
 	}
 	klog.SetSlogLogger(opts.Log.With("component", "client-go"))
 	opts.Log.Info("scheduling", "cluster", opts.Config.Host, "for", strings.Join(opts.For, ","), "shadow", opts.Shadow)

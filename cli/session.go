@@ -91,6 +91,9 @@ func (s *session) play(ctx context.Context, l net.Listener) (err error) {
 	if err := s.waitFleet(ctx); err != nil {
 		return err
 	}
+	if err := s.waitAnswers(ctx); err != nil {
+		return err
+	}
 	if err := s.announce(); err != nil {
 		return err
 	}

@@ -33,6 +33,7 @@ type upOptions struct {
 	ephemeral, detach bool
 	cold, merge       bool
 	defaultScheduler  string // who schedules pods that name no scheduler
+	gangGrace         time.Duration
 
 	streams Streams
 	deps    Deps
@@ -85,6 +86,7 @@ you ask with --merge-kubeconfig.`,
 	f.IntVar(&o.apiPort, "api-port", 0, "port of the API server on loopback (default: the cluster's last, or the first free from 6443)")
 	f.Float64Var(&o.speed, "speed", 1, "how many simulated seconds pass in a second: boots, pulls, run times")
 	f.StringVar(&o.defaultScheduler, "default-scheduler", stockScheduler, "who schedules pods that name no scheduler: stock or berth")
+	gangGraceFlag(cmd, &o.gangGrace)
 	f.BoolVar(&o.cold, "cold", false, "play the nodes' boots instead of starting warm")
 	f.BoolVar(&o.merge, "merge-kubeconfig", false, "add the cluster to your own kubeconfig and select it")
 	cmd.RegisterFlagCompletionFunc("default-scheduler", cobra.FixedCompletions([]string{stockScheduler, berthScheduler}, cobra.ShellCompDirectiveNoFileComp))
@@ -111,6 +113,9 @@ func (o *upOptions) check() error {
 	}
 	if o.defaultScheduler != stockScheduler && o.defaultScheduler != berthScheduler {
 		return fmt.Errorf("--default-scheduler %q: choose %s (kube-scheduler) or %s", o.defaultScheduler, stockScheduler, berthScheduler)
+	}
+	if err := checkGangGrace(o.gangGrace); err != nil {
+		return err
 	}
 	if !(o.speed > 0 && o.speed <= 100000) {
 		return fmt.Errorf("--speed %v: give a number above 0, up to 100000", o.speed)

@@ -233,8 +233,7 @@ func (s *State) applyQueue(got *Queue) Rejected {
 func (s *State) applyAssumption(got *Assumption) Rejected {
 	ok, r := take(s, s.assumptions[got.Pod], got)
 	if ok {
-		s.assumptions[got.Pod] = got
-		s.resettle(s.pods[got.Pod])
+		s.assume(got)
 	}
 	return r
 }
@@ -346,6 +345,7 @@ func (s *State) remove(at Ref) {
 		s.queues[at.Key].spec = nil
 	case KindAssumption:
 		delete(s.assumptions, at.Key)
+		delete(s.unused, at.Key)
 		s.resettle(s.pods[at.Key])
 	case KindRefusal:
 		s.dropRefusal(s.refusals[at.Key])

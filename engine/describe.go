@@ -25,6 +25,9 @@ func Describe(p Plan) string {
 		fmt.Fprintf(&b, "waits %s%s: %s, %s\n", w.Gang, short, w.Verdict, w.Cause)
 		describeGates(&b, w.Gates, p.Certificates)
 	}
+	for _, gang := range p.Short {
+		fmt.Fprintf(&b, "short %s: it runs under its minimum, and the members it lacks do not exist\n", gang)
+	}
 	if s := describeMemory(p.Changes); s != "" {
 		fmt.Fprintf(&b, "memory: %s\n", s)
 	}

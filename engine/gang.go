@@ -149,6 +149,7 @@ func (s *State) freshen() {
 		g.stale = false
 		if g.lone == nil && g.spec == nil && len(g.members) == 0 {
 			s.unlist(g)
+			delete(s.short, g)
 			continue
 		}
 		s.tally(g)
@@ -301,6 +302,11 @@ func (b *branch) running() int {
 func (s *State) relist(g *gang) {
 	wants := g.wants()
 	t := g.turnNow()
+	if t.repair && !wants {
+		s.short[g] = true
+	} else {
+		delete(s.short, g)
+	}
 	if !wants || t != g.turn {
 		s.unlist(g)
 	}

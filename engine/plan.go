@@ -63,6 +63,10 @@ func (y *cycle) run() {
 	y.expire()
 	grow := y.minimums()
 	y.growth(grow)
+	for g := range s.short {
+		y.plan.Short = append(y.plan.Short, g.key)
+	}
+	slices.Sort(y.plan.Short)
 	y.remember()
 	//mutate: rollback-plan
 	s.rollback(m)
@@ -215,14 +219,13 @@ func (y *cycle) placements(m mark) []Placement {
 func (y *cycle) expire() {
 	s := y.s
 	var lifted []*gang
-	for _, key := range sortedKeys(s.assumptions) {
+	over, next := s.over(y.now)
+	if !next.IsZero() {
+		y.wake(next)
+	}
+	for _, key := range over {
 		a, p := s.assumptions[key], s.pods[key]
-		sits := p != nil && s.assumed(p) == a
-		if sits && live(a.Until, y.now) {
-			y.wake(a.Until)
-			continue
-		}
-		if sits {
+		if p != nil && s.assumed(p) == a {
 			//mutate: memory-expired-assumption
 			s.lift(p)
 			if !slices.Contains(lifted, p.gang) {

@@ -66,6 +66,7 @@ func (s *State) setPod(p *pod, got *Pod) {
 		s.rise(p)
 		s.become(p, got)
 		s.sit(p)
+		s.weigh(p)
 		s.restale(p.gang)
 		return
 	default:
@@ -100,6 +101,7 @@ func (s *State) join(p *pod) {
 		p.gang.single.pods[0] = p
 	}
 	s.sit(p)
+	s.weigh(p)
 	if p.gang != nil {
 		s.restale(p.gang)
 	}
@@ -108,6 +110,7 @@ func (s *State) join(p *pod) {
 // leave undoes join.
 func (s *State) leave(p *pod) {
 	s.rise(p)
+	s.weigh(p)
 	g := p.gang
 	if g == nil {
 		return

@@ -28,6 +28,8 @@ type State struct {
 	claims      map[string][]*node
 
 	refusedOf map[string][]*Refusal // by pod key
+	deadlines deadlines             // of assumptions
+	unused    map[string]bool       // assumptions that no pod sits by
 
 	// What follows from it.
 	topology topology
@@ -36,10 +38,11 @@ type State struct {
 	shapes   shapes
 	classes  classes
 	log      touchLog
-	pulses   []pulse // by node.index
-	vacant   []int32 // indices of pulses that no node has
-	line     []*gang // gangs with members to place, in the order of a cycle
-	stale    []*gang // gangs whose tally or place in line may have changed
+	pulses   []pulse        // by node.index
+	vacant   []int32        // indices of pulses that no node has
+	line     []*gang        // gangs with members to place, in the order of a cycle
+	stale    []*gang        // gangs whose tally or place in line may have changed
+	short    map[*gang]bool // gangs that run under their minimum with no member to place
 	journal  []entry
 	requests requestCache
 	wholes   int // gangs that want whole nodes
@@ -58,6 +61,7 @@ func Load(snap Snapshot, cfg Config) *State {
 		assumptions: make(map[string]*Assumption), refusals: make(map[string]*Refusal), holds: make(map[string]*hold),
 		gone: make(map[Ref]uint64, len(snap.Gone)), latest: snap.Latest,
 		rejected: make(map[Ref]string), claims: make(map[string][]*node), refusedOf: make(map[string][]*Refusal),
+		unused: make(map[string]bool), short: make(map[*gang]bool),
 		kinds: make(map[string]*nodeKind), changed: true,
 	}
 	s.workload = expect(s.dims, cfg.Workload)

@@ -278,7 +278,10 @@ type Plan struct {
 	Starts       []Start           `json:"starts,omitempty"`
 	Waiting      []Waiting         `json:"waiting,omitempty"` // in the order they were considered
 	Certificates []why.Certificate `json:"certificates,omitempty"`
-	Changes      []Change          `json:"changes,omitempty"` // edits of memory; Apply them when the starts are carried out
+	// Short are gangs that run under their minimum and have no member to place: those that they lack do not
+	// exist. Sorted.
+	Short   []string `json:"short,omitempty"`
+	Changes []Change `json:"changes,omitempty"` // edits of memory; Apply them when the starts are carried out
 	// WakeAt is the earliest moment at which the answer can change without an event; zero: never.
 	WakeAt time.Time `json:"wakeAt,omitzero"`
 }

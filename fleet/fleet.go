@@ -16,6 +16,7 @@ import (
 
 	"github.com/berth-dev/berth/fleet/clock"
 	"github.com/berth-dev/berth/fleet/kubelet"
+	"github.com/berth-dev/berth/fleet/storage"
 	"github.com/berth-dev/berth/fleet/stream"
 	"github.com/berth-dev/berth/fleet/workload"
 )
@@ -35,6 +36,7 @@ func Run(ctx context.Context, o Options) error {
 	group.Go(func() error { return p.kubelet.Run(running) })
 	group.Go(func() error { p.leases.Run(running); return nil })
 	group.Go(func() error { return p.control(running) })
+	group.Go(func() error { return p.storage(running, o) })
 	if err := group.Wait(); ctx.Err() == nil {
 		return err
 	}
@@ -126,6 +128,14 @@ func (p *parts) addKubelet(o Options) error {
 	})
 	p.controller.pods = p.kubelet
 	return nil
+}
+
+// storage makes volumes once the nodes are known.
+func (p *parts) storage(ctx context.Context, o Options) error {
+	if !cache.WaitFor(ctx, "", p.nodes.HasSyncedChecker()) {
+		return nil
+	}
+	return storage.Run(ctx, storage.Options{Client: p.client, Node: p.node, Clock: clock.Clock{Speed: o.Speed}, Log: o.Log})
 }
 
 // handle gives the kubelet the machine of a node; nil: not one of ours.

@@ -2,20 +2,17 @@ package fleet
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"time"
 
 	"golang.org/x/sync/errgroup"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/kube/crd"
 )
 
 const (
@@ -23,40 +20,41 @@ const (
 	installedAnnotation = "berth.dev/fleet-installed"
 	// fieldManager is the name under which Berth owns what it applies.
 	fieldManager = "berth"
-	// servedPoll is how often a new kind is asked for: it takes some tens of milliseconds until it
-	// is served.
-	servedPoll = 10 * time.Millisecond
-	// servedLimit is when to give up on that.
-	servedLimit = 30 * time.Second
 )
 
 // Install prepares a cluster for Run, with administrator rights: the Pool kind and the fleet's
-// rights every time; the GPU stack's DaemonSets, its device class and the given Pools only the
-// first time, so that a restart does not undo what users changed or removed since.
+// rights every time; the GPU stack's DaemonSets, the device and storage classes and the given
+// Pools only the first time, so that a restart does not undo what users changed or removed since.
 func Install(ctx context.Context, admin *rest.Config, pools []v1alpha1.Pool) error {
 	c, err := newInstaller(admin)
 	if err != nil {
 		return err
 	}
-	crd, err := newManifest(v1alpha1.CRD)
+	kind, err := crd.Read(v1alpha1.CRD)
 	if err != nil {
 		return fmt.Errorf("pool kind: %w", err)
 	}
-	first, err := c.applyCRD(ctx, crd)
+	annotations, err := kind.Apply(ctx, c.rest)
 	if err != nil {
 		return err
 	}
+	first := annotations[installedAnnotation] == "" // or broken off
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() error { return c.applyAll(groupCtx, prerequisites) })
 	if first {
 		group.Go(func() error { return c.installStack(groupCtx) })
-		group.Go(func() error { return c.applyAll(groupCtx, deviceClasses) })
+		group.Go(func() error { return c.applyAll(groupCtx, classes) })
 	}
-	group.Go(func() error { return c.installPools(groupCtx, pools, first) })
+	group.Go(func() error {
+		if err := kind.Served(groupCtx, c.rest); err != nil {
+			return err
+		}
+		return c.installPools(groupCtx, pools, first)
+	})
 	if err := group.Wait(); err != nil || !first {
 		return err
 	}
-	return c.markInstalled(ctx, crd)
+	return c.markInstalled(ctx, kind)
 }
 
 type installer struct {
@@ -98,19 +96,6 @@ func (c *installer) applyAll(ctx context.Context, source func() ([]manifest, err
 	return group.Wait()
 }
 
-// applyCRD reports whether an installation still has to be done, or finished.
-func (c *installer) applyCRD(ctx context.Context, crd manifest) (first bool, err error) {
-	got, err := c.apply(ctx, crd)
-	if err != nil {
-		return false, err
-	}
-	var object metav1.PartialObjectMetadata
-	if err := json.Unmarshal(got, &object); err != nil {
-		return false, fmt.Errorf("read back the pool kind: %w", err)
-	}
-	return object.Annotations[installedAnnotation] == "", nil
-}
-
 // installStack needs its namespace first; the rest goes in any order.
 func (c *installer) installStack(ctx context.Context) error {
 	if err := c.applyAll(ctx, gpuNamespace); err != nil {
@@ -119,14 +104,17 @@ func (c *installer) installStack(ctx context.Context) error {
 	return c.applyAll(ctx, gpuStack)
 }
 
-// installPools waits until Pools are served, and creates the given ones the first time, unless
-// an installation that broke off, or a user, was quicker.
+// installPools creates the given Pools the first time, unless an installation that broke off, or a
+// user, was quicker.
 func (c *installer) installPools(ctx context.Context, pools []v1alpha1.Pool, first bool) error {
-	have, err := c.served(ctx)
-	if err != nil {
-		return fmt.Errorf("wait for the pool kind: %w", err)
+	if !first {
+		return nil
 	}
-	if !first || len(have.Items) > 0 {
+	have, err := c.pools.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("list pools: %w", err)
+	}
+	if len(have.Items) > 0 {
 		return nil
 	}
 	group, ctx := errgroup.WithContext(ctx)
@@ -136,22 +124,9 @@ func (c *installer) installPools(ctx context.Context, pools []v1alpha1.Pool, fir
 	return group.Wait()
 }
 
-// served lists the Pools as soon as the API server knows what that means.
-func (c *installer) served(ctx context.Context) (list *v1alpha1.PoolList, err error) {
-	err = wait.PollUntilContextTimeout(ctx, servedPoll, servedLimit, true, func(ctx context.Context) (bool, error) {
-		var err error
-		list, err = c.pools.ListNow(ctx)
-		if apierrors.IsNotFound(err) || apierrors.IsTooManyRequests(err) {
-			return false, nil
-		}
-		return err == nil, err
-	})
-	return list, err
-}
-
-func (c *installer) markInstalled(ctx context.Context, crd manifest) error {
+func (c *installer) markInstalled(ctx context.Context, kind crd.Kind) error {
 	mark := fmt.Sprintf(`{"metadata":{"annotations":{%q:"true"}}}`, installedAnnotation)
-	err := c.rest.Patch(types.MergePatchType).AbsPath(crd.Path).Param("fieldManager", fieldManager+"-install").Body([]byte(mark)).Do(ctx).Error()
+	err := c.rest.Patch(types.MergePatchType).AbsPath(kind.Path).Param("fieldManager", fieldManager+"-install").Body([]byte(mark)).Do(ctx).Error()
 	return wrap(err, "mark the fleet as installed")
 }
 

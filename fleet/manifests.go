@@ -20,8 +20,7 @@ type manifest struct {
 }
 
 // prerequisites must be there for Run to have its rights; gpuStack is the DaemonSets of the GPU
-// Operator and of the DRA driver with their service accounts, all in gpuNamespace; deviceClasses
-// belong to the latter.
+// Operator and of the DRA driver with their service accounts, all in gpuNamespace.
 func prerequisites() ([]manifest, error) { return readManifests("rbac.yaml") }
 
 func gpuNamespace() ([]manifest, error) { return readManifests("namespace.yaml") }
@@ -30,7 +29,8 @@ func gpuStack() ([]manifest, error) {
 	return readManifests("driver.yaml", "toolkit.yaml", "device-plugin.yaml", "gpu-feature-discovery.yaml", "dcgm-exporter.yaml", "dra-driver.yaml")
 }
 
-func deviceClasses() ([]manifest, error) { return readManifests("device-class.yaml") }
+// classes are those of devices, which belong to the DRA driver, and of volumes.
+func classes() ([]manifest, error) { return readManifests("device-class.yaml", "storage-class.yaml") }
 
 func readManifests(files ...string) ([]manifest, error) {
 	var list []manifest
@@ -77,10 +77,10 @@ func newManifest(body []byte) (manifest, error) {
 // plurals names the resource of each kind that is shipped.
 func plurals(kind string) (string, bool) {
 	switch kind {
-	case "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "DaemonSet", "Namespace", "ServiceAccount":
+	case "ClusterRole", "ClusterRoleBinding", "DaemonSet", "Namespace", "ServiceAccount":
 		return strings.ToLower(kind) + "s", true
-	case "DeviceClass":
-		return "deviceclasses", true
+	case "DeviceClass", "StorageClass":
+		return strings.ToLower(kind) + "es", true
 	}
 	return "", false
 }

@@ -9,12 +9,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	k8slabels "k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/fleet/device"
 	"github.com/berth-dev/berth/fleet/dra"
+	"github.com/berth-dev/berth/fleet/storage"
 )
 
 func decode[T any](t *testing.T, m manifest) *T {
@@ -118,13 +120,28 @@ func TestShippedStackIsEnoughForDRA(t *testing.T) {
 }
 
 func TestDeviceClass(t *testing.T) {
-	list, err := deviceClasses()
+	list, err := classes()
 	if err != nil {
 		t.Fatal(err)
 	}
 	class := decode[resourcev1.DeviceClass](t, list[0])
 	if class.Name != dra.Driver || list[0].Path != "/apis/resource.k8s.io/v1/deviceclasses/gpu.nvidia.com" {
 		t.Errorf("class %s at %s", class.Name, list[0].Path)
+	}
+}
+
+// Claims that name no class get volumes of the simulated storage, in the zone of their pod.
+func TestStorageClass(t *testing.T) {
+	list, err := classes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	class := decode[storagev1.StorageClass](t, list[1])
+	if class.Provisioner != storage.Provisioner || *class.VolumeBindingMode != storagev1.VolumeBindingWaitForFirstConsumer || class.Annotations["storageclass.kubernetes.io/is-default-class"] != "true" {
+		t.Errorf("class %+v", class)
+	}
+	if want := "/apis/storage.k8s.io/v1/storageclasses/zonal"; list[1].Path != want {
+		t.Errorf("at %s, want %s", list[1].Path, want)
 	}
 }
 

@@ -49,14 +49,6 @@ func (c *poolClient) List(ctx context.Context, opts metav1.ListOptions) (*v1alph
 	return list, err
 }
 
-// ListNow lists without waiting out what the server asks to wait for: while it sets up a new
-// kind it answers "too many requests", to be repeated after a whole second.
-func (c *poolClient) ListNow(ctx context.Context) (*v1alpha1.PoolList, error) {
-	list := &v1alpha1.PoolList{}
-	err := c.rest.Get().Resource("pools").MaxRetries(0).Do(ctx).Into(list)
-	return list, err
-}
-
 func (c *poolClient) watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 	opts.Watch = true
 	return c.rest.Get().Resource("pools").VersionedParams(&opts, metav1.ParameterCodec).Watch(ctx)

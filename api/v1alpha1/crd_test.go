@@ -29,41 +29,47 @@ import (
 // TestCRDIsAccepted asks what the API server asks of a CustomResourceDefinition: a structural
 // schema, rules that compile and stay within their cost, columns that can be printed.
 func TestCRDIsAccepted(t *testing.T) {
-	if errs := crdvalidation.ValidateCustomResourceDefinition(t.Context(), internalCRD(t)); len(errs) > 0 {
-		t.Error(errs.ToAggregate())
+	for _, text := range [][]byte{v1alpha1.CRD, v1alpha1.QueueCRD} {
+		if errs := crdvalidation.ValidateCustomResourceDefinition(t.Context(), internalCRD(t, text)); len(errs) > 0 {
+			t.Error(errs.ToAggregate())
+		}
 	}
 }
 
 func TestCRDNames(t *testing.T) {
-	crd := readCRD(t)
-	got := map[string]string{
-		"name": crd.Name, "kind": crd.Spec.Names.Kind, "list": crd.Spec.Names.ListKind,
-		"scope": string(crd.Spec.Scope), "version": crd.Spec.Versions[0].Name,
-	}
-	want := map[string]string{
-		"name": v1alpha1.Resource("pools").String(), "kind": "Pool", "list": "PoolList",
-		"scope": "Cluster", "version": v1alpha1.GroupVersion.Version,
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	if crd.Spec.Versions[0].Subresources.Status == nil {
-		t.Error("no status subresource")
+	for kind, text := range map[string][]byte{"Pool": v1alpha1.CRD, "Queue": v1alpha1.QueueCRD} {
+		crd := readCRD(t, text)
+		got := map[string]string{
+			"name": crd.Name, "kind": crd.Spec.Names.Kind, "list": crd.Spec.Names.ListKind,
+			"scope": string(crd.Spec.Scope), "version": crd.Spec.Versions[0].Name,
+		}
+		want := map[string]string{
+			"name": v1alpha1.Resource(strings.ToLower(kind) + "s").String(), "kind": kind, "list": kind + "List",
+			"scope": "Cluster", "version": v1alpha1.GroupVersion.Version,
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		if crd.Spec.Versions[0].Subresources.Status == nil {
+			t.Errorf("%s has no status subresource", kind)
+		}
 	}
 }
 
 // TestCRDFields walks the Go types and the schema side by side: a field that only one of
 // them has is dropped or refused by the API server without a word to us.
 func TestCRDFields(t *testing.T) {
-	schema := readCRD(t).Spec.Versions[0].Schema.OpenAPIV3Schema
 	for _, part := range []struct {
+		crd  []byte
 		name string
 		of   reflect.Type
 	}{
-		{"spec", reflect.TypeFor[v1alpha1.PoolSpec]()},
-		{"status", reflect.TypeFor[v1alpha1.PoolStatus]()},
+		{v1alpha1.CRD, "spec", reflect.TypeFor[v1alpha1.PoolSpec]()},
+		{v1alpha1.CRD, "status", reflect.TypeFor[v1alpha1.PoolStatus]()},
+		{v1alpha1.QueueCRD, "spec", reflect.TypeFor[v1alpha1.QueueSpec]()},
+		{v1alpha1.QueueCRD, "status", reflect.TypeFor[v1alpha1.QueueStatus]()},
 	} {
-		props := schema.Properties[part.name]
+		props := readCRD(t, part.crd).Spec.Versions[0].Schema.OpenAPIV3Schema.Properties[part.name]
 		sameFields(t, part.name, part.of, &props)
 	}
 }
@@ -103,31 +109,37 @@ func TestCRDTakesFleetFiles(t *testing.T) {
 	if len(presets) == 0 || len(examples) == 0 {
 		t.Fatalf("no fleet files in %v", paths)
 	}
-	validate := serverValidation(t)
+	validate := serverValidation(t, v1alpha1.CRD)
 	for _, path := range paths {
 		data, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for doc := range strings.SplitSeq(string(data), "\n---\n") {
-			var object map[string]any
-			text, err := yaml.YAMLToJSON([]byte(doc))
-			if err == nil {
-				err = json.Unmarshal(text, &object)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			if errs := validate(object); len(errs) > 0 {
+			if errs := validate(parse(t, doc)); len(errs) > 0 {
 				t.Errorf("%s: %v", path, errs.ToAggregate())
 			}
 		}
 	}
 }
 
+// parse reads an object as the API server holds it.
+func parse(t *testing.T, doc string) map[string]any {
+	t.Helper()
+	var object map[string]any
+	text, err := yaml.YAMLToJSON([]byte(doc))
+	if err == nil {
+		err = json.Unmarshal(text, &object)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return object
+}
+
 // serverValidation is what the API server does to an object it is given: schema, then rules.
-func serverValidation(t *testing.T) func(object map[string]any) field.ErrorList {
-	schema := internalCRD(t).Spec.Validation.OpenAPIV3Schema
+func serverValidation(t *testing.T, crd []byte) func(object map[string]any) field.ErrorList {
+	schema := internalCRD(t, crd).Spec.Validation.OpenAPIV3Schema
 	structural, err := structuralschema.NewStructural(schema)
 	if err != nil {
 		t.Fatal(err)
@@ -147,9 +159,9 @@ func serverValidation(t *testing.T) func(object map[string]any) field.ErrorList 
 	}
 }
 
-func readCRD(t *testing.T) *apiextensionsv1.CustomResourceDefinition {
+func readCRD(t *testing.T, text []byte) *apiextensionsv1.CustomResourceDefinition {
 	var crd apiextensionsv1.CustomResourceDefinition
-	if err := yaml.UnmarshalStrict(v1alpha1.CRD, &crd); err != nil {
+	if err := yaml.UnmarshalStrict(text, &crd); err != nil {
 		t.Fatal(err)
 	}
 	return &crd
@@ -157,8 +169,8 @@ func readCRD(t *testing.T) *apiextensionsv1.CustomResourceDefinition {
 
 // internalCRD is the CRD as the API server holds it, where the only version's schema has
 // moved to the top.
-func internalCRD(t *testing.T) *apiextensions.CustomResourceDefinition {
-	crd := readCRD(t)
+func internalCRD(t *testing.T, text []byte) *apiextensions.CustomResourceDefinition {
+	crd := readCRD(t, text)
 	apiextensionsv1.SetDefaults_CustomResourceDefinition(crd)
 	apiextensionsv1.SetDefaults_CustomResourceDefinitionSpec(&crd.Spec)
 	crd.Status.StoredVersions = []string{v1alpha1.GroupVersion.Version}

@@ -11,10 +11,14 @@ import (
 // GroupVersion of everything in this package.
 var GroupVersion = schema.GroupVersion{Group: "berth.dev", Version: "v1alpha1"}
 
-// CRD is the CustomResourceDefinition pools.berth.dev as YAML, generated from the types.
-//
-//go:embed berth.dev_pools.yaml
-var CRD []byte
+// CRD is the CustomResourceDefinition pools.berth.dev as YAML, generated from the types, and
+// QueueCRD is queues.berth.dev.
+var (
+	//go:embed berth.dev_pools.yaml
+	CRD []byte
+	//go:embed berth.dev_queues.yaml
+	QueueCRD []byte
+)
 
 // SchemeBuilder adds the kinds of this package to a scheme, and AddToScheme is its shorthand.
 var (
@@ -28,7 +32,7 @@ func Resource(resource string) schema.GroupResource {
 }
 
 func addKnownTypes(s *runtime.Scheme) error {
-	s.AddKnownTypes(GroupVersion, &Pool{}, &PoolList{})
+	s.AddKnownTypes(GroupVersion, &Pool{}, &PoolList{}, &Queue{}, &QueueList{})
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 }

@@ -16,7 +16,7 @@ import (
 // TestValidate gives the same pools to Validate and to the API server's reading of the CRD.
 // The server may let pass what it cannot express (ours), never the other way round.
 func TestValidate(t *testing.T) {
-	server := serverValidation(t)
+	server := serverValidation(t, v1alpha1.CRD)
 	for _, tc := range []struct {
 		name string
 		edit func(*v1alpha1.Pool)

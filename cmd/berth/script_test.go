@@ -29,6 +29,11 @@ func TestScripts(t *testing.T) {
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
 		Setup: func(e *testscript.Env) error {
+			examples, err := filepath.Abs("../../examples")
+			if err != nil {
+				return err
+			}
+			e.Setenv("EXAMPLES", examples)
 			dir := filepath.Join(e.WorkDir, "clusters")
 			e.Setenv("BERTH_HOME", dir)
 			e.Setenv("HOME", filepath.Join(e.WorkDir, "home"))
@@ -92,7 +97,7 @@ func fetch(ts *testscript.TestScript, neg bool, args []string) {
 
 func environ(ts *testscript.TestScript) []string {
 	env := os.Environ()
-	for _, name := range []string{"BERTH_HOME", "HOME", "PATH", "KUBECONFIG"} {
+	for _, name := range []string{"BERTH_HOME", "HOME", "PATH", "KUBECONFIG", "EXAMPLES"} {
 		env = append(env, name+"="+ts.Getenv(name))
 	}
 	return env

@@ -120,6 +120,7 @@ func (d Dir) Keys() string       { return filepath.Join(d.Path, "keys") }
 func (d Dir) Etcd() string       { return filepath.Join(d.Path, "etcd") }
 func (d Dir) Run() string        { return filepath.Join(d.Path, "run") } // made anew at each start
 func (d Dir) Fleet() string      { return filepath.Join(d.Path, "fleet") }
+func (d Dir) Decisions() string  { return filepath.Join(d.Path, "decisions") }
 func (d Dir) lock() string       { return filepath.Join(d.Path, LockFile) }
 
 // LockFile is there as soon as a folder was held once, before there is any cluster.
@@ -127,7 +128,7 @@ const LockFile = "lock"
 
 // owned is everything Purge may remove.
 func (d Dir) owned() []string {
-	return []string{d.Etcd(), d.Keys(), d.Run(), d.Fleet(), d.Kubeconfig(), d.Log(), d.Log() + ".old", d.Record(), d.lock()}
+	return []string{d.Etcd(), d.Keys(), d.Run(), d.Fleet(), d.Decisions(), d.Kubeconfig(), d.Log(), d.Log() + ".old", d.Record(), d.lock()}
 }
 
 // Load reads the record; fs.ErrNotExist where the folder holds no cluster.
@@ -165,7 +166,7 @@ func (d Dir) Compatible(r Record, kubernetes string) error {
 
 // Wipe removes the cluster's state and keeps the folder, for a cluster that starts anew.
 func (d Dir) Wipe() error {
-	return errors.Join(os.RemoveAll(d.Etcd()), os.RemoveAll(d.Fleet()))
+	return errors.Join(os.RemoveAll(d.Etcd()), os.RemoveAll(d.Fleet()), os.RemoveAll(d.Decisions()))
 }
 
 // Purge removes what a cluster left in the folder, then the folder if nothing else is in

@@ -300,7 +300,8 @@ func addShort(all []Short, s Short) []Short {
 }
 
 // brief makes one clause of those that each node has for itself: other workloads on it, and refusals. They
-// would make a sentence as long as the cluster is wide.
+// would make a sentence as long as the cluster is wide. Workloads are counted and not named: sentences are read by
+// people who may not know of them.
 func brief(clauses []Clause) []Clause {
 	var out []Clause
 	for i := 0; i < len(clauses); {
@@ -319,8 +320,11 @@ func joinClauses(same []Clause) Clause {
 	for _, x := range same[1:] {
 		c.Nodes += x.Nodes
 	}
-	if n := len(same) - 1; n > 0 {
-		c.Detail += " and " + count(int64(n), "other")
+	switch n := int64(len(same)); {
+	case c.Kind == ByWholeNode:
+		c.Detail = count(n, "other workload")
+	case n > 1:
+		c.Detail += " and " + count(n-1, "other")
 	}
 	return c
 }

@@ -118,7 +118,7 @@ func TestSentence(t *testing.T) {
 		{"pinned", Gate{Cause: TopologyFragmented, Object: "rack", Certificate: 3},
 			"needs 2 pods of 1 nvidia.com/gpu, all in one rack; r1, where its members run, fits 1 (9 in all)"},
 		{"as many workloads as nodes", Gate{Cause: Fragmented, Certificate: 4},
-			"needs 1 pod of 1 nvidia.com/gpu; 0 fit; selector a=b excludes 1 node; selector c=d excludes 1 node; 4 nodes cannot be shared with x and 2 others"},
+			"needs 1 pod of 1 nvidia.com/gpu; 0 fit; selector a=b excludes 1 node; selector c=d excludes 1 node; 4 nodes cannot be shared with 3 other workloads"},
 		{"tried", Gate{Cause: TopologyFragmented, Need: 10, Certificate: -1}, "needs 10 pods together; every way to place them was tried and none works"},
 		{"larger", Gate{Cause: LargerThanAnyNode, Certificate: 1}, "one pod needs 1.5 cpu; the largest node has 1.2"},
 		{"segments", Gate{Cause: TopologyFragmented, Object: "workers", Certificate: 2},

@@ -92,3 +92,31 @@ func TestDeletedWhileDown(t *testing.T) {
 		}
 	})
 }
+
+// A pod that is refused while it is being deleted goes away, whichever comes first.
+func TestRefusedWhileBeingDeleted(t *testing.T) {
+	for name, story := range map[string]func(*world){
+		"deleted, then refused": func(w *world) {
+			w.setDown("n0", true)
+			w.create(testPod("p", "pause", gpus(9)))
+			w.remove("p", 30*time.Second)
+			w.setDown("n0", false)
+		},
+		"refused, then deleted": func(w *world) {
+			w.create(testPod("p", "pause", gpus(9)))
+			w.remove("p", 30*time.Second)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				story(w)
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				if w.exists("p") {
+					t.Errorf("it stays: %+v", w.get("p").Status)
+				}
+			})
+		})
+	}
+}

@@ -101,6 +101,24 @@ func worthTelling(pod *corev1.Pod) bool {
 	return len(pod.Finalizers) > 0 || pod.Spec.RestartPolicy != corev1.RestartPolicyAlways || metav1.GetControllerOf(pod) == nil
 }
 
+// leftOver says whether the pod is to be deleted though its life is over: the deletion came between the last look
+// at it and its last status, and the API server waits for us.
+func (w *worker) leftOver() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.ended && !w.gone && w.pod.DeletionTimestamp != nil
+}
+
+// finish removes the object of a pod that is left over.
+func (w *worker) finish(ctx context.Context) {
+	for w.leftOver() && ctx.Err() == nil {
+		if w.host.powered() != nil && w.remove(ctx, w.current()) {
+			return
+		}
+		sleep(ctx, time.Second)
+	}
+}
+
 // remove deletes the object for good. What is already gone, or has become another pod, is removed.
 func (w *worker) remove(ctx context.Context, pod *corev1.Pod) bool {
 	now := int64(0)

@@ -85,7 +85,9 @@ func (k *Kubelet) introduce(seen *corev1.Pod) *worker {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if w := k.pods[pod.UID]; w != nil {
-		w.learn(pod)
+		if w.learn(pod); w.leftOver() {
+			k.workers.Go(func() { w.finish(k.ctx) })
+		}
 		return nil
 	}
 	if pod.Spec.NodeName == "" || terminal(pod) && pod.DeletionTimestamp == nil {

@@ -49,6 +49,7 @@ type worker struct {
 	gpus       string // the annotation to record; "": none
 	sandbox    bool   // the pod's volumes and network are there
 	over       bool   // all has stopped and nothing starts again
+	ended      bool   // run is over
 	failed     bool   // over, and failed whatever the exit codes say
 	reason     string // of the pod's status, with message
 	message    string
@@ -82,6 +83,10 @@ func (w *worker) run(ctx context.Context) {
 		w.host.detach(w)
 		w.change(func() { w.over = true })
 		w.stackMayHaveChanged()
+		w.mu.Lock()
+		w.ended = true
+		w.mu.Unlock()
+		w.finish(ctx)
 	}
 }
 

@@ -47,7 +47,7 @@ var Rules = map[string]Rule{
 
 	"fleet": {Ring: Edge, Imports: []string{
 		"api/v1alpha1", "fleet/clock", "fleet/device", "fleet/dra", "fleet/file", "fleet/gpu",
-		"fleet/kubelet", "fleet/stream", "fleet/workload",
+		"fleet/kubelet", "fleet/storage", "fleet/stream", "fleet/workload", "kube/crd",
 	}},
 	"fleet/clock":  {Ring: Edge},
 	"fleet/device": {Ring: Edge, Imports: []string{"fleet/gpu"}},
@@ -66,20 +66,33 @@ var Rules = map[string]Rule{
 	}},
 	"fleet/shell/vfs": {Ring: Edge},
 	"fleet/smi":       {Ring: Edge, Imports: []string{"fleet/gpu"}},
+	"fleet/storage":   {Ring: Edge, Imports: []string{"fleet/clock"}},
 	"fleet/stream":    {Ring: Edge},
 	"fleet/workload":  {Ring: Edge, Imports: []string{"fleet/clock"}},
 
-	"kube/convert":   {Ring: Edge, Imports: []string{"engine", "engine/why"}},
-	"kube/scheduler": {Ring: Edge, Imports: []string{"engine", "engine/why", "kube/convert"}},
+	"kube/answer":    {Ring: Edge, Imports: []string{"engine/why"}},
+	"kube/convert":   {Ring: Edge, Imports: []string{"api/v1alpha1", "engine", "engine/why"}},
+	"kube/crd":       {Ring: Edge, Tests: []string{"api/v1alpha1"}},
+	"kube/scheduler": {Ring: Edge, Imports: []string{"api/v1alpha1", "engine", "engine/why", "kube/answer", "kube/convert", "kube/crd", "record"}},
+
+	"record": {Ring: Edge, Imports: []string{"engine", "engine/why"}},
 
 	"bench": {Ring: Shell},
+	"bench/live": {Ring: Shell, Imports: []string{
+		"api/v1alpha1", "cli", "controlplane", "controlplane/home", "kube/scheduler",
+	}, Heavy: true},
 
 	"cli": {Ring: Shell, Imports: []string{
-		"api/v1alpha1", "controlplane/home", "engine", "fleet", "fleet/dra", "fleet/file", "kube/scheduler",
+		"api/v1alpha1", "controlplane/home", "engine", "engine/why", "fleet", "fleet/dra", "fleet/file", "kube/answer", "kube/scheduler", "record",
 	}},
 	"cmd/berth": {Ring: Shell, Imports: []string{"cli", "controlplane", "fleet"}, Heavy: true},
 
 	"internal/archtest": {Ring: Pure},
-	"internal/mutate":   {Ring: Pure},
-	"internal/scenario": {Ring: Edge, Imports: []string{"engine", "engine/why"}},
+	"internal/chaos": {Ring: Shell, Imports: []string{
+		"api/v1alpha1", "controlplane/home", "engine", "kube/convert", "kube/scheduler", "record",
+	}, Tests: []string{"engine/why"}},
+	"internal/conformance":          {Ring: Edge, Tests: []string{"engine", "engine/why", "kube/convert"}, Heavy: true},
+	"internal/conformance/upstream": {Ring: Edge},
+	"internal/mutate":               {Ring: Pure},
+	"internal/scenario":             {Ring: Edge, Imports: []string{"engine", "engine/why"}},
 }

@@ -46,8 +46,7 @@ func requirements(rs []corev1.NodeSelectorRequirement) []engine.Requirement {
 	return out
 }
 
-// tolerations leaves out those that tolerate nothing. The comparing operators, behind a gate that is off,
-// are among them; Unheeded names those.
+// tolerations leaves out those that tolerate nothing.
 func tolerations(ts []corev1.Toleration) []engine.Toleration {
 	var out []engine.Toleration
 	for _, t := range ts {

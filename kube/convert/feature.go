@@ -74,11 +74,6 @@ func Unheeded(p *corev1.Pod) []string {
 	if spreads(p, corev1.ScheduleAnyway) {
 		out = append(out, "topology spread with ScheduleAnyway")
 	}
-	for _, t := range p.Spec.Tolerations {
-		if t.Operator == corev1.TolerationOpGt || t.Operator == corev1.TolerationOpLt {
-			out = append(out, fmt.Sprintf("toleration of %s with %s", t.Key, t.Operator))
-		}
-	}
 	out = append(out, variants(asked(&p.ObjectMeta, KeyGPUModel))...)
 	return append(out, strayKeys(p)...)
 }

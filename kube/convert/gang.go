@@ -14,10 +14,12 @@ func GangOf(p *corev1.Pod) (key, subgroup string) {
 		return podGroupKey(p.Namespace, *p.Spec.SchedulingGroup.PodGroupName), ""
 	}
 	if name := asked(&p.ObjectMeta, KeyGang); name != "" {
-		return p.Namespace + "/gang/" + name, asked(&p.ObjectMeta, KeySubgroup)
+		return nativeKey(p.Namespace, name), asked(&p.ObjectMeta, KeySubgroup)
 	}
 	return "", ""
 }
+
+func nativeKey(namespace, name string) string { return namespace + "/gang/" + name }
 
 func inPodGroup(p *corev1.Pod) bool {
 	g := p.Spec.SchedulingGroup

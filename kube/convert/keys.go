@@ -42,7 +42,12 @@ func gangKeys() []string {
 
 // knownKeys are all that this package reads or writes.
 func knownKeys() []string {
-	return append(gangKeys(), KeyQueue, KeyGPUModel, KeyGPUFraction, KeyGPUMemory, KeyWantedGPUs)
+	return append(inheritable(), KeyWantedGPUs)
+}
+
+// inheritable are the keys that pods take over from their controllers.
+func inheritable() []string {
+	return append(gangKeys(), KeyQueue, KeyGPUModel, KeyGPUFraction, KeyGPUMemory)
 }
 
 // asked returns what the object says under the key, "" for nothing.

@@ -2,31 +2,27 @@ package convert
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	schedulinghelper "k8s.io/component-helpers/scheduling/corev1"
 
 	"github.com/berth-dev/berth/engine"
 )
 
-// Problem is a value that makes no sense. What it was about is as if nothing had been said.
-type Problem struct {
-	Pod   string // namespace/name
-	Key   string
-	Value string
-	Want  string // what would make sense
-}
-
 // mostMembers is more than any gang has.
 const mostMembers = 1_000_000
 
 // NativeGang is the gang that its pods, one at least, describe in our own keys. Where they differ, what the
-// lowest-named of them says counts. A minimum that nobody gives is the size, and a size that nobody gives is
-// as many pods as there are.
+// lowest-named of them says counts. A minimum that nobody gives is the size. A size that nobody gives is what the
+// owners of its pods make, and the pods that have none of them; without owners, as many pods as there are. What
+// has succeeded is not waited for: as the owners say, and finished, by subgroup, for pods that have none of them. A
+// value that cannot be read makes the gang invalid.
 //
 // Pods with a subgroup describe that subgroup. What holds for a gang as a whole is asked of it, by any of its
 // pods: queue, whole nodes, and a required level that all its pods agree on. One that they do not agree on
@@ -34,12 +30,12 @@ const mostMembers = 1_000_000
 //
 // Version is the highest of the pods'. It falls when that pod is deleted: a caller that saw it must then raise
 // it to the version of the deletion.
-func NativeGang(pods []*corev1.Pod) (engine.Gang, []Problem) {
+func NativeGang(pods []*corev1.Pod, owners []PartOwner, finished map[string]int) engine.Gang {
 	if len(pods) == 0 {
-		return engine.Gang{}, nil
+		return engine.Gang{}
 	}
 	pods = slices.SortedFunc(slices.Values(pods), func(a, b *corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
-	r := reader{pods: pods}
+	r := reader{pods: pods, owners: owners, finished: finished[""]}
 	g := engine.Gang{
 		Version:  slices.Max(each(pods, func(p *corev1.Pod) uint64 { return version(&p.ObjectMeta) })),
 		Queue:    r.text(KeyQueue),
@@ -47,17 +43,25 @@ func NativeGang(pods []*corev1.Pod) (engine.Gang, []Problem) {
 		Created:  slices.MinFunc(each(pods, func(p *corev1.Pod) time.Time { return p.CreationTimestamp.UTC() }), time.Time.Compare),
 	}
 	g.Key, _ = GangOf(pods[0])
-	if !slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return subgroup(p) != "" }) {
-		g.Group = r.leaf()
-		g.Layout.Required, g.Layout.WholeNodes = r.text(KeyTopologyRequired), r.flag(KeyWholeNodes)
-		return g, r.problems
-	}
 	g.Layout.WholeNodes = r.flag(KeyWholeNodes)
-	if r.agree(KeyTopologyRequired) {
-		g.Layout.Required = r.text(KeyTopologyRequired)
+	if !slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return subgroup(p) != "" }) {
+		whole := g.Layout.WholeNodes
+		g.Group = r.leaf()
+		g.Layout.Required, g.Layout.WholeNodes = r.text(KeyTopologyRequired), whole
+	} else {
+		if r.agree(KeyTopologyRequired) {
+			g.Layout.Required = r.text(KeyTopologyRequired)
+		}
+		g.Groups = r.groups(g.Layout.Required == "", finished)
 	}
-	g.Groups = r.groups(g.Layout.Required == "")
-	return g, r.problems
+	g.Invalid = strings.Join(r.problems, "; ")
+	return g
+}
+
+// PartOwner is an owner of pods of a gang, and the part of the gang that they are in.
+type PartOwner struct {
+	*Owner
+	Subgroup string
 }
 
 func subgroup(p *corev1.Pod) string { return asked(&p.ObjectMeta, KeySubgroup) }
@@ -73,17 +77,19 @@ func each[T any](pods []*corev1.Pod, get func(*corev1.Pod) T) []T {
 // reader reads keys off pods, which are sorted by name, and keeps what it could not read.
 type reader struct {
 	pods     []*corev1.Pod
-	problems []Problem
+	owners   []PartOwner
+	finished int
+	problems []string
 }
 
 // groups reads one leaf for each subgroup, by name. A pod without one has no place in the tree.
-func (r *reader) groups(required bool) []engine.Group {
+func (r *reader) groups(required bool, finished map[string]int) []engine.Group {
 	members := make(map[string][]*corev1.Pod)
 	var names []string
 	for _, p := range r.pods {
 		name := subgroup(p)
 		if name == "" {
-			r.problems = append(r.problems, Problem{Pod: key(p), Key: KeySubgroup, Want: "a subgroup, as other members have"})
+			r.problems = append(r.problems, fmt.Sprintf("pod %s has no %s, as other members have", p.Name, KeySubgroup))
 			continue
 		}
 		if members[name] == nil {
@@ -94,7 +100,8 @@ func (r *reader) groups(required bool) []engine.Group {
 	slices.Sort(names)
 	out := make([]engine.Group, 0, len(names))
 	for _, name := range names {
-		part := reader{pods: members[name]}
+		part := reader{pods: members[name], finished: finished[name]}
+		part.owners = slices.DeleteFunc(slices.Clone(r.owners), func(o PartOwner) bool { return o.Subgroup != name })
 		leaf := part.leaf()
 		leaf.Name = name
 		if required {
@@ -108,14 +115,56 @@ func (r *reader) groups(required bool) []engine.Group {
 
 // leaf reads what holds for a group with pods in it.
 func (r *reader) leaf() engine.Group {
-	g := engine.Group{Min: r.count(KeyMin), Size: r.count(KeySize)}
+	g := engine.Group{Min: Less(r.count(KeyMin), r.finished), Size: Less(r.count(KeySize), r.finished)}
 	g.Layout = engine.Layout{
 		Preferred: r.text(KeyTopologyPreferred),
 		Balanced:  r.flag(KeyBalanced),
 		Spread:    r.text(KeySpread),
 	}
 	g.Layout.Segment, g.Layout.SegmentLevel = r.segment()
+	if len(r.owners) > 0 {
+		r.expect(&g)
+	}
 	return g
+}
+
+// Less is a number of members without those that have finished; one that is not given stays so.
+func Less(members, finished int) int {
+	if members == 0 {
+		return 0
+	}
+	return max(1, members-finished)
+}
+
+// expect fills in what the owners of the group's pods say about how many there will be.
+func (r *reader) expect(g *engine.Group) {
+	coming, done := r.coming()
+	if g.Size == 0 || done > 0 {
+		g.Size = coming
+	}
+	if done > 0 && g.Size > 0 {
+		g.Min = min(g.Min, g.Size)
+	}
+	for _, o := range r.owners {
+		if o.InTurn && o.Pods > 1 && g.Min != 1 {
+			r.problems = append(r.problems, fmt.Sprintf("%s %s makes its pods one after the other: set podManagementPolicy to Parallel, or %s to 1", o.Kind, o.Name, KeyMin))
+		}
+	}
+}
+
+// coming counts the pods that there are or will be, and those that have succeeded.
+func (r *reader) coming() (coming, done int) {
+	for _, o := range r.owners {
+		coming += o.Pods
+		done += o.Done
+	}
+	for _, p := range r.pods {
+		c := metav1.GetControllerOfNoCopy(p)
+		if c == nil || !slices.ContainsFunc(r.owners, func(o PartOwner) bool { return o.UID == c.UID }) {
+			coming++
+		}
+	}
+	return coming, done
 }
 
 // first returns the lowest-named pod that has the key, and its value.
@@ -175,7 +224,7 @@ func (r *reader) segment() (size int, level string) {
 }
 
 func (r *reader) reject(p *corev1.Pod, k, value, want string) {
-	r.problems = append(r.problems, Problem{Pod: key(p), Key: k, Value: value, Want: want})
+	r.problems = append(r.problems, fmt.Sprintf("%s of pod %s is %q: want %s", k, p.Name, value, want))
 }
 
 // number reads a count of members; 0 where it is none.

@@ -50,7 +50,7 @@ func Node(n *corev1.Node, o Options) engine.Node {
 		Name:        n.Name,
 		Version:     version(&n.ObjectMeta),
 		Pool:        pool(n.Labels),
-		Labels:      n.Labels,
+		Labels:      declaring(n),
 		Cordoned:    n.Spec.Unschedulable,
 		Allocatable: allocatable(n.Status.Allocatable),
 	}

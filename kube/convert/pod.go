@@ -54,7 +54,7 @@ func spec(p *corev1.Pod) engine.Spec {
 	takes := requests(p)
 	return engine.Spec{
 		Requests:    takes,
-		Selector:    p.Spec.NodeSelector,
+		Selector:    needing(p),
 		Affinity:    required(nodes.RequiredDuringSchedulingIgnoredDuringExecution),
 		Preferred:   preferred(nodes.PreferredDuringSchedulingIgnoredDuringExecution),
 		Tolerations: tolerations(p.Spec.Tolerations),

@@ -76,7 +76,7 @@ func TestPod(t *testing.T) {
 				Fields: []engine.Requirement{{Key: "metadata.name", Op: engine.NotIn, Values: []string{"n9"}}},
 			}, {}},
 			Preferred:   []engine.Preference{{Weight: 7, Term: engine.Term{Labels: []engine.Requirement{{Key: "new", Op: engine.Exists}}}}},
-			Tolerations: []engine.Toleration{{Key: "nvidia.com/gpu", Op: "Exists", Effect: engine.NoSchedule}},
+			Tolerations: []engine.Toleration{{Key: "nvidia.com/gpu", Op: "Exists", Effect: engine.NoSchedule}, {Key: "age", Op: "Gt", Value: "1"}},
 			Ports:       []engine.Port{{IP: "10.0.0.1", Protocol: "TCP", Port: 9100}, {Protocol: "UDP", Port: 53}},
 			GPU:         engine.GPU{Models: []string{"H100", "A100"}},
 		},
@@ -95,6 +95,23 @@ func TestBarePod(t *testing.T) {
 		if diff := cmp.Diff(engine.Pod{Key: "a/b", Foreign: c.foreign}, Pod(p, Options{SchedulerNames: c.names})); diff != "" {
 			t.Errorf("%q (-want +got):\n%s", c.names, diff)
 		}
+	}
+}
+
+// What a pod needs of a node's declared features is asked of the node, and nothing where it needs none.
+func TestDeclaredFeatures(t *testing.T) {
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}}, Status: corev1.NodeStatus{DeclaredFeatures: []string{"X"}}}
+	if diff := cmp.Diff(map[string]string{"a": "b", "node-feature/X": "true"}, Node(n, Options{}).Labels); diff != "" {
+		t.Errorf("node (-want +got):\n%s", diff)
+	}
+	p := &corev1.Pod{Spec: corev1.PodSpec{NodeSelector: map[string]string{"a": "b"}}}
+	if diff := cmp.Diff(p.Spec.NodeSelector, Pod(p, Options{}).Selector); diff != "" {
+		t.Errorf("pod that needs nothing (-want +got):\n%s", diff)
+	}
+	p.Spec.HostNetwork, p.Spec.HostUsers = true, ptr(false)
+	want := map[string]string{"a": "b", "node-feature/UserNamespacesHostNetworkSupport": "true"}
+	if diff := cmp.Diff(want, Pod(p, Options{}).Selector); diff != "" {
+		t.Errorf("pod with user namespaces on the host's network (-want +got):\n%s", diff)
 	}
 }
 
@@ -226,11 +243,6 @@ func TestFeatures(t *testing.T) {
 		{name: "KAI's memory", annotations: map[string]string{"gpu-memory": "2000"}, want: []why.Feature{why.Fraction}},
 		{name: "HAMi's memory", spec: corev1.PodSpec{Containers: []corev1.Container{fractional}}, want: []why.Feature{why.Fraction}},
 		{name: "an empty fraction", annotations: map[string]string{"gpu-fraction": " "}},
-		{
-			name:     "a comparing toleration",
-			spec:     corev1.PodSpec{Tolerations: []corev1.Toleration{{Key: "age", Operator: "Lt", Value: "3"}}},
-			unheeded: []string{"toleration of age with Lt"},
-		},
 		{
 			name:        "a variant of a model",
 			annotations: map[string]string{"berth.dev/gpu-model": "A100-40GB, H100"},

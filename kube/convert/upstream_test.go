@@ -180,14 +180,14 @@ func drawPod(t *rapid.T) *corev1.Pod {
 	for range rapid.IntRange(0, 3).Draw(t, "tolerations") {
 		o := corev1.Toleration{
 			Key:      pick(t, "key", "", "a", "b", corev1.TaintNodeUnschedulable),
-			Operator: corev1.TolerationOperator(pick(t, "operator", "", "Equal", "Exists", "Exists", "Gt")),
+			Operator: corev1.TolerationOperator(pick(t, "operator", "", "Equal", "Exists", "Exists", "Gt", "Lt")),
 			Effect:   corev1.TaintEffect(pick(t, "effect", "", "", "NoSchedule", "NoExecute")),
 		}
 		if o.Key == "" {
 			o.Operator = corev1.TolerationOpExists
 		}
 		if o.Operator != corev1.TolerationOpExists {
-			o.Value = pick(t, "value", "", "1")
+			o.Value = pick(t, "value", "", "1", "2", "01")
 		}
 		p.Spec.Tolerations = append(p.Spec.Tolerations, o)
 	}
@@ -204,7 +204,7 @@ func fits(p *corev1.Pod, n *corev1.Node) bool {
 		taints = append([]corev1.Taint{{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}}, taints...)
 	}
 	hard := func(taint *corev1.Taint) bool { return taint.Effect != corev1.TaintEffectPreferNoSchedule }
-	if _, bad := schedulinghelper.FindMatchingUntoleratedTaint(klog.Background(), taints, p.Spec.Tolerations, hard, false); bad {
+	if _, bad := schedulinghelper.FindMatchingUntoleratedTaint(klog.Background(), taints, p.Spec.Tolerations, hard, true); bad {
 		return false
 	}
 	for name, q := range helper.PodRequests(p.DeepCopy(), helper.PodResourcesOptions{}) {

@@ -3,49 +3,53 @@ package convert
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/component-helpers/storage/ephemeral"
 	"k8s.io/component-helpers/storage/volume"
 )
 
-// AllowedNodes says where the pod's claims let it run. Each of claims, volumes and classes returns nil for
-// what does not exist.
+// Storage looks up what the claims of pods depend on. Each field returns nil, or false, for what does not exist.
+type Storage struct {
+	Claim  func(namespace, name string) *corev1.PersistentVolumeClaim
+	Volume func(name string) *corev1.PersistentVolume
+	Class  func(name string) *storagev1.StorageClass
+	// Free are the volumes of a class that nobody has and the node can reach, by name. Others may be among
+	// them: they are passed over.
+	Free    func(class string, n *corev1.Node) []*corev1.PersistentVolume
+	HasNode func(name string) bool
+}
+
+// AllowedNodes says where the pod's claims let it run.
 //
-// names are the nodes that every bound volume can be reached from, sorted; constrained says that they count,
-// also when there are none. A claim that waits for its first consumer constrains nothing, unless its volume is
-// being made for a node already. missing are sentences about claims that keep the pod from running anywhere,
-// in the order of its volumes.
+// names are the nodes that every bound volume can be reached from, and where those claims that wait for their
+// first consumer can get theirs, sorted; constrained says that they count, also when there are none. A claim
+// whose volume is being made for a node allows that node alone, as upstream has it. missing are sentences about
+// claims that keep the pod from running anywhere, in the order of its volumes.
 //
-// Not looked at yet: ReadWriteOncePod, whose volume one pod at a time may use; and of claims that wait, which
-// volumes there are, where their class allows new ones, and how much storage is left there.
-func AllowedNodes(
-	p *corev1.Pod,
-	claims func(namespace, name string) *corev1.PersistentVolumeClaim,
-	volumes func(name string) *corev1.PersistentVolume,
-	classes func(name string) *storagev1.StorageClass,
-	nodes []*corev1.Node,
-) (names []string, constrained bool, missing []string) {
+// Not looked at: how much room a storage driver reports for new volumes (CSIStorageCapacity), and translations
+// of volume types that are no longer in Kubernetes itself.
+func (s Storage) AllowedNodes(p *corev1.Pod, nodes []*corev1.Node) (names []string, constrained bool, missing []string) {
 	var rules []rule
+	var open []*corev1.PersistentVolumeClaim
 	for i := range p.Spec.Volumes {
-		name, own := claimName(p, &p.Spec.Volumes[i])
-		if name == "" {
-			continue
+		claim, complaint := s.claim(p, &p.Spec.Volumes[i])
+		switch {
+		case complaint != "":
+			if !slices.Contains(missing, complaint) {
+				missing = append(missing, complaint)
+			}
+		case claim == nil:
+		case Bound(claim):
+			rules = append(rules, reach(s.Volume(claim.Spec.VolumeName))...)
+		case !slices.Contains(open, claim):
+			open = append(open, claim)
 		}
-		claim := claims(p.Namespace, name)
-		complaint := usable(p, claim, name, own)
-		var more []rule
-		if complaint == "" {
-			more, complaint = reach(claim, volumes, classes)
-		}
-		if complaint != "" && !slices.Contains(missing, complaint) {
-			missing = append(missing, complaint)
-		}
-		rules = append(rules, more...)
+	}
+	if slices.ContainsFunc(open, func(c *corev1.PersistentVolumeClaim) bool { return !s.anywhere(c) }) {
+		rules = append(rules, func(n *corev1.Node) bool { _, ok := s.Choose(open, n); return ok })
 	}
 	if len(rules) == 0 {
 		return nil, false, missing
@@ -53,19 +57,43 @@ func AllowedNodes(
 	return allowed(nodes, rules), true, missing
 }
 
-// rule says whether a volume can be reached from a node.
-type rule func(*corev1.Node) bool
-
-// allowed is never nil, for that would allow all.
-func allowed(nodes []*corev1.Node, rules []rule) []string {
-	names := []string{}
-	for _, n := range nodes {
-		if !slices.ContainsFunc(rules, func(ok rule) bool { return !ok(n) }) {
-			names = append(names, n.Name)
-		}
+// claim returns the claim behind a volume, nil for none, or why the pod cannot use it.
+func (s Storage) claim(p *corev1.Pod, v *corev1.Volume) (*corev1.PersistentVolumeClaim, string) {
+	name, own := claimName(p, v)
+	if name == "" {
+		return nil, ""
 	}
-	slices.Sort(names)
-	return names
+	claim := s.Claim(p.Namespace, name)
+	complaint := usable(p, claim, name, own)
+	if complaint == "" {
+		complaint = s.unbound(claim)
+	}
+	return claim, complaint
+}
+
+// Bound says whether the claim has its volume for good.
+func Bound(claim *corev1.PersistentVolumeClaim) bool {
+	return claim.Spec.VolumeName != "" && metav1.HasAnnotation(claim.ObjectMeta, volume.AnnBindCompleted)
+}
+
+// unbound says why the claim has no volume and will get none by a pod's having a node, "" if neither is so.
+func (s Storage) unbound(claim *corev1.PersistentVolumeClaim) string {
+	class := volume.GetPersistentVolumeClaimClass(claim)
+	switch {
+	case Bound(claim) && s.Volume(claim.Spec.VolumeName) == nil:
+		return fmt.Sprintf("volume %s of claim %s does not exist", claim.Spec.VolumeName, claim.Name)
+	case Bound(claim):
+		return ""
+	case claim.Spec.VolumeName != "":
+		return fmt.Sprintf("claim %s is not bound yet to volume %s, which it names", claim.Name, claim.Spec.VolumeName)
+	case class == "":
+		return fmt.Sprintf("claim %s is not bound yet and names no storage class", claim.Name)
+	case s.Class(class) == nil:
+		return fmt.Sprintf("storage class %s of claim %s does not exist", class, claim.Name)
+	case !waits(s.Class(class)):
+		return fmt.Sprintf("claim %s is not bound yet by its storage class %s, which waits for no pod", claim.Name, class)
+	}
+	return ""
 }
 
 // claimName is the claim behind a volume, "" for none; own says that it is made for this pod alone.
@@ -94,79 +122,7 @@ func usable(p *corev1.Pod, claim *corev1.PersistentVolumeClaim, name string, own
 	return ""
 }
 
-// reach returns from where the claim's volume can be reached, or why it cannot be.
-func reach(
-	claim *corev1.PersistentVolumeClaim,
-	volumes func(name string) *corev1.PersistentVolume,
-	classes func(name string) *storagev1.StorageClass,
-) ([]rule, string) {
-	bound := claim.Spec.VolumeName != "" && metav1.HasAnnotation(claim.ObjectMeta, volume.AnnBindCompleted)
-	if bound {
-		pv := volumes(claim.Spec.VolumeName)
-		if pv == nil {
-			return nil, fmt.Sprintf("volume %s of claim %s does not exist", claim.Spec.VolumeName, claim.Name)
-		}
-		return append(byAffinity(pv), byZone(pv)...), ""
-	}
-	if claim.Spec.VolumeName != "" || !waits(classes(volume.GetPersistentVolumeClaimClass(claim))) {
-		return nil, fmt.Sprintf("claim %s is not bound", claim.Name)
-	}
-	if node, ok := claim.Annotations[volume.AnnSelectedNode]; ok {
-		return []rule{func(n *corev1.Node) bool { return n.Name == node }}, ""
-	}
-	return nil, ""
-}
-
 // waits says whether claims of the class are bound only when a pod that uses them has a node.
 func waits(class *storagev1.StorageClass) bool {
 	return class != nil && class.VolumeBindingMode != nil && *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
-}
-
-// byAffinity is upstream's volume.CheckNodeAffinity with the terms parsed once. It sees labels alone.
-func byAffinity(pv *corev1.PersistentVolume) []rule {
-	if pv.Spec.NodeAffinity == nil || pv.Spec.NodeAffinity.Required == nil {
-		return nil
-	}
-	selector := nodeaffinity.NewLazyErrorNodeSelector(pv.Spec.NodeAffinity.Required)
-	return []rule{func(n *corev1.Node) bool {
-		ok, err := selector.Match(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: n.Labels}})
-		return ok && err == nil
-	}}
-}
-
-// zoneLabels are the labels on volumes from before they had affinity, each with the label of today. Their
-// values are sets.
-var zoneLabels = [...]struct{ old, today string }{
-	{corev1.LabelFailureDomainBetaZone, corev1.LabelTopologyZone},
-	{corev1.LabelFailureDomainBetaRegion, corev1.LabelTopologyRegion},
-	{corev1.LabelTopologyZone, corev1.LabelTopologyZone},
-	{corev1.LabelTopologyRegion, corev1.LabelTopologyRegion},
-}
-
-// byZone is upstream's VolumeZone: a node that is in any zone or region must be in the volume's.
-func byZone(pv *corev1.PersistentVolume) []rule {
-	var out []rule
-	for _, l := range zoneLabels {
-		zones := strings.Split(pv.Labels[l.old], "__")
-		if slices.Contains(zones, "") { // no label, or a malformed one, which upstream passes over
-			continue
-		}
-		out = append(out, func(n *corev1.Node) bool {
-			at, ok := n.Labels[l.old]
-			if !ok {
-				at, ok = n.Labels[l.today]
-			}
-			return ok && slices.Contains(zones, at) || !zoned(n)
-		})
-	}
-	return out
-}
-
-func zoned(n *corev1.Node) bool {
-	for _, l := range zoneLabels {
-		if _, ok := n.Labels[l.old]; ok {
-			return true
-		}
-	}
-	return false
 }

@@ -20,7 +20,10 @@ import (
 type binder struct {
 	s     *scheduler
 	queue *backlog[intent]
+	open  atomic.Int64 // bindings to send or being sent
 	sent  atomic.Int64
+
+	volumes *preparer
 }
 
 // intent is one binding to send.
@@ -38,20 +41,33 @@ type start struct {
 	begun   atomic.Bool // a member was sent
 }
 
-func newBinder(s *scheduler) *binder { return &binder{s: s, queue: newBacklog[intent]()} }
+func newBinder(s *scheduler) *binder {
+	return &binder{s: s, queue: newBacklog[intent](), volumes: newPreparer(s)}
+}
 
-// add takes on the members of a gang, in order.
+// add takes on the members of a gang. Their volumes come first.
 func (b *binder) add(plan *engine.Start, now time.Time) {
-	s := &start{Start: plan, planned: now}
-	for _, p := range plan.Placements {
+	if s := (&start{Start: plan, planned: now}); !b.volumes.add(s) {
+		b.send(s)
+	}
+}
+
+// send binds the members of a gang, in order.
+func (b *binder) send(s *start) {
+	b.open.Add(int64(len(s.Placements)))
+	for _, p := range s.Placements {
 		b.queue.put(intent{p, s})
 	}
 }
+
+// behind says whether bindings come faster than they can be sent.
+func (b *binder) behind() bool { return b.open.Load() > binders/2 }
 
 func (b *binder) run(ctx context.Context) {
 	sending, end := outlive(ctx)
 	defer end()
 	var workers sync.WaitGroup
+	workers.Go(func() { b.volumes.run(ctx) })
 	for range binders {
 		workers.Go(func() {
 			for i, ok := b.queue.get(ctx); ok; i, ok = b.queue.get(ctx) {
@@ -70,6 +86,7 @@ func (b *binder) run(ctx context.Context) {
 
 // bind sends one binding, unless the world moved since it was planned.
 func (b *binder) bind(ctx context.Context, i intent) {
+	defer b.open.Add(-1)
 	// A binding that could still be on its way when its assumption ends is not sent: the engine may by then
 	// have given the pod another place.
 	late := time.Since(i.start.planned) > b.s.opts.Engine.AssumeFor/2

@@ -1,13 +1,13 @@
 package scheduler
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/component-helpers/storage/ephemeral"
+	"k8s.io/component-helpers/storage/volume"
 
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/kube/convert"
@@ -19,14 +19,19 @@ type storage struct {
 	volumes map[string]*corev1.PersistentVolume
 	classes map[string]*storagev1.StorageClass
 	users   map[string]map[string]*member // pods that wait for a node, by claim, then by key
+	holders map[string]map[string]*member // pods on a node, of any scheduler, in the same way
 	again   map[string]bool               // keys of pods to look at before the next plan
+	stale   map[string]bool               // classes of which other volumes are free now
 	all     bool                          // something that every claim may depend on changed
+	levels  []engine.Level                // of the topology
+	underway
 }
 
 func newStorage() storage {
 	return storage{
 		claims: make(map[string]*corev1.PersistentVolumeClaim), volumes: make(map[string]*corev1.PersistentVolume),
-		classes: make(map[string]*storagev1.StorageClass), users: make(map[string]map[string]*member), again: make(map[string]bool),
+		classes: make(map[string]*storagev1.StorageClass), users: make(map[string]map[string]*member), holders: make(map[string]map[string]*member),
+		again: make(map[string]bool), stale: make(map[string]bool), underway: newUnderway(),
 	}
 }
 
@@ -44,30 +49,49 @@ func claimsOf(p *corev1.Pod) []string {
 	return out
 }
 
-// note enters a pod under its claims while it waits for a node.
+// note enters a pod under its claims: one that waits for a node, or has one.
 func (s *storage) note(m *member) {
-	if !m.needsClaims() {
-		s.drop(m)
+	s.drop(m)
+	at := s.users
+	switch {
+	case m.pod.Spec.NodeName != "":
+		at = s.holders
+	case !m.needsClaims():
 		return
+	default:
+		s.again[m.key] = true
 	}
-	s.again[m.key] = true
 	for _, claim := range claimsOf(m.pod) {
-		if s.users[claim] == nil {
-			s.users[claim] = make(map[string]*member)
+		if at[claim] == nil {
+			at[claim] = make(map[string]*member)
 		}
-		s.users[claim][m.key] = m
+		at[claim][m.key] = m
 	}
 }
 
 // needsClaims says whether claims decide where the pod may go.
 func (m *member) needsClaims() bool { return m.ours && m.waiting() && len(claimsOf(m.pod)) > 0 }
 
+// drop forgets a pod. Others may have waited for its claims.
 func (s *storage) drop(m *member) {
 	for _, claim := range claimsOf(m.pod) {
-		delete(s.users[claim], m.key)
-		if len(s.users[claim]) == 0 {
-			delete(s.users, claim)
+		for _, at := range []map[string]map[string]*member{s.users, s.holders} {
+			delete(at[claim], m.key)
+			if len(at[claim]) == 0 {
+				delete(at, claim)
+			}
 		}
+		if c := s.claims[claim]; c != nil && forOnePod(c) {
+			s.lookAgain(claim)
+		}
+	}
+	s.left(m)
+}
+
+// lookAgain has the next cycle look at the pods that wait with the claim.
+func (s *storage) lookAgain(claim string) {
+	for key := range s.users[claim] {
+		s.again[key] = true
 	}
 }
 
@@ -78,13 +102,20 @@ func (f *feed) give(m *member, v *engine.Pod) {
 		f.inbox.stir()
 		return
 	}
-	v.Version <<= ownVersions
 	f.put(m, v)
 }
 
 func (f *feed) put(m *member, v *engine.Pod) {
+	f.charge(m, v)
 	known := m.given
-	m.given = true
+	if known && same(m.value, v) {
+		return
+	}
+	if known && v.Version <= m.value.Version {
+		v.Version = f.versions.next() // what the pod depends on changed since
+	}
+	m.given, m.value = true, v
+	f.fresh[m.workload] = true
 	f.inbox.put(engine.Change{Pod: v})
 	if !known {
 		f.inherit(m)
@@ -93,18 +124,30 @@ func (f *feed) put(m *member, v *engine.Pod) {
 
 // giveWithClaims hands the pod to the engine with the nodes that its claims allow, or keeps it back while they
 // are not there.
-func (f *feed) giveWithClaims(m *member) {
-	names, constrained, missing := f.allowed(m.pod)
-	if len(missing) > 0 {
-		f.keepBack(m, missing)
+func (f *feed) giveWithClaims(a *allowance, nodes []*corev1.Node) {
+	if len(a.missing) > 0 {
+		f.keepBack(a.m, a.missing)
 		return
 	}
-	v := convert.Pod(m.pod, f.opts)
-	if constrained {
-		v.Nodes = names
-	}
+	v := convert.Pod(a.m.pod, f.opts)
+	v.Nodes = f.storage.without(a.m, a.nodes, nodes)
 	v.Version = f.versions.next()
-	f.put(m, &v)
+	f.put(a.m, &v)
+}
+
+// allowance is what its claims allow a pod.
+type allowance struct {
+	m       *member
+	nodes   []string // sorted; nil: all
+	missing []string // what keeps it from running anywhere
+}
+
+func (f *feed) allow(m *member, stored convert.Storage, nodes []*corev1.Node) *allowance {
+	names, constrained, missing := stored.AllowedNodes(m.pod, nodes)
+	if !constrained {
+		names = nil
+	}
+	return &allowance{m, names, append(missing, f.inUse(m)...)}
 }
 
 func (f *feed) keepBack(m *member, missing []string) {
@@ -116,83 +159,45 @@ func (f *feed) keepBack(m *member, missing []string) {
 	f.says.claimsMissing(m.pod, missing)
 }
 
-func (f *feed) allowed(p *corev1.Pod) (names []string, constrained bool, missing []string) {
-	claim := func(namespace, name string) *corev1.PersistentVolumeClaim {
-		return f.storage.claims[namespace+"/"+name]
+// stored is the storage as it is now, for a while in which neither it nor the nodes change.
+func (f *feed) stored() convert.Storage {
+	s, near := &f.storage, make(map[string]map[string][]*corev1.PersistentVolume) // by class, then by node
+	return convert.Storage{
+		Claim:  func(namespace, name string) *corev1.PersistentVolumeClaim { return s.claims[namespace+"/"+name] },
+		Volume: func(name string) *corev1.PersistentVolume { return s.volumes[name] },
+		Class:  func(name string) *storagev1.StorageClass { return s.classes[name] },
+		Free: func(class string, n *corev1.Node) []*corev1.PersistentVolume {
+			if near[class] == nil {
+				near[class] = convert.Near(s.free(class), slices.Collect(maps.Values(f.nodes)))
+			}
+			return near[class][n.Name]
+		},
+		HasNode: func(name string) bool { return f.nodes[name] != nil },
 	}
-	names, constrained, missing = convert.AllowedNodes(p, claim,
-		func(name string) *corev1.PersistentVolume { return f.storage.volumes[name] },
-		func(name string) *storagev1.StorageClass { return f.storage.classes[name] },
-		slices.Collect(maps.Values(f.nodes)))
-	if len(missing) > 0 {
-		return nil, false, missing
-	}
-	for _, key := range claimsOf(p) {
-		if c := f.storage.claims[key]; c.Spec.VolumeName == "" {
-			missing = append(missing, fmt.Sprintf("claim %s waits for its first consumer, which is not supported yet", c.Name))
-		}
-	}
-	return names, constrained, missing
 }
 
-// recheck looks again at the pods whose claims, or what those depend on, changed.
+// recheck looks again at the pods whose claims, or what those depend on, changed. Those whose volumes are being
+// seen to are left as they are until that has ended.
 func (f *feed) recheck() {
 	s := &f.storage
-	if s.all {
-		for _, users := range s.users {
-			for key := range users {
-				s.again[key] = true
-			}
+	for claim := range s.users {
+		if c := s.claims[claim]; s.all || c != nil && s.stale[volume.GetPersistentVolumeClaimClass(c)] {
+			s.lookAgain(claim)
 		}
 	}
+	f.wholeGangs()
+	stored, nodes := f.stored(), slices.Collect(maps.Values(f.nodes))
+	var allowed []*allowance
 	for _, key := range slices.Sorted(maps.Keys(s.again)) {
-		if m := f.pods[key]; m != nil && m.needsClaims() {
-			f.giveWithClaims(m)
+		if m := f.pods[key]; m != nil && m.needsClaims() && s.preparing[key] == nil {
+			allowed = append(allowed, f.allow(m, stored, nodes))
 		}
+	}
+	f.findApart(allowed)
+	for _, a := range allowed {
+		f.giveWithClaims(a, nodes)
 	}
 	clear(s.again)
+	clear(s.stale)
 	s.all = false
-}
-
-func (f *feed) setClaim(c *corev1.PersistentVolumeClaim) {
-	f.change(func(s *storage) { s.claims[c.Namespace+"/"+c.Name] = c }, c.Namespace+"/"+c.Name)
-}
-
-func (f *feed) removeClaim(c *corev1.PersistentVolumeClaim) {
-	f.change(func(s *storage) { delete(s.claims, c.Namespace+"/"+c.Name) }, c.Namespace+"/"+c.Name)
-}
-
-func (f *feed) setVolume(v *corev1.PersistentVolume) {
-	f.change(func(s *storage) { s.volumes[v.Name] = v }, claimOf(v))
-}
-
-func (f *feed) removeVolume(v *corev1.PersistentVolume) {
-	f.change(func(s *storage) { delete(s.volumes, v.Name) }, claimOf(v))
-}
-
-// claimOf is the key of the claim that has the volume, "" for none.
-func claimOf(v *corev1.PersistentVolume) string {
-	if v.Spec.ClaimRef == nil {
-		return ""
-	}
-	return v.Spec.ClaimRef.Namespace + "/" + v.Spec.ClaimRef.Name
-}
-
-func (f *feed) setClass(c *storagev1.StorageClass) {
-	f.change(func(s *storage) { s.classes[c.Name], s.all = c, true }, "")
-}
-
-func (f *feed) removeClass(c *storagev1.StorageClass) {
-	f.change(func(s *storage) { delete(s.classes, c.Name); s.all = true }, "")
-}
-
-// change edits storage and has the next cycle look at the claim's pods.
-func (f *feed) change(edit func(*storage), claim string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	edit(&f.storage)
-	for key := range f.storage.users[claim] {
-		f.storage.again[key] = true
-	}
-	f.inbox.stir()
 }

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -108,22 +109,64 @@ func TestClaimLost(t *testing.T) {
 	})
 }
 
-// A claim that waits for its first consumer keeps the pod waiting, by name: a pod on a node that its volume
-// cannot be made for would never start.
-func TestClaimWaitsForConsumer(t *testing.T) {
+// Claims that nobody binds say why, and that is nothing for an autoscaler.
+func TestClaimNotBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		mode, class := storagev1.VolumeBindingWaitForFirstConsumer, "local"
-		claim := &corev1.PersistentVolumeClaim{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "data"},
-			Spec:       corev1.PersistentVolumeClaimSpec{StorageClassName: &class},
-		}
-		w := newWorld(t, node("n1", "r1", 8), claim, &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: class}, VolumeBindingMode: &mode}, claiming("a", "data"))
+		w := newWorld(t, node("n1", "r1", 8), openClaim("data", "zonal"), claiming("a", "data"))
 		w.start()
-		if len(w.tried()) > 0 {
-			t.Fatalf("tried %q", w.tried())
+		w.add(class("zonal", "maker.example", storagev1.VolumeBindingImmediate))
+		w.rest()
+		want := []string{
+			"FailedScheduling: storage class zonal of claim data does not exist",
+			"FailedScheduling: claim data is not bound yet by its storage class zonal, which waits for no pod",
 		}
-		want := []string{"FailedScheduling: claim data waits for its first consumer, which is not supported yet"}
 		if diff := cmp.Diff(want, w.said("a")); diff != "" {
+			t.Error(diff)
+		}
+		if got := w.condition("a"); got != "False ClaimsNotReady" {
+			t.Errorf("condition %q", got)
+		}
+	})
+}
+
+// A claim that one pod at a time may use goes to the oldest, and when that is over to the next.
+func TestClaimForOnePod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		claim, volume := boundClaim("data", "r1")
+		claim.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}
+		w := newWorld(t, node("n1", "r1", 8), claim, volume, claiming("b", "data"))
+		w.after(time.Second)
+		w.add(claiming("a", "data"))
+		w.start()
+		if diff := cmp.Diff([]string{"", "n1"}, w.at("a", "b")); diff != "" {
+			t.Fatal(diff)
+		}
+		if diff := cmp.Diff([]string{"FailedScheduling: claim data is for one pod at a time, and pod b has it"}, w.said("a")); diff != "" {
+			t.Error(diff)
+		}
+		w.edit("b", func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })
+		w.rest()
+		if diff := cmp.Diff([]string{"n1"}, w.at("a")); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// Another scheduler's pod has the claim.
+func TestClaimForOnePodIsAForeigners(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		claim, volume := boundClaim("data", "r1")
+		claim.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}
+		other := claiming("other", "data")
+		other.Spec.SchedulerName, other.Spec.NodeName = "default-scheduler", "n1"
+		w := newWorld(t, node("n1", "r1", 8), claim, volume, claiming("a", "data"), other)
+		w.start()
+		if got := w.condition("a"); got != "False ClaimsNotReady" || len(w.tried()) > 0 {
+			t.Fatalf("condition %q, tried %q", got, w.tried())
+		}
+		w.remove("pods", "default", "other")
+		w.rest()
+		if diff := cmp.Diff([]string{"n1"}, w.at("a")); diff != "" {
 			t.Error(diff)
 		}
 	})

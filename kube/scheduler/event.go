@@ -13,8 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-
-	"github.com/berth-dev/berth/kube/convert"
 )
 
 // object is a pod or a PodGroup.
@@ -76,11 +74,6 @@ func (y *sayer) notHonoured(o object, what []string) {
 	}
 }
 
-func (y *sayer) badAnnotation(p *corev1.Pod, b convert.Problem) {
-	note := fmt.Sprintf("%s is %q and counts as not given; want %s", b.Key, b.Value, b.Want)
-	y.notice(p, y.event(p, corev1.EventTypeWarning, "BadAnnotation", "Scheduling", note, true))
-}
-
 // notice writes an event once while the object exists.
 func (y *sayer) notice(o object, e *eventsv1.Event) {
 	if y.first(o.GetUID(), e.Name) {
@@ -99,13 +92,17 @@ func (y *sayer) scheduled(pod *metav1.ObjectMeta, node string) {
 	}
 }
 
-// report writes the events of pods that were scheduled. One that fails is shed.
+// report writes the events of pods that were scheduled, while bindings do not need the API server more. One that
+// fails is shed.
 func (y *sayer) report(ctx, sending context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case e := <-y.news:
+			for y.s.binds.behind() && ctx.Err() == nil {
+				time.Sleep(newsPause)
+			}
 			if _, err := y.s.client.EventsV1().Events(e.Namespace).Create(sending, e, metav1.CreateOptions{}); err != nil {
 				y.shed.Add(1)
 			}

@@ -2,6 +2,8 @@ package scheduler
 
 import (
 	"maps"
+	"reflect"
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,25 +23,32 @@ type feed struct {
 	inbox *inbox
 	says  listener
 
-	mu       sync.Mutex
-	versions versions
-	nodes    map[string]*corev1.Node
-	groups   map[string]*schedulingv1beta1.PodGroup // by the gang's key
-	pods     map[string]*member                     // by key; without those that are over or gated
-	gangs    map[string]map[string]*member          // ours alone, by gang, then by key
-	redo     map[string]bool                        // native gangs to describe again
-	refusals map[string][]*refusal                  // by owner
-	storage  storage
-	gone     int // objects, since the engine last forgot them
+	mu        sync.Mutex
+	versions  versions // of pods
+	made      versions // of what is not a pod: gangs and queues
+	nodes     map[string]*corev1.Node
+	machines  map[string]*engine.Node                // nodes as last given
+	groups    map[string]*schedulingv1beta1.PodGroup // by the gang's key
+	pods      map[string]*member                     // by key; without those that are over or gated
+	gangs     map[string]map[string]*member          // ours alone, by gang, then by key
+	owners    owners
+	finishes  map[string]finish          // by pod
+	finishers map[string]map[string]bool // pods in finishes, by gang
+	fresh     map[string]bool            // workloads with pods that changed since the last plan was told
+	redo      map[string]bool            // gangs to describe again
+	described map[string]engine.Gang     // as last given, without version
+	refusals  map[string][]*refusal      // by owner
+	storage   storage
+	tenancy   tenancy
+	gone      int // objects, since the engine last forgot them
 }
 
 // listener writes down what the feed finds worth saying.
 type listener interface {
 	// forget ends what was said of an object that is gone, or of a pod that has a node.
 	forget(types.UID)
-	// notHonoured and badAnnotation are said once.
+	// notHonoured is said once.
 	notHonoured(o object, what []string)
-	badAnnotation(p *corev1.Pod, problem convert.Problem)
 	// claimsMissing keeps the pod from the engine.
 	claimsMissing(p *corev1.Pod, what []string)
 	// begun says that the group's minimum has its nodes.
@@ -48,9 +57,9 @@ type listener interface {
 
 func newFeed(o convert.Options, in *inbox) *feed {
 	return &feed{
-		opts: o, inbox: in, nodes: make(map[string]*corev1.Node), groups: make(map[string]*schedulingv1beta1.PodGroup),
-		pods: make(map[string]*member), gangs: make(map[string]map[string]*member), redo: make(map[string]bool),
-		refusals: make(map[string][]*refusal), storage: newStorage(),
+		opts: o, inbox: in, nodes: make(map[string]*corev1.Node), machines: make(map[string]*engine.Node), fresh: make(map[string]bool), groups: make(map[string]*schedulingv1beta1.PodGroup),
+		pods: make(map[string]*member), gangs: make(map[string]map[string]*member), redo: make(map[string]bool), described: make(map[string]engine.Gang), owners: newOwners(), finishes: make(map[string]finish), finishers: make(map[string]map[string]bool),
+		refusals: make(map[string][]*refusal), storage: newStorage(), tenancy: newTenancy(),
 	}
 }
 
@@ -79,6 +88,13 @@ func (f *feed) setNode(n *corev1.Node) {
 	f.nodes[n.Name] = n
 	v := convert.Node(n, f.opts)
 	v.Version <<= ownVersions
+	if old := f.machines[n.Name]; old != nil {
+		c := *old
+		if c.Version = v.Version; reflect.DeepEqual(&c, &v) {
+			return // a heartbeat
+		}
+	}
+	f.machines[n.Name] = &v
 	f.inbox.put(engine.Change{Node: &v})
 }
 
@@ -86,7 +102,9 @@ func (f *feed) removeNode(n *corev1.Node) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.nodes, n.Name)
+	delete(f.machines, n.Name)
 	f.storage.all = true
+	f.storage.nodeLeft()
 	f.drop(engine.KindNode, n.Name, resourceVersion(n)<<ownVersions)
 }
 
@@ -100,12 +118,16 @@ func (f *feed) drop(kind engine.Kind, key string, version uint64) {
 func (f *feed) setPod(p *corev1.Pod) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	raw := p
+	p = f.owners.completed(raw)
 	v := convert.Pod(p, f.opts)
 	known := f.pods[v.Key]
 	if known != nil && resourceVersion(known.pod) > v.Version {
 		return
 	}
-	f.versions.saw(v.Version)
+	f.saw(v.Version)
+	v.Version <<= ownVersions
+	f.finishing(p, &v)
 	if !convert.Schedulable(p) {
 		f.end(known, p, &v)
 		return
@@ -114,12 +136,22 @@ func (f *feed) setPod(p *corev1.Pod) {
 		f.leave(known)
 		known = nil
 	}
-	f.enter(known, p, &v)
+	f.enter(known, raw, p, &v)
 }
 
-// enter takes in a pod that is known, or nil, in an older version.
-func (f *feed) enter(known *member, p *corev1.Pod, v *engine.Pod) {
-	m := &member{key: v.Key, workload: v.Key, pod: p, ours: !v.Foreign, given: known != nil && known.given}
+// saw keeps the versions that are given above those seen.
+func (f *feed) saw(resource uint64) {
+	f.versions.saw(resource)
+	f.made.saw(resource)
+}
+
+// enter takes in a pod that is known, or nil, in an older version: raw as it is in the API, p with what its
+// controllers say.
+func (f *feed) enter(known *member, raw, p *corev1.Pod, v *engine.Pod) {
+	m := &member{key: v.Key, workload: v.Key, raw: raw, pod: p, ours: !v.Foreign, takes: v.Spec.Requests}
+	if known != nil {
+		m.given, m.value = known.given, known.value
+	}
 	if v.Gang != "" && m.ours {
 		m.workload = v.Gang
 	}
@@ -138,6 +170,31 @@ func (f *feed) enter(known *member, p *corev1.Pod, v *engine.Pod) {
 	f.begun(m.workload)
 }
 
+// repeat says again what was found worth saying before anybody listened: of everything that waits.
+func (f *feed) repeat() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.storage.all = true // claims that keep pods back
+	for _, key := range slices.Sorted(maps.Keys(f.pods)) {
+		if m := f.pods[key]; m.ours && m.waiting() {
+			f.says.notHonoured(m.pod, convert.Unheeded(m.pod))
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(f.groups)) {
+		f.says.notHonoured(f.groups[key], convert.UnheededGroup(f.groups[key]))
+		f.begun(key)
+	}
+}
+
+// news returns the workloads whose pods changed since it was last called.
+func (f *feed) news() map[string]bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	fresh := f.fresh
+	f.fresh = make(map[string]bool)
+	return fresh
+}
+
 // end takes away a pod that is over, or not to be looked at yet.
 func (f *feed) end(known *member, p *corev1.Pod, v *engine.Pod) {
 	if known == nil {
@@ -153,8 +210,10 @@ func (f *feed) end(known *member, p *corev1.Pod, v *engine.Pod) {
 func (f *feed) removePod(p *corev1.Pod) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.versions.saw(resourceVersion(p))
-	known := f.pods[p.Namespace+"/"+p.Name]
+	f.saw(resourceVersion(p))
+	key := p.Namespace + "/" + p.Name
+	f.unfinished(key)
+	known := f.pods[key]
 	if known == nil || known.pod.UID != p.UID {
 		return
 	}

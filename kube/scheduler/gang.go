@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -12,48 +13,82 @@ import (
 	"github.com/berth-dev/berth/kube/convert"
 )
 
+// describeAgain has the workload's gang described before the next plan.
+func (f *feed) describeAgain(workload string) {
+	if f.groups[workload] != nil || isNative(workload) {
+		f.redo[workload] = true
+		f.inbox.stir()
+	}
+}
+
 // isNative says whether a workload's key is that of a gang which only its pods' annotations describe.
 func isNative(key string) bool {
 	_, rest, _ := strings.Cut(key, "/")
 	return strings.HasPrefix(rest, "gang/")
 }
 
-func (f *feed) describeAgain(gang string) {
-	if isNative(gang) {
-		f.redo[gang] = true
-	}
-}
-
 // settle puts into the inbox what follows from several changes at once: the cycle calls it before it takes
-// them. Gangs that only their pods describe are described again, and pods whose volumes changed given again.
+// them. What another queue pays for is given again, gangs are described again, and pods whose volumes changed
+// given again.
 func (f *feed) settle() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.recheck()
+	f.recharge()
 	for _, key := range slices.Sorted(maps.Keys(f.redo)) {
 		f.describe(key)
 	}
 	clear(f.redo)
+	f.recheck()
 }
 
-// describe makes the gang of its pods' annotations; it is gone with the last of them.
+// describe gives the engine the gang: what its PodGroup says, or its pods' annotations. A gang that only these
+// describe is gone with the last of them.
 func (f *feed) describe(key string) {
-	var pods []*corev1.Pod
-	for _, m := range f.sorted(key) {
-		pods = append(pods, m.pod)
+	members := f.sorted(key)
+	var g engine.Gang
+	switch group := f.groups[key]; {
+	case group != nil:
+		g = convert.PodGroup(group)
+		f.lessDone(&g, members)
+	case len(members) == 0:
+		f.dropGang(key)
+		return
+	default:
+		pods := make([]*corev1.Pod, len(members))
+		for i, m := range members {
+			pods[i] = m.pod
+		}
+		g = convert.NativeGang(pods, f.owners.of(key), f.finished(key))
+		g.Key = key
 	}
-	if len(pods) == 0 {
-		f.drop(engine.KindGang, key, f.versions.next())
+	f.chargeGang(&g, members)
+	g.Version = 0
+	if old, ok := f.described[key]; ok && reflect.DeepEqual(old, g) {
 		return
 	}
-	g, problems := convert.NativeGang(pods)
-	g.Key, g.Version = key, f.versions.next()
+	f.described[key] = g
+	g.Version = f.made.next()
 	f.inbox.put(engine.Change{Gang: &g})
-	for _, problem := range problems {
-		if m := f.pods[problem.Pod]; m != nil && m.waiting() {
-			f.says.badAnnotation(m.pod, problem)
-		}
+}
+
+func (f *feed) dropGang(key string) {
+	if _, ok := f.described[key]; ok {
+		delete(f.described, key)
+		f.drop(engine.KindGang, key, f.made.next())
 	}
+}
+
+// lessDone lets a group's minimum not wait for members that have succeeded: no more than are still to come.
+func (f *feed) lessDone(g *engine.Gang, members []*member) {
+	coming, done := 0, 0
+	for _, o := range f.owners.makers(members) {
+		coming += o.Pods
+		done += o.Done
+	}
+	if done > 0 && coming > 0 {
+		g.Min = min(g.Min, coming)
+	}
+	g.Min = convert.Less(g.Min, f.finished(g.Key)[""])
 }
 
 func (f *feed) setGroup(g *schedulingv1beta1.PodGroup) {
@@ -64,8 +99,9 @@ func (f *feed) setGroup(g *schedulingv1beta1.PodGroup) {
 		f.says.notHonoured(g, convert.UnheededGroup(g))
 	}
 	f.groups[v.Key] = g
-	v.Version <<= ownVersions
-	f.inbox.put(engine.Change{Gang: &v})
+	f.made.saw(v.Version)
+	f.describeAgain(v.Key)
+	f.fresh[v.Key] = true
 	f.begun(v.Key)
 }
 
@@ -74,8 +110,10 @@ func (f *feed) removeGroup(g *schedulingv1beta1.PodGroup) {
 	defer f.mu.Unlock()
 	v := convert.PodGroup(g)
 	delete(f.groups, v.Key)
+	delete(f.redo, v.Key)
 	f.says.forget(g.UID)
-	f.drop(engine.KindGang, v.Key, v.Version<<ownVersions)
+	f.made.saw(v.Version)
+	f.dropGang(v.Key)
 }
 
 // begun looks whether as many members of the group as must start together have a node.

@@ -1,19 +1,25 @@
 package scheduler
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/berth-dev/berth/engine"
 )
 
-// inbox gathers changes until the next cycle takes them. Any goroutine may put.
+// inbox gathers changes until the next cycle takes them. Any goroutine may put. While nobody takes, because another
+// scheduler leads, only the last change of each object is kept.
 type inbox struct {
 	mu      sync.Mutex
 	changes []engine.Change
+	thinAt  int           // how many changes are looked through for those that later ones replace
 	signal  chan struct{} // capacity 1: there is something
 }
 
-func newInbox() *inbox { return &inbox{signal: make(chan struct{}, 1)} }
+// thinFrom is more changes than come between two cycles.
+const thinFrom = 50_000
+
+func newInbox() *inbox { return &inbox{signal: make(chan struct{}, 1), thinAt: thinFrom} }
 
 func (b *inbox) put(changes ...engine.Change) {
 	if len(changes) == 0 {
@@ -21,6 +27,10 @@ func (b *inbox) put(changes ...engine.Change) {
 	}
 	b.mu.Lock()
 	b.changes = append(b.changes, changes...)
+	if len(b.changes) > b.thinAt {
+		b.changes = thin(b.changes)
+		b.thinAt = max(thinFrom, 2*len(b.changes))
+	}
 	b.mu.Unlock()
 	b.stir()
 }
@@ -40,4 +50,37 @@ func (b *inbox) take() []engine.Change {
 	changes := b.changes
 	b.changes = nil
 	return changes
+}
+
+// thin leaves out changes of objects that change again further on: objects are given whole, so that the last counts.
+func thin(changes []engine.Change) []engine.Change {
+	seen := make(map[engine.Ref]bool, len(changes)/2)
+	kept := len(changes)
+	for i := len(changes) - 1; i >= 0; i-- {
+		if at := refOf(&changes[i]); at == (engine.Ref{}) || !seen[at] {
+			seen[at] = true
+			kept--
+			changes[kept] = changes[i]
+		}
+	}
+	return slices.Clone(changes[kept:])
+}
+
+// refOf is the object that the change is about, without version; empty for what is about none.
+func refOf(c *engine.Change) engine.Ref {
+	switch {
+	case c.Pod != nil:
+		return engine.Ref{Kind: engine.KindPod, Key: c.Pod.Key}
+	case c.Node != nil:
+		return engine.Ref{Kind: engine.KindNode, Key: c.Node.Name}
+	case c.Gang != nil:
+		return engine.Ref{Kind: engine.KindGang, Key: c.Gang.Key}
+	case c.Queue != nil:
+		return engine.Ref{Kind: engine.KindQueue, Key: c.Queue.Name}
+	case c.Refusal != nil:
+		return engine.Ref{Kind: engine.KindRefusal, Key: c.Refusal.Pod + "@" + c.Refusal.Node}
+	case c.Gone != nil:
+		return engine.Ref{Kind: c.Gone.Kind, Key: c.Gone.Key}
+	}
+	return engine.Ref{}
 }

@@ -10,9 +10,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/kube/answer"
+	"github.com/berth-dev/berth/kube/crd"
 )
 
-// Install gives User the rights that Run needs, and no more, and has the API server send pods of labelled
+// Install gives the cluster the Queue kind, User the rights that Run needs, and no more, and has the API server send pods of labelled
 // namespaces to Berth. It needs administrator rights.
 func Install(ctx context.Context, admin *rest.Config) error {
 	client, err := kubernetes.NewForConfig(admin)
@@ -24,16 +28,30 @@ func Install(ctx context.Context, admin *rest.Config) error {
 		return rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: User}
 	}
 	err = errors.Join(
+		installQueues(ctx, client.Discovery().RESTClient()),
 		apply(ctx, rbac.ClusterRoles(), &rbacv1.ClusterRole{ObjectMeta: named("", User), Rules: clusterRules}),
 		apply(ctx, rbac.ClusterRoleBindings(), &rbacv1.ClusterRoleBinding{ObjectMeta: named("", User), Subjects: subjects, RoleRef: role("ClusterRole")}),
 		apply(ctx, rbac.Roles(leaseNamespace), &rbacv1.Role{ObjectMeta: named(leaseNamespace, User), Rules: leaseRules}),
 		apply(ctx, rbac.RoleBindings(leaseNamespace), &rbacv1.RoleBinding{ObjectMeta: named(leaseNamespace, User), Subjects: subjects, RoleRef: role("Role")}),
+		apply(ctx, rbac.ClusterRoles(), viewer()),
 		route(ctx, client),
 	)
 	if err != nil {
 		return fmt.Errorf("scheduler: install: %w", err)
 	}
 	return nil
+}
+
+// installQueues returns when Queues can be written.
+func installQueues(ctx context.Context, client rest.Interface) error {
+	kind, err := crd.Read(v1alpha1.QueueCRD)
+	if err != nil {
+		return err
+	}
+	if _, err := kind.Apply(ctx, client); err != nil {
+		return err
+	}
+	return kind.Served(ctx, client)
 }
 
 // store is where objects of one kind are kept.
@@ -65,16 +83,36 @@ func named(namespace, name string) metav1.ObjectMeta {
 var subjects = []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: User}}
 
 var clusterRules = []rbacv1.PolicyRule{
-	{APIGroups: []string{""}, Resources: []string{"nodes", "pods", "persistentvolumeclaims", "persistentvolumes"}, Verbs: []string{"get", "list", "watch"}},
+	{APIGroups: []string{""}, Resources: []string{"namespaces", "nodes", "pods", "persistentvolumeclaims", "persistentvolumes"}, Verbs: []string{"get", "list", "watch"}},
 	{APIGroups: []string{"storage.k8s.io"}, Resources: []string{"storageclasses"}, Verbs: []string{"get", "list", "watch"}},
 	{APIGroups: []string{"scheduling.k8s.io"}, Resources: []string{"podgroups"}, Verbs: []string{"get", "list", "watch"}},
+	{APIGroups: []string{""}, Resources: []string{"persistentvolumeclaims", "persistentvolumes"}, Verbs: []string{"patch"}},
+	{APIGroups: []string{"batch"}, Resources: []string{"jobs"}, Verbs: []string{"get", "list", "watch"}},
+	{APIGroups: []string{"apps"}, Resources: []string{"statefulsets", "deployments", "replicasets"}, Verbs: []string{"get", "list", "watch"}},
 	{APIGroups: []string{""}, Resources: []string{"pods/binding"}, Verbs: []string{"create"}},
 	{APIGroups: []string{""}, Resources: []string{"pods/status"}, Verbs: []string{"patch"}},
+	{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"delete"}},
 	{APIGroups: []string{"scheduling.k8s.io"}, Resources: []string{"podgroups/status"}, Verbs: []string{"patch"}},
+	{APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{"queues"}, Verbs: []string{"get", "list", "watch"}},
+	{APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{"queues/status"}, Verbs: []string{"patch"}},
 	{APIGroups: []string{"events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create"}},
+	{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"tokenreviews"}, Verbs: []string{"create"}},
+	{APIGroups: []string{"authorization.k8s.io"}, Resources: []string{"subjectaccessreviews"}, Verbs: []string{"create"}},
+	{APIGroups: []string{"apiregistration.k8s.io"}, Resources: []string{"apiservices"}, ResourceNames: []string{answer.APIServiceName}, Verbs: []string{"get", "update"}},
 }
 
 var leaseRules = []rbacv1.PolicyRule{
 	{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"create"}},
 	{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, ResourceNames: []string{DefaultName + "-scheduler"}, Verbs: []string{"get", "update"}},
+	{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{answer.TrustName}, Verbs: []string{"get"}},
+}
+
+// viewer lets those who may view a namespace, or all, ask about the workloads there.
+func viewer() *rbacv1.ClusterRole {
+	role := &rbacv1.ClusterRole{
+		ObjectMeta: named("", "berth-answers-view"),
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{answer.Group}, Resources: []string{"workloads", "queues"}, Verbs: []string{"get", "list"}}},
+	}
+	role.Labels["rbac.authorization.k8s.io/aggregate-to-view"] = "true"
+	return role
 }

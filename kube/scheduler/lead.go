@@ -21,7 +21,7 @@ const leaseNamespace = "kube-system"
 
 // leaseFor is how long a lease holds without being renewed. A leader that cannot renew it stops finishFor
 // earlier, which is as long as it may take to stop.
-const leaseFor = 15 * time.Second
+const leaseFor = 8 * time.Second
 
 // lead runs while this process has the lease of the scheduler's name. The lease is given back when the run has
 // ended, so that its successor does not meet requests that are still on their way.
@@ -40,7 +40,7 @@ func lead(ctx context.Context, client kubernetes.Interface, o Options, run func(
 			LeaseMeta: metav1.ObjectMeta{Namespace: leaseNamespace, Name: o.Name + "-scheduler"},
 			Client:    client.CoordinationV1(), LockConfig: resourcelock.ResourceLockConfig{Identity: o.Identity},
 		},
-		LeaseDuration: leaseFor, RenewDeadline: leaseFor - finishFor, RetryPeriod: 2 * time.Second,
+		LeaseDuration: leaseFor, RenewDeadline: leaseFor - finishFor, RetryPeriod: time.Second,
 		ReleaseOnCancel: true,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(leading context.Context) {

@@ -11,17 +11,25 @@ import (
 func (s *scheduler) loop(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	var took time.Duration // the last cycle
 	for {
 		select {
 		case <-ctx.Done():
 		case <-s.inbox.signal:
-			time.Sleep(batch)
+			time.Sleep(max(batch, min(9*took, longBatch)))
 		case <-timer.C:
+		case answer := <-s.questions:
+			answer()
+			continue
 		}
 		if ctx.Err() != nil {
 			return
 		}
-		wake := s.cycle(time.Now())
+		begin := time.Now()
+		s.began.Store(begin.UnixNano())
+		wake := s.cycle(begin)
+		s.began.Store(0)
+		took = time.Since(begin)
 		if wake.IsZero() {
 			timer.Stop()
 			continue
@@ -34,9 +42,12 @@ func (s *scheduler) loop(ctx context.Context) {
 func (s *scheduler) cycle(now time.Time) (wake time.Time) {
 	settled := s.settled(now)
 	s.feed.settle()
-	s.apply(append(s.inbox.take(), settled...))
+	changes := append(s.inbox.take(), settled...)
+	s.apply(changes)
 	plan := s.state.Plan(now)
 	s.apply(plan.Changes)
+	s.record.Cycle(now, changes, plan)
+	s.note(plan)
 	for i := range plan.Starts {
 		s.log.Info("start", "workload", plan.Starts[i].Gang, "kind", plan.Starts[i].Kind, "pods", len(plan.Starts[i].Placements))
 		if !s.opts.Shadow {
@@ -44,6 +55,7 @@ func (s *scheduler) cycle(now time.Time) (wake time.Time) {
 		}
 	}
 	wake = sooner(plan.WakeAt, s.says.tell(plan))
+	wake = sooner(wake, s.release(&plan))
 	if len(plan.Starts) > 0 {
 		wake = sooner(wake, now.Add(s.opts.Engine.AssumeFor))
 	}
@@ -83,6 +95,8 @@ func versionOf(c *engine.Change) uint64 {
 		return c.Node.Version
 	case c.Gang != nil:
 		return c.Gang.Version
+	case c.Queue != nil:
+		return c.Queue.Version
 	case c.Assumption != nil:
 		return c.Assumption.Version
 	case c.Gone != nil:

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,9 +14,19 @@ import (
 type member struct {
 	key      string
 	workload string
-	pod      *corev1.Pod
+	raw      *corev1.Pod // as it is in the API
+	pod      *corev1.Pod // with what its controllers say
 	ours     bool
-	given    bool // to the engine
+	takes    engine.Resources
+	given    bool        // to the engine
+	value    *engine.Pod // as last given
+}
+
+// same says whether two versions of a pod are the same to the engine.
+func same(a, b *engine.Pod) bool {
+	c := *a
+	c.Version = b.Version
+	return reflect.DeepEqual(&c, b)
 }
 
 func (m *member) inGang() bool  { return m.ours && m.workload != m.key }
@@ -25,6 +36,8 @@ func (m *member) waiting() bool { return m.pod.Spec.NodeName == "" && m.pod.Dele
 func (f *feed) join(m *member) {
 	f.pods[m.key] = m
 	f.storage.note(m)
+	f.owners.join(m)
+	f.tenancy.spent()
 	if !m.inGang() {
 		return
 	}
@@ -39,6 +52,8 @@ func (f *feed) join(m *member) {
 func (f *feed) leave(m *member) {
 	delete(f.pods, m.key)
 	f.storage.drop(m)
+	f.owners.leave(m)
+	f.tenancy.spent()
 	f.says.forget(m.pod.UID)
 	if !m.inGang() {
 		return
@@ -78,6 +93,19 @@ func (f *feed) waiting(workload string) []*corev1.Pod {
 	return out
 }
 
+// running returns the gang's pods that are on a node and not on their way out, by name.
+func (f *feed) running(gang string) []*corev1.Pod {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var out []*corev1.Pod
+	for _, m := range f.sorted(gang) {
+		if m.pod.Spec.NodeName != "" && m.pod.DeletionTimestamp == nil {
+			out = append(out, m.pod)
+		}
+	}
+	return out
+}
+
 // pod returns the pod as last seen, nil if it is over, gated or gone.
 func (f *feed) pod(key string) *corev1.Pod {
 	f.mu.Lock()
@@ -92,6 +120,10 @@ func (f *feed) pod(key string) *corev1.Pod {
 func (f *feed) holds(p engine.Placement) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	return f.stands(p)
+}
+
+func (f *feed) stands(p engine.Placement) bool {
 	m := f.pods[p.Pod]
-	return m != nil && string(m.pod.UID) == p.UID && m.waiting() && f.nodes[p.Node] != nil
+	return m != nil && m.given && string(m.pod.UID) == p.UID && m.waiting() && f.nodes[p.Node] != nil
 }

@@ -2,11 +2,13 @@ package scheduler
 
 import (
 	"log/slog"
+	"net"
 	"time"
 
 	"k8s.io/client-go/rest"
 
 	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/record"
 )
 
 // User is the name that the scheduler has on an embedded cluster: Install gives it exactly the rights that Run
@@ -30,9 +32,16 @@ type Options struct {
 	GangGrace time.Duration
 	// Identity takes part in leader election under this name; "": there is no other scheduler of this name.
 	Identity string
-	// Shadow decides and writes nothing.
+	// Shadow decides and writes nothing but Decisions.
 	Shadow bool
-	Log    *slog.Logger // nil: silent
+	// Decisions is where every decision is recorded, to be made again later; without a folder, nowhere.
+	Decisions record.Options
+	// Answers is where the scheduler says who waits for what, and whether it is well; nil: nowhere. Run closes it.
+	Answers net.Listener
+	Log     *slog.Logger // nil: silent
+
+	serving *serving    // of Answers
+	queues  queueClient // nil: through Config
 }
 
 func (o Options) normal() Options {
@@ -48,6 +57,9 @@ func (o Options) normal() Options {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	if o.Decisions.Log == nil {
+		o.Decisions.Log = o.Log
+	}
 	if o.Engine.AssumeFor == 0 {
 		o.Engine.AssumeFor = assumeFor
 	}
@@ -57,6 +69,8 @@ func (o Options) normal() Options {
 const (
 	// batch is how long a cycle waits for more changes once there is one.
 	batch = 2 * time.Millisecond
+	// longBatch is how long it waits after cycles that took long: planning leaves nine tenths of a core to others.
+	longBatch = 50 * time.Millisecond
 	// assumeFor bounds how long a binding may be on its way. It is long because a large backlog is planned at
 	// once and bound at the API server's speed.
 	assumeFor = 2 * time.Minute
@@ -69,7 +83,7 @@ const (
 	// gangGrace is how long a gang may run under its minimum where nothing else is said.
 	gangGrace = 5 * time.Minute
 	// finishFor is how long, at the end, what is being sent may take to be finished.
-	finishFor = 5 * time.Second
+	finishFor = 3 * time.Second
 	// binders and sayers bound the requests in flight.
 	binders = 48
 	sayers  = 8

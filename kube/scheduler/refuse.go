@@ -46,7 +46,7 @@ func (f *feed) refuse(key, node, reason string) int {
 
 func (f *feed) refused(m *member, node, reason string) {
 	f.sweep()
-	r := &refusal{node: node, reason: reason, until: time.Now().Add(refuseFor)}
+	r := &refusal{node: node, reason: reason, until: time.Now().Round(0).Add(refuseFor)}
 	owner := m.owner()
 	f.refusals[owner] = append(slices.DeleteFunc(f.refusals[owner], func(o *refusal) bool { return o.node == node }), r)
 	if !m.inGang() {

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"time"
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/kube/convert"
+	"github.com/berth-dev/berth/record"
 )
 
 // Run schedules until ctx ends. It returns once what was on its way has been sent, or finishFor later. When
@@ -21,6 +23,11 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
+	stop, err := o.serve(client)
+	if err != nil {
+		return err
+	}
+	defer stop()
 	for {
 		err := run(ctx, client, o)
 		if !errors.Is(err, errLostLead) || ctx.Err() != nil {
@@ -32,10 +39,44 @@ func Run(ctx context.Context, o Options) error {
 
 func run(ctx context.Context, client kubernetes.Interface, o Options) error {
 	o = o.normal()
-	if o.Identity == "" || o.Shadow { // who writes nothing need not lead
-		return schedule(ctx, client, o)
+	s, err := newScheduler(client, o)
+	if err != nil {
+		return err
 	}
-	return lead(ctx, client, o, func(ctx context.Context) error { return schedule(ctx, client, o) })
+	watched, end := s.follow(ctx)
+	defer end()
+	work := func(ctx context.Context) error {
+		select {
+		case err := <-watched:
+			if err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return nil
+		}
+		return s.work(ctx)
+	}
+	if o.Identity == "" || o.Shadow { // who writes nothing need not lead
+		return work(ctx)
+	}
+	return lead(ctx, client, o, work)
+}
+
+// follow watches the cluster, so that whoever is about to lead knows it already. watched yields once, when all is
+// known; end stops watching.
+func (s *scheduler) follow(ctx context.Context) (watched <-chan error, end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	result, done := make(chan error, 1), make(chan struct{})
+	go func() {
+		defer close(done)
+		stop, err := s.watch(ctx)
+		result <- err
+		if err == nil {
+			<-ctx.Done()
+			stop()
+		}
+	}()
+	return result, func() { cancel(); <-done }
 }
 
 // connect makes a client without limits of its own that speaks protobuf.
@@ -54,10 +95,11 @@ func connect(c *rest.Config) (kubernetes.Interface, error) {
 	return client, nil
 }
 
-// scheduler is one run as the leader. The goroutine of loop owns state.
+// scheduler is one run: it watches, and once it leads it works. The goroutine of loop owns state.
 type scheduler struct {
 	opts   Options
 	client kubernetes.Interface
+	queues queueClient // once watched
 	log    *slog.Logger
 
 	inbox *inbox
@@ -65,9 +107,14 @@ type scheduler struct {
 	binds *binder
 	says  *sayer
 
+	record *record.Writer // nil: nothing is recorded
+
 	state   *engine.State
 	version uint64 // highest version seen or given
 	settler settler
+	short   map[string]time.Time // gangs that run under their minimum, and since when as far as is known
+
+	public
 }
 
 func newScheduler(client kubernetes.Interface, o Options) (*scheduler, error) {
@@ -75,30 +122,29 @@ func newScheduler(client kubernetes.Interface, o Options) (*scheduler, error) {
 	s := &scheduler{
 		opts: o, client: client, log: o.Log, inbox: in,
 		feed:  newFeed(convert.Options{SchedulerNames: o.For, GPU: o.Engine.GPU}, in),
-		state: engine.Load(engine.Snapshot{}, o.Engine),
+		state: engine.Load(engine.Snapshot{}, o.Engine), public: newPublic(),
 	}
 	for _, r := range s.state.Rejected() {
 		return nil, fmt.Errorf("scheduler: %s %s: %s", r.Kind, r.Key, r.Reason)
 	}
 	s.binds, s.says = newBinder(s), newSayer(s)
-	s.feed.says = s.says
+	s.feed.says, s.feed.storage.levels = s.says, o.Engine.Levels
 	return s, nil
 }
 
-func schedule(ctx context.Context, client kubernetes.Interface, o Options) error {
-	s, err := newScheduler(client, o)
-	if err != nil {
-		return err
-	}
-	stop, err := s.watch(ctx)
-	if err != nil {
-		return err
-	}
-	defer stop()
+// work schedules as the leader.
+func (s *scheduler) work(ctx context.Context) error {
+	o := s.opts
+	s.record = record.Start(o.Decisions, o.Engine)
+	defer s.record.Close()
+	s.says.open()
+	s.feed.repeat()
+	defer o.serving.lead(s)()
 	var workers sync.WaitGroup
 	if !o.Shadow {
 		workers.Go(func() { s.binds.run(ctx) })
 		workers.Go(func() { s.says.run(ctx) })
+		workers.Go(func() { s.writeStatuses(ctx) })
 	}
 	s.loop(ctx)
 	workers.Wait()

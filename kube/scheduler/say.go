@@ -24,7 +24,10 @@ type sayer struct {
 	news   chan *eventsv1.Event      // of pods that were scheduled
 	shed   atomic.Int64
 
+	told map[string]why.Cause // what all pods of a workload have been told; the cycle's alone
+
 	mu   sync.Mutex
+	mute bool                // another scheduler leads: nothing is said, nor noted as said
 	said map[types.UID]*told // of objects that exist and wait
 }
 
@@ -40,8 +43,11 @@ type told struct {
 // newsRoom is how many events of scheduled pods wait to be written before more are shed.
 const newsRoom = 1000
 
+// newsPause is how long they wait at a time while bindings come first.
+const newsPause = 20 * time.Millisecond
+
 func newSayer(s *scheduler) *sayer {
-	y := &sayer{s: s, said: make(map[types.UID]*told), news: make(chan *eventsv1.Event, newsRoom)}
+	y := &sayer{s: s, told: make(map[string]why.Cause), said: make(map[types.UID]*told), mute: true, news: make(chan *eventsv1.Event, newsRoom)}
 	for i := range y.queues {
 		y.queues[i] = newBacklog[writing]()
 	}
@@ -49,23 +55,39 @@ func newSayer(s *scheduler) *sayer {
 }
 
 // tell takes note of what waits. It is called by the cycle, writes nothing itself, and returns when there may be
-// more to say though nothing happens; zero: never.
+// more to say though nothing happens; zero: never. Workloads whose cause and pods are as before cost nothing.
 func (y *sayer) tell(plan engine.Plan) (again time.Time) {
+	fresh := y.s.feed.news()
+	if len(y.told) > 2*len(plan.Waiting)+1000 {
+		clear(y.told)
+	}
 	for i := range plan.Waiting {
 		w := &plan.Waiting[i]
-		text := sync.OnceValue(func() string { return sentence(w, plan.Certificates) })
-		for _, p := range y.s.feed.waiting(w.Gang) {
-			if grown := p.CreationTimestamp.Add(gathering); w.Cause == why.GangIncomplete && plan.Now.Before(grown) {
-				again = sooner(again, grown)
-				continue
-			}
-			if y.turns(p.UID, string(w.Cause)) {
-				y.wait(p, Reason(w), text())
-			}
+		if y.told[w.Gang] == w.Cause && !fresh[w.Gang] {
+			continue
 		}
-		if g := y.s.feed.group(w.Gang); g != nil && tried(w) && y.turns(g.UID, string(w.Cause)) {
-			y.groupWaits(g, Reason(w), text())
+		young := y.tellOf(w, plan)
+		if again = sooner(again, young); young.IsZero() {
+			y.told[w.Gang] = w.Cause
 		}
+	}
+	return again
+}
+
+// tellOf takes note of why a workload waits. It returns when to look again, zero for not before something changes.
+func (y *sayer) tellOf(w *engine.Waiting, plan engine.Plan) (again time.Time) {
+	text := sync.OnceValue(func() string { return sentence(w, plan.Certificates) })
+	for _, p := range y.s.feed.waiting(w.Gang) {
+		if grown := p.CreationTimestamp.Add(gathering); w.Cause == why.GangIncomplete && plan.Now.Before(grown) {
+			again = sooner(again, grown)
+			continue
+		}
+		if y.turns(p.UID, string(w.Cause)) {
+			y.wait(p, Reason(w), text())
+		}
+	}
+	if g := y.s.feed.group(w.Gang); g != nil && tried(w) && y.turns(g.UID, string(w.Cause)) {
+		y.groupWaits(g, Reason(w), text())
 	}
 	return again
 }
@@ -86,10 +108,20 @@ func (y *sayer) claimsMissing(p *corev1.Pod, what []string) {
 	}
 }
 
+// open ends the silence of one that does not lead.
+func (y *sayer) open() {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	y.mute = false
+}
+
 // turns notes the cause and says whether it is another one than before.
 func (y *sayer) turns(uid types.UID, cause string) bool {
 	y.mu.Lock()
 	defer y.mu.Unlock()
+	if y.mute {
+		return false
+	}
 	t := y.of(uid)
 	if t.cause == cause {
 		return false
@@ -102,6 +134,9 @@ func (y *sayer) turns(uid types.UID, cause string) bool {
 func (y *sayer) first(uid types.UID, event string) bool {
 	y.mu.Lock()
 	defer y.mu.Unlock()
+	if y.mute {
+		return false
+	}
 	t := y.of(uid)
 	if t.notices[event] {
 		return false

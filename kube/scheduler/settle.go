@@ -60,7 +60,7 @@ func (s *scheduler) settled(now time.Time) []engine.Change {
 		return nil
 	}
 	f.gone = 0
-	f.versions.saw(v) // what it gives from now on is newer
+	f.saw(v) // what it gives from now on is newer
 	// A watch can be ahead of every object in it. The engine numbers its own edits from the newest it knows.
 	return []engine.Change{{Settled: min(v<<ownVersions, s.version)}}
 }

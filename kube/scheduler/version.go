@@ -6,8 +6,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The engine's versions are resource versions with room below each for versions of our own: of gangs that only
-// their pods describe, and of pods whose volumes changed while they themselves did not.
+// The engine's versions are resource versions with room below each for versions of our own: of gangs, which
+// several objects describe, and of pods whose volumes or controllers changed while they themselves did not.
 const ownVersions = 20 // bits
 
 // resourceVersion is the object's, 0 where it is no number.
@@ -21,9 +21,10 @@ func parseVersion(s string) uint64 {
 	return v
 }
 
-// versions gives versions that are newer than every pod seen and older than every pod still to come.
+// versions gives versions that are newer than every object seen. Those of pods see pods alone, and so stay older
+// than every pod still to come.
 type versions struct {
-	latest uint64 // highest resource version of a pod seen, or known to be past
+	latest uint64 // highest resource version seen, or known to be past
 	given  uint64 // above latest
 }
 

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 )
@@ -20,7 +22,7 @@ func (s *scheduler) watch(ctx context.Context) (stop func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("scheduler: watch: %w", err)
 	}
-	all, live := s.factories()
+	all := s.factory()
 	var synced []cache.InformerSynced
 	add := func(i cache.SharedIndexInformer, h cache.ResourceEventHandlerFuncs, versioned bool) {
 		r, failed := i.AddEventHandler(h)
@@ -35,41 +37,54 @@ func (s *scheduler) watch(ctx context.Context) (stop func(), err error) {
 	}
 	core, f := all.Core().V1(), s.feed
 	add(core.Nodes().Informer(), handler(f.setNode, f.removeNode), true)
-	add(live.Core().V1().Pods().Informer(), handler(f.setPod, f.removePod), true)
+	add(core.Pods().Informer(), handler(f.setPod, f.removePod), true)
 	add(core.PersistentVolumeClaims().Informer(), handler(f.setClaim, f.removeClaim), false)
 	add(core.PersistentVolumes().Informer(), handler(f.setVolume, f.removeVolume), false)
 	add(all.Storage().V1().StorageClasses().Informer(), handler(f.setClass, f.removeClass), false)
+	add(all.Batch().V1().Jobs().Informer(), ownerHandler[*batchv1.Job](f), false)
+	add(all.Apps().V1().StatefulSets().Informer(), ownerHandler[*appsv1.StatefulSet](f), false)
+	add(all.Apps().V1().ReplicaSets().Informer(), ownerHandler[*appsv1.ReplicaSet](f), false)
+	add(all.Apps().V1().Deployments().Informer(), ownerHandler[*appsv1.Deployment](f), false)
+	add(core.Namespaces().Informer(), handler(f.setNamespace, f.removeNamespace), false)
 	if groups {
 		add(all.Scheduling().V1beta1().PodGroups().Informer(), handler(f.setGroup, f.removeGroup), true)
 	}
-	if err != nil {
+	queues, known, failed := s.watchQueues(ctx)
+	if err = errors.Join(err, failed); err != nil {
 		return nil, fmt.Errorf("scheduler: watch: %w", err)
 	}
 	all.Start(ctx.Done())
-	live.Start(ctx.Done())
-	cache.WaitForCacheSync(ctx.Done(), synced...)
-	return func() { all.Shutdown(); live.Shutdown() }, nil
+	var others sync.WaitGroup
+	others.Go(func() { queues.RunWithContext(ctx) })
+	cache.WaitForCacheSync(ctx.Done(), append(synced, known)...)
+	return func() { all.Shutdown(); others.Wait() }, nil
 }
 
-// factories are of informers of all objects, and of those that are not over.
-func (s *scheduler) factories() (all, live informers.SharedInformerFactory) {
-	small := informers.WithTransform(func(o any) (any, error) { strip(o); return o, nil })
-	all = informers.NewSharedInformerFactoryWithOptions(s.client, 0, small)
-	// A pod that succeeded is a deletion to us. One that failed is not: it may have been refused by its node.
-	live = informers.NewSharedInformerFactoryWithOptions(s.client, 0, small, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
-		o.FieldSelector = fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)).String()
-	}))
-	return all, live
+// factory is of informers of objects without what nobody here reads.
+func (s *scheduler) factory() informers.SharedInformerFactory {
+	return informers.NewSharedInformerFactoryWithOptions(s.client, 0, informers.WithTransform(func(o any) (any, error) { strip(o); return o, nil }))
 }
 
-// strip drops what nobody here reads: who wrote which field, and all but the outcome of a pod that is over.
+// strip drops what nobody here reads: who wrote which field, all but the outcome of a pod that is over, and what
+// the pods that a controller makes look like.
 func strip(o any) {
 	if m, ok := o.(metav1.Object); ok {
 		m.SetManagedFields(nil)
 	}
-	if p, ok := o.(*corev1.Pod); ok && p.Status.Phase == corev1.PodFailed {
-		p.Spec = corev1.PodSpec{NodeName: p.Spec.NodeName, SchedulerName: p.Spec.SchedulerName}
-		p.Status = corev1.PodStatus{Phase: p.Status.Phase, Reason: p.Status.Reason, Message: p.Status.Message}
+	switch o := o.(type) {
+	case *corev1.Pod:
+		if o.Status.Phase == corev1.PodFailed || o.Status.Phase == corev1.PodSucceeded {
+			o.Spec = corev1.PodSpec{NodeName: o.Spec.NodeName, SchedulerName: o.Spec.SchedulerName, SchedulingGroup: o.Spec.SchedulingGroup}
+			o.Status = corev1.PodStatus{Phase: o.Status.Phase, Reason: o.Status.Reason, Message: o.Status.Message}
+		}
+	case *batchv1.Job:
+		o.Spec.Template.Spec = corev1.PodSpec{}
+	case *appsv1.StatefulSet:
+		o.Spec.Template.Spec, o.Spec.VolumeClaimTemplates = corev1.PodSpec{}, nil
+	case *appsv1.ReplicaSet:
+		o.Spec.Template.Spec = corev1.PodSpec{}
+	case *appsv1.Deployment:
+		o.Spec.Template.Spec = corev1.PodSpec{}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"sync"
@@ -25,6 +26,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/engine"
 )
 
@@ -33,6 +35,7 @@ import (
 type world struct {
 	t      *testing.T
 	client *fake.Clientset
+	queues *queueServer
 
 	mu      sync.Mutex
 	version int
@@ -51,8 +54,10 @@ var podsResource = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 
 func newWorld(t *testing.T, objects ...runtime.Object) *world {
 	t.Helper()
+	t.TempDir() // removed after the schedulers have ended, which record into others beside it
 	w := &world{t: t, client: fake.NewClientset(), version: 100}
 	w.client.Resources = []*metav1.APIResourceList{{GroupVersion: "scheduling.k8s.io/v1beta1", APIResources: []metav1.APIResource{{Kind: "PodGroup"}}}}
+	w.queues = newQueueServer(w)
 	w.client.PrependReactor("create", "*", w.stamp)
 	w.client.PrependReactor("update", "*", w.stamp)
 	w.client.PrependReactor("patch", "*", w.patch)
@@ -67,7 +72,8 @@ func newWorld(t *testing.T, objects ...runtime.Object) *world {
 
 // start runs a scheduler and returns what ends it and gives its result.
 func (w *world) start(change ...func(*Options)) (stop func() error) {
-	o := Options{Engine: engine.Config{Levels: []engine.Level{{Name: "rack", Label: "rack"}}}}
+	o := Options{queues: w.queues, Engine: engine.Config{Levels: []engine.Level{{Name: "rack", Label: "rack"}}}}
+	o.Decisions.Dir = w.t.TempDir()
 	for _, c := range change {
 		c(&o)
 	}
@@ -75,7 +81,7 @@ func (w *world) start(change ...func(*Options)) (stop func() error) {
 	ended := make(chan error, 1)
 	go func() { ended <- run(ctx, w.client, o) }()
 	stop = sync.OnceValue(func() error { cancel(); return <-ended })
-	w.stops = append(w.stops, func() { _ = stop() })
+	w.stops = append(w.stops, func() { _ = stop(); w.replays(o.Decisions.Dir) })
 	w.rest()
 	return stop
 }
@@ -137,7 +143,7 @@ func (w *world) patch(a clienttesting.Action) (bool, runtime.Object, error) {
 	switch err := json.Unmarshal(p.GetPatch(), &want); {
 	case err != nil:
 		return true, nil, err
-	case want.Metadata.UID != o.GetUID(), want.Metadata.ResourceVersion != o.GetResourceVersion():
+	case want.Metadata.UID != o.GetUID(), want.Metadata.ResourceVersion != "" && want.Metadata.ResourceVersion != o.GetResourceVersion():
 		return true, nil, conflict("the object has been modified")
 	}
 	old, _ := json.Marshal(have)
@@ -145,7 +151,7 @@ func (w *world) patch(a clienttesting.Action) (bool, runtime.Object, error) {
 	if err != nil {
 		return true, nil, err
 	}
-	got := have.DeepCopyObject()
+	got := reflect.New(reflect.TypeOf(have).Elem()).Interface().(runtime.Object) // empty: what the patch removed is gone
 	if err := json.Unmarshal(merged, got); err != nil {
 		return true, nil, err
 	}
@@ -224,7 +230,11 @@ func (w *world) add(o runtime.Object) {
 	if m.GetCreationTimestamp().Time.IsZero() {
 		m.SetCreationTimestamp(metav1.Now())
 	}
-	if err := w.client.Tracker().Add(o); err != nil {
+	tracker := w.client.Tracker()
+	if _, ok := o.(*v1alpha1.Queue); ok {
+		tracker = w.queues.tracker
+	}
+	if err := tracker.Add(o); err != nil {
 		w.t.Fatal(err)
 	}
 }

@@ -1,0 +1,223 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/berth-dev/berth/kube/answer"
+)
+
+type jobsOptions struct {
+	connection
+	space   string // -n
+	all     bool
+	waiting bool
+	output  string
+	what    string // one workload, as a person calls it; "": all
+	streams Streams
+}
+
+func newCmdJobs(s Streams) *cobra.Command {
+	o := &jobsOptions{streams: s}
+	cmd := &cobra.Command{
+		Use:   "jobs [JOB | KIND/NAME]",
+		Short: "Show the line: what waits, for what, and behind whom",
+		Long: `Show the workloads that Berth schedules: first those that wait, in the order in which they will be
+looked at, then those that run. With a name, show one: its place in line, why it waits, the counts
+that prove it, and who holds what it waits for.
+
+A workload is called by what made it (job/first), by itself (gang/first, podgroup/first) or by one of
+its pods. With a name the exit code is 1 while it waits.`,
+		Example: `  berth jobs                  # of the current namespace
+  berth jobs -A --waiting
+  berth jobs job/second -n team-a
+  berth jobs second -o json`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.what = strings.Join(args, "")
+			if err := checkOutput(o.output); err != nil {
+				return err
+			}
+			return jobsRun(cmd.Context(), o)
+		},
+	}
+	o.connection.flags(cmd)
+	o.askFlags(cmd)
+	cmd.Flags().BoolVar(&o.waiting, "waiting", false, "only those that wait")
+	return cmd
+}
+
+// askFlags adds the flags of commands that ask the scheduler.
+func (o *jobsOptions) askFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVarP(&o.space, "namespace", "n", "", "namespace (default: the kubeconfig's)")
+	f.BoolVarP(&o.all, "all-namespaces", "A", false, "all namespaces")
+	f.StringVarP(&o.output, "output", "o", "table", "table, wide, json, yaml or name")
+	cmd.MarkFlagsMutuallyExclusive("namespace", "all-namespaces")
+}
+
+func jobsRun(ctx context.Context, o *jobsOptions) error {
+	a, err := o.asker()
+	if err != nil {
+		return exitError{code: exitUnknown, err: err}
+	}
+	if o.space == "" && !o.all {
+		o.space = o.namespace()
+	}
+	list, err := o.list(ctx, a)
+	if err != nil {
+		return exitError{code: exitUnknown, err: err}
+	}
+	if o.what != "" && len(list.Items) == 1 {
+		return o.showOne(ctx, a, &list.Items[0])
+	}
+	return failed(o.print(list))
+}
+
+func (o *jobsOptions) list(ctx context.Context, a asker) (list answer.WorkloadList, err error) {
+	params := url.Values{}
+	if o.what != "" {
+		params.Set("of", o.what)
+	}
+	if o.waiting {
+		params.Set("state", string(answer.Waiting))
+	}
+	path := []string{"workloads"}
+	if !o.all {
+		path = []string{"namespaces", o.space, "workloads"}
+	}
+	err = a.get(ctx, &list, params, path...)
+	switch {
+	case apierrors.IsForbidden(err) && o.all:
+		return list, fmt.Errorf("you may not look at all namespaces (%w): give -n NAMESPACE", err)
+	case err == nil && o.what != "" && len(list.Items) == 0:
+		return list, fmt.Errorf("no workload%s is %q: `berth jobs -A` lists all that Berth schedules", o.where(), o.what)
+	}
+	return list, err
+}
+
+func (o *jobsOptions) where() string {
+	if o.all {
+		return ""
+	}
+	return " in namespace " + o.space
+}
+
+// showOne prints all there is to say about one, and fails while it waits.
+func (o *jobsOptions) showOne(ctx context.Context, a asker, found *answer.Workload) error {
+	var w answer.Workload
+	if err := a.get(ctx, &w, nil, "namespaces", found.Namespace, "workloads", found.Name); err != nil {
+		return exitError{code: exitUnknown, err: err}
+	}
+	err := o.printOne(&w)
+	if err == nil && w.State == answer.Waiting {
+		return exitError{code: exitFailed}
+	}
+	return failed(err)
+}
+
+func (o *jobsOptions) printOne(w *answer.Workload) error {
+	if o.output == "name" {
+		_, err := fmt.Fprintln(o.streams.Out, w.Reference().Title())
+		return err
+	}
+	if done, err := printData(o.streams.Out, w, o.output); done {
+		return err
+	}
+	return printWorkload(o.streams.Out, w, time.Now())
+}
+
+func (o *jobsOptions) print(list answer.WorkloadList) error {
+	if done, err := printData(o.streams.Out, list, o.output); done {
+		return err
+	}
+	if o.output == "name" {
+		for i := range list.Items {
+			fmt.Fprintln(o.streams.Out, list.Items[i].Reference().Title())
+		}
+		return nil
+	}
+	if len(list.Items) == 0 {
+		fmt.Fprintf(o.streams.Err, "Berth schedules nothing%s.\n", o.where())
+		return nil
+	}
+	columns := width(o.streams.Out)
+	if o.output == "wide" {
+		columns = 0
+	}
+	return printJobs(o.streams.Out, list.Items, jobsTable{all: o.all, wide: o.output == "wide", columns: columns, now: time.Now()})
+}
+
+// jobsTable says how the line is shown.
+type jobsTable struct {
+	all, wide bool
+	columns   int // 0: as many as it takes
+	now       time.Time
+}
+
+func printJobs(out io.Writer, items []answer.Workload, t jobsTable) error {
+	var text strings.Builder
+	w := tabwriter.NewWriter(&text, 0, 8, 3, ' ', 0)
+	header := "NAME\tQUEUE\tPRIORITY\tSTATE\tPODS\tGPUS\tPOSITION\tAGE\tWHY"
+	if t.wide {
+		header = "NAME\tWORKLOAD\tQUEUE\tPRIORITY\tSTATE\tPODS\tMIN\tGPUS\tPOSITION\tAGE\tCAUSE\tWHY"
+	}
+	if t.all {
+		header = "NAMESPACE\t" + header
+	}
+	fmt.Fprintln(w, header)
+	for i := range items {
+		fmt.Fprintln(w, strings.Join(t.row(&items[i]), "\t"))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	_, err := io.WriteString(out, cut(text.String(), t.columns))
+	return err
+}
+
+func (t jobsTable) row(w *answer.Workload) (row []string) {
+	if t.all {
+		row = append(row, w.Namespace)
+	}
+	row = append(row, w.Reference().Title())
+	if t.wide {
+		row = append(row, w.Name)
+	}
+	row = append(row, dash(w.Queue), fmt.Sprint(w.Priority), string(w.State), fmt.Sprintf("%d/%d", w.Pods.Running, w.Pods.Size))
+	if t.wide {
+		row = append(row, fmt.Sprint(w.Pods.Min))
+	}
+	position := ""
+	if w.Position != nil {
+		position = fmt.Sprint(w.Position.Place)
+	}
+	row = append(row, fmt.Sprint(w.GPUs), dash(position), ageOf(w.CreationTimestamp.Time, t.now))
+	if t.wide {
+		row = append(row, dash(string(w.Cause)))
+	}
+	return append(row, dash(w.Sentence))
+}
+
+func dash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+func ageOf(created, now time.Time) string {
+	if created.IsZero() {
+		return "-"
+	}
+	return duration.HumanDuration(now.Sub(created))
+}

@@ -1,0 +1,207 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	v1alpha1 "github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/engine/why"
+	"github.com/berth-dev/berth/kube/answer"
+)
+
+const answers = "/apis/" + answer.GroupVersion
+
+var jobsTime = time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
+
+func waitingJob() answer.Workload {
+	return answer.Workload{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "gang.second", CreationTimestamp: metav1.NewTime(jobsTime.Add(-3 * time.Minute))},
+		Owner:      &answer.Owner{Kind: "Job", Name: "second"}, Queue: "research", State: answer.Waiting, Pods: answer.Pods{Size: 4, Min: 4, Waiting: 4}, GPUs: 4,
+		Position: &answer.Position{Place: 2, Of: 5, InQueue: 1, Ahead: []answer.Reference{{Namespace: "b", Name: "pod.x"}}},
+		Verdict:  why.Impossible, Cause: why.ClusterFull, Sentence: "needs 4 pods of 1 nvidia.com/gpu; 0 fit",
+		Gates: []why.Gate{{Cause: why.ClusterFull, Need: 4}},
+		Certificates: []why.Certificate{{
+			Need: 4, Request: []why.Amount{{Resource: "nvidia.com/gpu", Value: 1}},
+			Domains: []why.Domain{{Rows: []why.Row{
+				{Nodes: 2, Example: "n1", Short: []why.Short{{Resource: "nvidia.com/gpu", Nodes: 2, By: 1}}},
+				{Class: 1, Nodes: 1, Example: "cpu-1", Removed: []why.Clause{{Kind: why.ByTaint, Detail: "cpu=:NoSchedule", Nodes: 1}}},
+			}}},
+			Classes: []why.Class{{}, {}},
+		}},
+		Holders: &answer.Holders{
+			Resource: "nvidia.com/gpu", Items: []answer.Holder{{Reference: answer.Reference{Namespace: "a", Name: "gang.first", Owner: &answer.Owner{Kind: "Job", Name: "first"}}, Amount: 4}},
+			Others: answer.Others{Workloads: 3, Amount: 12},
+		},
+	}
+}
+
+func runningJob() answer.Workload {
+	return answer.Workload{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "gang.first", CreationTimestamp: metav1.NewTime(jobsTime.Add(-time.Hour))},
+		Owner:      &answer.Owner{Kind: "Job", Name: "first"}, Priority: 10, State: answer.Running, Pods: answer.Pods{Size: 4, Min: 4, Placed: 4, Running: 4}, GPUs: 4,
+	}
+}
+
+func TestTheLine(t *testing.T) {
+	var got strings.Builder
+	if err := printJobs(&got, []answer.Workload{waitingJob(), runningJob()}, jobsTable{all: true, columns: 100, now: jobsTime}); err != nil {
+		t.Fatal(err)
+	}
+	want := `NAMESPACE   NAME         QUEUE      PRIORITY   STATE     PODS   GPUS   POSITION   AGE   WHY
+a           job/second   research   0          waiting   0/4    4      2          3m    needs 4 p...
+a           job/first    -          10         running   4/4    4      -          60m   -
+`
+	if diff := cmp.Diff(want, got.String()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestOneJob(t *testing.T) {
+	var got strings.Builder
+	w := waitingJob()
+	if err := printWorkload(&got, &w, jobsTime); err != nil {
+		t.Fatal(err)
+	}
+	want := `job/second in namespace a
+
+  Workload   gang.second
+  State      waiting
+  Pods       0 of 4 run, 0 have a node; 4 start together
+  GPUs       4
+  Queue      research
+  Priority   0
+  Age        3m
+  In line    2 of 5, 1 in queue research
+  Ahead      pod/x of b
+
+Waits: cluster-full
+  Nodes of the right kind exist, but what is free on all of them together is not enough.
+  - needs 4 pods of 1 nvidia.com/gpu
+  - 0 fit
+
+Proof: where 4 pods of 1 nvidia.com/gpu could go
+  NODES   FIT   FOR EXAMPLE   WHY NOT MORE
+  2       0     n1            nvidia.com/gpu short by at least 1 on 2 nodes
+  1       0     cpu-1         taint cpu=:NoSchedule excludes 1 node
+
+Who has nvidia.com/gpu on the nodes that it could use
+  WORKLOAD    NAMESPACE   HAS
+  job/first   a           4
+  3 others                12
+`
+	if diff := cmp.Diff(want, got.String()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestTheQueues(t *testing.T) {
+	var got strings.Builder
+	if err := printQueues(&got, []answer.Queue{
+		{ObjectMeta: metav1.ObjectMeta{Name: "lost"}, Missing: true, Waiting: answer.Demand{Workloads: 1, GPUs: 8}},
+		{ObjectMeta: metav1.ObjectMeta{Name: "research"}, Limits: []why.Amount{{Resource: "nvidia.com/gpu", Value: 16}}, Used: []why.Amount{{Resource: "nvidia.com/gpu", Value: 4}}, Running: answer.Demand{Workloads: 1, GPUs: 4}},
+	}, false); err != nil {
+		t.Fatal(err)
+	}
+	want := `NAME       LIMIT               USED               RUNNING   WAITING   WAITING-GPUS
+lost       does not exist      -                  0         1         8
+research   16 nvidia.com/gpu   4 nvidia.com/gpu   1         0         0
+`
+	if diff := cmp.Diff(want, got.String()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// apiServer answers by path, and a kubeconfig leads there. A value that is an error is told as one.
+func apiServer(t *testing.T, answers map[string]any) (kubeconfig string) {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		value, ok := answers[r.URL.RequestURI()]
+		if !ok {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		if err, ok := value.(*apierrors.StatusError); ok {
+			status := err.Status()
+			status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+			w.WriteHeader(int(status.Code))
+			value = status
+		}
+		_ = json.NewEncoder(w).Encode(value)
+	}))
+	t.Cleanup(s.Close)
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	text := fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: c, clusters: [{name: c, cluster: {server: "%s"}}], contexts: [{name: c, context: {cluster: c, user: u, namespace: a}}], users: [{name: u, user: {token: t}}]}`, s.URL)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestJobsExitCodes(t *testing.T) {
+	t.Setenv("BERTH_HOME", t.TempDir())
+	workloads := schema.GroupResource{Group: answer.Group, Resource: "workloads"}
+	list := func(items ...answer.Workload) any { return answer.WorkloadList{Items: items} }
+	path := apiServer(t, map[string]any{
+		answers + "/namespaces/a/workloads":             list(waitingJob(), runningJob()),
+		answers + "/namespaces/a/workloads?of=second":   list(waitingJob()),
+		answers + "/namespaces/a/workloads?of=first":    list(runningJob()),
+		answers + "/namespaces/a/workloads?of=nobody":   list(),
+		answers + "/namespaces/a/workloads?of=gone":     list(answer.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "pod.gone"}}),
+		answers + "/namespaces/a/workloads/gang.second": waitingJob(),
+		answers + "/namespaces/a/workloads/gang.first":  runningJob(),
+		answers + "/namespaces/a/workloads/pod.gone":    apierrors.NewNotFound(workloads, "pod.gone"),
+		answers + "/workloads":                          apierrors.NewForbidden(workloads, "", fmt.Errorf("no")),
+		answers + "/namespaces/b/workloads":             apierrors.NewServiceUnavailable("no leader"),
+		answers + "/queues":                             apierrors.NewForbidden(workloads, "", fmt.Errorf("no")),
+		answers + "/namespaces/a/queues":                answer.QueueList{Items: []answer.Queue{{ObjectMeta: metav1.ObjectMeta{Name: "research"}}}},
+	})
+	none := apiServer(t, nil)
+	objects := apiServer(t, map[string]any{"/apis/berth.dev/v1alpha1/queues": v1alpha1.QueueList{Items: []v1alpha1.Queue{{
+		ObjectMeta: metav1.ObjectMeta{Name: "research"},
+		Spec:       v1alpha1.QueueSpec{Resources: []v1alpha1.QueueResource{{Name: "nvidia.com/gpu", Limit: resource.MustParse("16")}, {Name: "cpu", Limit: resource.MustParse("1500m")}}},
+		Status:     v1alpha1.QueueStatus{Running: 1, Waiting: 2, Resources: []v1alpha1.QueueUse{{Name: "nvidia.com/gpu", Used: resource.MustParse("8"), Wanted: resource.MustParse("4")}}},
+	}}}})
+	for _, c := range []struct {
+		args      string
+		code      int
+		out, errs string
+	}{
+		{"jobs --kubeconfig " + path, exitOK, "job/second", ""},
+		{"jobs -o name --kubeconfig " + path, exitOK, "job/second\njob/first\n", ""},
+		{"jobs second --kubeconfig " + path, exitFailed, "Who has nvidia.com/gpu", ""},
+		{"jobs second -o json --kubeconfig " + path, exitFailed, `"place": 2`, ""},
+		{"jobs first --kubeconfig " + path, exitOK, "4 of 4 run", ""},
+		{"jobs nobody --kubeconfig " + path, exitUnknown, "", `no workload in namespace a is "nobody"`},
+		{"jobs gone --kubeconfig " + path, exitUnknown, "", "not found"},
+		{"jobs -A --kubeconfig " + path, exitUnknown, "", "give -n NAMESPACE"},
+		{"jobs -n b --kubeconfig " + path, exitUnknown, "", "the scheduler does not answer now (no leader)"},
+		{"jobs --kubeconfig " + none, exitUnknown, "", "this cluster has no answers to give"},
+		{"queue --kubeconfig " + none, exitUnknown, "", "this cluster has no answers to give"},
+		{"queue --kubeconfig " + objects, exitOK, "research   16 nvidia.com/gpu, 1.5 cpu   8 nvidia.com/gpu   1         2         4\n", "Below is what the queues themselves say."},
+		{"queue -o name --kubeconfig " + path, exitOK, "research\n", ""},
+		{"queue lost --kubeconfig " + path, exitUnknown, "", "no answers to give"},
+		{"jobs", exitUnknown, "", `there is no cluster "berth"`},
+		{"jobs a b", exitUsage, "", "accepts at most 1 arg"},
+		{"jobs -o xml", exitUsage, "", "--output"},
+		{"jobs -A -n x", exitUsage, "", "all-namespaces"},
+	} {
+		code, stdout, stderr := run(t, strings.Fields(c.args)...)
+		if code != c.code || !strings.Contains(stdout, c.out) || !strings.Contains(stderr, c.errs) || c.errs == "" && stderr != "" || c.out == "" && stdout != "" {
+			t.Errorf("berth %s: code %d, stdout %q, stderr %q; want %d, %q, %q", c.args, code, stdout, stderr, c.code, c.out, c.errs)
+		}
+	}
+}

@@ -1,0 +1,166 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Tally is one workload in numbers, as of the last Apply.
+type Tally struct {
+	Key      string
+	Queue    string
+	Priority int32
+	Created  time.Time
+	Min      int   // members that start together; where groups may be left out, of all groups
+	Size     int   // members that there are, or will be; those on their way out do not count
+	Placed   int   // members with a place
+	GPUs     int64 // that the members that exist ask for together
+	Held     int64 // GPUs of those with a place
+}
+
+// Tallies counts the workloads of the namespace, or of all for "", by key. Other schedulers' pods are none. It
+// looks at every pod.
+func (s *State) Tallies(namespace string) []Tally {
+	s.freshen()
+	out := make([]Tally, 0, len(s.gangs))
+	gangs := make(map[string]int, len(s.gangs)) // index in out
+	for _, p := range s.pods {
+		if p.Foreign || !p.counts() || namespace != "" && !strings.HasPrefix(p.workload(), namespace+"/") {
+			continue
+		}
+		i, known := gangs[p.Gang]
+		if p.Gang == "" || !known {
+			i = len(out)
+			out = append(out, s.newTally(p))
+		}
+		if p.Gang != "" {
+			gangs[p.Gang] = i
+		}
+		out[i].count(p)
+	}
+	slices.SortFunc(out, func(a, b Tally) int { return strings.Compare(a.Key, b.Key) })
+	return out
+}
+
+// newTally is of the pod's workload, with nothing counted.
+func (s *State) newTally(p *pod) Tally {
+	if p.Gang == "" {
+		return Tally{Key: p.Key, Queue: p.Queue, Priority: p.Priority, Created: p.Created, Min: 1}
+	}
+	t := Tally{Key: p.Gang}
+	g := s.gangs[p.Gang]
+	if g == nil || g.spec == nil {
+		return t
+	}
+	t.Queue, t.Priority, t.Created = g.spec.Queue, g.spec.Priority, g.spec.Created
+	g.tree.each(func(b *branch) {
+		if len(b.children) == 0 {
+			t.Min += b.min()
+			t.Size += max(b.group.Size, b.min(), len(b.pods))
+		}
+	})
+	return t
+}
+
+func (t *Tally) count(p *pod) {
+	gpus := p.amount(dimGPU)
+	t.GPUs += gpus
+	if p.Gang == "" {
+		t.Size++
+	}
+	if p.seat != nil {
+		t.Placed++
+		t.Held += gpus
+	}
+}
+
+// Held is how much of a resource a workload has.
+type Held struct {
+	Workload string // key; a pod's where another scheduler placed it
+	Amount   int64
+}
+
+// Holders lists who has the resource on nodes that the workload's first waiting member matches, whatever is free
+// there: most first, then by key. It is empty for a workload that has nothing to place.
+func (s *State) Holders(key, resource string, now time.Time) []Held {
+	s.freshen()
+	g := s.workloadNamed(key)
+	if g == nil {
+		return nil
+	}
+	i := slices.IndexFunc(g.all(), (*pod).waits)
+	if i < 0 {
+		return nil
+	}
+	y := &cycle{s: s, now: now.UTC().Round(0)}
+	c := y.kin(g, g.turnNow(), "").class(g.all()[i])
+	sum, dim := make(map[string]int64), s.dims.id(resource)
+	for _, n := range s.nodes {
+		if n.shelf == nil || s.maskOf(c, n).state == removed || c.local && c.bars(n) {
+			continue
+		}
+		for _, p := range n.occ {
+			sum[p.workload()] += p.amount(dim)
+		}
+	}
+	delete(sum, key)
+	return most(sum)
+}
+
+// Charged lists who has the resource at the queue's expense: most first, then by key.
+func (s *State) Charged(queue, resource string) []Held {
+	sum, dim := make(map[string]int64), s.dims.id(resource)
+	if q := s.queues[queue]; q != nil {
+		for _, p := range s.pods {
+			if p.seat != nil && s.queueOf(p) == q {
+				sum[p.workload()] += p.amount(dim)
+			}
+		}
+	}
+	return most(sum)
+}
+
+// most lists what is not nothing.
+func most(sum map[string]int64) []Held {
+	var out []Held
+	for key, amount := range sum {
+		if amount > 0 {
+			out = append(out, Held{key, amount})
+		}
+	}
+	slices.SortFunc(out, func(a, b Held) int {
+		return cmp.Or(cmp.Compare(b.Amount, a.Amount), strings.Compare(a.Workload, b.Workload))
+	})
+	return out
+}
+
+// QueueUse is a queue and what its workloads hold.
+type QueueUse struct {
+	Queue           // of one that does not exist, the name alone
+	Known bool      // it exists
+	Used  Resources // sorted
+}
+
+// QueueUses lists the queues that exist, and those that do not and yet something is charged to, by name.
+func (s *State) QueueUses() []QueueUse {
+	var out []QueueUse
+	for _, name := range sortedKeys(s.queues) {
+		q := s.queues[name]
+		u := QueueUse{Queue: Queue{Name: name}, Known: q.spec != nil}
+		if u.Known {
+			u.Queue = *q.spec
+		}
+		for dim, v := range q.used {
+			if v != 0 && dim != dimPods {
+				u.Used = append(u.Used, Amount{Resource: s.dims.names[dim], Value: v})
+			}
+		}
+		if u.Known || len(u.Used) > 0 {
+			u.Used = u.Used.Sorted()
+			out = append(out, u)
+		}
+	}
+	return out
+}

@@ -1,0 +1,95 @@
+package engine_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/berth-dev/berth/engine"
+)
+
+func TestWhoHoldsWhat(t *testing.T) {
+	node := func(name, pool string) engine.Node {
+		return engine.Node{Name: name, Labels: map[string]string{"pool": pool}, Allocatable: engine.Resources{{Resource: gpu, Value: 8}, {Resource: engine.Pods, Value: 100}}}
+	}
+	pod := func(key, gang, node string, gpus int64) engine.Pod {
+		p := engine.Pod{Key: key, UID: key, Gang: gang, Node: node}
+		p.Requests = engine.Resources{{Resource: gpu, Value: gpus}}
+		return p
+	}
+	wide := pod("b/big-0", "b/gang/big", "", 8)
+	wide.Selector = map[string]string{"pool": "train"}
+	foreign := pod("sys/other", "", "t1", 1)
+	foreign.Foreign = true
+	lone := pod("a/lone", "", "t2", 3)
+	lone.Queue = "q"
+	s := engine.Load(engine.Snapshot{
+		Version: engine.SnapshotVersion,
+		Nodes:   []engine.Node{node("t1", "train"), node("t2", "train"), node("s1", "serve")},
+		Queues:  []engine.Queue{{Name: "empty"}, {Name: "q", Version: 1, Limits: engine.Resources{{Resource: gpu, Value: 9}}}},
+		Gangs: []engine.Gang{
+			{Key: "a/gang/first", Queue: "q", Priority: 5, Created: noon, Group: engine.Group{Min: 2, Size: 4}},
+			{Key: "b/gang/big", Group: engine.Group{Min: 2}},
+		},
+		Pods: []engine.Pod{
+			pod("a/first-0", "a/gang/first", "t1", 2), pod("a/first-1", "a/gang/first", "t2", 2), pod("a/first-2", "a/gang/first", "s1", 1),
+			lone, wide, foreign, pod("b/served", "", "s1", 4),
+		},
+	}, engine.Config{})
+
+	want := []engine.Tally{
+		{Key: "a/gang/first", Queue: "q", Priority: 5, Created: noon, Min: 2, Size: 4, Placed: 3, GPUs: 5, Held: 5},
+		{Key: "a/lone", Queue: "q", Min: 1, Size: 1, Placed: 1, GPUs: 3, Held: 3},
+	}
+	if diff := cmp.Diff(want, s.Tallies("a")); diff != "" {
+		t.Errorf("tallies of a:\n%s", diff)
+	}
+	if got := len(s.Tallies("")); got != 4 {
+		t.Errorf("%d workloads, want 4: another scheduler's pod is none", got)
+	}
+	// The serving node does not match, so who is there does not keep the gang waiting.
+	if diff := cmp.Diff([]engine.Held{{Workload: "a/gang/first", Amount: 4}, {Workload: "a/lone", Amount: 3}, {Workload: "sys/other", Amount: 1}}, s.Holders("b/gang/big", gpu, noon)); diff != "" {
+		t.Errorf("holders:\n%s", diff)
+	}
+	for _, key := range []string{"nobody", "a/lone", "a/gang/first"} {
+		if got := s.Holders(key, gpu, noon); got != nil {
+			t.Errorf("%s has nothing to place, and waits for %v", key, got)
+		}
+	}
+	if diff := cmp.Diff([]engine.Held{{Workload: "a/gang/first", Amount: 5}, {Workload: "a/lone", Amount: 3}}, s.Charged("q", gpu)); diff != "" {
+		t.Errorf("charged to q:\n%s", diff)
+	}
+	uses := []engine.QueueUse{
+		{Queue: engine.Queue{Name: "empty"}, Known: true},
+		{Queue: engine.Queue{Name: "q", Version: 1, Limits: engine.Resources{{Resource: gpu, Value: 9}}}, Known: true, Used: engine.Resources{{Resource: gpu, Value: 8}}},
+	}
+	if diff := cmp.Diff(uses, s.QueueUses()); diff != "" {
+		t.Errorf("queues:\n%s", diff)
+	}
+}
+
+// What queues use is what their workloads hold, and asking changes no other answer.
+func TestQueuesUseWhatTheirWorkloadsHold(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := lived(anyConfig(t), anyHistory(t))
+		before := answers(t, s, noon)
+		for _, u := range s.QueueUses() {
+			var sum int64
+			for _, h := range s.Charged(u.Name, gpu) {
+				sum += h.Amount
+			}
+			if sum != u.Used.Get(gpu) {
+				t.Fatalf("queue %s uses %d GPUs, and its workloads hold %d", u.Name, u.Used.Get(gpu), sum)
+			}
+		}
+		for _, key := range workloads(s.Dump()) {
+			s.Holders(key, gpu, noon.Add(time.Minute))
+		}
+		s.Tallies("")
+		if diff := cmp.Diff(before, answers(t, s, noon)); diff != "" {
+			t.Fatalf("after asking:\n%s", diff)
+		}
+	})
+}

@@ -1,0 +1,67 @@
+package main
+
+// test is one test function of upstream and the row of the checklist that it stands for.
+type test struct {
+	row      int
+	semantic string
+	dir      string // below test/integration
+	name     string
+	at       string // file:line in the folder
+}
+
+func (t test) key() string { return t.dir + "." + t.name }
+
+// tests are those that assert through the API alone and are about what Berth does.
+var tests = []test{
+	{1, "schedules pods of its own schedulerName only", "scheduler", "TestMultipleSchedulers", "scheduler_test.go:180"},
+	{4, "a cordoned node is excluded; uncordoning wakes pods", "scheduler", "TestUnschedulableNodes", "scheduler_test.go:55"},
+	{5, "new and changed nodes wake pods", "scheduler", "TestNodeEvents", "scheduler_test.go:549"},
+	{6, "a pod that could not run runs once something changed", "scheduler/filters", "TestUnschedulablePodBecomesSchedulable", "filters_test.go:2421"},
+	{7, "taints and tolerations", "scheduler/filters", "TestTaintTolerationFilter", "filters_test.go:1408"},
+	{8, "tolerations that compare numbers", "scheduler", "TestTaintTolerationGtLtIntegration", "scheduler_test.go:1040"},
+	{9, "taints by node condition", "scheduler/taint", "TestTaintNodeByCondition", "taint_test.go:63"},
+	{12, "required node affinity", "scheduler/filters", "TestNodeAffinityFilter", "filters_test.go:3010"},
+	{15, "requests against allocatable", "scheduler/filters", "TestNodeResourcesFilter", "filters_test.go:2911"},
+	{15, "requests against allocatable", "scheduler", "TestAllocatable", "scheduler_test.go:350"},
+	{23, "host ports", "scheduler/filters", "TestNodePortsFilter", "filters_test.go:2294"},
+	{23, "host ports", "scheduler", "TestHostPorts", "scheduler_test.go:644"},
+	{32, "volumes: affinity, binding on first use, provisioning", "volumescheduling", "TestVolumeBinding", "volume_binding_test.go:97"},
+	{32, "volumes: affinity, binding on first use, provisioning", "volumescheduling", "TestVolumeBindingRescheduling", "volume_binding_test.go:280"},
+	{32, "volumes: affinity, binding on first use, provisioning", "volumescheduling", "TestPVAffinityConflict", "volume_binding_test.go:640"},
+	{32, "volumes: affinity, binding on first use, provisioning", "volumescheduling", "TestVolumeProvision", "volume_binding_test.go:699"},
+	{32, "volumes: affinity, binding on first use, provisioning", "volumescheduling", "TestRescheduleProvisioning", "volume_binding_test.go:989"},
+	{39, "features that nodes declare", "scheduler/filters", "TestNodeDeclaredFeaturesFilter", "filters_test.go:3221"},
+	{49, "what the watches bring is seen", "scheduler", "TestSchedulerInformers", "scheduler_test.go:422"},
+	{70, "priorities resolved by admission", "scheduler/preemption/misc", "TestPodPriorityResolution", "miscpreemption_test.go:237"},
+	{72, "gangs: quorum, all or nothing, extra members, a minimum that changes (with 73: two gangs do not deadlock)", "scheduler/podgroup", "TestPodGroupScheduling", "podgroup_test.go:46"},
+	{75, "gangs with volumes that one pod may use", "scheduler/podgroup", "TestPodGroupSchedulingWithReadWriteOncePodPVC", "podgroup_pvc_test.go:85"},
+	{81, "gangs in one topology domain", "scheduler/podgroup/topology_aware_scheduling", "TestTopologyAwareSchedulingWithGangPolicy", "tas_test.go:87"},
+	{81, "gangs in one topology domain", "scheduler/podgroup/topology_aware_scheduling", "TestTopologyAwareSchedulingWithBasicPolicy", "tas_test.go:919"},
+}
+
+// deferred are cases of these tests that are about what does not exist yet. They are not run, and not counted.
+type deferred struct {
+	dir, test string
+	name      string // pattern of the case's name
+	why       string
+}
+
+var later = []deferred{
+	{"scheduler/filters", "TestUnschedulablePodBecomesSchedulable", "affinity_gets_added|match_affinity", "inter-pod affinity"},
+	{"scheduler/podgroup", "TestPodGroupScheduling", "preemption", "preemption"},
+	{"scheduler/podgroup/topology_aware_scheduling", "TestTopologyAwareSchedulingWithGangPolicy", "preemption", "preemption"},
+}
+
+// absent are the rows of class A of which nothing exists yet.
+var absent = []struct {
+	rows, semantic, upstream, why string
+}{
+	{"24-27", "inter-pod affinity and anti-affinity", "scheduler/filters/filters_test.go:75,1212,2774; scheduler/podgroup/podgroup_affinity_test.go:56", "pod-to-pod rules are refused by name"},
+	{"29", "topology spread", "scheduler/filters/filters_test.go:1817", "DoNotSchedule is refused by name"},
+	{"42, 59-71", "preemption", "scheduler/preemption/preemption_test.go:135 and its folders", "comes with policy"},
+	{"76-80, 82", "preemption by and of gangs", "scheduler/preemption/podgroup/podgrouppreemption_test.go:60,1312", "comes with policy"},
+	{"83", "composite pod groups (alpha)", "scheduler/podgroup/cpg_test.go:77; topology_aware_scheduling/cpg_tas_test.go:104", "only PodGroups are read"},
+	{"86-97", "dynamic resource allocation", "dra", "claims are refused by name; comes with devices"},
+	{"19, 41, 58, 100", "what the API server alone decides", "pods/pods_test.go:52,1208,1808; quota/quota_test.go:62", "these tests start no scheduler: they say nothing about one"},
+	{"32", "room that storage drivers report", "volumescheduling/volume_binding_test.go:847", "CSIStorageCapacity is not looked at"},
+}

@@ -1,0 +1,116 @@
+package answer
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+)
+
+// Server answers over HTTPS. It serves from the start of the process, so that its health can be asked for, and has
+// answers while it leads.
+type Server struct {
+	log     *slog.Logger
+	proxies *frontProxies
+	reviews *reviews
+	slots   chan struct{} // one for each question that is being answered
+	source  atomic.Pointer[Source]
+	asked   atomic.Int64
+	refused atomic.Int64 // questions for which there was no time
+
+	certificate tls.Certificate
+	bundle      []byte // the certificate in PEM
+}
+
+const (
+	// questions bounds those answered at a time, patience how long one may wait for its turn and its answer.
+	questions = 16
+	patience  = 5 * time.Second
+	// maxHeader bounds what a caller may send: tokens and groups are long, nothing else is.
+	maxHeader = 64 << 10
+)
+
+// New makes a server that asks the API server behind client whom to trust.
+func New(client kubernetes.Interface, log *slog.Logger) (*Server, error) {
+	s := &Server{
+		log: log, proxies: &frontProxies{client: client}, reviews: &reviews{client: client}, slots: make(chan struct{}, questions),
+	}
+	var err error
+	s.certificate, s.bundle, err = newCertificate(time.Now())
+	return s, err
+}
+
+// Lead gives the server its answers; nil takes them away.
+func (s *Server) Lead(source Source) {
+	if source == nil {
+		s.source.Store(nil)
+		return
+	}
+	s.source.Store(&source)
+}
+
+// Serve answers on the listener until ctx ends, and closes it.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	server := &http.Server{
+		Handler:           s.handler(),
+		TLSConfig:         &tls.Config{Certificates: []tls.Certificate{s.certificate}, ClientAuth: tls.RequestClientCert, MinVersion: tls.VersionTLS12},
+		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
+		MaxHeaderBytes: maxHeader,
+		ErrorLog:       slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), // strangers' handshakes
+	}
+	go s.proxies.keep(ctx, func(err error) { s.log.Warn("answers", "err", err) })
+	defer context.AfterFunc(ctx, func() {
+		ending, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = server.Shutdown(ending)
+		_ = server.Close()
+	})()
+	err := server.ServeTLS(l, "", "")
+	if errors.Is(err, http.ErrServerClosed) && ctx.Err() != nil {
+		return nil
+	}
+	return fmt.Errorf("serve answers: %w", err)
+}
+
+// handler has a route for each thing that can be asked. Health is for everybody: kubelets bring no token.
+func (s *Server) handler() http.Handler {
+	m := http.NewServeMux()
+	m.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	m.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	m.HandleFunc("GET /readyz", s.ready)
+	m.HandleFunc("GET /metrics", s.answer((*asking).metrics))
+	m.HandleFunc("GET /openapi/v2", s.answer((*asking).schema))
+	m.HandleFunc("GET /apis", s.answer((*asking).groups))
+	m.HandleFunc("GET /apis/"+Group, s.answer((*asking).group))
+	const root = "GET /apis/" + GroupVersion
+	m.HandleFunc(root, s.answer((*asking).resources))
+	m.HandleFunc(root+"/workloads", s.answer((*asking).workloads))
+	m.HandleFunc(root+"/namespaces/{namespace}/workloads", s.answer((*asking).workloads))
+	m.HandleFunc(root+"/namespaces/{namespace}/workloads/{name}", s.answer((*asking).workload))
+	m.HandleFunc(root+"/queues", s.answer((*asking).queues))
+	m.HandleFunc(root+"/queues/{name}", s.answer((*asking).queue))
+	m.HandleFunc(root+"/namespaces/{namespace}/queues", s.answer((*asking).queues))
+	m.HandleFunc(root+"/namespaces/{namespace}/queues/{name}", s.answer((*asking).queue))
+	m.HandleFunc("/", s.answer((*asking).nothing))
+	return m
+}
+
+// ready says whether answers, and decisions, are to be had here.
+func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
+	err := errNotLeading
+	if source := s.source.Load(); source != nil {
+		err = (*source).Ready()
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	fmt.Fprintln(w, "ok")
+}

@@ -1,0 +1,54 @@
+package answer
+
+import (
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/berth-dev/berth/engine/why"
+)
+
+// workloadTable is what kubectl prints.
+func workloadTable(items []Workload) metav1.Table {
+	t := newTable("Name:string", "Queue:string", "Priority:integer", "State:string", "Pods:string", "GPUs:integer", "Position:string", "Why:string")
+	for i := range items {
+		w := &items[i]
+		position := ""
+		if w.Position != nil {
+			position = fmt.Sprint(w.Position.Place)
+		}
+		pods := fmt.Sprintf("%d/%d", w.Pods.Running, w.Pods.Size)
+		t.Rows = append(t.Rows, tableRow("Workload", w.ObjectMeta, w.Name, w.Queue, w.Priority, string(w.State), pods, w.GPUs, position, w.Sentence))
+	}
+	return t
+}
+
+func queueTable(items []Queue) metav1.Table {
+	t := newTable("Name:string", "Limit:string", "Used:string", "Running:integer", "Waiting:integer", "Waiting-GPUs:integer")
+	for i := range items {
+		q := &items[i]
+		t.Rows = append(t.Rows, tableRow("Queue", q.ObjectMeta, q.Name, list(q.Limits), list(q.Used), q.Running.Workloads, q.Waiting.Workloads, q.Waiting.GPUs))
+	}
+	return t
+}
+
+func list(amounts []why.Amount) string { return strings.Join(why.Amounts(amounts), ", ") }
+
+// newTable has the columns, each "name:type".
+func newTable(columns ...string) metav1.Table {
+	t := metav1.Table{TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "Table"}, Rows: []metav1.TableRow{}}
+	for _, c := range columns {
+		name, kind, _ := strings.Cut(c, ":")
+		t.ColumnDefinitions = append(t.ColumnDefinitions, metav1.TableColumnDefinition{Name: name, Type: kind})
+	}
+	t.ColumnDefinitions[0].Format = "name"
+	return t
+}
+
+func tableRow(kind string, meta metav1.ObjectMeta, cells ...any) metav1.TableRow {
+	return metav1.TableRow{Cells: cells, Object: runtime.RawExtension{Object: &metav1.PartialObjectMetadata{
+		TypeMeta: metav1.TypeMeta{APIVersion: GroupVersion, Kind: kind}, ObjectMeta: meta,
+	}}}
+}

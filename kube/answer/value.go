@@ -1,0 +1,189 @@
+package answer
+
+import (
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/engine/why"
+)
+
+// The API's coordinates. Version goes with the JSON of the values in this file.
+//
+//	v1alpha1  2026-11-15  first
+const (
+	Group        = "answers.berth.dev"
+	Version      = "v1alpha1"
+	GroupVersion = Group + "/" + Version
+)
+
+// State is how far a workload has come.
+type State string
+
+const (
+	Waiting  State = "waiting"  // it has not what it needs to start
+	Starting State = "starting" // it has its nodes, and not all of its minimum runs yet
+	Running  State = "running"
+)
+
+// Workload is what is placed whole, and why it waits. Its name is kind.name of what makes it one: gang.first,
+// podgroup.second, pod.third.
+type Workload struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+
+	Owner    *Owner `json:"owner,omitempty"` // that made all its pods; nil: there is none, or several
+	Queue    string `json:"queue,omitempty"`
+	Priority int32  `json:"priority"`
+	State    State  `json:"state"`
+	Pods     Pods   `json:"pods"`
+	GPUs     int64  `json:"gpus"` // that its pods ask for together
+
+	// Position, Verdict, Cause and Sentence are of a workload that has pods to place and could not place one.
+	Position *Position   `json:"position,omitempty"`
+	Verdict  why.Verdict `json:"verdict,omitempty"`
+	Cause    why.Cause   `json:"cause,omitempty"`
+	Sentence string      `json:"sentence,omitempty"`
+
+	// What follows is in the answer about one workload and not in lists.
+	Gates        []why.Gate        `json:"gates,omitempty"` // all that are shut, the binding one first
+	Certificates []why.Certificate `json:"certificates,omitempty"`
+	Holders      *Holders          `json:"holders,omitempty"`
+}
+
+// Owner is what people know a workload by.
+type Owner struct {
+	Kind string `json:"kind"` // Job, StatefulSet, Deployment, ...
+	Name string `json:"name"`
+}
+
+// Pods counts a workload's pods.
+type Pods struct {
+	Size    int      `json:"size"`    // that there are or will be
+	Min     int      `json:"min"`     // that start together
+	Placed  int      `json:"placed"`  // that have a node
+	Running int      `json:"running"` // that run on it
+	Waiting int      `json:"waiting"` // that exist and have none
+	Names   []string `json:"names,omitempty"`
+}
+
+// Position is a place in line. The line is that of the whole cluster, in the order in which the scheduler looks.
+type Position struct {
+	Place   int `json:"place"`             // from 1
+	Of      int `json:"of"`                // how many wait
+	InQueue int `json:"inQueue,omitempty"` // its place among those of its queue, from 1
+	// Ahead are the first in line before it, as many as are named; Others is how many more there are.
+	Ahead  []Reference `json:"ahead,omitempty"`
+	Others int         `json:"others,omitempty"`
+}
+
+// Reference names a workload.
+type Reference struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Owner     *Owner `json:"owner,omitempty"`
+}
+
+// Holders is who has what the workload waits for: most first, then how many others there are, named or not.
+type Holders struct {
+	Resource string   `json:"resource"`
+	Queue    string   `json:"queue,omitempty"` // they are those of this queue; "": those on the nodes that match
+	Items    []Holder `json:"items,omitempty"`
+	Others   Others   `json:"others,omitzero"`
+}
+
+// Holder is one workload with what it has.
+type Holder struct {
+	Reference
+	Amount int64 `json:"amount"`
+}
+
+// Others are workloads that are counted and not named.
+type Others struct {
+	Workloads int   `json:"workloads"`
+	Amount    int64 `json:"amount"`
+}
+
+// Queue is a queue and what its workloads hold and want.
+type Queue struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+
+	Missing bool         `json:"missing,omitempty"` // workloads name it, and it does not exist
+	Limits  []why.Amount `json:"limits,omitempty"`  // sorted; what is not named is not limited
+	Used    []why.Amount `json:"used,omitempty"`    // sorted
+	Running Demand       `json:"running"`           // workloads that have all they need to start
+	Waiting Demand       `json:"waiting"`
+
+	Namespaces []string `json:"-"` // that may use it, as in engine.Queue
+}
+
+// Demand is workloads and the GPUs that they ask for.
+type Demand struct {
+	Workloads int   `json:"workloads"`
+	GPUs      int64 `json:"gpus"`
+}
+
+// WorkloadList is in line order, then those that do not wait by namespace and name.
+type WorkloadList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata"`
+	Items           []Workload `json:"items"`
+}
+
+// QueueList is by name.
+type QueueList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata"`
+	Items           []Queue `json:"items"`
+}
+
+// Named makes a workload's name of what makes it one.
+func Named(kind, name string) string { return kind + "." + name }
+
+// Title is what people call the workload: its owner where that made it whole, like job/first.
+func (r Reference) Title() string {
+	if r.Owner != nil && !strings.HasPrefix(r.Name, "pod.") {
+		return strings.ToLower(r.Owner.Kind) + "/" + r.Owner.Name
+	}
+	return strings.Replace(r.Name, ".", "/", 1)
+}
+
+// Reference names the workload.
+func (w *Workload) Reference() Reference {
+	return Reference{Namespace: w.Namespace, Name: w.Name, Owner: w.Owner}
+}
+
+// Is says whether the workload is what a person means by kind/name, or by a name alone: itself, its owner, or one
+// of its pods.
+func (w *Workload) Is(what string) bool {
+	kind, name, ok := strings.Cut(strings.ToLower(what), "/")
+	if !ok {
+		kind, name = "", kind
+	}
+	own, self, _ := strings.Cut(w.Name, ".")
+	if (kind == "" || kind == own) && name == self {
+		return true
+	}
+	if w.Owner != nil && (kind == "" || kind == strings.ToLower(w.Owner.Kind)) && name == w.Owner.Name {
+		return true
+	}
+	if kind != "" && kind != "pod" {
+		return false
+	}
+	for _, p := range w.Pods.Names {
+		if p == name {
+			return true
+		}
+	}
+	return false
+}
+
+// sentence is all that keeps the workload waiting, the binding gate first.
+func sentence(gates []why.Gate, certs []why.Certificate) string {
+	parts := make([]string, len(gates))
+	for i, g := range gates {
+		parts[i] = g.Sentence(certs)
+	}
+	return strings.Join(parts, "; ")
+}

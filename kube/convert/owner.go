@@ -1,0 +1,159 @@
+package convert
+
+import (
+	"maps"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Owner is what a controller says about the pods it makes.
+type Owner struct {
+	Kind, Namespace, Name string
+	UID                   types.UID
+	Controller            types.UID // of the owner itself; "": none
+
+	Keys     Keys // on the owner: they hold for its pods where these say nothing
+	Template Keys // on its pod template, and so on its pods
+
+	Pods int // how many it still wants to run at a time; 0 where it makes none
+	Done int // of its pods, how many have succeeded and are not made again
+	// InTurn says that it makes a pod only once the one before is ready.
+	InTurn bool
+}
+
+// Keys are values under our own keys.
+type Keys map[string]string
+
+// OwnerOf reads a Job, StatefulSet, ReplicaSet or Deployment; ok is false for anything else.
+func OwnerOf(object any) (o Owner, ok bool) {
+	switch c := object.(type) {
+	case *batchv1.Job:
+		o = newOwner("Job", &c.ObjectMeta, &c.Spec.Template.ObjectMeta)
+		o.Pods, o.Done = jobPods(c), int(c.Status.Succeeded)
+	case *appsv1.StatefulSet:
+		o = newOwner("StatefulSet", &c.ObjectMeta, &c.Spec.Template.ObjectMeta)
+		o.Pods, o.InTurn = replicas(c.Spec.Replicas), c.Spec.PodManagementPolicy != appsv1.ParallelPodManagement
+	case *appsv1.ReplicaSet:
+		o = newOwner("ReplicaSet", &c.ObjectMeta, &c.Spec.Template.ObjectMeta)
+		o.Pods = replicas(c.Spec.Replicas)
+	case *appsv1.Deployment: // its ReplicaSets make the pods
+		o = newOwner("Deployment", &c.ObjectMeta, &metav1.ObjectMeta{})
+	default:
+		return Owner{}, false
+	}
+	if object.(metav1.Object).GetDeletionTimestamp() != nil {
+		o.Pods = 0
+	}
+	return o, true
+}
+
+func newOwner(kind string, o, template *metav1.ObjectMeta) Owner {
+	out := Owner{Kind: kind, Namespace: o.Namespace, Name: o.Name, UID: o.UID, Keys: keysOf(o), Template: keysOf(template)}
+	if c := metav1.GetControllerOfNoCopy(o); c != nil {
+		out.Controller = c.UID
+	}
+	return out
+}
+
+// jobPods is how many pods the Job runs at a time: its parallelism, or what is left to complete. One whose
+// completions are not counted makes no more pods once one has succeeded.
+func jobPods(j *batchv1.Job) int {
+	pods := replicas(j.Spec.Parallelism)
+	switch {
+	case finished(j):
+		return 0
+	case j.Spec.Completions != nil:
+		return max(0, min(pods, int(*j.Spec.Completions-j.Status.Succeeded)))
+	case j.Status.Succeeded > 0:
+		return 0
+	}
+	return pods
+}
+
+func finished(j *batchv1.Job) bool {
+	for _, c := range j.Status.Conditions {
+		if (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue {
+			return true
+		}
+	}
+	return false
+}
+
+func replicas(n *int32) int {
+	if n == nil {
+		return 1
+	}
+	return int(*n)
+}
+
+// Equal says whether two versions of an owner say the same.
+func (o *Owner) Equal(other *Owner) bool {
+	return o.UID == other.UID && o.Controller == other.Controller && o.Pods == other.Pods && o.Done == other.Done &&
+		o.InTurn == other.InTurn && maps.Equal(o.Keys, other.Keys) && maps.Equal(o.Template, other.Template)
+}
+
+// Gang names the gang, and the part of it, that the owner's pods are in; "": none. above is what the owner's
+// own controller says.
+func (o *Owner) Gang(above Keys) (key, subgroup string) {
+	get := func(k string) string {
+		for _, said := range []Keys{o.Template, o.Keys, above} {
+			if v := said[k]; v != "" {
+				return v
+			}
+		}
+		return ""
+	}
+	if name := get(KeyGang); name != "" {
+		return nativeKey(o.Namespace, name), get(KeySubgroup)
+	}
+	return "", ""
+}
+
+// keysOf are the values that the object has under our keys; nil: none.
+func keysOf(o *metav1.ObjectMeta) Keys {
+	var out Keys
+	for _, key := range inheritable() {
+		if v := asked(o, key); v != "" {
+			if out == nil {
+				out = make(Keys)
+			}
+			out[key] = v
+		}
+	}
+	return out
+}
+
+// WithOwners returns the pod with what its controllers say under our keys, the nearest first, where it says
+// nothing itself. The pod is not written to.
+func WithOwners(p *corev1.Pod, said ...Keys) *corev1.Pod {
+	var more map[string]string
+	for _, keys := range said {
+		for key, value := range keys {
+			if asked(&p.ObjectMeta, key) != "" || more[key] != "" {
+				continue
+			}
+			if more == nil {
+				more = make(map[string]string)
+			}
+			more[key] = value
+		}
+	}
+	if more == nil {
+		return p
+	}
+	out := *p
+	maps.Copy(more, without(p.Annotations, more))
+	out.Annotations = more
+	return &out
+}
+
+// without returns what is in a and not in b.
+func without(a, b map[string]string) map[string]string {
+	out := maps.Clone(a)
+	maps.DeleteFunc(out, func(key, _ string) bool { _, in := b[key]; return in })
+	return out
+}

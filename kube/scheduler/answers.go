@@ -1,0 +1,186 @@
+package scheduler
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/engine/why"
+	"github.com/berth-dev/berth/kube/answer"
+)
+
+// mostNamed bounds the workloads, ahead or as holders, that are looked up for one answer. Of these, fewer are named.
+const mostNamed = 200
+
+// claimsNotReady is the cause of a pod that the engine does not know yet.
+const claimsNotReady why.Cause = "claims-not-ready"
+
+// Workloads is as answer.Source says.
+func (s *scheduler) Workloads(ctx context.Context, namespace string) ([]answer.Workload, error) {
+	b, err := s.board(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := []answer.Workload{}
+	known := make(map[string]bool, len(b.tallies))
+	for i := range b.tallies {
+		t := &b.tallies[i]
+		known[t.Key] = true
+		if namespace == "" || strings.HasPrefix(t.Key, namespace+"/") {
+			out = append(out, s.describe(b, t))
+		}
+	}
+	for _, p := range s.feed.keptBack(namespace) {
+		if key := p.Namespace + "/" + p.Name; !known[key] {
+			out = append(out, heldByClaims(key, p))
+		}
+	}
+	slices.SortFunc(out, func(a, b answer.Workload) int {
+		return cmp.Or(cmp.Compare(placeOf(a), placeOf(b)), strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+	})
+	return out, nil
+}
+
+// placeOf orders those in line first.
+func placeOf(w answer.Workload) int {
+	if w.Position == nil {
+		return int(^uint(0) >> 1)
+	}
+	return w.Position.Place
+}
+
+// Workload is as answer.Source says.
+func (s *scheduler) Workload(ctx context.Context, namespace, name string) (answer.Workload, error) {
+	b, err := s.board(ctx)
+	if err != nil {
+		return answer.Workload{}, err
+	}
+	key := workloadKey(namespace, name)
+	i, ok := slices.BinarySearchFunc(b.tallies, key, func(t engine.Tally, key string) int { return strings.Compare(t.Key, key) })
+	if !ok {
+		if p := s.feed.pod(key); p != nil && slices.Contains(s.feed.keptBack(namespace), p) {
+			return heldByClaims(key, p), nil
+		}
+		return answer.Workload{}, answer.ErrNotFound
+	}
+	w := s.describe(b, &b.tallies[i])
+	if at, waits := b.places[key]; waits {
+		for _, o := range b.plan.Waiting[:min(at, mostNamed)] {
+			w.Position.Ahead = append(w.Position.Ahead, s.reference(o.Gang))
+		}
+		w.Position.Others = at - len(w.Position.Ahead)
+		w.Holders, err = s.holders(ctx, key, &b.plan.Waiting[at], b.plan.Certificates)
+	}
+	return w, err
+}
+
+// describe is a workload as a list shows it.
+func (s *scheduler) describe(b *board, t *engine.Tally) answer.Workload {
+	r := s.reference(t.Key)
+	w := answer.Workload{
+		ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: r.Name, CreationTimestamp: metav1.NewTime(t.Created)},
+		Owner:      r.Owner, Queue: t.Queue, Priority: t.Priority, GPUs: t.GPUs,
+		Pods: answer.Pods{Size: t.Size, Min: t.Min, Placed: t.Placed},
+	}
+	for _, p := range s.feed.crew(t.Key) {
+		w.Pods.Names = append(w.Pods.Names, p.Name)
+		if p.Status.Phase == corev1.PodRunning {
+			w.Pods.Running++
+		}
+	}
+	w.Pods.Waiting = max(0, len(w.Pods.Names)-t.Placed) // a binding on its way is a place
+	w.State = stateOf(w.Pods)
+	if at, ok := b.places[t.Key]; ok {
+		s.explain(&w, b, at)
+	} else if reason, ok := b.invalid[t.Key]; ok && t.Placed == 0 {
+		w.Verdict, w.Cause, w.Sentence = why.Invalid, why.InvalidObject, reason
+	}
+	return w
+}
+
+func stateOf(p answer.Pods) answer.State {
+	switch {
+	case p.Placed == 0 || p.Placed < p.Min:
+		return answer.Waiting
+	case p.Running < p.Min:
+		return answer.Starting
+	}
+	return answer.Running
+}
+
+// explain says why the workload, at that index in line, waits.
+func (s *scheduler) explain(w *answer.Workload, b *board, at int) {
+	waiting := &b.plan.Waiting[at]
+	w.Verdict, w.Cause = waiting.Verdict, waiting.Cause
+	w.Gates, w.Certificates = cite(waiting.Gates, b.plan.Certificates)
+	w.Position = &answer.Position{Place: at + 1, Of: len(b.plan.Waiting), InQueue: b.inQueue[at]}
+}
+
+// cite keeps the certificates that the gates speak of, and numbers them anew.
+func cite(gates []why.Gate, all []why.Certificate) ([]why.Gate, []why.Certificate) {
+	gates = slices.Clone(gates)
+	var kept []why.Certificate
+	for i := range gates {
+		if c := gates[i].Certificate; c >= 0 {
+			gates[i].Certificate = len(kept)
+			kept = append(kept, all[c])
+		}
+	}
+	return gates, kept
+}
+
+// heldByClaims is a pod that the engine does not know because its claims are not there.
+func heldByClaims(key string, p *corev1.Pod) answer.Workload {
+	r := referenceOf(key, []*corev1.Pod{p})
+	w := answer.Workload{
+		ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: r.Name, CreationTimestamp: p.CreationTimestamp}, Owner: r.Owner,
+		State: answer.Waiting, Pods: answer.Pods{Size: 1, Min: 1, Waiting: 1, Names: []string{p.Name}},
+		Verdict: why.Blocked, Cause: claimsNotReady,
+	}
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodScheduled {
+			w.Sentence = c.Message
+		}
+	}
+	return w
+}
+
+// Queues is as answer.Source says.
+func (s *scheduler) Queues(ctx context.Context) ([]answer.Queue, error) {
+	b, err := s.board(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]answer.Queue, 0, len(b.queues))
+	for _, u := range b.queues {
+		out = append(out, answer.Queue{
+			ObjectMeta: metav1.ObjectMeta{Name: u.Name}, Missing: !u.Known, Limits: u.Limits.Sorted(), Used: u.Used, Namespaces: u.Namespaces,
+		})
+	}
+	for i := range b.tallies {
+		if t := &b.tallies[i]; t.Queue != "" {
+			out = charge(out, t)
+		}
+	}
+	return out, nil
+}
+
+// charge counts the workload in its queue, which is added where it is missing.
+func charge(queues []answer.Queue, t *engine.Tally) []answer.Queue {
+	i, ok := slices.BinarySearchFunc(queues, t.Queue, func(q answer.Queue, name string) int { return strings.Compare(q.Name, name) })
+	if !ok {
+		queues = slices.Insert(queues, i, answer.Queue{ObjectMeta: metav1.ObjectMeta{Name: t.Queue}, Missing: true})
+	}
+	d, gpus := &queues[i].Running, t.GPUs
+	if t.Placed == 0 || t.Placed < t.Min {
+		d, gpus = &queues[i].Waiting, t.GPUs-t.Held
+	}
+	d.Workloads++
+	d.GPUs += gpus
+	return queues
+}

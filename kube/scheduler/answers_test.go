@@ -1,0 +1,248 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/engine/why"
+	"github.com/berth-dev/berth/kube/answer"
+)
+
+// source runs a scheduler on the world and returns what it would give a server.
+func (w *world) source() *scheduler {
+	w.t.Helper()
+	s, err := newScheduler(w.client, Options{queues: w.queues}.normal())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	stop, err := s.watch(ctx)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() { defer close(ended); s.binds.run(ctx) }()
+	go s.loop(ctx)
+	w.stops = append(w.stops, func() { cancel(); stop(); <-ended })
+	w.rest()
+	return s
+}
+
+// made gives pods a controller.
+func made(kind, name string, pods []runtime.Object) []runtime.Object {
+	yes := true
+	for _, o := range pods {
+		o.(*corev1.Pod).OwnerReferences = []metav1.OwnerReference{{Kind: kind, Name: name, UID: "u-1", Controller: &yes}}
+	}
+	return pods
+}
+
+func TestAnswersOfTwoGangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, append(made("Job", "first", gang("first", 4)), node("n1", "r1", 4))...)
+		s := w.source()
+		for i := range 4 {
+			w.edit(fmt.Sprintf("first-%d", i), func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning })
+		}
+		time.Sleep(time.Second)
+		for _, o := range append(made("Job", "second", gang("second", 2)), pod("lone", 1)) {
+			w.add(o)
+		}
+		w.after(time.Second)
+
+		all, err := s.Workloads(context.Background(), "default")
+		if err != nil {
+			t.Fatal(err)
+		}
+		unseen := cmpopts.IgnoreFields(answer.Workload{}, "Certificates", "Gates", "CreationTimestamp")
+		want := []answer.Workload{
+			{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "gang.second"}, Owner: &answer.Owner{Kind: "Job", Name: "second"},
+				State: answer.Waiting, Pods: answer.Pods{Size: 2, Min: 2, Waiting: 2, Names: []string{"second-0", "second-1"}}, GPUs: 2,
+				Position: &answer.Position{Place: 1, Of: 2}, Verdict: why.Impossible, Cause: why.ClusterFull,
+			},
+			{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pod.lone"},
+				State:      answer.Waiting, Pods: answer.Pods{Size: 1, Min: 1, Waiting: 1, Names: []string{"lone"}}, GPUs: 1,
+				Position: &answer.Position{Place: 2, Of: 2}, Verdict: why.Impossible, Cause: why.ClusterFull,
+			},
+			{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "gang.first"}, Owner: &answer.Owner{Kind: "Job", Name: "first"},
+				State: answer.Running, Pods: answer.Pods{Size: 4, Min: 4, Placed: 4, Running: 4, Names: []string{"first-0", "first-1", "first-2", "first-3"}}, GPUs: 4,
+			},
+		}
+		if diff := cmp.Diff(want, all, unseen); diff != "" {
+			t.Errorf("list:\n%s", diff)
+		}
+
+		one, err := s.Workload(context.Background(), "default", "pod.lone")
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := answer.Reference{Namespace: "default", Name: "gang.first", Owner: &answer.Owner{Kind: "Job", Name: "first"}}
+		second := answer.Reference{Namespace: "default", Name: "gang.second", Owner: &answer.Owner{Kind: "Job", Name: "second"}}
+		if diff := cmp.Diff(&answer.Position{Place: 2, Of: 2, Ahead: []answer.Reference{second}}, one.Position); diff != "" {
+			t.Errorf("position:\n%s", diff)
+		}
+		if diff := cmp.Diff(&answer.Holders{Resource: "nvidia.com/gpu", Items: []answer.Holder{{Reference: first, Amount: 4}}}, one.Holders); diff != "" {
+			t.Errorf("holders:\n%s", diff)
+		}
+		if len(one.Certificates) != 1 || len(one.Gates) != 1 || one.Gates[0].Certificate != 0 {
+			t.Errorf("gates %+v, certificates %+v", one.Gates, one.Certificates)
+		}
+	})
+}
+
+func TestAWorkloadThatIsGoneIsNotFound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, node("n1", "r1", 1), pod("a", 1))
+		s := w.source()
+		if _, err := s.Workload(context.Background(), "default", "pod.a"); err != nil {
+			t.Fatal(err)
+		}
+		w.remove("pods", "default", "a")
+		w.rest()
+		for _, name := range []string{"pod.a", "gang.a", "a", "."} {
+			if _, err := s.Workload(context.Background(), "default", name); !errors.Is(err, answer.ErrNotFound) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	})
+}
+
+// A pod that the engine does not know, because its claim does not exist, is in the list too.
+func TestAPodHeldByItsClaimsIsListed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := pod("a", 1)
+		p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}}}
+		s := newWorld(t, node("n1", "r1", 1), p).source()
+		all, err := s.Workloads(context.Background(), "")
+		if err != nil || len(all) != 1 || all[0].Name != "pod.a" || all[0].State != answer.Waiting || all[0].Cause != claimsNotReady {
+			t.Errorf("%v, %+v", err, all)
+		}
+		if one, err := s.Workload(context.Background(), "default", "pod.a"); err != nil || one.Cause != claimsNotReady {
+			t.Errorf("%v, %+v", err, one)
+		}
+	})
+}
+
+func TestABusyLoopRefusesQuestionsAndIsNotReady(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := newScheduler(newWorld(t).client, Options{}.normal())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Workloads(context.Background(), ""); !errors.Is(err, answer.ErrBusy) || s.Ready() == nil {
+			t.Errorf("before the first plan: %v, ready: %v", err, s.Ready())
+		}
+		s.note(engine.Plan{})
+		began := time.Now()
+		if _, err := s.Workloads(context.Background(), ""); !errors.Is(err, answer.ErrBusy) {
+			t.Errorf("got %v", err)
+		}
+		if took := time.Since(began); took != askFor {
+			t.Errorf("refused after %s", took)
+		}
+		s.began.Store(time.Now().UnixNano())
+		if err := s.Ready(); err != nil {
+			t.Errorf("a cycle that has just begun: %v", err)
+		}
+		time.Sleep(stuckAfter + time.Second)
+		if s.Ready() == nil {
+			t.Error("ready, though a cycle does not end")
+		}
+	})
+}
+
+func TestQueuesCountWhatTheirWorkloadsHoldAndWant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newWorld(t, node("n1", "r1", 1), pod("a", 1, "queue", "nowhere")).source()
+		got, err := s.Queues(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var missing []answer.Queue
+		for _, q := range got {
+			if q.Missing {
+				missing = append(missing, q)
+			}
+		}
+		want := []answer.Queue{{ObjectMeta: metav1.ObjectMeta{Name: "nowhere"}, Missing: true, Waiting: answer.Demand{Workloads: 1, GPUs: 1}}}
+		if diff := cmp.Diff(want, missing); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+func TestOwnerOfADeploymentsPod(t *testing.T) {
+	p := made("ReplicaSet", "web-7d4b", []runtime.Object{pod("web-7d4b-x", 0)})[0].(*corev1.Pod)
+	if diff := cmp.Diff(&answer.Owner{Kind: "ReplicaSet", Name: "web-7d4b"}, ownerOf(p)); diff != "" {
+		t.Error(diff)
+	}
+	p.Labels = map[string]string{"pod-template-hash": "7d4b"}
+	if diff := cmp.Diff(&answer.Owner{Kind: "Deployment", Name: "web"}, ownerOf(p)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAWorkloadsNameLeadsBackToItsKey(t *testing.T) {
+	for _, key := range []string{"ns/pod.with.dots", "ns/gang/a.b", "ns/podgroup/x"} {
+		r := referenceOf(key, nil)
+		if got := workloadKey(r.Namespace, r.Name); got != key {
+			t.Errorf("%s became %s and then %s", key, r.Name, got)
+		}
+	}
+}
+
+// Who is at the limit of a queue waits for those of the queue, whatever is free.
+func TestHoldersOfAQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, node("n1", "r1", 8), pod("other", 1))
+		s := w.source()
+		s.inbox.put(engine.Change{Queue: &engine.Queue{Name: "q", Version: 1 << 40, Limits: engine.Resources{{Resource: "nvidia.com/gpu", Value: 2}}}})
+		w.add(pod("a", 2, "queue", "q"))
+		w.rest()
+		w.add(pod("b", 1, "queue", "q"))
+		w.after(time.Second)
+		got, err := s.Workload(context.Background(), "default", "pod.b")
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := &answer.Holders{Resource: "nvidia.com/gpu", Queue: "q", Items: []answer.Holder{{Reference: answer.Reference{Namespace: "default", Name: "pod.a"}, Amount: 2}}}
+		if diff := cmp.Diff(want, got.Holders); diff != "" || got.Cause != why.OverQueueLimit {
+			t.Errorf("%s:\n%s", got.Cause, diff)
+		}
+		if diff := cmp.Diff(&answer.Position{Place: 1, Of: 1, InQueue: 1}, got.Position); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// Questions take at most a tenth of the loop's time.
+func TestSlowQuestionsArePaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newWorld(t).source()
+		slow := func() error { return s.ask(context.Background(), func() { time.Sleep(time.Second) }) }
+		if err := slow(); err != nil {
+			t.Fatal(err)
+		}
+		if err := slow(); !errors.Is(err, answer.ErrBusy) {
+			t.Errorf("the second at once: %v", err)
+		}
+		time.Sleep(9 * time.Second)
+		if err := slow(); err != nil {
+			t.Errorf("once the loop has had its time: %v", err)
+		}
+	})
+}

@@ -1,0 +1,142 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/kube/answer"
+)
+
+// board is what answers are made from: one moment of the loop, copied out of it.
+type board struct {
+	at      time.Time
+	plan    engine.Plan // not written to
+	tallies []engine.Tally
+	queues  []engine.QueueUse
+	places  map[string]int    // index in plan.Waiting, by workload
+	inQueue []int             // place among those of its queue, from 1, by that index; 0 without a queue
+	invalid map[string]string // why a pod or a gang was rejected, by key
+}
+
+// public is what of the loop others may look at.
+type public struct {
+	questions               chan func()   // taken between cycles
+	turn                    chan struct{} // capacity 1: somebody asks, or has just asked
+	plan                    engine.Plan   // the last one; the loop's
+	shown                   atomic.Pointer[board]
+	began                   atomic.Int64 // when the cycle that is being run began, in Unix nanoseconds; 0: none is
+	cycles, starts, waiting atomic.Int64
+}
+
+func newPublic() public {
+	return public{questions: make(chan func()), turn: make(chan struct{}, 1)}
+}
+
+// note takes note of a plan that was made.
+func (p *public) note(plan engine.Plan) {
+	p.plan = plan
+	p.cycles.Add(1)
+	p.starts.Add(int64(len(plan.Starts)))
+	p.waiting.Store(int64(len(plan.Waiting)))
+}
+
+const (
+	// boardFor is how long a board serves all who ask, so that questions do not keep the loop from its work.
+	boardFor = 250 * time.Millisecond
+	// askFor is how long a question may wait for the end of a cycle.
+	askFor = 3 * time.Second
+	// stuckAfter is how long a cycle may take before the scheduler counts as broken.
+	stuckAfter = 30 * time.Second
+)
+
+// ask has the loop do something between two cycles: it alone may touch the state. Questions come one at a time and
+// take at most a tenth of the loop's time, however many there are. Before the first plan there is nothing to tell.
+func (s *scheduler) ask(ctx context.Context, question func()) error {
+	if s.cycles.Load() == 0 {
+		return answer.ErrBusy
+	}
+	ctx, cancel := context.WithTimeout(ctx, askFor)
+	defer cancel()
+	select {
+	case s.turn <- struct{}{}:
+	case <-ctx.Done():
+		return answer.ErrBusy
+	}
+	done, took := make(chan struct{}), time.Duration(0)
+	defer func() { time.AfterFunc(9*took, func() { <-s.turn }) }()
+	select {
+	case s.questions <- func() { defer close(done); question() }:
+		began := time.Now()
+		<-done
+		took = time.Since(began)
+		return nil
+	case <-ctx.Done():
+		return answer.ErrBusy
+	}
+}
+
+// board returns one that is recent.
+func (s *scheduler) board(ctx context.Context) (*board, error) {
+	if b := s.shown.Load(); b != nil && time.Since(b.at) < boardFor {
+		return b, nil
+	}
+	b := &board{places: make(map[string]int), invalid: make(map[string]string)}
+	err := s.ask(ctx, func() {
+		b.at, b.plan, b.tallies, b.queues = time.Now(), s.plan, s.state.Tallies(""), s.state.QueueUses()
+		for _, r := range s.state.Rejected() {
+			b.invalid[r.Key] = r.Reason
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	b.lineUp()
+	s.shown.Store(b)
+	return b, nil
+}
+
+// lineUp works out who is where in line.
+func (b *board) lineUp() {
+	for i := range b.plan.Waiting {
+		b.places[b.plan.Waiting[i].Gang] = i
+	}
+	queues := make(map[string]string) // by workload
+	for i := range b.tallies {
+		if t := &b.tallies[i]; t.Queue != "" {
+			queues[t.Key] = t.Queue
+		}
+	}
+	before := make(map[string]int) // by queue
+	b.inQueue = make([]int, len(b.plan.Waiting))
+	for i := range b.plan.Waiting {
+		if q := queues[b.plan.Waiting[i].Gang]; q != "" {
+			before[q]++
+			b.inQueue[i] = before[q]
+		}
+	}
+}
+
+// Ready says whether plans are made, and cycles come to an end.
+func (s *scheduler) Ready() error {
+	if s.cycles.Load() == 0 {
+		return errors.New("no plan was made yet")
+	}
+	if began := s.began.Load(); began != 0 && time.Since(time.Unix(0, began)) > stuckAfter {
+		return errors.New("a cycle has not ended for " + stuckAfter.String())
+	}
+	return nil
+}
+
+// Metrics are this leader's figures.
+func (s *scheduler) Metrics() []answer.Metric {
+	return []answer.Metric{
+		{Name: "cycles_total", Help: "Plans made.", Counter: true, Value: float64(s.cycles.Load())},
+		{Name: "starts_total", Help: "Workloads that were given nodes.", Counter: true, Value: float64(s.starts.Load())},
+		{Name: "bindings_sent_total", Help: "Bindings that the API server took.", Counter: true, Value: float64(s.binds.sent.Load())},
+		{Name: "events_shed_total", Help: "Events of scheduled pods that were not written.", Counter: true, Value: float64(s.says.shed.Load())},
+		{Name: "waiting_workloads", Help: "Workloads that wait, as of the last plan.", Value: float64(s.waiting.Load())},
+	}
+}

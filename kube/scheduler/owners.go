@@ -1,0 +1,191 @@
+package scheduler
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/berth-dev/berth/kube/convert"
+)
+
+// owners is what is known of controllers, and what depends on them: their pods, for what these do not say
+// themselves, and gangs, for how many members there will be.
+type owners struct {
+	all    map[types.UID]*convert.Owner
+	below  map[types.UID]map[types.UID]bool // owners, by their controller
+	pods   map[types.UID]map[string]*member // ours, by their controller, then by key
+	parts  map[string]map[types.UID]string  // owners of a native gang's pods, existing or to come, with the subgroup
+	gangOf map[types.UID]string             // the native gang that the owner's template is in
+}
+
+func newOwners() owners {
+	return owners{
+		all: make(map[types.UID]*convert.Owner), below: make(map[types.UID]map[types.UID]bool), pods: make(map[types.UID]map[string]*member),
+		parts: make(map[string]map[types.UID]string), gangOf: make(map[types.UID]string),
+	}
+}
+
+// put enters value under two keys, and cut takes it away.
+func put[A, B comparable, V any](m map[A]map[B]V, a A, b B, v V) {
+	if m[a] == nil {
+		m[a] = make(map[B]V)
+	}
+	m[a][b] = v
+}
+
+func cut[A, B comparable, V any](m map[A]map[B]V, a A, b B) {
+	delete(m[a], b)
+	if len(m[a]) == 0 {
+		delete(m, a)
+	}
+}
+
+func controllerOf(p *corev1.Pod) types.UID {
+	if c := metav1.GetControllerOfNoCopy(p); c != nil {
+		return c.UID
+	}
+	return ""
+}
+
+// completed returns the pod with what its controllers say.
+func (o *owners) completed(p *corev1.Pod) *corev1.Pod {
+	by := o.all[controllerOf(p)]
+	if by == nil {
+		return p
+	}
+	return convert.WithOwners(p, by.Keys, o.above(by))
+}
+
+// above are the keys of the owner's own controller.
+func (o *owners) above(owner *convert.Owner) convert.Keys {
+	if up := o.all[owner.Controller]; up != nil {
+		return up.Keys
+	}
+	return nil
+}
+
+func (o *owners) join(m *member) {
+	if by := controllerOf(m.pod); by != "" && m.ours {
+		put(o.pods, by, m.key, m)
+	}
+}
+
+func (o *owners) leave(m *member) {
+	if by := controllerOf(m.pod); o.pods[by][m.key] == m {
+		cut(o.pods, by, m.key)
+	}
+}
+
+// of lists the owners of a native gang's pods, by UID.
+func (o *owners) of(gang string) []convert.PartOwner {
+	var out []convert.PartOwner
+	for _, uid := range slices.Sorted(maps.Keys(o.parts[gang])) {
+		out = append(out, convert.PartOwner{Owner: o.all[uid], Subgroup: o.parts[gang][uid]})
+	}
+	return out
+}
+
+// makers lists the owners of the pods, by UID.
+func (o *owners) makers(members []*member) []*convert.Owner {
+	found := make(map[types.UID]*convert.Owner)
+	for _, m := range members {
+		if by := o.all[controllerOf(m.pod)]; by != nil {
+			found[by.UID] = by
+		}
+	}
+	return slices.SortedFunc(maps.Values(found), func(a, b *convert.Owner) int { return compareUIDs(a.UID, b.UID) })
+}
+
+func compareUIDs(a, b types.UID) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// ownerHandler takes in the controllers of one kind.
+func ownerHandler[T metav1.Object](f *feed) cache.ResourceEventHandlerFuncs {
+	return handler(func(o T) { f.setOwner(o) }, func(o T) { f.removeOwner(o) })
+}
+
+func (f *feed) setOwner(object metav1.Object) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	o, ok := convert.OwnerOf(object)
+	if !ok {
+		return
+	}
+	old := f.owners.all[o.UID]
+	if old != nil && old.Equal(&o) {
+		return
+	}
+	f.owners.all[o.UID] = &o
+	if o.Controller != "" {
+		put(f.owners.below, o.Controller, o.UID, true)
+	}
+	f.ownerChanged(o.UID, old == nil && len(o.Keys) == 0 || old != nil && maps.Equal(old.Keys, o.Keys))
+}
+
+func (f *feed) removeOwner(object metav1.Object) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	old := f.owners.all[object.GetUID()]
+	if old == nil {
+		return
+	}
+	delete(f.owners.all, old.UID)
+	cut(f.owners.below, old.Controller, old.UID)
+	f.ownerChanged(old.UID, len(old.Keys) == 0)
+}
+
+// ownerChanged looks again at the gangs of the owner's pods, and unless what it says to them is the same as
+// before at the pods.
+func (f *feed) ownerChanged(uid types.UID, same bool) {
+	f.relate(uid)
+	for _, m := range f.owners.pods[uid] {
+		f.describeAgain(m.workload)
+	}
+	if same {
+		return
+	}
+	for _, key := range slices.Sorted(maps.Keys(f.owners.pods[uid])) {
+		f.reenter(f.owners.pods[uid][key])
+	}
+	for child := range f.owners.below[uid] {
+		f.ownerChanged(child, false)
+	}
+}
+
+// relate enters the owner under the native gang that its pods are in or will be in.
+func (f *feed) relate(uid types.UID) {
+	o := &f.owners
+	if was := o.gangOf[uid]; was != "" {
+		cut(o.parts, was, uid)
+		delete(o.gangOf, uid)
+		f.describeAgain(was)
+	}
+	owner := o.all[uid]
+	if owner == nil || owner.Pods == 0 && owner.Done == 0 {
+		return
+	}
+	if gang, subgroup := owner.Gang(o.above(owner)); gang != "" {
+		put(o.parts, gang, uid, subgroup)
+		o.gangOf[uid] = gang
+		f.describeAgain(gang)
+	}
+}
+
+// reenter takes in a pod again whose controllers say something else now.
+func (f *feed) reenter(m *member) {
+	p := f.owners.completed(m.raw)
+	v := convert.Pod(p, f.opts)
+	v.Version = f.versions.next()
+	f.enter(m, m.raw, p, &v)
+}

@@ -1,0 +1,269 @@
+package scheduler
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/kube/convert"
+)
+
+// tenancy is what decides which queue pays for a workload, and which namespaces may use a queue.
+//
+// Versions of queues are always of our own making: what a queue is to the engine also follows from namespaces,
+// whose resource versions say nothing about the queue's. The feed hears of a queue from one watch alone, in order,
+// and a version of ours is newer than all that was given before.
+type tenancy struct {
+	queues     map[string]*queue
+	namespaces map[string]namespace
+	changed    map[string]bool // queues to give before the next plan
+	moved      map[string]bool // namespaces whose workloads may have another payer
+	allMoved   bool
+	stale      chan struct{} // capacity 1: what workloads of queues hold, or ask for, may have changed
+}
+
+// queue is a Queue as last seen.
+type queue struct {
+	*v1alpha1.Queue
+	selector labels.Selector
+	problem  error           // with the selector
+	open     map[string]bool // the namespaces that may use it; nil: all
+}
+
+// namespace is what matters here of one.
+type namespace struct {
+	labels labels.Set
+	queue  string // which pays for workloads that name none; "": see payer
+}
+
+func newTenancy() tenancy {
+	return tenancy{
+		queues: make(map[string]*queue), namespaces: make(map[string]namespace),
+		changed: make(map[string]bool), moved: make(map[string]bool), stale: make(chan struct{}, 1),
+	}
+}
+
+// payer returns the queue that pays for a workload of the namespace which names one, or "" for none.
+func (t *tenancy) payer(namespace, named string) string {
+	if named != "" {
+		return named
+	}
+	if q := t.namespaces[namespace].queue; q != "" {
+		return q
+	}
+	if t.queues[v1alpha1.DefaultQueue] != nil {
+		return v1alpha1.DefaultQueue
+	}
+	return ""
+}
+
+// spent notes that what queues' workloads hold or ask for may have changed.
+func (t *tenancy) spent() {
+	if len(t.queues) == 0 {
+		return
+	}
+	select {
+	case t.stale <- struct{}{}:
+	default:
+	}
+}
+
+func (f *feed) setQueue(q *v1alpha1.Queue) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	t := &f.tenancy
+	known := t.queues[q.Name]
+	if known != nil && equality.Semantic.DeepEqual(known.Spec, q.Spec) {
+		known.Queue = q // with a new status
+		t.spent()
+		return
+	}
+	got := &queue{Queue: q}
+	got.selector, got.problem = convert.OpenTo(q)
+	t.queues[q.Name] = got
+	t.choose(got)
+	t.changed[q.Name] = true
+	t.allMoved = t.allMoved || known == nil && q.Name == v1alpha1.DefaultQueue
+	t.spent()
+	f.inbox.stir()
+}
+
+// choose finds the namespaces that may use the queue.
+func (t *tenancy) choose(q *queue) {
+	if q.selector.Empty() && q.problem == nil {
+		return
+	}
+	q.open = make(map[string]bool)
+	for name, ns := range t.namespaces {
+		if q.selector.Matches(ns.labels) {
+			q.open[name] = true
+		}
+	}
+}
+
+func (f *feed) removeQueue(q *v1alpha1.Queue) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.tenancy.queues[q.Name] != nil {
+		f.dropQueue(q.Name)
+	}
+}
+
+// dropQueues forgets all queues: there is no such kind any more.
+func (f *feed) dropQueues() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(f.tenancy.queues)) {
+		f.dropQueue(name)
+	}
+}
+
+func (f *feed) dropQueue(name string) {
+	t := &f.tenancy
+	delete(t.queues, name)
+	delete(t.changed, name)
+	t.allMoved = t.allMoved || name == v1alpha1.DefaultQueue
+	f.drop(engine.KindQueue, name, f.made.next())
+}
+
+func (f *feed) setNamespace(n *corev1.Namespace) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	t := &f.tenancy
+	is := namespace{labels: n.Labels, queue: convert.QueueOf(n)}
+	was, known := t.namespaces[n.Name]
+	t.namespaces[n.Name] = is
+	if was.queue != is.queue {
+		t.moved[n.Name] = true
+	}
+	if !known || !maps.Equal(was.labels, is.labels) {
+		for _, q := range t.queues {
+			t.admit(q, n.Name, q.selector.Matches(is.labels))
+		}
+	}
+	f.reconsider()
+}
+
+func (f *feed) removeNamespace(n *corev1.Namespace) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	t := &f.tenancy
+	if t.namespaces[n.Name].queue != "" {
+		t.moved[n.Name] = true
+	}
+	delete(t.namespaces, n.Name)
+	for _, q := range t.queues {
+		t.admit(q, n.Name, false)
+	}
+	f.reconsider()
+}
+
+// reconsider has the next cycle come at once if there is something to recharge.
+func (f *feed) reconsider() {
+	if len(f.tenancy.moved)+len(f.tenancy.changed) > 0 {
+		f.inbox.stir()
+	}
+}
+
+// admit lets the namespace use the queue, or not.
+func (t *tenancy) admit(q *queue, namespace string, may bool) {
+	if q.open == nil || q.open[namespace] == may {
+		return
+	}
+	t.changed[q.Name] = true
+	if may {
+		q.open[namespace] = true
+	} else {
+		delete(q.open, namespace)
+	}
+}
+
+// recharge gives the engine the queues that changed, and the workloads that another queue pays for now.
+func (f *feed) recharge() {
+	t := &f.tenancy
+	for _, name := range slices.Sorted(maps.Keys(t.changed)) {
+		f.giveQueue(t.queues[name])
+	}
+	clear(t.changed)
+	if len(t.moved) == 0 && !t.allMoved {
+		return
+	}
+	for _, m := range f.alone(t.hasMoved) {
+		f.rechargePod(m)
+	}
+	for key := range f.described {
+		if t.hasMoved(key) {
+			f.redo[key] = true
+		}
+	}
+	clear(t.moved)
+	t.allMoved = false
+	t.spent()
+}
+
+func (t *tenancy) hasMoved(key string) bool { return t.allMoved || t.moved[namespaceOf(key)] }
+
+// namespaceOf is that of a pod or a gang, by its key.
+func namespaceOf(key string) string {
+	namespace, _, _ := strings.Cut(key, "/")
+	return namespace
+}
+
+// alone returns pods of ours that are workloads of their own and known to the engine, by key.
+func (f *feed) alone(which func(key string) bool) []*member {
+	var out []*member
+	for key, m := range f.pods {
+		if m.ours && m.given && !m.inGang() && which(key) {
+			out = append(out, m)
+		}
+	}
+	slices.SortFunc(out, func(a, b *member) int { return strings.Compare(a.key, b.key) })
+	return out
+}
+
+func (f *feed) giveQueue(q *queue) {
+	v := convert.Queue(q.Queue)
+	v.Version = f.made.next()
+	if q.open != nil {
+		v.Namespaces = append([]string{}, slices.Sorted(maps.Keys(q.open))...) // never nil, which is all
+	}
+	f.inbox.put(engine.Change{Queue: &v})
+}
+
+// rechargePod gives a pod by itself again if another queue pays for it now.
+func (f *feed) rechargePod(m *member) {
+	if f.tenancy.payer(m.pod.Namespace, convert.QueueOf(m.pod)) == m.value.Queue {
+		return
+	}
+	if m.needsClaims() {
+		f.storage.again[m.key] = true // it is given with what its claims allow
+		return
+	}
+	v := convert.Pod(m.pod, f.opts)
+	v.Version = f.versions.next()
+	f.put(m, &v)
+}
+
+// charge names the queue that pays for a pod by itself.
+func (f *feed) charge(m *member, v *engine.Pod) {
+	if m.ours && !m.inGang() {
+		v.Queue = f.tenancy.payer(m.pod.Namespace, v.Queue)
+	}
+}
+
+// chargeGang names the queue that pays for the gang. Where a PodGroup names none, the lowest-named of its members
+// that names one counts.
+func (f *feed) chargeGang(g *engine.Gang, members []*member) {
+	for _, m := range members {
+		if g.Queue == "" {
+			g.Queue = convert.QueueOf(m.pod)
+		}
+	}
+	g.Queue = f.tenancy.payer(namespaceOf(g.Key), g.Queue)
+}

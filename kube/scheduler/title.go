@@ -1,0 +1,89 @@
+package scheduler
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/kube/answer"
+)
+
+// workloadKey undoes what referenceOf does to a workload's key.
+func workloadKey(namespace, name string) string {
+	kind, rest, _ := strings.Cut(name, ".")
+	if kind == "pod" {
+		return namespace + "/" + rest
+	}
+	return namespace + "/" + kind + "/" + rest
+}
+
+// referenceOf names the workload of the key, which is namespace/pod or namespace/kind/name, and whoever made all
+// its pods.
+func referenceOf(key string, pods []*corev1.Pod) answer.Reference {
+	namespace, rest, _ := strings.Cut(key, "/")
+	kind, name, ok := strings.Cut(rest, "/")
+	if !ok {
+		kind, name = "pod", rest
+	}
+	return answer.Reference{Namespace: namespace, Name: answer.Named(kind, name), Owner: maker(pods)}
+}
+
+func (s *scheduler) reference(key string) answer.Reference { return referenceOf(key, s.feed.crew(key)) }
+
+// maker is the controller that made all the pods, nil if there is none or several.
+func maker(pods []*corev1.Pod) *answer.Owner {
+	var one *answer.Owner
+	for _, p := range pods {
+		o := ownerOf(p)
+		if o == nil || one != nil && *one != *o {
+			return nil
+		}
+		one = o
+	}
+	return one
+}
+
+// ownerOf is the pod's controller; of a Deployment's pods, the Deployment.
+func ownerOf(p *corev1.Pod) *answer.Owner {
+	c := metav1.GetControllerOfNoCopy(p)
+	if c == nil {
+		return nil
+	}
+	if hash := p.Labels["pod-template-hash"]; c.Kind == "ReplicaSet" && hash != "" {
+		if name, ok := strings.CutSuffix(c.Name, "-"+hash); ok {
+			return &answer.Owner{Kind: "Deployment", Name: name}
+		}
+	}
+	return &answer.Owner{Kind: c.Kind, Name: c.Name}
+}
+
+// crew returns the workload's pods that are not on their way out, by name.
+func (f *feed) crew(workload string) []*corev1.Pod {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	members := f.sorted(workload)
+	if m := f.pods[workload]; m != nil && !m.inGang() {
+		members = []*member{m}
+	}
+	out := make([]*corev1.Pod, 0, len(members))
+	for _, m := range members {
+		if m.pod.DeletionTimestamp == nil {
+			out = append(out, m.pod)
+		}
+	}
+	return out
+}
+
+// keptBack returns our pods by themselves, of the namespace or of all for "", that the engine does not know.
+func (f *feed) keptBack(namespace string) []*corev1.Pod {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var out []*corev1.Pod
+	for _, m := range f.pods {
+		if m.ours && !m.inGang() && !m.given && m.waiting() && (namespace == "" || m.pod.Namespace == namespace) {
+			out = append(out, m.pod)
+		}
+	}
+	return out
+}

@@ -1,0 +1,155 @@
+package scheduler
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/berth-dev/berth/engine"
+)
+
+// preparer sees to it that every claim of every member of a start has its volume before one member is bound. For
+// each claim it writes down which volume it takes, or for which node one is to be made, and waits for those who
+// do it. If one of them does not get its volume, none of the start is bound: claims that are still without lose
+// the note for which node, the nodes are refused, and the engine plans again, with the volumes that did come.
+//
+//	reserved --asked--> awaited --all bound--> sent to the binder
+//	    |                  |
+//	    '------------------'--given up, moved or too late--> taken back, planned again
+//
+// All it knows is in the claims: a successor that finds them half done goes on from there.
+type preparer struct {
+	s     *scheduler
+	queue *backlog[*preparation]
+	slots chan struct{} // one for each request in flight
+}
+
+func newPreparer(s *scheduler) *preparer {
+	return &preparer{s: s, queue: newBacklog[*preparation](), slots: make(chan struct{}, preparers)}
+}
+
+// preparers bounds the requests about claims and volumes in flight.
+const preparers = 16
+
+// preparation is a start whose claims are being seen to.
+type preparation struct {
+	start *start
+	wants []want
+	news  chan struct{} // capacity 1: something that it depends on changed
+}
+
+func (p *preparation) poke() {
+	select {
+	case p.news <- struct{}{}:
+	default:
+	}
+}
+
+// failure says why a start cannot be bound now, and which of its wants the nodes are to blame for.
+type failure struct {
+	reason string
+	blamed []want
+}
+
+// add takes on a start with claims that need volumes, and says whether it is one.
+func (v *preparer) add(s *start) bool {
+	p, short := v.s.feed.reserve(s)
+	switch {
+	case short:
+		v.s.log.Info("too few volumes", "workload", s.Gang)
+	case p != nil:
+		v.queue.put(p)
+	}
+	return p != nil || short
+}
+
+func (v *preparer) run(ctx context.Context) {
+	sending, end := outlive(ctx)
+	defer end()
+	var all sync.WaitGroup
+	defer all.Wait()
+	for p, ok := v.queue.get(ctx); ok; p, ok = v.queue.get(ctx) {
+		all.Go(func() { v.prepare(ctx, sending, p) })
+	}
+}
+
+// prepare ends with the start on its way to the binder, or given up. When ctx ends it is left as it is.
+func (v *preparer) prepare(ctx, sending context.Context, p *preparation) {
+	// Earlier than bindings are late, so that not some of them are sent and some are not.
+	began := p.start.planned
+	ctx, cancel := context.WithDeadline(ctx, began.Add(v.s.opts.Engine.AssumeFor*2/5))
+	defer cancel()
+	failed := v.ask(ctx, p)
+	if failed == nil {
+		failed = v.await(ctx, p)
+	}
+	switch {
+	case context.Cause(ctx) == context.Canceled:
+	case failed == nil:
+		v.s.log.Info("volumes bound", "workload", p.start.Gang, "claims", len(p.wants), "took", time.Since(began))
+		v.s.feed.release(p)
+		v.s.binds.send(p.start)
+	default:
+		sending, cancel := context.WithDeadline(sending, began.Add(v.s.opts.Engine.AssumeFor*3/4))
+		defer cancel()
+		v.fail(sending, p, failed)
+	}
+}
+
+// await waits until every claim has its volume.
+func (v *preparer) await(ctx context.Context, p *preparation) *failure {
+	for {
+		missing, failed := v.s.feed.progress(p)
+		if failed != nil || len(missing) == 0 {
+			return failed
+		}
+		select {
+		case <-p.news:
+		case <-ctx.Done():
+			return &failure{reason: "claim " + missing[0].claim + " got no volume in time", blamed: missing}
+		}
+	}
+}
+
+// fail gives the start up. The notes on claims go first: the next plan must not be held to them.
+func (v *preparer) fail(ctx context.Context, p *preparation, failed *failure) {
+	v.s.log.Warn("volumes", "workload", p.start.Gang, "reason", failed.reason)
+	v.each(p.wants, func(w want) *failure { v.takeBack(ctx, w); return nil })
+	refusals := 0
+	for _, w := range failed.blamed {
+		refusals = max(refusals, v.s.feed.refuse(w.pod, w.node, failed.reason))
+	}
+	if refusals < patience {
+		v.s.feed.abandon(p)
+		return
+	}
+	time.AfterFunc(refuseFor, func() { v.s.feed.abandon(p) })
+}
+
+// each does it for all wants, a few at a time, and returns one of the failures, if any.
+func (v *preparer) each(wants []want, do func(want) *failure) (failed *failure) {
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for _, w := range wants {
+		all.Go(func() {
+			v.slots <- struct{}{}
+			defer func() { <-v.slots }()
+			if f := do(w); f != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				failed = f
+			}
+		})
+	}
+	all.Wait()
+	return failed
+}
+
+// abandonment is what makes the engine place the members again.
+func abandonment(s *engine.Start) []engine.Change {
+	out := make([]engine.Change, len(s.Placements))
+	for i, p := range s.Placements {
+		out[i] = engine.Change{Gone: &engine.Ref{Kind: engine.KindAssumption, Key: p.Pod}}
+	}
+	return out
+}
