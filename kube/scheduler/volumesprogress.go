@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/component-helpers/storage/volume"
@@ -15,7 +16,7 @@ func (f *feed) progress(p *preparation) (missing []want, failed *failure) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, at := range p.start.Placements {
-		if reason := f.astray(at); reason != "" {
+		if reason := f.astray(p, at); reason != "" {
 			return nil, &failure{reason: reason}
 		}
 	}
@@ -36,13 +37,16 @@ func (f *feed) progress(p *preparation) (missing []want, failed *failure) {
 }
 
 // astray says why a member can no longer be bound to its node, "" if it can.
-func (f *feed) astray(at engine.Placement) string {
+func (f *feed) astray(p *preparation, at engine.Placement) string {
 	if !f.stands(at) {
 		return fmt.Sprintf("pod %s or node %s changed", at.Pod, at.Node)
 	}
 	for _, key := range claimsOf(f.pods[at.Pod].pod) {
 		c := f.storage.claims[key]
 		if c == nil || !convert.Bound(c) {
+			if !slices.ContainsFunc(p.wants, func(w want) bool { return w.claim == key }) {
+				return fmt.Sprintf("claim %s, which had a volume, has none any more", key)
+			}
 			continue
 		}
 		if v := f.storage.volumes[c.Spec.VolumeName]; v != nil && !convert.Reaches(v, f.nodes[at.Node]) {

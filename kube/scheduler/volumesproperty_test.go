@@ -198,3 +198,12 @@ func (d *drama) quiet() {
 		}
 	}
 }
+
+// A claim that had its volume when the gang was planned loses it while the others are seen to.
+func TestAClaimThatHadItsVolumeIsMadeAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		if wrong := play(t, []int{127, 19, 0, 27}); len(wrong) > 0 {
+			t.Error(wrong)
+		}
+	})
+}
