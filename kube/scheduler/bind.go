@@ -162,6 +162,7 @@ func (b *binder) giveUp(i intent) {
 // is not tried at once.
 func (b *binder) refuse(i intent, err error) {
 	b.s.log.Warn("bind", "pod", i.Pod, "node", i.Node, "err", err)
+	b.s.says.refused(b.s.feed.pod(i.Pod), i.Node, err)
 	if b.s.feed.refuse(i.Pod, i.Node, err.Error()) < patience {
 		b.giveUp(i)
 		return

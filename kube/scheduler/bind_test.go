@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -40,6 +41,29 @@ func TestGangWithoutRoomBindsNone(t *testing.T) {
 			t.Errorf("tried %q", w.tried())
 		}
 		if got := w.condition("g-0"); got != "False Unschedulable" {
+			t.Errorf("condition %q", got)
+		}
+	})
+}
+
+// What the server will not have is said on the pod, as upstream says it, and what it waits for after that too.
+func TestRefusedBindingIsSaid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, node("n1", "r1", 1), pod("a", 1))
+		w.answer(func(*corev1.Binding) error { return apierrors.NewForbidden(podKind, "a", errors.New("no")) })
+		w.start()
+		var reasons []string
+		for _, s := range w.said("a") {
+			reasons = append(reasons, strings.SplitN(s, ";", 2)[0])
+		}
+		want := []string{
+			`FailedScheduling: the binding to node n1 was refused: pods "a" is forbidden: no`,
+			"FailedScheduling: needs 1 pod of 1 nvidia.com/gpu",
+		}
+		if diff := cmp.Diff(want, reasons); diff != "" {
+			t.Error(diff)
+		}
+		if got := w.condition("a"); got != "False Unschedulable" {
 			t.Errorf("condition %q", got)
 		}
 	})

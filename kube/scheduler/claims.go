@@ -185,6 +185,11 @@ func (f *feed) recheck() {
 			s.lookAgain(claim)
 		}
 	}
+	clear(s.stale)
+	s.all = false
+	if len(s.again) == 0 {
+		return
+	}
 	f.wholeGangs()
 	stored, nodes := f.stored(), slices.Collect(maps.Values(f.nodes))
 	var allowed []*allowance
@@ -198,6 +203,4 @@ func (f *feed) recheck() {
 		f.giveWithClaims(a, nodes)
 	}
 	clear(s.again)
-	clear(s.stale)
-	s.all = false
 }

@@ -46,6 +46,7 @@ func (f *feed) refuse(key, node, reason string) int {
 
 func (f *feed) refused(m *member, node, reason string) {
 	f.sweep()
+	f.fresh[m.workload] = true // what is said of it next is news, though the cause be the old one
 	r := &refusal{node: node, reason: reason, until: time.Now().Round(0).Add(refuseFor)}
 	owner := m.owner()
 	f.refusals[owner] = append(slices.DeleteFunc(f.refusals[owner], func(o *refusal) bool { return o.node == node }), r)

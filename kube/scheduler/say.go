@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"fmt"
 	"hash/fnv"
 	"strings"
 	"sync"
@@ -113,6 +114,13 @@ func (y *sayer) open() {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	y.mute = false
+}
+
+// refused says on the pod, nil allowed, that its binding was not taken.
+func (y *sayer) refused(p *corev1.Pod, node string, err error) {
+	if p != nil && y.turns(p.UID, "refused") {
+		y.wait(p, corev1.PodReasonSchedulerError, fmt.Sprintf("the binding to node %s was refused: %v", node, err))
+	}
 }
 
 // turns notes the cause and says whether it is another one than before.
