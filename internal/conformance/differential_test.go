@@ -49,7 +49,7 @@ func compare(t *rapid.T, f fleet, p *corev1.Pod, stock map[string]string, berth 
 
 // text is the pod and the node, and who has room on the node, as YAML.
 func (f fleet) text(n *corev1.Node, p *corev1.Pod) string {
-	docs := []any{p, map[string]any{"name": n.Name, "labels": n.Labels, "spec": n.Spec, "allocatable": n.Status.Allocatable}}
+	docs := []any{p, map[string]any{"name": n.Name, "labels": n.Labels, "spec": n.Spec, "allocatable": n.Status.Allocatable, "features": n.Status.DeclaredFeatures}}
 	for _, b := range f.bound {
 		if b.Spec.NodeName == n.Name {
 			docs = append(docs, b)

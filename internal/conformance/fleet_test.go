@@ -57,6 +57,12 @@ var nodeLabels = map[string][]string{
 	"nvidia.com/gpu.count":            {"4", "8"},
 }
 
+// Features that nodes declare and that some pods need.
+const (
+	featureOfRestarts = "RestartAllContainersOnContainerExits"
+	featureOfUsers    = "UserNamespacesHostNetworkSupport"
+)
+
 func anyNode(t *rapid.T, name string) *corev1.Node {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}}}
 	for _, key := range sortedKeys(nodeLabels) {
@@ -67,6 +73,11 @@ func anyNode(t *rapid.T, name string) *corev1.Node {
 	n.Spec.Unschedulable = chance(t, 24, "unschedulable")
 	for range pick(t, "taints", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2) {
 		n.Spec.Taints = append(n.Spec.Taints, anyTaint(t))
+	}
+	for _, feature := range []string{featureOfRestarts, featureOfUsers, "Unheard"} {
+		if !chance(t, 3, "lacks "+feature) {
+			n.Status.DeclaredFeatures = append(n.Status.DeclaredFeatures, feature)
+		}
 	}
 	n.Status.Allocatable = anyAllocatable(t)
 	n.Status.Capacity = corev1.ResourceList{"cpu": resource.MustParse("1k"), "pods": resource.MustParse("1k")} // not what counts

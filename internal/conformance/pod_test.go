@@ -31,8 +31,19 @@ func anyPod(t *rapid.T, name string, s storage) *corev1.Pod {
 	for range pick(t, "claims", 0, 0, 0, 0, 0, 0, 0, 1, 2) {
 		p.Spec.Volumes = append(p.Spec.Volumes, anyVolume(t, len(p.Spec.Volumes), s))
 	}
+	anyNeed(t, p)
 	anyWish(t, p)
 	return p
+}
+
+// anyNeed makes some pods need a feature that their node must declare.
+func anyNeed(t *rapid.T, p *corev1.Pod) {
+	if chance(t, 24, "restarts all containers") {
+		p.Spec.Containers[0].RestartPolicyRules = []corev1.ContainerRestartRule{{Action: corev1.ContainerRestartRuleActionRestartAllContainers}}
+	}
+	if chance(t, 24, "users of its own on the host's network") {
+		p.Spec.HostNetwork, p.Spec.HostUsers = true, new(false)
+	}
 }
 
 // anyWish adds what a pod may wish for without being refused a node for it.

@@ -17,7 +17,7 @@ type tally struct {
 
 // filters are those of the stock scheduler that Berth has rules for.
 var filters = []string{
-	"NodeAffinity", "NodePorts", "NodeResourcesFit", "NodeUnschedulable", preFilter, "TaintToleration", "VolumeBinding", "VolumeRestrictions", "VolumeZone",
+	"NodeAffinity", "NodeDeclaredFeatures", "NodePorts", "NodeResourcesFit", "NodeUnschedulable", preFilter, "TaintToleration", "VolumeBinding", "VolumeRestrictions", "VolumeZone",
 }
 
 func (y *tally) note(by string) {
