@@ -30,7 +30,7 @@ func (s *State) Explain(key string, now time.Time, budget int) why.Explanation {
 	}
 	w := y.plan.Waiting[i]
 	e.Verdict, e.Cause, e.Ahead, e.Steps = w.Verdict, w.Cause, y.ahead, y.steps
-	e.Gates, e.Certificates = cite(w.Gates, y.plan.Certificates)
+	e.Gates, e.Certificates = why.Cite(w.Gates, y.plan.Certificates)
 	e.Releasing, e.ReleasedBy = y.releasing(g)
 	return e
 }
@@ -55,19 +55,6 @@ func (s *State) idle(key string) why.Verdict {
 		return why.Placed
 	}
 	return why.Absent
-}
-
-// cite keeps the certificates that the gates speak of, and numbers them anew.
-func cite(gates []why.Gate, all []why.Certificate) ([]why.Gate, []why.Certificate) {
-	gates = slices.Clone(gates)
-	var kept []why.Certificate
-	for i := range gates {
-		if c := gates[i].Certificate; c >= 0 {
-			gates[i].Certificate = len(kept)
-			kept = append(kept, all[c])
-		}
-	}
-	return gates, kept
 }
 
 // releasing adds up what terminating pods give back on nodes that the gang's first waiting member matches.

@@ -446,3 +446,17 @@ func count(n int64, noun string) string {
 	}
 	return strconv.FormatInt(n, 10) + " " + noun + "s"
 }
+
+// Cite returns the gates of one workload with the certificates that they speak of, of all those of a plan, numbered
+// anew.
+func Cite(gates []Gate, all []Certificate) ([]Gate, []Certificate) {
+	gates = slices.Clone(gates)
+	var kept []Certificate
+	for i := range gates {
+		if c := gates[i].Certificate; c >= 0 {
+			gates[i].Certificate = len(kept)
+			kept = append(kept, all[c])
+		}
+	}
+	return gates, kept
+}

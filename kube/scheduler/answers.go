@@ -117,21 +117,8 @@ func stateOf(p answer.Pods) answer.State {
 func (s *scheduler) explain(w *answer.Workload, b *board, at int) {
 	waiting := &b.plan.Waiting[at]
 	w.Verdict, w.Cause = waiting.Verdict, waiting.Cause
-	w.Gates, w.Certificates = cite(waiting.Gates, b.plan.Certificates)
+	w.Gates, w.Certificates = why.Cite(waiting.Gates, b.plan.Certificates)
 	w.Position = &answer.Position{Place: at + 1, Of: len(b.plan.Waiting), InQueue: b.inQueue[at]}
-}
-
-// cite keeps the certificates that the gates speak of, and numbers them anew.
-func cite(gates []why.Gate, all []why.Certificate) ([]why.Gate, []why.Certificate) {
-	gates = slices.Clone(gates)
-	var kept []why.Certificate
-	for i := range gates {
-		if c := gates[i].Certificate; c >= 0 {
-			gates[i].Certificate = len(kept)
-			kept = append(kept, all[c])
-		}
-	}
-	return gates, kept
 }
 
 // heldByClaims is a pod that the engine does not know because its claims are not there.
