@@ -103,8 +103,8 @@ func (b *branch) lacking() *branch {
 
 // unplaced returns why the gang found no place: the levels that do not exist, with the proof, or what was found.
 func (y *cycle) unplaced(g *gang, found []why.Gate) []why.Gate {
-	//mutate: gate-unknown-level
 	unknown := y.unknownLevels(g)
+	//mutate: gate-unknown-level
 	if len(unknown) == 0 || found[0].Certificate < 0 { // which proves nothing
 		return append(unknown, found...)
 	}
