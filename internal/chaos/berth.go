@@ -30,7 +30,8 @@ const gangGrace = 15 * time.Second
 // berth is a scheduler in a process of its own, behind a proxy of its own.
 type berth struct {
 	*process
-	proxy *proxy
+	proxy     *proxy
+	decisions string // the folder of its decision log
 }
 
 func (w *world) startBerths(ctx context.Context) error {
@@ -58,11 +59,13 @@ func (w *world) newBerth(i int, name string) (*berth, error) {
 	if err := w.cluster.schedulerConfig(p, config); err != nil {
 		return nil, err
 	}
-	child, err := newProcess(w.opts.dir, called, w.died, w.opts.berth, "scheduler", "--kubeconfig", config, "--scheduler-name", name, "--gang-grace", gangGrace.String())
+	decisions := filepath.Join(w.opts.dir, called+"-decisions")
+	child, err := newProcess(w.opts.dir, called, w.died, w.opts.berth, "scheduler", "--kubeconfig", config,
+		"--scheduler-name", name, "--gang-grace", gangGrace.String(), "--record", decisions)
 	if err != nil {
 		return nil, err
 	}
-	return &berth{process: child, proxy: p}, nil
+	return &berth{process: child, proxy: p, decisions: decisions}, nil
 }
 
 // allowTwo lets schedulers of the second name hold their lease: the cluster's own rules name only the first's.

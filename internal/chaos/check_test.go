@@ -67,7 +67,7 @@ func TestChecksFindWhatIsWrong(t *testing.T) {
 			l.plans[0] = engine.Plan{Starts: []engine.Start{{Gang: "chaos/c", Placements: []engine.Placement{{Pod: "chaos/c"}}}}}
 		}, []string{"forgotten"}},
 		{"a pod that its node does not start", func(l *look) { l.pods[1].Status.Phase = corev1.PodPending }, []string{"does not start"}},
-		{"a node that does not come back", func(l *look) { l.nodes = l.nodes[:nodes-1] }, []string{"node missing"}},
+		{"a node that does not come back", func(l *look) { l.nodes = l.nodes[:nodes-1] }, []string{"node missing", "on a node that is gone"}},
 		{"a node that nobody may use", func(l *look) { l.nodes[3].Spec.Unschedulable = true }, []string{"node missing"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -122,6 +122,7 @@ func well() *look {
 	l.pods[2].Status = corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{
 		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "no room",
 	}}}
+	l.expected = (&world{}).expected()
 	for i := range nodes {
 		l.nodes = append(l.nodes, corev1.Node{
 			ObjectMeta: metav1.ObjectMeta{Name: node(i), Labels: map[string]string{"berth.dev/rack": fmt.Sprint("r-", i/4)}},

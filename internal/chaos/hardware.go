@@ -80,22 +80,27 @@ func add(used map[string]corev1.ResourceList, p *corev1.Pod) {
 	}
 }
 
-// fleet finds nodes that have not come back.
+// fleet finds nodes that have not come back, and pods on nodes that will not.
 func (l *look) fleet() []finding {
 	var out []finding
 	there := make(map[string]*corev1.Node)
 	for i := range l.nodes {
 		there[l.nodes[i].Name] = &l.nodes[i]
 	}
-	for i := range nodes {
-		n := there[node(i)]
+	for _, name := range l.expected {
+		n := there[name]
 		if n == nil {
-			out = append(out, finding{"node missing", node(i), "is not registered"})
+			out = append(out, finding{"node missing", name, "is not registered"})
 			continue
 		}
 		gpus := n.Status.Allocatable[gpu]
 		if !usable(n) || gpus.Value() != 8 {
-			out = append(out, finding{"node missing", node(i), fmt.Sprintf("usable %v, %s GPUs", usable(n), gpus.String())})
+			out = append(out, finding{"node missing", name, fmt.Sprintf("usable %v, %s GPUs", usable(n), gpus.String())})
+		}
+	}
+	for i := range l.pods {
+		if p := &l.pods[i]; p.Spec.NodeName != "" && !over(p) && there[p.Spec.NodeName] == nil {
+			out = append(out, finding{"on a node that is gone", key(p) + " " + string(p.UID), p.Spec.NodeName})
 		}
 	}
 	return out

@@ -17,6 +17,8 @@ import (
 
 // look is the cluster at one moment, more or less: lists that were taken one after the other.
 type look struct {
+	expected []string // nodes
+
 	pods   []corev1.Pod
 	nodes  []corev1.Node
 	jobs   []batchv1.Job
@@ -30,7 +32,7 @@ func (w *world) look(ctx context.Context) (*look, error) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	all := metav1.ListOptions{}
-	l := &look{}
+	l := &look{expected: w.expected()}
 	for _, name := range []string{one, two} {
 		state, err := scheduler.Look(ctx, scheduler.Options{Config: w.config, Name: name, Engine: engine.Config{Levels: levels()}})
 		if err != nil {
@@ -56,6 +58,17 @@ func (w *world) look(ctx context.Context) (*look, error) {
 	}
 	l.pods, l.nodes, l.jobs, l.leases = pods.Items, nodes.Items, jobs.Items, leases.Items
 	return l, nil
+}
+
+// expected are the nodes that there should be.
+func (w *world) expected() []string {
+	var out []string
+	for _, pool := range pools {
+		for i := range w.size(pool) {
+			out = append(out, fmt.Sprintf("%s-%d", pool, i))
+		}
+	}
+	return out
 }
 
 // levels are those of the cluster's schedulers.

@@ -83,6 +83,14 @@ func shrinkPool(r *rand.Rand) (string, func(context.Context, *world)) {
 	}
 }
 
+// size is how many nodes the pool has at rest.
+func (w *world) size(pool string) int {
+	if pool == w.smaller {
+		return nodes/len(pools) - 1
+	}
+	return nodes / len(pools)
+}
+
 func (w *world) resize(ctx context.Context, pool string, n int) error {
 	client, err := dynamic.NewForConfig(w.config)
 	if err != nil {
@@ -110,7 +118,7 @@ func (w *world) heal(ctx context.Context) error {
 		return err
 	}
 	for _, pool := range pools {
-		if err := w.resize(ctx, pool, nodes/len(pools)); err != nil {
+		if err := w.resize(ctx, pool, w.size(pool)); err != nil {
 			return err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/berth-dev/berth/engine"
@@ -14,27 +15,54 @@ import (
 // inside is who leads when it is the scheduler in the cluster's process.
 const inside = "berth-up"
 
-// recount finds what the running scheduler believes and is not so. Its decision log gives its state as it is now,
-// with all it was told since it started, in the order in which it was told; and the plans made from it again must
-// be the ones it made. Only the scheduler inside keeps a log where we can read it.
+// recount finds what the schedulers that lead believe and is not so. The decision log of one gives its state as it
+// is now, with all it was told since it started, in the order in which it was told; and the plans made from it
+// again must be the ones it made.
 func (w *world) recount(l *look) []finding {
-	if l.leader(one) != inside {
-		return nil
+	var out []finding
+	for i, name := range []string{one, two} {
+		dir := w.logOf(name, l.leader(name))
+		if dir == "" {
+			continue
+		}
+		w.tally.count("accounts of " + name + " compared with a recount")
+		state, err := recorded(dir)
+		if err != nil {
+			out = append(out, finding{"decision log", name, err.Error()})
+			continue
+		}
+		out = append(out, compare(name, accountsOf(state), accountsOf(l.states[i]))...)
 	}
-	w.tally.count("accounts compared with a recount")
-	log, err := record.Open(w.cluster.dir.Decisions())
+	return out
+}
+
+// logOf is the folder of the leader's decisions, "" where it is nobody's that runs.
+func (w *world) logOf(name, leader string) string {
+	if name == one && leader == inside {
+		return w.cluster.dir.Decisions()
+	}
+	for i, b := range w.berths {
+		if berthNames[i] == name && strings.Contains(leader, fmt.Sprintf("_%d_", b.pid())) {
+			return b.decisions
+		}
+	}
+	return ""
+}
+
+func recorded(dir string) (*engine.State, error) {
+	log, err := record.Open(dir)
 	if err != nil {
-		return []finding{{"decision log", one, err.Error()}}
+		return nil, err
 	}
 	c, err := log.At(time.Now())
-	if err != nil {
-		return []finding{{"decision log", one, err.Error()}}
-	}
+	return c.State, err
+}
+
+func compare(name string, believed, counted map[string]string) []finding {
 	var out []finding
-	believed, counted := accountsOf(c.State), accountsOf(l.states[0])
 	for _, key := range slices.Sorted(maps.Keys(union(believed, counted))) {
 		if believed[key] != counted[key] {
-			out = append(out, finding{"accounts differ", key, fmt.Sprintf("believed %s, counted %s", believed[key], counted[key])})
+			out = append(out, finding{"accounts differ", name + " " + key, fmt.Sprintf("believed %s, counted %s", believed[key], counted[key])})
 		}
 	}
 	return out

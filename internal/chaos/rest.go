@@ -21,16 +21,17 @@ func (f finding) String() string { return f.kind + ": " + f.subject + ": " + f.w
 
 const (
 	// patience is how long something that must not be so may be so after the last fault: a lease runs out
-	// (15 s), a node that refused is tried again (30 s), a gang is let go (gangGrace) and begins anew.
+	// (8 s), a node that refused is tried again (30 s), a gang is let go (gangGrace) and begins anew.
 	patience = 75 * time.Second
 	// tooLong ends a rest at which work that comes and goes leaves no moment without something to look at.
 	tooLong = 3 * time.Minute
 	// healWithin bounds the repair of what faults have left.
 	healWithin = 5 * time.Minute
 	every      = 2 * time.Second
+	calmLooks  = 4
 )
 
-// rest lets go of everything and waits until nothing is found any more, twice in a row. What has been found
+// rest lets go of everything and waits until nothing is found any more, a few times in a row. What has been found
 // without a break for longer than patience is a finding for good.
 func (w *world) rest(ctx context.Context) error {
 	began := time.Now()
@@ -39,7 +40,7 @@ func (w *world) rest(ctx context.Context) error {
 	}
 	since := make(map[string]time.Time)
 	calm, last := time.Now(), &look{}
-	for clean := 0; clean < 2 && time.Since(calm) < tooLong; {
+	for clean := 0; clean < calmLooks && time.Since(calm) < tooLong; {
 		lasting(ctx, every)
 		l, err := w.look(ctx)
 		if ctx.Err() != nil {
@@ -50,11 +51,7 @@ func (w *world) rest(ctx context.Context) error {
 			continue
 		}
 		last = l
-		found := l.check()
-		if len(found) == 0 {
-			found = w.recount(l)
-		}
-		young, old := judge(found, since, time.Now())
+		young, old := judge(append(l.check(), w.recount(l)...), since, time.Now())
 		for _, f := range old {
 			w.keep(f, l)
 		}
@@ -62,6 +59,9 @@ func (w *world) rest(ctx context.Context) error {
 		if len(young) > 0 {
 			clean = 0
 		}
+	}
+	if time.Since(calm) >= tooLong {
+		w.tally.count("rest points that were never quiet")
 	}
 	w.tally.rested(time.Since(began))
 	w.tally.say("at rest after %s: %s", seconds(time.Since(began)), last)

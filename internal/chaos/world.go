@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"sync"
+	"syscall"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -28,6 +29,7 @@ type world struct {
 	berths  []*berth
 	seen    *observer
 	work    *work
+	smaller string // the pool that has one node less than it could, while at rest; "": none
 
 	children sync.WaitGroup
 }
@@ -99,8 +101,9 @@ func (w *world) rounds(ctx context.Context) error {
 	end := time.Now().Add(w.opts.total)
 	for n := uint64(0); ctx.Err() == nil && (n == 0 || time.Until(end) > aRound/2); n++ {
 		w.tally.say("round %d", n+1)
-		w.round(ctx, rand.New(rand.NewPCG(w.opts.seed, n)))
-		if err := w.rest(ctx); err != nil {
+		r := rand.New(rand.NewPCG(w.opts.seed, n))
+		w.round(ctx, r)
+		if err := w.rested(ctx, r, n%2 == 0); err != nil {
 			return err
 		}
 	}
@@ -108,6 +111,21 @@ func (w *world) rounds(ctx context.Context) error {
 		return fmt.Errorf("interrupted")
 	}
 	return nil
+}
+
+// rested lets the world come to rest, of which something is missing for that time: the first Berth's stand-in, so
+// that the one inside must be able to lead, or one node.
+func (w *world) rested(ctx context.Context, r *rand.Rand, alone bool) error {
+	w.smaller = ""
+	if !alone {
+		w.smaller = pools[r.IntN(len(pools))]
+		w.tally.say("%s loses a node for this rest", w.smaller)
+		return w.rest(ctx)
+	}
+	w.tally.say("scheduler 0 is paused for this rest")
+	w.berths[0].signal(syscall.SIGSTOP)
+	defer w.berths[0].signal(syscall.SIGCONT)
+	return w.rest(ctx)
 }
 
 // round makes work and trouble at the same time, and returns when the last of the trouble is over.

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/kube/convert"
@@ -18,10 +19,11 @@ import (
 // the watch, one that the node or the server would not have as a refusal. Where it is not known what became of
 // it, the assumption stays until the watch tells or its time is up: room is never given away on a guess.
 type binder struct {
-	s     *scheduler
-	queue *backlog[intent]
-	open  atomic.Int64 // bindings to send or being sent
-	sent  atomic.Int64
+	s      *scheduler
+	client kubernetes.Interface
+	queue  *backlog[intent]
+	open   atomic.Int64 // bindings to send or being sent
+	sent   atomic.Int64
 
 	volumes *preparer
 }
@@ -42,7 +44,11 @@ type start struct {
 }
 
 func newBinder(s *scheduler) *binder {
-	return &binder{s: s, queue: newBacklog[intent](), volumes: newPreparer(s)}
+	b := &binder{s: s, client: s.opts.binding, queue: newBacklog[intent](), volumes: newPreparer(s)}
+	if b.client == nil {
+		b.client = s.client
+	}
+	return b
 }
 
 // add takes on the members of a gang. Their volumes come first.
@@ -98,7 +104,7 @@ func (b *binder) bind(ctx context.Context, i intent) {
 	defer cancel()
 	i.start.begun.Store(true)
 	binding := convert.BindingOf(i.Placement)
-	pods := b.s.client.CoreV1().Pods(binding.Namespace)
+	pods := b.client.CoreV1().Pods(binding.Namespace)
 	err := again(ctx, func() error { return pods.Bind(ctx, binding, metav1.CreateOptions{}) })
 	switch {
 	case err == nil:

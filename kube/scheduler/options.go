@@ -5,6 +5,7 @@ import (
 	"net"
 	"time"
 
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/berth-dev/berth/engine"
@@ -40,8 +41,9 @@ type Options struct {
 	Answers net.Listener
 	Log     *slog.Logger // nil: silent
 
-	serving *serving    // of Answers
-	queues  queueClient // nil: through Config
+	serving *serving             // of Answers
+	queues  queueClient          // nil: through Config
+	binding kubernetes.Interface // for bindings; nil: the one for everything
 }
 
 func (o Options) normal() Options {
@@ -80,6 +82,8 @@ const (
 	refuseFor = 30 * time.Second
 	// patience is how many nodes one after the other may refuse a workload before it is slowed down.
 	patience = 5
+	// awaken is how long an API server that has just started may refuse what it will allow.
+	awaken = 30 * time.Second
 	// gangGrace is how long a gang may run under its minimum where nothing else is said.
 	gangGrace = 5 * time.Minute
 	// finishFor is how long, at the end, what is being sent may take to be finished.

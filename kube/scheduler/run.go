@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"sync"
 	"time"
 
@@ -21,6 +22,9 @@ import (
 func Run(ctx context.Context, o Options) error {
 	client, err := connect(o.Config)
 	if err != nil {
+		return err
+	}
+	if o.binding, err = connect(ownSocket(o.Config)); err != nil {
 		return err
 	}
 	stop, err := o.serve(client)
@@ -93,6 +97,20 @@ func connect(c *rest.Config) (kubernetes.Interface, error) {
 		return nil, fmt.Errorf("scheduler: %w", err)
 	}
 	return client, nil
+}
+
+// ownSocket is the same connection over a socket of its own: client-go gives all clients of one configuration the same
+// one, and a server works on the requests of a socket one frame at a time.
+func ownSocket(c *rest.Config) *rest.Config {
+	c = rest.CopyConfig(c)
+	dial := c.Dial
+	if dial == nil {
+		dial = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext
+	}
+	c.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		return dial(ctx, network, address)
+	}
+	return c
 }
 
 // scheduler is one run: it watches, and once it leads it works. The goroutine of loop owns state.

@@ -91,8 +91,13 @@ func strip(o any) {
 // serves says whether the API server has the kind.
 func (s *scheduler) serves(ctx context.Context, groupVersion, kind string) (bool, error) {
 	var list *metav1.APIResourceList
+	ctx, cancel := context.WithTimeout(ctx, awaken)
+	defer cancel()
 	err := again(ctx, func() (err error) {
 		list, err = s.client.Discovery().ServerResourcesForGroupVersion(groupVersion)
+		if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
+			return fmt.Errorf("%v", err) // as of a server that has just started and does not know who may do what
+		}
 		return err
 	})
 	if apierrors.IsNotFound(err) {
