@@ -9,7 +9,7 @@ import (
 )
 
 // backlogLimit is how long a scheduler may take to work off what was there before it.
-const backlogLimit = 4 * time.Minute
+const backlogLimit = 150 * time.Second
 
 // gangSize is the number of pods in the gangs of a backlog.
 const gangSize = 8

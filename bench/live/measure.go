@@ -122,15 +122,13 @@ func takeAll(ctx context.Context, o options, list []measurement) ([]result, erro
 				if err != nil {
 					return results, fmt.Errorf("%s, %s: %w", m.name, who, err)
 				}
-				fmt.Fprintf(os.Stderr, "%s %s %-10s %-6s took %.0f s  %s\n", time.Now().Format("15:04:05"), progress(round, o.count), m.name, who, time.Since(began).Seconds(), brief(figures))
 				results = append(results, result{m.name, who, round, figures})
+				fmt.Fprintf(os.Stderr, "%d/%d  %-9s  %-5s  %3.0f s  %s\n", round+1, o.count, m.name, who, time.Since(began).Seconds(), brief(figures))
 			}
 		}
 	}
 	return results, nil
 }
-
-func progress(round, count int) string { return fmt.Sprintf("[%d/%d]", round+1, count) }
 
 func take(ctx context.Context, o options, m measurement, who string) (figures []figure, err error) {
 	c, err := startCluster(ctx, o, m.name+"-"+who)

@@ -14,44 +14,63 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	toolswatch "k8s.io/client-go/tools/watch"
 )
 
 // watcher sees pods get their nodes.
 type watcher struct {
 	events watch.Interface
 
-	mu     sync.Mutex
-	at     map[string]time.Time // by pod, since mark
-	closed bool
-	news   chan struct{} // capacity 1: something changed
+	mu    sync.Mutex
+	at    map[string]time.Time // by pod, since mark
+	ended error                // why nothing more will be seen
+	news  chan struct{}        // capacity 1: something changed
 }
 
-// watchBindings begins with what happens from now on.
+// watchBindings begins with what happens from now on. A connection that breaks is taken up where it broke.
 func watchBindings(ctx context.Context, client kubernetes.Interface) (*watcher, error) {
 	pods := client.CoreV1().Pods(namespace)
-	bound := metav1.ListOptions{FieldSelector: fields.OneTermNotEqualSelector("spec.nodeName", "").String(), Limit: 1}
-	list, err := pods.List(ctx, bound)
+	bound := fields.OneTermNotEqualSelector("spec.nodeName", "").String()
+	list, err := pods.List(ctx, metav1.ListOptions{FieldSelector: bound, Limit: 1})
 	if err != nil {
 		return nil, err
 	}
-	bound.ResourceVersion, bound.Limit = list.ResourceVersion, 0
-	events, err := pods.Watch(ctx, bound)
+	events, err := toolswatch.NewRetryWatcherWithContext(ctx, list.ResourceVersion, &cache.ListWatch{
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.FieldSelector = bound
+			return pods.Watch(ctx, o)
+		},
+	})
 	if err != nil {
 		return nil, err
 	}
-	w := &watcher{events: events, at: make(map[string]time.Time), news: make(chan struct{}, 1)}
-	go w.follow()
-	return w, nil
+	return follow(events), nil
 }
 
-func (w *watcher) follow() {
+func follow(events watch.Interface) *watcher {
+	w := &watcher{events: events, at: make(map[string]time.Time), news: make(chan struct{}, 1)}
+	go func() {
+		err := w.take()
+		w.note(func() { w.ended = err })
+	}()
+	return w
+}
+
+// take notes events until there are no more, and returns why.
+func (w *watcher) take() error {
 	for e := range w.events.ResultChan() {
 		now := time.Now()
-		if p, ok := e.Object.(*corev1.Pod); ok && e.Type == watch.Added {
-			w.note(func() { w.at[p.Name] = now })
+		switch o := e.Object.(type) {
+		case *corev1.Pod:
+			if e.Type == watch.Added {
+				w.note(func() { w.at[o.Name] = now })
+			}
+		case *metav1.Status:
+			return fmt.Errorf("the watch of pods: %s", o.Message)
 		}
 	}
-	w.note(func() { w.closed = true })
+	return errors.New("the watch of pods ended")
 }
 
 func (w *watcher) note(change func()) {
@@ -78,12 +97,12 @@ func (w *watcher) await(ctx context.Context, n int, limit time.Duration) ([]time
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	for {
-		count, closed := w.count()
+		count, ended := w.count()
 		if count >= n {
 			return w.seen(), nil
 		}
-		if closed {
-			return nil, errors.New("the watch of pods ended")
+		if ended != nil {
+			return nil, ended
 		}
 		select {
 		case <-w.news:
@@ -95,10 +114,10 @@ func (w *watcher) await(ctx context.Context, n int, limit time.Duration) ([]time
 	}
 }
 
-func (w *watcher) count() (n int, closed bool) {
+func (w *watcher) count() (n int, ended error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return len(w.at), w.closed
+	return len(w.at), w.ended
 }
 
 // awaitPod returns when the pod of that name got its node.

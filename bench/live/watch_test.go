@@ -10,12 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-func follow(events watch.Interface) *watcher {
-	w := &watcher{events: events, at: make(map[string]time.Time), news: make(chan struct{}, 1)}
-	go w.follow()
-	return w
-}
-
 func TestAwaitGivesWhatThereIsWhenTimeIsUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		events := watch.NewFake()
