@@ -100,9 +100,7 @@ func (y *sayer) report(ctx, sending context.Context) {
 		case <-ctx.Done():
 			return
 		case e := <-y.news:
-			for y.s.binds.behind() && ctx.Err() == nil {
-				time.Sleep(newsPause)
-			}
+			y.yield(ctx)
 			if _, err := y.s.client.EventsV1().Events(e.Namespace).Create(sending, e, metav1.CreateOptions{}); err != nil {
 				y.shed.Add(1)
 			}

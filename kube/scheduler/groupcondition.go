@@ -27,24 +27,24 @@ func initiallyScheduled(g *schedulingv1beta1.PodGroup) bool {
 }
 
 func (y *sayer) groupWaits(g *schedulingv1beta1.PodGroup, reason, text string) {
-	y.group(g, metav1.Condition{Status: metav1.ConditionFalse, Reason: reason, Message: text})
+	y.later(string(g.UID), y.group(g, metav1.Condition{Status: metav1.ConditionFalse, Reason: reason, Message: text}))
 }
 
 func (y *sayer) begun(g *schedulingv1beta1.PodGroup) {
-	if y.turns(g.UID, "begun") {
-		y.group(g, metav1.Condition{Status: metav1.ConditionTrue, Reason: "Scheduled"})
+	if y.turns(g.UID, "begun") && !y.s.opts.Shadow {
+		y.calm.put(y.group(g, metav1.Condition{Status: metav1.ConditionTrue, Reason: "Scheduled"}))
 	}
 }
 
 // group writes the condition as upstream's scheduler does.
-func (y *sayer) group(g *schedulingv1beta1.PodGroup, c metav1.Condition) {
+func (y *sayer) group(g *schedulingv1beta1.PodGroup, c metav1.Condition) writing {
 	c.Type = schedulingv1beta1.PodGroupInitiallyScheduled
-	y.later(string(g.UID), func(ctx context.Context) {
+	return func(ctx context.Context) {
 		err := again(ctx, func() error { return y.patchGroup(ctx, convert.PodGroup(g).Key, g.UID, c) })
 		if err != nil && !apierrors.IsNotFound(err) {
 			y.s.log.Warn("write condition", "podgroup", g.Namespace+"/"+g.Name, "err", err)
 		}
-	})
+	}
 }
 
 // patchGroup writes onto the version that is known, so that a group which has begun does not go back.

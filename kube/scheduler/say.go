@@ -22,6 +22,7 @@ import (
 type sayer struct {
 	s      *scheduler
 	queues [sayers]*backlog[writing] // all about one object is in one of them, in order
+	calm   *backlog[writing]         // what waits while bindings are behind
 	news   chan *eventsv1.Event      // of pods that were scheduled
 	shed   atomic.Int64
 
@@ -48,7 +49,7 @@ const newsRoom = 1000
 const newsPause = 20 * time.Millisecond
 
 func newSayer(s *scheduler) *sayer {
-	y := &sayer{s: s, told: make(map[string]why.Cause), said: make(map[types.UID]*told), mute: true, news: make(chan *eventsv1.Event, newsRoom)}
+	y := &sayer{s: s, told: make(map[string]why.Cause), said: make(map[types.UID]*told), mute: true, calm: newBacklog[writing](), news: make(chan *eventsv1.Event, newsRoom)}
 	for i := range y.queues {
 		y.queues[i] = newBacklog[writing]()
 	}
@@ -221,5 +222,20 @@ func (y *sayer) run(ctx context.Context) {
 	for range sayers / 2 {
 		workers.Go(func() { y.report(ctx, sending) })
 	}
+	for range sayers / 4 {
+		workers.Go(func() {
+			for write, ok := y.calm.get(ctx); ok; write, ok = y.calm.get(ctx) {
+				y.yield(ctx)
+				write(sending)
+			}
+		})
+	}
 	workers.Wait()
+}
+
+// yield waits while bindings need the API server more.
+func (y *sayer) yield(ctx context.Context) {
+	for y.s.binds.behind() && ctx.Err() == nil {
+		time.Sleep(newsPause)
+	}
 }
