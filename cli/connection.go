@@ -60,5 +60,8 @@ func (c *connection) foreign() (*rest.Config, error) {
 	if clientcmd.IsEmptyConfig(err) {
 		return nil, errors.New("the kubeconfig names no cluster: give --kubeconfig FILE, or --context")
 	}
+	if err != nil && c.kubeconfig != "" {
+		return nil, fmt.Errorf("--kubeconfig %s: %w", c.kubeconfig, err)
+	}
 	return cfg, err
 }
