@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/engine/why"
@@ -43,9 +44,9 @@ func (w *world) source() *scheduler {
 func made(kind, name string, pods []runtime.Object) []runtime.Object {
 	yes := true
 	for _, o := range pods {
-		o.(*corev1.Pod).OwnerReferences = []metav1.OwnerReference{{Kind: kind, Name: name, UID: "u-1", Controller: &yes}}
+		o.(*corev1.Pod).OwnerReferences = []metav1.OwnerReference{{Kind: kind, Name: name, UID: types.UID("uid-" + name), Controller: &yes}}
 	}
-	return pods
+	return append(pods, job(name, int32(len(pods))))
 }
 
 func TestAnswersOfTwoGangs(t *testing.T) {

@@ -98,6 +98,9 @@ func (s *storage) lookAgain(claim string) {
 // give hands the pod to the engine. One with claims is looked at before the next plan: what it needs may be on
 // another watch.
 func (f *feed) give(m *member, v *engine.Pod) {
+	if f.await(m) {
+		return
+	}
 	if m.needsClaims() {
 		f.inbox.stir()
 		return
@@ -194,7 +197,7 @@ func (f *feed) recheck() {
 	stored, nodes := f.stored(), slices.Collect(maps.Values(f.nodes))
 	var allowed []*allowance
 	for _, key := range slices.Sorted(maps.Keys(s.again)) {
-		if m := f.pods[key]; m != nil && m.needsClaims() && s.preparing[key] == nil {
+		if m := f.pods[key]; m != nil && m.needsClaims() && s.preparing[key] == nil && (m.given || !f.owners.awaited(m.raw)) {
 			allowed = append(allowed, f.allow(m, stored, nodes))
 		}
 	}

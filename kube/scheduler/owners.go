@@ -3,6 +3,7 @@ package scheduler
 import (
 	"maps"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -68,6 +69,42 @@ func (o *owners) above(owner *convert.Owner) convert.Keys {
 	return nil
 }
 
+// awaited says whether a controller whose word counts for the pod has not been seen yet. Pods and their controllers
+// come by different watches, and one that comes early must not start as if nobody had said anything.
+func (o *owners) awaited(p *corev1.Pod) bool {
+	c := metav1.GetControllerOfNoCopy(p)
+	if c == nil || time.Since(p.CreationTimestamp.Time) > ownerPatience {
+		return false
+	}
+	by := o.all[c.UID]
+	if by == nil {
+		return slices.Contains(ownerKinds[:], c.Kind)
+	}
+	return by.Kind == "ReplicaSet" && by.Controller != "" && o.all[by.Controller] == nil
+}
+
+// ownerKinds make pods that we read.
+var ownerKinds = [...]string{"Job", "StatefulSet", "ReplicaSet"}
+
+// ownerPatience is how old a pod is when a controller that was not seen is taken to be gone. Creation times are in
+// whole seconds.
+const ownerPatience = 5 * time.Second
+
+// await keeps a pod from the engine until its controllers are known.
+func (f *feed) await(m *member) bool {
+	if !m.ours || m.given || !m.waiting() || !f.owners.awaited(m.raw) {
+		return false
+	}
+	time.AfterFunc(ownerPatience+time.Second, func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if now := f.pods[m.key]; now != nil && now.pod.UID == m.pod.UID && !now.given {
+			f.reenter(now)
+		}
+	})
+	return true
+}
+
 func (o *owners) join(m *member) {
 	if by := controllerOf(m.pod); by != "" && m.ours {
 		put(o.pods, by, m.key, m)
@@ -130,7 +167,7 @@ func (f *feed) setOwner(object metav1.Object) {
 	if o.Controller != "" {
 		put(f.owners.below, o.Controller, o.UID, true)
 	}
-	f.ownerChanged(o.UID, old == nil && len(o.Keys) == 0 || old != nil && maps.Equal(old.Keys, o.Keys))
+	f.ownerChanged(o.UID, old != nil && maps.Equal(old.Keys, o.Keys))
 }
 
 func (f *feed) removeOwner(object metav1.Object) {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
@@ -27,7 +28,7 @@ func owner(name string, annotations ...string) metav1.ObjectMeta {
 func ownedPod(by string, index int, annotations ...string) *corev1.Pod {
 	p := pod(fmt.Sprintf("%s-%d", by, index), 1, annotations...)
 	yes := true
-	p.OwnerReferences = []metav1.OwnerReference{{Name: by, UID: types.UID("uid-" + by), Controller: &yes}}
+	p.OwnerReferences = []metav1.OwnerReference{{Kind: "Job", Name: by, UID: types.UID("uid-" + by), Controller: &yes}}
 	return p
 }
 
@@ -66,7 +67,7 @@ func TestAGangThatItsJobDescribes(t *testing.T) {
 // The Job may be seen after its pods, and may change its mind.
 func TestAJobThatIsSeenLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, node("n1", "r1", 1), ownedPod("a", 0), ownedPod("a", 1))
+		w := newWorld(t, node("n1", "r1", 1), job("a", 2), ownedPod("a", 0), ownedPod("a", 1))
 		w.start()
 		if len(w.done()) != 1 {
 			t.Fatalf("pods of nobody's gang start one by one: %v", w.done())
@@ -123,15 +124,45 @@ func TestAGangThatItsDeploymentDescribes(t *testing.T) {
 		rs := &appsv1.ReplicaSet{ObjectMeta: owner("serve-1"), Spec: appsv1.ReplicaSetSpec{Replicas: &n}}
 		rs.OwnerReferences = []metav1.OwnerReference{{Name: "serve", UID: "uid-serve", Controller: &yes}}
 		w := newWorld(t, node("n1", "r1", 8), ownedPod("serve-1", 0), rs)
-		w.start(func(o *Options) { o.Engine.Levels = nil })
-		if len(w.done()) != 1 {
-			t.Fatal("a pod by itself did not start")
+		w.start()
+		w.add(&appsv1.Deployment{ObjectMeta: owner("serve", "gang", "serve")})
+		w.rest()
+		if len(w.done()) > 0 {
+			t.Fatalf("the first started alone: %v", w.done())
 		}
-		w.add(&appsv1.Deployment{ObjectMeta: owner("serve", "gang", "serve", "min", "3")})
 		w.add(ownedPod("serve-1", 1))
 		w.rest()
-		if len(w.done()) != 1 {
-			t.Errorf("the second started alone: %v", w.done())
+		if diff := cmp.Diff([]string{"n1", "n1"}, w.at("serve-1-0", "serve-1-1")); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// A pod that comes before the Job that made it does not start by itself: the Job may say that it is one of a gang. One
+// whose Job is gone does.
+func TestAPodThatComesBeforeItsJob(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, node("n1", "r1", 8))
+		w.start()
+		w.add(ownedPod("train", 0))
+		w.add(ownedPod("lost", 0))
+		w.rest()
+		if got := w.tried(); len(got) > 0 {
+			t.Fatalf("started alone: %v", got)
+		}
+		w.add(job("train", 2, "gang", "train"))
+		w.rest()
+		if got := w.tried(); len(got) > 0 {
+			t.Fatalf("one of two was started: %v", got)
+		}
+		w.add(ownedPod("train", 1))
+		w.rest()
+		if diff := cmp.Diff([]string{"n1", "n1"}, w.at("train-0", "train-1")); diff != "" {
+			t.Error(diff)
+		}
+		w.after(10 * time.Second)
+		if diff := cmp.Diff([]string{"n1"}, w.at("lost-0")); diff != "" {
+			t.Errorf("the pod whose job is gone: %s", diff)
 		}
 	})
 }

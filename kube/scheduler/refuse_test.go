@@ -68,7 +68,7 @@ func TestKubeletRefusesALonePod(t *testing.T) {
 		yes := true
 		owned := func(name string) *corev1.Pod {
 			p := pod(name, 1)
-			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "rs", UID: "rs-uid", Controller: &yes}}
+			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "LeaderWorkerSet", Name: "rs", UID: "rs-uid", Controller: &yes}}
 			return p
 		}
 		w := newWorld(t, node("n1", "r1", 2), node("n2", "r1", 8), owned("a"))
