@@ -62,10 +62,7 @@ func (s *storage) note(m *member) {
 		s.again[m.key] = true
 	}
 	for _, claim := range claimsOf(m.pod) {
-		if at[claim] == nil {
-			at[claim] = make(map[string]*member)
-		}
-		at[claim][m.key] = m
+		insert(at, claim, m.key, m)
 	}
 }
 
@@ -76,10 +73,7 @@ func (m *member) needsClaims() bool { return m.ours && m.waiting() && len(claims
 func (s *storage) drop(m *member) {
 	for _, claim := range claimsOf(m.pod) {
 		for _, at := range []map[string]map[string]*member{s.users, s.holders} {
-			delete(at[claim], m.key)
-			if len(at[claim]) == 0 {
-				delete(at, claim)
-			}
+			cut(at, claim, m.key)
 		}
 		if c := s.claims[claim]; c != nil && forOnePod(c) {
 			s.lookAgain(claim)

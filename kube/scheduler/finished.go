@@ -20,7 +20,7 @@ func (f *feed) finishing(p *corev1.Pod, v *engine.Pod) {
 		return
 	}
 	f.finishes[v.Key] = finish{v.Gang, v.Subgroup, controllerOf(p)}
-	put(f.finishers, v.Gang, v.Key, true)
+	insert(f.finishers, v.Gang, v.Key, true)
 	f.describeAgain(v.Gang)
 }
 

@@ -55,7 +55,7 @@ func (s *scheduler) cycle(now time.Time) (wake time.Time) {
 		}
 	}
 	wake = sooner(plan.WakeAt, s.says.tell(plan))
-	wake = sooner(wake, s.release(&plan))
+	wake = sooner(wake, s.letGoShort(&plan))
 	if len(plan.Starts) > 0 {
 		wake = sooner(wake, now.Add(s.opts.Engine.AssumeFor))
 	}

@@ -41,10 +41,7 @@ func (f *feed) join(m *member) {
 	if !m.inGang() {
 		return
 	}
-	if f.gangs[m.workload] == nil {
-		f.gangs[m.workload] = make(map[string]*member)
-	}
-	f.gangs[m.workload][m.key] = m
+	insert(f.gangs, m.workload, m.key, m)
 	f.describeAgain(m.workload)
 }
 
@@ -58,10 +55,7 @@ func (f *feed) leave(m *member) {
 	if !m.inGang() {
 		return
 	}
-	delete(f.gangs[m.workload], m.key)
-	if len(f.gangs[m.workload]) == 0 {
-		delete(f.gangs, m.workload)
-	}
+	cut(f.gangs, m.workload, m.key)
 	f.describeAgain(m.workload)
 	f.bequeath(m)
 }

@@ -30,8 +30,8 @@ func newOwners() owners {
 	}
 }
 
-// put enters value under two keys, and cut takes it away.
-func put[A, B comparable, V any](m map[A]map[B]V, a A, b B, v V) {
+// insert enters a value under two keys, and cut takes it away.
+func insert[A, B comparable, V any](m map[A]map[B]V, a A, b B, v V) {
 	if m[a] == nil {
 		m[a] = make(map[B]V)
 	}
@@ -107,7 +107,7 @@ func (f *feed) await(m *member) bool {
 
 func (o *owners) join(m *member) {
 	if by := controllerOf(m.pod); by != "" && m.ours {
-		put(o.pods, by, m.key, m)
+		insert(o.pods, by, m.key, m)
 	}
 }
 
@@ -165,7 +165,7 @@ func (f *feed) setOwner(object metav1.Object) {
 	}
 	f.owners.all[o.UID] = &o
 	if o.Controller != "" {
-		put(f.owners.below, o.Controller, o.UID, true)
+		insert(f.owners.below, o.Controller, o.UID, true)
 	}
 	f.ownerChanged(o.UID, old != nil && maps.Equal(old.Keys, o.Keys))
 }
@@ -213,7 +213,7 @@ func (f *feed) relate(uid types.UID) {
 		return
 	}
 	if gang, subgroup := owner.Gang(o.above(owner)); gang != "" {
-		put(o.parts, gang, uid, subgroup)
+		insert(o.parts, gang, uid, subgroup)
 		o.gangOf[uid] = gang
 		f.describeAgain(gang)
 	}

@@ -83,7 +83,7 @@ func (s *scheduler) writeStatus(ctx context.Context, q *v1alpha1.Queue) error {
 }
 
 // statuses returns the queues whose status should be another one, with that status, by name. It counts all pods
-// afresh, so that it cannot drift: some milliseconds for tens of thousands.
+// afresh, so that it cannot drift.
 func (f *feed) statuses() []v1alpha1.Queue {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -89,10 +89,7 @@ func (f *feed) choose(p *preparation, at engine.Placement) (ok bool) {
 
 func (s *storage) enter(p *preparation, w want) {
 	p.wants = append(p.wants, w)
-	if s.waits[w.claim] == nil {
-		s.waits[w.claim] = make(map[*preparation]bool)
-	}
-	s.waits[w.claim][p] = true
+	insert(s.waits, w.claim, p, true)
 	if w.volume != "" {
 		s.claimed[w.volume] = true
 		s.changed(w)
@@ -160,16 +157,11 @@ func (s *storage) left(m *member) {
 // shun keeps one pod, and not its gang, from a node for a while.
 func (f *feed) shun(at engine.Placement) {
 	s := &f.storage
-	if s.shunned[at.Pod] == nil {
-		s.shunned[at.Pod] = make(map[string]bool)
-	}
-	s.shunned[at.Pod][at.Node] = true
+	insert(s.shunned, at.Pod, at.Node, true)
 	time.AfterFunc(refuseFor, func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		if delete(s.shunned[at.Pod], at.Node); len(s.shunned[at.Pod]) == 0 {
-			delete(s.shunned, at.Pod)
-		}
+		cut(s.shunned, at.Pod, at.Node)
 		s.again[at.Pod] = true
 		f.inbox.stir()
 	})

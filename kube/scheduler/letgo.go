@@ -17,10 +17,10 @@ import (
 // reasonShort is of events and conditions of a gang that is let go because it ran under its minimum.
 const reasonShort = "GangUnderMinimum"
 
-// release lets go of gangs that have been running under their minimum for too long: what they hold helps nobody,
+// letGoShort lets go of gangs that have been running under their minimum for too long: what they hold helps nobody,
 // and as a whole they may find a place. How long is counted from when this process first saw it. It returns when
 // the next one's time is up; zero: there is none.
-func (s *scheduler) release(plan *engine.Plan) (wake time.Time) {
+func (s *scheduler) letGoShort(plan *engine.Plan) (wake time.Time) {
 	short := make(map[string]time.Time)
 	look := func(gang string, why func() string) {
 		since, known := s.short[gang]
