@@ -52,7 +52,7 @@ func (s *session) startScheduler(ctx context.Context) error {
 	go func() {
 		defer close(s.sched.done)
 		s.sched.err = scheduler.Run(running, scheduler.Options{
-			Config: cfg, Engine: engine.Config{Levels: levels()}, For: pods, Identity: inProcess, GangGrace: s.gangGrace, Log: log,
+			Config: cfg, Engine: engine.Config{Levels: scheduler.DefaultLevels()}, For: pods, Identity: inProcess, GangGrace: s.gangGrace, Log: log,
 			Answers: answers, Decisions: record.Options{Dir: s.dir.Decisions(), Berth: Version},
 		})
 		if s.sched.err != nil {

@@ -57,7 +57,7 @@ with --record its decisions can be read, and played again, with ` + "`berth repl
 	f := cmd.Flags()
 	f.StringVar(&o.schedulerName, "scheduler-name", scheduler.DefaultName, "its name: of the lease it leads by, and in its events")
 	f.StringSliceVar(&o.pods, "for", nil, "schedulerNames of the pods it schedules (default: its own name)")
-	f.StringSliceVar(&o.levels, "level", nil, "a topology level as NAME=LABEL, widest first (default: "+describeLevels(levels())+")")
+	f.StringSliceVar(&o.levels, "level", nil, "a topology level as NAME=LABEL, widest first (default: "+describeLevels(scheduler.DefaultLevels())+")")
 	gangGraceFlag(cmd, &o.gangGrace)
 	f.BoolVar(&o.elect, "leader-elect", true, "take part in the election of a leader")
 	f.StringVar(&o.listen, "listen", "", "address on which it answers who waits for what, and whether it is well, such as :10259 (default: none)")
@@ -85,20 +85,9 @@ func describeLevels(list []engine.Level) string {
 	return strings.Join(words, ",")
 }
 
-// levels are the topology that a fleet's pools describe, widest first.
-func levels() []engine.Level {
-	return []engine.Level{
-		{Name: "region", Label: v1alpha1.LabelRegion},
-		{Name: "zone", Label: v1alpha1.LabelZone},
-		{Name: "block", Label: v1alpha1.LabelBlock},
-		{Name: "rack", Label: v1alpha1.LabelRack},
-		{Name: "clique", Label: v1alpha1.LabelClique},
-	}
-}
-
 func parseLevels(words []string) ([]engine.Level, error) {
 	if len(words) == 0 {
-		return levels(), nil
+		return scheduler.DefaultLevels(), nil
 	}
 	var out []engine.Level
 	for _, w := range words {

@@ -336,7 +336,7 @@ func (s *State) localClauses(c *class, n *node) []why.Clause {
 	if spec.NodeName != "" && spec.NodeName != n.name {
 		add(why.ByNodeName, spec.NodeName)
 	}
-	if spec.Nodes != nil && !slices.Contains(spec.Nodes, n.name) {
+	if c.allowed != nil && !c.allowed[n.name] {
 		add(why.ByNodeSet, "")
 	}
 	if i, ok := c.barred[n.name]; ok {

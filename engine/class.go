@@ -15,9 +15,10 @@ type class struct {
 	classKey
 	demands  []demand
 	want     device.Want
-	local    bool           // it may only be on some nodes by name, or was refused by some
-	names    bool           // its affinity looks at nodes' names
-	barred   map[string]int // nodes that refused its gang; index in the refusals
+	local    bool            // it may only be on some nodes by name, or was refused by some
+	names    bool            // its affinity looks at nodes' names
+	allowed  map[string]bool // nodes that its volumes allow; nil: all
+	barred   map[string]int  // nodes that refused its gang; index in the refusals
 	refusals []*Refusal
 
 	masks   []mask     // by node kind
@@ -134,6 +135,12 @@ func (s *State) newClass(key classKey, refusals []*Refusal) *class {
 	s.ask(sh.keys)
 	c := &class{classKey: key, demands: sh.demands, names: namesNodes(sh.spec), local: sh.spec.NodeName != "" || sh.spec.Nodes != nil || len(refusals) > 0}
 	c.want = device.Want{Count: int(sh.gpus), Model: key.model, Clique: deviceWish(sh.spec.GPU.Clique), NUMA: deviceWish(sh.spec.GPU.NUMA)}
+	if sh.spec.Nodes != nil {
+		c.allowed = make(map[string]bool, len(sh.spec.Nodes))
+		for _, n := range sh.spec.Nodes {
+			c.allowed[n] = true
+		}
+	}
 	if len(refusals) > 0 {
 		c.barred = make(map[string]int, len(refusals))
 		for i, r := range refusals {
@@ -387,7 +394,7 @@ func (c *class) bars(n *node) bool {
 		return true
 	}
 	//mutate: filter-allowed-nodes
-	if spec.Nodes != nil && !slices.Contains(spec.Nodes, n.name) {
+	if c.allowed != nil && !c.allowed[n.name] {
 		return true
 	}
 	_, refused := c.barred[n.name]

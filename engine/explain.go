@@ -10,18 +10,37 @@ import (
 // Explain says why the workload of the key waits, as of a plan made now. budget bounds the search steps for
 // any one gang; 0 is Config.SearchBudget. The state is the same before and after.
 func (s *State) Explain(key string, now time.Time, budget int) why.Explanation {
-	now = now.UTC().Round(0)
-	e := why.Explanation{Workload: key, Now: now}
+	return s.explain(key, &cycle{s: s, now: now.UTC().Round(0), budget: budget})
+}
+
+// Try says what a plan made now would do with the workload of the key if it were alone in line. placements are those
+// of its members that would start, by rank: members above its minimum may be left out of them. Features that the
+// engine does not decide are not looked at. The state is the same before and after.
+func (s *State) Try(key string, now time.Time) (e why.Explanation, placements []Placement) {
+	y := &cycle{s: s, now: now.UTC().Round(0), trial: true}
+	e = s.explain(key, y)
+	for i := range y.plan.Starts {
+		placements = append(placements, y.plan.Starts[i].Placements...)
+	}
+	return e, placements
+}
+
+// explain runs the cycle until the workload has had its turn.
+func (s *State) explain(key string, y *cycle) why.Explanation {
+	e := why.Explanation{Workload: key, Now: y.now}
 	s.freshen()
 	g := s.workloadNamed(key)
 	if g == nil {
 		e.Verdict = s.idle(key)
+		if reason := s.rejected[Ref{Kind: KindPod, Key: key}]; reason != "" {
+			e.Cause, e.Gates = why.InvalidObject, []why.Gate{{Cause: why.InvalidObject, Object: reason, Certificate: -1}}
+		}
 		return e
 	}
-	if budget <= 0 {
-		budget = s.cfg.SearchBudget
+	if y.budget <= 0 {
+		y.budget = s.cfg.SearchBudget
 	}
-	y := &cycle{s: s, now: now, plan: Plan{Now: now}, budget: budget, until: g}
+	y.plan.Now, y.until = y.now, g
 	y.run()
 	e.Verdict = why.Placed
 	i := slices.IndexFunc(y.plan.Waiting, func(w Waiting) bool { return w.Gang == key })

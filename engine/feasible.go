@@ -3,31 +3,52 @@ package engine
 import (
 	"slices"
 	"time"
+
+	"github.com/berth-dev/berth/engine/why"
 )
 
 // Feasible lists the nodes, by name, on which the pod could be now if it were alone in line and in its gang:
 // every rule about the pod and the node holds, and there is room. Features that the engine does not decide are
 // not looked at. It is empty for a pod that is not to be placed. The state is the same before and after.
-func (s *State) Feasible(key string, now time.Time) []string {
+func (s *State) Feasible(key string, now time.Time) (names []string) {
+	s.alone(key, now, func(y *cycle, p *pod) { names = y.feasible(p) })
+	return names
+}
+
+// PerNode counts for every node, as a domain of its own, how many pods like this one would fit there now if it were
+// alone in line and in its gang, and what keeps it out. Of several GPU models the first counts. Features that the
+// engine does not decide are not looked at. It is false for a pod that is not to be placed. The state is the same
+// before and after; the certificate shares memory with later ones: do not write to it.
+func (s *State) PerNode(key string, now time.Time) (cert why.Certificate, ok bool) {
+	ok = s.alone(key, now, func(y *cycle, p *pod) {
+		model := slices.Concat(y.models(p.gang), p.GPU.Models, []string{""})[0]
+		c := y.kin(p.gang, p.gang.turnNow(), model).class(p)
+		cert, _ = s.certify(proofKey{class: c, need: 1, level: nodeLevel})
+	})
+	return cert, ok
+}
+
+// alone asks about a pod as if it were alone in line and in its gang, and reports whether it is one to be placed.
+func (s *State) alone(key string, now time.Time, ask func(*cycle, *pod)) bool {
 	s.freshen()
 	p := s.pods[key]
 	if p == nil || p.gang == nil {
-		return nil
+		return false
 	}
 	y := &cycle{s: s, now: now.UTC().Round(0)}
 	m, end := s.mark(), s.log.end()
 	y.expire()
-	var names []string
-	if p.waits() {
+	waits := p.waits()
+	if waits {
 		y.claim(p.gang)
-		names = y.feasible(p)
+		ask(y, p)
 	}
 	s.rollback(m)
 	s.rewind(end)
 	for _, g := range y.dirty {
 		s.tally(g)
 	}
-	return names
+	return waits
 }
 
 // feasible lists the nodes that have room for the pod with any of the GPU models that it may have.

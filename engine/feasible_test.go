@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -47,9 +48,102 @@ func TestAskingForNodesChangesNothing(t *testing.T) {
 		before := answers(t, s, noon)
 		for _, key := range workloads(s.Dump()) {
 			s.Feasible(key, soon(t))
+			s.PerNode(key, soon(t))
+			s.Try(key, soon(t))
 		}
 		if diff := cmp.Diff(before, answers(t, s, noon)); diff != "" {
 			t.Fatalf("after asking:\n%s", diff)
 		}
 	})
+}
+
+// A pod has room on a node in the certificate per node exactly where it is feasible, every node is in it once, and a
+// node without room says why.
+func TestPerNodeAgreesWithFeasible(t *testing.T) {
+	often(t, 10, func(t *rapid.T) {
+		snap := anyCluster(t)
+		p := engine.Pod{Key: "pod", UID: "u", Spec: anySpec(t), Priority: pick[int32](t, 0, 5)}
+		p.GPU.Models = p.GPU.Models[:min(1, len(p.GPU.Models))]
+		anyMemory(t, &snap, engine.Gang{Key: "pod"}, []engine.Pod{p})
+		s := engine.Load(plus(snap, p), anyConfig(t))
+		cert, ok := s.PerNode("pod", noon)
+		if feasible := s.Feasible("pod", noon); !ok && len(feasible) > 0 {
+			t.Fatalf("feasible on %v and not to be placed", feasible)
+		}
+		if !ok {
+			return
+		}
+		var all, room []string
+		for _, d := range cert.Domains {
+			all = append(all, d.Name)
+			if len(d.Rows) != 1 || d.Rows[0].Nodes != 1 || d.Rows[0].Example != d.Name {
+				t.Fatalf("rows of %s: %s", d.Name, text(t, d.Rows))
+			}
+			if d.Fits > 0 {
+				room = append(room, d.Name)
+			} else if len(d.Rows[0].Removed)+len(d.Rows[0].Short) == 0 {
+				t.Fatalf("no reason on %s\n%s\n%s", d.Name, text(t, cert), text(t, plus(snap, p)))
+			}
+		}
+		var names []string
+		for _, n := range accepted(s).Nodes {
+			names = append(names, n.Name)
+		}
+		if diff := cmp.Diff(names, all); diff != "" {
+			t.Fatalf("nodes (-known +counted):\n%s", diff)
+		}
+		if diff := cmp.Diff(s.Feasible("pod", noon), room); diff != "" {
+			t.Fatalf("nodes with room (-Feasible +PerNode):\n%s\n%s", diff, text(t, plus(snap, p)))
+		}
+	})
+}
+
+func TestPerNode(t *testing.T) {
+	gpus := func(n int64) engine.Resources { return engine.Resources{{Resource: "nvidia.com/gpu", Value: n}} }
+	node := func(name string, change func(*engine.Node)) engine.Node {
+		n := engine.Node{Name: name, Labels: map[string]string{"zone": "a"}, Allocatable: append(gpus(8), engine.Amount{Resource: engine.Pods, Value: 10})}
+		change(&n)
+		return n
+	}
+	snap := engine.Snapshot{
+		Nodes: []engine.Node{
+			node("cordoned", func(n *engine.Node) { n.Cordoned = true }),
+			node("elsewhere", func(n *engine.Node) { n.Labels["zone"] = "b" }),
+			node("free", func(*engine.Node) {}),
+			node("full", func(*engine.Node) {}),
+			node("tainted", func(n *engine.Node) { n.Taints = []engine.Taint{{Key: "k", Effect: engine.NoSchedule}} }),
+		},
+		Pods: []engine.Pod{
+			{Key: "holder", Node: "full", Spec: engine.Spec{Requests: gpus(6)}},
+			{Key: "pod", Gang: "missing", Spec: engine.Spec{Requests: gpus(4), Selector: map[string]string{"zone": "a"}, Features: []why.Feature{why.PodAffinity}}},
+		},
+	}
+	s := engine.Load(snap, engine.Config{})
+	cert, ok := s.PerNode("pod", noon)
+	if !ok || cert.Need != 1 || cert.Level != engine.NodeLevel || cert.Total != 2 {
+		t.Errorf("%v %s", ok, text(t, cert))
+	}
+	want := []string{
+		"cordoned 0: 1 node cordoned", "elsewhere 0: selector zone=a excludes 1 node", "free 2:",
+		"full 0: nvidia.com/gpu short by 2 on 1 node", "tainted 0: taint k:NoSchedule excludes 1 node",
+	}
+	var got []string
+	for _, d := range cert.Domains {
+		line := fmt.Sprintf("%s %d:", d.Name, d.Fits)
+		for _, c := range d.Rows[0].Removed {
+			line += " " + c.Text()
+		}
+		for _, s := range d.Rows[0].Short {
+			line += " " + s.Text()
+		}
+		got = append(got, line)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	for _, key := range []string{"holder", "nobody"} {
+		if _, ok := s.PerNode(key, noon); ok {
+			t.Errorf("%s is to be placed", key)
+		}
+	}
 }

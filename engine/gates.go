@@ -81,11 +81,20 @@ func (y *cycle) features(g *gang) []why.Feature {
 	var out []why.Feature
 	for _, p := range g.all() {
 		if p.waits() {
-			out = append(out, y.s.shapeOf(p).features...)
+			out = append(out, y.undecided(p)...)
 		}
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// undecided lists what the pod asks for that the engine does not decide yet.
+func (y *cycle) undecided(p *pod) []why.Feature {
+	shape := y.s.shapeOf(p)
+	if y.trial {
+		return nil
+	}
+	return shape.features
 }
 
 // lacking returns the first leaf that has too few pods to ever have its minimum.

@@ -137,7 +137,7 @@ func (x *search) begin(b *branch, sc scope) {
 func (x *search) growLeaf(b *branch, sc scope) {
 	full := make(map[*class]bool)
 	for i, p := range b.pods {
-		if p.seat != nil || len(x.y.s.shapeOf(p).features) > 0 {
+		if p.seat != nil || len(x.y.undecided(p)) > 0 {
 			continue
 		}
 		c := x.kin.class(p)
@@ -172,7 +172,7 @@ func (x *search) supported(b *branch) bool {
 	ok := true
 	b.each(func(b *branch) {
 		for _, p := range b.pods {
-			ok = ok && (p.seat != nil || len(x.y.s.shapeOf(p).features) == 0)
+			ok = ok && (p.seat != nil || len(x.y.undecided(p)) == 0)
 		}
 	})
 	return ok

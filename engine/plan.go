@@ -38,7 +38,8 @@ type cycle struct {
 	now    time.Time
 	plan   Plan
 	budget int   // of search steps, per gang
-	until  *gang // stop after this one; nil: consider all
+	until  *gang // stop after this one has its minimum; nil: consider all
+	trial  bool  // until is alone in line and grows, and features are not looked at
 
 	queue   []queued
 	dirty   []*gang // gangs whose tally the cycle changed
@@ -92,6 +93,9 @@ func (y *cycle) minimums() []*gang {
 			}
 		}
 		if g == y.until {
+			if y.trial {
+				return grow
+			}
 			return nil
 		}
 		y.ahead++
@@ -289,6 +293,9 @@ func (y *cycle) lineUp(lifted []*gang) {
 		t := g.turnNow()
 		i, _ := slices.BinarySearchFunc(y.queue, t, func(q queued, t turn) int { return q.turn.compare(t) })
 		y.queue = slices.Insert(y.queue, i, queued{t, g})
+	}
+	if y.trial {
+		y.queue = slices.DeleteFunc(y.queue, func(q queued) bool { return q.gang != y.until })
 	}
 }
 

@@ -37,10 +37,16 @@ func (t *tally) add(o tally) {
 // rowsOf returns the rows of the shelf.
 func (s *State) rowsOf(c *class, sh *shelf) *shelfRows {
 	f := &c.byShelf[sh.id]
-	if f.rows == nil || f.rows.epoch != c.proofs.epoch || f.rows.made < sh.touched {
+	if !c.counted(sh) {
 		f.rows = s.makeRows(c, sh, 0, len(sh.nodes))
 	}
 	return f.rows
+}
+
+// counted says whether the rows of the shelf are up to date.
+func (c *class) counted(sh *shelf) bool {
+	r := c.byShelf[sh.id].rows
+	return r != nil && r.epoch == c.proofs.epoch && r.made >= sh.touched
 }
 
 // makeRows counts the nodes on some of the shelf's slots.
@@ -194,6 +200,7 @@ type tableDomain struct {
 
 // makeTable counts every node, shelf by shelf; shelves where nothing changed were counted before.
 func (s *State) makeTable(c *class, level int) *table {
+	s.meetKinds(c)
 	for s.renumber(c) {
 	}
 	t := &table{c: c, level: level, at: make(map[*domain]*tableDomain)}
@@ -207,6 +214,19 @@ func (s *State) makeTable(c *class, level int) *table {
 		t.add(t.domainOf(sh), s.rowsOf(c, sh))
 	}
 	return t
+}
+
+// meetKinds numbers the kinds of the nodes that have to be counted, all before the first row is made: rows would have
+// to be made anew for each that came.
+func (s *State) meetKinds(c *class) {
+	for _, sh := range s.topology.shelves {
+		if c.counted(sh) {
+			continue
+		}
+		for _, n := range sh.nodes {
+			s.kindProof(c, n)
+		}
+	}
 }
 
 // renumber makes the rows of all shelves, and reports whether classes got other numbers by it: because some

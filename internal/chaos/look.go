@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	v1alpha1 "github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/kube/scheduler"
 )
@@ -34,7 +33,7 @@ func (w *world) look(ctx context.Context) (*look, error) {
 	all := metav1.ListOptions{}
 	l := &look{expected: w.expected()}
 	for _, name := range []string{one, two} {
-		state, err := scheduler.Look(ctx, scheduler.Options{Config: w.config, Name: name, Engine: engine.Config{Levels: levels()}})
+		state, err := scheduler.Look(ctx, scheduler.Options{Config: w.config, Name: name, Engine: engine.Config{Levels: scheduler.DefaultLevels()}})
 		if err != nil {
 			return nil, err
 		}
@@ -69,17 +68,6 @@ func (w *world) expected() []string {
 		}
 	}
 	return out
-}
-
-// levels are those of the cluster's schedulers.
-func levels() []engine.Level {
-	return []engine.Level{
-		{Name: "region", Label: v1alpha1.LabelRegion},
-		{Name: "zone", Label: v1alpha1.LabelZone},
-		{Name: "block", Label: v1alpha1.LabelBlock},
-		{Name: "rack", Label: v1alpha1.LabelRack},
-		{Name: "clique", Label: v1alpha1.LabelClique},
-	}
 }
 
 // String says how busy the cluster is.

@@ -18,8 +18,8 @@ type Options struct {
 	GPU            string   // the resource that counts GPUs; "": nvidia.com/gpu
 }
 
-// ours says whether we place pods that name the scheduler.
-func (o Options) ours(schedulerName string) bool {
+// Ours says whether we place pods that name the scheduler.
+func (o Options) Ours(schedulerName string) bool {
 	if o.SchedulerNames == nil {
 		return schedulerName == "berth"
 	}

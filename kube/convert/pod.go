@@ -28,7 +28,7 @@ func Pod(p *corev1.Pod, o Options) engine.Pod {
 		Spec:      spec(p),
 		Node:      p.Spec.NodeName,
 		Nominated: p.Status.NominatedNodeName,
-		Foreign:   !o.ours(p.Spec.SchedulerName),
+		Foreign:   !o.Ours(p.Spec.SchedulerName),
 	}
 	if p.DeletionTimestamp != nil {
 		out.Terminating = true

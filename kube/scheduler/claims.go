@@ -104,6 +104,7 @@ func (f *feed) give(m *member, v *engine.Pod) {
 
 func (f *feed) put(m *member, v *engine.Pod) {
 	f.charge(m, v)
+	f.whatIf.restrict(v)
 	known := m.given
 	if known && same(m.value, v) {
 		return
@@ -126,7 +127,7 @@ func (f *feed) giveWithClaims(a *allowance, nodes []*corev1.Node) {
 		f.keepBack(a.m, a.missing)
 		return
 	}
-	v := convert.Pod(a.m.pod, f.opts)
+	v := f.read(a.m.pod)
 	v.Nodes = f.storage.without(a.m, a.nodes, nodes)
 	v.Version = f.versions.next()
 	f.put(a.m, &v)

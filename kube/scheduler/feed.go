@@ -40,7 +40,8 @@ type feed struct {
 	refusals  map[string][]*refusal      // by owner
 	storage   storage
 	tenancy   tenancy
-	gone      int // objects, since the engine last forgot them
+	gone      int     // objects, since the engine last forgot them
+	whatIf    *whatIf // of a Model; nil: this is the live scheduler's
 }
 
 // listener writes down what the feed finds worth saying.
@@ -113,6 +114,15 @@ func (f *feed) drop(kind engine.Kind, key string, version uint64) {
 	f.inbox.put(engine.Change{Gone: &engine.Ref{Kind: kind, Key: key, Version: version}})
 }
 
+// read is the pod as the engine is to see it.
+func (f *feed) read(p *corev1.Pod) engine.Pod {
+	v := convert.Pod(p, f.opts)
+	if f.whatIf != nil && v.Foreign {
+		adopt(&v)
+	}
+	return v
+}
+
 // setPod gives the engine the pod, or takes it away if it is over or not allowed to be scheduled yet. A version
 // older than the one known is passed over.
 func (f *feed) setPod(p *corev1.Pod) {
@@ -120,7 +130,7 @@ func (f *feed) setPod(p *corev1.Pod) {
 	defer f.mu.Unlock()
 	raw := p
 	p = f.owners.completed(raw)
-	v := convert.Pod(p, f.opts)
+	v := f.read(p)
 	known := f.pods[v.Key]
 	if known != nil && resourceVersion(known.pod) > v.Version {
 		return
@@ -148,7 +158,7 @@ func (f *feed) saw(resource uint64) {
 // enter takes in a pod that is known, or nil, in an older version: raw as it is in the API, p with what its
 // controllers say.
 func (f *feed) enter(known *member, raw, p *corev1.Pod, v *engine.Pod) {
-	m := &member{key: v.Key, workload: v.Key, raw: raw, pod: p, ours: !v.Foreign, takes: v.Spec.Requests}
+	m := &member{key: v.Key, workload: v.Key, raw: raw, pod: p, ours: !v.Foreign, adopted: !f.opts.Ours(p.Spec.SchedulerName), takes: v.Spec.Requests}
 	if known != nil {
 		m.given, m.value = known.given, known.value
 	}
@@ -202,7 +212,7 @@ func (f *feed) end(known *member, p *corev1.Pod, v *engine.Pod) {
 	}
 	f.leave(known)
 	f.drop(engine.KindPod, v.Key, f.versions.next())
-	if known.ours && known.pod.UID == p.UID && p.Spec.NodeName != "" && turnedAway(&p.Status) {
+	if f.whatIf == nil && known.ours && known.pod.UID == p.UID && p.Spec.NodeName != "" && turnedAway(&p.Status) {
 		f.refused(known, p.Spec.NodeName, p.Status.Reason+": "+p.Status.Message)
 	}
 }

@@ -17,6 +17,7 @@ type member struct {
 	raw      *corev1.Pod // as it is in the API
 	pod      *corev1.Pod // with what its controllers say
 	ours     bool
+	adopted  bool // where it is ours: another scheduler's, taken for ours in a Model
 	takes    engine.Resources
 	given    bool        // to the engine
 	value    *engine.Pod // as last given
@@ -29,6 +30,7 @@ func same(a, b *engine.Pod) bool {
 	return reflect.DeepEqual(&c, b)
 }
 
+func (m *member) pays() bool    { return m.ours && !m.adopted }
 func (m *member) inGang() bool  { return m.ours && m.workload != m.key }
 func (m *member) waiting() bool { return m.pod.Spec.NodeName == "" && m.pod.DeletionTimestamp == nil }
 

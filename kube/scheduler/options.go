@@ -8,6 +8,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/record"
 )
@@ -18,6 +19,17 @@ const User = "system:berth:scheduler"
 
 // DefaultName is what pods put into spec.schedulerName to be scheduled by Berth.
 const DefaultName = "berth"
+
+// DefaultLevels are the topology that a fleet's pools describe, widest first.
+func DefaultLevels() []engine.Level {
+	return []engine.Level{
+		{Name: "region", Label: v1alpha1.LabelRegion},
+		{Name: "zone", Label: v1alpha1.LabelZone},
+		{Name: "block", Label: v1alpha1.LabelBlock},
+		{Name: "rack", Label: v1alpha1.LabelRack},
+		{Name: "clique", Label: v1alpha1.LabelClique},
+	}
+}
 
 // Options configure Run. Config is required.
 type Options struct {

@@ -21,6 +21,8 @@ type owners struct {
 	pods   map[types.UID]map[string]*member // ours, by their controller, then by key
 	parts  map[string]map[types.UID]string  // owners of a native gang's pods, existing or to come, with the subgroup
 	gangOf map[types.UID]string             // the native gang that the owner's template is in
+	// complete says that all that exist are known: none is awaited.
+	complete bool
 }
 
 func newOwners() owners {
@@ -73,7 +75,7 @@ func (o *owners) above(owner *convert.Owner) convert.Keys {
 // come by different watches, and one that comes early must not start as if nobody had said anything.
 func (o *owners) awaited(p *corev1.Pod) bool {
 	c := metav1.GetControllerOfNoCopy(p)
-	if c == nil || time.Since(p.CreationTimestamp.Time) > ownerPatience {
+	if o.complete || c == nil || time.Since(p.CreationTimestamp.Time) > ownerPatience {
 		return false
 	}
 	by := o.all[c.UID]
@@ -222,7 +224,7 @@ func (f *feed) relate(uid types.UID) {
 // reenter takes in a pod again whose controllers say something else now.
 func (f *feed) reenter(m *member) {
 	p := f.owners.completed(m.raw)
-	v := convert.Pod(p, f.opts)
+	v := f.read(p)
 	v.Version = f.versions.next()
 	f.enter(m, m.raw, p, &v)
 }

@@ -245,14 +245,14 @@ func (f *feed) rechargePod(m *member) {
 		f.storage.again[m.key] = true // it is given with what its claims allow
 		return
 	}
-	v := convert.Pod(m.pod, f.opts)
+	v := f.read(m.pod)
 	v.Version = f.versions.next()
 	f.put(m, &v)
 }
 
 // charge names the queue that pays for a pod by itself.
 func (f *feed) charge(m *member, v *engine.Pod) {
-	if m.ours && !m.inGang() {
+	if m.pays() && !m.inGang() {
 		v.Queue = f.tenancy.payer(m.pod.Namespace, v.Queue)
 	}
 }
@@ -260,6 +260,10 @@ func (f *feed) charge(m *member, v *engine.Pod) {
 // chargeGang names the queue that pays for the gang. Where a PodGroup names none, the lowest-named of its members
 // that names one counts.
 func (f *feed) chargeGang(g *engine.Gang, members []*member) {
+	if len(members) > 0 && !slices.ContainsFunc(members, (*member).pays) {
+		g.Queue = ""
+		return
+	}
 	for _, m := range members {
 		if g.Queue == "" {
 			g.Queue = convert.QueueOf(m.pod)
