@@ -103,11 +103,12 @@ func (m *Manager) driverReady() bool {
 
 // pluginServes says whether a device plugin on this node is registered with the kubelet. A
 // toolkit is needed only where one is deployed: an image with its own driver brings its own.
+// It is needed to start: a plugin that is registered does not notice one that comes late.
 func (m *Manager) pluginServes() bool {
 	if m.cfg.Advertise == ByDRA || len(m.cfg.Devices) == 0 || !m.driverReady() {
 		return false
 	}
-	if m.stack.has(Toolkit) && len(m.stack.ready(Toolkit)) == 0 {
+	if !m.register.connected && m.stack.has(Toolkit) && len(m.stack.ready(Toolkit)) == 0 {
 		return false
 	}
 	return slices.ContainsFunc(m.stack.ready(Plugin), StackPod.reachesKubelet)
