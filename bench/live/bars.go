@@ -57,6 +57,7 @@ func bars(t table) []bar {
 	limit("idle, creation to binding: p99, ms", "latency", figP99, 50)
 	limit("restart, 5,000 nodes and 40,000 pods, after an orderly end, s", "restart", figRestart, 10)
 	limit("restart, 5,000 nodes and 40,000 pods, after kill -9, s", "restart", figKilled, 10)
+	limit("5,000 nodes and 10,000 pods read for a diagnosis, longest of 5, s", "inspect", figGatherMax, 3)
 	return out
 }
 

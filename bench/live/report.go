@@ -36,6 +36,9 @@ const (
 	figCold         = "first start, s"
 	figRestart      = "restart after an orderly end, s"
 	figKilled       = "restart after kill -9, s"
+	figGather       = "all read, median, s"
+	figGatherMax    = "all read, longest, s"
+	figReaderCPU    = "  CPU of the reader, s"
 )
 
 // table has the medians of all rounds: by measurement, figure and who.
@@ -117,7 +120,7 @@ func number(v float64) string {
 
 // brief is the first of the figures that people look for.
 func brief(figures []figure) string {
-	for _, name := range []string{figRate, figP99, figRestart} {
+	for _, name := range []string{figRate, figP99, figRestart, figGather} {
 		for _, f := range figures {
 			if f.Name == name {
 				return number(f.Value) + " " + name

@@ -16,6 +16,8 @@ type Rule struct {
 	Imports []string // paths below the module; of packages of the same ring or further in
 	Tests   []string // what of this module its tests may import besides, of any ring
 	Heavy   bool     // may compile k8s.io/kubernetes
+	// Objects lets a pure package read Kubernetes' own objects: k8s.io/api and what it is written in, as values.
+	Objects bool
 }
 
 // Ring is how far from the core a package is. Imports point inward.
@@ -39,6 +41,8 @@ var Rules = map[string]Rule{
 	"engine/internal/fit":    {Ring: Pure},
 	"engine/internal/place":  {Ring: Pure},
 	"engine/internal/oracle": {Ring: Pure, Imports: []string{"engine", "engine/why"}},
+
+	"diagnose": {Ring: Pure, Imports: []string{"engine", "engine/why"}, Objects: true, Tests: []string{"kube/inspect", "kube/scheduler"}},
 
 	"api/v1alpha1": {Ring: Edge},
 
@@ -73,17 +77,18 @@ var Rules = map[string]Rule{
 	"kube/answer":    {Ring: Edge, Imports: []string{"engine/why"}},
 	"kube/convert":   {Ring: Edge, Imports: []string{"api/v1alpha1", "engine", "engine/why"}},
 	"kube/crd":       {Ring: Edge, Tests: []string{"api/v1alpha1"}},
+	"kube/inspect":   {Ring: Edge, Imports: []string{"diagnose"}},
 	"kube/scheduler": {Ring: Edge, Imports: []string{"api/v1alpha1", "engine", "engine/why", "kube/answer", "kube/convert", "kube/crd", "record"}},
 
 	"record": {Ring: Edge, Imports: []string{"engine", "engine/why"}},
 
 	"bench": {Ring: Shell},
 	"bench/live": {Ring: Shell, Imports: []string{
-		"api/v1alpha1", "cli", "controlplane", "controlplane/home", "kube/scheduler",
+		"api/v1alpha1", "cli", "controlplane", "controlplane/home", "kube/inspect", "kube/scheduler",
 	}, Heavy: true},
 
 	"cli": {Ring: Shell, Imports: []string{
-		"api/v1alpha1", "controlplane/home", "engine", "engine/why", "fleet", "fleet/dra", "fleet/file", "kube/answer", "kube/scheduler", "record",
+		"api/v1alpha1", "controlplane/home", "diagnose", "engine", "engine/why", "fleet", "fleet/dra", "fleet/file", "kube/answer", "kube/inspect", "kube/scheduler", "record",
 	}},
 	"cmd/berth": {Ring: Shell, Imports: []string{"cli", "controlplane", "fleet"}, Heavy: true},
 

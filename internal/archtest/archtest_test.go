@@ -88,11 +88,19 @@ func violations(p listed, rules map[string]Rule) []string {
 			out = append(out, p.path()+" imports "+own+", which its row in archtest.Rules does not allow")
 		case isOwn && rules[own].Ring > rule.Ring:
 			out = append(out, p.path()+" imports "+own+", which is further out")
+		case !isOwn && rule.Objects && objects(imp):
 		case !isOwn && rule.Ring == Pure && strings.Contains(strings.SplitN(imp, "/", 2)[0], "."):
 			out = append(out, p.path()+" is pure and imports "+imp)
 		}
 	}
 	return out
+}
+
+// objects says whether the package is of Kubernetes' objects as values: no client is among them.
+func objects(path string) bool {
+	return slices.ContainsFunc([]string{"k8s.io/api/", "k8s.io/apimachinery/", "k8s.io/component-helpers/scheduling/"}, func(prefix string) bool {
+		return strings.HasPrefix(path, prefix)
+	})
 }
 
 func TestOnlyHeavyPackagesCompileKubernetes(t *testing.T) {
@@ -115,6 +123,7 @@ func TestViolationsAreFound(t *testing.T) {
 		"engine": {Ring: Pure},
 		"kube":   {Ring: Edge, Imports: []string{"engine"}},
 		"cli":    {Ring: Shell, Imports: []string{"kube"}},
+		"read":   {Ring: Pure, Objects: true},
 	}
 	for _, c := range []struct {
 		what string
@@ -128,6 +137,8 @@ func TestViolationsAreFound(t *testing.T) {
 		{"pure with a dependency that its tests use too", listed{ImportPath: module + "/engine", Imports: []string{"k8s.io/api/core/v1"}, TestImports: []string{"k8s.io/api/core/v1"}}, 1},
 		{"a test's dependency", listed{ImportPath: module + "/engine", XTestImports: []string{"pgregory.net/rapid"}}, 0},
 		{"a test that reaches outward", listed{ImportPath: module + "/engine", XTestImports: []string{module + "/kube"}}, 1},
+		{"pure with objects", listed{ImportPath: module + "/read", Imports: []string{"k8s.io/api/core/v1"}}, 0},
+		{"pure with objects and a client", listed{ImportPath: module + "/read", Imports: []string{"k8s.io/client-go/kubernetes"}}, 1},
 		{"pure with the standard library", listed{ImportPath: module + "/engine", Imports: []string{"encoding/json"}}, 0},
 	} {
 		if got := violations(c.pkg, rules); len(got) != c.want {

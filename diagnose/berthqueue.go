@@ -1,0 +1,293 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/berth-dev/berth/engine/why"
+)
+
+// Berth's own queues, and the keys by which work names them. The engine says what a queue forbids; here are the
+// sentences and the edits.
+const (
+	berthQueues   = "Queue.berth.dev"
+	berthQueueKey = "berth.dev/queue"
+)
+
+// gate is the engine's gate of the cause that is shut for the pod.
+func (c *Case) gate(cause why.Cause) (why.Gate, bool) {
+	f := c.Fit()
+	if f == nil {
+		return why.Gate{}, false
+	}
+	for _, g := range f.Gates {
+		if g.Cause == cause {
+			return g, true
+		}
+	}
+	return why.Gate{}, false
+}
+
+// berthSaid is what Berth wrote of the pod under the cause, for callers who may not see what the engine would need.
+func (c *Case) berthSaid(cause why.Cause) []Finding {
+	if c.Fit() != nil || c.State != Pending {
+		return nil
+	}
+	for _, s := range c.Pod.Status.Conditions {
+		if s.Type == corev1.PodScheduled && s.Status == corev1.ConditionFalse && berthMeans(&s, cause) {
+			return []Finding{{Message: "Berth says: " + s.Message, Evidence: []Evidence{{Object: RefTo(c.Pod).In(), Field: `status.conditions["PodScheduled"]`, Value: s.Reason}}}}
+		}
+	}
+	return nil
+}
+
+// berthCounts says whether the message is about pods that may be anywhere: "needs 3 pods of 8 nvidia.com/gpu; 2 fit".
+func berthCounts(message string) bool {
+	head, rest, ok := strings.Cut(message, "; ")
+	fit, _, _ := strings.Cut(rest, "; ")
+	return ok && strings.HasPrefix(head, "needs ") && !strings.Contains(head, ", all ") && (strings.HasSuffix(fit, " fit") || strings.HasSuffix(fit, " fits"))
+}
+
+// berthMeans says whether the condition is of the cause. Where other nodes would help its reason is Unschedulable, for
+// autoscalers, and the message has to tell.
+func berthMeans(s *corev1.PodCondition, cause why.Cause) bool {
+	if s.Reason != corev1.PodReasonUnschedulable {
+		return strings.EqualFold(s.Reason, strings.ReplaceAll(string(cause), "-", ""))
+	}
+	switch cause {
+	case why.UnknownTopologyLevel:
+		return strings.HasPrefix(s.Message, "no node is in any ")
+	case why.LargerThanAnyNode:
+		return strings.HasPrefix(s.Message, "one pod needs ")
+	case why.ClusterFull:
+		return berthCounts(s.Message) && strings.Contains(s.Message, " short by ")
+	case why.NoMatchingNode:
+		return berthCounts(s.Message) && !strings.Contains(s.Message, " short by ")
+	case why.TopologyFragmented:
+		return strings.HasPrefix(s.Message, "needs ") && strings.Contains(s.Message, ", all in") && strings.Contains(s.Message, "; the best, ")
+	}
+	return false
+}
+
+// berthKeyed is who says the key that counts for the pod: the pod itself, a maker, its PodGroup, its namespace; nil for
+// nobody.
+func (c *Case) berthKeyed(key string) Object {
+	for _, o := range c.berthSpeakers() {
+		if o.GetAnnotations()[key] != "" || o.GetLabels()[key] != "" {
+			return o
+		}
+	}
+	return nil
+}
+
+func (c *Case) berthSpeakers() []Object {
+	out := []Object{c.Pod}
+	for _, m := range slices.Backward(c.Makers) {
+		out = append(out, m)
+	}
+	if g := c.Pod.Spec.SchedulingGroup; g != nil && g.PodGroupName != nil {
+		for _, pg := range c.PodGroups {
+			if pg.Namespace == c.Pod.Namespace && pg.Name == *g.PodGroupName {
+				out = append(out, pg)
+			}
+		}
+	}
+	for _, n := range c.Namespaces {
+		if n.Name == c.Pod.Namespace {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// berthRekey has the pod's word under the key changed to the value, wherever it is said, and one key replaced by
+// another where they differ.
+func (c *Case) berthRekey(was, key, value, text string) Edit {
+	e := Edit{Side: Workload, Cost: 2, Text: text}
+	o := c.berthKeyed(was)
+	if o == nil {
+		e.Ops = []Op{c.putAnnotation(key, value)}
+		return e
+	}
+	where := "annotations"
+	if o.GetAnnotations()[was] == "" {
+		where = "labels"
+	}
+	if o == Object(c.Pod) {
+		if was != key {
+			e.Ops = append(e.Ops, Op{Op: "remove", Path: Pointer("metadata", where, was)})
+		}
+		e.Ops = append(e.Ops, Op{Op: "add", Path: Pointer("metadata", where, key), Value: value})
+		return e
+	}
+	n := o.DeepCopyObject().(Object)
+	words := map[string]string{key: value}
+	old, put, verb := n.GetAnnotations(), n.SetAnnotations, "annotate"
+	if where == "labels" {
+		old, put, verb = n.GetLabels(), n.SetLabels, "label"
+	}
+	for k, v := range old {
+		if k != was && k != key {
+			words[k] = v
+		}
+	}
+	put(words)
+	e.Set = []Object{n}
+	e.Command = "kubectl " + verb + " " + berthName(o) + " " + key + "=" + value + " --overwrite"
+	if was != key {
+		e.Command = "kubectl " + verb + " " + berthName(o) + " " + was + "- " + key + "=" + value + " --overwrite"
+	}
+	if _, ok := o.(*corev1.Namespace); ok {
+		e.Side, e.Cost = Cluster, 3
+	}
+	return e
+}
+
+// berthName is the object as kubectl takes it.
+func berthName(o Object) string {
+	s := kindOf(o).Name() + " " + o.GetName()
+	if o.GetNamespace() != "" {
+		s += " -n " + o.GetNamespace()
+	}
+	return s
+}
+
+// berthElsewhere charges the work to other queues, those with the most alike names first. The engine says which help.
+func (c *Case) berthElsewhere(name string) []Edit {
+	var out []Edit
+	for _, other := range mostAlike(name, c.foreignNames(berthQueues, "")) {
+		if other != name && len(out) < 3 {
+			out = append(out, c.berthRekey(berthQueueKey, berthQueueKey, other, fmt.Sprintf("name queue %s instead of %s", other, name)))
+		}
+	}
+	return out
+}
+
+func (c *Case) berthEvidence(name string) []Evidence {
+	if o := c.berthKeyed(berthQueueKey); o != nil && o.GetAnnotations()[berthQueueKey] == "" {
+		return []Evidence{{Object: RefTo(o).In(), Field: fmt.Sprintf("metadata.labels[%q]", berthQueueKey), Value: name}}
+	} else if o != nil {
+		return []Evidence{{Object: RefTo(o).In(), Field: fmt.Sprintf("metadata.annotations[%q]", berthQueueKey), Value: name}}
+	}
+	return nil
+}
+
+func (c *Case) berthMissing(name string) Finding {
+	queue := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "berth.dev/v1alpha1", "kind": "Queue", "metadata": map[string]any{"name": name}}}
+	return Finding{
+		Message: fmt.Sprintf("queue %s does not exist", name), Evidence: c.berthEvidence(name),
+		Edits: append(c.berthElsewhere(name), Edit{Side: Cluster, Cost: 3, Text: fmt.Sprintf("make queue %s, without limits", name), Set: []Object{queue}, Command: applyLine(queue)}),
+	}
+}
+
+func (c *Case) berthForbidden(name string) Finding {
+	found := Finding{Message: fmt.Sprintf("queue %s is not open to namespace %s", name, c.Pod.Namespace), Evidence: c.berthEvidence(name), Edits: c.berthElsewhere(name)}
+	if q := c.foreignNamed(berthQueues, "", name); q != nil {
+		if e, ok := c.admitNamespace(q); ok {
+			found.Edits = append(found.Edits, e)
+		}
+	}
+	return found
+}
+
+// admitNamespace labels the pod's namespace as the queue's spec.namespaceSelector wants it, or has the selector name
+// the namespace where it goes by names.
+func (c *Case) admitNamespace(queue *unstructured.Unstructured) (Edit, bool) {
+	at := slices.IndexFunc(c.Namespaces, func(n *corev1.Namespace) bool { return n.Name == c.Pod.Namespace })
+	var selector metav1.LabelSelector
+	if at < 0 || !reshape(valueAt(queue.Object, "spec", "namespaceSelector"), &selector) {
+		return Edit{}, false
+	}
+	n := c.Namespaces[at].DeepCopy()
+	var words []string
+	put := func(k, v string) {
+		if n.Labels == nil {
+			n.Labels = make(map[string]string)
+		}
+		if n.Labels[k] != v && k != corev1.LabelMetadataName {
+			n.Labels[k] = v
+			words = append(words, k+"="+v)
+		}
+	}
+	for k, v := range selector.MatchLabels {
+		put(k, v)
+	}
+	for i, r := range selector.MatchExpressions {
+		if r.Operator != metav1.LabelSelectorOpIn || len(r.Values) == 0 {
+			continue
+		}
+		if r.Key == corev1.LabelMetadataName && !slices.Contains(r.Values, n.Name) {
+			return c.namedInSelector(queue, i, n.Name)
+		}
+		if !slices.Contains(r.Values, n.Labels[r.Key]) {
+			put(r.Key, r.Values[0])
+		}
+	}
+	slices.Sort(words)
+	s, err := metav1.LabelSelectorAsSelector(&selector)
+	if err != nil || !s.Matches(labels.Set(n.Labels)) || len(words) == 0 {
+		return Edit{}, false
+	}
+	return Edit{
+		Side: Cluster, Cost: 5, Set: []Object{n}, Text: fmt.Sprintf("label namespace %s with %s, which %s %s selects", n.Name, strings.Join(words, ", "), strings.ToLower(queue.GetKind()), queue.GetName()),
+		Command: fmt.Sprintf("kubectl label namespace %s %s --overwrite", n.Name, strings.Join(words, " ")), Assumes: "who owns the queue agrees",
+	}, true
+}
+
+// namedInSelector adds the namespace to the names in the queue's selector.
+func (c *Case) namedInSelector(queue *unstructured.Unstructured, expression int, name string) (Edit, bool) {
+	path := fmt.Sprintf("/spec/namespaceSelector/matchExpressions/%d/values/-", expression)
+	open, err := patch(queue, "", []Op{{Op: "add", Path: path, Value: name}})
+	if err != nil {
+		return Edit{}, false
+	}
+	return Edit{
+		Side: Cluster, Cost: 5, Set: []Object{open}, Text: fmt.Sprintf("add namespace %s to those that %s %s selects", name, strings.ToLower(queue.GetKind()), queue.GetName()),
+		Command: patchLine(queue, "json", []Op{{Op: "add", Path: path, Value: name}}), Assumes: "who owns the queue agrees",
+	}, true
+}
+
+// berthLimit is a limit of a queue that the work would pass.
+func (c *Case) berthLimit(g why.Gate, message string) Finding {
+	found := Finding{Message: message, Edits: c.berthElsewhere(g.Object)}
+	if e, ok := c.berthAskLess(g); ok {
+		found.Edits = append(found.Edits, e)
+	}
+	q := c.foreignNamed(berthQueues, "", g.Object)
+	if q == nil {
+		return found
+	}
+	for i, r := range itemsAt(q.Object, "spec", "resources") {
+		if textAt(r, "name") != g.Resource {
+			continue
+		}
+		pods := int64(1)
+		if gangOf(c.Pod) == "" {
+			pods = int64(c.Like) // each is work of its own
+		}
+		path, limit := fmt.Sprintf("/spec/resources/%d/limit", i), why.Quantity(g.Resource, g.Have+g.Need*pods)
+		found.Evidence = append(found.Evidence, Evidence{Object: RefTo(q).In(), Field: fmt.Sprintf("spec.resources[%q].limit", g.Resource), Value: why.Quantity(g.Resource, g.Limit)})
+		found.Edits = append(found.Edits, Edit{
+			Side: Cluster, Cost: 3, Set: []Object{changed(q, map[string]any{path: limit})},
+			Text:    fmt.Sprintf("raise %s of queue %s from %s to %s", g.Resource, g.Object, why.Quantity(g.Resource, g.Limit), limit),
+			Command: patchLine(q, "json", []Op{{Op: "replace", Path: path, Value: limit}}),
+		})
+	}
+	return found
+}
+
+// berthAskLess has the pod ask for what the queue has left, where it is by itself and not one of a gang.
+func (c *Case) berthAskLess(g why.Gate) (Edit, bool) {
+	left := g.Limit - g.Have
+	if left <= 0 || gangOf(c.Pod) != "" || c.Like > 1 {
+		return Edit{}, false
+	}
+	op, ok := c.askLess(g.Resource, left)
+	return Edit{Side: Workload, Cost: 2, Ops: []Op{op}, Text: fmt.Sprintf("ask for %s %s instead of %s", why.Quantity(g.Resource, left), g.Resource, why.Quantity(g.Resource, g.Need))}, ok
+}

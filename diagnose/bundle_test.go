@@ -1,0 +1,84 @@
+package diagnose_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-dev/berth/diagnose"
+	"github.com/berth-dev/berth/kube/inspect"
+)
+
+// throughBundle are the facts as somebody else reads them from a file.
+func throughBundle(t *testing.T, f *diagnose.Facts, r *inspect.Redaction) *diagnose.Facts {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "evidence.tar.zst")
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := inspect.Write(file, f, inspect.BundleOptions{Redact: r}); err != nil {
+		t.Fatal(err)
+	}
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b, err := inspect.Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.Facts
+}
+
+// TestBundleGivesTheSameAnswer diagnoses cases again from a bundle: the answer is the same to the byte. With names
+// redacted the verdict is the same, and nothing but names differs. One case in four has its turn, by the seed.
+func TestBundleGivesTheSameAnswer(t *testing.T) {
+	for i, name := range caseNames(t) {
+		if uint64(i)%4 != fixedSeed()%4 {
+			continue
+		}
+		t.Run(strings.TrimSuffix(name, ".yaml"), func(t *testing.T) {
+			c := loadCase(t, name, fixedSeed())
+			if c.facts.Matches == nil {
+				c.facts.Matches = inspect.NewMatcher()
+			}
+			facts, want := c.facts, c.diagnose(t)
+			c.facts = throughBundle(t, facts, nil)
+			if diff := cmp.Diff(text(t, want), text(t, c.diagnose(t))); diff != "" {
+				t.Errorf("seed %d\n%s", fixedSeed(), diff)
+			}
+			r := inspect.NewRedaction(facts, []byte("key"))
+			c.facts = throughBundle(t, facts, r)
+			kind, target, _ := strings.Cut(c.Target, "/")
+			c.Target, c.Namespace = kind+"/"+r.Name(target), r.Name(c.Namespace)
+			got := c.diagnose(t)
+			if diff := cmp.Diff(verdict(want), verdict(got)); diff != "" {
+				t.Errorf("redacted, seed %d: %s\n%s", fixedSeed(), got.Summary, diff)
+			}
+		})
+	}
+}
+
+func text(t *testing.T, d diagnose.Diagnosis) string {
+	t.Helper()
+	b, err := json.MarshalIndent(d, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// verdict is what an answer says without names.
+func verdict(d diagnose.Diagnosis) []string {
+	out := []string{string(d.State), string(d.Layer), string(d.Cause), string(d.Owner)}
+	for _, b := range d.Blockers {
+		if b.Binding {
+			out = append(out, string(b.Cause))
+		}
+	}
+	return out
+}

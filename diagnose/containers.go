@@ -1,0 +1,215 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// container is one container of a pod: what was asked for, and what the kubelet last said of it.
+type container struct {
+	*corev1.Container
+	status corev1.ContainerStatus // empty: nothing was said yet
+	init   bool
+	at     []string // its path in the pod
+}
+
+// containersOf are the pod's init containers, then the others.
+func containersOf(p *corev1.Pod) []container {
+	var out []container
+	add := func(list []corev1.Container, said []corev1.ContainerStatus, field string) {
+		for i := range list {
+			c := container{Container: &list[i], init: field == "initContainers", at: []string{"spec", field, fmt.Sprint(i)}}
+			if at := slices.IndexFunc(said, func(s corev1.ContainerStatus) bool { return s.Name == list[i].Name }); at >= 0 {
+				c.status = said[at]
+			}
+			out = append(out, c)
+		}
+	}
+	add(p.Spec.InitContainers, p.Status.InitContainerStatuses, "initContainers")
+	add(p.Spec.Containers, p.Status.ContainerStatuses, "containers")
+	return out
+}
+
+// path is a JSON pointer to something of the container.
+func (c *container) path(keys ...string) string { return Pointer(slices.Concat(c.at, keys)...) }
+
+// noun is how a sentence names the container.
+func (c *container) noun() string {
+	if c.init {
+		return "init container " + c.Name
+	}
+	return "container " + c.Name
+}
+
+// waits is what the container waits for, where its reason is one of those.
+func (c *container) waits(reasons ...string) *corev1.ContainerStateWaiting {
+	if w := c.status.State.Waiting; w != nil && slices.Contains(reasons, w.Reason) {
+		return w
+	}
+	return nil
+}
+
+// ended is how its last instance ended; nil if none has.
+func (c *container) ended() *corev1.ContainerStateTerminated {
+	if t := c.status.State.Terminated; t != nil {
+		return t
+	}
+	return c.status.LastTerminationState.Terminated
+}
+
+// words are all that the kubelet says of why the container does not run.
+func (c *container) words() string {
+	var out []string
+	if w := c.status.State.Waiting; w != nil {
+		out = append(out, w.Message)
+	}
+	if t := c.ended(); t != nil {
+		out = append(out, t.Message)
+	}
+	return strings.Join(out, "\n")
+}
+
+// said is evidence of the container's state.
+func (c *container) said(p *corev1.Pod, value string) Evidence {
+	list := "containerStatuses"
+	if c.init {
+		list = "initContainerStatuses"
+	}
+	return Evidence{Object: RefTo(p).In(), Field: fmt.Sprintf("status.%s[%q].state", list, c.Name), Value: value}
+}
+
+// gpus is how many GPUs the container asks for.
+func (c *container) gpus() int64 {
+	q := c.Resources.Limits["nvidia.com/gpu"]
+	return q.Value()
+}
+
+// tail are the last lines of the pod's container that were read.
+func (f *Facts) tail(p *corev1.Pod, container string) string {
+	return f.Logs[p.Namespace+"/"+p.Name+"/"+container]
+}
+
+// shown is an event as evidence.
+func shown(e *corev1.Event) Evidence {
+	about := Ref{Kind: e.InvolvedObject.Kind, Namespace: e.InvolvedObject.Namespace, Name: e.InvolvedObject.Name}
+	return Evidence{Object: about.In(), Field: "event " + e.Reason, Value: firstLine(e.Message)}
+}
+
+// troubles are events with one of the reasons after which the pod got no further; the newest first.
+func (c *Case) troubles(reasons ...string) []*corev1.Event {
+	if c.State != Starting {
+		return nil
+	}
+	var out []*corev1.Event
+	for _, e := range c.EventsOf(c.Pod) {
+		switch {
+		case slices.Contains(reasons, e.Reason):
+			out = append(out, e)
+		case slices.Contains([]string{"Started", "Created", "Pulling", "Pulled"}, e.Reason):
+			return out
+		}
+	}
+	return out
+}
+
+// since is when the pod got its node; the zero time where it has none.
+func since(p *corev1.Pod) time.Time {
+	for _, k := range p.Status.Conditions {
+		if k.Type == corev1.PodScheduled && k.Status == corev1.ConditionTrue {
+			return k.LastTransitionTime.Time
+		}
+	}
+	if p.Status.StartTime != nil {
+		return p.Status.StartTime.Time
+	}
+	return time.Time{}
+}
+
+// alike are the existing pods of the target of which the same holds.
+func (c *Case) alike(same func(*corev1.Pod) bool) []*corev1.Pod {
+	var out []*corev1.Pod
+	for _, p := range c.All {
+		if p.Name == c.Pod.Name || same(p) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// running are the pods as they would be if their containers ran.
+func running(pods []*corev1.Pod) []Object {
+	var out []Object
+	for _, p := range pods {
+		n := p.DeepCopy()
+		n.Status = corev1.PodStatus{Phase: corev1.PodRunning, StartTime: p.Status.StartTime}
+		for _, t := range []corev1.PodConditionType{corev1.PodScheduled, corev1.PodInitialized, corev1.ContainersReady, corev1.PodReady} {
+			n.Status.Conditions = append(n.Status.Conditions, corev1.PodCondition{Type: t, Status: corev1.ConditionTrue})
+		}
+		out = append(out, n)
+	}
+	return out
+}
+
+func firstLine(s string) string {
+	s, _, _ = strings.Cut(strings.TrimSpace(s), "\n")
+	return s
+}
+
+// lastLine is the last of the lines that says something.
+func lastLine(s string) string {
+	s = strings.TrimSpace(s)
+	return s[strings.LastIndexByte(s, '\n')+1:]
+}
+
+// shortened keeps a message to what fits into a sentence.
+func shortened(s string, most int) string {
+	r := []rune(firstLine(s))
+	if len(r) <= most {
+		return string(r)
+	}
+	return string(r[:most]) + "..."
+}
+
+// mentions says whether the text has one of the words, in whichever case.
+func mentions(text string, words ...string) bool {
+	text = strings.ToLower(text)
+	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(text, w) })
+}
+
+// minutes is a duration as people say it.
+func minutes(d time.Duration) string {
+	switch {
+	case d < 2*time.Minute:
+		return d.Round(time.Second).String()
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", int(d.Hours()))
+	}
+	return fmt.Sprintf("%dd", int(d.Hours()/24))
+}
+
+// authored is the container as its author wrote it: in the template, where the pod has one, without what the API server
+// added.
+func (c *Case) authored(k *container) *corev1.Container {
+	for _, m := range c.Makers {
+		t := templateOf(m)
+		if t == nil {
+			continue
+		}
+		list := t.Spec.Containers
+		if k.init {
+			list = t.Spec.InitContainers
+		}
+		for i := range list {
+			if list[i].Name == k.Name {
+				return &list[i]
+			}
+		}
+	}
+	return k.Container
+}

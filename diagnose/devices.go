@@ -1,0 +1,497 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+)
+
+// device is one that a driver offers.
+type device struct {
+	*resourcev1.Device
+	driver, pool string
+	slice        *resourcev1.ResourceSlice
+	holder       *resourcev1.ResourceClaim // who has it; nil: nobody
+}
+
+func (d *device) id() string { return d.driver + "/" + d.pool + "/" + d.Name }
+
+// devices are all that drivers offer, and who has them.
+type devices struct {
+	f          *Facts
+	all        []*device
+	onNode     map[string][]*device // offered for one node alone, by node
+	elsewhere  []*device            // offered for several
+	incomplete []string             // pools of which not all slices are there: driver/pool, sorted
+	shared     map[string]map[string]resource.Quantity
+	used       map[string]map[string]resource.Quantity // of shared, by driver/pool/set, then counter
+}
+
+// offers are the devices that there are, read once.
+func (f *Facts) offers() *devices {
+	x := f.indexed()
+	if x.devices == nil {
+		x.devices = f.readDevices()
+	}
+	return x.devices
+}
+
+func (f *Facts) readDevices() *devices {
+	d := &devices{f: f, onNode: make(map[string][]*device), shared: make(map[string]map[string]resource.Quantity), used: make(map[string]map[string]resource.Quantity)}
+	newest, slicesOf := make(map[string]int64), make(map[string]int64)
+	for _, s := range f.ResourceSlices {
+		pool := s.Spec.Driver + "/" + s.Spec.Pool.Name
+		newest[pool] = max(newest[pool], s.Spec.Pool.Generation)
+	}
+	for _, s := range f.ResourceSlices {
+		if pool := s.Spec.Driver + "/" + s.Spec.Pool.Name; s.Spec.Pool.Generation == newest[pool] {
+			slicesOf[pool]++
+		}
+	}
+	for _, s := range f.ResourceSlices {
+		pool := s.Spec.Driver + "/" + s.Spec.Pool.Name
+		if s.Spec.Pool.Generation != newest[pool] {
+			continue
+		}
+		if slicesOf[pool] < s.Spec.Pool.ResourceSliceCount {
+			d.incomplete = append(d.incomplete, pool)
+			continue
+		}
+		d.add(s)
+	}
+	slices.Sort(d.incomplete)
+	d.incomplete = slices.Compact(d.incomplete)
+	d.allocated()
+	return d
+}
+
+func (d *devices) add(s *resourcev1.ResourceSlice) {
+	for _, set := range s.Spec.SharedCounters {
+		counters := make(map[string]resource.Quantity)
+		for name, c := range set.Counters {
+			counters[name] = c.Value
+		}
+		d.shared[s.Spec.Driver+"/"+s.Spec.Pool.Name+"/"+set.Name] = counters
+	}
+	for i := range s.Spec.Devices {
+		v := &device{Device: &s.Spec.Devices[i], driver: s.Spec.Driver, pool: s.Spec.Pool.Name, slice: s}
+		d.all = append(d.all, v)
+		if node := deref(s.Spec.NodeName, ""); node != "" {
+			d.onNode[node] = append(d.onNode[node], v)
+		} else {
+			d.elsewhere = append(d.elsewhere, v)
+		}
+	}
+}
+
+// allocated enters who has which device.
+func (d *devices) allocated() {
+	byID := make(map[string]*device, len(d.all))
+	for _, v := range d.all {
+		byID[v.id()] = v
+	}
+	for _, claim := range d.f.ResourceClaims {
+		if claim.Status.Allocation == nil {
+			continue
+		}
+		for _, r := range claim.Status.Allocation.Devices.Results {
+			v := byID[r.Driver+"/"+r.Pool+"/"+r.Device]
+			if v == nil || deref(r.AdminAccess, false) || r.ShareID != nil {
+				continue // looks on, or has a share
+			}
+			v.holder = claim
+			d.count(v, d.used, 1)
+		}
+	}
+}
+
+// count adds what the device takes of shared counters, or gives it back.
+func (d *devices) count(v *device, into map[string]map[string]resource.Quantity, sign int) {
+	for _, c := range v.ConsumesCounters {
+		set := v.driver + "/" + v.pool + "/" + c.CounterSet
+		if into[set] == nil {
+			into[set] = make(map[string]resource.Quantity)
+		}
+		for name, counter := range c.Counters {
+			q := into[set][name]
+			if sign > 0 {
+				q.Add(counter.Value)
+			} else {
+				q.Sub(counter.Value)
+			}
+			into[set][name] = q
+		}
+	}
+}
+
+// fits says whether the counters have enough left for the device.
+func (d *devices) fits(v *device) bool {
+	for _, c := range v.ConsumesCounters {
+		set := v.driver + "/" + v.pool + "/" + c.CounterSet
+		for name, counter := range c.Counters {
+			q := d.used[set][name]
+			q.Add(counter.Value)
+			if limit, ok := d.shared[set][name]; !ok || q.Cmp(limit) > 0 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// reach are the devices that a pod on the node could have.
+func (d *devices) reach(n *corev1.Node) []*device {
+	out := slices.Clone(d.onNode[n.Name])
+	for _, v := range d.elsewhere {
+		name, all, selector := "", deref(v.slice.Spec.AllNodes, false), v.slice.Spec.NodeSelector
+		if deref(v.slice.Spec.PerDeviceNodeSelection, false) {
+			name, all, selector = deref(v.NodeName, ""), deref(v.AllNodes, false), v.NodeSelector
+		}
+		if all || name == n.Name || selector != nil && selects(selector, n) {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+func selects(s *corev1.NodeSelector, n *corev1.Node) bool {
+	parsed, err := nodeaffinity.NewNodeSelector(s)
+	return err == nil && parsed.Match(n)
+}
+
+// podClaim is one of the pod's claims of devices.
+type podClaim struct {
+	*resourcev1.ResourceClaim        // nil: not made yet
+	name                      string // of the claim, else of the template
+	spec                      *resourcev1.DeviceClaim
+	written                   Object // that a person wrote: the claim, or the template that it is made from
+}
+
+// claimsOf are the pod's claims of devices, as far as they, or what they are made from, can be seen.
+func (f *Facts) claimsOf(p *corev1.Pod) []podClaim {
+	var out []podClaim
+	for _, r := range p.Spec.ResourceClaims {
+		if r.ResourceClaimName != nil {
+			if c := named(f.ResourceClaims, p.Namespace, *r.ResourceClaimName); c != nil {
+				out = append(out, podClaim{c, c.Name, &c.Spec.Devices, c})
+			}
+			continue
+		}
+		t := named(f.ResourceClaimTemplates, p.Namespace, deref(r.ResourceClaimTemplateName, ""))
+		c := f.madeClaim(p, r.Name)
+		switch {
+		case c != nil && t != nil:
+			out = append(out, podClaim{c, c.Name, &c.Spec.Devices, t})
+		case c != nil:
+			out = append(out, podClaim{c, c.Name, &c.Spec.Devices, c})
+		case t != nil:
+			out = append(out, podClaim{nil, t.Name, &t.Spec.Spec.Devices, t})
+		}
+	}
+	return out
+}
+
+// madeClaim is the claim that was made for the pod from a template, nil if there is none yet.
+func (f *Facts) madeClaim(p *corev1.Pod, of string) *resourcev1.ResourceClaim {
+	for _, s := range p.Status.ResourceClaimStatuses {
+		if s.Name == of && s.ResourceClaimName != nil {
+			return named(f.ResourceClaims, p.Namespace, *s.ResourceClaimName)
+		}
+	}
+	for _, c := range f.ResourceClaims {
+		if c.Namespace == p.Namespace && c.Annotations["resource.kubernetes.io/pod-claim-name"] == of && slices.ContainsFunc(c.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == p.UID && p.UID != "" }) {
+			return c
+		}
+	}
+	return nil
+}
+
+// deviceAsk is one request for devices, or one of several that would do.
+type deviceAsk struct {
+	name        string // request, or request/alternative
+	class       string
+	selectors   []resourcev1.DeviceSelector
+	all         bool
+	count       int
+	admin       bool
+	tolerations []resourcev1.DeviceToleration
+}
+
+// deviceAsks are the requests of a claim; each is a list of alternatives, the best first.
+func deviceAsks(spec *resourcev1.DeviceClaim) [][]deviceAsk {
+	var out [][]deviceAsk
+	for _, r := range spec.Requests {
+		if x := r.Exactly; x != nil {
+			out = append(out, []deviceAsk{{r.Name, x.DeviceClassName, x.Selectors, x.AllocationMode == resourcev1.DeviceAllocationModeAll, max(1, int(x.Count)), deref(x.AdminAccess, false), x.Tolerations}})
+			continue
+		}
+		var any []deviceAsk
+		for _, x := range r.FirstAvailable {
+			any = append(any, deviceAsk{r.Name + "/" + x.Name, x.DeviceClassName, x.Selectors, x.AllocationMode == resourcev1.DeviceAllocationModeAll, max(1, int(x.Count)), false, x.Tolerations})
+		}
+		out = append(out, any)
+	}
+	return out
+}
+
+// inClass says whether the device is of the class, whoever has it. A class that does not exist has none.
+func (d *devices) inClass(v *device, class string) bool {
+	c := named(d.f.DeviceClasses, "", class)
+	return c != nil && d.f.selected(v, c.Spec.Selectors) == nil
+}
+
+// suits says whether the device is one that is asked for, whoever has it.
+func (d *devices) suits(v *device, ask *deviceAsk) bool {
+	return d.inClass(v, ask.class) && d.f.selected(v, ask.selectors) == nil && !slices.ContainsFunc(v.Taints, func(t resourcev1.DeviceTaint) bool {
+		return t.Effect != resourcev1.DeviceTaintEffectNone && !slices.ContainsFunc(ask.tolerations, func(o resourcev1.DeviceToleration) bool { return toleratesDevice(&o, &t) })
+	})
+}
+
+func toleratesDevice(o *resourcev1.DeviceToleration, t *resourcev1.DeviceTaint) bool {
+	return (o.Effect == "" || o.Effect == t.Effect) && (o.Key == "" || o.Key == t.Key) &&
+		(o.Operator == resourcev1.DeviceTolerationOpExists || o.Key != "" && o.Value == t.Value)
+}
+
+// notSelected is the expression that a device does not match; err where it cannot be worked out for the device.
+type notSelected struct {
+	expression string
+	err        error
+}
+
+// selected returns the first selector that the device does not match, nil if it matches all. Without somebody to
+// evaluate them all match: what is not known is not said.
+func (f *Facts) selected(v *device, selectors []resourcev1.DeviceSelector) *notSelected {
+	for _, s := range selectors {
+		if s.CEL == nil || f.Matches == nil {
+			continue
+		}
+		if ok, err := f.Matches(s.CEL.Expression, v.driver, v.Device); !ok || err != nil {
+			return &notSelected{s.CEL.Expression, err}
+		}
+	}
+	return nil
+}
+
+// deviceBars keep the pod from nodes where its claims of devices cannot be met.
+func (f *Facts) deviceBars(p *corev1.Pod) []Bar {
+	claims := f.claimsOf(p)
+	if len(claims) == 0 || !f.Sees("resourceslices.resource.k8s.io", "") || !f.Sees("resourceclaims.resource.k8s.io", "") {
+		return nil
+	}
+	d := f.offers()
+	b := Bar{Kind: ByDevices, Nodes: make(map[string]string)}
+	for _, n := range f.Nodes {
+		if reason := d.refuse(n, claims); reason != "" {
+			b.Nodes[n.Name] = reason
+		}
+	}
+	return []Bar{b}
+}
+
+// refuse says why the claims cannot all be met on the node, "" if they can.
+func (d *devices) refuse(n *corev1.Node, claims []podClaim) string {
+	a := &allocation{d: d, reach: d.reach(n), taken: make(map[*device]bool), steps: 20000}
+	for i := range claims {
+		c := &claims[i]
+		if c.ResourceClaim != nil && c.Status.Allocation != nil {
+			if s := c.Status.Allocation.NodeSelector; s != nil && !selects(s, n) {
+				return fmt.Sprintf("claim %s has its devices elsewhere", c.name)
+			}
+			continue
+		}
+		for j, any := range deviceAsks(c.spec) {
+			if len(any) == 0 {
+				return fmt.Sprintf("claim %s asks for nothing in request %d", c.name, j)
+			}
+			a.todo = append(a.todo, pendingAsk{c, any})
+		}
+	}
+	ok := a.next(0)
+	for len(a.given) > 0 {
+		a.back()
+	}
+	if ok || a.steps <= 0 {
+		return ""
+	}
+	return a.shortage()
+}
+
+// shortage says of which request there is too little.
+func (a *allocation) shortage() string {
+	for _, todo := range a.todo {
+		ask, match, free := &todo.any[0], 0, 0
+		for _, v := range a.reach {
+			if a.d.suits(v, ask) {
+				match++
+				if v.holder == nil {
+					free++
+				}
+			}
+		}
+		if free < ask.count || ask.all && free < match {
+			return fmt.Sprintf("claim %s asks for %d of class %s, and %d of %d such devices there are free", todo.claim.name, ask.count, ask.class, free, match)
+		}
+	}
+	return "the devices that its claims ask for cannot be had together there"
+}
+
+// allocation looks for devices for all requests at once.
+type allocation struct {
+	d     *devices
+	reach []*device
+	todo  []pendingAsk
+	taken map[*device]bool
+	given []given
+	steps int // left; at 0 the search has given up and nothing is said
+}
+
+type pendingAsk struct {
+	claim *podClaim
+	any   []deviceAsk
+}
+
+// given is a device for a request, as constraints see it.
+type given struct {
+	claim *podClaim
+	ask   string
+	v     *device
+	admin bool // looks on only
+}
+
+// next finds devices for the requests from the i-th on.
+func (a *allocation) next(i int) bool {
+	if i == len(a.todo) {
+		return true
+	}
+	for k := range a.todo[i].any {
+		ask := &a.todo[i].any[k]
+		var suit []*device
+		for _, v := range a.reach {
+			if a.d.suits(v, ask) {
+				suit = append(suit, v)
+			}
+		}
+		count := ask.count
+		if ask.all {
+			count = max(1, len(suit))
+		}
+		if a.pick(i, ask, suit, 0, count) {
+			return true
+		}
+	}
+	return false
+}
+
+// pick takes count more of the devices from the given one on, and goes on with the next request.
+func (a *allocation) pick(i int, ask *deviceAsk, suit []*device, from, count int) bool {
+	if count == 0 {
+		return a.next(i + 1)
+	}
+	for k := from; k+count <= len(suit); k++ {
+		if a.steps--; a.steps <= 0 {
+			return false
+		}
+		v, claim := suit[k], a.todo[i].claim
+		if !a.may(v, ask, claim) {
+			continue
+		}
+		a.give(given{claim, ask.name, v, ask.admin})
+		if a.pick(i, ask, suit, k+1, count-1) {
+			return true
+		}
+		a.back()
+	}
+	return false
+}
+
+// may says whether the device can be had beside those that are given already.
+func (a *allocation) may(v *device, ask *deviceAsk, claim *podClaim) bool {
+	several := deref(v.AllowMultipleAllocations, false)
+	if !ask.admin && !several && (v.holder != nil || a.taken[v] || !a.d.fits(v)) {
+		return false
+	}
+	for _, c := range claim.spec.Constraints {
+		if !concerns(&c, ask.name) {
+			continue
+		}
+		for _, g := range a.given {
+			if g.claim == claim && concerns(&c, g.ask) && !agree(&c, v, g.v) {
+				return false
+			}
+		}
+		if c.MatchAttribute != nil && v.attribute(*c.MatchAttribute) == "" || c.DistinctAttribute != nil && v.attribute(*c.DistinctAttribute) == "" {
+			return false
+		}
+	}
+	return true
+}
+
+func (a *allocation) give(g given) {
+	a.given = append(a.given, g)
+	if !g.admin {
+		a.taken[g.v] = true
+		a.d.count(g.v, a.d.used, 1)
+	}
+}
+
+func (a *allocation) back() {
+	g := a.given[len(a.given)-1]
+	a.given = a.given[:len(a.given)-1]
+	if !g.admin {
+		delete(a.taken, g.v)
+		a.d.count(g.v, a.d.used, -1)
+	}
+}
+
+// concerns says whether the constraint is about the request, or one of its alternatives.
+func concerns(c *resourcev1.DeviceConstraint, ask string) bool {
+	request, _, _ := strings.Cut(ask, "/")
+	return len(c.Requests) == 0 || slices.Contains(c.Requests, request) || slices.Contains(c.Requests, ask)
+}
+
+// agree says whether two devices satisfy the constraint together.
+func agree(c *resourcev1.DeviceConstraint, v, w *device) bool {
+	if c.MatchAttribute != nil && v.attribute(*c.MatchAttribute) != w.attribute(*c.MatchAttribute) {
+		return false
+	}
+	return c.DistinctAttribute == nil || v.attribute(*c.DistinctAttribute) != w.attribute(*c.DistinctAttribute)
+}
+
+// attribute is the device's value as text, "" where it has none.
+func (d *device) attribute(name resourcev1.FullyQualifiedName) string {
+	a, ok := d.Attributes[resourcev1.QualifiedName(name)]
+	if !ok {
+		domain, id, _ := strings.Cut(string(name), "/")
+		if a, ok = d.Attributes[resourcev1.QualifiedName(id)]; !ok || domain != d.driver {
+			return ""
+		}
+	}
+	switch {
+	case a.StringValue != nil:
+		return "text " + *a.StringValue
+	case a.VersionValue != nil:
+		return "version " + *a.VersionValue
+	case a.IntValue != nil:
+		return fmt.Sprint("number ", *a.IntValue)
+	case a.BoolValue != nil:
+		return fmt.Sprint("is ", *a.BoolValue)
+	}
+	return fmt.Sprint(a.StringValues, a.VersionValues, a.IntValues, a.BoolValues)
+}
+
+// heldBy are the pods that a claim is reserved for.
+func (f *Facts) heldBy(claim *resourcev1.ResourceClaim) []*corev1.Pod {
+	var out []*corev1.Pod
+	for _, r := range claim.Status.ReservedFor {
+		if p := f.PodNamed(claim.Namespace, r.Name); p != nil && r.Resource == "pods" {
+			out = append(out, p)
+		}
+	}
+	return out
+}

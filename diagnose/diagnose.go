@@ -1,0 +1,261 @@
+package diagnose
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/engine"
+)
+
+// Diagnoser answers questions about one set of facts. It is for one goroutine.
+type Diagnoser struct {
+	facts  *Facts
+	model  Model // nil: nodes, or the pods on them, were not seen
+	loaded bool
+	trials int // left for the target at hand
+}
+
+// New makes a Diagnoser. The model is empty and belongs to it from now on; nil does without the engine. Where the
+// facts lack nodes, or pods of some namespaces, the engine is not asked: it would count room that is not there.
+func New(f *Facts, m Model) *Diagnoser {
+	if !f.Sees("nodes", "") || !f.Sees("pods", "") {
+		m = nil
+	}
+	return &Diagnoser{facts: f, model: m}
+}
+
+// load gives the model everything that does not wait.
+func (d *Diagnoser) load() {
+	if d.loaded || d.model == nil {
+		return
+	}
+	d.loaded = true
+	var all []metav1.Object
+	for _, k := range Kinds {
+		if k.Kind == "Event" {
+			continue
+		}
+		for _, o := range k.list(&d.facts.Objects) {
+			if standing(o) {
+				all = append(all, d.facts.offered(o))
+			}
+		}
+	}
+	d.model.Set(all...)
+}
+
+// standing says whether the object is in the model always: all but pods that wait, which are there while their target
+// is looked at.
+func standing(o Object) bool {
+	p, ok := o.(*corev1.Pod)
+	return !ok || p.Spec.NodeName != ""
+}
+
+// Why says what keeps the target from running. The error is a NotFound.
+func (d *Diagnoser) Why(target Ref) (Diagnosis, error) {
+	top, err := d.facts.Find(target)
+	if err != nil {
+		return Diagnosis{}, err
+	}
+	return d.why(top), nil
+}
+
+// Waiting returns the targets that do not run as they should: the topmost makers of pods that wait, and makers of pods
+// that do not exist; by namespace and name. namespace "" is all.
+func (d *Diagnoser) Waiting(namespace string) []Ref {
+	f := d.facts
+	found := make(map[Ref]bool)
+	var out []Ref
+	add := func(o Object) {
+		for range 8 {
+			up := f.Controller(o)
+			if up == nil || kindOf(up) == nil || !slices.Contains(asked, kindOf(up).Kind) {
+				break
+			}
+			o = up
+		}
+		if r := RefTo(o); !found[r] {
+			found[r] = true
+			out = append(out, r)
+		}
+	}
+	for _, p := range f.Pods {
+		if (namespace == "" || p.Namespace == namespace) && p.DeletionTimestamp == nil && unsettled(p) {
+			add(p)
+		}
+	}
+	for _, k := range Kinds {
+		if k.Kind == "Pod" || !slices.Contains(asked, k.Kind) {
+			continue
+		}
+		for _, o := range k.list(&f.Objects) {
+			if (namespace == "" || o.GetNamespace() == namespace) && (f.lacks(o) > 0 || idle(o)) {
+				add(o)
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b Ref) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
+	})
+	return out
+}
+
+// unsettled says whether the pod is not where its author wants it to be.
+func unsettled(p *corev1.Pod) bool {
+	switch stateOf(p) {
+	case Gated, Pending, Starting:
+		return true
+	case Running:
+		return slices.ContainsFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
+			return s.State.Waiting != nil
+		})
+	}
+	return false
+}
+
+// idle says whether the object is held back by its own word.
+func idle(o Object) bool {
+	j, ok := o.(*batchv1.Job)
+	return ok && deref(j.Spec.Suspend, false) && ended(j) == ""
+}
+
+// judgement is what the checks say of a target in some facts.
+type judgement struct {
+	cases    []*Case
+	findings []*Finding
+	starts   []engine.Placement // where several pods that wait go, each beside the others
+	left     int                // how many of them go nowhere
+}
+
+// judge runs all checks on all cases of the target.
+func (d *Diagnoser) judge(f *Facts, target Ref, top Object) *judgement {
+	d.load()
+	s := d.enter(f, top)
+	defer s.leave()
+	j := &judgement{cases: f.casesOf(target, top)}
+	for _, c := range j.cases {
+		c.tell = s.fit
+		c.Fit()
+		for _, check := range Checks() {
+			for _, found := range check.Find(c) {
+				found.check, found.pod = check, c.Pod
+				found.Layer, found.Owner = cmp.Or(found.Layer, check.Layer), cmp.Or(found.Owner, check.Owner)
+				found.Advice = cmp.Or(found.Advice, check.Remedy)
+				found.on(c.subject(top), top)
+				j.add(found)
+			}
+		}
+	}
+	if len(s.waiting) > 1 && j.eachFits() {
+		j.starts, j.left = s.together(f.At)
+	}
+	return j
+}
+
+// eachFits says whether the engine has a place for every pod that waits, taken alone.
+func (j *judgement) eachFits() bool {
+	for _, c := range j.cases {
+		if c.Waits() && (c.fit == nil || !c.fit.Placed()) {
+			return false
+		}
+	}
+	return true
+}
+
+func (j *judgement) add(found Finding) {
+	for _, other := range j.findings {
+		if other.check == found.check && other.Message == found.Message {
+			return
+		}
+	}
+	j.findings = append(j.findings, &found)
+}
+
+// free says whether nothing stands in the way of the target's pods.
+func (j *judgement) free() bool {
+	for _, f := range j.findings {
+		if !f.Fit && !f.Calm {
+			return false
+		}
+	}
+	return j.eachFits() && j.left == 0
+}
+
+// outcome says where the pods would go, in words.
+func (j *judgement) outcome() string {
+	nodes, pods := make(map[string]bool), make(map[string]bool)
+	last := ""
+	all := j.starts
+	for _, c := range j.cases {
+		if c.fit != nil && len(j.starts) == 0 {
+			all = append(all, c.fit.Starts...)
+		}
+	}
+	for _, p := range all {
+		nodes[p.Node], pods[p.Pod] = true, true
+		last = p.Node
+	}
+	switch {
+	case len(pods) == 1:
+		return "it starts: node " + last + " has room"
+	case len(nodes) == 1:
+		return fmt.Sprintf("%d pods start: node %s has room", len(pods), last)
+	case len(pods) > 1:
+		return fmt.Sprintf("%d pods start: %d nodes have room", len(pods), len(nodes))
+	}
+	return "it goes on"
+}
+
+// why makes the diagnosis.
+func (d *Diagnoser) why(top Object) Diagnosis {
+	target := RefTo(top)
+	out := Diagnosis{APIVersion: APIVersion, Kind: Kind, Target: target, Layer: None, Owner: Nobody, Cause: Healthy, Created: top.GetCreationTimestamp().Time}
+	j := d.judge(d.facts, target, top)
+	out.State = j.cases[0].State
+	d.trials = mostTrials
+	t := &trial{d: d, target: target, top: top, base: j}
+	t.bind()
+	for _, f := range t.ordered() {
+		out.Blockers = append(out.Blockers, Blocker{Layer: f.Layer, Cause: f.check.Cause, Owner: f.Owner, Binding: t.binds[f], Message: f.Message, Evidence: f.Evidence})
+	}
+	for _, u := range d.facts.Unseen {
+		out.Unseen = append(out.Unseen, u.String())
+	}
+	first := t.first()
+	if first == nil {
+		d.calm(&out, j)
+		return out
+	}
+	out.Layer, out.Cause, out.Owner, out.Summary = first.Layer, first.check.Cause, first.Owner, first.Message
+	if first.Calm {
+		out.Layer = None
+		if first.Owner != User { // what its author asked for is the author's to change
+			out.Owner = Nobody
+		}
+	}
+	if !first.Until.IsZero() {
+		out.ETA = &ETA{Earliest: first.Until, Likely: first.Until, Because: first.Because}
+	}
+	out.Fixes = t.fixes()
+	if len(out.Fixes) == 0 {
+		out.Advice = first.Advice
+	}
+	return out
+}
+
+// String says what could not be read.
+func (u Unseen) String() string {
+	s := u.Resource
+	if u.Namespace != "" {
+		s += " in namespace " + u.Namespace
+	}
+	if u.Except != "" {
+		s += " outside namespace " + u.Except
+	}
+	return s + ": " + u.Reason
+}

@@ -1,0 +1,127 @@
+package diagnose
+
+import (
+	"time"
+
+	"github.com/berth-dev/berth/engine/why"
+)
+
+// APIVersion and the kinds of what is printed as JSON. The fields of Diagnosis are a contract with other tools.
+const (
+	APIVersion = "berth.dev/v1alpha1"
+	Kind       = "Diagnosis"
+	ListKind   = "DiagnosisList"
+)
+
+// Layer is the system that has to act before the work can go on.
+type Layer string
+
+const (
+	L1   Layer = "L1" // capacity supply
+	L2   Layer = "L2" // provisioning
+	L3   Layer = "L3" // scheduling
+	L4   Layer = "L4" // workload
+	None Layer = "none"
+)
+
+// Owner is whose it is to act.
+type Owner string
+
+const (
+	Capacity  Owner = "capacity"
+	Platform  Owner = "platform"
+	Scheduler Owner = "scheduler" // who runs the scheduler, its queues and quotas
+	User      Owner = "user"
+	ML        Owner = "ml"
+	Policy    Owner = "policy"
+	Storage   Owner = "storage"
+	Nobody    Owner = "none"
+)
+
+// State is how far the work has come.
+type State string
+
+const (
+	Absent    State = "absent" // pods that should exist do not
+	Gated     State = "gated"
+	Pending   State = "pending"
+	Starting  State = "starting" // on a node, not running yet
+	Running   State = "running"
+	Failed    State = "failed"
+	Succeeded State = "succeeded"
+)
+
+// Healthy is the cause of work that needs nobody to act.
+const Healthy why.Cause = "healthy"
+
+// Unknown is the cause of work that waits for something which the facts do not show.
+const Unknown why.Cause = "unknown"
+
+// Diagnosis is the answer for one target.
+type Diagnosis struct {
+	APIVersion string    `json:"apiVersion"`
+	Kind       string    `json:"kind"`
+	Target     Ref       `json:"target"`
+	State      State     `json:"state"`
+	Layer      Layer     `json:"layer"`
+	Cause      why.Cause `json:"cause"`
+	Owner      Owner     `json:"owner"`
+	Summary    string    `json:"summary"` // one sentence
+	Blockers   []Blocker `json:"blockers,omitempty"`
+	Fixes      []Fix     `json:"fixes,omitempty"`
+	ETA        *ETA      `json:"eta,omitempty"`
+	Unseen     []string  `json:"unseen,omitempty"` // what the caller may not read, and so is not known
+
+	Created time.Time `json:"-"` // of the target, or of its oldest pod that waits
+	Advice  string    `json:"-"` // what usually helps, where no fix could be verified
+}
+
+// DiagnosisList is the answer for everything that waits.
+type DiagnosisList struct {
+	APIVersion string      `json:"apiVersion"`
+	Kind       string      `json:"kind"`
+	Items      []Diagnosis `json:"items"`
+	Unseen     []string    `json:"unseen,omitempty"`
+}
+
+// Blocker is one thing that stands in the way.
+type Blocker struct {
+	Layer    Layer      `json:"layer"`
+	Cause    why.Cause  `json:"cause"`
+	Owner    Owner      `json:"owner"`
+	Binding  bool       `json:"binding"` // the work cannot go on while it stands
+	Message  string     `json:"message"`
+	Evidence []Evidence `json:"evidence,omitempty"`
+}
+
+// Evidence is where something can be read.
+type Evidence struct {
+	Object string `json:"object"` // kind/name, or kind/namespace/name
+	Field  string `json:"field"`  // a path in it: status.allocatable["nvidia.com/gpu"]
+	Value  string `json:"value"`
+}
+
+// Side is who would make a change.
+type Side string
+
+const (
+	Workload Side = "workload"
+	Cluster  Side = "cluster"
+)
+
+// Fix is a change that was tried on a copy of the facts.
+type Fix struct {
+	Side     Side   `json:"side"`
+	Edit     string `json:"edit"`              // what to do, in words
+	Command  string `json:"command,omitempty"` // that does it; "": nobody's command line can, as with waiting
+	Verified bool   `json:"verified"`          // always true of what is printed
+	Assumes  string `json:"assumes,omitempty"`
+	Outcome  string `json:"outcome"` // what then happens
+}
+
+// ETA is when the work may start by itself.
+type ETA struct {
+	Earliest time.Time `json:"earliest,omitzero"`
+	Likely   time.Time `json:"likely,omitzero"`
+	Because  string    `json:"because"`
+}

@@ -1,0 +1,53 @@
+package diagnose
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Facts are what could be read of a cluster at one moment. Nobody writes to them once they are gathered.
+type Facts struct {
+	At         time.Time
+	Kubernetes string // version of the API server: "v1.37.1"
+	Objects
+	// Logs are the last lines of containers that run or ran, of pods that were asked about: by namespace/pod/container.
+	// What a container wrote before it was last restarted is by namespace/pod/container/previous.
+	Logs   map[string]string
+	Unseen []Unseen
+	// Matches evaluates a selector of devices (CEL) for a device of the driver; nil: nobody can. Facts call it with the
+	// same pointers again and again.
+	Matches func(expression, driver string, d *resourcev1.Device) (bool, error)
+
+	edited map[types.UID]bool   // objects that are not as they were read: what was said of them before does not hold
+	heard  map[string]time.Time // see heardOf; of edited facts, what it was before
+
+	once  sync.Once
+	index *index
+}
+
+// Unseen is something that could not be read. What is not known is not taken for absent.
+type Unseen struct {
+	Resource  string `json:"resource"`            // "nodes", "clusterqueues.kueue.x-k8s.io", "pods/log"
+	Namespace string `json:"namespace,omitempty"` // "": everywhere
+	Except    string `json:"except,omitempty"`    // everywhere but in this namespace, which was read
+	Reason    string `json:"reason"`              // "forbidden", or what the API server said
+}
+
+// Sees says whether the resource was read, in the namespace; "" asks for the whole cluster. A kind that the cluster
+// does not serve was read: there are none.
+func (f *Facts) Sees(resource, namespace string) bool {
+	return !slices.ContainsFunc(f.Unseen, func(u Unseen) bool {
+		return u.Resource == resource && u.hides(namespace)
+	})
+}
+
+func (u Unseen) hides(namespace string) bool {
+	if u.Except != "" {
+		return namespace != u.Except
+	}
+	return u.Namespace == "" || namespace == "" || u.Namespace == namespace
+}

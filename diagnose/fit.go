@@ -1,0 +1,279 @@
+package diagnose
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/engine/why"
+)
+
+// Model is the scheduler's reading of objects and the engine behind it: kube/scheduler has it. What-ifs are tried by
+// changing objects in it and changing them back.
+type Model interface {
+	Set(objects ...metav1.Object)
+	Delete(objects ...metav1.Object)
+	// Try says what the engine would do with the workload of the pod (namespace/name) if it were first in line, and
+	// what is missing of the pod's claims.
+	Try(pod string, now time.Time) (e why.Explanation, starts []engine.Placement, missing []string)
+	// PerNode is why the pod, alone, would or would not fit on each node: a domain is a node.
+	PerNode(pod string, now time.Time) (why.Certificate, bool)
+	// Allow restricts the pod to the nodes; nil: all.
+	Allow(pod string, nodes []string)
+}
+
+// Fit is what the engine says of a pod that waits.
+type Fit struct {
+	why.Explanation
+	Starts  []engine.Placement // where the pods of its workload would go, if they would
+	Missing []string           // sentences about its volume claims that keep it from running anywhere
+	Nodes   []NodeFit          // by name
+	Bars    []Bar              // what the engine does not know and keeps the pod from nodes
+}
+
+// NodeFit is why the pod does or does not fit on a node.
+type NodeFit struct {
+	*corev1.Node
+	Fits    int64
+	Removed []why.Clause // whatever is free
+	Short   []why.Short  // resources of which too little is free, whether or not a clause excludes the node too
+	// Empty is how many such pods the node would hold if nothing else were on it, clauses aside.
+	Empty int64
+	// Barred are reasons of Bars that exclude the node.
+	Barred []string
+}
+
+// Open says whether nothing but room keeps the pod off the node.
+func (n *NodeFit) Open() bool { return len(n.Removed) == 0 && len(n.Barred) == 0 }
+
+// Placed says whether the pod's workload would start now.
+func (f *Fit) Placed() bool { return f.Verdict == why.Placed && len(f.Missing) == 0 }
+
+// session is the model with one target's waiting pods in it.
+type session struct {
+	model   Model
+	facts   *Facts
+	waiting []*corev1.Pod    // in the model
+	claims  []metav1.Object  // of pods to come, in the model
+	bars    map[string][]Bar // by pod
+}
+
+// enter puts the target's waiting pods into the model: those that exist, those to come, and those of the same gang.
+func (d *Diagnoser) enter(f *Facts, top Object) *session {
+	s := &session{model: d.model, facts: f, bars: make(map[string][]Bar)}
+	if d.model == nil {
+		return s
+	}
+	seen := make(map[string]bool)
+	add := func(p *corev1.Pod) {
+		if key := p.Namespace + "/" + p.Name; !seen[key] {
+			seen[key] = true
+			s.waiting = append(s.waiting, p)
+		}
+	}
+	gangs := make(map[string]bool)
+	for _, p := range f.podsOf(top) {
+		if stateOf(p) == Pending && p.DeletionTimestamp == nil {
+			add(p)
+			gangs[gangOf(p)] = true
+		}
+	}
+	for _, m := range f.makers(top) {
+		for i := range f.lacks(m) {
+			if p := podFrom(m, i); p != nil {
+				f.admitted(p)
+				add(p)
+				gangs[gangOf(p)] = true
+			}
+		}
+	}
+	delete(gangs, "")
+	for _, p := range f.Pods {
+		if len(gangs) > 0 && stateOf(p) == Pending && p.DeletionTimestamp == nil && gangs[gangOf(p)] {
+			add(p)
+		}
+	}
+	for gang := range gangs {
+		for _, m := range f.gangMakers(gang) {
+			for i := range f.lacks(m) {
+				p := podFrom(m, i)
+				f.admitted(p)
+				add(p)
+			}
+		}
+	}
+	for _, p := range s.waiting {
+		s.claims = append(s.claims, f.claimsToCome(p)...)
+	}
+	s.model.Set(s.claims...)
+	for _, p := range s.waiting {
+		s.model.Set(p)
+	}
+	for _, p := range s.waiting {
+		s.restrict(p)
+	}
+	return s
+}
+
+// claimsToCome are the ephemeral claims that will be made once the pod exists.
+func (f *Facts) claimsToCome(p *corev1.Pod) []metav1.Object {
+	if p.UID != "" {
+		return nil
+	}
+	var out []metav1.Object
+	for i := range p.Spec.Volumes {
+		v := &p.Spec.Volumes[i]
+		if v.Ephemeral == nil || v.Ephemeral.VolumeClaimTemplate == nil {
+			continue
+		}
+		out = append(out, &corev1.PersistentVolumeClaim{
+			ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name + "-" + v.Name, OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: "v1", Kind: "Pod", Name: p.Name, UID: p.UID, Controller: new(true),
+			}}},
+			Spec: v.Ephemeral.VolumeClaimTemplate.Spec,
+		})
+	}
+	return out
+}
+
+// mostTogether bounds the pods of one target that are placed one after the other.
+const mostTogether = 256
+
+// together places all waiting pods, one workload after the other, each beside those before it: where each has a place
+// by itself, they need not all have one. It returns where they go and how many go nowhere. Those beyond mostTogether
+// count as if they fitted like the others.
+func (s *session) together(now time.Time) (starts []engine.Placement, left int) {
+	f := s.facts
+	var placed []*corev1.Pod
+	done := make(map[string]bool) // pods, and gangs of which the members above the minimum may wait
+	for i, p := range s.waiting {
+		key := p.Namespace + "/" + p.Name
+		if i >= mostTogether {
+			break
+		}
+		if gang := gangOf(p); done[key] || len(p.Spec.SchedulingGates) > 0 || gang != "" && done[gang] {
+			continue
+		}
+		if len(placed) > 0 && minds(p) {
+			s.facts = f.beside(placed)
+			s.restrict(p)
+		}
+		e, where, missing := s.model.Try(key, now)
+		if e.Verdict != why.Placed || len(missing) > 0 {
+			left++
+			continue
+		}
+		for _, w := range where {
+			if q := s.take(w); q != nil {
+				placed, done[w.Pod] = append(placed, q), true
+			}
+		}
+		starts = append(starts, where...)
+		done[gangOf(p)] = true
+	}
+	s.facts = f
+	for _, p := range s.waiting {
+		s.model.Set(p)
+	}
+	return starts, left
+}
+
+// minds says whether where the pod may be depends on where others are.
+func minds(p *corev1.Pod) bool {
+	a := p.Spec.Affinity
+	return len(p.Spec.TopologySpreadConstraints) > 0 || len(p.Spec.ResourceClaims) > 0 || a != nil && (a.PodAffinity != nil || a.PodAntiAffinity != nil)
+}
+
+// take puts a waiting pod on its node, in the model.
+func (s *session) take(w engine.Placement) *corev1.Pod {
+	i := slices.IndexFunc(s.waiting, func(p *corev1.Pod) bool { return p.Namespace+"/"+p.Name == w.Pod })
+	if i < 0 {
+		return nil
+	}
+	q := s.waiting[i].DeepCopy()
+	q.Spec.NodeName = w.Node
+	s.model.Set(q)
+	return q
+}
+
+// beside are the facts with the pods where they are placed.
+func (f *Facts) beside(pods []*corev1.Pod) *Facts {
+	g := &Facts{At: f.At, Kubernetes: f.Kubernetes, Objects: f.Objects, Unseen: f.Unseen, Matches: f.Matches, edited: f.edited}
+	g.Pods = slices.DeleteFunc(slices.Clone(f.Pods), func(p *corev1.Pod) bool {
+		return slices.ContainsFunc(pods, func(q *corev1.Pod) bool { return p.Namespace == q.Namespace && p.Name == q.Name })
+	})
+	g.Pods = append(g.Pods, pods...)
+	return g
+}
+
+// restrict keeps the pod from nodes that rules between pods, or claims of devices, exclude.
+func (s *session) restrict(p *corev1.Pod) {
+	bars := s.facts.bars(p)
+	s.bars[p.Namespace+"/"+p.Name] = bars
+	if len(bars) == 0 {
+		return
+	}
+	barred := barred(bars)
+	allowed := []string{}
+	for _, n := range s.facts.Nodes {
+		if barred[n.Name] == nil {
+			allowed = append(allowed, n.Name)
+		}
+	}
+	slices.Sort(allowed)
+	s.model.Allow(p.Namespace+"/"+p.Name, allowed)
+}
+
+// leave takes the pods out again.
+func (s *session) leave() {
+	for _, p := range s.waiting {
+		s.model.Delete(p)
+	}
+	if s.model != nil {
+		s.model.Delete(s.claims...)
+	}
+}
+
+// fit asks the engine about the pod of the case.
+func (s *session) fit(c *Case) *Fit {
+	key := c.Pod.Namespace + "/" + c.Pod.Name
+	if s.model == nil || !c.Waits() || !slices.ContainsFunc(s.waiting, func(p *corev1.Pod) bool { return p.Namespace+"/"+p.Name == key }) {
+		return nil
+	}
+	f := &Fit{Bars: s.bars[key]}
+	barred := barred(f.Bars)
+	f.Explanation, f.Starts, f.Missing = s.model.Try(key, c.Now)
+	table, _ := s.model.PerNode(key, c.Now)
+	for _, d := range table.Domains {
+		n := c.NodeNamed(d.Name)
+		if n == nil || len(d.Rows) == 0 {
+			continue
+		}
+		row := d.Rows[0]
+		removed := slices.DeleteFunc(slices.Clone(row.Removed), func(c why.Clause) bool {
+			return c.Kind == why.ByNodeSet && barred[n.Name] != nil // said by Barred, better
+		})
+		f.Nodes = append(f.Nodes, NodeFit{Node: n, Fits: row.Fits, Removed: removed, Short: row.Short, Empty: table.Classes[row.Class].PerEmpty, Barred: barred[n.Name]})
+	}
+	slices.SortFunc(f.Nodes, func(a, b NodeFit) int { return strings.Compare(a.Name, b.Name) })
+	return f
+}
+
+// gangOf names what the pod is placed together with; "" where that is nobody.
+func gangOf(p *corev1.Pod) string {
+	if g := p.Spec.SchedulingGroup; g != nil && g.PodGroupName != nil {
+		return p.Namespace + "/podgroup/" + *g.PodGroupName
+	}
+	const key = "berth.dev/gang"
+	if name := p.Annotations[key]; name != "" {
+		return p.Namespace + "/gang/" + name
+	}
+	if name := p.Labels[key]; name != "" {
+		return p.Namespace + "/gang/" + name
+	}
+	return ""
+}

@@ -1,0 +1,46 @@
+package diagnose
+
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// foreignLacks is 1 for an object of another project's kind that has a pod template and has made nothing yet, neither
+// pods nor what makes them: how many it will make is its operator's to say, and one stands for them.
+func (f *Facts) foreignLacks(o *unstructured.Unstructured) int {
+	if _, yes := suspended(o); yes || len(f.Children(o)) > 0 || o.GetDeletionTimestamp() != nil || foreignOver(o) {
+		return 0
+	}
+	if path, _ := foreignTemplate(o); path == "" {
+		return 0
+	}
+	switch o.GetKind() {
+	case "Workload", "PodGroup", "LeaderWorkerSet":
+		return 0
+	}
+	return 1
+}
+
+// foreignOver says whether the object's status says that it has ended, or is held back.
+func foreignOver(o *unstructured.Unstructured) bool {
+	for _, path := range [][]string{{"status", "jobStatus"}, {"status", "jobDeploymentStatus"}, {"status", "state", "phase"}} { // Ray, Ray, Volcano
+		phase, _, _ := unstructured.NestedString(o.Object, path...)
+		switch strings.ToLower(phase) {
+		case "succeeded", "failed", "stopped", "complete", "completed", "terminated", "aborted", "suspended":
+			return true
+		}
+	}
+	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+	for _, s := range conditions {
+		m, ok := s.(map[string]any)
+		if !ok || m["status"] != "True" {
+			continue
+		}
+		switch m["type"] {
+		case "Succeeded", "Failed", "Completed", "Complete", "Suspended", "StartupPolicyCompleted":
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,163 @@
+package diagnose
+
+import (
+	"cmp"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// index finds objects by what others know of them.
+type index struct {
+	pods     map[string]*corev1.Pod // by namespace/name
+	nodes    map[string]*corev1.Node
+	onNode   map[string][]*corev1.Pod      // those that hold something there, by node
+	children map[types.UID][]Object        // by controller
+	events   map[types.UID][]*corev1.Event // newest first, by the object they are about
+	byName   map[string][]*corev1.Event    // the same, by kind/namespace/name, for events that outlive their object
+	objects  map[types.UID]Object
+	stack    stackIndex // made when it is first asked for
+	scaling  *autoscalerIndex
+	devices  *devices // likewise
+}
+
+func (f *Facts) indexed() *index {
+	f.once.Do(func() { f.index = makeIndex(&f.Objects) })
+	return f.index
+}
+
+func makeIndex(o *Objects) *index {
+	x := &index{
+		pods: make(map[string]*corev1.Pod, len(o.Pods)), nodes: make(map[string]*corev1.Node, len(o.Nodes)), onNode: make(map[string][]*corev1.Pod),
+		children: make(map[types.UID][]Object), events: make(map[types.UID][]*corev1.Event), byName: make(map[string][]*corev1.Event), objects: make(map[types.UID]Object),
+	}
+	for _, n := range o.Nodes {
+		x.nodes[n.Name] = n
+	}
+	for _, p := range o.Pods {
+		x.pods[p.Namespace+"/"+p.Name] = p
+		if p.Spec.NodeName != "" && !over(p) {
+			x.onNode[p.Spec.NodeName] = append(x.onNode[p.Spec.NodeName], p)
+		}
+	}
+	for _, k := range Kinds {
+		if k.Kind == "Event" {
+			continue
+		}
+		for _, object := range k.list(o) {
+			x.objects[object.GetUID()] = object
+			if c := metav1.GetControllerOfNoCopy(object); c != nil {
+				x.children[c.UID] = append(x.children[c.UID], object)
+			}
+		}
+	}
+	for _, e := range o.Events {
+		about := &e.InvolvedObject
+		x.events[about.UID] = append(x.events[about.UID], e)
+		name := about.Kind + "/" + about.Namespace + "/" + about.Name
+		x.byName[name] = append(x.byName[name], e)
+	}
+	for _, all := range []map[types.UID][]*corev1.Event{x.events} {
+		for _, list := range all {
+			newestFirst(list)
+		}
+	}
+	for _, list := range x.byName {
+		newestFirst(list)
+	}
+	return x
+}
+
+func newestFirst(list []*corev1.Event) {
+	slices.SortFunc(list, func(a, b *corev1.Event) int {
+		return cmp.Or(EventTime(b).Compare(EventTime(a)), strings.Compare(a.Name, b.Name))
+	})
+}
+
+// EventTime is when the event last happened.
+func EventTime(e *corev1.Event) time.Time {
+	t := e.LastTimestamp.Time
+	if e.Series != nil && e.Series.LastObservedTime.After(t) {
+		t = e.Series.LastObservedTime.Time
+	}
+	if e.EventTime.After(t) {
+		t = e.EventTime.Time
+	}
+	if t.IsZero() {
+		return e.CreationTimestamp.Time
+	}
+	return t
+}
+
+// over says whether the pod has ended and holds nothing any more.
+func over(p *corev1.Pod) bool {
+	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+}
+
+// PodNamed returns the pod, nil if there is none or it was not seen. The same holds for NodeNamed and Controller.
+func (f *Facts) PodNamed(namespace, name string) *corev1.Pod {
+	return f.indexed().pods[namespace+"/"+name]
+}
+
+func (f *Facts) NodeNamed(name string) *corev1.Node { return f.indexed().nodes[name] }
+
+// PodsOn returns the pods that hold something of the node.
+func (f *Facts) PodsOn(node string) []*corev1.Pod { return f.indexed().onNode[node] }
+
+// Controller returns the object that made this one.
+func (f *Facts) Controller(o Object) Object {
+	if c := metav1.GetControllerOfNoCopy(o); c != nil {
+		return f.indexed().objects[c.UID]
+	}
+	return nil
+}
+
+// Children returns what the object controls.
+func (f *Facts) Children(o Object) []Object {
+	if o.GetUID() == "" {
+		return nil
+	}
+	return f.indexed().children[o.GetUID()]
+}
+
+// EventsOf returns the events about the object with one of the reasons, or all; the newest first. An object that was
+// edited has none.
+func (f *Facts) EventsOf(o Object, reasons ...string) []*corev1.Event {
+	if f.edited[o.GetUID()] {
+		return nil
+	}
+	return withReason(f.indexed().events[o.GetUID()], reasons)
+}
+
+// EventsNamed is EventsOf for an object that may be gone.
+func (f *Facts) EventsNamed(kind, namespace, name string, reasons ...string) []*corev1.Event {
+	return withReason(f.indexed().byName[kind+"/"+namespace+"/"+name], reasons)
+}
+
+func withReason(all []*corev1.Event, reasons []string) []*corev1.Event {
+	if len(reasons) == 0 {
+		return all
+	}
+	var out []*corev1.Event
+	for _, e := range all {
+		if slices.Contains(reasons, e.Reason) {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// Emitter is who wrote the event: "kubelet", "default-scheduler", "karpenter", "cluster-autoscaler".
+func Emitter(e *corev1.Event) string {
+	if e.ReportingController != "" {
+		return e.ReportingController
+	}
+	return e.Source.Component
+}
+
+func sameType(a, b any) bool { return reflect.TypeOf(a) == reflect.TypeOf(b) }

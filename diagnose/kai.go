@@ -1,0 +1,278 @@
+package diagnose
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// KAI's objects: a PodGroup that its grouper makes for every workload, and Queues, in a tree, with a quota that is
+// deserved and a limit that is never passed; -1 is unlimited.
+const (
+	kaiQueues    = "Queue.scheduling.run.ai"
+	kaiPodGroups = "PodGroup.scheduling.run.ai"
+	kaiQueueKey  = "kai.scheduler/queue"
+	kaiGPU       = "nvidia.com/gpu"
+)
+
+// kaiGroup is the PodGroup of the pod, nil for none.
+func (c *Case) kaiGroup() *unstructured.Unstructured {
+	return c.groupOf(kaiPodGroups, "pod-group-name")
+}
+
+// groupOf is the foreign PodGroup that the pod's annotation names, or that belongs to the pod or one of its makers.
+func (c *Case) groupOf(kind string, annotations ...string) *unstructured.Unstructured {
+	for _, key := range annotations {
+		if name := c.Pod.Annotations[key]; name != "" {
+			return c.foreignNamed(kind, c.Pod.Namespace, name)
+		}
+	}
+	if c.Exists && c.Pod.Spec.SchedulerName == corev1.DefaultSchedulerName {
+		return nil // its scheduler knows no such groups
+	}
+	for _, u := range c.Foreign[kind] {
+		if u.GetNamespace() == c.Pod.Namespace && slices.ContainsFunc(u.GetOwnerReferences(), func(r metav1.OwnerReference) bool {
+			return c.Exists && r.UID == c.Pod.UID || slices.ContainsFunc(c.Makers, func(m Object) bool { return m.GetUID() == r.UID })
+		}) {
+			return u
+		}
+	}
+	return nil
+}
+
+// kaiOurs says whether KAI schedules the pod.
+func (c *Case) kaiOurs() bool {
+	return c.Waits() && (c.kaiGroup() != nil || c.Pod.Spec.SchedulerName == "kai-scheduler" && len(c.Foreign[kaiQueues])+len(c.Foreign[kaiPodGroups]) > 0)
+}
+
+// kaiReason is what KAI says of the group under the reason; "" where it does not. The group's state may be newer than
+// its condition: an edited group has said nothing.
+func (c *Case) kaiReason(reason string) (message string, said bool) {
+	g := c.kaiGroup()
+	if g == nil || c.edited[g.GetUID()] {
+		return "", false
+	}
+	for _, s := range itemsAt(g.Object, "status", "schedulingConditions") {
+		if textAt(s, "status") == "False" {
+			continue
+		}
+		for _, r := range itemsAt(s, "reasons") {
+			if textAt(r, "reason") == reason {
+				return textAt(r, "message"), true
+			}
+		}
+		if strings.HasPrefix(textAt(s, "message"), reason) {
+			return textAt(s, "message"), true
+		}
+	}
+	return "", false
+}
+
+// kaiQueueName is the queue that pays.
+func (c *Case) kaiQueueName() string {
+	if g := c.kaiGroup(); g != nil && textAt(g.Object, "spec", "queue") != "" {
+		return textAt(g.Object, "spec", "queue")
+	}
+	for _, o := range append([]Object{c.Pod}, c.Makers...) {
+		if q := cmp.Or(o.GetLabels()[kaiQueueKey], o.GetLabels()["runai/queue"]); q != "" {
+			return q
+		}
+	}
+	return ""
+}
+
+// kaiAmount is what a queue has of GPUs.
+type kaiAmount struct {
+	*unstructured.Unstructured
+	quota, limit, used, kept int64 // kept: by work that cannot be evicted; quota and limit: -1 unlimited
+}
+
+// kaiLine are the queue and the queues above it.
+func (c *Case) kaiLine() []kaiAmount {
+	var out []kaiAmount
+	for name := c.kaiQueueName(); name != "" && len(out) < 8; {
+		u := c.foreignNamed(kaiQueues, "", name)
+		if u == nil {
+			break
+		}
+		a := kaiAmount{Unstructured: u, quota: -1, limit: -1}
+		if v, ok := numberAt(u.Object, "spec", "resources", "gpu", "quota"); ok {
+			a.quota = v
+		}
+		if v, ok := numberAt(u.Object, "spec", "resources", "gpu", "limit"); ok {
+			a.limit = v
+		}
+		a.used, _ = amountAt(kaiGPU, u.Object, "status", "allocated", kaiGPU)
+		a.kept, _ = amountAt(kaiGPU, u.Object, "status", "allocatedNonPreemptible", kaiGPU)
+		out = append(out, a)
+		name = textAt(u.Object, "spec", "parentQueue")
+	}
+	return out
+}
+
+// kaiNeed is how many GPUs the group's waiting pods ask for: as many as have to start together.
+func (c *Case) kaiNeed() int64 {
+	var each, waiting int64
+	for _, p := range c.All {
+		if s := stateOf(p); s == Pending || s == Gated {
+			waiting++
+		}
+	}
+	if !c.Exists {
+		waiting += int64(c.Like)
+	}
+	each = amountsAsked(&c.Pod.Spec)[kaiGPU]
+	if g := c.kaiGroup(); g != nil {
+		if n, ok := numberAt(g.Object, "spec", "minMember"); ok && n > 0 {
+			return each * min(n, max(waiting, 1))
+		}
+	}
+	return each * max(waiting, 1)
+}
+
+// kaiFresh is the group as its grouper makes it, nothing said of it yet, with the values put in.
+func (c *Case) kaiFresh(values map[string]any) []Object {
+	g := c.kaiGroup()
+	if g == nil {
+		return nil
+	}
+	if g.Object["status"] != nil {
+		values["/status/schedulingConditions"] = nil
+	}
+	return []Object{changed(g, values)}
+}
+
+func (c *Case) kaiMissing() []Finding {
+	if !c.kaiOurs() {
+		return nil
+	}
+	name := c.kaiQueueName()
+	_, said := c.kaiReason("QueueDoesNotExist")
+	unseen := !c.Sees("queues.scheduling.run.ai", "")
+	if c.foreignNamed(kaiQueues, "", name) != nil || unseen && !said || name == "" && !said {
+		return nil
+	}
+	found := Finding{Message: fmt.Sprintf("KAI queue %s does not exist", name), Edits: c.kaiElsewhere(name)}
+	if name == "" {
+		found.Message = "the work names no KAI queue: it has no label " + kaiQueueKey
+	}
+	if g := c.kaiGroup(); g != nil {
+		found.Evidence = []Evidence{{Object: RefTo(g).In(), Field: "spec.queue", Value: name}}
+	}
+	return []Finding{found}
+}
+
+// kaiElsewhere names other queues: leaves of the tree, those with the most alike names first.
+func (c *Case) kaiElsewhere(name string) []Edit {
+	var leaves []string
+	for _, q := range c.foreignNames(kaiQueues, "") {
+		if !slices.ContainsFunc(c.Foreign[kaiQueues], func(u *unstructured.Unstructured) bool { return textAt(u.Object, "spec", "parentQueue") == q }) && q != name {
+			leaves = append(leaves, q)
+		}
+	}
+	var out []Edit
+	for _, q := range mostAlike(name, leaves) {
+		if len(out) < 2 {
+			out = append(out, c.kaiRelabel(kaiQueueKey, q, fmt.Sprintf("name KAI queue %s instead of %s", q, cmp.Or(name, "none")), map[string]any{"/spec/queue": q}))
+		}
+	}
+	return out
+}
+
+// kaiRelabel sets a label that KAI's grouper reads, where it is or else on the pods, and has the group follow.
+func (c *Case) kaiRelabel(key, value, text string, group map[string]any) Edit {
+	e := Edit{Side: Workload, Cost: 2, Text: text, Set: c.kaiFresh(group)}
+	if _, pod := c.Top.(*corev1.Pod); !pod && c.Top.GetLabels()[key] != "" {
+		n := c.Top.DeepCopyObject().(Object)
+		labels := map[string]string{}
+		for k, v := range n.GetLabels() {
+			labels[k] = v
+		}
+		labels[key] = value
+		n.SetLabels(labels)
+		e.Set = append(e.Set, n)
+		e.Command = fmt.Sprintf("kubectl label %s %s -n %s %s=%s --overwrite", kindOf(c.Top).Name(), c.Top.GetName(), c.Top.GetNamespace(), key, value)
+		return e
+	}
+	e.Ops = []Op{c.putLabel(key, value)}
+	return e
+}
+
+func (c *Case) kaiOverLimit() []Finding {
+	if !c.kaiOurs() {
+		return nil
+	}
+	message, said := c.kaiReason("OverLimit")
+	need := c.kaiNeed()
+	for _, q := range c.kaiLine() {
+		if q.limit < 0 || q.used+need <= q.limit {
+			continue
+		}
+		e := c.kaiRaise(func(q kaiAmount) (string, int64, bool) {
+			return "limit", q.used + need, q.limit >= 0 && q.used+need > q.limit
+		})
+		return []Finding{{
+			Message:  fmt.Sprintf("KAI queue %s may hold %d GPUs, holds %d, and the work asks for %d more", q.GetName(), q.limit, q.used, need),
+			Evidence: []Evidence{{Object: RefTo(q.Unstructured).In(), Field: "spec.resources.gpu.limit", Value: fmt.Sprint(q.limit)}},
+			Edits:    append(c.kaiElsewhere(c.kaiQueueName()), e),
+		}}
+	}
+	if said && len(c.kaiLine()) == 0 {
+		return []Finding{{Message: "KAI says: " + strings.TrimSuffix(message, ".")}}
+	}
+	return nil
+}
+
+// kaiRaise raises a figure of all queues in the line that are too low.
+func (c *Case) kaiRaise(low func(kaiAmount) (field string, to int64, yes bool)) Edit {
+	e := Edit{Side: Cluster, Cost: 3, Set: c.kaiFresh(map[string]any{})}
+	var texts, commands []string
+	for _, q := range c.kaiLine() {
+		field, to, yes := low(q)
+		if !yes {
+			continue
+		}
+		texts = append(texts, fmt.Sprintf("raise the GPU %s of KAI queue %s to %d", field, q.GetName(), to))
+		e.Set = append(e.Set, changed(q.Unstructured, map[string]any{"/spec/resources/gpu/" + field: to}))
+		commands = append(commands, patchLine(q.Unstructured, "merge", map[string]any{"spec": map[string]any{"resources": map[string]any{"gpu": map[string]any{field: to}}}}))
+	}
+	e.Text, e.Command = strings.Join(texts, "; and "), strings.Join(commands, "\n")
+	return e
+}
+
+// kaiKept says whether KAI may not evict the work: it says so, or its priority is 100 or more.
+func (c *Case) kaiKept() bool {
+	g := c.kaiGroup()
+	name := c.Pod.Spec.PriorityClassName
+	if g != nil {
+		switch textAt(g.Object, "spec", "preemptibility") {
+		case "preemptible":
+			return false
+		case "non-preemptible":
+			return true
+		}
+		name = cmp.Or(textAt(g.Object, "spec", "priorityClassName"), name)
+	}
+	for _, p := range c.PriorityClasses {
+		if p.Name == name {
+			return p.Value >= 100
+		}
+	}
+	return name == "build" || name == "inference"
+}
+
+// kaiTime is the first time in a text.
+func kaiTime(text string) (time.Time, bool) {
+	for _, word := range strings.Fields(text) {
+		if t, err := time.Parse(time.RFC3339, strings.Trim(word, ".,;()\"'")); err == nil {
+			return t, true
+		}
+	}
+	return time.Time{}, false
+}

@@ -1,0 +1,507 @@
+package diagnose
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+)
+
+// Labels of Karpenter.
+const (
+	karpenterPoolLabel     = "karpenter.sh/nodepool"
+	karpenterCapacityLabel = "karpenter.sh/capacity-type"
+	karpenterBookedLabel   = "karpenter.k8s.aws/capacity-reservation-id"
+	karpenterReserved      = "reserved"
+)
+
+// karpenterPool is a NodePool: what nodes Karpenter may make.
+type karpenterPool struct {
+	*unstructured.Unstructured
+	class  *unstructured.Unstructured // of its nodes; nil where it is not there, or was not seen
+	labels map[string]string
+	taints []corev1.Taint
+	rules  []karpenterRule
+	nodes  []*corev1.Node
+	claims []*unstructured.Unstructured
+}
+
+// karpenterRule is one requirement of a pool.
+type karpenterRule struct {
+	key, operator string
+	values        []string
+}
+
+// karpenterPools are the pools that make nodes for pods that wait, by weight and name. Static ones do not.
+func (f *Facts) karpenterPools() []*karpenterPool { return f.autoscaling().pools }
+
+func (f *Facts) readKarpenter() []*karpenterPool {
+	var out []*karpenterPool
+	for _, u := range f.Foreign["NodePool.karpenter.sh"] {
+		if _, static := numberAt(u.Object, "spec", "replicas"); static || u.GetDeletionTimestamp() != nil {
+			continue
+		}
+		out = append(out, f.karpenterPool(u))
+	}
+	weight := func(p *karpenterPool) int64 { n, _ := numberAt(p.Object, "spec", "weight"); return n }
+	slices.SortFunc(out, func(a, b *karpenterPool) int {
+		return cmp.Or(cmp.Compare(weight(b), weight(a)), cmp.Compare(a.GetName(), b.GetName()))
+	})
+	return out
+}
+
+func (f *Facts) karpenterPool(u *unstructured.Unstructured) *karpenterPool {
+	p := &karpenterPool{Unstructured: u, labels: pairsAt(u.Object, "spec", "template", "metadata", "labels")}
+	for _, t := range itemsAt(u.Object, "spec", "template", "spec", "taints") {
+		p.taints = append(p.taints, corev1.Taint{Key: textAt(t, "key"), Value: textAt(t, "value"), Effect: corev1.TaintEffect(textAt(t, "effect"))})
+	}
+	for _, r := range itemsAt(u.Object, "spec", "template", "spec", "requirements") {
+		p.rules = append(p.rules, karpenterRule{key: textAt(r, "key"), operator: textAt(r, "operator"), values: wordsAt(r, "values")})
+	}
+	ref, _ := valueAt(u.Object, "spec", "template", "spec", "nodeClassRef").(map[string]any)
+	p.class = f.foreignNamed(textAt(ref, "kind")+"."+textAt(ref, "group"), "", textAt(ref, "name"))
+	for _, n := range f.Nodes {
+		if n.Labels[karpenterPoolLabel] == u.GetName() {
+			p.nodes = append(p.nodes, n)
+		}
+	}
+	for _, claim := range f.Foreign["NodeClaim.karpenter.sh"] {
+		if claim.GetLabels()[karpenterPoolLabel] == u.GetName() {
+			p.claims = append(p.claims, claim)
+		}
+	}
+	return p
+}
+
+// allows says whether the rule lets a node have the value.
+func (r *karpenterRule) allows(value string) bool {
+	switch r.operator {
+	case "In":
+		return slices.Contains(r.values, value)
+	case "NotIn":
+		return !slices.Contains(r.values, value)
+	case "DoesNotExist":
+		return false
+	case "Gt", "Gte", "Lt", "Lte":
+		have, err := strconv.ParseInt(value, 10, 64)
+		than, bad := strconv.ParseInt(strings.Join(r.values, ""), 10, 64)
+		if err != nil || bad != nil {
+			return false
+		}
+		switch r.operator {
+		case "Gt":
+			return have > than
+		case "Gte":
+			return have >= than
+		case "Lt":
+			return have < than
+		}
+		return have <= than
+	}
+	return true
+}
+
+// karpenterKnown are labels that Karpenter gives nodes by itself, so that no pool has to name them. The provider may
+// have more of its own.
+var karpenterKnown = regexp.MustCompile(`^(topology\.kubernetes\.io/(zone|region)|node\.kubernetes\.io/(instance-type|windows-build)|kubernetes\.io/(arch|os)|karpenter\.sh/(nodepool|capacity-type)|karpenter\.k8s\.aws/.+|karpenter\.azure\.com/.+|topology\.k8s\.aws/.+|eks\.amazonaws\.com/.+|cloud\.google\.com/.+)$`)
+
+// knows says whether the pool's nodes may have the label at all.
+func (p *karpenterPool) knows(key string) bool {
+	if _, ok := p.labels[key]; ok || karpenterKnown.MatchString(key) {
+		return true
+	}
+	return slices.ContainsFunc(p.rules, func(r karpenterRule) bool { return r.key == key && r.operator != "DoesNotExist" })
+}
+
+// permits says whether a node of the pool may have the label with the value.
+func (p *karpenterPool) permits(key, value string) bool {
+	if key == karpenterPoolLabel {
+		return value == p.GetName()
+	}
+	if v, ok := p.labels[key]; ok && v != value {
+		return false
+	}
+	if zones := p.zones(); key == corev1.LabelTopologyZone && len(zones) > 0 && !slices.Contains(zones, value) {
+		return false
+	}
+	return p.knows(key) && !slices.ContainsFunc(p.rules, func(r karpenterRule) bool { return r.key == key && !r.allows(value) })
+}
+
+// zones are those of the class's subnets; nil where that is not known.
+func (p *karpenterPool) zones() []string {
+	if p.class == nil {
+		return nil
+	}
+	var out []string
+	for _, s := range itemsAt(p.class.Object, "status", "subnets") {
+		if z := textAt(s, "zone"); z != "" {
+			out = append(out, z)
+		}
+	}
+	return out
+}
+
+// values are those of the label that the pool names, sorted; nil: it names none.
+func (p *karpenterPool) values(key string) []string {
+	if v, ok := p.labels[key]; ok {
+		return []string{v}
+	}
+	var out []string
+	for _, r := range p.rules {
+		if r.key == key && r.operator == "In" {
+			for _, v := range r.values {
+				if p.permits(key, v) {
+					out = append(out, v)
+				}
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// meets says whether a node of the pool may satisfy the expression.
+func (p *karpenterPool) meets(e corev1.NodeSelectorRequirement) bool {
+	named := p.values(e.Key)
+	switch e.Operator {
+	case corev1.NodeSelectorOpIn:
+		return slices.ContainsFunc(e.Values, func(v string) bool { return p.permits(e.Key, v) })
+	case corev1.NodeSelectorOpNotIn:
+		return len(named) == 0 || slices.ContainsFunc(named, func(v string) bool { return !slices.Contains(e.Values, v) })
+	case corev1.NodeSelectorOpExists:
+		return p.knows(e.Key)
+	case corev1.NodeSelectorOpDoesNotExist:
+		_, has := p.labels[e.Key]
+		return !has && !slices.ContainsFunc(p.rules, func(r karpenterRule) bool { return r.key == e.Key })
+	}
+	than := karpenterRule{operator: string(e.Operator), values: e.Values}
+	return len(named) == 0 && p.knows(e.Key) || slices.ContainsFunc(named, than.allows)
+}
+
+// karpenterObstacle is one thing that keeps Karpenter from making a node of a pool for a pod.
+type karpenterObstacle struct {
+	text  string
+	need  *need         // of the pod, that the pool cannot meet
+	taint *corev1.Taint // of the pool, that the pod does not tolerate
+	size  bool          // the pool's nodes are too small, or lack the device
+}
+
+// karpenterObstacles are what keeps the pool from having a node for the pod; none: it could make one.
+func (c *Case) karpenterObstacles(p *karpenterPool) []karpenterObstacle {
+	var out []karpenterObstacle
+	for _, key := range slices.Sorted(maps.Keys(c.Pod.Spec.NodeSelector)) {
+		v := c.Pod.Spec.NodeSelector[key]
+		out = append(out, p.misses(corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{v}}, -1, -1)...)
+	}
+	out = append(out, p.missesTerms(terms(&c.Pod.Spec))...)
+	fresh := &corev1.Node{Spec: corev1.NodeSpec{Taints: p.taints}}
+	for _, t := range untolerated(c.Pod, fresh) {
+		out = append(out, karpenterObstacle{taint: &t, text: "the pod does not tolerate its taint " + taintText(t)})
+	}
+	if text := c.karpenterTooSmall(p); text != "" {
+		out = append(out, karpenterObstacle{size: true, text: text})
+	}
+	return out
+}
+
+func (p *karpenterPool) misses(e corev1.NodeSelectorRequirement, term, expr int) []karpenterObstacle {
+	if p.meets(e) {
+		return nil
+	}
+	n := need{key: e.Key, values: e.Values, term: term, expr: expr}
+	o := karpenterObstacle{text: fmt.Sprintf("its nodes do not have the label %s", e.Key)}
+	if have := p.values(e.Key); len(have) > 0 {
+		o.text = fmt.Sprintf("its nodes have %s=%s", e.Key, strings.Join(have, ", "))
+	} else if p.knows(e.Key) {
+		o.text = "its nodes do not have " + n.text()
+	}
+	if e.Operator == corev1.NodeSelectorOpIn || e.Operator == corev1.NodeSelectorOpExists {
+		o.need = &n
+	}
+	return []karpenterObstacle{o}
+}
+
+// missesTerms are the obstacles of the affinity term that has fewest: one has to match.
+func (p *karpenterPool) missesTerms(all []corev1.NodeSelectorTerm) (fewest []karpenterObstacle) {
+	for i, t := range all {
+		var out []karpenterObstacle
+		for j, e := range t.MatchExpressions {
+			out = append(out, p.misses(e, i, j)...)
+		}
+		if len(t.MatchFields) > 0 {
+			out = append(out, karpenterObstacle{text: "the pod asks for a node by name"})
+		}
+		if i == 0 || len(out) < len(fewest) {
+			fewest = out
+		}
+	}
+	return fewest
+}
+
+// autoscalerDevices is what a machine of a cloud has at most, as a rule.
+const autoscalerDevices = 8
+
+var karpenterGPUType = regexp.MustCompile(`^(Standard_N|[pg]\d|gr\d|a[234]-|g2-|BM\.GPU|VM\.GPU)`)
+
+// karpenterTooSmall says in what way the pool's nodes are too small for the pod; "" where they are not, or nobody can
+// tell: which machines a cloud has is not in the cluster.
+func (c *Case) karpenterTooSmall(p *karpenterPool) string {
+	device, ask := deviceAsked(c.Pod)
+	if device == "" || !strings.HasPrefix(device, "nvidia.com/") {
+		return ""
+	}
+	most := int64(0)
+	for _, shape := range p.shapes() {
+		most = max(most, amountOf(device, shape[corev1.ResourceName(device)]))
+	}
+	if said := c.karpenterSaid(); said.about(p.GetName(), "has enough resources", "had enough resources") {
+		return fmt.Sprintf("Karpenter knows of no machine for it with %d %s and the rest that the pod asks for", ask, device)
+	}
+	if most == 0 && p.withoutGPUs() {
+		return "its nodes have no " + device
+	}
+	for _, r := range p.rules {
+		if r.key == "karpenter.k8s.aws/instance-gpu-count" && r.operator == "In" {
+			most = max(most, karpenterLargest(r.values))
+			if ask > most {
+				return fmt.Sprintf("its nodes have %d %s", most, device)
+			}
+		}
+	}
+	if ask > max(most, autoscalerDevices) {
+		return fmt.Sprintf("its nodes have no more than %d %s", max(most, autoscalerDevices), device)
+	}
+	return ""
+}
+
+func karpenterLargest(values []string) (most int64) {
+	for _, v := range values {
+		n, _ := strconv.ParseInt(v, 10, 64)
+		most = max(most, n)
+	}
+	return most
+}
+
+// withoutGPUs says whether the pool's own rules leave only machines without GPUs.
+func (p *karpenterPool) withoutGPUs() bool {
+	for _, r := range p.rules {
+		if r.operator != "In" {
+			continue
+		}
+		var gpu func(string) bool
+		switch r.key {
+		case corev1.LabelInstanceTypeStable, "karpenter.k8s.aws/instance-family", "eks.amazonaws.com/instance-family", "karpenter.azure.com/sku-name":
+			gpu = karpenterGPUType.MatchString
+		case "karpenter.k8s.aws/instance-category", "eks.amazonaws.com/instance-category":
+			gpu = func(v string) bool { return v == "p" || v == "g" || v == "gr" }
+		case "karpenter.azure.com/sku-family":
+			gpu = func(v string) bool { return v == "N" }
+		default:
+			continue
+		}
+		if !slices.ContainsFunc(r.values, gpu) {
+			return true
+		}
+	}
+	return false
+}
+
+// shapes are what nodes of the pool have, as far as some are or were there.
+func (p *karpenterPool) shapes() []corev1.ResourceList {
+	var out []corev1.ResourceList
+	for _, n := range p.nodes {
+		out = append(out, n.Status.Capacity)
+	}
+	for _, claim := range p.claims {
+		if list := karpenterList(claim.Object, "status", "capacity"); len(list) > 0 {
+			out = append(out, list)
+		}
+	}
+	return out
+}
+
+// karpenterList reads quantities by resource.
+func karpenterList(at any, path ...string) corev1.ResourceList {
+	m, _ := valueAt(at, path...).(map[string]any)
+	out := corev1.ResourceList{}
+	for name, v := range m {
+		if q, err := resource.ParseQuantity(fmt.Sprint(v)); err == nil {
+			out[corev1.ResourceName(name)] = q
+		}
+	}
+	return out
+}
+
+// karpenterNode is a node as Karpenter would make one of the pool for the pod.
+func (c *Case) karpenterNode(p *karpenterPool) *corev1.Node {
+	for _, n := range p.nodes[:min(len(p.nodes), autoscalerSample)] {
+		like := c.sound(n)
+		like.Spec.Taints = slices.Clone(p.taints)
+		if ok, err := nodeaffinity.GetRequiredNodeAffinity(c.Pod).Match(like); ok && err == nil && within(askOf(c.Pod), like.Status.Allocatable) {
+			return like
+		}
+	}
+	n := &corev1.Node{Spec: corev1.NodeSpec{Taints: slices.Clone(p.taints)}}
+	n.Labels = map[string]string{corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64", karpenterPoolLabel: p.GetName()}
+	for _, r := range p.rules {
+		if v := p.values(r.key); len(v) > 0 {
+			n.Labels[r.key] = v[0]
+		}
+	}
+	maps.Copy(n.Labels, p.labels)
+	for _, w := range needsOf(&c.Pod.Spec) {
+		for _, v := range w.values {
+			if p.permits(w.key, v) {
+				n.Labels[w.key] = v
+				break
+			}
+		}
+	}
+	have := askOf(c.Pod)
+	for _, claim := range p.claims {
+		if list := karpenterList(claim.Object, "status", "allocatable"); within(askOf(c.Pod), list) {
+			have = list
+			break
+		}
+	}
+	have[corev1.ResourcePods] = *resource.NewQuantity(110, resource.DecimalSI)
+	n.Status = corev1.NodeStatus{Capacity: have, Allocatable: maps.Clone(have), Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady"}}}
+	return n
+}
+
+// karpenterExcess is a limit of a pool that more nodes would exceed.
+type karpenterExcess struct {
+	resource          string
+	limit, used, node int64 // in the engine's units
+}
+
+// excess finds the limits that n more nodes like the one would exceed, sorted by resource.
+func (p *karpenterPool) excess(like *corev1.Node, n int) []karpenterExcess {
+	limits := karpenterList(p.Object, "spec", "limits")
+	used := karpenterList(p.Object, "status", "resources")
+	var out []karpenterExcess
+	for _, name := range names(limits) {
+		x := karpenterExcess{resource: string(name), limit: amountOf(string(name), limits[name]), used: amountOf(string(name), used[name]), node: 1}
+		if name != "nodes" {
+			x.node = amountOf(string(name), like.Status.Capacity[name])
+		} else if _, ok := used[name]; !ok {
+			x.used = int64(len(p.claims))
+		}
+		if x.node > 0 && x.used+int64(n)*x.node > x.limit {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+// karpenterReservedOnly says whether nodes of the pool for the pod can be of reserved capacity alone.
+func (c *Case) karpenterReservedOnly(p *karpenterPool) bool {
+	allowed := p.values(karpenterCapacityLabel)
+	for _, w := range needsOf(&c.Pod.Spec) {
+		if w.key == karpenterCapacityLabel && len(w.values) > 0 {
+			allowed = w.values
+		}
+	}
+	return len(allowed) == 1 && allowed[0] == karpenterReserved
+}
+
+// karpenterReservation is a reservation of capacity that a class has found: Karpenter lists those that are active.
+type karpenterReservation struct {
+	id, machine, zone, kind, state string
+	end                            string // "": none
+}
+
+func (p *karpenterPool) reservations() []karpenterReservation {
+	if p.class == nil {
+		return nil
+	}
+	var out []karpenterReservation
+	for _, r := range itemsAt(p.class.Object, "status", "capacityReservations") {
+		out = append(out, karpenterReservation{id: textAt(r, "id"), machine: textAt(r, "instanceType"), zone: textAt(r, "availabilityZone"), kind: textAt(r, "reservationType"), state: textAt(r, "state"), end: textAt(r, "endTime")})
+	}
+	slices.SortFunc(out, func(a, b karpenterReservation) int { return cmp.Compare(a.id, b.id) })
+	return out
+}
+
+// karpenterBooked counts the cluster's machines that are of the reservation.
+func (f *Facts) karpenterBooked(id string) int {
+	n := 0
+	for _, node := range f.Nodes {
+		if node.Labels[karpenterBookedLabel] == id {
+			n++
+		}
+	}
+	return n
+}
+
+// karpenterZones are the zones that the pod has to be in, by its own word or its volumes'; nil: any.
+func (c *Case) karpenterZones() (zones []string, at *need) {
+	for _, w := range needsOf(&c.Pod.Spec) {
+		if w.key == corev1.LabelTopologyZone && len(w.values) > 0 {
+			return w.values, &w
+		}
+	}
+	for _, v := range c.Pod.Spec.Volumes {
+		if v.PersistentVolumeClaim == nil {
+			continue
+		}
+		for _, pv := range c.PersistentVolumes {
+			if ref := pv.Spec.ClaimRef; ref != nil && ref.Namespace == c.Pod.Namespace && ref.Name == v.PersistentVolumeClaim.ClaimName {
+				zones = append(zones, karpenterVolumeZones(pv)...)
+			}
+		}
+	}
+	return zones, nil
+}
+
+func karpenterVolumeZones(pv *corev1.PersistentVolume) (out []string) {
+	if pv.Spec.NodeAffinity == nil || pv.Spec.NodeAffinity.Required == nil {
+		return nil
+	}
+	for _, t := range pv.Spec.NodeAffinity.Required.NodeSelectorTerms {
+		for _, e := range t.MatchExpressions {
+			if e.Operator == corev1.NodeSelectorOpIn && strings.HasSuffix(e.Key, "/zone") {
+				out = append(out, e.Values...)
+			}
+		}
+	}
+	return out
+}
+
+// karpenterUnready says what is wrong with the class of a pool's nodes; "" where nothing is.
+func karpenterUnready(p *karpenterPool) (string, []Evidence) {
+	ref, _ := valueAt(p.Object, "spec", "template", "spec", "nodeClassRef").(map[string]any)
+	class := textAt(ref, "kind") + " " + textAt(ref, "name")
+	if p.class != nil {
+		if holds(p.class, "Ready") || says(p.class, "Ready") == nil {
+			return "", nil
+		}
+		for _, at := range itemsAt(p.class.Object, "status", "conditions") {
+			kind := textAt(at, "type")
+			if kind != "Ready" && textAt(at, "status") == "False" {
+				return fmt.Sprintf("%s is not ready: %s is False: %s", class, kind, cloudText(cmp.Or(textAt(at, "message"), textAt(at, "reason")))), karpenterShows(p.class, kind)
+			}
+		}
+		if r := says(p.class, "Ready"); r.status == "False" {
+			return fmt.Sprintf("%s is not ready: %s", class, cloudText(cmp.Or(r.message, r.reason))), karpenterShows(p.class, "Ready")
+		}
+		return "", nil
+	}
+	if r := says(p.Unstructured, "NodeClassReady"); r != nil && r.status == "False" {
+		return fmt.Sprintf("%s is not ready: %s", class, cloudText(cmp.Or(r.message, r.reason))), karpenterShows(p.Unstructured, "NodeClassReady")
+	}
+	return "", nil
+}
+
+func karpenterShows(u *unstructured.Unstructured, kind string) []Evidence {
+	s := says(u, kind)
+	return []Evidence{{Object: RefTo(u).In(), Field: fmt.Sprintf("status.conditions[type=%q]", kind), Value: cmp.Or(s.message, s.reason, s.status)}}
+}

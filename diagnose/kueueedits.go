@@ -1,0 +1,218 @@
+package diagnose
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/berth-dev/berth/engine/why"
+)
+
+// Edits for work that Kueue holds back. Each comes with what Kueue would do after it, and only if by its quotas it
+// would admit the work: see kueueTry.
+
+// kueueRaise raises nominal quotas of the ClusterQueue until the work fits.
+func (c *Case) kueueRaise(v *kueueView) []Edit {
+	e := Edit{Side: Cluster, Cost: 3}
+	f, cluster := c.Facts, v.cluster
+	from, to := make(map[string]*kueueShort), make(map[string]string) // by path
+	for range 32 {
+		room := f.kueueAssign(cluster, c.kueueWaiting())
+		s := room.short
+		if room.fits || s == nil {
+			break
+		}
+		path, _ := kueueQuotaAt(cluster, s.flavor, s.resource)
+		if from[path] == nil {
+			from[path] = s
+		}
+		to[path] = why.Quantity(s.resource, s.nominal+s.need-s.free)
+		cluster = changed(cluster, map[string]any{path + "/nominalQuota": to[path]})
+		g, _, err := c.Facts.with(c.Top, []Edit{{Set: []Object{cluster}}})
+		if err != nil {
+			return nil
+		}
+		f = g
+	}
+	var texts []string
+	var ops []Op
+	for _, path := range slices.Sorted(maps.Keys(from)) {
+		s := from[path]
+		texts = append(texts, fmt.Sprintf("raise the quota of %s in flavor %s of ClusterQueue %s from %s to %s", s.resource, s.flavor, cluster.GetName(), why.Quantity(s.resource, s.nominal), to[path]))
+		ops = append(ops, Op{Op: "replace", Path: path + "/nominalQuota", Value: to[path]})
+	}
+	if len(ops) == 0 {
+		return nil
+	}
+	e.Text, e.Set, e.Command = strings.Join(texts, "; and "), []Object{cluster}, patchLine(cluster, "json", ops)
+	return c.kueueOnly(e)
+}
+
+// kueueBorrow raises the borrowing limit, where the rest of the cohort has enough to spare.
+func (c *Case) kueueBorrow(v *kueueView) []Edit {
+	s := v.room.short
+	if s == nil || s.borrowing < 0 || s.lendable < s.need {
+		return nil
+	}
+	path, _ := kueueQuotaAt(v.cluster, s.flavor, s.resource)
+	limit := why.Quantity(s.resource, s.used+s.need-s.nominal)
+	e := Edit{
+		Side: Cluster, Cost: 3, Set: []Object{changed(v.cluster, map[string]any{path + "/borrowingLimit": limit})},
+		Text:    fmt.Sprintf("let ClusterQueue %s borrow %s of %s in flavor %s from its cohort, instead of %s", v.cluster.GetName(), limit, s.resource, s.flavor, why.Quantity(s.resource, s.borrowing)),
+		Command: patchLine(v.cluster, "json", []Op{{Op: "replace", Path: path + "/borrowingLimit", Value: limit}}),
+	}
+	return c.kueueOnly(e)
+}
+
+// kueueOnly is the edit alone, completed, or nothing where Kueue would still hold the work back.
+func (c *Case) kueueOnly(edits ...Edit) []Edit {
+	var out []Edit
+	for _, e := range edits {
+		if done, ok := c.kueueTry(e); ok {
+			out = append(out, done)
+		}
+	}
+	return out
+}
+
+// kueueElsewhere moves the target to other LocalQueues of the namespace, those with the most alike names first.
+func (c *Case) kueueElsewhere(v *kueueView) []Edit {
+	var out []Edit
+	for _, name := range mostAlike(v.queue, c.foreignNames(kueueLocalQueues, c.Pod.Namespace)) {
+		if name != v.queue && len(out) < 2 {
+			out = append(out, c.kueueOnly(c.kueueRequeue(v, name))...)
+		}
+	}
+	return out
+}
+
+// kueueRequeue names another LocalQueue on what the person wrote; Kueue carries it on to Workloads and pods.
+func (c *Case) kueueRequeue(v *kueueView, name string) Edit {
+	e := Edit{Side: Workload, Cost: 2, Text: fmt.Sprintf("name LocalQueue %s instead of %s", name, cmp.Or(v.queue, "none"))}
+	relabel := func(o Object) Object {
+		n := o.DeepCopyObject().(Object)
+		labels := map[string]string{kueueQueueKey: name}
+		for k, v := range n.GetLabels() {
+			if k != kueueQueueKey {
+				labels[k] = v
+			}
+		}
+		n.SetLabels(labels)
+		return n
+	}
+	for _, w := range c.kueueWaiting() {
+		e.Set = append(e.Set, changed(w, map[string]any{"/spec/queueName": name}))
+	}
+	if p, ok := c.Top.(*corev1.Pod); ok {
+		e.Ops = []Op{{Op: "add", Path: Pointer("metadata", "labels", kueueQueueKey), Value: name}}
+		if len(p.Labels) == 0 {
+			e.Ops[0] = c.putLabel(kueueQueueKey, name)
+		}
+		return e
+	}
+	e.Set = append(e.Set, relabel(c.Top))
+	e.Command = fmt.Sprintf("kubectl label %s %s -n %s %s=%s --overwrite", kindOf(c.Top).Name(), c.Top.GetName(), c.Top.GetNamespace(), kueueQueueKey, name)
+	return e
+}
+
+// kueueAskLess lowers what each pod asks for to what the quota has left.
+func (c *Case) kueueAskLess(v *kueueView) []Edit {
+	s := v.room.short
+	if s == nil || s.free <= 0 {
+		return nil
+	}
+	var pods, each int64
+	for _, w := range c.kueueWaiting() {
+		for _, set := range c.kueuePodSets(w) {
+			if n := amountsAsked(&set.spec)[s.resource]; n > 0 {
+				pods, each = pods+set.count, max(each, n)
+			}
+		}
+	}
+	if pods == 0 || s.free/pods == 0 {
+		return c.kueueFewer(v)
+	}
+	op, ok := c.askLess(s.resource, s.free/pods)
+	if !ok {
+		return nil
+	}
+	less := why.Quantity(s.resource, s.free/pods)
+	return append(c.kueueOnly(Edit{Side: Workload, Cost: 2, Ops: []Op{op}, Text: fmt.Sprintf("ask for %s %s per pod instead of %s", less, s.resource, why.Quantity(s.resource, each))}), c.kueueFewer(v)...)
+}
+
+// kueueFewer has a Job run fewer pods at a time.
+func (c *Case) kueueFewer(v *kueueView) []Edit {
+	j, ok := c.Top.(*batchv1.Job)
+	s := v.room.short
+	if !ok || v.work == nil || len(c.kueuePodSets(v.work)) != 1 {
+		return nil
+	}
+	each := amountsAsked(&j.Spec.Template.Spec)[s.resource]
+	if each == 0 || s.free/each == 0 || s.free/each >= int64(deref(j.Spec.Parallelism, 1)) {
+		return nil
+	}
+	n := int32(s.free / each)
+	fewer := j.DeepCopy()
+	fewer.Spec.Parallelism = &n
+	return c.kueueOnly(Edit{
+		Side: Workload, Cost: 2, Set: []Object{fewer, changed(v.work, map[string]any{"/spec/podSets/0/count": int64(n)})},
+		Text:    fmt.Sprintf("run %s at a time instead of %d", kueueCount(n), deref(j.Spec.Parallelism, 1)),
+		Command: patchLine(j, "merge", map[string]any{"spec": map[string]any{"parallelism": n}}),
+		Assumes: "the job can work with fewer pods at a time",
+	})
+}
+
+func kueueCount(pods int32) string {
+	if pods == 1 {
+		return "1 pod"
+	}
+	return fmt.Sprintf("%d pods", pods)
+}
+
+// kueueRelief is what helps against too little quota.
+func (c *Case) kueueRelief(v *kueueView) []Edit {
+	if v.cluster == nil || v.room.short == nil {
+		return nil
+	}
+	return slices.Concat(c.kueueElsewhere(v), c.kueueAskLess(v), c.kueueBorrow(v), c.kueueRaise(v))
+}
+
+// kueueFound is the finding of a view: the sentence of Kueue itself where there is no better one.
+func (v *kueueView) found(message string, edits []Edit) []Finding {
+	if v.message != "" && v.room.short == nil {
+		message += ": " + strings.TrimSuffix(v.message, ".")
+	}
+	return []Finding{{Message: message, Evidence: v.quotaEvidence(), Edits: edits}}
+}
+
+// name is the ClusterQueue's, or the LocalQueue's where that is all that can be seen.
+func (v *kueueView) name() string {
+	if v.cluster != nil {
+		return "ClusterQueue " + v.cluster.GetName()
+	}
+	if v.local != nil {
+		return "ClusterQueue " + textAt(v.local.Object, "spec", "clusterQueue")
+	}
+	return "LocalQueue " + v.queue
+}
+
+// kueueNew is an object of Kueue in the version that the others have.
+func (f *Facts) kueueNew(kind, namespace, name string, spec map[string]any) *unstructured.Unstructured {
+	version := "kueue.x-k8s.io/" + KindOf("kueue.x-k8s.io", kind).Version
+	for _, key := range []string{kueueLocalQueues, kueueClusterQueues, kueueWorkloads} {
+		for _, u := range f.Foreign[key] {
+			version = u.GetAPIVersion()
+		}
+	}
+	meta := map[string]any{"name": name}
+	if namespace != "" {
+		meta["namespace"] = namespace
+	}
+	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": version, "kind": kind, "metadata": meta, "spec": spec}}
+}

@@ -1,0 +1,156 @@
+package diagnose
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// What Kueue's quotas and topologies mean on nodes.
+
+// kueuePromise is a flavor of which ClusterQueues together hand out more than its nodes have.
+type kueuePromise struct {
+	flavor, resource string
+	quota, have      int64
+	nodes            int
+}
+
+// kueuePromised is the first such flavor of the ClusterQueue, devices only; nil where there is none, or nodes cannot be
+// seen.
+func (f *Facts) kueuePromised(cluster *unstructured.Unstructured) *kueuePromise {
+	if cluster == nil || !f.Sees("nodes", "") {
+		return nil
+	}
+	for _, group := range itemsAt(cluster.Object, "spec", "resourceGroups") {
+		for _, flavor := range itemsAt(group, "flavors") {
+			for _, r := range itemsAt(flavor, "resources") {
+				p := kueuePromise{flavor: textAt(flavor, "name"), resource: textAt(r, "name")}
+				if !strings.Contains(p.resource, "/") {
+					continue
+				}
+				for _, other := range f.Foreign[kueueClusterQueues] {
+					p.quota += f.kueueQuota(other, p.flavor, p.resource).nominal
+				}
+				for _, n := range f.kueueNodes(p.flavor) {
+					p.nodes++
+					p.have += amountOf(p.resource, n.Status.Allocatable[corev1.ResourceName(p.resource)])
+				}
+				if p.quota > p.have {
+					return &p
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// kueueNodes are the nodes that the flavor's labels select.
+func (f *Facts) kueueNodes(flavor string) []*corev1.Node {
+	u := f.foreignNamed(kueueFlavors, "", flavor)
+	if u == nil {
+		return nil
+	}
+	want := pairsAt(u.Object, "spec", "nodeLabels")
+	var out []*corev1.Node
+	for _, n := range f.Nodes {
+		matches := true
+		for k, v := range want {
+			matches = matches && n.Labels[k] == v
+		}
+		if matches {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// kueueLevels are the node labels of the topologies that the ClusterQueue's flavors have, the widest first.
+func (f *Facts) kueueLevels(cluster *unstructured.Unstructured) []string {
+	if cluster == nil {
+		return nil
+	}
+	var out []string
+	for _, group := range itemsAt(cluster.Object, "spec", "resourceGroups") {
+		for _, flavor := range itemsAt(group, "flavors") {
+			u := f.foreignNamed(kueueFlavors, "", textAt(flavor, "name"))
+			if u == nil {
+				continue
+			}
+			topology := f.foreignNamed("Topology.kueue.x-k8s.io", "", textAt(u.Object, "spec", "topologyName"))
+			if topology == nil {
+				continue
+			}
+			for _, level := range itemsAt(topology.Object, "spec", "levels") {
+				if key := textAt(level, "nodeLabel"); !slices.Contains(out, key) {
+					out = append(out, key)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// kueueMost is how many such pods the best domain of the level has room for.
+func (f *Facts) kueueMost(level string, spec *corev1.PodSpec) int64 {
+	rooms := make(map[string]int64)
+	var most int64
+	for _, n := range f.Nodes {
+		domain := n.Labels[level]
+		if domain == "" || n.Spec.Unschedulable {
+			continue
+		}
+		rooms[domain] += f.holdsPods(n, spec)
+		most = max(most, rooms[domain])
+	}
+	return most
+}
+
+// holdsPods is how many such pods what is free on the node has room for.
+func (f *Facts) holdsPods(n *corev1.Node, spec *corev1.PodSpec) int64 {
+	free := make(map[string]int64)
+	for name, q := range n.Status.Allocatable {
+		free[string(name)] = amountOf(string(name), q)
+	}
+	free[string(corev1.ResourcePods)] -= int64(len(f.PodsOn(n.Name)))
+	for _, p := range f.PodsOn(n.Name) {
+		for name, v := range amountsAsked(&p.Spec) {
+			free[name] -= v
+		}
+	}
+	n64 := max(0, free[string(corev1.ResourcePods)])
+	for name, v := range amountsAsked(spec) {
+		if v > 0 {
+			n64 = min(n64, max(0, free[name]/v))
+		}
+	}
+	return n64
+}
+
+// kueuePods is how many pods of the target's Workload have to be together.
+func (c *Case) kueuePods(v *kueueView) int64 {
+	var n int64
+	for _, set := range c.kueuePodSets(v.work) {
+		n = max(n, set.count)
+	}
+	return n
+}
+
+// kueueTopology is the level that the pods must be together at, as they were written, and a way to change it: to
+// another level, or with preferred to a wish.
+func (c *Case) kueueTopology() string { return c.written().Annotations[kueueRequired] }
+
+func (c *Case) kueueRelevel(level string) Edit {
+	return Edit{Side: Workload, Cost: 2, Ops: []Op{{Op: "replace", Path: Pointer("metadata", "annotations", kueueRequired), Value: level}}, Text: "require one domain of " + level + " instead of " + c.kueueTopology()}
+}
+
+func (c *Case) kueueRelax() Edit {
+	return Edit{
+		Side: Workload, Cost: 2, Text: "prefer one domain of " + c.kueueTopology() + " instead of requiring it",
+		Ops: []Op{
+			{Op: "remove", Path: Pointer("metadata", "annotations", kueueRequired)},
+			{Op: "add", Path: Pointer("metadata", "annotations", kueuePreferred), Value: c.kueueTopology()},
+		},
+	}
+}

@@ -1,0 +1,491 @@
+package diagnose
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+)
+
+// kueueRoom is how Workloads meet the quotas of a ClusterQueue.
+type kueueRoom struct {
+	fits    bool
+	flavors map[string]string // by Workload and pod set, "name/main": the flavor of its devices, else of anything
+	short   *kueueShort       // the quota that comes nearest to enough; nil where no flavor matches
+	missing string            // a resource that the ClusterQueue does not have
+	refused []kueueRefusal    // flavors that the pods do not match
+}
+
+// kueueShort is one quota that is too small, in the engine's units.
+type kueueShort struct {
+	flavor, resource    string
+	need, free, most    int64 // most: of an idle cohort
+	nominal, used       int64
+	borrowing, lendable int64 // borrowingLimit, -1: none; and what the rest of the cohort has to spare
+}
+
+// kueueRefusal is why pods cannot have a flavor.
+type kueueRefusal struct {
+	flavor string
+	taint  *corev1.Taint
+	key    string // of a node label
+	value  string // that the flavor has
+}
+
+// kueuePodSet is one of a Workload's.
+type kueuePodSet struct {
+	name  string
+	count int64
+	spec  corev1.PodSpec
+}
+
+// kueuePodSets reads the pod sets of a Workload. Of one that belongs to a Job or a pod, the owner's word counts: the
+// Workload follows it.
+func (f *Facts) kueuePodSets(work *unstructured.Unstructured) []kueuePodSet {
+	var out []kueuePodSet
+	for _, s := range itemsAt(work.Object, "spec", "podSets") {
+		set := kueuePodSet{name: textAt(s, "name"), count: 1}
+		if n, ok := numberAt(s, "count"); ok {
+			set.count = n
+		}
+		reshape(valueAt(s, "template", "spec"), &set.spec)
+		out = append(out, set)
+	}
+	if len(out) != 1 {
+		return out
+	}
+	switch owner := f.Controller(work).(type) {
+	case *corev1.Pod:
+		out[0].spec = owner.Spec
+	case *batchv1.Job:
+		out[0].spec = owner.Spec.Template.Spec
+	}
+	return out
+}
+
+// kueueAssign gives every pod set the first flavor that matches and has room, as Kueue does.
+func (f *Facts) kueueAssign(cluster *unstructured.Unstructured, works []*unstructured.Unstructured) kueueRoom {
+	room := kueueRoom{fits: true, flavors: make(map[string]string)}
+	taken := make(map[string]int64) // by flavor and resource
+	for _, w := range works {
+		for _, set := range f.kueuePodSets(w) {
+			if set.count > 0 {
+				f.kueueAssignSet(&room, cluster, w.GetName(), set, taken)
+			}
+		}
+	}
+	return room
+}
+
+func (f *Facts) kueueAssignSet(room *kueueRoom, cluster *unstructured.Unstructured, work string, set kueuePodSet, taken map[string]int64) {
+	asks := amountsAsked(&set.spec)
+	covered := make(map[string]bool)
+	for _, group := range itemsAt(cluster.Object, "spec", "resourceGroups") {
+		var names []string
+		for _, name := range wordsAt(group, "coveredResources") {
+			covered[name] = true
+			if asks[name] > 0 {
+				names = append(names, name)
+			}
+		}
+		if len(names) == 0 {
+			continue
+		}
+		flavor := f.kueueChoose(room, cluster, group, names, asks, set, taken)
+		if flavor == "" {
+			room.fits = false
+			continue
+		}
+		for _, name := range names {
+			taken[flavor+"\x00"+name] += asks[name] * set.count
+			if room.flavors[work+"/"+set.name] == "" || strings.Contains(name, "/") {
+				room.flavors[work+"/"+set.name] = flavor
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(asks)) {
+		if asks[name] > 0 && !covered[name] && strings.Contains(name, "/") {
+			room.fits, room.missing = false, name
+		}
+	}
+}
+
+// kueueChoose is the first flavor of the group that the pod set can have now; "" where there is none, and then the
+// room says what came nearest.
+func (f *Facts) kueueChoose(room *kueueRoom, cluster *unstructured.Unstructured, group map[string]any, names []string, asks map[string]int64, set kueuePodSet, taken map[string]int64) string {
+	keys := f.kueueKeys(group)
+	var nearest *kueueShort
+	for _, flavor := range itemsAt(group, "flavors") {
+		name := textAt(flavor, "name")
+		if refusal := f.kueueRefuses(name, keys, &set.spec); refusal != nil {
+			room.refused = append(room.refused, *refusal)
+			continue
+		}
+		var short *kueueShort
+		for _, resource := range names {
+			s := f.kueueFree(cluster, name, resource)
+			s.need = asks[resource]*set.count + taken[name+"\x00"+resource]
+			if s.need > s.free && short == nil {
+				short = &s
+			}
+		}
+		if short == nil {
+			return name
+		}
+		if nearest == nil || nearest.need > nearest.most && short.need <= short.most {
+			nearest = short
+		}
+	}
+	if room.short == nil {
+		room.short = nearest
+	}
+	return ""
+}
+
+// kueueKeys are the node labels by which the flavors of a group are told apart: selectors of others do not count.
+func (f *Facts) kueueKeys(group map[string]any) map[string]bool {
+	out := make(map[string]bool)
+	for _, flavor := range itemsAt(group, "flavors") {
+		if u := f.foreignNamed(kueueFlavors, "", textAt(flavor, "name")); u != nil {
+			for key := range pairsAt(u.Object, "spec", "nodeLabels") {
+				out[key] = true
+			}
+		}
+	}
+	return out
+}
+
+// kueueRefuses says why the pods cannot have the flavor, nil if they can.
+func (f *Facts) kueueRefuses(flavor string, keys map[string]bool, spec *corev1.PodSpec) *kueueRefusal {
+	u := f.foreignNamed(kueueFlavors, "", flavor)
+	if u == nil {
+		return nil
+	}
+	var taints []corev1.Taint
+	var tolerations []corev1.Toleration
+	reshape(valueAt(u.Object, "spec", "nodeTaints"), &taints)
+	reshape(valueAt(u.Object, "spec", "tolerations"), &tolerations)
+	tolerations = append(tolerations, spec.Tolerations...)
+	for i := range taints {
+		if t := &taints[i]; t.Effect != corev1.TaintEffectPreferNoSchedule && !slices.ContainsFunc(tolerations, func(x corev1.Toleration) bool { return bears(x, t) }) {
+			return &kueueRefusal{flavor: flavor, taint: t}
+		}
+	}
+	have := pairsAt(u.Object, "spec", "nodeLabels")
+	for _, key := range slices.Sorted(maps.Keys(spec.NodeSelector)) {
+		if keys[key] && have[key] != spec.NodeSelector[key] {
+			return &kueueRefusal{flavor: flavor, key: key, value: have[key]}
+		}
+	}
+	if key := kueueAffinity(spec, keys, have); key != "" {
+		return &kueueRefusal{flavor: flavor, key: key}
+	}
+	return nil
+}
+
+// bears says whether the toleration is for the taint.
+func bears(x corev1.Toleration, t *corev1.Taint) bool {
+	if x.Effect != "" && x.Effect != t.Effect || x.Key != "" && x.Key != t.Key {
+		return false
+	}
+	return x.Operator == corev1.TolerationOpExists || x.Key != "" && x.Value == t.Value
+}
+
+// kueueAffinity is a key of the required node affinity that the labels do not satisfy, "" where they do.
+func kueueAffinity(spec *corev1.PodSpec, keys map[string]bool, have map[string]string) string {
+	if spec.Affinity == nil || spec.Affinity.NodeAffinity == nil || spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return ""
+	}
+	first := ""
+	var terms []corev1.NodeSelectorTerm
+	for _, term := range spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
+		term.MatchFields = nil
+		term.MatchExpressions = slices.DeleteFunc(slices.Clone(term.MatchExpressions), func(r corev1.NodeSelectorRequirement) bool { return !keys[r.Key] })
+		if len(term.MatchExpressions) == 0 {
+			return ""
+		}
+		if first == "" {
+			first = term.MatchExpressions[0].Key
+		}
+		terms = append(terms, term)
+	}
+	s, err := nodeaffinity.NewNodeSelector(&corev1.NodeSelector{NodeSelectorTerms: terms})
+	if err != nil || s.Match(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: have}}) {
+		return ""
+	}
+	return first
+}
+
+// kueueFree is what the ClusterQueue can still hand out of the flavor's resource, its cohort's share included.
+func (f *Facts) kueueFree(cluster *unstructured.Unstructured, flavor, resource string) kueueShort {
+	own := f.kueueQuota(cluster, flavor, resource)
+	s := kueueShort{flavor: flavor, resource: resource, nominal: own.nominal, used: own.used, borrowing: -1}
+	s.free, s.most = own.nominal-own.used, own.nominal
+	cohort := kueueCohort(cluster)
+	if cohort == "" {
+		s.free = max(0, s.free)
+		return s
+	}
+	var pool, poolUsed int64
+	for _, other := range f.Foreign[kueueClusterQueues] {
+		if kueueCohort(other) == cohort {
+			q := f.kueueQuota(other, flavor, resource)
+			pool += q.nominal - q.kept
+			poolUsed += max(0, q.used-q.kept)
+		}
+	}
+	if u := f.foreignNamed("Cohort.kueue.x-k8s.io", "", cohort); u != nil {
+		pool += f.kueueQuota(u, flavor, resource).nominal
+	}
+	spare := max(0, pool-poolUsed)
+	s.lendable = spare
+	s.free, s.most = max(0, own.kept-own.used)+spare, own.kept+pool
+	if own.borrowing >= 0 {
+		s.borrowing = own.borrowing
+		s.free = min(s.free, max(0, own.nominal+own.borrowing-own.used))
+		s.most = min(s.most, own.nominal+own.borrowing)
+	}
+	return s
+}
+
+func kueueCohort(cluster *unstructured.Unstructured) string {
+	if name := textAt(cluster.Object, "spec", "cohortName"); name != "" {
+		return name
+	}
+	return textAt(cluster.Object, "spec", "cohort")
+}
+
+// kueueQuotaOf is one quota of a ClusterQueue: kept is what it does not lend, borrowing is -1 where it is not limited.
+type kueueQuotaOf struct{ nominal, used, kept, borrowing int64 }
+
+func (f *Facts) kueueQuota(cluster *unstructured.Unstructured, flavor, resource string) kueueQuotaOf {
+	q := kueueQuotaOf{borrowing: -1}
+	_, item := kueueQuotaAt(cluster, flavor, resource)
+	if item == nil {
+		return q
+	}
+	q.nominal, _ = amountAt(resource, item, "nominalQuota")
+	if v, ok := amountAt(resource, item, "borrowingLimit"); ok {
+		q.borrowing = v
+	}
+	if v, ok := amountAt(resource, item, "lendingLimit"); ok {
+		q.kept = max(0, q.nominal-v)
+	}
+	q.used = f.kueueUsed(cluster, flavor, resource)
+	return q
+}
+
+// kueueQuotaAt finds a quota, and its path.
+func kueueQuotaAt(cluster *unstructured.Unstructured, flavor, resource string) (string, map[string]any) {
+	for g, group := range itemsAt(cluster.Object, "spec", "resourceGroups") {
+		for i, fl := range itemsAt(group, "flavors") {
+			for j, r := range itemsAt(fl, "resources") {
+				if textAt(fl, "name") == flavor && textAt(r, "name") == resource {
+					return fmt.Sprintf("/spec/resourceGroups/%d/flavors/%d/resources/%d", g, i, j), r
+				}
+			}
+		}
+	}
+	return "", nil
+}
+
+// kueueUsed is what is reserved of a quota: as the ClusterQueue says, or, where it says nothing, as its Workloads do.
+func (f *Facts) kueueUsed(cluster *unstructured.Unstructured, flavor, resource string) int64 {
+	for _, fl := range itemsAt(cluster.Object, "status", "flavorsReservation") {
+		for _, r := range itemsAt(fl, "resources") {
+			if textAt(fl, "name") == flavor && textAt(r, "name") == resource {
+				used, _ := amountAt(resource, r, "total")
+				return used
+			}
+		}
+	}
+	var used int64
+	for _, h := range f.kueueHolders(cluster.GetName(), flavor, resource) {
+		used += h.amount
+	}
+	return used
+}
+
+// kueueHolder is a Workload that has quota.
+type kueueHolder struct {
+	*unstructured.Unstructured
+	amount int64
+}
+
+// kueueHolders are the Workloads that hold a quota of the ClusterQueue, the largest first.
+func (f *Facts) kueueHolders(cluster, flavor, resource string) []kueueHolder {
+	var out []kueueHolder
+	for _, u := range f.Foreign[kueueWorkloads] {
+		if !holds(u, "QuotaReserved") || holds(u, "Finished") || textAt(u.Object, "status", "admission", "clusterQueue") != cluster {
+			continue
+		}
+		var sum int64
+		for _, a := range itemsAt(u.Object, "status", "admission", "podSetAssignments") {
+			if textAt(a, "flavors", resource) == flavor {
+				v, _ := amountAt(resource, a, "resourceUsage", resource)
+				sum += v
+			}
+		}
+		if sum > 0 {
+			out = append(out, kueueHolder{u, sum})
+		}
+	}
+	slices.SortFunc(out, func(a, b kueueHolder) int {
+		if a.amount != b.amount {
+			return int(b.amount - a.amount)
+		}
+		return strings.Compare(a.GetNamespace()+"/"+a.GetName(), b.GetNamespace()+"/"+b.GetName())
+	})
+	return out
+}
+
+// kueueEnds is when the Workload ends at the latest: by its own time limit, or its Job's; zero where it has none.
+func (f *Facts) kueueEnds(work *unstructured.Unstructured) time.Time {
+	var end time.Time
+	if s := says(work, "Admitted"); s != nil && !s.at.IsZero() {
+		if n, ok := numberAt(work.Object, "spec", "maximumExecutionTimeSeconds"); ok {
+			end = s.at.Add(time.Duration(n) * time.Second)
+		}
+	}
+	if j, ok := f.Controller(work).(*batchv1.Job); ok && j.Spec.ActiveDeadlineSeconds != nil && j.Status.StartTime != nil {
+		t := j.Status.StartTime.Add(time.Duration(*j.Spec.ActiveDeadlineSeconds) * time.Second)
+		if end.IsZero() || t.Before(end) {
+			end = t
+		}
+	}
+	return end
+}
+
+// kueueTry completes an edit with what Kueue would do after it: it counts the quotas of the edited objects and, where
+// all Workloads of the target fit, has them admitted. It says no where they would still wait.
+func (c *Case) kueueTry(e Edit) (Edit, bool) {
+	g, _, err := c.Facts.with(c.Top, []Edit{e})
+	if err != nil {
+		return e, false
+	}
+	top, err := g.Find(RefTo(c.Top))
+	if err != nil {
+		return e, false
+	}
+	d := *c
+	d.Facts, d.Top, d.All = g, top, g.podsOf(top)
+	d.Makers = slices.Clone(c.Makers)
+	for i, m := range d.Makers {
+		if now := g.indexed().objects[m.GetUID()]; now != nil {
+			d.Makers[i] = now
+		}
+	}
+	v := &kueueView{queue: d.kueueQueue()}
+	works := d.kueueWaiting()
+	if len(works) > 0 {
+		v.work, v.queue = works[0], textAt(works[0].Object, "spec", "queueName")
+	}
+	v.local = g.foreignNamed(kueueLocalQueues, c.Pod.Namespace, v.queue)
+	if v.local != nil {
+		v.cluster = g.foreignNamed(kueueClusterQueues, "", textAt(v.local.Object, "spec", "clusterQueue"))
+	}
+	if v.cluster == nil || d.kueueQueues(v) != "" || !d.kueueMeasure(v) || v.work != nil && d.kueueBehind(v) != nil {
+		return e, false
+	}
+	e.Set = append(slices.Clone(e.Set), c.kueueAdmit(v, e)...)
+	if v.cluster != nil && len(d.kueueOtherChecks(v.cluster)) > 0 {
+		e.Assumes = joined(e.Assumes, "admission check "+strings.Join(d.kueueOtherChecks(v.cluster), ", ")+" agrees")
+	}
+	return e, true
+}
+
+func joined(a, b string) string {
+	if a == "" {
+		return b
+	}
+	return a + "; " + b
+}
+
+// kueueOtherChecks are the admission checks that come after the quota.
+func (f *Facts) kueueOtherChecks(cluster *unstructured.Unstructured) []string {
+	out := wordsAt(cluster.Object, "spec", "admissionChecks")
+	for _, rule := range itemsAt(cluster.Object, "spec", "admissionChecksStrategy", "admissionChecks") {
+		out = append(out, textAt(rule, "name"))
+	}
+	return out
+}
+
+// kueueAdmit is everything as Kueue leaves it on admission: Workloads with their conditions, makers not suspended, pods
+// without gates, all with the labels of their flavor. The edit's operations are still to come.
+func (c *Case) kueueAdmit(v *kueueView, e Edit) []Object {
+	var out []Object
+	put := func(o Object) { out = append(out, o) }
+	for _, w := range c.kueueWaiting() {
+		u := c.before(w, e).(*unstructured.Unstructured).DeepCopy()
+		u.Object["status"] = map[string]any{"conditions": []any{
+			map[string]any{"type": "QuotaReserved", "status": "True", "reason": "QuotaReserved", "message": ""},
+			map[string]any{"type": "Admitted", "status": "True", "reason": "Admitted", "message": ""},
+		}}
+		put(u)
+	}
+	for _, m := range c.makers(c.Top) {
+		switch m := c.before(m, e).(type) {
+		case *batchv1.Job:
+			j := m.DeepCopy()
+			j.Spec.Suspend = new(bool)
+			c.kueueFlavored(&j.Spec.Template.Spec, v, m.Labels["jobset.sigs.k8s.io/replicatedjob-name"])
+			put(j)
+		case *unstructured.Unstructured:
+			if valueAt(m.Object, "spec", "suspend") == true {
+				put(changed(m, map[string]any{"/spec/suspend": false}))
+			} else if kueueSuspended(m) {
+				put(changed(m, map[string]any{"/spec/runPolicy/suspend": false}))
+			}
+		}
+	}
+	for _, p := range c.All {
+		if stateOf(p) == Gated {
+			n := c.before(p, e).(*corev1.Pod).DeepCopy()
+			n.Spec.SchedulingGates = slices.DeleteFunc(n.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return strings.HasPrefix(g.Name, "kueue.x-k8s.io/") })
+			n.Status = corev1.PodStatus{Phase: corev1.PodPending}
+			c.kueueFlavored(&n.Spec, v, "")
+			put(n)
+		}
+	}
+	return out
+}
+
+// before is the object as the edit sets it, without its operations.
+func (c *Case) before(o Object, e Edit) Object {
+	for _, s := range e.Set {
+		if sameType(s, o) && s.GetName() == o.GetName() && s.GetNamespace() == o.GetNamespace() && s.GetUID() == o.GetUID() {
+			return s
+		}
+	}
+	return o
+}
+
+// kueueFlavored adds what the flavor of the pod set brings.
+func (c *Case) kueueFlavored(spec *corev1.PodSpec, v *kueueView, set string) {
+	flavor := ""
+	for _, key := range slices.Sorted(maps.Keys(v.room.flavors)) {
+		if flavor == "" || set != "" && strings.HasSuffix(key, "/"+set) {
+			flavor = v.room.flavors[key]
+		}
+	}
+	u := c.foreignNamed(kueueFlavors, "", flavor)
+	if u == nil {
+		return
+	}
+	for k, value := range pairsAt(u.Object, "spec", "nodeLabels") {
+		if spec.NodeSelector == nil {
+			spec.NodeSelector = make(map[string]string)
+		}
+		spec.NodeSelector[k] = value
+	}
+	var tolerations []corev1.Toleration
+	reshape(valueAt(u.Object, "spec", "tolerations"), &tolerations)
+	spec.Tolerations = append(spec.Tolerations, tolerations...)
+}

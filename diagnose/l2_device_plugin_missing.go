@@ -1,0 +1,45 @@
+package diagnose
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+func init() {
+	register(Check{
+		Cause: "device-plugin-missing", Layer: L2, Owner: Platform, Stage: Place, Rank: 35,
+		Title:   "No device plugin works on the node",
+		Meaning: "The GPU driver is in order, and no pod of the device plugin runs on the node or none is ready, so that the kubelet knows of no GPUs. Labels about the GPUs may well be there.",
+		Remedy:  "Bring the device plugin's DaemonSet to the node: by the label it selects, or a toleration of the node's taint.",
+		Not:     "The driver is broken, or the GPUs are in use.",
+		Find:    devicePluginMissing,
+	})
+}
+
+func devicePluginMissing(c *Case) []Finding {
+	nodes := c.faulty(faultPlugin)
+	if len(nodes) == 0 {
+		return nil
+	}
+	g := c.gpuNode(nodes[0].Name)
+	stuck := func(g *gpuNode) *corev1.Pod { return g.unready(rolePlugin) }
+	message := fmt.Sprintf("no device plugin runs on %s, so that %s no GPUs", namesOf(nodes), verb(nodes, "it offers", "they offer"))
+	if stuck(g) != nil {
+		message = fmt.Sprintf("the device plugin of %s is not ready, so that %s no GPUs", namesOf(nodes), verb(nodes, "it offers", "they offer"))
+	}
+	f := Finding{
+		Fit: true, Probe: nodeProbe(nodes, c.repaired), Message: message + ": " + c.lackWords(rolePlugin, stuck(g), g),
+		Evidence: append(nodesShow(nodes, gpusShown), c.lackShown(rolePlugin, stuck(g), g)...),
+		Calm: allNodes(nodes, func(n *corev1.Node) bool {
+			p := stuck(c.gpuNode(n.Name))
+			return p != nil && c.stackStarting(p, pluginTakes)
+		}) && c.comes(nodes, c.repaired),
+	}
+	absent := nodesWhere(nodes, func(n *corev1.Node) bool { return stuck(c.gpuNode(n.Name)) == nil })
+	f.Edits = c.bringBack(rolePlugin, absent)
+	if e, ok := c.restart(rolePlugin, nodes, stuck); ok && !f.Calm {
+		f.Edits = append(f.Edits, e)
+	}
+	return []Finding{f}
+}

@@ -1,0 +1,52 @@
+package diagnose
+
+import (
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+)
+
+func init() {
+	register(Check{
+		Cause: "device-plugin-not-registered", Layer: L2, Owner: Platform, Stage: Place, Rank: 36,
+		Title:   "The device plugin runs and the kubelet does not know it",
+		Meaning: "A pod of the device plugin is ready on the node, and the node still offers no GPUs: the plugin has not registered. It needs the host's folder /var/lib/kubelet/device-plugins.",
+		Remedy:  "Mount the host's /var/lib/kubelet/device-plugins into the device plugin, or restart it.",
+		Not:     "The plugin is fine because its pod is Running.",
+		Find:    devicePluginNotRegistered,
+	})
+}
+
+func devicePluginNotRegistered(c *Case) []Finding {
+	nodes := c.faulty(faultSilent)
+	if len(nodes) == 0 {
+		return nil
+	}
+	plugin := func(n *corev1.Node) *corev1.Pod { return c.gpuNode(n.Name).ready(rolePlugin)[0] }
+	first := plugin(nodes[0].Node)
+	f := Finding{Fit: true, Probe: nodeProbe(nodes, c.repaired), Evidence: nodesShow(nodes, gpusShown)}
+	mounted := mountsSockets(&first.Spec)
+	what := fmt.Sprintf("the device plugin on %s runs, and %s no GPUs", namesOf(nodes), verb(nodes, "the node offers", "the nodes offer"))
+	if mounted {
+		f.Message = what + ": it has not registered with the kubelet"
+		f.Evidence = append(f.Evidence, Evidence{Object: RefTo(first).In(), Field: "status.conditions[type=Ready]", Value: "True"})
+		if e, ok := c.restart(rolePlugin, nodes, func(g *gpuNode) *corev1.Pod { return g.ready(rolePlugin)[0] }); ok {
+			f.Edits = append(f.Edits, e)
+		}
+		return []Finding{f}
+	}
+	f.Message = what + fmt.Sprintf(": pod %s does not mount the host's %s and cannot register", first.Name, pluginSockets)
+	f.Evidence = append(f.Evidence, Evidence{Object: RefTo(first).In(), Field: "spec.volumes", Value: "no hostPath " + pluginSockets})
+	if d, ok := c.Controller(first).(*appsv1.DaemonSet); ok && !mountsSockets(&d.Spec.Template.Spec) {
+		of := nodesWhere(nodes, func(n *corev1.Node) bool { o := c.Controller(plugin(n)); return o != nil && o.GetUID() == d.UID })
+		if e, ok := c.mountSockets(d, of); ok {
+			f.Edits = append(f.Edits, e)
+		}
+	} else if ok {
+		if e, ok := c.restart(rolePlugin, nodes, func(g *gpuNode) *corev1.Pod { return g.ready(rolePlugin)[0] }); ok {
+			f.Edits = append(f.Edits, e)
+		}
+	}
+	return []Finding{f}
+}

@@ -1,0 +1,62 @@
+package diagnose
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+func init() {
+	register(Check{
+		Cause: "driver-upgrade", Layer: L2, Owner: Platform, Stage: Place, Rank: 32,
+		Title:   "The GPU driver is being upgraded",
+		Meaning: "The GPU Operator upgrades the driver of the node and keeps new work off it until that is done. Where the upgrade failed, it stays so.",
+		Remedy:  "Wait for the upgrade; where it failed, read the driver pod's log, and have the Operator try again.",
+		Not:     "An uncordon: the Operator cordoned the node, and the driver is being swapped.",
+		Find:    driverUpgrade,
+	})
+}
+
+func driverUpgrade(c *Case) []Finding {
+	nodes := c.inState(nodeUpgrades)
+	if len(nodes) == 0 {
+		return nil
+	}
+	done := func(n *corev1.Node) { c.clear(n); uncordon(n); c.repaired(n) }
+	failed := nodesWhere(nodes, func(n *corev1.Node) bool { return n.Labels[labelUpgrade] == "upgrade-failed" })
+	f := Finding{
+		Fit: true, Probe: nodeProbe(nodes, done),
+		Message: fmt.Sprintf("the GPU driver of %s is being upgraded: %s", namesOf(nodes), c.upgradeWords(nodes[0].Node)),
+		Evidence: nodesShow(nodes, func(n *corev1.Node) []Evidence {
+			return []Evidence{{Field: fmt.Sprintf("metadata.labels[%q]", labelUpgrade), Value: n.Labels[labelUpgrade]}, {Field: "spec.unschedulable", Value: fmt.Sprint(n.Spec.Unschedulable)}}
+		}),
+		Advice: "Wait until the upgrade is done; nothing needs to be changed.",
+	}
+	if len(failed) > 0 {
+		few := c.fewest(failed, done)
+		f.Message = fmt.Sprintf("the upgrade of the GPU driver of %s has failed, and the Operator keeps work off", namesOf(failed))
+		f.Advice = "Read the log of the driver's pod on the node, repair it, and have the Operator try again."
+		f.Edits = []Edit{{
+			Side: Cluster, Cost: 4, Set: mended(few, done), Assumes: "the upgrade succeeds this time",
+			Text:    "have the Operator try the upgrade of " + namesOf(few) + " again",
+			Command: fmt.Sprintf("kubectl label node %s %s=upgrade-required --overwrite", nodeWords(few), labelUpgrade),
+		}}
+	}
+	return []Finding{f}
+}
+
+// upgradeWords is what the upgrade does now.
+func (c *Case) upgradeWords(n *corev1.Node) string {
+	state := n.Labels[labelUpgrade]
+	holders := 0
+	for _, p := range c.PodsOn(n.Name) {
+		if wantsGPU(p) {
+			holders++
+		}
+	}
+	switch state {
+	case "wait-for-jobs-required", "pod-deletion-required", "drain-required":
+		return fmt.Sprintf("it is at %s, and %d pods with GPUs are still there", state, holders)
+	}
+	return "it is at " + state
+}

@@ -1,0 +1,56 @@
+package diagnose
+
+import (
+	"fmt"
+	"strings"
+)
+
+func init() {
+	register(Check{
+		Cause: "gpu-operator-not-ready", Layer: L2, Owner: Platform, Stage: Place, Rank: 34,
+		Title:   "The GPU Operator has not deployed its software",
+		Meaning: "The GPU Operator's ClusterPolicy says that something is wrong, and neither drivers nor device plugins run on the nodes.",
+		Remedy:  "Do what the ClusterPolicy's condition says; `kubectl describe clusterpolicy` shows it.",
+		Not:     "The cluster has no GPUs.",
+		Find:    gpuOperatorNotReady,
+	})
+}
+
+func gpuOperatorNotReady(c *Case) []Finding {
+	if !wantsGPU(c.Pod) {
+		return nil
+	}
+	reason, message, e := c.operatorSays()
+	if reason == "" {
+		return nil
+	}
+	nodes := c.faulty(faultOperator)
+	mend := c.repaired
+	if len(nodes) == 0 && reason == "NFDLabelsMissing" && len(c.stack().nodes) == 0 {
+		nodes, mend = c.unlabelled(), c.grant
+	}
+	if len(nodes) == 0 {
+		return nil
+	}
+	e.Value = strings.TrimSpace(reason + " " + message)
+	return []Finding{{
+		Fit: true, Probe: nodeProbe(nodes, mend),
+		Message:  fmt.Sprintf("the GPU Operator has deployed nothing on %s: %s %s", namesOf(nodes), reason, shortened(firstLine(message), 120)),
+		Evidence: append([]Evidence{e}, nodesShow(nodes, gpusShown)...),
+	}}
+}
+
+// unlabelled are the nodes that could have the pod if they had GPUs: while nobody labels what is in machines, any may.
+func (c *Case) unlabelled() []*NodeFit {
+	f := c.stuck()
+	if f == nil || !aboutPlaces(f) {
+		return nil
+	}
+	var out []*NodeFit
+	for i := range f.Nodes {
+		if n := &f.Nodes[i]; n.Open() {
+			out = append(out, n)
+		}
+	}
+	return out
+}

@@ -1,0 +1,67 @@
+package diagnose
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+func init() {
+	register(Check{
+		Cause: "gpu-unhealthy", Layer: L2, Owner: Platform, Stage: Place, Rank: 37,
+		Title:   "GPUs of the node are unhealthy",
+		Meaning: "The device plugin has found errors (XIDs) on some GPUs, and the node offers fewer than it has. Smaller pods still run there.",
+		Remedy:  "Drain the node and have its GPUs reset or replaced; the device plugin's log names the GPU and the XID.",
+		Not:     "The missing GPUs are in use, or the request is larger than any node.",
+		Find:    gpuUnhealthy,
+	})
+}
+
+func gpuUnhealthy(c *Case) []Finding {
+	nodes := c.faulty(faultUnhealthy)
+	if len(nodes) == 0 {
+		return nil
+	}
+	first := c.gpuNode(nodes[0].Name)
+	f := Finding{
+		Fit: true, Probe: nodeProbe(nodes, func(n *corev1.Node) { c.clear(n); c.repaired(n) }),
+		Message: fmt.Sprintf("node %s has %d GPUs, and %d of them unhealthy", first.Name, first.Units, first.Units-offers(first.Node, wholeGPU)),
+		Evidence: nodesShow(nodes, func(n *corev1.Node) []Evidence {
+			out := gpusShown(n)
+			if s := sickness(n); s != nil {
+				out = append(out, Evidence{Field: "status.conditions[type=" + string(s.Type) + "]", Value: string(s.Status) + " " + s.Reason})
+			}
+			return out
+		}),
+	}
+	if e, ok := c.askHealthy(nodes); ok {
+		f.Edits = append(f.Edits, e)
+	}
+	if more := len(nodes) - 1; more > 0 {
+		f.Message += fmt.Sprintf(", and some of %s", namesOf(nodes[1:]))
+	}
+	if s := sickness(first.Node); s != nil && s.Reason != "" {
+		f.Message += ": " + s.Reason
+	}
+	return []Finding{f}
+}
+
+// askHealthy has the pod ask for as many GPUs as are well, to the power of two that work is usually divided by.
+func (c *Case) askHealthy(nodes []*NodeFit) (Edit, bool) {
+	well := int64(0)
+	for _, n := range nodes {
+		well = max(well, offers(n.Node, wholeGPU))
+	}
+	half := int64(1)
+	for half*2 <= well {
+		half *= 2
+	}
+	ask := gpuAsk(c.Pod, wholeGPU)
+	op, ok := c.askLess(string(wholeGPU), half)
+	if !ok || well == 0 || half >= ask {
+		return Edit{}, false
+	}
+	return Edit{
+		Side: Workload, Cost: 4, Ops: []Op{op}, Text: fmt.Sprintf("ask for %d GPUs instead of %d", half, ask), Assumes: "the work can do with fewer",
+	}, true
+}

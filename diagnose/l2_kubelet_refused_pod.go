@@ -1,0 +1,80 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func init() {
+	register(Check{
+		Cause: "kubelet-refused-pod", Layer: L2, Owner: Platform, Stage: Start, Rank: 14,
+		Title:   "The node refused the pod after it was placed",
+		Meaning: "The scheduler chose a node, and its kubelet did not take the pod: devices were unhealthy or gone, or others had taken the room. Controllers make a new pod, so that it looks like one that keeps Pending.",
+		Remedy:  "Look at the node's device plugin and GPUs, keep new pods off the node until they are repaired, and look for pods that were put there past the scheduler.",
+		Not:     "The request is too large.",
+		Find:    kubeletRefusedPod,
+	})
+}
+
+func kubeletRefusedPod(c *Case) []Finding {
+	reason := c.Pod.Status.Reason
+	out := strings.HasPrefix(reason, "OutOf")
+	if c.State != Failed || !out && !slices.Contains([]string{"UnexpectedAdmissionError", "NodeAffinity", "NodePorts", "TaintToleration", "PodOSNotSupported", "PodOSSelectorNodeLabelDoesNotMatch"}, reason) {
+		return nil
+	}
+	f := Finding{Evidence: []Evidence{c.failure()}}
+	node, bare := c.Pod.Spec.NodeName, metav1.GetControllerOfNoCopy(c.Pod) == nil
+	if bare {
+		f.Edits = []Edit{c.anew()}
+	}
+	switch {
+	case reason == "UnexpectedAdmissionError":
+		f.Message = fmt.Sprintf("the kubelet of node %s refused %s: %s", node, c.refused(), shortened(c.Pod.Status.Message, 160))
+		f.Edits = c.keepOff(bare)
+	case out:
+		f.Message = fmt.Sprintf("node %s refused %s: others had taken its %s. Two schedulers use the node, or a pod went past them", node, c.refused(), strings.TrimPrefix(reason, "OutOf"))
+		f.Layer, f.Owner = L3, Scheduler
+	default:
+		f.Message = fmt.Sprintf("node %s refused %s (%s): the pod was put there past the scheduler, or the node changed meanwhile", node, c.refused(), reason)
+		f.Layer, f.Owner = L3, User
+	}
+	return []Finding{f}
+}
+
+// anew makes a pod that nobody else makes again, for the scheduler to place.
+func (c *Case) anew() Edit {
+	fresh := c.Pod.DeepCopy()
+	fresh.Spec.NodeName, fresh.Status = "", corev1.PodStatus{Phase: corev1.PodPending}
+	fresh.CreationTimestamp = metav1.NewTime(c.Now)
+	return Edit{Side: Workload, Text: "make the pod anew, for the scheduler to place", Set: []Object{fresh}, Command: patchCommand(c.Pod, nil), Cost: 2}
+}
+
+// keepOff closes the node that refuses pods, and has the pod made elsewhere: by its maker, or by hand where it has none.
+func (c *Case) keepOff(bare bool) []Edit {
+	p, n := c.Pod, c.NodeNamed(c.Pod.Spec.NodeName)
+	if n == nil {
+		return nil
+	}
+	closed := n.DeepCopy()
+	closed.Spec.Unschedulable = true
+	e := Edit{Side: Cluster, Text: fmt.Sprintf("keep new pods off node %s until it is repaired", n.Name), Cost: 3, Set: []Object{closed}, Assumes: "other nodes do not refuse it"}
+	if bare {
+		again := c.anew()
+		e.Set, e.Text = append(e.Set, again.Set...), e.Text+", and make the pod anew"
+		e.Command = fmt.Sprintf("kubectl cordon %s\n%s", n.Name, again.Command)
+		return []Edit{e}
+	}
+	var names []string
+	for _, other := range c.All {
+		if stateOf(other) == Failed && other.Status.Reason == p.Status.Reason && other.Spec.NodeName == n.Name {
+			e.Gone, names = append(e.Gone, other), append(names, other.Name)
+		}
+	}
+	e.Text += ", and remove the pods that it refused"
+	e.Command = fmt.Sprintf("kubectl cordon %s\nkubectl delete pod -n %s %s", n.Name, p.Namespace, strings.Join(names, " "))
+	return []Edit{e}
+}

@@ -1,0 +1,48 @@
+package diagnose
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+func init() {
+	register(Check{
+		Cause: "mig-reconfiguring", Layer: L2, Owner: Platform, Stage: Place, Rank: 31,
+		Title:   "The node's GPUs are being divided anew",
+		Meaning: "The MIG manager changes how the GPUs of the node are divided, and until it is done the node offers none, or the old ones. It may also have failed.",
+		Remedy:  "Wait for the MIG manager; where it failed, its log on the node says why: work that still holds a GPU is the usual reason.",
+		Not:     "The GPUs are in use.",
+		Find:    migReconfiguring,
+	})
+}
+
+func migReconfiguring(c *Case) []Finding {
+	if !wantsGPU(c.Pod) {
+		return nil
+	}
+	nodes := c.inState(nodeRepartitions)
+	if len(nodes) == 0 {
+		return nil
+	}
+	mend := func(n *corev1.Node) { c.partition(n); c.clear(n); uncordon(n); wake(n); c.repaired(n) }
+	first := nodes[0].Node
+	f := Finding{
+		Fit: true, Probe: nodeProbe(nodes, mend),
+		Message: fmt.Sprintf("the GPUs of %s are being divided as %s: the MIG manager's state is %s", namesOf(nodes), first.Labels[labelMIG], first.Labels[labelMIGState]),
+		Evidence: nodesShow(nodes, func(n *corev1.Node) []Evidence {
+			return append([]Evidence{
+				{Field: fmt.Sprintf("metadata.labels[%q]", labelMIG), Value: n.Labels[labelMIG]}, {Field: fmt.Sprintf("metadata.labels[%q]", labelMIGState), Value: n.Labels[labelMIGState]},
+			}, gpusShown(n)...)
+		}),
+		Advice: "Wait until the MIG manager is done: the label " + labelMIGState + " turns to success.",
+	}
+	if first.Labels[labelMIGState] == "failed" {
+		f.Message = fmt.Sprintf("the MIG manager could not divide the GPUs of %s as %s", namesOf(nodes), first.Labels[labelMIG])
+		f.Advice = "Read the log of the MIG manager's pod on the node; work that still holds a GPU of it is the usual reason."
+	}
+	if pods := c.gpuNode(first.Name).Pods[roleMIG]; len(pods) > 0 {
+		f.Evidence = append(f.Evidence, Evidence{Object: RefTo(pods[0]).In(), Field: "status.phase", Value: string(pods[0].Status.Phase)})
+	}
+	return []Finding{f}
+}

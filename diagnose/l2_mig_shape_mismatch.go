@@ -1,0 +1,205 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+)
+
+func init() {
+	register(Check{
+		Cause: "mig-shape-mismatch", Layer: L2, Owner: Platform, Stage: Place, Rank: 13,
+		Title:   "GPUs are divided in another way than the pod asks for",
+		Meaning: "The nodes offer MIG instances and the pod asks for whole GPUs, or it asks for instances of a size that no node has.",
+		Remedy:  "Ask for what the nodes offer, or have a node divided as the pod needs it.",
+		Not:     "The cluster is full.",
+		Find:    migShapeMismatch,
+	})
+}
+
+func migShapeMismatch(c *Case) []Finding {
+	if f := c.stuck(); f == nil || !aboutPlaces(f) || !wantsGPU(c.Pod) {
+		return nil
+	}
+	whole, parts := gpuAsk(c.Pod, wholeGPU), migAsk(c.Pod)
+	var others, uneven []*NodeFit // offer GPUs, and not as asked; offer none for that reason
+	for i := range c.Fit().Nodes {
+		n := &c.Fit().Nodes[i]
+		if c.gpuNode(n.Name) == nil || !c.attracts(n.Node) {
+			continue
+		}
+		whole := changedNode(c.sound(n.Node), c.wish)
+		switch {
+		case c.stack().faults[n.Name] == faultUneven:
+			uneven = append(uneven, n)
+		case c.offersAll(whole):
+			return nil // the shape exists: something else is in the way
+		case offersMIG(whole) || len(parts) > 0 && offers(whole, wholeGPU) > 0:
+			others = append(others, n)
+		}
+	}
+	if len(uneven) > 0 && len(others) == 0 && len(parts) == 0 {
+		return []Finding{c.unevenFinding(uneven)}
+	}
+	if len(others) == 0 || len(parts) == 0 && !slices.ContainsFunc(others, func(n *NodeFit) bool { return offersMIG(n.Node) }) {
+		return nil
+	}
+	f := Finding{
+		Fit: true, Message: fmt.Sprintf("the pod asks for %s, and %s %s %s", gpuAskWords(whole, parts), namesOf(others), verb(others, "offers", "offer"), offerWords(others[0].Node)),
+		Evidence: nodesShow(others, partsShown), Edits: append(c.askOther(whole, parts, others), c.divideAnew(whole, parts, others)...),
+	}
+	if len(f.Edits) == 0 || f.Edits[0].Side != Cluster {
+		f.Probe = nodeProbe(others, c.grant)
+	}
+	return []Finding{f}
+}
+
+// attracts says whether the pod's own wishes about labels allow the node.
+func (c *Case) attracts(n *corev1.Node) bool {
+	ok, err := nodeaffinity.GetRequiredNodeAffinity(c.Pod).Match(n)
+	return ok && err == nil
+}
+
+// offersAll says whether the node has some of every kind of GPU that the pod asks for.
+func (c *Case) offersAll(n *corev1.Node) bool {
+	for _, name := range extendedOf(c.Pod) {
+		if strings.HasPrefix(name, "nvidia.com/") && offers(n, corev1.ResourceName(name)) == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func gpuAskWords(whole int64, parts []migProfile) string {
+	var out []string
+	if whole == 1 {
+		out = append(out, "1 whole GPU")
+	} else if whole > 0 {
+		out = append(out, fmt.Sprintf("%d whole GPUs", whole))
+	}
+	for _, p := range parts {
+		out = append(out, string(p.resource()))
+	}
+	return strings.Join(out, " and ")
+}
+
+func offerWords(n *corev1.Node) string {
+	var out []string
+	for _, p := range migOf(n.Status.Allocatable) {
+		out = append(out, fmt.Sprintf("%d of %s", offers(n, p.resource()), p.resource()))
+	}
+	if whole := offers(n, wholeGPU); whole > 0 {
+		out = append(out, fmt.Sprintf("%d whole GPUs", whole))
+	}
+	return strings.Join(out, ", ")
+}
+
+func partsShown(n *corev1.Node) []Evidence {
+	out := []Evidence{quantityShown(n.Status.Allocatable, "status.allocatable", wholeGPU)}
+	for _, p := range migOf(n.Status.Allocatable) {
+		out = append(out, quantityShown(n.Status.Allocatable, "status.allocatable", p.resource()))
+	}
+	return out
+}
+
+// unevenFinding is about GPUs that are divided differently where one strategy has to count them all.
+func (c *Case) unevenFinding(nodes []*NodeFit) Finding {
+	return Finding{
+		Fit: true, Probe: nodeProbe(nodes, c.repaired),
+		Message: fmt.Sprintf("%s %s no GPUs: they are divided in different ways, which the MIG strategy single cannot count", namesOf(nodes), verb(nodes, "offers", "offer")),
+		Evidence: nodesShow(nodes, func(n *corev1.Node) []Evidence {
+			return append([]Evidence{{Field: fmt.Sprintf("metadata.labels[%q]", labelProduct), Value: n.Labels[labelProduct]}}, gpusShown(n)...)
+		}),
+		Advice: "Divide all GPUs of the node alike, or use the MIG strategy mixed.",
+	}
+}
+
+// askOther has the pod ask for what the nodes offer, where it asks for one GPU.
+func (c *Case) askOther(whole int64, parts []migProfile, nodes []*NodeFit) []Edit {
+	var out []Edit
+	for _, p := range offeredParts(nodes) {
+		switch {
+		case whole > 0 && len(parts) > 0:
+			if slices.Contains(parts, p) {
+				out = append(out, c.askInstead(p.resource(), 1, fmt.Sprintf("ask for %s alone, without a whole GPU beside it", p.resource())))
+			}
+		case whole == 1 && len(parts) == 0, whole == 0 && len(parts) == 1 && p.memory >= parts[0].memory:
+			e := c.askInstead(p.resource(), 1, fmt.Sprintf("ask for 1 of %s instead of %s", p.resource(), gpuAskWords(whole, parts)))
+			if whole > 0 {
+				e.Assumes = fmt.Sprintf("%d GB of GPU memory and %d of 7 parts of a GPU are enough", p.memory, p.slices)
+			}
+			out = append(out, e)
+		}
+	}
+	if whole == 0 && len(parts) == 1 && slices.ContainsFunc(nodes, func(n *NodeFit) bool { return offers(c.sound(n.Node), wholeGPU) > 0 }) {
+		out = append(out, c.askInstead(wholeGPU, 1, fmt.Sprintf("ask for 1 whole GPU instead of %s", parts[0].resource())))
+	}
+	return slices.DeleteFunc(out[:min(len(out), 3)], func(e Edit) bool { return len(e.Ops) == 0 })
+}
+
+// offeredParts are the profiles that the nodes offer, the largest first.
+func offeredParts(nodes []*NodeFit) []migProfile {
+	sum := corev1.ResourceList{}
+	for _, n := range nodes {
+		plus(sum, n.Status.Allocatable)
+	}
+	return migOf(sum)
+}
+
+// askInstead has the containers that ask for GPUs ask for this, and for no other.
+func (c *Case) askInstead(name corev1.ResourceName, n int64, text string) Edit {
+	e := Edit{Side: Workload, Text: text, Cost: 2}
+	amount := resource.NewQuantity(n, resource.DecimalSI).String()
+	for i, o := range c.written().Spec.Containers {
+		asked := false
+		for _, list := range []struct {
+			name string
+			of   corev1.ResourceList
+		}{{"requests", o.Resources.Requests}, {"limits", o.Resources.Limits}} {
+			for _, was := range names(list.of) {
+				if !strings.HasPrefix(string(was), "nvidia.com/") {
+					continue
+				}
+				asked = true
+				if was != name {
+					e.Ops = append(e.Ops, Op{Op: "remove", Path: Pointer("spec", "containers", itoa(i), "resources", list.name, string(was))})
+				}
+			}
+			if list.name == "limits" && asked || list.name == "requests" && len(o.Resources.Requests) > 0 && asked {
+				e.Ops = append(e.Ops, Op{Op: "add", Path: Pointer("spec", "containers", itoa(i), "resources", list.name, string(name)), Value: amount})
+			}
+		}
+	}
+	return e
+}
+
+// divideAnew has the MIG manager divide the GPUs of nodes on which nobody uses them.
+func (c *Case) divideAnew(whole int64, parts []migProfile, nodes []*NodeFit) []Edit {
+	config := ""
+	switch {
+	case whole > 0 && len(parts) == 0:
+		config = "all-disabled"
+	case whole == 0 && len(parts) == 1:
+		config = "all-" + parts[0].name
+	}
+	idle := nodesWhere(nodes, func(n *corev1.Node) bool {
+		return n.Labels[labelMIG] != "" && len(c.gpuNode(n.Name).ready(roleMIG)) > 0 && !slices.ContainsFunc(c.PodsOn(n.Name), wantsGPU)
+	})
+	if config == "" || len(idle) == 0 {
+		return nil
+	}
+	mend := func(n *corev1.Node) {
+		c.partitionAs(n, config)
+		n.Labels = withLabel(n.Labels, labelMIG, config)
+	}
+	few := c.fewest(idle, mend)
+	return []Edit{{
+		Side: Cluster, Cost: 6, Set: mended(few, mend), Assumes: "the MIG manager knows the configuration " + config,
+		Text:    fmt.Sprintf("have the GPUs of %s, which nobody uses, divided as %s", namesOf(few), config),
+		Command: fmt.Sprintf("kubectl label node %s %s=%s --overwrite", nodeWords(few), labelMIG, config),
+	}}
+}

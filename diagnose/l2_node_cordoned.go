@@ -1,0 +1,35 @@
+package diagnose
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+func init() {
+	register(Check{
+		Cause: "node-cordoned", Layer: L2, Owner: Platform, Stage: Place, Rank: 43,
+		Title:   "Nodes that would do are cordoned",
+		Meaning: "Somebody has marked the node unschedulable. No health system, upgrade or autoscaler says that it was them, so that it was done by hand, and perhaps forgotten.",
+		Remedy:  "Ask who cordoned the node, and uncordon it.",
+		Not:     "The cluster is full.",
+		Find:    nodeCordonedFound,
+	})
+}
+
+func nodeCordonedFound(c *Case) []Finding {
+	nodes := c.inState(nodeCordoned)
+	if len(nodes) == 0 {
+		return nil
+	}
+	few := c.fewest(nodes, uncordon)
+	return []Finding{{
+		Fit: true, Probe: nodeProbe(nodes, uncordon),
+		Message:  fmt.Sprintf("%s %s cordoned, and nothing else says why", namesOf(nodes), verb(nodes, "is", "are")),
+		Evidence: nodesShow(nodes, func(n *corev1.Node) []Evidence { return []Evidence{{Field: "spec.unschedulable", Value: "true"}} }),
+		Edits: []Edit{{
+			Side: Cluster, Cost: 3, Set: mended(few, uncordon), Assumes: "whoever cordoned " + verb(few, "it", "them") + " is done",
+			Text: "uncordon " + namesOf(few), Command: "kubectl uncordon " + nodeWords(few),
+		}},
+	}}
+}

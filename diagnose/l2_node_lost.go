@@ -1,0 +1,45 @@
+package diagnose
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func init() {
+	register(Check{
+		Cause: "node-lost", Layer: L2, Owner: Platform, Stage: Start, Rank: 10,
+		Title:   "The pod's node does not answer",
+		Meaning: "The pod was placed, and its node has stopped reporting or is gone. What the pod's status says is old, and a pod that is deleted there does not go before the node comes back or is removed.",
+		Remedy:  "Bring the node back, or remove its Node object; then what ran there is made anew elsewhere.",
+		Not:     "The program hangs.",
+		Find:    nodeLost,
+	})
+}
+
+func nodeLost(c *Case) []Finding {
+	what, evidence := c.lost()
+	if what == "" {
+		return nil
+	}
+	f := Finding{Message: fmt.Sprintf("%s, and pod %s is there", what, c.Pod.Name), Evidence: []Evidence{evidence}}
+	if metav1.GetControllerOfNoCopy(c.Pod) != nil {
+		f.Edits = []Edit{c.abandon()}
+	}
+	return []Finding{f}
+}
+
+// abandon gives up the target's pods on the node, so that their maker makes others.
+func (c *Case) abandon() Edit {
+	node := c.Pod.Spec.NodeName
+	there := c.alike(func(p *corev1.Pod) bool { return p.Spec.NodeName == node && !over(p) })
+	e := Edit{Side: Cluster, Text: fmt.Sprintf("give up what ran on node %s", node), Cost: 5, Assumes: fmt.Sprintf("node %s is really down: nothing may run twice", node)}
+	names := ""
+	for _, p := range there {
+		e.Gone = append(e.Gone, p)
+		names += " " + p.Name
+	}
+	e.Command = fmt.Sprintf("kubectl delete pod -n %s --grace-period=0 --force%s", c.Pod.Namespace, names)
+	return e
+}

@@ -1,0 +1,42 @@
+package diagnose
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+func init() {
+	register(Check{
+		Cause: "node-pressure", Layer: L2, Owner: Platform, Stage: Place, Rank: 42,
+		Title:   "The node is short of disk, memory or process IDs",
+		Meaning: "The kubelet has found the node under pressure, evicts pods, and keeps new ones off until that is over.",
+		Remedy:  "Clear the node's disk or find what eats its memory: images and logs are the usual reasons.",
+		Not:     "A toleration for the taint: the pod would be evicted again.",
+		Find:    nodePressure,
+	})
+}
+
+func nodePressure(c *Case) []Finding {
+	nodes := c.inState(nodePressed)
+	if len(nodes) == 0 {
+		return nil
+	}
+	key := barringTaints(nodes[0].Node, pressureTaint)[0]
+	what := map[string]string{corev1.TaintNodeDiskPressure: "disk", corev1.TaintNodeMemoryPressure: "memory", corev1.TaintNodePIDPressure: "process IDs"}[key]
+	f := Finding{
+		Fit: true, Probe: nodeProbe(nodes, wake),
+		Message: fmt.Sprintf("%s %s short of %s", namesOf(nodes), verb(nodes, "is", "are"), what),
+		Evidence: nodesShow(nodes, func(n *corev1.Node) []Evidence {
+			out := taintsShown(n, pressureTaint)
+			for _, o := range n.Status.Conditions {
+				if strings.HasSuffix(string(o.Type), "Pressure") && o.Status == corev1.ConditionTrue {
+					out = append(out, Evidence{Field: "status.conditions[type=" + string(o.Type) + "]", Value: "True " + o.Reason})
+				}
+			}
+			return out
+		}),
+	}
+	return []Finding{f}
+}

@@ -1,0 +1,57 @@
+package diagnose
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+func init() {
+	register(Check{
+		Cause: "node-quarantined", Layer: L2, Owner: Platform, Stage: Place, Rank: 39,
+		Title:   "A health system has closed the node",
+		Meaning: "Something that watches the hardware has found the node unwell and keeps new work off it, by a cordon or a taint.",
+		Remedy:  "Have the node repaired; the health system opens it again when its checks pass.",
+		Not:     "An uncordon or a toleration: the work would land on hardware that is known to be bad.",
+		Find:    nodeQuarantinedFound,
+	})
+}
+
+func nodeQuarantinedFound(c *Case) []Finding {
+	nodes := c.inState(nodeQuarantined)
+	if len(nodes) == 0 {
+		return nil
+	}
+	return []Finding{{
+		Fit: true, Probe: nodeProbe(nodes, func(n *corev1.Node) { c.clear(n); uncordon(n); c.repaired(n) }),
+		Message:  fmt.Sprintf("%s %s closed because of bad health: %s", namesOf(nodes), verb(nodes, "is", "are"), quarantineWordsOf(nodes[0].Node)),
+		Evidence: nodesShow(nodes, quarantineShown),
+	}}
+}
+
+// quarantineWordsOf is what the health system says.
+func quarantineWordsOf(n *corev1.Node) string {
+	if s := sickness(n); s != nil {
+		return fmt.Sprintf("condition %s is %s, %s", s.Type, s.Status, s.Reason)
+	}
+	if keys := append(barringTaints(n, quarantineTaint), barringTaints(n, appliedTaint(n))...); len(keys) > 0 {
+		return "taint " + keys[0]
+	}
+	return "annotation " + sentinelEvent
+}
+
+func quarantineShown(n *corev1.Node) []Evidence {
+	var out []Evidence
+	if n.Spec.Unschedulable {
+		out = append(out, Evidence{Field: "spec.unschedulable", Value: "true"})
+	}
+	if s := sickness(n); s != nil {
+		out = append(out, Evidence{Field: "status.conditions[type=" + string(s.Type) + "]", Value: string(s.Status) + " " + s.Reason})
+	}
+	for _, key := range []string{sentinelEvent, sentinelCordon} {
+		if v := n.Annotations[key]; v != "" {
+			out = append(out, Evidence{Field: fmt.Sprintf("metadata.annotations[%q]", key), Value: shortened(v, 80)})
+		}
+	}
+	return append(out, taintsShown(n, quarantineTaint)...)
+}

@@ -1,0 +1,79 @@
+package diagnose
+
+import (
+	"fmt"
+	"regexp"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+func init() {
+	register(Check{
+		Cause: "runtime-handler-missing", Layer: L2, Owner: Platform, Stage: Start, Rank: 12,
+		Title:   "The node's container runtime does not know the RuntimeClass",
+		Meaning: "The pod has a node and asks for a RuntimeClass whose handler the container runtime of the node was never told of: the container toolkit has not set it up.",
+		Remedy:  "Have the container toolkit run on the node, and restart its container runtime.",
+		Not:     "The image is wrong.",
+		Find:    runtimeHandlerMissing,
+	})
+}
+
+func runtimeHandlerMissing(c *Case) []Finding {
+	for _, e := range c.troubles("FailedCreatePodSandBox") {
+		handler := missingHandler(e.Message)
+		if handler == "" {
+			continue
+		}
+		node := c.Pod.Spec.NodeName
+		f := Finding{
+			Message:  fmt.Sprintf("the container runtime of node %s has no handler %q, which RuntimeClass %s of the pod asks for", node, handler, deref(c.Pod.Spec.RuntimeClassName, handler)),
+			Evidence: []Evidence{shown(e)},
+		}
+		if edit, ok := c.bringToolkit(&f); ok {
+			f.Edits = append(f.Edits, edit)
+		}
+		return []Finding{f}
+	}
+	return nil
+}
+
+var handlerForms = []*regexp.Regexp{
+	regexp.MustCompile(`no runtime for "([^"]{1,63})" is configured`),
+	regexp.MustCompile(`failed to find runtime handler "?([a-zA-Z0-9._-]{1,63})"? from runtime list`),
+	regexp.MustCompile(`RuntimeHandler "([^"]{1,63})" not supported`),
+}
+
+// missingHandler is the handler that a container runtime does not know, by what containerd, CRI-O and dockershim's
+// successor say; "" for other messages.
+func missingHandler(message string) string {
+	for _, form := range handlerForms {
+		if m := form.FindStringSubmatch(message); m != nil {
+			return m[1]
+		}
+	}
+	return ""
+}
+
+// bringToolkit has the container toolkit run on the pod's node, where a label keeps it off, and says in the finding
+// what the toolkit does there.
+func (c *Case) bringToolkit(f *Finding) (Edit, bool) {
+	g := c.gpuNode(c.Pod.Spec.NodeName)
+	if g == nil || len(g.ready(roleToolkit)) > 0 || len(c.stack().sets[roleToolkit]) == 0 && len(g.Pods[roleToolkit]) == 0 {
+		return Edit{}, false
+	}
+	pod := g.unready(roleToolkit)
+	f.Message += "; the container toolkit does not serve it: " + c.lackWords(roleToolkit, pod, g)
+	f.Evidence = append(f.Evidence, c.lackShown(roleToolkit, pod, g)...)
+	a := c.stack().whyAbsent(roleToolkit, g.Node)
+	if pod != nil || a.set == nil || a.key == "" {
+		return Edit{}, false
+	}
+	after := changedNode(g.Node, func(n *corev1.Node) { n.Labels = withLabel(n.Labels, a.key, a.value) })
+	here := c.alike(func(p *corev1.Pod) bool { return stateOf(p) == Starting && p.Spec.NodeName == g.Name })
+	return Edit{
+		Side: Cluster, Cost: 3, Set: append(running(here), after), Outcome: "starts on node " + g.Name,
+		Text:    fmt.Sprintf("label node %s %s=%s, so that the container toolkit runs there", g.Name, a.key, a.value),
+		Command: fmt.Sprintf("kubectl label node %s %s=%s --overwrite", g.Name, a.key, a.value),
+		Assumes: "the toolkit sets the handler up and the container runtime reads it",
+	}, true
+}

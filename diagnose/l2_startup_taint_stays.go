@@ -1,0 +1,61 @@
+package diagnose
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+func init() {
+	register(Check{
+		Cause: "startup-taint-stays", Layer: L2, Owner: Platform, Stage: Place, Rank: 38,
+		Title:   "A startup taint is still on the node",
+		Meaning: "The node is Ready, and carries a taint that some agent takes away once the node is fit for work. The agent has not done so.",
+		Remedy:  "Find the agent that removes the taint, and what it waits for.",
+		Not:     "A toleration for the taint: the pod would land on a node that is half ready.",
+		Find:    startupTaintStays,
+	})
+}
+
+func startupTaintStays(c *Case) []Finding {
+	nodes := c.inState(nodeStartup)
+	if len(nodes) == 0 {
+		return nil
+	}
+	s := c.stack()
+	mend := func(n *corev1.Node) { dropTaints(n, s.startupTaint) }
+	key := barringTaints(nodes[0].Node, s.startupTaint)[0]
+	rule, wants := c.readinessRule(key)
+	f := Finding{
+		Fit: true, Probe: nodeProbe(nodes, mend),
+		Message:  fmt.Sprintf("%s still %s startup taint %s, %s after registering", namesOf(nodes), verb(nodes, "has", "have"), key, minutes(c.Now.Sub(nodes[0].CreationTimestamp.Time))),
+		Evidence: nodesShow(nodes, func(n *corev1.Node) []Evidence { return taintsShown(n, s.startupTaint) }),
+		Calm:     allNodes(nodes, func(n *corev1.Node) bool { return c.Now.Sub(n.CreationTimestamp.Time) < youngNode }) && c.comes(nodes, mend),
+	}
+	if rule != "" {
+		f.Message += fmt.Sprintf("; readiness rule %s waits for %s", rule, wants)
+		f.Evidence = append(f.Evidence, Evidence{Object: "nodereadinessrule/" + rule, Field: "spec.conditions", Value: wants})
+	}
+	for _, claim := range c.Foreign["NodeClaim.karpenter.sh"] {
+		if i := says(claim, "Initialized"); textAt(claim.Object, "status", "nodeName") == nodes[0].Name && i != nil && i.status != "True" {
+			f.Evidence = append(f.Evidence, Evidence{Object: RefTo(claim).In(), Field: "status.conditions[type=Initialized]", Value: strings.TrimSpace(i.reason + " " + i.message)})
+		}
+	}
+	return []Finding{f}
+}
+
+// readinessRule is the rule that sets the taint, and the conditions that it waits for.
+func (c *Case) readinessRule(key string) (name, wants string) {
+	for _, r := range c.Foreign["NodeReadinessRule.readiness.node.x-k8s.io"] {
+		if textAt(r.Object, "spec", "taint", "key") != key {
+			continue
+		}
+		var words []string
+		for _, o := range itemsAt(r.Object, "spec", "conditions") {
+			words = append(words, textAt(o, "type")+"="+textAt(o, "requiredStatus"))
+		}
+		return r.GetName(), strings.Join(words, ", ")
+	}
+	return "", ""
+}

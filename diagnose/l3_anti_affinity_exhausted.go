@@ -1,0 +1,151 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+func init() {
+	register(Check{
+		Cause: "anti-affinity-exhausted", Layer: L3, Owner: User, Stage: Place, Rank: 16,
+		Title:   "Anti-affinity leaves no node",
+		Meaning: "The pod must not be near certain other pods, or they must not be near it, and such pods are everywhere that it could go. GPUs may be free beside them.",
+		Remedy:  "Run fewer replicas, make the rule preferred instead of required, or add a node.",
+		Not:     "The cluster is full.",
+		Find:    antiAffinityExhausted,
+	})
+}
+
+func antiAffinityExhausted(c *Case) []Finding {
+	f := c.Fit()
+	if f == nil {
+		return antiAffinitySaid(c)
+	}
+	var out []Finding
+	mutual := false
+	for i := range f.Bars {
+		switch b := &f.Bars[i]; {
+		case len(f.held(b)) == 0:
+		case b.Kind == ByAntiAffinity:
+			out = append(out, c.ownRule(b))
+			mutual = true
+		case b.Kind == ByOthersRule && !(mutual && c.ofTarget(b.Pods[0])):
+			out = append(out, c.othersRule(b))
+		}
+	}
+	return out
+}
+
+// ownRule words a rule of the pod's own.
+func (c *Case) ownRule(b *Bar) Finding {
+	by := c.asWritten()
+	if len(apart(by)) <= b.Term {
+		by = c.Pod
+	}
+	rules := by.Spec.Affinity.PodAntiAffinity
+	term := &rules.RequiredDuringSchedulingIgnoredDuringExecution[b.Term]
+	held := c.fit.held(b)
+	word := domainWord(term.TopologyKey)
+	found := Finding{
+		Fit:     true,
+		Message: fmt.Sprintf("it must not share a %s with pods that have %s, and %s that could hold it have one: %s", word, selectorText(term.LabelSelector), nodesInWords(len(held)), few(podNames(b.Pods, c.Pod.Namespace))),
+		Evidence: []Evidence{{Object: RefTo(c.Pod).In(), Field: fmt.Sprintf("spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[%d]", b.Term),
+			Value: term.TopologyKey + ": " + selectorText(term.LabelSelector)}},
+	}
+	relax := Edit{
+		Side: Workload, Cost: 3, Text: fmt.Sprintf("make the anti-affinity on %s preferred instead of required", term.TopologyKey),
+		Ops: relaxed("podAntiAffinity", rules.RequiredDuringSchedulingIgnoredDuringExecution, rules.PreferredDuringSchedulingIgnoredDuringExecution, b.Term),
+	}
+	found.Edits = append(found.Edits, relax)
+	if slices.ContainsFunc(b.Pods, c.ofTarget) {
+		// Its siblings have the rule too, and go on having it: less of them, or more nodes.
+		if e, ok := c.fewerPods(); ok {
+			found.Edits = append([]Edit{e}, found.Edits...)
+		}
+	}
+	found.Edits = append(found.Edits, c.nodeMore(held, term.TopologyKey))
+	found.Probe = c.without(b, relax)
+	return found
+}
+
+// without is that neither the pod nor its siblings, who may have the same rule, have it any more.
+func (c *Case) without(b *Bar, relax Edit) *Edit {
+	probe := relax
+	probe.Text += ", everywhere"
+	for _, p := range b.Pods {
+		if c.ofTarget(p) && len(apart(p)) > 0 {
+			q := p.DeepCopy()
+			q.Spec.Affinity.PodAntiAffinity = nil
+			probe.Set = append(probe.Set, q)
+		}
+	}
+	return &probe
+}
+
+// nodeMore adds a node like one that is held, in a domain of its own.
+func (c *Case) nodeMore(held []string, key string) Edit {
+	n := c.NodeNamed(held[0])
+	m := another(n, nil)
+	if key != corev1.LabelHostname {
+		m.Labels[key] = n.Labels[key] + "-more"
+	}
+	text := fmt.Sprintf("add a node like %s", n.Name)
+	if key != corev1.LabelHostname {
+		text += " in another " + domainWord(key)
+	}
+	return Edit{Side: Cluster, Cost: 9, Text: text, Set: []Object{m}}
+}
+
+// othersRule words a rule of other pods that keeps this one away.
+func (c *Case) othersRule(b *Bar) Finding {
+	other := c.topOf(b.Pods[0])
+	term := apart(b.Pods[0])[b.Term]
+	held := c.fit.held(b)
+	found := Finding{
+		Fit: true,
+		Message: fmt.Sprintf("%s of namespace %s, who has %s there, lets no pod with %s onto its %ss, and this one is such a pod",
+			RefTo(other), other.GetNamespace(), nodesInWords(len(held)), selectorText(term.LabelSelector), domainWord(term.TopologyKey)),
+		Evidence: []Evidence{{Object: RefTo(b.Pods[0]).In(), Field: fmt.Sprintf("spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[%d]", b.Term),
+			Value: term.TopologyKey + ": " + selectorText(term.LabelSelector)}},
+		Advice: fmt.Sprintf("Ask the owner of %s to narrow its anti-affinity, or use other labels.", RefTo(other)),
+	}
+	if e, ok := relaxOther(other, b); ok {
+		found.Edits = append(found.Edits, e)
+	}
+	found.Edits = append(found.Edits, c.nodeMore(held, term.TopologyKey))
+	return found
+}
+
+// relaxOther makes the rule of another workload a wish.
+func relaxOther(other Object, b *Bar) (Edit, bool) {
+	t := templateOf(other)
+	if t == nil || t.Spec.Affinity == nil || t.Spec.Affinity.PodAntiAffinity == nil || len(t.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) <= b.Term {
+		return Edit{}, false
+	}
+	rules := t.Spec.Affinity.PodAntiAffinity
+	ops := relaxed("podAntiAffinity", rules.RequiredDuringSchedulingIgnoredDuringExecution, rules.PreferredDuringSchedulingIgnoredDuringExecution, b.Term)
+	e := Edit{Side: Cluster, Cost: 5, Text: fmt.Sprintf("make the anti-affinity of %s preferred instead of required", RefTo(other)),
+		Command: patchCommand(other, ops), Assumes: fmt.Sprintf("the pods of %s are restarted by it, and its owner agrees", RefTo(other))}
+	after, err := patch(other, templatePath(other), ops)
+	if err != nil {
+		return Edit{}, false
+	}
+	e.Set = append(e.Set, after)
+	for _, p := range b.Pods {
+		q := p.DeepCopy()
+		a := q.Spec.Affinity.PodAntiAffinity
+		a.RequiredDuringSchedulingIgnoredDuringExecution = slices.Delete(a.RequiredDuringSchedulingIgnoredDuringExecution, b.Term, b.Term+1)
+		e.Set = append(e.Set, q)
+	}
+	return e, true
+}
+
+// antiAffinitySaid goes by the scheduler's words where nodes may not be seen.
+func antiAffinitySaid(c *Case) []Finding {
+	return c.onlySaid(
+		[2]string{"node(s) didn't match pod anti-affinity rules", "pods that it must not be near are on the nodes that would do"},
+		[2]string{"node(s) didn't satisfy existing pods anti-affinity rules", "pods that must not be near it are on the nodes that would do"},
+	)
+}

@@ -1,0 +1,49 @@
+package diagnose
+
+import (
+	"fmt"
+	"strings"
+)
+
+func init() {
+	register(Check{
+		Cause: "behind-queue-head", Layer: L3, Owner: Scheduler, Stage: Admit, Rank: 25,
+		Title:   "Its queue keeps to its order, and the first in line does not fit",
+		Meaning: "The quota that is left would do for this work. The queue is StrictFIFO: nothing passes work that came before, and that waits for more than there is.",
+		Remedy:  "Wait, have the queue's strategy changed to BestEffortFIFO, or have the work at its head put on hold.",
+		Not:     "There is no quota left.",
+		Find:    behindQueueHead,
+	})
+}
+
+func behindQueueHead(c *Case) []Finding {
+	v := c.kueue()
+	if v == nil || v.cause != "behind-queue-head" {
+		return nil
+	}
+	head := c.kueueBehind(v)
+	name := head.GetNamespace() + "/" + head.GetName()
+	message := fmt.Sprintf("ClusterQueue %s keeps to its order, and Workload %s, which is first in line, does not fit", v.cluster.GetName(), name)
+	if said := kueueLast(head, "QuotaReserved"); said != "" {
+		message += ": " + strings.TrimSuffix(said, ".")
+	}
+	return []Finding{{
+		Message: message,
+		Evidence: []Evidence{
+			{Object: RefTo(v.cluster).In(), Field: "spec.queueingStrategy", Value: "StrictFIFO"},
+			{Object: RefTo(head).In(), Field: `status.conditions["QuotaReserved"]`, Value: kueueLast(head, "QuotaReserved")},
+		},
+		Edits: c.kueueOnly(
+			Edit{
+				Side: Cluster, Cost: 3, Text: fmt.Sprintf("change the strategy of ClusterQueue %s to BestEffortFIFO", v.cluster.GetName()),
+				Set:     []Object{changed(v.cluster, map[string]any{"/spec/queueingStrategy": "BestEffortFIFO"})},
+				Command: patchLine(v.cluster, "merge", map[string]any{"spec": map[string]any{"queueingStrategy": "BestEffortFIFO"}}),
+				Assumes: "the queue's owner does not need the strict order",
+			},
+			Edit{
+				Side: Cluster, Cost: 5, Text: fmt.Sprintf("put Workload %s on hold", name), Set: []Object{changed(head, map[string]any{"/spec/active": false})},
+				Command: patchLine(head, "merge", map[string]any{"spec": map[string]any{"active": false}}), Assumes: "its owner agrees",
+			},
+		),
+	}}
+}

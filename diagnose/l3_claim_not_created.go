@@ -1,0 +1,95 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+func init() {
+	register(Check{
+		Cause: "claim-not-created", Layer: L3, Owner: User, Stage: Admit, Rank: 25,
+		Title:   "A ResourceClaim of the pod does not exist",
+		Meaning: "The pod claims devices through a ResourceClaim, or a template for one, and the claim is not there. The scheduler does not look at the pod, and says nothing.",
+		Remedy:  "Name a template or a claim that exists in the namespace; if it does, look at the controller that makes claims, in kube-controller-manager.",
+		Not:     "All devices are taken: nobody has looked for one.",
+		Find:    claimNotCreated,
+	})
+}
+
+func claimNotCreated(c *Case) []Finding {
+	if !c.Waits() {
+		return nil
+	}
+	var out []Finding
+	for i := range c.Pod.Spec.ResourceClaims {
+		claim := &c.Pod.Spec.ResourceClaims[i]
+		switch {
+		case claim.ResourceClaimName != nil:
+			out = append(out, c.claimMissing(i, "resourceClaimName", "ResourceClaim", "resourceclaims", *claim.ResourceClaimName)...)
+		case claim.ResourceClaimTemplateName != nil:
+			name := *claim.ResourceClaimTemplateName
+			missing := c.claimMissing(i, "resourceClaimTemplateName", "ResourceClaimTemplate", "resourceclaimtemplates", name)
+			if len(missing) == 0 && c.claimLate(claim) {
+				missing = []Finding{{
+					Owner:    Platform,
+					Message:  fmt.Sprintf("no claim has been made for %s of pod %s from template %s, which exists, for %s", claim.Name, c.Pod.Name, name, minutes(c.Age())),
+					Evidence: append([]Evidence{{Object: RefTo(c.Pod).In(), Field: "status.resourceClaimStatuses", Value: "without " + claim.Name}}, c.claimSaid()...),
+					Advice:   "Look at the resource claim controller in kube-controller-manager.",
+				}}
+			}
+			out = append(out, missing...)
+		}
+	}
+	return out
+}
+
+// claimMissing says that the named template or claim is not in the namespace.
+func (c *Case) claimMissing(i int, field, kind, resource, name string) []Finding {
+	ns := c.Pod.Namespace
+	if !c.Sees(resource+".resource.k8s.io", ns) {
+		return nil
+	}
+	var have []string
+	if kind == "ResourceClaim" {
+		for _, o := range c.ResourceClaims {
+			if o.Namespace == ns {
+				have = append(have, o.Name)
+			}
+		}
+	} else {
+		for _, o := range c.ResourceClaimTemplates {
+			if o.Namespace == ns {
+				have = append(have, o.Name)
+			}
+		}
+	}
+	if slices.Contains(have, name) {
+		return nil
+	}
+	f := Finding{
+		Message:  fmt.Sprintf("there is no %s %s in namespace %s, which the pod names", kind, name, ns),
+		Evidence: append([]Evidence{{Object: RefTo(c.Pod).In(), Field: fmt.Sprintf("spec.resourceClaims[%d].%s", i, field), Value: name}}, c.claimSaid()...),
+	}
+	if near, ok := closest(name, have); ok || len(have) == 1 {
+		f.Edits = []Edit{{
+			Side: Workload, Cost: 1, Text: fmt.Sprintf("name %s %s instead of %s", kind, near, name),
+			Ops: []Op{{Op: "replace", Path: Pointer("spec", "resourceClaims", itoa(i), field), Value: near}},
+		}}
+	}
+	return []Finding{f}
+}
+
+// claimLate says whether the pod should have got its claim by now.
+func (c *Case) claimLate(claim *corev1.PodResourceClaim) bool {
+	return c.Exists && c.Age() > patience && !slices.ContainsFunc(c.Pod.Status.ResourceClaimStatuses, func(s corev1.PodResourceClaimStatus) bool { return s.Name == claim.Name })
+}
+
+// claimSaid is what the controller that makes claims said of the pod.
+func (c *Case) claimSaid() []Evidence {
+	for _, e := range c.EventsOf(c.Pod, "FailedResourceClaimCreation") {
+		return []Evidence{{Object: RefTo(c.Pod).In(), Field: "event " + e.Reason, Value: e.Message}}
+	}
+	return nil
+}

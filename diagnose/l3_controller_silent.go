@@ -1,0 +1,48 @@
+package diagnose
+
+import (
+	"fmt"
+
+	batchv1 "k8s.io/api/batch/v1"
+)
+
+func init() {
+	register(Check{
+		Cause: "controller-silent", Layer: L3, Owner: Platform, Stage: Create, Rank: 90,
+		Title:   "Nobody makes the pods",
+		Meaning: "The object should have pods by now, nothing is known to forbid them, and its controller neither makes them nor says why. As a rule the controller does not run: kube-controller-manager for Jobs and Deployments, an operator for other kinds.",
+		Remedy:  "Look at the controller of that kind: whether it is installed, runs, and what its log says.",
+		Not:     "There is no room for the pods: they would exist, and be Pending.",
+		Find:    controllerSilent,
+	})
+}
+
+func controllerSilent(c *Case) []Finding {
+	m := c.Maker()
+	if c.State != Absent || c.Like < 1 || c.Now.Sub(m.GetCreationTimestamp().Time) < unheard || len(c.edited) > 0 || c.denial() != nil || !c.Sees("events", m.GetNamespace()) {
+		return nil
+	}
+	if j, ok := m.(*batchv1.Job); ok && (j.Status.Failed > 0 || deref(j.Status.Terminating, 0) > 0) {
+		return nil // it waits before it tries again
+	}
+	for _, o := range c.Children(m) {
+		if o.GetDeletionTimestamp() != nil {
+			return nil // it waits for that pod to go
+		}
+	}
+	r := RefTo(m)
+	for _, e := range c.EventsNamed(r.Kind, r.Namespace, r.Name) {
+		if c.Now.Sub(EventTime(e)) < unheard && e.InvolvedObject.UID == m.GetUID() {
+			return nil
+		}
+	}
+	for _, check := range Checks() {
+		if check.Stage == Create && check.Cause != "controller-silent" && len(check.Find(c)) > 0 {
+			return nil
+		}
+	}
+	return []Finding{{
+		Message:  fmt.Sprintf("%s should have made %s, and its controller has neither made them nor said why", r, pods(c.Like)),
+		Evidence: []Evidence{{Object: r.In(), Field: "metadata.creationTimestamp", Value: m.GetCreationTimestamp().UTC().Format("2006-01-02T15:04:05Z")}},
+	}}
+}

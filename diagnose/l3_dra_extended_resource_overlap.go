@@ -1,0 +1,68 @@
+package diagnose
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+)
+
+func init() {
+	register(Check{
+		Cause: "dra-extended-resource-overlap", Layer: L3, Owner: Platform, Stage: Place, Rank: 34,
+		Title:   "A device plugin and a DRA driver offer the same GPUs",
+		Meaning: "A DeviceClass says that an extended resource stands for its devices, and on some nodes a device plugin counts the resource too. There the plugin's number decides, and devices that the driver offers are not given to pods that ask for the resource.",
+		Remedy:  "Run either the device plugin or the DRA driver on a node, not both.",
+		Not:     "The cluster is full: the driver's ResourceSlices show free devices.",
+		Find:    draOverlap,
+	})
+}
+
+func draOverlap(c *Case) []Finding {
+	f := c.Fit()
+	if f == nil {
+		return nil
+	}
+	var out []Finding
+	for _, name := range extendedOf(c.Pod) {
+		if class := c.standsFor(corev1.ResourceName(name)); class != nil {
+			if found := c.overlap(f, class, corev1.ResourceName(name)); found != nil {
+				out = append(out, *found)
+			}
+		}
+	}
+	return out
+}
+
+// overlap words nodes whose plugin offers less than their driver.
+func (c *Case) overlap(f *Fit, class *resourcev1.DeviceClass, name corev1.ResourceName) *Finding {
+	var nodes []string
+	found := &Finding{Fit: true, Evidence: []Evidence{{Object: RefTo(class).In(), Field: "spec.extendedResourceName", Value: string(name)}}}
+	e := Edit{Side: Cluster, Cost: 5, Text: "take the device plugin off the nodes whose GPUs the DRA driver offers", Assumes: "the device plugin follows the label nvidia.com/gpu.deploy.device-plugin, and the kubelet then counts none"}
+	for i := range f.Nodes {
+		n := f.Nodes[i].Node
+		plugin := n.Status.Allocatable[name]
+		devices := c.unclaimed(n, class)
+		if plugin.IsZero() || int64(devices) <= plugin.Value() || len(f.Nodes[i].Removed) > 0 {
+			continue
+		}
+		nodes = append(nodes, n.Name)
+		if len(found.Evidence) < 4 {
+			found.Evidence = append(found.Evidence, Evidence{Object: RefTo(n).In(), Field: fmt.Sprintf("status.allocatable[%q]", name), Value: plugin.String()})
+		}
+		after := n.DeepCopy()
+		delete(after.Status.Allocatable, name)
+		delete(after.Status.Capacity, name)
+		e.Set = append(e.Set, after)
+		if e.Command != "" {
+			e.Command += "\n"
+		}
+		e.Command += fmt.Sprintf("kubectl label node %s nvidia.com/gpu.deploy.device-plugin=false --overwrite", n.Name)
+	}
+	if len(nodes) == 0 {
+		return nil
+	}
+	found.Message = fmt.Sprintf("%s stands for devices of class %s, and on %s (%s) a device plugin offers fewer of it than the driver has devices: there the plugin's number counts", name, class.Name, nodesInWords(len(nodes)), few(nodes))
+	found.Edits = []Edit{e}
+	return found
+}

@@ -1,0 +1,42 @@
+package diagnose
+
+import (
+	"fmt"
+
+	"github.com/berth-dev/berth/engine/why"
+)
+
+func init() {
+	register(Check{
+		Cause: why.GangMissing, Layer: L3, Owner: User, Stage: Admit, Rank: 13,
+		Title:   "The pod names a PodGroup that does not exist",
+		Meaning: "A pod with a scheduling group is not looked at before its PodGroup exists. It gets no event and no condition.",
+		Remedy:  "Create the PodGroup, or name the one that was meant.",
+		Find:    gangMissing,
+	})
+}
+
+func gangMissing(c *Case) []Finding {
+	s := c.Pod.Spec.SchedulingGroup
+	if !c.Waits() || s == nil || s.PodGroupName == nil || c.podGroup(c.Pod) != nil || !c.readsPodGroups() {
+		return nil
+	}
+	name := *s.PodGroupName
+	f := Finding{
+		Message:  fmt.Sprintf("there is no PodGroup %s in namespace %s, which pod %s names", name, c.Pod.Namespace, c.Pod.Name),
+		Evidence: []Evidence{{Object: RefTo(c.Pod).In(), Field: "spec.schedulingGroup.podGroupName", Value: name}},
+	}
+	var have []string
+	for _, g := range c.PodGroups {
+		if g.Namespace == c.Pod.Namespace {
+			have = append(have, g.Name)
+		}
+	}
+	if near, ok := closest(name, have); ok {
+		f.Edits = []Edit{{
+			Side: Workload, Cost: 1, Text: fmt.Sprintf("name PodGroup %s instead of %s", near, name),
+			Ops: []Op{{Op: "replace", Path: "/spec/schedulingGroup/podGroupName", Value: near}},
+		}}
+	}
+	return []Finding{f}
+}

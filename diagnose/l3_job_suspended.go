@@ -1,0 +1,77 @@
+package diagnose
+
+import (
+	"fmt"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+func init() {
+	register(Check{
+		Cause: "job-suspended", Layer: L3, Owner: User, Stage: Admit, Rank: 10,
+		Title:   "The job is suspended",
+		Meaning: "The job says that it is not to run now. No queue manages it, so somebody has suspended it, and nobody will resume it by himself.",
+		Remedy:  "Resume it.",
+		Not:     "The queue holds it: no queue knows of it.",
+		Find:    jobSuspended,
+	})
+}
+
+func jobSuspended(c *Case) []Finding {
+	for _, m := range c.Makers {
+		path, ok := suspended(m)
+		if !ok || c.queued() {
+			continue
+		}
+		since := ""
+		if j, ok := m.(*batchv1.Job); ok {
+			for _, s := range j.Status.Conditions {
+				if s.Type == batchv1.JobSuspended && s.Status == corev1.ConditionTrue {
+					since = fmt.Sprintf(" since %s", s.LastTransitionTime.UTC().Format("2006-01-02 15:04 MST"))
+				}
+			}
+		}
+		f := Finding{
+			Message:  fmt.Sprintf("%s is suspended%s, and no queue manages it", RefTo(m), since),
+			Evidence: []Evidence{{Object: RefTo(m).In(), Field: path, Value: "true"}},
+		}
+		if e, ok := c.resumed(); ok {
+			f.Edits = []Edit{e}
+		}
+		return []Finding{f}
+	}
+	return nil
+}
+
+// resumed sets every maker going; the command is for the topmost one, whose controller passes it on.
+func (c *Case) resumed() (Edit, bool) {
+	e := Edit{Side: Workload, Cost: 1}
+	for _, m := range c.Makers {
+		field, ok := suspended(m)
+		if !ok {
+			continue
+		}
+		body := map[string]any{"spec": map[string]any{"suspend": false}}
+		switch m := m.(type) {
+		case *batchv1.Job:
+			n := m.DeepCopy()
+			n.Spec.Suspend = new(bool)
+			e.Set = append(e.Set, n)
+		case *unstructured.Unstructured:
+			n := m.DeepCopy()
+			if field == "spec.runPolicy.suspend" {
+				body = map[string]any{"spec": map[string]any{"runPolicy": map[string]any{"suspend": false}}}
+				_ = unstructured.SetNestedField(n.Object, false, "spec", "runPolicy", "suspend")
+			} else {
+				_ = unstructured.SetNestedField(n.Object, false, "spec", "suspend")
+			}
+			e.Set = append(e.Set, n)
+		}
+		if e.Command == "" {
+			e.Text, e.Command = "resume "+RefTo(m).String(), patchLine(m, "merge", body)
+		}
+	}
+	return e, e.Command != ""
+}

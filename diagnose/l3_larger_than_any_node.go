@@ -1,0 +1,135 @@
+package diagnose
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/engine/why"
+)
+
+func init() {
+	register(Check{
+		Cause: why.LargerThanAnyNode, Layer: L3, Owner: User, Stage: Place, Rank: 14,
+		Title:   "One pod asks for more than a whole node has",
+		Meaning: "Even an empty node of the right kind is too small for one pod. Waiting will not help, and nor will evicting others.",
+		Remedy:  "Ask for less per pod and run more pods, or ask for larger nodes.",
+		Not:     "The cluster is full.",
+		Find:    largerThanAnyNode,
+	})
+}
+
+func largerThanAnyNode(c *Case) []Finding {
+	if c.newNodeWouldSuit() {
+		return nil
+	}
+	if c.Fit() == nil {
+		return largerAsSaid(c)
+	}
+	cause, nodes := c.roomCause()
+	if cause != why.LargerThanAnyNode || len(nodes) == 0 {
+		return nil
+	}
+	var out []Finding
+	for _, name := range tooMuch(c, nodes) {
+		ask, most, at := asksFor(c.Pod, name), int64(0), ""
+		for _, n := range nodes {
+			if v := couldHave(n.Node, name); v > most {
+				most, at = v, n.Name
+			}
+		}
+		f := Finding{Fit: true, Message: fmt.Sprintf("one pod asks for %s %s, and no node has any", why.Quantity(name, ask), name)}
+		if at != "" {
+			f.Message = fmt.Sprintf("one pod asks for %s %s, and the largest node that it may have, %s, has %s", why.Quantity(name, ask), name, at, why.Quantity(name, most))
+			f.Evidence = []Evidence{{Object: "node/" + at, Field: fmt.Sprintf("status.allocatable[%q]", name), Value: why.Quantity(name, most)}}
+			f.Edits = smaller(c, name, ask, most)
+		}
+		if len(c.ConfigMaps) > 0 || c.autoscaled() {
+			f.Probe = nothing("a larger node may come") // why it does not is for others to say
+		}
+		out = append(out, f)
+	}
+	if len(out) == 0 && notBroken(c, nodes) {
+		out = append(out, Finding{Fit: true, Message: "no node has everything that one pod asks for, even when empty: " + askText(c.Pod)})
+	}
+	return out
+}
+
+// tooMuch are the resources of which the pod asks for more than any of the nodes could have.
+func tooMuch(c *Case, nodes []*NodeFit) []string {
+	var out []string
+	for _, name := range names(total(c.Pod, requestsOf)) {
+		ask := asksFor(c.Pod, string(name))
+		fits := ask == 0
+		for _, n := range nodes {
+			fits = fits || couldHave(n.Node, string(name)) >= ask
+		}
+		if !fits {
+			out = append(out, string(name))
+		}
+	}
+	return out
+}
+
+// notBroken says whether the nodes have what they should have: else it is not their size that is wrong.
+func notBroken(c *Case, nodes []*NodeFit) bool {
+	device, _ := deviceAsked(c.Pod)
+	for _, n := range nodes {
+		if device != "" && couldHave(n.Node, device) > amountOf(device, n.Status.Allocatable[corev1.ResourceName(device)]) {
+			return false
+		}
+	}
+	return true
+}
+
+// smaller are ways to ask for no more than the largest node has.
+func smaller(c *Case, name string, ask, most int64) []Edit {
+	var out []Edit
+	if extended(corev1.ResourceName(name)) {
+		if e, ok := c.splits(name, ask, most); ok {
+			out = append(out, e)
+		}
+	}
+	if e, ok := c.asksLess(map[string]int64{name: most}); ok && extended(corev1.ResourceName(name)) {
+		out = append(out, e)
+	} else if ok, e := fitsEmpty(c, name, most); ok {
+		out = append(out, e)
+	}
+	return out
+}
+
+// fitsEmpty asks for nine tenths of the largest node: what runs on every node needs some of it.
+func fitsEmpty(c *Case, name string, most int64) (bool, Edit) {
+	part := most / 10 * 9
+	if name == string(corev1.ResourceCPU) && part > 1000 {
+		part -= part % 1000
+	}
+	if name == string(corev1.ResourceMemory) && part > 1<<30 {
+		part -= part % (1 << 30)
+	}
+	e, ok := c.asksLess(map[string]int64{name: part})
+	return ok, e
+}
+
+// largerAsSaid goes by the scheduler's words: from 1.34 on it tells a node that is too small from one that is full.
+func largerAsSaid(c *Case) []Finding {
+	s, ok := c.Said()
+	if !ok {
+		return c.berthSaid(why.LargerThanAnyNode)
+	}
+	if c.State != Pending || !c.tellsSize() || !s.Evicting.Known || s.Evicting.Nobody > 0 || len(s.Lacks()) == 0 {
+		return nil
+	}
+	device, ask := deviceAsked(c.Pod)
+	if device != "" && s.Short(device) == 0 {
+		return nil
+	}
+	name := device
+	if name == "" {
+		name, ask = s.Lacks()[0], asksFor(c.Pod, s.Lacks()[0])
+	}
+	return []Finding{{
+		Message:  fmt.Sprintf("one pod asks for %s %s, and on each of the %d nodes that have too little the scheduler found that it would not fit even if they were empty", why.Quantity(name, ask), name, s.Short(name)),
+		Evidence: c.saidEvidence(),
+	}}
+}

@@ -1,0 +1,45 @@
+package diagnose
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+func init() {
+	register(Check{
+		Cause: "namespace-terminating", Layer: L3, Owner: User, Stage: Create, Rank: 1,
+		Title:   "The namespace is being deleted",
+		Meaning: "Nothing new can be created in a namespace that is on its way out, and what is in it will be deleted.",
+		Remedy:  "Make the work in another namespace. If the namespace does not go away, its conditions say what holds it.",
+		Find:    namespaceTerminating,
+	})
+}
+
+func namespaceTerminating(c *Case) []Finding {
+	if c.State != Absent {
+		return nil
+	}
+	for _, n := range c.Namespaces {
+		if n.Name != c.Pod.Namespace || n.DeletionTimestamp == nil && n.Status.Phase != corev1.NamespaceTerminating {
+			continue
+		}
+		f := Finding{
+			Message:  fmt.Sprintf("namespace %s is being deleted", n.Name),
+			Evidence: []Evidence{{Object: RefTo(n).In(), Field: "status.phase", Value: string(n.Status.Phase)}},
+		}
+		if n.DeletionTimestamp != nil {
+			f.Message += fmt.Sprintf(", since %s", n.DeletionTimestamp.UTC().Format("2006-01-02 15:04 MST"))
+		}
+		for _, s := range n.Status.Conditions {
+			if s.Status == corev1.ConditionTrue && s.Message != "" {
+				f.Evidence = append(f.Evidence, Evidence{Object: RefTo(n).In(), Field: fmt.Sprintf("status.conditions[%s].message", s.Type), Value: s.Message})
+			}
+		}
+		return []Finding{f}
+	}
+	if r := c.deniedBy(byNamespace); r != nil && !c.Sees("namespaces", "") {
+		return []Finding{{Message: fmt.Sprintf("namespace %s is being deleted", r.Name), Evidence: []Evidence{r.Evidence}}}
+	}
+	return nil
+}

@@ -1,0 +1,268 @@
+package diagnose
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/engine/why"
+)
+
+func init() {
+	register(Check{
+		Cause: why.NoMatchingNode, Layer: L3, Owner: User, Stage: Place, Rank: 95,
+		Title:   "No node meets everything that the pod asks for",
+		Meaning: "Each thing that the pod asks for may exist, but selectors, affinity, taints and the rest leave no node that has all of it and takes the pod.",
+		Remedy:  "Take away the requirement that excludes the nodes you want, or ask who runs the nodes.",
+		Not:     "The cluster is full.",
+		Find:    noMatchingNode,
+	})
+}
+
+func noMatchingNode(c *Case) []Finding {
+	if c.Fit() == nil {
+		return unmatchedAsSaid(c)
+	}
+	f := c.stuck()
+	if f == nil || !c.unmatched(f) || c.newNodeWouldSuit() {
+		return nil
+	}
+	out := Finding{Fit: true, Edits: dropping(c, f)}
+	out.Message = fmt.Sprintf("of %d nodes none will do: %s", len(f.Nodes), strings.Join(clauseTable(c, f), "; "))
+	if len(f.Nodes) == 0 {
+		out.Message, out.Owner = "the cluster has no nodes", Platform
+	}
+	if len(out.Edits) == 0 {
+		if c.explained(f) {
+			return nil
+		}
+		out.Probe = nothing("what excludes the nodes is for others to say")
+		out.Owner = cmp.Or(out.Owner, Platform)
+	}
+	out.Evidence = c.saidEvidence()
+	return []Finding{out}
+}
+
+// clauseTable says what excludes nodes, and how many, the most first.
+func clauseTable(c *Case, f *Fit) []string {
+	count := make(map[string]int)
+	for i := range f.Nodes {
+		n := &f.Nodes[i]
+		for _, r := range n.Removed {
+			count[clauseWords(r)]++
+		}
+		for _, b := range n.Barred {
+			count[b]++
+		}
+		if len(n.Removed)+len(n.Barred) == 0 && n.Empty == 0 {
+			count["too small"]++
+		}
+	}
+	var keys []string
+	for k := range count {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, func(a, b string) int { return cmp.Or(cmp.Compare(count[b], count[a]), cmp.Compare(a, b)) })
+	var out []string
+	for _, k := range keys[:min(len(keys), 6)] {
+		out = append(out, fmt.Sprintf("%d %s", count[k], k))
+	}
+	return out
+}
+
+func clauseWords(r why.Clause) string {
+	switch r.Kind {
+	case why.BySelector:
+		return "without the label " + r.Detail
+	case why.ByAffinity:
+		return "that the node affinity excludes"
+	case why.ByTaint:
+		return "with the taint " + r.Detail + ", which the pod does not tolerate"
+	case why.ByCordon:
+		return "cordoned"
+	case why.ByNodeName:
+		return "other than node " + r.Detail
+	case why.ByNodeSet:
+		return "that cannot have the pod's volumes"
+	case why.ByPort:
+		return "with host port " + r.Detail + " taken"
+	case why.ByModel:
+		return "without a GPU of model " + r.Detail
+	}
+	return strings.TrimSpace("excluded by " + string(r.Kind) + " " + r.Detail)
+}
+
+// dropping are edits that take away what the pod asks of labels although nodes meet it one by one: of all nodes that
+// would hold the pod, those that fewest such things exclude count.
+func dropping(c *Case, f *Fit) []Edit {
+	dead := c.unmet()
+	by := make(map[string]Edit)
+	room := make(map[string]bool)
+	fewestNeeds := 3
+	for i := range f.Nodes {
+		n := &f.Nodes[i]
+		edits, ok := c.ownExclusions(n, dead)
+		if !ok || n.Empty == 0 || len(edits) > fewestNeeds {
+			continue
+		}
+		if len(edits) < fewestNeeds {
+			fewestNeeds = len(edits)
+			clear(by)
+		}
+		e := asOne(edits)
+		by[e.Text] = e
+		room[e.Text] = room[e.Text] || len(n.Short) == 0
+	}
+	var out []Edit
+	for _, e := range by {
+		out = append(out, e)
+	}
+	slices.SortFunc(out, func(a, b Edit) int {
+		if room[a.Text] != room[b.Text] {
+			return map[bool]int{true: -1, false: 1}[room[a.Text]]
+		}
+		return cmp.Or(cmp.Compare(a.Cost, b.Cost), cmp.Compare(a.Text, b.Text))
+	})
+	return out[:min(len(out), 6)]
+}
+
+// ownExclusions are edits that together open the node to the pod, where nothing but what the pod asks of labels
+// excludes it, and other checks do not speak of that.
+func (c *Case) ownExclusions(n *NodeFit, dead []need) ([]Edit, bool) {
+	if len(n.Barred) > 0 || len(n.Removed) == 0 || len(dead) > 0 {
+		return nil, false
+	}
+	var out []Edit
+	for _, r := range n.Removed {
+		switch r.Kind {
+		case why.BySelector:
+			key, value, _ := strings.Cut(r.Detail, "=")
+			e, ok := c.suiting(need{key: key, values: []string{value}, term: -1, expr: -1}, n.Node)
+			if !ok || key == corev1.LabelHostname {
+				return nil, false
+			}
+			out = append(out, e)
+		case why.ByAffinity:
+			edits, ok := c.affinitySuiting(n.Node)
+			if !ok {
+				return nil, false
+			}
+			out = append(out, edits...)
+		default:
+			return nil, false
+		}
+	}
+	return out, len(out) > 0
+}
+
+// suiting has the pod ask for what the node has, or for nothing where it has no such label.
+func (c *Case) suiting(n need, node *corev1.Node) (Edit, bool) {
+	if v := node.Labels[n.key]; v != "" && len(n.values) > 0 {
+		e, ok := c.renames(n, n.key, v)
+		e.Cost = costSmall
+		return e, ok
+	}
+	return c.drops(n)
+}
+
+// affinitySuiting opens the node in the pod's only affinity term: the expressions that it does not meet go.
+func (c *Case) affinitySuiting(node *corev1.Node) ([]Edit, bool) {
+	all := terms(&c.Pod.Spec)
+	if len(all) != 1 || len(all[0].MatchFields) > 0 {
+		return nil, false
+	}
+	var unmet []int
+	for i, e := range all[0].MatchExpressions {
+		if !meets(node, e) {
+			unmet = append(unmet, i)
+		}
+	}
+	if len(unmet) != 1 {
+		return nil, false
+	}
+	e := all[0].MatchExpressions[unmet[0]]
+	n := need{key: e.Key, values: e.Values, term: 0, expr: unmet[0]}
+	if e.Operator == corev1.NodeSelectorOpIn {
+		edit, ok := c.suiting(n, node)
+		return []Edit{edit}, ok
+	}
+	if !c.asksIn(n) {
+		return nil, false
+	}
+	what := strings.TrimSpace(fmt.Sprintf("%s %s %s", e.Key, e.Operator, strings.Join(e.Values, ", ")))
+	return []Edit{{Side: Workload, Cost: costSmall, Text: "take the rule that " + what + " out of the node affinity", Ops: []Op{c.withoutExpression(0, unmet[0])}}}, true
+}
+
+// meets says whether the node meets one expression.
+func meets(node *corev1.Node, e corev1.NodeSelectorRequirement) bool {
+	p := &corev1.Pod{Spec: corev1.PodSpec{Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{e}}},
+	}}}}}
+	open := node.DeepCopy()
+	open.Spec = corev1.NodeSpec{}
+	return suits(p, open)
+}
+
+// asOne does several edits as one. Expressions are taken out one at most, so that positions stay right.
+func asOne(edits []Edit) Edit {
+	if len(edits) == 1 {
+		return edits[0]
+	}
+	out := Edit{Side: Workload, Cost: costSmall + 1}
+	var texts []string
+	for _, e := range edits {
+		texts = append(texts, e.Text)
+		out.Ops = append(out.Ops, e.Ops...)
+	}
+	out.Text = strings.Join(texts, " and ")
+	return out
+}
+
+// unmatchedAsSaid goes by the scheduler's words where nodes cannot be seen.
+func unmatchedAsSaid(c *Case) []Finding {
+	s, ok := c.Said()
+	if !ok {
+		return c.berthSaid(why.NoMatchingNode)
+	}
+	if c.State != Pending || len(s.Lacks()) > 0 && (s.Evicting.Nobody > 0 || !s.Evicting.Known || c.tellsSize()) {
+		return nil
+	}
+	if s.Whole == saidNoNodes {
+		return []Finding{{Owner: Platform, Message: "the cluster has no nodes", Evidence: c.saidEvidence()}}
+	}
+	if s.Whole != "" {
+		return nil
+	}
+	var parts []string
+	for _, r := range s.Reasons {
+		words, ok := saidWords(r.Text)
+		if !ok {
+			return nil // of rules between pods, volumes and the like, others speak
+		}
+		parts = append(parts, fmt.Sprintf("%d %s", r.Nodes, words))
+	}
+	return []Finding{{
+		Message: fmt.Sprintf("of %d nodes none will do: %s; which they are cannot be seen", s.Nodes, strings.Join(parts, "; ")), Evidence: c.saidEvidence(),
+		Advice: "Compare the node selector, affinity and tolerations with the nodes, or ask somebody who may see them.",
+	}}
+}
+
+// saidWords are the scheduler's words about one pod and a node in plainer ones.
+func saidWords(reason string) (string, bool) {
+	switch {
+	case strings.HasPrefix(reason, "node(s) had untolerated taint(s)"):
+		return "with a taint that the pod does not tolerate", true
+	case strings.HasPrefix(reason, "node(s) had untolerated taint {"):
+		return "with the taint " + strings.TrimPrefix(reason, "node(s) had untolerated taint ") + ", which the pod does not tolerate", true
+	case strings.HasPrefix(reason, "node(s) didn't match Pod's node affinity/selector"), strings.HasPrefix(reason, "node(s) didn't satisfy plugin(s) [NodeAffinity]"):
+		return "without the labels that the pod asks for", true
+	case strings.HasPrefix(reason, "Insufficient "):
+		return "with too little " + strings.TrimPrefix(reason, "Insufficient "), true
+	case reason == "node(s) were unschedulable":
+		return "cordoned", true
+	}
+	return "", false
+}

@@ -1,0 +1,93 @@
+package diagnose
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+func init() {
+	register(Check{
+		Cause: "no-such-scheduler", Layer: L3, Owner: User, Stage: Admit, Rank: 30,
+		Title:   "Nobody schedules the pod",
+		Meaning: "The pod names a scheduler that does not exist, or that does not run. Such a pod gets no event and no condition; it just gets older.",
+		Remedy:  "Name a scheduler that runs, or start the one that is named.",
+		Not:     "The cluster is full: nobody has looked.",
+		Find:    noSuchScheduler,
+	})
+}
+
+func noSuchScheduler(c *Case) []Finding {
+	name := c.Pod.Spec.SchedulerName
+	if c.State != Pending && c.State != Absent || name == "" || spokenOf(c) {
+		return nil
+	}
+	how, since, seen := c.scheduler(name)
+	f := Finding{Evidence: append(seen, Evidence{Object: RefTo(c.Pod).In(), Field: "spec.schedulerName", Value: name})}
+	switch {
+	case how == absent:
+		f.Message = fmt.Sprintf("pod %s names scheduler %s, and there is none of that name", c.Pod.Name, name)
+	case how == dead:
+		f.Owner, f.Message = Scheduler, fmt.Sprintf("scheduler %s, which pod %s names, does not run", name, c.Pod.Name)
+		if !since.IsZero() {
+			f.Message = fmt.Sprintf("scheduler %s, which pod %s names, has not run", name, c.Pod.Name) + " since " + since.UTC().Format("2006-01-02 15:04 MST")
+		}
+		f.Advice = "Start the scheduler; its pods and its log say why it does not run."
+	case c.silence(since):
+		f.Message = fmt.Sprintf("no scheduler has said anything about pod %s, which names %s, for %s", c.Pod.Name, name, minutes(c.Age()))
+		f.Owner = Scheduler
+	default:
+		return nil
+	}
+	if name == corev1.DefaultSchedulerName {
+		f.Owner = Platform
+	}
+	f.Edits = c.otherSchedulers(name)
+	return []Finding{f}
+}
+
+// silence says whether the pod has waited for long without a word, where nothing else explains that: a scheduler that
+// spoke since the pod is there would have looked at it, and a gang or a claim may keep a pod from being looked at.
+func (c *Case) silence(spoke time.Time) bool {
+	if c.State != Pending || c.Age() < unheard || spoke.After(c.Pod.CreationTimestamp.Time) || len(c.edited) > 0 || len(c.Pod.Spec.ResourceClaims) > 0 || c.incomplete() {
+		return false
+	}
+	if f := c.Fit(); f != nil {
+		return f.Placed()
+	}
+	return c.Pod.Spec.SchedulerName != corev1.DefaultSchedulerName && gangOf(c.Pod) == ""
+}
+
+// spokenOf says whether a scheduler, or somebody who knows of its decisions, has said something of the pod.
+func spokenOf(c *Case) bool {
+	for _, s := range c.Pod.Status.Conditions {
+		if s.Type == corev1.PodScheduled {
+			return true
+		}
+	}
+	return c.Exists && len(c.EventsOf(c.Pod, "FailedScheduling", "Scheduled", "Preempted", "WaitingOnPermit")) > 0
+}
+
+// otherSchedulers offers those that run: the one that may have been meant first.
+func (c *Case) otherSchedulers(name string) []Edit {
+	living := c.living()
+	near, isNear := closest(name, living)
+	var out []Edit
+	for _, s := range byLikeness(name, living) {
+		if s == name {
+			continue
+		}
+		e := Edit{
+			Side: Workload, Cost: 5, Text: fmt.Sprintf("name scheduler %s instead of %s", s, name),
+			Ops: []Op{{Op: "replace", Path: "/spec/schedulerName", Value: s}},
+		}
+		if isNear && s == near {
+			e.Cost = 1
+		} else if s == corev1.DefaultSchedulerName {
+			e.Cost = 2
+		}
+		out = append(out, e)
+	}
+	return out
+}

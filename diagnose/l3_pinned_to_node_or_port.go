@@ -1,0 +1,221 @@
+package diagnose
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/engine/why"
+)
+
+func init() {
+	register(Check{
+		Cause: "pinned-to-node-or-port", Layer: L3, Owner: User, Stage: Place, Rank: 15,
+		Title:   "The pod asks for one node, or for a port of the node",
+		Meaning: "The pod may run on one node only, by name, or needs a port of the node itself that others have taken wherever it could run.",
+		Remedy:  "Do not name the node, or use another port or none.",
+		Not:     "The cluster is full: other nodes may have room.",
+		Find:    pinned,
+	})
+}
+
+func pinned(c *Case) []Finding {
+	if byDaemonSet(c.Pod) { // its pods are pinned by design
+		return nil
+	}
+	if f := pinnedToGone(c); f != nil {
+		return []Finding{*f}
+	}
+	if c.Fit() == nil {
+		return pinnedAsSaid(c)
+	}
+	f := c.stuck()
+	if f == nil {
+		return nil
+	}
+	var out []Finding
+	if p := pinnedToName(c, f); p != nil {
+		out = append(out, *p)
+	}
+	if p := portTaken(c, f); p != nil {
+		out = append(out, *p)
+	}
+	return out
+}
+
+// pinnedToGone is of a pod that was given its node by name: no scheduler looks at it, and no kubelet either.
+func pinnedToGone(c *Case) *Finding {
+	name := c.Pod.Spec.NodeName
+	if name == "" || !c.Sees("nodes", "") || c.NodeNamed(name) != nil || c.State != Starting && c.State != Absent {
+		return nil
+	}
+	scheduled := slices.ContainsFunc(c.Pod.Status.Conditions, func(k corev1.PodCondition) bool { return k.Type == corev1.PodScheduled })
+	if scheduled && (c.written() == c.Pod || c.written().Spec.NodeName == "") {
+		return nil // a scheduler chose it while it was there
+	}
+	f := &Finding{
+		Message:  fmt.Sprintf("spec.nodeName is %s, and there is no such node", name),
+		Evidence: []Evidence{{Object: RefTo(c.Pod).In(), Field: "spec.nodeName", Value: name}},
+	}
+	if c.written().Spec.NodeName == name {
+		f.Edits = []Edit{{Side: Workload, Cost: costWord, Text: "take spec.nodeName out, so that a scheduler finds a node", Ops: []Op{{Op: "remove", Path: "/spec/nodeName"}}}}
+	}
+	return f
+}
+
+// pin is the node that the pod names, and how to take that back.
+type pin struct {
+	node  string
+	field string
+	ops   []Op
+}
+
+// pinOf finds a node's name in the selector or the only affinity term.
+func pinOf(c *Case) (pin, bool) {
+	s := &c.Pod.Spec
+	own := &c.written().Spec
+	if v := s.NodeSelector[corev1.LabelHostname]; v != "" {
+		p := pin{node: v, field: fmt.Sprintf("spec.nodeSelector[%q]", corev1.LabelHostname)}
+		if own.NodeSelector[corev1.LabelHostname] == v {
+			p.ops = []Op{{Op: "remove", Path: Pointer("spec", "nodeSelector", corev1.LabelHostname)}}
+		}
+		return p, true
+	}
+	all := terms(s)
+	if len(all) != 1 {
+		return pin{}, false
+	}
+	for i, e := range all[0].MatchExpressions {
+		if e.Key == corev1.LabelHostname && e.Operator == corev1.NodeSelectorOpIn && len(e.Values) == 1 {
+			p := pin{node: e.Values[0], field: fmt.Sprintf("spec.affinity.nodeAffinity…matchExpressions[%d]", i)}
+			if len(terms(own)) == 1 {
+				p.ops = []Op{c.withoutExpression(0, i)}
+			}
+			return p, true
+		}
+	}
+	for i, e := range all[0].MatchFields {
+		if e.Key == "metadata.name" && e.Operator == corev1.NodeSelectorOpIn && len(e.Values) == 1 {
+			p := pin{node: e.Values[0], field: fmt.Sprintf("spec.affinity.nodeAffinity…matchFields[%d]", i)}
+			if len(terms(own)) == 1 && len(all[0].MatchFields)+len(all[0].MatchExpressions) == 1 {
+				p.ops = []Op{{Op: "remove", Path: affinityPath}}
+			}
+			return p, true
+		}
+	}
+	return pin{}, false
+}
+
+// pinnedToName is of a pod that asks for a node by its name.
+func pinnedToName(c *Case, f *Fit) *Finding {
+	p, ok := pinOf(c)
+	if !ok {
+		return nil
+	}
+	out := &Finding{Fit: true, Evidence: []Evidence{{Object: RefTo(c.Pod).In(), Field: p.field, Value: p.node}}}
+	out.Message = fmt.Sprintf("the pod may run on node %s alone, and there is no such node", p.node)
+	at := slices.IndexFunc(f.Nodes, func(n NodeFit) bool { return n.Name == p.node || n.Labels[corev1.LabelHostname] == p.node })
+	if at >= 0 {
+		out.Message = fmt.Sprintf("the pod may run on node %s alone, which has no place for it", p.node)
+		if s := f.Nodes[at].Short; len(s) > 0 {
+			out.Message = fmt.Sprintf("the pod may run on node %s alone, which is short of %s by %s", p.node, s[0].Resource, why.Quantity(s[0].Resource, s[0].By))
+		}
+	}
+	if p.ops != nil {
+		out.Edits = []Edit{{Side: Workload, Cost: costSmall, Text: fmt.Sprintf("do not ask for node %s by name", p.node), Ops: p.ops}}
+	}
+	return out
+}
+
+// portTaken is of a pod that asks for a port of the node which others have on every node that is open to it.
+func portTaken(c *Case, f *Fit) *Finding {
+	taken := make(map[string][]string)
+	for i := range f.Nodes {
+		n := &f.Nodes[i]
+		for _, r := range n.Removed {
+			if r.Kind == why.ByPort && len(n.Removed) == 1 && len(n.Barred) == 0 {
+				taken[r.Detail] = append(taken[r.Detail], n.Name)
+			}
+		}
+		if n.Open() && len(n.Short) == 0 {
+			return nil
+		}
+	}
+	for _, at := range c.hostPorts() {
+		for _, port := range slices.Sorted(maps.Keys(taken)) {
+			if !strings.Contains(port, fmt.Sprintf(":%d/", at.port)) {
+				continue
+			}
+			nodes := taken[port]
+			slices.Sort(nodes)
+			return &Finding{
+				Fit: true, Edits: c.otherPort(at),
+				Message:  fmt.Sprintf("host port %d is taken on %s", at.port, atMost(3, nodes)),
+				Evidence: []Evidence{{Object: RefTo(c.Pod).In(), Field: fmt.Sprintf("spec.containers[%d].ports[%d].hostPort", at.container, at.index), Value: fmt.Sprint(at.port)}},
+			}
+		}
+	}
+	return nil
+}
+
+// hostPort is a port of the node that a container asks for.
+type hostPort struct {
+	container, index int
+	port             int32
+}
+
+func (c *Case) hostPorts() []hostPort {
+	var out []hostPort
+	for i := range c.written().Spec.Containers {
+		for j, p := range c.written().Spec.Containers[i].Ports {
+			if p.HostPort > 0 {
+				out = append(out, hostPort{i, j, p.HostPort})
+			}
+		}
+	}
+	return out
+}
+
+// otherPort asks for no port of the node, or for one that nobody has. Where the pod is on the node's own network, its
+// ports are the node's, and another one is all there is.
+func (c *Case) otherPort(at hostPort) []Edit {
+	path := Pointer("spec", "containers", itoa(at.container), "ports", itoa(at.index))
+	used := make(map[int32]bool)
+	for _, p := range c.Pods {
+		for i := range p.Spec.Containers {
+			for _, x := range p.Spec.Containers[i].Ports {
+				used[x.HostPort] = true
+			}
+		}
+	}
+	next := at.port + 1
+	for used[next] && next < 65535 {
+		next++
+	}
+	e := Edit{Side: Workload, Cost: costSmall, Text: fmt.Sprintf("use host port %d in place of %d", next, at.port), Ops: []Op{{Op: "replace", Path: path + "/hostPort", Value: next}}}
+	if c.Pod.Spec.HostNetwork {
+		e.Ops = append(e.Ops, Op{Op: "replace", Path: path + "/containerPort", Value: next})
+		e.Assumes = "the program can be told to listen there"
+		return []Edit{e}
+	}
+	none := Edit{Side: Workload, Cost: costSmall, Text: fmt.Sprintf("do not ask for host port %d: pods have addresses of their own", at.port), Ops: []Op{{Op: "remove", Path: path + "/hostPort"}}}
+	return []Edit{none, e}
+}
+
+// pinnedAsSaid goes by the scheduler's words.
+func pinnedAsSaid(c *Case) []Finding {
+	s, ok := c.Said()
+	if !ok || c.State != Pending || len(s.Lacks()) > 0 && s.Evicting.Nobody > 0 {
+		return nil
+	}
+	if n := s.Count("node(s) didn't have free ports for the requested pod ports"); n > 0 {
+		return []Finding{{Message: fmt.Sprintf("the host port that the pod asks for is taken on %d nodes", n), Evidence: c.saidEvidence()}}
+	}
+	if p, ok := pinOf(c); ok && s.Count("node(s) didn't match") > 0 {
+		return []Finding{{Message: fmt.Sprintf("the pod may run on node %s alone, and that node does not take it or is not there", p.node), Evidence: c.saidEvidence()}}
+	}
+	return nil
+}

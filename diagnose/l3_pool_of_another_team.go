@@ -1,0 +1,77 @@
+package diagnose
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+func init() {
+	register(Check{
+		Cause: "pool-of-another-team", Layer: L3, Owner: Scheduler, Stage: Place, Rank: 85,
+		Title:   "The nodes that have room are kept for others",
+		Meaning: "Nodes that would do carry a taint that keeps them for a team or a purpose, and the pod is not of it. That is a rule, and not a mistake of the pod.",
+		Remedy:  "Ask whoever gives out nodes for a share of them, or wait for the nodes that are open to everybody.",
+		Not:     "Add the toleration: the nodes are others'.",
+		Find:    poolOfAnotherTeam,
+	})
+}
+
+func poolOfAnotherTeam(c *Case) []Finding {
+	f := c.stuck()
+	if f == nil {
+		return nil
+	}
+	probe := Edit{Side: Cluster, Text: "open the nodes that are kept for others"}
+	kept, said := make(map[string]bool), make(map[string]bool)
+	keeps := func(t corev1.Taint) bool {
+		key := taintText(t)
+		if _, ok := said[key]; !ok {
+			said[key] = c.keptForOthers(t)
+		}
+		return said[key]
+	}
+	var evidence []Evidence
+	theirs, enough := 0, f.lack()+8 // thousands of nodes need not be opened to see whether it would help
+	for i := range f.Nodes {
+		n := &f.Nodes[i]
+		taints := n.untolerated()
+		if len(n.Barred) > 0 || n.Empty == 0 || len(n.Short) > 0 || !slices.ContainsFunc(taints, keeps) || len(taints) != len(n.Removed) {
+			continue
+		}
+		if slices.ContainsFunc(taints, func(t corev1.Taint) bool { return !keeps(t) && !c.mayTolerate(t) }) {
+			continue // something else closes it too
+		}
+		theirs++
+		if len(probe.Set) < enough {
+			probe.Set = append(probe.Set, without(n.Node, taints))
+		}
+		at := taints[slices.IndexFunc(taints, keeps)]
+		if !kept[taintText(at)] {
+			kept[taintText(at)] = true
+			evidence = append(evidence, Evidence{Object: "node/" + n.Name, Field: fmt.Sprintf("spec.taints[key=%q]", at.Key), Value: taintText(at)})
+		}
+	}
+	if len(probe.Set) == 0 {
+		return nil
+	}
+	nodes := "1 node that has room is kept for others"
+	if theirs > 1 {
+		nodes = fmt.Sprintf("%d nodes that have room are kept for others", theirs)
+	}
+	return []Finding{{
+		Fit: true, Probe: &probe, Evidence: evidence,
+		Message: fmt.Sprintf("%s by the taint %s", nodes, atMost(3, slices.Sorted(maps.Keys(kept)))),
+	}}
+}
+
+// without is the node without the taints.
+func without(n *corev1.Node, taints []corev1.Taint) *corev1.Node {
+	out := n.DeepCopy()
+	out.Spec.Taints = slices.DeleteFunc(out.Spec.Taints, func(t corev1.Taint) bool {
+		return slices.ContainsFunc(taints, func(u corev1.Taint) bool { return u.MatchTaint(&t) })
+	})
+	return out
+}

@@ -1,0 +1,33 @@
+package diagnose
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+func init() {
+	register(Check{
+		Cause: "scheduler-error", Layer: L3, Owner: Scheduler, Stage: Admit, Rank: 31,
+		Title:   "The scheduler met an error of its own",
+		Meaning: "The scheduler did not come to a decision about the pod: a plugin, an extender or a call to the API server failed.",
+		Remedy:  "Look at the scheduler and what it calls; it tries again by itself.",
+		Not:     "There is no room: nobody has found out.",
+		Find:    schedulerError,
+	})
+}
+
+func schedulerError(c *Case) []Finding {
+	if c.State != Pending {
+		return nil
+	}
+	for _, s := range c.Pod.Status.Conditions {
+		if s.Type == corev1.PodScheduled && s.Status == corev1.ConditionFalse && s.Reason == corev1.PodReasonSchedulerError {
+			return []Finding{{
+				Message:  fmt.Sprintf("scheduler %s failed at pod %s: %s", c.Pod.Spec.SchedulerName, c.Pod.Name, shortened(oneLine(s.Message), 400)),
+				Evidence: []Evidence{{Object: RefTo(c.Pod).In(), Field: "status.conditions[PodScheduled]", Value: s.Reason + ": " + s.Message}},
+			}}
+		}
+	}
+	return nil
+}

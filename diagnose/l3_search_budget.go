@@ -1,0 +1,35 @@
+package diagnose
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/engine/why"
+)
+
+func init() {
+	register(Check{
+		Cause: why.SearchBudget, Layer: L3, Owner: Scheduler, Stage: Place, Rank: 96,
+		Title:   "No place was found in the time given to the search",
+		Meaning: "The engine tried many ways to place the pods together and stopped before it had tried all. A place may exist.",
+		Remedy:  "Wait: each pass searches again. Asking for less closeness makes the search shorter.",
+		Find:    searchBudget,
+	})
+}
+
+func searchBudget(c *Case) []Finding {
+	out := c.shut(why.SearchBudget)
+	for i := range out {
+		out[i].Fit = true
+	}
+	if len(out) > 0 || c.Fit() != nil || c.State != Pending {
+		return out
+	}
+	for _, s := range c.Pod.Status.Conditions { // Berth calls it Unschedulable, for autoscalers
+		if s.Type == corev1.PodScheduled && s.Status == corev1.ConditionFalse && strings.HasPrefix(s.Message, "no place found") {
+			return []Finding{{Message: s.Message, Evidence: []Evidence{{Object: RefTo(c.Pod).In(), Field: "status.conditions[PodScheduled]", Value: s.Message}}}}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,38 @@
+package diagnose
+
+import (
+	"cmp"
+	"fmt"
+)
+
+func init() {
+	register(Check{
+		Cause: "service-account-missing", Layer: L3, Owner: User, Stage: Create, Rank: 2,
+		Title:   "The pod names a service account that does not exist",
+		Meaning: "The API server refuses to create a pod whose serviceAccountName is not the name of a ServiceAccount in its namespace.",
+		Remedy:  "Create the service account, or name one that exists.",
+		Find:    serviceAccountMissing,
+	})
+}
+
+// serviceAccountMissing goes by the refusal: service accounts are not read.
+func serviceAccountMissing(c *Case) []Finding {
+	r := c.deniedBy(byServiceAccount)
+	name := cmp.Or(c.Pod.Spec.ServiceAccountName, "default")
+	if r == nil || !c.wanted() || r.Name != name {
+		return nil // the pod names another by now
+	}
+	f := Finding{
+		Message:  fmt.Sprintf("there is no service account %s in namespace %s, which the pod names", name, c.Pod.Namespace),
+		Evidence: []Evidence{r.Evidence},
+		Advice:   fmt.Sprintf("Create it (kubectl create serviceaccount %s -n %s), or name one that exists.", name, c.Pod.Namespace),
+	}
+	if name != "default" {
+		ops := []Op{{Op: "replace", Path: "/spec/serviceAccountName", Value: "default"}}
+		if c.written().Spec.DeprecatedServiceAccount != "" {
+			ops = append(ops, Op{Op: "replace", Path: "/spec/serviceAccount", Value: "default"})
+		}
+		f.Edits = []Edit{{Side: Workload, Cost: 2, Text: "name service account default, which every namespace has", Ops: ops, Assumes: "the work needs no rights of its own"}}
+	}
+	return []Finding{f}
+}

@@ -1,0 +1,148 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+func init() {
+	register(Check{
+		Cause: "spread-unsatisfiable", Layer: L3, Owner: User, Stage: Place, Rank: 17,
+		Title:   "A spread constraint leaves no node",
+		Meaning: "The pod has to be spread evenly over zones, nodes or other domains. The domain that is next has no place for it, and in the others there are too many of its kind already; or nodes lack the label that says which domain they are in.",
+		Remedy:  "Make room in the domain that is next, raise maxSkew, or let the constraint be a wish with whenUnsatisfiable: ScheduleAnyway.",
+		Not:     "The cluster is full.",
+		Find:    spreadUnsatisfiable,
+	})
+}
+
+func spreadUnsatisfiable(c *Case) []Finding {
+	f := c.Fit()
+	if f == nil {
+		return c.onlySaid(
+			[2]string{"node(s) didn't match pod topology spread constraints (missing required label)", "nodes lack the label over which it has to be spread"},
+			[2]string{"node(s) didn't match pod topology spread constraints", "its spread constraint leaves no node: where there is room there are too many of its kind"},
+		)
+	}
+	var out []Finding
+	for _, s := range c.spreads(c.Pod) {
+		for i := range f.Bars {
+			b := &f.Bars[i]
+			if b.Term != s.index || len(f.held(b)) == 0 {
+				continue
+			}
+			switch b.Kind {
+			case BySpread:
+				out = append(out, c.tooMany(b, s))
+			case BySpreadLabel:
+				out = append(out, c.noDomain(b, s))
+			}
+		}
+	}
+	return out
+}
+
+func spreadEvidence(c *Case, s *spread) []Evidence {
+	return []Evidence{{Object: RefTo(c.Pod).In(), Field: fmt.Sprintf("spec.topologySpreadConstraints[%d]", s.index),
+		Value: fmt.Sprintf("maxSkew %d over %s: %s", s.MaxSkew, s.TopologyKey, selectorText(s.LabelSelector))}}
+}
+
+// tooMany words a constraint that other domains are too full for.
+func (c *Case) tooMany(b *Bar, s *spread) Finding {
+	held, word := c.fit.held(b), domainWord(s.TopologyKey)
+	found := Finding{
+		Fit: true, Evidence: spreadEvidence(c, s),
+		Message: fmt.Sprintf("it has to be spread over %ss with a skew of at most %d; %s that could hold it have too many of its kind, and %s %s, which has %d, is next",
+			word, s.MaxSkew, nodesInWords(len(held)), word, few(s.empties()), s.least()),
+	}
+	if len(s.have) < int(deref(s.MinDomains, 1)) {
+		found.Message = fmt.Sprintf("it has to be spread over at least %d %ss with a skew of at most %d, and there are %d", *s.MinDomains, word, s.MaxSkew, len(s.have))
+	}
+	at := Pointer("spec", "topologySpreadConstraints", fmt.Sprint(s.index))
+	if deref(s.NodeTaintsPolicy, corev1.NodeInclusionPolicyIgnore) == corev1.NodeInclusionPolicyIgnore && c.emptiesTainted(s) {
+		found.Edits = append(found.Edits, Edit{Side: Workload, Cost: 1, Text: fmt.Sprintf("let the spread over %s not count nodes with taints that it does not tolerate (nodeTaintsPolicy: Honor)", s.TopologyKey),
+			Ops: []Op{{Op: "add", Path: at + "/nodeTaintsPolicy", Value: "Honor"}}})
+	}
+	if skew := c.skewNeeded(b, s); skew > s.MaxSkew && len(s.have) >= int(deref(s.MinDomains, 1)) {
+		found.Edits = append(found.Edits, Edit{Side: Workload, Cost: 2, Text: fmt.Sprintf("raise maxSkew over %s from %d to %d", s.TopologyKey, s.MaxSkew, skew),
+			Ops: []Op{{Op: "replace", Path: at + "/maxSkew", Value: skew}}})
+	}
+	found.Edits = append(found.Edits, anyway(s, at))
+	if e, ok := c.fewerPods(); ok {
+		found.Edits = append(found.Edits, e)
+	}
+	// That the rule does not hold any more stands for the blocker, whichever of the edits is the best.
+	stands := anyway(s, at)
+	found.Probe = &stands
+	return found
+}
+
+func anyway(s *spread, at string) Edit {
+	return Edit{Side: Workload, Cost: 3, Text: fmt.Sprintf("let the spread over %s be a wish (whenUnsatisfiable: ScheduleAnyway)", s.TopologyKey),
+		Ops: []Op{{Op: "replace", Path: at + "/whenUnsatisfiable", Value: "ScheduleAnyway"}}}
+}
+
+// emptiesTainted says whether the domains that are next have only nodes that the pod does not tolerate.
+func (c *Case) emptiesTainted(s *spread) bool {
+	next := s.empties()
+	for _, n := range c.Nodes {
+		if slices.Contains(next, n.Labels[s.TopologyKey]) && len(untolerated(c.Pod, n)) == 0 {
+			return false
+		}
+	}
+	return len(next) > 0
+}
+
+// skewNeeded is the smallest skew that would open a node with room, 0 for none.
+func (c *Case) skewNeeded(b *Bar, s *spread) int32 {
+	least := int32(0)
+	for i := range c.fit.Nodes {
+		n := &c.fit.Nodes[i]
+		if b.Nodes[n.Name] == "" || len(n.Removed) > 0 || len(n.Short) > 0 {
+			continue
+		}
+		skew := int32(s.have[n.Labels[s.TopologyKey]] + s.self - s.least())
+		if least == 0 || skew < least {
+			least = skew
+		}
+	}
+	return least
+}
+
+// noDomain words a constraint over a label that nodes do not have.
+func (c *Case) noDomain(b *Bar, s *spread) Finding {
+	held := c.fit.held(b)
+	at := Pointer("spec", "topologySpreadConstraints", fmt.Sprint(s.index))
+	stands := anyway(s, at)
+	found := Finding{
+		Fit: true, Owner: Platform, Probe: &stands, Edits: []Edit{stands},
+		Message:  fmt.Sprintf("it has to be spread over %s, and %s that could hold it, such as %s, have no label %s", s.TopologyKey, nodesInWords(len(held)), held[0], s.TopologyKey),
+		Evidence: append(spreadEvidence(c, s), Evidence{Object: RefTo(c.NodeNamed(held[0])).In(), Field: fmt.Sprintf("metadata.labels[%q]", s.TopologyKey), Value: ""}),
+		Advice:   fmt.Sprintf("Label the nodes with %s, as their place says, or spread over a label that they have.", s.TopologyKey),
+	}
+	if key := c.otherKey(s); key != "" {
+		found.Edits = append([]Edit{{Side: Workload, Cost: 1, Text: fmt.Sprintf("spread over %s, which the nodes have, instead of %s", key, s.TopologyKey),
+			Ops: []Op{{Op: "replace", Path: at + "/topologyKey", Value: key}}}}, found.Edits...)
+	}
+	return found
+}
+
+// otherKey is a label by which the nodes have domains, for one that none of them has; "" if there is none.
+func (c *Case) otherKey(s *spread) string {
+	has := func(key string) bool {
+		return !slices.ContainsFunc(c.Nodes, func(n *corev1.Node) bool { return n.Labels[key] == "" })
+	}
+	for _, n := range c.Nodes {
+		if n.Labels[s.TopologyKey] != "" {
+			return ""
+		}
+	}
+	for _, key := range []string{corev1.LabelTopologyZone, corev1.LabelHostname} {
+		if has(key) {
+			return key
+		}
+	}
+	return ""
+}

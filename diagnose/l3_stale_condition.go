@@ -1,0 +1,40 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+func init() {
+	register(Check{
+		Cause: "stale-condition", Layer: None, Owner: Nobody, Stage: Run, Rank: 90,
+		Title:   "It runs, and an old condition says otherwise",
+		Meaning: "All pods run. The PodGroup still has the condition from when they could not be placed, because nobody took it away.",
+		Remedy:  "Nothing has to be done.",
+		Not:     "It cannot be scheduled.",
+		Find:    staleCondition,
+	})
+}
+
+func staleCondition(c *Case) []Finding {
+	if c.State != Running || slices.ContainsFunc(c.All, func(p *corev1.Pod) bool { return stateOf(p) != Running && stateOf(p) != Succeeded }) {
+		return nil
+	}
+	if g := c.kaiGroup(); g != nil {
+		for _, s := range itemsAt(g.Object, "status", "schedulingConditions") {
+			if textAt(s, "type") == "UnschedulableOnNodePool" && textAt(s, "status") != "False" {
+				return []Finding{staleSaid(RefTo(g).In(), `status.schedulingConditions["UnschedulableOnNodePool"]`)}
+			}
+		}
+	}
+	if g := c.volcanoGroup(); g != nil && holds(g, "Unschedulable") {
+		return []Finding{staleSaid(RefTo(g).In(), `status.conditions["Unschedulable"]`)}
+	}
+	return nil
+}
+
+func staleSaid(object, field string) Finding {
+	return Finding{Calm: true, Message: fmt.Sprintf("it runs; %s still says that it cannot be scheduled, which is no longer true", object), Evidence: []Evidence{{Object: object, Field: field, Value: "True"}}}
+}

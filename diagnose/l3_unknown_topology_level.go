@@ -1,0 +1,58 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/berth-dev/berth/engine/why"
+)
+
+func init() {
+	register(Check{
+		Cause: why.UnknownTopologyLevel, Layer: L3, Owner: User, Stage: Place, Rank: 16,
+		Title:   "It wants to be together at a level that does not exist",
+		Meaning: "The topology level, or the node label, that the pods must have in common is on no node.",
+		Remedy:  "Name a level that nodes have.",
+		Not:     "No part of the network has room.",
+		Find:    unknownTopologyLevel,
+	})
+}
+
+func unknownTopologyLevel(c *Case) []Finding {
+	if g, ok := c.gate(why.UnknownTopologyLevel); ok {
+		found := Finding{Fit: true, Message: fmt.Sprintf("the pods must be in one %s, and no node is in any", g.Object)}
+		var names []string
+		for _, l := range c.berthLevels() {
+			names = append(names, l.name)
+		}
+		for _, name := range mostAlike(g.Object, names) {
+			at := slices.IndexFunc(c.berthLevels(), func(l berthLevel) bool { return l.name == name })
+			if e, ok := c.berthRelevel(g.Object, c.berthLevels()[at]); ok {
+				found.Edits = append(found.Edits, e)
+			}
+		}
+		if e, ok := c.berthRelax(g.Object); ok && len(found.Edits) == 0 {
+			found.Edits = append(found.Edits, e)
+		}
+		return []Finding{found}
+	}
+	if found := c.berthSaid(why.UnknownTopologyLevel); found != nil {
+		return found
+	}
+	v := c.kueue()
+	if v == nil || v.cause != why.UnknownTopologyLevel {
+		return nil
+	}
+	level := c.kueueTopology()
+	found := Finding{Message: fmt.Sprintf("the pods must be in one domain of %s, and no topology of %s has that level", level, v.name()), Evidence: v.evidence()}
+	if level == "" {
+		found.Message = fmt.Sprintf("the pods must be in one domain of a level that no topology of %s has: %s", v.name(), v.message)
+		return []Finding{found}
+	}
+	for _, other := range mostAlike(level, c.kueueLevels(v.cluster)) {
+		if c.kueueMost(other, &c.Pod.Spec) >= c.kueuePods(v) {
+			found.Edits = append(found.Edits, c.kueueOnly(c.kueueRelevel(other))...)
+		}
+	}
+	return []Finding{found}
+}

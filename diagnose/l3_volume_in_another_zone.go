@@ -1,0 +1,96 @@
+package diagnose
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/engine/why"
+)
+
+func init() {
+	register(Check{
+		Cause: "volume-in-another-zone", Layer: L3, Owner: Storage, Stage: Place, Rank: 19,
+		Title:   "Its volume is where no suitable node has room",
+		Meaning: "A volume that the pod uses can be reached from some nodes only, often those of one zone. The nodes with what else it needs are elsewhere.",
+		Remedy:  "Copy the data to a volume in the zone of the GPUs, or get GPUs in the zone of the volume.",
+		Not:     "There are no GPUs left.",
+		Find:    volumeElsewhere,
+	})
+}
+
+func volumeElsewhere(c *Case) []Finding {
+	f := c.Fit()
+	if f == nil {
+		return c.onlySaid(
+			[2]string{"node(s) didn't match PersistentVolume's node affinity", "a volume of its own can be reached from none of the nodes that would do"},
+			[2]string{"node(s) had no available volume zone", "a volume of its own is in another zone than the nodes that would do"},
+		)
+	}
+	var out []Finding
+	for _, v := range c.volumesOf(c.Pod) {
+		if !v.bound() {
+			continue
+		}
+		if pv := c.volumeNamed(v.claim.Spec.VolumeName); pv != nil {
+			if lost := c.outOfReach(pv); len(lost) > 0 {
+				out = append(out, c.volumeApart(&v, pv, lost))
+			}
+		}
+	}
+	return out
+}
+
+// outOfReach are the nodes that would hold the pod if the volume were there.
+func (c *Case) outOfReach(pv *corev1.PersistentVolume) []*corev1.Node {
+	var out []*corev1.Node
+	for i := range c.fit.Nodes {
+		n := &c.fit.Nodes[i]
+		if n.Empty > 0 && len(n.Barred) == 0 && onlyVolumes(n.Removed) && !reaches(pv, n.Node) {
+			out = append(out, n.Node)
+		}
+	}
+	return out
+}
+
+// onlyVolumes says whether nothing but volumes and its own choice of a zone keeps the pod from a node.
+func onlyVolumes(removed []why.Clause) bool {
+	for _, r := range removed {
+		if r.Kind != why.ByNodeSet {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *Case) volumeApart(v *podVolume, pv *corev1.PersistentVolume, lost []*corev1.Node) Finding {
+	key, values := placeOf(pv)
+	there := 0
+	for _, n := range c.Nodes {
+		if reaches(pv, n) {
+			there++
+		}
+	}
+	anywhere := pv.DeepCopy()
+	anywhere.Spec.NodeAffinity, anywhere.Labels = nil, nil
+	where := "other nodes"
+	if key != "" {
+		where = domainWord(key) + " " + strings.Join(values, ", ")
+	}
+	found := Finding{
+		Fit: true,
+		Message: fmt.Sprintf("volume %s of claim %s is in %s, where %s can reach it and none has a place for the pod; %s elsewhere, such as %s, would hold it",
+			pv.Name, v.name, where, nodesInWords(there), nodesInWords(len(lost)), lost[0].Name),
+		Evidence: []Evidence{
+			{Object: RefTo(v.claim).In(), Field: "spec.volumeName", Value: pv.Name},
+			{Object: RefTo(pv).In(), Field: "spec.nodeAffinity", Value: key + "=" + strings.Join(values, ",")},
+		},
+		Probe: &Edit{Side: Cluster, Text: "move volume " + pv.Name, Set: []Object{anywhere}},
+	}
+	if key != "" && key != corev1.LabelHostname && len(values) > 0 {
+		found.Edits = append(found.Edits, Edit{Side: Cluster, Cost: 9, Text: fmt.Sprintf("add a node like %s in %s %s", lost[0].Name, domainWord(key), values[0]),
+			Set: []Object{another(lost[0], map[string]string{key: values[0]})}})
+	}
+	return found
+}

@@ -1,0 +1,108 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+)
+
+func init() {
+	register(Check{
+		Cause: "webhook-down", Layer: L3, Owner: Platform, Stage: Create, Rank: 7,
+		Title:   "An admission webhook does not answer",
+		Meaning: "The API server has to ask a webhook before it creates a pod, and the webhook cannot be reached. No pod that it is asked about can be created, whatever the pod looks like.",
+		Remedy:  "Bring the webhook's server back. Until then its owner may set failurePolicy to Ignore, which lets everything pass that it would check.",
+		Not:     "The pod breaks a policy: nobody has looked at it.",
+		Find:    webhookDown,
+	})
+}
+
+func webhookDown(c *Case) []Finding {
+	r := c.deniedBy(byBrokenWebhook)
+	if r == nil || !c.wanted() {
+		return nil
+	}
+	f := Finding{Message: fmt.Sprintf("webhook %s does not answer: %s", r.Name, shortened(oneLine(r.Text), 300)), Evidence: []Evidence{r.Evidence}}
+	all := c.webhooks()
+	at := slices.IndexFunc(all, func(w webhook) bool { return w.name == r.Name })
+	if at < 0 {
+		if c.Sees("validatingwebhookconfigurations.admissionregistration.k8s.io", "") && c.Sees("mutatingwebhookconfigurations.admissionregistration.k8s.io", "") {
+			return nil // it is gone
+		}
+	} else {
+		w := &all[at]
+		if !w.fails {
+			return nil // its failures do not matter any more
+		}
+		f.Evidence = append(f.Evidence, Evidence{Object: RefTo(w.in).In(), Field: fmt.Sprintf("webhooks[%q].clientConfig", w.name), Value: w.server()})
+		if d := c.serves(w); d != nil {
+			if d.Status.AvailableReplicas > 0 && c.edited[d.UID] {
+				return nil
+			}
+			f.Message += fmt.Sprintf("; deployment %s/%s, which serves it, has %d of %d replicas available", d.Namespace, d.Name, d.Status.AvailableReplicas, deref(d.Spec.Replicas, 1))
+			if deref(d.Spec.Replicas, 1) == 0 {
+				f.Message = fmt.Sprintf("webhook %s does not answer: deployment %s/%s, which serves it, is scaled to 0", r.Name, d.Namespace, d.Name)
+			}
+			f.Evidence = append(f.Evidence, Evidence{Object: RefTo(d).In(), Field: "status.availableReplicas", Value: fmt.Sprint(d.Status.AvailableReplicas)})
+			f.Edits = startServer(d)
+		}
+	}
+	if others := c.alsoBlocked(r.Name); len(others) > 0 {
+		f.Message += fmt.Sprintf("; it blocks pods of %s too", atMost(3, others))
+	}
+	return []Finding{f}
+}
+
+// serves is the Deployment behind the webhook's service: the one in its namespace whose name is most like the service's.
+func (f *Facts) serves(w *webhook) *appsv1.Deployment {
+	if w.client.Service == nil {
+		return nil
+	}
+	var found *appsv1.Deployment
+	for _, d := range f.Deployments {
+		if d.Namespace != w.client.Service.Namespace {
+			continue
+		}
+		if d.Name == w.client.Service.Name {
+			return d
+		}
+		if found == nil || distance(w.client.Service.Name, d.Name) < distance(w.client.Service.Name, found.Name) {
+			found = d
+		}
+	}
+	if found != nil && found.Status.AvailableReplicas > 0 && !strings.Contains(found.Name, strings.TrimSuffix(w.client.Service.Name, "-svc")) {
+		return nil // it is somebody else
+	}
+	return found
+}
+
+// startServer scales a server up that somebody has scaled to nothing.
+func startServer(d *appsv1.Deployment) []Edit {
+	if deref(d.Spec.Replicas, 1) != 0 {
+		return nil
+	}
+	n := d.DeepCopy()
+	one := int32(1)
+	n.Spec.Replicas, n.Status.AvailableReplicas, n.Status.ReadyReplicas = &one, 1, 1
+	return []Edit{{
+		Side: Cluster, Cost: 3, Set: []Object{n}, Text: fmt.Sprintf("scale deployment %s/%s, which serves the webhook, from 0 to 1", d.Namespace, d.Name),
+		Command: fmt.Sprintf("kubectl scale deployment %s -n %s --replicas=1", d.Name, d.Namespace), Assumes: "the webhook answers once its server runs",
+	}}
+}
+
+// alsoBlocked are the other namespaces in which somebody met the same failure.
+func (c *Case) alsoBlocked(name string) []string {
+	var out []string
+	for _, e := range c.Events {
+		if e.InvolvedObject.Namespace == c.Pod.Namespace || !strings.Contains(e.Message, name) {
+			continue
+		}
+		if r, ok := readRefusal(e.Message); ok && r.By == byBrokenWebhook && r.Name == name {
+			out = append(out, "namespace "+e.InvolvedObject.Namespace)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}

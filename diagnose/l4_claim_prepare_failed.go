@@ -1,0 +1,34 @@
+package diagnose
+
+import (
+	"fmt"
+	"strings"
+)
+
+func init() {
+	register(Check{
+		Cause: "claim-prepare-failed", Layer: L4, Owner: Platform, Stage: Start, Rank: 22,
+		Title:   "The node cannot prepare the pod's devices",
+		Meaning: "The pod's ResourceClaims were allocated and the pod has its node, and the device driver there does not hand the devices out. The pod stays in ContainerCreating.",
+		Remedy:  "Look at the DRA driver's pod on the node, and at what it says of the claim.",
+		Not:     "No device is free: the claim was allocated.",
+		Find:    claimPrepareFailed,
+	})
+}
+
+func claimPrepareFailed(c *Case) []Finding {
+	all := c.troubles("FailedPrepareDynamicResources")
+	if len(all) == 0 {
+		return nil
+	}
+	e := all[0]
+	f := Finding{
+		Message:  fmt.Sprintf("node %s cannot prepare the devices of pod %s: %s", c.Pod.Spec.NodeName, c.Pod.Name, shortened(strings.TrimPrefix(e.Message, "Failed to prepare dynamic resources: "), 200)),
+		Evidence: []Evidence{shown(e)},
+	}
+	if mentions(e.Message, "is not registered", "not found in the list of registered") {
+		f.Layer = L2
+		f.Advice = fmt.Sprintf("Have the DRA driver's pod on node %s repaired: the kubelet does not know the driver.", c.Pod.Spec.NodeName)
+	}
+	return []Finding{f}
+}

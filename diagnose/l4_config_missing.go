@@ -1,0 +1,49 @@
+package diagnose
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+func init() {
+	register(Check{
+		Cause: "config-missing", Layer: L4, Owner: User, Stage: Start, Rank: 24,
+		Title:   "A ConfigMap or Secret that the pod refers to does not exist",
+		Meaning: "The pod has its node, and the kubelet cannot make its containers or volumes, because they refer to a ConfigMap, a Secret or a key that is not there. It tries again every few seconds.",
+		Remedy:  "Create what is missing in the pod's namespace, or correct the name.",
+		Not:     "The node is at fault: any node would say the same.",
+		Find:    configMissing,
+	})
+}
+
+func configMissing(c *Case) []Finding {
+	if c.State != Starting && c.State != Running {
+		return nil
+	}
+	for _, k := range containersOf(c.Pod) {
+		if w := k.waits("CreateContainerConfigError"); w != nil {
+			if m, ok := parseMissing(c.Pod, w.Message); ok {
+				return []Finding{c.lacksConfig(m, k.noun(), k.said(c.Pod, w.Reason+": "+firstLine(w.Message)))}
+			}
+		}
+	}
+	for _, e := range c.troubles("FailedMount") {
+		if m, ok := parseMissing(c.Pod, e.Message); ok {
+			return []Finding{c.lacksConfig(m, "a volume", shown(e))}
+		}
+	}
+	return nil
+}
+
+func (c *Case) lacksConfig(m missing, who string, e Evidence) Finding {
+	stuck := c.alike(func(p *corev1.Pod) bool { return stateOf(p) == c.State && unsettled(p) })
+	return Finding{
+		Message:  fmt.Sprintf("%s of pod %s refers to %s, which does not exist in namespace %s", who, c.Pod.Name, m, c.Pod.Namespace),
+		Evidence: []Evidence{e},
+		Edits: []Edit{{
+			Side: Workload, Text: fmt.Sprintf("create %s in namespace %s", m, c.Pod.Namespace), Set: running(stuck), Command: m.make(c.Pod), Cost: 2,
+			Assumes: "you put the real values in", Outcome: "the kubelet tries again within two minutes, and the containers start",
+		}},
+	}
+}

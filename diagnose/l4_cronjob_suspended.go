@@ -1,0 +1,29 @@
+package diagnose
+
+import (
+	"fmt"
+
+	batchv1 "k8s.io/api/batch/v1"
+)
+
+func init() {
+	register(Check{
+		Cause: "cronjob-suspended", Layer: L4, Owner: User, Stage: Create, Rank: 3,
+		Title:   "The CronJob is suspended",
+		Meaning: "Somebody has set spec.suspend: it starts no new Jobs until that is taken back. Jobs that it has started go on.",
+		Remedy:  "Take the suspension back when it should run.",
+		Find:    cronJobSuspended,
+	})
+}
+
+func cronJobSuspended(c *Case) []Finding {
+	o, ok := c.Top.(*batchv1.CronJob)
+	if !ok || !deref(o.Spec.Suspend, false) || c.Exists && c.State != Succeeded && c.State != Failed {
+		return nil
+	}
+	return []Finding{{
+		Calm: true, Message: fmt.Sprintf("%s is suspended: it starts no Jobs", RefTo(o)),
+		Evidence: []Evidence{{Object: RefTo(o).In(), Field: "spec.suspend", Value: "true"}},
+		Advice:   fmt.Sprintf(`To run it: kubectl patch cronjob %s -n %s -p '{"spec":{"suspend":false}}'`, o.Name, o.Namespace),
+	}}
+}

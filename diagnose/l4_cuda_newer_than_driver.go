@@ -1,0 +1,146 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+func init() {
+	register(Check{
+		Cause: "cuda-newer-than-driver", Layer: L4, Owner: ML, Stage: Start, Rank: 20,
+		Title:   "The image needs a newer CUDA than the node's driver has",
+		Meaning: "NVIDIA's container hook refuses to start the container, because the image was built for a CUDA version that the node's driver does not know.",
+		Remedy:  "Use nodes with a newer driver, or an image built for an older CUDA.",
+		Not:     "The GPU is broken.",
+		Find:    cudaNewerThanDriver,
+	})
+}
+
+func cudaNewerThanDriver(c *Case) []Finding {
+	for _, k := range containersOf(c.Pod) {
+		if k.gpus() == 0 {
+			continue
+		}
+		if c.Waits() {
+			if f := c.nodesTooOld(&k); f != nil {
+				return []Finding{*f}
+			}
+			continue
+		}
+		if need, ok := refusedCUDA(k.words()); ok {
+			return []Finding{c.cudaRefused(&k, need)}
+		}
+	}
+	return nil
+}
+
+// cudaRefused words a container that the hook did not start.
+func (c *Case) cudaRefused(k *container, need cudaVersion) Finding {
+	n := c.NodeNamed(c.Pod.Spec.NodeName)
+	have := "has an older driver"
+	evidence := []Evidence{k.said(c.Pod, shortened(lastLine(k.words()), 200))}
+	if v, ok := nodeCUDA(n); ok {
+		have = "runs at most " + v.String()
+		evidence = append(evidence, Evidence{Object: RefTo(n).In(), Field: `metadata.labels["nvidia.com/cuda.runtime-version.full"]`, Value: v.String()})
+	}
+	return Finding{
+		Message:  fmt.Sprintf("image %s of %s needs CUDA %s, and the driver of node %s %s", k.Image, k.noun(), need, c.Pod.Spec.NodeName, have),
+		Evidence: evidence,
+		Edits:    c.newerNodes(need, true),
+	}
+}
+
+// nodesTooOld looks ahead: every node that could take the pod has too old a driver.
+func (c *Case) nodesTooOld(k *container) *Finding {
+	need, where, sure := neededCUDA(c.Pod, k.Container)
+	f := c.Fit()
+	if f == nil || where == "" {
+		return nil
+	}
+	old := ""
+	for i := range f.Nodes {
+		n := &f.Nodes[i]
+		if !n.Open() || n.Empty == 0 {
+			continue
+		}
+		if !tooOldFor(n.Node, need, sure) {
+			return nil
+		}
+		old = n.Name
+	}
+	if old == "" {
+		return nil
+	}
+	have, _ := nodeCUDA(c.NodeNamed(old))
+	return &Finding{
+		Message:  fmt.Sprintf("%s needs CUDA %s (%s), and every node that could take it has an older driver: %s runs at most %s", k.noun(), need, where, old, have),
+		Evidence: []Evidence{{Object: "node/" + old, Field: `metadata.labels["nvidia.com/cuda.runtime-version.full"]`, Value: have.String()}},
+		Edits:    c.newerNodes(need, sure),
+	}
+}
+
+// newerNodes asks for a label value that only nodes with a driver new enough have.
+func (c *Case) newerNodes(need cudaVersion, sure bool) []Edit {
+	var out []Edit
+	for _, key := range []string{"nvidia.com/gpu.product", "berth.dev/pool", "karpenter.sh/nodepool", "cloud.google.com/gke-nodepool", "eks.amazonaws.com/nodegroup", "agentpool", "nvidia.com/cuda.runtime-version.full"} {
+		for _, value := range c.newEnough(key, need, sure) {
+			if len(out) == 2 {
+				return out
+			}
+			out = append(out, c.selecting(key, value, need))
+		}
+	}
+	return out
+}
+
+// newEnough are the values of a label of which all nodes have a driver new enough.
+func (c *Case) newEnough(key string, need cudaVersion, sure bool) []string {
+	good, bad := make(map[string]bool), make(map[string]bool)
+	for _, n := range c.Nodes {
+		v, labelled := n.Labels[key]
+		have, known := nodeCUDA(n)
+		switch {
+		case !labelled:
+		case known && !tooOldFor(n, need, sure) && !have.older(need):
+			good[v] = true
+		default:
+			bad[v] = true
+		}
+	}
+	var out []string
+	for v := range good {
+		if !bad[v] {
+			out = append(out, v)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// selecting is the edit that has the pod ask for the label, in place of what it asks of the same kind.
+func (c *Case) selecting(key, value string, need cudaVersion) Edit {
+	e := Edit{Side: Workload, Cost: 2, Text: fmt.Sprintf("ask for nodes with %s %s, whose driver runs CUDA %s: nodeSelector", key[strings.LastIndexByte(key, '/')+1:], value, need)}
+	if len(c.Pod.Spec.NodeSelector) == 0 {
+		e.Ops = []Op{{Op: "add", Path: "/spec/nodeSelector", Value: map[string]string{key: value}}}
+		return e
+	}
+	e.Ops = []Op{{Op: "add", Path: Pointer("spec", "nodeSelector", key), Value: value}}
+	for _, other := range clashing(c.Pod, key) {
+		e.Ops = append(e.Ops, Op{Op: "remove", Path: Pointer("spec", "nodeSelector", other)})
+	}
+	return e
+}
+
+// clashing are keys by which the pod asks for GPUs or a pool already, other than the key itself.
+func clashing(p *corev1.Pod, key string) []string {
+	var out []string
+	for _, k := range []string{"nvidia.com/gpu.product", "berth.dev/pool", "karpenter.sh/nodepool", "gpu-pool"} {
+		if _, ok := p.Spec.NodeSelector[k]; ok && k != key {
+			out = append(out, k)
+		}
+	}
+	return out
+}

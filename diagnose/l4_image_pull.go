@@ -1,0 +1,97 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+func init() {
+	register(Check{
+		Cause: "image-pull", Layer: L4, Owner: ML, Stage: Start, Rank: 30,
+		Title:   "The image cannot be pulled",
+		Meaning: "The pod has its node and its GPUs, and the node cannot get the container's image: there is none of that name, access is denied, or the registry does not answer.",
+		Remedy:  "Correct the image's name or tag, give the pod a pull secret, or have the registry repaired.",
+		Not:     "The cluster is full: the pod was placed. A large image that is still being pulled is no error either.",
+		Find:    imagePull,
+	})
+}
+
+// longPull is how long even a very large image should take.
+const longPull = 30 * time.Minute
+
+func imagePull(c *Case) []Finding {
+	if c.State != Starting && c.State != Running {
+		return nil
+	}
+	for _, k := range containersOf(c.Pod) {
+		if w := k.waits("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable", "ImageInspectError", "SignatureValidationFailed"); w != nil {
+			return []Finding{c.unpulled(&k, w)}
+		}
+	}
+	if e := c.pulling(); e != nil && c.Now.Sub(EventTime(e)) > longPull {
+		return []Finding{{
+			Message:  fmt.Sprintf("node %s has been pulling for %s (%s): the registry or its network is slow", c.Pod.Spec.NodeName, minutes(c.Now.Sub(EventTime(e))), firstLine(e.Message)),
+			Evidence: []Evidence{shown(e)}, Owner: Platform,
+		}}
+	}
+	return nil
+}
+
+// unpulled words one container whose image does not come.
+func (c *Case) unpulled(k *container, w *corev1.ContainerStateWaiting) Finding {
+	text := w.Message
+	var evidence []Evidence
+	for _, e := range c.EventsOf(c.Pod, "Failed", "InspectFailed") {
+		if strings.Contains(e.Message, k.Image) {
+			text += "\n" + e.Message
+			evidence = append(evidence, shown(e))
+			break
+		}
+	}
+	what, owner := pullFailure(w.Reason, text)
+	if owner == Platform && strings.Contains(text, "no such host") && !c.registryWorks(k.Image) {
+		what, owner = fmt.Sprintf("nobody knows a registry %s", registryOf(k.Image)), ML
+	}
+	f := Finding{
+		Message:  fmt.Sprintf("%s cannot have image %s: %s", k.noun(), k.Image, what),
+		Evidence: append([]Evidence{k.said(c.Pod, w.Reason+": "+shortened(w.Message, 200))}, evidence...),
+		Owner:    owner,
+	}
+	if w.Reason == "ErrImageNeverPull" {
+		f.Edits = []Edit{{Side: Workload, Text: fmt.Sprintf("let %s pull its image where a node lacks it: imagePullPolicy IfNotPresent", k.noun()), Cost: 2,
+			Ops: []Op{{Op: "replace", Path: k.path("imagePullPolicy"), Value: "IfNotPresent"}}, Assumes: fmt.Sprintf("image %s is in its registry", k.Image)}}
+	}
+	if other, user := c.otherTag(k.Image); owner == ML && other != "" {
+		f.Edits = append(f.Edits, Edit{Side: Workload, Text: fmt.Sprintf("use image %s for %s, as pod %s does", other, k.noun(), user), Cost: 2,
+			Ops: []Op{{Op: "replace", Path: k.path("image"), Value: other}}, Assumes: "that version has the same program"})
+	}
+	return f
+}
+
+// registryWorks says whether any pod got an image from the same registry.
+func (c *Case) registryWorks(image string) bool {
+	return slices.ContainsFunc(c.Pods, func(p *corev1.Pod) bool {
+		return slices.ContainsFunc(containersOf(p), func(k container) bool {
+			return k.status.ImageID != "" && registryOf(k.Image) == registryOf(image)
+		})
+	})
+}
+
+// otherTag is another version of the image that a pod of the namespace got, and that pod.
+func (c *Case) otherTag(image string) (other, user string) {
+	for _, p := range c.Pods {
+		if p.Namespace != c.Pod.Namespace {
+			continue
+		}
+		for _, k := range containersOf(p) {
+			if k.status.ImageID != "" && k.Image != image && repositoryOf(k.Image) == repositoryOf(image) && (other == "" || p.Name < user) {
+				other, user = k.Image, p.Name
+			}
+		}
+	}
+	return other, user
+}

@@ -1,0 +1,63 @@
+package diagnose
+
+import (
+	"cmp"
+	"fmt"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+)
+
+func init() {
+	register(Check{
+		Cause: "job-gave-up", Layer: L4, Owner: ML, Stage: Run, Rank: 35,
+		Title:   "The Job has given up",
+		Meaning: "The Job has ended as failed and makes no more pods: they failed too often, or it ran out of its own time. It waits for nothing, whatever a dashboard still shows.",
+		Remedy:  "Find out why its pods failed, then create the Job again.",
+		Not:     "It is Pending for lack of GPUs.",
+		Find:    jobGaveUp,
+	})
+}
+
+func jobGaveUp(c *Case) []Finding {
+	for _, m := range c.Makers {
+		j, ok := m.(*batchv1.Job)
+		if !ok || ended(j) != batchv1.JobFailed {
+			continue
+		}
+		for _, s := range j.Status.Conditions {
+			if s.Type != batchv1.JobFailed || s.Status != corev1.ConditionTrue {
+				continue
+			}
+			f := Finding{
+				Message:  gaveUp(c, j, &s),
+				Evidence: []Evidence{{Object: RefTo(j).In(), Field: "status.conditions[Failed]", Value: s.Reason + ": " + s.Message}},
+			}
+			if s.Reason == batchv1.JobReasonDeadlineExceeded {
+				f.Owner, f.Advice = User, "Create the Job again with a longer activeDeadlineSeconds, which counts waiting too."
+			}
+			return []Finding{f}
+		}
+	}
+	return nil
+}
+
+// gaveUp says why the Job ended.
+func gaveUp(c *Case, j *batchv1.Job, s *batchv1.JobCondition) string {
+	when := s.LastTransitionTime.UTC().Format("2006-01-02 15:04 MST")
+	text := fmt.Sprintf("job %s gave up at %s: %s", j.Name, when, cmp.Or(s.Message, s.Reason))
+	switch s.Reason {
+	case batchv1.JobReasonBackoffLimitExceeded:
+		text = fmt.Sprintf("job %s gave up at %s, after %d failed pods; it allows %d retries", j.Name, when, j.Status.Failed, deref(j.Spec.BackoffLimit, 6))
+	case batchv1.JobReasonDeadlineExceeded:
+		text = fmt.Sprintf("job %s gave up at %s: it was longer than its deadline of %d seconds, waiting included", j.Name, when, deref(j.Spec.ActiveDeadlineSeconds, 0))
+	}
+	for _, p := range c.All {
+		for _, at := range containersOf(p) {
+			if t := at.ended(); t != nil && t.ExitCode != 0 {
+				return text + fmt.Sprintf("; container %s of pod %s ended with exit code %d (%s)", at.Name, p.Name, t.ExitCode, t.Reason)
+			}
+		}
+	}
+	return text
+}

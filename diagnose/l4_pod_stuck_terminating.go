@@ -1,0 +1,51 @@
+package diagnose
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+)
+
+func init() {
+	register(Check{
+		Cause: "pod-stuck-terminating", Layer: L4, Owner: Platform, Stage: Create, Rank: 5,
+		Title:   "The pod was deleted and does not go",
+		Meaning: "The time that the pod had for ending is over. A finalizer that nobody removes keeps it, or its node's kubelet cannot end its containers. A StatefulSet makes no new pod of the same name before it has gone.",
+		Remedy:  "Find who has to remove the finalizer; where nobody does, remove it by hand. Without one, look at the node's kubelet.",
+		Find:    podStuckTerminating,
+	})
+}
+
+// slow is how much later than promised a pod may go.
+const slow = time.Minute
+
+func podStuckTerminating(c *Case) []Finding {
+	p := c.Pod
+	if !c.Exists || p.DeletionTimestamp == nil || c.Now.Sub(p.DeletionTimestamp.Time) < slow {
+		return nil
+	}
+	if what, _ := c.lost(); what != "" {
+		return nil // node-lost
+	}
+	evidence := []Evidence{{Object: RefTo(p).In(), Field: "metadata.deletionTimestamp", Value: p.DeletionTimestamp.UTC().Format(time.RFC3339)}}
+	late := minutes(c.Now.Sub(p.DeletionTimestamp.Time))
+	if len(p.Finalizers) == 0 {
+		return []Finding{{Message: fmt.Sprintf("pod %s should have gone %s ago, and the kubelet of node %s has not ended it", p.Name, late, p.Spec.NodeName), Evidence: evidence}}
+	}
+	names := strings.Join(p.Finalizers, ", ")
+	f := Finding{
+		Message:  fmt.Sprintf("pod %s should have gone %s ago, and its finalizer %s was not removed", p.Name, late, names),
+		Evidence: append(evidence, Evidence{Object: RefTo(p).In(), Field: "metadata.finalizers", Value: names}),
+		Edits: []Edit{{
+			Side: Cluster, Text: fmt.Sprintf("remove the finalizers of pod %s", p.Name), Gone: []Object{p}, Cost: 5,
+			Command: fmt.Sprintf(`kubectl patch pod %s -n %s --type=merge -p '{"metadata":{"finalizers":null}}'`, p.Name, p.Namespace),
+			Assumes: "who set the finalizer has nothing left to do",
+		}},
+	}
+	if _, ok := c.Maker().(*appsv1.StatefulSet); ok {
+		f.Message += ": the StatefulSet waits for its name"
+	}
+	return []Finding{f}
+}

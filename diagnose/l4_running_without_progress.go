@@ -1,0 +1,49 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+func init() {
+	register(Check{
+		Cause: "running-without-progress", Layer: L4, Owner: ML, Stage: Run, Rank: 30,
+		Title:   "All ranks run and none gets on",
+		Meaning: "Every pod of the work has its node and runs, and the log's last lines say that a collective waits or timed out. The GPUs are held and idle.",
+		Remedy:  "Restart all ranks together; look for the rank that was lost, and at the network between the nodes (NCCL_DEBUG=INFO). A shorter time-out loses less.",
+		Not:     "It is Pending, or the scheduler is at fault: everything is placed.",
+		Find:    runningWithoutProgress,
+	})
+}
+
+func runningWithoutProgress(c *Case) []Finding {
+	if c.State != Running || c.Pod.DeletionTimestamp != nil || unsettled(c.Pod) || !c.crewRuns() {
+		return nil
+	}
+	for _, k := range containersOf(c.Pod) {
+		s, ok := stalled(c.tail(c.Pod, k.Name))
+		if !ok || k.status.State.Running != nil && c.Now.Sub(k.status.State.Running.StartedAt.Time) < meetIn {
+			continue
+		}
+		what := "a collective has waited or timed out"
+		if s.meeting {
+			what = "the ranks do not find each other"
+		}
+		return []Finding{{
+			Message:  fmt.Sprintf("all %d pods run, and %s: pod %s says %q", len(c.crew(c.Pod))+1, what, c.Pod.Name, shortened(s.line, 140)),
+			Evidence: []Evidence{{Object: RefTo(c.Pod).In(), Field: "log of " + k.Name, Value: shortened(s.line, 300)}},
+		}}
+	}
+	return nil
+}
+
+// crewRuns says whether no peer of the pod waits or is still to be made: else that is the reason.
+func (c *Case) crewRuns() bool {
+	n, _ := c.absentPeers(c.Pod)
+	return n == 0 && !slices.ContainsFunc(c.crew(c.Pod), func(p *corev1.Pod) bool {
+		s := stateOf(p)
+		return s == Pending || s == Gated || s == Starting
+	})
+}

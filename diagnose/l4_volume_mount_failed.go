@@ -1,0 +1,108 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+)
+
+func init() {
+	register(Check{
+		Cause: "volume-mount-failed", Layer: L4, Owner: Storage, Stage: Start, Rank: 26,
+		Title:   "A volume cannot be attached or mounted",
+		Meaning: "The pod has its node, and one of its volumes does not get there: it is still attached elsewhere, its driver is not on the node, or the storage does not answer. The pod stays in ContainerCreating.",
+		Remedy:  "Free the volume from the node that holds it, or have the storage driver repaired.",
+		Not:     "The pod is Pending for lack of GPUs: it holds them already, and keeps them while it waits.",
+		Find:    volumeMountFailed,
+	})
+}
+
+func volumeMountFailed(c *Case) []Finding {
+	all := c.troubles("FailedAttachVolume", "FailedMount", "FailedMapVolume")
+	if len(all) == 0 {
+		return nil
+	}
+	e := all[0]
+	if _, ok := parseMissing(c.Pod, e.Message); ok {
+		return nil // config-missing
+	}
+	if f, ok := c.attachedElsewhere(e); ok {
+		return []Finding{f}
+	}
+	f := Finding{
+		Message:  fmt.Sprintf("node %s cannot mount a volume of pod %s: %s", c.Pod.Spec.NodeName, c.Pod.Name, shortened(e.Message, 200)),
+		Evidence: []Evidence{shown(e)},
+	}
+	switch {
+	case mentions(e.Message, "hostpath type check failed"):
+		f.Owner, f.Advice = User, "Correct the hostPath in the pod: the node has nothing of that type there."
+	case mentions(e.Message, "not found in the list of registered csi drivers"):
+		f.Layer, f.Owner, f.Advice = L2, Platform, fmt.Sprintf("Have the CSI driver's pod on node %s repaired: the kubelet does not know the driver.", c.Pod.Spec.NodeName)
+	}
+	return []Finding{f}
+}
+
+// attachedElsewhere is about a volume that one node at a time may have, and another has.
+func (c *Case) attachedElsewhere(e *corev1.Event) (Finding, bool) {
+	if !strings.Contains(e.Message, "Multi-Attach error") {
+		return Finding{}, false
+	}
+	f := Finding{Evidence: []Evidence{shown(e)}}
+	holder, claim := c.volumeHolder()
+	if holder == nil {
+		f.Message = fmt.Sprintf("a volume of pod %s is still attached to another node: %s", c.Pod.Name, shortened(e.Message, 160))
+		return f, true
+	}
+	f.Message = fmt.Sprintf("volume claim %s can be on one node at a time, and pod %s holds it on node %s", claim, holder.Name, holder.Spec.NodeName)
+	f.Evidence = append(f.Evidence, Evidence{Object: RefTo(holder).In(), Field: "spec.nodeName", Value: holder.Spec.NodeName})
+	f.Owner = User
+	if d, ok := c.Makers[0].(*appsv1.Deployment); ok && c.madeBy(holder, d) {
+		f.Edits = []Edit{c.recreated(d, holder)}
+	}
+	return f, true
+}
+
+// volumeHolder is another pod with a claim of this one, on another node.
+func (c *Case) volumeHolder() (*corev1.Pod, string) {
+	for _, mine := range volumeClaims(c.Pod) {
+		for _, p := range c.Pods {
+			if p.Namespace == c.Pod.Namespace && p.Name != c.Pod.Name && p.Spec.NodeName != "" && p.Spec.NodeName != c.Pod.Spec.NodeName && !over(p) && slices.Contains(volumeClaims(p), mine) {
+				return p, mine
+			}
+		}
+	}
+	return nil, ""
+}
+
+// volumeClaims are the volume claims that the pod names.
+func volumeClaims(p *corev1.Pod) []string {
+	var out []string
+	for _, v := range p.Spec.Volumes {
+		if v.PersistentVolumeClaim != nil {
+			out = append(out, v.PersistentVolumeClaim.ClaimName)
+		}
+	}
+	return out
+}
+
+// madeBy says whether the pod is of the Deployment, through any of its ReplicaSets.
+func (c *Case) madeBy(p *corev1.Pod, d *appsv1.Deployment) bool {
+	rs := c.Controller(p)
+	return rs != nil && c.Controller(rs) != nil && c.Controller(rs).GetUID() == d.UID
+}
+
+// recreated has the Deployment end the old pod before it starts the new one.
+func (c *Case) recreated(d *appsv1.Deployment, holder *corev1.Pod) Edit {
+	n := d.DeepCopy()
+	n.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
+	stuck := c.alike(func(p *corev1.Pod) bool { return stateOf(p) == Starting })
+	return Edit{
+		Side: Workload, Text: fmt.Sprintf("have deployment %s end its old pod before it starts the new one: strategy Recreate", d.Name), Cost: 2,
+		Set: append(running(stuck), n), Gone: []Object{holder},
+		Command: fmt.Sprintf(`kubectl patch deployment %s -n %s --type=merge -p '{"spec":{"strategy":{"type":"Recreate","rollingUpdate":null}}}'`, d.Name, d.Namespace),
+		Assumes: "the volume detaches when the old pod has ended", Outcome: fmt.Sprintf("pod %s ends, the volume moves to node %s, and the new pod starts", holder.Name, c.Pod.Spec.NodeName),
+	}
+}

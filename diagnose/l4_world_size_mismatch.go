@@ -1,0 +1,152 @@
+package diagnose
+
+import (
+	"fmt"
+	"strconv"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+)
+
+func init() {
+	register(Check{
+		Cause: "world-size-mismatch", Layer: L4, Owner: User, Stage: Run, Rank: 10,
+		Title:   "The program is told of more ranks or GPUs than it gets",
+		Meaning: "The launcher is to start more processes than the pod has GPUs, or the program waits for more ranks than there will be pods. It fails at its first step, or waits until its time-out.",
+		Remedy:  "Make the two numbers agree: processes and GPUs of a pod, ranks and pods of the work.",
+		Not:     "A GPU is broken, or the network is.",
+		Find:    worldSizeMismatch,
+	})
+}
+
+func worldSizeMismatch(c *Case) []Finding {
+	if c.State == Succeeded {
+		return nil
+	}
+	var out []Finding
+	for _, k := range containersOf(c.Pod) {
+		if k.init {
+			continue
+		}
+		if f, ok := c.processesOverGPUs(&k); ok {
+			out = append(out, f)
+		}
+		if f, ok := c.nodesOverPods(&k); ok {
+			out = append(out, f)
+		}
+		if f, ok := c.ranksOverPods(&k); ok {
+			out = append(out, f)
+		}
+	}
+	if f, ok := c.simulatedWorld(); ok {
+		out = append(out, f)
+	}
+	return out
+}
+
+// processesOverGPUs compares the launcher's processes per pod with the pod's GPUs.
+func (c *Case) processesOverGPUs(k *container) (Finding, bool) {
+	f, ok := findFlag(k.Command, k.Args, "--nproc_per_node", "--nproc-per-node", "--num_gpus", "--nproc")
+	gpus := int(k.gpus())
+	if !ok || gpus == 0 || f.value <= gpus {
+		return Finding{}, false
+	}
+	more := strconv.Itoa(f.value)
+	ops := []Op{{Op: "replace", Path: k.path("resources", "limits", "nvidia.com/gpu"), Value: more}}
+	if _, ok := c.authored(k).Resources.Requests["nvidia.com/gpu"]; ok {
+		ops = append(ops, Op{Op: "replace", Path: k.path("resources", "requests", "nvidia.com/gpu"), Value: more})
+	}
+	return Finding{
+		Message:  fmt.Sprintf("%s starts %d processes (%s), one per GPU, and has %d", k.noun(), f.value, f.name, gpus),
+		Evidence: []Evidence{{Object: RefTo(c.Pod).In(), Field: fmt.Sprintf("spec.containers[%q].%s", k.Name, f.field), Value: fmt.Sprintf("%s %d", f.name, f.value)}},
+		Edits: []Edit{
+			{Side: Workload, Cost: 1, Text: fmt.Sprintf("set %s to %d", f.name, gpus), Ops: []Op{{Op: "replace", Path: k.path(f.field, strconv.Itoa(f.at)), Value: f.with(gpus)}}},
+			{Side: Workload, Cost: 2, Text: fmt.Sprintf("ask for %d GPUs per pod", f.value), Ops: ops},
+		},
+	}, true
+}
+
+// nodesOverPods compares the launcher's number of nodes with the pods that its maker makes.
+func (c *Case) nodesOverPods(k *container) (Finding, bool) {
+	f, ok := findFlag(k.Command, k.Args, "--nnodes", "--num_nodes", "--num-nodes", "--num_machines")
+	pods := c.takePart()
+	if !ok || pods == 0 || f.value <= pods {
+		return Finding{}, false
+	}
+	return Finding{
+		Message:  fmt.Sprintf("%s is told of %d nodes (%s), and %s makes %d pods", k.noun(), f.value, f.name, RefTo(c.Maker()), pods),
+		Evidence: []Evidence{{Object: RefTo(c.Pod).In(), Field: fmt.Sprintf("spec.containers[%q].%s", k.Name, f.field), Value: fmt.Sprintf("%s %d", f.name, f.value)}},
+		Edits:    []Edit{{Side: Workload, Cost: 1, Text: fmt.Sprintf("set %s to %d", f.name, pods), Ops: []Op{{Op: "replace", Path: k.path(f.field, strconv.Itoa(f.at)), Value: f.with(pods)}}}},
+	}, true
+}
+
+// ranksOverPods compares the variable WORLD_SIZE with the most ranks that there can be: one per pod, or per GPU.
+func (c *Case) ranksOverPods(k *container) (Finding, bool) {
+	pods := c.takePart()
+	for i, e := range k.Env {
+		world, err := strconv.Atoi(e.Value)
+		most := pods * max(1, int(k.gpus()))
+		if e.Name != "WORLD_SIZE" || err != nil || pods == 0 || world <= most {
+			continue
+		}
+		return Finding{
+			Message:  fmt.Sprintf("%s waits for %d ranks (WORLD_SIZE), and %s makes %d pods with %d GPUs", k.noun(), world, RefTo(c.Maker()), pods, k.gpus()*int64(pods)),
+			Evidence: []Evidence{{Object: RefTo(c.Pod).In(), Field: fmt.Sprintf("spec.containers[%q].env[WORLD_SIZE]", k.Name), Value: e.Value}},
+			Edits:    []Edit{{Side: Workload, Cost: 1, Text: fmt.Sprintf("set WORLD_SIZE to %d", most), Ops: []Op{{Op: "replace", Path: k.path("env", strconv.Itoa(i), "value"), Value: strconv.Itoa(most)}}}},
+		}, true
+	}
+	return Finding{}, false
+}
+
+// simulatedWorld is the same for programs of Berth's own fleet, which are told by an annotation.
+func (c *Case) simulatedWorld() (Finding, bool) {
+	const key, group = "sim.berth.dev/world", "sim.berth.dev/group"
+	world, err := strconv.Atoi(c.Pod.Annotations[key])
+	pods := makes(c.Maker())
+	if err != nil || pods == 0 || world <= pods || c.Pod.Annotations[group] != "" {
+		return Finding{}, false
+	}
+	return Finding{
+		Message:  fmt.Sprintf("pod %s waits for %d ranks, and %s makes %d pods", c.Pod.Name, world, RefTo(c.Maker()), pods),
+		Evidence: []Evidence{{Object: RefTo(c.Pod).In(), Field: fmt.Sprintf("metadata.annotations[%q]", key), Value: strconv.Itoa(world)}},
+		Edits:    []Edit{{Side: Workload, Cost: 1, Text: fmt.Sprintf("set annotation %s to %d", key, pods), Ops: []Op{{Op: "replace", Path: Pointer("metadata", "annotations", key), Value: strconv.Itoa(pods)}}}},
+	}, true
+}
+
+// takePart is how many pods work together; 0 where that is not known, or where pods of other makers may.
+func (c *Case) takePart() int {
+	if gangOf(c.Pod) != "" || len(c.Makers) > 1 && c.Makers[0] != c.Maker() && !plainMaker(c.Makers[0]) {
+		return 0
+	}
+	for _, key := range crews[:5] {
+		if c.Pod.Labels[key] != "" {
+			return 0
+		}
+	}
+	return makes(c.Maker())
+}
+
+// makes is how many pods the object has at the same time; 0 where that is not known.
+func makes(o Object) int {
+	switch m := o.(type) {
+	case *batchv1.Job:
+		n := int(deref(m.Spec.Parallelism, 1))
+		if m.Spec.Completions != nil {
+			n = min(n, int(*m.Spec.Completions))
+		}
+		return n
+	case *appsv1.StatefulSet:
+		return int(deref(m.Spec.Replicas, 1))
+	case *appsv1.ReplicaSet:
+		return int(deref(m.Spec.Replicas, 1))
+	}
+	return 0
+}
+
+func plainMaker(o Object) bool {
+	switch o.(type) {
+	case *appsv1.Deployment, *batchv1.CronJob:
+		return true
+	}
+	return false
+}

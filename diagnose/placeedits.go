@@ -1,0 +1,581 @@
+package diagnose
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+)
+
+// What edits ask of people, the least first.
+const (
+	costWord    = 1 // of the workload
+	costSmall   = 2 // in the workload
+	costWait    = 3
+	costLess    = 4 // the workload gets less than it asks for
+	costConsent = 5 // somebody else's
+	costMove    = 7 // others' work
+	costNodes   = 9
+)
+
+// nothing stands for findings that bind only where the engine itself names their cause: it changes nothing.
+func nothing(text string) *Edit { return &Edit{Side: Workload, Text: "nothing: " + text} }
+
+// toleration adds tolerations of the taints to the workload.
+func (c *Case) toleration(taints ...corev1.Taint) Edit {
+	var list []corev1.Toleration
+	var texts []string
+	for _, t := range taints {
+		texts = append(texts, taintText(t))
+		tol := corev1.Toleration{Key: t.Key, Operator: corev1.TolerationOpEqual, Value: t.Value, Effect: t.Effect}
+		if strings.Contains(t.Key, "/") || t.Value == "" {
+			tol.Operator, tol.Value = corev1.TolerationOpExists, ""
+		}
+		list = append(list, tol)
+	}
+	e := Edit{Side: Workload, Cost: costWord, Text: "add a toleration for " + strings.Join(texts, " and ")}
+	if len(c.written().Spec.Tolerations) == 0 {
+		e.Ops = []Op{{Op: "add", Path: "/spec/tolerations", Value: slices.Concat(c.ownTolerations(), list)}}
+		return e
+	}
+	for _, t := range list {
+		e.Ops = append(e.Ops, Op{Op: "add", Path: "/spec/tolerations/-", Value: t})
+	}
+	return e
+}
+
+// ownTolerations are those of the pod that the API server does not give to every pod.
+func (c *Case) ownTolerations() []corev1.Toleration {
+	return slices.DeleteFunc(slices.Clone(c.Pod.Spec.Tolerations), func(t corev1.Toleration) bool {
+		return t.TolerationSeconds != nil && (t.Key == corev1.TaintNodeNotReady || t.Key == corev1.TaintNodeUnreachable)
+	})
+}
+
+const affinityPath = "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution"
+
+// asksIn says whether the need is the workload's own word: what others added to the pod cannot be changed there.
+func (c *Case) asksIn(n need) bool {
+	s := &c.written().Spec
+	if n.term < 0 {
+		v, ok := s.NodeSelector[n.key]
+		return ok && v == n.values[0]
+	}
+	all := terms(s)
+	return n.term < len(all) && n.expr < len(all[n.term].MatchExpressions) && all[n.term].MatchExpressions[n.expr].Key == n.key
+}
+
+// renames has the workload ask for another label in place of the one of the need.
+func (c *Case) renames(n need, key, value string) (Edit, bool) {
+	if !c.asksIn(n) {
+		return Edit{}, false
+	}
+	e := Edit{Side: Workload, Cost: costWord, Text: fmt.Sprintf("ask for %s=%s in place of %s", key, value, n.text())}
+	switch {
+	case n.term < 0 && key == n.key:
+		e.Ops = []Op{{Op: "replace", Path: Pointer("spec", "nodeSelector", key), Value: value}}
+	case n.term < 0:
+		e.Ops = []Op{{Op: "remove", Path: Pointer("spec", "nodeSelector", n.key)}, {Op: "add", Path: Pointer("spec", "nodeSelector", key), Value: value}}
+	default:
+		at := fmt.Sprintf("%s/nodeSelectorTerms/%d/matchExpressions/%d", affinityPath, n.term, n.expr)
+		e.Ops = []Op{{Op: "replace", Path: at, Value: corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{value}}}}
+	}
+	return e, true
+}
+
+// drops has the workload not ask for the label any more.
+func (c *Case) drops(n need) (Edit, bool) {
+	if !c.asksIn(n) {
+		return Edit{}, false
+	}
+	e := Edit{Side: Workload, Cost: costSmall, Text: fmt.Sprintf("do not ask for %s", n.text())}
+	if n.term < 0 {
+		e.Ops = []Op{{Op: "remove", Path: Pointer("spec", "nodeSelector", n.key)}}
+		return e, true
+	}
+	e.Ops = []Op{c.withoutExpression(n.term, n.expr)}
+	return e, true
+}
+
+// withoutExpression takes an expression away, and with the last one of a term the term: an empty one matches nothing.
+func (c *Case) withoutExpression(term, expr int) Op {
+	all := terms(&c.written().Spec)
+	switch {
+	case len(all[term].MatchExpressions)+len(all[term].MatchFields) > 1:
+		return Op{Op: "remove", Path: fmt.Sprintf("%s/nodeSelectorTerms/%d/matchExpressions/%d", affinityPath, term, expr)}
+	case len(all) > 1:
+		return Op{Op: "remove", Path: fmt.Sprintf("%s/nodeSelectorTerms/%d", affinityPath, term)}
+	}
+	return Op{Op: "remove", Path: affinityPath}
+}
+
+// asksLess lowers what the pod asks for: what one container asks of each resource. It is false where several
+// containers share a resource, or the pod asks as a whole.
+func (c *Case) asksLess(to map[string]int64) (Edit, bool) {
+	if c.Pod.Spec.Resources != nil || len(c.Pod.Spec.InitContainers) > 0 {
+		return Edit{}, false
+	}
+	e := Edit{Side: Workload, Cost: costLess}
+	var texts []string
+	changed := make(map[int]*corev1.ResourceRequirements)
+	for _, name := range slices.Sorted(maps.Keys(to)) {
+		who := askers(c.Pod, corev1.ResourceName(name))
+		if len(who) != 1 || to[name] <= 0 || who[0] >= len(c.written().Spec.Containers) {
+			return Edit{}, false
+		}
+		r := changed[who[0]]
+		if r == nil {
+			r = c.written().Spec.Containers[who[0]].Resources.DeepCopy()
+			changed[who[0]] = r
+		}
+		was := total(c.Pod, requestsOf)[corev1.ResourceName(name)]
+		q := quantityOf(name, to[name])
+		lower(r, corev1.ResourceName(name), q)
+		texts = append(texts, fmt.Sprintf("%s from %s to %s", name, &was, &q))
+	}
+	for _, i := range slices.Sorted(maps.Keys(changed)) {
+		e.Ops = append(e.Ops, Op{Op: "replace", Path: Pointer("spec", "containers", itoa(i), "resources"), Value: changed[i]})
+	}
+	e.Text = "lower the request for " + strings.Join(texts, " and ")
+	return e, true
+}
+
+// lower sets the request, and of devices the limit, which is the same.
+func lower(r *corev1.ResourceRequirements, name corev1.ResourceName, to resource.Quantity) {
+	if r.Requests == nil {
+		r.Requests = corev1.ResourceList{}
+	}
+	r.Requests[name] = to
+	if extended(name) {
+		if r.Limits == nil {
+			r.Limits = corev1.ResourceList{}
+		}
+		r.Limits[name] = to
+	}
+}
+
+// splits has a Job run k times as many pods, each asking for one k-th of the device.
+func (c *Case) splits(device string, ask, most int64) (Edit, bool) {
+	j, ok := c.Top.(*batchv1.Job)
+	if !ok || most <= 0 {
+		return Edit{}, false
+	}
+	k := (ask + most - 1) / most
+	for k < ask && ask%k != 0 {
+		k++
+	}
+	less, ok := c.asksLess(map[string]int64{device: ask / k})
+	if !ok || k < 2 {
+		return Edit{}, false
+	}
+	made, err := c.patched(c.Top, less.Ops, nil)
+	if err != nil {
+		return Edit{}, false
+	}
+	e := Edit{Side: Workload, Cost: costSmall}
+	was := deref(j.Spec.Parallelism, 1)
+	grown := []Op{{Op: "add", Path: "/spec/parallelism", Value: was * int32(k)}}
+	if j.Spec.Completions != nil {
+		grown = append(grown, Op{Op: "add", Path: "/spec/completions", Value: *j.Spec.Completions * int32(k)})
+	}
+	for i := range made {
+		o := made[i].now
+		if _, ok := o.(*batchv1.Job); ok {
+			if o, err = patch(o, "", grown); err != nil {
+				return Edit{}, false
+			}
+		}
+		e.Set = append(e.Set, o)
+	}
+	e.Text = fmt.Sprintf("split each pod into %d: run %d pods with %d %s each", k, int64(was)*k, ask/k, device)
+	ops := jobAnew(j)
+	for _, op := range less.Ops {
+		op.Path = "/spec/template" + op.Path
+		ops = append(ops, op)
+	}
+	e.Command = fmt.Sprintf("kubectl get job %s -n %s -o json | kubectl patch --local -f - --type=json -p %s -o json | kubectl replace --force -f -", j.Name, j.Namespace, quoted(append(ops, grown...)))
+	e.Assumes = "the program can run as more, smaller pods"
+	return e, true
+}
+
+// namedPods are the pods in words, the first few by name.
+func namedPods(pods []*corev1.Pod) string {
+	var out []string
+	for _, p := range pods {
+		out = append(out, p.Namespace+"/"+p.Name)
+	}
+	slices.Sort(out)
+	if len(out) == 1 {
+		return "pod " + out[0]
+	}
+	return "pods " + atMost(4, out)
+}
+
+// deleteLines are the commands that delete the pods, one per namespace, joined.
+func deleteLines(pods []*corev1.Pod) string {
+	by := make(map[string][]string)
+	for _, p := range pods {
+		by[p.Namespace] = append(by[p.Namespace], p.Name)
+	}
+	var out []string
+	for _, ns := range slices.Sorted(maps.Keys(by)) {
+		slices.Sort(by[ns])
+		out = append(out, "kubectl delete pod "+strings.Join(by[ns], " ")+" -n "+ns)
+	}
+	return strings.Join(out, " && ")
+}
+
+// objectsOf is the pods as what they are.
+func objectsOf(pods []*corev1.Pod) []Object {
+	out := make([]Object, len(pods))
+	for i, p := range pods {
+		out[i] = p
+	}
+	return out
+}
+
+// freed are pods which, gone, leave room for as many pods as lack it, each on a node of its own; nil where there are
+// too few such. pick chooses among the pods of a node, in its order of preference.
+func (c *Case) freed(nodes []*NodeFit, lack int, pick func(*corev1.Pod) bool, order func(a, b *corev1.Pod) int) []*corev1.Pod {
+	type set struct {
+		pods   []*corev1.Pod
+		weight int64
+	}
+	device, _ := deviceAsked(c.Pod)
+	var sets []set
+	for _, n := range nodes {
+		var from []*corev1.Pod
+		for _, p := range c.PodsOn(n.Name) {
+			if pick(p) {
+				from = append(from, p)
+			}
+		}
+		slices.SortFunc(from, func(a, b *corev1.Pod) int {
+			return cmp.Or(order(a, b), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+		})
+		if few := fewest(from, n.Short); few != nil {
+			s := set{pods: few}
+			for _, p := range few {
+				s.weight += asksFor(p, device)
+			}
+			sets = append(sets, s)
+		}
+	}
+	if len(sets) < lack {
+		return nil
+	}
+	slices.SortStableFunc(sets, func(a, b set) int {
+		return cmp.Or(cmp.Compare(len(a.pods), len(b.pods)), cmp.Compare(a.weight, b.weight))
+	})
+	var out []*corev1.Pod
+	for _, s := range sets[:lack] {
+		out = append(out, s.pods...)
+	}
+	return out
+}
+
+// mostLooked bounds the nodes that are looked at for pods to take away.
+const mostLooked = 200
+
+// evicts takes pods of lower priority away.
+func (c *Case) evicts(nodes []*NodeFit, lack int) (Edit, bool) {
+	mine := deref(c.Pod.Spec.Priority, 0)
+	lesser := func(p *corev1.Pod) bool {
+		return deref(p.Spec.Priority, 0) < mine && p.DeletionTimestamp == nil && !byDaemonSet(p)
+	}
+	victims := c.freed(nodes[:min(len(nodes), mostLooked)], lack, lesser, func(a, b *corev1.Pod) int {
+		return cmp.Compare(deref(a.Spec.Priority, 0), deref(b.Spec.Priority, 0))
+	})
+	if victims == nil {
+		return Edit{}, false
+	}
+	return Edit{
+		Side: Cluster, Cost: costMove, Gone: objectsOf(victims), Command: deleteLines(victims),
+		Text: fmt.Sprintf("evict %s, of lower priority", namedPods(victims)), Assumes: "what is freed is not given to other work first",
+	}, true
+}
+
+func byDaemonSet(p *corev1.Pod) bool {
+	by := metav1.GetControllerOfNoCopy(p)
+	return by != nil && by.Kind == "DaemonSet"
+}
+
+// waits is for others to end, where it is known when they do.
+func (c *Case) waits(nodes []*NodeFit, lack int) (e Edit, until time.Time, because string, ok bool) {
+	ends := func(p *corev1.Pod) bool { at, _ := c.endOf(p); return !at.IsZero() }
+	sooner := func(a, b *corev1.Pod) int {
+		x, _ := c.endOf(a)
+		y, _ := c.endOf(b)
+		return x.Compare(y)
+	}
+	type room struct {
+		at   time.Time
+		pods []*corev1.Pod
+	}
+	var rooms []room
+	for _, n := range nodes {
+		var from []*corev1.Pod
+		for _, p := range c.PodsOn(n.Name) {
+			if ends(p) {
+				from = append(from, p)
+			}
+		}
+		slices.SortFunc(from, func(a, b *corev1.Pod) int { return cmp.Or(sooner(a, b), cmp.Compare(a.Name, b.Name)) })
+		for i := range from {
+			if covers(from[:i+1], n.Short) {
+				at, _ := c.endOf(from[i])
+				rooms = append(rooms, room{at, fewest(from[:i+1], n.Short)})
+				break
+			}
+		}
+	}
+	if len(rooms) < lack || lack == 0 {
+		return Edit{}, time.Time{}, "", false
+	}
+	slices.SortStableFunc(rooms, func(a, b room) int { return a.at.Compare(b.at) })
+	var gone []*corev1.Pod
+	for _, r := range rooms[:lack] {
+		gone = append(gone, r.pods...)
+	}
+	last := slices.MaxFunc(gone, sooner)
+	until, how := c.endOf(last)
+	end := "ends"
+	if len(gone) > 1 {
+		end = "have ended"
+	}
+	because = fmt.Sprintf("pod %s/%s %s", last.Namespace, last.Name, how)
+	return Edit{
+		Side: Workload, Cost: costWait, Gone: objectsOf(gone), Assumes: "what is freed is not given to other work first",
+		Text: fmt.Sprintf("wait until %s, when %s %s", until.UTC().Format("15:04 MST"), namedPods(gone), end),
+	}, until, because, true
+}
+
+// poolKeys are labels that name a node's pool, in the words of who makes nodes.
+var poolKeys = []string{"berth.dev/pool", "karpenter.sh/nodepool", "cloud.google.com/gke-nodepool", "eks.amazonaws.com/nodegroup", "kubernetes.azure.com/agentpool", "agentpool", "gpu-pool"}
+
+// poolOf is the node's pool, and the label that says so; "" where none does.
+func poolOf(n *corev1.Node) (key, pool string) {
+	for _, k := range poolKeys {
+		if v := n.Labels[k]; v != "" {
+			return k, v
+		}
+	}
+	return "", ""
+}
+
+// addsNodes grows the pool of a node by copies of it.
+func (c *Case) addsNodes(like *corev1.Node, n int) Edit {
+	key, pool := poolOf(like)
+	var set []Object
+	have := 0
+	for _, other := range c.Nodes {
+		if key != "" && other.Labels[key] == pool {
+			have++
+		}
+	}
+	for i := range n {
+		fresh := like.DeepCopy()
+		fresh.Name = fmt.Sprintf("%s-new-%d", cmp.Or(pool, like.Name), i)
+		fresh.UID = types.UID("new-" + fresh.Name)
+		if fresh.Labels[corev1.LabelHostname] != "" {
+			fresh.Labels[corev1.LabelHostname] = fresh.Name
+		}
+		set = append(set, fresh)
+	}
+	what := "1 node"
+	if n > 1 {
+		what = fmt.Sprintf("%d nodes", n)
+	}
+	e := Edit{Side: Cluster, Cost: costNodes, Set: set, Text: fmt.Sprintf("add %s like %s", what, like.Name), Assumes: "machines like it can be had"}
+	if key != "" {
+		e.Text = fmt.Sprintf("add %s to pool %s, which has %d", what, pool, have)
+	}
+	if key == "berth.dev/pool" && regexp.MustCompile(`^`+regexp.QuoteMeta(pool)+`-\d+$`).MatchString(like.Name) {
+		e.Command = fmt.Sprintf("kubectl patch pool %s --type=merge -p '{\"spec\":{\"nodes\":%d}}'", pool, have+n)
+	}
+	return e
+}
+
+// moves takes pods of those that are picked off a node to others that have room for them, so that this pod fits there.
+// Only pods that somebody makes anew are moved.
+func (c *Case) moves(nodes []*NodeFit, pick func(*corev1.Pod) bool) (Edit, bool) {
+	var best []*corev1.Pod
+	var onto []*corev1.Node
+	var off *NodeFit
+	for _, n := range nodes[:min(len(nodes), 24)] {
+		pods := c.movable(n.Name, pick)
+		for _, few := range [][]*corev1.Pod{fewest(pods, n.Short), fewest(reversed(pods), n.Short)} {
+			if few == nil || best != nil && len(few) >= len(best) {
+				continue
+			}
+			if to := c.homesFor(few, n.Name); to != nil {
+				best, onto, off = few, to, n
+			}
+		}
+	}
+	if best == nil {
+		return Edit{}, false
+	}
+	e := Edit{
+		Side: Cluster, Cost: costMove, Gone: objectsOf(best),
+		Command: fmt.Sprintf("kubectl cordon %s && %s && kubectl uncordon %s", off.Name, deleteLines(best), off.Name),
+	}
+	homes := make(map[string]bool)
+	for i, p := range best {
+		moved := p.DeepCopy()
+		moved.Name, moved.UID, moved.Spec.NodeName = p.Name+"-moved", p.UID+"-moved", onto[i].Name
+		e.Set = append(e.Set, moved)
+		homes[onto[i].Name] = true
+	}
+	where := atMost(3, slices.Sorted(maps.Keys(homes)))
+	e.Text = fmt.Sprintf("move %s from node %s to %s", namedPods(best), off.Name, where)
+	e.Assumes = fmt.Sprintf("who made the pods makes them anew, and they land on %s", where)
+	return e, true
+}
+
+func reversed(pods []*corev1.Pod) []*corev1.Pod {
+	out := slices.Clone(pods)
+	slices.Reverse(out)
+	return out
+}
+
+// movable are the pods of a node that are picked and that somebody makes anew: those with most devices first.
+func (c *Case) movable(node string, pick func(*corev1.Pod) bool) []*corev1.Pod {
+	device, _ := deviceAsked(c.Pod)
+	var out []*corev1.Pod
+	for _, p := range c.PodsOn(node) {
+		if metav1.GetControllerOfNoCopy(p) != nil && !byDaemonSet(p) && p.DeletionTimestamp == nil && pick(p) {
+			out = append(out, p)
+		}
+	}
+	slices.SortFunc(out, func(a, b *corev1.Pod) int {
+		return cmp.Or(cmp.Compare(asksFor(b, device), asksFor(a, device)), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return out
+}
+
+// homesFor finds nodes for pods that are to leave one; nil where one of them finds none.
+func (c *Case) homesFor(pods []*corev1.Pod, leaving string) []*corev1.Node {
+	free := make(map[string]corev1.ResourceList)
+	var out []*corev1.Node
+	nodes := slices.Clone(c.Nodes)
+	slices.SortFunc(nodes, func(a, b *corev1.Node) int { return strings.Compare(a.Name, b.Name) })
+	for _, p := range pods {
+		asks := total(p, requestsOf)
+		asks[corev1.ResourcePods] = quantityOf("pods", 1)
+		at := slices.IndexFunc(nodes, func(n *corev1.Node) bool {
+			if n.Name == leaving || !suits(p, n) {
+				return false
+			}
+			if free[n.Name] == nil {
+				free[n.Name] = c.freeOn(n)
+			}
+			return within(asks, free[n.Name])
+		})
+		if at < 0 {
+			return nil
+		}
+		take(free[nodes[at].Name], asks)
+		out = append(out, nodes[at])
+	}
+	return out
+}
+
+// freeOn is what pods leave of the node.
+func (f *Facts) freeOn(n *corev1.Node) corev1.ResourceList {
+	out := n.Status.Allocatable.DeepCopy()
+	for _, p := range f.PodsOn(n.Name) {
+		asks := total(p, requestsOf)
+		asks[corev1.ResourcePods] = quantityOf("pods", 1)
+		take(out, asks)
+	}
+	return out
+}
+
+func take(from, asks corev1.ResourceList) {
+	for name, q := range asks {
+		left := from[name].DeepCopy()
+		left.Sub(q)
+		from[name] = left
+	}
+}
+
+func within(asks, free corev1.ResourceList) bool {
+	for name, q := range asks {
+		if have := free[name]; !q.IsZero() && have.Cmp(q) < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// suits says whether the node is open to the pod, room aside.
+func suits(p *corev1.Pod, n *corev1.Node) bool {
+	if n.Spec.Unschedulable || len(untolerated(p, n)) > 0 {
+		return false
+	}
+	ok, err := nodeaffinity.GetRequiredNodeAffinity(p).Match(n)
+	return ok && err == nil
+}
+
+// elsewhere are edits that let the pod have nodes which have room now, and which one thing that it asks of labels keeps
+// it off.
+func (c *Case) elsewhere(f *Fit) []Edit {
+	type way struct {
+		edit  Edit
+		nodes int
+	}
+	by := make(map[string]*way)
+	for i := range f.Nodes {
+		n := &f.Nodes[i]
+		if len(n.Short) > 0 || len(n.Barred) > 0 || len(n.Removed) != 1 {
+			continue
+		}
+		at, ok := c.oneUnmet(n.Node)
+		if !ok {
+			continue
+		}
+		var e Edit
+		if v := n.Labels[at.key]; v != "" && len(at.values) > 0 {
+			e, ok = c.renames(at, at.key, v)
+			e.Cost = costSmall
+		} else {
+			e, ok = c.drops(at)
+		}
+		if ok && by[e.Text] == nil {
+			by[e.Text] = &way{edit: e}
+		}
+		if ok {
+			by[e.Text].nodes++
+		}
+	}
+	ways := slices.SortedFunc(maps.Values(by), func(a, b *way) int {
+		return cmp.Or(cmp.Compare(b.nodes, a.nodes), cmp.Compare(a.edit.Text, b.edit.Text))
+	})
+	var out []Edit
+	for _, w := range ways[:min(len(ways), 3)] {
+		out = append(out, w.edit)
+	}
+	return out
+}
+
+// oneUnmet is the one need that the node does not meet; false where there are several, or terms to choose from.
+func (c *Case) oneUnmet(n *corev1.Node) (need, bool) {
+	if len(terms(&c.Pod.Spec)) > 1 {
+		return need{}, false
+	}
+	all := slices.DeleteFunc(needsOf(&c.Pod.Spec), func(x need) bool { return x.met(n.Labels) })
+	if len(all) != 1 {
+		return need{}, false
+	}
+	return all[0], true
+}

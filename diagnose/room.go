@@ -1,0 +1,339 @@
+package diagnose
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/berth-dev/berth/engine/why"
+)
+
+// amountOf is a quantity in the units of engine/why: thousandths of a core for cpu, else as it is.
+func amountOf(name string, q resource.Quantity) int64 {
+	if name == string(corev1.ResourceCPU) {
+		return q.MilliValue()
+	}
+	return q.Value()
+}
+
+// quantityOf is the way back.
+func quantityOf(name string, v int64) resource.Quantity {
+	switch {
+	case name == string(corev1.ResourceCPU):
+		return *resource.NewMilliQuantity(v, resource.DecimalSI)
+	case name == string(corev1.ResourceMemory) || strings.HasSuffix(name, "storage"):
+		return *resource.NewQuantity(v, resource.BinarySI)
+	}
+	return *resource.NewQuantity(v, resource.DecimalSI)
+}
+
+// asksFor is how much of the resource the pod asks for.
+func asksFor(p *corev1.Pod, name string) int64 {
+	return amountOf(name, total(p, requestsOf)[corev1.ResourceName(name)])
+}
+
+// deviceAsked is the device that the pod asks for, and how many; "" where it asks for none.
+func deviceAsked(p *corev1.Pod) (name string, n int64) {
+	for _, name := range extendedOf(p) {
+		if n := asksFor(p, name); n > 0 {
+			return name, n
+		}
+	}
+	return "", 0
+}
+
+// stuck is what the engine says of a pod that waits and has no place. It is nil for facts that were edited: findings
+// about places are not asked for there, the engine's own answer is.
+func (c *Case) stuck() *Fit {
+	f := c.Fit()
+	if f == nil || c.edited != nil || f.Verdict == why.Placed || c.Pod.DeletionTimestamp != nil {
+		return nil
+	}
+	return f
+}
+
+// reach are the nodes that only room keeps the pod off. Where there are none, those that it could have by tolerating
+// what is its to tolerate; else those which labels that no node has keep it off besides. Nodes without the device that
+// the pod asks for do not count while others have it.
+func (c *Case) reach(f *Fit) []*NodeFit {
+	var open, tainted, misnamed []*NodeFit
+	dead := c.unmet()
+	device, _ := deviceAsked(c.Pod)
+	for i := range f.Nodes {
+		n := &f.Nodes[i]
+		switch {
+		case device != "" && couldHave(n.Node, device) == 0:
+		case n.Open():
+			open = append(open, n)
+		case c.onlyTaintsToTolerate(n):
+			tainted = append(tainted, n)
+		case len(dead) > 0 && len(n.Barred) == 0 && !slices.ContainsFunc(n.Removed, func(r why.Clause) bool { return !c.mends(r, n, dead) }):
+			misnamed = append(misnamed, n)
+		}
+	}
+	if len(open) > 0 {
+		return open
+	}
+	if len(tainted) > 0 {
+		return tainted
+	}
+	return misnamed
+}
+
+// couldHave is what the node has of the resource, or would have with all its devices in order.
+func couldHave(n *corev1.Node, name string) int64 {
+	most := max(amountOf(name, n.Status.Allocatable[corev1.ResourceName(name)]), 0)
+	if !extended(corev1.ResourceName(name)) {
+		return most
+	}
+	most = max(most, amountOf(name, n.Status.Capacity[corev1.ResourceName(name)]))
+	if name == "nvidia.com/gpu" && !strings.Contains(n.Labels["nvidia.com/gpu.product"], "-MIG-") {
+		if count, err := strconv.ParseInt(n.Labels["nvidia.com/gpu.count"], 10, 64); err == nil && most == 0 {
+			most = count
+		}
+	}
+	return most
+}
+
+// unmatched says whether no node is open to the pod: of those that have the device it asks for, where any does.
+func (c *Case) unmatched(f *Fit) bool {
+	if f.Cause == why.NoMatchingNode {
+		return true
+	}
+	device, _ := deviceAsked(c.Pod)
+	if f.Cause != why.LargerThanAnyNode || device == "" {
+		return false
+	}
+	has := func(n NodeFit) bool { return couldHave(n.Node, device) > 0 }
+	return slices.ContainsFunc(f.Nodes, has) && !slices.ContainsFunc(f.Nodes, func(n NodeFit) bool { return n.Open() && has(n) })
+}
+
+// mends says whether the clause goes away with taints that may be tolerated and labels that no node has.
+func (c *Case) mends(r why.Clause, n *NodeFit, dead []need) bool {
+	switch r.Kind {
+	case why.ByTaint:
+		i := slices.IndexFunc(n.Spec.Taints, func(t corev1.Taint) bool { return taintText(t) == r.Detail })
+		return i >= 0 && c.mayTolerate(n.Spec.Taints[i])
+	case why.BySelector:
+		return slices.ContainsFunc(dead, func(d need) bool { return d.term < 0 && d.text() == r.Detail })
+	case why.ByAffinity:
+		return slices.ContainsFunc(dead, func(d need) bool { return d.term >= 0 })
+	}
+	return false
+}
+
+// roomCause says how room is short on the nodes in reach, and gives them; "" where it is not, or where something else
+// comes before. The engine's word counts where it has looked at the same nodes.
+func (c *Case) roomCause() (why.Cause, []*NodeFit) {
+	f := c.stuck()
+	if f == nil {
+		return "", nil
+	}
+	nodes := c.reach(f)
+	if !c.unmatched(f) {
+		switch f.Cause {
+		case why.ClusterFull, why.Fragmented, why.Stranded, why.LargerThanAnyNode:
+			return f.Cause, c.orAll(f, nodes)
+		}
+		return "", nil
+	}
+	if len(nodes) > 0 {
+		return shortage(c.Pod, nodes), nodes
+	}
+	if all := c.orAll(f, nil); len(all) > 0 && !slices.ContainsFunc(all, func(n *NodeFit) bool { return n.Empty > 0 }) {
+		return why.LargerThanAnyNode, all
+	}
+	return "", nil
+}
+
+// orAll is all nodes where there are none.
+func (c *Case) orAll(f *Fit, nodes []*NodeFit) []*NodeFit {
+	if len(nodes) > 0 {
+		return nodes
+	}
+	for i := range f.Nodes {
+		nodes = append(nodes, &f.Nodes[i])
+	}
+	return nodes
+}
+
+// shortage is how room for one pod is short on the nodes.
+func shortage(p *corev1.Pod, nodes []*NodeFit) why.Cause {
+	device, ask := deviceAsked(p)
+	largest, free := int64(0), int64(0)
+	stranded := false
+	for _, n := range nodes {
+		if len(n.Short) == 0 {
+			return ""
+		}
+		largest = max(largest, n.Empty)
+		by := n.shortOf(device)
+		free += max(0, ask-by)
+		stranded = stranded || device != "" && by == 0
+	}
+	switch {
+	case largest == 0:
+		return why.LargerThanAnyNode
+	case stranded:
+		return why.Stranded
+	case device != "" && free >= ask:
+		return why.Fragmented
+	}
+	return why.ClusterFull
+}
+
+// shortOf is how much of the resource the node has too little free.
+func (n *NodeFit) shortOf(resource string) int64 {
+	for _, s := range n.Short {
+		if s.Resource == resource {
+			return s.By
+		}
+	}
+	return 0
+}
+
+// shortest sorts nodes that would hold the pod if they were empty: the one that lacks least first, by the device, then
+// by the rest.
+func shortest(p *corev1.Pod, nodes []*NodeFit) []*NodeFit {
+	device, _ := deviceAsked(p)
+	out := slices.DeleteFunc(slices.Clone(nodes), func(n *NodeFit) bool { return n.Empty == 0 })
+	slices.SortFunc(out, func(a, b *NodeFit) int {
+		return cmp.Or(cmp.Compare(a.shortOf(device), b.shortOf(device)), cmp.Compare(len(a.Short), len(b.Short)),
+			cmp.Compare(a.shortOf("cpu"), b.shortOf("cpu")), cmp.Compare(a.shortOf("memory"), b.shortOf("memory")), cmp.Compare(a.Name, b.Name))
+	})
+	return out
+}
+
+// lack is how many pods of the workload have to find a place and do not: 1 for a pod alone.
+func (f *Fit) lack() int {
+	if cert := f.proof(); cert != nil {
+		return max(1, cert.Need-int(min(cert.Total, int64(cert.Need))))
+	}
+	return 1
+}
+
+// need is how many pods of the workload have to find a place at once: 1 for a pod alone.
+func (f *Fit) need() int {
+	if cert := f.proof(); cert != nil {
+		return max(1, cert.Need)
+	}
+	return 1
+}
+
+// proof is the certificate of the first gate that has one, or nil.
+func (f *Fit) proof() *why.Certificate {
+	for _, g := range f.Gates {
+		if g.Certificate >= 0 && g.Certificate < len(f.Certificates) {
+			return &f.Certificates[g.Certificate]
+		}
+	}
+	return nil
+}
+
+// covers says whether the pods hold what is short.
+func covers(pods []*corev1.Pod, short []why.Short) bool {
+	for _, s := range short {
+		sum := int64(0)
+		for _, p := range pods {
+			if s.Resource == string(corev1.ResourcePods) {
+				sum++
+				continue
+			}
+			sum += asksFor(p, s.Resource)
+		}
+		if sum < s.By {
+			return false
+		}
+	}
+	return true
+}
+
+// fewest is a small set of the pods that hold what is short, none of them to spare; nil where all are too few. The
+// pods are tried in their order.
+func fewest(pods []*corev1.Pod, short []why.Short) []*corev1.Pod {
+	for _, p := range pods { // one is fewest
+		if covers([]*corev1.Pod{p}, short) {
+			return []*corev1.Pod{p}
+		}
+	}
+	if len(short) == 0 || !covers(pods, short) {
+		return nil
+	}
+	set := slices.Clone(pods)
+	for i := len(set) - 1; i >= 0; i-- {
+		if less := slices.Delete(slices.Clone(set), i, i+1); covers(less, short) {
+			set = less
+		}
+	}
+	return set
+}
+
+// endOf is when the pod ends by its own word or its Job's, or is gone; zero where nothing says so. how says by which.
+func (f *Facts) endOf(p *corev1.Pod) (at time.Time, how string) {
+	sooner := func(t time.Time, why string) {
+		if t.After(f.At) && (at.IsZero() || t.Before(at)) {
+			at, how = t, why
+		}
+	}
+	if p.DeletionTimestamp != nil {
+		sooner(p.DeletionTimestamp.Time, "is being deleted")
+	}
+	if !f.endsForGood(p) {
+		return at, how
+	}
+	start := p.CreationTimestamp.Time
+	if p.Status.StartTime != nil {
+		start = p.Status.StartTime.Time
+	}
+	if s := p.Spec.ActiveDeadlineSeconds; s != nil {
+		sooner(start.Add(time.Duration(*s)*time.Second), "has a deadline")
+	}
+	for _, key := range []string{"berth.dev/max-run", "sim.berth.dev/run"} {
+		if d, err := time.ParseDuration(p.Annotations[key]); err == nil && d > 0 {
+			sooner(start.Add(d), "says so by "+key)
+		}
+	}
+	if j, ok := f.Controller(p).(*batchv1.Job); ok && j.Spec.ActiveDeadlineSeconds != nil && j.Status.StartTime != nil {
+		sooner(j.Status.StartTime.Add(time.Duration(*j.Spec.ActiveDeadlineSeconds)*time.Second), "has a deadline")
+	}
+	return at, how
+}
+
+// endsForGood says whether no other pod takes the place of this one when it ends.
+func (f *Facts) endsForGood(p *corev1.Pod) bool {
+	by := f.Controller(p)
+	if by == nil {
+		return p.Spec.RestartPolicy != corev1.RestartPolicyAlways || p.Spec.ActiveDeadlineSeconds != nil
+	}
+	j, ok := by.(*batchv1.Job)
+	if !ok {
+		return false
+	}
+	return j.Spec.Completions == nil || int(*j.Spec.Completions)-int(j.Status.Succeeded) <= int(j.Status.Active)
+}
+
+// askText is what the pod asks for, in words.
+func askText(p *corev1.Pod) string {
+	var out []string
+	all := total(p, requestsOf)
+	for _, name := range names(all) {
+		q := all[name]
+		out = append(out, q.String()+" "+string(name))
+	}
+	return strings.Join(out, " + ")
+}
+
+// explained says whether labels that no node has, or taints that the pod may tolerate, are what keeps it off nodes.
+func (c *Case) explained(f *Fit) bool {
+	dead := c.unmet()
+	if len(c.Foreign["NodePool.karpenter.sh"]) > 0 || slices.ContainsFunc(dead, c.onlyPartitioned) {
+		return false
+	}
+	return len(dead) > 0 || len(c.reach(f)) > 0
+}

@@ -1,0 +1,150 @@
+package diagnose
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// life is whether somebody schedules the pods of a schedulerName.
+type life string
+
+const (
+	alive   life = "alive"
+	dead    life = "dead"    // it was there, and does not renew its lease, or has no pod that runs
+	absent  life = "absent"  // nothing shows that it was ever there
+	unclear life = "unclear" // what could be seen does not tell
+)
+
+// leases are the names of the leases of schedulers that do not call it as themselves.
+var leases = map[string][]string{
+	corev1.DefaultSchedulerName: {"kube-scheduler"},
+	"volcano":                   {"volcano", "vc-scheduler"},
+	"kai-scheduler":             {"kai-scheduler", "kai-scheduler-default", "scheduler"},
+}
+
+// groups are the API groups that show that a scheduler is installed.
+var groups = map[string]string{"kai-scheduler": ".scheduling.run.ai", "volcano": ".scheduling.volcano.sh", "berth": ".berth.dev"}
+
+// leaseStale is how long a lease must not have been renewed to say that nobody holds it. Leases last 15 seconds as a rule.
+const leaseStale = time.Minute
+
+// unheard is how long a pod, or who should make it, may wait without a word before that is strange in itself.
+const unheard = 5 * time.Minute
+
+// scheduler says whether somebody schedules the pods that name it, since when not, and what shows it.
+func (f *Facts) scheduler(name string) (life, time.Time, []Evidence) {
+	heard := f.heardOf()[name]
+	if l := f.leaseOf(name); l != nil {
+		e := []Evidence{{Object: RefTo(l).In(), Field: "spec.renewTime", Value: renewed(l).UTC().Format(time.RFC3339)}}
+		if f.At.Sub(renewed(l)) < leaseStale || heard.After(renewed(l).Add(leaseStale)) {
+			return alive, time.Time{}, e
+		}
+		return dead, renewed(l), e
+	}
+	for _, d := range f.Deployments {
+		if d.Name != name && d.Name != name+"-scheduler" {
+			continue
+		}
+		e := []Evidence{{Object: RefTo(d).In(), Field: "status.availableReplicas", Value: itoa(int(d.Status.AvailableReplicas))}}
+		if d.Status.AvailableReplicas > 0 {
+			return alive, time.Time{}, e
+		}
+		return dead, heard, e
+	}
+	switch {
+	case !heard.IsZero(), f.installed(name), name == corev1.DefaultSchedulerName:
+		return unclear, heard, nil
+	case !f.Sees("leases.coordination.k8s.io", "") || !f.Sees("deployments.apps", ""):
+		return unclear, time.Time{}, nil
+	}
+	return absent, time.Time{}, nil
+}
+
+// installed says whether objects of the scheduler's own kinds are there.
+func (f *Facts) installed(name string) bool {
+	suffix, ok := groups[name]
+	if !ok {
+		return false
+	}
+	for kind, all := range f.Foreign {
+		if strings.HasSuffix(kind, suffix) && len(all) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// leaseOf is the newest lease of a scheduler of the name.
+func (f *Facts) leaseOf(name string) *coordinationv1.Lease {
+	called := append([]string{name, name + "-scheduler"}, leases[name]...)
+	var out *coordinationv1.Lease
+	for _, l := range f.Leases {
+		if !slices.Contains(called, l.Name) || name == corev1.DefaultSchedulerName && l.Namespace != "kube-system" {
+			continue
+		}
+		if out == nil || renewed(l).After(renewed(out)) {
+			out = l
+		}
+	}
+	return out
+}
+
+func renewed(l *coordinationv1.Lease) time.Time {
+	if l.Spec.RenewTime == nil {
+		return l.CreationTimestamp.Time
+	}
+	return l.Spec.RenewTime.Time
+}
+
+// heardOf is when schedulers last said something of a pod, by name. It was so before edits.
+func (f *Facts) heardOf() map[string]time.Time {
+	if f.heard != nil {
+		return f.heard
+	}
+	f.heard = make(map[string]time.Time)
+	note := func(name string, at time.Time) {
+		if at.After(f.heard[name]) {
+			f.heard[name] = at
+		}
+	}
+	for _, p := range f.Pods {
+		for _, s := range p.Status.Conditions {
+			if s.Type == corev1.PodScheduled && s.Reason != corev1.PodReasonSchedulingGated {
+				note(p.Spec.SchedulerName, s.LastTransitionTime.Time)
+			}
+		}
+	}
+	for _, e := range f.Events {
+		if e.Reason == "Scheduled" || e.Reason == "FailedScheduling" {
+			note(Emitter(e), EventTime(e))
+		}
+	}
+	return f.heard
+}
+
+// living are the schedulers that work for all one can see, by name.
+func (f *Facts) living() []string {
+	var out []string
+	called := maps.Clone(f.heardOf())
+	for name := range leases {
+		called[name] = time.Time{}
+	}
+	for _, l := range f.Leases {
+		if name, ok := strings.CutSuffix(l.Name, "-scheduler"); ok && name != "kube" && name != "vc" {
+			called[name] = time.Time{}
+		}
+	}
+	for name := range called {
+		how, _, _ := f.scheduler(name)
+		if how == alive || how == unclear && !f.heardOf()[name].IsZero() {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}

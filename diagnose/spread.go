@@ -1,0 +1,164 @@
+package diagnose
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+)
+
+// spread is one of the pod's constraints that must hold, with what is there.
+type spread struct {
+	corev1.TopologySpreadConstraint
+	index    int // in the pod
+	selector labels.Selector
+	self     int            // 1 if the pod counts itself
+	have     map[string]int // pods that count, by domain; domains that count and have none are in it
+}
+
+// least is the smallest number of any domain.
+func (s *spread) least() int {
+	if len(s.have) == 0 || len(s.have) < int(deref(s.MinDomains, 1)) {
+		return 0
+	}
+	return slices.Min(slices.Collect(maps.Values(s.have)))
+}
+
+// empties are the domains that have fewest, sorted.
+func (s *spread) empties() []string {
+	var out []string
+	for v, n := range s.have {
+		if n == s.least() {
+			out = append(out, v)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// spreads are the pod's constraints that must hold, counted.
+func (f *Facts) spreads(p *corev1.Pod) []*spread {
+	var out []*spread
+	for i, c := range p.Spec.TopologySpreadConstraints {
+		if c.WhenUnsatisfiable == corev1.DoNotSchedule {
+			s := &spread{TopologySpreadConstraint: c, index: i, selector: spreadSelector(p, &c), have: make(map[string]int)}
+			if s.selector.Matches(labels.Set(p.Labels)) {
+				s.self = 1
+			}
+			out = append(out, s)
+		}
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	wants := nodeaffinity.GetRequiredNodeAffinity(p)
+	for _, n := range f.Nodes {
+		if slices.ContainsFunc(out, func(s *spread) bool { _, ok := n.Labels[s.TopologyKey]; return !ok }) {
+			continue
+		}
+		for _, s := range out {
+			if s.counts(p, n, wants) {
+				s.have[n.Labels[s.TopologyKey]] += f.spreadOn(n, s, p.Namespace)
+			}
+		}
+	}
+	return out
+}
+
+// spreadSelector is whom the constraint counts: with the pod's own values of the labels that it names.
+func spreadSelector(p *corev1.Pod, c *corev1.TopologySpreadConstraint) labels.Selector {
+	s := selectorOf(c.LabelSelector)
+	if c.LabelSelector == nil {
+		return s
+	}
+	for _, key := range c.MatchLabelKeys {
+		if v, ok := p.Labels[key]; ok {
+			s = s.Add(*equals(key, v))
+		}
+	}
+	return s
+}
+
+func equals(key, value string) *labels.Requirement {
+	all, _ := labels.SelectorFromSet(labels.Set{key: value}).Requirements()
+	return &all[0]
+}
+
+// counts says whether the node's domain and pods count, by the policies of the constraint.
+func (s *spread) counts(p *corev1.Pod, n *corev1.Node, wants nodeaffinity.RequiredNodeAffinity) bool {
+	if deref(s.NodeAffinityPolicy, corev1.NodeInclusionPolicyHonor) == corev1.NodeInclusionPolicyHonor {
+		if ok, _ := wants.Match(n); !ok {
+			return false
+		}
+	}
+	return deref(s.NodeTaintsPolicy, corev1.NodeInclusionPolicyIgnore) != corev1.NodeInclusionPolicyHonor || len(untolerated(p, n)) == 0
+}
+
+// untolerated are the taints that keep the pod from the node.
+func untolerated(p *corev1.Pod, n *corev1.Node) []corev1.Taint {
+	var out []corev1.Taint
+	for _, t := range n.Spec.Taints {
+		keeps := t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute
+		if keeps && !slices.ContainsFunc(p.Spec.Tolerations, func(o corev1.Toleration) bool { return tolerates(&o, &t) }) {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+func tolerates(o *corev1.Toleration, t *corev1.Taint) bool {
+	if o.Effect != "" && o.Effect != t.Effect || o.Key != "" && o.Key != t.Key {
+		return false
+	}
+	switch o.Operator {
+	case corev1.TolerationOpExists:
+		return true
+	case "", corev1.TolerationOpEqual:
+		return o.Key != "" && o.Value == t.Value
+	}
+	return false
+}
+
+// spreadOn counts the pods on the node that the constraint is about. Those that are leaving do not count.
+func (f *Facts) spreadOn(n *corev1.Node, s *spread, namespace string) (count int) {
+	if s.selector.Empty() {
+		return 0
+	}
+	for _, other := range f.PodsOn(n.Name) {
+		if other.Namespace == namespace && other.DeletionTimestamp == nil && s.selector.Matches(labels.Set(other.Labels)) {
+			count++
+		}
+	}
+	return count
+}
+
+// spreadBars keep the pod from domains that have too many of its kind, and from nodes that are in none.
+func (f *Facts) spreadBars(p *corev1.Pod) (out []Bar) {
+	for _, s := range f.spreads(p) {
+		full := Bar{Kind: BySpread, Term: s.index, Nodes: make(map[string]string)}
+		none := Bar{Kind: BySpreadLabel, Term: s.index, Nodes: make(map[string]string)}
+		for _, n := range f.Nodes {
+			v, ok := n.Labels[s.TopologyKey]
+			switch {
+			case !ok:
+				none.Nodes[n.Name] = "the node has no label " + s.TopologyKey + ", over which it has to be spread"
+			case s.have[v]+s.self-s.least() > int(s.MaxSkew):
+				full.Nodes[n.Name] = fmt.Sprintf("its %s has %d of its kind, where another has %d", domainWord(s.TopologyKey), s.have[v], s.least())
+			}
+		}
+		out = append(out, full, none)
+	}
+	return out
+}
+
+// selectorText is a selector in words.
+func selectorText(s *metav1.LabelSelector) string {
+	if s == nil {
+		return "nothing"
+	}
+	return metav1.FormatLabelSelector(s)
+}

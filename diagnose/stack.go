@@ -1,0 +1,385 @@
+package diagnose
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// wholeGPU is the resource that whole GPUs are counted as.
+const wholeGPU corev1.ResourceName = "nvidia.com/gpu"
+
+// migPrefix starts the resources that MIG instances are counted as: nvidia.com/mig-1g.10gb.
+const migPrefix = "nvidia.com/mig-"
+
+// Labels of nodes with GPUs: of Node Feature Discovery, of the GPU Operator and of GPU Feature Discovery.
+const (
+	labelPresent  = "nvidia.com/gpu.present"
+	labelDeploy   = "nvidia.com/gpu.deploy." // before the name of an operand
+	labelOperands = labelDeploy + "operands" // "false": none of them
+	labelCount    = "nvidia.com/gpu.count"
+	labelReplicas = "nvidia.com/gpu.replicas"
+	labelProduct  = "nvidia.com/gpu.product"
+	labelMIG      = "nvidia.com/mig.config"
+	labelMIGState = "nvidia.com/mig.config.state"
+	labelUpgrade  = "nvidia.com/gpu-driver-upgrade-state"
+	labelDRA      = "nvidia.com/dra-kubelet-plugin"
+)
+
+// stackRole is what a DaemonSet of the GPU software does for its nodes, in words.
+type stackRole string
+
+const (
+	roleDriver    stackRole = "driver"
+	roleToolkit   stackRole = "container toolkit"
+	rolePlugin    stackRole = "device plugin"
+	roleDiscovery stackRole = "feature discovery"
+	roleMIG       stackRole = "MIG manager"
+	roleOther     stackRole = "other" // metrics, validation: nothing that nodes advertise depends on them
+)
+
+// operand is the role in the labels nvidia.com/gpu.deploy.*.
+var operand = map[stackRole]string{roleDriver: "driver", roleToolkit: "container-toolkit", rolePlugin: "device-plugin", roleDiscovery: "gpu-feature-discovery", roleMIG: "mig-manager"}
+
+// stackIndex is what the facts show of the GPU software, made once.
+type stackIndex struct {
+	once  sync.Once
+	sets  map[stackRole][]*appsv1.DaemonSet
+	nodes map[string]*gpuNode
+	dra   map[string]bool  // nodes whose GPUs are offered in ResourceSlices
+	pools map[string]int64 // the most GPUs that a node of the pool shows, by pool
+	kin   map[string]*corev1.Node
+	most  int64 // that any node shows
+
+	startup []string             // keys of taints that NodePools and readiness rules declare
+	states  map[string]nodeState // of all nodes
+	faults  map[string]gpuFault  // of those with GPUs
+}
+
+// gpuNode is a node that has GPUs, or should have.
+type gpuNode struct {
+	*corev1.Node
+	Units int64  // of nvidia.com/gpu that it should offer, as whole GPUs or shares of them
+	Says  string // who says so: "its label nvidia.com/gpu.count"; "": nobody, it is a guess
+	Pods  map[stackRole][]*corev1.Pod
+}
+
+// stack is the GPU software as the facts show it.
+func (f *Facts) stack() *stackIndex {
+	s := &f.indexed().stack
+	s.once.Do(func() { s.make(f) })
+	return s
+}
+
+// gpuNode is the node with what is known of its GPUs; nil where it has none.
+func (f *Facts) gpuNode(name string) *gpuNode { return f.stack().nodes[name] }
+
+func (s *stackIndex) make(f *Facts) {
+	s.sets, s.nodes = make(map[stackRole][]*appsv1.DaemonSet), make(map[string]*gpuNode)
+	s.dra, s.pools, s.kin = make(map[string]bool), make(map[string]int64), make(map[string]*corev1.Node)
+	for _, d := range f.DaemonSets {
+		if r := roleOfPod(d.Spec.Template.Labels, &d.Spec.Template.Spec); r != "" {
+			s.sets[r] = append(s.sets[r], d)
+		}
+	}
+	for _, sets := range s.sets {
+		slices.SortFunc(sets, func(a, b *appsv1.DaemonSet) int {
+			return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
+		})
+	}
+	for _, r := range f.ResourceSlices {
+		if strings.HasSuffix(r.Spec.Driver, "nvidia.com") {
+			s.dra[deref(r.Spec.NodeName, "")] = true
+		}
+	}
+	for _, n := range f.Nodes {
+		s.learn(n)
+	}
+	for _, n := range f.Nodes {
+		if s.hasGPUs(n) {
+			s.nodes[n.Name] = s.describe(f, n)
+		}
+	}
+	s.startup, s.states, s.faults = f.declaredStartupTaints(), make(map[string]nodeState, len(f.Nodes)), make(map[string]gpuFault)
+	for _, n := range f.Nodes {
+		s.states[n.Name] = s.stateOf(n)
+		if g := s.nodes[n.Name]; g != nil {
+			s.faults[n.Name] = s.faultOf(f, g)
+		}
+	}
+}
+
+// byClaim says whether the node's GPUs are offered in ResourceSlices, and not counted.
+func (s *stackIndex) byClaim(n *corev1.Node) bool {
+	return s.dra[n.Name] || n.Labels[labelDRA] == "true"
+}
+
+// learn notes what the node's pool is like.
+func (s *stackIndex) learn(n *corev1.Node) {
+	units, _ := shownUnits(n)
+	if units == 0 {
+		return
+	}
+	s.most = max(s.most, units)
+	for _, pool := range poolsOf(n) {
+		s.pools[pool] = max(s.pools[pool], units)
+		if known := s.kin[pool]; n.Labels[labelProduct] != "" && (known == nil || n.Name < known.Name) {
+			s.kin[pool] = n
+		}
+	}
+}
+
+// poolsOf names what the node has in common with nodes of the same make, the closest first.
+func poolsOf(n *corev1.Node) []string {
+	var out []string
+	for _, key := range []string{"berth.dev/pool", "karpenter.sh/nodepool", "eks.amazonaws.com/nodegroup", "cloud.google.com/gke-nodepool", "kubernetes.azure.com/agentpool", "gpu-pool", corev1.LabelInstanceTypeStable} {
+		if v := n.Labels[key]; v != "" {
+			out = append(out, key+"="+v)
+		}
+	}
+	return out
+}
+
+// hasGPUs says whether hardware, labels, status or nodes of the same make show that the node has GPUs that containers
+// are to use.
+func (s *stackIndex) hasGPUs(n *corev1.Node) bool {
+	if strings.HasPrefix(n.Labels["nvidia.com/gpu.workload.config"], "vm-") {
+		return false // kept for virtual machines
+	}
+	if n.Labels[labelPresent] == "true" || n.Labels[labelProduct] != "" || n.Labels["k8s.amazonaws.com/accelerator"] != "" || strings.HasPrefix(n.Labels["cloud.google.com/gke-accelerator"], "nvidia") {
+		return true
+	}
+	for _, key := range []string{"pci-10de", "pci-0302_10de", "pci-0300_10de"} {
+		if n.Labels["feature.node.kubernetes.io/"+key+".present"] == "true" {
+			return true
+		}
+	}
+	if units, _ := shownUnits(n); units > 0 || offersMIG(n) {
+		return true
+	}
+	return slices.ContainsFunc(poolsOf(n), func(pool string) bool { return s.pools[pool] > 0 })
+}
+
+func (s *stackIndex) describe(f *Facts, n *corev1.Node) *gpuNode {
+	g := &gpuNode{Node: n, Pods: make(map[stackRole][]*corev1.Pod)}
+	g.Units, g.Says = s.expect(n)
+	for _, p := range f.PodsOn(n.Name) {
+		if r := roleOfPod(p.Labels, &p.Spec); r != "" && p.DeletionTimestamp == nil {
+			g.Pods[r] = append(g.Pods[r], p)
+		}
+	}
+	for _, pods := range g.Pods {
+		slices.SortFunc(pods, func(a, b *corev1.Pod) int { return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name) })
+	}
+	return g
+}
+
+// guess is how many GPUs a machine is taken to have of which nothing says it: the commonest size.
+const guess = 8
+
+// expect is how many GPUs the node should offer, and who says so.
+func (s *stackIndex) expect(n *corev1.Node) (units int64, says string) {
+	if units, says = shownUnits(n); units > 0 {
+		return units, says
+	}
+	for _, pool := range poolsOf(n) {
+		if units := s.pools[pool]; units > 0 {
+			return units, "other nodes of " + pool
+		}
+	}
+	if s.most > 0 {
+		return s.most, "other nodes of the cluster"
+	}
+	return guess, ""
+}
+
+// shownUnits is how many GPUs the node itself shows that it has.
+func shownUnits(n *corev1.Node) (units int64, says string) {
+	if count, err := strconv.ParseInt(n.Labels[labelCount], 10, 32); err == nil && count > 0 {
+		if replicas, err := strconv.ParseInt(n.Labels[labelReplicas], 10, 32); err == nil && replicas > 1 && replicas < 1000 {
+			count *= replicas
+		}
+		units, says = count, "its label "+labelCount
+	}
+	if c := n.Status.Capacity[wholeGPU]; c.Value() > units {
+		units, says = c.Value(), "its capacity"
+	}
+	return units, says
+}
+
+// offers is how much of the resource the node has for pods.
+func offers(n *corev1.Node, name corev1.ResourceName) int64 {
+	q := n.Status.Allocatable[name]
+	return q.Value()
+}
+
+func offersMIG(n *corev1.Node) bool {
+	for name, q := range n.Status.Allocatable {
+		if strings.HasPrefix(string(name), migPrefix) && !q.IsZero() {
+			return true
+		}
+	}
+	return false
+}
+
+// gpuAsk is how much of the resource the pod asks for.
+func gpuAsk(p *corev1.Pod, name corev1.ResourceName) int64 {
+	q := askOf(p)[name]
+	return q.Value()
+}
+
+// wantsGPU says whether the pod asks for GPUs that a device plugin offers, whole or in parts.
+func wantsGPU(p *corev1.Pod) bool {
+	return slices.ContainsFunc(extendedOf(p), func(name string) bool { return strings.HasPrefix(name, "nvidia.com/") })
+}
+
+// operands are the values of the labels app, app.kubernetes.io/component and kin by which pods of the GPU software can
+// be told: as the GPU Operator, NVIDIA's charts and the clouds write them.
+var operands = map[string]stackRole{
+	"nvidia-driver-daemonset": roleDriver, "nvidia-driver": roleDriver, "nvidia-driver-installer": roleDriver, "nvidia-vgpu-manager-daemonset": roleOther,
+	"nvidia-container-toolkit-daemonset": roleToolkit, "nvidia-container-toolkit": roleToolkit,
+	"nvidia-device-plugin-daemonset": rolePlugin, "nvidia-device-plugin": rolePlugin, "nvidia-device-plugin-ds": rolePlugin, "nvidia-gpu-device-plugin": rolePlugin,
+	"gpu-feature-discovery": roleDiscovery, "nvidia-mig-manager": roleMIG, "mig-manager": roleMIG,
+	"nvidia-dcgm": roleOther, "nvidia-dcgm-exporter": roleOther, "nvidia-operator-validator": roleOther, "nvidia-node-status-exporter": roleOther,
+	"nvidia-device-plugin-mps-control-daemon": roleOther,
+}
+
+// stackImages are the last parts of the names of images of the GPU software, for pods without such labels.
+var stackImages = map[string]stackRole{
+	"container-toolkit": roleToolkit, "nvidia-container-toolkit": roleToolkit, "nvidia-driver": roleDriver, "k8s-device-plugin": rolePlugin,
+	"nvidia-device-plugin": rolePlugin, "nvidia-gpu-device-plugin": rolePlugin, "gpu-feature-discovery": roleDiscovery, "k8s-mig-manager": roleMIG, "dcgm-exporter": roleOther,
+}
+
+// roleOfPod says what a pod does for the GPUs of its node; "": nothing.
+func roleOfPod(labels map[string]string, spec *corev1.PodSpec) stackRole {
+	for _, key := range []string{"app", "app.kubernetes.io/component", "k8s-app", "name", "app.kubernetes.io/name"} {
+		r, ok := operands[labels[key]]
+		if ok && !(key == "app.kubernetes.io/name" && otherProgram(spec)) {
+			return r
+		}
+	}
+	for i := range spec.Containers {
+		image := path.Base(spec.Containers[i].Image)
+		image, _, _ = strings.Cut(image, "@")
+		image, _, _ = strings.Cut(image, ":")
+		if r, ok := stackImages[image]; ok {
+			if r == rolePlugin && runs(&spec.Containers[i], "gpu-feature-discovery") {
+				return roleDiscovery
+			}
+			return r
+		}
+	}
+	return ""
+}
+
+// otherProgram tells the pods of the device plugin's chart apart, which share one name and one image.
+func otherProgram(spec *corev1.PodSpec) bool {
+	return slices.ContainsFunc(spec.Containers, func(c corev1.Container) bool {
+		return runs(&c, "gpu-feature-discovery") || runs(&c, "mps-control-daemon")
+	})
+}
+
+func runs(c *corev1.Container, program string) bool {
+	return slices.ContainsFunc(append(slices.Clone(c.Command), c.Name), func(word string) bool { return strings.HasPrefix(path.Base(word), program) })
+}
+
+// serves says whether the pod is ready.
+func serves(p *corev1.Pod) bool {
+	return p.DeletionTimestamp == nil && slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// ready returns the ready pods of the role on the node.
+func (g *gpuNode) ready(r stackRole) []*corev1.Pod {
+	return slices.DeleteFunc(slices.Clone(g.Pods[r]), func(p *corev1.Pod) bool { return !serves(p) })
+}
+
+// unready returns the first pod of the role on the node that is not ready, nil where there is none.
+func (g *gpuNode) unready(r stackRole) *corev1.Pod {
+	for _, p := range g.Pods[r] {
+		if !serves(p) {
+			return p
+		}
+	}
+	return nil
+}
+
+// trouble says what keeps a pod from being ready, in words.
+func trouble(p *corev1.Pod) string {
+	for _, s := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
+		if w := s.State.Waiting; w != nil && w.Reason != "" && w.Reason != "PodInitializing" && w.Reason != "ContainerCreating" {
+			if s.RestartCount > 1 {
+				return fmt.Sprintf("%s after %d restarts", w.Reason, s.RestartCount)
+			}
+			return w.Reason
+		}
+		if t := s.State.Terminated; t != nil && t.ExitCode != 0 {
+			return fmt.Sprintf("%s with exit code %d", t.Reason, t.ExitCode)
+		}
+	}
+	if p.Status.Phase == corev1.PodPending {
+		return "Pending"
+	}
+	return "not ready"
+}
+
+// pluginSockets is where the kubelet listens for device plugins.
+const pluginSockets = "/var/lib/kubelet/device-plugins"
+
+// mountsSockets says whether a container of the pod sees the kubelet's folder for device plugins.
+func mountsSockets(spec *corev1.PodSpec) bool {
+	for _, v := range spec.Volumes {
+		if v.HostPath == nil || !holdsDir(v.HostPath.Path, pluginSockets) {
+			continue
+		}
+		for i := range spec.Containers {
+			if slices.ContainsFunc(spec.Containers[i].VolumeMounts, func(m corev1.VolumeMount) bool {
+				return m.Name == v.Name && holdsDir(m.MountPath, pluginSockets)
+			}) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// holdsDir says whether the folder is the given one or has it inside.
+func holdsDir(dir, inside string) bool {
+	dir = path.Clean(dir)
+	return dir == inside || dir == "/" || strings.HasPrefix(inside, dir+"/")
+}
+
+// policies are the GPU Operator's ClusterPolicies.
+func (f *Facts) policies() []*unstructured.Unstructured { return f.Foreign["ClusterPolicy.nvidia.com"] }
+
+// operatorSays is what the GPU Operator says is wrong, "" where it is content or says nothing.
+func (f *Facts) operatorSays() (reason, message string, e Evidence) {
+	for _, p := range f.policies() {
+		for _, kind := range []string{"Error", "Ready"} {
+			s := says(p, kind)
+			if s == nil || (s.status == "True") == (kind == "Ready") {
+				continue
+			}
+			return s.reason, s.message, Evidence{Object: RefTo(p).In(), Field: "status.conditions[type=" + kind + "].reason", Value: s.reason}
+		}
+	}
+	return "", "", Evidence{}
+}
+
+// driverByOperator says whether the driver is a DaemonSet's to install, and not part of machine images.
+func (f *Facts) driverByOperator() bool {
+	for _, p := range f.policies() {
+		if enabled, ok, _ := unstructured.NestedBool(p.Object, "spec", "driver", "enabled"); ok && !enabled {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,298 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// This file has the changes that bring the GPU software of nodes back. Each one sets the nodes as they are once the
+// software has done its work, and says what is assumed about that.
+
+// stackAssumes says why the nodes are taken to have so many GPUs.
+func (c *Case) stackAssumes(nodes []*NodeFit) string {
+	g := c.gpuNode(nodes[0].Name)
+	out := fmt.Sprintf("%s then %s %d GPUs", namesOf(nodes), verb(nodes, "offers", "offer each"), g.Units)
+	if g.Says == "" {
+		return out + ", though nothing says how many there are"
+	}
+	return out + ", as told by " + g.Says
+}
+
+// bringBack are the edits after which a pod of the role runs on the nodes, one for each reason for which it is absent.
+func (c *Case) bringBack(r stackRole, nodes []*NodeFit) []Edit {
+	var out []Edit
+	var done []string
+	for _, n := range nodes {
+		a := c.stack().whyAbsent(r, n.Node)
+		id := a.id()
+		if slices.Contains(done, id) || len(out) == 3 {
+			continue
+		}
+		done = append(done, id)
+		same := slices.DeleteFunc(slices.Clone(nodes), func(o *NodeFit) bool { b := c.stack().whyAbsent(r, o.Node); return b.id() != id })
+		if e, ok := c.admit(r, a, same); ok {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// id is the same for absences that one change ends.
+func (a *absence) id() string {
+	switch {
+	case a.set == nil:
+		return "no set"
+	case a.taint != nil:
+		return a.set.Namespace + "/" + a.set.Name + " taint " + a.taint.Key + string(a.taint.Effect)
+	}
+	return a.set.Namespace + "/" + a.set.Name + " label " + a.key + "=" + a.value
+}
+
+// admit is the edit that ends the absence on the nodes.
+func (c *Case) admit(r stackRole, a absence, nodes []*NodeFit) (Edit, bool) {
+	switch {
+	case a.set == nil && r == rolePlugin && c.Sees("daemonsets.apps", ""):
+		return c.installPlugin(nodes)
+	case a.set == nil || a.other:
+		return Edit{}, false
+	case a.taint != nil:
+		return c.tolerateInSet(r, a, nodes), true
+	case a.key != "" && !strings.HasPrefix(a.key, labelDeploy) && !c.reaches(a.set):
+		return c.reselect(r, a.set, nodes)
+	case a.key != "":
+		return c.labelNodes(r, a, nodes), true
+	}
+	return Edit{}, false
+}
+
+// reaches says whether the DaemonSet selects any node with GPUs.
+func (c *Case) reaches(d *appsv1.DaemonSet) bool {
+	for _, g := range c.stack().nodes {
+		if a, _ := keptOff(d, g.Node); a.key == "" && !a.other {
+			return true
+		}
+	}
+	return false
+}
+
+// labelNodes gives the nodes the label by which the DaemonSet selects them.
+func (c *Case) labelNodes(r stackRole, a absence, nodes []*NodeFit) Edit {
+	mend := func(n *corev1.Node) {
+		c.repaired(n)
+		n.Labels = withLabel(n.Labels, a.key, a.value)
+		if n.Labels[labelOperands] == "false" {
+			delete(n.Labels, labelOperands)
+		}
+	}
+	few := c.fewest(nodes, mend)
+	off := ""
+	if slices.ContainsFunc(few, func(n *NodeFit) bool { return n.Labels[labelOperands] == "false" }) {
+		off = " " + labelOperands + "-"
+	}
+	return Edit{
+		Side: Cluster, Cost: 3, Set: mended(few, mend), Assumes: c.stackAssumes(few),
+		Text:    fmt.Sprintf("label %s %s=%s, so that the %s runs there", namesOf(few), a.key, a.value, r),
+		Command: fmt.Sprintf("kubectl label node %s%s %s=%s --overwrite", nodeWords(few), off, a.key, a.value),
+	}
+}
+
+// reselect has the DaemonSet select nodes by a label that they have.
+func (c *Case) reselect(r stackRole, d *appsv1.DaemonSet, nodes []*NodeFit) (Edit, bool) {
+	for _, key := range []string{labelDeploy + operand[r], labelPresent, "feature.node.kubernetes.io/pci-10de.present"} {
+		if slices.ContainsFunc(nodes, func(n *NodeFit) bool { return n.Labels[key] != "true" }) {
+			continue
+		}
+		selector := map[string]string{key: "true"}
+		after := d.DeepCopy()
+		after.Spec.Template.Spec.NodeSelector = selector
+		return Edit{
+			Side: Cluster, Cost: 3, Set: append(mended(nodes, c.repaired), after), Assumes: c.stackAssumes(nodes),
+			Text:    fmt.Sprintf("have DaemonSet %s select nodes by %s=true instead of %s", d.Name, key, selectorWords(d.Spec.Template.Spec.NodeSelector)),
+			Command: patchLine(d, "json", []Op{{Op: "replace", Path: "/spec/template/spec/nodeSelector", Value: selector}}) + restartLine(d),
+		}, true
+	}
+	return Edit{}, false
+}
+
+func selectorWords(m map[string]string) string {
+	var out []string
+	for _, k := range sortedKeys(m) {
+		out = append(out, k+"="+m[k])
+	}
+	return strings.Join(out, ",")
+}
+
+// restartLine makes the pods anew of a DaemonSet that does not do so by itself.
+func restartLine(d *appsv1.DaemonSet) string {
+	if d.Spec.UpdateStrategy.Type != appsv1.OnDeleteDaemonSetStrategyType || d.Spec.Selector == nil {
+		return ""
+	}
+	return fmt.Sprintf("\nkubectl delete pods -n %s -l %s", d.Namespace, selectorWords(d.Spec.Selector.MatchLabels))
+}
+
+// tolerateInSet has the DaemonSet tolerate the nodes' taint. One that the GPU Operator made would be made as before
+// again, so that its ClusterPolicy is what to change.
+func (c *Case) tolerateInSet(r stackRole, a absence, nodes []*NodeFit) Edit {
+	t := corev1.Toleration{Key: a.taint.Key, Operator: corev1.TolerationOpExists, Effect: a.taint.Effect}
+	after := a.set.DeepCopy()
+	after.Spec.Template.Spec.Tolerations = append(after.Spec.Template.Spec.Tolerations, t)
+	e := Edit{
+		Side: Cluster, Cost: 3, Set: append(mended(nodes, c.repaired), after), Assumes: c.stackAssumes(nodes),
+		Text:    fmt.Sprintf("have DaemonSet %s, the %s, tolerate taint %s of %s", a.set.Name, r, taintText(*a.taint), namesOf(nodes)),
+		Command: patchLine(a.set, "json", []Op{appendOp("/spec/template/spec/tolerations", len(a.set.Spec.Template.Spec.Tolerations), t)}) + restartLine(a.set),
+	}
+	for _, p := range c.policies() {
+		if ref := a.set.OwnerReferences; len(ref) > 0 && ref[0].Kind == "ClusterPolicy" && ref[0].UID == p.GetUID() {
+			list := []any{t}
+			for _, was := range itemsAt(p.Object, "spec", "daemonsets", "tolerations") {
+				list = append(list, was)
+			}
+			e.Text = fmt.Sprintf("have ClusterPolicy %s deploy DaemonSets that tolerate taint %s of %s", p.GetName(), taintText(*a.taint), namesOf(nodes))
+			e.Command = patchLine(p, "merge", map[string]any{"spec": map[string]any{"daemonsets": map[string]any{"tolerations": list}}})
+		}
+	}
+	return e
+}
+
+// appendOp adds the value to a list that has so many items.
+func appendOp(path string, items int, value any) Op {
+	if items == 0 {
+		return Op{Op: "add", Path: path, Value: []any{value}}
+	}
+	return Op{Op: "add", Path: path + "/-", Value: value}
+}
+
+// installPlugin makes the device plugin's DaemonSet from that of feature discovery, which runs from the same image.
+// Where the GPU Operator rules, it is the Operator's to make.
+func (c *Case) installPlugin(nodes []*NodeFit) (Edit, bool) {
+	e := Edit{
+		Side: Cluster, Cost: 4, Set: mended(nodes, c.repaired), Assumes: c.stackAssumes(nodes),
+		Text: "deploy NVIDIA's device plugin again, which no DaemonSet runs",
+	}
+	for _, d := range c.stack().sets[roleDiscovery] {
+		if i := slices.IndexFunc(d.Spec.Template.Spec.Containers, func(o corev1.Container) bool { return strings.Contains(o.Image, "k8s-device-plugin") }); i >= 0 && len(c.policies()) == 0 {
+			made := pluginLike(d, d.Spec.Template.Spec.Containers[i].Image, nodes)
+			e.Set = append(e.Set, made)
+			e.Text = fmt.Sprintf("make DaemonSet %s for the device plugin, from the image that %s has", made.Name, d.Name)
+			e.Command = applyLine(made)
+		}
+	}
+	return e, true
+}
+
+// pluginLike is a DaemonSet of the device plugin that runs where the nodes are, beside the given one.
+func pluginLike(d *appsv1.DaemonSet, image string, nodes []*NodeFit) *appsv1.DaemonSet {
+	labels := map[string]string{"app": "nvidia-device-plugin-daemonset"}
+	of := &d.Spec.Template.Spec
+	out := &appsv1.DaemonSet{}
+	out.APIVersion, out.Kind = "apps/v1", "DaemonSet"
+	out.Name, out.Namespace, out.Labels = labels["app"], d.Namespace, labels
+	out.Spec.Selector = d.Spec.Selector.DeepCopy()
+	out.Spec.Selector.MatchLabels, out.Spec.Selector.MatchExpressions = labels, nil
+	out.Spec.Template.Labels = labels
+	privileged := true
+	out.Spec.Template.Spec = corev1.PodSpec{
+		ServiceAccountName: of.ServiceAccountName, PriorityClassName: of.PriorityClassName, RuntimeClassName: of.RuntimeClassName,
+		NodeSelector: of.NodeSelector, Tolerations: of.Tolerations,
+		Containers: []corev1.Container{{
+			Name: "nvidia-device-plugin", Image: image, Command: []string{"nvidia-device-plugin"},
+			SecurityContext: &corev1.SecurityContext{Privileged: &privileged},
+			VolumeMounts:    []corev1.VolumeMount{socketsMount},
+		}},
+		Volumes: []corev1.Volume{socketsVolume},
+	}
+	own := labelDeploy + operand[rolePlugin]
+	if !slices.ContainsFunc(nodes, func(n *NodeFit) bool { return n.Labels[own] != "true" }) {
+		out.Spec.Template.Spec.NodeSelector = map[string]string{own: "true"}
+	}
+	return out
+}
+
+var (
+	socketsMount  = corev1.VolumeMount{Name: "device-plugin", MountPath: pluginSockets}
+	socketsVolume = corev1.Volume{Name: "device-plugin", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: pluginSockets}}}
+)
+
+// mountSockets gives the DaemonSet's pods the kubelet's folder for device plugins.
+func (c *Case) mountSockets(d *appsv1.DaemonSet, nodes []*NodeFit) (Edit, bool) {
+	spec := &d.Spec.Template.Spec
+	at := slices.IndexFunc(spec.Containers, func(o corev1.Container) bool { return !runs(&o, "config-manager") })
+	if at < 0 {
+		return Edit{}, false
+	}
+	after := d.DeepCopy()
+	e := Edit{
+		Side: Cluster, Cost: 3, Assumes: c.stackAssumes(nodes),
+		Text:    fmt.Sprintf("mount the host's folder %s into DaemonSet %s", pluginSockets, d.Name),
+		Command: patchLine(d, "json", socketOps(spec, at, &after.Spec.Template.Spec)) + restartLine(d),
+	}
+	e.Set = append(mended(nodes, c.repaired), after)
+	return e, true
+}
+
+// socketOps are the operations that mount the folder into the container, which are done to after too.
+func socketOps(spec *corev1.PodSpec, at int, after *corev1.PodSpec) []Op {
+	const volumes = "/spec/template/spec/volumes"
+	mounts := fmt.Sprintf("/spec/template/spec/containers/%d/volumeMounts", at)
+	have := spec.Containers[at].VolumeMounts
+	if i := slices.IndexFunc(have, func(m corev1.VolumeMount) bool { return holdsDir(m.MountPath, pluginSockets) }); i >= 0 {
+		v := slices.IndexFunc(spec.Volumes, func(v corev1.Volume) bool { return v.Name == have[i].Name })
+		volume := corev1.Volume{Name: have[i].Name, VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: have[i].MountPath}}}
+		after.Volumes[v] = volume
+		return []Op{{Op: "replace", Path: fmt.Sprintf("%s/%d", volumes, v), Value: volume}}
+	}
+	mount := socketsMount
+	var ops []Op
+	if v := slices.IndexFunc(spec.Volumes, func(v corev1.Volume) bool { return v.HostPath != nil && v.HostPath.Path == pluginSockets }); v >= 0 {
+		mount.Name = spec.Volumes[v].Name
+	} else {
+		volume := socketsVolume
+		for slices.ContainsFunc(spec.Volumes, func(v corev1.Volume) bool { return v.Name == volume.Name }) {
+			volume.Name += "-sockets"
+		}
+		mount.Name = volume.Name
+		ops = append(ops, appendOp(volumes, len(spec.Volumes), volume))
+		after.Volumes = append(after.Volumes, volume)
+	}
+	after.Containers[at].VolumeMounts = append(after.Containers[at].VolumeMounts, mount)
+	return append(ops, appendOp(mounts, len(have), mount))
+}
+
+// restart has the pods of the role on the nodes made anew. It is offered where that may help: not where an image
+// cannot be had, and not where the DaemonSet's pods are well nowhere.
+func (c *Case) restart(r stackRole, nodes []*NodeFit, stuck func(*gpuNode) *corev1.Pod) (Edit, bool) {
+	hopeful := slices.DeleteFunc(slices.Clone(nodes), func(n *NodeFit) bool {
+		p := stuck(c.gpuNode(n.Name))
+		return p == nil || !c.hopeful(p)
+	})
+	if len(hopeful) == 0 {
+		return Edit{}, false
+	}
+	few := c.fewest(hopeful, c.repaired)
+	var names, lines []string
+	for _, n := range few {
+		p := stuck(c.gpuNode(n.Name))
+		names = append(names, p.Name)
+		lines = append(lines, fmt.Sprintf("kubectl delete pod %s -n %s", p.Name, p.Namespace))
+	}
+	return Edit{
+		Side: Cluster, Cost: 3, Set: mended(few, c.repaired),
+		Text:    fmt.Sprintf("restart the %s of %s: delete pod %s", r, namesOf(few), strings.Join(names, ", ")),
+		Command: strings.Join(lines, "\n"),
+		Assumes: "the new pod does what the old one could not; " + c.stackAssumes(few),
+	}, true
+}
+
+// hopeful says whether the pod may do better when it is made anew.
+func (c *Case) hopeful(p *corev1.Pod) bool {
+	word := trouble(p)
+	if strings.Contains(word, "Image") || word == "Pending" {
+		return false
+	}
+	d, ok := c.Controller(p).(*appsv1.DaemonSet)
+	return ok && (d.Status.NumberReady > 0 || d.Status.DesiredNumberScheduled <= 1)
+}

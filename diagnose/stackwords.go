@@ -1,0 +1,79 @@
+package diagnose
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// How long pods of the GPU software take to become ready when all is well: a driver is compiled on the node.
+const (
+	driverTakes = 10 * time.Minute
+	pluginTakes = 2 * time.Minute
+)
+
+// stackStarting says whether the pod is young and nothing has gone wrong with it yet.
+func (c *Case) stackStarting(p *corev1.Pod, takes time.Duration) bool {
+	for _, s := range p.Status.ContainerStatuses {
+		if s.RestartCount > 0 {
+			return false
+		}
+	}
+	word := trouble(p)
+	return c.Now.Sub(p.CreationTimestamp.Time) < takes && (word == "Pending" || word == "not ready")
+}
+
+// lackWords says why the role's pod does not serve the node: what is wrong with it, or why there is none.
+func (c *Case) lackWords(r stackRole, p *corev1.Pod, g *gpuNode) string {
+	if p != nil {
+		if word := trouble(p); word != "not ready" {
+			return fmt.Sprintf("its pod %s is %s", p.Name, word)
+		}
+		return fmt.Sprintf("its pod %s has not been ready for %s", p.Name, minutes(c.Now.Sub(p.CreationTimestamp.Time)))
+	}
+	a := c.stack().whyAbsent(r, g.Node)
+	switch {
+	case a.set == nil && !c.Sees("daemonsets.apps", ""):
+		return "no pod of it runs there"
+	case a.set == nil:
+		return "there is no DaemonSet of it"
+	case a.key != "" && g.Labels[a.key] == "":
+		return fmt.Sprintf("DaemonSet %s runs where %s=%s, a label that the node does not have", a.set.Name, a.key, a.value)
+	case a.key != "":
+		return fmt.Sprintf("DaemonSet %s runs where %s=%s, and there it is %s", a.set.Name, a.key, a.value, g.Labels[a.key])
+	case a.taint != nil:
+		return fmt.Sprintf("DaemonSet %s does not tolerate the node's taint %s", a.set.Name, taintText(*a.taint))
+	case a.other:
+		return fmt.Sprintf("the node affinity of DaemonSet %s does not match the node", a.set.Name)
+	}
+	return fmt.Sprintf("DaemonSet %s has made no pod there", a.set.Name)
+}
+
+// lackShown is where that can be read.
+func (c *Case) lackShown(r stackRole, p *corev1.Pod, g *gpuNode) (out []Evidence) {
+	node := RefTo(g.Node).In()
+	key := labelDeploy + operand[r]
+	if v := g.Labels[key]; v != "" {
+		out = append(out, Evidence{Object: node, Field: fmt.Sprintf("metadata.labels[%q]", key), Value: v})
+	}
+	if p != nil {
+		out = append(out, Evidence{Object: RefTo(p).In(), Field: "status", Value: trouble(p)})
+	}
+	if a := c.stack().whyAbsent(r, g.Node); p == nil && a.set != nil {
+		e := Evidence{Object: RefTo(a.set).In(), Field: "status.desiredNumberScheduled", Value: itoa(int(a.set.Status.DesiredNumberScheduled))}
+		if a.key != "" {
+			e.Field, e.Value = "spec.template.spec.nodeSelector", selectorWords(a.set.Spec.Template.Spec.NodeSelector)
+		}
+		out = append(out, e)
+		for _, event := range c.EventsOf(a.set, "FailedCreate")[:min(1, len(c.EventsOf(a.set, "FailedCreate")))] {
+			out = append(out, shown(event))
+		}
+	}
+	if reason, message, e := c.operatorSays(); reason != "" {
+		e.Value = strings.TrimSpace(reason + " " + shortened(firstLine(message), 160))
+		out = append(out, e)
+	}
+	return out
+}

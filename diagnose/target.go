@@ -1,0 +1,350 @@
+package diagnose
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// Ref names an object.
+type Ref struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+}
+
+// String is the object as kubectl would take it: job/first.
+func (r Ref) String() string { return strings.ToLower(r.Kind) + "/" + r.Name }
+
+// RefTo names the object.
+func RefTo(o Object) Ref {
+	kind := ""
+	if k := kindOf(o); k != nil {
+		kind = k.Kind
+	} else {
+		kind = o.GetObjectKind().GroupVersionKind().Kind
+	}
+	return Ref{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName()}
+}
+
+// In is the object in evidence: with its namespace, where it has one.
+func (r Ref) In() string {
+	if r.Namespace == "" {
+		return strings.ToLower(r.Kind) + "/" + r.Name
+	}
+	return strings.ToLower(r.Kind) + "/" + r.Namespace + "/" + r.Name
+}
+
+// asked are the kinds that may be asked about, in the order in which a bare name is looked for.
+var asked = []string{
+	"Job", "Deployment", "StatefulSet", "Pod", "ReplicaSet", "DaemonSet", "CronJob", "PodGroup",
+	"JobSet", "PyTorchJob", "MPIJob", "TrainJob", "RayJob", "RayCluster", "LeaderWorkerSet", "Workload",
+}
+
+// Kindly finds the kind that a person means: "po", "deploy", "jobs.batch", "PyTorchJob".
+func Kindly(word string) (kind string, ok bool) {
+	w := strings.ToLower(word)
+	if k, ok := short[w]; ok {
+		return k, true
+	}
+	w, _, _ = strings.Cut(w, ".")
+	for _, kind := range asked {
+		for _, k := range Kinds {
+			if k.Kind == kind && (w == strings.ToLower(kind) || w == k.Resource) {
+				return kind, true
+			}
+		}
+	}
+	return "", false
+}
+
+var short = map[string]string{"po": "Pod", "deploy": "Deployment", "sts": "StatefulSet", "rs": "ReplicaSet", "ds": "DaemonSet", "cj": "CronJob", "lws": "LeaderWorkerSet", "wl": "Workload", "vcjob": "Job"}
+
+// NotFound says that no object has the name.
+type NotFound struct {
+	Ref
+	Unseen bool // its kind, or its namespace, could not be read: it may exist
+}
+
+func (e NotFound) Error() string {
+	what := fmt.Sprintf("%s in namespace %s", e.Ref, e.Namespace)
+	if e.Kind == "" {
+		what = fmt.Sprintf("nothing called %q in namespace %s", e.Name, e.Namespace)
+		if e.Unseen {
+			return what + " can be seen: not every kind may be read"
+		}
+		return what + ": `kubectl get pods,jobs,deployments -n " + e.Namespace + "` lists what there is"
+	}
+	if e.Unseen {
+		return what + " cannot be seen: ask for the right to list them"
+	}
+	return what + " does not exist: check the name, or give -n NAMESPACE"
+}
+
+// Find returns the object that a person asks about. Without a kind, the first kind that has one of the name counts.
+func (f *Facts) Find(r Ref) (Object, error) {
+	unseen := false
+	for _, kind := range asked {
+		if r.Kind != "" && r.Kind != kind {
+			continue
+		}
+		for _, k := range Kinds {
+			if k.Kind != kind {
+				continue
+			}
+			if !f.Sees(k.Name(), r.Namespace) {
+				unseen = true
+			}
+			for _, o := range k.list(&f.Objects) {
+				if o.GetNamespace() == r.Namespace && o.GetName() == r.Name {
+					return f.behind(o), nil
+				}
+			}
+		}
+	}
+	return nil, NotFound{Ref: r, Unseen: unseen}
+}
+
+// behind is what a Kueue Workload was made for; other objects stand for themselves.
+func (f *Facts) behind(o Object) Object {
+	if u, ok := o.(*unstructured.Unstructured); ok && u.GetKind() == "Workload" {
+		if up := f.Controller(o); up != nil {
+			return up
+		}
+	}
+	return o
+}
+
+// PodsOf returns the pods of what is asked about, by name; none where there is no such thing.
+func (f *Facts) PodsOf(r Ref) []*corev1.Pod {
+	o, err := f.Find(r)
+	if err != nil {
+		return nil
+	}
+	return f.podsOf(o)
+}
+
+// podsOf returns the pods that the object made, through others too, by name; or that it groups.
+func (f *Facts) podsOf(o Object) []*corev1.Pod {
+	var out []*corev1.Pod
+	if p, ok := o.(*corev1.Pod); ok {
+		return []*corev1.Pod{p}
+	}
+	if g, ok := o.(*schedulingv1beta1.PodGroup); ok {
+		for _, p := range f.Pods {
+			if s := p.Spec.SchedulingGroup; p.Namespace == g.Namespace && s != nil && s.PodGroupName != nil && *s.PodGroupName == g.Name {
+				out = append(out, p)
+			}
+		}
+	}
+	for _, child := range f.current(o) {
+		out = append(out, f.podsOf(child)...)
+	}
+	slices.SortFunc(out, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+// current are the object's children: of a Deployment, its newest ReplicaSet alone; of a CronJob, its newest Job.
+func (f *Facts) current(o Object) []Object {
+	children := f.Children(o)
+	switch o.(type) {
+	case *appsv1.Deployment, *batchv1.CronJob:
+		if len(children) == 0 {
+			return nil
+		}
+		return []Object{slices.MaxFunc(children, func(a, b Object) int {
+			return cmp.Or(cmp.Compare(revision(a), revision(b)), a.GetCreationTimestamp().Compare(b.GetCreationTimestamp().Time), strings.Compare(a.GetName(), b.GetName()))
+		})}
+	}
+	return children
+}
+
+func revision(o Object) int {
+	n := 0
+	fmt.Sscan(o.GetAnnotations()["deployment.kubernetes.io/revision"], &n)
+	return n
+}
+
+// makers returns the objects from the given one down to those that make pods themselves, the given one first.
+func (f *Facts) makers(o Object) []Object {
+	out := []Object{o}
+	for _, child := range f.current(o) {
+		switch kindOf(child).Kind {
+		case "Pod", "Workload", "PodGroup": // the last two are about pods that others make
+		default:
+			out = append(out, f.makers(child)...)
+		}
+	}
+	return out
+}
+
+// templateOf is what the object's pods look like; nil where it has none.
+func templateOf(o Object) *corev1.PodTemplateSpec {
+	switch o := o.(type) {
+	case *appsv1.Deployment:
+		return &o.Spec.Template
+	case *appsv1.ReplicaSet:
+		return &o.Spec.Template
+	case *appsv1.StatefulSet:
+		return &o.Spec.Template
+	case *appsv1.DaemonSet:
+		return &o.Spec.Template
+	case *batchv1.Job:
+		return &o.Spec.Template
+	case *batchv1.CronJob:
+		return &o.Spec.JobTemplate.Spec.Template
+	case *unstructured.Unstructured:
+		_, t := foreignTemplate(o)
+		return t
+	}
+	return nil
+}
+
+// foreignTemplate finds the first pod template in an object of an unknown shape, and the JSON path to it.
+func foreignTemplate(o *unstructured.Unstructured) (path string, t *corev1.PodTemplateSpec) {
+	spec, ok := o.Object["spec"].(map[string]any)
+	if !ok {
+		return "", nil
+	}
+	path, found := findTemplate(spec, "/spec")
+	if found == nil {
+		return "", nil
+	}
+	b, err := json.Marshal(found)
+	if err != nil {
+		return "", nil
+	}
+	t = &corev1.PodTemplateSpec{}
+	if json.Unmarshal(b, t) != nil {
+		return "", nil
+	}
+	return path, t
+}
+
+func findTemplate(at any, path string) (string, map[string]any) {
+	switch at := at.(type) {
+	case map[string]any:
+		if t, ok := at["template"].(map[string]any); ok {
+			if spec, ok := t["spec"].(map[string]any); ok && spec["containers"] != nil {
+				return path + "/template", t
+			}
+		}
+		keys := make([]string, 0, len(at))
+		for k := range at {
+			keys = append(keys, k)
+		}
+		slices.Sort(keys)
+		for _, k := range keys {
+			if p, t := findTemplate(at[k], path+"/"+strings.ReplaceAll(strings.ReplaceAll(k, "~", "~0"), "/", "~1")); t != nil {
+				return p, t
+			}
+		}
+	case []any:
+		for i, v := range at {
+			if p, t := findTemplate(v, fmt.Sprintf("%s/%d", path, i)); t != nil {
+				return p, t
+			}
+		}
+	}
+	return "", nil
+}
+
+// lacks is how many pods the object should have made by now and has not: of itself, not of what is below it.
+func (f *Facts) lacks(o Object) int {
+	have := 0
+	for _, child := range f.Children(o) {
+		if p, ok := child.(*corev1.Pod); ok && !over(p) && (p.DeletionTimestamp == nil || waitsForLeavers(o)) {
+			have++
+		}
+	}
+	want := 0
+	switch o := o.(type) {
+	case *appsv1.ReplicaSet:
+		want = int(deref(o.Spec.Replicas, 1))
+	case *appsv1.StatefulSet:
+		want = int(deref(o.Spec.Replicas, 1))
+		if o.Spec.PodManagementPolicy != appsv1.ParallelPodManagement {
+			want = min(want, have+1) // one after the other
+			if have > int(o.Status.ReadyReplicas) {
+				want = have
+			}
+		}
+	case *appsv1.DaemonSet:
+		want = int(o.Status.DesiredNumberScheduled)
+	case *batchv1.Job:
+		want = wantedOf(o)
+	case *unstructured.Unstructured:
+		want = f.foreignLacks(o)
+	}
+	return max(0, want-have)
+}
+
+// waitsForLeavers says whether the object makes no pod in place of one that is deleted before that has gone.
+func waitsForLeavers(o Object) bool {
+	switch o := o.(type) {
+	case *appsv1.StatefulSet:
+		return true
+	case *batchv1.Job:
+		return deref(o.Spec.PodReplacementPolicy, batchv1.TerminatingOrFailed) == batchv1.Failed
+	}
+	return false
+}
+
+// wantedOf is how many pods of the Job should exist at this moment.
+func wantedOf(j *batchv1.Job) int {
+	if deref(j.Spec.Suspend, false) || j.DeletionTimestamp != nil || ended(j) != "" {
+		return 0
+	}
+	want := int(deref(j.Spec.Parallelism, 1))
+	if c := j.Spec.Completions; c != nil {
+		want = min(want, int(*c)-int(j.Status.Succeeded))
+	} else if j.Status.Succeeded > 0 {
+		return int(j.Status.Active) // of a work queue nobody is made once one has succeeded
+	}
+	return max(0, want)
+}
+
+// ended is the condition with which the Job is over, "" while it is not.
+func ended(j *batchv1.Job) batchv1.JobConditionType {
+	for _, c := range j.Status.Conditions {
+		if (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue {
+			return c.Type
+		}
+	}
+	return ""
+}
+
+func deref[T any](p *T, otherwise T) T {
+	if p == nil {
+		return otherwise
+	}
+	return *p
+}
+
+// podFrom is a pod as the object would make it.
+func podFrom(o Object, number int) *corev1.Pod {
+	t := templateOf(o)
+	if t == nil {
+		return nil
+	}
+	if s, ok := o.(*appsv1.StatefulSet); ok { // its pods have these names in fact
+		number += int(s.Status.Replicas)
+	}
+	p := &corev1.Pod{ObjectMeta: *t.ObjectMeta.DeepCopy(), Spec: *t.Spec.DeepCopy()}
+	p.Namespace, p.Name = o.GetNamespace(), fmt.Sprintf("%s-%d", o.GetName(), number)
+	p.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(o, kindOf(o).GroupVersionKind)}
+	if p.Spec.SchedulerName == "" {
+		p.Spec.SchedulerName = corev1.DefaultSchedulerName
+	}
+	p.Status.Phase = corev1.PodPending
+	return p
+}

@@ -1,0 +1,416 @@
+package diagnose
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// mostTrials bounds the edits that are tried for one target, and mostFixes those that are printed.
+const (
+	mostTrials = 40
+	mostFixes  = 4
+)
+
+// trial decides, for one target, which findings bind and which edits help, by judging the facts as they would be.
+type trial struct {
+	d      *Diagnoser
+	target Ref
+	top    Object
+	base   *judgement
+	binds  map[*Finding]bool
+	tried  map[string]*judgement
+}
+
+// with judges the facts after the edits; nil where they cannot be made, or too many were tried.
+func (t *trial) with(edits ...Edit) *judgement {
+	key := ""
+	for _, e := range edits {
+		key += string(e.Side) + e.Text + "\x00"
+	}
+	if j, ok := t.tried[key]; ok {
+		return j
+	}
+	if t.d.trials <= 0 {
+		return nil
+	}
+	t.d.trials--
+	j := t.judge(edits)
+	if t.tried == nil {
+		t.tried = make(map[string]*judgement)
+	}
+	t.tried[key] = j
+	return j
+}
+
+func (t *trial) judge(edits []Edit) *judgement {
+	f, changes, err := t.d.facts.with(t.top, edits)
+	if err != nil {
+		return nil
+	}
+	top, err := f.Find(t.target)
+	if err != nil {
+		return nil
+	}
+	m := t.d.model
+	if m != nil {
+		t.d.load()
+		move(m, f, changes)
+		defer func() {
+			back := make([]change, len(changes))
+			for i, c := range changes {
+				back[len(changes)-1-i] = change{was: c.now, now: c.was}
+			}
+			move(m, t.d.facts, back)
+		}()
+	}
+	return t.d.judge(f, t.target, top)
+}
+
+// move carries the changes out in the model.
+func move(m Model, f *Facts, changes []change) {
+	for _, c := range changes {
+		if c.was != nil && standing(c.was) && (c.now == nil || !standing(c.now)) {
+			m.Delete(c.was)
+		}
+		if c.now != nil && standing(c.now) {
+			m.Set(metav1.Object(f.offered(c.now)))
+		}
+	}
+}
+
+// stands is the edit that takes the finding away, for asking whether it binds.
+func (f *Finding) stands() (Edit, bool) {
+	if f.Probe != nil {
+		return *f.Probe, true
+	}
+	if len(f.Edits) > 0 {
+		return f.Edits[0], true
+	}
+	return Edit{}, false
+}
+
+// bind decides which findings bind: those that need no engine to say so; and of those about places, each that alone
+// keeps the pod from one, else the smallest set that does so together, else what the engine names.
+func (t *trial) bind() {
+	t.binds = make(map[*Finding]bool)
+	comes := t.comes()
+	for _, f := range t.base.findings {
+		if !f.Fit {
+			t.binds[f] = !f.Calm && !(comes[f.pod] && f.check.Stage == Place && t.unasked(f.pod))
+		}
+	}
+	places := t.places()
+	if len(places) == 0 || t.placed() {
+		return
+	}
+	alone := false
+	for _, f := range places {
+		if e, ok := f.stands(); ok && t.helps(f, e) {
+			t.binds[f], alone = true, true
+		}
+	}
+	if alone {
+		return
+	}
+	if set := t.together(places); len(set) > 0 {
+		for _, f := range set {
+			t.binds[f] = true
+		}
+		return
+	}
+	t.named(places)
+}
+
+// places are the findings that bind only as far as the engine says so. None binds for a pod whose place is on its way,
+// which a calm finding about places says.
+func (t *trial) places() []*Finding {
+	comes := t.comes()
+	var out []*Finding
+	for _, f := range t.base.findings {
+		if f.Fit && !f.Calm && !comes[f.pod] {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// comes are the pods whose place is on its way.
+func (t *trial) comes() map[*corev1.Pod]bool {
+	out := make(map[*corev1.Pod]bool)
+	for _, f := range t.base.findings {
+		out[f.pod] = out[f.pod] || f.Fit && f.Calm
+	}
+	return out
+}
+
+// unasked says whether the engine was not asked about the pod: what is said of its place is hearsay.
+func (t *trial) unasked(p *corev1.Pod) bool {
+	return slices.ContainsFunc(t.base.cases, func(c *Case) bool { return c.Pod == p && c.fit == nil })
+}
+
+// placed says whether the engine has a place for every pod that waits.
+func (t *trial) placed() bool {
+	asked := false
+	for _, c := range t.base.cases {
+		if c.fit != nil {
+			asked = true
+			if !c.fit.Placed() {
+				return false
+			}
+		}
+	}
+	return asked
+}
+
+// helps says whether the pods have places after the edit, whatever else stands in their way.
+func (t *trial) helps(f *Finding, edits ...Edit) bool {
+	j := t.with(edits...)
+	if j == nil {
+		return false
+	}
+	return (&trial{base: j}).placed()
+}
+
+// together finds findings whose edits help only all at once, none of them to spare.
+func (t *trial) together(places []*Finding) []*Finding {
+	var set []*Finding
+	for _, f := range places {
+		if _, ok := f.stands(); ok {
+			set = append(set, f)
+		}
+	}
+	if len(set) < 2 || !t.allHelp(set) {
+		return nil
+	}
+	for i := len(set) - 1; i >= 0 && len(set) > 1; i-- {
+		if less := slices.Delete(slices.Clone(set), i, i+1); t.allHelp(less) {
+			set = less
+		}
+	}
+	return set
+}
+
+func (t *trial) allHelp(set []*Finding) bool {
+	var edits []Edit
+	for _, f := range set {
+		e, _ := f.stands()
+		edits = append(edits, e)
+	}
+	return t.helps(nil, edits...)
+}
+
+// named marks the findings whose cause is the engine's own; where there is none, or no engine, the first.
+func (t *trial) named(places []*Finding) {
+	found := false
+	for _, f := range places {
+		for _, c := range t.base.cases {
+			if c.fit != nil && c.fit.Cause == f.check.Cause {
+				t.binds[f], found = true, true
+			}
+		}
+	}
+	if !found {
+		first := slices.MinFunc(places, compareFindings)
+		t.binds[first] = true
+	}
+}
+
+func compareFindings(a, b *Finding) int {
+	return cmp.Or(cmp.Compare(a.check.Stage, b.check.Stage), cmp.Compare(a.check.Rank, b.check.Rank), strings.Compare(string(a.check.Cause), string(b.check.Cause)), strings.Compare(a.Message, b.Message))
+}
+
+// ordered are the findings, those that bind first, then calm ones, then the rest.
+func (t *trial) ordered() []*Finding {
+	class := func(f *Finding) int {
+		switch {
+		case t.binds[f]:
+			return 0
+		case f.Calm:
+			return 1
+		}
+		return 2
+	}
+	out := slices.Clone(t.base.findings)
+	slices.SortStableFunc(out, func(a, b *Finding) int { return cmp.Or(cmp.Compare(class(a), class(b)), compareFindings(a, b)) })
+	return out
+}
+
+// first is the finding that the diagnosis names: one that binds, else a calm one.
+func (t *trial) first() *Finding {
+	for _, f := range t.ordered() {
+		if t.binds[f] || f.Calm {
+			return f
+		}
+	}
+	return nil
+}
+
+// fixes tries the edits of what binds: each alone, then, where none of a side helps alone, one of each finding
+// together.
+func (t *trial) fixes() []Fix {
+	var edits []Edit
+	var binding []*Finding
+	for _, f := range t.ordered() {
+		if t.binds[f] {
+			binding = append(binding, f)
+			edits = append(edits, f.Edits...)
+		}
+	}
+	slices.SortStableFunc(edits, func(a, b Edit) int { return cmp.Compare(a.Cost, b.Cost) })
+	var out []Fix
+	have := make(map[Side]int)
+	for _, e := range edits {
+		if have[e.Side] >= mostFixes/2 || slices.ContainsFunc(out, func(f Fix) bool { return f.Edit == e.Text }) {
+			continue
+		}
+		if j := t.with(e); j != nil && j.free() {
+			out = append(out, t.fix(j, e))
+			have[e.Side]++
+		}
+	}
+	if len(out) == 0 && len(binding) > 1 {
+		out = t.joint(binding)
+	}
+	return out
+}
+
+// joint tries one edit of every finding that binds, all together: all of one side, else whichever is first.
+func (t *trial) joint(binding []*Finding) []Fix {
+	for _, side := range []Side{Workload, Cluster, ""} {
+		var set []Edit
+		for _, f := range binding {
+			if i := slices.IndexFunc(f.Edits, func(e Edit) bool { return side == "" || e.Side == side }); i >= 0 {
+				set = append(set, f.Edits[i])
+			}
+		}
+		if len(set) < len(binding) {
+			continue
+		}
+		if j := t.with(set...); j != nil && j.free() {
+			return []Fix{t.fix(j, set...)}
+		}
+	}
+	return nil
+}
+
+// fix words an edit that was tried.
+func (t *trial) fix(j *judgement, edits ...Edit) Fix {
+	out := Fix{Side: edits[0].Side, Verified: true}
+	var texts, commands, assumes []string
+	type patching struct {
+		on  Object
+		ops []Op
+	}
+	var patches []patching
+	for _, e := range edits {
+		texts = append(texts, e.Text)
+		if len(e.Ops) > 0 && e.Command == "" {
+			at := slices.IndexFunc(patches, func(p patching) bool { return p.on == e.on })
+			if at < 0 {
+				at, patches = len(patches), append(patches, patching{on: e.on})
+			}
+			patches[at].ops = append(patches[at].ops, e.Ops...)
+		}
+		if e.Command != "" {
+			commands = append(commands, e.Command)
+		}
+		if e.Assumes != "" && !slices.Contains(assumes, e.Assumes) {
+			assumes = append(assumes, e.Assumes)
+		}
+		if e.Side == Cluster {
+			out.Side = Cluster
+		}
+		out.Outcome = cmp.Or(e.Outcome, out.Outcome)
+	}
+	for _, p := range patches {
+		if p.on == nil {
+			p.on = t.top
+		}
+		commands = append(commands, t.command(p.on, p.ops))
+	}
+	out.Edit, out.Command, out.Assumes = strings.Join(texts, "; and "), strings.Join(commands, "\n"), strings.Join(assumes, "; ")
+	if out.Outcome == "" {
+		out.Outcome = j.outcome()
+	}
+	return out
+}
+
+// command is the line that does the operations to what a person wrote: the topmost maker that has a template, or the
+// pod that nobody made.
+func (t *trial) command(at Object, ops []Op) string {
+	for up := t.d.facts.Controller(at); up != nil; up = t.d.facts.Controller(up) {
+		if templatePath(up) != "" {
+			at = up
+		}
+	}
+	line := patchCommand(at, ops)
+	if _, ok := at.(*appsv1.StatefulSet); ok {
+		for _, p := range t.d.facts.podsOf(at) {
+			if stateOf(p) == Pending { // a StatefulSet waits for it rather than make it anew
+				line += fmt.Sprintf("\nkubectl delete pod %s -n %s", p.Name, p.Namespace)
+			}
+		}
+	}
+	return line
+}
+
+// patchCommand is a line for a shell that does the operations to the object's pods. What cannot be changed in place is
+// made anew.
+func patchCommand(o Object, ops []Op) string {
+	r, k := RefTo(o), kindOf(o)
+	moved := make([]Op, 0, len(ops)+4)
+	anew := false
+	switch o := o.(type) {
+	case *corev1.Pod:
+		anew = true
+		if o.Spec.NodeName != "" {
+			moved = append(moved, Op{Op: "remove", Path: "/spec/nodeName"})
+		}
+		if o.Annotations["berth.dev/gpus"] != "" { // of the devices that it had there
+			moved = append(moved, Op{Op: "remove", Path: Pointer("metadata", "annotations", "berth.dev/gpus")})
+		}
+	case *batchv1.Job:
+		anew = true
+		moved = append(moved, jobAnew(o)...)
+	}
+	for _, op := range ops {
+		op.Path = templatePath(o) + op.Path
+		moved = append(moved, op)
+	}
+	kind := strings.ToLower(r.Kind)
+	if k.Foreign {
+		kind = k.Name()
+	}
+	if !anew {
+		return fmt.Sprintf("kubectl patch %s %s -n %s --type=json -p %s", kind, r.Name, r.Namespace, quoted(moved))
+	}
+	return fmt.Sprintf("kubectl get %s %s -n %s -o json | kubectl patch --local -f - --type=json -p %s -o json | kubectl replace --force -f -", kind, r.Name, r.Namespace, quoted(moved))
+}
+
+// jobAnew takes away what the API server wrote into a Job and would not take back.
+func jobAnew(o Object) []Op {
+	out := []Op{{Op: "remove", Path: "/spec/selector"}}
+	t := templateOf(o)
+	for _, label := range []string{"controller-uid", "batch.kubernetes.io/controller-uid", "job-name", "batch.kubernetes.io/job-name"} {
+		if t != nil && t.Labels[label] != "" {
+			out = append(out, Op{Op: "remove", Path: Pointer("spec", "template", "metadata", "labels", label)})
+		}
+	}
+	return out
+}
+
+func quoted(ops []Op) string {
+	b, err := json.Marshal(ops)
+	if err != nil {
+		return "''"
+	}
+	return "'" + strings.ReplaceAll(string(b), "'", `'\''`) + "'"
+}

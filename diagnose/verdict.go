@@ -1,0 +1,44 @@
+package diagnose
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/engine/why"
+)
+
+// shut are the engine's own findings of a cause, where it found that before it looked at any node; where the engine
+// cannot be asked, what Berth's scheduler said to the pod.
+func (c *Case) shut(cause why.Cause) []Finding {
+	f := c.Fit()
+	if f == nil {
+		return c.told(cause)
+	}
+	var out []Finding
+	for _, g := range f.Gates {
+		if g.Cause == cause {
+			out = append(out, Finding{
+				Message:  g.Sentence(f.Certificates),
+				Evidence: []Evidence{{Object: RefTo(c.Pod).In(), Field: "the engine's verdict", Value: string(f.Verdict)}},
+			})
+		}
+	}
+	return out
+}
+
+// told is what Berth's scheduler said to a pod that waits, where its reason is the cause: GangMissing for gang-missing.
+func (c *Case) told(cause why.Cause) []Finding {
+	if c.State != Pending {
+		return nil
+	}
+	for _, s := range c.Pod.Status.Conditions {
+		if s.Type == corev1.PodScheduled && s.Status == corev1.ConditionFalse && strings.EqualFold(s.Reason, strings.ReplaceAll(string(cause), "-", "")) {
+			return []Finding{{
+				Message:  "pod " + c.Pod.Name + ": " + s.Message,
+				Evidence: []Evidence{{Object: RefTo(c.Pod).In(), Field: "status.conditions[PodScheduled]", Value: s.Reason + ": " + s.Message}},
+			}}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,134 @@
+package diagnose
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/berth-dev/berth/engine/why"
+)
+
+// Volcano's objects: a PodGroup, that is Pending until its queue lets it in, and Queues with a capability.
+const (
+	volcanoQueues    = "Queue.scheduling.volcano.sh"
+	volcanoPodGroups = "PodGroup.scheduling.volcano.sh"
+)
+
+// volcanoGroup is the PodGroup of a pod that waits for Volcano, nil for none.
+func (c *Case) volcanoGroup() *unstructured.Unstructured {
+	return c.groupOf(volcanoPodGroups, "scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
+}
+
+// volcanoQueue is the queue that the group names, and its object where there is one.
+func (c *Case) volcanoQueue() (name string, queue, group *unstructured.Unstructured) {
+	if group = c.volcanoGroup(); group == nil || !c.Waits() {
+		return "", nil, nil
+	}
+	name = cmp.Or(textAt(group.Object, "spec", "queue"), "default")
+	return name, c.foreignNamed(volcanoQueues, "", name), group
+}
+
+func (c *Case) volcanoMissing() []Finding {
+	name, queue, group := c.volcanoQueue()
+	if group == nil || queue != nil || !c.Sees("queues.scheduling.volcano.sh", "") {
+		return nil
+	}
+	found := Finding{Message: fmt.Sprintf("Volcano queue %s does not exist", name), Evidence: []Evidence{{Object: RefTo(group).In(), Field: "spec.queue", Value: name}}}
+	for _, other := range mostAlike(name, c.foreignNames(volcanoQueues, "")) {
+		if len(found.Edits) < 2 {
+			found.Edits = append(found.Edits, c.volcanoRequeue(group, name, other))
+		}
+	}
+	return []Finding{found}
+}
+
+// volcanoRequeue names another queue: on a Volcano Job in its spec, else in the annotation that its PodGroup is made
+// from.
+func (c *Case) volcanoRequeue(group *unstructured.Unstructured, name, other string) Edit {
+	e := Edit{Side: Workload, Cost: 2, Text: fmt.Sprintf("name Volcano queue %s instead of %s", other, name), Set: []Object{changed(group, map[string]any{"/spec/queue": other})}}
+	const key = "scheduling.volcano.sh/queue-name"
+	if u, ok := c.Top.(*unstructured.Unstructured); ok && kindOf(u) != nil && kindOf(u).Group == "batch.volcano.sh" {
+		e.Set = append(e.Set, changed(u, map[string]any{"/spec/queue": other}))
+		e.Command = fmt.Sprintf("kubectl get %[1]s %[2]s -n %[3]s -o json | kubectl patch --local -f - --type=merge -p '{\"spec\":{\"queue\":\"%[4]s\"}}' -o json | kubectl replace --force -f -", kindOf(u).Name(), u.GetName(), u.GetNamespace(), other)
+		return e
+	}
+	e.Ops = []Op{c.putAnnotation(key, other)}
+	return e
+}
+
+func (c *Case) volcanoClosed() []Finding {
+	name, queue, group := c.volcanoQueue()
+	if queue == nil || group == nil {
+		return nil
+	}
+	state := textAt(queue.Object, "status", "state")
+	if state != "Closed" && state != "Closing" {
+		return nil
+	}
+	return []Finding{{
+		Message:  fmt.Sprintf("Volcano queue %s is closed", name),
+		Evidence: []Evidence{{Object: RefTo(queue).In(), Field: "status.state", Value: state}},
+		Edits: []Edit{{
+			Side: Cluster, Cost: 3, Text: fmt.Sprintf("open Volcano queue %s again: vcctl queue operate --name %s --action open", name, name), Assumes: "who closed it agrees",
+			Set: []Object{changed(queue, map[string]any{"/status/state": "Open"}), changed(group, map[string]any{"/status/phase": "Inqueue"})},
+		}},
+	}}
+}
+
+// volcanoLimit is a capability of the queue that the group would pass: never says whether also with nobody else in it.
+func (c *Case) volcanoLimit(never bool) []Finding {
+	name, queue, group := c.volcanoQueue()
+	if queue == nil || textAt(group.Object, "status", "phase") == "Running" {
+		return nil
+	}
+	for _, resource := range slices.Sorted(maps.Keys(pairsOrNumbers(queue.Object, "spec", "capability"))) {
+		most, _ := amountAt(resource, queue.Object, "spec", "capability", resource)
+		used, _ := amountAt(resource, queue.Object, "status", "allocated", resource)
+		need := c.volcanoNeed(group, resource)
+		if need == 0 || used+need <= most || (need > most) != never {
+			continue
+		}
+		raised := why.Quantity(resource, used+need)
+		message := fmt.Sprintf("Volcano queue %s may hold %s %s, holds %s, and the work asks for %s more", name, why.Quantity(resource, most), resource, why.Quantity(resource, used), why.Quantity(resource, need))
+		if never {
+			message = fmt.Sprintf("the work asks for %s %s, and Volcano queue %s may never hold more than %s", why.Quantity(resource, need), resource, name, why.Quantity(resource, most))
+		}
+		return []Finding{{
+			Message:  message,
+			Evidence: []Evidence{{Object: RefTo(queue).In(), Field: fmt.Sprintf("spec.capability[%q]", resource), Value: why.Quantity(resource, most)}},
+			Edits: []Edit{{
+				Side: Cluster, Cost: 3, Text: fmt.Sprintf("raise %s of Volcano queue %s from %s to %s", resource, name, why.Quantity(resource, most), raised),
+				Set:     []Object{volcanoRaised(queue, resource, raised)},
+				Command: patchLine(queue, "merge", map[string]any{"spec": map[string]any{"capability": map[string]any{resource: raised}}}),
+			}},
+		}}
+	}
+	return nil
+}
+
+// volcanoRaised is the queue with another capability; names of resources have slashes, which paths cannot have.
+func volcanoRaised(queue *unstructured.Unstructured, resource, to string) *unstructured.Unstructured {
+	out := queue.DeepCopy()
+	if m, ok := valueAt(out.Object, "spec", "capability").(map[string]any); ok {
+		m[resource] = to
+	}
+	return out
+}
+
+// volcanoNeed is what the group needs to start.
+func (c *Case) volcanoNeed(group *unstructured.Unstructured, resource string) int64 {
+	if v, ok := amountAt(resource, group.Object, "spec", "minResources", resource); ok {
+		return v
+	}
+	n, _ := numberAt(group.Object, "spec", "minMember")
+	return amountsAsked(&c.Pod.Spec)[resource] * max(1, n)
+}
+
+// pairsOrNumbers are the keys of a map whose values may be written as strings or as numbers.
+func pairsOrNumbers(at any, path ...string) map[string]any {
+	m, _ := valueAt(at, path...).(map[string]any)
+	return m
+}

@@ -1,0 +1,40 @@
+package diagnose
+
+import (
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+)
+
+// webhook is one admission webhook of a configuration.
+type webhook struct {
+	name   string
+	in     Object // its configuration
+	client admissionv1.WebhookClientConfig
+	fails  bool // calls that fail refuse what they are about
+}
+
+// webhooks are all that were seen.
+func (f *Facts) webhooks() []webhook {
+	var out []webhook
+	for _, c := range f.ValidatingWebhookConfigurations {
+		for _, w := range c.Webhooks {
+			out = append(out, webhook{w.Name, c, w.ClientConfig, deref(w.FailurePolicy, admissionv1.Fail) == admissionv1.Fail})
+		}
+	}
+	for _, c := range f.MutatingWebhookConfigurations {
+		for _, w := range c.Webhooks {
+			out = append(out, webhook{w.Name, c, w.ClientConfig, deref(w.FailurePolicy, admissionv1.Fail) == admissionv1.Fail})
+		}
+	}
+	return out
+}
+
+// server is where the webhook's answers come from.
+func (w *webhook) server() string {
+	switch {
+	case w.client.Service != nil:
+		return "service " + w.client.Service.Namespace + "/" + w.client.Service.Name
+	case w.client.URL != nil:
+		return *w.client.URL
+	}
+	return ""
+}

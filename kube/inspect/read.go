@@ -1,0 +1,191 @@
+package inspect
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/berth-dev/berth/diagnose"
+)
+
+// pageSize is how many objects one answer has at most, so that no answer is a burden for the API server.
+const pageSize = 500
+
+// read returns the objects of one kind, or why there are none.
+func (c *cluster) read(ctx context.Context, o Options, k *diagnose.KindInfo, served func() served) answer {
+	r := reader{c, k, served, o.Patience}
+	objects, except, err := r.widest(ctx, o.Namespace)
+	switch {
+	case err == nil && except == "":
+		return answer{objects: objects}
+	case err == nil:
+		return answer{objects: objects, unseen: []diagnose.Unseen{{Resource: k.Name(), Except: except, Reason: forbidden}}}
+	case ctx.Err() != nil:
+		err = errLate
+	}
+	unseen := diagnose.Unseen{Resource: k.Name(), Reason: reason(err)}
+	if k.Resource == "configmaps" {
+		unseen.Namespace = autoscalerNamespace
+	}
+	return answer{unseen: []diagnose.Unseen{unseen}, err: err}
+}
+
+// reader reads one kind.
+type reader struct {
+	*cluster
+	*diagnose.KindInfo
+	served   func() served
+	patience time.Duration // with one answer
+}
+
+// widest reads the kind in the whole cluster or, where that is forbidden, in the one namespace; except is then that
+// namespace.
+func (r reader) widest(ctx context.Context, namespace string) (objects []diagnose.Object, except string, err error) {
+	if r.Resource == "configmaps" {
+		objects, err = r.one(ctx, autoscalerNamespace, autoscalerConfigMap)
+		return objects, "", err
+	}
+	objects, err = r.all(ctx, "")
+	if !apierrors.IsForbidden(err) || namespace == "" {
+		return objects, "", err
+	}
+	var narrow []diagnose.Object
+	switch {
+	case r.Namespaced:
+		narrow, err = r.all(ctx, namespace)
+	case r.Resource == "namespaces":
+		narrow, err = r.one(ctx, "", namespace)
+	}
+	return narrow, namespace, err
+}
+
+// all reads the kind page by page. If the list went stale between two pages it is read again, in one piece.
+func (r reader) all(ctx context.Context, namespace string) ([]diagnose.Object, error) {
+	objects, err := r.pages(ctx, namespace, pageSize)
+	if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
+		objects, err = r.pages(ctx, namespace, 0)
+	}
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+		return nil, r.unserved(err)
+	}
+	return objects, err
+}
+
+// unserved is why the kind cannot be read, given what the API server said when asked: nil if nobody serves it. Who has
+// no rights is refused before it is known whether there is such a kind.
+func (r reader) unserved(said error) error {
+	s := r.served()
+	v, err := s.version(r.KindInfo)
+	switch {
+	case err != nil && apierrors.IsNotFound(said):
+		return err
+	case err != nil:
+		return said
+	case v == "":
+		return nil
+	case v != r.Version && !r.Foreign:
+		return fmt.Errorf("served as %s, and only %s can be read", v, r.Version)
+	}
+	return said
+}
+
+func (r reader) pages(ctx context.Context, namespace string, size int64) ([]diagnose.Object, error) {
+	o := metav1.ListOptions{Limit: size}
+	if r.Resource == "leases" && namespace == "" {
+		o.FieldSelector = "metadata.namespace!=" + corev1.NamespaceNodeLease // one for every node, and nothing in it
+	}
+	var out []diagnose.Object
+	for {
+		list, err := r.page(ctx, namespace, o)
+		if list == nil || err != nil {
+			return nil, err
+		}
+		if err := meta.EachListItem(list, func(item runtime.Object) error {
+			object := item.(diagnose.Object)
+			trim(object)
+			out = append(out, object)
+			return nil
+		}); err != nil {
+			return nil, err
+		}
+		at, err := meta.ListAccessor(list)
+		if err != nil {
+			return nil, err
+		}
+		if o.Continue = at.GetContinue(); o.Continue == "" {
+			return out, nil
+		}
+	}
+}
+
+// page asks for one page; nil: the cluster does not serve the kind.
+func (r reader) page(ctx context.Context, namespace string, o metav1.ListOptions) (runtime.Object, error) {
+	if r.Foreign {
+		return r.foreignPage(ctx, namespace, o)
+	}
+	ctx, stop := context.WithTimeout(ctx, r.patience)
+	defer stop()
+	list, err := scheme.Scheme.New(r.GroupVersion().WithKind(r.Kind + "List"))
+	if err != nil {
+		return nil, err
+	}
+	err = r.typed[r.GroupVersion()].Get().NamespaceIfScoped(namespace, namespace != "").Resource(r.Resource).
+		VersionedParams(&o, scheme.ParameterCodec).Do(ctx).Into(list)
+	return list, err
+}
+
+func (r reader) foreignPage(ctx context.Context, namespace string, o metav1.ListOptions) (runtime.Object, error) {
+	s := r.served()
+	v, err := s.version(r.KindInfo)
+	if v == "" || err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithTimeout(ctx, r.patience)
+	defer stop()
+	list, err := r.dynamic.Resource(schema.GroupVersionResource{Group: r.Group, Version: v, Resource: r.Resource}).Namespace(namespace).List(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return list, nil
+}
+
+// The cluster-autoscaler says what it does in a ConfigMap. No other is looked at.
+const (
+	autoscalerNamespace = metav1.NamespaceSystem
+	autoscalerConfigMap = "cluster-autoscaler-status"
+)
+
+// one reads a single object, if it exists, of a kind that is not foreign.
+func (r reader) one(ctx context.Context, namespace, name string) ([]diagnose.Object, error) {
+	ctx, stop := context.WithTimeout(ctx, r.patience)
+	defer stop()
+	object := r.New()
+	err := r.typed[r.GroupVersion()].Get().NamespaceIfScoped(namespace, namespace != "").Resource(r.Resource).
+		Name(name).Do(ctx).Into(object)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	trim(object)
+	return []diagnose.Object{object}, nil
+}
+
+// trim drops what nobody reads and is often the largest part.
+func trim(o diagnose.Object) {
+	o.SetManagedFields(nil)
+	a := o.GetAnnotations()
+	if _, ok := a[corev1.LastAppliedConfigAnnotation]; ok {
+		delete(a, corev1.LastAppliedConfigAnnotation)
+		o.SetAnnotations(a)
+	}
+}

@@ -1,0 +1,334 @@
+package inspect
+
+import (
+	"cmp"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base32"
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose"
+)
+
+// Redaction gives names new names: the same one everywhere, in fields, messages and logs. A name is changed part by
+// part (train-llm-0 becomes xq3…-xk7…-0), so that names which are made from others still are. What is new depends on a
+// key that is drawn for each Redaction and kept nowhere.
+//
+// Replaced are the names of namespaces, nodes, queues and of everything in namespaces; images, addresses of machines
+// and people, and the values of labels that say whose something is. Names of Kubernetes' and of other systems' own
+// parts stay, as do GPU models, pools, flavors, classes and the keys of labels: without them nothing could be diagnosed.
+type Redaction struct {
+	key    []byte
+	names  map[string]bool
+	parts  map[string]string // new parts by old, as they come up
+	images *strings.Replacer
+	known  map[string]string
+}
+
+// NewRedaction knows the names in the facts. key nil draws one.
+func NewRedaction(f *diagnose.Facts, key []byte) *Redaction {
+	if key == nil {
+		key = []byte(rand.Text())
+	}
+	r := &Redaction{key: key, names: make(map[string]bool), parts: make(map[string]string), known: make(map[string]string)}
+	for _, k := range diagnose.Kinds {
+		for _, o := range k.List(&f.Objects) {
+			r.learn(k, o)
+		}
+	}
+	r.learnImages(f)
+	return r
+}
+
+// Name is the new name.
+func (r *Redaction) Name(name string) string { return r.text(name) }
+
+// ours are names of Kubernetes' and other systems' own namespaces.
+var ours = regexp.MustCompile(`^(default|kube-.*|.*-system|.*operator.*|.*nvidia.*|karpenter.*|kueue.*|kai-.*|volcano.*|hami.*|berth.*|kubeflow|monitoring)$`)
+
+// kept are kinds whose names say what something is, not whose.
+var kept = []string{
+	"Lease", "PriorityClass", "RuntimeClass", "StorageClass", "DeviceClass", "ConfigMap", "Cohort", "ResourceFlavor", "AdmissionCheck", "Topology", "NodePool", "EC2NodeClass", "AKSNodeClass", "ClusterPolicy", "NVIDIADriver", "NodeReadinessRule",
+	"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
+}
+
+// learn enters the names of an object.
+func (r *Redaction) learn(k *diagnose.KindInfo, o diagnose.Object) {
+	if k.Kind == "Namespace" {
+		if !ours.MatchString(o.GetName()) {
+			r.add(o.GetName())
+		}
+		return
+	}
+	if slices.Contains(kept, k.Kind) || ours.MatchString(o.GetNamespace()) && o.GetNamespace() != "default" {
+		return
+	}
+	if k.Kind != "Event" {
+		r.add(o.GetName())
+	}
+	r.add(o.GetNamespace())
+	for key, value := range o.GetLabels() {
+		if personal(key) {
+			r.add(value)
+		}
+	}
+	switch o := o.(type) {
+	case *corev1.Pod:
+		for i := range o.Spec.Containers {
+			r.add(o.Spec.Containers[i].Name)
+		}
+		r.add(o.Spec.ServiceAccountName)
+		r.add(o.Spec.Subdomain)
+	case *corev1.Node:
+		for _, a := range o.Status.Addresses {
+			if a.Type != corev1.NodeInternalIP && a.Type != corev1.NodeExternalIP {
+				r.add(a.Address)
+			}
+		}
+		for _, t := range o.Spec.Taints {
+			if personal(t.Key) {
+				r.add(t.Value)
+			}
+		}
+	case *corev1.Event:
+		if !ours.MatchString(o.InvolvedObject.Namespace) && o.InvolvedObject.Namespace != "" {
+			r.add(o.InvolvedObject.Name)
+		}
+	}
+}
+
+// whose are words in the keys of labels that say whose something is, or what somebody calls it.
+var whose = []string{"team", "user", "owner", "project", "tenant", "org", "organization", "department", "squad", "experiment", "email", "author", "creator", "customer", "costcenter", "cost-center", "username", "app", "instance", "part-of", "job-name", "queue-name", "queue", "kueue.x-k8s.io/queue-name"}
+
+func personal(key string) bool {
+	last := key[strings.LastIndexByte(key, '/')+1:]
+	return slices.Contains(whose, last) || slices.ContainsFunc(strings.FieldsFunc(last, func(c rune) bool { return c == '-' || c == '_' || c == '.' }), func(part string) bool {
+		return slices.Contains(whose[:15], part)
+	})
+}
+
+// add enters a name, unless it is a word that messages are made of: to replace that would make them unreadable.
+func (r *Redaction) add(name string) {
+	if name != "" && !ordinary[name] && !number.MatchString(name) && !strings.HasPrefix(name, "system:") {
+		r.names[name] = true
+	}
+}
+
+var number = regexp.MustCompile(`^[0-9.]*$`)
+
+// ordinary are words of Kubernetes' and schedulers' own messages, and what everybody calls things.
+var ordinary = func() map[string]bool {
+	m := make(map[string]bool)
+	for _, w := range strings.Fields(`
+		default main app master worker workers launcher driver leader head server client node nodes pod pods job jobs queue queues gpu gpus cpu cpus
+		memory storage disk pool pools image images quota quotas limit limits request requests used container containers init claim claims volume volumes
+		volumeclaim class classes device devices namespace namespaces cluster clusters scheduler error failed failure exceeded insufficient taint taints untolerated
+		available unavailable preemption scheduling match matched free affinity selector rules topology spread constraints labels label key value name names
+		with for not no is are was were the a an and or of in on to it its from by that this true false none null yes all any more than max min requested
+		nvidia com io kubernetes k8s hostname zone region batch apps kueue karpenter volcano kai ray kubeflow pytorch torch torchrun python python3 bash sh mpi nccl cuda
+		trainer replica replicas ready running pending waiting succeeded status spec metadata test workload workloads previous health default-scheduler berth v1`) {
+		m[w] = true
+	}
+	return m
+}()
+
+// part is the new word for a part of a name.
+func (r *Redaction) part(s string) string {
+	if out, ok := r.parts[s]; ok {
+		return out
+	}
+	h := hmac.New(sha256.New, r.key)
+	h.Write([]byte(s))
+	out := "x" + strings.ToLower(base32.StdEncoding.EncodeToString(h.Sum(nil)[:5]))
+	r.parts[s] = out
+	return out
+}
+
+var run = regexp.MustCompile(`[A-Za-z0-9]+`)
+
+// renew gives every part of a name a new word, but for small numbers that stand alone: web-0 stays the first of web,
+// ip-10-0-0-7 does not stay an address.
+func (r *Redaction) renew(name string, keep func(part string) bool) string {
+	at := run.FindAllStringIndex(name, -1)
+	digits := func(i int) bool { return i >= 0 && i < len(at) && number.MatchString(name[at[i][0]:at[i][1]]) }
+	var b strings.Builder
+	end := 0
+	for i, span := range at {
+		b.WriteString(name[end:span[0]])
+		end = span[1]
+		part := name[span[0]:span[1]]
+		small := digits(i) && len(part) <= 3 && !digits(i-1) && !digits(i+1)
+		if small || keep != nil && keep(part) {
+			b.WriteString(part)
+			continue
+		}
+		b.WriteString(r.part(part))
+	}
+	return b.String() + name[end:]
+}
+
+var (
+	word  = regexp.MustCompile(`[A-Za-z0-9]+(?:[-._]+[A-Za-z0-9]+)*`)
+	mail  = regexp.MustCompile(`[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+`)
+	url   = regexp.MustCompile(`\b(?:https?|s3|gs|abfss?|wasbs?|hdfs|nfs|ssh|git|postgres(?:ql)?|mysql|redis|mongodb|aws|gce|azure)://[^\s"'<>,]+`)
+	human = regexp.MustCompile(`\b([Uu]ser) "([^"]+)"`)
+	ip4   = regexp.MustCompile(`\b(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)\.){3}(?:25[0-5]|2[0-4]\d|1?\d?\d)\b`)
+	ip6   = regexp.MustCompile(`\b[0-9a-fA-F]{1,4}(?::{1,2}[0-9a-fA-F]{1,4}){3,}\b`)
+)
+
+// text replaces the names in a text.
+func (r *Redaction) text(s string) string {
+	if out, ok := r.known[s]; ok {
+		return out
+	}
+	out := s
+	if strings.ContainsAny(out, "/:") {
+		out = r.images.Replace(out)
+		out = url.ReplaceAllStringFunc(out, func(u string) string {
+			scheme, rest, _ := strings.Cut(u, "://")
+			return scheme + "://" + r.renew(rest, func(p string) bool { return p == masked || number.MatchString(p) && len(p) == 5 || ordinary[p] })
+		})
+		out = ip6.ReplaceAllStringFunc(out, func(a string) string {
+			if strings.Count(a, ":") < 4 { // a time of day
+				return a
+			}
+			return r.part(a)
+		})
+	}
+	out = mail.ReplaceAllStringFunc(out, r.part)
+	out = human.ReplaceAllStringFunc(out, func(m string) string {
+		found := human.FindStringSubmatch(m)
+		if strings.HasPrefix(found[2], "system:") {
+			return m
+		}
+		return found[1] + ` "` + r.part(found[2]) + `"`
+	})
+	out = ip4.ReplaceAllStringFunc(out, r.part)
+	out = word.ReplaceAllStringFunc(out, r.word)
+	r.known[s] = out
+	return out
+}
+
+// word replaces the names in a word: it is one, or holds some as whole parts, as train-x7k2p holds train. Of names that
+// overlap the first and longest counts.
+func (r *Redaction) word(w string) string {
+	if r.names[w] {
+		return r.renew(w, nil)
+	}
+	at := run.FindAllStringIndex(w, -1)
+	if len(at) == 1 {
+		return w
+	}
+	var b strings.Builder
+	end := 0
+	for i := 0; i < len(at); {
+		j := len(at)
+		for ; j > i && !r.names[w[at[i][0]:at[j-1][1]]]; j-- {
+		}
+		if j == i {
+			i++
+			continue
+		}
+		b.WriteString(w[end:at[i][0]])
+		b.WriteString(r.renew(w[at[i][0]:at[j-1][1]], nil))
+		end, i = at[j-1][1], j
+	}
+	return b.String() + w[end:]
+}
+
+// learnImages enters images by their full names, which have names of people and projects in them that nothing else has.
+func (r *Redaction) learnImages(f *diagnose.Facts) {
+	all := make(map[string]bool)
+	for _, p := range f.Pods {
+		for _, c := range slices.Concat(p.Spec.InitContainers, p.Spec.Containers) {
+			all[c.Image] = true
+		}
+	}
+	var long []string
+	for image := range all {
+		if !strings.ContainsAny(image, "/:") {
+			if r.image(image) != image {
+				r.add(image)
+			}
+			continue
+		}
+		long = append(long, image)
+		bare, _, _ := strings.Cut(image, "@")
+		if at := strings.LastIndexByte(bare, ':'); at > strings.LastIndexByte(bare, '/') {
+			bare = bare[:at]
+		}
+		if strings.Contains(bare, "/") {
+			long = append(long, bare)
+		}
+	}
+	slices.SortFunc(long, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), strings.Compare(a, b)) })
+	var pairs []string
+	for _, image := range slices.Compact(long) {
+		pairs = append(pairs, image, r.image(image))
+	}
+	r.images = strings.NewReplacer(pairs...)
+}
+
+// public are parts of image names that everybody uses, and that say which part of the GPU software something is, or for
+// which CUDA it was built.
+var public = regexp.MustCompile(`^(?:v?\d+|io|com|docker|library|localhost|nvidia|k8s|kubernetes|cuda\d*|cudnn\d*|cu\d+|pytorch|torch|tensorflow|python|py\d*|base|runtime|devel|latest|stable|rc\d*|ubuntu\d*|ubi\d*|rockylinux\d*|alpine|slim|busybox|gpu|feature|discovery|device|plugin|container|toolkit|driver|mig|manager|dcgm|exporter|operator|validator|pause|sha256|[0-9a-f]{64})$`)
+
+// image is the new name of an image; the registry, the repository and the version stay apart.
+func (r *Redaction) image(s string) string { return r.renew(s, public.MatchString) }
+
+// asIs are fields whose strings are no names, whatever they look like.
+var asIs = map[string]bool{
+	"apiVersion": true, "kind": true, "apiGroup": true, "group": true, "uid": true, "resourceVersion": true, "key": true, "topologyKey": true, "operator": true, "effect": true,
+	"phase": true, "type": true, "reason": true, "driver": true, "resource": true, "resourceName": true, "fieldPath": true, "restartPolicy": true, "expression": true,
+	"deviceClassName": true, "runtimeClassName": true, "storageClassName": true, "priorityClassName": true, "architecture": true, "operatingSystem": true,
+	"kubeletVersion": true, "kernelVersion": true, "osImage": true, "containerRuntimeVersion": true,
+}
+
+// serial are fields by which a machine can be told that nobody diagnoses by.
+var serial = map[string]bool{"machineID": true, "systemUUID": true, "bootID": true}
+
+// tree replaces the names in the value under the key.
+func (r *Redaction) tree(key string, v any) any {
+	switch v := v.(type) {
+	case string:
+		switch {
+		case asIs[key]:
+			return v
+		case serial[key]:
+			return ""
+		case key == "image" || key == "imageID":
+			return r.image(v)
+		case key == "providerID":
+			scheme, rest, _ := strings.Cut(v, "://")
+			return scheme + "://" + r.renew(rest, nil)
+		}
+		return r.text(v)
+	case []any:
+		for i := range v {
+			v[i] = r.tree(key, v[i])
+		}
+	case map[string]any:
+		for k, value := range v {
+			if (key == "labels" || key == "matchLabels" || key == "nodeSelector") && hardware(k) {
+				continue
+			}
+			v[k] = r.tree(k, value)
+		}
+	}
+	return v
+}
+
+// hardware says whether labels of the key describe machines and are never named after anybody.
+func hardware(key string) bool {
+	for _, start := range []string{"nvidia.com/", "feature.node.kubernetes.io/", "node.kubernetes.io/", "topology.kubernetes.io/", "karpenter.sh/capacity", "kubernetes.io/arch", "kubernetes.io/os"} {
+		if strings.HasPrefix(key, start) {
+			return true
+		}
+	}
+	return false
+}
