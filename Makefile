@@ -12,11 +12,13 @@ build:
 	@GO="$(GO)" scripts/build $(BERTH) ./cmd/berth
 
 # The stories of cmd/berth run real clusters against the clock, so nothing else runs beside them.
-# Properties draw their cases from SEED, so that a commit passes or fails for good; `make soak` draws others.
+# Properties draw their cases from SEED, so that a commit passes or fails for good; `make soak` draws others. The corpus
+# of diagnosis is drawn anew each time, and scored.
 SEED ?= 1
 
 test: ## all tests; needs Go and make (SEED=2 for other random cases)
 	RAPID_SEED=$(SEED) $(GO) test $$($(GO) list ./... | grep -v /cmd/berth$$)
+	@$(GO) test -count 1 -v -run TestScore ./diagnose
 	$(GO) test ./cmd/berth
 
 soak: ## the engine's properties on many more random cases (CHECKS=5000)

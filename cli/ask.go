@@ -18,13 +18,18 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-dev/berth/kube/answer"
+	"github.com/berth-dev/berth/kube/inspect"
 )
 
 // askTimeout bounds how long a command waits for an answer, tries included.
 const askTimeout = 15 * time.Second
 
-// asker puts questions to a cluster's scheduler, through the cluster's API server.
-type asker struct{ client rest.Interface }
+// asker puts questions to a cluster's scheduler, through the cluster's API server; or to a bundle, which has the
+// answers of its day.
+type asker struct {
+	client rest.Interface
+	kept   *inspect.Bundle // nil: ask the client
+}
 
 func (c *connection) asker() (asker, error) {
 	cfg, err := c.config()
@@ -35,11 +40,26 @@ func (c *connection) asker() (asker, error) {
 	if err != nil {
 		return asker{}, err
 	}
-	return asker{client.Discovery().RESTClient()}, nil
+	return asker{client: client.Discovery().RESTClient()}, nil
 }
 
 // get reads the answer at the path below the group's version into value.
 func (a asker) get(ctx context.Context, value any, params url.Values, path ...string) error {
+	if a.kept != nil {
+		return answered(a.kept, value, params, path)
+	}
+	body, err := a.ask(ctx, params, path...)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(body, value); err != nil {
+		return fmt.Errorf("read the scheduler's answer: %w", err)
+	}
+	return nil
+}
+
+// ask returns the answer as it came.
+func (a asker) ask(ctx context.Context, params url.Values, path ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	r := a.client.Get().AbsPath(append([]string{"/apis", answer.Group, answer.Version}, path...)...)
@@ -50,16 +70,9 @@ func (a asker) get(ctx context.Context, value any, params url.Values, path ...st
 	}
 	result := r.Do(ctx)
 	if err := result.Error(); err != nil {
-		return explainSilence(err)
+		return nil, explainSilence(err)
 	}
-	body, err := result.Raw()
-	if err != nil {
-		return err
-	}
-	if err := json.Unmarshal(body, value); err != nil {
-		return fmt.Errorf("read the scheduler's answer: %w", err)
-	}
-	return nil
+	return result.Raw()
 }
 
 // silence is a scheduler that gives no answers, with what to do about it.
@@ -102,6 +115,7 @@ func printData(w io.Writer, value any, output string) (ok bool, err error) {
 	case "json":
 		enc := json.NewEncoder(w)
 		enc.SetIndent("", "  ")
+		enc.SetEscapeHTML(false) // commands are there to be copied
 		return true, enc.Encode(value)
 	case "yaml":
 		b, err := yaml.Marshal(value)

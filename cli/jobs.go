@@ -17,7 +17,7 @@ import (
 )
 
 type jobsOptions struct {
-	connection
+	reading
 	space   string // -n
 	all     bool
 	waiting bool
@@ -40,7 +40,8 @@ its pods. With a name the exit code is 1 while it waits.`,
 		Example: `  berth jobs                  # of the current namespace
   berth jobs -A --waiting
   berth jobs job/second -n team-a
-  berth jobs second -o json`,
+  berth jobs second -o json
+  berth jobs -A --from evidence.tar.zst`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.what = strings.Join(args, "")
@@ -50,7 +51,7 @@ its pods. With a name the exit code is 1 while it waits.`,
 			return jobsRun(cmd.Context(), o)
 		},
 	}
-	o.connection.flags(cmd)
+	o.reading.flags(cmd)
 	o.askFlags(cmd)
 	cmd.Flags().BoolVar(&o.waiting, "waiting", false, "only those that wait")
 	return cmd
@@ -133,7 +134,7 @@ func (o *jobsOptions) printOne(w *answer.Workload) error {
 	if done, err := printData(o.streams.Out, w, o.output); done {
 		return err
 	}
-	return printWorkload(o.streams.Out, w, time.Now())
+	return printWorkload(o.streams.Out, w, o.now())
 }
 
 func (o *jobsOptions) print(list answer.WorkloadList) error {
@@ -154,7 +155,7 @@ func (o *jobsOptions) print(list answer.WorkloadList) error {
 	if o.output == "wide" {
 		columns = 0
 	}
-	return printJobs(o.streams.Out, list.Items, jobsTable{all: o.all, wide: o.output == "wide", columns: columns, now: time.Now()})
+	return printJobs(o.streams.Out, list.Items, jobsTable{all: o.all, wide: o.output == "wide", columns: columns, now: o.now()})
 }
 
 // jobsTable says how the line is shown.

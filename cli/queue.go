@@ -7,7 +7,6 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,7 +23,8 @@ func newCmdQueue(s Streams) *cobra.Command {
 		Long: `Show the queues: their limits, what their workloads hold, and how many wait. With a name, also the
 queue's line. Who may not see all queues is shown those that the namespace may use.`,
 		Example: `  berth queue
-  berth queue research`,
+  berth queue research
+  berth queue --from evidence.tar.zst`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.what = strings.Join(args, "")
@@ -34,7 +34,7 @@ queue's line. Who may not see all queues is shown those that the namespace may u
 			return queueRun(cmd.Context(), o)
 		},
 	}
-	o.connection.flags(cmd)
+	o.reading.flags(cmd)
 	o.askFlags(cmd)
 	return cmd
 }
@@ -116,7 +116,7 @@ func (o *jobsOptions) lineOf(ctx context.Context, a asker, queue string) error {
 		return nil
 	}
 	fmt.Fprintln(o.streams.Out)
-	return printJobs(o.streams.Out, items, jobsTable{all: true, wide: o.output == "wide", columns: width(o.streams.Out), now: time.Now()})
+	return printJobs(o.streams.Out, items, jobsTable{all: true, wide: o.output == "wide", columns: width(o.streams.Out), now: o.now()})
 }
 
 func printQueues(out io.Writer, items []answer.Queue, names bool) error {

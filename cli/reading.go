@@ -1,0 +1,112 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose"
+	"github.com/berth-dev/berth/kube/inspect"
+)
+
+// reading is where a read command gets its facts: a cluster as it is now, or a bundle of `berth evidence`.
+type reading struct {
+	connection
+	from string // "": the cluster
+
+	once   sync.Once
+	bundle *inspect.Bundle
+	err    error // of reading the bundle
+}
+
+func (r *reading) flags(cmd *cobra.Command) {
+	r.connection.flags(cmd)
+	cmd.Flags().StringVar(&r.from, "from", "", "read a `BUNDLE` that berth evidence wrote, not a cluster")
+	for _, other := range []string{"name", "kubeconfig", "context"} {
+		cmd.MarkFlagsMutuallyExclusive("from", other)
+	}
+}
+
+// open reads the bundle, once.
+func (r *reading) open() (*inspect.Bundle, error) {
+	r.once.Do(func() { r.bundle, r.err = inspect.Read(r.from) })
+	return r.bundle, r.err
+}
+
+// now is the moment that is looked at: of a bundle, when it was taken.
+func (r *reading) now() time.Time {
+	if r.from != "" {
+		if b, err := r.open(); err == nil {
+			return b.Facts.At
+		}
+	}
+	return time.Now()
+}
+
+// namespace is the current one: here, or where the bundle was taken.
+func (r *reading) namespace() string {
+	if r.from == "" {
+		return r.connection.namespace()
+	}
+	if b, err := r.open(); err == nil && b.Manifest.Namespace != "" {
+		return b.Manifest.Namespace
+	}
+	return "default"
+}
+
+// asker answers from the bundle, or asks the scheduler.
+func (r *reading) asker() (asker, error) {
+	if r.from == "" {
+		return r.connection.asker()
+	}
+	b, err := r.open()
+	return asker{kept: b}, err
+}
+
+// quietFor is how long a person is left without a word.
+const quietFor = 2 * time.Second
+
+// facts reads what the command needs. about is what is asked about, whose logs are read too; without a name, nobody's.
+func (r *reading) facts(ctx context.Context, s Streams, about diagnose.Ref) (*diagnose.Facts, error) {
+	if r.from != "" {
+		b, err := r.open()
+		if err != nil {
+			return nil, err
+		}
+		return b.Facts, nil
+	}
+	var logsOf func(*diagnose.Facts) []*corev1.Pod
+	if about.Name != "" {
+		logsOf = func(f *diagnose.Facts) []*corev1.Pod { return f.PodsOf(about) }
+	}
+	return r.gather(ctx, s, about.Namespace, logsOf)
+}
+
+// gather reads the cluster, with a word to people whom it leaves waiting. namespace "" is the current one.
+func (r *reading) gather(ctx context.Context, s Streams, namespace string, logsOf func(*diagnose.Facts) []*corev1.Pod) (*diagnose.Facts, error) {
+	cfg, err := r.config()
+	if err != nil {
+		return nil, err
+	}
+	start := time.Now()
+	o := inspect.Options{Config: cfg, Namespace: namespace, Targets: logsOf}
+	if o.Namespace == "" {
+		o.Namespace = r.namespace()
+	}
+	shown := false
+	o.Progress = func(done, total int) {
+		if isTerminal(s.Err) && time.Since(start) > quietFor {
+			shown = true
+			fmt.Fprintf(s.Err, "\r\x1b[Kreading the cluster: %d of %d kinds", done, total)
+		}
+	}
+	facts, err := inspect.Gather(ctx, o)
+	if shown {
+		fmt.Fprint(s.Err, "\r\x1b[K")
+	}
+	return facts, err
+}

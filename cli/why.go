@@ -1,0 +1,220 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-dev/berth/diagnose"
+	"github.com/berth-dev/berth/kube/scheduler"
+)
+
+type whyOptions struct {
+	reading
+	space   string
+	all     bool
+	output  string
+	target  diagnose.Ref // without a name: everything that waits
+	streams Streams
+}
+
+func newCmdWhy(s Streams) *cobra.Command {
+	o := &whyOptions{streams: s}
+	cmd := &cobra.Command{
+		Use:   "why [KIND/NAME | KIND NAME | NAME]",
+		Short: "Say why work waits: layer, cause, owner, and a fix that was tried",
+		Long: `Say why work waits: which of the four layers holds it up, what the cause is, whose it is, and what would
+fix it. Every fix that is printed was tried first, on a copy of what was read: the checks find nothing
+more in the way then, and the engine finds a place.
+
+Works on any cluster, whoever schedules its pods, and reads with your own rights: what you may not read
+is listed as not seen. Ask about a pod or anything that makes pods; a name alone is looked for among Jobs,
+Deployments, StatefulSets, Pods and the rest, in that order. Without a name, everything that waits is
+listed. Every cause is explained in docs/reasons.md.
+
+Exit code: 0 nothing blocks it, 1 something does, 2 wrong usage, 3 could not look.`,
+		Example: `  berth why                        # all that waits in the current namespace
+  berth why -A
+  berth why job/train -n team-a
+  berth why train -o json
+  berth why -A --from evidence.tar.zst`,
+		Args: cobra.MaximumNArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkOutput(o.output); err != nil {
+				return err
+			}
+			if err := o.parse(args); err != nil {
+				return err
+			}
+			return whyRun(cmd.Context(), o)
+		},
+	}
+	o.reading.flags(cmd)
+	f := cmd.Flags()
+	f.StringVarP(&o.space, "namespace", "n", "", "namespace (default: the kubeconfig's)")
+	f.BoolVarP(&o.all, "all-namespaces", "A", false, "all namespaces")
+	f.StringVarP(&o.output, "output", "o", "table", "table, wide, json, yaml or name")
+	cmd.MarkFlagsMutuallyExclusive("namespace", "all-namespaces")
+	return cmd
+}
+
+// parse reads what is asked about.
+func (o *whyOptions) parse(args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	kind, name, ok := strings.Cut(args[0], "/")
+	switch {
+	case len(args) == 2 && ok:
+		return fmt.Errorf("%q names it whole: give KIND/NAME or KIND NAME; -n gives the namespace", args[0])
+	case len(args) == 2:
+		name = args[1]
+	case !ok:
+		kind, name = "", args[0]
+	}
+	if name == "" || ok && kind == "" || strings.Contains(name, "/") {
+		return fmt.Errorf("%q is neither NAME nor KIND/NAME", strings.Join(args, " "))
+	}
+	if o.all {
+		return errors.New("-A lists everything that waits: give a name or -A, not both")
+	}
+	o.target.Name = name
+	if kind == "" {
+		return nil
+	}
+	if o.target.Kind, ok = diagnose.Kindly(kind); !ok {
+		return fmt.Errorf("%q is no kind of work: ask about a pod, job, deployment, statefulset, podgroup, jobset, pytorchjob, rayjob or the like", kind)
+	}
+	return nil
+}
+
+func whyRun(ctx context.Context, o *whyOptions) error {
+	if o.space == "" && !o.all {
+		o.space = o.namespace()
+	}
+	facts, err := o.facts(ctx, o.streams, o.asks())
+	if err != nil {
+		return exitError{code: exitUnknown, err: err}
+	}
+	d := diagnose.New(facts, scheduler.NewModel(scheduler.ModelOptions{}))
+	if o.target.Name == "" {
+		return o.list(d, facts)
+	}
+	o.target.Namespace = o.space
+	answer, err := d.Why(o.target)
+	if err != nil {
+		return exitError{code: exitUnknown, err: err}
+	}
+	if err := o.printOne(&answer, facts.At); err != nil {
+		return failed(err)
+	}
+	if blocks(&answer) {
+		return exitError{code: exitFailed}
+	}
+	return nil
+}
+
+// asks is whose logs are worth reading: those of what is asked about.
+func (o *whyOptions) asks() diagnose.Ref {
+	r := o.target
+	r.Namespace = o.space
+	return r
+}
+
+// blocks says whether somebody, or something, keeps the target from going on.
+func blocks(d *diagnose.Diagnosis) bool {
+	return d.Layer != diagnose.None || d.Cause == diagnose.Unknown
+}
+
+// blind is the error where not one pod could be looked at: nobody knows then whether anything waits.
+func (o *whyOptions) blind(facts *diagnose.Facts) error {
+	for _, u := range facts.Unseen {
+		switch {
+		case u.Resource != "pods" || o.space == "" && u.Except != "" || o.space != "" && facts.Sees("pods", o.space):
+		case o.space == "":
+			return fmt.Errorf("pods cannot be read in all namespaces (%s): give -n NAMESPACE", u.Reason)
+		default:
+			return fmt.Errorf("pods in namespace %s cannot be read (%s): ask for the right to list them, or give -n NAMESPACE", o.space, u.Reason)
+		}
+	}
+	return nil
+}
+
+// calm says that nothing waits, as far as could be seen.
+func (o *whyOptions) calm(unseen []string) string {
+	text := "Nothing waits"
+	if o.space != "" {
+		text += " in namespace " + o.space
+	}
+	if len(unseen) > 0 {
+		text += " that can be seen; not seen: " + inShort(unseen)
+	}
+	return text + "."
+}
+
+// list diagnoses all that waits.
+func (o *whyOptions) list(d *diagnose.Diagnoser, facts *diagnose.Facts) error {
+	if err := o.blind(facts); err != nil {
+		return exitError{code: exitUnknown, err: err}
+	}
+	list := diagnose.DiagnosisList{APIVersion: diagnose.APIVersion, Kind: diagnose.ListKind, Items: []diagnose.Diagnosis{}}
+	for _, u := range facts.Unseen {
+		list.Unseen = append(list.Unseen, u.String())
+	}
+	stuck := false
+	for _, r := range d.Waiting(o.space) {
+		answer, err := d.Why(r)
+		if err != nil {
+			return exitError{code: exitUnknown, err: err}
+		}
+		stuck = stuck || blocks(&answer)
+		answer.Unseen = nil // the same for all
+		list.Items = append(list.Items, answer)
+	}
+	if err := o.printList(list, facts.At); err != nil {
+		return failed(err)
+	}
+	if stuck {
+		return exitError{code: exitFailed}
+	}
+	return nil
+}
+
+func (o *whyOptions) printOne(d *diagnose.Diagnosis, at time.Time) error {
+	if o.output == "name" {
+		_, err := fmt.Fprintln(o.streams.Out, d.Target)
+		return err
+	}
+	if done, err := printData(o.streams.Out, d, o.output); done {
+		return err
+	}
+	p := whyPage{columns: width(o.streams.Out), colour: isTerminal(o.streams.Out), wide: o.output == "wide", now: at}
+	_, err := fmt.Fprint(o.streams.Out, p.one(d))
+	return err
+}
+
+func (o *whyOptions) printList(list diagnose.DiagnosisList, at time.Time) error {
+	if o.output == "name" {
+		for i := range list.Items {
+			fmt.Fprintln(o.streams.Out, list.Items[i].Target)
+		}
+		return nil
+	}
+	if done, err := printData(o.streams.Out, list, o.output); done {
+		return err
+	}
+	if len(list.Items) == 0 {
+		fmt.Fprintln(o.streams.Err, o.calm(list.Unseen))
+		return nil
+	}
+	p := whyPage{columns: width(o.streams.Out), wide: o.output == "wide", all: o.all, now: at}
+	if p.wide {
+		p.columns = 0
+	}
+	_, err := fmt.Fprint(o.streams.Out, p.table(list))
+	return err
+}

@@ -1,0 +1,330 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode/utf8"
+
+	"github.com/berth-dev/berth/diagnose"
+)
+
+// whyPage writes diagnoses for people.
+type whyPage struct {
+	columns           int // 0: as many as it takes
+	colour, wide, all bool
+	now               time.Time
+}
+
+// rungs are the layers as people call them.
+var rungs = []struct {
+	layer diagnose.Layer
+	name  string
+}{
+	{diagnose.L1, "L1 capacity"}, {diagnose.L2, "L2 provisioning"}, {diagnose.L3, "L3 scheduling"}, {diagnose.L4, "L4 workload"},
+}
+
+// mostEvidence bounds the lines of evidence of a blocker; -o wide and JSON have all.
+const mostEvidence = 3
+
+// one writes a diagnosis: what it is, the ladder with the broken rung, what shows it, and what would help. Work with
+// which nothing is wrong gets one sentence.
+func (p whyPage) one(d *diagnose.Diagnosis) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s in namespace %s: %s, %s\n\n", d.Target, d.Target.Namespace, d.State, p.age(d))
+	if blocks(d) || len(d.Blockers) > 0 {
+		p.ladder(&b, d)
+		b.WriteByte('\n')
+	}
+	p.para(&b, "Why", sentence(d.Summary))
+	p.blockers(&b, d)
+	p.fixes(&b, d)
+	p.when(&b, d)
+	p.unseen(&b, d.Unseen)
+	return b.String()
+}
+
+func (p whyPage) age(d *diagnose.Diagnosis) string {
+	if d.Created.IsZero() {
+		return "age not known"
+	}
+	return ageOf(d.Created, p.now) + " old"
+}
+
+// ladder shows how far the work has come. Nothing is claimed of a layer that could not be looked at.
+func (p whyPage) ladder(b *strings.Builder, d *diagnose.Diagnosis) {
+	broken := -1
+	for i, r := range rungs {
+		if r.layer == d.Layer {
+			broken = i
+		}
+	}
+	for i, r := range rungs {
+		mark, word := "-", p.noted(d, r.layer)
+		switch {
+		case i == broken:
+			mark, word = "x", fmt.Sprintf("%s (owner: %s)", d.Cause, d.Owner)
+		case broken >= 0 && i > broken && word == "":
+			mark, word = " ", "not reached"
+		case word != "":
+		case hides(d, r.layer):
+			mark, word = "?", "not seen"
+		default:
+			word = "nothing found"
+		}
+		line := fmt.Sprintf("  %s %-16s  %s", mark, r.name, word)
+		if p.colour && i == broken {
+			line = "\x1b[1;31m" + line + "\x1b[0m"
+		}
+		b.WriteString(line + "\n")
+	}
+}
+
+// shows is what has to be read before anybody can say that a layer is in order.
+var shows = map[diagnose.Layer]string{diagnose.L1: "nodes", diagnose.L2: "nodes", diagnose.L3: "nodes", diagnose.L4: "pods/log"}
+
+// hides says whether what shows the layer could not be read.
+func hides(d *diagnose.Diagnosis, l diagnose.Layer) bool {
+	return slices.ContainsFunc(d.Unseen, func(u string) bool {
+		resource, _, _ := strings.Cut(u, ":")
+		resource, _, _ = strings.Cut(resource, " ")
+		return resource == shows[l]
+	})
+}
+
+// noted is what was noticed of a layer that does not hold the work up; "" for nothing.
+func (p whyPage) noted(d *diagnose.Diagnosis, l diagnose.Layer) string {
+	var causes []string
+	for _, k := range d.Blockers {
+		if k.Layer == l && !slices.Contains(causes, string(k.Cause)) {
+			causes = append(causes, string(k.Cause))
+		}
+	}
+	if len(causes) == 0 {
+		return ""
+	}
+	return "noticed: " + strings.Join(causes, ", ")
+}
+
+// blockers writes the evidence of the first, and the others in a line each.
+func (p whyPage) blockers(b *strings.Builder, d *diagnose.Diagnosis) {
+	for i, k := range d.Blockers {
+		if i == 0 {
+			p.evidence(b, k)
+			continue
+		}
+		if i == 1 {
+			b.WriteByte('\n')
+		}
+		head := "Noticed"
+		if k.Binding {
+			head = "Also"
+		}
+		p.para(b, head, fmt.Sprintf("%s: %s", k.Cause, k.Message))
+		if p.wide {
+			p.evidence(b, k)
+		}
+	}
+}
+
+func (p whyPage) evidence(b *strings.Builder, k diagnose.Blocker) {
+	for i, e := range k.Evidence {
+		if i == mostEvidence && !p.wide {
+			p.para(b, "", fmt.Sprintf("- and %d more; -o wide has all", len(k.Evidence)-i))
+			return
+		}
+		p.para(b, "", fmt.Sprintf("- %s %s: %s", e.Object, e.Field, e.Value))
+	}
+}
+
+// fixes writes what was tried and helps, each with the command that does it; the command is never broken, as it is
+// there to be copied.
+func (p whyPage) fixes(b *strings.Builder, d *diagnose.Diagnosis) {
+	if len(d.Fixes) == 0 && blocks(d) {
+		b.WriteByte('\n')
+		p.para(b, "Fix", "No verified fix.")
+		if d.Advice != "" {
+			p.para(b, "", "What usually helps: "+d.Advice)
+		}
+	}
+	for i, f := range d.Fixes {
+		head := "Fix"
+		if i > 0 {
+			head = "Or"
+		}
+		b.WriteByte('\n')
+		p.para(b, head, sentence(f.Edit))
+		p.para(b, "", "Tried, and "+f.Outcome+".")
+		if f.Assumes != "" {
+			p.para(b, "", "Assumes that "+f.Assumes+".")
+		}
+		for _, line := range strings.Split(f.Command, "\n") {
+			if line != "" {
+				fmt.Fprintf(b, "%*s%s\n", margin, "", line)
+			}
+		}
+	}
+}
+
+// when says from when on the work may start by itself.
+func (p whyPage) when(b *strings.Builder, d *diagnose.Diagnosis) {
+	if d.ETA == nil {
+		return
+	}
+	b.WriteByte('\n')
+	at := d.ETA.Earliest
+	if at.IsZero() {
+		at = d.ETA.Likely
+	}
+	if at.IsZero() {
+		p.para(b, "When", sentence(d.ETA.Because))
+		return
+	}
+	text := "From " + clock(at, p.now)
+	if d.ETA.Likely.After(at) {
+		text += ", likely at " + clock(d.ETA.Likely, p.now)
+	}
+	p.para(b, "When", text+": "+d.ETA.Because+".")
+}
+
+// clock is a time of today, or of another day with its date.
+func clock(at, now time.Time) string {
+	at, now = at.UTC(), now.UTC()
+	if at.YearDay() == now.YearDay() && at.Year() == now.Year() {
+		return at.Format("15:04:05 UTC")
+	}
+	return at.Format("2006-01-02 15:04:05 UTC")
+}
+
+// unseen writes what could not be read: short names in one paragraph, or all in full.
+func (p whyPage) unseen(b *strings.Builder, unseen []string) {
+	if len(unseen) == 0 {
+		return
+	}
+	b.WriteByte('\n')
+	if !p.wide {
+		p.para(b, "Not seen", inShort(unseen)+".")
+		return
+	}
+	for i, u := range unseen {
+		head := ""
+		if i == 0 {
+			head = "Not seen"
+		}
+		p.para(b, head, u)
+	}
+}
+
+// inShort gathers what could not be read by where and why: "nodes, secrets (forbidden); outside namespace a: pods
+// (forbidden)".
+func inShort(unseen []string) string {
+	var order []string
+	names := make(map[string][]string)
+	for _, u := range unseen {
+		what, reason, _ := strings.Cut(u, ": ")
+		resource, where, _ := strings.Cut(what, " ")
+		resource, _, _ = strings.Cut(resource, ".")
+		key := where + "\x00" + reason
+		if names[key] == nil {
+			order = append(order, key)
+		}
+		if !slices.Contains(names[key], resource) {
+			names[key] = append(names[key], resource)
+		}
+	}
+	parts := make([]string, len(order))
+	for i, key := range order {
+		where, reason, _ := strings.Cut(key, "\x00")
+		parts[i] = fmt.Sprintf("%s (%s)", strings.Join(names[key], ", "), reason)
+		if where != "" {
+			parts[i] = where + ": " + parts[i]
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+// margin is the columns before the text, where its headings are.
+const margin = 11
+
+// para writes a paragraph with a word in the margin, broken at the screen's edge.
+func (p whyPage) para(b *strings.Builder, head, text string) {
+	room := 88
+	if p.columns > margin+20 {
+		room = min(room, p.columns-margin)
+	}
+	for i, line := range fold(text, room) {
+		if i > 0 {
+			head = ""
+		}
+		fmt.Fprintf(b, "%-*s%s\n", margin, head, line)
+	}
+}
+
+// fold breaks text between words into lines of at most so many columns; longer words stay whole. What begins with a
+// dash goes on behind it.
+func fold(text string, columns int) []string {
+	var lines []string
+	line, indent := "", ""
+	if strings.HasPrefix(text, "- ") {
+		indent = "  "
+	}
+	for _, word := range strings.Fields(text) {
+		switch {
+		case line == "":
+			line = word
+		case utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > columns:
+			lines = append(lines, line)
+			line = indent + word
+		default:
+			line += " " + word
+		}
+	}
+	return append(lines, line)
+}
+
+// sentence gives a fragment its capital and its full stop.
+func sentence(s string) string {
+	if s == "" {
+		return ""
+	}
+	return strings.ToUpper(s[:1]) + strings.TrimSuffix(s[1:], ".") + "."
+}
+
+// table writes a line for each.
+func (p whyPage) table(list diagnose.DiagnosisList) string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 8, 3, ' ', 0)
+	header := "NAME\tSTATE\tLAYER\tCAUSE\tOWNER\tAGE\tACTION"
+	if p.all {
+		header = "NAMESPACE\t" + header
+	}
+	fmt.Fprintln(w, header)
+	for i := range list.Items {
+		d := &list.Items[i]
+		row := []string{d.Target.String(), string(d.State), string(d.Layer), string(d.Cause), string(d.Owner), ageOf(d.Created, p.now), action(d)}
+		if p.all {
+			row = append([]string{d.Target.Namespace}, row...)
+		}
+		fmt.Fprintln(w, strings.Join(row, "\t"))
+	}
+	w.Flush()
+	text := cut(b.String(), p.columns)
+	var below strings.Builder
+	p.unseen(&below, list.Unseen)
+	return text + below.String()
+}
+
+// action is what to do next, in a few words.
+func action(d *diagnose.Diagnosis) string {
+	switch {
+	case len(d.Fixes) > 0:
+		return d.Fixes[0].Edit
+	case !blocks(d):
+		return "none needed"
+	case d.Advice != "":
+		return "no verified fix; " + strings.ToLower(d.Advice[:1]) + strings.TrimSuffix(d.Advice[1:], ".")
+	}
+	return "no verified fix"
+}
