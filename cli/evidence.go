@@ -17,7 +17,6 @@ import (
 
 	"github.com/berth-dev/berth/diagnose"
 	"github.com/berth-dev/berth/kube/inspect"
-	"github.com/berth-dev/berth/kube/scheduler"
 )
 
 type evidenceOptions struct {
@@ -114,7 +113,7 @@ func (o *evidenceOptions) report(b *inspect.Bundle) ([]byte, error) {
 	if space != "" {
 		space = b.Manifest.Namespace // as it is called in there
 	}
-	d := diagnose.New(b.Facts, scheduler.NewModel(scheduler.ModelOptions{}))
+	d := diagnose.New(b.Facts, modelOf(b.Facts))
 	var found []diagnose.Diagnosis
 	waiting := d.Waiting(space)
 	for _, r := range waiting[:min(len(waiting), mostReported)] {

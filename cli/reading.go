@@ -97,15 +97,21 @@ func (r *reading) gather(ctx context.Context, s Streams, namespace string, logsO
 	if o.Namespace == "" {
 		o.Namespace = r.namespace()
 	}
-	shown := false
+	person := isTerminal(s.Err)
+	silence := time.AfterFunc(quietFor, func() {
+		if person {
+			fmt.Fprintf(s.Err, "\r\x1b[Kwaiting for the API server at %s", cfg.Host)
+		}
+	})
 	o.Progress = func(done, total int) {
-		if isTerminal(s.Err) && time.Since(start) > quietFor {
-			shown = true
+		silence.Stop()
+		if person && time.Since(start) > quietFor {
 			fmt.Fprintf(s.Err, "\r\x1b[Kreading the cluster: %d of %d kinds", done, total)
 		}
 	}
 	facts, err := inspect.Gather(ctx, o)
-	if shown {
+	silence.Stop()
+	if person {
 		fmt.Fprint(s.Err, "\r\x1b[K")
 	}
 	return facts, err

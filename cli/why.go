@@ -100,7 +100,7 @@ func whyRun(ctx context.Context, o *whyOptions) error {
 	if err != nil {
 		return exitError{code: exitUnknown, err: err}
 	}
-	d := diagnose.New(facts, scheduler.NewModel(scheduler.ModelOptions{}))
+	d := diagnose.New(facts, modelOf(facts))
 	if o.target.Name == "" {
 		return o.list(d, facts)
 	}
@@ -116,6 +116,11 @@ func whyRun(ctx context.Context, o *whyOptions) error {
 		return exitError{code: exitFailed}
 	}
 	return nil
+}
+
+// modelOf is an empty model, for the pods that Berth's scheduler serves in these facts and for all others.
+func modelOf(f *diagnose.Facts) *scheduler.Model {
+	return scheduler.NewModel(scheduler.ModelOptions{For: f.ServedBy(scheduler.DefaultName)})
 }
 
 // asks is whose logs are worth reading: those of what is asked about.

@@ -10,10 +10,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
 
 	"github.com/berth-dev/berth/diagnose"
 )
@@ -300,5 +303,73 @@ func TestWhyOfOneWhoMayNotReadNodes(t *testing.T) {
 	}
 	if strings.Contains(stdout, "gpu-1") {
 		t.Errorf("a node is named:\n%s", stdout)
+	}
+}
+
+// Of a gang of which some would fit, the room that there is is not called taken.
+func TestWhyOfAGangLargerThanTheRoom(t *testing.T) {
+	cluster := smallCluster()
+	nodes := cluster["/api/v1/nodes?limit=500"].(corev1.NodeList)
+	for _, list := range []corev1.ResourceList{nodes.Items[0].Status.Capacity, nodes.Items[0].Status.Allocatable} {
+		list["nvidia.com/gpu"] = resource.MustParse("2")
+	}
+	pods := cluster["/api/v1/pods?limit=500"].(corev1.PodList)
+	waiting := pods.Items[1]
+	pods.Items = nil
+	for _, name := range []string{"g-0", "g-1", "g-2"} {
+		p := *waiting.DeepCopy()
+		p.Name, p.UID, p.Spec.SchedulerName = name, types.UID(name), "berth"
+		p.Annotations = map[string]string{"berth.dev/gang": "g", "berth.dev/min": "3"}
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "needs 3 pods of 1 nvidia.com/gpu; 2 fit; nvidia.com/gpu short by 1 on 1 node"}}
+		pods.Items = append(pods.Items, p)
+	}
+	cluster["/api/v1/pods?limit=500"] = pods
+	code, stdout, _ := run(t, "why", "g-0", "-o", "json", "--kubeconfig", apiServer(t, cluster))
+	const want = "each of 3 pods that start together asks for 1 nvidia.com/gpu, and of 2 on node gpu-1, the only one that matches, 2 are free: not enough for 1 of them"
+	if code != exitFailed || !strings.Contains(stdout, want) || !strings.Contains(stdout, `"cause": "cluster-full"`) {
+		t.Errorf("code %d, stdout\n%s", code, stdout)
+	}
+}
+
+// The ClusterRole in docs/why.md names every kind that is read, and none besides.
+func TestTheRightsInTheDocumentation(t *testing.T) {
+	page, err := os.ReadFile("../docs/why.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(page), "```yaml\n")
+	text, _, _ := strings.Cut(rest, "```")
+	var role rbacv1.ClusterRole
+	if err := yaml.UnmarshalStrict([]byte(text), &role); err != nil {
+		t.Fatal(err)
+	}
+	type of struct{ group, resource string }
+	known, groups := map[of]bool{{"", "pods/log"}: true}, map[string]bool{}
+	for _, k := range diagnose.Kinds {
+		known[of{k.Group, k.Resource}] = true
+		groups[k.Group] = true
+	}
+	told := map[of]bool{}
+	for _, rule := range role.Rules {
+		for _, resource := range rule.Resources {
+			found := false
+			for _, group := range rule.APIGroups {
+				told[of{group, resource}] = true
+				found = found || known[of{group, resource}]
+			}
+			if !found {
+				t.Errorf("nobody reads %s of %v", resource, rule.APIGroups)
+			}
+		}
+		for _, group := range rule.APIGroups {
+			if !groups[group] {
+				t.Errorf("nobody reads anything of %s", group)
+			}
+		}
+	}
+	for what := range known {
+		if !told[what] {
+			t.Errorf("the role lacks %s of %q", what.resource, what.group)
+		}
 	}
 }

@@ -65,6 +65,22 @@ func (f *Facts) scheduler(name string) (life, time.Time, []Evidence) {
 	return absent, time.Time{}, nil
 }
 
+// ServedBy are the schedulerNames of pods that the scheduler has said something about; its own name is always among
+// them.
+func (f *Facts) ServedBy(scheduler string) []string {
+	out := []string{scheduler}
+	for _, e := range f.Events {
+		if e.InvolvedObject.Kind != "Pod" || Emitter(e) != scheduler {
+			continue
+		}
+		if p := f.PodNamed(e.InvolvedObject.Namespace, e.InvolvedObject.Name); p != nil && !slices.Contains(out, p.Spec.SchedulerName) {
+			out = append(out, p.Spec.SchedulerName)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
 // installed says whether objects of the scheduler's own kinds are there.
 func (f *Facts) installed(name string) bool {
 	suffix, ok := groups[name]

@@ -1,0 +1,78 @@
+package diagnose_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-dev/berth/diagnose"
+	"github.com/berth-dev/berth/kube/scheduler"
+)
+
+// bigCluster has 5,000 nodes of two GPUs in racks of twenty, all of them taken by 10,000 pods, and pods that wait for one
+// more, one in four of them with a label that no node has.
+func bigCluster(waiting int) *diagnose.Facts {
+	now := time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
+	f := &diagnose.Facts{At: now, Kubernetes: "v1.37.1"}
+	old := metav1.NewTime(now.Add(-time.Hour))
+	for i := range 5000 {
+		name := fmt.Sprintf("node-%d", i)
+		list := corev1.ResourceList{"cpu": resource.MustParse("64"), "memory": resource.MustParse("512Gi"), "pods": resource.MustParse("110"), "nvidia.com/gpu": resource.MustParse("2")}
+		f.Nodes = append(f.Nodes, &corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), CreationTimestamp: old, Labels: map[string]string{
+				"kubernetes.io/hostname": name, "rack": fmt.Sprint(i / 20), "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3", "nvidia.com/gpu.count": "2", "nvidia.com/gpu.present": "true",
+			}},
+			Status: corev1.NodeStatus{Capacity: list, Allocatable: list, Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: old}}},
+		})
+	}
+	for i := range 10000 + waiting {
+		name := fmt.Sprintf("pod-%d", i)
+		list := corev1.ResourceList{"cpu": resource.MustParse("4"), "nvidia.com/gpu": resource.MustParse("1")}
+		p := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: fmt.Sprintf("team-%d", i%50), Name: name, UID: types.UID(name), CreationTimestamp: old},
+			Spec: corev1.PodSpec{SchedulerName: "default-scheduler", Containers: []corev1.Container{{
+				Name: "train", Image: "train:1", Resources: corev1.ResourceRequirements{Requests: list, Limits: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}},
+			}}},
+			Status: corev1.PodStatus{Phase: corev1.PodPending},
+		}
+		switch {
+		case i < 10000:
+			p.Spec.NodeName, p.Status.Phase = fmt.Sprintf("node-%d", i/2), corev1.PodRunning
+		case i%4 == 0:
+			p.Spec.NodeSelector = map[string]string{"nvidia.com/gpu.product": "NVIDIA-H100-80GB"}
+		}
+		f.Pods = append(f.Pods, p)
+	}
+	return f
+}
+
+// BenchmarkWhy is one question about a cluster that was just read: what `berth why` costs beside the reading.
+func BenchmarkWhy(b *testing.B) {
+	for b.Loop() {
+		d := diagnose.New(bigCluster(4), scheduler.NewModel(scheduler.ModelOptions{}))
+		if _, err := d.Why(diagnose.Ref{Kind: "Pod", Namespace: "team-1", Name: "pod-10001"}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkWhyAll is all that waits: `berth why -A`.
+func BenchmarkWhyAll(b *testing.B) {
+	for _, waiting := range []int{10, 100} {
+		b.Run(fmt.Sprintf("waiting=%d", waiting), func(b *testing.B) {
+			for b.Loop() {
+				d := diagnose.New(bigCluster(waiting), scheduler.NewModel(scheduler.ModelOptions{}))
+				for _, r := range d.Waiting("") {
+					if _, err := d.Why(r); err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+		})
+	}
+}
