@@ -170,8 +170,11 @@ func (o *whyOptions) list(d *diagnose.Diagnoser, facts *diagnose.Facts) error {
 	for _, u := range facts.Unseen {
 		list.Unseen = append(list.Unseen, u.String())
 	}
-	stuck := false
-	for _, r := range d.Waiting(o.space) {
+	stuck, start, waiting := false, time.Now(), d.Waiting(o.space)
+	for i, r := range waiting {
+		if isTerminal(o.streams.Err) && time.Since(start) > quietFor {
+			fmt.Fprintf(o.streams.Err, "\r\x1b[Klooking at %d of %d", i+1, len(waiting))
+		}
 		answer, err := d.Why(r)
 		if err != nil {
 			return exitError{code: exitUnknown, err: err}
@@ -179,6 +182,9 @@ func (o *whyOptions) list(d *diagnose.Diagnoser, facts *diagnose.Facts) error {
 		stuck = stuck || blocks(&answer)
 		answer.Unseen = nil // the same for all
 		list.Items = append(list.Items, answer)
+	}
+	if isTerminal(o.streams.Err) && time.Since(start) > quietFor {
+		fmt.Fprint(o.streams.Err, "\r\x1b[K")
 	}
 	if err := o.printList(list, facts.At); err != nil {
 		return failed(err)

@@ -151,9 +151,21 @@ func (r *Redaction) part(s string) string {
 
 var run = regexp.MustCompile(`[A-Za-z0-9]+`)
 
+// machine are parts of names that say what a machine is, or that a provider puts there: they are nobody's, and by them
+// a group of machines is known to have GPUs and its nodes to be its own.
+var machine = regexp.MustCompile(`^(?i:grp|gke|eks|aks|gpus?|nvidia|mig|a10g?|a30|a40|a100|b[123]00|g[bh]?[23]00|h20|h[12]00|l4|l40s?|t4|v100)$`)
+
 // renew gives every part of a name a new word, but for small numbers that stand alone: web-0 stays the first of web,
 // ip-10-0-0-7 does not stay an address.
 func (r *Redaction) renew(name string, keep func(part string) bool) string {
+	out := r.renewed(name, func(part string) bool { return machine.MatchString(part) || keep != nil && keep(part) })
+	if out == name { // nothing but what machines are
+		return r.renewed(name, keep)
+	}
+	return out
+}
+
+func (r *Redaction) renewed(name string, keep func(part string) bool) string {
 	at := run.FindAllStringIndex(name, -1)
 	digits := func(i int) bool { return i >= 0 && i < len(at) && number.MatchString(name[at[i][0]:at[i][1]]) }
 	var b strings.Builder
