@@ -78,6 +78,7 @@ func (f *Facts) with(top Object, edits []Edit) (*Facts, []change, error) {
 		changes = append(changes, made...)
 	}
 	g.apply(changes)
+	g.once.Do(func() { g.index = f.indexed().after(changes) })
 	return g, changes, nil
 }
 

@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"cmp"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -62,15 +63,107 @@ func makeIndex(o *Objects) *index {
 		name := about.Kind + "/" + about.Namespace + "/" + about.Name
 		x.byName[name] = append(x.byName[name], e)
 	}
-	for _, all := range []map[types.UID][]*corev1.Event{x.events} {
-		for _, list := range all {
-			newestFirst(list)
-		}
+	for _, list := range x.events {
+		newestFirst(list)
 	}
 	for _, list := range x.byName {
 		newestFirst(list)
 	}
 	return x
+}
+
+// after is the index once the changes are made. It costs what changed, and copies of the maps in which it did.
+func (x *index) after(changes []change) *index {
+	y := &index{pods: x.pods, nodes: x.nodes, onNode: x.onNode, children: maps.Clone(x.children), events: x.events, byName: x.byName, objects: maps.Clone(x.objects)}
+	if slices.ContainsFunc(changes, func(c change) bool { return c.about("Pod") }) {
+		y.pods, y.onNode = maps.Clone(x.pods), maps.Clone(x.onNode)
+	}
+	if slices.ContainsFunc(changes, func(c change) bool { return c.about("Node") }) {
+		y.nodes = maps.Clone(x.nodes)
+	}
+	for _, c := range changes {
+		y.change(c)
+	}
+	return y
+}
+
+// about says whether the change is of the kind, of Kubernetes' own.
+func (c change) about(kind string) bool {
+	o := c.now
+	if o == nil {
+		o = c.was
+	}
+	k := kindOf(o)
+	return k != nil && !k.Foreign && k.Kind == kind
+}
+
+func (x *index) change(c change) {
+	if c.was != nil {
+		delete(x.objects, c.was.GetUID())
+	}
+	if c.now != nil {
+		x.objects[c.now.GetUID()] = c.now
+	}
+	exchange(x.children, controllerOf(c.was), controllerOf(c.now), c.was, c.now)
+	switch {
+	case c.about("Pod"):
+		was, _ := c.was.(*corev1.Pod)
+		now, _ := c.now.(*corev1.Pod)
+		if was != nil {
+			delete(x.pods, was.Namespace+"/"+was.Name)
+		}
+		if now != nil {
+			x.pods[now.Namespace+"/"+now.Name] = now
+		}
+		exchange(x.onNode, seatOf(was), seatOf(now), was, now)
+	case c.about("Node"):
+		if c.was != nil {
+			delete(x.nodes, c.was.GetName())
+		}
+		if now, ok := c.now.(*corev1.Node); ok {
+			x.nodes[now.Name] = now
+		}
+	}
+}
+
+// controllerOf is who made the object; "" for none.
+func controllerOf(o Object) types.UID {
+	if o == nil {
+		return ""
+	}
+	if c := metav1.GetControllerOfNoCopy(o); c != nil {
+		return c.UID
+	}
+	return ""
+}
+
+// seatOf is the node on which the pod holds something.
+func seatOf(p *corev1.Pod) string {
+	if p == nil || over(p) {
+		return ""
+	}
+	return p.Spec.NodeName
+}
+
+// exchange puts now, under its key, where was is under its own. Lists are copied; a key of "" is none.
+func exchange[K ~string, V comparable](m map[K][]V, from, to K, was, now V) {
+	if from != "" && from == to {
+		list := slices.Clone(m[from])
+		if i := slices.Index(list, was); i >= 0 {
+			list[i] = now
+			m[from] = list
+			return
+		}
+	}
+	if from != "" {
+		m[from] = slices.DeleteFunc(slices.Clone(m[from]), func(v V) bool { return v == was })
+		if len(m[from]) == 0 {
+			delete(m, from)
+		}
+	}
+	if to != "" {
+		m[to] = append(slices.Clone(m[to]), now)
+	}
 }
 
 func newestFirst(list []*corev1.Event) {

@@ -1,6 +1,8 @@
 package diagnose
 
 import (
+	"reflect"
+
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -237,10 +239,15 @@ func kindOf(o Object) *KindInfo {
 		gvk := u.GroupVersionKind()
 		return KindOf(gvk.Group, gvk.Kind)
 	}
+	return kindByType[reflect.TypeOf(o)]
+}
+
+var kindByType = func() map[reflect.Type]*KindInfo {
+	m := make(map[reflect.Type]*KindInfo)
 	for _, k := range Kinds {
-		if !k.Foreign && sameType(k.made(), o) {
-			return k
+		if !k.Foreign {
+			m[reflect.TypeOf(k.made())] = k
 		}
 	}
-	return nil
-}
+	return m
+}()

@@ -21,6 +21,7 @@ func TestTryIsThePlanOfTheWorkloadAlone(t *testing.T) {
 		for i := range snap.Pods {
 			snap.Pods[i].Features = nil
 		}
+		snap.Holds = slices.DeleteFunc(slices.Clone(snap.Holds), func(h engine.Hold) bool { return h.Gang != gang }) // a stranger has none
 		only := snap
 		only.Pods = slices.Clone(snap.Pods)
 		for i := range only.Pods {
