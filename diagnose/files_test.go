@@ -1,0 +1,117 @@
+package diagnose_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var checkFile = regexp.MustCompile(`^l[1-4]_\w+\.go$`)
+
+// TestChecksCanBeDeleted holds that nothing names what a check's file declares but that file and its own test, so that
+// deleting the file deletes the check and nothing else. A method counts where nothing else, no
+// other type's method and no field, has its name.
+func TestChecksCanBeDeleted(t *testing.T) {
+	paths, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := make(map[string]*ast.File)
+	for _, p := range paths {
+		if files[p], err = parser.ParseFile(token.NewFileSet(), p, nil, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	functions, methods := declared(files)
+	for name := range fields(files) {
+		delete(methods, name)
+	}
+	for at, f := range files {
+		check := func(name, home string) {
+			if home != "" && home != at && checkFile.MatchString(home) && at != strings.TrimSuffix(home, ".go")+"_test.go" {
+				t.Errorf("%s uses %s of %s: move it to a file that is no check's", at, name, home)
+			}
+		}
+		called := make(map[*ast.Ident]bool)
+		ast.Inspect(f, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.SelectorExpr:
+				called[n.Sel] = true
+				check(n.Sel.Name, methods[n.Sel.Name])
+			case *ast.KeyValueExpr:
+				if id, ok := n.Key.(*ast.Ident); ok {
+					called[id] = true // a field
+				}
+			case *ast.Field:
+				for _, id := range n.Names {
+					called[id] = true
+				}
+			case *ast.FuncDecl:
+				called[n.Name] = true
+			case *ast.Ident:
+				if !called[n] && n.Obj == nil {
+					check(n.Name, functions[n.Name])
+				}
+			}
+			return true
+		})
+	}
+}
+
+// fields are the names of fields of structs.
+func fields(files map[string]*ast.File) map[string]bool {
+	out := make(map[string]bool)
+	for _, f := range files {
+		ast.Inspect(f, func(n ast.Node) bool {
+			if s, ok := n.(*ast.StructType); ok {
+				for _, f := range s.Fields.List {
+					for _, name := range f.Names {
+						out[name.Name] = true
+					}
+				}
+			}
+			return true
+		})
+	}
+	return out
+}
+
+// declared are the files of functions, types, variables and constants, and of methods, by name; "" where there are
+// several.
+func declared(files map[string]*ast.File) (functions, methods map[string]string) {
+	functions, methods = make(map[string]string), make(map[string]string)
+	add := func(m map[string]string, name, file string) {
+		if _, ok := m[name]; ok {
+			file = ""
+		}
+		m[name] = file
+	}
+	for at, f := range files {
+		for _, d := range f.Decls {
+			switch d := d.(type) {
+			case *ast.FuncDecl:
+				if d.Recv != nil {
+					add(methods, d.Name.Name, at)
+				} else if d.Name.Name != "init" {
+					add(functions, d.Name.Name, at)
+				}
+			case *ast.GenDecl:
+				for _, s := range d.Specs {
+					switch s := s.(type) {
+					case *ast.TypeSpec:
+						add(functions, s.Name.Name, at)
+					case *ast.ValueSpec:
+						for _, n := range s.Names {
+							add(functions, n.Name, at)
+						}
+					}
+				}
+			}
+		}
+	}
+	return functions, methods
+}
