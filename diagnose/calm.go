@@ -39,6 +39,7 @@ func (d *Diagnoser) calm(out *Diagnosis, j *judgement) {
 	case c.fit == nil && c.refusal() != "":
 		out.Cause = Unknown
 		out.Summary = "its scheduler has no place for it, and what it would take to say why cannot be seen; it says: " + c.refusal()
+	case c.Waits() && c.fit != nil && !placed && d.engineSays(out, c):
 	case c.Waits() && c.Age() < patience:
 		out.Summary = fmt.Sprintf("it is %s old, and nothing stands in its way", c.Age().Round(time.Second))
 	case c.State == Absent && c.backsOff() != "":
@@ -51,6 +52,18 @@ func (d *Diagnoser) calm(out *Diagnosis, j *judgement) {
 		out.Cause, out.Owner = Unknown, Nobody
 		out.Summary = c.unexplained()
 	}
+}
+
+// engineSays names what the engine has against the pod, where no check did: never is work called healthy for which there
+// is no place.
+func (d *Diagnoser) engineSays(out *Diagnosis, c *Case) bool {
+	check := registry[c.fit.Cause]
+	if check == nil || len(c.fit.Gates) == 0 {
+		return false
+	}
+	out.Layer, out.Cause, out.Owner, out.Advice = check.Layer, check.Cause, check.Owner, check.Remedy
+	out.Summary = c.fit.Gates[0].Sentence(c.fit.Certificates)
+	return true
 }
 
 // restful is about work that is where it should be.

@@ -44,7 +44,8 @@ func TestIndexAfterEdits(t *testing.T) {
 			case 1:
 				e.Gone = []Object{draw()}
 			case 2:
-				e.Set = []Object{&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "name"), UID: "n"}}}
+				name := rapid.SampledFrom([]string{"a", "b"}).Draw(t, "name")
+				e.Set = []Object{&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("node-" + name)}}}
 			default:
 				other := job.DeepCopy()
 				other.Labels = map[string]string{"edited": "yes"}

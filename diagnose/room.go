@@ -138,7 +138,12 @@ func (c *Case) roomCause() (why.Cause, []*NodeFit) {
 	nodes := c.reach(f)
 	if !c.unmatched(f) {
 		switch f.Cause {
-		case why.ClusterFull, why.Fragmented, why.Stranded, why.LargerThanAnyNode:
+		case why.ClusterFull, why.Fragmented, why.Stranded:
+			return f.Cause, c.orAll(f, nodes)
+		case why.LargerThanAnyNode:
+			if full := c.fullAndBroken(nodes); len(full) > 0 {
+				return why.ClusterFull, full
+			}
 			return f.Cause, c.orAll(f, nodes)
 		}
 		return "", nil
@@ -150,6 +155,24 @@ func (c *Case) roomCause() (why.Cause, []*NodeFit) {
 		return why.LargerThanAnyNode, all
 	}
 	return "", nil
+}
+
+// fullAndBroken are nodes that offer no device at the moment, would be large enough if they did, and are taken by others
+// all the same: to repair them would give the pod no place. None where a repair would.
+func (c *Case) fullAndBroken(nodes []*NodeFit) []*NodeFit {
+	device, ask := deviceAsked(c.Pod)
+	var out []*NodeFit
+	for _, n := range nodes {
+		whole := c.sound(n.Node)
+		if device == "" || couldHave(n.Node, device) < ask || !within(askOf(c.Pod), whole.Status.Allocatable) {
+			continue
+		}
+		if c.room(whole) > 0 {
+			return nil
+		}
+		out = append(out, n)
+	}
+	return out
 }
 
 // orAll is all nodes where there are none.
