@@ -64,6 +64,9 @@ Exit code: 0 written, 1 could not write, 2 wrong usage, 3 could not look.`,
 const mostReported = 500
 
 func evidenceRun(ctx context.Context, o *evidenceOptions) error {
+	if err := vacant(o.file); err != nil { // before anything is read
+		return failed(err)
+	}
 	current := o.space
 	if current == "" {
 		current = o.namespace()
@@ -153,6 +156,25 @@ func evidenceName(cluster string, at time.Time) string {
 		name = "cluster"
 	}
 	return fmt.Sprintf("berth-evidence-%s-%s.tar.zst", name, at.UTC().Format("20060102T150405Z"))
+}
+
+// vacant says why no bundle can be written there: something has the name already, or there is no such folder.
+func vacant(file string) error {
+	if file == "" {
+		return nil
+	}
+	if _, err := os.Lstat(file); err == nil {
+		return fmt.Errorf("%s exists already: remove it, or give another name with -o", file)
+	}
+	if dir := filepath.Dir(file); !isDir(dir) {
+		return fmt.Errorf("%s: there is no folder %s: make it, or give another name with -o", file, dir)
+	}
+	return nil
+}
+
+func isDir(path string) bool {
+	stat, err := os.Stat(path)
+	return err == nil && stat.IsDir()
 }
 
 // writeBundle writes the file whole or not at all, and over none that is there.

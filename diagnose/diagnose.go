@@ -157,6 +157,20 @@ func (d *Diagnoser) judge(f *Facts, target Ref, top Object) *judgement {
 	return j
 }
 
+// placed says whether the engine was asked, and has a place for every pod that it was asked about.
+func (j *judgement) placed() bool {
+	asked := false
+	for _, c := range j.cases {
+		if c.fit != nil {
+			asked = true
+			if !c.fit.Placed() {
+				return false
+			}
+		}
+	}
+	return asked
+}
+
 // eachFits says whether the engine has a place for every pod that waits, taken alone.
 func (j *judgement) eachFits() bool {
 	for _, c := range j.cases {

@@ -108,12 +108,12 @@ func (t *trial) bind() {
 		}
 	}
 	places := t.places()
-	if len(places) == 0 || t.placed() {
+	if len(places) == 0 || t.base.placed() {
 		return
 	}
 	alone := false
 	for _, f := range places {
-		if e, ok := f.stands(); ok && t.helps(f, e) {
+		if e, ok := f.stands(); ok && t.helps(e) {
 			t.binds[f], alone = true, true
 		}
 	}
@@ -156,27 +156,10 @@ func (t *trial) unasked(p *corev1.Pod) bool {
 	return slices.ContainsFunc(t.base.cases, func(c *Case) bool { return c.Pod == p && c.fit == nil })
 }
 
-// placed says whether the engine has a place for every pod that waits.
-func (t *trial) placed() bool {
-	asked := false
-	for _, c := range t.base.cases {
-		if c.fit != nil {
-			asked = true
-			if !c.fit.Placed() {
-				return false
-			}
-		}
-	}
-	return asked
-}
-
 // helps says whether the pods have places after the edit, whatever else stands in their way.
-func (t *trial) helps(f *Finding, edits ...Edit) bool {
+func (t *trial) helps(edits ...Edit) bool {
 	j := t.with(edits...)
-	if j == nil {
-		return false
-	}
-	return (&trial{base: j}).placed()
+	return j != nil && j.placed()
 }
 
 // together finds findings whose edits help only all at once, none of them to spare.
@@ -204,7 +187,7 @@ func (t *trial) allHelp(set []*Finding) bool {
 		e, _ := f.stands()
 		edits = append(edits, e)
 	}
-	return t.helps(nil, edits...)
+	return t.helps(edits...)
 }
 
 // named marks the findings whose cause is the engine's own; where there is none, or no engine, the first.

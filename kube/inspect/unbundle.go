@@ -28,6 +28,9 @@ type Bundle struct {
 // Read reads a bundle and checks that every byte in it is as it was written.
 func Read(path string) (*Bundle, error) {
 	f, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("%w: `berth evidence -o FILE` writes one", err)
+	}
 	if err != nil {
 		return nil, err
 	}
