@@ -23,7 +23,13 @@ func (s *State) Apply(changes ...Change) []Rejected {
 
 // Rejected lists the objects that are known and have no effect, or not all of it, sorted.
 func (s *State) Rejected() []Rejected {
+	s.regrow()
 	out := make([]Rejected, 0, len(s.rejected))
+	for _, q := range s.queues {
+		if q.problem != "" {
+			out = append(out, Rejected{Ref: Ref{Kind: KindQueue, Key: q.name}, Reason: q.problem})
+		}
+	}
 	for ref, reason := range s.rejected {
 		out = append(out, Rejected{Ref: ref, Reason: reason})
 	}
@@ -54,6 +60,18 @@ func (s *State) apply(c *Change) Rejected {
 		return s.applyRefusal(c.Refusal)
 	case c.Hold != nil:
 		return s.applyHold(c.Hold)
+	case c.Disruption != nil:
+		return s.applyDisruption(c.Disruption)
+	case c.Booking != nil:
+		return s.applyBooking(c.Booking)
+	case c.Eviction != nil:
+		return s.applyEviction(c.Eviction)
+	case c.Promise != nil:
+		return s.applyPromise(c.Promise)
+	case c.Spending != nil:
+		return s.applySpending(c.Spending)
+	case c.Lesson != nil:
+		return s.applyLesson(c.Lesson)
 	case c.Gone != nil:
 		return s.applyGone(*c.Gone)
 	}
@@ -131,6 +149,45 @@ func (q *Queue) ref() Ref      { return Ref{KindQueue, q.Name, q.Version} }
 func (a *Assumption) ref() Ref { return Ref{KindAssumption, a.Pod, a.Version} }
 func (r *Refusal) ref() Ref    { return Ref{KindRefusal, r.Pod + "@" + r.Node, r.Version} }
 func (h *Hold) ref() Ref       { return Ref{KindHold, h.Gang + "@" + h.Node, h.Version} }
+func (d *Disruption) ref() Ref { return Ref{KindDisruption, d.Key, d.Version} }
+func (b *Booking) ref() Ref    { return Ref{KindBooking, b.Name, b.Version} }
+func (e *Eviction) ref() Ref   { return Ref{KindEviction, e.Pod, e.Version} }
+func (p *Promise) ref() Ref    { return Ref{KindPromise, p.Gang, p.Version} }
+func (u *Spending) ref() Ref   { return Ref{KindSpending, u.Queue, u.Version} }
+func (l *Lesson) ref() Ref     { return Ref{KindLesson, l.Like, l.Version} }
+
+// Ref names the object in the change; false where there is none: of a Gone, or a Settled.
+func (c *Change) Ref() (Ref, bool) {
+	switch {
+	case c.Pod != nil:
+		return c.Pod.ref(), true
+	case c.Node != nil:
+		return c.Node.ref(), true
+	case c.Gang != nil:
+		return c.Gang.ref(), true
+	case c.Queue != nil:
+		return c.Queue.ref(), true
+	case c.Assumption != nil:
+		return c.Assumption.ref(), true
+	case c.Refusal != nil:
+		return c.Refusal.ref(), true
+	case c.Hold != nil:
+		return c.Hold.ref(), true
+	case c.Disruption != nil:
+		return c.Disruption.ref(), true
+	case c.Booking != nil:
+		return c.Booking.ref(), true
+	case c.Eviction != nil:
+		return c.Eviction.ref(), true
+	case c.Promise != nil:
+		return c.Promise.ref(), true
+	case c.Spending != nil:
+		return c.Spending.ref(), true
+	case c.Lesson != nil:
+		return c.Lesson.ref(), true
+	}
+	return Ref{}, false
+}
 
 // take is the common part of every upsert: have is what is known under the key, nil if nothing is. It reports
 // whether to go on, and what to reject.
@@ -218,14 +275,53 @@ func (s *State) applyGang(got *Gang) Rejected {
 }
 
 func (s *State) applyQueue(got *Queue) Rejected {
-	q := s.queues[got.Name]
-	if q == nil {
-		q = &queue{}
-		s.queues[got.Name] = q
-	}
+	q := s.queueNamed(got.Name)
 	ok, r := take(s, q.spec, got)
 	if ok {
-		q.spec = got
+		q.spec, s.forest.stale = got, true
+	}
+	return r
+}
+
+// keep is the upsert of what nothing else follows from.
+func keep[T any, P object[T]](s *State, in map[string]P, got P) (bool, Rejected) {
+	key := got.ref().Key
+	ok, r := take(s, in[key], got)
+	if ok {
+		in[key] = got
+	}
+	return ok, r
+}
+
+func (s *State) applyDisruption(got *Disruption) Rejected {
+	_, r := keep(s, s.disruptions, got)
+	return r
+}
+
+func (s *State) applyBooking(got *Booking) Rejected {
+	_, r := keep(s, s.bookings, got)
+	return r
+}
+
+func (s *State) applyPromise(got *Promise) Rejected {
+	_, r := keep(s, s.promises, got)
+	return r
+}
+
+func (s *State) applySpending(got *Spending) Rejected {
+	_, r := keep(s, s.spendings, got)
+	return r
+}
+
+func (s *State) applyLesson(got *Lesson) Rejected {
+	_, r := keep(s, s.lessons, got)
+	return r
+}
+
+func (s *State) applyEviction(got *Eviction) Rejected {
+	ok, r := keep(s, s.evictions, got)
+	if ok {
+		s.reseat(s.pods[got.Pod])
 	}
 	return r
 }
@@ -327,8 +423,27 @@ func (s *State) versionOf(at Ref) (version uint64, exists, kindOK bool) {
 		if h := s.holds[at.Key]; h != nil {
 			return h.Version, true, true
 		}
+	case KindDisruption:
+		return knownVersion(s.disruptions, at.Key)
+	case KindBooking:
+		return knownVersion(s.bookings, at.Key)
+	case KindEviction:
+		return knownVersion(s.evictions, at.Key)
+	case KindPromise:
+		return knownVersion(s.promises, at.Key)
+	case KindSpending:
+		return knownVersion(s.spendings, at.Key)
+	case KindLesson:
+		return knownVersion(s.lessons, at.Key)
 	default:
 		return 0, false, false
+	}
+	return 0, false, true
+}
+
+func knownVersion[T any, P object[T]](in map[string]P, key string) (version uint64, exists, kindOK bool) {
+	if o := in[key]; o != nil {
+		return o.ref().Version, true, true
 	}
 	return 0, false, true
 }
@@ -342,7 +457,7 @@ func (s *State) remove(at Ref) {
 	case KindGang:
 		s.setGang(at.Key, nil)
 	case KindQueue:
-		s.queues[at.Key].spec = nil
+		s.queues[at.Key].spec, s.forest.stale = nil, true
 	case KindAssumption:
 		delete(s.assumptions, at.Key)
 		delete(s.unused, at.Key)
@@ -353,6 +468,19 @@ func (s *State) remove(at Ref) {
 	case KindHold:
 		s.unhold(s.holds[at.Key])
 		delete(s.holds, at.Key)
+	case KindDisruption:
+		delete(s.disruptions, at.Key)
+	case KindBooking:
+		delete(s.bookings, at.Key)
+	case KindEviction:
+		delete(s.evictions, at.Key)
+		s.reseat(s.pods[at.Key])
+	case KindPromise:
+		delete(s.promises, at.Key)
+	case KindSpending:
+		delete(s.spendings, at.Key)
+	case KindLesson:
+		delete(s.lessons, at.Key)
 	}
 }
 

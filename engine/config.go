@@ -15,12 +15,56 @@ type Config struct {
 	// Workload is what is expected to come, for Packing fgd. Nil: pods of one, two, four and eight GPUs
 	// in equal parts.
 	Workload []Shape `json:"workload,omitempty"`
+	// Policy is who goes first, and who may be evicted for whom.
+	Policy Policy `json:"policy,omitempty"` // "": default
+	// Heads is how many blocked workloads, first in line, have promises that nothing may delay. 0: 4; -1: all
+	// (conservative backfill).
+	Heads int `json:"heads,omitempty"`
+	// HalfLife is how fast what a queue used in the past stops counting against it; 0: it does not count at all.
+	HalfLife time.Duration `json:"halfLife,omitempty"`
+	// MinRun is how long a workload runs before it may be evicted for others, where its queue does not say.
+	MinRun time.Duration `json:"minRun,omitempty"`
+	// Restart is what starting again costs a workload that does not say; 0: one minute.
+	Restart time.Duration `json:"restart,omitempty"`
+	// Rates are how much one GPU of a model counts in queues' amounts; models that are not listed count 1.
+	Rates []Rate `json:"rates,omitempty"`
+	// Moves is how much running work may be moved to make places whole.
+	Moves Moves `json:"moves,omitzero"`
 	// AssumeFor is how long a planned placement is taken for real without being seen; 0: 30 s.
 	AssumeFor time.Duration `json:"assumeFor,omitempty"`
 	// SearchBudget is how many trial placements a gang of unlike members may cost in one cycle; 0: 20,000.
 	SearchBudget int `json:"searchBudget,omitempty"`
 	// Classes is how many pod classes are kept warm; 0: 512. It changes speed and nothing else.
 	Classes int `json:"classes,omitempty"`
+}
+
+// Policy is a named set of rules.
+type Policy string
+
+const (
+	// Default: priority, then who is furthest below its share, then age. Quota is taken back from who borrowed it
+	// and higher priorities preempt within their queue; equals are never evicted for each other.
+	Default Policy = "default"
+	// TimeShare is Default, and a queue under its fair share also takes from one that is over its own.
+	TimeShare Policy = "timeshare"
+	// FIFO: age alone decides who goes first, and nobody is evicted for others.
+	FIFO Policy = "fifo"
+	// Strict is Default without backfill: behind a blocked workload nothing of its queue starts.
+	Strict Policy = "strict"
+)
+
+// Rate is how much one GPU of a model counts.
+type Rate struct {
+	Model string `json:"model"`
+	Units int64  `json:"units"`
+}
+
+// Moves bounds how much running work is moved so that places become whole.
+type Moves struct {
+	// Off says that nothing is moved for a gang that waits.
+	Off bool `json:"off,omitempty"`
+	// Background is the most GPU-seconds of work that may be lost in an hour to moves that no gang waits for; 0: none.
+	Background int64 `json:"background,omitempty"`
 }
 
 // Level is one level of the topology: nodes with the same values of its label and of all wider levels'
@@ -89,6 +133,28 @@ func (c Config) normal() (Config, []Rejected) {
 			c.Workload = append(c.Workload, Shape{Requests: Resources{{Resource: c.GPU, Value: n}}, Weight: 1})
 		}
 	}
+	switch c.Policy {
+	case Default, TimeShare, FIFO, Strict:
+	case "":
+		c.Policy = Default
+	default:
+		reject("policy", "unknown policy %q: want default, timeshare, fifo or strict", c.Policy)
+		c.Policy = Default
+	}
+	if c.Heads == 0 {
+		c.Heads = 4
+	}
+	if c.Restart <= 0 {
+		c.Restart = time.Minute
+	}
+	c.HalfLife, c.MinRun = max(0, c.HalfLife), max(0, c.MinRun)
+	for i, r := range c.Rates {
+		if r.Model == "" || r.Units < 1 || r.Units > maxRate || slices.ContainsFunc(c.Rates[:i], func(o Rate) bool { return o.Model == r.Model }) {
+			reject("rates", "model %q counts %d: want each model once, with 1 to %d", r.Model, r.Units, maxRate)
+			c.Rates = nil
+			break
+		}
+	}
 	if c.AssumeFor <= 0 {
 		c.AssumeFor = 30 * time.Second
 	}
@@ -103,3 +169,6 @@ func (c Config) normal() (Config, []Rejected) {
 
 // maxWeight bounds a shape's weight so that expected fragmentation stays a small number.
 const maxWeight = 1 << 16
+
+// maxRate bounds what one GPU counts.
+const maxRate = 1000

@@ -44,6 +44,9 @@ func (s *State) dumpMemory(snap *Snapshot) {
 	for _, h := range s.holds {
 		snap.Holds = append(snap.Holds, *h.Hold)
 	}
+	snap.Disruptions, snap.Bookings = values(s.disruptions), values(s.bookings)
+	snap.Evictions, snap.Promises = values(s.evictions), values(s.promises)
+	snap.Spendings, snap.Lessons = values(s.spendings), values(s.lessons)
 	for ref, version := range s.gone {
 		snap.Gone = append(snap.Gone, Ref{Kind: ref.Kind, Key: ref.Key, Version: version})
 	}
@@ -51,6 +54,15 @@ func (s *State) dumpMemory(snap *Snapshot) {
 	sortBy(snap.Refusals, func(r *Refusal) string { return r.Pod + "@" + r.Node })
 	sortBy(snap.Holds, func(h *Hold) string { return h.Gang + "@" + h.Node })
 	slices.SortFunc(snap.Gone, compareRefs)
+}
+
+// values lists what a map holds, by key.
+func values[T any](in map[string]*T) []T {
+	var out []T
+	for _, key := range sortedKeys(in) {
+		out = append(out, *in[key])
+	}
+	return out
 }
 
 func sortBy[T any](list []T, key func(*T) string) {

@@ -83,9 +83,15 @@ func (s *State) gangNamed(key string) *gang {
 // new spec's queue.
 func (s *State) setGang(key string, got *Gang) {
 	g := s.gangNamed(key)
-	s.charge(g, -1)
+	for _, p := range g.members {
+		s.unbook(p)
+	}
 	g.spec = got
-	s.charge(g, 1)
+	for _, p := range g.members {
+		if p.seat != nil {
+			s.book(p)
+		}
+	}
 	valid := got != nil && !s.isRejected(KindGang, key)
 	s.rewhole(g, valid && got.Layout.WholeNodes)
 	if valid {
@@ -112,21 +118,6 @@ func (s *State) rewhole(g *gang, whole bool) {
 	}
 }
 
-func (s *State) charge(g *gang, times int64) {
-	if g.spec == nil || g.spec.Queue == "" {
-		return
-	}
-	q := s.queueNamed(g.spec.Queue)
-	for _, p := range g.members {
-		if p.seat == nil {
-			continue
-		}
-		for _, d := range p.demands {
-			q.used.add(d.dim, times*d.amount)
-		}
-	}
-}
-
 // forgetGang drops a gang of which nothing is left.
 func (s *State) forgetGang(g *gang) {
 	if g.spec == nil && len(g.members) == 0 && s.gangs[g.key] == g {
@@ -145,6 +136,7 @@ func (s *State) restale(g *gang) {
 
 // freshen works out what restale noted.
 func (s *State) freshen() {
+	s.regrow()
 	for _, g := range s.stale {
 		g.stale = false
 		if g.lone == nil && g.spec == nil && len(g.members) == 0 {

@@ -156,7 +156,7 @@ func (y *cycle) quota(g *gang) []why.Gate {
 	}
 	q := y.s.queues[name]
 	//mutate: gate-queue-missing
-	if q == nil || q.spec == nil || y.s.isRejected(KindQueue, name) {
+	if !y.s.valid(q) {
 		return []why.Gate{{Cause: why.QueueMissing, Object: name, Certificate: -1}}
 	}
 	//mutate: gate-queue-forbidden

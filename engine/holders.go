@@ -113,10 +113,8 @@ func (s *State) Holders(key, resource string, now time.Time) []Held {
 func (s *State) Charged(queue, resource string) []Held {
 	sum, dim := make(map[string]int64), s.dims.id(resource)
 	if q := s.queues[queue]; q != nil {
-		for _, p := range s.pods {
-			if p.seat != nil && s.queueOf(p) == q {
-				sum[p.workload()] += p.amount(dim)
-			}
+		for _, p := range q.pods {
+			sum[p.workload()] += p.amount(dim)
 		}
 	}
 	return most(sum)
@@ -145,6 +143,7 @@ type QueueUse struct {
 
 // QueueUses lists the queues that exist, and those that do not and yet something is charged to, by name.
 func (s *State) QueueUses() []QueueUse {
+	s.regrow()
 	var out []QueueUse
 	for _, name := range sortedKeys(s.queues) {
 		q := s.queues[name]

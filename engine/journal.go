@@ -20,6 +20,8 @@ const (
 	nominated
 	denominated
 	unheld
+	held
+	condemned
 )
 
 // mark is a place in the journal to roll back to.
@@ -59,6 +61,21 @@ func (s *State) ignoreHold(h *hold) {
 	h.on = nil
 }
 
+// putHold lets a hold, which is not in State.holds, count on the node until rolled back.
+func (s *State) putHold(h *hold, n *node) {
+	h.on = n
+	s.reserve(h, 1)
+	s.journal = append(s.journal, entry{did: held, hold: h})
+}
+
+// condemn lets the pod be on its way out until rolled back: it keeps its seat, and is nobody's victim any more.
+func (s *State) condemn(p *pod) {
+	s.unbook(p)
+	p.evicting = true
+	s.book(p)
+	s.journal = append(s.journal, entry{did: condemned, pod: p})
+}
+
 // rollback undoes everything since the mark, last first.
 func (s *State) rollback(to mark) {
 	for len(s.journal) > int(to) {
@@ -80,6 +97,13 @@ func (s *State) rollback(to mark) {
 			e.hold.on = e.node
 			//mutate: rollback-hold
 			s.reserve(e.hold, 1)
+		case held:
+			s.reserve(e.hold, -1)
+			e.hold.on = nil
+		case condemned:
+			s.unbook(e.pod)
+			e.pod.evicting = false
+			s.book(e.pod)
 		}
 	}
 }

@@ -117,11 +117,13 @@ func (s *State) allocate(n *node, old, got *Node) {
 		for _, a := range old.Allocatable {
 			//mutate: index-allocatable
 			n.free.add(s.dims.id(a.Resource), -a.Value)
+			s.capacity.add(s.dims.id(a.Resource), -a.Value)
 		}
 	}
 	if got != nil {
 		for _, a := range got.Allocatable {
 			n.free.add(s.dims.id(a.Resource), a.Value)
+			s.capacity.add(s.dims.id(a.Resource), a.Value)
 		}
 	}
 }

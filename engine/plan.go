@@ -64,6 +64,7 @@ func (y *cycle) run() {
 	y.expire()
 	grow := y.minimums()
 	y.growth(grow)
+	y.tidy()
 	for g := range s.short {
 		y.plan.Short = append(y.plan.Short, g.key)
 	}
@@ -105,20 +106,30 @@ func (y *cycle) minimums() []*gang {
 
 // start places the gang's minimum and reports whether it could; else it notes why not.
 func (y *cycle) start(g *gang, t turn) bool {
-	gates, decided := y.gates(g)
 	m := y.s.mark()
-	if !decided {
-		y.claim(g)
-		found := y.place(g, t)
-		if found.ok && len(gates) == 0 {
+	y.claim(g)
+	gates, decided := y.gates(g)
+	if decided {
+		y.s.rollback(m)
+		y.wait(g, gates)
+		return false
+	}
+	found := y.place(g, t)
+	if found.ok && len(gates) == 0 {
+		if gates = y.delays(g, m); len(gates) == 0 {
 			y.started(g, t, found.model, m)
 			return true
 		}
-		//mutate: gate-all-or-nothing
-		y.s.rollback(m)
-		if !found.ok {
-			gates = append(gates, y.unplaced(g, found.gates)...)
-		}
+	}
+	//mutate: gate-all-or-nothing
+	y.s.rollback(m)
+	if !found.ok {
+		gates = append(gates, y.unplaced(g, found.gates)...)
+	}
+	if room := y.makeRoom(g, t, gates); len(room) > 0 {
+		gates = room
+	} else {
+		y.promise(g, t, gates)
 	}
 	y.wait(g, gates)
 	return false

@@ -18,6 +18,11 @@ type pod struct {
 	seat        *node
 	seatDevices []string
 	nominee     *node // nominated there, while it has no seat
+
+	evicting bool     // an Eviction says that it is to end
+	payer    *queue   // whose account its seat is booked in; nil: it has none, or is another scheduler's
+	slot     int      // in payer.pods
+	bill     []demand // what it is booked with
 }
 
 // amount returns what the pod asks of one dimension.
@@ -31,7 +36,10 @@ func (p *pod) amount(dim int) int64 {
 }
 
 // counts says whether the pod counts towards its gang: it is not on its way out.
-func (p *pod) counts() bool { return !p.Terminating }
+func (p *pod) counts() bool { return !p.leaving() }
+
+// leaving says whether the pod is on its way out.
+func (p *pod) leaving() bool { return p.Terminating || p.evicting }
 
 // waits says whether the pod is to be placed.
 func (p *pod) waits() bool { return p.seat == nil && !p.Terminating && !p.Foreign }
@@ -127,6 +135,7 @@ func (s *State) leave(p *pod) {
 
 // sit gives the pod the seat that its own record, or else an assumption, says it has.
 func (s *State) sit(p *pod) {
+	p.evicting = s.isEvicting(p)
 	if p.Node != "" {
 		s.seat(p, s.nodeNamed(p.Node), p.Devices)
 		return
@@ -137,6 +146,27 @@ func (s *State) sit(p *pod) {
 		s.seat(p, s.nodeNamed(a.Node), a.Devices)
 	case p.Nominated != "":
 		s.nominate(p, s.nodeNamed(p.Nominated))
+	}
+}
+
+// isEvicting says whether an eviction of this very pod is under way.
+func (s *State) isEvicting(p *pod) bool {
+	if len(s.evictions) == 0 {
+		return false
+	}
+	e := s.evictions[p.Key]
+	return e != nil && !e.Refused && e.UID == p.UID && !s.isRejected(KindEviction, p.Key)
+}
+
+// reseat seats the pod, nil allowed, anew, after an eviction of it was decided or given up.
+func (s *State) reseat(p *pod) {
+	if p == nil || s.isRejected(KindPod, p.Key) {
+		return
+	}
+	s.rise(p)
+	s.sit(p)
+	if p.gang != nil {
+		s.restale(p.gang)
 	}
 }
 
@@ -180,6 +210,7 @@ func (s *State) seat(p *pod, n *node, devices []string) {
 	n.occ = append(n.occ, p)
 	s.account(p, n, 1)
 	n.grip(p, 1)
+	s.book(p)
 	//mutate: index-touch-on-seat
 	s.touched(n)
 }
@@ -187,6 +218,7 @@ func (s *State) seat(p *pod, n *node, devices []string) {
 // unseat undoes seat.
 func (s *State) unseat(p *pod) {
 	n := p.seat
+	s.unbook(p)
 	n.grip(p, -1)
 	s.account(p, n, -1)
 	last := len(n.occ) - 1
@@ -197,20 +229,14 @@ func (s *State) unseat(p *pod) {
 	s.touched(n)
 }
 
-// account books what the pod takes, once more or once less, on the node and in its queue.
+// account books what the pod takes, once more or once less, on the node.
 func (s *State) account(p *pod, n *node, times int64) {
-	soft := p.Evictable || p.Terminating
+	soft := p.Evictable || p.leaving()
 	for _, d := range p.demands {
 		n.free.add(d.dim, -times*d.amount)
 		if soft {
 			//mutate: index-evictable
 			n.yield.add(d.dim, times*d.amount)
-		}
-	}
-	if q := s.queueOf(p); q != nil {
-		for _, d := range p.demands {
-			//mutate: index-queue-usage
-			q.used.add(d.dim, times*d.amount)
 		}
 	}
 }
@@ -254,6 +280,7 @@ func (s *State) reserve(h *hold, times int64) {
 	for _, a := range h.Requests {
 		h.on.free.add(s.dims.id(a.Resource), -times*a.Value)
 	}
+	s.pledge(h, times)
 	//mutate: index-touch-on-hold
 	s.touched(h.on)
 }

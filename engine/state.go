@@ -21,6 +21,12 @@ type State struct {
 	assumptions map[string]*Assumption
 	refusals    map[string]*Refusal
 	holds       map[string]*hold
+	disruptions map[string]*Disruption
+	bookings    map[string]*Booking
+	evictions   map[string]*Eviction
+	promises    map[string]*Promise
+	spendings   map[string]*Spending
+	lessons     map[string]*Lesson
 	gone        map[Ref]uint64 // version by kind and key
 	settled     uint64
 	latest      uint64
@@ -45,7 +51,10 @@ type State struct {
 	short    map[*gang]bool // gangs that run under their minimum with no member to place
 	journal  []entry
 	requests requestCache
-	wholes   int // gangs that want whole nodes
+	wholes   int    // gangs that want whole nodes
+	forest   forest // of queues
+	nobody   queue  // the account of workloads without a queue
+	capacity vector // what all nodes have together
 
 	changed bool // since last was made
 	last    Plan
@@ -59,10 +68,12 @@ func Load(snap Snapshot, cfg Config) *State {
 		nodes: make(map[string]*node, len(snap.Nodes)), pods: make(map[string]*pod, len(snap.Pods)),
 		gangs: make(map[string]*gang, len(snap.Gangs)), queues: make(map[string]*queue, len(snap.Queues)),
 		assumptions: make(map[string]*Assumption), refusals: make(map[string]*Refusal), holds: make(map[string]*hold),
+		disruptions: make(map[string]*Disruption), bookings: make(map[string]*Booking), evictions: make(map[string]*Eviction),
+		promises: make(map[string]*Promise), spendings: make(map[string]*Spending), lessons: make(map[string]*Lesson),
 		gone: make(map[Ref]uint64, len(snap.Gone)), latest: snap.Latest,
 		rejected: make(map[Ref]string), claims: make(map[string][]*node), refusedOf: make(map[string][]*Refusal),
 		unused: make(map[string]bool), short: make(map[*gang]bool),
-		kinds: make(map[string]*nodeKind), changed: true,
+		kinds: make(map[string]*nodeKind), changed: true, forest: forest{modelled: len(cfg.Rates) > 0},
 	}
 	s.workload = expect(s.dims, cfg.Workload)
 	s.topology.init(cfg.Levels)
@@ -87,6 +98,12 @@ func (s *State) loadAll(snap *Snapshot) {
 	all(snap.Assumptions, s.applyAssumption)
 	all(snap.Refusals, s.applyRefusal)
 	all(snap.Holds, s.applyHold)
+	all(snap.Disruptions, s.applyDisruption)
+	all(snap.Bookings, s.applyBooking)
+	all(snap.Evictions, s.applyEviction)
+	all(snap.Promises, s.applyPromise)
+	all(snap.Spendings, s.applySpending)
+	all(snap.Lessons, s.applyLesson)
 }
 
 // all applies each of the list; what it rejects is in State.rejected.
@@ -101,42 +118,11 @@ func Schedule(snap Snapshot, now time.Time, cfg Config) Plan {
 	return Load(snap, cfg).Plan(now)
 }
 
-// queue is a queue and what its workloads hold.
-type queue struct {
-	spec *Queue // nil: named by workloads, but not known
-	used vector
-}
-
-func (s *State) queueNamed(name string) *queue {
-	if name == "" {
-		return nil
-	}
-	q := s.queues[name]
-	if q == nil {
-		q = &queue{}
-		s.queues[name] = q
-	}
-	return q
-}
-
-// queueOf returns the queue that the pod is charged to, nil for none.
-func (s *State) queueOf(p *pod) *queue {
-	if p.Foreign {
-		return nil
-	}
-	if p.Gang == "" {
-		return s.queueNamed(p.Queue)
-	}
-	if g := s.gangs[p.Gang]; g != nil && g.spec != nil {
-		return s.queueNamed(g.spec.Queue)
-	}
-	return nil
-}
-
 // hold is a Hold and, while it counts, the node whose room it takes.
 type hold struct {
 	*Hold
-	on *node
+	on    *node
+	payer *queue // in whose account it is pledged; nil: nobody's
 }
 
 // unsupported lists what the spec asks for that the engine does not decide yet.

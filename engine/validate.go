@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Each check returns why the object makes no sense by itself, "" when it does.
@@ -29,6 +30,9 @@ func (n *Node) check() string {
 func (p *Pod) check() string {
 	if p.Key == "" {
 		return "a pod without a key"
+	}
+	if reason := p.Terms.check(); reason != "" {
+		return reason
 	}
 	return p.Spec.check()
 }
@@ -84,8 +88,91 @@ func (q *Queue) check() string {
 	if q.Name == "" {
 		return "a queue without a name"
 	}
-	if reason := q.Limits.check(); reason != "" {
-		return "limits: " + reason
+	for _, part := range []struct {
+		name    string
+		amounts Resources
+	}{{"quota", q.Quota}, {"limits", q.Limits}, {"lend", q.Lend}, {"userLimits", q.UserLimits}} {
+		if reason := part.amounts.check(); reason != "" {
+			return part.name + ": " + reason
+		}
+	}
+	for _, limit := range q.Limits {
+		if quota := q.Quota.Get(limit.Resource); quota > limit.Value {
+			return fmt.Sprintf("quota: %d of %s is above the limit of %d", quota, limit.Resource, limit.Value)
+		}
+	}
+	switch {
+	case q.Weight < 0 || q.Weight > maxWeight:
+		return fmt.Sprintf("weight: %d is not in 1 to %d", q.Weight, maxWeight)
+	case q.MaxRunning < 0:
+		return fmt.Sprintf("maxRunning: %d is negative", q.MaxRunning)
+	case min(q.MinRun, q.Warning, q.PromoteAfter, q.ReclaimIdle) < 0:
+		return "a time is negative"
+	}
+	for _, b := range q.Budgets {
+		if b.Resource == "" || b.Seconds < 0 || b.Period < time.Second {
+			return fmt.Sprintf("budgets: %d seconds of %q in %s: want a resource, no negative amount and a period of a second or more", b.Seconds, b.Resource, b.Period)
+		}
+	}
+	return ""
+}
+
+func (d *Disruption) check() string {
+	if d.Key == "" {
+		return "a disruption budget without a key"
+	}
+	return ""
+}
+
+func (b *Booking) check() string {
+	switch {
+	case b.Name == "":
+		return "a booking without a name"
+	case b.Queue == "":
+		return "queue: a booking is for a queue"
+	case !b.From.Before(b.To):
+		return "to: it ends before it begins"
+	}
+	return ""
+}
+
+func (e *Eviction) check() string {
+	if e.Pod == "" {
+		return "an eviction without a pod"
+	}
+	return ""
+}
+
+func (p *Promise) check() string {
+	if p.Gang == "" {
+		return "a promise to nobody"
+	}
+	return ""
+}
+
+func (u *Spending) check() string {
+	if u.Queue == "" {
+		return "spending of no queue"
+	}
+	if u.Decayed < 0 || u.Total < 0 {
+		return "spending is negative"
+	}
+	return ""
+}
+
+func (l *Lesson) check() string {
+	if l.Like == "" {
+		return "a lesson about nothing"
+	}
+	if l.Short < 0 || l.Median < l.Short || l.Long < l.Median {
+		return "its run times are not in order"
+	}
+	return ""
+}
+
+func (t *Terms) check() string {
+	if min(t.Expected, t.Max, t.Checkpoint, t.Restart, t.Grace, t.Delay) < 0 {
+		return "terms: a time is negative"
 	}
 	return ""
 }
@@ -97,6 +184,9 @@ func (g *Gang) check() string {
 	//mutate: gang-invalid-by-its-author
 	if g.Invalid != "" {
 		return g.Invalid
+	}
+	if reason := g.Terms.check(); reason != "" {
+		return reason
 	}
 	if g.Name != "" || g.Parent != "" {
 		return "the gang's own group has a name or a parent"

@@ -75,11 +75,13 @@ type Pod struct {
 	Gang     string `json:"gang,omitempty"`     // key of its gang; "": the pod is a gang of its own, under its own key
 	Subgroup string `json:"subgroup,omitempty"` // of the gang
 	Rank     int    `json:"rank,omitempty"`     // order among the members; equal ranks by key
-	// Queue, Priority and Created are those of a pod that is a gang of its own. Priority also counts
-	// for a nominated pod.
+	// Queue, User, Priority, Created and Terms are those of a pod that is a gang of its own. Priority also
+	// counts for a nominated pod.
 	Queue    string    `json:"queue,omitempty"`
+	User     string    `json:"user,omitempty"` // whose it is; "": nobody's in particular
 	Priority int32     `json:"priority,omitempty"`
 	Created  time.Time `json:"created,omitzero"`
+	Terms    Terms     `json:"terms,omitzero"`
 
 	Spec
 
@@ -90,6 +92,9 @@ type Pod struct {
 	ReleaseAt   time.Time `json:"releaseAt,omitzero"`    // when a terminating pod is gone at the latest
 	Nominated   string    `json:"nominated,omitempty"`   // a node that others nominated it for
 	Foreign     bool      `json:"foreign,omitempty"`     // another scheduler's: takes its room, and is never placed by us
+	Started     time.Time `json:"started,omitzero"`      // since when it has its node; zero: for long
+	Idle        time.Time `json:"idle,omitzero"`         // since when its GPUs were measured to do nothing; zero: not measured, or busy
+	Budgets     []string  `json:"budgets,omitempty"`     // keys of the disruption budgets that cover it, sorted
 }
 
 // Spec is everything about a pod that decides where it fits.
@@ -123,13 +128,30 @@ const (
 	Require Wish = "require"
 )
 
+// Terms are what holds for a workload over time: how long it runs, what stopping it costs, and when others may be
+// stopped for it.
+type Terms struct {
+	Expected   time.Duration `json:"expected,omitempty"`   // how long it runs, as its author says; 0: not said
+	Max        time.Duration `json:"max,omitempty"`        // after so long it is ended; 0: never
+	Like       string        `json:"like,omitempty"`       // the key of the Lesson about workloads like it
+	Checkpoint time.Duration `json:"checkpoint,omitempty"` // how often it saves its work; 0: never, as far as is known
+	Restart    time.Duration `json:"restart,omitempty"`    // what starting again costs it; 0: Config.Restart
+	Grace      time.Duration `json:"grace,omitempty"`      // the time that its pods have to end
+	Delay      time.Duration `json:"delay,omitempty"`      // how long it waits, say for an autoscaler, before others are stopped for it
+	Patient    bool          `json:"patient,omitempty"`    // others are never stopped for it
+}
+
 // Gang is a workload: what is placed whole. A pod that names no gang is one by itself.
 type Gang struct {
 	Key      string    `json:"key"`
 	Version  uint64    `json:"version,omitempty"`
 	Queue    string    `json:"queue,omitempty"` // "": no queue, no quota
+	User     string    `json:"user,omitempty"`  // whose it is; "": nobody's in particular
 	Priority int32     `json:"priority,omitempty"`
 	Created  time.Time `json:"created,omitzero"`
+	Terms    Terms     `json:"terms,omitzero"`
+	// Core says that its minimum is never evicted, though its members are evictable: only those above it are.
+	Core bool `json:"core,omitempty"`
 	// Invalid says what its author wrote that cannot be read, in a sentence: the gang waits until it is mended.
 	Invalid string  `json:"invalid,omitempty"`
 	Group           // of all its members; its Name and Parent are empty
@@ -164,14 +186,65 @@ type Layout struct {
 	WholeNodes   bool   `json:"wholeNodes,omitempty"` // no other workload has a GPU on its nodes
 }
 
-// Queue is where workloads are charged.
+// Queue is where workloads are charged. Queues form a tree; what a queue's workloads hold counts for all queues
+// above it too. Amounts are of resources, or of one GPU model: see OfModel.
 type Queue struct {
-	Name    string    `json:"name"`
-	Version uint64    `json:"version,omitempty"`
-	Limits  Resources `json:"limits,omitempty"` // the most that its workloads may hold together; what is not named is not limited
+	Name    string `json:"name"`
+	Version uint64 `json:"version,omitempty"`
+	Parent  string `json:"parent,omitempty"` // "": it is at the top
+	// Quota is what it is promised: its workloads get it back from whoever borrowed it. What is not named is 0
+	// where any queue has a quota of the resource; where none has, nothing of it is promised or borrowed.
+	Quota  Resources `json:"quota,omitempty"`
+	Limits Resources `json:"limits,omitempty"` // the most that its workloads may hold together; what is not named is not limited
+	Lend   Resources `json:"lend,omitempty"`   // the most of its unused quota that others may have; what is not named is lent in full
+	Weight int64     `json:"weight,omitempty"` // of its part, among its siblings, of what is over; 0: 1
+	// Priority is of queues among their siblings: what is over goes to higher ones first.
+	Priority int32 `json:"priority,omitempty"`
 	// Namespaces are those whose workloads may use it, sorted; nil: all, and a list without names: none. A
 	// workload's namespace is its key up to the first "/".
 	Namespaces []string `json:"namespaces,omitzero"`
+
+	MaxRunning int       `json:"maxRunning,omitempty"` // workloads that may run at a time; 0: any number
+	FairUsers  bool      `json:"fairUsers,omitempty"`  // its users have equal parts of it
+	UserLimits Resources `json:"userLimits,omitempty"` // the most that one user's workloads may hold together
+	Budgets    []Budget  `json:"budgets,omitempty"`
+
+	MinRun       time.Duration `json:"minRun,omitempty"`       // what runs for less is not evicted for others; 0: Config.MinRun
+	Warning      time.Duration `json:"warning,omitempty"`      // from when an eviction is said until it is done
+	PromoteAfter time.Duration `json:"promoteAfter,omitempty"` // what waited so long goes before higher priorities; 0: never
+	ReclaimIdle  time.Duration `json:"reclaimIdle,omitempty"`  // what was measured idle for so long may be evicted for anybody; 0: never
+	// KeepBudgets says that disruption budgets of its pods are never violated; else that is the last resort.
+	KeepBudgets bool `json:"keepBudgets,omitempty"`
+}
+
+// Budget is what the queue's workloads may use in a period: Seconds of one resource held. Periods follow each other
+// from From on.
+type Budget struct {
+	Resource string        `json:"resource"`
+	Seconds  int64         `json:"seconds"`
+	Period   time.Duration `json:"period"`
+	From     time.Time     `json:"from,omitzero"`
+}
+
+// OfModel names, in amounts of queues, the resource as far as it is of one GPU model.
+func OfModel(resource, model string) string { return resource + "@" + model }
+
+// Disruption is a disruption budget: how many of the pods that name it may be evicted now.
+type Disruption struct {
+	Key     string `json:"key"`
+	Version uint64 `json:"version,omitempty"`
+	Allowed int    `json:"allowed"`
+}
+
+// Booking keeps nodes for a queue for a time: an entry in a calendar. Until From, work that is over by then may be
+// on them; from then on only that of the queue, and of those below it.
+type Booking struct {
+	Name    string    `json:"name"`
+	Version uint64    `json:"version,omitempty"`
+	Queue   string    `json:"queue"`
+	Nodes   []string  `json:"nodes"` // sorted
+	From    time.Time `json:"from"`
+	To      time.Time `json:"to"`
 }
 
 // Assumption is a placement that was planned and is being carried out: the pod occupies the node until it
@@ -205,6 +278,67 @@ type Hold struct {
 	Until    time.Time `json:"until"`
 }
 
+// EvictionCause is why a pod is evicted. Codes are a contract: they are added, never renamed.
+type EvictionCause string
+
+const (
+	Reclaimed EvictionCause = "reclaimed" // it held what another queue was promised
+	Preempted EvictionCause = "preempted" // work of its queue with a higher priority needs the place
+	Shared    EvictionCause = "shared"    // its queue had more than its fair share (policy timeshare)
+	Overran   EvictionCause = "overran"   // it ran longer than was said, into a promise
+	MaxRun    EvictionCause = "max-run"   // its time was up
+	Idled     EvictionCause = "idle"      // its GPUs did nothing
+	Moved     EvictionCause = "moved"     // it is to run elsewhere, so that a larger place becomes whole
+	Booked    EvictionCause = "booked"    // its node is kept for a queue by a Booking
+	Broken    EvictionCause = "broken"    // its gang runs under its minimum and cannot be repaired
+)
+
+// Eviction is a pod that is to end, from when that is decided until it is seen to end. Until then it holds what it
+// holds, and is nobody's victim again. Memory; rebuilt from the pods' conditions.
+type Eviction struct {
+	Pod     string        `json:"pod"`
+	UID     string        `json:"uid,omitempty"`
+	Version uint64        `json:"version"`
+	Cause   EvictionCause `json:"cause"`
+	For     string        `json:"for,omitempty"` // the workload that gets the place; "": the cause says it all
+	To      string        `json:"to,omitempty"`  // of Moved: the node where its workload's next pod has a place
+	At      time.Time     `json:"at"`            // it is warned until then
+	// Until is when it is not expected to end any more, if it has not been seen to.
+	Until time.Time `json:"until"`
+	// Refused says that it could not be evicted: it is not tried again before Until.
+	Refused bool `json:"refused,omitempty"`
+}
+
+// Promise is a start time given to a workload that is first in line and blocked. Nothing that starts after Since may
+// delay it. Memory; kept in the status of its queue.
+type Promise struct {
+	Gang    string    `json:"gang"`
+	Version uint64    `json:"version"`
+	Since   time.Time `json:"since"`
+	Start   time.Time `json:"start"` // the earliest; it may come sooner, and later only by the doing of others
+	Nodes   []string  `json:"nodes"` // where, as things stand; sorted
+}
+
+// Spending is what a queue has used, as of At. Memory; kept in its status.
+type Spending struct {
+	Queue   string    `json:"queue"`
+	Version uint64    `json:"version"`
+	At      time.Time `json:"at"`
+	Decayed int64     `json:"decayed"`         // GPU-seconds, halved every Config.HalfLife
+	Spent   []int64   `json:"spent,omitempty"` // of each of its budgets, in the period that At is in
+	Total   int64     `json:"total,omitempty"` // GPU-seconds since it was first seen
+}
+
+// Lesson is how long workloads like each other ran. Memory; lost harmlessly.
+type Lesson struct {
+	Like    string        `json:"like"`
+	Version uint64        `json:"version"`
+	Count   int           `json:"count"`  // of workloads that it is drawn from
+	Short   time.Duration `json:"short"`  // one in ten ran shorter
+	Median  time.Duration `json:"median"` // half of them ran shorter
+	Long    time.Duration `json:"long"`   // nine in ten ran shorter
+}
+
 // Kind names a kind of object in references.
 type Kind string
 
@@ -216,7 +350,13 @@ const (
 	KindAssumption Kind = "assumption" // key: the pod's
 	KindRefusal    Kind = "refusal"    // key: the pod's, "@", the node's
 	KindHold       Kind = "hold"       // key: the gang's, "@", the node's
-	KindConfig     Kind = "config"     // in a Rejected alone; key: the field
+	KindDisruption Kind = "disruption"
+	KindBooking    Kind = "booking"
+	KindEviction   Kind = "eviction" // key: the pod's
+	KindPromise    Kind = "promise"  // key: the gang's
+	KindSpending   Kind = "spending" // key: the queue's
+	KindLesson     Kind = "lesson"
+	KindConfig     Kind = "config" // in a Rejected alone; key: the field
 )
 
 // Ref names one version of an object.
@@ -237,6 +377,12 @@ type Change struct {
 	Assumption *Assumption `json:"assumption,omitempty"`
 	Refusal    *Refusal    `json:"refusal,omitempty"`
 	Hold       *Hold       `json:"hold,omitempty"`
+	Disruption *Disruption `json:"disruption,omitempty"`
+	Booking    *Booking    `json:"booking,omitempty"`
+	Eviction   *Eviction   `json:"eviction,omitempty"`
+	Promise    *Promise    `json:"promise,omitempty"`
+	Spending   *Spending   `json:"spending,omitempty"`
+	Lesson     *Lesson     `json:"lesson,omitempty"`
 	Gone       *Ref        `json:"gone,omitempty"`
 	// Settled promises that no change of this version or older will come any more, so that what is
 	// kept about things gone can be dropped. It alone depends on its place in a history.
@@ -254,7 +400,9 @@ type Rejected struct {
 //
 //	1  2026-11-15  first
 //	2  2026-11-15  Queue.Namespaces, Gang.Invalid
-const SnapshotVersion = 2
+//	3  2026-11-15  queues in a tree with quota and the rest of Queue; Terms, Core, User, Started, Idle, Budgets;
+//	               Disruption, Booking, Eviction, Promise, Spending, Lesson; Plan.Evictions and Promises
+const SnapshotVersion = 3
 
 // Snapshot is everything a State knows, in canonical order. Times are in UTC.
 type Snapshot struct {
@@ -266,6 +414,12 @@ type Snapshot struct {
 	Assumptions []Assumption `json:"assumptions,omitempty"` // by pod
 	Refusals    []Refusal    `json:"refusals,omitempty"`    // by pod, node
 	Holds       []Hold       `json:"holds,omitempty"`       // by gang, node
+	Disruptions []Disruption `json:"disruptions,omitempty"` // by key
+	Bookings    []Booking    `json:"bookings,omitempty"`    // by name
+	Evictions   []Eviction   `json:"evictions,omitempty"`   // by pod
+	Promises    []Promise    `json:"promises,omitempty"`    // by gang
+	Spendings   []Spending   `json:"spendings,omitempty"`   // by queue
+	Lessons     []Lesson     `json:"lessons,omitempty"`     // by key
 	Gone        []Ref        `json:"gone,omitempty"`        // by kind, key: what is known to be gone
 	Settled     uint64       `json:"settled,omitempty"`
 	// Latest is the highest version of any change seen; edits of memory get versions above it.
@@ -276,12 +430,15 @@ type Snapshot struct {
 type Plan struct {
 	Now          time.Time         `json:"now"`
 	Starts       []Start           `json:"starts,omitempty"`
-	Waiting      []Waiting         `json:"waiting,omitempty"` // in the order they were considered
+	Evictions    []Eviction        `json:"evictions,omitempty"` // pods to end, new in this plan; each is in Changes too
+	Waiting      []Waiting         `json:"waiting,omitempty"`   // in the order they were considered
 	Certificates []why.Certificate `json:"certificates,omitempty"`
 	// Short are gangs that run under their minimum and have no member to place: those that they lack do not
 	// exist. Sorted.
-	Short   []string `json:"short,omitempty"`
-	Changes []Change `json:"changes,omitempty"` // edits of memory; Apply them when the starts are carried out
+	Short []string `json:"short,omitempty"`
+	// Promises are the start times that stand, in the order of the line. New ones are in Changes too.
+	Promises []Promise `json:"promises,omitempty"`
+	Changes  []Change  `json:"changes,omitempty"` // edits of memory; Apply them when the starts are carried out
 	// WakeAt is the earliest moment at which the answer can change without an event; zero: never.
 	WakeAt time.Time `json:"wakeAt,omitzero"`
 }
@@ -297,10 +454,12 @@ const (
 
 // Start is members of one gang to bind together.
 type Start struct {
-	Gang       string      `json:"gang"`
-	Kind       StartKind   `json:"kind"`
-	Model      string      `json:"model,omitempty"` // the GPU model chosen, where alternatives were given
-	Placements []Placement `json:"placements"`      // by rank
+	Gang  string    `json:"gang"`
+	Kind  StartKind `json:"kind"`
+	Model string    `json:"model,omitempty"` // the GPU model chosen, where alternatives were given
+	// Borrowed is what it takes beyond the quota of its queue, or of one above it: it may have to be given back.
+	Borrowed   Resources   `json:"borrowed,omitempty"`
+	Placements []Placement `json:"placements"` // by rank
 }
 
 // Placement is one pod on one node. Devices is a choice that an agent on the node may honour; nil where

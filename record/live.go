@@ -28,7 +28,7 @@ func newLive() *live {
 func (l *live) apply(changes []engine.Change) {
 	for i := range changes {
 		c := &changes[i]
-		switch ref, ok := refOf(c); {
+		switch ref, ok := c.Ref(); {
 		case ok:
 			l.set(ref, *c)
 		case c.Gone != nil:
@@ -59,7 +59,7 @@ func (l *live) set(ref engine.Ref, c engine.Change) {
 // newer says whether got, of the version, replaces have. Of two contents of one version the engine keeps the
 // one whose JSON comes first.
 func newer(have, got engine.Change, version uint64) bool {
-	old, _ := refOf(&have)
+	old, _ := have.Ref()
 	if version != old.Version {
 		return version > old.Version
 	}
@@ -79,7 +79,7 @@ func (l *live) remove(ref engine.Ref) {
 	}
 	at := engine.Ref{Kind: ref.Kind, Key: ref.Key}
 	if have, exists := l.objects[at]; exists {
-		if old, _ := refOf(&have); ref.Version < old.Version {
+		if old, _ := have.Ref(); ref.Version < old.Version {
 			return
 		}
 		delete(l.objects, at)
@@ -126,25 +126,5 @@ func sortedRefs[V any](m map[engine.Ref]V) []engine.Ref {
 var kinds = [...]engine.Kind{
 	engine.KindNode, engine.KindQueue, engine.KindGang, engine.KindPod,
 	engine.KindAssumption, engine.KindRefusal, engine.KindHold,
-}
-
-// refOf names the object in the change; false where there is none.
-func refOf(c *engine.Change) (engine.Ref, bool) {
-	switch {
-	case c.Pod != nil:
-		return engine.Ref{Kind: engine.KindPod, Key: c.Pod.Key, Version: c.Pod.Version}, true
-	case c.Node != nil:
-		return engine.Ref{Kind: engine.KindNode, Key: c.Node.Name, Version: c.Node.Version}, true
-	case c.Gang != nil:
-		return engine.Ref{Kind: engine.KindGang, Key: c.Gang.Key, Version: c.Gang.Version}, true
-	case c.Queue != nil:
-		return engine.Ref{Kind: engine.KindQueue, Key: c.Queue.Name, Version: c.Queue.Version}, true
-	case c.Assumption != nil:
-		return engine.Ref{Kind: engine.KindAssumption, Key: c.Assumption.Pod, Version: c.Assumption.Version}, true
-	case c.Refusal != nil:
-		return engine.Ref{Kind: engine.KindRefusal, Key: c.Refusal.Pod + "@" + c.Refusal.Node, Version: c.Refusal.Version}, true
-	case c.Hold != nil:
-		return engine.Ref{Kind: engine.KindHold, Key: c.Hold.Gang + "@" + c.Hold.Node, Version: c.Hold.Version}, true
-	}
-	return engine.Ref{}, false
+	engine.KindDisruption, engine.KindBooking, engine.KindEviction, engine.KindPromise, engine.KindSpending, engine.KindLesson,
 }

@@ -39,9 +39,9 @@ func TestEveryKindOfChangeIsKept(t *testing.T) {
 			continue
 		}
 		v.Set(reflect.New(f.Type.Elem()))
-		ref, ok := refOf(&c)
+		ref, ok := c.Ref()
 		if !ok || !slices.Contains(kinds[:], ref.Kind) {
-			t.Errorf("%s is not kept: add it to refOf and kinds", f.Name)
+			t.Errorf("%s is not kept: add it to Change.Ref and kinds", f.Name)
 		}
 	}
 }

@@ -36,6 +36,22 @@ func Meaning(c Cause) string {
 		return "The queue's limit would be passed; the job waits for other jobs of the same queue to end."
 	case ExceedsQueueMaximum:
 		return "The job alone is larger than its queue's limit; waiting will not help."
+	case OverUserLimit:
+		return "The user's limit in the queue would be passed; the job waits for the same user's other jobs to end."
+	case QueueBusy:
+		return "As many jobs of the queue run as may at a time."
+	case OverBudget:
+		return "The queue has used up its budget for this period."
+	case OverQuota:
+		return "The job may not be evicted, so it may not borrow; it waits until it fits into the queue's quota."
+	case NotLent:
+		return "What is free belongs to queues that do not lend it."
+	case MakingRoom:
+		return "Other work is being ended so that this job can start."
+	case KeptForPromise:
+		return "The job would fit, but then a job before it would start later than promised."
+	case BehindTheHead:
+		return "A job before it in its queue is blocked, and the policy lets nothing pass."
 	case UnknownTopologyLevel:
 		return "The job wants to be together at a topology level that no node is part of."
 	case SearchBudget:
@@ -70,6 +86,22 @@ func (g Gate) Sentence(certs []Certificate) string {
 		return fmt.Sprintf("needs %s of queue %s, which uses %s of %s", g.amount(g.Need), g.Object, g.quantity(g.Have), g.quantity(g.Limit))
 	case ExceedsQueueMaximum:
 		return fmt.Sprintf("needs %s of queue %s, whose limit is %s", g.amount(g.Need), g.Object, g.quantity(g.Limit))
+	case OverUserLimit:
+		return fmt.Sprintf("needs %s of user %s, who uses %s of %s", g.amount(g.Need), g.Object, g.quantity(g.Have), g.quantity(g.Limit))
+	case QueueBusy:
+		return fmt.Sprintf("%d of %d workloads of queue %s run", g.Have, g.Limit, g.Object)
+	case OverBudget:
+		return fmt.Sprintf("queue %s has used %s of %s in this period", g.Object, hours(g.Resource, g.Have), hours(g.Resource, g.Limit))
+	case OverQuota:
+		return fmt.Sprintf("needs %s within the quota of queue %s, which uses %s of %s; it may not be evicted, so it may not borrow", g.amount(g.Need), g.Object, g.quantity(g.Have), g.quantity(g.Limit))
+	case NotLent:
+		return fmt.Sprintf("needs %s more than the quota of queue %s, and others lend %s", g.amount(g.Need), g.Object, g.quantity(g.Have))
+	case MakingRoom:
+		return fmt.Sprintf("waits for %s to end for it", count(g.Need, "pod"))
+	case KeptForPromise:
+		return fmt.Sprintf("fits, but would delay %s, which was promised a start", g.Object)
+	case BehindTheHead:
+		return fmt.Sprintf("waits behind %s", g.Object)
 	case UnknownTopologyLevel:
 		return fmt.Sprintf("no node is in any %s", g.Object)
 	case SearchBudget:
@@ -107,6 +139,11 @@ func (g Gate) about(sentence string) string {
 		return sentence
 	}
 	return g.Object + " " + sentence
+}
+
+// hours writes seconds of a resource held as hours of it.
+func hours(resource string, seconds int64) string {
+	return fmt.Sprintf("%.1f %s-hours", float64(seconds)/3600, resource)
 }
 
 func (g Gate) quantity(v int64) string { return Quantity(g.Resource, v) }

@@ -35,6 +35,14 @@ const (
 	QueueForbidden       Cause = "queue-forbidden"        // the queue is not for the workload's namespace
 	OverQueueLimit       Cause = "over-queue-limit"       // the queue's limit is reached by what runs
 	ExceedsQueueMaximum  Cause = "exceeds-queue-maximum"  // larger than the limit of an empty queue: never
+	OverUserLimit        Cause = "over-user-limit"        // the user's limit in the queue is reached by what runs
+	QueueBusy            Cause = "queue-busy"             // as many workloads of the queue run as may
+	OverBudget           Cause = "over-budget"            // the queue has used up its budget for the period
+	OverQuota            Cause = "over-quota"             // it may not be evicted, and so may not borrow beyond the queue's quota
+	NotLent              Cause = "not-lent"               // what is free is other queues' quota that they do not lend
+	MakingRoom           Cause = "making-room"            // what it waits for is being freed for it
+	KeptForPromise       Cause = "kept-for-promise"       // it fits, and would delay what was promised to one before it
+	BehindTheHead        Cause = "behind-the-head"        // policy strict: one before it in its queue is blocked
 	UnknownTopologyLevel Cause = "unknown-topology-level" // no node has a domain at the level asked for
 	SearchBudget         Cause = "search-budget"          // not found within the budget
 	UnsupportedFeature   Cause = "unsupported-feature"    // see Gate.Object for which

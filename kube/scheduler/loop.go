@@ -88,19 +88,9 @@ func (s *scheduler) number(changes []engine.Change) {
 }
 
 func versionOf(c *engine.Change) uint64 {
-	switch {
-	case c.Pod != nil:
-		return c.Pod.Version
-	case c.Node != nil:
-		return c.Node.Version
-	case c.Gang != nil:
-		return c.Gang.Version
-	case c.Queue != nil:
-		return c.Queue.Version
-	case c.Assumption != nil:
-		return c.Assumption.Version
-	case c.Gone != nil:
+	if c.Gone != nil {
 		return c.Gone.Version
 	}
-	return 0
+	ref, _ := c.Ref()
+	return ref.Version
 }

@@ -1,0 +1,352 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// queue is a queue, where it is in the tree, and its account. Every seat of a pod is booked twice: on its node, and
+// here; what a pod was booked with is kept with the pod, so that the same is taken back.
+type queue struct {
+	name string
+	spec *Queue // nil: named by workloads, but not known
+
+	parent   *queue   // nil: at the top
+	children []*queue // by name
+	problem  string   // why it cannot be in the tree: an unknown parent, a circle
+
+	// Of its workloads and those of the queues below it: what they hold, how much of it by pods on their way
+	// out, and what is held for them on nodes.
+	used, leaving, pledged vector
+
+	pods  []*pod            // its own seated pods, in no order
+	users map[string]vector // what each user of its own workloads holds; nil: it does not matter
+	epoch uint64            // goes up when pods change
+}
+
+// forest is what follows from all queues together.
+type forest struct {
+	stale    bool     // queues changed: parents, accounts and the rest have to be worked out anew
+	top      []*queue // by name
+	promised vector   // by dimension: not 0 where some queue has a quota
+	modelled bool     // amounts depend on GPU models
+	warnings []Rejected
+}
+
+func (s *State) queueNamed(name string) *queue {
+	if name == "" {
+		return nil
+	}
+	q := s.queues[name]
+	if q == nil {
+		q = &queue{name: name}
+		s.queues[name] = q
+	}
+	return q
+}
+
+// queueOf returns the queue that the pod is charged to, nil for none.
+func (s *State) queueOf(p *pod) *queue {
+	if p.Foreign {
+		return nil
+	}
+	if p.Gang == "" {
+		return s.queueNamed(p.Queue)
+	}
+	if g := s.gangs[p.Gang]; g != nil && g.spec != nil {
+		return s.queueNamed(g.spec.Queue)
+	}
+	return nil
+}
+
+// userOf returns whose workload the pod is of.
+func (s *State) userOf(p *pod) string {
+	if p.Gang == "" {
+		return p.User
+	}
+	if g := s.gangs[p.Gang]; g != nil && g.spec != nil {
+		return g.spec.User
+	}
+	return ""
+}
+
+// book enters a pod that has a seat in its queue's account, and in those above it. Workloads without a queue have an
+// account too, of which only the pods count.
+func (s *State) book(p *pod) {
+	if p.Foreign {
+		return
+	}
+	q := s.queueOf(p)
+	if q == nil {
+		q = &s.nobody
+	}
+	p.payer, p.slot = q, len(q.pods)
+	q.pods = append(q.pods, p)
+	q.epoch++
+	if q == &s.nobody {
+		return
+	}
+	p.bill = s.billOf(p)
+	q.enter(p, 1)
+	if q.users != nil {
+		q.bookUser(s.userOf(p), p.bill, 1)
+	}
+}
+
+// unbook takes the same back.
+func (s *State) unbook(p *pod) {
+	q := p.payer
+	if q == nil {
+		return
+	}
+	last := len(q.pods) - 1
+	q.pods[p.slot] = q.pods[last]
+	q.pods[p.slot].slot = p.slot
+	q.pods = q.pods[:last]
+	q.epoch++
+	p.payer = nil
+	if q == &s.nobody {
+		return
+	}
+	q.enter(p, -1)
+	if q.users != nil {
+		q.bookUser(s.userOf(p), p.bill, -1)
+	}
+	p.bill = nil
+}
+
+// enter moves the accounts of the queue and of those above it by the pod's bill.
+func (q *queue) enter(p *pod, times int64) {
+	for ; q != nil; q = q.parent {
+		for _, d := range p.bill {
+			//mutate: index-queue-usage
+			q.used.add(d.dim, times*d.amount)
+			if p.leaving() {
+				q.leaving.add(d.dim, times*d.amount)
+			}
+		}
+	}
+}
+
+// committed is what the queue's workloads hold and will hold once those on their way out are gone and holds taken.
+func (q *queue) committed(dim int) int64 {
+	return q.used.at(dim) - q.leaving.at(dim) + q.pledged.at(dim)
+}
+
+// pledge enters what is held for a workload in its queue's account, or takes it back.
+func (s *State) pledge(h *hold, times int64) {
+	if times > 0 {
+		h.payer = s.queueOfWorkload(h.Gang)
+	}
+	for q := h.payer; q != nil; q = q.parent {
+		for _, a := range h.Requests {
+			q.pledged.add(s.dims.id(a.Resource), times*a.Value)
+		}
+	}
+}
+
+// queueOfWorkload returns the queue that pays for a gang, or a pod by itself, nil for none.
+func (s *State) queueOfWorkload(key string) *queue {
+	if g := s.gangs[key]; g != nil && g.spec != nil {
+		return s.queueNamed(g.spec.Queue)
+	}
+	if p := s.pods[key]; p != nil && p.Gang == "" && !p.Foreign {
+		return s.queueNamed(p.Queue)
+	}
+	return nil
+}
+
+func (q *queue) bookUser(user string, bill []demand, times int64) {
+	v := q.users[user]
+	for _, d := range bill {
+		v.add(d.dim, times*d.amount)
+	}
+	q.users[user] = v
+}
+
+// billOf is what a pod on its seat counts in its queue: what it asks for, and where models matter, GPUs at the rate
+// of their model and, apart, of their model.
+func (s *State) billOf(p *pod) []demand {
+	gpus := p.amount(dimGPU)
+	if !s.forest.modelled || gpus == 0 {
+		return p.demands
+	}
+	model := p.model()
+	out := make([]demand, 0, len(p.demands)+1)
+	for _, d := range p.demands {
+		if d.dim == dimGPU {
+			d.amount *= s.rate(model)
+		}
+		out = append(out, d)
+	}
+	if model != "" {
+		out = append(out, demand{s.dims.id(OfModel(s.cfg.GPU, model)), gpus})
+	}
+	return out
+}
+
+// rate is how much one GPU of the model counts.
+func (s *State) rate(model string) int64 {
+	for _, r := range s.cfg.Rates {
+		if r.Model == model {
+			return r.Units
+		}
+	}
+	return 1
+}
+
+// valid says whether the queue exists and makes sense.
+func (s *State) valid(q *queue) bool {
+	return q != nil && q.spec != nil && q.problem == "" && !s.isRejected(KindQueue, q.name)
+}
+
+// regrow works out what follows from all queues together, if one of them changed: the tree, and from scratch all
+// accounts.
+func (s *State) regrow() {
+	f := &s.forest
+	if !f.stale {
+		return
+	}
+	*f = forest{modelled: len(s.cfg.Rates) > 0}
+	for _, q := range s.queues {
+		q.parent, q.children, q.problem, q.users = nil, nil, "", nil
+		if q.spec != nil && (q.spec.FairUsers || len(q.spec.UserLimits) > 0) {
+			q.users = make(map[string]vector)
+		}
+	}
+	for _, name := range sortedKeys(s.queues) {
+		s.plant(s.queues[name])
+	}
+	for _, name := range sortedKeys(s.queues) {
+		q := s.queues[name]
+		if q.parent == nil {
+			f.top = append(f.top, q)
+		} else {
+			q.parent.children = append(q.parent.children, q)
+		}
+		s.readAmounts(q)
+	}
+	for _, name := range sortedKeys(s.queues) {
+		s.warnOfPromises(s.queues[name])
+	}
+	s.recount()
+}
+
+// plant finds the queue's parent, or why it has none.
+func (s *State) plant(q *queue) {
+	if q.spec == nil || q.spec.Parent == "" || s.isRejected(KindQueue, q.name) {
+		return
+	}
+	up := s.queues[q.spec.Parent]
+	if up == nil || up.spec == nil || s.isRejected(KindQueue, up.name) {
+		q.problem = fmt.Sprintf("parent: there is no queue %s", q.spec.Parent)
+		return
+	}
+	for at, steps := up, 0; at != nil && at.spec != nil && at.spec.Parent != ""; steps++ {
+		if at == q || steps > len(s.queues) {
+			q.problem = fmt.Sprintf("parent: %s is below it, or in a circle itself", q.spec.Parent)
+			return
+		}
+		at = s.queues[at.spec.Parent]
+	}
+	q.parent = up
+}
+
+// readAmounts notes which resources are promised, and whether models matter.
+func (s *State) readAmounts(q *queue) {
+	if !s.valid(q) {
+		return
+	}
+	f := &s.forest
+	for _, a := range q.spec.Quota {
+		f.promised.add(s.dims.id(a.Resource), 1)
+	}
+	for _, list := range []Resources{q.spec.Quota, q.spec.Limits, q.spec.Lend, q.spec.UserLimits} {
+		for _, a := range list {
+			f.modelled = f.modelled || strings.HasPrefix(a.Resource, s.cfg.GPU+"@")
+		}
+	}
+}
+
+// warnOfPromises notes where the queues below promise more than this one has to give.
+func (s *State) warnOfPromises(q *queue) {
+	if !s.valid(q) || len(q.children) == 0 {
+		return
+	}
+	for _, a := range q.spec.Quota.Sorted() {
+		var sum int64
+		for _, c := range q.children {
+			if s.valid(c) {
+				sum += c.spec.Quota.Get(a.Resource)
+			}
+		}
+		if sum > a.Value {
+			s.forest.warnings = append(s.forest.warnings, Rejected{
+				Ref:    Ref{Kind: KindQueue, Key: q.name, Version: q.spec.Version},
+				Reason: fmt.Sprintf("the queues below it are promised %d of %s, and it has %d", sum, a.Resource, a.Value),
+			})
+		}
+	}
+}
+
+// Warnings lists queues that work and yet promise what they may not be able to keep, by name.
+func (s *State) Warnings() []Rejected {
+	s.regrow()
+	return slices.Clone(s.forest.warnings)
+}
+
+// recount makes all accounts anew from the pods that have seats.
+func (s *State) recount() {
+	for _, q := range s.queues {
+		q.used, q.leaving, q.pledged, q.pods = nil, nil, nil, nil
+		q.epoch++
+	}
+	s.nobody.pods = nil
+	for _, h := range s.holds {
+		if h.on != nil {
+			s.pledge(h, 1)
+		}
+	}
+	for _, p := range s.pods {
+		if p.seat != nil {
+			s.book(p)
+		}
+	}
+}
+
+// quota is what the queue is promised of the dimension.
+func (s *State) quota(q *queue, dim int) int64 {
+	if q.spec == nil {
+		return 0
+	}
+	return q.spec.Quota.Get(s.dims.names[dim])
+}
+
+// above lists the queue and those above it, the lowest first.
+func (q *queue) above() []*queue {
+	var out []*queue
+	for ; q != nil; q = q.parent {
+		out = append(out, q)
+	}
+	return out
+}
+
+// meet returns the queues, on the ways up from a and from b, that are siblings: where what a and b are given is
+// weighed against each other. They are equal where one queue is the other or above it.
+func meet(a, b *queue) (x, y *queue) {
+	up := a.above()
+	for y = b; y != nil; y = y.parent {
+		for i, x := range up {
+			switch {
+			case x == y:
+				return x, x
+			case x.parent == y.parent && x.parent == nil && i == len(up)-1:
+				return x, y
+			case x.parent == y.parent && x.parent != nil:
+				return x, y
+			}
+		}
+	}
+	return a, a
+}
