@@ -23,7 +23,8 @@ type gang struct {
 	tree  *branch
 	turn  turn
 	lined bool // is in State.line, at turn
-	start int  // index, plus one, of its Start in the plan that is being made; 0: none
+	plain plain
+	start int // index, plus one, of its Start in the plan that is being made; 0: none
 }
 
 // branch is a group of a gang with its members: a node of the gang's tree.
@@ -153,6 +154,7 @@ func (s *State) freshen() {
 
 // tally builds the gang's tree and counts its members.
 func (s *State) tally(g *gang) {
+	g.plain = plain{}
 	if g.lone != nil {
 		g.single.branch = branch{group: &g.single.group, pods: g.single.pods[:1]}
 		g.tree = &g.single.branch
