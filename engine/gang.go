@@ -92,6 +92,7 @@ func (s *State) setGang(key string, got *Gang) {
 			s.book(p)
 		}
 	}
+	s.repledge(key)
 	valid := got != nil && !s.isRejected(KindGang, key)
 	s.rewhole(g, valid && got.Layout.WholeNodes)
 	if valid {
