@@ -19,6 +19,7 @@ type queue struct {
 	// Of its workloads and those of the queues below it: what they hold, how much of it by pods on their way
 	// out, and what is held for them on nodes.
 	used, leaving, pledged vector
+	fair                   vector // its fair share, as of the last cycle
 
 	pods  []*pod            // its own seated pods, in no order
 	users map[string]vector // what each user of its own workloads holds; nil: it does not matter
