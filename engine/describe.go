@@ -58,7 +58,7 @@ func joinSingles(starts []Start) []Start {
 		}
 		out[last].Gang = singles
 		out[last].Placements = slices.Concat(out[last].Placements, s.Placements)
-		out[last].Borrowed = sumAmounts(out[last].Borrowed, s.Borrowed)
+		out[last].Borrowed = out[last].Borrowed.plus(s.Borrowed)
 	}
 	return out
 }
@@ -66,20 +66,6 @@ func joinSingles(starts []Start) []Start {
 func (s Start) joins(next Start) bool {
 	return (s.Gang == singles || s.single()) && next.single() && s.Kind == next.Kind && s.Model == next.Model &&
 		(len(s.Borrowed) > 0) == (len(next.Borrowed) > 0)
-}
-
-// sumAmounts is both together, sorted.
-func sumAmounts(a, b Resources) Resources {
-	out := slices.Clone(a)
-	for _, x := range b {
-		at := slices.IndexFunc(out, func(o Amount) bool { return o.Resource == x.Resource })
-		if at < 0 {
-			out = append(out, x)
-			continue
-		}
-		out[at].Value += x.Value
-	}
-	return out.Sorted()
 }
 
 func (s Start) single() bool { return len(s.Placements) == 1 && s.Placements[0].Pod == s.Gang }
