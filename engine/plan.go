@@ -93,13 +93,15 @@ func (y *cycle) minimums() []*gang {
 		g := q.gang
 		if g.tree.satisfied() && len(y.orphans(g)) == 0 && y.known(g) {
 			grow = append(grow, g)
-			y.line.moved(at)
+			y.line.moved(at, false)
 			continue
 		}
-		if y.start(g, q.turn) && g.tree.waiting() > 0 {
+		evicted := len(y.plan.Evictions)
+		started := y.start(g, q.turn)
+		if started && g.tree.waiting() > 0 {
 			grow = append(grow, g)
 		}
-		y.line.moved(at)
+		y.line.moved(at, started || len(y.plan.Evictions) > evicted)
 		if g == y.until {
 			if y.trial {
 				return grow
