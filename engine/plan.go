@@ -42,8 +42,9 @@ type cycle struct {
 	trial  bool  // until is alone in line and grows, and features are not looked at
 
 	line    *contest
-	dirty   []*gang // gangs whose tally the cycle changed
-	version uint64  // of the last edit of memory
+	dirty   []*gang  // gangs whose tally the cycle changed
+	version uint64   // of the last edit of memory
+	every   []string // GPU models that nodes have, once asked for
 	proofs  map[proofKey]proof
 	ahead   int     // gangs considered before until
 	steps   int     // search steps that until took
