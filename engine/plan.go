@@ -25,11 +25,11 @@ func (s *State) Plan(now time.Time) Plan {
 	return y.plan
 }
 
-// holdsStill says whether the last plan is also the answer for now: nothing started in it, and no time that
+// holdsStill says whether the last plan is also the answer for now: nothing started or is evicted in it, and no time that
 // matters has come since.
 func (s *State) holdsStill(now time.Time) bool {
 	p := &s.last
-	return len(p.Starts) == 0 && !now.Before(p.Now) && (p.WakeAt.IsZero() || now.Before(p.WakeAt))
+	return len(p.Starts) == 0 && len(p.Evictions) == 0 && !now.Before(p.Now) && (p.WakeAt.IsZero() || now.Before(p.WakeAt))
 }
 
 // cycle is one plan in the making.
@@ -50,6 +50,7 @@ type cycle struct {
 	steps   int     // search steps that until took
 	kept    []*node // whose room is held for the gang that is being placed, in order
 	claimed []*hold // the holds themselves
+	making
 }
 
 // queued is a gang in line, with its turn in this cycle.
@@ -225,7 +226,11 @@ func (y *cycle) wait(g *gang, gates []why.Gate) {
 // growth gives members above the minimum what room is left.
 func (y *cycle) growth(gangs []*gang) {
 	for _, g := range gangs {
-		y.grow(g)
+		if g.tree.satisfied() {
+			y.grow(g)
+		} else if g.start == 0 { // it was evicted in this cycle
+			y.start(g, g.turnNow())
+		}
 		if g == y.until {
 			return
 		}
@@ -275,6 +280,7 @@ func (y *cycle) expire() {
 	}
 	y.expireRefusals()
 	y.expireHolds()
+	lifted = y.expireEvictions(lifted)
 	y.line = newContest(y, y.makeLine(lifted))
 }
 

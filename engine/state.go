@@ -52,11 +52,14 @@ type State struct {
 	short    map[*gang]bool // gangs that run under their minimum with no member to place
 	journal  []entry
 	requests requestCache
-	wholes   int    // gangs that want whole nodes
-	forest   forest // of queues
-	nobody   queue  // the account of workloads without a queue
-	capacity vector // what all nodes have together
-	taken    vector // what all pods with seats take
+	wholes   int      // gangs that want whole nodes
+	forest   forest   // of queues
+	nobody   queue    // the account of workloads without a queue
+	capacity vector   // what all nodes have together
+	taken    vector   // what all pods with seats take
+	tracts   []*tract // by node.index
+	hunts    uint64   // claims made so far
+	passes   uint64   // surveys made so far
 
 	changed bool // since last was made
 	last    Plan
