@@ -51,11 +51,12 @@ type State struct {
 	short    map[*gang]bool // gangs that run under their minimum with no member to place
 	journal  []entry
 	requests requestCache
-	wholes   int    // gangs that want whole nodes
-	forest   forest // of queues
-	nobody   queue  // the account of workloads without a queue
-	capacity vector // what all nodes have together
-	taken    vector // what all pods with seats take
+	wholes   int           // gangs that want whole nodes
+	forest   forest        // of queues
+	nobody   queue         // the account of workloads without a queue
+	bounded  map[*pod]bool // seated pods whose workloads have a longest run time
+	capacity vector        // what all nodes have together
+	taken    vector        // what all pods with seats take
 
 	changed bool // since last was made
 	last    Plan
