@@ -98,13 +98,15 @@ func (y *cycle) minimums() []*gang {
 		g := q.gang
 		if g.tree.satisfied() && len(y.orphans(g)) == 0 && y.known(g) {
 			grow = append(grow, g)
-			y.line.moved(at)
+			y.line.moved(at, false)
 			continue
 		}
-		if y.start(g, q.turn) && g.tree.waiting() > 0 {
+		evicted := len(y.plan.Evictions)
+		started := y.start(g, q.turn)
+		if started && g.tree.waiting() > 0 {
 			grow = append(grow, g)
 		}
-		y.line.moved(at)
+		y.line.moved(at, started || len(y.plan.Evictions) > evicted)
 		if g == y.until {
 			if y.trial {
 				return grow
@@ -117,6 +119,10 @@ func (y *cycle) minimums() []*gang {
 
 // start places the gang's minimum and reports whether it could; else it notes why not.
 func (y *cycle) start(g *gang, t turn) bool {
+	if gates, ok := y.stuck(g, t); ok {
+		y.block(g, t, gates)
+		return false
+	}
 	m := y.s.mark()
 	y.claim(g)
 	gates, decided := y.gates(g)
@@ -145,14 +151,23 @@ func (y *cycle) start(g *gang, t turn) bool {
 	if !found.ok {
 		gates = append(gates, y.unplaced(g, found.gates)...)
 	}
-	y.block(g, gates)
+	y.block(g, t, gates)
+	return false
+}
+
+// block does what can be done for a gang that has no place: others end for it, or it is promised a start.
+func (y *cycle) block(g *gang, t turn, gates []why.Gate) {
+	if behind := y.behind(g); len(behind) > 0 {
+		y.wait(g, append(behind, gates...))
+		return
+	}
+	y.shut(g, gates)
 	if room := y.makeRoom(g, t, gates); len(room) > 0 {
 		gates = room
 	} else {
 		y.promise(g, t, gates)
 	}
 	y.wait(g, gates)
-	return false
 }
 
 // claim lets the gang have what is kept for it alone: its holds, and its members' nominations.

@@ -327,8 +327,8 @@ func (y *cycle) behind(g *gang) []why.Gate {
 	return []why.Gate{{Cause: why.BehindTheHead, Object: head, Certificate: -1}}
 }
 
-// block notes, under policy strict, that nothing of the gang's queue starts after it in this cycle.
-func (y *cycle) block(g *gang, gates []why.Gate) {
+// shut notes, under policy strict, that nothing of the gang's queue starts after it in this cycle.
+func (y *cycle) shut(g *gang, gates []why.Gate) {
 	if y.s.cfg.Policy != Strict || !passing(gates) {
 		return
 	}

@@ -14,6 +14,7 @@ type queue struct {
 
 	parent   *queue   // nil: at the top
 	children []*queue // by name
+	easy     bool     // it and those above it ask nothing of work that may be evicted
 	problem  string   // why it cannot be in the tree: an unknown parent, a circle
 
 	// Of its workloads and those of the queues below it: what they hold, how much of it by pods on their way
@@ -276,7 +277,17 @@ func (s *State) regrow() {
 	for _, name := range sortedKeys(s.queues) {
 		s.warnOfPromises(s.queues[name])
 	}
+	for _, q := range s.queues {
+		q.easy = true
+		for up := q; up != nil; up = up.parent {
+			q.easy = q.easy && s.valid(up) && len(up.spec.Limits)+len(up.spec.UserLimits)+len(up.spec.Budgets)+up.spec.MaxRunning == 0
+		}
+		q.easy = q.easy && q.spec.Namespaces == nil
+	}
 	s.recount()
+	for _, g := range s.line {
+		g.payer = s.queues[g.queue()]
+	}
 }
 
 // plant finds the queue's parent, or why it has none.
