@@ -124,11 +124,11 @@ func (y *cycle) curable(gates []why.Gate) bool {
 
 // mayClaim says whether others may be stopped for the gang by now.
 func (y *cycle) mayClaim(g *gang) bool {
-	terms, created := g.claimTerms()
+	terms := g.terms()
 	if terms.Patient {
 		return false
 	}
-	if due := created.Add(terms.Delay); terms.Delay > 0 && y.now.Before(due) {
+	if due := g.turnNow().created.Add(terms.Delay); terms.Delay > 0 && y.now.Before(due) {
 		y.wake(due)
 		return false
 	}
@@ -265,7 +265,7 @@ func (c *claim) settle() ([]*hold, bool) {
 	if gates, _ := y.gates(c.g); len(gates) > 0 {
 		return nil, false
 	}
-	if found := y.place(c.g, c.t); !found.ok || len(y.delays(c.g, m)) > 0 || !c.withinQuota() {
+	if found := y.place(c.g, c.t); !found.ok || len(y.delays(c.g, c.t, m, &found)) > 0 || !c.withinQuota() {
 		return nil, false
 	}
 	pods := y.seatedSince(m)
@@ -345,7 +345,7 @@ func (y *cycle) evict(c *claim, victims []*unit, places []*hold, old []*hold) {
 		y.version++
 		e := Eviction{
 			Pod: v.Key, UID: v.UID, Version: y.version, Cause: v.cause, For: c.g.key,
-			At: at, Until: at.Add(s.victimTerms(v.pod).Grace + s.cfg.AssumeFor),
+			At: at, Until: at.Add(s.termsOf(v.pod).Grace + s.cfg.AssumeFor),
 		}
 		if e.Until.After(last) {
 			last = e.Until

@@ -347,7 +347,7 @@ func (c *claim) overrun() {
 
 // saidEnd is when the tenant would have ended as its author said; zero: that was not said.
 func (y *cycle) saidEnd(t *tenant) time.Time {
-	terms := y.s.victimTerms(t.pods[0])
+	terms := y.s.termsOf(t.pods[0])
 	run := terms.Expected
 	if terms.Max > 0 && (run == 0 || terms.Max < run) {
 		run = terms.Max
