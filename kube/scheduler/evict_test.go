@@ -428,7 +428,7 @@ func TestASuccessorFinishesAnEviction(t *testing.T) {
 				stop := w.start(o.options)
 				o.give(engine.Eviction{Pod: "old", For: "new", Cause: engine.Reclaimed, At: time.Now().Add(warning)})
 				first := pod("a-first", 1)
-				first.Spec.Priority = new(int32(5))
+				first.CreationTimestamp = metav1.Time{Time: time.Now().Add(-time.Hour)}
 				w.add(first)
 				w.rest()
 				if err := stop(); err != nil {
@@ -460,7 +460,7 @@ func TestASuccessorKeepsThePlace(t *testing.T) {
 		stop := w.start(o.options)
 		o.give(engine.Eviction{Pod: "old", For: "new", Cause: engine.Reclaimed})
 		first := pod("a-first", 1)
-		first.Spec.Priority = new(int32(5))
+		first.CreationTimestamp = metav1.Time{Time: time.Now().Add(-time.Hour)}
 		w.add(first)
 		w.rest()
 		if err := stop(); err != nil {
