@@ -48,15 +48,23 @@ func (y *cycle) modelsApart(g *gang) bool {
 
 // allModels lists the GPU models that nodes have, by name; one "" where none is known.
 func (s *State) allModels() []string {
+	if s.models != nil {
+		return s.models
+	}
 	var out []string
-	for _, k := range s.kinds {
-		out = append(out, k.models...)
+	seen := make(map[*nodeKind]bool)
+	for _, n := range s.nodes {
+		if n.shelf != nil && !seen[n.kind] {
+			seen[n.kind] = true
+			out = append(out, n.kind.models...)
+		}
 	}
 	if len(out) == 0 {
-		return []string{""}
+		out = []string{""}
 	}
 	slices.Sort(out)
-	return slices.Compact(out)
+	s.models = slices.Compact(out)
+	return s.models
 }
 
 // models lists the GPU models to try: those that the first waiting member to name any names, and all others
@@ -81,7 +89,7 @@ func (y *cycle) models(g *gang) []string {
 		}
 	}
 	if !asked && y.modelsApart(g) {
-		return y.s.allModels()
+		return slices.Clone(y.s.allModels())
 	}
 	if !asked {
 		return []string{""}

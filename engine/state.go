@@ -45,6 +45,7 @@ type State struct {
 	classes  classes
 	log      touchLog
 	pulses   []pulse        // by node.index
+	models   []string       // that nodes have; nil: not listed yet
 	vacant   []int32        // indices of pulses that no node has
 	line     []*gang        // gangs with members to place, in the order of a cycle
 	stale    []*gang        // gangs whose tally or place in line may have changed
