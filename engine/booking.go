@@ -50,9 +50,9 @@ func (q *queue) below(name string) bool {
 	return false
 }
 
-// bars says whether the booking keeps the tenant off its nodes. Until it begins, they are for who is gone by then, or
+// bars says whether the booking keeps the stay off its nodes. Until it begins, they are for who is gone by then, or
 // can be sent away.
-func (r *reserve) bars(w tenant, s *State) bool {
+func (r *reserve) bars(w stay, s *State) bool {
 	switch {
 	case s.queues[w.gang.queue()].below(r.queue):
 		return false

@@ -57,7 +57,6 @@ func (s *State) nodeNamed(name string) *node {
 func (s *State) setNode(n *node, got *Node) Rejected {
 	defer s.rebook(n)
 	old := n.spec
-	s.models = nil
 	n.told = got
 	if old != nil && slices.Equal(old.Devices, got.Devices) && !s.isRejected(KindNode, n.name) {
 		n.spec = got
@@ -90,7 +89,6 @@ func (s *State) setNode(n *node, got *Node) Rejected {
 func (s *State) unsetNode(n *node) {
 	defer s.rebook(n)
 	s.unclaim(n)
-	s.models = nil
 	old := n.spec
 	s.shelve(n, old, nil)
 	n.told, n.spec, n.kind, n.devices = nil, nil, nil, nil

@@ -46,25 +46,27 @@ func (y *cycle) modelsApart(g *gang) bool {
 	return y.s.forest.modelled && g.queue() != "" && slices.ContainsFunc(g.all(), func(p *pod) bool { return p.amount(dimGPU) > 0 })
 }
 
-// allModels lists the GPU models that nodes have, by name; one "" where none is known.
-func (s *State) allModels() []string {
-	if s.models != nil {
-		return s.models
+// allModels lists the GPU models that nodes have, by name; one "" where none is known. Kinds are kept when their last
+// node is gone, so the nodes are asked, once in a cycle.
+func (y *cycle) allModels() []string {
+	if y.every != nil {
+		return y.every
 	}
-	var out []string
 	seen := make(map[*nodeKind]bool)
-	for _, n := range s.nodes {
-		if n.shelf != nil && !seen[n.kind] {
-			seen[n.kind] = true
-			out = append(out, n.kind.models...)
+	for _, sh := range y.s.topology.shelves {
+		for _, n := range sh.nodes {
+			if !seen[n.kind] {
+				seen[n.kind] = true
+				y.every = append(y.every, n.kind.models...)
+			}
 		}
 	}
-	if len(out) == 0 {
-		out = []string{""}
+	if len(y.every) == 0 {
+		y.every = []string{""}
 	}
-	slices.Sort(out)
-	s.models = slices.Compact(out)
-	return s.models
+	slices.Sort(y.every)
+	y.every = slices.Compact(y.every)
+	return y.every
 }
 
 // models lists the GPU models to try: those that the first waiting member to name any names, and all others
@@ -89,7 +91,7 @@ func (y *cycle) models(g *gang) []string {
 		}
 	}
 	if !asked && y.modelsApart(g) {
-		return slices.Clone(y.s.allModels())
+		return y.allModels()
 	}
 	if !asked {
 		return []string{""}

@@ -25,7 +25,7 @@ func (s *State) Plan(now time.Time) Plan {
 	return y.plan
 }
 
-// holdsStill says whether the last plan is also the answer for now: nothing started in it, and no time that
+// holdsStill says whether the last plan is also the answer for now: nothing started or is evicted in it, and no time that
 // matters has come since.
 func (s *State) holdsStill(now time.Time) bool {
 	p := &s.last
@@ -45,14 +45,16 @@ type cycle struct {
 	trial  bool  // until is alone in line and grows, and features are not looked at
 
 	line    *contest
-	dirty   []*gang // gangs whose tally the cycle changed
-	version uint64  // of the last edit of memory
+	dirty   []*gang  // gangs whose tally the cycle changed
+	version uint64   // of the last edit of memory
+	every   []string // GPU models that nodes have, once asked for
 	proofs  map[proofKey]proof
 	ahead   int     // gangs considered before until
 	steps   int     // search steps that until took
 	kept    []*node // whose room is held for the gang that is being placed, in order
 	claimed []*hold // the holds themselves
 	times   timekeeper
+	making
 }
 
 // queued is a gang in line, with its turn in this cycle.
@@ -243,7 +245,11 @@ func (y *cycle) wait(g *gang, gates []why.Gate) {
 // growth gives members above the minimum what room is left.
 func (y *cycle) growth(gangs []*gang) {
 	for _, g := range gangs {
-		y.grow(g)
+		if g.tree.satisfied() {
+			y.grow(g)
+		} else if g.start == 0 { // it was evicted in this cycle
+			y.start(g, g.turnNow())
+		}
 		if g == y.until {
 			return
 		}
@@ -293,6 +299,7 @@ func (y *cycle) expire() {
 	}
 	y.expireRefusals()
 	y.expireHolds()
+	lifted = y.expireEvictions(lifted)
 	y.expirePromises()
 	y.line = newContest(y, y.makeLine(lifted))
 }

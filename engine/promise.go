@@ -44,24 +44,24 @@ type ration struct {
 	most  int64
 }
 
-// tenant is a gang that looks for places, and when it would be on them.
-type tenant struct {
+// stay is a gang on places that it looks for, and when it would be there.
+type stay struct {
 	gang        *gang
 	from, until time.Time // until: zero: nobody knows
 	soft        bool      // all of it can be evicted when the place is needed
 }
 
-// tenant describes the gang if it started at the time.
-func (y *cycle) tenant(g *gang, from time.Time) tenant {
-	w := tenant{gang: g, from: from, soft: !slices.ContainsFunc(g.all(), (*pod).firm)}
+// stay is the gang if it started at the time.
+func (y *cycle) stay(g *gang, from time.Time) stay {
+	w := stay{gang: g, from: from, soft: !slices.ContainsFunc(g.all(), (*pod).firm)}
 	if d := y.s.runTime(g.terms(), y.times.by); d > 0 {
 		w.until = from.Add(d)
 	}
 	return w
 }
 
-// over says whether the tenant has left by the time.
-func (w tenant) over(by time.Time) bool { return !w.until.IsZero() && !w.until.After(by) }
+// over says whether the stay has left by the time.
+func (w stay) over(by time.Time) bool { return !w.until.IsZero() && !w.until.After(by) }
 
 // reserve lets the room be kept for the rest of the cycle.
 func (y *cycle) reserve(r *reserve) {
@@ -80,10 +80,10 @@ func (r *reserve) holds(at time.Time) bool {
 	return !r.start.After(at) && (r.end.IsZero() || r.end.After(at))
 }
 
-// keptOn is how much of what is free on the node the tenant must leave, and for whom; whole says that it may not be
+// keptOn is how much of what is free on the node the stay must leave, and for whom; whole says that it may not be
 // there at all. At every moment of its stay at which promised gangs start, what they need, less what has ended by
 // then, is not its.
-func (y *cycle) keptOn(n *node, w tenant) (kept vector, by *reserve, whole bool) {
+func (y *cycle) keptOn(n *node, w stay) (kept vector, by *reserve, whole bool) {
 	reserves := y.times.reserved[n]
 	for _, r := range reserves {
 		if r.gang == w.gang || !r.end.IsZero() && !r.end.After(w.from) {
@@ -145,7 +145,7 @@ func (y *cycle) breaks(g *gang, pods []*pod) []why.Gate {
 	if len(y.times.reserves) == 0 {
 		return nil
 	}
-	w := y.tenant(g, y.now)
+	w := y.stay(g, y.now)
 	for _, p := range pods {
 		kept, by, whole := y.keptOn(p.seat, w)
 		if whole {
@@ -168,7 +168,7 @@ func (r *reserve) gate() why.Gate {
 }
 
 // overRation is breaks for queues' limits: what the pods add to a queue must leave the promised gang within it.
-func (y *cycle) overRation(w tenant, pods []*pod) []why.Gate {
+func (y *cycle) overRation(w stay, pods []*pod) []why.Gate {
 	for _, r := range y.times.reserves {
 		for i := range r.rations {
 			x := &r.rations[i]
@@ -204,7 +204,7 @@ func (x *ration) share(pods []*pod) int64 {
 // settleRations lets work that starts and is over in time not count against the rations.
 func (y *cycle) settleRations(g *gang, pods []*pod) {
 	for _, r := range y.times.reserves {
-		if len(r.rations) == 0 || !y.tenant(g, y.now).over(r.start) {
+		if len(r.rations) == 0 || !y.stay(g, y.now).over(r.start) {
 			continue
 		}
 		for i := range r.rations {
@@ -238,7 +238,7 @@ func (y *cycle) delays(g *gang, t turn, m mark, found *found) []why.Gate {
 // placeBeside places the gang with all that is promised to others, and that it may not use, taken.
 func (y *cycle) placeBeside(g *gang, t turn, found *found) bool {
 	key, alike := y.question(g, t)
-	w := y.tenant(g, y.now)
+	w := y.stay(g, y.now)
 	alike = alike && w.until.IsZero() // who leaves early may use more
 	if alike && y.times.hopeless[key] {
 		return false
@@ -275,8 +275,8 @@ func (y *cycle) question(g *gang, t turn) (proofKey, bool) {
 	return key, true
 }
 
-// keepOff lets what the tenant must leave be taken from the nodes, until rolled back.
-func (y *cycle) keepOff(w tenant) []*hold {
+// keepOff lets what the stay must leave be taken from the nodes, until rolled back.
+func (y *cycle) keepOff(w stay) []*hold {
 	var out []*hold
 	for n := range y.times.reserved {
 		kept, _, whole := y.keptOn(n, w)
@@ -489,7 +489,7 @@ func (y *cycle) foresee(g *gang, t turn, releases []release, first []*node) *res
 		return nil
 	}
 	holds := y.s.mark()
-	w := y.tenant(g, at)
+	w := y.stay(g, at)
 	y.keepOff(w)
 	seats := y.s.mark()
 	if len(y.kept) == 0 {
@@ -624,7 +624,7 @@ func (x *future) fits(k int) bool {
 	x.to(k)
 	y := x.y
 	m := y.s.mark()
-	y.keepOff(y.tenant(x.g, x.at(k)))
+	y.keepOff(y.stay(x.g, x.at(k)))
 	ok := y.wouldFit(x.g, x.turn)
 	y.s.rollback(m)
 	return ok
