@@ -222,7 +222,7 @@ func TestJobsExitCodes(t *testing.T) {
 	none := apiServer(t, nil)
 	objects := apiServer(t, map[string]any{"/apis/berth.dev/v1alpha1/queues": v1alpha1.QueueList{Items: []v1alpha1.Queue{{
 		ObjectMeta: metav1.ObjectMeta{Name: "research"},
-		Spec:       v1alpha1.QueueSpec{Resources: []v1alpha1.QueueResource{{Name: "nvidia.com/gpu", Limit: resource.MustParse("16")}, {Name: "cpu", Limit: resource.MustParse("1500m")}}},
+		Spec:       v1alpha1.QueueSpec{Resources: []v1alpha1.QueueResource{{Name: "nvidia.com/gpu", Limit: new(resource.MustParse("16"))}, {Name: "cpu", Limit: new(resource.MustParse("1500m"))}}},
 		Status:     v1alpha1.QueueStatus{Running: 1, Waiting: 2, Resources: []v1alpha1.QueueUse{{Name: "nvidia.com/gpu", Used: resource.MustParse("8"), Wanted: resource.MustParse("4")}}},
 	}}}})
 	for _, c := range []struct {

@@ -43,9 +43,14 @@ func writtenQueue(q *v1alpha1.Queue) answer.Queue {
 	out := answer.Queue{ObjectMeta: q.ObjectMeta}
 	out.Running.Workloads, out.Waiting.Workloads = int(q.Status.Running), int(q.Status.Waiting)
 	for _, r := range q.Spec.Resources {
-		out.Limits = append(out.Limits, amount(r.Name, r.Limit))
+		if r.Limit != nil && r.GPUModel == "" {
+			out.Limits = append(out.Limits, amount(r.Name, *r.Limit))
+		}
 	}
 	for _, u := range q.Status.Resources {
+		if u.GPUModel != "" {
+			continue
+		}
 		if !u.Used.IsZero() {
 			out.Used = append(out.Used, amount(u.Name, u.Used))
 		}

@@ -24,6 +24,7 @@ type proofKey struct {
 type proof struct {
 	certificate int
 	cause       why.Cause
+	gates       []why.Gate // the one that it proves
 }
 
 // prove makes, or finds, the certificate that the order has no place, and the gate that it proves.
@@ -46,16 +47,16 @@ func (y *cycle) prove(o order) why.Gate {
 		if y.proofs == nil {
 			y.proofs = make(map[proofKey]proof)
 		}
+		gate := why.Gate{Cause: cause, Object: cert.Level, Need: int64(cert.Need), Certificate: p.certificate}
+		for _, d := range cert.Domains {
+			if cert.Pinned == "" || cert.Pinned == d.Name {
+				gate.Have = max(gate.Have, d.Fits)
+			}
+		}
+		p.gates = []why.Gate{gate}
 		y.proofs[key] = p
 	}
-	cert := &y.plan.Certificates[p.certificate]
-	gate := why.Gate{Cause: p.cause, Object: cert.Level, Need: int64(cert.Need), Certificate: p.certificate}
-	for _, d := range cert.Domains {
-		if cert.Pinned == "" || cert.Pinned == d.Name {
-			gate.Have = max(gate.Have, d.Fits)
-		}
-	}
-	return gate
+	return p.gates[0]
 }
 
 func (sc scope) name() string {

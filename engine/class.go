@@ -30,6 +30,7 @@ type class struct {
 	redo    []*node // nodes to look at again, besides
 	seen    uint64  // topology.shape
 	met     uint64  // touchLog.moment of its last sync
+	dropped bool    // it is not kept any more
 	used    uint64  // classes.clock at its last use
 	proofs  proofs
 }
@@ -94,7 +95,6 @@ func (t *classes) forgetMasks() {
 // classOf returns the class, up to date.
 func (s *State) classOf(key classKey, refusals []*Refusal) *class {
 	t := &s.classes
-	t.clock++
 	c := t.byKey[key]
 	if c == nil {
 		if t.byKey == nil {
@@ -106,13 +106,20 @@ func (s *State) classOf(key classKey, refusals []*Refusal) *class {
 		c = s.newClass(key, refusals)
 		t.byKey[key] = c
 	}
-	c.used = t.clock
 	c.refusals = refusals
+	s.use(c)
+	return c
+}
+
+// use brings the class up to date.
+func (s *State) use(c *class) {
+	t := &s.classes
+	t.clock++
+	c.used = t.clock
 	if len(t.active) == 0 || t.active[len(t.active)-1] != c {
 		t.active = append(t.active, c)
 	}
 	s.sync(c)
-	return c
 }
 
 // drop forgets the quarter of the classes that was used longest ago.
@@ -125,6 +132,7 @@ func (t *classes) drop() {
 	limit := used[len(used)/4]
 	for key, c := range t.byKey {
 		if c.used <= limit {
+			c.dropped = true
 			delete(t.byKey, key)
 		}
 	}

@@ -10,12 +10,16 @@ import (
 	"github.com/berth-dev/berth/engine/why"
 )
 
-// Describe writes a plan for people and golden files: starts, waits with all their gates, edits of memory
+// Describe writes a plan for people and golden files: starts, evictions, promises, waits with all their gates, edits of memory
 // in one line, and when to look again, from the plan's own moment.
 func Describe(p Plan) string {
 	var b strings.Builder
 	for _, s := range joinSingles(p.Starts) {
 		describeStart(&b, s)
+	}
+	describeEvictions(&b, p)
+	for _, x := range p.Promises {
+		fmt.Fprintf(&b, "promises %s a start at %s on %s\n", x.Gang, since(p.Now, x.Start), strings.Join(fold(x.Nodes), " "))
 	}
 	for _, w := range p.Waiting {
 		short := ""
@@ -54,12 +58,14 @@ func joinSingles(starts []Start) []Start {
 		}
 		out[last].Gang = singles
 		out[last].Placements = slices.Concat(out[last].Placements, s.Placements)
+		out[last].Borrowed = out[last].Borrowed.plus(s.Borrowed)
 	}
 	return out
 }
 
 func (s Start) joins(next Start) bool {
-	return (s.Gang == singles || s.single()) && next.single() && s.Kind == next.Kind && s.Model == next.Model
+	return (s.Gang == singles || s.single()) && next.single() && s.Kind == next.Kind && s.Model == next.Model &&
+		(len(s.Borrowed) > 0) == (len(next.Borrowed) > 0)
 }
 
 func (s Start) single() bool { return len(s.Placements) == 1 && s.Placements[0].Pod == s.Gang }
@@ -69,10 +75,40 @@ func describeStart(b *strings.Builder, s Start) {
 	if s.Model != "" {
 		kind += ", " + s.Model
 	}
+	if len(s.Borrowed) > 0 {
+		kind += ", borrows " + strings.Join(why.Amounts(s.Borrowed), " + ")
+	}
 	fmt.Fprintf(b, "starts %s (%s)\n", s.Gang, kind)
 	for _, l := range joinNodes(byNode(s.Placements)) {
 		fmt.Fprintf(b, "  %s\n", l)
 	}
+}
+
+// describeEvictions writes what is evicted, neighbours that go for the same reason in one line.
+func describeEvictions(b *strings.Builder, p Plan) {
+	for i := 0; i < len(p.Evictions); {
+		e := p.Evictions[i]
+		var pods []string
+		for ; i < len(p.Evictions) && e.reads(p.Evictions[i]); i++ {
+			pods = append(pods, p.Evictions[i].Pod)
+		}
+		reason := string(e.Cause)
+		if e.To != "" {
+			reason += " to " + e.To
+		}
+		if e.For != "" {
+			reason += " for " + e.For
+		}
+		if e.At.After(p.Now) {
+			reason += ", at " + since(p.Now, e.At)
+		}
+		fmt.Fprintf(b, "evicts %s (%s)\n", strings.Join(fold(pods), " "), reason)
+	}
+}
+
+// reads says whether the other eviction reads the same, but for the pod.
+func (e Eviction) reads(other Eviction) bool {
+	return e.Cause == other.Cause && e.For == other.For && e.To == other.To && e.At.Equal(other.At)
 }
 
 func describeGates(b *strings.Builder, gates []why.Gate, certs []why.Certificate) {
@@ -179,7 +215,7 @@ func cutNumber(name string) (prefix, digits string) {
 	return prefix, name[len(prefix):]
 }
 
-// describeMemory counts the edits by kind.
+// describeMemory counts the edits by kind. What queues have spent is left out: it goes up in every plan.
 func describeMemory(changes []Change) string {
 	added, dropped := map[Kind]int{}, map[Kind]int{}
 	for _, c := range changes {
@@ -190,6 +226,12 @@ func describeMemory(changes []Change) string {
 			added[KindRefusal]++
 		case c.Hold != nil:
 			added[KindHold]++
+		case c.Eviction != nil:
+			added[KindEviction]++
+		case c.Promise != nil:
+			added[KindPromise]++
+		case c.Lesson != nil:
+			added[KindLesson]++
 		case c.Gone != nil:
 			dropped[c.Gone.Kind]++
 		}
@@ -199,7 +241,7 @@ func describeMemory(changes []Change) string {
 
 func countKinds(verb string, counts map[Kind]int) []string {
 	var out []string
-	for _, k := range []Kind{KindAssumption, KindRefusal, KindHold} {
+	for _, k := range []Kind{KindAssumption, KindRefusal, KindHold, KindEviction, KindPromise, KindLesson} {
 		if n := counts[k]; n > 0 {
 			out = append(out, fmt.Sprintf("%s %s", verb, plural(n, string(k))))
 		}
@@ -344,6 +386,57 @@ func describeClass(c why.Class) string {
 		parts = append(parts, "cordoned")
 	}
 	return fmt.Sprintf("%s; %d fit when empty", strings.Join(parts, ", "), c.PerEmpty)
+}
+
+// DescribeQueues writes queues as a tree, each with what it is promised, may have and uses, and then what there is to
+// warn of.
+func DescribeQueues(uses []QueueUse, warnings []Rejected) string {
+	if len(uses) == 0 {
+		return "no queues\n"
+	}
+	var b strings.Builder
+	told := map[string]bool{}
+	for _, u := range uses {
+		top := !slices.ContainsFunc(uses, func(o QueueUse) bool { return o.Name == u.Parent })
+		if top {
+			describeQueue(&b, uses, u, "", told)
+		}
+	}
+	for _, u := range uses { // in a circle
+		describeQueue(&b, uses, u, "", told)
+	}
+	for _, w := range warnings {
+		fmt.Fprintf(&b, "warning: %s %s: %s\n", w.Kind, w.Key, w.Reason)
+	}
+	return b.String()
+}
+
+func describeQueue(b *strings.Builder, all []QueueUse, u QueueUse, indent string, told map[string]bool) {
+	if told[u.Name] {
+		return
+	}
+	told[u.Name] = true
+	parts := []string{}
+	for _, x := range []struct {
+		what    string
+		amounts Resources
+	}{{"quota", u.Quota}, {"limit", u.Limits}, {"lends at most", u.Lend}, {"uses", u.Used}} {
+		if len(x.amounts) > 0 {
+			parts = append(parts, x.what+" "+strings.Join(why.Amounts(x.amounts.Sorted()), " + "))
+		}
+	}
+	if !u.Known {
+		parts = append(parts, "does not exist")
+	}
+	if len(u.Used) == 0 {
+		parts = append(parts, "uses nothing")
+	}
+	fmt.Fprintf(b, "%s%s: %s\n", indent, u.Name, strings.Join(parts, ", "))
+	for _, c := range all {
+		if c.Parent == u.Name {
+			describeQueue(b, all, c, indent+"  ", told)
+		}
+	}
 }
 
 // DescribeRejected writes rejections, one a line.

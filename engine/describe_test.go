@@ -50,6 +50,80 @@ wakes +1m30s
 	}
 }
 
+func TestDescribePolicy(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	evicted := func(pod string, cause EvictionCause, to string, at time.Duration) Eviction {
+		return Eviction{Pod: pod, Cause: cause, For: "team/a", To: to, At: now.Add(at)}
+	}
+	borrows := func(pod string, gpus int64) Start {
+		s := Start{Gang: pod, Kind: Begin, Placements: []Placement{{Pod: pod, Node: "n0"}}}
+		if gpus > 0 {
+			s.Borrowed = Resources{{Resource: "nvidia.com/gpu", Value: gpus}}
+		}
+		return s
+	}
+	plan := Plan{
+		Now: now,
+		Starts: []Start{
+			borrows("x-0", 0), borrows("x-1", 1), borrows("x-2", 2),
+			{Gang: "g", Kind: Begin, Model: "H100", Borrowed: Resources{{Resource: "cpu", Value: 1000}, {Resource: "nvidia.com/gpu", Value: 8}}, Placements: []Placement{{Pod: "g-0", Node: "n1"}}},
+		},
+		Evictions: []Eviction{
+			evicted("b-0", Reclaimed, "", 0), evicted("b-1", Reclaimed, "", 0), evicted("c", Preempted, "", 30*time.Second),
+			evicted("d", Moved, "n3", 0), {Pod: "e", Cause: MaxRun, At: now},
+		},
+		Promises: []Promise{{Gang: "team/big", Since: now, Start: now.Add(time.Hour), Nodes: []string{"n0", "n1"}}},
+		Changes: []Change{
+			{Hold: &Hold{}}, {Hold: &Hold{}}, {Eviction: &Eviction{}}, {Promise: &Promise{}}, {Lesson: &Lesson{}},
+			{Spending: &Spending{}}, {Gone: &Ref{Kind: KindEviction}}, {Gone: &Ref{Kind: KindPromise}},
+		},
+	}
+	want := `starts x-0 (begin)
+  n0: x-0
+starts single pods (begin, borrows 3 nvidia.com/gpu)
+  n0: x-[1-2]
+starts g (begin, H100, borrows 1 cpu + 8 nvidia.com/gpu)
+  n1: g-0
+evicts b-[0-1] (reclaimed for team/a)
+evicts c (preempted for team/a, at +30s)
+evicts d (moved to n3 for team/a)
+evicts e (max-run)
+promises team/big a start at +1h on n[0-1]
+memory: adds 2 holds, adds 1 eviction, adds 1 promise, adds 1 lesson, drops 1 eviction, drops 1 promise
+`
+	if diff := cmp.Diff(want, Describe(plan)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if plan.Starts[1].Borrowed[0].Value != 1 {
+		t.Error("describing the plan changed it")
+	}
+}
+
+func TestDescribeQueues(t *testing.T) {
+	gpus := func(n int64) Resources { return Resources{{Resource: "nvidia.com/gpu", Value: n}} }
+	use := func(name, parent string, quota, limit, used Resources) QueueUse {
+		return QueueUse{Queue: Queue{Name: name, Parent: parent, Quota: quota, Limits: limit}, Known: true, Used: used}
+	}
+	got := DescribeQueues([]QueueUse{
+		use("a", "z", gpus(8), gpus(16), gpus(4)), use("aa", "a", nil, nil, nil), {Queue: Queue{Name: "gone"}, Used: gpus(1)},
+		use("x", "y", nil, nil, nil), use("y", "x", nil, nil, nil), use("z", "", gpus(4), nil, gpus(4)),
+	}, []Rejected{{Ref{KindQueue, "z", 1}, "promises more"}})
+	want := `gone: uses 1 nvidia.com/gpu, does not exist
+z: quota 4 nvidia.com/gpu, uses 4 nvidia.com/gpu
+  a: quota 8 nvidia.com/gpu, limit 16 nvidia.com/gpu, uses 4 nvidia.com/gpu
+    aa: uses nothing
+x: uses nothing
+  y: uses nothing
+warning: queue z: promises more
+`
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if got := DescribeQueues(nil, nil); got != "no queues\n" {
+		t.Errorf("no queues read %q", got)
+	}
+}
+
 func TestSinglePodsAreToldTogether(t *testing.T) {
 	single := func(pod, node, model string) Start {
 		return Start{Gang: pod, Kind: Begin, Model: model, Placements: []Placement{{Pod: pod, Node: node}}}

@@ -21,9 +21,14 @@ type gang struct {
 
 	stale bool // is in State.stale
 	tree  *branch
+
+	// What a cycle looks at first, close together.
 	turn  turn
-	lined bool // is in State.line, at turn
-	start int  // index, plus one, of its Start in the plan that is being made; 0: none
+	lined bool   // is in State.line, at turn
+	soft  bool   // may be evicted whole, as of the last tally
+	payer *queue // its queue, as of the last tally; nil: none, or one that is not known
+	plain plain
+	start int // index, plus one, of its Start in the plan that is being made; 0: none
 }
 
 // branch is a group of a gang with its members: a node of the gang's tree.
@@ -92,6 +97,7 @@ func (s *State) setGang(key string, got *Gang) {
 			s.book(p)
 		}
 	}
+	s.repledge(key)
 	valid := got != nil && !s.isRejected(KindGang, key)
 	s.rewhole(g, valid && got.Layout.WholeNodes)
 	if valid {
@@ -152,6 +158,7 @@ func (s *State) freshen() {
 
 // tally builds the gang's tree and counts its members.
 func (s *State) tally(g *gang) {
+	g.plain, g.soft, g.payer = plain{}, g.evictable(), s.queues[g.queue()]
 	if g.lone != nil {
 		g.single.branch = branch{group: &g.single.group, pods: g.single.pods[:1]}
 		g.tree = &g.single.branch

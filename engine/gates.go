@@ -2,7 +2,6 @@ package engine
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/berth-dev/berth/engine/why"
 )
@@ -39,7 +38,7 @@ func (y *cycle) gates(g *gang) (gates []why.Gate, decided bool) {
 		decided = true
 	}
 	//mutate: gate-queue-limit
-	gates = append(gates, y.quota(g)...)
+	gates = append(gates, y.quota(g, "")...)
 	return gates, decided
 }
 
@@ -148,116 +147,6 @@ func (t *topology) populated(level int) bool {
 	return false
 }
 
-// quota lists the limits of the gang's queue that the least its minimum can ask for would break.
-func (y *cycle) quota(g *gang) []why.Gate {
-	name := g.queue()
-	if name == "" {
-		return nil
-	}
-	q := y.s.queues[name]
-	//mutate: gate-queue-missing
-	if !y.s.valid(q) {
-		return []why.Gate{{Cause: why.QueueMissing, Object: name, Certificate: -1}}
-	}
-	//mutate: gate-queue-forbidden
-	if !q.spec.open(g.key) {
-		return []why.Gate{{Cause: why.QueueForbidden, Object: name, Certificate: -1}}
-	}
-	var gates []why.Gate
-	for _, limit := range q.spec.Limits.Sorted() {
-		dim := y.s.dims.id(limit.Resource)
-		need, used := g.tree.least(dim), q.used.at(dim)
-		if need == 0 || used+need <= limit.Value {
-			continue
-		}
-		gate := why.Gate{Cause: why.OverQueueLimit, Object: name, Resource: limit.Resource, Need: need, Have: used, Limit: limit.Value, Certificate: -1}
-		if need+g.tree.held(dim) > limit.Value {
-			gate.Cause = why.ExceedsQueueMaximum
-		}
-		gates = append(gates, gate)
-	}
-	return gates
-}
-
-// open says whether a workload of the key may use the queue.
-func (q *Queue) open(key string) bool {
-	namespace, _, _ := strings.Cut(key, "/")
-	return q.Namespaces == nil || slices.Contains(q.Namespaces, namespace)
-}
-
-// queue returns the name of the queue that the gang is charged to.
-func (g *gang) queue() string {
-	if g.lone != nil {
-		return g.lone.Queue
-	}
-	if g.spec == nil {
-		return ""
-	}
-	return g.spec.Queue
-}
-
-// overdrawn lists the limits of the gang's queue that the pods, which have been seated, break.
-func (y *cycle) overdrawn(g *gang, pods []*pod) []why.Gate {
-	q := y.s.queues[g.queue()]
-	if q == nil || q.spec == nil {
-		return nil
-	}
-	var out []why.Gate
-	for _, limit := range q.spec.Limits.Sorted() {
-		dim := y.s.dims.id(limit.Resource)
-		var need int64
-		for _, p := range pods {
-			need += p.amount(dim)
-		}
-		//mutate: gate-queue-limit-of-growth
-		if used := q.used.at(dim); need > 0 && used > limit.Value {
-			out = append(out, why.Gate{Cause: why.OverQueueLimit, Object: g.queue(), Resource: limit.Resource, Need: need, Have: used - need, Limit: limit.Value, Certificate: -1})
-		}
-	}
-	return out
-}
-
-// least is the least of a resource that the branch can ask for to have its minimum.
-func (b *branch) least(dim int) int64 {
-	var each []int64
-	n := 0
-	if len(b.children) == 0 {
-		n = b.min() - b.seated
-		for _, p := range b.pods {
-			if p.seat == nil {
-				each = append(each, p.amount(dim))
-			}
-		}
-	} else {
-		n = b.minGroups()
-		for _, c := range b.children {
-			if c.complete() {
-				each = append(each, c.least(dim))
-			}
-		}
-	}
-	slices.Sort(each)
-	var sum int64
-	for _, v := range each[:max(0, min(n, len(each)))] {
-		sum += v
-	}
-	return sum
-}
-
-// held is what the branch's members have of a resource.
-func (b *branch) held(dim int) int64 {
-	var sum int64
-	for _, p := range b.pods {
-		if p.seat != nil {
-			sum += p.amount(dim)
-		}
-	}
-	for _, c := range b.children {
-		sum += c.held(dim)
-	}
-	return sum
-}
-
 // verdict is what the gates amount to: the first decides, except that nothing is proved where the search for
 // one of several GPU models ended at its budget.
 func verdict(gates []why.Gate) why.Verdict {
@@ -266,7 +155,8 @@ func verdict(gates []why.Gate) why.Verdict {
 		return why.Invalid
 	case why.UnsupportedFeature:
 		return why.Unsupported
-	case why.GangIncomplete, why.GangMissing, why.GroupMissing, why.QueueMissing, why.QueueForbidden, why.OverQueueLimit, why.ExceedsQueueMaximum:
+	case why.GangIncomplete, why.GangMissing, why.GroupMissing, why.QueueMissing, why.QueueForbidden, why.OverQueueLimit, why.ExceedsQueueMaximum,
+		why.OverUserLimit, why.QueueBusy, why.OverBudget, why.OverQuota, why.NotLent, why.MakingRoom, why.KeptForPromise, why.BehindTheHead:
 		return why.Blocked
 	}
 	if slices.ContainsFunc(gates, func(g why.Gate) bool { return g.Cause == why.SearchBudget }) {

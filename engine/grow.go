@@ -5,7 +5,7 @@ import "github.com/berth-dev/berth/engine/why"
 // grow places members above the minimum, one by one, and groups above the minimum of groups, each whole.
 // What the gang has, it keeps.
 func (y *cycle) grow(g *gang) {
-	if gates := y.quota(g); len(gates) > 0 {
+	if gates := y.quota(g, ""); len(gates) > 0 {
 		y.wait(g, gates)
 		return
 	}

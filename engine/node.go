@@ -55,6 +55,7 @@ func (s *State) nodeNamed(name string) *node {
 
 // setNode gives the node a new spec. It returns whose devices do not count because of it.
 func (s *State) setNode(n *node, got *Node) Rejected {
+	defer s.rebook(n)
 	old := n.spec
 	n.told = got
 	if old != nil && slices.Equal(old.Devices, got.Devices) && !s.isRejected(KindNode, n.name) {
@@ -86,6 +87,7 @@ func (s *State) setNode(n *node, got *Node) Rejected {
 
 // unsetNode forgets the node's spec; its occupants stay until they are gone too.
 func (s *State) unsetNode(n *node) {
+	defer s.rebook(n)
 	s.unclaim(n)
 	old := n.spec
 	s.shelve(n, old, nil)

@@ -14,9 +14,11 @@ type found struct {
 	gates []why.Gate // why not
 }
 
-// place seats the gang's minimum, trying GPU models in order, or says why it cannot.
+// place seats the gang's minimum, trying GPU models in order, or says why it cannot. Where queues count models apart,
+// each is tried that the queue can afford.
 func (y *cycle) place(g *gang, t turn) found {
-	if !slices.ContainsFunc(g.all(), (*pod).asksModel) {
+	apart := y.modelsApart(g)
+	if !apart && !slices.ContainsFunc(g.all(), (*pod).asksModel) {
 		return y.placeWith(g, t, "", nil)
 	}
 	var out found
@@ -25,6 +27,13 @@ func (y *cycle) place(g *gang, t turn) found {
 		out.gates = []why.Gate{{Cause: why.NoMatchingNode, Object: "a GPU model that all members name", Certificate: -1}}
 	}
 	for _, model := range models {
+		if apart {
+			//mutate: gate-quota-of-model
+			if gates := y.quota(g, model); len(gates) > 0 {
+				out.gates = append(out.gates, gates...)
+				continue
+			}
+		}
 		if out = y.placeWith(g, t, model, out.gates); out.ok {
 			return out
 		}
@@ -32,9 +41,27 @@ func (y *cycle) place(g *gang, t turn) found {
 	return out
 }
 
+// modelsApart says whether it matters to the gang's queue which GPU model its members get.
+func (y *cycle) modelsApart(g *gang) bool {
+	return y.s.forest.modelled && g.queue() != "" && slices.ContainsFunc(g.all(), func(p *pod) bool { return p.amount(dimGPU) > 0 })
+}
+
+// allModels lists the GPU models that nodes have, by name; one "" where none is known.
+func (s *State) allModels() []string {
+	var out []string
+	for _, k := range s.kinds {
+		out = append(out, k.models...)
+	}
+	if len(out) == 0 {
+		return []string{""}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
 // models lists the GPU models to try: those that the first waiting member to name any names, and all others
-// that do, in its order; where a member runs on one of those that it named, that one alone. It is one ""
-// where no waiting member names a model.
+// that do, in its order; where a member runs on one of those that it named, that one alone. Where no waiting member
+// names a model it is one "", or all there are if its queue counts them apart.
 func (y *cycle) models(g *gang) []string {
 	var out []string
 	asked, pinned := false, ""
@@ -52,6 +79,9 @@ func (y *cycle) models(g *gang) []string {
 		default:
 			out = slices.DeleteFunc(out, func(m string) bool { return !slices.Contains(p.GPU.Models, m) })
 		}
+	}
+	if !asked && y.modelsApart(g) {
+		return y.s.allModels()
 	}
 	if !asked {
 		return []string{""}
@@ -152,11 +182,12 @@ type kin struct {
 	s        *State
 	base     classKey
 	model    string
+	all      bool // the model is meant for members that do not name one, too
 	refusals []*Refusal
 }
 
 func (y *cycle) kin(g *gang, t turn, model string) kin {
-	k := kin{s: y.s, model: model, refusals: y.refusals(g)}
+	k := kin{s: y.s, model: model, all: y.modelsApart(g), refusals: y.refusals(g)}
 	k.base.priority = t.priority
 	if g.whole {
 		k.base.whole = g.key
@@ -173,7 +204,7 @@ func (y *cycle) kin(g *gang, t turn, model string) kin {
 func (k kin) class(p *pod) *class {
 	key := k.base
 	key.shape = k.s.shapeOf(p)
-	if p.asksModel() {
+	if p.asksModel() || k.all && p.amount(dimGPU) > 0 {
 		key.model = k.model
 	}
 	return k.s.classOf(key, k.refusals)

@@ -41,7 +41,7 @@ type cycle struct {
 	until  *gang // stop after this one has its minimum; nil: consider all
 	trial  bool  // until is alone in line and grows, and features are not looked at
 
-	queue   []queued
+	line    *contest
 	dirty   []*gang // gangs whose tally the cycle changed
 	version uint64  // of the last edit of memory
 	proofs  map[proofKey]proof
@@ -54,7 +54,9 @@ type cycle struct {
 // queued is a gang in line, with its turn in this cycle.
 type queued struct {
 	turn
-	gang *gang
+	gang     *gang
+	rank     int32 // its priority, or the one that it was promoted to
+	promoted bool
 }
 
 func (y *cycle) run() {
@@ -82,17 +84,23 @@ func (y *cycle) run() {
 // minimums gives each gang in line its minimum or a reason, and returns those that may grow.
 func (y *cycle) minimums() []*gang {
 	var grow []*gang
-	for _, q := range y.queue {
+	for {
+		q, at, ok := y.line.next()
+		if !ok {
+			return grow
+		}
 		g := q.gang
 		if g.tree.satisfied() && len(y.orphans(g)) == 0 && y.known(g) {
 			grow = append(grow, g)
+			y.line.moved(at, false)
 			continue
 		}
-		if y.start(g, q.turn) {
-			if g.tree.waiting() > 0 {
-				grow = append(grow, g)
-			}
+		evicted := len(y.plan.Evictions)
+		started := y.start(g, q.turn)
+		if started && g.tree.waiting() > 0 {
+			grow = append(grow, g)
 		}
+		y.line.moved(at, started || len(y.plan.Evictions) > evicted)
 		if g == y.until {
 			if y.trial {
 				return grow
@@ -101,11 +109,14 @@ func (y *cycle) minimums() []*gang {
 		}
 		y.ahead++
 	}
-	return grow
 }
 
 // start places the gang's minimum and reports whether it could; else it notes why not.
 func (y *cycle) start(g *gang, t turn) bool {
+	if gates, ok := y.stuck(g, t); ok {
+		y.block(g, t, gates)
+		return false
+	}
 	m := y.s.mark()
 	y.claim(g)
 	gates, decided := y.gates(g)
@@ -126,13 +137,18 @@ func (y *cycle) start(g *gang, t turn) bool {
 	if !found.ok {
 		gates = append(gates, y.unplaced(g, found.gates)...)
 	}
+	y.block(g, t, gates)
+	return false
+}
+
+// block does what can be done for a gang that has no place: others end for it, or it is promised a start.
+func (y *cycle) block(g *gang, t turn, gates []why.Gate) {
 	if room := y.makeRoom(g, t, gates); len(room) > 0 {
 		gates = room
 	} else {
 		y.promise(g, t, gates)
 	}
 	y.wait(g, gates)
-	return false
 }
 
 // claim lets the gang have what is kept for it alone: its holds, and its members' nominations.
@@ -173,7 +189,9 @@ func (y *cycle) started(g *gang, t turn, model string, m mark) {
 	case g.tree.running() > 0:
 		kind = Grow
 	}
-	placements := y.placements(m)
+	pods := y.seatedSince(m)
+	placements := placementsOf(pods)
+	borrowed := y.borrows(y.s.queues[g.queue()], pods)
 	for _, h := range y.claimed {
 		y.forget(KindHold, h.ref().Key, h.Version) // it has served
 	}
@@ -186,10 +204,11 @@ func (y *cycle) started(g *gang, t turn, model string, m mark) {
 		if start.Model == "" {
 			start.Model = model
 		}
+		start.Borrowed = start.Borrowed.plus(borrowed)
 		return
 	}
 	g.start = len(y.plan.Starts) + 1
-	y.plan.Starts = append(y.plan.Starts, Start{Gang: g.key, Kind: kind, Model: model, Placements: placements})
+	y.plan.Starts = append(y.plan.Starts, Start{Gang: g.key, Kind: kind, Model: model, Borrowed: borrowed, Placements: placements})
 }
 
 // retally counts the gang's members again; the count is undone with the cycle.
@@ -212,8 +231,8 @@ func (y *cycle) growth(gangs []*gang) {
 	}
 }
 
-// placements lists the seats given since the mark, by rank.
-func (y *cycle) placements(m mark) []Placement {
+// seatedSince lists the pods that were given seats since the mark, by rank.
+func (y *cycle) seatedSince(m mark) []*pod {
 	pods := make([]*pod, 0, len(y.s.journal)-int(m))
 	for _, e := range y.s.journal[m:] {
 		if e.did == seated {
@@ -223,6 +242,10 @@ func (y *cycle) placements(m mark) []Placement {
 	if !slices.IsSortedFunc(pods, comparePods) {
 		slices.SortFunc(pods, comparePods)
 	}
+	return pods
+}
+
+func placementsOf(pods []*pod) []Placement {
 	out := make([]Placement, len(pods))
 	for i, p := range pods {
 		out[i] = Placement{Pod: p.Key, UID: p.UID, Node: p.seat.name, Devices: p.seatDevices}
@@ -251,7 +274,7 @@ func (y *cycle) expire() {
 	}
 	y.expireRefusals()
 	y.expireHolds()
-	y.lineUp(lifted)
+	y.line = newContest(y, y.makeLine(lifted))
 }
 
 func (y *cycle) expireRefusals() {
@@ -289,25 +312,6 @@ func (y *cycle) awaits(key string) bool {
 	}
 	p := y.s.pods[key]
 	return p != nil && p.gang != nil && p.gang.lone == p && p.waits()
-}
-
-// lineUp takes the line as it stands, with gangs that lost seats to time put where they now belong.
-func (y *cycle) lineUp(lifted []*gang) {
-	y.queue = make([]queued, 0, len(y.s.line)+len(lifted))
-	for _, g := range y.s.line {
-		if !slices.Contains(lifted, g) {
-			y.queue = append(y.queue, queued{g.turn, g})
-		}
-	}
-	for _, g := range lifted {
-		y.retally(g)
-		t := g.turnNow()
-		i, _ := slices.BinarySearchFunc(y.queue, t, func(q queued, t turn) int { return q.turn.compare(t) })
-		y.queue = slices.Insert(y.queue, i, queued{t, g})
-	}
-	if y.trial {
-		y.queue = slices.DeleteFunc(y.queue, func(q queued) bool { return q.gang != y.until })
-	}
 }
 
 func sortedKeys[V any](m map[string]V) []string {

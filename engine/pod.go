@@ -95,6 +95,7 @@ func (s *State) become(p *pod, got *Pod) {
 func (s *State) removePod(p *pod) {
 	s.leave(p)
 	delete(s.pods, p.Key)
+	s.repledge(p.Key)
 }
 
 // join seats the pod where it belongs and enters it in its gang.
@@ -107,6 +108,9 @@ func (s *State) join(p *pod) {
 	case p.Node == "":
 		p.gang = &gang{key: p.Key, lone: p}
 		p.gang.single.pods[0] = p
+	}
+	if p.Gang == "" {
+		s.repledge(p.Key)
 	}
 	s.sit(p)
 	s.weigh(p)
@@ -234,6 +238,7 @@ func (s *State) account(p *pod, n *node, times int64) {
 	soft := p.Evictable || p.leaving()
 	for _, d := range p.demands {
 		n.free.add(d.dim, -times*d.amount)
+		s.taken.add(d.dim, times*d.amount)
 		if soft {
 			//mutate: index-evictable
 			n.yield.add(d.dim, times*d.amount)

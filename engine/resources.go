@@ -28,6 +28,23 @@ func (r Resources) Sorted() Resources {
 	return c
 }
 
+// plus returns the sums of both, sorted.
+func (r Resources) plus(o Resources) Resources {
+	if len(o) == 0 {
+		return r
+	}
+	out := slices.Clone(r)
+	for _, a := range o {
+		i := slices.IndexFunc(out, func(b Amount) bool { return b.Resource == a.Resource })
+		if i < 0 {
+			out = append(out, a)
+		} else {
+			out[i].Value += a.Value
+		}
+	}
+	return out.Sorted()
+}
+
 // MarshalJSON writes an object of amounts by resource name, sorted.
 func (r Resources) MarshalJSON() ([]byte, error) {
 	m := make(map[string]int64, len(r))

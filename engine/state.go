@@ -55,6 +55,7 @@ type State struct {
 	forest   forest // of queues
 	nobody   queue  // the account of workloads without a queue
 	capacity vector // what all nodes have together
+	taken    vector // what all pods with seats take
 
 	changed bool // since last was made
 	last    Plan

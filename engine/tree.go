@@ -14,16 +14,21 @@ type queue struct {
 
 	parent   *queue   // nil: at the top
 	children []*queue // by name
+	easy     bool     // it and those above it ask nothing of work that may be evicted
 	problem  string   // why it cannot be in the tree: an unknown parent, a circle
 
 	// Of its workloads and those of the queues below it: what they hold, how much of it by pods on their way
 	// out, and what is held for them on nodes.
-	used, leaving, pledged vector
-	fair                   vector // its fair share, as of the last cycle
+	// firm is what of it cannot be asked back: by pods that may not be evicted.
+	used, leaving, pledged, firm vector
 
 	pods  []*pod            // its own seated pods, in no order
+	fair  vector            // its fair share, as of the cycle
 	users map[string]vector // what each user of its own workloads holds; nil: it does not matter
 	epoch uint64            // goes up when pods change
+
+	counted   int // workloads of pods, when epoch was countedAt
+	countedAt uint64
 }
 
 // forest is what follows from all queues together.
@@ -32,6 +37,7 @@ type forest struct {
 	top      []*queue // by name
 	promised vector   // by dimension: not 0 where some queue has a quota
 	modelled bool     // amounts depend on GPU models
+	lends    bool     // some queue keeps unused quota to itself
 	warnings []Rejected
 }
 
@@ -117,6 +123,29 @@ func (s *State) unbook(p *pod) {
 	p.bill = nil
 }
 
+// rebook books the pods on the node again, whose GPUs may be of another model than before.
+func (s *State) rebook(n *node) {
+	if !s.forest.modelled {
+		return
+	}
+	for _, p := range n.occ {
+		if p.payer != nil {
+			s.unbook(p)
+			s.book(p)
+		}
+	}
+}
+
+// repledge pledges what is held for the workload again: another queue may pay for it now.
+func (s *State) repledge(key string) {
+	for _, h := range s.holds {
+		if h.Gang == key && h.on != nil {
+			s.pledge(h, -1)
+			s.pledge(h, 1)
+		}
+	}
+}
+
 // enter moves the accounts of the queue and of those above it by the pod's bill.
 func (q *queue) enter(p *pod, times int64) {
 	for ; q != nil; q = q.parent {
@@ -126,8 +155,23 @@ func (q *queue) enter(p *pod, times int64) {
 			if p.leaving() {
 				q.leaving.add(d.dim, times*d.amount)
 			}
+			if p.firm() {
+				q.firm.add(d.dim, times*d.amount)
+			}
 		}
 	}
+}
+
+// firm says whether the pod can never be asked back: it may not be evicted, or is of the part of its gang that may not.
+func (p *pod) firm() bool {
+	if !p.Evictable {
+		return true
+	}
+	if p.gang == nil || p.gang.spec == nil || !p.gang.spec.Core {
+		return false
+	}
+	least := p.gang.spec.Min
+	return least == 0 || p.Rank < least
 }
 
 // committed is what the queue's workloads hold and will hold once those on their way out are gone and holds taken.
@@ -231,7 +275,17 @@ func (s *State) regrow() {
 	for _, name := range sortedKeys(s.queues) {
 		s.warnOfPromises(s.queues[name])
 	}
+	for _, q := range s.queues {
+		q.easy = true
+		for up := q; up != nil; up = up.parent {
+			q.easy = q.easy && s.valid(up) && len(up.spec.Limits)+len(up.spec.UserLimits)+len(up.spec.Budgets)+up.spec.MaxRunning == 0
+		}
+		q.easy = q.easy && q.spec.Namespaces == nil
+	}
 	s.recount()
+	for _, g := range s.line {
+		g.payer = s.queues[g.queue()]
+	}
 }
 
 // plant finds the queue's parent, or why it has none.
@@ -263,6 +317,7 @@ func (s *State) readAmounts(q *queue) {
 	for _, a := range q.spec.Quota {
 		f.promised.add(s.dims.id(a.Resource), 1)
 	}
+	f.lends = f.lends || len(q.spec.Lend) > 0
 	for _, list := range []Resources{q.spec.Quota, q.spec.Limits, q.spec.Lend, q.spec.UserLimits} {
 		for _, a := range list {
 			f.modelled = f.modelled || strings.HasPrefix(a.Resource, s.cfg.GPU+"@")
@@ -300,7 +355,7 @@ func (s *State) Warnings() []Rejected {
 // recount makes all accounts anew from the pods that have seats.
 func (s *State) recount() {
 	for _, q := range s.queues {
-		q.used, q.leaving, q.pledged, q.pods = nil, nil, nil, nil
+		q.used, q.leaving, q.pledged, q.firm, q.pods = nil, nil, nil, nil, nil
 		q.epoch++
 	}
 	s.nobody.pods = nil

@@ -15,6 +15,8 @@ import (
 	crdvalidation "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation"
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -137,7 +139,7 @@ func parse(t *testing.T, doc string) map[string]any {
 	return object
 }
 
-// serverValidation is what the API server does to an object it is given: schema, then rules.
+// serverValidation is what the API server does to an object it is given: defaults, schema, keys of lists, then rules.
 func serverValidation(t *testing.T, crd []byte) func(object map[string]any) field.ErrorList {
 	schema := internalCRD(t, crd).Spec.Validation.OpenAPIV3Schema
 	structural, err := structuralschema.NewStructural(schema)
@@ -150,7 +152,9 @@ func serverValidation(t *testing.T, crd []byte) func(object map[string]any) fiel
 	}
 	rules := cel.NewValidator(structural, true, celconfig.PerCallLimit)
 	return func(object map[string]any) field.ErrorList {
+		defaulting.Default(object, structural)
 		errs := validation.ValidateCustomResource(nil, object, validator)
+		errs = append(errs, listtype.ValidateListSetsAndMaps(nil, structural, object)...)
 		if len(errs) > 0 {
 			return errs
 		}

@@ -20,13 +20,29 @@ func configure(c *engine.Config, words []string) error {
 		c.Levels = append(c.Levels, engine.Level{Name: args[0], Label: args[1]})
 		return nil
 	}
+	if verb == "rate" {
+		return rate(c, args)
+	}
+	if verb == "moves" {
+		return moves(c, args)
+	}
 	if len(args) != 1 {
-		return fmt.Errorf("%s: expected level NAME LABEL, shape ..., or one of packing, gpu, assume-for, search-budget, classes and a value", verb)
+		return fmt.Errorf("%s: expected level NAME LABEL, shape ..., rate MODEL UNITS, moves ..., or one of packing, policy, heads, half-life, min-run, restart, gpu, assume-for, search-budget, classes and a value", verb)
 	}
 	var err error
 	switch verb {
 	case "packing":
 		c.Packing = engine.Packing(args[0])
+	case "policy":
+		c.Policy = engine.Policy(args[0])
+	case "heads":
+		c.Heads, err = whole(args[0])
+	case "half-life":
+		c.HalfLife, err = time.ParseDuration(args[0])
+	case "min-run":
+		c.MinRun, err = time.ParseDuration(args[0])
+	case "restart":
+		c.Restart, err = time.ParseDuration(args[0])
 	case "gpu":
 		c.GPU = args[0]
 	case "assume-for":
@@ -36,9 +52,33 @@ func configure(c *engine.Config, words []string) error {
 	case "classes":
 		c.Classes, err = whole(args[0])
 	default:
-		return fmt.Errorf("%s: expected level, packing, gpu, shape, assume-for, search-budget or classes", verb)
+		return fmt.Errorf("%s: expected level, packing, policy, heads, half-life, min-run, restart, rate, moves, gpu, shape, assume-for, search-budget or classes", verb)
 	}
 	return err
+}
+
+// rate reads "rate H100 2".
+func rate(c *engine.Config, words []string) error {
+	if len(words) != 2 {
+		return fmt.Errorf("expected rate MODEL UNITS")
+	}
+	n, err := whole(words[1])
+	c.Rates = append(c.Rates, engine.Rate{Model: words[0], Units: int64(n)})
+	return err
+}
+
+// moves reads "moves off" and "moves background 3600".
+func moves(c *engine.Config, words []string) error {
+	switch {
+	case len(words) == 1 && words[0] == "off":
+		c.Moves.Off = true
+		return nil
+	case len(words) == 2 && words[0] == "background":
+		n, err := whole(words[1])
+		c.Moves.Background = int64(n)
+		return err
+	}
+	return fmt.Errorf("expected moves off, or moves background GPU-SECONDS")
 }
 
 // shape reads "shape gpus=1 cpu=4 weight=10".

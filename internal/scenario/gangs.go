@@ -15,12 +15,17 @@ func gang(names string, words []string) (func(*world) error, error) {
 	if err != nil {
 		return nil, err
 	}
-	values := merge(groupValues(func(g *engine.Gang) *engine.Group { return &g.Group }), map[string]reader[engine.Gang]{
+	values := merge(groupValues(func(g *engine.Gang) *engine.Group { return &g.Group }), terms(func(g *engine.Gang) *engine.Terms { return &g.Terms }), map[string]reader[engine.Gang]{
 		"queue":    word(func(g *engine.Gang, v string) { g.Queue = v }),
+		"user":     word(func(g *engine.Gang, v string) { g.User = v }),
+		"core":     no(func(g *engine.Gang) *bool { return &g.Core }),
 		"priority": number(func(g *engine.Gang, n int) { g.Priority = int32(n) }),
 		"created":  when(func(g *engine.Gang, t time.Time) { g.Created = t }),
 	})
-	flags := groupFlags(func(g *engine.Gang) *engine.Group { return &g.Group })
+	flags := merge(groupFlags(func(g *engine.Gang) *engine.Group { return &g.Group }), map[string]func(*engine.Gang, moment){
+		"core":    yes(func(g *engine.Gang) *bool { return &g.Core }),
+		"patient": yes(func(g *engine.Gang) *bool { return &g.Terms.Patient }),
+	})
 	edits, err := setters[engine.Gang]{flags: flags, values: values}.parse(words)
 	if err != nil {
 		return nil, err
@@ -109,39 +114,4 @@ func segment(text string) (engine.Layout, error) {
 		return engine.Layout{}, fmt.Errorf("expected SIZE@LEVEL, like 4@rack")
 	}
 	return engine.Layout{Segment: size, SegmentLevel: level}, nil
-}
-
-// queue reads "queue q gpus=8 cpu=64 namespaces=team,ops": its limits and who may use it; namespaces=none is
-// nobody.
-func (s *Story) queue(names string, words []string) (func(*world) error, error) {
-	list, err := expand(names)
-	if err != nil {
-		return nil, err
-	}
-	edits, err := setters[engine.Queue]{
-		values: map[string]func(string) (func(*engine.Queue, moment), error){
-			"namespaces": word(func(q *engine.Queue, v string) {
-				q.Namespaces = []string{}
-				if v != "none" {
-					q.Namespaces = strings.Split(v, ",")
-				}
-			}),
-		},
-		other: resources(&s.Config, func(q *engine.Queue) *engine.Resources { return &q.Limits }),
-	}.parse(words)
-	if err != nil {
-		return nil, err
-	}
-	return func(w *world) error {
-		for i, n := range list {
-			q := w.queues[n.text]
-			q.Name = n.text
-			for _, set := range edits {
-				set(&q, moment{w.now, i, len(list)})
-			}
-			w.queues[n.text] = q
-			w.touch(engine.KindQueue, n.text)
-		}
-		return nil
-	}, nil
 }

@@ -20,6 +20,7 @@ type Player struct {
 	story   *Story
 	world   *world
 	refused []engine.Rejected // changes that were rejected since they were last shown
+	due     []engine.Eviction // planned, and not yet carried out
 }
 
 // NewPlayer is a player before the first step.
@@ -43,6 +44,8 @@ func (p *Player) Do(step Step) (string, error) {
 		return engine.DescribeExplanation(p.State.Explain(step.Key, p.Now, 0)), nil
 	case Report:
 		return engine.DescribeReport(p.State.Report()), nil
+	case Queues:
+		return engine.DescribeQueues(p.State.QueueUses(), p.State.Warnings()), nil
 	case Rejected:
 		return engine.DescribeRejected(p.rejected()), nil
 	}
@@ -52,6 +55,7 @@ func (p *Player) Do(step Step) (string, error) {
 func (p *Player) change(step Step) error {
 	p.Now = p.Now.Add(step.After)
 	p.world.now = p.Now
+	p.evict()
 	for _, e := range step.edits {
 		if err := e.apply(p.world); err != nil {
 			return fmt.Errorf("%s:%d: %w", p.story.Name, e.line, err)
@@ -98,12 +102,38 @@ func (p *Player) bind(plan engine.Plan) {
 	for _, s := range plan.Starts {
 		for _, at := range s.Placements {
 			pod := p.world.pods[at.Pod]
-			pod.Node, pod.Devices, pod.Nominated = at.Node, at.Devices, ""
+			pod.Node, pod.Devices, pod.Nominated, pod.Started = at.Node, at.Devices, "", p.Now
 			p.world.pods[at.Pod] = pod
 			p.world.touch(engine.KindPod, at.Pod)
 		}
 	}
+	p.due = append(p.due, plan.Evictions...)
+	p.evict()
 	p.tell()
+}
+
+// evict tells the pods whose eviction is due to end; they have their grace. One that the engine has given up in the
+// meantime, or whose pod is gone, is none any more.
+func (p *Player) evict() {
+	stands := map[string]string{}
+	for _, e := range p.State.Dump().Evictions {
+		stands[e.Pod] = e.UID
+	}
+	var later []engine.Eviction
+	for _, e := range p.due {
+		pod, known := p.world.pods[e.Pod]
+		uid, still := stands[e.Pod]
+		switch {
+		case !known || !still || pod.UID != e.UID || uid != e.UID || pod.Terminating || pod.Node == "":
+		case e.At.After(p.Now):
+			later = append(later, e)
+		default:
+			pod.Terminating, pod.ReleaseAt = true, e.At.Add(p.world.grace(pod))
+			p.world.pods[e.Pod] = pod
+			p.world.touch(engine.KindPod, e.Pod)
+		}
+	}
+	p.due = later
 }
 
 // Run plays a story from its start and returns its file with the answers as they are now. A story in

@@ -40,10 +40,12 @@ func (s *Story) podLines(names string, words []string) (func(*world) error, erro
 func (s *Story) podSetters() setters[engine.Pod] {
 	return setters[engine.Pod]{
 		flags: map[string]func(*engine.Pod, moment){
-			"evictable":   func(p *engine.Pod, _ moment) { p.Evictable = true },
-			"terminating": func(p *engine.Pod, _ moment) { p.Terminating = true },
+			"evictable":   yes(func(p *engine.Pod) *bool { return &p.Evictable }),
+			"terminating": yes(func(p *engine.Pod) *bool { return &p.Terminating }),
+			"foreign":     yes(func(p *engine.Pod) *bool { return &p.Foreign }),
+			"patient":     yes(func(p *engine.Pod) *bool { return &p.Terms.Patient }),
 		},
-		values: merge(membership(), placing(), constraints()),
+		values: merge(membership(), placing(), constraints(), terms(func(p *engine.Pod) *engine.Terms { return &p.Terms })),
 		other:  resources(&s.Config, func(p *engine.Pod) *engine.Resources { return &p.Requests }),
 	}
 }
@@ -55,6 +57,7 @@ func membership() map[string]reader[engine.Pod] {
 		"group":    word(func(p *engine.Pod, v string) { p.Subgroup = v }),
 		"rank":     number(func(p *engine.Pod, n int) { p.Rank = n }),
 		"queue":    word(func(p *engine.Pod, v string) { p.Queue = v }),
+		"user":     word(func(p *engine.Pod, v string) { p.User = v }),
 		"priority": number(func(p *engine.Pod, n int) { p.Priority = int32(n) }),
 		"created":  when(func(p *engine.Pod, t time.Time) { p.Created = t }),
 		"uid":      word(func(p *engine.Pod, v string) { p.UID = v }),
@@ -80,9 +83,36 @@ func placing() map[string]reader[engine.Pod] {
 				}
 			}, err
 		},
+		"evictable": no(func(p *engine.Pod) *bool { return &p.Evictable }),
+		"started":   when(func(p *engine.Pod, t time.Time) { p.Started = t }),
+		"idle":      when(func(p *engine.Pod, t time.Time) { p.Idle = t }),
+		"budgets":   parsed(nameList, func(p *engine.Pod, v []string) { p.Budgets = v }),
 		"release":   when(func(p *engine.Pod, t time.Time) { p.ReleaseAt = t }),
 		"nominated": word(func(p *engine.Pod, v string) { p.Nominated = v }),
 	}
+}
+
+// terms is what pods and gangs say of how they run over time.
+func terms[T any](of func(*T) *engine.Terms) map[string]reader[T] {
+	return map[string]reader[T]{
+		"expected":   span(func(t *T, d time.Duration) { of(t).Expected = d }),
+		"max-run":    span(func(t *T, d time.Duration) { of(t).Max = d }),
+		"like":       word(func(t *T, v string) { of(t).Like = v }),
+		"checkpoint": span(func(t *T, d time.Duration) { of(t).Checkpoint = d }),
+		"restart":    span(func(t *T, d time.Duration) { of(t).Restart = d }),
+		"grace":      span(func(t *T, d time.Duration) { of(t).Grace = d }),
+		"delay":      span(func(t *T, d time.Duration) { of(t).Delay = d }),
+		"patient":    no(func(t *T) *bool { return &of(t).Patient }),
+	}
+}
+
+// nameList reads names, sorted; an empty value is none.
+func nameList(text string) ([]string, error) {
+	if text == "" {
+		return nil, nil
+	}
+	names, err := texts(text)
+	return sorted(names), err
 }
 
 // onNode completes the id of a device that is written without its node.

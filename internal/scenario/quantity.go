@@ -22,12 +22,17 @@ func resourceName(short string, config *engine.Config) (string, bool) {
 	case "storage":
 		return "ephemeral-storage", true
 	case "gpus":
-		return cmp.Or(config.GPU, "nvidia.com/gpu"), true
+		return gpuName(config), true
+	}
+	if model, ok := strings.CutPrefix(short, "gpus@"); ok && model != "" {
+		return engine.OfModel(gpuName(config), model), true
 	}
 	return "", false
 }
 
-// amount reads "gpus=8", "cpu=1500m", "memory=512Gi" and, for any other name, "resource=rdma/hca=1". The
+func gpuName(config *engine.Config) string { return cmp.Or(config.GPU, "nvidia.com/gpu") }
+
+// amount reads "gpus=8", "gpus@H100=8" (in queues), "cpu=1500m", "memory=512Gi" and, for any other name, "resource=rdma/hca=1". The
 // name is "" for a key that is none of these.
 func amount(key, value string, config *engine.Config) (resource string, v int64, err error) {
 	if key == "resource" {

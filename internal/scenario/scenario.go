@@ -28,12 +28,13 @@ type Kind string
 
 const (
 	Change    Kind = "change"       // objects come, change or go
-	Plan      Kind = "plan"         // plan, and carry the plan out: the pods are bound
+	Plan      Kind = "plan"         // plan, and carry the plan out: pods are bound, and victims told to end
 	PlanOnly  Kind = "plan only"    // plan, and leave everything as it is
 	PlanStuck Kind = "plan unbound" // plan and assume, but the pods are not bound
 	Explain   Kind = "explain"
 	Report    Kind = "report"
 	Rejected  Kind = "rejected"
+	Queues    Kind = "queues"
 )
 
 // Step is one section.
@@ -147,10 +148,10 @@ func heading(name string) (Step, error) {
 		return Step{Kind: Explain, Key: rest}, nil
 	}
 	switch kind := Kind(name); kind {
-	case Plan, PlanOnly, PlanStuck, Report, Rejected:
+	case Plan, PlanOnly, PlanStuck, Report, Rejected, Queues:
 		return Step{Kind: kind}, nil
 	}
-	return Step{}, fmt.Errorf("-- %s --: expected config, start, then ..., plan, plan only, plan unbound, explain KEY, report or rejected", name)
+	return Step{}, fmt.Errorf("-- %s --: expected config, start, then ..., plan, plan only, plan unbound, explain KEY, report, queues or rejected", name)
 }
 
 // then reads "+30s the kubelet answers", either part of which may be missing.

@@ -160,6 +160,184 @@ gone queue q
 	}
 }
 
+func TestObjectsOfPolicy(t *testing.T) {
+	got := told(t, `What decides who gets what, and when.
+-- config --
+gpu gpu
+-- start --
+queue q[0-1] parent=all quota=gpus=8,gpus@H100=4 limit=cpu=64 gpus=16 lend=gpus=2 user-limit=gpus=4 weight=2 priority=3 max-running=5 fair-users budget=gpus=100h/24h budget=cpu=1h/2h min-run=5m warning=30s promote-after=1h reclaim-idle=10m keep-budgets
+gang ns/g queue=q0 user=ann expected=1h max-run=2h like=train checkpoint=10m restart=1m grace=30s delay=2m patient core
+pod ns/p queue=q0 user=bob expected=1h patient started=-1h idle=-10m budgets=ns/b,ns/a evictable
+pod ns/other foreign
+disruption ns/a allowed=1
+booking b queue=q0 nodes=n[0-1] from=+1h to=+2h
+-- then +1m --
+queue q1 quota= lend= fair-users= keep-budgets= budget= min-run= limit=
+pod ns/p evictable= started= patient=
+eviction ns/p moved for=ns/g to=n1 at=+30s until=+2m refused
+promise ns/g since=-1m start=+1h nodes=n[0-1]
+spending q0 decayed=60 spent=10,20 total=90 at=-1m
+lesson train count=20 short=30m median=1h long=2h
+gone booking b
+gone eviction ns/old
+`)
+	amount := func(resource string, v int64) engine.Amount { return engine.Amount{Resource: resource, Value: v} }
+	at := func(d time.Duration) time.Time { return startTime.Add(d) }
+	queue := engine.Queue{
+		Name: "q0", Version: 1, Parent: "all", Quota: engine.Resources{amount("gpu", 8), amount("gpu@H100", 4)},
+		Limits: engine.Resources{amount("cpu", 64000), amount("gpu", 16)}, Lend: engine.Resources{amount("gpu", 2)},
+		UserLimits: engine.Resources{amount("gpu", 4)}, Weight: 2, Priority: 3, MaxRunning: 5, FairUsers: true, KeepBudgets: true,
+		Budgets: []engine.Budget{
+			{Resource: "gpu", Seconds: 360_000, Period: 24 * time.Hour, From: startTime},
+			{Resource: "cpu", Seconds: 3_600_000, Period: 2 * time.Hour, From: startTime},
+		},
+		MinRun: 5 * time.Minute, Warning: 30 * time.Second, PromoteAfter: time.Hour, ReclaimIdle: 10 * time.Minute,
+	}
+	second := queue
+	second.Name, second.Version = "q1", 2
+	less := second
+	less.Version, less.Quota, less.Limits, less.Lend, less.Budgets, less.MinRun, less.FairUsers, less.KeepBudgets = 8, nil, nil, nil, nil, 0, false, false
+	gang := engine.Gang{Key: "ns/g", Version: 3, Queue: "q0", User: "ann", Created: startTime, Core: true, Terms: engine.Terms{
+		Expected: time.Hour, Max: 2 * time.Hour, Like: "train", Checkpoint: 10 * time.Minute, Restart: time.Minute,
+		Grace: 30 * time.Second, Delay: 2 * time.Minute, Patient: true,
+	}}
+	pod := engine.Pod{
+		Key: "ns/p", Version: 4, Queue: "q0", User: "bob", Created: startTime, Terms: engine.Terms{Expected: time.Hour, Patient: true},
+		Started: at(-time.Hour), Idle: at(-10 * time.Minute), Budgets: []string{"ns/a", "ns/b"}, Evictable: true,
+	}
+	kept := pod
+	kept.Version, kept.Evictable, kept.Started, kept.Terms.Patient = 9, false, time.Time{}, false
+	now := time.Minute
+	want := []engine.Change{
+		{Queue: &queue}, {Queue: &second}, {Gang: &gang}, {Pod: &pod},
+		{Pod: &engine.Pod{Key: "ns/other", Version: 5, Created: startTime, Foreign: true}},
+		{Disruption: &engine.Disruption{Key: "ns/a", Version: 6, Allowed: 1}},
+		{Booking: &engine.Booking{Name: "b", Version: 7, Queue: "q0", Nodes: []string{"n0", "n1"}, From: at(time.Hour), To: at(2 * time.Hour)}},
+		{Queue: &less}, {Pod: &kept}, {Gone: &engine.Ref{Kind: engine.KindBooking, Key: "b", Version: 10}},
+		{Eviction: &engine.Eviction{Pod: "ns/p", Version: 11, Cause: engine.Moved, For: "ns/g", To: "n1", At: at(now + 30*time.Second), Until: at(now + 2*time.Minute), Refused: true}},
+		{Promise: &engine.Promise{Gang: "ns/g", Version: 12, Since: at(0), Start: at(now + time.Hour), Nodes: []string{"n0", "n1"}}},
+		{Spending: &engine.Spending{Queue: "q0", Version: 13, At: at(0), Decayed: 60, Spent: []int64{10, 20}, Total: 90}},
+		{Lesson: &engine.Lesson{Like: "train", Version: 14, Count: 20, Short: 30 * time.Minute, Median: time.Hour, Long: 2 * time.Hour}},
+		{Gone: &engine.Ref{Kind: engine.KindEviction, Key: "ns/old", Version: 15}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestConfigOfPolicy(t *testing.T) {
+	story, err := Parse("f", []byte("x\n-- config --\npolicy timeshare\nheads -1\nhalf-life 1h\nmin-run 5m\nrestart 2m\nrate H100 2\nrate B200 4\nmoves off\nmoves background 3600\n-- start --\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := engine.Config{
+		Policy: engine.TimeShare, Heads: -1, HalfLife: time.Hour, MinRun: 5 * time.Minute, Restart: 2 * time.Minute,
+		Rates: []engine.Rate{{Model: "H100", Units: 2}, {Model: "B200", Units: 4}}, Moves: engine.Moves{Off: true, Background: 3600},
+	}
+	if diff := cmp.Diff(want, story.Config); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// A plan's victims are told to end when their time has come and not before, end when their grace is over, and come
+// back as new pods that wait.
+func TestVictimsEndAndComeBack(t *testing.T) {
+	story, err := Parse("f", []byte(`x
+-- start --
+nodes n0 gpus=8
+gang team/a grace=20s
+pods team/a-[0-1] gang=team/a gpus=1 on=n0 evictable started=-1h idle=-1m
+pod team/b gpus=1 on=n0 evictable
+eviction team/a-0 reclaimed for=x/y until=+5m
+eviction team/a-1 reclaimed for=x/y at=+30s until=+5m
+eviction team/b reclaimed for=x/y at=+30s until=+5m
+-- then +30s --
+gone eviction team/b
+-- then +19s --
+leave
+-- then +1s --
+leave
+-- then again --
+leave team/a-0
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := NewPlayer(story)
+	shown := func() (out []string) {
+		for _, pod := range p.State.Dump().Pods {
+			line := pod.Key + " " + pod.Node
+			if pod.Terminating {
+				line += " until " + pod.ReleaseAt.Sub(startTime).String()
+			}
+			if pod.Node == "" && pod.UID != "" && pod.Started.IsZero() && pod.Idle.IsZero() && pod.Created.Equal(p.Now) {
+				line += "waits, new"
+			}
+			out = append(out, line)
+		}
+		return out
+	}
+	step := func(i int, want ...string) {
+		t.Helper()
+		if _, err := p.Do(story.Steps[i]); err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			p.bind(engine.Plan{Evictions: p.State.Dump().Evictions})
+		}
+		if diff := cmp.Diff(want, shown()); diff != "" {
+			t.Errorf("after step %d (-want +got):\n%s", i, diff)
+		}
+	}
+	step(0, "team/a-0 n0 until 20s", "team/a-1 n0", "team/b n0")
+	step(1, "team/a-0 n0 until 20s", "team/a-1 n0 until 50s", "team/b n0 until 30s")
+	step(2, "team/a-0 waits, new", "team/a-1 n0 until 50s", "team/b waits, new")
+	step(3, "team/a-0 ", "team/a-1 waits, new", "team/b ")
+	if _, err := p.Do(story.Steps[4]); err == nil || !strings.Contains(err.Error(), "a pod that is terminating") {
+		t.Errorf("a pod that is not terminating left: %v", err)
+	}
+}
+
+// What the engine gave up before its time is not carried out.
+func TestEvictionGivenUp(t *testing.T) {
+	story, err := Parse("f", []byte("x\n-- start --\nnodes n0 gpus=8\npod a gpus=1 on=n0 evictable\neviction a reclaimed at=+30s until=+5m\n-- then +10s --\ngone eviction a\n-- then +20s --\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := NewPlayer(story)
+	for i, step := range story.Steps {
+		if _, err := p.Do(step); err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			p.bind(engine.Plan{Evictions: p.State.Dump().Evictions})
+		}
+	}
+	if pod := p.State.Dump().Pods[0]; pod.Terminating {
+		t.Errorf("it was told to end: %+v", pod)
+	}
+}
+
+func TestWorkloadsEnd(t *testing.T) {
+	story, err := Parse("f", []byte("x\n-- start --\nnodes n0 gpus=8\ngang t/g\npods t/g-[0-1] gang=t/g\npods t/a,t/b\n-- then they end --\nend t/g,t/a\n-- then again --\nend t/a\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := NewPlayer(story)
+	for _, step := range story.Steps[:2] {
+		if _, err := p.Do(step); err != nil {
+			t.Fatal(err)
+		}
+	}
+	snap := p.State.Dump()
+	if len(snap.Gangs) != 0 || len(snap.Pods) != 1 || snap.Pods[0].Key != "t/b" {
+		t.Errorf("gangs %v, pods %v, want t/b alone", snap.Gangs, snap.Pods)
+	}
+	if _, err := p.Do(story.Steps[2]); err == nil || !strings.Contains(err.Error(), "a gang or a pod that exists") {
+		t.Errorf("what is gone ended: %v", err)
+	}
+}
+
 func TestPodsShareNodesInOrder(t *testing.T) {
 	var got []string
 	for _, c := range told(t, "Four pods on two nodes.\n-- start --\npods p-[8-11] on=n[0-1] devices=gpu-[0-3]\n") {
@@ -182,6 +360,7 @@ func TestHeadings(t *testing.T) {
 		{"then -5s the clock is set", Step{Kind: Change, Title: "the clock is set", After: -5 * time.Second}},
 		{"explain team/a", Step{Kind: Explain, Key: "team/a"}},
 		{"plan only", Step{Kind: PlanOnly}},
+		{"queues", Step{Kind: Queues}},
 	} {
 		got, err := heading(c.name)
 		if err != nil {
@@ -218,6 +397,16 @@ func TestErrorsNameTheLineAndWhatWasExpected(t *testing.T) {
 		{"x\n-- start --\ngang a segment=4\n", "f:3:", "SIZE@LEVEL"},
 		{"x\n-- start --\nrefuse a n0\n", "f:3:", "REASON"},
 		{"x\n-- start --\ngone pod\n", "f:3:", "NAMES"},
+		{"x\n-- start --\ngone moon a\n", "f:3:", "lesson"},
+		{"x\n-- config --\nrate H100\n-- start --\n", "f:3:", "rate MODEL UNITS"},
+		{"x\n-- config --\nmoves often\n-- start --\n", "f:3:", "moves off"},
+		{"x\n-- start --\nqueue q quota=8\n", "f:3:", "gpus=8,cpu=64"},
+		{"x\n-- start --\nqueue q budget=gpus=5\n", "f:3:", "gpus=100h/24h"},
+		{"x\n-- start --\nqueue q min-run=5\n", "f:3:", "90s"},
+		{"x\n-- start --\nqueue q fair-users=yes\n", "f:3:", "an empty one"},
+		{"x\n-- start --\neviction a for=b\n", "f:3:", "CAUSE"},
+		{"x\n-- start --\nspending q spent=a\n", "f:3:", "whole number"},
+		{"x\n-- start --\nend a b\n", "f:3:", "end KEYS"},
 		{"x\n-- --\n", "f:2:", "a name"},
 		{"x\n-- start --\n-- then --\n", "f:3:", "then ..."},
 		// Found only while the story plays.

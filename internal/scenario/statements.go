@@ -2,8 +2,8 @@ package scenario
 
 import (
 	"fmt"
+	"maps"
 	"slices"
-	"time"
 
 	"github.com/berth-dev/berth/engine"
 )
@@ -11,6 +11,9 @@ import (
 // statement reads one line of a change: a verb, whom it is about, and attributes.
 func (s *Story) statement(words []string) (func(*world) error, error) {
 	verb := words[0]
+	if verb == "leave" && len(words) == 1 {
+		return leave(""), nil
+	}
 	if len(words) < 2 {
 		return nil, fmt.Errorf("%s: expected a name after it", verb)
 	}
@@ -40,18 +43,34 @@ func (s *Story) statement(words []string) (func(*world) error, error) {
 		return refuse(subject, rest)
 	case "hold":
 		return s.hold(subject, rest)
+	case "disruption", "disruptions":
+		return disruption(subject, rest)
+	case "booking":
+		return booking(subject, rest)
+	case "eviction":
+		return eviction(subject, rest)
+	case "promise":
+		return promise(subject, rest)
+	case "spending":
+		return spending(subject, rest)
+	case "lesson":
+		return lesson(subject, rest)
+	case "end", "leave":
+		return names(verb, words[1:])
 	}
-	return nil, fmt.Errorf("%s: expected nodes, pods, gang, group, queue, cordon, uncordon, lose, twin, gone, refuse or hold", verb)
+	return nil, fmt.Errorf("%s: expected nodes, pods, gang, group, queue, disruption, booking, cordon, uncordon, lose, twin, gone, end, leave, "+
+		"refuse, hold, eviction, promise, spending or lesson", verb)
 }
 
 // gone reads "gone pod team/a-[0-1]", and of memory "gone refusal POD@NODE".
 func gone(kind string, words []string) (func(*world) error, error) {
 	kinds := []engine.Kind{
 		engine.KindNode, engine.KindPod, engine.KindGang, engine.KindQueue,
-		engine.KindAssumption, engine.KindRefusal, engine.KindHold,
+		engine.KindDisruption, engine.KindBooking, engine.KindAssumption, engine.KindRefusal, engine.KindHold,
+		engine.KindEviction, engine.KindPromise, engine.KindSpending, engine.KindLesson,
 	}
 	if !slices.Contains(kinds, engine.Kind(kind)) || len(words) != 1 {
-		return nil, fmt.Errorf("gone %s: expected gone node|pod|gang|queue|assumption|refusal|hold NAMES", kind)
+		return nil, fmt.Errorf("gone %s: expected gone KIND NAMES, of the kinds %v", kind, kinds)
 	}
 	names, err := texts(words[0])
 	if err != nil {
@@ -67,43 +86,68 @@ func gone(kind string, words []string) (func(*world) error, error) {
 	}, nil
 }
 
-// refuse reads "refuse POD NODE REASON until=+30s".
-func refuse(pod string, words []string) (func(*world) error, error) {
-	if len(words) != 3 {
-		return nil, fmt.Errorf("expected refuse POD NODE REASON until=+30s")
+// names reads "end KEYS" and "leave KEYS".
+func names(verb string, words []string) (func(*world) error, error) {
+	if len(words) != 1 {
+		return nil, fmt.Errorf("expected %s KEYS", verb)
 	}
-	until, err := setters[engine.Refusal]{values: map[string]reader[engine.Refusal]{
-		"until": when(func(r *engine.Refusal, t time.Time) { r.Until = t }),
-	}}.one(words[2])
+	keys, err := texts(words[0])
 	if err != nil {
 		return nil, err
 	}
+	do := end
+	if verb == "leave" {
+		do = leave
+	}
 	return func(w *world) error {
-		r := engine.Refusal{Pod: pod, UID: w.pods[pod].UID, Node: words[0], Reason: words[1]}
-		until(&r, moment{now: w.now})
-		w.memory = append(w.memory, engine.Change{Refusal: &r})
+		for _, key := range keys {
+			if err := do(key)(w); err != nil {
+				return err
+			}
+		}
 		return nil
 	}, nil
 }
 
-// hold reads "hold GANG NODE gpus=8 until=+60s".
-func (s *Story) hold(gang string, words []string) (func(*world) error, error) {
-	if len(words) < 2 {
-		return nil, fmt.Errorf("expected hold GANG NODE gpus=8 until=+60s")
-	}
-	edits, err := setters[engine.Hold]{
-		values: map[string]reader[engine.Hold]{"until": when(func(h *engine.Hold, t time.Time) { h.Until = t })},
-		other:  resources(&s.Config, func(h *engine.Hold) *engine.Resources { return &h.Requests }),
-	}.parse(words[1:])
-	if err != nil {
-		return nil, err
-	}
+// end lets a gang with all its members, or a pod, finish and be gone.
+func end(key string) func(*world) error {
 	return func(w *world) error {
-		h := engine.Hold{Gang: gang, Node: words[0]}
-		for _, set := range edits {
-			set(&h, moment{now: w.now})
+		_, isGang := w.gangs[key]
+		_, isPod := w.pods[key]
+		if !isGang && !isPod {
+			return fmt.Errorf("%s: expected a gang or a pod that exists", key)
 		}
-		w.memory = append(w.memory, engine.Change{Hold: &h})
+		for _, pod := range slices.Sorted(maps.Keys(w.pods)) {
+			if pod == key || isGang && w.pods[pod].Gang == key {
+				if err := w.remove(engine.KindPod, pod); err != nil {
+					return err
+				}
+			}
+		}
+		if isGang {
+			return w.remove(engine.KindGang, key)
+		}
 		return nil
-	}, nil
+	}
+}
+
+// leave lets terminating pods end, and come back as their controller makes them: under the same key, new, and
+// waiting. Of all pods ("") it is those whose release has come.
+func leave(key string) func(*world) error {
+	return func(w *world) error {
+		keys := []string{key}
+		if key == "" {
+			keys = slices.Sorted(maps.Keys(w.pods))
+		}
+		for _, k := range keys {
+			p, ok := w.pods[k]
+			switch {
+			case ok && p.Terminating && (key != "" || !p.ReleaseAt.After(w.now)):
+				w.again(p)
+			case key != "":
+				return fmt.Errorf("%s: expected a pod that is terminating", key)
+			}
+		}
+		return nil
+	}
 }

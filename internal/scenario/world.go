@@ -17,9 +17,13 @@ type world struct {
 	gangs  map[string]engine.Gang
 	queues map[string]engine.Queue
 
+	disruptions map[string]engine.Disruption
+	bookings    map[string]engine.Booking
+
 	changed []engine.Ref        // objects to tell about, in order of their first change
 	touched map[engine.Ref]bool // those in changed
 	memory  []engine.Change     // edits of memory to tell about; versions are given when they are told
+	made    int                 // pods that were made again
 	twins   []engine.Change     // nodes of a name and version that was told already
 }
 
@@ -27,8 +31,27 @@ func newWorld(c *engine.Config, start time.Time) *world {
 	return &world{
 		config: c, now: start,
 		nodes: map[string]machine{}, pods: map[string]engine.Pod{}, gangs: map[string]engine.Gang{}, queues: map[string]engine.Queue{},
+		disruptions: map[string]engine.Disruption{}, bookings: map[string]engine.Booking{},
 		touched: map[engine.Ref]bool{},
 	}
+}
+
+// grace is the time that a pod has to end.
+func (w *world) grace(p engine.Pod) time.Duration {
+	if g, ok := w.gangs[p.Gang]; ok {
+		return g.Terms.Grace
+	}
+	return p.Terms.Grace
+}
+
+// again replaces a pod by the next one of its key, which waits.
+func (w *world) again(p engine.Pod) {
+	w.made++
+	p.UID = fmt.Sprintf("again-%d", w.made)
+	p.Created, p.Node, p.Devices, p.Nominated = w.now, "", nil, ""
+	p.Terminating, p.ReleaseAt, p.Started, p.Idle = false, time.Time{}, time.Time{}, time.Time{}
+	w.pods[p.Key] = p
+	w.touch(engine.KindPod, p.Key)
 }
 
 // touch marks an object as changed.
@@ -82,6 +105,16 @@ func (w *world) change(r engine.Ref) engine.Change {
 			q.Version = r.Version
 			return engine.Change{Queue: &q}
 		}
+	case engine.KindDisruption:
+		if d, ok := w.disruptions[r.Key]; ok {
+			d.Version = r.Version
+			return engine.Change{Disruption: &d}
+		}
+	case engine.KindBooking:
+		if b, ok := w.bookings[r.Key]; ok {
+			b.Version = r.Version
+			return engine.Change{Booking: &b}
+		}
 	}
 	return engine.Change{Gone: &r}
 }
@@ -93,6 +126,14 @@ func versioned(c engine.Change, v uint64) engine.Change {
 		c.Refusal.Version = v
 	case c.Hold != nil:
 		c.Hold.Version = v
+	case c.Eviction != nil:
+		c.Eviction.Version = v
+	case c.Promise != nil:
+		c.Promise.Version = v
+	case c.Spending != nil:
+		c.Spending.Version = v
+	case c.Lesson != nil:
+		c.Lesson.Version = v
 	case c.Gone != nil:
 		c.Gone.Version = v
 	}
@@ -115,6 +156,12 @@ func (w *world) remove(kind engine.Kind, key string) error {
 	case engine.KindQueue:
 		_, known = w.queues[key]
 		delete(w.queues, key)
+	case engine.KindDisruption:
+		_, known = w.disruptions[key]
+		delete(w.disruptions, key)
+	case engine.KindBooking:
+		_, known = w.bookings[key]
+		delete(w.bookings, key)
 	default:
 		w.memory = append(w.memory, engine.Change{Gone: &engine.Ref{Kind: kind, Key: key}})
 		return nil

@@ -2,6 +2,9 @@ package convert
 
 import (
 	"fmt"
+	"slices"
+	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -12,16 +15,101 @@ import (
 	"github.com/berth-dev/berth/engine"
 )
 
-// Queue is the queue as the engine sees it, without what namespaces decide: see OpenTo. A limit that the API
-// server should have refused is brought into range.
+// Queue is the queue as the engine sees it, without what namespaces decide: see OpenTo. Amounts that the API server
+// should have refused are brought into range; what does not go together is left for the engine to refuse by name.
 func Queue(q *v1alpha1.Queue) engine.Queue {
-	out := engine.Queue{Name: q.Name, Version: version(&q.ObjectMeta)}
-	for i := range q.Spec.Resources {
-		r := &q.Spec.Resources[i]
-		v := amount(corev1.ResourceName(r.Name), r.Limit)
-		out.Limits = append(out.Limits, engine.Amount{Resource: r.Name, Value: max(0, min(v, most))})
+	s := &q.Spec
+	out := engine.Queue{
+		Name: q.Name, Version: version(&q.ObjectMeta), Parent: s.Parent, Weight: int64(s.Weight), Priority: s.Priority,
+		MaxRunning: int(s.MaxRunning), FairUsers: s.FairUsers, KeepBudgets: s.KeepDisruptionBudgets,
+		MinRun: length(s.MinRunTime), Warning: length(s.Warning), PromoteAfter: length(s.PromoteAfter), ReclaimIdle: length(s.ReclaimIdleAfter),
 	}
-	out.Limits = sorted(out.Limits)
+	for i := range s.Resources {
+		r := &s.Resources[i]
+		add := func(to *engine.Resources, v *resource.Quantity) {
+			if v != nil {
+				n := amount(corev1.ResourceName(r.Name), *v)
+				*to = append(*to, engine.Amount{Resource: queueResource(r.Name, r.GPUModel), Value: max(0, min(n, most))})
+			}
+		}
+		add(&out.Quota, r.Quota)
+		add(&out.Limits, r.Limit)
+		add(&out.Lend, r.Lend)
+		add(&out.UserLimits, r.UserLimit)
+	}
+	for _, list := range []*engine.Resources{&out.Quota, &out.Limits, &out.Lend, &out.UserLimits} {
+		*list = sorted(*list)
+	}
+	for i := range s.Budgets {
+		out.Budgets = append(out.Budgets, budget(&s.Budgets[i]))
+	}
+	return out
+}
+
+// queueResource is the engine's name for a resource of a queue, or as much of it as is of one GPU model.
+func queueResource(name, model string) string {
+	if model == "" {
+		return name
+	}
+	short, _ := shortModel(model)
+	return engine.OfModel(name, short)
+}
+
+// ResourceOf undoes queueResource: the resource, and the GPU model or "".
+func ResourceOf(name string) (resource, model string) {
+	resource, model, _ = strings.Cut(name, "@")
+	return resource, model
+}
+
+func length(d *metav1.Duration) time.Duration {
+	if d == nil {
+		return 0
+	}
+	return d.Duration
+}
+
+// firstMonday is when periods begin whose author does not say.
+var firstMonday = time.Date(1970, 1, 5, 0, 0, 0, 0, time.UTC)
+
+func budget(b *v1alpha1.QueueBudget) engine.Budget {
+	out := engine.Budget{Resource: b.Resource, Period: b.Period.Duration, From: firstMonday}
+	if out.Resource == "" {
+		out.Resource = Options{}.gpu()
+	}
+	if b.From != nil {
+		out.From = b.From.UTC()
+	}
+	const hour = int64(time.Hour / time.Second)
+	switch milli := amount(corev1.ResourceCPU, b.Hours); {
+	case out.Resource == string(corev1.ResourceCPU):
+		out.Seconds = max(0, min(milli, most)) * hour
+	case milli <= most: // parts of an hour count
+		out.Seconds = max(0, milli) * hour / 1000
+	default:
+		out.Seconds = min(amount("", b.Hours), most) * hour
+	}
+	return out
+}
+
+// Bookings are the queue's as the engine sees them, on the nodes given: of each the first by name that its selector
+// selects. A booking is named after its queue too.
+func Bookings(q *v1alpha1.Queue, nodes []*corev1.Node) []engine.Booking {
+	if len(q.Spec.Bookings) == 0 {
+		return nil
+	}
+	nodes = slices.SortedFunc(slices.Values(nodes), func(a, b *corev1.Node) int { return strings.Compare(a.Name, b.Name) })
+	out := make([]engine.Booking, 0, len(q.Spec.Bookings))
+	for i := range q.Spec.Bookings {
+		b := &q.Spec.Bookings[i]
+		v := engine.Booking{Name: q.Name + "/" + b.Name, Queue: q.Name, From: b.From.UTC(), To: b.To.UTC()}
+		wants := labels.SelectorFromSet(b.NodeSelector)
+		for _, n := range nodes {
+			if len(v.Nodes) < int(b.Nodes) && wants.Matches(labels.Set(n.Labels)) {
+				v.Nodes = append(v.Nodes, n.Name)
+			}
+		}
+		out = append(out, v)
+	}
 	return out
 }
 

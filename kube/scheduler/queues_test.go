@@ -102,7 +102,7 @@ func TestQueueLimitIsRaised(t *testing.T) {
 func TestQueueLimitsAnotherResource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := limit("q", 2, nil)
-		q.Spec.Resources = append(q.Spec.Resources, v1alpha1.QueueResource{Name: "example.com/fpga", Limit: resource.MustParse("0")})
+		q.Spec.Resources = append(q.Spec.Resources, v1alpha1.QueueResource{Name: "example.com/fpga", Limit: new(resource.MustParse("0"))})
 		w := newWorld(t, node("n1", "r1", 8), q, pod("a", 2, "queue", "q"))
 		w.start()
 		if diff := cmp.Diff([]string{"n1"}, w.at("a")); diff != "" {

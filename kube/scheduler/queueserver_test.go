@@ -169,6 +169,6 @@ func limit(name string, gpus int64, selector map[string]string) *v1alpha1.Queue 
 
 func raise(gpus int64) func(*v1alpha1.Queue) {
 	return func(q *v1alpha1.Queue) {
-		q.Spec.Resources = []v1alpha1.QueueResource{{Name: "nvidia.com/gpu", Limit: *resource.NewQuantity(gpus, resource.DecimalSI)}}
+		q.Spec.Resources = []v1alpha1.QueueResource{{Name: "nvidia.com/gpu", Limit: resource.NewQuantity(gpus, resource.DecimalSI)}}
 	}
 }

@@ -24,7 +24,7 @@ func use(name, used, wanted string) v1alpha1.QueueUse {
 func TestQueueStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := limit("q", 6, nil)
-		q.Spec.Resources = append(q.Spec.Resources, v1alpha1.QueueResource{Name: "cpu", Limit: resource.MustParse("100")})
+		q.Spec.Resources = append(q.Spec.Resources, v1alpha1.QueueResource{Name: "cpu", Limit: new(resource.MustParse("100"))})
 		leaving := pod("leaving", 1, "queue", "q")
 		leaving.Spec.NodeName = "n1"
 		leaving.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1"), "cpu": resource.MustParse("1500m")}

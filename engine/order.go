@@ -1,0 +1,312 @@
+package engine
+
+import (
+	"math/bits"
+	"slices"
+	"strings"
+)
+
+// The line of a cycle. Each queue has a lane of its workloads: those to repair first, then by priority, age and key.
+// Which lane moves next is decided from the top of the tree down, at every level between the queues there: by the
+// best head that a queue has, then by how far it is from its fair share, then by the head's age. A start changes the
+// standing of its queue and of those above it and nobody else's, so that the next choice costs the depth of the tree.
+
+// stand is a queue that has something waiting in it or below it, or one user's part of such a queue.
+type stand struct {
+	queue  *queue // nil: of workloads without a queue
+	user   string // whose part of the queue it is, where users are treated fairly
+	parent *stand
+	lane   []queued // its own workloads that have not had their turn
+	below  []*stand // a heap: the first goes first
+	place  int      // in parent.below
+	head   *queued  // the one of lane, or of those below, that goes next; nil: nothing is left
+	excess fraction // how far it is above its share
+}
+
+// fraction is a number as a quotient, for comparisons without rounding.
+type fraction struct{ num, den int64 }
+
+// less compares two quotients of non-negative numbers. A denominator of 0 is above everything, unless the numerator is 0 too.
+func (r fraction) less(o fraction) bool {
+	if r.den == 0 || o.den == 0 {
+		return r.rank() < o.rank()
+	}
+	ah, al := bits.Mul64(uint64(r.num), uint64(o.den))
+	bh, bl := bits.Mul64(uint64(o.num), uint64(r.den))
+	return ah < bh || ah == bh && al < bl
+}
+
+// rank puts what cannot be divided behind all that can.
+func (r fraction) rank() int {
+	if r.den == 0 && r.num > 0 {
+		return 1
+	}
+	return 0
+}
+
+// before says whether a goes before b: by what its head is, then by its excess, then by its head's age and key.
+func (a *stand) before(b *stand, p Policy) bool {
+	if a.head == nil || b.head == nil {
+		return a.head != nil
+	}
+	x, z := a.head, b.head
+	if x.repair != z.repair {
+		return x.repair
+	}
+	if p != FIFO {
+		if x.rank != z.rank {
+			return x.rank > z.rank
+		}
+		if a.excess.less(b.excess) {
+			return true
+		}
+		if b.excess.less(a.excess) {
+			return false
+		}
+	}
+	return x.younger(z) < 0
+}
+
+// younger compares age, then key.
+func (q *queued) younger(o *queued) int {
+	if c := q.created.Compare(o.created); c != 0 {
+		return c
+	}
+	return strings.Compare(q.key, o.key)
+}
+
+// contest decides who goes next.
+type contest struct {
+	y      *cycle
+	policy Policy
+	root   stand
+	stands map[*queue]*stand
+	latest *stand // asked for
+}
+
+// newContest makes up the lanes of what is in line.
+func newContest(y *cycle, line []queued) *contest {
+	c := &contest{y: y, policy: y.s.cfg.Policy, stands: make(map[*queue]*stand), latest: &stand{}}
+	for i := range line {
+		s := c.standOf(&line[i])
+		s.lane = append(s.lane, line[i])
+	}
+	for _, s := range c.stands {
+		c.promote(s)
+	}
+	c.settle(&c.root)
+	return c
+}
+
+// standOf returns the stand whose lane the gang is in. Age alone decides in one lane for all.
+func (c *contest) standOf(q *queued) *stand {
+	if c.policy == FIFO {
+		return &c.root
+	}
+	s := c.stand(q.gang.payer)
+	if s.queue == nil || s.queue.spec == nil || !s.queue.spec.FairUsers {
+		return s
+	}
+	user := q.gang.user()
+	for _, b := range s.below {
+		if b.queue == s.queue && b.user == user {
+			return b
+		}
+	}
+	b := &stand{queue: s.queue, user: user, parent: s}
+	s.below = append(s.below, b)
+	return b
+}
+
+// stand returns the queue's, making it and those above it if they are not there.
+func (c *contest) stand(q *queue) *stand {
+	if q == c.latest.queue && c.latest.parent != nil {
+		return c.latest
+	}
+	if s := c.stands[q]; s != nil {
+		c.latest = s
+		return s
+	}
+	s := &stand{queue: q, parent: &c.root}
+	c.stands[q] = s
+	if q != nil && q.parent != nil {
+		s.parent = c.stand(q.parent)
+	}
+	s.parent.below = append(s.parent.below, s)
+	return s
+}
+
+// promote puts workloads that waited longer than their queue lets them before higher priorities of the queue.
+func (c *contest) promote(s *stand) {
+	if s.queue == nil || s.queue.spec == nil || s.queue.spec.PromoteAfter == 0 {
+		return
+	}
+	top := int32(0)
+	for i := range s.lane {
+		if i == 0 || s.lane[i].rank > top {
+			top = s.lane[i].rank
+		}
+	}
+	for i := range s.lane {
+		q := &s.lane[i]
+		if q.repair || q.rank == top {
+			continue
+		}
+		due := q.created.Add(s.queue.spec.PromoteAfter)
+		//mutate: order-promote
+		if c.y.now.Before(due) {
+			c.y.wake(due)
+			continue
+		}
+		q.rank, q.promoted = top, true
+	}
+	slices.SortStableFunc(s.lane, (queued).compare)
+}
+
+// compare is the order within a lane.
+func (q queued) compare(o queued) int {
+	if q.repair != o.repair {
+		return before(q.repair)
+	}
+	if q.rank != o.rank {
+		return before(q.rank > o.rank)
+	}
+	return q.turn.compare(o.turn)
+}
+
+// settle works out the stand and all below it.
+func (c *contest) settle(s *stand) {
+	for _, b := range s.below {
+		c.settle(b)
+	}
+	slices.SortFunc(s.below, func(a, b *stand) int {
+		if a.before(b, c.policy) {
+			return -1
+		}
+		return 1
+	})
+	for i, b := range s.below {
+		b.place = i
+	}
+	if c.policy == FIFO {
+		slices.SortStableFunc(s.lane, func(a, b queued) int {
+			if a.repair != b.repair {
+				return before(a.repair)
+			}
+			return a.younger(&b)
+		})
+	}
+	c.measure(s)
+	c.lead(s)
+}
+
+// measure works out how far the stand is above its share.
+func (c *contest) measure(s *stand) {
+	s.excess = c.y.s.excess(s.queue, s.user, s.parent != nil && s.parent.queue == s.queue)
+}
+
+// lead finds the stand's head: of its own lane and the best below it, what comes first in any lane.
+func (c *contest) lead(s *stand) {
+	s.head = nil
+	if len(s.lane) > 0 {
+		s.head = &s.lane[0]
+	}
+	if len(s.below) > 0 && s.below[0].head != nil {
+		if h := s.below[0].head; s.head == nil || h.compare(*s.head) < 0 {
+			s.head = h
+		}
+	}
+}
+
+// next takes the one that goes next out of its lane; false when nothing is left.
+func (c *contest) next() (queued, *stand, bool) {
+	s := &c.root
+	if s.head == nil {
+		return queued{}, nil, false
+	}
+	for len(s.lane) == 0 || s.head != &s.lane[0] {
+		s = s.below[0]
+	}
+	q := s.lane[0]
+	s.lane = s.lane[1:]
+	return q, s, true
+}
+
+// moved works out the standing of a stand whose lane moved on and, with started, whose queue's account changed, and of
+// those above it.
+func (c *contest) moved(s *stand, started bool) {
+	for ; s != nil; s = s.parent {
+		if started {
+			c.measure(s)
+		}
+		c.lead(s)
+		if s.parent != nil {
+			c.sift(s.parent.below, s.place)
+		}
+	}
+}
+
+// sift puts the i-th of the heap where it belongs.
+func (c *contest) sift(heap []*stand, i int) {
+	swap := func(a, b int) {
+		heap[a], heap[b] = heap[b], heap[a]
+		heap[a].place, heap[b].place = a, b
+	}
+	for i > 0 && heap[i].before(heap[(i-1)/2], c.policy) {
+		swap(i, (i-1)/2)
+		i = (i - 1) / 2
+	}
+	for {
+		first := i
+		for _, child := range [2]int{2*i + 1, 2*i + 2} {
+			if child < len(heap) && heap[child].before(heap[first], c.policy) {
+				first = child
+			}
+		}
+		if first == i {
+			return
+		}
+		swap(i, first)
+		i = first
+	}
+}
+
+// excess is how far the queue, or one of its users, is above its share, in the resource where it is furthest.
+// Workloads without a queue have no share and are never above it.
+func (s *State) excess(q *queue, user string, ofUser bool) fraction {
+	if q == nil {
+		return fraction{0, 1}
+	}
+	if ofUser {
+		v := q.users[user]
+		return fraction{v.at(dimGPU), 1}
+	}
+	worst := fraction{0, 1}
+	for dim := range q.fair {
+		r := fraction{max(0, q.committed(dim)), q.fair[dim]}
+		if r.num > 0 && worst.less(r) {
+			worst = r
+		}
+	}
+	return worst
+}
+
+// line is the cycle's, with gangs that lost seats to time put where they now belong.
+func (y *cycle) makeLine(lifted []*gang) []queued {
+	line := make([]queued, 0, len(y.s.line)+len(lifted))
+	for _, g := range y.s.line {
+		if (!y.trial || g == y.until) && !slices.Contains(lifted, g) {
+			line = append(line, queued{turn: g.turn, gang: g, rank: g.turn.priority})
+		}
+	}
+	for _, g := range lifted {
+		y.retally(g)
+		if y.trial && g != y.until {
+			continue
+		}
+		t := g.turnNow()
+		i, _ := slices.BinarySearchFunc(line, t, func(q queued, t turn) int { return q.turn.compare(t) })
+		line = slices.Insert(line, i, queued{turn: t, gang: g, rank: t.priority})
+	}
+	return line
+}

@@ -1,0 +1,427 @@
+package engine
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/berth-dev/berth/engine/why"
+)
+
+// quota lists what of the gang's queue, and of those above it, the least that its minimum can ask for would break,
+// if its GPUs were of the model; "": of any, so that only what holds for all of them counts.
+func (y *cycle) quota(g *gang, model string) []why.Gate {
+	q := g.payer
+	if q != nil && q.easy && g.soft && !y.s.forest.lends {
+		return nil
+	}
+	name := g.queue()
+	if name == "" {
+		return nil
+	}
+	//mutate: gate-queue-missing
+	if q == nil || q.spec == nil || y.s.isRejected(KindQueue, name) {
+		return []why.Gate{{Cause: why.QueueMissing, Object: name, Certificate: -1}}
+	}
+	//mutate: gate-queue-problem
+	if problem := q.trouble(y.s); problem != "" {
+		return []why.Gate{{Cause: why.InvalidObject, Object: problem, Certificate: -1}}
+	}
+	//mutate: gate-queue-forbidden
+	if !q.spec.open(g.key) {
+		return []why.Gate{{Cause: why.QueueForbidden, Object: name, Certificate: -1}}
+	}
+	a := &asking{y: y, g: g, q: q, model: model}
+	a.limits()
+	a.userLimits()
+	a.running()
+	a.budgets()
+	a.firm()
+	a.lent()
+	return a.gates
+}
+
+// trouble says why the queue, or one above it, cannot be in the tree; "": it can.
+func (q *queue) trouble(s *State) string {
+	for up := q; up != nil; up = up.parent {
+		if up.problem != "" {
+			return "queue " + up.name + ": " + up.problem
+		}
+	}
+	return ""
+}
+
+// asking is a gang that asks its queue for its minimum.
+type asking struct {
+	y     *cycle
+	g     *gang
+	q     *queue
+	model string
+	gates []why.Gate
+}
+
+func (a *asking) shut(g why.Gate) {
+	g.Certificate = -1
+	a.gates = append(a.gates, g)
+}
+
+// need is the least that the gang can ask for of a resource, as queues count it.
+func (a *asking) need(resource string) int64 {
+	s := a.y.s
+	base, model, apart := strings.Cut(resource, "@")
+	if apart && base == s.cfg.GPU {
+		if model != a.model {
+			return 0
+		}
+		return a.g.tree.least(dimGPU)
+	}
+	n := a.g.tree.least(s.dims.id(resource))
+	if resource == s.cfg.GPU && len(s.cfg.Rates) > 0 {
+		n *= s.leastRate(a.model)
+	}
+	return n
+}
+
+// leastRate is what one GPU of the model counts; of any, the least.
+func (s *State) leastRate(model string) int64 {
+	if model != "" {
+		return s.rate(model)
+	}
+	least := int64(1)
+	for i, r := range s.cfg.Rates {
+		if i == 0 || r.Units < least {
+			least = r.Units
+		}
+	}
+	return least
+}
+
+// limits are those of the queue and of all above it. What is held for others of the queue counts as used.
+func (a *asking) limits() {
+	for up := a.q; up != nil; up = up.parent {
+		for _, limit := range up.spec.Limits.Sorted() {
+			dim := a.y.s.dims.id(limit.Resource)
+			need, used := a.need(limit.Resource), up.used.at(dim)+up.pledged.at(dim)
+			if need == 0 || used+need <= limit.Value {
+				continue
+			}
+			gate := why.Gate{Cause: why.OverQueueLimit, Object: up.name, Resource: limit.Resource, Need: need, Have: used, Limit: limit.Value}
+			if need+a.g.tree.held(dim) > limit.Value {
+				gate.Cause = why.ExceedsQueueMaximum
+			}
+			a.shut(gate)
+		}
+	}
+}
+
+// userLimits are what one user's workloads may hold in the queue.
+func (a *asking) userLimits() {
+	user := a.g.user()
+	for _, limit := range a.q.spec.UserLimits.Sorted() {
+		v := a.q.users[user]
+		need, used := a.need(limit.Resource), v.at(a.y.s.dims.id(limit.Resource))
+		//mutate: gate-user-limit
+		if need > 0 && used+need > limit.Value {
+			a.shut(why.Gate{Cause: why.OverUserLimit, Object: user, Resource: limit.Resource, Need: need, Have: used, Limit: limit.Value})
+		}
+	}
+}
+
+// running is how many workloads of the queue, and of those above it, may run at a time.
+func (a *asking) running() {
+	if a.g.tree.running() > 0 {
+		return
+	}
+	for up := a.q; up != nil; up = up.parent {
+		if most := up.spec.MaxRunning; most > 0 {
+			//mutate: gate-max-running
+			if n := up.workloads(); n >= most {
+				a.shut(why.Gate{Cause: why.QueueBusy, Object: up.name, Have: int64(n), Limit: int64(most)})
+			}
+		}
+	}
+}
+
+// workloads counts those of the queue, and of those below it, that hold something.
+func (q *queue) workloads() int {
+	if q.counted == 0 || q.countedAt != q.epoch {
+		seen := make(map[string]bool, len(q.pods))
+		for _, p := range q.pods {
+			seen[p.workload()] = true
+		}
+		q.counted, q.countedAt = len(seen), q.epoch
+	}
+	n := q.counted
+	for _, c := range q.children {
+		n += c.workloads()
+	}
+	return n
+}
+
+// budgets are what the queue and those above it may use in a period.
+func (a *asking) budgets() {
+	for up := a.q; up != nil; up = up.parent {
+		for i, b := range up.spec.Budgets {
+			if a.need(b.Resource) == 0 {
+				continue
+			}
+			_, end := b.period(a.y.now)
+			spent := a.y.s.spent(up, i, a.y.now)
+			//mutate: gate-budget
+			if spent >= b.Seconds {
+				a.shut(why.Gate{Cause: why.OverBudget, Object: up.name, Resource: b.Resource, Have: spent, Limit: b.Seconds})
+				a.y.wake(end)
+			}
+		}
+	}
+}
+
+// period returns the period of the budget that the time is in.
+func (b *Budget) period(at time.Time) (from, to time.Time) {
+	since := at.Sub(b.From)
+	if b.From.IsZero() {
+		since = time.Duration(at.UnixNano())
+	}
+	into := since % b.Period
+	if into < 0 {
+		into += b.Period
+	}
+	from = at.Add(-into)
+	return from, from.Add(b.Period)
+}
+
+// spent is what the queue has used of its i-th budget in the period of now.
+func (s *State) spent(q *queue, i int, now time.Time) int64 {
+	sp := s.spendings[q.name]
+	if sp == nil || i >= len(sp.Spent) {
+		return 0
+	}
+	was, _ := q.spec.Budgets[i].period(sp.At)
+	is, _ := q.spec.Budgets[i].period(now)
+	if !was.Equal(is) {
+		return 0
+	}
+	return sp.Spent[i]
+}
+
+// firm keeps work that may not be evicted within quota, at all levels: what it holds cannot be asked back.
+func (a *asking) firm() {
+	if a.g.soft {
+		return
+	}
+	s := a.y.s
+	for dim, promised := range s.forest.promised {
+		if promised == 0 {
+			continue
+		}
+		resource := s.dims.names[dim]
+		need := a.need(resource)
+		if need == 0 {
+			continue
+		}
+		for up := a.q; up != nil; up = up.parent {
+			quota, has := s.quota(up, dim), up.firm.at(dim)
+			//mutate: gate-firm-within-quota
+			if has+need > quota {
+				a.shut(why.Gate{Cause: why.OverQuota, Object: up.name, Resource: resource, Need: need, Have: has, Limit: quota})
+				return
+			}
+		}
+	}
+}
+
+// lent keeps a gang that borrows from what others' queues keep for themselves.
+func (a *asking) lent() {
+	s := a.y.s
+	if !s.forest.lends {
+		return
+	}
+	for dim, promised := range s.forest.promised {
+		if promised == 0 || dim >= len(s.capacity) {
+			continue
+		}
+		resource := s.dims.names[dim]
+		need := a.need(resource)
+		if need == 0 || a.within(dim, need) {
+			continue
+		}
+		free := s.capacity.at(dim) - s.taken.at(dim) - s.keptFrom(a.q, dim)
+		//mutate: gate-lent
+		if need > free {
+			a.shut(why.Gate{Cause: why.NotLent, Object: a.q.name, Resource: resource, Need: need, Have: max(0, free)})
+		}
+	}
+}
+
+// within says whether the queue and all above it have quota for so much more.
+func (a *asking) within(dim int, need int64) bool {
+	for up := a.q; up != nil; up = up.parent {
+		if up.committed(dim)+need > a.y.s.quota(up, dim) {
+			return false
+		}
+	}
+	return true
+}
+
+// keptFrom is the unused quota that queues do not lend to this one: of the siblings of it and of those above it.
+func (s *State) keptFrom(q *queue, dim int) int64 {
+	var sum int64
+	for ; q != nil; q = q.parent {
+		siblings := s.forest.top
+		if q.parent != nil {
+			siblings = q.parent.children
+		}
+		for _, o := range siblings {
+			if o != q {
+				sum += s.kept(o, dim)
+			}
+		}
+	}
+	return sum
+}
+
+// kept is the unused quota of the queue, or of those below it, that nobody else may have.
+func (s *State) kept(q *queue, dim int) int64 {
+	var below int64
+	for _, c := range q.children {
+		below += s.kept(c, dim)
+	}
+	if !s.valid(q) {
+		return below
+	}
+	name := s.dims.names[dim]
+	if !slices.ContainsFunc(q.spec.Lend, func(a Amount) bool { return a.Resource == name }) {
+		return below
+	}
+	return max(below, s.quota(q, dim)-q.committed(dim)-q.spec.Lend.Get(name))
+}
+
+// borrows is what the pods, which have been seated, take beyond the quota of their queue, or of one above it.
+func (y *cycle) borrows(q *queue, pods []*pod) Resources {
+	s := y.s
+	var out Resources
+	for dim, promised := range s.forest.promised {
+		if promised == 0 {
+			continue
+		}
+		var takes, over int64
+		for _, p := range pods {
+			for _, d := range p.bill {
+				if d.dim == dim {
+					takes += d.amount
+				}
+			}
+		}
+		for up := q; up != nil && takes > 0; up = up.parent {
+			over = max(over, min(takes, up.committed(dim)-s.quota(up, dim)))
+		}
+		if over > 0 {
+			out = append(out, Amount{Resource: s.dims.names[dim], Value: over})
+		}
+	}
+	return out.Sorted()
+}
+
+// open says whether a workload of the key may use the queue.
+func (q *Queue) open(key string) bool {
+	namespace, _, _ := strings.Cut(key, "/")
+	return q.Namespaces == nil || slices.Contains(q.Namespaces, namespace)
+}
+
+// queue returns the name of the queue that the gang is charged to.
+func (g *gang) queue() string {
+	if g.lone != nil {
+		return g.lone.Queue
+	}
+	if g.spec == nil {
+		return ""
+	}
+	return g.spec.Queue
+}
+
+// user returns whose the gang is.
+func (g *gang) user() string {
+	if g.lone != nil {
+		return g.lone.User
+	}
+	if g.spec == nil {
+		return ""
+	}
+	return g.spec.User
+}
+
+// evictable says whether all members of the gang may be evicted for others, its minimum included.
+func (g *gang) evictable() bool {
+	if g.spec != nil && g.spec.Core {
+		return false
+	}
+	return !slices.ContainsFunc(g.all(), func(p *pod) bool { return !p.Evictable && !p.leaving() })
+}
+
+// overdrawn lists the limits of the gang's queue, and of those above it, that the pods, which have been seated, break.
+func (y *cycle) overdrawn(g *gang, pods []*pod) []why.Gate {
+	q := y.s.queues[g.queue()]
+	if q == nil || q.spec == nil {
+		return nil
+	}
+	var out []why.Gate
+	for up := q; up != nil; up = up.parent {
+		for _, limit := range up.spec.Limits.Sorted() {
+			dim := y.s.dims.id(limit.Resource)
+			var need int64
+			for _, p := range pods {
+				for _, d := range p.bill {
+					if d.dim == dim {
+						need += d.amount
+					}
+				}
+			}
+			//mutate: gate-queue-limit-of-growth
+			if used := up.used.at(dim) + up.pledged.at(dim); need > 0 && used > limit.Value {
+				out = append(out, why.Gate{Cause: why.OverQueueLimit, Object: up.name, Resource: limit.Resource, Need: need, Have: used - need, Limit: limit.Value, Certificate: -1})
+			}
+		}
+	}
+	return out
+}
+
+// least is the least of a resource that the branch can ask for to have its minimum.
+func (b *branch) least(dim int) int64 {
+	var each []int64
+	n := 0
+	if len(b.children) == 0 {
+		n = b.min() - b.seated
+		for _, p := range b.pods {
+			if p.seat == nil {
+				each = append(each, p.amount(dim))
+			}
+		}
+	} else {
+		n = b.minGroups()
+		for _, c := range b.children {
+			if c.complete() {
+				each = append(each, c.least(dim))
+			}
+		}
+	}
+	slices.Sort(each)
+	var sum int64
+	for _, v := range each[:max(0, min(n, len(each)))] {
+		sum += v
+	}
+	return sum
+}
+
+// held is what the branch's members have of a resource.
+func (b *branch) held(dim int) int64 {
+	var sum int64
+	for _, p := range b.pods {
+		if p.seat != nil {
+			sum += p.amount(dim)
+		}
+	}
+	for _, c := range b.children {
+		sum += c.held(dim)
+	}
+	return sum
+}
