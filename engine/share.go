@@ -15,7 +15,11 @@ func (s *State) fairShares(now time.Time) {
 		q.fair, q.asked = nil, q.asked[:0]
 	}
 	s.askAll()
-	t := &sharing{s: s, now: now, dims: s.forest.shared}
+	n := len(s.queues)
+	t := &sharing{
+		s: s, now: now, dims: s.forest.shared, amounts: make([]int64, 3*n*len(s.forest.shared)),
+		nodes: make([]shares.Node, 0, n), queues: make([]*queue, 0, n),
+	}
 	t.enterAll(s.forest.top, -1)
 	if len(t.nodes) == 0 {
 		return
@@ -24,12 +28,13 @@ func (s *State) fairShares(now time.Time) {
 	for _, dim := range t.dims {
 		most = max(most, dim+1)
 	}
+	room := make(vector, n*most)
 	for i, v := range shares.Fair(t.nodes, s.sharedTotal(t.dims)) {
 		q := t.queues[i]
 		if q == nil {
 			continue
 		}
-		q.fair = make(vector, most)
+		q.fair, room = room[:most:most], room[most:]
 		for k, dim := range t.dims {
 			q.fair[dim] = v[k]
 		}
@@ -146,11 +151,12 @@ func (g *gang) wish() string {
 
 // sharing is the tree of queues as shares.Fair takes it.
 type sharing struct {
-	s      *State
-	now    time.Time
-	dims   []int
-	nodes  []shares.Node
-	queues []*queue // of the nodes; nil: the own workloads of a queue with others below it
+	s       *State
+	now     time.Time
+	dims    []int
+	nodes   []shares.Node
+	amounts []int64  // room for those of the nodes
+	queues  []*queue // of the nodes; nil: the own workloads of a queue with others below it
 }
 
 func (t *sharing) enterAll(queues []*queue, parent int) {
@@ -165,8 +171,8 @@ func (t *sharing) enterAll(queues []*queue, parent int) {
 // those like one more queue without a quota.
 func (t *sharing) enter(q *queue, parent int) {
 	n, k := len(t.nodes), len(t.dims)
-	all := make([]int64, 3*k)
-	quota, limit, own := all[:k:k], all[k:2*k:2*k], all[2*k:]
+	quota, limit, own := t.amounts[:k:k], t.amounts[k:2*k:2*k], t.amounts[2*k:3*k:3*k]
+	t.amounts = t.amounts[3*k:]
 	asks := false
 	for i, dim := range t.dims {
 		limit[i] = -1

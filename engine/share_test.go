@@ -242,3 +242,55 @@ func anyTeams(t *rapid.T) Snapshot {
 	}
 	return snap
 }
+
+// BenchmarkSharesOfState is fair shares and spending of 1,000 queues, three deep, of a cluster of 40,000 GPUs that 4,000
+// jobs hold and 10,000 wait for.
+func BenchmarkSharesOfState(b *testing.B) {
+	var queues []Queue
+	add := func(parent string, quota int64) string {
+		k := int64(len(queues))
+		q := Queue{Name: fmt.Sprintf("queue-%04d", k), Version: 1, Parent: parent, Weight: 1 + k%7, Priority: int32(k % 3), Quota: gpus(quota * (k % 3) / 2)}
+		queues = append(queues, q)
+		return q.Name
+	}
+	for range 10 {
+		team := add("", 4000)
+		for range 9 {
+			group := add(team, 400)
+			for range 10 {
+				add(group, 40)
+			}
+		}
+	}
+	snap := clusterOf(5000, queues...)
+	ask := func(n int64) Resources {
+		return Resources{{Resource: testGPU, Value: n}, {Resource: CPU, Value: n * 8000}, {Resource: Memory, Value: n << 37}}
+	}
+	for i := range 14_000 {
+		p := work(fmt.Sprintf("p%05d", i), queues[i%len(queues)].Name, "", ask(int64(1+i%8)))
+		if i < 4000 {
+			p.Node, p.Started = fmt.Sprintf("n%d", i), shareNoon.Add(-time.Hour)
+		}
+		snap.Pods = append(snap.Pods, p)
+	}
+	for i := range queues {
+		snap.Spendings = append(snap.Spendings, Spending{Queue: queues[i].Name, Version: 1, At: shareNoon, Decayed: int64(i) * 1000})
+	}
+	s := Load(snap, Config{HalfLife: 24 * time.Hour})
+	s.freshen()
+	b.Run("fair", func(b *testing.B) {
+		for b.Loop() {
+			s.fairShares(shareNoon)
+		}
+	})
+	b.Run("accrue", func(b *testing.B) {
+		for b.Loop() {
+			s.accrue(shareNoon.Add(time.Minute))
+		}
+	})
+	b.Run("nothing-to-accrue", func(b *testing.B) {
+		for b.Loop() {
+			s.accrue(shareNoon)
+		}
+	})
+}

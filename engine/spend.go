@@ -14,12 +14,7 @@ const tick = time.Minute
 // have no versions yet. Where the clock went back nothing is added until it is where it was.
 func (s *State) accrue(now time.Time) []Change {
 	at := now.UTC().Truncate(tick)
-	var out []Change
-	for _, name := range sortedKeys(s.spendings) {
-		if q := s.queues[name]; q == nil || q.spec == nil {
-			out = append(out, Change{Gone: &Ref{Kind: KindSpending, Key: name, Version: s.spendings[name].Version}})
-		}
-	}
+	out := s.forgetSpenders()
 	meters := make(map[*queue]*meter)
 	for _, q := range s.queues {
 		if m := s.meter(q, at); m != nil {
@@ -49,6 +44,18 @@ func (s *State) accrue(now time.Time) []Change {
 			}
 		}
 	}
+	return out
+}
+
+// forgetSpenders drops what queues spent that do not exist any more.
+func (s *State) forgetSpenders() []Change {
+	var out []Change
+	for name, u := range s.spendings {
+		if q := s.queues[name]; q == nil || q.spec == nil {
+			out = append(out, Change{Gone: &Ref{Kind: KindSpending, Key: name, Version: u.Version}})
+		}
+	}
+	slices.SortFunc(out, func(a, b Change) int { return compareRefs(*a.Gone, *b.Gone) })
 	return out
 }
 
@@ -107,15 +114,17 @@ func (s *State) meter(q *queue, at time.Time) *meter {
 	if !s.valid(q) {
 		return nil
 	}
-	was, spends := s.spending(q), s.spends(q)
+	was := s.spending(q)
+	if was != nil && !at.After(was.At) && at.Add(longBack).After(was.At) {
+		return nil
+	}
+	spends := s.spends(q)
 	m := &meter{s: s, q: q, was: was, at: at, from: at.Unix(), to: at.Unix()}
 	switch {
 	case was == nil && !spends:
 		return nil
 	case was == nil:
 		m.budgets = make([]allowance, len(q.spec.Budgets))
-	case !at.After(was.At) && at.Add(longBack).After(was.At):
-		return nil
 	case at.Before(was.At):
 		m.allow()
 	default:
@@ -175,7 +184,7 @@ func (m *meter) charge(p *pod) {
 	}
 	for _, d := range p.bill {
 		if d.dim == dimGPU {
-			m.total = capped(m.total, d.amount, held)
+			m.total = addSpent(m.total, d.amount, held)
 			if began == m.from {
 				m.all += d.amount
 			} else {
@@ -184,7 +193,7 @@ func (m *meter) charge(p *pod) {
 		}
 		for i := range m.budgets {
 			if a := &m.budgets[i]; a.dim == d.dim {
-				a.spent = capped(a.spent, d.amount, max(0, m.to-max(began, a.since)))
+				a.spent = addSpent(a.spent, d.amount, max(0, m.to-max(began, a.since)))
 			}
 		}
 	}
@@ -222,8 +231,8 @@ func (s *State) pastUse(q *queue, now time.Time) int64 {
 // maxSpent bounds what is added up.
 const maxSpent = 1 << 61
 
-// capped is sum + a*b, as far as that can be said.
-func capped(sum, a, b int64) int64 {
+// addSpent is sum + a*b, as far as that can be said.
+func addSpent(sum, a, b int64) int64 {
 	hi, lo := bits.Mul64(uint64(a), uint64(b))
 	if hi > 0 || lo > maxSpent {
 		return maxSpent
@@ -286,9 +295,9 @@ func (s *State) stream(gpus, seconds int64) int64 {
 	const minute = int64(tick / time.Second)
 	minutes, rest := seconds/minute, seconds%minute
 	left := s.factor(minutes * minute)
-	sum := portion(capped(0, gpus, rest), left, unity)
+	sum := portion(addSpent(0, gpus, rest), left, unity)
 	if minutes > 0 {
-		sum += portion(capped(0, gpus, minute), unity-left, unity-s.factor(minute))
+		sum += portion(addSpent(0, gpus, minute), unity-left, unity-s.factor(minute))
 	}
 	return min(sum, maxSpent)
 }
