@@ -294,3 +294,49 @@ func BenchmarkSharesOfState(b *testing.B) {
 		}
 	})
 }
+
+// Shares and spending do not depend on the order in which things were told, nor on what was known before.
+func TestSharesWhateverTheWay(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		snap := anyTeams(t)
+		cfg := Config{HalfLife: time.Hour, Rates: rapid.SampledFrom([][]Rate{nil, {{Model: "H", Units: 2}}}).Draw(t, "rates")}
+		for i := range snap.Queues {
+			snap.Queues[i].Version = 2
+			if rapid.Bool().Draw(t, "of a model") {
+				snap.Queues[i].Quota = append(snap.Queues[i].Quota, Amount{Resource: OfModel(testGPU, "H"), Value: 2})
+			}
+		}
+		for i := range 8 {
+			snap.Nodes[0].Devices = append(snap.Nodes[0].Devices, Device{ID: fmt.Sprint("h", i), Model: "H"})
+		}
+		var history []Change
+		for i := range snap.Nodes {
+			history = append(history, Change{Node: &snap.Nodes[i]})
+		}
+		for i := range snap.Queues {
+			old := snap.Queues[i]
+			old.Version, old.Parent, old.Quota = 1, "", gpus(3)
+			history = append(history, Change{Queue: &snap.Queues[i]}, Change{Queue: &old})
+		}
+		for i := range snap.Pods {
+			history = append(history, Change{Pod: &snap.Pods[i]})
+		}
+		for i := range snap.Spendings {
+			history = append(history, Change{Spending: &snap.Spendings[i]})
+		}
+		told := Load(Snapshot{Version: SnapshotVersion}, cfg)
+		for _, c := range rapid.Permutation(history).Draw(t, "order") {
+			told.Apply(c)
+			if rapid.Bool().Draw(t, "asked along the way") {
+				fairOf(told, shareNoon)
+			}
+		}
+		loaded := Load(snap, cfg)
+		if diff := cmp.Diff(fairOf(loaded, shareNoon), fairOf(told, shareNoon)); diff != "" {
+			t.Fatalf("shares (-loaded +told):\n%s", diff)
+		}
+		if diff := cmp.Diff(loaded.accrue(shareNoon), told.accrue(shareNoon)); diff != "" {
+			t.Fatalf("spending (-loaded +told):\n%s", diff)
+		}
+	})
+}
