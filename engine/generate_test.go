@@ -175,7 +175,7 @@ func anyLayout(t *rapid.T) (l engine.Layout) {
 // anyGang makes a gang and its waiting members: of one class, of unlike ones, or a tree of groups.
 func anyGang(t *rapid.T, key string, most int) (engine.Gang, []engine.Pod) {
 	g := engine.Gang{Key: key, Queue: pick(t, "", "q", "", "r", "s"), User: pick(t, "", "ann"), Priority: pick[int32](t, 0, 5), Created: noon.Add(-time.Duration(upTo(t, 3)) * time.Second)}
-	g.Terms, g.Core = anyTerms(t), seldom(t, 3)
+	g.Terms = anyTerms(t)
 	if seldom(t, 5) {
 		g.Queue = "nowhere"
 	}
@@ -197,7 +197,7 @@ func anyMembers(t *rapid.T, gang string, count int) (out []engine.Pod) {
 	other.GPU.Models = spec.GPU.Models
 	mixed, evictable := seldom(t, 2), pick(t, false, true)
 	for i := range count {
-		p := engine.Pod{Key: fmt.Sprintf("%s-%d", gang, i), UID: "u", Gang: gang, Rank: pick(t, i, i, 0), Spec: spec, Evictable: evictable != seldom(t, 4)}
+		p := engine.Pod{Key: fmt.Sprintf("%s-%d", gang, i), UID: "u", Gang: gang, Rank: pick(t, i, i, 0), Spec: spec, Evictable: evictable}
 		if mixed && rapid.Bool().Draw(t, "other") {
 			p.Spec = other
 		}
@@ -455,7 +455,7 @@ func anyChange(t *rapid.T, version uint64) engine.Change {
 		return engine.Change{Pod: &p}
 	case "gang":
 		g, _ := anyGang(t, pick(t, gangNames...), 4)
-		g.Version = version
+		g.Version, g.Core = version, seldom(t, 3)
 		return engine.Change{Gang: &g}
 	case "queue":
 		i := upTo(t, len(queueNames)-1)
@@ -489,6 +489,7 @@ func anyChange(t *rapid.T, version uint64) engine.Change {
 	if seldom(t, 2) {
 		p.Node, p.Terminating, p.Started = pick(t, nodeNames...), seldom(t, 2), started(t)
 	}
+	p.Evictable = p.Evictable != seldom(t, 4) // a gang may have members of both kinds
 	return engine.Change{Pod: &p}
 }
 
