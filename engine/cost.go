@@ -10,7 +10,7 @@ const longest = time.Hour
 
 // costOf is what evicting the pod now loses.
 func (s *State) costOf(p *pod, now time.Time) int64 {
-	t := s.victimTerms(p)
+	t := s.termsOf(p)
 	restart := t.Restart
 	if restart <= 0 {
 		restart = s.cfg.Restart
@@ -36,28 +36,4 @@ func unsaved(started time.Time, checkpoint time.Duration, now time.Time) time.Du
 		lost = min(lost, run%checkpoint)
 	}
 	return lost
-}
-
-// victimTerms returns the terms of the workload that the pod belongs to.
-func (s *State) victimTerms(p *pod) *Terms {
-	if p.Gang == "" {
-		return &p.Terms
-	}
-	if g := s.gangs[p.Gang]; g != nil && g.spec != nil {
-		return &g.spec.Terms
-	}
-	return &noTerms
-}
-
-var noTerms Terms
-
-// claimTerms returns the gang's terms, and when it came.
-func (g *gang) claimTerms() (*Terms, time.Time) {
-	switch {
-	case g.lone != nil:
-		return &g.lone.Terms, g.lone.Created
-	case g.spec != nil:
-		return &g.spec.Terms, g.spec.Created
-	}
-	return &noTerms, time.Time{}
 }

@@ -52,17 +52,19 @@ type State struct {
 	short    map[*gang]bool // gangs that run under their minimum with no member to place
 	journal  []entry
 	requests requestCache
-	wholes   int      // gangs that want whole nodes
-	forest   forest   // of queues
-	nobody   queue    // the account of workloads without a queue
-	capacity vector   // what all nodes have together
-	taken    vector   // what all pods with seats take
-	tracts   []*tract // by node.index
-	hunts    uint64   // claims made so far
-	passes   uint64   // surveys made so far
+	wholes   int           // gangs that want whole nodes
+	forest   forest        // of queues
+	nobody   queue         // the account of workloads without a queue
+	capacity vector        // what all nodes have together
+	taken    vector        // what all pods with seats take
+	tracts   []*tract      // by node.index
+	hunts    uint64        // claims made so far
+	passes   uint64        // surveys made so far
+	bounded  map[*pod]bool // seated pods whose workloads have a longest run time
 
 	changed bool // since last was made
 	last    Plan
+	places  []auditPlace // of the audit's round
 }
 
 // Load makes a State of the snapshot. What makes no sense in it is in Rejected.

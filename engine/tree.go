@@ -90,6 +90,7 @@ func (s *State) book(p *pod) {
 	if q == nil {
 		q = &s.nobody
 	}
+	s.bound(p, true)
 	p.payer, p.slot = q, len(q.pods)
 	q.pods = append(q.pods, p)
 	q.epoch++
@@ -109,6 +110,7 @@ func (s *State) unbook(p *pod) {
 	if q == nil {
 		return
 	}
+	s.bound(p, false)
 	last := len(q.pods) - 1
 	q.pods[p.slot] = q.pods[last]
 	q.pods[p.slot].slot = p.slot
