@@ -235,7 +235,7 @@ func (a *asking) lent() {
 		return
 	}
 	for dim, promised := range s.forest.promised {
-		if promised == 0 || dim >= len(s.capacity) {
+		if promised == 0 || s.ofModel(dim) {
 			continue
 		}
 		resource := s.dims.names[dim]
@@ -251,6 +251,9 @@ func (a *asking) lent() {
 		}
 	}
 }
+
+// ofModel says whether the dimension is of one GPU model; how much of that there is in all is not counted.
+func (s *State) ofModel(dim int) bool { return strings.HasPrefix(s.dims.names[dim], s.cfg.GPU+"@") }
 
 // within says whether the queue and all above it have quota for so much more.
 func (a *asking) within(dim int, need int64) bool {
@@ -462,7 +465,7 @@ func (d *drawing) lent() {
 	}
 	for dim, promised := range s.forest.promised {
 		need := d.takes.at(dim)
-		if promised == 0 || need == 0 || dim >= len(s.capacity) || d.within(dim) {
+		if promised == 0 || need == 0 || s.ofModel(dim) || d.within(dim) {
 			continue
 		}
 		kept := s.keptFrom(d.q, dim)
