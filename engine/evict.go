@@ -217,7 +217,7 @@ func (y *cycle) newClaim(g *gang, t turn) *claim {
 		}
 	}
 	if gpus := c.needs.at(dimGPU); gpus > 0 && len(s.cfg.Rates) > 0 {
-		c.needs[dimGPU] = gpus * s.leastRate("")
+		c.needs[dimGPU] = gpus * y.leastRate("")
 	}
 	return c
 }
