@@ -258,7 +258,7 @@ func (c *claim) share() {
 	fair := func(q *queue, dim int) int64 { return q.fair.at(dim) }
 	dims := make([]int, 0, len(c.needs))
 	for dim, need := range c.needs {
-		if need > 0 && dim < len(c.q.fair) {
+		if need > 0 && dim != dimPods && dim < len(c.q.fair) {
 			dims = append(dims, dim)
 		}
 	}
