@@ -140,6 +140,9 @@ func (v *survey) free(u *unit, by int64) int64 {
 func (c *claim) hopeful() bool {
 	for i := range c.kins {
 		o := c.orderOf(i)
+		if _, ok := c.y.s.chooseScope(o); ok {
+			return true // there is room, but for its queue's limits
+		}
 		v := c.survey(o)
 		for _, u := range c.units {
 			v.free(u, 1)

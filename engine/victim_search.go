@@ -147,7 +147,9 @@ func (c *claim) approach() []*unit {
 		if c.gated {
 			c.relieve()
 		}
-		c.gather()
+		if !c.gated || !c.opens() {
+			c.gather()
+		}
 	}
 	if !c.opens() && (c.moving || !c.takeMore()) {
 		return nil
