@@ -73,7 +73,7 @@ func (y *cycle) isPlain(g *gang) bool {
 	if y.trial || !y.known(g) || len(g.tree.children) > 0 || g.tree.seated > 0 || g.layout().Segment > 0 || !g.tree.complete() {
 		return false
 	}
-	if g.lone == nil && (y.s.isRejected(KindGang, g.key) || len(y.orphans(g)) > 0) {
+	if y.s.unreadable(g) != "" || len(y.orphans(g)) > 0 {
 		return false
 	}
 	if level := y.s.level(g.layout().Required); level >= 0 && !y.s.topology.populated(level) {
