@@ -8,7 +8,7 @@ import (
 	"github.com/berth-dev/berth/engine"
 )
 
-// claims measures what a workload that comes to a full cluster costs: Apply and Plan. Half of the cluster's queues hold
+// claims measures what a workload that comes to a full cluster costs a plan. Half of the cluster's queues hold
 // half again as much as their quota, and one holds nothing of it.
 func claims(b *testing.B, make func(f *fullSite, turn int) []engine.Change, check func(*testing.B, engine.Plan)) {
 	f := newFullSite(5_000, 200, 4_000)
@@ -18,8 +18,8 @@ func claims(b *testing.B, make func(f *fullSite, turn int) []engine.Change, chec
 	put := func() (took time.Duration) {
 		turn++
 		changes := make(f, turn)
-		start := time.Now()
 		s.Apply(changes...)
+		start := time.Now()
 		plan := s.Plan(benchNow)
 		took = time.Since(start)
 		check(b, plan)
@@ -46,7 +46,7 @@ func claims(b *testing.B, make func(f *fullSite, turn int) []engine.Change, chec
 		total += put()
 		n++
 	}
-	b.ReportMetric(float64(total.Nanoseconds())/float64(n), "ns/answer")
+	b.ReportMetric(float64(total.Nanoseconds())/float64(n), "ns/plan")
 }
 
 // owned is a job of the queue that holds nothing of its quota.
@@ -79,19 +79,25 @@ func evictsNobody(b *testing.B, plan engine.Plan) {
 
 // BenchmarkPolicyReclaimOne takes one GPU back from who borrowed it.
 func BenchmarkPolicyReclaimOne(b *testing.B) {
-	claims(b, func(f *fullSite, turn int) []engine.Change { return owned(f, "new/one", jobShape{1, 1}, engine.Layout{}) }, evicts(1))
+	claims(b, func(f *fullSite, turn int) []engine.Change {
+		return owned(f, "new/one", jobShape{1, 1}, engine.Layout{})
+	}, evicts(1))
 }
 
 // BenchmarkPolicyReclaim500x8 takes 4,000 GPUs back for one job.
 func BenchmarkPolicyReclaim500x8(b *testing.B) {
-	claims(b, func(f *fullSite, turn int) []engine.Change { return owned(f, "new/large", jobShape{500, 8}, engine.Layout{}) }, evicts(500))
+	claims(b, func(f *fullSite, turn int) []engine.Change {
+		return owned(f, "new/large", jobShape{500, 8}, engine.Layout{})
+	}, evicts(500))
 }
 
 // BenchmarkPolicyNoEvictionHelps proves that no eviction helps: because too little is borrowed in all, because too little
 // is in one rack, and because the claimant has no right to any of it.
 func BenchmarkPolicyNoEvictionHelps(b *testing.B) {
 	b.Run("all", func(b *testing.B) {
-		claims(b, func(f *fullSite, turn int) []engine.Change { return owned(f, "new/all", jobShape{3_000, 8}, engine.Layout{}) }, evictsNobody)
+		claims(b, func(f *fullSite, turn int) []engine.Change {
+			return owned(f, "new/all", jobShape{3_000, 8}, engine.Layout{})
+		}, evictsNobody)
 	})
 	b.Run("rack", func(b *testing.B) {
 		claims(b, func(f *fullSite, turn int) []engine.Change {
