@@ -82,18 +82,12 @@ func (a *asking) need(resource string) int64 {
 	return n
 }
 
-// leastRate is what one GPU of the model counts; of any, the least.
+// leastRate is what one GPU of the model counts; of any, the least: models that are not listed count 1.
 func (s *State) leastRate(model string) int64 {
 	if model != "" {
 		return s.rate(model)
 	}
-	least := int64(1)
-	for i, r := range s.cfg.Rates {
-		if i == 0 || r.Units < least {
-			least = r.Units
-		}
-	}
-	return least
+	return 1
 }
 
 // limits are those of the queue and of all above it. What is held for others of the queue counts as used.
@@ -358,28 +352,78 @@ func (g *gang) evictable() bool {
 	return !slices.ContainsFunc(g.all(), func(p *pod) bool { return !p.Evictable && !p.leaving() })
 }
 
-// overdrawn lists the limits of the gang's queue, and of those above it, that the pods, which have been seated, break.
+// overdrawn lists what of the gang's queue, and of those above it, the pods, which have been seated, break.
 func (y *cycle) overdrawn(g *gang, pods []*pod) []why.Gate {
 	q := y.s.queues[g.queue()]
-	if q == nil || q.spec == nil {
+	if q == nil || q.spec == nil || q.easy && g.soft && !y.s.forest.lends {
 		return nil
 	}
+	var takes, firm vector
+	for _, p := range pods {
+		for _, d := range p.bill {
+			takes.add(d.dim, d.amount)
+			if p.firm() {
+				firm.add(d.dim, d.amount)
+			}
+		}
+	}
 	var out []why.Gate
+	over := func(cause why.Cause, object string, dim int, used, limit int64) {
+		out = append(out, why.Gate{Cause: cause, Object: object, Resource: y.s.dims.names[dim], Need: takes.at(dim), Have: used - takes.at(dim), Limit: limit, Certificate: -1})
+	}
 	for up := q; up != nil; up = up.parent {
 		for _, limit := range up.spec.Limits.Sorted() {
 			dim := y.s.dims.id(limit.Resource)
-			var need int64
-			for _, p := range pods {
-				for _, d := range p.bill {
-					if d.dim == dim {
-						need += d.amount
-					}
-				}
-			}
 			//mutate: gate-queue-limit-of-growth
-			if used := up.used.at(dim) + up.pledged.at(dim); need > 0 && used > limit.Value {
-				out = append(out, why.Gate{Cause: why.OverQueueLimit, Object: up.name, Resource: limit.Resource, Need: need, Have: used - need, Limit: limit.Value, Certificate: -1})
+			if used := up.used.at(dim) + up.pledged.at(dim); takes.at(dim) > 0 && used > limit.Value {
+				over(why.OverQueueLimit, up.name, dim, used, limit.Value)
 			}
+		}
+		for i, b := range up.spec.Budgets {
+			dim := y.s.dims.id(b.Resource)
+			//mutate: gate-budget-of-growth
+			if spent := y.s.spent(up, i, y.now); takes.at(dim) > 0 && spent >= b.Seconds {
+				out = append(out, why.Gate{Cause: why.OverBudget, Object: up.name, Resource: b.Resource, Have: spent, Limit: b.Seconds, Certificate: -1})
+				_, end := b.period(y.now)
+				y.wake(end)
+			}
+		}
+		for dim, promised := range y.s.forest.promised {
+			//mutate: gate-firm-of-growth
+			if quota := y.s.quota(up, dim); promised > 0 && firm.at(dim) > 0 && up.firm.at(dim) > quota {
+				over(why.OverQuota, up.name, dim, up.firm.at(dim), quota)
+			}
+		}
+	}
+	for _, limit := range q.spec.UserLimits.Sorted() {
+		dim := y.s.dims.id(limit.Resource)
+		v := q.users[g.user()]
+		//mutate: gate-user-limit-of-growth
+		if used := v.at(dim); takes.at(dim) > 0 && used > limit.Value {
+			over(why.OverUserLimit, g.user(), dim, used, limit.Value)
+		}
+	}
+	return append(out, y.overlent(q, takes)...)
+}
+
+// overlent lists what the queue, where so much of it has been taken, has of what others' queues keep for themselves.
+func (y *cycle) overlent(q *queue, takes vector) []why.Gate {
+	s := y.s
+	if !s.forest.lends {
+		return nil
+	}
+	var out []why.Gate
+	for dim, promised := range s.forest.promised {
+		if promised == 0 || dim >= len(s.capacity) || takes.at(dim) == 0 {
+			continue
+		}
+		borrows := false
+		for up := q; up != nil; up = up.parent {
+			borrows = borrows || up.committed(dim) > s.quota(up, dim)
+		}
+		//mutate: gate-lent-of-growth
+		if free := s.capacity.at(dim) - s.taken.at(dim) - s.keptFrom(q, dim); borrows && free < 0 {
+			out = append(out, why.Gate{Cause: why.NotLent, Object: q.name, Resource: s.dims.names[dim], Need: takes.at(dim), Have: max(0, free+takes.at(dim)), Certificate: -1})
 		}
 	}
 	return out
