@@ -232,6 +232,8 @@ func describeMemory(changes []Change) string {
 			added[KindPromise]++
 		case c.Lesson != nil:
 			added[KindLesson]++
+		case c.Lapse != nil:
+			added[KindLapse]++
 		case c.Gone != nil:
 			dropped[c.Gone.Kind]++
 		}
@@ -241,7 +243,7 @@ func describeMemory(changes []Change) string {
 
 func countKinds(verb string, counts map[Kind]int) []string {
 	var out []string
-	for _, k := range []Kind{KindAssumption, KindRefusal, KindHold, KindEviction, KindPromise, KindLesson} {
+	for _, k := range []Kind{KindAssumption, KindRefusal, KindHold, KindEviction, KindPromise, KindLesson, KindLapse} {
 		if n := counts[k]; n > 0 {
 			out = append(out, fmt.Sprintf("%s %s", verb, plural(n, string(k))))
 		}
@@ -388,55 +390,45 @@ func describeClass(c why.Class) string {
 	return fmt.Sprintf("%s; %d fit when empty", strings.Join(parts, ", "), c.PerEmpty)
 }
 
-// DescribeQueues writes queues as a tree, each with what it is promised, may have and uses, and then what there is to
-// warn of.
-func DescribeQueues(uses []QueueUse, warnings []Rejected) string {
+// DescribeQueues writes queues, in the order of the tree and indented by it: what each is promised, may have and uses,
+// what waits in it, and what there is to warn of.
+func DescribeQueues(uses []QueueUse) string {
 	if len(uses) == 0 {
 		return "no queues\n"
 	}
 	var b strings.Builder
-	told := map[string]bool{}
 	for _, u := range uses {
-		top := !slices.ContainsFunc(uses, func(o QueueUse) bool { return o.Name == u.Parent })
-		if top {
-			describeQueue(&b, uses, u, "", told)
+		indent := strings.Repeat("  ", u.Depth)
+		fmt.Fprintf(&b, "%s%s: %s\n", indent, u.Name, strings.Join(describeQueue(u), ", "))
+		for _, w := range u.Warnings {
+			fmt.Fprintf(&b, "%s  warning: %s\n", indent, w)
 		}
-	}
-	for _, u := range uses { // in a circle
-		describeQueue(&b, uses, u, "", told)
-	}
-	for _, w := range warnings {
-		fmt.Fprintf(&b, "warning: %s %s: %s\n", w.Kind, w.Key, w.Reason)
 	}
 	return b.String()
 }
 
-func describeQueue(b *strings.Builder, all []QueueUse, u QueueUse, indent string, told map[string]bool) {
-	if told[u.Name] {
-		return
+func describeQueue(u QueueUse) (parts []string) {
+	switch {
+	case !u.Known:
+		parts = append(parts, "does not exist")
+	case u.Problem != "":
+		parts = append(parts, "has no effect")
 	}
-	told[u.Name] = true
-	parts := []string{}
 	for _, x := range []struct {
 		what    string
 		amounts Resources
-	}{{"quota", u.Quota}, {"limit", u.Limits}, {"lends at most", u.Lend}, {"uses", u.Used}} {
+	}{{"quota", u.Quota}, {"limit", u.Limits}, {"lends at most", u.Lend}, {"uses", u.Used}, {"borrows", u.Borrowed}, {"lends", u.Lent}} {
 		if len(x.amounts) > 0 {
 			parts = append(parts, x.what+" "+strings.Join(why.Amounts(x.amounts.Sorted()), " + "))
 		}
 	}
-	if !u.Known {
-		parts = append(parts, "does not exist")
-	}
 	if len(u.Used) == 0 {
 		parts = append(parts, "uses nothing")
 	}
-	fmt.Fprintf(b, "%s%s: %s\n", indent, u.Name, strings.Join(parts, ", "))
-	for _, c := range all {
-		if c.Parent == u.Name {
-			describeQueue(b, all, c, indent+"  ", told)
-		}
+	if n := u.Waiting.Workloads; n > 0 {
+		parts = append(parts, fmt.Sprintf("%d waiting", n))
 	}
+	return parts
 }
 
 // DescribeRejected writes rejections, one a line.

@@ -25,12 +25,15 @@ func (s *State) Plan(now time.Time) Plan {
 	return y.plan
 }
 
-// holdsStill says whether the last plan is also the answer for now: nothing started in it, and no time that
+// holdsStill says whether the last plan is also the answer for now: nothing started or is evicted in it, and no time that
 // matters has come since.
 func (s *State) holdsStill(now time.Time) bool {
 	p := &s.last
-	return len(p.Starts) == 0 && !now.Before(p.Now) && (p.WakeAt.IsZero() || now.Before(p.WakeAt))
+	return len(p.Starts) == 0 && !slices.ContainsFunc(p.Changes, (Change).dated) && !now.Before(p.Now) && (p.WakeAt.IsZero() || now.Before(p.WakeAt))
 }
+
+// dated says whether the change says when it was made.
+func (c Change) dated() bool { return c.Promise != nil || c.Eviction != nil || c.Hold != nil }
 
 // cycle is one plan in the making.
 type cycle struct {
@@ -42,13 +45,18 @@ type cycle struct {
 	trial  bool  // until is alone in line and grows, and features are not looked at
 
 	line    *contest
-	dirty   []*gang // gangs whose tally the cycle changed
-	version uint64  // of the last edit of memory
+	dirty   []*gang  // gangs whose tally the cycle changed
+	version uint64   // of the last edit of memory
+	every   []string // GPU models that nodes have, once asked for
 	proofs  map[proofKey]proof
 	ahead   int     // gangs considered before until
 	steps   int     // search steps that until took
 	kept    []*node // whose room is held for the gang that is being placed, in order
 	claimed []*hold // the holds themselves
+	times   timekeeper
+	short   []*gang // that run under their minimum, and could not be repaired
+	tidied  bool    // work was looked for to move for somebody
+	making
 }
 
 // queued is a gang in line, with its turn in this cycle.
@@ -64,8 +72,11 @@ func (y *cycle) run() {
 	m, end := s.mark(), s.log.end()
 	y.version = s.latest
 	y.expire()
+	y.endOverdue()
+	y.keepBookings()
 	grow := y.minimums()
 	y.growth(grow)
+	y.letGo()
 	y.tidy()
 	for g := range s.short {
 		y.plan.Short = append(y.plan.Short, g.key)
@@ -125,12 +136,20 @@ func (y *cycle) start(g *gang, t turn) bool {
 		y.wait(g, gates)
 		return false
 	}
+	if behind := y.behind(g); len(behind) > 0 {
+		y.s.rollback(m)
+		y.wait(g, append(behind, gates...))
+		return false
+	}
+	seats := y.s.mark()
 	found := y.place(g, t)
 	if found.ok && len(gates) == 0 {
-		if gates = y.delays(g, m); len(gates) == 0 {
+		if gates = y.delays(g, t, seats, &found); len(gates) == 0 {
 			y.started(g, t, found.model, m)
+			y.keptPromise(g)
 			return true
 		}
+		found.ok = true // but for the promise
 	}
 	//mutate: gate-all-or-nothing
 	y.s.rollback(m)
@@ -143,10 +162,18 @@ func (y *cycle) start(g *gang, t turn) bool {
 
 // block does what can be done for a gang that has no place: others end for it, or it is promised a start.
 func (y *cycle) block(g *gang, t turn, gates []why.Gate) {
-	if room := y.makeRoom(g, t, gates); len(room) > 0 {
-		gates = room
-	} else {
+	if behind := y.behind(g); len(behind) > 0 {
+		y.wait(g, append(behind, gates...))
+		return
+	}
+	y.shut(g, gates)
+	room := y.makeRoom(g, t, gates)
+	if len(room) == 0 {
 		y.promise(g, t, gates)
+		room = y.tryMoves(g, t, gates)
+	}
+	if len(room) > 0 {
+		gates = room
 	}
 	y.wait(g, gates)
 }
@@ -163,13 +190,20 @@ func (y *cycle) claim(g *gang) {
 		return
 	}
 	for _, key := range sortedKeys(y.s.holds) {
-		if h := y.s.holds[key]; h.on != nil && h.Gang == g.key {
-			y.kept = append(y.kept, h.on)
-			y.claimed = append(y.claimed, h)
-			y.s.ignoreHold(h)
+		h := y.s.holds[key]
+		if h.on == nil || !h.isFor(g) || h.Gang != g.key && len(y.claimed) > 0 {
+			continue
 		}
+		y.kept = append(y.kept, h.on)
+		y.claimed = append(y.claimed, h)
+		y.s.ignoreHold(h)
 	}
 	slices.SortFunc(y.kept, compareSeats)
+}
+
+// isFor says whether the place is held for the gang; of pods by themselves, that their owner makes again, for one of them.
+func (h *hold) isFor(g *gang) bool {
+	return h.Gang == g.key || g.lone != nil && g.lone.Owner != "" && h.Gang == g.lone.Owner
 }
 
 // all returns the gang's pods.
@@ -218,13 +252,20 @@ func (y *cycle) retally(g *gang) {
 }
 
 func (y *cycle) wait(g *gang, gates []why.Gate) {
+	if g.lapsed() && y.known(g) {
+		y.short = append(y.short, g)
+	}
 	y.plan.Waiting = append(y.plan.Waiting, Waiting{Gang: g.key, Verdict: verdict(gates), Cause: gates[0].Cause, Gates: gates, Short: g.turnNow().repair})
 }
 
 // growth gives members above the minimum what room is left.
 func (y *cycle) growth(gangs []*gang) {
 	for _, g := range gangs {
-		y.grow(g)
+		if g.tree.satisfied() {
+			y.grow(g)
+		} else if g.start == 0 { // it was evicted in this cycle
+			y.start(g, g.turnNow())
+		}
 		if g == y.until {
 			return
 		}
@@ -274,6 +315,8 @@ func (y *cycle) expire() {
 	}
 	y.expireRefusals()
 	y.expireHolds()
+	lifted = y.expireEvictions(lifted)
+	y.expirePromises()
 	y.line = newContest(y, y.makeLine(lifted))
 }
 
@@ -293,7 +336,7 @@ func (y *cycle) expireHolds() {
 	s := y.s
 	for _, key := range sortedKeys(s.holds) {
 		h := s.holds[key]
-		if live(h.Until, y.now) && h.on != nil && y.awaits(h.Gang) {
+		if live(h.Until, y.now) && h.on != nil && (h.Coming || y.awaits(h.Gang)) {
 			y.wake(h.Until)
 			continue
 		}

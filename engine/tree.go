@@ -27,6 +27,7 @@ type queue struct {
 	users map[string]vector // what each user of its own workloads holds; nil: it does not matter
 	epoch uint64            // goes up when pods change
 
+	roster    roster
 	counted   int // workloads of pods, when epoch was countedAt
 	countedAt uint64
 }
@@ -37,6 +38,7 @@ type forest struct {
 	top      []*queue // by name
 	promised vector   // by dimension: not 0 where some queue has a quota
 	modelled bool     // amounts depend on GPU models
+	idle     []*queue // that give back GPUs which do nothing, by name
 	lends    bool     // some queue keeps unused quota to itself
 	warnings []Rejected
 }
@@ -88,6 +90,7 @@ func (s *State) book(p *pod) {
 	if q == nil {
 		q = &s.nobody
 	}
+	s.bound(p, true)
 	p.payer, p.slot = q, len(q.pods)
 	q.pods = append(q.pods, p)
 	q.epoch++
@@ -107,6 +110,7 @@ func (s *State) unbook(p *pod) {
 	if q == nil {
 		return
 	}
+	s.bound(p, false)
 	last := len(q.pods) - 1
 	q.pods[p.slot] = q.pods[last]
 	q.pods[p.slot].slot = p.slot
@@ -255,7 +259,7 @@ func (s *State) regrow() {
 	}
 	*f = forest{modelled: len(s.cfg.Rates) > 0}
 	for _, q := range s.queues {
-		q.parent, q.children, q.problem, q.users = nil, nil, "", nil
+		q.parent, q.children, q.problem, q.users, q.roster = nil, nil, "", nil, roster{}
 		if q.spec != nil && (q.spec.FairUsers || len(q.spec.UserLimits) > 0) {
 			q.users = make(map[string]vector)
 		}
@@ -318,6 +322,9 @@ func (s *State) readAmounts(q *queue) {
 		f.promised.add(s.dims.id(a.Resource), 1)
 	}
 	f.lends = f.lends || len(q.spec.Lend) > 0
+	if q.spec.ReclaimIdle > 0 {
+		f.idle = append(f.idle, q)
+	}
 	for _, list := range []Resources{q.spec.Quota, q.spec.Limits, q.spec.Lend, q.spec.UserLimits} {
 		for _, a := range list {
 			f.modelled = f.modelled || strings.HasPrefix(a.Resource, s.cfg.GPU+"@")
