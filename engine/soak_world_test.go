@@ -253,6 +253,9 @@ func (w *soakWorld) arrive() {
 	}
 	for i := range size {
 		p := engine.Pod{Key: job.key, Spec: spec, Evictable: evictable, Budgets: budgets}
+		if job.returns {
+			p.Owner = job.key
+		}
 		if job.gang != nil {
 			p.Key, p.Gang, p.Rank = fmt.Sprintf("%s-%d", job.key, i), job.key, i
 		} else {
