@@ -242,7 +242,7 @@ func (c *claim) prepare() {
 
 // despair names the claim, if others are just like it.
 func (c *claim) despair() (despair, bool) {
-	p := &c.g.plain
+	p := c.y.plain(c.g, c.t)
 	return despair{class: p.class, need: p.need, level: p.level, queue: c.q, priority: c.t.priority}, p.ok
 }
 

@@ -363,7 +363,7 @@ func (g *gang) evictable() bool {
 // overdrawn lists what of the gang's queue, and of those above it, the pods, which have been seated, break.
 func (y *cycle) overdrawn(g *gang, pods []*pod) []why.Gate {
 	q := y.s.queues[g.queue()]
-	if q == nil || q.spec == nil {
+	if q == nil || q.spec == nil || q.easy && g.soft && !y.s.forest.lends {
 		return nil
 	}
 	d := &drawing{y: y, g: g, q: q, takes: bills(pods), firm: bills(slices.DeleteFunc(slices.Clone(pods), func(p *pod) bool { return !p.firm() }))}

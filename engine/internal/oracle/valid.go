@@ -61,7 +61,7 @@ func (w *world) start(s engine.Start) error {
 	if want := w.kind(g); s.Kind != want {
 		return fmt.Errorf("is a %s, not a %s", want, s.Kind)
 	}
-	if models := w.models(g); s.Model != "" && !slices.Contains(models, s.Model) {
+	if models := w.models(g); s.Model != "" && !slices.Equal(models, []string{""}) && !slices.Contains(models, s.Model) {
 		return fmt.Errorf("model %s is none of %v", s.Model, models)
 	}
 	w.was = maps.Clone(w.at)
