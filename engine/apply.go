@@ -72,6 +72,8 @@ func (s *State) apply(c *Change) Rejected {
 		return s.applySpending(c.Spending)
 	case c.Lesson != nil:
 		return s.applyLesson(c.Lesson)
+	case c.Lapse != nil:
+		return s.applyLapse(c.Lapse)
 	case c.Gone != nil:
 		return s.applyGone(*c.Gone)
 	}
@@ -155,6 +157,7 @@ func (e *Eviction) ref() Ref   { return Ref{KindEviction, e.Pod, e.Version} }
 func (p *Promise) ref() Ref    { return Ref{KindPromise, p.Gang, p.Version} }
 func (u *Spending) ref() Ref   { return Ref{KindSpending, u.Queue, u.Version} }
 func (l *Lesson) ref() Ref     { return Ref{KindLesson, l.Like, l.Version} }
+func (l *Lapse) ref() Ref      { return Ref{KindLapse, l.Gang, l.Version} }
 
 // Ref names the object in the change; false where there is none: of a Gone, or a Settled.
 func (c *Change) Ref() (Ref, bool) {
@@ -185,6 +188,8 @@ func (c *Change) Ref() (Ref, bool) {
 		return c.Spending.ref(), true
 	case c.Lesson != nil:
 		return c.Lesson.ref(), true
+	case c.Lapse != nil:
+		return c.Lapse.ref(), true
 	}
 	return Ref{}, false
 }
@@ -318,6 +323,11 @@ func (s *State) applyLesson(got *Lesson) Rejected {
 	return r
 }
 
+func (s *State) applyLapse(got *Lapse) Rejected {
+	_, r := keep(s, s.lapses, got)
+	return r
+}
+
 func (s *State) applyEviction(got *Eviction) Rejected {
 	ok, r := keep(s, s.evictions, got)
 	if ok {
@@ -435,6 +445,8 @@ func (s *State) versionOf(at Ref) (version uint64, exists, kindOK bool) {
 		return knownVersion(s.spendings, at.Key)
 	case KindLesson:
 		return knownVersion(s.lessons, at.Key)
+	case KindLapse:
+		return knownVersion(s.lapses, at.Key)
 	default:
 		return 0, false, false
 	}
@@ -481,6 +493,8 @@ func (s *State) remove(at Ref) {
 		delete(s.spendings, at.Key)
 	case KindLesson:
 		delete(s.lessons, at.Key)
+	case KindLapse:
+		delete(s.lapses, at.Key)
 	}
 }
 

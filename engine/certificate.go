@@ -29,6 +29,9 @@ type proof struct {
 
 // prove makes, or finds, the certificate that the order has no place, and the gate that it proves.
 func (y *cycle) prove(o order) why.Gate {
+	if y.quiet {
+		return why.Gate{Cause: why.ClusterFull, Certificate: -1}
+	}
 	s := y.s
 	level := s.level(o.layout.Required)
 	key := proofKey{class: o.class, need: len(o.pods), level: level, at: s.log.moment}

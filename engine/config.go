@@ -28,6 +28,8 @@ type Config struct {
 	Restart time.Duration `json:"restart,omitempty"`
 	// Rates are how much one GPU of a model counts in queues' amounts; models that are not listed count 1.
 	Rates []Rate `json:"rates,omitempty"`
+	// GangGrace is how long a gang may run under its minimum before it is given up and starts anew; 0: five minutes.
+	GangGrace time.Duration `json:"gangGrace,omitempty"`
 	// Moves is how much running work may be moved to make places whole.
 	Moves Moves `json:"moves,omitzero"`
 	// AssumeFor is how long a planned placement is taken for real without being seen; 0: 30 s.
@@ -143,6 +145,9 @@ func (c Config) normal() (Config, []Rejected) {
 	}
 	if c.Heads == 0 {
 		c.Heads = 4
+	}
+	if c.GangGrace <= 0 {
+		c.GangGrace = 5 * time.Minute
 	}
 	if c.Restart <= 0 {
 		c.Restart = time.Minute

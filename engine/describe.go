@@ -58,7 +58,7 @@ func joinSingles(starts []Start) []Start {
 		}
 		out[last].Gang = singles
 		out[last].Placements = slices.Concat(out[last].Placements, s.Placements)
-		out[last].Borrowed = sumAmounts(out[last].Borrowed, s.Borrowed)
+		out[last].Borrowed = out[last].Borrowed.plus(s.Borrowed)
 	}
 	return out
 }
@@ -66,20 +66,6 @@ func joinSingles(starts []Start) []Start {
 func (s Start) joins(next Start) bool {
 	return (s.Gang == singles || s.single()) && next.single() && s.Kind == next.Kind && s.Model == next.Model &&
 		(len(s.Borrowed) > 0) == (len(next.Borrowed) > 0)
-}
-
-// sumAmounts is both together, sorted.
-func sumAmounts(a, b Resources) Resources {
-	out := slices.Clone(a)
-	for _, x := range b {
-		at := slices.IndexFunc(out, func(o Amount) bool { return o.Resource == x.Resource })
-		if at < 0 {
-			out = append(out, x)
-			continue
-		}
-		out[at].Value += x.Value
-	}
-	return out.Sorted()
 }
 
 func (s Start) single() bool { return len(s.Placements) == 1 && s.Placements[0].Pod == s.Gang }
@@ -402,55 +388,45 @@ func describeClass(c why.Class) string {
 	return fmt.Sprintf("%s; %d fit when empty", strings.Join(parts, ", "), c.PerEmpty)
 }
 
-// DescribeQueues writes queues as a tree, each with what it is promised, may have and uses, and then what there is to
-// warn of.
-func DescribeQueues(uses []QueueUse, warnings []Rejected) string {
+// DescribeQueues writes queues, in the order of the tree and indented by it: what each is promised, may have and uses,
+// what waits in it, and what there is to warn of.
+func DescribeQueues(uses []QueueUse) string {
 	if len(uses) == 0 {
 		return "no queues\n"
 	}
 	var b strings.Builder
-	told := map[string]bool{}
 	for _, u := range uses {
-		top := !slices.ContainsFunc(uses, func(o QueueUse) bool { return o.Name == u.Parent })
-		if top {
-			describeQueue(&b, uses, u, "", told)
+		indent := strings.Repeat("  ", u.Depth)
+		fmt.Fprintf(&b, "%s%s: %s\n", indent, u.Name, strings.Join(describeQueue(u), ", "))
+		for _, w := range u.Warnings {
+			fmt.Fprintf(&b, "%s  warning: %s\n", indent, w)
 		}
-	}
-	for _, u := range uses { // in a circle
-		describeQueue(&b, uses, u, "", told)
-	}
-	for _, w := range warnings {
-		fmt.Fprintf(&b, "warning: %s %s: %s\n", w.Kind, w.Key, w.Reason)
 	}
 	return b.String()
 }
 
-func describeQueue(b *strings.Builder, all []QueueUse, u QueueUse, indent string, told map[string]bool) {
-	if told[u.Name] {
-		return
+func describeQueue(u QueueUse) (parts []string) {
+	switch {
+	case !u.Known:
+		parts = append(parts, "does not exist")
+	case u.Problem != "":
+		parts = append(parts, "has no effect")
 	}
-	told[u.Name] = true
-	parts := []string{}
 	for _, x := range []struct {
 		what    string
 		amounts Resources
-	}{{"quota", u.Quota}, {"limit", u.Limits}, {"lends at most", u.Lend}, {"uses", u.Used}} {
+	}{{"quota", u.Quota}, {"limit", u.Limits}, {"lends at most", u.Lend}, {"uses", u.Used}, {"borrows", u.Borrowed}, {"lends", u.Lent}} {
 		if len(x.amounts) > 0 {
 			parts = append(parts, x.what+" "+strings.Join(why.Amounts(x.amounts.Sorted()), " + "))
 		}
 	}
-	if !u.Known {
-		parts = append(parts, "does not exist")
-	}
 	if len(u.Used) == 0 {
 		parts = append(parts, "uses nothing")
 	}
-	fmt.Fprintf(b, "%s%s: %s\n", indent, u.Name, strings.Join(parts, ", "))
-	for _, c := range all {
-		if c.Parent == u.Name {
-			describeQueue(b, all, c, indent+"  ", told)
-		}
+	if n := u.Waiting.Workloads; n > 0 {
+		parts = append(parts, fmt.Sprintf("%d waiting", n))
 	}
+	return parts
 }
 
 // DescribeRejected writes rejections, one a line.

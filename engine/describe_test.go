@@ -101,25 +101,22 @@ memory: adds 2 holds, adds 1 eviction, adds 1 promise, adds 1 lesson, drops 1 ev
 
 func TestDescribeQueues(t *testing.T) {
 	gpus := func(n int64) Resources { return Resources{{Resource: "nvidia.com/gpu", Value: n}} }
-	use := func(name, parent string, quota, limit, used Resources) QueueUse {
-		return QueueUse{Queue: Queue{Name: name, Parent: parent, Quota: quota, Limits: limit}, Known: true, Used: used}
-	}
 	got := DescribeQueues([]QueueUse{
-		use("a", "z", gpus(8), gpus(16), gpus(4)), use("aa", "a", nil, nil, nil), {Queue: Queue{Name: "gone"}, Used: gpus(1)},
-		use("x", "y", nil, nil, nil), use("y", "x", nil, nil, nil), use("z", "", gpus(4), nil, gpus(4)),
-	}, []Rejected{{Ref{KindQueue, "z", 1}, "promises more"}})
-	want := `gone: uses 1 nvidia.com/gpu, does not exist
-z: quota 4 nvidia.com/gpu, uses 4 nvidia.com/gpu
-  a: quota 8 nvidia.com/gpu, limit 16 nvidia.com/gpu, uses 4 nvidia.com/gpu
-    aa: uses nothing
-x: uses nothing
-  y: uses nothing
-warning: queue z: promises more
+		{Queue: Queue{Name: "z", Quota: gpus(4), Lend: gpus(1)}, Known: true, Used: gpus(6), Borrowed: gpus(2), Warnings: []string{"promises more"}},
+		{Queue: Queue{Name: "a", Parent: "z", Quota: gpus(8), Limits: gpus(16)}, Depth: 1, Known: true, Used: gpus(4), Lent: gpus(2), Waiting: Crowd{Workloads: 2}},
+		{Queue: Queue{Name: "lost", Parent: "nowhere"}, Known: true, Problem: "no parent"},
+		{Queue: Queue{Name: "gone"}, Used: gpus(1)},
+	})
+	want := `z: quota 4 nvidia.com/gpu, lends at most 1 nvidia.com/gpu, uses 6 nvidia.com/gpu, borrows 2 nvidia.com/gpu
+  warning: promises more
+  a: quota 8 nvidia.com/gpu, limit 16 nvidia.com/gpu, uses 4 nvidia.com/gpu, lends 2 nvidia.com/gpu, 2 waiting
+lost: has no effect, uses nothing
+gone: does not exist, uses 1 nvidia.com/gpu
 `
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if got := DescribeQueues(nil, nil); got != "no queues\n" {
+	if got := DescribeQueues(nil); got != "no queues\n" {
 		t.Errorf("no queues read %q", got)
 	}
 }

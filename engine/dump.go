@@ -47,6 +47,7 @@ func (s *State) dumpMemory(snap *Snapshot) {
 	snap.Disruptions, snap.Bookings = values(s.disruptions), values(s.bookings)
 	snap.Evictions, snap.Promises = values(s.evictions), values(s.promises)
 	snap.Spendings, snap.Lessons = values(s.spendings), values(s.lessons)
+	snap.Lapses = values(s.lapses)
 	for ref, version := range s.gone {
 		snap.Gone = append(snap.Gone, Ref{Kind: ref.Kind, Key: ref.Key, Version: version})
 	}

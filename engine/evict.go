@@ -1,7 +1,402 @@
 package engine
 
-import "github.com/berth-dev/berth/engine/why"
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/berth-dev/berth/engine/why"
+)
+
+// making is what a cycle knows of room that is being made.
+type making struct {
+	quiet     bool             // nothing is to be proved: it is only tried out
+	freeing   map[string]bool  // workloads that others are on their way out for; nil: not looked at yet
+	looked    bool             // leavers were looked for
+	leavers   []*pod           // pods that will be gone before long
+	disrupted map[string]int   // by disruption budget: evictions that have not begun
+	hopeless  map[despair]bool // claims that no eviction helps
+}
+
+// despair tells claims apart that no eviction helps: what fails for one fails for all alike, as room and victims only get
+// fewer in the course of a cycle.
+type despair struct {
+	class    *class
+	need     int
+	level    int
+	queue    *queue
+	priority int32
+}
 
 // makeRoom looks for work that may be evicted for the gang, which is blocked by the gates. If there is some, the plan
 // evicts it and holds the place, and the gates that the gang then waits at are returned; nil: nobody is evicted.
-func (y *cycle) makeRoom(g *gang, t turn, gates []why.Gate) []why.Gate { return nil }
+func (y *cycle) makeRoom(g *gang, t turn, gates []why.Gate) []why.Gate {
+	if y.s.cfg.Policy == FIFO || !y.curable(gates) || !y.mayClaim(g) {
+		return nil
+	}
+	y.lookAround()
+	waits := func() []why.Gate {
+		if y.freeing[g.key] {
+			return makingRoom(g)
+		}
+		return nil
+	}
+	c := y.newClaim(g, t)
+	c.find()
+	key, alike := c.despair()
+	if len(c.units) == 0 || alike && y.hopeless[key] {
+		return waits()
+	}
+	return y.pursue(c, key, waits)
+}
+
+// pursue tries the claim out on the state and carries out what comes of it.
+func (y *cycle) pursue(c *claim, key despair, waits func() []why.Gate) []why.Gate {
+	s := y.s
+	y.findLeavers()
+	m := s.mark()
+	y.claim(c.g)
+	old := y.claimed
+	for _, p := range y.leavers {
+		if p.seat != nil {
+			s.takeOff(p)
+		}
+	}
+	y.quiet = true
+	defer func() { y.quiet = false }()
+	gates, _ := y.gates(c.g)
+	c.gated = len(gates) > 0
+	c.prepare()
+	var victims []*unit
+	ok := c.opens()
+	if !ok {
+		victims = c.choose()
+		ok = len(victims) > 0
+	}
+	var places []*hold
+	if ok {
+		places, ok = c.settle()
+	}
+	s.rollback(m)
+	y.claimed, y.kept = nil, nil
+	switch {
+	case !ok:
+		if c.alike && !c.gated {
+			y.despair(key)
+		}
+		return waits()
+	case len(victims) == 0:
+		// What is on its way out already will do. Nobody else is to count on it in this cycle.
+		if len(old) == 0 {
+			for _, h := range places {
+				s.putHold(h, s.nodes[h.Node])
+			}
+		}
+		return waits()
+	}
+	y.evict(c, victims, places, old)
+	return makingRoom(c.g)
+}
+
+// makingRoom is the gate of a gang that others are on their way out for.
+func makingRoom(g *gang) []why.Gate {
+	return []why.Gate{{Cause: why.MakingRoom, Need: int64(g.tree.need()), Certificate: -1}}
+}
+
+// curable says whether evicting somebody could open the gates.
+func (y *cycle) curable(gates []why.Gate) bool {
+	placed, places := false, false
+	for _, g := range gates {
+		switch g.Cause {
+		case why.OverQueueLimit, why.OverUserLimit, why.QueueBusy, why.OverQuota, why.NotLent:
+		case why.ClusterFull, why.Fragmented, why.TopologyFragmented, why.Stranded, why.SearchBudget:
+			places = true
+			cert := g.Certificate
+			placed = placed || cert < 0 || y.plan.Certificates[cert].IfEvicted >= int64(y.plan.Certificates[cert].Need)
+		case why.NoMatchingNode, why.LargerThanAnyNode: // of one GPU model
+			places = true
+		default:
+			return false
+		}
+	}
+	return len(gates) > 0 && (placed || !places)
+}
+
+// mayClaim says whether others may be stopped for the gang by now.
+func (y *cycle) mayClaim(g *gang) bool {
+	terms := g.terms()
+	if terms.Patient {
+		return false
+	}
+	if due := g.turnNow().created.Add(terms.Delay); terms.Delay > 0 && y.now.Before(due) {
+		y.wake(due)
+		return false
+	}
+	return true
+}
+
+// lookAround finds, once in a cycle, for whom others are on their way out.
+func (y *cycle) lookAround() {
+	if y.freeing != nil {
+		return
+	}
+	s := y.s
+	y.freeing = make(map[string]bool)
+	for key, e := range s.evictions {
+		if p := s.pods[key]; p != nil && p.evicting && e.For != "" {
+			y.freeing[e.For] = true
+		}
+	}
+	for _, h := range s.holds {
+		if h.on != nil && slices.ContainsFunc(h.on.occ, (*pod).leaving) {
+			y.freeing[h.Gang] = true
+		}
+	}
+}
+
+// findLeavers finds, once in a cycle, the pods that will be gone before long.
+func (y *cycle) findLeavers() {
+	if y.looked {
+		return
+	}
+	y.looked = true
+	for _, q := range y.s.queues {
+		if q.leaving.at(dimPods) > 0 {
+			y.noteLeavers(q)
+		}
+	}
+	y.noteLeavers(&y.s.nobody)
+}
+
+func (y *cycle) noteLeavers(q *queue) {
+	for _, p := range q.pods {
+		if p.leaving() && y.leavesSoon(p) {
+			y.leavers = append(y.leavers, p)
+		}
+	}
+}
+
+// leavesSoon says whether a pod on its way out can be expected to be gone before long.
+func (y *cycle) leavesSoon(p *pod) bool {
+	if !p.Terminating {
+		return true // an eviction whose time is over has been dropped
+	}
+	by := p.ReleaseAt.Add(y.s.cfg.AssumeFor)
+	if p.ReleaseAt.IsZero() || !live(by, y.now) {
+		return false
+	}
+	y.wake(by)
+	return true
+}
+
+// newClaim makes a claim for the gang.
+func (y *cycle) newClaim(g *gang, t turn) *claim {
+	s := y.s
+	c := &claim{y: y, g: g, t: t, q: s.queues[g.queue()]}
+	if c.q == nil {
+		c.q = &s.nobody
+	}
+	for _, p := range g.all() {
+		if p.seat != nil || p.Terminating {
+			continue
+		}
+		for _, d := range p.demands {
+			if c.needs.at(d.dim) == 0 {
+				if need := g.tree.least(d.dim); need > 0 {
+					c.needs.add(d.dim, need)
+				}
+			}
+		}
+		if g.plain.ok {
+			break
+		}
+	}
+	for dim, n := range s.forest.promised {
+		if n > 0 && (c.needs.at(dim) > 0 || c.needs.at(dimGPU) > 0 && strings.HasPrefix(s.dims.names[dim], s.cfg.GPU+"@")) {
+			c.dims = append(c.dims, dim)
+		}
+	}
+	if gpus := c.needs.at(dimGPU); gpus > 0 && len(s.cfg.Rates) > 0 {
+		c.needs[dimGPU] = gpus * s.leastRate("")
+	}
+	return c
+}
+
+// prepare finds out whether counting decides the claim, and how its classes are made.
+func (c *claim) prepare() {
+	y := c.y
+	c.first, c.alike = c.g.alike()
+	c.alike = c.alike && !y.modelsApart(c.g)
+	if !c.alike {
+		return
+	}
+	models := []string{""}
+	if slices.ContainsFunc(c.g.all(), (*pod).asksModel) {
+		models = y.models(c.g)
+	}
+	for _, m := range models {
+		c.kins = append(c.kins, y.kin(c.g, c.t, m))
+	}
+}
+
+// despair names the claim, if others are just like it.
+func (c *claim) despair() (despair, bool) {
+	p := &c.g.plain
+	return despair{class: p.class, need: p.need, level: p.level, queue: c.q, priority: c.t.priority}, p.ok
+}
+
+// despair notes that no eviction helps such claims.
+func (y *cycle) despair(key despair) {
+	if key.class == nil {
+		return
+	}
+	if y.hopeless == nil {
+		y.hopeless = make(map[despair]bool)
+	}
+	y.hopeless[key] = true
+}
+
+// settle places the gang for real, with its victims lifted, and returns what is to be held where. It is false where the
+// place would break a promise, or with its GPU model the quota that the claim rests on.
+func (c *claim) settle() ([]*hold, bool) {
+	y, s := c.y, c.y.s
+	m := s.mark()
+	defer s.rollback(m)
+	if gates, _ := y.gates(c.g); len(gates) > 0 {
+		return nil, false
+	}
+	if found := y.place(c.g, c.t); !found.ok || len(y.delays(c.g, c.t, m, &found)) > 0 || !c.withinQuota() {
+		return nil, false
+	}
+	pods := y.seatedSince(m)
+	slices.SortStableFunc(pods, func(a, b *pod) int { return compareSeats(a.seat, b.seat) })
+	var out []*hold
+	for _, p := range pods {
+		if len(out) == 0 || out[len(out)-1].Node != p.seat.name {
+			out = append(out, &hold{Hold: &Hold{Gang: c.g.key, Node: p.seat.name}})
+		}
+		h := out[len(out)-1]
+		h.Requests = h.Requests.plus(y.takes(p))
+	}
+	return out, true
+}
+
+// takes is everything that the pod takes of its node, its place among the pods too.
+func (y *cycle) takes(p *pod) Resources {
+	out := make(Resources, 0, len(p.demands))
+	for _, d := range p.demands {
+		out = append(out, Amount{Resource: y.s.dims.names[d.dim], Value: d.amount})
+	}
+	return out.Sorted()
+}
+
+// withinQuota says whether the claimant's queues, as far up as what is reclaimed for it needs, are within quota with the
+// gang, which has been placed. Where models do not matter that was seen before.
+func (c *claim) withinQuota() bool {
+	s := c.y.s
+	if !s.forest.modelled {
+		return true
+	}
+	reach := -1
+	for _, u := range c.units {
+		if u.taken {
+			reach = max(reach, u.reach)
+		}
+	}
+	for x := c.q; x != nil && reach >= 0; x, reach = x.parent, reach-1 {
+		for _, dim := range c.dims {
+			if x.committed(dim) > s.quota(x, dim) && c.bills(dim) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// bills says whether members that have seats are charged for the resource.
+func (c *claim) bills(dim int) bool {
+	return slices.ContainsFunc(c.g.all(), func(p *pod) bool {
+		return p.seat != nil && slices.ContainsFunc(p.bill, func(d demand) bool { return d.dim == dim })
+	})
+}
+
+// evict plans the evictions, and holds the places until the victims can be expected to be gone.
+func (y *cycle) evict(c *claim, victims []*unit, places []*hold, old []*hold) {
+	s := y.s
+	type victim struct {
+		*pod
+		cause EvictionCause
+		payer *queue
+	}
+	var all []victim
+	for _, u := range victims {
+		for _, p := range u.pods {
+			all = append(all, victim{p, u.cause, u.of.payer})
+		}
+	}
+	slices.SortFunc(all, func(a, b victim) int { return strings.Compare(a.Key, b.Key) })
+	y.underWay()
+	var last time.Time
+	for _, v := range all {
+		at := y.now
+		if v.payer.spec != nil {
+			at = at.Add(v.payer.spec.Warning)
+		}
+		y.version++
+		e := Eviction{
+			Pod: v.Key, UID: v.UID, Version: y.version, Cause: v.cause, For: c.g.key,
+			At: at, Until: at.Add(s.termsOf(v.pod).Grace + s.cfg.AssumeFor),
+		}
+		if e.Until.After(last) {
+			last = e.Until
+		}
+		y.plan.Evictions = append(y.plan.Evictions, e)
+		y.plan.Changes = append(y.plan.Changes, Change{Eviction: &e})
+		s.condemn(v.pod)
+		y.disrupt(v.pod)
+		y.leavers = append(y.leavers, v.pod)
+	}
+	for _, u := range victims {
+		if g := u.of.gang; g != nil {
+			y.retally(g)
+		}
+	}
+	y.wake(last)
+	for _, h := range old {
+		s.ignoreHold(h)
+		y.forget(KindHold, h.ref().Key, h.Version)
+	}
+	for _, h := range places {
+		y.version++
+		h.Version, h.Until = y.version, last
+		s.putHold(h, s.nodes[h.Node])
+		y.plan.Changes = append(y.plan.Changes, Change{Hold: h.Hold})
+	}
+}
+
+// expireEvictions drops evictions of pods that are gone, and those whose time is over: their pods are as others again.
+// It returns the gangs whose place in line that changes, with those given.
+func (y *cycle) expireEvictions(lifted []*gang) []*gang {
+	s := y.s
+	for _, key := range sortedKeys(s.evictions) {
+		e, p := s.evictions[key], s.pods[key]
+		if p != nil && p.UID == e.UID && live(e.Until, y.now) {
+			y.wake(e.Until)
+			continue
+		}
+		y.forget(KindEviction, key, e.Version)
+		if p == nil || !p.evicting || p.seat == nil {
+			continue
+		}
+		//mutate: memory-expired-eviction
+		s.reprieve(p)
+		switch g := p.gang; {
+		case g == nil:
+		case g.lined && !slices.Contains(lifted, g):
+			lifted = append(lifted, g)
+		case !g.lined:
+			y.retally(g)
+		}
+	}
+	return lifted
+}

@@ -21,8 +21,12 @@ type gang struct {
 
 	stale bool // is in State.stale
 	tree  *branch
+
+	// What a cycle looks at first, close together.
 	turn  turn
-	lined bool // is in State.line, at turn
+	lined bool   // is in State.line, at turn
+	soft  bool   // may be evicted whole, as of the last tally
+	payer *queue // its queue, as of the last tally; nil: none, or one that is not known
 	plain plain
 	start int // index, plus one, of its Start in the plan that is being made; 0: none
 }
@@ -154,7 +158,7 @@ func (s *State) freshen() {
 
 // tally builds the gang's tree and counts its members.
 func (s *State) tally(g *gang) {
-	g.plain = plain{}
+	g.plain, g.soft, g.payer = plain{}, g.evictable(), s.queues[g.queue()]
 	if g.lone != nil {
 		g.single.branch = branch{group: &g.single.group, pods: g.single.pods[:1]}
 		g.tree = &g.single.branch

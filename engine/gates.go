@@ -164,7 +164,7 @@ func verdict(gates []why.Gate) why.Verdict {
 	case why.UnsupportedFeature:
 		return why.Unsupported
 	case why.GangIncomplete, why.GangMissing, why.GroupMissing, why.QueueMissing, why.QueueForbidden, why.OverQueueLimit, why.ExceedsQueueMaximum,
-		why.OverUserLimit, why.QueueBusy, why.OverBudget, why.OverQuota, why.NotLent, why.MakingRoom, why.KeptForPromise, why.BehindTheHead:
+		why.OverUserLimit, why.QueueBusy, why.OverBudget, why.OverQuota, why.NotLent, why.MakingRoom, why.KeptForPromise, why.KeptByBooking, why.BehindTheHead:
 		return why.Blocked
 	}
 	if slices.ContainsFunc(gates, func(g why.Gate) bool { return g.Cause == why.SearchBudget }) {

@@ -38,7 +38,28 @@ func pick[E any](t *rapid.T, of ...E) E { return rapid.SampledFrom(of).Draw(t, "
 func upTo(t *rapid.T, n int) int { return rapid.IntRange(0, n).Draw(t, "upTo") }
 
 func anyConfig(t *rapid.T) engine.Config {
-	return engine.Config{Levels: levels, Packing: pick(t, "", engine.Loose, engine.LeastF)}
+	cfg := engine.Config{
+		Levels: levels, Packing: pick(t, "", engine.Loose, engine.LeastF),
+		Policy: pick(t, "", engine.TimeShare, engine.FIFO, engine.Strict),
+		Heads:  pick(t, 0, 1, -1), HalfLife: pick(t, 0, time.Hour), MinRun: pick(t, 0, time.Minute),
+		Moves: engine.Moves{Off: seldom(t, 2), Background: pick[int64](t, 0, 0, 3600)},
+	}
+	if seldom(t, 3) {
+		cfg.Rates = []engine.Rate{{Model: "A", Units: 2}}
+	}
+	return cfg
+}
+
+// anyTerms is how a workload runs over time; mostly nothing is said.
+func anyTerms(t *rapid.T) (terms engine.Terms) {
+	if seldom(t, 1) {
+		return engine.Terms{}
+	}
+	return engine.Terms{
+		Expected: pick(t, 0, time.Minute, time.Hour), Max: pick(t, 0, 0, time.Minute, time.Hour), Like: pick(t, "", "train"),
+		Checkpoint: pick(t, 0, 10*time.Second), Restart: pick(t, 0, time.Second), Grace: pick(t, 0, 30*time.Second),
+		Delay: pick(t, 0, 0, 0, time.Minute), Patient: seldom(t, 3),
+	}
 }
 
 // anyNode makes a node of up to four GPUs. Devices are named after the node, so no two nodes share one.
@@ -153,7 +174,8 @@ func anyLayout(t *rapid.T) (l engine.Layout) {
 
 // anyGang makes a gang and its waiting members: of one class, of unlike ones, or a tree of groups.
 func anyGang(t *rapid.T, key string, most int) (engine.Gang, []engine.Pod) {
-	g := engine.Gang{Key: key, Queue: pick(t, "", "", "q"), Priority: pick[int32](t, 0, 5), Created: noon.Add(-time.Duration(upTo(t, 3)) * time.Second)}
+	g := engine.Gang{Key: key, Queue: pick(t, "", "q", "", "r", "s"), User: pick(t, "", "ann"), Priority: pick[int32](t, 0, 5), Created: noon.Add(-time.Duration(upTo(t, 3)) * time.Second)}
+	g.Terms, g.Core = anyTerms(t), seldom(t, 3)
 	if seldom(t, 5) {
 		g.Queue = "nowhere"
 	}
@@ -173,9 +195,9 @@ func anyGang(t *rapid.T, key string, most int) (engine.Gang, []engine.Pod) {
 func anyMembers(t *rapid.T, gang string, count int) (out []engine.Pod) {
 	spec, other := anySpec(t), anySpec(t)
 	other.GPU.Models = spec.GPU.Models
-	mixed := seldom(t, 2)
+	mixed, evictable := seldom(t, 2), pick(t, false, true)
 	for i := range count {
-		p := engine.Pod{Key: fmt.Sprintf("%s-%d", gang, i), UID: "u", Gang: gang, Rank: pick(t, i, i, 0), Spec: spec}
+		p := engine.Pod{Key: fmt.Sprintf("%s-%d", gang, i), UID: "u", Gang: gang, Rank: pick(t, i, i, 0), Spec: spec, Evictable: evictable != seldom(t, 4)}
 		if mixed && rapid.Bool().Draw(t, "other") {
 			p.Spec = other
 		}
@@ -212,7 +234,12 @@ func anyGroups(t *rapid.T, members []engine.Pod) (groups []engine.Group) {
 
 // anyBound makes an occupant of the node: running or terminating, with its devices known or not.
 func anyBound(t *rapid.T, key string, n engine.Node, taken map[string]bool) engine.Pod {
-	p := engine.Pod{Key: key, UID: "u", Node: n.Name, Queue: pick(t, "", "q"), Evictable: rapid.Bool().Draw(t, "evictable")}
+	p := engine.Pod{Key: key, UID: "u", Node: n.Name, Queue: pick(t, "", "q", "r", "s"), User: pick(t, "", "ann"), Evictable: rapid.Bool().Draw(t, "evictable")}
+	p.Priority, p.Terms, p.Started = pick[int32](t, 0, 5), anyTerms(t), started(t)
+	p.Budgets = pick(t, nil, nil, []string{"pdb"}, []string{"pdb", "unknown"})
+	if seldom(t, 2) {
+		p.Idle = noon.Add(-time.Minute)
+	}
 	p.Foreign = !p.Evictable && seldom(t, 1)
 	p.Requests = engine.Resources{{Resource: gpu, Value: pick[int64](t, 1, 0, 2)}, {Resource: engine.CPU, Value: pick[int64](t, 1000, 0)}}
 	if seldom(t, 3) {
@@ -223,6 +250,11 @@ func anyBound(t *rapid.T, key string, n engine.Node, taken map[string]bool) engi
 	}
 	p.Devices = anyHeld(t, p.Requests[0].Value, n, taken)
 	return p
+}
+
+// started is since when something runs: for long, for a moment, or, by a clock that is off, from the future on.
+func started(t *rapid.T) time.Time {
+	return pick(t, time.Time{}, noon.Add(-time.Hour), noon.Add(-2*time.Minute), noon.Add(-time.Second), noon.Add(time.Second))
 }
 
 // anyHeld is devices of the node that nobody has yet, or nil: not known.
@@ -265,8 +297,50 @@ func anyCluster(t *rapid.T) (snap engine.Snapshot) {
 			snap.Pods = append(snap.Pods, anyBound(t, fmt.Sprintf("bound-%d-%d", i, j), n, taken))
 		}
 	}
-	snap.Queues = []engine.Queue{{Name: "q", Limits: anyLimits(t), Namespaces: anyNamespaces(t)}}
+	for i, name := range queueNames {
+		snap.Queues = append(snap.Queues, anyQueue(t, name, append(queueNames[:i:i], "")))
+	}
+	if seldom(t, 1) {
+		snap.Disruptions = []engine.Disruption{{Key: "pdb", Allowed: pick(t, 0, 1)}}
+	}
 	return snap
+}
+
+// queueNames are of queues that may exist. Parents mostly come before their children.
+var queueNames = []string{"q", "r", "s"}
+
+// anyQueue makes a queue below one of the parents.
+func anyQueue(t *rapid.T, name string, parents []string) engine.Queue {
+	q := engine.Queue{
+		Name: name, Parent: pick(t, parents...), Quota: anyQuota(t), Namespaces: anyNamespaces(t),
+		Weight: pick[int64](t, 0, 3), Priority: pick[int32](t, 0, 5), MaxRunning: pick(t, 0, 0, 0, 1, 3), FairUsers: seldom(t, 2),
+		MinRun: pick(t, 0, 0, time.Minute), Warning: pick(t, 0, 0, 10*time.Second), PromoteAfter: pick(t, 0, 0, time.Second),
+		ReclaimIdle: pick(t, 0, 0, time.Second), KeepBudgets: seldom(t, 2),
+	}
+	q.Limits = slices.DeleteFunc(anyLimits(t), func(a engine.Amount) bool { return a.Value < q.Quota.Get(a.Resource) })
+	if seldom(t, 2) {
+		q.Lend = engine.Resources{{Resource: gpu, Value: int64(upTo(t, 2))}}
+	}
+	if seldom(t, 2) {
+		q.UserLimits = engine.Resources{{Resource: gpu, Value: int64(pick(t, 4, 2, 1))}}
+	}
+	if seldom(t, 3) {
+		q.Budgets = []engine.Budget{{Resource: gpu, Seconds: pick[int64](t, 3600, 1), Period: time.Hour, From: noon.Add(-time.Minute)}}
+	}
+	return q
+}
+
+func anyQuota(t *rapid.T) (quota engine.Resources) {
+	if seldom(t, 1) {
+		quota = append(quota, engine.Amount{Resource: gpu, Value: int64(pick(t, 4, 2, 1, 8))})
+	}
+	if seldom(t, 4) {
+		quota = append(quota, engine.Amount{Resource: engine.OfModel(gpu, "A"), Value: int64(pick(t, 2, 1))})
+	}
+	if seldom(t, 3) {
+		quota = append(quota, engine.Amount{Resource: engine.CPU, Value: 4000})
+	}
+	return quota
 }
 
 // anyNamespaces is mostly everybody; keys here have no namespace, so that one of them is all of its key.
@@ -370,7 +444,7 @@ func anyHistory(t *rapid.T) (history []engine.Change) {
 }
 
 func anyChange(t *rapid.T, version uint64) engine.Change {
-	switch pick(t, "pod", "pod", "node", "member", "member", "bound", "gang", "gone", "memory", "queue", "nonsense") {
+	switch pick(t, "pod", "pod", "node", "member", "member", "bound", "gang", "gone", "memory", "queue", "queue", "policy", "nonsense") {
 	case "node":
 		n := anyNode(t, pick(t, nodeNames...))
 		n.Version = version
@@ -384,7 +458,16 @@ func anyChange(t *rapid.T, version uint64) engine.Change {
 		g.Version = version
 		return engine.Change{Gang: &g}
 	case "queue":
-		return engine.Change{Queue: &engine.Queue{Name: "q", Version: version, Limits: anyLimits(t), Namespaces: anyNamespaces(t)}}
+		i := upTo(t, len(queueNames)-1)
+		parents := append(queueNames[:i:i], "", "")
+		if seldom(t, 4) {
+			parents = append(queueNames[:len(queueNames):len(queueNames)], "nowhere")
+		}
+		q := anyQueue(t, queueNames[i], parents)
+		q.Version = version
+		return engine.Change{Queue: &q}
+	case "policy":
+		return anyPolicy(t, version)
 	case "gone":
 		return engine.Change{Gone: anyRef(t, version)}
 	case "memory":
@@ -392,9 +475,10 @@ func anyChange(t *rapid.T, version uint64) engine.Change {
 	case "nonsense":
 		return nonsense(t, version)
 	case "pod":
-		p := engine.Pod{Key: pick(t, podNames...), UID: pick(t, "u", "v"), Version: version, Queue: pick(t, "", "q"), Priority: pick[int32](t, 0, 5), Foreign: seldom(t, 3), Spec: anySpec(t)}
+		p := engine.Pod{Key: pick(t, podNames...), UID: pick(t, "u", "v"), Version: version, Queue: pick(t, "", "q", "r", "s"), User: pick(t, "", "ann"), Priority: pick[int32](t, 0, 5), Foreign: seldom(t, 3), Spec: anySpec(t)}
+		p.Terms, p.Evictable = anyTerms(t), !p.Foreign && pick(t, false, true)
 		if seldom(t, 2) {
-			p.Node = pick(t, nodeNames...)
+			p.Node, p.Started = pick(t, nodeNames...), started(t)
 		} else if seldom(t, 2) {
 			p.Nominated = pick(t, nodeNames...)
 		}
@@ -403,7 +487,7 @@ func anyChange(t *rapid.T, version uint64) engine.Change {
 	p := pick(t, anyMembers(t, pick(t, gangNames...), 4)...)
 	p.Version, p.Subgroup, p.UID = version, pick(t, "", "", "x", "y"), pick(t, "u", "v")
 	if seldom(t, 2) {
-		p.Node, p.Terminating = pick(t, nodeNames...), seldom(t, 2)
+		p.Node, p.Terminating, p.Started = pick(t, nodeNames...), seldom(t, 2), started(t)
 	}
 	return engine.Change{Pod: &p}
 }
@@ -415,10 +499,13 @@ var (
 )
 
 func anyRef(t *rapid.T, version uint64) *engine.Ref {
-	kind := pick(t, engine.KindPod, engine.KindNode, engine.KindGang, engine.KindQueue, engine.KindAssumption, engine.KindRefusal, engine.KindHold)
+	kind := pick(t, engine.KindPod, engine.KindNode, engine.KindGang, engine.KindQueue, engine.KindAssumption, engine.KindRefusal, engine.KindHold,
+		engine.KindDisruption, engine.KindBooking, engine.KindEviction, engine.KindPromise, engine.KindSpending, engine.KindLesson)
 	key := map[engine.Kind][]string{
-		engine.KindPod: append([]string{"gang-0", "gang-1", "band-0"}, podNames...), engine.KindNode: nodeNames, engine.KindGang: gangNames, engine.KindQueue: {"q"},
+		engine.KindPod: append([]string{"gang-0", "gang-1", "band-0"}, podNames...), engine.KindNode: nodeNames, engine.KindGang: gangNames, engine.KindQueue: queueNames,
 		engine.KindAssumption: append([]string{"gang-0"}, podNames...), engine.KindRefusal: {"gang-0@n0", "solo-0@n1"}, engine.KindHold: {"gang@n0", "band@n1"},
+		engine.KindDisruption: {"pdb"}, engine.KindBooking: {"calendar"}, engine.KindEviction: {"bound-0", "gang-0", "solo-0"},
+		engine.KindPromise: gangNames, engine.KindSpending: queueNames, engine.KindLesson: {"train"},
 	}[kind]
 	return &engine.Ref{Kind: kind, Key: pick(t, key...), Version: version}
 }
@@ -434,10 +521,31 @@ func anyMemoryEdit(t *rapid.T, version uint64) engine.Change {
 	return engine.Change{Hold: &engine.Hold{Gang: pick(t, "gang", "band", "solo-0"), Version: version, Node: node, Requests: engine.Resources{{Resource: gpu, Value: 1}}, Until: soon(t)}}
 }
 
+// anyPolicy is what else is told or remembered that decides who goes and who stays.
+func anyPolicy(t *rapid.T, version uint64) engine.Change {
+	switch pick(t, "disruption", "booking", "eviction", "eviction", "promise", "spending", "lesson") {
+	case "disruption":
+		return engine.Change{Disruption: &engine.Disruption{Key: "pdb", Version: version, Allowed: upTo(t, 2)}}
+	case "booking":
+		from := soon(t)
+		return engine.Change{Booking: &engine.Booking{Name: "calendar", Version: version, Queue: pick(t, queueNames...), Nodes: pick(t, nodeNames[:1], nodeNames[1:3]), From: from, To: from.Add(time.Hour)}}
+	case "eviction":
+		return engine.Change{Eviction: &engine.Eviction{
+			Pod: pick(t, "bound-0", "bound-1", "gang-0", "gang-1", "solo-0"), UID: pick(t, "u", "v"), Version: version,
+			Cause: pick(t, engine.Reclaimed, engine.MaxRun), For: pick(t, "", "gang", "solo-1"), At: soon(t), Until: soon(t), Refused: seldom(t, 2),
+		}}
+	case "promise":
+		return engine.Change{Promise: &engine.Promise{Gang: pick(t, "gang", "band", "solo-0"), Version: version, Since: noon.Add(-time.Minute), Start: soon(t), Nodes: pick(t, nodeNames[:1], nodeNames[1:3])}}
+	case "spending":
+		return engine.Change{Spending: &engine.Spending{Queue: pick(t, queueNames...), Version: version, At: noon.Add(-time.Second), Decayed: int64(upTo(t, 1000)), Spent: pick(t, nil, []int64{2}), Total: 1000}}
+	}
+	return engine.Change{Lesson: &engine.Lesson{Like: "train", Version: version, Count: 1 + upTo(t, 20), Short: time.Second, Median: time.Minute, Long: time.Hour}}
+}
+
 // nonsense is an object that contradicts itself, or another one.
 func nonsense(t *rapid.T, version uint64) engine.Change {
 	minus := engine.Resources{{Resource: gpu, Value: -1}}
-	switch upTo(t, 6) {
+	switch upTo(t, 9) {
 	case 0:
 		return engine.Change{Node: &engine.Node{Name: pick(t, nodeNames...), Version: version, Allocatable: minus}}
 	case 1:
@@ -452,6 +560,12 @@ func nonsense(t *rapid.T, version uint64) engine.Change {
 		return engine.Change{Queue: &engine.Queue{Name: "q", Version: version, Limits: minus}}
 	case 5:
 		return engine.Change{Gone: &engine.Ref{Kind: "moon", Key: "n0", Version: version}}
+	case 6:
+		return engine.Change{Queue: &engine.Queue{Name: pick(t, queueNames...), Version: version, Quota: engine.Resources{{Resource: gpu, Value: 2}}, Limits: engine.Resources{{Resource: gpu, Value: 1}}}}
+	case 7:
+		return engine.Change{Booking: &engine.Booking{Name: "calendar", Version: version, Queue: "q", Nodes: nodeNames[:1], From: noon, To: noon}}
+	case 8:
+		return engine.Change{Lesson: &engine.Lesson{Like: "train", Version: version, Short: time.Hour}}
 	}
 	return engine.Change{Pod: &engine.Pod{Version: version}}
 }

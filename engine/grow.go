@@ -5,6 +5,12 @@ import "github.com/berth-dev/berth/engine/why"
 // grow places members above the minimum, one by one, and groups above the minimum of groups, each whole.
 // What the gang has, it keeps.
 func (y *cycle) grow(g *gang) {
+	if gates := y.behind(g); len(gates) > 0 {
+		if g.start == 0 {
+			y.wait(g, gates)
+		}
+		return
+	}
 	if gates := y.quota(g, ""); len(gates) > 0 {
 		y.wait(g, gates)
 		return
@@ -123,12 +129,13 @@ func (x *search) growIn(b *branch, sc scope) {
 // begin starts a group that the minimum did not need.
 func (x *search) begin(b *branch, sc scope) {
 	x.greedy = true
-	if x.branch(b, sc, x.done) {
+	done := func() bool { return x.done() && x.spares(x.seats) }
+	if x.branch(b, sc, done) {
 		return
 	}
 	x.greedy = false
 	if !x.spent {
-		x.branch(b, sc, x.done)
+		x.branch(b, sc, done)
 	}
 	x.greedy = true
 }
@@ -158,7 +165,7 @@ func (x *search) growLeaf(b *branch, sc scope) {
 func (x *search) seatOne(b *branch, i int, c *class, sc scope) (seated, room bool) {
 	for _, sub := range x.segment(b, i, c, sc) {
 		for _, n := range x.nodes(b, i, c, sub) {
-			if x.on(b.pods[i], n, c, func() bool { return x.affords(b.pods[i : i+1]) }) {
+			if x.on(b.pods[i], n, c, func() bool { return x.affords(b.pods[i:i+1]) && x.spares(b.pods[i:i+1]) }) {
 				return true, true
 			}
 			room = true

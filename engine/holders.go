@@ -18,16 +18,27 @@ type Tally struct {
 	Placed   int   // members with a place
 	GPUs     int64 // that the members that exist ask for together
 	Held     int64 // GPUs of those with a place
+	Loose    int64 // of Held: GPUs of members that may be evicted
+	// Evicting is how many members with a place are to end, and Eviction is that of the first of them by key.
+	Evicting int
+	Eviction Eviction
 }
 
 // Tallies counts the workloads of the namespace, or of all for "", by key. Other schedulers' pods are none. It
 // looks at every pod.
 func (s *State) Tallies(namespace string) []Tally {
+	out := s.tallies(namespace)
+	slices.SortFunc(out, func(a, b Tally) int { return strings.Compare(a.Key, b.Key) })
+	return out
+}
+
+// tallies are those of Tallies in no order.
+func (s *State) tallies(namespace string) []Tally {
 	s.freshen()
 	out := make([]Tally, 0, len(s.gangs))
 	gangs := make(map[string]int, len(s.gangs)) // index in out
 	for _, p := range s.pods {
-		if p.Foreign || !p.counts() || namespace != "" && !strings.HasPrefix(p.workload(), namespace+"/") {
+		if p.Foreign || p.Terminating || namespace != "" && !strings.HasPrefix(p.workload(), namespace+"/") {
 			continue
 		}
 		i, known := gangs[p.Gang]
@@ -39,8 +50,10 @@ func (s *State) Tallies(namespace string) []Tally {
 			gangs[p.Gang] = i
 		}
 		out[i].count(p)
+		if p.evicting && p.seat != nil {
+			out[i].end(s.evictions[p.Key])
+		}
 	}
-	slices.SortFunc(out, func(a, b Tally) int { return strings.Compare(a.Key, b.Key) })
 	return out
 }
 
@@ -70,10 +83,21 @@ func (t *Tally) count(p *pod) {
 	if p.Gang == "" {
 		t.Size++
 	}
-	if p.seat != nil {
-		t.Placed++
-		t.Held += gpus
+	if p.seat == nil {
+		return
 	}
+	t.Placed++
+	t.Held += gpus
+	if p.Evictable {
+		t.Loose += gpus
+	}
+}
+
+func (t *Tally) end(e *Eviction) {
+	if t.Evicting == 0 || e.Pod < t.Eviction.Pod {
+		t.Eviction = *e
+	}
+	t.Evicting++
 }
 
 // Held is how much of a resource a workload has.
@@ -131,35 +155,5 @@ func most(sum map[string]int64) []Held {
 	slices.SortFunc(out, func(a, b Held) int {
 		return cmp.Or(cmp.Compare(b.Amount, a.Amount), strings.Compare(a.Workload, b.Workload))
 	})
-	return out
-}
-
-// QueueUse is a queue and what its workloads hold.
-type QueueUse struct {
-	Queue           // of one that does not exist, the name alone
-	Known bool      // it exists
-	Used  Resources // sorted
-}
-
-// QueueUses lists the queues that exist, and those that do not and yet something is charged to, by name.
-func (s *State) QueueUses() []QueueUse {
-	s.regrow()
-	var out []QueueUse
-	for _, name := range sortedKeys(s.queues) {
-		q := s.queues[name]
-		u := QueueUse{Queue: Queue{Name: name}, Known: q.spec != nil}
-		if u.Known {
-			u.Queue = *q.spec
-		}
-		for dim, v := range q.used {
-			if v != 0 && dim != dimPods {
-				u.Used = append(u.Used, Amount{Resource: s.dims.names[dim], Value: v})
-			}
-		}
-		if u.Known || len(u.Used) > 0 {
-			u.Used = u.Used.Sorted()
-			out = append(out, u)
-		}
-	}
 	return out
 }

@@ -51,12 +51,39 @@ func (h *hands) carryOut(t *rapid.T, plan engine.Plan) {
 			}
 		}
 	}
+	for _, e := range plan.Evictions {
+		h.evict(e, pick(t, "terminates", "comes back", "is gone", "refused", "lost"))
+	}
+}
+
+// evict does to a victim what the cluster may do.
+func (h *hands) evict(e engine.Eviction, how string) {
+	for _, p := range h.state.Dump().Pods {
+		if p.Key != e.Pod {
+			continue
+		}
+		p.Version = h.version()
+		switch how {
+		case "terminates":
+			p.Terminating, p.ReleaseAt = true, e.At.Add(30*time.Second)
+			h.state.Apply(engine.Change{Pod: &p})
+		case "comes back":
+			h.state.Apply(engine.Change{Gone: &engine.Ref{Kind: engine.KindPod, Key: p.Key, Version: p.Version}})
+			p.Node, p.Devices, p.Started, p.UID, p.Version = "", nil, time.Time{}, p.UID+"'", p.Version+1
+			h.state.Apply(engine.Change{Pod: &p})
+		case "is gone":
+			h.state.Apply(engine.Change{Gone: &engine.Ref{Kind: engine.KindPod, Key: p.Key, Version: p.Version}})
+		case "refused":
+			e.Refused, e.Version, e.Until = true, p.Version, h.now.Add(time.Minute)
+			h.state.Apply(engine.Change{Eviction: &e})
+		}
+	}
 }
 
 func (h *hands) bind(x engine.Placement) {
 	for _, p := range h.state.Dump().Pods {
 		if p.Key == x.Pod {
-			p.Node, p.Devices, p.Version = x.Node, x.Devices, h.version()
+			p.Node, p.Devices, p.Started, p.Version = x.Node, x.Devices, h.now, h.version()
 			h.state.Apply(engine.Change{Pod: &p})
 		}
 	}
@@ -87,10 +114,27 @@ func TestPlansAreLawful(t *testing.T) {
 			if err := oracle.Valid(snap, cfg, h.now, plan); err != nil {
 				t.Fatalf("%v\n%s\n%s", err, text(t, snap), text(t, plan))
 			}
+			if diff := cmp.Diff(oracle.Used(snap, cfg, h.state.Dump().Gangs), usedByQueue(h.state, snap)); diff != "" {
+				t.Fatalf("what queues use (-recount +account):\n%s\n%s", diff, text(t, snap))
+			}
 			h.carryOut(t, plan)
 			h.moveOn(t)
 		}
 	})
+}
+
+// usedByQueue is the state's accounts of the queues that the snapshot has.
+func usedByQueue(s *engine.State, snap engine.Snapshot) map[string]map[string]int64 {
+	out := map[string]map[string]int64{}
+	for _, u := range s.QueueUses() {
+		if slices.ContainsFunc(snap.Queues, func(q engine.Queue) bool { return q.Name == u.Name }) {
+			out[u.Name] = map[string]int64{}
+			for _, a := range u.Used {
+				out[u.Name][a.Resource] = a.Value
+			}
+		}
+	}
+	return out
 }
 
 // With the world standing still, and every plan carried out, the engine comes to rest: it protects the
@@ -98,7 +142,7 @@ func TestPlansAreLawful(t *testing.T) {
 func TestCyclesReachAFixedPoint(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := &hands{lived(anyConfig(t), anyHistory(t)), noon}
-		plan := h.state.Plan(h.now)
+		plan, evicted := h.state.Plan(h.now), map[string]bool{}
 		for range 10 {
 			h.state.Apply(plan.Changes...)
 			for _, s := range plan.Starts {
@@ -106,9 +150,16 @@ func TestCyclesReachAFixedPoint(t *testing.T) {
 					h.bind(x)
 				}
 			}
+			for _, e := range plan.Evictions {
+				if evicted[e.Pod] {
+					t.Fatalf("%s is evicted twice", e.Pod)
+				}
+				evicted[e.Pod] = true
+				h.evict(e, "comes back")
+			}
 			plan = h.state.Plan(h.now)
 		}
-		if len(plan.Starts)+len(plan.Changes) > 0 {
+		if len(plan.Starts)+len(plan.Evictions)+len(plan.Changes) > 0 {
 			t.Fatalf("still at work after ten cycles:\n%s", text(t, plan))
 		}
 		h.now = plan.WakeAt.Add(-time.Nanosecond)

@@ -22,6 +22,7 @@ const (
 	unheld
 	held
 	condemned
+	reprieved
 )
 
 // mark is a place in the journal to roll back to.
@@ -76,6 +77,25 @@ func (s *State) condemn(p *pod) {
 	s.journal = append(s.journal, entry{did: condemned, pod: p})
 }
 
+// reprieve lets the pod, whose eviction has come to nothing, not be on its way out until rolled back.
+func (s *State) reprieve(p *pod) {
+	s.journal = append(s.journal, entry{did: reprieved, pod: p})
+	s.setEvicting(p, false)
+}
+
+func (s *State) setEvicting(p *pod, evicting bool) {
+	n, devices := p.seat, p.seatDevices
+	s.unseat(p)
+	p.evicting = evicting
+	s.seat(p, n, devices)
+}
+
+// takeOff unseats the pod until rolled back, as if it were gone: a nomination does not count again.
+func (s *State) takeOff(p *pod) {
+	s.journal = append(s.journal, entry{did: unseated, pod: p, node: p.seat, devices: p.seatDevices})
+	s.unseat(p)
+}
+
 // rollback undoes everything since the mark, last first.
 func (s *State) rollback(to mark) {
 	for len(s.journal) > int(to) {
@@ -104,6 +124,8 @@ func (s *State) rollback(to mark) {
 			s.unbook(e.pod)
 			e.pod.evicting = false
 			s.book(e.pod)
+		case reprieved:
+			s.setEvicting(e.pod, true)
 		}
 	}
 }

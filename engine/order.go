@@ -81,11 +81,12 @@ type contest struct {
 	policy Policy
 	root   stand
 	stands map[*queue]*stand
+	latest *stand // asked for
 }
 
 // newContest makes up the lanes of what is in line.
 func newContest(y *cycle, line []queued) *contest {
-	c := &contest{y: y, policy: y.s.cfg.Policy, stands: make(map[*queue]*stand)}
+	c := &contest{y: y, policy: y.s.cfg.Policy, stands: make(map[*queue]*stand), latest: &stand{}}
 	for i := range line {
 		s := c.standOf(&line[i])
 		s.lane = append(s.lane, line[i])
@@ -102,8 +103,7 @@ func (c *contest) standOf(q *queued) *stand {
 	if c.policy == FIFO {
 		return &c.root
 	}
-	name := q.gang.queue()
-	s := c.stand(c.y.s.queues[name])
+	s := c.stand(q.gang.payer)
 	if s.queue == nil || s.queue.spec == nil || !s.queue.spec.FairUsers {
 		return s
 	}
@@ -120,7 +120,11 @@ func (c *contest) standOf(q *queued) *stand {
 
 // stand returns the queue's, making it and those above it if they are not there.
 func (c *contest) stand(q *queue) *stand {
+	if q == c.latest.queue && c.latest.parent != nil {
+		return c.latest
+	}
 	if s := c.stands[q]; s != nil {
+		c.latest = s
 		return s
 	}
 	s := &stand{queue: q, parent: &c.root}
@@ -192,12 +196,17 @@ func (c *contest) settle(s *stand) {
 			return a.younger(&b)
 		})
 	}
-	c.weigh(s)
+	c.measure(s)
+	c.lead(s)
 }
 
-// weigh finds the stand's head and excess. Of its own lane and the best below it, what comes first in any lane does.
-func (c *contest) weigh(s *stand) {
+// measure works out how far the stand is above its share.
+func (c *contest) measure(s *stand) {
 	s.excess = c.y.s.excess(s.queue, s.user, s.parent != nil && s.parent.queue == s.queue)
+}
+
+// lead finds the stand's head: of its own lane and the best below it, what comes first in any lane.
+func (c *contest) lead(s *stand) {
 	s.head = nil
 	if len(s.lane) > 0 {
 		s.head = &s.lane[0]
@@ -223,10 +232,14 @@ func (c *contest) next() (queued, *stand, bool) {
 	return q, s, true
 }
 
-// moved works out the standing of a stand whose lane, or whose queue's account, changed, and of those above it.
-func (c *contest) moved(s *stand) {
+// moved works out the standing of a stand whose lane moved on and, with started, whose queue's account changed, and of
+// those above it.
+func (c *contest) moved(s *stand, started bool) {
 	for ; s != nil; s = s.parent {
-		c.weigh(s)
+		if started {
+			c.measure(s)
+		}
+		c.lead(s)
 		if s.parent != nil {
 			c.sift(s.parent.below, s.place)
 		}

@@ -46,17 +46,27 @@ func (y *cycle) modelsApart(g *gang) bool {
 	return y.s.forest.modelled && g.queue() != "" && slices.ContainsFunc(g.all(), func(p *pod) bool { return p.amount(dimGPU) > 0 })
 }
 
-// allModels lists the GPU models that nodes have, by name; one "" where none is known.
-func (s *State) allModels() []string {
-	var out []string
-	for _, k := range s.kinds {
-		out = append(out, k.models...)
+// allModels lists the GPU models that nodes have, by name; one "" where none is known. Kinds are kept when their last
+// node is gone, so the nodes are asked, once in a cycle.
+func (y *cycle) allModels() []string {
+	if y.every != nil {
+		return y.every
 	}
-	if len(out) == 0 {
-		return []string{""}
+	seen := make(map[*nodeKind]bool)
+	for _, sh := range y.s.topology.shelves {
+		for _, n := range sh.nodes {
+			if !seen[n.kind] {
+				seen[n.kind] = true
+				y.every = append(y.every, n.kind.models...)
+			}
+		}
 	}
-	slices.Sort(out)
-	return slices.Compact(out)
+	if len(y.every) == 0 {
+		y.every = []string{""}
+	}
+	slices.Sort(y.every)
+	y.every = slices.Compact(y.every)
+	return y.every
 }
 
 // models lists the GPU models to try: those that the first waiting member to name any names, and all others
@@ -81,7 +91,7 @@ func (y *cycle) models(g *gang) []string {
 		}
 	}
 	if !asked && y.modelsApart(g) {
-		return y.s.allModels()
+		return y.allModels()
 	}
 	if !asked {
 		return []string{""}

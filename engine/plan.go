@@ -25,12 +25,15 @@ func (s *State) Plan(now time.Time) Plan {
 	return y.plan
 }
 
-// holdsStill says whether the last plan is also the answer for now: nothing started in it, and no time that
+// holdsStill says whether the last plan is also the answer for now: nothing started or is evicted in it, and no time that
 // matters has come since.
 func (s *State) holdsStill(now time.Time) bool {
 	p := &s.last
-	return len(p.Starts) == 0 && !now.Before(p.Now) && (p.WakeAt.IsZero() || now.Before(p.WakeAt))
+	return len(p.Starts) == 0 && !slices.ContainsFunc(p.Changes, (Change).dated) && !now.Before(p.Now) && (p.WakeAt.IsZero() || now.Before(p.WakeAt))
 }
+
+// dated says whether the change says when it was made.
+func (c Change) dated() bool { return c.Promise != nil || c.Eviction != nil || c.Hold != nil }
 
 // cycle is one plan in the making.
 type cycle struct {
@@ -42,13 +45,16 @@ type cycle struct {
 	trial  bool  // until is alone in line and grows, and features are not looked at
 
 	line    *contest
-	dirty   []*gang // gangs whose tally the cycle changed
-	version uint64  // of the last edit of memory
+	dirty   []*gang  // gangs whose tally the cycle changed
+	version uint64   // of the last edit of memory
+	every   []string // GPU models that nodes have, once asked for
 	proofs  map[proofKey]proof
 	ahead   int     // gangs considered before until
 	steps   int     // search steps that until took
 	kept    []*node // whose room is held for the gang that is being placed, in order
 	claimed []*hold // the holds themselves
+	times   timekeeper
+	making
 }
 
 // queued is a gang in line, with its turn in this cycle.
@@ -64,6 +70,8 @@ func (y *cycle) run() {
 	m, end := s.mark(), s.log.end()
 	y.version = s.latest
 	y.expire()
+	y.endOverdue()
+	y.keepBookings()
 	grow := y.minimums()
 	y.growth(grow)
 	y.tidy()
@@ -92,13 +100,15 @@ func (y *cycle) minimums() []*gang {
 		g := q.gang
 		if g.tree.satisfied() && len(y.orphans(g)) == 0 && y.known(g) {
 			grow = append(grow, g)
-			y.line.moved(at)
+			y.line.moved(at, false)
 			continue
 		}
-		if y.start(g, q.turn) && g.tree.waiting() > 0 {
+		evicted := len(y.plan.Evictions)
+		started := y.start(g, q.turn)
+		if started && g.tree.waiting() > 0 {
 			grow = append(grow, g)
 		}
-		y.line.moved(at)
+		y.line.moved(at, started || len(y.plan.Evictions) > evicted)
 		if g == y.until {
 			if y.trial {
 				return grow
@@ -123,12 +133,20 @@ func (y *cycle) start(g *gang, t turn) bool {
 		y.wait(g, gates)
 		return false
 	}
+	if behind := y.behind(g); len(behind) > 0 {
+		y.s.rollback(m)
+		y.wait(g, append(behind, gates...))
+		return false
+	}
+	seats := y.s.mark()
 	found := y.place(g, t)
 	if found.ok && len(gates) == 0 {
-		if gates = y.delays(g, m); len(gates) == 0 {
+		if gates = y.delays(g, t, seats, &found); len(gates) == 0 {
 			y.started(g, t, found.model, m)
+			y.keptPromise(g)
 			return true
 		}
+		found.ok = true // but for the promise
 	}
 	//mutate: gate-all-or-nothing
 	y.s.rollback(m)
@@ -141,6 +159,11 @@ func (y *cycle) start(g *gang, t turn) bool {
 
 // block does what can be done for a gang that has no place: others end for it, or it is promised a start.
 func (y *cycle) block(g *gang, t turn, gates []why.Gate) {
+	if behind := y.behind(g); len(behind) > 0 {
+		y.wait(g, append(behind, gates...))
+		return
+	}
+	y.shut(g, gates)
 	if room := y.makeRoom(g, t, gates); len(room) > 0 {
 		gates = room
 	} else {
@@ -222,7 +245,11 @@ func (y *cycle) wait(g *gang, gates []why.Gate) {
 // growth gives members above the minimum what room is left.
 func (y *cycle) growth(gangs []*gang) {
 	for _, g := range gangs {
-		y.grow(g)
+		if g.tree.satisfied() {
+			y.grow(g)
+		} else if g.start == 0 { // it was evicted in this cycle
+			y.start(g, g.turnNow())
+		}
 		if g == y.until {
 			return
 		}
@@ -272,6 +299,8 @@ func (y *cycle) expire() {
 	}
 	y.expireRefusals()
 	y.expireHolds()
+	lifted = y.expireEvictions(lifted)
+	y.expirePromises()
 	y.line = newContest(y, y.makeLine(lifted))
 }
 

@@ -1,9 +1,660 @@
 package engine
 
-import "github.com/berth-dev/berth/engine/why"
+import (
+	"slices"
+	"time"
 
-// delays lists, as gates, the promises that the gang, whose members have been seated since the mark, would delay.
-func (y *cycle) delays(g *gang, m mark) []why.Gate { return nil }
+	"github.com/berth-dev/berth/engine/why"
+)
 
-// promise gives the gang, which is blocked by the gates, a start time if it is among the first in line.
-func (y *cycle) promise(g *gang, t turn, gates []why.Gate) {}
+// Promises. A blocked gang that is among the first in line is given a start time: the first end of running work after
+// which it has a place. What is tried after it in the cycle may use its place only if it is over by then, so that a
+// stream of small work neither waits for the large gang nor starves it. Nothing is taken from the nodes for that:
+// whoever found a place where something is promised has it checked, and only then looks again with the promised room
+// taken.
+
+// timekeeper is what a cycle knows of times to come.
+type timekeeper struct {
+	by       guess               // how run times are guessed
+	ends     map[*gang]time.Time // when running gangs end
+	releases []release
+	counted  [2]int // moment at which releases were listed
+
+	reserves []*reserve
+	reserved map[*node][]*reserve // by node, in order
+	heads    int                  // blocked gangs that promises can help, so far
+	blocked  map[string]string    // policy strict: by queue, the first that is blocked
+	hopeless map[proofKey]bool    // of a class: no place beside what is promised
+}
+
+// reserve is room that is kept from a time on: for a gang that was promised it, or by a booking.
+type reserve struct {
+	gang       *gang // nil: it is a booking
+	name       string
+	start, end time.Time // end: when it is given back; zero: nobody knows
+	needs      map[*node]vector
+	rations    []ration
+	queue      string // of a booking: whose work may be there
+}
+
+// ration is the most that a queue may use now for the promised gang to be within its limit when it starts.
+type ration struct {
+	queue *queue
+	dim   int
+	most  int64
+}
+
+// stay is a gang on places that it looks for, and when it would be there.
+type stay struct {
+	gang        *gang
+	from, until time.Time // until: zero: nobody knows
+	soft        bool      // all of it can be evicted when the place is needed
+}
+
+// stay is the gang if it started at the time.
+func (y *cycle) stay(g *gang, from time.Time) stay {
+	w := stay{gang: g, from: from, soft: !slices.ContainsFunc(g.all(), (*pod).firm)}
+	if d := y.s.runTime(g.terms(), y.times.by); d > 0 {
+		w.until = from.Add(d)
+	}
+	return w
+}
+
+// over says whether the stay has left by the time.
+func (w stay) over(by time.Time) bool { return !w.until.IsZero() && !w.until.After(by) }
+
+// reserve lets the room be kept for the rest of the cycle.
+func (y *cycle) reserve(r *reserve) {
+	k := &y.times
+	k.reserves = append(k.reserves, r)
+	if k.reserved == nil {
+		k.reserved = make(map[*node][]*reserve)
+	}
+	for n := range r.needs {
+		k.reserved[n] = append(k.reserved[n], r)
+	}
+}
+
+// holds says whether the reserve has the room at the time.
+func (r *reserve) holds(at time.Time) bool {
+	return !r.start.After(at) && (r.end.IsZero() || r.end.After(at))
+}
+
+// keptOn is how much of what is free on the node the stay must leave, and for whom; whole says that it may not be
+// there at all. At every moment of its stay at which promised gangs start, what they need, less what has ended by
+// then, is not its.
+func (y *cycle) keptOn(n *node, w stay) (kept vector, by *reserve, whole bool) {
+	reserves := y.times.reserved[n]
+	for _, r := range reserves {
+		if r.gang == w.gang || !r.end.IsZero() && !r.end.After(w.from) {
+			continue
+		}
+		if r.gang == nil {
+			if r.bars(w, y.s) {
+				return nil, r, true
+			}
+			continue
+		}
+		at := later(r.start, w.from)
+		//mutate: time-backfill
+		if w.over(at) {
+			continue
+		}
+		more := y.owed(n, w.gang, at)
+		for dim, amount := range more {
+			if amount > kept.at(dim) {
+				kept.add(dim, amount-kept.at(dim))
+				if by == nil {
+					by = r
+				}
+			}
+		}
+	}
+	return kept, by, false
+}
+
+// owed is what promised gangs other than g need on the node at the time, less what will have ended there.
+func (y *cycle) owed(n *node, g *gang, at time.Time) vector {
+	var sum vector
+	for _, r := range y.times.reserved[n] {
+		if r.gang != nil && r.gang != g && r.holds(at) {
+			for dim, amount := range r.needs[n] {
+				sum.add(dim, amount)
+			}
+		}
+	}
+	for _, p := range n.occ {
+		if end := y.endOf(p); !end.IsZero() && !end.After(at) {
+			for _, d := range p.demands {
+				sum.add(d.dim, -d.amount)
+			}
+		}
+	}
+	return sum
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// breaks lists, as gates, the first promise or booking that the pods of the gang, which have been seated, break.
+func (y *cycle) breaks(g *gang, pods []*pod) []why.Gate {
+	if len(y.times.reserves) == 0 {
+		return nil
+	}
+	w := y.stay(g, y.now)
+	for _, p := range pods {
+		kept, by, whole := y.keptOn(p.seat, w)
+		if whole {
+			return []why.Gate{by.gate()}
+		}
+		for _, d := range p.demands {
+			if by != nil && kept.at(d.dim) > 0 && p.seat.free.at(d.dim) < kept.at(d.dim) {
+				return []why.Gate{by.gate()}
+			}
+		}
+	}
+	return y.overRation(w, pods)
+}
+
+func (r *reserve) gate() why.Gate {
+	if r.gang == nil {
+		return why.Gate{Cause: why.KeptByBooking, Object: r.name, Certificate: -1}
+	}
+	return why.Gate{Cause: why.KeptForPromise, Object: r.name, Certificate: -1}
+}
+
+// overRation is breaks for queues' limits: what the pods add to a queue must leave the promised gang within it.
+func (y *cycle) overRation(w stay, pods []*pod) []why.Gate {
+	for _, r := range y.times.reserves {
+		for i := range r.rations {
+			x := &r.rations[i]
+			if r.gang == w.gang || w.over(r.start) {
+				continue
+			}
+			if x.share(pods) > 0 && x.queue.used.at(x.dim) > x.most {
+				return []why.Gate{r.gate()}
+			}
+		}
+	}
+	return nil
+}
+
+// share is what the pods, which are seated, take of the ration.
+func (x *ration) share(pods []*pod) int64 {
+	var sum int64
+	for _, p := range pods {
+		for q := p.payer; q != nil; q = q.parent {
+			if q != x.queue {
+				continue
+			}
+			for _, d := range p.bill {
+				if d.dim == x.dim {
+					sum += d.amount
+				}
+			}
+		}
+	}
+	return sum
+}
+
+// settleRations lets work that starts and is over in time not count against the rations.
+func (y *cycle) settleRations(g *gang, pods []*pod) {
+	for _, r := range y.times.reserves {
+		if len(r.rations) == 0 || !y.stay(g, y.now).over(r.start) {
+			continue
+		}
+		for i := range r.rations {
+			r.rations[i].most += r.rations[i].share(pods)
+		}
+	}
+}
+
+// delays has the gang, which found its places since the mark, keep the promises given to others: where it does not, it
+// looks again beside them. The gates are those of a promise that it cannot keep.
+func (y *cycle) delays(g *gang, t turn, m mark, found *found) []why.Gate {
+	if len(y.times.reserves) == 0 {
+		return nil
+	}
+	gates := y.breaks(g, y.seatedSince(m))
+	if len(gates) > 0 {
+		y.s.rollback(m)
+		if !y.placeBeside(g, t, found) {
+			y.s.rollback(m)
+			return gates
+		}
+		if again := y.breaks(g, y.seatedSince(m)); len(again) > 0 { // its queue's limit is promised, not a node
+			y.s.rollback(m)
+			return again
+		}
+	}
+	y.settleRations(g, y.seatedSince(m))
+	return nil
+}
+
+// placeBeside places the gang with all that is promised to others, and that it may not use, taken.
+func (y *cycle) placeBeside(g *gang, t turn, found *found) bool {
+	key, alike := y.question(g, t)
+	w := y.stay(g, y.now)
+	alike = alike && w.until.IsZero() // who leaves early may use more
+	if alike && y.times.hopeless[key] {
+		return false
+	}
+	holds := y.keepOff(w)
+	y.quietly(func() { *found = y.place(g, t) })
+	if found.ok {
+		for _, h := range holds {
+			y.s.ignoreHold(h)
+		}
+		return true
+	}
+	if alike {
+		if y.times.hopeless == nil {
+			y.times.hopeless = make(map[proofKey]bool)
+		}
+		y.times.hopeless[key] = true // and stays so: room only gets less
+	}
+	return false
+}
+
+// question tells apart gangs that ask the same of the nodes, where members are alike and one GPU model is looked for.
+func (y *cycle) question(g *gang, t turn) (proofKey, bool) {
+	p, alike := g.alike()
+	models := y.models(g)
+	if !alike || len(models) != 1 || g.tree.seated > 0 || len(y.kept) > 0 {
+		return proofKey{}, false
+	}
+	o := y.order(g, y.kin(g, t, models[0]).class(p))
+	key := proofKey{class: o.class, need: len(o.pods), level: y.s.level(o.layout.Required)}
+	if o.layout.Segment > 0 {
+		key.segment, key.segmentLevel = o.layout.Segment, y.s.level(o.layout.SegmentLevel)
+	}
+	return key, true
+}
+
+// keepOff lets what the stay must leave be taken from the nodes, until rolled back.
+func (y *cycle) keepOff(w stay) []*hold {
+	var out []*hold
+	for n := range y.times.reserved {
+		kept, _, whole := y.keptOn(n, w)
+		if whole {
+			kept = n.free
+		}
+		h := &hold{Hold: &Hold{Node: n.name}}
+		for dim, amount := range kept {
+			if amount > 0 {
+				h.Requests = append(h.Requests, Amount{Resource: y.s.dims.names[dim], Value: amount})
+			}
+		}
+		if len(h.Requests) > 0 {
+			y.s.putHold(h, n)
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
+// quietly does something whose proofs are nobody's business.
+func (y *cycle) quietly(do func()) {
+	proofs, certs, steps, budget := y.proofs, len(y.plan.Certificates), y.steps, y.budget
+	y.proofs, y.budget = nil, min(budget, trialBudget)
+	do()
+	clear(y.plan.Certificates[certs:])
+	y.proofs, y.plan.Certificates, y.steps, y.budget = proofs, y.plan.Certificates[:certs], steps, budget
+}
+
+// trialBudget bounds the search steps of one look into the future.
+const trialBudget = 2000
+
+// spares is breaks for members that a search has seated.
+func (x *search) spares(pods []*pod) bool {
+	gates := x.y.breaks(x.g, pods)
+	if len(gates) > 0 && len(x.quota) == 0 {
+		x.quota = gates
+	}
+	return len(gates) == 0
+}
+
+// behind says, under policy strict, which blocked gang of its queue the gang waits behind.
+func (y *cycle) behind(g *gang) []why.Gate {
+	head, ok := y.times.blocked[g.queue()]
+	if !ok || head == g.key {
+		return nil
+	}
+	return []why.Gate{{Cause: why.BehindTheHead, Object: head, Certificate: -1}}
+}
+
+// shut notes, under policy strict, that nothing of the gang's queue starts after it in this cycle.
+func (y *cycle) shut(g *gang, gates []why.Gate) {
+	if y.s.cfg.Policy != Strict || !passing(gates) {
+		return
+	}
+	if y.times.blocked == nil {
+		y.times.blocked = make(map[string]string)
+	}
+	if _, ok := y.times.blocked[g.queue()]; !ok {
+		y.times.blocked[g.queue()] = g.key
+	}
+}
+
+// passing says whether a gang waits at gates that open when running work ends, and at no others.
+func passing(gates []why.Gate) bool {
+	return !slices.ContainsFunc(gates, func(g why.Gate) bool {
+		switch g.Cause {
+		case why.ClusterFull, why.Fragmented, why.TopologyFragmented, why.Stranded, why.SearchBudget, why.OverQueueLimit, why.OverUserLimit,
+			why.QueueBusy, why.OverQuota, why.NotLent, why.KeptForPromise, why.KeptByBooking:
+			return false
+		}
+		return true
+	})
+}
+
+// promise gives the gang, which is blocked by the gates, a start time if it is among the first in line, or has one.
+func (y *cycle) promise(g *gang, t turn, gates []why.Gate) {
+	if y.trial || !passing(gates) {
+		return
+	}
+	y.times.heads++
+	old := y.standing(g)
+	if heads := y.s.cfg.Heads; old == nil && heads >= 0 && y.times.heads > heads {
+		return
+	}
+	m := y.s.mark()
+	y.claim(g)
+	defer y.s.rollback(m)
+	if old != nil {
+		if r := y.stillHolds(g, t, gates, old); r != nil {
+			y.stand(r, old)
+			return
+		}
+	}
+	if r := y.foresee(g, t, y.releases(), nil); r != nil {
+		y.stand(r, old)
+	} else if old != nil {
+		y.forget(KindPromise, old.Gang, old.Version)
+	}
+}
+
+// standing returns the promise that the gang was given, nil if there is none.
+func (y *cycle) standing(g *gang) *Promise {
+	if len(y.s.promises) == 0 || y.s.isRejected(KindPromise, g.key) {
+		return nil
+	}
+	return y.s.promises[g.key]
+}
+
+// stillHolds looks whether the gang can start when and where it was promised, or there sooner. Only what runs there is
+// looked at, unless it waits for its queue rather than for room. What is overdue there is over by then; see workEnd.
+func (y *cycle) stillHolds(g *gang, t turn, gates []why.Gate, old *Promise) *reserve {
+	by := later(old.Start.UTC(), y.now)
+	var nodes []*node
+	for _, name := range old.Nodes {
+		n := y.s.nodes[name]
+		if n == nil || n.shelf == nil {
+			return nil
+		}
+		nodes = append(nodes, n)
+	}
+	slices.SortFunc(nodes, compareSeats)
+	releases := y.releasesOn(nodes, by)
+	if slices.ContainsFunc(gates, func(g why.Gate) bool { return !ofRoom(g.Cause) }) {
+		releases = y.releases()
+		end, _ := slices.BinarySearchFunc(releases, by, func(r release, by time.Time) int {
+			if r.at.After(by) {
+				return 1
+			}
+			return -1
+		})
+		releases = releases[:end]
+	}
+	r := y.foresee(g, t, releases, nodes)
+	if r == nil || r.start.After(by) {
+		return nil
+	}
+	if r.start.After(old.Start) {
+		r.start = old.Start.UTC() // it is due, and only what is overdue is in its way
+	}
+	return r
+}
+
+// ofRoom says whether a cause is about nodes and what is promised on them.
+func ofRoom(c why.Cause) bool {
+	switch c {
+	case why.ClusterFull, why.Fragmented, why.TopologyFragmented, why.Stranded, why.SearchBudget, why.KeptForPromise, why.KeptByBooking:
+		return true
+	}
+	return false
+}
+
+// stand enters the promise in the plan, and in memory if it is new or changed, and protects it in this cycle.
+func (y *cycle) stand(r *reserve, old *Promise) {
+	var p Promise
+	if old != nil && old.Start.Equal(r.start) {
+		p = *old
+	} else {
+		y.version++
+		p = Promise{Gang: r.name, Version: y.version, Since: y.now, Start: r.start}
+		if old != nil {
+			p.Since = old.Since
+		}
+		for n := range r.needs {
+			p.Nodes = append(p.Nodes, n.name)
+		}
+		slices.Sort(p.Nodes)
+		y.plan.Changes = append(y.plan.Changes, Change{Promise: &p})
+	}
+	y.plan.Promises = append(y.plan.Promises, p)
+	y.reserve(r)
+	if r.start.After(y.now) {
+		y.wake(r.start)
+	}
+}
+
+// keptPromise drops the promise of a gang that starts.
+func (y *cycle) keptPromise(g *gang) {
+	if p := y.standing(g); p != nil {
+		y.forget(KindPromise, p.Gang, p.Version)
+	}
+}
+
+// expirePromises drops the promises of gangs that have started or are gone.
+func (y *cycle) expirePromises() {
+	for _, key := range sortedKeys(y.s.promises) {
+		if !y.hopes(key) {
+			y.forget(KindPromise, key, y.s.promises[key].Version)
+		}
+	}
+}
+
+// hopes says whether a workload of the key waits for its minimum.
+func (y *cycle) hopes(key string) bool {
+	if g := y.s.gangs[key]; g != nil && g.wants() && !(y.known(g) && g.tree.satisfied()) {
+		return true
+	}
+	p := y.s.pods[key]
+	return p != nil && p.gang != nil && p.gang.lone == p && p.waits()
+}
+
+// foresee finds the first time at which the gang has a place, as the releases go, and what it takes there. Nodes that
+// are named are taken first. nil: at none.
+func (y *cycle) foresee(g *gang, t turn, releases []release, first []*node) *reserve {
+	m := y.s.mark()
+	defer y.s.rollback(m)
+	used := y.usedOf(g)
+	at, ok := y.firstFit(g, t, y.withMoments(releases))
+	if !ok {
+		return nil
+	}
+	holds := y.s.mark()
+	w := y.stay(g, at)
+	y.keepOff(w)
+	seats := y.s.mark()
+	if len(y.kept) == 0 {
+		y.kept = first
+		defer func() { y.kept = nil }()
+	}
+	var found found
+	y.quietly(func() { found = y.place(g, t) })
+	if !found.ok {
+		y.s.rollback(holds)
+		return nil
+	}
+	r := &reserve{gang: g, name: g.key, start: at, end: w.until, needs: make(map[*node]vector)}
+	for _, p := range y.seatedSince(seats) {
+		v := r.needs[p.seat]
+		for _, d := range p.demands {
+			v.add(d.dim, d.amount)
+		}
+		if g.whole && v.at(dimGPU) > 0 {
+			v.add(dimGPU, p.seat.spec.Allocatable.Get(y.s.cfg.GPU)-v.at(dimGPU))
+		}
+		r.needs[p.seat] = v
+	}
+	r.rations = y.rations(g, used)
+	return r
+}
+
+// usedOf is what the queues that the gang is charged to use, the lowest first.
+func (y *cycle) usedOf(g *gang) []vector {
+	var out []vector
+	for q := y.s.queues[g.queue()]; q != nil; q = q.parent {
+		out = append(out, slices.Clone(q.used))
+	}
+	return out
+}
+
+// rations works out, with the gang seated when it starts, by how much its queues may use more than they did.
+func (y *cycle) rations(g *gang, used []vector) []ration {
+	var out []ration
+	i := 0
+	for q := y.s.queues[g.queue()]; q != nil; q = q.parent {
+		if q.spec != nil {
+			for _, limit := range q.spec.Limits {
+				dim := y.s.dims.id(limit.Resource)
+				out = append(out, ration{q, dim, used[i].at(dim) + limit.Value - q.used.at(dim)})
+			}
+		}
+		i++
+	}
+	return out
+}
+
+// withMoments adds the times at which kept room is given back.
+func (y *cycle) withMoments(releases []release) []release {
+	if len(y.times.reserves) == 0 {
+		return releases
+	}
+	out := slices.Clone(releases)
+	for _, r := range y.times.reserves {
+		if r.end.After(y.now) {
+			out = append(out, release{at: r.end})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b release) int { return a.at.Compare(b.at) })
+	return out
+}
+
+// firstFit lifts what ends, in order, until the gang fits, and returns that time. More room never makes a gang fit
+// less, so it goes ahead in growing steps and then halves the way back.
+func (y *cycle) firstFit(g *gang, t turn, releases []release) (time.Time, bool) {
+	x := &future{y: y, g: g, turn: t, releases: releases}
+	n := len(releases)
+	if x.fits(0) {
+		return y.now, true
+	}
+	low, high := 0, 1
+	for high < n && !x.fits(high) {
+		low, high = high, 2*high
+	}
+	if high >= n {
+		if high = n; high == low || !x.fits(n) {
+			return time.Time{}, false
+		}
+	}
+	for low+1 < high {
+		if mid := (low + high) / 2; x.fits(mid) {
+			high = mid
+		} else {
+			low = mid
+		}
+	}
+	x.to(high)
+	return x.at(high), true
+}
+
+// future is the state with the first few releases done.
+type future struct {
+	y        *cycle
+	g        *gang
+	turn     turn
+	releases []release
+	marks    []mark // before each release that is done
+}
+
+// at is the time after k releases.
+func (x *future) at(k int) time.Time {
+	if k == 0 {
+		return x.y.now
+	}
+	return later(x.releases[k-1].at, x.y.now)
+}
+
+// to goes to the time after k releases. The gang's own members stay.
+func (x *future) to(k int) {
+	s := x.y.s
+	if k < len(x.marks) {
+		s.rollback(x.marks[k])
+		x.marks = x.marks[:k]
+	}
+	for i := len(x.marks); i < k; i++ {
+		x.marks = append(x.marks, s.mark())
+		for _, p := range x.releases[i].pods {
+			if p.seat != nil && (p.gang == nil || p.gang != x.g) {
+				s.lift(p)
+			}
+		}
+	}
+}
+
+// fits says whether the gang has a place after k releases.
+func (x *future) fits(k int) bool {
+	x.to(k)
+	y := x.y
+	m := y.s.mark()
+	y.keepOff(y.stay(x.g, x.at(k)))
+	ok := y.wouldFit(x.g, x.turn)
+	y.s.rollback(m)
+	return ok
+}
+
+// wouldFit says whether all gates are open to the gang and there is a place for it.
+func (y *cycle) wouldFit(g *gang, t turn) bool {
+	if gates, _ := y.gates(g); len(gates) > 0 {
+		return false
+	}
+	apart := y.modelsApart(g)
+	for _, model := range y.models(g) {
+		if apart && len(y.quota(g, model)) > 0 {
+			continue
+		}
+		k := y.kin(g, t, model)
+		p, alike := g.alike()
+		if alike {
+			if _, ok := y.s.chooseScope(y.order(g, k.class(p))); ok {
+				return true
+			}
+			continue
+		}
+		ok := false
+		m := y.s.mark()
+		y.quietly(func() { ok = y.search(g, k, nil).ok })
+		y.s.rollback(m)
+		if ok {
+			return true
+		}
+	}
+	return false
+}

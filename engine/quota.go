@@ -11,11 +11,14 @@ import (
 // quota lists what of the gang's queue, and of those above it, the least that its minimum can ask for would break,
 // if its GPUs were of the model; "": of any, so that only what holds for all of them counts.
 func (y *cycle) quota(g *gang, model string) []why.Gate {
+	q := g.payer
+	if q != nil && q.easy && g.soft && !y.s.forest.lends {
+		return nil
+	}
 	name := g.queue()
 	if name == "" {
 		return nil
 	}
-	q := y.s.queues[name]
 	//mutate: gate-queue-missing
 	if q == nil || q.spec == nil || y.s.isRejected(KindQueue, name) {
 		return []why.Gate{{Cause: why.QueueMissing, Object: name, Certificate: -1}}
@@ -203,7 +206,7 @@ func (s *State) spent(q *queue, i int, now time.Time) int64 {
 
 // firm keeps work that may not be evicted within quota, at all levels: what it holds cannot be asked back.
 func (a *asking) firm() {
-	if a.g.evictable() {
+	if a.g.soft {
 		return
 	}
 	s := a.y.s

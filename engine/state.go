@@ -27,6 +27,7 @@ type State struct {
 	promises    map[string]*Promise
 	spendings   map[string]*Spending
 	lessons     map[string]*Lesson
+	lapses      map[string]*Lapse
 	gone        map[Ref]uint64 // version by kind and key
 	settled     uint64
 	latest      uint64
@@ -51,11 +52,15 @@ type State struct {
 	short    map[*gang]bool // gangs that run under their minimum with no member to place
 	journal  []entry
 	requests requestCache
-	wholes   int    // gangs that want whole nodes
-	forest   forest // of queues
-	nobody   queue  // the account of workloads without a queue
-	capacity vector // what all nodes have together
-	taken    vector // what all pods with seats take
+	wholes   int           // gangs that want whole nodes
+	forest   forest        // of queues
+	nobody   queue         // the account of workloads without a queue
+	capacity vector        // what all nodes have together
+	taken    vector        // what all pods with seats take
+	tracts   []*tract      // by node.index
+	hunts    uint64        // claims made so far
+	passes   uint64        // surveys made so far
+	bounded  map[*pod]bool // seated pods whose workloads have a longest run time
 
 	changed bool // since last was made
 	last    Plan
@@ -70,7 +75,7 @@ func Load(snap Snapshot, cfg Config) *State {
 		gangs: make(map[string]*gang, len(snap.Gangs)), queues: make(map[string]*queue, len(snap.Queues)),
 		assumptions: make(map[string]*Assumption), refusals: make(map[string]*Refusal), holds: make(map[string]*hold),
 		disruptions: make(map[string]*Disruption), bookings: make(map[string]*Booking), evictions: make(map[string]*Eviction),
-		promises: make(map[string]*Promise), spendings: make(map[string]*Spending), lessons: make(map[string]*Lesson),
+		promises: make(map[string]*Promise), spendings: make(map[string]*Spending), lessons: make(map[string]*Lesson), lapses: make(map[string]*Lapse),
 		gone: make(map[Ref]uint64, len(snap.Gone)), latest: snap.Latest,
 		rejected: make(map[Ref]string), claims: make(map[string][]*node), refusedOf: make(map[string][]*Refusal),
 		unused: make(map[string]bool), short: make(map[*gang]bool),
@@ -105,6 +110,7 @@ func (s *State) loadAll(snap *Snapshot) {
 	all(snap.Promises, s.applyPromise)
 	all(snap.Spendings, s.applySpending)
 	all(snap.Lessons, s.applyLesson)
+	all(snap.Lapses, s.applyLapse)
 }
 
 // all applies each of the list; what it rejects is in State.rejected.

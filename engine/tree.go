@@ -14,6 +14,7 @@ type queue struct {
 
 	parent   *queue   // nil: at the top
 	children []*queue // by name
+	easy     bool     // it and those above it ask nothing of work that may be evicted
 	problem  string   // why it cannot be in the tree: an unknown parent, a circle
 
 	// Of its workloads and those of the queues below it: what they hold, how much of it by pods on their way
@@ -26,6 +27,7 @@ type queue struct {
 	users map[string]vector // what each user of its own workloads holds; nil: it does not matter
 	epoch uint64            // goes up when pods change
 
+	roster    roster
 	counted   int // workloads of pods, when epoch was countedAt
 	countedAt uint64
 }
@@ -36,6 +38,7 @@ type forest struct {
 	top      []*queue // by name
 	promised vector   // by dimension: not 0 where some queue has a quota
 	modelled bool     // amounts depend on GPU models
+	idle     []*queue // that give back GPUs which do nothing, by name
 	lends    bool     // some queue keeps unused quota to itself
 	warnings []Rejected
 }
@@ -87,6 +90,7 @@ func (s *State) book(p *pod) {
 	if q == nil {
 		q = &s.nobody
 	}
+	s.bound(p, true)
 	p.payer, p.slot = q, len(q.pods)
 	q.pods = append(q.pods, p)
 	q.epoch++
@@ -106,6 +110,7 @@ func (s *State) unbook(p *pod) {
 	if q == nil {
 		return
 	}
+	s.bound(p, false)
 	last := len(q.pods) - 1
 	q.pods[p.slot] = q.pods[last]
 	q.pods[p.slot].slot = p.slot
@@ -254,7 +259,7 @@ func (s *State) regrow() {
 	}
 	*f = forest{modelled: len(s.cfg.Rates) > 0}
 	for _, q := range s.queues {
-		q.parent, q.children, q.problem, q.users = nil, nil, "", nil
+		q.parent, q.children, q.problem, q.users, q.roster = nil, nil, "", nil, roster{}
 		if q.spec != nil && (q.spec.FairUsers || len(q.spec.UserLimits) > 0) {
 			q.users = make(map[string]vector)
 		}
@@ -274,7 +279,17 @@ func (s *State) regrow() {
 	for _, name := range sortedKeys(s.queues) {
 		s.warnOfPromises(s.queues[name])
 	}
+	for _, q := range s.queues {
+		q.easy = true
+		for up := q; up != nil; up = up.parent {
+			q.easy = q.easy && s.valid(up) && len(up.spec.Limits)+len(up.spec.UserLimits)+len(up.spec.Budgets)+up.spec.MaxRunning == 0
+		}
+		q.easy = q.easy && q.spec.Namespaces == nil
+	}
 	s.recount()
+	for _, g := range s.line {
+		g.payer = s.queues[g.queue()]
+	}
 }
 
 // plant finds the queue's parent, or why it has none.
@@ -307,6 +322,9 @@ func (s *State) readAmounts(q *queue) {
 		f.promised.add(s.dims.id(a.Resource), 1)
 	}
 	f.lends = f.lends || len(q.spec.Lend) > 0
+	if q.spec.ReclaimIdle > 0 {
+		f.idle = append(f.idle, q)
+	}
 	for _, list := range []Resources{q.spec.Quota, q.spec.Limits, q.spec.Lend, q.spec.UserLimits} {
 		for _, a := range list {
 			f.modelled = f.modelled || strings.HasPrefix(a.Resource, s.cfg.GPU+"@")

@@ -170,6 +170,13 @@ func (l *Lesson) check() string {
 	return ""
 }
 
+func (l *Lapse) check() string {
+	if l.Gang == "" {
+		return "a lapse of no gang"
+	}
+	return ""
+}
+
 func (t *Terms) check() string {
 	if min(t.Expected, t.Max, t.Checkpoint, t.Restart, t.Grace, t.Delay) < 0 {
 		return "terms: a time is negative"

@@ -97,6 +97,7 @@ type Pod struct {
 	Started     time.Time `json:"started,omitzero"`      // since when it has its node; zero: for long
 	Idle        time.Time `json:"idle,omitzero"`         // since when its GPUs were measured to do nothing; zero: not measured, or busy
 	Budgets     []string  `json:"budgets,omitempty"`     // keys of the disruption budgets that cover it, sorted
+	Owner       string    `json:"owner,omitempty"`       // who makes it again, under any name, when it is gone; "": nobody
 }
 
 // Spec is everything about a pod that decides where it fits.
@@ -273,11 +274,13 @@ type Refusal struct {
 
 // Hold keeps a freed place for the gang it was freed for. Memory; rebuilt from nominations.
 type Hold struct {
-	Gang     string    `json:"gang"`
+	Gang     string    `json:"gang"` // or the Owner of pods that are gangs of their own
 	Version  uint64    `json:"version"`
 	Node     string    `json:"node"`
 	Requests Resources `json:"requests"`
 	Until    time.Time `json:"until"`
+	// Coming says that whom it is for is on its way from elsewhere: it is kept though nobody waits for it yet.
+	Coming bool `json:"coming,omitempty"`
 }
 
 // EvictionCause is why a pod is evicted. Codes are a contract: they are added, never renamed.
@@ -331,6 +334,13 @@ type Spending struct {
 	Total   int64     `json:"total,omitempty"` // GPU-seconds since it was first seen
 }
 
+// Lapse is since when a gang has been running under its minimum. Memory; lost harmlessly, it then starts anew.
+type Lapse struct {
+	Gang    string    `json:"gang"`
+	Version uint64    `json:"version"`
+	Since   time.Time `json:"since"`
+}
+
 // Lesson is how long workloads like each other ran. Memory; lost harmlessly.
 type Lesson struct {
 	Like    string        `json:"like"`
@@ -358,6 +368,7 @@ const (
 	KindPromise    Kind = "promise"  // key: the gang's
 	KindSpending   Kind = "spending" // key: the queue's
 	KindLesson     Kind = "lesson"
+	KindLapse      Kind = "lapse"  // key: the gang's
 	KindConfig     Kind = "config" // in a Rejected alone; key: the field
 )
 
@@ -385,6 +396,7 @@ type Change struct {
 	Promise    *Promise    `json:"promise,omitempty"`
 	Spending   *Spending   `json:"spending,omitempty"`
 	Lesson     *Lesson     `json:"lesson,omitempty"`
+	Lapse      *Lapse      `json:"lapse,omitempty"`
 	Gone       *Ref        `json:"gone,omitempty"`
 	// Settled promises that no change of this version or older will come any more, so that what is
 	// kept about things gone can be dropped. It alone depends on its place in a history.
@@ -402,8 +414,8 @@ type Rejected struct {
 //
 //	1  2026-11-15  first
 //	2  2026-11-15  Queue.Namespaces, Gang.Invalid
-//	3  2026-11-15  queues in a tree with quota and the rest of Queue; Terms, Core, User, Started, Idle, Budgets, Pod.Invalid;
-//	               Disruption, Booking, Eviction, Promise, Spending, Lesson; Plan.Evictions and Promises
+//	3  2026-11-15  queues in a tree with quota and the rest of Queue; Terms, Core, User, Started, Idle, Budgets, Owner, Pod.Invalid;
+//	               Disruption, Booking, Eviction, Promise, Spending, Lesson, Lapse; Hold.Coming; Plan.Evictions and Promises
 const SnapshotVersion = 3
 
 // Snapshot is everything a State knows, in canonical order. Times are in UTC.
@@ -422,6 +434,7 @@ type Snapshot struct {
 	Promises    []Promise    `json:"promises,omitempty"`    // by gang
 	Spendings   []Spending   `json:"spendings,omitempty"`   // by queue
 	Lessons     []Lesson     `json:"lessons,omitempty"`     // by key
+	Lapses      []Lapse      `json:"lapses,omitempty"`      // by gang
 	Gone        []Ref        `json:"gone,omitempty"`        // by kind, key: what is known to be gone
 	Settled     uint64       `json:"settled,omitempty"`
 	// Latest is the highest version of any change seen; edits of memory get versions above it.

@@ -50,6 +50,8 @@ func Meaning(c Cause) string {
 		return "Other work is being ended so that this job can start."
 	case KeptForPromise:
 		return "The job would fit, but then a job before it would start later than promised."
+	case KeptByBooking:
+		return "The job would fit, but on nodes that are booked for another queue before it is over."
 	case BehindTheHead:
 		return "A job before it in its queue is blocked, and the policy lets nothing pass."
 	case UnknownTopologyLevel:
@@ -100,6 +102,8 @@ func (g Gate) Sentence(certs []Certificate) string {
 		return fmt.Sprintf("waits for %s to end for it", count(g.Need, "pod"))
 	case KeptForPromise:
 		return fmt.Sprintf("fits, but would delay %s, which was promised a start", g.Object)
+	case KeptByBooking:
+		return fmt.Sprintf("fits, but on nodes that are booked: %s", g.Object)
 	case BehindTheHead:
 		return fmt.Sprintf("waits behind %s", g.Object)
 	case UnknownTopologyLevel:

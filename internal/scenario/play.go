@@ -45,7 +45,7 @@ func (p *Player) Do(step Step) (string, error) {
 	case Report:
 		return engine.DescribeReport(p.State.Report()), nil
 	case Queues:
-		return engine.DescribeQueues(p.State.QueueUses(), p.State.Warnings()), nil
+		return engine.DescribeQueues(p.State.QueueUses()), nil
 	case Rejected:
 		return engine.DescribeRejected(p.rejected()), nil
 	}

@@ -6,6 +6,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	schedulinghelper "k8s.io/component-helpers/scheduling/corev1"
 
 	"github.com/berth-dev/berth/engine"
@@ -33,7 +34,9 @@ func Pod(p *corev1.Pod, o Options) engine.Pod {
 		Started:   started(p),
 		Idle:      idle(p),
 	}
-	out.Evictable = !out.Foreign && Evictable(p)
+	if !out.Foreign {
+		out.Evictable, out.Owner = Evictable(p), makerOf(p)
+	}
 	if gang == "" && !out.Foreign {
 		loneTerms(p, &out)
 	}
@@ -42,6 +45,14 @@ func Pod(p *corev1.Pod, o Options) engine.Pod {
 		out.ReleaseAt = p.DeletionTimestamp.UTC() // the API server has added the grace period to it
 	}
 	return out
+}
+
+// makerOf names the controller that makes the pod again when it is gone; "": there is none. It is no workload's key.
+func makerOf(p *corev1.Pod) string {
+	if c := metav1.GetControllerOfNoCopy(p); c != nil && c.Name != "" {
+		return p.Namespace + "/" + c.Kind + "/" + c.Name
+	}
+	return ""
 }
 
 // Schedulable says whether the pod is for the engine at all: one that has ended holds nothing any more, and

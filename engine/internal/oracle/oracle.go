@@ -8,7 +8,6 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/berth-dev/berth/engine"
@@ -187,13 +186,8 @@ func clash(a engine.Port, ports []engine.Port) bool {
 // breach names the rule about the gang as a whole that what is being tried breaks; "": none. A group that
 // gets no member is as it was.
 func (w *world) breach(g engine.Gang) string {
-	charged := filter(w.Pods, func(p engine.Pod) bool { return w.gang[p.Gang].Queue == g.Queue })
-	queue := filter(w.Queues, func(q engine.Queue) bool { return q.Name == g.Queue })
-	namespace, _, _ := strings.Cut(g.Key, "/")
-	if g.Queue != "" && (len(queue) == 0 || queue[0].Namespaces != nil && !slices.Contains(queue[0].Namespaces, namespace) || some(queue[0].Limits, func(l engine.Amount) bool {
-		return sum(w.fresh(charged), l.Resource) > 0 && sum(w.up(charged), l.Resource) > l.Value
-	})) {
-		return "queue"
+	if broken := w.overdraft(g); broken != "" {
+		return broken
 	}
 	for _, group := range append(slices.Clip(g.Groups), g.Group) {
 		members := w.members(g, group)

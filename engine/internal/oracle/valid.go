@@ -22,6 +22,11 @@ func Valid(snap engine.Snapshot, cfg engine.Config, now time.Time, plan engine.P
 	if err := w.remembered(plan); err != nil {
 		return err
 	}
+	for _, check := range []func(engine.Plan) error{w.noted, w.evictions, w.promises} {
+		if err := check(plan); err != nil {
+			return err
+		}
+	}
 	for _, s := range plan.Starts {
 		if err := w.start(s); err != nil {
 			return fmt.Errorf("start of %s: %w", s.Gang, err)
@@ -126,8 +131,8 @@ func (w *world) kind(g engine.Gang) engine.StartKind {
 }
 
 // remembered checks the plan's edits of memory: afterwards it holds what was live, less the holds of gangs
-// that start, an assumption for each placement, and nothing else. WakeAt is when the first of what was live
-// ends.
+// that start, an assumption for each placement, holds for who waits, and nothing else. WakeAt is no later than the
+// end of the first of what was live. What is remembered of evictions, promises, spending and lessons is not of this kind.
 func (w *world) remembered(plan engine.Plan) error {
 	want, first := w.liveMemory(), time.Time{}
 	for _, until := range want {
@@ -135,8 +140,8 @@ func (w *world) remembered(plan engine.Plan) error {
 			first = until
 		}
 	}
-	if !plan.WakeAt.Equal(first) {
-		return fmt.Errorf("wakes at %v, want %v", plan.WakeAt, first)
+	if late := plan.WakeAt.IsZero() || plan.WakeAt.After(first); !first.IsZero() && late || !plan.WakeAt.IsZero() && !plan.WakeAt.After(w.now) {
+		return fmt.Errorf("wakes at %v, want %v or before, and after now", plan.WakeAt, first)
 	}
 	for _, s := range plan.Starts {
 		for _, h := range filter(w.Holds, func(h engine.Hold) bool { return h.Gang == s.Gang }) {
@@ -151,6 +156,10 @@ func (w *world) remembered(plan engine.Plan) error {
 		switch {
 		case c.Assumption != nil && c.Assumption.Version > w.Latest:
 			got[ref(engine.KindAssumption, c.Assumption.Pod)] = c.Assumption.Until
+		case c.Hold != nil && len(w.waiting(c.Hold.Gang)) > 0 && c.Hold.Until.After(w.now):
+			got[ref(engine.KindHold, c.Hold.Gang+"@"+c.Hold.Node)] = c.Hold.Until
+			want[ref(engine.KindHold, c.Hold.Gang+"@"+c.Hold.Node)] = c.Hold.Until
+		case c.Eviction != nil, c.Promise != nil, c.Spending != nil, c.Lesson != nil:
 		case c.Gone != nil:
 			delete(got, ref(c.Gone.Kind, c.Gone.Key))
 		default:

@@ -35,7 +35,7 @@ func newWorld(snap engine.Snapshot, cfg engine.Config, now time.Time) *world {
 	for i, p := range w.Pods {
 		p.Requests = append(slices.Clip(p.Requests), engine.Amount{Resource: engine.Pods, Value: 1})
 		if p.Gang == "" && !p.Foreign {
-			w.gang[p.Key] = engine.Gang{Key: p.Key, Queue: p.Queue, Priority: p.Priority}
+			w.gang[p.Key] = engine.Gang{Key: p.Key, Queue: p.Queue, User: p.User, Priority: p.Priority, Created: p.Created, Terms: p.Terms}
 		}
 		if p.Gang == "" || p.Foreign {
 			p.Gang = p.Key
@@ -92,7 +92,7 @@ func (w *world) domain(n engine.Node, level string) (string, bool) {
 // members is the living members of a group and of those below it in order of rank; nobody else's pods.
 func (w *world) members(g engine.Gang, group engine.Group) []engine.Pod {
 	out := filter(w.Pods, func(p engine.Pod) bool {
-		return p.Gang == g.Key && !p.Terminating && !p.Foreign && inside(g, p.Subgroup, group.Name)
+		return p.Gang == g.Key && !w.leaving(p) && !p.Foreign && inside(g, p.Subgroup, group.Name)
 	})
 	slices.SortFunc(out, func(a, b engine.Pod) int { return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.Key, b.Key)) })
 	return out

@@ -1,0 +1,240 @@
+package oracle
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/berth-dev/berth/engine"
+)
+
+// evictions checks everything that a plan ends: each victim may be taken, for a cause that is true, by itself; and all
+// of them together leave gangs, and budgets that are kept, whole.
+func (w *world) evictions(plan engine.Plan) error {
+	seen := map[string]bool{}
+	for _, e := range plan.Evictions {
+		if seen[e.Pod] {
+			return fmt.Errorf("eviction of %s: twice", e.Pod)
+		}
+		seen[e.Pod] = true
+		if err := w.eviction(plan, e); err != nil {
+			return fmt.Errorf("eviction of %s (%s for %q): %w", e.Pod, e.Cause, e.For, err)
+		}
+	}
+	if err := w.leftWhole(plan); err != nil {
+		return err
+	}
+	return w.budgetsKept(plan)
+}
+
+// forOthers are the causes that take a place for somebody else.
+var forOthers = []engine.EvictionCause{engine.Reclaimed, engine.Preempted, engine.Shared, engine.Overran}
+
+func (w *world) eviction(plan engine.Plan, e engine.Eviction) error {
+	p, known := w.pod[e.Pod]
+	others := slices.Contains(forOthers, e.Cause)
+	switch {
+	case !known || p.UID != e.UID:
+		return errors.New("no such pod")
+	case p.Node == "" || p.Foreign || p.Terminating:
+		return errors.New("it is not bound by us, or on its way out")
+	case some(w.Evictions, func(o engine.Eviction) bool { return o.Pod == e.Pod && o.UID == e.UID && w.now.Before(o.Until) }):
+		return errors.New("it is being evicted, or could not be")
+	case !p.Evictable && e.Cause != engine.MaxRun && e.Cause != engine.Broken:
+		return errors.New("it may not be evicted")
+	case e.At.Before(w.now) || !e.Until.After(e.At):
+		return fmt.Errorf("at %v until %v", e.At, e.Until)
+	case others && e.For == "":
+		return errors.New("nobody gets the place")
+	case (others || e.Cause == engine.Moved) && w.young(p):
+		return errors.New("it has not run for its minimum")
+	case w.cfg.Policy == engine.FIFO && e.For != "":
+		return errors.New("policy fifo evicts nobody for others")
+	}
+	if e.For == "" {
+		return nil
+	}
+	return w.beneficiary(plan, e, p)
+}
+
+// young says whether the pod's workload is within its minimum run time.
+func (w *world) young(p engine.Pod) bool {
+	least := w.minRun(w.gang[p.Gang].Queue)
+	return !p.Started.IsZero() && w.now.Sub(p.Started) < least
+}
+
+// beneficiary checks that who gets the place waits, may have others stopped for it, has it held, and is entitled to it.
+func (w *world) beneficiary(plan engine.Plan, e engine.Eviction, victim engine.Pod) error {
+	g, from := w.gang[e.For], w.gang[victim.Gang]
+	held := func(h engine.Hold) bool { return h.Gang == e.For && w.now.Before(h.Until) }
+	switch {
+	case e.For == victim.Gang:
+		return errors.New("it is its own victim")
+	case !some(plan.Waiting, func(x engine.Waiting) bool { return x.Gang == e.For }):
+		return errors.New("the beneficiary does not wait")
+	case g.Terms.Patient:
+		return errors.New("nobody is stopped for the beneficiary")
+	case w.now.Before(g.Created.Add(g.Terms.Delay)):
+		return errors.New("the beneficiary is to wait first")
+	case !some(plan.Changes, func(c engine.Change) bool { return c.Hold != nil && held(*c.Hold) }):
+		return errors.New("the place is not held")
+	case e.Cause == engine.Preempted && (g.Queue != from.Queue || g.Priority <= from.Priority):
+		return fmt.Errorf("priority %d of queue %q against %d of queue %q", g.Priority, g.Queue, from.Priority, from.Queue)
+	case e.Cause == engine.Shared && w.cfg.Policy != engine.TimeShare:
+		return errors.New("policy " + string(w.cfg.Policy) + " evicts no equals")
+	case e.Cause == engine.Reclaimed:
+		return w.reclaimed(plan, g, from)
+	}
+	return nil
+}
+
+// reclaimed checks that the victim's side held more than it was promised, and that the claimant's stays within that.
+func (w *world) reclaimed(plan engine.Plan, g, from engine.Gang) error {
+	claimant, lender := w.siblings(g.Queue, from.Queue)
+	if from.Queue != "" {
+		if claimant.Name == lender.Name {
+			return fmt.Errorf("queue %s takes from itself", lender.Name)
+		}
+		used := w.bill(w.charged(lender.Name))
+		over := func(a engine.Amount) bool {
+			return w.promised(a.Resource) && used[a.Resource] > amount(lender.Quota, a.Resource)
+		}
+		if !some(w.resources(), over) {
+			return fmt.Errorf("queue %s has no more than its quota", lender.Name)
+		}
+	}
+	stays := w.bill(filter(w.charged(claimant.Name), func(p engine.Pod) bool { return !w.leaving(p) }))
+	for _, a := range w.resources() {
+		var takes int64
+		for _, c := range plan.Changes {
+			if c.Hold != nil && c.Hold.Gang == g.Key {
+				takes += amount(c.Hold.Requests, a.Resource)
+			}
+		}
+		if w.promised(a.Resource) && takes > 0 && stays[a.Resource]+takes > amount(claimant.Quota, a.Resource) {
+			return fmt.Errorf("queue %s would have %d of %s", claimant.Name, stays[a.Resource]+takes, a.Resource)
+		}
+	}
+	return nil
+}
+
+// leaving says whether the pod is on its way out.
+func (w *world) leaving(p engine.Pod) bool {
+	return p.Terminating || some(w.Evictions, func(e engine.Eviction) bool { return e.Pod == p.Key && e.UID == p.UID && !e.Refused })
+}
+
+// resources is one amount of each resource that queues are promised.
+func (w *world) resources() (out engine.Resources) {
+	for _, q := range w.Queues {
+		for _, a := range q.Quota {
+			if !some(out, func(o engine.Amount) bool { return o.Resource == a.Resource }) {
+				out = append(out, a)
+			}
+		}
+	}
+	return out
+}
+
+// leftWhole checks that a gang that had its minimum has it still, or is evicted whole. Members that are moved come back,
+// and those whose time is up go one by one.
+func (w *world) leftWhole(plan engine.Plan) error {
+	gone := map[string]bool{}
+	for _, e := range plan.Evictions {
+		gone[e.Pod] = e.Cause != engine.Moved && e.Cause != engine.MaxRun
+	}
+	for _, e := range plan.Evictions {
+		g := w.gang[w.pod[e.Pod].Gang]
+		if !gone[e.Pod] || !w.full(g, g.Group) {
+			continue
+		}
+		after := *w
+		after.at = map[string]spot{}
+		left := 0
+		for _, p := range w.up(w.members(g, g.Group)) {
+			if !gone[p.Key] && !w.leaving(p) {
+				after.at[p.Key] = w.at[p.Key]
+				left++
+			}
+		}
+		if full := after.full(g, g.Group); !full && (left > 0 || g.Core) {
+			return fmt.Errorf("gang %s is left with %d members, under its minimum", g.Key, left)
+		}
+	}
+	return nil
+}
+
+// budgetsKept checks that no more pods go than disruption budgets allow: never for moves, nor where the queue says so.
+func (w *world) budgetsKept(plan engine.Plan) error {
+	for _, d := range w.Disruptions {
+		strict, moved := 0, 0
+		for _, e := range plan.Evictions {
+			p := w.pod[e.Pod]
+			q, _ := w.queue(w.gang[p.Gang].Queue)
+			if !slices.Contains(p.Budgets, d.Key) {
+				continue
+			}
+			switch {
+			case e.Cause == engine.Moved:
+				moved++
+			case q.KeepBudgets && slices.Contains(forOthers, e.Cause):
+				strict++
+			}
+		}
+		if n := strict + moved; n > max(0, d.Allowed) {
+			return fmt.Errorf("disruption budget %s allows %d, and %d go", d.Key, d.Allowed, n)
+		}
+	}
+	return nil
+}
+
+// promises checks that each is to somebody who waits, from now or before on, and that new ones are remembered.
+func (w *world) promises(plan engine.Plan) error {
+	seen := map[string]bool{}
+	for _, p := range plan.Promises {
+		switch {
+		case seen[p.Gang]:
+			return fmt.Errorf("promise to %s: twice", p.Gang)
+		case p.Since.After(w.now):
+			return fmt.Errorf("promise to %s: since %v", p.Gang, p.Since)
+		case !slices.IsSorted(p.Nodes):
+			return fmt.Errorf("promise to %s: nodes %v are not in order", p.Gang, p.Nodes)
+		case !some(plan.Waiting, func(x engine.Waiting) bool { return x.Gang == p.Gang }):
+			return fmt.Errorf("promise to %s, which does not wait", p.Gang)
+		}
+		seen[p.Gang] = true
+		same := func(o engine.Promise) bool {
+			return o.Gang == p.Gang && o.Version == p.Version && o.Start.Equal(p.Start)
+		}
+		if !some(w.Promises, same) && !some(plan.Changes, func(c engine.Change) bool { return c.Promise != nil && same(*c.Promise) }) {
+			return fmt.Errorf("promise to %s is not remembered", p.Gang)
+		}
+	}
+	return nil
+}
+
+// noted checks that the plan's evictions are its edits of memory about evictions, and that edits come in order.
+func (w *world) noted(plan engine.Plan) error {
+	last := w.Latest
+	var evicted []engine.Eviction
+	for _, c := range plan.Changes {
+		ref, is := c.Ref()
+		if !is {
+			continue
+		}
+		if ref.Version <= last {
+			return fmt.Errorf("%s %s has version %d after %d", ref.Kind, ref.Key, ref.Version, last)
+		}
+		last = ref.Version
+		if c.Eviction != nil {
+			evicted = append(evicted, *c.Eviction)
+		}
+	}
+	byPod := func(a, b engine.Eviction) int { return cmp.Compare(a.Pod, b.Pod) }
+	want := slices.SortedFunc(slices.Values(plan.Evictions), byPod)
+	slices.SortFunc(evicted, byPod)
+	if !slices.Equal(want, evicted) {
+		return fmt.Errorf("evicts %v and remembers %v", want, evicted)
+	}
+	return nil
+}

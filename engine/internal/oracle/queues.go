@@ -1,0 +1,243 @@
+package oracle
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/berth-dev/berth/engine"
+)
+
+// Used counts from scratch, for every queue that has an effect, what its workloads and those of the queues below it
+// hold, by resource. Assumptions count until they are dropped: an account has no clock. gangs is all of them, those
+// that are rejected too.
+func Used(snap engine.Snapshot, cfg engine.Config, gangs []engine.Gang) map[string]map[string]int64 {
+	w := newWorld(snap, cfg, time.Time{}.Add(-time.Hour))
+	for _, g := range gangs {
+		w.gang[g.Key] = g
+	}
+	out := map[string]map[string]int64{}
+	for _, q := range w.Queues {
+		used := w.bill(w.charged(q.Name))
+		delete(used, engine.Pods)
+		for r, v := range used {
+			if v == 0 {
+				delete(used, r)
+			}
+		}
+		out[q.Name] = used
+	}
+	return out
+}
+
+// queue is the queue of that name, and whether it exists and has an effect.
+func (w *world) queue(name string) (engine.Queue, bool) {
+	i := slices.IndexFunc(w.Queues, func(q engine.Queue) bool { return q.Name == name })
+	if i < 0 {
+		return engine.Queue{}, false
+	}
+	return w.Queues[i], true
+}
+
+// chain is the queue and those above it, the lowest first, and whether it goes up to the top.
+func (w *world) chain(name string) (out []engine.Queue, whole bool) {
+	for name != "" && len(out) <= len(w.Queues) {
+		q, ok := w.queue(name)
+		if !ok {
+			return out, false
+		}
+		out = append(out, q)
+		name = q.Parent
+	}
+	return out, name == ""
+}
+
+// below says whether the first queue is the second or below it.
+func (w *world) below(name, up string) bool {
+	chain, _ := w.chain(name)
+	return some(chain, func(q engine.Queue) bool { return q.Name == up })
+}
+
+// charged is the pods that have a place and count for the queue.
+func (w *world) charged(queue string) []engine.Pod {
+	return filter(w.up(w.Pods), func(p engine.Pod) bool { return !p.Foreign && w.below(w.gang[p.Gang].Queue, queue) })
+}
+
+// bill is what the pods, each where it is, count in queues.
+func (w *world) bill(pods []engine.Pod) map[string]int64 {
+	out := map[string]int64{}
+	for _, p := range pods {
+		model := ""
+		if w.modelled() {
+			model = w.modelOf(p)
+		}
+		for _, a := range p.Requests {
+			if a.Resource == w.gpu && model != "" {
+				out[engine.OfModel(w.gpu, model)] += a.Value
+			}
+			if a.Resource == w.gpu {
+				a.Value *= w.rate(model)
+			}
+			out[a.Resource] += a.Value
+		}
+	}
+	return out
+}
+
+// modelled says whether GPUs count by their model.
+func (w *world) modelled() bool {
+	return len(w.cfg.Rates) > 0 || some(w.Queues, func(q engine.Queue) bool {
+		return some(slices.Concat(q.Quota, q.Limits, q.Lend, q.UserLimits), func(a engine.Amount) bool { return strings.HasPrefix(a.Resource, w.gpu+"@") })
+	})
+}
+
+func (w *world) rate(model string) int64 {
+	for _, r := range w.cfg.Rates {
+		if r.Model == model {
+			return r.Units
+		}
+	}
+	return 1
+}
+
+// modelOf is the GPU model that a pod has, where it is known: that of its devices, or of all its node's.
+func (w *world) modelOf(p engine.Pod) string {
+	at := w.at[p.Key]
+	all := w.node[at.node].Devices
+	for _, id := range at.devices {
+		if i := slices.IndexFunc(all, func(d engine.Device) bool { return d.ID == id }); i >= 0 {
+			return all[i].Model
+		}
+	}
+	if len(all) > 0 && !some(all, func(d engine.Device) bool { return d.Model != all[0].Model }) {
+		return all[0].Model
+	}
+	return ""
+}
+
+// pledged is what standing holds keep for workloads of the queue, but for this one.
+func (w *world) pledged(queue, resource, but string) (total int64) {
+	for _, h := range w.Holds {
+		if h.Gang != but && w.stands(h) && w.below(w.gang[h.Gang].Queue, queue) {
+			total += amount(h.Requests, resource)
+		}
+	}
+	return total
+}
+
+// promised says whether any queue has a quota of the resource.
+func (w *world) promised(resource string) bool {
+	return some(w.Queues, func(q engine.Queue) bool {
+		return some(q.Quota, func(a engine.Amount) bool { return a.Resource == resource })
+	})
+}
+
+// firm says whether a pod can never be asked back.
+func (w *world) firm(p engine.Pod) bool {
+	g := w.gang[p.Gang]
+	return !p.Evictable || g.Core && (g.Min == 0 || p.Rank < g.Min)
+}
+
+// overdraft names the rule of the gang's queue, or of one above it, that what is being tried breaks; "": none.
+func (w *world) overdraft(g engine.Gang) string {
+	if g.Queue == "" {
+		return ""
+	}
+	namespace, _, _ := strings.Cut(g.Key, "/")
+	chain, whole := w.chain(g.Queue)
+	if !whole || len(chain) == 0 {
+		return "queue missing"
+	}
+	own := chain[0]
+	if own.Namespaces != nil && !slices.Contains(own.Namespaces, namespace) {
+		return "queue forbidden"
+	}
+	tried := w.fresh(w.members(g, g.Group))
+	takes := w.bill(tried)
+	for _, q := range chain {
+		used := w.bill(w.charged(q.Name))
+		for _, l := range q.Limits {
+			if takes[l.Resource] > 0 && used[l.Resource]+w.pledged(q.Name, l.Resource, g.Key) > l.Value {
+				return fmt.Sprintf("limit of %s: %d of %s", q.Name, used[l.Resource], l.Resource)
+			}
+		}
+		for i, b := range q.Budgets {
+			if takes[b.Resource] > 0 && w.spent(q, i) >= b.Seconds {
+				return "budget of " + q.Name
+			}
+		}
+		if begins := len(w.up(w.members(g, g.Group))) == len(tried); q.MaxRunning > 0 && begins && w.crowd(q.Name) > q.MaxRunning {
+			return "maximum of running workloads of " + q.Name
+		}
+		firm := filter(tried, w.firm)
+		stays := w.bill(filter(w.charged(q.Name), w.firm))
+		for r, v := range w.bill(firm) {
+			if v > 0 && w.promised(r) && stays[r] > amount(q.Quota, r) {
+				return fmt.Sprintf("firm work within quota of %s: %d of %s", q.Name, stays[r], r)
+			}
+		}
+	}
+	mine := w.bill(filter(w.up(w.Pods), func(p engine.Pod) bool {
+		x := w.gang[p.Gang]
+		return !p.Foreign && x.Queue == g.Queue && x.User == g.User
+	}))
+	for _, l := range own.UserLimits {
+		if takes[l.Resource] > 0 && mine[l.Resource] > l.Value {
+			return fmt.Sprintf("limit of user %q: %d of %s", g.User, mine[l.Resource], l.Resource)
+		}
+	}
+	return ""
+}
+
+// crowd is how many workloads of the queue hold something.
+func (w *world) crowd(queue string) int {
+	seen := map[string]bool{}
+	for _, p := range w.charged(queue) {
+		seen[p.Gang] = true
+	}
+	return len(seen)
+}
+
+// spent is what the queue used of a budget in the period that now is in.
+func (w *world) spent(q engine.Queue, i int) int64 {
+	b := q.Budgets[i]
+	number := func(t time.Time) int64 {
+		since := t.Sub(b.From)
+		if b.From.IsZero() {
+			since = time.Duration(t.UnixNano())
+		}
+		n := int64(since / b.Period)
+		if since%b.Period < 0 {
+			n--
+		}
+		return n
+	}
+	for _, s := range w.Spendings {
+		if s.Queue == q.Name && i < len(s.Spent) && number(s.At) == number(w.now) {
+			return s.Spent[i]
+		}
+	}
+	return 0
+}
+
+// siblings are the queues, on the ways up from a and b, that are next to each other; equal where one is above the other.
+func (w *world) siblings(a, b string) (x, y engine.Queue) {
+	up, _ := w.chain(a)
+	other, _ := w.chain(b)
+	slices.Reverse(up)
+	slices.Reverse(other)
+	for i := range min(len(up), len(other)) {
+		if x, y = up[i], other[i]; x.Name != y.Name {
+			return x, y
+		}
+	}
+	return x, y
+}
+
+// minRun is how long work of the queue runs before it may be evicted for others.
+func (w *world) minRun(queue string) time.Duration {
+	q, _ := w.queue(queue)
+	return cmp.Or(q.MinRun, w.cfg.MinRun)
+}

@@ -1,0 +1,246 @@
+package share
+
+import "slices"
+
+// one is the whole total of a resource, in the fixed point that dominant shares are reckoned in.
+const one = 1 << 44
+
+// ample is the most that a need counts as, in the same: 65,536 times the total.
+const ample = 1 << 60
+
+// fine is the number of parts of a unit that remainders are compared in. It swallows what the fixed point rounds, so
+// that remainders that are equal on paper are equal here.
+const fine = 1 << 12
+
+// race is one round of raising shares together. Racers are in the order of the group.
+type race struct {
+	racers []racer
+	byGoal []int32 // racers by the level at which they have all that they need
+	need   []int64 // by racer and resource: in units
+	goal   []int64 // the same as part of the total
+	speed  []int64 // what a racer takes of a resource while the level rises
+	got    []int64 // by racer and resource, as part of the total, once it stopped
+	room   []int64 // by resource, as part of the total: what is there for those that still run
+	pace   []int64 // by resource: the sum of their speeds
+	ended  []bool  // by resource: there is nothing left of it
+	parts  []part
+	shift  uint // speeds are weights, shifted
+}
+
+// racer is one of the group that needs something that there is.
+type racer struct {
+	node     int32
+	weight   int64 // with its past taken into account
+	dominant int64 // the largest of its goals
+	out      bool  // it stopped: it has all, or a resource that it needs ended
+	full     bool  // it has all
+}
+
+// deal gives the group, which is of one priority, what is left, in rounds. A round ends when everybody has all, or
+// has come to the end of a resource that it needs. What nobody can be given any more does not count as needed in the
+// next.
+func (d *divider) deal(group []int32) {
+	for range d.dims + 1 {
+		if !d.line(group) {
+			return
+		}
+		d.run()
+		if !d.score() {
+			return
+		}
+	}
+}
+
+// line gets the racers ready and says whether there are any.
+func (d *divider) line(group []int32) bool {
+	c := &d.race
+	c.racers, c.need, c.goal = c.racers[:0], c.need[:0], c.goal[:0]
+	for _, i := range group {
+		x := racer{node: i}
+		for r, total := range d.total {
+			need := d.want[int(i)*d.dims+r] - d.share[int(i)*d.dims+r]
+			if need <= 0 || d.left[r] <= 0 || total <= 0 {
+				need = 0
+			}
+			goal := partUp(need, total)
+			c.need, c.goal = append(c.need, need), append(c.goal, goal)
+			x.dominant = max(x.dominant, goal)
+		}
+		if x.dominant == 0 {
+			c.need, c.goal = c.need[:len(c.need)-d.dims], c.goal[:len(c.goal)-d.dims]
+			continue
+		}
+		c.racers = append(c.racers, x)
+	}
+	if len(c.racers) == 0 {
+		return false
+	}
+	d.handicap()
+	d.pace()
+	return true
+}
+
+const (
+	heaviest = 1 << 20 // the most that a weight counts as
+	grain    = 1 << 16 // of weights that the past has changed
+	mildest  = 10      // the past leaves a weight at least this part of itself
+)
+
+// handicap works out the racers' weights. With w' a racer's part of all weights and u' its part of all past use, it
+// is w' + (w' - u'), and at least a tenth of w'.
+func (d *divider) handicap() {
+	c := &d.race
+	var weights, used int64
+	for k := range c.racers {
+		x := &c.racers[k]
+		x.weight = min(max(1, d.nodes[x.node].Weight), heaviest)
+		weights += x.weight
+		used = min(enough, used+d.used(x.node))
+	}
+	for k := range c.racers {
+		x := &c.racers[k]
+		if used > 0 {
+			past, _ := mulDivMod(min(used, d.used(x.node)), weights*grain, used)
+			x.weight = max(x.weight*grain/mildest, 2*x.weight*grain-past)
+		}
+	}
+}
+
+func (d *divider) used(i int32) int64 { return min(max(0, d.nodes[i].Used), enough) }
+
+// pace works out how fast racers take what they need: in proportion to it, and so that the dominant part, divided by
+// the weight, rises alike for all.
+func (d *divider) pace() {
+	c := &d.race
+	var weights int64
+	for k := range c.racers {
+		weights += c.racers[k].weight
+	}
+	c.shift = 0
+	for weights<<(c.shift+1) < 1<<61 && c.shift < 40 {
+		c.shift++
+	}
+	c.speed, c.pace, c.room, c.ended, c.byGoal = c.speed[:0], c.pace[:0], c.room[:0], c.ended[:0], c.byGoal[:0]
+	for r, total := range d.total {
+		c.pace, c.ended = append(c.pace, 0), append(c.ended, false)
+		c.room = append(c.room, partDown(d.left[r], total))
+	}
+	for k := range c.racers {
+		x := &c.racers[k]
+		c.byGoal = append(c.byGoal, int32(k))
+		for r, goal := range c.goal[k*d.dims : (k+1)*d.dims] {
+			speed := x.weight << c.shift
+			if goal < x.dominant {
+				ratio, _ := mulDivMod(goal, 1<<c.shift, x.dominant)
+				speed = x.weight * ratio
+				if goal > 0 {
+					speed = max(1, speed)
+				}
+			}
+			c.speed = append(c.speed, speed)
+			c.pace[r] += speed
+		}
+	}
+	slices.SortFunc(c.byGoal, func(a, b int32) int {
+		x, y := &c.racers[a], &c.racers[b]
+		if o := compareProducts(x.dominant, y.weight, y.dominant, x.weight); o != 0 {
+			return o
+		}
+		return int(a - b)
+	})
+}
+
+// run raises the level from one event to the next until nobody runs: a racer has all that it needs, or a resource
+// ends, and all stop that need it. What racers got, rounding apart, is in got.
+func (d *divider) run() {
+	c := &d.race
+	c.got = append(c.got[:0], c.goal...)
+	for _, k := range c.byGoal {
+		x := &c.racers[k]
+		for !x.out {
+			r := c.scarcest()
+			// The level, times a power of two, is room over pace; the racer's goal is at dominant over weight.
+			if r < 0 || compareProducts(x.dominant, c.pace[r], x.weight<<c.shift, c.room[r]) <= 0 {
+				x.full = true
+				d.stop(int(k))
+				break
+			}
+			d.end(r)
+		}
+	}
+}
+
+// scarcest returns the resource that ends first at the pace of those that run, -1 if none does.
+func (c *race) scarcest() int {
+	worst := -1
+	for r, pace := range c.pace {
+		if pace > 0 && (worst < 0 || compareProducts(c.room[r], c.pace[worst], c.room[worst], pace) < 0) {
+			worst = r
+		}
+	}
+	return worst
+}
+
+// end stops all that need the resource at the level at which it ends.
+func (d *divider) end(r int) {
+	c := &d.race
+	c.ended[r] = true
+	room, pace := c.room[r], c.pace[r]
+	for k := range c.racers {
+		if c.racers[k].out || c.speed[k*d.dims+r] == 0 {
+			continue
+		}
+		for o := k * d.dims; o < (k+1)*d.dims; o++ {
+			got, _ := mulDivMod(c.speed[o], room, pace)
+			c.got[o] = min(c.goal[o], got)
+		}
+		d.stop(k)
+	}
+}
+
+// stop takes the racer and what it got out of the race.
+func (d *divider) stop(k int) {
+	c := &d.race
+	c.racers[k].out = true
+	for r := range c.pace {
+		c.pace[r] -= c.speed[k*d.dims+r]
+		c.room[r] = max(0, c.room[r]-c.got[k*d.dims+r])
+	}
+}
+
+// score makes whole units of what racers got: rounded down, and of a resource that ended the rest one by one to the
+// largest remainders. Of the others the rest is for the next round. It says whether anybody got anything.
+func (d *divider) score() bool {
+	c := &d.race
+	moved := false
+	for r, total := range d.total {
+		left := d.left[r]
+		if total <= 0 || left <= 0 {
+			continue
+		}
+		c.parts = c.parts[:0]
+		for k := range c.racers {
+			x, need := &c.racers[k], c.need[k*d.dims+r]
+			if need == 0 {
+				continue
+			}
+			whole, rest := need, int64(0)
+			if !x.full {
+				whole, rest = units(c.got[k*d.dims+r], total)
+			}
+			whole = min(whole, need, left)
+			if whole < need {
+				c.parts = append(c.parts, part{x.node, rest})
+			}
+			d.share[int(x.node)*d.dims+r] += whole
+			left -= whole
+		}
+		if c.ended[r] {
+			d.handOut(r, c.parts, left)
+			left = 0 // but for what the fixed point lost of a very large total
+		}
+		moved = moved || left < d.left[r]
+		d.left[r] = left
+	}
+	return moved
+}

@@ -1,0 +1,245 @@
+// Package share works out fair shares: how much of what there is each node of a tree should have, given what it is
+// promised, what it asks for and its weight. Whole numbers in, whole numbers out, and no floating point on the way.
+// README.md has the rules, and an example to follow on paper.
+package share
+
+import (
+	"slices"
+	"strings"
+)
+
+// Node is one that gets a share: a queue, or a user of one. Amounts are by resource, in the order of the total.
+type Node struct {
+	Name     string  // unique among those with the same parent; ties are decided by it
+	Parent   int     // its index; -1: it is at the top
+	Priority int32   // what is over goes to higher ones of the same parent first
+	Weight   int64   // of its part of what is over; less than 1: 1
+	Quota    []int64 // what it is promised; nil: nothing
+	Limit    []int64 // the most that it may have, -1 for any amount; nil: any amount of everything
+	Request  []int64 // what it holds and waits for; of a node with others below it: the sum of theirs
+	Used     int64   // what it used in the past: the more it is, compared to the others, the less its weight counts
+}
+
+// Fair divides the total over the tree. The share of node i is at i, by resource. It does not depend on the order of
+// the nodes. Nodes that hang below no top have no share.
+func Fair(nodes []Node, total []int64) [][]int64 {
+	d := &divider{nodes: nodes, total: total, dims: len(total)}
+	d.want = make([]int64, len(nodes)*d.dims)
+	d.share = make([]int64, len(nodes)*d.dims)
+	d.grow()
+	d.ask()
+	have := make([]int64, d.dims)
+	for r, t := range total {
+		have[r] = max(0, t)
+	}
+	d.divide(have, d.below(-1))
+	for _, i := range d.order {
+		if kids := d.below(int(i)); len(kids) > 0 {
+			d.divide(d.row(d.share, i), kids)
+		}
+	}
+	out := make([][]int64, len(nodes))
+	for i := range nodes {
+		out[i] = d.row(d.share, int32(i))
+	}
+	return out
+}
+
+// Equal divides what there is over members of equal standing, such as the users of one queue.
+func Equal(names []string, requests [][]int64, have []int64) [][]int64 {
+	nodes := make([]Node, len(names))
+	for i, name := range names {
+		nodes[i] = Node{Name: name, Parent: -1, Request: requests[i]}
+	}
+	return Fair(nodes, have)
+}
+
+// divider is one division in the making.
+type divider struct {
+	nodes []Node
+	total []int64
+	dims  int
+
+	kids  []int32 // grouped by parent, the top first; in a group by name
+	first []int32 // where the group of parent p starts, at p+1
+	order []int32 // those that hang below a top, parents before children
+
+	want, share []int64 // by node and resource: the most it would take, and what it gets
+	left        []int64 // of the group that is being dealt to
+	race        race
+}
+
+func (d *divider) row(of []int64, i int32) []int64 {
+	at := int(i) * d.dims
+	return of[at : at+d.dims : at+d.dims]
+}
+
+// below lists the children of the node, or with -1 the top, by name.
+func (d *divider) below(i int) []int32 { return d.kids[d.first[i+1]:d.first[i+2]] }
+
+// grow finds who is below whom.
+func (d *divider) grow() {
+	n := len(d.nodes)
+	d.first = make([]int32, n+2)
+	d.kids = make([]int32, n)
+	parent := func(i int) int { return min(max(d.nodes[i].Parent, -1), n-1) }
+	for i := range d.nodes {
+		d.first[parent(i)+2]++
+	}
+	for i := range n + 1 {
+		d.first[i+1] += d.first[i]
+	}
+	at := slices.Clone(d.first)
+	for i := range d.nodes {
+		p := parent(i) + 1
+		d.kids[at[p]] = int32(i)
+		at[p]++
+	}
+	byName := func(a, b int32) int { return strings.Compare(d.nodes[a].Name, d.nodes[b].Name) }
+	for i := range n + 1 {
+		if group := d.below(i - 1); !slices.IsSortedFunc(group, byName) {
+			slices.SortFunc(group, byName)
+		}
+	}
+	d.order = append(make([]int32, 0, n), d.below(-1)...)
+	for i := 0; i < len(d.order); i++ {
+		d.order = append(d.order, d.below(int(d.order[i]))...)
+	}
+}
+
+// enough bounds sums of requests.
+const enough = 1 << 60
+
+// ask works out what each node would take at most, from the leaves up.
+func (d *divider) ask() {
+	for k := len(d.order) - 1; k >= 0; k-- {
+		i := d.order[k]
+		want, kids := d.row(d.want, i), d.below(int(i))
+		for r := range want {
+			if len(kids) == 0 {
+				want[r] = min(enough, max(0, at(d.nodes[i].Request, r)))
+			}
+			for _, c := range kids {
+				want[r] = min(enough, want[r]+d.want[int(c)*d.dims+r])
+			}
+			if limit := d.nodes[i].Limit; r < len(limit) && limit[r] >= 0 {
+				want[r] = min(want[r], limit[r])
+			}
+		}
+	}
+}
+
+func at(v []int64, r int) int64 {
+	if r < len(v) {
+		return v[r]
+	}
+	return 0
+}
+
+// divide gives the group, which has one parent, what the parent has: quotas first, the rest by priority.
+func (d *divider) divide(have []int64, group []int32) {
+	d.left = append(d.left[:0], have...)
+	for r := range have {
+		d.promised(r, group)
+	}
+	byPriority := func(a, b int32) int {
+		switch x, y := d.nodes[a].Priority, d.nodes[b].Priority; {
+		case x > y:
+			return -1
+		case x < y:
+			return 1
+		}
+		return 0
+	}
+	if !slices.IsSortedFunc(group, byPriority) {
+		group = slices.Clone(group)
+		slices.SortStableFunc(group, byPriority)
+	}
+	for len(group) > 0 {
+		n := 1
+		for n < len(group) && byPriority(group[0], group[n]) == 0 {
+			n++
+		}
+		d.deal(group[:n])
+		group = group[n:]
+	}
+}
+
+// promised gives everybody its quota of the resource as far as it is wanted, cut in proportion to the quotas where
+// there is less.
+func (d *divider) promised(r int, group []int32) {
+	var sum int64
+	for _, i := range group {
+		q := d.claim(i, r)
+		d.share[int(i)*d.dims+r] = q
+		sum = min(enough, sum+q)
+	}
+	if sum <= d.left[r] {
+		d.left[r] -= sum
+		return
+	}
+	d.cut(r, group)
+}
+
+// claim is the quota of the node as far as it is wanted.
+func (d *divider) claim(i int32, r int) int64 {
+	return min(max(0, at(d.nodes[i].Quota, r)), d.want[int(i)*d.dims+r])
+}
+
+// cut divides what is left of the resource in proportion to quotas, nobody getting more than its claim.
+func (d *divider) cut(r int, group []int32) {
+	quota := func(i int32) int64 { return min(enough/int64(len(group)), d.nodes[i].Quota[r]) }
+	var open []int32
+	var quotas int64
+	for _, i := range group {
+		if d.claim(i, r) > 0 {
+			open = append(open, i)
+			quotas += quota(i)
+		}
+	}
+	// Who claims least of its quota is the first to have all of it.
+	slices.SortStableFunc(open, func(a, b int32) int {
+		return compareProducts(d.claim(a, r), quota(b), d.claim(b, r), quota(a))
+	})
+	left := d.left[r]
+	for len(open) > 0 && compareProducts(d.claim(open[0], r), quotas, left, quota(open[0])) <= 0 {
+		left -= d.claim(open[0], r)
+		quotas -= quota(open[0])
+		open = open[1:]
+	}
+	slices.SortFunc(open, func(a, b int32) int { return strings.Compare(d.nodes[a].Name, d.nodes[b].Name) })
+	rest, parts := left, make([]part, len(open))
+	for k, i := range open {
+		whole, over := mulDivMod(left, quota(i), quotas)
+		d.share[int(i)*d.dims+r] = whole
+		rest -= whole
+		parts[k] = part{i, over}
+	}
+	d.handOut(r, parts, rest)
+	d.left[r] = 0
+}
+
+// part is what of a node's share was less than a whole unit.
+type part struct {
+	node int32
+	over int64
+}
+
+// handOut gives one unit more to as many as there are units, the largest parts first, then in the order given.
+func (d *divider) handOut(r int, parts []part, units int64) {
+	if units <= 0 {
+		return
+	}
+	slices.SortStableFunc(parts, func(a, b part) int {
+		switch {
+		case a.over > b.over:
+			return -1
+		case a.over < b.over:
+			return 1
+		}
+		return 0
+	})
+	for _, p := range parts[:min(units, int64(len(parts)))] {
+		d.share[int(p.node)*d.dims+r]++
+	}
+}

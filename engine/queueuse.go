@@ -1,0 +1,307 @@
+package engine
+
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+	"strings"
+	"time"
+)
+
+// QueueUse is a queue in numbers. What its workloads hold, want and are is of those of the queues below it too, as
+// its account is. All amounts are sorted, and those of 0 are left out.
+type QueueUse struct {
+	Queue             // of one that does not exist, the name alone
+	Known    bool     // it exists
+	Problem  string   // why it has no effect; "": it has
+	Warnings []string // what it promises and may not be able to keep
+	Depth    int      // how many queues are above it
+
+	Used Resources
+	// Borrowed is what is used beyond the quota, of resources that some queue is promised.
+	Borrowed Resources
+	// Lent is what of the unused quota others use. Among siblings, what they use beyond their quotas is taken first
+	// from what is promised to nobody: of nodes at the top, of their parent's quota below. The rest comes from those
+	// that use less than their quotas and lend it, in proportion to what each could lend, and beyond that from above.
+	// A queue's lent part is made up of its children's in the same way. So at the top the lent are the borrowed, less
+	// what nobody was promised.
+	Lent   Resources
+	Wanted Resources // what pods without a place ask for
+	Share  Resources // its fair share, as of the last plan
+
+	Running, Waiting Crowd
+
+	GPUSeconds int64     // used since it was first seen, as of At
+	Spent      []int64   // of each of its budgets, in seconds, in the period that At is in
+	At         time.Time // zero: nothing was counted yet
+}
+
+// Crowd is workloads and the GPUs that they ask for. A workload that lacks members of its minimum waits, and counts
+// with what it does not hold yet.
+type Crowd struct {
+	Workloads int
+	GPUs      int64
+}
+
+// QueueUses lists the queues that exist: each, then those below it, siblings by name. Then, by name, those that do not
+// exist and yet are charged or named.
+func (s *State) QueueUses() []QueueUse {
+	s.freshen()
+	c := census{s: s, rows: make(map[string]*useRow, len(s.queues))}
+	for _, q := range s.forest.top {
+		c.enter(q, 0)
+	}
+	c.countWorkloads()
+	c.countWanted()
+	for dim, n := range s.forest.promised {
+		if n > 0 {
+			c.balance(dim)
+		}
+	}
+	return c.list()
+}
+
+// census is a count of all queues that is being made.
+type census struct {
+	s     *State
+	rows  map[string]*useRow
+	order []*useRow // of the tree
+}
+
+// useRow is one queue in it.
+type useRow struct {
+	QueueUse
+	of                     *queue // nil: known by name alone
+	borrowed, lent, wanted vector
+}
+
+// enter makes the rows of the queue and of those below it.
+func (c *census) enter(q *queue, depth int) {
+	r := c.row(q.name)
+	r.of, r.Depth, r.Known, r.Problem = q, depth, q.spec != nil, c.problem(q)
+	if r.Known {
+		r.Queue = *q.spec
+	}
+	for _, w := range c.s.forest.warnings {
+		if w.Key == q.name {
+			r.Warnings = append(r.Warnings, w.Reason)
+		}
+	}
+	if sp := c.s.spendings[q.name]; sp != nil {
+		r.GPUSeconds, r.Spent, r.At = sp.Total, sp.Spent, sp.At
+	}
+	for _, child := range q.children {
+		c.enter(child, depth+1)
+	}
+}
+
+// row is that of the name, made where there is none.
+func (c *census) row(name string) *useRow {
+	r := c.rows[name]
+	if r == nil {
+		r = &useRow{QueueUse: QueueUse{Queue: Queue{Name: name}}}
+		c.rows[name] = r
+		c.order = append(c.order, r)
+	}
+	return r
+}
+
+func (c *census) problem(q *queue) string {
+	if q.spec == nil {
+		return ""
+	}
+	return cmp.Or(c.s.rejected[Ref{Kind: KindQueue, Key: q.name}], q.problem)
+}
+
+// up are the rows of the queue and of those above it.
+func (c *census) up(name string) []*useRow {
+	r := c.row(name)
+	out := []*useRow{r}
+	if r.of == nil {
+		return out
+	}
+	for q := r.of.parent; q != nil; q = q.parent {
+		out = append(out, c.rows[q.name])
+	}
+	return out
+}
+
+func (c *census) countWorkloads() {
+	for _, t := range c.s.tallies("") {
+		if t.Queue == "" {
+			continue
+		}
+		for _, r := range c.up(t.Queue) {
+			if t.Placed == 0 || t.Placed < t.Min {
+				r.Waiting.Workloads++
+				r.Waiting.GPUs += t.GPUs - t.Held
+			} else {
+				r.Running.Workloads++
+				r.Running.GPUs += t.GPUs
+			}
+		}
+	}
+}
+
+func (c *census) countWanted() {
+	for _, p := range c.s.pods {
+		name := c.s.chargedTo(p)
+		if name == "" || !p.waits() {
+			continue
+		}
+		for _, r := range c.up(name) {
+			for _, d := range p.demands {
+				r.wanted.add(d.dim, d.amount)
+			}
+		}
+	}
+}
+
+// chargedTo is the name of the queue that the pod is charged to, "" for none.
+func (s *State) chargedTo(p *pod) string {
+	if p.Foreign {
+		return ""
+	}
+	if p.Gang == "" {
+		return p.Queue
+	}
+	if g := s.gangs[p.Gang]; g != nil && g.spec != nil {
+		return g.spec.Queue
+	}
+	return ""
+}
+
+// balance works out what is borrowed and lent of a dimension.
+func (c *census) balance(dim int) {
+	for _, r := range c.order {
+		if r.of != nil {
+			r.borrowed.add(dim, max(0, r.of.used.at(dim)-c.quota(r.of, dim)))
+		}
+	}
+	nobodys := c.s.capacity.at(dim)
+	for _, p := range c.s.nobody.pods {
+		nobodys -= p.amount(dim)
+	}
+	for _, q := range c.s.forest.top {
+		nobodys -= c.quota(q, dim)
+	}
+	c.lend(c.s.forest.top, dim, c.beyond(c.s.forest.top, dim)-max(0, nobodys))
+}
+
+// quota is what the queue is promised, as far as that has an effect.
+func (c *census) quota(q *queue, dim int) int64 {
+	if !c.s.valid(q) {
+		return 0
+	}
+	return c.s.quota(q, dim)
+}
+
+// beyond is what the siblings use beyond their quotas together.
+func (c *census) beyond(siblings []*queue, dim int) (sum int64) {
+	for _, q := range siblings {
+		sum += c.rows[q.name].borrowed.at(dim)
+	}
+	return sum
+}
+
+// lend shares the amount out among the siblings that can lend, as far as they can, and among those below them.
+func (c *census) lend(siblings []*queue, dim int, amount int64) {
+	can := make([]int64, len(siblings))
+	for i, q := range siblings {
+		can[i] = c.lendable(q, dim)
+	}
+	for i, part := range inProportion(amount, can) {
+		q := siblings[i]
+		c.rows[q.name].lent.add(dim, part)
+		if len(q.children) == 0 {
+			continue
+		}
+		c.lend(q.children, dim, part+c.beyond(q.children, dim)-c.spare(q, dim)-c.rows[q.name].borrowed.at(dim))
+	}
+}
+
+// spare is what is promised to the queue and to none of its children, less what its own workloads have.
+func (c *census) spare(q *queue, dim int) int64 {
+	spare, own := c.quota(q, dim), q.used.at(dim)
+	for _, child := range q.children {
+		spare -= c.quota(child, dim)
+		own -= child.used.at(dim)
+	}
+	return max(0, spare) - own
+}
+
+// lendable is the unused quota that the queue lends.
+func (c *census) lendable(q *queue, dim int) int64 {
+	idle := max(0, c.quota(q, dim)-q.used.at(dim))
+	if idle == 0 {
+		return 0
+	}
+	name := c.s.dims.names[dim]
+	if i := slices.IndexFunc(q.spec.Lend, func(a Amount) bool { return a.Resource == name }); i >= 0 {
+		return min(idle, q.spec.Lend[i].Value)
+	}
+	return idle
+}
+
+// inProportion shares the amount, or all that there is if that is less, in whole parts; what is left by rounding goes
+// to those that lost most by it, the first of equals.
+func inProportion(amount int64, of []int64) []int64 {
+	var sum int64
+	for _, v := range of {
+		sum += v
+	}
+	out, lost := make([]int64, len(of)), make([]uint64, len(of))
+	amount = min(amount, sum)
+	if amount <= 0 {
+		return out
+	}
+	left, order := amount, make([]int, len(of))
+	for i, v := range of {
+		hi, lo := bits.Mul64(uint64(amount), uint64(v))
+		part, rest := bits.Div64(hi, lo, uint64(sum))
+		out[i], lost[i], order[i] = int64(part), rest, i
+		left -= out[i]
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(lost[b], lost[a]) })
+	for _, i := range order[:left] {
+		out[i]++
+	}
+	return out
+}
+
+// list is the rows that have something to say, in the order of the tree.
+func (c *census) list() []QueueUse {
+	slices.SortStableFunc(c.order, func(a, b *useRow) int {
+		switch {
+		case a.Known != b.Known:
+			return before(a.Known)
+		case a.Known:
+			return 0
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	var out []QueueUse
+	for _, r := range c.order {
+		if r.of != nil {
+			r.Used, r.Share = c.amounts(r.of.used), c.amounts(r.of.fair)
+		}
+		r.Borrowed, r.Lent, r.Wanted = c.amounts(r.borrowed), c.amounts(r.lent), c.amounts(r.wanted)
+		if r.Known || len(r.Used) > 0 || r.Running.Workloads+r.Waiting.Workloads > 0 {
+			out = append(out, r.QueueUse)
+		}
+	}
+	return out
+}
+
+// amounts names what is not nothing.
+func (c *census) amounts(v vector) (out Resources) {
+	for dim, n := range v {
+		if n != 0 && dim != dimPods {
+			out = append(out, Amount{Resource: c.s.dims.names[dim], Value: n})
+		}
+	}
+	if out == nil {
+		return nil
+	}
+	return out.Sorted()
+}

@@ -1,0 +1,323 @@
+package engine
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// guess is which of the run times that a workload may have is meant.
+type guess uint8
+
+const (
+	safely  guess = iota // nine in ten workloads like it are over by then: for promises
+	likely               // half of them are
+	soonest              // one in ten is
+)
+
+// patience is how long work that is overdue is first given beyond its time; then twice as long, and so on.
+const patience = time.Minute
+
+// usualGrace is what a pod has to end where nobody says.
+const usualGrace = 30 * time.Second
+
+// runTime is how long a workload on these terms runs; 0: nobody knows. What its author says counts first. A promise
+// then trusts the time after which it is ended more than what others like it did; a guess the other way round.
+func (s *State) runTime(t *Terms, by guess) time.Duration {
+	if t.Expected > 0 {
+		return capped(t.Expected, t.Max)
+	}
+	if t.Max > 0 && by == safely {
+		return t.Max
+	}
+	if l := s.lessons[t.Like]; t.Like != "" && l != nil && !s.isRejected(KindLesson, t.Like) {
+		return capped([...]time.Duration{safely: l.Long, likely: l.Median, soonest: l.Short}[by], t.Max)
+	}
+	return t.Max
+}
+
+// capped is the time, or the most that it may be; 0: any.
+func capped(d, most time.Duration) time.Duration {
+	if most > 0 {
+		return min(d, most)
+	}
+	return d
+}
+
+// termsOf returns what holds for the pod's workload over time.
+func (s *State) termsOf(p *pod) *Terms {
+	if p.Gang == "" {
+		return &p.Terms
+	}
+	if g := s.gangs[p.Gang]; g != nil && g.spec != nil {
+		return &g.spec.Terms
+	}
+	return &Terms{}
+}
+
+// terms returns what holds for the gang over time.
+func (g *gang) terms() *Terms {
+	switch {
+	case g.lone != nil:
+		return &g.lone.Terms
+	case g.spec != nil:
+		return &g.spec.Terms
+	}
+	return &Terms{}
+}
+
+// endOf is when the pod is expected to give its seat back; zero: nobody knows. The members of a gang end together,
+// but for those on their way out.
+func (y *cycle) endOf(p *pod) time.Time {
+	switch {
+	case p.Terminating:
+		if p.ReleaseAt.IsZero() {
+			return y.now
+		}
+		return overdue(p.ReleaseAt.UTC(), y.now)
+	case p.evicting:
+		return y.evictedBy(p)
+	case p.Foreign:
+		return time.Time{}
+	case p.Gang == "":
+		return y.workEnd(&p.Terms, y.startOf(p), !p.firm())
+	}
+	g := y.s.gangs[p.Gang]
+	if g == nil {
+		return time.Time{}
+	}
+	if end, ok := y.times.ends[g]; ok {
+		return end
+	}
+	if y.times.ends == nil {
+		y.times.ends = make(map[*gang]time.Time)
+	}
+	end := y.gangEnd(g)
+	y.times.ends[g] = end
+	return end
+}
+
+// evictedBy is when a pod that is being evicted is gone.
+func (y *cycle) evictedBy(p *pod) time.Time {
+	grace := y.s.termsOf(p).Grace
+	if grace == 0 {
+		grace = usualGrace
+	}
+	at := y.now
+	if e := y.s.evictions[p.Key]; e != nil {
+		at = e.At.UTC()
+	}
+	return overdue(at.Add(grace), y.now)
+}
+
+// gangEnd is when the members of the gang that run, and are not on their way out, end.
+func (y *cycle) gangEnd(g *gang) time.Time {
+	if g.spec == nil {
+		return time.Time{}
+	}
+	started := y.gangStart(g)
+	yields := !slices.ContainsFunc(g.members, func(p *pod) bool { return p.seat != nil && !p.leaving() && p.firm() })
+	return y.workEnd(&g.spec.Terms, started, yields)
+}
+
+// gangStart is since when the gang runs, counted from the first of its members that do; zero: for longer than anybody
+// knows.
+func (y *cycle) gangStart(g *gang) time.Time {
+	var first time.Time
+	for _, p := range g.members {
+		if p.seat == nil || p.leaving() {
+			continue
+		}
+		at := y.startOf(p)
+		if at.IsZero() {
+			return at
+		}
+		if first.IsZero() || at.Before(first) {
+			first = at
+		}
+	}
+	return first
+}
+
+// startOf is since when the pod has its seat; zero: for longer than anybody knows.
+func (y *cycle) startOf(p *pod) time.Time {
+	if !p.Started.IsZero() {
+		return p.Started.UTC()
+	}
+	if p.Node != "" {
+		return time.Time{}
+	}
+	if a := y.s.assumptions[p.Key]; a != nil && a.UID == p.UID && a.Node == p.seat.name {
+		return a.Until.UTC().Add(-y.s.cfg.AssumeFor)
+	}
+	return y.now
+}
+
+// workEnd is when work on these terms that started then ends. Work that is past its time and may be evicted counts
+// as over by now: it has to go once a promise needs its place, and so the promise does not move with it. Work that
+// may not be evicted, or not under this policy, is believed to go on for a while, and for twice as long each time
+// that turns out wrong: so promises that wait for it move seldom.
+func (y *cycle) workEnd(t *Terms, started time.Time, yields bool) time.Time {
+	d := y.s.runTime(t, y.times.by)
+	if d == 0 || started.IsZero() {
+		return time.Time{}
+	}
+	end := started.Add(d)
+	if end.After(y.now) {
+		return end
+	}
+	if yields && y.s.cfg.Policy != FIFO && y.times.by == safely {
+		return y.now
+	}
+	if late := started.Add(y.s.runTime(t, safely)); late.After(y.now) {
+		return late
+	}
+	return overdue(end, y.now)
+}
+
+// overdue is the time, or where it has come the first of patience, two, four and so on times it later that is yet to
+// come.
+func overdue(at, now time.Time) time.Time {
+	if at.After(now) {
+		return at
+	}
+	d := patience
+	for !at.Add(d).After(now) && d < 1<<61 {
+		d *= 2
+	}
+	return at.Add(d)
+}
+
+// release is work that ends at one time.
+type release struct {
+	at   time.Time
+	pods []*pod
+}
+
+// releases lists what runs and has a known end, the first to end first.
+func (y *cycle) releases() []release {
+	k := &y.times
+	if k.releases != nil && k.counted == y.moment() {
+		return k.releases
+	}
+	var out []release
+	add := func(q *queue) {
+		for _, p := range q.pods {
+			if end := y.endOf(p); !end.IsZero() {
+				out = append(out, release{end, []*pod{p}})
+			}
+		}
+	}
+	for _, q := range y.s.queues {
+		add(q)
+	}
+	add(&y.s.nobody)
+	k.releases, k.counted = joinReleases(out), y.moment()
+	return k.releases
+}
+
+// moment tells apart the times in a cycle between which something started or was evicted.
+func (y *cycle) moment() [2]int { return [2]int{len(y.plan.Starts) + 1, len(y.plan.Evictions)} }
+
+// joinReleases sorts releases by time and makes one of those at the same.
+func joinReleases(all []release) []release {
+	slices.SortFunc(all, func(a, b release) int { return a.at.Compare(b.at) })
+	out := all[:0]
+	for _, r := range all {
+		if last := len(out) - 1; last >= 0 && out[last].at.Equal(r.at) {
+			out[last].pods = append(out[last].pods, r.pods...)
+			continue
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// releasesOn lists what ends on the nodes by the time.
+func (y *cycle) releasesOn(nodes []*node, by time.Time) []release {
+	var out []release
+	for _, n := range nodes {
+		for _, p := range n.occ {
+			if end := y.endOf(p); !end.IsZero() && !end.After(by) {
+				out = append(out, release{end, []*pod{p}})
+			}
+		}
+	}
+	return joinReleases(out)
+}
+
+// endOverdue ends what has run for as long as it may.
+func (y *cycle) endOverdue() {
+	var over []*pod
+	starts := make(map[*gang]time.Time)
+	for p := range y.s.bounded {
+		if p.leaving() {
+			continue
+		}
+		started := y.startOf(p)
+		if g := p.gang; g != nil && g.lone == nil {
+			if _, ok := starts[g]; !ok {
+				starts[g] = y.gangStart(g)
+			}
+			started = starts[g]
+		}
+		if started.IsZero() {
+			continue // nobody knows since when it runs
+		}
+		//mutate: time-max-run
+		if due := started.Add(y.s.termsOf(p).Max); y.now.Before(due) {
+			y.wake(due)
+			continue
+		}
+		over = append(over, p)
+	}
+	y.dismissAll(over, MaxRun)
+}
+
+// dismissAll evicts the pods for the cause alone.
+func (y *cycle) dismissAll(pods []*pod, cause EvictionCause) {
+	slices.SortFunc(pods, func(a, b *pod) int { return strings.Compare(a.Key, b.Key) })
+	for _, p := range pods {
+		y.dismiss(p, cause)
+	}
+}
+
+// bound keeps the list of seated pods whose workloads have a longest run time.
+func (s *State) bound(p *pod, seated bool) {
+	if !seated {
+		if len(s.bounded) > 0 {
+			delete(s.bounded, p)
+		}
+		return
+	}
+	if s.termsOf(p).Max > 0 {
+		if s.bounded == nil {
+			s.bounded = make(map[*pod]bool)
+		}
+		s.bounded[p] = true
+	}
+}
+
+// dismiss evicts a pod for the cause alone, unless it was refused lately. It is warned as its queue says.
+func (y *cycle) dismiss(p *pod, cause EvictionCause) {
+	if e := y.s.evictions[p.Key]; e != nil && e.UID == p.UID && live(e.Until, y.now) {
+		y.wake(e.Until)
+		return
+	}
+	at := y.now
+	if q := y.s.queueOf(p); q != nil && q.spec != nil {
+		at = at.Add(q.spec.Warning)
+	}
+	grace := y.s.termsOf(p).Grace
+	if grace == 0 {
+		grace = usualGrace
+	}
+	y.version++
+	e := Eviction{Pod: p.Key, UID: p.UID, Version: y.version, Cause: cause, At: at, Until: at.Add(grace + y.s.cfg.AssumeFor)}
+	y.plan.Evictions = append(y.plan.Evictions, e)
+	y.plan.Changes = append(y.plan.Changes, Change{Eviction: &e})
+	y.s.condemn(p)
+	if p.gang != nil {
+		y.retally(p.gang)
+	}
+}

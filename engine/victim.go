@@ -1,0 +1,461 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Who may be evicted for whom. Legality is judged workload by workload, as things stand before anybody is taken.
+
+// unit is what is evicted together: a pod by itself, a member of a gang above its minimum, or what is left of a gang
+// once those are gone.
+type unit struct {
+	of    *tenant
+	pods  []*pod
+	spare []*unit // of what is left of a gang: its members above the minimum, which go first
+	rest  *unit   // of a member above the minimum: what is left of its gang; nil: that stays
+
+	// For one claim.
+	claim uint64
+	cause EvictionCause
+	cost  int64
+	reach int // how far up its tree the claimant's queue must be within quota for it
+	taken bool
+	seats []seatOf
+}
+
+// seatOf is where a pod sat before it was lifted.
+type seatOf struct {
+	node    *node
+	devices []string
+}
+
+// tenant is a workload that has seats in a queue: those of its pods that are not on their way out.
+type tenant struct {
+	key      string
+	gang     *gang // nil: a pod by itself
+	payer    *queue
+	priority int32
+	started  time.Time // when its first pod got its seat; zero: for long
+	size     vector    // what it is booked with
+	units    []*unit   // what of it may be evicted; what is left of a gang last
+	pods     []*pod
+}
+
+// roster is the tenants of a queue, those first that keep their seats longest: by priority, then since when, then by
+// key. It is kept until a pod of the queue comes, changes or goes.
+type roster struct {
+	at      uint64 // queue.epoch, plus one
+	tenants []*tenant
+	below   []*tenant // with those of the queues below it
+	belowAt uint64    // sum of epochs, plus one
+}
+
+// tenantsOf returns the queue's own tenants.
+func (s *State) tenantsOf(q *queue) []*tenant {
+	r := &q.roster
+	if r.at == q.epoch+1 {
+		return r.tenants
+	}
+	r.tenants = r.tenants[:0]
+	gangs := make(map[*gang]*tenant)
+	for _, p := range q.pods {
+		if p.leaving() {
+			continue
+		}
+		if p.Gang == "" {
+			r.tenants = append(r.tenants, &tenant{key: p.Key, payer: q, priority: p.Priority, started: p.Started, pods: []*pod{p}})
+			continue
+		}
+		t := gangs[p.gang]
+		if t == nil {
+			t = &tenant{key: p.Gang, gang: p.gang, payer: q, started: p.Started}
+			if p.gang != nil && p.gang.spec != nil {
+				t.priority = p.gang.spec.Priority
+			}
+			gangs[p.gang] = t
+			r.tenants = append(r.tenants, t)
+		}
+		t.pods = append(t.pods, p)
+		if p.Started.Before(t.started) {
+			t.started = p.Started
+		}
+	}
+	for _, t := range r.tenants {
+		s.divideTenant(t)
+	}
+	slices.SortFunc(r.tenants, compareTenants)
+	r.at = q.epoch + 1
+	return r.tenants
+}
+
+func compareTenants(a, b *tenant) int {
+	if a.priority != b.priority {
+		return before(a.priority > b.priority)
+	}
+	return cmp.Or(a.started.Compare(b.started), strings.Compare(a.key, b.key))
+}
+
+// divideTenant adds up what the tenant holds, and divides what may be evicted of it into units.
+func (s *State) divideTenant(t *tenant) {
+	for _, p := range t.pods {
+		for _, d := range p.bill {
+			t.size.add(d.dim, d.amount)
+		}
+	}
+	if t.gang == nil {
+		if bare(t.pods[0]) {
+			t.units = []*unit{{of: t, pods: t.pods}}
+		}
+		return
+	}
+	slices.SortFunc(t.pods, comparePods)
+	rest := &unit{of: t}
+	spare := t.gang.spares()
+	whole := t.gang.spec == nil || !t.gang.spec.Core
+	for _, p := range t.pods {
+		switch {
+		case slices.Contains(spare, p):
+			rest.spare = append(rest.spare, &unit{of: t, pods: []*pod{p}})
+		case bare(p):
+			rest.pods = append(rest.pods, p)
+		default:
+			whole = false
+		}
+	}
+	t.units = append(t.units, rest.spare...)
+	if whole && len(rest.pods) > 0 {
+		for _, u := range rest.spare {
+			u.rest = rest
+		}
+		t.units = append(t.units, rest)
+	}
+}
+
+// bare says whether nothing about the pod itself keeps it from being evicted.
+func bare(p *pod) bool { return p.Evictable && p.Node != "" && p.seat != nil && !p.leaving() }
+
+// spares lists the members that the gang can lose and still have its minimum: in each leaf those of the last ranks.
+func (g *gang) spares() []*pod {
+	if g.spec == nil || g.tree == nil {
+		return nil
+	}
+	var out []*pod
+	g.tree.each(func(b *branch) {
+		if len(b.children) > 0 {
+			return
+		}
+		bound := 0
+		for _, p := range b.pods {
+			if p.seat != nil && p.Node != "" {
+				bound++
+			}
+		}
+		for i := len(b.pods) - 1; i >= 0 && bound > b.min(); i-- {
+			if bare(b.pods[i]) {
+				out = append(out, b.pods[i])
+				bound--
+			}
+		}
+	})
+	return out
+}
+
+// tenantsBelow returns the tenants of the queue and of all below it.
+func (s *State) tenantsBelow(q *queue) []*tenant {
+	if len(q.children) == 0 {
+		return s.tenantsOf(q)
+	}
+	at := q.epochs() + 1
+	if r := &q.roster; r.belowAt != at {
+		r.below = slices.Clone(s.tenantsOf(q))
+		for _, c := range q.children {
+			r.below = append(r.below, s.tenantsBelow(c)...)
+		}
+		slices.SortFunc(r.below, compareTenants)
+		r.belowAt = at
+	}
+	return q.roster.below
+}
+
+// epochs is the sum over the queue and those below it.
+func (q *queue) epochs() uint64 {
+	sum := q.epoch
+	for _, c := range q.children {
+		sum += c.epochs()
+	}
+	return sum
+}
+
+// claim is a gang that looks for others' work to be evicted for it.
+type claim struct {
+	y     *cycle
+	g     *gang
+	t     turn
+	q     *queue // that it is charged to; State.nobody: none
+	needs vector // the least that it asks for, as queues count it
+	dims  []int  // of what it asks for, what is promised; of every GPU model too
+	id    uint64
+	units []*unit // that are legal to evict
+
+	// Of a gang of like members: how its classes are made, one for each GPU model.
+	alike bool
+	first *pod
+	kins  []kin
+
+	gated bool // limits of its queue keep it out too
+	toll  toll // of the units that are lifted
+	tests int
+}
+
+// find lists the units that are legal to evict for the claim, in no order.
+func (c *claim) find() {
+	s := c.y.s
+	s.hunts++
+	c.id = s.hunts
+	c.preempt()
+	if c.q != &s.nobody {
+		c.reclaim()
+		c.share()
+	}
+	c.overrun()
+	c.idle()
+}
+
+// preempt: what is of a lower priority in the claimant's own queue.
+func (c *claim) preempt() {
+	all := c.y.s.tenantsOf(c.q)
+	for i := len(all) - 1; i >= 0 && all[i].priority < c.t.priority; i-- {
+		c.take(all[i], Preempted, -1)
+	}
+}
+
+// reclaim: what queues hold above their quota, as far up as the claimant's own is within its.
+func (c *claim) reclaim() {
+	if len(c.dims) == 0 {
+		return
+	}
+	reach := 0
+	for x := c.q; x != nil && c.fitsIn(x, c.y.s.quota); x = x.parent {
+		for _, z := range c.y.s.siblings(x) {
+			if z != x {
+				c.uncovered(z, c.dims, c.y.s.quota, Reclaimed, reach)
+			}
+		}
+		reach++
+	}
+}
+
+// share: what queues hold above their fair share, as far up as the claimant's own is within its.
+func (c *claim) share() {
+	if c.y.s.cfg.Policy != TimeShare {
+		return
+	}
+	fair := func(q *queue, dim int) int64 { return q.fair.at(dim) }
+	dims := make([]int, 0, len(c.needs))
+	for dim, need := range c.needs {
+		if need > 0 && dim < len(c.q.fair) {
+			dims = append(dims, dim)
+		}
+	}
+	if len(dims) == 0 {
+		return
+	}
+	for x := c.q; x != nil; x = x.parent {
+		for _, dim := range dims {
+			if x.committed(dim)+c.needs[dim] > x.fair.at(dim) {
+				return
+			}
+		}
+		for _, z := range c.y.s.siblings(x) {
+			if z != x {
+				c.uncovered(z, dims, fair, Shared, -1)
+			}
+		}
+	}
+}
+
+// fitsIn says whether the queue is within its part with what the claimant asks for.
+func (c *claim) fitsIn(q *queue, part func(*queue, int) int64) bool {
+	for _, dim := range c.dims {
+		if c.needs.at(dim) > 0 && q.committed(dim)+c.needs.at(dim) > part(q, dim) {
+			return false
+		}
+	}
+	return true
+}
+
+// siblings lists the queues with the same parent, itself among them.
+func (s *State) siblings(q *queue) []*queue {
+	if q.parent != nil {
+		return q.parent.children
+	}
+	return s.forest.top
+}
+
+// uncovered takes of a queue that holds more than its part those tenants that are not covered by it: all from the
+// first on that does not fit in it any more.
+func (c *claim) uncovered(z *queue, dims []int, part func(*queue, int) int64, cause EvictionCause, reach int) {
+	var buf [4]int
+	over := buf[:0]
+	for _, dim := range dims {
+		if z.committed(dim) > part(z, dim) {
+			over = append(over, dim)
+		}
+	}
+	if len(over) == 0 {
+		return
+	}
+	var sum vector
+	covered := true
+	for _, t := range c.y.s.tenantsBelow(z) {
+		for _, dim := range dims {
+			if v := t.size.at(dim); covered && v > 0 {
+				sum.add(dim, v)
+				covered = sum[dim] <= part(z, dim)
+			}
+		}
+		if !covered && slices.ContainsFunc(over, func(dim int) bool { return t.size.at(dim) > 0 }) {
+			c.take(t, cause, reach)
+		}
+	}
+}
+
+// overrun: what started after the claimant was promised its start, which has come, and runs longer than was said.
+func (c *claim) overrun() {
+	p := c.y.s.promises[c.g.key]
+	if p == nil {
+		return
+	}
+	if c.y.now.Before(p.Start) {
+		c.y.wake(p.Start)
+		return
+	}
+	c.y.s.everyTenant(func(t *tenant) {
+		end := c.y.saidEnd(t)
+		switch {
+		case end.IsZero() || !t.started.After(p.Since):
+		case c.y.now.Before(end):
+			c.y.wake(end)
+		default:
+			c.take(t, Overran, -1)
+		}
+	})
+}
+
+// saidEnd is when the tenant would have ended as its author said; zero: that was not said.
+func (y *cycle) saidEnd(t *tenant) time.Time {
+	terms := y.s.termsOf(t.pods[0])
+	run := terms.Expected
+	if terms.Max > 0 && (run == 0 || terms.Max < run) {
+		run = terms.Max
+	}
+	if run == 0 || t.started.IsZero() {
+		return time.Time{}
+	}
+	return t.started.Add(run)
+}
+
+// everyTenant visits all, in no order.
+func (s *State) everyTenant(visit func(*tenant)) {
+	for _, q := range s.queues {
+		for _, t := range s.tenantsOf(q) {
+			visit(t)
+		}
+	}
+	for _, t := range s.tenantsOf(&s.nobody) {
+		visit(t)
+	}
+}
+
+// idle: what was measured to do nothing for long enough in a queue that does not let that be.
+func (c *claim) idle() {
+	for _, q := range c.y.s.forest.idle {
+		for _, t := range c.y.s.tenantsOf(q) {
+			for _, u := range t.units {
+				if c.idles(u, q.spec.ReclaimIdle) {
+					c.takeUnit(u, Idled, -1)
+				}
+			}
+		}
+	}
+}
+
+func (c *claim) idles(u *unit, after time.Duration) bool {
+	for _, p := range u.pods {
+		if p.Idle.IsZero() {
+			return false
+		}
+		if at := p.Idle.Add(after); c.y.now.Before(at) {
+			c.y.wake(at)
+			return false
+		}
+	}
+	for _, o := range u.spare {
+		if !c.idles(o, after) {
+			return false
+		}
+	}
+	return true
+}
+
+// take makes all units of the tenant legal.
+func (c *claim) take(t *tenant, cause EvictionCause, reach int) {
+	if len(t.units) == 0 || t.gang == c.g {
+		return
+	}
+	if at := t.started.Add(c.y.s.minRun(t.payer)); !t.started.IsZero() && c.y.now.Before(at) {
+		c.y.wake(at)
+		return
+	}
+	for _, u := range t.units {
+		c.takeUnit(u, cause, reach)
+	}
+}
+
+// minRun is how long a workload of the queue runs before it may be evicted.
+func (s *State) minRun(q *queue) time.Duration {
+	if q.spec != nil && q.spec.MinRun > 0 {
+		return q.spec.MinRun
+	}
+	return s.cfg.MinRun
+}
+
+// takeUnit makes the unit legal, if it is not yet.
+func (c *claim) takeUnit(u *unit, cause EvictionCause, reach int) {
+	t := u.of
+	if u.claim == c.id || t.gang == c.g {
+		return
+	}
+	if cause == Idled {
+		if at := t.started.Add(c.y.s.minRun(t.payer)); !t.started.IsZero() && c.y.now.Before(at) {
+			c.y.wake(at)
+			return
+		}
+	}
+	cost := int64(0)
+	for _, p := range u.pods {
+		if c.y.refused(p) || c.forbidden(p) {
+			return
+		}
+		cost += c.y.s.costOf(p, c.y.now)
+	}
+	for _, o := range u.spare {
+		if o.claim != c.id {
+			return // it cannot go, and so the gang cannot go whole
+		}
+	}
+	u.claim, u.cause, u.cost, u.reach, u.taken = c.id, cause, cost, reach, false
+	c.units = append(c.units, u)
+}
+
+// refused says whether the pod could not be evicted a short time ago.
+func (y *cycle) refused(p *pod) bool {
+	if len(y.s.evictions) == 0 {
+		return false
+	}
+	e := y.s.evictions[p.Key]
+	return e != nil && e.Refused && e.UID == p.UID && live(e.Until, y.now) && !y.s.isRejected(KindEviction, p.Key)
+}

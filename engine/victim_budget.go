@@ -1,0 +1,77 @@
+package engine
+
+// Disruption budgets: a set of victims that keeps them all comes before any that does not.
+
+// toll counts, by budget, the victims of a claim.
+type toll struct {
+	of   map[string]int // victims that the budget covers
+	kept map[string]int // of these, those in queues that never violate budgets
+}
+
+// count adds the unit's pods, or with by = -1 takes them off.
+func (t *toll) count(u *unit, by int) {
+	for _, p := range u.pods {
+		for _, b := range p.Budgets {
+			if t.of == nil {
+				t.of, t.kept = make(map[string]int), make(map[string]int)
+			}
+			t.of[b] += by
+			if q := u.of.payer; q.spec != nil && q.spec.KeepBudgets {
+				t.kept[b] += by
+			}
+		}
+	}
+}
+
+// broken is how many pods are evicted beyond what budgets allow, and whether one of those is never to be violated.
+func (y *cycle) broken(t *toll) (pods int, never bool) {
+	for b, n := range t.of {
+		if over := n - y.allowed(b); n > 0 && over > 0 {
+			pods += over
+			never = never || t.kept[b] > 0
+		}
+	}
+	return pods, never
+}
+
+// allowed is how many more pods of the budget may be evicted; a budget that is not known allows all.
+func (y *cycle) allowed(budget string) int {
+	d := y.s.disruptions[budget]
+	if d == nil || y.s.isRejected(KindDisruption, budget) {
+		return 1 << 30
+	}
+	return max(0, d.Allowed-y.underWay()[budget])
+}
+
+// underWay counts, by budget, pods whose eviction is decided and has not begun, which no budget knows of yet.
+func (y *cycle) underWay() map[string]int {
+	if y.disrupted == nil {
+		y.disrupted = make(map[string]int)
+		for key, e := range y.s.evictions {
+			if p := y.s.pods[key]; p != nil && p.evicting && !p.Terminating && !e.Refused {
+				y.disrupt(p)
+			}
+		}
+	}
+	return y.disrupted
+}
+
+func (y *cycle) disrupt(p *pod) {
+	for _, b := range p.Budgets {
+		y.disrupted[b]++
+	}
+}
+
+// forbidden says whether evicting the pod alone violates a budget that its queue always keeps.
+func (c *claim) forbidden(p *pod) bool {
+	q := p.payer
+	if len(p.Budgets) == 0 || q == nil || q.spec == nil || !q.spec.KeepBudgets {
+		return false
+	}
+	for _, b := range p.Budgets {
+		if c.y.allowed(b) == 0 {
+			return true
+		}
+	}
+	return false
+}

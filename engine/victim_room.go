@@ -1,0 +1,532 @@
+package engine
+
+import (
+	"cmp"
+	"container/heap"
+	"slices"
+	"strings"
+)
+
+// What units would free is first worked out from resources alone, node by node: a bound that shows where nothing helps,
+// and a guide for whom to lift. Whether it is true is asked of the state afterwards.
+
+// tract is a node, as a claim's units could free it.
+type tract struct {
+	claim  uint64
+	pass   uint64 // of the fields below, which differ from model to model
+	node   *node
+	free   vector // with what is freed so far
+	slots  int64  // pods of the class that go there then, by resources
+	spoils int    // pods that keep the class off the node whatever is free
+	units  []*unit
+}
+
+// region is a domain in which all pods of a claim must be, or the whole cluster.
+type region struct {
+	name   string
+	tracts []*tract
+	lacks  int64 // pods for which it has no room
+}
+
+// survey is one class of a claim on the land that its units could free.
+type survey struct {
+	*claim
+	class *class
+	need  int64
+	pass  uint64
+	land  []*tract
+}
+
+func (c *claim) survey(o order) *survey {
+	c.y.s.passes++
+	return &survey{claim: c, class: o.class, need: int64(len(o.pods)), pass: c.y.s.passes}
+}
+
+// tract returns the node's, nil where the class may not be.
+func (v *survey) tract(n *node) *tract {
+	s := v.y.s
+	if n.shelf == nil {
+		return nil
+	}
+	if int(n.index) >= len(s.tracts) {
+		s.tracts = append(s.tracts, make([]*tract, len(s.pulses)-len(s.tracts))...)
+	}
+	t := s.tracts[n.index]
+	if t == nil {
+		t = &tract{}
+		s.tracts[n.index] = t
+	}
+	if t.pass == v.pass {
+		if t.node == nil {
+			return nil
+		}
+		return t
+	}
+	t.pass, t.node, t.units = v.pass, nil, t.units[:0]
+	if s.maskOf(v.class, n).state == removed || v.class.local && v.class.bars(n) {
+		return nil
+	}
+	if m := v.class.want.Model; m != "" && !slices.Contains(n.kind.models, m) {
+		return nil
+	}
+	t.node, t.spoils = n, 0
+	t.free = append(t.free[:0], n.free...)
+	for _, p := range n.nominated {
+		if p.Priority >= v.class.priority {
+			for _, d := range p.demands {
+				t.free.add(d.dim, -d.amount)
+			}
+		}
+	}
+	if v.class.shape.gpus > 0 && (s.wholes > 0 || v.class.whole != "") {
+		for _, p := range n.occ {
+			if v.spoils(p) {
+				t.spoils++
+			}
+		}
+	}
+	t.slots = v.slots(t)
+	v.land = append(v.land, t)
+	return t
+}
+
+// spoils says whether the pod keeps the class off its node.
+func (v *survey) spoils(p *pod) bool {
+	if p.amount(dimGPU) == 0 || v.class.whole != "" && p.Gang == v.class.whole {
+		return false
+	}
+	return v.class.whole != "" || p.gang != nil && p.gang.whole
+}
+
+func (v *survey) slots(t *tract) int64 {
+	if t.spoils > 0 {
+		return 0
+	}
+	k := quotient(t.free, v.class.demands)
+	if len(v.class.shape.spec.Ports) > 0 {
+		k = min(k, 1)
+	}
+	return k
+}
+
+// free counts the unit's pods as gone, or with by = -1 as there again, and returns how many more pods of the class go
+// to the nodes of the land.
+func (v *survey) free(u *unit, by int64) int64 {
+	var gain int64
+	whole := v.class.shape.gpus > 0 && (v.y.s.wholes > 0 || v.class.whole != "")
+	for _, p := range u.pods {
+		n := p.seat
+		if u.taken {
+			continue
+		}
+		t := v.tract(n)
+		if t == nil {
+			continue
+		}
+		for _, d := range p.demands {
+			t.free.add(d.dim, by*d.amount)
+		}
+		if whole && v.spoils(p) {
+			t.spoils -= int(by)
+		}
+		was := t.slots
+		t.slots = v.slots(t)
+		gain += t.slots - was
+	}
+	return gain
+}
+
+// hopeful says whether the gang could have a place, by resources alone, if all units were gone.
+func (c *claim) hopeful() bool {
+	for i := range c.kins {
+		o := c.orderOf(i)
+		v := c.survey(o)
+		for _, u := range c.units {
+			v.free(u, 1)
+		}
+		if len(v.regions(o)) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// regions lists where there is room for all pods of the order with what is freed by now, by name. lacks is what the
+// state itself lacks there.
+func (v *survey) regions(o order) []*region {
+	s := v.y.s
+	level := s.level(o.layout.Required)
+	home := s.home(level, o.running)
+	if level == anyLevel {
+		r := &region{tracts: v.land, lacks: v.need - v.class.total}
+		if v.room(r) < r.lacks {
+			return nil
+		}
+		return []*region{r}
+	}
+	by := make(map[string]*region)
+	var out []*region
+	for _, t := range v.land {
+		sc, name := s.scopeOf(t.node, level)
+		if sc == nil || home != nil && !sc.same(home) {
+			continue
+		}
+		r := by[name]
+		if r == nil {
+			r = &region{name: name, lacks: v.need - s.fits(v.class, *sc)}
+			by[name] = r
+			out = append(out, r)
+		}
+		r.tracts = append(r.tracts, t)
+	}
+	out = slices.DeleteFunc(out, func(r *region) bool { return v.room(r) < r.lacks })
+	slices.SortFunc(out, func(a, b *region) int { return strings.Compare(a.name, b.name) })
+	return out
+}
+
+// room is how many more pods go to the region with what is freed by now than the state says.
+func (v *survey) room(r *region) int64 {
+	var sum int64
+	for _, t := range r.tracts {
+		has := int64(v.class.byShelf[t.node.shelf.id].cells[t.node.slot].fits)
+		sum += max(0, t.slots-has)
+	}
+	return sum
+}
+
+// gather lifts units, region by region, until one has room by resources; the cheapest that the state agrees with stays.
+func (c *claim) gather() {
+	type bid struct {
+		units []*unit
+		worth worth
+		name  string
+	}
+	var bids []bid
+	for i := range c.kins {
+		o := c.orderOf(i)
+		v := c.survey(o)
+		for _, u := range c.units {
+			v.enter(u)
+			v.free(u, 1)
+		}
+		regions := v.regions(o)
+		for _, u := range c.units {
+			v.free(u, -1)
+		}
+		for _, r := range regions {
+			if units, w := v.pick(r); units != nil {
+				bids = append(bids, bid{units, w, r.name})
+			}
+		}
+	}
+	slices.SortStableFunc(bids, func(a, b bid) int {
+		if a.worth != b.worth {
+			return before(a.worth.less(b.worth))
+		}
+		return strings.Compare(a.name, b.name)
+	})
+	for _, b := range bids[:min(len(bids), maxBids)] {
+		had := len(c.taken())
+		for _, u := range b.units {
+			if !u.taken {
+				c.lift(u)
+			}
+		}
+		if c.opens() {
+			return
+		}
+		if had == 0 {
+			for _, u := range b.units {
+				c.restore(u)
+			}
+		}
+	}
+}
+
+// maxBids is how many regions the state is asked about.
+const maxBids = 8
+
+// enter notes which tracts the unit is on.
+func (v *survey) enter(u *unit) {
+	for _, p := range u.pods {
+		if u.taken {
+			return
+		}
+		if t := v.tract(p.seat); t != nil && (len(t.units) == 0 || t.units[len(t.units)-1] != u) {
+			t.units = append(t.units, u)
+		}
+	}
+}
+
+// bundle is units that are worth lifting together.
+type bundle struct {
+	units []*unit
+	tract *tract // whose pods they are; nil: it is one unit
+	gain  int64
+	worth worth
+}
+
+// bundles is a heap: those first that break no budget and cost least for each pod that they make room for.
+type bundles []*bundle
+
+func (h bundles) Len() int           { return len(h) }
+func (h bundles) Less(i, j int) bool { return h[i].better(h[j]) }
+func (h bundles) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *bundles) Push(x any)        { *h = append(*h, x.(*bundle)) }
+func (h *bundles) Pop() any {
+	last := len(*h) - 1
+	x := (*h)[last]
+	*h = (*h)[:last]
+	return x
+}
+
+func (b *bundle) better(o *bundle) bool {
+	if (b.worth.broken > 0) != (o.worth.broken > 0) {
+		return b.worth.broken == 0
+	}
+	x, y := b.worth.cost*o.gain, o.worth.cost*b.gain
+	if x != y {
+		return x < y
+	}
+	if b.worth.pods != o.worth.pods {
+		return b.worth.pods < o.worth.pods
+	}
+	if b.gain != o.gain {
+		return b.gain > o.gain
+	}
+	return compareUnits(b.units[0], o.units[0]) > 0
+}
+
+// pick chooses units that make the room which the region lacks. Nothing is lifted, and the tracts are as before.
+func (v *survey) pick(r *region) ([]*unit, worth) {
+	inside := make(map[*tract]bool, len(r.tracts))
+	for _, t := range r.tracts {
+		inside[t] = true
+	}
+	p := &picking{survey: v, inside: inside, whole: len(r.tracts) == len(v.land), lacks: r.lacks}
+	p.fill(r)
+	for p.lacks > 0 && len(p.heap) > 0 {
+		b := heap.Pop(&p.heap).(*bundle)
+		again := p.weigh(b)
+		if again == nil {
+			continue
+		}
+		if len(p.heap) > 0 && p.heap[0].better(again) {
+			heap.Push(&p.heap, again)
+			continue
+		}
+		p.take(again)
+	}
+	for _, u := range p.picked {
+		v.free(u, -1)
+	}
+	for _, u := range p.picked {
+		p.toll.count(u, -1)
+	}
+	if p.lacks > 0 {
+		return nil, worth{}
+	}
+	return p.picked, p.worth
+}
+
+// picking is a pick in the making.
+type picking struct {
+	*survey
+	inside map[*tract]bool
+	whole  bool // the region is all of the land
+	lacks  int64
+	heap   bundles
+	picked []*unit
+	has    map[*unit]bool
+	worth  worth
+}
+
+// fill makes the heap: each unit by itself, and for each node the units on it that would not do alone.
+func (p *picking) fill(r *region) {
+	p.has = make(map[*unit]bool)
+	seen := make(map[*unit]bool)
+	for _, t := range r.tracts {
+		small := 0
+		for _, u := range t.units {
+			if !seen[u] {
+				seen[u] = true
+				if b := p.weigh(&bundle{units: []*unit{u}}); b != nil {
+					p.heap = append(p.heap, b)
+				}
+			}
+			if len(u.pods) == 1 && p.idleAlone(t, u) {
+				small++
+			}
+		}
+		if small < len(t.units) && small == 0 || len(t.units) < 2 {
+			continue
+		}
+		if b := p.weigh(&bundle{tract: t}); b != nil {
+			p.heap = append(p.heap, b)
+		}
+	}
+	heap.Init(&p.heap)
+}
+
+// idleAlone says whether the unit alone makes no room on the tract.
+func (p *picking) idleAlone(t *tract, u *unit) bool {
+	was := t.slots
+	p.free(u, 1)
+	is := t.slots
+	p.free(u, -1)
+	return is == was
+}
+
+// weigh works out what the bundle gains and costs as things are; nil: nothing.
+func (p *picking) weigh(b *bundle) *bundle {
+	if b.tract != nil {
+		b = p.bundleOn(b.tract)
+		if b == nil {
+			return nil
+		}
+	}
+	out := &bundle{tract: b.tract}
+	for _, u := range b.units {
+		for _, o := range u.spare {
+			out.add(p, o)
+		}
+		out.add(p, u)
+	}
+	if len(out.units) == 0 {
+		return nil
+	}
+	for _, u := range out.units {
+		out.gain += p.gainOf(u, 1)
+		p.toll.count(u, 1)
+	}
+	broken, never := p.y.broken(&p.toll)
+	out.worth.broken = broken - p.worth.broken
+	for _, u := range out.units {
+		p.gainOf(u, -1)
+		p.toll.count(u, -1)
+	}
+	out.gain = min(out.gain, p.lacks)
+	if out.gain <= 0 || never {
+		return nil
+	}
+	return out
+}
+
+func (b *bundle) add(p *picking, u *unit) {
+	if p.has[u] || u.taken || u.claim != p.id || slices.Contains(b.units, u) {
+		return
+	}
+	b.units = append(b.units, u)
+	b.worth.cost += u.cost
+	b.worth.pods += len(u.pods)
+}
+
+// gainOf is free, counting the tracts of the region alone.
+func (p *picking) gainOf(u *unit, by int64) int64 {
+	if p.whole {
+		return p.free(u, by)
+	}
+	var outside int64
+	for _, q := range u.pods {
+		if t := p.tract(q.seat); t != nil && !p.inside[t] {
+			outside -= t.slots
+		}
+	}
+	gain := p.free(u, by)
+	for _, q := range u.pods {
+		if t := p.tract(q.seat); t != nil && !p.inside[t] {
+			outside += t.slots
+		}
+	}
+	return gain - outside
+}
+
+// bundleOn makes, of the units on one node, the cheapest that it can find that makes room for one more pod there.
+func (p *picking) bundleOn(t *tract) *bundle {
+	order := make([]*unit, 0, len(t.units))
+	for _, u := range t.units {
+		if !p.has[u] && !u.taken {
+			order = append(order, u)
+		}
+	}
+	if len(order) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(order, func(a, b *unit) int {
+		x, y := a.whole()*p.helps(b, t), b.whole()*p.helps(a, t)
+		return cmp.Or(cmp.Compare(x, y), -compareUnits(a, b))
+	})
+	was := t.slots
+	var chosen []*unit
+	for _, u := range order {
+		if t.slots > was {
+			break
+		}
+		for _, o := range u.spare {
+			chosen = p.also(chosen, o)
+		}
+		chosen = p.also(chosen, u)
+	}
+	enough := t.slots > was
+	for i := len(chosen) - 1; i >= 0 && enough; i-- {
+		u := chosen[i]
+		if u.rest != nil && slices.Contains(chosen, u.rest) {
+			continue
+		}
+		p.free(u, -1)
+		if t.slots > was {
+			chosen = slices.Delete(chosen, i, i+1)
+			continue
+		}
+		p.free(u, 1)
+	}
+	for _, u := range chosen {
+		p.free(u, -1)
+	}
+	if !enough {
+		return nil
+	}
+	return &bundle{tract: t, units: chosen}
+}
+
+// also frees the unit too, unless it is freed already.
+func (p *picking) also(chosen []*unit, u *unit) []*unit {
+	if p.has[u] || u.taken || slices.Contains(chosen, u) {
+		return chosen
+	}
+	p.free(u, 1)
+	return append(chosen, u)
+}
+
+// helps is how much the unit gives of what the class asks for most on the node, at least 1.
+func (p *picking) helps(u *unit, t *tract) int64 {
+	dim := dimGPU
+	if p.class.shape.gpus == 0 {
+		dim = p.class.demands[len(p.class.demands)-1].dim
+	}
+	var sum int64
+	for _, q := range u.pods {
+		if q.seat == t.node {
+			sum += q.amount(dim)
+		}
+	}
+	return max(1, sum)
+}
+
+// take counts the bundle's units as gone.
+func (p *picking) take(b *bundle) {
+	for _, u := range b.units {
+		p.has[u] = true
+		p.lacks -= p.gainOf(u, 1)
+		p.toll.count(u, 1)
+		p.picked = append(p.picked, u)
+	}
+	p.worth.cost += b.worth.cost
+	p.worth.pods += b.worth.pods
+	p.worth.broken += b.worth.broken
+	if b.tract != nil {
+		if next := p.weigh(&bundle{tract: b.tract}); next != nil {
+			heap.Push(&p.heap, next)
+		}
+	}
+}

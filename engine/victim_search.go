@@ -1,0 +1,294 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// The victims of a claim: a set of legal units, cheapest first by what it breaks and what it costs, from which none can
+// be put back. Whether a set will do is asked of the state itself, with the victims lifted off their seats.
+
+const (
+	exactUnits = 14   // so many units are decided exactly
+	exactTests = 4000 // unless that takes more tests than this
+)
+
+// worth is what a set of victims costs: less is better.
+type worth struct {
+	broken int // evictions beyond what disruption budgets allow
+	cost   int64
+	pods   int
+}
+
+func (a worth) less(b worth) bool {
+	return cmp.Or(cmp.Compare(a.broken, b.broken), cmp.Compare(a.cost, b.cost), cmp.Compare(a.pods, b.pods)) < 0
+}
+
+// choose lifts a set of victims that lets the gang start, and returns it; nil: there is none.
+func (c *claim) choose() []*unit {
+	slices.SortFunc(c.units, compareUnits)
+	if len(c.units) > exactUnits {
+		return c.approach()
+	}
+	if c.alike && !c.hopeful() {
+		return nil
+	}
+	for _, u := range c.units {
+		c.lift(u)
+	}
+	if !c.opens() {
+		return nil
+	}
+	x := exact{claim: c}
+	x.decide(0, worth{})
+	if !x.found {
+		return nil
+	}
+	for i, u := range c.units {
+		switch {
+		case u.taken && !x.best[i]:
+			c.restore(u)
+		case !u.taken && x.best[i]:
+			c.lift(u)
+		}
+	}
+	return c.taken()
+}
+
+// compareUnits puts first what is rather left alone: what is left of gangs, then the dearest, then as on a roster.
+func compareUnits(a, b *unit) int {
+	if x, y := len(a.spare) > 0, len(b.spare) > 0; x != y {
+		return before(x)
+	}
+	if a.cost != b.cost {
+		return before(a.cost > b.cost)
+	}
+	if c := compareTenants(a.of, b.of); c != 0 {
+		return c
+	}
+	return cmp.Or(strings.Compare(a.of.payer.name, b.of.payer.name), comparePods(a.pods[0], b.pods[0]))
+}
+
+// taken lists the units that are lifted.
+func (c *claim) taken() []*unit {
+	var out []*unit
+	for _, u := range c.units {
+		if u.taken {
+			out = append(out, u)
+		}
+	}
+	return out
+}
+
+// lift takes the unit's pods off their seats.
+func (c *claim) lift(u *unit) {
+	u.taken = true
+	u.seats = u.seats[:0]
+	for _, p := range u.pods {
+		u.seats = append(u.seats, seatOf{p.seat, p.seatDevices})
+		c.y.s.takeOff(p)
+	}
+	c.toll.count(u, 1)
+}
+
+// restore undoes lift.
+func (c *claim) restore(u *unit) {
+	u.taken = false
+	for i, p := range u.pods {
+		c.y.s.putOn(p, u.seats[i].node, u.seats[i].devices)
+	}
+	c.toll.count(u, -1)
+}
+
+// exact goes through the sets that will do: beginning with all units it decides of each in turn whether it is put back.
+type exact struct {
+	*claim
+	best  [exactUnits]bool
+	worth worth
+	found bool
+}
+
+// decide settles the units from the i-th on; so far is what those before it cost that stay lifted.
+func (x *exact) decide(i int, so worth) {
+	if x.found && !so.less(x.worth) || x.found && x.tests > exactTests {
+		return
+	}
+	if i == len(x.units) {
+		broken, never := x.y.broken(&x.toll)
+		so.broken = broken
+		if !never && (!x.found || so.less(x.worth)) {
+			x.found, x.worth = true, so
+			for j, u := range x.units {
+				x.best[j] = u.taken
+			}
+		}
+		return
+	}
+	u := x.units[i]
+	if u.rest == nil || !u.rest.taken || u.rest.claim != x.id {
+		x.restore(u)
+		if x.opens() {
+			x.decide(i+1, so)
+		}
+		x.lift(u)
+	}
+	so.cost += u.cost
+	so.pods += len(u.pods)
+	x.decide(i+1, so)
+}
+
+// approach finds victims among many: greedily, and then puts back what is not needed.
+func (c *claim) approach() []*unit {
+	if c.alike {
+		if !c.hopeful() {
+			return nil
+		}
+		if c.gated {
+			c.relieve()
+		}
+		c.gather()
+	}
+	if !c.opens() && !c.takeMore() {
+		return nil
+	}
+	c.putBack()
+	if _, never := c.y.broken(&c.toll); never {
+		return nil
+	}
+	return c.taken()
+}
+
+// relieve lifts units of the claimant's own queue, the cheapest first, until its limits let it start.
+func (c *claim) relieve() {
+	for i := len(c.units) - 1; i >= 0; i-- {
+		if gates, _ := c.y.gates(c.g); len(gates) == 0 {
+			return
+		}
+		if u := c.units[i]; u.of.payer == c.q {
+			c.liftWith(u)
+		}
+	}
+}
+
+// liftWith lifts the unit and what goes before it.
+func (c *claim) liftWith(u *unit) {
+	for _, o := range u.spare {
+		if !o.taken {
+			c.lift(o)
+		}
+	}
+	if !u.taken {
+		c.lift(u)
+	}
+}
+
+// takeMore lifts more units, the cheapest first, until the gang has a place.
+func (c *claim) takeMore() bool {
+	order := slices.Clone(c.units)
+	slices.SortStableFunc(order, func(a, b *unit) int {
+		return cmp.Or(cmp.Compare(c.breaks(a), c.breaks(b)), cmp.Compare(a.whole(), b.whole()), -compareUnits(a, b))
+	})
+	batch := 1
+	for len(order) > 0 {
+		n := min(batch, len(order))
+		for _, u := range order[:n] {
+			if _, never := c.y.broken(&c.toll); !u.taken && !never {
+				c.liftWith(u)
+			}
+		}
+		order = order[n:]
+		if c.opens() {
+			return true
+		}
+		batch *= 2
+	}
+	return false
+}
+
+// breaks says whether lifting the unit violates disruption budgets: 1, or 0.
+func (c *claim) breaks(u *unit) int {
+	for _, p := range u.pods {
+		for _, b := range p.Budgets {
+			if c.y.allowed(b)-c.toll.of[b] <= 0 {
+				return 1
+			}
+		}
+	}
+	return 0
+}
+
+// whole is what the unit costs with what goes before it.
+func (u *unit) whole() int64 {
+	cost := u.cost
+	for _, o := range u.spare {
+		cost += o.cost
+	}
+	return cost
+}
+
+// putBack puts back every unit that is not needed: those first that break budgets, then the dearest.
+func (c *claim) putBack() {
+	order := c.taken()
+	if len(c.toll.of) > 0 {
+		slices.SortStableFunc(order, func(a, b *unit) int {
+			if (len(a.spare) > 0) != (len(b.spare) > 0) {
+				return 0
+			}
+			return -cmp.Compare(c.overdraws(a), c.overdraws(b))
+		})
+	}
+	for _, u := range order {
+		if u.rest != nil && u.rest.taken && u.rest.claim == c.id {
+			continue
+		}
+		c.restore(u)
+		if !c.opens() {
+			c.lift(u)
+		}
+	}
+}
+
+// overdraws says whether the unit, which is lifted, is one of more than a budget allows: 1, or 0.
+func (c *claim) overdraws(u *unit) int {
+	for _, p := range u.pods {
+		for _, b := range p.Budgets {
+			if c.toll.of[b] > c.y.allowed(b) {
+				return 1
+			}
+		}
+	}
+	return 0
+}
+
+// opens says whether the gang would start as things are now.
+func (c *claim) opens() bool {
+	c.tests++
+	y, s := c.y, c.y.s
+	if c.gated {
+		if gates, _ := y.gates(c.g); len(gates) > 0 {
+			return false
+		}
+	}
+	if !c.alike {
+		m := s.mark()
+		found := y.place(c.g, c.t)
+		s.rollback(m)
+		return found.ok
+	}
+	for i := range c.kins {
+		o := c.orderOf(i)
+		if n := y.nominated(c.first); n != nil && s.fits(o.class, scope{node: n}) > 0 {
+			return true
+		}
+		if _, ok := s.chooseScope(o); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// orderOf is what a gang of like members asks for with the i-th GPU model.
+func (c *claim) orderOf(i int) order {
+	return c.y.order(c.g, c.kins[i].class(c.first))
+}
