@@ -125,6 +125,9 @@ func (f *feed) read(p *corev1.Pod) engine.Pod {
 	if f.whatIf != nil && v.Foreign {
 		adopt(&v)
 	}
+	if f.whatIf == nil && !v.Foreign && placeHeld(p) {
+		v.Nominated = "" // the hold counts
+	}
 	return v
 }
 
