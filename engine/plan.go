@@ -136,6 +136,11 @@ func (y *cycle) start(g *gang, t turn) bool {
 		y.wait(g, gates)
 		return false
 	}
+	if y.isEnding(g) {
+		y.s.rollback(m)
+		y.wait(g, makingRoom(g))
+		return false
+	}
 	if behind := y.behind(g); len(behind) > 0 {
 		y.s.rollback(m)
 		y.wait(g, append(behind, gates...))

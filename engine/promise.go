@@ -17,6 +17,7 @@ import (
 type timekeeper struct {
 	by       guess               // how run times are guessed
 	ends     map[*gang]time.Time // when running gangs end
+	ending   []*gang             // that have run for as long as they may
 	releases []release
 	counted  [2]int // moment at which releases were listed
 

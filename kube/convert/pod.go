@@ -2,6 +2,7 @@ package convert
 
 import (
 	"strconv"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -34,8 +35,9 @@ func Pod(p *corev1.Pod, o Options) engine.Pod {
 		Started:   started(p),
 		Idle:      idle(p),
 	}
+	out.Evictable = !out.Foreign && Evictable(p)
 	if !out.Foreign {
-		out.Evictable, out.Owner = Evictable(p), makerOf(p)
+		out.Owner = ownerOf(p)
 	}
 	if gang == "" && !out.Foreign {
 		loneTerms(p, &out)
@@ -47,12 +49,13 @@ func Pod(p *corev1.Pod, o Options) engine.Pod {
 	return out
 }
 
-// makerOf names the controller that makes the pod again when it is gone; "": there is none. It is no workload's key.
-func makerOf(p *corev1.Pod) string {
-	if c := metav1.GetControllerOfNoCopy(p); c != nil && c.Name != "" {
-		return p.Namespace + "/" + c.Kind + "/" + c.Name
+// ownerOf names who makes the pod again when it is gone; "": nobody does.
+func ownerOf(p *corev1.Pod) string {
+	c := metav1.GetControllerOfNoCopy(p)
+	if c == nil {
+		return ""
 	}
-	return ""
+	return p.Namespace + "/" + strings.ToLower(c.Kind) + "/" + c.Name
 }
 
 // Schedulable says whether the pod is for the engine at all: one that has ended holds nothing any more, and

@@ -83,7 +83,7 @@ func TestLoneTerms(t *testing.T) {
 			"made by a job", edit(alone("a"), func(p *corev1.Pod) {
 				p.OwnerReferences = []metav1.OwnerReference{{Kind: "Job", Name: "train-7", UID: "u", Controller: ptr(true)}}
 			}),
-			engine.Pod{Evictable: true, Owner: "ns/Job/train-7", Terms: engine.Terms{Like: "ns/Job/train x1"}},
+			engine.Pod{Evictable: true, Owner: "ns/job/train-7", Terms: engine.Terms{Like: "ns/Job/train x1"}},
 		},
 		{"a member's is its gang's", alone("a", "gang", "g", "user", "ann", "max-run", "soon"), engine.Pod{Evictable: true, Gang: "ns/gang/g"}},
 	} {
