@@ -160,6 +160,8 @@ func (s *scheduler) Metrics() []answer.Metric {
 		{Name: "cycles_total", Help: "Plans made.", Counter: true, Value: float64(s.cycles.Load())},
 		{Name: "starts_total", Help: "Workloads that were given nodes.", Counter: true, Value: float64(s.starts.Load())},
 		{Name: "bindings_sent_total", Help: "Bindings that the API server took.", Counter: true, Value: float64(s.binds.sent.Load())},
+		{Name: "evictions_total", Help: "Pods that were evicted.", Counter: true, Value: float64(s.evicts.sent.Load())},
+		{Name: "evictions_refused_total", Help: "Evictions that the API server did not allow.", Counter: true, Value: float64(s.evicts.refused.Load())},
 		{Name: "events_shed_total", Help: "Events of scheduled pods that were not written.", Counter: true, Value: float64(s.says.shed.Load())},
 		{Name: "waiting_workloads", Help: "Workloads that wait, as of the last plan.", Value: float64(s.waiting.Load())},
 	}
