@@ -43,11 +43,11 @@ func (y *cycle) stuck(g *gang, t turn) ([]why.Gate, bool) {
 	return proof.gates, true
 }
 
-// plain returns the gang's question, which holds until the gang changes.
+// plain returns the gang's question, which holds until the gang changes, or what there is besides it.
 func (y *cycle) plain(g *gang, t turn) *plain {
 	p := &g.plain
 	if p.known && (!p.ok || !p.class.dropped) {
-		if p.ok && len(y.s.refusals) > 0 && len(y.refusals(g)) > 0 {
+		if p.ok && (len(y.s.refusals) > 0 && len(y.refusals(g)) > 0 || y.modelsApart(g) || p.level >= 0 && !y.s.topology.populated(p.level)) {
 			return &plain{}
 		}
 		return p
