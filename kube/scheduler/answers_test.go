@@ -227,6 +227,9 @@ func TestWhatIsBorrowedIsSaid(t *testing.T) {
 		if diff := cmp.Diff(want, got, unseen, cmpopts.EquateEmpty()); diff != "" {
 			t.Error(diff)
 		}
+		if one, err := s.Workload(context.Background(), "default", "pod.a"); err != nil || one.Borrowed != 3 {
+			t.Errorf("%v: borrowed %d, want 3", err, one.Borrowed)
+		}
 	})
 }
 
