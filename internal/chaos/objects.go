@@ -21,6 +21,11 @@ func (c recipe) create(ctx context.Context, client kubernetes.Interface) error {
 			return err
 		}
 	}
+	if c.budget {
+		if _, err := client.PolicyV1().PodDisruptionBudgets(namespace).Create(ctx, c.disruptionBudget(), metav1.CreateOptions{}); err != nil {
+			return err
+		}
+	}
 	var err error
 	switch c.owner {
 	case "job":
@@ -64,6 +69,9 @@ func (c recipe) template(restart corev1.RestartPolicy) corev1.PodTemplateSpec {
 				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("1Gi")},
 			},
 		}},
+	}
+	if c.high {
+		spec.PriorityClassName = high
 	}
 	if c.disks {
 		spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "disk", MountPath: "/disk"}}

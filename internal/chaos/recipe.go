@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"math/rand/v2"
 	"strconv"
 	"time"
@@ -21,8 +22,11 @@ type recipe struct {
 	group     bool  // the gang is a PodGroup
 	rack      bool  // all in one rack
 	disks     bool  // each member has a volume in the zone where it starts
+	high      bool  // of the high priority class
+	budget    bool  // it has a disruption budget
 	sim       map[string]string
-	life      time.Duration // on the wall, until it is deleted
+	policy    map[string]string // who pays, and what may be done to it
+	life      time.Duration     // on the wall, until it is deleted
 }
 
 // Labels and annotations on every pod, so that the checks need not believe anybody else's reading.
@@ -51,7 +55,7 @@ func draw(r *rand.Rand, name string) recipe {
 	if r.IntN(10) == 0 {
 		c.sim["sim.berth.dev/ignore-sigterm"] = "true"
 	}
-	return c
+	return charge(r, c)
 }
 
 func between(r *rand.Rand, least, most time.Duration) time.Duration {
@@ -127,6 +131,7 @@ func (c recipe) annotations() map[string]string {
 	if c.min > 0 && !c.group {
 		out[convert.KeyGang], out[convert.KeyMin] = c.name, strconv.Itoa(c.min)
 	}
+	maps.Copy(out, c.policy)
 	if c.rack {
 		out[convert.KeyTopologyRequired] = "rack"
 	}

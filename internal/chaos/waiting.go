@@ -157,8 +157,9 @@ func workloadOf(p *corev1.Pod) string {
 	return key(p)
 }
 
-// byHand finds pods outside gangs that wait though a node has room for them, by plain counting: it believes no
-// part of Berth.
+// byHand finds pods outside gangs that are told that there is no room though a node has it, by plain counting: it
+// believes no part of Berth. Whether those that wait for their queue, or for what is promised to others, are right to
+// is seen by forgotten and limits.
 func (l *look) byHand() []finding {
 	used := make(map[string]corev1.ResourceList)
 	for i := range l.pods {
@@ -169,7 +170,7 @@ func (l *look) byHand() []finding {
 	var out []finding
 	for i := range l.pods {
 		p := &l.pods[i]
-		if !ours(p) || !waits(p) || p.Annotations[keyMin] != "" {
+		if c := scheduled(p); !ours(p) || !waits(p) || p.Annotations[keyMin] != "" || c == nil || c.Reason != corev1.PodReasonUnschedulable {
 			continue
 		}
 		for j := range l.nodes {
