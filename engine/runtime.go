@@ -153,10 +153,10 @@ func (y *cycle) startOf(p *pod) time.Time {
 	return y.now
 }
 
-// workEnd is when work on these terms that started then ends. Work that is past its time and may be evicted counts
-// as over by now: it has to go once a promise needs its place, and so the promise does not move with it. Work that
-// may not be evicted, or not under this policy, is believed to go on for a while, and for twice as long each time
-// that turns out wrong: so promises that wait for it move seldom.
+// workEnd is when work on these terms that started then ends. Work that was let in beside the promise that is looked
+// at, may be evicted, and is past what its author said counts as over by now: it has to go once the promise is due, and
+// so the promise does not move with it. Other work that is past its time is believed to go on for a while, and for
+// twice as long each time that turns out wrong: so promises that wait for it move seldom.
 func (y *cycle) workEnd(t *Terms, started time.Time, yields bool) time.Time {
 	d := y.s.runTime(t, y.times.by)
 	if d == 0 || started.IsZero() {
@@ -166,7 +166,8 @@ func (y *cycle) workEnd(t *Terms, started time.Time, yields bool) time.Time {
 	if end.After(y.now) {
 		return end
 	}
-	if yields && y.s.cfg.Policy != FIFO && y.times.by == safely {
+	said := t.Expected > 0 || t.Max > 0
+	if since := y.times.since; yields && said && !since.IsZero() && !started.Before(since) && y.s.cfg.Policy != FIFO {
 		return y.now
 	}
 	if late := started.Add(y.s.runTime(t, safely)); late.After(y.now) {
@@ -197,7 +198,7 @@ type release struct {
 // releases lists what runs and has a known end, the first to end first.
 func (y *cycle) releases() []release {
 	k := &y.times
-	if k.releases != nil && k.counted == y.moment() {
+	if k.releases != nil && k.counted == y.moment() && k.since.IsZero() {
 		return k.releases
 	}
 	var out []release
@@ -212,8 +213,11 @@ func (y *cycle) releases() []release {
 		add(q)
 	}
 	add(&y.s.nobody)
-	k.releases, k.counted = joinReleases(out), y.moment()
-	return k.releases
+	out = joinReleases(out)
+	if k.since.IsZero() {
+		k.releases, k.counted = out, y.moment()
+	}
+	return out
 }
 
 // moment tells apart the times in a cycle between which something started or was evicted.
