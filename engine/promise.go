@@ -373,11 +373,14 @@ func passing(gates []why.Gate) bool {
 
 // promise gives the gang, which is blocked by the gates, a start time if it is among the first in line, or has one.
 func (y *cycle) promise(g *gang, t turn, gates []why.Gate) {
+	old := y.standing(g)
 	if y.trial || !passing(gates) {
+		if old != nil {
+			y.forget(KindPromise, old.Gang, old.Version)
+		}
 		return
 	}
 	y.times.heads++
-	old := y.standing(g)
 	if heads := y.s.cfg.Heads; old == nil && heads >= 0 && y.times.heads > heads {
 		return
 	}
