@@ -3,6 +3,7 @@ package engine_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -222,6 +223,15 @@ func (x *simulation) waiting(key string) engine.Waiting {
 		}
 	}
 	return engine.Waiting{}
+}
+
+// story is what became of the jobs.
+func (x *simulation) story() string {
+	var b strings.Builder
+	for _, j := range x.jobs {
+		fmt.Fprintf(&b, "%s %dx%d said %v runs %v: arrived +%v started +%v ended +%v on %v %v\n", j.key, max(1, j.size), j.gpus, j.terms.Expected, j.true, j.arrives.Sub(noon), j.started.Sub(noon), j.ended.Sub(noon), j.nodes, j.evicted)
+	}
+	return strings.ReplaceAll(b.String(), "+-2562047h47m16.854775808s", "never")
 }
 
 // One large gang against a stream of small jobs: it starts by its promise, small jobs that are over by then pass it,
