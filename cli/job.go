@@ -31,6 +31,7 @@ func printWorkload(out io.Writer, w *answer.Workload, now time.Time) error {
 		fmt.Fprintf(t, "  In line\t%s\n", inLine(p, w.Queue))
 		fmt.Fprintf(t, "  Ahead\t%s\n", ahead(p, w.Namespace))
 	}
+	printFuture(t, w, now)
 	t.Flush()
 	if w.Sentence != "" {
 		fmt.Fprintf(&b, "\nWaits: %s\n", w.Cause)
@@ -51,6 +52,22 @@ func printWorkload(out io.Writer, w *answer.Workload, now time.Time) error {
 	return err
 }
 
+// printFuture writes what will become of the workload, as far as anybody knows.
+func printFuture(out io.Writer, w *answer.Workload, now time.Time) {
+	if w.Promise != nil {
+		fmt.Fprintf(out, "  Promised\t%s\n", promised(w.Promise, now))
+	}
+	if w.ETA != nil {
+		fmt.Fprintf(out, "  Expected\t%s\n", expected(w.ETA, now))
+	}
+	if w.Borrowed > 0 {
+		fmt.Fprintf(out, "  Borrowed\t%s\n", borrowedWords(w))
+	}
+	if w.Evicting != nil {
+		fmt.Fprintf(out, "  Ends\t%s\n", evictingWords(w.Evicting, w.Namespace, now))
+	}
+}
+
 func inLine(p *answer.Position, queue string) string {
 	s := fmt.Sprintf("%d of %d", p.Place, p.Of)
 	if p.InQueue > 0 {
@@ -63,11 +80,7 @@ func inLine(p *answer.Position, queue string) string {
 func ahead(p *answer.Position, namespace string) string {
 	var words []string
 	for _, r := range p.Ahead {
-		word := r.Title()
-		if r.Namespace != namespace {
-			word += " of " + r.Namespace
-		}
-		words = append(words, word)
+		words = append(words, titleFrom(r, namespace))
 	}
 	switch {
 	case p.Others > 0 && len(words) == 0:

@@ -32,8 +32,11 @@ func newCmdJobs(s Streams) *cobra.Command {
 		Use:   "jobs [JOB | KIND/NAME]",
 		Short: "Show the line: what waits, for what, and behind whom",
 		Long: `Show the workloads that Berth schedules: first those that wait, in the order in which they will be
-looked at, then those that run. With a name, show one: its place in line, why it waits, the counts
-that prove it, and who holds what it waits for.
+looked at, then those that run. With a name, show one: its place in line, when it starts, why it waits,
+the counts that prove it, and who holds what it waits for.
+
+ETA is "by 14:05" where a start is promised, which nothing that starts later may delay, "~12m" where one
+is likely, and "-" where nobody can tell. -o wide says at the earliest when, and because of what.
 
 A workload is called by what made it (job/first), by itself (gang/first, podgroup/first) or by one of
 its pods. With a name the exit code is 1 while it waits.`,
@@ -151,11 +154,15 @@ func (o *jobsOptions) print(list answer.WorkloadList) error {
 		fmt.Fprintf(o.streams.Err, "Berth schedules nothing%s.\n", o.where())
 		return nil
 	}
-	columns := width(o.streams.Out)
+	return printJobs(o.streams.Out, list.Items, jobsTable{all: o.all, wide: o.output == "wide", columns: o.columns(), now: o.now()})
+}
+
+// columns is how wide lines may be; 0: as wide as they are.
+func (o *jobsOptions) columns() int {
 	if o.output == "wide" {
-		columns = 0
+		return 0
 	}
-	return printJobs(o.streams.Out, list.Items, jobsTable{all: o.all, wide: o.output == "wide", columns: columns, now: o.now()})
+	return width(o.streams.Out)
 }
 
 // jobsTable says how the line is shown.
@@ -168,9 +175,9 @@ type jobsTable struct {
 func printJobs(out io.Writer, items []answer.Workload, t jobsTable) error {
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 8, 3, ' ', 0)
-	header := "NAME\tQUEUE\tPRIORITY\tSTATE\tPODS\tGPUS\tPOSITION\tAGE\tWHY"
+	header := "NAME\tQUEUE\tPRIORITY\tSTATE\tPODS\tGPUS\tPOSITION\tETA\tAGE\tWHY"
 	if t.wide {
-		header = "NAME\tWORKLOAD\tQUEUE\tPRIORITY\tSTATE\tPODS\tMIN\tGPUS\tPOSITION\tAGE\tCAUSE\tWHY"
+		header = "NAME\tWORKLOAD\tQUEUE\tPRIORITY\tSTATE\tPODS\tMIN\tGPUS\tPOSITION\tETA\tEARLIEST\tLIKELY\tAGE\tCAUSE\tBECAUSE\tWHY"
 	}
 	if t.all {
 		header = "NAMESPACE\t" + header
@@ -202,11 +209,19 @@ func (t jobsTable) row(w *answer.Workload) (row []string) {
 	if w.Position != nil {
 		position = fmt.Sprint(w.Position.Place)
 	}
-	row = append(row, fmt.Sprint(w.GPUs), dash(position), ageOf(w.CreationTimestamp.Time, t.now))
-	if t.wide {
-		row = append(row, dash(string(w.Cause)))
+	row = append(row, fmt.Sprint(w.GPUs), dash(position), etaOf(w, t.now))
+	eta := w.ETA
+	if eta == nil {
+		eta = &answer.ETA{}
 	}
-	return append(row, dash(w.Sentence))
+	if t.wide {
+		row = append(row, timeOf(eta.Earliest, t.now), timeOf(eta.Likely, t.now))
+	}
+	row = append(row, ageOf(w.CreationTimestamp.Time, t.now))
+	if t.wide {
+		row = append(row, dash(string(w.Cause)), dash(eta.Because))
+	}
+	return append(row, fate(w, t.now))
 }
 
 func dash(s string) string {

@@ -32,6 +32,7 @@ func waitingJob() answer.Workload {
 		Owner:      &answer.Owner{Kind: "Job", Name: "second"}, Queue: "research", State: answer.Waiting, Pods: answer.Pods{Size: 4, Min: 4, Waiting: 4}, GPUs: 4,
 		Position: &answer.Position{Place: 2, Of: 5, InQueue: 1, Ahead: []answer.Reference{{Namespace: "b", Name: "pod.x"}}},
 		Verdict:  why.Impossible, Cause: why.ClusterFull, Sentence: "needs 4 pods of 1 nvidia.com/gpu; 0 fit",
+		ETA:   &answer.ETA{Earliest: jobsTime.Add(10 * time.Minute), Likely: jobsTime.Add(12 * time.Minute), Because: "job/first ends"},
 		Gates: []why.Gate{{Cause: why.ClusterFull, Need: 4}},
 		Certificates: []why.Certificate{{
 			Need: 4, Request: []why.Amount{{Resource: "nvidia.com/gpu", Value: 1}},
@@ -55,14 +56,47 @@ func runningJob() answer.Workload {
 	}
 }
 
+// promisedJob is first in line.
+func promisedJob() answer.Workload {
+	return answer.Workload{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "b", Name: "pod.x", CreationTimestamp: metav1.NewTime(jobsTime.Add(-time.Hour))}, Queue: "research",
+		State: answer.Waiting, Pods: answer.Pods{Size: 1, Min: 1, Waiting: 1}, GPUs: 8, Position: &answer.Position{Place: 1, Of: 5, InQueue: 1},
+		Verdict: why.Blocked, Cause: why.MakingRoom, Sentence: "waits for 4 pods to end for it",
+		ETA:     &answer.ETA{Earliest: jobsTime.Add(time.Minute), Likely: jobsTime.Add(time.Minute), Because: "4 pods are ending for it"},
+		Promise: &answer.Promise{Start: jobsTime.Add(125 * time.Minute), Since: jobsTime.Add(-time.Minute)},
+	}
+}
+
+// evictedJob gives back what it borrowed.
+func evictedJob() answer.Workload {
+	w := runningJob()
+	w.Name, w.Owner, w.Queue, w.Borrowed = "gang.guest", &answer.Owner{Kind: "Job", Name: "guest"}, "guests", 4
+	w.Evicting = &answer.Evicting{Pods: 4, Cause: "reclaimed", For: &answer.Reference{Namespace: "b", Name: "pod.x"}, At: jobsTime.Add(30 * time.Second)}
+	return w
+}
+
 func TestTheLine(t *testing.T) {
+	line := []answer.Workload{promisedJob(), waitingJob(), evictedJob(), runningJob()}
+	line[3].Borrowed = 2
+	for _, wide := range []bool{false, true} {
+		var got strings.Builder
+		if err := printJobs(&got, line, jobsTable{all: true, wide: wide, now: jobsTime}); err != nil {
+			t.Fatal(err)
+		}
+		golden(t, fmt.Sprintf("jobs-wide-%t.txt", wide), got.String())
+	}
+}
+
+func TestALineIsCut(t *testing.T) {
 	var got strings.Builder
-	if err := printJobs(&got, []answer.Workload{waitingJob(), runningJob()}, jobsTable{all: true, columns: 100, now: jobsTime}); err != nil {
+	line := []answer.Workload{waitingJob(), runningJob()}
+	line[0].ETA = nil
+	if err := printJobs(&got, line, jobsTable{all: true, columns: 100, now: jobsTime}); err != nil {
 		t.Fatal(err)
 	}
-	want := `NAMESPACE   NAME         QUEUE      PRIORITY   STATE     PODS   GPUS   POSITION   AGE   WHY
-a           job/second   research   0          waiting   0/4    4      2          3m    needs 4 p...
-a           job/first    -          10         running   4/4    4      -          60m   -
+	want := `NAMESPACE   NAME         QUEUE      PRIORITY   STATE     PODS   GPUS   POSITION   ETA   AGE   WHY
+a           job/second   research   0          waiting   0/4    4      2          -     3m    nee...
+a           job/first    -          10         running   4/4    4      -          -     60m   -
 `
 	if diff := cmp.Diff(want, got.String()); diff != "" {
 		t.Error(diff)
@@ -86,6 +120,7 @@ func TestOneJob(t *testing.T) {
   Age        3m
   In line    2 of 5, 1 in queue research
   Ahead      pod/x of b
+  Expected   about 12:12 UTC (in 12m), at the earliest 12:10 UTC: job/first ends
 
 Waits: cluster-full
   Nodes of the right kind exist, but what is free on all of them together is not enough.
@@ -107,20 +142,35 @@ Who has nvidia.com/gpu on the nodes that it could use
 	}
 }
 
-func TestTheQueues(t *testing.T) {
+// What was promised, and what has to be given back, is on the job's page.
+func TestJobsWithAFuture(t *testing.T) {
 	var got strings.Builder
-	if err := printQueues(&got, []answer.Queue{
-		{ObjectMeta: metav1.ObjectMeta{Name: "lost"}, Missing: true, Waiting: answer.Demand{Workloads: 1, GPUs: 8}},
-		{ObjectMeta: metav1.ObjectMeta{Name: "research"}, Limits: []why.Amount{{Resource: "nvidia.com/gpu", Value: 16}}, Used: []why.Amount{{Resource: "nvidia.com/gpu", Value: 4}}, Running: answer.Demand{Workloads: 1, GPUs: 4}},
-	}, false); err != nil {
-		t.Fatal(err)
+	for _, w := range []answer.Workload{promisedJob(), evictedJob()} {
+		if err := printWorkload(&got, &w, jobsTime); err != nil {
+			t.Fatal(err)
+		}
+		got.WriteString("\n")
 	}
-	want := `NAME       LIMIT               USED               RUNNING   WAITING   WAITING-GPUS
-lost       does not exist      -                  0         1         8
-research   16 nvidia.com/gpu   4 nvidia.com/gpu   1         0         0
-`
-	if diff := cmp.Diff(want, got.String()); diff != "" {
-		t.Error(diff)
+	golden(t, "jobs-future.txt", got.String())
+}
+
+func TestETAs(t *testing.T) {
+	at := func(d time.Duration) time.Time { return jobsTime.Add(d) }
+	for want, w := range map[string]answer.Workload{
+		"-":               {State: answer.Waiting},
+		"~12m":            {State: answer.Waiting, ETA: &answer.ETA{Earliest: at(0), Likely: at(12 * time.Minute)}},
+		"~0s":             {State: answer.Waiting, ETA: &answer.ETA{Likely: at(-time.Minute)}},
+		"by 14:05":        {State: answer.Waiting, ETA: &answer.ETA{Likely: at(time.Minute)}, Promise: &answer.Promise{Start: at(125 * time.Minute)}},
+		"by Nov 17 12:00": {State: answer.Waiting, Promise: &answer.Promise{Start: at(48 * time.Hour)}},
+	} {
+		if got := etaOf(&w, jobsTime); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	for _, w := range []answer.Workload{{State: answer.Waiting, ETA: &answer.ETA{Earliest: at(time.Hour)}}, {State: answer.Running, Promise: &answer.Promise{Start: at(0)}}} {
+		if got := etaOf(&w, jobsTime); got != "-" {
+			t.Errorf("got %q of %+v", got, w)
+		}
 	}
 }
 
@@ -191,9 +241,13 @@ func TestJobsExitCodes(t *testing.T) {
 		{"jobs -n b --kubeconfig " + path, exitUnknown, "", "the scheduler does not answer now (no leader)"},
 		{"jobs --kubeconfig " + none, exitUnknown, "", "this cluster has no answers to give"},
 		{"queue --kubeconfig " + none, exitUnknown, "", "this cluster has no answers to give"},
-		{"queue --kubeconfig " + objects, exitOK, "research   16 nvidia.com/gpu, 1.5 cpu   8 nvidia.com/gpu   1         2         4\n", "Below is what the queues themselves say."},
+		{"queue --kubeconfig " + objects, exitOK, "research   -       8      -          -      2         -       0           -\n", "Below is what the queues themselves say."},
+		{"queue -o wide --kubeconfig " + objects, exitOK, "research   -       16 nvidia.com/gpu, 1.5 cpu   1        8 nvidia.com/gpu   -          -      1         2         4 nvidia.com/gpu   -", "Below is what the queues themselves say."},
+		{"queue research --kubeconfig " + objects, exitOK, "research   -       8  ", "Below is what the queues themselves say."},
 		{"queue -o name --kubeconfig " + path, exitOK, "research\n", ""},
-		{"queue lost --kubeconfig " + path, exitUnknown, "", "no answers to give"},
+		{"queue research --kubeconfig " + path, exitOK, "job/second", ""},
+		{"queue lost --kubeconfig " + path, exitUnknown, "", `there is no queue "lost"`},
+		{"__complete queue --kubeconfig " + path + " r", exitOK, "research\n:4\n", "Completion ended"},
 		{"jobs", exitUnknown, "", `there is no cluster "berth"`},
 		{"jobs a b", exitUsage, "", "accepts at most 1 arg"},
 		{"jobs -o xml", exitUsage, "", "--output"},

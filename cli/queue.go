@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/berth-dev/berth/engine/why"
 	"github.com/berth-dev/berth/kube/answer"
 )
 
@@ -19,11 +17,23 @@ func newCmdQueue(s Streams) *cobra.Command {
 	o := &jobsOptions{streams: s}
 	cmd := &cobra.Command{
 		Use:   "queue [NAME]",
-		Short: "Show queues: their limits, what they use and what waits in them",
-		Long: `Show the queues: their limits, what their workloads hold, and how many wait. With a name, also the
-queue's line. Who may not see all queues is shown those that the namespace may use.`,
+		Short: "Show queues: what they are promised, use, borrow and lend, and what waits in them",
+		Long: `Show the tree of queues. The table is about GPUs; -o wide has all resources, limits and weights.
+
+  QUOTA      what the queue is promised: its work gets it back from whoever borrowed it
+  USED       what its work has, and that of the queues below it
+  BORROWED   what it uses beyond its quota, until the owners want it back
+  LENT       what others use of its quota
+  WAITING    workloads that wait
+  SHARE      its fair share, of its quota and of what is over, as things stand
+  GPU-HOURS  used since it was first seen
+  BUDGET     hours used of those that it may use in a period
+
+With a name, show that queue and those below it, how its share comes about, and its line. Who may not see all queues
+is shown those that the namespace may use.`,
 		Example: `  berth queue
   berth queue research
+  berth queue -o wide
   berth queue --from evidence.tar.zst`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -32,6 +42,12 @@ queue's line. Who may not see all queues is shown those that the namespace may u
 				return err
 			}
 			return queueRun(cmd.Context(), o)
+		},
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return o.queueNames(cmd.Context()), cobra.ShellCompDirectiveNoFileComp
 		},
 	}
 	o.reading.flags(cmd)
@@ -50,12 +66,7 @@ func queueRun(ctx context.Context, o *jobsOptions) error {
 	if o.what != "" {
 		return o.oneQueue(ctx, a)
 	}
-	var list answer.QueueList
-	err = o.askQueues(ctx, a, &list, "queues")
-	if why := silence(""); errors.As(err, &why) {
-		fmt.Fprintf(o.streams.Err, "%s\nBelow is what the queues themselves say.\n", why)
-		list, err = a.written(ctx)
-	}
+	list, _, err := o.listQueues(ctx, a)
 	if err != nil {
 		return exitError{code: exitUnknown, err: err}
 	}
@@ -66,7 +77,18 @@ func queueRun(ctx context.Context, o *jobsOptions) error {
 		fmt.Fprintln(o.streams.Err, "There are no queues: workloads that name none are not limited.")
 		return nil
 	}
-	return failed(printQueues(o.streams.Out, list.Items, o.output == "name"))
+	return failed(o.printQueues(list.Items))
+}
+
+// listQueues asks the scheduler, or else reads what the queues themselves say; told is true of a scheduler's answer.
+func (o *jobsOptions) listQueues(ctx context.Context, a asker) (list answer.QueueList, told bool, err error) {
+	err = o.askQueues(ctx, a, &list, "queues")
+	if why := silence(""); errors.As(err, &why) {
+		fmt.Fprintf(o.streams.Err, "%s\nBelow is what the queues themselves say.\n", why)
+		list, err = a.written(ctx)
+		return list, false, err
+	}
+	return list, true, err
 }
 
 // askQueues asks for all, or else for those that the namespace may use.
@@ -78,26 +100,54 @@ func (o *jobsOptions) askQueues(ctx context.Context, a asker, value any, path ..
 	return err
 }
 
-func (o *jobsOptions) oneQueue(ctx context.Context, a asker) error {
-	var q answer.Queue
-	err := o.askQueues(ctx, a, &q, "queues", o.what)
-	if apierrors.IsNotFound(err) {
-		err = fmt.Errorf("there is no queue %q: `berth queue` lists them", o.what)
+// queueNames are those to complete; none where nobody can tell.
+func (o *jobsOptions) queueNames(ctx context.Context) (names []string) {
+	a, err := o.asker()
+	if err != nil {
+		return nil
 	}
+	if o.space == "" {
+		o.space = o.namespace()
+	}
+	var list answer.QueueList
+	if o.askQueues(ctx, a, &list, "queues") != nil {
+		list, _ = a.written(ctx)
+	}
+	for i := range list.Items {
+		names = append(names, list.Items[i].Name)
+	}
+	return names
+}
+
+// oneQueue shows a queue with those below it.
+func (o *jobsOptions) oneQueue(ctx context.Context, a asker) error {
+	list, told, err := o.listQueues(ctx, a)
 	if err != nil {
 		return exitError{code: exitUnknown, err: err}
 	}
+	i := slices.IndexFunc(list.Items, func(q answer.Queue) bool { return q.Name == o.what })
+	if i < 0 {
+		return exitError{code: exitUnknown, err: fmt.Errorf("there is no queue %q: `berth queue` lists them", o.what)}
+	}
+	q := &list.Items[i]
 	if done, err := printData(o.streams.Out, q, o.output); done {
 		return failed(err)
 	}
-	if err := printQueues(o.streams.Out, []answer.Queue{q}, o.output == "name"); err != nil || o.output == "name" {
+	part := subtree(list.Items, q.Name)
+	if err := o.printQueues(part); err != nil || o.output == "name" {
 		return failed(err)
 	}
-	return failed(o.lineOf(ctx, a, q.Name))
+	if words := queueWords(q, list.Items); len(words) > 0 {
+		fmt.Fprintf(o.streams.Out, "\n%s\n", strings.Join(words, "\n"))
+	}
+	if !told {
+		return nil
+	}
+	return failed(o.lineOf(ctx, a, part))
 }
 
-// lineOf prints the queue's workloads: of all namespaces where the caller may see them, else of theirs.
-func (o *jobsOptions) lineOf(ctx context.Context, a asker, queue string) error {
+// lineOf prints the queues' workloads: of all namespaces where the caller may see them, else of theirs.
+func (o *jobsOptions) lineOf(ctx context.Context, a asker, queues []answer.Queue) error {
 	var list answer.WorkloadList
 	err := a.get(ctx, &list, nil, "workloads")
 	if apierrors.IsForbidden(err) && !o.all {
@@ -108,7 +158,7 @@ func (o *jobsOptions) lineOf(ctx context.Context, a asker, queue string) error {
 	}
 	var items []answer.Workload
 	for _, w := range list.Items {
-		if w.Queue == queue {
+		if slices.ContainsFunc(queues, func(q answer.Queue) bool { return q.Name == w.Queue }) {
 			items = append(items, w)
 		}
 	}
@@ -116,25 +166,15 @@ func (o *jobsOptions) lineOf(ctx context.Context, a asker, queue string) error {
 		return nil
 	}
 	fmt.Fprintln(o.streams.Out)
-	return printJobs(o.streams.Out, items, jobsTable{all: true, wide: o.output == "wide", columns: width(o.streams.Out), now: o.now()})
+	return printJobs(o.streams.Out, items, jobsTable{all: true, wide: o.output == "wide", columns: o.columns(), now: o.now()})
 }
 
-func printQueues(out io.Writer, items []answer.Queue, names bool) error {
-	w := tabwriter.NewWriter(out, 0, 8, 3, ' ', 0)
-	if !names {
-		fmt.Fprintln(w, "NAME\tLIMIT\tUSED\tRUNNING\tWAITING\tWAITING-GPUS")
-	}
-	for i := range items {
-		q := &items[i]
-		if names {
-			fmt.Fprintln(w, q.Name)
-			continue
+func (o *jobsOptions) printQueues(items []answer.Queue) error {
+	if o.output == "name" {
+		for i := range items {
+			fmt.Fprintln(o.streams.Out, items[i].Name)
 		}
-		limit := dash(strings.Join(why.Amounts(q.Limits), ", "))
-		if q.Missing {
-			limit = "does not exist"
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%d\n", q.Name, limit, dash(strings.Join(why.Amounts(q.Used), ", ")), q.Running.Workloads, q.Waiting.Workloads, q.Waiting.GPUs)
+		return nil
 	}
-	return w.Flush()
+	return printQueues(o.streams.Out, items, queueTable{wide: o.output == "wide", columns: o.columns()})
 }

@@ -54,6 +54,9 @@ func writtenQueue(q *v1alpha1.Queue) answer.Queue {
 		if !u.Used.IsZero() {
 			out.Used = append(out.Used, amount(u.Name, u.Used))
 		}
+		if !u.Wanted.IsZero() {
+			out.Wanted = append(out.Wanted, amount(u.Name, u.Wanted))
+		}
 		if u.Name == string(gpuResource) {
 			out.Waiting.GPUs = u.Wanted.Value()
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -47,6 +48,54 @@ func (c *Case) berthSaid(cause why.Cause) []Finding {
 	return nil
 }
 
+// berthGate is the engine's gate of the cause in words, and where the engine cannot be asked what Berth wrote.
+func (c *Case) berthGate(cause why.Cause) []Finding {
+	g, ok := c.gate(cause)
+	if !ok {
+		return c.berthSaid(cause)
+	}
+	found := Finding{Message: g.Sentence(nil), Evidence: c.berthEvidence(g.Object), Edits: c.berthElsewhere(g.Object)}
+	return []Finding{found}
+}
+
+// berthWrote is what Berth wrote of the pod under a cause that is of what it remembers: promises, evictions and what
+// was used. No object shows these to the engine.
+func (c *Case) berthWrote(cause why.Cause) []Finding {
+	if _, ok := c.gate(cause); ok {
+		return c.berthGate(cause)
+	}
+	if c.State != Pending {
+		return nil
+	}
+	for _, s := range c.Pod.Status.Conditions {
+		if s.Type == corev1.PodScheduled && s.Status == corev1.ConditionFalse && berthMeans(&s, cause) {
+			return []Finding{{Message: "Berth says: " + s.Message, Evidence: []Evidence{{Object: RefTo(c.Pod).In(), Field: `status.conditions["PodScheduled"]`, Value: s.Reason}}}}
+		}
+	}
+	return nil
+}
+
+// berthEnds is when the last pod that is seen to end for the work of the pod is gone at the latest; zero where none is
+// seen.
+func (c *Case) berthEnds() (until time.Time, because string) {
+	key := gangOf(c.Pod)
+	if key == "" {
+		key = c.Pod.Namespace + "/" + c.Pod.Name
+	}
+	for _, p := range c.Pods {
+		if p.DeletionTimestamp == nil || !p.DeletionTimestamp.After(until) {
+			continue
+		}
+		for _, s := range p.Status.Conditions {
+			head, _, _ := strings.Cut(s.Message, ": ") // reclaimed for team/gang/train: why
+			if s.Type == corev1.DisruptionTarget && strings.HasSuffix(head, " for "+key) {
+				until, because = p.DeletionTimestamp.Time, fmt.Sprintf("pod %s/%s is gone by then", p.Namespace, p.Name)
+			}
+		}
+	}
+	return until, because
+}
+
 // berthCounts says whether the message is about pods that may be anywhere: "needs 3 pods of 8 nvidia.com/gpu; 2 fit".
 func berthCounts(message string) bool {
 	head, rest, ok := strings.Cut(message, "; ")
@@ -61,6 +110,12 @@ func berthMeans(s *corev1.PodCondition, cause why.Cause) bool {
 		return strings.EqualFold(s.Reason, strings.ReplaceAll(string(cause), "-", ""))
 	}
 	switch cause {
+	case why.MakingRoom:
+		return strings.HasPrefix(s.Message, "waits for ") && strings.HasSuffix(first(s.Message), " to end for it")
+	case why.KeptForPromise:
+		return strings.HasPrefix(s.Message, "fits, but would delay ")
+	case why.NotLent:
+		return strings.Contains(first(s.Message), " more than the quota of queue ")
 	case why.UnknownTopologyLevel:
 		return strings.HasPrefix(s.Message, "no node is in any ")
 	case why.LargerThanAnyNode:
@@ -73,6 +128,12 @@ func berthMeans(s *corev1.PodCondition, cause why.Cause) bool {
 		return strings.HasPrefix(s.Message, "needs ") && strings.Contains(s.Message, ", all in") && strings.Contains(s.Message, "; the best, ")
 	}
 	return false
+}
+
+// first is the first of several sentences of a message: the gate that binds.
+func first(message string) string {
+	head, _, _ := strings.Cut(message, "; ")
+	return head
 }
 
 // berthKeyed is who says the key that counts for the pod: the pod itself, a maker, its PodGroup, its namespace; nil for

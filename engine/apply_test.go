@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/engine/why"
 )
 
 // Settled drops what is kept about things gone, and with it goes the right to bring an old version of one.
@@ -35,5 +36,32 @@ func TestSettledForgetsWhatIsGone(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, engine.Load(s.Dump(), engine.Config{}).Dump()); diff != "" {
 		t.Error("loaded again:", diff)
+	}
+}
+
+// A pod by itself that says something unreadable waits for that alone, also behind one like it that has no place.
+func TestUnreadablePodWaits(t *testing.T) {
+	gpus := func(n int64) engine.Resources { return engine.Resources{{Resource: "nvidia.com/gpu", Value: n}} }
+	pod := func(key, invalid string, n int64) engine.Pod {
+		return engine.Pod{Key: key, Version: 1, Invalid: invalid, Spec: engine.Spec{Requests: gpus(n)}}
+	}
+	s := engine.Load(engine.Snapshot{
+		Nodes: []engine.Node{{Name: "n", Version: 1, Allocatable: append(gpus(1), engine.Amount{Resource: "pods", Value: 9})}},
+		Pods:  []engine.Pod{pod("a/big", "", 2), pod("b/big", "max-run is \"soon\"", 2), pod("b/small", "max-run is \"soon\"", 1)},
+	}, engine.Config{})
+	got := make(map[string]why.Cause)
+	plan := s.Plan(noon)
+	for _, w := range plan.Waiting {
+		got[w.Gang] = w.Cause
+	}
+	want := map[string]why.Cause{"a/big": why.LargerThanAnyNode, "b/big": why.InvalidObject, "b/small": why.InvalidObject}
+	if diff := cmp.Diff(want, got); diff != "" || len(plan.Starts) > 0 {
+		t.Error(diff, plan.Starts)
+	}
+	mended := pod("b/small", "", 1)
+	mended.Version = 2
+	s.Apply(engine.Change{Pod: &mended})
+	if plan = s.Plan(noon); len(plan.Starts) != 1 || plan.Starts[0].Gang != "b/small" {
+		t.Error("mended, it does not start:", engine.Describe(plan))
 	}
 }

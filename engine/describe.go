@@ -232,6 +232,8 @@ func describeMemory(changes []Change) string {
 			added[KindPromise]++
 		case c.Lesson != nil:
 			added[KindLesson]++
+		case c.Lapse != nil:
+			added[KindLapse]++
 		case c.Gone != nil:
 			dropped[c.Gone.Kind]++
 		}
@@ -241,7 +243,7 @@ func describeMemory(changes []Change) string {
 
 func countKinds(verb string, counts map[Kind]int) []string {
 	var out []string
-	for _, k := range []Kind{KindAssumption, KindRefusal, KindHold, KindEviction, KindPromise, KindLesson} {
+	for _, k := range []Kind{KindAssumption, KindRefusal, KindHold, KindEviction, KindPromise, KindLesson, KindLapse} {
 		if n := counts[k]; n > 0 {
 			out = append(out, fmt.Sprintf("%s %s", verb, plural(n, string(k))))
 		}

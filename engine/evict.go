@@ -268,17 +268,61 @@ func (c *claim) settle() ([]*hold, bool) {
 	if found := y.place(c.g, c.t); !found.ok || len(y.delays(c.g, c.t, m, &found)) > 0 || !c.withinQuota() {
 		return nil, false
 	}
-	pods := y.seatedSince(m)
+	out := y.holdsFor(c.g.key, y.seatedSince(m))
+	if !c.moving {
+		return out, true
+	}
+	if !c.rehomed(true) {
+		return nil, false
+	}
+	return joinHolds(append(out, c.newPlaces()...)), true
+}
+
+// newPlaces is what keeps the places that lifted units have been given.
+func (c *claim) newPlaces() []*hold {
+	var out []*hold
+	for _, u := range c.taken() {
+		u.to = u.to[:0]
+		for _, p := range u.pods {
+			u.to = append(u.to, p.seat.name)
+		}
+		for _, h := range c.y.holdsFor(u.heir(), u.pods) {
+			h.Coming = true
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
+// holdsFor is what keeps the places of the pods, which have been seated, one for each node.
+func (y *cycle) holdsFor(key string, pods []*pod) []*hold {
+	pods = slices.Clone(pods)
 	slices.SortStableFunc(pods, func(a, b *pod) int { return compareSeats(a.seat, b.seat) })
 	var out []*hold
 	for _, p := range pods {
 		if len(out) == 0 || out[len(out)-1].Node != p.seat.name {
-			out = append(out, &hold{Hold: &Hold{Gang: c.g.key, Node: p.seat.name}})
+			out = append(out, &hold{Hold: &Hold{Gang: key, Node: p.seat.name}})
 		}
 		h := out[len(out)-1]
 		h.Requests = h.Requests.plus(y.takes(p))
 	}
-	return out, true
+	return out
+}
+
+// joinHolds makes one of the holds for one workload on one node.
+func joinHolds(all []*hold) []*hold {
+	var out []*hold
+	at := make(map[string]*hold)
+	for _, h := range all {
+		key := h.ref().Key
+		if have := at[key]; have != nil {
+			have.Requests = have.Requests.plus(h.Requests)
+			continue
+		}
+		at[key] = h
+		out = append(out, h)
+	}
+	return out
 }
 
 // takes is everything that the pod takes of its node, its place among the pods too.
@@ -327,11 +371,16 @@ func (y *cycle) evict(c *claim, victims []*unit, places []*hold, old []*hold) {
 		*pod
 		cause EvictionCause
 		payer *queue
+		to    string
 	}
 	var all []victim
 	for _, u := range victims {
-		for _, p := range u.pods {
-			all = append(all, victim{p, u.cause, u.of.payer})
+		for i, p := range u.pods {
+			v := victim{pod: p, cause: u.cause, payer: u.of.payer}
+			if c.moving {
+				v.to = u.to[i]
+			}
+			all = append(all, v)
 		}
 	}
 	slices.SortFunc(all, func(a, b victim) int { return strings.Compare(a.Key, b.Key) })
@@ -344,7 +393,7 @@ func (y *cycle) evict(c *claim, victims []*unit, places []*hold, old []*hold) {
 		}
 		y.version++
 		e := Eviction{
-			Pod: v.Key, UID: v.UID, Version: y.version, Cause: v.cause, For: c.g.key,
+			Pod: v.Key, UID: v.UID, Version: y.version, Cause: v.cause, For: c.g.key, To: v.to,
 			At: at, Until: at.Add(s.termsOf(v.pod).Grace + s.cfg.AssumeFor),
 		}
 		if e.Until.After(last) {

@@ -347,6 +347,11 @@ func (g *gang) turnNow() turn {
 	return t
 }
 
+// sortGangs sorts gangs by key, each once.
+func sortGangs(gangs []*gang) {
+	slices.SortFunc(gangs, func(a, b *gang) int { return strings.Compare(a.key, b.key) })
+}
+
 // layout returns the layout of the gang as a whole.
 func (g *gang) layout() Layout {
 	if g.spec == nil {

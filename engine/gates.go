@@ -12,7 +12,7 @@ func (y *cycle) gates(g *gang) (gates []why.Gate, decided bool) {
 		gates = append(gates, why.Gate{Cause: cause, Object: object, Need: need, Have: have, Certificate: -1})
 	}
 	//mutate: gate-invalid-gang
-	if reason := y.s.rejected[Ref{Kind: KindGang, Key: g.key}]; reason != "" && g.lone == nil {
+	if reason := y.s.unreadable(g); reason != "" {
 		shut(why.InvalidObject, reason, 0, 0)
 		return gates, true
 	}
@@ -40,6 +40,14 @@ func (y *cycle) gates(g *gang) (gates []why.Gate, decided bool) {
 	//mutate: gate-queue-limit
 	gates = append(gates, y.quota(g, "")...)
 	return gates, decided
+}
+
+// unreadable says what keeps the gang, or the pod that is one, from being understood; "": nothing.
+func (s *State) unreadable(g *gang) string {
+	if g.lone != nil {
+		return g.lone.Invalid
+	}
+	return s.rejected[Ref{Kind: KindGang, Key: g.key}]
 }
 
 // known says whether the gang that the pods name exists.

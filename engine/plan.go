@@ -54,6 +54,8 @@ type cycle struct {
 	kept    []*node // whose room is held for the gang that is being placed, in order
 	claimed []*hold // the holds themselves
 	times   timekeeper
+	short   []*gang // that run under their minimum, and could not be repaired
+	tidied  bool    // work was looked for to move for somebody
 	making
 }
 
@@ -74,6 +76,7 @@ func (y *cycle) run() {
 	y.keepBookings()
 	grow := y.minimums()
 	y.growth(grow)
+	y.letGo()
 	y.tidy()
 	for g := range s.short {
 		y.plan.Short = append(y.plan.Short, g.key)
@@ -164,10 +167,13 @@ func (y *cycle) block(g *gang, t turn, gates []why.Gate) {
 		return
 	}
 	y.shut(g, gates)
-	if room := y.makeRoom(g, t, gates); len(room) > 0 {
-		gates = room
-	} else {
+	room := y.makeRoom(g, t, gates)
+	if len(room) == 0 {
 		y.promise(g, t, gates)
+		room = y.tryMoves(g, t, gates)
+	}
+	if len(room) > 0 {
+		gates = room
 	}
 	y.wait(g, gates)
 }
@@ -184,13 +190,20 @@ func (y *cycle) claim(g *gang) {
 		return
 	}
 	for _, key := range sortedKeys(y.s.holds) {
-		if h := y.s.holds[key]; h.on != nil && h.Gang == g.key {
-			y.kept = append(y.kept, h.on)
-			y.claimed = append(y.claimed, h)
-			y.s.ignoreHold(h)
+		h := y.s.holds[key]
+		if h.on == nil || !h.isFor(g) || h.Gang != g.key && len(y.claimed) > 0 {
+			continue
 		}
+		y.kept = append(y.kept, h.on)
+		y.claimed = append(y.claimed, h)
+		y.s.ignoreHold(h)
 	}
 	slices.SortFunc(y.kept, compareSeats)
+}
+
+// isFor says whether the place is held for the gang; of pods by themselves, that their owner makes again, for one of them.
+func (h *hold) isFor(g *gang) bool {
+	return h.Gang == g.key || g.lone != nil && g.lone.Owner != "" && h.Gang == g.lone.Owner
 }
 
 // all returns the gang's pods.
@@ -239,6 +252,9 @@ func (y *cycle) retally(g *gang) {
 }
 
 func (y *cycle) wait(g *gang, gates []why.Gate) {
+	if g.lapsed() && y.known(g) {
+		y.short = append(y.short, g)
+	}
 	y.plan.Waiting = append(y.plan.Waiting, Waiting{Gang: g.key, Verdict: verdict(gates), Cause: gates[0].Cause, Gates: gates, Short: g.turnNow().repair})
 }
 
@@ -320,7 +336,7 @@ func (y *cycle) expireHolds() {
 	s := y.s
 	for _, key := range sortedKeys(s.holds) {
 		h := s.holds[key]
-		if live(h.Until, y.now) && h.on != nil && y.awaits(h.Gang) {
+		if live(h.Until, y.now) && h.on != nil && (h.Coming || y.awaits(h.Gang)) {
 			y.wake(h.Until)
 			continue
 		}

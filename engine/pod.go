@@ -81,6 +81,7 @@ func (s *State) setPod(p *pod, got *Pod) {
 		s.leave(p)
 	}
 	s.become(p, got)
+	s.repledge(got.Key)
 	if !bad {
 		s.join(p)
 	}
@@ -108,9 +109,6 @@ func (s *State) join(p *pod) {
 	case p.Node == "":
 		p.gang = &gang{key: p.Key, lone: p}
 		p.gang.single.pods[0] = p
-	}
-	if p.Gang == "" {
-		s.repledge(p.Key)
 	}
 	s.sit(p)
 	s.weigh(p)

@@ -64,6 +64,7 @@ type State struct {
 
 	changed bool // since last was made
 	last    Plan
+	places  []auditPlace // of the audit's round
 }
 
 // Load makes a State of the snapshot. What makes no sense in it is in Rejected.

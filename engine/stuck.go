@@ -22,7 +22,7 @@ type plain struct {
 // stuck returns the gates of a gang that a look at the counts shows to have no place; false: that has to be tried.
 func (y *cycle) stuck(g *gang, t turn) ([]why.Gate, bool) {
 	p := y.plain(g, t)
-	if !p.ok || len(y.s.holds) > 0 && y.s.heldFor(g.key) {
+	if !p.ok || len(y.s.holds) > 0 && y.s.heldFor(g) {
 		return nil, false
 	}
 	s := y.s
@@ -73,7 +73,7 @@ func (y *cycle) isPlain(g *gang) bool {
 	if y.trial || !y.known(g) || len(g.tree.children) > 0 || g.tree.seated > 0 || g.layout().Segment > 0 || !g.tree.complete() {
 		return false
 	}
-	if g.lone == nil && (y.s.isRejected(KindGang, g.key) || len(y.orphans(g)) > 0) {
+	if y.s.unreadable(g) != "" || len(y.orphans(g)) > 0 {
 		return false
 	}
 	if level := y.s.level(g.layout().Required); level >= 0 && !y.s.topology.populated(level) {
@@ -85,10 +85,10 @@ func (y *cycle) isPlain(g *gang) bool {
 	})
 }
 
-// heldFor says whether something is held for the workload.
-func (s *State) heldFor(key string) bool {
+// heldFor says whether something is held for the gang.
+func (s *State) heldFor(g *gang) bool {
 	for _, h := range s.holds {
-		if h.Gang == key && h.on != nil {
+		if h.on != nil && h.isFor(g) {
 			return true
 		}
 	}

@@ -82,6 +82,8 @@ type Pod struct {
 	Priority int32     `json:"priority,omitempty"`
 	Created  time.Time `json:"created,omitzero"`
 	Terms    Terms     `json:"terms,omitzero"`
+	// Invalid says what the author of a pod that is a gang of its own wrote that cannot be read: see Gang.Invalid.
+	Invalid string `json:"invalid,omitempty"`
 
 	Spec
 
@@ -412,7 +414,7 @@ type Rejected struct {
 //
 //	1  2026-11-15  first
 //	2  2026-11-15  Queue.Namespaces, Gang.Invalid
-//	3  2026-11-15  queues in a tree with quota and the rest of Queue; Terms, Core, User, Started, Idle, Budgets, Owner;
+//	3  2026-11-15  queues in a tree with quota and the rest of Queue; Terms, Core, User, Started, Idle, Budgets, Owner, Pod.Invalid;
 //	               Disruption, Booking, Eviction, Promise, Spending, Lesson, Lapse; Hold.Coming; Plan.Evictions and Promises
 const SnapshotVersion = 3
 

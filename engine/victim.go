@@ -24,6 +24,7 @@ type unit struct {
 	reach int // how far up its tree the claimant's queue must be within quota for it
 	taken bool
 	seats []seatOf
+	to    []string // of what is moved: the nodes where its pods have places
 }
 
 // seatOf is where a pod sat before it was lifted.
@@ -205,9 +206,10 @@ type claim struct {
 	first *pod
 	kins  []kin
 
-	gated bool // limits of its queue keep it out too
-	toll  toll // of the units that are lifted
-	tests int
+	gated  bool // limits of its queue keep it out too
+	moving bool // its units are moved, not taken away
+	toll   toll // of the units that are lifted
+	tests  int
 }
 
 // find lists the units that are legal to evict for the claim, in no order.

@@ -6,6 +6,7 @@ package engine
 type toll struct {
 	of   map[string]int // victims that the budget covers
 	kept map[string]int // of these, those in queues that never violate budgets
+	hard bool           // none may be violated
 }
 
 // count adds the unit's pods, or with by = -1 takes them off.
@@ -28,7 +29,7 @@ func (y *cycle) broken(t *toll) (pods int, never bool) {
 	for b, n := range t.of {
 		if over := n - y.allowed(b); n > 0 && over > 0 {
 			pods += over
-			never = never || t.kept[b] > 0
+			never = never || t.kept[b] > 0 || t.hard
 		}
 	}
 	return pods, never

@@ -37,7 +37,7 @@ func (c *claim) choose() []*unit {
 	for _, u := range c.units {
 		c.lift(u)
 	}
-	if !c.opens() {
+	if !c.fits() {
 		return nil
 	}
 	x := exact{claim: c}
@@ -117,7 +117,7 @@ func (x *exact) decide(i int, so worth) {
 	if i == len(x.units) {
 		broken, never := x.y.broken(&x.toll)
 		so.broken = broken
-		if !never && (!x.found || so.less(x.worth)) {
+		if !never && (!x.found || so.less(x.worth)) && (!x.moving || x.rehomed(false)) {
 			x.found, x.worth = true, so
 			for j, u := range x.units {
 				x.best[j] = u.taken
@@ -128,7 +128,7 @@ func (x *exact) decide(i int, so worth) {
 	u := x.units[i]
 	if u.rest == nil || !u.rest.taken || u.rest.claim != x.id {
 		x.restore(u)
-		if x.opens() {
+		if x.fits() {
 			x.decide(i+1, so)
 		}
 		x.lift(u)
@@ -149,7 +149,7 @@ func (c *claim) approach() []*unit {
 		}
 		c.gather()
 	}
-	if !c.opens() && !c.takeMore() {
+	if !c.opens() && (c.moving || !c.takeMore()) {
 		return nil
 	}
 	c.putBack()
@@ -261,8 +261,11 @@ func (c *claim) overdraws(u *unit) int {
 	return 0
 }
 
-// opens says whether the gang would start as things are now.
-func (c *claim) opens() bool {
+// opens says whether the gang would start as things are now, and what is moved for it too.
+func (c *claim) opens() bool { return c.fits() && (!c.moving || c.rehomed(false)) }
+
+// fits says whether the gang would start as things are now.
+func (c *claim) fits() bool {
 	c.tests++
 	y, s := c.y, c.y.s
 	if c.gated {
@@ -290,5 +293,9 @@ func (c *claim) opens() bool {
 
 // orderOf is what a gang of like members asks for with the i-th GPU model.
 func (c *claim) orderOf(i int) order {
-	return c.y.order(c.g, c.kins[i].class(c.first))
+	o := c.y.order(c.g, c.kins[i].class(c.first))
+	if c.moving && len(o.pods) == 1 && o.layout.Required == "" {
+		o.layout.Required = NodeLevel // so that every node is a bid
+	}
+	return o
 }

@@ -27,7 +27,7 @@ func configure(c *engine.Config, words []string) error {
 		return moves(c, args)
 	}
 	if len(args) != 1 {
-		return fmt.Errorf("%s: expected level NAME LABEL, shape ..., rate MODEL UNITS, moves ..., or one of packing, policy, heads, half-life, min-run, restart, gpu, assume-for, search-budget, classes and a value", verb)
+		return fmt.Errorf("%s: expected level NAME LABEL, shape ..., rate MODEL UNITS, moves ..., or one of packing, policy, heads, half-life, min-run, gang-grace, restart, gpu, assume-for, search-budget, classes and a value", verb)
 	}
 	var err error
 	switch verb {
@@ -41,6 +41,8 @@ func configure(c *engine.Config, words []string) error {
 		c.HalfLife, err = time.ParseDuration(args[0])
 	case "min-run":
 		c.MinRun, err = time.ParseDuration(args[0])
+	case "gang-grace":
+		c.GangGrace, err = time.ParseDuration(args[0])
 	case "restart":
 		c.Restart, err = time.ParseDuration(args[0])
 	case "gpu":
@@ -52,7 +54,7 @@ func configure(c *engine.Config, words []string) error {
 	case "classes":
 		c.Classes, err = whole(args[0])
 	default:
-		return fmt.Errorf("%s: expected level, packing, policy, heads, half-life, min-run, restart, rate, moves, gpu, shape, assume-for, search-budget or classes", verb)
+		return fmt.Errorf("%s: expected level, packing, policy, heads, half-life, min-run, gang-grace, restart, rate, moves, gpu, shape, assume-for, search-budget or classes", verb)
 	}
 	return err
 }

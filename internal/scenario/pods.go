@@ -86,6 +86,7 @@ func placing() map[string]reader[engine.Pod] {
 		"evictable": no(func(p *engine.Pod) *bool { return &p.Evictable }),
 		"started":   when(func(p *engine.Pod, t time.Time) { p.Started = t }),
 		"idle":      when(func(p *engine.Pod, t time.Time) { p.Idle = t }),
+		"owner":     word(func(p *engine.Pod, v string) { p.Owner = v }),
 		"budgets":   parsed(nameList, func(p *engine.Pod, v []string) { p.Budgets = v }),
 		"release":   when(func(p *engine.Pod, t time.Time) { p.ReleaseAt = t }),
 		"nominated": word(func(p *engine.Pod, v string) { p.Nominated = v }),

@@ -67,7 +67,7 @@ func gone(kind string, words []string) (func(*world) error, error) {
 	kinds := []engine.Kind{
 		engine.KindNode, engine.KindPod, engine.KindGang, engine.KindQueue,
 		engine.KindDisruption, engine.KindBooking, engine.KindAssumption, engine.KindRefusal, engine.KindHold,
-		engine.KindEviction, engine.KindPromise, engine.KindSpending, engine.KindLesson,
+		engine.KindEviction, engine.KindPromise, engine.KindSpending, engine.KindLesson, engine.KindLapse,
 	}
 	if !slices.Contains(kinds, engine.Kind(kind)) || len(words) != 1 {
 		return nil, fmt.Errorf("gone %s: expected gone KIND NAMES, of the kinds %v", kind, kinds)

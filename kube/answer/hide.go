@@ -27,6 +27,7 @@ func (v view) hide(w *Workload) {
 		}
 		w.Certificates = certs
 	}
+	w.Gates = v.gates(w.Gates)
 	if len(w.Gates) > 0 {
 		w.Sentence = sentence(w.Gates, w.Certificates)
 	}
@@ -36,6 +37,29 @@ func (v view) hide(w *Workload) {
 	if w.Holders != nil {
 		w.Holders = v.holders(w.Holders)
 	}
+	if e := w.Evicting; e != nil && e.For != nil && !v.pods(e.For.Namespace) {
+		shown := *e
+		shown.For = nil
+		w.Evicting = &shown
+	}
+}
+
+// gates are the same without the names of other workloads.
+func (v view) gates(gates []why.Gate) []why.Gate {
+	out := gates
+	for i, g := range gates {
+		if g.Cause != why.KeptForPromise && g.Cause != why.BehindTheHead {
+			continue
+		}
+		if namespace, _, _ := strings.Cut(g.Object, "/"); v.pods(namespace) {
+			continue
+		}
+		if &out[0] == &gates[0] {
+			out = slices.Clone(gates)
+		}
+		out[i].Object = untoldWorkload
+	}
+	return out
 }
 
 func (v view) position(p *Position) *Position {
@@ -106,6 +130,9 @@ func (v view) row(r *why.Row) {
 		}
 	}
 }
+
+// untoldWorkload stands for another's workload in a sentence.
+const untoldWorkload = "another workload"
 
 // untold stands for a name that the viewer may not read.
 const untold = "(not shown)"

@@ -86,5 +86,14 @@ func anyWorkload(t *rapid.T) Workload {
 	}
 	w.Certificates = []why.Certificate{cert}
 	w.Gates = []why.Gate{{Cause: why.TopologyFragmented, Object: cert.Level}}
+	for _, cause := range []why.Cause{why.KeptForPromise, why.BehindTheHead} {
+		if rapid.Bool().Draw(t, string(cause)) {
+			w.Gates = append(w.Gates, why.Gate{Cause: cause, Object: pick("before it", "mine/gang/a", "theirs/gang/b"), Certificate: -1})
+		}
+	}
+	if rapid.Bool().Draw(t, "evicting") {
+		r := reference()
+		w.Evicting = &Evicting{Pods: 1, Cause: "reclaimed", For: &r}
+	}
 	return w
 }

@@ -32,7 +32,9 @@ func waiting() Workload {
 		Pods:     Pods{Size: 4, Min: 4, Waiting: 4, Names: []string{"mine-0", "mine-1", "mine-2", "mine-3"}},
 		Position: &Position{Place: 3, Of: 9, InQueue: 1, Ahead: []Reference{ref("b", "theirs"), ref("a", "before")}},
 		Verdict:  why.Impossible, Cause: why.TopologyFragmented,
-		Gates: []why.Gate{{Cause: why.TopologyFragmented, Object: "rack", Need: 4, Have: 2}},
+		ETA:     &ETA{Earliest: noon.Add(time.Hour), Likely: noon.Add(90 * time.Minute), Because: "2 workloads end by 13:30"},
+		Promise: &Promise{Start: noon.Add(2 * time.Hour), Since: noon},
+		Gates:   []why.Gate{{Cause: why.TopologyFragmented, Object: "rack", Need: 4, Have: 2}},
 		Certificates: []why.Certificate{{
 			Need: 4, Level: "rack", Request: []why.Amount{{Resource: "nvidia.com/gpu", Value: 2}}, Total: 5, IfEvicted: 1,
 			Domains: []why.Domain{
@@ -50,6 +52,16 @@ func waiting() Workload {
 	}
 }
 
+// evicted is a workload of namespace a that gives back what it borrowed.
+func evicted() Workload {
+	return Workload{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "gang.guest", CreationTimestamp: metav1.NewTime(noon)},
+		Owner:      &Owner{"Job", "guest"}, Queue: "research", State: Running, GPUs: 8, Borrowed: 8,
+		Pods:     Pods{Size: 4, Min: 4, Placed: 4, Running: 4, Names: []string{"guest-0", "guest-1", "guest-2", "guest-3"}},
+		Evicting: &Evicting{Pods: 4, Cause: "reclaimed", For: &Reference{Namespace: "b", Name: "gang.theirs"}, At: noon.Add(time.Minute)},
+	}
+}
+
 // tenant may see namespace a and nothing else.
 func tenant(c *court) caller {
 	c.rights["tenant"] = []string{"list workloads a", "get workloads a", "list pods a", "list queues a", "get queues a"}
@@ -64,10 +76,14 @@ func admin(c *court) caller {
 }
 
 func TestOneWorkload(t *testing.T) {
-	c := newCourt(t, &known{workloads: []Workload{waiting()}})
+	c := newCourt(t, &known{workloads: []Workload{waiting(), evicted()}})
 	const path = listOfA + "/gang.mine"
 	golden(t, "workload-admin.json", want[Workload](c, admin(c), path))
 	golden(t, "workload-tenant.json", want[Workload](c, tenant(c), path))
+	golden(t, "workload-evicted.json", want[Workload](c, admin(c), listOfA+"/gang.guest"))
+	if w := want[Workload](c, tenant(c), listOfA+"/gang.guest"); w.Evicting == nil || w.Evicting.For != nil {
+		t.Errorf("a tenant is told who it is evicted for: %+v", w.Evicting)
+	}
 	if code, body := c.ask(tenant(c), path); code != 200 || strings.Contains(body, "theirs") || strings.Contains(body, "small") ||
 		strings.Contains(body, "r1") || strings.Contains(body, "stray") {
 		t.Errorf("a tenant is told a name that is not theirs to know: %d %s", code, body)
@@ -171,7 +187,14 @@ func TestABusySchedulerSaysSo(t *testing.T) {
 
 func TestQueuesOfANamespace(t *testing.T) {
 	queue := func(name string, namespaces []string) Queue {
-		return Queue{ObjectMeta: metav1.ObjectMeta{Name: name}, Limits: []why.Amount{{Resource: "nvidia.com/gpu", Value: 8}}, Waiting: Demand{1, 8}, Namespaces: namespaces}
+		amount := func(n int64) []why.Amount { return []why.Amount{{Resource: "nvidia.com/gpu", Value: n}} }
+		return Queue{
+			ObjectMeta: metav1.ObjectMeta{Name: name}, Parent: "lab", Warnings: []string{"the queues below it are promised 9 of nvidia.com/gpu, and it has 4"},
+			Quota: amount(4), Limits: amount(16), Weight: 2, Used: amount(6), Borrowed: amount(2), Wanted: amount(8), Share: amount(10),
+			Running: Demand{2, 6}, Waiting: Demand{1, 8}, GPUSeconds: 36000,
+			Budgets:    []Budget{{Resource: "nvidia.com/gpu", Seconds: 360000, Spent: 7200, PeriodSeconds: 604800}},
+			Namespaces: namespaces,
+		}
 	}
 	c := newCourt(t, &known{queues: []Queue{queue("all", nil), queue("nobody", []string{}), queue("ours", []string{"a"}), queue("theirs", []string{"b"})}})
 	names := func(who caller, path string) (out []string) {

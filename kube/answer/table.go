@@ -3,6 +3,7 @@ package answer
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -12,7 +13,7 @@ import (
 
 // workloadTable is what kubectl prints.
 func workloadTable(items []Workload) metav1.Table {
-	t := newTable("Name:string", "Queue:string", "Priority:integer", "State:string", "Pods:string", "GPUs:integer", "Position:string", "Why:string")
+	t := newTable("Name:string", "Queue:string", "Priority:integer", "State:string", "Pods:string", "GPUs:integer", "Position:string", "ETA:string", "Why:string")
 	for i := range items {
 		w := &items[i]
 		position := ""
@@ -20,16 +21,27 @@ func workloadTable(items []Workload) metav1.Table {
 			position = fmt.Sprint(w.Position.Place)
 		}
 		pods := fmt.Sprintf("%d/%d", w.Pods.Running, w.Pods.Size)
-		t.Rows = append(t.Rows, tableRow("Workload", w.ObjectMeta, w.Name, w.Queue, w.Priority, string(w.State), pods, w.GPUs, position, w.Sentence))
+		t.Rows = append(t.Rows, tableRow("Workload", w.ObjectMeta, w.Name, w.Queue, w.Priority, string(w.State), pods, w.GPUs, position, w.starts(), w.Sentence))
 	}
 	return t
 }
 
+// starts is when the workload will start, or is expected to.
+func (w *Workload) starts() string {
+	switch {
+	case w.Promise != nil:
+		return w.Promise.Start.UTC().Format(time.RFC3339)
+	case w.ETA != nil && !w.ETA.Likely.IsZero():
+		return w.ETA.Likely.UTC().Format(time.RFC3339)
+	}
+	return ""
+}
+
 func queueTable(items []Queue) metav1.Table {
-	t := newTable("Name:string", "Limit:string", "Used:string", "Running:integer", "Waiting:integer", "Waiting-GPUs:integer")
+	t := newTable("Name:string", "Parent:string", "Quota:string", "Limit:string", "Used:string", "Borrowed:string", "Lent:string", "Running:integer", "Waiting:integer", "Waiting-GPUs:integer")
 	for i := range items {
 		q := &items[i]
-		t.Rows = append(t.Rows, tableRow("Queue", q.ObjectMeta, q.Name, list(q.Limits), list(q.Used), q.Running.Workloads, q.Waiting.Workloads, q.Waiting.GPUs))
+		t.Rows = append(t.Rows, tableRow("Queue", q.ObjectMeta, q.Name, q.Parent, list(q.Quota), list(q.Limits), list(q.Used), list(q.Borrowed), list(q.Lent), q.Running.Workloads, q.Waiting.Workloads, q.Waiting.GPUs))
 	}
 	return t
 }

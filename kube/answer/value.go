@@ -2,6 +2,7 @@ package answer
 
 import (
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -11,6 +12,8 @@ import (
 // The API's coordinates. Version goes with the JSON of the values in this file.
 //
 //	v1alpha1  2026-11-15  first
+//	          2026-11-15  Queue: parent, problem, warnings, quota, weight, borrowed, lent, wanted, share, gpuSeconds,
+//	                      budgets; a queue counts what is in those below it. Workload: eta, promise, borrowed, evicting
 const (
 	Group        = "answers.berth.dev"
 	Version      = "v1alpha1"
@@ -45,6 +48,13 @@ type Workload struct {
 	Cause    why.Cause   `json:"cause,omitempty"`
 	Sentence string      `json:"sentence,omitempty"`
 
+	// ETA is when it is expected to start and Promise when it will at the latest, as far as that is known. Borrowed is
+	// the GPUs of those it has that its queue may have to give back; Evicting is of one that has to give way.
+	ETA      *ETA      `json:"eta,omitempty"`
+	Promise  *Promise  `json:"promise,omitempty"`
+	Borrowed int64     `json:"borrowed,omitempty"`
+	Evicting *Evicting `json:"evicting,omitempty"`
+
 	// What follows is in the answer about one workload and not in lists.
 	Gates        []why.Gate        `json:"gates,omitempty"` // all that are shut, the binding one first
 	Certificates []why.Certificate `json:"certificates,omitempty"`
@@ -77,6 +87,27 @@ type Position struct {
 	Others int         `json:"others,omitempty"`
 }
 
+// ETA is when a workload that waits is expected to start.
+type ETA struct {
+	Earliest time.Time `json:"earliest"`
+	Likely   time.Time `json:"likely,omitzero"` // zero: nobody can tell
+	Because  string    `json:"because,omitempty"`
+}
+
+// Promise is a start time that nothing which starts later may delay.
+type Promise struct {
+	Start time.Time `json:"start"`
+	Since time.Time `json:"since"` // when it was given
+}
+
+// Evicting is pods of a workload that are to end.
+type Evicting struct {
+	Pods  int        `json:"pods"`
+	Cause string     `json:"cause"`         // a code of engine.EvictionCause
+	For   *Reference `json:"for,omitempty"` // the workload that gets the place; nil: nobody, or one that is not shown
+	At    time.Time  `json:"at"`            // they are warned until then
+}
+
 // Reference names a workload.
 type Reference struct {
 	Namespace string `json:"namespace"`
@@ -104,18 +135,41 @@ type Others struct {
 	Amount    int64 `json:"amount"`
 }
 
-// Queue is a queue and what its workloads hold and want.
+// Queue is a queue and what its workloads, and those of the queues below it, hold and want. Amounts are sorted, and
+// those of 0 are left out, but for limits.
 type Queue struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
 
-	Missing bool         `json:"missing,omitempty"` // workloads name it, and it does not exist
-	Limits  []why.Amount `json:"limits,omitempty"`  // sorted; what is not named is not limited
-	Used    []why.Amount `json:"used,omitempty"`    // sorted
-	Running Demand       `json:"running"`           // workloads that have all they need to start
-	Waiting Demand       `json:"waiting"`
+	Parent   string   `json:"parent,omitempty"`
+	Missing  bool     `json:"missing,omitempty"`  // workloads name it, and it does not exist
+	Problem  string   `json:"problem,omitempty"`  // why it has no effect: its workloads wait
+	Warnings []string `json:"warnings,omitempty"` // what it promises and may not be able to keep
+
+	Quota  []why.Amount `json:"quota,omitempty"`  // what it is promised
+	Limits []why.Amount `json:"limits,omitempty"` // what is not named is not limited
+	Weight int64        `json:"weight,omitempty"` // of its part, among its siblings, of what is over; 0: 1
+
+	Used     []why.Amount `json:"used,omitempty"`
+	Borrowed []why.Amount `json:"borrowed,omitempty"` // of used: what is beyond the quota
+	Lent     []why.Amount `json:"lent,omitempty"`     // of the quota: what others use
+	Wanted   []why.Amount `json:"wanted,omitempty"`   // what pods without a place ask for
+	Share    []why.Amount `json:"share,omitempty"`    // its fair share
+	Running  Demand       `json:"running"`            // workloads that have all they need to start
+	Waiting  Demand       `json:"waiting"`
+
+	GPUSeconds int64    `json:"gpuSeconds,omitempty"` // used since it was first seen
+	Budgets    []Budget `json:"budgets,omitempty"`
 
 	Namespaces []string `json:"-"` // that may use it, as in engine.Queue
+}
+
+// Budget is what the queue may use in a period, and what it has used in this one: seconds of one of the resource.
+type Budget struct {
+	Resource      string `json:"resource"`
+	Seconds       int64  `json:"seconds"`
+	Spent         int64  `json:"spent"`
+	PeriodSeconds int64  `json:"periodSeconds"`
 }
 
 // Demand is workloads and the GPUs that they ask for.
@@ -131,7 +185,7 @@ type WorkloadList struct {
 	Items           []Workload `json:"items"`
 }
 
-// QueueList is by name.
+// QueueList is in the order of the tree: each queue, then those below it, siblings by name; then those that are missing.
 type QueueList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata"`

@@ -28,6 +28,18 @@ const (
 	KeyGPUFraction = keyPrefix + "gpu-fraction"
 	KeyGPUMemory   = keyPrefix + "gpu-memory"
 
+	KeyUser            = keyPrefix + "user"             // whose work it is
+	KeyPreemptible     = keyPrefix + "preemptible"      // true, false or surplus
+	KeyExpectedRun     = keyPrefix + "expected-run"     // how long it runs: 90m
+	KeyMaxRun          = keyPrefix + "max-run"          // after so long it is ended
+	KeyCheckpoint      = keyPrefix + "checkpoint"       // how often it saves its work
+	KeyRestartCost     = keyPrefix + "restart-cost"     // how long it takes to be where it was
+	KeyPreemptionDelay = keyPrefix + "preemption-delay" // how long it waits before others are evicted for it
+	// KeyIdleSince is for an agent on the node: since when, in RFC 3339, the pod's GPUs do nothing.
+	KeyIdleSince = keyPrefix + "idle-since"
+	// keyDeadline carries the time that a Job gives all its pods to them, beside what these say themselves.
+	keyDeadline = keyPrefix + "job-deadline"
+
 	// KeyWantedGPUs is on what BindingOf returns: a JSON list of device IDs.
 	KeyWantedGPUs = keyPrefix + "wanted-gpus"
 )
@@ -42,12 +54,13 @@ func gangKeys() []string {
 
 // knownKeys are all that this package reads or writes.
 func knownKeys() []string {
-	return append(inheritable(), KeyWantedGPUs)
+	return append(inheritable(), KeyIdleSince, keyDeadline, KeyWantedGPUs)
 }
 
 // inheritable are the keys that pods take over from their controllers.
 func inheritable() []string {
-	return append(gangKeys(), KeyQueue, KeyGPUModel, KeyGPUFraction, KeyGPUMemory)
+	return append(gangKeys(), KeyQueue, KeyGPUModel, KeyGPUFraction, KeyGPUMemory, KeyUser, KeyPreemptible, KeyExpectedRun, KeyMaxRun,
+		KeyCheckpoint, KeyRestartCost, KeyPreemptionDelay)
 }
 
 // asked returns what the object says under the key, "" for nothing.

@@ -25,7 +25,7 @@ const mostMembers = 1_000_000
 // value that cannot be read makes the gang invalid.
 //
 // Pods with a subgroup describe that subgroup. What holds for a gang as a whole is asked of it, by any of its
-// pods: queue, whole nodes, and a required level that all its pods agree on. One that they do not agree on
+// pods: queue, whole nodes, its terms, and a required level that all its pods agree on. One that they do not agree on
 // holds within each subgroup.
 //
 // Version is the highest of the pods'. It falls when that pod is deleted: a caller that saw it must then raise
@@ -54,6 +54,13 @@ func NativeGang(pods []*corev1.Pod, owners []PartOwner, finished map[string]int)
 		}
 		g.Groups = r.groups(g.Layout.Required == "", finished)
 	}
+	size := 0
+	for _, key := range []string{KeySize, KeyMin} {
+		if n, ok := number(r.text(key)); ok {
+			size = n
+		}
+	}
+	r.problems = append(r.problems, gangTerms(&g, pods, size)...)
 	g.Invalid = strings.Join(r.problems, "; ")
 	return g
 }

@@ -34,6 +34,7 @@ func OwnerOf(object any) (o Owner, ok bool) {
 	case *batchv1.Job:
 		o = newOwner("Job", &c.ObjectMeta, &c.Spec.Template.ObjectMeta)
 		o.Pods, o.Done = jobPods(c), int(c.Status.Succeeded)
+		o.Keys = withDeadline(o.Keys, c)
 	case *appsv1.StatefulSet:
 		o = newOwner("StatefulSet", &c.ObjectMeta, &c.Spec.Template.ObjectMeta)
 		o.Pods, o.InTurn = replicas(c.Spec.Replicas), c.Spec.PodManagementPolicy != appsv1.ParallelPodManagement
@@ -72,6 +73,19 @@ func jobPods(j *batchv1.Job) int {
 		return 0
 	}
 	return pods
+}
+
+// withDeadline adds the time that the Job has, which holds for all its pods.
+func withDeadline(keys Keys, j *batchv1.Job) Keys {
+	d := seconds(j.Spec.ActiveDeadlineSeconds)
+	if d == 0 {
+		return keys
+	}
+	if keys == nil {
+		keys = make(Keys)
+	}
+	keys[keyDeadline] = d.String()
+	return keys
 }
 
 func finished(j *batchv1.Job) bool {

@@ -23,6 +23,8 @@ func TestOwnerOf(t *testing.T) {
 	}
 	over := job(ptr(int32(4)), ptr(int32(4)), 0)
 	over.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobFailed, Status: corev1.ConditionTrue}}
+	limited := job(nil, nil, 0)
+	limited.Spec.ActiveDeadlineSeconds = ptr(int64(90))
 	leaving := job(ptr(int32(4)), nil, 0)
 	leaving.DeletionTimestamp = &metav1.Time{}
 	for name, c := range map[string]struct {
@@ -33,8 +35,11 @@ func TestOwnerOf(t *testing.T) {
 		"a job runs its parallelism":         {job(ptr(int32(4)), ptr(int32(16)), 3), func(o *Owner) { o.Kind, o.Pods, o.Done = "Job", 4, 3 }},
 		"a job runs what is left":            {job(ptr(int32(8)), ptr(int32(8)), 3), func(o *Owner) { o.Kind, o.Pods, o.Done = "Job", 5, 3 }},
 		"a work queue that is being emptied": {job(ptr(int32(8)), nil, 1), func(o *Owner) { o.Kind, o.Done = "Job", 1 }},
-		"a job that is over":                 {over, func(o *Owner) { o.Kind = "Job" }},
-		"a job that is being deleted":        {leaving, func(o *Owner) { o.Kind = "Job" }},
+		"a job with a deadline": {limited, func(o *Owner) {
+			o.Kind, o.Pods, o.Keys = "Job", 1, Keys{KeyMin: "4", "berth.dev/job-deadline": "1m30s"}
+		}},
+		"a job that is over":          {over, func(o *Owner) { o.Kind = "Job" }},
+		"a job that is being deleted": {leaving, func(o *Owner) { o.Kind = "Job" }},
 		"a stateful set makes pods in turn": {
 			&appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{Replicas: ptr(int32(3)), Template: template}},
 			func(o *Owner) { o.Kind, o.Pods, o.InTurn = "StatefulSet", 3, true },

@@ -12,7 +12,8 @@ import (
 )
 
 // Pod is the pod as the engine sees it. The nodes that its volumes allow are not in it: see AllowedNodes.
-// Nor are the GPUs it holds, which no device plugin tells. Whether it may be evicted is the caller's to say.
+// Nor are the GPUs it holds, which no device plugin tells, and the disruption budgets that cover it. What others
+// schedule is never evictable.
 func Pod(p *corev1.Pod, o Options) engine.Pod {
 	gang, subgroup := GangOf(p)
 	out := engine.Pod{
@@ -29,6 +30,12 @@ func Pod(p *corev1.Pod, o Options) engine.Pod {
 		Node:      p.Spec.NodeName,
 		Nominated: p.Status.NominatedNodeName,
 		Foreign:   !o.Ours(p.Spec.SchedulerName),
+		Started:   started(p),
+		Idle:      idle(p),
+	}
+	out.Evictable = !out.Foreign && Evictable(p)
+	if gang == "" && !out.Foreign {
+		loneTerms(p, &out)
 	}
 	if p.DeletionTimestamp != nil {
 		out.Terminating = true

@@ -65,7 +65,7 @@ func TestPod(t *testing.T) {
 	}, Options{})
 	want := engine.Pod{
 		Key: "team/train-3", UID: "u", Version: 7, Gang: "team/gang/train", Subgroup: "workers", Rank: 3, Queue: "research",
-		Priority: 100, Created: noon, Node: "n1", Terminating: true, ReleaseAt: noon.Add(time.Minute), Nominated: "n2",
+		Priority: 100, Created: noon, Node: "n1", Evictable: true, Terminating: true, ReleaseAt: noon.Add(time.Minute), Nominated: "n2",
 		Spec: engine.Spec{
 			Requests: engine.Resources{
 				{Resource: "cpu", Value: 1110}, {Resource: "memory", Value: 4 << 30}, {Resource: "nvidia.com/gpu", Value: 2},
@@ -92,7 +92,7 @@ func TestBarePod(t *testing.T) {
 		names   []string
 		foreign bool
 	}{{nil, true}, {[]string{"berth", "default-scheduler"}, false}, {[]string{}, true}} {
-		if diff := cmp.Diff(engine.Pod{Key: "a/b", Foreign: c.foreign}, Pod(p, Options{SchedulerNames: c.names})); diff != "" {
+		if diff := cmp.Diff(engine.Pod{Key: "a/b", Foreign: c.foreign, Evictable: !c.foreign}, Pod(p, Options{SchedulerNames: c.names})); diff != "" {
 			t.Errorf("%q (-want +got):\n%s", c.names, diff)
 		}
 	}
@@ -250,8 +250,8 @@ func TestFeatures(t *testing.T) {
 		},
 		{
 			name:        "keys that nobody reads",
-			annotations: map[string]string{"berth.dev/topolgy-required": "rack", "berth.dev/max-run": "1h", "berth.dev/min": "2", "sim.berth.dev/run": "1h"},
-			unheeded:    []string{"berth.dev/max-run", "berth.dev/topolgy-required"},
+			annotations: map[string]string{"berth.dev/topolgy-required": "rack", "berth.dev/max-runs": "1h", "berth.dev/min": "2", "sim.berth.dev/run": "1h"},
+			unheeded:    []string{"berth.dev/max-runs", "berth.dev/topolgy-required"},
 		},
 		{
 			name:        "our gang and a PodGroup",

@@ -91,9 +91,9 @@ func budget(b *v1alpha1.QueueBudget) engine.Budget {
 	return out
 }
 
-// Bookings are the queue's as the engine sees them, on the nodes given: of each the first by name that its selector
-// selects. A booking is named after its queue too.
-func Bookings(q *v1alpha1.Queue, nodes []*corev1.Node) []engine.Booking {
+// Bookings are the queue's as the engine sees them, on the nodes given: of each those among the ones it has that its
+// selector selects, and then the first by name. A booking is named after its queue too.
+func Bookings(q *v1alpha1.Queue, nodes []*corev1.Node, has func(booking string) []string) []engine.Booking {
 	if len(q.Spec.Bookings) == 0 {
 		return nil
 	}
@@ -102,12 +102,15 @@ func Bookings(q *v1alpha1.Queue, nodes []*corev1.Node) []engine.Booking {
 	for i := range q.Spec.Bookings {
 		b := &q.Spec.Bookings[i]
 		v := engine.Booking{Name: q.Name + "/" + b.Name, Queue: q.Name, From: b.From.UTC(), To: b.To.UTC()}
-		wants := labels.SelectorFromSet(b.NodeSelector)
-		for _, n := range nodes {
-			if len(v.Nodes) < int(b.Nodes) && wants.Matches(labels.Set(n.Labels)) {
-				v.Nodes = append(v.Nodes, n.Name)
+		wants, kept := labels.SelectorFromSet(b.NodeSelector), has(v.Name)
+		for _, old := range []bool{true, false} {
+			for _, n := range nodes {
+				if len(v.Nodes) < int(b.Nodes) && slices.Contains(kept, n.Name) == old && wants.Matches(labels.Set(n.Labels)) {
+					v.Nodes = append(v.Nodes, n.Name)
+				}
 			}
 		}
+		slices.Sort(v.Nodes)
 		out = append(out, v)
 	}
 	return out

@@ -117,10 +117,16 @@ func TestBookings(t *testing.T) {
 		return engine.Booking{Name: name, Queue: "q", Nodes: nodes, From: from, To: from.Add(time.Hour)}
 	}
 	want := []engine.Booking{is("q/two", "n2", "n3"), is("q/any", "n1", "n2"), is("q/many", "n1"), is("q/none")}
-	if diff := cmp.Diff(want, Bookings(q, nodes)); diff != "" {
+	none := func(string) []string { return nil }
+	if diff := cmp.Diff(want, Bookings(q, nodes, none)); diff != "" {
 		t.Error(diff)
 	}
-	if got := Bookings(&v1alpha1.Queue{}, nodes); got != nil {
+	has := map[string][]string{"q/two": {"gone", "n1", "n4"}, "q/any": {"n2", "n3", "n4"}} // n1 is of another rack now
+	want[0], want[1] = is("q/two", "n2", "n4"), is("q/any", "n2", "n3")
+	if diff := cmp.Diff(want, Bookings(q, nodes, func(name string) []string { return has[name] })); diff != "" {
+		t.Error(diff)
+	}
+	if got := Bookings(&v1alpha1.Queue{}, nodes, none); got != nil {
 		t.Error(got)
 	}
 }

@@ -100,7 +100,27 @@ func (s *scheduler) describe(b *board, t *engine.Tally) answer.Workload {
 	} else if reason, ok := b.invalid[t.Key]; ok && t.Placed == 0 {
 		w.Verdict, w.Cause, w.Sentence = why.Invalid, why.InvalidObject, reason
 	}
+	s.foresee(&w, b, t)
 	return w
+}
+
+// foresee says what will become of the workload: when it starts, and what it may have to give back, or is.
+func (s *scheduler) foresee(w *answer.Workload, b *board, t *engine.Tally) {
+	if eta, ok := b.etas[t.Key]; ok {
+		w.ETA = &eta
+	}
+	if vow, ok := b.vows[t.Key]; ok {
+		w.Promise = &vow
+	}
+	w.Borrowed = min(t.Loose, b.debts[t.Queue])
+	if t.Evicting == 0 {
+		return
+	}
+	w.Evicting = &answer.Evicting{Pods: t.Evicting, Cause: string(t.Eviction.Cause), At: t.Eviction.At}
+	if t.Eviction.For != "" {
+		r := s.reference(t.Eviction.For)
+		w.Evicting.For = &r
+	}
 }
 
 func stateOf(p answer.Pods) answer.State {
@@ -144,30 +164,25 @@ func (s *scheduler) Queues(ctx context.Context) ([]answer.Queue, error) {
 		return nil, err
 	}
 	out := make([]answer.Queue, 0, len(b.queues))
-	for _, u := range b.queues {
-		out = append(out, answer.Queue{
-			ObjectMeta: metav1.ObjectMeta{Name: u.Name}, Missing: !u.Known, Limits: u.Limits.Sorted(), Used: u.Used, Namespaces: u.Namespaces,
-		})
-	}
-	for i := range b.tallies {
-		if t := &b.tallies[i]; t.Queue != "" {
-			out = charge(out, t)
-		}
+	for i := range b.queues {
+		out = append(out, queueAnswer(&b.queues[i]))
 	}
 	return out, nil
 }
 
-// charge counts the workload in its queue, which is added where it is missing.
-func charge(queues []answer.Queue, t *engine.Tally) []answer.Queue {
-	i, ok := slices.BinarySearchFunc(queues, t.Queue, func(q answer.Queue, name string) int { return strings.Compare(q.Name, name) })
-	if !ok {
-		queues = slices.Insert(queues, i, answer.Queue{ObjectMeta: metav1.ObjectMeta{Name: t.Queue}, Missing: true})
+func queueAnswer(u *engine.QueueUse) answer.Queue {
+	q := answer.Queue{
+		ObjectMeta: metav1.ObjectMeta{Name: u.Name}, Parent: u.Parent, Missing: !u.Known, Problem: u.Problem, Warnings: u.Warnings,
+		Quota: u.Quota.Sorted(), Limits: u.Limits.Sorted(), Weight: u.Weight, Namespaces: u.Namespaces,
+		Used: u.Used, Borrowed: u.Borrowed, Lent: u.Lent, Wanted: u.Wanted, Share: u.Share,
+		Running: answer.Demand(u.Running), Waiting: answer.Demand(u.Waiting), GPUSeconds: u.GPUSeconds,
 	}
-	d, gpus := &queues[i].Running, t.GPUs
-	if t.Placed == 0 || t.Placed < t.Min {
-		d, gpus = &queues[i].Waiting, t.GPUs-t.Held
+	for i, b := range u.Budgets {
+		spent := int64(0)
+		if i < len(u.Spent) {
+			spent = u.Spent[i]
+		}
+		q.Budgets = append(q.Budgets, answer.Budget{Resource: b.Resource, Seconds: b.Seconds, Spent: spent, PeriodSeconds: int64(b.Period.Seconds())})
 	}
-	d.Workloads++
-	d.GPUs += gpus
-	return queues
+	return q
 }

@@ -179,9 +179,92 @@ func TestQueuesCountWhatTheirWorkloadsHoldAndWant(t *testing.T) {
 				missing = append(missing, q)
 			}
 		}
-		want := []answer.Queue{{ObjectMeta: metav1.ObjectMeta{Name: "nowhere"}, Missing: true, Waiting: answer.Demand{Workloads: 1, GPUs: 1}}}
+		want := []answer.Queue{{ObjectMeta: metav1.ObjectMeta{Name: "nowhere"}, Missing: true, Wanted: []why.Amount{{Resource: "nvidia.com/gpu", Value: 1}}, Waiting: answer.Demand{Workloads: 1, GPUs: 1}}}
 		if diff := cmp.Diff(want, missing); diff != "" {
 			t.Error(diff)
+		}
+	})
+}
+
+// Queues are in a tree; what a queue has beyond its quota is borrowed by it and lent by others, and its workloads that
+// may be evicted say what of theirs that is.
+func TestWhatIsBorrowedIsSaid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		amount := func(n int64) engine.Resources { return engine.Resources{{Resource: "nvidia.com/gpu", Value: n}} }
+		w := newWorld(t, node("n1", "r1", 8))
+		s := w.source()
+		week := []engine.Budget{{Resource: "nvidia.com/gpu", Seconds: 3600, Period: 7 * 24 * time.Hour}}
+		for _, q := range []engine.Queue{
+			{Name: "lab", Quota: amount(8)}, {Name: "here", Parent: "lab", Quota: amount(2), Budgets: week}, {Name: "there", Parent: "lab", Quota: amount(6), Weight: 3},
+		} {
+			q.Version = 1 << 40
+			s.inbox.put(engine.Change{Queue: &q})
+		}
+		w.add(pod("a", 5, "queue", "here"))
+		w.after(time.Second)
+		if err := s.ask(context.Background(), func() {
+			s.state.Apply(engine.Change{Spending: &engine.Spending{Queue: "here", Version: 1 << 41, At: time.Now(), Spent: []int64{60}, Total: 600}})
+		}); err != nil {
+			t.Fatal(err)
+		}
+		s.shown.Store(nil)
+		time.Sleep(time.Second)
+		got, err := s.Queues(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		running := answer.Demand{Workloads: 1, GPUs: 5}
+		gpus := func(n int64) []why.Amount { return amount(n) }
+		want := []answer.Queue{
+			{ObjectMeta: metav1.ObjectMeta{Name: "lab"}, Quota: gpus(8), Used: gpus(5), Running: running},
+			{
+				ObjectMeta: metav1.ObjectMeta{Name: "here"}, Parent: "lab", Quota: gpus(2), Used: gpus(5), Borrowed: gpus(3), Running: running, GPUSeconds: 600,
+				Budgets: []answer.Budget{{Resource: "nvidia.com/gpu", Seconds: 3600, Spent: 60, PeriodSeconds: 604800}},
+			},
+			{ObjectMeta: metav1.ObjectMeta{Name: "there"}, Parent: "lab", Quota: gpus(6), Weight: 3, Lent: gpus(3)},
+		}
+		unseen := cmpopts.IgnoreFields(answer.Queue{}, "Share")
+		if diff := cmp.Diff(want, got, unseen, cmpopts.EquateEmpty()); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// What will become of a workload: what is promised, expected, and to be given back.
+func TestForesight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, now := newWorld(t, pod("owner", 1)).source(), time.Now()
+		b := &board{
+			etas: map[string]answer.ETA{"default/waits": {Earliest: now, Likely: now.Add(time.Hour), Because: "a job ends"}},
+			vows: map[string]answer.Promise{"default/waits": {Start: now.Add(2 * time.Hour), Since: now}}, debts: map[string]int64{},
+			queues: []engine.QueueUse{
+				{Queue: engine.Queue{Name: "lab"}, Borrowed: engine.Resources{{Resource: "nvidia.com/gpu", Value: 6}}},
+				{Queue: engine.Queue{Name: "here", Parent: "lab"}, Borrowed: engine.Resources{{Resource: "nvidia.com/gpu", Value: 2}}}, {Queue: engine.Queue{Name: "even"}},
+			},
+		}
+		b.owe("nvidia.com/gpu")
+		eta, vow := b.etas["default/waits"], b.vows["default/waits"]
+		owner := answer.Reference{Namespace: "default", Name: "pod.owner"}
+		for _, c := range []struct {
+			tally engine.Tally
+			want  answer.Workload
+		}{
+			{engine.Tally{Key: "default/waits"}, answer.Workload{ETA: &eta, Promise: &vow}},
+			{engine.Tally{Key: "default/a", Queue: "here", Held: 8, Loose: 8}, answer.Workload{Borrowed: 6}}, // the one above owes more
+			{engine.Tally{Key: "default/b", Queue: "here", Held: 8, Loose: 4}, answer.Workload{Borrowed: 4}},
+			{engine.Tally{Key: "default/c", Queue: "here", Held: 8}, answer.Workload{}}, // nobody may take it
+			{engine.Tally{Key: "default/d", Queue: "even", Held: 8, Loose: 8}, answer.Workload{}},
+			{
+				engine.Tally{Key: "default/e", Evicting: 2, Eviction: engine.Eviction{Cause: engine.Preempted, For: "default/owner", At: now}},
+				answer.Workload{Evicting: &answer.Evicting{Pods: 2, Cause: "preempted", For: &owner, At: now}},
+			},
+			{engine.Tally{Key: "default/f", Evicting: 1, Eviction: engine.Eviction{Cause: engine.MaxRun, At: now}}, answer.Workload{Evicting: &answer.Evicting{Pods: 1, Cause: "max-run", At: now}}},
+		} {
+			var got answer.Workload
+			s.foresee(&got, b, &c.tally)
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("%s:\n%s", c.tally.Key, diff)
+			}
 		}
 	})
 }

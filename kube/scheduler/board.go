@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync/atomic"
@@ -19,6 +20,9 @@ type board struct {
 	places  map[string]int    // index in plan.Waiting, by workload
 	inQueue []int             // place among those of its queue, from 1, by that index; 0 without a queue
 	invalid map[string]string // why a pod or a gang was rejected, by key
+	etas    map[string]answer.ETA
+	vows    map[string]answer.Promise
+	debts   map[string]int64 // GPUs that a queue, or one above it, has beyond its quota
 }
 
 // public is what of the loop others may look at.
@@ -83,19 +87,39 @@ func (s *scheduler) board(ctx context.Context) (*board, error) {
 	if b := s.shown.Load(); b != nil && time.Since(b.at) < boardFor {
 		return b, nil
 	}
-	b := &board{places: make(map[string]int), invalid: make(map[string]string)}
+	b := &board{
+		places: make(map[string]int), invalid: make(map[string]string),
+		etas: make(map[string]answer.ETA), vows: make(map[string]answer.Promise), debts: make(map[string]int64),
+	}
 	err := s.ask(ctx, func() {
 		b.at, b.plan, b.tallies, b.queues = time.Now(), s.plan, s.state.Tallies(""), s.state.QueueUses()
 		for _, r := range s.state.Rejected() {
 			b.invalid[r.Key] = r.Reason
 		}
+		b.expect(s.state)
 	})
 	if err != nil {
 		return nil, err
 	}
 	b.lineUp()
+	b.owe(cmp.Or(s.opts.Engine.GPU, defaultGPU))
 	s.shown.Store(b)
 	return b, nil
+}
+
+// expect notes when those that wait will start, as far as that can be told.
+func (b *board) expect(*engine.State) {
+	for _, p := range b.plan.Promises {
+		b.vows[p.Gang] = answer.Promise{Start: p.Start, Since: p.Since}
+	}
+}
+
+// owe works out what queues have that is not theirs. Queues come after those above them.
+func (b *board) owe(gpu string) {
+	for i := range b.queues {
+		q := &b.queues[i]
+		b.debts[q.Name] = max(q.Borrowed.Get(gpu), b.debts[q.Parent])
+	}
 }
 
 // lineUp works out who is where in line.
@@ -136,6 +160,8 @@ func (s *scheduler) Metrics() []answer.Metric {
 		{Name: "cycles_total", Help: "Plans made.", Counter: true, Value: float64(s.cycles.Load())},
 		{Name: "starts_total", Help: "Workloads that were given nodes.", Counter: true, Value: float64(s.starts.Load())},
 		{Name: "bindings_sent_total", Help: "Bindings that the API server took.", Counter: true, Value: float64(s.binds.sent.Load())},
+		{Name: "evictions_total", Help: "Pods that were evicted.", Counter: true, Value: float64(s.evicts.sent.Load())},
+		{Name: "evictions_refused_total", Help: "Evictions that the API server did not allow.", Counter: true, Value: float64(s.evicts.refused.Load())},
 		{Name: "events_shed_total", Help: "Events of scheduled pods that were not written.", Counter: true, Value: float64(s.says.shed.Load())},
 		{Name: "waiting_workloads", Help: "Workloads that wait, as of the last plan.", Value: float64(s.waiting.Load())},
 	}

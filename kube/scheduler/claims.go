@@ -104,6 +104,7 @@ func (f *feed) give(m *member, v *engine.Pod) {
 
 func (f *feed) put(m *member, v *engine.Pod) {
 	f.charge(m, v)
+	f.cover(m, v)
 	f.whatIf.restrict(v)
 	known := m.given
 	if known && same(m.value, v) {

@@ -25,7 +25,7 @@ type feed struct {
 
 	mu        sync.Mutex
 	versions  versions // of pods
-	made      versions // of what is not a pod: gangs and queues
+	made      versions // of what is not a pod: gangs, queues, and what follows from other objects
 	nodes     map[string]*corev1.Node
 	machines  map[string]*engine.Node                // nodes as last given
 	groups    map[string]*schedulingv1beta1.PodGroup // by the gang's key
@@ -40,6 +40,9 @@ type feed struct {
 	refusals  map[string][]*refusal      // by owner
 	storage   storage
 	tenancy   tenancy
+	budgets   budgets
+	bookings  bookings
+	lessons   lessons
 	gone      int     // objects, since the engine last forgot them
 	whatIf    *whatIf // of a Model; nil: this is the live scheduler's
 }
@@ -60,7 +63,7 @@ func newFeed(o convert.Options, in *inbox) *feed {
 	return &feed{
 		opts: o, inbox: in, nodes: make(map[string]*corev1.Node), machines: make(map[string]*engine.Node), fresh: make(map[string]bool), groups: make(map[string]*schedulingv1beta1.PodGroup),
 		pods: make(map[string]*member), gangs: make(map[string]map[string]*member), redo: make(map[string]bool), described: make(map[string]engine.Gang), owners: newOwners(), finishes: make(map[string]finish), finishers: make(map[string]map[string]bool),
-		refusals: make(map[string][]*refusal), storage: newStorage(), tenancy: newTenancy(),
+		refusals: make(map[string][]*refusal), storage: newStorage(), tenancy: newTenancy(), budgets: newBudgets(), lessons: newLessons(),
 	}
 }
 
@@ -85,6 +88,7 @@ func (f *feed) setNode(n *corev1.Node) {
 	defer f.mu.Unlock()
 	if old := f.nodes[n.Name]; old == nil || !maps.Equal(old.Labels, n.Labels) {
 		f.storage.all = true
+		f.rebookLater()
 	}
 	f.nodes[n.Name] = n
 	v := convert.Node(n, f.opts)
@@ -106,6 +110,7 @@ func (f *feed) removeNode(n *corev1.Node) {
 	delete(f.machines, n.Name)
 	f.storage.all = true
 	f.storage.nodeLeft()
+	f.rebookLater()
 	f.drop(engine.KindNode, n.Name, resourceVersion(n)<<ownVersions)
 }
 
@@ -119,6 +124,9 @@ func (f *feed) read(p *corev1.Pod) engine.Pod {
 	v := convert.Pod(p, f.opts)
 	if f.whatIf != nil && v.Foreign {
 		adopt(&v)
+	}
+	if f.whatIf == nil && !v.Foreign && placeHeld(p) {
+		v.Nominated = "" // the hold counts
 	}
 	return v
 }
@@ -212,6 +220,7 @@ func (f *feed) end(known *member, p *corev1.Pod, v *engine.Pod) {
 	}
 	f.leave(known)
 	f.drop(engine.KindPod, v.Key, f.versions.next())
+	f.ended(known, p)
 	if f.whatIf == nil && known.ours && known.pod.UID == p.UID && p.Spec.NodeName != "" && turnedAway(&p.Status) {
 		f.refused(known, p.Spec.NodeName, p.Status.Reason+": "+p.Status.Message)
 	}
@@ -229,4 +238,5 @@ func (f *feed) removePod(p *corev1.Pod) {
 	}
 	f.leave(known)
 	f.drop(engine.KindPod, known.key, f.versions.next())
+	f.ended(known, nil)
 }

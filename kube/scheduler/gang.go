@@ -28,12 +28,14 @@ func isNative(key string) bool {
 }
 
 // settle puts into the inbox what follows from several changes at once: the cycle calls it before it takes
-// them. What another queue pays for is given again, gangs are described again, and pods whose volumes changed
-// given again.
+// them. What another queue pays for, and what other disruption budgets cover, is given again, nodes are booked,
+// gangs are described again, and pods whose volumes changed given again.
 func (f *feed) settle() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.recharge()
+	f.recover()
+	f.rebook()
 	for _, key := range slices.Sorted(maps.Keys(f.redo)) {
 		f.describe(key)
 	}
@@ -49,16 +51,13 @@ func (f *feed) describe(key string) {
 	switch group := f.groups[key]; {
 	case group != nil:
 		g = convert.PodGroup(group)
+		convert.GroupTerms(&g, group, podsOf(members))
 		f.lessDone(&g, members)
 	case len(members) == 0:
 		f.dropGang(key)
 		return
 	default:
-		pods := make([]*corev1.Pod, len(members))
-		for i, m := range members {
-			pods[i] = m.pod
-		}
-		g = convert.NativeGang(pods, f.owners.of(key), f.finished(key))
+		g = convert.NativeGang(podsOf(members), f.owners.of(key), f.finished(key))
 		g.Key = key
 	}
 	f.chargeGang(&g, members)
@@ -69,6 +68,14 @@ func (f *feed) describe(key string) {
 	f.described[key] = g
 	g.Version = f.made.next()
 	f.inbox.put(engine.Change{Gang: &g})
+}
+
+func podsOf(members []*member) []*corev1.Pod {
+	out := make([]*corev1.Pod, len(members))
+	for i, m := range members {
+		out[i] = m.pod
+	}
+	return out
 }
 
 func (f *feed) dropGang(key string) {
@@ -98,8 +105,12 @@ func (f *feed) setGroup(g *schedulingv1beta1.PodGroup) {
 	if old := f.groups[v.Key]; old == nil || old.UID != g.UID {
 		f.says.notHonoured(g, convert.UnheededGroup(g))
 	}
+	firm := f.firm(v.Key)
 	f.groups[v.Key] = g
 	f.made.saw(v.Version)
+	if firm != f.firm(v.Key) {
+		f.giveMembersAgain(v.Key)
+	}
 	f.describeAgain(v.Key)
 	f.fresh[v.Key] = true
 	f.begun(v.Key)
@@ -109,7 +120,11 @@ func (f *feed) removeGroup(g *schedulingv1beta1.PodGroup) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	v := convert.PodGroup(g)
+	firm := f.firm(v.Key)
 	delete(f.groups, v.Key)
+	if firm {
+		f.giveMembersAgain(v.Key)
+	}
 	delete(f.redo, v.Key)
 	f.says.forget(g.UID)
 	f.made.saw(v.Version)

@@ -68,19 +68,10 @@ func thin(changes []engine.Change) []engine.Change {
 
 // refOf is the object that the change is about, without version; empty for what is about none.
 func refOf(c *engine.Change) engine.Ref {
-	switch {
-	case c.Pod != nil:
-		return engine.Ref{Kind: engine.KindPod, Key: c.Pod.Key}
-	case c.Node != nil:
-		return engine.Ref{Kind: engine.KindNode, Key: c.Node.Name}
-	case c.Gang != nil:
-		return engine.Ref{Kind: engine.KindGang, Key: c.Gang.Key}
-	case c.Queue != nil:
-		return engine.Ref{Kind: engine.KindQueue, Key: c.Queue.Name}
-	case c.Refusal != nil:
-		return engine.Ref{Kind: engine.KindRefusal, Key: c.Refusal.Pod + "@" + c.Refusal.Node}
-	case c.Gone != nil:
+	if c.Gone != nil {
 		return engine.Ref{Kind: c.Gone.Kind, Key: c.Gone.Key}
 	}
-	return engine.Ref{}
+	ref, _ := c.Ref()
+	ref.Version = 0
+	return ref
 }

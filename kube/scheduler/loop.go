@@ -44,7 +44,7 @@ func (s *scheduler) cycle(now time.Time) (wake time.Time) {
 	s.feed.settle()
 	changes := append(s.inbox.take(), settled...)
 	s.apply(changes)
-	plan := s.state.Plan(now)
+	plan := s.decide(now)
 	s.apply(plan.Changes)
 	s.record.Cycle(now, changes, plan)
 	s.note(plan)
@@ -55,11 +55,20 @@ func (s *scheduler) cycle(now time.Time) (wake time.Time) {
 		}
 	}
 	wake = sooner(plan.WakeAt, s.says.tell(plan))
+	wake = sooner(wake, s.evicts.take(&plan))
 	wake = sooner(wake, s.letGoShort(&plan))
 	if len(plan.Starts) > 0 {
 		wake = sooner(wake, now.Add(s.opts.Engine.AssumeFor))
 	}
 	return wake
+}
+
+func (s *scheduler) decide(now time.Time) engine.Plan {
+	plan := s.state.Plan(now)
+	if s.opts.amend != nil {
+		s.opts.amend(s.state, &plan)
+	}
+	return plan
 }
 
 func (s *scheduler) apply(changes []engine.Change) {
@@ -76,15 +85,30 @@ func (s *scheduler) number(changes []engine.Change) {
 	}
 	for i := range changes {
 		c := &changes[i]
-		switch {
-		case c.Refusal != nil && c.Refusal.Version == 0:
+		if v := unnumbered(c); v != nil && *v == 0 {
 			s.version++
-			c.Refusal.Version = s.version
-		case c.Gone != nil && c.Gone.Version == 0:
-			s.version++
-			c.Gone.Version = s.version
+			*v = s.version
 		}
 	}
+}
+
+// unnumbered is the version of an edit of memory, nil of anything else.
+func unnumbered(c *engine.Change) *uint64 {
+	switch {
+	case c.Refusal != nil:
+		return &c.Refusal.Version
+	case c.Hold != nil:
+		return &c.Hold.Version
+	case c.Eviction != nil:
+		return &c.Eviction.Version
+	case c.Promise != nil:
+		return &c.Promise.Version
+	case c.Spending != nil:
+		return &c.Spending.Version
+	case c.Gone != nil:
+		return &c.Gone.Version
+	}
+	return nil
 }
 
 func versionOf(c *engine.Change) uint64 {

@@ -9,6 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -57,8 +58,8 @@ func NewModel(o ModelOptions) *Model {
 }
 
 // Set takes in objects, each as a newer version than all before: nodes, pods, PodGroups, Jobs, StatefulSets,
-// ReplicaSets, Deployments, claims, volumes, storage classes, namespaces and Queues, also unstructured ones. Others
-// are passed over. The objects are kept, and not written to.
+// ReplicaSets, Deployments, claims, volumes, storage classes, PodDisruptionBudgets, namespaces and Queues, also
+// unstructured ones. Others are passed over. The objects are kept, and not written to.
 func (m *Model) Set(objects ...metav1.Object) {
 	f := m.feed
 	for _, o := range objects {
@@ -76,6 +77,8 @@ func (m *Model) Set(objects ...metav1.Object) {
 			f.setVolume(stamped(m, o))
 		case *storagev1.StorageClass:
 			f.setClass(o)
+		case *policyv1.PodDisruptionBudget:
+			f.setBudget(o)
 		case *corev1.Namespace:
 			f.setNamespace(o)
 		case *batchv1.Job, *appsv1.StatefulSet, *appsv1.ReplicaSet, *appsv1.Deployment:
@@ -107,6 +110,8 @@ func (m *Model) Delete(objects ...metav1.Object) {
 			f.removeVolume(o)
 		case *storagev1.StorageClass:
 			f.removeClass(o)
+		case *policyv1.PodDisruptionBudget:
+			f.removeBudget(o)
 		case *corev1.Namespace:
 			f.removeNamespace(o)
 		case *batchv1.Job, *appsv1.StatefulSet, *appsv1.ReplicaSet, *appsv1.Deployment:
@@ -258,5 +263,5 @@ func adopt(v *engine.Pod) {
 	if isNative(v.Gang) {
 		v.Gang, v.Subgroup = "", ""
 	}
-	v.Foreign, v.Queue, v.GPU = false, "", engine.GPU{}
+	v.Foreign, v.Queue, v.GPU = false, "", engine.GPU{} // terms and users are read of ours alone
 }

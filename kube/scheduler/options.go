@@ -53,9 +53,10 @@ type Options struct {
 	Answers net.Listener
 	Log     *slog.Logger // nil: silent
 
-	serving *serving             // of Answers
-	queues  queueClient          // nil: through Config
-	binding kubernetes.Interface // for bindings; nil: the one for everything
+	serving *serving                          // of Answers
+	amend   func(*engine.State, *engine.Plan) // by tests, before a plan is carried out
+	queues  queueClient                       // nil: through Config
+	binding kubernetes.Interface              // for bindings; nil: the one for everything
 }
 
 func (o Options) normal() Options {

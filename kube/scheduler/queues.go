@@ -89,6 +89,7 @@ func (f *feed) setQueue(q *v1alpha1.Queue) {
 	t.queues[q.Name] = got
 	t.choose(got)
 	t.changed[q.Name] = true
+	f.bookings.stale = f.bookings.stale || len(q.Spec.Bookings) > 0 || known != nil && len(known.Spec.Bookings) > 0
 	t.allMoved = t.allMoved || known == nil && q.Name == v1alpha1.DefaultQueue
 	t.spent()
 	f.inbox.stir()
@@ -128,6 +129,7 @@ func (f *feed) dropQueue(name string) {
 	t := &f.tenancy
 	delete(t.queues, name)
 	delete(t.changed, name)
+	f.rebookLater()
 	t.allMoved = t.allMoved || name == v1alpha1.DefaultQueue
 	f.drop(engine.KindQueue, name, f.made.next())
 }
@@ -241,13 +243,7 @@ func (f *feed) rechargePod(m *member) {
 	if f.tenancy.payer(m.pod.Namespace, convert.QueueOf(m.pod)) == m.value.Queue {
 		return
 	}
-	if m.needsClaims() {
-		f.storage.again[m.key] = true // it is given with what its claims allow
-		return
-	}
-	v := f.read(m.pod)
-	v.Version = f.versions.next()
-	f.put(m, &v)
+	f.giveAgain([]*member{m})
 }
 
 // charge names the queue that pays for a pod by itself.
@@ -261,7 +257,7 @@ func (f *feed) charge(m *member, v *engine.Pod) {
 // that names one counts.
 func (f *feed) chargeGang(g *engine.Gang, members []*member) {
 	if len(members) > 0 && !slices.ContainsFunc(members, (*member).pays) {
-		g.Queue = ""
+		g.Queue, g.User, g.Terms, g.Core, g.Invalid = "", "", engine.Terms{}, false, ""
 		return
 	}
 	for _, m := range members {

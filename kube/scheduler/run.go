@@ -120,10 +120,11 @@ type scheduler struct {
 	queues queueClient // once watched
 	log    *slog.Logger
 
-	inbox *inbox
-	feed  *feed
-	binds *binder
-	says  *sayer
+	inbox  *inbox
+	feed   *feed
+	binds  *binder
+	says   *sayer
+	evicts *evictor
 
 	record *record.Writer // nil: nothing is recorded
 
@@ -145,7 +146,7 @@ func newScheduler(client kubernetes.Interface, o Options) (*scheduler, error) {
 	for _, r := range s.state.Rejected() {
 		return nil, fmt.Errorf("scheduler: %s %s: %s", r.Kind, r.Key, r.Reason)
 	}
-	s.binds, s.says = newBinder(s), newSayer(s)
+	s.binds, s.says, s.evicts = newBinder(s), newSayer(s), newEvictor(s)
 	s.feed.says, s.feed.storage.levels = s.says, o.Engine.Levels
 	return s, nil
 }
@@ -157,11 +158,13 @@ func (s *scheduler) work(ctx context.Context) error {
 	defer s.record.Close()
 	s.says.open()
 	s.feed.repeat()
+	s.recall(time.Now())
 	defer o.serving.lead(s)()
 	var workers sync.WaitGroup
 	if !o.Shadow {
 		workers.Go(func() { s.binds.run(ctx) })
 		workers.Go(func() { s.says.run(ctx) })
+		workers.Go(func() { s.evicts.run(ctx) })
 		workers.Go(func() { s.writeStatuses(ctx) })
 	}
 	s.loop(ctx)

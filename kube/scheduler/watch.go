@@ -45,6 +45,7 @@ func (s *scheduler) watch(ctx context.Context) (stop func(), err error) {
 	add(all.Apps().V1().StatefulSets().Informer(), ownerHandler[*appsv1.StatefulSet](f), false)
 	add(all.Apps().V1().ReplicaSets().Informer(), ownerHandler[*appsv1.ReplicaSet](f), false)
 	add(all.Apps().V1().Deployments().Informer(), ownerHandler[*appsv1.Deployment](f), false)
+	add(all.Policy().V1().PodDisruptionBudgets().Informer(), handler(f.setBudget, f.removeBudget), false)
 	add(core.Namespaces().Informer(), handler(f.setNamespace, f.removeNamespace), false)
 	if groups {
 		add(all.Scheduling().V1beta1().PodGroups().Informer(), handler(f.setGroup, f.removeGroup), true)

@@ -1,0 +1,146 @@
+package engine
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// audited is a small state with something in every account.
+func audited(t *testing.T) *State {
+	gpus := func(n int64) Resources { return Resources{{Resource: "nvidia.com/gpu", Value: n}} }
+	later := time.Date(2026, 11, 15, 13, 0, 0, 0, time.UTC)
+	node := func(name string) Node {
+		return Node{Name: name, Allocatable: append(gpus(4), Amount{Resource: Pods, Value: 9}), Devices: []Device{
+			{ID: name + "0", Model: "A"}, {ID: name + "1", Model: "A"}, {ID: name + "2", Model: "A"}, {ID: name + "3", Model: "A"}}}
+	}
+	s := Load(Snapshot{
+		Version: SnapshotVersion,
+		Nodes:   []Node{node("n0"), node("n1")},
+		Queues: []Queue{{Name: "org", Limits: Resources{{Resource: "nvidia.com/gpu@A", Value: 8}}},
+			{Name: "team", Parent: "org", FairUsers: true, MaxRunning: 9, Quota: gpus(2)}},
+		Gangs: []Gang{{Key: "g", Queue: "team", User: "ann", Core: true, Group: Group{Min: 1}}},
+		Pods: []Pod{
+			{Key: "g-0", UID: "u", Gang: "g", Node: "n0", Devices: []string{"n00"}, Evictable: true, Spec: Spec{Requests: gpus(1)}},
+			{Key: "g-1", UID: "u", Gang: "g", Rank: 1, Node: "n0", Devices: []string{"n01"}, Evictable: true, Spec: Spec{Requests: gpus(1)}},
+			{Key: "blind", Node: "n1", Spec: Spec{Requests: gpus(1)}},
+			{Key: "waits", Queue: "team", Spec: Spec{Requests: gpus(9)}},
+		},
+		Assumptions: []Assumption{{Pod: "g-2", UID: "u", Version: 1, Node: "n1", Devices: []string{"n10"}, Until: later}},
+		Evictions:   []Eviction{{Pod: "g-1", UID: "u", Version: 1, Cause: Preempted, For: "waits", At: later, Until: later}},
+		Holds:       []Hold{{Gang: "waits", Version: 1, Node: "n0", Requests: gpus(1), Until: later}},
+		Latest:      1,
+	}, Config{})
+	s.Plan(later.Add(-time.Hour))
+	s.freshen()
+	s.queues["org"].workloads()
+	if found := s.AuditAll(); len(found) > 0 {
+		t.Fatalf("a sound state has discrepancies: %v", found)
+	}
+	return s
+}
+
+// The audit names the account that was tampered with. It protects every sum that is kept by adding and subtracting.
+func TestAuditNamesWhatIsWrong(t *testing.T) {
+	const gpu, ofA = "nvidia.com/gpu", "nvidia.com/gpu@A"
+	for _, c := range []struct {
+		name   string
+		tamper func(*State)
+		want   Discrepancy
+	}{
+		{"capacity", func(s *State) { s.capacity.add(dimGPU, 1) }, Discrepancy{"cluster", "", "capacity", gpu, 9, 8}},
+		{"taken", func(s *State) { s.taken.add(dimGPU, -1) }, Discrepancy{"cluster", "", "taken", gpu, 2, 3}},
+		{"used", func(s *State) { s.queues["team"].used.add(dimGPU, 2) }, Discrepancy{"queue", "team", "used", gpu, 4, 2}},
+		{"used above", func(s *State) { s.queues["org"].used.add(dimGPU, 2) }, Discrepancy{"queue", "org", "used", gpu, 4, 2}},
+		{"used of a model", func(s *State) { s.queues["team"].used.add(s.dims.id(ofA), 1) }, Discrepancy{"queue", "team", "used", ofA, 3, 2}},
+		{"used is lost", func(s *State) { s.queues["team"].used = nil }, Discrepancy{"queue", "team", "used", gpu, 0, 2}},
+		{"leaving", func(s *State) { s.queues["team"].leaving.add(dimGPU, 1) }, Discrepancy{"queue", "team", "leaving", gpu, 2, 1}},
+		{"pledged", func(s *State) { s.queues["team"].pledged.add(dimGPU, 1) }, Discrepancy{"queue", "team", "pledged", gpu, 2, 1}},
+		{"firm", func(s *State) { s.queues["team"].firm.add(dimGPU, -1) }, Discrepancy{"queue", "team", "firm", gpu, 0, 1}},
+		{"a user", func(s *State) { s.queues["team"].users["ann"][dimGPU]++ }, Discrepancy{"queue", "team", "user ann", gpu, 3, 2}},
+		{"a user is lost", func(s *State) { delete(s.queues["team"].users, "ann") }, Discrepancy{"queue", "team", "user ann", gpu, 0, 2}},
+		{"workloads", func(s *State) { s.queues["team"].counted++ }, Discrepancy{"queue", "team", "workloads", "", 2, 1}},
+		{"a pod is lost to its queue", func(s *State) { q := s.queues["team"]; q.pods = q.pods[:1] }, Discrepancy{"queue", "team", "used", gpu, 2, 1}},
+		{"a pod is twice in its queue", func(s *State) { q := s.queues["team"]; q.pods = append(q.pods, q.pods[0]) }, Discrepancy{"queue", "team", "pods", firstPod, 0, 1}},
+		{"a pod without a queue is lost", func(s *State) { s.nobody.pods = nil }, Discrepancy{"pod", "blind", "payer", "", 0, 1}},
+		{"a queue in the wrong place", func(s *State) { s.queues["team"].parent = nil }, Discrepancy{"queue", "team", "parent", "org", 0, 1}},
+		{"free", func(s *State) { s.nodes["n0"].free.add(dimGPU, 1) }, Discrepancy{"node", "n0", "free", gpu, 2, 1}},
+		{"yield", func(s *State) { s.nodes["n0"].yield.add(dimGPU, 1) }, Discrepancy{"node", "n0", "yield", gpu, 3, 2}},
+		{"loose devices", func(s *State) { s.nodes["n0"].loose++ }, Discrepancy{"node", "n0", "loose", "", 3, 2}},
+		{"blind devices", func(s *State) { s.nodes["n1"].blind-- }, Discrepancy{"node", "n1", "blind", "", 0, 1}},
+		{"holders", func(s *State) { s.nodes["n0"].holders[0]++ }, Discrepancy{"node", "n0", "holders", "n00", 2, 1}},
+		{"a device", func(s *State) { s.nodes["n0"].devices[0].Free = true }, Discrepancy{"node", "n0", "device", "n00", 1, 0}},
+		{"an occupant is lost", func(s *State) { n := s.nodes["n1"]; n.occ = n.occ[:0] }, Discrepancy{"node", "n1", "free", gpu, 3, 4}},
+		{"an occupant is there twice", func(s *State) { n := s.nodes["n1"]; n.occ = append(n.occ, n.occ[0]) }, Discrepancy{"node", "n1", "occupants", "blind", 0, 1}},
+		{"a hold does not count", func(s *State) { s.holds["waits@n0"].on = nil }, Discrepancy{"node", "n0", "hold", "waits", 0, 1}},
+		{"an eviction does not count", func(s *State) { s.pods["g-1"].evicting = false }, Discrepancy{"pod", "g-1", "evicting", "", 0, 1}},
+		{"a pod on the wrong seat", func(s *State) { s.pods["blind"].seat = s.nodes["n0"] }, Discrepancy{"pod", "blind", "seat", "n1", 0, 1}},
+		{"a pod that waits is not in line", func(s *State) { s.unlist(s.pods["waits"].gang) }, Discrepancy{"pod", "waits", "line", "", 0, 1}},
+		{"a trial was not undone", func(s *State) { s.journal = append(s.journal, entry{}) }, Discrepancy{"cluster", "", "journal", "", 1, 0}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := audited(t)
+			c.want.Resource = first(s, c.want.Resource)
+			c.tamper(s)
+			if found := s.AuditAll(); !slices.Contains(found, c.want) {
+				t.Errorf("%v is not among %v", c.want, found)
+			}
+		})
+	}
+}
+
+// firstPod stands for the first pod of the queue's list, which is in no order.
+const firstPod = "*"
+
+func first(s *State, key string) string {
+	if key == firstPod {
+		return s.queues["team"].pods[0].Key
+	}
+	return key
+}
+
+// A rolling audit of any step sees what a whole one does, once a round.
+func TestAuditRollsOverEverything(t *testing.T) {
+	for most := 1; most < 9; most++ {
+		s := audited(t)
+		s.nodes["n1"].free.add(dimGPU, 1)
+		s.queues["org"].used.add(dimPods, 1)
+		want := s.AuditAll()
+		var found []Discrepancy
+		for at, steps := 0, 0; ; steps++ {
+			some, next := s.Audit(at, most)
+			found = append(found, some...)
+			if at = next; at == 0 {
+				break
+			}
+			if steps > 9 {
+				t.Fatalf("a round of 6 places in steps of %d does not end", most)
+			}
+		}
+		slices.SortFunc(found, func(a, b Discrepancy) int { return -compareKinds(a, b) })
+		slices.SortFunc(want, func(a, b Discrepancy) int { return -compareKinds(a, b) })
+		if diff := cmp.Diff(want, found); diff != "" || len(found) != 2 {
+			t.Errorf("in steps of %d (-all at once +found):\n%s", most, diff)
+		}
+	}
+}
+
+func compareKinds(a, b Discrepancy) int {
+	if a.Kind < b.Kind {
+		return -1
+	}
+	return 1
+}
+
+func TestDiscrepancyInWords(t *testing.T) {
+	for d, want := range map[Discrepancy]string{
+		{"queue", "team", "used", "cpu", 4, 2}: "queue team: used of cpu is kept as 4 and counted as 2",
+		{"cluster", "", "journal", "", 1, 0}:   "cluster: journal is kept as 1 and counted as 0",
+	} {
+		if got := d.String(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}

@@ -1,0 +1,56 @@
+package engine_test
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/berth-dev/berth/engine"
+)
+
+// Whatever happens, accounts that are kept by adding and subtracting are what a count from scratch says.
+func TestAuditFindsNothing(t *testing.T) {
+	often(t, 5, func(t *rapid.T) {
+		h := &hands{lived(anyConfig(t), nil), noon}
+		for _, c := range anyHistory(t) {
+			h.state.Apply(c)
+			if seldom(t, 2) {
+				h.audit(t)
+			}
+		}
+		for range 1 + upTo(t, 4) {
+			h.carryOut(t, h.state.Plan(h.now))
+			h.audit(t)
+			h.moveOn(t)
+		}
+		h.audit(t)
+	})
+}
+
+func (h *hands) audit(t *rapid.T) {
+	if found := h.state.AuditAll(); len(found) > 0 {
+		t.Fatalf("%v\n%s", found, text(t, h.state.Dump()))
+	}
+}
+
+// BenchmarkAudit audits a large full cluster: a slice of it as a scheduler does between plans, and all of it.
+func BenchmarkAudit(b *testing.B) {
+	s := engine.Load(newFullSite(5_000, 200, 4_000).snapshot, fullConfig())
+	s.Plan(benchNow)
+	b.Run("slice", func(b *testing.B) {
+		at := 0
+		for b.Loop() {
+			_, at = s.Audit(max(at, 2), 16)
+		}
+	})
+	b.Run("cluster", func(b *testing.B) {
+		for b.Loop() {
+			s.Audit(0, 1)
+		}
+	})
+	b.Run("all", func(b *testing.B) {
+		for b.Loop() {
+			s.AuditAll()
+		}
+	})
+}

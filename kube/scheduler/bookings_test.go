@@ -1,0 +1,67 @@
+package scheduler
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+)
+
+// booked are the nodes of each booking that the engine knows.
+func (m *Model) booked() map[string][]string {
+	out := make(map[string][]string)
+	for _, b := range m.dump().Bookings {
+		out[b.Name] = b.Nodes
+	}
+	return out
+}
+
+// A booking follows the nodes and the queue, and does not leave nodes that it has without need.
+func TestBookings(t *testing.T) {
+	from := metav1.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
+	booking := func(name string, nodes int32) v1alpha1.QueueBooking {
+		return v1alpha1.QueueBooking{Name: name, Nodes: nodes, From: from, To: metav1.NewTime(from.Add(time.Hour)), NodeSelector: map[string]string{"rack": "r1"}}
+	}
+	q := limit("q", 8, nil)
+	q.Spec.Bookings = []v1alpha1.QueueBooking{booking("exam", 2)}
+	m := NewModel(ModelOptions{})
+	m.Set(node("n3", "r1", 8), q, limit("other", 8, nil), node("n4", "r1", 8), node("n1", "r2", 8))
+	if diff := cmp.Diff(map[string][]string{"q/exam": {"n3", "n4"}}, m.booked()); diff != "" {
+		t.Fatal(diff)
+	}
+	m.Set(node("n2", "r1", 8))
+	if diff := cmp.Diff(map[string][]string{"q/exam": {"n3", "n4"}}, m.booked()); diff != "" {
+		t.Error("a node came:", diff)
+	}
+	m.Delete(node("n3", "r1", 8))
+	if diff := cmp.Diff(map[string][]string{"q/exam": {"n2", "n4"}}, m.booked()); diff != "" {
+		t.Error("a node went:", diff)
+	}
+	m.Set(node("n4", "r2", 8))
+	if diff := cmp.Diff(map[string][]string{"q/exam": {"n2"}}, m.booked()); diff != "" {
+		t.Error("a node was moved:", diff)
+	}
+	q = q.DeepCopy()
+	q.Spec.Bookings = []v1alpha1.QueueBooking{booking("again", 1)}
+	m.Set(q)
+	if diff := cmp.Diff(map[string][]string{"q/again": {"n2"}}, m.booked()); diff != "" {
+		t.Error("another booking:", diff)
+	}
+	q = q.DeepCopy()
+	q.Spec.Bookings = nil
+	m.Set(q)
+	if got := m.booked(); len(got) > 0 {
+		t.Errorf("booked for nobody: %v", got)
+	}
+	q = q.DeepCopy()
+	q.Spec.Bookings = []v1alpha1.QueueBooking{booking("exam", 1)}
+	m.Set(q)
+	m.settle()
+	m.Delete(q)
+	if got := m.booked(); len(got) > 0 {
+		t.Errorf("booked for a queue that is gone: %v", got)
+	}
+}

@@ -1,0 +1,134 @@
+package scheduler
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/engine"
+)
+
+// disruption is a PodDisruptionBudget for pods with the label app, "" for those that it does not select.
+func disruption(name, app string, allowed int32) *policyv1.PodDisruptionBudget {
+	b := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
+	if app != "" {
+		b.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}
+	}
+	b.Status.DisruptionsAllowed = allowed
+	return b
+}
+
+// app gives the pod a label.
+func app(p *corev1.Pod, name string) *corev1.Pod {
+	p.Labels = map[string]string{"app": name}
+	return p
+}
+
+// dump is what the engine knows.
+func (m *Model) dump() engine.Snapshot {
+	m.settle()
+	return m.state.Dump()
+}
+
+// covered are the budgets of the pods that the engine knows, by pod.
+func (m *Model) covered() map[string][]string {
+	out := make(map[string][]string)
+	for _, p := range m.dump().Pods {
+		out[p.Key] = p.Budgets
+	}
+	return out
+}
+
+// Pods name the budgets that cover them, whichever of the two comes first or changes.
+func TestBudgetsOfPods(t *testing.T) {
+	m := NewModel(ModelOptions{})
+	elsewhere, theirs := app(pod("a", 1), "x"), app(pod("theirs", 1), "x")
+	elsewhere.Namespace, theirs.Spec.SchedulerName = "other", "default-scheduler"
+	m.Set(node("n1", "r1", 8), app(pod("a", 1), "x"), app(pod("b", 1), "y"), elsewhere, theirs)
+	m.Set(disruption("x", "x", 2), disruption("all", "", 0), disruption("y", "y", -1))
+	all := disruption("every", "", 1)
+	all.Spec.Selector = &metav1.LabelSelector{}
+	m.Set(all, app(pod("late", 1), "y"))
+	want := map[string][]string{
+		"default/a": {"default/every", "default/x"}, "default/b": {"default/every", "default/y"}, "default/late": {"default/every", "default/y"},
+		"other/a": nil, "default/theirs": nil,
+	}
+	if diff := cmp.Diff(want, m.covered()); diff != "" {
+		t.Fatal(diff)
+	}
+	allowed := make(map[string]int)
+	for _, d := range m.dump().Disruptions {
+		allowed[d.Key] = d.Allowed
+	}
+	if diff := cmp.Diff(map[string]int{"default/x": 2, "default/all": 0, "default/y": 0, "default/every": 1}, allowed); diff != "" {
+		t.Error(diff)
+	}
+	m.Set(disruption("x", "y", 2), app(pod("a", 1), "z"))
+	m.Delete(all)
+	want = map[string][]string{
+		"default/a": nil, "default/b": {"default/x", "default/y"}, "default/late": {"default/x", "default/y"}, "other/a": nil, "default/theirs": nil,
+	}
+	if diff := cmp.Diff(want, m.covered()); diff != "" {
+		t.Error(diff)
+	}
+	if got := len(m.dump().Disruptions); got != 3 {
+		t.Errorf("%d budgets", got)
+	}
+}
+
+// A budget that only counts otherwise gives no pod again.
+func TestBudgetThatCountsOtherwise(t *testing.T) {
+	m := NewModel(ModelOptions{})
+	m.Set(node("n1", "r1", 8), app(pod("a", 1), "x"), disruption("x", "x", 2))
+	m.settle()
+	m.Set(disruption("x", "x", 2))
+	m.feed.settle()
+	if got := m.feed.inbox.take(); len(got) > 0 {
+		t.Errorf("nothing changed, and %d changes", len(got))
+	}
+	m.Set(disruption("x", "x", 1))
+	m.feed.settle()
+	if got := m.feed.inbox.take(); len(got) != 1 || got[0].Disruption == nil || got[0].Disruption.Allowed != 1 {
+		t.Errorf("%v", got)
+	}
+}
+
+// A PodGroup that is not to be evicted keeps its pods, whether it comes before or after them.
+func TestFirmPodGroup(t *testing.T) {
+	name := "g"
+	group := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: "g", Annotations: map[string]string{"berth.dev/preemptible": "false", "berth.dev/user": "ann"}}}
+	group.Spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{MinCount: 2}
+	in := func(p *corev1.Pod) *corev1.Pod {
+		p.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &name}
+		return p
+	}
+	m := NewModel(ModelOptions{})
+	evictable := func() map[string]bool {
+		out := make(map[string]bool)
+		for _, p := range m.dump().Pods {
+			out[p.Key] = p.Evictable
+		}
+		return out
+	}
+	m.Set(in(pod("a", 1)))
+	if diff := cmp.Diff(map[string]bool{"default/a": true}, evictable()); diff != "" {
+		t.Error(diff)
+	}
+	m.Set(group, in(pod("b", 1)))
+	if diff := cmp.Diff(map[string]bool{"default/a": false, "default/b": false}, evictable()); diff != "" {
+		t.Error(diff)
+	}
+	if got := m.dump().Gangs[0].User; got != "ann" {
+		t.Errorf("user %q", got)
+	}
+	open := group.DeepCopy()
+	open.Annotations = nil
+	m.Set(open)
+	if diff := cmp.Diff(map[string]bool{"default/a": true, "default/b": true}, evictable()); diff != "" {
+		t.Error(diff)
+	}
+}

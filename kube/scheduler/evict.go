@@ -1,0 +1,344 @@
+package scheduler
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/berth-dev/berth/engine"
+)
+
+// evictor ends pods that the engine wants to end. For each the place is kept first, then the pod says who ends it, for
+// whom and why, and then it is deleted. What the API server does not allow comes back to the engine as a refusal; where
+// it does not answer the eviction stands, and is sent until it does or the eviction's time is up.
+//
+// A pod without a controller is evicted like any other: whoever made it said that it may be.
+type evictor struct {
+	s             *scheduler
+	client        kubernetes.Interface
+	queue         *backlog[writing]
+	sent, refused atomic.Int64
+
+	mu    sync.Mutex
+	open  map[string]*eviction // by pod: decided and not seen to end
+	keeps keeps
+}
+
+// eviction is one that is to be carried out.
+type eviction struct {
+	engine.Eviction
+	why      string // "reclaimed for team/a: queue b had borrowed 8 nvidia.com/gpu"
+	workload string // of the victim
+	node     string // where the victim is
+	warned   bool
+	sent     bool // it is being carried out
+}
+
+const (
+	// evictors bound the requests in flight.
+	evictors = 16
+	// evictAgain is how long a pod that could not be evicted is left alone.
+	evictAgain = time.Minute
+)
+
+func newEvictor(s *scheduler) *evictor {
+	v := &evictor{s: s, client: s.opts.binding, queue: newBacklog[writing](), open: make(map[string]*eviction), keeps: newKeeps()}
+	if v.client == nil {
+		v.client = s.client
+	}
+	return v
+}
+
+func (v *evictor) run(ctx context.Context) {
+	sending, end := outlive(ctx)
+	defer end()
+	var workers sync.WaitGroup
+	for range evictors {
+		workers.Go(func() {
+			for write, ok := v.queue.get(ctx); ok; write, ok = v.queue.get(ctx) {
+				write(sending)
+			}
+		})
+	}
+	workers.Wait()
+}
+
+// take takes on what the plan ends and keeps, carries out what is due, and calls off what nobody needs any more. The
+// cycle calls it. It returns when the next eviction is due; zero: none is.
+func (v *evictor) take(plan *engine.Plan) (wake time.Time) {
+	if v.s.opts.Shadow {
+		return wake
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	started := make(map[string]bool, len(plan.Starts))
+	for i := range plan.Starts {
+		started[plan.Starts[i].Gang] = true
+	}
+	v.decided(plan)
+	nominations := v.keep(plan)
+	var due []*eviction
+	for _, key := range sortedNames(v.open) {
+		e := v.open[key]
+		switch {
+		case v.victim(e) == nil:
+			delete(v.open, key)
+		case e.sent:
+		case e.For != "" && (started[e.For] || !v.s.feed.awaits(e.For)):
+			v.callOff(e)
+		case !e.At.After(plan.Now):
+			e.sent = true
+			due = append(due, e)
+		default:
+			v.warn(e)
+			wake = sooner(wake, e.At)
+		}
+	}
+	v.send(nominations, due)
+	return wake
+}
+
+// decided takes note of what the engine wants to end, and wants to end no more.
+func (v *evictor) decided(plan *engine.Plan) {
+	for i := range plan.Changes {
+		if at := plan.Changes[i].Gone; at != nil && at.Kind == engine.KindEviction {
+			if e := v.open[at.Key]; e != nil && !e.sent {
+				v.callOff(e)
+			}
+		}
+	}
+	if len(plan.Evictions) == 0 {
+		return
+	}
+	uses := v.s.uses()
+	rooms := make(map[string][]*eviction)
+	for i := range plan.Evictions {
+		e := v.enter(plan.Evictions[i], uses)
+		if e != nil && e.For != "" {
+			rooms[e.For] = append(rooms[e.For], e)
+		}
+	}
+	for _, gang := range sortedNames(rooms) {
+		v.s.says.makesRoom(gang, rooms[gang])
+	}
+}
+
+// enter takes on an eviction; nil: the pod is gone already.
+func (v *evictor) enter(got engine.Eviction, uses map[string]*engine.QueueUse) *eviction {
+	at := v.s.feed.seat(got.Pod)
+	e := &eviction{Eviction: got, workload: at.workload}
+	if at.pod == nil || string(at.pod.UID) != got.UID {
+		return nil
+	}
+	if e.Until.IsZero() {
+		e.Until = time.Now().Add(v.s.opts.Engine.AssumeFor)
+	}
+	e.node, e.why = at.pod.Spec.NodeName, whyEvicted(&got, at, uses, v.s.gpu())
+	v.open[got.Pod] = e
+	v.s.log.Info("evict", "pod", got.Pod, "workload", e.workload, "because", e.why, "at", got.At)
+	return e
+}
+
+// victim returns the pod, nil if it is gone or on its way.
+func (v *evictor) victim(e *eviction) *corev1.Pod {
+	if p := v.s.feed.pod(e.Pod); p != nil && string(p.UID) == e.UID && p.DeletionTimestamp == nil {
+		return p
+	}
+	return nil
+}
+
+// callOff ends an eviction that was not carried out, and with it what was kept for the sake of it.
+func (v *evictor) callOff(e *eviction) {
+	delete(v.open, e.Pod)
+	v.s.log.Info("eviction called off", "pod", e.Pod, "for", e.For)
+	v.s.inbox.put(engine.Change{Gone: &engine.Ref{Kind: engine.KindEviction, Key: e.Pod}})
+	v.release(e)
+	if e.warned {
+		p := v.s.feed.pod(e.Pod)
+		v.queue.put(func(ctx context.Context) { v.takeBack(ctx, p) })
+	}
+}
+
+// release drops what is kept at the place of the eviction: for whom it was to be, and of a move where its own workload
+// was to go on.
+func (v *evictor) release(e *eviction) {
+	if e.For != "" {
+		v.drop(e.For, e.node)
+	}
+	if e.To != "" {
+		v.drop(e.workload, e.To)
+	}
+}
+
+// drop ends a hold.
+func (v *evictor) drop(gang, node string) {
+	cut(v.keeps.held, gang, node)
+	v.s.inbox.put(engine.Change{Gone: &engine.Ref{Kind: engine.KindHold, Key: gang + "@" + node}})
+}
+
+// warn says once when and why the pod will be evicted.
+func (v *evictor) warn(e *eviction) {
+	if e.warned {
+		return
+	}
+	e.warned = true
+	p := v.s.feed.pod(e.Pod)
+	text := "at " + e.At.UTC().Format(time.RFC3339) + ", " + e.why
+	v.queue.put(func(ctx context.Context) {
+		err := again(ctx, func() error { return v.condition(ctx, p, conditionPlanned, reasonOf(e.Cause), text) })
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			v.s.log.Warn("warn of eviction", "pod", e.Pod, "err", err)
+		}
+		v.s.says.evicting(p, "EvictionPlanned", "to be evicted "+text)
+	})
+}
+
+// send writes the nominations, and then carries out the evictions: who is killed in between has ended nobody, and
+// what it ended was kept for somebody.
+func (v *evictor) send(nominations []nomination, due []*eviction) {
+	carryOut := func() {
+		for _, e := range due {
+			v.queue.put(func(ctx context.Context) { v.carryOut(ctx, e) })
+		}
+	}
+	if len(nominations) == 0 {
+		carryOut()
+		return
+	}
+	left := new(atomic.Int64)
+	left.Store(int64(len(nominations)))
+	for _, n := range nominations {
+		v.queue.put(func(ctx context.Context) {
+			v.nominate(ctx, n)
+			if left.Add(-1) == 0 {
+				carryOut()
+			}
+		})
+	}
+}
+
+// carryOut evicts the pod, and tells the engine where that was refused.
+func (v *evictor) carryOut(ctx context.Context, e *eviction) {
+	p := v.victim(e)
+	if p == nil {
+		return
+	}
+	sending, cancel := context.WithDeadline(ctx, e.Until)
+	defer cancel()
+	marked := false
+	if e.Cause != engine.Moved { // the eviction API writes a condition of its own
+		if v.pointless(e) {
+			return
+		}
+		err := again(sending, func() error { return v.condition(sending, p, corev1.DisruptionTarget, reasonOf(e.Cause), e.why) })
+		if err != nil {
+			v.failed(ctx, e, p, err, false)
+			return
+		}
+		marked = true
+	}
+	if v.pointless(e) {
+		if marked {
+			v.takeBack(ctx, p)
+		}
+		return
+	}
+	if err := v.end(sending, e, p); err != nil {
+		v.failed(ctx, e, p, err, marked)
+		return
+	}
+	v.sent.Add(1)
+	v.s.says.evicting(p, reasonOf(e.Cause), e.why)
+}
+
+// pointless says whether the one that the eviction is for needs it no more. Then it is called off.
+func (v *evictor) pointless(e *eviction) bool {
+	if e.For == "" || v.s.feed.awaits(e.For) {
+		return false
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.callOff(e)
+	return true
+}
+
+// end deletes the pod; it has the time to end that it asked for. A move heeds disruption budgets.
+func (v *evictor) end(ctx context.Context, e *eviction, p *corev1.Pod) error {
+	pods := v.client.CoreV1().Pods(p.Namespace)
+	how := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(e.UID)}
+	if e.Cause != engine.Moved {
+		return again(ctx, func() error { return pods.Delete(ctx, p.Name, how) })
+	}
+	var full error
+	err := again(ctx, func() error {
+		err := pods.EvictV1(ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name}, DeleteOptions: &how})
+		if apierrors.IsTooManyRequests(err) { // a budget says no: asking again at once is no use
+			full = err
+			return nil
+		}
+		return err
+	})
+	if full != nil {
+		return full
+	}
+	return err
+}
+
+// failed decides what an answer other than success means. A pod that is gone, replaced or on its way is what was
+// wanted; anything else is a refusal.
+func (v *evictor) failed(ctx context.Context, e *eviction, p *corev1.Pod, err error, marked bool) {
+	if apierrors.IsNotFound(err) {
+		return
+	}
+	if ctx.Err() != nil {
+		return // this process ends: who comes after it finds the condition and goes on
+	}
+	if apierrors.IsConflict(err) && v.over(ctx, e, p) {
+		return
+	}
+	if marked {
+		v.takeBack(ctx, p)
+	}
+	v.refuse(e, err)
+}
+
+// over asks whether the pod is gone, replaced or on its way.
+func (v *evictor) over(ctx context.Context, e *eviction, p *corev1.Pod) bool {
+	var now *corev1.Pod
+	err := again(ctx, func() (err error) {
+		now, err = v.client.CoreV1().Pods(p.Namespace).Get(ctx, p.Name, metav1.GetOptions{})
+		return err
+	})
+	return apierrors.IsNotFound(err) || err == nil && (string(now.UID) != e.UID || now.DeletionTimestamp != nil)
+}
+
+// refuse tells the engine that the pod could not be evicted. Where it was part of a move, the whole move is off.
+func (v *evictor) refuse(e *eviction, err error) {
+	v.refused.Add(1)
+	v.s.log.Warn("not evicted", "pod", e.Pod, "for", e.For, "err", err)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.open, e.Pod)
+	no := e.Eviction
+	no.Version, no.Refused, no.Until = 0, true, time.Now().Round(0).UTC().Add(evictAgain)
+	v.s.inbox.put(engine.Change{Eviction: &no})
+	v.release(e)
+	if e.Cause != engine.Moved {
+		return
+	}
+	for _, key := range sortedNames(v.open) {
+		if o := v.open[key]; o.Cause == engine.Moved && o.For == e.For && !o.sent {
+			v.callOff(o)
+		}
+	}
+	for _, node := range sortedNames(v.keeps.held[e.For]) {
+		v.drop(e.For, node)
+	}
+}

@@ -1,0 +1,197 @@
+package scheduler
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/kube/convert"
+)
+
+// The conditions that evictions write beside DisruptionTarget.
+const (
+	// conditionPlanned is of a pod that will be evicted: its message begins with the time.
+	conditionPlanned corev1.PodConditionType = "berth.dev/EvictionPlanned"
+	// conditionHeld is of a pod that waits while room is made for it on the node that it is nominated for.
+	conditionHeld corev1.PodConditionType = "berth.dev/PlaceHeld"
+)
+
+// evictionReasons are the reasons of conditions and events, by cause. Who reads them finds the cause again: they are
+// added, never renamed. Broken is not read back: whether a gang is under its minimum is seen anew.
+var evictionReasons = map[engine.EvictionCause]string{
+	engine.Reclaimed: "Reclaimed",
+	engine.Preempted: "Preempted",
+	engine.Shared:    "OverFairShare",
+	engine.Overran:   "Overran",
+	engine.MaxRun:    "MaxRunTime",
+	engine.Idled:     "Idle",
+	engine.Moved:     "MovedForPlace",
+	engine.Booked:    "Booked",
+	engine.Broken:    reasonShort,
+}
+
+func reasonOf(c engine.EvictionCause) string {
+	if r := evictionReasons[c]; r != "" {
+		return r
+	}
+	return "Evicted"
+}
+
+// causeOf is the cause of evictions with the reason.
+func causeOf(reason string) (engine.EvictionCause, bool) {
+	for cause, r := range evictionReasons {
+		if r == reason && cause != engine.Broken {
+			return cause, true
+		}
+	}
+	return "", false
+}
+
+// whyEvicted says in one line what is done, for whom, and why: "reclaimed for team/a: queue b had borrowed 8
+// nvidia.com/gpu". beneficiary reads it.
+func whyEvicted(e *engine.Eviction, at seat, uses map[string]*engine.QueueUse, gpu string) string {
+	verb, detail := "ended", ""
+	switch e.Cause {
+	case engine.Reclaimed:
+		verb, detail = "reclaimed", borrowed(at.queue, uses, gpu)
+	case engine.Preempted:
+		verb, detail = "preempted", "it has a higher priority"
+	case engine.Shared:
+		verb, detail = "given up", fmt.Sprintf("queue %s had more than its fair share", at.queue)
+	case engine.Overran:
+		detail = "this ran longer than was said, into a promised start"
+	case engine.MaxRun:
+		detail = "its time was up"
+	case engine.Idled:
+		detail = "its GPUs did nothing"
+	case engine.Moved:
+		verb, detail = "moved", "a larger place becomes whole"
+		if e.To != "" {
+			detail += fmt.Sprintf(", and node %s has room for what follows it", e.To)
+		}
+	case engine.Booked:
+		detail = "its node is booked"
+	case engine.Broken:
+		detail = "its gang is under its minimum and cannot be repaired"
+	}
+	if e.For != "" {
+		verb += " for " + e.For
+	}
+	return verb + ": " + detail
+}
+
+// borrowed says what the queue holds beyond its quota.
+func borrowed(queue string, uses map[string]*engine.QueueUse, gpu string) string {
+	if u := uses[queue]; u != nil {
+		if over := u.Used.Get(gpu) - u.Quota.Get(gpu); over > 0 {
+			return fmt.Sprintf("queue %s had borrowed %s", queue, amount(gpu, over))
+		}
+	}
+	if queue == "" {
+		return "it is in no queue"
+	}
+	return fmt.Sprintf("queue %s had borrowed it", queue)
+}
+
+func amount(resource string, n int64) string {
+	q := convert.Quantity(resource, n)
+	return q.String() + " " + resource
+}
+
+// beneficiary reads, of what whyEvicted says, for whom it is.
+func beneficiary(text string) string {
+	head, _, _ := strings.Cut(text, ": ")
+	_, gang, _ := strings.Cut(head, " for ")
+	return gang
+}
+
+// evictionOf reads from a pod's conditions that it is to be evicted: one that was warned, or that was marked and never
+// deleted. text is what whyEvicted said.
+func evictionOf(p *corev1.Pod) (e engine.Eviction, text string, ok bool) {
+	for _, c := range p.Status.Conditions {
+		if c.Status != corev1.ConditionTrue || c.Type != corev1.DisruptionTarget && c.Type != conditionPlanned {
+			continue
+		}
+		cause, ours := causeOf(c.Reason)
+		if !ours {
+			continue
+		}
+		got := engine.Eviction{Pod: keyOf(p), UID: string(p.UID), Cause: cause, At: c.LastTransitionTime.UTC()}
+		says := c.Message
+		if c.Type == conditionPlanned {
+			when, rest, _ := strings.Cut(strings.TrimPrefix(says, "at "), ", ")
+			at, err := time.Parse(time.RFC3339, when)
+			if err != nil {
+				continue
+			}
+			got.At, says = at, rest
+		}
+		got.For = beneficiary(says)
+		if !ok || c.Type == corev1.DisruptionTarget {
+			e, text, ok = got, says, true
+		}
+	}
+	return e, text, ok
+}
+
+// evicting says on the pod that it is, or will be, evicted.
+func (y *sayer) evicting(p *corev1.Pod, reason, text string) {
+	y.later(string(p.UID), func(ctx context.Context) {
+		y.post(ctx, y.event(p, corev1.EventTypeWarning, reason, "Evicting", text, false))
+	})
+}
+
+// makesRoom says on a workload that waits who is evicted for it: on its first pod, and on its PodGroup.
+func (y *sayer) makesRoom(gang string, victims []*eviction) {
+	text := roomText(victims)
+	say := func(o object) {
+		y.later(string(o.GetUID()), func(ctx context.Context) {
+			y.post(ctx, y.event(o, corev1.EventTypeNormal, "MakingRoom", "Evicting", text, false))
+		})
+	}
+	if pods := y.s.feed.waiting(gang); len(pods) > 0 {
+		say(pods[0])
+	}
+	if g := y.s.feed.group(gang); g != nil {
+		say(g)
+	}
+}
+
+// roomText is "evicts 2 pods for it: team-b/x, team-b/y (reclaimed: queue b had borrowed 8 nvidia.com/gpu)".
+func roomText(victims []*eviction) string {
+	const most = 8 // to name
+	var names []string
+	for _, e := range victims[:min(most, len(victims))] {
+		names = append(names, e.Pod)
+	}
+	if more := len(victims) - most; more > 0 {
+		names = append(names, fmt.Sprintf("and %d more", more))
+	}
+	first := victims[0]
+	text := fmt.Sprintf("evicts %d pods for it: %s (%s)", len(victims), strings.Join(names, ", "), strings.Replace(first.why, " for "+first.For, "", 1))
+	if len(victims) == 1 {
+		text = strings.Replace(text, "1 pods", "1 pod", 1)
+	}
+	if at := first.At; at.After(time.Now()) {
+		text += ", at " + at.UTC().Format(time.RFC3339)
+	}
+	return text
+}
+
+// uses are the queues with what their workloads hold, by name. The loop's.
+func (s *scheduler) uses() map[string]*engine.QueueUse {
+	list := s.state.QueueUses()
+	out := make(map[string]*engine.QueueUse, len(list))
+	for i := range list {
+		out[list[i].Name] = &list[i]
+	}
+	return out
+}
+
+// gpu is the resource that GPUs are.
+func (s *scheduler) gpu() string { return cmp.Or(s.opts.Engine.GPU, "nvidia.com/gpu") }

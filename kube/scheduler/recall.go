@@ -1,0 +1,97 @@
+package scheduler
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/engine"
+)
+
+// recall gives the engine back, before the first plan, what the scheduler before this one had decided and not finished:
+// evictions, by the conditions of their victims, and the places kept, by those of the pods that wait for them.
+func (s *scheduler) recall(now time.Time) {
+	v := s.evicts
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	free := make(map[string]time.Time) // when a node has the room that is being made on it, at the latest
+	for _, m := range s.feed.ours() {
+		p := m.pod
+		if p.Spec.NodeName == "" {
+			continue
+		}
+		if p.DeletionTimestamp != nil {
+			free[p.Spec.NodeName] = later(free[p.Spec.NodeName], p.DeletionTimestamp.Time)
+			continue
+		}
+		e, text, ok := evictionOf(p)
+		if !ok {
+			continue
+		}
+		e.Until = later(now, e.At).Add(graceOf(p) + s.opts.Engine.AssumeFor).UTC()
+		free[p.Spec.NodeName] = later(free[p.Spec.NodeName], e.Until)
+		if kept := v.enter(e, nil); kept != nil {
+			kept.why, kept.warned = text, true // what the pod says stands
+			s.inbox.put(engine.Change{Eviction: &e})
+		}
+	}
+	for _, m := range s.feed.ours() {
+		if m.waiting() && placeHeld(m.pod) {
+			v.recallPlace(m, later(now, free[m.pod.Status.NominatedNodeName]).Add(s.opts.Engine.AssumeFor))
+		}
+	}
+}
+
+// recallPlace takes the pod's nomination for part of a hold.
+func (v *evictor) recallPlace(m *member, until time.Time) {
+	node := m.pod.Status.NominatedNodeName
+	v.keeps.nominated[m.key] = nomination{pod: m.key, gang: m.workload, node: node, uid: m.pod.UID}
+	requests := plus(v.keeps.held[m.workload][node], m.takes)
+	insert(v.keeps.held, m.workload, node, requests)
+	v.s.inbox.put(engine.Change{Hold: &engine.Hold{Gang: m.workload, Node: node, Requests: requests, Until: until.Round(0).UTC()}})
+}
+
+// plus returns the sum.
+func plus(a, b engine.Resources) engine.Resources {
+	out := append(engine.Resources(nil), a...)
+	for _, more := range b {
+		found := false
+		for i := range out {
+			if out[i].Resource == more.Resource {
+				out[i].Value += more.Value
+				found = true
+			}
+		}
+		if !found {
+			out = append(out, more)
+		}
+	}
+	return out
+}
+
+func graceOf(p *corev1.Pod) time.Duration {
+	if s := p.Spec.TerminationGracePeriodSeconds; s != nil {
+		return time.Duration(*s) * time.Second
+	}
+	return corev1.DefaultTerminationGracePeriodSeconds * time.Second
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// ours returns the pods that this scheduler places, by key.
+func (f *feed) ours() []*member {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var out []*member
+	for _, key := range sortedNames(f.pods) {
+		if m := f.pods[key]; m.ours && !m.adopted {
+			out = append(out, m)
+		}
+	}
+	return out
+}
