@@ -20,7 +20,9 @@ type timekeeper struct {
 	since    time.Time           // of the promise that is looked at; zero: none, or a new one
 	ends     map[*gang]time.Time // when running gangs end
 	releases []release
-	counted  [2]int // moment at which releases were listed
+	counted  [2]int  // moment at which releases were listed
+	held     []*hold // places held for workloads
+	heldAt   [2]int  // moment at which they were listed
 
 	lifts int // ends of pods that were tried out
 	most  int // how many of them may be; 0: promiseLifts
@@ -150,6 +152,16 @@ func (y *cycle) owed(n *node, g *gang, at time.Time) vector {
 			}
 		}
 	}
+	for _, h := range y.heldPlaces() {
+		if h.on != n || g != nil && h.isFor(g) {
+			continue
+		}
+		if end := y.holdEnd(h); !end.IsZero() && !end.After(at) {
+			for _, a := range h.Requests {
+				sum.add(y.s.dims.id(a.Resource), -a.Value)
+			}
+		}
+	}
 	return sum
 }
 
@@ -251,7 +263,6 @@ func (y *cycle) delays(g *gang, t turn, m mark, found *found) []why.Gate {
 			return again
 		}
 	}
-	y.settleRations(g, y.seatedSince(m))
 	return nil
 }
 
@@ -488,8 +499,11 @@ func (y *cycle) stand(r *reserve, old *Promise) {
 	}
 }
 
-// keptPromise drops the promise of a gang that starts.
-func (y *cycle) keptPromise(g *gang) {
+// keptPromise drops the promise of a gang that starts with the seats since the mark.
+func (y *cycle) keptPromise(g *gang, m mark) {
+	if len(y.times.reserves) > 0 {
+		y.settleRations(g, y.seatedSince(m))
+	}
 	if p := y.standing(g); p != nil {
 		y.forget(KindPromise, p.Gang, p.Version)
 	}
@@ -696,6 +710,11 @@ func (x *future) to(k int) {
 		for _, p := range x.releases[i].pods {
 			if p.seat != nil && (p.gang == nil || p.gang != x.g) {
 				s.takeOff(p)
+			}
+		}
+		for _, h := range x.releases[i].holds {
+			if h.on != nil {
+				s.ignoreHold(h)
 			}
 		}
 		x.y.times.lifts += len(x.releases[i].pods)

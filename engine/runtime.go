@@ -189,10 +189,43 @@ func overdue(at, now time.Time) time.Time {
 	return at.Add(d)
 }
 
-// release is work that ends at one time.
+// release is work that ends at one time: pods, and places that are held for work which will have come and gone.
 type release struct {
-	at   time.Time
-	pods []*pod
+	at    time.Time
+	pods  []*pod
+	holds []*hold
+}
+
+// holdEnd is when the work that the place is held for is over; zero: nobody knows. It comes when those that are on
+// their way out for it can be expected to be gone.
+func (y *cycle) holdEnd(h *hold) time.Time {
+	g := y.s.workloadNamed(h.Gang)
+	if g == nil {
+		return later(h.Until.UTC(), y.now)
+	}
+	d := y.s.runTime(g.terms(), y.times.by)
+	if d == 0 {
+		return time.Time{}
+	}
+	return later(h.Until.UTC().Add(-y.s.cfg.AssumeFor), y.now).Add(d)
+}
+
+// heldPlaces lists the places that are held for workloads, those decided in this cycle too.
+func (y *cycle) heldPlaces() []*hold {
+	k := &y.times
+	if k.heldAt == y.moment() {
+		return k.held
+	}
+	k.held, k.heldAt = nil, y.moment()
+	for _, h := range y.s.holds {
+		k.held = append(k.held, h)
+	}
+	for _, e := range y.s.journal {
+		if e.did == held && e.hold.Gang != "" {
+			k.held = append(k.held, e.hold)
+		}
+	}
+	return k.held
 }
 
 // releases lists what runs and has a known end, the first to end first.
@@ -205,8 +238,13 @@ func (y *cycle) releases() []release {
 	add := func(q *queue) {
 		for _, p := range q.pods {
 			if end := y.endOf(p); !end.IsZero() {
-				out = append(out, release{end, []*pod{p}})
+				out = append(out, release{at: end, pods: []*pod{p}})
 			}
+		}
+	}
+	for _, h := range y.heldPlaces() {
+		if end := y.holdEnd(h); !end.IsZero() {
+			out = append(out, release{at: end, holds: []*hold{h}})
 		}
 	}
 	for _, q := range y.s.queues {
@@ -229,7 +267,7 @@ func joinReleases(all []release) []release {
 	out := all[:0]
 	for _, r := range all {
 		if last := len(out) - 1; last >= 0 && out[last].at.Equal(r.at) {
-			out[last].pods = append(out[last].pods, r.pods...)
+			out[last].pods, out[last].holds = append(out[last].pods, r.pods...), append(out[last].holds, r.holds...)
 			continue
 		}
 		out = append(out, r)
@@ -243,8 +281,13 @@ func (y *cycle) releasesOn(nodes []*node, by time.Time) []release {
 	for _, n := range nodes {
 		for _, p := range n.occ {
 			if end := y.endOf(p); !end.IsZero() && !end.After(by) {
-				out = append(out, release{end, []*pod{p}})
+				out = append(out, release{at: end, pods: []*pod{p}})
 			}
+		}
+	}
+	for _, h := range y.heldPlaces() {
+		if end := y.holdEnd(h); slices.Contains(nodes, h.on) && !end.IsZero() && !end.After(by) {
+			out = append(out, release{at: end, holds: []*hold{h}})
 		}
 	}
 	return joinReleases(out)

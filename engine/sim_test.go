@@ -21,7 +21,7 @@ type simulation struct {
 	version uint64
 	jobs    []*job
 	plan    engine.Plan
-	bound   time.Duration // how far WakeAt is trusted; 0: for ever
+	log     []string // promises that moved
 }
 
 // job is a gang of like pods, or with size 0 one pod by itself.
@@ -127,6 +127,9 @@ func (x *simulation) settle() {
 		for _, p := range x.plan.Promises {
 			if j := x.gang(p.Gang); len(j.promised) == 0 || !j.promised[len(j.promised)-1].Start.Equal(p.Start) {
 				j.promised = append(j.promised, p)
+				if len(j.promised) > 1 && p.Start.After(j.promised[len(j.promised)-2].Start) {
+					x.log = append(x.log, fmt.Sprintf("+%v: %s is promised +%v, not +%v, since +%v\n%s", x.now.Sub(noon), j.key, p.Start.Sub(noon), j.promised[len(j.promised)-2].Start.Sub(noon), p.Since.Sub(noon), engine.Describe(x.plan)))
+				}
 			}
 		}
 		if len(x.plan.Starts)+len(x.plan.Evictions) == 0 {
@@ -231,6 +234,7 @@ func (x *simulation) story() string {
 	for _, j := range x.jobs {
 		fmt.Fprintf(&b, "%s %dx%d said %v runs %v: arrived +%v started +%v ended +%v on %v %v\n", j.key, max(1, j.size), j.gpus, j.terms.Expected, j.true, j.arrives.Sub(noon), j.started.Sub(noon), j.ended.Sub(noon), j.nodes, j.evicted)
 	}
+	b.WriteString(strings.Join(x.log, ""))
 	return strings.ReplaceAll(b.String(), "+-2562047h47m16.854775808s", "never")
 }
 
