@@ -605,6 +605,7 @@ func (y *cycle) charge(w stay, times int64) {
 func (y *cycle) lastToEnd(x *future) string {
 	first := ""
 	if k := len(x.marks); k > 0 {
+		first = x.releases[k-1].who
 		for _, p := range x.releases[k-1].pods {
 			if key := p.workload(); first == "" || key < first {
 				first = key
@@ -647,7 +648,7 @@ func (y *cycle) withMoments(releases []release) []release {
 	out := slices.Clone(releases)
 	for _, r := range y.times.reserves {
 		if r.end.After(y.now) {
-			out = append(out, release{at: r.end})
+			out = append(out, release{at: r.end, who: r.name})
 		}
 	}
 	slices.SortStableFunc(out, func(a, b release) int { return a.at.Compare(b.at) })
