@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -82,7 +83,7 @@ func (y *cycle) endOf(p *pod) time.Time {
 	case p.Gang == "":
 		return y.workEnd(&p.Terms, y.startOf(p), !p.firm())
 	}
-	g := y.s.gangs[p.Gang]
+	g := p.gang
 	if g == nil {
 		return time.Time{}
 	}
@@ -239,26 +240,67 @@ func (y *cycle) releases() []release {
 	if k.releases != nil && k.counted == y.moment() && k.since.IsZero() {
 		return k.releases
 	}
-	var out []release
-	add := func(q *queue) {
-		for _, p := range q.pods {
-			if end := y.endOf(p); !end.IsZero() {
-				out = append(out, release{at: end, pods: []*pod{p}})
-			}
-		}
-	}
-	for _, h := range y.heldPlaces() {
-		if end := y.holdEnd(h); !end.IsZero() {
-			out = append(out, release{at: end, holds: []*hold{h}})
-		}
-	}
+	var all endings
+	n := len(y.s.nobody.pods)
 	for _, q := range y.s.queues {
-		add(q)
+		n += len(q.pods)
 	}
-	add(&y.s.nobody)
-	out = joinReleases(out)
+	all = make(endings, 0, n)
+	for _, q := range y.s.queues {
+		all = y.endingsOf(q.pods, all)
+	}
+	all = y.endingsOf(y.s.nobody.pods, all)
+	for _, h := range y.heldPlaces() {
+		all = all.add(y.holdEnd(h), nil, h)
+	}
+	out := all.join()
 	if k.since.IsZero() {
 		k.releases, k.counted = out, y.moment()
+	}
+	return out
+}
+
+// ending is one pod that ends, or one place that is held until then.
+type ending struct {
+	at   int64 // in nanoseconds of Unix time
+	pod  *pod
+	hold *hold
+}
+
+type endings []ending
+
+// add adds an end, if it is known.
+func (all endings) add(at time.Time, p *pod, h *hold) endings {
+	if at.IsZero() {
+		return all
+	}
+	return append(all, ending{at.UnixNano(), p, h})
+}
+
+// endingsOf adds the known ends of the pods.
+func (y *cycle) endingsOf(pods []*pod, all endings) endings {
+	for _, p := range pods {
+		all = all.add(y.endOf(p), p, nil)
+	}
+	return all
+}
+
+// join sorts by time and makes one release of those at the same.
+func (all endings) join() []release {
+	slices.SortFunc(all, func(a, b ending) int { return cmp.Compare(a.at, b.at) })
+	pods := make([]*pod, 0, len(all))
+	var out []release
+	for i, e := range all {
+		if i == 0 || e.at != all[i-1].at {
+			out = append(out, release{at: time.Unix(0, e.at).UTC(), pods: pods[len(pods):len(pods):cap(pods)]})
+		}
+		r := &out[len(out)-1]
+		if e.hold != nil {
+			r.holds = append(r.holds, e.hold)
+			continue
+		}
+		pods = append(pods, e.pod)
+		r.pods = pods[len(pods)-1-len(r.pods):]
 	}
 	return out
 }
@@ -266,36 +308,19 @@ func (y *cycle) releases() []release {
 // moment tells apart the times in a cycle between which something started or was evicted.
 func (y *cycle) moment() [2]int { return [2]int{len(y.plan.Starts) + 1, len(y.plan.Evictions)} }
 
-// joinReleases sorts releases by time and makes one of those at the same.
-func joinReleases(all []release) []release {
-	slices.SortFunc(all, func(a, b release) int { return a.at.Compare(b.at) })
-	out := all[:0]
-	for _, r := range all {
-		if last := len(out) - 1; last >= 0 && out[last].at.Equal(r.at) {
-			out[last].pods, out[last].holds = append(out[last].pods, r.pods...), append(out[last].holds, r.holds...)
-			continue
-		}
-		out = append(out, r)
-	}
-	return out
-}
-
 // releasesOn lists what ends on the nodes by the time.
 func (y *cycle) releasesOn(nodes []*node, by time.Time) []release {
-	var out []release
+	var all endings
 	for _, n := range nodes {
-		for _, p := range n.occ {
-			if end := y.endOf(p); !end.IsZero() && !end.After(by) {
-				out = append(out, release{at: end, pods: []*pod{p}})
-			}
-		}
+		all = y.endingsOf(n.occ, all)
 	}
 	for _, h := range y.heldPlaces() {
-		if end := y.holdEnd(h); slices.Contains(nodes, h.on) && !end.IsZero() && !end.After(by) {
-			out = append(out, release{at: end, holds: []*hold{h}})
+		if slices.Contains(nodes, h.on) {
+			all = all.add(y.holdEnd(h), nil, h)
 		}
 	}
-	return joinReleases(out)
+	last := by.UnixNano()
+	return slices.DeleteFunc(all, func(e ending) bool { return e.at > last }).join()
 }
 
 // endOverdue ends what has run for as long as it may.
