@@ -19,6 +19,7 @@ type timekeeper struct {
 	by       guess               // how run times are guessed
 	since    time.Time           // of the promise that is looked at; zero: none, or a new one
 	ends     map[*gang]time.Time // when running gangs end
+	ending   []*gang             // that have run for as long as they may
 	releases []release
 	counted  [2]int  // moment at which releases were listed
 	held     []*hold // places held for workloads

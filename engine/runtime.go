@@ -347,8 +347,16 @@ func (y *cycle) endOverdue() {
 			continue
 		}
 		over = append(over, p)
+		if g := p.gang; g != nil {
+			y.times.ending = append(y.times.ending, g)
+		}
 	}
 	y.dismissAll(over, MaxRun)
+}
+
+// isEnding says whether the gang's time is up and some of it is still there, which could not be evicted: nothing joins it.
+func (y *cycle) isEnding(g *gang) bool {
+	return g.tree.running() > 0 && slices.Contains(y.times.ending, g)
 }
 
 // dismissAll evicts the pods for the cause alone.
