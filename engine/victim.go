@@ -350,7 +350,7 @@ func (c *claim) overrun() {
 	c.y.s.everyTenant(func(t *tenant) {
 		end := c.y.saidEnd(t)
 		switch {
-		case end.IsZero() || !t.started.After(p.Since):
+		case end.IsZero() || t.started.Before(p.Since):
 		case c.y.now.Before(end):
 			c.y.wake(end)
 		default:
