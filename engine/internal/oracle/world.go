@@ -69,7 +69,7 @@ func (w *world) counts(r engine.Refusal) bool {
 }
 
 func (w *world) stands(h engine.Hold) bool {
-	return w.now.Before(h.Until) && len(w.waiting(h.Gang)) > 0
+	return w.now.Before(h.Until) && (h.Coming || len(w.waiting(h.Gang)) > 0)
 }
 
 // domain is the node's domain of a level, named by the path to it, and whether it is in one: it has the
