@@ -8,18 +8,43 @@ import "time"
 // longest is the most that work which is not known to be saved is worth.
 const longest = time.Hour
 
-// costOf is what evicting the pod now loses.
-func (s *State) costOf(p *pod, now time.Time) int64 {
-	t := s.termsOf(p)
+// stint is pods that have run for the same time, and how much they count.
+type stint struct {
+	started time.Time
+	weight  int64
+	pods    int64
+}
+
+// stintsOf sorts the pods by how long they have run.
+func stintsOf(pods []*pod) []stint {
+	var out []stint
+	for _, p := range pods {
+		weight := int64(1)
+		if gpus := p.amount(dimGPU); gpus > 0 {
+			weight = 1000 * gpus
+		}
+		if last := len(out) - 1; last >= 0 && out[last].started.Equal(p.Started) {
+			out[last].weight += weight
+			out[last].pods++
+			continue
+		}
+		out = append(out, stint{p.Started, weight, 1})
+	}
+	return out
+}
+
+// costOf is what evicting the unit now loses.
+func (s *State) costOf(u *unit, now time.Time) int64 {
+	t := u.of.terms
 	restart := t.Restart
 	if restart <= 0 {
 		restart = s.cfg.Restart
 	}
-	weight := int64(1)
-	if gpus := p.amount(dimGPU); gpus > 0 {
-		weight = 1000 * gpus
+	var sum int64
+	for _, w := range u.stints {
+		sum += max(w.pods, w.weight*int64((unsaved(w.started, t.Checkpoint, now)+restart)/time.Second))
 	}
-	return max(1, weight*int64((unsaved(p.Started, t.Checkpoint, now)+restart)/time.Second))
+	return sum
 }
 
 // unsaved is the work that is lost: since the last checkpoint where there are some, and never more than without.

@@ -14,6 +14,7 @@ type making struct {
 	freeing   map[string]bool  // workloads that others are on their way out for; nil: not looked at yet
 	looked    bool             // leavers were looked for
 	leavers   []*pod           // pods that will be gone before long
+	refusing  bool             // some pods could not be evicted a short time ago
 	disrupted map[string]int   // by disruption budget: evictions that have not begun
 	hopeless  map[despair]bool // claims that no eviction helps
 }
@@ -217,7 +218,7 @@ func (y *cycle) newClaim(g *gang, t turn) *claim {
 		}
 	}
 	if gpus := c.needs.at(dimGPU); gpus > 0 && len(s.cfg.Rates) > 0 {
-		c.needs[dimGPU] = gpus * s.leastRate("")
+		c.needs[dimGPU] = gpus * y.leastRate("")
 	}
 	return c
 }
@@ -431,6 +432,7 @@ func (y *cycle) expireEvictions(lifted []*gang) []*gang {
 		e, p := s.evictions[key], s.pods[key]
 		if p != nil && p.UID == e.UID && live(e.Until, y.now) {
 			y.wake(e.Until)
+			y.refusing = y.refusing || e.Refused
 			continue
 		}
 		y.forget(KindEviction, key, e.Version)

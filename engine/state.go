@@ -57,7 +57,7 @@ type State struct {
 	nobody   queue         // the account of workloads without a queue
 	capacity vector        // what all nodes have together
 	taken    vector        // what all pods with seats take
-	tracts   []*tract      // by node.index
+	tracts   []tract       // by node.index
 	hunts    uint64        // claims made so far
 	passes   uint64        // surveys made so far
 	bounded  map[*pod]bool // seated pods whose workloads have a longest run time

@@ -17,12 +17,17 @@ type unit struct {
 	spare []*unit // of what is left of a gang: its members above the minimum, which go first
 	rest  *unit   // of a member above the minimum: what is left of its gang; nil: that stays
 
+	stints   []stint
+	budgeted bool // disruption budgets cover some of its pods
+
 	// For one claim.
 	claim uint64
 	cause EvictionCause
 	cost  int64
 	reach int // how far up its tree the claimant's queue must be within quota for it
 	taken bool
+	pass  uint64 // survey that has looked at it
+	gone  uint64 // survey that counts it as gone
 	seats []seatOf
 	to    []string // of what is moved: the nodes where its pods have places
 }
@@ -39,6 +44,7 @@ type tenant struct {
 	gang     *gang // nil: a pod by itself
 	payer    *queue
 	priority int32
+	terms    *Terms
 	started  time.Time // when its first pod got its seat; zero: for long
 	size     vector    // what it is booked with
 	units    []*unit   // what of it may be evicted; what is left of a gang last
@@ -85,7 +91,12 @@ func (s *State) tenantsOf(q *queue) []*tenant {
 		}
 	}
 	for _, t := range r.tenants {
+		t.terms = s.termsOf(t.pods[0])
 		s.divideTenant(t)
+		for _, u := range t.units {
+			u.stints = stintsOf(u.pods)
+			u.budgeted = slices.ContainsFunc(u.pods, func(p *pod) bool { return len(p.Budgets) > 0 })
+		}
 	}
 	slices.SortFunc(r.tenants, compareTenants)
 	r.at = q.epoch + 1
@@ -258,7 +269,7 @@ func (c *claim) share() {
 	fair := func(q *queue, dim int) int64 { return q.fair.at(dim) }
 	dims := make([]int, 0, len(c.needs))
 	for dim, need := range c.needs {
-		if need > 0 && dim < len(c.q.fair) {
+		if need > 0 && dim != dimPods && dim < len(c.q.fair) {
 			dims = append(dims, dim)
 		}
 	}
@@ -349,7 +360,7 @@ func (c *claim) overrun() {
 
 // saidEnd is when the tenant would have ended as its author said; zero: that was not said.
 func (y *cycle) saidEnd(t *tenant) time.Time {
-	terms := y.s.termsOf(t.pods[0])
+	terms := t.terms
 	run := terms.Expected
 	if terms.Max > 0 && (run == 0 || terms.Max < run) {
 		run = terms.Max
@@ -427,32 +438,28 @@ func (c *claim) takeUnit(u *unit, cause EvictionCause, reach int) {
 	if u.claim == c.id || t.gang == c.g {
 		return
 	}
-	cost, least := int64(0), c.y.s.minRun(t.payer)
+	least := c.y.s.minRun(t.payer)
 	for _, p := range u.pods {
 		// Each pod counts by itself: one that came back to a gang which runs for long is young too.
 		if at := p.Started.Add(least); !p.Started.IsZero() && c.y.now.Before(at) {
 			c.y.wake(at)
 			return
 		}
-		if c.y.refused(p) || c.forbidden(p) {
-			return
-		}
-		cost += c.y.s.costOf(p, c.y.now)
+	}
+	if c.y.refusing && slices.ContainsFunc(u.pods, c.y.refused) || u.budgeted && slices.ContainsFunc(u.pods, c.forbidden) {
+		return
 	}
 	for _, o := range u.spare {
 		if o.claim != c.id {
 			return // it cannot go, and so the gang cannot go whole
 		}
 	}
-	u.claim, u.cause, u.cost, u.reach, u.taken = c.id, cause, cost, reach, false
+	u.claim, u.cause, u.cost, u.reach, u.taken = c.id, cause, c.y.s.costOf(u, c.y.now), reach, false
 	c.units = append(c.units, u)
 }
 
 // refused says whether the pod could not be evicted a short time ago.
 func (y *cycle) refused(p *pod) bool {
-	if len(y.s.evictions) == 0 {
-		return false
-	}
 	e := y.s.evictions[p.Key]
 	return e != nil && e.Refused && e.UID == p.UID && live(e.Until, y.now) && !y.s.isRejected(KindEviction, p.Key)
 }

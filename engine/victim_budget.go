@@ -11,6 +11,9 @@ type toll struct {
 
 // count adds the unit's pods, or with by = -1 takes them off.
 func (t *toll) count(u *unit, by int) {
+	if !u.budgeted {
+		return
+	}
 	for _, p := range u.pods {
 		for _, b := range p.Budgets {
 			if t.of == nil {

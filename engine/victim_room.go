@@ -12,9 +12,8 @@ import (
 
 // tract is a node, as a claim's units could free it.
 type tract struct {
-	claim  uint64
-	pass   uint64 // of the fields below, which differ from model to model
-	node   *node
+	pass   uint64 // the survey that the rest is of
+	node   *node  // nil: the class may not be there
 	free   vector // with what is freed so far
 	slots  int64  // pods of the class that go there then, by resources
 	spoils int    // pods that keep the class off the node whatever is free
@@ -48,14 +47,10 @@ func (v *survey) tract(n *node) *tract {
 	if n.shelf == nil {
 		return nil
 	}
-	if int(n.index) >= len(s.tracts) {
-		s.tracts = append(s.tracts, make([]*tract, len(s.pulses)-len(s.tracts))...)
+	if len(s.tracts) < len(s.pulses) {
+		s.tracts = append(s.tracts, make([]tract, len(s.pulses)-len(s.tracts))...)
 	}
-	t := s.tracts[n.index]
-	if t == nil {
-		t = &tract{}
-		s.tracts[n.index] = t
-	}
+	t := &s.tracts[n.index]
 	if t.pass == v.pass {
 		if t.node == nil {
 			return nil
@@ -136,14 +131,40 @@ func (v *survey) free(u *unit, by int64) int64 {
 	return gain
 }
 
+// freeAll counts all units as gone, or with by = -1 as there again.
+func (v *survey) freeAll(by int64) {
+	whole := v.class.shape.gpus > 0 && (v.y.s.wholes > 0 || v.class.whole != "")
+	for _, u := range v.units {
+		if u.taken {
+			continue
+		}
+		for _, p := range u.pods {
+			t := v.tract(p.seat)
+			if t == nil {
+				continue
+			}
+			for _, d := range p.demands {
+				t.free.add(d.dim, by*d.amount)
+			}
+			if whole && v.spoils(p) {
+				t.spoils -= int(by)
+			}
+		}
+	}
+	for _, t := range v.land {
+		t.slots = v.slots(t)
+	}
+}
+
 // hopeful says whether the gang could have a place, by resources alone, if all units were gone.
 func (c *claim) hopeful() bool {
 	for i := range c.kins {
 		o := c.orderOf(i)
-		v := c.survey(o)
-		for _, u := range c.units {
-			v.free(u, 1)
+		if _, ok := c.y.s.chooseScope(o); ok {
+			return true // there is room, but for its queue's limits
 		}
+		v := c.survey(o)
+		v.freeAll(1)
 		if len(v.regions(o)) > 0 {
 			return true
 		}
@@ -164,17 +185,23 @@ func (v *survey) regions(o order) []*region {
 		}
 		return []*region{r}
 	}
-	by := make(map[string]*region)
 	var out []*region
+	by := make([]*region, len(s.topology.domains))
 	for _, t := range v.land {
-		sc, name := s.scopeOf(t.node, level)
-		if sc == nil || home != nil && !sc.same(home) {
+		if level == nodeLevel {
+			if r := (&region{name: t.node.name, tracts: []*tract{t}, lacks: v.need - s.fits(v.class, scope{node: t.node})}); v.room(r) >= r.lacks && (home == nil || home.node == t.node) {
+				out = append(out, r)
+			}
 			continue
 		}
-		r := by[name]
+		d := t.node.shelf.domains[level]
+		if d == nil || home != nil && home.domains[0] != d {
+			continue
+		}
+		r := by[d.id]
 		if r == nil {
-			r = &region{name: name, lacks: v.need - s.fits(v.class, *sc)}
-			by[name] = r
+			r = &region{name: d.name, lacks: v.need - v.class.sums[d.id]}
+			by[d.id] = r
 			out = append(out, r)
 		}
 		r.tracts = append(r.tracts, t)
@@ -194,24 +221,36 @@ func (v *survey) room(r *region) int64 {
 	return sum
 }
 
-// gather lifts units, region by region, until one has room by resources; the cheapest that the state agrees with stays.
-func (c *claim) gather() {
-	type bid struct {
-		units []*unit
-		worth worth
-		name  string
-	}
+// bid is units that make room in one region.
+type bid struct {
+	units []*unit
+	worth worth
+	name  string
+}
+
+// gather lifts units that make room in one region by resources: the cheapest that the state agrees with. It is false
+// where no eviction helps.
+func (c *claim) gather() bool {
 	var bids []bid
+	hope := false
 	for i := range c.kins {
 		o := c.orderOf(i)
 		v := c.survey(o)
+		if v.need-v.class.total == 1 && o.layout.Required == "" {
+			if b, ok := v.one(); ok {
+				bids = append(bids, b)
+			}
+			continue
+		}
+		v.freeAll(1)
+		regions := v.regions(o)
+		v.freeAll(-1)
+		if len(regions) == 0 {
+			continue
+		}
+		hope = true
 		for _, u := range c.units {
 			v.enter(u)
-			v.free(u, 1)
-		}
-		regions := v.regions(o)
-		for _, u := range c.units {
-			v.free(u, -1)
 		}
 		for _, r := range regions {
 			if units, w := v.pick(r); units != nil {
@@ -225,26 +264,67 @@ func (c *claim) gather() {
 		}
 		return strings.Compare(a.name, b.name)
 	})
-	for _, b := range bids[:min(len(bids), maxBids)] {
-		had := len(c.taken())
+	for i, b := range bids {
+		if i == maxBids {
+			break
+		}
+		var lifted []*unit
 		for _, u := range b.units {
 			if !u.taken {
 				c.lift(u)
+				lifted = append(lifted, u)
 			}
 		}
 		if c.opens() {
-			return
+			return true
 		}
-		if had == 0 {
-			for _, u := range b.units {
-				c.restore(u)
-			}
+		for _, u := range lifted {
+			c.restore(u)
 		}
 	}
+	return hope || len(bids) > 0
 }
 
 // maxBids is how many regions the state is asked about.
 const maxBids = 8
+
+// one finds the cheapest units that make room for one pod: one alone, or several of one node.
+func (v *survey) one() (bid, bool) {
+	v.y.s.passes++
+	p := &picking{survey: v, turn: v.y.s.passes, whole: true, lacks: 1}
+	var best *bundle
+	consider := func(b *bundle) {
+		if b != nil && (best == nil || b.better(best)) {
+			best = b
+		}
+	}
+	var small []*tract
+	for _, u := range v.units {
+		if u.taken || best != nil && best.worth.broken == 0 && u.whole() > best.worth.cost {
+			continue
+		}
+		if b := p.weigh(&bundle{units: []*unit{u}}); b != nil {
+			consider(b)
+			continue
+		}
+		for _, q := range u.pods {
+			t := v.tract(q.seat)
+			if t == nil || len(t.units) > 0 && t.units[len(t.units)-1] == u {
+				continue
+			}
+			if t.units = append(t.units, u); len(t.units) == 2 {
+				small = append(small, t)
+			}
+		}
+	}
+	for _, t := range small {
+		consider(p.weigh(&bundle{tract: t}))
+	}
+	if best == nil {
+		return bid{}, false
+	}
+	return bid{units: best.units, worth: best.worth}, true
+}
 
 // enter notes which tracts the unit is on.
 func (v *survey) enter(u *unit) {
@@ -299,11 +379,14 @@ func (b *bundle) better(o *bundle) bool {
 
 // pick chooses units that make the room which the region lacks. Nothing is lifted, and the tracts are as before.
 func (v *survey) pick(r *region) ([]*unit, worth) {
-	inside := make(map[*tract]bool, len(r.tracts))
-	for _, t := range r.tracts {
-		inside[t] = true
+	v.y.s.passes++
+	p := &picking{survey: v, turn: v.y.s.passes, whole: len(r.tracts) == len(v.land), lacks: r.lacks}
+	if !p.whole {
+		p.inside = make(map[*tract]bool, len(r.tracts))
+		for _, t := range r.tracts {
+			p.inside[t] = true
+		}
 	}
-	p := &picking{survey: v, inside: inside, whole: len(r.tracts) == len(v.land), lacks: r.lacks}
 	p.fill(r)
 	for p.lacks > 0 && len(p.heap) > 0 {
 		b := heap.Pop(&p.heap).(*bundle)
@@ -332,24 +415,22 @@ func (v *survey) pick(r *region) ([]*unit, worth) {
 // picking is a pick in the making.
 type picking struct {
 	*survey
+	turn   uint64 // stamps units
 	inside map[*tract]bool
 	whole  bool // the region is all of the land
 	lacks  int64
 	heap   bundles
 	picked []*unit
-	has    map[*unit]bool
 	worth  worth
 }
 
 // fill makes the heap: each unit by itself, and for each node the units on it that would not do alone.
 func (p *picking) fill(r *region) {
-	p.has = make(map[*unit]bool)
-	seen := make(map[*unit]bool)
 	for _, t := range r.tracts {
 		small := 0
 		for _, u := range t.units {
-			if !seen[u] {
-				seen[u] = true
+			if u.pass != p.turn {
+				u.pass = p.turn
 				if b := p.weigh(&bundle{units: []*unit{u}}); b != nil {
 					p.heap = append(p.heap, b)
 				}
@@ -413,7 +494,7 @@ func (p *picking) weigh(b *bundle) *bundle {
 }
 
 func (b *bundle) add(p *picking, u *unit) {
-	if p.has[u] || u.taken || u.claim != p.id || slices.Contains(b.units, u) {
+	if u.gone == p.turn || u.taken || u.claim != p.id || slices.Contains(b.units, u) {
 		return
 	}
 	b.units = append(b.units, u)
@@ -445,7 +526,7 @@ func (p *picking) gainOf(u *unit, by int64) int64 {
 func (p *picking) bundleOn(t *tract) *bundle {
 	order := make([]*unit, 0, len(t.units))
 	for _, u := range t.units {
-		if !p.has[u] && !u.taken {
+		if u.gone != p.turn && !u.taken {
 			order = append(order, u)
 		}
 	}
@@ -491,7 +572,7 @@ func (p *picking) bundleOn(t *tract) *bundle {
 
 // also frees the unit too, unless it is freed already.
 func (p *picking) also(chosen []*unit, u *unit) []*unit {
-	if p.has[u] || u.taken || slices.Contains(chosen, u) {
+	if u.gone == p.turn || u.taken || slices.Contains(chosen, u) {
 		return chosen
 	}
 	p.free(u, 1)
@@ -516,7 +597,7 @@ func (p *picking) helps(u *unit, t *tract) int64 {
 // take counts the bundle's units as gone.
 func (p *picking) take(b *bundle) {
 	for _, u := range b.units {
-		p.has[u] = true
+		u.gone = p.turn
 		p.lacks -= p.gainOf(u, 1)
 		p.toll.count(u, 1)
 		p.picked = append(p.picked, u)

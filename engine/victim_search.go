@@ -27,10 +27,10 @@ func (a worth) less(b worth) bool {
 
 // choose lifts a set of victims that lets the gang start, and returns it; nil: there is none.
 func (c *claim) choose() []*unit {
-	slices.SortFunc(c.units, compareUnits)
 	if len(c.units) > exactUnits {
 		return c.approach()
 	}
+	slices.SortFunc(c.units, compareUnits)
 	if c.alike && !c.hopeful() {
 		return nil
 	}
@@ -70,7 +70,7 @@ func compareUnits(a, b *unit) int {
 	return cmp.Or(strings.Compare(a.of.payer.name, b.of.payer.name), comparePods(a.pods[0], b.pods[0]))
 }
 
-// taken lists the units that are lifted.
+// taken lists the units that are lifted, those first that are rather left alone.
 func (c *claim) taken() []*unit {
 	var out []*unit
 	for _, u := range c.units {
@@ -78,6 +78,7 @@ func (c *claim) taken() []*unit {
 			out = append(out, u)
 		}
 	}
+	slices.SortFunc(out, compareUnits)
 	return out
 }
 
@@ -141,13 +142,12 @@ func (x *exact) decide(i int, so worth) {
 // approach finds victims among many: greedily, and then puts back what is not needed.
 func (c *claim) approach() []*unit {
 	if c.alike {
-		if !c.hopeful() {
-			return nil
-		}
 		if c.gated {
 			c.relieve()
 		}
-		c.gather()
+		if (!c.gated || !c.opens()) && !c.gather() {
+			return nil
+		}
 	}
 	if !c.opens() && (c.moving || !c.takeMore()) {
 		return nil
@@ -161,13 +161,13 @@ func (c *claim) approach() []*unit {
 
 // relieve lifts units of the claimant's own queue, the cheapest first, until its limits let it start.
 func (c *claim) relieve() {
-	for i := len(c.units) - 1; i >= 0; i-- {
+	own := slices.DeleteFunc(slices.Clone(c.units), func(u *unit) bool { return u.of.payer != c.q })
+	slices.SortFunc(own, compareUnits)
+	for i := len(own) - 1; i >= 0; i-- {
 		if gates, _ := c.y.gates(c.g); len(gates) == 0 {
 			return
 		}
-		if u := c.units[i]; u.of.payer == c.q {
-			c.liftWith(u)
-		}
+		c.liftWith(own[i])
 	}
 }
 

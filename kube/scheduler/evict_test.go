@@ -583,4 +583,3 @@ func TestEvictionsAreReadBack(t *testing.T) {
 		t.Error("another scheduler's eviction is taken for ours")
 	}
 }
-

@@ -19,6 +19,7 @@ type world struct {
 	node    map[string]engine.Node
 	pod     map[string]engine.Pod
 	gang    map[string]engine.Gang
+	model   string          // that GPUs of what is being tried are to be of
 	at, was map[string]spot // by pod: now, and before what is being tried; absent: nowhere
 }
 

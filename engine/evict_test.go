@@ -1,0 +1,233 @@
+package engine_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/engine/why"
+)
+
+// yard is a small cluster in the making, for questions about evictions. What runs in it has run for two hours.
+type yard struct {
+	snap engine.Snapshot
+	cfg  engine.Config
+}
+
+func newYard(nodes int, gpus int64) *yard {
+	y := &yard{snap: engine.Snapshot{Version: engine.SnapshotVersion}, cfg: engine.Config{Levels: []engine.Level{{Name: "rack", Label: "rack"}}}}
+	for i := range nodes {
+		y.snap.Nodes = append(y.snap.Nodes, engine.Node{
+			Name: fmt.Sprint("n", i), Version: 1, Labels: map[string]string{"rack": fmt.Sprint(i / 2)},
+			Allocatable: engine.Resources{{Resource: gpu, Value: gpus}, {Resource: engine.Pods, Value: 20}},
+		})
+	}
+	return y
+}
+
+func (y *yard) queue(name string, quota int64, edits ...func(*engine.Queue)) *yard {
+	q := engine.Queue{Name: name, Version: 1}
+	if quota >= 0 {
+		q.Quota = engine.Resources{{Resource: gpu, Value: quota}}
+	}
+	for _, edit := range edits {
+		edit(&q)
+	}
+	y.snap.Queues = append(y.snap.Queues, q)
+	return y
+}
+
+func gpus(n int64) engine.Spec {
+	return engine.Spec{Requests: engine.Resources{{Resource: gpu, Value: n}}}
+}
+
+// runs adds a pod that runs on the node.
+func (y *yard) runs(key, queue, node string, n int64, edits ...func(*engine.Pod)) *yard {
+	p := engine.Pod{Key: key, UID: "u", Version: 1, Queue: queue, Spec: gpus(n), Node: node, Evictable: true, Started: noon.Add(-2 * time.Hour)}
+	for _, edit := range edits {
+		edit(&p)
+	}
+	y.snap.Pods = append(y.snap.Pods, p)
+	return y
+}
+
+// waits adds a pod that waits.
+func (y *yard) waits(key, queue string, n int64, edits ...func(*engine.Pod)) *yard {
+	return y.runs(key, queue, "", n, append([]func(*engine.Pod){func(p *engine.Pod) { p.Started, p.Created = time.Time{}, noon.Add(-time.Minute) }}, edits...)...)
+}
+
+// gang adds a gang; members on nodes run, and those on "" wait.
+func (y *yard) gang(key, queue string, least int, n int64, nodes []string, edits ...func(*engine.Gang)) *yard {
+	g := engine.Gang{Key: key, Version: 1, Queue: queue, Created: noon.Add(-time.Minute), Group: engine.Group{Min: least}}
+	for _, edit := range edits {
+		edit(&g)
+	}
+	y.snap.Gangs = append(y.snap.Gangs, g)
+	for i, node := range nodes {
+		add := y.runs
+		if node == "" {
+			add = func(key, queue, _ string, n int64, edits ...func(*engine.Pod)) *yard {
+				return y.waits(key, queue, n, edits...)
+			}
+		}
+		add(fmt.Sprintf("%s-%d", key, i), "", node, n, func(p *engine.Pod) { p.Gang, p.Rank = key, i })
+	}
+	return y
+}
+
+func (y *yard) load(t *testing.T) *engine.State {
+	t.Helper()
+	s := engine.Load(y.snap, y.cfg)
+	if bad := s.Rejected(); len(bad) > 0 {
+		t.Fatalf("rejected: %v", bad)
+	}
+	return s
+}
+
+func (y *yard) plan(t *testing.T) engine.Plan { t.Helper(); return y.load(t).Plan(noon) }
+
+// victims is who is evicted, why and for whom.
+func victims(plan engine.Plan) []string {
+	var out []string
+	for _, e := range plan.Evictions {
+		out = append(out, fmt.Sprintf("%s %s for %s", e.Pod, e.Cause, e.For))
+	}
+	return out
+}
+
+func prio(p int32) func(*engine.Pod) { return func(o *engine.Pod) { o.Priority = p } }
+func ranFor(d time.Duration) func(*engine.Pod) {
+	return func(o *engine.Pod) { o.Started = noon.Add(-d) }
+}
+func terms(t engine.Terms) func(*engine.Pod)     { return func(o *engine.Pod) { o.Terms = t } }
+func under(parent string) func(*engine.Queue)    { return func(q *engine.Queue) { q.Parent = parent } }
+func budgeted(keys ...string) func(*engine.Pod)  { return func(o *engine.Pod) { o.Budgets = keys } }
+func fixed(o *engine.Pod)                        { o.Evictable = false }
+func minRun(d time.Duration) func(*engine.Queue) { return func(q *engine.Queue) { q.MinRun = d } }
+func keepsBudgets(q *engine.Queue)               { q.KeepBudgets = true }
+func gangPrio(p int32) func(*engine.Gang)        { return func(g *engine.Gang) { g.Priority = p } }
+func core(g *engine.Gang)                        { g.Core = true }
+func inRack(g *engine.Gang)                      { g.Layout.Required = "rack" }
+func limit(n int64) func(*engine.Queue) {
+	return func(q *engine.Queue) { q.Limits = engine.Resources{{Resource: gpu, Value: n}} }
+}
+
+// Nobody is evicted where a rule protects all that could be.
+func TestNobodyIsEvicted(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		yard *yard
+	}{
+		{"an equal of its queue", newYard(1, 2).queue("a", -1).runs("old", "a", "n0", 2).waits("new", "a", 1)},
+		{"a higher priority", newYard(1, 2).queue("a", -1).runs("old", "a", "n0", 2, prio(5)).waits("new", "a", 1)},
+		{"another queue's, where nothing is promised", newYard(1, 2).queue("a", -1).queue("b", -1).runs("old", "b", "n0", 2).waits("new", "a", 1, prio(5))},
+		{"a queue within its quota", newYard(1, 2).queue("a", 1).queue("b", 2).runs("old", "b", "n0", 2).waits("new", "a", 1, prio(5))},
+		{"for a claimant above its quota", newYard(1, 2).queue("a", 1).queue("b", 1).runs("old", "b", "n0", 2).waits("new", "a", 2, prio(5))},
+		{"for a claimant whose department is above its quota", newYard(2, 2).queue("d", 1).queue("e", 2).queue("a", 2, under("d")).queue("b", 0, under("e")).
+			runs("old", "b", "n0", 2).runs("other", "b", "n1", 2).waits("new", "a", 2)},
+		{"what quota covers, as it has the priority", newYard(1, 4).queue("a", 2).queue("b", 2).runs("first", "b", "n0", 2, prio(5)).runs("second", "b", "n0", 2, prio(1), fixed).waits("new", "a", 2)},
+		{"work without a queue, by a queue", newYard(1, 2).queue("a", 2).runs("old", "", "n0", 2).waits("new", "a", 1, prio(5))},
+		{"a queue's, for work without one", newYard(1, 2).queue("a", 0).runs("old", "a", "n0", 2).waits("new", "", 1, prio(5))},
+		{"what may not be", newYard(1, 2).queue("a", -1).runs("old", "a", "n0", 2, fixed).waits("new", "a", 1, prio(5))},
+		{"what another scheduler placed", newYard(1, 2).queue("a", -1).runs("old", "a", "n0", 2, fixed, func(p *engine.Pod) { p.Foreign = true }).waits("new", "a", 1, prio(5))},
+		{"young work of the queue", newYard(1, 2).queue("a", -1, minRun(time.Hour)).runs("old", "a", "n0", 2, ranFor(time.Minute)).waits("new", "a", 1, prio(5))},
+		{"by one who is patient", newYard(1, 2).queue("a", -1).runs("old", "a", "n0", 2).waits("new", "a", 1, prio(5), terms(engine.Terms{Patient: true}))},
+		{"by one who waits for an autoscaler", newYard(1, 2).queue("a", -1).runs("old", "a", "n0", 2).waits("new", "a", 1, prio(5), terms(engine.Terms{Delay: 2 * time.Minute}))},
+		{"where it does not help", newYard(2, 2).queue("a", -1).runs("old", "a", "n0", 2).runs("other", "a", "n1", 2, prio(5)).gang("new", "a", 2, 2, []string{"", ""}, gangPrio(5))},
+		{"where one domain is too small", newYard(4, 2).queue("a", -1).runs("old", "a", "n0", 2).runs("x", "a", "n1", 2, prio(5)).runs("y", "a", "n2", 2).runs("z", "a", "n3", 2, prio(5)).
+			gang("new", "a", 2, 2, []string{"", ""}, gangPrio(5), inRack)},
+		{"a gang's core", newYard(2, 2).queue("a", -1).gang("old", "a", 2, 2, []string{"n0", "n1"}, core).waits("new", "a", 1, prio(5))},
+		{"a gang of which one may not go", newYard(2, 2).queue("a", -1).gang("old", "a", 2, 2, []string{"n0"}).runs("old-1", "", "n1", 2, fixed, func(p *engine.Pod) { p.Gang, p.Rank = "old", 1 }).waits("new", "a", 1, prio(5))},
+		{"in a queue that keeps budgets", func() *yard {
+			y := newYard(1, 2).queue("a", -1, keepsBudgets).runs("old", "a", "n0", 2, budgeted("pdb")).waits("new", "a", 1, prio(5))
+			y.snap.Disruptions = []engine.Disruption{{Key: "pdb", Version: 1}}
+			return y
+		}()},
+		{"what could not be a short time ago", func() *yard {
+			y := newYard(1, 2).queue("a", -1).runs("old", "a", "n0", 2).waits("new", "a", 1, prio(5))
+			y.snap.Evictions = []engine.Eviction{{Pod: "old", UID: "u", Version: 2, Cause: engine.Preempted, For: "new", At: noon, Until: noon.Add(time.Minute), Refused: true}}
+			return y
+		}()},
+		{"where what leaves already will do", newYard(1, 2).queue("a", -1).runs("old", "a", "n0", 1).runs("gone", "a", "n0", 1, func(p *engine.Pod) { p.Terminating, p.ReleaseAt = true, noon.Add(time.Minute) }).waits("new", "a", 1, prio(5))},
+		{"before its promise has come", func() *yard {
+			y := newYard(1, 2).queue("a", -1).runs("old", "a", "n0", 2, ranFor(time.Hour), terms(engine.Terms{Expected: time.Minute})).waits("new", "a", 1)
+			y.snap.Promises = []engine.Promise{{Gang: "new", Version: 1, Since: noon.Add(-2 * time.Hour), Start: noon.Add(time.Minute)}}
+			return y
+		}()},
+		{"what started before the promise", func() *yard {
+			y := newYard(1, 2).queue("a", -1).runs("old", "a", "n0", 2, ranFor(time.Hour), terms(engine.Terms{Expected: time.Minute})).waits("new", "a", 1)
+			y.snap.Promises = []engine.Promise{{Gang: "new", Version: 1, Since: noon.Add(-time.Minute), Start: noon.Add(-time.Second)}}
+			return y
+		}()},
+		{"what is idle where that is allowed", newYard(1, 2).queue("a", -1).runs("old", "a", "n0", 2, func(p *engine.Pod) { p.Idle = noon.Add(-time.Hour) }).waits("new", "a", 1)},
+		{"a queue's limit, by equals", newYard(2, 2).queue("a", -1, limit(2)).runs("old", "a", "n0", 2).waits("new", "a", 1)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			plan := c.yard.plan(t)
+			if diff := cmp.Diff([]string(nil), victims(plan)); diff != "" {
+				t.Errorf("evicted (-want +got):\n%s", diff)
+			}
+			if len(plan.Starts) > 0 || len(plan.Waiting) != 1 || plan.Waiting[0].Cause == why.MakingRoom {
+				t.Errorf("plan:\n%s", text(t, plan))
+			}
+		})
+	}
+}
+
+// Of those that may be evicted for somebody, those are that cost least, whole gangs as gangs.
+func TestWhoIsEvicted(t *testing.T) {
+	idle := func(p *engine.Pod) { p.Idle = noon.Add(-time.Hour) }
+	promised := func(y *yard) *yard {
+		y.snap.Promises = []engine.Promise{{Gang: "new", Version: 1, Since: noon.Add(-time.Hour), Start: noon}}
+		return y
+	}
+	budget := func(y *yard, key string, allowed int) *yard {
+		y.snap.Disruptions = append(y.snap.Disruptions, engine.Disruption{Key: key, Version: 1, Allowed: allowed})
+		return y
+	}
+	for _, c := range []struct {
+		name string
+		yard *yard
+		want []string
+	}{
+		{"a lower priority of the queue", newYard(1, 2).queue("a", -1).runs("old", "a", "n0", 2).waits("new", "a", 1, prio(5)), []string{"old preempted for new"}},
+		{"a lower priority where there are no queues", newYard(1, 2).runs("old", "", "n0", 2).waits("new", "", 1, prio(5)), []string{"old preempted for new"}},
+		{"what was borrowed", newYard(1, 4).queue("a", 2).queue("b", 2).runs("first", "b", "n0", 2, ranFor(3*time.Hour)).runs("second", "b", "n0", 2).waits("new", "a", 2), []string{"second reclaimed for new"}},
+		{"what was borrowed, whatever its priority", newYard(1, 4).queue("a", 2).queue("b", 2).runs("first", "b", "n0", 2, prio(9)).runs("second", "b", "n0", 2, prio(8)).waits("new", "a", 2, prio(-5)), []string{"second reclaimed for new"}},
+		{"what was borrowed from another department", newYard(1, 4).queue("d", 2).queue("e", 2).queue("a", 2, under("d")).queue("b", 9, under("e")).
+			runs("first", "b", "n0", 2, ranFor(3*time.Hour)).runs("second", "b", "n0", 2).waits("new", "a", 2), []string{"second reclaimed for new"}},
+		{"the cheapest", newYard(2, 2).queue("a", -1).runs("long", "a", "n0", 2).runs("short", "a", "n1", 2, ranFor(time.Minute)).waits("new", "a", 2, prio(5)), []string{"short preempted for new"}},
+		{"the one that has just saved its work", newYard(2, 2).queue("a", -1).runs("short", "a", "n0", 2, ranFor(10*time.Minute)).runs("saved", "a", "n1", 2, ranFor(61*time.Minute), terms(engine.Terms{Checkpoint: time.Hour})).waits("new", "a", 2, prio(5)),
+			[]string{"saved preempted for new"}},
+		{"no more than needed", newYard(1, 4).queue("a", -1).runs("w", "a", "n0", 1).runs("x", "a", "n0", 1).runs("z", "a", "n0", 2).waits("new", "a", 2, prio(5)), []string{"z preempted for new"}},
+		{"small ones of one node", newYard(2, 2).queue("a", -1).runs("w", "a", "n0", 1, ranFor(time.Minute)).runs("x", "a", "n1", 1, ranFor(time.Minute)).runs("y", "a", "n0", 1).runs("z", "a", "n1", 1, ranFor(time.Minute)).
+			waits("new", "a", 2, prio(5)), []string{"x preempted for new", "z preempted for new"}},
+		{"a gang, whole", newYard(2, 2).queue("a", -1).gang("old", "a", 2, 2, []string{"n0", "n1"}).waits("new", "a", 1, prio(5)), []string{"old-0 preempted for new", "old-1 preempted for new"}},
+		{"members above the minimum, the last first", newYard(3, 2).queue("a", -1).gang("old", "a", 1, 2, []string{"n0", "n1", "n2"}).waits("new", "a", 1, prio(5)), []string{"old-2 preempted for new"}},
+		{"members above the minimum, of a core", newYard(3, 2).queue("a", -1).gang("old", "a", 1, 2, []string{"n0", "n1", "n2"}, core).gang("new", "a", 2, 2, []string{"", ""}, gangPrio(5)), []string{"old-1 preempted for new", "old-2 preempted for new"}},
+		{"in the domain where it helps", newYard(4, 2).queue("a", -1).runs("w", "a", "n0", 2).runs("x", "a", "n1", 2, prio(5)).runs("y", "a", "n2", 2).runs("z", "a", "n3", 2).
+			gang("new", "a", 2, 2, []string{"", ""}, gangPrio(5), inRack), []string{"y preempted for new", "z preempted for new"}},
+		{"where the queue's limit is in the way", newYard(2, 2).queue("a", -1, limit(2)).runs("old", "a", "n0", 2).waits("new", "a", 1, prio(5)), []string{"old preempted for new"}},
+		{"what keeps budgets, though it costs more", budget(newYard(2, 2).queue("a", -1).runs("cheap", "a", "n0", 2, ranFor(time.Minute), budgeted("pdb")).runs("dear", "a", "n1", 2).waits("new", "a", 2, prio(5)), "pdb", 0), []string{"dear preempted for new"}},
+		{"what breaks a budget, if nothing else will do", budget(newYard(1, 2).queue("a", -1).runs("old", "a", "n0", 2, budgeted("pdb")).waits("new", "a", 2, prio(5)), "pdb", 0), []string{"old preempted for new"}},
+		{"as many as the budget allows", budget(newYard(2, 2).queue("a", -1).runs("w", "a", "n0", 1, budgeted("pdb")).runs("x", "a", "n0", 1, budgeted("pdb")).runs("y", "a", "n1", 1, budgeted("pdb")).runs("z", "a", "n1", 1).waits("new", "a", 2, prio(5)), "pdb", 1), []string{"y preempted for new", "z preempted for new"}},
+		{"what ran into a promise", promised(newYard(2, 2).queue("a", -1).queue("b", -1).runs("old", "b", "n0", 2, ranFor(30*time.Minute), terms(engine.Terms{Expected: 10 * time.Minute})).runs("fair", "b", "n1", 2, ranFor(time.Minute), terms(engine.Terms{Expected: 10 * time.Minute})).waits("new", "a", 2)),
+			[]string{"old overran for new"}},
+		{"what is idle, for anybody", newYard(1, 2).queue("a", -1).queue("b", -1, func(q *engine.Queue) { q.ReclaimIdle = time.Minute }).runs("old", "b", "n0", 2, idle).waits("new", "a", 1), []string{"old idle for new"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			plan := c.yard.plan(t)
+			if diff := cmp.Diff(c.want, victims(plan)); diff != "" {
+				t.Errorf("evicted (-want +got):\n%s\n%s", diff, text(t, plan))
+			}
+			i := slices.IndexFunc(plan.Waiting, func(w engine.Waiting) bool { return w.Gang == "new" })
+			if i < 0 || plan.Waiting[i].Cause != why.MakingRoom || plan.Waiting[i].Verdict != why.Blocked {
+				t.Errorf("the claimant is not said to wait for room:\n%s", text(t, plan))
+			}
+		})
+	}
+}
