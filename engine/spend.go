@@ -59,10 +59,10 @@ func (s *State) forgetSpenders() []Change {
 	return out
 }
 
-// accruesAt is when accrue has something to add next that decisions look at; zero: not before something changes.
+// accruesAt is when accrue has something to add next; zero: not before something changes.
 func (s *State) accruesAt(now time.Time) time.Time {
 	for _, q := range s.queues {
-		if s.valid(q) && (s.cfg.HalfLife > 0 || len(q.spec.Budgets) > 0) && s.spends(q) {
+		if s.valid(q) && s.spends(q) {
 			return now.UTC().Truncate(tick).Add(tick)
 		}
 	}
