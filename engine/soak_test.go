@@ -183,7 +183,8 @@ func (w *soakWorld) plan() engine.Plan {
 	}
 	if w.cycle%10 == 0 {
 		if again := w.state.Plan(w.now); !reflect.DeepEqual(plan, again) {
-			w.fail("twice", "asked twice (-first +second):\n%s", cmp.Diff(plan, again))
+			fresh := engine.Load(w.state.Dump(), w.cfg).Plan(w.now)
+			w.fail("twice", "asked twice, the dump says as the first time: %v, as the second: %v (-first +second):\n%s", reflect.DeepEqual(plan, fresh), reflect.DeepEqual(again, fresh), cmp.Diff(plan, again))
 		}
 	}
 	if w.cycle%25 == 0 {
