@@ -50,9 +50,13 @@ func (y *cycle) plain(g *gang, t turn) *plain {
 		return &plain{}
 	}
 	if !p.known || p.ok && p.class.dropped {
+		kin := y.kin(g, t, "")
+		if len(kin.refusals) > 0 {
+			return &plain{}
+		}
 		*p = plain{known: true}
 		if first, ok := y.isPlain(g); ok {
-			p.class, p.need, p.level, p.ok = y.kin(g, t, "").class(first), g.tree.min(), y.s.level(g.layout().Required), true
+			p.class, p.need, p.level, p.ok = kin.class(first), g.tree.min(), y.s.level(g.layout().Required), true
 		}
 	}
 	if p.ok && !y.asksPlainly(g, p) {
@@ -64,6 +68,9 @@ func (y *cycle) plain(g *gang, t turn) *plain {
 // isPlain says whether nothing about the gang itself is special, and returns its first member.
 func (y *cycle) isPlain(g *gang) (*pod, bool) {
 	if !y.known(g) || len(g.tree.children) > 0 || g.tree.seated > 0 || g.layout().Segment > 0 || !g.tree.complete() {
+		return nil, false
+	}
+	if g.lone != nil && g.lone.Invalid != "" {
 		return nil, false
 	}
 	if g.lone == nil && (y.s.isRejected(KindGang, g.key) || len(y.orphans(g)) > 0) {
