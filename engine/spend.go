@@ -51,7 +51,7 @@ func (s *State) accrue(now time.Time) []Change {
 func (s *State) forgetSpenders() []Change {
 	var out []Change
 	for name, u := range s.spendings {
-		if q := s.queues[name]; q == nil || q.spec == nil {
+		if q := s.queues[name]; name != backgroundMoves && (q == nil || q.spec == nil) {
 			out = append(out, Change{Gone: &Ref{Kind: KindSpending, Key: name, Version: u.Version}})
 		}
 	}
@@ -59,10 +59,10 @@ func (s *State) forgetSpenders() []Change {
 	return out
 }
 
-// accruesAt is when accrue has something to add next; zero: not before something changes.
+// accruesAt is when accrue has something to add next that decisions look at; zero: not before something changes.
 func (s *State) accruesAt(now time.Time) time.Time {
 	for _, q := range s.queues {
-		if s.valid(q) && s.spends(q) {
+		if s.valid(q) && (s.cfg.HalfLife > 0 || len(q.spec.Budgets) > 0) && s.spends(q) {
 			return now.UTC().Truncate(tick).Add(tick)
 		}
 	}
