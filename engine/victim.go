@@ -207,6 +207,7 @@ type claim struct {
 	g     *gang
 	t     turn
 	q     *queue // that it is charged to; State.nobody: none
+	gpus  int64  // the least that it asks for
 	needs vector // the least that it asks for, as queues count it
 	dims  []int  // of what it asks for, what is promised; of every GPU model too
 	id    uint64
