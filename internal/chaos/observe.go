@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,7 +14,7 @@ import (
 )
 
 // observer follows the pods of the work, to count what becomes of them and to know when one is being bound. It
-// judges only what it sees on one pod: after a cut it may see two changes as one.
+// judges nothing but evictions: after a cut it may see two changes as one.
 type observer struct {
 	pods  corelisters.PodNamespaceLister
 	tally *tally
@@ -43,12 +42,7 @@ func (o *observer) saw(old, p *corev1.Pod) {
 		default:
 		}
 	}
-	if c := evicted(p); c != nil && evicted(old) == nil {
-		o.tally.count("pods evicted: " + c.Reason)
-		if ran, young := tooYoung(p); young {
-			o.tally.find(finding{"evicted too young", key(p) + " " + string(p.UID), fmt.Sprintf("after %v: %s", ran, c.Message)})
-		}
-	}
+	o.evicted(old, p)
 	if old.Status.Phase == p.Status.Phase {
 		return
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"maps"
 	"math/rand/v2"
 	"strconv"
 	"time"
@@ -17,16 +16,15 @@ type recipe struct {
 	owner     string // job, statefulset, deployment, or "" for bare pods
 	scheduler string
 	members   int
-	gpus      int64 // of each
-	min       int   // members that start together; 0: it is no gang
-	group     bool  // the gang is a PodGroup
-	rack      bool  // all in one rack
-	disks     bool  // each member has a volume in the zone where it starts
-	high      bool  // of the high priority class
-	budget    bool  // it has a disruption budget
+	gpus      int64  // of each
+	min       int    // members that start together; 0: it is no gang
+	group     bool   // the gang is a PodGroup
+	rack      bool   // all in one rack
+	queue     string // "": none
+	yields    bool   // may be evicted for others
+	disks     bool   // each member has a volume in the zone where it starts
 	sim       map[string]string
-	policy    map[string]string // who pays, and what may be done to it
-	life      time.Duration     // on the wall, until it is deleted
+	life      time.Duration // on the wall, until it is deleted
 }
 
 // Labels and annotations on every pod, so that the checks need not believe anybody else's reading.
@@ -51,11 +49,14 @@ func draw(r *rand.Rand, name string) recipe {
 			c.scheduler = one
 		}
 	}
+	if c.scheduler != corev1.DefaultSchedulerName {
+		c.queue, c.yields = teams[r.IntN(len(teams))], r.IntN(2) == 0
+	}
 	c.disks = c.min > 0 && r.IntN(4) == 0
 	if r.IntN(10) == 0 {
 		c.sim["sim.berth.dev/ignore-sigterm"] = "true"
 	}
-	return charge(r, c)
+	return c
 }
 
 func between(r *rand.Rand, least, most time.Duration) time.Duration {
@@ -131,7 +132,12 @@ func (c recipe) annotations() map[string]string {
 	if c.min > 0 && !c.group {
 		out[convert.KeyGang], out[convert.KeyMin] = c.name, strconv.Itoa(c.min)
 	}
-	maps.Copy(out, c.policy)
+	if c.queue != "" {
+		out[convert.KeyQueue] = c.queue
+	}
+	if c.yields {
+		out[convert.KeyPreemptible] = "true"
+	}
 	if c.rack {
 		out[convert.KeyTopologyRequired] = "rack"
 	}

@@ -157,9 +157,8 @@ func workloadOf(p *corev1.Pod) string {
 	return key(p)
 }
 
-// byHand finds pods outside gangs that are told that there is no room though a node has it, by plain counting: it
-// believes no part of Berth. Whether those that wait for their queue, or for what is promised to others, are right to
-// is seen by forgotten and limits.
+// byHand finds pods outside gangs that wait though a node has room for them, by plain counting: it believes no
+// part of Berth.
 func (l *look) byHand() []finding {
 	used := make(map[string]corev1.ResourceList)
 	for i := range l.pods {
@@ -170,7 +169,7 @@ func (l *look) byHand() []finding {
 	var out []finding
 	for i := range l.pods {
 		p := &l.pods[i]
-		if c := scheduled(p); !ours(p) || !waits(p) || p.Annotations[keyMin] != "" || c == nil || c.Reason != corev1.PodReasonUnschedulable {
+		if !ours(p) || !waits(p) || p.Annotations[keyMin] != "" || heldBack(p) {
 			continue
 		}
 		for j := range l.nodes {

@@ -126,8 +126,5 @@ func (l *life) delete(ctx context.Context, w *world) error {
 	if l.group {
 		errs = append(errs, w.client.SchedulingV1beta1().PodGroups(namespace).Delete(ctx, l.name, o))
 	}
-	if l.budget {
-		errs = append(errs, w.client.PolicyV1().PodDisruptionBudgets(namespace).Delete(ctx, l.name, o))
-	}
 	return errors.Join(slices.DeleteFunc(errs, apierrors.IsNotFound)...)
 }

@@ -73,7 +73,7 @@ func (w *world) start(ctx, running context.Context) (err error) {
 	if _, err := w.client.CoreV1().Namespaces().Create(ctx, space, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		return err
 	}
-	if err := w.makePolicy(ctx); err != nil {
+	if err := w.makeTeams(ctx); err != nil {
 		return err
 	}
 	if err := w.startBerths(running); err != nil {

@@ -107,8 +107,14 @@ func (s *scheduler) board(ctx context.Context) (*board, error) {
 	return b, nil
 }
 
+// mostExpected is how many workloads, first in line, are told when they are expected to start.
+const mostExpected = 200
+
 // expect notes when those that wait will start, as far as that can be told.
-func (b *board) expect(*engine.State) {
+func (b *board) expect(s *engine.State) {
+	for _, e := range s.Forecast(b.at, mostExpected) {
+		b.etas[e.Gang] = answer.ETA{Earliest: e.Earliest, Likely: e.Likely, Because: e.Because}
+	}
 	for _, p := range b.plan.Promises {
 		b.vows[p.Gang] = answer.Promise{Start: p.Start, Since: p.Since}
 	}
