@@ -14,6 +14,7 @@ type making struct {
 	freeing   map[string]bool  // workloads that others are on their way out for; nil: not looked at yet
 	looked    bool             // leavers were looked for
 	leavers   []*pod           // pods that will be gone before long
+	bespoke   []*pod           // those of them on nodes where all GPUs are spoken for
 	refusing  bool             // some pods could not be evicted a short time ago
 	disrupted map[string]int   // by disruption budget: evictions that have not begun
 	hopeless  map[despair]bool // claims that no eviction helps
@@ -60,16 +61,15 @@ func (y *cycle) pursue(c *claim, key despair, waits func() []why.Gate) []why.Gat
 		return waits()
 	}
 	m := s.mark()
+	y.quiet, s.trying = true, true
+	defer func() { y.quiet, s.trying = false, false }()
 	y.claim(c.g)
 	old := y.claimed
-	for _, p := range y.leavers {
-		if p.seat != nil {
-			s.takeOff(p)
-		}
-	}
-	y.quiet = true
-	defer func() { y.quiet = false }()
 	gates, _ := y.gates(c.g)
+	y.takeOffLeavers(c.gpus > 0 && len(gates) == 0 && len(old) == 0)
+	if len(gates) > 0 {
+		gates, _ = y.gates(c.g)
+	}
 	c.gated = len(gates) > 0
 	c.prepare()
 	var victims []*unit
@@ -83,10 +83,11 @@ func (y *cycle) pursue(c *claim, key despair, waits func() []why.Gate) []why.Gat
 		places, ok = c.settle()
 	}
 	s.rollback(m)
+	s.trying = false
 	y.claimed, y.kept = nil, nil
 	switch {
 	case !ok:
-		if c.alike && !c.gated {
+		if c.alike {
 			y.despair(key)
 		}
 		return waits()
@@ -111,6 +112,9 @@ func (c *claim) enough() bool {
 	}
 	free := s.capacity.at(dimGPU) - s.taken.at(dimGPU)
 	for _, p := range c.y.leavers {
+		free += p.amount(dimGPU)
+	}
+	for _, p := range c.y.bespoke {
 		free += p.amount(dimGPU)
 	}
 	for _, u := range c.units {
@@ -177,6 +181,34 @@ func (y *cycle) lookAround() {
 	}
 }
 
+// takeOffLeavers takes off their seats all who will be gone before long. For GPUs alone, those do not matter whose GPUs
+// are held for others already.
+func (y *cycle) takeOffLeavers(gpus bool) {
+	for _, p := range y.leavers {
+		y.s.takeOff(p)
+	}
+	for _, p := range y.bespoke {
+		if !gpus {
+			y.s.takeOff(p)
+		}
+	}
+}
+
+// noteLeaver notes a pod that will be gone before long, once what it is for is held.
+func (y *cycle) noteLeaver(p *pod) {
+	free := p.seat.free.at(dimGPU)
+	for _, o := range p.seat.occ {
+		if o.leaving() {
+			free += o.amount(dimGPU)
+		}
+	}
+	if free > 0 {
+		y.leavers = append(y.leavers, p)
+	} else {
+		y.bespoke = append(y.bespoke, p)
+	}
+}
+
 // findLeavers finds, once in a cycle, the pods that will be gone before long.
 func (y *cycle) findLeavers() {
 	if y.looked {
@@ -194,7 +226,7 @@ func (y *cycle) findLeavers() {
 func (y *cycle) noteLeavers(q *queue) {
 	for _, p := range q.pods {
 		if p.leaving() && y.leavesSoon(p) {
-			y.leavers = append(y.leavers, p)
+			y.noteLeaver(p)
 		}
 	}
 }
@@ -429,7 +461,6 @@ func (y *cycle) evict(c *claim, victims []*unit, places []*hold, old []*hold) {
 		y.plan.Changes = append(y.plan.Changes, Change{Eviction: &e})
 		s.condemn(v.pod)
 		y.disrupt(v.pod)
-		y.leavers = append(y.leavers, v.pod)
 	}
 	for _, u := range victims {
 		if g := u.of.gang; g != nil {
@@ -446,6 +477,9 @@ func (y *cycle) evict(c *claim, victims []*unit, places []*hold, old []*hold) {
 		h.Version, h.Until = y.version, last
 		s.putHold(h, s.nodes[h.Node])
 		y.plan.Changes = append(y.plan.Changes, Change{Hold: h.Hold})
+	}
+	for _, v := range all {
+		y.noteLeaver(v.pod)
 	}
 }
 
