@@ -237,6 +237,7 @@ type world struct {
 	state   *engine.State
 	now     time.Time
 	evicted map[string]int
+	log     []string
 }
 
 func (w *world) pod(key string) engine.Pod {
@@ -258,8 +259,10 @@ func (w *world) edit(key string, change func(*engine.Pod)) {
 // turn plans and carries the plan out; it reports whether anything happened.
 func (w *world) turn() bool {
 	plan := w.state.Plan(w.now)
+	w.log = append(w.log, fmt.Sprint(w.now.Format("15:04 "), "evict ", victims(plan)))
 	w.state.Apply(plan.Changes...)
 	for _, s := range plan.Starts {
+		w.log = append(w.log, fmt.Sprint("  start ", s.Gang, " ", s.Placements))
 		for _, x := range s.Placements {
 			w.edit(x.Pod, func(p *engine.Pod) { p.Node, p.Devices, p.Started = x.Node, x.Devices, w.now })
 		}
