@@ -46,10 +46,28 @@ func (y *cycle) makeRoom(g *gang, t turn, gates []why.Gate) []why.Gate {
 	c := y.newClaim(g, t)
 	c.find()
 	key, alike := c.despair()
-	if len(c.units) == 0 || alike && y.hopeless[key] {
+	if len(c.units) == 0 && !c.entitled() || alike && y.hopeless[key] {
 		return waits()
 	}
 	return y.pursue(c, key, waits)
+}
+
+// entitled says whether the claimant would have been allowed to evict some of those on their way out already: what they
+// leave over is for it, before they come back.
+func (c *claim) entitled() bool {
+	c.y.findLeavers()
+	if len(c.y.leavers) == 0 {
+		return false
+	}
+	return c.owed || slices.ContainsFunc(c.y.leavers, func(p *pod) bool {
+		if p.payer != c.q {
+			return false
+		}
+		if p.gang != nil && p.gang.spec != nil {
+			return p.gang.spec.Priority < c.t.priority
+		}
+		return p.Priority < c.t.priority
+	})
 }
 
 // pursue tries the claim out on the state and carries out what comes of it.
@@ -91,15 +109,10 @@ func (y *cycle) pursue(c *claim, key despair, waits func() []why.Gate) []why.Gat
 			y.despair(key)
 		}
 		return waits()
-	case len(victims) == 0:
-		// What is on its way out already will do. Nobody else is to count on it in this cycle.
-		if len(old) == 0 {
-			for _, h := range places {
-				s.putHold(h, s.nodes[h.Node])
-			}
-		}
+	case len(victims) == 0 && len(old) > 0:
 		return waits()
 	}
+	// Without victims, what is on its way out already will do: it is held, or who was evicted before would take it.
 	y.evict(c, victims, places, old)
 	return makingRoom(c.g)
 }
@@ -443,7 +456,7 @@ func (y *cycle) evict(c *claim, victims []*unit, places []*hold, old []*hold) {
 	}
 	slices.SortFunc(all, func(a, b victim) int { return strings.Compare(a.Key, b.Key) })
 	y.underWay()
-	var last time.Time
+	last := y.goneBy(places)
 	for _, v := range all {
 		at := y.now
 		if v.payer.spec != nil {
@@ -481,6 +494,30 @@ func (y *cycle) evict(c *claim, victims []*unit, places []*hold, old []*hold) {
 	for _, v := range all {
 		y.noteLeaver(v.pod)
 	}
+}
+
+// goneBy is when those on their way out on the nodes of the places can be expected to be gone.
+func (y *cycle) goneBy(places []*hold) time.Time {
+	last := y.now.Add(y.s.cfg.AssumeFor)
+	for _, h := range places {
+		for _, p := range y.s.nodes[h.Node].occ {
+			by := last
+			switch e := y.s.evictions[p.Key]; {
+			case !p.leaving():
+			case p.Terminating:
+				by = p.ReleaseAt.Add(y.s.cfg.AssumeFor)
+			case e != nil:
+				by = e.Until
+			default:
+				i := slices.IndexFunc(y.plan.Evictions, func(e Eviction) bool { return e.Pod == p.Key })
+				by = y.plan.Evictions[i].Until
+			}
+			if by.After(last) {
+				last = by
+			}
+		}
+	}
+	return last
 }
 
 // expireEvictions drops evictions of pods that are gone, and those whose time is over: their pods are as others again.

@@ -152,7 +152,6 @@ func TestNobodyIsEvicted(t *testing.T) {
 			y.snap.Evictions = []engine.Eviction{{Pod: "old", UID: "u", Version: 2, Cause: engine.Preempted, For: "new", At: noon, Until: noon.Add(time.Minute), Refused: true}}
 			return y
 		}()},
-		{"where what leaves already will do", newYard(1, 2).queue("a", -1).runs("old", "a", "n0", 1).runs("gone", "a", "n0", 1, func(p *engine.Pod) { p.Terminating, p.ReleaseAt = true, noon.Add(time.Minute) }).waits("new", "a", 1, prio(5))},
 		{"before its promise has come", func() *yard {
 			y := newYard(1, 2).queue("a", -1).runs("old", "a", "n0", 2, ranFor(time.Hour), terms(engine.Terms{Expected: time.Minute})).waits("new", "a", 1)
 			y.snap.Promises = []engine.Promise{{Gang: "new", Version: 1, Since: noon.Add(-2 * time.Hour), Start: noon.Add(time.Minute)}}
@@ -259,10 +258,10 @@ func (w *world) edit(key string, change func(*engine.Pod)) {
 // turn plans and carries the plan out; it reports whether anything happened.
 func (w *world) turn() bool {
 	plan := w.state.Plan(w.now)
-	w.log = append(w.log, fmt.Sprint(w.now.Format("15:04 "), "evict ", victims(plan)))
+	w.log = append(w.log, fmt.Sprint("evicts ", victims(plan)))
 	w.state.Apply(plan.Changes...)
 	for _, s := range plan.Starts {
-		w.log = append(w.log, fmt.Sprint("  start ", s.Gang, " ", s.Placements))
+		w.log = append(w.log, fmt.Sprint("starts ", s.Gang, " ", s.Placements))
 		for _, x := range s.Placements {
 			w.edit(x.Pod, func(p *engine.Pod) { p.Node, p.Devices, p.Started = x.Node, x.Devices, w.now })
 		}
@@ -367,5 +366,15 @@ func TestClaimsDoNotShareVictims(t *testing.T) {
 	plan := y.plan(t)
 	if diff := cmp.Diff([]string{"old-0 preempted for new", "old-1 preempted for new"}, victims(plan)); diff != "" || len(plan.Starts) > 0 {
 		t.Errorf("evicted (-want +got):\n%s\n%s", diff, text(t, plan))
+	}
+}
+
+// Where what leaves already will do nobody is evicted, and the place is held for who could have asked for it.
+func TestWhatLeavesWillDo(t *testing.T) {
+	y := newYard(1, 2).queue("a", -1).runs("old", "a", "n0", 1).runs("gone", "a", "n0", 1, func(p *engine.Pod) { p.Terminating, p.ReleaseAt = true, noon.Add(time.Minute) }).waits("new", "a", 1, prio(5))
+	plan := y.plan(t)
+	want := []engine.Change{{Hold: &engine.Hold{Gang: "new", Version: 2, Node: "n0", Requests: engine.Resources{{Resource: gpu, Value: 1}, {Resource: engine.Pods, Value: 1}}, Until: noon.Add(90 * time.Second)}}}
+	if diff := cmp.Diff(want, plan.Changes); diff != "" || len(plan.Evictions) > 0 || plan.Waiting[0].Cause != why.MakingRoom {
+		t.Errorf("changes (-want +got):\n%s\n%s", diff, text(t, plan))
 	}
 }

@@ -218,6 +218,7 @@ type claim struct {
 	first *pod
 	kins  []kin
 
+	owed   bool // its queue is within quota with it
 	gated  bool // limits of its queue keep it out too
 	moving bool // its units are moved, not taken away
 	toll   toll // of the units that are lifted
@@ -260,6 +261,7 @@ func (c *claim) reclaim() {
 		}
 		reach++
 	}
+	c.owed = reach > 0
 }
 
 // share: what queues hold above their fair share, as far up as the claimant's own is within its.
