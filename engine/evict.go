@@ -288,7 +288,7 @@ func (y *cycle) newClaim(g *gang, t turn) *claim {
 	}
 	c.gpus = c.needs.at(dimGPU)
 	if c.gpus > 0 && len(s.cfg.Rates) > 0 {
-		c.needs[dimGPU] = c.gpus * s.leastRate("")
+		c.needs[dimGPU] = c.gpus * y.leastRate("")
 	}
 	return c
 }
@@ -312,7 +312,7 @@ func (c *claim) prepare() {
 
 // despair names the claim, if others are just like it.
 func (c *claim) despair() (despair, bool) {
-	p := &c.g.plain
+	p := c.y.plain(c.g, c.t)
 	return despair{class: p.class, need: p.need, level: p.level, queue: c.q, priority: c.t.priority}, p.ok
 }
 

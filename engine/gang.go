@@ -28,7 +28,8 @@ type gang struct {
 	soft  bool   // may be evicted whole, as of the last tally
 	payer *queue // its queue, as of the last tally; nil: none, or one that is not known
 	plain plain
-	start int // index, plus one, of its Start in the plan that is being made; 0: none
+	lacks []demand // what its members without a seat ask for; nil: to be worked out
+	start int      // index, plus one, of its Start in the plan that is being made; 0: none
 }
 
 // branch is a group of a gang with its members: a node of the gang's tree.
@@ -158,7 +159,7 @@ func (s *State) freshen() {
 
 // tally builds the gang's tree and counts its members.
 func (s *State) tally(g *gang) {
-	g.plain, g.soft, g.payer = plain{}, g.evictable(), s.queues[g.queue()]
+	g.plain, g.soft, g.payer, g.lacks = plain{}, g.evictable(), s.queues[g.queue()], nil
 	if g.lone != nil {
 		g.single.branch = branch{group: &g.single.group, pods: g.single.pods[:1]}
 		g.tree = &g.single.branch

@@ -175,7 +175,7 @@ func anyLayout(t *rapid.T) (l engine.Layout) {
 // anyGang makes a gang and its waiting members: of one class, of unlike ones, or a tree of groups.
 func anyGang(t *rapid.T, key string, most int) (engine.Gang, []engine.Pod) {
 	g := engine.Gang{Key: key, Queue: pick(t, "", "q", "", "r", "s"), User: pick(t, "", "ann"), Priority: pick[int32](t, 0, 5), Created: noon.Add(-time.Duration(upTo(t, 3)) * time.Second)}
-	g.Terms, g.Core = anyTerms(t), seldom(t, 3)
+	g.Terms = anyTerms(t)
 	if seldom(t, 5) {
 		g.Queue = "nowhere"
 	}
@@ -197,7 +197,7 @@ func anyMembers(t *rapid.T, gang string, count int) (out []engine.Pod) {
 	other.GPU.Models = spec.GPU.Models
 	mixed, evictable := seldom(t, 2), pick(t, false, true)
 	for i := range count {
-		p := engine.Pod{Key: fmt.Sprintf("%s-%d", gang, i), UID: "u", Gang: gang, Rank: pick(t, i, i, 0), Spec: spec, Evictable: evictable != seldom(t, 4)}
+		p := engine.Pod{Key: fmt.Sprintf("%s-%d", gang, i), UID: "u", Gang: gang, Rank: pick(t, i, i, 0), Spec: spec, Evictable: evictable}
 		if mixed && rapid.Bool().Draw(t, "other") {
 			p.Spec = other
 		}
@@ -455,7 +455,7 @@ func anyChange(t *rapid.T, version uint64) engine.Change {
 		return engine.Change{Pod: &p}
 	case "gang":
 		g, _ := anyGang(t, pick(t, gangNames...), 4)
-		g.Version = version
+		g.Version, g.Core = version, seldom(t, 3)
 		return engine.Change{Gang: &g}
 	case "queue":
 		i := upTo(t, len(queueNames)-1)
@@ -489,6 +489,7 @@ func anyChange(t *rapid.T, version uint64) engine.Change {
 	if seldom(t, 2) {
 		p.Node, p.Terminating, p.Started = pick(t, nodeNames...), seldom(t, 2), started(t)
 	}
+	p.Evictable = p.Evictable != seldom(t, 4) // a gang may have members of both kinds
 	return engine.Change{Pod: &p}
 }
 
@@ -500,12 +501,12 @@ var (
 
 func anyRef(t *rapid.T, version uint64) *engine.Ref {
 	kind := pick(t, engine.KindPod, engine.KindNode, engine.KindGang, engine.KindQueue, engine.KindAssumption, engine.KindRefusal, engine.KindHold,
-		engine.KindDisruption, engine.KindBooking, engine.KindEviction, engine.KindPromise, engine.KindSpending, engine.KindLesson)
+		engine.KindDisruption, engine.KindBooking, engine.KindEviction, engine.KindPromise, engine.KindSpending, engine.KindLapse, engine.KindLesson)
 	key := map[engine.Kind][]string{
 		engine.KindPod: append([]string{"gang-0", "gang-1", "band-0"}, podNames...), engine.KindNode: nodeNames, engine.KindGang: gangNames, engine.KindQueue: queueNames,
 		engine.KindAssumption: append([]string{"gang-0"}, podNames...), engine.KindRefusal: {"gang-0@n0", "solo-0@n1"}, engine.KindHold: {"gang@n0", "band@n1"},
 		engine.KindDisruption: {"pdb"}, engine.KindBooking: {"calendar"}, engine.KindEviction: {"bound-0", "gang-0", "solo-0"},
-		engine.KindPromise: gangNames, engine.KindSpending: queueNames, engine.KindLesson: {"train"},
+		engine.KindPromise: gangNames, engine.KindLapse: gangNames, engine.KindSpending: queueNames, engine.KindLesson: {"train"},
 	}[kind]
 	return &engine.Ref{Kind: kind, Key: pick(t, key...), Version: version}
 }
@@ -523,7 +524,7 @@ func anyMemoryEdit(t *rapid.T, version uint64) engine.Change {
 
 // anyPolicy is what else is told or remembered that decides who goes and who stays.
 func anyPolicy(t *rapid.T, version uint64) engine.Change {
-	switch pick(t, "disruption", "booking", "eviction", "eviction", "promise", "spending", "lesson") {
+	switch pick(t, "disruption", "booking", "eviction", "eviction", "promise", "spending", "lesson", "lapse") {
 	case "disruption":
 		return engine.Change{Disruption: &engine.Disruption{Key: "pdb", Version: version, Allowed: upTo(t, 2)}}
 	case "booking":
@@ -536,6 +537,8 @@ func anyPolicy(t *rapid.T, version uint64) engine.Change {
 		}}
 	case "promise":
 		return engine.Change{Promise: &engine.Promise{Gang: pick(t, "gang", "band", "solo-0"), Version: version, Since: noon.Add(-time.Minute), Start: soon(t), Nodes: pick(t, nodeNames[:1], nodeNames[1:3])}}
+	case "lapse":
+		return engine.Change{Lapse: &engine.Lapse{Gang: pick(t, gangNames...), Version: version, Since: noon.Add(-pick(t, time.Second, time.Hour))}}
 	case "spending":
 		return engine.Change{Spending: &engine.Spending{Queue: pick(t, queueNames...), Version: version, At: noon.Add(-time.Second), Decayed: int64(upTo(t, 1000)), Spent: pick(t, nil, []int64{2}), Total: 1000}}
 	}

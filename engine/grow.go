@@ -5,6 +5,10 @@ import "github.com/berth-dev/berth/engine/why"
 // grow places members above the minimum, one by one, and groups above the minimum of groups, each whole.
 // What the gang has, it keeps.
 func (y *cycle) grow(g *gang) {
+	if y.isEnding(g) {
+		y.wait(g, makingRoom(g))
+		return
+	}
 	if gates := y.behind(g); len(gates) > 0 {
 		if g.start == 0 {
 			y.wait(g, gates)

@@ -282,8 +282,11 @@ func (s *State) excess(q *queue, user string, ofUser bool) fraction {
 		return fraction{v.at(dimGPU), 1}
 	}
 	worst := fraction{0, 1}
-	for dim := range q.fair {
-		r := fraction{max(0, q.committed(dim)), q.fair[dim]}
+	if q.fair == nil {
+		return worst
+	}
+	for _, dim := range s.forest.shared {
+		r := fraction{max(0, q.committed(dim)), q.fair.at(dim)}
 		if r.num > 0 && worst.less(r) {
 			worst = r
 		}

@@ -90,6 +90,24 @@ func (y *cycle) run() {
 		g.start = 0
 		s.tally(g)
 	}
+	y.spend()
+}
+
+// spend adds up what queues used until now.
+func (y *cycle) spend() {
+	if y.until != nil {
+		return
+	}
+	for _, c := range y.s.accrue(y.now) {
+		if c.Spending != nil {
+			y.version++
+			c.Spending.Version = y.version
+		}
+		y.plan.Changes = append(y.plan.Changes, c)
+	}
+	if at := y.s.accruesAt(y.now); !at.IsZero() {
+		y.wake(at)
+	}
 }
 
 // minimums gives each gang in line its minimum or a reason, and returns those that may grow.
@@ -136,6 +154,11 @@ func (y *cycle) start(g *gang, t turn) bool {
 		y.wait(g, gates)
 		return false
 	}
+	if y.isEnding(g) {
+		y.s.rollback(m)
+		y.wait(g, makingRoom(g))
+		return false
+	}
 	if behind := y.behind(g); len(behind) > 0 {
 		y.s.rollback(m)
 		y.wait(g, append(behind, gates...))
@@ -146,7 +169,7 @@ func (y *cycle) start(g *gang, t turn) bool {
 	if found.ok && len(gates) == 0 {
 		if gates = y.delays(g, t, seats, &found); len(gates) == 0 {
 			y.started(g, t, found.model, m)
-			y.keptPromise(g)
+			y.keptPromise(g, m)
 			return true
 		}
 		found.ok = true // but for the promise
@@ -317,7 +340,11 @@ func (y *cycle) expire() {
 	y.expireHolds()
 	lifted = y.expireEvictions(lifted)
 	y.expirePromises()
-	y.line = newContest(y, y.makeLine(lifted))
+	line := y.makeLine(lifted)
+	if !y.trial {
+		s.fairShares(y.now)
+	}
+	y.line = newContest(y, line)
 }
 
 func (y *cycle) expireRefusals() {

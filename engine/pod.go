@@ -151,9 +151,9 @@ func (s *State) sit(p *pod) {
 	}
 }
 
-// isEvicting says whether an eviction of this very pod is under way.
+// isEvicting says whether an eviction of this very pod is under way. One that is bound nowhere has nothing to give up.
 func (s *State) isEvicting(p *pod) bool {
-	if len(s.evictions) == 0 {
+	if len(s.evictions) == 0 || p.Node == "" {
 		return false
 	}
 	e := s.evictions[p.Key]

@@ -77,21 +77,19 @@ func (a *asking) need(resource string) int64 {
 	}
 	n := a.g.tree.least(s.dims.id(resource))
 	if resource == s.cfg.GPU && len(s.cfg.Rates) > 0 {
-		n *= s.leastRate(a.model)
+		n *= a.y.leastRate(a.model)
 	}
 	return n
 }
 
-// leastRate is what one GPU of the model counts; of any, the least.
-func (s *State) leastRate(model string) int64 {
+// leastRate is what one GPU of the model counts; of any, the least of those that there are.
+func (y *cycle) leastRate(model string) int64 {
 	if model != "" {
-		return s.rate(model)
+		return y.s.rate(model)
 	}
-	least := int64(1)
-	for i, r := range s.cfg.Rates {
-		if i == 0 || r.Units < least {
-			least = r.Units
-		}
+	least := int64(maxRate)
+	for _, m := range y.allModels() {
+		least = min(least, y.s.rate(m))
 	}
 	return least
 }
@@ -129,8 +127,8 @@ func (a *asking) userLimits() {
 
 // running is how many workloads of the queue, and of those above it, may run at a time.
 func (a *asking) running() {
-	if a.g.tree.running() > 0 {
-		return
+	if slices.ContainsFunc(a.g.all(), func(p *pod) bool { return p.seat != nil }) {
+		return // it is one of them
 	}
 	for up := a.q; up != nil; up = up.parent {
 		if most := up.spec.MaxRunning; most > 0 {
@@ -237,7 +235,7 @@ func (a *asking) lent() {
 		return
 	}
 	for dim, promised := range s.forest.promised {
-		if promised == 0 || dim >= len(s.capacity) {
+		if promised == 0 || s.ofModel(dim) {
 			continue
 		}
 		resource := s.dims.names[dim]
@@ -245,13 +243,17 @@ func (a *asking) lent() {
 		if need == 0 || a.within(dim, need) {
 			continue
 		}
-		free := s.capacity.at(dim) - s.taken.at(dim) - s.keptFrom(a.q, dim)
+		kept := s.keptFrom(a.q, dim)
+		free := s.capacity.at(dim) - s.taken.at(dim) - kept
 		//mutate: gate-lent
-		if need > free {
+		if kept > 0 && need > free {
 			a.shut(why.Gate{Cause: why.NotLent, Object: a.q.name, Resource: resource, Need: need, Have: max(0, free)})
 		}
 	}
 }
+
+// ofModel says whether the dimension is of one GPU model; how much of that there is in all is not counted.
+func (s *State) ofModel(dim int) bool { return strings.HasPrefix(s.dims.names[dim], s.cfg.GPU+"@") }
 
 // within says whether the queue and all above it have quota for so much more.
 func (a *asking) within(dim int, need int64) bool {
@@ -358,31 +360,131 @@ func (g *gang) evictable() bool {
 	return !slices.ContainsFunc(g.all(), func(p *pod) bool { return !p.Evictable && !p.leaving() })
 }
 
-// overdrawn lists the limits of the gang's queue, and of those above it, that the pods, which have been seated, break.
+// overdrawn lists what of the gang's queue, and of those above it, the pods, which have been seated, break.
 func (y *cycle) overdrawn(g *gang, pods []*pod) []why.Gate {
 	q := y.s.queues[g.queue()]
-	if q == nil || q.spec == nil {
+	if q == nil || q.spec == nil || q.easy && g.soft && !y.s.forest.lends {
 		return nil
 	}
-	var out []why.Gate
-	for up := q; up != nil; up = up.parent {
+	d := &drawing{y: y, g: g, q: q, takes: bills(pods), firm: bills(slices.DeleteFunc(slices.Clone(pods), func(p *pod) bool { return !p.firm() }))}
+	d.limits()
+	d.userLimits()
+	d.budgets()
+	d.quota()
+	d.lent()
+	return d.gates
+}
+
+// bills is what the pods are booked with, together.
+func bills(pods []*pod) (sum vector) {
+	for _, p := range pods {
+		for _, d := range p.bill {
+			sum.add(d.dim, d.amount)
+		}
+	}
+	return sum
+}
+
+// drawing is a gang some of whose members have just been seated.
+type drawing struct {
+	y           *cycle
+	g           *gang
+	q           *queue
+	takes, firm vector // what those members are booked with, and what of it cannot be asked back
+	gates       []why.Gate
+}
+
+func (d *drawing) shut(g why.Gate) {
+	g.Certificate = -1
+	d.gates = append(d.gates, g)
+}
+
+func (d *drawing) limits() {
+	for up := d.q; up != nil; up = up.parent {
 		for _, limit := range up.spec.Limits.Sorted() {
-			dim := y.s.dims.id(limit.Resource)
-			var need int64
-			for _, p := range pods {
-				for _, d := range p.bill {
-					if d.dim == dim {
-						need += d.amount
-					}
-				}
-			}
+			dim := d.y.s.dims.id(limit.Resource)
+			need, used := d.takes.at(dim), up.used.at(dim)+up.pledged.at(dim)
 			//mutate: gate-queue-limit-of-growth
-			if used := up.used.at(dim) + up.pledged.at(dim); need > 0 && used > limit.Value {
-				out = append(out, why.Gate{Cause: why.OverQueueLimit, Object: up.name, Resource: limit.Resource, Need: need, Have: used - need, Limit: limit.Value, Certificate: -1})
+			if need > 0 && used > limit.Value {
+				d.shut(why.Gate{Cause: why.OverQueueLimit, Object: up.name, Resource: limit.Resource, Need: need, Have: used - need, Limit: limit.Value})
 			}
 		}
 	}
-	return out
+}
+
+func (d *drawing) userLimits() {
+	user := d.g.user()
+	for _, limit := range d.q.spec.UserLimits.Sorted() {
+		dim := d.y.s.dims.id(limit.Resource)
+		v := d.q.users[user]
+		need, used := d.takes.at(dim), v.at(dim)
+		//mutate: gate-user-limit-of-growth
+		if need > 0 && used > limit.Value {
+			d.shut(why.Gate{Cause: why.OverUserLimit, Object: user, Resource: limit.Resource, Need: need, Have: used - need, Limit: limit.Value})
+		}
+	}
+}
+
+func (d *drawing) budgets() {
+	for up := d.q; up != nil; up = up.parent {
+		for i, b := range up.spec.Budgets {
+			spent := d.y.s.spent(up, i, d.y.now)
+			//mutate: gate-budget-of-growth
+			if d.takes.at(d.y.s.dims.id(b.Resource)) > 0 && spent >= b.Seconds {
+				d.shut(why.Gate{Cause: why.OverBudget, Object: up.name, Resource: b.Resource, Have: spent, Limit: b.Seconds})
+				_, end := b.period(d.y.now)
+				d.y.wake(end)
+			}
+		}
+	}
+}
+
+// quota keeps what cannot be asked back within it.
+func (d *drawing) quota() {
+	s := d.y.s
+	for dim, promised := range s.forest.promised {
+		need := d.firm.at(dim)
+		if promised == 0 || need == 0 {
+			continue
+		}
+		for up := d.q; up != nil; up = up.parent {
+			//mutate: gate-firm-growth-within-quota
+			if has := up.firm.at(dim); has > s.quota(up, dim) {
+				d.shut(why.Gate{Cause: why.OverQuota, Object: up.name, Resource: s.dims.names[dim], Need: need, Have: has - need, Limit: s.quota(up, dim)})
+				break
+			}
+		}
+	}
+}
+
+// lent keeps what is borrowed out of what others do not lend.
+func (d *drawing) lent() {
+	s := d.y.s
+	if !s.forest.lends {
+		return
+	}
+	for dim, promised := range s.forest.promised {
+		need := d.takes.at(dim)
+		if promised == 0 || need == 0 || s.ofModel(dim) || d.within(dim) {
+			continue
+		}
+		kept := s.keptFrom(d.q, dim)
+		free := s.capacity.at(dim) - s.taken.at(dim) - kept
+		//mutate: gate-lent-to-growth
+		if kept > 0 && free < 0 {
+			d.shut(why.Gate{Cause: why.NotLent, Object: d.q.name, Resource: s.dims.names[dim], Need: need, Have: max(0, free+need)})
+		}
+	}
+}
+
+// within says whether the queue and all above it are within quota.
+func (d *drawing) within(dim int) bool {
+	for up := d.q; up != nil; up = up.parent {
+		if up.committed(dim) > d.y.s.quota(up, dim) {
+			return false
+		}
+	}
+	return true
 }
 
 // least is the least of a resource that the branch can ask for to have its minimum.

@@ -43,46 +43,52 @@ func (y *cycle) stuck(g *gang, t turn) ([]why.Gate, bool) {
 	return proof.gates, true
 }
 
-// plain returns the gang's question, which holds until the gang changes.
+// plain returns the gang's question. What of it is the gang's alone holds until the gang changes.
 func (y *cycle) plain(g *gang, t turn) *plain {
 	p := &g.plain
-	if p.known && (!p.ok || !p.class.dropped) {
-		if p.ok && len(y.s.refusals) > 0 && len(y.refusals(g)) > 0 {
+	if y.trial || len(y.s.refusals) > 0 && len(y.refusals(g)) > 0 {
+		return &plain{}
+	}
+	if !p.known || p.ok && p.class.dropped {
+		kin := y.kin(g, t, "")
+		if len(kin.refusals) > 0 {
 			return &plain{}
 		}
-		return p
+		*p = plain{known: true}
+		if first, ok := y.isPlain(g); ok {
+			p.class, p.need, p.level, p.ok = kin.class(first), g.tree.min(), y.s.level(g.layout().Required), true
+		}
 	}
-	*p = plain{known: true}
-	if !y.isPlain(g) {
-		return p
+	if p.ok && !y.asksPlainly(g, p) {
+		return &plain{}
 	}
-	kin := y.kin(g, t, "")
-	if len(kin.refusals) > 0 {
-		p.known = false
-		return p
-	}
-	first, alike := g.alike()
-	if !alike || y.undecided(first) != nil {
-		return p
-	}
-	p.class, p.need, p.level, p.ok = kin.class(first), g.tree.min(), y.s.level(g.layout().Required), true
 	return p
 }
 
-func (y *cycle) isPlain(g *gang) bool {
-	if y.trial || !y.known(g) || len(g.tree.children) > 0 || g.tree.seated > 0 || g.layout().Segment > 0 || !g.tree.complete() {
-		return false
+// isPlain says whether nothing about the gang itself is special, and returns its first member.
+func (y *cycle) isPlain(g *gang) (*pod, bool) {
+	if !y.known(g) || len(g.tree.children) > 0 || g.tree.seated > 0 || g.layout().Segment > 0 || !g.tree.complete() {
+		return nil, false
 	}
-	if y.s.unreadable(g) != "" || len(y.orphans(g)) > 0 {
-		return false
+	if g.lone != nil && g.lone.Invalid != "" {
+		return nil, false
 	}
-	if level := y.s.level(g.layout().Required); level >= 0 && !y.s.topology.populated(level) {
-		return false
+	if g.lone == nil && (y.s.isRejected(KindGang, g.key) || len(y.orphans(g)) > 0) {
+		return nil, false
 	}
-	return !y.modelsApart(g) && !slices.ContainsFunc(g.all(), func(p *pod) bool {
+	if slices.ContainsFunc(g.all(), func(p *pod) bool {
 		y.s.shapeOf(p)
 		return p.asksModel() || p.Nominated != ""
-	})
+	}) {
+		return nil, false
+	}
+	first, alike := g.alike()
+	return first, alike && y.undecided(first) == nil
+}
+
+// asksPlainly says whether nothing around the gang makes its question a special one now.
+func (y *cycle) asksPlainly(g *gang, p *plain) bool {
+	return !y.modelsApart(g) && (p.level < 0 || y.s.topology.populated(p.level))
 }
 
 // heldFor says whether something is held for the gang.

@@ -24,6 +24,7 @@ type queue struct {
 
 	pods  []*pod            // its own seated pods, in no order
 	fair  vector            // its fair share, as of the cycle
+	asked vector            // what its own workloads in line lack, as of the cycle
 	users map[string]vector // what each user of its own workloads holds; nil: it does not matter
 	epoch uint64            // goes up when pods change
 
@@ -41,6 +42,7 @@ type forest struct {
 	modelled bool     // amounts depend on GPU models
 	idle     []*queue // that give back GPUs which do nothing, by name
 	lends    bool     // some queue keeps unused quota to itself
+	shared   []int    // the dimensions that fair shares are of
 	warnings []Rejected
 }
 

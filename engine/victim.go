@@ -352,7 +352,7 @@ func (c *claim) overrun() {
 	c.y.s.everyTenant(func(t *tenant) {
 		end := c.y.saidEnd(t)
 		switch {
-		case end.IsZero() || !t.started.After(p.Since):
+		case end.IsZero() || t.started.Before(p.Since):
 		case c.y.now.Before(end):
 			c.y.wake(end)
 		default:
@@ -422,10 +422,6 @@ func (c *claim) take(t *tenant, cause EvictionCause, reach int) {
 	if len(t.units) == 0 || t.gang == c.g {
 		return
 	}
-	if at := t.started.Add(c.y.s.minRun(t.payer)); !t.started.IsZero() && c.y.now.Before(at) {
-		c.y.wake(at)
-		return
-	}
 	for _, u := range t.units {
 		c.takeUnit(u, cause, reach)
 	}
@@ -445,8 +441,10 @@ func (c *claim) takeUnit(u *unit, cause EvictionCause, reach int) {
 	if u.claim == c.id || t.gang == c.g {
 		return
 	}
-	if cause == Idled {
-		if at := t.started.Add(c.y.s.minRun(t.payer)); !t.started.IsZero() && c.y.now.Before(at) {
+	least := c.y.s.minRun(t.payer)
+	for _, p := range u.pods {
+		// Each pod counts by itself: one that came back to a gang which runs for long is young too.
+		if at := p.Started.Add(least); !p.Started.IsZero() && c.y.now.Before(at) {
 			c.y.wake(at)
 			return
 		}

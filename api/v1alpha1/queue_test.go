@@ -2,6 +2,7 @@ package v1alpha1_test
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -81,24 +82,31 @@ func TestQueueName(t *testing.T) {
 	}
 }
 
-func TestQueueExample(t *testing.T) {
-	data, err := os.ReadFile("../../examples/queue.yaml")
-	if err != nil {
-		t.Fatal(err)
+func TestQueueExamples(t *testing.T) {
+	paths, err := filepath.Glob("../../examples/queue*.yaml")
+	if err != nil || len(paths) < 2 {
+		t.Fatal(paths, err)
 	}
-	validate, queues := serverValidation(t, v1alpha1.QueueCRD), 0
-	for doc := range strings.SplitSeq(string(data), "\n---\n") {
-		object := parse(t, doc)
-		if object["kind"] != "Queue" {
-			continue
+	validate := serverValidation(t, v1alpha1.QueueCRD)
+	for _, path := range paths {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
 		}
-		queues++
-		if errs := validate(object); len(errs) > 0 {
-			t.Error(errs.ToAggregate())
+		queues := 0
+		for doc := range strings.SplitSeq(string(data), "\n---\n") {
+			object := parse(t, doc)
+			if object["kind"] != "Queue" {
+				continue
+			}
+			queues++
+			if errs := validate(object); len(errs) > 0 {
+				t.Error(path, errs.ToAggregate())
+			}
 		}
-	}
-	if queues == 0 {
-		t.Error("no queue in the example")
+		if queues == 0 {
+			t.Errorf("no queue in %s", path)
+		}
 	}
 }
 

@@ -43,6 +43,7 @@ func (s *Story) hold(gang string, words []string) (func(*world) error, error) {
 		return nil, fmt.Errorf("expected hold GANG NODE gpus=8 until=+60s")
 	}
 	return memory(words[1:], setters[engine.Hold]{
+		flags:  map[string]func(*engine.Hold, moment){"coming": yes(func(h *engine.Hold) *bool { return &h.Coming })},
 		values: map[string]reader[engine.Hold]{"until": when(func(h *engine.Hold, t time.Time) { h.Until = t })},
 		other:  resources(&s.Config, func(h *engine.Hold) *engine.Resources { return &h.Requests }),
 	}, func(*world) engine.Hold { return engine.Hold{Gang: gang, Node: words[0]} },
@@ -95,6 +96,14 @@ func spending(queue string, words []string) (func(*world) error, error) {
 		}, func(u *engine.Spending, v []int64) { u.Spent = v }),
 	}}, func(w *world) engine.Spending { return engine.Spending{Queue: queue, At: w.now} },
 		func(u *engine.Spending) engine.Change { return engine.Change{Spending: u} })
+}
+
+// lapse reads "lapse GANG since=-1m".
+func lapse(gang string, words []string) (func(*world) error, error) {
+	return memory(words, setters[engine.Lapse]{values: map[string]reader[engine.Lapse]{
+		"since": when(func(l *engine.Lapse, t time.Time) { l.Since = t }),
+	}}, func(w *world) engine.Lapse { return engine.Lapse{Gang: gang, Since: w.now} },
+		func(l *engine.Lapse) engine.Change { return engine.Change{Lapse: l} })
 }
 
 // lesson reads "lesson LIKE count=20 short=30m median=1h long=2h".

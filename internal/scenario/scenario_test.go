@@ -178,6 +178,8 @@ eviction ns/p moved for=ns/g to=n1 at=+30s until=+2m refused
 promise ns/g since=-1m start=+1h nodes=n[0-1]
 spending q0 decayed=60 spent=10,20 total=90 at=-1m
 lesson train count=20 short=30m median=1h long=2h
+lapse ns/g since=-30s
+hold ns/g n0 gpus=1 until=+1m coming
 gone booking b
 gone eviction ns/old
 `)
@@ -218,7 +220,9 @@ gone eviction ns/old
 		{Promise: &engine.Promise{Gang: "ns/g", Version: 12, Since: at(0), Start: at(now + time.Hour), Nodes: []string{"n0", "n1"}}},
 		{Spending: &engine.Spending{Queue: "q0", Version: 13, At: at(0), Decayed: 60, Spent: []int64{10, 20}, Total: 90}},
 		{Lesson: &engine.Lesson{Like: "train", Version: 14, Count: 20, Short: 30 * time.Minute, Median: time.Hour, Long: 2 * time.Hour}},
-		{Gone: &engine.Ref{Kind: engine.KindEviction, Key: "ns/old", Version: 15}},
+		{Lapse: &engine.Lapse{Gang: "ns/g", Version: 15, Since: at(30 * time.Second)}},
+		{Hold: &engine.Hold{Gang: "ns/g", Version: 16, Node: "n0", Requests: engine.Resources{amount("gpu", 1)}, Until: at(now + time.Minute), Coming: true}},
+		{Gone: &engine.Ref{Kind: engine.KindEviction, Key: "ns/old", Version: 17}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -53,13 +53,15 @@ func (s *Story) statement(words []string) (func(*world) error, error) {
 		return promise(subject, rest)
 	case "spending":
 		return spending(subject, rest)
+	case "lapse":
+		return lapse(subject, rest)
 	case "lesson":
 		return lesson(subject, rest)
 	case "end", "leave":
 		return names(verb, words[1:])
 	}
 	return nil, fmt.Errorf("%s: expected nodes, pods, gang, group, queue, disruption, booking, cordon, uncordon, lose, twin, gone, end, leave, "+
-		"refuse, hold, eviction, promise, spending or lesson", verb)
+		"refuse, hold, eviction, promise, spending, lapse or lesson", verb)
 }
 
 // gone reads "gone pod team/a-[0-1]", and of memory "gone refusal POD@NODE".
@@ -67,7 +69,7 @@ func gone(kind string, words []string) (func(*world) error, error) {
 	kinds := []engine.Kind{
 		engine.KindNode, engine.KindPod, engine.KindGang, engine.KindQueue,
 		engine.KindDisruption, engine.KindBooking, engine.KindAssumption, engine.KindRefusal, engine.KindHold,
-		engine.KindEviction, engine.KindPromise, engine.KindSpending, engine.KindLesson, engine.KindLapse,
+		engine.KindEviction, engine.KindPromise, engine.KindSpending, engine.KindLapse, engine.KindLesson, engine.KindLapse,
 	}
 	if !slices.Contains(kinds, engine.Kind(kind)) || len(words) != 1 {
 		return nil, fmt.Errorf("gone %s: expected gone KIND NAMES, of the kinds %v", kind, kinds)

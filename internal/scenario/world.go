@@ -132,6 +132,8 @@ func versioned(c engine.Change, v uint64) engine.Change {
 		c.Promise.Version = v
 	case c.Spending != nil:
 		c.Spending.Version = v
+	case c.Lapse != nil:
+		c.Lapse.Version = v
 	case c.Lesson != nil:
 		c.Lesson.Version = v
 	case c.Gone != nil:

@@ -2,10 +2,12 @@ package convert
 
 import (
 	"strconv"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	schedulinghelper "k8s.io/component-helpers/scheduling/corev1"
 
 	"github.com/berth-dev/berth/engine"
@@ -34,6 +36,9 @@ func Pod(p *corev1.Pod, o Options) engine.Pod {
 		Idle:      idle(p),
 	}
 	out.Evictable = !out.Foreign && Evictable(p)
+	if !out.Foreign {
+		out.Owner = ownerOf(p)
+	}
 	if gang == "" && !out.Foreign {
 		loneTerms(p, &out)
 	}
@@ -42,6 +47,15 @@ func Pod(p *corev1.Pod, o Options) engine.Pod {
 		out.ReleaseAt = p.DeletionTimestamp.UTC() // the API server has added the grace period to it
 	}
 	return out
+}
+
+// ownerOf names who makes the pod again when it is gone; "": nobody does.
+func ownerOf(p *corev1.Pod) string {
+	c := metav1.GetControllerOfNoCopy(p)
+	if c == nil {
+		return ""
+	}
+	return p.Namespace + "/" + strings.ToLower(c.Kind) + "/" + c.Name
 }
 
 // Schedulable says whether the pod is for the engine at all: one that has ended holds nothing any more, and

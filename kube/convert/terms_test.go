@@ -79,6 +79,12 @@ func TestLoneTerms(t *testing.T) {
 			"another scheduler's", edit(alone("a", "user", "ann", "preemptible", "true", "max-run", "soon"), func(p *corev1.Pod) { p.Spec.SchedulerName = "other" }),
 			engine.Pod{Foreign: true},
 		},
+		{
+			"made by a job", edit(alone("a"), func(p *corev1.Pod) {
+				p.OwnerReferences = []metav1.OwnerReference{{Kind: "Job", Name: "train-7", UID: "u", Controller: ptr(true)}}
+			}),
+			engine.Pod{Evictable: true, Owner: "ns/job/train-7", Terms: engine.Terms{Like: "ns/Job/train x1"}},
+		},
 		{"a member's is its gang's", alone("a", "gang", "g", "user", "ann", "max-run", "soon"), engine.Pod{Evictable: true, Gang: "ns/gang/g"}},
 	} {
 		c.want.Key = "ns/a"

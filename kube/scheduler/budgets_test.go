@@ -1,6 +1,8 @@
 package scheduler
 
 import (
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -8,6 +10,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
 
 	"github.com/berth-dev/berth/engine"
 )
@@ -131,4 +134,46 @@ func TestFirmPodGroup(t *testing.T) {
 	if diff := cmp.Diff(map[string]bool{"default/a": true, "default/b": true}, evictable()); diff != "" {
 		t.Error(diff)
 	}
+}
+
+// Whatever comes and goes, a pod of ours names the budgets of its namespace whose selectors match its labels, and no others.
+func TestBudgetsKeepUp(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := NewModel(ModelOptions{})
+		pods, all := make(map[string]*corev1.Pod), make(map[string]*policyv1.PodDisruptionBudget)
+		name, label, space := rapid.SampledFrom([]string{"a", "b", "c"}), rapid.SampledFrom([]string{"x", "y"}), rapid.SampledFrom([]string{"default", "other"})
+		for range rapid.IntRange(1, 30).Draw(t, "steps") {
+			p, b := app(pod(name.Draw(t, "name"), 1), label.Draw(t, "label")), disruption(name.Draw(t, "name"), label.Draw(t, "label"), 1)
+			p.Namespace, b.Namespace = space.Draw(t, "space"), space.Draw(t, "space")
+			switch rapid.IntRange(0, 4).Draw(t, "what") {
+			case 0, 1:
+				pods[keyOf(p)] = p
+				m.Set(p)
+			case 2:
+				all[keyOf(b)] = b
+				m.Set(b)
+			case 3:
+				delete(pods, keyOf(p))
+				m.Delete(p)
+			case 4:
+				delete(all, keyOf(b))
+				m.Delete(b)
+			}
+			if rapid.Bool().Draw(t, "look") {
+				m.settle()
+			}
+		}
+		want := make(map[string][]string)
+		for key, p := range pods {
+			want[key] = nil
+			for _, of := range slices.Sorted(maps.Keys(all)) {
+				if b := all[of]; b.Namespace == p.Namespace && b.Spec.Selector.MatchLabels["app"] == p.Labels["app"] {
+					want[key] = append(want[key], of)
+				}
+			}
+		}
+		if diff := cmp.Diff(want, m.covered()); diff != "" {
+			t.Fatal(diff)
+		}
+	})
 }

@@ -69,6 +69,9 @@ func (o Options) normal() Options {
 	if o.GangGrace == 0 {
 		o.GangGrace = gangGrace
 	}
+	if o.Engine.GangGrace == 0 {
+		o.Engine.GangGrace = o.GangGrace
+	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}

@@ -101,7 +101,7 @@ func (a *audit) devices(n engine.Node) (why.ClauseKind, bool) {
 	if count == 0 {
 		return why.ByModel, false
 	}
-	if len(p.GPU.Models) > 0 && !slices.ContainsFunc(n.Devices, func(d engine.Device) bool { return d.Model == a.cert.Model }) {
+	if a.w.picky(p, a.cert.Model) && !slices.ContainsFunc(n.Devices, func(d engine.Device) bool { return d.Model == a.cert.Model }) {
 		return why.ByModel, true
 	}
 	if a.unnominated().free(p, n, w.gpu) < int64(count) || w.hasDevices(p, n, a.cert.Model) {
@@ -117,6 +117,9 @@ func (a *audit) devices(n engine.Node) (why.ClauseKind, bool) {
 // hasDevices says whether the pod finds suitable devices on the node, all else aside.
 func (w *world) hasDevices(p engine.Pod, n engine.Node, model string) bool {
 	bare := engine.Pod{Key: p.Key, Gang: p.Gang, Spec: engine.Spec{GPU: p.GPU}}
+	if w.picky(p, model) {
+		bare.GPU.Models = []string{model}
+	}
 	bare.Requests = engine.Resources{{Resource: w.gpu, Value: amount(p.Requests, w.gpu)}}
 	alone := *w
 	alone.Refusals, alone.Holds, alone.gang = nil, nil, nil
@@ -159,7 +162,7 @@ func (a *audit) perEmpty(n engine.Node) int64 {
 		most = min(most, a.sets(n.Devices, count))
 	}
 	if fussy := a.pod.GPU.Clique == engine.Require || a.pod.GPU.NUMA == engine.Require; count > 0 && len(n.Devices) == 0 &&
-		(len(a.pod.GPU.Models) > 0 || count > 1 && fussy) {
+		(a.w.picky(a.pod, a.cert.Model) || count > 1 && fussy) {
 		most = 0
 	}
 	if len(a.pod.Ports) > 0 {
@@ -171,7 +174,7 @@ func (a *audit) perEmpty(n engine.Node) int64 {
 // sets is the most suitable sets of so many devices that can be had at once.
 func (a *audit) sets(free []engine.Device, count int) (most int64) {
 	for _, set := range subsets(free, count) {
-		wrong := func(d engine.Device) bool { return len(a.pod.GPU.Models) > 0 && d.Model != a.cert.Model }
+		wrong := func(d engine.Device) bool { return a.w.picky(a.pod, a.cert.Model) && d.Model != a.cert.Model }
 		if lieTogether(a.pod, set) && !some(set, wrong) {
 			rest := filter(free, func(d engine.Device) bool { return !slices.Contains(set, d) })
 			most = max(most, 1+a.sets(rest, count))

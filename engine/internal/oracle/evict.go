@@ -92,7 +92,7 @@ func (w *world) beneficiary(plan engine.Plan, e engine.Eviction, victim engine.P
 // reclaimed checks that the victim's side held more than it was promised, and that the claimant's stays within that.
 func (w *world) reclaimed(plan engine.Plan, g, from engine.Gang) error {
 	claimant, lender := w.siblings(g.Queue, from.Queue)
-	if from.Queue != "" {
+	if lender.Name != "" {
 		if claimant.Name == lender.Name {
 			return fmt.Errorf("queue %s takes from itself", lender.Name)
 		}
@@ -121,7 +121,9 @@ func (w *world) reclaimed(plan engine.Plan, g, from engine.Gang) error {
 
 // leaving says whether the pod is on its way out.
 func (w *world) leaving(p engine.Pod) bool {
-	return p.Terminating || some(w.Evictions, func(e engine.Eviction) bool { return e.Pod == p.Key && e.UID == p.UID && !e.Refused })
+	return p.Terminating || p.Node != "" && some(w.Evictions, func(e engine.Eviction) bool {
+		return e.Pod == p.Key && e.UID == p.UID && !e.Refused && w.now.Before(e.Until)
+	})
 }
 
 // resources is one amount of each resource that queues are promised.

@@ -29,6 +29,7 @@ func (w *world) try(g engine.Gang, members []engine.Pod, model string) bool {
 	if len(members) == 0 {
 		return len(w.fresh(w.Pods)) > 0 && w.breach(g) == ""
 	}
+	w.model = model
 	p, rest := members[0], members[1:]
 	for _, n := range w.Nodes {
 		for _, ids := range w.choices(p, n, model) {
@@ -50,7 +51,7 @@ func (w *world) choices(p engine.Pod, n engine.Node, model string) (ways [][]str
 	fussy := count > 1 && (p.GPU.Clique == engine.Require || p.GPU.NUMA == engine.Require)
 	unnamed := len(n.Devices) == 0
 	switch {
-	case !w.fits(p, n), unnamed && count > 0 && (fussy || len(p.GPU.Models) > 0):
+	case !w.fits(p, n), unnamed && count > 0 && (fussy || w.picky(p, model)):
 		return nil
 	case unnamed, count == 0, silent > 0 && !fussy && len(free)-silent >= count:
 		return [][]string{nil}
@@ -111,7 +112,7 @@ func (w *world) usable(p engine.Pod, n engine.Node, model string) []engine.Devic
 		taken := some(w.Pods, func(q engine.Pod) bool {
 			return w.at[q.Key].node == n.Name && slices.Contains(w.at[q.Key].devices, d.ID)
 		})
-		return !d.Unhealthy && !taken && (len(p.GPU.Models) == 0 || d.Model == model && slices.Contains(p.GPU.Models, model))
+		return !d.Unhealthy && !taken && (!w.picky(p, model) || d.Model == model && (len(p.GPU.Models) == 0 || slices.Contains(p.GPU.Models, model)))
 	})
 }
 
@@ -252,7 +253,7 @@ func (w *world) home(pods []engine.Pod, level string) (home string) {
 }
 
 // models is the GPU models that the gang may get, best first: the one that a member is known to run on, else
-// those that all waiting members who ask for any have in common; "" where none asks.
+// those that all waiting members who ask for any have in common; "" where none asks, or all there are where its queue counts them apart.
 func (w *world) models(g engine.Gang) []string {
 	asking := filter(w.members(g, g.Group), func(p engine.Pod) bool { return len(p.GPU.Models) > 0 && amount(p.Requests, w.gpu) > 0 })
 	for _, p := range w.up(asking) {
@@ -263,6 +264,9 @@ func (w *world) models(g engine.Gang) []string {
 		}
 	}
 	waiting := filter(asking, func(p engine.Pod) bool { return w.at[p.Key].node == "" })
+	if len(waiting) == 0 && w.apart(g) {
+		return w.allModels()
+	}
 	if len(waiting) == 0 {
 		return []string{""}
 	}

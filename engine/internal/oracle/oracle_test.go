@@ -104,7 +104,7 @@ func TestValid(t *testing.T) {
 		return p
 	}
 	early, kind := plan("a", "a"), plan("a", "a")
-	early.WakeAt = noon.Add(time.Second)
+	early.WakeAt = noon
 	kind.Starts[0].Kind = engine.Grow
 	forgetful := plan("a", "a")
 	forgetful.Changes = forgetful.Changes[:1]
@@ -120,7 +120,7 @@ func TestValid(t *testing.T) {
 		{"wrong kind", kind, "is a begin"},
 		{"nobody heard", engine.Plan{}, "has 0 answers"},
 		{"assumption missing", forgetful, "memory would be"},
-		{"wakes too early", early, "wakes at"},
+		{"wakes at once", early, "wakes at"},
 	} {
 		err := Valid(snap, engine.Config{}, noon, c.plan)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
@@ -169,5 +169,68 @@ func TestCheck(t *testing.T) {
 	snap.Nodes[1].Allocatable = engine.Resources{{Resource: gpu, Value: 8}, {Resource: engine.Pods, Value: 10}}
 	if err := Check(snap, engine.Config{}, noon, "g", certificate(func(*why.Certificate) {})); err == nil {
 		t.Error("a certificate of another world passes")
+	}
+}
+
+// A lawful reclaim passes, and each way to break it is named.
+func TestValidEvictions(t *testing.T) {
+	const gpu = "nvidia.com/gpu"
+	gpus := func(n int64) engine.Resources { return engine.Resources{{Resource: gpu, Value: n}} }
+	pod := func(key, queue, node string) engine.Pod {
+		return engine.Pod{Key: key, Queue: queue, Node: node, Evictable: node != "", Spec: engine.Spec{Requests: gpus(1)}}
+	}
+	type world struct {
+		snap engine.Snapshot
+		plan engine.Plan
+		cfg  engine.Config
+	}
+	fresh := func() *world {
+		e := engine.Eviction{Pod: "b-0", Version: 1, Cause: engine.Reclaimed, For: "a-0", At: noon, Until: noon.Add(time.Minute)}
+		hold := engine.Hold{Gang: "a-0", Version: 2, Node: "n", Requests: gpus(1), Until: noon.Add(time.Minute)}
+		return &world{
+			snap: engine.Snapshot{
+				Nodes:  []engine.Node{{Name: "n", Allocatable: append(gpus(2), engine.Amount{Resource: engine.Pods, Value: 9})}},
+				Queues: []engine.Queue{{Name: "a", Quota: gpus(1)}, {Name: "b", Quota: gpus(1)}},
+				Pods:   []engine.Pod{pod("a-0", "a", ""), pod("b-0", "b", "n"), pod("b-1", "b", "n")},
+			},
+			plan: engine.Plan{
+				Now: noon, Evictions: []engine.Eviction{e}, Waiting: []engine.Waiting{{Gang: "a-0"}},
+				Changes: []engine.Change{{Eviction: &e}, {Hold: &hold}},
+			},
+		}
+	}
+	for _, c := range []struct {
+		name  string
+		spoil func(*world)
+		want  string
+	}{
+		{"lawful", func(*world) {}, ""},
+		{"not evictable", func(w *world) { w.snap.Pods[1].Evictable = false }, "may not be evicted"},
+		{"on its way out", func(w *world) { w.snap.Pods[1].Terminating = true }, "on its way out"},
+		{"another scheduler's", func(w *world) { w.snap.Pods[1].Foreign = true }, "not bound by us"},
+		{"young", func(w *world) { w.snap.Queues[1].MinRun = time.Hour; w.snap.Pods[1].Started = noon.Add(-time.Minute) }, "minimum"},
+		{"lender within quota", func(w *world) { w.snap.Queues[1].Quota = gpus(2) }, "no more than its quota"},
+		{"claimant beyond quota", func(w *world) { w.snap.Queues[0].Quota = gpus(0) }, "would have 1"},
+		{"fifo", func(w *world) { w.cfg.Policy = engine.FIFO }, "fifo"},
+		{"patient", func(w *world) { w.snap.Pods[0].Terms.Patient = true }, "nobody is stopped"},
+		{"not held", func(w *world) { w.plan.Changes = w.plan.Changes[:1] }, "not held"},
+		{"not remembered", func(w *world) { w.plan.Changes = w.plan.Changes[1:] }, "and remembers"},
+		{"no lower priority", func(w *world) {
+			w.plan.Evictions[0].Cause, w.plan.Changes[0].Eviction.Cause, w.snap.Pods[1].Queue = engine.Preempted, engine.Preempted, "a"
+		}, "priority 0"},
+		{"budget kept", func(w *world) {
+			w.snap.Pods[1].Budgets, w.snap.Disruptions, w.snap.Queues[1].KeepBudgets = []string{"d"}, []engine.Disruption{{Key: "d"}}, true
+		}, "disruption budget d"},
+		{"half a gang", func(w *world) {
+			w.snap.Pods[1].Gang, w.snap.Pods[2].Gang = "b", "b"
+			w.snap.Gangs = []engine.Gang{{Key: "b", Queue: "b"}}
+		}, "under its minimum"},
+	} {
+		w := fresh()
+		c.spoil(w)
+		err := Valid(w.snap, w.cfg, noon, w.plan)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.want)
+		}
 	}
 }

@@ -102,9 +102,39 @@ func (w *world) rate(model string) int64 {
 	return 1
 }
 
-// modelOf is the GPU model that a pod has, where it is known: that of its devices, or of all its node's.
+// apart says whether it matters to the gang's queue which GPU model its members get: then all get one.
+func (w *world) apart(g engine.Gang) bool {
+	return w.modelled() && g.Queue != "" && some(w.Pods, func(p engine.Pod) bool { return p.Gang == g.Key && amount(p.Requests, w.gpu) > 0 })
+}
+
+// picky says whether the pod's GPUs must be of the model.
+func (w *world) picky(p engine.Pod, model string) bool {
+	return len(p.GPU.Models) > 0 || model != "" && w.apart(w.gang[p.Gang])
+}
+
+// allModels is the GPU models that nodes have, by name; one "" where none is known.
+func (w *world) allModels() (out []string) {
+	for _, n := range w.Nodes {
+		for _, d := range n.Devices {
+			if d.Model != "" {
+				out = append(out, d.Model)
+			}
+		}
+	}
+	if len(out) == 0 {
+		return []string{""}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// modelOf is the GPU model that a pod has, where it is known: that of its devices, or of all its node's. One that is
+// being tried has what it is tried with.
 func (w *world) modelOf(p engine.Pod) string {
 	at := w.at[p.Key]
+	if w.was[p.Key].node == "" && w.model != "" && w.picky(p, w.model) {
+		return w.model
+	}
 	all := w.node[at.node].Devices
 	for _, id := range at.devices {
 		if i := slices.IndexFunc(all, func(d engine.Device) bool { return d.ID == id }); i >= 0 {
@@ -168,15 +198,20 @@ func (w *world) overdraft(g engine.Gang) string {
 				return "budget of " + q.Name
 			}
 		}
-		if begins := len(w.up(w.members(g, g.Group))) == len(tried); q.MaxRunning > 0 && begins && w.crowd(q.Name) > q.MaxRunning {
+		if q.MaxRunning > 0 && w.begins(g) && w.crowd(q.Name) > q.MaxRunning {
 			return "maximum of running workloads of " + q.Name
 		}
-		firm := filter(tried, w.firm)
 		stays := w.bill(filter(w.charged(q.Name), w.firm))
-		for r, v := range w.bill(firm) {
+		for r, v := range w.bill(filter(tried, w.firm)) {
 			if v > 0 && w.promised(r) && stays[r] > amount(q.Quota, r) {
 				return fmt.Sprintf("firm work within quota of %s: %d of %s", q.Name, stays[r], r)
 			}
+		}
+	}
+	for r, v := range takes {
+		kept := w.keptFrom(chain, r, g.Key)
+		if free := w.unused(r); v > 0 && kept > 0 && !w.within(chain, r, g.Key) && free < kept {
+			return fmt.Sprintf("what others lend of %s: %d are free, and %d kept", r, free, kept)
 		}
 	}
 	mine := w.bill(filter(w.up(w.Pods), func(p engine.Pod) bool {
@@ -189,6 +224,55 @@ func (w *world) overdraft(g engine.Gang) string {
 		}
 	}
 	return ""
+}
+
+// committed is what the queue's workloads will hold once what leaves is gone and what is held, but for one, is taken.
+func (w *world) committed(queue, resource, but string) int64 {
+	stay := filter(w.charged(queue), func(p engine.Pod) bool { return !w.leaving(p) })
+	return w.bill(stay)[resource] + w.pledged(queue, resource, but)
+}
+
+// within says whether all of the queues are within their quota of the resource.
+func (w *world) within(chain []engine.Queue, resource, but string) bool {
+	return !some(chain, func(q engine.Queue) bool { return w.committed(q.Name, resource, but) > amount(q.Quota, resource) })
+}
+
+// unused is what of the resource nobody has.
+func (w *world) unused(resource string) (free int64) {
+	for _, n := range w.Nodes {
+		free += amount(n.Allocatable, resource)
+	}
+	return free - sum(w.up(w.Pods), resource)
+}
+
+// keptFrom is what queues beside the chain keep to themselves.
+func (w *world) keptFrom(chain []engine.Queue, resource, but string) (total int64) {
+	for _, q := range chain {
+		for _, o := range w.Queues {
+			if o.Parent == q.Parent && o.Name != q.Name {
+				total += w.kept(o, resource, but)
+			}
+		}
+	}
+	return total
+}
+
+// kept is the unused quota of the queue, or of those below it, that nobody else may have.
+func (w *world) kept(q engine.Queue, resource, but string) (below int64) {
+	for _, c := range w.Queues {
+		if c.Parent == q.Name {
+			below += w.kept(c, resource, but)
+		}
+	}
+	if !some(q.Lend, func(a engine.Amount) bool { return a.Resource == resource }) {
+		return below
+	}
+	return max(below, amount(q.Quota, resource)-w.committed(q.Name, resource, but)-amount(q.Lend, resource))
+}
+
+// begins says whether the gang holds nothing but what is being tried.
+func (w *world) begins(g engine.Gang) bool {
+	return !some(w.Pods, func(p engine.Pod) bool { return p.Gang == g.Key && w.was[p.Key].node != "" })
 }
 
 // crowd is how many workloads of the queue hold something.
@@ -222,12 +306,16 @@ func (w *world) spent(q engine.Queue, i int) int64 {
 	return 0
 }
 
-// siblings are the queues, on the ways up from a and b, that are next to each other; equal where one is above the other.
+// siblings are the queues, on the ways up from a and b, that are next to each other; equal where one is above the other. A
+// queue that has no effect has no name and no quota.
 func (w *world) siblings(a, b string) (x, y engine.Queue) {
 	up, _ := w.chain(a)
 	other, _ := w.chain(b)
 	slices.Reverse(up)
 	slices.Reverse(other)
+	if len(up) > 0 && len(other) == 0 {
+		return up[0], engine.Queue{}
+	}
 	for i := range min(len(up), len(other)) {
 		if x, y = up[i], other[i]; x.Name != y.Name {
 			return x, y

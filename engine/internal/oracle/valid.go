@@ -61,7 +61,7 @@ func (w *world) start(s engine.Start) error {
 	if want := w.kind(g); s.Kind != want {
 		return fmt.Errorf("is a %s, not a %s", want, s.Kind)
 	}
-	if models := w.models(g); s.Model != "" && !slices.Contains(models, s.Model) {
+	if models := w.models(g); s.Model != "" && !slices.Equal(models, []string{""}) && !slices.Contains(models, s.Model) {
 		return fmt.Errorf("model %s is none of %v", s.Model, models)
 	}
 	w.was = maps.Clone(w.at)
@@ -156,10 +156,10 @@ func (w *world) remembered(plan engine.Plan) error {
 		switch {
 		case c.Assumption != nil && c.Assumption.Version > w.Latest:
 			got[ref(engine.KindAssumption, c.Assumption.Pod)] = c.Assumption.Until
-		case c.Hold != nil && len(w.waiting(c.Hold.Gang)) > 0 && c.Hold.Until.After(w.now):
+		case c.Hold != nil && w.stands(*c.Hold):
 			got[ref(engine.KindHold, c.Hold.Gang+"@"+c.Hold.Node)] = c.Hold.Until
 			want[ref(engine.KindHold, c.Hold.Gang+"@"+c.Hold.Node)] = c.Hold.Until
-		case c.Eviction != nil, c.Promise != nil, c.Spending != nil, c.Lesson != nil:
+		case c.Eviction != nil, c.Promise != nil, c.Spending != nil, c.Lesson != nil, c.Lapse != nil:
 		case c.Gone != nil:
 			delete(got, ref(c.Gone.Kind, c.Gone.Key))
 		default:

@@ -19,6 +19,7 @@ type world struct {
 	node    map[string]engine.Node
 	pod     map[string]engine.Pod
 	gang    map[string]engine.Gang
+	model   string          // that GPUs of what is being tried are to be of
 	at, was map[string]spot // by pod: now, and before what is being tried; absent: nowhere
 }
 
@@ -69,7 +70,7 @@ func (w *world) counts(r engine.Refusal) bool {
 }
 
 func (w *world) stands(h engine.Hold) bool {
-	return w.now.Before(h.Until) && len(w.waiting(h.Gang)) > 0
+	return w.now.Before(h.Until) && (h.Coming || len(w.waiting(h.Gang)) > 0)
 }
 
 // domain is the node's domain of a level, named by the path to it, and whether it is in one: it has the

@@ -1,0 +1,668 @@
+package engine_test
+
+import (
+	"fmt"
+	"os"
+	"reflect"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/engine/internal/oracle"
+)
+
+// soakLife is how many cycles a world lives.
+const soakLife = 500
+
+// Small worlds live through failures, edits of queues, refusals and jumps of the clock, and everything that is said of
+// the engine over time holds in each of their cycles: accounts do not drift, nobody is evicted twice or too young, and
+// where nothing changes nothing is done. SOAK_CYCLES says how many cycles, SOAK_WORLD the one world to live again.
+func TestSoak(t *testing.T) {
+	if world := os.Getenv("SOAK_WORLD"); world != "" {
+		seed, err := strconv.ParseUint(world, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := newSoakWorld(seed)
+		w.diary = func(format string, args ...any) {
+			t.Logf("%3d %s  %s", w.cycle, w.now.Format("02 15:04:05"), fmt.Sprintf(format, args...))
+		}
+		if f := w.lead(soakLife); f != nil {
+			t.Fatalf("cycle %d: %s", w.cycle, f.text)
+		}
+		return
+	}
+	cycles := soakNumber("SOAK_CYCLES", 20_000)
+	if testing.Short() {
+		cycles = 2_000
+	}
+	base := uint64(soakNumber("RAPID_SEED", 1)) * 1_000_000
+	worlds := (cycles + soakLife - 1) / soakLife
+	begin := time.Now()
+	var turn, failed atomic.Int64
+	var all soakCount
+	var lock sync.Mutex
+	all.causes = map[engine.EvictionCause]int{}
+	kinds := map[string]int{}
+	var crew sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		crew.Go(func() {
+			for {
+				n := int(turn.Add(1)) - 1
+				if n >= worlds || failed.Load() > 1000 {
+					return
+				}
+				w := newSoakWorld(base + uint64(n))
+				f := w.lead(soakLife)
+				lock.Lock()
+				all.add(w.seen)
+				if f != nil {
+					failed.Add(1)
+					if kinds[f.kind]++; kinds[f.kind] <= 3 {
+						t.Errorf("world %d (policy %s), cycle %d: %s\nagain with: SOAK_WORLD=%d go test -v -run TestSoak ./engine", w.seed, w.cfg.Policy, w.cycle, soakShort(f.text), w.seed)
+					}
+				}
+				if cycles > 100_000 && (n+1)%100 == 0 {
+					t.Logf("%d cycles, %.0f a second", (n+1)*soakLife, float64((n+1)*soakLife)/time.Since(begin).Seconds())
+				}
+				lock.Unlock()
+			}
+		})
+	}
+	crew.Wait()
+	if len(kinds) > 0 {
+		t.Errorf("%d of %d worlds failed: %v", failed.Load(), worlds, kinds)
+	}
+	t.Logf("%d cycles in %d worlds, %.0f a second: %+v", worlds*soakLife, worlds, float64(worlds*soakLife)/time.Since(begin).Seconds(), all)
+}
+
+// soakShort is the beginning of a long text.
+func soakShort(text string) string {
+	if len(text) > 3000 {
+		return text[:3000] + "\n..."
+	}
+	return text
+}
+
+func soakNumber(variable string, otherwise int) int {
+	if n, err := strconv.Atoi(os.Getenv(variable)); err == nil && n > 0 {
+		return n
+	}
+	return otherwise
+}
+
+func (c *soakCount) add(o soakCount) {
+	c.starts += o.starts
+	c.evictions += o.evictions
+	c.refused += o.refused
+	c.returned += o.returned
+	c.ended += o.ended
+	c.promised += o.promised
+	c.frozen += o.frozen
+	for cause, n := range o.causes {
+		c.causes[cause] += n
+	}
+}
+
+// lead lets the world live for so many cycles, and returns what was wrong.
+func (w *soakWorld) lead(cycles int) (f *soakFailure) {
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+		case soakFailure:
+			f = &r
+		default:
+			buf := make([]byte, 4096)
+			f = &soakFailure{"panic", fmt.Sprintf("panic: %v\n%s", r, buf[:runtime.Stack(buf, false)])}
+		}
+	}()
+	for w.cycle < cycles {
+		w.live()
+		w.step()
+		if w.odds(100) {
+			w.freeze()
+		}
+	}
+	return nil
+}
+
+// step plans, checks the plan, and mostly carries it out.
+func (w *soakWorld) step() engine.Plan {
+	plan := w.plan()
+	if !w.frozen && w.odds(30) {
+		return plan // lost: nobody hears of it
+	}
+	before := w.allowed()
+	w.checkEvictions(plan, before)
+	old := make(map[string]bool, len(w.holds))
+	for key := range w.holds {
+		old[key] = true
+	}
+	w.remember(plan)
+	w.checkStarts(plan)
+	w.checkRoom(plan, old)
+	w.checkGangs(plan)
+	for _, s := range plan.Starts {
+		w.diary("starts %s (%s): %v", s.Gang, s.Kind, s.Placements)
+	}
+	for _, e := range plan.Evictions {
+		w.diary("evicts %s: %s for %q, at %s", e.Pod, e.Cause, e.For, e.At.Format(time.TimeOnly))
+		w.seen.causes[e.Cause]++
+	}
+	for _, p := range plan.Promises {
+		w.diary("promise %s: %s on %v", p.Gang, p.Start.Format(time.TimeOnly), p.Nodes)
+	}
+	w.seen.starts += len(plan.Starts)
+	w.seen.evictions += len(plan.Evictions)
+	w.seen.promised += len(plan.Promises)
+	w.carryOut(plan)
+	return plan
+}
+
+// plan makes a plan, and checks that making it changed nothing and that it is the plan of the facts alone.
+func (w *soakWorld) plan() engine.Plan {
+	var before engine.Snapshot
+	if w.cycle%50 == 0 {
+		before = w.state.Dump()
+	}
+	plan := w.state.Plan(w.now)
+	if w.cycle%50 == 0 {
+		if after := w.state.Dump(); !reflect.DeepEqual(before, after) {
+			w.fail("dump", "planning changed the dump:\n%s", cmp.Diff(before, after))
+		}
+	}
+	if found := w.state.AuditAll(); len(found) > 0 {
+		w.fail("audit", "the accounts drifted: %v", found)
+	}
+	if w.cycle%10 == 0 {
+		if again := w.state.Plan(w.now); !reflect.DeepEqual(plan, again) {
+			w.fail("twice", "asked twice (-first +second):\n%s", cmp.Diff(plan, again))
+		}
+	}
+	if w.cycle%25 == 0 {
+		snap := w.state.Dump()
+		if fresh := engine.Load(snap, w.cfg).Plan(w.now); !reflect.DeepEqual(timeless(plan), timeless(fresh)) {
+			if diff := cmp.Diff(plan, fresh); diff != "" {
+				w.fail("load", "planned from the dump (-lived +loaded):\n%s", diff)
+			}
+		}
+		ahead := slices.ContainsFunc(plan.Promises, func(p engine.Promise) bool { return p.Since.After(w.now) }) // the clock went back
+		if err := oracle.Valid(accepted(w.state), w.cfg, w.now, plan); err != nil && !ahead {
+			w.fail("oracle", "%v", err)
+		}
+		w.checkWake(plan)
+	}
+	return plan
+}
+
+// checkWake checks that the answer is the same until the plan's WakeAt.
+func (w *soakWorld) checkWake(plan engine.Plan) {
+	if len(plan.Starts)+len(plan.Evictions) > 0 || plan.WakeAt.IsZero() {
+		return
+	}
+	later := plan.WakeAt.Add(-time.Nanosecond)
+	if later.Before(w.now) {
+		w.fail("wake", "WakeAt %s is not after now, %s", plan.WakeAt, w.now)
+	}
+	if then := engine.Load(w.state.Dump(), w.cfg).Plan(later); len(then.Starts)+len(then.Evictions) > 0 {
+		w.fail("wake", "something is done before WakeAt, %s after now:\n%s", plan.WakeAt.Sub(w.now), engine.Describe(then))
+	}
+}
+
+// causeless are the causes that need no beneficiary.
+var causeless = []engine.EvictionCause{engine.MaxRun, engine.Idled, engine.Booked, engine.Broken, engine.Moved}
+
+// allowed is how many pods of each budget may still be evicted.
+func (w *soakWorld) allowed() map[string]int {
+	out := map[string]int{}
+	for key, d := range w.disruptions {
+		out[key] = d.Allowed
+	}
+	return out
+}
+
+// checkEvictions checks each on its own: a victim that may be evicted, once, old enough, for somebody or something.
+func (w *soakWorld) checkEvictions(plan engine.Plan, allowed map[string]int) {
+	seen := map[string]bool{}
+	for _, e := range plan.Evictions {
+		p := w.pods[e.Pod]
+		switch {
+		case seen[e.Pod]:
+			w.fail("victim", "%s is evicted twice in one plan", e.Pod)
+		case p == nil || p.UID != e.UID || p.Node == "":
+			w.fail("victim", "%s is evicted and is not there: %+v", e.Pod, e)
+		case p.Terminating:
+			w.fail("victim", "%s is evicted and is terminating already", e.Pod)
+		case !p.Evictable && e.Cause != engine.MaxRun && e.Cause != engine.Broken && e.Cause != engine.Booked:
+			w.fail("victim", "%s is evicted (%s) and may not be", e.Pod, e.Cause)
+		case e.For == "" && !slices.Contains(causeless, e.Cause):
+			w.fail("for", "%s is evicted (%s) for nobody", e.Pod, e.Cause)
+		case e.For != "" && w.jobs[e.For] == nil:
+			w.fail("for", "%s is evicted (%s) for %s, which does not exist", e.Pod, e.Cause, e.For)
+		}
+		seen[e.Pod] = true
+		if old, ok := w.evictions[e.Pod]; ok && old.UID == e.UID && (!old.Refused || w.now.Before(old.Until)) && !w.forgotten(plan, e.Pod) {
+			w.fail("twice evicted", "%s is evicted (%s), and was already: %+v, now is %s", e.Pod, e.Cause, old, w.now)
+		}
+		w.checkVictim(e, p)
+		w.checkBudget(e, p, allowed)
+	}
+}
+
+// forgotten says whether the plan drops an older eviction of the pod.
+func (w *soakWorld) forgotten(plan engine.Plan, pod string) bool {
+	return slices.ContainsFunc(plan.Changes, func(c engine.Change) bool {
+		return c.Gone != nil && c.Gone.Kind == engine.KindEviction && c.Gone.Key == pod
+	})
+}
+
+// minRun is how long the pod's workload runs before it may be evicted for others.
+func (w *soakWorld) minRun(p *soakPod) time.Duration {
+	name, _ := p.queueOf()
+	if q, ok := w.queues[name]; ok && q.MinRun > 0 {
+		return q.MinRun
+	}
+	return w.cfg.MinRun
+}
+
+// checkVictim checks age and rank.
+func (w *soakWorld) checkVictim(e engine.Eviction, p *soakPod) {
+	young := w.now.Sub(p.Started) < w.minRun(p)
+	switch e.Cause {
+	case engine.MaxRun, engine.Broken, engine.Booked:
+		return
+	}
+	if young {
+		w.fail("young", "%s is evicted (%s) after %s, its minimum is %s", e.Pod, e.Cause, w.now.Sub(p.Started), w.minRun(p))
+	}
+	if w.cfg.Policy == engine.FIFO && e.Cause != engine.Overran && e.Cause != engine.Moved {
+		w.fail("fifo", "%s is evicted (%s) with policy fifo", e.Pod, e.Cause)
+	}
+	if e.For == "" {
+		return
+	}
+	forPod := w.anyPod(e.For)
+	mine, _ := p.queueOf()
+	theirs, _ := forPod.queueOf()
+	switch e.Cause {
+	case engine.Preempted:
+		if mine != theirs || p.priority() >= forPod.priority() {
+			w.fail("rank", "%s (queue %s, priority %d) is preempted for %s (queue %s, priority %d)", e.Pod, mine, p.priority(), e.For, theirs, forPod.priority())
+		}
+	case engine.Reclaimed:
+		if mine == theirs {
+			w.fail("rank", "%s is reclaimed for %s of the same queue", e.Pod, e.For)
+		}
+		if w.chain(mine) != nil && !w.borrows(mine) {
+			w.fail("rank", "%s is reclaimed for %s, and neither its queue %s nor one above it has more than its quota", e.Pod, e.For, mine)
+		}
+	case engine.Shared:
+		if w.cfg.Policy != engine.TimeShare {
+			w.fail("rank", "%s is evicted (shared) with policy %s", e.Pod, w.cfg.Policy)
+		}
+	}
+}
+
+// anyPod is one of the workload's.
+func (w *soakWorld) anyPod(workload string) *soakPod {
+	job := w.jobs[workload]
+	for _, key := range job.pods {
+		if p := w.pods[key]; p != nil {
+			return p
+		}
+	}
+	w.fail("for", "%s has no pods", workload)
+	return nil
+}
+
+// borrows says whether the queue, or one above it, holds more than its quota of something.
+func (w *soakWorld) borrows(name string) bool {
+	for _, q := range w.chain(name) {
+		for resource, v := range w.used(q.Name, "") {
+			if v > q.Quota.Get(resource) && resource != engine.CPU && resource != engine.Pods {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// checkBudget checks that budgets which are always kept are.
+func (w *soakWorld) checkBudget(e engine.Eviction, p *soakPod, allowed map[string]int) {
+	name, _ := p.queueOf()
+	for _, b := range p.Budgets {
+		allowed[b]--
+		strict := w.queues[name].KeepBudgets || e.Cause == engine.Moved
+		if strict && allowed[b] < 0 && e.Cause != engine.MaxRun && e.Cause != engine.Broken && e.Cause != engine.Booked {
+			w.fail("budget", "%s is evicted (%s) against its budget %s, which its queue always keeps", e.Pod, e.Cause, b)
+		}
+	}
+}
+
+// used is what the queue's workloads hold, those below it too; of one user, those of the queue itself.
+func (w *soakWorld) used(queue, user string) map[string]int64 {
+	out := map[string]int64{}
+	for _, p := range w.pods {
+		node, _ := w.seatOf(p)
+		name, whose := p.queueOf()
+		if node == "" || user == "" && !w.below(name, queue) || user != "" && (name != queue || whose != user) {
+			continue
+		}
+		w.bill(p, node, func(resource string, v int64) { out[resource] += v })
+	}
+	return out
+}
+
+// bill visits what the pod counts in its queue.
+func (w *soakWorld) bill(p *soakPod, node string, visit func(string, int64)) {
+	visit(engine.Pods, 1)
+	model := ""
+	if n := w.nodes[node]; len(n.Devices) > 0 {
+		model = n.Devices[0].Model
+	}
+	for _, r := range p.Requests {
+		if r.Resource != gpu {
+			visit(r.Resource, r.Value)
+			continue
+		}
+		rate := int64(1)
+		for _, x := range w.cfg.Rates {
+			if x.Model == model {
+				rate = x.Units
+			}
+		}
+		visit(gpu, r.Value*rate)
+		visit(engine.OfModel(gpu, model), r.Value)
+	}
+}
+
+// checkStarts checks, of what started, the limits of its queues.
+func (w *soakWorld) checkStarts(plan engine.Plan) {
+	for _, s := range plan.Starts {
+		p := w.pods[s.Placements[0].Pod]
+		if p == nil {
+			w.fail("start", "%s starts and does not exist", s.Gang)
+		}
+		name, user := p.queueOf()
+		if name == "" {
+			continue
+		}
+		chain := w.chain(name)
+		if chain == nil {
+			w.fail("start", "%s starts in queue %s, which makes no sense", s.Gang, name)
+		}
+		for _, q := range chain {
+			used := w.used(q.Name, "")
+			for _, l := range q.Limits {
+				if w.asks(s, l.Resource) && used[l.Resource] > l.Value {
+					w.fail("limit", "with %s (%s) queue %s has %d of %s, its limit is %d", s.Gang, s.Kind, q.Name, used[l.Resource], l.Resource, l.Value)
+				}
+			}
+			if n := w.workloads(q.Name); s.Kind == engine.Begin && q.MaxRunning > 0 && n > q.MaxRunning {
+				w.fail("running", "with %s queue %s runs %d, at most %d may", s.Gang, q.Name, n, q.MaxRunning)
+			}
+			w.checkFirm(s, q)
+		}
+		used := w.used(name, user)
+		for _, l := range chain[0].UserLimits {
+			if user != "" && w.asks(s, l.Resource) && used[l.Resource] > l.Value {
+				w.fail("user", "with %s (%s) %s has %d of %s in queue %s, the limit is %d", s.Gang, s.Kind, user, used[l.Resource], l.Resource, name, l.Value)
+			}
+		}
+	}
+}
+
+// asks says whether the start takes some of the resource.
+func (w *soakWorld) asks(s engine.Start, resource string) bool {
+	found := false
+	for _, x := range s.Placements {
+		w.bill(w.pods[x.Pod], x.Node, func(r string, v int64) { found = found || r == resource && v > 0 })
+	}
+	return found
+}
+
+// workloads is how many of the queue hold something.
+func (w *soakWorld) workloads(queue string) int {
+	seen := map[*soakJob]bool{}
+	for _, p := range w.pods {
+		if node, _ := w.seatOf(p); node != "" {
+			if name, _ := p.queueOf(); w.below(name, queue) {
+				seen[p.job] = true
+			}
+		}
+	}
+	return len(seen)
+}
+
+// checkFirm checks that what may not be evicted stays within quota where GPUs are promised.
+func (w *soakWorld) checkFirm(s engine.Start, q engine.Queue) {
+	promised := false
+	for _, name := range soakKeys(w.queues) {
+		promised = promised || w.chain(name) != nil && slices.ContainsFunc(w.queues[name].Quota, func(a engine.Amount) bool { return a.Resource == gpu })
+	}
+	if !promised || !w.asks(s, gpu) || !slices.ContainsFunc(s.Placements, func(x engine.Placement) bool { return w.firm(w.pods[x.Pod]) }) {
+		return
+	}
+	sum := int64(0)
+	for _, p := range w.pods {
+		node, _ := w.seatOf(p)
+		if name, _ := p.queueOf(); node != "" && w.firm(p) && w.below(name, q.Name) {
+			w.bill(p, node, func(r string, v int64) {
+				if r == gpu {
+					sum += v
+				}
+			})
+		}
+	}
+	if sum > q.Quota.Get(gpu) {
+		w.fail("firm", "with %s (%s) queue %s has %d GPUs that cannot be asked back, its quota is %d", s.Gang, s.Kind, q.Name, sum, q.Quota.Get(gpu))
+	}
+}
+
+// firm says whether the pod can never be asked back.
+func (w *soakWorld) firm(p *soakPod) bool {
+	return !p.Evictable || p.job.gang != nil && p.job.gang.Core && p.Rank < p.job.gang.Min
+}
+
+// checkRoom checks that nodes where something starts hold what is on them, and that once those on their way out are gone
+// everything that is held there has room too.
+func (w *soakWorld) checkRoom(plan engine.Plan, old map[string]bool) {
+	touched := map[string]string{}
+	for _, s := range plan.Starts {
+		for _, x := range s.Placements {
+			touched[x.Node] = s.Gang
+			p := w.pods[x.Pod]
+			if p == nil || p.UID != x.UID || p.Node != "" || p.Terminating {
+				w.fail("start", "%s starts on %s and is not there to be started", x.Pod, x.Node)
+			}
+		}
+	}
+	for _, c := range plan.Changes {
+		if c.Hold != nil && touched[c.Hold.Node] == "" {
+			touched[c.Hold.Node] = ""
+		}
+	}
+	for name, gang := range touched {
+		w.checkNode(name, gang)
+	}
+}
+
+func (w *soakWorld) checkNode(name, gang string) {
+	n, ok := w.nodes[name]
+	if !ok || n.Cordoned && gang != "" {
+		w.fail("room", "%s starts on %s, which is gone or cordoned", gang, name)
+	}
+	use, later := map[string]int64{}, map[string]int64{}
+	devices := map[string]string{}
+	for _, key := range soakKeys(w.pods) {
+		p := w.pods[key]
+		node, held := w.seatOf(p)
+		if node != name {
+			continue
+		}
+		for _, id := range held {
+			if devices[id] != "" {
+				w.fail("device", "%s of %s is given to %s and to %s", id, name, devices[id], key)
+			}
+			devices[id] = key
+		}
+		for _, r := range append(slices.Clone(p.Requests), engine.Amount{Resource: engine.Pods, Value: 1}) {
+			use[r.Resource] += r.Value
+			if !w.leaving(p) {
+				later[r.Resource] += r.Value
+			}
+		}
+	}
+	for _, h := range w.holds {
+		if h.Node == name {
+			for _, r := range h.Requests {
+				later[r.Resource] += r.Value
+			}
+		}
+	}
+	for _, r := range n.Allocatable {
+		if gang != "" && use[r.Resource] > r.Value && w.asksAny(gang, r.Resource) {
+			w.fail("room", "with %s node %s has %d of %s in use, and %d there", gang, name, use[r.Resource], r.Resource, r.Value)
+		}
+		if later[r.Resource] > r.Value && (gang == "" || w.asksAny(gang, r.Resource)) {
+			w.fail("held", "with %q node %s has, once all that leaves has left, %d of %s in use or held, and %d there: %v", gang, name, later[r.Resource], r.Resource, r.Value, w.holds)
+		}
+	}
+}
+
+// asksAny says whether a member of the workload asks for the resource.
+func (w *soakWorld) asksAny(workload, resource string) bool {
+	return resource == engine.Pods || slices.ContainsFunc(w.jobs[workload].pods, func(key string) bool { return w.pods[key] != nil && w.pods[key].Requests.Get(resource) > 0 })
+}
+
+// checkGangs checks that gangs start whole, and that evictions leave none that is torn.
+func (w *soakWorld) checkGangs(plan engine.Plan) {
+	for _, s := range plan.Starts {
+		if job := w.jobs[s.Gang]; job != nil && job.gang != nil {
+			if n := w.staying(job); n < job.gang.Min {
+				w.fail("whole", "%s starts (%s) with %d members, its minimum is %d", s.Gang, s.Kind, n, job.gang.Min)
+			}
+		}
+	}
+	hit := map[*soakJob]int{}
+	for _, e := range plan.Evictions {
+		if p := w.pods[e.Pod]; p.job.gang != nil && e.Cause != engine.Booked {
+			hit[p.job]++
+		}
+	}
+	for job, n := range hit {
+		left := w.staying(job)
+		if w.refusals(job) == 0 && left > 0 && left < job.gang.Min && left+n >= job.gang.Min {
+			w.fail("torn", "%s lost %d members to evictions, %d stay, its minimum is %d", job.key, n, left, job.gang.Min)
+		}
+	}
+	for _, e := range plan.Evictions {
+		job := w.pods[e.Pod].job
+		if job.gang == nil || !job.gang.Core || e.Cause == engine.MaxRun || e.Cause == engine.Broken || e.Cause == engine.Booked {
+			continue
+		}
+		if left := w.staying(job); left < job.gang.Min && left+hit[job] >= job.gang.Min {
+			w.fail("core", "%s is evicted (%s) and %d members stay, of a core of %d", e.Pod, e.Cause, left, job.gang.Min)
+		}
+	}
+}
+
+// refusals counts the job's members that could not be evicted lately.
+func (w *soakWorld) refusals(job *soakJob) int {
+	n := 0
+	for _, key := range job.pods {
+		if e, ok := w.evictions[key]; ok && e.Refused && w.pods[key] != nil && e.UID == w.pods[key].UID {
+			n++
+		}
+	}
+	return n
+}
+
+// staying counts the job's members with a place that are not on their way out.
+func (w *soakWorld) staying(job *soakJob) int {
+	n := 0
+	for _, key := range job.pods {
+		if p := w.pods[key]; p != nil && !w.leaving(p) {
+			if node, _ := w.seatOf(p); node != "" {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// soakRest is how many cycles a world may take to come to rest.
+const soakRest = 80
+
+// freeze lets nothing happen but what is planned, all of it carried out at once: within a few cycles nothing is done any
+// more, nobody was evicted twice on the way, and who others were evicted for has started.
+func (w *soakWorld) freeze() {
+	w.frozen = true
+	defer func() { w.frozen = false }()
+	w.seen.frozen++
+	step := soakPick(w, 0, 0, time.Second)
+	w.diary("the world stands still")
+	victims := map[string]engine.Eviction{}
+	for n := 0; ; n++ {
+		w.cycle++
+		w.leaveAtOnce()
+		w.bindLate()
+		plan := w.step()
+		for _, e := range plan.Evictions {
+			if first, again := victims[e.Pod]; again {
+				w.fail("loop", "%s is evicted again (%s for %q) with nothing changed; the first time %s for %q", e.Pod, e.Cause, e.For, first.Cause, first.For)
+			}
+			victims[e.Pod] = e
+		}
+		if len(plan.Starts)+len(plan.Evictions) == 0 && !w.pending() {
+			break
+		}
+		if n > soakRest {
+			w.fail("rest", "still at work after %d cycles:\n%s", n, engine.Describe(plan))
+		}
+		w.now = w.now.Add(step)
+		w.carryOutEvictions()
+	}
+	w.checkServed(victims)
+	w.diary("the world moves on")
+}
+
+// leaveAtOnce takes terminating pods away.
+func (w *soakWorld) leaveAtOnce() {
+	for _, key := range soakKeys(w.pods) {
+		if p := w.pods[key]; p != nil && p.Terminating {
+			w.remove(p, true)
+		}
+	}
+}
+
+// pending says whether something is under way.
+func (w *soakWorld) pending() bool {
+	for _, p := range w.pods {
+		if w.leaving(p) {
+			return true
+		}
+	}
+	return false
+}
+
+// checkServed checks that nobody was evicted for nothing.
+func (w *soakWorld) checkServed(victims map[string]engine.Eviction) {
+	for _, key := range soakKeys(victims) {
+		e := victims[key]
+		job := w.jobs[e.For]
+		if e.For == "" || job == nil || e.Cause == engine.Moved {
+			continue
+		}
+		if w.staying(job) == 0 {
+			w.fail("nothing", "%s was evicted (%s) for %s, which waits all the same", key, e.Cause, e.For)
+		}
+	}
+}

@@ -1,0 +1,313 @@
+package engine
+
+import (
+	"math/bits"
+	"slices"
+	"time"
+)
+
+// tick is the grid on which use is added up.
+const tick = time.Minute
+
+// accrue returns what queues have spent by now, where that has changed: of what their pods held since it was last
+// added up. A pod counts from when it has its node; one that ended in between counts up to the last time. The changes
+// have no versions yet. Where the clock went back nothing is added until it is where it was.
+func (s *State) accrue(now time.Time) []Change {
+	at := now.UTC().Truncate(tick)
+	out := s.forgetSpenders()
+	meters := make(map[*queue]*meter)
+	for _, q := range s.queues {
+		if m := s.meter(q, at); m != nil {
+			meters[q] = m
+		}
+	}
+	if len(meters) == 0 {
+		return out
+	}
+	for _, q := range s.queues {
+		var up []*meter
+		for a := q; a != nil; a = a.parent {
+			if m := meters[a]; m != nil {
+				up = append(up, m)
+			}
+		}
+		for _, m := range up {
+			for _, p := range q.pods {
+				m.charge(p)
+			}
+		}
+	}
+	for _, name := range sortedKeys(s.queues) {
+		if m := meters[s.queues[name]]; m != nil {
+			if u := m.sum(); u != nil {
+				out = append(out, Change{Spending: u})
+			}
+		}
+	}
+	return out
+}
+
+// forgetSpenders drops what queues spent that do not exist any more.
+func (s *State) forgetSpenders() []Change {
+	var out []Change
+	for name, u := range s.spendings {
+		if q := s.queues[name]; name != backgroundMoves && (q == nil || q.spec == nil) {
+			out = append(out, Change{Gone: &Ref{Kind: KindSpending, Key: name, Version: u.Version}})
+		}
+	}
+	slices.SortFunc(out, func(a, b Change) int { return compareRefs(*a.Gone, *b.Gone) })
+	return out
+}
+
+// accruesAt is when accrue has something to add next that decisions look at; zero: not before something changes.
+func (s *State) accruesAt(now time.Time) time.Time {
+	for _, q := range s.queues {
+		if s.valid(q) && (s.cfg.HalfLife > 0 || len(q.spec.Budgets) > 0) && s.spends(q) {
+			return now.UTC().Truncate(tick).Add(tick)
+		}
+	}
+	return time.Time{}
+}
+
+// spends says whether the queue's workloads hold anything that is added up.
+func (s *State) spends(q *queue) bool {
+	if q.used.at(dimGPU) > 0 {
+		return true
+	}
+	return slices.ContainsFunc(q.spec.Budgets, func(b Budget) bool { return q.used.at(s.dims.id(b.Resource)) > 0 })
+}
+
+// spending is what is known that the queue spent, nil for nothing.
+func (s *State) spending(q *queue) *Spending {
+	if s.isRejected(KindSpending, q.name) {
+		return nil
+	}
+	return s.spendings[q.name]
+}
+
+// meter adds up what one queue spent since from, in seconds of Unix time.
+type meter struct {
+	s        *State
+	q        *queue
+	was      *Spending // nil: it is seen for the first time
+	at       time.Time
+	from, to int64
+	budgets  []allowance
+	all      int64 // GPUs held for all of the time
+	decayed  int64 // of those held for a part of it, GPU-seconds by now
+	total    int64 // GPU-seconds
+}
+
+// allowance is a budget of the queue and what is spent of it.
+type allowance struct {
+	dim   int
+	since int64 // its period, or the last time of adding up, began
+	spent int64
+}
+
+// longBack is how far a clock may go back for it to be waited for. Beyond that the time that was known is taken to have
+// been wrong.
+const longBack = 24 * time.Hour
+
+// meter returns a new meter for the queue, nil if there is nothing to add up.
+func (s *State) meter(q *queue, at time.Time) *meter {
+	if !s.valid(q) {
+		return nil
+	}
+	was := s.spending(q)
+	if was != nil && !at.After(was.At) && at.Add(longBack).After(was.At) {
+		return nil
+	}
+	spends := s.spends(q)
+	m := &meter{s: s, q: q, was: was, at: at, from: at.Unix(), to: at.Unix()}
+	switch {
+	case was == nil && !spends:
+		return nil
+	case was == nil:
+		m.budgets = make([]allowance, len(q.spec.Budgets))
+	case at.Before(was.At):
+		m.allow()
+	default:
+		m.from = was.At.Unix()
+		m.allow()
+		if !spends && !m.drifts() {
+			return nil
+		}
+	}
+	return m
+}
+
+// allow reads what is spent of the queue's budgets in the period that now is in.
+func (m *meter) allow() {
+	for i := range m.q.spec.Budgets {
+		b := &m.q.spec.Budgets[i]
+		begin, _ := b.period(m.at)
+		last, _ := b.period(m.was.At)
+		a := allowance{dim: m.s.dims.id(b.Resource), since: m.from}
+		//mutate: budget-period
+		if !begin.Equal(last) {
+			a.since = max(a.since, begin.Unix())
+		} else if i < len(m.was.Spent) {
+			a.spent = m.was.Spent[i]
+		}
+		m.budgets = append(m.budgets, a)
+	}
+}
+
+// drifts says whether time alone has changed enough of what a queue spent that holds nothing now: a sixteenth of the
+// half-life has passed, or a budget's period.
+func (m *meter) drifts() bool {
+	half := m.s.cfg.HalfLife
+	if m.was.Decayed > 0 && (half == 0 || m.at.Sub(m.was.At) >= half/16) {
+		return true
+	}
+	for i, a := range m.budgets {
+		if i >= len(m.was.Spent) || a.spent != m.was.Spent[i] {
+			return true
+		}
+	}
+	return len(m.budgets) != len(m.was.Spent)
+}
+
+// charge adds what the pod held.
+func (m *meter) charge(p *pod) {
+	if p.Node == "" {
+		return // it is only about to have its node
+	}
+	began := m.from
+	if !p.Started.IsZero() {
+		began = max(began, p.Started.Add(time.Second-1).Unix())
+	}
+	held := m.to - began
+	if held <= 0 {
+		return
+	}
+	for _, d := range p.bill {
+		if d.dim == dimGPU {
+			m.total = addSpent(m.total, d.amount, held)
+			if began == m.from {
+				m.all += d.amount
+			} else {
+				m.decayed += m.s.stream(d.amount, held)
+			}
+		}
+		for i := range m.budgets {
+			if a := &m.budgets[i]; a.dim == d.dim {
+				a.spent = addSpent(a.spent, d.amount, max(0, m.to-max(began, a.since)))
+			}
+		}
+	}
+}
+
+// sum is what the queue has spent by now, nil if that is not worth saying.
+func (m *meter) sum() *Spending {
+	u := &Spending{Queue: m.q.name, At: m.at}
+	for _, a := range m.budgets {
+		u.Spent = append(u.Spent, a.spent)
+	}
+	if m.was == nil {
+		return u
+	}
+	u.Total = min(m.was.Total+m.total, maxSpent)
+	if m.s.cfg.HalfLife > 0 {
+		u.Decayed = min(m.s.fade(m.was.Decayed, m.to-m.from, m.to/int64(tick/time.Second))+m.s.stream(m.all, m.to-m.from)+m.decayed, maxSpent)
+	}
+	if u.Total == m.was.Total && u.Decayed == 0 && m.was.Decayed == 0 && slices.Equal(u.Spent, m.was.Spent) && m.to >= m.was.At.Unix() {
+		return nil
+	}
+	return u
+}
+
+// pastUse is what the queue used, as far as it still counts now.
+func (s *State) pastUse(q *queue, now time.Time) int64 {
+	u := s.spending(q)
+	if u == nil || s.cfg.HalfLife == 0 {
+		return 0
+	}
+	at := now.Unix()
+	return s.fade(u.Decayed, max(0, at-u.At.Unix()), at/int64(tick/time.Second))
+}
+
+// maxSpent bounds what is added up.
+const maxSpent = 1 << 61
+
+// addSpent is sum + a*b, as far as that can be said.
+func addSpent(sum, a, b int64) int64 {
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	if hi > 0 || lo > maxSpent {
+		return maxSpent
+	}
+	return min(sum+int64(lo), maxSpent)
+}
+
+// unity is 1 in the fixed point of factors.
+const unity = 1 << 62
+
+// halfRoots has 2^(-1/2), 2^(-1/4) and so on: each is the square root of the one before.
+var halfRoots = func() (out [62]uint64) {
+	last := uint64(unity / 2)
+	for i := range out {
+		var root uint64
+		for bit := uint64(unity); bit > 0; bit >>= 1 {
+			hi, lo := bits.Mul64(root|bit, root|bit)
+			if wantHi, wantLo := last>>2, last<<62; hi < wantHi || hi == wantHi && lo <= wantLo {
+				root |= bit
+			}
+		}
+		out[i], last = root, root
+	}
+	return out
+}()
+
+// factor is what is left of one after the seconds: halved for every half-life, to the last bit.
+func (s *State) factor(seconds int64) uint64 {
+	half := max(1, int64(s.cfg.HalfLife/time.Second))
+	whole, rest := seconds/half, seconds%half
+	if whole > 62 {
+		return 0
+	}
+	hi, lo := bits.Mul64(uint64(rest), unity)
+	parts, _ := bits.Div64(hi, lo, uint64(half))
+	f := uint64(unity)
+	for i, root := range halfRoots {
+		if parts>>(61-i)&1 == 1 {
+			hi, lo := bits.Mul64(f, root)
+			f = hi<<2 | lo>>62
+		}
+	}
+	return f >> whole
+}
+
+// fade is what is left of the amount after the seconds. It is rounded up or down by a threshold that differs from
+// minute to minute and covers all parts of a unit alike: always rounding one way would halve small amounts far too
+// fast, or never.
+func (s *State) fade(amount, seconds, minute int64) int64 {
+	hi, lo := bits.Mul64(uint64(amount), s.factor(seconds))
+	lo, carry := bits.Add64(lo, uint64(bits.Reverse32(uint32(minute)))<<30, 0)
+	return int64((hi+carry)<<2 | lo>>62)
+}
+
+// stream is what is left, by its end, of a use of so many GPUs for the seconds: the sum over its minutes.
+func (s *State) stream(gpus, seconds int64) int64 {
+	if s.cfg.HalfLife == 0 {
+		return 0
+	}
+	const minute = int64(tick / time.Second)
+	minutes, rest := seconds/minute, seconds%minute
+	left := s.factor(minutes * minute)
+	sum := portion(addSpent(0, gpus, rest), left, unity)
+	if minutes > 0 {
+		sum += portion(addSpent(0, gpus, minute), unity-left, unity-s.factor(minute))
+	}
+	return min(sum, maxSpent)
+}
+
+// portion is amount*part/of.
+func portion(amount int64, part, of uint64) int64 {
+	hi, lo := bits.Mul64(uint64(amount), part)
+	if hi >= of {
+		return maxSpent
+	}
+	q, _ := bits.Div64(hi, lo, of)
+	return int64(min(q, maxSpent))
+}

@@ -1,0 +1,266 @@
+package engine
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+// spend lets the state add up at the time, as a plan would, and applies it.
+func spend(s *State, now time.Time) []Change {
+	s.freshen()
+	changes := s.accrue(now)
+	for _, c := range changes {
+		if c.Spending != nil {
+			c.Spending.Version = s.latest + 1
+			s.latest++
+		}
+	}
+	s.Apply(changes...)
+	return changes
+}
+
+// spentBy is what the queue has spent, without its version.
+func spentBy(s *State, queue string) Spending {
+	u := s.spendings[queue]
+	if u == nil {
+		return Spending{}
+	}
+	out := *u
+	out.Version = 0
+	return out
+}
+
+func after(d time.Duration) time.Time { return shareNoon.Add(d) }
+
+func TestSpendingAddsUp(t *testing.T) {
+	// A holds two GPUs, b below it four from 12:02:30 on. C holds none.
+	snap := with(clusterOf(1, Queue{Name: "a", Version: 1}, Queue{Name: "b", Version: 1, Parent: "a"}, Queue{Name: "c", Version: 1}),
+		work("x", "a", "n0", gpus(2)), edited(work("y", "b", "n0", gpus(4)), func(p *Pod) { p.Started = after(150 * time.Second) }))
+	s := Load(snap, Config{})
+	spend(s, after(10*time.Second))
+	if diff := cmp.Diff(Spending{Queue: "a", At: shareNoon}, spentBy(s, "a")); diff != "" {
+		t.Fatalf("seen first (-want +got):\n%s", diff)
+	}
+	if changes := spend(s, after(59*time.Second)); len(changes) > 0 {
+		t.Fatalf("within a minute: %+v", changes)
+	}
+	spend(s, after(5*time.Minute+30*time.Second))
+	want := []Spending{{Queue: "a", At: after(5 * time.Minute), Total: 2*300 + 4*150}, {Queue: "b", At: after(5 * time.Minute), Total: 4 * 150}, {}}
+	got := []Spending{spentBy(s, "a"), spentBy(s, "b"), spentBy(s, "c")}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("after five minutes (-want +got):\n%s", diff)
+	}
+	now := after(5*time.Minute + 30*time.Second)
+	if at := s.accruesAt(now); !at.IsZero() {
+		t.Errorf("adds up next at %s, though nothing is decided by it", at)
+	}
+	s.cfg.HalfLife = time.Hour
+	if at := s.accruesAt(now); !at.Equal(after(6 * time.Minute)) {
+		t.Errorf("adds up next at %s", at)
+	}
+}
+
+func TestNothingIsSaidWhereNothingIsSpent(t *testing.T) {
+	snap := with(clusterOf(1, Queue{Name: "a", Version: 1, Budgets: []Budget{{Resource: testGPU, Seconds: 9, Period: time.Hour}}}, Queue{Name: "bad", Version: 1, Weight: -1}),
+		work("x", "bad", "n0", gpus(2)), work("y", "unknown", "n0", gpus(2)), work("z", "a", "", gpus(2)))
+	s := Load(snap, Config{HalfLife: time.Hour})
+	for _, d := range []time.Duration{0, time.Minute, time.Hour} {
+		if changes := spend(s, after(d)); len(changes) > 0 {
+			t.Fatalf("%s: %+v", d, changes)
+		}
+	}
+	if at := s.accruesAt(shareNoon); !at.IsZero() {
+		t.Errorf("adds up next at %s", at)
+	}
+}
+
+// A queue that was idle for a day is not charged for the day when work starts again.
+func TestIdleTimeIsNotCharged(t *testing.T) {
+	snap := with(clusterOf(1, Queue{Name: "a", Version: 1}), edited(work("x", "a", "n0", gpus(2)), func(p *Pod) { p.Started = after(24 * time.Hour) }))
+	snap.Spendings = []Spending{{Queue: "a", Version: 1, At: shareNoon, Total: 7}}
+	s := Load(snap, Config{})
+	spend(s, after(24*time.Hour+2*time.Minute))
+	if got := spentBy(s, "a").Total; got != 7+2*120 {
+		t.Errorf("total is %d", got)
+	}
+}
+
+func TestHalvesOnTheGrid(t *testing.T) {
+	for _, half := range []time.Duration{time.Minute, 7 * time.Minute, time.Hour, 7 * 24 * time.Hour} {
+		s := Load(Snapshot{Version: SnapshotVersion}, Config{HalfLife: half})
+		for k := range int64(20) {
+			if got := s.factor(k * int64(half/time.Second)); got != unity>>k {
+				t.Errorf("half-life %s: after %d of them %d, want %d", half, k, got, uint64(unity)>>k)
+			}
+		}
+	}
+}
+
+// Added up every minute or at once, the sum is the one of the continuous formula, small amounts included.
+func TestDecayDoesNotDependOnHowOften(t *testing.T) {
+	const half = 7 * 24 * time.Hour
+	for _, start := range []int64{50, 1000, 1e6, 1e12} {
+		snap := clusterOf(1, Queue{Name: "a", Version: 1})
+		s := Load(snap, Config{HalfLife: half})
+		s.freshen()
+		value := start
+		for minute := int64(1); minute <= int64(half/time.Minute); minute++ {
+			value = s.fade(value, 60, minute)
+		}
+		if math.Abs(float64(value)-float64(start)/2) > 8+float64(start)*1e-9 {
+			t.Errorf("%d is %d after a half-life of minutes", start, value)
+		}
+	}
+	s := Load(clusterOf(1), Config{HalfLife: half})
+	f := math.Exp2(-60 / half.Seconds())
+	for _, seconds := range []int64{0, 59, 60, 90, 3600, 86400 * 30} {
+		n := float64(seconds / 60)
+		want := 5*60*(1-math.Pow(f, n))/(1-f) + 5*float64(seconds%60)*math.Pow(f, n)
+		if got := s.stream(5, seconds); math.Abs(float64(got)-want) > 2+want*1e-9 {
+			t.Errorf("five GPUs for %d s leave %d, want %g", seconds, got, want)
+		}
+	}
+}
+
+func TestIdleQueueFades(t *testing.T) {
+	snap := clusterOf(1, Queue{Name: "a", Version: 1})
+	snap.Spendings = []Spending{{Queue: "a", Version: 1, At: shareNoon, Decayed: 1 << 20, Total: 5}}
+	s := Load(snap, Config{HalfLife: 16 * time.Hour})
+	if changes := spend(s, after(59*time.Minute)); len(changes) > 0 {
+		t.Errorf("a little later: %+v", changes)
+	}
+	if got := s.pastUse(s.queues["a"], after(16*time.Hour)); got != 1<<19 {
+		t.Errorf("it counts as %d after a half-life", got)
+	}
+	spend(s, after(16*time.Hour))
+	if diff := cmp.Diff(Spending{Queue: "a", At: after(16 * time.Hour), Decayed: 1 << 19, Total: 5}, spentBy(s, "a")); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	spend(s, after(40000*time.Hour))
+	if got := spentBy(s, "a").Decayed; got != 0 {
+		t.Errorf("after years %d are left", got)
+	}
+	if changes := spend(s, after(50000*time.Hour)); len(changes) > 0 {
+		t.Errorf("and then: %+v", changes)
+	}
+}
+
+func TestBudgetsRollOver(t *testing.T) {
+	budgets := []Budget{
+		{Resource: testGPU, Seconds: 1000, Period: time.Hour, From: after(30*time.Minute - 48*time.Hour)}, // periods begin at half past
+		{Resource: CPU, Seconds: 1000, Period: 24 * time.Hour},                                            // at midnight
+		{Resource: OfModel(testGPU, "H100"), Seconds: 5, Period: time.Minute},                             // nobody has one
+	}
+	snap := with(clusterOf(1, Queue{Name: "a", Version: 1, Budgets: budgets}), work("x", "a", "n0", Resources{{Resource: testGPU, Value: 2}, {Resource: CPU, Value: 10}}))
+	s := Load(snap, Config{})
+	for _, step := range []struct {
+		at   time.Duration
+		want []int64
+	}{
+		{0, []int64{0, 0, 0}},
+		{29 * time.Minute, []int64{2 * 29 * 60, 10 * 29 * 60, 0}},
+		{30 * time.Minute, []int64{0, 10 * 30 * 60, 0}},
+		{45 * time.Minute, []int64{2 * 15 * 60, 10 * 45 * 60, 0}},
+		{5*time.Hour + 40*time.Minute, []int64{2 * 10 * 60, 10 * 340 * 60, 0}}, // five periods on
+		{4 * time.Hour, []int64{2 * 10 * 60, 10 * 340 * 60, 0}},                // the clock is back: nothing
+		{5*time.Hour + 41*time.Minute, []int64{2 * 11 * 60, 10 * 341 * 60, 0}},
+		{300 * 24 * time.Hour, []int64{2 * 30 * 60, 10 * 12 * 3600, 0}}, // far ahead
+	} {
+		spend(s, after(step.at))
+		if diff := cmp.Diff(step.want, spentBy(s, "a").Spent); diff != "" {
+			t.Errorf("after %s (-want +got):\n%s", step.at, diff)
+		}
+	}
+}
+
+// A clock that was years ahead does not stop the adding up for years once it is right again.
+func TestClockThatWasWrong(t *testing.T) {
+	snap := with(clusterOf(1, Queue{Name: "a", Version: 1, Budgets: []Budget{{Resource: testGPU, Seconds: 9, Period: time.Hour}}}), work("x", "a", "n0", gpus(2)))
+	snap.Spendings = []Spending{{Queue: "a", Version: 1, At: after(10000 * time.Hour), Decayed: 50, Spent: []int64{70}, Total: 90}}
+	s := Load(snap, Config{HalfLife: time.Hour})
+	spend(s, shareNoon)
+	if diff := cmp.Diff(Spending{Queue: "a", At: shareNoon, Decayed: 50, Spent: []int64{0}, Total: 90}, spentBy(s, "a")); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	spend(s, after(time.Minute))
+	if diff := cmp.Diff([]int64{120}, spentBy(s, "a").Spent); diff != "" {
+		t.Errorf("a minute later (-want +got):\n%s", diff)
+	}
+}
+
+func TestBudgetsAreEdited(t *testing.T) {
+	hourly := Budget{Resource: testGPU, Seconds: 1000, Period: time.Hour}
+	queue := Queue{Name: "a", Version: 1, Budgets: []Budget{hourly}}
+	s := Load(with(clusterOf(1, queue), work("x", "a", "n0", gpus(2))), Config{})
+	spend(s, shareNoon)
+	spend(s, after(time.Minute))
+	queue.Version, queue.Budgets = 100, []Budget{hourly, {Resource: testGPU, Seconds: 9, Period: 24 * time.Hour}}
+	s.Apply(Change{Queue: &queue})
+	spend(s, after(2*time.Minute))
+	if diff := cmp.Diff([]int64{240, 120}, spentBy(s, "a").Spent); diff != "" {
+		t.Errorf("one more (-want +got):\n%s", diff)
+	}
+	fewer := queue
+	fewer.Version, fewer.Budgets = 200, nil
+	s.Apply(Change{Queue: &fewer})
+	spend(s, after(3*time.Minute))
+	if diff := cmp.Diff(Spending{Queue: "a", At: after(3 * time.Minute), Total: 360}, spentBy(s, "a")); diff != "" {
+		t.Errorf("none (-want +got):\n%s", diff)
+	}
+	s.Apply(Change{Gone: &Ref{Kind: KindQueue, Key: "a", Version: 300}})
+	spend(s, after(4*time.Minute))
+	if diff := cmp.Diff(Spending{}, spentBy(s, "a")); diff != "" {
+		t.Errorf("gone (-want +got):\n%s", diff)
+	}
+}
+
+// Spending is the same whether the scheduler restarted along the way or not, and total and budgets do not depend on
+// when they were added up. It never shrinks but by decay and new periods.
+func TestSpendingSurvivesRestarts(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		snap := anyTeams(t)
+		for i := range snap.Queues {
+			if rapid.Bool().Draw(t, "with a budget") {
+				snap.Queues[i].Budgets = []Budget{{Resource: testGPU, Seconds: 100, Period: time.Duration(rapid.IntRange(1, 300).Draw(t, "period")) * time.Minute, From: after(-time.Second * time.Duration(rapid.IntRange(0, 9999).Draw(t, "from")))}}
+			}
+		}
+		cfg := Config{HalfLife: rapid.SampledFrom([]time.Duration{0, time.Hour, 90 * time.Second}).Draw(t, "half-life")}
+		one, two, seldom := Load(snap, cfg), Load(snap, cfg), Load(snap, cfg)
+		now := shareNoon
+		spend(seldom, now)
+		spend(one, now)
+		spend(two, now)
+		for range rapid.IntRange(1, 8).Draw(t, "steps") {
+			now = now.Add(time.Duration(rapid.IntRange(-100, 9000).Draw(t, "step")) * time.Second)
+			spend(one, now)
+			two = Load(two.Dump(), cfg)
+			spend(two, now)
+			if diff := cmp.Diff(one.Dump(), two.Dump()); diff != "" {
+				t.Fatalf("restarted (-not +restarted):\n%s", diff)
+			}
+		}
+		latest := now
+		for _, u := range one.spendings {
+			if u.At.After(latest) {
+				latest = u.At
+			}
+		}
+		spend(seldom, latest)
+		spend(one, latest)
+		for _, q := range snap.Queues {
+			a, b := spentBy(one, q.Name), spentBy(seldom, q.Name)
+			x, y := one.pastUse(one.queues[q.Name], latest), seldom.pastUse(seldom.queues[q.Name], latest)
+			if math.Abs(float64(x-y)) > 40+float64(y)*1e-3 {
+				t.Fatalf("%s: %d still count, and %d added up at once", q.Name, x, y)
+			}
+			a.Decayed, b.Decayed, a.At, b.At = 0, 0, time.Time{}, time.Time{}
+			if diff := cmp.Diff(b, a); diff != "" {
+				t.Fatalf("%s (-at once +in steps):\n%s", q.Name, diff)
+			}
+		}
+	})
+}
