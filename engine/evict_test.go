@@ -322,7 +322,7 @@ func TestEvictionThatFails(t *testing.T) {
 			e := s.Dump().Evictions[0]
 			e.Refused, e.Until, e.Version = true, noon.Add(5*time.Minute), 100
 			s.Apply(engine.Change{Eviction: &e})
-		}, time.Second, []string{"dear preempted for new"}, 31 * time.Second},
+		}, time.Second, []string{"dear preempted for new"}, 30 * time.Second},
 		{"not seen to end", func(*engine.State) {}, 30 * time.Second, []string{"cheap preempted for new"}, 60 * time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -374,7 +374,8 @@ func TestWhatLeavesWillDo(t *testing.T) {
 	y := newYard(1, 2).queue("a", -1).runs("old", "a", "n0", 1).runs("gone", "a", "n0", 1, func(p *engine.Pod) { p.Terminating, p.ReleaseAt = true, noon.Add(time.Minute) }).waits("new", "a", 1, prio(5))
 	plan := y.plan(t)
 	want := []engine.Change{{Hold: &engine.Hold{Gang: "new", Version: 2, Node: "n0", Requests: engine.Resources{{Resource: gpu, Value: 1}, {Resource: engine.Pods, Value: 1}}, Until: noon.Add(90 * time.Second)}}}
-	if diff := cmp.Diff(want, plan.Changes); diff != "" || len(plan.Evictions) > 0 || plan.Waiting[0].Cause != why.MakingRoom {
+	got := slices.DeleteFunc(plan.Changes, func(c engine.Change) bool { return c.Hold == nil })
+	if diff := cmp.Diff(want, got); diff != "" || len(plan.Evictions) > 0 || plan.Waiting[0].Cause != why.MakingRoom {
 		t.Errorf("changes (-want +got):\n%s\n%s", diff, text(t, plan))
 	}
 }
