@@ -139,6 +139,9 @@ func (y *cycle) rehome(u *unit) bool {
 		y.dirty = append(y.dirty, g)
 	}
 	y.s.tally(g)
+	if !g.tree.complete() {
+		return false // members that it needs are on their way out
+	}
 	for _, p := range g.all() {
 		y.s.shapeOf(p) // what runs had no need of one
 	}
