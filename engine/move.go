@@ -40,7 +40,7 @@ func (y *cycle) tryMoves(g *gang, t turn, gates []why.Gate) []why.Gate {
 		places, ok = c.settle()
 	}
 	s.rollback(m)
-	for _, u := range victims {
+	for _, u := range c.units { // those that were tried and stay, too
 		if u.of.gang != nil {
 			s.tally(u.of.gang)
 		}
