@@ -54,12 +54,7 @@ func TestSpendingAddsUp(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("after five minutes (-want +got):\n%s", diff)
 	}
-	now := after(5*time.Minute + 30*time.Second)
-	if at := s.accruesAt(now); !at.IsZero() {
-		t.Errorf("adds up next at %s, though nothing is decided by it", at)
-	}
-	s.cfg.HalfLife = time.Hour
-	if at := s.accruesAt(now); !at.Equal(after(6 * time.Minute)) {
+	if at := s.accruesAt(after(5*time.Minute + 30*time.Second)); !at.Equal(after(6 * time.Minute)) {
 		t.Errorf("adds up next at %s", at)
 	}
 }
