@@ -402,6 +402,8 @@ func (y *cycle) dismiss(p *pod, cause EvictionCause) {
 	y.plan.Evictions = append(y.plan.Evictions, e)
 	y.plan.Changes = append(y.plan.Changes, Change{Eviction: &e})
 	y.s.condemn(p)
+	y.underWay()
+	y.disrupt(p)
 	if p.gang != nil {
 		y.retally(p.gang)
 	}
