@@ -21,7 +21,10 @@ test: ## all tests; needs Go and make (SEED=2 for other random cases)
 	@$(GO) test -count 1 -v -run TestScore ./diagnose
 	$(GO) test ./cmd/berth
 
-soak: ## the engine's properties on many more random cases (CHECKS=5000)
+# A million cycles of small worlds (CYCLES), then the properties on CHECKS cases each. A failure names its world: SOAK_WORLD=n
+# lives it again.
+soak: ## a million random cycles, and the engine's properties on many more cases (CYCLES=100000 CHECKS=5000 SEED=2)
+	SOAK_CYCLES=$(or $(CYCLES),1000000) RAPID_SEED=$(SEED) $(GO) test -count 1 -timeout 120m -v -run 'TestSoak$$' ./engine
 	RAPID_CHECKS=$(or $(CHECKS),1000) $(GO) test -count 1 -timeout 60m ./engine/...
 
 bench: ## benchmarks; figures go to docs/performance.md (PATTERN=Engine COUNT=6 and so on)

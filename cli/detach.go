@@ -81,6 +81,7 @@ func (o *upOptions) childArgs() []string {
 		"up", "--name", o.name, "--speed", fmt.Sprint(o.speed), "--api-port", fmt.Sprint(o.apiPort), "--default-scheduler", o.defaultScheduler,
 		"--gang-grace", o.gangGrace.String(),
 	}
+	args = append(args, o.policy.args()...)
 	if o.fleetGiven {
 		args = append(args, "--fleet", o.fleet)
 	}

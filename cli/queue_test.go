@@ -39,7 +39,7 @@ func someQueues() []answer.Queue {
 			q.Limits, q.Used, q.Borrowed = gpuAmount(24), gpuAmount(18), gpuAmount(10)
 			q.Wanted, q.Share, q.Weight = gpuAmount(12), gpuAmount(14), 3
 			q.Running, q.Waiting, q.GPUSeconds = answer.Demand{Workloads: 4, GPUs: 18}, answer.Demand{Workloads: 3, GPUs: 12}, 450_000
-			q.Budgets = []answer.Budget{{Resource: "nvidia.com/gpu", Seconds: 360_000, Spent: 45_000, PeriodSeconds: 7 * 86400}, {Resource: "cpu", Seconds: 3600, Spent: 3600, PeriodSeconds: 86400}}
+			q.Budgets = []answer.Budget{{Resource: "nvidia.com/gpu", Seconds: 360_000, Spent: 45_000, PeriodSeconds: 7 * 86400}, {Resource: "cpu", Seconds: 3_600_000, Spent: 3_600_000, PeriodSeconds: 86400}}
 		}),
 		queueNamed("research-night", "research", func(q *answer.Queue) { q.Used, q.Share = gpuAmount(2), gpuAmount(2) }),
 		queueNamed("vision", "lab", func(q *answer.Queue) {

@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/engine/why"
 	"github.com/berth-dev/berth/kube/answer"
 )
@@ -106,7 +107,7 @@ func gpusIn(all []why.Amount) (int64, bool) {
 func (t queueTable) budget(all []answer.Budget) string {
 	var words []string
 	for _, b := range all {
-		word := hours(b.Spent) + "/" + hours(b.Seconds) + " per " + periodOf(b)
+		word := hours(wholeSeconds(b.Resource, b.Spent)) + "/" + hours(wholeSeconds(b.Resource, b.Seconds)) + " per " + periodOf(b)
 		if b.Resource != string(gpuResource) {
 			word += " of " + b.Resource
 		}
@@ -119,6 +120,17 @@ func (t queueTable) budget(all []answer.Budget) string {
 
 func periodOf(b answer.Budget) string {
 	return duration.HumanDuration(time.Duration(b.PeriodSeconds) * time.Second)
+}
+
+// wholeSeconds is of amounts in the engine's units: those of one core, of one GiB, else of one.
+func wholeSeconds(resource string, n int64) int64 {
+	switch resource {
+	case engine.CPU:
+		return n / 1000
+	case engine.Memory:
+		return n >> 30
+	}
+	return n
 }
 
 // hours writes seconds as hours, with a tenth where that says something.

@@ -20,7 +20,7 @@ func queueWords(q *answer.Queue, items []answer.Queue) []string {
 		out = append(out, fmt.Sprintf("%s of its quota used by others: its own work gets them back.", someGPUs(n)+isAre(n)))
 	}
 	for _, b := range q.Budgets {
-		words := fmt.Sprintf("Budget: %s of %s hours of %s are used in this period of %s", hours(b.Spent), hours(b.Seconds), b.Resource, periodOf(b))
+		words := fmt.Sprintf("Budget: %s of %s hours of %s are used in this period of %s", hours(wholeSeconds(b.Resource, b.Spent)), hours(wholeSeconds(b.Resource, b.Seconds)), b.Resource, periodOf(b))
 		if b.Spent >= b.Seconds {
 			words += "; nothing starts before the next"
 		}

@@ -7,8 +7,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1alpha1 "github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/engine/why"
 	"github.com/berth-dev/berth/kube/answer"
 )
@@ -40,28 +42,68 @@ func (a asker) written(ctx context.Context) (out answer.QueueList, err error) {
 }
 
 func writtenQueue(q *v1alpha1.Queue) answer.Queue {
-	out := answer.Queue{ObjectMeta: q.ObjectMeta}
+	out := answer.Queue{ObjectMeta: q.ObjectMeta, Parent: q.Spec.Parent, Weight: int64(q.Spec.Weight)}
 	out.Running.Workloads, out.Waiting.Workloads = int(q.Status.Running), int(q.Status.Waiting)
 	for _, r := range q.Spec.Resources {
-		if r.Limit != nil && r.GPUModel == "" {
-			out.Limits = append(out.Limits, amount(r.Name, *r.Limit))
-		}
+		name := amountName(r.Name, r.GPUModel)
+		add(&out.Quota, name, r.Quota)
+		add(&out.Limits, name, r.Limit)
 	}
 	for _, u := range q.Status.Resources {
-		if u.GPUModel != "" {
-			continue
-		}
-		if !u.Used.IsZero() {
-			out.Used = append(out.Used, amount(u.Name, u.Used))
-		}
-		if !u.Wanted.IsZero() {
-			out.Wanted = append(out.Wanted, amount(u.Name, u.Wanted))
-		}
-		if u.Name == string(gpuResource) {
+		name := amountName(u.Name, u.GPUModel)
+		add(&out.Used, name, notZero(&u.Used))
+		add(&out.Wanted, name, notZero(&u.Wanted))
+		add(&out.Borrowed, name, notZero(u.Borrowed))
+		add(&out.Lent, name, notZero(u.Lent))
+		add(&out.Share, name, notZero(u.FairShare))
+		if name == string(gpuResource) {
 			out.Waiting.GPUs = u.Wanted.Value()
 		}
 	}
+	if s := q.Status.Spending; s != nil {
+		out.GPUSeconds = s.TotalSeconds
+	}
+	for _, b := range q.Status.Budgets {
+		out.Budgets = append(out.Budgets, answer.Budget{
+			Resource: b.Resource, Spent: b.SpentSeconds, Seconds: 3600 * amount(b.Resource, b.Hours).Value, PeriodSeconds: int64(b.To.Sub(b.From.Time).Seconds()),
+		})
+	}
+	writtenConditions(&out, q)
 	return out
+}
+
+// writtenConditions reads what is wrong with the queue, as far as that was said of what it is now.
+func writtenConditions(out *answer.Queue, q *v1alpha1.Queue) {
+	for _, c := range q.Status.Conditions {
+		switch {
+		case c.ObservedGeneration < q.Generation:
+		case c.Type == v1alpha1.QueueValid && c.Status == metav1.ConditionFalse:
+			out.Problem = c.Message
+		case c.Type == v1alpha1.QueuePromisesExceedParent && c.Status == metav1.ConditionTrue:
+			out.Warnings = append(out.Warnings, c.Message)
+		}
+	}
+}
+
+// amountName names the resource, or as much of it as is of one GPU model.
+func amountName(name, model string) string {
+	if model == "" {
+		return name
+	}
+	return engine.OfModel(name, model)
+}
+
+func notZero(q *resource.Quantity) *resource.Quantity {
+	if q == nil || q.IsZero() {
+		return nil
+	}
+	return q
+}
+
+func add(to *[]why.Amount, name string, q *resource.Quantity) {
+	if q != nil {
+		*to = append(*to, amount(name, *q))
+	}
 }
 
 // amount is in the engine's units: milli-CPU for cpu, else whole.

@@ -42,6 +42,10 @@ func (s *session) startScheduler(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	config, err := s.policy.config(engine.Config{Levels: scheduler.DefaultLevels()})
+	if err != nil {
+		return err
+	}
 	log := slog.New(slog.NewTextHandler(s.log, nil)).With("component", "scheduler")
 	pods := []string{scheduler.DefaultName}
 	if s.defaultScheduler == berthScheduler {
@@ -52,7 +56,7 @@ func (s *session) startScheduler(ctx context.Context) error {
 	go func() {
 		defer close(s.sched.done)
 		s.sched.err = scheduler.Run(running, scheduler.Options{
-			Config: cfg, Engine: engine.Config{Levels: scheduler.DefaultLevels()}, For: pods, Identity: inProcess, GangGrace: s.gangGrace, Log: log,
+			Config: cfg, Engine: config, For: pods, Identity: inProcess, GangGrace: s.gangGrace, Log: log,
 			Answers: answers, Decisions: record.Options{Dir: s.dir.Decisions(), Berth: Version},
 		})
 		if s.sched.err != nil {

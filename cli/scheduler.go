@@ -30,6 +30,7 @@ type schedulerOptions struct {
 	pods          []string
 	levels        []string
 	gangGrace     time.Duration
+	policy        policyFlags
 	elect, shadow bool
 	listen        string
 	record        string
@@ -59,6 +60,7 @@ with --record its decisions can be read, and played again, with ` + "`berth repl
 	f.StringSliceVar(&o.pods, "for", nil, "schedulerNames of the pods it schedules (default: its own name)")
 	f.StringSliceVar(&o.levels, "level", nil, "a topology level as NAME=LABEL, widest first (default: "+describeLevels(scheduler.DefaultLevels())+")")
 	gangGraceFlag(cmd, &o.gangGrace)
+	o.policy.flags(cmd)
 	f.BoolVar(&o.elect, "leader-elect", true, "take part in the election of a leader")
 	f.StringVar(&o.listen, "listen", "", "address on which it answers who waits for what, and whether it is well, such as :10259 (default: none)")
 	f.StringVar(&o.record, "record", "", "folder for the log of its decisions, read by berth replay (default: none)")
@@ -108,6 +110,10 @@ func (o *schedulerOptions) options() (scheduler.Options, error) {
 	if err := checkGangGrace(o.gangGrace); err != nil {
 		return scheduler.Options{}, err
 	}
+	config, err := o.policy.config(engine.Config{Levels: list})
+	if err != nil {
+		return scheduler.Options{}, err
+	}
 	if o.schedulerName == "" || slices.Contains(o.pods, "") {
 		return scheduler.Options{}, errors.New("--scheduler-name and --for: a scheduler has a name")
 	}
@@ -116,7 +122,7 @@ func (o *schedulerOptions) options() (scheduler.Options, error) {
 		pods = []string{o.schedulerName}
 	}
 	out := scheduler.Options{
-		Name: o.schedulerName, For: pods, Engine: engine.Config{Levels: list}, GangGrace: o.gangGrace, Shadow: o.shadow,
+		Name: o.schedulerName, For: pods, Engine: config, GangGrace: o.gangGrace, Shadow: o.shadow,
 		Decisions: record.Options{Dir: o.record, Berth: Version}, Log: slog.New(slog.NewTextHandler(o.streams.Err, nil)),
 	}
 	if o.elect {

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-dev/berth/controlplane/home"
+	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/fleet/file"
 )
 
@@ -34,6 +35,7 @@ type upOptions struct {
 	cold, merge       bool
 	defaultScheduler  string // who schedules pods that name no scheduler
 	gangGrace         time.Duration
+	policy            policyFlags
 
 	streams Streams
 	deps    Deps
@@ -87,6 +89,7 @@ you ask with --merge-kubeconfig.`,
 	f.Float64Var(&o.speed, "speed", 1, "how many simulated seconds pass in a second: boots, pulls, run times")
 	f.StringVar(&o.defaultScheduler, "default-scheduler", stockScheduler, "who schedules pods that name no scheduler: stock or berth")
 	gangGraceFlag(cmd, &o.gangGrace)
+	o.policy.flags(cmd)
 	f.BoolVar(&o.cold, "cold", false, "play the nodes' boots instead of starting warm")
 	f.BoolVar(&o.merge, "merge-kubeconfig", false, "add the cluster to your own kubeconfig and select it")
 	cmd.RegisterFlagCompletionFunc("default-scheduler", cobra.FixedCompletions([]string{stockScheduler, berthScheduler}, cobra.ShellCompDirectiveNoFileComp))
@@ -115,6 +118,9 @@ func (o *upOptions) check() error {
 		return fmt.Errorf("--default-scheduler %q: choose %s (kube-scheduler) or %s", o.defaultScheduler, stockScheduler, berthScheduler)
 	}
 	if err := checkGangGrace(o.gangGrace); err != nil {
+		return err
+	}
+	if _, err := o.policy.config(engine.Config{}); err != nil {
 		return err
 	}
 	if !(o.speed > 0 && o.speed <= 100000) {

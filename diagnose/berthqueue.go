@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -54,15 +55,24 @@ func (c *Case) berthGate(cause why.Cause) []Finding {
 	if !ok {
 		return c.berthSaid(cause)
 	}
-	found := Finding{Message: g.Sentence(nil), Evidence: c.berthEvidence(g.Object), Edits: c.berthElsewhere(g.Object)}
-	return []Finding{found}
+	queue := c.berthQueue()
+	return []Finding{{Message: g.Sentence(nil), Evidence: c.berthEvidence(queue), Edits: c.berthElsewhere(queue)}}
+}
+
+// berthQueue is the queue that the pod's work names; "": none by name.
+func (c *Case) berthQueue() string {
+	o := c.berthKeyed(berthQueueKey)
+	if o == nil {
+		return ""
+	}
+	return cmp.Or(o.GetAnnotations()[berthQueueKey], o.GetLabels()[berthQueueKey])
 }
 
 // berthWrote is what Berth wrote of the pod under a cause that is of what it remembers: promises, evictions and what
 // was used. No object shows these to the engine.
 func (c *Case) berthWrote(cause why.Cause) []Finding {
-	if _, ok := c.gate(cause); ok {
-		return c.berthGate(cause)
+	if g, ok := c.gate(cause); ok {
+		return []Finding{{Message: g.Sentence(nil), Evidence: c.berthEvidence(c.berthQueue())}}
 	}
 	if c.State != Pending {
 		return nil
@@ -73,6 +83,15 @@ func (c *Case) berthWrote(cause why.Cause) []Finding {
 		}
 	}
 	return nil
+}
+
+// berthWaits is the same of a wait with which nothing is wrong.
+func (c *Case) berthWaits(cause why.Cause) []Finding {
+	out := c.berthWrote(cause)
+	for i := range out {
+		out[i].Calm, out[i].Fit = true, true
+	}
+	return out
 }
 
 // berthEnds is when the last pod that is seen to end for the work of the pod is gone at the latest; zero where none is

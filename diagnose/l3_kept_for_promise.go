@@ -13,10 +13,4 @@ func init() {
 	})
 }
 
-func keptForPromise(c *Case) []Finding {
-	out := c.berthWrote(why.KeptForPromise)
-	for i := range out {
-		out[i].Calm, out[i].Fit = true, true
-	}
-	return out
-}
+func keptForPromise(c *Case) []Finding { return c.berthWaits(why.KeptForPromise) }

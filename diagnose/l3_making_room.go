@@ -14,9 +14,8 @@ func init() {
 }
 
 func makingRoom(c *Case) []Finding {
-	out := c.berthWrote(why.MakingRoom)
+	out := c.berthWaits(why.MakingRoom)
 	for i := range out {
-		out[i].Calm, out[i].Fit = true, true
 		out[i].Until, out[i].Because = c.berthEnds()
 	}
 	return out

@@ -55,6 +55,10 @@ func (y *cycle) makeRoom(g *gang, t turn, gates []why.Gate) []why.Gate {
 func (y *cycle) pursue(c *claim, key despair, waits func() []why.Gate) []why.Gate {
 	s := y.s
 	y.findLeavers()
+	if !c.enough() {
+		y.despair(key)
+		return waits()
+	}
 	m := s.mark()
 	y.claim(c.g)
 	old := y.claimed
@@ -97,6 +101,24 @@ func (y *cycle) pursue(c *claim, key despair, waits func() []why.Gate) []why.Gat
 	}
 	y.evict(c, victims, places, old)
 	return makingRoom(c.g)
+}
+
+// enough says whether there would be GPUs enough in all if all units were gone, and all that leaves.
+func (c *claim) enough() bool {
+	s := c.y.s
+	if c.gpus == 0 {
+		return true
+	}
+	free := s.capacity.at(dimGPU) - s.taken.at(dimGPU)
+	for _, p := range c.y.leavers {
+		free += p.amount(dimGPU)
+	}
+	for _, u := range c.units {
+		for _, w := range u.stints {
+			free += w.weight / 1000
+		}
+	}
+	return free >= c.gpus
 }
 
 // makingRoom is the gate of a gang that others are on their way out for.
@@ -202,7 +224,9 @@ func (y *cycle) newClaim(g *gang, t turn) *claim {
 			continue
 		}
 		for _, d := range p.demands {
-			if c.needs.at(d.dim) == 0 {
+			if g.plain.ok {
+				c.needs.add(d.dim, d.amount*int64(g.plain.need))
+			} else if c.needs.at(d.dim) == 0 {
 				if need := g.tree.least(d.dim); need > 0 {
 					c.needs.add(d.dim, need)
 				}
@@ -217,8 +241,9 @@ func (y *cycle) newClaim(g *gang, t turn) *claim {
 			c.dims = append(c.dims, dim)
 		}
 	}
-	if gpus := c.needs.at(dimGPU); gpus > 0 && len(s.cfg.Rates) > 0 {
-		c.needs[dimGPU] = gpus * y.leastRate("")
+	c.gpus = c.needs.at(dimGPU)
+	if c.gpus > 0 && len(s.cfg.Rates) > 0 {
+		c.needs[dimGPU] = c.gpus * y.leastRate("")
 	}
 	return c
 }

@@ -169,7 +169,7 @@ func (y *cycle) start(g *gang, t turn) bool {
 	if found.ok && len(gates) == 0 {
 		if gates = y.delays(g, t, seats, &found); len(gates) == 0 {
 			y.started(g, t, found.model, m)
-			y.keptPromise(g)
+			y.keptPromise(g, m)
 			return true
 		}
 		found.ok = true // but for the promise

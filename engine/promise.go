@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -16,10 +17,16 @@ import (
 // timekeeper is what a cycle knows of times to come.
 type timekeeper struct {
 	by       guess               // how run times are guessed
+	since    time.Time           // of the promise that is looked at; zero: none, or a new one
 	ends     map[*gang]time.Time // when running gangs end
 	ending   []*gang             // that have run for as long as they may
 	releases []release
-	counted  [2]int // moment at which releases were listed
+	counted  [2]int  // moment at which releases were listed
+	held     []*hold // places held for workloads
+	heldAt   [2]int  // moment at which they were listed
+
+	lifts int // ends of pods that were tried out
+	most  int // how many of them may be; 0: promiseLifts
 
 	reserves []*reserve
 	reserved map[*node][]*reserve // by node, in order
@@ -28,13 +35,21 @@ type timekeeper struct {
 	hopeless map[proofKey]bool    // of a class: no place beside what is promised
 }
 
+// promiseLifts bounds how many ends of pods are tried out for the promises of one cycle.
+const promiseLifts = 200_000
+
+// spentAll says whether no more may be tried out.
+func (k *timekeeper) spentAll() bool { return k.lifts > cmp.Or(k.most, promiseLifts) }
+
 // reserve is room that is kept from a time on: for a gang that was promised it, or by a booking.
 type reserve struct {
 	gang       *gang // nil: it is a booking
 	name       string
 	start, end time.Time // end: when it is given back; zero: nobody knows
 	needs      map[*node]vector
+	bills      []bill // of a promised gang: what its queues are charged
 	rations    []ration
+	after      string // the workload whose end it waits for last; "": none
 	queue      string // of a booking: whose work may be there
 }
 
@@ -43,6 +58,13 @@ type ration struct {
 	queue *queue
 	dim   int
 	most  int64
+}
+
+// bill is what a queue is charged.
+type bill struct {
+	queue  *queue
+	dim    int
+	amount int64
 }
 
 // stay is a gang on places that it looks for, and when it would be there.
@@ -128,6 +150,16 @@ func (y *cycle) owed(n *node, g *gang, at time.Time) vector {
 		if end := y.endOf(p); !end.IsZero() && !end.After(at) {
 			for _, d := range p.demands {
 				sum.add(d.dim, -d.amount)
+			}
+		}
+	}
+	for _, h := range y.heldPlaces() {
+		if h.on != n || g != nil && h.isFor(g) {
+			continue
+		}
+		if end := y.holdEnd(h); !end.IsZero() && !end.After(at) {
+			for _, a := range h.Requests {
+				sum.add(y.s.dims.id(a.Resource), -a.Value)
 			}
 		}
 	}
@@ -232,7 +264,6 @@ func (y *cycle) delays(g *gang, t turn, m mark, found *found) []why.Gate {
 			return again
 		}
 	}
-	y.settleRations(g, y.seatedSince(m))
 	return nil
 }
 
@@ -300,11 +331,10 @@ func (y *cycle) keepOff(w stay) []*hold {
 
 // quietly does something whose proofs are nobody's business.
 func (y *cycle) quietly(do func()) {
-	proofs, certs, steps, budget := y.proofs, len(y.plan.Certificates), y.steps, y.budget
-	y.proofs, y.budget = nil, min(budget, trialBudget)
+	quiet, steps, budget := y.quiet, y.steps, y.budget
+	y.quiet, y.budget = true, min(budget, trialBudget)
 	do()
-	clear(y.plan.Certificates[certs:])
-	y.proofs, y.plan.Certificates, y.steps, y.budget = proofs, y.plan.Certificates[:certs], steps, budget
+	y.quiet, y.steps, y.budget = quiet, steps, budget
 }
 
 // trialBudget bounds the search steps of one look into the future.
@@ -355,26 +385,34 @@ func passing(gates []why.Gate) bool {
 
 // promise gives the gang, which is blocked by the gates, a start time if it is among the first in line, or has one.
 func (y *cycle) promise(g *gang, t turn, gates []why.Gate) {
+	old := y.standing(g)
 	if y.trial || !passing(gates) {
+		if old != nil {
+			y.forget(KindPromise, old.Gang, old.Version)
+		}
 		return
 	}
 	y.times.heads++
-	old := y.standing(g)
 	if heads := y.s.cfg.Heads; old == nil && heads >= 0 && y.times.heads > heads {
 		return
 	}
 	m := y.s.mark()
 	y.claim(g)
 	defer y.s.rollback(m)
+	var r *reserve
 	if old != nil {
-		if r := y.stillHolds(g, t, gates, old); r != nil {
-			y.stand(r, old)
-			return
-		}
+		r = y.stillHolds(g, t, gates, old)
 	}
-	if r := y.foresee(g, t, y.releases(), nil); r != nil {
+	if r == nil {
+		r = y.foresee(g, t, y.releases(), nil)
+	}
+	switch {
+	case r != nil:
 		y.stand(r, old)
-	} else if old != nil {
+	case old == nil:
+	case y.times.spentAll(): // it stands, unseen
+		y.plan.Promises = append(y.plan.Promises, *old)
+	default:
 		y.forget(KindPromise, old.Gang, old.Version)
 	}
 }
@@ -391,6 +429,8 @@ func (y *cycle) standing(g *gang) *Promise {
 // looked at, unless it waits for its queue rather than for room. What is overdue there is over by then; see workEnd.
 func (y *cycle) stillHolds(g *gang, t turn, gates []why.Gate, old *Promise) *reserve {
 	by := later(old.Start.UTC(), y.now)
+	y.lookFrom(old.Since.UTC())
+	defer y.lookFrom(time.Time{})
 	var nodes []*node
 	for _, name := range old.Nodes {
 		n := y.s.nodes[name]
@@ -419,6 +459,12 @@ func (y *cycle) stillHolds(g *gang, t turn, gates []why.Gate, old *Promise) *res
 		r.start = old.Start.UTC() // it is due, and only what is overdue is in its way
 	}
 	return r
+}
+
+// lookFrom lets work be judged as a promise of that time sees it.
+func (y *cycle) lookFrom(since time.Time) {
+	y.times.since = since
+	clear(y.times.ends)
 }
 
 // ofRoom says whether a cause is about nodes and what is promised on them.
@@ -454,8 +500,11 @@ func (y *cycle) stand(r *reserve, old *Promise) {
 	}
 }
 
-// keptPromise drops the promise of a gang that starts.
-func (y *cycle) keptPromise(g *gang) {
+// keptPromise drops the promise of a gang that starts with the seats since the mark.
+func (y *cycle) keptPromise(g *gang, m mark) {
+	if len(y.times.reserves) > 0 {
+		y.settleRations(g, y.seatedSince(m))
+	}
 	if p := y.standing(g); p != nil {
 		y.forget(KindPromise, p.Gang, p.Version)
 	}
@@ -485,13 +534,16 @@ func (y *cycle) foresee(g *gang, t turn, releases []release, first []*node) *res
 	m := y.s.mark()
 	defer y.s.rollback(m)
 	used := y.usedOf(g)
-	at, ok := y.firstFit(g, t, y.withMoments(releases))
+	x := &future{y: y, g: g, turn: t, releases: y.withMoments(releases)}
+	at, ok := x.firstFit()
 	if !ok {
 		return nil
 	}
 	holds := y.s.mark()
 	w := y.stay(g, at)
 	y.keepOff(w)
+	y.charge(w, 1)
+	defer y.charge(w, -1)
 	seats := y.s.mark()
 	if len(y.kept) == 0 {
 		y.kept = first
@@ -514,8 +566,54 @@ func (y *cycle) foresee(g *gang, t turn, releases []release, first []*node) *res
 		}
 		r.needs[p.seat] = v
 	}
+	r.bills = billsOf(y.seatedSince(seats))
 	r.rations = y.rations(g, used)
+	r.after = y.lastToEnd(x)
 	return r
+}
+
+// billsOf adds up what the pods, which are seated, are booked with, by queue.
+func billsOf(pods []*pod) []bill {
+	var out []bill
+	for _, p := range pods {
+		for q := p.payer; q != nil; q = q.parent {
+			for _, d := range p.bill {
+				i := slices.IndexFunc(out, func(b bill) bool { return b.queue == q && b.dim == d.dim })
+				if i < 0 {
+					i = len(out)
+					out = append(out, bill{queue: q, dim: d.dim})
+				}
+				out[i].amount += d.amount
+			}
+		}
+	}
+	return out
+}
+
+// charge lets queues be charged, or no longer, for the promised gangs that are there at any time of the stay.
+func (y *cycle) charge(w stay, times int64) {
+	for _, r := range y.times.reserves {
+		if r.gang == w.gang || w.over(r.start) || !r.end.IsZero() && !r.end.After(w.from) {
+			continue
+		}
+		for _, b := range r.bills {
+			b.queue.used.add(b.dim, times*b.amount)
+		}
+	}
+}
+
+// lastToEnd names the workload whose end brought the future about, the first of several by name; "": none had to.
+func (y *cycle) lastToEnd(x *future) string {
+	first := ""
+	if k := len(x.marks); k > 0 {
+		first = x.releases[k-1].who
+		for _, p := range x.releases[k-1].pods {
+			if key := p.workload(); first == "" || key < first {
+				first = key
+			}
+		}
+	}
+	return first
 }
 
 // usedOf is what the queues that the gang is charged to use, the lowest first.
@@ -551,7 +649,7 @@ func (y *cycle) withMoments(releases []release) []release {
 	out := slices.Clone(releases)
 	for _, r := range y.times.reserves {
 		if r.end.After(y.now) {
-			out = append(out, release{at: r.end})
+			out = append(out, release{at: r.end, who: r.name})
 		}
 	}
 	slices.SortStableFunc(out, func(a, b release) int { return a.at.Compare(b.at) })
@@ -560,11 +658,10 @@ func (y *cycle) withMoments(releases []release) []release {
 
 // firstFit lifts what ends, in order, until the gang fits, and returns that time. More room never makes a gang fit
 // less, so it goes ahead in growing steps and then halves the way back.
-func (y *cycle) firstFit(g *gang, t turn, releases []release) (time.Time, bool) {
-	x := &future{y: y, g: g, turn: t, releases: releases}
-	n := len(releases)
+func (x *future) firstFit() (time.Time, bool) {
+	n := len(x.releases)
 	if x.fits(0) {
-		return y.now, true
+		return x.y.now, true
 	}
 	low, high := 0, 1
 	for high < n && !x.fits(high) {
@@ -614,19 +711,31 @@ func (x *future) to(k int) {
 		x.marks = append(x.marks, s.mark())
 		for _, p := range x.releases[i].pods {
 			if p.seat != nil && (p.gang == nil || p.gang != x.g) {
-				s.lift(p)
+				s.takeOff(p)
 			}
 		}
+		for _, h := range x.releases[i].holds {
+			if h.on != nil {
+				s.ignoreHold(h)
+			}
+		}
+		x.y.times.lifts += len(x.releases[i].pods)
 	}
 }
 
 // fits says whether the gang has a place after k releases.
 func (x *future) fits(k int) bool {
-	x.to(k)
 	y := x.y
+	if y.times.spentAll() {
+		return false
+	}
+	x.to(k)
 	m := y.s.mark()
-	y.keepOff(y.stay(x.g, x.at(k)))
+	w := y.stay(x.g, x.at(k))
+	y.keepOff(w)
+	y.charge(w, 1)
 	ok := y.wouldFit(x.g, x.turn)
+	y.charge(w, -1)
 	y.s.rollback(m)
 	return ok
 }

@@ -21,7 +21,8 @@ type QueueUse struct {
 	// Borrowed is what is used beyond the quota, of resources that some queue is promised.
 	Borrowed Resources
 	// Lent is what of the unused quota others use. Among siblings, what they use beyond their quotas is taken first
-	// from what is promised to nobody: of nodes at the top, of their parent's quota below. The rest comes from those
+	// from what is promised to nobody: of nodes at the top, less what work without a queue has, and of their parent's
+	// quota below. The rest comes from those
 	// that use less than their quotas and lend it, in proportion to what each could lend, and beyond that from above.
 	// A queue's lent part is made up of its children's in the same way. So at the top the lent are the borrowed, less
 	// what nobody was promised.
@@ -110,7 +111,7 @@ func (c *census) problem(q *queue) string {
 	if q.spec == nil {
 		return ""
 	}
-	return cmp.Or(c.s.rejected[Ref{Kind: KindQueue, Key: q.name}], q.problem)
+	return cmp.Or(c.s.rejected[Ref{Kind: KindQueue, Key: q.name}], q.problem, q.trouble(c.s))
 }
 
 // up are the rows of the queue and of those above it.
@@ -178,14 +179,12 @@ func (c *census) balance(dim int) {
 			r.borrowed.add(dim, max(0, r.of.used.at(dim)-c.quota(r.of, dim)))
 		}
 	}
-	nobodys := c.s.capacity.at(dim)
-	for _, p := range c.s.nobody.pods {
-		nobodys -= p.amount(dim)
-	}
+	nobodys, strangers := c.s.capacity.at(dim), c.s.taken.at(dim)
 	for _, q := range c.s.forest.top {
 		nobodys -= c.quota(q, dim)
+		strangers -= q.used.at(dim)
 	}
-	c.lend(c.s.forest.top, dim, c.beyond(c.s.forest.top, dim)-max(0, nobodys))
+	c.lend(c.s.forest.top, dim, c.beyond(c.s.forest.top, dim)-max(0, nobodys-max(0, strangers)))
 }
 
 // quota is what the queue is promised, as far as that has an effect.

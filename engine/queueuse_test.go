@@ -127,7 +127,7 @@ func TestQueuesSayWhatIsWrong(t *testing.T) {
 	snap := tenants(16, []engine.Queue{
 		{Name: "a", Quota: someGPUs(4), Budgets: []engine.Budget{{Resource: gpu, Seconds: 7200, Period: time.Hour}}},
 		{Name: "a-1", Parent: "a", Quota: someGPUs(3)}, {Name: "a-2", Parent: "a", Quota: someGPUs(3)},
-		{Name: "x", Parent: "nowhere"}, {Name: "y", Parent: "z"}, {Name: "z", Parent: "y"},
+		{Name: "x", Parent: "nowhere"}, {Name: "x-1", Parent: "x"}, {Name: "y", Parent: "z"}, {Name: "z", Parent: "y"},
 	}, nil, map[string]int64{"a-1": 2})
 	snap.Pods = append(snap.Pods, engine.Pod{Key: "t/lost", Queue: "lost", Spec: engine.Spec{Requests: someGPUs(1)}})
 	snap.Spendings = []engine.Spending{{Queue: "a", Version: 1, At: at, Spent: []int64{1800}, Total: 36000}}
@@ -141,8 +141,9 @@ func TestQueuesSayWhatIsWrong(t *testing.T) {
 		{Queue: snap.Queues[1], Known: true, Depth: 1, Wanted: someGPUs(2), Waiting: wants},
 		{Queue: snap.Queues[2], Known: true, Depth: 1},
 		{Queue: snap.Queues[3], Known: true, Problem: "parent: there is no queue nowhere"},
-		{Queue: snap.Queues[4], Known: true, Problem: "parent: z is below it, or in a circle itself"},
-		{Queue: snap.Queues[5], Known: true, Problem: "parent: y is below it, or in a circle itself"},
+		{Queue: snap.Queues[4], Known: true, Depth: 1, Problem: "queue x: parent: there is no queue nowhere"},
+		{Queue: snap.Queues[5], Known: true, Problem: "parent: z is below it, or in a circle itself"},
+		{Queue: snap.Queues[6], Known: true, Problem: "parent: y is below it, or in a circle itself"},
 		{Queue: engine.Queue{Name: "lost"}, Wanted: someGPUs(1), Waiting: engine.Crowd{Workloads: 1, GPUs: 1}},
 	}
 	got := s.QueueUses()

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -82,7 +83,7 @@ func (y *cycle) endOf(p *pod) time.Time {
 	case p.Gang == "":
 		return y.workEnd(&p.Terms, y.startOf(p), !p.firm())
 	}
-	g := y.s.gangs[p.Gang]
+	g := p.gang
 	if g == nil {
 		return time.Time{}
 	}
@@ -153,10 +154,11 @@ func (y *cycle) startOf(p *pod) time.Time {
 	return y.now
 }
 
-// workEnd is when work on these terms that started then ends. Work that is past its time and may be evicted counts
-// as over by now: it has to go once a promise needs its place, and so the promise does not move with it. Work that
-// may not be evicted, or not under this policy, is believed to go on for a while, and for twice as long each time
-// that turns out wrong: so promises that wait for it move seldom.
+// workEnd is when work on these terms that started then ends. Work that was let in beside the promise that is looked
+// at, may be evicted, and is past what its author said counts as over by now: it has to go once the promise is due, and
+// so the promise does not move with it. Other work that is past its time is believed to go on for a while, and for
+// twice as long each time that turns out wrong: so promises that wait for it move seldom. A guess at the soonest is that
+// it ends at any moment, and a likely one that it ends halfway to when nine in ten of its like are over.
 func (y *cycle) workEnd(t *Terms, started time.Time, yields bool) time.Time {
 	d := y.s.runTime(t, y.times.by)
 	if d == 0 || started.IsZero() {
@@ -166,11 +168,15 @@ func (y *cycle) workEnd(t *Terms, started time.Time, yields bool) time.Time {
 	if end.After(y.now) {
 		return end
 	}
-	if yields && y.s.cfg.Policy != FIFO && y.times.by == safely {
+	said := t.Expected > 0 || t.Max > 0
+	if since := y.times.since; yields && said && !since.IsZero() && !started.Before(since) && y.s.cfg.Policy != FIFO {
+		return y.now
+	}
+	if y.times.by == soonest {
 		return y.now
 	}
 	if late := started.Add(y.s.runTime(t, safely)); late.After(y.now) {
-		return late
+		return y.now.Add(late.Sub(y.now) / 2)
 	}
 	return overdue(end, y.now)
 }
@@ -188,62 +194,133 @@ func overdue(at, now time.Time) time.Time {
 	return at.Add(d)
 }
 
-// release is work that ends at one time.
+// release is work that ends at one time: pods, and places that are held for work which will have come and gone.
 type release struct {
-	at   time.Time
-	pods []*pod
+	at    time.Time
+	pods  []*pod
+	holds []*hold
+	who   string // the promised gang, or the booking, that gives back its room
+}
+
+// holdEnd is when the work that the place is held for is over; zero: nobody knows. It comes when those that are on
+// their way out for it can be expected to be gone.
+func (y *cycle) holdEnd(h *hold) time.Time {
+	g := y.s.workloadNamed(h.Gang)
+	if g == nil {
+		return later(h.Until.UTC(), y.now)
+	}
+	d := y.s.runTime(g.terms(), y.times.by)
+	if d == 0 {
+		return time.Time{}
+	}
+	return later(h.Until.UTC().Add(-y.s.cfg.AssumeFor), y.now).Add(d)
+}
+
+// heldPlaces lists the places that are held for workloads, those decided in this cycle too.
+func (y *cycle) heldPlaces() []*hold {
+	k := &y.times
+	if k.heldAt == y.moment() {
+		return k.held
+	}
+	k.held, k.heldAt = nil, y.moment()
+	for _, h := range y.s.holds {
+		k.held = append(k.held, h)
+	}
+	for _, e := range y.s.journal {
+		if e.did == held && e.hold.Gang != "" {
+			k.held = append(k.held, e.hold)
+		}
+	}
+	return k.held
 }
 
 // releases lists what runs and has a known end, the first to end first.
 func (y *cycle) releases() []release {
 	k := &y.times
-	if k.releases != nil && k.counted == y.moment() {
+	if k.releases != nil && k.counted == y.moment() && k.since.IsZero() {
 		return k.releases
 	}
-	var out []release
-	add := func(q *queue) {
-		for _, p := range q.pods {
-			if end := y.endOf(p); !end.IsZero() {
-				out = append(out, release{end, []*pod{p}})
-			}
-		}
-	}
+	var all endings
+	n := len(y.s.nobody.pods)
 	for _, q := range y.s.queues {
-		add(q)
+		n += len(q.pods)
 	}
-	add(&y.s.nobody)
-	k.releases, k.counted = joinReleases(out), y.moment()
-	return k.releases
+	all = make(endings, 0, n)
+	for _, q := range y.s.queues {
+		all = y.endingsOf(q.pods, all)
+	}
+	all = y.endingsOf(y.s.nobody.pods, all)
+	for _, h := range y.heldPlaces() {
+		all = all.add(y.holdEnd(h), nil, h)
+	}
+	out := all.join()
+	if k.since.IsZero() {
+		k.releases, k.counted = out, y.moment()
+	}
+	return out
+}
+
+// ending is one pod that ends, or one place that is held until then.
+type ending struct {
+	at   int64 // in nanoseconds of Unix time
+	pod  *pod
+	hold *hold
+}
+
+type endings []ending
+
+// add adds an end, if it is known.
+func (all endings) add(at time.Time, p *pod, h *hold) endings {
+	if at.IsZero() {
+		return all
+	}
+	return append(all, ending{at.UnixNano(), p, h})
+}
+
+// endingsOf adds the known ends of the pods.
+func (y *cycle) endingsOf(pods []*pod, all endings) endings {
+	for _, p := range pods {
+		all = all.add(y.endOf(p), p, nil)
+	}
+	return all
+}
+
+// join sorts by time and makes one release of those at the same.
+func (all endings) join() []release {
+	slices.SortFunc(all, func(a, b ending) int { return cmp.Compare(a.at, b.at) })
+	pods := make([]*pod, 0, len(all))
+	var out []release
+	for i, e := range all {
+		if i == 0 || e.at != all[i-1].at {
+			out = append(out, release{at: time.Unix(0, e.at).UTC(), pods: pods[len(pods):len(pods):cap(pods)]})
+		}
+		r := &out[len(out)-1]
+		if e.hold != nil {
+			r.holds = append(r.holds, e.hold)
+			continue
+		}
+		pods = append(pods, e.pod)
+		r.pods = pods[len(pods)-1-len(r.pods):]
+	}
+	return out
 }
 
 // moment tells apart the times in a cycle between which something started or was evicted.
 func (y *cycle) moment() [2]int { return [2]int{len(y.plan.Starts) + 1, len(y.plan.Evictions)} }
 
-// joinReleases sorts releases by time and makes one of those at the same.
-func joinReleases(all []release) []release {
-	slices.SortFunc(all, func(a, b release) int { return a.at.Compare(b.at) })
-	out := all[:0]
-	for _, r := range all {
-		if last := len(out) - 1; last >= 0 && out[last].at.Equal(r.at) {
-			out[last].pods = append(out[last].pods, r.pods...)
-			continue
-		}
-		out = append(out, r)
-	}
-	return out
-}
-
 // releasesOn lists what ends on the nodes by the time.
 func (y *cycle) releasesOn(nodes []*node, by time.Time) []release {
-	var out []release
+	var all endings
 	for _, n := range nodes {
-		for _, p := range n.occ {
-			if end := y.endOf(p); !end.IsZero() && !end.After(by) {
-				out = append(out, release{end, []*pod{p}})
-			}
+		all = y.endingsOf(n.occ, all)
+	}
+	for _, h := range y.heldPlaces() {
+		if slices.Contains(nodes, h.on) {
+			all = all.add(y.holdEnd(h), nil, h)
 		}
 	}
-	return joinReleases(out)
+	last := by.UnixNano()
+	return slices.DeleteFunc(all, func(e ending) bool { return e.at > last }).join()
 }
 
 // endOverdue ends what has run for as long as it may.

@@ -340,7 +340,7 @@ func (w *soakWorld) checkBudget(e engine.Eviction, p *soakPod, allowed map[strin
 	for _, b := range p.Budgets {
 		allowed[b]--
 		strict := w.queues[name].KeepBudgets || e.Cause == engine.Moved
-		if strict && allowed[b] < 0 && e.Cause != engine.MaxRun && e.Cause != engine.Broken {
+		if strict && allowed[b] < 0 && e.Cause != engine.MaxRun && e.Cause != engine.Broken && e.Cause != engine.Booked {
 			w.fail("budget", "%s is evicted (%s) against its budget %s, which its queue always keeps", e.Pod, e.Cause, b)
 		}
 	}

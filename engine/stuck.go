@@ -46,7 +46,7 @@ func (y *cycle) stuck(g *gang, t turn) ([]why.Gate, bool) {
 // plain returns the gang's question. What of it is the gang's alone holds until the gang changes.
 func (y *cycle) plain(g *gang, t turn) *plain {
 	p := &g.plain
-	if y.trial {
+	if y.trial || len(y.s.refusals) > 0 && len(y.refusals(g)) > 0 {
 		return &plain{}
 	}
 	if !p.known || p.ok && p.class.dropped {
@@ -88,7 +88,7 @@ func (y *cycle) isPlain(g *gang) (*pod, bool) {
 
 // asksPlainly says whether nothing around the gang makes its question a special one now.
 func (y *cycle) asksPlainly(g *gang, p *plain) bool {
-	return !y.modelsApart(g) && (p.level < 0 || y.s.topology.populated(p.level)) && (len(y.s.refusals) == 0 || len(y.refusals(g)) == 0)
+	return !y.modelsApart(g) && (p.level < 0 || y.s.topology.populated(p.level))
 }
 
 // heldFor says whether something is held for the gang.

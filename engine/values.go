@@ -229,6 +229,9 @@ type Budget struct {
 	From     time.Time     `json:"from,omitzero"`
 }
 
+// Span is the period of the budget that the time is in.
+func (b *Budget) Span(at time.Time) (from, to time.Time) { return b.period(at) }
+
 // OfModel names, in amounts of queues, the resource as far as it is of one GPU model.
 func OfModel(resource, model string) string { return resource + "@" + model }
 

@@ -207,6 +207,7 @@ type claim struct {
 	g     *gang
 	t     turn
 	q     *queue // that it is charged to; State.nobody: none
+	gpus  int64  // the least that it asks for
 	needs vector // the least that it asks for, as queues count it
 	dims  []int  // of what it asks for, what is promised; of every GPU model too
 	id    uint64
@@ -349,7 +350,7 @@ func (c *claim) overrun() {
 	c.y.s.everyTenant(func(t *tenant) {
 		end := c.y.saidEnd(t)
 		switch {
-		case end.IsZero() || !t.started.After(p.Since):
+		case end.IsZero() || t.started.Before(p.Since):
 		case c.y.now.Before(end):
 			c.y.wake(end)
 		default:

@@ -37,11 +37,28 @@ func (v view) hide(w *Workload) {
 	if w.Holders != nil {
 		w.Holders = v.holders(w.Holders)
 	}
+	if w.ETA != nil {
+		eta := *w.ETA
+		eta.Because = v.words(eta.Because)
+		w.ETA = &eta
+	}
 	if e := w.Evicting; e != nil && e.For != nil && !v.pods(e.For.Namespace) {
 		shown := *e
 		shown.For = nil
 		w.Evicting = &shown
 	}
+}
+
+// words is the text without the names of other workloads: words with a slash, of which what is before it can be a
+// namespace. Resources have a domain there.
+func (v view) words(text string) string {
+	words := strings.Fields(text)
+	for i, word := range words {
+		if namespace, _, ok := strings.Cut(word, "/"); ok && !strings.Contains(namespace, ".") && !v.pods(namespace) {
+			words[i] = untoldWorkload
+		}
+	}
+	return strings.Join(words, " ")
 }
 
 // gates are the same without the names of other workloads.

@@ -39,6 +39,21 @@ func TestHiddenNamesAreNowhereInTheAnswer(t *testing.T) {
 	})
 }
 
+func TestWordsWithoutNames(t *testing.T) {
+	v := view{pods: func(namespace string) bool { return namespace == "mine" }}
+	for text, want := range map[string]string{
+		"waits for theirs/gang/b to end":        "waits for another workload to end",
+		"waits for mine/gang/a to end":          "waits for mine/gang/a to end",
+		"needs 4 nvidia.com/gpu of queue q":     "needs 4 nvidia.com/gpu of queue q",
+		"nothing that runs says when it ends":   "nothing that runs says when it ends",
+		"waits behind theirs/pod, mine/gang/a.": "waits behind another workload mine/gang/a.",
+	} {
+		if got := v.words(text); got != want {
+			t.Errorf("%q became %q, want %q", text, got, want)
+		}
+	}
+}
+
 func amountOf(h *Holders) int64 {
 	sum := h.Others.Amount
 	for _, i := range h.Items {
@@ -90,6 +105,9 @@ func anyWorkload(t *rapid.T) Workload {
 		if rapid.Bool().Draw(t, string(cause)) {
 			w.Gates = append(w.Gates, why.Gate{Cause: cause, Object: pick("before it", "mine/gang/a", "theirs/gang/b"), Certificate: -1})
 		}
+	}
+	if rapid.Bool().Draw(t, "expected") {
+		w.ETA = &ETA{Because: pick("because", "waits for mine/gang/a to end", "waits for theirs/gang/b to end", "needs 4 nvidia.com/gpu", "its queue may not use more until theirs/pod ends")}
 	}
 	if rapid.Bool().Draw(t, "evicting") {
 		r := reference()

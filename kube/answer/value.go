@@ -89,8 +89,8 @@ type Position struct {
 
 // ETA is when a workload that waits is expected to start.
 type ETA struct {
-	Earliest time.Time `json:"earliest"`
-	Likely   time.Time `json:"likely,omitzero"` // zero: nobody can tell
+	Earliest time.Time `json:"earliest,omitzero"` // zero: nobody can tell
+	Likely   time.Time `json:"likely,omitzero"`   // the same
 	Because  string    `json:"because,omitempty"`
 }
 

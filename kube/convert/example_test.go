@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -120,6 +121,17 @@ func (w *teams) running() map[string]int {
 	return out
 }
 
+// end has the queue's pods, waiting and running, go away.
+func (w *teams) end(queue string) {
+	for _, key := range slices.Sorted(maps.Keys(w.pods)) {
+		if w.pods[key].Queue == queue {
+			w.version++
+			w.state.Apply(engine.Change{Gone: &engine.Ref{Kind: engine.KindPod, Key: key, Version: w.version}})
+			delete(w.pods, key)
+		}
+	}
+}
+
 func (w *teams) expect(what string, want map[string]int) {
 	w.t.Helper()
 	if diff := cmp.Diff(want, w.settle()); diff != "" {
@@ -136,6 +148,9 @@ func TestQueuesInFigures(t *testing.T) {
 	w.expect("reclaim", map[string]int{"vision": 16, "speech": 8})
 	w.ask("product", 8, true)
 	w.expect("reclaim through the tree", map[string]int{"vision": 8, "speech": 8, "product": 8})
+	w.end("product")
+	w.ask("speech", 16, true)
+	w.expect("what is over", map[string]int{"vision": 10, "speech": 14})
 
 	w = newTeams(t)
 	w.edit("product", func(q *engine.Queue) { q.Lend = engine.Resources{{Resource: "nvidia.com/gpu", Value: 4}} })

@@ -29,7 +29,7 @@ func Queue(q *v1alpha1.Queue) engine.Queue {
 		add := func(to *engine.Resources, v *resource.Quantity) {
 			if v != nil {
 				n := amount(corev1.ResourceName(r.Name), *v)
-				*to = append(*to, engine.Amount{Resource: queueResource(r.Name, r.GPUModel), Value: max(0, min(n, most))})
+				*to = append(*to, engine.Amount{Resource: QueueResource(r.Name, r.GPUModel), Value: max(0, min(n, most))})
 			}
 		}
 		add(&out.Quota, r.Quota)
@@ -46,8 +46,8 @@ func Queue(q *v1alpha1.Queue) engine.Queue {
 	return out
 }
 
-// queueResource is the engine's name for a resource of a queue, or as much of it as is of one GPU model.
-func queueResource(name, model string) string {
+// QueueResource is the engine's name for a resource of a queue, or as much of it as is of one GPU model.
+func QueueResource(name, model string) string {
 	if model == "" {
 		return name
 	}
@@ -55,7 +55,7 @@ func queueResource(name, model string) string {
 	return engine.OfModel(name, short)
 }
 
-// ResourceOf undoes queueResource: the resource, and the GPU model or "".
+// ResourceOf undoes QueueResource: the resource, and the GPU model or "".
 func ResourceOf(name string) (resource, model string) {
 	resource, model, _ = strings.Cut(name, "@")
 	return resource, model

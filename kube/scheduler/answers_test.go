@@ -67,16 +67,17 @@ func TestAnswersOfTwoGangs(t *testing.T) {
 			t.Fatal(err)
 		}
 		unseen := cmpopts.IgnoreFields(answer.Workload{}, "Certificates", "Gates", "CreationTimestamp")
+		eta := &answer.ETA{Because: "nothing that runs says when it ends"}
 		want := []answer.Workload{
 			{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "gang.second"}, Owner: &answer.Owner{Kind: "Job", Name: "second"},
 				State: answer.Waiting, Pods: answer.Pods{Size: 2, Min: 2, Waiting: 2, Names: []string{"second-0", "second-1"}}, GPUs: 2,
-				Position: &answer.Position{Place: 1, Of: 2}, Verdict: why.Impossible, Cause: why.ClusterFull,
+				Position: &answer.Position{Place: 1, Of: 2}, Verdict: why.Impossible, Cause: why.ClusterFull, ETA: eta,
 			},
 			{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pod.lone"},
 				State:      answer.Waiting, Pods: answer.Pods{Size: 1, Min: 1, Waiting: 1, Names: []string{"lone"}}, GPUs: 1,
-				Position: &answer.Position{Place: 2, Of: 2}, Verdict: why.Impossible, Cause: why.ClusterFull,
+				Position: &answer.Position{Place: 2, Of: 2}, Verdict: why.Impossible, Cause: why.ClusterFull, ETA: eta,
 			},
 			{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "gang.first"}, Owner: &answer.Owner{Kind: "Job", Name: "first"},
@@ -226,6 +227,33 @@ func TestWhatIsBorrowedIsSaid(t *testing.T) {
 		unseen := cmpopts.IgnoreFields(answer.Queue{}, "Share")
 		if diff := cmp.Diff(want, got, unseen, cmpopts.EquateEmpty()); diff != "" {
 			t.Error(diff)
+		}
+		if one, err := s.Workload(context.Background(), "default", "pod.a"); err != nil || one.Borrowed != 3 {
+			t.Errorf("%v: borrowed %d, want 3", err, one.Borrowed)
+		}
+	})
+}
+
+// What waits for work that says how long it runs is told when that ends, and for whom it waits.
+func TestWaitingWorkIsToldWhenItStarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, node("n1", "r1", 8), pod("runs", 8, "expected-run", "1h"))
+		s := w.source()
+		w.edit("runs", func(p *corev1.Pod) {
+			now := metav1.Now()
+			p.Status = corev1.PodStatus{Phase: corev1.PodRunning, StartTime: &now, Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: now}}}
+		})
+		w.add(pod("waits", 8))
+		w.after(time.Second)
+		one, err := s.Workload(context.Background(), "default", "pod.waits")
+		if err != nil || one.ETA == nil {
+			t.Fatalf("%v, %+v", err, one)
+		}
+		if left := time.Until(one.ETA.Likely); left < 50*time.Minute || left > time.Hour || one.ETA.Earliest.After(one.ETA.Likely) || one.ETA.Because != "waits for default/runs to end" {
+			t.Errorf("%+v, and it is %s", one.ETA, time.Now())
+		}
+		if one, err := s.Workload(context.Background(), "default", "pod.runs"); err != nil || one.ETA != nil {
+			t.Errorf("%v: what runs is expected to start: %+v", err, one.ETA)
 		}
 	})
 }

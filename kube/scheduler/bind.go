@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -41,6 +42,18 @@ type start struct {
 	check   sync.Once
 	stale   bool        // the world moved since it was planned
 	begun   atomic.Bool // a member was sent
+}
+
+// borrows says, once for a gang, what it takes that is not its queue's own.
+func (i *intent) borrows() string {
+	if len(i.start.Borrowed) == 0 || i.Pod != i.start.Placements[0].Pod {
+		return ""
+	}
+	words := make([]string, len(i.start.Borrowed))
+	for n, a := range i.start.Borrowed {
+		words[n] = amount(a.Resource, a.Value)
+	}
+	return "; " + i.start.Gang + " borrows " + strings.Join(words, ", ") + " beyond its queue's quota, and gives it back when others claim it"
 }
 
 func newBinder(s *scheduler) *binder {
@@ -109,7 +122,7 @@ func (b *binder) bind(ctx context.Context, i intent) {
 	switch {
 	case err == nil:
 		b.sent.Add(1)
-		b.s.says.scheduled(&binding.ObjectMeta, i.Node)
+		b.s.says.scheduled(&binding.ObjectMeta, i.Node, i.borrows())
 	case passing(err), apierrors.IsNotFound(err):
 		b.s.log.Info("not bound", "pod", i.Pod, "node", i.Node, "err", err)
 	case apierrors.IsConflict(err):
@@ -150,7 +163,7 @@ func (b *binder) lookAgain(ctx context.Context, i intent, conflict error) {
 	switch {
 	case now.UID == binding.UID && now.Spec.NodeName == i.Node:
 		b.sent.Add(1) // the first try went through, and its answer was lost
-		b.s.says.scheduled(&binding.ObjectMeta, i.Node)
+		b.s.says.scheduled(&binding.ObjectMeta, i.Node, i.borrows())
 	case b.s.feed.holds(i.Placement):
 		b.refuse(i, conflict)
 	default:

@@ -107,8 +107,14 @@ func (s *scheduler) board(ctx context.Context) (*board, error) {
 	return b, nil
 }
 
+// mostExpected is how many workloads, first in line, are told when they are expected to start.
+const mostExpected = 200
+
 // expect notes when those that wait will start, as far as that can be told.
-func (b *board) expect(*engine.State) {
+func (b *board) expect(s *engine.State) {
+	for _, e := range s.Forecast(b.at, mostExpected) {
+		b.etas[e.Gang] = answer.ETA{Earliest: e.Earliest, Likely: e.Likely, Because: e.Because}
+	}
 	for _, p := range b.plan.Promises {
 		b.vows[p.Gang] = answer.Promise{Start: p.Start, Since: p.Since}
 	}
@@ -162,6 +168,7 @@ func (s *scheduler) Metrics() []answer.Metric {
 		{Name: "bindings_sent_total", Help: "Bindings that the API server took.", Counter: true, Value: float64(s.binds.sent.Load())},
 		{Name: "evictions_total", Help: "Pods that were evicted.", Counter: true, Value: float64(s.evicts.sent.Load())},
 		{Name: "evictions_refused_total", Help: "Evictions that the API server did not allow.", Counter: true, Value: float64(s.evicts.refused.Load())},
+		{Name: "audit_discrepancies_total", Help: "Accounts of the engine that a recount did not confirm: an error in Berth.", Counter: true, Value: float64(s.auditor.found.Load())},
 		{Name: "events_shed_total", Help: "Events of scheduled pods that were not written.", Counter: true, Value: float64(s.says.shed.Load())},
 		{Name: "waiting_workloads", Help: "Workloads that wait, as of the last plan.", Value: float64(s.waiting.Load())},
 	}

@@ -82,9 +82,9 @@ func (y *sayer) notice(o object, e *eventsv1.Event) {
 }
 
 // scheduled notes that the pod was bound.
-func (y *sayer) scheduled(pod *metav1.ObjectMeta, node string) {
+func (y *sayer) scheduled(pod *metav1.ObjectMeta, node, more string) {
 	about := &corev1.Pod{ObjectMeta: *pod}
-	e := y.event(about, corev1.EventTypeNormal, "Scheduled", "Binding", fmt.Sprintf("Successfully assigned %s/%s to %s", pod.Namespace, pod.Name, node), false)
+	e := y.event(about, corev1.EventTypeNormal, "Scheduled", "Binding", fmt.Sprintf("Successfully assigned %s/%s to %s%s", pod.Namespace, pod.Name, node, more), false)
 	select {
 	case y.news <- e:
 	default:

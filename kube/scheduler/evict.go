@@ -36,6 +36,7 @@ type eviction struct {
 	engine.Eviction
 	why      string // "reclaimed for team/a: queue b had borrowed 8 nvidia.com/gpu"
 	workload string // of the victim
+	heir     string // of a move: whom its new place is held for
 	node     string // where the victim is
 	warned   bool
 	sent     bool // it is being carried out
@@ -133,7 +134,7 @@ func (v *evictor) decided(plan *engine.Plan) {
 // enter takes on an eviction; nil: the pod is gone already.
 func (v *evictor) enter(got engine.Eviction, uses map[string]*engine.QueueUse) *eviction {
 	at := v.s.feed.seat(got.Pod)
-	e := &eviction{Eviction: got, workload: at.workload}
+	e := &eviction{Eviction: got, workload: at.workload, heir: at.heir}
 	if at.pod == nil || string(at.pod.UID) != got.UID {
 		return nil
 	}
@@ -173,7 +174,7 @@ func (v *evictor) release(e *eviction) {
 		v.drop(e.For, e.node)
 	}
 	if e.To != "" {
-		v.drop(e.workload, e.To)
+		v.drop(e.heir, e.To)
 	}
 }
 

@@ -23,10 +23,11 @@ import (
 
 // orders are evictions that a test decides instead of the engine, each once, when its beneficiary waits.
 type orders struct {
-	w    *world
-	mu   sync.Mutex
-	todo []engine.Eviction // For and Pod are names in the default namespace
-	last engine.Snapshot   // as of the last plan
+	w     *world
+	mu    sync.Mutex
+	todo  []engine.Eviction // For and Pod are names in the default namespace
+	last  engine.Snapshot   // as of the last plan
+	first engine.Snapshot   // as of the first
 }
 
 func (o *orders) give(e engine.Eviction) {
@@ -44,6 +45,9 @@ func (o *orders) amend(s *engine.State, plan *engine.Plan) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.last = s.Dump()
+	if o.first.Version == 0 {
+		o.first = o.last
+	}
 	o.todo = slices.DeleteFunc(o.todo, func(e engine.Eviction) bool {
 		if e.For != "" {
 			e.For = "default/" + e.For
@@ -428,7 +432,7 @@ func TestASuccessorFinishesAnEviction(t *testing.T) {
 				stop := w.start(o.options)
 				o.give(engine.Eviction{Pod: "old", For: "new", Cause: engine.Reclaimed, At: time.Now().Add(warning)})
 				first := pod("a-first", 1)
-				first.Spec.Priority = new(int32(5))
+				first.CreationTimestamp = metav1.Time{Time: time.Now().Add(-time.Hour)}
 				w.add(first)
 				w.rest()
 				if err := stop(); err != nil {
@@ -460,7 +464,7 @@ func TestASuccessorKeepsThePlace(t *testing.T) {
 		stop := w.start(o.options)
 		o.give(engine.Eviction{Pod: "old", For: "new", Cause: engine.Reclaimed})
 		first := pod("a-first", 1)
-		first.Spec.Priority = new(int32(5))
+		first.CreationTimestamp = metav1.Time{Time: time.Now().Add(-time.Hour)}
 		w.add(first)
 		w.rest()
 		if err := stop(); err != nil {

@@ -194,4 +194,4 @@ func (s *scheduler) uses() map[string]*engine.QueueUse {
 }
 
 // gpu is the resource that GPUs are.
-func (s *scheduler) gpu() string { return cmp.Or(s.opts.Engine.GPU, "nvidia.com/gpu") }
+func (s *scheduler) gpu() string { return cmp.Or(s.opts.Engine.GPU, defaultGPU) }

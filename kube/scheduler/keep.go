@@ -203,6 +203,7 @@ func placeHeld(p *corev1.Pod) bool {
 type seat struct {
 	pod             *corev1.Pod // nil: it is gone
 	workload, queue string
+	heir            string // whom a place is held for when the pod is to run elsewhere: its gang, or who makes it again
 }
 
 // seat returns the pod as last seen, with its workload.
@@ -213,12 +214,12 @@ func (f *feed) seat(key string) seat {
 	if m == nil {
 		return seat{}
 	}
-	at := seat{pod: m.pod, workload: m.workload}
+	at := seat{pod: m.pod, workload: m.workload, heir: m.workload}
 	switch {
 	case m.inGang():
 		at.queue = f.described[m.workload].Queue
 	case m.value != nil:
-		at.queue = m.value.Queue
+		at.queue, at.heir = m.value.Queue, cmp.Or(m.value.Owner, m.key)
 	}
 	return at
 }

@@ -46,6 +46,7 @@ func (s *scheduler) cycle(now time.Time) (wake time.Time) {
 	s.apply(changes)
 	plan := s.decide(now)
 	s.apply(plan.Changes)
+	s.memory.note(plan.Changes)
 	s.record.Cycle(now, changes, plan)
 	s.note(plan)
 	for i := range plan.Starts {
@@ -57,6 +58,7 @@ func (s *scheduler) cycle(now time.Time) (wake time.Time) {
 	wake = sooner(plan.WakeAt, s.says.tell(plan))
 	wake = sooner(wake, s.evicts.take(&plan))
 	wake = sooner(wake, s.sayStays(&plan))
+	s.auditor.look(s, now)
 	if len(plan.Starts) > 0 {
 		wake = sooner(wake, now.Add(s.opts.Engine.AssumeFor))
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/kube/convert"
 )
 
@@ -26,20 +28,24 @@ const (
 	statusEvery = 5 * time.Second
 )
 
-// writeStatuses keeps the statuses of queues up to date until ctx ends. They are for people: nothing is decided
-// by them, and a write that fails is left until there is something new to write.
+// writeStatuses keeps the statuses of queues up to date until ctx ends. The counts in them are for people: nothing is
+// decided by them. What is spent and promised is for who schedules next. A write that fails is left until there is
+// something new to write.
 func (s *scheduler) writeStatuses(ctx context.Context) {
 	said := ""
+	tick := time.NewTicker(memoryEvery)
+	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-s.feed.tenancy.stale:
+		case <-tick.C:
 		}
 		if !sleep(ctx, statusAfter) {
 			return
 		}
-		for _, q := range s.feed.statuses() {
+		for _, q := range s.feed.statuses(s.books(ctx)) {
 			err := s.writeStatus(ctx, &q)
 			if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && said != err.Error() {
 				said = err.Error()
@@ -69,6 +75,7 @@ func (s *scheduler) writeStatus(ctx context.Context, q *v1alpha1.Queue) error {
 		"metadata": map[string]any{"uid": q.UID},
 		"status": map[string]any{
 			"running": q.Status.Running, "waiting": q.Status.Waiting, "resources": q.Status.Resources, "conditions": q.Status.Conditions,
+			"gpuHours": q.Status.GPUHours, "spending": q.Status.Spending, "budgets": q.Status.Budgets, "promises": q.Status.Promises,
 		},
 	})
 	if err != nil {
@@ -83,15 +90,17 @@ func (s *scheduler) writeStatus(ctx context.Context, q *v1alpha1.Queue) error {
 }
 
 // statuses returns the queues whose status should be another one, with that status, by name. It counts all pods
-// afresh, so that it cannot drift.
-func (f *feed) statuses() []v1alpha1.Queue {
+// afresh, so that it cannot drift; what queues owe each other is from the books.
+func (f *feed) statuses(b *books) []v1alpha1.Queue {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	tallies := f.count()
+	b.sort(f)
 	var out []v1alpha1.Queue
 	for _, name := range slices.Sorted(maps.Keys(f.tenancy.queues)) {
 		q := f.tenancy.queues[name]
-		next := tallies[name].status(q)
+		next := tallies[name].status(q, b)
+		b.remember(q, &next)
 		if !equality.Semantic.DeepEqual(q.Status, next) {
 			out = append(out, v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: name, UID: q.UID}, Status: next})
 		}
@@ -99,8 +108,9 @@ func (f *feed) statuses() []v1alpha1.Queue {
 	return out
 }
 
-// tally is what the workloads of one queue hold and ask for, in the engine's units.
+// tally is what the workloads of one queue, and of those below it, hold and ask for, in the engine's units.
 type tally struct {
+	above            *tally // of the queue above it
 	running, waiting int32
 	names            []string // of resources
 	used, wanted     []int64  // in the order of names
@@ -111,8 +121,9 @@ func (f *feed) count() map[string]*tally {
 	t := &f.tenancy
 	out := make(map[string]*tally, len(t.queues))
 	for name, q := range t.queues {
-		out[name] = newTally(cmp.Or(f.opts.GPU, "nvidia.com/gpu"), q)
+		out[name] = newTally(cmp.Or(f.opts.GPU, defaultGPU), q)
 	}
+	t.stack(out)
 	for _, m := range f.pods {
 		if y := out[t.payer(m.pod.Namespace, convert.QueueOf(m.pod))]; y != nil && m.ours && !m.inGang() {
 			y.enter(y.add(m))
@@ -133,30 +144,44 @@ func (f *feed) count() map[string]*tally {
 	return out
 }
 
+// stack puts each queue's tally below that of its parent. What is in a circle stays alone.
+func (t *tenancy) stack(tallies map[string]*tally) {
+	for name, q := range t.queues {
+		at, steps := q, 0
+		for ; at != nil && at.Spec.Parent != "" && steps <= len(t.queues); steps++ {
+			at = t.queues[at.Spec.Parent]
+		}
+		if steps <= len(t.queues) {
+			tallies[name].above = tallies[q.Spec.Parent]
+		}
+	}
+}
+
 func newTally(gpu string, q *queue) *tally {
 	names := []string{gpu}
 	for i := range q.Spec.Resources {
-		if name := q.Spec.Resources[i].Name; name != gpu {
-			names = append(names, name)
-		}
+		names = append(names, q.Spec.Resources[i].Name)
 	}
 	slices.Sort(names)
+	names = slices.Compact(names)
 	return &tally{names: names, used: make([]int64, len(names)), wanted: make([]int64, len(names))}
 }
 
 // add counts a pod. One that has a node holds what it asks for until it is gone.
 func (y *tally) add(m *member) (holds, waits bool) {
 	holds, waits = m.pod.Spec.NodeName != "", m.waiting()
-	at := y.wanted
-	switch {
-	case holds:
-		at = y.used
-	case !waits:
+	if !holds && !waits {
 		return false, false
 	}
-	for _, a := range m.takes {
-		if i, ok := slices.BinarySearch(y.names, a.Resource); ok {
-			at[i] += a.Value
+	for ; y != nil; y = y.above {
+		at := y.wanted
+		if holds {
+			at = y.used
+		}
+		for _, a := range m.takes {
+			if i, ok := slices.BinarySearch(y.names, a.Resource); ok {
+				at[i] += a.Value
+			}
 		}
 	}
 	return holds, waits
@@ -164,24 +189,54 @@ func (y *tally) add(m *member) (holds, waits bool) {
 
 // enter counts a workload.
 func (y *tally) enter(running, waiting bool) {
-	if running {
-		y.running++
-	}
-	if waiting {
-		y.waiting++
+	for ; y != nil; y = y.above {
+		if running {
+			y.running++
+		}
+		if waiting {
+			y.waiting++
+		}
 	}
 }
 
 // status is the queue's, with what was counted.
-func (y *tally) status(q *queue) v1alpha1.QueueStatus {
-	out := v1alpha1.QueueStatus{Running: y.running, Waiting: y.waiting, Conditions: slices.Clone(q.Status.Conditions)}
+func (y *tally) status(q *queue, b *books) v1alpha1.QueueStatus {
+	out := v1alpha1.QueueStatus{
+		Running: y.running, Waiting: y.waiting, Conditions: slices.Clone(q.Status.Conditions),
+		GPUHours: q.Status.GPUHours, Spending: q.Status.Spending, Budgets: q.Status.Budgets, Promises: q.Status.Promises,
+	}
+	use := b.uses[q.Name]
 	for i, name := range y.names {
-		out.Resources = append(out.Resources, v1alpha1.QueueUse{Name: name, Used: convert.Quantity(name, y.used[i]), Wanted: convert.Quantity(name, y.wanted[i])})
+		out.Resources = append(out.Resources, b.amounts(use, name, v1alpha1.QueueUse{
+			Name: name, Used: convert.Quantity(name, y.used[i]), Wanted: convert.Quantity(name, y.wanted[i]),
+		}))
+		out.Resources = append(out.Resources, b.models(use, q, name)...)
 	}
-	valid := metav1.Condition{Type: v1alpha1.QueueValid, Status: metav1.ConditionTrue, Reason: "Valid", ObservedGeneration: q.Generation}
-	if q.problem != nil {
-		valid.Status, valid.Reason, valid.Message = metav1.ConditionFalse, "Invalid", q.problem.Error()+"; the queue is open to nobody"
-	}
-	meta.SetStatusCondition(&out.Conditions, valid)
+	y.judge(q, use, &out.Conditions)
 	return out
+}
+
+// judge says whether the queue can be carried out.
+func (y *tally) judge(q *queue, use *engine.QueueUse, out *[]metav1.Condition) {
+	valid := metav1.Condition{Type: v1alpha1.QueueValid, Status: metav1.ConditionTrue, Reason: "Valid", ObservedGeneration: q.Generation}
+	no := func(why string) {
+		valid.Status, valid.Reason, valid.Message = metav1.ConditionFalse, "Invalid", why+"; the queue is open to nobody"
+	}
+	switch {
+	case q.problem != nil:
+		no(q.problem.Error())
+	case use != nil && use.Problem != "":
+		no(use.Problem)
+	}
+	meta.SetStatusCondition(out, valid)
+	if use == nil {
+		return
+	}
+	exceed := metav1.Condition{Type: v1alpha1.QueuePromisesExceedParent, Status: metav1.ConditionFalse, Reason: "Covered", ObservedGeneration: q.Generation}
+	if len(use.Warnings) > 0 {
+		exceed.Status, exceed.Reason, exceed.Message = metav1.ConditionTrue, "TooMuchPromised", strings.Join(use.Warnings, "; ")
+	}
+	if len(use.Warnings) > 0 || meta.FindStatusCondition(*out, exceed.Type) != nil {
+		meta.SetStatusCondition(out, exceed)
+	}
 }

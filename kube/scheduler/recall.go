@@ -46,7 +46,7 @@ func (s *scheduler) recall(now time.Time) {
 func (v *evictor) recallPlace(m *member, until time.Time) {
 	node := m.pod.Status.NominatedNodeName
 	v.keeps.nominated[m.key] = nomination{pod: m.key, gang: m.workload, node: node, uid: m.pod.UID}
-	requests := plus(v.keeps.held[m.workload][node], m.takes)
+	requests := plus(plus(v.keeps.held[m.workload][node], m.takes), engine.Resources{{Resource: engine.Pods, Value: 1}})
 	insert(v.keeps.held, m.workload, node, requests)
 	v.s.inbox.put(engine.Change{Hold: &engine.Hold{Gang: m.workload, Node: node, Requests: requests, Until: until.Round(0).UTC()}})
 }

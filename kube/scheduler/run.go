@@ -131,6 +131,8 @@ type scheduler struct {
 	state   *engine.State
 	version uint64 // highest version seen or given
 	settler settler
+	memory  memory
+	auditor auditor
 	short   map[string]time.Time // gangs that run under their minimum, and since when as far as is known
 
 	public
@@ -141,7 +143,7 @@ func newScheduler(client kubernetes.Interface, o Options) (*scheduler, error) {
 	s := &scheduler{
 		opts: o, client: client, log: o.Log, inbox: in,
 		feed:  newFeed(convert.Options{SchedulerNames: o.For, GPU: o.Engine.GPU}, in),
-		state: engine.Load(engine.Snapshot{}, o.Engine), public: newPublic(),
+		state: engine.Load(engine.Snapshot{}, o.Engine), public: newPublic(), memory: newMemory(),
 	}
 	for _, r := range s.state.Rejected() {
 		return nil, fmt.Errorf("scheduler: %s %s: %s", r.Kind, r.Key, r.Reason)
@@ -159,6 +161,7 @@ func (s *scheduler) work(ctx context.Context) error {
 	s.says.open()
 	s.feed.repeat()
 	s.recall(time.Now())
+	s.recallMemory()
 	defer o.serving.lead(s)()
 	var workers sync.WaitGroup
 	if !o.Shadow {

@@ -27,6 +27,7 @@ type sayer struct {
 	shed   atomic.Int64
 
 	told map[string]why.Cause // what all pods of a workload have been told; the cycle's alone
+	vows map[string]vow       // the starts that they have been told; the cycle's alone
 
 	mu   sync.Mutex
 	mute bool                // another scheduler leads: nothing is said, nor noted as said
@@ -49,7 +50,7 @@ const newsRoom = 1000
 const newsPause = 20 * time.Millisecond
 
 func newSayer(s *scheduler) *sayer {
-	y := &sayer{s: s, told: make(map[string]why.Cause), said: make(map[types.UID]*told), mute: true, calm: newBacklog[writing](), news: make(chan *eventsv1.Event, newsRoom)}
+	y := &sayer{s: s, told: make(map[string]why.Cause), vows: make(map[string]vow), said: make(map[types.UID]*told), mute: true, calm: newBacklog[writing](), news: make(chan *eventsv1.Event, newsRoom)}
 	for i := range y.queues {
 		y.queues[i] = newBacklog[writing]()
 	}
@@ -63,9 +64,11 @@ func (y *sayer) tell(plan engine.Plan) (again time.Time) {
 	if len(y.told) > 2*len(plan.Waiting)+1000 {
 		clear(y.told)
 	}
+	y.forgetVows(plan)
 	for i := range plan.Waiting {
 		w := &plan.Waiting[i]
 		if y.told[w.Gang] == w.Cause && !fresh[w.Gang] {
+			again = sooner(again, y.tellVow(w, &plan))
 			continue
 		}
 		young := y.tellOf(w, plan)
@@ -78,7 +81,7 @@ func (y *sayer) tell(plan engine.Plan) (again time.Time) {
 
 // tellOf takes note of why a workload waits. It returns when to look again, zero for not before something changes.
 func (y *sayer) tellOf(w *engine.Waiting, plan engine.Plan) (again time.Time) {
-	text := sync.OnceValue(func() string { return sentence(w, plan.Certificates) })
+	text := sync.OnceValue(func() string { return sentence(w, plan.Certificates) + y.vow(w.Gang, &plan) })
 	for _, p := range y.s.feed.waiting(w.Gang) {
 		if grown := p.CreationTimestamp.Add(gathering); w.Cause == why.GangIncomplete && plan.Now.Before(grown) {
 			again = sooner(again, grown)

@@ -148,7 +148,7 @@ func TestNewsIsShedAndFailuresAreNot(t *testing.T) {
 		w := newWorld(t, node("n1", "r1", 1), pod("a", 2))
 		s := w.still(t)
 		for i := range newsRoom + 7 {
-			s.says.scheduled(&metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprintf("p%d", i)}, "n1")
+			s.says.scheduled(&metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprintf("p%d", i)}, "n1", "")
 		}
 		if got := s.says.shed.Load(); got != 7 {
 			t.Errorf("%d shed, want 7", got)

@@ -156,7 +156,7 @@ func (w *world) remembered(plan engine.Plan) error {
 		switch {
 		case c.Assumption != nil && c.Assumption.Version > w.Latest:
 			got[ref(engine.KindAssumption, c.Assumption.Pod)] = c.Assumption.Until
-		case c.Hold != nil && (c.Hold.Coming || len(w.waiting(c.Hold.Gang)) > 0) && c.Hold.Until.After(w.now):
+		case c.Hold != nil && w.stands(*c.Hold):
 			got[ref(engine.KindHold, c.Hold.Gang+"@"+c.Hold.Node)] = c.Hold.Until
 			want[ref(engine.KindHold, c.Hold.Gang+"@"+c.Hold.Node)] = c.Hold.Until
 		case c.Eviction != nil, c.Promise != nil, c.Spending != nil, c.Lesson != nil, c.Lapse != nil:

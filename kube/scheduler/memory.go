@@ -1,0 +1,227 @@
+package scheduler
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/kube/convert"
+)
+
+// memoryEvery is the least time between two writes of what a queue has spent and was promised: who schedules next goes
+// on from what is at most that old.
+const memoryEvery = time.Minute
+
+// memory is what must outlast this process. The loop keeps it.
+type memory struct {
+	spendings map[string]engine.Spending // by queue
+	written   map[string]time.Time       // when a queue's was last written; the writer's
+}
+
+func newMemory() memory {
+	return memory{spendings: make(map[string]engine.Spending), written: make(map[string]time.Time)}
+}
+
+// note keeps what the engine remembers from now on.
+func (m *memory) note(changes []engine.Change) {
+	for i := range changes {
+		switch c := &changes[i]; {
+		case c.Spending != nil:
+			m.spendings[c.Spending.Queue] = *c.Spending
+		case c.Gone != nil && c.Gone.Kind == engine.KindSpending:
+			delete(m.spendings, c.Gone.Key)
+		}
+	}
+}
+
+// books are what queues owe each other, have spent, and were promised, at one moment of the loop.
+type books struct {
+	at        time.Time
+	uses      map[string]*engine.QueueUse // nil: the loop had no time
+	promises  []engine.Promise
+	spendings map[string]engine.Spending
+	promised  map[string][]v1alpha1.QueuePromise // by queue
+	memory    *memory
+}
+
+// books asks the loop for them. Where it has no time they are empty, and what statuses say stays.
+func (s *scheduler) books(ctx context.Context) *books {
+	b := &books{at: time.Now(), memory: &s.memory}
+	err := s.ask(ctx, func() {
+		b.at, b.promises, b.spendings, b.uses = time.Now(), s.plan.Promises, maps.Clone(s.memory.spendings), s.uses()
+	})
+	if err != nil {
+		b.uses = nil
+	}
+	return b
+}
+
+// sort gives promises to the queues of their workloads.
+func (b *books) sort(f *feed) {
+	b.promised = make(map[string][]v1alpha1.QueuePromise)
+	for _, p := range b.promises {
+		queue := f.queueOf(p.Gang)
+		if list := b.promised[queue]; queue != "" && len(list) < v1alpha1.MaxPromises {
+			start := p.Start.Add(time.Second - 1).Truncate(time.Second) // times are kept in seconds: rather late than not kept
+			b.promised[queue] = append(list, v1alpha1.QueuePromise{Workload: p.Gang, Since: metav1.NewTime(p.Since.Truncate(time.Second)), Start: metav1.NewTime(start)})
+		}
+	}
+}
+
+// queueOf is the queue that pays for a workload.
+func (f *feed) queueOf(workload string) string {
+	if g, ok := f.described[workload]; ok {
+		return g.Queue
+	}
+	if m := f.pods[workload]; m != nil && m.value != nil {
+		return m.value.Queue
+	}
+	return ""
+}
+
+// amounts adds what the queue has that is not its own, what of it others have, and what is its due.
+func (b *books) amounts(use *engine.QueueUse, key string, out v1alpha1.QueueUse) v1alpha1.QueueUse {
+	if use == nil || !b.quotas(key) {
+		return out
+	}
+	name, _ := convert.ResourceOf(key)
+	quantity := func(r engine.Resources) *resource.Quantity {
+		q := convert.Quantity(name, r.Get(key))
+		return &q
+	}
+	out.Borrowed, out.Lent, out.FairShare = quantity(use.Borrowed), quantity(use.Lent), quantity(use.Share)
+	return out
+}
+
+// quotas says whether any queue is promised some of it.
+func (b *books) quotas(key string) bool {
+	for _, u := range b.uses {
+		if u.Quota.Get(key) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// models are the amounts of the GPU models that the queue says something of.
+func (b *books) models(use *engine.QueueUse, q *queue, name string) []v1alpha1.QueueUse {
+	if use == nil {
+		return nil
+	}
+	var out []v1alpha1.QueueUse
+	for _, r := range q.Spec.Resources {
+		if r.Name != name || r.GPUModel == "" {
+			continue
+		}
+		key := convert.QueueResource(name, r.GPUModel)
+		out = append(out, b.amounts(use, key, v1alpha1.QueueUse{
+			Name: name, GPUModel: r.GPUModel, Used: convert.Quantity(name, use.Used.Get(key)), Wanted: convert.Quantity(name, use.Wanted.Get(key)),
+		}))
+	}
+	slices.SortFunc(out, func(a, b v1alpha1.QueueUse) int { return strings.Compare(a.GPUModel, b.GPUModel) })
+	return out
+}
+
+// remember puts what was spent and promised into the status, if that is something else than it says and was not done
+// within the last minute.
+func (b *books) remember(q *queue, out *v1alpha1.QueueStatus) {
+	if b.uses == nil || b.at.Sub(b.memory.written[q.Name]) < memoryEvery {
+		return
+	}
+	next := *out
+	next.Promises = b.promised[q.Name]
+	if sp, ok := b.spendings[q.Name]; ok {
+		next.Spending = &v1alpha1.QueueSpending{At: metav1.NewTime(sp.At.Truncate(time.Second)), TotalSeconds: sp.Total, DecayedSeconds: sp.Decayed}
+		next.GPUHours = resource.NewMilliQuantity(sp.Total*1000/3600, resource.DecimalSI)
+		next.Budgets = budgetUses(q, &sp, b.at)
+	}
+	if sameMemory(out, &next) {
+		return
+	}
+	b.memory.written[q.Name] = b.at
+	*out = next
+}
+
+// sameMemory says whether the one says as much as the other: what decays by itself is no news.
+func sameMemory(a, b *v1alpha1.QueueStatus) bool {
+	if !slices.EqualFunc(a.Promises, b.Promises, func(x, y v1alpha1.QueuePromise) bool {
+		return x.Workload == y.Workload && x.Since.Equal(&y.Since) && x.Start.Equal(&y.Start)
+	}) {
+		return false
+	}
+	if (a.Spending == nil) != (b.Spending == nil) || a.Spending != nil && a.Spending.TotalSeconds != b.Spending.TotalSeconds {
+		return false
+	}
+	return slices.EqualFunc(a.Budgets, b.Budgets, func(x, y v1alpha1.QueueBudgetUse) bool {
+		return x.Resource == y.Resource && x.From.Equal(&y.From) && x.SpentSeconds == y.SpentSeconds && x.Hours.Cmp(y.Hours) == 0
+	})
+}
+
+// budgetUses are the queue's budgets in the period that is.
+func budgetUses(q *queue, sp *engine.Spending, now time.Time) []v1alpha1.QueueBudgetUse {
+	var out []v1alpha1.QueueBudgetUse
+	for i, v := range convert.Queue(q.Queue).Budgets {
+		from, to := v.Span(now)
+		use := v1alpha1.QueueBudgetUse{Resource: v.Resource, From: metav1.NewTime(from), To: metav1.NewTime(to), Hours: q.Spec.Budgets[i].Hours}
+		if counted, _ := v.Span(sp.At); i < len(sp.Spent) && counted.Equal(from) {
+			use.SpentSeconds = sp.Spent[i]
+		}
+		use.SpentHours = hours(v.Resource, use.SpentSeconds)
+		out = append(out, use)
+	}
+	return out
+}
+
+// hours is an amount of the resource held for so many seconds, in the engine's units, in hours.
+func hours(name string, seconds int64) resource.Quantity {
+	switch corev1.ResourceName(name) {
+	case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage:
+		return convert.Quantity(name, seconds/3600)
+	}
+	return *resource.NewMilliQuantity(seconds*1000/3600, resource.DecimalSI)
+}
+
+// recallMemory gives the engine back what queues had spent and were promised.
+func (s *scheduler) recallMemory() {
+	for _, q := range s.feed.allQueues() {
+		if sp := q.Status.Spending; sp != nil {
+			v := engine.Spending{Queue: q.Name, At: sp.At.UTC(), Total: sp.TotalSeconds, Decayed: sp.DecayedSeconds, Spent: spentOf(q)}
+			s.memory.spendings[q.Name] = v
+			s.inbox.put(engine.Change{Spending: &v})
+		}
+		for _, p := range q.Status.Promises {
+			s.inbox.put(engine.Change{Promise: &engine.Promise{Gang: p.Workload, Since: p.Since.UTC(), Start: p.Start.UTC()}})
+		}
+	}
+}
+
+// spentOf is what the status says of each budget of the spec.
+func spentOf(q *queue) []int64 {
+	var out []int64
+	for i, v := range convert.Queue(q.Queue).Budgets {
+		spent := int64(0)
+		if i < len(q.Status.Budgets) && q.Status.Budgets[i].Resource == v.Resource {
+			spent = q.Status.Budgets[i].SpentSeconds
+		}
+		out = append(out, spent)
+	}
+	return out
+}
+
+func (f *feed) allQueues() []*queue {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var out []*queue
+	for _, name := range sortedNames(f.tenancy.queues) {
+		out = append(out, f.tenancy.queues[name])
+	}
+	return out
+}

@@ -1,0 +1,83 @@
+package scheduler
+
+import (
+	"context"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/berth-dev/berth/engine"
+)
+
+// vow is a start that a workload's pods say it was promised.
+type vow struct {
+	start time.Time // zero: none
+	at    time.Time // when it was said
+}
+
+const (
+	// vowStep is how far a promise moves before it is said again: it is told in minutes.
+	vowStep = time.Minute
+	// vowEvery is the least time between two that are said of one workload.
+	vowEvery = time.Minute
+)
+
+// promiseOf is the start that the plan promises the workload, zero for none.
+func promiseOf(gang string, plan *engine.Plan) time.Time {
+	for i := range plan.Promises {
+		if plan.Promises[i].Gang == gang {
+			return plan.Promises[i].Start
+		}
+	}
+	return time.Time{}
+}
+
+// vow notes the promise to the workload as said, and is what the end of its sentence says.
+func (y *sayer) vow(gang string, plan *engine.Plan) string {
+	start := promiseOf(gang, plan)
+	y.vows[gang] = vow{start, plan.Now}
+	return vowText(start, plan.Now)
+}
+
+// vowText is "; promised a start by 14:05 UTC", with the day if it is another one.
+func vowText(start, now time.Time) string {
+	if start.IsZero() {
+		return ""
+	}
+	start, now = start.UTC().Add(time.Minute-1).Truncate(time.Minute), now.UTC()
+	layout := "15:04 UTC"
+	if start.YearDay() != now.YearDay() || start.Year() != now.Year() {
+		layout = "2006-01-02 15:04 UTC"
+	}
+	return "; promised a start by " + start.Format(layout)
+}
+
+// tellVow says a promise that came, went or moved, onto the conditions alone. It returns when there is one to say that
+// it is too early for; zero: there is none.
+func (y *sayer) tellVow(w *engine.Waiting, plan *engine.Plan) (later time.Time) {
+	start, said := promiseOf(w.Gang, plan), y.vows[w.Gang]
+	if start.IsZero() == said.start.IsZero() && start.Sub(said.start).Abs() <= vowStep {
+		return later
+	}
+	if due := said.at.Add(vowEvery); plan.Now.Before(due) {
+		return due
+	}
+	reason, text := Reason(w), sentence(w, plan.Certificates)+y.vow(w.Gang, plan)
+	for _, p := range y.s.feed.waiting(w.Gang) {
+		key := keyOf(p)
+		y.later(string(p.UID), func(ctx context.Context) {
+			err := again(ctx, func() error { return y.patchPod(ctx, key, p.UID, reason, text) })
+			if err != nil && !apierrors.IsNotFound(err) {
+				y.s.log.Warn("write condition", "pod", key, "err", err)
+			}
+		})
+	}
+	return later
+}
+
+// forgetVows drops what was said of workloads that wait no more, now and then.
+func (y *sayer) forgetVows(plan engine.Plan) {
+	if len(y.vows) > 2*len(plan.Waiting)+1000 {
+		clear(y.vows)
+	}
+}
