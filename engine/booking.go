@@ -1,5 +1,10 @@
 package engine
 
+import (
+	"maps"
+	"slices"
+)
+
 // Bookings. A booking is room that is kept from a time on, as a promise is: of whole nodes, and for a queue.
 
 // keepBookings lets the nodes of bookings be kept for their queues, and ends others' work there once a booking begins.
@@ -27,17 +32,37 @@ func (y *cycle) keepBookings() {
 	y.dismissAll(over, Booked)
 }
 
-// strangers lists the pods on booked nodes that are not of the queue and can be evicted.
+// strangers lists the pods that leave when a booking begins: of work on its nodes that is not of the queue, what can be
+// evicted and, where a gang would be left under its minimum, all of the gang.
 func (y *cycle) strangers(r *reserve) []*pod {
-	var out []*pod
+	out := make(map[*pod]bool)
+	seen := make(map[*queue]bool)
 	for n := range r.needs {
 		for _, p := range n.occ {
-			if !p.Foreign && !p.leaving() && !p.firm() && !y.s.queueOf(p).below(r.queue) {
-				out = append(out, p)
+			if q := p.payer; q != nil && !seen[q] && !q.below(r.queue) {
+				seen[q] = true
+				for _, t := range y.s.tenantsOf(q) {
+					t.leaveNodes(r, out)
+				}
 			}
 		}
 	}
-	return out
+	return slices.Collect(maps.Keys(out))
+}
+
+// leaveNodes adds the pods of the tenant that leave the reserve's nodes.
+func (t *tenant) leaveNodes(r *reserve, out map[*pod]bool) {
+	there := func(p *pod) bool { _, ok := r.needs[p.seat]; return ok }
+	for _, u := range t.units {
+		if !slices.ContainsFunc(u.pods, there) {
+			continue
+		}
+		for _, v := range append(u.spare[:len(u.spare):len(u.spare)], u) {
+			for _, p := range v.pods {
+				out[p] = true
+			}
+		}
+	}
 }
 
 // below says whether the queue is the named one or under it.

@@ -263,6 +263,11 @@ func (s *State) refit(c *class, n *node) {
 		c.add(f.shelf, by)
 	}
 	switch {
+	case f.stale: // whoever it is, the one that was best too: only what is above the bound is sure to be best
+		if now.fits == 0 || now.score <= c.tops[n.shelf.id] {
+			return
+		}
+		f.best, f.stale = i, false
 	case i == f.best:
 		// While it gets no worse the best stays the best: equals come after it. Else its shelf is looked
 		// through when the question comes; until then its old score is a bound.
@@ -271,11 +276,6 @@ func (s *State) refit(c *class, n *node) {
 			f.stale = true
 			return
 		}
-	case f.stale:
-		if now.fits == 0 || now.score <= c.tops[n.shelf.id] {
-			return
-		}
-		f.best, f.stale = i, false
 	case now.fits > 0 && (f.best < 0 || now.score > f.cells[f.best].score || now.score == f.cells[f.best].score && i < f.best):
 		f.best = i
 	default:

@@ -139,6 +139,9 @@ func (y *cycle) rehome(u *unit) bool {
 		y.dirty = append(y.dirty, g)
 	}
 	y.s.tally(g)
+	for _, p := range g.all() {
+		y.s.shapeOf(p) // what runs had no need of one
+	}
 	m := y.s.mark()
 	return y.place(g, g.turnNow()).ok && len(y.breaks(g, y.seatedSince(m))) == 0
 }

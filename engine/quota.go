@@ -201,7 +201,7 @@ func (s *State) spent(q *queue, i int, now time.Time) int64 {
 	}
 	was, _ := q.spec.Budgets[i].period(sp.At)
 	is, _ := q.spec.Budgets[i].period(now)
-	if !was.Equal(is) {
+	if was.Before(is) { // what is dated ahead, of before the clock went back, counts
 		return 0
 	}
 	return sp.Spent[i]

@@ -328,7 +328,7 @@ func (y *cycle) endOverdue() {
 	var over []*pod
 	starts := make(map[*gang]time.Time)
 	for p := range y.s.bounded {
-		if p.leaving() {
+		if p.leaving() || p.Node == "" {
 			continue
 		}
 		started := y.startOf(p)

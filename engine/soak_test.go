@@ -183,21 +183,53 @@ func (w *soakWorld) plan() engine.Plan {
 	}
 	if w.cycle%10 == 0 {
 		if again := w.state.Plan(w.now); !reflect.DeepEqual(plan, again) {
-			w.fail("twice", "asked twice (-first +second):\n%s", cmp.Diff(plan, again))
+			fresh := engine.Load(w.state.Dump(), w.cfg).Plan(w.now)
+			w.fail("twice", "asked twice, the dump says as the first time: %v, as the second: %v (-first +second):\n%s", reflect.DeepEqual(plan, fresh), reflect.DeepEqual(again, fresh), cmp.Diff(plan, again))
 		}
 	}
 	if w.cycle%25 == 0 {
 		snap := w.state.Dump()
-		if fresh := engine.Load(snap, w.cfg).Plan(w.now); !reflect.DeepEqual(timeless(plan), timeless(fresh)) {
-			if diff := cmp.Diff(plan, fresh); diff != "" {
+		if fresh := engine.Load(snap, w.cfg).Plan(w.now); !reflect.DeepEqual(soakDone(plan), soakDone(fresh)) {
+			if diff := cmp.Diff(soakDone(plan), soakDone(fresh)); diff != "" {
 				w.fail("load", "planned from the dump (-lived +loaded):\n%s", diff)
 			}
 		}
-		ahead := slices.ContainsFunc(plan.Promises, func(p engine.Promise) bool { return p.Since.After(w.now) }) // the clock went back
-		if err := oracle.Valid(accepted(w.state), w.cfg, w.now, plan); err != nil && !ahead {
+		// The oracle knows nothing of clocks that go back, nor of evictions that are refused in part.
+		odd := slices.ContainsFunc(plan.Promises, func(p engine.Promise) bool { return p.Since.After(w.now) }) ||
+			slices.ContainsFunc(snap.Evictions, func(e engine.Eviction) bool { return e.Refused })
+		if err := oracle.Valid(accepted(w.state), w.cfg, w.now, plan); err != nil && !odd {
 			w.fail("oracle", "%v", err)
 		}
 		w.checkWake(plan)
+	}
+	return plan
+}
+
+// soakDone is the plan without what is entered for the time that passed, which waits for the next cycle that has
+// something to do, and without the versions that shifts.
+func soakDone(plan engine.Plan) engine.Plan {
+	if len(plan.Starts)+len(plan.Evictions) > 0 {
+		return plan
+	}
+	var rest []engine.Change
+	for _, c := range plan.Changes {
+		switch {
+		case c.Spending != nil:
+			continue
+		case c.Promise != nil:
+			p := *c.Promise
+			p.Version = 0
+			c.Promise = &p
+		case c.Lapse != nil:
+			l := *c.Lapse
+			l.Version = 0
+			c.Lapse = &l
+		}
+		rest = append(rest, c)
+	}
+	plan.Changes, plan.Promises = rest, slices.Clone(plan.Promises)
+	for i := range plan.Promises {
+		plan.Promises[i].Version = 0
 	}
 	return plan
 }

@@ -51,7 +51,7 @@ func (s *State) accrue(now time.Time) []Change {
 func (s *State) forgetSpenders() []Change {
 	var out []Change
 	for name, u := range s.spendings {
-		if q := s.queues[name]; q == nil || q.spec == nil {
+		if q := s.queues[name]; name != backgroundMoves && (q == nil || q.spec == nil) {
 			out = append(out, Change{Gone: &Ref{Kind: KindSpending, Key: name, Version: u.Version}})
 		}
 	}
@@ -129,10 +129,10 @@ func (s *State) meter(q *queue, at time.Time) *meter {
 		m.allow()
 	default:
 		m.from = was.At.Unix()
-		m.allow()
-		if !spends && !m.drifts() {
-			return nil
+		if !spends {
+			return nil // what it spent fades by itself: see pastUse and spent
 		}
+		m.allow()
 	}
 	return m
 }
@@ -152,21 +152,6 @@ func (m *meter) allow() {
 		}
 		m.budgets = append(m.budgets, a)
 	}
-}
-
-// drifts says whether time alone has changed enough of what a queue spent that holds nothing now: a sixteenth of the
-// half-life has passed, or a budget's period.
-func (m *meter) drifts() bool {
-	half := m.s.cfg.HalfLife
-	if m.was.Decayed > 0 && (half == 0 || m.at.Sub(m.was.At) >= half/16) {
-		return true
-	}
-	for i, a := range m.budgets {
-		if i >= len(m.was.Spent) || a.spent != m.was.Spent[i] {
-			return true
-		}
-	}
-	return len(m.budgets) != len(m.was.Spent)
 }
 
 // charge adds what the pod held.

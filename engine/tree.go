@@ -365,6 +365,7 @@ func (s *State) Warnings() []Rejected {
 func (s *State) recount() {
 	for _, q := range s.queues {
 		q.used, q.leaving, q.pledged, q.firm, q.pods = nil, nil, nil, nil, nil
+		q.roster = roster{} // sums of epochs tell nothing once there are other queues below it
 		q.epoch++
 	}
 	s.nobody.pods = nil

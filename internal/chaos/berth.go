@@ -61,7 +61,7 @@ func (w *world) newBerth(i int, name string) (*berth, error) {
 	}
 	decisions := filepath.Join(w.opts.dir, called+"-decisions")
 	child, err := newProcess(w.opts.dir, called, w.died, w.opts.berth, "scheduler", "--kubeconfig", config,
-		"--scheduler-name", name, "--gang-grace", gangGrace.String(), "--record", decisions)
+		"--scheduler-name", name, "--gang-grace", gangGrace.String(), "--min-run-time", minRun.String(), "--record", decisions)
 	if err != nil {
 		return nil, err
 	}

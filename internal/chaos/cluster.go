@@ -67,7 +67,7 @@ func newCluster(o options, died func(string, *exitInfo)) (*cluster, error) {
 		return nil, err
 	}
 	p, err := newProcess(o.dir, "cluster", died, o.berth, "up", "--name", "chaos", "--data", c.dir.Path,
-		"--fleet", file, "--speed", strconv.Itoa(speed), "--gang-grace", gangGrace.String())
+		"--fleet", file, "--speed", strconv.Itoa(speed), "--gang-grace", gangGrace.String(), "--min-run-time", minRun.String())
 	if err != nil {
 		return nil, err
 	}

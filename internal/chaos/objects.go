@@ -43,6 +43,14 @@ func (c recipe) meta() metav1.ObjectMeta {
 
 func (c recipe) labels() map[string]string { return map[string]string{labelWorkload: c.name} }
 
+func (c recipe) podLabels() map[string]string {
+	out := c.labels()
+	if c.queue != "" {
+		out[labelTeam] = c.queue
+	}
+	return out
+}
+
 func (c recipe) selector() *metav1.LabelSelector {
 	return &metav1.LabelSelector{MatchLabels: c.labels()}
 }
@@ -76,7 +84,7 @@ func (c recipe) template(restart corev1.RestartPolicy) corev1.PodTemplateSpec {
 	if c.group {
 		spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &c.name}
 	}
-	return corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: c.labels(), Annotations: c.annotations()}, Spec: spec}
+	return corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: c.podLabels(), Annotations: c.annotations()}, Spec: spec}
 }
 
 // disk is of the class that fleets come with, which makes it where its first user is.

@@ -14,17 +14,17 @@ import (
 )
 
 // observer follows the pods of the work, to count what becomes of them and to know when one is being bound. It
-// judges nothing: after a cut it may see two changes as one.
+// judges nothing but evictions: after a cut it may see two changes as one.
 type observer struct {
 	pods  corelisters.PodNamespaceLister
-	count func(string)
+	tally *tally
 
 	next chan string // unbuffered: whoever waits for a binding gets its node
 }
 
-func observe(ctx context.Context, client kubernetes.Interface, count func(string)) *observer {
+func observe(ctx context.Context, client kubernetes.Interface, t *tally) *observer {
 	f := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(namespace))
-	o := &observer{pods: f.Core().V1().Pods().Lister().Pods(namespace), count: count, next: make(chan string)}
+	o := &observer{pods: f.Core().V1().Pods().Lister().Pods(namespace), tally: t, next: make(chan string)}
 	// Handlers of informers that have not started cannot fail.
 	_, _ = f.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(p any) { o.saw(&corev1.Pod{}, p.(*corev1.Pod)) },
@@ -36,22 +36,23 @@ func observe(ctx context.Context, client kubernetes.Interface, count func(string
 
 func (o *observer) saw(old, p *corev1.Pod) {
 	if old.Spec.NodeName == "" && p.Spec.NodeName != "" {
-		o.count("pods bound by " + p.Spec.SchedulerName)
+		o.tally.count("pods bound by " + p.Spec.SchedulerName)
 		select {
 		case o.next <- p.Spec.NodeName:
 		default:
 		}
 	}
+	o.evicted(old, p)
 	if old.Status.Phase == p.Status.Phase {
 		return
 	}
 	switch {
 	case p.Status.Phase == corev1.PodSucceeded:
-		o.count("pods succeeded")
+		o.tally.count("pods succeeded")
 	case p.Status.Phase == corev1.PodFailed && p.Status.Reason != "":
-		o.count("pods failed: " + p.Status.Reason)
+		o.tally.count("pods failed: " + p.Status.Reason)
 	case p.Status.Phase == corev1.PodFailed:
-		o.count("pods failed")
+		o.tally.count("pods failed")
 	}
 }
 

@@ -16,11 +16,13 @@ type recipe struct {
 	owner     string // job, statefulset, deployment, or "" for bare pods
 	scheduler string
 	members   int
-	gpus      int64 // of each
-	min       int   // members that start together; 0: it is no gang
-	group     bool  // the gang is a PodGroup
-	rack      bool  // all in one rack
-	disks     bool  // each member has a volume in the zone where it starts
+	gpus      int64  // of each
+	min       int    // members that start together; 0: it is no gang
+	group     bool   // the gang is a PodGroup
+	rack      bool   // all in one rack
+	queue     string // "": none
+	yields    bool   // may be evicted for others
+	disks     bool   // each member has a volume in the zone where it starts
 	sim       map[string]string
 	life      time.Duration // on the wall, until it is deleted
 }
@@ -46,6 +48,9 @@ func draw(r *rand.Rand, name string) recipe {
 		if r.IntN(3) == 0 {
 			c.scheduler = one
 		}
+	}
+	if c.scheduler != corev1.DefaultSchedulerName {
+		c.queue, c.yields = teams[r.IntN(len(teams))], r.IntN(2) == 0
 	}
 	c.disks = c.min > 0 && r.IntN(4) == 0
 	if r.IntN(10) == 0 {
@@ -126,6 +131,12 @@ func (c recipe) annotations() map[string]string {
 	}
 	if c.min > 0 && !c.group {
 		out[convert.KeyGang], out[convert.KeyMin] = c.name, strconv.Itoa(c.min)
+	}
+	if c.queue != "" {
+		out[convert.KeyQueue] = c.queue
+	}
+	if c.yields {
+		out[convert.KeyPreemptible] = "true"
 	}
 	if c.rack {
 		out[convert.KeyTopologyRequired] = "rack"

@@ -169,7 +169,7 @@ func (l *look) byHand() []finding {
 	var out []finding
 	for i := range l.pods {
 		p := &l.pods[i]
-		if !ours(p) || !waits(p) || p.Annotations[keyMin] != "" {
+		if !ours(p) || !waits(p) || p.Annotations[keyMin] != "" || heldBack(p) {
 			continue
 		}
 		for j := range l.nodes {

@@ -73,10 +73,13 @@ func (w *world) start(ctx, running context.Context) (err error) {
 	if _, err := w.client.CoreV1().Namespaces().Create(ctx, space, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		return err
 	}
+	if err := w.makeTeams(ctx); err != nil {
+		return err
+	}
 	if err := w.startBerths(running); err != nil {
 		return err
 	}
-	w.seen = observe(running, w.client, w.tally.count)
+	w.seen = observe(running, w.client, w.tally)
 	w.work = newWork(w)
 	return nil
 }

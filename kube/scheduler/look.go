@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"k8s.io/client-go/kubernetes"
 
@@ -36,6 +37,8 @@ func look(ctx context.Context, client kubernetes.Interface, o Options) (*engine.
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("scheduler: look: %w", err)
 	}
+	s.recall(time.Now())
+	s.recallMemory()
 	s.feed.settle()
 	s.apply(s.inbox.take())
 	return s.state, nil

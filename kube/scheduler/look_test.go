@@ -55,3 +55,25 @@ func brief(p engine.Plan) string {
 	}
 	return out
 }
+
+// Who looks knows what was decided and not finished, as who takes over would: it would evict nobody else.
+func TestLookKnowsOfEvictions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := teams(t)
+		ends := w.ends(10 * time.Minute)
+		w.start()
+		w.after(time.Minute)
+		w.add(pod("a0", 1, "queue", "a"))
+		w.rest()
+		if len(ends.ended()) != 1 {
+			t.Fatalf("ended %q", ends.ended())
+		}
+		state, err := look(t.Context(), w.client, Options{queues: w.queues})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if plan := state.Plan(time.Now()); len(plan.Evictions) > 0 || len(state.Dump().Holds) != 1 {
+			t.Errorf("would evict %+v, holds %+v", plan.Evictions, state.Dump().Holds)
+		}
+	})
+}

@@ -133,7 +133,11 @@ func (b *books) models(use *engine.QueueUse, q *queue, name string) []v1alpha1.Q
 // remember puts what was spent and promised into the status, if that is something else than it says and was not done
 // within the last minute.
 func (b *books) remember(q *queue, out *v1alpha1.QueueStatus) {
-	if b.uses == nil || b.at.Sub(b.memory.written[q.Name]) < memoryEvery {
+	last := b.memory.written[q.Name]
+	if sp := q.Status.Spending; sp != nil {
+		last = later(last, sp.At.Time) // by who came before
+	}
+	if b.uses == nil || b.at.Sub(last) < memoryEvery {
 		return
 	}
 	next := *out
@@ -157,12 +161,19 @@ func sameMemory(a, b *v1alpha1.QueueStatus) bool {
 	}) {
 		return false
 	}
-	if (a.Spending == nil) != (b.Spending == nil) || a.Spending != nil && a.Spending.TotalSeconds != b.Spending.TotalSeconds {
+	if total(a) != total(b) {
 		return false
 	}
 	return slices.EqualFunc(a.Budgets, b.Budgets, func(x, y v1alpha1.QueueBudgetUse) bool {
 		return x.Resource == y.Resource && x.From.Equal(&y.From) && x.SpentSeconds == y.SpentSeconds && x.Hours.Cmp(y.Hours) == 0
 	})
+}
+
+func total(s *v1alpha1.QueueStatus) int64 {
+	if s.Spending == nil {
+		return 0
+	}
+	return s.Spending.TotalSeconds
 }
 
 // budgetUses are the queue's budgets in the period that is.

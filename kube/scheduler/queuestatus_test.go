@@ -51,8 +51,8 @@ func TestQueueStatus(t *testing.T) {
 	})
 }
 
-// However much changes, a queue's status is written once in five seconds, and not at all when nothing changed: not
-// after a restart either.
+// However much changes, a queue's status is written once in five seconds, while work only runs once in a minute, and
+// not at all when nothing changed: not after a restart either.
 func TestQueueStatusIsWrittenSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, node("n1", "r1", 8), limit("q", 1, nil))
@@ -76,6 +76,16 @@ func TestQueueStatusIsWrittenSeldom(t *testing.T) {
 		}
 		w.start()
 		w.after(time.Minute)
+		if more := w.queues.written() - n; more > 2 {
+			t.Errorf("%d times in two minutes though nothing changed but what was spent", more)
+		}
+		w.remove("pods", "default", "p0")
+		for i := range 99 {
+			w.remove("pods", "default", fmt.Sprint("p", i+1))
+		}
+		w.after(2 * time.Minute)
+		n = w.queues.written()
+		w.after(time.Hour)
 		if more := w.queues.written() - n; more != 0 {
 			t.Errorf("%d times though nothing changed", more)
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/berth-dev/berth/engine"
 )
@@ -121,9 +122,47 @@ func (w *world) reclaimed(plan engine.Plan, g, from engine.Gang) error {
 
 // leaving says whether the pod is on its way out.
 func (w *world) leaving(p engine.Pod) bool {
+	return w.sentAway(p) || w.timeIsUp(p)
+}
+
+// sentAway says whether the pod was on its way out before the plan was made.
+func (w *world) sentAway(p engine.Pod) bool {
 	return p.Terminating || p.Node != "" && some(w.Evictions, func(e engine.Eviction) bool {
 		return e.Pod == p.Key && e.UID == p.UID && !e.Refused && w.now.Before(e.Until)
 	})
+}
+
+// timeIsUp says whether the pod's workload has run for as long as it may, so that the plan ends it before all else.
+func (w *world) timeIsUp(p engine.Pod) bool {
+	terms := p.Terms
+	if p.Gang != "" {
+		terms = w.gang[p.Gang].Terms
+	}
+	tried := some(w.Evictions, func(e engine.Eviction) bool { return e.Pod == p.Key && e.UID == p.UID && w.now.Before(e.Until) })
+	if p.Node == "" || p.Foreign || terms.Max == 0 || tried {
+		return false
+	}
+	first := p.Started
+	for _, m := range w.Pods {
+		if m.Gang == "" || m.Gang != p.Gang || m.Foreign || w.sentAway(m) {
+			continue
+		}
+		at := m.Started
+		if m.Node == "" {
+			i := slices.IndexFunc(w.Assumptions, func(a engine.Assumption) bool { return a.Pod == m.Key && w.live(a) })
+			if i < 0 {
+				continue
+			}
+			at = w.Assumptions[i].Until.Add(-cmp.Or(w.cfg.AssumeFor, 30*time.Second))
+		}
+		if at.IsZero() {
+			return false
+		}
+		if at.Before(first) {
+			first = at
+		}
+	}
+	return !first.IsZero() && !w.now.Before(first.Add(terms.Max))
 }
 
 // resources is one amount of each resource that queues are promised.
