@@ -129,7 +129,7 @@ func TestNobodyIsEvicted(t *testing.T) {
 		{"for a claimant above its quota", newYard(1, 2).queue("a", 1).queue("b", 1).runs("old", "b", "n0", 2).waits("new", "a", 2, prio(5))},
 		{"for a claimant whose department is above its quota", newYard(2, 2).queue("d", 1).queue("e", 2).queue("a", 2, under("d")).queue("b", 0, under("e")).
 			runs("old", "b", "n0", 2).runs("other", "b", "n1", 2).waits("new", "a", 2)},
-		{"what quota covers, as it has the priority", newYard(1, 4).queue("a", 2).queue("b", 2).runs("first", "b", "n0", 2, prio(5)).runs("second", "b", "n0", 2, prio(1), fixed).waits("new", "a", 2)},
+		{"what quota covers, as it has the priority", newYard(1, 4).queue("a", 2).queue("b", 2, minRun(time.Hour)).runs("first", "b", "n0", 2, prio(5)).runs("second", "b", "n0", 2, prio(1), ranFor(time.Minute)).waits("new", "a", 2)},
 		{"work without a queue, by a queue", newYard(1, 2).queue("a", 2).runs("old", "", "n0", 2).waits("new", "a", 1, prio(5))},
 		{"a queue's, for work without one", newYard(1, 2).queue("a", 0).runs("old", "a", "n0", 2).waits("new", "", 1, prio(5))},
 		{"what may not be", newYard(1, 2).queue("a", -1).runs("old", "a", "n0", 2, fixed).waits("new", "a", 1, prio(5))},
@@ -197,6 +197,7 @@ func TestWhoIsEvicted(t *testing.T) {
 		{"a lower priority where there are no queues", newYard(1, 2).runs("old", "", "n0", 2).waits("new", "", 1, prio(5)), []string{"old preempted for new"}},
 		{"what was borrowed", newYard(1, 4).queue("a", 2).queue("b", 2).runs("first", "b", "n0", 2, ranFor(3*time.Hour)).runs("second", "b", "n0", 2).waits("new", "a", 2), []string{"second reclaimed for new"}},
 		{"what was borrowed, whatever its priority", newYard(1, 4).queue("a", 2).queue("b", 2).runs("first", "b", "n0", 2, prio(9)).runs("second", "b", "n0", 2, prio(8)).waits("new", "a", 2, prio(-5)), []string{"second reclaimed for new"}},
+		{"what was borrowed, though it ran before what may not be evicted", newYard(1, 4).queue("a", 2).queue("b", 2).runs("first", "b", "n0", 2, prio(9)).runs("second", "b", "n0", 2, fixed).waits("new", "a", 2), []string{"first reclaimed for new"}},
 		{"what was borrowed from another department", newYard(1, 4).queue("d", 2).queue("e", 2).queue("a", 2, under("d")).queue("b", 9, under("e")).
 			runs("first", "b", "n0", 2, ranFor(3*time.Hour)).runs("second", "b", "n0", 2).waits("new", "a", 2), []string{"second reclaimed for new"}},
 		{"the cheapest", newYard(2, 2).queue("a", -1).runs("long", "a", "n0", 2).runs("short", "a", "n1", 2, ranFor(time.Minute)).waits("new", "a", 2, prio(5)), []string{"short preempted for new"}},

@@ -401,6 +401,7 @@ func (y *cycle) dismiss(p *pod, cause EvictionCause) {
 	e := Eviction{Pod: p.Key, UID: p.UID, Version: y.version, Cause: cause, At: at, Until: at.Add(grace + y.s.cfg.AssumeFor)}
 	y.plan.Evictions = append(y.plan.Evictions, e)
 	y.plan.Changes = append(y.plan.Changes, Change{Eviction: &e})
+	y.wake(e.Until)
 	y.s.condemn(p)
 	y.underWay()
 	y.disrupt(p)
