@@ -431,6 +431,24 @@ func describeQueue(u QueueUse) (parts []string) {
 	return parts
 }
 
+// DescribeForecast writes estimates, one a line, from the moment they were made.
+func DescribeForecast(now time.Time, all []Estimate) string {
+	if len(all) == 0 {
+		return "nothing waits\n"
+	}
+	var b strings.Builder
+	at := func(t time.Time) string {
+		if t.IsZero() {
+			return "unknown"
+		}
+		return since(now, t)
+	}
+	for _, e := range all {
+		fmt.Fprintf(&b, "%s: earliest %s, likely %s, latest %s; %s\n", e.Gang, at(e.Earliest), at(e.Likely), at(e.Latest), e.Because)
+	}
+	return b.String()
+}
+
 // DescribeRejected writes rejections, one a line.
 func DescribeRejected(all []Rejected) string {
 	if len(all) == 0 {

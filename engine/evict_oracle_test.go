@@ -143,7 +143,10 @@ func (r *ring) legal(w party) bool {
 func (r *ring) covered(z string, w party) bool {
 	var sum int64
 	for _, o := range r.parties(z) {
-		if sum += o.size(); sum > r.queue(z).Quota.Get(gpu) {
+		sum += o.stays()
+	}
+	for _, o := range r.parties(z) {
+		if sum += o.size() - o.stays(); sum > r.queue(z).Quota.Get(gpu) {
 			return false
 		}
 		if o.key == w.key {
@@ -151,6 +154,23 @@ func (r *ring) covered(z string, w party) bool {
 		}
 	}
 	return false
+}
+
+// stays is what of the party can never be evicted: all but what is above its minimum, if that may not be.
+func (w *party) stays() (sum int64) {
+	spare, firm := w.spare, w.core
+	for _, p := range slices.Backward(w.pods) {
+		if spare > 0 && p.Evictable {
+			spare--
+			continue
+		}
+		sum += p.Requests.Get(gpu)
+		firm = firm || !p.Evictable
+	}
+	if !firm {
+		return 0
+	}
+	return sum
 }
 
 // ways lists the sets of its pods that may be evicted.

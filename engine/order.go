@@ -4,12 +4,14 @@ import (
 	"math/bits"
 	"slices"
 	"strings"
+	"time"
 )
 
 // The line of a cycle. Each queue has a lane of its workloads: those to repair first, then by priority, age and key.
 // Which lane moves next is decided from the top of the tree down, at every level between the queues there: by the
-// best head that a queue has, then by how far it is from its fair share, then by the head's age. A start changes the
-// standing of its queue and of those above it and nobody else's, so that the next choice costs the depth of the tree.
+// best head that a queue has, then by how far it is from its fair share, then by what it used in the past, then by the
+// head's age. A start changes the standing of its queue and of those above it and nobody else's, so that the next choice
+// costs the depth of the tree.
 
 // stand is a queue that has something waiting in it or below it, or one user's part of such a queue.
 type stand struct {
@@ -21,6 +23,7 @@ type stand struct {
 	place  int      // in parent.below
 	head   *queued  // the one of lane, or of those below, that goes next; nil: nothing is left
 	excess fraction // how far it is above its share
+	past   fraction // what the queue used in the past, for its weight
 }
 
 // fraction is a number as a quotient, for comparisons without rounding.
@@ -44,7 +47,8 @@ func (r fraction) rank() int {
 	return 0
 }
 
-// before says whether a goes before b: by what its head is, then by its excess, then by its head's age and key.
+// before says whether a goes before b: by what its head is, then by its excess and its past use, then by its head's age
+// and key.
 func (a *stand) before(b *stand, p Policy) bool {
 	if a.head == nil || b.head == nil {
 		return a.head != nil
@@ -61,6 +65,12 @@ func (a *stand) before(b *stand, p Policy) bool {
 			return true
 		}
 		if b.excess.less(a.excess) {
+			return false
+		}
+		if a.past.less(b.past) {
+			return true
+		}
+		if b.past.less(a.past) {
 			return false
 		}
 	}
@@ -127,7 +137,7 @@ func (c *contest) stand(q *queue) *stand {
 		c.latest = s
 		return s
 	}
-	s := &stand{queue: q, parent: &c.root}
+	s := &stand{queue: q, parent: &c.root, past: c.y.s.pastOf(q, c.y.now)}
 	c.stands[q] = s
 	if q != nil && q.parent != nil {
 		s.parent = c.stand(q.parent)
@@ -171,7 +181,7 @@ func (q queued) compare(o queued) int {
 	if q.rank != o.rank {
 		return before(q.rank > o.rank)
 	}
-	return q.turn.compare(o.turn)
+	return q.younger(&o)
 }
 
 // settle works out the stand and all below it.
@@ -292,6 +302,20 @@ func (s *State) excess(q *queue, user string, ofUser bool) fraction {
 		}
 	}
 	return worst
+}
+
+// pastOf is what the queue used in the past, for its weight, as far as it counts at the time. It fades alike for all, so
+// that who used more is never taken for who used less.
+func (s *State) pastOf(q *queue, at time.Time) fraction {
+	if q == nil || q.spec == nil || s.cfg.HalfLife == 0 {
+		return fraction{0, 1}
+	}
+	u := s.spending(q)
+	if u == nil {
+		return fraction{0, 1}
+	}
+	faded := portion(u.Decayed, s.factor(max(0, int64(at.Sub(u.At)/time.Second))), unity)
+	return fraction{faded, max(1, q.spec.Weight)}
 }
 
 // line is the cycle's, with gangs that lost seats to time put where they now belong.

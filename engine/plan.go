@@ -54,8 +54,10 @@ type cycle struct {
 	kept    []*node // whose room is held for the gang that is being placed, in order
 	claimed []*hold // the holds themselves
 	times   timekeeper
-	short   []*gang // that run under their minimum, and could not be repaired
-	tidied  bool    // work was looked for to move for somebody
+	short   []*gang        // that run under their minimum, and could not be repaired
+	tidied  bool           // work was looked for to move for somebody
+	going   map[string]int // by workload: pods that are on their way out for it; nil: not counted yet
+	counted int            // of the plan's evictions, those in going
 	making
 }
 
@@ -177,7 +179,11 @@ func (y *cycle) start(g *gang, t turn) bool {
 	//mutate: gate-all-or-nothing
 	y.s.rollback(m)
 	if !found.ok {
-		gates = append(gates, y.unplaced(g, found.gates)...)
+		for _, gate := range y.unplaced(g, found.gates) {
+			if !slices.Contains(gates, gate) { // what holds for every GPU model was said
+				gates = append(gates, gate)
+			}
+		}
 	}
 	y.block(g, t, gates)
 	return false
@@ -278,7 +284,27 @@ func (y *cycle) wait(g *gang, gates []why.Gate) {
 	if g.lapsed() && y.known(g) {
 		y.short = append(y.short, g)
 	}
+	if gates[0].Cause == why.MakingRoom {
+		gates[0].Need = max(1, int64(y.goingFor(g.key)))
+	}
 	y.plan.Waiting = append(y.plan.Waiting, Waiting{Gang: g.key, Verdict: verdict(gates), Cause: gates[0].Cause, Gates: gates, Short: g.turnNow().repair})
+}
+
+// goingFor is how many pods are on their way out for the workload.
+func (y *cycle) goingFor(key string) int {
+	if y.going == nil {
+		y.going = make(map[string]int)
+		for pod, e := range y.s.evictions {
+			if p := y.s.pods[pod]; p != nil && p.UID == e.UID && p.seat != nil && !e.Refused && live(e.Until, y.now) {
+				y.going[e.For]++
+			}
+		}
+	}
+	for _, e := range y.plan.Evictions[y.counted:] {
+		y.going[e.For]++
+	}
+	y.counted = len(y.plan.Evictions)
+	return y.going[key]
 }
 
 // growth gives members above the minimum what room is left.

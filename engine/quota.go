@@ -31,6 +31,11 @@ func (y *cycle) quota(g *gang, model string) []why.Gate {
 	if !q.spec.open(g.key) {
 		return []why.Gate{{Cause: why.QueueForbidden, Object: name, Certificate: -1}}
 	}
+	if model == "" && y.s.forest.modelled {
+		if only := y.models(g); len(only) == 1 {
+			model = only[0]
+		}
+	}
 	a := &asking{y: y, g: g, q: q, model: model}
 	a.limits()
 	a.userLimits()

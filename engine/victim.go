@@ -47,6 +47,7 @@ type tenant struct {
 	terms    *Terms
 	started  time.Time // when its first pod got its seat; zero: for long
 	size     vector    // what it is booked with
+	stays    vector    // what of that can never be evicted
 	units    []*unit   // what of it may be evicted; what is left of a gang last
 	pods     []*pod
 }
@@ -54,16 +55,16 @@ type tenant struct {
 // roster is the tenants of a queue, those first that keep their seats longest: by priority, then since when, then by
 // key. It is kept until a pod of the queue comes, changes or goes.
 type roster struct {
-	at      uint64 // queue.epoch, plus one
+	at      uint64 // queue.turnover, plus one
 	tenants []*tenant
 	below   []*tenant // with those of the queues below it
-	belowAt uint64    // sum of epochs, plus one
+	belowAt uint64    // sum of turnovers, plus one
 }
 
 // tenantsOf returns the queue's own tenants.
 func (s *State) tenantsOf(q *queue) []*tenant {
 	r := &q.roster
-	if r.at == q.epoch+1 {
+	if r.at == q.turnover+1 {
 		return r.tenants
 	}
 	r.tenants = r.tenants[:0]
@@ -99,7 +100,7 @@ func (s *State) tenantsOf(q *queue) []*tenant {
 		}
 	}
 	slices.SortFunc(r.tenants, compareTenants)
-	r.at = q.epoch + 1
+	r.at = q.turnover + 1
 	return r.tenants
 }
 
@@ -120,6 +121,8 @@ func (s *State) divideTenant(t *tenant) {
 	if t.gang == nil {
 		if bare(t.pods[0]) {
 			t.units = []*unit{{of: t, pods: t.pods}}
+		} else if !t.pods[0].Evictable {
+			t.stays = t.size
 		}
 		return
 	}
@@ -127,7 +130,15 @@ func (s *State) divideTenant(t *tenant) {
 	rest := &unit{of: t}
 	spare := t.gang.spares()
 	whole := t.gang.spec == nil || !t.gang.spec.Core
+	stays := !whole
+	var core vector
 	for _, p := range t.pods {
+		if !slices.Contains(spare, p) {
+			stays = stays || !p.Evictable
+			for _, d := range p.bill {
+				core.add(d.dim, d.amount)
+			}
+		}
 		switch {
 		case slices.Contains(spare, p):
 			rest.spare = append(rest.spare, &unit{of: t, pods: []*pod{p}})
@@ -136,6 +147,9 @@ func (s *State) divideTenant(t *tenant) {
 		default:
 			whole = false
 		}
+	}
+	if stays {
+		t.stays = core
 	}
 	t.units = append(t.units, rest.spare...)
 	if whole && len(rest.pods) > 0 {
@@ -180,7 +194,7 @@ func (s *State) tenantsBelow(q *queue) []*tenant {
 	if len(q.children) == 0 {
 		return s.tenantsOf(q)
 	}
-	at := q.epochs() + 1
+	at := q.turnovers() + 1
 	if r := &q.roster; r.belowAt != at {
 		r.below = slices.Clone(s.tenantsOf(q))
 		for _, c := range q.children {
@@ -192,11 +206,11 @@ func (s *State) tenantsBelow(q *queue) []*tenant {
 	return q.roster.below
 }
 
-// epochs is the sum over the queue and those below it.
-func (q *queue) epochs() uint64 {
-	sum := q.epoch
+// turnovers is the sum over the queue and those below it.
+func (q *queue) turnovers() uint64 {
+	sum := q.turnover
 	for _, c := range q.children {
-		sum += c.epochs()
+		sum += c.turnovers()
 	}
 	return sum
 }
@@ -218,6 +232,7 @@ type claim struct {
 	first *pod
 	kins  []kin
 
+	owed   bool // its queue is within quota with it
 	gated  bool // limits of its queue keep it out too
 	moving bool // its units are moved, not taken away
 	toll   toll // of the units that are lifted
@@ -242,8 +257,24 @@ func (c *claim) find() {
 func (c *claim) preempt() {
 	all := c.y.s.tenantsOf(c.q)
 	for i := len(all) - 1; i >= 0 && all[i].priority < c.t.priority; i-- {
-		c.take(all[i], Preempted, -1)
+		if !all[i].promoted() {
+			c.take(all[i], Preempted, -1)
+		}
 	}
+}
+
+// promoted says whether the tenant started after it had waited for so long that it goes before higher priorities of its
+// queue: it is not evicted for them then.
+func (t *tenant) promoted() bool {
+	q := t.payer.spec
+	if q == nil || q.PromoteAfter == 0 {
+		return false
+	}
+	created := t.pods[0].Created
+	if t.gang != nil && t.gang.spec != nil {
+		created = t.gang.spec.Created
+	}
+	return !t.started.Before(created.Add(q.PromoteAfter))
 }
 
 // reclaim: what queues hold above their quota, as far up as the claimant's own is within its.
@@ -260,6 +291,7 @@ func (c *claim) reclaim() {
 		}
 		reach++
 	}
+	c.owed = reach > 0
 }
 
 // share: what queues hold above their fair share, as far up as the claimant's own is within its.
@@ -310,7 +342,7 @@ func (s *State) siblings(q *queue) []*queue {
 }
 
 // uncovered takes of a queue that holds more than its part those tenants that are not covered by it: all from the
-// first on that does not fit in it any more.
+// first on that does not fit in it any more. What can never be evicted is covered before everything else.
 func (c *claim) uncovered(z *queue, dims []int, part func(*queue, int) int64, cause EvictionCause, reach int) {
 	var buf [4]int
 	over := buf[:0]
@@ -323,10 +355,11 @@ func (c *claim) uncovered(z *queue, dims []int, part func(*queue, int) int64, ca
 		return
 	}
 	var sum vector
-	covered := true
-	for _, t := range c.y.s.tenantsBelow(z) {
+	all := c.y.s.tenantsBelow(z)
+	covered := c.coversFirm(z, all, dims, part, &sum)
+	for _, t := range all {
 		for _, dim := range dims {
-			if v := t.size.at(dim); covered && v > 0 {
+			if v := t.size.at(dim) - t.stays.at(dim); covered && v > 0 {
 				sum.add(dim, v)
 				covered = sum[dim] <= part(z, dim)
 			}
@@ -335,6 +368,24 @@ func (c *claim) uncovered(z *queue, dims []int, part func(*queue, int) int64, ca
 			c.take(t, cause, reach)
 		}
 	}
+}
+
+// coversFirm adds up what of the tenants can never be evicted, and says whether the queue's part is enough for it.
+func (c *claim) coversFirm(z *queue, all []*tenant, dims []int, part func(*queue, int) int64, sum *vector) bool {
+	for _, dim := range dims {
+		if z.firm.at(dim) == 0 {
+			continue
+		}
+		for _, t := range all {
+			if v := t.stays.at(dim); v > 0 {
+				sum.add(dim, v)
+			}
+		}
+		if sum.at(dim) > part(z, dim) {
+			return false
+		}
+	}
+	return true
 }
 
 // overrun: what started after the claimant was promised its start, which has come, and runs longer than was said.
@@ -350,7 +401,7 @@ func (c *claim) overrun() {
 	c.y.s.everyTenant(func(t *tenant) {
 		end := c.y.saidEnd(t)
 		switch {
-		case end.IsZero() || t.started.Before(p.Since):
+		case end.IsZero() || t.started.Before(p.Since.Truncate(time.Second)): // clusters tell starts to the second
 		case c.y.now.Before(end):
 			c.y.wake(end)
 		default:

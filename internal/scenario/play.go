@@ -46,11 +46,16 @@ func (p *Player) Do(step Step) (string, error) {
 		return engine.DescribeReport(p.State.Report()), nil
 	case Queues:
 		return engine.DescribeQueues(p.State.QueueUses()), nil
+	case Forecast:
+		return engine.DescribeForecast(p.Now, p.State.Forecast(p.Now, foreseen)), nil
 	case Rejected:
 		return engine.DescribeRejected(p.rejected()), nil
 	}
 	panic("scenario: step of kind " + string(step.Kind))
 }
+
+// foreseen is how many of the line a forecast is made for.
+const foreseen = 20
 
 func (p *Player) change(step Step) error {
 	p.Now = p.Now.Add(step.After)

@@ -35,6 +35,7 @@ const (
 	Report    Kind = "report"
 	Rejected  Kind = "rejected"
 	Queues    Kind = "queues"
+	Forecast  Kind = "forecast" // when what waits will start
 )
 
 // Step is one section.
@@ -148,10 +149,10 @@ func heading(name string) (Step, error) {
 		return Step{Kind: Explain, Key: rest}, nil
 	}
 	switch kind := Kind(name); kind {
-	case Plan, PlanOnly, PlanStuck, Report, Rejected, Queues:
+	case Plan, PlanOnly, PlanStuck, Report, Rejected, Queues, Forecast:
 		return Step{Kind: kind}, nil
 	}
-	return Step{}, fmt.Errorf("-- %s --: expected config, start, then ..., plan, plan only, plan unbound, explain KEY, report, queues or rejected", name)
+	return Step{}, fmt.Errorf("-- %s --: expected config, start, then ..., plan, plan only, plan unbound, explain KEY, report, queues, forecast or rejected", name)
 }
 
 // then reads "+30s the kubelet answers", either part of which may be missing.
