@@ -15,6 +15,7 @@ type making struct {
 	looked    bool             // leavers were looked for
 	leavers   []*pod           // pods that will be gone before long
 	bespoke   []*pod           // those of them on nodes where all GPUs are spoken for
+	spoken    map[*node][]*pod // the same, by node
 	refusing  bool             // some pods could not be evicted a short time ago
 	disrupted map[string]int   // by disruption budget: evictions that have not begun
 	hopeless  map[despair]bool // claims that no eviction helps
@@ -219,6 +220,10 @@ func (y *cycle) noteLeaver(p *pod) {
 		y.leavers = append(y.leavers, p)
 	} else {
 		y.bespoke = append(y.bespoke, p)
+		if y.spoken == nil {
+			y.spoken = make(map[*node][]*pod)
+		}
+		y.spoken[p.seat] = append(y.spoken[p.seat], p)
 	}
 }
 
