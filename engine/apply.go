@@ -369,10 +369,11 @@ func (s *State) applyHold(got *Hold) Rejected {
 		return r
 	}
 	if h != nil {
-		s.unhold(h)
+		s.dropHold(h)
 	}
 	h = &hold{Hold: got}
 	s.holds[ref.Key] = h
+	s.holdsOf[h.Gang] = append(s.holdsOf[h.Gang], h)
 	if !s.isRejected(ref.Kind, ref.Key) {
 		s.hold(h)
 	}
@@ -478,7 +479,7 @@ func (s *State) remove(at Ref) {
 		s.dropRefusal(s.refusals[at.Key])
 		delete(s.refusals, at.Key)
 	case KindHold:
-		s.unhold(s.holds[at.Key])
+		s.dropHold(s.holds[at.Key])
 		delete(s.holds, at.Key)
 	case KindDisruption:
 		delete(s.disruptions, at.Key)
@@ -496,6 +497,17 @@ func (s *State) remove(at Ref) {
 	case KindLapse:
 		delete(s.lapses, at.Key)
 	}
+}
+
+// dropHold takes the hold off its node, and out of its gang's list.
+func (s *State) dropHold(h *hold) {
+	s.unhold(h)
+	rest := slices.DeleteFunc(s.holdsOf[h.Gang], func(o *hold) bool { return o == h })
+	if len(rest) == 0 {
+		delete(s.holdsOf, h.Gang)
+		return
+	}
+	s.holdsOf[h.Gang] = rest
 }
 
 // dropRefusal takes the refusal, nil allowed, out of its pod's list.

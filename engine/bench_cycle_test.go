@@ -117,47 +117,129 @@ func fullConfig() engine.Config {
 	return engine.Config{Levels: []engine.Level{{Name: "rack", Label: benchRack}}}
 }
 
-// BenchmarkPolicyCycle plans with 10,000 workloads waiting: from a state that has just been told of them, and when
-// ten things changed since the last plan.
+// balance gives every queue the quota that it holds, so that nobody owes anybody anything, and lets all that runs say
+// for how long.
+func (f *fullSite) balance() {
+	held := map[string]int64{}
+	gangs := map[string]*engine.Gang{}
+	for i := range f.snapshot.Gangs {
+		g := &f.snapshot.Gangs[i]
+		g.Terms.Expected = time.Duration(6+i%7) * time.Hour
+		gangs[g.Key] = g
+	}
+	for i := range f.snapshot.Pods {
+		p := &f.snapshot.Pods[i]
+		p.Terms.Expected = time.Duration(6+i%7) * time.Hour
+		queue := p.Queue
+		if g := gangs[p.Gang]; g != nil {
+			queue = g.Queue
+		}
+		held[queue] += amount(p.Requests, benchGPU)
+	}
+	for i := range f.snapshot.Queues {
+		q := &f.snapshot.Queues[i]
+		if q.Parent != "" {
+			q.Quota = engine.Resources{{Resource: benchGPU, Value: held[q.Name]}}
+			held[q.Parent] += held[q.Name]
+		}
+	}
+	for i := range f.snapshot.Queues {
+		if q := &f.snapshot.Queues[i]; q.Parent == "" {
+			q.Quota = engine.Resources{{Resource: benchGPU, Value: held[q.Name]}}
+		}
+	}
+}
+
+// line makes 10,000 workloads that wait, of the given number of priorities.
+func (f *fullSite) line(priorities int) (out []engine.Change) {
+	for i := range 10_000 {
+		out = append(out, f.job(fmt.Sprintf("wait/job-%05d", i), i%200, jobShapes[i%len(jobShapes)], int32(i/200%priorities))...)
+	}
+	return out
+}
+
+// BenchmarkPolicyCycle plans with 10,000 workloads waiting and every queue at its quota: from a state that has just been
+// told of them, and when ten things changed since the last plan: nine of those that wait, and a pod that ended, whose
+// place somebody takes.
 func BenchmarkPolicyCycle(b *testing.B) {
 	f := newFullSite(5_000, 200, 4_000)
-	s := engine.Load(f.snapshot, fullConfig())
-	var waiting []engine.Change
-	for i := range 10_000 {
-		waiting = append(waiting, f.job(fmt.Sprintf("wait/job-%05d", i), i%200, jobShapes[i%len(jobShapes)], int32(i/200%3))...)
-	}
-	s.Apply(waiting...)
-	plan := s.Plan(benchNow)
-	s.Apply(plan.Changes...)
-	b.Logf("first plan: %d start, %d evictions, %d wait, %d certificates", len(plan.Starts), len(plan.Evictions), len(plan.Waiting), len(plan.Certificates))
+	f.balance()
+	waiting := f.line(1)
 	b.Run("all", func(b *testing.B) {
 		for b.Loop() {
 			b.StopTimer()
-			fresh := engine.Load(f.snapshot, fullConfig())
-			fresh.Apply(waiting...)
+			s := engine.Load(f.snapshot, fullConfig())
+			s.Apply(waiting...)
 			b.StartTimer()
-			fresh.Plan(benchNow)
+			if plan := s.Plan(benchNow); len(plan.Waiting) != 10_000 {
+				b.Fatalf("%d wait", len(plan.Waiting))
+			}
 		}
 	})
 	b.Run("ten", func(b *testing.B) {
-		turn := 0
-		for b.Loop() {
+		s := engine.Load(f.snapshot, fullConfig())
+		s.Apply(waiting...)
+		s.Apply(s.Plan(benchNow).Changes...)
+		for turn := 0; b.Loop(); turn++ {
 			b.StopTimer()
-			var changes []engine.Change
-			for k := range 10 {
-				i := (turn*10 + k) % 10_000
-				key := fmt.Sprintf("wait/job-%05d", i)
-				sh := jobShapes[i%len(jobShapes)]
-				if sh.pods > 1 {
-					continue
-				}
-				c := f.job(key, i%200, sh, int32(i/200%3))
-				changes = append(changes, c...)
-			}
-			turn++
+			changes := f.ten(turn)
 			b.StartTimer()
 			s.Apply(changes...)
-			s.Plan(benchNow)
+			plan := s.Plan(benchNow)
+			b.StopTimer()
+			if len(plan.Starts) == 0 {
+				b.Fatal("nobody takes the place that came free")
+			}
+			s.Apply(plan.Changes...)
+			f.bind(s, plan)
+			b.StartTimer()
 		}
 	})
+}
+
+// ten are ten changes: nine workloads that wait are written to, and a small pod that runs ends.
+func (f *fullSite) ten(turn int) (out []engine.Change) {
+	for i := turn * 10; len(out) < 9; i++ {
+		if sh := jobShapes[i%len(jobShapes)]; sh.pods == 1 && sh.gpus > 4 {
+			out = append(out, f.job(fmt.Sprintf("wait/job-%05d", i%10_000), i%200, sh, 0)...)
+		}
+	}
+	n := 0
+	for i := range f.snapshot.Pods {
+		if p := &f.snapshot.Pods[i]; p.Gang == "" && amount(p.Requests, benchGPU) == 1 {
+			if n == turn {
+				return append(out, engine.Change{Gone: &engine.Ref{Kind: engine.KindPod, Key: p.Key, Version: f.next()}})
+			}
+			n++
+		}
+	}
+	return out
+}
+
+// bind gives the pods of the plan their nodes.
+func (f *fullSite) bind(s *engine.State, plan engine.Plan) {
+	f.version += 1 << 20 // above the plan's own
+	for _, start := range plan.Starts {
+		for _, x := range start.Placements {
+			p := &engine.Pod{Key: x.Pod, UID: x.UID, Version: f.next(), Created: benchNow, Spec: anywhere(1), Evictable: true, Node: x.Node, Started: benchNow}
+			p.Queue = f.queue(0)
+			s.Apply(engine.Change{Pod: p})
+		}
+	}
+}
+
+// BenchmarkPolicyStorm plans where half of the queues owe the others a quarter of all GPUs, and of those that wait a
+// third each have the priorities 0, 1 and 2: thousands of pods are evicted in one plan.
+func BenchmarkPolicyStorm(b *testing.B) {
+	f := newFullSite(5_000, 200, 4_000)
+	waiting := f.line(3)
+	evicted := 0
+	for b.Loop() {
+		b.StopTimer()
+		s := engine.Load(f.snapshot, fullConfig())
+		s.Apply(waiting...)
+		b.StartTimer()
+		evicted = len(s.Plan(benchNow).Evictions)
+	}
+	b.ReportMetric(float64(evicted), "evictions")
 }

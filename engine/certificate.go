@@ -17,7 +17,7 @@ type proofKey struct {
 	need, segment       int
 	level, segmentLevel int
 	pinned              string
-	at                  uint64 // touchLog.moment
+	at                  uint64 // State.standing
 }
 
 // proof is where in the plan a certificate is, and what it amounts to.
@@ -34,7 +34,7 @@ func (y *cycle) prove(o order) why.Gate {
 	}
 	s := y.s
 	level := s.level(o.layout.Required)
-	key := proofKey{class: o.class, need: len(o.pods), level: level, at: s.log.moment}
+	key := proofKey{class: o.class, need: len(o.pods), level: level, at: s.standing()}
 	if o.layout.Segment > 0 {
 		key.segment, key.segmentLevel = o.layout.Segment, s.level(o.layout.SegmentLevel)
 	}

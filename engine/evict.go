@@ -10,15 +10,17 @@ import (
 
 // making is what a cycle knows of room that is being made.
 type making struct {
-	quiet     bool             // nothing is to be proved: it is only tried out
-	freeing   map[string]bool  // workloads that others are on their way out for; nil: not looked at yet
-	looked    bool             // leavers were looked for
-	leavers   []*pod           // pods that will be gone before long
-	bespoke   []*pod           // those of them on nodes where all GPUs are spoken for
-	spoken    map[*node][]*pod // the same, by node
-	refusing  bool             // some pods could not be evicted a short time ago
-	disrupted map[string]int   // by disruption budget: evictions that have not begun
-	hopeless  map[despair]bool // claims that no eviction helps
+	quiet     bool              // nothing is to be proved: it is only tried out
+	freeing   map[string]bool   // workloads that others are on their way out for; nil: not looked at yet
+	looked    bool              // leavers were looked for
+	leavers   []*pod            // pods that will be gone before long
+	bespoke   []*pod            // those of them on nodes where all GPUs are spoken for
+	spoken    map[*node][]*pod  // the same, by node
+	refusing  bool              // some pods could not be evicted a short time ago
+	disrupted map[string]int    // by disruption budget: evictions that have not begun
+	hopeless  map[despair]bool  // claims that no eviction helps
+	fallow    map[ground]vector // the last that was asked for where nobody is to be evicted
+	fallowAt  [2]int            // moment of fallow
 }
 
 // despair tells claims apart that no eviction helps: what fails for one fails for all alike, as room and victims only get
@@ -39,18 +41,65 @@ func (y *cycle) makeRoom(g *gang, t turn, gates []why.Gate) []why.Gate {
 	}
 	y.lookAround()
 	waits := func() []why.Gate {
-		if y.freeing[g.key] {
+		if len(y.freeing) > 0 && y.freeing[g.key] {
 			return makingRoom(g)
 		}
 		return nil
 	}
+	if y.barren(g, t) {
+		return waits()
+	}
 	c := y.newClaim(g, t)
 	c.find()
 	key, alike := c.despair()
-	if len(c.units) == 0 && !c.entitled() || alike && y.hopeless[key] {
+	if len(c.units) == 0 && !c.entitled() {
+		y.noteBarren(c)
+		return waits()
+	}
+	if alike && y.hopeless[key] {
 		return waits()
 	}
 	return y.pursue(c, key, waits)
+}
+
+// ground is where claims look for victims: what of them is legal depends on what else is asked for only in that a
+// queue is sooner beyond its quota with more.
+type ground struct {
+	queue    *queue
+	priority int32
+}
+
+// barren says whether a claim of the same queue and priority that asked for no more found nobody to evict, and nothing
+// has started or been evicted since.
+func (y *cycle) barren(g *gang, t turn) bool {
+	if !g.plain.ok || len(y.fallow) == 0 || y.fallowAt != y.moment() || len(y.s.promises) > 0 && y.s.promises[g.key] != nil {
+		return false
+	}
+	asked, ok := y.fallow[ground{g.payer, t.priority}]
+	if !ok {
+		return false
+	}
+	for _, d := range g.plain.class.demands {
+		if least := asked.at(d.dim); least == 0 || d.amount*int64(g.plain.need) < least {
+			return false
+		}
+	}
+	return true
+}
+
+// noteBarren notes that the claim found nobody to evict.
+func (y *cycle) noteBarren(c *claim) {
+	if !c.g.plain.ok || len(y.s.promises) > 0 && y.s.promises[c.g.key] != nil {
+		return
+	}
+	if at := y.moment(); y.fallowAt != at || y.fallow == nil {
+		y.fallow, y.fallowAt = make(map[ground]vector), at
+	}
+	var asked vector
+	for _, d := range c.g.plain.class.demands {
+		asked.add(d.dim, d.amount*int64(c.g.plain.need))
+	}
+	y.fallow[ground{c.g.payer, c.t.priority}] = asked
 }
 
 // entitled says whether the claimant would have been allowed to evict some of those on their way out already: what they

@@ -10,6 +10,7 @@ type entry struct {
 	node    *node    // that the pod was taken from
 	devices []string // that it held there
 	did     deed
+	stamp   uint64 // no other entry ever has it
 }
 
 type deed uint8
@@ -28,6 +29,21 @@ const (
 // mark is a place in the journal to roll back to.
 type mark int
 
+// note enters something to undo.
+func (s *State) note(e entry) {
+	s.stamp++
+	e.stamp = s.stamp
+	s.journal = append(s.journal, e)
+}
+
+// standing tells apart the states that a plan in the making goes through: after a rollback it is what it was.
+func (s *State) standing() uint64 {
+	if len(s.journal) == 0 {
+		return 0
+	}
+	return s.journal[len(s.journal)-1].stamp
+}
+
 func (s *State) mark() mark { return mark(len(s.journal)) }
 
 // put seats the pod, which is of the class, until rolled back.
@@ -36,28 +52,28 @@ func (s *State) put(p *pod, n *node, c *class) { s.putOn(p, n, chooseDevices(c, 
 // putOn is put with devices chosen already.
 func (s *State) putOn(p *pod, n *node, devices []string) {
 	s.seat(p, n, devices)
-	s.journal = append(s.journal, entry{did: seated, pod: p})
+	s.note(entry{did: seated, pod: p})
 }
 
 // lift unseats the pod until rolled back. A nomination that it had counts again.
 func (s *State) lift(p *pod) {
-	s.journal = append(s.journal, entry{did: unseated, pod: p, node: p.seat, devices: p.seatDevices})
+	s.note(entry{did: unseated, pod: p, node: p.seat, devices: p.seatDevices})
 	s.unseat(p)
 	if n := s.nodes[p.Nominated]; n != nil {
 		s.nominate(p, n)
-		s.journal = append(s.journal, entry{did: nominated, pod: p})
+		s.note(entry{did: nominated, pod: p})
 	}
 }
 
 // ignoreNomination lets the pod's nomination not count until rolled back.
 func (s *State) ignoreNomination(p *pod) {
-	s.journal = append(s.journal, entry{did: denominated, pod: p, node: p.nominee})
+	s.note(entry{did: denominated, pod: p, node: p.nominee})
 	s.denominate(p)
 }
 
 // ignoreHold lets the hold not count until rolled back.
 func (s *State) ignoreHold(h *hold) {
-	s.journal = append(s.journal, entry{did: unheld, hold: h, node: h.on})
+	s.note(entry{did: unheld, hold: h, node: h.on})
 	s.reserve(h, -1)
 	h.on = nil
 }
@@ -66,7 +82,7 @@ func (s *State) ignoreHold(h *hold) {
 func (s *State) putHold(h *hold, n *node) {
 	h.on = n
 	s.reserve(h, 1)
-	s.journal = append(s.journal, entry{did: held, hold: h})
+	s.note(entry{did: held, hold: h})
 }
 
 // condemn lets the pod be on its way out until rolled back: it keeps its seat, and is nobody's victim any more.
@@ -74,12 +90,12 @@ func (s *State) condemn(p *pod) {
 	s.unbook(p)
 	p.evicting = true
 	s.book(p)
-	s.journal = append(s.journal, entry{did: condemned, pod: p})
+	s.note(entry{did: condemned, pod: p})
 }
 
 // reprieve lets the pod, whose eviction has come to nothing, not be on its way out until rolled back.
 func (s *State) reprieve(p *pod) {
-	s.journal = append(s.journal, entry{did: reprieved, pod: p})
+	s.note(entry{did: reprieved, pod: p})
 	s.setEvicting(p, false)
 }
 
@@ -92,7 +108,7 @@ func (s *State) setEvicting(p *pod, evicting bool) {
 
 // takeOff unseats the pod until rolled back, as if it were gone: a nomination does not count again.
 func (s *State) takeOff(p *pod) {
-	s.journal = append(s.journal, entry{did: unseated, pod: p, node: p.seat, devices: p.seatDevices})
+	s.note(entry{did: unseated, pod: p, node: p.seat, devices: p.seatDevices})
 	s.unseat(p)
 }
 

@@ -19,6 +19,7 @@ type stand struct {
 	user   string // whose part of the queue it is, where users are treated fairly
 	parent *stand
 	lane   []queued // its own workloads that have not had their turn
+	waits  int      // of lane, at first
 	below  []*stand // a heap: the first goes first
 	place  int      // in parent.below
 	head   *queued  // the one of lane, or of those below, that goes next; nil: nothing is left
@@ -97,8 +98,16 @@ type contest struct {
 // newContest makes up the lanes of what is in line.
 func newContest(y *cycle, line []queued) *contest {
 	c := &contest{y: y, policy: y.s.cfg.Policy, stands: make(map[*queue]*stand), latest: &stand{}}
+	at := make([]*stand, len(line))
 	for i := range line {
-		s := c.standOf(&line[i])
+		at[i] = c.standOf(&line[i])
+		at[i].waits++
+	}
+	room := make([]queued, len(line)) // of all lanes
+	for i, s := range at {
+		if s.lane == nil {
+			s.lane, room = room[:0:s.waits], room[s.waits:]
+		}
 		s.lane = append(s.lane, line[i])
 	}
 	for _, s := range c.stands {

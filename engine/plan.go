@@ -3,6 +3,7 @@ package engine
 import (
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/berth-dev/berth/engine/why"
@@ -114,6 +115,7 @@ func (y *cycle) spend() {
 
 // minimums gives each gang in line its minimum or a reason, and returns those that may grow.
 func (y *cycle) minimums() []*gang {
+	y.plan.Waiting = make([]Waiting, 0, len(y.s.line))
 	var grow []*gang
 	for {
 		q, at, ok := y.line.next()
@@ -144,8 +146,7 @@ func (y *cycle) minimums() []*gang {
 
 // start places the gang's minimum and reports whether it could; else it notes why not.
 func (y *cycle) start(g *gang, t turn) bool {
-	if gates, ok := y.stuck(g, t); ok {
-		y.block(g, t, gates)
+	if y.stuck(g, t) {
 		return false
 	}
 	m := y.s.mark()
@@ -191,17 +192,34 @@ func (y *cycle) start(g *gang, t turn) bool {
 
 // block does what can be done for a gang that has no place: others end for it, or it is promised a start.
 func (y *cycle) block(g *gang, t turn, gates []why.Gate) {
+	if !y.queues(g, gates) && !y.hasRoomMade(g, t, gates) {
+		y.hope(g, t, gates)
+	}
+}
+
+// queues says, under policy strict, that the gang waits behind another of its queue.
+func (y *cycle) queues(g *gang, gates []why.Gate) bool {
 	if behind := y.behind(g); len(behind) > 0 {
 		y.wait(g, append(behind, gates...))
-		return
+		return true
 	}
 	y.shut(g, gates)
+	return false
+}
+
+// hasRoomMade says whether others end for the gang, which then waits for that.
+func (y *cycle) hasRoomMade(g *gang, t turn, gates []why.Gate) bool {
 	room := y.makeRoom(g, t, gates)
-	if len(room) == 0 {
-		y.promise(g, t, gates)
-		room = y.tryMoves(g, t, gates)
-	}
 	if len(room) > 0 {
+		y.wait(g, room)
+	}
+	return len(room) > 0
+}
+
+// hope promises the gang a start where it can, or has work moved for it, and notes why it waits.
+func (y *cycle) hope(g *gang, t turn, gates []why.Gate) {
+	y.promise(g, t, gates)
+	if room := y.tryMoves(g, t, gates); len(room) > 0 {
 		gates = room
 	}
 	y.wait(g, gates)
@@ -218,9 +236,8 @@ func (y *cycle) claim(g *gang) {
 	if len(y.s.holds) == 0 {
 		return
 	}
-	for _, key := range sortedKeys(y.s.holds) {
-		h := y.s.holds[key]
-		if h.on == nil || !h.isFor(g) || h.Gang != g.key && len(y.claimed) > 0 {
+	for _, h := range y.s.heldFor(g) {
+		if h.on == nil || h.Gang != g.key && len(y.claimed) > 0 {
 			continue
 		}
 		y.kept = append(y.kept, h.on)
@@ -230,9 +247,22 @@ func (y *cycle) claim(g *gang) {
 	slices.SortFunc(y.kept, compareSeats)
 }
 
-// isFor says whether the place is held for the gang; of pods by themselves, that their owner makes again, for one of them.
+// isFor says whether the place is held for the gang.
 func (h *hold) isFor(g *gang) bool {
 	return h.Gang == g.key || g.lone != nil && g.lone.Owner != "" && h.Gang == g.lone.Owner
+}
+
+// heldFor lists what is held for the gang, by node; of a pod by itself, also what is held for whatever its owner makes
+// again.
+func (s *State) heldFor(g *gang) []*hold {
+	out := s.holdsOf[g.key]
+	if g.lone != nil && g.lone.Owner != "" && g.lone.Owner != g.key {
+		out = slices.Concat(out, s.holdsOf[g.lone.Owner])
+	}
+	if len(out) > 1 {
+		out = slices.SortedStableFunc(slices.Values(out), func(a, b *hold) int { return strings.Compare(a.ref().Key, b.ref().Key) })
+	}
+	return out
 }
 
 // all returns the gang's pods.

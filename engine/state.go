@@ -21,6 +21,7 @@ type State struct {
 	assumptions map[string]*Assumption
 	refusals    map[string]*Refusal
 	holds       map[string]*hold
+	holdsOf     map[string][]*hold // by gang
 	disruptions map[string]*Disruption
 	bookings    map[string]*Booking
 	evictions   map[string]*Eviction
@@ -51,6 +52,7 @@ type State struct {
 	stale    []*gang        // gangs whose tally or place in line may have changed
 	short    map[*gang]bool // gangs that run under their minimum with no member to place
 	journal  []entry
+	stamp    uint64 // of the last entry of the journal, ever
 	requests requestCache
 	wholes   int           // gangs that want whole nodes
 	forest   forest        // of queues
@@ -75,7 +77,7 @@ func Load(snap Snapshot, cfg Config) *State {
 		cfg: cfg, dims: newDimensions(cfg.GPU),
 		nodes: make(map[string]*node, len(snap.Nodes)), pods: make(map[string]*pod, len(snap.Pods)),
 		gangs: make(map[string]*gang, len(snap.Gangs)), queues: make(map[string]*queue, len(snap.Queues)),
-		assumptions: make(map[string]*Assumption), refusals: make(map[string]*Refusal), holds: make(map[string]*hold),
+		assumptions: make(map[string]*Assumption), refusals: make(map[string]*Refusal), holds: make(map[string]*hold), holdsOf: make(map[string][]*hold),
 		disruptions: make(map[string]*Disruption), bookings: make(map[string]*Booking), evictions: make(map[string]*Eviction),
 		promises: make(map[string]*Promise), spendings: make(map[string]*Spending), lessons: make(map[string]*Lesson), lapses: make(map[string]*Lapse),
 		gone: make(map[Ref]uint64, len(snap.Gone)), latest: snap.Latest,

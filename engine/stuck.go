@@ -19,29 +19,45 @@ type plain struct {
 	level int
 }
 
-// stuck returns the gates of a gang that a look at the counts shows to have no place; false: that has to be tried.
-func (y *cycle) stuck(g *gang, t turn) ([]why.Gate, bool) {
+// stuck deals with a gang that a look at the counts shows to have no place, and says whether that is so. Others end for
+// it before it is proved: who gets a place needs no proof.
+func (y *cycle) stuck(g *gang, t turn) bool {
 	p := y.plain(g, t)
-	if !p.ok || len(y.s.holds) > 0 && y.s.heldFor(g) {
-		return nil, false
+	if !p.ok || len(y.s.holds) > 0 && y.s.holdsSomething(g) {
+		return false
 	}
 	s := y.s
 	s.use(p.class)
-	key := proofKey{class: p.class, need: p.need, level: p.level, at: s.log.moment}
+	key := proofKey{class: p.class, need: p.need, level: p.level, at: s.standing()}
 	proof, proved := y.proofs[key]
+	o := order{class: p.class, layout: g.layout(), pods: g.tree.pods[:p.need], want: len(g.tree.pods)}
 	if !proved {
-		o := order{class: p.class, layout: g.layout(), pods: g.tree.pods[:p.need], want: len(g.tree.pods)}
 		if _, fits := s.chooseScope(o); fits {
-			return nil, false
+			return false
 		}
+	}
+	gates := y.quota(g, "")
+	if !proved && len(y.behind(g)) == 0 && y.hasRoomMade(g, t, append(gates[:len(gates):len(gates)], noRoom)) {
+		return true
+	}
+	if !proved {
+		s.use(p.class)
 		y.prove(o)
 		proof = y.proofs[key]
 	}
-	if gates := y.quota(g, ""); len(gates) > 0 {
-		return append(gates, proof.gates...), true
+	if len(gates) > 0 {
+		gates = append(gates, proof.gates...)
+	} else {
+		gates = proof.gates
 	}
-	return proof.gates, true
+	if !y.queues(g, gates) && !(proved && y.hasRoomMade(g, t, gates)) {
+		y.hope(g, t, gates)
+	}
+	return true
 }
+
+// noRoom is the gate of a gang that has no place, for which nothing is proved yet.
+var noRoom = why.Gate{Cause: why.ClusterFull, Certificate: -1}
 
 // plain returns the gang's question. What of it is the gang's alone holds until the gang changes.
 func (y *cycle) plain(g *gang, t turn) *plain {
@@ -91,12 +107,7 @@ func (y *cycle) asksPlainly(g *gang, p *plain) bool {
 	return !y.modelsApart(g) && (p.level < 0 || y.s.topology.populated(p.level))
 }
 
-// heldFor says whether something is held for the gang.
-func (s *State) heldFor(g *gang) bool {
-	for _, h := range s.holds {
-		if h.on != nil && h.isFor(g) {
-			return true
-		}
-	}
-	return false
+// holdsSomething says whether something is held for the gang.
+func (s *State) holdsSomething(g *gang) bool {
+	return slices.ContainsFunc(s.heldFor(g), func(h *hold) bool { return h.on != nil })
 }

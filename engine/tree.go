@@ -151,8 +151,8 @@ func (s *State) rebook(n *node) {
 
 // repledge pledges what is held for the workload again: another queue may pay for it now.
 func (s *State) repledge(key string) {
-	for _, h := range s.holds {
-		if h.Gang == key && h.on != nil {
+	for _, h := range s.holdsOf[key] {
+		if h.on != nil {
 			s.pledge(h, -1)
 			s.pledge(h, 1)
 		}
