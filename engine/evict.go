@@ -14,6 +14,7 @@ type making struct {
 	freeing   map[string]bool  // workloads that others are on their way out for; nil: not looked at yet
 	looked    bool             // leavers were looked for
 	leavers   []*pod           // pods that will be gone before long
+	bespoke   []*pod           // those of them on nodes where all GPUs are spoken for, and nobody else can be evicted
 	refusing  bool             // some pods could not be evicted a short time ago
 	disrupted map[string]int   // by disruption budget: evictions that have not begun
 	hopeless  map[despair]bool // claims that no eviction helps
@@ -45,10 +46,28 @@ func (y *cycle) makeRoom(g *gang, t turn, gates []why.Gate) []why.Gate {
 	c := y.newClaim(g, t)
 	c.find()
 	key, alike := c.despair()
-	if len(c.units) == 0 || alike && y.hopeless[key] {
+	if len(c.units) == 0 && !c.entitled() || alike && y.hopeless[key] {
 		return waits()
 	}
 	return y.pursue(c, key, waits)
+}
+
+// entitled says whether the claimant would have been allowed to evict some of those on their way out already: what they
+// leave over is for it, before they come back.
+func (c *claim) entitled() bool {
+	c.y.findLeavers()
+	if len(c.y.leavers) == 0 {
+		return false
+	}
+	return c.owed || slices.ContainsFunc(c.y.leavers, func(p *pod) bool {
+		if p.payer != c.q {
+			return false
+		}
+		if p.gang != nil && p.gang.spec != nil {
+			return p.gang.spec.Priority < c.t.priority
+		}
+		return p.Priority < c.t.priority
+	})
 }
 
 // pursue tries the claim out on the state and carries out what comes of it.
@@ -60,16 +79,15 @@ func (y *cycle) pursue(c *claim, key despair, waits func() []why.Gate) []why.Gat
 		return waits()
 	}
 	m := s.mark()
+	y.quiet, s.trying = true, true
+	defer func() { y.quiet, s.trying = false, false }()
 	y.claim(c.g)
 	old := y.claimed
-	for _, p := range y.leavers {
-		if p.seat != nil {
-			s.takeOff(p)
-		}
-	}
-	y.quiet = true
-	defer func() { y.quiet = false }()
 	gates, _ := y.gates(c.g)
+	y.takeOffLeavers(c.gpus > 0 && len(gates) == 0 && len(old) == 0)
+	if len(gates) > 0 {
+		gates, _ = y.gates(c.g)
+	}
 	c.gated = len(gates) > 0
 	c.prepare()
 	var victims []*unit
@@ -83,22 +101,18 @@ func (y *cycle) pursue(c *claim, key despair, waits func() []why.Gate) []why.Gat
 		places, ok = c.settle()
 	}
 	s.rollback(m)
+	s.trying = false
 	y.claimed, y.kept = nil, nil
 	switch {
 	case !ok:
-		if c.alike && !c.gated {
+		if c.alike {
 			y.despair(key)
 		}
 		return waits()
-	case len(victims) == 0:
-		// What is on its way out already will do. Nobody else is to count on it in this cycle.
-		if len(old) == 0 {
-			for _, h := range places {
-				s.putHold(h, s.nodes[h.Node])
-			}
-		}
+	case len(victims) == 0 && len(old) > 0:
 		return waits()
 	}
+	// Without victims, what is on its way out already will do: it is held, or who was evicted before would take it.
 	y.evict(c, victims, places, old)
 	return makingRoom(c.g)
 }
@@ -111,6 +125,9 @@ func (c *claim) enough() bool {
 	}
 	free := s.capacity.at(dimGPU) - s.taken.at(dimGPU)
 	for _, p := range c.y.leavers {
+		free += p.amount(dimGPU)
+	}
+	for _, p := range c.y.bespoke {
 		free += p.amount(dimGPU)
 	}
 	for _, u := range c.units {
@@ -177,6 +194,36 @@ func (y *cycle) lookAround() {
 	}
 }
 
+// takeOffLeavers takes off their seats all who will be gone before long. For GPUs alone, those do not matter whose GPUs
+// are held for others already.
+func (y *cycle) takeOffLeavers(gpus bool) {
+	for _, p := range y.leavers {
+		y.s.takeOff(p)
+	}
+	for _, p := range y.bespoke {
+		if !gpus {
+			y.s.takeOff(p)
+		}
+	}
+}
+
+// noteLeaver notes a pod that will be gone before long, once what it is for is held.
+func (y *cycle) noteLeaver(p *pod) {
+	free, more := p.seat.free.at(dimGPU), false
+	for _, o := range p.seat.occ {
+		if o.leaving() {
+			free += o.amount(dimGPU)
+		} else if o.Evictable && o.amount(dimGPU) > 0 {
+			more = true // GPUs can be freed beside those that are spoken for
+		}
+	}
+	if free > 0 || more {
+		y.leavers = append(y.leavers, p)
+	} else {
+		y.bespoke = append(y.bespoke, p)
+	}
+}
+
 // findLeavers finds, once in a cycle, the pods that will be gone before long.
 func (y *cycle) findLeavers() {
 	if y.looked {
@@ -194,7 +241,7 @@ func (y *cycle) findLeavers() {
 func (y *cycle) noteLeavers(q *queue) {
 	for _, p := range q.pods {
 		if p.leaving() && y.leavesSoon(p) {
-			y.leavers = append(y.leavers, p)
+			y.noteLeaver(p)
 		}
 	}
 }
@@ -411,7 +458,7 @@ func (y *cycle) evict(c *claim, victims []*unit, places []*hold, old []*hold) {
 	}
 	slices.SortFunc(all, func(a, b victim) int { return strings.Compare(a.Key, b.Key) })
 	y.underWay()
-	var last time.Time
+	last := y.goneBy(places)
 	for _, v := range all {
 		at := y.now
 		if v.payer.spec != nil {
@@ -429,7 +476,6 @@ func (y *cycle) evict(c *claim, victims []*unit, places []*hold, old []*hold) {
 		y.plan.Changes = append(y.plan.Changes, Change{Eviction: &e})
 		s.condemn(v.pod)
 		y.disrupt(v.pod)
-		y.leavers = append(y.leavers, v.pod)
 	}
 	for _, u := range victims {
 		if g := u.of.gang; g != nil {
@@ -447,6 +493,33 @@ func (y *cycle) evict(c *claim, victims []*unit, places []*hold, old []*hold) {
 		s.putHold(h, s.nodes[h.Node])
 		y.plan.Changes = append(y.plan.Changes, Change{Hold: h.Hold})
 	}
+	for _, v := range all {
+		y.noteLeaver(v.pod)
+	}
+}
+
+// goneBy is when those on their way out on the nodes of the places can be expected to be gone.
+func (y *cycle) goneBy(places []*hold) time.Time {
+	last := y.now.Add(y.s.cfg.AssumeFor)
+	for _, h := range places {
+		for _, p := range y.s.nodes[h.Node].occ {
+			by := last
+			switch e := y.s.evictions[p.Key]; {
+			case !p.leaving():
+			case p.Terminating:
+				by = p.ReleaseAt.Add(y.s.cfg.AssumeFor)
+			case e != nil:
+				by = e.Until
+			default:
+				i := slices.IndexFunc(y.plan.Evictions, func(e Eviction) bool { return e.Pod == p.Key })
+				by = y.plan.Evictions[i].Until
+			}
+			if by.After(last) {
+				last = by
+			}
+		}
+	}
+	return last
 }
 
 // expireEvictions drops evictions of pods that are gone, and those whose time is over: their pods are as others again.

@@ -152,7 +152,6 @@ func TestNobodyIsEvicted(t *testing.T) {
 			y.snap.Evictions = []engine.Eviction{{Pod: "old", UID: "u", Version: 2, Cause: engine.Preempted, For: "new", At: noon, Until: noon.Add(time.Minute), Refused: true}}
 			return y
 		}()},
-		{"where what leaves already will do", newYard(1, 2).queue("a", -1).runs("old", "a", "n0", 1).runs("gone", "a", "n0", 1, func(p *engine.Pod) { p.Terminating, p.ReleaseAt = true, noon.Add(time.Minute) }).waits("new", "a", 1, prio(5))},
 		{"before its promise has come", func() *yard {
 			y := newYard(1, 2).queue("a", -1).runs("old", "a", "n0", 2, ranFor(time.Hour), terms(engine.Terms{Expected: time.Minute})).waits("new", "a", 1)
 			y.snap.Promises = []engine.Promise{{Gang: "new", Version: 1, Since: noon.Add(-2 * time.Hour), Start: noon.Add(time.Minute)}}
@@ -230,5 +229,154 @@ func TestWhoIsEvicted(t *testing.T) {
 				t.Errorf("the claimant is not said to wait for room:\n%s", text(t, plan))
 			}
 		})
+	}
+}
+
+// world carries out what is planned: evicted pods end and wait again, and what starts is bound.
+type world struct {
+	state   *engine.State
+	now     time.Time
+	evicted map[string]int
+	log     []string
+}
+
+func (w *world) pod(key string) engine.Pod {
+	for _, p := range w.state.Dump().Pods {
+		if p.Key == key {
+			return p
+		}
+	}
+	return engine.Pod{}
+}
+
+func (w *world) edit(key string, change func(*engine.Pod)) {
+	p := w.pod(key)
+	change(&p)
+	p.Version = w.state.Dump().Latest + 1
+	w.state.Apply(engine.Change{Pod: &p})
+}
+
+// turn plans and carries the plan out; it reports whether anything happened.
+func (w *world) turn() bool {
+	plan := w.state.Plan(w.now)
+	w.log = append(w.log, fmt.Sprint("evicts ", victims(plan)))
+	w.state.Apply(plan.Changes...)
+	for _, s := range plan.Starts {
+		w.log = append(w.log, fmt.Sprint("starts ", s.Gang, " ", s.Placements))
+		for _, x := range s.Placements {
+			w.edit(x.Pod, func(p *engine.Pod) { p.Node, p.Devices, p.Started = x.Node, x.Devices, w.now })
+		}
+	}
+	for _, e := range plan.Evictions {
+		w.evicted[e.Pod]++
+		w.edit(e.Pod, func(p *engine.Pod) { p.Node, p.Started, p.UID = "", time.Time{}, p.UID+"'" })
+	}
+	return len(plan.Starts)+len(plan.Evictions) > 0
+}
+
+// The place is held for the claimant until its victims are gone; meanwhile nobody else is evicted for it, and nobody else
+// gets the place. Then it starts.
+func TestEvictionIsSeenThrough(t *testing.T) {
+	y := newYard(1, 2).queue("a", -1, func(q *engine.Queue) { q.Warning = 10 * time.Second }).runs("old", "a", "n0", 2, terms(engine.Terms{Grace: 20 * time.Second})).
+		waits("new", "a", 2, prio(5)).waits("other", "a", 1, prio(1))
+	s := y.load(t)
+	plan := s.Plan(noon)
+	want := []engine.Eviction{{Pod: "old", UID: "u", Version: 2, Cause: engine.Preempted, For: "new", At: noon.Add(10 * time.Second), Until: noon.Add(60 * time.Second)}}
+	if diff := cmp.Diff(want, plan.Evictions); diff != "" {
+		t.Fatalf("evictions (-want +got):\n%s", diff)
+	}
+	s.Apply(plan.Changes...)
+	for i, at := range []time.Duration{time.Second, 20 * time.Second, 40 * time.Second} {
+		w := &world{state: s}
+		if i == 1 {
+			w.edit("old", func(p *engine.Pod) { p.Terminating, p.ReleaseAt = true, noon.Add(30*time.Second) })
+		}
+		plan := s.Plan(noon.Add(at))
+		if len(plan.Evictions)+len(plan.Starts) > 0 || plan.Waiting[0].Gang != "new" || plan.Waiting[0].Cause != why.MakingRoom || plan.Waiting[1].Cause == why.MakingRoom {
+			t.Fatalf("after %v:\n%s", at, text(t, plan))
+		}
+		s.Apply(plan.Changes...)
+	}
+	s.Apply(engine.Change{Gone: &engine.Ref{Kind: engine.KindPod, Key: "old", Version: 1000}})
+	plan = s.Plan(noon.Add(50 * time.Second))
+	if len(plan.Starts) != 1 || plan.Starts[0].Gang != "new" {
+		t.Fatalf("with the victim gone:\n%s", text(t, plan))
+	}
+	s.Apply(plan.Changes...)
+	if snap := s.Dump(); len(snap.Holds)+len(snap.Evictions) > 0 {
+		t.Errorf("left over: %v %v", snap.Holds, snap.Evictions)
+	}
+}
+
+// An eviction that could not be carried out, or was not in time, is over: another victim is looked for.
+func TestEvictionThatFails(t *testing.T) {
+	y := newYard(2, 2).queue("a", -1).runs("cheap", "a", "n0", 2, ranFor(time.Minute)).runs("dear", "a", "n1", 2).waits("new", "a", 2, prio(5))
+	for _, c := range []struct {
+		name   string
+		then   func(*engine.State)
+		at     time.Duration
+		want   []string
+		wakeAt time.Duration
+	}{
+		{"under way", func(*engine.State) {}, time.Second, nil, 30 * time.Second},
+		{"refused", func(s *engine.State) {
+			e := s.Dump().Evictions[0]
+			e.Refused, e.Until, e.Version = true, noon.Add(5*time.Minute), 100
+			s.Apply(engine.Change{Eviction: &e})
+		}, time.Second, []string{"dear preempted for new"}, 30 * time.Second},
+		{"not seen to end", func(*engine.State) {}, 30 * time.Second, []string{"cheap preempted for new"}, 60 * time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := y.load(t)
+			s.Apply(s.Plan(noon).Changes...)
+			c.then(s)
+			plan := s.Plan(noon.Add(c.at))
+			if diff := cmp.Diff(c.want, victims(plan)); diff != "" {
+				t.Errorf("evicted (-want +got):\n%s\n%s", diff, text(t, plan))
+			}
+			if got := plan.WakeAt.Sub(noon); got != c.wakeAt {
+				t.Errorf("wakes after %v, want %v", got, c.wakeAt)
+			}
+		})
+	}
+}
+
+// What protects for a time says until when: the plan wakes then.
+func TestProtectionEnds(t *testing.T) {
+	young := newYard(1, 2).queue("a", -1, minRun(time.Hour)).runs("old", "a", "n0", 2, ranFor(50*time.Minute)).waits("new", "a", 1, prio(5))
+	delayed := newYard(1, 2).queue("a", -1).runs("old", "a", "n0", 2).waits("new", "a", 1, prio(5), terms(engine.Terms{Delay: 11 * time.Minute}))
+	idle := newYard(1, 2).queue("a", -1, func(q *engine.Queue) { q.ReclaimIdle = time.Hour }).runs("old", "a", "n0", 2, func(p *engine.Pod) { p.Idle = noon.Add(-50 * time.Minute) }).waits("new", "a", 1)
+	for name, y := range map[string]*yard{"young": young, "delayed": delayed, "idle": idle} {
+		s := y.load(t)
+		if got := s.Plan(noon).WakeAt; !got.Equal(noon.Add(10 * time.Minute)) {
+			t.Errorf("%s: wakes at %v", name, got)
+		}
+		if got := victims(s.Plan(noon.Add(10 * time.Minute))); len(got) != 1 {
+			t.Errorf("%s: evicts %v once it may", name, got)
+		}
+	}
+}
+
+// Two claims of one cycle have two victims, and a victim's gang does not grow in the cycle that ends it.
+func TestClaimsDoNotShareVictims(t *testing.T) {
+	y := newYard(2, 2).queue("a", -1).runs("w", "a", "n0", 2).runs("x", "a", "n1", 2).waits("new-1", "a", 2, prio(5)).waits("new-2", "a", 2, prio(5))
+	if diff := cmp.Diff([]string{"x preempted for new-1", "w preempted for new-2"}, victims(y.plan(t))); diff != "" {
+		t.Errorf("evicted (-want +got):\n%s", diff)
+	}
+	y = newYard(2, 2).queue("a", -1).gang("old", "a", 2, 1, []string{"n0", "n0", ""}).runs("x", "a", "n1", 1, prio(9)).waits("new", "a", 2, prio(5))
+	plan := y.plan(t)
+	if diff := cmp.Diff([]string{"old-0 preempted for new", "old-1 preempted for new"}, victims(plan)); diff != "" || len(plan.Starts) > 0 {
+		t.Errorf("evicted (-want +got):\n%s\n%s", diff, text(t, plan))
+	}
+}
+
+// Where what leaves already will do nobody is evicted, and the place is held for who could have asked for it.
+func TestWhatLeavesWillDo(t *testing.T) {
+	y := newYard(1, 2).queue("a", -1).runs("old", "a", "n0", 1).runs("gone", "a", "n0", 1, func(p *engine.Pod) { p.Terminating, p.ReleaseAt = true, noon.Add(time.Minute) }).waits("new", "a", 1, prio(5))
+	plan := y.plan(t)
+	want := []engine.Change{{Hold: &engine.Hold{Gang: "new", Version: 2, Node: "n0", Requests: engine.Resources{{Resource: gpu, Value: 1}, {Resource: engine.Pods, Value: 1}}, Until: noon.Add(90 * time.Second)}}}
+	got := slices.DeleteFunc(plan.Changes, func(c engine.Change) bool { return c.Hold == nil })
+	if diff := cmp.Diff(want, got); diff != "" || len(plan.Evictions) > 0 || plan.Waiting[0].Cause != why.MakingRoom {
+		t.Errorf("changes (-want +got):\n%s\n%s", diff, text(t, plan))
 	}
 }

@@ -40,7 +40,7 @@ func (y *cycle) tryMoves(g *gang, t turn, gates []why.Gate) []why.Gate {
 		places, ok = c.settle()
 	}
 	s.rollback(m)
-	for _, u := range victims {
+	for _, u := range c.units { // those that were tried and stay, too
 		if u.of.gang != nil {
 			s.tally(u.of.gang)
 		}
@@ -139,6 +139,9 @@ func (y *cycle) rehome(u *unit) bool {
 		y.dirty = append(y.dirty, g)
 	}
 	y.s.tally(g)
+	if !g.tree.complete() {
+		return false // members that it needs are on their way out
+	}
 	for _, p := range g.all() {
 		y.s.shapeOf(p) // what runs had no need of one
 	}

@@ -237,7 +237,7 @@ func (y *cycle) heldPlaces() []*hold {
 // releases lists what runs and has a known end, the first to end first.
 func (y *cycle) releases() []release {
 	k := &y.times
-	if k.releases != nil && k.counted == y.moment() && k.since.IsZero() {
+	if k.counted == y.moment() && k.since.IsZero() {
 		return k.releases
 	}
 	var all endings
@@ -403,6 +403,8 @@ func (y *cycle) dismiss(p *pod, cause EvictionCause) {
 	y.plan.Changes = append(y.plan.Changes, Change{Eviction: &e})
 	y.wake(e.Until)
 	y.s.condemn(p)
+	y.underWay()
+	y.disrupt(p)
 	if p.gang != nil {
 		y.retally(p.gang)
 	}

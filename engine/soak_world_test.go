@@ -172,7 +172,7 @@ func (w *soakWorld) editQueue(name string) {
 		Name: name, Version: w.next(), Parent: w.parent(name), Weight: int64(w.upTo(3)), Priority: int32(w.upTo(1)),
 		MinRun: soakPick(w, 0, 0, time.Minute, 10*time.Minute), Warning: soakPick(w, 0, 0, 30*time.Second),
 		PromoteAfter: soakPick(w, 0, 0, 20*time.Minute), ReclaimIdle: soakPick(w, 0, 0, 5*time.Minute), KeepBudgets: w.odds(4),
-		MaxRunning: soakPick(w, 0, 0, 0, 6), FairUsers: w.odds(3),
+		MaxRunning: soakPick(w, 0, 0, 0, 0, 0, 9), FairUsers: w.odds(3),
 	}
 	if !w.odds(3) {
 		q.Quota = append(q.Quota, engine.Amount{Resource: gpu, Value: int64(w.upTo(12))})
@@ -180,7 +180,7 @@ func (w *soakWorld) editQueue(name string) {
 	if w.odds(6) {
 		q.Quota = append(q.Quota, engine.Amount{Resource: engine.OfModel(gpu, "A"), Value: int64(w.upTo(4))})
 	}
-	if w.odds(3) {
+	if w.odds(5) {
 		q.Limits = append(q.Limits, engine.Amount{Resource: gpu, Value: q.Quota.Get(gpu) + int64(w.upTo(12))})
 	}
 	if w.odds(8) {
@@ -218,8 +218,8 @@ func (w *soakWorld) parent(name string) string {
 // arrive lets a workload come.
 func (w *soakWorld) arrive() {
 	w.born++
-	job := &soakJob{key: fmt.Sprintf("ns/j%d", w.born), run: time.Minute + w.seconds(3000), returns: !w.odds(6)}
-	spec := engine.Spec{Requests: engine.Resources{{Resource: gpu, Value: soakPick[int64](w, 1, 1, 2, 4, 1, 8)}, {Resource: engine.CPU, Value: int64(w.upTo(4)) * 1000}}}
+	job := &soakJob{key: fmt.Sprintf("ns/j%d", w.born), run: time.Minute + w.seconds(1500), returns: !w.odds(6)}
+	spec := engine.Spec{Requests: engine.Resources{{Resource: gpu, Value: soakPick[int64](w, 1, 1, 2, 4, 1, 1, 2, 8)}, {Resource: engine.CPU, Value: int64(w.upTo(4)) * 1000}}}
 	if w.odds(8) {
 		spec.Requests = spec.Requests[1:]
 	} else {
@@ -227,7 +227,7 @@ func (w *soakWorld) arrive() {
 		spec.GPU.Clique = soakPick(w, "", "", "", engine.Prefer, engine.Require)
 	}
 	terms := engine.Terms{
-		Expected: soakPick(w, 0, job.run, job.run/2, 2*job.run), Max: soakPick(w, 0, 0, 0, 0, job.run/2+time.Second, 3*job.run),
+		Expected: soakPick(w, 0, job.run, job.run/2, 2*job.run), Max: soakPick(w, 0, 0, 0, 0, 0, 0, 0, 0, job.run/2+time.Second, 3*job.run),
 		Checkpoint: soakPick(w, 0, 0, 5*time.Minute), Grace: soakPick(w, 0, 30*time.Second), Delay: soakPick(w, 0, 0, 0, 2*time.Minute), Patient: w.odds(10),
 		Like: soakPick(w, "", "train"),
 	}
@@ -235,7 +235,7 @@ func (w *soakWorld) arrive() {
 	if w.odds(12) {
 		queue = ""
 	}
-	priority, evictable := int32(w.upTo(2)), !w.odds(4)
+	priority, evictable := int32(w.upTo(2)), !w.odds(6)
 	size := 1
 	if w.odds(2) {
 		size = 1 + w.upTo(4)
@@ -340,10 +340,31 @@ func (w *soakWorld) live() {
 	w.carryOutEvictions()
 	w.bindLate()
 	w.finish()
-	if len(w.pods) < 60 && w.odds(2) {
+	if waiting := w.waiting(); waiting < 25 && w.odds(2) {
 		w.arrive()
+	} else if waiting > 20 && w.odds(5) {
+		w.giveUp()
 	}
 	w.trouble()
+}
+
+// waiting counts the pods that wait.
+func (w *soakWorld) waiting() int {
+	n := 0
+	for _, p := range w.pods {
+		if p.Node == "" {
+			n++
+		}
+	}
+	return n
+}
+
+// giveUp takes a job back that waits, so that not all of the line is hopeless before long.
+func (w *soakWorld) giveUp() {
+	if job := w.jobs[soakSome(w, w.jobs)]; job != nil && !w.runs(job) {
+		w.diary("given up %s", job.key)
+		w.forget(job)
+	}
 }
 
 // leave takes terminating pods away whose time has come.
@@ -423,7 +444,7 @@ func (w *soakWorld) trouble() {
 	if w.odds(30) {
 		w.changeNode()
 	}
-	if w.odds(25) {
+	if w.odds(40) {
 		if w.odds(6) {
 			if name := soakSome(w, w.queues); name != "" {
 				delete(w.queues, name)

@@ -58,6 +58,7 @@ type State struct {
 	capacity vector        // what all nodes have together
 	taken    vector        // what all pods with seats take
 	tracts   []tract       // by node.index
+	trying   bool          // a trial is on that will be rolled back before tenants are looked at
 	hunts    uint64        // claims made so far
 	passes   uint64        // surveys made so far
 	bounded  map[*pod]bool // seated pods whose workloads have a longest run time

@@ -28,6 +28,7 @@ type queue struct {
 	users map[string]vector // what each user of its own workloads holds; nil: it does not matter
 	epoch uint64            // goes up when pods change
 
+	turnover  uint64 // as epoch, trials that are rolled back aside
 	roster    roster
 	counted   int // workloads of pods, when epoch was countedAt
 	countedAt uint64
@@ -96,6 +97,9 @@ func (s *State) book(p *pod) {
 	p.payer, p.slot = q, len(q.pods)
 	q.pods = append(q.pods, p)
 	q.epoch++
+	if !s.trying {
+		q.turnover++
+	}
 	if q == &s.nobody {
 		return
 	}
@@ -118,6 +122,9 @@ func (s *State) unbook(p *pod) {
 	q.pods[p.slot].slot = p.slot
 	q.pods = q.pods[:last]
 	q.epoch++
+	if !s.trying {
+		q.turnover++
+	}
 	p.payer = nil
 	if q == &s.nobody {
 		return

@@ -55,16 +55,16 @@ type tenant struct {
 // roster is the tenants of a queue, those first that keep their seats longest: by priority, then since when, then by
 // key. It is kept until a pod of the queue comes, changes or goes.
 type roster struct {
-	at      uint64 // queue.epoch, plus one
+	at      uint64 // queue.turnover, plus one
 	tenants []*tenant
 	below   []*tenant // with those of the queues below it
-	belowAt uint64    // sum of epochs, plus one
+	belowAt uint64    // sum of turnovers, plus one
 }
 
 // tenantsOf returns the queue's own tenants.
 func (s *State) tenantsOf(q *queue) []*tenant {
 	r := &q.roster
-	if r.at == q.epoch+1 {
+	if r.at == q.turnover+1 {
 		return r.tenants
 	}
 	r.tenants = r.tenants[:0]
@@ -100,7 +100,7 @@ func (s *State) tenantsOf(q *queue) []*tenant {
 		}
 	}
 	slices.SortFunc(r.tenants, compareTenants)
-	r.at = q.epoch + 1
+	r.at = q.turnover + 1
 	return r.tenants
 }
 
@@ -194,7 +194,7 @@ func (s *State) tenantsBelow(q *queue) []*tenant {
 	if len(q.children) == 0 {
 		return s.tenantsOf(q)
 	}
-	at := q.epochs() + 1
+	at := q.turnovers() + 1
 	if r := &q.roster; r.belowAt != at {
 		r.below = slices.Clone(s.tenantsOf(q))
 		for _, c := range q.children {
@@ -206,11 +206,11 @@ func (s *State) tenantsBelow(q *queue) []*tenant {
 	return q.roster.below
 }
 
-// epochs is the sum over the queue and those below it.
-func (q *queue) epochs() uint64 {
-	sum := q.epoch
+// turnovers is the sum over the queue and those below it.
+func (q *queue) turnovers() uint64 {
+	sum := q.turnover
 	for _, c := range q.children {
-		sum += c.epochs()
+		sum += c.turnovers()
 	}
 	return sum
 }
@@ -232,6 +232,7 @@ type claim struct {
 	first *pod
 	kins  []kin
 
+	owed   bool // its queue is within quota with it
 	gated  bool // limits of its queue keep it out too
 	moving bool // its units are moved, not taken away
 	toll   toll // of the units that are lifted
@@ -290,6 +291,7 @@ func (c *claim) reclaim() {
 		}
 		reach++
 	}
+	c.owed = reach > 0
 }
 
 // share: what queues hold above their fair share, as far up as the claimant's own is within its.

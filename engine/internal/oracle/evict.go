@@ -178,11 +178,11 @@ func (w *world) resources() (out engine.Resources) {
 }
 
 // leftWhole checks that a gang that had its minimum has it still, or is evicted whole. Members that are moved come back,
-// and those whose time is up go one by one.
+// those whose time is up go one by one, and those on booked nodes leave a gang to be repaired elsewhere.
 func (w *world) leftWhole(plan engine.Plan) error {
 	gone := map[string]bool{}
 	for _, e := range plan.Evictions {
-		gone[e.Pod] = e.Cause != engine.Moved && e.Cause != engine.MaxRun
+		gone[e.Pod] = e.Cause != engine.Moved && e.Cause != engine.MaxRun && e.Cause != engine.Booked
 	}
 	for _, e := range plan.Evictions {
 		g := w.gang[w.pod[e.Pod].Gang]
