@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -33,6 +34,14 @@ type gpuCount struct {
 	Capacity    int `json:"capacity"`
 	Allocatable int `json:"allocatable"`
 	Requested   int `json:"requested"` // by pods that are bound and not over, or allocated to claims
+}
+
+// share is the part of the GPUs that pods hold, in percent.
+func (g gpuCount) share() string {
+	if g.Allocatable == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f%%", 100*float64(g.Requested)/float64(g.Allocatable))
 }
 
 // observed is what a cluster's API server holds that `status` counts.

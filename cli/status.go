@@ -143,18 +143,19 @@ func printStatusTable(s Streams, all []clusterStatus, wide bool) error {
 		return nil
 	}
 	w := tabwriter.NewWriter(s.Out, 0, 8, 3, ' ', 0)
-	header := "NAME\tSTATE\tFLEET\tNODES\tGPUS\tKUBERNETES\tSERVER\tAGE"
+	header := "NAME\tSTATE\tFLEET\tNODES\tGPUS\tUSED\tKUBERNETES\tSERVER\tAGE"
 	if wide {
 		header += "\tPID\tDATA"
 	}
 	fmt.Fprintln(w, header)
 	for _, c := range all {
-		nodes, gpus := "-", "-"
+		nodes, gpus, used := "-", "-", "-"
 		if c.Observed != nil {
 			nodes = fmt.Sprintf("%d/%d", c.Observed.Nodes.Ready, c.Observed.Nodes.Total)
 			gpus = fmt.Sprintf("%d/%d", c.Observed.GPUs.Requested, c.Observed.GPUs.Allocatable)
+			used = c.Observed.GPUs.share()
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s", c.Name, c.State, c.Fleet, nodes, gpus, c.Kubernetes, c.Server, age(c.Started))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s", c.Name, c.State, c.Fleet, nodes, gpus, used, c.Kubernetes, c.Server, age(c.Started))
 		if wide {
 			fmt.Fprintf(w, "\t%d\t%s", c.PID, c.Data)
 		}

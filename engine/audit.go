@@ -197,10 +197,10 @@ func auditTakes(p *Pod, visit func(resource string, amount int64)) {
 	}
 }
 
-// going says whether the pod is on its way out.
+// going says whether the pod is on its way out: what is bound nowhere cannot be evicted.
 func (a *audit) going(p *Pod) bool {
 	e := a.s.evictions[p.Key]
-	return p.Terminating || e != nil && !e.Refused && e.UID == p.UID && !a.s.isRejected(KindEviction, p.Key)
+	return p.Terminating || e != nil && p.Node != "" && !e.Refused && e.UID == p.UID && !a.s.isRejected(KindEviction, p.Key)
 }
 
 // stays says whether the pod can never be asked back.

@@ -14,7 +14,8 @@ type making struct {
 	freeing   map[string]bool  // workloads that others are on their way out for; nil: not looked at yet
 	looked    bool             // leavers were looked for
 	leavers   []*pod           // pods that will be gone before long
-	bespoke   []*pod           // those of them on nodes where all GPUs are spoken for, and nobody else can be evicted
+	bespoke   []*pod           // those of them on nodes where all GPUs are spoken for
+	spoken    map[*node][]*pod // the same, by node
 	refusing  bool             // some pods could not be evicted a short time ago
 	disrupted map[string]int   // by disruption budget: evictions that have not begun
 	hopeless  map[despair]bool // claims that no eviction helps
@@ -209,18 +210,20 @@ func (y *cycle) takeOffLeavers(gpus bool) {
 
 // noteLeaver notes a pod that will be gone before long, once what it is for is held.
 func (y *cycle) noteLeaver(p *pod) {
-	free, more := p.seat.free.at(dimGPU), false
+	free := p.seat.free.at(dimGPU)
 	for _, o := range p.seat.occ {
 		if o.leaving() {
 			free += o.amount(dimGPU)
-		} else if o.Evictable && o.amount(dimGPU) > 0 {
-			more = true // GPUs can be freed beside those that are spoken for
 		}
 	}
-	if free > 0 || more {
+	if free > 0 {
 		y.leavers = append(y.leavers, p)
 	} else {
 		y.bespoke = append(y.bespoke, p)
+		if y.spoken == nil {
+			y.spoken = make(map[*node][]*pod)
+		}
+		y.spoken[p.seat] = append(y.spoken[p.seat], p)
 	}
 }
 

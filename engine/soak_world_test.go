@@ -19,6 +19,7 @@ type soakWorld struct {
 	cfg     engine.Config
 	state   *engine.State
 	now     time.Time
+	latest  time.Time // that it ever was
 	cycle   int
 	version uint64
 	frozen  bool // nothing happens but what was planned

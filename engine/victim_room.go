@@ -66,6 +66,13 @@ func (v *survey) tract(n *node) *tract {
 	}
 	t.node, t.spoils = n, 0
 	t.free = append(t.free[:0], n.free...)
+	for _, p := range v.y.spoken[n] {
+		if p.seat == n {
+			for _, d := range p.demands {
+				t.free.add(d.dim, d.amount)
+			}
+		}
+	}
 	for _, p := range n.nominated {
 		if p.Priority >= v.class.priority {
 			for _, d := range p.demands {

@@ -87,8 +87,14 @@ func (c *claim) lift(u *unit) {
 	u.taken = true
 	u.seats = u.seats[:0]
 	for _, p := range u.pods {
-		u.seats = append(u.seats, seatOf{p.seat, p.seatDevices})
+		n := p.seat
+		u.seats = append(u.seats, seatOf{n, p.seatDevices})
 		c.y.s.takeOff(p)
+		for _, o := range c.y.spoken[n] { // what is held there is theirs, and not taken from this one
+			if o.seat == n {
+				c.y.s.takeOff(o)
+			}
+		}
 	}
 	c.toll.count(u, 1)
 }

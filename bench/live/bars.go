@@ -55,6 +55,8 @@ func bars(t table) []bar {
 	limit("full cluster, gang of 10 x 8 GPUs: told no, longest of 10, ms", "pods500", figNoMax, 100)
 	limit("full cluster, gang of 10 x 8 GPUs: all its pods told no, longest of 10, ms", "pods500", figAllNoMax, 100)
 	limit("idle, creation to binding: p99, ms", "latency", figP99, 50)
+	limit("reclaim, 8 pods, 500 nodes full of borrowed work: median of 10, ms", "reclaim", figReclaim, 300)
+	limit("reclaim, a gang of 8, the same: median of 10, ms", "reclaim", figReclaimGang, 300)
 	limit("restart, 5,000 nodes and 40,000 pods, after an orderly end, s", "restart", figRestart, 10)
 	limit("restart, 5,000 nodes and 40,000 pods, after kill -9, s", "restart", figKilled, 10)
 	limit("5,000 nodes and 10,000 pods read for a diagnosis, longest of 5, s", "inspect", figGatherMax, 3)

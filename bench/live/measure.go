@@ -43,6 +43,7 @@ func measurements(o options) []measurement {
 		{"gangs500", "500 nodes, 100 gangs of 8 with a required rack", all, gangs(o.scaled(500), o.scaled(100))},
 		{"gang512", "500 nodes, one gang of 512: waiting at the start, then another while it runs", two, large(o.scaled(500), o.scaled(512))},
 		{"latency", "500 nodes, idle: one pod at a time", two, latency(o.scaled(500), o.scaled(200))},
+		{"reclaim", "500 nodes full of a queue's borrowed pods: another queue claims its quota of 8 GPUs", []string{whoOurs}, reclaim(o.scaled(500))},
 		{"restart", "5,000 nodes, 40,000 bound pods: from start to the first new binding", two, restart(o.scaled(5000))},
 		{"inspect", "5,000 nodes, 10,000 pods, 10,000 events: all that a diagnosis reads", []string{whoOurs}, inspection(o.scaled(5000), o.scaled(10000))},
 	}

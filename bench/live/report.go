@@ -12,33 +12,37 @@ import (
 
 // The figures, by the names that the table gives them.
 const (
-	figRate         = "pods/s, from the scheduler's start"
-	figSteady       = "pods/s, from the first binding"
-	figFirst        = "first binding after, s"
-	figLast         = "last binding after, s"
-	figPause        = "longest pause, s"
-	figBound        = "share bound in time"
-	figWrites       = "writes per pod"
-	figEvents       = "  of these events"
-	figStatuses     = "  of these statuses"
-	figServerCPU    = "API server CPU until the last binding, s"
-	figSchedulerCPU = "scheduler CPU until the last binding, s"
-	figCPU          = "CPU of both per pod, ms"
-	figOthers       = "cores that other programs used meanwhile"
-	figOnline       = "last binding after its last pod's creation, s"
-	figNo           = "told no, median, ms"
-	figNoMax        = "told no, longest, ms"
-	figAllNo        = "all pods told no, median, ms"
-	figAllNoMax     = "all pods told no, longest, ms"
-	figP50          = "creation to binding, p50, ms"
-	figP99          = "creation to binding, p99, ms"
-	figMax          = "creation to binding, longest, ms"
-	figCold         = "first start, s"
-	figRestart      = "restart after an orderly end, s"
-	figKilled       = "restart after kill -9, s"
-	figGather       = "all read, median, s"
-	figGatherMax    = "all read, longest, s"
-	figReaderCPU    = "  CPU of the reader, s"
+	figRate           = "pods/s, from the scheduler's start"
+	figSteady         = "pods/s, from the first binding"
+	figFirst          = "first binding after, s"
+	figLast           = "last binding after, s"
+	figPause          = "longest pause, s"
+	figBound          = "share bound in time"
+	figWrites         = "writes per pod"
+	figEvents         = "  of these events"
+	figStatuses       = "  of these statuses"
+	figServerCPU      = "API server CPU until the last binding, s"
+	figSchedulerCPU   = "scheduler CPU until the last binding, s"
+	figCPU            = "CPU of both per pod, ms"
+	figOthers         = "cores that other programs used meanwhile"
+	figOnline         = "last binding after its last pod's creation, s"
+	figNo             = "told no, median, ms"
+	figNoMax          = "told no, longest, ms"
+	figAllNo          = "all pods told no, median, ms"
+	figAllNoMax       = "all pods told no, longest, ms"
+	figP50            = "creation to binding, p50, ms"
+	figP99            = "creation to binding, p99, ms"
+	figMax            = "creation to binding, longest, ms"
+	figReclaim        = "8 pods of a quota bound after the last's creation, median, ms"
+	figReclaimMax     = "8 pods of a quota, longest, ms"
+	figReclaimGang    = "gang of 8 in a quota, median, ms"
+	figReclaimGangMax = "gang of 8 in a quota, longest, ms"
+	figCold           = "first start, s"
+	figRestart        = "restart after an orderly end, s"
+	figKilled         = "restart after kill -9, s"
+	figGather         = "all read, median, s"
+	figGatherMax      = "all read, longest, s"
+	figReaderCPU      = "  CPU of the reader, s"
 )
 
 // table has the medians of all rounds: by measurement, figure and who.
@@ -120,7 +124,7 @@ func number(v float64) string {
 
 // brief is the first of the figures that people look for.
 func brief(figures []figure) string {
-	for _, name := range []string{figRate, figP99, figRestart, figGather} {
+	for _, name := range []string{figRate, figP99, figReclaim, figRestart, figGather} {
 		for _, f := range figures {
 			if f.Name == name {
 				return number(f.Value) + " " + name
