@@ -13,6 +13,7 @@ import (
 
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/engine/why"
+	"github.com/berth-dev/berth/kube/convert"
 )
 
 // A cluster in which all is well, and what each check says when one thing of it is changed.
@@ -66,6 +67,18 @@ func TestChecksFindWhatIsWrong(t *testing.T) {
 		{"a start that nobody makes", func(l *look) {
 			l.plans[0] = engine.Plan{Starts: []engine.Start{{Gang: "chaos/c", Placements: []engine.Placement{{Pod: "chaos/c"}}}}}
 		}, []string{"forgotten"}},
+		{"a queue that holds more than it may", func(l *look) {
+			for i := range l.pods {
+				l.pods[i].Annotations[convert.KeyQueue] = "team-c"
+			}
+		}, []string{"queue over its limit"}},
+		{"a pod that was to be evicted and runs on", func(l *look) {
+			l.pods[1].Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "Reclaimed"}}
+		}, []string{"marked and not evicted"}},
+		{"room that is never there", func(l *look) { l.pods[2].Status.Conditions[0].Reason = "MakingRoom" }, []string{"told another reason", "room is made and never there"}},
+		{"an eviction that nobody makes", func(l *look) {
+			l.plans[0].Evictions = []engine.Eviction{{Pod: "chaos/a", Cause: engine.Reclaimed, For: "chaos/c"}, {Pod: "chaos/b", Cause: engine.Moved}}
+		}, []string{"would evict"}},
 		{"a pod that its node does not start", func(l *look) { l.pods[1].Status.Phase = corev1.PodPending }, []string{"does not start"}},
 		{"a node that does not come back", func(l *look) { l.nodes = l.nodes[:nodes-1] }, []string{"node missing", "on a node that is gone"}},
 		{"a node that nobody may use", func(l *look) { l.nodes[3].Spec.Unschedulable = true }, []string{"node missing"}},

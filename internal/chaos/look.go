@@ -92,7 +92,7 @@ func (l *look) String() string {
 // check is everything that must be so at rest.
 func (l *look) check() []finding {
 	var out []finding
-	for _, c := range []func() []finding{l.devices, l.accounts, l.fleet, l.gangs, l.silent, l.forgotten, l.byHand, l.stuck} {
+	for _, c := range []func() []finding{l.devices, l.accounts, l.fleet, l.gangs, l.silent, l.forgotten, l.byHand, l.stuck, l.limits, l.evictions} {
 		out = append(out, c()...)
 	}
 	return out

@@ -73,6 +73,9 @@ func (c recipe) template(restart corev1.RestartPolicy) corev1.PodTemplateSpec {
 			},
 		}},
 	}
+	if c.high {
+		spec.PriorityClassName = high
+	}
 	if c.disks {
 		spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "disk", MountPath: "/disk"}}
 	}

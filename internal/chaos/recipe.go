@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"math/rand/v2"
 	"strconv"
 	"time"
@@ -16,13 +17,14 @@ type recipe struct {
 	owner     string // job, statefulset, deployment, or "" for bare pods
 	scheduler string
 	members   int
-	gpus      int64  // of each
-	min       int    // members that start together; 0: it is no gang
-	group     bool   // the gang is a PodGroup
-	rack      bool   // all in one rack
-	queue     string // "": none
-	yields    bool   // may be evicted for others
-	disks     bool   // each member has a volume in the zone where it starts
+	gpus      int64             // of each
+	min       int               // members that start together; 0: it is no gang
+	group     bool              // the gang is a PodGroup
+	rack      bool              // all in one rack
+	queue     string            // "": none
+	terms     map[string]string // what may be done to it for others, and what it says of itself
+	high      bool              // of the class that goes first
+	disks     bool              // each member has a volume in the zone where it starts
 	sim       map[string]string
 	life      time.Duration // on the wall, until it is deleted
 }
@@ -50,7 +52,7 @@ func draw(r *rand.Rand, name string) recipe {
 		}
 	}
 	if c.scheduler != corev1.DefaultSchedulerName {
-		c.queue, c.yields = teams[r.IntN(len(teams))], r.IntN(2) == 0
+		c = charge(r, c)
 	}
 	c.disks = c.min > 0 && r.IntN(4) == 0
 	if r.IntN(10) == 0 {
@@ -135,9 +137,7 @@ func (c recipe) annotations() map[string]string {
 	if c.queue != "" {
 		out[convert.KeyQueue] = c.queue
 	}
-	if c.yields {
-		out[convert.KeyPreemptible] = "true"
-	}
+	maps.Copy(out, c.terms)
 	if c.rack {
 		out[convert.KeyTopologyRequired] = "rack"
 	}

@@ -3,33 +3,90 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"math/rand/v2"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	v1alpha1 "github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/kube/convert"
 )
 
-// teams are the queues that work is charged to; "": none.
-var teams = [...]string{"", "team-a", "team-b"}
+// team is a queue that work is charged to.
+type team struct {
+	name         string
+	quota, limit int64  // 0: none
+	only         string // the Berth whose work it is for; "": both
+}
+
+// teams are the queues; "": none. Only one Berth uses the one with a limit: two that do not know of each other's plans
+// can pass it together.
+var teams = [...]team{
+	{},
+	{name: "team-a", quota: nodes * 8 / 3},
+	{name: "team-b", quota: nodes * 8 / 3},
+	{name: "team-c", limit: nodes * 8 / 4, only: two},
+}
 
 // minRun is how long work runs before it may be evicted for others.
 const minRun = 10 * time.Second
 
-// makeTeams gives each team a third of the GPUs, and lets a quarter of the pods of team-b be disrupted at a time.
+const (
+	// high is the class of work that preempts other work of its queue, and highValue its priority.
+	high      = "chaos-high"
+	highValue = 1000
+)
+
+// charge gives the work a queue, and says what may be done to it for others and how long it runs. Some of it is wrong.
+func charge(r *rand.Rand, c recipe) recipe {
+	t := teams[r.IntN(len(teams))]
+	if t.only != "" && t.only != c.scheduler {
+		t = teams[0]
+	}
+	c.queue, c.high, c.terms = t.name, r.IntN(4) == 0, make(map[string]string)
+	if run, err := time.ParseDuration(c.sim["sim.berth.dev/run"]); err == nil && r.IntN(2) == 0 {
+		declared := run/speed + 10*time.Second
+		if r.IntN(5) == 0 {
+			declared /= 3
+		}
+		c.terms[convert.KeyExpectedRun] = declared.Round(time.Second).String()
+	}
+	if r.IntN(2) == 0 {
+		c.terms[convert.KeyCheckpoint] = "5s"
+	}
+	switch {
+	case r.IntN(6) == 0 && int64(c.members)*c.gpus <= t.quota:
+		c.terms[convert.KeyPreemptible] = "false"
+	case c.min > 0 && c.min < c.members && r.IntN(2) == 0:
+		c.terms[convert.KeyPreemptible] = "surplus"
+	}
+	return c
+}
+
+// makeTeams gives two teams a third of the GPUs each, and lets a quarter of the pods of team-b be disrupted at a time.
 func (w *world) makeTeams(ctx context.Context) error {
-	for _, name := range teams[1:] {
+	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: high}, Value: highValue}
+	if _, err := w.client.SchedulingV1().PriorityClasses().Create(ctx, class, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	for _, t := range teams[1:] {
+		amounts := v1alpha1.QueueResource{Name: gpu, Quota: resource.NewQuantity(t.quota, resource.DecimalSI)}
+		if t.limit > 0 {
+			amounts.Limit = resource.NewQuantity(t.limit, resource.DecimalSI)
+		}
 		q := &v1alpha1.Queue{
 			TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Queue"},
-			ObjectMeta: metav1.ObjectMeta{Name: name},
-			Spec:       v1alpha1.QueueSpec{Resources: []v1alpha1.QueueResource{{Name: gpu, Quota: resource.NewQuantity(nodes*8/3, resource.DecimalSI)}}},
+			ObjectMeta: metav1.ObjectMeta{Name: t.name},
+			Spec:       v1alpha1.QueueSpec{Resources: []v1alpha1.QueueResource{amounts}},
 		}
 		body, err := json.Marshal(q)
 		if err != nil {
@@ -63,7 +120,6 @@ func (o *observer) evicted(old, p *corev1.Pod) {
 		return
 	}
 	o.tally.count("pods evicted: " + is.Reason)
-	forOthers := []string{"Reclaimed", "Preempted", "OverFairShare"}
 	began := scheduled(p)
 	if !slices.Contains(forOthers, is.Reason) || p.Annotations[keyMin] != "" || began == nil || began.Status != corev1.ConditionTrue {
 		return
@@ -72,6 +128,9 @@ func (o *observer) evicted(old, p *corev1.Pod) {
 		o.tally.find(finding{"evicted too young", key(p) + " " + string(p.UID), "ran for " + ran.String() + ": " + is.Message})
 	}
 }
+
+// forOthers are the reasons of evictions before which work runs for its minimum.
+var forOthers = []string{"Reclaimed", "Preempted", "OverFairShare"}
 
 // target is the condition of a pod that is being evicted.
 func target(p *corev1.Pod) *corev1.PodCondition {
@@ -88,4 +147,47 @@ func target(p *corev1.Pod) *corev1.PodCondition {
 func heldBack(p *corev1.Pod) bool {
 	c := scheduled(p)
 	return p.Annotations[convert.KeyQueue] != "" || c != nil && c.Reason == "KeptForPromise"
+}
+
+// limits finds queues that hold more than they may. What goes away counts until it is gone.
+func (l *look) limits() []finding {
+	held := make(map[string]int64)
+	for i := range l.pods {
+		if p := &l.pods[i]; p.Spec.NodeName != "" && !over(p) {
+			held[p.Annotations[convert.KeyQueue]] += gpusOf(p)
+		}
+	}
+	var out []finding
+	for _, t := range teams {
+		if t.limit > 0 && held[t.name] > t.limit {
+			out = append(out, finding{"queue over its limit", t.name, fmt.Sprintf("holds %d of %d", held[t.name], t.limit)})
+		}
+	}
+	return out
+}
+
+// evictions finds those that are decided and never happen: pods that are marked and stay, and pods for which room is
+// made and that never have it. Where a scheduler that started now would evict somebody for others, it is not at rest.
+func (l *look) evictions() []finding {
+	var out []finding
+	for i := range l.pods {
+		p := &l.pods[i]
+		if over(p) || p.DeletionTimestamp != nil || !ours(p) {
+			continue
+		}
+		if c := target(p); c != nil && slices.Contains(forOthers, c.Reason) {
+			out = append(out, finding{"marked and not evicted", key(p) + " " + string(p.UID), c.Reason + ": " + c.Message})
+		}
+		if c := scheduled(p); waits(p) && c != nil && c.Reason == "MakingRoom" {
+			out = append(out, finding{"room is made and never there", key(p) + " " + string(p.UID), c.Message})
+		}
+	}
+	for _, plan := range l.plans {
+		for _, e := range plan.Evictions {
+			if slices.Contains([]engine.EvictionCause{engine.Reclaimed, engine.Preempted, engine.Shared}, e.Cause) {
+				out = append(out, finding{"would evict", e.Pod + " " + e.UID, fmt.Sprintf("%s for %s", e.Cause, e.For)})
+			}
+		}
+	}
+	return out
 }

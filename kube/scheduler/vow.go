@@ -18,7 +18,7 @@ type vow struct {
 const (
 	// vowStep is how far a promise moves before it is said again: it is told in minutes.
 	vowStep = time.Minute
-	// vowEvery is the least time between two that are said of one workload.
+	// vowEvery is the least time from one that is said of a workload to the next, or to none.
 	vowEvery = time.Minute
 )
 
@@ -59,7 +59,7 @@ func (y *sayer) tellVow(w *engine.Waiting, plan *engine.Plan) (later time.Time) 
 	if start.IsZero() == said.start.IsZero() && start.Sub(said.start).Abs() <= vowStep {
 		return later
 	}
-	if due := said.at.Add(vowEvery); plan.Now.Before(due) {
+	if due := said.at.Add(vowEvery); !said.start.IsZero() && plan.Now.Before(due) {
 		return due
 	}
 	reason, text := Reason(w), sentence(w, plan.Certificates)+y.vow(w.Gang, plan)
