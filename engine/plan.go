@@ -70,6 +70,7 @@ type queued struct {
 	gang     *gang
 	rank     int32 // its priority, or the one that it was promoted to
 	promoted bool
+	owed     bool // of the head of a lane: it could take back what it asks for
 }
 
 func (y *cycle) run() {

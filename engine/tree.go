@@ -14,6 +14,7 @@ type queue struct {
 
 	parent   *queue   // nil: at the top
 	children []*queue // by name
+	quota    vector   // what it is promised
 	easy     bool     // it and those above it ask nothing of work that may be evicted
 	problem  string   // why it cannot be in the tree: an unknown parent, a circle
 
@@ -268,7 +269,7 @@ func (s *State) regrow() {
 	}
 	*f = forest{modelled: len(s.cfg.Rates) > 0}
 	for _, q := range s.queues {
-		q.parent, q.children, q.problem, q.users, q.roster = nil, nil, "", nil, roster{}
+		q.parent, q.children, q.problem, q.users, q.quota, q.roster = nil, nil, "", nil, nil, roster{}
 		if q.spec != nil && (q.spec.FairUsers || len(q.spec.UserLimits) > 0) {
 			q.users = make(map[string]vector)
 		}
@@ -329,6 +330,7 @@ func (s *State) readAmounts(q *queue) {
 	f := &s.forest
 	for _, a := range q.spec.Quota {
 		f.promised.add(s.dims.id(a.Resource), 1)
+		q.quota.add(s.dims.id(a.Resource), a.Value)
 	}
 	f.lends = f.lends || len(q.spec.Lend) > 0
 	if q.spec.ReclaimIdle > 0 {
@@ -389,12 +391,7 @@ func (s *State) recount() {
 }
 
 // quota is what the queue is promised of the dimension.
-func (s *State) quota(q *queue, dim int) int64 {
-	if q.spec == nil {
-		return 0
-	}
-	return q.spec.Quota.Get(s.dims.names[dim])
-}
+func (s *State) quota(q *queue, dim int) int64 { return q.quota.at(dim) }
 
 // above lists the queue and those above it, the lowest first.
 func (q *queue) above() []*queue {
