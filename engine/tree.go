@@ -96,6 +96,10 @@ func (s *State) book(p *pod) {
 	}
 	s.bound(p, true)
 	p.payer, p.slot = q, len(q.pods)
+	if t := s.termsOf(p); p.leaving() || t.Expected > 0 || t.Max > 0 || t.Like != "" {
+		p.ends = true
+		s.ends++
+	}
 	q.pods = append(q.pods, p)
 	q.epoch++
 	if !s.trying {
@@ -118,6 +122,10 @@ func (s *State) unbook(p *pod) {
 		return
 	}
 	s.bound(p, false)
+	if p.ends {
+		p.ends = false
+		s.ends--
+	}
 	last := len(q.pods) - 1
 	q.pods[p.slot] = q.pods[last]
 	q.pods[p.slot].slot = p.slot
@@ -383,7 +391,9 @@ func (s *State) recount() {
 			s.pledge(h, 1)
 		}
 	}
+	s.ends = 0
 	for _, p := range s.pods {
+		p.ends = false
 		if p.seat != nil {
 			s.book(p)
 		}
@@ -392,31 +402,3 @@ func (s *State) recount() {
 
 // quota is what the queue is promised of the dimension.
 func (s *State) quota(q *queue, dim int) int64 { return q.quota.at(dim) }
-
-// above lists the queue and those above it, the lowest first.
-func (q *queue) above() []*queue {
-	var out []*queue
-	for ; q != nil; q = q.parent {
-		out = append(out, q)
-	}
-	return out
-}
-
-// meet returns the queues, on the ways up from a and from b, that are siblings: where what a and b are given is
-// weighed against each other. They are equal where one queue is the other or above it.
-func meet(a, b *queue) (x, y *queue) {
-	up := a.above()
-	for y = b; y != nil; y = y.parent {
-		for i, x := range up {
-			switch {
-			case x == y:
-				return x, x
-			case x.parent == y.parent && x.parent == nil && i == len(up)-1:
-				return x, y
-			case x.parent == y.parent && x.parent != nil:
-				return x, y
-			}
-		}
-	}
-	return a, a
-}
