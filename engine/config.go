@@ -44,8 +44,8 @@ type Config struct {
 type Policy string
 
 const (
-	// Default: priority, then who is furthest below its share, then age. Quota is taken back from who borrowed it
-	// and higher priorities preempt within their queue; equals are never evicted for each other.
+	// Default: priority, then who is furthest below its share, then who used less in the past, then age. Quota is taken
+	// back from who borrowed it and higher priorities preempt within their queue; equals are never evicted for each other.
 	Default Policy = "default"
 	// TimeShare is Default, and a queue under its fair share also takes from one that is over its own.
 	TimeShare Policy = "timeshare"

@@ -36,7 +36,7 @@ type despair struct {
 // makeRoom looks for work that may be evicted for the gang, which is blocked by the gates. If there is some, the plan
 // evicts it and holds the place, and the gates that the gang then waits at are returned; nil: nobody is evicted.
 func (y *cycle) makeRoom(g *gang, t turn, gates []why.Gate) []why.Gate {
-	if y.s.cfg.Policy == FIFO || !y.curable(gates) || !y.mayClaim(g) {
+	if y.s.cfg.Policy == FIFO || !y.curable(gates) {
 		return nil
 	}
 	y.lookAround()
@@ -48,6 +48,9 @@ func (y *cycle) makeRoom(g *gang, t turn, gates []why.Gate) []why.Gate {
 	}
 	if y.barren(g, t) {
 		return waits()
+	}
+	if !y.mayClaim(g) {
+		return nil
 	}
 	c := y.newClaim(g, t)
 	c.find()
@@ -72,7 +75,7 @@ type ground struct {
 // barren says whether a claim of the same queue and priority that asked for no more found nobody to evict, and nothing
 // has started or been evicted since.
 func (y *cycle) barren(g *gang, t turn) bool {
-	if !g.plain.ok || len(y.fallow) == 0 || y.fallowAt != y.moment() || len(y.s.promises) > 0 && y.s.promises[g.key] != nil {
+	if !g.plain.ok || len(y.fallow) == 0 || y.fallowAt != y.moment() || y.standing(g) != nil {
 		return false
 	}
 	asked, ok := y.fallow[ground{g.payer, t.priority}]
@@ -89,7 +92,7 @@ func (y *cycle) barren(g *gang, t turn) bool {
 
 // noteBarren notes that the claim found nobody to evict.
 func (y *cycle) noteBarren(c *claim) {
-	if !c.g.plain.ok || len(y.s.promises) > 0 && y.s.promises[c.g.key] != nil {
+	if !c.g.plain.ok || y.standing(c.g) != nil {
 		return
 	}
 	if at := y.moment(); y.fallowAt != at || y.fallow == nil {

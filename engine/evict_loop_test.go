@@ -11,7 +11,8 @@ import (
 )
 
 // With objects fixed, and evicted work waiting again, plans come to rest. Where priorities are equal nobody is evicted
-// twice; where they are not, somebody of a low one can be: for its own queue's sake, and then for one of a higher one.
+// twice. Where they are not, a borrower can be, seldom: it takes a place that is free, before one who is owed it and
+// waits behind a higher priority of its own queue has its turn.
 func TestEvictionsComeToRest(t *testing.T) {
 	often(t, 5, func(t *rapid.T) {
 		r := anyRing(t, 4, 8, false)

@@ -26,6 +26,8 @@ type gang struct {
 	turn  turn
 	lined bool   // is in State.line, at turn
 	soft  bool   // may be evicted whole, as of the last tally
+	done  bool   // has its minimum, as of the last tally
+	runs  bool   // some of it has a seat, as of the last tally
 	payer *queue // its queue, as of the last tally; nil: none, or one that is not known
 	plain plain
 	lacks []demand // what its members without a seat ask for; nil: to be worked out
@@ -159,6 +161,11 @@ func (s *State) freshen() {
 
 // tally builds the gang's tree and counts its members.
 func (s *State) tally(g *gang) {
+	s.countMembers(g)
+	g.done, g.runs = g.tree.satisfied(), g.tree.running() > 0
+}
+
+func (s *State) countMembers(g *gang) {
 	g.plain, g.soft, g.payer, g.lacks = plain{}, g.evictable(), s.queues[g.queue()], nil
 	if g.lone != nil {
 		g.single.branch = branch{group: &g.single.group, pods: g.single.pods[:1]}

@@ -59,6 +59,10 @@ func (a *stand) before(b *stand, p Policy) bool {
 		return x.repair
 	}
 	if p != FIFO {
+		//mutate: order-owed-first
+		if x.owed != z.owed {
+			return x.owed
+		}
 		if x.rank != z.rank {
 			return x.rank > z.rank
 		}
@@ -229,12 +233,69 @@ func (c *contest) lead(s *stand) {
 	s.head = nil
 	if len(s.lane) > 0 {
 		s.head = &s.lane[0]
+		s.head.owed = c.y.owes(s.head.gang)
 	}
 	if len(s.below) > 0 && s.below[0].head != nil {
 		if h := s.below[0].head; s.head == nil || h.compare(*s.head) < 0 {
 			s.head = h
 		}
 	}
+}
+
+// owes says whether the gang could take what it asks for back from whoever borrowed it: its queue, and all above it,
+// have quota for it, or under policy timeshare a share. Who borrows goes after those, whatever its priority: it would be
+// evicted for them at once.
+func (y *cycle) owes(g *gang) bool {
+	s := y.s
+	q := g.payer
+	if q == nil || len(s.forest.promised) == 0 && s.cfg.Policy != TimeShare || !s.valid(q) {
+		return false
+	}
+	if p := y.plain(g, g.turn); p.ok && s.cfg.Policy != TimeShare {
+		return y.owesPlainly(q, p)
+	}
+	a := &asking{y: y, g: g, q: q}
+	return a.hasPart(s.quota, func(dim int) bool { return s.forest.promised.at(dim) > 0 }) ||
+		s.cfg.Policy == TimeShare && a.hasPart(func(q *queue, dim int) int64 { return q.fair.at(dim) }, func(dim int) bool { return slices.Contains(s.forest.shared, dim) })
+}
+
+// owesPlainly is owes for like members, of which models do not matter.
+func (y *cycle) owesPlainly(q *queue, p *plain) bool {
+	asks := false
+	for _, d := range p.class.demands {
+		if y.s.forest.promised.at(d.dim) == 0 {
+			continue
+		}
+		asks = true
+		for up := q; up != nil; up = up.parent {
+			if up.committed(d.dim)+d.amount*int64(p.need) > up.quota.at(d.dim) {
+				return false
+			}
+		}
+	}
+	return asks
+}
+
+// hasPart says whether all that the gang asks for, of the resources that count, fits into the parts of its queue and of
+// those above it, and whether it asks for any of them.
+func (a *asking) hasPart(part func(*queue, int) int64, counts func(int) bool) bool {
+	asks := false
+	for dim := range a.y.s.dims.names {
+		if !counts(dim) {
+			continue
+		}
+		need := a.need(a.y.s.dims.names[dim])
+		if need == 0 {
+			continue
+		}
+		asks = true
+		for up := a.q; up != nil; up = up.parent {
+			if up.committed(dim)+need > part(up, dim) {
+				return false
+			}
+		}
+	}
+	return asks
 }
 
 // next takes the one that goes next out of its lane; false when nothing is left.

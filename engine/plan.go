@@ -50,10 +50,12 @@ type cycle struct {
 	version uint64   // of the last edit of memory
 	every   []string // GPU models that nodes have, once asked for
 	proofs  map[proofKey]proof
-	ahead   int     // gangs considered before until
-	steps   int     // search steps that until took
-	kept    []*node // whose room is held for the gang that is being placed, in order
-	claimed []*hold // the holds themselves
+	ahead   int            // gangs considered before until
+	steps   int            // search steps that until took
+	held    map[*gang]bool // gangs for which something is held; nil: not looked for yet
+	anyHeld bool           // something is held for what an owner makes again
+	kept    []*node        // whose room is held for the gang that is being placed, in order
+	claimed []*hold        // the holds themselves
 	times   timekeeper
 	short   []*gang        // that run under their minimum, and could not be repaired
 	tidied  bool           // work was looked for to move for somebody
@@ -68,6 +70,7 @@ type queued struct {
 	gang     *gang
 	rank     int32 // its priority, or the one that it was promoted to
 	promoted bool
+	owed     bool // of the head of a lane: it could take back what it asks for
 }
 
 func (y *cycle) run() {
@@ -123,7 +126,7 @@ func (y *cycle) minimums() []*gang {
 			return grow
 		}
 		g := q.gang
-		if g.tree.satisfied() && len(y.orphans(g)) == 0 && y.known(g) {
+		if g.done && len(y.orphans(g)) == 0 && y.known(g) {
 			grow = append(grow, g)
 			y.line.moved(at, false)
 			continue
@@ -252,6 +255,35 @@ func (h *hold) isFor(g *gang) bool {
 	return h.Gang == g.key || g.lone != nil && g.lone.Owner != "" && h.Gang == g.lone.Owner
 }
 
+// findHeld finds, once in a cycle, for which gangs something is held. Where it is held for what an owner makes again, any
+// pod may be meant.
+func (y *cycle) findHeld() {
+	s := y.s
+	y.held, y.anyHeld = make(map[*gang]bool, len(s.holdsOf)), false
+	for key := range s.holdsOf {
+		g := s.gangs[key]
+		p := s.pods[key]
+		if g != nil {
+			y.held[g] = true
+		}
+		if p != nil && p.gang != nil {
+			y.held[p.gang] = true
+		}
+		y.anyHeld = y.anyHeld || g == nil && p == nil
+	}
+}
+
+// hasHeld says whether something is held for the gang.
+func (y *cycle) hasHeld(g *gang) bool {
+	if len(y.s.holds) == 0 {
+		return false
+	}
+	if y.held == nil {
+		y.findHeld()
+	}
+	return (y.anyHeld || y.held[g]) && slices.ContainsFunc(y.s.heldFor(g), func(h *hold) bool { return h.on != nil })
+}
+
 // heldFor lists what is held for the gang, by node; of a pod by itself, also what is held for whatever its owner makes
 // again.
 func (s *State) heldFor(g *gang) []*hold {
@@ -311,13 +343,13 @@ func (y *cycle) retally(g *gang) {
 }
 
 func (y *cycle) wait(g *gang, gates []why.Gate) {
-	if g.lapsed() && y.known(g) {
+	if g.runs && g.lapsed() && y.known(g) {
 		y.short = append(y.short, g)
 	}
 	if gates[0].Cause == why.MakingRoom {
 		gates[0].Need = max(1, int64(y.goingFor(g.key)))
 	}
-	y.plan.Waiting = append(y.plan.Waiting, Waiting{Gang: g.key, Verdict: verdict(gates), Cause: gates[0].Cause, Gates: gates, Short: g.turnNow().repair})
+	y.plan.Waiting = append(y.plan.Waiting, Waiting{Gang: g.key, Verdict: verdict(gates), Cause: gates[0].Cause, Gates: gates, Short: g.runs && g.turnNow().repair})
 }
 
 // goingFor is how many pods are on their way out for the workload.

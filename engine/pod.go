@@ -22,6 +22,7 @@ type pod struct {
 	evicting bool     // an Eviction says that it is to end
 	payer    *queue   // whose account its seat is booked in; nil: it has none, or is another scheduler's
 	slot     int      // in payer.pods
+	ends     bool     // something says when it ends
 	bill     []demand // what it is booked with
 }
 

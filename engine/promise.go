@@ -33,6 +33,7 @@ type timekeeper struct {
 	heads    int                  // blocked gangs that promises can help, so far
 	blocked  map[string]string    // policy strict: by queue, the first that is blocked
 	hopeless map[proofKey]bool    // of a class: no place beside what is promised
+	promised map[*gang]bool       // that have promises
 }
 
 // promiseLifts bounds how many ends of pods are tried out for the promises of one cycle.
@@ -351,6 +352,9 @@ func (x *search) spares(pods []*pod) bool {
 
 // behind says, under policy strict, which blocked gang of its queue the gang waits behind.
 func (y *cycle) behind(g *gang) []why.Gate {
+	if len(y.times.blocked) == 0 {
+		return nil
+	}
 	head, ok := y.times.blocked[g.queue()]
 	if !ok || head == g.key {
 		return nil
@@ -419,7 +423,7 @@ func (y *cycle) promise(g *gang, t turn, gates []why.Gate) {
 
 // standing returns the promise that the gang was given, nil if there is none.
 func (y *cycle) standing(g *gang) *Promise {
-	if len(y.s.promises) == 0 || y.s.isRejected(KindPromise, g.key) {
+	if len(y.s.promises) == 0 || !y.times.promised[g] || y.s.isRejected(KindPromise, g.key) {
 		return nil
 	}
 	return y.s.promises[g.key]
@@ -512,7 +516,14 @@ func (y *cycle) keptPromise(g *gang, m mark) {
 
 // expirePromises drops the promises of gangs that have started or are gone.
 func (y *cycle) expirePromises() {
+	y.times.promised = make(map[*gang]bool, len(y.s.promises))
 	for _, key := range sortedKeys(y.s.promises) {
+		if g := y.s.gangs[key]; g != nil {
+			y.times.promised[g] = true
+		}
+		if p := y.s.pods[key]; p != nil && p.gang != nil {
+			y.times.promised[p.gang] = true
+		}
 		if !y.hopes(key) {
 			y.forget(KindPromise, key, y.s.promises[key].Version)
 		}

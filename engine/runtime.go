@@ -240,6 +240,9 @@ func (y *cycle) releases() []release {
 	if k.counted == y.moment() && k.since.IsZero() {
 		return k.releases
 	}
+	if y.s.ends == 0 && len(y.s.holds) == 0 {
+		return nil
+	}
 	var all endings
 	n := len(y.s.nobody.pods)
 	for _, q := range y.s.queues {

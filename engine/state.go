@@ -56,6 +56,7 @@ type State struct {
 	requests requestCache
 	wholes   int           // gangs that want whole nodes
 	forest   forest        // of queues
+	ends     int           // booked pods of which something says when they end
 	nobody   queue         // the account of workloads without a queue
 	capacity vector        // what all nodes have together
 	taken    vector        // what all pods with seats take

@@ -23,15 +23,16 @@ type plain struct {
 // it before it is proved: who gets a place needs no proof.
 func (y *cycle) stuck(g *gang, t turn) bool {
 	p := y.plain(g, t)
-	if !p.ok || len(y.s.holds) > 0 && y.s.holdsSomething(g) {
+	if !p.ok || y.hasHeld(g) {
 		return false
 	}
 	s := y.s
 	s.use(p.class)
 	key := proofKey{class: p.class, need: p.need, level: p.level, at: s.standing()}
 	proof, proved := y.proofs[key]
-	o := order{class: p.class, layout: g.layout(), pods: g.tree.pods[:p.need], want: len(g.tree.pods)}
+	var o order
 	if !proved {
+		o = order{class: p.class, layout: g.layout(), pods: g.tree.pods[:p.need], want: len(g.tree.pods)}
 		if _, fits := s.chooseScope(o); fits {
 			return false
 		}
@@ -105,9 +106,4 @@ func (y *cycle) isPlain(g *gang) (*pod, bool) {
 // asksPlainly says whether nothing around the gang makes its question a special one now.
 func (y *cycle) asksPlainly(g *gang, p *plain) bool {
 	return !y.modelsApart(g) && (p.level < 0 || y.s.topology.populated(p.level))
-}
-
-// holdsSomething says whether something is held for the gang.
-func (s *State) holdsSomething(g *gang) bool {
-	return slices.ContainsFunc(s.heldFor(g), func(h *hold) bool { return h.on != nil })
 }

@@ -14,6 +14,7 @@ type queue struct {
 
 	parent   *queue   // nil: at the top
 	children []*queue // by name
+	quota    vector   // what it is promised
 	easy     bool     // it and those above it ask nothing of work that may be evicted
 	problem  string   // why it cannot be in the tree: an unknown parent, a circle
 
@@ -95,6 +96,10 @@ func (s *State) book(p *pod) {
 	}
 	s.bound(p, true)
 	p.payer, p.slot = q, len(q.pods)
+	if t := s.termsOf(p); p.leaving() || t.Expected > 0 || t.Max > 0 || t.Like != "" {
+		p.ends = true
+		s.ends++
+	}
 	q.pods = append(q.pods, p)
 	q.epoch++
 	if !s.trying {
@@ -117,6 +122,10 @@ func (s *State) unbook(p *pod) {
 		return
 	}
 	s.bound(p, false)
+	if p.ends {
+		p.ends = false
+		s.ends--
+	}
 	last := len(q.pods) - 1
 	q.pods[p.slot] = q.pods[last]
 	q.pods[p.slot].slot = p.slot
@@ -268,7 +277,7 @@ func (s *State) regrow() {
 	}
 	*f = forest{modelled: len(s.cfg.Rates) > 0}
 	for _, q := range s.queues {
-		q.parent, q.children, q.problem, q.users, q.roster = nil, nil, "", nil, roster{}
+		q.parent, q.children, q.problem, q.users, q.quota, q.roster = nil, nil, "", nil, nil, roster{}
 		if q.spec != nil && (q.spec.FairUsers || len(q.spec.UserLimits) > 0) {
 			q.users = make(map[string]vector)
 		}
@@ -329,6 +338,7 @@ func (s *State) readAmounts(q *queue) {
 	f := &s.forest
 	for _, a := range q.spec.Quota {
 		f.promised.add(s.dims.id(a.Resource), 1)
+		q.quota.add(s.dims.id(a.Resource), a.Value)
 	}
 	f.lends = f.lends || len(q.spec.Lend) > 0
 	if q.spec.ReclaimIdle > 0 {
@@ -381,7 +391,9 @@ func (s *State) recount() {
 			s.pledge(h, 1)
 		}
 	}
+	s.ends = 0
 	for _, p := range s.pods {
+		p.ends = false
 		if p.seat != nil {
 			s.book(p)
 		}
@@ -389,37 +401,4 @@ func (s *State) recount() {
 }
 
 // quota is what the queue is promised of the dimension.
-func (s *State) quota(q *queue, dim int) int64 {
-	if q.spec == nil {
-		return 0
-	}
-	return q.spec.Quota.Get(s.dims.names[dim])
-}
-
-// above lists the queue and those above it, the lowest first.
-func (q *queue) above() []*queue {
-	var out []*queue
-	for ; q != nil; q = q.parent {
-		out = append(out, q)
-	}
-	return out
-}
-
-// meet returns the queues, on the ways up from a and from b, that are siblings: where what a and b are given is
-// weighed against each other. They are equal where one queue is the other or above it.
-func meet(a, b *queue) (x, y *queue) {
-	up := a.above()
-	for y = b; y != nil; y = y.parent {
-		for i, x := range up {
-			switch {
-			case x == y:
-				return x, x
-			case x.parent == y.parent && x.parent == nil && i == len(up)-1:
-				return x, y
-			case x.parent == y.parent && x.parent != nil:
-				return x, y
-			}
-		}
-	}
-	return a, a
-}
+func (s *State) quota(q *queue, dim int) int64 { return q.quota.at(dim) }
