@@ -9,8 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/berth-dev/berth/kube/convert"
 )
 
 const (
@@ -23,6 +21,7 @@ const (
 const (
 	owner    = "owner"
 	borrower = "borrower"
+	keyQueue = "berth.dev/queue" // on pods
 )
 
 // reclaim measures how fast a queue gets back what it is promised from another that borrowed the whole cluster: from
@@ -65,7 +64,7 @@ func (c *cluster) makeQueue(ctx context.Context, name string, quota int) error {
 
 // inQueue lets the queue pay for the pod, and takes its grace period away.
 func inQueue(p *corev1.Pod, queue string) *corev1.Pod {
-	p.Annotations = map[string]string{convert.KeyQueue: queue}
+	p.Annotations = map[string]string{keyQueue: queue}
 	p.Spec.TerminationGracePeriodSeconds = new(int64)
 	return p
 }
