@@ -85,7 +85,7 @@ var Rules = map[string]Rule{
 
 	"bench": {Ring: Shell},
 	"bench/live": {Ring: Shell, Imports: []string{
-		"api/v1alpha1", "cli", "controlplane", "controlplane/home", "kube/convert", "kube/inspect", "kube/scheduler",
+		"api/v1alpha1", "cli", "controlplane", "controlplane/home", "kube/inspect", "kube/scheduler",
 	}, Heavy: true},
 
 	"cli": {Ring: Shell, Imports: []string{
