@@ -286,11 +286,13 @@ func (y *cycle) findLeavers() {
 	}
 	y.looked = true
 	for _, q := range y.s.queues {
-		if q.leaving.at(dimPods) > 0 {
+		if q.going > 0 {
 			y.noteLeavers(q)
 		}
 	}
-	y.noteLeavers(&y.s.nobody)
+	if y.s.nobody.going > 0 {
+		y.noteLeavers(&y.s.nobody)
+	}
 }
 
 func (y *cycle) noteLeavers(q *queue) {

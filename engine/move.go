@@ -73,15 +73,66 @@ func (y *cycle) moving() bool {
 	return slices.ContainsFunc(y.plan.Evictions, func(e Eviction) bool { return e.Cause == Moved })
 }
 
-// findMovers lists what may be moved: pods by themselves, and gangs of which all members are needed.
+// findMovers lists what may be moved: pods by themselves, and gangs of which all members are needed, that are on nodes
+// where something is free.
 func (c *claim) findMovers() {
-	c.y.s.hunts++
-	c.id = c.y.s.hunts
-	c.y.s.everyTenant(func(t *tenant) {
-		if movable(t) {
-			c.take(t, Moved, -1)
+	s := c.y.s
+	s.hunts++
+	c.id = s.hunts
+	if !s.ownsAny() {
+		return
+	}
+	seen := make(map[*gang]bool)
+	for _, sh := range s.topology.shelves {
+		for _, n := range sh.nodes {
+			if n.free.at(dimGPU) <= 0 {
+				continue
+			}
+			for _, p := range n.occ {
+				if p.payer == nil || p.Owner == "" || p.amount(dimGPU) == 0 || !bare(p) || p.Gang != "" && (p.gang == nil || seen[p.gang]) {
+					continue
+				}
+				if p.Gang != "" {
+					seen[p.gang] = true
+				}
+				if t := s.lodger(p); movable(t) {
+					c.take(t, Moved, -1)
+				}
+			}
 		}
-	})
+	}
+}
+
+// ownsAny says whether there is work that may be evicted and somebody makes again.
+func (s *State) ownsAny() bool {
+	for _, q := range s.queues {
+		if q.owned > 0 {
+			return true
+		}
+	}
+	return s.nobody.owned > 0
+}
+
+// lodger is the tenant that the pod, which has a seat, is of.
+func (s *State) lodger(p *pod) *tenant {
+	t := &tenant{key: p.workload(), payer: p.payer, priority: p.Priority, started: p.Started, pods: []*pod{p}}
+	if p.Gang != "" {
+		t.gang, t.pods = p.gang, nil
+		if p.gang.spec != nil {
+			t.priority = p.gang.spec.Priority
+		}
+		for _, o := range p.gang.members {
+			if o.seat == nil || o.leaving() {
+				continue
+			}
+			t.pods = append(t.pods, o)
+			if o.Started.Before(t.started) {
+				t.started = o.Started
+			}
+		}
+	}
+	s.appraise(t)
+	return t
 }
 
 // movable says whether the tenant is one piece that somebody makes again when it ends.
@@ -278,10 +329,11 @@ func (c *claim) findOn(n *node) (loss int64, ok bool) {
 		if p.payer == nil {
 			return 0, false
 		}
-		for _, t := range s.tenantsOf(p.payer) {
-			if slices.Contains(t.pods, p) && movable(t) {
-				c.take(t, Moved, -1)
-			}
+		if p.Gang != "" && p.gang == nil || !bare(p) {
+			return 0, false
+		}
+		if t := s.lodger(p); !slices.ContainsFunc(c.units, func(u *unit) bool { return u.of.gang != nil && u.of.gang == t.gang }) && movable(t) {
+			c.take(t, Moved, -1)
 		}
 	}
 	pods := 0

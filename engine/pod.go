@@ -23,6 +23,8 @@ type pod struct {
 	payer    *queue   // whose account its seat is booked in; nil: it has none, or is another scheduler's
 	slot     int      // in payer.pods
 	ends     bool     // something says when it ends
+	going    bool     // it counts in payer.going
+	rankedAt int32    // in payer.ranks
 	bill     []demand // what it is booked with
 }
 

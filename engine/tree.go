@@ -24,6 +24,9 @@ type queue struct {
 	used, leaving, pledged, firm vector
 
 	pods  []*pod            // its own seated pods, in no order
+	ranks map[int32]int     // by priority: its own seated pods that may be evicted
+	owned int               // of those, how many somebody makes again
+	going int               // its own seated pods that are on their way out
 	fair  vector            // its fair share, as of the cycle
 	asked vector            // what its own workloads in line lack, as of the cycle
 	users map[string]vector // what each user of its own workloads holds; nil: it does not matter
@@ -96,6 +99,10 @@ func (s *State) book(p *pod) {
 	}
 	s.bound(p, true)
 	p.payer, p.slot = q, len(q.pods)
+	q.rank(p, 1)
+	if p.going = p.leaving(); p.going {
+		q.going++
+	}
 	if t := s.termsOf(p); p.leaving() || t.Expected > 0 || t.Max > 0 || t.Like != "" {
 		p.ends = true
 		s.ends++
@@ -115,6 +122,38 @@ func (s *State) book(p *pod) {
 	}
 }
 
+// rank counts a pod that may be evicted among those of its priority.
+func (q *queue) rank(p *pod, by int) {
+	if !p.Evictable {
+		return
+	}
+	if p.Owner != "" {
+		q.owned += by
+	}
+	if by > 0 {
+		p.rankedAt = p.Priority
+		if p.gang != nil && p.gang.spec != nil {
+			p.rankedAt = p.gang.spec.Priority
+		}
+	}
+	if q.ranks == nil {
+		q.ranks = make(map[int32]int)
+	}
+	if q.ranks[p.rankedAt] += by; q.ranks[p.rankedAt] == 0 {
+		delete(q.ranks, p.rankedAt)
+	}
+}
+
+// outranks says whether the queue has work of its own that may be evicted, of a lower priority.
+func (q *queue) outranks(priority int32) bool {
+	for r := range q.ranks {
+		if r < priority {
+			return true
+		}
+	}
+	return false
+}
+
 // unbook takes the same back.
 func (s *State) unbook(p *pod) {
 	q := p.payer
@@ -122,6 +161,11 @@ func (s *State) unbook(p *pod) {
 		return
 	}
 	s.bound(p, false)
+	q.rank(p, -1)
+	if p.going {
+		p.going = false
+		q.going--
+	}
 	if p.ends {
 		p.ends = false
 		s.ends--
@@ -381,11 +425,12 @@ func (s *State) Warnings() []Rejected {
 // recount makes all accounts anew from the pods that have seats.
 func (s *State) recount() {
 	for _, q := range s.queues {
-		q.used, q.leaving, q.pledged, q.firm, q.pods = nil, nil, nil, nil, nil
+		q.used, q.leaving, q.pledged, q.firm, q.pods, q.ranks = nil, nil, nil, nil, nil, nil
+		q.owned, q.going = 0, 0
 		q.roster = roster{} // sums of epochs tell nothing once there are other queues below it
 		q.epoch++
 	}
-	s.nobody.pods = nil
+	s.nobody.pods, s.nobody.ranks, s.nobody.owned, s.nobody.going = nil, nil, 0, 0
 	for _, h := range s.holds {
 		if h.on != nil {
 			s.pledge(h, 1)

@@ -92,16 +92,21 @@ func (s *State) tenantsOf(q *queue) []*tenant {
 		}
 	}
 	for _, t := range r.tenants {
-		t.terms = s.termsOf(t.pods[0])
-		s.divideTenant(t)
-		for _, u := range t.units {
-			u.stints = stintsOf(u.pods)
-			u.budgeted = slices.ContainsFunc(u.pods, func(p *pod) bool { return len(p.Budgets) > 0 })
-		}
+		s.appraise(t)
 	}
 	slices.SortFunc(r.tenants, compareTenants)
 	r.at = q.turnover + 1
 	return r.tenants
+}
+
+// appraise works out what of the tenant may be evicted, and what of that decides its cost.
+func (s *State) appraise(t *tenant) {
+	t.terms = s.termsOf(t.pods[0])
+	s.divideTenant(t)
+	for _, u := range t.units {
+		u.stints = stintsOf(u.pods)
+		u.budgeted = slices.ContainsFunc(u.pods, func(p *pod) bool { return len(p.Budgets) > 0 })
+	}
 }
 
 func compareTenants(a, b *tenant) int {
@@ -255,6 +260,9 @@ func (c *claim) find() {
 
 // preempt: what is of a lower priority in the claimant's own queue.
 func (c *claim) preempt() {
+	if !c.q.outranks(c.t.priority) {
+		return
+	}
 	all := c.y.s.tenantsOf(c.q)
 	for i := len(all) - 1; i >= 0 && all[i].priority < c.t.priority; i-- {
 		if !all[i].promoted() {
