@@ -101,7 +101,13 @@ type contest struct {
 
 // newContest makes up the lanes of what is in line.
 func newContest(y *cycle, line []queued) *contest {
-	c := &contest{y: y, policy: y.s.cfg.Policy, stands: make(map[*queue]*stand), latest: &stand{}}
+	c := &contest{y: y, policy: y.s.cfg.Policy}
+	if len(y.s.queues) == 0 { // nobody to weigh against anybody
+		c.root.lane = line
+		c.settle(&c.root)
+		return c
+	}
+	c.stands, c.latest = make(map[*queue]*stand), &stand{}
 	at := make([]*stand, len(line))
 	for i := range line {
 		at[i] = c.standOf(&line[i])

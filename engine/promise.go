@@ -516,6 +516,9 @@ func (y *cycle) keptPromise(g *gang, m mark) {
 
 // expirePromises drops the promises of gangs that have started or are gone.
 func (y *cycle) expirePromises() {
+	if len(y.s.promises) == 0 {
+		return
+	}
 	y.times.promised = make(map[*gang]bool, len(y.s.promises))
 	for _, key := range sortedKeys(y.s.promises) {
 		if g := y.s.gangs[key]; g != nil {
