@@ -61,6 +61,18 @@ type roster struct {
 	belowAt uint64    // sum of turnovers, plus one
 }
 
+// strike takes a pod by itself, which is on its way out now, off the roster: the rest of it is as it was.
+func (r *roster) strike(p *pod) {
+	at := &tenant{key: p.Key, priority: p.Priority, started: p.Started}
+	i, found := slices.BinarySearchFunc(r.tenants, at, compareTenants)
+	for ; found && i < len(r.tenants) && compareTenants(r.tenants[i], at) == 0; i++ {
+		if r.tenants[i].gang == nil {
+			r.tenants = slices.Delete(r.tenants, i, i+1)
+			return
+		}
+	}
+}
+
 // tenantsOf returns the queue's own tenants.
 func (s *State) tenantsOf(q *queue) []*tenant {
 	r := &q.roster
