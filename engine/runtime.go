@@ -50,7 +50,7 @@ func (s *State) termsOf(p *pod) *Terms {
 	if p.Gang == "" {
 		return &p.Terms
 	}
-	if g := s.gangs[p.Gang]; g != nil && g.spec != nil {
+	if g := p.gang; g != nil && g.spec != nil {
 		return &g.spec.Terms
 	}
 	return &Terms{}

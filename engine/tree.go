@@ -70,7 +70,7 @@ func (s *State) queueOf(p *pod) *queue {
 	if p.Gang == "" {
 		return s.queueNamed(p.Queue)
 	}
-	if g := s.gangs[p.Gang]; g != nil && g.spec != nil {
+	if g := p.gang; g != nil && g.spec != nil {
 		return s.queueNamed(g.spec.Queue)
 	}
 	return nil
@@ -81,7 +81,7 @@ func (s *State) userOf(p *pod) string {
 	if p.Gang == "" {
 		return p.User
 	}
-	if g := s.gangs[p.Gang]; g != nil && g.spec != nil {
+	if g := p.gang; g != nil && g.spec != nil {
 		return g.spec.User
 	}
 	return ""
