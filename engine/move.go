@@ -197,7 +197,11 @@ func (y *cycle) rehome(u *unit) bool {
 		y.s.shapeOf(p) // what runs had no need of one
 	}
 	m := y.s.mark()
-	return y.place(g, g.turnNow()).ok && len(y.breaks(g, y.seatedSince(m))) == 0
+	if !y.place(g, g.turnNow()).ok || len(y.breaks(g, y.seatedSince(m))) > 0 {
+		return false
+	}
+	// Of a gang that runs with more groups than it must, only those that it must have are placed: it stays.
+	return !slices.ContainsFunc(u.pods, func(p *pod) bool { return p.seat == nil })
 }
 
 // heir is the key under which a place is held for what is moved.
