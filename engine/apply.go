@@ -61,19 +61,19 @@ func (s *State) apply(c *Change) Rejected {
 	case c.Hold != nil:
 		return s.applyHold(c.Hold)
 	case c.Disruption != nil:
-		return s.applyDisruption(c.Disruption)
+		return enterIn(s, s.disruptions, c.Disruption)
 	case c.Booking != nil:
-		return s.applyBooking(c.Booking)
+		return enterIn(s, s.bookings, c.Booking)
 	case c.Eviction != nil:
 		return s.applyEviction(c.Eviction)
 	case c.Promise != nil:
-		return s.applyPromise(c.Promise)
+		return enterIn(s, s.promises, c.Promise)
 	case c.Spending != nil:
-		return s.applySpending(c.Spending)
+		return enterIn(s, s.spendings, c.Spending)
 	case c.Lesson != nil:
-		return s.applyLesson(c.Lesson)
+		return enterIn(s, s.lessons, c.Lesson)
 	case c.Lapse != nil:
-		return s.applyLapse(c.Lapse)
+		return enterIn(s, s.lapses, c.Lapse)
 	case c.Gone != nil:
 		return s.applyGone(*c.Gone)
 	}
@@ -298,33 +298,9 @@ func keep[T any, P object[T]](s *State, in map[string]P, got P) (bool, Rejected)
 	return ok, r
 }
 
-func (s *State) applyDisruption(got *Disruption) Rejected {
-	_, r := keep(s, s.disruptions, got)
-	return r
-}
-
-func (s *State) applyBooking(got *Booking) Rejected {
-	_, r := keep(s, s.bookings, got)
-	return r
-}
-
-func (s *State) applyPromise(got *Promise) Rejected {
-	_, r := keep(s, s.promises, got)
-	return r
-}
-
-func (s *State) applySpending(got *Spending) Rejected {
-	_, r := keep(s, s.spendings, got)
-	return r
-}
-
-func (s *State) applyLesson(got *Lesson) Rejected {
-	_, r := keep(s, s.lessons, got)
-	return r
-}
-
-func (s *State) applyLapse(got *Lapse) Rejected {
-	_, r := keep(s, s.lapses, got)
+// enterIn is keep where nothing has to be done about it.
+func enterIn[T any, P object[T]](s *State, in map[string]P, got P) Rejected {
+	_, r := keep(s, in, got)
 	return r
 }
 

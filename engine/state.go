@@ -109,13 +109,13 @@ func (s *State) loadAll(snap *Snapshot) {
 	all(snap.Assumptions, s.applyAssumption)
 	all(snap.Refusals, s.applyRefusal)
 	all(snap.Holds, s.applyHold)
-	all(snap.Disruptions, s.applyDisruption)
-	all(snap.Bookings, s.applyBooking)
+	all(snap.Disruptions, func(o *Disruption) Rejected { return enterIn(s, s.disruptions, o) })
+	all(snap.Bookings, func(o *Booking) Rejected { return enterIn(s, s.bookings, o) })
 	all(snap.Evictions, s.applyEviction)
-	all(snap.Promises, s.applyPromise)
-	all(snap.Spendings, s.applySpending)
-	all(snap.Lessons, s.applyLesson)
-	all(snap.Lapses, s.applyLapse)
+	all(snap.Promises, func(o *Promise) Rejected { return enterIn(s, s.promises, o) })
+	all(snap.Spendings, func(o *Spending) Rejected { return enterIn(s, s.spendings, o) })
+	all(snap.Lessons, func(o *Lesson) Rejected { return enterIn(s, s.lessons, o) })
+	all(snap.Lapses, func(o *Lapse) Rejected { return enterIn(s, s.lapses, o) })
 }
 
 // all applies each of the list; what it rejects is in State.rejected.
