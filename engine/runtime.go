@@ -357,9 +357,10 @@ func (y *cycle) endOverdue() {
 	y.dismissAll(over, MaxRun)
 }
 
-// isEnding says whether the gang's time is up and some of it is still there, which could not be evicted: nothing joins it.
+// isEnding says whether the gang has to go and some of it is still there, which could not be evicted: nothing joins it. One
+// that is on its way out whole may begin anew, and then grow.
 func (y *cycle) isEnding(g *gang) bool {
-	return g.tree.running() > 0 && slices.Contains(y.times.ending, g)
+	return g.start == 0 && g.tree.running() > 0 && slices.Contains(y.times.ending, g)
 }
 
 // dismissAll evicts the pods for the cause alone.
