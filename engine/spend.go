@@ -217,9 +217,6 @@ type past struct {
 // pastAt looks at what queues used before the time.
 func (s *State) pastAt(now time.Time) past {
 	p := past{s: s, now: now}
-	if s.cfg.HalfLife == 0 {
-		return p
-	}
 	for _, q := range s.queues {
 		u := s.spending(q)
 		if q.spec == nil || u == nil || !p.counts(u) {
@@ -241,7 +238,9 @@ func (s *State) fadesBy(u *Spending) time.Time {
 	return u.At.Add(time.Duration(halves) * min(s.cfg.HalfLife, math.MaxInt64/64))
 }
 
-func (p past) counts(u *Spending) bool { return p.now.Before(p.s.fadesBy(u)) }
+func (p past) counts(u *Spending) bool {
+	return p.s.cfg.HalfLife > 0 && p.now.Before(p.s.fadesBy(u))
+}
 
 // use is what the queue used, in GPU-seconds.
 func (p past) use(q *queue) int64 {
