@@ -134,6 +134,16 @@ func (w *world) with(starts []engine.Start) *world {
 	return &after
 }
 
+// without is the world with the evictions carried out.
+func (w *world) without(evicted []engine.Eviction) *world {
+	after := *w
+	after.at = maps.Clone(w.at)
+	for _, e := range evicted {
+		delete(after.at, e.Pod)
+	}
+	return &after
+}
+
 // leaving says whether the pod is on its way out.
 func (w *world) leaving(p engine.Pod) bool {
 	return w.sentAway(p) || w.timeIsUp(p)
