@@ -464,10 +464,26 @@ func (y *cycle) stillHolds(g *gang, t turn, gates []why.Gate, old *Promise) *res
 	if r == nil || r.start.After(by) {
 		return nil
 	}
-	if r.start.After(old.Start) {
-		r.start = old.Start.UTC() // it is due, and only what is overdue is in its way
+	if r.start.After(old.Start) { // it is due, and only what is overdue is in its way
+		r.start = old.Start.UTC()
+		r.end = y.believedEnd(g, r.start)
 	}
 	return r
+}
+
+// believedEnd is when the gang that is to start at the time gives its room back; zero: nobody knows. One that should have
+// started by now is believed to start a while later, as work that is overdue is to end: so what is promised after it does
+// not move with every moment.
+func (y *cycle) believedEnd(g *gang, start time.Time) time.Time {
+	d := y.s.runTime(g.terms(), y.times.by)
+	if d == 0 {
+		return time.Time{}
+	}
+	if !start.After(y.now) {
+		start = overdue(start, y.now)
+		y.wake(start)
+	}
+	return start.Add(d)
 }
 
 // lookFrom lets work be judged as a promise of that time sees it.
@@ -576,7 +592,7 @@ func (y *cycle) foresee(g *gang, t turn, releases []release, first []*node) *res
 		y.s.rollback(holds)
 		return nil
 	}
-	r := &reserve{gang: g, name: g.key, start: at, end: w.until, needs: make(map[*node]vector)}
+	r := &reserve{gang: g, name: g.key, start: at, end: y.believedEnd(g, at), needs: make(map[*node]vector)}
 	for _, p := range y.seatedSince(seats) {
 		v := r.needs[p.seat]
 		for _, d := range p.demands {

@@ -100,6 +100,21 @@ func TestPromiseMovesWithAnEnd(t *testing.T) {
 	x.wantPromises("big +1h1m0s since +1m0s on [n0 n1]")
 }
 
+// Who should have started by now is believed to start a while later, and what is promised after it moves seldom: not with
+// every moment.
+func TestPromiseAfterOneThatIsDue(t *testing.T) {
+	x := full(t, engine.Config{}, hours(1))
+	x.submit(&job{key: "big", size: 1, gpus: 8, terms: engine.Terms{Expected: hours(2), Patient: true}})
+	x.submit(&job{key: "next", size: 1, gpus: 8, terms: engine.Terms{Patient: true}})
+	x.wantPromises("big +1h0m0s since +0s on [n0]", "next +3h0m0s since +0s on [n0]")
+	for at, next := range map[time.Duration]string{10 * time.Second: "3h1m0s", 59 * time.Second: "3h1m0s", time.Minute: "3h2m0s"} {
+		y := *x
+		y.s = engine.Load(x.s.Dump(), engine.Config{})
+		y.now = noon.Add(hours(1) + at)
+		y.wantPromises("big +1h0m0s since +0s on [n0]", "next +"+next+" since +0s on [n0]")
+	}
+}
+
 // A gang ends as one, and what is on its way out when it is said to.
 func TestPromiseKnowsWhatEnds(t *testing.T) {
 	x := newSimulation(t, engine.Snapshot{
