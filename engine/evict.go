@@ -16,6 +16,7 @@ type making struct {
 	leavers   []*pod            // pods that will be gone before long
 	bespoke   []*pod            // those of them on nodes where all GPUs are spoken for
 	spoken    map[*node][]*pod  // the same, by node
+	returning vector            // in a trial: what those taken off their seats took, who will be made again
 	refusing  bool              // some pods could not be evicted a short time ago
 	disrupted map[string]int    // by disruption budget: evictions that have not begun
 	hopeless  map[despair]bool  // claims that no eviction helps
@@ -181,7 +182,7 @@ func (c *claim) try(without []*hold) (way, bool) {
 	defer func() {
 		s.rollback(m)
 		y.quiet, s.trying = false, false
-		y.claimed, y.kept = nil, nil
+		y.claimed, y.kept, y.returning = nil, nil, nil
 	}()
 	y.claim(c.g)
 	found.old = y.claimed
@@ -295,11 +296,23 @@ func (y *cycle) lookAround() {
 // are held for others already.
 func (y *cycle) takeOffLeavers(gpus bool) {
 	for _, p := range y.leavers {
-		y.s.takeOff(p)
+		y.leave(p)
 	}
 	for _, p := range y.bespoke {
 		if !gpus {
-			y.s.takeOff(p)
+			y.leave(p)
+		}
+	}
+}
+
+// leave takes the pod off its seat. Unless it ends for somebody it may be back before what it left is used.
+func (y *cycle) leave(p *pod) {
+	y.s.takeOff(p)
+	e := y.s.evictions[p.Key]
+	//mutate: evict-leaver-returns
+	if p.Owner != "" && (e == nil || e.UID != p.UID || e.For == "") {
+		for _, d := range p.demands {
+			y.returning.add(d.dim, d.amount)
 		}
 	}
 }

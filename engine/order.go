@@ -4,7 +4,6 @@ import (
 	"math/bits"
 	"slices"
 	"strings"
-	"time"
 )
 
 // The line of a cycle. Each queue has a lane of its workloads: those to repair first, then by priority, age and key.
@@ -108,6 +107,7 @@ type contest struct {
 	root   stand
 	stands map[*queue]*stand
 	latest *stand // asked for
+	past   past
 }
 
 // newContest makes up the lanes of what is in line.
@@ -118,7 +118,11 @@ func newContest(y *cycle, line []queued) *contest {
 		c.settle(&c.root)
 		return c
 	}
-	c.stands, c.latest = make(map[*queue]*stand), &stand{}
+	c.stands, c.latest, c.past = make(map[*queue]*stand), &stand{}, y.s.pastAt(y.now)
+	//mutate: order-past-fades
+	if next := c.past.next; !next.IsZero() {
+		y.wake(next)
+	}
 	at := make([]*stand, len(line))
 	for i := range line {
 		at[i] = c.standOf(&line[i])
@@ -167,7 +171,7 @@ func (c *contest) stand(q *queue) *stand {
 		c.latest = s
 		return s
 	}
-	s := &stand{queue: q, parent: &c.root, past: c.y.s.pastOf(q, c.y.now)}
+	s := &stand{queue: q, parent: &c.root, past: c.past.per(q)}
 	c.stands[q] = s
 	if q != nil && q.parent != nil {
 		s.parent = c.stand(q.parent)
@@ -429,20 +433,6 @@ func (s *State) excess(q *queue, user string, ofUser bool) fraction {
 		}
 	}
 	return worst
-}
-
-// pastOf is what the queue used in the past, for its weight, as far as it counts at the time. It fades alike for all, so
-// that who used more is never taken for who used less.
-func (s *State) pastOf(q *queue, at time.Time) fraction {
-	if q == nil || q.spec == nil || s.cfg.HalfLife == 0 {
-		return fraction{0, 1}
-	}
-	u := s.spending(q)
-	if u == nil {
-		return fraction{0, 1}
-	}
-	faded := portion(u.Decayed, s.factor(max(0, int64(at.Sub(u.At)/time.Second))), unity)
-	return fraction{faded, max(1, q.spec.Weight)}
 }
 
 // line is the cycle's, with gangs that lost seats to time put where they now belong.

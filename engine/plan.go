@@ -154,7 +154,7 @@ func (y *cycle) start(g *gang, t turn) bool {
 	if y.stuck(g, t) {
 		return y.again(g, t)
 	}
-	m := y.s.mark()
+	m, behind := y.s.mark(), y.behind(g)
 	y.claim(g)
 	gates, decided := y.gates(g)
 	if decided {
@@ -167,7 +167,7 @@ func (y *cycle) start(g *gang, t turn) bool {
 		y.wait(g, makingRoom(g))
 		return false
 	}
-	if behind := y.behind(g); len(behind) > 0 {
+	if len(behind) > 0 {
 		y.s.rollback(m)
 		y.wait(g, append(behind, gates...))
 		return false

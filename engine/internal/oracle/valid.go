@@ -28,7 +28,7 @@ func Valid(snap engine.Snapshot, cfg engine.Config, now time.Time, plan engine.P
 		}
 	}
 	for _, s := range plan.Starts {
-		if err := w.start(s); err != nil {
+		if err := w.start(s, plan.Evictions); err != nil {
 			return fmt.Errorf("start of %s: %w", s.Gang, err)
 		}
 	}
@@ -52,13 +52,14 @@ func (w *world) heard(plan engine.Plan) error {
 	return nil
 }
 
-// start carries one start out, checking every step. Holds of the gang have served.
-func (w *world) start(s engine.Start) error {
+// start carries one start out, checking every step. Holds of the gang have served. Of a gang that is evicted in the same plan
+// others may begin anew.
+func (w *world) start(s engine.Start, evicted []engine.Eviction) error {
 	g, ok := w.gang[s.Gang]
 	if !ok {
 		return errors.New("no such gang")
 	}
-	if want := w.kind(g); s.Kind != want {
+	if want := w.kind(g); s.Kind != want && s.Kind != w.without(evicted).kind(g) {
 		return fmt.Errorf("is a %s, not a %s", want, s.Kind)
 	}
 	if models := w.models(g); s.Model != "" && !slices.Equal(models, []string{""}) && !slices.Contains(models, s.Model) {
