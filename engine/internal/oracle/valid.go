@@ -27,6 +27,11 @@ func Valid(snap engine.Snapshot, cfg engine.Config, now time.Time, plan engine.P
 			return err
 		}
 	}
+	w.Holds = filter(w.Holds, func(h engine.Hold) bool {
+		return !some(plan.Changes, func(c engine.Change) bool {
+			return c.Gone != nil && c.Gone.Key == h.Gang+"@"+h.Node && w.outbid(plan, c.Gone)
+		})
+	})
 	for _, s := range plan.Starts {
 		if err := w.start(s, plan.Evictions); err != nil {
 			return fmt.Errorf("start of %s: %w", s.Gang, err)
