@@ -267,9 +267,10 @@ func (y *cycle) inUse(dim int) int64 {
 			more += q.pledged.at(dim) - q.leaving.at(dim)
 		}
 	}
+	used := y.s.taken.at(dim) + y.returning.at(dim)
 	//mutate: gate-lent-pledged
-	more = max(0, more)
-	return y.s.taken.at(dim) + more + y.returning.at(dim)
+	used += max(0, more)
+	return used
 }
 
 // ofModel says whether the dimension is of one GPU model; how much of that there is in all is not counted.

@@ -236,7 +236,8 @@ func soakDone(plan engine.Plan) engine.Plan {
 	return plan
 }
 
-// checkWake checks that nothing could start before the plan's WakeAt, and nobody be evicted.
+// checkWake checks that until the plan's WakeAt nothing could start, nobody be evicted, and nothing else be said; what
+// is dated, promises and holds, is said anew.
 func (w *soakWorld) checkWake(plan engine.Plan) {
 	if len(plan.Starts)+len(plan.Evictions) > 0 || plan.WakeAt.IsZero() {
 		return
@@ -245,9 +246,24 @@ func (w *soakWorld) checkWake(plan engine.Plan) {
 	if later.Before(w.now) {
 		w.fail("wake", "WakeAt %s is not after now, %s", plan.WakeAt, w.now)
 	}
-	if then := engine.Load(w.state.Dump(), w.cfg).Plan(later); len(then.Starts)+len(then.Evictions) > 0 {
+	then := engine.Load(w.state.Dump(), w.cfg).Plan(later)
+	if len(then.Starts)+len(then.Evictions) > 0 {
 		w.fail("wake", "something starts or is evicted before WakeAt, %s after now:\n%s", plan.WakeAt.Sub(w.now), engine.Describe(then))
 	}
+	dated := slices.ContainsFunc(plan.Changes, func(c engine.Change) bool { return c.Promise != nil || c.Hold != nil })
+	if now, then := soakSaid(plan), soakSaid(then); !dated && !reflect.DeepEqual(now, then) {
+		w.fail("wake", "before WakeAt, %s after now, other things are said (-now +then):\n%s", plan.WakeAt.Sub(w.now), cmp.Diff(now, then))
+	}
+}
+
+// soakSaid is what a plan says, its memory and its time apart.
+func soakSaid(plan engine.Plan) engine.Plan {
+	said := engine.Plan{Waiting: plan.Waiting, Certificates: plan.Certificates, Short: plan.Short, WakeAt: plan.WakeAt}
+	for _, p := range plan.Promises {
+		p.Version = 0
+		said.Promises = append(said.Promises, p)
+	}
+	return said
 }
 
 // causeless are the causes that need no beneficiary.

@@ -107,7 +107,11 @@ func (w *world) reclaimed(plan engine.Plan, g, from engine.Gang) error {
 			return fmt.Errorf("queue %s has no more than its quota", lender.Name)
 		}
 	}
-	stays := w.bill(filter(w.charged(claimant.Name), func(p engine.Pod) bool { return !w.leaving(p) }))
+	// Bookings are kept before anybody claims a place.
+	booked := func(p engine.Pod) bool {
+		return some(plan.Evictions, func(e engine.Eviction) bool { return e.Pod == p.Key && e.Cause == engine.Booked })
+	}
+	stays := w.bill(filter(w.charged(claimant.Name), func(p engine.Pod) bool { return !w.leaving(p) && !booked(p) }))
 	for _, a := range w.resources() {
 		var takes int64
 		for _, c := range plan.Changes {

@@ -217,6 +217,11 @@ func TestValidEvictions(t *testing.T) {
 			w.plan.Changes = append(w.plan.Changes, engine.Change{Assumption: &engine.Assumption{Pod: "b-2", Version: 3, Node: "n", Until: noon.Add(30 * time.Second)}})
 		}, ""},
 		{"claimant beyond quota", func(w *world) { w.snap.Queues[0].Quota = gpus(0) }, "would have 1"},
+		{"claimant beyond quota with what leaves for a booking", func(w *world) {
+			away := engine.Eviction{Pod: "a-1", Version: 3, Cause: engine.Booked, At: noon, Until: noon.Add(time.Minute)}
+			w.snap.Pods = append(w.snap.Pods, pod("a-1", "a", "n"))
+			w.plan.Evictions, w.plan.Changes = append(w.plan.Evictions, away), append(w.plan.Changes, engine.Change{Eviction: &away})
+		}, ""},
 		{"fifo", func(w *world) { w.cfg.Policy = engine.FIFO }, "fifo"},
 		{"patient", func(w *world) { w.snap.Pods[0].Terms.Patient = true }, "nobody is stopped"},
 		{"not held", func(w *world) { w.plan.Changes = w.plan.Changes[:1] }, "not held"},
