@@ -18,7 +18,8 @@ type unit struct {
 	rest  *unit   // of a member above the minimum: what is left of its gang; nil: that stays
 
 	stints   []stint
-	budgeted bool // disruption budgets cover some of its pods
+	budgeted bool // disruption budgets cover some of its pods, and are taken from when it goes
+	surge    bool // of what is moved: it stays until the next one runs
 
 	// For one claim.
 	claim uint64
