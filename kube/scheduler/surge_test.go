@@ -63,7 +63,7 @@ func withWeb(t *testing.T, change ...func(*appsv1.Deployment)) *webWorld {
 			select {
 			case <-s.stop:
 				return
-			case <-time.After(100 * time.Millisecond):
+			case <-time.After(300 * time.Millisecond):
 				s.control()
 			}
 		}
