@@ -30,6 +30,7 @@ func (y *cycle) tryMoves(g *gang, t turn, gates []why.Gate) []why.Gate {
 	s := y.s
 	m := s.mark()
 	y.claim(g)
+	old := y.claimed
 	y.quiet = true
 	defer func() { y.quiet = false }()
 	c.prepare()
@@ -49,7 +50,7 @@ func (y *cycle) tryMoves(g *gang, t turn, gates []why.Gate) []why.Gate {
 	if !ok || !c.overlap(victims, places) || !c.worthIt(victims) {
 		return nil
 	}
-	y.evict(c, victims, places, nil)
+	y.evict(c, victims, places, old)
 	return makingRoom(g)
 }
 
