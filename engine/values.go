@@ -303,7 +303,7 @@ const (
 )
 
 // Eviction is a pod that is to end, from when that is decided until it is seen to end. Until then it holds what it
-// holds, and is nobody's victim again. Memory; rebuilt from the pods' conditions.
+// holds, and is nobody's victim again. Memory; rebuilt from the pods' conditions, and from an annotation where it surges.
 type Eviction struct {
 	Pod     string        `json:"pod"`
 	UID     string        `json:"uid,omitempty"`
