@@ -89,7 +89,7 @@ func (y *cycle) pays(twin *gang, n *node) bool {
 	s := y.s
 	s.tally(twin)
 	s.shapeOf(twin.lone)
-	//mutate: surge-within-limits
+	//mutate: surge-may-run
 	if len(y.quota(twin, "")) > 0 {
 		return false
 	}
@@ -98,6 +98,7 @@ func (y *cycle) pays(twin *gang, n *node) bool {
 	}
 	m := s.mark()
 	s.putOn(twin.lone, n, nil)
+	//mutate: surge-within-limits
 	if len(y.overdrawn(twin, []*pod{twin.lone})) > 0 {
 		s.rollback(m)
 		return false
