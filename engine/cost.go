@@ -3,7 +3,8 @@ package engine
 import "time"
 
 // What evicting a pod loses is counted in thousandths of GPU-seconds: the work since it last saved it, and starting
-// again. A pod without GPUs counts as a thousandth of one, so that no work is free.
+// again. A pod without GPUs counts as a thousandth of one, so that no work is free. What stays until the next one runs loses
+// no work: it costs the time in which both hold GPUs.
 
 // longest is the most that work which is not known to be saved is worth.
 const longest = time.Hour
@@ -42,7 +43,12 @@ func (s *State) costOf(u *unit, now time.Time) int64 {
 	}
 	var sum int64
 	for _, w := range u.stints {
-		sum += max(w.pods, w.weight*int64((unsaved(w.started, t.Checkpoint, now)+restart)/time.Second))
+		lost := restart
+		//mutate: cost-surge
+		if !u.surge {
+			lost += unsaved(w.started, t.Checkpoint, now)
+		}
+		sum += max(w.pods, w.weight*int64(lost/time.Second))
 	}
 	return sum
 }

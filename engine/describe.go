@@ -99,6 +99,9 @@ func describeEvictions(b *strings.Builder, p Plan) {
 		if e.For != "" {
 			reason += " for " + e.For
 		}
+		if e.Surge {
+			reason += ", once the next one runs there"
+		}
 		if e.At.After(p.Now) {
 			reason += ", at " + since(p.Now, e.At)
 		}
@@ -108,7 +111,7 @@ func describeEvictions(b *strings.Builder, p Plan) {
 
 // reads says whether the other eviction reads the same, but for the pod.
 func (e Eviction) reads(other Eviction) bool {
-	return e.Cause == other.Cause && e.For == other.For && e.To == other.To && e.At.Equal(other.At)
+	return e.Cause == other.Cause && e.For == other.For && e.To == other.To && e.Surge == other.Surge && e.At.Equal(other.At)
 }
 
 func describeGates(b *strings.Builder, gates []why.Gate, certs []why.Certificate) {

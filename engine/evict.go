@@ -562,11 +562,12 @@ func (y *cycle) evict(c *claim, victims []*unit, places []*hold, old []*hold) {
 		cause EvictionCause
 		payer *queue
 		to    string
+		surge bool
 	}
 	var all []victim
 	for _, u := range victims {
 		for i, p := range u.pods {
-			v := victim{pod: p, cause: u.cause, payer: u.of.payer}
+			v := victim{pod: p, cause: u.cause, payer: u.of.payer, surge: u.surge}
 			if c.moving {
 				v.to = u.to[i]
 			}
@@ -583,8 +584,11 @@ func (y *cycle) evict(c *claim, victims []*unit, places []*hold, old []*hold) {
 		}
 		y.version++
 		e := Eviction{
-			Pod: v.Key, UID: v.UID, Version: y.version, Cause: v.cause, For: c.g.key, To: v.to,
+			Pod: v.Key, UID: v.UID, Version: y.version, Cause: v.cause, For: c.g.key, To: v.to, Surge: v.surge,
 			At: at, Until: at.Add(s.termsOf(v.pod).Grace + s.cfg.AssumeFor),
+		}
+		if v.surge {
+			e.Until = e.Until.Add(s.startsIn(v.pod))
 		}
 		if e.Until.After(last) {
 			last = e.Until
@@ -592,7 +596,9 @@ func (y *cycle) evict(c *claim, victims []*unit, places []*hold, old []*hold) {
 		y.plan.Evictions = append(y.plan.Evictions, e)
 		y.plan.Changes = append(y.plan.Changes, Change{Eviction: &e})
 		s.condemn(v.pod)
-		y.disrupt(v.pod)
+		if !v.surge {
+			y.disrupt(v.pod)
+		}
 	}
 	for _, u := range victims {
 		if g := u.of.gang; g != nil {

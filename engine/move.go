@@ -12,7 +12,7 @@ import (
 // Moves. Running work is moved so that a place becomes whole: for a gang that has room enough in all and none in one
 // piece, or in the background. A move is an eviction whose workload has its next place held before it ends; it is
 // only made when all that is moved has one, when no disruption budget is broken, and when less work is lost than is
-// gained.
+// gained. Where it can the next pod runs before the one that is moved ends: surge.go.
 
 // tryMoves looks for running work that can be moved elsewhere so that the gang, which is blocked by the gates, has a
 // place. It returns the gates that the gang then waits at; nil: nothing is moved. One gang at a time has work moved.
@@ -30,6 +30,7 @@ func (y *cycle) tryMoves(g *gang, t turn, gates []why.Gate) []why.Gate {
 	s := y.s
 	m := s.mark()
 	y.claim(g)
+	old := y.claimed
 	y.quiet = true
 	defer func() { y.quiet = false }()
 	c.prepare()
@@ -46,10 +47,10 @@ func (y *cycle) tryMoves(g *gang, t turn, gates []why.Gate) []why.Gate {
 		}
 	}
 	y.claimed, y.kept = nil, nil
-	if !ok {
+	if !ok || !c.overlap(victims, places) || !c.worthIt(victims) {
 		return nil
 	}
-	y.evict(c, victims, places, nil)
+	y.evict(c, victims, places, old)
 	return makingRoom(g)
 }
 
@@ -96,7 +97,7 @@ func (c *claim) findMovers() {
 					seen[p.gang] = true
 				}
 				if t := s.lodger(p); movable(t) {
-					c.take(t, Moved, -1)
+					c.takeMover(t)
 				}
 			}
 		}
@@ -147,11 +148,16 @@ func (c *claim) worthIt(victims []*unit) bool {
 	if p := c.y.s.promises[c.g.key]; p != nil {
 		wait = min(wait, max(0, p.Start.Sub(c.y.now)))
 	}
-	var loss int64
+	return 1000*max(1, c.needs.at(dimGPU))*int64(wait/time.Second) > c.loss(victims)
+}
+
+// loss is what the moves lose.
+func (c *claim) loss(victims []*unit) int64 {
+	var sum int64
 	for _, u := range victims {
-		loss += u.cost
+		sum += u.cost
 	}
-	return 1000*max(1, c.needs.at(dimGPU))*int64(wait/time.Second) > loss
+	return sum
 }
 
 // rehomed says whether, with the gang placed, all that is lifted has a place too. With keep the seats stay.
@@ -310,7 +316,10 @@ func (y *cycle) empty(n *node) bool {
 			s.tally(u.of.gang)
 		}
 	}
-	if !ok {
+	if !ok || !c.overlap(c.units, places) {
+		return false
+	}
+	if loss = c.loss(c.units); loss >= gain || loss/1000 > s.cfg.Moves.Background {
 		return false
 	}
 	y.evict(c, c.units, joinHolds(places), nil)
@@ -336,7 +345,7 @@ func (c *claim) findOn(n *node) (loss int64, ok bool) {
 	}
 	for _, p := range all {
 		if t := s.lodger(p); !slices.ContainsFunc(c.units, func(u *unit) bool { return u.of.gang != nil && u.of.gang == t.gang }) && movable(t) {
-			c.take(t, Moved, -1)
+			c.takeMover(t)
 		}
 	}
 	pods := 0

@@ -207,6 +207,10 @@ type release struct {
 func (y *cycle) holdEnd(h *hold) time.Time {
 	g := y.s.workloadNamed(h.Gang)
 	if g == nil {
+		//mutate: promise-coming
+		if h.Coming {
+			return time.Time{} // what an owner makes again stays
+		}
 		return later(h.Until.UTC(), y.now)
 	}
 	d := y.s.runTime(g.terms(), y.times.by)

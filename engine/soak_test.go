@@ -106,6 +106,7 @@ func (c *soakCount) add(o soakCount) {
 	c.ended += o.ended
 	c.promised += o.promised
 	c.frozen += o.frozen
+	c.surged += o.surged
 	for cause, n := range o.causes {
 		c.causes[cause] += n
 	}
@@ -303,6 +304,42 @@ func (w *soakWorld) checkEvictions(plan engine.Plan, allowed map[string]int) {
 		}
 		w.checkVictim(e, p)
 		w.checkBudget(e, p, allowed)
+		w.checkSurge(e, p)
+	}
+}
+
+// checkSurge checks that a pod which stays until the next one runs leaves that room: on its node now, and in its queues.
+func (w *soakWorld) checkSurge(e engine.Eviction, p *soakPod) {
+	if !e.Surge {
+		return
+	}
+	n, there := w.nodes[e.To]
+	if !there || !p.Surges || p.job.gang != nil || e.Cause != engine.Moved || e.To == p.Node {
+		w.fail("surge", "%s, on %s, is to stay until the next one runs: %+v", e.Pod, p.Node, e)
+	}
+	used := map[string]int64{}
+	for _, o := range w.pods {
+		if node, _ := w.seatOf(o); node == e.To {
+			for _, r := range o.Requests {
+				used[r.Resource] += r.Value
+			}
+		}
+	}
+	for _, r := range p.Requests {
+		if r.Value > 0 && used[r.Resource]+r.Value > n.Allocatable.Get(r.Resource) {
+			w.fail("surge", "the next %s has no room on %s: %d of %s are taken, it needs %d", e.Pod, e.To, used[r.Resource], r.Resource, r.Value)
+		}
+	}
+	name, _ := p.queueOf()
+	for _, q := range w.chain(name) {
+		has := w.used(q.Name, "")
+		w.bill(p, e.To, func(resource string, v int64) {
+			for _, l := range q.Limits {
+				if l.Resource == resource && v > 0 && has[resource]+v > l.Value {
+					w.fail("surge", "queue %s has no room for a second %s: %d of %s, its limit is %d", q.Name, e.Pod, has[resource], resource, l.Value)
+				}
+			}
+		})
 	}
 }
 
@@ -387,6 +424,9 @@ func (w *soakWorld) borrows(name string) bool {
 // checkBudget checks that budgets which are always kept are.
 func (w *soakWorld) checkBudget(e engine.Eviction, p *soakPod, allowed map[string]int) {
 	name, _ := p.queueOf()
+	if e.Surge {
+		return // another is ready before it goes
+	}
 	for _, b := range p.Budgets {
 		allowed[b]--
 		strict := w.queues[name].KeepBudgets || e.Cause == engine.Moved

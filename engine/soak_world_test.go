@@ -38,6 +38,8 @@ type soakWorld struct {
 	evictions   map[string]engine.Eviction
 	promises    map[string]engine.Promise
 
+	surges map[string]*soakSurge // by pod: it stays until another runs
+
 	late []engine.Placement // bindings on their way
 	ends map[string]time.Time
 	born int
@@ -46,8 +48,8 @@ type soakWorld struct {
 
 // soakCount is how much happened.
 type soakCount struct {
-	starts, evictions, refused, returned, ended, promised, frozen int
-	causes                                                        map[engine.EvictionCause]int
+	starts, evictions, refused, returned, ended, promised, frozen, surged int
+	causes                                                                map[engine.EvictionCause]int
 }
 
 // soakPod is a pod with what only the world knows.
@@ -55,6 +57,13 @@ type soakPod struct {
 	engine.Pod
 	job  *soakJob
 	gone int // the cycle by which a terminating pod is gone at the latest
+}
+
+// soakSurge is a pod that stays until another runs.
+type soakSurge struct {
+	uid   string // of the pod that stays
+	next  string // the job that follows it
+	looks int    // while the world stands still
 }
 
 // soakJob is a workload with what only the world knows.
@@ -73,7 +82,7 @@ func newSoakWorld(seed uint64) *soakWorld {
 		seed: seed, r: rand.New(rand.NewPCG(seed, 6)), now: noon, diary: func(string, ...any) {},
 		nodes: map[string]engine.Node{}, away: map[string]engine.Node{}, queues: map[string]engine.Queue{}, jobs: map[string]*soakJob{}, pods: map[string]*soakPod{},
 		disruptions: map[string]engine.Disruption{}, assumptions: map[string]engine.Assumption{}, holds: map[string]engine.Hold{},
-		evictions: map[string]engine.Eviction{}, promises: map[string]engine.Promise{}, ends: map[string]time.Time{},
+		evictions: map[string]engine.Eviction{}, surges: map[string]*soakSurge{}, promises: map[string]engine.Promise{}, ends: map[string]time.Time{},
 		seen: soakCount{causes: map[engine.EvictionCause]int{}},
 	}
 	w.cfg = engine.Config{
@@ -261,6 +270,7 @@ func (w *soakWorld) arrive() {
 			p.Key, p.Gang, p.Rank = fmt.Sprintf("%s-%d", job.key, i), job.key, i
 		} else {
 			p.Queue, p.User, p.Priority, p.Terms = queue, user, priority, terms
+			p.Surges = job.returns && w.born%2 == 0
 		}
 		job.pods = append(job.pods, p.Key)
 		w.spawn(job, p)
@@ -393,8 +403,57 @@ func (w *soakWorld) carryOutEvictions() {
 			w.diary("refused: eviction of %s", key)
 			continue
 		}
+		if e.Surge && !w.surge(e, p) {
+			continue
+		}
 		w.diary("evicted %s", key)
 		w.terminate(p, p.grace())
+	}
+	w.endSurges()
+}
+
+// surge has another pod made in place of this one, and says whether that runs: then this one goes, and does not come back.
+func (w *soakWorld) surge(e engine.Eviction, p *soakPod) bool {
+	s := w.surges[p.Key]
+	if s == nil || s.uid != p.UID {
+		w.born++
+		job := &soakJob{key: fmt.Sprintf("ns/j%d", w.born), run: p.job.run, returns: true}
+		next := p.Pod
+		next.Key = job.key
+		job.pods = []string{job.key}
+		w.jobs[job.key], w.surges[p.Key] = job, &soakSurge{uid: p.UID, next: job.key}
+		w.spawn(job, next)
+		w.diary("follows %s: %s", p.Key, job.key)
+		w.seen.surged++
+		return false
+	}
+	s.looks++
+	next := w.pods[s.next]
+	switch {
+	case next != nil && next.Node != "" && !next.Terminating:
+		p.job.returns = false
+		return true
+	case next == nil || w.frozen && s.looks > 5:
+		e.Refused, e.Surge, e.Until, e.Version = true, false, w.now.Add(time.Hour), w.next()
+		w.evictions[p.Key] = e
+		w.tell(engine.Change{Eviction: &e})
+		w.seen.refused++
+		w.diary("given up: surge of %s", p.Key)
+	}
+	return false
+}
+
+// endSurges takes away what was to follow a pod that stays for good.
+func (w *soakWorld) endSurges() {
+	for _, key := range soakKeys(w.surges) {
+		s, p, e := w.surges[key], w.pods[key], w.evictions[key]
+		if p != nil && p.UID == s.uid && (p.Terminating || e.UID == s.uid && !e.Refused) {
+			continue
+		}
+		delete(w.surges, key)
+		if job := w.jobs[s.next]; job != nil && p != nil && p.UID == s.uid {
+			w.forget(job)
+		}
 	}
 }
 

@@ -98,6 +98,7 @@ type Pod struct {
 	Idle        time.Time `json:"idle,omitzero"`         // since when its GPUs were measured to do nothing; zero: not measured, or busy
 	Budgets     []string  `json:"budgets,omitempty"`     // keys of the disruption budgets that cover it, sorted
 	Owner       string    `json:"owner,omitempty"`       // who makes it again, under any name, when it is gone; "": nobody
+	Surges      bool      `json:"surges,omitempty"`      // its owner can be had to make the next one before it is gone
 }
 
 // Spec is everything about a pod that decides where it fits.
@@ -302,7 +303,7 @@ const (
 )
 
 // Eviction is a pod that is to end, from when that is decided until it is seen to end. Until then it holds what it
-// holds, and is nobody's victim again. Memory; rebuilt from the pods' conditions.
+// holds, and is nobody's victim again. Memory; rebuilt from the pods' conditions, and from an annotation where it surges.
 type Eviction struct {
 	Pod     string        `json:"pod"`
 	UID     string        `json:"uid,omitempty"`
@@ -310,7 +311,9 @@ type Eviction struct {
 	Cause   EvictionCause `json:"cause"`
 	For     string        `json:"for,omitempty"` // the workload that gets the place; "": the cause says it all
 	To      string        `json:"to,omitempty"`  // of Moved: the node where its workload's next pod has a place
-	At      time.Time     `json:"at"`            // it is warned until then
+	// Surge says, of Moved, that the pod stays until the next one of its owner runs in the place that is held for it.
+	Surge bool      `json:"surge,omitempty"`
+	At    time.Time `json:"at"` // it is warned until then
 	// Until is when it is not expected to end any more, if it has not been seen to.
 	Until time.Time `json:"until"`
 	// Refused says that it could not be evicted: it is not tried again before Until.
@@ -419,7 +422,8 @@ type Rejected struct {
 //	2  2026-11-15  Queue.Namespaces, Gang.Invalid
 //	3  2026-11-15  queues in a tree with quota and the rest of Queue; Terms, Core, User, Started, Idle, Budgets, Owner, Pod.Invalid;
 //	               Disruption, Booking, Eviction, Promise, Spending, Lesson, Lapse; Hold.Coming; Plan.Evictions and Promises
-const SnapshotVersion = 3
+//	4  2026-11-15  Pod.Surges, Eviction.Surge
+const SnapshotVersion = 4
 
 // Snapshot is everything a State knows, in canonical order. Times are in UTC.
 type Snapshot struct {

@@ -19,7 +19,8 @@ type unit struct {
 
 	size     vector // of a member above the minimum: what it is booked with
 	stints   []stint
-	budgeted bool // disruption budgets cover some of its pods
+	budgeted bool // disruption budgets cover some of its pods, and are taken from when it goes
+	surge    bool // of what is moved: it stays until the next one runs
 
 	// For one claim.
 	claim uint64

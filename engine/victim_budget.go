@@ -52,7 +52,7 @@ func (y *cycle) underWay() map[string]int {
 	if y.disrupted == nil {
 		y.disrupted = make(map[string]int)
 		for key, e := range y.s.evictions {
-			if p := y.s.pods[key]; p != nil && p.evicting && !p.Terminating && !e.Refused {
+			if p := y.s.pods[key]; p != nil && p.evicting && !p.Terminating && !e.Refused && !e.Surge {
 				y.disrupt(p)
 			}
 		}

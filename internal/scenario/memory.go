@@ -50,13 +50,16 @@ func (s *Story) hold(gang string, words []string) (func(*world) error, error) {
 		func(h *engine.Hold) engine.Change { return engine.Change{Hold: h} })
 }
 
-// eviction reads "eviction POD reclaimed for=team/a to=n1 at=+0s until=+1m refused".
+// eviction reads "eviction POD reclaimed for=team/a to=n1 at=+0s until=+1m refused surge".
 func eviction(pod string, words []string) (func(*world) error, error) {
 	if len(words) < 1 || strings.Contains(words[0], "=") {
 		return nil, fmt.Errorf("expected eviction POD CAUSE for=team/a until=+1m")
 	}
 	return memory(words[1:], setters[engine.Eviction]{
-		flags: map[string]func(*engine.Eviction, moment){"refused": yes(func(e *engine.Eviction) *bool { return &e.Refused })},
+		flags: map[string]func(*engine.Eviction, moment){
+			"refused": yes(func(e *engine.Eviction) *bool { return &e.Refused }),
+			"surge":   yes(func(e *engine.Eviction) *bool { return &e.Surge }),
+		},
 		values: map[string]reader[engine.Eviction]{
 			"for":   word(func(e *engine.Eviction, v string) { e.For = v }),
 			"to":    word(func(e *engine.Eviction, v string) { e.To = v }),

@@ -117,8 +117,8 @@ func (p *Player) bind(plan engine.Plan) {
 	p.tell()
 }
 
-// evict tells the pods whose eviction is due to end; they have their grace. One that the engine has given up in the
-// meantime, or whose pod is gone, is none any more.
+// evict tells the pods whose eviction is due to end; they have their grace. One that stays until the next one runs has
+// that made first. An eviction that the engine has given up in the meantime, or whose pod is gone, is none any more.
 func (p *Player) evict() {
 	stands := map[string]string{}
 	for _, e := range p.State.Dump().Evictions {
@@ -130,7 +130,7 @@ func (p *Player) evict() {
 		uid, still := stands[e.Pod]
 		switch {
 		case !known || !still || pod.UID != e.UID || uid != e.UID || pod.Terminating || pod.Node == "":
-		case e.At.After(p.Now):
+		case e.At.After(p.Now) || e.Surge && !p.world.followed(pod):
 			later = append(later, e)
 		default:
 			pod.Terminating, pod.ReleaseAt = true, e.At.Add(p.world.grace(pod))

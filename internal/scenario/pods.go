@@ -44,6 +44,7 @@ func (s *Story) podSetters() setters[engine.Pod] {
 			"terminating": yes(func(p *engine.Pod) *bool { return &p.Terminating }),
 			"foreign":     yes(func(p *engine.Pod) *bool { return &p.Foreign }),
 			"patient":     yes(func(p *engine.Pod) *bool { return &p.Terms.Patient }),
+			"surges":      yes(func(p *engine.Pod) *bool { return &p.Surges }),
 		},
 		values: merge(membership(), placing(), constraints(), terms(func(p *engine.Pod) *engine.Terms { return &p.Terms })),
 		other:  resources(&s.Config, func(p *engine.Pod) *engine.Resources { return &p.Requests }),
@@ -84,6 +85,7 @@ func placing() map[string]reader[engine.Pod] {
 			}, err
 		},
 		"evictable": no(func(p *engine.Pod) *bool { return &p.Evictable }),
+		"surges":    no(func(p *engine.Pod) *bool { return &p.Surges }),
 		"started":   when(func(p *engine.Pod, t time.Time) { p.Started = t }),
 		"idle":      when(func(p *engine.Pod, t time.Time) { p.Idle = t }),
 		"owner":     word(func(p *engine.Pod, v string) { p.Owner = v }),

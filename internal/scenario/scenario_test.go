@@ -167,14 +167,14 @@ gpu gpu
 -- start --
 queue q[0-1] parent=all quota=gpus=8,gpus@H100=4 limit=cpu=64 gpus=16 lend=gpus=2 user-limit=gpus=4 weight=2 priority=3 max-running=5 fair-users budget=gpus=100h/24h budget=cpu=1h/2h min-run=5m warning=30s promote-after=1h reclaim-idle=10m keep-budgets
 gang ns/g queue=q0 user=ann expected=1h max-run=2h like=train checkpoint=10m restart=1m grace=30s delay=2m patient core
-pod ns/p queue=q0 user=bob expected=1h patient started=-1h idle=-10m budgets=ns/b,ns/a evictable
+pod ns/p queue=q0 user=bob expected=1h patient started=-1h idle=-10m budgets=ns/b,ns/a evictable surges
 pod ns/other foreign
 disruption ns/a allowed=1
 booking b queue=q0 nodes=n[0-1] from=+1h to=+2h
 -- then +1m --
 queue q1 quota= lend= fair-users= keep-budgets= budget= min-run= limit=
-pod ns/p evictable= started= patient=
-eviction ns/p moved for=ns/g to=n1 at=+30s until=+2m refused
+pod ns/p evictable= started= patient= surges=
+eviction ns/p moved for=ns/g to=n1 at=+30s until=+2m refused surge
 promise ns/g since=-1m start=+1h nodes=n[0-1]
 spending q0 decayed=60 spent=10,20 total=90 at=-1m
 lesson train count=20 short=30m median=1h long=2h
@@ -205,10 +205,10 @@ gone eviction ns/old
 	}}
 	pod := engine.Pod{
 		Key: "ns/p", Version: 4, Queue: "q0", User: "bob", Created: startTime, Terms: engine.Terms{Expected: time.Hour, Patient: true},
-		Started: at(-time.Hour), Idle: at(-10 * time.Minute), Budgets: []string{"ns/a", "ns/b"}, Evictable: true,
+		Started: at(-time.Hour), Idle: at(-10 * time.Minute), Budgets: []string{"ns/a", "ns/b"}, Evictable: true, Surges: true,
 	}
 	kept := pod
-	kept.Version, kept.Evictable, kept.Started, kept.Terms.Patient = 9, false, time.Time{}, false
+	kept.Version, kept.Evictable, kept.Started, kept.Terms.Patient, kept.Surges = 9, false, time.Time{}, false, false
 	now := time.Minute
 	want := []engine.Change{
 		{Queue: &queue}, {Queue: &second}, {Gang: &gang}, {Pod: &pod},
@@ -216,7 +216,7 @@ gone eviction ns/old
 		{Disruption: &engine.Disruption{Key: "ns/a", Version: 6, Allowed: 1}},
 		{Booking: &engine.Booking{Name: "b", Version: 7, Queue: "q0", Nodes: []string{"n0", "n1"}, From: at(time.Hour), To: at(2 * time.Hour)}},
 		{Queue: &less}, {Pod: &kept}, {Gone: &engine.Ref{Kind: engine.KindBooking, Key: "b", Version: 10}},
-		{Eviction: &engine.Eviction{Pod: "ns/p", Version: 11, Cause: engine.Moved, For: "ns/g", To: "n1", At: at(now + 30*time.Second), Until: at(now + 2*time.Minute), Refused: true}},
+		{Eviction: &engine.Eviction{Pod: "ns/p", Version: 11, Cause: engine.Moved, For: "ns/g", To: "n1", Surge: true, At: at(now + 30*time.Second), Until: at(now + 2*time.Minute), Refused: true}},
 		{Promise: &engine.Promise{Gang: "ns/g", Version: 12, Since: at(0), Start: at(now + time.Hour), Nodes: []string{"n0", "n1"}}},
 		{Spending: &engine.Spending{Queue: "q0", Version: 13, At: at(0), Decayed: 60, Spent: []int64{10, 20}, Total: 90}},
 		{Lesson: &engine.Lesson{Like: "train", Version: 14, Count: 20, Short: 30 * time.Minute, Median: time.Hour, Long: 2 * time.Hour}},

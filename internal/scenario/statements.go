@@ -145,6 +145,10 @@ func leave(key string) func(*world) error {
 			p, ok := w.pods[k]
 			switch {
 			case ok && p.Terminating && (key != "" || !p.ReleaseAt.After(w.now)):
+				if _, followed := w.pods[k+next]; followed {
+					_ = w.remove(engine.KindPod, k)
+					continue
+				}
 				w.again(p)
 			case key != "":
 				return fmt.Errorf("%s: expected a pod that is terminating", key)

@@ -54,6 +54,20 @@ func (w *world) again(p engine.Pod) {
 	w.touch(engine.KindPod, p.Key)
 }
 
+// next is what ends the key of the pod that is made before another ends.
+const next = "-next"
+
+// followed says whether the pod that follows this one is bound. It is made where it does not exist yet.
+func (w *world) followed(p engine.Pod) bool {
+	key := p.Key + next
+	if _, made := w.pods[key]; !made {
+		follower := p
+		follower.Key = key
+		w.again(follower)
+	}
+	return w.pods[key].Node != ""
+}
+
 // touch marks an object as changed.
 func (w *world) touch(kind engine.Kind, key string) {
 	r := engine.Ref{Kind: kind, Key: key}

@@ -40,6 +40,8 @@ const (
 	// keyDeadline carries the time that a Job gives all its pods to them, beside what these say themselves.
 	keyDeadline = keyPrefix + "job-deadline"
 
+	// KeySurge is on a pod that is moved and stays until the next one is ready: a Surge.
+	KeySurge = keyPrefix + "surge"
 	// KeyWantedGPUs is on what BindingOf returns: a JSON list of device IDs.
 	KeyWantedGPUs = keyPrefix + "wanted-gpus"
 )
@@ -54,7 +56,7 @@ func gangKeys() []string {
 
 // knownKeys are all that this package reads or writes.
 func knownKeys() []string {
-	return append(inheritable(), KeyIdleSince, keyDeadline, KeyWantedGPUs)
+	return append(inheritable(), KeyIdleSince, keyDeadline, KeySurge, KeyWantedGPUs)
 }
 
 // inheritable are the keys that pods take over from their controllers.

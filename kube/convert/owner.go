@@ -23,6 +23,8 @@ type Owner struct {
 	Done int // of its pods, how many have succeeded and are not made again
 	// InTurn says that it makes a pod only once the one before is ready.
 	InTurn bool
+	// Surges says, of a Deployment, that for a while there may be one pod more than it wants.
+	Surges bool
 }
 
 // Keys are values under our own keys.
@@ -43,6 +45,7 @@ func OwnerOf(object any) (o Owner, ok bool) {
 		o.Pods = replicas(c.Spec.Replicas)
 	case *appsv1.Deployment: // its ReplicaSets make the pods
 		o = newOwner("Deployment", &c.ObjectMeta, &metav1.ObjectMeta{})
+		o.Surges = surges(c)
 	default:
 		return Owner{}, false
 	}
@@ -107,7 +110,7 @@ func replicas(n *int32) int {
 // Equal says whether two versions of an owner say the same.
 func (o *Owner) Equal(other *Owner) bool {
 	return o.UID == other.UID && o.Controller == other.Controller && o.Pods == other.Pods && o.Done == other.Done &&
-		o.InTurn == other.InTurn && maps.Equal(o.Keys, other.Keys) && maps.Equal(o.Template, other.Template)
+		o.InTurn == other.InTurn && o.Surges == other.Surges && maps.Equal(o.Keys, other.Keys) && maps.Equal(o.Template, other.Template)
 }
 
 // Gang names the gang, and the part of it, that the owner's pods are in; "": none. above is what the owner's

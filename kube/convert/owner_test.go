@@ -54,7 +54,7 @@ func TestOwnerOf(t *testing.T) {
 		},
 		"a deployment makes no pods itself": {
 			&appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Replicas: ptr(int32(3)), Template: template}},
-			func(o *Owner) { o.Kind, o.Template = "Deployment", nil },
+			func(o *Owner) { o.Kind, o.Template, o.Surges = "Deployment", nil, true },
 		},
 	} {
 		want := base

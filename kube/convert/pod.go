@@ -7,7 +7,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	schedulinghelper "k8s.io/component-helpers/scheduling/corev1"
 
 	"github.com/berth-dev/berth/engine"
@@ -51,7 +50,7 @@ func Pod(p *corev1.Pod, o Options) engine.Pod {
 
 // ownerOf names who makes the pod again when it is gone; "": nobody does.
 func ownerOf(p *corev1.Pod) string {
-	c := metav1.GetControllerOfNoCopy(p)
+	c := ControllerOf(p)
 	if c == nil {
 		return ""
 	}

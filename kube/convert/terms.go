@@ -162,7 +162,7 @@ func Evictable(o metav1.Object) bool {
 // as long as the workload exists, and is the same for the next of its kind.
 func likeOf(p *corev1.Pod, pods int) string {
 	what := ""
-	switch c := metav1.GetControllerOfNoCopy(p); {
+	switch c := ControllerOf(p); {
 	case c != nil && c.Name != "":
 		what = c.Kind + "/" + stem(c.Name)
 	case len(p.Spec.Containers) > 0 && p.Spec.Containers[0].Image != "":

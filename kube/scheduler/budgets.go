@@ -77,12 +77,14 @@ func (b *budgets) of(namespace string, l labels.Set) []string {
 	return out
 }
 
-// cover names the budgets that cover a pod of ours, and keeps it from being evicted where its PodGroup says so.
+// cover names the budgets that cover a pod of ours, says whether the next one can be made while it runs, and keeps it
+// from being evicted where its PodGroup says so.
 func (f *feed) cover(m *member, v *engine.Pod) {
 	if !m.pays() {
 		return
 	}
 	v.Budgets = f.budgets.of(m.pod.Namespace, m.pod.Labels)
+	v.Surges = !m.inGang() && f.owners.surges(m.pod)
 	if v.Evictable && m.inGang() && f.firm(m.workload) {
 		v.Evictable = false
 	}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/kube/convert"
 )
 
 // evictor ends pods that the engine wants to end. For each the place is kept first, then the pod says who ends it, for
@@ -39,7 +40,9 @@ type eviction struct {
 	heir     string // of a move: whom its new place is held for
 	node     string // where the victim is
 	warned   bool
-	sent     bool // it is being carried out
+	sent     bool           // it is being carried out
+	surge    *convert.Surge // what the pod says, which stays until the next one is ready; nil: it does not, or not yet
+	busy     bool           // something is being done about the surge
 }
 
 const (
@@ -91,6 +94,8 @@ func (v *evictor) take(plan *engine.Plan) (wake time.Time) {
 		switch {
 		case v.victim(e) == nil:
 			delete(v.open, key)
+		case e.sent && e.Surge:
+			wake = sooner(wake, v.watch(e, plan.Now))
 		case e.sent:
 		case e.For != "" && (started[e.For] || !v.s.feed.awaits(e.For)):
 			v.callOff(e)
@@ -231,6 +236,10 @@ func (v *evictor) carryOut(ctx context.Context, e *eviction) {
 	if p == nil {
 		return
 	}
+	if e.Surge {
+		v.surge(ctx, e, p)
+		return
+	}
 	sending, cancel := context.WithDeadline(ctx, e.Until)
 	defer cancel()
 	marked := false
@@ -329,6 +338,9 @@ func (v *evictor) refuse(e *eviction, err error) {
 	delete(v.open, e.Pod)
 	no := e.Eviction
 	no.Version, no.Refused, no.Until = 0, true, time.Now().Round(0).UTC().Add(evictAgain)
+	if e.Surge {
+		no.Surge, no.Until = false, no.Until.Add(surgeAgain-evictAgain)
+	}
 	v.s.inbox.put(engine.Change{Eviction: &no})
 	v.release(e)
 	if e.Cause != engine.Moved {

@@ -587,3 +587,17 @@ func TestEvictionsAreReadBack(t *testing.T) {
 		t.Error("another scheduler's eviction is taken for ours")
 	}
 }
+
+// begun is what the engine remembers as of its first plan.
+func (o *orders) begun() []string {
+	o.mu.Lock()
+	last := o.last
+	o.last = o.first
+	o.mu.Unlock()
+	defer func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.last = last
+	}()
+	return o.known()
+}

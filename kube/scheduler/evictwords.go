@@ -21,6 +21,9 @@ const (
 	conditionHeld corev1.PodConditionType = "berth.dev/PlaceHeld"
 )
 
+// staysText is said of what is moved and stays until what follows it is ready.
+const staysText = "; it stays until that is ready"
+
 // evictionReasons are the reasons of conditions and events, by cause. Who reads them finds the cause again: they are
 // added, never renamed. Broken is not read back: whether a gang is under its minimum is seen anew.
 var evictionReasons = map[engine.EvictionCause]string{
@@ -73,6 +76,9 @@ func whyEvicted(e *engine.Eviction, at seat, uses map[string]*engine.QueueUse, g
 		verb, detail = "moved", "a larger place becomes whole"
 		if e.To != "" {
 			detail += fmt.Sprintf(", and node %s has room for what follows it", e.To)
+		}
+		if e.Surge {
+			detail += staysText
 		}
 	case engine.Booked:
 		detail = "its node is booked"

@@ -48,7 +48,7 @@ func cut[A, B comparable, V any](m map[A]map[B]V, a A, b B) {
 }
 
 func controllerOf(p *corev1.Pod) types.UID {
-	if c := metav1.GetControllerOfNoCopy(p); c != nil {
+	if c := convert.ControllerOf(p); c != nil {
 		return c.UID
 	}
 	return ""
@@ -57,7 +57,7 @@ func controllerOf(p *corev1.Pod) types.UID {
 // completed returns the pod with what its controllers say.
 func (o *owners) completed(p *corev1.Pod) *corev1.Pod {
 	by := o.all[controllerOf(p)]
-	if by == nil {
+	if by == nil || by.Namespace != p.Namespace {
 		return p
 	}
 	return convert.WithOwners(p, by.Keys, o.above(by))
@@ -169,7 +169,7 @@ func (f *feed) setOwner(object metav1.Object) {
 	if o.Controller != "" {
 		insert(f.owners.below, o.Controller, o.UID, true)
 	}
-	f.ownerChanged(o.UID, old != nil && maps.Equal(old.Keys, o.Keys))
+	f.ownerChanged(o.UID, old != nil && maps.Equal(old.Keys, o.Keys) && old.Surges == o.Surges)
 }
 
 func (f *feed) removeOwner(object metav1.Object) {
@@ -181,7 +181,7 @@ func (f *feed) removeOwner(object metav1.Object) {
 	}
 	delete(f.owners.all, old.UID)
 	cut(f.owners.below, old.Controller, old.UID)
-	f.ownerChanged(old.UID, len(old.Keys) == 0)
+	f.ownerChanged(old.UID, len(old.Keys) == 0 && !old.Surges)
 }
 
 // ownerChanged looks again at the gangs of the owner's pods, and unless what it says to them is the same as

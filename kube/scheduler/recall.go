@@ -1,11 +1,14 @@
 package scheduler
 
 import (
+	"context"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/kube/convert"
 )
 
 // recall gives the engine back, before the first plan, what the scheduler before this one had decided and not finished:
@@ -24,8 +27,16 @@ func (s *scheduler) recall(now time.Time) {
 			free[p.Spec.NodeName] = later(free[p.Spec.NodeName], p.DeletionTimestamp.Time)
 			continue
 		}
+		if s, ok := convert.SurgeOf(p); ok {
+			free[p.Spec.NodeName] = later(free[p.Spec.NodeName], v.recallSurge(m, s, now))
+			continue
+		}
 		e, text, ok := evictionOf(p)
 		if !ok {
+			continue
+		}
+		if strings.HasSuffix(text, staysText) {
+			v.queue.put(func(ctx context.Context) { v.takeBack(ctx, p) }) // no place is held any more: it is decided anew
 			continue
 		}
 		e.Until = later(now, e.At).Add(graceOf(p) + s.opts.Engine.AssumeFor).UTC()

@@ -4,9 +4,9 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/kube/answer"
+	"github.com/berth-dev/berth/kube/convert"
 )
 
 // workloadKey undoes what referenceOf does to a workload's key.
@@ -46,11 +46,11 @@ func maker(pods []*corev1.Pod) *answer.Owner {
 
 // ownerOf is the pod's controller; of a Deployment's pods, the Deployment.
 func ownerOf(p *corev1.Pod) *answer.Owner {
-	c := metav1.GetControllerOfNoCopy(p)
+	c := convert.ControllerOf(p)
 	if c == nil {
 		return nil
 	}
-	if hash := p.Labels["pod-template-hash"]; c.Kind == "ReplicaSet" && hash != "" {
+	if hash := convert.HashOf(p); c.Kind == "ReplicaSet" && hash != "" {
 		if name, ok := strings.CutSuffix(c.Name, "-"+hash); ok {
 			return &answer.Owner{Kind: "Deployment", Name: name}
 		}

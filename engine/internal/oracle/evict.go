@@ -53,6 +53,8 @@ func (w *world) eviction(plan engine.Plan, e engine.Eviction) error {
 		return errors.New("it has not run for its minimum")
 	case w.cfg.Policy == engine.FIFO && e.For != "":
 		return errors.New("policy fifo evicts nobody for others")
+	case e.Surge && (e.Cause != engine.Moved || !p.Surges || p.Gang != "" && p.Gang != p.Key || e.To == "" || e.To == p.Node):
+		return fmt.Errorf("it cannot stay until the next one runs on %q", e.To)
 	}
 	if e.For == "" {
 		return nil
@@ -244,6 +246,7 @@ func (w *world) budgetsKept(plan engine.Plan) error {
 				continue
 			}
 			switch {
+			case e.Surge: // another is ready before it goes
 			case e.Cause == engine.Moved:
 				moved++
 			case q.KeepBudgets && slices.Contains(forOthers, e.Cause):

@@ -86,7 +86,8 @@ func (w *world) fits(p engine.Pod, n engine.Node) bool {
 
 // free is what is left of a resource on the node for the pod; negative by others' doing.
 func (w *world) free(p engine.Pod, n engine.Node, resource string) int64 {
-	kept := filter(w.Holds, func(h engine.Hold) bool { return h.Node == n.Name && h.Gang != p.Gang && w.stands(h) })
+	mine := w.claimed(w.Holds, p.Gang)
+	kept := filter(w.Holds, func(h engine.Hold) bool { return h.Node == n.Name && !mine[place(h)] && w.stands(h) })
 	free := amount(n.Allocatable, resource) - sum(w.neighbours(p, n), resource)
 	for _, h := range kept {
 		free -= amount(h.Requests, resource)

@@ -149,8 +149,9 @@ func (w *world) modelOf(p engine.Pod) string {
 
 // pledged is what standing holds keep for workloads of the queue, but for this one.
 func (w *world) pledged(queue, resource, but string) (total int64) {
+	mine := w.claimed(w.Holds, but)
 	for _, h := range w.Holds {
-		if h.Gang != but && w.stands(h) && w.below(w.gang[h.Gang].Queue, queue) {
+		if !mine[place(h)] && w.stands(h) && w.below(w.gang[h.Gang].Queue, queue) {
 			total += amount(h.Requests, resource)
 		}
 	}

@@ -85,7 +85,8 @@ func (w *world) start(s engine.Start, evicted []engine.Eviction) error {
 	if broken := w.breach(g); broken != "" {
 		return fmt.Errorf("breaks %s", broken)
 	}
-	w.Holds = filter(w.Holds, func(h engine.Hold) bool { return h.Gang != s.Gang })
+	mine := w.claimed(w.Holds, s.Gang)
+	w.Holds = filter(w.Holds, func(h engine.Hold) bool { return !mine[place(h)] })
 	return nil
 }
 
@@ -172,10 +173,13 @@ func (w *world) remembered(plan engine.Plan) error {
 	if late := plan.WakeAt.IsZero() || plan.WakeAt.After(first); !first.IsZero() && late || !plan.WakeAt.IsZero() && !plan.WakeAt.After(w.now) {
 		return fmt.Errorf("wakes at %v, want %v or before, and after now", plan.WakeAt, first)
 	}
+	holds := w.Holds
 	for _, s := range plan.Starts {
-		for _, h := range filter(w.Holds, func(h engine.Hold) bool { return h.Gang == s.Gang }) {
-			delete(want, ref(engine.KindHold, h.Gang+"@"+h.Node))
+		mine := w.claimed(holds, s.Gang)
+		for at := range mine {
+			delete(want, at)
 		}
+		holds = filter(holds, func(h engine.Hold) bool { return !mine[place(h)] })
 		for _, x := range s.Placements {
 			want[ref(engine.KindAssumption, x.Pod)] = w.now.Add(gocmp.Or(w.cfg.AssumeFor, 30*time.Second))
 		}

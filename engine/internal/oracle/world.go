@@ -73,6 +73,27 @@ func (w *world) stands(h engine.Hold) bool {
 	return w.now.Before(h.Until) && (h.Coming || len(w.waiting(h.Gang)) > 0)
 }
 
+// place names a hold.
+func place(h engine.Hold) engine.Ref { return ref(engine.KindHold, h.Gang+"@"+h.Node) }
+
+// claimed are those of the holds that the gang may use: its own and, of a pod by itself, the first that is for what its
+// owner makes, unless one of its own comes before.
+func (w *world) claimed(holds []engine.Hold, gang string) map[engine.Ref]bool {
+	out := map[engine.Ref]bool{}
+	owner := ""
+	if p := w.pod[gang]; p.Gang == gang && p.Owner != "" {
+		owner = p.Owner
+	}
+	holds = slices.Clone(holds)
+	slices.SortFunc(holds, func(a, b engine.Hold) int { return strings.Compare(place(a).Key, place(b).Key) })
+	for _, h := range holds {
+		if h.Gang == gang || h.Gang == owner && len(out) == 0 && w.stands(h) {
+			out[place(h)] = true
+		}
+	}
+	return out
+}
+
 // domain is the node's domain of a level, named by the path to it, and whether it is in one: it has the
 // level's label. A wider label that it does not have is an empty step of the path.
 func (w *world) domain(n engine.Node, level string) (string, bool) {
