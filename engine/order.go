@@ -60,8 +60,8 @@ func (a *stand) before(b *stand, p Policy) bool {
 	}
 	if p != FIFO {
 		//mutate: order-owed-first
-		if x.owed != z.owed {
-			return x.owed
+		if a.owed() != b.owed() {
+			return a.owed()
 		}
 		if x.rank != z.rank {
 			return x.rank > z.rank
@@ -80,6 +80,12 @@ func (a *stand) before(b *stand, p Policy) bool {
 		}
 	}
 	return x.younger(z) < 0
+}
+
+// owed says whether the stand goes with those who are owed their place. A user's does too once its head has waited for
+// too long: or small work of others, which the quota has room for, would always go before a large gang of his.
+func (s *stand) owed() bool {
+	return s.head.owed || s.head.aged && s.parent.queue == s.queue
 }
 
 // younger compares age, then key.
@@ -137,6 +143,7 @@ func (c *contest) standOf(q *queued) *stand {
 		return s
 	}
 	user := q.gang.user()
+	q.aged = c.y.aged(q.turn)
 	for _, b := range s.below {
 		if b.queue == s.queue && b.user == user {
 			return b

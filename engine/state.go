@@ -69,6 +69,9 @@ type State struct {
 	changed bool // since last was made
 	last    Plan
 	places  []auditPlace // of the audit's round
+
+	empty  *State // see emptied; nil: not asked for yet
+	echoes uint64 // changes that it was told
 }
 
 // Load makes a State of the snapshot. What makes no sense in it is in Rejected.

@@ -43,6 +43,7 @@ func (s *Story) podSetters() setters[engine.Pod] {
 			"evictable":   yes(func(p *engine.Pod) *bool { return &p.Evictable }),
 			"terminating": yes(func(p *engine.Pod) *bool { return &p.Terminating }),
 			"foreign":     yes(func(p *engine.Pod) *bool { return &p.Foreign }),
+			"endless":     yes(func(p *engine.Pod) *bool { return &p.Endless }),
 			"patient":     yes(func(p *engine.Pod) *bool { return &p.Terms.Patient }),
 		},
 		values: merge(membership(), placing(), constraints(), terms(func(p *engine.Pod) *engine.Terms { return &p.Terms })),
