@@ -1,6 +1,10 @@
 package engine
 
-import "github.com/berth-dev/berth/engine/why"
+import (
+	"slices"
+
+	"github.com/berth-dev/berth/engine/why"
+)
 
 // Age. Small work of its own queue could pass a large gang for ever. So once a workload has waited for Config.Overtake,
 // and is the first of its queue to have done so, it is promised a start wherever it is in line. Where nobody can tell
@@ -29,10 +33,15 @@ func (y *cycle) behind(g *gang) []why.Gate {
 		return nil
 	}
 	//mutate: age-of-its-rank
-	if y.s.cfg.Policy != Strict && (y.rank > h.rank && y.s.cfg.Policy != FIFO || y.standing(g) != nil || y.hasHeld(g)) {
+	if y.s.cfg.Policy != Strict && (y.rank > h.rank && y.s.cfg.Policy != FIFO || y.standing(g) != nil || y.keptFor(g)) {
 		return nil
 	}
 	return []why.Gate{{Cause: why.BehindTheHead, Object: h.key, Certificate: -1}}
+}
+
+// keptFor says whether a place is held for the gang, or was until it claimed it.
+func (y *cycle) keptFor(g *gang) bool {
+	return y.hasHeld(g) || slices.ContainsFunc(y.claimed, func(h *hold) bool { return h.isFor(g) })
 }
 
 // queues says that the gang, which is blocked by the gates, waits behind another of its queue. Behind one that is only

@@ -230,6 +230,23 @@ func TestBehindTheHeadPromisesStand(t *testing.T) {
 	}
 }
 
+// A place that is held for who comes after the head is its own.
+func TestBehindTheHeadHoldsStand(t *testing.T) {
+	x := newSimulation(t, engine.Snapshot{Nodes: eights(2), Queues: []engine.Queue{{Name: "q", Version: 1}}}, engine.Config{})
+	x.submit(&job{key: "run", queue: "q", gpus: 3, true: hours(99)})
+	x.settle()
+	x.submit(&job{key: "head", queue: "q", size: 2, gpus: 8})
+	x.until(noon.Add(time.Hour))
+	next := &job{key: "next", queue: "q", gpus: 1, true: hours(1)}
+	hold := &engine.Hold{Gang: "next", Version: 2000, Node: "n1", Requests: engine.Resources{{Resource: gpu, Value: 1}}, Until: noon.Add(hours(2))}
+	x.apply(engine.Change{Hold: hold})
+	x.submit(next)
+	x.settle()
+	if next.waits() {
+		t.Errorf("it waits because %s", text(t, x.waiting("next")))
+	}
+}
+
 // Users of a queue have equal parts of it, but small work of others does not pass a large gang for ever because the quota
 // has room for it.
 func TestLargeGangOfAUserAgainstSmallJobsOfOthers(t *testing.T) {

@@ -28,6 +28,7 @@ func (s *scheduler) recall(now time.Time) {
 		if !ok {
 			continue
 		}
+		e.For = s.feed.marked(e.For)
 		e.Until = later(now, e.At).Add(graceOf(p) + s.opts.Engine.AssumeFor).UTC()
 		free[p.Spec.NodeName] = later(free[p.Spec.NodeName], e.Until)
 		if kept := v.enter(e, nil); kept != nil {
