@@ -249,7 +249,8 @@ func (a *asking) lent() {
 			continue
 		}
 		kept := s.keptFrom(a.q, dim)
-		free := s.capacity.at(dim) - s.taken.at(dim) - kept
+		capacity, taken := s.inAll(dim)
+		free := capacity - taken - kept
 		//mutate: gate-lent
 		if kept > 0 && need > free {
 			a.shut(why.Gate{Cause: why.NotLent, Object: a.q.name, Resource: resource, Need: need, Have: max(0, free)})
@@ -474,7 +475,8 @@ func (d *drawing) lent() {
 			continue
 		}
 		kept := s.keptFrom(d.q, dim)
-		free := s.capacity.at(dim) - s.taken.at(dim) - kept
+		capacity, taken := s.inAll(dim)
+		free := capacity - taken - kept
 		//mutate: gate-lent-to-growth
 		if kept > 0 && free < 0 {
 			d.shut(why.Gate{Cause: why.NotLent, Object: d.q.name, Resource: s.dims.names[dim], Need: need, Have: max(0, free+need)})

@@ -60,6 +60,7 @@ type State struct {
 	nobody   queue         // the account of workloads without a queue
 	capacity vector        // what all nodes have together
 	taken    vector        // what all pods with seats take
+	surplus  int64         // by how much the GPUs among it count for more than their number
 	tracts   []tract       // by node.index
 	trying   bool          // a trial is on that will be rolled back before tenants are looked at
 	hunts    uint64        // claims made so far
