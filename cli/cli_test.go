@@ -60,6 +60,7 @@ func TestBadInputIsOneClearLine(t *testing.T) {
 		{"up --backfill-heads 0", exitUsage, `--backfill-heads "0": give a number from 1, or all`},
 		{"up --gpu-rate H100", exitUsage, `--gpu-rate "H100": write MODEL=UNITS`},
 		{"up --gpu-rate H100=2,H100=3", exitUsage, `--gpu-rate "H100=3": H100 is given twice`},
+		{"up --overtake-for -1h", exitUsage, "--overtake-for -1h0m0s: give a time"},
 		{"up --half-life -1h", exitUsage, "--half-life -1h0m0s: give a time"},
 		{"up --min-run-time -1h", exitUsage, "--min-run-time -1h0m0s: give a time"},
 		{"scheduler --name nobody --moves some", exitUsage, `--moves "some": choose on, off, or give a number`},

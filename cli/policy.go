@@ -16,12 +16,13 @@ type policyFlags struct {
 	policy           string
 	heads            string
 	halfLife, minRun time.Duration
+	overtake         time.Duration
 	rates            []string
 	moves            string
 }
 
 // defaultPolicy are the flags as they are when nothing is given.
-var defaultPolicy = policyFlags{policy: string(engine.Default), heads: "4", moves: movesOn}
+var defaultPolicy = policyFlags{policy: string(engine.Default), heads: "4", overtake: time.Hour, moves: movesOn}
 
 const (
 	allHeads = "all"
@@ -35,6 +36,7 @@ func (p *policyFlags) flags(cmd *cobra.Command) {
 	f, d := cmd.Flags(), &defaultPolicy
 	f.StringVar(&p.policy, "policy", d.policy, "who goes first, and who is evicted for whom: "+oneOf(policies))
 	f.StringVar(&p.heads, "backfill-heads", d.heads, "how many blocked workloads, first in line, have starts that others may not delay, or "+allHeads)
+	f.DurationVar(&p.overtake, "overtake-for", d.overtake, "how long a blocked workload may be passed by others of its queue where nobody can tell when it starts; 0: for ever")
 	f.DurationVar(&p.halfLife, "half-life", d.halfLife, "how fast what queues used stops counting against them (default: it does not count)")
 	f.DurationVar(&p.minRun, "min-run-time", d.minRun, "how long work runs before it may be evicted for others, where its queue does not say (default: none)")
 	f.StringSliceVar(&p.rates, "gpu-rate", nil, "how much one GPU of a model counts in queues' amounts, as MODEL=UNITS, such as H100=2 (default: 1)")
@@ -60,10 +62,15 @@ func (p *policyFlags) config(c engine.Config) (engine.Config, error) {
 	switch {
 	case !known:
 		return c, fmt.Errorf("--policy %q: choose %s", p.policy, oneOf(policies))
+	case p.overtake < 0:
+		return c, fmt.Errorf("--overtake-for %s: give a time, such as 1h, or 0", p.overtake)
 	case p.halfLife < 0:
 		return c, fmt.Errorf("--half-life %s: give a time, such as 168h, or 0", p.halfLife)
 	case p.minRun < 0:
 		return c, fmt.Errorf("--min-run-time %s: give a time, such as 10m, or 0", p.minRun)
+	}
+	if c.Overtake = p.overtake; c.Overtake == 0 {
+		c.Overtake = -1
 	}
 	if err := p.setHeads(&c); err != nil {
 		return c, err
@@ -130,6 +137,7 @@ func (p *policyFlags) args() []string {
 	d := &defaultPolicy
 	add("--policy", p.policy, d.policy)
 	add("--backfill-heads", p.heads, d.heads)
+	add("--overtake-for", p.overtake.String(), d.overtake.String())
 	add("--half-life", p.halfLife.String(), d.halfLife.String())
 	add("--min-run-time", p.minRun.String(), d.minRun.String())
 	for _, r := range p.rates {

@@ -15,12 +15,12 @@ import (
 // What is given reaches the engine, and the process that --detach starts.
 func TestPolicyFlags(t *testing.T) {
 	for line, want := range map[string]engine.Config{
-		"": {Policy: engine.Default, Heads: 4},
-		"--policy timeshare --backfill-heads all --half-life 168h --min-run-time 10m --gpu-rate H100=2,A100=1 --gpu-rate B200=4 --moves off": {
-			Policy: engine.TimeShare, Heads: -1, HalfLife: 168 * time.Hour, MinRun: 10 * time.Minute,
+		"": {Policy: engine.Default, Heads: 4, Overtake: time.Hour},
+		"--policy timeshare --backfill-heads all --overtake-for 30m --half-life 168h --min-run-time 10m --gpu-rate H100=2,A100=1 --gpu-rate B200=4 --moves off": {
+			Policy: engine.TimeShare, Heads: -1, Overtake: 30 * time.Minute, HalfLife: 168 * time.Hour, MinRun: 10 * time.Minute,
 			Rates: []engine.Rate{{Model: "H100", Units: 2}, {Model: "A100", Units: 1}, {Model: "B200", Units: 4}}, Moves: engine.Moves{Off: true},
 		},
-		"--policy strict --backfill-heads 16 --moves 3600": {Policy: engine.Strict, Heads: 16, Moves: engine.Moves{Background: 3600}},
+		"--policy strict --backfill-heads 16 --overtake-for 0 --moves 3600": {Policy: engine.Strict, Heads: 16, Overtake: -1, Moves: engine.Moves{Background: 3600}},
 	} {
 		read := func(args []string) (p policyFlags) {
 			cmd := &cobra.Command{}

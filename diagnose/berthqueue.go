@@ -106,8 +106,8 @@ func (c *Case) berthEnds() (until time.Time, because string) {
 			continue
 		}
 		for _, s := range p.Status.Conditions {
-			head, _, _ := strings.Cut(s.Message, ": ") // reclaimed for team/gang/train: why
-			if s.Type == corev1.DisruptionTarget && strings.HasSuffix(head, " for "+key) {
+			head, _, _ := strings.Cut(s.Message, ": ") // reclaimed for gang team/train: why
+			if s.Type == corev1.DisruptionTarget && (strings.HasSuffix(head, " for "+why.WorkloadName(key)) || strings.HasSuffix(head, " "+why.WorkloadMark(key))) {
 				until, because = p.DeletionTimestamp.Time, fmt.Sprintf("pod %s/%s is gone by then", p.Namespace, p.Name)
 			}
 		}

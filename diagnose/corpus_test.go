@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-dev/berth/diagnose"
+	"github.com/berth-dev/berth/engine/why"
 	"github.com/berth-dev/berth/kube/inspect"
 	"github.com/berth-dev/berth/kube/scheduler"
 )
@@ -86,6 +87,7 @@ func (d *drawn) render(t *testing.T, file string) []byte {
 	t.Helper()
 	funcs := template.FuncMap{
 		"name": d.name, "n": d.count, "refused": d.refused,
+		"mark":    why.WorkloadMark,
 		"minor":   func() int { return d.version },
 		"version": func() string { return fmt.Sprintf("v1.%d.1", d.version) },
 		"pin":     func(minor int) string { d.version = minor; return "" },

@@ -6,8 +6,8 @@ func init() {
 	register(Check{
 		Cause: why.BehindTheHead, Layer: L3, Owner: Scheduler, Stage: Admit, Rank: 26,
 		Title:   "One before it in its queue is blocked",
-		Meaning: "Berth's policy is strict here: behind work that cannot start nothing of the same queue does, though there would be room.",
-		Remedy:  "Wait, find out with berth why what blocks the one before it, or have the policy changed to default, which fills in.",
+		Meaning: "Work before it in its queue cannot start, and may not be passed: because it has waited for so long already and nobody can tell when there will be room for it, or because Berth's policy is strict.",
+		Remedy:  "Wait, find out with berth why what blocks the one before it, or have work say how long it runs: then it can be told who is over in time.",
 		Not:     "There is no room for it.",
 		Find:    behindTheHead,
 	})

@@ -17,6 +17,9 @@ func (s *State) Apply(changes ...Change) []Rejected {
 		if r := s.apply(&changes[i]); r.Reason != "" {
 			bad = append(bad, r)
 		}
+		if s.empty != nil {
+			s.echoChange(&changes[i])
+		}
 	}
 	return bad
 }

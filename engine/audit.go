@@ -136,7 +136,7 @@ func (a *audit) amounts(kind, key, account string, kept vector, counted map[stri
 func (a *audit) cluster() {
 	s := a.s
 	capacity, taken := make(map[string]int64), make(map[string]int64)
-	seats := 0
+	seats, rated := 0, int64(0)
 	for _, n := range s.nodes {
 		if n.told != nil && n.told.check() == "" {
 			for _, r := range n.told.Allocatable {
@@ -146,10 +146,17 @@ func (a *audit) cluster() {
 		seats += len(n.occ)
 		for _, p := range n.occ {
 			auditTakes(p.Pod, func(resource string, amount int64) { taken[resource] += amount })
+			_, devices := a.place(p.Pod)
+			a.bill(p.Pod, n, devices, func(resource string, amount int64) {
+				if resource == s.cfg.GPU {
+					rated += amount
+				}
+			})
 		}
 	}
 	a.amounts("cluster", "", "capacity", s.capacity, capacity)
 	a.amounts("cluster", "", "taken", s.taken, taken)
+	a.note("cluster", "", "surplus", s.cfg.GPU, s.surplus, rated-taken[s.cfg.GPU])
 	a.note("cluster", "", "journal", "", int64(len(s.journal)), 0)
 	ought := 0
 	for key, p := range s.pods {

@@ -20,6 +20,9 @@ type Config struct {
 	// Heads is how many blocked workloads, first in line, have promises that nothing may delay. 0: 4; -1: all
 	// (conservative backfill).
 	Heads int `json:"heads,omitempty"`
+	// Overtake is how long a blocked workload that could run, and that no start is promised to, may be passed by what comes
+	// after it in its queue, of its own priority or a lower one. 0: one hour; below 0: for ever.
+	Overtake time.Duration `json:"overtake,omitempty"`
 	// HalfLife is how fast what a queue used in the past stops counting against it; 0: it does not count at all.
 	HalfLife time.Duration `json:"halfLife,omitempty"`
 	// MinRun is how long a workload runs before it may be evicted for others, where its queue does not say.
@@ -145,6 +148,9 @@ func (c Config) normal() (Config, []Rejected) {
 	}
 	if c.Heads == 0 {
 		c.Heads = 4
+	}
+	if c.Overtake == 0 {
+		c.Overtake = time.Hour
 	}
 	if c.GangGrace <= 0 {
 		c.GangGrace = 5 * time.Minute

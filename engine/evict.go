@@ -308,11 +308,12 @@ func (y *cycle) takeOffLeavers(gpus bool) {
 
 // leave takes the pod off its seat. Unless it ends for somebody it may be back before what it left is used.
 func (y *cycle) leave(p *pod) {
+	bill := p.bill
 	y.s.takeOff(p)
 	e := y.s.evictions[p.Key]
 	//mutate: evict-leaver-returns
 	if p.Owner != "" && (e == nil || e.UID != p.UID || e.For == "") {
-		for _, d := range p.demands {
+		for _, d := range bill {
 			y.returning.add(d.dim, d.amount)
 		}
 	}

@@ -30,6 +30,7 @@ type gang struct {
 	runs  bool   // some of it has a seat, as of the last tally
 	payer *queue // its queue, as of the last tally; nil: none, or one that is not known
 	plain plain
+	able  ability
 	lacks []demand // what its members without a seat ask for; nil: to be worked out
 	start int      // index, plus one, of its Start in the plan that is being made; 0: none
 }
@@ -171,7 +172,7 @@ func (s *State) tally(g *gang) {
 }
 
 func (s *State) countMembers(g *gang) {
-	g.plain, g.soft, g.payer, g.lacks = plain{}, g.evictable(), s.queues[g.queue()], nil
+	g.plain, g.able, g.soft, g.payer, g.lacks = plain{}, ability{}, g.evictable(), s.queues[g.queue()], nil
 	if g.lone != nil {
 		g.single.branch = branch{group: &g.single.group, pods: g.single.pods[:1]}
 		g.tree = &g.single.branch

@@ -42,7 +42,7 @@ func anyConfig(t *rapid.T) engine.Config {
 		Levels: levels, Packing: pick(t, "", engine.Loose, engine.LeastF),
 		Policy: pick(t, "", engine.TimeShare, engine.FIFO, engine.Strict),
 		Heads:  pick(t, 0, 1, -1), HalfLife: pick(t, 0, time.Hour), MinRun: pick(t, 0, time.Minute),
-		Moves: engine.Moves{Off: seldom(t, 2), Background: pick[int64](t, 0, 0, 3600)},
+		Moves: engine.Moves{Off: seldom(t, 2), Background: pick[int64](t, 0, 0, 3600)}, Overtake: pick(t, 0, time.Second, -1),
 	}
 	if seldom(t, 3) {
 		cfg.Rates = []engine.Rate{{Model: "A", Units: 2}}

@@ -9,9 +9,10 @@ func (y *cycle) grow(g *gang) {
 		y.wait(g, makingRoom(g))
 		return
 	}
-	if gates := y.behind(g); len(gates) > 0 {
+	behind := y.behind(g)
+	if len(behind) > 0 && y.s.cfg.Policy == Strict {
 		if g.start == 0 {
-			y.wait(g, gates)
+			y.wait(g, behind)
 		}
 		return
 	}
@@ -31,6 +32,13 @@ func (y *cycle) grow(g *gang) {
 		x = &search{y: y, g: g, kin: y.kin(g, t, model), greedy: true}
 		x.grow(g.tree, scope{})
 		y.steps += x.steps
+		if len(x.seats) > 0 && len(behind) > 0 {
+			y.s.rollback(m)
+			if g.start == 0 {
+				y.wait(g, behind)
+			}
+			return
+		}
 		if len(x.seats) > 0 {
 			y.started(g, t, x.model(), m)
 			return

@@ -1,5 +1,7 @@
 package engine
 
+import "time"
+
 // Gang health. A gang that runs under its minimum is repaired before anything else is placed: a member that waits goes
 // to the domain of the others. While that fails what the gang holds helps nobody, so after a grace time it is let go
 // whole, and starts anew as a whole. Members that nobody would make again stay.
@@ -35,6 +37,14 @@ func (y *cycle) letGo() {
 		}
 		y.release(g)
 	}
+}
+
+// LapsedSince is since when the gang of the key has been running under its minimum; zero: it does not.
+func (s *State) LapsedSince(key string) time.Time {
+	if l := s.lapses[key]; l != nil {
+		return l.Since.UTC()
+	}
+	return time.Time{}
 }
 
 // lapsed says whether the gang runs under its minimum.

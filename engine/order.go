@@ -63,7 +63,7 @@ func (a *stand) before(b *stand, p Policy) bool {
 	}
 	if p != FIFO {
 		//mutate: order-owed-first
-		if x, z := a.owes(a.head.owed), b.owes(b.head.owed); x != z {
+		if x, z := a.owes(a.head.owed) || a.aged(), b.owes(b.head.owed) || b.aged(); x != z {
 			return x
 		}
 		//mutate: order-owed-behind-first
@@ -91,6 +91,10 @@ func (a *stand) before(b *stand, p Policy) bool {
 
 // owes says whether who is owed a place that far up, from the queue of the head, is owed it by the queues beside this one.
 func (s *stand) owes(reach int) bool { return reach > 0 && s.head.depth-reach < s.depth }
+
+// aged says whether a user's head has waited for too long. It counts as owed the place then: or small work of others, which
+// the quota has room for, would always go before a large gang of his.
+func (s *stand) aged() bool { return s.head.aged && s.parent.queue == s.queue }
 
 // younger compares age, then key.
 func (q *queued) younger(o *queued) int {
@@ -152,6 +156,9 @@ func (c *contest) standOf(q *queued) *stand {
 		return s
 	}
 	user := q.gang.user()
+	if q.aged = c.y.aged(q.turn); !q.aged && c.y.s.cfg.Overtake > 0 && !q.created.IsZero() {
+		c.y.wake(q.created.Add(c.y.s.cfg.Overtake))
+	}
 	for _, b := range s.below {
 		if b.queue == s.queue && b.user == user {
 			return b

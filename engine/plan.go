@@ -46,6 +46,7 @@ type cycle struct {
 	trial  bool  // until is alone in line and grows, and features are not looked at
 
 	line    *contest
+	rank    int32    // of the gang whose turn it is
 	dirty   []*gang  // gangs whose tally the cycle changed
 	version uint64   // of the last edit of memory
 	every   []string // GPU models that nodes have, once asked for
@@ -70,9 +71,10 @@ type queued struct {
 	gang     *gang
 	rank     int32 // its priority, or the one that it was promoted to
 	promoted bool
-	owed     int // of the head of a lane: how far up the tree it could take back what it asks for
-	hides    int // of the head of a lane, which borrows: how far up somebody behind it could
-	depth    int // of the head of a lane: of its queue in the tree
+	aged     bool // where users are treated fairly: it has waited for as long as it may be passed
+	owed     int  // of the head of a lane: how far up the tree it could take back what it asks for
+	hides    int  // of the head of a lane, which borrows: how far up somebody behind it could
+	depth    int  // of the head of a lane: of its queue in the tree
 }
 
 func (y *cycle) run() {
@@ -133,6 +135,7 @@ func (y *cycle) minimums() []*gang {
 			y.line.moved(at, false)
 			continue
 		}
+		y.rank = q.rank
 		evicted := len(y.plan.Evictions)
 		started := y.start(g, q.turn)
 		if started && g.tree.waiting() > 0 {
@@ -167,7 +170,7 @@ func (y *cycle) start(g *gang, t turn) bool {
 		y.wait(g, makingRoom(g))
 		return false
 	}
-	if len(behind) > 0 {
+	if len(behind) > 0 && y.s.cfg.Policy == Strict {
 		y.s.rollback(m)
 		y.wait(g, append(behind, gates...))
 		return false
@@ -176,11 +179,14 @@ func (y *cycle) start(g *gang, t turn) bool {
 	found := y.place(g, t)
 	if found.ok && len(gates) == 0 {
 		if gates = y.delays(g, t, seats, &found); len(gates) == 0 {
+			gates = y.behind(g)
+		}
+		if len(gates) == 0 {
 			y.started(g, t, found.model, m)
 			y.keptPromise(g, m)
 			return true
 		}
-		found.ok = true // but for the promise
+		found.ok = true // but for the promise, or for who is before it
 	}
 	//mutate: gate-all-or-nothing
 	y.s.rollback(m)
@@ -211,16 +217,6 @@ func (y *cycle) block(g *gang, t turn, gates []why.Gate) {
 	}
 }
 
-// queues says, under policy strict, that the gang waits behind another of its queue.
-func (y *cycle) queues(g *gang, gates []why.Gate) bool {
-	if behind := y.behind(g); len(behind) > 0 {
-		y.wait(g, append(behind, gates...))
-		return true
-	}
-	y.shut(g, gates)
-	return false
-}
-
 // hasRoomMade says whether others end for the gang, which then waits for that, or give a place up that was held for them.
 func (y *cycle) hasRoomMade(g *gang, t turn, gates []why.Gate) bool {
 	room := y.makeRoom(g, t, gates)
@@ -232,9 +228,13 @@ func (y *cycle) hasRoomMade(g *gang, t turn, gates []why.Gate) bool {
 
 // hope promises the gang a start where it can, or has work moved for it, and notes why it waits.
 func (y *cycle) hope(g *gang, t turn, gates []why.Gate) {
-	y.promise(g, t, gates)
+	eldest := y.eldest(g, t, gates)
+	promised := y.promise(g, t, gates, eldest && y.times.elders <= mostElders)
 	if room := y.tryMoves(g, t, gates); len(room) > 0 {
 		gates = room
+	} else if eldest && !promised {
+		//mutate: age-shut
+		y.lead(g, true)
 	}
 	y.wait(g, gates)
 }
@@ -399,6 +399,7 @@ func (y *cycle) goingFor(key string) int {
 // growth gives members above the minimum what room is left.
 func (y *cycle) growth(gangs []*gang) {
 	for _, g := range gangs {
+		y.rank = g.turn.priority
 		if g.tree.satisfied() {
 			y.grow(g)
 		} else if g.start == 0 { // it was evicted in this cycle

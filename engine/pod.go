@@ -26,6 +26,7 @@ type pod struct {
 	going    bool     // it counts in payer.going
 	rankedAt int32    // in payer.ranks
 	bill     []demand // what it is booked with
+	surplus  int64    // by how much its GPUs count for more than their number
 }
 
 // amount returns what the pod asks of one dimension.
@@ -237,6 +238,12 @@ func (s *State) unseat(p *pod) {
 // account books what the pod takes, once more or once less, on the node.
 func (s *State) account(p *pod, n *node, times int64) {
 	soft := p.Evictable || p.leaving()
+	if len(s.cfg.Rates) > 0 {
+		if times > 0 {
+			p.surplus = s.surplusOf(p)
+		}
+		s.surplus += times * p.surplus
+	}
 	for _, d := range p.demands {
 		n.free.add(d.dim, -times*d.amount)
 		s.taken.add(d.dim, times*d.amount)

@@ -31,7 +31,8 @@ type timekeeper struct {
 	reserves []*reserve
 	reserved map[*node][]*reserve // by node, in order
 	heads    int                  // blocked gangs that promises can help, so far
-	blocked  map[string]string    // policy strict: by queue, the first that is blocked
+	elders   int                  // of those, that were old enough to be promised a start
+	blocked  map[string]head      // by queue: who is blocked, and others wait behind
 	hopeless map[proofKey]bool    // of a class: no place beside what is promised
 	promised map[*gang]bool       // that have promises
 }
@@ -350,36 +351,6 @@ func (x *search) spares(pods []*pod) bool {
 	return len(gates) == 0
 }
 
-// behind says, under policy strict, which blocked gang of its queue the gang waits behind. Who has a place held for it waits
-// behind nobody: others ended for it, who may be the head now.
-func (y *cycle) behind(g *gang) []why.Gate {
-	if len(y.times.blocked) == 0 {
-		return nil
-	}
-	head, ok := y.times.blocked[g.queue()]
-	if !ok || head == g.key {
-		return nil
-	}
-	//mutate: strict-held-passes
-	if y.hasHeld(g) {
-		return nil
-	}
-	return []why.Gate{{Cause: why.BehindTheHead, Object: head, Certificate: -1}}
-}
-
-// shut notes, under policy strict, that nothing of the gang's queue starts after it in this cycle.
-func (y *cycle) shut(g *gang, gates []why.Gate) {
-	if y.s.cfg.Policy != Strict || !passing(gates) {
-		return
-	}
-	if y.times.blocked == nil {
-		y.times.blocked = make(map[string]string)
-	}
-	if _, ok := y.times.blocked[g.queue()]; !ok {
-		y.times.blocked[g.queue()] = g.key
-	}
-}
-
 // passing says whether a gang waits at gates that open when running work ends, and at no others.
 func passing(gates []why.Gate) bool {
 	return !slices.ContainsFunc(gates, func(g why.Gate) bool {
@@ -392,18 +363,19 @@ func passing(gates []why.Gate) bool {
 	})
 }
 
-// promise gives the gang, which is blocked by the gates, a start time if it is among the first in line, or has one.
-func (y *cycle) promise(g *gang, t turn, gates []why.Gate) {
+// promise gives the gang, which is blocked by the gates, a start time if it is among the first in line, must be
+// promised one, or has one. It says whether it has one now.
+func (y *cycle) promise(g *gang, t turn, gates []why.Gate, must bool) bool {
 	old := y.standing(g)
 	if y.trial || !passing(gates) {
 		if old != nil {
 			y.forget(KindPromise, old.Gang, old.Version)
 		}
-		return
+		return false
 	}
 	y.times.heads++
-	if heads := y.s.cfg.Heads; old == nil && heads >= 0 && y.times.heads > heads {
-		return
+	if heads := y.s.cfg.Heads; old == nil && !must && heads >= 0 && y.times.heads > heads {
+		return false
 	}
 	m := y.s.mark()
 	y.claim(g)
@@ -418,12 +390,15 @@ func (y *cycle) promise(g *gang, t turn, gates []why.Gate) {
 	switch {
 	case r != nil:
 		y.stand(r, old)
+		return true
 	case old == nil:
 	case y.times.spentAll(): // it stands, unseen
 		y.plan.Promises = append(y.plan.Promises, *old)
+		return true
 	default:
 		y.forget(KindPromise, old.Gang, old.Version)
 	}
+	return false
 }
 
 // standing returns the promise that the gang was given, nil if there is none.

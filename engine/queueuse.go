@@ -179,7 +179,7 @@ func (c *census) balance(dim int) {
 			r.borrowed.add(dim, max(0, r.of.used.at(dim)-c.quota(r.of, dim)))
 		}
 	}
-	nobodys, strangers := c.s.capacity.at(dim), c.s.taken.at(dim)
+	nobodys, strangers := c.s.inAll(dim)
 	for _, q := range c.s.forest.top {
 		nobodys -= c.quota(q, dim)
 		strangers -= q.used.at(dim)

@@ -250,7 +250,8 @@ func (a *asking) lent() {
 			continue
 		}
 		kept := s.keptFrom(a.q, dim)
-		free := s.capacity.at(dim) - a.y.inUse(dim) - kept
+		capacity, taken := s.inAll(dim)
+		free := capacity - a.y.inUse(dim, taken) - kept
 		//mutate: gate-lent
 		if kept > 0 && need > free {
 			a.shut(why.Gate{Cause: why.NotLent, Object: a.q.name, Resource: resource, Need: need, Have: max(0, free)})
@@ -258,16 +259,16 @@ func (a *asking) lent() {
 	}
 }
 
-// inUse is what is taken now or, where that is more, will be once those on their way out are gone and all that is held is
+// inUse is what is taken now, as given, or, where that is more, will be once those on their way out are gone and all that is held is
 // taken. In a trial those that were taken off their seats, and will be made again, count as there.
-func (y *cycle) inUse(dim int) int64 {
+func (y *cycle) inUse(dim int, taken int64) int64 {
 	more := y.s.nobody.pledged.at(dim) - y.s.nobody.leaving.at(dim)
 	for _, q := range y.s.queues {
 		if q.parent == nil {
 			more += q.pledged.at(dim) - q.leaving.at(dim)
 		}
 	}
-	used := y.s.taken.at(dim) + y.returning.at(dim)
+	used := taken + y.returning.at(dim)
 	//mutate: gate-lent-pledged
 	used += max(0, more)
 	return used
@@ -490,7 +491,8 @@ func (d *drawing) lent() {
 			continue
 		}
 		kept := s.keptFrom(d.q, dim)
-		free := s.capacity.at(dim) - d.y.inUse(dim) - kept
+		capacity, taken := s.inAll(dim)
+		free := capacity - d.y.inUse(dim, taken) - kept
 		//mutate: gate-lent-to-growth
 		if kept > 0 && free < 0 {
 			d.shut(why.Gate{Cause: why.NotLent, Object: d.q.name, Resource: s.dims.names[dim], Need: need, Have: max(0, free+need)})

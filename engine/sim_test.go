@@ -28,6 +28,7 @@ type simulation struct {
 type job struct {
 	key      string
 	queue    string
+	user     string
 	size     int
 	gpus     int64
 	priority int32
@@ -86,7 +87,7 @@ func (x *simulation) submit(j *job) {
 	}
 	j.started, j.ended, j.pods, j.nodes = time.Time{}, time.Time{}, nil, nil
 	if j.size > 0 {
-		x.apply(engine.Change{Gang: &engine.Gang{Key: j.key, Queue: j.queue, Priority: j.priority, Created: j.arrives, Terms: j.terms, Group: engine.Group{Min: j.size}}})
+		x.apply(engine.Change{Gang: &engine.Gang{Key: j.key, Queue: j.queue, User: j.user, Priority: j.priority, Created: j.arrives, Terms: j.terms, Group: engine.Group{Min: j.size}}})
 	}
 	for i := range max(1, j.size) {
 		x.apply(engine.Change{Pod: x.pod(j, i)})
@@ -99,7 +100,7 @@ func (x *simulation) pod(j *job, i int) *engine.Pod {
 		p.Key, p.Gang, p.Rank = fmt.Sprintf("%s-%d", j.key, i), j.key, i
 		return p
 	}
-	p.Queue, p.Priority, p.Created, p.Terms = j.queue, j.priority, j.arrives, j.terms
+	p.Queue, p.User, p.Priority, p.Created, p.Terms = j.queue, j.user, j.priority, j.arrives, j.terms
 	return p
 }
 

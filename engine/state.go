@@ -60,6 +60,7 @@ type State struct {
 	nobody   queue         // the account of workloads without a queue
 	capacity vector        // what all nodes have together
 	taken    vector        // what all pods with seats take
+	surplus  int64         // by how much the GPUs among it count for more than their number
 	tracts   []tract       // by node.index
 	trying   bool          // a trial is on that will be rolled back before tenants are looked at
 	hunts    uint64        // claims made so far
@@ -69,6 +70,9 @@ type State struct {
 	changed bool // since last was made
 	last    Plan
 	places  []auditPlace // of the audit's round
+
+	empty  *State // see emptied; nil: not asked for yet
+	echoes uint64 // changes that it was told
 }
 
 // Load makes a State of the snapshot. What makes no sense in it is in Rejected.

@@ -48,6 +48,7 @@ type forest struct {
 	idle     []*queue // that give back GPUs which do nothing, by name
 	lends    bool     // some queue keeps unused quota to itself
 	shared   []int    // the dimensions that fair shares are of
+	rated    int64    // GPUs of all nodes, at their models' rates; 0: to be worked out
 	warnings []Rejected
 }
 
@@ -200,7 +201,32 @@ func (s *State) rebook(n *node) {
 			s.unbook(p)
 			s.book(p)
 		}
+		now := s.surplusOf(p)
+		s.surplus += now - p.surplus
+		p.surplus = now
 	}
+	s.forest.rated = 0
+}
+
+// surplusOf is by how much the GPUs that the pod has on its seat count for more than their number.
+func (s *State) surplusOf(p *pod) int64 {
+	gpus := p.amount(dimGPU)
+	if gpus == 0 {
+		return 0
+	}
+	return gpus * (s.rate(p.model()) - 1)
+}
+
+// inAll is what there is in all, and what of it is taken, as queues count it.
+func (s *State) inAll(dim int) (capacity, taken int64) {
+	if dim != dimGPU || len(s.cfg.Rates) == 0 {
+		return s.capacity.at(dim), s.taken.at(dim)
+	}
+	if s.forest.rated == 0 {
+		all := s.modelledCapacity()
+		s.forest.rated = all.at(dimGPU)
+	}
+	return s.forest.rated, s.taken.at(dimGPU) + s.surplus
 }
 
 // repledge pledges what is held for the workload again: another queue may pay for it now.

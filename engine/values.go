@@ -94,6 +94,7 @@ type Pod struct {
 	ReleaseAt   time.Time `json:"releaseAt,omitzero"`    // when a terminating pod is gone at the latest
 	Nominated   string    `json:"nominated,omitempty"`   // a node that others nominated it for
 	Foreign     bool      `json:"foreign,omitempty"`     // another scheduler's: takes its room, and is never placed by us
+	Endless     bool      `json:"endless,omitempty"`     // it does not end by itself, unless its terms say so
 	Started     time.Time `json:"started,omitzero"`      // since when it has its node; zero: for long
 	Idle        time.Time `json:"idle,omitzero"`         // since when its GPUs were measured to do nothing; zero: not measured, or busy
 	Budgets     []string  `json:"budgets,omitempty"`     // keys of the disruption budgets that cover it, sorted
@@ -422,7 +423,7 @@ type Rejected struct {
 //	2  2026-11-15  Queue.Namespaces, Gang.Invalid
 //	3  2026-11-15  queues in a tree with quota and the rest of Queue; Terms, Core, User, Started, Idle, Budgets, Owner, Pod.Invalid;
 //	               Disruption, Booking, Eviction, Promise, Spending, Lesson, Lapse; Hold.Coming; Plan.Evictions and Promises
-//	4  2026-11-15  Pod.Surges, Eviction.Surge
+//	4  2026-11-15  Pod.Surges, Pod.Endless, Eviction.Surge
 const SnapshotVersion = 4
 
 // Snapshot is everything a State knows, in canonical order. Times are in UTC.

@@ -53,7 +53,7 @@ func Meaning(c Cause) string {
 	case KeptByBooking:
 		return "The job would fit, but on nodes that are booked for another queue before it is over."
 	case BehindTheHead:
-		return "A job before it in its queue is blocked, and the policy lets nothing pass."
+		return "A job before it in its queue is blocked, and may not be passed any more."
 	case UnknownTopologyLevel:
 		return "The job wants to be together at a topology level that no node is part of."
 	case SearchBudget:

@@ -43,7 +43,7 @@ const (
 	MakingRoom           Cause = "making-room"            // what it waits for is being freed for it
 	KeptForPromise       Cause = "kept-for-promise"       // it fits, and would delay what was promised to one before it
 	KeptByBooking        Cause = "kept-by-booking"        // it fits, on nodes that are booked for another queue before it is over
-	BehindTheHead        Cause = "behind-the-head"        // policy strict: one before it in its queue is blocked
+	BehindTheHead        Cause = "behind-the-head"        // one before it in its queue is blocked and may not be passed
 	UnknownTopologyLevel Cause = "unknown-topology-level" // no node has a domain at the level asked for
 	SearchBudget         Cause = "search-budget"          // not found within the budget
 	UnsupportedFeature   Cause = "unsupported-feature"    // see Gate.Object for which

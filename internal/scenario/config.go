@@ -27,7 +27,7 @@ func configure(c *engine.Config, words []string) error {
 		return moves(c, args)
 	}
 	if len(args) != 1 {
-		return fmt.Errorf("%s: expected level NAME LABEL, shape ..., rate MODEL UNITS, moves ..., or one of packing, policy, heads, half-life, min-run, gang-grace, restart, gpu, assume-for, search-budget, classes and a value", verb)
+		return fmt.Errorf("%s: expected level NAME LABEL, shape ..., rate MODEL UNITS, moves ..., or one of packing, policy, heads, overtake, half-life, min-run, gang-grace, restart, gpu, assume-for, search-budget, classes and a value", verb)
 	}
 	var err error
 	switch verb {
@@ -37,6 +37,8 @@ func configure(c *engine.Config, words []string) error {
 		c.Policy = engine.Policy(args[0])
 	case "heads":
 		c.Heads, err = whole(args[0])
+	case "overtake":
+		c.Overtake, err = time.ParseDuration(args[0])
 	case "half-life":
 		c.HalfLife, err = time.ParseDuration(args[0])
 	case "min-run":
@@ -54,7 +56,7 @@ func configure(c *engine.Config, words []string) error {
 	case "classes":
 		c.Classes, err = whole(args[0])
 	default:
-		return fmt.Errorf("%s: expected level, packing, policy, heads, half-life, min-run, gang-grace, restart, rate, moves, gpu, shape, assume-for, search-budget or classes", verb)
+		return fmt.Errorf("%s: expected level, packing, policy, heads, overtake, half-life, min-run, gang-grace, restart, rate, moves, gpu, shape, assume-for, search-budget or classes", verb)
 	}
 	return err
 }

@@ -43,6 +43,7 @@ func (s *Story) podSetters() setters[engine.Pod] {
 			"evictable":   yes(func(p *engine.Pod) *bool { return &p.Evictable }),
 			"terminating": yes(func(p *engine.Pod) *bool { return &p.Terminating }),
 			"foreign":     yes(func(p *engine.Pod) *bool { return &p.Foreign }),
+			"endless":     yes(func(p *engine.Pod) *bool { return &p.Endless }),
 			"patient":     yes(func(p *engine.Pod) *bool { return &p.Terms.Patient }),
 			"surges":      yes(func(p *engine.Pod) *bool { return &p.Surges }),
 		},

@@ -65,7 +65,7 @@ func (v view) words(text string) string {
 func (v view) gates(gates []why.Gate) []why.Gate {
 	out := gates
 	for i, g := range gates {
-		if g.Cause != why.KeptForPromise && g.Cause != why.BehindTheHead {
+		if !g.NamesWorkload() {
 			continue
 		}
 		if namespace, _, _ := strings.Cut(g.Object, "/"); v.pods(namespace) {

@@ -33,6 +33,7 @@ func Pod(p *corev1.Pod, o Options) engine.Pod {
 		Foreign:   !o.Ours(p.Spec.SchedulerName),
 		Started:   started(p),
 		Idle:      idle(p),
+		Endless:   p.Spec.RestartPolicy == corev1.RestartPolicyAlways,
 	}
 	out.Evictable = !out.Foreign && Evictable(p)
 	if !out.Foreign {

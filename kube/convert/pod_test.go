@@ -99,6 +99,15 @@ func TestBarePod(t *testing.T) {
 }
 
 // What a pod needs of a node's declared features is asked of the node, and nothing where it needs none.
+// A pod whose containers are always started again does not end by itself.
+func TestEndless(t *testing.T) {
+	for policy, want := range map[corev1.RestartPolicy]bool{corev1.RestartPolicyAlways: true, corev1.RestartPolicyOnFailure: false, corev1.RestartPolicyNever: false} {
+		if got := Pod(&corev1.Pod{Spec: corev1.PodSpec{RestartPolicy: policy}}, Options{}).Endless; got != want {
+			t.Errorf("%s: %v", policy, got)
+		}
+	}
+}
+
 func TestDeclaredFeatures(t *testing.T) {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}}, Status: corev1.NodeStatus{DeclaredFeatures: []string{"X"}}}
 	if diff := cmp.Diff(map[string]string{"a": "b", "node-feature/X": "true"}, Node(n, Options{}).Labels); diff != "" {

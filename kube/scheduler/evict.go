@@ -35,7 +35,8 @@ type evictor struct {
 // eviction is one that is to be carried out.
 type eviction struct {
 	engine.Eviction
-	why      string // "reclaimed for team/a: queue b had borrowed 8 nvidia.com/gpu"
+	why      string // "reclaimed for pod team/a: queue b had borrowed 8 nvidia.com/gpu"
+	queue    string // that pays for the victim
 	workload string // of the victim
 	heir     string // of a move: whom its new place is held for
 	node     string // where the victim is
@@ -139,14 +140,14 @@ func (v *evictor) decided(plan *engine.Plan) {
 // enter takes on an eviction; nil: the pod is gone already.
 func (v *evictor) enter(got engine.Eviction, uses map[string]*engine.QueueUse) *eviction {
 	at := v.s.feed.seat(got.Pod)
-	e := &eviction{Eviction: got, workload: at.workload, heir: at.heir}
+	e := &eviction{Eviction: got, workload: at.workload, queue: at.queue, heir: at.heir}
 	if at.pod == nil || string(at.pod.UID) != got.UID {
 		return nil
 	}
 	if e.Until.IsZero() {
 		e.Until = time.Now().Add(v.s.opts.Engine.AssumeFor)
 	}
-	e.node, e.why = at.pod.Spec.NodeName, whyEvicted(&got, at, uses, v.s.gpu())
+	e.node, e.why = at.pod.Spec.NodeName, whyEvicted(&got, at, v.s.feed.payerOf(got.For), uses, v.s.gpu())
 	v.open[got.Pod] = e
 	v.s.log.Info("evict", "pod", got.Pod, "workload", e.workload, "because", e.why, "at", got.At)
 	return e

@@ -19,6 +19,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/engine/why"
 )
 
 // orders are evictions that a test decides instead of the engine, each once, when its beneficiary waits.
@@ -190,7 +191,7 @@ func TestAPodIsEvictedForAnother(t *testing.T) {
 		o.give(engine.Eviction{Pod: "old", For: "new", Cause: engine.Preempted})
 		w.add(pod("younger", 1)) // stirs the loop
 		w.rest()
-		if diff := cmp.Diff([]string{"old Preempted, preempted for default/new: it has a higher priority"}, ends.ended()); diff != "" {
+		if diff := cmp.Diff([]string{"old Preempted, preempted for pod default/new: it has a higher priority"}, ends.ended()); diff != "" {
 			t.Fatal(diff)
 		}
 		if diff := cmp.Diff([]string{"n1"}, nominated); diff != "" {
@@ -203,7 +204,7 @@ func TestAPodIsEvictedForAnother(t *testing.T) {
 		if diff := cmp.Diff([]string{"n1", ""}, w.at("new", "younger")); diff != "" {
 			t.Error(diff)
 		}
-		if diff := cmp.Diff([]string{"Preempted: preempted for default/new: it has a higher priority"}, w.said("old")); diff != "" {
+		if diff := cmp.Diff([]string{"Preempted: preempted for pod default/new: it has a higher priority"}, w.said("old")); diff != "" {
 			t.Error(diff)
 		}
 		room := "MakingRoom: evicts 1 pod for it: default/old (preempted: it has a higher priority)"
@@ -402,7 +403,7 @@ func TestAVictimIsWarned(t *testing.T) {
 		if diff := cmp.Diff([]string{"berth.dev/EvictionPlanned Preempted"}, w.holds("old")); diff != "" {
 			t.Error(diff)
 		}
-		text := "at " + at.Format(time.RFC3339) + ", preempted for default/new: it has a higher priority"
+		text := "at " + at.Format(time.RFC3339) + ", preempted for pod default/new: it has a higher priority"
 		if diff := cmp.Diff([]string{"EvictionPlanned: to be evicted " + text}, w.said("old")); diff != "" {
 			t.Error(diff)
 		}
@@ -448,7 +449,7 @@ func TestASuccessorFinishesAnEviction(t *testing.T) {
 				if diff := cmp.Diff([]string{"n1", ""}, w.at("new", "a-first")); diff != "" {
 					t.Error(diff)
 				}
-				if got := ends.ended(); len(got) != 1 || !strings.HasPrefix(got[0], "old Reclaimed, reclaimed for default/new: ") {
+				if got := ends.ended(); len(got) != 1 || !strings.HasPrefix(got[0], "old Reclaimed, reclaimed for pod default/new: ") {
 					t.Errorf("ended %q", got)
 				}
 			})
@@ -518,7 +519,7 @@ func TestAMoveGoesThroughTheEvictionAPI(t *testing.T) {
 		if diff := cmp.Diff([]string{"old via API"}, ends.ended()); diff != "" {
 			t.Error(diff)
 		}
-		want := []string{"MovedForPlace: moved for default/new: a larger place becomes whole, and node n2 has room for what follows it"}
+		want := []string{"MovedForPlace: moved for pod default/new: a larger place becomes whole, and node n2 has room for what follows it"}
 		if diff := cmp.Diff(want, w.said("old")); diff != "" {
 			t.Error(diff)
 		}
@@ -561,9 +562,14 @@ func TestNominationsOfOthersStay(t *testing.T) {
 func TestEvictionsAreReadBack(t *testing.T) {
 	at := time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
 	for cause := range evictionReasons {
-		for _, gang := range []string{"", "team-a/x", "team-a/gang/y"} {
+		for _, gang := range []string{"", "b/x", "b/gang/y", "b/podgroup/z", "team-a/x", "team-a/gang/y"} {
 			want := engine.Eviction{Pod: "b/old", UID: "u", Cause: cause, For: gang, At: at}
-			text := whyEvicted(&want, seat{queue: "b"}, nil, "nvidia.com/gpu")
+			text := whyEvicted(&want, seat{queue: "b"}, "research", nil, "nvidia.com/gpu")
+			if strings.HasPrefix(gang, "team-a/") {
+				if want.For = why.WorkloadMark(gang); strings.Contains(text, "team-a") || !strings.Contains(text, " for a workload of queue research #") {
+					t.Errorf("another namespace is told %q", text)
+				}
+			}
 			p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "b", Name: "old", UID: "u"}}
 			p.Status.Conditions = []corev1.PodCondition{
 				{Type: corev1.PodReady, Status: corev1.ConditionTrue, Reason: "Reclaimed", Message: "not one of ours"},

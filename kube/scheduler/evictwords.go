@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/engine/why"
 	"github.com/berth-dev/berth/kube/convert"
 )
 
@@ -55,9 +56,10 @@ func causeOf(reason string) (engine.EvictionCause, bool) {
 	return "", false
 }
 
-// whyEvicted says in one line what is done, for whom, and why: "reclaimed for team/a: queue b had borrowed 8
-// nvidia.com/gpu". beneficiary reads it.
-func whyEvicted(e *engine.Eviction, at seat, uses map[string]*engine.QueueUse, gpu string) string {
+// whyEvicted says in one line what is done, for whom, and why: "reclaimed for PodGroup team/a: queue b had borrowed 8
+// nvidia.com/gpu". Who it is for is named to who reads its own namespace; queue is the one that it is in. beneficiary
+// reads it.
+func whyEvicted(e *engine.Eviction, at seat, queue string, uses map[string]*engine.QueueUse, gpu string) string {
 	verb, detail := "ended", ""
 	switch e.Cause {
 	case engine.Reclaimed:
@@ -86,9 +88,20 @@ func whyEvicted(e *engine.Eviction, at seat, uses map[string]*engine.QueueUse, g
 		detail = "its gang is under its minimum and cannot be repaired"
 	}
 	if e.For != "" {
-		verb += " for " + e.For
+		verb += " for " + forWhom(e, queue)
 	}
 	return verb + ": " + detail
+}
+
+// forWhom names the workload that the pod is evicted for. One of another namespace has a mark, by which a scheduler that
+// is started anew knows it again.
+func forWhom(e *engine.Eviction, queue string) string {
+	namespace, _, _ := strings.Cut(e.Pod, "/")
+	told := why.WorkloadFor(namespace, e.For, queue)
+	if told != why.WorkloadName(e.For) {
+		told += " " + why.WorkloadMark(e.For)
+	}
+	return told
 }
 
 // borrowed says what the queue holds beyond its quota.
@@ -109,11 +122,29 @@ func amount(resource string, n int64) string {
 	return q.String() + " " + resource
 }
 
-// beneficiary reads, of what whyEvicted says, for whom it is.
+// beneficiary reads, of what whyEvicted says, for whom it is: the key, or the mark of one that is not named.
 func beneficiary(text string) string {
 	head, _, _ := strings.Cut(text, ": ")
-	_, gang, _ := strings.Cut(head, " for ")
-	return gang
+	_, name, _ := strings.Cut(head, " for ")
+	if at := strings.LastIndex(name, " #"); at >= 0 {
+		return name[at+1:]
+	}
+	return why.WorkloadKey(name)
+}
+
+// marked returns the key of the workload that waits and has the mark. What is no mark, or of none, is returned as it is.
+func (f *feed) marked(mark string) string {
+	if !strings.HasPrefix(mark, "#") {
+		return mark
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, m := range f.pods {
+		if m.waiting() && why.WorkloadMark(m.workload) == mark {
+			return m.workload
+		}
+	}
+	return mark
 }
 
 // evictionOf reads from a pod's conditions that it is to be evicted: one that was warned, or that was marked and never
@@ -154,7 +185,8 @@ func (y *sayer) evicting(p *corev1.Pod, reason, text string) {
 
 // makesRoom says on a workload that waits who is evicted for it: on its first pod, and on its PodGroup.
 func (y *sayer) makesRoom(gang string, victims []*eviction) {
-	text := roomText(victims)
+	namespace, _, _ := strings.Cut(gang, "/")
+	text := roomText(namespace, victims)
 	say := func(o object) {
 		y.later(string(o.GetUID()), func(ctx context.Context) {
 			y.post(ctx, y.event(o, corev1.EventTypeNormal, "MakingRoom", "Evicting", text, false))
@@ -168,18 +200,37 @@ func (y *sayer) makesRoom(gang string, victims []*eviction) {
 	}
 }
 
-// roomText is "evicts 2 pods for it: team-b/x, team-b/y (reclaimed: queue b had borrowed 8 nvidia.com/gpu)".
-func roomText(victims []*eviction) string {
+// roomText is "evicts 3 pods for it: team-a/x, 2 of queue b (reclaimed: queue b had borrowed 8 nvidia.com/gpu)". Pods of
+// the namespace that it is told in are named.
+func roomText(namespace string, victims []*eviction) string {
 	const most = 8 // to name
 	var names []string
-	for _, e := range victims[:min(most, len(victims))] {
-		names = append(names, e.Pod)
+	others := make(map[string]int) // by queue
+	more := 0
+	for _, e := range victims {
+		switch home, _, _ := strings.Cut(e.Pod, "/"); {
+		case home != namespace:
+			others[e.queue]++
+		case len(names) < most:
+			names = append(names, e.Pod)
+		default:
+			more++
+		}
 	}
-	if more := len(victims) - most; more > 0 {
+	if more > 0 {
 		names = append(names, fmt.Sprintf("and %d more", more))
 	}
+	for _, queue := range sortedNames(others) {
+		of := "of queue " + queue
+		if queue == "" {
+			of = "of other namespaces"
+		}
+		names = append(names, fmt.Sprintf("%d %s", others[queue], of))
+	}
 	first := victims[0]
-	text := fmt.Sprintf("evicts %d pods for it: %s (%s)", len(victims), strings.Join(names, ", "), strings.Replace(first.why, " for "+first.For, "", 1))
+	head, detail, _ := strings.Cut(first.why, ": ")
+	verb, _, _ := strings.Cut(head, " for ")
+	text := fmt.Sprintf("evicts %d pods for it: %s (%s: %s)", len(victims), strings.Join(names, ", "), verb, detail)
 	if len(victims) == 1 {
 		text = strings.Replace(text, "1 pods", "1 pod", 1)
 	}

@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,24 +12,17 @@ import (
 // reasonShort is of events and conditions of a gang that is let go because it ran under its minimum.
 const reasonShort = "GangUnderMinimum"
 
-// sayStays says on pods of gangs that are let go, and that nobody would make again, that they stay. It returns when
-// the next gang's time is up; zero: there is none.
-func (s *scheduler) sayStays(plan *engine.Plan) (wake time.Time) {
-	short := make(map[string]time.Time)
+// sayStays says on pods of gangs that are let go, and that nobody would make again, that they stay. Since when a gang is
+// under its minimum the engine knows, which also looks again when its time is up.
+func (s *scheduler) sayStays(plan *engine.Plan) {
+	grace := s.opts.Engine.GangGrace
 	look := func(gang string) {
-		since, known := s.short[gang]
-		if !known {
-			since = plan.Now
-		}
-		short[gang] = since
-		due := since.Add(s.opts.GangGrace)
-		if plan.Now.Before(due) {
-			wake = sooner(wake, due)
+		if since := s.state.LapsedSince(gang); since.IsZero() || plan.Now.Before(since.Add(grace)) {
 			return
 		}
 		for _, p := range s.feed.running(gang) {
 			if metav1.GetControllerOfNoCopy(p) == nil {
-				text := fmt.Sprintf("ran under its gang's minimum for %s; it has no controller to make it again, so it stays", s.opts.GangGrace)
+				text := fmt.Sprintf("ran under its gang's minimum for %s; it has no controller to make it again, so it stays", grace)
 				s.says.notice(p, s.says.event(p, corev1.EventTypeWarning, reasonShort, "Releasing", text, true))
 			}
 		}
@@ -43,6 +35,4 @@ func (s *scheduler) sayStays(plan *engine.Plan) (wake time.Time) {
 	for _, gang := range plan.Short {
 		look(gang)
 	}
-	s.short = short
-	return wake
 }

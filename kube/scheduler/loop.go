@@ -57,7 +57,7 @@ func (s *scheduler) cycle(now time.Time) (wake time.Time) {
 	}
 	wake = sooner(plan.WakeAt, s.says.tell(plan))
 	wake = sooner(wake, s.evicts.take(&plan))
-	wake = sooner(wake, s.sayStays(&plan))
+	s.sayStays(&plan)
 	s.auditor.look(s, now)
 	if len(plan.Starts) > 0 {
 		wake = sooner(wake, now.Add(s.opts.Engine.AssumeFor))

@@ -76,6 +76,13 @@ func (b *books) sort(f *feed) {
 	}
 }
 
+// payerOf is queueOf for who does not hold the lock.
+func (f *feed) payerOf(workload string) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.queueOf(workload)
+}
+
 // queueOf is the queue that pays for a workload.
 func (f *feed) queueOf(workload string) string {
 	if g, ok := f.described[workload]; ok {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -52,7 +53,7 @@ func TestQuotaComesBack(t *testing.T) {
 			t.Errorf("ended %q", got)
 		}
 		for _, said := range got {
-			if !strings.Contains(said, "Reclaimed, reclaimed for default/a") || !strings.HasSuffix(said, ": queue b had borrowed 2 nvidia.com/gpu") {
+			if !strings.Contains(said, "Reclaimed, reclaimed for pod default/a") || !strings.HasSuffix(said, ": queue b had borrowed 2 nvidia.com/gpu") {
 				t.Errorf("said %q", said)
 			}
 		}
@@ -63,31 +64,40 @@ func TestQuotaComesBack(t *testing.T) {
 	})
 }
 
-// However often the scheduler is killed, and at whatever moment, one victim is taken for one beneficiary.
+// However often the scheduler is killed, and at whatever moment, one victim is taken for one beneficiary, also where the
+// victim does not name it.
 func TestColdRestartsEvictNobodyTwice(t *testing.T) {
-	for _, after := range []time.Duration{0, 3 * time.Millisecond, 5 * time.Millisecond, 20 * time.Millisecond, 100 * time.Millisecond, 5 * time.Second, 9 * time.Second} {
-		t.Run(after.String(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := teams(t)
-				ends := w.ends(10 * time.Second)
-				stop := w.start()
-				w.after(time.Minute)
-				w.add(pod("a0", 1, "queue", "a"))
-				for range 3 {
-					w.after(after)
-					if err := stop(); err != nil {
-						t.Fatal(err)
-					}
-					stop = w.start()
-				}
-				w.after(time.Minute)
-				if at := w.at("a0"); at[0] == "" {
-					t.Errorf("a0 waits: %q", w.said("a0"))
-				}
-				if got := ends.ended(); len(got) != 1 {
-					t.Errorf("ended %q", got)
-				}
+	for _, namespace := range []string{"default", "team-a"} {
+		for _, after := range []time.Duration{0, 3 * time.Millisecond, 5 * time.Millisecond, 20 * time.Millisecond, 100 * time.Millisecond, 5 * time.Second, 9 * time.Second} {
+			t.Run(namespace+" "+after.String(), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { restarts(t, namespace, after) })
 			})
-		})
+		}
+	}
+}
+
+func restarts(t *testing.T, namespace string, after time.Duration) {
+	w := teams(t)
+	ends := w.ends(10 * time.Second)
+	stop := w.start()
+	w.after(time.Minute)
+	p := pod("a0", 1, "queue", "a")
+	p.Namespace = namespace
+	w.add(p)
+	for range 3 {
+		w.after(after)
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+		stop = w.start()
+	}
+	w.after(time.Minute)
+	got, err := w.client.Tracker().Get(podsResource, namespace, "a0")
+	if err != nil || got.(*corev1.Pod).Spec.NodeName == "" {
+		t.Errorf("a0 waits: %v %v", got, err)
+	}
+	ended := ends.ended()
+	if len(ended) != 1 || strings.Contains(ended[0], "a0") != (namespace == "default") {
+		t.Errorf("ended %q", ended)
 	}
 }

@@ -133,7 +133,6 @@ type scheduler struct {
 	settler settler
 	memory  memory
 	auditor auditor
-	short   map[string]time.Time // gangs that run under their minimum, and since when as far as is known
 
 	public
 }

@@ -81,7 +81,7 @@ func (y *sayer) tell(plan engine.Plan) (again time.Time) {
 
 // tellOf takes note of why a workload waits. It returns when to look again, zero for not before something changes.
 func (y *sayer) tellOf(w *engine.Waiting, plan engine.Plan) (again time.Time) {
-	text := sync.OnceValue(func() string { return sentence(w, plan.Certificates) + y.vow(w.Gang, &plan) })
+	text := sync.OnceValue(func() string { return y.sentence(w, plan.Certificates) + y.vow(w.Gang, &plan) })
 	for _, p := range y.s.feed.waiting(w.Gang) {
 		if grown := p.CreationTimestamp.Add(gathering); w.Cause == why.GangIncomplete && plan.Now.Before(grown) {
 			again = sooner(again, grown)
@@ -173,10 +173,15 @@ func (y *sayer) forget(uid types.UID) {
 	delete(y.said, uid)
 }
 
-// sentence is all that keeps the workload waiting, the binding gate first.
-func sentence(w *engine.Waiting, certs []why.Certificate) string {
+// sentence is all that keeps the workload waiting, the binding gate first. Others are told by their queue, unless they
+// are of the same namespace.
+func (y *sayer) sentence(w *engine.Waiting, certs []why.Certificate) string {
 	parts := make([]string, len(w.Gates))
+	namespace, _, _ := strings.Cut(w.Gang, "/")
 	for i, g := range w.Gates {
+		if g.NamesWorkload() {
+			g.Object = why.WorkloadFor(namespace, g.Object, y.s.feed.payerOf(g.Object))
+		}
 		parts[i] = g.Sentence(certs)
 	}
 	return strings.Join(parts, "; ")

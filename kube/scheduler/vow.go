@@ -62,7 +62,7 @@ func (y *sayer) tellVow(w *engine.Waiting, plan *engine.Plan) (later time.Time) 
 	if due := said.at.Add(vowEvery); !said.start.IsZero() && plan.Now.Before(due) {
 		return due
 	}
-	reason, text := Reason(w), sentence(w, plan.Certificates)+y.vow(w.Gang, plan)
+	reason, text := Reason(w), y.sentence(w, plan.Certificates)+y.vow(w.Gang, plan)
 	for _, p := range y.s.feed.waiting(w.Gang) {
 		key := keyOf(p)
 		y.later(string(p.UID), func(ctx context.Context) {
