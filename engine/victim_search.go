@@ -28,7 +28,10 @@ func (a worth) less(b worth) bool {
 // choose lifts a set of victims that lets the gang start, and returns it; nil: there is none.
 func (c *claim) choose() []*unit {
 	if len(c.units) > exactUnits {
-		return c.approach()
+		if found, hope := c.approach(); hope {
+			return c.refine(found)
+		}
+		return nil
 	}
 	slices.SortFunc(c.units, compareUnits)
 	if c.alike && !c.hopeful() {
@@ -145,24 +148,23 @@ func (x *exact) decide(i int, so worth) {
 	x.decide(i+1, so)
 }
 
-// approach finds victims among many: greedily, and then puts back what is not needed.
-func (c *claim) approach() []*unit {
+// approach lifts victims found among many: greedily, and then puts back what is not needed. hope is false where no set
+// of them will do.
+func (c *claim) approach() (found, hope bool) {
 	if c.alike {
 		if c.gated {
 			c.relieve()
 		}
 		if (!c.gated || !c.opens()) && !c.gather() {
-			return nil
+			return false, false
 		}
 	}
 	if !c.opens() && (c.moving || !c.takeMore()) {
-		return nil
+		return false, true
 	}
 	c.putBack()
-	if _, never := c.y.broken(&c.toll); never {
-		return nil
-	}
-	return c.taken()
+	_, never := c.y.broken(&c.toll)
+	return !never, true
 }
 
 // relieve lifts units of the claimant's own queue, the cheapest first, until its limits let it start.

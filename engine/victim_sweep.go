@@ -1,0 +1,504 @@
+package engine
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+)
+
+// Among many candidates a set is found greedily. A sweep then looks for a cheaper one by counting, node by node: on each
+// it takes one of the smallest sets of units that make room for so many more pods, and goes on to the next. What the
+// nodes ahead cost at the least is known: each by itself is a small knapsack, in which a unit that is on several nodes
+// counts with a part of its cost, and their costs are added up for every number of pods. Where each unit is on one node,
+// and no budget or limit is in the way, that is what they do cost, and the first set that is found is the best.
+
+const (
+	sweepSteps = 20_000 // so many sets of one node's units are looked at for a claim
+	sweepTests = 400    // so often the state is asked
+	sweepPods  = 64     // a claim of more pods is left as it is
+	sweepNodes = 32     // so many nodes of a region are looked at, the cheapest first
+	sweepUnits = 16     // so many units of a node, the cheapest first
+)
+
+// unpayable is more than any set costs.
+const unpayable = math.MaxInt64 / 4
+
+// sweep is the search for a cheaper set.
+type sweep struct {
+	*claim
+	cands []*unit // that alone cost less than the set at hand
+	dear  int64   // what an eviction beyond a budget counts: more than all units cost
+	limit int64   // what the set at hand costs
+	best  []*unit
+	steps int
+	asked int
+}
+
+// refine looks for a cheaper set of victims than the one that is lifted, or with found = false for any. It lifts and
+// returns what is best.
+func (c *claim) refine(found bool) []*unit {
+	w := &sweep{claim: c, limit: unpayable, dear: 1}
+	for _, u := range c.units {
+		w.dear += u.cost
+	}
+	at := c.taken()
+	if found {
+		w.limit = w.price(at)
+	}
+	for _, u := range c.units {
+		if u.whole()+w.dear*w.surely(u) < w.limit {
+			w.cands = append(w.cands, u)
+		}
+	}
+	if c.alike && !c.moving && len(w.cands) > 0 && len(c.orderOf(0).pods) <= sweepPods {
+		for _, u := range at {
+			c.restore(u)
+		}
+		if w.run(); w.best != nil {
+			at = w.best
+		}
+		for _, u := range at {
+			c.lift(u)
+		}
+		if w.best != nil {
+			c.putBack()
+			found = true
+		}
+	}
+	if !found {
+		return nil
+	}
+	return c.taken()
+}
+
+// price is what the units cost, which are lifted and nobody else.
+func (w *sweep) price(units []*unit) int64 {
+	broken, _ := w.y.broken(&w.toll)
+	sum := w.dear * int64(broken)
+	for _, u := range units {
+		sum += u.cost
+	}
+	return sum
+}
+
+// surely is how many evictions beyond budgets the unit is, whatever else is evicted.
+func (w *sweep) surely(u *unit) (sum int64) {
+	if !u.budgeted {
+		return 0
+	}
+	for _, p := range u.pods {
+		for _, b := range p.Budgets {
+			if w.y.allowed(b) == 0 {
+				sum++
+			}
+		}
+	}
+	return sum
+}
+
+// run walks through the regions, those first that could be cheapest.
+func (w *sweep) run() {
+	slices.SortFunc(w.cands, func(a, b *unit) int { return compareUnits(b, a) })
+	for i := range w.kins {
+		o := w.orderOf(i)
+		v := w.survey(o)
+		for _, u := range w.cands {
+			v.enter(u)
+		}
+		for _, u := range w.cands {
+			v.free(u, 1)
+		}
+		regions := v.regions(o)
+		if _, ok := w.y.s.chooseScope(o); ok {
+			regions = []*region{{}} // only limits are in the way
+		}
+		var walks []*walk
+		for _, r := range regions {
+			if x := w.walk(v, r); x.least(0, x.lacks) < w.limit {
+				walks = append(walks, x)
+			}
+		}
+		for _, u := range w.cands {
+			v.free(u, -1)
+		}
+		slices.SortStableFunc(walks, func(a, b *walk) int {
+			return cmp.Or(cmp.Compare(a.least(0, a.lacks), b.least(0, b.lacks)), strings.Compare(a.name, b.name))
+		})
+		for _, x := range walks[:min(len(walks), maxBids)] {
+			x.begin()
+		}
+	}
+}
+
+// walk is the search in one region.
+type walk struct {
+	*sweep
+	v     *survey
+	name  string
+	lacks int64
+	dim   int // the resource that its nodes are compared by
+	turn  uint64
+	lots  []*lot
+	ahead [][]int64         // by lot and number of pods: what room for them costs at the least from that lot on
+	parts map[*unit]int64   // of a unit: how much it gives in all of the region
+	on    map[*unit][]stake // where it counts
+	paid  []int64           // by lot: what counts there of the units that are chosen
+
+	chosen  []*unit
+	cost    int64
+	choices []choice // a stack
+}
+
+// lot is a node of the region.
+type lot struct {
+	*tract
+	has   int64   // pods that go there already
+	units []*unit // the cheapest first
+	costs []int64 // by number of pods: what room for them costs at the least
+	used  int     // how many of its units are chosen
+	bound bool    // some of its units are on other nodes too, or covered by budgets
+}
+
+// stake is what counts of a unit's cost on a lot.
+type stake struct {
+	lot  int
+	cost int64
+}
+
+// choice is some of the units of a lot, by position.
+type choice struct {
+	set   uint32
+	least int64
+}
+
+// walk prepares the search in a region: all candidates are counted as gone.
+func (w *sweep) walk(v *survey, r *region) *walk {
+	w.y.s.passes++
+	x := &walk{sweep: w, v: v, name: r.name, lacks: max(0, r.lacks), turn: w.y.s.passes, dim: dimGPU,
+		parts: make(map[*unit]int64), on: make(map[*unit][]stake)}
+	if v.class.shape.gpus == 0 {
+		x.dim = v.class.demands[len(v.class.demands)-1].dim
+	}
+	for _, t := range r.tracts {
+		has := int64(v.class.byShelf[t.node.shelf.id].cells[t.node.slot].fits)
+		if t.slots > has && len(t.units) > 0 && x.lacks > 0 {
+			l := &lot{tract: t, has: has, costs: make([]int64, 1+min(x.lacks, t.slots-has))}
+			x.lots = append(x.lots, l)
+			for _, u := range t.units {
+				x.parts[u] += x.gives(u, l)
+			}
+		}
+	}
+	for _, l := range x.lots {
+		x.appraise(l)
+	}
+	x.arrange()
+	return x
+}
+
+// gives is how much of the resource the unit's pods leave on the lot, at least 1.
+func (x *walk) gives(u *unit, l *lot) int64 {
+	var sum int64
+	for _, p := range u.pods {
+		if p.seat == l.node {
+			sum += p.amount(x.dim)
+		}
+	}
+	return max(1, sum)
+}
+
+// share is what of the unit's cost counts on the lot.
+func (x *walk) share(u *unit, l *lot) int64 {
+	cost := u.cost + x.dear*x.surely(u)
+	if part := x.gives(u, l); part < x.parts[u] {
+		return int64(float64(cost) * (float64(part) / float64(x.parts[u])))
+	}
+	return cost
+}
+
+// appraise decides the lot by itself, by the one resource: a knapsack.
+func (x *walk) appraise(l *lot) {
+	type load struct{ amount, cost int64 }
+	var each int64 = 1
+	for _, d := range x.v.class.demands {
+		if d.dim == x.dim {
+			each = d.amount
+		}
+	}
+	idle := l.free.at(x.dim)
+	l.units = slices.Clone(l.tract.units)
+	slices.SortStableFunc(l.units, func(a, b *unit) int {
+		return cmp.Compare(float64(x.share(a, l))*float64(x.gives(b, l)), float64(x.share(b, l))*float64(x.gives(a, l)))
+	})
+	l.units = l.units[:min(len(l.units), sweepUnits)]
+	loads := []load{{}}
+	for _, u := range l.units {
+		amount, cost := x.gives(u, l), x.share(u, l)
+		idle -= amount
+		l.bound = l.bound || u.budgeted || amount < x.parts[u] || len(u.spare) > 0 || u.rest != nil
+		for _, have := range loads[:len(loads):len(loads)] {
+			loads = append(loads, load{have.amount + amount, have.cost + cost})
+		}
+		slices.SortFunc(loads, func(a, b load) int {
+			return cmp.Or(cmp.Compare(a.cost, b.cost), -cmp.Compare(a.amount, b.amount))
+		})
+		kept := loads[:0]
+		for _, n := range loads {
+			if len(kept) == 0 || n.amount > kept[len(kept)-1].amount {
+				kept = append(kept, n)
+			}
+		}
+		loads = kept
+	}
+	for k := 1; k < len(l.costs); k++ {
+		l.costs[k] = unpayable
+		for _, n := range loads[1:] {
+			if idle+n.amount >= (l.has+int64(k))*each {
+				l.costs[k] = n.cost
+				break
+			}
+		}
+	}
+}
+
+// arrange puts the lots in order, those first whose units are not theirs alone, and adds up what they cost.
+func (x *walk) arrange() {
+	if len(x.lots) > sweepNodes {
+		slices.SortStableFunc(x.lots, func(a, b *lot) int { return cmp.Compare(a.rate(), b.rate()) })
+		x.lots = x.lots[:sweepNodes]
+	}
+	slices.SortStableFunc(x.lots, func(a, b *lot) int {
+		if a.bound != b.bound {
+			return before(a.bound)
+		}
+		return cmp.Compare(a.rate(), b.rate())
+	})
+	x.paid = make([]int64, len(x.lots))
+	x.ahead = make([][]int64, len(x.lots)+1)
+	for i := range x.ahead {
+		x.ahead[i] = make([]int64, x.lacks+1)
+	}
+	for k := range x.lacks {
+		x.ahead[len(x.lots)][k+1] = unpayable
+	}
+	for i := len(x.lots) - 1; i >= 0; i-- {
+		l := x.lots[i]
+		for _, u := range l.units {
+			x.on[u] = append(x.on[u], stake{i, x.share(u, l)})
+		}
+		for k := range x.ahead[i] {
+			least := x.ahead[i+1][k]
+			for n := 1; n < len(l.costs) && n <= k; n++ {
+				least = min(least, l.costs[n]+x.ahead[i+1][k-n])
+			}
+			x.ahead[i][k] = least
+		}
+	}
+}
+
+// rate is what room for a pod costs on the lot at the least.
+func (l *lot) rate() int64 {
+	least := int64(unpayable)
+	for k := 1; k < len(l.costs); k++ {
+		least = min(least, l.costs[k]/int64(k))
+	}
+	return least
+}
+
+// least is what any set costs that is chosen so far and makes room for so many pods from the i-th lot on.
+func (x *walk) least(i int, lacks int64) int64 {
+	more := x.ahead[i][max(0, lacks)]
+	if more >= unpayable {
+		return unpayable
+	}
+	for _, paid := range x.paid[i:] {
+		more -= paid
+	}
+	so := x.cost
+	if len(x.toll.of) > 0 {
+		broken, never := x.y.broken(&x.toll)
+		if never {
+			return unpayable
+		}
+		so += x.dear * int64(broken)
+	}
+	return min(unpayable, so+max(0, more))
+}
+
+// choose counts the unit as gone, with what goes before it.
+func (x *walk) choose(u *unit) {
+	for _, o := range u.spare {
+		if o.gone != x.turn {
+			x.chooseOne(o)
+		}
+	}
+	x.chooseOne(u)
+}
+
+func (x *walk) chooseOne(u *unit) {
+	u.gone = x.turn
+	x.v.free(u, 1)
+	x.toll.count(u, 1)
+	x.cost += u.cost
+	x.chosen = append(x.chosen, u)
+	for _, s := range x.on[u] {
+		x.paid[s.lot] += s.cost
+		x.lots[s.lot].used++
+	}
+}
+
+// back undoes what was chosen since there were so many.
+func (x *walk) back(to int) {
+	for i := len(x.chosen) - 1; i >= to; i-- {
+		u := x.chosen[i]
+		u.gone = 0
+		x.v.free(u, -1)
+		x.toll.count(u, -1)
+		x.cost -= u.cost
+		for _, s := range x.on[u] {
+			x.paid[s.lot] -= s.cost
+			x.lots[s.lot].used--
+		}
+	}
+	x.chosen = x.chosen[:to]
+}
+
+// spent says whether the search has been long enough.
+func (x *walk) spent() bool { return x.steps > sweepSteps || x.asked > sweepTests }
+
+// begin searches the region: first among what opens the gates, then lot by lot.
+func (x *walk) begin() {
+	if !x.gated {
+		x.settle(0, x.lacks)
+		return
+	}
+	var near []*unit
+	for _, u := range x.cands {
+		if u.of.payer.top() == x.q.top() {
+			near = append(near, u)
+		}
+	}
+	x.relieve(near)
+}
+
+// top is the queue at the top of its tree.
+func (q *queue) top() *queue {
+	for q.parent != nil {
+		q = q.parent
+	}
+	return q
+}
+
+// relieve goes through the smallest sets of the units that open the gates.
+func (x *walk) relieve(units []*unit) {
+	if x.spent() || x.least(0, x.lacks) >= x.limit {
+		return
+	}
+	x.asked++
+	if gates, _ := x.y.gates(x.g); len(gates) == 0 {
+		x.settle(0, x.lacks)
+		return
+	}
+	for i, u := range units {
+		if u.gone == x.turn {
+			continue
+		}
+		was := len(x.chosen)
+		x.choose(u)
+		for _, o := range x.chosen[was:] {
+			x.lift(o)
+			x.toll.count(o, -1) // it was counted when it was chosen
+		}
+		x.relieve(units[i+1:])
+		for _, o := range x.chosen[was:] {
+			x.toll.count(o, 1)
+			x.restore(o)
+		}
+		x.back(was)
+	}
+}
+
+// gain is how many more pods have room on the lot.
+func (l *lot) gain() int64 {
+	if l.used == 0 {
+		return 0
+	}
+	return max(0, l.slots-l.has)
+}
+
+// settle makes room for so many pods from the i-th lot on.
+func (x *walk) settle(i int, lacks int64) {
+	if x.least(i, lacks) >= x.limit || x.spent() {
+		return
+	}
+	if lacks <= 0 {
+		x.propose()
+		return
+	}
+	l := x.lots[i]
+	from := len(x.choices)
+	x.choices = append(x.choices, choice{0, x.least(i+1, lacks-l.gain())})
+	x.list(i, lacks, 0, 0)
+	mine := x.choices[from:]
+	slices.SortStableFunc(mine, func(a, b choice) int { return cmp.Compare(a.least, b.least) })
+	for _, o := range mine {
+		if o.least >= x.limit {
+			break
+		}
+		was := len(x.chosen)
+		for j, u := range l.units {
+			if o.set>>j&1 == 1 && u.gone != x.turn {
+				x.choose(u)
+			}
+		}
+		x.settle(i+1, lacks-l.gain())
+		x.back(was)
+	}
+	x.choices = x.choices[:from]
+}
+
+// list lists the sets of the lot's units from the j-th on that make more room, with those of the set, which are chosen,
+// than without their last.
+func (x *walk) list(i int, lacks int64, set uint32, j int) {
+	l := x.lots[i]
+	gain := l.gain()
+	for ; j < len(l.units) && !x.spent(); j++ {
+		u := l.units[j]
+		if u.gone == x.turn {
+			continue
+		}
+		x.steps++
+		was := len(x.chosen)
+		x.choose(u)
+		if x.least(i, lacks) < x.limit {
+			more, with := l.gain(), set|1<<j
+			if more > gain {
+				x.choices = append(x.choices, choice{with, x.least(i+1, lacks-more)})
+			}
+			if more < lacks {
+				x.list(i, lacks, with, j+1)
+			}
+		}
+		x.back(was)
+	}
+}
+
+// propose asks the state about the units that are chosen, which cost less than what is at hand.
+func (x *walk) propose() {
+	x.asked++
+	cost := x.least(0, 0)
+	var lifted []*unit
+	for _, u := range x.chosen {
+		if !u.taken {
+			x.lift(u)
+			lifted = append(lifted, u)
+		}
+	}
+	if x.opens() {
+		x.limit, x.best = cost, slices.Clone(x.chosen)
+	}
+	for _, u := range lifted {
+		x.restore(u)
+	}
+}
