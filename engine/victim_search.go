@@ -56,6 +56,9 @@ func (c *claim) choose() []*unit {
 			c.lift(u)
 		}
 	}
+	if c.tests > exactTests {
+		return c.refine(true)
+	}
 	return c.taken()
 }
 

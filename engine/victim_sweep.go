@@ -253,7 +253,7 @@ func (x *walk) appraise(l *lot) {
 	}
 	for k := 1; k < len(l.costs); k++ {
 		l.costs[k] = unpayable
-		for _, n := range loads[1:] {
+		for _, n := range loads {
 			if idle+n.amount >= (l.has+int64(k))*each {
 				l.costs[k] = n.cost
 				break
