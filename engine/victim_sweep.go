@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/berth-dev/berth/engine/why"
 )
 
 // Among many candidates a set is found greedily. A sweep then looks for a cheaper one by counting, node by node: on each
@@ -315,15 +317,19 @@ func (x *walk) least(i int, lacks int64) int64 {
 	for _, paid := range x.paid[i:] {
 		more -= paid
 	}
-	so := x.cost
-	if len(x.toll.of) > 0 {
-		broken, never := x.y.broken(&x.toll)
-		if never {
-			return unpayable
-		}
-		so += x.dear * int64(broken)
+	return min(unpayable, x.so()+max(0, more))
+}
+
+// so is what the units cost that are chosen so far.
+func (x *walk) so() int64 {
+	if len(x.toll.of) == 0 {
+		return x.cost
 	}
-	return min(unpayable, so+max(0, more))
+	broken, never := x.y.broken(&x.toll)
+	if never {
+		return unpayable
+	}
+	return x.cost + x.dear*int64(broken)
 }
 
 // choose counts the unit as gone, with what goes before it.
@@ -367,19 +373,78 @@ func (x *walk) back(to int) {
 // spent says whether the search has been long enough.
 func (x *walk) spent() bool { return x.steps > sweepSteps || x.asked > sweepTests }
 
-// begin searches the region: first among what opens the gates, then lot by lot.
+// begin searches the region: first what opens the gates, then lot by lot.
 func (x *walk) begin() {
 	if !x.gated {
 		x.settle(0, x.lacks)
-		return
+	} else if gates, _ := x.y.gates(x.g); len(gates) > 0 {
+		r := x.relief(gates[0])
+		x.relieve(r, 0, r.short)
 	}
-	var near []*unit
+}
+
+// relief is what could open a gate that is shut.
+type relief struct {
+	short   int64 // what it lacks
+	helpers []helper
+	ahead   [][]int64 // by helper and amount: what that costs at the least from that helper on
+}
+
+// helper is a unit that gives at most so much of what a gate lacks.
+type helper struct {
+	*unit
+	gives, cost int64
+}
+
+// reliefParts is how finely it is counted what a gate lacks.
+const reliefParts = 128
+
+// relief finds what could open the gate.
+func (x *walk) relief(g why.Gate) *relief {
+	r := &relief{short: g.Have + g.Need - g.Limit}
+	switch {
+	case g.Cause == why.NotLent:
+		r.short = g.Need - g.Have
+	case g.Resource == "": // a number of workloads
+		r.short++
+	}
+	part := 1 + max(0, r.short-1)/reliefParts
+	r.short /= part
 	for _, u := range x.cands {
-		if u.of.payer.top() == x.q.top() {
-			near = append(near, u)
+		h := helper{u, 1, u.cost + x.dear*x.surely(u)}
+		if g.Resource != "" {
+			h.gives = (u.billed(x.y.s.dims.id(g.Resource)) + part - 1) / part
+		}
+		if h.gives > 0 && (g.Cause == why.NotLent || u.of.payer.top() == x.q.top()) {
+			r.helpers = append(r.helpers, h)
 		}
 	}
-	x.relieve(near)
+	slices.SortStableFunc(r.helpers, func(a, b helper) int {
+		return cmp.Compare(float64(a.cost)*float64(b.gives), float64(b.cost)*float64(a.gives))
+	})
+	r.ahead = make([][]int64, len(r.helpers)+1)
+	r.ahead[len(r.helpers)] = slices.Repeat([]int64{unpayable}, int(r.short)+1)
+	r.ahead[len(r.helpers)][0] = 0
+	for i := len(r.helpers) - 1; i >= 0; i-- {
+		h := r.helpers[i]
+		r.ahead[i] = slices.Clone(r.ahead[i+1])
+		for k := range r.ahead[i] {
+			r.ahead[i][k] = min(r.ahead[i][k], h.cost+r.ahead[i+1][max(0, k-int(h.gives))])
+		}
+	}
+	return r
+}
+
+// billed is what the unit's pods are charged of the resource.
+func (u *unit) billed(dim int) (sum int64) {
+	for _, p := range u.pods {
+		for _, d := range p.bill {
+			if d.dim == dim {
+				sum += d.amount
+			}
+		}
+	}
+	return sum
 }
 
 // top is the queue at the top of its tree.
@@ -390,33 +455,47 @@ func (q *queue) top() *queue {
 	return q
 }
 
-// relieve goes through the smallest sets of the units that open the gates.
-func (x *walk) relieve(units []*unit) {
-	if x.spent() || x.least(0, x.lacks) >= x.limit {
+// relieve goes through the smallest sets that open the gates, of those helpers from the i-th on.
+func (x *walk) relieve(r *relief, i int, short int64) {
+	if x.steps++; x.spent() || x.least(0, x.lacks) >= x.limit {
 		return
 	}
-	x.asked++
-	if gates, _ := x.y.gates(x.g); len(gates) == 0 {
-		x.settle(0, x.lacks)
-		return
+	if short <= 0 {
+		x.asked++
+		if gates, _ := x.y.gates(x.g); len(gates) == 0 {
+			x.settle(0, x.lacks)
+			return
+		}
 	}
-	for i, u := range units {
-		if u.gone == x.turn {
+	for ; i < len(r.helpers) && x.so()+r.ahead[i][max(0, short)] < x.limit; i++ {
+		h := r.helpers[i]
+		if h.gone == x.turn {
 			continue
 		}
 		was := len(x.chosen)
-		x.choose(u)
-		for _, o := range x.chosen[was:] {
-			x.lift(o)
-			x.toll.count(o, -1) // it was counted when it was chosen
+		x.choose(h.unit)
+		left := short
+		for _, u := range x.chosen[was:] {
+			x.lift(u)
+			x.toll.count(u, -1) // it was counted when it was chosen
+			left -= r.gives(u)
 		}
-		x.relieve(units[i+1:])
-		for _, o := range x.chosen[was:] {
-			x.toll.count(o, 1)
-			x.restore(o)
+		x.relieve(r, i+1, left)
+		for _, u := range x.chosen[was:] {
+			x.toll.count(u, 1)
+			x.restore(u)
 		}
 		x.back(was)
 	}
+}
+
+func (r *relief) gives(u *unit) int64 {
+	for _, h := range r.helpers {
+		if h.unit == u {
+			return h.gives
+		}
+	}
+	return 0
 }
 
 // gain is how many more pods have room on the lot.
@@ -487,7 +566,7 @@ func (x *walk) list(i int, lacks int64, set uint32, j int) {
 // propose asks the state about the units that are chosen, which cost less than what is at hand.
 func (x *walk) propose() {
 	x.asked++
-	cost := x.least(0, 0)
+	cost := x.so()
 	var lifted []*unit
 	for _, u := range x.chosen {
 		if !u.taken {
