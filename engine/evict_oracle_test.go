@@ -22,6 +22,7 @@ type ring struct {
 	claimant engine.Gang
 	pods     int
 	gpus     int64 // of each
+	head     int64 // GPUs of one more pod; 0: there is none
 	all      []party
 }
 
@@ -36,6 +37,9 @@ type party struct {
 	pods     []engine.Pod // by rank
 	spare    int          // how many of the last ranks it can lose
 }
+
+// asks is how many GPUs the claimant asks for.
+func (r *ring) asks() int64 { return int64(r.pods)*r.gpus + r.head }
 
 func (r *ring) queue(name string) engine.Queue {
 	i := slices.IndexFunc(r.snap.Queues, func(q engine.Queue) bool { return q.Name == name })
@@ -124,7 +128,7 @@ func (r *ring) legal(w party) bool {
 		return w.priority < r.claimant.Priority
 	}
 	mine, theirs := r.chain(r.claimant.Queue), r.chain(w.queue)
-	need := int64(r.pods) * r.gpus
+	need := r.asks()
 	for i := range mine {
 		if r.used(mine[i])+need > r.queue(mine[i]).Quota.Get(gpu) {
 			return false
@@ -209,7 +213,7 @@ func (r *ring) opens(gone map[string]bool) bool {
 	for _, n := range r.snap.Nodes {
 		free[n.Name] = n.Allocatable.Get(gpu)
 	}
-	used := int64(r.pods) * r.gpus
+	used := r.asks()
 	for _, w := range r.parties("*") {
 		for _, p := range w.pods {
 			if gone[p.Key] {
@@ -224,20 +228,16 @@ func (r *ring) opens(gone map[string]bool) bool {
 	if limits := r.queue(r.claimant.Queue).Limits; len(limits) > 0 && used > limits.Get(gpu) {
 		return false
 	}
+	domain := func(n engine.Node) string {
+		return map[string]string{"rack": n.Labels["rack"], engine.NodeLevel: n.Name}[r.claimant.Layout.Required]
+	}
 	fits := map[string]int64{}
 	for _, n := range r.snap.Nodes {
-		k := free[n.Name] / r.gpus
-		switch r.claimant.Layout.Required {
-		case "":
-			fits[""] += k
-		case "rack":
-			fits[n.Labels["rack"]] += k
-		case engine.NodeLevel:
-			fits[n.Name] += k
-		}
+		fits[domain(n)] += free[n.Name] / r.gpus
 	}
-	for _, k := range fits {
-		if k >= int64(r.pods) {
+	for _, n := range r.snap.Nodes {
+		x := free[n.Name]
+		if x >= r.head && fits[domain(n)]-x/r.gpus+(x-r.head)/r.gpus >= int64(r.pods) {
 			return true
 		}
 	}

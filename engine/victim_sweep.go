@@ -40,11 +40,22 @@ type sweep struct {
 // refine looks for a cheaper set of victims than the one that is lifted, or with found = false for any. It lifts and
 // returns what is best.
 func (c *claim) refine(found bool) []*unit {
+	if c.alike && !c.moving && len(c.orderOf(0).pods) <= sweepPods && c.sweep(found) {
+		found = true
+	}
+	if !found {
+		return nil
+	}
+	return c.taken()
+}
+
+// sweep puts a cheaper set in the place of the one that is lifted, if it finds one.
+func (c *claim) sweep(found bool) bool {
 	w := &sweep{claim: c, limit: unpayable, dear: 1}
 	for _, u := range c.units {
 		w.dear += u.cost
 	}
-	at := c.taken()
+	at := slices.DeleteFunc(slices.Clone(c.units), func(u *unit) bool { return !u.taken })
 	if found {
 		w.limit = w.price(at)
 	}
@@ -53,25 +64,22 @@ func (c *claim) refine(found bool) []*unit {
 			w.cands = append(w.cands, u)
 		}
 	}
-	if c.alike && !c.moving && len(w.cands) > 0 && len(c.orderOf(0).pods) <= sweepPods {
-		for _, u := range at {
-			c.restore(u)
-		}
-		if w.run(); w.best != nil {
-			at = w.best
-		}
-		for _, u := range at {
-			c.lift(u)
-		}
-		if w.best != nil {
-			c.putBack()
-			found = true
-		}
+	if len(w.cands) == 0 {
+		return false
 	}
-	if !found {
-		return nil
+	for _, u := range at {
+		c.restore(u)
 	}
-	return c.taken()
+	if w.run(); w.best != nil {
+		at = w.best
+	}
+	for _, u := range at {
+		c.lift(u)
+	}
+	if w.best != nil {
+		c.putBack()
+	}
+	return w.best != nil
 }
 
 // price is what the units cost, which are lifted and nobody else.
@@ -117,7 +125,7 @@ func (w *sweep) run() {
 		}
 		var walks []*walk
 		for _, r := range regions {
-			if x := w.walk(v, r); x.least(0, x.lacks) < w.limit {
+			if x := w.prepare(v, r); x.least(0, x.lacks) < w.limit {
 				walks = append(walks, x)
 			}
 		}
@@ -174,8 +182,8 @@ type choice struct {
 	least int64
 }
 
-// walk prepares the search in a region: all candidates are counted as gone.
-func (w *sweep) walk(v *survey, r *region) *walk {
+// prepare gets the search in a region ready: all candidates are counted as gone.
+func (w *sweep) prepare(v *survey, r *region) *walk {
 	w.y.s.passes++
 	x := &walk{sweep: w, v: v, name: r.name, lacks: max(0, r.lacks), turn: w.y.s.passes, dim: dimGPU,
 		parts: make(map[*unit]int64), on: make(map[*unit][]stake)}
