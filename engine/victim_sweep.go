@@ -21,6 +21,7 @@ const (
 	sweepPods  = 64     // a claim of more pods is left as it is
 	sweepNodes = 32     // so many nodes of a region are looked at, the cheapest first
 	sweepUnits = 16     // so many units of a node, the cheapest first
+	sweepOther = 7      // so many pods of a second class, at the most
 )
 
 // unpayable is more than any set costs.
@@ -40,7 +41,7 @@ type sweep struct {
 // refine looks for a cheaper set of victims than the one that is lifted, or with found = false for any. It lifts and
 // returns what is best.
 func (c *claim) refine(found bool) []*unit {
-	if c.alike && !c.moving && len(c.orderOf(0).pods) <= sweepPods && c.sweep(found) {
+	if !c.moving && (!c.alike || len(c.orderOf(0).pods) <= sweepPods) && c.sweep(found) {
 		found = true
 	}
 	if !found {
@@ -111,21 +112,24 @@ func (w *sweep) surely(u *unit) (sum int64) {
 func (w *sweep) run() {
 	slices.SortFunc(w.cands, func(a, b *unit) int { return compareUnits(b, a) })
 	for i := range w.kins {
-		o := w.orderOf(i)
-		v := w.survey(o)
+		wants := w.wants(i)
+		if len(wants) == 0 || len(wants[0].pods) > sweepPods {
+			continue
+		}
+		v := w.survey(wants[0])
 		for _, u := range w.cands {
 			v.enter(u)
 		}
 		for _, u := range w.cands {
 			v.free(u, 1)
 		}
-		regions := v.regions(o)
-		if _, ok := w.y.s.chooseScope(o); ok {
+		regions := v.regions(wants[0])
+		if _, ok := w.y.s.chooseScope(wants[0]); ok && w.alike {
 			regions = []*region{{}} // only limits are in the way
 		}
 		var walks []*walk
 		for _, r := range regions {
-			if x := w.prepare(v, r); x.least(0, x.lacks) < w.limit {
+			if x := w.prepare(v, r, wants); x.least(0, x.lacks) < w.limit {
 				walks = append(walks, x)
 			}
 		}
@@ -141,16 +145,52 @@ func (w *sweep) run() {
 	}
 }
 
+// wants lists what must have room with the i-th GPU model: of like members all of them; of unlike ones the class that
+// lacks most, and one more that must be in the same domain.
+func (c *claim) wants(i int) []order {
+	if c.alike {
+		return []order{c.orderOf(i)}
+	}
+	all := c.y.certain(c.g, c.kins[i])
+	if len(all) == 0 {
+		return nil
+	}
+	size := func(o order) int64 { return int64(len(o.pods)) * max(1, o.class.shape.gpus) }
+	lead, lacks := all[0], false
+	for _, o := range all {
+		_, ok := c.y.s.chooseScope(o)
+		if !ok && !lacks || ok == !lacks && size(o) > size(lead) {
+			lead, lacks = o, !ok
+		}
+	}
+	out := []order{lead}
+	if lead.layout.Required != c.g.layout().Required {
+		return out
+	}
+	for _, o := range all {
+		n := len(o.pods)
+		if o.class == lead.class || o.layout.Required != lead.layout.Required || n > sweepOther || n*len(lead.pods) > sweepPods {
+			continue
+		}
+		if len(out) == 1 || size(o) > size(out[1]) {
+			out = append(out[:1], o)
+		}
+	}
+	return out
+}
+
 // walk is the search in one region.
 type walk struct {
 	*sweep
 	v     *survey
 	name  string
-	lacks int64
-	dim   int // the resource that its nodes are compared by
+	wants []order
+	most  room // that is wanted
+	lacks room // of that, what the lots must have
+	dim   int  // the resource that its nodes are compared by
 	turn  uint64
 	lots  []*lot
-	ahead [][]int64         // by lot and number of pods: what room for them costs at the least from that lot on
+	ahead [][]int64         // by lot and room: what it costs at the least from that lot on
 	parts map[*unit]int64   // of a unit: how much it gives in all of the region
 	on    map[*unit][]stake // where it counts
 	paid  []int64           // by lot: what counts there of the units that are chosen
@@ -160,12 +200,27 @@ type walk struct {
 	choices []choice // a stack
 }
 
+// room is for so many pods of the first class that is wanted, and of the second.
+type room [2]int64
+
+func (r room) less(o room) room { return room{max(0, r[0]-o[0]), max(0, r[1]-o[1])} }
+
+// code numbers the rooms up to what is wanted.
+func (x *walk) code(r room) int { return int(r[0]*(x.most[1]+1) + r[1]) }
+
+// stair is, by number of pods of the second class on a lot, how many of the first have room beside them; -1: none, as
+// those have no room themselves.
+type stair [sweepOther + 1]int64
+
 // lot is a node of the region.
 type lot struct {
 	*tract
-	has   int64   // pods that go there already
+	has   room    // pods that go there already
+	may   [2]bool // which of the classes may be there
 	units []*unit // the cheapest first
-	costs []int64 // by number of pods: what room for them costs at the least
+	top   room    // with all of them gone
+	costs []int64 // by room: what it costs at the least
+	now   stair   // with none of them gone
 	used  int     // how many of its units are chosen
 	bound bool    // some of its units are on other nodes too, or covered by budgets
 }
@@ -176,24 +231,26 @@ type stake struct {
 	cost int64
 }
 
-// choice is some of the units of a lot, by position.
+// choice is some of the units of a lot, by position, and the room that it then has.
 type choice struct {
 	set   uint32
+	room  room
 	least int64
 }
 
 // prepare gets the search in a region ready: all candidates are counted as gone.
-func (w *sweep) prepare(v *survey, r *region) *walk {
+func (w *sweep) prepare(v *survey, r *region, wants []order) *walk {
 	w.y.s.passes++
-	x := &walk{sweep: w, v: v, name: r.name, lacks: max(0, r.lacks), turn: w.y.s.passes, dim: dimGPU,
+	x := &walk{sweep: w, v: v, name: r.name, wants: wants, turn: w.y.s.passes, dim: dimGPU,
 		parts: make(map[*unit]int64), on: make(map[*unit][]stake)}
 	if v.class.shape.gpus == 0 {
 		x.dim = v.class.demands[len(v.class.demands)-1].dim
 	}
+	for i, o := range wants {
+		x.most[i] = int64(len(o.pods))
+	}
 	for _, t := range r.tracts {
-		has := int64(v.class.byShelf[t.node.shelf.id].cells[t.node.slot].fits)
-		if t.slots > has && len(t.units) > 0 && x.lacks > 0 {
-			l := &lot{tract: t, has: has, costs: make([]int64, 1+min(x.lacks, t.slots-has))}
+		if l := x.lot(t); len(t.units) > 0 && x.stairs(l) != l.now {
 			x.lots = append(x.lots, l)
 			for _, u := range t.units {
 				x.parts[u] += x.gives(u, l)
@@ -201,10 +258,107 @@ func (w *sweep) prepare(v *survey, r *region) *walk {
 		}
 	}
 	for _, l := range x.lots {
+		l.top = x.stairs(l).top()
+		l.used = 0
 		x.appraise(l)
+	}
+	if len(x.lots) > sweepNodes {
+		slices.SortStableFunc(x.lots, func(a, b *lot) int { return cmp.Compare(x.rate(a), x.rate(b)) })
+		x.lots = x.lots[:sweepNodes]
+	}
+	for i, o := range wants {
+		if r.tracts == nil {
+			break // there is room already
+		}
+		elsewhere := r.fits(w.y.s, o.class)
+		for _, l := range x.lots {
+			elsewhere -= l.has[i]
+		}
+		x.lacks[i] = max(0, x.most[i]-elsewhere)
 	}
 	x.arrange()
 	return x
+}
+
+// lot makes a lot of a node whose units are counted as gone.
+func (x *walk) lot(t *tract) *lot {
+	l := &lot{tract: t}
+	for i, o := range x.wants {
+		l.may[i] = x.v.admits(o.class, t.node)
+		l.has[i] = int64(o.class.byShelf[t.node.shelf.id].cells[t.node.slot].fits)
+	}
+	l.now = x.stairs(l)
+	l.used = 1
+	return l
+}
+
+// stairs counts what has room on the lot as it is: where none of its units is chosen, no more than the state says.
+func (x *walk) stairs(l *lot) stair {
+	out := stair{-1, -1, -1, -1, -1, -1, -1, -1}
+	for b := range x.most[1] + 1 {
+		if b > 0 && (!l.may[1] || l.used == 0 && b > l.has[1]) {
+			break
+		}
+		a := x.beside(l, b)
+		if a < 0 {
+			break
+		}
+		if l.used == 0 {
+			a = min(a, l.has[0])
+		}
+		out[b] = min(a, x.most[0])
+	}
+	return out
+}
+
+// beside is how many pods of the first class have room on the lot beside so many of the second, by resources; -1: those
+// have none.
+func (x *walk) beside(l *lot, others int64) int64 {
+	if others == 0 {
+		return x.v.slots(l.tract)
+	}
+	if l.spoils > 0 {
+		return -1
+	}
+	for _, d := range x.wants[1].class.demands {
+		if l.free.at(d.dim) < others*d.amount {
+			return -1
+		}
+	}
+	k := x.most[0]
+	for _, d := range x.wants[0].class.demands {
+		left := l.free.at(d.dim)
+		for _, o := range x.wants[1].class.demands {
+			if o.dim == d.dim {
+				left -= others * o.amount
+			}
+		}
+		k = min(k, left/d.amount)
+	}
+	return k
+}
+
+// top is the most of either class.
+func (s stair) top() (r room) {
+	for b, a := range s {
+		if a >= 0 {
+			r[0], r[1] = max(r[0], a), int64(b)
+		}
+	}
+	return r
+}
+
+// holds says whether there is that room.
+func (s stair) holds(r room) bool { return s[r[1]] >= r[0] }
+
+// more says whether there is more room anywhere than in the other.
+func (s stair) more(o stair) bool {
+	for b := range s {
+		if s[b] > o[b] {
+			return true
+		}
+	}
+	return false
 }
 
 // gives is how much of the resource the unit's pods leave on the lot, at least 1.
@@ -230,13 +384,10 @@ func (x *walk) share(u *unit, l *lot) int64 {
 // appraise decides the lot by itself, by the one resource: a knapsack.
 func (x *walk) appraise(l *lot) {
 	type load struct{ amount, cost int64 }
-	var each int64 = 1
-	for _, d := range x.v.class.demands {
-		if d.dim == x.dim {
-			each = d.amount
-		}
-	}
 	idle := l.free.at(x.dim)
+	for _, u := range l.tract.units {
+		idle -= x.gives(u, l)
+	}
 	l.units = slices.Clone(l.tract.units)
 	slices.SortStableFunc(l.units, func(a, b *unit) int {
 		return cmp.Compare(float64(x.share(a, l))*float64(x.gives(b, l)), float64(x.share(b, l))*float64(x.gives(a, l)))
@@ -245,7 +396,6 @@ func (x *walk) appraise(l *lot) {
 	loads := []load{{}}
 	for _, u := range l.units {
 		amount, cost := x.gives(u, l), x.share(u, l)
-		idle -= amount
 		l.bound = l.bound || u.budgeted || amount < x.parts[u] || len(u.spare) > 0 || u.rest != nil
 		for _, have := range loads[:len(loads):len(loads)] {
 			loads = append(loads, load{have.amount + amount, have.cost + cost})
@@ -261,64 +411,79 @@ func (x *walk) appraise(l *lot) {
 		}
 		loads = kept
 	}
-	for k := 1; k < len(l.costs); k++ {
-		l.costs[k] = unpayable
+	l.costs = slices.Repeat([]int64{unpayable}, x.code(x.most)+1)
+	x.rooms(l.top, func(r room) {
+		if l.now.holds(r) {
+			l.costs[x.code(r)] = 0
+			return
+		}
+		need := -idle
+		for i, o := range x.wants {
+			for _, d := range o.class.demands {
+				if d.dim == x.dim {
+					need += r[i] * d.amount
+				}
+			}
+		}
 		for _, n := range loads {
-			if idle+n.amount >= (l.has+int64(k))*each {
-				l.costs[k] = n.cost
+			if n.amount >= need && n.amount > 0 {
+				l.costs[x.code(r)] = n.cost
 				break
 			}
+		}
+	})
+}
+
+// rooms visits all up to this one.
+func (x *walk) rooms(top room, visit func(room)) {
+	for a := range top[0] + 1 {
+		for b := range top[1] + 1 {
+			visit(room{a, b})
 		}
 	}
 }
 
 // arrange puts the lots in order, those first whose units are not theirs alone, and adds up what they cost.
 func (x *walk) arrange() {
-	if len(x.lots) > sweepNodes {
-		slices.SortStableFunc(x.lots, func(a, b *lot) int { return cmp.Compare(a.rate(), b.rate()) })
-		x.lots = x.lots[:sweepNodes]
-	}
 	slices.SortStableFunc(x.lots, func(a, b *lot) int {
 		if a.bound != b.bound {
 			return before(a.bound)
 		}
-		return cmp.Compare(a.rate(), b.rate())
+		return cmp.Compare(x.rate(a), x.rate(b))
 	})
 	x.paid = make([]int64, len(x.lots))
 	x.ahead = make([][]int64, len(x.lots)+1)
-	for i := range x.ahead {
-		x.ahead[i] = make([]int64, x.lacks+1)
-	}
-	for k := range x.lacks {
-		x.ahead[len(x.lots)][k+1] = unpayable
-	}
+	x.ahead[len(x.lots)] = slices.Repeat([]int64{unpayable}, x.code(x.most)+1)
+	x.ahead[len(x.lots)][0] = 0
 	for i := len(x.lots) - 1; i >= 0; i-- {
 		l := x.lots[i]
 		for _, u := range l.units {
 			x.on[u] = append(x.on[u], stake{i, x.share(u, l)})
 		}
-		for k := range x.ahead[i] {
-			least := x.ahead[i+1][k]
-			for n := 1; n < len(l.costs) && n <= k; n++ {
-				least = min(least, l.costs[n]+x.ahead[i+1][k-n])
-			}
-			x.ahead[i][k] = least
-		}
+		x.ahead[i] = slices.Clone(x.ahead[i+1])
+		x.rooms(x.lacks, func(r room) {
+			least := &x.ahead[i][x.code(r)]
+			x.rooms(room{min(r[0], l.top[0]), min(r[1], l.top[1])}, func(n room) {
+				*least = min(*least, l.costs[x.code(n)]+x.ahead[i+1][x.code(r.less(n))])
+			})
+		})
 	}
 }
 
 // rate is what room for a pod costs on the lot at the least.
-func (l *lot) rate() int64 {
+func (x *walk) rate(l *lot) int64 {
 	least := int64(unpayable)
-	for k := 1; k < len(l.costs); k++ {
-		least = min(least, l.costs[k]/int64(k))
-	}
+	x.rooms(l.top, func(r room) {
+		if !l.now.holds(r) {
+			least = min(least, l.costs[x.code(r)]/(r[0]+r[1]))
+		}
+	})
 	return least
 }
 
-// least is what any set costs that is chosen so far and makes room for so many pods from the i-th lot on.
-func (x *walk) least(i int, lacks int64) int64 {
-	more := x.ahead[i][max(0, lacks)]
+// least is what any set costs that is chosen so far and makes that room from the i-th lot on.
+func (x *walk) least(i int, lacks room) int64 {
+	more := x.ahead[i][x.code(lacks)]
 	if more >= unpayable {
 		return unpayable
 	}
@@ -506,27 +671,20 @@ func (r *relief) gives(u *unit) int64 {
 	return 0
 }
 
-// gain is how many more pods have room on the lot.
-func (l *lot) gain() int64 {
-	if l.used == 0 {
-		return 0
-	}
-	return max(0, l.slots-l.has)
-}
-
-// settle makes room for so many pods from the i-th lot on.
-func (x *walk) settle(i int, lacks int64) {
+// settle makes room from the i-th lot on.
+func (x *walk) settle(i int, lacks room) {
 	if x.least(i, lacks) >= x.limit || x.spent() {
 		return
 	}
-	if lacks <= 0 {
+	if lacks == (room{}) {
 		x.propose()
 		return
 	}
 	l := x.lots[i]
 	from := len(x.choices)
-	x.choices = append(x.choices, choice{0, x.least(i+1, lacks-l.gain())})
-	x.list(i, lacks, 0, 0)
+	is := x.stairs(l)
+	x.offer(i, lacks, 0, is)
+	x.list(i, lacks, 0, 0, is)
 	mine := x.choices[from:]
 	slices.SortStableFunc(mine, func(a, b choice) int { return cmp.Compare(a.least, b.least) })
 	for _, o := range mine {
@@ -539,7 +697,7 @@ func (x *walk) settle(i int, lacks int64) {
 				x.choose(u)
 			}
 		}
-		x.settle(i+1, lacks-l.gain())
+		x.settle(i+1, lacks.less(o.room))
 		x.back(was)
 	}
 	x.choices = x.choices[:from]
@@ -547,9 +705,8 @@ func (x *walk) settle(i int, lacks int64) {
 
 // list lists the sets of the lot's units from the j-th on that make more room, with those of the set, which are chosen,
 // than without their last.
-func (x *walk) list(i int, lacks int64, set uint32, j int) {
+func (x *walk) list(i int, lacks room, set uint32, j int, is stair) {
 	l := x.lots[i]
-	gain := l.gain()
 	for ; j < len(l.units) && !x.spent(); j++ {
 		u := l.units[j]
 		if u.gone == x.turn {
@@ -559,15 +716,29 @@ func (x *walk) list(i int, lacks int64, set uint32, j int) {
 		was := len(x.chosen)
 		x.choose(u)
 		if x.least(i, lacks) < x.limit {
-			more, with := l.gain(), set|1<<j
-			if more > gain {
-				x.choices = append(x.choices, choice{with, x.least(i+1, lacks-more)})
+			with := x.stairs(l)
+			if with.more(is) {
+				x.offer(i, lacks, set|1<<j, with)
 			}
-			if more < lacks {
-				x.list(i, lacks, with, j+1)
+			if !with.holds(lacks) {
+				x.list(i, lacks, set|1<<j, j+1, with)
 			}
 		}
 		x.back(was)
+	}
+}
+
+// offer lists the set, which is chosen, with each room that the lot can have then.
+func (x *walk) offer(i int, lacks room, set uint32, is stair) {
+	for b := lacks[1]; b >= 0; b-- {
+		if b < lacks[1] && is[b] <= is[b+1] {
+			continue // more of the one at no loss of the other
+		}
+		if is[b] < 0 {
+			continue
+		}
+		r := room{is[b], b}
+		x.choices = append(x.choices, choice{set, r, x.least(i+1, lacks.less(r))})
 	}
 }
 
