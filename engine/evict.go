@@ -352,16 +352,14 @@ func (y *cycle) newClaim(g *gang, t turn) *claim {
 	return c
 }
 
-// prepare finds out whether counting decides the claim, and how its classes are made.
+// prepare finds out whether counting alone decides the claim, and how its classes are made.
 func (c *claim) prepare() {
 	y := c.y
 	c.first, c.alike = c.g.alike()
-	c.alike = c.alike && !y.modelsApart(c.g)
-	if !c.alike {
-		return
-	}
+	apart := y.modelsApart(c.g)
+	c.alike = c.alike && !apart
 	models := []string{""}
-	if slices.ContainsFunc(c.g.all(), (*pod).asksModel) {
+	if apart || slices.ContainsFunc(c.g.all(), (*pod).asksModel) {
 		models = y.models(c.g)
 	}
 	for _, m := range models {

@@ -259,9 +259,14 @@ func (c *claim) gather() bool {
 	var bids []bid
 	hope := false
 	for i := range c.kins {
-		o := c.orderOf(i)
+		wants := c.wants(i)
+		if len(wants) == 0 {
+			hope = true
+			continue
+		}
+		o := wants[0]
 		v := c.survey(o)
-		if v.need-v.class.total == 1 && o.layout.Required == "" {
+		if v.need-v.class.total == 1 && o.layout.Required == "" && c.alike {
 			if b, ok := v.one(); ok {
 				bids = append(bids, b)
 			}
@@ -304,7 +309,9 @@ func (c *claim) gather() bool {
 			return true
 		}
 		for _, u := range lifted {
-			c.restore(u)
+			if c.alike || i > 0 { // for unlike members the first is a beginning
+				c.restore(u)
+			}
 		}
 	}
 	return hope || len(bids) > 0

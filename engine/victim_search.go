@@ -154,13 +154,11 @@ func (x *exact) decide(i int, so worth) {
 // approach lifts victims found among many: greedily, and then puts back what is not needed. hope is false where no set
 // of them will do.
 func (c *claim) approach() (found, hope bool) {
-	if c.alike {
-		if c.gated {
-			c.relieve()
-		}
-		if (!c.gated || !c.opens()) && !c.gather() {
-			return false, false
-		}
+	if c.gated {
+		c.relieve()
+	}
+	if (!c.gated || !c.opens()) && !c.gather() {
+		return false, false
 	}
 	if !c.opens() && (c.moving || !c.takeMore()) {
 		return false, true
@@ -194,6 +192,22 @@ func (c *claim) liftWith(u *unit) {
 	}
 }
 
+// liftWithin lifts the unit and what goes before it, unless that violates a budget that must be kept.
+func (c *claim) liftWithin(u *unit) {
+	lifted := []*unit{u}
+	for _, o := range u.spare {
+		if !o.taken {
+			lifted = append(lifted, o)
+		}
+	}
+	c.liftWith(u)
+	if _, never := c.y.broken(&c.toll); never {
+		for _, o := range lifted {
+			c.restore(o)
+		}
+	}
+}
+
 // takeMore lifts more units, the cheapest first, until the gang has a place.
 func (c *claim) takeMore() bool {
 	order := slices.Clone(c.units)
@@ -204,8 +218,8 @@ func (c *claim) takeMore() bool {
 	for len(order) > 0 {
 		n := min(batch, len(order))
 		for _, u := range order[:n] {
-			if _, never := c.y.broken(&c.toll); !u.taken && !never {
-				c.liftWith(u)
+			if !u.taken {
+				c.liftWithin(u)
 			}
 		}
 		order = order[n:]

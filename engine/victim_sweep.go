@@ -287,7 +287,17 @@ func (x *walk) lot(t *tract) *lot {
 		l.may[i] = x.v.admits(o.class, t.node)
 		l.has[i] = int64(o.class.byShelf[t.node.shelf.id].cells[t.node.slot].fits)
 	}
-	l.now = x.stairs(l)
+	if len(x.wants) == 1 {
+		l.now = x.stairs(l)
+	} else {
+		for _, u := range t.units {
+			x.v.free(u, -1)
+		}
+		l.now = x.stairs(l)
+		for _, u := range t.units {
+			x.v.free(u, 1)
+		}
+	}
 	l.used = 1
 	return l
 }
@@ -413,10 +423,6 @@ func (x *walk) appraise(l *lot) {
 	}
 	l.costs = slices.Repeat([]int64{unpayable}, x.code(x.most)+1)
 	x.rooms(l.top, func(r room) {
-		if l.now.holds(r) {
-			l.costs[x.code(r)] = 0
-			return
-		}
 		need := -idle
 		for i, o := range x.wants {
 			for _, d := range o.class.demands {
@@ -426,7 +432,7 @@ func (x *walk) appraise(l *lot) {
 			}
 		}
 		for _, n := range loads {
-			if n.amount >= need && n.amount > 0 {
+			if n.amount >= need && (n.amount > 0 || l.now.holds(r)) {
 				l.costs[x.code(r)] = n.cost
 				break
 			}
@@ -474,8 +480,8 @@ func (x *walk) arrange() {
 func (x *walk) rate(l *lot) int64 {
 	least := int64(unpayable)
 	x.rooms(l.top, func(r room) {
-		if !l.now.holds(r) {
-			least = min(least, l.costs[x.code(r)]/(r[0]+r[1]))
+		if cost := l.costs[x.code(r)]; cost > 0 {
+			least = min(least, cost/(r[0]+r[1]))
 		}
 	})
 	return least
@@ -745,6 +751,9 @@ func (x *walk) offer(i int, lacks room, set uint32, is stair) {
 // propose asks the state about the units that are chosen, which cost less than what is at hand.
 func (x *walk) propose() {
 	x.asked++
+	if !x.alike {
+		x.asked += 9 // to place unlike members is a search by itself
+	}
 	cost := x.so()
 	var lifted []*unit
 	for _, u := range x.chosen {
