@@ -394,8 +394,8 @@ func (r *ring) anyParty(t *rapid.T, key string, free []int64, small bool) {
 
 // rates counts how often the engine's choice was the cheapest.
 type rates struct {
-	cases, equal, missed int
-	worst                float64
+	cases, equal int
+	worst        float64
 }
 
 // judge compares the engine's choice with the oracle's.

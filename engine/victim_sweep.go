@@ -249,8 +249,11 @@ func (w *sweep) prepare(v *survey, r *region, wants []order) *walk {
 	for i, o := range wants {
 		x.most[i] = int64(len(o.pods))
 	}
+	if len(wants) > 1 {
+		x.addContested(r)
+	}
 	for _, t := range r.tracts {
-		if l := x.lot(t); len(t.units) > 0 && x.stairs(l) != l.now {
+		if l := x.lot(t); x.stairs(l) != l.now || l.contested() {
 			x.lots = append(x.lots, l)
 			for _, u := range t.units {
 				x.parts[u] += x.gives(u, l)
@@ -282,10 +285,9 @@ func (w *sweep) prepare(v *survey, r *region, wants []order) *walk {
 
 // lot makes a lot of a node whose units are counted as gone.
 func (x *walk) lot(t *tract) *lot {
-	l := &lot{tract: t}
+	l := &lot{tract: t, has: x.has(t.node)}
 	for i, o := range x.wants {
 		l.may[i] = x.v.admits(o.class, t.node)
-		l.has[i] = int64(o.class.byShelf[t.node.shelf.id].cells[t.node.slot].fits)
 	}
 	if len(x.wants) == 1 {
 		l.now = x.stairs(l)
@@ -300,6 +302,34 @@ func (x *walk) lot(t *tract) *lot {
 	}
 	l.used = 1
 	return l
+}
+
+// has is what has room on the node already, of either class by itself.
+func (x *walk) has(n *node) (r room) {
+	for i, o := range x.wants {
+		r[i] = int64(o.class.byShelf[n.shelf.id].cells[n.slot].fits)
+	}
+	return r
+}
+
+// contested says whether there is room already for either class.
+func (l *lot) contested() bool { return l.has[0] > 0 && l.has[1] > 0 }
+
+// addContested adds to the region the nodes without candidates that have room for either class: not for both at once.
+func (x *walk) addContested(r *region) {
+	for _, sh := range x.y.s.topology.shelves {
+		if r.domain != nil && !slices.Contains(sh.domains, r.domain) || r.node != nil {
+			continue
+		}
+		for _, n := range sh.nodes {
+			if has := x.has(n); has[0] == 0 || has[1] == 0 {
+				continue
+			}
+			if t := x.v.tract(n); t != nil && len(t.units) == 0 {
+				r.tracts = append(r.tracts[:len(r.tracts):len(r.tracts)], t)
+			}
+		}
+	}
 }
 
 // stairs counts what has room on the lot as it is: where none of its units is chosen, no more than the state says.
@@ -640,7 +670,7 @@ func (x *walk) relieve(r *relief, i int, short int64) {
 		return
 	}
 	if short <= 0 {
-		x.asked++
+		x.steps += 9 // the state is asked
 		if gates, _ := x.y.gates(x.g); len(gates) == 0 {
 			x.settle(0, x.lacks)
 			return
