@@ -110,7 +110,6 @@ func (w *sweep) surely(u *unit) (sum int64) {
 
 // run walks through the regions, those first that could be cheapest.
 func (w *sweep) run() {
-	slices.SortFunc(w.cands, func(a, b *unit) int { return compareUnits(b, a) })
 	for i := range w.kins {
 		wants := w.wants(i)
 		if len(wants) == 0 || len(wants[0].pods) > sweepPods {
@@ -220,6 +219,7 @@ type lot struct {
 	units []*unit // the cheapest first
 	top   room    // with all of them gone
 	costs []int64 // by room: what it costs at the least
+	rate  int64   // the same for each pod
 	now   stair   // with none of them gone
 	used  int     // how many of its units are chosen
 	bound bool    // some of its units are on other nodes too, or covered by budgets
@@ -266,7 +266,9 @@ func (w *sweep) prepare(v *survey, r *region, wants []order) *walk {
 		x.appraise(l)
 	}
 	if len(x.lots) > sweepNodes {
-		slices.SortStableFunc(x.lots, func(a, b *lot) int { return cmp.Compare(x.rate(a), x.rate(b)) })
+		slices.SortFunc(x.lots, func(a, b *lot) int {
+			return cmp.Or(cmp.Compare(a.rate, b.rate), strings.Compare(a.node.name, b.node.name))
+		})
 		x.lots = x.lots[:sweepNodes]
 	}
 	for i, o := range wants {
@@ -429,8 +431,9 @@ func (x *walk) appraise(l *lot) {
 		idle -= x.gives(u, l)
 	}
 	l.units = slices.Clone(l.tract.units)
-	slices.SortStableFunc(l.units, func(a, b *unit) int {
-		return cmp.Compare(float64(x.share(a, l))*float64(x.gives(b, l)), float64(x.share(b, l))*float64(x.gives(a, l)))
+	slices.SortFunc(l.units, func(a, b *unit) int {
+		each := cmp.Compare(float64(x.share(a, l))*float64(x.gives(b, l)), float64(x.share(b, l))*float64(x.gives(a, l)))
+		return cmp.Or(each, compareUnits(b, a))
 	})
 	l.units = l.units[:min(len(l.units), sweepUnits)]
 	loads := []load{{}}
@@ -451,7 +454,7 @@ func (x *walk) appraise(l *lot) {
 		}
 		loads = kept
 	}
-	l.costs = slices.Repeat([]int64{unpayable}, x.code(x.most)+1)
+	l.costs, l.rate = slices.Repeat([]int64{unpayable}, x.code(l.top)+1), unpayable
 	x.rooms(l.top, func(r room) {
 		need := -idle
 		for i, o := range x.wants {
@@ -464,6 +467,9 @@ func (x *walk) appraise(l *lot) {
 		for _, n := range loads {
 			if n.amount >= need && (n.amount > 0 || l.now.holds(r)) {
 				l.costs[x.code(r)] = n.cost
+				if n.cost > 0 {
+					l.rate = min(l.rate, n.cost/(r[0]+r[1]))
+				}
 				break
 			}
 		}
@@ -481,11 +487,11 @@ func (x *walk) rooms(top room, visit func(room)) {
 
 // arrange puts the lots in order, those first whose units are not theirs alone, and adds up what they cost.
 func (x *walk) arrange() {
-	slices.SortStableFunc(x.lots, func(a, b *lot) int {
+	slices.SortFunc(x.lots, func(a, b *lot) int {
 		if a.bound != b.bound {
 			return before(a.bound)
 		}
-		return cmp.Compare(x.rate(a), x.rate(b))
+		return cmp.Or(cmp.Compare(a.rate, b.rate), strings.Compare(a.node.name, b.node.name))
 	})
 	x.paid = make([]int64, len(x.lots))
 	x.ahead = make([][]int64, len(x.lots)+1)
@@ -498,23 +504,16 @@ func (x *walk) arrange() {
 		}
 		x.ahead[i] = slices.Clone(x.ahead[i+1])
 		x.rooms(x.lacks, func(r room) {
-			least := &x.ahead[i][x.code(r)]
-			x.rooms(room{min(r[0], l.top[0]), min(r[1], l.top[1])}, func(n room) {
-				*least = min(*least, l.costs[x.code(n)]+x.ahead[i+1][x.code(r.less(n))])
-			})
+			least := x.ahead[i+1][x.code(r)]
+			for a := int64(0); a <= min(r[0], l.top[0]); a++ {
+				for b := int64(0); b <= min(r[1], l.top[1]); b++ {
+					n := room{a, b}
+					least = min(least, l.costs[x.code(n)]+x.ahead[i+1][x.code(r.less(n))])
+				}
+			}
+			x.ahead[i][x.code(r)] = least
 		})
 	}
-}
-
-// rate is what room for a pod costs on the lot at the least.
-func (x *walk) rate(l *lot) int64 {
-	least := int64(unpayable)
-	x.rooms(l.top, func(r room) {
-		if cost := l.costs[x.code(r)]; cost > 0 {
-			least = min(least, cost/(r[0]+r[1]))
-		}
-	})
-	return least
 }
 
 // least is what any set costs that is chosen so far and makes that room from the i-th lot on.
@@ -628,8 +627,9 @@ func (x *walk) relief(g why.Gate) *relief {
 			r.helpers = append(r.helpers, h)
 		}
 	}
-	slices.SortStableFunc(r.helpers, func(a, b helper) int {
-		return cmp.Compare(float64(a.cost)*float64(b.gives), float64(b.cost)*float64(a.gives))
+	slices.SortFunc(r.helpers, func(a, b helper) int {
+		each := cmp.Compare(float64(a.cost)*float64(b.gives), float64(b.cost)*float64(a.gives))
+		return cmp.Or(each, compareUnits(b.unit, a.unit))
 	})
 	r.ahead = make([][]int64, len(r.helpers)+1)
 	r.ahead[len(r.helpers)] = slices.Repeat([]int64{unpayable}, int(r.short)+1)
