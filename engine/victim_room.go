@@ -253,11 +253,10 @@ type bid struct {
 	name  string
 }
 
-// gather lifts units that make room in one region by resources: the cheapest that the state agrees with. It is false
-// where no eviction helps.
-func (c *claim) gather() bool {
+// gather lifts units that make room in one region by resources: the cheapest that the state agrees with, which is open
+// then. Without hope no eviction helps.
+func (c *claim) gather() (open, hope bool) {
 	var bids []bid
-	hope := false
 	for i := range c.kins {
 		wants := c.wants(i)
 		if len(wants) == 0 {
@@ -266,11 +265,12 @@ func (c *claim) gather() bool {
 		}
 		o := wants[0]
 		v := c.survey(o)
-		if v.need-v.class.total == 1 && o.layout.Required == "" && c.alike {
+		if v.need-v.class.total == 1 && o.layout.Required == "" {
 			if b, ok := v.one(); ok {
 				bids = append(bids, b)
+				continue
 			}
-			continue
+			v = c.survey(o)
 		}
 		v.freeAll(1)
 		regions := v.regions(o)
@@ -306,7 +306,7 @@ func (c *claim) gather() bool {
 			}
 		}
 		if c.opens() {
-			return true
+			return true, true
 		}
 		for _, u := range lifted {
 			if c.alike || i > 0 { // for unlike members the first is a beginning
@@ -314,7 +314,7 @@ func (c *claim) gather() bool {
 			}
 		}
 	}
-	return hope || len(bids) > 0
+	return false, hope || len(bids) > 0
 }
 
 // maxBids is how many regions the state is asked about.

@@ -154,13 +154,17 @@ func (x *exact) decide(i int, so worth) {
 // approach lifts victims found among many: greedily, and then puts back what is not needed. hope is false where no set
 // of them will do.
 func (c *claim) approach() (found, hope bool) {
+	open := false
 	if c.gated {
 		c.relieve()
+		open = c.opens()
 	}
-	if (!c.gated || !c.opens()) && !c.gather() {
-		return false, false
+	if !open {
+		if open, hope = c.gather(); !hope {
+			return false, false
+		}
 	}
-	if !c.opens() && (c.moving || !c.takeMore()) {
+	if !open && (c.moving || !c.takeMore()) {
 		return false, true
 	}
 	c.putBack()
