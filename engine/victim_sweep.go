@@ -33,9 +33,17 @@ type sweep struct {
 	cands []*unit // that alone cost less than the set at hand
 	dear  int64   // what an eviction beyond a budget counts: more than all units cost
 	limit int64   // what the set at hand costs
+	tight []tight // the budgets that it breaks
 	best  []*unit
 	steps int
 	asked int
+}
+
+// tight is a budget of which every eviction counts as one beyond it, and what it allows is taken off in the end: no set
+// costs less than that says.
+type tight struct {
+	budget  string
+	allowed int
 }
 
 // refine looks for a cheaper set of victims than the one that is lifted, or with found = false for any. It lifts and
@@ -59,6 +67,11 @@ func (c *claim) sweep(found bool) bool {
 	at := slices.DeleteFunc(slices.Clone(c.units), func(u *unit) bool { return !u.taken })
 	if found {
 		w.limit = w.price(at)
+		for b, n := range c.toll.of {
+			if allowed := c.y.allowed(b); allowed > 0 && n > allowed {
+				w.tight = append(w.tight, tight{b, allowed})
+			}
+		}
 	}
 	for _, u := range c.units {
 		if u.whole()+w.dear*w.surely(u) < w.limit {
@@ -104,6 +117,27 @@ func (w *sweep) surely(u *unit) (sum int64) {
 				sum++
 			}
 		}
+	}
+	return sum
+}
+
+// strains is surely, and what it takes of budgets that are tight.
+func (w *sweep) strains(u *unit) int64 {
+	sum := w.surely(u)
+	for _, t := range w.tight {
+		for _, p := range u.pods {
+			if slices.Contains(p.Budgets, t.budget) {
+				sum++
+			}
+		}
+	}
+	return sum
+}
+
+// slack is what tight budgets allow beyond what is taken of them.
+func (w *sweep) slack() (sum int64) {
+	for _, t := range w.tight {
+		sum += int64(max(0, t.allowed-w.toll.of[t.budget]))
 	}
 	return sum
 }
@@ -416,7 +450,7 @@ func (x *walk) gives(u *unit, l *lot) int64 {
 
 // share is what of the unit's cost counts on the lot.
 func (x *walk) share(u *unit, l *lot) int64 {
-	cost := u.cost + x.dear*x.surely(u)
+	cost := u.cost + x.dear*x.strains(u)
 	if part := x.gives(u, l); part < x.parts[u] {
 		return int64(float64(cost) * (float64(part) / float64(x.parts[u])))
 	}
@@ -525,7 +559,8 @@ func (x *walk) least(i int, lacks room) int64 {
 	for _, paid := range x.paid[i:] {
 		more -= paid
 	}
-	return min(unpayable, x.so()+max(0, more))
+	so := x.so()
+	return min(unpayable, max(so, so-x.dear*x.slack()+max(0, more)))
 }
 
 // so is what the units cost that are chosen so far.
