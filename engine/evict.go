@@ -345,6 +345,15 @@ func (y *cycle) newClaim(g *gang, t turn) *claim {
 			c.dims = append(c.dims, dim)
 		}
 	}
+	if y.hasHeld(g) {
+		for _, h := range s.heldFor(g) {
+			for _, a := range h.Requests {
+				if h.on != nil && h.payer == c.q {
+					c.own.add(s.dims.id(a.Resource), a.Value)
+				}
+			}
+		}
+	}
 	c.gpus = c.needs.at(dimGPU)
 	if c.gpus > 0 && len(s.cfg.Rates) > 0 {
 		c.needs[dimGPU] = c.gpus * y.leastRate("")

@@ -25,6 +25,7 @@ type stand struct {
 	head   *queued  // the one of lane, or of those below, that goes next; nil: nothing is left
 	excess fraction // how far it is above its share
 	past   fraction // what the queue used in the past, for its weight
+	depth  int      // of the queue in the tree: those at the top are at 1
 }
 
 // fraction is a number as a quotient, for comparisons without rounding.
@@ -60,8 +61,8 @@ func (a *stand) before(b *stand, p Policy) bool {
 	}
 	if p != FIFO {
 		//mutate: order-owed-first
-		if x.owed != z.owed {
-			return x.owed
+		if x, z := a.owes(), b.owes(); x != z {
+			return x
 		}
 		if x.rank != z.rank {
 			return x.rank > z.rank
@@ -81,6 +82,9 @@ func (a *stand) before(b *stand, p Policy) bool {
 	}
 	return x.younger(z) < 0
 }
+
+// owes says whether the head is owed the place by the queues beside this one.
+func (s *stand) owes() bool { return s.head.owed > 0 && s.head.depth-s.head.owed < s.depth }
 
 // younger compares age, then key.
 func (q *queued) younger(o *queued) int {
@@ -142,7 +146,7 @@ func (c *contest) standOf(q *queued) *stand {
 			return b
 		}
 	}
-	b := &stand{queue: s.queue, user: user, parent: s}
+	b := &stand{queue: s.queue, user: user, parent: s, depth: s.depth}
 	s.below = append(s.below, b)
 	return b
 }
@@ -161,6 +165,7 @@ func (c *contest) stand(q *queue) *stand {
 	if q != nil && q.parent != nil {
 		s.parent = c.stand(q.parent)
 	}
+	s.depth = s.parent.depth + 1
 	s.parent.below = append(s.parent.below, s)
 	return s
 }
@@ -239,7 +244,7 @@ func (c *contest) lead(s *stand) {
 	s.head = nil
 	if len(s.lane) > 0 {
 		s.head = &s.lane[0]
-		s.head.owed = c.y.owes(s.head.gang)
+		s.head.owed, s.head.depth = c.y.owes(s.head.gang), s.depth
 	}
 	if len(s.below) > 0 && s.below[0].head != nil {
 		if h := s.below[0].head; s.head == nil || h.compare(*s.head) < 0 {
@@ -248,44 +253,53 @@ func (c *contest) lead(s *stand) {
 	}
 }
 
-// owes says whether the gang could take what it asks for back from whoever borrowed it: its queue, and all above it,
-// have quota for it, or under policy timeshare a share. Who borrows goes after those, whatever its priority: it would be
-// evicted for them at once.
-func (y *cycle) owes(g *gang) bool {
+// owes is how far up the tree the gang could take what it asks for back from whoever borrowed it: of its queue and those
+// above it, how many have quota for it, or under policy timeshare a share, without a gap. Who borrows goes after those,
+// whatever its priority: it would be evicted for them at once.
+func (y *cycle) owes(g *gang) int {
 	s := y.s
 	q := g.payer
 	if q == nil || len(s.forest.promised) == 0 && s.cfg.Policy != TimeShare || !s.valid(q) {
-		return false
+		return 0
+	}
+	if y.hasHeld(g) {
+		return len(s.queues) // it takes nothing that is not its own already
 	}
 	if p := y.plain(g, g.turn); p.ok && s.cfg.Policy != TimeShare {
 		return y.owesPlainly(q, p)
 	}
 	a := &asking{y: y, g: g, q: q}
-	return a.hasPart(s.quota, func(dim int) bool { return s.forest.promised.at(dim) > 0 }) ||
-		s.cfg.Policy == TimeShare && a.hasPart(func(q *queue, dim int) int64 { return q.fair.at(dim) }, func(dim int) bool { return slices.Contains(s.forest.shared, dim) })
+	reach := a.within(s.quota, func(dim int) bool { return s.forest.promised.at(dim) > 0 })
+	if s.cfg.Policy == TimeShare {
+		reach = max(reach, a.within(func(q *queue, dim int) int64 { return q.fair.at(dim) }, func(dim int) bool { return slices.Contains(s.forest.shared, dim) }))
+	}
+	return reach
 }
 
 // owesPlainly is owes for like members, of which models do not matter.
-func (y *cycle) owesPlainly(q *queue, p *plain) bool {
-	asks := false
+func (y *cycle) owesPlainly(q *queue, p *plain) int {
+	reach, asks := len(y.s.queues), false
 	for _, d := range p.class.demands {
 		if y.s.forest.promised.at(d.dim) == 0 {
 			continue
 		}
 		asks = true
-		for up := q; up != nil; up = up.parent {
-			if up.committed(d.dim)+d.amount*int64(p.need) > up.quota.at(d.dim) {
-				return false
-			}
+		n := 0
+		for up := q; up != nil && n < reach && up.committed(d.dim)+d.amount*int64(p.need) <= up.quota.at(d.dim); up = up.parent {
+			n++
 		}
+		reach = n
 	}
-	return asks
+	if !asks {
+		return 0
+	}
+	return reach
 }
 
-// hasPart says whether all that the gang asks for, of the resources that count, fits into the parts of its queue and of
-// those above it, and whether it asks for any of them.
-func (a *asking) hasPart(part func(*queue, int) int64, counts func(int) bool) bool {
-	asks := false
+// within is how far up all that the gang asks for, of the resources that count, fits into the parts of its queue and of
+// those above it; 0 also if it asks for none of them.
+func (a *asking) within(part func(*queue, int) int64, counts func(int) bool) int {
+	reach, asks := len(a.y.s.queues), false
 	for dim := range a.y.s.dims.names {
 		if !counts(dim) {
 			continue
@@ -295,13 +309,16 @@ func (a *asking) hasPart(part func(*queue, int) int64, counts func(int) bool) bo
 			continue
 		}
 		asks = true
-		for up := a.q; up != nil; up = up.parent {
-			if up.committed(dim)+need > part(up, dim) {
-				return false
-			}
+		n := 0
+		for up := a.q; up != nil && n < reach && up.committed(dim)+need <= part(up, dim); up = up.parent {
+			n++
 		}
+		reach = n
 	}
-	return asks
+	if !asks {
+		return 0
+	}
+	return reach
 }
 
 // next takes the one that goes next out of its lane; false when nothing is left.

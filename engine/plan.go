@@ -70,7 +70,8 @@ type queued struct {
 	gang     *gang
 	rank     int32 // its priority, or the one that it was promoted to
 	promoted bool
-	owed     bool // of the head of a lane: it could take back what it asks for
+	owed     int // of the head of a lane: how far up the tree it could take back what it asks for
+	depth    int // of the head of a lane: of its queue in the tree
 }
 
 func (y *cycle) run() {
