@@ -326,6 +326,16 @@ func (r *ring) minimal(t *rapid.T, got []string) {
 	}
 }
 
+// victims is who the engine evicts for the claimant.
+func (r *ring) victims() (got []string) {
+	for _, e := range engine.Load(r.snap, r.cfg).Plan(noon).Evictions {
+		if e.For == "new" {
+			got = append(got, e.Pod)
+		}
+	}
+	return got
+}
+
 // judgeMany compares the engine's choice with whatever is cheaper.
 func (r *ring) judgeMany(t *rapid.T, least, most int, s *rates) {
 	h := r.hunt()
@@ -342,12 +352,7 @@ func (r *ring) judgeMany(t *rapid.T, least, most int, s *rates) {
 	if units < least || units > most {
 		return
 	}
-	var got []string
-	for _, e := range engine.Load(r.snap, r.cfg).Plan(noon).Evictions {
-		if e.For == "new" {
-			got = append(got, e.Pod)
-		}
-	}
+	got := r.victims()
 	if len(got) == 0 {
 		if h.walk(0, 0); h.found {
 			t.Fatalf("nobody is evicted, and the oracle says %d\n%s", h.cost, text(t, r.snap))
@@ -355,6 +360,13 @@ func (r *ring) judgeMany(t *rapid.T, least, most int, s *rates) {
 		return
 	}
 	r.minimal(t, got)
+	other := *r
+	other.snap.Pods, other.snap.Nodes = slices.Clone(r.snap.Pods), slices.Clone(r.snap.Nodes)
+	slices.Reverse(other.snap.Pods)
+	slices.Reverse(other.snap.Nodes)
+	if again := other.victims(); !slices.Equal(got, again) {
+		t.Fatalf("%v are evicted, and told the other way round %v\n%s", got, again, text(t, r.snap))
+	}
 	broken, cost := r.toll(got)
 	h.found, h.broken, h.cost = true, broken, cost
 	h.walk(0, 0)

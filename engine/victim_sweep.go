@@ -49,6 +49,7 @@ type tight struct {
 // refine looks for a cheaper set of victims than the one that is lifted, or with found = false for any. It lifts and
 // returns what is best.
 func (c *claim) refine(found bool) []*unit {
+	//mutate: victims-sweep
 	if !c.moving && (!c.alike || len(c.orderOf(0).pods) <= sweepPods) && c.sweep(found) {
 		found = true
 	}
