@@ -229,6 +229,9 @@ type walk struct {
 	on    map[*unit][]stake // where it counts
 	paid  []int64           // by lot: what counts there of the units that are chosen
 
+	relief *relief // what could open a gate that is shut; nil: none is
+	short  int64   // what that gate lacks
+
 	chosen  []*unit
 	cost    int64
 	choices []choice // a stack
@@ -561,7 +564,11 @@ func (x *walk) least(i int, lacks room) int64 {
 		more -= paid
 	}
 	so := x.so()
-	return min(unpayable, max(so, so-x.dear*x.slack()+max(0, more)))
+	least := max(so, so-x.dear*x.slack()+max(0, more))
+	if x.relief != nil {
+		least = max(least, so+x.relief.ahead[0][max(0, x.short)])
+	}
+	return min(unpayable, least)
 }
 
 // so is what the units cost that are chosen so far.
@@ -592,6 +599,9 @@ func (x *walk) chooseOne(u *unit) {
 	x.toll.count(u, 1)
 	x.cost += u.cost
 	x.chosen = append(x.chosen, u)
+	if x.relief != nil {
+		x.short -= x.relief.gives[u]
+	}
 	for _, s := range x.on[u] {
 		x.paid[s.lot] += s.cost
 		x.lots[s.lot].used++
@@ -606,6 +616,9 @@ func (x *walk) back(to int) {
 		x.v.free(u, -1)
 		x.toll.count(u, -1)
 		x.cost -= u.cost
+		if x.relief != nil {
+			x.short += x.relief.gives[u]
+		}
 		for _, s := range x.on[u] {
 			x.paid[s.lot] -= s.cost
 			x.lots[s.lot].used--
@@ -617,19 +630,21 @@ func (x *walk) back(to int) {
 // spent says whether the search has been long enough.
 func (x *walk) spent() bool { return x.steps > sweepSteps || x.asked > sweepTests }
 
-// begin searches the region: first what opens the gates, then lot by lot.
+// begin searches the region: lot by lot, and then for what opens the gates.
 func (x *walk) begin() {
-	if !x.gated {
-		x.settle(0, x.lacks)
-	} else if gates, _ := x.y.gates(x.g); len(gates) > 0 {
-		r := x.relief(gates[0])
-		x.relieve(r, 0, r.short)
+	if x.gated {
+		if gates, _ := x.y.gates(x.g); len(gates) > 0 {
+			x.relief = x.findRelief(gates[0])
+			x.short = x.relief.short
+		}
 	}
+	x.settle(0, x.lacks)
 }
 
 // relief is what could open a gate that is shut.
 type relief struct {
 	short   int64 // what it lacks
+	gives   map[*unit]int64
 	helpers []helper
 	ahead   [][]int64 // by helper and amount: what that costs at the least from that helper on
 }
@@ -643,9 +658,9 @@ type helper struct {
 // reliefParts is how finely it is counted what a gate lacks.
 const reliefParts = 128
 
-// relief finds what could open the gate.
-func (x *walk) relief(g why.Gate) *relief {
-	r := &relief{short: g.Have + g.Need - g.Limit}
+// findRelief finds what could open the gate.
+func (x *walk) findRelief(g why.Gate) *relief {
+	r := &relief{short: g.Have + g.Need - g.Limit, gives: make(map[*unit]int64)}
 	switch {
 	case g.Cause == why.NotLent:
 		r.short = g.Need - g.Have
@@ -661,6 +676,7 @@ func (x *walk) relief(g why.Gate) *relief {
 		}
 		if h.gives > 0 && (g.Cause == why.NotLent || u.of.payer.top() == x.q.top()) {
 			r.helpers = append(r.helpers, h)
+			r.gives[u] = h.gives
 		}
 	}
 	slices.SortFunc(r.helpers, func(a, b helper) int {
@@ -700,47 +716,20 @@ func (q *queue) top() *queue {
 	return q
 }
 
-// relieve goes through the smallest sets that open the gates, of those helpers from the i-th on.
-func (x *walk) relieve(r *relief, i int, short int64) {
-	if x.steps++; x.spent() || x.least(0, x.lacks) >= x.limit {
+// relieve proposes what is chosen, with the smallest sets of helpers from the i-th on that open the gates.
+func (x *walk) relieve(i int) {
+	if x.spent() || x.so() >= x.limit || x.short <= 0 && x.propose() || x.relief == nil {
 		return
 	}
-	if short <= 0 {
-		x.steps += 9 // the state is asked
-		if gates, _ := x.y.gates(x.g); len(gates) == 0 {
-			x.settle(0, x.lacks)
-			return
+	for ; i < len(x.relief.helpers) && x.so()+x.relief.ahead[i][max(0, x.short)] < x.limit; i++ {
+		if h := x.relief.helpers[i]; h.gone != x.turn {
+			x.steps++
+			was := len(x.chosen)
+			x.choose(h.unit)
+			x.relieve(i + 1)
+			x.back(was)
 		}
 	}
-	for ; i < len(r.helpers) && x.so()+r.ahead[i][max(0, short)] < x.limit; i++ {
-		h := r.helpers[i]
-		if h.gone == x.turn {
-			continue
-		}
-		was := len(x.chosen)
-		x.choose(h.unit)
-		left := short
-		for _, u := range x.chosen[was:] {
-			x.lift(u)
-			x.toll.count(u, -1) // it was counted when it was chosen
-			left -= r.gives(u)
-		}
-		x.relieve(r, i+1, left)
-		for _, u := range x.chosen[was:] {
-			x.toll.count(u, 1)
-			x.restore(u)
-		}
-		x.back(was)
-	}
-}
-
-func (r *relief) gives(u *unit) int64 {
-	for _, h := range r.helpers {
-		if h.unit == u {
-			return h.gives
-		}
-	}
-	return 0
 }
 
 // settle makes room from the i-th lot on.
@@ -749,7 +738,7 @@ func (x *walk) settle(i int, lacks room) {
 		return
 	}
 	if lacks == (room{}) {
-		x.propose()
+		x.relieve(0)
 		return
 	}
 	l := x.lots[i]
@@ -815,23 +804,21 @@ func (x *walk) offer(i int, lacks room, set uint32, is stair) {
 }
 
 // propose asks the state about the units that are chosen, which cost less than what is at hand.
-func (x *walk) propose() {
+func (x *walk) propose() bool {
 	x.asked++
 	if !x.alike {
 		x.asked += 9 // to place unlike members is a search by itself
 	}
 	cost := x.so()
-	var lifted []*unit
 	for _, u := range x.chosen {
-		if !u.taken {
-			x.lift(u)
-			lifted = append(lifted, u)
-		}
+		x.lift(u)
 	}
-	if x.opens() {
+	open := x.opens()
+	if open {
 		x.limit, x.best = cost, slices.Clone(x.chosen)
 	}
-	for _, u := range lifted {
+	for _, u := range x.chosen {
 		x.restore(u)
 	}
+	return open
 }
