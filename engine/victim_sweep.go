@@ -173,7 +173,7 @@ func (w *sweep) run() {
 		slices.SortStableFunc(walks, func(a, b *walk) int {
 			return cmp.Or(cmp.Compare(a.least(0, a.lacks), b.least(0, b.lacks)), strings.Compare(a.name, b.name))
 		})
-		for _, x := range walks[:min(len(walks), maxBids)] {
+		for _, x := range walks {
 			x.begin()
 		}
 	}
