@@ -62,10 +62,13 @@ func (c *claim) refine(found bool) []*unit {
 // sweep puts a cheaper set in the place of the one that is lifted, if it finds one.
 func (c *claim) sweep(found bool) bool {
 	w := &sweep{claim: c, limit: unpayable, dear: 1}
+	var at []*unit
 	for _, u := range c.units {
 		w.dear += u.cost
+		if u.taken {
+			at = append(at, u)
+		}
 	}
-	at := slices.DeleteFunc(slices.Clone(c.units), func(u *unit) bool { return !u.taken })
 	if found {
 		w.limit = w.price(at)
 		for b, n := range c.toll.of {
