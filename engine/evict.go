@@ -178,6 +178,10 @@ type way struct {
 func (c *claim) try(without []*hold) (way, bool) {
 	y, s := c.y, c.y.s
 	var found way
+	for _, u := range c.units {
+		u.taken = false
+	}
+	c.toll, c.tests = toll{hard: c.toll.hard}, 0
 	m := s.mark()
 	y.quiet, s.trying = true, true
 	defer func() {
@@ -412,17 +416,15 @@ func (y *cycle) newClaim(g *gang, t turn) *claim {
 	return c
 }
 
-// prepare finds out whether counting decides the claim, and how its classes are made.
+// prepare finds out whether counting alone decides the claim, and how its classes are made.
 func (c *claim) prepare() {
 	y := c.y
 	c.first, c.alike = c.g.alike()
-	c.alike = c.alike && !y.modelsApart(c.g)
-	if !c.alike {
-		return
-	}
 	c.kins = c.kins[:0]
+	apart := y.modelsApart(c.g)
+	c.alike = c.alike && !apart
 	models := []string{""}
-	if slices.ContainsFunc(c.g.all(), (*pod).asksModel) {
+	if apart || slices.ContainsFunc(c.g.all(), (*pod).asksModel) {
 		models = y.models(c.g)
 	}
 	for _, m := range models {

@@ -22,6 +22,7 @@ type ring struct {
 	claimant engine.Gang
 	pods     int
 	gpus     int64 // of each
+	head     int64 // GPUs of one more pod; 0: there is none
 	all      []party
 	abroad   bool // nobody of the claimant's own queue is to be evicted
 }
@@ -37,6 +38,9 @@ type party struct {
 	pods     []engine.Pod // by rank
 	spare    int          // how many of the last ranks it can lose
 }
+
+// asks is how many GPUs the claimant asks for.
+func (r *ring) asks() int64 { return int64(r.pods)*r.gpus + r.head }
 
 func (r *ring) queue(name string) engine.Queue {
 	i := slices.IndexFunc(r.snap.Queues, func(q engine.Queue) bool { return q.Name == name })
@@ -142,7 +146,7 @@ func (r *ring) legal(w party) (spare int, whole bool) {
 		return 0, false
 	}
 	mine, theirs := r.chain(r.claimant.Queue), r.chain(w.queue)
-	need := int64(r.pods) * r.gpus
+	need := r.asks()
 	for i := range mine {
 		if r.used(mine[i])+need > r.queue(mine[i]).Quota.Get(gpu) {
 			return 0, false
@@ -248,7 +252,7 @@ func (r *ring) opens(gone map[string]bool) bool {
 	for _, n := range r.snap.Nodes {
 		free[n.Name] = n.Allocatable.Get(gpu)
 	}
-	used := int64(r.pods) * r.gpus
+	used := r.asks()
 	for _, w := range r.parties("*") {
 		for _, p := range w.pods {
 			if gone[p.Key] {
@@ -263,20 +267,16 @@ func (r *ring) opens(gone map[string]bool) bool {
 	if limits := r.queue(r.claimant.Queue).Limits; len(limits) > 0 && used > limits.Get(gpu) {
 		return false
 	}
+	domain := func(n engine.Node) string {
+		return map[string]string{"rack": n.Labels["rack"], engine.NodeLevel: n.Name}[r.claimant.Layout.Required]
+	}
 	fits := map[string]int64{}
 	for _, n := range r.snap.Nodes {
-		k := free[n.Name] / r.gpus
-		switch r.claimant.Layout.Required {
-		case "":
-			fits[""] += k
-		case "rack":
-			fits[n.Labels["rack"]] += k
-		case engine.NodeLevel:
-			fits[n.Name] += k
-		}
+		fits[domain(n)] += free[n.Name] / r.gpus
 	}
-	for _, k := range fits {
-		if k >= int64(r.pods) {
+	for _, n := range r.snap.Nodes {
+		x := free[n.Name]
+		if x >= r.head && fits[domain(n)]-x/r.gpus+(x-r.head)/r.gpus >= int64(r.pods) {
 			return true
 		}
 	}
@@ -318,20 +318,24 @@ func (r *ring) toll(pods []string) (broken int, cost int64) {
 // best is the cheapest set that will do; ok is false where there is none. Who has quota for what it asks takes from its own
 // queue only what it cannot take from others.
 func (r *ring) best() (set []string, broken int, cost int64, ok bool) {
-	own := r.claimant.Queue
-	if r.used(own)+int64(r.pods)*r.gpus <= r.queue(own).Quota.Get(gpu) {
+	if r.owed() {
 		r.abroad = true
-		set, broken, cost, ok = r.cheapest()
+		set, broken, cost, ok = r.cheapestSet()
 		r.abroad = false
 	}
 	if !ok {
-		set, broken, cost, ok = r.cheapest()
+		set, broken, cost, ok = r.cheapestSet()
 	}
 	return set, broken, cost, ok
 }
 
-// cheapest is the cheapest of the legal sets that will do.
-func (r *ring) cheapest() (set []string, broken int, cost int64, ok bool) {
+// owed says whether the claimant's queue has quota for it.
+func (r *ring) owed() bool {
+	return r.used(r.claimant.Queue)+r.asks() <= r.queue(r.claimant.Queue).Quota.Get(gpu)
+}
+
+// cheapestSet is the cheapest of the legal sets that will do.
+func (r *ring) cheapestSet() (set []string, broken int, cost int64, ok bool) {
 	r.all = r.parties("*")
 	all := r.all
 	options := make([][][]engine.Pod, len(all))

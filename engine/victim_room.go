@@ -23,8 +23,21 @@ type tract struct {
 // region is a domain in which all pods of a claim must be, or the whole cluster.
 type region struct {
 	name   string
+	domain *domain // nil: the whole cluster, or the node
+	node   *node
 	tracts []*tract
 	lacks  int64 // pods for which it has no room
+}
+
+// fits is how many pods of the class have room in the region.
+func (r *region) fits(s *State, c *class) int64 {
+	switch {
+	case r.node != nil:
+		return s.fits(c, scope{node: r.node})
+	case r.domain != nil:
+		return c.sums[r.domain.id]
+	}
+	return c.total
 }
 
 // survey is one class of a claim on the land that its units could free.
@@ -58,10 +71,7 @@ func (v *survey) tract(n *node) *tract {
 		return t
 	}
 	t.pass, t.node, t.units = v.pass, nil, t.units[:0]
-	if s.maskOf(v.class, n).state == removed || v.class.local && v.class.bars(n) {
-		return nil
-	}
-	if m := v.class.want.Model; m != "" && !slices.Contains(n.kind.models, m) {
+	if !v.admits(v.class, n) {
 		return nil
 	}
 	t.node, t.spoils = n, 0
@@ -95,6 +105,14 @@ func (v *survey) tract(n *node) *tract {
 	t.slots = v.slots(t)
 	v.land = append(v.land, t)
 	return t
+}
+
+// admits says whether pods of the class may be on the node, whatever is free there.
+func (v *survey) admits(c *class, n *node) bool {
+	if v.y.s.maskOf(c, n).state == removed || c.local && c.bars(n) {
+		return false
+	}
+	return c.want.Model == "" || slices.Contains(n.kind.models, c.want.Model)
 }
 
 // spoils says whether the pod keeps the class off its node.
@@ -201,7 +219,7 @@ func (v *survey) regions(o order) []*region {
 	by := make([]*region, len(s.topology.domains))
 	for _, t := range v.land {
 		if level == nodeLevel {
-			if r := (&region{name: t.node.name, tracts: []*tract{t}, lacks: v.need - s.fits(v.class, scope{node: t.node})}); v.room(r) >= r.lacks && (home == nil || home.node == t.node) {
+			if r := (&region{name: t.node.name, node: t.node, tracts: []*tract{t}, lacks: v.need - s.fits(v.class, scope{node: t.node})}); v.room(r) >= r.lacks && (home == nil || home.node == t.node) {
 				out = append(out, r)
 			}
 			continue
@@ -212,7 +230,7 @@ func (v *survey) regions(o order) []*region {
 		}
 		r := by[d.id]
 		if r == nil {
-			r = &region{name: d.name, lacks: v.need - v.class.sums[d.id]}
+			r = &region{name: d.name, domain: d, lacks: v.need - v.class.sums[d.id]}
 			by[d.id] = r
 			out = append(out, r)
 		}
@@ -240,19 +258,24 @@ type bid struct {
 	name  string
 }
 
-// gather lifts units that make room in one region by resources: the cheapest that the state agrees with. It is false
-// where no eviction helps.
-func (c *claim) gather() bool {
+// gather lifts units that make room in one region by resources: the cheapest that the state agrees with, which is open
+// then. Without hope no eviction helps.
+func (c *claim) gather() (open, hope bool) {
 	var bids []bid
-	hope := false
 	for i := range c.kins {
-		o := c.orderOf(i)
+		wants := c.wants(i)
+		if len(wants) == 0 {
+			hope = true
+			continue
+		}
+		o := wants[0]
 		v := c.survey(o)
 		if v.need-v.class.total == 1 && o.layout.Required == "" {
 			if b, ok := v.one(); ok {
 				bids = append(bids, b)
+				continue
 			}
-			continue
+			v = c.survey(o)
 		}
 		v.freeAll(1)
 		regions := v.regions(o)
@@ -288,13 +311,15 @@ func (c *claim) gather() bool {
 			}
 		}
 		if c.opens() {
-			return true
+			return true, true
 		}
 		for _, u := range lifted {
-			c.restore(u)
+			if c.alike || i > 0 { // for unlike members the first is a beginning
+				c.restore(u)
+			}
 		}
 	}
-	return hope || len(bids) > 0
+	return false, hope || len(bids) > 0
 }
 
 // maxBids is how many regions the state is asked about.

@@ -28,7 +28,10 @@ func (a worth) less(b worth) bool {
 // choose lifts a set of victims that lets the gang start, and returns it; nil: there is none.
 func (c *claim) choose() []*unit {
 	if len(c.units) > exactUnits {
-		return c.approach()
+		if found, hope := c.approach(); hope {
+			return c.refine(found)
+		}
+		return nil
 	}
 	slices.SortFunc(c.units, compareUnits)
 	if c.alike && !c.hopeful() {
@@ -52,6 +55,9 @@ func (c *claim) choose() []*unit {
 		case !u.taken && x.best[i]:
 			c.lift(u)
 		}
+	}
+	if c.tests > exactTests {
+		return c.refine(true)
 	}
 	return c.taken()
 }
@@ -145,24 +151,25 @@ func (x *exact) decide(i int, so worth) {
 	x.decide(i+1, so)
 }
 
-// approach finds victims among many: greedily, and then puts back what is not needed.
-func (c *claim) approach() []*unit {
-	if c.alike {
-		if c.gated {
-			c.relieve()
-		}
-		if (!c.gated || !c.opens()) && !c.gather() {
-			return nil
+// approach lifts victims found among many: greedily, and then puts back what is not needed. hope is false where no set
+// of them will do.
+func (c *claim) approach() (found, hope bool) {
+	open := false
+	if c.gated {
+		c.relieve()
+		open = c.opens()
+	}
+	if !open {
+		if open, hope = c.gather(); !hope {
+			return false, false
 		}
 	}
-	if !c.opens() && (c.moving || !c.takeMore()) {
-		return nil
+	if !open && (c.moving || !c.takeMore()) {
+		return false, true
 	}
 	c.putBack()
-	if _, never := c.y.broken(&c.toll); never {
-		return nil
-	}
-	return c.taken()
+	_, never := c.y.broken(&c.toll)
+	return !never, true
 }
 
 // relieve lifts units of the claimant's own queue, the cheapest first, until its limits let it start.
@@ -189,6 +196,22 @@ func (c *claim) liftWith(u *unit) {
 	}
 }
 
+// liftWithin lifts the unit and what goes before it, unless that violates a budget that must be kept.
+func (c *claim) liftWithin(u *unit) {
+	lifted := []*unit{u}
+	for _, o := range u.spare {
+		if !o.taken {
+			lifted = append(lifted, o)
+		}
+	}
+	c.liftWith(u)
+	if _, never := c.y.broken(&c.toll); never {
+		for _, o := range lifted {
+			c.restore(o)
+		}
+	}
+}
+
 // takeMore lifts more units, the cheapest first, until the gang has a place.
 func (c *claim) takeMore() bool {
 	order := slices.Clone(c.units)
@@ -199,8 +222,8 @@ func (c *claim) takeMore() bool {
 	for len(order) > 0 {
 		n := min(batch, len(order))
 		for _, u := range order[:n] {
-			if _, never := c.y.broken(&c.toll); !u.taken && !never {
-				c.liftWith(u)
+			if !u.taken {
+				c.liftWithin(u)
 			}
 		}
 		order = order[n:]
