@@ -158,6 +158,89 @@ func (a *audit) cluster() {
 		}
 	}
 	a.note("cluster", "", "seats", "", int64(seats), int64(ought))
+	a.lanes()
+	a.wanted()
+}
+
+// lanes checks that the lanes that are kept have each gang in line once, where it belongs.
+func (a *audit) lanes() {
+	s := a.s
+	if !s.lanes.made {
+		return
+	}
+	seen := make(map[*gang]bool, len(s.line))
+	for key, l := range s.lanes.byKey {
+		name := key.user
+		if key.queue != nil {
+			name = key.queue.name + "/" + name
+		}
+		a.note("cluster", "", "lane", name, auditBit(len(l.line) > 0 && l.laneKey == key), 1)
+		for i, q := range l.line {
+			queue, user := "", ""
+			if q.gang.lone != nil {
+				queue, user = a.payerOf(q.gang.lone.Pod)
+			} else {
+				queue, user = a.pays(q.gang.key, nil)
+			}
+			o := s.queues[queue]
+			if o == nil || o.spec == nil || !o.spec.FairUsers {
+				user = ""
+			}
+			fine := q.gang.lined && q.gang.lane == l && user == key.user && !seen[q.gang] && (o == key.queue || o != nil && o.spec == nil)
+			fine = fine && q.turn == q.gang.turn && q.rank == q.priority && (i == 0 || l.line[i-1].turn.compare(q.turn) < 0)
+			fine = fine && (q.ask == ask{} || q.gang.ask == ask{} || q.ask == q.gang.ask)
+			a.note("cluster", "", "lane", q.key, auditBit(fine), 1)
+			seen[q.gang] = true
+		}
+	}
+	a.note("cluster", "", "lanes", "", int64(len(seen)), int64(len(s.line)))
+}
+
+// wanted counts what the workloads in line of each queue lack.
+func (a *audit) wanted() {
+	wanted := make(map[*queue]map[string]int64)
+	for _, g := range a.s.line {
+		if g.payer == nil || !g.tree.complete() || g.lone == nil && a.s.isRejected(KindGang, g.key) {
+			continue
+		}
+		if wanted[g.payer] == nil {
+			wanted[g.payer] = make(map[string]int64)
+		}
+		a.lacks(g, wanted[g.payer])
+	}
+	for name, q := range a.s.queues {
+		if q.spec != nil {
+			a.amounts("queue", name, "wanted", q.wanted, wanted[q])
+		}
+	}
+}
+
+// lacks adds what the gang's members without a seat ask for.
+func (a *audit) lacks(g *gang, sum map[string]int64) {
+	pods := slices.Clone(g.members)
+	if g.lone != nil {
+		pods = []*pod{g.lone}
+	}
+	pods = slices.DeleteFunc(pods, func(p *pod) bool { return p.seat != nil || p.Terminating || p.Foreign })
+	model, units := "", int64(1)
+	if i := slices.IndexFunc(pods, func(p *pod) bool { return len(p.GPU.Models) > 0 }); i >= 0 && a.s.forest.modelled {
+		model = pods[i].GPU.Models[0]
+	}
+	for _, r := range a.s.cfg.Rates {
+		if model != "" && r.Model == model {
+			units = r.Units
+		}
+	}
+	for _, p := range pods {
+		auditTakes(p.Pod, func(resource string, amount int64) {
+			if resource != a.s.cfg.GPU || model == "" {
+				sum[resource] += amount
+				return
+			}
+			sum[resource] += amount * units
+			sum[OfModel(resource, model)] += amount
+		})
+	}
 }
 
 // whereabouts checks that the pod has the seat that it was told to have, and that it is in line where it has none. It

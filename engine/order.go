@@ -23,8 +23,16 @@ type stand struct {
 	below  []*stand // a heap: the first goes first
 	place  int      // in parent.below
 	head   *queued  // the one of lane, or of those below, that goes next; nil: nothing is left
+	owed   bool     // the head could take back what it asks for
 	excess fraction // how far it is above its share
 	past   fraction // what the queue used in the past, for its weight
+
+	answers []answer // that its workloads were given in this cycle
+	due     struct {
+		ask ask
+		at  uint64
+		yes bool
+	} // whether who asks so could take that back, at a standing
 }
 
 // fraction is a number as a quotient, for comparisons without rounding.
@@ -60,8 +68,8 @@ func (a *stand) before(b *stand, p Policy) bool {
 	}
 	if p != FIFO {
 		//mutate: order-owed-first
-		if x.owed != z.owed {
-			return x.owed
+		if a.owed != b.owed {
+			return a.owed
 		}
 		if x.rank != z.rank {
 			return x.rank > z.rank
@@ -99,15 +107,33 @@ type contest struct {
 	latest *stand // asked for
 }
 
-// newContest makes up the lanes of what is in line.
-func newContest(y *cycle, line []queued) *contest {
+// newContest makes up the lanes of what is in line, or takes those that are kept.
+func newContest(y *cycle, line []queued, kept bool) *contest {
 	c := &contest{y: y, policy: y.s.cfg.Policy}
-	if len(y.s.queues) == 0 { // nobody to weigh against anybody
-		c.root.lane = line
-		c.settle(&c.root)
-		return c
-	}
 	c.stands, c.latest = make(map[*queue]*stand), &stand{}
+	switch alone := len(y.s.queues) == 0; { // nobody to weigh against anybody
+	case kept && alone:
+		for _, l := range y.s.lanes.byKey {
+			c.root.lane = l.line
+		}
+	case kept:
+		for _, l := range y.s.lanes.byKey {
+			c.standAt(l.laneKey).lane = l.line
+		}
+	case alone:
+		c.root.lane = line
+	default:
+		c.divide(line)
+	}
+	for _, s := range c.stands {
+		c.promote(s)
+	}
+	c.settle(&c.root)
+	return c
+}
+
+// divide makes the lanes.
+func (c *contest) divide(line []queued) {
 	at := make([]*stand, len(line))
 	for i := range line {
 		at[i] = c.standOf(&line[i])
@@ -120,11 +146,6 @@ func newContest(y *cycle, line []queued) *contest {
 		}
 		s.lane = append(s.lane, line[i])
 	}
-	for _, s := range c.stands {
-		c.promote(s)
-	}
-	c.settle(&c.root)
-	return c
 }
 
 // standOf returns the stand whose lane the gang is in. Age alone decides in one lane for all.
@@ -132,17 +153,21 @@ func (c *contest) standOf(q *queued) *stand {
 	if c.policy == FIFO {
 		return &c.root
 	}
-	s := c.stand(q.gang.payer)
+	return c.standAt(laneOf(q.gang))
+}
+
+// standAt returns the stand of the lane, making it if it is not there.
+func (c *contest) standAt(key laneKey) *stand {
+	s := c.stand(key.queue)
 	if s.queue == nil || s.queue.spec == nil || !s.queue.spec.FairUsers {
 		return s
 	}
-	user := q.gang.user()
 	for _, b := range s.below {
-		if b.queue == s.queue && b.user == user {
+		if b.queue == s.queue && b.user == key.user {
 			return b
 		}
 	}
-	b := &stand{queue: s.queue, user: user, parent: s}
+	b := &stand{queue: s.queue, user: key.user, parent: s, past: fraction{0, 1}} // what users used in the past is not kept
 	s.below = append(s.below, b)
 	return b
 }
@@ -170,6 +195,7 @@ func (c *contest) promote(s *stand) {
 	if s.queue == nil || s.queue.spec == nil || s.queue.spec.PromoteAfter == 0 {
 		return
 	}
+	s.lane = slices.Clone(s.lane) // it may be kept
 	top := int32(0)
 	for i := range s.lane {
 		if i == 0 || s.lane[i].rank > top {
@@ -189,18 +215,18 @@ func (c *contest) promote(s *stand) {
 		}
 		q.rank, q.promoted = top, true
 	}
-	slices.SortStableFunc(s.lane, (queued).compare)
+	slices.SortStableFunc(s.lane, func(a, b queued) int { return a.compare(&b) })
 }
 
 // compare is the order within a lane.
-func (q queued) compare(o queued) int {
+func (q *queued) compare(o *queued) int {
 	if q.repair != o.repair {
 		return before(q.repair)
 	}
 	if q.rank != o.rank {
 		return before(q.rank > o.rank)
 	}
-	return q.younger(&o)
+	return q.younger(o)
 }
 
 // settle works out the stand and all below it.
@@ -239,13 +265,25 @@ func (c *contest) lead(s *stand) {
 	s.head = nil
 	if len(s.lane) > 0 {
 		s.head = &s.lane[0]
-		s.head.owed = c.y.owes(s.head.gang)
+		s.owed = c.owes(s)
 	}
 	if len(s.below) > 0 && s.below[0].head != nil {
-		if h := s.below[0].head; s.head == nil || h.compare(*s.head) < 0 {
-			s.head = h
+		if h := s.below[0].head; s.head == nil || h.compare(s.head) < 0 {
+			s.head, s.owed = h, s.below[0].owed
 		}
 	}
+}
+
+// owes is cycle.owes, of the first of the stand's lane. Those that ask the same get the same answer while nothing changes.
+func (c *contest) owes(s *stand) bool {
+	y, q := c.y, &s.lane[0]
+	if !y.repeats || q.ask.class == nil || q.ask.class.dropped {
+		return y.owes(q.gang)
+	}
+	if at := y.s.standing(); s.due.ask != q.ask || s.due.at != at {
+		s.due.ask, s.due.at, s.due.yes = q.ask, at, y.owes(q.gang)
+	}
+	return s.due.yes
 }
 
 // owes says whether the gang could take what it asks for back from whoever borrowed it: its queue, and all above it,
@@ -305,15 +343,15 @@ func (a *asking) hasPart(part func(*queue, int) int64, counts func(int) bool) bo
 }
 
 // next takes the one that goes next out of its lane; false when nothing is left.
-func (c *contest) next() (queued, *stand, bool) {
+func (c *contest) next() (*queued, *stand, bool) {
 	s := &c.root
 	if s.head == nil {
-		return queued{}, nil, false
+		return nil, nil, false
 	}
 	for len(s.lane) == 0 || s.head != &s.lane[0] {
 		s = s.below[0]
 	}
-	q := s.lane[0]
+	q := &s.lane[0]
 	s.lane = s.lane[1:]
 	return q, s, true
 }
@@ -394,12 +432,17 @@ func (s *State) pastOf(q *queue, at time.Time) fraction {
 	return fraction{faded, max(1, q.spec.Weight)}
 }
 
-// line is the cycle's, with gangs that lost seats to time put where they now belong.
-func (y *cycle) makeLine(lifted []*gang) []queued {
-	line := make([]queued, 0, len(y.s.line)+len(lifted))
+// makeLine is the cycle's line, with gangs that lost seats to time put where they now belong. kept: it is as it was told,
+// and in the lanes.
+func (y *cycle) makeLine(lifted []*gang) (line []queued, kept bool) {
+	if !y.trial && y.s.cfg.Policy != FIFO && len(lifted) == 0 {
+		y.s.makeLanes()
+		return nil, true
+	}
+	line = make([]queued, 0, len(y.s.line)+len(lifted))
 	for _, g := range y.s.line {
 		if (!y.trial || g == y.until) && !slices.Contains(lifted, g) {
-			line = append(line, queued{turn: g.turn, gang: g, rank: g.turn.priority})
+			line = append(line, g.queuedAs(g.turn))
 		}
 	}
 	for _, g := range lifted {
@@ -409,7 +452,7 @@ func (y *cycle) makeLine(lifted []*gang) []queued {
 		}
 		t := g.turnNow()
 		i, _ := slices.BinarySearchFunc(line, t, func(q queued, t turn) int { return q.turn.compare(t) })
-		line = slices.Insert(line, i, queued{turn: t, gang: g, rank: t.priority})
+		line = slices.Insert(line, i, g.queuedAs(t))
 	}
-	return line
+	return line, false
 }

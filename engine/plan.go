@@ -46,6 +46,9 @@ type cycle struct {
 	trial  bool  // until is alone in line and grows, and features are not looked at
 
 	line    *contest
+	entry   *queued // the one whose turn it is, and its stand
+	stood   *stand
+	repeats bool     // answers can be repeated in this cycle
 	dirty   []*gang  // gangs whose tally the cycle changed
 	version uint64   // of the last edit of memory
 	every   []string // GPU models that nodes have, once asked for
@@ -70,7 +73,8 @@ type queued struct {
 	gang     *gang
 	rank     int32 // its priority, or the one that it was promoted to
 	promoted bool
-	owed     bool // of the head of a lane: it could take back what it asks for
+	ask      ask
+	special  uint64 // the last cycle in which it has an answer of its own
 }
 
 func (y *cycle) run() {
@@ -125,7 +129,13 @@ func (y *cycle) minimums() []*gang {
 		if !ok {
 			return grow
 		}
+		if y.sameAnswer(q, at) {
+			y.line.moved(at, false)
+			y.ahead++
+			continue
+		}
 		g := q.gang
+		y.entry, y.stood = q, at
 		if g.done && len(y.orphans(g)) == 0 && y.known(g) {
 			grow = append(grow, g)
 			y.line.moved(at, false)
@@ -428,11 +438,12 @@ func (y *cycle) expire() {
 	y.expireHolds()
 	lifted = y.expireEvictions(lifted)
 	y.expirePromises()
-	line := y.makeLine(lifted)
+	y.findSpecial()
+	line, kept := y.makeLine(lifted)
 	if !y.trial {
-		s.fairShares(y.now)
+		s.fairShares(y.now, lifted...)
 	}
-	y.line = newContest(y, line)
+	y.line = newContest(y, line, kept)
 }
 
 func (y *cycle) expireRefusals() {

@@ -50,6 +50,8 @@ type State struct {
 	vacant   []int32        // indices of pulses that no node has
 	line     []*gang        // gangs with members to place, in the order of a cycle
 	stale    []*gang        // gangs whose tally or place in line may have changed
+	lanes    lanes          // the line, by queue
+	cycles   uint64         // made so far
 	short    map[*gang]bool // gangs that run under their minimum with no member to place
 	journal  []entry
 	stamp    uint64 // of the last entry of the journal, ever

@@ -23,14 +23,15 @@ type queue struct {
 	// firm is what of it cannot be asked back: by pods that may not be evicted.
 	used, leaving, pledged, firm vector
 
-	pods  []*pod            // its own seated pods, in no order
-	ranks map[int32]int     // by priority: its own seated pods that may be evicted
-	owned int               // of those, how many somebody makes again
-	going int               // its own seated pods that are on their way out
-	fair  vector            // its fair share, as of the cycle
-	asked vector            // what its own workloads in line lack, as of the cycle
-	users map[string]vector // what each user of its own workloads holds; nil: it does not matter
-	epoch uint64            // goes up when pods change
+	pods   []*pod            // its own seated pods, in no order
+	ranks  map[int32]int     // by priority: its own seated pods that may be evicted
+	owned  int               // of those, how many somebody makes again
+	going  int               // its own seated pods that are on their way out
+	fair   vector            // its fair share, as of the cycle
+	asked  vector            // what its own workloads in line lack, as of the cycle
+	wanted vector            // the same, as of what was told
+	users  map[string]vector // what each user of its own workloads holds; nil: it does not matter
+	epoch  uint64            // goes up when pods change
 
 	turnover  uint64 // as epoch, trials that are rolled back aside
 	roster    roster
@@ -349,8 +350,13 @@ func (s *State) regrow() {
 		q.easy = q.easy && q.spec.Namespaces == nil
 	}
 	s.recount()
+	s.lanes = lanes{}
+	for _, q := range s.queues {
+		q.wanted = nil
+	}
 	for _, g := range s.line {
-		g.payer = s.queues[g.queue()]
+		g.payer, g.wantedOf = s.queues[g.queue()], nil
+		s.want(g)
 	}
 }
 
