@@ -137,7 +137,7 @@ func (y *cycle) pursue(c *claim, key despair, waits func() []why.Gate) []why.Gat
 	y.claim(c.g)
 	old := y.claimed
 	gates, _ := y.gates(c.g)
-	y.takeOffLeavers(c.gpus > 0 && len(gates) == 0 && len(old) == 0)
+	y.takeOffLeavers(c.gpus > 0 && len(gates) == 0 && (len(old) == 0 || c.asksGPUsOnly()))
 	if len(gates) > 0 {
 		gates, _ = y.gates(c.g)
 	}
@@ -253,11 +253,24 @@ func (y *cycle) takeOffLeavers(gpus bool) {
 	for _, p := range y.leavers {
 		y.s.takeOff(p)
 	}
-	for _, p := range y.bespoke {
-		if !gpus {
+	if !gpus {
+		for _, p := range y.bespoke {
 			y.s.takeOff(p)
 		}
+		return
 	}
+	for _, n := range y.kept { // what they leave there is for the claimant
+		for _, p := range y.spoken[n] {
+			if p.seat == n {
+				y.s.takeOff(p)
+			}
+		}
+	}
+}
+
+// asksGPUsOnly says whether each member that waits asks for GPUs.
+func (c *claim) asksGPUsOnly() bool {
+	return !slices.ContainsFunc(c.g.all(), func(p *pod) bool { return p.waits() && p.amount(dimGPU) == 0 })
 }
 
 // noteLeaver notes a pod that will be gone before long, once what it is for is held.
@@ -343,6 +356,15 @@ func (y *cycle) newClaim(g *gang, t turn) *claim {
 	for dim, n := range s.forest.promised {
 		if n > 0 && (c.needs.at(dim) > 0 || c.needs.at(dimGPU) > 0 && strings.HasPrefix(s.dims.names[dim], s.cfg.GPU+"@")) {
 			c.dims = append(c.dims, dim)
+		}
+	}
+	if y.hasHeld(g) {
+		for _, h := range s.heldFor(g) {
+			for _, a := range h.Requests {
+				if h.on != nil && h.payer == c.q {
+					c.own.add(s.dims.id(a.Resource), a.Value)
+				}
+			}
 		}
 	}
 	c.gpus = c.needs.at(dimGPU)

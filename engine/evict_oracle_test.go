@@ -115,53 +115,84 @@ func (r *ring) used(queue string) (sum int64) {
 	return sum
 }
 
-// legal says whether the rules let the party be evicted for the claimant.
-func (r *ring) legal(w party) bool {
+// legal says how many of the party's members above the minimum the rules let be evicted for the claimant, and whether the
+// rest of it with them.
+func (r *ring) legal(w party) (spare int, whole bool) {
 	if least := max(r.queue(w.queue).MinRun, 0); least > 0 && noon.Before(w.started.Add(least)) {
-		return false
+		return 0, false
 	}
 	if w.queue == r.claimant.Queue {
-		return w.priority < r.claimant.Priority
+		if w.priority < r.claimant.Priority {
+			return w.spare, true
+		}
+		return 0, false
 	}
 	mine, theirs := r.chain(r.claimant.Queue), r.chain(w.queue)
 	need := int64(r.pods) * r.gpus
 	for i := range mine {
 		if r.used(mine[i])+need > r.queue(mine[i]).Quota.Get(gpu) {
-			return false
+			return 0, false
 		}
 		for _, z := range theirs {
 			if z == mine[i] || r.queue(z).Parent != r.queue(mine[i]).Parent {
 				continue
 			}
-			return r.used(z) > r.queue(z).Quota.Get(gpu) && !r.covered(z, w)
+			if r.used(z) <= r.queue(z).Quota.Get(gpu) {
+				return 0, false
+			}
+			return r.uncovered(z, w)
 		}
 	}
-	return false
+	return 0, false
 }
 
-// covered says whether the party is among those that the queue's quota is enough for.
-func (r *ring) covered(z string, w party) bool {
-	var sum int64
+// uncovered says how many of the party's members above the minimum the queue's quota is not enough for, and whether it is
+// not even enough for the rest of it. It is for what can never be evicted first, then for what all need at the least.
+func (r *ring) uncovered(z string, w party) (spare int, whole bool) {
+	left := r.queue(z).Quota.Get(gpu)
 	for _, o := range r.parties(z) {
-		sum += o.stays()
+		left -= o.stays()
 	}
 	for _, o := range r.parties(z) {
-		if sum += o.size() - o.stays(); sum > r.queue(z).Quota.Get(gpu) {
-			return false
+		least := o.size() - o.stays()
+		for _, p := range o.above() {
+			least -= p.Requests.Get(gpu)
 		}
-		if o.key == w.key {
-			return true
+		if least > 0 && least > left {
+			if o.key == w.key {
+				return len(o.above()), true
+			}
+			continue
+		}
+		left -= least
+	}
+	for _, o := range r.parties(z) {
+		for _, p := range slices.Backward(o.above()) {
+			if need := p.Requests.Get(gpu); need <= left {
+				left -= need
+			} else if o.key == w.key {
+				spare++
+			}
 		}
 	}
-	return false
+	return spare, false
+}
+
+// above lists the members that the party can lose, the last first.
+func (w *party) above() (out []engine.Pod) {
+	for _, p := range slices.Backward(w.pods) {
+		if len(out) < w.spare && p.Evictable {
+			out = append(out, p)
+		}
+	}
+	return out
 }
 
 // stays is what of the party can never be evicted: all but what is above its minimum, if that may not be.
 func (w *party) stays() (sum int64) {
-	spare, firm := w.spare, w.core
-	for _, p := range slices.Backward(w.pods) {
-		if spare > 0 && p.Evictable {
-			spare--
+	above, firm := w.above(), w.core
+	for _, p := range w.pods {
+		if slices.ContainsFunc(above, func(o engine.Pod) bool { return o.Key == p.Key }) {
 			continue
 		}
 		sum += p.Requests.Get(gpu)
@@ -176,18 +207,12 @@ func (w *party) stays() (sum int64) {
 // ways lists the sets of its pods that may be evicted.
 func (r *ring) ways(w party) (out [][]engine.Pod) {
 	out = append(out, nil)
-	if !r.legal(w) {
-		return out
-	}
+	n, whole := r.legal(w)
 	may := func(pods []engine.Pod) bool {
 		return !slices.ContainsFunc(pods, func(p engine.Pod) bool { return !p.Evictable })
 	}
-	var spare []engine.Pod
-	for i := len(w.pods) - 1; i >= 0 && len(spare) < w.spare; i-- {
-		if w.pods[i].Evictable {
-			spare = append(spare, w.pods[i])
-		}
-	}
+	spare := w.above()
+	spare = spare[:min(n, len(spare))]
 	for set := 1; set < 1<<len(spare); set++ {
 		var pods []engine.Pod
 		for i, p := range spare {
@@ -197,7 +222,7 @@ func (r *ring) ways(w party) (out [][]engine.Pod) {
 		}
 		out = append(out, pods)
 	}
-	if !w.core && may(w.pods) && len(spare) < len(w.pods) {
+	if whole && !w.core && may(w.pods) && len(spare) < len(w.pods) {
 		out = append(out, w.pods)
 	}
 	return out

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"cmp"
+	"math"
 	"math/bits"
 	"slices"
 	"strings"
@@ -23,29 +25,35 @@ type stand struct {
 	below  []*stand // a heap: the first goes first
 	place  int      // in parent.below
 	head   *queued  // the one of lane, or of those below, that goes next; nil: nothing is left
-	owed   bool     // the head could take back what it asks for
+	front  uint64   // what decides first between heads: see rate
 	excess fraction // how far it is above its share
 	past   fraction // what the queue used in the past, for its weight
+	depth  int      // of the queue in the tree: those at the top are at 1
 
 	answers []answer // that its workloads were given in this cycle
 	due     struct {
-		ask ask
-		at  uint64
-		yes bool
-	} // whether who asks so could take that back, at a standing
+		ask   ask
+		at    uint64
+		reach int
+	} // how far up who asks so could take that back, at a standing
 }
 
 // fraction is a number as a quotient, for comparisons without rounding.
 type fraction struct{ num, den int64 }
 
 // less compares two quotients of non-negative numbers. A denominator of 0 is above everything, unless the numerator is 0 too.
-func (r fraction) less(o fraction) bool {
+func (r fraction) less(o fraction) bool { return r.compare(o) < 0 }
+
+func (r fraction) compare(o fraction) int {
+	if r == o {
+		return 0
+	}
 	if r.den == 0 || o.den == 0 {
-		return r.rank() < o.rank()
+		return r.rank() - o.rank()
 	}
 	ah, al := bits.Mul64(uint64(r.num), uint64(o.den))
 	bh, bl := bits.Mul64(uint64(o.num), uint64(r.den))
-	return ah < bh || ah == bh && al < bl
+	return cmp.Or(cmp.Compare(ah, bh), cmp.Compare(al, bl))
 }
 
 // rank puts what cannot be divided behind all that can.
@@ -62,40 +70,48 @@ func (a *stand) before(b *stand, p Policy) bool {
 	if a.head == nil || b.head == nil {
 		return a.head != nil
 	}
-	x, z := a.head, b.head
-	if x.repair != z.repair {
-		return x.repair
+	if a.front != b.front {
+		return a.front > b.front
 	}
 	if p != FIFO {
-		//mutate: order-owed-first
-		if a.owed != b.owed {
-			return a.owed
+		if c := a.excess.compare(b.excess); c != 0 {
+			return c < 0
 		}
-		if x.rank != z.rank {
-			return x.rank > z.rank
-		}
-		if a.excess.less(b.excess) {
-			return true
-		}
-		if b.excess.less(a.excess) {
-			return false
-		}
-		if a.past.less(b.past) {
-			return true
-		}
-		if b.past.less(a.past) {
-			return false
+		if c := a.past.compare(b.past); c != 0 {
+			return c < 0
 		}
 	}
-	return x.younger(z) < 0
+	return a.head.younger(b.head) < 0
 }
 
-// younger compares age, then key.
+// rate is what decides first between heads, the highest before all others: whether there is something to repair, whether
+// it is owed the place, its priority.
+func (s *stand) rate(p Policy) (front uint64) {
+	if s.head.repair {
+		front = 1 << 63
+	}
+	if p == FIFO {
+		return front
+	}
+	//mutate: order-owed-first
+	if s.owes() {
+		front |= 1 << 62
+	}
+	return front | uint64(int64(s.head.rank)-math.MinInt32)
+}
+
+// owes says whether the head is owed the place by the queues beside this one.
+func (s *stand) owes() bool { return s.head.owed > 0 && s.head.depth-s.head.owed < s.depth }
+
+// younger compares age, then key; a pod by itself goes before a gang of the same.
 func (q *queued) younger(o *queued) int {
 	if c := q.created.Compare(o.created); c != 0 {
 		return c
 	}
-	return strings.Compare(q.key, o.key)
+	if c := strings.Compare(q.key, o.key); c != 0 || q.lone == o.lone {
+		return c
+	}
+	return before(q.lone)
 }
 
 // contest decides who goes next.
@@ -167,7 +183,7 @@ func (c *contest) standAt(key laneKey) *stand {
 			return b
 		}
 	}
-	b := &stand{queue: s.queue, user: key.user, parent: s, past: fraction{0, 1}} // what users used in the past is not kept
+	b := &stand{queue: s.queue, user: key.user, parent: s, depth: s.depth, past: fraction{0, 1}} // what users used in the past is not kept
 	s.below = append(s.below, b)
 	return b
 }
@@ -186,6 +202,7 @@ func (c *contest) stand(q *queue) *stand {
 	if q != nil && q.parent != nil {
 		s.parent = c.stand(q.parent)
 	}
+	s.depth = s.parent.depth + 1
 	s.parent.below = append(s.parent.below, s)
 	return s
 }
@@ -265,65 +282,77 @@ func (c *contest) lead(s *stand) {
 	s.head = nil
 	if len(s.lane) > 0 {
 		s.head = &s.lane[0]
-		s.owed = c.owes(s)
+		s.head.owed, s.head.depth = c.owes(s), s.depth
 	}
 	if len(s.below) > 0 && s.below[0].head != nil {
 		if h := s.below[0].head; s.head == nil || h.compare(s.head) < 0 {
-			s.head, s.owed = h, s.below[0].owed
+			s.head = h
 		}
+	}
+	if s.head != nil {
+		s.front = s.rate(c.policy)
 	}
 }
 
 // owes is cycle.owes, of the first of the stand's lane. Those that ask the same get the same answer while nothing changes.
-func (c *contest) owes(s *stand) bool {
+func (c *contest) owes(s *stand) int {
 	y, q := c.y, &s.lane[0]
-	if !y.repeats || q.ask.class == nil || q.ask.class.dropped {
+	if !y.repeats || q.special == y.s.cycles || q.ask.class == nil || q.ask.class.dropped {
 		return y.owes(q.gang)
 	}
 	if at := y.s.standing(); s.due.ask != q.ask || s.due.at != at {
-		s.due.ask, s.due.at, s.due.yes = q.ask, at, y.owes(q.gang)
+		s.due.ask, s.due.at, s.due.reach = q.ask, at, y.owes(q.gang)
 	}
-	return s.due.yes
+	return s.due.reach
 }
 
-// owes says whether the gang could take what it asks for back from whoever borrowed it: its queue, and all above it,
-// have quota for it, or under policy timeshare a share. Who borrows goes after those, whatever its priority: it would be
-// evicted for them at once.
-func (y *cycle) owes(g *gang) bool {
+// owes is how far up the tree the gang could take what it asks for back from whoever borrowed it: of its queue and those
+// above it, how many have quota for it, or under policy timeshare a share, without a gap. Who borrows goes after those,
+// whatever its priority: it would be evicted for them at once.
+func (y *cycle) owes(g *gang) int {
 	s := y.s
 	q := g.payer
 	if q == nil || len(s.forest.promised) == 0 && s.cfg.Policy != TimeShare || !s.valid(q) {
-		return false
+		return 0
+	}
+	if y.hasHeld(g) {
+		return len(s.queues) // it takes nothing that is not its own already
 	}
 	if p := y.plain(g, g.turn); p.ok && s.cfg.Policy != TimeShare {
 		return y.owesPlainly(q, p)
 	}
 	a := &asking{y: y, g: g, q: q}
-	return a.hasPart(s.quota, func(dim int) bool { return s.forest.promised.at(dim) > 0 }) ||
-		s.cfg.Policy == TimeShare && a.hasPart(func(q *queue, dim int) int64 { return q.fair.at(dim) }, func(dim int) bool { return slices.Contains(s.forest.shared, dim) })
+	reach := a.within(s.quota, func(dim int) bool { return s.forest.promised.at(dim) > 0 })
+	if s.cfg.Policy == TimeShare {
+		reach = max(reach, a.within(func(q *queue, dim int) int64 { return q.fair.at(dim) }, func(dim int) bool { return slices.Contains(s.forest.shared, dim) }))
+	}
+	return reach
 }
 
 // owesPlainly is owes for like members, of which models do not matter.
-func (y *cycle) owesPlainly(q *queue, p *plain) bool {
-	asks := false
+func (y *cycle) owesPlainly(q *queue, p *plain) int {
+	reach, asks := len(y.s.queues), false
 	for _, d := range p.class.demands {
 		if y.s.forest.promised.at(d.dim) == 0 {
 			continue
 		}
 		asks = true
-		for up := q; up != nil; up = up.parent {
-			if up.committed(d.dim)+d.amount*int64(p.need) > up.quota.at(d.dim) {
-				return false
-			}
+		n := 0
+		for up := q; up != nil && n < reach && up.committed(d.dim)+d.amount*int64(p.need) <= up.quota.at(d.dim); up = up.parent {
+			n++
 		}
+		reach = n
 	}
-	return asks
+	if !asks {
+		return 0
+	}
+	return reach
 }
 
-// hasPart says whether all that the gang asks for, of the resources that count, fits into the parts of its queue and of
-// those above it, and whether it asks for any of them.
-func (a *asking) hasPart(part func(*queue, int) int64, counts func(int) bool) bool {
-	asks := false
+// within is how far up all that the gang asks for, of the resources that count, fits into the parts of its queue and of
+// those above it; 0 also if it asks for none of them.
+func (a *asking) within(part func(*queue, int) int64, counts func(int) bool) int {
+	reach, asks := len(a.y.s.queues), false
 	for dim := range a.y.s.dims.names {
 		if !counts(dim) {
 			continue
@@ -333,13 +362,16 @@ func (a *asking) hasPart(part func(*queue, int) int64, counts func(int) bool) bo
 			continue
 		}
 		asks = true
-		for up := a.q; up != nil; up = up.parent {
-			if up.committed(dim)+need > part(up, dim) {
-				return false
-			}
+		n := 0
+		for up := a.q; up != nil && n < reach && up.committed(dim)+need <= part(up, dim); up = up.parent {
+			n++
 		}
+		reach = n
 	}
-	return asks
+	if !asks {
+		return 0
+	}
+	return reach
 }
 
 // next takes the one that goes next out of its lane; false when nothing is left.
@@ -370,29 +402,36 @@ func (c *contest) moved(s *stand, started bool) {
 	}
 }
 
-// sift puts the i-th of the heap where it belongs.
+// sift puts the i-th of the heap where it belongs. Most go far down: so it first goes down as if it came last, and from
+// there up.
 func (c *contest) sift(heap []*stand, i int) {
-	swap := func(a, b int) {
-		heap[a], heap[b] = heap[b], heap[a]
-		heap[a].place, heap[b].place = a, b
+	x, top := heap[i], i
+	if i > 0 && x.before(heap[(i-1)/2], c.policy) {
+		top = 0
+	} else {
+		for {
+			child := 2*i + 1
+			if child >= len(heap) {
+				break
+			}
+			if child+1 < len(heap) && heap[child+1].before(heap[child], c.policy) {
+				child++
+			}
+			if i == top && x.before(heap[child], c.policy) { // it stays
+				return
+			}
+			heap[i] = heap[child]
+			heap[i].place = i
+			i = child
+		}
 	}
-	for i > 0 && heap[i].before(heap[(i-1)/2], c.policy) {
-		swap(i, (i-1)/2)
+	for i > top && x.before(heap[(i-1)/2], c.policy) {
+		heap[i] = heap[(i-1)/2]
+		heap[i].place = i
 		i = (i - 1) / 2
 	}
-	for {
-		first := i
-		for _, child := range [2]int{2*i + 1, 2*i + 2} {
-			if child < len(heap) && heap[child].before(heap[first], c.policy) {
-				first = child
-			}
-		}
-		if first == i {
-			return
-		}
-		swap(i, first)
-		i = first
-	}
+	heap[i] = x
+	x.place = i
 }
 
 // excess is how far the queue, or one of its users, is above its share, in the resource where it is furthest.

@@ -75,6 +75,8 @@ type queued struct {
 	promoted bool
 	ask      ask
 	special  uint64 // the last cycle in which it has an answer of its own
+	owed     int    // of the head of a lane: how far up the tree it could take back what it asks for
+	depth    int    // of the head of a lane: of its queue in the tree
 }
 
 func (y *cycle) run() {

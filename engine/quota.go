@@ -245,7 +245,7 @@ func (a *asking) lent() {
 		}
 		resource := s.dims.names[dim]
 		need := a.need(resource)
-		if need == 0 || a.within(dim, need) {
+		if need == 0 || a.hasQuota(dim, need) {
 			continue
 		}
 		kept := s.keptFrom(a.q, dim)
@@ -260,8 +260,8 @@ func (a *asking) lent() {
 // ofModel says whether the dimension is of one GPU model; how much of that there is in all is not counted.
 func (s *State) ofModel(dim int) bool { return strings.HasPrefix(s.dims.names[dim], s.cfg.GPU+"@") }
 
-// within says whether the queue and all above it have quota for so much more.
-func (a *asking) within(dim int, need int64) bool {
+// hasQuota says whether the queue and all above it have quota for so much more.
+func (a *asking) hasQuota(dim int, need int64) bool {
 	for up := a.q; up != nil; up = up.parent {
 		if up.committed(dim)+need > a.y.s.quota(up, dim) {
 			return false

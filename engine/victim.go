@@ -17,6 +17,7 @@ type unit struct {
 	spare []*unit // of what is left of a gang: its members above the minimum, which go first
 	rest  *unit   // of a member above the minimum: what is left of its gang; nil: that stays
 
+	size     vector // of a member above the minimum: what it is booked with
 	stints   []stint
 	budgeted bool // disruption budgets cover some of its pods
 
@@ -47,6 +48,7 @@ type tenant struct {
 	terms    *Terms
 	started  time.Time // when its first pod got its seat; zero: for long
 	size     vector    // what it is booked with
+	core     vector    // what of that is its minimum
 	stays    vector    // what of that can never be evicted
 	units    []*unit   // what of it may be evicted; what is left of a gang last
 	pods     []*pod
@@ -130,12 +132,9 @@ func compareTenants(a, b *tenant) int {
 
 // divideTenant adds up what the tenant holds, and divides what may be evicted of it into units.
 func (s *State) divideTenant(t *tenant) {
-	for _, p := range t.pods {
-		for _, d := range p.bill {
-			t.size.add(d.dim, d.amount)
-		}
-	}
+	t.size = bills(t.pods)
 	if t.gang == nil {
+		t.core = t.size
 		if bare(t.pods[0]) {
 			t.units = []*unit{{of: t, pods: t.pods}}
 		} else if !t.pods[0].Evictable {
@@ -148,25 +147,25 @@ func (s *State) divideTenant(t *tenant) {
 	spare := t.gang.spares()
 	whole := t.gang.spec == nil || !t.gang.spec.Core
 	stays := !whole
-	var core vector
 	for _, p := range t.pods {
-		if !slices.Contains(spare, p) {
-			stays = stays || !p.Evictable
-			for _, d := range p.bill {
-				core.add(d.dim, d.amount)
-			}
+		if slices.Contains(spare, p) {
+			u := &unit{of: t, pods: []*pod{p}}
+			u.size = bills(u.pods)
+			rest.spare = append(rest.spare, u)
+			continue
 		}
-		switch {
-		case slices.Contains(spare, p):
-			rest.spare = append(rest.spare, &unit{of: t, pods: []*pod{p}})
-		case bare(p):
+		stays = stays || !p.Evictable
+		for _, d := range p.bill {
+			t.core.add(d.dim, d.amount)
+		}
+		if bare(p) {
 			rest.pods = append(rest.pods, p)
-		default:
+		} else {
 			whole = false
 		}
 	}
 	if stays {
-		t.stays = core
+		t.stays = t.core
 	}
 	t.units = append(t.units, rest.spare...)
 	if whole && len(rest.pods) > 0 {
@@ -240,6 +239,7 @@ type claim struct {
 	q     *queue // that it is charged to; State.nobody: none
 	gpus  int64  // the least that it asks for
 	needs vector // the least that it asks for, as queues count it
+	own   vector // what is held for it, and counts in its queues already
 	dims  []int  // of what it asks for, what is promised; of every GPU model too
 	id    uint64
 	units []*unit // that are legal to evict
@@ -331,7 +331,7 @@ func (c *claim) share() {
 	}
 	for x := c.q; x != nil; x = x.parent {
 		for _, dim := range dims {
-			if x.committed(dim)+c.needs[dim] > x.fair.at(dim) {
+			if x.committed(dim)-c.own.at(dim)+c.needs[dim] > x.fair.at(dim) {
 				return
 			}
 		}
@@ -346,7 +346,7 @@ func (c *claim) share() {
 // fitsIn says whether the queue is within its part with what the claimant asks for.
 func (c *claim) fitsIn(q *queue, part func(*queue, int) int64) bool {
 	for _, dim := range c.dims {
-		if c.needs.at(dim) > 0 && q.committed(dim)+c.needs.at(dim) > part(q, dim) {
+		if c.needs.at(dim) > 0 && q.committed(dim)-c.own.at(dim)+c.needs.at(dim) > part(q, dim) {
 			return false
 		}
 	}
@@ -361,8 +361,10 @@ func (s *State) siblings(q *queue) []*queue {
 	return s.forest.top
 }
 
-// uncovered takes of a queue that holds more than its part those tenants that are not covered by it: all from the
-// first on that does not fit in it any more. What can never be evicted is covered before everything else.
+// uncovered takes of a queue that holds more than its part what is not covered by it: of the roster, in order, what does
+// not fit in it beside those before. What can never be evicted is covered before everything else, then what tenants need
+// at the least, then their members above that. So whoever starts beyond the part takes nobody else's cover with it, unless
+// it goes before that one by priority and would fit in the part without it.
 func (c *claim) uncovered(z *queue, dims []int, part func(*queue, int) int64, cause EvictionCause, reach int) {
 	var buf [4]int
 	over := buf[:0]
@@ -376,22 +378,40 @@ func (c *claim) uncovered(z *queue, dims []int, part func(*queue, int) int64, ca
 	}
 	var sum vector
 	all := c.y.s.tenantsBelow(z)
-	covered := c.coversFirm(z, all, dims, part, &sum)
-	for _, t := range all {
+	c.coversFirm(z, all, dims, &sum)
+	covers := func(more, less vector) bool {
 		for _, dim := range dims {
-			if v := t.size.at(dim) - t.stays.at(dim); covered && v > 0 {
-				sum.add(dim, v)
-				covered = sum[dim] <= part(z, dim)
+			if v := more.at(dim) - less.at(dim); v > 0 && sum.at(dim)+v > part(z, dim) {
+				return false
 			}
 		}
-		if !covered && slices.ContainsFunc(over, func(dim int) bool { return t.size.at(dim) > 0 }) {
+		for _, dim := range dims {
+			sum.add(dim, max(0, more.at(dim)-less.at(dim)))
+		}
+		return true
+	}
+	holds := func(v vector) bool { return slices.ContainsFunc(over, func(dim int) bool { return v.at(dim) > 0 }) }
+	elastic := false
+	for _, t := range all {
+		if !covers(t.core, t.stays) && holds(t.size) {
 			c.take(t, cause, reach)
+		}
+		elastic = elastic || len(t.units) > 0 && t.units[0].size != nil
+	}
+	if !elastic {
+		return
+	}
+	for _, t := range all {
+		for _, u := range t.units {
+			if u.size != nil && !covers(u.size, nil) && holds(u.size) {
+				c.takeUnit(u, cause, reach)
+			}
 		}
 	}
 }
 
-// coversFirm adds up what of the tenants can never be evicted, and says whether the queue's part is enough for it.
-func (c *claim) coversFirm(z *queue, all []*tenant, dims []int, part func(*queue, int) int64, sum *vector) bool {
+// coversFirm adds up what of the tenants can never be evicted.
+func (c *claim) coversFirm(z *queue, all []*tenant, dims []int, sum *vector) {
 	for _, dim := range dims {
 		if z.firm.at(dim) == 0 {
 			continue
@@ -401,11 +421,7 @@ func (c *claim) coversFirm(z *queue, all []*tenant, dims []int, part func(*queue
 				sum.add(dim, v)
 			}
 		}
-		if sum.at(dim) > part(z, dim) {
-			return false
-		}
 	}
-	return true
 }
 
 // overrun: what started after the claimant was promised its start, which has come, and runs longer than was said.
