@@ -37,6 +37,7 @@ type gang struct {
 	special  uint64   // the cycle in which it has an answer of its own
 	wanting  []demand // what its members without a seat ask for, as entered in wantedOf.wanted
 	wantedOf *queue
+	noted    uint64 // roster.round in which note was taken of it
 }
 
 // branch is a group of a gang with its members: a node of the gang's tree.

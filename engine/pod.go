@@ -26,6 +26,7 @@ type pod struct {
 	going    bool     // it counts in payer.going
 	rankedAt int32    // in payer.ranks
 	bill     []demand // what it is booked with
+	noted    uint64   // roster.round in which note was taken of it
 }
 
 // amount returns what the pod asks of one dimension.

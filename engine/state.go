@@ -66,6 +66,7 @@ type State struct {
 	trying   bool          // a trial is on that will be rolled back before tenants are looked at
 	hunts    uint64        // claims made so far
 	passes   uint64        // surveys made so far
+	editions uint64        // of rosters
 	bounded  map[*pod]bool // seated pods whose workloads have a longest run time
 
 	changed bool // since last was made

@@ -33,7 +33,6 @@ type queue struct {
 	users  map[string]vector // what each user of its own workloads holds; nil: it does not matter
 	epoch  uint64            // goes up when pods change
 
-	turnover  uint64 // as epoch, trials that are rolled back aside
 	roster    roster
 	counted   int // workloads of pods, when epoch was countedAt
 	countedAt uint64
@@ -110,9 +109,7 @@ func (s *State) book(p *pod) {
 	}
 	q.pods = append(q.pods, p)
 	q.epoch++
-	if !s.trying {
-		q.turnover++
-	}
+	s.noteTenant(q, p)
 	if q == &s.nobody {
 		return
 	}
@@ -176,9 +173,7 @@ func (s *State) unbook(p *pod) {
 	q.pods[p.slot].slot = p.slot
 	q.pods = q.pods[:last]
 	q.epoch++
-	if !s.trying {
-		q.turnover++
-	}
+	s.noteTenant(q, p)
 	p.payer = nil
 	if q == &s.nobody {
 		return
@@ -433,10 +428,10 @@ func (s *State) recount() {
 	for _, q := range s.queues {
 		q.used, q.leaving, q.pledged, q.firm, q.pods, q.ranks = nil, nil, nil, nil, nil, nil
 		q.owned, q.going = 0, 0
-		q.roster = roster{} // sums of epochs tell nothing once there are other queues below it
+		q.roster = roster{}
 		q.epoch++
 	}
-	s.nobody.pods, s.nobody.ranks, s.nobody.owned, s.nobody.going = nil, nil, 0, 0
+	s.nobody.pods, s.nobody.ranks, s.nobody.owned, s.nobody.going, s.nobody.roster = nil, nil, 0, 0, roster{}
 	for _, h := range s.holds {
 		if h.on != nil {
 			s.pledge(h, 1)

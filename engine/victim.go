@@ -41,8 +41,9 @@ type seatOf struct {
 
 // tenant is a workload that has seats in a queue: those of its pods that are not on their way out.
 type tenant struct {
+	lodging
 	key      string
-	gang     *gang // nil: a pod by itself
+	told     *Pod // of a pod by itself
 	payer    *queue
 	priority int32
 	terms    *Terms
@@ -54,68 +55,20 @@ type tenant struct {
 	pods     []*pod
 }
 
-// roster is the tenants of a queue, those first that keep their seats longest: by priority, then since when, then by
-// key. It is kept until a pod of the queue comes, changes or goes.
-type roster struct {
-	at      uint64 // queue.turnover, plus one
-	tenants []*tenant
-	below   []*tenant // with those of the queues below it
-	belowAt uint64    // sum of turnovers, plus one
-}
-
-// strike takes a pod by itself, which is on its way out now, off the roster: the rest of it is as it was.
-func (r *roster) strike(p *pod) {
-	at := &tenant{key: p.Key, priority: p.Priority, started: p.Started}
-	i, found := slices.BinarySearchFunc(r.tenants, at, compareTenants)
-	for ; found && i < len(r.tenants) && compareTenants(r.tenants[i], at) == 0; i++ {
-		if r.tenants[i].gang == nil {
-			r.tenants = slices.Delete(r.tenants, i, i+1)
-			return
-		}
+// appraise works out what of the tenant may be evicted, and what of that decides its cost.
+func (s *State) appraise(t *tenant) {
+	first := t.pods[0]
+	t.key, t.priority, t.started, t.terms = first.workload(), first.Priority, first.Started, s.termsOf(first)
+	if t.gang == nil {
+		t.told = first.Pod
+	} else if t.priority = 0; t.gang.spec != nil {
+		t.priority = t.gang.spec.Priority
 	}
-}
-
-// tenantsOf returns the queue's own tenants.
-func (s *State) tenantsOf(q *queue) []*tenant {
-	r := &q.roster
-	if r.at == q.turnover+1 {
-		return r.tenants
-	}
-	r.tenants = r.tenants[:0]
-	gangs := make(map[*gang]*tenant)
-	for _, p := range q.pods {
-		if p.leaving() {
-			continue
-		}
-		if p.Gang == "" {
-			r.tenants = append(r.tenants, &tenant{key: p.Key, payer: q, priority: p.Priority, started: p.Started, pods: []*pod{p}})
-			continue
-		}
-		t := gangs[p.gang]
-		if t == nil {
-			t = &tenant{key: p.Gang, gang: p.gang, payer: q, started: p.Started}
-			if p.gang != nil && p.gang.spec != nil {
-				t.priority = p.gang.spec.Priority
-			}
-			gangs[p.gang] = t
-			r.tenants = append(r.tenants, t)
-		}
-		t.pods = append(t.pods, p)
+	for _, p := range t.pods[1:] {
 		if p.Started.Before(t.started) {
 			t.started = p.Started
 		}
 	}
-	for _, t := range r.tenants {
-		s.appraise(t)
-	}
-	slices.SortFunc(r.tenants, compareTenants)
-	r.at = q.turnover + 1
-	return r.tenants
-}
-
-// appraise works out what of the tenant may be evicted, and what of that decides its cost.
-func (s *State) appraise(t *tenant) {
-	t.terms = s.termsOf(t.pods[0])
 	s.divideTenant(t)
 	for _, u := range t.units {
 		u.stints = stintsOf(u.pods)
@@ -203,32 +156,6 @@ func (g *gang) spares() []*pod {
 		}
 	})
 	return out
-}
-
-// tenantsBelow returns the tenants of the queue and of all below it.
-func (s *State) tenantsBelow(q *queue) []*tenant {
-	if len(q.children) == 0 {
-		return s.tenantsOf(q)
-	}
-	at := q.turnovers() + 1
-	if r := &q.roster; r.belowAt != at {
-		r.below = slices.Clone(s.tenantsOf(q))
-		for _, c := range q.children {
-			r.below = append(r.below, s.tenantsBelow(c)...)
-		}
-		slices.SortFunc(r.below, compareTenants)
-		r.belowAt = at
-	}
-	return q.roster.below
-}
-
-// turnovers is the sum over the queue and those below it.
-func (q *queue) turnovers() uint64 {
-	sum := q.turnover
-	for _, c := range q.children {
-		sum += c.turnovers()
-	}
-	return sum
 }
 
 // claim is a gang that looks for others' work to be evicted for it.
@@ -361,11 +288,17 @@ func (s *State) siblings(q *queue) []*queue {
 	return s.forest.top
 }
 
-// uncovered takes of a queue that holds more than its part what is not covered by it: of the roster, in order, what does
-// not fit in it beside those before. What can never be evicted is covered before everything else, then what tenants need
-// at the least, then their members above that. So whoever starts beyond the part takes nobody else's cover with it, unless
-// it goes before that one by priority and would fit in the part without it.
+// uncovered takes of a queue that holds more than its part what is not covered by it.
 func (c *claim) uncovered(z *queue, dims []int, part func(*queue, int) int64, cause EvictionCause, reach int) {
+	if x := c.cutOf(z, dims, part); x != nil {
+		for _, u := range x.units {
+			c.takeUnit(u, cause, reach)
+		}
+	}
+}
+
+// cutOf is what the queue's part does not cover, nil where that is nothing.
+func (c *claim) cutOf(z *queue, dims []int, part func(*queue, int) int64) *cut {
 	var buf [4]int
 	over := buf[:0]
 	for _, dim := range dims {
@@ -374,54 +307,9 @@ func (c *claim) uncovered(z *queue, dims []int, part func(*queue, int) int64, ca
 		}
 	}
 	if len(over) == 0 {
-		return
+		return nil
 	}
-	var sum vector
-	all := c.y.s.tenantsBelow(z)
-	c.coversFirm(z, all, dims, &sum)
-	covers := func(more, less vector) bool {
-		for _, dim := range dims {
-			if v := more.at(dim) - less.at(dim); v > 0 && sum.at(dim)+v > part(z, dim) {
-				return false
-			}
-		}
-		for _, dim := range dims {
-			sum.add(dim, max(0, more.at(dim)-less.at(dim)))
-		}
-		return true
-	}
-	holds := func(v vector) bool { return slices.ContainsFunc(over, func(dim int) bool { return v.at(dim) > 0 }) }
-	elastic := false
-	for _, t := range all {
-		if !covers(t.core, t.stays) && holds(t.size) {
-			c.take(t, cause, reach)
-		}
-		elastic = elastic || len(t.units) > 0 && t.units[0].size != nil
-	}
-	if !elastic {
-		return
-	}
-	for _, t := range all {
-		for _, u := range t.units {
-			if u.size != nil && !covers(u.size, nil) && holds(u.size) {
-				c.takeUnit(u, cause, reach)
-			}
-		}
-	}
-}
-
-// coversFirm adds up what of the tenants can never be evicted.
-func (c *claim) coversFirm(z *queue, all []*tenant, dims []int, sum *vector) {
-	for _, dim := range dims {
-		if z.firm.at(dim) == 0 {
-			continue
-		}
-		for _, t := range all {
-			if v := t.stays.at(dim); v > 0 {
-				sum.add(dim, v)
-			}
-		}
-	}
+	return c.y.s.cutOf(z, dims, over, part)
 }
 
 // overrun: what started after the claimant was promised its start, which has come, and runs longer than was said.
