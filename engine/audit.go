@@ -160,6 +160,13 @@ func (a *audit) cluster() {
 	a.note("cluster", "", "seats", "", int64(seats), int64(ought))
 	a.lanes()
 	a.wanted()
+	for _, sh := range s.topology.shelves {
+		free := int64(0)
+		for _, n := range sh.nodes {
+			free += max(0, n.free.at(dimGPU))
+		}
+		a.note("cluster", "", "vacancy", sh.nodes[0].name, sh.freeGPUs(), free)
+	}
 }
 
 // lanes checks that the lanes that are kept have each gang in line once, where it belongs.
@@ -404,6 +411,7 @@ func (a *audit) queue(q *queue) {
 		a.note("queue", q.name, "workloads", "", int64(q.counted), int64(len(workloads)))
 	}
 	if q == &a.s.nobody {
+		a.roster(q)
 		return
 	}
 	for key, h := range a.s.holds {
@@ -429,6 +437,65 @@ func (a *audit) queue(q *queue) {
 	a.amounts("queue", q.name, "firm", q.firm, firm)
 	a.amounts("queue", q.name, "pledged", q.pledged, pledged)
 	a.users(q, users)
+	a.roster(q)
+}
+
+// roster checks that the roster, where it is kept, lists who has seats in the queue, and what quota covers of them.
+func (a *audit) roster(q *queue) {
+	s := a.s
+	if !q.roster.made {
+		return
+	}
+	own := s.tenantsOf(q)
+	held := make(map[lodging][]*pod)
+	for _, p := range q.pods {
+		if l := (lodging{gang: p.gang}); !p.Terminating && !p.evicting {
+			if p.Gang == "" {
+				l = lodging{pod: p}
+			}
+			held[l] = append(held[l], p)
+		}
+	}
+	a.note("queue", q.name, "tenants", "", int64(len(own)), int64(len(held)))
+	for i, t := range own {
+		fine := q.roster.of[t.lodging] == t && len(t.pods) == len(held[t.lodging]) && (i == 0 || compareTenants(own[i-1], t) <= 0)
+		for _, p := range t.pods {
+			fine = fine && slices.Contains(held[t.lodging], p)
+		}
+		fine = fine && (t.pod == nil || t.told == t.pod.Pod)
+		a.note("queue", q.name, "tenant", t.key, auditBit(fine), 1)
+	}
+	if q.roster.below == nil {
+		a.cut(q)
+		return
+	}
+	below := s.tenantsBelow(q)
+	n := len(own)
+	for _, c := range q.children {
+		n += len(s.tenantsBelow(c))
+	}
+	a.note("queue", q.name, "tenants below", "", int64(len(below)), int64(n))
+	for i, t := range below {
+		fine := t.payer.roster.of[t.lodging] == t && (i == 0 || below[i-1] != t && compareTenants(below[i-1], t) <= 0)
+		a.note("queue", q.name, "tenant below", t.key, auditBit(fine), 1)
+	}
+	a.cut(q)
+}
+
+// cut makes what quota does not cover of the roster anew.
+func (a *audit) cut(q *queue) {
+	x := &q.roster.cut
+	if x.edition != q.roster.edition || x.shape != a.s.topology.shape {
+		return
+	}
+	again := cut{dims: x.dims, parts: x.parts, over: x.over}
+	a.s.passes++
+	again.find(a.s.tenantsBelow(q), a.s.passes)
+	a.s.appraiseCut(&again)
+	a.note("queue", q.name, "uncovered", "", auditBit(slices.Equal(again.units, x.units)), 1)
+	a.note("queue", q.name, "uncovered", "GPUs", x.gpus, again.gpus)
+	a.note("queue", q.name, "uncovered", "shelves", auditBit(slices.Equal(again.shelves, x.shelves)), 1)
+	a.note("queue", q.name, "uncovered", "ripe", x.ripe.UnixNano(), again.ripe.UnixNano())
 }
 
 // users compares what each user holds, in a queue where that matters.

@@ -87,7 +87,7 @@ func (s *State) enroll(q *queue) {
 	}
 	slices.SortFunc(r.tenants, compareTenants)
 	for up := q.parent; up != nil; up = up.parent {
-		up.roster.below = nil
+		up.roster.below, up.roster.edition = nil, s.nextEdition()
 	}
 }
 
