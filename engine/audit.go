@@ -465,8 +465,8 @@ func (a *audit) roster(q *queue) {
 		fine = fine && (t.pod == nil || t.told == t.pod.Pod)
 		a.note("queue", q.name, "tenant", t.key, auditBit(fine), 1)
 	}
-	if q.roster.below == nil {
-		a.cut(q)
+	a.cut(q)
+	if len(q.children) == 0 || q.roster.below == nil {
 		return
 	}
 	below := s.tenantsBelow(q)
@@ -476,21 +476,21 @@ func (a *audit) roster(q *queue) {
 	}
 	a.note("queue", q.name, "tenants below", "", int64(len(below)), int64(n))
 	for i, t := range below {
-		fine := t.payer.roster.of[t.lodging] == t && (i == 0 || below[i-1] != t && compareTenants(below[i-1], t) <= 0)
+		fine := t.payer.roster.of[t.lodging] == t && (i == 0 || below[i-1] != t && q.compareBelow(below[i-1], t) <= 0)
 		a.note("queue", q.name, "tenant below", t.key, auditBit(fine), 1)
 	}
-	a.cut(q)
 }
 
 // cut makes what quota does not cover of the roster anew.
 func (a *audit) cut(q *queue) {
-	x := &q.roster.cut
+	x, all := &q.roster.cut, a.s.tenantsBelow(q)
 	if x.edition != q.roster.edition || x.shape != a.s.topology.shape {
 		return
 	}
-	again := cut{dims: x.dims, parts: x.parts, over: x.over}
+	part := func(_ *queue, dim int) int64 { return x.parts[slices.Index(x.dims, dim)] }
+	again := cut{}
 	a.s.passes++
-	again.find(a.s.tenantsBelow(q), a.s.passes)
+	again.find(&cover{queue: q, dims: x.dims, over: x.over, part: part, all: all}, a.s.passes)
 	a.s.appraiseCut(&again)
 	a.note("queue", q.name, "uncovered", "", auditBit(slices.Equal(again.units, x.units)), 1)
 	a.note("queue", q.name, "uncovered", "GPUs", x.gpus, again.gpus)
@@ -563,7 +563,7 @@ func (a *audit) node(n *node) {
 		if h.Node != n.name || a.s.isRejected(KindHold, key) {
 			continue
 		}
-		a.note("node", n.name, "hold", h.Gang, auditBit(h.on == n), 1)
+		a.note("node", n.name, "hold", h.Gang, auditBit(h.on == n && slices.Contains(n.held, h)), 1)
 		for _, r := range h.Requests {
 			free[r.Resource] -= r.Value
 		}

@@ -48,7 +48,7 @@ func (c *claim) cuts() []*cut {
 			if z == x {
 				continue
 			}
-			if x := c.cutOf(z, c.dims, s.quota); x != nil {
+			if x := s.cutOf(z, c.dims, s.quota); x != nil {
 				out = append(out, x)
 			}
 		}
@@ -83,6 +83,19 @@ func (c *claim) beyondDomains(level int, cuts []*cut) bool {
 			if p.seat.shelf != nil {
 				sums[p.seat.shelf.id] += p.amount(dimGPU)
 			}
+		}
+	}
+	held := func(h *hold) { // it may be given
+		if h.on != nil && h.on.shelf != nil {
+			sums[h.on.shelf.id] += h.Requests.Get(s.cfg.GPU)
+		}
+	}
+	for _, h := range s.holds {
+		held(h)
+	}
+	for _, e := range s.journal {
+		if e.hold != nil {
+			held(e.hold)
 		}
 	}
 	for _, d := range s.topology.sorted(level) {

@@ -6,7 +6,6 @@ import (
 	"math/bits"
 	"slices"
 	"strings"
-	"time"
 )
 
 // The line of a cycle. Each queue has a lane of its workloads: those to repair first, then by priority, age and key.
@@ -30,12 +29,11 @@ type stand struct {
 	past   fraction // what the queue used in the past, for its weight
 	depth  int      // of the queue in the tree: those at the top are at 1
 
+	searched bool // somebody owed a place was looked for behind the head
+	rest     int  // of the lane from that one on; 0: there is none
+
 	answers []answer // that its workloads were given in this cycle
-	due     struct {
-		ask   ask
-		at    uint64
-		reach int
-	} // how far up who asks so could take that back, at a standing
+	dues    []due
 }
 
 // fraction is a number as a quotient, for comparisons without rounding.
@@ -85,7 +83,7 @@ func (a *stand) before(b *stand, p Policy) bool {
 }
 
 // rate is what decides first between heads, the highest before all others: whether there is something to repair, whether
-// it is owed the place, its priority.
+// it, or somebody behind it, is owed the place, its priority.
 func (s *stand) rate(p Policy) (front uint64) {
 	if s.head.repair {
 		front = 1 << 63
@@ -94,14 +92,18 @@ func (s *stand) rate(p Policy) (front uint64) {
 		return front
 	}
 	//mutate: order-owed-first
-	if s.owes() {
+	if s.owes(s.head.owed) {
 		front |= 1 << 62
+	}
+	//mutate: order-owed-behind-first
+	if s.owes(s.head.hides) {
+		front |= 1 << 61
 	}
 	return front | uint64(int64(s.head.rank)-math.MinInt32)
 }
 
-// owes says whether the head is owed the place by the queues beside this one.
-func (s *stand) owes() bool { return s.head.owed > 0 && s.head.depth-s.head.owed < s.depth }
+// owes says whether who is owed a place that far up, from the queue of the head, is owed it by the queues beside this one.
+func (s *stand) owes(reach int) bool { return reach > 0 && s.head.depth-reach < s.depth }
 
 // younger compares age, then key; a pod by itself goes before a gang of the same.
 func (q *queued) younger(o *queued) int {
@@ -121,12 +123,20 @@ type contest struct {
 	root   stand
 	stands map[*queue]*stand
 	latest *stand // asked for
+	past   past
 }
 
 // newContest makes up the lanes of what is in line, or takes those that are kept.
 func newContest(y *cycle, line []queued, kept bool) *contest {
 	c := &contest{y: y, policy: y.s.cfg.Policy}
 	c.stands, c.latest = make(map[*queue]*stand), &stand{}
+	if len(y.s.queues) > 0 {
+		c.past = y.s.pastAt(y.now)
+	}
+	//mutate: order-past-fades
+	if next := c.past.next; !next.IsZero() {
+		y.wake(next)
+	}
 	switch alone := len(y.s.queues) == 0; { // nobody to weigh against anybody
 	case kept && alone:
 		for _, l := range y.s.lanes.byKey {
@@ -197,7 +207,7 @@ func (c *contest) stand(q *queue) *stand {
 		c.latest = s
 		return s
 	}
-	s := &stand{queue: q, parent: &c.root, past: c.y.s.pastOf(q, c.y.now)}
+	s := &stand{queue: q, parent: &c.root, past: c.past.per(q)}
 	c.stands[q] = s
 	if q != nil && q.parent != nil {
 		s.parent = c.stand(q.parent)
@@ -282,7 +292,10 @@ func (c *contest) lead(s *stand) {
 	s.head = nil
 	if len(s.lane) > 0 {
 		s.head = &s.lane[0]
-		s.head.owed, s.head.depth = c.owes(s), s.depth
+		s.head.owed, s.head.hides, s.head.depth = c.owes(s, s.head), 0, s.depth
+		if s.head.owed == 0 && s.queue != nil {
+			s.head.hides = c.hidden(s)
+		}
 	}
 	if len(s.below) > 0 && s.below[0].head != nil {
 		if h := s.below[0].head; s.head == nil || h.compare(s.head) < 0 {
@@ -294,16 +307,52 @@ func (c *contest) lead(s *stand) {
 	}
 }
 
-// owes is cycle.owes, of the first of the stand's lane. Those that ask the same get the same answer while nothing changes.
-func (c *contest) owes(s *stand) int {
-	y, q := c.y, &s.lane[0]
+// due is how far up who asks so could take that back, at a standing.
+type due struct {
+	ask   ask
+	at    uint64
+	reach int
+}
+
+// owes is cycle.owes, of one of the stand's lane. Those that ask the same get the same answer while nothing changes.
+func (c *contest) owes(s *stand, q *queued) int {
+	y := c.y
 	if !y.repeats || q.special == y.s.cycles || q.ask.class == nil || q.ask.class.dropped {
 		return y.owes(q.gang)
 	}
-	if at := y.s.standing(); s.due.ask != q.ask || s.due.at != at {
-		s.due.ask, s.due.at, s.due.reach = q.ask, at, y.owes(q.gang)
+	at := y.s.standing()
+	i := slices.IndexFunc(s.dues, func(d due) bool { return d.ask == q.ask })
+	if i < 0 {
+		i = len(s.dues)
+		s.dues = append(s.dues, due{ask: q.ask, at: at, reach: y.owes(q.gang)})
 	}
-	return s.due.reach
+	if d := &s.dues[i]; d.at != at {
+		d.at, d.reach = at, y.owes(q.gang)
+	}
+	return s.dues[i].reach
+}
+
+// hidden is how far up somebody in the lane behind its head, who borrows, is owed a place. It has its turn once the head has
+// had its own, and before those of other lanes who borrow. While nobody is evicted a queue has ever less quota left, so
+// that who was not owed a place before need not be asked again.
+func (c *contest) hidden(s *stand) int {
+	i := 1
+	if s.searched {
+		if s.rest == 0 {
+			return 0
+		}
+		i = max(1, len(s.lane)-s.rest)
+	}
+	s.searched, s.rest = true, 0
+	for ; i < len(s.lane); i++ {
+		if q := &s.lane[i]; q.ask.class != nil || !q.gang.done { // who is done asks for nothing
+			if reach := c.owes(s, q); reach > 0 {
+				s.rest = len(s.lane) - i
+				return reach
+			}
+		}
+	}
+	return 0
 }
 
 // owes is how far up the tree the gang could take what it asks for back from whoever borrowed it: of its queue and those
@@ -315,13 +364,14 @@ func (y *cycle) owes(g *gang) int {
 	if q == nil || len(s.forest.promised) == 0 && s.cfg.Policy != TimeShare || !s.valid(q) {
 		return 0
 	}
-	if y.hasHeld(g) {
-		return len(s.queues) // it takes nothing that is not its own already
+	if g.done {
+		return len(s.queues) // its turn is to grow, once all have had theirs
 	}
+	own := y.ownHeld(g)
 	if p := y.plain(g, g.turn); p.ok && s.cfg.Policy != TimeShare {
-		return y.owesPlainly(q, p)
+		return y.owesPlainly(q, p, own)
 	}
-	a := &asking{y: y, g: g, q: q}
+	a := &asking{y: y, g: g, q: q, own: own}
 	reach := a.within(s.quota, func(dim int) bool { return s.forest.promised.at(dim) > 0 })
 	if s.cfg.Policy == TimeShare {
 		reach = max(reach, a.within(func(q *queue, dim int) int64 { return q.fair.at(dim) }, func(dim int) bool { return slices.Contains(s.forest.shared, dim) }))
@@ -330,7 +380,7 @@ func (y *cycle) owes(g *gang) int {
 }
 
 // owesPlainly is owes for like members, of which models do not matter.
-func (y *cycle) owesPlainly(q *queue, p *plain) int {
+func (y *cycle) owesPlainly(q *queue, p *plain, own vector) int {
 	reach, asks := len(y.s.queues), false
 	for _, d := range p.class.demands {
 		if y.s.forest.promised.at(d.dim) == 0 {
@@ -338,7 +388,7 @@ func (y *cycle) owesPlainly(q *queue, p *plain) int {
 		}
 		asks = true
 		n := 0
-		for up := q; up != nil && n < reach && up.committed(d.dim)+d.amount*int64(p.need) <= up.quota.at(d.dim); up = up.parent {
+		for up := q; up != nil && n < reach && up.committed(d.dim)-own.at(d.dim)+d.amount*int64(p.need) <= up.quota.at(d.dim); up = up.parent {
 			n++
 		}
 		reach = n
@@ -363,7 +413,7 @@ func (a *asking) within(part func(*queue, int) int64, counts func(int) bool) int
 		}
 		asks = true
 		n := 0
-		for up := a.q; up != nil && n < reach && up.committed(dim)+need <= part(up, dim); up = up.parent {
+		for up := a.q; up != nil && n < reach && up.committed(dim)-a.own.at(dim)+need <= part(up, dim); up = up.parent {
 			n++
 		}
 		reach = n
@@ -455,20 +505,6 @@ func (s *State) excess(q *queue, user string, ofUser bool) fraction {
 		}
 	}
 	return worst
-}
-
-// pastOf is what the queue used in the past, for its weight, as far as it counts at the time. It fades alike for all, so
-// that who used more is never taken for who used less.
-func (s *State) pastOf(q *queue, at time.Time) fraction {
-	if q == nil || q.spec == nil || s.cfg.HalfLife == 0 {
-		return fraction{0, 1}
-	}
-	u := s.spending(q)
-	if u == nil {
-		return fraction{0, 1}
-	}
-	faded := portion(u.Decayed, s.factor(max(0, int64(at.Sub(u.At)/time.Second))), unity)
-	return fraction{faded, max(1, q.spec.Weight)}
 }
 
 // makeLine is the cycle's line, with gangs that lost seats to time put where they now belong. kept: it is as it was told,

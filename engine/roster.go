@@ -13,8 +13,10 @@ type roster struct {
 	of      map[lodging]*tenant
 	noted   []lodging // to be looked at again
 	round   uint64    // stamps what is in noted
-	below   []*tenant // with those of the queues below it; nil: not made, or there are none
-	edition uint64    // of tenants and below: no other ever has it
+	revised uint64    // when tenants last changed, as editions are numbered
+	below   []*tenant // with those of the queues below it
+	edition uint64    // of below, or of tenants where there are none below: no other ever has it
+	ranked  []*tenant // the same in the order that they have among those beside the queue
 	cut     cut
 }
 
@@ -65,7 +67,8 @@ func (s *State) nextEdition() uint64 {
 // enroll makes the queue's roster.
 func (s *State) enroll(q *queue) {
 	r := &q.roster
-	*r = roster{made: true, tenants: r.tenants[:0], of: make(map[lodging]*tenant), noted: r.noted[:0], round: s.nextEdition(), edition: s.nextEdition()}
+	*r = roster{made: true, tenants: r.tenants[:0], of: make(map[lodging]*tenant), noted: r.noted[:0], round: s.nextEdition()}
+	r.revised = s.nextEdition()
 	for _, p := range q.pods {
 		if p.leaving() {
 			continue
@@ -86,9 +89,6 @@ func (s *State) enroll(q *queue) {
 		s.appraise(t)
 	}
 	slices.SortFunc(r.tenants, compareTenants)
-	for up := q.parent; up != nil; up = up.parent {
-		up.roster.below, up.roster.edition = nil, s.nextEdition()
-	}
 }
 
 // revise looks again at one tenant, which may have come, changed or gone.
@@ -97,20 +97,11 @@ func (s *State) revise(q *queue, l lodging) {
 	if was != nil && l.pod != nil && was.told == l.pod.Pod && l.pod.payer == q && !l.pod.leaving() && !s.forest.modelled {
 		return // it left its seat and is back
 	}
-	is := s.lodgerOf(q, l)
-	for up := q; up != nil; up = up.parent {
-		r := &up.roster
-		if up == q {
-			r.tenants = replaceTenant(r.tenants, was, is)
-		}
-		if r.below != nil {
-			r.below = replaceTenant(r.below, was, is)
-		}
-		r.edition = s.nextEdition()
-	}
-	delete(q.roster.of, l)
+	r, is := &q.roster, s.lodgerOf(q, l)
+	r.tenants, r.revised = replaceTenant(r.tenants, was, is), s.nextEdition()
+	delete(r.of, l)
 	if is != nil {
-		q.roster.of[l] = is
+		r.of[l] = is
 	}
 }
 
@@ -151,25 +142,56 @@ func replaceTenant(all []*tenant, was, is *tenant) []*tenant {
 	return all
 }
 
-// tenantsBelow returns the tenants of the queue and of all below it.
+// tenantsBelow returns the tenants of the queue and of all below it: those first whose minimum the quotas of the queues
+// below it cover. Who borrows from a queue beside it in the same department is the first to give up what the department
+// borrows.
 func (s *State) tenantsBelow(q *queue) []*tenant {
-	own := s.tenantsOf(q)
+	own, r := s.tenantsOf(q), &q.roster
 	if len(q.children) == 0 {
+		r.edition = r.revised
 		return own
 	}
+	last := r.revised
 	for _, c := range q.children {
 		s.tenantsBelow(c)
+		last = max(last, c.roster.edition)
 	}
-	r := &q.roster
-	if r.below == nil {
-		r.below = slices.Clone(own)
-		for _, c := range q.children {
-			r.below = append(r.below, s.tenantsBelow(c)...)
+	if last <= r.edition {
+		return r.below
+	}
+	lists := [][]*tenant{own}
+	for _, c := range q.children {
+		if c.roster.edition > r.edition {
+			c.roster.ranked = append(c.roster.ranked[:0], s.coverBelow(c)...)
+			slices.SortFunc(c.roster.ranked, q.compareBelow)
 		}
-		slices.SortFunc(r.below, compareTenants)
-		r.edition = s.nextEdition()
+		lists = append(lists, c.roster.ranked)
 	}
+	for len(lists) > 1 {
+		lists = append(lists[2:], merge(lists[0], lists[1], q.compareBelow))
+	}
+	r.below, r.edition = lists[0], s.nextEdition()
 	return r.below
+}
+
+// compareBelow is the order of tenants of the queue and of those below it.
+func (q *queue) compareBelow(a, b *tenant) int {
+	if x, y := a.coveredUpTo(q.depth), b.coveredUpTo(q.depth); x != y {
+		return before(x)
+	}
+	return compareTenants(a, b)
+}
+
+// merge makes one list of two, in order.
+func merge(a, b []*tenant, compare func(a, b *tenant) int) []*tenant {
+	out := make([]*tenant, 0, len(a)+len(b))
+	for len(a) > 0 && len(b) > 0 {
+		if compare(b[0], a[0]) < 0 {
+			a, b = b, a
+		}
+		out, a = append(out, a[0]), a[1:]
+	}
+	return append(append(out, a...), b...)
 }
 
 // cut is the part of a roster that quota does not cover, and what it would free.
@@ -193,23 +215,26 @@ type shelfGPUs struct {
 	gpus  int64
 }
 
-// cutOf returns the units of what a queue holds beyond its part of the dims, which it does of those that are over.
-func (s *State) cutOf(z *queue, dims, over []int, part func(*queue, int) int64) *cut {
-	all := s.tenantsBelow(z)
+// cutOf returns the units of what a queue holds beyond its part of the dims, nil where it holds no more.
+func (s *State) cutOf(z *queue, dims []int, part func(*queue, int) int64) *cut {
+	v := newCover(s, z, dims, part)
+	if len(v.over) == 0 {
+		return nil
+	}
 	r, x := &z.roster, &z.roster.cut
-	kept := x.edition == r.edition && x.shape == s.topology.shape && slices.Equal(x.dims, dims) && slices.Equal(x.over, over)
+	kept := x.edition == r.edition && x.shape == s.topology.shape && slices.Equal(x.dims, dims) && slices.Equal(x.over, v.over)
 	for i, dim := range dims {
 		kept = kept && x.parts[i] == part(z, dim)
 	}
 	if kept {
 		return x
 	}
-	*x = cut{edition: r.edition, shape: s.topology.shape, dims: append(x.dims[:0], dims...), over: append(x.over[:0], over...), parts: x.parts[:0], units: x.units[:0], shelves: x.shelves[:0]}
+	*x = cut{edition: r.edition, shape: s.topology.shape, dims: append(x.dims[:0], dims...), over: v.over, parts: x.parts[:0], units: x.units[:0], shelves: x.shelves[:0]}
 	for _, dim := range dims {
 		x.parts = append(x.parts, part(z, dim))
 	}
 	s.passes++
-	x.find(all, s.passes)
+	x.find(v, s.passes)
 	s.appraiseCut(x)
 	return x
 }
@@ -218,25 +243,8 @@ func (s *State) cutOf(z *queue, dims, over []int, part func(*queue, int) int64) 
 // evicted is covered before everything else, then what tenants need at the least, then their members above that. So
 // whoever starts beyond the part takes nobody else's cover with it, unless it goes before that one by priority and would
 // fit in the part without it.
-func (x *cut) find(all []*tenant, pass uint64) {
-	sums := make([]int64, len(x.dims))
-	for _, t := range all {
-		for i, dim := range x.dims {
-			sums[i] += t.stays.at(dim)
-		}
-	}
-	covers := func(more, less vector) bool {
-		for i, dim := range x.dims {
-			if v := more.at(dim) - less.at(dim); v > 0 && sums[i]+v > x.parts[i] {
-				return false
-			}
-		}
-		for i, dim := range x.dims {
-			sums[i] += max(0, more.at(dim)-less.at(dim))
-		}
-		return true
-	}
-	holds := func(v vector) bool { return slices.ContainsFunc(x.over, func(dim int) bool { return v.at(dim) > 0 }) }
+func (x *cut) find(v *cover, pass uint64) {
+	v.firm()
 	take := func(u *unit) {
 		if u.pass != pass {
 			u.pass = pass
@@ -244,17 +252,17 @@ func (x *cut) find(all []*tenant, pass uint64) {
 		}
 	}
 	elastic := false
-	for _, t := range all {
-		if !covers(t.core, t.stays) && holds(t.size) {
+	for _, t := range v.all {
+		if !v.covers(t.core, t.stays) && v.lacks(t.size) {
 			for _, u := range t.units {
 				take(u)
 			}
 		}
 		elastic = elastic || len(t.units) > 0 && t.units[0].size != nil
 	}
-	for _, t := range all {
+	for _, t := range v.all {
 		for i := 0; elastic && i < len(t.units); i++ {
-			if u := t.units[i]; u.size != nil && !covers(u.size, nil) && holds(u.size) {
+			if u := t.units[i]; u.size != nil && !v.covers(u.size, nil) && v.lacks(u.size) {
 				take(u)
 			}
 		}

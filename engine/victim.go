@@ -53,6 +53,7 @@ type tenant struct {
 	stays    vector    // what of that can never be evicted
 	units    []*unit   // what of it may be evicted; what is left of a gang last
 	pods     []*pod
+	covered  int // by the quotas of how many queues its minimum is covered: its own, the one above, and so on, without a gap
 }
 
 // appraise works out what of the tenant may be evicted, and what of that decides its cost.
@@ -158,29 +159,57 @@ func (g *gang) spares() []*pod {
 	return out
 }
 
+// coveredUpTo says whether all queues of the tenant that are deeper than that cover its minimum.
+func (t *tenant) coveredUpTo(depth int) bool { return t.covered >= t.payer.depth-depth }
+
+// coverBelow returns the tenants of the queue and of all below it, having found out which of them its quota covers.
+func (s *State) coverBelow(q *queue) []*tenant {
+	all := s.tenantsBelow(q)
+	var buf [4]int
+	dims := buf[:0]
+	for dim, promised := range s.forest.promised {
+		if promised > 0 {
+			dims = append(dims, dim)
+		}
+	}
+	v := &cover{queue: q, dims: dims, part: s.quota, all: all}
+	v.firm()
+	for _, t := range all {
+		below := t.payer.depth - q.depth
+		t.covered = min(t.covered, below)
+		//mutate: cover-from-below
+		if v.covers(t.core, t.stays) && t.covered == below {
+			t.covered++
+		}
+	}
+	return all
+}
+
 // claim is a gang that looks for others' work to be evicted for it.
 type claim struct {
-	y     *cycle
-	g     *gang
-	t     turn
-	q     *queue // that it is charged to; State.nobody: none
-	gpus  int64  // the least that it asks for
-	needs vector // the least that it asks for, as queues count it
-	own   vector // what is held for it, and counts in its queues already
-	dims  []int  // of what it asks for, what is promised; of every GPU model too
-	id    uint64
-	units []*unit // that are legal to evict
+	y      *cycle
+	g      *gang
+	t      turn
+	q      *queue // that it is charged to; State.nobody: none
+	gpus   int64  // the least that it asks for
+	needs  vector // the least that it asks for, as queues count it
+	own    vector // what is held for it, and counts in its queues already
+	dims   []int  // of what it asks for, what is promised; of every GPU model too
+	id     uint64
+	units  []*unit // that are legal to evict
+	theirs []*hold // places of others that it may have
 
 	// Of a gang of like members: how its classes are made, one for each GPU model.
 	alike bool
 	first *pod
 	kins  []kin
 
-	owed   bool // its queue is within quota with it
-	gated  bool // limits of its queue keep it out too
-	moving bool // its units are moved, not taken away
-	toll   toll // of the units that are lifted
-	tests  int
+	owed     bool // its queue is within quota with it
+	preempts bool // lower priorities of its own queue are among the units
+	gated    bool // limits of its queue keep it out too
+	moving   bool // its units are moved, not taken away
+	toll     toll // of the units that are lifted
+	tests    int
 }
 
 // find lists the units that are legal to evict for the claim, in no order.
@@ -188,17 +217,22 @@ func (c *claim) find() {
 	s := c.y.s
 	s.hunts++
 	c.id = s.hunts
-	c.preempt()
 	if c.q != &s.nobody {
 		c.reclaim()
 		c.share()
 	}
 	c.overrun()
 	c.idle()
+	c.theirs = c.outbid()
+	if !c.owed || len(c.units) == 0 {
+		c.preempt()
+	}
 }
 
-// preempt: what is of a lower priority in the claimant's own queue.
+// preempt: what is of a lower priority in the claimant's own queue. Who can ask its quota back from others does that
+// first: its own queue has quota for both.
 func (c *claim) preempt() {
+	c.preempts = true
 	if !c.q.outranks(c.t.priority) {
 		return
 	}
@@ -241,34 +275,45 @@ func (c *claim) reclaim() {
 	c.owed = reach > 0
 }
 
-// share: what queues hold above their fair share, as far up as the claimant's own is within its.
+// share: what queues hold above their fair share and their quota, as far up as the claimant's own is within its share.
 func (c *claim) share() {
-	if c.y.s.cfg.Policy != TimeShare {
-		return
+	dims := c.sharedDims()
+	for x := c.q; x != nil && len(dims) > 0 && c.fitsShare(x, dims); x = x.parent {
+		for _, z := range c.y.s.siblings(x) {
+			if z != x {
+				c.uncovered(z, dims, shareOrQuota, Shared, -1)
+			}
+		}
 	}
-	fair := func(q *queue, dim int) int64 { return q.fair.at(dim) }
+}
+
+// sharedDims lists what of the claimant's needs there are fair shares of that it may ask for; none but under timeshare.
+func (c *claim) sharedDims() []int {
+	if c.y.s.cfg.Policy != TimeShare {
+		return nil
+	}
 	dims := make([]int, 0, len(c.needs))
 	for dim, need := range c.needs {
 		if need > 0 && dim != dimPods && dim < len(c.q.fair) {
 			dims = append(dims, dim)
 		}
 	}
-	if len(dims) == 0 {
-		return
-	}
-	for x := c.q; x != nil; x = x.parent {
-		for _, dim := range dims {
-			if x.committed(dim)-c.own.at(dim)+c.needs[dim] > x.fair.at(dim) {
-				return
-			}
-		}
-		for _, z := range c.y.s.siblings(x) {
-			if z != x {
-				c.uncovered(z, dims, fair, Shared, -1)
-			}
-		}
-	}
+	return dims
 }
+
+// fitsShare says whether the queue is within its fair share with what the claimant asks for.
+func (c *claim) fitsShare(q *queue, dims []int) bool {
+	for _, dim := range dims {
+		if q.committed(dim)-c.own.at(dim)+c.needs[dim] > q.fair.at(dim) {
+			return false
+		}
+	}
+	return true
+}
+
+// shareOrQuota is what nobody may take from a queue for a share. Where quotas promise more than there is, a share can be
+// less than the quota, and that would be asked back again by right.
+func shareOrQuota(q *queue, dim int) int64 { return max(q.fair.at(dim), q.quota.at(dim)) }
 
 // fitsIn says whether the queue is within its part with what the claimant asks for.
 func (c *claim) fitsIn(q *queue, part func(*queue, int) int64) bool {
@@ -288,28 +333,72 @@ func (s *State) siblings(q *queue) []*queue {
 	return s.forest.top
 }
 
-// uncovered takes of a queue that holds more than its part what is not covered by it.
-func (c *claim) uncovered(z *queue, dims []int, part func(*queue, int) int64, cause EvictionCause, reach int) {
-	if x := c.cutOf(z, dims, part); x != nil {
-		for _, u := range x.units {
-			c.takeUnit(u, cause, reach)
+// cover is what a queue's part is enough for, as it is being added up.
+type cover struct {
+	queue *queue
+	dims  []int
+	over  []int // of dims, where the queue holds more than its part
+	part  func(*queue, int) int64
+	all   []*tenant
+	sum   vector
+}
+
+// newCover has the tenants of a queue that holds more than its part.
+func newCover(s *State, z *queue, dims []int, part func(*queue, int) int64) *cover {
+	v := &cover{queue: z, dims: dims, part: part}
+	for _, dim := range dims {
+		if z.committed(dim) > part(z, dim) {
+			v.over = append(v.over, dim)
+		}
+	}
+	if len(v.over) == 0 {
+		return v
+	}
+	v.all = s.tenantsBelow(z)
+	return v
+}
+
+// firm adds up what can never be evicted.
+func (v *cover) firm() {
+	for _, dim := range v.dims {
+		if v.queue.firm.at(dim) == 0 {
+			continue
+		}
+		for _, t := range v.all {
+			if n := t.stays.at(dim); n > 0 {
+				v.sum.add(dim, n)
+			}
 		}
 	}
 }
 
-// cutOf is what the queue's part does not cover, nil where that is nothing.
-func (c *claim) cutOf(z *queue, dims []int, part func(*queue, int) int64) *cut {
-	var buf [4]int
-	over := buf[:0]
-	for _, dim := range dims {
-		if z.committed(dim) > part(z, dim) {
-			over = append(over, dim)
+// covers adds more, without what of it is counted already, if the part is enough for it.
+func (v *cover) covers(more, counted vector) bool {
+	for _, dim := range v.dims {
+		if n := more.at(dim) - counted.at(dim); n > 0 && v.sum.at(dim)+n > v.part(v.queue, dim) {
+			return false
 		}
 	}
-	if len(over) == 0 {
-		return nil
+	for _, dim := range v.dims {
+		if n := more.at(dim) - counted.at(dim); n > 0 {
+			v.sum.add(dim, n)
+		}
 	}
-	return c.y.s.cutOf(z, dims, over, part)
+	return true
+}
+
+// lacks says whether some of it is of what the queue holds too much of.
+func (v *cover) lacks(some vector) bool {
+	return slices.ContainsFunc(v.over, func(dim int) bool { return some.at(dim) > 0 })
+}
+
+// uncovered takes of a queue that holds more than its part what is not covered by it.
+func (c *claim) uncovered(z *queue, dims []int, part func(*queue, int) int64, cause EvictionCause, reach int) {
+	if x := c.y.s.cutOf(z, dims, part); x != nil {
+		for _, u := range x.units {
+			c.takeUnit(u, cause, reach)
+		}
+	}
 }
 
 // overrun: what started after the claimant was promised its start, which has come, and runs longer than was said.
