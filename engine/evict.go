@@ -147,6 +147,7 @@ func (y *cycle) pursue(c *claim, key despair, waits func() []why.Gate) []why.Gat
 	}
 	for _, h := range found.lost {
 		s.ignoreHold(h)
+		delete(y.freeing, h.Gang)
 		y.forget(KindHold, h.ref().Key, h.Version)
 	}
 	if len(found.lost) > 0 && len(found.victims) == 0 && !y.emptying(found.places) {
@@ -285,7 +286,7 @@ func (y *cycle) lookAround() {
 	s := y.s
 	y.freeing = make(map[string]bool)
 	for key, e := range s.evictions {
-		if p := s.pods[key]; p != nil && p.evicting && e.For != "" {
+		if p := s.pods[key]; p != nil && p.evicting && len(s.holdsOf[e.For]) > 0 {
 			y.freeing[e.For] = true
 		}
 	}
