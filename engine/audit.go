@@ -165,6 +165,96 @@ func (a *audit) cluster() {
 		}
 	}
 	a.note("cluster", "", "seats", "", int64(seats), int64(ought))
+	a.lanes()
+	a.wanted()
+	for _, sh := range s.topology.shelves {
+		free := int64(0)
+		for _, n := range sh.nodes {
+			free += max(0, n.free.at(dimGPU))
+		}
+		a.note("cluster", "", "vacancy", sh.nodes[0].name, sh.freeGPUs(), free)
+	}
+}
+
+// lanes checks that the lanes that are kept have each gang in line once, where it belongs.
+func (a *audit) lanes() {
+	s := a.s
+	if !s.lanes.made {
+		return
+	}
+	seen := make(map[*gang]bool, len(s.line))
+	for key, l := range s.lanes.byKey {
+		name := key.user
+		if key.queue != nil {
+			name = key.queue.name + "/" + name
+		}
+		a.note("cluster", "", "lane", name, auditBit(len(l.line) > 0 && l.laneKey == key), 1)
+		for i, q := range l.line {
+			queue, user := "", ""
+			if q.gang.lone != nil {
+				queue, user = a.payerOf(q.gang.lone.Pod)
+			} else {
+				queue, user = a.pays(q.gang.key, nil)
+			}
+			o := s.queues[queue]
+			if o == nil || o.spec == nil || !o.spec.FairUsers {
+				user = ""
+			}
+			fine := q.gang.lined && q.gang.lane == l && user == key.user && !seen[q.gang] && (o == key.queue || o != nil && o.spec == nil)
+			fine = fine && q.turn == q.gang.turn && q.rank == q.priority && (i == 0 || l.line[i-1].turn.compare(q.turn) < 0)
+			fine = fine && (q.ask == ask{} || q.gang.ask == ask{} || q.ask == q.gang.ask)
+			a.note("cluster", "", "lane", q.key, auditBit(fine), 1)
+			seen[q.gang] = true
+		}
+	}
+	a.note("cluster", "", "lanes", "", int64(len(seen)), int64(len(s.line)))
+}
+
+// wanted counts what the workloads in line of each queue lack.
+func (a *audit) wanted() {
+	wanted := make(map[*queue]map[string]int64)
+	for _, g := range a.s.line {
+		if g.payer == nil || !g.tree.complete() || g.lone == nil && a.s.isRejected(KindGang, g.key) {
+			continue
+		}
+		if wanted[g.payer] == nil {
+			wanted[g.payer] = make(map[string]int64)
+		}
+		a.lacks(g, wanted[g.payer])
+	}
+	for name, q := range a.s.queues {
+		if q.spec != nil {
+			a.amounts("queue", name, "wanted", q.wanted, wanted[q])
+		}
+	}
+}
+
+// lacks adds what the gang's members without a seat ask for.
+func (a *audit) lacks(g *gang, sum map[string]int64) {
+	pods := slices.Clone(g.members)
+	if g.lone != nil {
+		pods = []*pod{g.lone}
+	}
+	pods = slices.DeleteFunc(pods, func(p *pod) bool { return p.seat != nil || p.Terminating || p.Foreign })
+	model, units := "", int64(1)
+	if i := slices.IndexFunc(pods, func(p *pod) bool { return len(p.GPU.Models) > 0 }); i >= 0 && a.s.forest.modelled {
+		model = pods[i].GPU.Models[0]
+	}
+	for _, r := range a.s.cfg.Rates {
+		if model != "" && r.Model == model {
+			units = r.Units
+		}
+	}
+	for _, p := range pods {
+		auditTakes(p.Pod, func(resource string, amount int64) {
+			if resource != a.s.cfg.GPU || model == "" {
+				sum[resource] += amount
+				return
+			}
+			sum[resource] += amount * units
+			sum[OfModel(resource, model)] += amount
+		})
+	}
 }
 
 // whereabouts checks that the pod has the seat that it was told to have, and that it is in line where it has none. It
@@ -328,6 +418,7 @@ func (a *audit) queue(q *queue) {
 		a.note("queue", q.name, "workloads", "", int64(q.counted), int64(len(workloads)))
 	}
 	if q == &a.s.nobody {
+		a.roster(q)
 		return
 	}
 	for key, h := range a.s.holds {
@@ -353,6 +444,65 @@ func (a *audit) queue(q *queue) {
 	a.amounts("queue", q.name, "firm", q.firm, firm)
 	a.amounts("queue", q.name, "pledged", q.pledged, pledged)
 	a.users(q, users)
+	a.roster(q)
+}
+
+// roster checks that the roster, where it is kept, lists who has seats in the queue, and what quota covers of them.
+func (a *audit) roster(q *queue) {
+	s := a.s
+	if !q.roster.made {
+		return
+	}
+	own := s.tenantsOf(q)
+	held := make(map[lodging][]*pod)
+	for _, p := range q.pods {
+		if l := (lodging{gang: p.gang}); !p.Terminating && !p.evicting {
+			if p.Gang == "" {
+				l = lodging{pod: p}
+			}
+			held[l] = append(held[l], p)
+		}
+	}
+	a.note("queue", q.name, "tenants", "", int64(len(own)), int64(len(held)))
+	for i, t := range own {
+		fine := q.roster.of[t.lodging] == t && len(t.pods) == len(held[t.lodging]) && (i == 0 || compareTenants(own[i-1], t) <= 0)
+		for _, p := range t.pods {
+			fine = fine && slices.Contains(held[t.lodging], p)
+		}
+		fine = fine && (t.pod == nil || t.told == t.pod.Pod)
+		a.note("queue", q.name, "tenant", t.key, auditBit(fine), 1)
+	}
+	a.cut(q)
+	if len(q.children) == 0 || q.roster.below == nil {
+		return
+	}
+	below := s.tenantsBelow(q)
+	n := len(own)
+	for _, c := range q.children {
+		n += len(s.tenantsBelow(c))
+	}
+	a.note("queue", q.name, "tenants below", "", int64(len(below)), int64(n))
+	for i, t := range below {
+		fine := t.payer.roster.of[t.lodging] == t && (i == 0 || below[i-1] != t && q.compareBelow(below[i-1], t) <= 0)
+		a.note("queue", q.name, "tenant below", t.key, auditBit(fine), 1)
+	}
+}
+
+// cut makes what quota does not cover of the roster anew.
+func (a *audit) cut(q *queue) {
+	x, all := &q.roster.cut, a.s.tenantsBelow(q)
+	if x.edition != q.roster.edition || x.shape != a.s.topology.shape {
+		return
+	}
+	part := func(_ *queue, dim int) int64 { return x.parts[slices.Index(x.dims, dim)] }
+	again := cut{}
+	a.s.passes++
+	again.find(&cover{queue: q, dims: x.dims, over: x.over, part: part, all: all}, a.s.passes)
+	a.s.appraiseCut(&again)
+	a.note("queue", q.name, "uncovered", "", auditBit(slices.Equal(again.units, x.units)), 1)
+	a.note("queue", q.name, "uncovered", "GPUs", x.gpus, again.gpus)
+	a.note("queue", q.name, "uncovered", "shelves", auditBit(slices.Equal(again.shelves, x.shelves)), 1)
+	a.note("queue", q.name, "uncovered", "ripe", x.ripe.UnixNano(), again.ripe.UnixNano())
 }
 
 // users compares what each user holds, in a queue where that matters.

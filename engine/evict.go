@@ -55,8 +55,12 @@ func (y *cycle) makeRoom(g *gang, t turn, gates []why.Gate) []why.Gate {
 		return nil
 	}
 	c := y.newClaim(g, t)
-	c.find()
 	key, alike := c.despair()
+	if c.beyondAll() {
+		y.despair(key)
+		return waits()
+	}
+	c.find()
 	if len(c.units)+len(c.theirs) == 0 && !c.entitled() {
 		y.noteBarren(c)
 		return waits()

@@ -105,7 +105,7 @@ func (y *cycle) hopeful() []queued {
 			return out
 		}
 		if !q.gang.tree.satisfied() || !y.known(q.gang) {
-			out = append(out, q)
+			out = append(out, *q)
 		}
 		y.line.moved(at, false)
 	}

@@ -31,8 +31,14 @@ type gang struct {
 	payer *queue // its queue, as of the last tally; nil: none, or one that is not known
 	plain plain
 	able  ability
-	lacks []demand // what its members without a seat ask for; nil: to be worked out
-	start int      // index, plus one, of its Start in the plan that is being made; 0: none
+	start int // index, plus one, of its Start in the plan that is being made; 0: none
+
+	lane     *lane    // that it is in, while those are kept
+	ask      ask      // what it asks for, since the last tally
+	special  uint64   // the cycle in which it has an answer of its own
+	wanting  []demand // what its members without a seat ask for, as entered in wantedOf.wanted
+	wantedOf *queue
+	noted    uint64 // roster.round in which note was taken of it
 }
 
 // branch is a group of a gang with its members: a node of the gang's tree.
@@ -172,7 +178,7 @@ func (s *State) tally(g *gang) {
 }
 
 func (s *State) countMembers(g *gang) {
-	g.plain, g.able, g.soft, g.payer, g.lacks = plain{}, ability{}, g.evictable(), s.queues[g.queue()], nil
+	g.plain, g.ask, g.able, g.soft, g.payer = plain{}, ask{}, ability{}, g.evictable(), s.queues[g.queue()]
 	if g.lone != nil {
 		g.single.branch = branch{group: &g.single.group, pods: g.single.pods[:1]}
 		g.tree = &g.single.branch
@@ -324,11 +330,16 @@ func (s *State) relist(g *gang) {
 		s.unlist(g)
 	}
 	g.turn = t
-	if wants && !g.lined {
+	if !wants {
+		return
+	}
+	if !g.lined {
 		i, _ := slices.BinarySearchFunc(s.line, t, func(o *gang, t turn) int { return o.turn.compare(t) })
 		s.line = slices.Insert(s.line, i, g)
 		g.lined = true
 	}
+	s.enlane(g)
+	s.want(g)
 }
 
 // unlist takes the gang out of the line, if it is in it.
@@ -339,6 +350,8 @@ func (s *State) unlist(g *gang) {
 	i, _ := slices.BinarySearchFunc(s.line, g.turn, func(o *gang, t turn) int { return o.turn.compare(t) })
 	s.line = slices.Delete(s.line, i, i+1)
 	g.lined = false
+	s.unlane(g)
+	s.unwant(g)
 }
 
 // wants says whether the gang has members to place.

@@ -87,15 +87,9 @@ func (s *State) putHold(h *hold, n *node) {
 
 // condemn lets the pod be on its way out until rolled back: it keeps its seat, and is nobody's victim any more.
 func (s *State) condemn(p *pod) {
-	q := p.payer
-	listed := q != nil && p.Gang == "" && q.roster.at == q.turnover+1
 	s.unbook(p)
 	p.evicting = true
 	s.book(p)
-	if listed {
-		q.roster.strike(p)
-		q.roster.at = q.turnover + 1
-	}
 	s.note(entry{did: condemned, pod: p})
 }
 

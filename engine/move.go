@@ -116,19 +116,12 @@ func (s *State) ownsAny() bool {
 
 // lodger is the tenant that the pod, which has a seat, is of.
 func (s *State) lodger(p *pod) *tenant {
-	t := &tenant{key: p.workload(), payer: p.payer, priority: p.Priority, started: p.Started, pods: []*pod{p}}
+	t := &tenant{payer: p.payer, pods: []*pod{p}}
 	if p.Gang != "" {
 		t.gang, t.pods = p.gang, nil
-		if p.gang.spec != nil {
-			t.priority = p.gang.spec.Priority
-		}
 		for _, o := range p.gang.members {
-			if o.seat == nil || o.leaving() {
-				continue
-			}
-			t.pods = append(t.pods, o)
-			if o.Started.Before(t.started) {
-				t.started = o.Started
+			if o.seat != nil && !o.leaving() {
+				t.pods = append(t.pods, o)
 			}
 		}
 	}

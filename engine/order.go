@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"cmp"
+	"math"
 	"math/bits"
 	"slices"
 	"strings"
@@ -22,25 +24,34 @@ type stand struct {
 	below  []*stand // a heap: the first goes first
 	place  int      // in parent.below
 	head   *queued  // the one of lane, or of those below, that goes next; nil: nothing is left
+	front  uint64   // what decides first between heads: see rate
 	excess fraction // how far it is above its share
 	past   fraction // what the queue used in the past, for its weight
 	depth  int      // of the queue in the tree: those at the top are at 1
 
 	searched bool // somebody owed a place was looked for behind the head
 	rest     int  // of the lane from that one on; 0: there is none
+
+	answers []answer // that its workloads were given in this cycle
+	dues    []due
 }
 
 // fraction is a number as a quotient, for comparisons without rounding.
 type fraction struct{ num, den int64 }
 
 // less compares two quotients of non-negative numbers. A denominator of 0 is above everything, unless the numerator is 0 too.
-func (r fraction) less(o fraction) bool {
+func (r fraction) less(o fraction) bool { return r.compare(o) < 0 }
+
+func (r fraction) compare(o fraction) int {
+	if r == o {
+		return 0
+	}
 	if r.den == 0 || o.den == 0 {
-		return r.rank() < o.rank()
+		return r.rank() - o.rank()
 	}
 	ah, al := bits.Mul64(uint64(r.num), uint64(o.den))
 	bh, bl := bits.Mul64(uint64(o.num), uint64(r.den))
-	return ah < bh || ah == bh && al < bl
+	return cmp.Or(cmp.Compare(ah, bh), cmp.Compare(al, bl))
 }
 
 // rank puts what cannot be divided behind all that can.
@@ -57,36 +68,38 @@ func (a *stand) before(b *stand, p Policy) bool {
 	if a.head == nil || b.head == nil {
 		return a.head != nil
 	}
-	x, z := a.head, b.head
-	if x.repair != z.repair {
-		return x.repair
+	if a.front != b.front {
+		return a.front > b.front
 	}
 	if p != FIFO {
-		//mutate: order-owed-first
-		if x, z := a.owes(a.head.owed) || a.aged(), b.owes(b.head.owed) || b.aged(); x != z {
-			return x
+		if c := a.excess.compare(b.excess); c != 0 {
+			return c < 0
 		}
-		//mutate: order-owed-behind-first
-		if x, z := a.owes(a.head.hides), b.owes(b.head.hides); x != z {
-			return x
-		}
-		if x.rank != z.rank {
-			return x.rank > z.rank
-		}
-		if a.excess.less(b.excess) {
-			return true
-		}
-		if b.excess.less(a.excess) {
-			return false
-		}
-		if a.past.less(b.past) {
-			return true
-		}
-		if b.past.less(a.past) {
-			return false
+		if c := a.past.compare(b.past); c != 0 {
+			return c < 0
 		}
 	}
-	return x.younger(z) < 0
+	return a.head.younger(b.head) < 0
+}
+
+// rate is what decides first between heads, the highest before all others: whether there is something to repair, whether
+// it, or somebody behind it, is owed the place, its priority.
+func (s *stand) rate(p Policy) (front uint64) {
+	if s.head.repair {
+		front = 1 << 63
+	}
+	if p == FIFO {
+		return front
+	}
+	//mutate: order-owed-first
+	if s.owes(s.head.owed) || s.aged() {
+		front |= 1 << 62
+	}
+	//mutate: order-owed-behind-first
+	if s.owes(s.head.hides) {
+		front |= 1 << 61
+	}
+	return front | uint64(int64(s.head.rank)-math.MinInt32)
 }
 
 // owes says whether who is owed a place that far up, from the queue of the head, is owed it by the queues beside this one.
@@ -94,14 +107,17 @@ func (s *stand) owes(reach int) bool { return reach > 0 && s.head.depth-reach < 
 
 // aged says whether a user's head has waited for too long. It counts as owed the place then: or small work of others, which
 // the quota has room for, would always go before a large gang of his.
-func (s *stand) aged() bool { return s.head.aged && s.parent.queue == s.queue }
+func (s *stand) aged() bool { return s.head.aged && s.parent != nil && s.parent.queue == s.queue }
 
-// younger compares age, then key.
+// younger compares age, then key; a pod by itself goes before a gang of the same.
 func (q *queued) younger(o *queued) int {
 	if c := q.created.Compare(o.created); c != 0 {
 		return c
 	}
-	return strings.Compare(q.key, o.key)
+	if c := strings.Compare(q.key, o.key); c != 0 || q.lone == o.lone {
+		return c
+	}
+	return before(q.lone)
 }
 
 // contest decides who goes next.
@@ -114,19 +130,40 @@ type contest struct {
 	past   past
 }
 
-// newContest makes up the lanes of what is in line.
-func newContest(y *cycle, line []queued) *contest {
+// newContest makes up the lanes of what is in line, or takes those that are kept.
+func newContest(y *cycle, line []queued, kept bool) *contest {
 	c := &contest{y: y, policy: y.s.cfg.Policy}
-	if len(y.s.queues) == 0 { // nobody to weigh against anybody
-		c.root.lane = line
-		c.settle(&c.root)
-		return c
+	c.stands, c.latest = make(map[*queue]*stand), &stand{}
+	if len(y.s.queues) > 0 {
+		c.past = y.s.pastAt(y.now)
 	}
-	c.stands, c.latest, c.past = make(map[*queue]*stand), &stand{}, y.s.pastAt(y.now)
 	//mutate: order-past-fades
 	if next := c.past.next; !next.IsZero() {
 		y.wake(next)
 	}
+	switch alone := len(y.s.queues) == 0; { // nobody to weigh against anybody
+	case kept && alone:
+		for _, l := range y.s.lanes.byKey {
+			c.root.lane = l.line
+		}
+	case kept:
+		for _, l := range y.s.lanes.byKey {
+			c.standAt(l.laneKey).lane = l.line
+		}
+	case alone:
+		c.root.lane = line
+	default:
+		c.divide(line)
+	}
+	for _, s := range c.stands {
+		c.promote(s)
+	}
+	c.settle(&c.root)
+	return c
+}
+
+// divide makes the lanes.
+func (c *contest) divide(line []queued) {
 	at := make([]*stand, len(line))
 	for i := range line {
 		at[i] = c.standOf(&line[i])
@@ -139,11 +176,6 @@ func newContest(y *cycle, line []queued) *contest {
 		}
 		s.lane = append(s.lane, line[i])
 	}
-	for _, s := range c.stands {
-		c.promote(s)
-	}
-	c.settle(&c.root)
-	return c
 }
 
 // standOf returns the stand whose lane the gang is in. Age alone decides in one lane for all.
@@ -151,20 +183,21 @@ func (c *contest) standOf(q *queued) *stand {
 	if c.policy == FIFO {
 		return &c.root
 	}
-	s := c.stand(q.gang.payer)
+	return c.standAt(laneOf(q.gang))
+}
+
+// standAt returns the stand of the lane, making it if it is not there.
+func (c *contest) standAt(key laneKey) *stand {
+	s := c.stand(key.queue)
 	if s.queue == nil || s.queue.spec == nil || !s.queue.spec.FairUsers {
 		return s
 	}
-	user := q.gang.user()
-	if q.aged = c.y.aged(q.turn); !q.aged && c.y.s.cfg.Overtake > 0 && !q.created.IsZero() {
-		c.y.wake(q.created.Add(c.y.s.cfg.Overtake))
-	}
 	for _, b := range s.below {
-		if b.queue == s.queue && b.user == user {
+		if b.queue == s.queue && b.user == key.user {
 			return b
 		}
 	}
-	b := &stand{queue: s.queue, user: user, parent: s, depth: s.depth}
+	b := &stand{queue: s.queue, user: key.user, parent: s, depth: s.depth, past: fraction{0, 1}} // what users used in the past is not kept
 	s.below = append(s.below, b)
 	return b
 }
@@ -193,6 +226,7 @@ func (c *contest) promote(s *stand) {
 	if s.queue == nil || s.queue.spec == nil || s.queue.spec.PromoteAfter == 0 {
 		return
 	}
+	s.lane = slices.Clone(s.lane) // it may be kept
 	top := int32(0)
 	for i := range s.lane {
 		if i == 0 || s.lane[i].rank > top {
@@ -212,18 +246,18 @@ func (c *contest) promote(s *stand) {
 		}
 		q.rank, q.promoted = top, true
 	}
-	slices.SortStableFunc(s.lane, (queued).compare)
+	slices.SortStableFunc(s.lane, func(a, b queued) int { return a.compare(&b) })
 }
 
 // compare is the order within a lane.
-func (q queued) compare(o queued) int {
+func (q *queued) compare(o *queued) int {
 	if q.repair != o.repair {
 		return before(q.repair)
 	}
 	if q.rank != o.rank {
 		return before(q.rank > o.rank)
 	}
-	return q.younger(&o)
+	return q.younger(o)
 }
 
 // settle works out the stand and all below it.
@@ -262,16 +296,54 @@ func (c *contest) lead(s *stand) {
 	s.head = nil
 	if len(s.lane) > 0 {
 		s.head = &s.lane[0]
-		s.head.owed, s.head.hides, s.head.depth = c.y.owes(s.head.gang), 0, s.depth
+		s.head.owed, s.head.hides, s.head.depth = c.owes(s, s.head), 0, s.depth
+		if s.queue != nil && s.parent.queue == s.queue {
+			c.ages(s.head)
+		}
 		if s.head.owed == 0 && s.queue != nil {
 			s.head.hides = c.hidden(s)
 		}
 	}
 	if len(s.below) > 0 && s.below[0].head != nil {
-		if h := s.below[0].head; s.head == nil || h.compare(*s.head) < 0 {
+		if h := s.below[0].head; s.head == nil || h.compare(s.head) < 0 {
 			s.head = h
 		}
 	}
+	if s.head != nil {
+		s.front = s.rate(c.policy)
+	}
+}
+
+// ages finds out whether the head of a user's lane has waited for as long as it may be passed.
+func (c *contest) ages(q *queued) {
+	if q.aged = c.y.aged(q.turn); !q.aged && c.y.s.cfg.Overtake > 0 && !q.created.IsZero() {
+		c.y.wake(q.created.Add(c.y.s.cfg.Overtake))
+	}
+}
+
+// due is how far up who asks so could take that back, at a standing.
+type due struct {
+	ask   ask
+	at    uint64
+	reach int
+}
+
+// owes is cycle.owes, of one of the stand's lane. Those that ask the same get the same answer while nothing changes.
+func (c *contest) owes(s *stand, q *queued) int {
+	y := c.y
+	if !y.repeats || q.special == y.s.cycles || q.ask.class == nil || q.ask.class.dropped {
+		return y.owes(q.gang)
+	}
+	at := y.s.standing()
+	i := slices.IndexFunc(s.dues, func(d due) bool { return d.ask == q.ask })
+	if i < 0 {
+		i = len(s.dues)
+		s.dues = append(s.dues, due{ask: q.ask, at: at, reach: y.owes(q.gang)})
+	}
+	if d := &s.dues[i]; d.at != at {
+		d.at, d.reach = at, y.owes(q.gang)
+	}
+	return s.dues[i].reach
 }
 
 // hidden is how far up somebody in the lane behind its head, who borrows, is owed a place. It has its turn once the head has
@@ -287,8 +359,8 @@ func (c *contest) hidden(s *stand) int {
 	}
 	s.searched, s.rest = true, 0
 	for ; i < len(s.lane); i++ {
-		if g := s.lane[i].gang; !g.done {
-			if reach := c.y.owes(g); reach > 0 {
+		if q := &s.lane[i]; q.ask.class != nil || !q.gang.done { // who is done asks for nothing
+			if reach := c.owes(s, q); reach > 0 {
 				s.rest = len(s.lane) - i
 				return reach
 			}
@@ -367,15 +439,15 @@ func (a *asking) within(part func(*queue, int) int64, counts func(int) bool) int
 }
 
 // next takes the one that goes next out of its lane; false when nothing is left.
-func (c *contest) next() (queued, *stand, bool) {
+func (c *contest) next() (*queued, *stand, bool) {
 	s := &c.root
 	if s.head == nil {
-		return queued{}, nil, false
+		return nil, nil, false
 	}
 	for len(s.lane) == 0 || s.head != &s.lane[0] {
 		s = s.below[0]
 	}
-	q := s.lane[0]
+	q := &s.lane[0]
 	s.lane = s.lane[1:]
 	return q, s, true
 }
@@ -394,29 +466,36 @@ func (c *contest) moved(s *stand, started bool) {
 	}
 }
 
-// sift puts the i-th of the heap where it belongs.
+// sift puts the i-th of the heap where it belongs. Most go far down: so it first goes down as if it came last, and from
+// there up.
 func (c *contest) sift(heap []*stand, i int) {
-	swap := func(a, b int) {
-		heap[a], heap[b] = heap[b], heap[a]
-		heap[a].place, heap[b].place = a, b
+	x, top := heap[i], i
+	if i > 0 && x.before(heap[(i-1)/2], c.policy) {
+		top = 0
+	} else {
+		for {
+			child := 2*i + 1
+			if child >= len(heap) {
+				break
+			}
+			if child+1 < len(heap) && heap[child+1].before(heap[child], c.policy) {
+				child++
+			}
+			if i == top && x.before(heap[child], c.policy) { // it stays
+				return
+			}
+			heap[i] = heap[child]
+			heap[i].place = i
+			i = child
+		}
 	}
-	for i > 0 && heap[i].before(heap[(i-1)/2], c.policy) {
-		swap(i, (i-1)/2)
+	for i > top && x.before(heap[(i-1)/2], c.policy) {
+		heap[i] = heap[(i-1)/2]
+		heap[i].place = i
 		i = (i - 1) / 2
 	}
-	for {
-		first := i
-		for _, child := range [2]int{2*i + 1, 2*i + 2} {
-			if child < len(heap) && heap[child].before(heap[first], c.policy) {
-				first = child
-			}
-		}
-		if first == i {
-			return
-		}
-		swap(i, first)
-		i = first
-	}
+	heap[i] = x
+	x.place = i
 }
 
 // excess is how far the queue, or one of its users, is above its share, in the resource where it is furthest.
@@ -442,12 +521,17 @@ func (s *State) excess(q *queue, user string, ofUser bool) fraction {
 	return worst
 }
 
-// line is the cycle's, with gangs that lost seats to time put where they now belong.
-func (y *cycle) makeLine(lifted []*gang) []queued {
-	line := make([]queued, 0, len(y.s.line)+len(lifted))
+// makeLine is the cycle's line, with gangs that lost seats to time put where they now belong. kept: it is as it was told,
+// and in the lanes.
+func (y *cycle) makeLine(lifted []*gang) (line []queued, kept bool) {
+	if !y.trial && y.s.cfg.Policy != FIFO && len(lifted) == 0 {
+		y.s.makeLanes()
+		return nil, true
+	}
+	line = make([]queued, 0, len(y.s.line)+len(lifted))
 	for _, g := range y.s.line {
 		if (!y.trial || g == y.until) && !slices.Contains(lifted, g) {
-			line = append(line, queued{turn: g.turn, gang: g, rank: g.turn.priority})
+			line = append(line, g.queuedAs(g.turn))
 		}
 	}
 	for _, g := range lifted {
@@ -457,7 +541,7 @@ func (y *cycle) makeLine(lifted []*gang) []queued {
 		}
 		t := g.turnNow()
 		i, _ := slices.BinarySearchFunc(line, t, func(q queued, t turn) int { return q.turn.compare(t) })
-		line = slices.Insert(line, i, queued{turn: t, gang: g, rank: t.priority})
+		line = slices.Insert(line, i, g.queuedAs(t))
 	}
-	return line
+	return line, false
 }

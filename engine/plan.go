@@ -46,7 +46,10 @@ type cycle struct {
 	trial  bool  // until is alone in line and grows, and features are not looked at
 
 	line    *contest
-	rank    int32    // of the gang whose turn it is
+	rank    int32   // of the gang whose turn it is
+	entry   *queued // the one whose turn it is, and its stand
+	stood   *stand
+	repeats bool     // answers can be repeated in this cycle
 	dirty   []*gang  // gangs whose tally the cycle changed
 	version uint64   // of the last edit of memory
 	every   []string // GPU models that nodes have, once asked for
@@ -71,10 +74,12 @@ type queued struct {
 	gang     *gang
 	rank     int32 // its priority, or the one that it was promoted to
 	promoted bool
-	aged     bool // where users are treated fairly: it has waited for as long as it may be passed
-	owed     int  // of the head of a lane: how far up the tree it could take back what it asks for
-	hides    int  // of the head of a lane, which borrows: how far up somebody behind it could
-	depth    int  // of the head of a lane: of its queue in the tree
+	aged     bool // of the head of a user's lane: it has waited for as long as it may be passed
+	ask      ask
+	special  uint64 // the last cycle in which it has an answer of its own
+	owed     int    // of the head of a lane: how far up the tree it could take back what it asks for
+	hides    int    // of the head of a lane, which borrows: how far up somebody behind it could
+	depth    int    // of the head of a lane: of its queue in the tree
 }
 
 func (y *cycle) run() {
@@ -129,7 +134,13 @@ func (y *cycle) minimums() []*gang {
 		if !ok {
 			return grow
 		}
+		if y.sameAnswer(q, at) {
+			y.line.moved(at, false)
+			y.ahead++
+			continue
+		}
 		g := q.gang
+		y.entry, y.stood = q, at
 		if g.done && len(y.orphans(g)) == 0 && y.known(g) {
 			grow = append(grow, g)
 			y.line.moved(at, false)
@@ -456,11 +467,12 @@ func (y *cycle) expire() {
 	y.expireHolds()
 	lifted = y.expireEvictions(lifted)
 	y.expirePromises()
-	line := y.makeLine(lifted)
+	y.findSpecial()
+	line, kept := y.makeLine(lifted)
 	if !y.trial {
-		s.fairShares(y.now)
+		s.fairShares(y.now, lifted...)
 	}
-	y.line = newContest(y, line)
+	y.line = newContest(y, line, kept)
 }
 
 func (y *cycle) expireRefusals() {

@@ -27,6 +27,7 @@ type pod struct {
 	rankedAt int32    // in payer.ranks
 	bill     []demand // what it is booked with
 	surplus  int64    // by how much its GPUs count for more than their number
+	noted    uint64   // roster.round in which note was taken of it
 }
 
 // amount returns what the pod asks of one dimension.

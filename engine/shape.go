@@ -22,6 +22,7 @@ type shapes struct {
 	seed   maphash.Seed
 	byHash map[uint64][]*shape
 	n      int
+	last   *shape // that was asked for: members of a gang are mostly alike
 }
 
 const maxShapes = 1 << 14
@@ -35,12 +36,16 @@ func (s *State) shapeOf(p *pod) *shape {
 
 func (s *State) internShape(spec *Spec) *shape {
 	t := &s.shapes
+	if t.last != nil && spec.equal(t.last.spec) {
+		return t.last
+	}
 	if t.byHash == nil || t.n >= maxShapes {
 		*t = shapes{seed: maphash.MakeSeed(), byHash: make(map[uint64][]*shape)}
 	}
 	h := t.hash(spec)
 	for _, sh := range t.byHash[h] {
 		if spec.equal(sh.spec) {
+			t.last = sh
 			return sh
 		}
 	}
@@ -53,6 +58,7 @@ func (s *State) internShape(spec *Spec) *shape {
 	}
 	t.byHash[h] = append(t.byHash[h], sh)
 	t.n++
+	t.last = sh
 	return sh
 }
 

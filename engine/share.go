@@ -8,13 +8,16 @@ import (
 )
 
 // fairShares works out the fair share of every queue: from what it is promised, from what its workloads hold and wait
-// for, and from what it used in the past. Queues that cannot be in the tree have none.
-func (s *State) fairShares(now time.Time) {
+// for, and from what it used in the past. Queues that cannot be in the tree have none. lifted are gangs whose members lost
+// seats to time.
+func (s *State) fairShares(now time.Time, lifted ...*gang) {
 	s.forest.shared = s.sharedDims()
 	for _, q := range s.queues {
-		q.fair, q.asked = nil, q.asked[:0]
+		q.fair, q.asked = nil, append(q.asked[:0], q.wanted...)
 	}
-	s.askAll()
+	for _, g := range lifted {
+		s.askAgain(g)
+	}
 	n := len(s.queues)
 	t := &sharing{
 		s: s, past: s.pastAt(now), dims: s.forest.shared, amounts: make([]int64, 3*n*len(s.forest.shared)),
@@ -98,26 +101,58 @@ func devicesOf(n *Node, model string) (count int64) {
 	return count
 }
 
-// askAll adds up, for each queue, what its own workloads in line lack.
-func (s *State) askAll() {
-	for _, g := range s.line {
-		q := g.payer
-		if q == nil || !g.tree.complete() || g.lone == nil && s.isRejected(KindGang, g.key) {
-			continue
-		}
-		if g.lacks == nil {
-			g.lacks = g.lacking()
-		}
-		for _, d := range g.lacks {
-			if d.dim == dimGPU && s.forest.modelled {
-				if model := g.wish(); model != "" {
-					q.asked.add(s.dims.id(OfModel(s.cfg.GPU, model)), d.amount)
-					d.amount *= s.rate(model)
-				}
+// want enters in the account of its queue what the gang, which is in line, lacks by now.
+func (s *State) want(g *gang) {
+	s.unwant(g)
+	if g.payer == nil {
+		return
+	}
+	g.wanting, g.wantedOf = s.asks(g), g.payer
+	for _, d := range g.wanting {
+		//mutate: index-wanted
+		g.wantedOf.wanted.add(d.dim, d.amount)
+	}
+}
+
+// unwant takes the same back.
+func (s *State) unwant(g *gang) {
+	if g.wantedOf == nil {
+		return
+	}
+	for _, d := range g.wanting {
+		g.wantedOf.wanted.add(d.dim, -d.amount)
+	}
+	g.wantedOf = nil
+}
+
+// askAgain lets the gang ask for what it lacks in this cycle, where that is not what was told.
+func (s *State) askAgain(g *gang) {
+	if g.wantedOf == nil {
+		return
+	}
+	for _, d := range g.wanting {
+		g.wantedOf.asked.add(d.dim, -d.amount)
+	}
+	for _, d := range s.asks(g) {
+		g.wantedOf.asked.add(d.dim, d.amount)
+	}
+}
+
+// asks is what the gang lacks, as queues count it. What cannot start asks for nothing.
+func (s *State) asks(g *gang) []demand {
+	if !g.tree.complete() || g.lone == nil && s.isRejected(KindGang, g.key) {
+		return nil
+	}
+	out := g.lacking()
+	for i := range out {
+		if d := &out[i]; d.dim == dimGPU && s.forest.modelled {
+			if model := g.wish(); model != "" {
+				out = append(out, demand{s.dims.id(OfModel(s.cfg.GPU, model)), d.amount})
+				out[i].amount *= s.rate(model)
 			}
-			q.asked.add(d.dim, d.amount)
 		}
 	}
+	return out
 }
 
 // lacking is what the members without a seat ask for together.

@@ -50,6 +50,8 @@ type State struct {
 	vacant   []int32        // indices of pulses that no node has
 	line     []*gang        // gangs with members to place, in the order of a cycle
 	stale    []*gang        // gangs whose tally or place in line may have changed
+	lanes    lanes          // the line, by queue
+	cycles   uint64         // made so far
 	short    map[*gang]bool // gangs that run under their minimum with no member to place
 	journal  []entry
 	stamp    uint64 // of the last entry of the journal, ever
@@ -65,6 +67,7 @@ type State struct {
 	trying   bool          // a trial is on that will be rolled back before tenants are looked at
 	hunts    uint64        // claims made so far
 	passes   uint64        // surveys made so far
+	editions uint64        // of rosters
 	bounded  map[*pod]bool // seated pods whose workloads have a longest run time
 
 	changed bool // since last was made

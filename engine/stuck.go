@@ -27,8 +27,9 @@ func (y *cycle) stuck(g *gang, t turn) bool {
 		return false
 	}
 	s := y.s
+	standing := s.standing()
 	s.use(p.class)
-	key := proofKey{class: p.class, need: p.need, level: p.level, at: s.standing()}
+	key := proofKey{class: p.class, need: p.need, level: p.level, at: standing}
 	proof, proved := y.proofs[key]
 	var o order
 	if !proved {
@@ -53,6 +54,7 @@ func (y *cycle) stuck(g *gang, t turn) bool {
 	}
 	if !y.queues(g, gates) && !(proved && y.hasRoomMade(g, t, gates)) {
 		y.hope(g, t, gates)
+		y.keepAnswer(g, p, gates, standing)
 	}
 	return true
 }

@@ -71,6 +71,7 @@ type shelf struct {
 	nodes   []*node   // by name
 	epoch   uint64    // goes up when nodes move in or out; 0: taken down
 	touched uint64    // touchLog.moment when the room of one of its nodes last changed
+	vacancy vacancy
 }
 
 func (t *topology) init(levels []Level) {

@@ -24,16 +24,16 @@ type queue struct {
 	// firm is what of it cannot be asked back: by pods that may not be evicted.
 	used, leaving, pledged, firm vector
 
-	pods  []*pod            // its own seated pods, in no order
-	ranks map[int32]int     // by priority: its own seated pods that may be evicted
-	owned int               // of those, how many somebody makes again
-	going int               // its own seated pods that are on their way out
-	fair  vector            // its fair share, as of the cycle
-	asked vector            // what its own workloads in line lack, as of the cycle
-	users map[string]vector // what each user of its own workloads holds; nil: it does not matter
-	epoch uint64            // goes up when pods change
+	pods   []*pod            // its own seated pods, in no order
+	ranks  map[int32]int     // by priority: its own seated pods that may be evicted
+	owned  int               // of those, how many somebody makes again
+	going  int               // its own seated pods that are on their way out
+	fair   vector            // its fair share, as of the cycle
+	asked  vector            // what its own workloads in line lack, as of the cycle
+	wanted vector            // the same, as of what was told
+	users  map[string]vector // what each user of its own workloads holds; nil: it does not matter
+	epoch  uint64            // goes up when pods change
 
-	turnover  uint64 // as epoch, trials that are rolled back aside
 	roster    roster
 	counted   int // workloads of pods, when epoch was countedAt
 	countedAt uint64
@@ -111,9 +111,7 @@ func (s *State) book(p *pod) {
 	}
 	q.pods = append(q.pods, p)
 	q.epoch++
-	if !s.trying {
-		q.turnover++
-	}
+	s.noteTenant(q, p)
 	if q == &s.nobody {
 		return
 	}
@@ -177,9 +175,7 @@ func (s *State) unbook(p *pod) {
 	q.pods[p.slot].slot = p.slot
 	q.pods = q.pods[:last]
 	q.epoch++
-	if !s.trying {
-		q.turnover++
-	}
+	s.noteTenant(q, p)
 	p.payer = nil
 	if q == &s.nobody {
 		return
@@ -379,8 +375,13 @@ func (s *State) regrow() {
 		q.easy = q.easy && q.spec.Namespaces == nil
 	}
 	s.recount()
+	s.lanes = lanes{}
+	for _, q := range s.queues {
+		q.wanted = nil
+	}
 	for _, g := range s.line {
-		g.payer = s.queues[g.queue()]
+		g.payer, g.wantedOf = s.queues[g.queue()], nil
+		s.want(g)
 	}
 }
 
@@ -457,10 +458,10 @@ func (s *State) recount() {
 	for _, q := range s.queues {
 		q.used, q.leaving, q.pledged, q.firm, q.pods, q.ranks = nil, nil, nil, nil, nil, nil
 		q.owned, q.going = 0, 0
-		q.roster = roster{} // sums of epochs tell nothing once there are other queues below it
+		q.roster = roster{}
 		q.epoch++
 	}
-	s.nobody.pods, s.nobody.ranks, s.nobody.owned, s.nobody.going = nil, nil, 0, 0
+	s.nobody.pods, s.nobody.ranks, s.nobody.owned, s.nobody.going, s.nobody.roster = nil, nil, 0, 0, roster{}
 	for _, h := range s.holds {
 		if h.on != nil {
 			s.pledge(h, 1)

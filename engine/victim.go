@@ -42,8 +42,9 @@ type seatOf struct {
 
 // tenant is a workload that has seats in a queue: those of its pods that are not on their way out.
 type tenant struct {
+	lodging
 	key      string
-	gang     *gang // nil: a pod by itself
+	told     *Pod // of a pod by itself
 	payer    *queue
 	priority int32
 	terms    *Terms
@@ -56,68 +57,20 @@ type tenant struct {
 	covered  int // by the quotas of how many queues its minimum is covered: its own, the one above, and so on, without a gap
 }
 
-// roster is the tenants of a queue, those first that keep their seats longest: by priority, then since when, then by
-// key. It is kept until a pod of the queue comes, changes or goes.
-type roster struct {
-	at      uint64 // queue.turnover, plus one
-	tenants []*tenant
-	below   []*tenant // with those of the queues below it
-	belowAt uint64    // sum of turnovers, plus one
-}
-
-// strike takes a pod by itself, which is on its way out now, off the roster: the rest of it is as it was.
-func (r *roster) strike(p *pod) {
-	at := &tenant{key: p.Key, priority: p.Priority, started: p.Started}
-	i, found := slices.BinarySearchFunc(r.tenants, at, compareTenants)
-	for ; found && i < len(r.tenants) && compareTenants(r.tenants[i], at) == 0; i++ {
-		if r.tenants[i].gang == nil {
-			r.tenants = slices.Delete(r.tenants, i, i+1)
-			return
-		}
+// appraise works out what of the tenant may be evicted, and what of that decides its cost.
+func (s *State) appraise(t *tenant) {
+	first := t.pods[0]
+	t.key, t.priority, t.started, t.terms = first.workload(), first.Priority, first.Started, s.termsOf(first)
+	if t.gang == nil {
+		t.told = first.Pod
+	} else if t.priority = 0; t.gang.spec != nil {
+		t.priority = t.gang.spec.Priority
 	}
-}
-
-// tenantsOf returns the queue's own tenants.
-func (s *State) tenantsOf(q *queue) []*tenant {
-	r := &q.roster
-	if r.at == q.turnover+1 {
-		return r.tenants
-	}
-	r.tenants = r.tenants[:0]
-	gangs := make(map[*gang]*tenant)
-	for _, p := range q.pods {
-		if p.leaving() {
-			continue
-		}
-		if p.Gang == "" {
-			r.tenants = append(r.tenants, &tenant{key: p.Key, payer: q, priority: p.Priority, started: p.Started, pods: []*pod{p}})
-			continue
-		}
-		t := gangs[p.gang]
-		if t == nil {
-			t = &tenant{key: p.Gang, gang: p.gang, payer: q, started: p.Started}
-			if p.gang != nil && p.gang.spec != nil {
-				t.priority = p.gang.spec.Priority
-			}
-			gangs[p.gang] = t
-			r.tenants = append(r.tenants, t)
-		}
-		t.pods = append(t.pods, p)
+	for _, p := range t.pods[1:] {
 		if p.Started.Before(t.started) {
 			t.started = p.Started
 		}
 	}
-	for _, t := range r.tenants {
-		s.appraise(t)
-	}
-	slices.SortFunc(r.tenants, compareTenants)
-	r.at = q.turnover + 1
-	return r.tenants
-}
-
-// appraise works out what of the tenant may be evicted, and what of that decides its cost.
-func (s *State) appraise(t *tenant) {
-	t.terms = s.termsOf(t.pods[0])
 	s.divideTenant(t)
 	for _, u := range t.units {
 		u.stints = stintsOf(u.pods)
@@ -207,30 +160,6 @@ func (g *gang) spares() []*pod {
 	return out
 }
 
-// tenantsBelow returns the tenants of the queue and of all below it: those first whose minimum the quotas of the queues
-// below it cover. Who borrows from a queue beside it in the same department is the first to give up what the department
-// borrows.
-func (s *State) tenantsBelow(q *queue) []*tenant {
-	if len(q.children) == 0 {
-		return s.tenantsOf(q)
-	}
-	at := q.turnovers() + 1
-	if r := &q.roster; r.belowAt != at {
-		r.below = slices.Clone(s.tenantsOf(q))
-		for _, c := range q.children {
-			r.below = append(r.below, s.coverBelow(c)...)
-		}
-		slices.SortFunc(r.below, func(a, b *tenant) int {
-			if x, y := a.coveredUpTo(q.depth), b.coveredUpTo(q.depth); x != y {
-				return before(x)
-			}
-			return compareTenants(a, b)
-		})
-		r.belowAt = at
-	}
-	return q.roster.below
-}
-
 // coveredUpTo says whether all queues of the tenant that are deeper than that cover its minimum.
 func (t *tenant) coveredUpTo(depth int) bool { return t.covered >= t.payer.depth-depth }
 
@@ -255,15 +184,6 @@ func (s *State) coverBelow(q *queue) []*tenant {
 		}
 	}
 	return all
-}
-
-// turnovers is the sum over the queue and those below it.
-func (q *queue) turnovers() uint64 {
-	sum := q.turnover
-	for _, c := range q.children {
-		sum += c.turnovers()
-	}
-	return sum
 }
 
 // claim is a gang that looks for others' work to be evicted for it.
@@ -424,7 +344,7 @@ type cover struct {
 	sum   vector
 }
 
-// newCover begins with what can never be evicted.
+// newCover has the tenants of a queue that holds more than its part.
 func newCover(s *State, z *queue, dims []int, part func(*queue, int) int64) *cover {
 	v := &cover{queue: z, dims: dims, part: part}
 	for _, dim := range dims {
@@ -436,7 +356,6 @@ func newCover(s *State, z *queue, dims []int, part func(*queue, int) int64) *cov
 		return v
 	}
 	v.all = s.tenantsBelow(z)
-	v.firm()
 	return v
 }
 
@@ -474,27 +393,11 @@ func (v *cover) lacks(some vector) bool {
 	return slices.ContainsFunc(v.over, func(dim int) bool { return some.at(dim) > 0 })
 }
 
-// uncovered takes of a queue that holds more than its part what is not covered by it: of the roster, in order, what does
-// not fit in it beside those before. What can never be evicted is covered before everything else, then what tenants need
-// at the least, then their members above that. So whoever starts beyond the part takes nobody else's cover with it, unless
-// it goes before that one by priority and would fit in the part without it.
+// uncovered takes of a queue that holds more than its part what is not covered by it.
 func (c *claim) uncovered(z *queue, dims []int, part func(*queue, int) int64, cause EvictionCause, reach int) {
-	v := newCover(c.y.s, z, dims, part)
-	elastic := false
-	for _, t := range v.all {
-		if !v.covers(t.core, t.stays) && v.lacks(t.size) {
-			c.take(t, cause, reach)
-		}
-		elastic = elastic || len(t.units) > 0 && t.units[0].size != nil
-	}
-	if !elastic {
-		return
-	}
-	for _, t := range v.all {
-		for _, u := range t.units {
-			if u.size != nil && !v.covers(u.size, nil) && v.lacks(u.size) {
-				c.takeUnit(u, cause, reach)
-			}
+	if x := c.y.s.cutOf(z, dims, part); x != nil {
+		for _, u := range x.units {
+			c.takeUnit(u, cause, reach)
 		}
 	}
 }

@@ -67,6 +67,7 @@ func (c *claim) coversHeld(v *cover, g *gang, priority int32) bool {
 	if len(v.over) == 0 {
 		return true
 	}
+	v.firm()
 	for _, t := range v.all {
 		if t.priority >= priority {
 			v.covers(t.core, t.stays)

@@ -1,0 +1,293 @@
+package engine
+
+import (
+	"slices"
+	"time"
+)
+
+// roster is the tenants of a queue, those first that keep their seats longest: by priority, then since when, then by
+// key. It is kept from claim to claim and from cycle to cycle: of who comes, changes or goes, note is taken.
+type roster struct {
+	made    bool
+	tenants []*tenant
+	of      map[lodging]*tenant
+	noted   []lodging // to be looked at again
+	round   uint64    // stamps what is in noted
+	revised uint64    // when tenants last changed, as editions are numbered
+	below   []*tenant // with those of the queues below it
+	edition uint64    // of below, or of tenants where there are none below: no other ever has it
+	ranked  []*tenant // the same in the order that they have among those beside the queue
+	cut     cut
+}
+
+// lodging is whose seats a tenant is made of: a gang's, or those of a pod by itself.
+type lodging struct {
+	gang *gang
+	pod  *pod
+}
+
+// noteTenant takes note of a pod of the queue that came, changed or went. What is tried out and undone at once does not count.
+func (s *State) noteTenant(q *queue, p *pod) {
+	r := &q.roster
+	if !r.made || s.trying {
+		return
+	}
+	//mutate: index-roster
+	if p.Gang == "" {
+		if p.noted != r.round {
+			p.noted = r.round
+			r.noted = append(r.noted, lodging{pod: p})
+		}
+	} else if g := p.gang; g != nil && g.noted != r.round {
+		g.noted = r.round
+		r.noted = append(r.noted, lodging{gang: g})
+	}
+}
+
+// tenantsOf returns the queue's own tenants.
+func (s *State) tenantsOf(q *queue) []*tenant {
+	r := &q.roster
+	switch {
+	case !r.made || len(r.noted) > 8+len(r.tenants)/2:
+		s.enroll(q)
+	case len(r.noted) > 0:
+		for _, l := range r.noted {
+			s.revise(q, l)
+		}
+		r.noted, r.round = r.noted[:0], s.nextEdition()
+	}
+	return r.tenants
+}
+
+func (s *State) nextEdition() uint64 {
+	s.editions++
+	return s.editions
+}
+
+// enroll makes the queue's roster.
+func (s *State) enroll(q *queue) {
+	r := &q.roster
+	*r = roster{made: true, tenants: r.tenants[:0], of: make(map[lodging]*tenant), noted: r.noted[:0], round: s.nextEdition()}
+	r.revised = s.nextEdition()
+	for _, p := range q.pods {
+		if p.leaving() {
+			continue
+		}
+		l := lodging{gang: p.gang}
+		if p.Gang == "" {
+			l = lodging{pod: p}
+		}
+		t := r.of[l]
+		if t == nil {
+			t = &tenant{payer: q, lodging: l}
+			r.of[l] = t
+			r.tenants = append(r.tenants, t)
+		}
+		t.pods = append(t.pods, p)
+	}
+	for _, t := range r.tenants {
+		s.appraise(t)
+	}
+	slices.SortFunc(r.tenants, compareTenants)
+}
+
+// revise looks again at one tenant, which may have come, changed or gone.
+func (s *State) revise(q *queue, l lodging) {
+	was := q.roster.of[l]
+	if was != nil && l.pod != nil && was.told == l.pod.Pod && l.pod.payer == q && !l.pod.leaving() && !s.forest.modelled {
+		return // it left its seat and is back
+	}
+	r, is := &q.roster, s.lodgerOf(q, l)
+	r.tenants, r.revised = replaceTenant(r.tenants, was, is), s.nextEdition()
+	delete(r.of, l)
+	if is != nil {
+		r.of[l] = is
+	}
+}
+
+// lodgerOf makes the tenant, nil where it has no seats in the queue.
+func (s *State) lodgerOf(q *queue, l lodging) *tenant {
+	t := &tenant{payer: q, lodging: l}
+	stays := func(p *pod) bool { return p.payer == q && !p.leaving() }
+	if l.pod != nil && stays(l.pod) {
+		t.pods = []*pod{l.pod}
+	}
+	if l.gang != nil {
+		for _, p := range l.gang.members {
+			if stays(p) {
+				t.pods = append(t.pods, p)
+			}
+		}
+	}
+	if len(t.pods) == 0 {
+		return nil
+	}
+	s.appraise(t)
+	return t
+}
+
+// replaceTenant puts the one in the place of the other, in order; nil: nobody.
+func replaceTenant(all []*tenant, was, is *tenant) []*tenant {
+	if was != nil {
+		i, _ := slices.BinarySearchFunc(all, was, compareTenants)
+		for all[i] != was { // others of its rank and name
+			i++
+		}
+		all = slices.Delete(all, i, i+1)
+	}
+	if is != nil {
+		i, _ := slices.BinarySearchFunc(all, is, compareTenants)
+		all = slices.Insert(all, i, is)
+	}
+	return all
+}
+
+// tenantsBelow returns the tenants of the queue and of all below it: those first whose minimum the quotas of the queues
+// below it cover. Who borrows from a queue beside it in the same department is the first to give up what the department
+// borrows.
+func (s *State) tenantsBelow(q *queue) []*tenant {
+	own, r := s.tenantsOf(q), &q.roster
+	if len(q.children) == 0 {
+		r.edition = r.revised
+		return own
+	}
+	last := r.revised
+	for _, c := range q.children {
+		s.tenantsBelow(c)
+		last = max(last, c.roster.edition)
+	}
+	if last <= r.edition {
+		return r.below
+	}
+	lists := [][]*tenant{own}
+	for _, c := range q.children {
+		if c.roster.edition > r.edition {
+			c.roster.ranked = append(c.roster.ranked[:0], s.coverBelow(c)...)
+			slices.SortFunc(c.roster.ranked, q.compareBelow)
+		}
+		lists = append(lists, c.roster.ranked)
+	}
+	for len(lists) > 1 {
+		lists = append(lists[2:], merge(lists[0], lists[1], q.compareBelow))
+	}
+	r.below, r.edition = lists[0], s.nextEdition()
+	return r.below
+}
+
+// compareBelow is the order of tenants of the queue and of those below it.
+func (q *queue) compareBelow(a, b *tenant) int {
+	if x, y := a.coveredUpTo(q.depth), b.coveredUpTo(q.depth); x != y {
+		return before(x)
+	}
+	return compareTenants(a, b)
+}
+
+// merge makes one list of two, in order.
+func merge(a, b []*tenant, compare func(a, b *tenant) int) []*tenant {
+	out := make([]*tenant, 0, len(a)+len(b))
+	for len(a) > 0 && len(b) > 0 {
+		if compare(b[0], a[0]) < 0 {
+			a, b = b, a
+		}
+		out, a = append(out, a[0]), a[1:]
+	}
+	return append(append(out, a...), b...)
+}
+
+// cut is the part of a roster that quota does not cover, and what it would free.
+type cut struct {
+	edition uint64 // of the roster
+	shape   uint64 // of the topology
+	dims    []int
+	parts   []int64 // what the queue is promised of each
+	over    []int
+
+	units    []*unit
+	ripe     time.Time // when all of them have run for as long as they must
+	budgeted bool
+	gpus     int64
+	shelves  []shelfGPUs
+}
+
+// shelfGPUs is what units have on the nodes of a shelf.
+type shelfGPUs struct {
+	shelf *shelf
+	gpus  int64
+}
+
+// cutOf returns the units of what a queue holds beyond its part of the dims, nil where it holds no more.
+func (s *State) cutOf(z *queue, dims []int, part func(*queue, int) int64) *cut {
+	v := newCover(s, z, dims, part)
+	if len(v.over) == 0 {
+		return nil
+	}
+	r, x := &z.roster, &z.roster.cut
+	kept := x.edition == r.edition && x.shape == s.topology.shape && slices.Equal(x.dims, dims) && slices.Equal(x.over, v.over)
+	for i, dim := range dims {
+		kept = kept && x.parts[i] == part(z, dim)
+	}
+	if kept {
+		return x
+	}
+	*x = cut{edition: r.edition, shape: s.topology.shape, dims: append(x.dims[:0], dims...), over: v.over, parts: x.parts[:0], units: x.units[:0], shelves: x.shelves[:0]}
+	for _, dim := range dims {
+		x.parts = append(x.parts, part(z, dim))
+	}
+	s.passes++
+	x.find(v, s.passes)
+	s.appraiseCut(x)
+	return x
+}
+
+// find lists the units: of the roster, in order, what does not fit in the part beside those before. What can never be
+// evicted is covered before everything else, then what tenants need at the least, then their members above that. So
+// whoever starts beyond the part takes nobody else's cover with it, unless it goes before that one by priority and would
+// fit in the part without it.
+func (x *cut) find(v *cover, pass uint64) {
+	v.firm()
+	take := func(u *unit) {
+		if u.pass != pass {
+			u.pass = pass
+			x.units = append(x.units, u)
+		}
+	}
+	elastic := false
+	for _, t := range v.all {
+		if !v.covers(t.core, t.stays) && v.lacks(t.size) {
+			for _, u := range t.units {
+				take(u)
+			}
+		}
+		elastic = elastic || len(t.units) > 0 && t.units[0].size != nil
+	}
+	for _, t := range v.all {
+		for i := 0; elastic && i < len(t.units); i++ {
+			if u := t.units[i]; u.size != nil && !v.covers(u.size, nil) && v.lacks(u.size) {
+				take(u)
+			}
+		}
+	}
+}
+
+// appraiseCut adds up what the units of the cut would free, and finds out from when on all may be evicted.
+func (s *State) appraiseCut(x *cut) {
+	x.ripe, x.budgeted, x.gpus = time.Time{}, false, 0
+	for _, u := range x.units {
+		least := s.minRun(u.of.payer)
+		x.budgeted = x.budgeted || u.budgeted
+		for _, p := range u.pods {
+			if at := p.Started.Add(least); !p.Started.IsZero() && at.After(x.ripe) {
+				x.ripe = at
+			}
+			gpus := p.amount(dimGPU)
+			x.gpus += gpus
+			if sh := p.seat.shelf; gpus > 0 && sh != nil {
+				if last := len(x.shelves) - 1; last >= 0 && x.shelves[last].shelf == sh {
+					x.shelves[last].gpus += gpus
+				} else {
+					x.shelves = append(x.shelves, shelfGPUs{sh, gpus})
+				}
+			}
+		}
+	}
+}
