@@ -24,7 +24,7 @@ type stand struct {
 	place  int      // in parent.below
 	head   *queued  // the one of lane, or of those below, that goes next; nil: nothing is left
 	excess fraction // how far it is above its share
-	past   fraction // what the queue used in the past, for its weight
+	past   fraction // what the queue used in the past, for its weight, or the user
 	depth  int      // of the queue in the tree: those at the top are at 1
 }
 
@@ -73,14 +73,22 @@ func (a *stand) before(b *stand, p Policy) bool {
 		if b.excess.less(a.excess) {
 			return false
 		}
-		if a.past.less(b.past) {
+		if x, z := a.used(), b.used(); x.less(z) {
 			return true
-		}
-		if b.past.less(a.past) {
+		} else if z.less(x) {
 			return false
 		}
 	}
 	return x.younger(z) < 0
+}
+
+// used is what was used in the past, as far as it is held against the head: no longer against a user's that has waited
+// for too long.
+func (s *stand) used() fraction {
+	if s.head.aged && s.parent.queue == s.queue {
+		return fraction{0, 1}
+	}
+	return s.past
 }
 
 // owes says whether the head is owed the place by the queues beside this one. A user's counts as owed it once it has
@@ -150,7 +158,7 @@ func (c *contest) standOf(q *queued) *stand {
 			return b
 		}
 	}
-	b := &stand{queue: s.queue, user: user, parent: s, depth: s.depth}
+	b := &stand{queue: s.queue, user: user, parent: s, depth: s.depth, past: c.y.s.pastOfUser(s.queue, user, c.y.now)}
 	s.below = append(s.below, b)
 	return b
 }
@@ -413,6 +421,23 @@ func (s *State) pastOf(q *queue, at time.Time) fraction {
 	}
 	faded := portion(u.Decayed, s.factor(max(0, int64(at.Sub(u.At)/time.Second))), unity)
 	return fraction{faded, max(1, q.spec.Weight)}
+}
+
+// pastOfUser is what the user used of the queue in the past, as far as it counts at the time.
+func (s *State) pastOfUser(q *queue, user string, at time.Time) fraction {
+	none := fraction{0, 1}
+	if s.cfg.HalfLife == 0 {
+		return none
+	}
+	u := s.spending(q)
+	if u == nil {
+		return none
+	}
+	i, ok := slices.BinarySearchFunc(u.Users, user, func(v UserSpending, user string) int { return strings.Compare(v.User, user) })
+	if !ok {
+		return none
+	}
+	return fraction{portion(u.Users[i].Decayed, s.factor(max(0, int64(at.Sub(u.At)/time.Second))), unity), 1}
 }
 
 // line is the cycle's, with gangs that lost seats to time put where they now belong.

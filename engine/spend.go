@@ -1,8 +1,10 @@
 package engine
 
 import (
+	"cmp"
 	"math/bits"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -34,6 +36,12 @@ func (s *State) accrue(now time.Time) []Change {
 		for _, m := range up {
 			for _, p := range q.pods {
 				m.charge(p)
+			}
+		}
+		//mutate: spend-users
+		if m := meters[q]; m != nil && m.users != nil {
+			for _, p := range q.pods {
+				m.chargeUser(p)
 			}
 		}
 	}
@@ -93,10 +101,17 @@ type meter struct {
 	at       time.Time
 	from, to int64
 	budgets  []allowance
-	all      int64 // GPUs held for all of the time
-	decayed  int64 // of those held for a part of it, GPU-seconds by now
-	total    int64 // GPU-seconds
+	all      int64            // GPUs held for all of the time
+	decayed  int64            // of those held for a part of it, GPU-seconds by now
+	total    int64            // GPU-seconds
+	users    map[string]usage // nil: they do not matter
 }
+
+// usage is what one user's workloads have used, as decayed and all of a meter.
+type usage struct{ all, decayed int64 }
+
+// mostUsers bounds how many users of a queue are remembered: those who used most.
+const mostUsers = 256
 
 // allowance is a budget of the queue and what is spent of it.
 type allowance struct {
@@ -134,6 +149,9 @@ func (s *State) meter(q *queue, at time.Time) *meter {
 		}
 		m.allow()
 	}
+	if was != nil && q.spec.FairUsers && s.cfg.HalfLife > 0 {
+		m.users = make(map[string]usage)
+	}
 	return m
 }
 
@@ -154,16 +172,26 @@ func (m *meter) allow() {
 	}
 }
 
-// charge adds what the pod held.
-func (m *meter) charge(p *pod) {
+// held is how many GPUs the pod has, as queues count them, and from when and for how long in the time that is added up.
+func (m *meter) held(p *pod) (gpus, began, seconds int64) {
 	if p.Node == "" {
-		return // it is only about to have its node
+		return 0, 0, 0 // it is only about to have its node
 	}
-	began := m.from
+	began = m.from
 	if !p.Started.IsZero() {
 		began = max(began, p.Started.Add(time.Second-1).Unix())
 	}
-	held := m.to - began
+	for _, d := range p.bill {
+		if d.dim == dimGPU {
+			gpus = d.amount
+		}
+	}
+	return gpus, began, m.to - began
+}
+
+// charge adds what the pod held.
+func (m *meter) charge(p *pod) {
+	_, began, held := m.held(p)
 	if held <= 0 {
 		return
 	}
@@ -184,6 +212,48 @@ func (m *meter) charge(p *pod) {
 	}
 }
 
+// chargeUser adds what the pod held to what its user used.
+func (m *meter) chargeUser(p *pod) {
+	gpus, began, held := m.held(p)
+	if gpus == 0 || held <= 0 {
+		return
+	}
+	user := m.s.userOf(p)
+	u := m.users[user]
+	if began == m.from {
+		u.all += gpus
+	} else {
+		u.decayed += m.s.stream(gpus, held)
+	}
+	m.users[user] = u
+}
+
+// usages is what users used by now, as far as it still counts.
+func (m *meter) usages() []UserSpending {
+	if m.users == nil {
+		return nil
+	}
+	past := make(map[string]int64, len(m.was.Users))
+	for _, v := range m.was.Users {
+		past[v.User] = m.s.fade(v.Decayed, m.to-m.from, m.to/int64(tick/time.Second))
+	}
+	for user, u := range m.users {
+		past[user] = min(past[user]+m.s.stream(u.all, m.to-m.from)+u.decayed, maxSpent)
+	}
+	var out []UserSpending
+	for _, user := range sortedKeys(past) {
+		if past[user] > 0 {
+			out = append(out, UserSpending{User: user, Decayed: past[user]})
+		}
+	}
+	if len(out) > mostUsers {
+		slices.SortStableFunc(out, func(a, b UserSpending) int { return cmp.Compare(b.Decayed, a.Decayed) })
+		out = out[:mostUsers]
+		slices.SortFunc(out, func(a, b UserSpending) int { return strings.Compare(a.User, b.User) })
+	}
+	return out
+}
+
 // sum is what the queue has spent by now, nil if that is not worth saying.
 func (m *meter) sum() *Spending {
 	u := &Spending{Queue: m.q.name, At: m.at}
@@ -193,7 +263,7 @@ func (m *meter) sum() *Spending {
 	if m.was == nil {
 		return u
 	}
-	u.Total = min(m.was.Total+m.total, maxSpent)
+	u.Total, u.Users = min(m.was.Total+m.total, maxSpent), m.usages()
 	if m.s.cfg.HalfLife > 0 {
 		u.Decayed = min(m.s.fade(m.was.Decayed, m.to-m.from, m.to/int64(tick/time.Second))+m.s.stream(m.all, m.to-m.from)+m.decayed, maxSpent)
 	}

@@ -336,6 +336,14 @@ type Spending struct {
 	Decayed int64     `json:"decayed"`         // GPU-seconds, halved every Config.HalfLife
 	Spent   []int64   `json:"spent,omitempty"` // of each of its budgets, in the period that At is in
 	Total   int64     `json:"total,omitempty"` // GPU-seconds since it was first seen
+	// Users are those of a queue with FairUsers whose use still counts, sorted by name.
+	Users []UserSpending `json:"users,omitempty"`
+}
+
+// UserSpending is what one user of a queue has used there.
+type UserSpending struct {
+	User    string `json:"user"`
+	Decayed int64  `json:"decayed"` // GPU-seconds, halved every Config.HalfLife
 }
 
 // Lapse is since when a gang has been running under its minimum. Memory; lost harmlessly, it then starts anew.
@@ -420,7 +428,7 @@ type Rejected struct {
 //	2  2026-11-15  Queue.Namespaces, Gang.Invalid
 //	3  2026-11-15  queues in a tree with quota and the rest of Queue; Terms, Core, User, Started, Idle, Budgets, Owner, Pod.Invalid;
 //	               Disruption, Booking, Eviction, Promise, Spending, Lesson, Lapse; Hold.Coming; Plan.Evictions and Promises;
-//	               Pod.Endless
+//	               Pod.Endless; Spending.Users
 const SnapshotVersion = 3
 
 // Snapshot is everything a State knows, in canonical order. Times are in UTC.
