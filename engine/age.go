@@ -1,10 +1,6 @@
 package engine
 
-import (
-	"slices"
-
-	"github.com/berth-dev/berth/engine/why"
-)
+import "github.com/berth-dev/berth/engine/why"
 
 // Age. Small work of its own queue could pass a large gang for ever. So once a workload has waited for Config.Overtake,
 // and is the first of its queue to have done so, it is promised a start wherever it is in line. Where nobody can tell
@@ -22,8 +18,8 @@ type head struct {
 	shut bool // those after it wait behind it, but for those above its rank; under policies strict and fifo all do
 }
 
-// behind says which blocked gang of its queue the gang waits behind. Who was promised a start, or has a place held for
-// it, waits for nobody's age.
+// behind says which blocked gang of its queue the gang waits behind. Who has a place held for it waits behind nobody:
+// others ended for it, who may be the head now. Who was promised a start waits for nobody's age.
 func (y *cycle) behind(g *gang) []why.Gate {
 	if len(y.times.blocked) == 0 {
 		return nil
@@ -33,19 +29,14 @@ func (y *cycle) behind(g *gang) []why.Gate {
 		return nil
 	}
 	//mutate: strict-held-passes
-	if y.keptFor(g) {
-		return nil // others ended for it, who may be the head now
+	if y.hasHeld(g) {
+		return nil
 	}
 	//mutate: age-of-its-rank
 	if y.s.cfg.Policy != Strict && (y.rank > h.rank && y.s.cfg.Policy != FIFO || y.standing(g) != nil) {
 		return nil
 	}
 	return []why.Gate{{Cause: why.BehindTheHead, Object: h.key, Certificate: -1}}
-}
-
-// keptFor says whether a place is held for the gang, or was until it claimed it.
-func (y *cycle) keptFor(g *gang) bool {
-	return y.hasHeld(g) || slices.ContainsFunc(y.claimed, func(h *hold) bool { return h.isFor(g) })
 }
 
 // queues says that the gang, which is blocked by the gates, waits behind another of its queue. Behind one that is only

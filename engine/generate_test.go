@@ -540,7 +540,7 @@ func anyPolicy(t *rapid.T, version uint64) engine.Change {
 	case "lapse":
 		return engine.Change{Lapse: &engine.Lapse{Gang: pick(t, gangNames...), Version: version, Since: noon.Add(-pick(t, time.Second, time.Hour))}}
 	case "spending":
-		return engine.Change{Spending: &engine.Spending{Queue: pick(t, queueNames...), Version: version, At: noon.Add(-time.Second), Decayed: int64(upTo(t, 1000)), Spent: pick(t, nil, []int64{2}), Total: 1000}}
+		return engine.Change{Spending: &engine.Spending{Queue: pick(t, queueNames...), Version: version, At: noon.Add(-time.Second), Decayed: int64(upTo(t, 1000)), Spent: pick(t, nil, []int64{2}), Total: 1000, Users: []engine.UserSpending{{User: "ann", Decayed: 7}}}}
 	}
 	return engine.Change{Lesson: &engine.Lesson{Like: "train", Version: version, Count: 1 + upTo(t, 20), Short: time.Second, Median: time.Minute, Long: time.Hour}}
 }

@@ -26,7 +26,7 @@ type stand struct {
 	head   *queued  // the one of lane, or of those below, that goes next; nil: nothing is left
 	front  uint64   // what decides first between heads: see rate
 	excess fraction // how far it is above its share
-	past   fraction // what the queue used in the past, for its weight
+	past   fraction // what the queue used in the past, for its weight, or the user
 	depth  int      // of the queue in the tree: those at the top are at 1
 
 	searched bool // somebody owed a place was looked for behind the head
@@ -75,7 +75,7 @@ func (a *stand) before(b *stand, p Policy) bool {
 		if c := a.excess.compare(b.excess); c != 0 {
 			return c < 0
 		}
-		if c := a.past.compare(b.past); c != 0 {
+		if c := a.used().compare(b.used()); c != 0 {
 			return c < 0
 		}
 	}
@@ -92,22 +92,33 @@ func (s *stand) rate(p Policy) (front uint64) {
 		return front
 	}
 	//mutate: order-owed-first
-	if s.owes(s.head.owed) || s.aged() {
+	if s.owes(s.head.owed) || s.old() {
 		front |= 1 << 62
 	}
 	//mutate: order-owed-behind-first
-	if s.owes(s.head.hides) {
+	if s.owes(s.head.hides) && !s.old() {
 		front |= 1 << 61
 	}
 	return front | uint64(int64(s.head.rank)-math.MinInt32)
 }
 
+// old says whether a user's head has waited for as long as it may be passed. It then goes with those who are owed their
+// place, or small work of other users that the quota has room for would always go before a large gang of his; and what he
+// used is not held against it.
+func (s *stand) old() bool {
+	return s.head.aged && s.parent != nil && s.parent.queue == s.queue
+}
+
+// used is what was used in the past, as far as it is held against the head.
+func (s *stand) used() fraction {
+	if s.old() {
+		return fraction{0, 1}
+	}
+	return s.past
+}
+
 // owes says whether who is owed a place that far up, from the queue of the head, is owed it by the queues beside this one.
 func (s *stand) owes(reach int) bool { return reach > 0 && s.head.depth-reach < s.depth }
-
-// aged says whether a user's head has waited for too long. It counts as owed the place then: or small work of others, which
-// the quota has room for, would always go before a large gang of his.
-func (s *stand) aged() bool { return s.head.aged && s.parent != nil && s.parent.queue == s.queue }
 
 // younger compares age, then key; a pod by itself goes before a gang of the same.
 func (q *queued) younger(o *queued) int {
@@ -197,7 +208,7 @@ func (c *contest) standAt(key laneKey) *stand {
 			return b
 		}
 	}
-	b := &stand{queue: s.queue, user: key.user, parent: s, depth: s.depth, past: fraction{0, 1}} // what users used in the past is not kept
+	b := &stand{queue: s.queue, user: key.user, parent: s, depth: s.depth, past: c.past.ofUser(s.queue, key.user)}
 	s.below = append(s.below, b)
 	return b
 }

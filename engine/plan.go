@@ -190,7 +190,7 @@ func (y *cycle) start(g *gang, t turn) bool {
 	found := y.place(g, t)
 	if found.ok && len(gates) == 0 {
 		if gates = y.delays(g, t, seats, &found); len(gates) == 0 {
-			gates = y.behind(g)
+			gates = behind
 		}
 		if len(gates) == 0 {
 			y.started(g, t, found.model, m)

@@ -243,6 +243,7 @@ func (s *State) account(p *pod, n *node, times int64) {
 		if times > 0 {
 			p.surplus = s.surplusOf(p)
 		}
+		//mutate: index-surplus
 		s.surplus += times * p.surplus
 	}
 	for _, d := range p.demands {

@@ -250,8 +250,8 @@ func (a *asking) lent() {
 			continue
 		}
 		kept := s.keptFrom(a.q, dim)
-		capacity, taken := s.inAll(dim)
-		free := capacity - a.y.inUse(dim, taken) - kept
+		capacity, taken := a.y.inUse(dim)
+		free := capacity - taken - kept
 		//mutate: gate-lent
 		if kept > 0 && need > free {
 			a.shut(why.Gate{Cause: why.NotLent, Object: a.q.name, Resource: resource, Need: need, Have: max(0, free)})
@@ -259,19 +259,19 @@ func (a *asking) lent() {
 	}
 }
 
-// inUse is what is taken now, as given, or, where that is more, will be once those on their way out are gone and all that is held is
-// taken. In a trial those that were taken off their seats, and will be made again, count as there.
-func (y *cycle) inUse(dim int, taken int64) int64 {
+// inUse is what there is in all, as queues count it, and what of it is taken now or, where that is more, will be once those
+// on their way out are gone and all that is held is taken. In a trial those that were taken off their seats, and will be made again, count as there.
+func (y *cycle) inUse(dim int) (capacity, taken int64) {
 	more := y.s.nobody.pledged.at(dim) - y.s.nobody.leaving.at(dim)
 	for _, q := range y.s.queues {
 		if q.parent == nil {
 			more += q.pledged.at(dim) - q.leaving.at(dim)
 		}
 	}
-	used := taken + y.returning.at(dim)
 	//mutate: gate-lent-pledged
-	used += max(0, more)
-	return used
+	more = max(0, more)
+	capacity, taken = y.s.inAll(dim)
+	return capacity, taken + more + y.returning.at(dim)
 }
 
 // ofModel says whether the dimension is of one GPU model; how much of that there is in all is not counted.
@@ -491,8 +491,8 @@ func (d *drawing) lent() {
 			continue
 		}
 		kept := s.keptFrom(d.q, dim)
-		capacity, taken := s.inAll(dim)
-		free := capacity - d.y.inUse(dim, taken) - kept
+		capacity, taken := d.y.inUse(dim)
+		free := capacity - taken - kept
 		//mutate: gate-lent-to-growth
 		if kept > 0 && free < 0 {
 			d.shut(why.Gate{Cause: why.NotLent, Object: d.q.name, Resource: s.dims.names[dim], Need: need, Have: max(0, free+need)})

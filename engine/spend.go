@@ -1,9 +1,11 @@
 package engine
 
 import (
+	"cmp"
 	"math"
 	"math/bits"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -35,6 +37,12 @@ func (s *State) accrue(now time.Time) []Change {
 		for _, m := range up {
 			for _, p := range q.pods {
 				m.charge(p)
+			}
+		}
+		//mutate: spend-users
+		if m := meters[q]; m != nil && m.users != nil {
+			for _, p := range q.pods {
+				m.chargeUser(p)
 			}
 		}
 	}
@@ -94,10 +102,17 @@ type meter struct {
 	at       time.Time
 	from, to int64
 	budgets  []allowance
-	all      int64 // GPUs held for all of the time
-	decayed  int64 // of those held for a part of it, GPU-seconds by now
-	total    int64 // GPU-seconds
+	all      int64            // GPUs held for all of the time
+	decayed  int64            // of those held for a part of it, GPU-seconds by now
+	total    int64            // GPU-seconds
+	users    map[string]usage // nil: they do not matter
 }
+
+// usage is what one user's workloads have used, as decayed and all of a meter.
+type usage struct{ all, decayed int64 }
+
+// mostUsers bounds how many users of a queue are remembered: those who used most.
+const mostUsers = 256
 
 // allowance is a budget of the queue and what is spent of it.
 type allowance struct {
@@ -135,6 +150,9 @@ func (s *State) meter(q *queue, at time.Time) *meter {
 		}
 		m.allow()
 	}
+	if was != nil && q.spec.FairUsers && s.cfg.HalfLife > 0 {
+		m.users = make(map[string]usage)
+	}
 	return m
 }
 
@@ -155,16 +173,26 @@ func (m *meter) allow() {
 	}
 }
 
-// charge adds what the pod held.
-func (m *meter) charge(p *pod) {
+// held is how many GPUs the pod has, as queues count them, and from when and for how long in the time that is added up.
+func (m *meter) held(p *pod) (gpus, began, seconds int64) {
 	if p.Node == "" {
-		return // it is only about to have its node
+		return 0, 0, 0 // it is only about to have its node
 	}
-	began := m.from
+	began = m.from
 	if !p.Started.IsZero() {
 		began = max(began, p.Started.Add(time.Second-1).Unix())
 	}
-	held := m.to - began
+	for _, d := range p.bill {
+		if d.dim == dimGPU {
+			gpus = d.amount
+		}
+	}
+	return gpus, began, m.to - began
+}
+
+// charge adds what the pod held.
+func (m *meter) charge(p *pod) {
+	_, began, held := m.held(p)
 	if held <= 0 {
 		return
 	}
@@ -185,6 +213,48 @@ func (m *meter) charge(p *pod) {
 	}
 }
 
+// chargeUser adds what the pod held to what its user used.
+func (m *meter) chargeUser(p *pod) {
+	gpus, began, held := m.held(p)
+	if gpus == 0 || held <= 0 {
+		return
+	}
+	user := m.s.userOf(p)
+	u := m.users[user]
+	if began == m.from {
+		u.all += gpus
+	} else {
+		u.decayed += m.s.stream(gpus, held)
+	}
+	m.users[user] = u
+}
+
+// usages is what users used by now, as far as it still counts.
+func (m *meter) usages() []UserSpending {
+	if m.users == nil {
+		return nil
+	}
+	past := make(map[string]int64, len(m.was.Users))
+	for _, v := range m.was.Users {
+		past[v.User] = m.s.fade(v.Decayed, m.to-m.from, m.to/int64(tick/time.Second))
+	}
+	for user, u := range m.users {
+		past[user] = min(past[user]+m.s.stream(u.all, m.to-m.from)+u.decayed, maxSpent)
+	}
+	var out []UserSpending
+	for _, user := range sortedKeys(past) {
+		if past[user] > 0 {
+			out = append(out, UserSpending{User: user, Decayed: past[user]})
+		}
+	}
+	if len(out) > mostUsers {
+		slices.SortStableFunc(out, func(a, b UserSpending) int { return cmp.Compare(b.Decayed, a.Decayed) })
+		out = out[:mostUsers]
+		slices.SortFunc(out, func(a, b UserSpending) int { return strings.Compare(a.User, b.User) })
+	}
+	return out
+}
+
 // sum is what the queue has spent by now, nil if that is not worth saying.
 func (m *meter) sum() *Spending {
 	u := &Spending{Queue: m.q.name, At: m.at}
@@ -194,7 +264,7 @@ func (m *meter) sum() *Spending {
 	if m.was == nil {
 		return u
 	}
-	u.Total = min(m.was.Total+m.total, maxSpent)
+	u.Total, u.Users = min(m.was.Total+m.total, maxSpent), m.usages()
 	if m.s.cfg.HalfLife > 0 {
 		u.Decayed = min(m.s.fade(m.was.Decayed, m.to-m.from, m.to/int64(tick/time.Second))+m.s.stream(m.all, m.to-m.from)+m.decayed, maxSpent)
 	}
@@ -225,21 +295,31 @@ func (s *State) pastAt(now time.Time) past {
 		if u.At.After(p.last) {
 			p.last = u.At
 		}
-		if by := s.fadesBy(u); p.next.IsZero() || by.Before(p.next) {
-			p.next = by
+		p.ends(s.fadesBy(u.At, u.Decayed))
+		for _, v := range u.Users {
+			if by := s.fadesBy(u.At, v.Decayed); q.spec.FairUsers && now.Before(by) {
+				p.ends(by)
+			}
 		}
 	}
 	return p
 }
 
-// fadesBy is when less than a GPU-second is left of what was used.
-func (s *State) fadesBy(u *Spending) time.Time {
-	halves := bits.Len64(uint64(max(0, u.Decayed)))
-	return u.At.Add(time.Duration(halves) * min(s.cfg.HalfLife, math.MaxInt64/64))
+// ends notes that something counts no more from the time on.
+func (p *past) ends(by time.Time) {
+	if p.next.IsZero() || by.Before(p.next) {
+		p.next = by
+	}
+}
+
+// fadesBy is when less than a GPU-second is left of what was used at the time.
+func (s *State) fadesBy(at time.Time, decayed int64) time.Time {
+	halves := bits.Len64(uint64(max(0, decayed)))
+	return at.Add(time.Duration(halves) * min(s.cfg.HalfLife, math.MaxInt64/64))
 }
 
 func (p past) counts(u *Spending) bool {
-	return p.s.cfg.HalfLife > 0 && p.now.Before(p.s.fadesBy(u))
+	return p.s.cfg.HalfLife > 0 && p.now.Before(p.s.fadesBy(u.At, u.Decayed))
 }
 
 // use is what the queue used, in GPU-seconds.
@@ -261,6 +341,19 @@ func (p past) per(q *queue) fraction {
 	}
 	left := p.s.factor(max(0, int64(p.last.Sub(u.At)/time.Second)))
 	return fraction{portion(u.Decayed, left, unity), max(1, q.spec.Weight)}
+}
+
+// ofUser is what one user of the queue used. All of a queue's are as of one time, and so need not fade to be compared.
+func (p past) ofUser(q *queue, user string) fraction {
+	u := p.s.spending(q)
+	if u == nil || !p.counts(u) {
+		return fraction{0, 1}
+	}
+	i, ok := slices.BinarySearchFunc(u.Users, user, func(v UserSpending, user string) int { return strings.Compare(v.User, user) })
+	if !ok || !p.now.Before(p.s.fadesBy(u.At, u.Users[i].Decayed)) {
+		return fraction{0, 1}
+	}
+	return fraction{u.Users[i].Decayed, 1}
 }
 
 // pastUse is what the queue used, as far as it still counts at the time.

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"math"
 	"testing"
 	"time"
@@ -249,6 +250,63 @@ func TestSpendingSurvivesRestarts(t *testing.T) {
 			}
 		}
 	})
+}
+
+// What users of a queue used is added up as what queues did, and forgotten once it does not count any more.
+func TestUsersSpend(t *testing.T) {
+	fair := Queue{Name: "a", Version: 1, FairUsers: true}
+	user := func(name string, gpus int64) Pod {
+		return Pod{Key: "x/" + name, Version: 1, Queue: "a", User: name, Node: "n0", Started: shareNoon, Spec: Spec{Requests: Resources{{Resource: "nvidia.com/gpu", Value: gpus}}}}
+	}
+	for _, c := range []struct {
+		name  string
+		queue Queue
+		half  time.Duration
+		want  bool
+	}{{"alike", fair, time.Hour, true}, {"not alike", Queue{Name: "a", Version: 1}, time.Hour, false}, {"nothing counts", fair, 0, false}} {
+		t.Run(c.name, func(t *testing.T) {
+			snap := clusterOf(1, c.queue)
+			snap.Pods = []Pod{user("ann", 3), user("ben", 1)}
+			s := Load(snap, Config{HalfLife: c.half})
+			spend(s, shareNoon)
+			spend(s, after(30*time.Minute))
+			got := spentBy(s, "a").Users
+			if !c.want {
+				if got != nil {
+					t.Errorf("%+v", got)
+				}
+				return
+			}
+			if len(got) != 2 || got[0].User != "ann" || got[0].Decayed < 3*got[1].Decayed-3 || got[0].Decayed > 3*got[1].Decayed+3 || got[1].Decayed < 1200 {
+				t.Fatalf("%+v", got)
+			}
+			s.Apply(Change{Gone: &Ref{Kind: KindPod, Key: "x/ann", Version: 2}})
+			spend(s, after(60*time.Hour))
+			if got := spentBy(s, "a").Users; len(got) != 1 || got[0].User != "ben" {
+				t.Errorf("after sixty half-lives: %+v", got)
+			}
+		})
+	}
+}
+
+// Of very many users those who used most are remembered.
+func TestOnlySoManyUsersAreRemembered(t *testing.T) {
+	snap := clusterOf(1, Queue{Name: "a", Version: 1, FairUsers: true})
+	u := Spending{Queue: "a", Version: 1, At: shareNoon}
+	for i := range mostUsers {
+		u.Users = append(u.Users, UserSpending{User: fmt.Sprintf("u%03d", i), Decayed: int64(1000 + i)})
+	}
+	snap.Spendings = []Spending{u}
+	snap.Pods = []Pod{{Key: "x/new", Version: 1, Queue: "a", User: "new", Node: "n0", Started: shareNoon, Spec: Spec{Requests: Resources{{Resource: "nvidia.com/gpu", Value: 8}}}}}
+	s := Load(snap, Config{HalfLife: time.Hour})
+	spend(s, after(10*time.Minute))
+	got := spentBy(s, "a").Users
+	if len(got) != mostUsers || got[0].User != "new" || got[1].User != "u001" {
+		t.Errorf("%d: %+v", len(got), got[:2])
+	}
+	if reason := (&Spending{Queue: "a", Users: []UserSpending{{User: "b"}, {User: "a"}}}).check(); reason == "" {
+		t.Error("users in no order are taken")
+	}
 }
 
 // What queues used fades alike for all, so that nothing but its end changes who goes first: until WakeAt the plan is the

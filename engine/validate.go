@@ -157,6 +157,14 @@ func (u *Spending) check() string {
 	if u.Decayed < 0 || u.Total < 0 {
 		return "spending is negative"
 	}
+	for i, v := range u.Users {
+		if v.Decayed < 0 {
+			return "spending is negative"
+		}
+		if i > 0 && u.Users[i-1].User >= v.User {
+			return "its users are not in order"
+		}
+	}
 	return ""
 }
 

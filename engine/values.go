@@ -339,6 +339,14 @@ type Spending struct {
 	Decayed int64     `json:"decayed"`         // GPU-seconds, halved every Config.HalfLife
 	Spent   []int64   `json:"spent,omitempty"` // of each of its budgets, in the period that At is in
 	Total   int64     `json:"total,omitempty"` // GPU-seconds since it was first seen
+	// Users are those of a queue with FairUsers whose use still counts, sorted by name.
+	Users []UserSpending `json:"users,omitempty"`
+}
+
+// UserSpending is what one user of a queue has used there.
+type UserSpending struct {
+	User    string `json:"user"`
+	Decayed int64  `json:"decayed"` // GPU-seconds, halved every Config.HalfLife
 }
 
 // Lapse is since when a gang has been running under its minimum. Memory; lost harmlessly, it then starts anew.
@@ -423,7 +431,7 @@ type Rejected struct {
 //	2  2026-11-15  Queue.Namespaces, Gang.Invalid
 //	3  2026-11-15  queues in a tree with quota and the rest of Queue; Terms, Core, User, Started, Idle, Budgets, Owner, Pod.Invalid;
 //	               Disruption, Booking, Eviction, Promise, Spending, Lesson, Lapse; Hold.Coming; Plan.Evictions and Promises
-//	4  2026-11-15  Pod.Surges, Pod.Endless, Eviction.Surge
+//	4  2026-11-15  Pod.Surges, Pod.Endless, Eviction.Surge, Spending.Users
 const SnapshotVersion = 4
 
 // Snapshot is everything a State knows, in canonical order. Times are in UTC.

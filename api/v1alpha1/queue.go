@@ -338,6 +338,20 @@ type QueueSpending struct {
 	TotalSeconds int64 `json:"totalSeconds"`
 	// DecayedSeconds are GPU-seconds, halved for every half-life that has passed since.
 	DecayedSeconds int64 `json:"decayedSeconds"`
+	// Users are those whose use still counts, where the queue treats its users alike: the 256 who
+	// used most, by name.
+	// +optional
+	// +listType=map
+	// +listMapKey=user
+	Users []QueueUserSpending `json:"users,omitempty"`
+}
+
+// QueueUserSpending is what one user of the queue has used of it.
+type QueueUserSpending struct {
+	// User whose workloads they were; empty: nobody's in particular.
+	User string `json:"user"`
+	// DecayedSeconds are GPU-seconds, halved for every half-life that has passed since.
+	DecayedSeconds int64 `json:"decayedSeconds"`
 }
 
 // QueueBudgetUse is how much of one budget is used up.

@@ -151,6 +151,9 @@ func (b *books) remember(q *queue, out *v1alpha1.QueueStatus) {
 	next.Promises = b.promised[q.Name]
 	if sp, ok := b.spendings[q.Name]; ok {
 		next.Spending = &v1alpha1.QueueSpending{At: metav1.NewTime(sp.At.Truncate(time.Second)), TotalSeconds: sp.Total, DecayedSeconds: sp.Decayed}
+		for _, u := range sp.Users {
+			next.Spending.Users = append(next.Spending.Users, v1alpha1.QueueUserSpending{User: u.User, DecayedSeconds: u.Decayed})
+		}
 		next.GPUHours = resource.NewMilliQuantity(sp.Total*1000/3600, resource.DecimalSI)
 		next.Budgets = budgetUses(q, &sp, b.at)
 	}
@@ -212,6 +215,10 @@ func (s *scheduler) recallMemory() {
 	for _, q := range s.feed.allQueues() {
 		if sp := q.Status.Spending; sp != nil {
 			v := engine.Spending{Queue: q.Name, At: sp.At.UTC(), Total: sp.TotalSeconds, Decayed: sp.DecayedSeconds, Spent: spentOf(q)}
+			for _, u := range sp.Users {
+				v.Users = append(v.Users, engine.UserSpending{User: u.User, Decayed: u.DecayedSeconds})
+			}
+			slices.SortFunc(v.Users, func(a, b engine.UserSpending) int { return strings.Compare(a.User, b.User) })
 			s.memory.spendings[q.Name] = v
 			s.inbox.put(engine.Change{Spending: &v})
 		}

@@ -23,24 +23,25 @@ func TestSpendingOutlastsTheScheduler(t *testing.T) {
 			{Resource: "nvidia.com/gpu", Hours: resource.MustParse("10"), Period: metav1.Duration{Duration: 24 * time.Hour}},
 			{Resource: "cpu", Hours: resource.MustParse("1"), Period: metav1.Duration{Duration: time.Hour}},
 		}
-		q.Status.Spending = &v1alpha1.QueueSpending{At: metav1.NewTime(at), TotalSeconds: 7200, DecayedSeconds: 3600}
+		q.Status.Spending = &v1alpha1.QueueSpending{At: metav1.NewTime(at), TotalSeconds: 7200, DecayedSeconds: 3600, Users: []v1alpha1.QueueUserSpending{{User: "ann", DecayedSeconds: 3000}}}
+		q.Spec.FairUsers = true
 		q.Status.Budgets = []v1alpha1.QueueBudgetUse{{Resource: "nvidia.com/gpu", SpentSeconds: 7200}}
 		w := newWorld(t, node("n1", "r1", 2), q)
 		o := &orders{w: w}
-		w.start(o.options)
+		w.start(o.options, func(o *Options) { o.Engine.HalfLife = time.Hour })
 		if len(o.first.Spendings) != 1 {
 			t.Fatalf("known before the first plan: %+v", o.first.Spendings)
 		}
 		got := o.first.Spendings[0]
 		got.Version = 0
-		want := engine.Spending{Queue: "q", At: at, Total: 7200, Decayed: 3600, Spent: []int64{7200, 0}}
+		want := engine.Spending{Queue: "q", At: at, Total: 7200, Decayed: 3600, Spent: []int64{7200, 0}, Users: []engine.UserSpending{{User: "ann", Decayed: 3000}}}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
 		}
 		w.add(pod("a", 1, "queue", "q"))
 		w.after(2 * time.Minute)
 		status := w.queues.status("q")
-		if status.Spending == nil || status.Spending.TotalSeconds < 7200 || status.GPUHours == nil || status.GPUHours.Cmp(resource.MustParse("2")) < 0 {
+		if status.Spending == nil || status.Spending.TotalSeconds < 7200 || len(status.Spending.Users) != 2 || status.GPUHours == nil || status.GPUHours.Cmp(resource.MustParse("2")) < 0 {
 			t.Errorf("spent %+v, GPU-hours %v", status.Spending, status.GPUHours)
 		}
 		if len(status.Budgets) != 2 || status.Budgets[0].SpentSeconds < 7200 || status.Budgets[0].SpentHours.Cmp(resource.MustParse("2")) < 0 || status.Budgets[0].To.Sub(status.Budgets[0].From.Time) != 24*time.Hour {
