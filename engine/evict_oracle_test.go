@@ -24,6 +24,7 @@ type ring struct {
 	gpus     int64 // of each
 	head     int64 // GPUs of one more pod; 0: there is none
 	all      []party
+	abroad   bool // nobody of the claimant's own queue is to be evicted
 }
 
 // party is a workload that runs.
@@ -41,6 +42,12 @@ type party struct {
 // asks is how many GPUs the claimant asks for.
 func (r *ring) asks() int64 { return int64(r.pods)*r.gpus + r.head }
 
+// owed says whether the claimant's queue has quota for it.
+func (r *ring) owed() bool {
+	own := r.claimant.Queue
+	return r.used(own)+r.asks() <= r.queue(own).Quota.Get(gpu)
+}
+
 func (r *ring) queue(name string) engine.Queue {
 	i := slices.IndexFunc(r.snap.Queues, func(q engine.Queue) bool { return q.Name == name })
 	if i < 0 {
@@ -57,7 +64,8 @@ func (r *ring) chain(name string) (out []string) {
 	return out
 }
 
-// parties lists what runs in the queue or below it, those first that quota covers first; of "*" everything.
+// parties lists what runs in the queue or below it, those first that quota covers first: of a department, what the quotas of
+// the queues in it cover. Of "*" everything.
 func (r *ring) parties(queue string) (out []party) {
 	if queue == "*" && r.all != nil {
 		return r.all
@@ -93,7 +101,19 @@ func (r *ring) parties(queue string) (out []party) {
 		}
 		out[i].spare = max(0, out[i].spare+len(out[i].pods))
 	}
+	borrows := map[string]bool{}
+	if queue == "dep" {
+		for _, w := range out {
+			_, borrows[w.key] = r.uncovered(w.queue, w)
+		}
+	}
 	slices.SortFunc(out, func(a, b party) int {
+		if borrows[a.key] != borrows[b.key] {
+			if borrows[b.key] {
+				return -1
+			}
+			return 1
+		}
 		if a.priority != b.priority {
 			return int(b.priority - a.priority)
 		}
@@ -126,7 +146,7 @@ func (r *ring) legal(w party) (spare int, whole bool) {
 		return 0, false
 	}
 	if w.queue == r.claimant.Queue {
-		if w.priority < r.claimant.Priority {
+		if w.priority < r.claimant.Priority && !r.abroad {
 			return w.spare, true
 		}
 		return 0, false
@@ -301,8 +321,22 @@ func (r *ring) toll(pods []string) (broken int, cost int64) {
 	return broken, cost
 }
 
-// best is the cheapest set that will do; ok is false where there is none.
+// best is the cheapest set that will do; ok is false where there is none. Who has quota for what it asks takes from its own
+// queue only what it cannot take from others.
 func (r *ring) best() (set []string, broken int, cost int64, ok bool) {
+	if r.owed() {
+		r.abroad = true
+		set, broken, cost, ok = r.cheapest()
+		r.abroad = false
+	}
+	if !ok {
+		set, broken, cost, ok = r.cheapest()
+	}
+	return set, broken, cost, ok
+}
+
+// cheapest is the cheapest of the legal sets that will do.
+func (r *ring) cheapest() (set []string, broken int, cost int64, ok bool) {
 	r.all = r.parties("*")
 	all := r.all
 	options := make([][][]engine.Pod, len(all))
