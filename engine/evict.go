@@ -182,10 +182,6 @@ type way struct {
 func (c *claim) try(without []*hold) (way, bool) {
 	y, s := c.y, c.y.s
 	var found way
-	for _, u := range c.units {
-		u.taken = false
-	}
-	c.toll, c.tests = toll{hard: c.toll.hard}, 0
 	m := s.mark()
 	y.quiet, s.trying = true, true
 	defer func() {
@@ -420,13 +416,20 @@ func (y *cycle) newClaim(g *gang, t turn) *claim {
 	return c
 }
 
-// prepare finds out whether counting alone decides the claim, and how its classes are made.
+// prepare finds out whether counting alone decides the claim, and how its classes are made. Nobody is lifted: what an
+// attempt before lifted has been rolled back.
 func (c *claim) prepare() {
 	y := c.y
+	for _, u := range c.units {
+		u.taken = false
+	}
+	clear(c.toll.of)
+	clear(c.toll.kept)
+	c.tests = 0
 	c.first, c.alike = c.g.alike()
-	c.kins = c.kins[:0]
 	apart := y.modelsApart(c.g)
 	c.alike = c.alike && !apart
+	c.kins = c.kins[:0]
 	models := []string{""}
 	if apart || slices.ContainsFunc(c.g.all(), (*pod).asksModel) {
 		models = y.models(c.g)

@@ -210,6 +210,24 @@ func (r *ring) hunt() *hunt {
 	return h
 }
 
+// units counts what may be evicted by itself.
+func (h *hunt) units() (sum int) {
+	for _, ways := range h.ways {
+		sum += bits.Len(uint(len(ways))) - 1 // 2 to the power of those above the minimum, and one more for the whole
+		if n := len(ways); n > 2 && n%2 == 1 {
+			sum++
+		}
+	}
+	return sum
+}
+
+// ours says whether the pod is of the claimant's own queue.
+func (r *ring) ours(pod string) bool {
+	return slices.ContainsFunc(r.all, func(w party) bool {
+		return w.queue == r.claimant.Queue && slices.ContainsFunc(w.pods, func(p engine.Pod) bool { return p.Key == pod })
+	})
+}
+
 // tollOf is what some pods of one workload cost, budgets aside.
 func (r *ring) tollOf(w party, pods []string) (broken int, cost int64) {
 	one := *r
@@ -346,17 +364,7 @@ func (r *ring) judgeMany(t *rapid.T, least, most int, s *rates) {
 		r.abroad = h.found
 	}
 	h := r.hunt()
-	if h.done() {
-		return
-	}
-	units := 0 // that may be evicted by themselves
-	for _, ways := range h.ways {
-		units += bits.Len(uint(len(ways))) - 1 // 2 to the power of those above the minimum, and one more for the whole
-		if n := len(ways); n > 2 && n%2 == 1 {
-			units++
-		}
-	}
-	if units < least || units > most {
+	if n := h.units(); h.done() || n < least || n > most {
 		return
 	}
 	got := r.victims()
@@ -365,6 +373,17 @@ func (r *ring) judgeMany(t *rapid.T, least, most int, s *rates) {
 			t.Fatalf("nobody is evicted, and the oracle says %d\n%s", h.cost, text(t, r.snap))
 		}
 		return
+	}
+	if r.owed() { // its own queue is spared if others will do
+		r.abroad = true
+		others := r.hunt()
+		if !slices.ContainsFunc(got, r.ours) {
+			h = others
+		} else if others.walk(0, 0); others.found {
+			t.Fatalf("%v are evicted, and the oracle says %d without its own queue\n%s", got, others.cost, text(t, r.snap))
+		} else {
+			r.abroad = false
+		}
 	}
 	r.minimal(t, got)
 	other := *r
@@ -436,9 +455,9 @@ func anyBlock(t *rapid.T, nodes int) *ring {
 	return r
 }
 
-// cheapest is what the cheapest pods cost that the claimant could have a place without: of each node every set is looked
+// leastOfPods is what the cheapest pods cost that the claimant could have a place without: of each node every set is looked
 // at, and of each number of pods the cheapest are put together. -1: there are none.
-func (r *ring) cheapest() int64 {
+func (r *ring) leastOfPods() int64 {
 	const none = int64(1) << 60
 	sums := map[string][]int64{} // by domain and number of pods
 	for _, n := range r.snap.Nodes {
@@ -495,7 +514,7 @@ func TestVictimsOfPodsAreTheCheapest(t *testing.T) {
 	cases := 0
 	often(t, 5, func(t *rapid.T) {
 		r := anyBlock(t, 3+upTo(t, 27))
-		least := r.cheapest()
+		least := r.leastOfPods()
 		var got []string
 		for _, e := range engine.Load(r.snap, r.cfg).Plan(noon).Evictions {
 			got = append(got, e.Pod)

@@ -42,6 +42,12 @@ type party struct {
 // asks is how many GPUs the claimant asks for.
 func (r *ring) asks() int64 { return int64(r.pods)*r.gpus + r.head }
 
+// owed says whether the claimant's queue has quota for it.
+func (r *ring) owed() bool {
+	own := r.claimant.Queue
+	return r.used(own)+r.asks() <= r.queue(own).Quota.Get(gpu)
+}
+
 func (r *ring) queue(name string) engine.Queue {
 	i := slices.IndexFunc(r.snap.Queues, func(q engine.Queue) bool { return q.Name == name })
 	if i < 0 {
