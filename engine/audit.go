@@ -413,7 +413,7 @@ func (a *audit) node(n *node) {
 		if h.Node != n.name || a.s.isRejected(KindHold, key) {
 			continue
 		}
-		a.note("node", n.name, "hold", h.Gang, auditBit(h.on == n), 1)
+		a.note("node", n.name, "hold", h.Gang, auditBit(h.on == n && slices.Contains(n.held, h)), 1)
 		for _, r := range h.Requests {
 			free[r.Resource] -= r.Value
 		}

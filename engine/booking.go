@@ -33,7 +33,7 @@ func (y *cycle) keepBookings() {
 }
 
 // strangers lists the pods that leave when a booking begins: of work on its nodes that is not of the queue, what can be
-// evicted and, where a gang would be left under its minimum, all of the gang.
+// evicted and, where a gang would be left under its minimum, all of the gang, which nothing joins before it is gone.
 func (y *cycle) strangers(r *reserve) []*pod {
 	out := make(map[*pod]bool)
 	seen := make(map[*queue]bool)
@@ -43,6 +43,9 @@ func (y *cycle) strangers(r *reserve) []*pod {
 				seen[q] = true
 				for _, t := range y.s.tenantsOf(q) {
 					t.leaveNodes(r, out)
+					if t.gang != nil && !slices.ContainsFunc(t.pods, func(p *pod) bool { return !out[p] }) {
+						y.times.ending = append(y.times.ending, t.gang)
+					}
 				}
 			}
 		}

@@ -364,7 +364,7 @@ func (s *State) gpuClauses(c *class, n *node) []why.Clause {
 	}
 	var out []why.Clause
 	if s.wholes > 0 || c.whole != "" {
-		if by := n.spoiled(c); by != "" {
+		if by := s.spoiled(c, n); by != "" {
 			out = append(out, why.Clause{Kind: why.ByWholeNode, Detail: by})
 		}
 	}

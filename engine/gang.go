@@ -125,6 +125,11 @@ func (s *State) rewhole(g *gang, whole bool) {
 			s.touched(p.seat)
 		}
 	}
+	for _, h := range s.holdsOf[g.key] {
+		if h.on != nil {
+			s.touched(h.on)
+		}
+	}
 }
 
 // forgetGang drops a gang of which nothing is left.

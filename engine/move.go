@@ -333,18 +333,17 @@ func (c *claim) findOn(n *node) (loss int64, ok bool) {
 	s := c.y.s
 	s.hunts++
 	c.id = s.hunts
-	seen := 0
+	var all []*pod
 	for _, p := range n.occ {
 		if p.amount(dimGPU) == 0 {
 			continue
 		}
-		seen++
-		if p.payer == nil {
+		if p.payer == nil || p.Gang != "" && p.gang == nil || !bare(p) {
 			return 0, false
 		}
-		if p.Gang != "" && p.gang == nil || !bare(p) {
-			return 0, false
-		}
+		all = append(all, p)
+	}
+	for _, p := range all {
 		if t := s.lodger(p); !slices.ContainsFunc(c.units, func(u *unit) bool { return u.of.gang != nil && u.of.gang == t.gang }) && movable(t) {
 			c.takeMover(t)
 		}
@@ -360,7 +359,7 @@ func (c *claim) findOn(n *node) (loss int64, ok bool) {
 		}
 	}
 	slices.SortFunc(c.units, compareUnits)
-	return loss, seen > 0 && pods >= seen
+	return loss, pods > 0 && pods >= len(all)
 }
 
 // onUsed says whether all that was moved is on nodes that others use too.

@@ -27,6 +27,7 @@ type node struct {
 	index   int32   // in State.pulses
 	yield   vector  // what evictable and terminating occupants would give back
 	occ     []*pod  // in no order
+	held    []*hold // that count here, in no order
 	holders []int32 // by device: how many pods say they hold it
 	alien   []bool  // by device: another node owns it; nil: none
 }

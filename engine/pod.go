@@ -282,7 +282,13 @@ func (s *State) unhold(h *hold) {
 	}
 }
 
+// reserve lets the hold count on its node and in its queue or, with times = -1, not count.
 func (s *State) reserve(h *hold, times int64) {
+	if times > 0 {
+		h.on.held = append(h.on.held, h)
+	} else {
+		h.on.held = slices.DeleteFunc(h.on.held, func(o *hold) bool { return o == h })
+	}
 	for _, a := range h.Requests {
 		h.on.free.add(s.dims.id(a.Resource), -times*a.Value)
 	}

@@ -19,7 +19,7 @@ type timekeeper struct {
 	by       guess               // how run times are guessed
 	since    time.Time           // of the promise that is looked at; zero: none, or a new one
 	ends     map[*gang]time.Time // when running gangs end
-	ending   []*gang             // that have run for as long as they may
+	ending   []*gang             // that have run for as long as they may, or have to leave booked nodes
 	releases []release
 	counted  [2]int  // moment at which releases were listed
 	held     []*hold // places held for workloads
@@ -350,13 +350,18 @@ func (x *search) spares(pods []*pod) bool {
 	return len(gates) == 0
 }
 
-// behind says, under policy strict, which blocked gang of its queue the gang waits behind.
+// behind says, under policy strict, which blocked gang of its queue the gang waits behind. Who has a place held for it waits
+// behind nobody: others ended for it, who may be the head now.
 func (y *cycle) behind(g *gang) []why.Gate {
 	if len(y.times.blocked) == 0 {
 		return nil
 	}
 	head, ok := y.times.blocked[g.queue()]
 	if !ok || head == g.key {
+		return nil
+	}
+	//mutate: strict-held-passes
+	if y.hasHeld(g) {
 		return nil
 	}
 	return []why.Gate{{Cause: why.BehindTheHead, Object: head, Certificate: -1}}
@@ -459,10 +464,26 @@ func (y *cycle) stillHolds(g *gang, t turn, gates []why.Gate, old *Promise) *res
 	if r == nil || r.start.After(by) {
 		return nil
 	}
-	if r.start.After(old.Start) {
-		r.start = old.Start.UTC() // it is due, and only what is overdue is in its way
+	if r.start.After(old.Start) { // it is due, and only what is overdue is in its way
+		r.start = old.Start.UTC()
+		r.end = y.believedEnd(g, r.start)
 	}
 	return r
+}
+
+// believedEnd is when the gang that is to start at the time gives its room back; zero: nobody knows. One that should have
+// started by now is believed to start a while later, as work that is overdue is to end: so what is promised after it does
+// not move with every moment.
+func (y *cycle) believedEnd(g *gang, start time.Time) time.Time {
+	d := y.s.runTime(g.terms(), y.times.by)
+	if d == 0 {
+		return time.Time{}
+	}
+	if !start.After(y.now) {
+		start = overdue(start, y.now)
+		y.wake(start)
+	}
+	return start.Add(d)
 }
 
 // lookFrom lets work be judged as a promise of that time sees it.
@@ -553,6 +574,8 @@ func (y *cycle) foresee(g *gang, t turn, releases []release, first []*node) *res
 	if !ok {
 		return nil
 	}
+	//mutate: time-promise-wakes
+	y.wakeAtFirst(x.releases[:len(x.marks)])
 	holds := y.s.mark()
 	w := y.stay(g, at)
 	y.keepOff(w)
@@ -569,7 +592,7 @@ func (y *cycle) foresee(g *gang, t turn, releases []release, first []*node) *res
 		y.s.rollback(holds)
 		return nil
 	}
-	r := &reserve{gang: g, name: g.key, start: at, end: w.until, needs: make(map[*node]vector)}
+	r := &reserve{gang: g, name: g.key, start: at, end: y.believedEnd(g, at), needs: make(map[*node]vector)}
 	for _, p := range y.seatedSince(seats) {
 		v := r.needs[p.seat]
 		for _, d := range p.demands {
@@ -584,6 +607,14 @@ func (y *cycle) foresee(g *gang, t turn, releases []release, first []*node) *res
 	r.rations = y.rations(g, used)
 	r.after = y.lastToEnd(x)
 	return r
+}
+
+// wakeAtFirst wakes when the first of the releases that are yet to come is due: what has not ended by then ends later than
+// was thought, and so does what waits for it.
+func (y *cycle) wakeAtFirst(releases []release) {
+	if i := slices.IndexFunc(releases, func(r release) bool { return r.at.After(y.now) }); i >= 0 {
+		y.wake(releases[i].at)
+	}
 }
 
 // billsOf adds up what the pods, which are seated, are booked with, by queue.

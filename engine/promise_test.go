@@ -76,7 +76,7 @@ func TestPromise(t *testing.T) {
 	x := full(t, engine.Config{}, hours(3), hours(1), hours(2), hours(4))
 	x.submit(&job{key: "big", size: 2, gpus: 8})
 	x.wantPromises("big +2h0m0s since +0s on [n1 n2]")
-	if !x.plan.WakeAt.Equal(noon.Add(2 * time.Hour)) {
+	if !x.plan.WakeAt.Equal(noon.Add(time.Hour)) { // when the first of the two is said to end, and may not have
 		t.Errorf("wakes at %v", x.plan.WakeAt)
 	}
 	before := text(t, x.s.Dump())
@@ -84,6 +84,34 @@ func TestPromise(t *testing.T) {
 	x.wantPromises("big +2h0m0s since +0s on [n1 n2]")
 	if len(x.plan.Changes) > 0 || before != text(t, x.s.Dump()) {
 		t.Errorf("a promise that stands is made again: %s", text(t, x.plan.Changes))
+	}
+}
+
+// A promise rests on all the ends up to its start. One that passes without its work having ended moves it at once, not
+// only when it is due.
+func TestPromiseMovesWithAnEnd(t *testing.T) {
+	x := full(t, engine.Config{}, hours(1), hours(1)+30*time.Second)
+	x.now = noon.Add(time.Minute)
+	x.submit(&job{key: "big", size: 2, gpus: 8})
+	x.wantPromises("big +1h0m30s since +1m0s on [n0 n1]")
+	x.now = noon.Add(2 * time.Minute)
+	x.wantPromises("big +1h0m30s since +1m0s on [n0 n1]")
+	x.now = noon.Add(hours(1) + 10*time.Second) // the first is believed to go on for a minute
+	x.wantPromises("big +1h1m0s since +1m0s on [n0 n1]")
+}
+
+// Who should have started by now is believed to start a while later, and what is promised after it moves seldom: not with
+// every moment.
+func TestPromiseAfterOneThatIsDue(t *testing.T) {
+	x := full(t, engine.Config{}, hours(1))
+	x.submit(&job{key: "big", size: 1, gpus: 8, terms: engine.Terms{Expected: hours(2), Patient: true}})
+	x.submit(&job{key: "next", size: 1, gpus: 8, terms: engine.Terms{Patient: true}})
+	x.wantPromises("big +1h0m0s since +0s on [n0]", "next +3h0m0s since +0s on [n0]")
+	for at, next := range map[time.Duration]string{10 * time.Second: "3h1m0s", 59 * time.Second: "3h1m0s", time.Minute: "3h2m0s"} {
+		y := *x
+		y.s = engine.Load(x.s.Dump(), engine.Config{})
+		y.now = noon.Add(hours(1) + at)
+		y.wantPromises("big +1h0m0s since +0s on [n0]", "next +"+next+" since +0s on [n0]")
 	}
 }
 

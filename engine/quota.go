@@ -62,6 +62,7 @@ type asking struct {
 	g     *gang
 	q     *queue
 	model string
+	own   vector // what is held for it, and counts in its queues already
 	gates []why.Gate
 }
 
@@ -249,12 +250,26 @@ func (a *asking) lent() {
 			continue
 		}
 		kept := s.keptFrom(a.q, dim)
-		free := s.capacity.at(dim) - s.taken.at(dim) - kept
+		free := s.capacity.at(dim) - a.y.inUse(dim) - kept
 		//mutate: gate-lent
 		if kept > 0 && need > free {
 			a.shut(why.Gate{Cause: why.NotLent, Object: a.q.name, Resource: resource, Need: need, Have: max(0, free)})
 		}
 	}
+}
+
+// inUse is what is taken now or, where that is more, will be once those on their way out are gone and all that is held is
+// taken. In a trial those that were taken off their seats, and will be made again, count as there.
+func (y *cycle) inUse(dim int) int64 {
+	more := y.s.nobody.pledged.at(dim) - y.s.nobody.leaving.at(dim)
+	for _, q := range y.s.queues {
+		if q.parent == nil {
+			more += q.pledged.at(dim) - q.leaving.at(dim)
+		}
+	}
+	//mutate: gate-lent-pledged
+	more = max(0, more)
+	return y.s.taken.at(dim) + more + y.returning.at(dim)
 }
 
 // ofModel says whether the dimension is of one GPU model; how much of that there is in all is not counted.
@@ -474,7 +489,7 @@ func (d *drawing) lent() {
 			continue
 		}
 		kept := s.keptFrom(d.q, dim)
-		free := s.capacity.at(dim) - s.taken.at(dim) - kept
+		free := s.capacity.at(dim) - d.y.inUse(dim) - kept
 		//mutate: gate-lent-to-growth
 		if kept > 0 && free < 0 {
 			d.shut(why.Gate{Cause: why.NotLent, Object: d.q.name, Resource: s.dims.names[dim], Need: need, Have: max(0, free+need)})

@@ -23,7 +23,7 @@ func (s *State) room(c *class, n *node) int64 {
 			return 0
 		}
 		//mutate: filter-whole-node
-		if (s.wholes > 0 || c.whole != "") && n.spoiled(c) != "" {
+		if (s.wholes > 0 || c.whole != "") && s.spoiled(c, n) != "" {
 			return 0
 		}
 	}
@@ -146,9 +146,9 @@ func waysOfDevices(c *class, n *node) (ways [][]string, all bool) {
 // maxWays bounds the choices of devices that are tried on a node.
 const maxWays = 64
 
-// spoiled names a workload for whose sake the class may not take a GPU here: one that wants its nodes whole,
-// or any other, if the class itself does. "": none.
-func (n *node) spoiled(c *class) string {
+// spoiled names a workload for whose sake the class may not take a GPU here: one that wants its nodes whole, or any other,
+// if the class itself does. Who has a place held here counts as here. "": none.
+func (s *State) spoiled(c *class, n *node) string {
 	found := ""
 	for _, p := range n.occ {
 		key := p.workload()
@@ -159,7 +159,22 @@ func (n *node) spoiled(c *class) string {
 			found = key
 		}
 	}
+	for _, h := range n.held {
+		//mutate: filter-whole-node-held
+		if s.spoils(h, c) && (found == "" || h.Gang < found) {
+			found = h.Gang
+		}
+	}
 	return found
+}
+
+// spoils says whether the class may not take a GPU where the place is held.
+func (s *State) spoils(h *hold, c *class) bool {
+	if h.Gang == "" || h.Gang == c.whole || h.Requests.Get(s.cfg.GPU) == 0 {
+		return false
+	}
+	g := s.gangs[h.Gang]
+	return c.whole != "" || g != nil && g.whole
 }
 
 // portTaken returns the first port of the class that a pod on the node has, "" if none.

@@ -203,7 +203,7 @@ type release struct {
 }
 
 // holdEnd is when the work that the place is held for is over; zero: nobody knows. It comes when those that are on
-// their way out for it can be expected to be gone.
+// their way out for it can be expected to be gone or, where that time has passed, when the place is held no longer.
 func (y *cycle) holdEnd(h *hold) time.Time {
 	g := y.s.workloadNamed(h.Gang)
 	if g == nil {
@@ -217,7 +217,12 @@ func (y *cycle) holdEnd(h *hold) time.Time {
 	if d == 0 {
 		return time.Time{}
 	}
-	return later(h.Until.UTC().Add(-y.s.cfg.AssumeFor), y.now).Add(d)
+	start := h.Until.UTC().Add(-y.s.cfg.AssumeFor)
+	if start.After(y.now) {
+		y.wake(start)
+		return start.Add(d)
+	}
+	return later(h.Until.UTC(), y.now).Add(d)
 }
 
 // heldPlaces lists the places that are held for workloads, those decided in this cycle too.
@@ -361,9 +366,10 @@ func (y *cycle) endOverdue() {
 	y.dismissAll(over, MaxRun)
 }
 
-// isEnding says whether the gang's time is up and some of it is still there, which could not be evicted: nothing joins it.
+// isEnding says whether the gang has to go and some of it is still there, which could not be evicted: nothing joins it. One
+// that is on its way out whole may begin anew, and then grow.
 func (y *cycle) isEnding(g *gang) bool {
-	return g.tree.running() > 0 && slices.Contains(y.times.ending, g)
+	return g.start == 0 && g.tree.running() > 0 && slices.Contains(y.times.ending, g)
 }
 
 // dismissAll evicts the pods for the cause alone.

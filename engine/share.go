@@ -17,7 +17,7 @@ func (s *State) fairShares(now time.Time) {
 	s.askAll()
 	n := len(s.queues)
 	t := &sharing{
-		s: s, now: now, dims: s.forest.shared, amounts: make([]int64, 3*n*len(s.forest.shared)),
+		s: s, past: s.pastAt(now), dims: s.forest.shared, amounts: make([]int64, 3*n*len(s.forest.shared)),
 		nodes: make([]shares.Node, 0, n), queues: make([]*queue, 0, n),
 	}
 	t.enterAll(s.forest.top, -1)
@@ -152,7 +152,7 @@ func (g *gang) wish() string {
 // sharing is the tree of queues as shares.Fair takes it.
 type sharing struct {
 	s       *State
-	now     time.Time
+	past    past
 	dims    []int
 	nodes   []shares.Node
 	amounts []int64  // room for those of the nodes
@@ -194,7 +194,7 @@ func (t *sharing) enter(q *queue, parent int) {
 	}
 	t.nodes = append(t.nodes, shares.Node{
 		Name: q.name, Parent: parent, Priority: q.spec.Priority, Weight: q.spec.Weight,
-		Quota: quota, Limit: limit, Request: own, Used: t.s.pastUse(q, t.now),
+		Quota: quota, Limit: limit, Request: own, Used: t.past.use(q),
 	})
 	t.queues = append(t.queues, q)
 	t.enterAll(q.children, n)

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"math"
 	"math/bits"
 	"slices"
 	"time"
@@ -203,13 +204,72 @@ func (m *meter) sum() *Spending {
 	return u
 }
 
-// pastUse is what the queue used, as far as it still counts now.
-func (s *State) pastUse(q *queue, now time.Time) int64 {
+// past is what queues used, as it counts against them at a time. It fades alike for all, and so it is compared as of when
+// some of it was last added up: who used more than others does not depend on when that is asked. Of what counts no more,
+// nothing is left.
+type past struct {
+	s    *State
+	now  time.Time
+	last time.Time // when some of what counts was last added up
+	next time.Time // when the next of it will count no more; zero: never
+}
+
+// pastAt looks at what queues used before the time.
+func (s *State) pastAt(now time.Time) past {
+	p := past{s: s, now: now}
+	for _, q := range s.queues {
+		u := s.spending(q)
+		if q.spec == nil || u == nil || !p.counts(u) {
+			continue
+		}
+		if u.At.After(p.last) {
+			p.last = u.At
+		}
+		if by := s.fadesBy(u); p.next.IsZero() || by.Before(p.next) {
+			p.next = by
+		}
+	}
+	return p
+}
+
+// fadesBy is when less than a GPU-second is left of what was used.
+func (s *State) fadesBy(u *Spending) time.Time {
+	halves := bits.Len64(uint64(max(0, u.Decayed)))
+	return u.At.Add(time.Duration(halves) * min(s.cfg.HalfLife, math.MaxInt64/64))
+}
+
+func (p past) counts(u *Spending) bool {
+	return p.s.cfg.HalfLife > 0 && p.now.Before(p.s.fadesBy(u))
+}
+
+// use is what the queue used, in GPU-seconds.
+func (p past) use(q *queue) int64 {
+	if u := p.s.spending(q); u == nil || !p.counts(u) {
+		return 0
+	}
+	return p.s.pastUse(q, p.last)
+}
+
+// per is what the queue used for its weight.
+func (p past) per(q *queue) fraction {
+	if q == nil || q.spec == nil {
+		return fraction{0, 1}
+	}
+	u := p.s.spending(q)
+	if u == nil || !p.counts(u) {
+		return fraction{0, 1}
+	}
+	left := p.s.factor(max(0, int64(p.last.Sub(u.At)/time.Second)))
+	return fraction{portion(u.Decayed, left, unity), max(1, q.spec.Weight)}
+}
+
+// pastUse is what the queue used, as far as it still counts at the time.
+func (s *State) pastUse(q *queue, by time.Time) int64 {
 	u := s.spending(q)
 	if u == nil || s.cfg.HalfLife == 0 {
 		return 0
 	}
-	at := now.Unix()
+	at := by.Unix()
 	return s.fade(u.Decayed, max(0, at-u.At.Unix()), at/int64(tick/time.Second))
 }
 

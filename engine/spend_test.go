@@ -250,3 +250,37 @@ func TestSpendingSurvivesRestarts(t *testing.T) {
 		}
 	})
 }
+
+// What queues used fades alike for all, so that nothing but its end changes who goes first: until WakeAt the plan is the
+// same, to the last second.
+func TestPastIsComparedAlikeAtAllTimes(t *testing.T) {
+	const half = time.Hour
+	snap := clusterOf(1, Queue{Name: "a", Version: 1}, Queue{Name: "b", Version: 1})
+	snap.Spendings = []Spending{
+		{Queue: "a", Version: 1, At: shareNoon, Decayed: 3 << 20},
+		{Queue: "b", Version: 1, At: after(time.Hour), Decayed: 1<<20 + 1}, // by then a's is half as much again
+	}
+	for _, key := range []string{"a", "b"} {
+		p := work(key, key, "", Resources{{Resource: testGPU, Value: 100}})
+		p.Created = shareNoon
+		snap = with(snap, p)
+	}
+	order := func(s *State, at time.Time) string {
+		plan := s.Plan(at)
+		return plan.Waiting[0].Gang + plan.Waiting[1].Gang
+	}
+	s := Load(snap, Config{HalfLife: half})
+	first := order(s, after(time.Hour))
+	wake := s.Plan(after(time.Hour)).WakeAt
+	if first != "ba" || !wake.After(after(20*half)) {
+		t.Fatalf("first %s, then the other, until %v", first[:1], wake)
+	}
+	for at := after(time.Hour); at.Before(wake); at = at.Add(13 * time.Minute) {
+		if got := order(Load(snap, Config{HalfLife: half}), at); got != first {
+			t.Fatalf("the order is %s %v later", got, at.Sub(after(time.Hour)))
+		}
+	}
+	if got := order(s, after(40*half)); got != "ab" { // of both nothing is left, and the name decides
+		t.Errorf("in the end the order is %s", got)
+	}
+}

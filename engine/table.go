@@ -115,7 +115,7 @@ func (s *State) gpuRoom(c *class, n *node) (free, fits int64) {
 	if free <= 0 {
 		return 0, 0
 	}
-	if (s.wholes > 0 || c.whole != "") && n.spoiled(c) != "" {
+	if (s.wholes > 0 || c.whole != "") && s.spoiled(c, n) != "" {
 		return free, 0
 	}
 	return free, min(free/c.shape.gpus, deviceRoom(c, n))

@@ -51,3 +51,23 @@ func TestANominationIsSeenByAWarmClass(t *testing.T) {
 		t.Error("after:", diff)
 	}
 }
+
+// Of a node that cannot be emptied nothing is asked, in whatever order its pods came.
+func TestWakeDoesNotDependOnTheOrderOfPods(t *testing.T) {
+	start := time.Unix(0, 0)
+	pod := func(key string, evictable bool) *engine.Pod {
+		return &engine.Pod{Key: key, Node: "n1", Evictable: evictable, Started: start, Owner: "a/owner", Spec: engine.Spec{Requests: room[:1]}}
+	}
+	var wakes []time.Time
+	for _, order := range [][]*engine.Pod{{pod("a/soft", true), pod("a/firm", false)}, {pod("a/firm", false), pod("a/soft", true)}} {
+		s := engine.Load(engine.Snapshot{Nodes: []engine.Node{{Name: "n1", Allocatable: engine.Resources{{Resource: "nvidia.com/gpu", Value: 3}, {Resource: engine.Pods, Value: 10}}}}},
+			engine.Config{MinRun: time.Hour, Moves: engine.Moves{Background: 3600}})
+		for _, p := range order {
+			s.Apply(engine.Change{Pod: p})
+		}
+		wakes = append(wakes, s.Plan(start.Add(time.Minute)).WakeAt)
+	}
+	if !wakes[0].Equal(wakes[1]) {
+		t.Errorf("wakes at %v or %v", wakes[0], wakes[1])
+	}
+}

@@ -16,7 +16,7 @@ type tract struct {
 	node   *node  // nil: the class may not be there
 	free   vector // with what is freed so far
 	slots  int64  // pods of the class that go there then, by resources
-	spoils int    // pods that keep the class off the node whatever is free
+	spoils int    // pods, and places held, that keep the class off the node whatever is free
 	units  []*unit
 }
 
@@ -83,6 +83,11 @@ func (v *survey) tract(n *node) *tract {
 	if v.class.shape.gpus > 0 && (s.wholes > 0 || v.class.whole != "") {
 		for _, p := range n.occ {
 			if v.spoils(p) {
+				t.spoils++
+			}
+		}
+		for _, h := range n.held {
+			if s.spoils(h, v.class) {
 				t.spoils++
 			}
 		}

@@ -74,6 +74,12 @@ func (w *world) spoiler(p engine.Pod, n engine.Node) (first string) {
 			first = q.Gang
 		}
 	}
+	for _, h := range w.Holds {
+		spoils := h.Node == n.Name && h.Gang != p.Gang && w.stands(h) && gpus(p) && amount(h.Requests, w.gpu) > 0 && (whole(p) || w.gang[h.Gang].Layout.WholeNodes)
+		if spoils && (first == "" || h.Gang < first) {
+			first = h.Gang
+		}
+	}
 	return first
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -92,14 +93,15 @@ func (w *world) beneficiary(plan engine.Plan, e engine.Eviction, victim engine.P
 	return nil
 }
 
-// reclaimed checks that the victim's side held more than it was promised, and that the claimant's stays within that.
+// reclaimed checks that the victim's side holds more than it was promised, with what starts in the same plan, and that the claimant's stays within that.
 func (w *world) reclaimed(plan engine.Plan, g, from engine.Gang) error {
 	claimant, lender := w.siblings(g.Queue, from.Queue)
 	if lender.Name != "" {
 		if claimant.Name == lender.Name {
 			return fmt.Errorf("queue %s takes from itself", lender.Name)
 		}
-		used := w.bill(w.charged(lender.Name))
+		after := w.with(plan.Starts)
+		used := after.bill(after.charged(lender.Name))
 		over := func(a engine.Amount) bool {
 			return w.promised(a.Resource) && used[a.Resource] > amount(lender.Quota, a.Resource)
 		}
@@ -120,6 +122,28 @@ func (w *world) reclaimed(plan engine.Plan, g, from engine.Gang) error {
 		}
 	}
 	return nil
+}
+
+// with is the world with the starts carried out.
+func (w *world) with(starts []engine.Start) *world {
+	after := *w
+	after.at = maps.Clone(w.at)
+	for _, s := range starts {
+		for _, x := range s.Placements {
+			after.at[x.Pod] = spot{x.Node, x.Devices}
+		}
+	}
+	return &after
+}
+
+// without is the world with the evictions carried out.
+func (w *world) without(evicted []engine.Eviction) *world {
+	after := *w
+	after.at = maps.Clone(w.at)
+	for _, e := range evicted {
+		delete(after.at, e.Pod)
+	}
+	return &after
 }
 
 // leaving says whether the pod is on its way out.

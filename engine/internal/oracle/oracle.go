@@ -69,8 +69,6 @@ func (w *world) choices(p engine.Pod, n engine.Node, model string) (ways [][]str
 // fits says whether every rule but those of devices lets the pod onto the node.
 func (w *world) fits(p engine.Pod, n engine.Node) bool {
 	near := w.neighbours(p, n)
-	gpus := func(q engine.Pod) bool { return amount(q.Requests, w.gpu) > 0 }
-	whole := func(q engine.Pod) bool { return w.gang[q.Gang].Layout.WholeNodes }
 	for k, v := range p.Selector {
 		if got, ok := n.Labels[k]; !ok || got != v {
 			return false
@@ -82,9 +80,7 @@ func (w *world) fits(p engine.Pod, n engine.Node) bool {
 		(p.Affinity == nil || some(p.Affinity, func(t engine.Term) bool { return matches(t, n) })) &&
 		!some(w.Refusals, func(r engine.Refusal) bool { return w.counts(r) && w.pod[r.Pod].Gang == p.Gang && r.Node == n.Name }) &&
 		!some(near, func(q engine.Pod) bool { return some(q.Ports, func(a engine.Port) bool { return clash(a, p.Ports) }) }) &&
-		!some(near, func(q engine.Pod) bool {
-			return w.at[q.Key].node != "" && q.Gang != p.Gang && gpus(p) && gpus(q) && (whole(p) || whole(q))
-		}) &&
+		w.spoiler(p, n) == "" &&
 		!some(p.Requests, func(a engine.Amount) bool { return a.Value > 0 && a.Value > w.free(p, n, a.Resource) })
 }
 

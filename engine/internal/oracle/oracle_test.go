@@ -210,6 +210,12 @@ func TestValidEvictions(t *testing.T) {
 		{"another scheduler's", func(w *world) { w.snap.Pods[1].Foreign = true }, "not bound by us"},
 		{"young", func(w *world) { w.snap.Queues[1].MinRun = time.Hour; w.snap.Pods[1].Started = noon.Add(-time.Minute) }, "minimum"},
 		{"lender within quota", func(w *world) { w.snap.Queues[1].Quota = gpus(2) }, "no more than its quota"},
+		{"lender above quota with what starts", func(w *world) {
+			w.snap.Nodes[0].Allocatable[0].Value, w.snap.Queues[1].Quota, w.snap.Pods = 3, gpus(2), append(w.snap.Pods, pod("b-2", "b", ""))
+			w.snap.Pods[3].Evictable = true
+			w.plan.Starts = []engine.Start{{Gang: "b-2", Kind: engine.Begin, Placements: []engine.Placement{{Pod: "b-2", Node: "n"}}}}
+			w.plan.Changes = append(w.plan.Changes, engine.Change{Assumption: &engine.Assumption{Pod: "b-2", Version: 3, Node: "n", Until: noon.Add(30 * time.Second)}})
+		}, ""},
 		{"claimant beyond quota", func(w *world) { w.snap.Queues[0].Quota = gpus(0) }, "would have 1"},
 		{"fifo", func(w *world) { w.cfg.Policy = engine.FIFO }, "fifo"},
 		{"patient", func(w *world) { w.snap.Pods[0].Terms.Patient = true }, "nobody is stopped"},
