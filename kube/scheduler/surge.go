@@ -167,40 +167,42 @@ func (v *evictor) watch(e *eviction, now time.Time) time.Time {
 	}
 	e.busy = true
 	v.queue.put(func(ctx context.Context) {
+		done := false
 		if at == awaited {
-			v.giveUp(ctx, e, e.surge, fmt.Errorf("nothing that follows it was ready by %s", e.surge.Until.UTC().Format(time.RFC3339)))
+			done = v.giveUp(ctx, e, e.surge, fmt.Errorf("nothing that follows it was ready by %s", e.surge.Until.UTC().Format(time.RFC3339)))
 		} else {
-			v.finish(ctx, e, at)
+			done = v.finish(ctx, e, at)
 		}
 		v.mu.Lock()
 		defer v.mu.Unlock()
-		e.busy = false
+		e.busy = done // what is done is seen before long, and not done again
 	})
 	return again
 }
 
 // finish ends the pod, which is followed or unwanted. Where that is refused it is tried again until its time is up.
-func (v *evictor) finish(ctx context.Context, e *eviction, at standing) {
+func (v *evictor) finish(ctx context.Context, e *eviction, at standing) (done bool) {
 	p := v.victim(e)
 	if p == nil {
-		return
+		return true
 	}
 	sending, cancel := context.WithTimeout(ctx, finishFor)
 	defer cancel()
 	if at == unwanted {
-		v.discard(sending, e, p)
-		return
+		return v.discard(sending, e, p)
 	}
 	err := v.end(sending, e, p)
 	switch {
 	case err == nil:
 		v.s.says.evicting(p, reasonOf(e.Cause), "ended: what follows it is ready")
+		return true
 	case apierrors.IsNotFound(err) || ctx.Err() != nil || apierrors.IsConflict(err) && v.over(ctx, e, p):
+		return true
 	case time.Now().Before(e.surge.Until) || passing(err) && !apierrors.IsTooManyRequests(err):
 		v.s.log.Warn("not evicted yet", "pod", e.Pod, "err", err)
-	default:
-		v.giveUp(ctx, e, e.surge, err)
+		return false
 	}
+	return v.giveUp(ctx, e, e.surge, err)
 }
 
 // discard deletes the pod if the server says too that its ReplicaSet is gone, or wants no pods: nobody else will.
@@ -225,26 +227,27 @@ func (v *evictor) discard(ctx context.Context, e *eviction, p *corev1.Pod) (done
 }
 
 // giveUp gives the pod back to its ReplicaSet: it stays where it is.
-func (v *evictor) giveUp(ctx context.Context, e *eviction, s *convert.Surge, why error) {
+func (v *evictor) giveUp(ctx context.Context, e *eviction, s *convert.Surge, why error) (done bool) {
 	p := v.victim(e)
 	if p == nil {
-		return
+		return true
 	}
 	if e.surge != nil && v.discard(ctx, e, p) {
-		return
+		return true
 	}
 	err := again(ctx, func() error { return v.relabel(ctx, p, s.Hash, nil) })
 	if apierrors.IsNotFound(err) || ctx.Err() != nil || apierrors.IsConflict(err) && v.over(ctx, e, p) {
-		return
+		return true
 	}
 	if err != nil {
 		v.s.log.Warn("give a pod back", "pod", e.Pod, "err", err)
 		if e.surge != nil {
-			return // the label is off: it is tried again
+			return false // the label is off: it is tried again
 		}
 	}
 	v.s.says.evicting(p, "MoveGivenUp", "it stays: "+why.Error())
 	v.refuse(e, why)
+	return true
 }
 
 // recallSurge goes on with what the pod says of a surge, and returns until when that lasts.
