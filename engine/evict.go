@@ -22,6 +22,7 @@ type making struct {
 	hopeless  map[despair]bool  // claims that no eviction helps
 	fallow    map[ground]vector // the last that was asked for where nobody is to be evicted
 	fallowAt  [2]int            // moment of fallow
+	freed     *gang             // that has a place now: one that was held for another
 }
 
 // despair tells claims apart that no eviction helps: what fails for one fails for all alike, as room and victims only get
@@ -56,7 +57,7 @@ func (y *cycle) makeRoom(g *gang, t turn, gates []why.Gate) []why.Gate {
 	c := y.newClaim(g, t)
 	c.find()
 	key, alike := c.despair()
-	if len(c.units) == 0 && !c.entitled() {
+	if len(c.units)+len(c.theirs) == 0 && !c.entitled() {
 		y.noteBarren(c)
 		return waits()
 	}
@@ -128,47 +129,91 @@ func (c *claim) entitled() bool {
 func (y *cycle) pursue(c *claim, key despair, waits func() []why.Gate) []why.Gate {
 	s := y.s
 	y.findLeavers()
-	if !c.enough() {
+	found, ok := c.attempt()
+	if !ok && !c.preempts {
+		c.preempt()
+		found, ok = c.attempt()
+	}
+	switch {
+	case !ok:
 		y.despair(key)
 		return waits()
+	case len(found.victims)+len(found.lost) == 0 && len(found.old) > 0:
+		return waits()
 	}
+	for _, h := range found.lost {
+		s.ignoreHold(h)
+		delete(y.freeing, h.Gang)
+		y.forget(KindHold, h.ref().Key, h.Version)
+	}
+	if len(found.lost) > 0 && len(found.victims) == 0 && !y.emptying(found.places) {
+		y.freed = c.g
+		return nil
+	}
+	// Without victims, what is on its way out already will do: it is held, or who was evicted before would take it.
+	y.evict(c, found.victims, found.places, found.old)
+	return makingRoom(c.g)
+}
+
+// attempt tries the claim out: first with what is held for others left as it is.
+func (c *claim) attempt() (found way, ok bool) {
+	if !c.enough() {
+		return found, false
+	}
+	if found, ok = c.try(nil); !ok && len(c.theirs) > 0 {
+		found, ok = c.try(c.theirs)
+	}
+	return found, ok
+}
+
+// way is how a claim can be met: who is evicted, and what is held then where.
+type way struct {
+	victims []*unit
+	places  []*hold
+	old     []*hold // what was held for the claimant before
+	lost    []*hold // what was held for others
+}
+
+// try tries the claim out on the state, without the places held for others that are given.
+func (c *claim) try(without []*hold) (way, bool) {
+	y, s := c.y, c.y.s
+	var found way
 	m := s.mark()
 	y.quiet, s.trying = true, true
-	defer func() { y.quiet, s.trying = false, false }()
+	defer func() {
+		s.rollback(m)
+		y.quiet, s.trying = false, false
+		y.claimed, y.kept, y.returning = nil, nil, nil
+	}()
 	y.claim(c.g)
-	old := y.claimed
+	found.old = y.claimed
+	for _, h := range without {
+		s.ignoreHold(h)
+	}
 	gates, _ := y.gates(c.g)
-	y.takeOffLeavers(c.gpus > 0 && len(gates) == 0 && len(old) == 0)
+	y.takeOffLeavers(c.gpus > 0 && len(gates) == 0 && len(found.old)+len(without) == 0)
 	if len(gates) > 0 {
 		gates, _ = y.gates(c.g)
 	}
 	c.gated = len(gates) > 0
 	c.prepare()
-	var victims []*unit
 	ok := c.opens()
 	if !ok {
-		victims = c.choose()
-		ok = len(victims) > 0
+		found.victims = c.choose()
+		ok = len(found.victims) > 0
 	}
-	var places []*hold
 	if ok {
-		places, ok = c.settle()
+		found.places, ok = c.settle()
 	}
-	s.rollback(m)
-	s.trying = false
-	y.claimed, y.kept, y.returning = nil, nil, nil
-	switch {
-	case !ok:
-		if c.alike {
-			y.despair(key)
-		}
-		return waits()
-	case len(victims) == 0 && len(old) > 0:
-		return waits()
+	if ok && len(without) > 0 {
+		found.lost = c.lose(found.places)
 	}
-	// Without victims, what is on its way out already will do: it is held, or who was evicted before would take it.
-	y.evict(c, victims, places, old)
-	return makingRoom(c.g)
+	return found, ok
+}
+
+// emptying says whether somebody is on the way out where the places are.
+func (y *cycle) emptying(places []*hold) bool {
+	return slices.ContainsFunc(places, func(h *hold) bool { return slices.ContainsFunc(y.s.nodes[h.Node].occ, (*pod).leaving) })
 }
 
 // enough says whether there would be GPUs enough in all if all units were gone, and all that leaves.
@@ -206,7 +251,7 @@ func (y *cycle) curable(gates []why.Gate) bool {
 		case why.ClusterFull, why.Fragmented, why.TopologyFragmented, why.Stranded, why.SearchBudget:
 			places = true
 			cert := g.Certificate
-			placed = placed || cert < 0 || y.plan.Certificates[cert].IfEvicted >= int64(y.plan.Certificates[cert].Need)
+			placed = placed || cert < 0 || len(y.s.holds) > 0 || y.plan.Certificates[cert].IfEvicted >= int64(y.plan.Certificates[cert].Need)
 		case why.NoMatchingNode, why.LargerThanAnyNode: // of one GPU model
 			places = true
 		default:
@@ -237,7 +282,7 @@ func (y *cycle) lookAround() {
 	s := y.s
 	y.freeing = make(map[string]bool)
 	for key, e := range s.evictions {
-		if p := s.pods[key]; p != nil && p.evicting && e.For != "" {
+		if p := s.pods[key]; p != nil && p.evicting && len(s.holdsOf[e.For]) > 0 {
 			y.freeing[e.For] = true
 		}
 	}
@@ -358,15 +403,7 @@ func (y *cycle) newClaim(g *gang, t turn) *claim {
 			c.dims = append(c.dims, dim)
 		}
 	}
-	if y.hasHeld(g) {
-		for _, h := range s.heldFor(g) {
-			for _, a := range h.Requests {
-				if h.on != nil && h.payer == c.q {
-					c.own.add(s.dims.id(a.Resource), a.Value)
-				}
-			}
-		}
-	}
+	c.own = y.ownHeld(g)
 	c.gpus = c.needs.at(dimGPU)
 	if c.gpus > 0 && len(s.cfg.Rates) > 0 {
 		c.needs[dimGPU] = c.gpus * y.leastRate("")
@@ -382,6 +419,7 @@ func (c *claim) prepare() {
 	if !c.alike {
 		return
 	}
+	c.kins = c.kins[:0]
 	models := []string{""}
 	if slices.ContainsFunc(c.g.all(), (*pod).asksModel) {
 		models = y.models(c.g)

@@ -10,9 +10,8 @@ import (
 	"github.com/berth-dev/berth/engine"
 )
 
-// With objects fixed, and evicted work waiting again, plans come to rest. Where priorities are equal nobody is evicted
-// twice. Where they are not, a borrower can be, seldom: it takes a place that is free, before one who is owed it and
-// waits behind a higher priority of its own queue has its turn.
+// With objects fixed, and evicted work waiting again, plans come to rest, and nobody is evicted twice. Under timeshare that
+// is seen where priorities are equal; where they are not, some in ten thousand are.
 func TestEvictionsComeToRest(t *testing.T) {
 	often(t, 5, func(t *rapid.T) {
 		r := anyRing(t, 4, 8, false)
@@ -46,7 +45,7 @@ func TestEvictionsComeToRest(t *testing.T) {
 			w.now = w.now.Add(time.Second) // within the time for which places are held
 		}
 		for key, n := range w.evicted {
-			if n > 1 && level {
+			if n > 1 && (level || r.cfg.Policy != engine.TimeShare) {
 				t.Fatalf("%s was evicted %d times\n%s\n%s", key, n, strings.Join(w.log, "\n"), text(t, r.snap))
 			}
 		}

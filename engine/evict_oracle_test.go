@@ -23,6 +23,7 @@ type ring struct {
 	pods     int
 	gpus     int64 // of each
 	all      []party
+	abroad   bool // nobody of the claimant's own queue is to be evicted
 }
 
 // party is a workload that runs.
@@ -53,7 +54,8 @@ func (r *ring) chain(name string) (out []string) {
 	return out
 }
 
-// parties lists what runs in the queue or below it, those first that quota covers first; of "*" everything.
+// parties lists what runs in the queue or below it, those first that quota covers first: of a department, what the quotas of
+// the queues in it cover. Of "*" everything.
 func (r *ring) parties(queue string) (out []party) {
 	if queue == "*" && r.all != nil {
 		return r.all
@@ -89,7 +91,19 @@ func (r *ring) parties(queue string) (out []party) {
 		}
 		out[i].spare = max(0, out[i].spare+len(out[i].pods))
 	}
+	borrows := map[string]bool{}
+	if queue == "dep" {
+		for _, w := range out {
+			_, borrows[w.key] = r.uncovered(w.queue, w)
+		}
+	}
 	slices.SortFunc(out, func(a, b party) int {
+		if borrows[a.key] != borrows[b.key] {
+			if borrows[b.key] {
+				return -1
+			}
+			return 1
+		}
 		if a.priority != b.priority {
 			return int(b.priority - a.priority)
 		}
@@ -122,7 +136,7 @@ func (r *ring) legal(w party) (spare int, whole bool) {
 		return 0, false
 	}
 	if w.queue == r.claimant.Queue {
-		if w.priority < r.claimant.Priority {
+		if w.priority < r.claimant.Priority && !r.abroad {
 			return w.spare, true
 		}
 		return 0, false
@@ -301,8 +315,23 @@ func (r *ring) toll(pods []string) (broken int, cost int64) {
 	return broken, cost
 }
 
-// best is the cheapest set that will do; ok is false where there is none.
+// best is the cheapest set that will do; ok is false where there is none. Who has quota for what it asks takes from its own
+// queue only what it cannot take from others.
 func (r *ring) best() (set []string, broken int, cost int64, ok bool) {
+	own := r.claimant.Queue
+	if r.used(own)+int64(r.pods)*r.gpus <= r.queue(own).Quota.Get(gpu) {
+		r.abroad = true
+		set, broken, cost, ok = r.cheapest()
+		r.abroad = false
+	}
+	if !ok {
+		set, broken, cost, ok = r.cheapest()
+	}
+	return set, broken, cost, ok
+}
+
+// cheapest is the cheapest of the legal sets that will do.
+func (r *ring) cheapest() (set []string, broken int, cost int64, ok bool) {
 	r.all = r.parties("*")
 	all := r.all
 	options := make([][][]engine.Pod, len(all))

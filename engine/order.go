@@ -25,6 +25,9 @@ type stand struct {
 	excess fraction // how far it is above its share
 	past   fraction // what the queue used in the past, for its weight
 	depth  int      // of the queue in the tree: those at the top are at 1
+
+	searched bool // somebody owed a place was looked for behind the head
+	rest     int  // of the lane from that one on; 0: there is none
 }
 
 // fraction is a number as a quotient, for comparisons without rounding.
@@ -60,7 +63,11 @@ func (a *stand) before(b *stand, p Policy) bool {
 	}
 	if p != FIFO {
 		//mutate: order-owed-first
-		if x, z := a.owes(), b.owes(); x != z {
+		if x, z := a.owes(a.head.owed), b.owes(b.head.owed); x != z {
+			return x
+		}
+		//mutate: order-owed-behind-first
+		if x, z := a.owes(a.head.hides), b.owes(b.head.hides); x != z {
 			return x
 		}
 		if x.rank != z.rank {
@@ -82,8 +89,8 @@ func (a *stand) before(b *stand, p Policy) bool {
 	return x.younger(z) < 0
 }
 
-// owes says whether the head is owed the place by the queues beside this one.
-func (s *stand) owes() bool { return s.head.owed > 0 && s.head.depth-s.head.owed < s.depth }
+// owes says whether who is owed a place that far up, from the queue of the head, is owed it by the queues beside this one.
+func (s *stand) owes(reach int) bool { return reach > 0 && s.head.depth-reach < s.depth }
 
 // younger compares age, then key.
 func (q *queued) younger(o *queued) int {
@@ -248,13 +255,39 @@ func (c *contest) lead(s *stand) {
 	s.head = nil
 	if len(s.lane) > 0 {
 		s.head = &s.lane[0]
-		s.head.owed, s.head.depth = c.y.owes(s.head.gang), s.depth
+		s.head.owed, s.head.hides, s.head.depth = c.y.owes(s.head.gang), 0, s.depth
+		if s.head.owed == 0 && s.queue != nil {
+			s.head.hides = c.hidden(s)
+		}
 	}
 	if len(s.below) > 0 && s.below[0].head != nil {
 		if h := s.below[0].head; s.head == nil || h.compare(*s.head) < 0 {
 			s.head = h
 		}
 	}
+}
+
+// hidden is how far up somebody in the lane behind its head, who borrows, is owed a place. It has its turn once the head has
+// had its own, and before those of other lanes who borrow. While nobody is evicted a queue has ever less quota left, so
+// that who was not owed a place before need not be asked again.
+func (c *contest) hidden(s *stand) int {
+	i := 1
+	if s.searched {
+		if s.rest == 0 {
+			return 0
+		}
+		i = max(1, len(s.lane)-s.rest)
+	}
+	s.searched, s.rest = true, 0
+	for ; i < len(s.lane); i++ {
+		if g := s.lane[i].gang; !g.done {
+			if reach := c.y.owes(g); reach > 0 {
+				s.rest = len(s.lane) - i
+				return reach
+			}
+		}
+	}
+	return 0
 }
 
 // owes is how far up the tree the gang could take what it asks for back from whoever borrowed it: of its queue and those
@@ -266,13 +299,14 @@ func (y *cycle) owes(g *gang) int {
 	if q == nil || len(s.forest.promised) == 0 && s.cfg.Policy != TimeShare || !s.valid(q) {
 		return 0
 	}
-	if y.hasHeld(g) {
-		return len(s.queues) // it takes nothing that is not its own already
+	if g.done {
+		return len(s.queues) // its turn is to grow, once all have had theirs
 	}
+	own := y.ownHeld(g)
 	if p := y.plain(g, g.turn); p.ok && s.cfg.Policy != TimeShare {
-		return y.owesPlainly(q, p)
+		return y.owesPlainly(q, p, own)
 	}
-	a := &asking{y: y, g: g, q: q}
+	a := &asking{y: y, g: g, q: q, own: own}
 	reach := a.within(s.quota, func(dim int) bool { return s.forest.promised.at(dim) > 0 })
 	if s.cfg.Policy == TimeShare {
 		reach = max(reach, a.within(func(q *queue, dim int) int64 { return q.fair.at(dim) }, func(dim int) bool { return slices.Contains(s.forest.shared, dim) }))
@@ -281,7 +315,7 @@ func (y *cycle) owes(g *gang) int {
 }
 
 // owesPlainly is owes for like members, of which models do not matter.
-func (y *cycle) owesPlainly(q *queue, p *plain) int {
+func (y *cycle) owesPlainly(q *queue, p *plain, own vector) int {
 	reach, asks := len(y.s.queues), false
 	for _, d := range p.class.demands {
 		if y.s.forest.promised.at(d.dim) == 0 {
@@ -289,7 +323,7 @@ func (y *cycle) owesPlainly(q *queue, p *plain) int {
 		}
 		asks = true
 		n := 0
-		for up := q; up != nil && n < reach && up.committed(d.dim)+d.amount*int64(p.need) <= up.quota.at(d.dim); up = up.parent {
+		for up := q; up != nil && n < reach && up.committed(d.dim)-own.at(d.dim)+d.amount*int64(p.need) <= up.quota.at(d.dim); up = up.parent {
 			n++
 		}
 		reach = n
@@ -314,7 +348,7 @@ func (a *asking) within(part func(*queue, int) int64, counts func(int) bool) int
 		}
 		asks = true
 		n := 0
-		for up := a.q; up != nil && n < reach && up.committed(dim)+need <= part(up, dim); up = up.parent {
+		for up := a.q; up != nil && n < reach && up.committed(dim)-a.own.at(dim)+need <= part(up, dim); up = up.parent {
 			n++
 		}
 		reach = n

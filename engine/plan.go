@@ -71,6 +71,7 @@ type queued struct {
 	rank     int32 // its priority, or the one that it was promoted to
 	promoted bool
 	owed     int // of the head of a lane: how far up the tree it could take back what it asks for
+	hides    int // of the head of a lane, which borrows: how far up somebody behind it could
 	depth    int // of the head of a lane: of its queue in the tree
 }
 
@@ -151,7 +152,7 @@ func (y *cycle) minimums() []*gang {
 // start places the gang's minimum and reports whether it could; else it notes why not.
 func (y *cycle) start(g *gang, t turn) bool {
 	if y.stuck(g, t) {
-		return false
+		return y.again(g, t)
 	}
 	m, behind := y.s.mark(), y.behind(g)
 	y.claim(g)
@@ -191,7 +192,16 @@ func (y *cycle) start(g *gang, t turn) bool {
 		}
 	}
 	y.block(g, t, gates)
-	return false
+	return y.again(g, t)
+}
+
+// again starts the gang where a place that was held for another has been given to it.
+func (y *cycle) again(g *gang, t turn) bool {
+	if y.freed != g {
+		return false
+	}
+	y.freed = nil
+	return y.start(g, t)
 }
 
 // block does what can be done for a gang that has no place: others end for it, or it is promised a start.
@@ -211,13 +221,13 @@ func (y *cycle) queues(g *gang, gates []why.Gate) bool {
 	return false
 }
 
-// hasRoomMade says whether others end for the gang, which then waits for that.
+// hasRoomMade says whether others end for the gang, which then waits for that, or give a place up that was held for them.
 func (y *cycle) hasRoomMade(g *gang, t turn, gates []why.Gate) bool {
 	room := y.makeRoom(g, t, gates)
 	if len(room) > 0 {
 		y.wait(g, room)
 	}
-	return len(room) > 0
+	return len(room) > 0 || y.freed == g
 }
 
 // hope promises the gang a start where it can, or has work moved for it, and notes why it waits.
@@ -283,6 +293,22 @@ func (y *cycle) hasHeld(g *gang) bool {
 		y.findHeld()
 	}
 	return (y.anyHeld || y.held[g]) && slices.ContainsFunc(y.s.heldFor(g), func(h *hold) bool { return h.on != nil })
+}
+
+// ownHeld is what is held for the gang, and counts in the account of its queue already.
+func (y *cycle) ownHeld(g *gang) (sum vector) {
+	if !y.hasHeld(g) {
+		return nil
+	}
+	for _, h := range y.s.heldFor(g) {
+		if h.on == nil || h.payer != g.payer {
+			continue
+		}
+		for _, a := range h.Requests {
+			sum.add(y.s.dims.id(a.Resource), a.Value)
+		}
+	}
+	return sum
 }
 
 // heldFor lists what is held for the gang, by node; of a pod by itself, also what is held for whatever its owner makes

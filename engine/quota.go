@@ -62,6 +62,7 @@ type asking struct {
 	g     *gang
 	q     *queue
 	model string
+	own   vector // what is held for it, and counts in its queues already
 	gates []why.Gate
 }
 

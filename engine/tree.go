@@ -13,6 +13,7 @@ type queue struct {
 	spec *Queue // nil: named by workloads, but not known
 
 	parent   *queue   // nil: at the top
+	depth    int      // how many are above it
 	children []*queue // by name
 	quota    vector   // what it is promised
 	easy     bool     // it and those above it ask nothing of work that may be evicted
@@ -342,7 +343,10 @@ func (s *State) regrow() {
 		s.warnOfPromises(s.queues[name])
 	}
 	for _, q := range s.queues {
-		q.easy = true
+		q.easy, q.depth = true, 0
+		for up := q.parent; up != nil; up = up.parent {
+			q.depth++
+		}
 		for up := q; up != nil; up = up.parent {
 			q.easy = q.easy && s.valid(up) && len(up.spec.Limits)+len(up.spec.UserLimits)+len(up.spec.Budgets)+up.spec.MaxRunning == 0
 		}

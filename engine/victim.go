@@ -52,6 +52,7 @@ type tenant struct {
 	stays    vector    // what of that can never be evicted
 	units    []*unit   // what of it may be evicted; what is left of a gang last
 	pods     []*pod
+	covered  int // by the quotas of how many queues its minimum is covered: its own, the one above, and so on, without a gap
 }
 
 // roster is the tenants of a queue, those first that keep their seats longest: by priority, then since when, then by
@@ -205,7 +206,9 @@ func (g *gang) spares() []*pod {
 	return out
 }
 
-// tenantsBelow returns the tenants of the queue and of all below it.
+// tenantsBelow returns the tenants of the queue and of all below it: those first whose minimum the quotas of the queues
+// below it cover. Who borrows from a queue beside it in the same department is the first to give up what the department
+// borrows.
 func (s *State) tenantsBelow(q *queue) []*tenant {
 	if len(q.children) == 0 {
 		return s.tenantsOf(q)
@@ -214,12 +217,43 @@ func (s *State) tenantsBelow(q *queue) []*tenant {
 	if r := &q.roster; r.belowAt != at {
 		r.below = slices.Clone(s.tenantsOf(q))
 		for _, c := range q.children {
-			r.below = append(r.below, s.tenantsBelow(c)...)
+			r.below = append(r.below, s.coverBelow(c)...)
 		}
-		slices.SortFunc(r.below, compareTenants)
+		slices.SortFunc(r.below, func(a, b *tenant) int {
+			if x, y := a.coveredUpTo(q.depth), b.coveredUpTo(q.depth); x != y {
+				return before(x)
+			}
+			return compareTenants(a, b)
+		})
 		r.belowAt = at
 	}
 	return q.roster.below
+}
+
+// coveredUpTo says whether all queues of the tenant that are deeper than that cover its minimum.
+func (t *tenant) coveredUpTo(depth int) bool { return t.covered >= t.payer.depth-depth }
+
+// coverBelow returns the tenants of the queue and of all below it, having found out which of them its quota covers.
+func (s *State) coverBelow(q *queue) []*tenant {
+	all := s.tenantsBelow(q)
+	var buf [4]int
+	dims := buf[:0]
+	for dim, promised := range s.forest.promised {
+		if promised > 0 {
+			dims = append(dims, dim)
+		}
+	}
+	v := &cover{queue: q, dims: dims, part: s.quota, all: all}
+	v.firm()
+	for _, t := range all {
+		below := t.payer.depth - q.depth
+		t.covered = min(t.covered, below)
+		//mutate: cover-from-below
+		if v.covers(t.core, t.stays) && t.covered == below {
+			t.covered++
+		}
+	}
+	return all
 }
 
 // turnovers is the sum over the queue and those below it.
@@ -233,27 +267,29 @@ func (q *queue) turnovers() uint64 {
 
 // claim is a gang that looks for others' work to be evicted for it.
 type claim struct {
-	y     *cycle
-	g     *gang
-	t     turn
-	q     *queue // that it is charged to; State.nobody: none
-	gpus  int64  // the least that it asks for
-	needs vector // the least that it asks for, as queues count it
-	own   vector // what is held for it, and counts in its queues already
-	dims  []int  // of what it asks for, what is promised; of every GPU model too
-	id    uint64
-	units []*unit // that are legal to evict
+	y      *cycle
+	g      *gang
+	t      turn
+	q      *queue // that it is charged to; State.nobody: none
+	gpus   int64  // the least that it asks for
+	needs  vector // the least that it asks for, as queues count it
+	own    vector // what is held for it, and counts in its queues already
+	dims   []int  // of what it asks for, what is promised; of every GPU model too
+	id     uint64
+	units  []*unit // that are legal to evict
+	theirs []*hold // places of others that it may have
 
 	// Of a gang of like members: how its classes are made, one for each GPU model.
 	alike bool
 	first *pod
 	kins  []kin
 
-	owed   bool // its queue is within quota with it
-	gated  bool // limits of its queue keep it out too
-	moving bool // its units are moved, not taken away
-	toll   toll // of the units that are lifted
-	tests  int
+	owed     bool // its queue is within quota with it
+	preempts bool // lower priorities of its own queue are among the units
+	gated    bool // limits of its queue keep it out too
+	moving   bool // its units are moved, not taken away
+	toll     toll // of the units that are lifted
+	tests    int
 }
 
 // find lists the units that are legal to evict for the claim, in no order.
@@ -261,17 +297,22 @@ func (c *claim) find() {
 	s := c.y.s
 	s.hunts++
 	c.id = s.hunts
-	c.preempt()
 	if c.q != &s.nobody {
 		c.reclaim()
 		c.share()
 	}
 	c.overrun()
 	c.idle()
+	c.theirs = c.outbid()
+	if !c.owed || len(c.units) == 0 {
+		c.preempt()
+	}
 }
 
-// preempt: what is of a lower priority in the claimant's own queue.
+// preempt: what is of a lower priority in the claimant's own queue. Who can ask its quota back from others does that
+// first: its own queue has quota for both.
 func (c *claim) preempt() {
+	c.preempts = true
 	if !c.q.outranks(c.t.priority) {
 		return
 	}
@@ -314,34 +355,45 @@ func (c *claim) reclaim() {
 	c.owed = reach > 0
 }
 
-// share: what queues hold above their fair share, as far up as the claimant's own is within its.
+// share: what queues hold above their fair share and their quota, as far up as the claimant's own is within its share.
 func (c *claim) share() {
-	if c.y.s.cfg.Policy != TimeShare {
-		return
+	dims := c.sharedDims()
+	for x := c.q; x != nil && len(dims) > 0 && c.fitsShare(x, dims); x = x.parent {
+		for _, z := range c.y.s.siblings(x) {
+			if z != x {
+				c.uncovered(z, dims, shareOrQuota, Shared, -1)
+			}
+		}
 	}
-	fair := func(q *queue, dim int) int64 { return q.fair.at(dim) }
+}
+
+// sharedDims lists what of the claimant's needs there are fair shares of that it may ask for; none but under timeshare.
+func (c *claim) sharedDims() []int {
+	if c.y.s.cfg.Policy != TimeShare {
+		return nil
+	}
 	dims := make([]int, 0, len(c.needs))
 	for dim, need := range c.needs {
 		if need > 0 && dim != dimPods && dim < len(c.q.fair) {
 			dims = append(dims, dim)
 		}
 	}
-	if len(dims) == 0 {
-		return
-	}
-	for x := c.q; x != nil; x = x.parent {
-		for _, dim := range dims {
-			if x.committed(dim)-c.own.at(dim)+c.needs[dim] > x.fair.at(dim) {
-				return
-			}
-		}
-		for _, z := range c.y.s.siblings(x) {
-			if z != x {
-				c.uncovered(z, dims, fair, Shared, -1)
-			}
-		}
-	}
+	return dims
 }
+
+// fitsShare says whether the queue is within its fair share with what the claimant asks for.
+func (c *claim) fitsShare(q *queue, dims []int) bool {
+	for _, dim := range dims {
+		if q.committed(dim)-c.own.at(dim)+c.needs[dim] > q.fair.at(dim) {
+			return false
+		}
+	}
+	return true
+}
+
+// shareOrQuota is what nobody may take from a queue for a share. Where quotas promise more than there is, a share can be
+// less than the quota, and that would be asked back again by right.
+func shareOrQuota(q *queue, dim int) int64 { return max(q.fair.at(dim), q.quota.at(dim)) }
 
 // fitsIn says whether the queue is within its part with what the claimant asks for.
 func (c *claim) fitsIn(q *queue, part func(*queue, int) int64) bool {
@@ -361,39 +413,75 @@ func (s *State) siblings(q *queue) []*queue {
 	return s.forest.top
 }
 
+// cover is what a queue's part is enough for, as it is being added up.
+type cover struct {
+	queue *queue
+	dims  []int
+	over  []int // of dims, where the queue holds more than its part
+	part  func(*queue, int) int64
+	all   []*tenant
+	sum   vector
+}
+
+// newCover begins with what can never be evicted.
+func newCover(s *State, z *queue, dims []int, part func(*queue, int) int64) *cover {
+	v := &cover{queue: z, dims: dims, part: part}
+	for _, dim := range dims {
+		if z.committed(dim) > part(z, dim) {
+			v.over = append(v.over, dim)
+		}
+	}
+	if len(v.over) == 0 {
+		return v
+	}
+	v.all = s.tenantsBelow(z)
+	v.firm()
+	return v
+}
+
+// firm adds up what can never be evicted.
+func (v *cover) firm() {
+	for _, dim := range v.dims {
+		if v.queue.firm.at(dim) == 0 {
+			continue
+		}
+		for _, t := range v.all {
+			if n := t.stays.at(dim); n > 0 {
+				v.sum.add(dim, n)
+			}
+		}
+	}
+}
+
+// covers adds more, without what of it is counted already, if the part is enough for it.
+func (v *cover) covers(more, counted vector) bool {
+	for _, dim := range v.dims {
+		if n := more.at(dim) - counted.at(dim); n > 0 && v.sum.at(dim)+n > v.part(v.queue, dim) {
+			return false
+		}
+	}
+	for _, dim := range v.dims {
+		if n := more.at(dim) - counted.at(dim); n > 0 {
+			v.sum.add(dim, n)
+		}
+	}
+	return true
+}
+
+// lacks says whether some of it is of what the queue holds too much of.
+func (v *cover) lacks(some vector) bool {
+	return slices.ContainsFunc(v.over, func(dim int) bool { return some.at(dim) > 0 })
+}
+
 // uncovered takes of a queue that holds more than its part what is not covered by it: of the roster, in order, what does
 // not fit in it beside those before. What can never be evicted is covered before everything else, then what tenants need
 // at the least, then their members above that. So whoever starts beyond the part takes nobody else's cover with it, unless
 // it goes before that one by priority and would fit in the part without it.
 func (c *claim) uncovered(z *queue, dims []int, part func(*queue, int) int64, cause EvictionCause, reach int) {
-	var buf [4]int
-	over := buf[:0]
-	for _, dim := range dims {
-		if z.committed(dim) > part(z, dim) {
-			over = append(over, dim)
-		}
-	}
-	if len(over) == 0 {
-		return
-	}
-	var sum vector
-	all := c.y.s.tenantsBelow(z)
-	c.coversFirm(z, all, dims, &sum)
-	covers := func(more, less vector) bool {
-		for _, dim := range dims {
-			if v := more.at(dim) - less.at(dim); v > 0 && sum.at(dim)+v > part(z, dim) {
-				return false
-			}
-		}
-		for _, dim := range dims {
-			sum.add(dim, max(0, more.at(dim)-less.at(dim)))
-		}
-		return true
-	}
-	holds := func(v vector) bool { return slices.ContainsFunc(over, func(dim int) bool { return v.at(dim) > 0 }) }
+	v := newCover(c.y.s, z, dims, part)
 	elastic := false
-	for _, t := range all {
-		if !covers(t.core, t.stays) && holds(t.size) {
+	for _, t := range v.all {
+		if !v.covers(t.core, t.stays) && v.lacks(t.size) {
 			c.take(t, cause, reach)
 		}
 		elastic = elastic || len(t.units) > 0 && t.units[0].size != nil
@@ -401,24 +489,10 @@ func (c *claim) uncovered(z *queue, dims []int, part func(*queue, int) int64, ca
 	if !elastic {
 		return
 	}
-	for _, t := range all {
+	for _, t := range v.all {
 		for _, u := range t.units {
-			if u.size != nil && !covers(u.size, nil) && holds(u.size) {
+			if u.size != nil && !v.covers(u.size, nil) && v.lacks(u.size) {
 				c.takeUnit(u, cause, reach)
-			}
-		}
-	}
-}
-
-// coversFirm adds up what of the tenants can never be evicted.
-func (c *claim) coversFirm(z *queue, all []*tenant, dims []int, sum *vector) {
-	for _, dim := range dims {
-		if z.firm.at(dim) == 0 {
-			continue
-		}
-		for _, t := range all {
-			if v := t.stays.at(dim); v > 0 {
-				sum.add(dim, v)
 			}
 		}
 	}

@@ -27,6 +27,11 @@ func Valid(snap engine.Snapshot, cfg engine.Config, now time.Time, plan engine.P
 			return err
 		}
 	}
+	w.Holds = filter(w.Holds, func(h engine.Hold) bool {
+		return !some(plan.Changes, func(c engine.Change) bool {
+			return c.Gone != nil && c.Gone.Key == h.Gang+"@"+h.Node && w.outbid(plan, c.Gone)
+		})
+	})
 	for _, s := range plan.Starts {
 		if err := w.start(s, plan.Evictions); err != nil {
 			return fmt.Errorf("start of %s: %w", s.Gang, err)
@@ -131,6 +136,29 @@ func (w *world) kind(g engine.Gang) engine.StartKind {
 	return engine.Repair
 }
 
+// outbid says whether somebody who goes before the one that the place was held for has it now: of the same queue and a
+// higher priority, or of another that is promised something, or under timeshare has a share.
+func (w *world) outbid(plan engine.Plan, gone *engine.Ref) bool {
+	i := slices.IndexFunc(w.Holds, func(h engine.Hold) bool { return gone.Kind == engine.KindHold && h.Gang+"@"+h.Node == gone.Key })
+	if i < 0 {
+		return false
+	}
+	old := w.gang[w.Holds[i].Gang]
+	before := func(key string) bool {
+		g := w.gang[key]
+		if g.Queue == old.Queue {
+			return g.Priority > old.Priority
+		}
+		q, _ := w.queue(g.Queue)
+		return len(q.Quota) > 0 || w.cfg.Policy == engine.TimeShare
+	}
+	return some(plan.Changes, func(c engine.Change) bool {
+		return c.Hold != nil && c.Hold.Node == w.Holds[i].Node && c.Hold.Gang != old.Key && before(c.Hold.Gang)
+	}) || some(plan.Starts, func(s engine.Start) bool {
+		return before(s.Gang) && some(s.Placements, func(p engine.Placement) bool { return p.Node == w.Holds[i].Node })
+	})
+}
+
 // remembered checks the plan's edits of memory: afterwards it holds what was live, less the holds of gangs
 // that start, an assumption for each placement, holds for who waits, and nothing else. WakeAt is no later than the
 // end of the first of what was live. What is remembered of evictions, promises, spending and lessons is not of this kind.
@@ -163,6 +191,9 @@ func (w *world) remembered(plan engine.Plan) error {
 		case c.Eviction != nil, c.Promise != nil, c.Spending != nil, c.Lesson != nil, c.Lapse != nil:
 		case c.Gone != nil:
 			delete(got, ref(c.Gone.Kind, c.Gone.Key))
+			if w.outbid(plan, c.Gone) {
+				delete(want, ref(c.Gone.Kind, c.Gone.Key))
+			}
 		default:
 			return fmt.Errorf("not an edit of memory that counts: %+v", c)
 		}
