@@ -610,7 +610,8 @@ func billsOf(pods []*pod) []bill {
 	return out
 }
 
-// charge lets queues be charged, or no longer, for the promised gangs that are there at any time of the stay.
+// charge lets queues be charged, or no longer, for the promised gangs that are there at any time of the stay, and what they
+// take count as taken.
 func (y *cycle) charge(w stay, times int64) {
 	for _, r := range y.times.reserves {
 		if r.gang == w.gang || w.over(r.start) || !r.end.IsZero() && !r.end.After(w.from) {
@@ -618,6 +619,29 @@ func (y *cycle) charge(w stay, times int64) {
 		}
 		for _, b := range r.bills {
 			b.queue.used.add(b.dim, times*b.amount)
+		}
+		//mutate: time-charge-taken
+		y.takeAll(r, times)
+	}
+}
+
+// takeAll lets what the promised gang needs on nodes count as taken.
+func (y *cycle) takeAll(r *reserve, times int64) {
+	if r.gang == nil {
+		return
+	}
+	for _, needs := range r.needs {
+		for dim, amount := range needs {
+			y.s.taken.add(dim, times*amount)
+		}
+	}
+}
+
+// wakeWhenLate wakes when the stay, from now, would first be in the way of a promise that it is over before now.
+func (y *cycle) wakeWhenLate(w stay) {
+	for _, r := range y.times.reserves {
+		if r.gang != w.gang && w.over(r.start) {
+			y.wake(y.now.Add(r.start.Sub(w.until) + 1))
 		}
 	}
 }
@@ -752,12 +776,30 @@ func (x *future) fits(k int) bool {
 	x.to(k)
 	m := y.s.mark()
 	w := y.stay(x.g, x.at(k))
+	if k == 0 {
+		y.wakeWhenLate(w)
+	}
 	y.keepOff(w)
+	ok := y.lentFrom(w)
 	y.charge(w, 1)
-	ok := y.wouldFit(x.g, x.turn)
+	ok = ok && y.wouldFit(x.g, x.turn)
 	y.charge(w, -1)
 	y.s.rollback(m)
 	return ok
+}
+
+// lentFrom says whether the gang may borrow when its stay begins, of what queues keep for those that come later too. All
+// other gates only shut when those have come.
+func (y *cycle) lentFrom(w stay) bool {
+	//mutate: time-lent-from -> true
+	if !y.s.forest.lends {
+		return true
+	}
+	w.until = w.from.Add(1)
+	y.charge(w, 1)
+	gates, _ := y.gates(w.gang)
+	y.charge(w, -1)
+	return len(gates) == 0
 }
 
 // wouldFit says whether all gates are open to the gang and there is a place for it.

@@ -263,8 +263,8 @@ func (a *asking) lent() {
 // on their way out are gone and all that is held is taken. In a trial those that were taken off their seats, and will be made again, count as there.
 func (y *cycle) inUse(dim int) (capacity, taken int64) {
 	more := y.s.nobody.pledged.at(dim) - y.s.nobody.leaving.at(dim)
-	for _, q := range y.s.queues {
-		if q.parent == nil {
+	for _, q := range y.s.forest.top {
+		if q.spec != nil { // one that is only named may not be in the forest yet
 			more += q.pledged.at(dim) - q.leaving.at(dim)
 		}
 	}
