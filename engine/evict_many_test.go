@@ -356,13 +356,6 @@ func (r *ring) victims() (got []string) {
 
 // judgeMany compares the engine's choice with whatever is cheaper.
 func (r *ring) judgeMany(t *rapid.T, least, most int, s *rates) {
-	if r.abroad = r.owed(); r.abroad {
-		h := r.hunt()
-		if !h.done() {
-			h.walk(0, 0)
-		}
-		r.abroad = h.found
-	}
 	h := r.hunt()
 	if n := h.units(); h.done() || n < least || n > most {
 		return

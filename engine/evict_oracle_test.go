@@ -326,22 +326,17 @@ func (r *ring) toll(pods []string) (broken int, cost int64) {
 func (r *ring) best() (set []string, broken int, cost int64, ok bool) {
 	if r.owed() {
 		r.abroad = true
-		set, broken, cost, ok = r.cheapestSet()
+		set, broken, cost, ok = r.cheapest()
 		r.abroad = false
 	}
 	if !ok {
-		set, broken, cost, ok = r.cheapestSet()
+		set, broken, cost, ok = r.cheapest()
 	}
 	return set, broken, cost, ok
 }
 
-// owed says whether the claimant's queue has quota for it.
-func (r *ring) owed() bool {
-	return r.used(r.claimant.Queue)+r.asks() <= r.queue(r.claimant.Queue).Quota.Get(gpu)
-}
-
-// cheapestSet is the cheapest of the legal sets that will do.
-func (r *ring) cheapestSet() (set []string, broken int, cost int64, ok bool) {
+// cheapest is the cheapest of the legal sets that will do.
+func (r *ring) cheapest() (set []string, broken int, cost int64, ok bool) {
 	r.all = r.parties("*")
 	all := r.all
 	options := make([][][]engine.Pod, len(all))
