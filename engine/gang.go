@@ -155,6 +155,9 @@ func (s *State) restale(g *gang) {
 	s.stale = append(s.stale, g)
 }
 
+// manyStale is how many gangs may be put in line one by one; more are sorted in together.
+const manyStale = 256
+
 // freshen works out what restale noted.
 func (s *State) freshen() {
 	s.regrow()
@@ -169,6 +172,10 @@ func (s *State) freshen() {
 		s.relist(g)
 	}
 	s.stale = s.stale[:0]
+	if s.loose > 0 {
+		slices.SortFunc(s.line, func(a, b *gang) int { return a.turn.compare(b.turn) })
+		s.loose = 0
+	}
 }
 
 // tally builds the gang's tree and counts its members.
@@ -334,7 +341,12 @@ func (s *State) relist(g *gang) {
 		return
 	}
 	if !g.lined {
-		i, _ := slices.BinarySearchFunc(s.line, t, func(o *gang, t turn) int { return o.turn.compare(t) })
+		i := len(s.line)
+		if len(s.stale) > manyStale {
+			s.loose++
+		} else {
+			i, _ = slices.BinarySearchFunc(s.line, t, func(o *gang, t turn) int { return o.turn.compare(t) })
+		}
 		s.line = slices.Insert(s.line, i, g)
 		g.lined = true
 	}
@@ -347,7 +359,7 @@ func (s *State) unlist(g *gang) {
 	if !g.lined {
 		return
 	}
-	i, _ := slices.BinarySearchFunc(s.line, g.turn, func(o *gang, t turn) int { return o.turn.compare(t) })
+	i, _ := slices.BinarySearchFunc(s.line[:len(s.line)-s.loose], g.turn, func(o *gang, t turn) int { return o.turn.compare(t) })
 	s.line = slices.Delete(s.line, i, i+1)
 	g.lined = false
 	s.unlane(g)

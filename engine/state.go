@@ -49,6 +49,7 @@ type State struct {
 	pulses   []pulse        // by node.index
 	vacant   []int32        // indices of pulses that no node has
 	line     []*gang        // gangs with members to place, in the order of a cycle
+	loose    int            // of line, how many at its end are not in order yet
 	stale    []*gang        // gangs whose tally or place in line may have changed
 	lanes    lanes          // the line, by queue
 	cycles   uint64         // made so far

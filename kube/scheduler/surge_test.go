@@ -223,7 +223,7 @@ func TestASurge(t *testing.T) {
 			t.Error(diff)
 		}
 		want := []string{
-			"MovedForPlace: moved for default/job: a larger place becomes whole, and node n2 has room for what follows it; it stays until that is ready",
+			"MovedForPlace: moved for pod default/job: a larger place becomes whole, and node n2 has room for what follows it; it stays until that is ready",
 			"MovedForPlace: ended: what follows it is ready",
 		}
 		if diff := cmp.Diff(want, s.said("web-0")); diff != "" {
