@@ -64,8 +64,8 @@ func (y *cycle) shut(g *gang, gates []why.Gate) {
 }
 
 // eldest says whether the gang, which is blocked by the gates, is the first of its queue that has waited for as long as
-// it may be passed, and notes that. Nothing is different at the moment when that time is over: who could start by then
-// has.
+// it may be passed, and notes that. That is no reason to wake: who could start by then has, and who comes later makes for
+// a cycle of its own.
 func (y *cycle) eldest(g *gang, t turn, gates []why.Gate) bool {
 	c := &y.s.cfg
 	if c.Policy == Strict || !y.aged(t) || y.trial || !passing(gates) {
@@ -83,6 +83,13 @@ func (y *cycle) eldest(g *gang, t turn, gates []why.Gate) bool {
 // aged says whether who has the turn has waited for as long as it may be passed.
 func (y *cycle) aged(t turn) bool {
 	return y.s.cfg.Overtake > 0 && !t.created.IsZero() && !y.now.Before(t.created.Add(y.s.cfg.Overtake))
+}
+
+// wakeAged wakes when who has the turn will have waited for so long.
+func (y *cycle) wakeAged(t turn) {
+	if y.s.cfg.Overtake > 0 && !t.created.IsZero() {
+		y.wake(t.created.Add(y.s.cfg.Overtake))
+	}
 }
 
 // lead lets the gang be the head of its queue.

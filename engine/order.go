@@ -327,8 +327,8 @@ func (c *contest) lead(s *stand) {
 
 // ages finds out whether the head of a user's lane has waited for as long as it may be passed.
 func (c *contest) ages(q *queued) {
-	if q.aged = c.y.aged(q.turn); !q.aged && c.y.s.cfg.Overtake > 0 && !q.created.IsZero() {
-		c.y.wake(q.created.Add(c.y.s.cfg.Overtake))
+	if q.aged = c.y.aged(q.turn); !q.aged {
+		c.y.wakeAged(q.turn)
 	}
 }
 

@@ -374,9 +374,11 @@ func (y *cycle) started(g *gang, t turn, model string, m mark) {
 	y.plan.Starts = append(y.plan.Starts, Start{Gang: g.key, Kind: kind, Model: model, Borrowed: borrowed, Placements: placements})
 }
 
-// retally counts the gang's members again; the count is undone with the cycle.
+// retally counts the gang's members again; the count is undone with the cycle, and what it asks for meanwhile is nobody
+// else's question.
 func (y *cycle) retally(g *gang) {
 	y.s.tally(g)
+	y.s.setApartGang(g)
 	y.dirty = append(y.dirty, g)
 }
 

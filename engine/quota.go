@@ -139,11 +139,33 @@ func (a *asking) running() {
 	for up := a.q; up != nil; up = up.parent {
 		if most := up.spec.MaxRunning; most > 0 {
 			//mutate: gate-max-running
-			if n := up.workloads(); n >= most {
+			if n := up.workloads() + a.awaited(up); n >= most {
 				a.shut(why.Gate{Cause: why.QueueBusy, Object: up.name, Have: int64(n), Limit: int64(most)})
 			}
 		}
 	}
+}
+
+// awaited counts the other workloads of the queue, and of those below it, that a place is held for and that hold nothing
+// yet: others ended for them.
+func (a *asking) awaited(q *queue) (n int) {
+	s := a.y.s
+	for key, holds := range s.holdsOf {
+		g := s.gangs[key]
+		if p := s.pods[key]; g == nil && p != nil {
+			g = p.gang
+		}
+		if g == nil || g == a.g || g.runs || !slices.ContainsFunc(holds, func(h *hold) bool { return h.on != nil }) {
+			continue
+		}
+		for up := g.payer; up != nil; up = up.parent {
+			//mutate: gate-max-running-held
+			if up == q {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // workloads counts those of the queue, and of those below it, that hold something.

@@ -6,7 +6,7 @@ import (
 )
 
 // A place is held for whom it was freed. Who could evict that one once it ran there may have the place before it does:
-// so nobody starts to be evicted at once.
+// so nobody starts to be evicted at once. But who was promised the start has it.
 
 // outbid lists the places held for workloads that the claimant could evict if they ran there, by key.
 func (c *claim) outbid() []*hold {
@@ -32,6 +32,10 @@ func (c *claim) outbids(h *hold) bool {
 	}
 	if g == nil || !g.soft || g.runs || g.payer == nil || g.payer != h.payer {
 		return false
+	}
+	//mutate: outbid-not-promised
+	if c.y.standing(g) != nil {
+		return false // others ended for its promise
 	}
 	t := g.turnNow()
 	if g.payer == c.q {

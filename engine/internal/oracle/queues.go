@@ -238,12 +238,22 @@ func (w *world) within(chain []engine.Queue, resource, but string) bool {
 	return !some(chain, func(q engine.Queue) bool { return w.committed(q.Name, resource, but) > amount(q.Quota, resource) })
 }
 
-// unused is what of the resource nobody has.
+// unused is what of the resource nobody has, as queues count it.
 func (w *world) unused(resource string) (free int64) {
 	for _, n := range w.Nodes {
-		free += amount(n.Allocatable, resource)
+		left := amount(n.Allocatable, resource)
+		free += left
+		if resource != w.gpu {
+			continue
+		}
+		for _, d := range n.Devices {
+			if left > 0 {
+				free += w.rate(d.Model) - 1
+				left--
+			}
+		}
 	}
-	return free - sum(w.up(w.Pods), resource)
+	return free - w.bill(w.up(w.Pods))[resource]
 }
 
 // keptFrom is what queues beside the chain keep to themselves.
