@@ -64,8 +64,7 @@ func (y *cycle) shut(g *gang, gates []why.Gate) {
 }
 
 // eldest says whether the gang, which is blocked by the gates, is the first of its queue that has waited for as long as
-// it may be passed, and notes that. That is no reason to wake: who could start by then has, and who comes later makes for
-// a cycle of its own.
+// it may be passed, and notes that. It makes no difference to who is among the first in line: what could start by then has.
 func (y *cycle) eldest(g *gang, t turn, gates []why.Gate) bool {
 	c := &y.s.cfg
 	if c.Policy == Strict || !y.aged(t) || y.trial || !passing(gates) {
@@ -85,9 +84,9 @@ func (y *cycle) aged(t turn) bool {
 	return y.s.cfg.Overtake > 0 && !t.created.IsZero() && !y.now.Before(t.created.Add(y.s.cfg.Overtake))
 }
 
-// wakeAged wakes when who has the turn will have waited for so long.
+// wakeAged wakes when who has the turn, and is promised nothing before, will have waited for so long.
 func (y *cycle) wakeAged(t turn) {
-	if y.s.cfg.Overtake > 0 && !t.created.IsZero() {
+	if y.s.cfg.Overtake > 0 && !t.created.IsZero() && !y.aged(t) {
 		y.wake(t.created.Add(y.s.cfg.Overtake))
 	}
 }

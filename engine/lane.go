@@ -152,6 +152,7 @@ func (y *cycle) sameAnswer(q *queued, at *stand) bool {
 		}
 		if a.passing {
 			y.times.heads++
+			y.wakeAged(q.turn)
 		}
 		a.waiting.Gang = q.key
 		y.plan.Waiting = append(y.plan.Waiting, a.waiting)

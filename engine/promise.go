@@ -375,6 +375,7 @@ func (y *cycle) promise(g *gang, t turn, gates []why.Gate, must bool) bool {
 	}
 	y.times.heads++
 	if heads := y.s.cfg.Heads; old == nil && !must && heads >= 0 && y.times.heads > heads {
+		y.wakeAged(t)
 		return false
 	}
 	m := y.s.mark()

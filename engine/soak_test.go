@@ -237,22 +237,6 @@ func soakDone(plan engine.Plan) engine.Plan {
 	return plan
 }
 
-// ages says whether the workload will have waited for as long as it may be passed by the time, and has not yet: what it is
-// promised then is no reason to wake.
-func (w *soakWorld) ages(key string, by time.Time) bool {
-	p := w.anyPod(key)
-	created := p.Created
-	if g := p.job.gang; g != nil {
-		created = g.Created
-	}
-	bound := w.cfg.Overtake
-	if bound == 0 {
-		bound = time.Hour
-	}
-	at := created.Add(bound)
-	return bound > 0 && w.now.Before(at) && !by.Before(at)
-}
-
 // checkWake checks that until the plan's WakeAt nothing could start, nobody be evicted, and nothing else be said; what
 // is dated, promises and holds, is said anew.
 func (w *soakWorld) checkWake(plan engine.Plan) {
@@ -268,7 +252,6 @@ func (w *soakWorld) checkWake(plan engine.Plan) {
 		w.fail("wake", "something starts or is evicted before WakeAt, %s after now:\n%s", plan.WakeAt.Sub(w.now), engine.Describe(then))
 	}
 	dated := slices.ContainsFunc(plan.Changes, func(c engine.Change) bool { return c.Promise != nil || c.Hold != nil })
-	then.Promises = slices.DeleteFunc(then.Promises, func(p engine.Promise) bool { return w.ages(p.Gang, later) })
 	if now, then := soakSaid(plan), soakSaid(then); !dated && !reflect.DeepEqual(now, then) {
 		w.fail("wake", "before WakeAt, %s after now, other things are said (-now +then):\n%s", plan.WakeAt.Sub(w.now), cmp.Diff(now, then))
 	}
