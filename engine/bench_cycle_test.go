@@ -216,13 +216,15 @@ func (f *fullSite) ten(turn int) (out []engine.Change) {
 	return out
 }
 
-// bind gives the pods of the plan their nodes.
+// bind gives the pods of the plan, which waited in line, their nodes.
 func (f *fullSite) bind(s *engine.State, plan engine.Plan) {
 	f.version += 1 << 20 // above the plan's own
 	for _, start := range plan.Starts {
 		for _, x := range start.Placements {
-			p := &engine.Pod{Key: x.Pod, UID: x.UID, Version: f.next(), Created: benchNow, Spec: anywhere(1), Evictable: true, Node: x.Node, Started: benchNow}
-			p.Queue = f.queue(0)
+			var i int
+			fmt.Sscanf(x.Pod, "wait/job-%d", &i)
+			p := &engine.Pod{Key: x.Pod, UID: x.UID, Version: f.next(), Created: benchNow, Spec: anywhere(jobShapes[i%len(jobShapes)].gpus), Evictable: true, Node: x.Node, Started: benchNow}
+			p.Queue = f.queue(i % 200)
 			s.Apply(engine.Change{Pod: p})
 		}
 	}

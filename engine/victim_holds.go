@@ -80,8 +80,8 @@ func (c *claim) coversHeld(v *cover, g *gang, priority int32) bool {
 	return v.covers(c.y.ownHeld(g), nil)
 }
 
-// lose puts the places of others back where they still have room beside the claimant's, and returns the others. All of
-// it is rolled back.
+// lose puts the places of others back where they still have room beside the claimant's, and its queues too, and returns
+// the others. All of it is rolled back.
 func (c *claim) lose(places []*hold) (lost []*hold) {
 	s := c.y.s
 	for _, h := range places {
@@ -93,7 +93,11 @@ func (c *claim) lose(places []*hold) (lost []*hold) {
 			lost = append(lost, h)
 			continue
 		}
-		s.putHold(&hold{Hold: h.Hold}, n)
+		s.putHold(h, n)
+		if gates, _ := c.y.gates(c.g); len(gates) > 0 {
+			s.ignoreHold(h)
+			lost = append(lost, h)
+		}
 	}
 	return lost
 }
