@@ -30,6 +30,9 @@ const (
 	surgeAgain = time.Hour
 )
 
+// followedText is what is said of a pod that ends because the next one is ready.
+const followedText = "ended: what follows it is ready"
+
 // standing is how far a surge is.
 type standing int
 
@@ -194,11 +197,15 @@ func (v *evictor) finish(ctx context.Context, e *eviction, at standing) (done bo
 	err := v.end(sending, e, p)
 	switch {
 	case err == nil:
-		v.s.says.evicting(p, reasonOf(e.Cause), "ended: what follows it is ready")
+		v.s.says.evicting(p, reasonOf(e.Cause), followedText)
 		return true
+	case apierrors.IsTooManyRequests(err):
+		// Its budgets count as many that are ready as before it was moved. A pod that nobody owns can keep them from being
+		// reckoned at all, and then it would stay for good.
+		return v.remove(sending, e, p, followedText)
 	case apierrors.IsNotFound(err) || ctx.Err() != nil || apierrors.IsConflict(err) && v.over(ctx, e, p):
 		return true
-	case time.Now().Before(e.surge.Until) || passing(err) && !apierrors.IsTooManyRequests(err):
+	case time.Now().Before(e.surge.Until) || passing(err):
 		v.s.log.Warn("not evicted yet", "pod", e.Pod, "err", err)
 		return false
 	}
@@ -216,13 +223,18 @@ func (v *evictor) discard(ctx context.Context, e *eviction, p *corev1.Pod) (done
 	case set.UID == e.surge.UID && set.DeletionTimestamp == nil && (set.Spec.Replicas == nil || *set.Spec.Replicas > 0):
 		return false
 	}
+	return v.remove(ctx, e, p, "ended: ReplicaSet "+e.surge.Set+" wants no pods any more")
+}
+
+// remove deletes the pod, which no ReplicaSet owns any more, and says why.
+func (v *evictor) remove(ctx context.Context, e *eviction, p *corev1.Pod, why string) (done bool) {
 	how := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(e.UID)}
-	err = again(ctx, func() error { return v.client.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, how) })
+	err := again(ctx, func() error { return v.client.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, how) })
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		v.s.log.Warn("surge", "pod", e.Pod, "err", err)
 		return false
 	}
-	v.s.says.evicting(p, reasonOf(e.Cause), "ended: ReplicaSet "+e.surge.Set+" wants no pods any more")
+	v.s.says.evicting(p, reasonOf(e.Cause), why)
 	return true
 }
 
