@@ -491,13 +491,13 @@ func (a *audit) roster(q *queue) {
 // cut makes what quota does not cover of the roster anew.
 func (a *audit) cut(q *queue) {
 	x, all := &q.roster.cut, a.s.tenantsBelow(q)
-	if x.edition != q.roster.edition || x.shape != a.s.topology.shape {
-		return
+	if x.edition != q.roster.edition || x.shape != a.s.topology.shape || x.awaits {
+		return // it is not used again
 	}
 	part := func(_ *queue, dim int) int64 { return x.parts[slices.Index(x.dims, dim)] }
 	again := cut{}
 	a.s.passes++
-	again.find(&cover{queue: q, dims: x.dims, over: x.over, part: part, all: all}, a.s.passes)
+	again.find(&cover{queue: q, dims: x.dims, over: x.over, part: part, all: all}, nil, a.s.passes)
 	a.s.appraiseCut(&again)
 	a.note("queue", q.name, "uncovered", "", auditBit(slices.Equal(again.units, x.units)), 1)
 	a.note("queue", q.name, "uncovered", "GPUs", x.gpus, again.gpus)

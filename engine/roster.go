@@ -2,6 +2,7 @@ package engine
 
 import (
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -202,6 +203,7 @@ type cut struct {
 	parts   []int64 // what the queue is promised of each
 	over    []int
 
+	awaits   bool // places held for workloads of the queue were counted
 	units    []*unit
 	ripe     time.Time // when all of them have run for as long as they must
 	budgeted bool
@@ -222,19 +224,20 @@ func (s *State) cutOf(z *queue, dims []int, part func(*queue, int) int64) *cut {
 		return nil
 	}
 	r, x := &z.roster, &z.roster.cut
-	kept := x.edition == r.edition && x.shape == s.topology.shape && slices.Equal(x.dims, dims) && slices.Equal(x.over, v.over)
+	awaited := s.awaitedBelow(z, dims)
+	kept := x.edition == r.edition && x.shape == s.topology.shape && slices.Equal(x.dims, dims) && slices.Equal(x.over, v.over) && !x.awaits && len(awaited) == 0
 	for i, dim := range dims {
 		kept = kept && x.parts[i] == part(z, dim)
 	}
 	if kept {
 		return x
 	}
-	*x = cut{edition: r.edition, shape: s.topology.shape, dims: append(x.dims[:0], dims...), over: v.over, parts: x.parts[:0], units: x.units[:0], shelves: x.shelves[:0]}
+	*x = cut{awaits: len(awaited) > 0, edition: r.edition, shape: s.topology.shape, dims: append(x.dims[:0], dims...), over: v.over, parts: x.parts[:0], units: x.units[:0], shelves: x.shelves[:0]}
 	for _, dim := range dims {
 		x.parts = append(x.parts, part(z, dim))
 	}
 	s.passes++
-	x.find(v, s.passes)
+	x.find(v, awaited, s.passes)
 	s.appraiseCut(x)
 	return x
 }
@@ -243,7 +246,7 @@ func (s *State) cutOf(z *queue, dims []int, part func(*queue, int) int64) *cut {
 // evicted is covered before everything else, then what tenants need at the least, then their members above that. So
 // whoever starts beyond the part takes nobody else's cover with it, unless it goes before that one by priority and would
 // fit in the part without it.
-func (x *cut) find(v *cover, pass uint64) {
+func (x *cut) find(v *cover, awaited []guest, pass uint64) {
 	v.firm()
 	take := func(u *unit) {
 		if u.pass != pass {
@@ -253,12 +256,19 @@ func (x *cut) find(v *cover, pass uint64) {
 	}
 	elastic := false
 	for _, t := range v.all {
+		for len(awaited) > 0 && (awaited[0].priority > t.priority || !t.coveredUpTo(v.queue.depth)) {
+			v.covers(awaited[0].takes, nil)
+			awaited = awaited[1:]
+		}
 		if !v.covers(t.core, t.stays) && v.lacks(t.size) {
 			for _, u := range t.units {
 				take(u)
 			}
 		}
 		elastic = elastic || len(t.units) > 0 && t.units[0].size != nil
+	}
+	for _, g := range awaited {
+		v.covers(g.takes, nil)
 	}
 	for _, t := range v.all {
 		for i := 0; elastic && i < len(t.units); i++ {
@@ -267,6 +277,58 @@ func (x *cut) find(v *cover, pass uint64) {
 			}
 		}
 	}
+}
+
+// guest is a workload that a place is held for, and has not started.
+type guest struct {
+	key      string
+	priority int32
+	takes    vector
+}
+
+// awaitedBelow lists those of the queue and of all below it, by priority: their places are covered as if they ran.
+func (s *State) awaitedBelow(z *queue, dims []int) (out []guest) {
+	//mutate: cover-awaited
+	if !slices.ContainsFunc(dims, func(dim int) bool { return z.pledged.at(dim) > 0 }) {
+		return nil
+	}
+	for key, holds := range s.holdsOf {
+		g := s.gangs[key]
+		if p := s.pods[key]; g == nil && p != nil {
+			g = p.gang
+		}
+		if g == nil || !g.payer.isBelow(z) {
+			continue
+		}
+		w := guest{key: key, priority: g.turnNow().priority}
+		for _, h := range holds {
+			for _, a := range h.Requests {
+				if h.on != nil && h.payer == g.payer {
+					w.takes.add(s.dims.id(a.Resource), a.Value)
+				}
+			}
+		}
+		if w.takes != nil {
+			out = append(out, w)
+		}
+	}
+	slices.SortFunc(out, func(a, b guest) int {
+		if a.priority != b.priority {
+			return before(a.priority > b.priority)
+		}
+		return strings.Compare(a.key, b.key)
+	})
+	return out
+}
+
+// isBelow says whether the queue is z, or one below it.
+func (q *queue) isBelow(z *queue) bool {
+	for ; q != nil; q = q.parent {
+		if q == z {
+			return true
+		}
+	}
+	return false
 }
 
 // appraiseCut adds up what the units of the cut would free, and finds out from when on all may be evicted.
