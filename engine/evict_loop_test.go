@@ -10,8 +10,8 @@ import (
 	"github.com/berth-dev/berth/engine"
 )
 
-// With objects fixed, and evicted work waiting again, plans come to rest, and nobody is evicted twice. Under timeshare that
-// is seen where priorities are equal; where they are not, some in ten thousand are.
+// With objects fixed, and evicted work waiting again, plans come to rest, and nobody is evicted twice. Where priorities are
+// not equal some in ten thousand are under timeshare, which is why that is not asked here; one in twenty thousand or so is under others.
 func TestEvictionsComeToRest(t *testing.T) {
 	often(t, 5, func(t *rapid.T) {
 		r := anyRing(t, 4, 8, false)
