@@ -307,19 +307,11 @@ func (y *cycle) hasHeld(g *gang) bool {
 }
 
 // ownHeld is what is held for the gang, and counts in the account of its queue already.
-func (y *cycle) ownHeld(g *gang) (sum vector) {
+func (y *cycle) ownHeld(g *gang) vector {
 	if !y.hasHeld(g) {
 		return nil
 	}
-	for _, h := range y.s.heldFor(g) {
-		if h.on == nil || h.payer != g.payer {
-			continue
-		}
-		for _, a := range h.Requests {
-			sum.add(y.s.dims.id(a.Resource), a.Value)
-		}
-	}
-	return sum
+	return y.s.pledgedBy(y.s.heldFor(g), g.payer)
 }
 
 // heldFor lists what is held for the gang, by node; of a pod by itself, also what is held for whatever its owner makes

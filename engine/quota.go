@@ -151,18 +151,13 @@ func (a *asking) running() {
 func (a *asking) awaited(q *queue) (n int) {
 	s := a.y.s
 	for key, holds := range s.holdsOf {
-		g := s.gangs[key]
-		if p := s.pods[key]; g == nil && p != nil {
-			g = p.gang
-		}
+		g := s.awaiting(key)
 		if g == nil || g == a.g || g.runs || !slices.ContainsFunc(holds, func(h *hold) bool { return h.on != nil }) {
 			continue
 		}
-		for up := g.payer; up != nil; up = up.parent {
-			//mutate: gate-max-running-held
-			if up == q {
-				n++
-			}
+		//mutate: gate-max-running-held
+		if g.payer.isBelow(q) {
+			n++
 		}
 	}
 	return n

@@ -293,23 +293,12 @@ func (s *State) awaitedBelow(z *queue, dims []int) (out []guest) {
 		return nil
 	}
 	for key, holds := range s.holdsOf {
-		g := s.gangs[key]
-		if p := s.pods[key]; g == nil && p != nil {
-			g = p.gang
-		}
+		g := s.awaiting(key)
 		if g == nil || !g.payer.isBelow(z) {
 			continue
 		}
-		w := guest{key: key, priority: g.turnNow().priority}
-		for _, h := range holds {
-			for _, a := range h.Requests {
-				if h.on != nil && h.payer == g.payer {
-					w.takes.add(s.dims.id(a.Resource), a.Value)
-				}
-			}
-		}
-		if w.takes != nil {
-			out = append(out, w)
+		if takes := s.pledgedBy(holds, g.payer); takes != nil {
+			out = append(out, guest{key: key, priority: g.turnNow().priority, takes: takes})
 		}
 	}
 	slices.SortFunc(out, func(a, b guest) int {
@@ -319,16 +308,6 @@ func (s *State) awaitedBelow(z *queue, dims []int) (out []guest) {
 		return strings.Compare(a.key, b.key)
 	})
 	return out
-}
-
-// isBelow says whether the queue is z, or one below it.
-func (q *queue) isBelow(z *queue) bool {
-	for ; q != nil; q = q.parent {
-		if q == z {
-			return true
-		}
-	}
-	return false
 }
 
 // appraiseCut adds up what the units of the cut would free, and finds out from when on all may be evicted.

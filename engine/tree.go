@@ -280,6 +280,40 @@ func (s *State) pledge(h *hold, times int64) {
 	}
 }
 
+// pledgedBy is what the holds that stand keep at the cost of the queue.
+func (s *State) pledgedBy(holds []*hold, payer *queue) (sum vector) {
+	for _, h := range holds {
+		if h.on == nil || h.payer != payer {
+			continue
+		}
+		for _, a := range h.Requests {
+			sum.add(s.dims.id(a.Resource), a.Value)
+		}
+	}
+	return sum
+}
+
+// awaiting returns the workload that a place held under the key is for, nil for none that is known.
+func (s *State) awaiting(key string) *gang {
+	if g := s.gangs[key]; g != nil {
+		return g
+	}
+	if p := s.pods[key]; p != nil {
+		return p.gang
+	}
+	return nil
+}
+
+// isBelow says whether the queue is z, or one below it.
+func (q *queue) isBelow(z *queue) bool {
+	for ; q != nil; q = q.parent {
+		if q == z {
+			return true
+		}
+	}
+	return false
+}
+
 // queueOfWorkload returns the queue that pays for a gang, or a pod by itself, nil for none.
 func (s *State) queueOfWorkload(key string) *queue {
 	if g := s.gangs[key]; g != nil && g.spec != nil {

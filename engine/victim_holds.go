@@ -26,10 +26,7 @@ func (c *claim) outbid() []*hold {
 
 // outbids says whether the claimant could evict the workload that the place is held for.
 func (c *claim) outbids(h *hold) bool {
-	g := c.y.s.gangs[h.Gang]
-	if p := c.y.s.pods[h.Gang]; g == nil && p != nil {
-		g = p.gang
-	}
+	g := c.y.s.awaiting(h.Gang)
 	if g == nil || !g.soft || g.runs || g.payer == nil || g.payer != h.payer {
 		return false
 	}
