@@ -79,7 +79,8 @@ var Rules = map[string]Rule{
 	"kube/convert":   {Ring: Edge, Imports: []string{"api/v1alpha1", "engine", "engine/why"}},
 	"kube/crd":       {Ring: Edge, Tests: []string{"api/v1alpha1"}},
 	"kube/inspect":   {Ring: Edge, Imports: []string{"diagnose"}},
-	"kube/scheduler": {Ring: Edge, Imports: []string{"api/v1alpha1", "engine", "engine/why", "kube/answer", "kube/convert", "kube/crd", "record"}},
+	"kube/policy":    {Ring: Edge},
+	"kube/scheduler": {Ring: Edge, Imports: []string{"api/v1alpha1", "engine", "engine/why", "kube/answer", "kube/convert", "kube/crd", "kube/policy", "record"}},
 
 	"record": {Ring: Edge, Imports: []string{"engine", "engine/why"}},
 

@@ -14,10 +14,11 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/kube/answer"
 	"github.com/berth-dev/berth/kube/crd"
+	"github.com/berth-dev/berth/kube/policy"
 )
 
-// Install gives the cluster the Queue kind, User the rights that Run needs, and no more, and has the API server send pods of labelled
-// namespaces to Berth. It needs administrator rights.
+// Install gives the cluster the Queue kind and Berth's admission policies, and User the rights that Run needs, and no more.
+// It needs administrator rights.
 func Install(ctx context.Context, admin *rest.Config) error {
 	client, err := kubernetes.NewForConfig(admin)
 	if err != nil {
@@ -34,7 +35,7 @@ func Install(ctx context.Context, admin *rest.Config) error {
 		apply(ctx, rbac.Roles(leaseNamespace), &rbacv1.Role{ObjectMeta: named(leaseNamespace, User), Rules: leaseRules}),
 		apply(ctx, rbac.RoleBindings(leaseNamespace), &rbacv1.RoleBinding{ObjectMeta: named(leaseNamespace, User), Subjects: subjects, RoleRef: role("Role")}),
 		apply(ctx, rbac.ClusterRoles(), viewer()),
-		route(ctx, client),
+		policy.Install(ctx, client.Discovery().RESTClient()),
 	)
 	if err != nil {
 		return fmt.Errorf("scheduler: install: %w", err)
