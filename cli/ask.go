@@ -14,7 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-dev/berth/kube/answer"
@@ -88,25 +87,18 @@ func explainSilence(err error) error {
 	case ok && apierrors.IsNotFound(err) && (status.Status().Details == nil || status.Status().Details.Group != answer.Group):
 		return silence("this cluster has no answers to give: " + answer.APIServiceName + " is not installed; `berth up` starts a cluster that has")
 	case apierrors.IsServiceUnavailable(err), apierrors.IsTimeout(err), apierrors.IsServerTimeout(err):
-		return silence(fmt.Sprintf("the scheduler does not answer now (%s): try again, or see `berth kubectl get apiservice %s`", strings.TrimSpace(err.Error()), answer.APIServiceName))
+		return silence(fmt.Sprintf("the scheduler does not answer now (%s): try again, or see `kubectl get apiservice %s`", strings.TrimSpace(err.Error()), answer.APIServiceName))
 	}
 	return err
 }
 
-// namespace is the one that the chosen cluster's kubeconfig selects.
+// namespace is the current one of the chosen cluster.
 func (c *connection) namespace() string {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = c.kubeconfig
-	if c.kubeconfig == "" && c.context == "" {
-		if dir, err := running(c.name); err == nil {
-			rules.ExplicitPath = dir.Kubeconfig()
-		}
-	}
-	name, _, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: c.context}).Namespace()
-	if err != nil || name == "" {
+	got, err := c.choose()
+	if err != nil {
 		return "default"
 	}
-	return name
+	return got.namespace
 }
 
 // printData writes the value as JSON or YAML; ok is false for other formats.

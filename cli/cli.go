@@ -97,6 +97,7 @@ func newRoot(s Streams, d Deps) *cobra.Command {
 
 Start with:  berth up
 Then:        berth kubectl get nodes`,
+		Annotations:   map[string]string{programAnnotation: d.Program},
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,

@@ -84,7 +84,11 @@ func evidenceRun(ctx context.Context, o *evidenceOptions) error {
 		return exitError{code: exitUnknown, err: err}
 	}
 	p.doing("asking the scheduler")
-	b := inspect.BundleOptions{Berth: Version, Cluster: o.cluster(), Namespace: current, Answers: a.answers(ctx, current), Report: o.report}
+	from, err := o.choose()
+	if err != nil {
+		return exitError{code: exitUnknown, err: err}
+	}
+	b := inspect.BundleOptions{Berth: Version, Cluster: from.name, Kubectl: from.portable, Namespace: current, Answers: a.answers(ctx, current), Report: o.report}
 	if o.redact {
 		b.Redact = inspect.NewRedaction(facts, nil)
 		b.Cluster = ""
@@ -124,6 +128,7 @@ func (o *evidenceOptions) report(b *inspect.Bundle) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
+		address(&answer, kubectlOf(b))
 		found = append(found, answer)
 	}
 	text := inspect.Report(b, found)
@@ -131,20 +136,6 @@ func (o *evidenceOptions) report(b *inspect.Bundle) ([]byte, error) {
 		text = fmt.Appendf(text, "- %d more workloads wait and were not diagnosed for this report; `berth why -A --from` this bundle does.\n", more)
 	}
 	return text, nil
-}
-
-// cluster is what the cluster is called here.
-func (o *evidenceOptions) cluster() string {
-	switch {
-	case o.context != "":
-		return o.context
-	case o.kubeconfig != "":
-		return strings.TrimSuffix(filepath.Base(o.kubeconfig), filepath.Ext(o.kubeconfig))
-	}
-	if _, err := running(o.name); err != nil {
-		return "" // another's, by the usual kubeconfig
-	}
-	return o.name
 }
 
 var unfit = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
@@ -210,7 +201,7 @@ func writeBundle(file string, facts *diagnose.Facts, b inspect.BundleOptions) (*
 // tell prints what was written.
 func (o *evidenceOptions) tell(m *inspect.Manifest, size int64) error {
 	out := o.streams.Out
-	fmt.Fprintf(out, "%s  %s\n%s\n", o.file, bytesText(size), m.Hash())
+	fmt.Fprintf(out, "%s%s  %s\n%s\n", o.asked(), o.file, bytesText(size), m.Hash())
 	fmt.Fprintln(out, summary(m))
 	for _, u := range m.Unseen {
 		fmt.Fprintf(out, "not seen: %s\n", u)

@@ -137,6 +137,7 @@ func (o *jobsOptions) printOne(w *answer.Workload) error {
 	if done, err := printData(o.streams.Out, w, o.output); done {
 		return err
 	}
+	fmt.Fprint(o.streams.Out, o.asked())
 	return printWorkload(o.streams.Out, w, o.now())
 }
 
@@ -151,9 +152,10 @@ func (o *jobsOptions) print(list answer.WorkloadList) error {
 		return nil
 	}
 	if len(list.Items) == 0 {
-		fmt.Fprintf(o.streams.Err, "Berth schedules nothing%s.\n", o.where())
+		fmt.Fprintf(o.streams.Err, "%sBerth schedules nothing%s.\n", o.asked(), o.where())
 		return nil
 	}
+	fmt.Fprint(o.streams.Out, o.asked())
 	return printJobs(o.streams.Out, list.Items, jobsTable{all: o.all, wide: o.output == "wide", columns: o.columns(), now: o.now()})
 }
 

@@ -74,7 +74,7 @@ func queueRun(ctx context.Context, o *jobsOptions) error {
 		return failed(err)
 	}
 	if len(list.Items) == 0 && o.output != "name" {
-		fmt.Fprintln(o.streams.Err, "There are no queues: workloads that name none are not limited.")
+		fmt.Fprintln(o.streams.Err, o.asked()+"There are no queues: workloads that name none are not limited.")
 		return nil
 	}
 	return failed(o.printQueues(list.Items))
@@ -176,5 +176,6 @@ func (o *jobsOptions) printQueues(items []answer.Queue) error {
 		}
 		return nil
 	}
+	fmt.Fprint(o.streams.Out, o.asked())
 	return printQueues(o.streams.Out, items, queueTable{wide: o.output == "wide", columns: o.columns()})
 }

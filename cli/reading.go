@@ -67,6 +67,35 @@ func (r *reading) asker() (asker, error) {
 	return asker{kept: b}, err
 }
 
+// asked is a line that says which cluster was asked; "" where no other could have been meant.
+func (r *reading) asked() string {
+	if r.from != "" {
+		return ""
+	}
+	return r.connection.asked()
+}
+
+// kubectl is what printed commands begin with, so that they act on the cluster that was asked and on no other.
+func (r *reading) kubectl() string {
+	if r.from != "" {
+		if b, err := r.open(); err == nil {
+			return kubectlOf(b)
+		}
+	}
+	if got, err := r.choose(); err == nil {
+		return got.kubectl
+	}
+	return unaddressed
+}
+
+// kubectlOf is what commands for the cluster of a bundle begin with.
+func kubectlOf(b *inspect.Bundle) string {
+	if b.Manifest.Kubectl != "" {
+		return b.Manifest.Kubectl
+	}
+	return unaddressed
+}
+
 // quietFor is how long a person is left without a word.
 const quietFor = 2 * time.Second
 

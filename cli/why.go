@@ -109,6 +109,7 @@ func whyRun(ctx context.Context, o *whyOptions) error {
 	if err != nil {
 		return exitError{code: exitUnknown, err: err}
 	}
+	address(&answer, o.kubectl())
 	if err := o.printOne(&answer, facts.At); err != nil {
 		return failed(err)
 	}
@@ -170,7 +171,7 @@ func (o *whyOptions) list(d *diagnose.Diagnoser, facts *diagnose.Facts) error {
 	for _, u := range facts.Unseen {
 		list.Unseen = append(list.Unseen, u.String())
 	}
-	stuck, start, waiting := false, time.Now(), d.Waiting(o.space)
+	stuck, start, waiting, kubectl := false, time.Now(), d.Waiting(o.space), o.kubectl()
 	for i, r := range waiting {
 		if isTerminal(o.streams.Err) && time.Since(start) > quietFor {
 			fmt.Fprintf(o.streams.Err, "\r\x1b[Klooking at %d of %d", i+1, len(waiting))
@@ -181,6 +182,7 @@ func (o *whyOptions) list(d *diagnose.Diagnoser, facts *diagnose.Facts) error {
 		}
 		stuck = stuck || blocks(&answer)
 		answer.Unseen = nil // the same for all
+		address(&answer, kubectl)
 		list.Items = append(list.Items, answer)
 	}
 	if isTerminal(o.streams.Err) && time.Since(start) > quietFor {
@@ -204,7 +206,7 @@ func (o *whyOptions) printOne(d *diagnose.Diagnosis, at time.Time) error {
 		return err
 	}
 	p := whyPage{columns: width(o.streams.Out), colour: isTerminal(o.streams.Out), wide: o.output == "wide", now: at}
-	_, err := fmt.Fprint(o.streams.Out, p.one(d))
+	_, err := fmt.Fprint(o.streams.Out, o.asked()+p.one(d))
 	return err
 }
 
@@ -219,13 +221,13 @@ func (o *whyOptions) printList(list diagnose.DiagnosisList, at time.Time) error 
 		return err
 	}
 	if len(list.Items) == 0 {
-		fmt.Fprintln(o.streams.Err, o.calm(list.Unseen))
+		fmt.Fprintln(o.streams.Err, o.asked()+o.calm(list.Unseen))
 		return nil
 	}
 	p := whyPage{columns: width(o.streams.Out), wide: o.output == "wide", all: o.all, now: at}
 	if p.wide {
 		p.columns = 0
 	}
-	_, err := fmt.Fprint(o.streams.Out, p.table(list))
+	_, err := fmt.Fprint(o.streams.Out, o.asked()+p.table(list))
 	return err
 }

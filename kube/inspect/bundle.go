@@ -22,6 +22,7 @@ import (
 type BundleOptions struct {
 	Berth     string // version
 	Cluster   string // as the person calls it; left out where names are redacted
+	Kubectl   string // what commands for the cluster begin with, on any machine; left out with the name
 	Namespace string // the current one
 	// Answers are what the scheduler's answers said, by the path that was asked.
 	Answers map[string]json.RawMessage
@@ -56,14 +57,14 @@ type packer struct {
 }
 
 func (p *packer) pack(f *diagnose.Facts) (*Manifest, error) {
-	m := &Manifest{Format: Format, Captured: f.At.UTC().Truncate(time.Second), Kubernetes: f.Kubernetes, Berth: p.Berth, Cluster: p.Cluster, Namespace: p.Namespace, Redacted: p.Redact != nil, Counts: make(map[string]int)}
+	m := &Manifest{Format: Format, Captured: f.At.UTC().Truncate(time.Second), Kubernetes: f.Kubernetes, Berth: p.Berth, Cluster: p.Cluster, Kubectl: p.Kubectl, Namespace: p.Namespace, Redacted: p.Redact != nil, Counts: make(map[string]int)}
 	for _, u := range f.Unseen {
 		u.Reason = p.text(u.Reason)
 		u.Namespace, u.Except = p.rename(u.Namespace), p.rename(u.Except)
 		m.Unseen = append(m.Unseen, u)
 	}
 	if p.Redact != nil {
-		m.Cluster, m.Namespace = "", p.rename(p.Namespace)
+		m.Cluster, m.Kubectl, m.Namespace = "", "", p.rename(p.Namespace)
 	}
 	for _, k := range diagnose.Kinds {
 		if err := p.objects(k, f, m); err != nil {

@@ -286,7 +286,7 @@ func TestWhatIsNoBundle(t *testing.T) {
 		"empty":          {nil, "no bundle"},
 		"text":           {[]byte("hello, this is not it"), "no bundle"},
 		"other content":  {packed(t, []string{"a"}, map[string][]byte{"a": []byte("b")}), "no bundle"},
-		"newer":          {with(func(m *Manifest) { m.Format = 2 }), "use a newer Berth"},
+		"newer":          {with(func(m *Manifest) { m.Format = Format + 1 }), "use a newer Berth"},
 		"no format":      {with(func(m *Manifest) { m.Format = 0 }), "no manifest"},
 		"climbs":         {with(func(m *Manifest) { m.Files[0].Name = "../../etc/passwd" }), "../../etc/passwd"},
 		"from the root":  {with(func(m *Manifest) { m.Files[0].Name = "/etc/passwd" }), "/etc/passwd"},

@@ -15,7 +15,8 @@ import (
 // Format is the version of bundles that is written. docs/evidence.md describes it.
 //
 //	1  2026-11-15  first
-const Format = 1
+//	2  2026-11-16  kubectl in the manifest
+const Format = 2
 
 // Manifest says what is in a bundle. It is the first file in it.
 type Manifest struct {
@@ -24,6 +25,7 @@ type Manifest struct {
 	Kubernetes string            `json:"kubernetes,omitempty"`
 	Berth      string            `json:"berth,omitempty"`
 	Cluster    string            `json:"cluster,omitempty"`
+	Kubectl    string            `json:"kubectl,omitempty"`   // what commands for the cluster begin with
 	Namespace  string            `json:"namespace,omitempty"` // that was the current one
 	Redacted   bool              `json:"redacted"`
 	Counts     map[string]int    `json:"counts"` // of objects, by resource
