@@ -123,6 +123,10 @@ func conductOf(im image) conduct {
 	return conduct{entrypoint: []string{base}}
 }
 
+// known says whether all programs of the image are known: it is a bare system, or a language and no more. Any other
+// image holds programs that nobody here has heard of.
+func (c conduct) known() bool { return len(c.cmd) > 0 }
+
 // servesHTTP says whether images of this name answer on port 80 without saying so in the pod.
 func servesHTTP(im image) bool {
 	base := im.repository[strings.LastIndexByte(im.repository, '/')+1:]

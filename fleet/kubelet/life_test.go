@@ -64,6 +64,15 @@ func TestEndsAndRestartPolicies(t *testing.T) {
 			"cuda too new", testPod("p", "nvidia/cuda:13.1.0-base-ubuntu24.04", command("nvidia-smi"), gpus(1), policy(corev1.RestartPolicyNever)),
 			corev1.PodFailed, "terminated StartError 128",
 		},
+		{"unknown command", testPod("p", "busybox", command("frobnicate"), policy(corev1.RestartPolicyNever)), corev1.PodFailed, "terminated StartError 128"},
+		{"unknown argument", testPod("p", "ubuntu", func(p *corev1.Pod) { p.Spec.Containers[0].Args = []string{"frobnicate"} }, policy(corev1.RestartPolicyNever)), corev1.PodFailed, "terminated StartError 128"},
+		{"unknown path", testPod("p", "python:3.12", command("/opt/frobnicate"), policy(corev1.RestartPolicyNever)), corev1.PodFailed, "terminated StartError 128"},
+		{"unknown command, restarted", testPod("p", "busybox", command("frobnicate")), corev1.PodRunning, "waiting CrashLoopBackOff"},
+		{"unknown command of an unknown image", testPod("p", "example.com/train", command("frobnicate")), corev1.PodRunning, "running"},
+		{"described command", testPod("p", "ubuntu", command("frobnicate"), annotate("sim.berth.dev/run", "1h")), corev1.PodRunning, "running"},
+		{"nvidia-smi without a GPU", testPod("p", "example.com/train", command("nvidia-smi"), policy(corev1.RestartPolicyNever)), corev1.PodFailed, "terminated StartError 128"},
+		{"nvidia-smi by its path without a GPU", testPod("p", "nvidia/cuda:12.8.0-base-ubuntu24.04", command("/usr/bin/nvidia-smi"), policy(corev1.RestartPolicyNever)), corev1.PodFailed, "terminated StartError 128"},
+		{"nvidia-smi with one", testPod("p", "nvidia/cuda:12.8.0-base-ubuntu24.04", command("nvidia-smi"), gpus(1), policy(corev1.RestartPolicyNever)), corev1.PodSucceeded, "terminated Completed 0"},
 		{"cuda fits", testPod("p", "nvidia/cuda:12.8.0-base-ubuntu24.04", command("true"), gpus(1), policy(corev1.RestartPolicyNever)), corev1.PodSucceeded, "terminated Completed 0"},
 	}
 	for _, tt := range tests {

@@ -17,7 +17,8 @@ import (
 // simulatedPrograms are commands that are simulated wherever they are called, also in a shell script.
 var simulatedPrograms = []string{
 	"python", "python3", "torchrun", "mpirun", "mpiexec", "horovodrun", "deepspeed", "accelerate", "ray",
-	"vllm", "tritonserver", "jupyter", "nsys", "all_reduce_perf",
+	"vllm", "tritonserver", "jupyter", "nsys", "all_reduce_perf", "tensorboard", "pip", "pip3", "conda", "uv", "java", "node", "perl", "ruby",
+	"julia", "Rscript",
 }
 
 func simulated(argv0 string) bool {

@@ -121,6 +121,12 @@ func (c *Container) Known(argv0 string) bool {
 	return status == 0
 }
 
+// Forbidden says whether there is something at the command's name that may not be run.
+func (c *Container) Forbidden(argv0 string) bool {
+	_, status := resolver{c, builtin()}.resolve("/", defaultPath, argv0)
+	return status == 126
+}
+
 type killKey struct{}
 
 // WithSignals makes a context for Run and a function that sends the process signals:

@@ -84,6 +84,13 @@ func Annotations() []string {
 	return keys
 }
 
+// Steers says whether the annotation tells what a program does, other than how its image is.
+func Steers(key string) bool {
+	name, ours := strings.CutPrefix(key, Prefix)
+	_, known := settings[name]
+	return ours && known && name != "pull" && name != "cuda"
+}
+
 // ParseSpec reads the annotations of a pod; those without Prefix are ignored. The error names
 // the annotation and says what is allowed; of several it is the first by name.
 func ParseSpec(annotations map[string]string) (Spec, error) {
