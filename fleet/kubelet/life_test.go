@@ -227,3 +227,28 @@ func TestInitContainersInOrder(t *testing.T) {
 		}
 	})
 }
+
+// Bare pods that only say WORLD_SIZE, RANK and MASTER_ADDR wait for each other as ranks do.
+func TestWorldFromTheEnvironment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		rank := func(n string) *corev1.Pod {
+			return testPod("rank-"+n, "example.com/train", command("sh", "-c", "exec python train.py"), policy(corev1.RestartPolicyNever),
+				annotate("sim.berth.dev/run", "10s"), func(p *corev1.Pod) {
+					p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "WORLD_SIZE", Value: "2"}, {Name: "RANK", Value: n}, {Name: "MASTER_ADDR", Value: "rank-0"}}
+				})
+		}
+		w.create(rank("0"))
+		time.Sleep(time.Minute)
+		if got := w.get("rank-0").Status.Phase; got != corev1.PodRunning {
+			t.Fatalf("alone, rank 0 is %s", got)
+		}
+		w.create(rank("1"))
+		time.Sleep(time.Minute)
+		for _, name := range []string{"rank-0", "rank-1"} {
+			if got := w.get(name).Status.Phase; got != corev1.PodSucceeded {
+				t.Errorf("%s is %s", name, got)
+			}
+		}
+	})
+}

@@ -140,7 +140,7 @@ func (p *process) main() int {
 	case p.c.kind == initContainer && !p.isShell():
 		return 0
 	case p.steered() && !p.isShell():
-		return p.simulate(p.ctx, p.log.writer(stdout))
+		return p.simulate(p.ctx, p.launch(p.argv, environ(p.env)), p.log.writer(stdout))
 	case !p.isShell():
 		return p.serve(p.ctx)
 	}

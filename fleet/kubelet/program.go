@@ -7,8 +7,10 @@ import (
 	"net"
 	"net/http"
 	"path"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/fleet/shell"
 	"github.com/berth-dev/berth/fleet/workload"
@@ -46,9 +48,9 @@ func (p *process) steered() bool {
 	return p.spec.Name == containers[0].Name
 }
 
-// simulate is the simulated program: it listens on the declared ports, works as the annotations say
-// and is killed if it takes more memory than the container may have.
-func (p *process) simulate(ctx context.Context, out io.Writer) int {
+// simulate is the simulated program: it listens on the declared ports, works as the annotations say, with the peers
+// that they or its launch tell of, and is killed if it takes more memory than the container may have.
+func (p *process) simulate(ctx context.Context, l workload.Launch, out io.Writer) int {
 	w := p.c.w
 	pod := w.current()
 	spec, err := workload.ParseSpec(pod.Annotations)
@@ -59,6 +61,13 @@ func (p *process) simulate(ctx context.Context, out io.Writer) int {
 	if limit := p.spec.Resources.Limits.Memory().Value(); limit > 0 && spec.Memory > limit {
 		p.oom.Store(true)
 		return 137
+	}
+	if spec, err = spec.Joins(l); err != nil {
+		fmt.Fprintln(out, err)
+		return 1
+	}
+	if spec.World > 0 && spec.Group == "" && metav1.GetControllerOf(pod) == nil {
+		spec.Group = l.Meets()
 	}
 	defer p.listen()()
 	code := w.k.workloads.Run(ctx, workload.IdentityOf(pod, spec), spec, out)
@@ -145,7 +154,17 @@ func (p *process) program(ctx context.Context, sp *shell.Process) int {
 	if !p.steered() {
 		return p.serve(ctx)
 	}
-	return p.simulate(ctx, sp.Stdout)
+	return p.simulate(ctx, p.launch(sp.Args, sp.Env), sp.Stdout)
+}
+
+// launch is how a program was started in the container; the last of two variables of a name counts.
+func (p *process) launch(args, env []string) workload.Launch {
+	values := make(map[string]string, len(env))
+	for _, pair := range env {
+		name, value, _ := strings.Cut(pair, "=")
+		values[name] = value
+	}
+	return workload.Launch{Args: args, Env: func(name string) string { return values[name] }, GPUs: len(p.gpus)}
 }
 
 // byHand marks the context of what is run by exec, probes and hooks.
