@@ -62,7 +62,7 @@ func TestWhatANodeOffersOfExtendedResources(t *testing.T) {
 			if tc.remembered {
 				node.Annotations = map[string]string{pluginAnnotation: device.Resource}
 			}
-			got := publish(node, facts{want: want{plainPool("n", 1), 0}}, tc.adv, noon)
+			got := publish(node, facts{want: want{pool: plainPool("n", 1), index: 0}}, tc.adv, noon)
 			if diff := cmp.Diff(tc.wantCapacity, only(got.Status.Capacity)); diff != "" {
 				t.Error("capacity", diff)
 			}

@@ -48,6 +48,7 @@ type controller struct {
 	poolStore  cache.Store
 	nodeQueue  workqueue.TypedRateLimitingInterface[string]
 	poolQueue  workqueue.TypedRateLimitingInterface[string]
+	byHand     chan struct{} // capacity 1: nodes to adopt may have changed
 
 	mu       sync.Mutex
 	problems map[string]string // by pool; see wanted
@@ -74,6 +75,9 @@ func (c *controller) nodeEvents() cache.ResourceEventHandler {
 
 func (c *controller) nodeSeen(old, node *corev1.Node) {
 	c.countPools(c.tally.SetNode(node))
+	if is := markOf(node); is != markOf(old) || is.fake && old.UID != node.UID {
+		c.adopt()
+	}
 	if old == nil || old.UID != node.UID {
 		c.pods.NodeChanged(node.Name)
 	}
@@ -86,6 +90,9 @@ func (c *controller) nodeGone(obj any) {
 		return
 	}
 	c.countPools(c.tally.DropNode(name))
+	if m := c.machines.get(name); m != nil && m.wants().byHand {
+		c.adopt()
+	}
 	c.leases.Remove(name)
 	c.pods.NodeChanged(name)
 	c.nodeQueue.Add(name)
@@ -121,8 +128,13 @@ func (c *controller) takePools() error {
 	c.mu.Lock()
 	c.problems = problems
 	c.mu.Unlock()
-	changed := c.machines.set(nodes, taken, time.Now())
 	c.tally.SetWanted(nodes)
+	registered, err := c.nodeStore.List(labels.Everything())
+	if err != nil {
+		return fmt.Errorf("list nodes: %w", err)
+	}
+	nodes = append(nodes, adopted(registered, nodes, c.known)...)
+	changed := c.machines.set(nodes, taken, time.Now())
 	for _, name := range changed {
 		c.nodeQueue.Add(name)
 		c.pods.NodeChanged(name)
@@ -131,6 +143,23 @@ func (c *controller) takePools() error {
 		c.poolQueue.AddAfter(pool.Name, poolStatusDelay)
 	}
 	return nil
+}
+
+// adopt has the machines looked at again: a node that was made by hand came, changed or went.
+func (c *controller) adopt() {
+	select {
+	case c.byHand <- struct{}{}:
+	default: // one is waiting already
+	}
+}
+
+// known is what the node's machine is wanted for.
+func (c *controller) known(name string) (want, bool) {
+	m := c.machines.get(name)
+	if m == nil {
+		return want{}, false
+	}
+	return m.wants(), true
 }
 
 func (c *controller) listPools() []*v1alpha1.Pool {
@@ -175,9 +204,10 @@ func (c *controller) run(ctx context.Context, changed <-chan struct{}) error {
 		case <-ctx.Done():
 			return nil
 		case <-changed:
-			if err := c.takePools(); err != nil {
-				return err
-			}
+		case <-c.byHand:
+		}
+		if err := c.takePools(); err != nil {
+			return err
 		}
 	}
 }

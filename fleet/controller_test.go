@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
@@ -76,7 +77,7 @@ func newBed(t *testing.T, cold bool, pools []*v1alpha1.Pool, objects ...runtime.
 		nodeStore:  factory.Core().V1().Nodes().Lister(),
 		sliceStore: factory.Resource().V1().ResourceSlices().Lister(),
 		poolStore:  cache.NewStore(cache.MetaNamespaceKeyFunc),
-		nodeQueue:  newQueue(), poolQueue: newQueue(),
+		nodeQueue:  newQueue(), poolQueue: newQueue(), byHand: make(chan struct{}, 1),
 	}
 	b.controller.pools = b.poolServer()
 	b.machines = &machines{cold: cold, node: b.node}
@@ -295,7 +296,7 @@ func TestANodeWithoutPowerIsSilent(t *testing.T) {
 
 func TestColdNodesRegisterNotReadyFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		there := newNode(want{plainPool("old", 1), 0}, 5, facts{want: want{plainPool("old", 1), 0}, ready: true}, noon)
+		there := newNode(want{pool: plainPool("old", 1), index: 0}, 5, facts{want: want{pool: plainPool("old", 1), index: 0}, ready: true}, noon)
 		b := newBed(t, true, []*v1alpha1.Pool{plainPool("p", 1), plainPool("old", 1)}, there)
 		if !isReady(b.get("old-0")) {
 			t.Error("a node of an earlier run boots again")
@@ -366,6 +367,81 @@ func TestAFleetAtRestIsSilent(t *testing.T) {
 			if a.GetVerb() != "watch" && a.GetVerb() != "list" {
 				t.Errorf("%s %s", a.GetVerb(), a.GetResource().Resource)
 			}
+		}
+	})
+}
+
+// byHandNode is a node as KWOK's users write it.
+func byHandNode(name string, labels map[string]string) *corev1.Node {
+	list := corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse("32"), corev1.ResourceMemory: resource.MustParse("256Gi"), corev1.ResourcePods: resource.MustParse("110"),
+	}
+	n := &corev1.Node{Status: corev1.NodeStatus{Capacity: list, Allocatable: list.DeepCopy()}}
+	n.Name, n.UID, n.Labels, n.Annotations = name, types.UID("uid-"+name), labels, map[string]string{kwokAnnotation: "fake"}
+	n.Spec.Taints = []corev1.Taint{{Key: kwokAnnotation, Value: "fake", Effect: corev1.TaintEffectNoSchedule}}
+	return n
+}
+
+// Nodes made by hand for KWOK come alive with what their author wrote, and stay their author's: nobody deletes them, and
+// nobody makes them again.
+func TestNodesMadeByHandComeAlive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stranger := byHandNode("stranger", nil)
+		delete(stranger.Annotations, kwokAnnotation)
+		b := newBed(t, false, nil, byHandNode("early", nil), stranger)
+		if _, err := b.client.CoreV1().Nodes().Create(t.Context(), byHandNode("late", nil), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		b.settle()
+		for _, name := range []string{"early", "late"} {
+			n := b.get(name)
+			if !isReady(n) || n.Spec.PodCIDR == "" || b.offer(name, corev1.ResourceMemory) != "256Gi/256Gi" || b.offer(name, corev1.ResourcePods) != "110/110" {
+				t.Errorf("node %s: %+v", name, n.Status)
+			}
+			if diff := cmp.Diff(byHandNode(name, nil).Spec.Taints, n.Spec.Taints); diff != "" {
+				t.Error(diff)
+			}
+		}
+		if isReady(b.get("stranger")) {
+			t.Error("a node that nobody marked came alive")
+		}
+		if err := b.client.CoreV1().Nodes().Delete(t.Context(), "late", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		b.setPools()
+		b.settle()
+		if !b.gone("late") || b.gone("early") {
+			t.Errorf("late gone: %t, early gone: %t", b.gone("late"), b.gone("early"))
+		}
+		if b.machines.get("late") != nil {
+			t.Error("a node that was deleted still has a machine")
+		}
+	})
+}
+
+// A node in a pool of the fake GPU operator advertises the GPUs that its labels describe, once the GPU stack stands on it.
+func TestNodesOfTheFakeGPUOperatorAdvertise(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBed(t, false, nil,
+			byHandNode("labelled", map[string]string{fakeGPULabel: "default", productLabel: "NVIDIA-A100-SXM4-80GB", countLabel: "8"}),
+			byHandNode("plain", map[string]string{fakeGPULabel: "default"}))
+		if got := b.get("labelled").Labels["nvidia.com/gpu.deploy.device-plugin"]; got != "true" {
+			t.Errorf("the GPU stack is not asked for: %q", got)
+		}
+		b.setStack("labelled", stackPods())
+		b.setStack("plain", stackPods())
+		if diff := cmp.Diff([]string{"8/8", "2/2"}, []string{b.offer("labelled", device.Resource), b.offer("plain", device.Resource)}); diff != "" {
+			t.Error(diff)
+		}
+		if diff := cmp.Diff([]string{"NVIDIA-A100-SXM4-80GB", "Tesla-K80"}, []string{b.get("labelled").Labels[productLabel], b.get("plain").Labels[productLabel]}); diff != "" {
+			t.Error(diff)
+		}
+		// What it advertises later says nothing about what it has.
+		b.setStack("labelled", nil)
+		b.edit("labelled", func(n *corev1.Node) { delete(n.Labels, countLabel) })
+		b.setStack("labelled", stackPods())
+		if got := b.offer("labelled", device.Resource); got != "8/8" {
+			t.Errorf("after its plugin was away it offers %s", got)
 		}
 	})
 }

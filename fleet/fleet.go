@@ -98,6 +98,7 @@ func newParts(o Options) (*parts, error) {
 		poolStore:  p.poolCache.GetStore(),
 		nodeQueue:  newQueue(),
 		poolQueue:  newQueue(),
+		byHand:     make(chan struct{}, 1),
 	}
 	p.machines = &machines{clock: clock.Clock{Speed: o.Speed}, cold: o.Cold, node: p.node}
 	return p, nil

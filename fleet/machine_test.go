@@ -16,7 +16,7 @@ import (
 func TestColdMachineBootsOnTheFleetClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// 90 s to register and 25 s to be Ready, ten times as fast
-		m := newMachine(machineOptions{Want: want{gpuPool("p", 1), 0}, Cold: true, Clock: clock.Clock{Speed: 10}, Now: time.Now()})
+		m := newMachine(machineOptions{Want: want{pool: gpuPool("p", 1), index: 0}, Cold: true, Clock: clock.Clock{Speed: 10}, Now: time.Now()})
 		start := time.Now()
 		for _, step := range []struct {
 			at   time.Duration
@@ -55,7 +55,7 @@ func TestColdMachineBootsOnTheFleetClock(t *testing.T) {
 }
 
 func TestWarmMachineIsUpAtOnceAndAfterPowerLoss(t *testing.T) {
-	m := newMachine(machineOptions{Want: want{gpuPool("p", 1), 0}, Now: noon})
+	m := newMachine(machineOptions{Want: want{pool: gpuPool("p", 1), index: 0}, Now: noon})
 	if m.phase(noon) != running || m.handle.StartTime != nil || m.handle.PullTime != 0 {
 		t.Error("a warm machine plays its boot")
 	}

@@ -97,7 +97,7 @@ func shippedPods(t *testing.T, pool *v1alpha1.Pool) (pods []device.StackPod) {
 
 // With every pod of the shipped stack ready, and nothing else, a node advertises its GPUs.
 func TestShippedStackIsEnoughToAdvertise(t *testing.T) {
-	m := newMachine(machineOptions{Want: want{gpuPool("p", 1), 0}})
+	m := newMachine(machineOptions{Want: want{pool: gpuPool("p", 1), index: 0}})
 	m.devices.SetStack(shippedPods(t, gpuPool("p", 1)), noon)
 	if m.devices.Slices(noon).Publish {
 		t.Error("a device-plugin pool offers its GPUs through DRA too")
@@ -109,7 +109,7 @@ func TestShippedStackIsEnoughToAdvertise(t *testing.T) {
 
 // The same for a pool that advertises by DRA: a slice, and nothing else.
 func TestShippedStackIsEnoughForDRA(t *testing.T) {
-	m := newMachine(machineOptions{Want: want{draPool("p", 1), 0}})
+	m := newMachine(machineOptions{Want: want{pool: draPool("p", 1), index: 0}})
 	m.devices.SetStack(shippedPods(t, draPool("p", 1)), noon)
 	if !m.devices.Slices(noon).Publish {
 		t.Error("no slice")

@@ -96,7 +96,7 @@ func TestSliceIsRepaired(t *testing.T) {
 // A slice of an earlier run stays while the driver's pod comes back, and goes if it does not.
 func TestSliceOfAnEarlierRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newMachine(machineOptions{Want: want{draPool("p", 1), 0}})
+		m := newMachine(machineOptions{Want: want{pool: draPool("p", 1), index: 0}})
 		node := newNode(m.wants(), 0, facts{want: m.wants(), ready: true}, time.Now())
 		left := sliceOf("p-0", m.devices, node)
 		b := newBed(t, false, []*v1alpha1.Pool{draPool("p", 1)}, node, left)

@@ -35,8 +35,14 @@ type facts struct {
 func publish(node *corev1.Node, f facts, adv device.Advertisement, now time.Time) *corev1.Node {
 	out := node.DeepCopy()
 	plugin := pluginState(out, adv)
+	if f.want.byHand {
+		out.Status.Capacity = alsoOffered(out.Status.Capacity, out.Status.Allocatable)
+	}
 	out.Status.Capacity = capacity(out.Status.Capacity, f.want.pool, plugin)
 	out.Status.Allocatable = allocatable(out.Status.Allocatable, out.Status.Capacity, plugin)
+	if f.want.byHand {
+		keepOffered(out.Status.Allocatable, node.Status.Allocatable)
+	}
 	out.Status.Conditions = conditions(out.Status.Conditions, f.ready, now)
 	out.Status.Addresses = []corev1.NodeAddress{
 		{Type: corev1.NodeInternalIP, Address: f.slot.nodeIP()},

@@ -41,7 +41,7 @@ func golden(t *testing.T, name string, got any) {
 
 func TestWholeNodes(t *testing.T) {
 	lab := preset(t, "lab")
-	a100 := want{lab["kwok-gpu-a100"], 1}
+	a100 := want{pool: lab["kwok-gpu-a100"], index: 1}
 	registered := newNode(a100, 3, facts{want: a100, slot: 3, port: 40001, ready: false}, noon)
 	golden(t, "gpu-node-registered.yaml", registered)
 
@@ -50,13 +50,13 @@ func TestWholeNodes(t *testing.T) {
 	up := publish(registered, facts{want: a100, slot: 3, port: 40001, ready: true}, m.devices.Advertise(noon), noon.Add(time.Minute))
 	golden(t, "gpu-node-up.yaml", up)
 
-	cp := want{lab["lab-control-plane"], 0}
+	cp := want{pool: lab["lab-control-plane"], index: 0}
 	golden(t, "control-plane-node.yaml", newNode(cp, 0, facts{want: cp, port: 40001, ready: true}, noon))
 }
 
 func TestPublishingTwiceChangesNothing(t *testing.T) {
 	for name, pool := range preset(t, "lab") {
-		w := want{pool, 0}
+		w := want{pool: pool, index: 0}
 		f := facts{want: w, slot: 7, port: 1, ready: true}
 		m := newMachine(machineOptions{Want: w, Slot: 7})
 		m.devices.SetStack(stackPods(), noon)
@@ -83,7 +83,7 @@ func TestFeatureLabelsStayWithoutDiscoveryAndGoWithTheFeature(t *testing.T) {
 }
 
 func TestConditionsComeBackAfterTheControllerGaveUpOnTheNode(t *testing.T) {
-	f := facts{want: want{plainPool("n", 1), 0}, ready: true}
+	f := facts{want: want{pool: plainPool("n", 1), index: 0}, ready: true}
 	node := newNode(f.want, 0, f, noon)
 	theirs := corev1.NodeCondition{Type: "KernelDeadlock", Status: corev1.ConditionFalse}
 	node.Status.Conditions = append([]corev1.NodeCondition{theirs}, node.Status.Conditions...)

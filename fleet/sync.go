@@ -37,6 +37,9 @@ func (c *controller) syncNode(ctx context.Context, name string) error {
 		c.pods.NodeChanged(name)
 	}
 	c.wakeAt(name, m.next(now), now)
+	if m.wants().byHand {
+		return c.syncByHand(ctx, m, node, now)
+	}
 	if node == nil {
 		return c.register(ctx, m, now)
 	}
@@ -46,6 +49,18 @@ func (c *controller) syncNode(ctx context.Context, name string) error {
 	case update:
 		_, err := c.client.CoreV1().Nodes().Update(ctx, next, metav1.UpdateOptions{})
 		return wrap(err, "update node %s", name)
+	}
+	return c.heartbeat(ctx, m, node, now)
+}
+
+// syncByHand keeps alive a node that somebody made. It is never made here: once deleted, its machine goes too.
+func (c *controller) syncByHand(ctx context.Context, m *machine, node *corev1.Node, now time.Time) error {
+	if node == nil {
+		return nil
+	}
+	if next, changed := settleIn(node, m.wants(), m.slot); changed {
+		_, err := c.client.CoreV1().Nodes().Update(ctx, next, metav1.UpdateOptions{})
+		return wrap(err, "update node %s", m.name)
 	}
 	return c.heartbeat(ctx, m, node, now)
 }

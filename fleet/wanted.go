@@ -22,10 +22,11 @@ func NodeNames(pool *v1alpha1.Pool) []string {
 	return names
 }
 
-// want is one node that a pool asks for.
+// want is one node that a pool asks for, or that somebody made by hand; see adopt.
 type want struct {
-	pool  *v1alpha1.Pool // defaulted and valid; shared, never written
-	index int            // which node of the pool, from 0
+	pool   *v1alpha1.Pool // defaulted and valid; shared, never written
+	index  int            // which node of the pool, from 0
+	byHand bool           // the node belongs to its author: it is neither made nor deleted here
 }
 
 func (w want) name() string { return w.pool.NodeName(w.index) }
@@ -47,7 +48,7 @@ func wanted(pools []*v1alpha1.Pool) (nodes []want, problems map[string]string) {
 			continue
 		}
 		for i := range int(*pool.Spec.Nodes) {
-			w := want{pool, i}
+			w := want{pool: pool, index: i}
 			other, taken := owner[w.name()]
 			switch {
 			case taken:
