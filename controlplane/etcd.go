@@ -15,8 +15,8 @@ import (
 	"github.com/berth-dev/berth/controlplane/home"
 )
 
-// etcd is the store of one cluster, reachable through a socket that only this user can
-// open: there is no port on which its unauthenticated API could be met.
+// etcd is the store of one cluster. It asks nobody for credentials, so the way to it is one socket file that only
+// this user can open. It has no listener for peers: who can talk to that one can write anything into the store.
 type etcd struct {
 	server    *embed.Etcd
 	endpoint  string
@@ -37,14 +37,16 @@ func startEtcd(d home.Dir, ephemeral bool, log *os.File) (*etcd, error) {
 	if err != nil {
 		return nil, err
 	}
-	client := url.URL{Scheme: "unix", Path: filepath.Join(dir, "client.sock")}
-	peer := url.URL{Scheme: "unix", Path: filepath.Join(dir, "peer.sock")} // etcd wants one; nobody calls it
+	socket := filepath.Join(dir, "client.sock")
+	client := url.URL{Scheme: "unix", Path: socket}
 
 	cfg := embed.NewConfig()
 	cfg.Name = "berth"
 	cfg.Dir = d.Etcd()
 	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{client}, []url.URL{client}
-	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = []url.URL{peer}, []url.URL{peer}
+	// A single member never dials a peer. It advertises an address because a member is named after one, and listens on
+	// none.
+	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = nil, []url.URL{{Scheme: "http", Host: "127.0.0.1:0"}}
 	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
 	cfg.UnsafeNoFsync = ephemeral
 	cfg.QuotaBackendBytes = etcdQuota
@@ -58,6 +60,11 @@ func startEtcd(d home.Dir, ephemeral bool, log *os.File) (*etcd, error) {
 		return nil, err
 	}
 	e := &etcd{server: server, endpoint: client.String(), socketDir: dir}
+	// The folder keeps others out from the first moment; the mode does where somebody opens the folder up.
+	if err := os.Chmod(socket, 0o600); err != nil {
+		e.stop()
+		return nil, err
+	}
 	select {
 	case <-server.Server.ReadyNotify():
 		return e, nil

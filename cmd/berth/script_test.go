@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -10,12 +11,13 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/berth-dev/berth/internal/intruder"
 )
 
 func TestMain(m *testing.M) {
@@ -41,10 +43,10 @@ func TestScripts(t *testing.T) {
 			return os.MkdirAll(filepath.Join(e.WorkDir, "home"), 0o700)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"until":     until,
-			"fetch":     fetch,
-			"kill9":     kill9,
-			"listening": listening,
+			"until":  until,
+			"fetch":  fetch,
+			"kill9":  kill9,
+			"closed": closed,
 		},
 	})
 }
@@ -116,49 +118,29 @@ func kill9(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// listening checks that a cluster's process listens on loopback and nowhere else.
-func listening(ts *testscript.TestScript, neg bool, args []string) {
+// closed NAME tries every socket on which the process of a cluster can be reached as another user of this machine.
+func closed(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 1 || neg {
+		ts.Fatalf("usage: closed NAME")
+	}
 	pid := holder(filepath.Join(ts.Getenv("BERTH_HOME"), args[0]))
-	sockets, err := tcpListeners(pid)
+	sockets, err := intruder.Sockets(pid)
 	ts.Check(err)
-	if len(sockets) == 0 || neg {
+	if len(sockets) == 0 {
 		ts.Fatalf("process %d listens nowhere", pid)
 	}
-	for _, addr := range sockets {
-		if !strings.HasPrefix(addr, "0100007F:") {
-			ts.Fatalf("process %d listens on %s (hexadecimal, from /proc/net/tcp), which is not 127.0.0.1", pid, addr)
+	if os.Geteuid() != 0 {
+		ts.Logf("not tried as another user: only root can become one")
+	}
+	var open []error
+	for _, s := range sockets {
+		ts.Logf("%s", s)
+		open = append(open, intruder.Rules(s, os.Geteuid()))
+		if os.Geteuid() == 0 {
+			open = append(open, intruder.Try(context.Background(), s, intruder.Nobody))
 		}
 	}
-}
-
-// tcpListeners are the local addresses, as the kernel prints them, of a process's
-// listening sockets.
-func tcpListeners(pid int) ([]string, error) {
-	inodes := map[string]bool{}
-	fds, err := os.ReadDir("/proc/" + strconv.Itoa(pid) + "/fd")
-	if err != nil {
-		return nil, err
-	}
-	for _, fd := range fds {
-		link, _ := os.Readlink("/proc/" + strconv.Itoa(pid) + "/fd/" + fd.Name())
-		if s, ok := strings.CutPrefix(link, "socket:["); ok {
-			inodes[strings.TrimSuffix(s, "]")] = true
-		}
-	}
-	var found []string
-	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
-		b, err := os.ReadFile(table)
-		if err != nil {
-			return nil, err
-		}
-		for _, line := range strings.Split(string(b), "\n") {
-			f := strings.Fields(line)
-			if len(f) > 9 && f[3] == "0A" && inodes[f[9]] {
-				found = append(found, f[1])
-			}
-		}
-	}
-	return found, nil
+	ts.Check(errors.Join(open...))
 }
 
 func holder(dir string) int {

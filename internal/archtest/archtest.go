@@ -92,7 +92,7 @@ var Rules = map[string]Rule{
 	"cli": {Ring: Shell, Imports: []string{
 		"api/v1alpha1", "controlplane/home", "diagnose", "engine", "engine/why", "fleet", "fleet/dra", "fleet/file", "kube/answer", "kube/inspect", "kube/scheduler", "record",
 	}},
-	"cmd/berth": {Ring: Shell, Imports: []string{"cli", "controlplane", "fleet"}, Heavy: true},
+	"cmd/berth": {Ring: Shell, Imports: []string{"cli", "controlplane", "fleet"}, Tests: []string{"internal/intruder"}, Heavy: true},
 
 	"internal/archtest": {Ring: Pure},
 	"internal/chaos": {Ring: Shell, Imports: []string{
@@ -100,6 +100,7 @@ var Rules = map[string]Rule{
 	}, Tests: []string{"engine/why"}},
 	"internal/conformance":          {Ring: Edge, Tests: []string{"engine", "engine/why", "kube/convert"}, Heavy: true},
 	"internal/conformance/upstream": {Ring: Edge},
+	"internal/intruder":             {Ring: Edge},
 	"internal/mutate":               {Ring: Pure},
 	"internal/scenario":             {Ring: Edge, Imports: []string{"engine", "engine/why"}},
 }
