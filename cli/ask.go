@@ -131,17 +131,3 @@ func width(w io.Writer) int {
 	}
 	return int(size.Col)
 }
-
-// cut shortens each line to the columns; 0 leaves all as they are.
-func cut(text string, columns int) string {
-	if columns <= 0 {
-		return text
-	}
-	lines := strings.SplitAfter(text, "\n")
-	for i, line := range lines {
-		if r := []rune(strings.TrimSuffix(line, "\n")); len(r) > columns {
-			lines[i] = string(r[:max(0, columns-3)]) + "...\n"
-		}
-	}
-	return strings.Join(lines, "")
-}

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/url"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -175,24 +174,28 @@ type jobsTable struct {
 }
 
 func printJobs(out io.Writer, items []answer.Workload, t jobsTable) error {
-	var text strings.Builder
-	w := tabwriter.NewWriter(&text, 0, 8, 3, ' ', 0)
-	header := "NAME\tQUEUE\tPRIORITY\tSTATE\tPODS\tGPUS\tPOSITION\tETA\tAGE\tWHY"
-	if t.wide {
-		header = "NAME\tWORKLOAD\tQUEUE\tPRIORITY\tSTATE\tPODS\tMIN\tGPUS\tPOSITION\tETA\tEARLIEST\tLIKELY\tAGE\tCAUSE\tBECAUSE\tWHY"
-	}
-	if t.all {
-		header = "NAMESPACE\t" + header
-	}
-	fmt.Fprintln(w, header)
+	lines := table{columns: t.heads()}
 	for i := range items {
-		fmt.Fprintln(w, strings.Join(t.row(&items[i]), "\t"))
+		lines.add(t.row(&items[i])...)
 	}
-	if err := w.Flush(); err != nil {
-		return err
+	return lines.write(out, t.columns)
+}
+
+func (t jobsTable) heads() (heads []column) {
+	if t.all {
+		heads = append(heads, column{head: "NAMESPACE"})
 	}
-	_, err := io.WriteString(out, cut(text.String(), t.columns))
-	return err
+	if t.wide {
+		for _, head := range []string{"NAME", "WORKLOAD", "QUEUE", "PRIORITY", "STATE", "PODS", "MIN", "GPUS", "POSITION", "ETA", "EARLIEST", "LIKELY", "AGE", "CAUSE", "BECAUSE", "WHY"} {
+			heads = append(heads, column{head: head})
+		}
+		return heads
+	}
+	return append(heads,
+		column{head: "NAME"}, column{head: "QUEUE", spare: 1}, column{head: "PRIORITY", spare: 4}, column{head: "STATE"},
+		column{head: "PODS", spare: 2}, column{head: "GPUS"}, column{head: "POSITION"}, column{head: "ETA"},
+		column{head: "AGE", spare: 3}, column{head: "WHY", text: true},
+	)
 }
 
 func (t jobsTable) row(w *answer.Workload) (row []string) {

@@ -88,18 +88,25 @@ func TestTheLine(t *testing.T) {
 }
 
 func TestALineIsCut(t *testing.T) {
-	var got strings.Builder
 	line := []answer.Workload{waitingJob(), runningJob()}
 	line[0].ETA = nil
-	if err := printJobs(&got, line, jobsTable{all: true, columns: 100, now: jobsTime}); err != nil {
-		t.Fatal(err)
-	}
-	want := `NAMESPACE   NAME         QUEUE      PRIORITY   STATE     PODS   GPUS   POSITION   ETA   AGE   WHY
-a           job/second   research   0          waiting   0/4    4      2          -     3m    nee...
-a           job/first    -          10         running   4/4    4      -          -     60m   -
-`
-	if diff := cmp.Diff(want, got.String()); diff != "" {
-		t.Error(diff)
+	for columns, want := range map[int]string{
+		100: `NAMESPACE  NAME        QUEUE     PRIORITY  STATE    PODS  GPUS  POSITION  ETA  AGE  WHY
+a          job/second  research  0         waiting  0/4   4     2         -    3m   needs 4 pods ...
+a          job/first   -         10        running  4/4   4     -         -    60m  -
+`,
+		80: `NAMESPACE  NAME        QUEUE     STATE    GPUS  POSITION  ETA  WHY
+a          job/second  research  waiting  4     2         -    needs 4 pods o...
+a          job/first   -         running  4     -         -    -
+`,
+	} {
+		var got strings.Builder
+		if err := printJobs(&got, line, jobsTable{all: true, columns: columns, now: jobsTime}); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got.String()); diff != "" {
+			t.Errorf("%d columns:\n%s", columns, diff)
+		}
 	}
 }
 

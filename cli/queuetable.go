@@ -5,7 +5,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/duration"
@@ -30,33 +29,28 @@ func printQueues(out io.Writer, items []answer.Queue, t queueTable) error {
 		t.shares = t.shares || len(items[i].Share) > 0
 		t.notes = t.notes || noteOf(&items[i]) != ""
 	}
-	var text strings.Builder
-	w := tabwriter.NewWriter(&text, 0, 8, 3, ' ', 0)
-	header := "NAME\tQUOTA\tUSED\tBORROWED\tLENT\tWAITING\tSHARE\tGPU-HOURS\tBUDGET"
-	if t.wide {
-		header = "NAME\tQUOTA\tLIMIT\tWEIGHT\tUSED\tBORROWED\tLENT\tRUNNING\tWAITING\tWANTED\tSHARE\tGPU-HOURS\tBUDGET"
-	}
-	if t.notes {
-		header += "\tNOTE"
-	}
-	fmt.Fprintln(w, header)
+	lines := table{columns: t.heads()}
 	for _, q := range inTree(items) {
-		fmt.Fprintln(w, strings.Join(t.row(q.Queue, q.depth), "\t"))
+		lines.add(t.row(q.Queue, q.depth)...)
 	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	_, err := io.WriteString(out, cut(trimLines(text.String()), t.columns))
-	return err
+	return lines.write(out, t.columns)
 }
 
-// trimLines takes away the blanks that an empty last cell leaves.
-func trimLines(text string) string {
-	lines := strings.Split(text, "\n")
-	for i := range lines {
-		lines[i] = strings.TrimRight(lines[i], " ")
+func (t queueTable) heads() (heads []column) {
+	if t.wide {
+		for _, head := range []string{"NAME", "QUOTA", "LIMIT", "WEIGHT", "USED", "BORROWED", "LENT", "RUNNING", "WAITING", "WANTED", "SHARE", "GPU-HOURS", "BUDGET"} {
+			heads = append(heads, column{head: head})
+		}
+	} else {
+		heads = []column{
+			{head: "NAME"}, {head: "QUOTA"}, {head: "USED"}, {head: "BORROWED", spare: 1}, {head: "LENT", spare: 2}, {head: "WAITING"},
+			{head: "SHARE", spare: 3}, {head: "GPU-HOURS", spare: 4}, {head: "BUDGET", spare: 5},
+		}
 	}
-	return strings.Join(lines, "\n")
+	if t.notes {
+		heads = append(heads, column{head: "NOTE", text: true})
+	}
+	return heads
 }
 
 func (t queueTable) row(q *answer.Queue, depth int) []string {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -142,12 +141,15 @@ func printStatusTable(s Streams, all []clusterStatus, wide bool) error {
 		fmt.Fprintln(s.Err, "No clusters here. Start one with `berth up`.")
 		return nil
 	}
-	w := tabwriter.NewWriter(s.Out, 0, 8, 3, ' ', 0)
-	header := "NAME\tSTATE\tFLEET\tNODES\tGPUS\tUSED\tKUBERNETES\tSERVER\tAGE"
+	lines := table{columns: []column{
+		{head: "NAME"}, {head: "STATE"}, {head: "FLEET", text: true}, {head: "NODES"}, {head: "GPUS"}, {head: "USED", spare: 1},
+		{head: "KUBERNETES", spare: 3}, {head: "SERVER"}, {head: "AGE", spare: 2},
+	}}
+	columns := width(s.Out)
 	if wide {
-		header += "\tPID\tDATA"
+		lines.columns = append(lines.columns, column{head: "PID"}, column{head: "DATA"})
+		columns = 0
 	}
-	fmt.Fprintln(w, header)
 	for _, c := range all {
 		nodes, gpus, used := "-", "-", "-"
 		if c.Observed != nil {
@@ -155,13 +157,13 @@ func printStatusTable(s Streams, all []clusterStatus, wide bool) error {
 			gpus = fmt.Sprintf("%d/%d", c.Observed.GPUs.Requested, c.Observed.GPUs.Allocatable)
 			used = c.Observed.GPUs.share()
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s", c.Name, c.State, c.Fleet, nodes, gpus, used, c.Kubernetes, c.Server, age(c.Started))
+		row := []string{c.Name, c.State, c.Fleet, nodes, gpus, used, c.Kubernetes, c.Server, age(c.Started)}
 		if wide {
-			fmt.Fprintf(w, "\t%d\t%s", c.PID, c.Data)
+			row = append(row, fmt.Sprint(c.PID), c.Data)
 		}
-		fmt.Fprintln(w)
+		lines.add(row...)
 	}
-	return w.Flush()
+	return lines.write(s.Out, columns)
 }
 
 func age(started string) string {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 	"unicode/utf8"
 
@@ -294,26 +293,25 @@ func sentence(s string) string {
 
 // table writes a line for each.
 func (p whyPage) table(list diagnose.DiagnosisList) string {
-	var b strings.Builder
-	w := tabwriter.NewWriter(&b, 0, 8, 3, ' ', 0)
-	header := "NAME\tSTATE\tLAYER\tCAUSE\tOWNER\tAGE\tACTION"
+	lines := table{columns: []column{
+		{head: "NAME"}, {head: "STATE", spare: 2}, {head: "LAYER", spare: 3}, {head: "CAUSE"}, {head: "OWNER", spare: 1}, {head: "AGE", spare: 4},
+		{head: "ACTION", text: true},
+	}}
 	if p.all {
-		header = "NAMESPACE\t" + header
+		lines.columns = append([]column{{head: "NAMESPACE"}}, lines.columns...)
 	}
-	fmt.Fprintln(w, header)
 	for i := range list.Items {
 		d := &list.Items[i]
 		row := []string{d.Target.String(), string(d.State), string(d.Layer), string(d.Cause), string(d.Owner), ageOf(d.Created, p.now), action(d)}
 		if p.all {
 			row = append([]string{d.Target.Namespace}, row...)
 		}
-		fmt.Fprintln(w, strings.Join(row, "\t"))
+		lines.add(row...)
 	}
-	w.Flush()
-	text := cut(b.String(), p.columns)
-	var below strings.Builder
-	p.unseen(&below, list.Unseen)
-	return text + below.String()
+	var b strings.Builder
+	_ = lines.write(&b, p.columns) // a builder takes everything
+	p.unseen(&b, list.Unseen)
+	return b.String()
 }
 
 // action is what to do next, in a few words.
