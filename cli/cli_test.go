@@ -193,9 +193,9 @@ func TestSuggestionsNameTheProgramAndTheCluster(t *testing.T) {
 		use  clusterUse
 		want string // the beginning of the second suggestion
 	}{
-		{defaultName, clusterUse{GPUs: gpuCount{Allocatable: 32}}, "bin/berth kubectl run smi "},
+		{defaultName, clusterUse{GPUs: gpuCount{Allocatable: 32}}, "bin/berth kubectl run gpu-test "},
 		{"l", clusterUse{worker: "w"}, "bin/berth kubectl --name l patch node w --subresource=status "},
-		{"l", clusterUse{}, "bin/berth kubectl --name l run smi "},
+		{"l", clusterUse{}, "bin/berth kubectl --name l run gpu-test "},
 	} {
 		got := suggestions("bin/berth", c.name, c.use)
 		if len(got) != 3 || !strings.HasPrefix(got[1], c.want) {

@@ -133,7 +133,7 @@ func (o *evidenceOptions) report(b *inspect.Bundle) ([]byte, error) {
 	}
 	text := inspect.Report(b, found)
 	if more := len(waiting) - len(found); more > 0 {
-		text = fmt.Appendf(text, "- %d more workloads wait and were not diagnosed for this report; `berth why -A --from` this bundle does.\n", more)
+		text = fmt.Appendf(text, "- %d more %s and %s not diagnosed for this report; `berth why -A --from` this bundle does.\n", more, agree(more, "workload waits", "workloads wait"), agree(more, "was", "were"))
 	}
 	return text, nil
 }

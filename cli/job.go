@@ -22,7 +22,7 @@ func printWorkload(out io.Writer, w *answer.Workload, now time.Time) error {
 	t := tabwriter.NewWriter(&b, 0, 8, 3, ' ', 0)
 	fmt.Fprintf(t, "  Workload\t%s\n", w.Name)
 	fmt.Fprintf(t, "  State\t%s\n", w.State)
-	fmt.Fprintf(t, "  Pods\t%d of %d run, %d have a node; %d start together\n", w.Pods.Running, w.Pods.Size, w.Pods.Placed, w.Pods.Min)
+	fmt.Fprintf(t, "  Pods\t%s\n", podWords(w.Pods))
 	fmt.Fprintf(t, "  GPUs\t%d\n", w.GPUs)
 	fmt.Fprintf(t, "  Queue\t%s\n", dash(w.Queue))
 	fmt.Fprintf(t, "  Priority\t%d\n", w.Priority)
@@ -50,6 +50,15 @@ func printWorkload(out io.Writer, w *answer.Workload, now time.Time) error {
 	}
 	_, err := b.WriteTo(out)
 	return err
+}
+
+// podWords counts the pods of a workload.
+func podWords(p answer.Pods) string {
+	s := fmt.Sprintf("%d of %d %s, %d %s a node", p.Running, p.Size, agree(p.Running, "runs", "run"), p.Placed, agree(p.Placed, "has", "have"))
+	if p.Min > 1 {
+		s += fmt.Sprintf("; %d start together", p.Min)
+	}
+	return s
 }
 
 // printFuture writes what will become of the workload, as far as anybody knows.

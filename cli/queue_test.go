@@ -117,8 +117,8 @@ func TestOneQueue(t *testing.T) {
 		"NAME               QUOTA", "research           8 ", "  research-night   - ",
 		"Its fair share is 14 GPUs: 8 of its quota of 8, and 6 of the 6 that are over among the queues of lab that ask for more, by weight 3 of 3. It asks for 30: it uses 18, and 12 are waited for.\n",
 		"10 GPUs are beyond its quota: their owners get them back when they ask.\n",
-		"Budget: 12.5 of 100 hours of nvidia.com/gpu are used in this period of 7d.\n",
-		"Budget: 1 of 1 hours of cpu are used in this period of 24h; nothing starts before the next.\n",
+		"Budget: used 12.5 of 100 nvidia.com/gpu-hours in this period of 7d.\n",
+		"Budget: used 1 of 1 cpu-hours in this period of 24h; nothing starts before the next.\n",
 		"pod/x", "job/second", "job/guest",
 	} {
 		if !strings.Contains(stdout, word) {

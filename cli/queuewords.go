@@ -14,13 +14,13 @@ func queueWords(q *answer.Queue, items []answer.Queue) []string {
 		out = append(out, s)
 	}
 	if n, ok := gpusIn(q.Borrowed); ok {
-		out = append(out, fmt.Sprintf("%s beyond its quota: their owners get them back when they ask.", someGPUs(n)+isAre(n)))
+		out = append(out, fmt.Sprintf("%s %s beyond its quota: %s.", someGPUs(n), agree(n, "is", "are"), agree(n, "its owner gets it back on asking", "their owners get them back when they ask")))
 	}
 	if n, ok := gpusIn(q.Lent); ok {
-		out = append(out, fmt.Sprintf("%s of its quota used by others: its own work gets them back.", someGPUs(n)+isAre(n)))
+		out = append(out, fmt.Sprintf("%s of its quota %s used by others: its own work gets %s back.", someGPUs(n), agree(n, "is", "are"), agree(n, "it", "them")))
 	}
 	for _, b := range q.Budgets {
-		words := fmt.Sprintf("Budget: %s of %s hours of %s are used in this period of %s", hours(wholeSeconds(b.Resource, b.Spent)), hours(wholeSeconds(b.Resource, b.Seconds)), b.Resource, periodOf(b))
+		words := fmt.Sprintf("Budget: used %s of %s %s-hours in this period of %s", hours(wholeSeconds(b.Resource, b.Spent)), hours(wholeSeconds(b.Resource, b.Seconds)), b.Resource, periodOf(b))
 		if b.Spent >= b.Seconds {
 			words += "; nothing starts before the next"
 		}
@@ -30,13 +30,6 @@ func queueWords(q *answer.Queue, items []answer.Queue) []string {
 }
 
 func someGPUs(n int64) string { return plural(int(n), "GPU") }
-
-func isAre(n int64) string {
-	if n == 1 {
-		return " is"
-	}
-	return " are"
-}
 
 // siblings are the queues between which what is over is shared, the queue itself among them.
 func siblings(q *answer.Queue, items []answer.Queue) (out []*answer.Queue) {
@@ -92,9 +85,9 @@ func shareWords(q *answer.Queue, among []*answer.Queue) string {
 		if c.quota == 0 {
 			word = ":"
 		}
-		fmt.Fprintf(&b, "%s %d of the %d that are over %s, by weight %d of %d", word, part, over, amongWhom(q), weightOf(q), weights)
+		fmt.Fprintf(&b, "%s %d of the %d that %s over %s, by weight %d of %d", word, part, over, agree(over, "is", "are"), amongWhom(q), weightOf(q), weights)
 	}
-	fmt.Fprintf(&b, ". It asks for %d: it uses %d, and %d are waited for.", c.asks, used, c.asks-used)
+	fmt.Fprintf(&b, ". It asks for %d: it uses %d, and %d %s waited for.", c.asks, used, c.asks-used, agree(c.asks-used, "is", "are"))
 	return b.String()
 }
 

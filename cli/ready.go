@@ -41,9 +41,17 @@ func suggestions(program, name string, use clusterUse) []string {
 	}
 	return []string{
 		nodes,
-		kubectl + ` run smi --restart=Never --image=nvidia/cuda:12.8.0-base-ubuntu24.04 --overrides='{"spec":{"containers":[{"name":"smi","image":"nvidia/cuda:12.8.0-base-ubuntu24.04","command":["nvidia-smi"],"resources":{"limits":{"nvidia.com/gpu":1}}}]}}'`,
-		kubectl + ` logs smi`,
+		kubectl + ` run gpu-test --restart=Never --image=nvidia/cuda:12.8.0-base-ubuntu24.04 --overrides='{"spec":{"containers":[{"name":"gpu-test","image":"nvidia/cuda:12.8.0-base-ubuntu24.04","command":["nvidia-smi"],"resources":{"limits":{"nvidia.com/gpu":1}}}]}}'`,
+		kubectl + ` logs gpu-test`,
 	}
+}
+
+// agree is the word that goes with a count: "1 has", "3 have".
+func agree[N int | int32 | int64](n N, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
 }
 
 func plural(n int, what string) string {

@@ -139,7 +139,7 @@ func (k *disks) attachLimit(c *storagev1.CSINode, wants map[string]string) strin
 			}
 		}
 		if more > 0 && have+more > int(*d.Allocatable.Count) {
-			return fmt.Sprintf("node %s takes %d volumes of %s and has %d", c.Name, *d.Allocatable.Count, d.Name, have)
+			return fmt.Sprintf("node %s takes %s of %s and has %d", c.Name, number(*d.Allocatable.Count, "volume"), d.Name, have)
 		}
 	}
 	return ""

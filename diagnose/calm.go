@@ -81,7 +81,7 @@ func (c *Case) restful() string {
 			return "it runs, and its probes have some time left before it has to be ready"
 		}
 		if n := restarts(c.Pod); n > 0 {
-			return fmt.Sprintf("it runs; its containers were restarted %d times before", n)
+			return fmt.Sprintf("it runs; its containers were restarted %s before", number(n, "time"))
 		}
 		return "it runs"
 	case Succeeded:
@@ -171,7 +171,7 @@ func (c *Case) backsOff() string {
 	for _, p := range c.All {
 		for _, k := range containersOf(p) {
 			if t := k.ended(); t != nil && c.Now.Sub(t.FinishedAt.Time) < mostBackOff {
-				return fmt.Sprintf("job %s pauses before it makes the next pod: %d have failed", job.Name, job.Status.Failed)
+				return fmt.Sprintf("job %s pauses before it makes the next pod: %d %s failed", job.Name, job.Status.Failed, inNumber(job.Status.Failed, "has", "have"))
 			}
 		}
 	}

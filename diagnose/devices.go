@@ -335,7 +335,7 @@ func (a *allocation) shortage() string {
 			}
 		}
 		if free < ask.count || ask.all && free < match {
-			return fmt.Sprintf("claim %s asks for %d of class %s, and %d of %d such devices there are free", todo.claim.name, ask.count, ask.class, free, match)
+			return fmt.Sprintf("claim %s asks for %d of class %s, and %d of %s there %s free", todo.claim.name, ask.count, ask.class, free, number(match, "such device"), inNumber(free, "is", "are"))
 		}
 	}
 	return "the devices that its claims ask for cannot be had together there"

@@ -218,7 +218,7 @@ func (c *Case) kaiOverLimit() []Finding {
 			return "limit", q.used + need, q.limit >= 0 && q.used+need > q.limit
 		})
 		return []Finding{{
-			Message:  fmt.Sprintf("KAI queue %s may hold %d GPUs, holds %d, and the work asks for %d more", q.GetName(), q.limit, q.used, need),
+			Message:  fmt.Sprintf("KAI queue %s may hold %s, holds %d, and the work asks for %d more", q.GetName(), number(q.limit, "GPU"), q.used, need),
 			Evidence: []Evidence{{Object: RefTo(q.Unstructured).In(), Field: "spec.resources.gpu.limit", Value: fmt.Sprint(q.limit)}},
 			Edits:    append(c.kaiElsewhere(c.kaiQueueName()), e),
 		}}

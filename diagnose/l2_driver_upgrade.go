@@ -56,7 +56,7 @@ func (c *Case) upgradeWords(n *corev1.Node) string {
 	}
 	switch state {
 	case "wait-for-jobs-required", "pod-deletion-required", "drain-required":
-		return fmt.Sprintf("it is at %s, and %d pods with GPUs are still there", state, holders)
+		return fmt.Sprintf("it is at %s, and %s with GPUs %s still there", state, number(holders, "pod"), inNumber(holders, "is", "are"))
 	}
 	return "it is at " + state
 }

@@ -25,7 +25,7 @@ func gpuUnhealthy(c *Case) []Finding {
 	first := c.gpuNode(nodes[0].Name)
 	f := Finding{
 		Fit: true, Probe: nodeProbe(nodes, func(n *corev1.Node) { c.clear(n); c.repaired(n) }),
-		Message: fmt.Sprintf("node %s has %d GPUs, and %d of them unhealthy", first.Name, first.Units, first.Units-offers(first.Node, wholeGPU)),
+		Message: fmt.Sprintf("node %s has %s, and %d of them unhealthy", first.Name, number(first.Units, "GPU"), first.Units-offers(first.Node, wholeGPU)),
 		Evidence: nodesShow(nodes, func(n *corev1.Node) []Evidence {
 			out := gpusShown(n)
 			if s := sickness(n); s != nil {
@@ -62,6 +62,6 @@ func (c *Case) askHealthy(nodes []*NodeFit) (Edit, bool) {
 		return Edit{}, false
 	}
 	return Edit{
-		Side: Workload, Cost: 4, Ops: []Op{op}, Text: fmt.Sprintf("ask for %d GPUs instead of %d", half, ask), Assumes: "the work can do with fewer",
+		Side: Workload, Cost: 4, Ops: []Op{op}, Text: fmt.Sprintf("ask for %s instead of %d", number(half, "GPU"), ask), Assumes: "the work can do with fewer",
 	}, true
 }

@@ -93,7 +93,7 @@ func offerWords(n *corev1.Node) string {
 		out = append(out, fmt.Sprintf("%d of %s", offers(n, p.resource()), p.resource()))
 	}
 	if whole := offers(n, wholeGPU); whole > 0 {
-		out = append(out, fmt.Sprintf("%d whole GPUs", whole))
+		out = append(out, number(whole, "whole GPU"))
 	}
 	return strings.Join(out, ", ")
 }

@@ -111,6 +111,6 @@ func (c *Case) autoscalerComing() (Finding, bool) {
 	short := (&autoscalerGroup{Name: g.group}).short()
 	return Finding{
 		Calm: true, Fit: true, Evidence: w.evidence(c),
-		Message: fmt.Sprintf("node group %s grows for it from %d to %d nodes since %s", short, g.from, g.to, minutes(age)),
+		Message: fmt.Sprintf("node group %s grows for it from %d to %s since %s", short, g.from, number(g.to, "node"), minutes(age)),
 	}, true
 }

@@ -59,7 +59,7 @@ func groupAtMax(c *Case, s *autoscalerSource) Finding {
 	n := len(c.autoscalerNodes(s))
 	return Finding{
 		Fit:      true,
-		Message:  fmt.Sprintf("%s has %d nodes, which is the most that it may have", s, s.group.Target),
+		Message:  fmt.Sprintf("%s has %s, which is the most that it may have", s, number(s.group.Target, "node")),
 		Evidence: append(c.autoscalerSaid().evidence(c), Evidence{Object: "configmap/kube-system/" + autoscalerStatusName, Field: fmt.Sprintf("nodeGroups[name=%q].health.maxSize", s.group.Name), Value: fmt.Sprint(s.group.Max)}),
 		Edits: []Edit{{
 			Side: Cluster, Cost: costConsent, Set: c.autoscalerNodes(s), Assumes: "the provider has the machines",
@@ -97,7 +97,7 @@ func karpenterAtMax(c *Case, s *autoscalerSource) []Finding {
 	if first := over[0]; first.resource != "nodes" {
 		more = fmt.Sprintf(", and one node more takes %s", why.Quantity(first.resource, first.node))
 		if n := len(nodes); n > 1 {
-			more = fmt.Sprintf(", and the %d nodes that the pods need take %s", n, why.Quantity(first.resource, int64(n)*first.node))
+			more = fmt.Sprintf(", and the %s that the pods need %s %s", number(n, "node"), inNumber(n, "takes", "take"), why.Quantity(first.resource, int64(n)*first.node))
 		}
 	}
 	assumes := "the provider has the machines"

@@ -39,7 +39,7 @@ func admittedNotPlaceable(c *Case) []Finding {
 func (c *Case) kueueOverpromise(work, cluster *unstructured.Unstructured, happened string) Finding {
 	p := c.kueuePromised(cluster)
 	return Finding{
-		Message: fmt.Sprintf("%s, and its quota is not backed by nodes: quotas of flavor %s promise %s %s, and the %d nodes with its labels have %s", happened, p.flavor, why.Quantity(p.resource, p.quota), p.resource, p.nodes, why.Quantity(p.resource, p.have)),
+		Message: fmt.Sprintf("%s, and its quota is not backed by nodes: quotas of flavor %s promise %s %s, and the %s with its labels %s %s", happened, p.flavor, why.Quantity(p.resource, p.quota), p.resource, number(p.nodes, "node"), inNumber(p.nodes, "has", "have"), why.Quantity(p.resource, p.have)),
 		Evidence: []Evidence{
 			{Object: RefTo(cluster).In(), Field: fmt.Sprintf("spec.resourceGroups.flavors[%q].resources[%q].nominalQuota", p.flavor, p.resource), Value: why.Quantity(p.resource, c.kueueQuota(cluster, p.flavor, p.resource).nominal)},
 			{Object: RefTo(work).In(), Field: "status.admission.clusterQueue", Value: cluster.GetName()},

@@ -104,9 +104,9 @@ func fullMessage(c *Case, f *Fit, nodes []*NodeFit) string {
 		who = fmt.Sprintf("%d pods find no place, and each asks for", lack)
 	}
 	if device == "" {
-		return fmt.Sprintf("%s %s, and the %d pods on %s leave too little%s", who, askText(c.Pod), pods, match, rest)
+		return fmt.Sprintf("%s %s, and the %s on %s %s too little%s", who, askText(c.Pod), number(pods, "pod"), match, inNumber(pods, "leaves", "leave"), rest)
 	}
-	return fmt.Sprintf("%s %d %s, and of %d on %s %d are free%s", who, ask, device, all, match, free, rest)
+	return fmt.Sprintf("%s %d %s, and of %d on %s %d %s free%s", who, ask, device, all, match, free, inNumber(free, "is", "are"), rest)
 }
 
 // fullAsSaid goes by the scheduler's words where nodes cannot be seen.
@@ -127,11 +127,11 @@ func fullAsSaid(c *Case) []Finding {
 		return nil
 	}
 	out := Finding{
-		Message:  fmt.Sprintf("the pod asks for %s %s, and %d of %d nodes have too little free", why.Quantity(device, ask), device, s.Short(device), s.Nodes),
+		Message:  fmt.Sprintf("the pod asks for %s %s, and %d of %s %s too little free", why.Quantity(device, ask), device, s.Short(device), number(s.Nodes, "node"), inNumber(s.Short(device), "has", "have")),
 		Evidence: c.saidEvidence(),
 	}
 	if c.tellsSize() && s.Evicting.Known {
-		out.Message = fmt.Sprintf("the pod asks for %s %s, and the %d nodes that are large enough have too little free", why.Quantity(device, ask), device, s.Evicting.Nobody)
+		out.Message = fmt.Sprintf("the pod asks for %s %s, and the %s large enough %s too little free", why.Quantity(device, ask), device, number(s.Evicting.Nobody, "node")+inNumber(s.Evicting.Nobody, " that is", " that are"), inNumber(s.Evicting.Nobody, "has", "have"))
 	} else {
 		out.Advice = "Wait, ask for less, or ask somebody who may see nodes whether one is that large: the scheduler's words do not tell."
 	}

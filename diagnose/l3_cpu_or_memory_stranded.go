@@ -38,7 +38,7 @@ func stranded(c *Case) []Finding {
 	out := Finding{Fit: true}
 	out.Message = fmt.Sprintf("node %s has %d %s free, and %s short by %s", n.Name, max(ask, amountOf(device, c.freeOn(n.Node)[corev1.ResourceName(device)])), device, first.Resource, why.Quantity(first.Resource, first.By))
 	if len(nodes) > 1 {
-		out.Message = fmt.Sprintf("%d nodes have enough %s free and too little of something else: %s, which is nearest, is short of %s by %s", len(nodes), device, n.Name, first.Resource, why.Quantity(first.Resource, first.By))
+		out.Message = fmt.Sprintf("%s %s enough %s free and too little of something else: %s, which is nearest, is short of %s by %s", number(len(nodes), "node"), inNumber(len(nodes), "has", "have"), device, n.Name, first.Resource, why.Quantity(first.Resource, first.By))
 	}
 	for _, s := range n.Short {
 		out.Evidence = append(out.Evidence, Evidence{Object: "node/" + n.Name, Field: fmt.Sprintf("status.allocatable[%q], less what its pods request", s.Resource), Value: why.Quantity(s.Resource, asksFor(c.Pod, s.Resource)-s.By)})
@@ -86,7 +86,7 @@ func strandedAsSaid(c *Case) []Finding {
 	for _, name := range s.Lacks() {
 		if name != device && s.Short(name) > s.Short(device) {
 			return []Finding{{
-				Message:  fmt.Sprintf("%d nodes are short of %s and not of %s; the pod asks for %s %s", s.Short(name)-s.Short(device), name, device, why.Quantity(name, asksFor(c.Pod, name)), name),
+				Message:  fmt.Sprintf("%s %s short of %s and not of %s; the pod asks for %s %s", number(s.Short(name)-s.Short(device), "node"), inNumber(s.Short(name)-s.Short(device), "is", "are"), name, device, why.Quantity(name, asksFor(c.Pod, name)), name),
 				Evidence: c.saidEvidence(),
 			}}
 		}

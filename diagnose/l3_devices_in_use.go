@@ -55,7 +55,8 @@ func (c *Case) taken(d *devices, a *askAt) *Finding {
 		count = "all"
 	}
 	found := &Finding{Fit: true, Probe: &Edit{Side: Cluster, Text: "let all claims of devices go"},
-		Message: fmt.Sprintf("claim %s asks for %s of class %s on one node; %d devices match, and %d of them are in use", a.claim.name, count, a.class, len(held)+len(free), len(held))}
+		Message: fmt.Sprintf("claim %s asks for %s of class %s on one node; %s %s, and %d of them %s in use", a.claim.name, count, a.class,
+			number(len(held)+len(free), "device"), inNumber(len(held)+len(free), "matches", "match"), len(held), inNumber(len(held), "is", "are"))}
 	var users []*corev1.Pod
 	for _, v := range held {
 		if slices.ContainsFunc(found.Probe.Set, func(o Object) bool { return o.GetUID() == v.holder.UID && o.GetName() == v.holder.Name }) {

@@ -88,7 +88,7 @@ func (c *Case) badSelector(a *askAt, class []*device) *Finding {
 
 func (c *Case) wordSelector(a *askAt, index int, expression string, left []*device, failed *notSelected) *Finding {
 	found := &Finding{
-		Message:  fmt.Sprintf("claim %s selects devices by %s, and none of the %d devices of class %s matches", a.claim.name, expression, len(left), a.class),
+		Message:  fmt.Sprintf("claim %s selects devices by %s, and none of the %s of class %s matches", a.claim.name, expression, number(len(left), "device"), a.class),
 		Evidence: []Evidence{a.evidence(fmt.Sprintf(".selectors[%d].cel.expression", index), expression)},
 	}
 	if products := sample(left, "productName"); products != "" {

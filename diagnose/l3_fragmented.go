@@ -37,7 +37,7 @@ func fragmented(c *Case) []Finding {
 	most := ask - nodes[0].shortOf(device)
 	out := Finding{
 		Fit:      true,
-		Message:  fmt.Sprintf("the pod asks for %d %s on one node; %d are free on %d nodes that match, and no more than %d on any one", ask, device, free, len(nodes), most),
+		Message:  fmt.Sprintf("the pod asks for %d %s on one node; %d %s free on %s, and no more than %d on any one", ask, device, free, inNumber(free, "is", "are"), number(len(nodes), "node")+inNumber(len(nodes), " that matches", " that match"), most),
 		Evidence: []Evidence{{Object: "node/" + nodes[0].Name, Field: fmt.Sprintf("status.allocatable[%q], less what its pods request", device), Value: fmt.Sprint(most)}},
 	}
 	if e, ok := c.moves(nodes, func(p *corev1.Pod) bool { return asksFor(p, device) < ask }); ok {

@@ -25,7 +25,7 @@ func labelNearMiss(c *Case) []Finding {
 		}
 		f := Finding{
 			Fit:      true,
-			Message:  fmt.Sprintf("no node has %s; %d have %s=%s", n.text(), c.valuesOf(key)[value], key, value),
+			Message:  fmt.Sprintf("no node has %s; %d %s %s=%s", n.text(), c.valuesOf(key)[value], inNumber(c.valuesOf(key)[value], "has", "have"), key, value),
 			Evidence: []Evidence{{Object: RefTo(c.Pod).In(), Field: n.field(), Value: n.text()}},
 		}
 		for _, node := range c.Nodes {

@@ -129,7 +129,7 @@ func largerAsSaid(c *Case) []Finding {
 		name, ask = s.Lacks()[0], asksFor(c.Pod, s.Lacks()[0])
 	}
 	return []Finding{{
-		Message:  fmt.Sprintf("one pod asks for %s %s, and on each of the %d nodes that have too little the scheduler found that it would not fit even if they were empty", why.Quantity(name, ask), name, s.Short(name)),
+		Message:  fmt.Sprintf("one pod asks for %s %s, and on %s with too little the scheduler found that it would not fit even if empty", why.Quantity(name, ask), name, inNumber(s.Short(name), "the 1 node", fmt.Sprintf("each of the %d nodes", s.Short(name)))),
 		Evidence: c.saidEvidence(),
 	}}
 }

@@ -31,7 +31,7 @@ func noMatchingNode(c *Case) []Finding {
 		return nil
 	}
 	out := Finding{Fit: true, Edits: dropping(c, f)}
-	out.Message = fmt.Sprintf("of %d nodes none will do: %s", len(f.Nodes), strings.Join(clauseTable(c, f), "; "))
+	out.Message = fmt.Sprintf("of %s none will do: %s", number(len(f.Nodes), "node"), strings.Join(clauseTable(c, f), "; "))
 	if len(f.Nodes) == 0 {
 		out.Message, out.Owner = "the cluster has no nodes", Platform
 	}
@@ -245,7 +245,7 @@ func unmatchedAsSaid(c *Case) []Finding {
 		parts = append(parts, fmt.Sprintf("%d %s", r.Nodes, words))
 	}
 	return []Finding{{
-		Message: fmt.Sprintf("of %d nodes none will do: %s; which they are cannot be seen", s.Nodes, strings.Join(parts, "; ")), Evidence: c.saidEvidence(),
+		Message: fmt.Sprintf("of %s none will do: %s; which they are cannot be seen", number(s.Nodes, "node"), strings.Join(parts, "; ")), Evidence: c.saidEvidence(),
 		Advice: "Compare the node selector, affinity and tolerations with the nodes, or ask somebody who may see them.",
 	}}
 }

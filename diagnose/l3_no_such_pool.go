@@ -53,7 +53,7 @@ func noSuchPool(c *Case) []Finding {
 func counts(key string, have map[string]int) string {
 	var out []string
 	for v, n := range have {
-		out = append(out, fmt.Sprintf("%d have %s=%s", n, key, v))
+		out = append(out, fmt.Sprintf("%d %s %s=%s", n, inNumber(n, "has", "have"), key, v))
 	}
 	slices.Sort(out)
 	return atMost(5, out)

@@ -31,7 +31,7 @@ func nonPreemptibleOverQuota(c *Case) []Finding {
 			continue
 		}
 		return []Finding{{
-			Message:  fmt.Sprintf("the work may not be evicted and asks for %d GPUs, and KAI queue %s, whose quota is %d, holds %d for work of that kind", need, q.GetName(), q.quota, q.kept),
+			Message:  fmt.Sprintf("the work may not be evicted and asks for %s, and KAI queue %s, whose quota is %d, holds %d for work of that kind", number(need, "GPU"), q.GetName(), q.quota, q.kept),
 			Evidence: []Evidence{{Object: RefTo(q.Unstructured).In(), Field: "spec.resources.gpu.quota", Value: fmt.Sprint(q.quota)}},
 			Edits: []Edit{
 				c.kaiRelabel("kai.scheduler/preemptibility", "preemptible", "say that the work may be evicted: label kai.scheduler/preemptibility=preemptible", map[string]any{"/spec/preemptibility": "preemptible"}),

@@ -212,7 +212,7 @@ func pinnedAsSaid(c *Case) []Finding {
 		return nil
 	}
 	if n := s.Count("node(s) didn't have free ports for the requested pod ports"); n > 0 {
-		return []Finding{{Message: fmt.Sprintf("the host port that the pod asks for is taken on %d nodes", n), Evidence: c.saidEvidence()}}
+		return []Finding{{Message: fmt.Sprintf("the host port that the pod asks for is taken on %s", number(n, "node")), Evidence: c.saidEvidence()}}
 	}
 	if p, ok := pinOf(c); ok && s.Count("node(s) didn't match") > 0 {
 		return []Finding{{Message: fmt.Sprintf("the pod may run on node %s alone, and that node does not take it or is not there", p.node), Evidence: c.saidEvidence()}}

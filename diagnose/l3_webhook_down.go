@@ -41,7 +41,7 @@ func webhookDown(c *Case) []Finding {
 			if d.Status.AvailableReplicas > 0 && c.edited[d.UID] {
 				return nil
 			}
-			f.Message += fmt.Sprintf("; deployment %s/%s, which serves it, has %d of %d replicas available", d.Namespace, d.Name, d.Status.AvailableReplicas, deref(d.Spec.Replicas, 1))
+			f.Message += fmt.Sprintf("; deployment %s/%s, which serves it, has %d of %s available", d.Namespace, d.Name, d.Status.AvailableReplicas, number(deref(d.Spec.Replicas, 1), "replica"))
 			if deref(d.Spec.Replicas, 1) == 0 {
 				f.Message = fmt.Sprintf("webhook %s does not answer: deployment %s/%s, which serves it, is scaled to 0", r.Name, d.Namespace, d.Name)
 			}

@@ -62,9 +62,9 @@ func (c *Case) crash(k *container, t *corev1.ContainerStateTerminated) Finding {
 		times = "once"
 	}
 	if c.State == Failed {
-		times = fmt.Sprintf("in %d pods", c.Like)
+		times = "in " + number(c.Like, "pod")
 	}
-	f := Finding{Evidence: []Evidence{k.said(c.Pod, fmt.Sprintf("%s, exit code %d, %d restarts", t.Reason, t.ExitCode, k.status.RestartCount))}}
+	f := Finding{Evidence: []Evidence{k.said(c.Pod, fmt.Sprintf("%s, exit code %d, %s", t.Reason, t.ExitCode, number(k.status.RestartCount, "restart")))}}
 	log := t.Message + "\n" + c.tail(c.Pod, k.Name)
 	gpu := outOfGPUMemory(log)
 	limit := k.Resources.Limits[corev1.ResourceMemory]

@@ -48,9 +48,9 @@ func gaveUp(c *Case, j *batchv1.Job, s *batchv1.JobCondition) string {
 	text := fmt.Sprintf("job %s gave up at %s: %s", j.Name, when, cmp.Or(s.Message, s.Reason))
 	switch s.Reason {
 	case batchv1.JobReasonBackoffLimitExceeded:
-		text = fmt.Sprintf("job %s gave up at %s, after %d failed pods; it allows %d retries", j.Name, when, j.Status.Failed, deref(j.Spec.BackoffLimit, 6))
+		text = fmt.Sprintf("job %s gave up at %s, after %s; it allows %d %s", j.Name, when, number(j.Status.Failed, "failed pod"), deref(j.Spec.BackoffLimit, 6), inNumber(deref(j.Spec.BackoffLimit, 6), "retry", "retries"))
 	case batchv1.JobReasonDeadlineExceeded:
-		text = fmt.Sprintf("job %s gave up at %s: it was longer than its deadline of %d seconds, waiting included", j.Name, when, deref(j.Spec.ActiveDeadlineSeconds, 0))
+		text = fmt.Sprintf("job %s gave up at %s: it was longer than its deadline of %s, waiting included", j.Name, when, number(deref(j.Spec.ActiveDeadlineSeconds, 0), "second"))
 	}
 	for _, p := range c.All {
 		for _, at := range containersOf(p) {

@@ -23,7 +23,7 @@ func rolloutPaused(c *Case) []Finding {
 		return nil
 	}
 	return []Finding{{
-		Calm: true, Message: fmt.Sprintf("%s is paused: %d of %d pods are of its newest template", RefTo(d), d.Status.UpdatedReplicas, deref(d.Spec.Replicas, 1)),
+		Calm: true, Message: fmt.Sprintf("%s is paused: %d of %s %s of its newest template", RefTo(d), d.Status.UpdatedReplicas, number(deref(d.Spec.Replicas, 1), "pod"), inNumber(d.Status.UpdatedReplicas, "is", "are")),
 		Evidence: []Evidence{{Object: RefTo(d).In(), Field: "spec.paused", Value: "true"}},
 		Advice:   fmt.Sprintf("To go on: kubectl rollout resume deployment %s -n %s", d.Name, d.Namespace),
 	}}

@@ -40,7 +40,7 @@ func waitingForPeer(c *Case) []Finding {
 			evidence = append(evidence, Evidence{Object: RefTo(p).In(), Field: "status.conditions[PodScheduled]", Value: shortened(said, 300)})
 		}
 	case absent > 0:
-		what = fmt.Sprintf("%d of its peers do not exist: %s has not made them", absent, RefTo(maker))
+		what = fmt.Sprintf("%d of its peers %s not exist: %s has not made %s", absent, inNumber(absent, "does", "do"), RefTo(maker), inNumber(absent, "it", "them"))
 	default:
 		return nil
 	}

@@ -57,11 +57,11 @@ func (c *Case) processesOverGPUs(k *container) (Finding, bool) {
 		ops = append(ops, Op{Op: "replace", Path: k.path("resources", "requests", "nvidia.com/gpu"), Value: more})
 	}
 	return Finding{
-		Message:  fmt.Sprintf("%s starts %d processes (%s), one per GPU, and has %d", k.noun(), f.value, f.name, gpus),
+		Message:  fmt.Sprintf("%s starts %d %s (%s), one per GPU, and has %d", k.noun(), f.value, inNumber(f.value, "process", "processes"), f.name, gpus),
 		Evidence: []Evidence{{Object: RefTo(c.Pod).In(), Field: fmt.Sprintf("spec.containers[%q].%s", k.Name, f.field), Value: fmt.Sprintf("%s %d", f.name, f.value)}},
 		Edits: []Edit{
 			{Side: Workload, Cost: 1, Text: fmt.Sprintf("set %s to %d", f.name, gpus), Ops: []Op{{Op: "replace", Path: k.path(f.field, strconv.Itoa(f.at)), Value: f.with(gpus)}}},
-			{Side: Workload, Cost: 2, Text: fmt.Sprintf("ask for %d GPUs per pod", f.value), Ops: ops},
+			{Side: Workload, Cost: 2, Text: fmt.Sprintf("ask for %s per pod", number(f.value, "GPU")), Ops: ops},
 		},
 	}, true
 }
@@ -74,7 +74,7 @@ func (c *Case) nodesOverPods(k *container) (Finding, bool) {
 		return Finding{}, false
 	}
 	return Finding{
-		Message:  fmt.Sprintf("%s is told of %d nodes (%s), and %s makes %d pods", k.noun(), f.value, f.name, RefTo(c.Maker()), pods),
+		Message:  fmt.Sprintf("%s is told of %s (%s), and %s makes %s", k.noun(), number(f.value, "node"), f.name, RefTo(c.Maker()), number(pods, "pod")),
 		Evidence: []Evidence{{Object: RefTo(c.Pod).In(), Field: fmt.Sprintf("spec.containers[%q].%s", k.Name, f.field), Value: fmt.Sprintf("%s %d", f.name, f.value)}},
 		Edits:    []Edit{{Side: Workload, Cost: 1, Text: fmt.Sprintf("set %s to %d", f.name, pods), Ops: []Op{{Op: "replace", Path: k.path(f.field, strconv.Itoa(f.at)), Value: f.with(pods)}}}},
 	}, true
@@ -90,7 +90,7 @@ func (c *Case) ranksOverPods(k *container) (Finding, bool) {
 			continue
 		}
 		return Finding{
-			Message:  fmt.Sprintf("%s waits for %d ranks (WORLD_SIZE), and %s makes %d pods with %d GPUs", k.noun(), world, RefTo(c.Maker()), pods, k.gpus()*int64(pods)),
+			Message:  fmt.Sprintf("%s waits for %s (WORLD_SIZE), and %s makes %s with %s", k.noun(), number(world, "rank"), RefTo(c.Maker()), number(pods, "pod"), number(k.gpus()*int64(pods), "GPU")),
 			Evidence: []Evidence{{Object: RefTo(c.Pod).In(), Field: fmt.Sprintf("spec.containers[%q].env[WORLD_SIZE]", k.Name), Value: e.Value}},
 			Edits:    []Edit{{Side: Workload, Cost: 1, Text: fmt.Sprintf("set WORLD_SIZE to %d", most), Ops: []Op{{Op: "replace", Path: k.path("env", strconv.Itoa(i), "value"), Value: strconv.Itoa(most)}}}},
 		}, true
@@ -107,7 +107,7 @@ func (c *Case) simulatedWorld() (Finding, bool) {
 		return Finding{}, false
 	}
 	return Finding{
-		Message:  fmt.Sprintf("pod %s waits for %d ranks, and %s makes %d pods", c.Pod.Name, world, RefTo(c.Maker()), pods),
+		Message:  fmt.Sprintf("pod %s waits for %s, and %s makes %s", c.Pod.Name, number(world, "rank"), RefTo(c.Maker()), number(pods, "pod")),
 		Evidence: []Evidence{{Object: RefTo(c.Pod).In(), Field: fmt.Sprintf("metadata.annotations[%q]", key), Value: strconv.Itoa(world)}},
 		Edits:    []Edit{{Side: Workload, Cost: 1, Text: fmt.Sprintf("set annotation %s to %d", key, pods), Ops: []Op{{Op: "replace", Path: Pointer("metadata", "annotations", key), Value: strconv.Itoa(pods)}}}},
 	}, true

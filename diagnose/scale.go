@@ -27,10 +27,10 @@ func (c *Case) fewerPods() (Edit, bool) {
 	what := ""
 	switch top := c.Top.(type) {
 	case *appsv1.Deployment, *appsv1.ReplicaSet, *appsv1.StatefulSet:
-		what = fmt.Sprintf("scale %s from %d to %d replicas", RefTo(top), replicasOf(top), placed)
+		what = fmt.Sprintf("scale %s from %d to %s", RefTo(top), replicasOf(top), number(placed, "replica"))
 		e.Command = fmt.Sprintf("kubectl scale %s %s -n %s --replicas=%d", strings.ToLower(RefTo(top).Kind), top.GetName(), top.GetNamespace(), placed)
 	case *batchv1.Job:
-		what = fmt.Sprintf("run %d pods of %s at a time instead of %d", placed, RefTo(top), deref(top.Spec.Parallelism, 1))
+		what = fmt.Sprintf("run %s of %s at a time instead of %d", number(placed, "pod"), RefTo(top), deref(top.Spec.Parallelism, 1))
 		e.Command = fmt.Sprintf("kubectl patch job %s -n %s --type=merge -p '{\"spec\":{\"parallelism\":%d}}'", top.Name, top.Namespace, placed)
 		e.Assumes = "the others may run when these have ended"
 	default:
@@ -45,7 +45,7 @@ func (c *Case) fewerPods() (Edit, bool) {
 			e.Set = append(e.Set, s)
 		}
 	}
-	e.Outcome = fmt.Sprintf("nothing waits any more; %d pods run on", placed)
+	e.Outcome = fmt.Sprintf("nothing waits any more; %s %s on", number(placed, "pod"), inNumber(placed, "runs", "run"))
 	return e, true
 }
 

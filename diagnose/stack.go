@@ -317,7 +317,7 @@ func trouble(p *corev1.Pod) string {
 	for _, s := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
 		if w := s.State.Waiting; w != nil && w.Reason != "" && w.Reason != "PodInitializing" && w.Reason != "ContainerCreating" {
 			if s.RestartCount > 1 {
-				return fmt.Sprintf("%s after %d restarts", w.Reason, s.RestartCount)
+				return fmt.Sprintf("%s after %s", w.Reason, number(s.RestartCount, "restart"))
 			}
 			return w.Reason
 		}

@@ -15,7 +15,7 @@ import (
 // stackAssumes says why the nodes are taken to have so many GPUs.
 func (c *Case) stackAssumes(nodes []*NodeFit) string {
 	g := c.gpuNode(nodes[0].Name)
-	out := fmt.Sprintf("%s then %s %d GPUs", namesOf(nodes), verb(nodes, "offers", "offer each"), g.Units)
+	out := fmt.Sprintf("%s then %s %s", namesOf(nodes), verb(nodes, "offers", "offer each"), number(g.Units, "GPU"))
 	if g.Says == "" {
 		return out + ", though nothing says how many there are"
 	}

@@ -30,6 +30,14 @@ func validCondition(problem string) metav1.Condition {
 	return metav1.Condition{Type: v1alpha1.PoolValid, Status: metav1.ConditionTrue, Reason: "Valid"}
 }
 
+// are is a noun and its verb, as a count of it asks for.
+func are(n int64, noun string) string {
+	if n == 1 {
+		return noun + " is"
+	}
+	return noun + "s are"
+}
+
 func readyCondition(pool *v1alpha1.Pool, n poolCount) metav1.Condition {
 	nodes := int64(0)
 	if pool.Spec.Nodes != nil {
@@ -40,10 +48,10 @@ func readyCondition(pool *v1alpha1.Pool, n poolCount) metav1.Condition {
 	switch {
 	case n.ready < nodes:
 		c.Status, c.Reason = metav1.ConditionFalse, "NodesNotReady"
-		c.Message = fmt.Sprintf("%d of %d nodes are Ready", n.ready, nodes)
+		c.Message = fmt.Sprintf("%d of %d %s Ready", n.ready, nodes, are(nodes, "node"))
 	case n.gpus < gpus:
 		c.Status, c.Reason = metav1.ConditionFalse, "GPUsMissing"
-		c.Message = fmt.Sprintf("%d of %d GPUs are allocatable", n.gpus, gpus)
+		c.Message = fmt.Sprintf("%d of %d %s allocatable", n.gpus, gpus, are(gpus, "GPU"))
 	}
 	return c
 }

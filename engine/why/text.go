@@ -91,7 +91,7 @@ func (g Gate) Sentence(certs []Certificate) string {
 	case OverUserLimit:
 		return fmt.Sprintf("needs %s of user %s, who uses %s of %s", g.amount(g.Need), g.Object, g.quantity(g.Have), g.quantity(g.Limit))
 	case QueueBusy:
-		return fmt.Sprintf("%d of %d workloads of queue %s run", g.Have, g.Limit, g.Object)
+		return fmt.Sprintf("%d of %s of queue %s %s", g.Have, count(g.Limit, "workload"), g.Object, runs(g.Have))
 	case OverBudget:
 		return fmt.Sprintf("queue %s has used %s of %s in this period", g.Object, hours(g.Resource, g.Have), hours(g.Resource, g.Limit))
 	case OverQuota:
@@ -208,7 +208,7 @@ func (c Certificate) headline() string {
 	case c.Pinned != "":
 		s += fmt.Sprintf("; %s, where its members run, fits %d (%d in all)", c.Pinned, best.Fits, c.Total)
 	case c.SegmentLevel != "":
-		s += fmt.Sprintf("; the best, %s, fits %s (%d pods in all)", best.Name, count(best.Segments, "whole segment"), c.Total)
+		s += fmt.Sprintf("; the best, %s, fits %s (%s in all)", best.Name, count(best.Segments, "whole segment"), count(c.Total, "pod"))
 	default:
 		s += fmt.Sprintf("; the best, %s, fits %d (%d in all)", best.Name, best.Fits, c.Total)
 	}
@@ -478,6 +478,13 @@ func exist(n int64) string {
 		return "exists"
 	}
 	return "exist"
+}
+
+func runs(n int64) string {
+	if n == 1 {
+		return "runs"
+	}
+	return "run"
 }
 
 // count is "1 pod", "2 pods".
