@@ -52,6 +52,11 @@ func (s *session) waitAnswers(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	for ctx.Err() == nil {
+		select {
+		case err := <-s.sched.failed:
+			return err
+		default:
+		}
 		if _, err := client.Discovery().RESTClient().Get().AbsPath("/apis", answer.Group, answer.Version).DoRaw(ctx); err == nil {
 			return nil
 		}

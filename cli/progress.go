@@ -46,6 +46,14 @@ func (p *progress) did(step string) {
 	p.now = ""
 }
 
+// say tells of something that happened while the cluster runs.
+func (p *progress) say(line string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.clear()
+	fmt.Fprintf(p.w, "%s  %s\n", time.Now().Format(time.TimeOnly), line)
+}
+
 // ready takes the live line away and lets say print.
 func (p *progress) ready(say func(seconds float64)) {
 	p.stop()
@@ -87,6 +95,7 @@ func (p *progress) clear() {
 type reporter interface {
 	doing(step string)
 	did(step string)
+	say(line string)                 // what happened, at any time
 	ready(say func(seconds float64)) // say prints what a person wants to read now
 	end(err error)
 }
@@ -103,8 +112,11 @@ const (
 // any time; that is no reason to stop.
 type pipeReporter struct{ f *os.File }
 
-func (p pipeReporter) doing(step string)   { fmt.Fprintln(p.f, wordDoing+step) }
-func (p pipeReporter) did(step string)     { fmt.Fprintln(p.f, wordDid+step) }
+func (p pipeReporter) doing(step string) { fmt.Fprintln(p.f, wordDoing+step) }
+func (p pipeReporter) did(step string)   { fmt.Fprintln(p.f, wordDid+step) }
+func (p pipeReporter) say(line string) {
+	fmt.Fprintln(os.Stderr, time.Now().Format(time.RFC3339), line)
+}
 func (p pipeReporter) ready(func(float64)) { fmt.Fprintln(p.f, wordReady); p.f.Close() }
 
 func (p pipeReporter) end(err error) {

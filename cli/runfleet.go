@@ -16,21 +16,18 @@ const fleetPatience = 15 * time.Second
 
 // runningFleet is a fleet in this process.
 type runningFleet struct {
-	cancel  context.CancelFunc
+	*kept
 	last    atomic.Pointer[fleet.Progress]
 	changed chan struct{} // capacity 1: there is a newer last
-	done    chan struct{}
-	err     error // once done
 }
 
-func startFleet(o fleet.Options) *runningFleet {
-	ctx, cancel := context.WithCancel(context.Background())
-	f := &runningFleet{cancel: cancel, changed: make(chan struct{}, 1), done: make(chan struct{})}
+func startFleet(o fleet.Options, tell func(string)) *runningFleet {
+	f := &runningFleet{changed: make(chan struct{}, 1)}
 	o.Progress = f.see
-	go func() {
-		defer close(f.done)
-		f.err = fleet.Run(ctx, o)
-	}()
+	f.kept = keep("the fleet", func(ctx context.Context) error {
+		defer func() { o.Cold = false }() // machines that were up do not boot again
+		return fleet.Run(ctx, o)
+	}, tell, o.Log)
 	return f
 }
 
@@ -47,11 +44,6 @@ func (f *runningFleet) progress() fleet.Progress {
 		return *p
 	}
 	return fleet.Progress{}
-}
-
-func (f *runningFleet) stop() {
-	f.cancel()
-	<-f.done
 }
 
 // waitFleet shows the fleet come up and returns when it is complete, when it stops
@@ -73,8 +65,8 @@ func (s *session) waitFleet(ctx context.Context) error {
 		case <-patience.C:
 			s.report.did(describe(s.fleet.progress()) + "; the rest does not come, `berth kubectl get nodes` shows what is missing")
 			return nil
-		case <-s.fleet.done:
-			return fmt.Errorf("the fleet stopped: %w", s.fleet.err)
+		case err := <-s.fleet.failed:
+			return err
 		case <-ctx.Done():
 			return errInterrupted
 		}
@@ -82,5 +74,5 @@ func (s *session) waitFleet(ctx context.Context) error {
 }
 
 func describe(p fleet.Progress) string {
-	return fmt.Sprintf("%d of %d nodes ready, %d of %d GPUs schedulable", p.Ready, p.WantNodes, p.GPUs, p.WantGPUs)
+	return fmt.Sprintf("%d of %s ready, %d of %s schedulable", p.Ready, plural(p.WantNodes, "node"), p.GPUs, plural(p.WantGPUs, "GPU"))
 }

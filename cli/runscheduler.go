@@ -14,10 +14,8 @@ import (
 
 // runningScheduler is Berth's scheduler in this process.
 type runningScheduler struct {
-	cancel context.CancelFunc
-	done   chan struct{}
+	*kept
 	retire func() // tells the API server that there will be no more answers
-	err    error  // once done
 }
 
 // inProcess is who leads when it is the scheduler of the cluster's own process. Its name is the same after a
@@ -38,10 +36,6 @@ func (s *session) startScheduler(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	answers, err := s.offerAnswers(ctx, admin)
-	if err != nil {
-		return err
-	}
 	config, err := s.policy.config(engine.Config{Levels: scheduler.DefaultLevels()})
 	if err != nil {
 		return err
@@ -51,24 +45,22 @@ func (s *session) startScheduler(ctx context.Context) error {
 	if s.defaultScheduler == berthScheduler {
 		pods = append(pods, corev1.DefaultSchedulerName)
 	}
-	running, cancel := context.WithCancel(context.Background())
-	s.sched = &runningScheduler{cancel: cancel, done: make(chan struct{}), retire: func() { retireAnswers(admin, log) }}
-	go func() {
-		defer close(s.sched.done)
-		s.sched.err = scheduler.Run(running, scheduler.Options{
+	run := func(ctx context.Context) error {
+		answers, err := s.offerAnswers(ctx, admin) // anew each time: the one before closed its port
+		if err != nil {
+			return err
+		}
+		return scheduler.Run(ctx, scheduler.Options{
 			Config: cfg, Engine: config, For: pods, Identity: inProcess, GangGrace: s.gangGrace, Log: log,
 			Answers: answers, Decisions: record.Options{Dir: s.dir.Decisions(), Berth: Version},
 		})
-		if s.sched.err != nil {
-			log.Error("the scheduler stopped", "err", s.sched.err)
-		}
-	}()
+	}
+	s.sched = &runningScheduler{kept: keep("the scheduler", run, s.report.say, log), retire: func() { retireAnswers(admin, log) }}
 	s.report.did("scheduling pods with schedulerName " + strings.Join(pods, ", "))
 	return nil
 }
 
 func (r *runningScheduler) stop() {
 	r.retire()
-	r.cancel()
-	<-r.done
+	r.kept.stop()
 }

@@ -124,7 +124,7 @@ func (s *session) startFleet(ctx context.Context, o fleet.Options) error {
 	}
 	o.DataDir, o.Speed, o.Cold = s.dir.Fleet(), s.speed, s.cold
 	o.Log = slog.New(slog.NewTextHandler(s.log, nil))
-	s.fleet = startFleet(o)
+	s.fleet = startFleet(o, s.report.say)
 	return nil
 }
 
@@ -151,8 +151,8 @@ func (s *session) announce() error {
 	return nil
 }
 
-// wait returns when the user, or a part that failed, ends the cluster. From then on a
-// second Ctrl-C ends the process at once.
+// wait returns when the user, or a part of the control plane that failed, ends the cluster. The fleet and the scheduler
+// are started again. From then on a second Ctrl-C ends the process at once.
 func (s *session) wait(ctx context.Context) error {
 	defer signal.Reset(os.Interrupt, syscall.SIGTERM)
 	select {
@@ -161,8 +161,6 @@ func (s *session) wait(ctx context.Context) error {
 		return nil
 	case err := <-s.cp.Failed():
 		return err
-	case <-s.fleet.done:
-		return fmt.Errorf("the fleet stopped: %w", s.fleet.err)
 	}
 }
 
