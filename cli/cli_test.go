@@ -71,7 +71,7 @@ func TestBadInputIsOneClearLine(t *testing.T) {
 		{"scheduler --name nobody --kubeconfig x", exitUsage, "[kubeconfig name]"},
 		{"jobs --kubeconfig nowhere.yaml", exitUnknown, "--kubeconfig nowhere.yaml: "},
 		{"up --bogus", exitUsage, "unknown flag: --bogus"},
-		{"up extra", exitUsage, `unknown command "extra"`},
+		{"up extra", exitFailed, `fleet "extra" is neither a preset nor a file`},
 		{"up --fleet nothing-here", exitFailed, "nothing-here"},
 		{"up --name old", exitFailed, "was written by Kubernetes v1.30.0"},
 		{"up --name new --data " + full, exitFailed, "is not empty and holds no cluster (it has thesis.tex)"},
@@ -84,6 +84,8 @@ func TestBadInputIsOneClearLine(t *testing.T) {
 		{"fleet apply -f lab", exitFailed, `there is no cluster "berth"`},
 		{"fleet show --name old", exitUnknown, `cluster "old" is not running`},
 		{"frobnicate", exitUsage, `unknown command "frobnicate"`},
+		{"up lab --fleet layers", exitUsage, "two fleets are given, lab and layers"},
+		{"up lba", exitFailed, "did you mean lab?"},
 	} {
 		code, stdout, stderr := run(t, strings.Fields(c.args)...)
 		if code != c.code || !strings.Contains(stderr, c.want) || strings.Count(stderr, "\n") != 1 || stdout != "" {

@@ -45,10 +45,13 @@ func downRun(ctx context.Context, s Streams, name string, purge bool) error {
 	d := home.Named(root, name)
 	r, err := d.Load()
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("there is no cluster %q; `berth status` lists those there are", name)
+		return downNothing(s, root, name, purge)
 	}
 	if err != nil {
 		return err
+	}
+	if d.Linked() && r.Name != name {
+		return downOther(s, root, name, r.Name, purge)
 	}
 	wasUp, err := stopCluster(ctx, s, d)
 	if err != nil {
@@ -66,6 +69,33 @@ func downRun(ctx context.Context, s Streams, name string, purge bool) error {
 		return nil
 	}
 	fmt.Fprintf(s.Out, "Cluster %q was not running; `berth down --name %s --purge` removes its data\n", name, name)
+	return nil
+}
+
+// downNothing is for a name without a cluster. To purge that is done already; to stop it is a mistake.
+func downNothing(s Streams, root, name string, purge bool) error {
+	if !purge {
+		return fmt.Errorf("there is no cluster %q; `berth status` lists those there are", name)
+	}
+	if holder := home.Named(root, name).Holder(); holder != 0 {
+		return fmt.Errorf("cluster %q is being started by process %d: try again", name, holder)
+	}
+	if err := home.Forget(root, name); err != nil {
+		return err
+	}
+	fmt.Fprintf(s.Out, "There is no cluster %q: nothing to remove\n", name)
+	return nil
+}
+
+// downOther is for a name that leads to the folder of another cluster, which is not stopped, let alone removed, by it.
+func downOther(s Streams, root, name, other string, purge bool) error {
+	if !purge {
+		return fmt.Errorf("%q leads to the data of cluster %q: `berth down --name %s` stops that, `berth down --name %s --purge` removes the name alone", name, other, other, name)
+	}
+	if err := home.Forget(root, name); err != nil {
+		return err
+	}
+	fmt.Fprintf(s.Out, "The name %q is gone; it led to the data of cluster %q, which stays\n", name, other)
 	return nil
 }
 

@@ -9,7 +9,10 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
+
+	"k8s.io/client-go/rest"
 
 	v1alpha1 "github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/controlplane/home"
@@ -34,6 +37,15 @@ var errInterrupted = errors.New("interrupted before the cluster was ready; nothi
 
 // run starts the cluster, tells the user, waits for the end, and puts things in order.
 func (s *session) run(ctx context.Context) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	defer context.AfterFunc(ctx, func() {
+		stop() // from now on Ctrl-C ends the process at once
+		s.report.doing("stopping; Ctrl-C again ends it at once")
+	})()
+	if err := prepare(s.dir, s.report); err != nil {
+		return err
+	}
 	lock, err := s.dir.Lock()
 	if err != nil {
 		return err
@@ -51,17 +63,30 @@ func (s *session) run(ctx context.Context) error {
 	if err := s.dir.Save(s.record); err != nil {
 		return err
 	}
+	if err := s.link(); err != nil {
+		return err
+	}
 	if s.log, err = openLog(s.dir); err != nil {
 		return err
 	}
 	defer s.log.Close()
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	err = s.play(ctx, listener)
+	if err != nil && ctx.Err() != nil && !s.record.Ready {
+		err = errInterrupted // whatever was under way broke off
+	}
 	if err != nil && !errors.Is(err, errInterrupted) {
 		err = fmt.Errorf("%w (log: %s)", err, s.dir.Log())
 	}
 	return errors.Join(err, s.leave())
+}
+
+// prepare makes the data folder fit for keys, and says so where its mode was changed.
+func prepare(dir home.Dir, report reporter) error {
+	closed, err := dir.Prepare()
+	if closed {
+		report.did("data folder closed to other users: " + dir.Path + " has mode 0700 now")
+	}
+	return err
 }
 
 // play is the cluster's life between the first component and the last.
@@ -73,13 +98,13 @@ func (s *session) play(ctx context.Context, l net.Listener) (err error) {
 		NodeGrace: fleet.GracePeriod(interval), NoScheduler: s.defaultScheduler == berthScheduler,
 		Progress: s.report.did,
 	})
-	if ctx.Err() != nil {
-		err = errInterrupted
-	}
 	if err != nil {
 		return err
 	}
 	defer s.cp.Stop()
+	if ctx.Err() != nil {
+		return errInterrupted
+	}
 	if err := s.startFleet(ctx, fleet.Options{LeaseInterval: interval}); err != nil {
 		return err
 	}
@@ -110,10 +135,8 @@ func (s *session) startFleet(ctx context.Context, o fleet.Options) error {
 	if err := fleet.Install(ctx, admin, s.pools); err != nil {
 		return fmt.Errorf("install the fleet: %w", err)
 	}
-	if s.fleetGiven {
-		if _, err := fleet.Apply(ctx, admin, s.pools, false); err != nil {
-			return fmt.Errorf("apply the fleet: %w", err)
-		}
+	if err := s.applyFleet(ctx, admin); err != nil {
+		return fmt.Errorf("apply the fleet: %w", err)
 	}
 	s.report.did("fleet installed")
 	if o.Config, err = s.cp.Config("fleet"); err != nil {
@@ -152,16 +175,35 @@ func (s *session) announce() error {
 }
 
 // wait returns when the user, or a part of the control plane that failed, ends the cluster. The fleet and the scheduler
-// are started again. From then on a second Ctrl-C ends the process at once.
+// are started again.
 func (s *session) wait(ctx context.Context) error {
-	defer signal.Reset(os.Interrupt, syscall.SIGTERM)
 	select {
 	case <-ctx.Done():
-		s.report.doing("stopping; Ctrl-C again ends it at once")
 		return nil
 	case err := <-s.cp.Failed():
 		return err
 	}
+}
+
+// applyFleet makes the pools those of --fleet, and says which others that replaces.
+func (s *session) applyFleet(ctx context.Context, admin *rest.Config) error {
+	if !s.fleetGiven {
+		return nil
+	}
+	changes, err := fleet.Apply(ctx, admin, s.pools, false)
+	if len(changes) > 0 {
+		s.report.did("fleet changed: " + strings.Join(changes, ", "))
+	}
+	return err
+}
+
+// link makes the cluster's name stand for a --data folder, once the folder is known to be this cluster's.
+func (s *session) link() error {
+	root, err := home.Root()
+	if err != nil || s.data == "" {
+		return err
+	}
+	return s.dir.Link(root, s.name)
 }
 
 // leave writes down that the cluster is stopped, or takes an ephemeral one away.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -29,6 +30,8 @@ type clusterStatus struct {
 	Data       string      `json:"data"`
 	Kubeconfig string      `json:"kubeconfig"`
 	Observed   *clusterUse `json:"observed,omitempty"` // nil: not running, or did not answer
+
+	crash string // file with what it wrote when it crashed; "": it was stopped, or said nothing
 }
 
 func newCmdStatus(s Streams) *cobra.Command {
@@ -102,6 +105,9 @@ func status(ctx context.Context, d home.Dir) (clusterStatus, error) {
 	}
 	pid := d.Holder()
 	if pid == 0 {
+		if info, err := os.Stat(d.Stderr()); err == nil && info.Size() > 0 && r.PID != 0 {
+			st.crash = d.Stderr()
+		}
 		return st, nil
 	}
 	st.State, st.PID, st.Started = "Starting", pid, r.Started
@@ -163,7 +169,15 @@ func printStatusTable(s Streams, all []clusterStatus, wide bool) error {
 		}
 		lines.add(row...)
 	}
-	return lines.write(s.Out, columns)
+	if err := lines.write(s.Out, columns); err != nil {
+		return err
+	}
+	for _, c := range all {
+		if c.crash != "" {
+			fmt.Fprintf(s.Err, "Cluster %q was not stopped: it crashed, and %s says how. `berth up --name %s` starts it again.\n", c.Name, c.crash, c.Name)
+		}
+	}
+	return nil
 }
 
 func age(started string) string {

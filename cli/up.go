@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -58,21 +59,26 @@ type ControlPlaneOptions struct {
 func newCmdUp(s Streams, d Deps) *cobra.Command {
 	o := &upOptions{streams: s, deps: d}
 	cmd := &cobra.Command{
-		Use:   "up",
+		Use:   "up [FLEET]",
 		Short: "Start a cluster with a simulated GPU fleet",
 		Long: `Start a real Kubernetes control plane and a simulated GPU fleet in this process.
 
 The cluster's data lasts: stop with Ctrl-C or ` + "`berth down`" + `, start again with the same
 command. Nothing listens outside loopback, and your own kubeconfig is left alone unless
-you ask with --merge-kubeconfig.`,
+you ask with --merge-kubeconfig.
+
+FLEET is a preset or a fleet file, as with --fleet. Given for a cluster that exists, it replaces
+that cluster's fleet: pools that it does not have are removed with their nodes.`,
 		Example: `  berth up                          # the lab fleet: 32 GPUs of three models
-  berth up --fleet layers --name l  # a second cluster, whose nodes have no GPUs yet
-  berth up --fleet my-fleet.yaml --detach
+  berth up layers --name l          # a second cluster, whose nodes have no GPUs yet
+  berth up my-fleet.yaml --detach
   berth up --default-scheduler berth  # no stock scheduler: Berth schedules everything
   berth up --ephemeral --speed 60   # keeps nothing; a simulated minute takes a second`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			o.fleetGiven = cmd.Flags().Changed("fleet")
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.whichFleet(cmd.Flags().Changed("fleet"), args); err != nil {
+				return err
+			}
 			if err := o.check(); err != nil {
 				return err
 			}
@@ -93,10 +99,27 @@ you ask with --merge-kubeconfig.`,
 	f.BoolVar(&o.cold, "cold", false, "play the nodes' boots instead of starting warm")
 	f.BoolVar(&o.merge, "merge-kubeconfig", false, "add the cluster to your own kubeconfig and select it")
 	cmd.RegisterFlagCompletionFunc("default-scheduler", cobra.FixedCompletions([]string{stockScheduler, berthScheduler}, cobra.ShellCompDirectiveNoFileComp))
-	cmd.RegisterFlagCompletionFunc("fleet", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	fleets := func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
 		return strings.Split(presetNames(), ", "), cobra.ShellCompDirectiveDefault
-	})
+	}
+	cmd.RegisterFlagCompletionFunc("fleet", fleets)
+	cmd.ValidArgsFunction = fleets
 	return cmd
+}
+
+// whichFleet reads the fleet, which can be given as a flag or alone.
+func (o *upOptions) whichFleet(flag bool, args []string) error {
+	o.fleetGiven = flag || len(args) > 0
+	if flag && len(args) > 0 && args[0] != o.fleet {
+		return fmt.Errorf("two fleets are given, %s and %s: give one", args[0], o.fleet)
+	}
+	if len(args) > 0 {
+		o.fleet = args[0]
+	}
+	return nil
 }
 
 func presetNames() string {
@@ -138,6 +161,9 @@ func upRun(ctx context.Context, o *upOptions) error {
 	if err != nil {
 		return err
 	}
+	if err := o.replaceFleet(dir); err != nil {
+		return err
+	}
 	if o.detach {
 		return upDetached(o, dir)
 	}
@@ -147,7 +173,27 @@ func upRun(ctx context.Context, o *upOptions) error {
 	return err
 }
 
-// dir is the data folder, found or linked.
+// replaceFleet makes sure that a cluster's fleet is not replaced by accident: on a terminal it asks, elsewhere it says
+// so. Nothing is asked by the child of a detached start, whose parent has asked.
+func (o *upOptions) replaceFleet(dir home.Dir) error {
+	r, err := dir.Load()
+	if err != nil || !o.fleetGiven || r.Ephemeral || r.Fleet == "" || r.Fleet == o.fleet || detachedChild() {
+		return nil // what is wrong with the folder is said later, by who holds it
+	}
+	what := fmt.Sprintf("Cluster %q has fleet %s. Fleet %s replaces it: pools that %s does not have are removed with their nodes.", o.name, r.Fleet, o.fleet, o.fleet)
+	if !isTerminal(o.streams.Err) || !isTerminal(o.streams.In) {
+		fmt.Fprintln(o.streams.Err, what)
+		return nil
+	}
+	fmt.Fprint(o.streams.Err, what+" Go on? [y/N] ")
+	answer, _ := bufio.NewReader(o.streams.In).ReadString('\n')
+	if a := strings.ToLower(strings.TrimSpace(answer)); a == "y" || a == "yes" {
+		return nil
+	}
+	return fmt.Errorf("cluster %q keeps fleet %s: start it without a fleet, or use another --name for %s", o.name, r.Fleet, o.fleet)
+}
+
+// dir is the data folder. Nothing is made yet.
 func (o *upOptions) dir() (home.Dir, error) {
 	root, err := home.Root()
 	if err != nil {
@@ -165,12 +211,11 @@ func (o *upOptions) claim(dir home.Dir) (home.Record, error) {
 	r, err := dir.Load()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		if err := refuseForeign(dir); err != nil {
-			return r, err
-		}
 		r = home.Record{Name: o.name}
 	case err != nil:
 		return r, err
+	case o.checkOwner(dir, r) != nil:
+		return r, o.checkOwner(dir, r)
 	case r.Ephemeral:
 		if err := dir.Wipe(); err != nil {
 			return r, err
@@ -191,18 +236,13 @@ func (o *upOptions) claim(dir home.Dir) (home.Record, error) {
 	return r, nil
 }
 
-// refuseForeign keeps a --data folder from being somebody's home directory.
-func refuseForeign(dir home.Dir) error {
-	entries, err := os.ReadDir(dir.Path)
-	if err != nil {
-		return err
+// checkOwner refuses a folder that another cluster of this machine has its data in, running or not. A folder that was
+// found by its own name is the cluster's, whatever its record says.
+func (o *upOptions) checkOwner(dir home.Dir, r home.Record) error {
+	if r.Name == o.name || o.data == "" && !dir.Linked() {
+		return nil
 	}
-	for _, e := range entries {
-		if e.Name() != home.LockFile {
-			return fmt.Errorf("folder %s is not empty and holds no cluster (it has %s): give --data an empty folder", dir.Path, e.Name())
-		}
-	}
-	return nil
+	return fmt.Errorf("folder %s has the data of cluster %q: start that with --name %s, or give %q another folder", dir.Path, r.Name, r.Name, o.name)
 }
 
 // listen opens the API server's port: the one asked for, else the cluster's last, else

@@ -213,8 +213,23 @@ func (c *Cluster) Config(identity string) (*rest.Config, error) {
 // KubeletTLS is what the fleet's kubelets need to be called by this API server.
 func (c *Cluster) KubeletTLS() (KubeletTLS, error) { return c.keys.kubeletTLS() }
 
-// waitReady returns when the API server says it is.
-func (c *Cluster) waitReady(ctx context.Context) error {
+// interruptedFor bounds how long a start that was interrupted waits for the API server to be ready.
+const interruptedFor = 30 * time.Second
+
+// waitReady returns when the API server says it is. Who interrupts the start waits too: an API server that is stopped
+// before its start hooks are done takes that for a failure of theirs, and ends the process with the stacks of its
+// goroutines. Once it is ready it stops in order.
+func (c *Cluster) waitReady(interrupted context.Context) error {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(interrupted))
+	defer cancel()
+	defer context.AfterFunc(interrupted, func() { time.AfterFunc(interruptedFor, cancel) })()
+	if err := c.waitForReady(ctx); err != nil {
+		return err
+	}
+	return context.Cause(interrupted)
+}
+
+func (c *Cluster) waitForReady(ctx context.Context) error {
 	cfg, err := c.Config("admin")
 	if err != nil {
 		return err

@@ -46,7 +46,10 @@ func TestScripts(t *testing.T) {
 			"until":  until,
 			"fetch":  fetch,
 			"kill9":  kill9,
+			"crash":  crash,
 			"closed": closed,
+
+			"interrupt": interrupt,
 		},
 	})
 }
@@ -107,12 +110,21 @@ func environ(ts *testscript.TestScript) []string {
 
 // kill9 NAME kills the process of a cluster, as a power cut would.
 func kill9(ts *testscript.TestScript, neg bool, args []string) {
+	end(ts, neg, args, syscall.SIGKILL)
+}
+
+// crash NAME makes the process of a cluster end as one that panics: Go writes the stacks of its goroutines.
+func crash(ts *testscript.TestScript, neg bool, args []string) {
+	end(ts, neg, args, syscall.SIGABRT)
+}
+
+func end(ts *testscript.TestScript, neg bool, args []string, how syscall.Signal) {
 	dir := filepath.Join(ts.Getenv("BERTH_HOME"), args[0])
 	pid := holder(dir)
 	if pid == 0 || neg {
 		ts.Fatalf("no process holds %s", dir)
 	}
-	ts.Check(syscall.Kill(pid, syscall.SIGKILL))
+	ts.Check(syscall.Kill(pid, how))
 	for syscall.Kill(pid, 0) == nil {
 		time.Sleep(10 * time.Millisecond)
 	}
@@ -141,6 +153,44 @@ func closed(ts *testscript.TestScript, neg bool, args []string) {
 		}
 	}
 	ts.Check(errors.Join(open...))
+}
+
+// interrupt PATTERN COMMAND... runs the command and presses Ctrl-C as soon as its output matches. The command must end
+// by itself, without the stacks of a crash.
+func interrupt(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) < 2 || neg {
+		ts.Fatalf("usage: interrupt PATTERN COMMAND...")
+	}
+	want, err := regexp.Compile(args[0])
+	ts.Check(err)
+	r, w, err := os.Pipe()
+	ts.Check(err)
+	cmd := exec.Command(args[1], args[2:]...)
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = ts.MkAbs("."), environ(ts), w, w
+	ts.Check(cmd.Start())
+	w.Close()
+	limit := time.AfterFunc(patience, func() { cmd.Process.Kill() })
+	defer limit.Stop()
+	var out []byte
+	pressed := false
+	for b := make([]byte, 4096); ; {
+		if !pressed && want.Match(out) {
+			pressed = true
+			ts.Check(cmd.Process.Signal(os.Interrupt))
+		}
+		n, err := r.Read(b)
+		out = append(out, b[:n]...)
+		if err != nil {
+			break
+		}
+	}
+	err = cmd.Wait()
+	ts.Logf("%s%v", out, err)
+	ended := cmd.ProcessState.Sys().(syscall.WaitStatus)
+	early := ended.Signaled() && ended.Signal() == syscall.SIGINT // before there was anything to put in order
+	if !pressed || bytes.Contains(out, []byte("goroutine ")) || !early && ended.ExitStatus() != 1 {
+		ts.Fatalf("%v, interrupted at %q: %v", args[1:], args[0], err)
+	}
 }
 
 func holder(dir string) int {

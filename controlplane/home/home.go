@@ -16,6 +16,9 @@ import (
 	"path/filepath"
 	"regexp"
 	"sort"
+	"strings"
+	"time"
+	"unicode"
 )
 
 // Format is the version of the folder's own layout.
@@ -70,26 +73,90 @@ func Root() (string, error) {
 // Named is the folder of the cluster called name under root.
 func Named(root, name string) Dir { return Dir{Path: filepath.Join(root, name)} }
 
-// At makes name stand for the folder path: a link under root, so that `status` and `down`
-// find a cluster whose data lies elsewhere.
+// At is the folder path as the one of the cluster called name. It refuses a name that stands for another cluster, and
+// writes nothing: Link does, once the folder is held and known to be of use.
 func At(root, name, path string) (Dir, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
 		return Dir{}, err
 	}
-	if err := os.MkdirAll(root, 0o700); err != nil {
-		return Dir{}, err
-	}
 	link := filepath.Join(root, name)
-	switch old, err := os.Readlink(link); {
-	case err == nil && old == abs:
+	if abs == link {
 		return Dir{Path: abs}, nil
-	case err == nil:
-		return Dir{}, fmt.Errorf("cluster %q already has its data in %s; use another --name or `berth down --name %s --purge` first", name, old, name)
-	case !errors.Is(err, fs.ErrNotExist):
-		return Dir{}, fmt.Errorf("cluster %q already has its data in %s; use another --name", name, link)
 	}
-	return Dir{Path: abs}, os.Symlink(abs, link)
+	if within(root, abs) {
+		return Dir{}, fmt.Errorf("folder %s is for clusters that need no --data: leave --data out, or give a folder outside %s", abs, root)
+	}
+	if old, taken := standsFor(link); taken && old != abs {
+		return Dir{}, fmt.Errorf("cluster %q already has its data in %s; use another --name or `berth down --name %s --purge` first", name, old, name)
+	}
+	return Dir{Path: abs}, nil
+}
+
+// within says whether path is root or lies directly in it, where folders are found by their cluster's name.
+func within(root, path string) bool {
+	same := func(a, b string) bool {
+		x, errX := os.Stat(a)
+		y, errY := os.Stat(b)
+		return a == b || errX == nil && errY == nil && os.SameFile(x, y)
+	}
+	return same(root, path) || same(root, filepath.Dir(path))
+}
+
+// standsFor is the folder that a name under root leads to, and whether there is a cluster in it. A name that leads to
+// none is free.
+func standsFor(link string) (path string, taken bool) {
+	path = link
+	if to, err := os.Readlink(link); err == nil {
+		path = to
+	}
+	_, err := os.Stat(Dir{Path: path}.Record())
+	return path, err == nil
+}
+
+// Link makes name stand for the folder: a link under root, so that `status` and `down` find a cluster whose data lies
+// elsewhere. It takes the place of what an earlier attempt left under that name.
+func (d Dir) Link(root, name string) error {
+	link := filepath.Join(root, name)
+	if old, taken := standsFor(link); old == d.Path {
+		return nil
+	} else if taken {
+		return fmt.Errorf("cluster %q already has its data in %s", name, old)
+	}
+	if err := os.MkdirAll(root, 0o700); err != nil {
+		return err
+	}
+	if err := Forget(root, name); err != nil {
+		return err
+	}
+	return os.Symlink(d.Path, link)
+}
+
+// Forget frees a name that stands for no cluster: a link, or a folder in which nothing was ever started. It never
+// follows a link.
+func Forget(root, name string) error {
+	link := filepath.Join(root, name)
+	info, err := os.Lstat(link)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if info.IsDir() {
+		for _, name := range leftovers {
+			if err := os.Remove(filepath.Join(link, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+	}
+	return os.Remove(link)
+}
+
+// Linked says whether the folder is reached through a link, and so may be another cluster's own.
+func (d Dir) Linked() bool {
+	info, err := os.Lstat(d.Path)
+	return err == nil && info.Mode()&fs.ModeSymlink != 0
 }
 
 // List is every cluster under root, by name. A missing root is no clusters.
@@ -121,14 +188,20 @@ func (d Dir) Etcd() string       { return filepath.Join(d.Path, "etcd") }
 func (d Dir) Run() string        { return filepath.Join(d.Path, "run") } // made anew at each start
 func (d Dir) Fleet() string      { return filepath.Join(d.Path, "fleet") }
 func (d Dir) Decisions() string  { return filepath.Join(d.Path, "decisions") }
-func (d Dir) lock() string       { return filepath.Join(d.Path, LockFile) }
+func (d Dir) Stderr() string     { return filepath.Join(d.Path, stderrFile) } // of a detached process: what a crash says
+func (d Dir) lock() string       { return filepath.Join(d.Path, lockFile) }
 
-// LockFile is there as soon as a folder was held once, before there is any cluster.
-const LockFile = "lock"
+const (
+	lockFile   = "lock"
+	stderrFile = "stderr.log"
+)
+
+// leftovers may be in a folder in which no cluster was ever started: who tries takes the lock first.
+var leftovers = []string{lockFile, stderrFile, stderrFile + ".old"}
 
 // owned is everything Purge may remove.
 func (d Dir) owned() []string {
-	return []string{d.Etcd(), d.Keys(), d.Run(), d.Fleet(), d.Decisions(), d.Kubeconfig(), d.Log(), d.Log() + ".old", d.Record(), d.lock()}
+	return []string{d.Etcd(), d.Keys(), d.Run(), d.Fleet(), d.Decisions(), d.Kubeconfig(), d.Log(), d.Log() + ".old", d.Stderr(), d.Stderr() + ".old", d.Record(), d.lock()}
 }
 
 // Load reads the record; fs.ErrNotExist where the folder holds no cluster.
@@ -137,11 +210,49 @@ func (d Dir) Load() (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
-	var r Record
-	if err := json.Unmarshal(b, &r); err != nil {
+	r, err := parse(b)
+	if err != nil {
 		return Record{}, fmt.Errorf("read %s: %w", d.Record(), err)
 	}
 	return r, nil
+}
+
+// parse reads a record and refuses one that no berth wrote: what it says is printed, listened on and sent signals.
+// A record of another format is passed on, for Compatible to refuse by name.
+func parse(b []byte) (Record, error) {
+	var r Record
+	if err := json.Unmarshal(b, &r); err != nil {
+		return Record{}, err
+	}
+	if r.Format != Format {
+		return Record{Format: r.Format, Kubernetes: printable(r.Kubernetes), Name: printable(r.Name)}, nil
+	}
+	if err := CheckName(r.Name); err != nil {
+		return Record{}, err
+	}
+	switch {
+	case r.APIPort < 0 || r.APIPort > 65535:
+		return Record{}, fmt.Errorf("apiPort %d is no port", r.APIPort)
+	case r.PID < 0:
+		return Record{}, fmt.Errorf("pid %d is no process", r.PID)
+	case r.Nodes < 0:
+		return Record{}, fmt.Errorf("nodes %d", r.Nodes)
+	}
+	r.Kubernetes, r.Fleet = printable(r.Kubernetes), printable(r.Fleet)
+	if _, err := time.Parse(time.RFC3339, r.Started); err != nil {
+		r.Started = ""
+	}
+	return r, nil
+}
+
+// printable drops what would move a terminal's cursor.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return -1
+	}, s)
 }
 
 // Save writes the record so that a crash leaves the old one or the new one.
@@ -185,7 +296,7 @@ func (d Dir) Purge(link string) error {
 			return err
 		}
 	}
-	if link == "" || link == d.Path {
+	if l := (Dir{Path: link}); link == "" || !l.Linked() {
 		return nil
 	}
 	return os.Remove(link)

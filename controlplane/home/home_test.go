@@ -115,7 +115,10 @@ func TestNamedFolderElsewhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Save(Record{Name: "far"}); err != nil {
+	if _, err := os.Lstat(filepath.Join(root, "far")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the name is taken before there is a cluster: %v", err)
+	}
+	if err := errors.Join(d.Save(Record{Format: Format, Name: "far"}), d.Link(root, "far")); err != nil {
 		t.Fatal(err)
 	}
 	dirs, err := List(root)
@@ -131,6 +134,64 @@ func TestNamedFolderElsewhere(t *testing.T) {
 	if _, err := At(root, "far", t.TempDir()); err == nil {
 		t.Error("another folder under the same name was accepted")
 	}
+	for _, path := range []string{root, filepath.Join(root, "near")} {
+		if _, err := At(root, "other", path); err == nil {
+			t.Errorf("%s, where clusters are found by name, was accepted", path)
+		}
+	}
+}
+
+// What an attempt that came to nothing left under a name does not keep the name from being used.
+func TestANameWithoutAClusterIsFree(t *testing.T) {
+	for what, leave := range map[string]func(link string) error{
+		"a link to nothing":             func(link string) error { return os.Symlink(filepath.Join(t.TempDir(), "gone"), link) },
+		"a link to an empty folder":     func(link string) error { return os.Symlink(t.TempDir(), link) },
+		"a folder that was locked once": func(link string) error { return touch(filepath.Join(link, lockFile), filepath.Join(link, stderrFile)) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			root, data := t.TempDir(), t.TempDir()
+			if err := leave(filepath.Join(root, "x")); err != nil {
+				t.Fatal(err)
+			}
+			d, err := At(root, "x", data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := d.Link(root, "x"); err != nil {
+				t.Fatal(err)
+			}
+			if to, err := os.Readlink(filepath.Join(root, "x")); err != nil || to != data {
+				t.Errorf("the name leads to %s (%v), want %s", to, err, data)
+			}
+			if err := Forget(root, "x"); err != nil {
+				t.Error(err)
+			}
+			if _, err := os.Stat(data); err != nil {
+				t.Errorf("to forget the name removed the folder: %v", err)
+			}
+		})
+	}
+}
+
+func TestAFolderWithFilesIsNotForgotten(t *testing.T) {
+	root := t.TempDir()
+	mine := filepath.Join(root, "x", "thesis.tex")
+	if err := touch(mine); err != nil {
+		t.Fatal(err)
+	}
+	if err := Forget(root, "x"); err == nil {
+		t.Error("a folder with somebody's files was forgotten")
+	}
+	if _, err := os.Stat(mine); err != nil {
+		t.Error(err)
+	}
+}
+
+func touch(paths ...string) (err error) {
+	for _, p := range paths {
+		err = errors.Join(err, os.MkdirAll(filepath.Dir(p), 0o700), os.WriteFile(p, nil, 0o600))
+	}
+	return err
 }
 
 func TestPurgeLeavesWhatIsNotOurs(t *testing.T) {
@@ -146,7 +207,7 @@ func TestPurgeLeavesWhatIsNotOurs(t *testing.T) {
 	if err := d.Purge(""); err == nil {
 		t.Error("purged a folder that holds no cluster")
 	}
-	if err := errors.Join(d.Save(Record{}), os.MkdirAll(filepath.Join(d.Etcd(), "member"), 0o700)); err != nil {
+	if err := errors.Join(d.Save(Record{}), d.Link(root, "c"), os.MkdirAll(filepath.Join(d.Etcd(), "member"), 0o700)); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.Purge(filepath.Join(root, "c")); err != nil {

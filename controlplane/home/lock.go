@@ -23,7 +23,7 @@ func (d Dir) Lock() (*Lock, error) {
 	if err := os.MkdirAll(d.Path, 0o700); err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(d.lock(), os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := os.OpenFile(d.lock(), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, err
 	}
