@@ -99,11 +99,16 @@ func newRoot(s Streams, d Deps) *cobra.Command {
 Start with:  berth up
 Then:        berth kubectl get nodes`,
 		Annotations:   map[string]string{programAnnotation: d.Program},
+		Version:       Version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
+		Args:          noArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+
+		SuggestionsMinimumDistance: suggestDistance,
 	}
+	root.SetVersionTemplate(versionLine(d))
+	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(
 		newCmdUp(s, d),
 		newCmdDown(s),
@@ -127,9 +132,13 @@ func newCmdVersion(s Streams, d Deps) *cobra.Command {
 		Short: "Print the version of Berth and of the Kubernetes inside it",
 		Args:  cobra.NoArgs,
 		Run: func(*cobra.Command, []string) {
-			fmt.Fprintf(s.Out, "berth %s, Kubernetes %s\n", Version, d.Kubernetes)
+			fmt.Fprint(s.Out, versionLine(d))
 		},
 	}
+}
+
+func versionLine(d Deps) string {
+	return fmt.Sprintf("berth %s, Kubernetes %s\n", Version, d.Kubernetes)
 }
 
 // Version is Berth's own.

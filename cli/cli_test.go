@@ -84,6 +84,11 @@ func TestBadInputIsOneClearLine(t *testing.T) {
 		{"fleet apply -f lab", exitFailed, `there is no cluster "berth"`},
 		{"fleet show --name old", exitUnknown, `cluster "old" is not running`},
 		{"frobnicate", exitUsage, `unknown command "frobnicate"`},
+		{"stauts", exitUsage, `unknown command "stauts" for "berth"; did you mean status?`},
+		{"stop", exitUsage, "did you mean down?"},
+		{"fleet preset", exitUsage, `unknown command "preset" for "berth fleet"; did you mean presets?`},
+		{"up --detatch", exitUsage, "unknown flag: --detatch; did you mean --detach?"},
+		{"jobs --wating", exitUsage, "did you mean --waiting?"},
 		{"up lab --fleet layers", exitUsage, "two fleets are given, lab and layers"},
 		{"up lba", exitFailed, "did you mean lab?"},
 	} {

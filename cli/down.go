@@ -24,7 +24,9 @@ func newCmdDown(s Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "down",
 		Short: "Stop a cluster; its data stays unless --purge",
-		Args:  cobra.NoArgs,
+
+		SuggestFor: []string{"stop", "delete", "destroy"},
+		Args:       cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := home.CheckName(name); err != nil {
 				return err

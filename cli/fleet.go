@@ -15,8 +15,10 @@ func newCmdFleet(s Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fleet",
 		Short: "Look at and change the simulated fleet",
-		Args:  cobra.NoArgs,
+		Args:  noArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+
+		SuggestionsMinimumDistance: suggestDistance,
 	}
 	cmd.AddCommand(newCmdFleetApply(s), newCmdFleetShow(s), newCmdFleetPresets(s))
 	return cmd

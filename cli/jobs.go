@@ -30,6 +30,8 @@ func newCmdJobs(s Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "jobs [JOB | KIND/NAME]",
 		Short: "Show the line: what waits, for what, and behind whom",
+
+		SuggestFor: []string{"ps", "workloads", "pods", "squeue"},
 		Long: `Show the workloads that Berth schedules: first those that wait, in the order in which they will be
 looked at, then those that run. With a name, show one: its place in line, when it starts, why it waits,
 the counts that prove it, and who holds what it waits for.
@@ -55,6 +57,7 @@ its pods. With a name the exit code is 1 while it waits.`,
 	}
 	o.reading.flags(cmd)
 	o.askFlags(cmd)
+	cmd.ValidArgsFunction = o.completeWorkloads(&o.space, o.scheduled)
 	cmd.Flags().BoolVar(&o.waiting, "waiting", false, "only those that wait")
 	return cmd
 }

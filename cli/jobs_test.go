@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -227,6 +228,9 @@ func TestJobsExitCodes(t *testing.T) {
 		answers + "/namespaces/a/queues":                answer.QueueList{Items: []answer.Queue{{ObjectMeta: metav1.ObjectMeta{Name: "research"}}}},
 	})
 	none := apiServer(t, nil)
+	work := apiServer(t, map[string]any{ // pods may not be listed
+		"/apis/batch/v1/namespaces/a/jobs?limit=500": batchv1.JobList{Items: []batchv1.Job{{ObjectMeta: metav1.ObjectMeta{Name: "train"}}, {ObjectMeta: metav1.ObjectMeta{Name: "other"}}}},
+	})
 	objects := apiServer(t, map[string]any{"/apis/berth.dev/v1alpha1/queues": v1alpha1.QueueList{Items: []v1alpha1.Queue{{
 		ObjectMeta: metav1.ObjectMeta{Name: "research"},
 		Spec:       v1alpha1.QueueSpec{Resources: []v1alpha1.QueueResource{{Name: "nvidia.com/gpu", Limit: new(resource.MustParse("16"))}, {Name: "cpu", Limit: new(resource.MustParse("1500m"))}}},
@@ -255,6 +259,10 @@ func TestJobsExitCodes(t *testing.T) {
 		{"queue research --kubeconfig " + path, exitOK, "job/second", ""},
 		{"queue lost --kubeconfig " + path, exitUnknown, "", `there is no queue "lost"`},
 		{"__complete queue --kubeconfig " + path + " r", exitOK, "research\n:4\n", "Completion ended"},
+		{"__complete jobs --kubeconfig " + path + " job/s", exitOK, "job/second\n:4\n", "Completion ended"},
+		{"__complete jobs --kubeconfig " + path + " fi", exitOK, "first\n:4\n", "Completion ended"},
+		{"__complete jobs --kubeconfig " + path + " job/first ", exitOK, ":4\n", "Completion ended"},
+		{"__complete why --kubeconfig " + work + " t", exitOK, "train\n:4\n", "Completion ended"},
 		{"jobs", exitUnknown, "", `there is no cluster "berth"`},
 		{"jobs a b", exitUsage, "", "accepts at most 1 arg"},
 		{"jobs -o xml", exitUsage, "", "--output"},

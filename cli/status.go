@@ -39,7 +39,9 @@ func newCmdStatus(s Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show the clusters on this machine",
-		Args:  cobra.NoArgs,
+
+		SuggestFor: []string{"list", "ls", "clusters"},
+		Args:       cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkOutput(output); err != nil {
 				return err

@@ -61,6 +61,8 @@ func newCmdUp(s Streams, d Deps) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "up [FLEET]",
 		Short: "Start a cluster with a simulated GPU fleet",
+
+		SuggestFor: []string{"start", "create", "run"},
 		Long: `Start a real Kubernetes control plane and a simulated GPU fleet in this process.
 
 The cluster's data lasts: stop with Ctrl-C or ` + "`berth down`" + `, start again with the same

@@ -133,3 +133,11 @@ func TestAnOpenFolderIsClosed(t *testing.T) {
 		t.Errorf("mode %v (%v), stderr %q", info.Mode(), err, stderr)
 	}
 }
+
+func TestVersion(t *testing.T) {
+	_, want, _ := run(t, "version")
+	code, stdout, stderr := run(t, "--version")
+	if code != exitOK || stdout != want || stderr != "" || want == "" {
+		t.Errorf("code %d, %q %q, want %q", code, stdout, stderr, want)
+	}
+}

@@ -59,6 +59,7 @@ Exit code: 0 nothing blocks it, 1 something does, 2 wrong usage, 3 could not loo
 	f.BoolVarP(&o.all, "all-namespaces", "A", false, "all namespaces")
 	f.StringVarP(&o.output, "output", "o", "table", "table, wide, json, yaml or name")
 	cmd.MarkFlagsMutuallyExclusive("namespace", "all-namespaces")
+	cmd.ValidArgsFunction = o.completeWorkloads(&o.space, o.askable)
 	return cmd
 }
 
