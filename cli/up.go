@@ -69,6 +69,9 @@ The cluster's data lasts: stop with Ctrl-C or ` + "`berth down`" + `, start agai
 command. Nothing listens outside loopback, and your own kubeconfig is left alone unless
 you ask with --merge-kubeconfig.
 
+A scheduler or fleet that ends by itself is started again. With --detach, what is printed then, and
+what a crash says, is in stderr.log in the data folder; the components log to berth.log beside it.
+
 FLEET is a preset or a fleet file, as with --fleet. Given for a cluster that exists, it replaces
 that cluster's fleet: pools that it does not have are removed with their nodes.`,
 		Example: `  berth up                          # the lab fleet: 32 GPUs of three models

@@ -49,7 +49,8 @@ func run(ctx context.Context, client kubernetes.Interface, o Options) error {
 	}
 	watched, end := s.follow(ctx)
 	defer end()
-	work := func(ctx context.Context) error {
+	work := func(ctx context.Context) (err error) {
+		defer recovered(&err, o.Log)
 		select {
 		case err := <-watched:
 			if err != nil {
