@@ -33,6 +33,9 @@ func (f *FS) Mkdir(name string, perm fs.FileMode) error {
 
 // Symlink makes a symbolic link at name; target is not looked at.
 func (f *FS) Symlink(target, name string) error {
+	if len(target) > maxPath {
+		return pathError("symlink", name, ENAMETOOLONG)
+	}
 	return f.create("symlink", name, func() *node {
 		return &node{typ: fs.ModeSymlink, perm: 0o777, mtime: time.Now(), target: target}
 	})

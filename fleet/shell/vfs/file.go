@@ -72,8 +72,11 @@ func (f *FS) open(p place, flag Flag, perm fs.FileMode) (*File, error) {
 	}
 	h := &File{fs: f, vol: p.vol, node: p.node, path: p.path, flag: flag}
 	if flag&Truncate != 0 && flag.writes() && p.node.typ.IsRegular() {
-		return h, t.resize(p.node, 0)
+		if err := t.resize(p.node, 0); err != nil {
+			return nil, err
+		}
 	}
+	t.opened(p.node)
 	if p.node.generated && f.generate != nil {
 		h.made = f.generate(p.path)
 	}
@@ -133,6 +136,9 @@ func (h *File) Close() error {
 	if h.closed.Swap(true) {
 		return h.fail("close", EBADF)
 	}
+	h.vol.tree.mu.Lock()
+	defer h.vol.tree.mu.Unlock()
+	h.vol.tree.closed(h.node)
 	return nil
 }
 
@@ -154,22 +160,19 @@ func (h *File) Read(b []byte) (int, error) {
 
 // readAt is called with the tree's lock held.
 func (h *File) readAt(b []byte) (int, error) {
-	data := h.node.data
-	switch h.node.device {
-	case Zero, Full, Random:
+	n := 0
+	switch {
+	case h.node.device == Zero || h.node.device == Full || h.node.device == Random:
 		return readDevice(h.node.device, b, deviceBytes-h.off)
-	case NoDevice:
-		if h.made != nil {
-			data = h.made
-		}
+	case h.node.device == NoDevice && h.made != nil:
+		n = copy(b, h.made[min(h.off, len(h.made)):])
+	default:
+		n = h.node.data.readAt(b, h.off)
 	}
-	if h.off >= len(data) {
-		if len(b) == 0 {
-			return 0, nil
-		}
+	if n == 0 && len(b) > 0 {
 		return 0, io.EOF
 	}
-	return copy(b, data[h.off:]), nil
+	return n, nil
 }
 
 func readDevice(d Device, b []byte, left int) (int, error) {
@@ -198,7 +201,7 @@ func (h *File) Write(b []byte) (int, error) {
 	h.vol.tree.mu.Lock()
 	defer h.vol.tree.mu.Unlock()
 	if h.flag&Append != 0 {
-		h.off = len(h.node.data)
+		h.off = h.node.data.size
 	}
 	n, err := h.vol.tree.write(h.node, h.off, b)
 	h.off += n
@@ -217,7 +220,7 @@ func (h *File) Seek(offset int64, whence int) (int64, error) {
 	case io.SeekCurrent:
 		base = h.off
 	case io.SeekEnd:
-		base = max(len(h.node.data), len(h.made))
+		base = max(h.node.data.size, len(h.made))
 	}
 	at := int64(base) + offset
 	if at < 0 || at > deviceBytes {

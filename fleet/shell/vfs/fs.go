@@ -9,9 +9,10 @@ package vfs
 import (
 	"errors"
 	"io/fs"
-	"path"
 	"strings"
 	"sync"
+
+	"github.com/berth-dev/berth/fleet/shell/budget"
 )
 
 // Limits of paths, as on Linux.
@@ -19,6 +20,7 @@ const (
 	maxPath  = 4096
 	maxName  = 255
 	maxLinks = 40
+	maxSteps = 2100 // elements of a path with those of the links in it: what one look-up costs at most
 )
 
 // FS is a container's file system: a root volume and the volumes mounted in it. Paths given
@@ -38,6 +40,8 @@ type Options struct {
 	Image *Entry
 	// Limit is how many bytes may be written; 0 means no limit.
 	Limit int64
+	// Store is a budget that the root shares with others; nil: none.
+	Store *budget.Store
 	// Generate makes the content of the image's Generated files from their path.
 	Generate func(path string) []byte
 }
@@ -48,11 +52,14 @@ func New(o Options) *FS {
 	if o.Image != nil {
 		root = o.Image.node()
 	}
-	return &FS{root: &Volume{tree: &tree{limit: o.Limit}, root: root}, generate: o.Generate}
+	return &FS{root: &Volume{tree: newTree(o.Limit, o.Store), root: root}, generate: o.Generate}
 }
 
 // Generate sets what makes the content of generated files, before the FS is shared.
 func (f *FS) Generate(g func(path string) []byte) { f.generate = g }
+
+// Discard empties the root volume and gives back what it held. Nothing can be written to it any more.
+func (f *FS) Discard() { f.root.Discard() }
 
 // Usage is how many bytes the root volume holds and may hold (0: no limit).
 func (f *FS) Usage() (used, limit int64) { return f.root.Usage() }
@@ -75,14 +82,17 @@ func (f *FS) walk(name string, follow bool) (place, error) {
 	}
 	root := place{vol: f.root, node: f.root.root, path: "/", rooted: true}
 	stack := []place{root}
-	todo := split(name)
-	links := 0
 	if len(name) > maxPath {
 		return place{}, ENAMETOOLONG
 	}
+	todo := split(name)
+	links, steps := 0, 0
 	for len(todo) > 0 {
 		part := todo[0]
 		todo = todo[1:]
+		if steps++; steps > maxSteps {
+			return place{}, ELOOP
+		}
 		top := stack[len(stack)-1]
 		next, err := f.step(top, part)
 		switch {
@@ -138,7 +148,7 @@ func (f *FS) step(p place, part string) (place, error) {
 	if part == "." || part == ".." {
 		return place{}, nil
 	}
-	full := path.Join(p.path, part)
+	full := strings.TrimSuffix(p.path, "/") + "/" + part
 	if m, ok := f.mountAt(full); ok {
 		return place{vol: m.Volume, name: part, node: m.Volume.root, path: full, ro: m.ReadOnly, rooted: true}, nil
 	}

@@ -286,6 +286,7 @@ func TestAgainstModel(t *testing.T) {
 				if _, err := h.Write([]byte("more")); err == nil {
 					files[name] += "more"
 				}
+				h.Close()
 			case "remove":
 				err := f.Remove(name)
 				if _, there := files[name]; there != (err == nil) {
@@ -300,8 +301,8 @@ func TestAgainstModel(t *testing.T) {
 					files[to] = data
 				}
 			}
-			if f.root.tree.used != f.root.root.cost() || f.root.tree.used > 20000 {
-				t.Fatalf("used %d, holds %d", f.root.tree.used, f.root.root.cost())
+			if f.root.tree.kept.used != f.root.root.cost() || f.root.tree.kept.used > 20000 {
+				t.Fatalf("used %d, holds %d", f.root.tree.kept.used, f.root.root.cost())
 			}
 		}
 		got := map[string]string{}
@@ -345,8 +346,8 @@ func FuzzWalk(f *testing.F) {
 		_ = fsys.WriteFile(name, []byte("x"), 0)
 		_ = fsys.Rename(name, "/link/x")
 		_ = fsys.RemoveAll(name)
-		if fsys.root.tree.used != fsys.root.root.cost() {
-			t.Errorf("used %d, holds %d", fsys.root.tree.used, fsys.root.root.cost())
+		if fsys.root.tree.kept.used != fsys.root.root.cost() {
+			t.Errorf("used %d, holds %d", fsys.root.tree.kept.used, fsys.root.root.cost())
 		}
 	})
 }

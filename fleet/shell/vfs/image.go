@@ -83,7 +83,7 @@ func (e *Entry) node() *node {
 	case n.typ&fs.ModeSymlink != 0:
 		n.target = e.Data
 	default:
-		n.data = []byte(e.Data)
+		n.data.writeAt([]byte(e.Data), 0)
 	}
 	return n
 }

@@ -3,6 +3,7 @@ package vfs
 import (
 	"io"
 	"io/fs"
+	"math"
 	"path"
 	"time"
 )
@@ -45,7 +46,7 @@ func Same(a, b Info) bool { return a.node == b.node }
 
 // info is called with the tree's lock held.
 func (f *FS) info(n *node, full string) Info {
-	i := Info{name: path.Base(full), size: int64(len(n.data)), mode: n.typ | n.perm, mtime: n.mtime, node: n}
+	i := Info{name: path.Base(full), size: int64(n.data.size), mode: n.typ | n.perm, mtime: n.mtime, node: n}
 	switch {
 	case n.isDir():
 		i.size = 4096
@@ -146,11 +147,29 @@ func (f *FS) RealPath(name string) (string, error) {
 }
 
 // ReadFile returns a copy of a file's content.
-func (f *FS) ReadFile(name string) ([]byte, error) {
+func (f *FS) ReadFile(name string) ([]byte, error) { return f.ReadHead(name, math.MaxInt64) }
+
+// ReadHead returns a copy of the first n bytes of a file, or of all if it has fewer.
+func (f *FS) ReadHead(name string, n int64) ([]byte, error) {
 	h, err := f.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer h.Close()
-	return io.ReadAll(h)
+	return io.ReadAll(io.LimitReader(h, n))
+}
+
+// Entries is at least how many entries ReadDir of name would return; 0 where it would fail.
+func (f *FS) Entries(name string) int {
+	p, err := f.existing(name, true)
+	if err != nil || !p.node.isDir() {
+		return 0
+	}
+	p.vol.tree.mu.Lock()
+	defer p.vol.tree.mu.Unlock()
+	n := len(p.node.kids)
+	if p.node.image != nil {
+		n += len(p.node.image.Kids)
+	}
+	return n
 }

@@ -5,6 +5,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/berth-dev/berth/fleet/shell/budget"
 )
 
 // Volume is a tree that several containers can mount at once: an emptyDir, a configMap, a
@@ -15,8 +17,23 @@ type Volume struct {
 }
 
 // NewVolume makes an empty volume that holds at most limitBytes; 0 means no limit.
-func NewVolume(limitBytes int64) *Volume {
-	return &Volume{tree: &tree{limit: limitBytes}, root: newDir(0o755)}
+func NewVolume(limitBytes int64) *Volume { return NewVolumeIn(nil, limitBytes) }
+
+// NewVolumeIn makes a volume whose content counts towards a budget shared with others too.
+func NewVolumeIn(store *budget.Store, limitBytes int64) *Volume {
+	return &Volume{tree: newTree(limitBytes, store), root: newDir(0o755)}
+}
+
+// Discard empties the volume and gives back what it held. Nothing can be written to it any more.
+func (v *Volume) Discard() {
+	t := v.tree
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.dropped {
+		return
+	}
+	_ = t.grow(-t.kept.used)
+	t.dropped, v.root.kids, v.root.data = true, nil, content{}
 }
 
 // fs is the volume seen as a file system of its own.
@@ -43,7 +60,7 @@ func (v *Volume) RemoveAll(name string) error { return v.fs().RemoveAll(name) }
 func (v *Volume) Usage() (used, limit int64) {
 	v.tree.mu.Lock()
 	defer v.tree.mu.Unlock()
-	return v.tree.used, v.tree.limit
+	return v.tree.kept.used, v.tree.limit
 }
 
 // Content is a file of Replace.
@@ -67,6 +84,7 @@ func (v *Volume) Replace(files map[string]Content) error {
 	if err := v.tree.grow(next.root.cost() - v.root.cost()); err != nil {
 		return err
 	}
+	_ = v.tree.grow(v.root.cost() - v.root.leave()) // what is open stays for a while
 	v.root.kids, v.root.image, v.root.mtime = next.root.kids, nil, next.root.mtime
 	return nil
 }
