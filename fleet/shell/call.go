@@ -1,20 +1,19 @@
 package shell
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"strings"
+	"sync/atomic"
 
+	"github.com/berth-dev/berth/fleet/shell/budget"
 	"github.com/berth-dev/berth/fleet/shell/internal/fd"
 	"github.com/berth-dev/berth/fleet/shell/internal/lang"
 	"github.com/berth-dev/berth/fleet/shell/vfs"
 )
-
-// maxLine is the longest line a text command handles; longer ones end the command.
-const maxLine = 1 << 20
 
 //lint:ignore ST1005 users know it in these words
 var errFD = errors.New("Bad file descriptor")
@@ -33,17 +32,99 @@ type call struct {
 	session *session
 	proc    *process
 	cmd     *lang.Command
+
+	ctx  context.Context // the command's life
+	mem  *budget.Scope   // what it holds; all of it is given back when it ends
+	owed atomic.Int64    // work that is not paid for yet
 }
 
 func (s *session) newCall(ctx context.Context, cancel context.CancelCauseFunc, cmd *lang.Command) *call {
-	c := &call{env: cmd.Env, dir: cmd.Dir, session: s, cmd: cmd}
+	c := &call{env: cmd.Env, dir: cmd.Dir, session: s, cmd: cmd, ctx: ctx, mem: s.memory.Sub()}
 	if len(cmd.Args) > 0 {
 		c.name, c.args = baseName(cmd.Args[0]), cmd.Args[1:]
 	}
-	c.stdin = cmd.Stdin.Reader(ctx)
-	c.stdout = paid{ctx, s, cmd.Stdout, cancel}
-	c.stderr = paid{ctx, s, cmd.Stderr, cancel}
+	c.stdin = paidReader{c, cmd.Stdin.Reader(ctx)}
+	c.stdout = paid{c, cmd.Stdout, cancel}
+	c.stderr = paid{c, cmd.Stderr, cancel}
 	return c
+}
+
+// spend pays for n steps. Commands that work long without reading or writing call it every now and then: it is also
+// where they notice that they are to end.
+func (c *call) spend(n int) error { return c.session.Spend(c.ctx, n) }
+
+// perStep is how many bytes of plain text a command handles in a step.
+const perStep = 2 << 10
+
+// work pays for n bytes of text handled beyond reading and writing them, or for what takes as long.
+func (c *call) work(n int64) error {
+	owed := c.owed.Add(n)
+	if owed < perStep {
+		return nil
+	}
+	c.owed.Add(-owed)
+	return c.spend(int(min(owed/perStep, 1<<20)))
+}
+
+// paidReader is an input that is paid for, so that a command ends with its life wherever its input comes from.
+type paidReader struct {
+	c    *call
+	from io.Reader
+}
+
+func (r paidReader) Read(b []byte) (int, error) {
+	if err := context.Cause(r.c.ctx); err != nil {
+		return 0, err
+	}
+	n, err := r.from.Read(b)
+	if werr := r.c.work(int64(n)); err == nil {
+		err = werr
+	}
+	return n, err
+}
+
+// pays makes the use of a file cost steps. It hides the file's other methods, which would not.
+func (c *call) pays(f *vfs.File) payingFile { return payingFile{paidReader{c, f}, f} }
+
+type payingFile struct {
+	paidReader
+	f *vfs.File
+}
+
+func (p payingFile) Write(b []byte) (int, error) {
+	done := 0
+	for first := true; first || done < len(b); first = false {
+		piece := b[done:min(len(b), done+maxPiece)]
+		if err := p.c.spend(1 + len(piece)>>12); err != nil {
+			return done, err
+		}
+		n, err := p.f.Write(piece)
+		if done += n; err != nil {
+			return done, err
+		}
+	}
+	return done, nil
+}
+
+func (p payingFile) Close() error { return p.f.Close() }
+
+// entryCost is what an entry of a directory takes in a listing.
+const entryCost = 512
+
+// readDir lists a directory. done gives back what the list takes.
+func (c *call) readDir(name string) (list []fs.DirEntry, done func(), err error) {
+	n := int64(c.fs().Entries(name)) * entryCost
+	if err := c.mem.Take(n); err != nil {
+		return nil, nil, err
+	}
+	if err := c.work(n / 16); err != nil {
+		return nil, nil, err
+	}
+	done = func() { c.mem.Give(n) }
+	if list, err = c.fs().ReadDir(name); err != nil {
+		done()
+	}
+	return list, done, err
 }
 
 // baseName is the last element of a path, or all of it.
@@ -106,7 +187,7 @@ func (c *call) open(name string) (io.ReadCloser, error) {
 	}
 	n, ok := f.Descriptor()
 	if !ok {
-		return f, nil
+		return c.pays(f), nil
 	}
 	f.Close()
 	if n != 0 {
@@ -124,7 +205,7 @@ func (c *call) create(name string, flag vfs.Flag) (io.WriteCloser, error) {
 	}
 	n, ok := f.Descriptor()
 	if !ok {
-		return f, nil
+		return c.pays(f), nil
 	}
 	f.Close()
 	if n == 2 {
@@ -162,28 +243,19 @@ func (c *call) inputs(names []string, f func(name string, r io.Reader) error) in
 // broken reports why reading or writing stopped; the end of the process is not worth a word.
 func (c *call) broken(name string, err error) int {
 	var sig Signal
-	if errors.As(err, &sig) || errors.Is(err, fd.ErrBroken) || errors.Is(err, context.Canceled) {
+	if errors.As(err, &sig) || errors.Is(err, fd.ErrBroken) || errors.Is(err, context.Canceled) || errors.Is(err, budget.ErrMemory) {
 		return 1
 	}
 	return c.fail("%s: %s", name, lang.Reason(err))
 }
 
-// eachLine calls f with every line, without its newline; last says that it had none.
-func eachLine(r io.Reader, f func(line string, last bool) error) error {
-	in := bufio.NewReader(r)
+// eachLine calls f with every line, without its newline; last says that it had none. The line is f's to keep, but
+// not counted once f has returned.
+func (c *call) eachLine(r io.Reader, f func(line string, last bool) error) error {
+	in := c.mem.Lines(r, '\n')
+	defer in.Close()
 	for {
-		line, err := in.ReadSlice('\n')
-		var long []byte
-		for err == bufio.ErrBufferFull && len(long) < maxLine {
-			long = append(long, line...)
-			line, err = in.ReadSlice('\n')
-		}
-		if long != nil {
-			line = append(long, line...)
-		}
-		if err == bufio.ErrBufferFull {
-			return errors.New("line too long")
-		}
+		line, err := in.Next()
 		if len(line) > 0 {
 			text, hadNewline := strings.CutSuffix(string(line), "\n")
 			if ferr := f(text, !hadNewline); ferr != nil {
@@ -199,13 +271,11 @@ func eachLine(r io.Reader, f func(line string, last bool) error) error {
 	}
 }
 
-// readAll reads everything, up to the size of a container's root.
-func readAll(r io.Reader) ([]byte, error) {
-	data, err := io.ReadAll(io.LimitReader(r, rootLimit+1))
-	if err == nil && len(data) > rootLimit {
-		err = errors.New("input too large")
-	}
-	return data, err
+// readAll reads everything. It counts until the command ends.
+func (c *call) readAll(r io.Reader) ([]byte, error) {
+	b := c.mem.Buffer()
+	err := b.Fill(r)
+	return b.Bytes(), err
 }
 
 // exec runs another command with the call's streams, as a process of its own.

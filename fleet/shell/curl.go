@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/berth-dev/berth/fleet/shell/budget"
 	"github.com/berth-dev/berth/fleet/shell/internal/lang"
 	"github.com/berth-dev/berth/fleet/shell/vfs"
 )
@@ -43,6 +44,13 @@ func curl(ctx context.Context, c *call) int {
 }
 
 func (c *call) curlRequest(ctx context.Context, u *url.URL) (*http.Request, error) {
+	size := int64(0)
+	for _, d := range c.opts['d'] {
+		size += 2 * budget.Size(len(d))
+	}
+	if err := c.mem.Take(size); err != nil {
+		return nil, err
+	}
 	method, body := http.MethodGet, strings.Join(c.opts['d'], "&")
 	switch {
 	case c.opts.has('X'):

@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/md5"
@@ -9,9 +10,10 @@ import (
 	"crypto/sha512"
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
 	"hash"
 	"io"
-	"strings"
+	"strconv"
 )
 
 // digestCommands encode and sum up.
@@ -39,22 +41,58 @@ func sum(make func() hash.Hash) func(context.Context, *call) int {
 }
 
 func base64Command(_ context.Context, c *call) int {
+	width, err := strconv.Atoi(c.opts.value('w', "76"))
+	if err != nil || width < 0 {
+		return c.fail("invalid number '%s'", c.opts.value('w', ""))
+	}
 	return c.inputs(c.args, func(_ string, r io.Reader) error {
-		data, err := readAll(r)
-		if err != nil {
-			return err
-		}
+		out := bufio.NewWriter(c.stdout)
 		if c.opts.has('d') {
-			out, err := base64.StdEncoding.DecodeString(string(bytes.Map(dropSpace, data)))
-			if err != nil {
-				return err
-			}
-			_, err = c.stdout.Write(out)
-			return err
+			_, err := io.Copy(out, base64.NewDecoder(base64.StdEncoding, spaceless{r}))
+			return errors.Join(err, out.Flush())
 		}
-		c.print(wrapped(base64.StdEncoding.EncodeToString(data), c.opts.value('w', "76")))
-		return nil
+		lines := &wrapper{to: out, width: width}
+		encoder := base64.NewEncoder(base64.StdEncoding, lines)
+		_, err := io.Copy(encoder, r)
+		return errors.Join(err, encoder.Close(), lines.end(), out.Flush())
 	})
+}
+
+// spaceless reads without the white space.
+type spaceless struct{ from io.Reader }
+
+func (s spaceless) Read(b []byte) (int, error) {
+	n, err := s.from.Read(b)
+	kept := bytes.Map(dropSpace, b[:n])
+	return copy(b, kept), err
+}
+
+// wrapper breaks what is written into lines of width columns; 0 leaves it in one piece.
+type wrapper struct {
+	to     *bufio.Writer
+	width  int
+	column int
+}
+
+func (w *wrapper) Write(b []byte) (int, error) {
+	for _, c := range b {
+		if w.width > 0 && w.column == w.width {
+			_ = w.to.WriteByte('\n')
+			w.column = 0
+		}
+		if err := w.to.WriteByte(c); err != nil {
+			return 0, err
+		}
+		w.column++
+	}
+	return len(b), nil
+}
+
+func (w *wrapper) end() error {
+	if w.width == 0 || w.column == 0 {
+		return nil
+	}
+	return w.to.WriteByte('\n')
 }
 
 func dropSpace(r rune) rune {
@@ -62,24 +100,4 @@ func dropSpace(r rune) rune {
 		return -1
 	}
 	return r
-}
-
-// wrapped breaks text into lines of width columns; "0" leaves it in one piece.
-func wrapped(text, width string) string {
-	n := 0
-	for _, d := range width {
-		n = n*10 + int(d-'0')
-	}
-	if n <= 0 || n > maxLine {
-		return text
-	}
-	var b strings.Builder
-	for len(text) > n {
-		b.WriteString(text[:n] + "\n")
-		text = text[n:]
-	}
-	if text != "" {
-		b.WriteString(text + "\n")
-	}
-	return b.String()
 }

@@ -97,10 +97,11 @@ func (c *call) copyTree(ctx context.Context, from, to string) error {
 	if err := c.fs().MkdirAll(to, info.Mode()); err != nil {
 		return err
 	}
-	list, err := c.fs().ReadDir(from)
+	list, done, err := c.readDir(from)
 	if err != nil {
 		return err
 	}
+	defer done()
 	for _, e := range list {
 		if e.Type()&fs.ModeSymlink != 0 {
 			err = c.copyLink(from+"/"+e.Name(), to+"/"+e.Name())
@@ -133,7 +134,7 @@ func (c *call) copyFile(from, to string, mode fs.FileMode) error {
 		return err
 	}
 	defer out.Close()
-	_, err = io.Copy(out, in)
+	_, err = io.Copy(c.pays(out), c.pays(in))
 	return err
 }
 

@@ -86,11 +86,35 @@ func parseSpans(list string) ([]span, error) {
 		}
 		spans = append(spans, s)
 	}
-	return spans, nil
+	return merged(spans), nil
 }
 
-func selected(spans []span, n int) bool {
-	return slices.ContainsFunc(spans, func(s span) bool { return n >= s.from && (s.to == 0 || n <= s.to) })
+// merged are the same ranges in order, none touching another, so that a line is cut in one pass.
+func merged(spans []span) []span {
+	slices.SortFunc(spans, func(a, b span) int { return a.from - b.from })
+	out := spans[:1]
+	for _, s := range spans[1:] {
+		last := &out[len(out)-1]
+		switch {
+		case last.to == 0:
+			return out
+		case s.from > last.to+1:
+			out = append(out, s)
+		case s.to == 0 || s.to > last.to:
+			last.to = s.to
+		}
+	}
+	return out
+}
+
+// picker says of numbers that are asked for in order whether they are in a list.
+type picker struct{ spans []span }
+
+func (p *picker) picks(n int) bool {
+	for len(p.spans) > 0 && p.spans[0].to > 0 && n > p.spans[0].to {
+		p.spans = p.spans[1:]
+	}
+	return len(p.spans) > 0 && n >= p.spans[0].from
 }
 
 func cut(_ context.Context, c *call) int {
@@ -99,13 +123,16 @@ func cut(_ context.Context, c *call) int {
 	if list == "" {
 		return c.usage()
 	}
+	if err := c.mem.Take(16 * int64(len(list))); err != nil {
+		return 1
+	}
 	spans, err := parseSpans(list)
 	if err != nil {
 		return c.fail("%v", err)
 	}
 	delim := c.opts.value('d', "\t")
 	return c.inputs(c.args, func(_ string, r io.Reader) error {
-		return eachLine(r, func(line string, last bool) error {
+		return c.eachLine(r, func(line string, last bool) error {
 			if !fields {
 				return c.line(cutRunes(line, spans), last)
 			}
@@ -115,21 +142,34 @@ func cut(_ context.Context, c *call) int {
 				}
 				return c.line(line, last)
 			}
-			var kept []string
-			for i, f := range strings.Split(line, delim) {
-				if selected(spans, i+1) {
-					kept = append(kept, f)
-				}
-			}
-			return c.line(strings.Join(kept, delim), last)
+			return c.line(cutFields(line, delim, spans), last)
 		})
 	})
 }
 
+func cutFields(line, delim string, spans []span) string {
+	var b strings.Builder
+	p := picker{spans}
+	n, any := 0, false
+	for field := range strings.SplitSeq(line, delim) {
+		if n++; !p.picks(n) {
+			continue
+		}
+		if any {
+			b.WriteString(delim)
+		}
+		b.WriteString(field)
+		any = true
+	}
+	return b.String()
+}
+
 func cutRunes(line string, spans []span) string {
 	var b strings.Builder
-	for i, r := range []rune(line) {
-		if selected(spans, i+1) {
+	p := picker{spans}
+	n := 0
+	for _, r := range line {
+		if n++; p.picks(n) {
 			b.WriteRune(r)
 		}
 	}
@@ -149,7 +189,7 @@ func uniq(_ context.Context, c *call) int {
 	}
 	same := func(a, b string) bool { return a == b || c.opts.has('i') && strings.EqualFold(a, b) }
 	status := c.inputs(c.args, func(_ string, r io.Reader) error {
-		return eachLine(r, func(line string, _ bool) error {
+		return c.eachLine(r, func(line string, _ bool) error {
 			if n > 0 && same(line, prev) {
 				n++
 				return nil

@@ -5,14 +5,15 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"mvdan.cc/sh/v3/pattern"
 
+	"github.com/berth-dev/berth/fleet/shell/budget"
 	"github.com/berth-dev/berth/fleet/shell/internal/lang"
+	"github.com/berth-dev/berth/fleet/shell/internal/regex"
 	"github.com/berth-dev/berth/fleet/shell/vfs"
 )
 
@@ -35,7 +36,7 @@ func find(ctx context.Context, c *call) int {
 	if len(f.roots) == 0 {
 		f.roots = []string{"."}
 	}
-	if err := f.parse(args); err != nil {
+	if err := f.parse(args, c.mem); err != nil {
 		return c.fail("%v", err)
 	}
 	status := 0
@@ -47,7 +48,7 @@ func find(ctx context.Context, c *call) int {
 	return status
 }
 
-func (f *finder) parse(args []string) error {
+func (f *finder) parse(args []string, mem *budget.Scope) error {
 	negate := false
 	for len(args) > 0 {
 		op := args[0]
@@ -70,7 +71,7 @@ func (f *finder) parse(args []string) error {
 			value = args[0]
 			args = args[1:]
 		}
-		test, err := f.test(op, value)
+		test, err := f.test(op, value, mem)
 		if err != nil {
 			return err
 		}
@@ -85,10 +86,10 @@ func (f *finder) parse(args []string) error {
 }
 
 // test is one condition; nil for options that are none.
-func (f *finder) test(op, value string) (func(string, vfs.Info) bool, error) {
+func (f *finder) test(op, value string, mem *budget.Scope) (func(string, vfs.Info) bool, error) {
 	switch op {
 	case "-name", "-iname", "-path":
-		match, err := matcher(value, op == "-iname")
+		match, err := matcher(value, op == "-iname", mem)
 		return func(name string, _ vfs.Info) bool {
 			if op == "-path" {
 				return match(name)
@@ -112,7 +113,7 @@ func (f *finder) test(op, value string) (func(string, vfs.Info) bool, error) {
 }
 
 // matcher compiles a shell pattern for whole strings.
-func matcher(pat string, fold bool) (func(string) bool, error) {
+func matcher(pat string, fold bool, mem *budget.Scope) (func(string) bool, error) {
 	mode := pattern.EntireString
 	if fold {
 		mode |= pattern.NoGlobCase
@@ -121,11 +122,14 @@ func matcher(pat string, fold bool) (func(string) bool, error) {
 	if err != nil {
 		return nil, err
 	}
-	re, err := regexp.Compile(expr)
+	re, err := regex.Compile(expr, mem)
 	if err != nil {
 		return nil, err
 	}
-	return re.MatchString, nil
+	return func(name string) bool {
+		ok, err := re.Match(name)
+		return ok && err == nil
+	}, nil
 }
 
 func typeLetter(mode fs.FileMode) string {
@@ -152,6 +156,9 @@ func (c *call) findIn(ctx context.Context, f *finder, root string) error {
 		if depth > f.maxDepth || depth < f.minDepth {
 			return nil
 		}
+		if err := c.work(int64(len(f.tests)) * int64(64+8*len(rel))); err != nil {
+			return err
+		}
 		name := root + rel
 		for _, test := range f.tests {
 			if !test(name, info) {
@@ -160,7 +167,7 @@ func (c *call) findIn(ctx context.Context, f *finder, root string) error {
 		}
 		if f.remove {
 			found = append(found, full)
-			return nil
+			return c.mem.Take(budget.Size(len(full)))
 		}
 		c.print(name + f.end)
 		return nil

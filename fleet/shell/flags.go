@@ -26,14 +26,16 @@ func parseFlags(spec string, args []string) (options, []string, error) {
 	opts := options{}
 	rest := []string{}
 	for len(args) > 0 {
-		arg := args[0]
+		before, arg := args, args[0]
 		args = args[1:]
 		switch {
+		case arg == "--" && inOrder:
+			return opts, args, nil
 		case arg == "--":
 			return opts, append(rest, args...), nil
 		case len(arg) < 2 || arg[0] != '-':
 			if inOrder {
-				return opts, append(append(rest, arg), args...), nil
+				return opts, before, nil // not a copy: env env env ... is handed on many times
 			}
 			rest = append(rest, arg)
 			continue

@@ -8,7 +8,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/berth-dev/berth/fleet/shell/budget"
 	"github.com/berth-dev/berth/fleet/shell/internal/lang"
+	"github.com/berth-dev/berth/fleet/shell/internal/regex"
 	"github.com/berth-dev/berth/fleet/shell/vfs"
 )
 
@@ -20,7 +22,7 @@ const (
 // grepper is a grep that runs.
 type grepper struct {
 	c             *call
-	re            *regexp.Regexp
+	re            *regex.Regexp
 	names         bool // show the file's name
 	most          int  // stop after so many lines of a file; 0: never
 	before, after int
@@ -32,6 +34,10 @@ func grep(ctx context.Context, c *call) int {
 	if len(patterns) == 0 {
 		if len(c.args) == 0 {
 			c.usage()
+			return 2
+		}
+		if len(c.args[0]) > regex.MaxExpr {
+			c.errorf("regular expression too big")
 			return 2
 		}
 		patterns, c.args = strings.Split(c.args[0], "\n"), c.args[1:]
@@ -66,9 +72,13 @@ func grep(ctx context.Context, c *call) int {
 }
 
 // grepRegexp joins patterns and applies -i, -w, -x and -F.
-func (c *call) grepRegexp(patterns []string) (*regexp.Regexp, error) {
+func (c *call) grepRegexp(patterns []string) (*regex.Regexp, error) {
 	var alts []string
+	size := 0
 	for _, p := range patterns {
+		if size += len(p) + 1; size > regex.MaxExpr {
+			return nil, errors.New("regular expression too big")
+		}
 		switch {
 		case c.opts.has('F') || c.name == "fgrep":
 			p = regexp.QuoteMeta(p)
@@ -87,7 +97,7 @@ func (c *call) grepRegexp(patterns []string) (*regexp.Regexp, error) {
 	if c.opts.has('i') {
 		expr = "(?i)" + expr
 	}
-	return regexp.Compile(expr)
+	return regex.Compile(expr, c.mem)
 }
 
 // basicRegexp turns a POSIX basic regular expression into an extended one: there the plain
@@ -144,10 +154,11 @@ func (c *call) grepFiles(ctx context.Context) (files []string, status int) {
 	for _, root := range roots {
 		base := c.path(root)
 		err := c.walk(ctx, base, true, func(full string, info vfs.Info) error {
-			if info.Mode().IsRegular() {
-				files = append(files, root+strings.TrimPrefix(full, base))
+			if !info.Mode().IsRegular() {
+				return nil
 			}
-			return nil
+			files = append(files, root+strings.TrimPrefix(full, base))
+			return c.mem.Take(budget.Size(len(full)))
 		})
 		if err != nil {
 			status = c.fail("%s: %s", root, lang.Reason(err))
@@ -173,29 +184,34 @@ func (g *grepper) files(files []string) int {
 // file searches one file.
 func (g *grepper) file(name string, r io.Reader) error {
 	n, hits, trailing := 0, 0, 0
-	var recent []string
+	recent := recentLines{mem: g.c.mem, most: g.before}
 	o := g.c.opts
-	err := eachLine(r, func(line string, _ bool) error {
+	err := g.c.eachLine(r, func(line string, _ bool) error {
 		n++
-		if g.re.MatchString(line) == o.has('v') {
+		if err := g.c.work(g.re.Work(line)); err != nil {
+			return err
+		}
+		hit, err := g.re.Match(line)
+		if err != nil {
+			return err
+		}
+		if hit == o.has('v') {
 			if trailing > 0 {
 				trailing--
 				return g.print(name, n, line, "-")
 			}
-			if recent = append(recent, line); len(recent) > g.before {
-				recent = recent[1:]
-			}
-			return nil
+			return recent.add(line)
 		}
 		hits++
 		g.found = true
 		if o.has('q') || o.has('l') {
 			return errMany
 		}
-		if err := g.hit(name, n, line, recent); err != nil {
+		if err := g.hit(name, n, line, recent.lines); err != nil {
 			return err
 		}
-		recent, trailing = nil, g.after
+		recent.clear()
+		trailing = g.after
 		if hits == g.most {
 			return errMany
 		}
@@ -226,15 +242,41 @@ func (g *grepper) hit(name string, n int, line string, recent []string) error {
 	if !g.c.opts.has('o') {
 		return g.print(name, n, line, ":")
 	}
-	for _, m := range g.re.FindAllString(line, -1) {
-		if m == "" {
-			continue
-		}
-		if err := g.print(name, n, m, ":"); err != nil {
+	return g.re.Each(line, func(m []int) error {
+		if err := g.c.work(g.re.Work(line[m[0]:])); err != nil || m[0] == m[1] {
 			return err
 		}
+		return g.print(name, n, line[m[0]:m[1]], ":")
+	})
+}
+
+// recentLines are the last lines of a file, counted.
+type recentLines struct {
+	mem   *budget.Scope
+	most  int
+	lines []string
+}
+
+func (r *recentLines) add(line string) error {
+	if r.most <= 0 {
+		return nil
 	}
+	if len(r.lines) >= r.most {
+		r.mem.Give(budget.Size(len(r.lines[0])))
+		r.lines = r.lines[1:]
+	}
+	if err := r.mem.Take(budget.Size(len(line))); err != nil {
+		return err
+	}
+	r.lines = append(r.lines, line)
 	return nil
+}
+
+func (r *recentLines) clear() {
+	for _, line := range r.lines {
+		r.mem.Give(budget.Size(len(line)))
+	}
+	r.lines = nil
 }
 
 func (g *grepper) print(name string, n int, line, sep string) error {

@@ -9,12 +9,9 @@ import (
 	"github.com/berth-dev/berth/fleet/shell/vfs"
 )
 
-// rootLimit is how many bytes a container may write to its root.
-const rootLimit = 64 << 20
-
 // NewFS makes the root of a container: a small Linux tree, the same for every image. It is
 // cheap; the tree is shared until it is written to.
-func NewFS() *FS { return vfs.New(vfs.Options{Image: image(), Limit: rootLimit}) }
+func NewFS() *FS { return vfs.New(vfs.Options{Image: image(), Limit: VolumeStorage}) }
 
 // image is the tree that every container starts from. It never changes once made.
 var image = sync.OnceValue(func() *vfs.Entry {
@@ -95,7 +92,7 @@ func (c *Container) generate(name string) []byte {
 	}
 	switch name {
 	case "/proc/1/cmdline":
-		return []byte(strings.Join(args, "\x00") + "\x00")
+		return []byte(joined(args, "\x00") + "\x00")
 	case "/proc/1/comm":
 		return []byte(args[0] + "\n")
 	}

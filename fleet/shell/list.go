@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io/fs"
@@ -36,6 +37,9 @@ func ls(_ context.Context, c *call) int {
 	names := c.args
 	if len(names) == 0 {
 		names = []string{"."}
+	}
+	if c.mem.Take(int64(len(names))*entryCost) != nil {
+		return 1
 	}
 	status := 0
 	var files, dirs []item
@@ -74,11 +78,12 @@ func (c *call) look(name string) (vfs.Info, error) {
 }
 
 func (c *call) listDir(d item) {
-	list, err := c.fs().ReadDir(d.path)
+	list, done, err := c.readDir(d.path)
 	if err != nil {
 		c.errorf("%s: %s", d.name, lang.Reason(err))
 		return
 	}
+	defer done()
 	var items []item
 	if c.opts.has('a') {
 		items = append(items, item{".", d.path, d.info}, item{"..", d.path + "/..", d.info})
@@ -113,7 +118,8 @@ func (c *call) showItems(items []item) {
 	if c.opts.has('r') {
 		slices.Reverse(items)
 	}
-	var out strings.Builder
+	out := bufio.NewWriter(c.stdout)
+	defer out.Flush()
 	for _, it := range items {
 		name := it.name
 		if c.opts.has('F') {
@@ -122,9 +128,10 @@ func (c *call) showItems(items []item) {
 		if c.opts.has('l') {
 			name = c.longLine(it, name)
 		}
-		out.WriteString(name + "\n")
+		if _, err := out.WriteString(name + "\n"); err != nil {
+			return
+		}
 	}
-	c.print(out.String())
 }
 
 func suffix(mode fs.FileMode) string {

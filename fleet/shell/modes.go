@@ -40,10 +40,11 @@ func (c *call) walk(ctx context.Context, name string, deep bool, f func(string, 
 	if !deep || !info.IsDir() {
 		return nil
 	}
-	list, err := c.fs().ReadDir(name)
+	list, done, err := c.readDir(name)
 	if err != nil {
 		return err
 	}
+	defer done()
 	for _, e := range list {
 		if err := c.walk(ctx, strings.TrimSuffix(name, "/")+"/"+e.Name(), true, f); err != nil {
 			return err

@@ -21,6 +21,28 @@ var (
 type Net struct {
 	mu    sync.Mutex
 	ports map[int]*listener
+	conns int // open ends of connections
+}
+
+// maxConns is how many connections a pod's network carries at once, from inside and outside.
+const maxConns = 512
+
+// join counts a new connection; false if there are too many.
+func (n *Net) join() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.conns >= 2*maxConns {
+		return false
+	}
+	n.conns += 2
+	return true
+}
+
+// left is called once for each end that is closed.
+func (n *Net) left() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.conns--
 }
 
 // NewNet makes a network on which nobody listens.
@@ -52,17 +74,23 @@ func (n *Net) Dial(ctx context.Context, port int) (net.Conn, error) {
 	l := n.ports[port]
 	n.mu.Unlock()
 	refused := &net.OpError{Op: "dial", Net: "tcp", Addr: address(port), Err: errRefused}
-	if l == nil {
+	if l == nil || !n.join() {
 		return nil, refused
 	}
 	client, server := net.Pipe()
+	near := &conn{Conn: client, local: address(0), remote: address(port), left: sync.OnceFunc(n.left)}
+	far := &conn{Conn: server, local: address(port), remote: address(0), left: sync.OnceFunc(n.left)}
 	select {
-	case l.conns <- conn{server, address(port), address(0)}:
+	case l.conns <- far:
 		l.hangUpIfClosed()
-		return conn{client, address(0), address(port)}, nil
+		return near, nil
 	case <-l.closed:
+		near.Close()
+		far.Close()
 		return nil, refused
 	case <-ctx.Done():
+		near.Close()
+		far.Close()
 		return nil, fmt.Errorf("dial port %d: %w", port, context.Cause(ctx))
 	}
 }
@@ -121,7 +149,13 @@ func (l *listener) Addr() net.Addr { return address(l.port) }
 type conn struct {
 	net.Conn
 	local, remote net.Addr
+	left          func() // once
 }
 
-func (c conn) LocalAddr() net.Addr  { return c.local }
-func (c conn) RemoteAddr() net.Addr { return c.remote }
+func (c *conn) LocalAddr() net.Addr  { return c.local }
+func (c *conn) RemoteAddr() net.Addr { return c.remote }
+
+func (c *conn) Close() error {
+	c.left()
+	return c.Conn.Close()
+}

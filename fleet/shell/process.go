@@ -23,6 +23,7 @@ var errNoProcess = errors.New("No such process")
 type state struct {
 	start    sync.Once
 	throttle throttle
+	budgets  budgets
 
 	mu    sync.Mutex
 	last  int // pid given last

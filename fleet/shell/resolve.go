@@ -40,7 +40,10 @@ func (c resolver) resolve(dir, searchPath, name string) (r resolved, status int)
 	if searchPath == "" {
 		searchPath = defaultPath
 	}
-	for elem := range strings.SplitSeq(searchPath, ":") {
+	for i, elem := range strings.SplitN(searchPath, ":", lang.MaxPath+1) {
+		if i == lang.MaxPath {
+			break
+		}
 		at := lang.Abs(dir, elem) + "/" + name
 		if c.executable(at) {
 			return c.resolveFile(path.Clean(at))

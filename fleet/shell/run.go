@@ -1,14 +1,17 @@
 package shell
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/berth-dev/berth/fleet/shell/budget"
 	"github.com/berth-dev/berth/fleet/shell/internal/lang"
 )
 
@@ -36,41 +39,68 @@ func env(ctx context.Context, c *call) int {
 	if c.opts.has('i') {
 		vars = nil
 	}
+	gone := map[string]bool{}
 	for _, name := range c.opts['u'] {
-		vars = slices.DeleteFunc(vars, func(kv string) bool { return strings.HasPrefix(kv, name+"=") })
+		gone[name] = true
 	}
 	args := c.args
 	for len(args) > 0 && strings.Contains(args[0], "=") {
 		name, _, _ := strings.Cut(args[0], "=")
-		vars = slices.DeleteFunc(vars, func(kv string) bool { return strings.HasPrefix(kv, name+"=") })
-		vars, args = append(vars, args[0]), args[1:]
+		gone[name] = true
+		args = args[1:]
 	}
+	vars = slices.DeleteFunc(vars, func(kv string) bool {
+		name, _, _ := strings.Cut(kv, "=")
+		return gone[name]
+	})
+	vars = append(vars, c.args[:len(c.args)-len(args)]...)
 	if len(args) > 0 {
 		c.env = vars
 		return c.become(ctx, args)
 	}
-	var out strings.Builder
-	for _, name := range envNames(vars) {
-		out.WriteString(name + "=" + envValue(vars, name) + "\n")
-	}
-	c.print(out.String())
+	c.printEnv(vars)
 	return 0
 }
 
-func printenv(_ context.Context, c *call) int {
-	names, status := c.args, 0
-	show := func(name string) string { return c.env1(name) + "\n" }
-	if len(names) == 0 {
-		names = envNames(c.env)
-		show = func(name string) string { return name + "=" + c.env1(name) + "\n" }
+// printEnv prints an environment, sorted by name; of several settings the last counts.
+func (c *call) printEnv(vars []string) {
+	if c.mem.Take(int64(len(vars))*budget.Size(0)) != nil {
+		return
 	}
-	known := envNames(c.env)
-	for _, name := range names {
-		if !slices.Contains(known, name) {
+	last := lastSettings(vars)
+	out := bufio.NewWriter(c.stdout)
+	defer out.Flush()
+	for _, name := range slices.Sorted(maps.Keys(last)) {
+		if _, err := out.WriteString(name + "=" + last[name] + "\n"); err != nil {
+			return
+		}
+	}
+}
+
+// lastSettings is an environment by name.
+func lastSettings(vars []string) map[string]string {
+	last := make(map[string]string, len(vars))
+	for _, kv := range vars {
+		name, value, _ := strings.Cut(kv, "=")
+		last[name] = value
+	}
+	return last
+}
+
+func printenv(_ context.Context, c *call) int {
+	if len(c.args) == 0 {
+		c.printEnv(c.env)
+		return 0
+	}
+	status := 0
+	known := lastSettings(c.env)
+	for _, name := range c.args {
+		value, ok := known[name]
+		if !ok {
 			status = 1
 			continue
 		}
-		c.print(show(name))
+		c.print(value + "\n")
 	}
 	return status
 }
@@ -211,6 +241,9 @@ func yes(ctx context.Context, c *call) int {
 	word := "y"
 	if len(c.args) > 0 {
 		word = strings.Join(c.args, " ")
+	}
+	if c.mem.Take(4*int64(len(word))) != nil {
+		return 1
 	}
 	word = strings.Repeat(word+"\n", max(1, 4096/(len(word)+1)))
 	for ctx.Err() == nil {

@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"io"
-	"regexp"
 	"strconv"
 	"strings"
 
+	"github.com/berth-dev/berth/fleet/shell/budget"
 	"github.com/berth-dev/berth/fleet/shell/internal/lang"
+	"github.com/berth-dev/berth/fleet/shell/internal/regex"
 )
 
 // sedCommand is one command of a sed script: s, p, d, q, =, y, a, i and c, with up to two
@@ -17,7 +18,7 @@ type sedCommand struct {
 	from, to *sedAddress
 	negate   bool
 	verb     byte
-	re       *regexp.Regexp
+	re       *regex.Regexp
 	text     string // replacement, or the text of a, i and c
 	global   bool
 	print    bool
@@ -30,7 +31,7 @@ type sedCommand struct {
 type sedAddress struct {
 	line int
 	last bool
-	re   *regexp.Regexp
+	re   *regex.Regexp
 }
 
 func sed(_ context.Context, c *call) int {
@@ -41,13 +42,20 @@ func sed(_ context.Context, c *call) int {
 		}
 		scripts, c.args = c.args[:1], c.args[1:]
 	}
-	p := sedParser{text: strings.Join(scripts, "\n"), extended: c.opts.has('E') || c.opts.has('r')}
+	size := int64(0)
+	for _, s := range scripts {
+		size += 4 * budget.Size(len(s))
+	}
+	if c.mem.Take(size) != nil {
+		return 1
+	}
+	p := sedParser{text: strings.Join(scripts, "\n"), extended: c.opts.has('E') || c.opts.has('r'), mem: c.mem, spend: c.spend}
 	script, err := p.parse()
 	if err != nil {
 		return c.fail("%v", err)
 	}
 	if !c.opts.has('i') {
-		e := sedRun{script: script, quiet: c.opts.has('n'), out: c.stdout}
+		e := sedRun{c: c, script: script, quiet: c.opts.has('n'), out: c.stdout}
 		return c.inputs(c.args, func(_ string, r io.Reader) error { return e.run(r) })
 	}
 	status := 0
@@ -60,29 +68,34 @@ func sed(_ context.Context, c *call) int {
 }
 
 func (c *call) sedInPlace(script []*sedCommand, name string) error {
-	data, err := c.fs().ReadFile(c.path(name))
+	in, err := c.open(name)
 	if err != nil {
 		return err
 	}
-	var out strings.Builder
-	e := sedRun{script: script, quiet: c.opts.has('n'), out: &out}
-	if err := e.run(strings.NewReader(string(data))); err != nil {
+	out := c.mem.Buffer()
+	defer out.Reset()
+	e := sedRun{c: c, script: script, quiet: c.opts.has('n'), out: out}
+	err = e.run(in)
+	in.Close()
+	if err != nil {
 		return err
 	}
 	info, err := c.fs().Stat(c.path(name))
 	if err != nil {
 		return err
 	}
-	return c.fs().WriteFile(c.path(name), []byte(out.String()), info.Mode())
+	return c.fs().WriteFile(c.path(name), out.Bytes(), info.Mode())
 }
 
 // sedRun is a script at work; n counts lines over all files.
 type sedRun struct {
+	c      *call
 	script []*sedCommand
 	quiet  bool
 	out    io.Writer
 	n      int
 	quit   bool
+	steps  int // commands since the last one that was paid for
 }
 
 func (e *sedRun) run(r io.Reader) error {
@@ -91,7 +104,7 @@ func (e *sedRun) run(r io.Reader) error {
 	}
 	// One line is held back, since only then is it known which is the last.
 	held, have := "", false
-	err := eachLine(r, func(line string, last bool) error {
+	err := e.c.eachLine(r, func(line string, last bool) error {
 		if have {
 			if err := e.line(held, false, true); err != nil {
 				return err
@@ -118,143 +131,224 @@ func (e *sedRun) line(line string, last, newline bool) error {
 		return errMany
 	}
 	e.n++
-	end := ""
-	if newline {
-		end = "\n"
-	}
-	after := ""
-	write := func(text string) error {
-		_, err := io.WriteString(e.out, text)
-		return err
-	}
+	cycle := sedCycle{run: e, line: line, last: last, mem: e.c.mem.Sub()}
+	cycle.after = cycle.mem.Buffer()
+	defer cycle.mem.Close()
 	for _, cmd := range e.script {
-		if !cmd.applies(e.n, last, line) {
-			continue
-		}
-		before, done := cmd.do(&line, &after, e.n)
-		if before != "" {
-			if err := write(before); err != nil {
+		if e.steps++; e.steps%64 == 0 {
+			if err := e.c.spend(1); err != nil {
 				return err
 			}
+		}
+		if err := e.c.work(cmd.work(cycle.line)); err != nil {
+			return err
+		}
+		applies, err := cmd.applies(e.n, last, cycle.line)
+		if err != nil {
+			return err
+		}
+		if !applies {
+			continue
+		}
+		done, err := cycle.do(cmd)
+		if err != nil {
+			return err
 		}
 		if cmd.verb == 'q' {
 			e.quit = true
 			break
 		}
 		if done {
-			return write(after)
+			return e.write(cycle.after.Bytes())
 		}
 	}
-	if e.quiet {
-		return write(after)
+	if !e.quiet {
+		if err := e.writeLine(cycle.line, newline); err != nil {
+			return err
+		}
 	}
-	return write(line + end + after)
+	return e.write(cycle.after.Bytes())
 }
 
-// do changes the line. before is printed at once; done ends the cycle without the line.
-func (cmd *sedCommand) do(line, after *string, n int) (before string, done bool) {
+func (e *sedRun) write(b []byte) error {
+	if len(b) == 0 {
+		return nil
+	}
+	_, err := e.out.Write(b)
+	return err
+}
+
+func (e *sedRun) writeLine(text string, newline bool) error {
+	if len(text) < maxPiece && newline {
+		_, err := io.WriteString(e.out, text+"\n")
+		return err
+	}
+	if _, err := io.WriteString(e.out, text); err != nil || !newline {
+		return err
+	}
+	_, err := io.WriteString(e.out, "\n")
+	return err
+}
+
+// sedCycle is a line on its way through the script. What it grows to counts until it is written.
+type sedCycle struct {
+	run   *sedRun
+	line  string
+	last  bool
+	after *budget.Buffer // to be written after the line
+	mem   *budget.Scope
+}
+
+// do changes the line, or prints; done ends the cycle without the line.
+func (s *sedCycle) do(cmd *sedCommand) (done bool, err error) {
 	switch cmd.verb {
 	case 's':
-		next, changed := cmd.substitute(*line)
-		*line = next
-		if changed && cmd.print {
-			return next + "\n", false
+		changed, err := s.substitute(cmd)
+		if changed && cmd.print && err == nil {
+			err = s.run.writeLine(s.line, true)
 		}
+		return false, err
 	case 'p':
-		return *line + "\n", false
+		return false, s.run.writeLine(s.line, true)
 	case '=':
-		return strconv.Itoa(n) + "\n", false
+		return false, s.run.writeLine(strconv.Itoa(s.run.n), true)
 	case 'd':
-		return "", true
+		return true, nil
 	case 'i':
-		return cmd.text + "\n", false
+		return false, s.run.writeLine(cmd.text, true)
 	case 'a':
-		*after += cmd.text + "\n"
+		_, err := s.after.WriteString(cmd.text + "\n")
+		return false, err
 	case 'c':
-		return cmd.text + "\n", true
+		return true, s.run.writeLine(cmd.text, true)
 	case 'y':
-		*line = strings.Map(func(r rune) rune {
+		if err := s.mem.Take(4 * int64(len(s.line))); err != nil {
+			return false, err
+		}
+		s.line = strings.Map(func(r rune) rune {
 			if to, ok := cmd.pairs[r]; ok {
 				return to
 			}
 			return r
-		}, *line)
+		}, s.line)
 	}
-	return "", false
+	return false, nil
 }
 
-func (cmd *sedCommand) applies(n int, last bool, line string) bool {
-	return cmd.matches(n, last, line) != cmd.negate
+// work is what looking at a line takes.
+func (cmd *sedCommand) work(line string) int64 {
+	total := int64(0)
+	for _, a := range []*sedAddress{cmd.from, cmd.to} {
+		if a != nil && a.re != nil {
+			total += a.re.Work(line)
+		}
+	}
+	if cmd.re != nil {
+		total += cmd.re.Work(line)
+	}
+	return total
 }
 
-func (cmd *sedCommand) matches(n int, last bool, line string) bool {
+func (cmd *sedCommand) applies(n int, last bool, line string) (bool, error) {
+	yes, err := cmd.matches(n, last, line)
+	return yes != cmd.negate, err
+}
+
+func (cmd *sedCommand) matches(n int, last bool, line string) (bool, error) {
 	switch {
 	case cmd.from == nil:
-		return true
+		return true, nil
 	case cmd.to == nil:
 		return cmd.from.matches(n, last, line)
 	case cmd.active:
-		if cmd.to.matches(n, last, line) || cmd.to.line > 0 && n >= cmd.to.line {
+		ends, err := cmd.to.matches(n, last, line)
+		if ends || cmd.to.line > 0 && n >= cmd.to.line {
 			cmd.active = false
 		}
-		return cmd.to.line == 0 || n <= cmd.to.line
-	case cmd.from.matches(n, last, line):
-		cmd.active = cmd.to.line == 0 || cmd.to.line > n
-		return true
+		return cmd.to.line == 0 || n <= cmd.to.line, err
 	}
-	return false
+	begins, err := cmd.from.matches(n, last, line)
+	if begins {
+		cmd.active = cmd.to.line == 0 || cmd.to.line > n
+	}
+	return begins, err
 }
 
-func (a *sedAddress) matches(n int, last bool, line string) bool {
+func (a *sedAddress) matches(n int, last bool, line string) (bool, error) {
 	switch {
 	case a.last:
-		return last
+		return last, nil
 	case a.re != nil:
-		return a.re.MatchString(line)
+		return a.re.Match(line)
 	}
-	return n == a.line
+	return n == a.line, nil
 }
 
 // substitute replaces the matches that the flags ask for.
-func (cmd *sedCommand) substitute(line string) (string, bool) {
-	matches := cmd.re.FindAllStringSubmatchIndex(line, -1)
-	var b strings.Builder
-	at, changed := 0, false
-	for i, m := range matches {
-		if i+1 < cmd.nth || (i+1 > cmd.nth && !cmd.global) {
-			continue
+func (s *sedCycle) substitute(cmd *sedCommand) (changed bool, err error) {
+	b := s.mem.Buffer()
+	at, i := 0, 0
+	err = cmd.re.Each(s.line, func(m []int) error {
+		if err := s.run.c.work(cmd.re.Work(s.line[m[0]:])); err != nil {
+			return err
 		}
-		b.WriteString(line[at:m[0]])
-		cmd.replacement(&b, line, m)
+		if i++; i < cmd.nth {
+			return nil
+		}
+		if i > cmd.nth && !cmd.global {
+			return errMany
+		}
+		_, err := b.WriteString(s.line[at:m[0]])
+		if err == nil {
+			err = cmd.replacement(b, s.line, m)
+		}
 		at, changed = m[1], true
+		return err
+	})
+	if err != nil && err != errMany || !changed {
+		return false, ignoreMany(err)
 	}
-	b.WriteString(line[at:])
-	return b.String(), changed
+	if _, err := b.WriteString(s.line[at:]); err != nil {
+		return false, err
+	}
+	s.line, err = b.Cut()
+	b.Reset()
+	return true, err
+}
+
+func ignoreMany(err error) error {
+	if err == errMany {
+		return nil
+	}
+	return err
 }
 
 // replacement writes the text for one match: & is all of it, \1 to \9 are its groups.
-func (cmd *sedCommand) replacement(b *strings.Builder, line string, m []int) {
+func (cmd *sedCommand) replacement(b *budget.Buffer, line string, m []int) error {
 	for i := 0; i < len(cmd.text); i++ {
-		ch := cmd.text[i]
+		part := cmd.text[i : i+1]
 		switch {
-		case ch == '&':
-			b.WriteString(line[m[0]:m[1]])
-		case ch == '\\' && i+1 < len(cmd.text):
+		case part == "&":
+			part = line[m[0]:m[1]]
+		case part == `\` && i+1 < len(cmd.text):
 			i++
 			switch d := cmd.text[i]; {
 			case d >= '0' && d <= '9':
+				part = ""
 				if g := 2 * int(d-'0'); g+1 < len(m) && m[g] >= 0 {
-					b.WriteString(line[m[g]:m[g+1]])
+					part = line[m[g]:m[g+1]]
 				}
 			case d == 'n':
-				b.WriteByte('\n')
+				part = "\n"
 			case d == 't':
-				b.WriteByte('\t')
+				part = "\t"
 			default:
-				b.WriteByte(d)
+				part = cmd.text[i : i+1]
 			}
-		default:
-			b.WriteByte(ch)
+		}
+		if _, err := b.WriteString(part); err != nil {
+			return err
 		}
 	}
+	return nil
 }

@@ -3,16 +3,26 @@ package shell
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/berth-dev/berth/fleet/shell/budget"
+	"github.com/berth-dev/berth/fleet/shell/internal/regex"
 )
 
 // sedParser reads a script.
 type sedParser struct {
 	text     string
 	extended bool
+	mem      *budget.Scope
+	spend    func(steps int) error
 }
+
+// sedCommandCost is what a command of a script takes, its expression not included.
+const sedCommandCost = 512
+
+// regexpSteps is what compiling an expression takes.
+const regexpSteps = 10
 
 func (p *sedParser) parse() ([]*sedCommand, error) {
 	var script []*sedCommand
@@ -24,6 +34,12 @@ func (p *sedParser) parse() ([]*sedCommand, error) {
 		if p.text[0] == '#' {
 			_, p.text, _ = strings.Cut(p.text, "\n")
 			continue
+		}
+		if err := p.mem.Take(sedCommandCost); err != nil {
+			return nil, err
+		}
+		if err := p.spend(regexpSteps); err != nil {
+			return nil, err
 		}
 		cmd, err := p.command()
 		if err != nil {
@@ -124,14 +140,14 @@ func (p *sedParser) delimited(delim byte) (string, error) {
 	return "", errors.New("unterminated command")
 }
 
-func (p *sedParser) regexp(expr, flags string) (*regexp.Regexp, error) {
+func (p *sedParser) regexp(expr, flags string) (*regex.Regexp, error) {
 	if !p.extended {
 		expr = basicRegexp(expr)
 	}
 	if strings.ContainsAny(flags, "iI") {
 		expr = "(?i)" + expr
 	}
-	re, err := regexp.Compile(expr)
+	re, err := regex.Compile(expr, p.mem)
 	if err != nil {
 		return nil, fmt.Errorf("bad regex: %w", err)
 	}
@@ -183,6 +199,9 @@ func (p *sedParser) substitution(cmd *sedCommand) error {
 func (p *sedParser) transliteration(cmd *sedCommand) error {
 	a, b, err := p.twoParts()
 	if err != nil {
+		return err
+	}
+	if err := p.mem.Take(64 * int64(len(a)+len(b))); err != nil {
 		return err
 	}
 	from, to := []rune(a), []rune(b)

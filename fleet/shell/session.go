@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/berth-dev/berth/fleet/shell/budget"
 	"github.com/berth-dev/berth/fleet/shell/internal/fd"
 	"github.com/berth-dev/berth/fleet/shell/internal/lang"
 )
@@ -24,12 +25,19 @@ type session struct {
 	ctx       context.Context // ends when everything in the session is to end
 	cancel    context.CancelCauseFunc
 	running   sync.WaitGroup
+	account   *budget.Account // what all of it holds
+	memory    *budget.Scope   // of account: what no single command or shell holds
 }
 
 func newSession(ctx context.Context, c *Container) *session {
-	c.state.start.Do(func() { c.FS.Generate(c.generate) })
+	c.state.start.Do(func() {
+		c.FS.Generate(c.generate)
+		c.open()
+	})
 	s := &session{container: c, commands: builtin()}
 	s.ctx, s.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	s.account = c.state.budgets.memory.Open(func() { s.cancel(outOfMemory{}) })
+	s.memory = s.account.Scope()
 	return s
 }
 
@@ -39,6 +47,31 @@ func (s *session) resolver() resolver { return resolver{s.container, s.commands}
 func (s *session) end() {
 	s.cancel(Kill)
 	s.running.Wait()
+	s.account.Close()
+}
+
+// mourn says that the session was killed for its memory, if it was.
+func (s *session) mourn(p *Process) {
+	if !isOutOfMemory(context.Cause(s.ctx)) {
+		return
+	}
+	if p.OutOfMemory != nil {
+		p.OutOfMemory()
+	}
+	_, own := s.container.state.budgets.memory.Used()
+	_, all := s.container.state.budgets.all.memory.Used()
+	p.complain("killed: out of memory (this container may hold %d MiB, all containers together %d MiB)", own>>20, all>>20)
+}
+
+// complain says why the process could not go on. Nothing of it writes any more, or yet.
+func (p *Process) complain(format string, args ...any) {
+	to, end := p.Stderr, "\n"
+	if p.TTY {
+		to, end = p.Stdout, "\r\n"
+	}
+	if to != nil {
+		fmt.Fprintf(to, "%s: %s%s", baseName(append(p.Args, "sh")[0]), fmt.Sprintf(format, args...), end)
+	}
 }
 
 // main runs the session's process and passes on to it what ends ctx.
@@ -49,6 +82,7 @@ func (s *session) main(ctx context.Context, p *Process) int {
 	}
 	proc, err := s.container.state.enter(s.container, p.Args, func(sig Signal) { s.cancel(sig) })
 	if err != nil {
+		p.complain("can't fork: %v", err)
 		return 126
 	}
 	defer s.container.state.leave(proc)
@@ -71,7 +105,7 @@ func (s *session) connect(cmd *lang.Command, p *Process, proc *process) (closeAl
 	if p.TTY {
 		return s.connectTerminal(cmd, p, proc)
 	}
-	cmd.Stdin = fd.Input(p.Stdin)
+	cmd.Stdin = fd.Input(p.Stdin, s.memory)
 	cmd.Stdout, cmd.Stderr = fd.Outputs(p.Stdout, p.Stderr)
 	return func() {
 		cmd.Stdin.Release()
@@ -113,8 +147,10 @@ func (s *session) Context() context.Context { return s.ctx }
 func (s *session) Go(f func()) { s.running.Go(f) }
 
 func (s *session) Spend(ctx context.Context, n int) error {
-	return s.container.state.throttle.spend(ctx, n)
+	return s.container.state.throttle.spend(ctx, &s.container.state.budgets.all.turns, n)
 }
+
+func (s *session) Memory() *budget.Scope { return s.memory }
 
 func (s *session) Start(args []string, signal func(Signal)) (pid int, end func(), err error) {
 	proc, err := s.container.state.enter(s.container, args, signal)
@@ -138,6 +174,14 @@ func (s *session) Exec(ctx context.Context, cmd *lang.Command) int {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	c := s.newCall(ctx, cancel, cmd)
+	defer c.mem.Close()
+	if c.mem.Take(processCost+argCost*int64(len(cmd.Args))) != nil {
+		return lang.Killed(s.ctx)
+	}
+	if cmd.Depth > lang.MaxNesting {
+		fmt.Fprintf(c.stderr, "%s: nesting too deep\n", c.name)
+		return 126
+	}
 	if len(cmd.Args) == 0 {
 		return 0
 	}
@@ -203,21 +247,31 @@ func (s *session) run(ctx context.Context, c *call, r resolved) (status int) {
 // paid is a stream as a writer that accounts for what is written, and ends its process when
 // nobody reads any more.
 type paid struct {
-	ctx    context.Context
-	s      *session
+	c      *call
 	to     *fd.Stream
 	cancel context.CancelCauseFunc
 }
 
+// maxPiece is how much is written at once: whoever is at the other end may copy it.
+const maxPiece = 16 << 10
+
 func (w paid) Write(b []byte) (int, error) {
-	if err := w.s.Spend(w.ctx, 1+len(b)>>12); err != nil {
-		return 0, err
+	done := 0
+	for first := true; first || done < len(b); first = false {
+		piece := b[done:min(len(b), done+maxPiece)]
+		if err := w.c.spend(1 + len(piece)>>12); err != nil {
+			return done, err
+		}
+		n, err := w.to.WriteContext(w.c.ctx, piece)
+		done += n
+		if errors.Is(err, fd.ErrBroken) {
+			w.cancel(lang.SIGPIPE)
+		}
+		if err != nil {
+			return done, err
+		}
 	}
-	n, err := w.to.WriteContext(w.ctx, b)
-	if errors.Is(err, fd.ErrBroken) {
-		w.cancel(lang.SIGPIPE)
-	}
-	return n, err
+	return done, nil
 }
 
 var _ io.Writer = paid{}

@@ -108,7 +108,10 @@ func runShell(ctx context.Context, c *call) int {
 func (c *call) shell(ctx context.Context, a shellArgs) int {
 	src := a.script
 	if a.file != "" {
-		data, err := c.fs().ReadFile(c.path(a.file))
+		if c.mem.Take(lang.ScriptCost(c.fs(), c.path(a.file))) != nil {
+			return 1
+		}
+		data, err := c.fs().ReadHead(c.path(a.file), lang.MaxScript+1)
 		if err != nil {
 			c.errorf("can't open '%s': %s", a.file, lang.Reason(err))
 			return 127

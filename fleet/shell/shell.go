@@ -2,10 +2,9 @@
 // over a virtual file system and a virtual network, with the usual small commands built in.
 //
 // No host process, host file, host socket or host setting is ever reached: a container sees
-// its FS, its Net, its Hostname and what its caller gives it, and nothing else. It is not a
-// security boundary for hostile tenants (memory that is not bounded is listed in
-// docs/shell.md), and it is not a virtual machine: only built-in commands, Programs and shell
-// scripts run. The simulated kubelet calls it for container commands, exec and probes.
+// its FS, its Net, its Hostname and what its caller gives it, and nothing else. What containers
+// hold and compute is bounded by a Budget. It is not a virtual machine: only built-in commands,
+// Programs and shell scripts run. The simulated kubelet calls it for container commands, exec and probes.
 package shell
 
 import (
@@ -58,6 +57,10 @@ type Container struct {
 	Clock clock.Clock
 	// Programs are extra commands by base name. They hide built-in commands.
 	Programs map[string]Program
+	// Budget is what the container shares with others; nil: a whole one of its own.
+	Budget *Budget
+	// Memory is what its commands may hold, in bytes; 0, or more than ContainerMemory, means that.
+	Memory int64
 	// Init is process 1 where it is not a Run of this package, as with a simulated workload.
 	// Nil: the first Run is process 1.
 	Init *Init
@@ -91,6 +94,9 @@ type Process struct {
 	// Started is called once the process has its place in the container's process table: what
 	// is run after that is not process 1. Nil: nobody wants to know.
 	Started func()
+	// OutOfMemory is called before Run returns if the process was killed because it held too
+	// much memory. Nil: nobody wants to know.
+	OutOfMemory func()
 	// TTY says that a terminal in raw mode is at the other end of Stdin and Stdout: typed
 	// characters are echoed and edited, newlines become carriage return and newline, ctrl-C
 	// interrupts. Stderr is then not used.
@@ -103,15 +109,18 @@ type Process struct {
 // When ctx ends with cause Terminate (or Interrupt), process 1's trap for that signal runs,
 // if it is a shell that has one: the command in the foreground is stopped, the trap runs,
 // and unless it exits the script goes on after it. Without a trap the status is 143 (130).
-// With any other cause the process is killed: 137. Commands in the background are killed
+// With any other cause the process is killed: 137. So is one that holds more memory than the
+// container's Budget has, with a word about it on Stderr. Commands in the background are killed
 // when the process ends; Run waits for them.
 //
 // A trap that runs can only be ended by Kill, which a context that has already ended cannot
 // carry: make the context with WithSignals, or the trap gets 30 seconds.
 func Run(ctx context.Context, p *Process) int {
 	s := newSession(ctx, p.Container)
-	defer s.end()
-	return s.main(ctx, p)
+	status := s.main(ctx, p)
+	s.end()
+	s.mourn(p)
+	return status
 }
 
 // Known says whether Run could find a command: a built-in one, a Program, or an executable

@@ -1,14 +1,17 @@
 package shell
 
 import (
+	"bufio"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/berth-dev/berth/fleet/shell/budget"
+	"github.com/berth-dev/berth/fleet/shell/vfs"
 )
 
 // sortKey is the part of a line that sort -k compares: fields from to to, counted from 1; a
@@ -43,20 +46,45 @@ func parseSortKey(text string) (sortKey, error) {
 
 // of is the key of a line, with sep between fields or blanks where it is empty.
 func (k sortKey) of(line, sep string) string {
-	var fields []string
-	if sep == "" {
-		fields = strings.Fields(line)
-	} else {
-		fields = strings.Split(line, sep)
+	start, end, n := -1, len(line), 0
+	for at := 0; at <= len(line); {
+		from, to := nextField(line, at, sep)
+		if from < 0 {
+			break
+		}
+		if n++; n == k.from {
+			start = from
+		}
+		if n == k.to {
+			end = to
+			break
+		}
+		at = to + max(len(sep), 1)
 	}
-	to := len(fields)
-	if k.to > 0 {
-		to = min(k.to, len(fields))
-	}
-	if k.from > to {
+	if start < 0 || start > end {
 		return ""
 	}
-	return strings.Join(fields[k.from-1:to], cmp.Or(sep, " "))
+	return line[start:end]
+}
+
+// nextField is where the field that begins at or after a position lies; -1: there is none.
+func nextField(line string, at int, sep string) (from, to int) {
+	if sep != "" {
+		if n := strings.Index(line[at:], sep); n >= 0 {
+			return at, at + n
+		}
+		return at, len(line)
+	}
+	for at < len(line) && (line[at] == ' ' || line[at] == '\t') {
+		at++
+	}
+	if at == len(line) {
+		return -1, -1
+	}
+	if n := strings.IndexAny(line[at:], " \t"); n >= 0 {
+		return at, at + n
+	}
+	return at, len(line)
 }
 
 func sortLines(_ context.Context, c *call) int {
@@ -65,34 +93,55 @@ func sortLines(_ context.Context, c *call) int {
 		return c.fail("%v", err)
 	}
 	var lines []string
-	size := 0
 	status := c.inputs(c.args, func(_ string, r io.Reader) error {
-		return eachLine(r, func(line string, _ bool) error {
-			if size += len(line) + 16; size > rootLimit {
-				return errors.New("input too large")
-			}
+		return c.eachLine(r, func(line string, _ bool) error {
 			lines = append(lines, line)
-			return nil
+			return c.mem.Take(budget.Size(len(line)))
 		})
 	})
+	compare = c.payFor(compare)
 	slices.SortStableFunc(lines, compare)
 	if c.opts.has('u') {
 		lines = slices.CompactFunc(lines, func(a, b string) bool { return compare(a, b) == 0 })
 	}
+	if c.ctx.Err() != nil {
+		return 1
+	}
 	return max(status, c.writeSorted(lines))
 }
 
+// payFor makes a comparison pay for its work. After the command's end everything is equal, so that sorting ends soon.
+func (c *call) payFor(compare func(a, b string) int) func(a, b string) int {
+	over := false
+	return func(a, b string) int {
+		if !over {
+			over = c.work(int64(16+min(len(a)+len(b), 2*perStep))) != nil
+		}
+		if over {
+			return 0
+		}
+		return compare(a, b)
+	}
+}
+
 func (c *call) writeSorted(lines []string) int {
-	text := strings.Join(lines, "\n")
-	if len(lines) > 0 {
-		text += "\n"
+	to := io.WriteCloser(nopCloser{c.stdout})
+	name := c.opts.value('o', "write")
+	if c.opts.has('o') {
+		f, err := c.create(name, vfs.Truncate)
+		if err != nil {
+			return c.broken(name, err)
+		}
+		to = f
 	}
-	if !c.opts.has('o') {
-		c.print(text)
-		return 0
+	defer to.Close()
+	out := bufio.NewWriter(to)
+	for _, line := range lines {
+		if _, err := out.WriteString(line + "\n"); err != nil {
+			return c.broken(name, err)
+		}
 	}
-	name := c.opts.value('o', "")
-	if err := c.fs().WriteFile(c.path(name), []byte(text), 0o644); err != nil {
+	if err := out.Flush(); err != nil {
 		return c.broken(name, err)
 	}
 	return 0

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -126,9 +124,27 @@ func uptime(_ context.Context, c *call) int {
 func ps(_ context.Context, c *call) int {
 	c.print("PID   USER     TIME  COMMAND\n")
 	for _, p := range c.container().state.list(c.container()) {
-		c.printf("%5d root      0:00 %s\n", p.pid, strings.ReplaceAll(strings.Join(p.args, " "), "\n", " "))
+		c.printf("%5d root      0:00 %s\n", p.pid, strings.ReplaceAll(joined(p.args, " "), "\n", " "))
 	}
 	return 0
+}
+
+// maxShown is how much of a command line is shown.
+const maxShown = 4096
+
+// joined is a command line, or its beginning.
+func joined(args []string, sep string) string {
+	var b strings.Builder
+	for i, arg := range args {
+		if b.Len() >= maxShown {
+			break
+		}
+		if i > 0 {
+			b.WriteString(sep)
+		}
+		b.WriteString(arg[:min(len(arg), maxShown)])
+	}
+	return b.String()
 }
 
 func free(_ context.Context, c *call) int {
@@ -177,6 +193,9 @@ func date(_ context.Context, c *call) int {
 			c.errorf("unrecognized option: %s", strings.TrimLeft(arg, "-"))
 			return c.usage()
 		}
+	}
+	if len(format) > maxShown {
+		return c.fail("format too long")
 	}
 	c.print(strftime(format[1:], now) + "\n")
 	return 0
@@ -256,14 +275,4 @@ func strftime(format string, t time.Time) string {
 		}
 	}
 	return b.String()
-}
-
-// envNames lists an environment's variables once each, sorted.
-func envNames(env []string) []string {
-	names := map[string]bool{}
-	for _, kv := range env {
-		name, _, _ := strings.Cut(kv, "=")
-		names[name] = true
-	}
-	return slices.Sorted(maps.Keys(names))
 }

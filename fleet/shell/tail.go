@@ -113,7 +113,7 @@ func head(_ context.Context, c *call) int {
 		if left == 0 {
 			return nil
 		}
-		err := eachLine(r, func(line string, last bool) error {
+		err := c.eachLine(r, func(line string, last bool) error {
 			if err := c.line(line, last); err != nil {
 				return err
 			}
@@ -141,14 +141,41 @@ func (c *call) title(k count, name string, first *bool) {
 	c.print("==> " + name + " <==\n")
 }
 
+// headAllBut prints what is not among the last lines or bytes, as soon as that is known.
 func (c *call) headAllBut(k count, r io.Reader) error {
-	data, err := readAll(r)
-	if err != nil {
+	kept := c.mem.Buffer()
+	defer kept.Reset()
+	return c.eachPiece(r, func(piece []byte) error {
+		if _, err := kept.Write(piece); err != nil {
+			return err
+		}
+		end := tailStart(kept.Bytes(), count{n: k.n, bytes: k.bytes})
+		if end == 0 {
+			return nil
+		}
+		_, err := c.stdout.Write(kept.Bytes()[:end])
+		kept.Drop(end)
 		return err
+	})
+}
+
+// eachPiece calls f with everything that is read, a piece at a time.
+func (c *call) eachPiece(r io.Reader, f func(piece []byte) error) error {
+	var buf [4096]byte
+	for {
+		n, err := r.Read(buf[:])
+		if n > 0 {
+			if ferr := f(buf[:n]); ferr != nil {
+				return ferr
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
 	}
-	end := tailStart(data, count{n: k.n, bytes: k.bytes})
-	_, err = c.stdout.Write(data[:end])
-	return err
 }
 
 func tail(ctx context.Context, c *call) int {
@@ -171,13 +198,54 @@ func tail(ctx context.Context, c *call) int {
 	return c.followFiles(ctx, k.files)
 }
 
+// tailOf prints the end of what is read, and keeps no more than twice that.
 func (c *call) tailOf(k count, r io.Reader) error {
-	data, err := readAll(r)
+	if k.fromStart {
+		return c.tailFrom(k, r)
+	}
+	kept := c.mem.Buffer()
+	defer kept.Reset()
+	trim := 64 << 10
+	err := c.eachPiece(r, func(piece []byte) error {
+		if _, err := kept.Write(piece); err != nil {
+			return err
+		}
+		if kept.Len() > trim {
+			kept.Drop(tailStart(kept.Bytes(), k))
+			trim = 2*kept.Len() + 64<<10
+		}
+		return nil
+	})
 	if err != nil {
 		return err
 	}
+	data := kept.Bytes()
 	_, err = c.stdout.Write(data[tailStart(data, k):])
 	return err
+}
+
+// tailFrom prints from the nth line or byte on.
+func (c *call) tailFrom(k count, r io.Reader) error {
+	skip := max(k.n-1, 0)
+	return c.eachPiece(r, func(piece []byte) error {
+		for skip > 0 && len(piece) > 0 {
+			at := int(min(skip, int64(len(piece))))
+			if !k.bytes {
+				if at = bytes.IndexByte(piece, '\n') + 1; at == 0 {
+					return nil
+				}
+				skip--
+			} else {
+				skip -= int64(at)
+			}
+			piece = piece[at:]
+		}
+		if len(piece) == 0 {
+			return nil
+		}
+		_, err := c.stdout.Write(piece)
+		return err
+	})
 }
 
 // tailStart is where the asked-for end of data begins.
@@ -242,14 +310,17 @@ func (c *call) follow(name string, sizes map[string]int64) {
 	if err != nil || info.Size() == sizes[name] {
 		return
 	}
-	data, err := c.fs().ReadFile(c.path(name))
+	f, err := c.fs().Open(c.path(name))
 	if err != nil {
 		return
 	}
+	defer f.Close()
 	from := sizes[name]
-	if from > int64(len(data)) {
+	if from > info.Size() {
 		from = 0
 	}
-	sizes[name] = int64(len(data))
-	_, _ = c.stdout.Write(data[from:])
+	sizes[name] = info.Size()
+	if _, err := f.Seek(from, io.SeekStart); err == nil {
+		_, _ = io.CopyN(c.stdout, f, info.Size()-from)
+	}
 }

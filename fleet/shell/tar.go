@@ -43,6 +43,9 @@ func tarCommand(ctx context.Context, c *call) int {
 	return c.usage()
 }
 
+// gzipCost is what compressing takes.
+const gzipCost = 1200 << 10
+
 // pack writes the named files, and all that is in directories, to the archive.
 func (c *call) pack(ctx context.Context, at string) int {
 	to := io.WriteCloser(nopCloser{c.stdout})
@@ -56,6 +59,9 @@ func (c *call) pack(ctx context.Context, at string) int {
 	defer to.Close()
 	squeezed := to
 	if c.opts.has('z') {
+		if c.mem.Take(gzipCost) != nil {
+			return 1
+		}
 		squeezed = gzip.NewWriter(to)
 	}
 	out := tar.NewWriter(squeezed)
@@ -85,7 +91,6 @@ func (c *call) packOne(ctx context.Context, out *tar.Writer, full, name string) 
 		return errors.Join(err, context.Cause(ctx))
 	}
 	h := &tar.Header{Name: name, Mode: int64(info.Mode().Perm()), ModTime: info.ModTime(), Uname: "root", Gname: "root"}
-	var data []byte
 	switch {
 	case info.IsDir():
 		h.Typeflag, h.Name = tar.TypeDir, name+"/"
@@ -93,9 +98,7 @@ func (c *call) packOne(ctx context.Context, out *tar.Writer, full, name string) 
 		h.Typeflag = tar.TypeSymlink
 		h.Linkname, err = c.fs().Readlink(full)
 	case info.Mode().IsRegular():
-		h.Typeflag = tar.TypeReg
-		data, err = c.fs().ReadFile(full)
-		h.Size = int64(len(data))
+		h.Typeflag, h.Size = tar.TypeReg, info.Size()
 	default:
 		return nil
 	}
@@ -106,14 +109,36 @@ func (c *call) packOne(ctx context.Context, out *tar.Writer, full, name string) 
 		return err
 	}
 	c.verbose(h.Name)
+	if info.Mode().IsRegular() {
+		return c.packContent(out, full, h.Size)
+	}
 	if !info.IsDir() {
-		_, err = out.Write(data)
+		return nil
+	}
+	kids, done, err := c.readDir(full)
+	if err != nil {
 		return err
 	}
-	kids, err := c.fs().ReadDir(full)
+	defer done()
 	for _, kid := range kids {
 		err = errors.Join(err, c.packOne(ctx, out, path.Join(full, kid.Name()), path.Join(name, kid.Name())))
 	}
+	return err
+}
+
+// packContent writes as many bytes of a file as its header says.
+func (c *call) packContent(out *tar.Writer, full string, size int64) error {
+	f, err := c.fs().Open(full)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if c.opts.has('z') {
+		if err := c.work(8 * size); err != nil {
+			return err
+		}
+	}
+	_, err = io.CopyN(out, c.pays(f), size)
 	return err
 }
 
@@ -134,6 +159,9 @@ func (c *call) unpack(ctx context.Context, at string) int {
 	defer from.Close()
 	in := io.Reader(from)
 	if c.opts.has('z') {
+		if c.mem.Take(gzipCost) != nil {
+			return 1
+		}
 		if in, err = gzip.NewReader(from); err != nil {
 			return c.fail("invalid magic")
 		}
@@ -174,13 +202,27 @@ func (c *call) unpackOne(archive io.Reader, h *tar.Header, at string) error {
 		_ = c.fs().Remove(full) // an older one; what stays in the way is reported by Symlink
 		return c.fs().Symlink(h.Linkname, full)
 	case tar.TypeReg:
-		data, err := readAll(archive)
-		if err != nil {
-			return err
-		}
-		return c.fs().WriteFile(full, data, fs.FileMode(h.Mode).Perm())
+		return c.unpackFile(archive, full, fs.FileMode(h.Mode).Perm())
 	}
 	return nil
+}
+
+func (c *call) unpackFile(archive io.Reader, full string, mode fs.FileMode) error {
+	if err := c.fs().MkdirAll(path.Dir(full), 0o755); err != nil {
+		return err
+	}
+	f, err := c.fs().OpenFile(full, vfs.WriteOnly|vfs.Create|vfs.Truncate, mode)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if _, err := io.Copy(c.pays(f), archive); err != nil {
+		return err
+	}
+	if mode == 0 {
+		mode = 0o644
+	}
+	return c.fs().Chmod(full, mode)
 }
 
 // chosen says whether the name is one of those asked for, or lies in one.

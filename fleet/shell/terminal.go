@@ -11,8 +11,11 @@ import (
 	"github.com/berth-dev/berth/fleet/shell/internal/lang"
 )
 
-// maxTyped bounds a line being typed.
-const maxTyped = 4096
+// maxTyped bounds a line being typed, maxReady the lines that wait to be read.
+const (
+	maxTyped = 4096
+	maxReady = 64 << 10
+)
 
 // Keys that a terminal handles itself.
 const (
@@ -108,7 +111,9 @@ func (t *terminal) key(k byte) {
 	case '\r', '\n':
 		t.echo("\n")
 		t.change(func() {
-			t.ready = append(append(t.ready, t.line...), '\n')
+			if len(t.ready) < maxReady { // what is typed beyond that is lost, as on Linux
+				t.ready = append(append(t.ready, t.line...), '\n')
+			}
 			t.line = nil
 		})
 	case ctrlC:
@@ -120,7 +125,9 @@ func (t *terminal) key(k byte) {
 			if len(t.line) == 0 && len(t.ready) == 0 {
 				t.eof = true
 			}
-			t.ready = append(t.ready, t.line...)
+			if len(t.ready) < maxReady {
+				t.ready = append(t.ready, t.line...)
+			}
 			t.line = nil
 		})
 	case ctrlH, del:

@@ -1,12 +1,13 @@
 package shell
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"io"
 	"strconv"
 	"strings"
-	"unicode/utf8"
+	"unicode"
 
 	"github.com/berth-dev/berth/fleet/shell/internal/lang"
 	"github.com/berth-dev/berth/fleet/shell/vfs"
@@ -32,7 +33,7 @@ func cat(_ context.Context, c *call) int {
 			_, err := io.Copy(c.stdout, r)
 			return err
 		}
-		return eachLine(r, func(line string, last bool) error {
+		return c.eachLine(r, func(line string, last bool) error {
 			n++
 			return c.line(leftPad(strconv.Itoa(n), 6)+"\t"+line, last)
 		})
@@ -57,6 +58,9 @@ func tee(_ context.Context, c *call) int {
 	if c.opts.has('a') {
 		flag = vfs.Append
 	}
+	if c.mem.Take(int64(len(c.args))*entryCost) != nil {
+		return 1
+	}
 	status := 0
 	outs := []io.Writer{c.stdout}
 	for _, name := range c.args {
@@ -74,8 +78,36 @@ func tee(_ context.Context, c *call) int {
 	return status
 }
 
+// tally is what wc counts.
+type tally struct{ lines, words, bytes, chars int }
+
+// tallyOf reads everything and keeps nothing.
+func tallyOf(r io.Reader) (t tally, err error) {
+	in := bufio.NewReader(r)
+	word := false
+	for {
+		ch, size, err := in.ReadRune()
+		if err == io.EOF {
+			return t, nil
+		}
+		if err != nil {
+			return t, err
+		}
+		t.bytes += size
+		t.chars++
+		if ch == '\n' {
+			t.lines++
+		}
+		if space := unicode.IsSpace(ch); space || !word {
+			word = !space
+			if word {
+				t.words++
+			}
+		}
+	}
+}
+
 func wc(_ context.Context, c *call) int {
-	type tally struct{ lines, words, bytes, chars int }
 	show := func(t tally, name string) {
 		var parts []string
 		all := len(c.opts) == 0
@@ -99,11 +131,10 @@ func wc(_ context.Context, c *call) int {
 	}
 	var total tally
 	status := c.inputs(c.args, func(name string, r io.Reader) error {
-		data, err := readAll(r)
+		t, err := tallyOf(r)
 		if err != nil {
 			return err
 		}
-		t := tally{bytes.Count(data, []byte("\n")), len(bytes.Fields(data)), len(data), utf8.RuneCount(data)}
 		total = tally{total.lines + t.lines, total.words + t.words, total.bytes + t.bytes, total.chars + t.chars}
 		show(t, name)
 		return nil
@@ -116,23 +147,26 @@ func wc(_ context.Context, c *call) int {
 
 func tac(_ context.Context, c *call) int {
 	return c.inputs(c.args, func(_ string, r io.Reader) error {
-		data, err := readAll(r)
+		data, err := c.readAll(r)
 		if err != nil {
 			return err
 		}
-		lines := strings.SplitAfter(string(data), "\n")
-		var out strings.Builder
-		for i := len(lines) - 1; i >= 0; i-- {
-			out.WriteString(lines[i])
+		out := bufio.NewWriter(c.stdout)
+		for err == nil && len(data) > 0 {
+			at := bytes.LastIndexByte(data[:len(data)-1], '\n') + 1
+			_, err = out.Write(data[at:])
+			data = data[:at]
 		}
-		c.print(out.String())
-		return nil
+		if err == nil {
+			err = out.Flush()
+		}
+		return err
 	})
 }
 
 func rev(_ context.Context, c *call) int {
 	return c.inputs(c.args, func(_ string, r io.Reader) error {
-		return eachLine(r, func(line string, last bool) error {
+		return c.eachLine(r, func(line string, last bool) error {
 			runes := []rune(line)
 			for i, j := 0, len(runes)-1; i < j; i, j = i+1, j-1 {
 				runes[i], runes[j] = runes[j], runes[i]

@@ -13,27 +13,34 @@ func tr(_ context.Context, c *call) int {
 	if len(c.args) == 0 || len(c.args) > 2 {
 		return c.usage()
 	}
-	set := trSet(c.args[0])
-	var to []rune
-	if len(c.args) == 2 {
-		to = trSet(c.args[1])
+	size := int64(0)
+	for _, arg := range c.args {
+		size += 32 * int64(len(arg))
 	}
-	in := func(r rune) bool { return slices.Contains(set, r) != c.opts.has('c') }
+	if c.mem.Take(size) != nil {
+		return 1
+	}
+	set := parseRuneSet(c.args[0])
+	var to runeSet
+	if len(c.args) == 2 {
+		to = parseRuneSet(c.args[1])
+	}
+	in := func(r rune) bool { return (set.index(r) >= 0) != c.opts.has('c') }
 	squeeze := in
-	if len(to) > 0 {
-		squeeze = func(r rune) bool { return slices.Contains(to, r) }
+	if to.size > 0 {
+		squeeze = func(r rune) bool { return to.index(r) >= 0 }
 	}
 	var last rune = -1
-	return c.translate(func(r rune) rune {
+	return c.translate(len(set.ranges)+len(to.ranges), func(r rune) rune {
 		switch {
 		case c.opts.has('d') && in(r):
 			return -1
-		case !c.opts.has('d') && len(to) > 0 && in(r):
-			i := slices.Index(set, r)
-			if i < 0 || i >= len(to) {
-				i = len(to) - 1
+		case !c.opts.has('d') && to.size > 0 && in(r):
+			i := set.index(r)
+			if i < 0 || i >= to.size {
+				i = to.size - 1
 			}
-			r = to[i]
+			r = to.at(i)
 		}
 		if c.opts.has('s') && r == last && squeeze(r) {
 			return -1
@@ -43,11 +50,12 @@ func tr(_ context.Context, c *call) int {
 	})
 }
 
-// translate puts standard input through f, a chunk at a time; a negative rune is left out.
-func (c *call) translate(f func(rune) rune) int {
+// translate puts standard input through f, which looks at a number of ranges, a chunk at a time; a negative rune is left out.
+func (c *call) translate(ranges int, f func(rune) rune) int {
 	in := bufio.NewReader(c.stdin)
 	for {
 		var out strings.Builder
+		rare := int64(0) // characters that are looked for in every range
 		for first := true; first || in.Buffered() > 0; first = false {
 			r, size, err := in.ReadRune()
 			if err != nil {
@@ -63,16 +71,67 @@ func (c *call) translate(f func(rune) rune) int {
 				out.WriteByte(b)
 				continue
 			}
+			if r >= 128 {
+				rare++
+			}
 			if r = f(r); r >= 0 {
 				out.WriteRune(r)
 			}
+		}
+		if err := c.work(rare * int64(ranges)); err != nil {
+			return 1
 		}
 		c.print(out.String())
 	}
 }
 
-// trSet expands ranges, classes and escapes.
-func trSet(text string) []rune {
+// runeSet is the characters of an argument in order, as ranges: one may have as many as there are.
+type runeSet struct {
+	ranges []runeRange
+	size   int
+	ascii  [128]int // index of each, plus 1
+}
+
+// runeRange is from lo to hi, the first being the character number at of its set.
+type runeRange struct {
+	lo, hi rune
+	at     int
+}
+
+func (s *runeSet) add(lo, hi rune) {
+	for r := lo; r <= min(hi, 127); r++ {
+		if s.ascii[r] == 0 {
+			s.ascii[r] = s.size + int(r-lo) + 1
+		}
+	}
+	s.ranges = append(s.ranges, runeRange{lo, hi, s.size})
+	s.size += int(hi-lo) + 1
+}
+
+// index is where a character comes first; -1: it is not in the set.
+func (s *runeSet) index(r rune) int {
+	if r < 128 {
+		return s.ascii[r] - 1
+	}
+	for _, x := range s.ranges {
+		if r >= x.lo && r <= x.hi {
+			return x.at + int(r-x.lo)
+		}
+	}
+	return -1
+}
+
+// at is the character at an index.
+func (s *runeSet) at(i int) rune {
+	n, found := slices.BinarySearchFunc(s.ranges, i, func(x runeRange, i int) int { return x.at - i })
+	if !found {
+		n--
+	}
+	return s.ranges[n].lo + rune(i-s.ranges[n].at)
+}
+
+// parseRuneSet understands ranges, classes and escapes.
+func parseRuneSet(text string) runeSet {
 	classes := map[string]string{
 		"[:lower:]": "abcdefghijklmnopqrstuvwxyz", "[:upper:]": "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "[:digit:]": "0123456789",
 		"[:space:]": " \t\n\v\f\r", "[:blank:]": " \t",
@@ -84,21 +143,18 @@ func trSet(text string) []rune {
 		text = strings.ReplaceAll(text, name, strings.NewReplacer(`\`, `\\`, "-", `\-`).Replace(chars))
 	}
 	runes := []rune(text)
-	var set []rune
+	var set runeSet
 	for i := 0; i < len(runes); i++ {
-		if runes[i] == '\\' && i+1 < len(runes) {
+		switch lo := runes[i]; {
+		case lo == '\\' && i+1 < len(runes):
 			i++
-			set = append(set, trEscape(runes[i]))
-			continue
-		}
-		if i+2 < len(runes) && runes[i+1] == '-' && runes[i+2] >= runes[i] && runes[i+2]-runes[i] < 65536 && runes[i+2] != '\\' {
-			for r := runes[i]; r <= runes[i+2]; r++ {
-				set = append(set, r)
-			}
+			set.add(trEscape(runes[i]), trEscape(runes[i]))
+		case i+2 < len(runes) && runes[i+1] == '-' && runes[i+2] >= lo && runes[i+2] != '\\':
+			set.add(lo, runes[i+2])
 			i += 2
-			continue
+		default:
+			set.add(lo, lo)
 		}
-		set = append(set, runes[i])
 	}
 	return set
 }

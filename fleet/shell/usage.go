@@ -20,6 +20,9 @@ func stat(_ context.Context, c *call) int {
 			status = c.fail("can't stat '%s': %s", name, lang.Reason(err))
 			continue
 		}
+		if len(c.opts.value('c', "")) > maxShown {
+			return c.fail("format too long")
+		}
 		if c.opts.has('c') {
 			c.print(statFormat(c.opts.value('c', ""), name, info) + "\n")
 			continue
@@ -64,10 +67,11 @@ func (c *call) usageOf(ctx context.Context, name, full string, top bool) (int64,
 	}
 	total := (info.Size() + 4095) / 4096 * 4096
 	if info.IsDir() {
-		list, err := c.fs().ReadDir(full)
+		list, done, err := c.readDir(full)
 		if err != nil {
 			return 0, err
 		}
+		defer done()
 		for _, e := range list {
 			n, err := c.usageOf(ctx, name+"/"+e.Name(), full+"/"+e.Name(), false)
 			if err != nil {

@@ -49,14 +49,17 @@ func (c *call) dial(ctx context.Context, host string, port int) (net.Conn, error
 	return c.container().Net.Dial(ctx, port)
 }
 
+// maxHeader bounds the header of a request or a response.
+const maxHeader = 64 << 10
+
 // client is an HTTP client that can only reach the pod. It has no proxy, and it trusts no
 // certificate: the default would be to read the host's.
 func (c *call) client(limit time.Duration) *http.Client {
 	return &http.Client{
 		Timeout: limit,
 		Transport: &http.Transport{
-			DisableKeepAlives: true,
-			TLSClientConfig:   &tls.Config{RootCAs: x509.NewCertPool(), InsecureSkipVerify: c.opts.has('k')},
+			DisableKeepAlives: true, MaxResponseHeaderBytes: maxHeader,
+			TLSClientConfig: &tls.Config{RootCAs: x509.NewCertPool(), InsecureSkipVerify: c.opts.has('k')},
 			DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) {
 				host, port, err := net.SplitHostPort(addr)
 				if err != nil {
@@ -182,7 +185,7 @@ func httpd(ctx context.Context, c *call) int {
 	}
 	dir := path.Clean(c.path(c.opts.value('h', ".")))
 	if c.opts.has('f') {
-		serve(ctx, l, c.fs(), dir)
+		c.serve(ctx, l, c.fs(), dir)
 		return 0
 	}
 	_, end, err := c.session.Start(c.cmd.Args, func(Signal) { l.Close() })
@@ -192,21 +195,36 @@ func httpd(ctx context.Context, c *call) int {
 	}
 	c.session.Go(func() {
 		defer end()
-		serve(c.session.ctx, l, c.fs(), dir)
+		c.serve(c.session.ctx, l, c.fs(), dir)
 	})
 	return 0
 }
 
 // serve answers requests until ctx ends or the listener is closed.
-func serve(ctx context.Context, l net.Listener, f *FS, dir string) {
+func (c *call) serve(ctx context.Context, l net.Listener, f *FS, dir string) {
 	server := &http.Server{
-		Handler:  typed(http.FileServer(http.FS(vfs.DirFS(f, dir)))),
-		ErrorLog: log.New(io.Discard, "", 0), // the default is the host's standard error
+		Handler:        c.counted(dir, typed(http.FileServer(http.FS(vfs.DirFS(f, dir))))),
+		MaxHeaderBytes: maxHeader,
+		ErrorLog:       log.New(io.Discard, "", 0), // the default is the host's standard error
 	}
 	stop := context.AfterFunc(ctx, func() { server.Close() })
 	defer stop()
 	defer server.Close()
 	_ = server.Serve(l)
+}
+
+// counted counts what a request takes, the listing of a directory included, and paces it.
+func (c *call) counted(dir string, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n := int64(processCost + maxHeader + c.fs().Entries(path.Join(dir, path.Clean("/"+r.URL.Path)))*entryCost)
+		mem := c.session.memory
+		if mem.Take(n) != nil || c.session.Spend(r.Context(), 1) != nil {
+			http.Error(w, "out of memory", http.StatusServiceUnavailable)
+			return
+		}
+		defer mem.Give(n)
+		next.ServeHTTP(w, r)
+	})
 }
 
 // typed sets the content type of files by their name. The file server would otherwise read

@@ -17,7 +17,7 @@ import (
 func TestPipe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
-		r, w := Pipe()
+		r, w := Pipe(nil)
 		go func() {
 			_, _ = io.WriteString(w.Writer(ctx), strings.Repeat("x", 3*pipeBytes))
 			w.Release()
@@ -26,7 +26,7 @@ func TestPipe(t *testing.T) {
 			t.Errorf("read %d bytes, %v", len(got), err)
 		}
 		r.Release()
-		r, w = Pipe()
+		r, w = Pipe(nil)
 		r.Release()
 		if _, err := w.WriteContext(ctx, []byte("x")); !errors.Is(err, ErrBroken) {
 			t.Errorf("write without a reader: %v", err)
@@ -37,7 +37,7 @@ func TestPipe(t *testing.T) {
 // TestPipeEndsWithTheLastWriter checks that a kept stream holds a pipe open.
 func TestPipeEndsWithTheLastWriter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, w := Pipe()
+		r, w := Pipe(nil)
 		other := w.Keep()
 		w.Release()
 		read := make(chan error)
@@ -63,13 +63,13 @@ func TestWaitsEndWithTheContext(t *testing.T) {
 	cause := errors.New("over")
 	for name, wait := range map[string]func(ctx context.Context) error{
 		"empty pipe": func(ctx context.Context) error {
-			r, w := Pipe()
+			r, w := Pipe(nil)
 			defer w.Release()
 			_, err := r.ReadContext(ctx, make([]byte, 1))
 			return err
 		},
 		"full pipe": func(ctx context.Context) error {
-			r, w := Pipe()
+			r, w := Pipe(nil)
 			defer r.Release()
 			_, err := w.WriteContext(ctx, make([]byte, pipeBytes+1))
 			return err
@@ -77,7 +77,7 @@ func TestWaitsEndWithTheContext(t *testing.T) {
 		"silent reader": func(ctx context.Context) error {
 			r, w := io.Pipe()
 			defer w.Close()
-			_, err := Input(r).ReadContext(ctx, make([]byte, 1))
+			_, err := Input(r, nil).ReadContext(ctx, make([]byte, 1))
 			return err
 		},
 		"taken writer": func(ctx context.Context) error {
@@ -108,14 +108,15 @@ func TestClosedAndWrongWay(t *testing.T) {
 	if _, err := none.ReadContext(t.Context(), nil); err != vfs.EBADF {
 		t.Errorf("read of a closed descriptor: %v", err)
 	}
-	if _, err := Text("x").WriteContext(t.Context(), nil); err != vfs.EBADF {
+	text, _ := Text("x", nil)
+	if _, err := text.WriteContext(t.Context(), nil); err != vfs.EBADF {
 		t.Errorf("write to a reader: %v", err)
 	}
 	var b bytes.Buffer
 	if _, err := Output(&b).ReadContext(t.Context(), nil); err != vfs.EBADF {
 		t.Errorf("read of a writer: %v", err)
 	}
-	if got, err := io.ReadAll(Input(nil).Reader(t.Context())); len(got) != 0 || err != nil {
+	if got, err := io.ReadAll(Input(nil, nil).Reader(t.Context())); len(got) != 0 || err != nil {
 		t.Errorf("nil reader: %q, %v", got, err)
 	}
 }

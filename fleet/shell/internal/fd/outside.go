@@ -4,16 +4,18 @@ import (
 	"context"
 	"io"
 	"sync"
+
+	"github.com/berth-dev/berth/fleet/shell/budget"
 )
 
 // Input is the caller's reader as a stream. Its Read may not know contexts, so a goroutine
 // does the reading, from the first read on; after the stream is closed it ends as soon as
-// the Read it is in returns. A nil r reads as empty.
-func Input(r io.Reader) *Stream {
+// the Read it is in returns. A nil r reads as empty. What waits to be read counts in mem.
+func Input(r io.Reader, mem *budget.Scope) *Stream {
 	if r == nil {
 		return Null()
 	}
-	p := &pipe{changed: make(chan struct{})}
+	p := newPipe(mem)
 	pump := &pump{pipe: p, from: r}
 	return newStream(pump, nil, p.closeRead)
 }

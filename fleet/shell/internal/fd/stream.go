@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/berth-dev/berth/fleet/shell/budget"
 	"github.com/berth-dev/berth/fleet/shell/vfs"
 )
 
@@ -107,8 +108,13 @@ func File(f *vfs.File) *Stream {
 	return newStream(p, p, func() { f.Close() })
 }
 
-// Text is a stream that reads s, as a here-document does.
-func Text(s string) *Stream { return newStream(plain{r: strings.NewReader(s)}, nil, nil) }
+// Text is a stream that reads s, as a here-document does. It counts in mem until it is closed.
+func Text(s string, mem *budget.Scope) (*Stream, error) {
+	if err := mem.Take(int64(len(s))); err != nil {
+		return nil, err
+	}
+	return newStream(plain{r: strings.NewReader(s)}, nil, func() { mem.Give(int64(len(s))) }), nil
+}
 
 // Null reads nothing and swallows what is written.
 func Null() *Stream {

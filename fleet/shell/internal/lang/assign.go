@@ -88,6 +88,7 @@ func (s *Shell) assignString(vr *expand.Variable, as *syntax.Assign, kind expand
 }
 
 func (s *Shell) assignElement(vr *expand.Variable, as *syntax.Assign) bool {
+	s.work(int64(len(vr.List) + 10*len(vr.Map))) // it is copied
 	value, ok := s.literal(as.Value)
 	if !ok {
 		return false

@@ -63,7 +63,9 @@ func (s *Shell) runBuiltin(args []string) {
 	case "echo":
 		s.echo(args[1:])
 	case "eval":
-		s.eval(strings.Join(args[1:], " "))
+		if s.holdAll(args[1:], 1) {
+			s.eval(strings.Join(args[1:], " "))
+		}
 	case "exec":
 		s.exec(args[1:])
 	case "exit", "return":
@@ -186,11 +188,11 @@ func (s *Shell) setBuiltin(args []string) {
 	for len(args) > 0 {
 		arg := args[0]
 		if arg == "--" || arg == "-" {
-			s.params = args[1:]
+			s.keepParams(args[1:])
 			return
 		}
 		if len(arg) < 2 || (arg[0] != '-' && arg[0] != '+') {
-			s.params = args
+			s.keepParams(args)
 			return
 		}
 		args = args[1:]

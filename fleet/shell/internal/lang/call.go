@@ -42,8 +42,7 @@ func (s *Shell) temporary(assigns []*syntax.Assign) (undo func(), ok bool) {
 	var before []old
 	undo = func() {
 		for _, o := range before {
-			now := s.vars.scopes[o.scope][o.name]
-			_ = s.vars.store(o.scope, o.name, now, o.vr)
+			_ = s.vars.store(o.scope, o.name, o.vr)
 		}
 	}
 	for _, as := range assigns {
@@ -60,6 +59,9 @@ func (s *Shell) temporary(assigns []*syntax.Assign) (undo func(), ok bool) {
 // trace prints a command where set -x is on.
 func (s *Shell) trace(args []string) {
 	if !s.opts.xtrace {
+		return
+	}
+	if !s.holdAll(args, 8) {
 		return
 	}
 	quoted := make([]string, len(args))
@@ -86,14 +88,15 @@ func (s *Shell) call(args []string) {
 }
 
 func (s *Shell) function(body *syntax.Stmt, args []string) {
-	params, loops := s.params, s.loops
-	s.params, s.loops = args, 0
+	loops, undo := s.loops, s.setParams(args)
+	s.loops = 0
 	s.vars.push()
 	s.funcDepth++
 	s.stmt(body)
 	s.funcDepth--
 	s.vars.pop()
-	s.params, s.loops = params, loops
+	s.loops = loops
+	undo()
 	if s.flow == flowReturn {
 		s.flow = flowNone
 	}
@@ -103,6 +106,11 @@ func (s *Shell) function(body *syntax.Stmt, args []string) {
 func (s *Shell) external(args []string) {
 	ctx, done := s.foreground()
 	defer done()
+	if s.hold(s.vars.size) != nil { // at most: what is exported is copied
+		s.stopped()
+		return
+	}
+	s.work(s.vars.size / 4)
 	c := &Command{
 		Args: args, Env: s.vars.exported(), Dir: s.dir,
 		Stdin: s.fds[0], Stdout: s.fds[1], Stderr: s.fds[2], Depth: s.depth,

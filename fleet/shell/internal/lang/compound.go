@@ -2,13 +2,14 @@ package lang
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
 	"mvdan.cc/sh/v3/pattern"
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/berth-dev/berth/fleet/shell/internal/regex"
 )
 
 func (s *Shell) ifClause(cmd *syntax.IfClause) {
@@ -132,6 +133,9 @@ func (s *Shell) cLoop(loop *syntax.CStyleLoop, body []*syntax.Stmt) {
 }
 
 func (s *Shell) selectLoop(name string, items []string, body []*syntax.Stmt) {
+	if !s.holdAll(items, 2) {
+		return
+	}
 	var menu strings.Builder
 	for i, item := range items {
 		fmt.Fprintf(&menu, "%d) %s\n", i+1, item)
@@ -200,7 +204,7 @@ func (s *Shell) anyMatches(patterns []*syntax.Word, value string) bool {
 		if !ok {
 			return false
 		}
-		if matches(pat, value) {
+		if s.matches(pat, value) {
 			return true
 		}
 	}
@@ -208,14 +212,21 @@ func (s *Shell) anyMatches(patterns []*syntax.Word, value string) bool {
 }
 
 // matches says whether a whole string fits a shell pattern. A pattern that is malformed, or
-// that needs !(...), matches nothing.
-func matches(pat, value string) bool {
+// that needs !(...), matches nothing; neither does one that is too much work.
+func (s *Shell) matches(pat, value string) bool {
 	expr, err := pattern.Regexp(pat, pattern.EntireString|pattern.ExtendedOperators)
 	if err != nil {
 		return false
 	}
-	re, err := regexp.Compile(expr)
-	return err == nil && re.MatchString(value)
+	mem := s.mem.Sub()
+	defer mem.Close()
+	re, err := regex.Compile(expr, mem)
+	if err != nil {
+		return false
+	}
+	s.work(re.Work(value))
+	ok, err := re.Match(value)
+	return err == nil && ok
 }
 
 func (s *Shell) timeClause(cmd *syntax.TimeClause) {

@@ -69,6 +69,9 @@ func (s *Shell) declareWord(d *declaration, variant, word string) bool {
 		}
 		return true
 	}
+	if s.hold(2*tokenCost) != nil {
+		return s.stopped()
+	}
 	name, value, set := strings.Cut(word, "=")
 	if !syntax.ValidName(name) {
 		s.fail("%s: %s: bad variable name", variant, word)
@@ -166,7 +169,7 @@ func (s *Shell) declareName(as *syntax.Assign, d declaration) bool {
 	}
 	d.attr.apply(&vr)
 	if vr.Kind == expand.Unknown && d.attr.local { // declared here, not yet set
-		return s.vars.store(s.vars.top(), name, expand.Variable{}, vr) == nil
+		return s.vars.store(s.vars.top(), name, vr) == nil
 	}
 	return s.set(name, vr)
 }
@@ -186,6 +189,10 @@ func (s *Shell) printFunctions(names []*syntax.Assign) {
 
 // printVars lists variables the way they could be declared again.
 func (s *Shell) printVars(variant string, d declaration) {
+	if s.hold(8*s.vars.size) != nil {
+		s.stopped()
+		return
+	}
 	all := s.vars.all()
 	names := slices.Sorted(maps.Keys(all))
 	if len(d.names) > 0 {

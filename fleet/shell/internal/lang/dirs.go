@@ -56,8 +56,15 @@ func (s *Shell) printDirs() {
 	s.write(1, strings.Join(append([]string{s.dir}, s.dirs...), " ")+"\n")
 }
 
+// maxDirs bounds pushd's stack.
+const maxDirs = 256
+
 func (s *Shell) stackDirs(args []string) {
 	from := s.dir
+	if len(s.dirs) >= maxDirs && args[0] == "pushd" {
+		s.fail("pushd: directory stack full")
+		return
+	}
 	switch {
 	case args[0] == "popd" || len(args) == 1:
 		if len(s.dirs) == 0 {

@@ -12,12 +12,16 @@ import (
 	"mvdan.cc/sh/v3/expand"
 	"mvdan.cc/sh/v3/syntax"
 
+	"github.com/berth-dev/berth/fleet/shell/budget"
 	"github.com/berth-dev/berth/fleet/shell/internal/fd"
 	"github.com/berth-dev/berth/fleet/shell/vfs"
 )
 
 // maxFields bounds the bytes of one command's words after expansion.
 const maxFields = 16 << 20
+
+// entryCost is what an entry of a directory takes: its description, its name and its place in lists.
+const entryCost = 512
 
 // configure makes the expand package see this shell, and only this shell: variables, files
 // and substitutions all come from here.
@@ -33,18 +37,33 @@ func (s *Shell) configure() {
 	}
 	if !s.opts.noglob {
 		s.cfg.ReadDir2 = func(dir string) ([]fs.DirEntry, error) {
-			if err := s.host.Spend(s.life, 1); err != nil {
+			dir = path.Join("/", dir)
+			if err := s.host.Spend(s.life, 1+len(dir)/64+s.fs.Entries(dir)/64); err != nil {
 				return nil, err
 			}
-			return s.fs.ReadDir(path.Join("/", dir))
+			// Every entry may become a match, with the directory before it.
+			if err := s.hold(int64(s.fs.Entries(dir)) * int64(len(dir)+entryCost)); err != nil {
+				return nil, err
+			}
+			return s.fs.ReadDir(dir)
 		}
 	}
 }
 
 // substitute runs a command substitution, writing its output to w.
 func (s *Shell) substitute(w io.Writer, cs *syntax.CmdSubst) error {
-	out := &capture{w: w, left: maxValue}
-	defer out.close()
+	rule, ok := s.rules[cs]
+	if !ok {
+		rule = captureRule{left: maxValue}
+	}
+	out := &capture{w: w, left: rule.left, mem: s.mem}
+	if rule.split {
+		out.ifs = s.value("IFS")
+	}
+	defer func() {
+		_ = out.close()
+		s.held += out.held
+	}()
 	if file := catShortcut(cs.Stmts); file != nil {
 		return s.substituteFile(out, file)
 	}
@@ -86,12 +105,21 @@ func (s *Shell) substituteFile(w io.Writer, file *syntax.Word) error {
 	return err
 }
 
+// captureRule says what a substitution may print, and whether it is split into fields.
+type captureRule struct {
+	left  int
+	split bool
+}
+
 // capture takes the output of a substitution, at most left bytes of it. Once closed it
 // swallows what is written: jobs started in a substitution may outlive it.
 type capture struct {
 	mu     sync.Mutex
 	w      io.Writer
 	left   int
+	ifs    string // what it is split at; "": it is not
+	mem    *budget.Scope
+	held   int64  // of mem: the text twice, since it grows, and the fields it is split into
 	over   func() // called when there is too much
 	closed bool
 }
@@ -102,6 +130,14 @@ func (c *capture) Write(b []byte) (int, error) {
 	if c.closed {
 		return len(b), nil
 	}
+	cost := 3 * int64(len(b))
+	for i := range len(c.ifs) {
+		cost += fieldCost * int64(bytes.Count(b, []byte{c.ifs[i]}))
+	}
+	if c.mem.Take(cost) != nil {
+		return 0, errMemory
+	}
+	c.held += cost
 	if c.left -= len(b); c.left >= 0 {
 		return c.w.Write(b)
 	}
@@ -126,14 +162,17 @@ func (c *capture) close() error {
 func (s *Shell) fields(words []*syntax.Word) ([]string, bool) {
 	var out []string
 	size := 0
-	for _, w := range words {
-		if err := s.affordable(w); err != nil {
-			return nil, s.expandFailed(err)
-		}
+	done, err := s.affordable(words, true)
+	defer done()
+	if err != nil {
+		return nil, s.expandFailed(err)
 	}
 	for field, err := range expand.FieldsSeq(s.cfg, words...) {
 		if size += len(field) + 16; err == nil && size > maxFields {
 			err = errMemory
+		}
+		if err == nil {
+			err = s.hold(budget.Size(len(field)))
 		}
 		if err != nil {
 			return nil, s.expandFailed(err)
@@ -156,7 +195,9 @@ func (s *Shell) expandWord(w *syntax.Word, f func(*expand.Config, *syntax.Word) 
 	if w == nil {
 		return "", true
 	}
-	if err := s.affordable(w); err != nil {
+	done, err := s.affordable([]*syntax.Word{w}, false)
+	defer done()
+	if err != nil {
 		return "", s.expandFailed(err)
 	}
 	text, err := f(s.cfg, w)
@@ -202,50 +243,6 @@ func (s *Shell) leave() {
 	}
 }
 
-// affordable refuses ${name//pattern/with} where many matches times a long replacement
-// would not fit: the expand package builds the result in one go.
-func (s *Shell) affordable(w *syntax.Word) error {
-	var err error
-	syntax.Walk(w, func(n syntax.Node) bool {
-		pe, ok := n.(*syntax.ParamExp)
-		if !ok || pe.Repl == nil || pe.Param == nil {
-			return err == nil
-		}
-		value := sizeOf(environ{s}.Get(pe.Param.Value))
-		if with := s.weight(pe.Repl.With); with > 1 && (value+1) > maxFields/with {
-			err = errMemory
-		}
-		return err == nil
-	})
-	return err
-}
-
-// weight is at most how long a replacement expands to: its text and its variables.
-// Substitutions are counted as nothing; what they print is bounded on its own.
-func (s *Shell) weight(w *syntax.Word) int {
-	total := 0
-	if w == nil {
-		return 0
-	}
-	syntax.Walk(w, func(n syntax.Node) bool {
-		switch n := n.(type) {
-		case *syntax.Lit:
-			total += len(n.Value)
-		case *syntax.SglQuoted:
-			total += len(n.Value)
-		case *syntax.ParamExp:
-			if n.Param != nil {
-				total += sizeOf(environ{s}.Get(n.Param.Value))
-			}
-		case *syntax.CmdSubst:
-			total += maxValue / 64
-			return false
-		}
-		return true
-	})
-	return total
-}
-
 // openFile opens a path relative to the shell's directory, with the process's own
 // descriptors in place of the devices that stand for them.
 func (s *Shell) openFile(name string, flag vfs.Flag) (*fd.Stream, error) {
@@ -287,7 +284,11 @@ func Reason(err error) string {
 }
 
 // abs makes a path absolute.
-func (s *Shell) abs(name string) string { return Abs(s.dir, name) }
+func (s *Shell) abs(name string) string {
+	full := Abs(s.dir, name)
+	s.work(16 * int64(min(len(full), 4096))) // what looking it up takes
+	return full
+}
 
 // Abs makes name absolute, from dir. It keeps ".." and trailing slashes, which mean what the
 // links before them say.
@@ -301,25 +302,35 @@ func Abs(dir, name string) string {
 // readLine reads up to and including delim, one byte at a time so that what follows is left
 // for the next reader. The delimiter is not in the result.
 func (s *Shell) readLine(ctx context.Context, delim byte, raw bool, most int) (string, error) {
-	var line bytes.Buffer
+	line := s.mem.Buffer()
+	defer line.Reset()
+	take := func(err error) (string, error) {
+		if s.hold(int64(line.Len())) != nil {
+			return "", errMemory
+		}
+		return string(line.Bytes()), err
+	}
 	var b [1]byte
 	escaped := false
-	for line.Len() < most {
+	for n := 0; line.Len() < most; n++ {
+		if n%1024 == 1023 && s.host.Spend(ctx, 8) != nil {
+			return take(context.Cause(ctx))
+		}
 		if _, err := s.fds[0].ReadContext(ctx, b[:]); err != nil {
-			return line.String(), err
+			return take(err)
 		}
 		switch {
 		case b[0] == delim && !escaped:
-			return line.String(), nil
+			return take(nil)
 		case b[0] == '\n' && escaped:
 			line.Truncate(line.Len() - 1)
 			escaped = false
 			continue
 		}
 		escaped = !raw && b[0] == '\\' && !escaped
-		if b[0] != 0 {
-			line.WriteByte(b[0])
+		if b[0] != 0 && line.WriteByte(b[0]) != nil {
+			return "", errMemory
 		}
 	}
-	return line.String(), nil
+	return take(nil)
 }

@@ -44,7 +44,7 @@ func (s *Shell) pipeline(cmd *syntax.BinaryCmd) {
 	ctx, done := s.foreground()
 	defer done()
 	left, right := s.clone(ctx), s.clone(ctx)
-	r, w := fd.Pipe()
+	r, w := fd.Pipe(s.host.Memory())
 	left.replaceFD(1, w)
 	if cmd.Op == syntax.PipeAll {
 		left.replaceFD(2, w.Keep())
@@ -94,7 +94,12 @@ func (s *Shell) background(st *syntax.Stmt) {
 	if !s.interactive {
 		c.replaceFD(0, fd.Null())
 	}
-	j := &job{id: len(s.jobs) + 1, text: text(&fg), done: make(chan struct{})}
+	s.forget()
+	id := 1
+	if len(s.jobs) > 0 {
+		id = s.jobs[len(s.jobs)-1].id + 1
+	}
+	j := &job{id: id, text: text(&fg), done: make(chan struct{})}
 	pid, end, err := s.host.Start(strings.Fields(j.text), c.Signal)
 	if err != nil {
 		s.fail("can't fork: %v", err)

@@ -2,6 +2,7 @@ package lang
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -44,12 +45,21 @@ func (s *Shell) wait(args []string) {
 	s.forget()
 }
 
-// forget drops the jobs that have ended, but for the last few, whose status may be asked for.
+// forget drops the jobs that have ended, but for the last ones, whose status may be asked for. Those that run are
+// bounded by the number of processes.
 func (s *Shell) forget() {
-	const keep = 16
-	for len(s.jobs) > keep && ended(s.jobs[0]) {
-		s.jobs = s.jobs[1:]
+	const keep = 512
+	surplus := len(s.jobs) - keep
+	if surplus <= 0 {
+		return
 	}
+	s.jobs = slices.DeleteFunc(s.jobs, func(j *job) bool {
+		if surplus <= 0 || !ended(j) {
+			return false
+		}
+		surplus--
+		return true
+	})
 }
 
 func ended(j *job) bool {

@@ -8,6 +8,8 @@ import (
 	"mvdan.cc/sh/v3/expand"
 	"mvdan.cc/sh/v3/syntax"
 	"pgregory.net/rapid"
+
+	"github.com/berth-dev/berth/fleet/shell/budget"
 )
 
 func TestMatches(t *testing.T) {
@@ -18,7 +20,7 @@ func TestMatches(t *testing.T) {
 		{"*", "", true}, {"*", "a/b", true}, {"a*c", "abc", true}, {"a*c", "abd", false}, {"?", "é", true}, {"[a-c]", "b", true},
 		{"[!a-c]", "b", false}, {`\*`, "*", true}, {`\*`, "x", false}, {"a", "A", false}, {"[", "[", true}, {"@(a|b)", "b", true}, {"", "", true},
 	} {
-		if got := matches(tc.pattern, tc.value); got != tc.want {
+		if got := (&Shell{}).matches(tc.pattern, tc.value); got != tc.want {
 			t.Errorf("matches(%q, %q) = %v", tc.pattern, tc.value, got)
 		}
 	}
@@ -35,14 +37,14 @@ func TestPrintf(t *testing.T) {
 		{"%d", []string{"0x10"}, "16"}, {"%d", []string{"'A"}, "65"}, {"%c%c", []string{"xyz", "é"}, "xé"}, {"%b", []string{`a\tb\0101`}, "a\tbA"},
 		{`\x41\102\n\\`, nil, "AB\n\\"}, {"%%", nil, "%"}, {"%*d", []string{"4", "7"}, "   7"}, {`a\cb`, nil, "a"}, {"%.2s", []string{"abc"}, "ab"}, {"%e", []string{"1"}, "1.000000e+00"},
 	} {
-		f := formatter{format: tc.format, args: tc.args}
-		if got := f.run(); got != tc.want || f.err != nil {
+		f := formatter{shell: &Shell{life: t.Context()}, format: tc.format, args: tc.args, out: new(budget.Buffer)}
+		if got, _ := f.run(); got != tc.want || f.err != nil {
 			t.Errorf("printf %q %q = %q, %v; want %q", tc.format, tc.args, got, f.err, tc.want)
 		}
 	}
 	for _, bad := range []string{"%", "%z", "%99999d", "%5"} {
-		f := formatter{format: bad, args: []string{"1"}}
-		if f.run(); f.err == nil {
+		f := formatter{shell: &Shell{life: t.Context()}, format: bad, args: []string{"1"}, out: new(budget.Buffer)}
+		if _, _ = f.run(); f.err == nil {
 			t.Errorf("printf %q is accepted", bad)
 		}
 	}
@@ -105,7 +107,7 @@ func TestArrayElements(t *testing.T) {
 // TestVariableBooks checks that the size of all variables is kept right through scopes.
 func TestVariableBooks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		v := newVars([]string{"A=1", "B=22"})
+		v := newVars([]string{"A=1", "B=22"}, nil)
 		for range rapid.IntRange(0, 40).Draw(t, "steps") {
 			name := rapid.SampledFrom([]string{"A", "B", "C"}).Draw(t, "name")
 			switch rapid.IntRange(0, 4).Draw(t, "op") {
@@ -123,10 +125,10 @@ func TestVariableBooks(t *testing.T) {
 				_ = v.set(name, expand.Variable{Set: true, Kind: expand.String, Str: value, Local: local})
 			}
 		}
-		size := 0
+		size := int64(0)
 		for _, scope := range v.scopes {
 			for name, vr := range scope {
-				size += len(name) + sizeOf(vr)
+				size += int64(len(name)) + sizeOf(vr)
 			}
 		}
 		if size != v.size {
@@ -142,7 +144,7 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, src string) {
 		failed := false
-		for st, err := range statements(src) {
+		for st, err := range statements(src, nil) {
 			if failed {
 				t.Fatal("goes on after an error")
 			}

@@ -5,6 +5,8 @@ import (
 
 	"mvdan.cc/sh/v3/expand"
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/berth-dev/berth/fleet/shell/vfs"
 )
 
 // commandBuiltin runs a command without looking at functions, or with -v says what it is.
@@ -99,32 +101,49 @@ func (s *Shell) sourceFile(args []string) {
 		return
 	}
 	file, ok := s.sourcePath(args[1])
-	data, err := s.fs.ReadFile(s.abs(file))
+	if s.hold(ScriptCost(s.fs, s.abs(file))) != nil {
+		s.stopped()
+		return
+	}
+	data, err := s.fs.ReadHead(s.abs(file), MaxScript+1)
 	if !ok || err != nil {
 		s.fail("%s: can't open '%s': No such file or directory", args[0], args[1])
 		s.leave()
 		return
 	}
-	params := s.params
+	undo := func() {}
 	if len(args) > 2 {
-		s.params = args[2:]
+		undo = s.setParams(args[2:])
 	}
 	s.sourceDepth++
 	s.source(string(data))
 	s.sourceDepth--
-	if len(args) > 2 {
-		s.params = params
-	}
+	undo()
 	if s.flow == flowReturn {
 		s.flow = flowNone
 	}
+}
+
+// MaxPath is how many directories of $PATH are looked at.
+const MaxPath = 64
+
+// ScriptCost is what reading a script takes.
+func ScriptCost(f *vfs.FS, name string) int64 {
+	info, err := f.Stat(name)
+	if err != nil {
+		return 0
+	}
+	return 3 * min(info.Size(), MaxScript)
 }
 
 func (s *Shell) sourcePath(name string) (string, bool) {
 	if strings.Contains(name, "/") {
 		return name, true
 	}
-	for dir := range strings.SplitSeq(s.value("PATH"), ":") {
+	for i, dir := range strings.SplitN(s.value("PATH"), ":", MaxPath+1) {
+		if i == MaxPath {
+			break
+		}
 		file := dir + "/" + name
 		if info, err := s.fs.Stat(s.abs(file)); err == nil && info.Mode().IsRegular() && info.Size() > 0 {
 			return file, true
@@ -150,7 +169,7 @@ func (s *Shell) unset(args []string) {
 			continue
 		}
 		if funcs {
-			delete(s.funcs, name)
+			s.forgetFunction(name)
 		}
 	}
 }
@@ -186,7 +205,7 @@ func (s *Shell) unsetElement(name, sub string) {
 
 // evalNumber evaluates text as an arithmetic expression, the way the shell itself would.
 func (s *Shell) evalNumber(text string) (int, bool) {
-	for st, err := range statements("((" + text + "\n))") {
+	for st, err := range statements("(("+text+"\n))", s.mem) {
 		if err != nil {
 			break
 		}

@@ -9,12 +9,14 @@ import (
 	"unicode/utf8"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/berth-dev/berth/fleet/shell/budget"
 )
 
 // Limits of what is parsed. The parser and the evaluation of a tree recurse, and a Go stack
 // that overflows takes the whole process with it: so depth is bounded before it gets there.
 const (
-	maxScript = 1 << 20 // bytes of one script
+	MaxScript = 1 << 20 // bytes of one script
 	maxFrames = 5000    // stack frames, about 2 MiB
 	maxDepth  = 2000    // levels of one syntax tree
 	readChunk = 64      // bytes the parser gets between two checks of the stack
@@ -31,6 +33,14 @@ var (
 type guarded struct {
 	from io.Reader
 	left int
+	mem  *budget.Scope // the tree of the statement that is read counts here
+	held int64
+}
+
+// next gives back what the statement before took.
+func (g *guarded) next() {
+	g.mem.Give(g.held)
+	g.held = 0
 }
 
 func (g *guarded) Read(b []byte) (int, error) {
@@ -43,17 +53,24 @@ func (g *guarded) Read(b []byte) (int, error) {
 	}
 	n, err := g.from.Read(b[:min(len(b), readChunk, g.left)])
 	g.left -= n
+	cost := sourceCost(b[:n])
+	if g.mem.Take(cost) != nil {
+		return 0, errMemory
+	}
+	g.held += cost
 	return n, err
 }
 
 // statements parses src one complete statement at a time, so that what comes before a
 // syntax error runs, as in other shells.
-func statements(src string) iter.Seq2[*syntax.Stmt, error] {
+func statements(src string, mem *budget.Scope) iter.Seq2[*syntax.Stmt, error] {
 	return func(yield func(*syntax.Stmt, error) bool) {
 		p := syntax.NewParser(syntax.Variant(syntax.LangBash))
 		over := false
+		in := &guarded{from: strings.NewReader(src), left: MaxScript, mem: mem}
+		defer in.next()
 		// Not a range loop: after an error the parser's iterator goes on once too often.
-		p.StmtsSeq(&guarded{strings.NewReader(src), maxScript})(func(st *syntax.Stmt, err error) bool {
+		p.StmtsSeq(in)(func(st *syntax.Stmt, err error) bool {
 			if over {
 				return false
 			}
@@ -61,6 +78,7 @@ func statements(src string) iter.Seq2[*syntax.Stmt, error] {
 				err = accept(st)
 			}
 			over = !yield(st, err) || err != nil
+			in.next()
 			return !over
 		})
 	}

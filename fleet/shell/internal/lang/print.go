@@ -3,9 +3,12 @@ package lang
 import (
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/berth-dev/berth/fleet/shell/budget"
 )
 
 // maxWidth bounds the width and precision that printf pads to.
@@ -26,6 +29,9 @@ func (s *Shell) echo(args []string) {
 			}
 		}
 		args = args[1:]
+	}
+	if !s.holdAll(args, 3) {
+		return
 	}
 	text := strings.Join(args, " ")
 	if escapes {
@@ -67,23 +73,23 @@ func unescape(text string, zero bool) (out string, stop bool) {
 
 // unescapeOne writes what the escape at the start of text (without its backslash) stands
 // for, and returns how long it is.
-func unescapeOne(b *strings.Builder, text string, zero bool) int {
+func unescapeOne(b byteWriter, text string, zero bool) int {
 	const from, to = `abefnrtv\`, "\a\b\x1b\f\n\r\t\v\\"
 	if i := strings.IndexByte(from, text[0]); i >= 0 {
-		b.WriteByte(to[i])
+		_ = b.WriteByte(to[i])
 		return 1
 	}
 	switch c := text[0]; {
 	case c == 'x':
 		if n := digits(text[1:], 2, 16); n > 0 {
 			v, _ := strconv.ParseUint(text[1:1+n], 16, 8)
-			b.WriteByte(byte(v))
+			_ = b.WriteByte(byte(v))
 			return 1 + n
 		}
 	case c == 'u' || c == 'U':
 		if n := digits(text[1:], 8, 16); n > 0 {
 			v, _ := strconv.ParseUint(text[1:1+n], 16, 32)
-			b.WriteRune(rune(v))
+			_, _ = b.WriteString(string(rune(v)))
 			return 1 + n
 		}
 	case c >= '0' && c <= '7':
@@ -93,12 +99,18 @@ func unescapeOne(b *strings.Builder, text string, zero bool) int {
 		}
 		n := digits(text[skip:], 3, 8)
 		v, _ := strconv.ParseUint("0"+text[skip:skip+n], 8, 16)
-		b.WriteByte(byte(v))
+		_ = b.WriteByte(byte(v))
 		return skip + n
 	}
-	b.WriteByte('\\')
-	b.WriteByte(text[0])
+	_ = b.WriteByte('\\')
+	_ = b.WriteByte(text[0])
 	return 1
+}
+
+// byteWriter is a buffer of either kind.
+type byteWriter interface {
+	io.ByteWriter
+	io.StringWriter
 }
 
 // digits counts the digits of a base at the start of text, at most most.
@@ -116,9 +128,11 @@ func digits(text string, most, base int) int {
 // printf formats its arguments; the format is used again while there are arguments left.
 func (s *Shell) printf(args []string) {
 	if len(args) > 2 && args[0] == "-v" {
-		f := formatter{format: args[2], args: args[3:]}
-		out := f.run()
-		s.setString(args[1], out)
+		f := formatter{shell: s, format: args[2], args: args[3:], out: s.mem.Buffer()}
+		defer f.out.Reset()
+		if text, ok := f.run(); ok {
+			s.setString(args[1], text)
+		}
 		return
 	}
 	if len(args) > 0 && args[0] == "--" {
@@ -129,33 +143,54 @@ func (s *Shell) printf(args []string) {
 		s.status = 2
 		return
 	}
-	f := formatter{format: args[0], args: args[1:]}
-	out := f.run()
-	s.write(1, out)
+	f := formatter{shell: s, format: args[0], args: args[1:], out: s.mem.Buffer()}
+	defer f.out.Reset()
+	text, ok := f.run()
+	if !ok {
+		return
+	}
+	s.write(1, text)
 	if f.err != nil {
 		s.fail("printf: %v", f.err)
 	}
 }
 
 type formatter struct {
+	shell  *Shell
 	format string
 	args   []string
-	out    strings.Builder
+	out    *budget.Buffer
 	err    error
 	stop   bool // \c was met
 }
 
-func (f *formatter) run() string {
+// run formats everything; it is false if there was no memory for it.
+func (f *formatter) run() (string, bool) {
 	for {
 		before := len(f.args)
 		f.once()
-		if f.stop || f.err != nil || len(f.args) == 0 || len(f.args) == before || f.out.Len() > maxFields {
-			return f.out.String()
+		if f.stop || f.err != nil || len(f.args) == 0 || len(f.args) == before {
+			break
 		}
+	}
+	if f.shell.life.Err() != nil || f.shell.hold(int64(f.out.Len())) != nil {
+		return "", f.shell.stopped()
+	}
+	return string(f.out.Bytes()), true
+}
+
+// printf adds to the output, up to what may be printed at once.
+func (f *formatter) printf(format string, args ...any) {
+	fmt.Fprintf(f.out, format, args...)
+	if f.out.Len() > maxFields || f.shell.life.Err() != nil {
+		f.err, f.stop = errMemory, true
 	}
 }
 
 func (f *formatter) once() {
+	if f.out.Len() > maxFields {
+		f.err, f.stop = errMemory, true
+	}
 	for i := 0; i < len(f.format) && !f.stop; i++ {
 		switch c := f.format[i]; {
 		case c == '\\' && i+1 < len(f.format):
@@ -163,9 +198,9 @@ func (f *formatter) once() {
 				f.stop = true
 				return
 			}
-			i += unescapeOne(&f.out, f.format[i+1:], false)
+			i += unescapeOne(f.out, f.format[i+1:], false)
 		case c == '%' && i+1 < len(f.format) && f.format[i+1] == '%':
-			f.out.WriteByte('%')
+			_ = f.out.WriteByte('%')
 			i++
 		case c == '%':
 			n := f.directive(f.format[i+1:])
@@ -174,7 +209,7 @@ func (f *formatter) once() {
 			}
 			i += n
 		default:
-			f.out.WriteByte(c)
+			_ = f.out.WriteByte(c)
 		}
 	}
 }
@@ -228,29 +263,33 @@ func tooWide(spec string) bool {
 func (f *formatter) convert(spec string, verb byte) bool {
 	switch verb {
 	case 's':
-		fmt.Fprintf(&f.out, spec+"s", f.next())
+		f.printf(spec+"s", f.next())
 	case 'b':
 		text, stop := unescape(f.next(), true)
-		fmt.Fprintf(&f.out, spec+"s", text)
+		f.printf(spec+"s", text)
 		f.stop = stop
 	case 'q':
-		fmt.Fprintf(&f.out, spec+"s", strconv.Quote(f.next()))
+		if f.shell.hold(10*int64(len(f.args0()))) != nil {
+			f.stop = true
+			return true
+		}
+		f.printf(spec+"s", strconv.Quote(f.next()))
 	case 'c':
 		_, n := utf8.DecodeRuneInString(f.args0())
-		fmt.Fprintf(&f.out, spec+"s", f.next()[:n])
+		f.printf(spec+"s", f.next()[:n])
 	case 'd', 'i':
-		fmt.Fprintf(&f.out, spec+"d", f.number())
+		f.printf(spec+"d", f.number())
 	case 'u':
-		fmt.Fprintf(&f.out, spec+"d", uint64(f.number()))
+		f.printf(spec+"d", uint64(f.number()))
 	case 'o', 'x', 'X':
-		fmt.Fprintf(&f.out, spec+string(verb), uint64(f.number()))
+		f.printf(spec+string(verb), uint64(f.number()))
 	case 'e', 'E', 'f', 'F', 'g', 'G':
 		v, err := strconv.ParseFloat(strings.TrimSpace(f.args0()), 64)
 		if err != nil && f.args0() != "" {
 			f.err = fmt.Errorf("%s: invalid number", f.args0())
 		}
 		f.next()
-		fmt.Fprintf(&f.out, spec+string(verb), v)
+		f.printf(spec+string(verb), v)
 	default:
 		return false
 	}

@@ -40,8 +40,10 @@ func (s *Shell) readCommands(in *lines) (failed error) {
 	p := syntax.NewParser(syntax.Variant(syntax.LangBash))
 	s.prompt("PS1")
 	over := false
+	source := &guarded{from: in, left: maxSession, mem: s.mem}
+	defer source.next()
 	// Not a range loop: after an error the parser's iterator goes on once too often.
-	p.InteractiveSeq(&guarded{in, maxSession})(func(list []*syntax.Stmt, err error) bool {
+	p.InteractiveSeq(source)(func(list []*syntax.Stmt, err error) bool {
 		switch {
 		case over:
 		case err == nil && p.Incomplete():
@@ -51,6 +53,7 @@ func (s *Shell) readCommands(in *lines) (failed error) {
 				err = s.runLine(list)
 			}
 			failed = err
+			source.next()
 			over = err != nil || s.flow != flowNone
 		}
 		return !over

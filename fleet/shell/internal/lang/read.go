@@ -1,7 +1,6 @@
 package lang
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -12,6 +11,8 @@ import (
 
 	"mvdan.cc/sh/v3/expand"
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/berth-dev/berth/fleet/shell/budget"
 )
 
 // readOptions are the flags of read.
@@ -136,6 +137,10 @@ func (o *readOptions) valued(flag byte, value string) bool {
 }
 
 func (s *Shell) assignRead(o readOptions, line string) {
+	if s.hold(6*int64(len(line))+fieldCost*separators(line, s.value("IFS"))) != nil {
+		s.stopped()
+		return
+	}
 	switch {
 	case o.array:
 		name := "REPLY"
@@ -189,7 +194,11 @@ func (s *Shell) mapfile(args []string) {
 	}
 	ctx, done := s.foreground()
 	defer done()
-	list, err := readLines(s.fds[0].Reader(ctx), trim)
+	list, err := s.readLines(s.fds[0].Reader(ctx), trim)
+	if s.life.Err() != nil {
+		s.stopped()
+		return
+	}
 	if err != nil {
 		s.fail("%s: %s", args[0], Reason(err))
 		return
@@ -197,14 +206,18 @@ func (s *Shell) mapfile(args []string) {
 	s.set(name, expand.Variable{Set: true, Kind: expand.Indexed, List: list})
 }
 
-func readLines(r io.Reader, trim bool) ([]string, error) {
+func (s *Shell) readLines(r io.Reader, trim bool) ([]string, error) {
 	list := []string{}
 	size := 0
-	in := bufio.NewReader(r)
+	in := s.mem.Lines(r, '\n')
+	defer in.Close()
 	for {
-		line, err := in.ReadBytes('\n')
+		line, err := in.Next()
 		if size += len(line) + 16; size > maxValue {
 			return nil, errMemory
+		}
+		if err := s.hold(budget.Size(len(line))); err != nil {
+			return nil, err
 		}
 		if trim {
 			line = bytes.TrimSuffix(line, []byte("\n"))

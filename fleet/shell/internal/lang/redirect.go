@@ -23,7 +23,7 @@ func (s *Shell) redirect(rd *syntax.Redirect, saved *[10]*fd.Stream) bool {
 	case syntax.WordHdoc:
 		var word string
 		if word, ok = s.literal(rd.Word); ok {
-			f = fd.Text(word + "\n")
+			f, ok = s.text(word + "\n")
 		}
 	case syntax.DplIn, syntax.DplOut:
 		f, ok = s.duplicate(rd)
@@ -133,20 +133,32 @@ func (s *Shell) openRedirect(name string, flag vfs.Flag) (*fd.Stream, bool) {
 func (s *Shell) hereDocument(rd *syntax.Redirect) (*fd.Stream, bool) {
 	body := rd.Hdoc
 	if body == nil {
-		return fd.Text(""), true
+		return s.text("")
 	}
 	if quoted(rd.Word) {
 		text := body.Lit()
 		if rd.Op == syntax.DashHdoc {
 			text = stripTabs(text)
 		}
-		return fd.Text(text), true
+		return s.text(text)
 	}
 	if rd.Op == syntax.DashHdoc {
 		body = untabbed(body)
 	}
 	text, ok := s.document(body)
-	return fd.Text(text), ok
+	if !ok {
+		return nil, false
+	}
+	return s.text(text)
+}
+
+// text is a stream of what a here-document says.
+func (s *Shell) text(body string) (*fd.Stream, bool) {
+	f, err := fd.Text(body, s.host.Memory())
+	if err != nil {
+		return nil, s.stopped()
+	}
+	return f, true
 }
 
 // quoted says whether a here-document's delimiter was quoted, which makes the body literal.

@@ -17,13 +17,14 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 
 	"github.com/berth-dev/berth/fleet/clock"
+	"github.com/berth-dev/berth/fleet/shell/budget"
 	"github.com/berth-dev/berth/fleet/shell/internal/fd"
 	"github.com/berth-dev/berth/fleet/shell/vfs"
 )
 
-// maxNesting bounds how deep statements run inside statements: functions, subshells,
+// MaxNesting bounds how deep statements run inside statements: functions, subshells,
 // substitutions, eval and shells started by shells count together.
-const maxNesting = 4000
+const MaxNesting = 4000
 
 // Host is the machine a shell runs on.
 type Host interface {
@@ -33,6 +34,8 @@ type Host interface {
 	Find(dir, searchPath, name string) (string, bool)
 	// Spend accounts for n steps of work and waits while there is no allowance for them.
 	Spend(ctx context.Context, n int) error
+	// Memory is what the shell and all that it starts hold together.
+	Memory() *budget.Scope
 	// Start enters a process with its arguments; signal is called when it is sent one. It
 	// fails where there are too many. end takes the process out again.
 	Start(args []string, signal func(Signal)) (pid int, end func(), err error)
@@ -88,6 +91,12 @@ type Shell struct {
 	interactive bool
 	started     time.Time
 
+	mem        *budget.Scope // what this shell holds; its streams count in the host's, they may outlive it
+	held       int64         // of mem, for the statement that runs
+	paramsHeld int64         // of mem
+	funcsHeld  int64         // of mem
+	rules      map[*syntax.CmdSubst]captureRule
+
 	vars   vars
 	funcs  map[string]*syntax.Stmt
 	params []string
@@ -140,7 +149,9 @@ func New(ctx context.Context, o Options) *Shell {
 	}
 	s.life, s.die = context.WithCancelCause(ctx)
 	s.fds[0], s.fds[1], s.fds[2] = o.Stdin.Keep(), o.Stdout.Keep(), o.Stderr.Keep()
-	s.vars = newVars(o.Env)
+	s.mem = o.Host.Memory().Sub()
+	_ = s.mem.Take(shellCost) // a refusal ends its life
+	s.vars = newVars(o.Env, s.mem)
 	s.defaultVars()
 	s.configure()
 	return s
@@ -164,6 +175,7 @@ func (s *Shell) Close() int {
 		s.fds[i] = nil
 	}
 	s.die(nil)
+	s.mem.Close()
 	return s.status & 0xff
 }
 
@@ -195,8 +207,13 @@ func (s *Shell) rescue() {
 func (s *Shell) clone(ctx context.Context) *Shell {
 	c := *s
 	c.life, c.die = context.WithCancelCause(ctx)
-	c.vars = s.vars.clone()
-	c.funcs = cloneMap(s.funcs)
+	c.mem, c.held, c.rules = s.host.Memory().Sub(), 0, nil
+	s.work((s.vars.size + s.funcsHeld) / 8)
+	if c.mem.Take(shellCost+s.vars.size+s.paramsHeld+s.funcsHeld) == nil {
+		c.vars, c.funcs = s.vars.clone(c.mem), cloneMap(s.funcs)
+	} else {
+		c.vars, c.funcs = newVars(nil, nil), map[string]*syntax.Stmt{} // its life is over
+	}
 	c.dirs = append([]string(nil), s.dirs...)
 	for i, f := range s.fds {
 		if f != nil {

@@ -10,19 +10,24 @@ import (
 
 // source parses and runs src in this shell.
 func (s *Shell) source(src string) {
-	if len(src) > maxScript {
+	if len(src) > MaxScript {
 		s.fail("%v", errScriptSize)
 		s.leave()
 		return
 	}
+	s.work(4 * int64(len(src)))
 	ran := false
 	defer func() {
 		if !ran {
 			s.status = 0
 		}
 	}()
-	for st, err := range statements(src) {
+	for st, err := range statements(src, s.mem) {
 		ran = true
+		if s.life.Err() != nil {
+			s.stopped()
+			return
+		}
 		if err != nil {
 			s.errorf("syntax error: %v", err)
 			s.status = 2
@@ -71,13 +76,22 @@ func (s *Shell) stmt(st *syntax.Stmt) {
 	if !s.proceed() {
 		return
 	}
-	if s.depth >= maxNesting {
-		s.fail("maximum nesting level exceeded (%d)", maxNesting)
+	if s.depth >= MaxNesting {
+		s.fail("maximum nesting level exceeded (%d)", MaxNesting)
 		s.leave()
 		return
 	}
-	s.depth++
-	defer func() { s.depth-- }()
+	mark := s.held
+	if s.depth++; s.depth > freeDepth && s.hold(levelCost) != nil {
+		s.stopped()
+	}
+	defer func() {
+		s.depth--
+		s.drop(mark)
+	}()
+	if s.flow != flowNone {
+		return
+	}
 	if st.Background || st.Disown {
 		s.background(st)
 		return
@@ -202,8 +216,26 @@ func (s *Shell) define(cmd *syntax.FuncDecl) {
 		s.fail("functions need a name")
 		return
 	}
+	s.forgetFunction(cmd.Name.Value)
+	cost := nodeCost(cmd.Body)
+	if s.mem.Take(cost) != nil {
+		s.stopped()
+		return
+	}
+	s.funcsHeld += cost
 	s.funcs[cmd.Name.Value] = cmd.Body
 	s.status = 0
+}
+
+func (s *Shell) forgetFunction(name string) {
+	body := s.funcs[name]
+	if body == nil {
+		return
+	}
+	cost := nodeCost(body)
+	s.mem.Give(cost)
+	s.funcsHeld -= cost
+	delete(s.funcs, name)
 }
 
 func (s *Shell) let(cmd *syntax.LetClause) {
@@ -226,13 +258,21 @@ func (s *Shell) binary(cmd *syntax.BinaryCmd) {
 	}
 }
 
+// maxPiece is how much is written at once.
+const maxPiece = 16 << 10
+
 // write prints text to a descriptor. A reader that has gone ends the shell, as SIGPIPE does.
 func (s *Shell) write(n int, text string) bool {
 	if text == "" {
 		return true
 	}
-	_ = s.host.Spend(s.life, len(text)>>12)
-	_, err := s.fds[n].WriteContext(s.life, []byte(text))
+	var err error
+	for len(text) > 0 && err == nil { // in pieces: the copy is not counted
+		piece := text[:min(len(text), maxPiece)]
+		text = text[len(piece):]
+		_ = s.host.Spend(s.life, len(piece)>>12)
+		_, err = s.fds[n].WriteContext(s.life, []byte(piece))
+	}
 	switch {
 	case err == nil:
 		return true

@@ -1,11 +1,12 @@
 package lang
 
 import (
-	"regexp"
 	"strings"
 
 	"mvdan.cc/sh/v3/expand"
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/berth-dev/berth/fleet/shell/internal/regex"
 )
 
 // testClause is [[ ... ]].
@@ -66,7 +67,7 @@ func (s *Shell) testBinary(x *syntax.BinaryTest) bool {
 	switch x.Op {
 	case syntax.TsMatchShort, syntax.TsMatch, syntax.TsNoMatch:
 		pat, ok := s.pattern(right)
-		return ok && matches(pat, a) == (x.Op != syntax.TsNoMatch)
+		return ok && s.matches(pat, a) == (x.Op != syntax.TsNoMatch)
 	}
 	b, ok := s.literal(right)
 	if !ok {
@@ -94,15 +95,29 @@ func (s *Shell) testArithm(a, op, b string) bool {
 }
 
 func (s *Shell) matchRegexp(text, expr string) bool {
-	re, err := regexp.Compile(expr)
+	mem := s.mem.Sub()
+	defer mem.Close()
+	re, err := regex.Compile(expr, mem)
 	if err != nil {
 		s.errorf("[[: invalid regular expression %q", expr)
 		s.status = 2
 		return false
 	}
-	m := re.FindStringSubmatch(text)
-	if m == nil {
+	s.work(re.Work(text))
+	at, err := re.Find(text)
+	if err != nil {
+		s.errorf("[[: %v", err)
+		s.status = 2
 		return false
+	}
+	if at == nil {
+		return false
+	}
+	m := make([]string, len(at)/2)
+	for i := range m {
+		if at[2*i] >= 0 {
+			m[i] = text[at[2*i]:at[2*i+1]]
+		}
 	}
 	return s.set("BASH_REMATCH", expand.Variable{Set: true, Kind: expand.Indexed, List: m})
 }

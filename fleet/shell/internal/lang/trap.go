@@ -29,7 +29,14 @@ func (s *Shell) trap(args []string) {
 	}
 }
 
+// maxAction bounds what a trap runs.
+const maxAction = 64 << 10
+
 func (s *Shell) setTraps(action string, conditions []string) {
+	if len(action) > maxAction {
+		s.fail("trap: action too long")
+		return
+	}
 	for _, cond := range conditions {
 		if !s.setTrap(action, cond) {
 			s.fail("trap: %s: invalid signal specification", cond)

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"mvdan.cc/sh/v3/expand"
+
+	"github.com/berth-dev/berth/fleet/shell/budget"
 )
 
 // Limits of what variables hold, in bytes of names and values.
@@ -27,11 +29,12 @@ var (
 // function.
 type vars struct {
 	scopes []map[string]expand.Variable
-	size   int // bytes in all scopes
+	size   int64         // what all scopes count
+	mem    *budget.Scope // where they count
 }
 
-func newVars(env []string) vars {
-	v := vars{scopes: []map[string]expand.Variable{{}}}
+func newVars(env []string, mem *budget.Scope) vars {
+	v := vars{scopes: []map[string]expand.Variable{{}}, mem: mem}
 	for _, kv := range env {
 		name, value, ok := strings.Cut(kv, "=")
 		if ok && name != "" {
@@ -41,8 +44,9 @@ func newVars(env []string) vars {
 	return v
 }
 
-func (v *vars) clone() vars {
-	c := vars{size: v.size, scopes: make([]map[string]expand.Variable, len(v.scopes))}
+// clone copies the variables. The caller has counted their size in mem.
+func (v *vars) clone(mem *budget.Scope) vars {
+	c := vars{size: v.size, mem: mem, scopes: make([]map[string]expand.Variable, len(v.scopes))}
 	for i, scope := range v.scopes {
 		c.scopes[i] = maps.Clone(scope)
 	}
@@ -71,9 +75,12 @@ func (v *vars) top() int { return len(v.scopes) - 1 }
 func (v *vars) push() { v.scopes = append(v.scopes, map[string]expand.Variable{}) }
 
 func (v *vars) pop() {
+	freed := int64(0)
 	for name, vr := range v.scopes[v.top()] {
-		v.size -= len(name) + sizeOf(vr)
+		freed += int64(len(name)) + sizeOf(vr)
 	}
+	v.size -= freed
+	v.mem.Give(freed)
 	v.scopes = v.scopes[:v.top()]
 }
 
@@ -92,21 +99,24 @@ func (v *vars) set(name string, vr expand.Variable) error {
 	}
 	vr.Exported = vr.Exported || prev.Exported && vr.Set
 	vr.Local = vr.Local || prev.Local
-	return v.store(scope, name, prev, vr)
+	return v.store(scope, name, vr)
 }
 
-func (v *vars) store(scope int, name string, prev, vr expand.Variable) error {
-	size := sizeOf(vr)
-	grow := size - sizeOf(prev)
-	if _, there := v.scopes[scope][name]; !there {
-		grow += len(name)
+func (v *vars) store(scope int, name string, vr expand.Variable) error {
+	old, there := v.scopes[scope][name]
+	was, is := int64(0), int64(0)
+	if there {
+		was = int64(len(name)) + sizeOf(old)
 	}
-	if grow > 0 && (size > maxValue || v.size+grow > maxVars) {
+	if vr.Declared() {
+		is = int64(len(name)) + sizeOf(vr)
+	}
+	if is > was && (is > maxValue+varCost || v.size+is-was > maxVars || v.mem.Take(is-was) != nil) {
 		return errMemory
 	}
-	v.size += grow
-	if !vr.Declared() {
-		v.size -= len(name)
+	v.mem.Give(max(0, was-is))
+	v.size += is - was
+	if is == 0 {
 		delete(v.scopes[scope], name)
 		return nil
 	}
@@ -114,13 +124,10 @@ func (v *vars) store(scope int, name string, prev, vr expand.Variable) error {
 	return nil
 }
 
-func sizeOf(vr expand.Variable) int {
-	n := len(vr.Str)
-	for _, s := range vr.List {
-		n += len(s) + 16
-	}
+func sizeOf(vr expand.Variable) int64 {
+	n := varCost + int64(len(vr.Str)) + 8*int64(len(vr.Indexes)) + sizeOfList(vr.List)
 	for k, s := range vr.Map {
-		n += len(k) + len(s) + 32
+		n += int64(len(k)+len(s)) + mapCost
 	}
 	return n
 }
