@@ -90,6 +90,9 @@ func (k *Kubelet) Attach(ctx context.Context, ref stream.Ref, s stream.Streams) 
 		return err
 	}
 	v := p.log.attach()
+	if v == nil {
+		return stream.BadRequest(fmt.Sprintf("too many clients are attached to container %q", ref.Container))
+	}
 	defer p.log.detach(v)
 	if s.Stdin != nil && p.typing != nil {
 		go func() {

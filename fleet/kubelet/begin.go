@@ -77,6 +77,7 @@ func containersOf(w *worker, pod *corev1.Pod, now metav1.Time) []*container {
 // run again.
 func (w *worker) comeBack() {
 	pod := w.current()
+	w.discard()
 	w.rebooted, w.initialized, w.mounts, w.net = false, false, nil, shell.NewNet()
 	again, ran := false, false
 	for _, c := range w.containers {

@@ -8,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/berth-dev/berth/fleet/shell"
 )
 
 func TestExpand(t *testing.T) {
@@ -34,7 +36,7 @@ func TestEnvironment(t *testing.T) {
 	s := newSources(fake.NewClientset(
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "m", Namespace: "default"}, Data: map[string]string{"k": "v", "L": "from map"}},
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s", Namespace: "default"}, Data: map[string][]byte{"k": []byte("hidden")}},
-	))
+	), shell.NewBudget())
 	pod := testPod("p", "busybox", request(corev1.ResourceMemory, "1Gi"), request(corev1.ResourceCPU, "1500m"))
 	pod.Labels = map[string]string{"app": "x"}
 	pod.Status.PodIP = "10.0.0.9"
@@ -60,7 +62,7 @@ func TestEnvironment(t *testing.T) {
 }
 
 func TestMissingSourcesInKubeletsWords(t *testing.T) {
-	s := newSources(fake.NewClientset(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "m", Namespace: "default"}}))
+	s := newSources(fake.NewClientset(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "m", Namespace: "default"}}), shell.NewBudget())
 	ref := func(name, key string) *corev1.EnvVarSource {
 		return &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: name}, Key: key}}
 	}

@@ -15,7 +15,7 @@ import (
 func (p *process) enter() *shell.Container {
 	w := p.c.w
 	pod := w.current()
-	root := shell.NewFS()
+	root := w.k.budget.NewFS()
 	if p.spec.WorkingDir != "" {
 		_ = root.MkdirAll(p.spec.WorkingDir, 0o755) // without it commands say that it is missing
 	}
@@ -26,6 +26,7 @@ func (p *process) enter() *shell.Container {
 	}
 	c := &shell.Container{
 		Hostname: hostname(pod), IP: p.podIP, FS: root, Net: p.net, Clock: w.k.clock, Programs: p.programs(), Machine: p.m.inside(),
+		Budget: w.k.budget, Memory: p.spec.Resources.Limits.Memory().Value(),
 	}
 	if !p.mayBeShell() || !c.Known(p.argv[0]) { // what is not the shell's own is process 1 all the same
 		c.Init = &shell.Init{Args: p.argv, Signal: p.signal}
@@ -58,7 +59,18 @@ func (p *process) mount(root *shell.FS, i int) error {
 		}
 		v = part
 	}
-	return root.Mount(m.MountPath, v, m.ReadOnly)
+	return root.Mount(m.MountPath, v, m.ReadOnly || p.fromAPI(m.Name))
+}
+
+// fromAPI says whether a volume's content comes from objects, which nobody writes to through a volume.
+func (p *process) fromAPI(name string) bool {
+	volumes := p.c.w.current().Spec.Volumes
+	for i := range volumes {
+		if volumes[i].Name == name {
+			return fromAPI(&volumes[i])
+		}
+	}
+	return false
 }
 
 // addDevices puts the files of the NVIDIA driver where its container toolkit does. They are empty.

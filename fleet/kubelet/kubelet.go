@@ -21,6 +21,8 @@ import (
 
 	"github.com/berth-dev/berth/fleet/clock"
 	"github.com/berth-dev/berth/fleet/device"
+	"github.com/berth-dev/berth/fleet/shell"
+	"github.com/berth-dev/berth/fleet/shell/budget"
 	"github.com/berth-dev/berth/fleet/workload"
 )
 
@@ -75,6 +77,8 @@ type Kubelet struct {
 	stackChanged func(node string)
 
 	sources *sources
+	budget  *shell.Budget // of all containers
+	logs    *budget.Store // of all containers
 	events  *recorder
 	writes  chan struct{}   // one token per status write in flight
 	ctx     context.Context // Run's; set before any worker starts
@@ -90,13 +94,15 @@ type Kubelet struct {
 func New(o Options) *Kubelet {
 	k := &Kubelet{
 		client: o.Client, machine: o.Machine, workloads: o.Workloads, clock: o.Clock, log: o.Log, stackChanged: o.StackChanged,
-		sources: newSources(o.Client),
-		events:  newRecorder(),
-		writes:  make(chan struct{}, writesInFlight),
-		pods:    make(map[types.UID]*worker),
-		byName:  make(map[types.NamespacedName]*worker),
-		hosts:   make(map[string]*host),
+		budget: shell.NewBudget(),
+		logs:   budget.NewStore(allLogs, freeLog),
+		events: newRecorder(),
+		writes: make(chan struct{}, writesInFlight),
+		pods:   make(map[types.UID]*worker),
+		byName: make(map[types.NamespacedName]*worker),
+		hosts:  make(map[string]*host),
 	}
+	k.sources = newSources(o.Client, k.budget)
 	if k.log == nil {
 		k.log = slog.New(slog.DiscardHandler)
 	}

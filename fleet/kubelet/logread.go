@@ -11,22 +11,22 @@ import (
 // copyLog writes the journal to out as the options ask: tail, since, timestamps, byte limit, one
 // stream only; with Follow it goes on until the container or ctx ends.
 func copyLog(ctx context.Context, j *journal, o *corev1.PodLogOptions, out io.Writer) error {
-	from := startOf(o, time.Now())
-	lines, next, more := j.since(0)
-	lines = selected(lines, o, from)
-	if o.TailLines != nil {
-		lines = lines[max(0, len(lines)-int(*o.TailLines)):]
-	}
-	left := int64(-1)
+	left, tail := int64(-1), int64(-1)
 	if o.LimitBytes != nil {
 		left = *o.LimitBytes
 	}
-	for {
+	if o.TailLines != nil {
+		tail = *o.TailLines
+	}
+	next, end := j.span(startOf(o, time.Now()), tail)
+	for o.Follow || next < end {
+		lines, then, more := j.since(next)
 		var err error
-		if left, err = writeLines(out, lines, o.Timestamps, left); err != nil || left == 0 {
+		if left, err = writeLines(out, selected(lines, o), o.Timestamps, left); err != nil || left == 0 || more == nil {
 			return err
 		}
-		if !o.Follow || more == nil {
+		next = then
+		if !o.Follow && next >= end {
 			return nil
 		}
 		select {
@@ -34,9 +34,8 @@ func copyLog(ctx context.Context, j *journal, o *corev1.PodLogOptions, out io.Wr
 		case <-ctx.Done():
 			return nil
 		}
-		lines, next, more = j.since(next)
-		lines = selected(lines, o, from)
 	}
+	return nil
 }
 
 // startOf is the moment from which lines are wanted; zero: all.
@@ -50,19 +49,19 @@ func startOf(o *corev1.PodLogOptions, now time.Time) time.Time {
 	return time.Time{}
 }
 
-// selected keeps the lines of the wanted stream and time. The input is not changed.
-func selected(lines []line, o *corev1.PodLogOptions, from time.Time) []line {
+// selected keeps the lines of the wanted stream. The input is not changed.
+func selected(lines []line, o *corev1.PodLogOptions) []line {
 	only := corev1.LogStreamAll
 	if o.Stream != nil {
 		only = *o.Stream
 	}
-	if only == corev1.LogStreamAll && from.IsZero() {
+	if only == corev1.LogStreamAll {
 		return lines
 	}
 	var kept []line
 	for _, l := range lines {
 		wrong := only == corev1.LogStreamStdout && l.from != stdout || only == corev1.LogStreamStderr && l.from != stderr
-		if !wrong && !l.at.Before(from) {
+		if !wrong {
 			kept = append(kept, l)
 		}
 	}

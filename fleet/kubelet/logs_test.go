@@ -72,12 +72,12 @@ func TestLogIsBounded(t *testing.T) {
 	for i := range 3 * logLimit / 100 {
 		fmt.Fprintf(out, "%098d\n", i)
 	}
-	lines, next, _ := j.since(0)
-	if j.size > logLimit || next != 3*logLimit/100 || len(lines) != logLimit/99 {
-		t.Errorf("%d bytes in %d lines of %d", j.size, len(lines), next)
+	first, next := j.span(time.Time{}, -1)
+	if j.held.size > logLimit || next != 3*logLimit/100 || next-first != logLimit/(99+lineCost) {
+		t.Errorf("%d bytes in %d lines of %d", j.held.size, next-first, next)
 	}
 	fmt.Fprint(out, strings.Repeat("x", lineLimit+1))
-	lines, _, _ = j.since(next)
+	lines, _, _ := j.since(next)
 	if len(lines) != 1 || len(lines[0].text) != lineLimit {
 		t.Errorf("an endless line became %d lines", len(lines))
 	}

@@ -1,7 +1,6 @@
 package kubelet
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -128,9 +127,19 @@ func (p *process) try(ctx context.Context, h *corev1.ProbeHandler) (output strin
 
 // exec runs a command in the container and gives its exit code and what it printed.
 func (p *process) exec(ctx context.Context, argv []string) (code int, output string) {
-	var out bytes.Buffer
-	code = shell.Run(ctx, p.another(argv, nil, &out, &out, false))
-	return code, out.String()
+	out := new(beginning)
+	code = shell.Run(ctx, p.another(argv, nil, out, out, false))
+	return code, string(out.text)
+}
+
+// beginning keeps the first bytes of what is written: as much of a probe's output as a kubelet reads.
+type beginning struct{ text []byte }
+
+const maxProbeOutput = 10 << 10
+
+func (b *beginning) Write(p []byte) (int, error) {
+	b.text = append(b.text, p[:min(len(p), maxProbeOutput-len(b.text))]...)
+	return len(p), nil
 }
 
 // get does an HTTP GET to the pod's own network and fails for what is not below 400.

@@ -57,7 +57,7 @@ func (c *container) prepare(ctx context.Context, m *Machine, im image) (*process
 	pod := withLimits(w.withAddresses(w.current()), m.Allocatable)
 	p := &process{
 		c: c, m: m, spec: c.spec, image: im, gpus: w.gpusOf(m, c.spec.Name),
-		log: new(journal), done: make(chan struct{}), began: make(chan struct{}),
+		log: newJournal(w.k.logs), done: make(chan struct{}), began: make(chan struct{}),
 		net: w.net, podIP: w.podIP, mounts: w.mounts,
 	}
 	env, err := w.k.sources.environment(ctx, pod, cmp.Or(specOf(pod, c.name), c.spec), p.ownEnv(pod))
@@ -122,6 +122,9 @@ func (p *process) run() {
 	}
 	p.c.ended(p, code, reason)
 	p.send(shell.Kill)
+	if p.entered.Load() {
+		p.inside().FS.Discard()
+	}
 	close(p.done)
 }
 
@@ -146,6 +149,7 @@ func (p *process) main() int {
 	}
 	first := p.command(p.argv, p.stdin, p.log.writer(stdout), p.log.writer(stderr), p.spec.TTY)
 	first.Started = func() { close(p.began) }
+	first.OutOfMemory = func() { p.oom.Store(true) }
 	return shell.Run(p.ctx, first)
 }
 
@@ -215,17 +219,18 @@ func (p *process) resourceHealth() []corev1.ResourceStatus {
 func (p *process) lastWords(code int) string {
 	const limit, logLimit = 4096, 2048
 	if p.entered.Load() {
-		text, err := p.inside().FS.ReadFile(cmp.Or(p.spec.TerminationMessagePath, corev1.TerminationMessagePathDefault))
+		text, err := p.inside().FS.ReadHead(cmp.Or(p.spec.TerminationMessagePath, corev1.TerminationMessagePathDefault), limit)
 		if err == nil && len(text) > 0 {
-			return string(text[:min(len(text), limit)])
+			return string(text)
 		}
 	}
 	if code == 0 || p.spec.TerminationMessagePolicy != corev1.TerminationMessageFallbackToLogsOnError {
 		return ""
 	}
-	lines, _, _ := p.log.since(0)
+	first, _ := p.log.span(time.Time{}, 80)
+	lines, _, _ := p.log.since(first)
 	var out strings.Builder
-	for _, l := range lines[max(0, len(lines)-80):] {
+	for _, l := range lines {
 		out.Write(l.text)
 	}
 	text := out.String()

@@ -16,11 +16,12 @@ import (
 // starts and not watched: a fleet has too many of them, and a running container does not change.
 type sources struct {
 	client kubernetes.Interface
+	budget *shell.Budget
 	shared shared
 }
 
-func newSources(client kubernetes.Interface) *sources {
-	return &sources{client: client, shared: shared{volumes: make(map[string]*shell.Volume)}}
+func newSources(client kubernetes.Interface, budget *shell.Budget) *sources {
+	return &sources{client: client, budget: budget, shared: shared{volumes: make(map[string]*shell.Volume)}}
 }
 
 // configMap gives nil without an error for an optional one that does not exist.

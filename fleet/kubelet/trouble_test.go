@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/berth-dev/berth/fleet/shell"
 )
 
 // failWrites makes status writes fail with the given errors, one each, before they succeed.
@@ -137,7 +139,7 @@ func TestVolumesAndLastWords(t *testing.T) {
 }
 
 func TestMissingClaim(t *testing.T) {
-	_, err := newSources(fake.NewClientset()).volume(context.Background(), testPod("p", "pause"), &corev1.Volume{
+	_, err := newSources(fake.NewClientset(), shell.NewBudget()).volume(context.Background(), testPod("p", "pause"), &corev1.Volume{
 		Name: "v", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "none"}},
 	})
 	if err == nil || !strings.Contains(err.Error(), `unmounted volumes=[v], unattached volumes=[], failed to process volumes=[v]: error processing PVC default/none: failed to fetch PVC from API server: persistentvolumeclaims "none" not found`) {

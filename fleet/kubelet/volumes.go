@@ -16,7 +16,10 @@ import (
 // volume makes one volume. The error is in the words of the event that a kubelet would record. A host
 // path is an empty directory: nothing of the host is ever shown.
 func (s *sources) volume(ctx context.Context, pod *corev1.Pod, v *corev1.Volume) (*shell.Volume, error) {
-	out := shell.NewVolume(0)
+	if !fromAPI(v) {
+		return s.scratch(ctx, pod, v)
+	}
+	out := shell.NewVolume(0) // its size is that of objects; nobody can write to it
 	var err error
 	switch {
 	case v.ConfigMap != nil:
@@ -29,19 +32,42 @@ func (s *sources) volume(ctx context.Context, pod *corev1.Pod, v *corev1.Volume)
 		return s.access(ctx, pod.Namespace), nil
 	case v.Projected != nil:
 		err = s.addProjected(ctx, out, pod, v.Projected)
-	case v.EmptyDir != nil:
-		if limit := v.EmptyDir.SizeLimit; limit != nil {
-			out = shell.NewVolume(limit.Value())
-		}
-	case v.PersistentVolumeClaim != nil:
-		return out, s.claimReady(ctx, pod, v.Name, v.PersistentVolumeClaim.ClaimName)
-	case v.Ephemeral != nil:
-		return out, s.claimReady(ctx, pod, v.Name, pod.Name+"-"+v.Name)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("MountVolume.SetUp failed for volume %q : %w", v.Name, err)
 	}
 	return out, nil
+}
+
+// fromAPI says whether a volume's content comes from objects of the API.
+func fromAPI(v *corev1.Volume) bool {
+	return v.ConfigMap != nil || v.Secret != nil || v.DownwardAPI != nil || v.Projected != nil
+}
+
+// scratch makes an empty volume that can be written to, within the budget of all containers.
+func (s *sources) scratch(ctx context.Context, pod *corev1.Pod, v *corev1.Volume) (*shell.Volume, error) {
+	limit := int64(0)
+	if v.EmptyDir != nil && v.EmptyDir.SizeLimit != nil {
+		limit = v.EmptyDir.SizeLimit.Value()
+	}
+	out := s.budget.NewVolume(limit)
+	switch {
+	case v.PersistentVolumeClaim != nil:
+		return out, s.claimReady(ctx, pod, v.Name, v.PersistentVolumeClaim.ClaimName)
+	case v.Ephemeral != nil:
+		return out, s.claimReady(ctx, pod, v.Name, pod.Name+"-"+v.Name)
+	}
+	return out, nil
+}
+
+// discard gives back what the pod's scratch volumes hold.
+func (w *worker) discard() {
+	volumes := w.current().Spec.Volumes
+	for i := range volumes {
+		if v := w.mounts[volumes[i].Name]; v != nil && !fromAPI(&volumes[i]) {
+			v.Discard()
+		}
+	}
 }
 
 // claimReady checks that a claim exists and is bound; its content is an empty volume of the pod's own.

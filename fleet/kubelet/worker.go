@@ -78,6 +78,7 @@ func (w *worker) run(ctx context.Context) {
 		w.pause(ctx, next)
 	}
 	w.killAll()
+	w.discard()
 	if ctx.Err() == nil {
 		w.host.release(w.uid)
 		w.host.detach(w)
