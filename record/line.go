@@ -9,7 +9,8 @@ import (
 // Format is the version of the lines.
 //
 //	1  2026-11-15  first
-const Format = 1
+//	2  2026-11-16  a cycle has the checksum of all lines up to it, and a file that was closed that of all its bytes
+const Format = 2
 
 // line is one line of a segment. Exactly one field is set. The order of lines is: the head, what is live, and
 // then for each cycle the changes that came before it and its mark.
@@ -51,4 +52,6 @@ type mark struct {
 	Digest  digest    `json:"digest"`
 	Starts  int       `json:"starts,omitempty"`  // gangs
 	Waiting int       `json:"waiting,omitempty"` // gangs
+	// Sum is the CRC-32C of all lines of the segment up to this one, which counts without it. "": format 1.
+	Sum string `json:"sum,omitempty"`
 }

@@ -118,6 +118,9 @@ func (s Segment) Summarize() (Summary, error) {
 		return sum, err
 	}
 	defer in.close()
+	if _, err := in.head(); err != nil && !errors.Is(err, io.EOF) {
+		return sum, s.wrap(err)
+	}
 	for {
 		b, err := in.next()
 		if errors.Is(err, io.EOF) {

@@ -23,11 +23,14 @@ const (
 // lines reads a segment line by line. A file that ends in the middle of one, as a crash leaves it and as one that is
 // being written may look, ends with its last whole line.
 type lines struct {
-	file *os.File
-	zip  *zstd.Decoder
-	scan *bufio.Scanner
-	n    int  // lines read
-	torn bool // the end of the file is missing
+	file   *os.File
+	raw    *summing
+	zip    *zstd.Decoder
+	scan   *bufio.Scanner
+	n      int    // lines read
+	sum    uint32 // of lines read
+	format int    // as the head says; 0: it was not read
+	torn   bool   // the end of the file is missing
 }
 
 func openLines(path string) (*lines, error) {
@@ -45,11 +48,12 @@ func openLines(path string) (*lines, error) {
 }
 
 func newLines(r io.Reader) (*lines, error) {
-	zip, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(window), zstd.WithDecoderLowmem(true))
+	raw := &summing{r: r}
+	zip, err := zstd.NewReader(raw, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(window), zstd.WithDecoderLowmem(true))
 	if err != nil {
 		return nil, err
 	}
-	l := &lines{zip: zip, scan: bufio.NewScanner(zip)}
+	l := &lines{raw: raw, zip: zip, scan: bufio.NewScanner(zip)}
 	l.scan.Buffer(make([]byte, 64<<10), maxLine)
 	l.scan.Split(l.split)
 	return l, nil
@@ -71,16 +75,47 @@ func (l *lines) split(data []byte, atEOF bool) (int, []byte, error) {
 func (l *lines) next() ([]byte, error) {
 	if l.scan.Scan() {
 		l.n++
-		return l.scan.Bytes(), nil
+		return l.checked(l.scan.Bytes())
 	}
 	err := l.scan.Err()
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		l.torn, err = true, nil
 	}
+	if err == nil {
+		err = l.ended()
+	}
 	if err != nil {
 		return nil, fmt.Errorf("after line %d: %w", l.n, err)
 	}
 	return nil, io.EOF
+}
+
+// checked holds the line to the checksum, where it has one.
+func (l *lines) checked(b []byte) ([]byte, error) {
+	if !bytes.HasPrefix(b, []byte(markPrefix)) {
+		l.sum = summed(l.sum, b)
+		return b, nil
+	}
+	without, sum, ok := cutSum(b)
+	l.sum = summed(l.sum, without)
+	if ok && sum != sumText(l.sum) || !ok && l.format >= 2 {
+		return nil, fmt.Errorf("line %d or one before it: %w", l.n, errDamaged)
+	}
+	return b, nil
+}
+
+// ended holds the whole file to its checksum, if it was closed. One that was not ends in the middle.
+func (l *lines) ended() error {
+	closed, err := l.raw.closed()
+	switch {
+	case err != nil:
+		return err
+	case closed && l.torn:
+		return errDamaged
+	case !closed && l.format >= 2:
+		l.torn = true // between its last line and its checksum
+	}
+	return nil
 }
 
 func (l *lines) close() {
@@ -123,6 +158,7 @@ func (l *lines) head() (head, error) {
 	case v.Segment.Format > Format || v.Segment.Values > engine.SnapshotVersion:
 		return head{}, fmt.Errorf("berth %s wrote it in a format that is newer than this berth: use that one", v.Segment.Berth)
 	}
+	l.format = v.Segment.Format
 	return *v.Segment, nil
 }
 
