@@ -121,7 +121,7 @@ func printData(w io.Writer, value any, output string) (ok bool, err error) {
 
 // width is how many columns a person looking at w has; 0 where nobody looks.
 func width(w io.Writer) int {
-	f, ok := w.(*os.File)
+	f, ok := raw(w).(*os.File)
 	if !ok || !isTerminal(w) {
 		return 0
 	}

@@ -54,6 +54,7 @@ type ControlPlane interface {
 
 // Main runs the command in args (without the program's name) and returns its exit code.
 func Main(args []string, s Streams, d Deps) int {
+	s.Out, s.Err = &printable{w: s.Out}, &printable{w: s.Err}
 	root := newRoot(s, d)
 	root.SetArgs(args)
 	root.SetIn(s.In)
@@ -146,6 +147,9 @@ const Version = "v0.1.0-dev"
 
 // isTerminal says whether a person is at the other end of a stream.
 func isTerminal(stream any) bool {
+	if w, ok := stream.(io.Writer); ok {
+		stream = raw(w)
+	}
 	f, ok := stream.(*os.File)
 	if !ok {
 		return false

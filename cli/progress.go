@@ -81,13 +81,13 @@ func (p *progress) tick() {
 
 func (p *progress) paint() {
 	if p.live && p.now != "" {
-		fmt.Fprintf(p.w, "\r\x1b[K  %5.1fs  %s ...", time.Since(p.start).Seconds(), p.now)
+		fmt.Fprintf(p.w, eraseLine+"  %5.1fs  %s ...", time.Since(p.start).Seconds(), p.now)
 	}
 }
 
 func (p *progress) clear() {
 	if p.live {
-		fmt.Fprint(p.w, "\r\x1b[K")
+		fmt.Fprint(p.w, eraseLine)
 	}
 }
 

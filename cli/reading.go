@@ -129,19 +129,19 @@ func (r *reading) gather(ctx context.Context, s Streams, namespace string, logsO
 	person := isTerminal(s.Err)
 	silence := time.AfterFunc(quietFor, func() {
 		if person {
-			fmt.Fprintf(s.Err, "\r\x1b[Kwaiting for the API server at %s", cfg.Host)
+			fmt.Fprintf(s.Err, eraseLine+"waiting for the API server at %s", cfg.Host)
 		}
 	})
 	o.Progress = func(done, total int) {
 		silence.Stop()
 		if person && time.Since(start) > quietFor {
-			fmt.Fprintf(s.Err, "\r\x1b[Kreading the cluster: %d of %d kinds", done, total)
+			fmt.Fprintf(s.Err, eraseLine+"reading the cluster: %d of %d kinds", done, total)
 		}
 	}
 	facts, err := inspect.Gather(ctx, o)
 	silence.Stop()
 	if person {
-		fmt.Fprint(s.Err, "\r\x1b[K")
+		fmt.Fprint(s.Err, eraseLine)
 	}
 	return facts, err
 }

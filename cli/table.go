@@ -32,7 +32,14 @@ type table struct {
 	rows    [][]string
 }
 
-func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
+// add takes a row; what would begin another line or column in a cell does not.
+func (t *table) add(cells ...string) {
+	row := make([]string, len(cells))
+	for i := range cells {
+		row[i] = cell(cells[i])
+	}
+	t.rows = append(t.rows, row)
+}
 
 // write prints the table; width 0 is as wide as it takes.
 func (t *table) write(out io.Writer, width int) error {

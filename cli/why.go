@@ -175,7 +175,7 @@ func (o *whyOptions) list(d *diagnose.Diagnoser, facts *diagnose.Facts) error {
 	stuck, start, waiting, kubectl := false, time.Now(), d.Waiting(o.space), o.kubectl()
 	for i, r := range waiting {
 		if isTerminal(o.streams.Err) && time.Since(start) > quietFor {
-			fmt.Fprintf(o.streams.Err, "\r\x1b[Klooking at %d of %d", i+1, len(waiting))
+			fmt.Fprintf(o.streams.Err, eraseLine+"looking at %d of %d", i+1, len(waiting))
 		}
 		answer, err := d.Why(r)
 		if err != nil {
@@ -187,7 +187,7 @@ func (o *whyOptions) list(d *diagnose.Diagnoser, facts *diagnose.Facts) error {
 		list.Items = append(list.Items, answer)
 	}
 	if isTerminal(o.streams.Err) && time.Since(start) > quietFor {
-		fmt.Fprint(o.streams.Err, "\r\x1b[K")
+		fmt.Fprint(o.streams.Err, eraseLine)
 	}
 	if err := o.printList(list, facts.At); err != nil {
 		return failed(err)

@@ -75,7 +75,7 @@ func (p whyPage) ladder(b *strings.Builder, d *diagnose.Diagnosis) {
 		}
 		line := fmt.Sprintf("  %s %-16s  %s", mark, r.name, word)
 		if p.colour && i == broken {
-			line = "\x1b[1;31m" + line + "\x1b[0m"
+			line = red + line + unstyled
 		}
 		b.WriteString(line + "\n")
 	}
