@@ -167,7 +167,7 @@ func (p *packer) report(m *Manifest) error {
 	if p.Report == nil {
 		return nil
 	}
-	b, err := unpack(m, p.files)
+	b, err := unpack(m, maps.Clone(p.files))
 	if err != nil {
 		return fmt.Errorf("read back what was gathered: %w", err)
 	}

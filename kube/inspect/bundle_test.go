@@ -336,7 +336,7 @@ func FuzzReadObjects(f *testing.F) {
 	f.Fuzz(func(t *testing.T, kind int, data []byte) {
 		k := diagnose.Kinds[max(kind, -(kind+1))%len(diagnose.Kinds)]
 		var o diagnose.Objects
-		_ = readObjects(k, data, &o)
+		_ = readObjects(k, data, &o, newBudget())
 	})
 }
 

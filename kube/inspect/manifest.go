@@ -67,17 +67,6 @@ const (
 	reportName   = "report.md"
 )
 
-// Bounds of what is read, so that no file can take all memory: of one file, of all together, and of their number.
-const (
-	maxManifest = 8 << 20
-	maxFile     = 1 << 30
-	maxAll      = 2 << 30
-	maxFiles    = 20000
-	// maxRatio is how much smaller than its content a bundle may be. Ten thousand pods that are alike reach about 100.
-	maxRatio = 2000
-	maxSmall = 64 << 20 // a bundle may always hold this much
-)
-
 // decodeManifest reads a manifest, and nothing but one that Berth wrote.
 func decodeManifest(data []byte) (m Manifest, err error) {
 	var head struct {

@@ -75,9 +75,6 @@ func readFrom(r *bufio.Reader, size int64) (*Bundle, error) {
 	return unpack(m, files)
 }
 
-// errTooLarge is of content beyond all proportion.
-var errTooLarge = errors.New("it holds more than any bundle of its size does: it is not read further")
-
 // bounded is a reader that fails where more comes than may.
 type bounded struct {
 	r    io.Reader
@@ -149,6 +146,7 @@ func (u unpacker) next(name string, most int64) ([]byte, error) {
 		return nil, changed(name)
 	}
 	var b bytes.Buffer // grows with what is there, not with what is claimed
+	b.Grow(int(min(h.Size, 1<<20)))
 	if _, err := io.Copy(&b, u.tar); err != nil {
 		return nil, damage(name, err)
 	}
@@ -170,16 +168,21 @@ func damage(name string, err error) error {
 func unpack(m *Manifest, files map[string][]byte) (*Bundle, error) {
 	b := &Bundle{Manifest: m, Answers: make(map[string]json.RawMessage), Report: files[reportName]}
 	b.Facts = &diagnose.Facts{At: m.Captured, Kubernetes: m.Kubernetes, Unseen: m.Unseen, Logs: make(map[string]string), Matches: NewMatcher()}
+	left := newBudget()
 	for _, k := range diagnose.Kinds {
-		if err := readObjects(k, files[objectsFile(k)], &b.Facts.Objects); err != nil {
+		if err := readObjects(k, files[objectsFile(k)], &b.Facts.Objects, left); err != nil {
 			return nil, err
 		}
+		delete(files, objectsFile(k)) // what was read need not be held twice
 	}
 	for name, data := range files {
 		if key, ok := logKey(name); ok {
 			b.Facts.Logs[key] = string(data)
 		}
 		if asked, ok := strings.CutPrefix(name, "answers/"); ok {
+			if err := left.take(data); err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
+			}
 			b.Answers[strings.TrimSuffix(asked, ".json")] = data
 		}
 	}
@@ -187,13 +190,17 @@ func unpack(m *Manifest, files map[string][]byte) (*Bundle, error) {
 }
 
 // readObjects adds the objects in the lines.
-func readObjects(k *diagnose.KindInfo, data []byte, to *diagnose.Objects) error {
+func readObjects(k *diagnose.KindInfo, data []byte, to *diagnose.Objects, left *budget) error {
 	for n := 1; len(data) > 0; n++ {
 		var line []byte
 		line, data, _ = bytes.Cut(data, []byte("\n"))
 		o := k.New()
-		if err := readObject(o, line); err != nil {
-			return fmt.Errorf("%s, line %d: %w", objectsFile(k), n, err)
+		err := left.take(line)
+		if err == nil {
+			err = readObject(o, line)
+		}
+		if err != nil {
+			return fmt.Errorf("%s, line %d: %.200s", objectsFile(k), n, err)
 		}
 		k.Add(to, o)
 	}
