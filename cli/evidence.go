@@ -37,9 +37,10 @@ func newCmdEvidence(s Streams) *cobra.Command {
 scheduler's answers, and a short report. It is read with your own rights, and nothing is changed. Then
 every command that takes --from gives the same answer from the file, on another machine, months later.
 
-Secrets are not read; values of environment variables and what looks like a credential are masked. With
---redact, names are replaced too, each by the same everywhere. The hash that is printed proves that
-a bundle is this one: berth evidence show prints it again, after checking every byte.
+Secrets are not read. Of environments, command lines, annotations and texts only what diagnosis needs
+leaves; the rest is masked. With --redact, names are replaced too, each by the same everywhere, and no
+word leaves that is not one of Kubernetes' own. The hash that is printed proves that a bundle is this
+one: berth evidence show prints it again, after checking every byte.
 
 Exit code: 0 written, 1 could not write, 2 wrong usage, 3 could not look.`,
 		Example: `  berth evidence
@@ -54,7 +55,7 @@ Exit code: 0 written, 1 could not write, 2 wrong usage, 3 could not look.`,
 	f.StringVarP(&o.file, "output", "o", "", "file to write (default: berth-evidence-CLUSTER-TIME.tar.zst)")
 	f.StringVarP(&o.space, "namespace", "n", "", "report on what waits in this namespace alone (default: all)")
 	f.BoolVarP(&o.all, "all-namespaces", "A", false, "report on what waits in all namespaces")
-	f.BoolVar(&o.redact, "redact", false, "replace names of namespaces, workloads, nodes, queues, people and images")
+	f.BoolVar(&o.redact, "redact", false, "replace all names, and keep no word that is not Kubernetes' own")
 	cmd.MarkFlagsMutuallyExclusive("namespace", "all-namespaces")
 	cmd.AddCommand(newCmdEvidenceShow(s))
 	return cmd

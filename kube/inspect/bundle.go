@@ -35,7 +35,7 @@ type BundleOptions struct {
 // Write writes a bundle. What might be secret is left out or masked first; so the facts that are read back are not
 // quite those that were given, but the checks see the same in them. The same facts make the same bytes.
 func Write(w io.Writer, f *diagnose.Facts, o BundleOptions) (*Manifest, error) {
-	p := packer{BundleOptions: o, clean: newCleaner(), files: make(map[string][]byte)}
+	p := packer{BundleOptions: o, clean: newCleaner(f, o.Redact != nil), files: make(map[string][]byte)}
 	m, err := p.pack(f)
 	if err != nil {
 		return nil, err
@@ -153,7 +153,7 @@ func (p *packer) answer(asked string, answer json.RawMessage) error {
 	if err != nil {
 		return fmt.Errorf("answer to %s: %w", asked, err)
 	}
-	tree = p.clean.tree(tree)
+	tree = p.clean.tree("", tree)
 	if p.Redact != nil {
 		tree = p.Redact.tree("", tree)
 	}
@@ -176,7 +176,7 @@ func (p *packer) report(m *Manifest) error {
 	return err
 }
 
-func (p *packer) text(s string) string { return p.rename(p.clean.text(s)) }
+func (p *packer) text(s string) string { return p.rename(p.clean.text.Text(s)) }
 
 func (p *packer) rename(s string) string {
 	if p.Redact == nil {

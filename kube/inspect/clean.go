@@ -7,138 +7,379 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/berth-dev/berth/diagnose"
+	"github.com/berth-dev/berth/kube/inspect/mask"
 )
 
 // masked stands where a secret was, or might have been.
-const masked = "MASKED"
+const masked = mask.Mask
 
-// cleaner takes out of objects and texts what might be secret. It rather takes too much than too little: what it
-// keeps of environment variables is what diagnosis reads. It is not for several goroutines.
+// cleaner takes out of objects and texts what is not known to be needed (keep.go): structure, numbers, names of objects
+// and of their kinds stay; of texts, what mask leaves. It is not for several goroutines.
 type cleaner struct {
-	known  map[string]string // texts that were cleaned already: most come again and again
-	fields map[string]bool   // names of fields that were judged: whether they are sensitive
+	text   *mask.Masker // of messages, logs and everything that is not known
+	loose  *mask.Masker // of programs for the API server, which mean nothing in part
+	fields map[string]bool
+	kinds  map[string]fieldKind
+	masks  map[string]string // for values of labels
+	names  map[string]bool   // values of identities that were judged
 }
 
-func newCleaner() *cleaner {
-	return &cleaner{known: make(map[string]string), fields: make(map[string]bool)}
+// fieldKind is what a field of the name holds.
+type fieldKind int
+
+const (
+	someField fieldKind = iota
+	envField
+	commandField
+)
+
+// kind of a field, by its name alone.
+func (c *cleaner) kind(key string) fieldKind {
+	k, ok := c.kinds[key]
+	if !ok {
+		switch {
+		case envFields.MatchString(key):
+			k = envField
+		case commandFields.MatchString(key):
+			k = commandField
+		}
+		c.kinds[key] = k
+	}
+	return k
+}
+
+// newCleaner knows the names in the facts: they may be in texts. Strict is for bundles whose names are redacted: no word
+// leaves that is not one of Kubernetes' and schedulers' own.
+func newCleaner(f *diagnose.Facts, strict bool) *cleaner {
+	found := namesIn(f)
+	names := found.all()
+	return &cleaner{
+		masks: found.masks(),
+		text:  &mask.Masker{Names: names, Strict: strict}, loose: &mask.Masker{Names: names},
+		fields: make(map[string]bool), kinds: make(map[string]fieldKind), names: make(map[string]bool),
+	}
 }
 
 // hides says whether what stands in a field of the name is taken for a secret.
 func (c *cleaner) hides(key string) bool {
 	hides, ok := c.fields[key]
 	if !ok {
-		hides = sensitive(key) && !plainKeys[key]
+		hides = mask.Sensitive(key) && !plainFields[key]
 		c.fields[key] = hides
 	}
 	return hides
 }
 
-// gone are fields that hold programs, certificates or other people's bookkeeping, and that nobody diagnoses by.
-var gone = []string{"managedFields", "caBundle", "userData", "customData", "runtimeEnvYAML", "runtimeEnv", "stringData", "binaryData"}
-
 // object cleans the object in place.
 func (c *cleaner) object(o map[string]any) {
-	if o["kind"] == "ConfigMap" {
-		meta, _ := o["metadata"].(map[string]any)
-		if meta["namespace"] != autoscalerNamespace || meta["name"] != autoscalerConfigMap {
-			delete(o, "data")
-		}
+	meta, _ := o["metadata"].(map[string]any)
+	if o["kind"] == "ConfigMap" && meta["namespace"] == autoscalerNamespace && meta["name"] == autoscalerConfigMap {
+		c.autoscaler(o)
 	} else {
 		delete(o, "data")
 	}
-	c.tree(o)
+	c.tree("", o)
 }
 
-// tree cleans the value and all that is in it.
-func (c *cleaner) tree(v any) any {
+// autoscaler keeps what the cluster-autoscaler says of itself, and nothing else that is in its ConfigMap.
+func (c *cleaner) autoscaler(o map[string]any) {
+	data, _ := o["data"].(map[string]any)
+	status, _ := data["status"].(string)
+	delete(o, "data")
+	if status != "" {
+		defer func() { o["data"] = map[string]any{"status": c.text.Text(status)} }()
+	}
+}
+
+// tree cleans the value and all that is in it. What is under a key that does not belong there is taken away.
+func (c *cleaner) tree(key string, v any) any {
 	switch v := v.(type) {
 	case string:
-		return c.text(v)
+		return c.leaf(key, v)
 	case []any:
 		for i := range v {
-			v[i] = c.tree(v[i])
+			v[i] = c.tree(key, v[i])
+		}
+		return v
+	case map[string]any:
+		c.object1(key, v)
+		return v
+	}
+	return v
+}
+
+// object1 cleans the fields of an object that stands under the key.
+func (c *cleaner) object1(under string, m map[string]any) {
+	named, _ := m["name"].(string)
+	if named == "" {
+		named, _ = m["key"].(string)
+	}
+	secret := named != "" && hasValue(m) && mask.Sensitive(named)
+	about, _ := m["key"].(string)
+	labelled := about != "" && (m["operator"] != nil || m["effect"] != nil) && isName(about) // a requirement, a taint or a toleration
+	for key, value := range m {
+		switch {
+		case gone[key] || key == "" || len(key) > 317 || c.secretKey(under, key):
+			delete(m, key)
+		case under != "" && secret && valueOf[key] && !labelled:
+			m[key] = masked
+		case labelled && key == "value" && isText(value):
+			m[key] = c.label(about, value.(string))
+		case labelled && key == "values":
+			list, _ := value.([]any)
+			for i := range list {
+				if s, ok := list[i].(string); ok {
+					list[i] = c.label(about, s)
+				}
+			}
+		default:
+			if m[key] = c.field(under, key, value); m[key] == nil {
+				delete(m, key)
+			}
+		}
+	}
+}
+
+func hasValue(m map[string]any) bool {
+	for key := range m {
+		if valueOf[key] {
+			return true
+		}
+	}
+	return false
+}
+
+// valueOf are fields that hold the value of what the field beside them names.
+var valueOf = map[string]bool{"value": true, "values": true, "val": true, "v": true, "content": true, "default": true, "data": true, "text": true, "stringValue": true}
+
+// secretKey says whether a key is no name of a field, of a label or of a resource: it may be the secret itself.
+func (c *cleaner) secretKey(under, key string) bool {
+	known, ok := c.names["\x00"+key]
+	if !ok {
+		known = !fieldName.MatchString(key) || mask.Looks(key) || !c.loose.Names[key] && !hardware(key) && c.loose.Find(strings.NewReplacer("/", " ", "_", " ", "-", " ", ".", " ").Replace(key))
+		c.names["\x00"+key] = known
+	}
+	return known
+}
+
+var fieldName = regexp.MustCompile(`^[A-Za-z0-9_./:$@ -]+$`)
+
+// field cleans what stands under the key of an object that itself stands under another.
+func (c *cleaner) field(under, key string, value any) any {
+	switch {
+	case under == "annotations" || key == "annotations" && isMap(value):
+		if m, ok := value.(map[string]any); ok && key == "annotations" {
+			c.annotations(m)
+			if len(m) == 0 {
+				return nil
+			}
+			return m
+		}
+	case amounts[under]:
+		if s, ok := value.(string); ok && isQuantity(s) {
+			return s
+		}
+	case labelFields[under]:
+		if s, ok := value.(string); ok {
+			return c.label(key, s)
+		}
+	case c.kind(key) == envField:
+		return c.env(value)
+	case c.kind(key) == commandField && !isObject(value):
+		return c.command(value)
+	}
+	if c.hides(key) {
+		return c.hidden(value)
+	}
+	return c.tree(key, value)
+}
+
+func isText(v any) bool { _, ok := v.(string); return ok }
+
+func isMap(v any) bool { _, ok := v.(map[string]any); return ok }
+
+// isObject is for fields like exec: {command: [...]}.
+func isObject(v any) bool {
+	m, ok := v.(map[string]any)
+	return ok && m["command"] != nil
+}
+
+// hidden masks all that is in the value and keeps its form, so that it can still be read: numbers become 0.
+func (c *cleaner) hidden(v any) any {
+	switch v := v.(type) {
+	case string:
+		if v == "" {
+			return v
+		}
+		return masked
+	case json.Number:
+		return json.Number("0")
+	case []any:
+		for i := range v {
+			v[i] = c.hidden(v[i])
 		}
 	case map[string]any:
-		for _, key := range gone {
-			delete(v, key)
-		}
-		for key, value := range v {
-			v[key] = c.field(key, value)
+		for key := range v {
+			if key != "name" && key != "key" && key != "namespace" && key != "optional" {
+				v[key] = c.hidden(v[key])
+			} else {
+				v[key] = c.tree(key, v[key])
+			}
 		}
 	}
 	return v
 }
 
-// field cleans what stands under the key.
-func (c *cleaner) field(key string, value any) any {
-	switch value := value.(type) {
-	case string:
+// isName says whether the text can be a name, an image or a time.
+func isName(s string) bool {
+	if s == "" || len(s) > 317 {
+		return false
+	}
+	for i := range len(s) {
+		c := s[i]
 		switch {
-		case key == "expression": // a program of the API server's, which says what is looked for
-			return value
-		case c.hides(key):
-			return masked
+		case c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9':
+		case i > 0 && strings.IndexByte("._:/@+-", c) >= 0:
+		default:
+			return false
 		}
+	}
+	return true
+}
+
+// isDigital says whether the text begins like a number.
+func isDigital(s string) bool {
+	return s != "" && (s[0] >= '0' && s[0] <= '9' || s[0] == '-' || s[0] == '+')
+}
+
+var (
+	quantity = regexp.MustCompile(`^[+-]?[0-9.]{1,20}(?:[eE][+-]?\d{1,3}|[numkKMGTPE]i?)?$`)
+)
+
+func isQuantity(s string) bool {
+	if !isDigital(s) || !quantity.MatchString(s) {
+		return false
+	}
+	_, err := resource.ParseQuantity(s)
+	return err == nil
+}
+
+// leaf cleans a string under the key.
+func (c *cleaner) leaf(key, s string) string {
+	switch {
+	case key == "expression" || key == "celExpression": // a program of the API server's, which says what is looked for
+		return c.loose.Text(s)
+	case isDigital(s) && (moment.MatchString(s) || isQuantity(s) && len(s) < 16):
+		return s
+	case enumerated[key] && enumeration.MatchString(s):
+		return c.loose.Text(s)
+	case nameFields[key] && isName(s):
+		return c.identity(s)
+	case identities[key] && isName(s):
+		return c.loose.Text(s)
+	}
+	return c.maybeJSON(s)
+}
+
+// identity is a name, unless it looks like a credential.
+func (c *cleaner) identity(s string) string {
+	looks, ok := c.names[s]
+	if !ok {
+		looks = mask.Looks(s)
+		c.names[s] = looks
+	}
+	if looks {
+		return c.text.Text(s)
+	}
+	return s
+}
+
+// label is the value of a label: a name, which other objects select by.
+func (c *cleaner) label(key, value string) string {
+	switch {
+	case value == "":
+		return value
+	case c.hides(key[strings.LastIndexByte(key, '/')+1:]) && !hashes[key]:
+		return masked
+	case hardware(key) || hashes[key] || c.text.Names[value] || numbered.MatchString(value):
+		return c.identity(value)
+	case c.masks[value] != "":
+		return c.masks[value]
+	}
+	return c.loose.Text(value)
+}
+
+// numbered is the mask of a label's value.
+var numbered = regexp.MustCompile(`^` + masked + `-\d+$`)
+
+// hashes are labels whose values are made of hashes and UIDs by Kubernetes.
+var hashes = map[string]bool{
+	"pod-template-hash": true, "controller-revision-hash": true, "pod-template-generation": true, "controller-uid": true, "batch.kubernetes.io/controller-uid": true, "jobset.sigs.k8s.io/job-key": true, "jobset.sigs.k8s.io/jobset-uid": true,
+	"leaderworkerset.sigs.k8s.io/group-key": true, "leaderworkerset.sigs.k8s.io/template-revision-hash": true, "statefulset.kubernetes.io/pod-name": true, "job-name": true, "batch.kubernetes.io/job-name": true, "ray.io/cluster": true, "ray.io/identifier": true, "kueue.x-k8s.io/podset": true,
+	"karpenter.sh/nodepool": true, "kubernetes.io/hostname": true, "kubernetes.io/metadata.name": true, "berth.dev/pool": true,
+}
+
+// env drops the values of environment variables, in whatever form they are, but for those that are known to be harmless.
+func (c *cleaner) env(v any) any {
+	switch v := v.(type) {
+	case string:
+		return masked
 	case []any:
-		switch key {
-		case "env":
-			return c.env(value)
-		case "command", "args":
-			return c.words(value)
-		case "httpHeaders":
-			return headers(value)
+		for i, item := range v {
+			switch item := item.(type) {
+			case map[string]any:
+				c.variable(item)
+			case string:
+				name, _, _ := strings.Cut(item, "=")
+				v[i] = c.leaf("", name) + "=" + masked
+			}
 		}
 	case map[string]any:
-		if key == "annotations" {
-			c.annotations(value)
-			return value
+		for name, value := range v {
+			if s, ok := value.(string); !ok || !keptEnv(name, s) {
+				v[name] = masked
+			}
+			if c.secretKey("env", name) {
+				delete(v, name)
+			}
 		}
 	}
-	return c.tree(value)
+	return v
 }
 
-// plainKeys are fields that are named like secrets and hold none: the key of a taint or of a label.
-var plainKeys = map[string]bool{"key": true, "topologyKey": true, "labelKey": true}
-
-// told are the environment variables whose values diagnosis needs, by how their names start.
-var told = []string{"NVIDIA_", "CUDA_", "WORLD_SIZE", "MASTER_", "NPROC", "RANK"}
-
-func (c *cleaner) env(list []any) []any {
-	for _, item := range list {
-		m, ok := item.(map[string]any)
-		if !ok {
-			continue
-		}
-		name, _ := m["name"].(string)
-		if !slices.ContainsFunc(told, func(start string) bool { return strings.HasPrefix(name, start) }) || sensitive(name) {
-			delete(m, "value")
-		}
-		c.tree(m)
-	}
-	return list
-}
-
-func headers(list []any) []any {
-	for _, item := range list {
-		if m, ok := item.(map[string]any); ok {
-			m["value"] = masked
+// variable is one of a list of environment variables.
+func (c *cleaner) variable(m map[string]any) {
+	name, _ := m["name"].(string)
+	for key, value := range m {
+		switch key {
+		case "name":
+			m[key] = c.leaf("name", name)
+		case "valueFrom":
+			m[key] = c.tree(key, value)
+		case "value":
+			if s, ok := value.(string); !ok || mask.Sensitive(name) || !keptEnv(name, s) {
+				delete(m, key)
+			}
+		default:
+			delete(m, key)
 		}
 	}
-	return list
 }
 
-// annotations drops copies of whole objects, which would bring back what was taken out, and cleans JSON as such.
+// annotations keeps those that are known.
 func (c *cleaner) annotations(m map[string]any) {
 	for key, value := range m {
 		s, ok := value.(string)
 		switch {
-		case !ok:
-			m[key] = c.tree(value)
-		case key == corev1.LastAppliedConfigAnnotation, strings.Contains(key, "last-applied"), strings.Contains(key, "last-handled"), strings.HasSuffix(key, "/applied"):
+		case !keptAnnotation(key) || !ok || c.secretKey("annotations", key):
 			delete(m, key)
-		case sensitive(key):
+		case mask.Sensitive(key):
 			m[key] = masked
+		case c.text.Names[s]:
+			m[key] = c.identity(s)
 		default:
 			m[key] = c.maybeJSON(s)
 		}
@@ -147,144 +388,108 @@ func (c *cleaner) annotations(m map[string]any) {
 
 // maybeJSON cleans JSON by its fields, and anything else as text.
 func (c *cleaner) maybeJSON(s string) string {
-	if s == "" || (s[0] != '{' && s[0] != '[') {
-		return c.text(s)
+	if s == "" || (s[0] != '{' && s[0] != '[' && s[0] != '"') {
+		return c.text.Text(s)
 	}
-	d := json.NewDecoder(strings.NewReader(s))
-	d.UseNumber()
-	var v any
-	if d.Decode(&v) != nil || d.More() {
-		return c.text(s)
-	}
-	b, err := canonical(c.tree(v))
+	v, err := decode([]byte(s))
 	if err != nil {
+		return c.text.Text(s)
+	}
+	switch v := v.(type) {
+	case string:
+		if inner := c.maybeJSON(v); inner != v {
+			return inner
+		}
+		return c.text.Text(s)
+	default:
+		b, err := canonical(c.tree("", v))
+		if err != nil {
+			return masked
+		}
+		return string(b)
+	}
+}
+
+// command cleans a command line, in words or in one.
+func (c *cleaner) command(v any) any {
+	switch v := v.(type) {
+	case string:
+		return c.line(v)
+	case []any:
+		after := ""
+		for i, item := range v {
+			s, ok := item.(string)
+			if !ok {
+				v[i] = c.tree("", item)
+				continue
+			}
+			v[i] = c.word(s, after)
+			after = s
+		}
+	case map[string]any: // options of a program by their names
+		for key, value := range v {
+			s, ok := value.(string)
+			if ok && !isQuantity(s) || mask.Sensitive(key) {
+				v[key] = masked
+			}
+			if c.secretKey("", key) {
+				delete(v, key)
+			}
+		}
+	}
+	return v
+}
+
+// word cleans one word of a command line, which may be a whole line itself; after is the one before it.
+func (c *cleaner) word(s, after string) string {
+	switch {
+	case s == "" || programs[s]:
+		return s
+	case flagOnly.MatchString(after) && mask.Sensitive(after), len(after) == 2 && after[0] == '-' && after != "-c" && after != "-m":
 		return masked
+	case strings.ContainsAny(s, " \t\n"):
+		return c.line(s)
 	}
-	return string(b)
+	return c.token(s)
 }
 
-// words cleans the words of a command line: a secret may be the word after its flag.
-func (c *cleaner) words(list []any) []any {
-	hide := false
-	for i, item := range list {
-		s, ok := item.(string)
-		if !ok {
-			list[i] = c.tree(item)
-			continue
-		}
-		switch {
-		case hide && !strings.HasPrefix(s, "-"):
-			list[i], hide = masked, false
-		default:
-			list[i] = c.text(s)
-			hide = strings.HasPrefix(s, "-") && !strings.ContainsAny(s, "= ") && sensitive(s) || s == "-u" || s == "--user"
-		}
+// line cleans a command line in one text.
+func (c *cleaner) line(s string) string {
+	if launchers.MatchString(s) {
+		return c.text.Text(s)
 	}
-	return list
+	words := strings.Fields(s)
+	for i, w := range words {
+		words[i] = c.token(w)
+	}
+	words = slices.CompactFunc(words, func(a, b string) bool { return a == masked && b == masked })
+	return strings.Join(words, " ")
 }
-
-// texts that are secrets by their look, whoever wrote them.
-var tokens = regexp.MustCompile(strings.Join([]string{
-	`-----BEGIN [A-Z ]*PRIVATE KEY-----(?s:.*?)(?:-----END [A-Z ]*PRIVATE KEY-----|$)`,
-	`\b(?:AKIA|ASIA)[0-9A-Z]{16}\b`,
-	`\bgh[pousr]_[A-Za-z0-9]{16,}`, `\bgithub_pat_[A-Za-z0-9_]{16,}`, `\bglpat-[A-Za-z0-9_-]{16,}`,
-	`\bhf_[A-Za-z0-9]{16,}`, `\bsk-[A-Za-z0-9_-]{16,}`, `\bnvapi-[A-Za-z0-9_-]{16,}`, `\bxox[abeprs]-[A-Za-z0-9-]{8,}`, `\bAIza[0-9A-Za-z_-]{30,}`,
-	`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?`,
-}, "|"))
 
 var (
-	userinfo = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://)[^\s/@"'?#]+@`)
-	bearer   = regexp.MustCompile(`(?i)\b(bearer|basic|negotiate)([ =:]+)["']?[A-Za-z0-9._~+/=-]{6,}`)
-	// pair is a name and a value beside it: name=value, "name": "value", --name value.
-	pair = regexp.MustCompile(`(--?)?([A-Za-z][A-Za-z0-9_.-]*)(\\?["']?\s*[:=]\s*\\?["']?|\s+["']?)([^\s"'\\,;&}\])]+)`)
+	flagOnly  = regexp.MustCompile(`^--?[A-Za-z][A-Za-z_-]{0,40}$`)
+	flagValue = regexp.MustCompile(`^(--?[A-Za-z][A-Za-z_.-]{0,40})=(.*)$`)
+	argNumber = regexp.MustCompile(`^\d{1,5}(?:\.\d{1,3})?$`)
 )
 
-// text cleans what people and programs wrote: logs, messages, command lines.
-func (c *cleaner) text(s string) string {
-	if len(s) < 6 {
+// token is a word of a command line without spaces: a program, a flag, a number, or masked.
+func (c *cleaner) token(s string) string {
+	base := s[strings.LastIndexByte(s, '/')+1:]
+	switch at := flagValue.FindStringSubmatch(s); {
+	case programs[s]:
+		return s
+	case programs[base] && !mask.Looks(s):
+		return c.text.Text(s)
+	case at != nil && argNumber.MatchString(at[2]) && !mask.Sensitive(at[1]):
+		return s
+	case at != nil && !c.text.Strict:
+		return c.text.Text(at[1]) + "=" + masked
+	case flagOnly.MatchString(s) && (len(s) == 2 || s[1] == '-') && !c.text.Strict:
+		return c.text.Text(s)
+	case argNumber.MatchString(s):
 		return s
 	}
-	if out, ok := c.known[s]; ok {
-		return out
-	}
-	out := tokens.ReplaceAllString(s, masked)
-	if strings.Contains(out, "@") {
-		out = userinfo.ReplaceAllString(out, "${1}"+masked+"@")
-	}
-	if strings.ContainsAny(out, " =:") {
-		out = bearer.ReplaceAllString(out, "${1}${2}"+masked)
-		out = pairs(out)
-	}
-	c.known[s] = out
-	return out
-}
-
-// pairs masks the values of names that are sensitive. Between words that only stand side by side, the first has to be
-// a flag: "the secret was not found" is no secret.
-func pairs(s string) string {
-	var b strings.Builder
-	for s != "" {
-		at := pair.FindStringSubmatchIndex(s)
-		if at == nil {
-			break
-		}
-		part := func(i int) string { return s[max(0, at[2*i]):max(0, at[2*i+1])] }
-		name, between, value := part(2), part(3), part(4)
-		flag, joined := part(1) != "", strings.ContainsAny(between, "=:")
-		hide := sensitive(name) && (flag || joined) && (flag || strings.Contains(between, "=") || !prose(name, value))
-		switch {
-		case hide && strings.EqualFold(value, "bearer"), value == masked, !hide:
-			b.WriteString(s[:at[8]]) // what looks like a value may be the next name
-			s = s[at[8]:]
-			if value == masked {
-				b.WriteString(masked)
-				s = s[len(masked):]
-			}
-		default:
-			b.WriteString(s[:at[8]])
-			b.WriteString(masked)
-			s = s[at[9]:]
-		}
-	}
-	b.WriteString(s)
-	return b.String()
-}
-
-// prose says whether "name: value" may as well be a sentence: "couldn't find key: x", "require authorization: denied".
-func prose(name, value string) bool {
-	switch strings.ToLower(name) {
-	case "key":
-		return true
-	case "auth", "authorization", "signature":
-		return len(value) < 20 && !strings.ContainsAny(value, "0123456789")
-	}
-	return false
-}
-
-// sensitiveLast end the names of secrets, and sensitiveAny are in them anywhere.
-var (
-	sensitiveLast = []string{"password", "passwd", "passphrase", "pass", "pwd", "token", "secret", "key", "apikey", "credential", "credentials", "bearer", "auth", "authorization", "signature", "sig", "cookie"}
-	sensitiveAny  = []string{"password", "passwd", "passphrase", "secret", "apikey", "credential"}
-)
-
-var camel = regexp.MustCompile(`([a-z0-9])([A-Z])`)
-
-// sensitive says whether what the name stands for may be a secret. "tokenizer" and "max-tokens" do not.
-func sensitive(name string) bool {
-	if i := strings.LastIndexByte(name, '/'); i >= 0 {
-		name = name[i+1:]
-	}
-	parts := strings.FieldsFunc(strings.ToLower(camel.ReplaceAllString(name, "${1}_${2}")), func(r rune) bool { return r == '-' || r == '_' || r == '.' })
-	if len(parts) == 0 {
-		return false
-	}
-	if slices.Contains(sensitiveLast, parts[len(parts)-1]) {
-		return true
-	}
-	if strings.HasSuffix(parts[len(parts)-1], "name") || strings.HasSuffix(parts[len(parts)-1], "ref") {
-		return false
-	}
-	return slices.ContainsFunc(parts, func(p string) bool { return slices.Contains(sensitiveAny, p) })
+	return masked
 }
 
 // canonical is the value as JSON in one line, keys sorted.

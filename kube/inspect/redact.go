@@ -5,14 +5,13 @@ import (
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
-	"encoding/base32"
+	"encoding/binary"
 	"regexp"
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/berth-dev/berth/diagnose"
+	"github.com/berth-dev/berth/kube/inspect/mask"
 )
 
 // Redaction gives names new names: the same one everywhere, in fields, messages and logs. A name is changed part by
@@ -20,12 +19,16 @@ import (
 // key that is drawn for each Redaction and kept nowhere.
 //
 // Replaced are the names of namespaces, nodes, queues and of everything in namespaces; images, addresses of machines
-// and people, and the values of labels that say whose something is. Names of Kubernetes' and of other systems' own
-// parts stay, as do GPU models, pools, flavors, classes and the keys of labels: without them nothing could be diagnosed.
+// and people, names of Secrets and ConfigMaps, paths and names of hosts, and the values of labels, but for those that
+// describe machines. Names of Kubernetes' and of other systems' own parts stay, as do GPU models, pools, flavors, classes
+// and the keys of labels: without them nothing could be diagnosed.
 type Redaction struct {
 	key    []byte
-	names  map[string]bool
+	names  map[string]bool   // that are replaced
+	public map[string]bool   // that are not
 	parts  map[string]string // new parts by old, as they come up
+	made   map[string]bool   // new parts
+	alike  map[string]string // values of labels that somebody asks for and nothing has, and the value that may be meant
 	images *strings.Replacer
 	known  map[string]string
 }
@@ -35,12 +38,9 @@ func NewRedaction(f *diagnose.Facts, key []byte) *Redaction {
 	if key == nil {
 		key = []byte(rand.Text())
 	}
-	r := &Redaction{key: key, names: make(map[string]bool), parts: make(map[string]string), known: make(map[string]string)}
-	for _, k := range diagnose.Kinds {
-		for _, o := range k.List(&f.Objects) {
-			r.learn(k, o)
-		}
-	}
+	known := namesIn(f)
+	r := &Redaction{key: key, names: known.private, public: known.public, parts: make(map[string]string), made: make(map[string]bool), known: make(map[string]string)}
+	r.alike = known.misspelt()
 	r.learnImages(f)
 	return r
 }
@@ -57,51 +57,6 @@ var kept = []string{
 	"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
 }
 
-// learn enters the names of an object.
-func (r *Redaction) learn(k *diagnose.KindInfo, o diagnose.Object) {
-	if k.Kind == "Namespace" {
-		if !ours.MatchString(o.GetName()) {
-			r.add(o.GetName())
-		}
-		return
-	}
-	if slices.Contains(kept, k.Kind) || ours.MatchString(o.GetNamespace()) && o.GetNamespace() != "default" {
-		return
-	}
-	if k.Kind != "Event" {
-		r.add(o.GetName())
-	}
-	r.add(o.GetNamespace())
-	for key, value := range o.GetLabels() {
-		if personal(key) {
-			r.add(value)
-		}
-	}
-	switch o := o.(type) {
-	case *corev1.Pod:
-		for i := range o.Spec.Containers {
-			r.add(o.Spec.Containers[i].Name)
-		}
-		r.add(o.Spec.ServiceAccountName)
-		r.add(o.Spec.Subdomain)
-	case *corev1.Node:
-		for _, a := range o.Status.Addresses {
-			if a.Type != corev1.NodeInternalIP && a.Type != corev1.NodeExternalIP {
-				r.add(a.Address)
-			}
-		}
-		for _, t := range o.Spec.Taints {
-			if personal(t.Key) {
-				r.add(t.Value)
-			}
-		}
-	case *corev1.Event:
-		if !ours.MatchString(o.InvolvedObject.Namespace) && o.InvolvedObject.Namespace != "" {
-			r.add(o.InvolvedObject.Name)
-		}
-	}
-}
-
 // whose are words in the keys of labels that say whose something is, or what somebody calls it.
 var whose = []string{"team", "user", "owner", "project", "tenant", "org", "organization", "department", "squad", "experiment", "email", "author", "creator", "customer", "costcenter", "cost-center", "username", "app", "instance", "part-of", "job-name", "queue-name", "queue", "kueue.x-k8s.io/queue-name"}
 
@@ -110,13 +65,6 @@ func personal(key string) bool {
 	return slices.Contains(whose, last) || slices.ContainsFunc(strings.FieldsFunc(last, func(c rune) bool { return c == '-' || c == '_' || c == '.' }), func(part string) bool {
 		return slices.Contains(whose[:15], part)
 	})
-}
-
-// add enters a name, unless it is a word that messages are made of: to replace that would make them unreadable.
-func (r *Redaction) add(name string) {
-	if name != "" && !ordinary[name] && !number.MatchString(name) && !strings.HasPrefix(name, "system:") {
-		r.names[name] = true
-	}
 }
 
 var number = regexp.MustCompile(`^[0-9.]*$`)
@@ -144,8 +92,13 @@ func (r *Redaction) part(s string) string {
 	}
 	h := hmac.New(sha256.New, r.key)
 	h.Write([]byte(s))
-	out := "x" + strings.ToLower(base32.StdEncoding.EncodeToString(h.Sum(nil)[:5]))
+	b := []byte{'x'}
+	for n := binary.BigEndian.Uint64(h.Sum(nil)); len(b) < 9; n /= 26 { // letters alone: a number in a name means something
+		b = append(b, 'a'+byte(n%26))
+	}
+	out := string(b)
 	r.parts[s] = out
+	r.made[out] = true
 	return out
 }
 
@@ -265,7 +218,7 @@ func (r *Redaction) learnImages(f *diagnose.Facts) {
 	for image := range all {
 		if !strings.ContainsAny(image, "/:") {
 			if r.image(image) != image {
-				r.add(image)
+				r.names[image] = true
 			}
 			continue
 		}
@@ -298,7 +251,7 @@ var asIs = map[string]bool{
 	"apiVersion": true, "kind": true, "apiGroup": true, "group": true, "uid": true, "resourceVersion": true, "key": true, "topologyKey": true, "operator": true, "effect": true,
 	"phase": true, "type": true, "reason": true, "driver": true, "resource": true, "resourceName": true, "fieldPath": true, "restartPolicy": true, "expression": true,
 	"deviceClassName": true, "runtimeClassName": true, "storageClassName": true, "priorityClassName": true, "architecture": true, "operatingSystem": true,
-	"kubeletVersion": true, "kernelVersion": true, "osImage": true, "containerRuntimeVersion": true,
+	"provisioner": true, "attacher": true, "whenUnsatisfiable": true, "kubeletVersion": true, "kernelVersion": true, "osImage": true, "containerRuntimeVersion": true,
 }
 
 // serial are fields by which a machine can be told that nobody diagnoses by.
@@ -308,36 +261,116 @@ var serial = map[string]bool{"machineID": true, "systemUUID": true, "bootID": tr
 func (r *Redaction) tree(key string, v any) any {
 	switch v := v.(type) {
 	case string:
-		switch {
-		case asIs[key]:
-			return v
-		case serial[key]:
-			return ""
-		case key == "image" || key == "imageID":
-			return r.image(v)
-		case key == "providerID":
-			scheme, rest, _ := strings.Cut(v, "://")
-			return scheme + "://" + r.renew(rest, nil)
-		}
-		return r.text(v)
+		return r.leaf(key, v)
 	case []any:
 		for i := range v {
 			v[i] = r.tree(key, v[i])
 		}
 	case map[string]any:
-		for k, value := range v {
-			if (key == "labels" || key == "matchLabels" || key == "nodeSelector") && hardware(k) {
-				continue
-			}
-			v[k] = r.tree(k, value)
-		}
+		r.fields(key, v)
 	}
 	return v
 }
 
+// fields replaces the names in the fields of an object under the key.
+func (r *Redaction) fields(under string, m map[string]any) {
+	about, _ := m["key"].(string) // of a requirement, a taint or a toleration: whose values follow
+	for key, value := range m {
+		switch s, isText := value.(string); {
+		case labelFields[under] && isText:
+			m[key] = r.value(key, s)
+		case about != "" && key == "value" && isText:
+			m[key] = r.value(about, s)
+		case about != "" && key == "values":
+			list, _ := value.([]any)
+			for i := range list {
+				if s, ok := list[i].(string); ok {
+					list[i] = r.value(about, s)
+				}
+			}
+		case under == "hostPath" && key == "path" && isText:
+			m[key] = r.path(s)
+		default:
+			m[key] = r.tree(key, value)
+		}
+	}
+}
+
+func (r *Redaction) leaf(key, v string) string {
+	switch {
+	case asIs[key] || enumerated[key] && enumeration.MatchString(v) || isDigital(v) && (moment.MatchString(v) || isQuantity(v)):
+		return v
+	case serial[key]:
+		return ""
+	case key == "image" || key == "imageID":
+		return r.image(v)
+	case key == "providerID":
+		scheme, rest, _ := strings.Cut(v, "://")
+		return scheme + "://" + r.renew(rest, nil)
+	case qualified.MatchString(v):
+		return v
+	case identities[key] && !r.names[v] && !r.public[v] && isName(v):
+		return r.unknown(r.text(v))
+	}
+	return r.text(v)
+}
+
+// qualified are names in the domain of Kubernetes or of a system that runs on it.
+var qualified = regexp.MustCompile(`^(?:[a-z0-9-]+\.)*(?:k8s\.io|kubernetes\.io|x-k8s\.io|nvidia\.com|berth\.dev|volcano\.sh|run\.ai|karpenter\.sh|kubeflow\.org|ray\.io|kai\.scheduler|amazonaws\.com|google\.com|azure\.com)/[A-Za-z0-9._-]{1,63}$`)
+
+var moment = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)$`)
+
+// unknown is the new name of what is not among the names, and so may be anybody's: words of messages stay.
+func (r *Redaction) unknown(v string) string {
+	return r.renewed(v, func(part string) bool {
+		return r.made[part] || mask.Vocabulary(part) || machine.MatchString(part) || len(part) < 3
+	})
+}
+
+// value is the new value of a label. Values under keys that describe machines stay, as do numbers and plain words.
+func (r *Redaction) value(key, v string) string {
+	if alike, ok := r.alike[v]; ok && r.value(key, alike) != alike {
+		return misspelt(r.value(key, alike))
+	}
+	if hardware(key) || strings.HasSuffix(key, "-uid") || r.public[v] && !r.names[v] || ordinary[strings.ToLower(v)] || number.MatchString(v) || v == masked || v == "" {
+		return v
+	}
+	if out := r.text(v); out != v {
+		return r.unknown(out)
+	}
+	return r.renewed(v, func(part string) bool { return ordinary[part] || machine.MatchString(part) })
+}
+
+// misspelt is the new value with two letters swapped: a typo stays one, and of what is not said.
+func misspelt(s string) string {
+	b := []byte(s)
+	for i := len(b) - 1; i > 1; i-- {
+		if isLetter(b[i]) && isLetter(b[i-1]) && isLetter(b[i-2]) && b[i] != b[i-1] {
+			b[i], b[i-1] = b[i-1], b[i]
+			return string(b)
+		}
+	}
+	return s + "x"
+}
+
+func isLetter(c byte) bool { return c >= 'a' && c <= 'z' }
+
+// path is the new path of something on a host. Those of the GPU software and of the kubelet stay.
+func (r *Redaction) path(p string) string {
+	for _, start := range []string{"/var/lib/kubelet", "/run/nvidia", "/usr/bin", "/sys", "/proc", "/dev", "/var/run", "/run", "/etc", "/var/lib/berth"} {
+		if p == start || strings.HasPrefix(p, start+"/") {
+			return start + r.unknown(strings.TrimPrefix(p, start))
+		}
+	}
+	return r.renew(p, nil)
+}
+
 // hardware says whether labels of the key describe machines and are never named after anybody.
 func hardware(key string) bool {
-	for _, start := range []string{"nvidia.com/", "feature.node.kubernetes.io/", "node.kubernetes.io/", "topology.kubernetes.io/", "karpenter.sh/capacity", "kubernetes.io/arch", "kubernetes.io/os"} {
+	for _, start := range []string{
+		"nvidia.com/", "feature.node.kubernetes.io/", "node.kubernetes.io/", "topology.kubernetes.io/", "karpenter.sh/", "karpenter.k8s.aws/", "karpenter.azure.com/", "kubernetes.io/arch", "kubernetes.io/os", "beta.kubernetes.io/", "failure-domain.beta.kubernetes.io/",
+		"cloud.google.com/", "eks.amazonaws.com/", "k8s.amazonaws.com/", "kubernetes.azure.com/", "node-role.kubernetes.io/", "node.cloudprovider.kubernetes.io/", "berth.dev/pool", "berth.dev/rack", "berth.dev/block", "sim.berth.dev/", "amd.com/", "pod-security.kubernetes.io/",
+	} {
 		if strings.HasPrefix(key, start) {
 			return true
 		}

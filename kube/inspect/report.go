@@ -57,7 +57,7 @@ func (p *page) head() {
 	if p.m.Redacted {
 		p.say("Names are redacted: the same name has the same replacement everywhere in this bundle, and nowhere else.")
 	}
-	p.say("Secrets were not read; values of environment variables and everything that looks like a credential are masked.")
+	p.say("Secrets were not read. Of environments, command lines, annotations and texts there is what diagnosis needs; the rest is masked.")
 }
 
 // model is what nodes of one GPU model have, in GPUs.

@@ -1,0 +1,148 @@
+package mask
+
+import (
+	"html"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Mask stands where a secret was, or might have been.
+const Mask = "MASKED"
+
+// Masker masks texts. The zero value knows no names. It is not for several goroutines.
+type Masker struct {
+	// Names are those of objects, and may leave. Nil: there are none.
+	Names map[string]bool
+	// Strict masks every word that is neither in Names nor one of Kubernetes' and schedulers' own messages.
+	Strict bool
+
+	known map[string]string // texts that were masked already: most come again and again
+	told  map[string]bool   // names that were judged
+}
+
+// mostKnown bounds the texts that are remembered, by their number.
+const mostKnown = 1 << 17
+
+// Text is the text without what may be secret. Text of Text is Text.
+func (m *Masker) Text(s string) string {
+	if s == "" {
+		return s
+	}
+	if out, ok := m.known[s]; ok {
+		return out
+	}
+	out := s
+	for range 4 { // what was masked may show what else is to be; it settles at once, or after another round
+		next := m.once(out)
+		if next == out {
+			break
+		}
+		out = next
+	}
+	if m.known == nil || len(m.known) > mostKnown {
+		m.known = make(map[string]string)
+	}
+	m.known[s] = out
+	return out
+}
+
+func (m *Masker) once(s string) string {
+	if !utf8.ValidString(s) {
+		s = strings.ToValidUTF8(s, "?")
+	}
+	if plain := unescape(s); plain != s && m.all(plain) != plain {
+		s = plain
+	}
+	return collapse(m.all(s))
+}
+
+// all is the three steps.
+func (m *Masker) all(s string) string { return m.words(m.named(looks(s))) }
+
+var masks = regexp.MustCompile(`MASKED(?:[\s,;:&|/+=.-]*MASKED)+`)
+
+// collapse makes one mask of several in a row, so that neither their number nor their places say anything.
+func collapse(s string) string {
+	if strings.Count(s, Mask) < 2 {
+		return s
+	}
+	return masks.ReplaceAllString(s, Mask)
+}
+
+// Find says whether the text, which should be a name or a value, is anything but harmless.
+func (m *Masker) Find(s string) bool { return m.Text(s) != s }
+
+// Looks says whether the text has in it what is a credential by its look, whoever wrote it.
+func Looks(s string) bool { return looks(s) != s }
+
+func (m *Masker) sensitive(name string) bool {
+	is, ok := m.told[name]
+	if !ok {
+		is = Sensitive(name)
+		if m.told == nil || len(m.told) > mostKnown {
+			m.told = make(map[string]bool)
+		}
+		m.told[name] = is
+	}
+	return is
+}
+
+func (m *Masker) isName(s string) bool { return m.Names[strings.Trim(s, ".,;:!?()[]{}<>\"'`")] }
+
+// generated is what controllers add to a name to make others of it: a hash of the template, five drawn letters.
+var generated = regexp.MustCompile(`^(?:-[a-z0-9]{1,10})?-[a-z0-9]{5}\b`)
+
+// nameAt is the length of the longest name that begins at the place and ends where a word does; 0: none does.
+func (m *Masker) nameAt(s string, at int) int {
+	if len(m.Names) == 0 {
+		return 0
+	}
+	end := at
+	for end < len(s) && (isNamePart(s[end])) {
+		end++
+	}
+	for end > at {
+		if (end == len(s) || !isAlnum(s[end])) && m.Names[s[at:end]] {
+			if !m.Strict {
+				end += len(generated.FindString(s[end:]))
+			}
+			return end - at
+		}
+		for end--; end > at && (isAlnum(s[end]) || !isAlnum(s[end-1])); end-- {
+		}
+	}
+	return 0
+}
+
+var escapes = regexp.MustCompile(`%[0-9A-Fa-f]{2}|\\u\{?[0-9A-Fa-f]{4,6}\}?|\\x[0-9A-Fa-f]{2}|&(?:[a-zA-Z]{2,8}|#[0-9]{1,6}|#[xX][0-9A-Fa-f]{1,5});`)
+
+// unescape is the text as its reader would have it: percent-encoding, escapes of strings and of HTML are undone.
+func unescape(s string) string {
+	if !strings.ContainsAny(s, `%\&`) {
+		return s
+	}
+	for range 3 { // of what was escaped again
+		next := escapes.ReplaceAllStringFunc(s, unescapeOne)
+		if next == s {
+			break
+		}
+		s = next
+	}
+	return strings.ToValidUTF8(s, "?")
+}
+
+func unescapeOne(e string) string {
+	if e[0] == '&' {
+		return html.UnescapeString(e)
+	}
+	n, err := strconv.ParseUint(strings.Trim(e[1:], "ux{}"), 16, 32)
+	if err != nil || n > utf8.MaxRune {
+		return e
+	}
+	if e[0] == '%' || e[1] == 'x' {
+		return string([]byte{byte(n)})
+	}
+	return string(rune(n))
+}

@@ -1,0 +1,365 @@
+package mask
+
+import (
+	_ "embed"
+	"math"
+	"regexp"
+	"strings"
+)
+
+//go:embed vocabulary.txt
+var vocabularyText string
+
+// vocabulary are words of Kubernetes', schedulers' and runtimes' own messages. A test makes the list from the texts
+// that diagnosis looks for and the messages it was tried on.
+var vocabulary = func() map[string]bool {
+	m := make(map[string]bool)
+	for w := range strings.FieldsSeq(vocabularyText) {
+		m[w] = true
+	}
+	for w := range strings.FieldsSeq(hardwareWords) {
+		m[w] = true
+	}
+	return m
+}()
+
+// hardwareWords are regions, models, sizes of machines, and units.
+const hardwareWords = `us eu ap sa ca me af il cn gov north south east west central northeast southeast northwest southwest asia europe australia americas
+	a10 a10g a30 a40 a100 a800 b100 b200 b300 gb200 gb300 gh200 h20 h100 h200 h800 l4 l40 l40s t4 v100 p100 k80 rtx hbm hbm2 hbm2e hbm3 hbm3e sxm sxm2 sxm3 sxm4 sxm5 pcie nvl nvl72 mi210 mi250 mi300 mi300x
+	gb gib mb mib kb kib tb tib ki mi gi ti pi ei ms us ns hz mhz ghz xlarge metal highgpu megagpu ultragpu standard amd64 arm64 x86 sha256 ipv4 ipv6 utc http https tcp udp grpc api cuda cudnn nccl ib mlx5 eth0 ib0 tpu xid ecc nvlink nvswitch dbe sbe`
+
+// Vocabulary says whether the word is one of messages.
+func Vocabulary(w string) bool {
+	if w == "" || len(w) > 40 {
+		return false
+	}
+	if vocabulary[w] || vocabulary[strings.ToLower(w)] {
+		return true
+	}
+	humps := split(w)
+	for _, h := range humps {
+		if len(h) < 2 || !vocabulary[strings.ToLower(h)] {
+			return false
+		}
+	}
+	return len(humps) > 1
+}
+
+// words masks the words that are not known to be harmless. A word is what is between spaces; where it has quotes,
+// brackets, commas or the like in it, what is between those.
+func (m *Masker) words(s string) string {
+	var b strings.Builder
+	done := 0
+	for at := 0; at < len(s); {
+		if isSpace(s[at]) {
+			at++
+			continue
+		}
+		end := at
+		for end < len(s) && !isSpace(s[end]) {
+			end++
+		}
+		if out := m.chunk(s[at:end]); out != s[at:end] {
+			b.WriteString(s[done:at])
+			b.WriteString(out)
+			done = end
+		}
+		at = end
+	}
+	if done == 0 {
+		return s
+	}
+	return b.String() + s[done:]
+}
+
+func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
+
+// chunk is what is left of the text between two spaces.
+func (m *Masker) chunk(s string) string {
+	if m.harmless(s) {
+		return s
+	}
+	if !strings.ContainsAny(s, "\"'`()[]{}<>,;=|:") {
+		return masking(s)
+	}
+	var b strings.Builder
+	for at := 0; at < len(s); {
+		end := at
+		for end < len(s) && strings.IndexByte("\"'`()[]{}<>,;=|:", s[end]) < 0 {
+			end++
+		}
+		switch part := s[at:end]; {
+		case part == "" || m.harmless(part):
+			b.WriteString(part)
+		default:
+			b.WriteString(masking(part))
+		}
+		if end < len(s) {
+			b.WriteByte(s[end])
+		}
+		at = end + 1
+	}
+	return b.String()
+}
+
+// masking keeps the punctuation at the end of what is masked, and makes one mask of several.
+func masking(s string) string {
+	return Mask + s[len(strings.TrimRight(s, ".!?")):]
+}
+
+var (
+	uuid  = regexp.MustCompile(`(?i)\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`)
+	sha   = regexp.MustCompile(`\bsha256:[0-9a-f]{64}\b`)
+	stamp = regexp.MustCompile(`\b\d{4}-\d\d-\d\d[Tt_ ]\d\d:?\d\d:?\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?`)
+	// forms are what has digits and letters in it and is known all the same: a duration, the mark of a workload, a family
+	// of machines.
+	forms  = regexp.MustCompile(`\b(?:\d{1,4}(?:h|ms|us|m|s|d))+\b|#[0-9a-f]{8,32}\b|\bstandard[A-Z][A-Za-z0-9]{1,20}Family\b`)
+	padded = regexp.MustCompile(`[A-Za-z0-9+/_-]{6,}={1,2}(?:$|[^=A-Za-z0-9])`)
+	dense  = regexp.MustCompile(`[A-Za-z0-9+/_=-]{16,}`)
+)
+
+// harmless says whether every part of the text is known not to be a secret.
+func (m *Masker) harmless(s string) bool {
+	if s == "" || s == Mask || m.isName(s) {
+		return true
+	}
+	if len(s) >= 19 { // what has a form of its own
+		if strings.Contains(s, "sha256:") {
+			s = sha.ReplaceAllString(s, "")
+		}
+		if !m.Strict && len(s) >= 36 && strings.Count(s, "-") >= 4 {
+			s = uuid.ReplaceAllString(s, "")
+		}
+		s = stamp.ReplaceAllString(s, "")
+	}
+	s = forms.ReplaceAllString(s, "")
+	if strings.IndexByte(s, '=') > 0 && padded.MatchString(s) {
+		return false
+	}
+	return m.runsHarmless(s)
+}
+
+// runsHarmless looks at the runs of letters and digits in the text.
+func (m *Masker) runsHarmless(s string) bool {
+	odd, names, unknown := 0, 0, 0
+	for at := 0; at < len(s); {
+		c := s[at]
+		if c >= 0x80 {
+			if m.Strict {
+				return false
+			}
+			at++
+			continue
+		}
+		if !isAlnum(c) {
+			if strings.IndexByte("!#$%^&*+~?@\\", c) >= 0 && at > 0 && at+1 < len(s) && isAlnum(s[at-1]) && isAlnum(s[at+1]) {
+				odd++
+			}
+			at++
+			continue
+		}
+		if n := m.nameAt(s, at); n > 0 {
+			at += n
+			names++
+			continue
+		}
+		end := at
+		for end < len(s) && isAlnum(s[end]) {
+			end++
+		}
+		switch m.run(s[at:end]) {
+		case bad:
+			return false
+		case mixed:
+			odd, unknown = odd+1, unknown+1
+		case good:
+			unknown++
+		}
+		at = end
+	}
+	return odd < 2 && !(odd > 0 && m.Strict && names == 0) && !(unknown > 0 && m.denseAt(s))
+}
+
+// denseAt says whether the text has a long piece in which capitals, small letters and digits are mixed as they are in
+// what was encoded.
+func (m *Masker) denseAt(s string) bool {
+	if len(s) < 16 {
+		return false
+	}
+	for _, p := range dense.FindAllString(s, -1) {
+		if m.isName(p) {
+			continue
+		}
+		upper, lower, digit, turns := 0, 0, 0, 0
+		class := byte(0)
+		for i := range len(p) {
+			now := byte(0)
+			switch c := p[i]; {
+			case c >= 'A' && c <= 'Z':
+				upper, now = upper+1, 'A'
+			case c >= 'a' && c <= 'z':
+				lower, now = lower+1, 'a'
+			case c >= '0' && c <= '9':
+				digit, now = digit+1, '0'
+			}
+			if now != class && class != 0 && now != 0 {
+				turns++
+			}
+			class = now
+		}
+		if upper > 1 && lower > 1 && digit > 1 && turns > len(p)/4 && entropy(p) > 3.2 {
+			return true
+		}
+	}
+	return false
+}
+
+// entropy is in bits per byte.
+func entropy(s string) float64 {
+	var count [256]int
+	for i := range len(s) {
+		count[s[i]]++
+	}
+	h := 0.0
+	for _, n := range count {
+		if n > 0 {
+			p := float64(n) / float64(len(s))
+			h -= p * math.Log2(p)
+		}
+	}
+	return h
+}
+
+// judgement is what a run of letters and digits is.
+type judgement int
+
+const (
+	known judgement = iota // it is in the vocabulary, or made of what is
+	good
+	mixed // letters and digits that mean nothing, too short to be a secret alone
+	bad
+)
+
+// run judges a run of letters and digits.
+func (m *Masker) run(r string) judgement {
+	if Vocabulary(r) {
+		return known
+	}
+	letters, digits := 0, 0
+	for i := range len(r) {
+		if r[i] >= '0' && r[i] <= '9' {
+			digits++
+		} else {
+			letters++
+		}
+	}
+	switch {
+	case letters == 0 && m.Strict:
+		return judge(len(r) <= 5 || len(r) == 9)
+	case letters == 0:
+		return judge(len(r) <= 13)
+	case digits == 0:
+		return m.letters(r)
+	}
+	return m.mixed(r)
+}
+
+func judge(ok bool) judgement {
+	if ok {
+		return good
+	}
+	return bad
+}
+
+// letters judges a run of letters alone: words of messages, joined as in CamelCase, and, unless strict, what can be
+// pronounced.
+func (m *Masker) letters(r string) judgement {
+	humps := split(r)
+	if len(r) == 1 {
+		return good
+	}
+	if m.Strict {
+		return bad
+	}
+	if len(r) < 8 {
+		switch odd := len(humps) > 1 || len(r) > 3 && gibberish(strings.ToLower(r)); {
+		case len(humps) > 3:
+			return bad
+		case odd:
+			return mixed
+		}
+		return good
+	}
+	if len(r) > 64 || len(humps) > 3 && len(r) < 4*len(humps) || len(r) > 24 && len(humps) == 1 {
+		return bad
+	}
+	for _, h := range humps {
+		if len(h) > 5 && gibberish(strings.ToLower(h)) {
+			return bad
+		}
+	}
+	return good
+}
+
+// split parts a run of letters where a small letter is followed by a capital, or capitals by a word.
+func split(r string) []string {
+	var out []string
+	start := 0
+	upper := func(i int) bool { return r[i] >= 'A' && r[i] <= 'Z' }
+	for i := 1; i < len(r); i++ {
+		if upper(i) && (!upper(i-1) || i+1 < len(r) && !upper(i+1)) {
+			out = append(out, r[start:i])
+			start = i
+		}
+	}
+	return append(out, r[start:])
+}
+
+// gibberish says whether letters in small are no word: five consonants in a row, or hardly a vowel.
+func gibberish(s string) bool {
+	row, vowels := 0, 0
+	for i := range len(s) {
+		if strings.IndexByte("aeiouy", s[i]) >= 0 {
+			row = 0
+			vowels++
+			continue
+		}
+		if row++; row >= 5 {
+			return true
+		}
+	}
+	return vowels*6 < len(s)
+}
+
+// mixed judges a run of letters and digits.
+func (m *Masker) mixed(r string) judgement {
+	pieces, meant := 0, false
+	for at := 0; at < len(r); {
+		end, digit := at, isDigit(r[at])
+		for end < len(r) && isDigit(r[end]) == digit {
+			end++
+		}
+		p := r[at:end]
+		switch {
+		case digit && len(p) > 6 && len(p) != 9:
+			return bad
+		case !digit && Vocabulary(p):
+			meant = meant || len(p) > 2
+		case !digit && (m.Strict && len(p) > 1 || len(p) > 2):
+			return bad
+		}
+		pieces++
+		at = end
+	}
+	switch {
+	case meant && pieces <= 4:
+		return known
+	case pieces == 2:
+		return good
+	case pieces <= 3 && len(r) <= 6:
+		return mixed
+	}
+	return bad
+}
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
