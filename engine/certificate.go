@@ -1,8 +1,10 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/berth-dev/berth/engine/internal/device"
@@ -17,6 +19,7 @@ type proofKey struct {
 	need, segment       int
 	level, segmentLevel int
 	pinned              string
+	unmet, unmetSegment string // names of levels that no node is in
 	at                  uint64 // State.standing
 }
 
@@ -34,9 +37,9 @@ func (y *cycle) prove(o order) why.Gate {
 	}
 	s := y.s
 	level := s.level(o.layout.Required)
-	key := proofKey{class: o.class, need: len(o.pods), level: level, at: s.standing()}
+	key := proofKey{class: o.class, need: len(o.pods), level: level, at: s.standing(), unmet: s.unmet(o.layout.Required)}
 	if o.layout.Segment > 0 {
-		key.segment, key.segmentLevel = o.layout.Segment, s.level(o.layout.SegmentLevel)
+		key.segment, key.segmentLevel, key.unmetSegment = o.layout.Segment, s.level(o.layout.SegmentLevel), s.unmet(o.layout.SegmentLevel)
 	}
 	if home := s.home(level, o.running); home != nil {
 		key.pinned = home.name()
@@ -145,14 +148,14 @@ func (b *branch) runningPods() []*pod {
 func (s *State) certify(key proofKey) (why.Certificate, why.Cause) {
 	c := key.class
 	cert := why.Certificate{
-		Need: key.need, Level: s.topology.levelName(key.level), Pinned: key.pinned, Segment: key.segment,
+		Need: key.need, Level: cmp.Or(key.unmet, s.topology.levelName(key.level)), Pinned: key.pinned, Segment: key.segment,
 		Request: s.requestOf(c), Model: c.model, Total: c.total,
 	}
 	b := s.bodyOf(c, key.level)
 	cert.Classes, cert.Domains = b.cert.Classes, b.cert.Domains
 	cert.IfEvicted = b.table.mostEvicted(key.pinned)
 	if key.segment > 0 {
-		cert.SegmentLevel = s.topology.levelName(key.segmentLevel)
+		cert.SegmentLevel = cmp.Or(key.unmetSegment, s.topology.levelName(key.segmentLevel))
 		cert.Domains = slices.Clone(cert.Domains)
 		s.countSegments(key, &cert)
 	}
@@ -195,6 +198,7 @@ func (s *State) countSegments(key proofKey, cert *why.Certificate) {
 // proofs is what certificates of a class share.
 type proofs struct {
 	byKind  []*kindProof // by node kind; nil: not met yet
+	bySign  map[sign]*kindProof
 	numbers []*kindProof // by number: sorted by key
 	epoch   uint64       // goes up when numbers change
 	body    body
@@ -214,7 +218,7 @@ func (p *proofs) keep(present []bool) {
 			kept = append(kept, k)
 		}
 	}
-	p.numbers = kept
+	p.numbers, p.bySign = kept, nil
 	for i, k := range p.byKind {
 		if k != nil && !slices.Contains(kept, k) {
 			p.byKind[i] = nil
@@ -256,35 +260,85 @@ func (s *State) kindProof(c *class, n *node) *kindProof {
 		p.byKind = append(p.byKind, make([]*kindProof, len(s.kinds)-len(p.byKind))...)
 	}
 	if p.byKind[id] == nil {
-		p.byKind[id] = s.newKindProof(c, n)
+		p.byKind[id] = s.findKindProof(c, n)
 	}
 	return p.byKind[id]
 }
 
+// sign is what kinds look like to a class that asks about so many labels that these are not told: kinds of one sign look
+// the same. It is made without any text, for there may be as many kinds as nodes.
+type sign struct {
+	profile  int32
+	hasModel bool
+	mask     maskState
+	failing  uint64 // labels of the selector
+	affinity bool
+}
+
+func (s *State) findKindProof(c *class, n *node) *kindProof {
+	if len(c.shape.keys) <= mostTold {
+		return s.newKindProof(c, n)
+	}
+	match := s.matcherOf(c.shape)
+	s.maskOf(c, n)
+	g := sign{profile: n.kind.profile.id, hasModel: slices.Contains(n.kind.models, c.model), mask: c.shape.masks[n.kind.id].state}
+	if g.mask == removed {
+		g.failing, g.affinity = match.failing(n), match.likes(n)
+	}
+	p := &c.proofs
+	k := p.bySign[g]
+	if k == nil {
+		k = s.newKindProof(c, n)
+		if p.bySign == nil {
+			p.bySign = make(map[sign]*kindProof)
+		}
+		p.bySign[g] = k
+	}
+	return k
+}
+
 func (s *State) newKindProof(c *class, n *node) *kindProof {
 	p := &c.proofs
-	k := &kindProof{class: s.describeKind(c, n)}
-	personalKind := s.maskOf(c, n) == (mask{}) || c.masks[n.kind.id].state == personal
-	k.key = fmt.Sprintf("%q %q %v %v %q %v", k.class.Labels, k.class.Taints, k.class.Cordoned, k.class.Allocatable, n.kind.layout, personalKind)
+	k := &kindProof{}
+	is := s.maskOf(c, n)
+	personalKind := is == (mask{}) || c.shape.masks[n.kind.id].state == personal
+	if !personalKind {
+		k.clauses = s.clauses(c, n, is.state)
+	}
+	told := s.tellsOf(c, n.kind)
+	k.key = fmt.Sprintf("%q", told) + " " + n.kind.profile.told + " " + strconv.FormatBool(personalKind)
+	if told == nil {
+		for _, clause := range k.clauses {
+			k.key += " " + string(clause.Kind) + " " + clause.Detail
+		}
+	}
 	at, found := slices.BinarySearchFunc(p.numbers, k, func(a, b *kindProof) int { return strings.Compare(a.key, b.key) })
 	if found {
 		return p.numbers[at]
 	}
-	if !personalKind {
-		k.clauses = c.clauses(n)
-	}
+	k.class = s.describeKind(c, n, told)
 	p.add(at, k)
 	return k
 }
 
-func (s *State) describeKind(c *class, n *node) why.Class {
-	k := n.kind
-	out := why.Class{Cordoned: k.cordoned, Allocatable: k.alloc, Models: k.models, PerEmpty: s.perEmpty(c, n)}
+// tellsOf lists the labels of the kind that the class asks about, unless these are so many that nobody would read them.
+// Then kinds differ by what excludes them.
+func (s *State) tellsOf(c *class, k *nodeKind) []string {
+	if len(c.shape.keys) > mostTold {
+		return nil
+	}
+	var out []string
 	for _, key := range c.shape.keys {
 		if v, ok := k.labels[key]; ok && v != ownName {
-			out.Labels = append(out.Labels, key+"="+v)
+			out = append(out, key+"="+v)
 		}
 	}
+	return out
+}
+
+func (s *State) describeKind(c *class, n *node, told []string) why.Class {
+	k := n.kind
+	out := why.Class{Labels: told, Cordoned: k.cordoned, Allocatable: k.alloc, Models: k.models, PerEmpty: s.perEmpty(c, n)}
 	for _, t := range k.taints {
 		out.Taints = append(out.Taints, t.String())
 	}
@@ -307,17 +361,33 @@ func (s *State) perEmpty(c *class, n *node) int64 {
 	return k
 }
 
-// clauses lists everything about the class that excludes the node whatever is free on it.
-func (c *class) clauses(n *node) []why.Clause {
+// mostTold is how many labels a certificate names: of those that a node selector asks for and a node has not, the first
+// by name; of those that node classes are told apart by, none where a pod asks about more.
+const mostTold = 8
+
+// clauses lists what about the class excludes the node whatever is free on it. is is what the node means to the class.
+func (s *State) clauses(c *class, n *node, is maskState) []why.Clause {
 	var out []why.Clause
 	add := func(kind why.ClauseKind, detail string) { out = append(out, why.Clause{Kind: kind, Detail: detail}) }
-	spec, node := c.shape.spec, n.spec
-	for key, value := range spec.Selector {
-		if v, ok := node.Labels[key]; !ok || v != value {
-			add(why.BySelector, key+"="+value)
+	if is != welcome {
+		s.excluding(c, n, add)
+	}
+	if c.model != "" && !slices.Contains(n.kind.models, c.model) {
+		add(why.ByModel, c.model)
+	}
+	return out
+}
+
+// excluding adds what of the node's labels, taints and cordon excludes it.
+func (s *State) excluding(c *class, n *node, add func(why.ClauseKind, string)) {
+	spec, node, match, told := c.shape.spec, n.spec, s.matcherOf(c.shape), 0
+	for i := range match.selector {
+		if l := &match.selector[i]; told < mostTold && !l.matches(n) {
+			add(why.BySelector, l.detail)
+			told++
 		}
 	}
-	if spec.Affinity != nil && !fit.MatchesAny(spec.Affinity, node.Labels, n.name) {
+	if spec.Affinity != nil && !match.likes(n) {
 		add(why.ByAffinity, "")
 	}
 	for _, t := range fit.Untolerated(node.Taints, spec.Tolerations, nil) {
@@ -326,10 +396,6 @@ func (c *class) clauses(n *node) []why.Clause {
 	if node.Cordoned && !toleratesCordon(spec) {
 		add(why.ByCordon, "")
 	}
-	if c.model != "" && !slices.Contains(n.kind.models, c.model) {
-		add(why.ByModel, c.model)
-	}
-	return out
 }
 
 // localClauses lists what excludes this very node: its name, and what is on it.

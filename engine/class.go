@@ -21,7 +21,6 @@ type class struct {
 	barred   map[string]int  // nodes that refused its gang; index in the refusals
 	refusals []*Refusal
 
-	masks   []mask     // by node kind
 	byShelf []shelfFit // by shelf; without a shelf: not looked at
 	tops    []int64    // by shelf: the best node's score, or more while the shelf is stale; noScore: none fits
 	sums    []int64    // by domain
@@ -58,6 +57,12 @@ const (
 	personal           // depends on the node's own name
 )
 
+// ownMask is what one node means to a class, since it became of its kind.
+type ownMask struct {
+	mask
+	born uint64
+}
+
 // shelfFit is how the nodes of a shelf take a class.
 type shelfFit struct {
 	shelf *shelf
@@ -84,8 +89,7 @@ type classes struct {
 
 func (t *classes) forgetMasks() {
 	for _, c := range t.byKey {
-		//mutate: index-masks-of-new-labels
-		c.masks, c.proofs = nil, proofs{}
+		c.proofs = proofs{}
 		for i := range c.byShelf {
 			c.byShelf[i].rows = nil
 		}
@@ -178,7 +182,7 @@ func (s *State) sync(c *class) {
 	}
 	//mutate: index-redo-after-a-plan
 	for _, n := range c.redo {
-		if n.shelf != nil && !c.passes(&s.pulses[n.index]) {
+		if n.shelf != nil && !s.skips(c, &s.pulses[n.index]) {
 			s.refit(c, n)
 		}
 	}
@@ -190,17 +194,18 @@ func (s *State) sync(c *class) {
 	from := max(c.cursor, s.log.base)
 	for i, e := range s.log.entries[from-s.log.base:] {
 		p := &s.pulses[e.index]
-		if p.touch == from+uint64(i)+1 && !c.passes(p) && e.node.shelf != nil {
+		if p.touch == from+uint64(i)+1 && !s.skips(c, p) && e.node.shelf != nil {
 			s.refit(c, e.node)
 		}
 	}
 	c.cursor, c.met = s.log.end(), s.log.moment
 }
 
-// passes says whether no pod of the class fitted on the node when it was last looked at, and none does: the
+// skips says whether no pod of the class fitted on the node when it was last looked at, and none does: the
 // node's kind excludes it.
-func (c *class) passes(p *pulse) bool {
-	return p.born <= c.met && int(p.kind) < len(c.masks) && c.masks[p.kind].state == removed
+func (s *State) skips(c *class, p *pulse) bool {
+	sh := c.shape
+	return p.born <= c.met && sh.matched == s.kindsMade && int(p.kind) < len(sh.masks) && sh.masks[p.kind].state == removed
 }
 
 // reshape takes up shelves that came or changed, and drops those taken down.
@@ -329,29 +334,39 @@ func (s *State) measure(c *class, n *node) cell {
 
 // maskOf returns what the node means to the class, free room aside.
 func (s *State) maskOf(c *class, n *node) mask {
-	id := n.kind.id
-	if id >= len(c.masks) {
-		c.masks = append(c.masks, make([]mask, len(s.kinds)-len(c.masks))...)
+	id, sh := n.kind.id, c.shape
+	match := s.matcherOf(sh)
+	if id >= len(sh.masks) {
+		sh.masks = append(sh.masks, make([]mask, len(s.kinds)-len(sh.masks))...)
 	}
-	m := &c.masks[id]
+	m := &sh.masks[id]
 	if m.state == unknown {
-		*m = c.judge(n, c.names || n.kind.personal && c.asksForName(n.kind))
+		own := !match.hopeless && (c.names || match.asksForName(n.kind))
+		*m = c.judge(n, match, own)
 	}
 	//mutate: filter-own-name
 	if m.state == personal {
-		return c.judge(n, false)
+		return s.ownMask(c, n, match)
 	}
 	return *m
 }
 
-// asksForName says whether the class asks about a label that, on nodes of the kind, is the node's name.
-func (c *class) asksForName(k *nodeKind) bool {
-	for _, key := range c.shape.keys {
-		if k.labels[key] == ownName {
-			return true
-		}
+// ownMask is what a node means to the class where that depends on its name.
+func (s *State) ownMask(c *class, n *node, match *matcher) mask {
+	sh, born := c.shape, s.pulses[n.index].born
+	if int(n.index) >= len(sh.own) {
+		sh.own = append(sh.own, make([]ownMask, len(s.pulses)-len(sh.own))...)
 	}
-	return false
+	o := &sh.own[n.index]
+	if o.state == unknown || o.born != born {
+		*o = ownMask{c.judge(n, match, false), born}
+	}
+	return o.mask
+}
+
+// asksForName says whether the shape asks about a label that, on nodes of the kind, is the node's name.
+func (m *matcher) asksForName(k *nodeKind) bool {
+	return slices.ContainsFunc(k.owns, func(at int) bool { _, ok := slices.BinarySearch(m.places, at); return ok })
 }
 
 // namesNodes says whether affinity terms look at the node's name itself.
@@ -362,19 +377,16 @@ func namesNodes(spec *Spec) bool {
 
 // judge applies every rule that does not depend on what is free. With own, it only says that the answer
 // differs from node to node.
-func (c *class) judge(n *node, own bool) mask {
+func (c *class) judge(n *node, match *matcher, own bool) mask {
 	if own {
 		return mask{state: personal}
 	}
 	spec, node := c.shape.spec, n.spec
-	for key, value := range spec.Selector {
-		//mutate: filter-selector
-		if v, ok := node.Labels[key]; !ok || v != value {
-			return mask{state: removed}
-		}
+	if !match.selects(n) {
+		return mask{state: removed}
 	}
 	//mutate: filter-affinity
-	if spec.Affinity != nil && !fit.MatchesAny(spec.Affinity, node.Labels, n.name) {
+	if spec.Affinity != nil && !match.likes(n) {
 		return mask{state: removed}
 	}
 	var buf [4]Taint
@@ -386,7 +398,7 @@ func (c *class) judge(n *node, own bool) mask {
 	if node.Cordoned && !toleratesCordon(spec) {
 		return mask{state: removed}
 	}
-	return mask{state: welcome, wish: fit.Weigh(spec.Preferred, node.Labels, n.name) - 100*int64(fit.Discouraging(node.Taints, spec.Tolerations))}
+	return mask{state: welcome, wish: match.wish(n, spec.Preferred) - 100*int64(fit.Discouraging(node.Taints, spec.Tolerations))}
 }
 
 func toleratesCordon(spec *Spec) bool {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -9,19 +10,28 @@ import (
 // nodeKind is a class of nodes: everything about a node that no pod can change and that decides whether a
 // pod fits. Nodes of one kind answer alike to every selector, affinity and toleration.
 type nodeKind struct {
-	id int
+	profile *profile
+	id      int
 	// labels are those among the keys that pods ask about; a value that is the node's own name is
 	// replaced by ownName, because it sets every node apart.
 	labels   map[string]string
-	personal bool // some label has the value ownName
+	owns     []int // places in State.asked of labels with the value ownName
 	taints   []Taint
 	cordoned bool
 	alloc    Resources
-	size     vector    // alloc by dimension
-	scale    []float64 // 1023 over size
-	models   []string  // sorted, each once
-	layout   string    // of the devices: models, NVLink cliques and NUMA nodes
-	uniform  bool      // its devices are all of one model
+	size     vector       // alloc by dimension
+	scale    []float64    // 1023 over size
+	models   []string     // sorted, each once
+	values   []labelValue // of labels, in the order of State.asked
+	layout   string       // of the devices: models, NVLink cliques and NUMA nodes
+	uniform  bool         // its devices are all of one model
+}
+
+// labelValue is a kind's value of a label.
+type labelValue struct {
+	text string
+	has  bool
+	own  bool // it is the node's own name
 }
 
 const ownName = "\x00own"
@@ -67,6 +77,7 @@ func (s *State) internKind(n *node) *nodeKind {
 		}
 	}
 	s.kinds[key] = k
+	s.describe(k)
 	return k
 }
 
@@ -77,16 +88,38 @@ func (s *State) makeKind(n *node) *nodeKind {
 	k.uniform = !slices.ContainsFunc(spec.Devices, func(d Device) bool { return d.Model != spec.Devices[0].Model })
 	k.taints = slices.Clone(spec.Taints)
 	slices.SortFunc(k.taints, func(x, y Taint) int { return strings.Compare(x.String(), y.String()) })
-	k.labels = make(map[string]string)
-	for _, key := range s.asked {
+	k.labels, k.values = make(map[string]string), make([]labelValue, len(s.asked))
+	for i, key := range s.asked {
 		if v, ok := spec.Labels[key]; ok {
+			k.values[i] = labelValue{text: v, has: true, own: v == n.name}
 			if v == n.name {
-				v, k.personal = ownName, true
+				v, k.owns = ownName, append(k.owns, i)
 			}
 			k.labels[key] = v
 		}
 	}
 	return k
+}
+
+// describe writes down what of the kind a certificate tells beside its labels. Kinds of one profile tell the same.
+func (s *State) describe(k *nodeKind) {
+	var taints []string
+	for _, t := range k.taints {
+		taints = append(taints, t.String())
+	}
+	told := fmt.Sprintf("%q %v %v %q", taints, k.cordoned, k.alloc, k.layout)
+	same := s.profiles[told]
+	if same == nil {
+		same = &profile{id: int32(len(s.profiles)), told: told}
+		s.profiles[told] = same
+	}
+	k.profile = same
+}
+
+// profile is what kinds have in common that differ in labels alone.
+type profile struct {
+	id   int32
+	told string
 }
 
 // key is equal for kinds that are one. asked are the keys that labels may have, sorted.
@@ -150,10 +183,14 @@ func modelsOf(devices []Device) []string {
 	return out
 }
 
-// ask makes node kinds differ by the values of the label keys, if they do not yet.
+// ask makes node kinds differ by the values of the label keys, if they do not yet. Those that no node has wait until one
+// has: see meetLabels.
 func (s *State) ask(keys []string) {
 	news := false
 	for _, key := range keys {
+		if s.presence.labels[key] == 0 {
+			continue
+		}
 		if at, found := slices.BinarySearch(s.asked, key); !found {
 			s.asked = slices.Insert(s.asked, at, key)
 			news = true
@@ -163,6 +200,8 @@ func (s *State) ask(keys []string) {
 		return
 	}
 	s.kinds = make(map[string]*nodeKind, len(s.kinds))
+	s.profiles = make(map[string]*profile)
+	s.kindsMade++
 	s.classes.forgetMasks()
 	// Nodes that were of one kind and have the same values of the keys are of one kind again.
 	type split struct {

@@ -65,6 +65,7 @@ func (s *State) setNode(n *node, got *Node) Rejected {
 		s.setKind(n, old)
 		s.shelve(n, old, got)
 		s.touched(n)
+		s.meetLabels()
 		if n.alien != nil {
 			s.reclaim([]*node{n})
 		}
@@ -83,6 +84,7 @@ func (s *State) setNode(n *node, got *Node) Rejected {
 	s.setKind(n, old)
 	s.shelve(n, old, got)
 	s.touched(n)
+	s.meetLabels()
 	return s.claim(n)
 }
 
@@ -116,6 +118,8 @@ func (s *State) holdsOn(n *node) bool {
 
 // allocate moves free by the difference of two allocatables.
 func (s *State) allocate(n *node, old, got *Node) {
+	s.presence.count(got, 1) // before what it had, so that what stays is not new
+	s.presence.count(old, -1)
 	if old != nil {
 		for _, a := range old.Allocatable {
 			//mutate: index-allocatable

@@ -397,9 +397,9 @@ func (y *cycle) owes(g *gang) int {
 		return y.owesPlainly(q, p, own)
 	}
 	a := &asking{y: y, g: g, q: q, own: own}
-	reach := a.within(s.quota, func(dim int) bool { return s.forest.promised.at(dim) > 0 })
+	reach := a.within(s.quota, s.forest.promisedDims())
 	if s.cfg.Policy == TimeShare {
-		reach = max(reach, a.within(func(q *queue, dim int) int64 { return q.fair.at(dim) }, func(dim int) bool { return slices.Contains(s.forest.shared, dim) }))
+		reach = max(reach, a.within(func(q *queue, dim int) int64 { return q.fair.at(dim) }, s.forest.shared))
 	}
 	return reach
 }
@@ -424,14 +424,22 @@ func (y *cycle) owesPlainly(q *queue, p *plain, own vector) int {
 	return reach
 }
 
+// promisedDims lists the dimensions that some queue has a quota of.
+func (f *forest) promisedDims() []int {
+	var out []int
+	for dim, promised := range f.promised {
+		if promised > 0 {
+			out = append(out, dim)
+		}
+	}
+	return out
+}
+
 // within is how far up all that the gang asks for, of the resources that count, fits into the parts of its queue and of
 // those above it; 0 also if it asks for none of them.
-func (a *asking) within(part func(*queue, int) int64, counts func(int) bool) int {
+func (a *asking) within(part func(*queue, int) int64, counts []int) int {
 	reach, asks := len(a.y.s.queues), false
-	for dim := range a.y.s.dims.names {
-		if !counts(dim) {
-			continue
-		}
+	for _, dim := range counts {
 		need := a.need(a.y.s.dims.names[dim])
 		if need == 0 {
 			continue

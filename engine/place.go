@@ -75,6 +75,7 @@ func (y *cycle) allModels() []string {
 func (y *cycle) models(g *gang) []string {
 	var out []string
 	asked, pinned := false, ""
+	left := make(map[string]bool)
 	for _, p := range g.all() {
 		if p.Terminating || !p.asksModel() {
 			continue
@@ -87,7 +88,11 @@ func (y *cycle) models(g *gang) []string {
 		case !asked:
 			out, asked = slices.Clone(p.GPU.Models), true
 		default:
-			out = slices.DeleteFunc(out, func(m string) bool { return !slices.Contains(p.GPU.Models, m) })
+			clear(left)
+			for _, m := range p.GPU.Models {
+				left[m] = true
+			}
+			out = slices.DeleteFunc(out, func(m string) bool { return !left[m] })
 		}
 	}
 	if !asked && y.modelsApart(g) {
@@ -96,7 +101,23 @@ func (y *cycle) models(g *gang) []string {
 	if !asked {
 		return []string{""}
 	}
-	return slices.DeleteFunc(out, func(m string) bool { return pinned != "" && m != pinned })
+	return y.offered(slices.DeleteFunc(out, func(m string) bool { return pinned != "" && m != pinned }))
+}
+
+// offered are those of the models that some node has; where none has any of them the first stands for all: what keeps
+// the gang from one that does not exist keeps it from all.
+func (y *cycle) offered(models []string) []string {
+	var out []string
+	for _, m := range models {
+		//mutate: filter-model-exists
+		if y.s.presence.models[m] > 0 {
+			out = append(out, m)
+		}
+	}
+	if len(out) == 0 && len(models) > 0 {
+		return models[:1]
+	}
+	return out
 }
 
 // asksModel says whether the pod names GPU models.
@@ -131,7 +152,24 @@ func (y *cycle) placeWith(g *gang, t turn, model string, gates []why.Gate) found
 	if y.s.placeUniform(o) {
 		return found{ok: true, model: c.model}
 	}
+	if proved(gates) >= mostProofs {
+		return found{gates: gates}
+	}
 	return found{gates: append(gates, y.prove(o))}
+}
+
+// mostProofs is for how many GPU models, of those that a gang names, it is proved that it has no place: the ones that it
+// wants most. A proof counts all nodes, and nobody reads a dozen of them.
+const mostProofs = 2
+
+// proved counts the gates with a certificate.
+func proved(gates []why.Gate) (n int) {
+	for i := range gates {
+		if gates[i].Certificate >= 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // nominated returns the node that others nominated a pod by itself for.

@@ -15,6 +15,12 @@ type shape struct {
 	gpus     int64
 	keys     []string // label keys that it asks about, sorted
 	features []why.Feature
+
+	// What follows from the labels that are asked about, as of State.kindsMade.
+	matched uint64
+	matcher *matcher
+	masks   []mask    // by node kind
+	own     []ownMask // by node.index, for kinds to which the node's name matters
 }
 
 // shapes finds the shape of a spec. It forgets all when it grows too large: pods keep those they have.

@@ -40,36 +40,39 @@ type State struct {
 	unused    map[string]bool       // assumptions that no pod sits by
 
 	// What follows from it.
-	topology topology
-	kinds    map[string]*nodeKind
-	asked    []string // label keys that pods ask about, sorted; node kinds differ by their values
-	shapes   shapes
-	classes  classes
-	log      touchLog
-	pulses   []pulse        // by node.index
-	vacant   []int32        // indices of pulses that no node has
-	line     []*gang        // gangs with members to place, in the order of a cycle
-	loose    int            // of line, how many at its end are not in order yet
-	stale    []*gang        // gangs whose tally or place in line may have changed
-	lanes    lanes          // the line, by queue
-	cycles   uint64         // made so far
-	short    map[*gang]bool // gangs that run under their minimum with no member to place
-	journal  []entry
-	stamp    uint64 // of the last entry of the journal, ever
-	requests requestCache
-	wholes   int           // gangs that want whole nodes
-	forest   forest        // of queues
-	ends     int           // booked pods of which something says when they end
-	nobody   queue         // the account of workloads without a queue
-	capacity vector        // what all nodes have together
-	taken    vector        // what all pods with seats take
-	surplus  int64         // by how much the GPUs among it count for more than their number
-	tracts   []tract       // by node.index
-	trying   bool          // a trial is on that will be rolled back before tenants are looked at
-	hunts    uint64        // claims made so far
-	passes   uint64        // surveys made so far
-	editions uint64        // of rosters
-	bounded  map[*pod]bool // seated pods whose workloads have a longest run time
+	topology  topology
+	kinds     map[string]*nodeKind
+	kindsMade uint64              // goes up when kinds are made anew
+	profiles  map[string]*profile // of kinds, by what they tell
+	presence  presence
+	asked     []string // label keys that pods ask about and nodes have, sorted; node kinds differ by their values
+	shapes    shapes
+	classes   classes
+	log       touchLog
+	pulses    []pulse        // by node.index
+	vacant    []int32        // indices of pulses that no node has
+	line      []*gang        // gangs with members to place, in the order of a cycle
+	loose     int            // of line, how many at its end are not in order yet
+	stale     []*gang        // gangs whose tally or place in line may have changed
+	lanes     lanes          // the line, by queue
+	cycles    uint64         // made so far
+	short     map[*gang]bool // gangs that run under their minimum with no member to place
+	journal   []entry
+	stamp     uint64 // of the last entry of the journal, ever
+	requests  requestCache
+	wholes    int           // gangs that want whole nodes
+	forest    forest        // of queues
+	ends      int           // booked pods of which something says when they end
+	nobody    queue         // the account of workloads without a queue
+	capacity  vector        // what all nodes have together
+	taken     vector        // what all pods with seats take
+	surplus   int64         // by how much the GPUs among it count for more than their number
+	tracts    []tract       // by node.index
+	trying    bool          // a trial is on that will be rolled back before tenants are looked at
+	hunts     uint64        // claims made so far
+	passes    uint64        // surveys made so far
+	editions  uint64        // of rosters
+	bounded   map[*pod]bool // seated pods whose workloads have a longest run time
 
 	changed bool // since last was made
 	last    Plan
@@ -92,7 +95,7 @@ func Load(snap Snapshot, cfg Config) *State {
 		gone: make(map[Ref]uint64, len(snap.Gone)), latest: snap.Latest,
 		rejected: make(map[Ref]string), claims: make(map[string][]*node), refusedOf: make(map[string][]*Refusal),
 		unused: make(map[string]bool), short: make(map[*gang]bool),
-		kinds: make(map[string]*nodeKind), changed: true, forest: forest{modelled: len(cfg.Rates) > 0},
+		kinds: make(map[string]*nodeKind), profiles: make(map[string]*profile), changed: true, forest: forest{modelled: len(cfg.Rates) > 0},
 	}
 	s.workload = expect(s.dims, cfg.Workload)
 	s.topology.init(cfg.Levels)

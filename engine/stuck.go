@@ -29,7 +29,7 @@ func (y *cycle) stuck(g *gang, t turn) bool {
 	s := y.s
 	standing := s.standing()
 	s.use(p.class)
-	key := proofKey{class: p.class, need: p.need, level: p.level, at: standing}
+	key := proofKey{class: p.class, need: p.need, level: p.level, at: standing, unmet: s.unmet(g.layout().Required)}
 	proof, proved := y.proofs[key]
 	var o order
 	if !proved {

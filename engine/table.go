@@ -79,8 +79,8 @@ func (s *State) countNode(c *class, n *node, k *kindProof, fits int64, row *why.
 	row.Nodes++
 	row.Fits += fits
 	clauses := k.clauses
-	if c.masks[n.kind.id].state == personal {
-		clauses = c.clauses(n)
+	if c.shape.masks[n.kind.id].state == personal {
+		clauses = s.clauses(c, n, s.maskOf(c, n).state)
 	}
 	note(row, clauses)
 	if s.special(c, n, fits) {

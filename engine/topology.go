@@ -86,10 +86,14 @@ const (
 	nodeLevel = -2 // single nodes
 )
 
+// nowhere is the label of the level that stands for all that no node has: one for all names that gangs make up.
+const nowhere = "\x00nowhere"
+
 // hostname is the node label that names single nodes, as Kubernetes sets it.
 const hostname = "kubernetes.io/hostname"
 
-// level returns the number of a level by its name or label, making one for a label not seen before.
+// level returns the number of a level by its name or label, making one for a label not seen before. Labels that no node
+// has are one level, which no node is in.
 func (s *State) level(name string) int {
 	switch name {
 	case "":
@@ -103,21 +107,37 @@ func (s *State) level(name string) int {
 			return i
 		}
 	}
+	if s.presence.labels[name] == 0 && name != nowhere {
+		return s.level(nowhere)
+	}
 	t.levels = append(t.levels, level{name: name, label: name, byPath: make(map[string]*domain)})
 	s.reshelve()
 	return len(t.levels) - 1
 }
 
+// unmet is the level's name where no node has its label, else "": levels of no node differ in nothing else.
+func (s *State) unmet(name string) string {
+	if l := s.level(name); l >= 0 && s.topology.levels[l].label == nowhere {
+		return name
+	}
+	return ""
+}
+
+// levelsOf lists the levels that the gang names, "" among them.
+func levelsOf(g *Gang) []string {
+	var out []string
+	add := func(l Layout) { out = append(out, l.Required, l.Preferred, l.SegmentLevel, l.Spread) }
+	add(g.Layout)
+	for i := range g.Groups {
+		add(g.Groups[i].Layout)
+	}
+	return out
+}
+
 // meetLevels makes the levels that the gang names, so that no level comes while a plan is being made.
 func (s *State) meetLevels(g *Gang) {
-	meet := func(l Layout) {
-		for _, name := range []string{l.Required, l.Preferred, l.SegmentLevel, l.Spread} {
-			s.level(name)
-		}
-	}
-	meet(g.Layout)
-	for i := range g.Groups {
-		meet(g.Groups[i].Layout)
+	for _, name := range levelsOf(g) {
+		s.level(name)
 	}
 }
 

@@ -82,7 +82,10 @@ func Unheeded(p *corev1.Pod) []string {
 func variants(list string) []string {
 	var out []string
 	for name := range strings.SplitSeq(list, ",") {
-		name = strings.TrimSpace(name)
+		if len(out) == MaxProblems {
+			return append(out, "...")
+		}
+		name = clipped(strings.TrimSpace(name), MaxQuoteBytes)
 		if short, variant := shortModel(name); variant {
 			out = append(out, fmt.Sprintf("%s %s (any %s will do)", KeyGPUModel, name, short))
 		}
@@ -106,5 +109,8 @@ func strayKeys(p *corev1.Pod) []string {
 		}
 	}
 	slices.Sort(out)
-	return slices.Compact(out)
+	if out = slices.Compact(out); len(out) > MaxProblems {
+		out = append(out[:MaxProblems:MaxProblems], fmt.Sprintf("%d more keys that begin with %s", len(out)-MaxProblems, keyPrefix))
+	}
+	return out
 }

@@ -65,10 +65,11 @@ func inheritable() []string {
 		KeyCheckpoint, KeyRestartCost, KeyPreemptionDelay)
 }
 
-// asked returns what the object says under the key, "" for nothing.
+// asked returns what the object says under the key, "" for nothing. Of a value that is above its limit it returns no
+// more than shows that: an annotation may have 256 KiB.
 func asked(o *metav1.ObjectMeta, key string) string {
 	if v := strings.TrimSpace(o.Annotations[key]); v != "" {
-		return v
+		return clipped(v, bytesOf(key))
 	}
 	return strings.TrimSpace(o.Labels[key])
 }

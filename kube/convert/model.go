@@ -2,7 +2,6 @@ package convert
 
 import (
 	"regexp"
-	"slices"
 	"strings"
 )
 
@@ -41,9 +40,11 @@ func shortModel(name string) (short string, variant bool) {
 // models reads a list of alternatives: short names, best first, each once.
 func models(list string) []string {
 	var out []string
+	seen := make(map[string]bool)
 	for name := range strings.SplitSeq(list, ",") {
 		short, _ := shortModel(strings.TrimSpace(name))
-		if short != "" && !slices.Contains(out, short) {
+		if short != "" && !seen[short] {
+			seen[short] = true
 			out = append(out, short)
 		}
 	}

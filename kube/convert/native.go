@@ -15,9 +15,6 @@ import (
 	"github.com/berth-dev/berth/engine"
 )
 
-// mostMembers is more than any gang has.
-const mostMembers = 1_000_000
-
 // NativeGang is the gang that its pods, one at least, describe in our own keys. Where they differ, what the
 // lowest-named of them says counts. A minimum that nobody gives is the size. A size that nobody gives is what the
 // owners of its pods make, and the pods that have none of them; without owners, as many pods as there are. What
@@ -60,8 +57,11 @@ func NativeGang(pods []*corev1.Pod, owners []PartOwner, finished map[string]int)
 			size = n
 		}
 	}
-	r.problems = append(r.problems, gangTerms(&g, pods, size)...)
-	g.Invalid = strings.Join(r.problems, "; ")
+	r.problems = slices.Concat(gangLimits(&g, pods), r.problems, gangTerms(&g, pods, size))
+	g.Invalid = said(r.problems)
+	if len(g.Groups) > MaxSubgroups {
+		g.Groups = g.Groups[:MaxSubgroups] // it is invalid, and not kept at its size
+	}
 	return g
 }
 
@@ -231,13 +231,13 @@ func (r *reader) segment() (size int, level string) {
 }
 
 func (r *reader) reject(p *corev1.Pod, k, value, want string) {
-	r.problems = append(r.problems, fmt.Sprintf("%s of pod %s is %q: want %s", k, p.Name, value, want))
+	r.problems = append(r.problems, fmt.Sprintf("%s of pod %s is %s: want %s", k, p.Name, quoted(value), want))
 }
 
 // number reads a count of members; 0 where it is none.
 func number(s string) (int, bool) {
 	n, err := strconv.Atoi(s)
-	if err != nil || n < 1 || n > mostMembers {
+	if err != nil || n < 1 || n > MaxGangSize {
 		return 0, false
 	}
 	return n, true

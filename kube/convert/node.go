@@ -40,20 +40,22 @@ const (
 	labelReplicas = "nvidia.com/gpu.replicas" // how many times each is advertised
 )
 
-// mostDevices is more GPUs than any machine has.
-const mostDevices = 256
-
 // Node is the node as the engine sees it. Not-ready and pressure are taints, put there by upstream's
-// controllers.
+// controllers. One that is above a limit has a taint that says so, and none of its own labels.
 func Node(n *corev1.Node, o Options) engine.Node {
 	out := engine.Node{
 		Name:        n.Name,
 		Version:     version(&n.ObjectMeta),
 		Pool:        pool(n.Labels),
-		Labels:      declaring(n),
 		Cordoned:    n.Spec.Unschedulable,
 		Allocatable: allocatable(n.Status.Allocatable),
 	}
+	if nodeOverLimits(n) {
+		out.Cordoned, out.Taints = true, []engine.Taint{overLimitTaint}
+		out.Allocatable = out.Allocatable[:min(len(out.Allocatable), MaxNodeResources)]
+		return out
+	}
+	out.Labels = declaring(n)
 	for _, t := range n.Spec.Taints {
 		out.Taints = append(out.Taints, engine.Taint{Key: t.Key, Value: t.Value, Effect: engine.Effect(t.Effect)})
 	}
@@ -85,7 +87,7 @@ func pool(labels map[string]string) string {
 // label nvidia.com/gpu.clique is of the node, not of a device, and serves as a level of the topology.
 func devices(n *corev1.Node, gpus int64) []engine.Device {
 	product := n.Labels[labelProduct]
-	if product == "" || gpus <= 0 || gpus > mostDevices || !whole(n.Labels, gpus) {
+	if product == "" || gpus <= 0 || gpus > MaxNodeGPUs || !whole(n.Labels, gpus) {
 		return nil
 	}
 	model, _ := shortModel(product)

@@ -27,7 +27,6 @@ func Pod(p *corev1.Pod, o Options) engine.Pod {
 		Queue:     asked(&p.ObjectMeta, KeyQueue),
 		Priority:  schedulinghelper.PodPriority(p),
 		Created:   p.CreationTimestamp.UTC(),
-		Spec:      spec(p),
 		Node:      p.Spec.NodeName,
 		Nominated: p.Status.NominatedNodeName,
 		Foreign:   !o.Ours(p.Spec.SchedulerName),
@@ -39,8 +38,14 @@ func Pod(p *corev1.Pod, o Options) engine.Pod {
 	if !out.Foreign {
 		out.Owner = ownerOf(p)
 	}
+	over := overLimits(p)
+	if len(over) == 0 {
+		out.Spec = spec(p)
+	} else {
+		out.Spec = overLimit(p)
+	}
 	if gang == "" && !out.Foreign {
-		loneTerms(p, &out)
+		loneTerms(p, &out, over)
 	}
 	if p.DeletionTimestamp != nil {
 		out.Terminating = true

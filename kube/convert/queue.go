@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,13 +20,14 @@ import (
 // should have refused are brought into range; what does not go together is left for the engine to refuse by name.
 func Queue(q *v1alpha1.Queue) engine.Queue {
 	s := &q.Spec
+	resources, budgets := s.Resources[:min(len(s.Resources), MaxQueueResources)], s.Budgets[:min(len(s.Budgets), MaxQueueBudgets)]
 	out := engine.Queue{
 		Name: q.Name, Version: version(&q.ObjectMeta), Parent: s.Parent, Weight: int64(s.Weight), Priority: s.Priority,
 		MaxRunning: int(s.MaxRunning), FairUsers: s.FairUsers, KeepBudgets: s.KeepDisruptionBudgets,
 		MinRun: length(s.MinRunTime), Warning: length(s.Warning), PromoteAfter: length(s.PromoteAfter), ReclaimIdle: length(s.ReclaimIdleAfter),
 	}
-	for i := range s.Resources {
-		r := &s.Resources[i]
+	for i := range resources {
+		r := &resources[i]
 		add := func(to *engine.Resources, v *resource.Quantity) {
 			if v != nil {
 				n := amount(corev1.ResourceName(r.Name), *v)
@@ -40,8 +42,8 @@ func Queue(q *v1alpha1.Queue) engine.Queue {
 	for _, list := range []*engine.Resources{&out.Quota, &out.Limits, &out.Lend, &out.UserLimits} {
 		*list = sorted(*list)
 	}
-	for i := range s.Budgets {
-		out.Budgets = append(out.Budgets, budget(&s.Budgets[i]))
+	for i := range budgets {
+		out.Budgets = append(out.Budgets, budget(&budgets[i]))
 	}
 	return out
 }
@@ -94,7 +96,7 @@ func budget(b *v1alpha1.QueueBudget) engine.Budget {
 // Bookings are the queue's as the engine sees them, on the nodes given: of each those among the ones it has that its
 // selector selects, and then the first by name. A booking is named after its queue too.
 func Bookings(q *v1alpha1.Queue, nodes []*corev1.Node, has func(booking string) []string) []engine.Booking {
-	if len(q.Spec.Bookings) == 0 {
+	if len(q.Spec.Bookings) == 0 || len(QueueOverLimits(&q.Spec)) > 0 {
 		return nil
 	}
 	nodes = slices.SortedFunc(slices.Values(nodes), func(a, b *corev1.Node) int { return strings.Compare(a.Name, b.Name) })
@@ -116,8 +118,12 @@ func Bookings(q *v1alpha1.Queue, nodes []*corev1.Node, has func(booking string) 
 	return out
 }
 
-// OpenTo selects the namespaces that may use the queue. One that makes no sense selects none.
+// OpenTo selects the namespaces that may use the queue. One that makes no sense selects none, nor does a queue that is
+// above a limit.
 func OpenTo(q *v1alpha1.Queue) (labels.Selector, error) {
+	if over := QueueOverLimits(&q.Spec); len(over) > 0 {
+		return labels.Nothing(), errors.New(said(over))
+	}
 	if q.Spec.NamespaceSelector == nil {
 		return labels.Everything(), nil
 	}

@@ -27,7 +27,7 @@ type Surge struct {
 // SurgeOf reads what the pod says; ok is false where it says nothing of the kind.
 func SurgeOf(p *corev1.Pod) (s Surge, ok bool) {
 	text := p.Annotations[KeySurge]
-	if text == "" || json.Unmarshal([]byte(text), &s) != nil {
+	if text == "" || len(text) > MaxValueBytes || json.Unmarshal([]byte(text), &s) != nil {
 		return Surge{}, false
 	}
 	return s, s.UID != "" && s.Set != "" && s.Hash != "" && s.To != ""

@@ -52,7 +52,7 @@ func (t *terms) first(key string) (author, string) {
 }
 
 func (t *terms) reject(a author, key, value, want string) {
-	t.problems = append(t.problems, fmt.Sprintf("%s of %s %s is %q: want %s", key, a.kind, a.Name, value, want))
+	t.problems = append(t.problems, fmt.Sprintf("%s of %s %s is %s: want %s", key, a.kind, a.Name, quoted(value), want))
 }
 
 // time reads a length of time; 0: nobody says one.
@@ -112,16 +112,16 @@ func seconds(n *int64) time.Duration {
 }
 
 // loneTerms fills in what holds for a pod that is a workload of its own. What is wrong with a pod that has a node does
-// not count any more.
-func loneTerms(p *corev1.Pod, out *engine.Pod) {
-	t := terms{authors: authorsOf([]*corev1.Pod{p})}
+// not count any more. over are the limits that it is above.
+func loneTerms(p *corev1.Pod, out *engine.Pod, over []string) {
+	t := terms{authors: authorsOf([]*corev1.Pod{p}), problems: over}
 	out.User = asked(&p.ObjectMeta, KeyUser)
 	out.Terms = t.read([]*corev1.Pod{p}, likeOf(p, 1))
 	if v := t.preemptible(); v == surplus { // it has no members to spare
 		out.Evictable = false
 	}
 	if out.Node == "" {
-		out.Invalid = strings.Join(t.problems, "; ")
+		out.Invalid = said(t.problems)
 	}
 }
 
@@ -142,11 +142,11 @@ func gangTerms(g *engine.Gang, pods []*corev1.Pod, size int, first ...author) (p
 // GroupTerms fills in what holds over time for a PodGroup: what is written on it, and where nothing is on its pods.
 func GroupTerms(out *engine.Gang, g *schedulingv1beta1.PodGroup, pods []*corev1.Pod) {
 	pods = slices.SortedFunc(slices.Values(pods), func(a, b *corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
-	problems := gangTerms(out, pods, PodGroup(g).Min, author{"PodGroup", &g.ObjectMeta})
+	problems := append(gangLimits(out, pods, &g.ObjectMeta), gangTerms(out, pods, PodGroup(g).Min, author{"PodGroup", &g.ObjectMeta})...)
 	if policy := g.Spec.PreemptionPolicy; policy != nil {
 		out.Terms.Patient = *policy == schedulingv1beta1.PreemptNever
 	}
-	out.Invalid = strings.Join(problems, "; ")
+	out.Invalid = said(problems)
 }
 
 // Evictable says whether the object, a pod or a PodGroup, lets pods be evicted for others. What cannot be read does not.

@@ -29,10 +29,11 @@ func newBudgets() budgets {
 	return budgets{in: make(map[string]map[string]*budget), stale: make(map[string]bool)}
 }
 
-// selectorOf selects the pods that the budget covers. Without a selector, or with one that makes no sense, those are none.
+// selectorOf selects the pods that the budget covers. Without a selector, or with one that makes no sense or is above a limit,
+// those are none.
 func selectorOf(b *policyv1.PodDisruptionBudget) labels.Selector {
 	s, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
-	if err != nil {
+	if err != nil || convert.BudgetOverLimits(b) {
 		return labels.Nothing()
 	}
 	return s

@@ -11,6 +11,11 @@ import (
 // number or kind of its values, is met by no node.
 func (r Requirement) Matches(labels map[string]string) bool {
 	value, has := labels[r.Key]
+	return r.MatchesValue(value, has)
+}
+
+// MatchesValue is Matches for a node whose label of the key has the value, or that has none.
+func (r Requirement) MatchesValue(value string, has bool) bool {
 	switch r.Op {
 	case In:
 		return has && slices.Contains(r.Values, value)

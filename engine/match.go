@@ -1,0 +1,161 @@
+package engine
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/berth-dev/berth/engine/internal/fit"
+)
+
+// matcher is what a shape asks of nodes' labels, with every label by its place among those that are asked about, so that a
+// node kind is judged without looking a key up: a shape may ask about dozens of labels, and where a label differs on every
+// node there are as many kinds as nodes.
+type matcher struct {
+	selector  []labelled
+	affinity  []matchTerm
+	preferred []matchTerm
+	places    []int // of all labels that it asks about, in State.asked, sorted
+	hopeless  bool  // the selector asks for a label that no node has
+}
+
+// labelled is a label that the node selector asks for.
+type labelled struct {
+	at                 int // in State.asked; -1: no node has it
+	key, value, detail string
+}
+
+// matchTerm is a term of the affinity.
+type matchTerm struct {
+	*fit.Term
+	checks []matchCheck // of its labels
+}
+
+type matchCheck struct {
+	*fit.Requirement
+	at  int             // in State.asked; -1: no node has it
+	set map[string]bool // of its values, where there are many; nil: few
+}
+
+// manyValues is from how many values on a set is faster than a list.
+const manyValues = 8
+
+func (s *State) newMatcher(spec *Spec) *matcher {
+	place := func(key string) int {
+		at, ok := slices.BinarySearch(s.asked, key)
+		if !ok {
+			return -1
+		}
+		return at
+	}
+	m := &matcher{}
+	for _, key := range spec.keys() {
+		if at := place(key); at >= 0 {
+			m.places = append(m.places, at)
+		}
+	}
+	for key, value := range spec.Selector {
+		m.selector = append(m.selector, labelled{place(key), key, value, key + "=" + value})
+		m.hopeless = m.hopeless || place(key) < 0
+	}
+	slices.SortFunc(m.selector, func(a, b labelled) int { return strings.Compare(a.key, b.key) })
+	term := func(t *fit.Term) matchTerm {
+		out := matchTerm{Term: t}
+		for i := range t.Labels {
+			c := matchCheck{Requirement: &t.Labels[i], at: place(t.Labels[i].Key)}
+			if len(c.Values) > manyValues && (c.Op == fit.In || c.Op == fit.NotIn) {
+				c.set = make(map[string]bool, len(c.Values))
+				for _, v := range c.Values {
+					c.set[v] = true
+				}
+			}
+			out.checks = append(out.checks, c)
+		}
+		return out
+	}
+	for i := range spec.Affinity {
+		m.affinity = append(m.affinity, term(&spec.Affinity[i]))
+	}
+	for i := range spec.Preferred {
+		m.preferred = append(m.preferred, term(&spec.Preferred[i].Term))
+	}
+	return m
+}
+
+// labelAt is the node's value of the label at that place among those asked about.
+func (n *node) labelAt(at int) (value string, has bool) {
+	if at < 0 {
+		return "", false
+	}
+	v := &n.kind.values[at]
+	if v.own {
+		return n.name, true
+	}
+	return v.text, v.has
+}
+
+func (l *labelled) matches(n *node) bool {
+	v, has := n.labelAt(l.at)
+	return has && v == l.value
+}
+
+func (c *matchCheck) matches(n *node) bool {
+	v, has := n.labelAt(c.at)
+	if c.set != nil {
+		return c.Op == fit.In && has && c.set[v] || c.Op == fit.NotIn && !(has && c.set[v])
+	}
+	return c.MatchesValue(v, has)
+}
+
+func (t *matchTerm) matches(n *node) bool {
+	for i := range t.checks {
+		if !t.checks[i].matches(n) {
+			return false
+		}
+	}
+	return len(t.checks) > 0 && len(t.Fields) == 0 || len(t.Fields) > 0 && (fit.Term{Fields: t.Fields}).Matches(nil, n.name)
+}
+
+// selects says whether the node has all labels of the selector.
+func (m *matcher) selects(n *node) bool {
+	for i := range m.selector {
+		//mutate: filter-selector
+		if !m.selector[i].matches(n) {
+			return false
+		}
+	}
+	return true
+}
+
+// failing are the labels of the selector, the first 64, that the node has not, as a set of bits.
+func (m *matcher) failing(n *node) (bits uint64) {
+	for i := range m.selector[:min(len(m.selector), 64)] {
+		if !m.selector[i].matches(n) {
+			bits |= 1 << i
+		}
+	}
+	return bits
+}
+
+// likes says whether one of the affinity's terms matches the node.
+func (m *matcher) likes(n *node) bool {
+	return slices.ContainsFunc(m.affinity, func(t matchTerm) bool { return t.matches(n) })
+}
+
+// wish sums the weights of the preferences that match the node.
+func (m *matcher) wish(n *node, weights []Preference) (sum int64) {
+	for i := range m.preferred {
+		if m.preferred[i].matches(n) {
+			sum += int64(weights[i].Weight)
+		}
+	}
+	return sum
+}
+
+// matcherOf is the shape's, made anew when other labels are asked about.
+func (s *State) matcherOf(sh *shape) *matcher {
+	//mutate: index-masks-of-new-labels -> sh.matcher == nil
+	if sh.matcher == nil || sh.matched != s.kindsMade {
+		sh.matcher, sh.masks, sh.own, sh.matched = s.newMatcher(sh.spec), nil, nil, s.kindsMade
+	}
+	return sh.matcher
+}
