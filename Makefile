@@ -3,7 +3,7 @@
 GO    ?= go
 BERTH := bin/berth
 
-.PHONY: up build test soak bench bench-live chaos conformance mutate lint fmt clean
+.PHONY: up build test fuzz soak bench bench-live chaos conformance mutate lint fmt clean
 
 up: build ## build Berth and start a cluster (ARGS="--fleet research-128" and so on)
 	@$(BERTH) up $(ARGS)
@@ -26,6 +26,9 @@ test: ## all tests; needs Go and make (SEED=2 for other random cases)
 soak: ## a million random cycles, and the engine's properties on many more cases (CYCLES=100000 CHECKS=5000 SEED=2)
 	SOAK_CYCLES=$(or $(CYCLES),1000000) RAPID_SEED=$(SEED) $(GO) test -count 1 -timeout 120m -v -run 'TestSoak$$' ./engine
 	RAPID_CHECKS=$(or $(CHECKS),1000) $(GO) test -count 1 -timeout 60m ./engine/...
+
+fuzz: ## every fuzz target in turn, for a minute in all (FOR=1h PATTERN=FuzzQueue)
+	@GO="$(GO)" scripts/fuzz
 
 bench: ## benchmarks; figures go to docs/performance.md (PATTERN=Engine COUNT=6 and so on)
 	@GO="$(GO)" scripts/bench

@@ -101,18 +101,35 @@ func (c *Case) berthEnds() (until time.Time, because string) {
 	if key == "" {
 		key = c.Pod.Namespace + "/" + c.Pod.Name
 	}
+	name, mark := why.WorkloadName(key), c.berthMark(key)
 	for _, p := range c.Pods {
 		if p.DeletionTimestamp == nil || !p.DeletionTimestamp.After(until) {
 			continue
 		}
 		for _, s := range p.Status.Conditions {
 			head, _, _ := strings.Cut(s.Message, ": ") // reclaimed for gang team/train: why
-			if s.Type == corev1.DisruptionTarget && (strings.HasSuffix(head, " for "+why.WorkloadName(key)) || strings.HasSuffix(head, " "+why.WorkloadMark(key))) {
+			if s.Type == corev1.DisruptionTarget && (strings.HasSuffix(head, " for "+name) || mark != "" && why.MarkIn(head) == mark) {
 				until, because = p.DeletionTimestamp.Time, fmt.Sprintf("pod %s/%s is gone by then", p.Namespace, p.Name)
 			}
 		}
 	}
 	return until, because
+}
+
+// berthMark is the mark by which pods of other namespaces are told to end for the workload: Berth says it on a pod that a
+// place is kept for. "": it does not.
+func (c *Case) berthMark(workload string) string {
+	for _, p := range c.Pods {
+		if cmp.Or(gangOf(p), p.Namespace+"/"+p.Name) != workload {
+			continue
+		}
+		for _, s := range p.Status.Conditions {
+			if mark := why.MarkIn(s.Message); s.Type == "berth.dev/PlaceHeld" && mark != "" {
+				return mark
+			}
+		}
+	}
+	return ""
 }
 
 // berthCounts says whether the message is about pods that may be anywhere: "needs 3 pods of 8 nvidia.com/gpu; 2 fit".

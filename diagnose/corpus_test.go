@@ -87,7 +87,7 @@ func (d *drawn) render(t *testing.T, file string) []byte {
 	t.Helper()
 	funcs := template.FuncMap{
 		"name": d.name, "n": d.count, "refused": d.refused,
-		"mark":    why.WorkloadMark,
+		"mark":    why.NewMarker([]byte("the cluster's secret")).Mark,
 		"minor":   func() int { return d.version },
 		"version": func() string { return fmt.Sprintf("v1.%d.1", d.version) },
 		"pin":     func(minor int) string { d.version = minor; return "" },

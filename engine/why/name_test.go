@@ -17,7 +17,7 @@ func TestWorkloadNames(t *testing.T) {
 			t.Errorf("%s is called %q, which is %q", key, got, why.WorkloadKey(got))
 		}
 	}
-	for _, key := range []string{"team-a/x", "team-a/gang/train", "a workload of queue b " + why.WorkloadMark("x/y")} {
+	for _, key := range []string{"team-a/x", "team-a/gang/train", "a workload of queue b " + marker.Mark("x/y")} {
 		if got := why.WorkloadKey(key); got != key {
 			t.Errorf("%q is taken for %q", key, got)
 		}
@@ -35,7 +35,32 @@ func TestWorkloadsOfOthers(t *testing.T) {
 			t.Errorf("%+v: %q", c, got)
 		}
 	}
-	if a, b := why.WorkloadMark("a/x"), why.WorkloadMark("a/y"); a == b || a != why.WorkloadMark("a/x") {
-		t.Errorf("%s %s", a, b)
+}
+
+var marker = why.NewMarker([]byte("a secret of the cluster"))
+
+// A mark is the same as long as the secret is, and says nothing to who does not know it.
+func TestMarks(t *testing.T) {
+	const want = "#9282189bb03afa09"
+	if got := marker.Mark("team-a/x"); got != want {
+		t.Errorf("marks of pods that are being evicted would not be known again: %s, want %s", got, want)
+	}
+	seen := make(map[string]string)
+	for _, other := range []why.Marker{marker, why.NewMarker([]byte("another secret")), {}} {
+		for _, key := range []string{"team-a/x", "team-a/y", "team-a/gang/x"} {
+			mark := other.Mark(key)
+			if seen[mark] != "" || len(mark) < 17 {
+				t.Errorf("%s has the mark %s, as %s has", key, mark, seen[mark])
+			}
+			seen[mark] = key
+			if got := why.MarkIn("node n is kept for it as " + mark); got != mark {
+				t.Errorf("%q is read as %q", mark, got)
+			}
+		}
+	}
+	for _, text := range []string{"", "node n is kept for it", "reclaimed for a workload #1: why", "#1"} {
+		if got := why.MarkIn(text); got != "" {
+			t.Errorf("a mark in %q: %q", text, got)
+		}
 	}
 }

@@ -147,7 +147,7 @@ func (v *evictor) enter(got engine.Eviction, uses map[string]*engine.QueueUse) *
 	if e.Until.IsZero() {
 		e.Until = time.Now().Add(v.s.opts.Engine.AssumeFor)
 	}
-	e.node, e.why = at.pod.Spec.NodeName, whyEvicted(&got, at, v.s.feed.payerOf(got.For), uses, v.s.gpu())
+	e.node, e.why = at.pod.Spec.NodeName, whyEvicted(&got, at, v.s.feed.payerOf(got.For), uses, v.s.gpu(), v.s.marks)
 	v.open[got.Pod] = e
 	v.s.log.Info("evict", "pod", got.Pod, "workload", e.workload, "because", e.why, "at", got.At)
 	return e

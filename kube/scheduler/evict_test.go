@@ -560,13 +560,13 @@ func TestNominationsOfOthersStay(t *testing.T) {
 
 // What is said of an eviction can be read back, whatever the cause.
 func TestEvictionsAreReadBack(t *testing.T) {
-	at := time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
+	at, marks := time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC), why.NewMarker([]byte("secret"))
 	for cause := range evictionReasons {
 		for _, gang := range []string{"", "b/x", "b/gang/y", "b/podgroup/z", "team-a/x", "team-a/gang/y"} {
 			want := engine.Eviction{Pod: "b/old", UID: "u", Cause: cause, For: gang, At: at}
-			text := whyEvicted(&want, seat{queue: "b"}, "research", nil, "nvidia.com/gpu")
+			text := whyEvicted(&want, seat{queue: "b"}, "research", nil, "nvidia.com/gpu", marks)
 			if strings.HasPrefix(gang, "team-a/") {
-				if want.For = why.WorkloadMark(gang); strings.Contains(text, "team-a") || !strings.Contains(text, " for a workload of queue research #") {
+				if want.For = marks.Mark(gang); strings.Contains(text, "team-a") || !strings.Contains(text, " for a workload of queue research #") {
 					t.Errorf("another namespace is told %q", text)
 				}
 			}

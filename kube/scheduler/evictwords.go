@@ -59,7 +59,7 @@ func causeOf(reason string) (engine.EvictionCause, bool) {
 // whyEvicted says in one line what is done, for whom, and why: "reclaimed for PodGroup team/a: queue b had borrowed 8
 // nvidia.com/gpu". Who it is for is named to who reads its own namespace; queue is the one that it is in. beneficiary
 // reads it.
-func whyEvicted(e *engine.Eviction, at seat, queue string, uses map[string]*engine.QueueUse, gpu string) string {
+func whyEvicted(e *engine.Eviction, at seat, queue string, uses map[string]*engine.QueueUse, gpu string, marks why.Marker) string {
 	verb, detail := "ended", ""
 	switch e.Cause {
 	case engine.Reclaimed:
@@ -88,18 +88,18 @@ func whyEvicted(e *engine.Eviction, at seat, queue string, uses map[string]*engi
 		detail = "its gang is under its minimum and cannot be repaired"
 	}
 	if e.For != "" {
-		verb += " for " + forWhom(e, queue)
+		verb += " for " + forWhom(e, queue, marks)
 	}
 	return verb + ": " + detail
 }
 
 // forWhom names the workload that the pod is evicted for. One of another namespace has a mark, by which a scheduler that
 // is started anew knows it again.
-func forWhom(e *engine.Eviction, queue string) string {
+func forWhom(e *engine.Eviction, queue string, marks why.Marker) string {
 	namespace, _, _ := strings.Cut(e.Pod, "/")
 	told := why.WorkloadFor(namespace, e.For, queue)
 	if told != why.WorkloadName(e.For) {
-		told += " " + why.WorkloadMark(e.For)
+		told += " " + marks.Mark(e.For)
 	}
 	return told
 }
@@ -126,21 +126,21 @@ func amount(resource string, n int64) string {
 func beneficiary(text string) string {
 	head, _, _ := strings.Cut(text, ": ")
 	_, name, _ := strings.Cut(head, " for ")
-	if at := strings.LastIndex(name, " #"); at >= 0 {
-		return name[at+1:]
+	if mark := why.MarkIn(name); mark != "" {
+		return mark
 	}
 	return why.WorkloadKey(name)
 }
 
 // marked returns the key of the workload that waits and has the mark. What is no mark, or of none, is returned as it is.
-func (f *feed) marked(mark string) string {
+func (f *feed) marked(mark string, marks why.Marker) string {
 	if !strings.HasPrefix(mark, "#") {
 		return mark
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, m := range f.pods {
-		if m.waiting() && why.WorkloadMark(m.workload) == mark {
+		if m.waiting() && marks.Mark(m.workload) == mark {
 			return m.workload
 		}
 	}

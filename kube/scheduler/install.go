@@ -35,6 +35,7 @@ func Install(ctx context.Context, admin *rest.Config) error {
 		apply(ctx, rbac.Roles(leaseNamespace), &rbacv1.Role{ObjectMeta: named(leaseNamespace, User), Rules: leaseRules}),
 		apply(ctx, rbac.RoleBindings(leaseNamespace), &rbacv1.RoleBinding{ObjectMeta: named(leaseNamespace, User), Subjects: subjects, RoleRef: role("Role")}),
 		apply(ctx, rbac.ClusterRoles(), viewer()),
+		makeMarks(ctx, client),
 		policy.Install(ctx, client.Discovery().RESTClient()),
 	)
 	if err != nil {
@@ -108,6 +109,7 @@ var clusterRules = []rbacv1.PolicyRule{
 var leaseRules = []rbacv1.PolicyRule{
 	{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"create"}},
 	{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, ResourceNames: []string{DefaultName + "-scheduler"}, Verbs: []string{"get", "update"}},
+	{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{marksName}, Verbs: []string{"get"}},
 	{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{answer.TrustName}, Verbs: []string{"get"}},
 }
 

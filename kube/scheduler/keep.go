@@ -146,7 +146,7 @@ func (v *evictor) nominate(ctx context.Context, n nomination) {
 		"nominatedNodeName": n.node,
 		"conditions": []corev1.PodCondition{{
 			Type: conditionHeld, Status: corev1.ConditionTrue, Reason: "MakingRoom", LastTransitionTime: metav1.Now(),
-			Message: "node " + n.node + " is kept for it",
+			Message: "node " + n.node + " is kept for it as " + v.s.marks.Mark(n.gang),
 		}},
 	})
 }

@@ -39,7 +39,7 @@ func (s *scheduler) recall(now time.Time) {
 			v.queue.put(func(ctx context.Context) { v.takeBack(ctx, p) }) // no place is held any more: it is decided anew
 			continue
 		}
-		e.For = s.feed.marked(e.For)
+		e.For = s.feed.marked(e.For, s.marks)
 		e.Until = later(now, e.At).Add(graceOf(p) + s.opts.Engine.AssumeFor).UTC()
 		free[p.Spec.NodeName] = later(free[p.Spec.NodeName], e.Until)
 		if kept := v.enter(e, nil); kept != nil {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/engine/why"
 	"github.com/berth-dev/berth/kube/convert"
 	"github.com/berth-dev/berth/record"
 )
@@ -130,6 +131,7 @@ type scheduler struct {
 	record *record.Writer // nil: nothing is recorded
 
 	state   *engine.State
+	marks   why.Marker
 	version uint64 // highest version seen or given
 	settler settler
 	memory  memory
@@ -156,6 +158,7 @@ func newScheduler(client kubernetes.Interface, o Options) (*scheduler, error) {
 // work schedules as the leader.
 func (s *scheduler) work(ctx context.Context) error {
 	o := s.opts
+	s.marks = s.readMarks(ctx)
 	s.record = record.Start(o.Decisions, o.Engine)
 	defer s.record.Close()
 	s.says.open()

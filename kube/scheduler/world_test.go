@@ -63,6 +63,9 @@ func newWorld(t *testing.T, objects ...runtime.Object) *world {
 	w.client.PrependReactor("patch", "*", w.patch)
 	w.client.PrependReactor("create", "events", w.note)
 	w.client.PrependReactor("create", "pods", w.bind)
+	if err := makeMarks(t.Context(), w.client); err != nil {
+		t.Fatal(err)
+	}
 	for _, o := range objects {
 		w.add(o)
 	}
