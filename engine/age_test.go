@@ -129,7 +129,7 @@ func TestNobodyStarves(t *testing.T) {
 			queue.Limits = engine.Resources{{Resource: gpu, Value: int64(8*nodes - 2)}}
 		}
 		if seldom(t, 2) {
-			queue.Quota = engine.Resources{{Resource: gpu, Value: pick[int64](t, 2, 4, 8)}}
+			queue.Quota = engine.Resources{{Resource: gpu, Value: pick[int64](t, 2, 4, 6)}}
 		}
 		cfg := engine.Config{Overtake: pick(t, 10*time.Minute, 0), Heads: pick(t, 0, 1, -1), Policy: pick(t, engine.Default, engine.TimeShare, engine.FIFO)}
 		x := newSimulation(t, engine.Snapshot{Nodes: eights(nodes), Queues: []engine.Queue{queue}}, cfg)
