@@ -497,7 +497,7 @@ func (a *audit) cut(q *queue) {
 	part := func(_ *queue, dim int) int64 { return x.parts[slices.Index(x.dims, dim)] }
 	again := cut{}
 	a.s.passes++
-	again.find(&cover{queue: q, dims: x.dims, over: x.over, part: part, all: all}, nil, a.s.passes)
+	again.find(&cover{s: a.s, queue: q, dims: x.dims, over: x.over, part: part, all: all}, nil, a.s.passes)
 	a.s.appraiseCut(&again)
 	a.note("queue", q.name, "uncovered", "", auditBit(slices.Equal(again.units, x.units)), 1)
 	a.note("queue", q.name, "uncovered", "GPUs", x.gpus, again.gpus)

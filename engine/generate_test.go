@@ -327,6 +327,7 @@ func anyQueue(t *rapid.T, name string, parents []string) engine.Queue {
 	if seldom(t, 3) {
 		q.Budgets = []engine.Budget{{Resource: gpu, Seconds: pick[int64](t, 3600, 1), Period: time.Hour, From: noon.Add(-time.Minute)}}
 	}
+	q.DevicesOnly = seldom(t, 4)
 	return q
 }
 

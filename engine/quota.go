@@ -237,7 +237,8 @@ func (a *asking) firm() {
 		}
 		resource := s.dims.names[dim]
 		need := a.need(resource)
-		if need == 0 {
+		//mutate: gate-firm-devices-only -> need == 0
+		if need == 0 || !s.covers(a.q, dim) {
 			continue
 		}
 		for up := a.q; up != nil; up = up.parent {
@@ -342,7 +343,8 @@ func (y *cycle) borrows(q *queue, pods []*pod) Resources {
 	s := y.s
 	var out Resources
 	for dim, promised := range s.forest.promised {
-		if promised == 0 {
+		//mutate: borrows-devices-only -> promised == 0
+		if promised == 0 || q != nil && !s.covers(q, dim) {
 			continue
 		}
 		var takes, over int64
@@ -483,7 +485,8 @@ func (d *drawing) quota() {
 	s := d.y.s
 	for dim, promised := range s.forest.promised {
 		need := d.firm.at(dim)
-		if promised == 0 || need == 0 {
+		//mutate: gate-firm-growth-devices-only -> promised == 0 || need == 0
+		if promised == 0 || need == 0 || !s.covers(d.q, dim) {
 			continue
 		}
 		for up := d.q; up != nil; up = up.parent {

@@ -260,7 +260,7 @@ func (x *cut) find(v *cover, awaited []guest, pass uint64) {
 			v.covers(awaited[0].takes, nil)
 			awaited = awaited[1:]
 		}
-		if !v.covers(t.core, t.stays) && v.lacks(t.size) {
+		if !v.covers(t.core, t.stays) && v.lacks(t.payer, t.size) {
 			for _, u := range t.units {
 				take(u)
 			}
@@ -272,7 +272,7 @@ func (x *cut) find(v *cover, awaited []guest, pass uint64) {
 	}
 	for _, t := range v.all {
 		for i := 0; elastic && i < len(t.units); i++ {
-			if u := t.units[i]; u.size != nil && !v.covers(u.size, nil) && v.lacks(u.size) {
+			if u := t.units[i]; u.size != nil && !v.covers(u.size, nil) && v.lacks(t.payer, u.size) {
 				take(u)
 			}
 		}

@@ -535,7 +535,7 @@ func (w *soakWorld) workloads(queue string) int {
 func (w *soakWorld) checkFirm(s engine.Start, q engine.Queue) {
 	promised := false
 	for _, name := range soakKeys(w.queues) {
-		promised = promised || w.chain(name) != nil && slices.ContainsFunc(w.queues[name].Quota, func(a engine.Amount) bool { return a.Resource == gpu })
+		promised = promised || w.chain(name) != nil && slices.ContainsFunc(w.queues[name].Quota, func(a engine.Amount) bool { return a.Resource == gpu && a.Value > 0 })
 	}
 	if !promised || !w.asks(s, gpu) || !slices.ContainsFunc(s.Placements, func(x engine.Placement) bool { return w.firm(w.pods[x.Pod]) }) {
 		return

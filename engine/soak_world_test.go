@@ -182,7 +182,7 @@ func (w *soakWorld) editQueue(name string) {
 		Name: name, Version: w.next(), Parent: w.parent(name), Weight: int64(w.upTo(3)), Priority: int32(w.upTo(1)),
 		MinRun: soakPick(w, 0, 0, time.Minute, 10*time.Minute), Warning: soakPick(w, 0, 0, 30*time.Second),
 		PromoteAfter: soakPick(w, 0, 0, 20*time.Minute), ReclaimIdle: soakPick(w, 0, 0, 5*time.Minute), KeepBudgets: w.odds(4),
-		MaxRunning: soakPick(w, 0, 0, 0, 0, 0, 9), FairUsers: w.odds(3),
+		MaxRunning: soakPick(w, 0, 0, 0, 0, 0, 9), FairUsers: w.odds(3), DevicesOnly: w.odds(4),
 	}
 	if !w.odds(3) {
 		q.Quota = append(q.Quota, engine.Amount{Resource: gpu, Value: int64(w.upTo(12))})

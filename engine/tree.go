@@ -43,7 +43,7 @@ type queue struct {
 type forest struct {
 	stale    bool     // queues changed: parents, accounts and the rest have to be worked out anew
 	top      []*queue // by name
-	promised vector   // by dimension: not 0 where some queue has a quota
+	promised vector   // by dimension: not 0 where some queue has a quota above 0
 	modelled bool     // amounts depend on GPU models
 	idle     []*queue // that give back GPUs which do nothing, by name
 	lends    bool     // some queue keeps unused quota to itself
@@ -446,7 +446,10 @@ func (s *State) readAmounts(q *queue) {
 	}
 	f := &s.forest
 	for _, a := range q.spec.Quota {
-		f.promised.add(s.dims.id(a.Resource), 1)
+		//mutate: promised-above-zero -> true
+		if a.Value > 0 {
+			f.promised.add(s.dims.id(a.Resource), 1)
+		}
 		q.quota.add(s.dims.id(a.Resource), a.Value)
 	}
 	f.lends = f.lends || len(q.spec.Lend) > 0
@@ -512,3 +515,13 @@ func (s *State) recount() {
 
 // quota is what the queue is promised of the dimension.
 func (s *State) quota(q *queue, dim int) int64 { return q.quota.at(dim) }
+
+// covers says whether the queue's quota is about the dimension at all: else what its workloads hold of it is neither
+// promised nor borrowed.
+func (s *State) covers(q *queue, dim int) bool {
+	name := s.dims.names[dim]
+	if q.spec == nil || !q.spec.DevicesOnly || dim == dimGPU || strings.Contains(name, "/") {
+		return true
+	}
+	return slices.ContainsFunc(q.spec.Quota, func(a Amount) bool { return a.Resource == name })
+}

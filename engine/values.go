@@ -198,11 +198,15 @@ type Queue struct {
 	Version uint64 `json:"version,omitempty"`
 	Parent  string `json:"parent,omitempty"` // "": it is at the top
 	// Quota is what it is promised: its workloads get it back from whoever borrowed it. What is not named is 0
-	// where any queue has a quota of the resource; where none has, nothing of it is promised or borrowed.
-	Quota  Resources `json:"quota,omitempty"`
-	Limits Resources `json:"limits,omitempty"` // the most that its workloads may hold together; what is not named is not limited
-	Lend   Resources `json:"lend,omitempty"`   // the most of its unused quota that others may have; what is not named is lent in full
-	Weight int64     `json:"weight,omitempty"` // of its part, among its siblings, of what is over; 0: 1
+	// where any queue has a quota above 0 of the resource; where none has, nothing of it is promised or borrowed.
+	Quota Resources `json:"quota,omitempty"`
+	// DevicesOnly says that its quota is of GPUs and other devices, whose names have a domain, and of CPU, memory and the
+	// like only where Quota names them. Of those that it does not name nothing is asked back from its workloads, and those
+	// that may not be evicted start without a quota.
+	DevicesOnly bool      `json:"devicesOnly,omitempty"`
+	Limits      Resources `json:"limits,omitempty"` // the most that its workloads may hold together; what is not named is not limited
+	Lend        Resources `json:"lend,omitempty"`   // the most of its unused quota that others may have; what is not named is lent in full
+	Weight      int64     `json:"weight,omitempty"` // of its part, among its siblings, of what is over; 0: 1
 	// Priority is of queues among their siblings: what is over goes to higher ones first.
 	Priority int32 `json:"priority,omitempty"`
 	// Namespaces are those whose workloads may use it, sorted; nil: all, and a list without names: none. A
@@ -432,7 +436,8 @@ type Rejected struct {
 //	3  2026-11-15  queues in a tree with quota and the rest of Queue; Terms, Core, User, Started, Idle, Budgets, Owner, Pod.Invalid;
 //	               Disruption, Booking, Eviction, Promise, Spending, Lesson, Lapse; Hold.Coming; Plan.Evictions and Promises
 //	4  2026-11-15  Pod.Surges, Pod.Endless, Eviction.Surge, Spending.Users
-const SnapshotVersion = 4
+//	5  2026-11-16  Queue.DevicesOnly; a quota of 0 alone promises nothing
+const SnapshotVersion = 5
 
 // Snapshot is everything a State knows, in canonical order. Times are in UTC.
 type Snapshot struct {

@@ -173,7 +173,7 @@ func (s *State) coverBelow(q *queue) []*tenant {
 			dims = append(dims, dim)
 		}
 	}
-	v := &cover{queue: q, dims: dims, part: s.quota, all: all}
+	v := &cover{s: s, queue: q, dims: dims, part: s.quota, all: all}
 	v.firm()
 	for _, t := range all {
 		below := t.payer.depth - q.depth
@@ -336,6 +336,7 @@ func (s *State) siblings(q *queue) []*queue {
 
 // cover is what a queue's part is enough for, as it is being added up.
 type cover struct {
+	s     *State
 	queue *queue
 	dims  []int
 	over  []int // of dims, where the queue holds more than its part
@@ -346,7 +347,7 @@ type cover struct {
 
 // newCover has the tenants of a queue that holds more than its part.
 func newCover(s *State, z *queue, dims []int, part func(*queue, int) int64) *cover {
-	v := &cover{queue: z, dims: dims, part: part}
+	v := &cover{s: s, queue: z, dims: dims, part: part}
 	for _, dim := range dims {
 		if z.committed(dim) > part(z, dim) {
 			v.over = append(v.over, dim)
@@ -388,9 +389,13 @@ func (v *cover) covers(more, counted vector) bool {
 	return true
 }
 
-// lacks says whether some of it is of what the queue holds too much of.
-func (v *cover) lacks(some vector) bool {
-	return slices.ContainsFunc(v.over, func(dim int) bool { return some.at(dim) > 0 })
+// lacks says whether some of what a workload of the payer holds is of what the queue holds too much of, and can be asked
+// back from it.
+func (v *cover) lacks(payer *queue, some vector) bool {
+	return slices.ContainsFunc(v.over, func(dim int) bool {
+		//mutate: cover-devices-only -> some.at(dim) > 0
+		return some.at(dim) > 0 && v.s.covers(payer, dim)
+	})
 }
 
 // uncovered takes of a queue that holds more than its part what is not covered by it.

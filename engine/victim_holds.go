@@ -65,7 +65,9 @@ func (c *claim) exceeds(g *gang, priority int32, within func(*queue) bool, dims 
 
 // coversHeld says whether the queue's part is enough for what is held for the gang beside all that goes before it.
 func (c *claim) coversHeld(v *cover, g *gang, priority int32) bool {
-	if len(v.over) == 0 {
+	held := c.y.ownHeld(g)
+	//mutate: outbid-devices-only -> len(v.over) == 0
+	if len(v.over) == 0 || !v.lacks(g.payer, held) {
 		return true
 	}
 	v.firm()
@@ -74,7 +76,7 @@ func (c *claim) coversHeld(v *cover, g *gang, priority int32) bool {
 			v.covers(t.core, t.stays)
 		}
 	}
-	return v.covers(c.y.ownHeld(g), nil)
+	return v.covers(held, nil)
 }
 
 // lose puts the places of others back where they still have room beside the claimant's, and its queues too, and returns

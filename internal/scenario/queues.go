@@ -37,8 +37,9 @@ func (s *Story) queueSetters() setters[engine.Queue] {
 	limits := func(q *engine.Queue) *engine.Resources { return &q.Limits }
 	fair := func(q *engine.Queue) *bool { return &q.FairUsers }
 	kept := func(q *engine.Queue) *bool { return &q.KeepBudgets }
+	devices := func(q *engine.Queue) *bool { return &q.DevicesOnly }
 	return setters[engine.Queue]{
-		flags: map[string]func(*engine.Queue, moment){"fair-users": yes(fair), "keep-budgets": yes(kept)},
+		flags: map[string]func(*engine.Queue, moment){"fair-users": yes(fair), "keep-budgets": yes(kept), "devices-only": yes(devices)},
 		values: map[string]reader[engine.Queue]{
 			"parent":        word(func(q *engine.Queue, v string) { q.Parent = v }),
 			"quota":         amounts(&s.Config, func(q *engine.Queue) *engine.Resources { return &q.Quota }),
@@ -55,6 +56,7 @@ func (s *Story) queueSetters() setters[engine.Queue] {
 			"promote-after": span(func(q *engine.Queue, d time.Duration) { q.PromoteAfter = d }),
 			"reclaim-idle":  span(func(q *engine.Queue, d time.Duration) { q.ReclaimIdle = d }),
 			"keep-budgets":  no(kept),
+			"devices-only":  no(devices),
 			"namespaces": word(func(q *engine.Queue, v string) {
 				switch v {
 				case "":
