@@ -9,7 +9,7 @@ import (
 // which namespaces may use it. Queues form a tree: what a queue's workloads hold counts for all queues
 // above it too. A pod, or the PodGroup it is in, names its queue under the key berth.dev/queue; one
 // that names none is charged to the queue that its namespace names under the same key, else to
-// the queue called default where there is one, else to none.
+// the queue called default, which has no quota of GPUs unless an administrator gives it one.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -398,3 +398,13 @@ const MaxPromises = 32
 // DefaultQueue is the name of the queue that workloads are charged to when neither they nor their
 // namespaces name one.
 const DefaultQueue = "default"
+
+// NewDefaultQueue returns the default queue as Berth creates it: it has no quota of the GPU resource, so that
+// all GPUs of its workloads are borrowed.
+func NewDefaultQueue(gpu string) *Queue {
+	return &Queue{
+		TypeMeta:   metav1.TypeMeta{APIVersion: GroupVersion.String(), Kind: "Queue"},
+		ObjectMeta: metav1.ObjectMeta{Name: DefaultQueue},
+		Spec:       QueueSpec{Resources: []QueueResource{{Name: gpu, Quota: resource.NewQuantity(0, resource.DecimalSI)}}},
+	}
+}

@@ -34,7 +34,7 @@ func Pod(p *corev1.Pod, o Options) engine.Pod {
 		Idle:      idle(p),
 		Endless:   p.Spec.RestartPolicy == corev1.RestartPolicyAlways,
 	}
-	out.Evictable = !out.Foreign && Evictable(p)
+	out.Evictable = !out.Foreign && Evictable(p) && !indispensable(p)
 	if !out.Foreign {
 		out.Owner = ownerOf(p)
 	}
@@ -53,6 +53,26 @@ func Pod(p *corev1.Pod, o Options) engine.Pod {
 	}
 	return out
 }
+
+// criticalPriority is that of system-cluster-critical; only the system's own classes have as much.
+const criticalPriority = 2_000_000_000
+
+// indispensable says whether the pod is not to be evicted for others whatever its author says: it would be back on the
+// same node at once, or the cluster needs it. Anybody can make a pod look like this, and gains no more than by
+// KeyPreemptible: what may not be evicted does not borrow.
+func indispensable(p *corev1.Pod) bool {
+	if schedulinghelper.PodPriority(p) >= criticalPriority || p.Annotations[corev1.MirrorPodAnnotationKey] != "" {
+		return true
+	}
+	if source := p.Annotations[keyConfigSource]; source != "" && source != "api" {
+		return true
+	}
+	c := ControllerOf(p)
+	return c != nil && c.Kind == "DaemonSet" && strings.HasPrefix(c.APIVersion, "apps/")
+}
+
+// keyConfigSource is on pods that a kubelet runs from elsewhere than the API: from a file, or a URL.
+const keyConfigSource = "kubernetes.io/config.source"
 
 // ownerOf names who makes the pod again when it is gone; "": nobody does.
 func ownerOf(p *corev1.Pod) string {

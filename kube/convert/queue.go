@@ -17,14 +17,17 @@ import (
 )
 
 // Queue is the queue as the engine sees it, without what namespaces decide: see OpenTo. Amounts that the API server
-// should have refused are brought into range; what does not go together is left for the engine to refuse by name.
+// should have refused are brought into range; what does not go together is left for the engine to refuse by name. The
+// default queue is also that of services and of the system's own pods: nobody's CPU or memory is asked back from it unless
+// it has a quota of that.
 func Queue(q *v1alpha1.Queue) engine.Queue {
 	s := &q.Spec
 	resources, budgets := s.Resources[:min(len(s.Resources), MaxQueueResources)], s.Budgets[:min(len(s.Budgets), MaxQueueBudgets)]
 	out := engine.Queue{
 		Name: q.Name, Version: version(&q.ObjectMeta), Parent: s.Parent, Weight: int64(s.Weight), Priority: s.Priority,
 		MaxRunning: int(s.MaxRunning), FairUsers: s.FairUsers, KeepBudgets: s.KeepDisruptionBudgets,
-		MinRun: length(s.MinRunTime), Warning: length(s.Warning), PromoteAfter: length(s.PromoteAfter), ReclaimIdle: length(s.ReclaimIdleAfter),
+		DevicesOnly: q.Name == v1alpha1.DefaultQueue,
+		MinRun:      length(s.MinRunTime), Warning: length(s.Warning), PromoteAfter: length(s.PromoteAfter), ReclaimIdle: length(s.ReclaimIdleAfter),
 	}
 	for i := range resources {
 		r := &resources[i]

@@ -2,12 +2,14 @@ package scheduler
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -17,7 +19,7 @@ import (
 	"github.com/berth-dev/berth/kube/policy"
 )
 
-// Install gives the cluster the Queue kind and Berth's admission policies, and User the rights that Run needs, and no more.
+// Install gives the cluster the Queue kind, a default queue and Berth's admission policies, and User the rights that Run needs, and no more.
 // It needs administrator rights.
 func Install(ctx context.Context, admin *rest.Config) error {
 	client, err := kubernetes.NewForConfig(admin)
@@ -44,7 +46,8 @@ func Install(ctx context.Context, admin *rest.Config) error {
 	return nil
 }
 
-// installQueues returns when Queues can be written.
+// installQueues returns when Queues can be written, and there is a default queue. One that an administrator has is left
+// as it is. One that was deleted is made again here and nowhere else: without it the scheduler implies the same queue.
 func installQueues(ctx context.Context, client rest.Interface) error {
 	kind, err := crd.Read(v1alpha1.QueueCRD)
 	if err != nil {
@@ -53,7 +56,21 @@ func installQueues(ctx context.Context, client rest.Interface) error {
 	if _, err := kind.Apply(ctx, client); err != nil {
 		return err
 	}
-	return kind.Served(ctx, client)
+	if err := kind.Served(ctx, client); err != nil {
+		return err
+	}
+	queue := v1alpha1.NewDefaultQueue(defaultGPU)
+	queue.Labels = named("", "").Labels
+	body, err := json.Marshal(queue)
+	if err != nil {
+		return err
+	}
+	path := "/apis/" + v1alpha1.GroupVersion.String() + "/queues"
+	err = client.Post().AbsPath(path).SetHeader("Content-Type", runtime.ContentTypeJSON).SetHeader("Accept", runtime.ContentTypeJSON).Body(body).Do(ctx).Error()
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("create queue %s: %w", queue.Name, err)
+	}
+	return nil
 }
 
 // store is where objects of one kind are kept.

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -25,6 +26,7 @@ type tenancy struct {
 	changed    map[string]bool // queues to give before the next plan
 	moved      map[string]bool // namespaces whose workloads may have another payer
 	allMoved   bool
+	implied    bool          // the default queue was given to the engine without an object
 	stale      chan struct{} // capacity 1: what workloads of queues hold, or ask for, may have changed
 }
 
@@ -49,7 +51,7 @@ func newTenancy() tenancy {
 	}
 }
 
-// payer returns the queue that pays for a workload of the namespace which names one, or "" for none.
+// payer returns the queue that pays for a workload of the namespace which names one, or "" where there are no queues.
 func (t *tenancy) payer(namespace, named string) string {
 	if named != "" {
 		return named
@@ -57,10 +59,17 @@ func (t *tenancy) payer(namespace, named string) string {
 	if q := t.namespaces[namespace].queue; q != "" {
 		return q
 	}
-	if t.queues[v1alpha1.DefaultQueue] != nil {
-		return v1alpha1.DefaultQueue
+	return t.fallback()
+}
+
+// fallback is the queue that pays where nobody names one. It pays also while there is no object of its name, for work that
+// no quota covers could otherwise never be asked to give back what others are promised: only where there are no queues at
+// all is nothing promised.
+func (t *tenancy) fallback() string {
+	if len(t.queues) == 0 {
+		return ""
 	}
-	return ""
+	return v1alpha1.DefaultQueue
 }
 
 // spent notes that what queues' workloads hold or ask for may have changed.
@@ -86,11 +95,11 @@ func (f *feed) setQueue(q *v1alpha1.Queue) {
 	}
 	got := &queue{Queue: q}
 	got.selector, got.problem = convert.OpenTo(q)
+	t.allMoved = t.allMoved || len(t.queues) == 0
 	t.queues[q.Name] = got
 	t.choose(got)
 	t.changed[q.Name] = true
 	f.bookings.stale = f.bookings.stale || len(q.Spec.Bookings) > 0 || known != nil && len(known.Spec.Bookings) > 0
-	t.allMoved = t.allMoved || known == nil && q.Name == v1alpha1.DefaultQueue
 	t.spent()
 	f.inbox.stir()
 }
@@ -130,7 +139,8 @@ func (f *feed) dropQueue(name string) {
 	delete(t.queues, name)
 	delete(t.changed, name)
 	f.rebookLater()
-	t.allMoved = t.allMoved || name == v1alpha1.DefaultQueue
+	t.implied = t.implied && name != v1alpha1.DefaultQueue
+	t.allMoved = t.allMoved || len(t.queues) == 0
 	f.drop(engine.KindQueue, name, f.made.next())
 }
 
@@ -193,6 +203,7 @@ func (f *feed) recharge() {
 		f.giveQueue(t.queues[name])
 	}
 	clear(t.changed)
+	f.imply()
 	if len(t.moved) == 0 && !t.allMoved {
 		return
 	}
@@ -207,6 +218,24 @@ func (f *feed) recharge() {
 	clear(t.moved)
 	t.allMoved = false
 	t.spent()
+}
+
+// imply gives the engine a default queue where there are others and no object of that name, and takes it back.
+func (f *feed) imply() {
+	t := &f.tenancy
+	made := t.queues[v1alpha1.DefaultQueue] != nil
+	switch wants := t.fallback() != "" && !made; {
+	case wants && !t.implied:
+		v := convert.Queue(v1alpha1.NewDefaultQueue(cmp.Or(f.opts.GPU, defaultGPU)))
+		v.Version = f.made.next()
+		f.inbox.put(engine.Change{Queue: &v})
+		t.implied = true
+	case !wants && t.implied:
+		if !made {
+			f.drop(engine.KindQueue, v1alpha1.DefaultQueue, f.made.next())
+		}
+		t.implied = false
+	}
 }
 
 func (t *tenancy) hasMoved(key string) bool { return t.allMoved || t.moved[namespaceOf(key)] }

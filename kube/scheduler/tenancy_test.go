@@ -96,7 +96,7 @@ func (w *tenants) payers() map[string]string {
 		if n := w.namespaces[p.Namespace]; named == "" && n != nil {
 			named = n.Labels["berth.dev/queue"]
 		}
-		if named == "" && w.queues[v1alpha1.DefaultQueue] != nil {
+		if named == "" && len(w.queues) > 0 {
 			named = v1alpha1.DefaultQueue
 		}
 		if own := p.Annotations["berth.dev/queue"]; workload == key || own != "" && !strings.HasPrefix(out[workload], "own ") {
@@ -114,6 +114,9 @@ func (w *tenants) payers() map[string]string {
 // open is which namespaces may use each queue; nil: all.
 func (w *tenants) open() map[string][]string {
 	out := make(map[string][]string)
+	if len(w.queues) > 0 {
+		out[v1alpha1.DefaultQueue] = nil // also without an object
+	}
 	for name, q := range w.queues {
 		if q.Spec.NamespaceSelector == nil {
 			out[name] = nil
