@@ -35,8 +35,6 @@ const (
 	KeyCheckpoint      = keyPrefix + "checkpoint"       // how often it saves its work
 	KeyRestartCost     = keyPrefix + "restart-cost"     // how long it takes to be where it was
 	KeyPreemptionDelay = keyPrefix + "preemption-delay" // how long it waits before others are evicted for it
-	// KeyIdleSince is for an agent on the node: since when, in RFC 3339, the pod's GPUs do nothing.
-	KeyIdleSince = keyPrefix + "idle-since"
 	// keyDeadline carries the time that a Job gives all its pods to them, beside what these say themselves.
 	keyDeadline = keyPrefix + "job-deadline"
 
@@ -45,6 +43,11 @@ const (
 	// KeyWantedGPUs is on what BindingOf returns: a JSON list of device IDs.
 	KeyWantedGPUs = keyPrefix + "wanted-gpus"
 )
+
+// ConditionIdle is the type of a pod's condition: since its last transition, while it is True, the pod's GPUs have been
+// measured to do nothing. It is a condition because only who may write the status of pods can set it: whoever runs the node,
+// and not the pod's author.
+const ConditionIdle = keyPrefix + "Idle"
 
 // gangKeys are those that say something about a native gang.
 func gangKeys() []string {
@@ -56,7 +59,7 @@ func gangKeys() []string {
 
 // knownKeys are all that this package reads or writes.
 func knownKeys() []string {
-	return append(inheritable(), KeyIdleSince, keyDeadline, KeySurge, KeyWantedGPUs)
+	return append(inheritable(), keyDeadline, KeySurge, KeyWantedGPUs)
 }
 
 // inheritable are the keys that pods take over from their controllers.

@@ -208,11 +208,15 @@ func started(p *corev1.Pod) time.Time {
 	return time.Time{}
 }
 
-// idle is since when the pod's GPUs do nothing, as an agent on its node has measured; zero: nobody says so.
+// idle is since when the pod's GPUs do nothing, as was measured on its node; zero: nobody says so.
 func idle(p *corev1.Pod) time.Time {
-	at, err := time.Parse(time.RFC3339, asked(&p.ObjectMeta, KeyIdleSince))
-	if err != nil || p.Spec.NodeName == "" {
+	if p.Spec.NodeName == "" {
 		return time.Time{}
 	}
-	return at.UTC()
+	for i := range p.Status.Conditions {
+		if c := &p.Status.Conditions[i]; c.Type == ConditionIdle && c.Status == corev1.ConditionTrue && !c.LastTransitionTime.IsZero() {
+			return c.LastTransitionTime.UTC()
+		}
+	}
+	return time.Time{}
 }

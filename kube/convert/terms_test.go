@@ -61,18 +61,28 @@ func TestLoneTerms(t *testing.T) {
 			engine.Pod{Evictable: true, Terms: engine.Terms{Max: 30 * time.Minute}},
 		},
 		{
-			"when it got its node", edit(alone("a", "idle-since", "2026-11-15T13:00:00+01:00"), func(p *corev1.Pod) {
+			"when it got its node, and was idle from", edit(alone("a"), func(p *corev1.Pod) {
 				p.Spec.NodeName, p.Status.StartTime = "n", ptr(elsewhere(noon.Add(time.Second)))
-				p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: elsewhere(noon.Add(time.Minute))}, {Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: elsewhere(noon)}}
+				p.Status.Conditions = []corev1.PodCondition{{Type: ConditionIdle, Status: corev1.ConditionTrue, LastTransitionTime: elsewhere(noon)}, {Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: elsewhere(noon.Add(time.Minute))}, {Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: elsewhere(noon)}}
 			}),
 			engine.Pod{Evictable: true, Node: "n", Started: noon, Idle: noon},
 		},
 		{
-			"its kubelet saw it then", edit(alone("a", "idle-since", "now"), func(p *corev1.Pod) { p.Spec.NodeName, p.Status.StartTime = "n", ptr(elsewhere(noon)) }),
+			"its author says that it is idle", edit(alone("a", "idle-since", "2026-11-15T13:00:00+01:00"), func(p *corev1.Pod) { p.Spec.NodeName, p.Status.StartTime = "n", ptr(elsewhere(noon)) }),
 			engine.Pod{Evictable: true, Node: "n", Started: noon},
 		},
 		{
-			"it has no node", edit(alone("a", "idle-since", "2026-11-15T13:00:00+01:00"), func(p *corev1.Pod) { p.Status.StartTime = ptr(elsewhere(noon)) }),
+			"it is busy again", edit(alone("a"), func(p *corev1.Pod) {
+				p.Spec.NodeName, p.Status.StartTime = "n", ptr(elsewhere(noon))
+				p.Status.Conditions = []corev1.PodCondition{{Type: ConditionIdle, Status: corev1.ConditionFalse, LastTransitionTime: elsewhere(noon)}}
+			}),
+			engine.Pod{Evictable: true, Node: "n", Started: noon},
+		},
+		{
+			"it has no node", edit(alone("a"), func(p *corev1.Pod) {
+				p.Status.StartTime = ptr(elsewhere(noon))
+				p.Status.Conditions = []corev1.PodCondition{{Type: ConditionIdle, Status: corev1.ConditionTrue, LastTransitionTime: elsewhere(noon)}}
+			}),
 			engine.Pod{Evictable: true},
 		},
 		{
