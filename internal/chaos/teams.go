@@ -28,7 +28,7 @@ type team struct {
 	only         string // the Berth whose work it is for; "": both
 }
 
-// teams are the queues; "": none. Only one Berth uses the one with a limit: two that do not know of each other's plans
+// teams are the queues; "": the default one, which is nobody's. Only one Berth uses the one with a limit: two that do not know of each other's plans
 // can pass it together.
 var teams = [...]team{
 	{},

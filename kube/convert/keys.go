@@ -6,7 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The keys by which people ask, on a pod or a PodGroup. Each is read as an annotation or, where there is
+// The keys by which people ask, on a pod or a PodGroup. Each but KeyUser is read as an annotation or, where there is
 // none, as a label. Space around a value does not count, and an empty value is as none.
 const (
 	keyPrefix = "berth.dev/"
@@ -28,7 +28,7 @@ const (
 	KeyGPUFraction = keyPrefix + "gpu-fraction"
 	KeyGPUMemory   = keyPrefix + "gpu-memory"
 
-	KeyUser            = keyPrefix + "user"             // whose work it is
+	KeyUser            = keyPrefix + "user"             // whose work it is; an annotation: kube/policy/manifests/user.yaml
 	KeyPreemptible     = keyPrefix + "preemptible"      // true, false or surplus
 	KeyExpectedRun     = keyPrefix + "expected-run"     // how long it runs: 90m
 	KeyMaxRun          = keyPrefix + "max-run"          // after so long it is ended
@@ -69,9 +69,10 @@ func inheritable() []string {
 }
 
 // asked returns what the object says under the key, "" for nothing. Of a value that is above its limit it returns no
-// more than shows that: an annotation may have 256 KiB.
+// more than shows that: an annotation may have 256 KiB. A label does not say whose work it is: the policy that keeps
+// others' names out guards the annotation.
 func asked(o *metav1.ObjectMeta, key string) string {
-	if v := strings.TrimSpace(o.Annotations[key]); v != "" {
+	if v := strings.TrimSpace(o.Annotations[key]); v != "" || key == KeyUser {
 		return clipped(v, bytesOf(key))
 	}
 	return strings.TrimSpace(o.Labels[key])

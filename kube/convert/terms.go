@@ -129,7 +129,8 @@ func loneTerms(p *corev1.Pod, out *engine.Pod, over []string) {
 // its author has it; 0: he does not say.
 func gangTerms(g *engine.Gang, pods []*corev1.Pod, size int, first ...author) (problems []string) {
 	t := terms{authors: authorsOf(pods, first...)}
-	_, g.User = t.first(KeyUser)
+	// Whose a gang is, its pods say first: a PodGroup may have been made by a controller in its own name.
+	_, g.User = (&terms{authors: append(authorsOf(pods), first...)}).first(KeyUser)
 	like := ""
 	if len(pods) > 0 {
 		like = likeOf(pods[0], size)

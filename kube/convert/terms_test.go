@@ -123,7 +123,7 @@ func TestGangTerms(t *testing.T) {
 	}
 }
 
-// What is written on a PodGroup counts before what is written on its pods.
+// What is written on a PodGroup counts before what is written on its pods, but for whose they are.
 func TestGroupTerms(t *testing.T) {
 	g := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g", Annotations: map[string]string{KeyUser: "bob", KeyMaxRun: "1h"}}}
 	g.Spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{MinCount: 2}
@@ -132,7 +132,7 @@ func TestGroupTerms(t *testing.T) {
 	pods[1].Spec.Containers = []corev1.Container{{Image: "registry.example/train:1"}}
 	got := engine.Gang{}
 	GroupTerms(&got, g, pods)
-	want := engine.Gang{User: "bob", Terms: engine.Terms{Max: time.Hour, Expected: 30 * time.Minute, Patient: true, Like: "ns/registry.example/train:1 x2"}}
+	want := engine.Gang{User: "ann", Terms: engine.Terms{Max: time.Hour, Expected: 30 * time.Minute, Patient: true, Like: "ns/registry.example/train:1 x2"}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

@@ -38,6 +38,10 @@ func Install(ctx context.Context, admin *rest.Config) error {
 		apply(ctx, rbac.RoleBindings(leaseNamespace), &rbacv1.RoleBinding{ObjectMeta: named(leaseNamespace, User), Subjects: subjects, RoleRef: role("Role")}),
 		apply(ctx, rbac.ClusterRoles(), viewer()),
 		makeMarks(ctx, client),
+		apply(ctx, rbac.ClusterRoles(), stamper()),
+		apply(ctx, rbac.ClusterRoleBindings(), &rbacv1.ClusterRoleBinding{
+			ObjectMeta: named("", stamperName+"-controllers"), Subjects: workloadControllers(), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: stamperName},
+		}),
 		policy.Install(ctx, client.Discovery().RESTClient()),
 	)
 	if err != nil {
@@ -138,4 +142,26 @@ func viewer() *rbacv1.ClusterRole {
 	}
 	role.Labels["rbac.authorization.k8s.io/aggregate-to-view"] = "true"
 	return role
+}
+
+// stamperName is the role of those whose word counts for whose work an object is: see kube/policy/manifests/user.yaml.
+const stamperName = "berth-stamp-users"
+
+func stamper() *rbacv1.ClusterRole {
+	return &rbacv1.ClusterRole{
+		ObjectMeta: named("", stamperName),
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{"users"}, Verbs: []string{"stamp"}}},
+	}
+}
+
+// workloadControllers are the identities of Kubernetes' own controllers that make pods, or what makes pods, of templates:
+// each by itself, or all of them as the controller manager.
+func workloadControllers() []rbacv1.Subject {
+	out := []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "system:kube-controller-manager"}}
+	for _, name := range []string{
+		"cronjob-controller", "daemon-set-controller", "deployment-controller", "job-controller", "replicaset-controller", "replication-controller", "statefulset-controller",
+	} {
+		out = append(out, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: metav1.NamespaceSystem, Name: name})
+	}
+	return out
 }
