@@ -55,7 +55,8 @@ var podsResource = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 func newWorld(t *testing.T, objects ...runtime.Object) *world {
 	t.Helper()
 	t.TempDir() // removed after the schedulers have ended, which record into others beside it
-	w := &world{t: t, client: fake.NewClientset(), version: 100}
+	// NewClientset keeps field managers, which nothing here reads, at two thirds of the time of these tests.
+	w := &world{t: t, client: fake.NewSimpleClientset(), version: 100}
 	w.client.Resources = []*metav1.APIResourceList{{GroupVersion: "scheduling.k8s.io/v1beta1", APIResources: []metav1.APIResource{{Kind: "PodGroup"}}}}
 	w.queues = newQueueServer(w)
 	w.client.PrependReactor("create", "*", w.stamp)
