@@ -24,13 +24,26 @@ type Surge struct {
 	Until time.Time `json:"until"` // it is given up then
 }
 
-// SurgeOf reads what the pod says; ok is false where it says nothing of the kind.
+// Moving is the condition in which the scheduler confirms what the pod says under KeySurge. The annotation is written
+// together with the label; but whoever may edit the pod may write it too, and places are held by it.
+const Moving corev1.PodConditionType = keyPrefix + "Moving"
+
+// SurgeOf reads what the pod says and the scheduler confirmed; ok is false where there is nothing of the kind.
 func SurgeOf(p *corev1.Pod) (s Surge, ok bool) {
 	text := p.Annotations[KeySurge]
-	if text == "" || len(text) > MaxValueBytes || json.Unmarshal([]byte(text), &s) != nil {
+	if text == "" || len(text) > MaxValueBytes || !confirmed(p, text) || json.Unmarshal([]byte(text), &s) != nil {
 		return Surge{}, false
 	}
 	return s, s.UID != "" && s.Set != "" && s.Hash != "" && s.To != ""
+}
+
+func confirmed(p *corev1.Pod, text string) bool {
+	for i := range p.Status.Conditions {
+		if c := &p.Status.Conditions[i]; c.Type == Moving {
+			return c.Status == corev1.ConditionTrue && c.Message == text
+		}
+	}
+	return false
 }
 
 // String is the annotation.

@@ -36,7 +36,7 @@ func TestSurges(t *testing.T) {
 		{"of another namespace", func(*corev1.Pod) {}, &Owner{Kind: "ReplicaSet", Namespace: "other"}, above, false},
 		{"without the label", func(p *corev1.Pod) { delete(p.Labels, "pod-template-hash") }, set, above, false},
 		{"let go already", func(p *corev1.Pod) {
-			p.Annotations = map[string]string{KeySurge: Surge{Set: "web-h", UID: "set", Hash: "h", To: "n"}.String()}
+			says(p, Surge{Set: "web-h", UID: "set", Hash: "h", To: "n"}.String())
 		}, set, above, false},
 		{"with a claim", func(p *corev1.Pod) {
 			p.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}}}
@@ -79,7 +79,8 @@ func TestAPodThatWasLetGo(t *testing.T) {
 	until := time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
 	s := Surge{Set: "web-h", UID: "set", Hash: "h", For: "team/job", To: "n2", There: 1, Until: until}
 	p := surging(func(p *corev1.Pod) {
-		p.OwnerReferences, p.Annotations = nil, map[string]string{KeySurge: s.String()}
+		p.OwnerReferences = nil
+		says(p, s.String())
 		delete(p.Labels, "pod-template-hash")
 	})
 	if got, ok := SurgeOf(p); !ok || got != s {
@@ -95,9 +96,27 @@ func TestAPodThatWasLetGo(t *testing.T) {
 		t.Errorf("hash %q", HashOf(p))
 	}
 	for _, text := range []string{"x", "{}", `{"set":"web-h","uid":"set"}`} {
-		p.Annotations[KeySurge] = text
+		says(p, text)
 		if _, ok := SurgeOf(p); ok || ControllerOf(p) != nil {
 			t.Errorf("%q is a surge", text)
 		}
 	}
+	says(p, s.String())
+	for name, edit := range map[string]func(){
+		"another one":              func() { p.Annotations[KeySurge] = Surge{Set: "web-h", UID: "set", Hash: "h", To: "n3"}.String() },
+		"one that is over":         func() { p.Status.Conditions[0].Status = corev1.ConditionFalse },
+		"one that nobody confirms": func() { p.Status.Conditions = nil },
+	} {
+		says(p, s.String())
+		edit()
+		if got, ok := SurgeOf(p); ok {
+			t.Errorf("%s is a surge: %+v", name, got)
+		}
+	}
+}
+
+// says has the pod say it, and the scheduler confirm it.
+func says(p *corev1.Pod, surge string) {
+	p.Annotations = map[string]string{KeySurge: surge}
+	p.Status.Conditions = []corev1.PodCondition{{Type: Moving, Status: corev1.ConditionTrue, Message: surge}}
 }

@@ -21,7 +21,8 @@ import (
 // patch takes off the label by which its ReplicaSet knows it and writes down what is going on; the ReplicaSet lets the
 // pod go and makes the next one, while Services, which do not know that label, go on sending to it. When the next one is
 // ready the pod is evicted. If none is in time the label is put back: the ReplicaSet takes the pod back and removes one
-// that is too many, which is not one that is ready if there is another. Whoever schedules next reads all this off the pod.
+// that is too many, which is not one that is ready if there is another. Whoever schedules next reads all this off the pod,
+// and believes it because a condition, which was written before, says the same.
 
 const (
 	// surgeLook is how often a surge is looked at.
@@ -125,7 +126,10 @@ func (v *evictor) surge(ctx context.Context, e *eviction, p *corev1.Pod) {
 	s.Until = e.Until.Add(-graceOf(p) - v.s.opts.Engine.AssumeFor).Round(time.Second)
 	sending, cancel := context.WithDeadline(ctx, s.Until)
 	defer cancel()
-	err := again(sending, func() error { return v.relabel(sending, p, nil, s.String()) })
+	err := again(sending, func() error { return v.confirm(sending, p, corev1.ConditionTrue, s.String()) })
+	if err == nil {
+		err = again(sending, func() error { return v.relabel(sending, p, nil, s.String()) })
+	}
 	switch {
 	case err == nil:
 	case apierrors.IsNotFound(err) || ctx.Err() != nil:
@@ -142,6 +146,21 @@ func (v *evictor) surge(ctx context.Context, e *eviction, p *corev1.Pod) {
 	defer v.mu.Unlock()
 	e.surge = &s
 	v.s.inbox.stir()
+}
+
+// confirm writes into the pod's status, where its owner cannot, that the pod is being moved, or that it is not.
+func (v *evictor) confirm(ctx context.Context, p *corev1.Pod, is corev1.ConditionStatus, text string) error {
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": p.UID},
+		"status": map[string]any{"conditions": []corev1.PodCondition{{
+			Type: convert.Moving, Status: is, Reason: "Surge", Message: text, LastTransitionTime: metav1.Now(),
+		}}},
+	})
+	if err != nil {
+		return fmt.Errorf("condition of %s: %w", keyOf(p), err)
+	}
+	_, err = v.client.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	return err
 }
 
 // relabel puts the label by which its ReplicaSet knows the pod, and what the pod says of a surge; nil: none.
@@ -248,6 +267,9 @@ func (v *evictor) giveUp(ctx context.Context, e *eviction, s *convert.Surge, why
 		return true
 	}
 	err := again(ctx, func() error { return v.relabel(ctx, p, s.Hash, nil) })
+	if err == nil {
+		err = again(ctx, func() error { return v.confirm(ctx, p, corev1.ConditionFalse, "") })
+	}
 	if apierrors.IsNotFound(err) || ctx.Err() != nil || apierrors.IsConflict(err) && v.over(ctx, e, p) {
 		return true
 	}
