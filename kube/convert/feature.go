@@ -44,7 +44,7 @@ func spreads(p *corev1.Pod, when corev1.UnsatisfiableConstraintAction) bool {
 // fraction says whether the pod asks for a part of a GPU: in our words, in KAI's, or by the resources that
 // HAMi and Volcano count memory and cores of one GPU with.
 func fraction(p *corev1.Pod, requests engine.Resources) bool {
-	for _, key := range []string{KeyGPUFraction, KeyGPUMemory, "gpu-fraction", "gpu-memory"} {
+	for _, key := range []string{KeyGPUFraction, KeyGPUMemory, kaiFraction, kaiMemory} {
 		if asked(&p.ObjectMeta, key) != "" {
 			return true
 		}

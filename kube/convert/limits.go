@@ -34,7 +34,7 @@ const (
 	MaxVolumes             = 64   // spec.volumes
 	MaxGPUModels           = 32   // names in berth.dev/gpu-model
 	MaxNameBytes           = 512  // a queue, gang, subgroup, user or level by name, and a GPU model
-	MaxValueBytes          = 4096 // a value under any other of our keys
+	MaxValueBytes          = 2048 // a value under any other of our keys
 	// MaxPodBytes is of all text above together: a pod at every other limit would be ten times as large, and what is
 	// kept of ten thousand pods must fit into memory.
 	MaxPodBytes = 16 << 10

@@ -4,8 +4,6 @@ import (
 	"strconv"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	schedulinghelper "k8s.io/component-helpers/scheduling/corev1"
 
@@ -112,7 +110,7 @@ func spec(p *corev1.Pod) engine.Spec {
 
 // rank is the pod's index in the controller that made it.
 func rank(p *corev1.Pod) int {
-	for _, key := range []string{batchv1.JobCompletionIndexAnnotation, appsv1.PodIndexLabel, "leaderworkerset.sigs.k8s.io/worker-index"} {
+	for _, key := range rankKeys() {
 		if n, err := strconv.Atoi(asked(&p.ObjectMeta, key)); err == nil && n >= 0 {
 			return n
 		}

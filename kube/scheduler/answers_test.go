@@ -11,10 +11,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/engine/why"
 	"github.com/berth-dev/berth/kube/answer"
@@ -192,15 +194,11 @@ func TestQueuesCountWhatTheirWorkloadsHoldAndWant(t *testing.T) {
 func TestWhatIsBorrowedIsSaid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		amount := func(n int64) engine.Resources { return engine.Resources{{Resource: "nvidia.com/gpu", Value: n}} }
-		w := newWorld(t, node("n1", "r1", 8))
+		lab, here, there := promised("lab", 8), promised("here", 2), promised("there", 6)
+		here.Spec.Parent, there.Spec.Parent, there.Spec.Weight = "lab", "lab", 3
+		here.Spec.Budgets = []v1alpha1.QueueBudget{{Hours: resource.MustParse("1"), Period: metav1.Duration{Duration: 7 * 24 * time.Hour}}}
+		w := newWorld(t, node("n1", "r1", 8), lab, here, there)
 		s := w.source()
-		week := []engine.Budget{{Resource: "nvidia.com/gpu", Seconds: 3600, Period: 7 * 24 * time.Hour}}
-		for _, q := range []engine.Queue{
-			{Name: "lab", Quota: amount(8)}, {Name: "here", Parent: "lab", Quota: amount(2), Budgets: week}, {Name: "there", Parent: "lab", Quota: amount(6), Weight: 3},
-		} {
-			q.Version = 1 << 40
-			s.inbox.put(engine.Change{Queue: &q})
-		}
 		w.add(pod("a", 5, "queue", "here"))
 		w.after(time.Second)
 		if err := s.ask(context.Background(), func() {
@@ -217,6 +215,7 @@ func TestWhatIsBorrowedIsSaid(t *testing.T) {
 		running := answer.Demand{Workloads: 1, GPUs: 5}
 		gpus := func(n int64) []why.Amount { return amount(n) }
 		want := []answer.Queue{
+			{ObjectMeta: metav1.ObjectMeta{Name: "default"}, Quota: gpus(0)}, // implied
 			{ObjectMeta: metav1.ObjectMeta{Name: "lab"}, Quota: gpus(8), Used: gpus(5), Running: running},
 			{
 				ObjectMeta: metav1.ObjectMeta{Name: "here"}, Parent: "lab", Quota: gpus(2), Used: gpus(5), Borrowed: gpus(3), Running: running, GPUSeconds: 600,

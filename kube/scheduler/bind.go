@@ -2,6 +2,8 @@ package scheduler
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -118,6 +120,11 @@ func (b *binder) bind(ctx context.Context, i intent) {
 	i.start.begun.Store(true)
 	binding := convert.BindingOf(i.Placement)
 	pods := b.client.CoreV1().Pods(binding.Namespace)
+	// A pod that has a node has its terms written down.
+	if err := b.s.feed.writeTerms(ctx, b.client, binding.Namespace, binding.Name, binding.UID); err != nil {
+		b.unwritten(i, err)
+		return
+	}
 	err := again(ctx, func() error { return pods.Bind(ctx, binding, metav1.CreateOptions{}) })
 	switch {
 	case err == nil:
@@ -129,6 +136,22 @@ func (b *binder) bind(ctx context.Context, i intent) {
 		b.lookAgain(ctx, i, err)
 	default:
 		b.refuse(i, err)
+	}
+}
+
+// unwritten gives up a pod whose terms could not be written: nothing was sent that could bind it.
+func (b *binder) unwritten(i intent, err error) {
+	if errors.Is(err, errUndecided) {
+		time.AfterFunc(time.Second, func() { b.giveUp(i) }) // by then the engine knows why
+		return
+	}
+	if !passing(err) && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		b.refuse(i, fmt.Errorf("its terms were not taken: %w", err))
+		return
+	}
+	b.s.log.Info("not bound", "pod", i.Pod, "node", i.Node, "err", err)
+	if passing(err) { // else it is gone, which the watch will tell
+		b.giveUp(i)
 	}
 }
 

@@ -276,8 +276,8 @@ func TestNotFoundWaitsForTheWatch(t *testing.T) {
 		i, _ := s.binds.queue.next()
 		s.binds.bind(t.Context(), i)
 		s.cycle(time.Now())
-		if i, ok := s.binds.queue.next(); ok || len(w.tried()) != 1 {
-			t.Errorf("tried %q, and %s to come", w.tried(), i.Pod)
+		if i, ok := s.binds.queue.next(); ok || len(w.tried())+len(w.patched()) != 1 {
+			t.Errorf("tried %q, wrote %q, and %s to come", w.tried(), w.patched(), i.Pod)
 		}
 	})
 }

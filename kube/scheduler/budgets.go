@@ -84,7 +84,7 @@ func (f *feed) cover(m *member, v *engine.Pod) {
 	if !m.pays() {
 		return
 	}
-	v.Budgets = f.budgets.of(m.pod.Namespace, m.pod.Labels)
+	v.Budgets = f.budgets.of(m.pod.Namespace, m.raw.Labels)
 	v.Surges = !m.inGang() && f.owners.surges(m.pod)
 	if v.Evictable && m.inGang() && f.firm(m.workload) {
 		v.Evictable = false
@@ -98,7 +98,7 @@ func (f *feed) recover() {
 	}
 	var found []*member
 	for _, m := range f.pods {
-		if f.budgets.stale[m.pod.Namespace] && m.pays() && m.given && !slices.Equal(m.value.Budgets, f.budgets.of(m.pod.Namespace, m.pod.Labels)) {
+		if f.budgets.stale[m.pod.Namespace] && m.pays() && m.given && !slices.Equal(m.value.Budgets, f.budgets.of(m.pod.Namespace, m.raw.Labels)) {
 			found = append(found, m)
 		}
 	}
@@ -127,6 +127,6 @@ func (f *feed) giveMembersAgain(gang string) {
 
 // firm says whether the workload's PodGroup keeps its pods from being evicted for others.
 func (f *feed) firm(workload string) bool {
-	g := f.groups[workload]
+	g := f.groupOf(workload, first(f.sorted(workload), nil))
 	return g != nil && !convert.Evictable(g)
 }

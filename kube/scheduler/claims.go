@@ -103,6 +103,9 @@ func (f *feed) give(m *member, v *engine.Pod) {
 }
 
 func (f *feed) put(m *member, v *engine.Pod) {
+	if m.terms == nil {
+		f.admissions.look[m.workload] = true
+	}
 	f.charge(m, v)
 	f.cover(m, v)
 	f.whatIf.restrict(v)

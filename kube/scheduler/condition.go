@@ -43,21 +43,25 @@ func (y *sayer) patchPod(ctx context.Context, key string, uid types.UID, reason,
 	if pod == nil {
 		return nil
 	}
-	since := metav1.Now()
+	conditions, since := []corev1.PodCondition(nil), metav1.Now()
+	if c, _ := y.s.feed.admission(key, uid, false); c != nil {
+		conditions = append(conditions, *c)
+	}
 	for _, c := range pod.Status.Conditions {
 		if c.Type != corev1.PodScheduled || c.Status != corev1.ConditionFalse {
 			continue
 		}
-		if c.Reason == reason && c.Message == text {
+		if c.Reason == reason && c.Message == text && conditions == nil {
 			return nil
 		}
 		since = c.LastTransitionTime
 	}
+	conditions = append(conditions, corev1.PodCondition{
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: reason, Message: text, LastTransitionTime: since,
+	})
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": uid, "resourceVersion": pod.ResourceVersion},
-		"status": map[string]any{"conditions": []corev1.PodCondition{{
-			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: reason, Message: text, LastTransitionTime: since,
-		}}},
+		"status":   map[string]any{"conditions": conditions},
 	})
 	if err != nil {
 		return fmt.Errorf("condition of %s: %w", key, err)

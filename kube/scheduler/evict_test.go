@@ -20,6 +20,7 @@ import (
 
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/engine/why"
+	"github.com/berth-dev/berth/kube/convert"
 )
 
 // orders are evictions that a test decides instead of the engine, each once, when its beneficiary waits.
@@ -160,10 +161,10 @@ func (e *ends) ended() []string {
 	return slices.Clone(e.seen)
 }
 
-// holds are the conditions of the pod that are true: "type reason".
+// holds are the conditions of the pod that are true, without its terms: "type reason".
 func (w *world) holds(name string) (out []string) {
 	for _, c := range w.pod(name).Status.Conditions {
-		if c.Status == corev1.ConditionTrue {
+		if c.Status == corev1.ConditionTrue && c.Type != convert.Admitted {
 			out = append(out, fmt.Sprintf("%s %s", c.Type, c.Reason))
 		}
 	}

@@ -23,28 +23,29 @@ type feed struct {
 	inbox *inbox
 	says  listener
 
-	mu        sync.Mutex
-	versions  versions // of pods
-	made      versions // of what is not a pod: gangs, queues, and what follows from other objects
-	nodes     map[string]*corev1.Node
-	machines  map[string]*engine.Node                // nodes as last given
-	groups    map[string]*schedulingv1beta1.PodGroup // by the gang's key
-	pods      map[string]*member                     // by key; without those that are over or gated
-	gangs     map[string]map[string]*member          // ours alone, by gang, then by key
-	owners    owners
-	finishes  map[string]finish          // by pod
-	finishers map[string]map[string]bool // pods in finishes, by gang
-	fresh     map[string]bool            // workloads with pods that changed since the last plan was told
-	redo      map[string]bool            // gangs to describe again
-	described map[string]engine.Gang     // as last given, without version
-	refusals  map[string][]*refusal      // by owner
-	storage   storage
-	tenancy   tenancy
-	budgets   budgets
-	bookings  bookings
-	lessons   lessons
-	gone      int     // objects, since the engine last forgot them
-	whatIf    *whatIf // of a Model; nil: this is the live scheduler's
+	mu         sync.Mutex
+	versions   versions // of pods
+	made       versions // of what is not a pod: gangs, queues, and what follows from other objects
+	nodes      map[string]*corev1.Node
+	machines   map[string]*engine.Node                // nodes as last given
+	groups     map[string]*schedulingv1beta1.PodGroup // by the gang's key
+	pods       map[string]*member                     // by key; without those that are over or gated
+	gangs      map[string]map[string]*member          // ours alone, by gang, then by key
+	owners     owners
+	finishes   map[string]finish          // by pod
+	finishers  map[string]map[string]bool // pods in finishes, by gang
+	fresh      map[string]bool            // workloads with pods that changed since the last plan was told
+	redo       map[string]bool            // gangs to describe again
+	described  map[string]engine.Gang     // as last given, without version
+	refusals   map[string][]*refusal      // by owner
+	storage    storage
+	tenancy    tenancy
+	admissions admissions
+	budgets    budgets
+	bookings   bookings
+	lessons    lessons
+	gone       int     // objects, since the engine last forgot them
+	whatIf     *whatIf // of a Model; nil: this is the live scheduler's
 }
 
 // listener writes down what the feed finds worth saying.
@@ -55,6 +56,8 @@ type listener interface {
 	notHonoured(o object, what []string)
 	// claimsMissing keeps the pod from the engine.
 	claimsMissing(p *corev1.Pod, what []string)
+	// admitted writes down the terms of a pod that is on a node.
+	admitted(p *corev1.Pod)
 	// begun says that the group's minimum has its nodes.
 	begun(g *schedulingv1beta1.PodGroup)
 }
@@ -63,7 +66,7 @@ func newFeed(o convert.Options, in *inbox) *feed {
 	return &feed{
 		opts: o, inbox: in, nodes: make(map[string]*corev1.Node), machines: make(map[string]*engine.Node), fresh: make(map[string]bool), groups: make(map[string]*schedulingv1beta1.PodGroup),
 		pods: make(map[string]*member), gangs: make(map[string]map[string]*member), redo: make(map[string]bool), described: make(map[string]engine.Gang), owners: newOwners(), finishes: make(map[string]finish), finishers: make(map[string]map[string]bool),
-		refusals: make(map[string][]*refusal), storage: newStorage(), tenancy: newTenancy(), budgets: newBudgets(), lessons: newLessons(),
+		refusals: make(map[string][]*refusal), storage: newStorage(), tenancy: newTenancy(), admissions: newAdmissions(), budgets: newBudgets(), lessons: newLessons(),
 	}
 }
 
@@ -137,9 +140,9 @@ func (f *feed) setPod(p *corev1.Pod) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	raw := p
-	p = f.owners.completed(raw)
+	known := f.pods[keyOf(raw)]
+	p, decided := f.reading(known, raw)
 	v := f.read(p)
-	known := f.pods[v.Key]
 	if known != nil && resourceVersion(known.pod) > v.Version {
 		return
 	}
@@ -154,7 +157,7 @@ func (f *feed) setPod(p *corev1.Pod) {
 		f.leave(known)
 		known = nil
 	}
-	f.enter(known, raw, p, &v)
+	f.enter(known, raw, p, decided, &v)
 }
 
 // saw keeps the versions that are given above those seen.
@@ -164,11 +167,11 @@ func (f *feed) saw(resource uint64) {
 }
 
 // enter takes in a pod that is known, or nil, in an older version: raw as it is in the API, p with what its
-// controllers say.
-func (f *feed) enter(known *member, raw, p *corev1.Pod, v *engine.Pod) {
-	m := &member{key: v.Key, workload: v.Key, raw: raw, pod: p, ours: !v.Foreign, adopted: !f.opts.Ours(p.Spec.SchedulerName), takes: v.Spec.Requests}
+// controllers say, or as was decided.
+func (f *feed) enter(known *member, raw, p *corev1.Pod, decided *terms, v *engine.Pod) {
+	m := &member{key: v.Key, workload: v.Key, raw: raw, pod: p, terms: decided, ours: !v.Foreign, adopted: !f.opts.Ours(p.Spec.SchedulerName), takes: v.Spec.Requests}
 	if known != nil {
-		m.given, m.value = known.given, known.value
+		m.given, m.value, m.lapsed = known.given, known.value, known.lapsed
 	}
 	if v.Gang != "" && m.ours {
 		m.workload = v.Gang
@@ -185,6 +188,7 @@ func (f *feed) enter(known *member, raw, p *corev1.Pod, v *engine.Pod) {
 		f.says.forget(p.UID)
 	}
 	f.give(m, v)
+	f.writeDown(m)
 	f.begun(m.workload)
 }
 
@@ -197,6 +201,7 @@ func (f *feed) repeat() {
 		if m := f.pods[key]; m.ours && m.waiting() {
 			f.says.notHonoured(m.pod, convert.Unheeded(m.pod))
 		}
+		f.writeDown(f.pods[key])
 	}
 	for _, key := range slices.Sorted(maps.Keys(f.groups)) {
 		f.says.notHonoured(f.groups[key], convert.UnheededGroup(f.groups[key]))

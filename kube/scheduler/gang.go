@@ -15,7 +15,7 @@ import (
 
 // describeAgain has the workload's gang described before the next plan.
 func (f *feed) describeAgain(workload string) {
-	if f.groups[workload] != nil || isNative(workload) {
+	if f.groups[workload] != nil || isNative(workload) || len(f.gangs[workload]) > 0 {
 		f.redo[workload] = true
 		f.inbox.stir()
 	}
@@ -29,11 +29,12 @@ func isNative(key string) bool {
 
 // settle puts into the inbox what follows from several changes at once: the cycle calls it before it takes
 // them. What another queue pays for, and what other disruption budgets cover, is given again, nodes are booked,
-// gangs are described again, and pods whose volumes changed given again.
+// gangs are described again, pods whose volumes changed given again, and terms decided.
 func (f *feed) settle() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.recharge()
+	f.lapse()
 	f.recover()
 	f.rebook()
 	for _, key := range slices.Sorted(maps.Keys(f.redo)) {
@@ -41,26 +42,29 @@ func (f *feed) settle() {
 	}
 	clear(f.redo)
 	f.recheck()
+	f.admit()
 }
 
 // describe gives the engine the gang: what its PodGroup says, or its pods' annotations. A gang that only these
 // describe is gone with the last of them.
 func (f *feed) describe(key string) {
 	members := f.sorted(key)
+	pods, lead := voices(members)
 	var g engine.Gang
-	switch group := f.groups[key]; {
+	switch group := f.groupOf(key, lead); {
 	case group != nil:
 		g = convert.PodGroup(group)
-		convert.GroupTerms(&g, group, podsOf(members))
+		convert.GroupTerms(&g, group, pods)
 		f.lessDone(&g, members)
-	case len(members) == 0:
+	case len(members) == 0 || !isNative(key):
 		f.dropGang(key)
 		return
 	default:
-		g = convert.NativeGang(podsOf(members), f.owners.of(key), f.finished(key))
+		g = convert.NativeGang(pods, f.owners.of(key), f.finished(key))
 		g.Key = key
 	}
-	f.chargeGang(&g, members)
+	f.chargeGang(&g, members, lead)
+	f.admissions.look[key] = true
 	g.Version = 0
 	if old, ok := f.described[key]; ok && reflect.DeepEqual(old, g) {
 		return
@@ -128,7 +132,12 @@ func (f *feed) removeGroup(g *schedulingv1beta1.PodGroup) {
 	delete(f.redo, v.Key)
 	f.says.forget(g.UID)
 	f.made.saw(v.Version)
-	f.dropGang(v.Key)
+	if first(f.sorted(v.Key), nil) == nil {
+		f.dropGang(v.Key)
+		return
+	}
+	f.admissions.all = true // of what waits, nothing is decided any more
+	f.describeAgain(v.Key)
 }
 
 // begun looks whether as many members of the group as must start together have a node.

@@ -15,7 +15,9 @@ type member struct {
 	key      string
 	workload string
 	raw      *corev1.Pod // as it is in the API
-	pod      *corev1.Pod // with what its controllers say
+	pod      *corev1.Pod // with what its controllers say; once decided about, as was decided
+	terms    *terms      // nil: it has not been decided about
+	lapsed   string      // the terms, as text, that it had and does not have any more
 	ours     bool
 	adopted  bool // where it is ours: another scheduler's, taken for ours in a Model
 	takes    engine.Resources

@@ -234,6 +234,7 @@ type silence struct {
 
 func (*silence) forget(types.UID)                             {}
 func (*silence) notHonoured(object, []string)                 {}
+func (*silence) admitted(*corev1.Pod)                         {}
 func (*silence) begun(*schedulingv1beta1.PodGroup)            {}
 func (s *silence) claimsMissing(p *corev1.Pod, what []string) { s.missing[keyOf(p)] = what }
 

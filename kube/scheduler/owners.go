@@ -223,8 +223,8 @@ func (f *feed) relate(uid types.UID) {
 
 // reenter takes in a pod again whose controllers say something else now.
 func (f *feed) reenter(m *member) {
-	p := f.owners.completed(m.raw)
+	p, decided := f.reading(m, m.raw)
 	v := f.read(p)
 	v.Version = f.versions.next()
-	f.enter(m, m.raw, p, &v)
+	f.enter(m, m.raw, p, decided, &v)
 }

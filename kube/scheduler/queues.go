@@ -138,6 +138,7 @@ func (f *feed) dropQueue(name string) {
 	t := &f.tenancy
 	delete(t.queues, name)
 	delete(t.changed, name)
+	f.admissions.all = true
 	f.rebookLater()
 	t.implied = t.implied && name != v1alpha1.DefaultQueue
 	t.allMoved = t.allMoved || len(t.queues) == 0
@@ -202,6 +203,7 @@ func (f *feed) recharge() {
 	for _, name := range slices.Sorted(maps.Keys(t.changed)) {
 		f.giveQueue(t.queues[name])
 	}
+	f.admissions.all = f.admissions.all || len(t.changed) > 0 || len(t.moved) > 0 || t.allMoved
 	clear(t.changed)
 	f.imply()
 	if len(t.moved) == 0 && !t.allMoved {
@@ -269,7 +271,7 @@ func (f *feed) giveQueue(q *queue) {
 
 // rechargePod gives a pod by itself again if another queue pays for it now.
 func (f *feed) rechargePod(m *member) {
-	if f.tenancy.payer(m.pod.Namespace, convert.QueueOf(m.pod)) == m.value.Queue {
+	if f.payer(m) == m.value.Queue {
 		return
 	}
 	f.giveAgain([]*member{m})
@@ -278,15 +280,19 @@ func (f *feed) rechargePod(m *member) {
 // charge names the queue that pays for a pod by itself.
 func (f *feed) charge(m *member, v *engine.Pod) {
 	if m.pays() && !m.inGang() {
-		v.Queue = f.tenancy.payer(m.pod.Namespace, v.Queue)
+		v.Queue = f.payer(m)
 	}
 }
 
 // chargeGang names the queue that pays for the gang. Where a PodGroup names none, the lowest-named of its members
-// that names one counts.
-func (f *feed) chargeGang(g *engine.Gang, members []*member) {
+// that names one counts. A gang with members that have been decided about, lead first, has the queue that it entered.
+func (f *feed) chargeGang(g *engine.Gang, members []*member, lead *member) {
 	if len(members) > 0 && !slices.ContainsFunc(members, (*member).pays) {
 		g.Queue, g.User, g.Terms, g.Core, g.Invalid = "", "", engine.Terms{}, false, ""
+		return
+	}
+	if lead != nil {
+		g.Queue, g.Core = f.tenancy.decided(namespaceOf(g.Key), lead.terms), lead.terms.Core
 		return
 	}
 	for _, m := range members {

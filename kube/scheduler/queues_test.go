@@ -166,7 +166,7 @@ func TestQueueSelectorMakesNoSense(t *testing.T) {
 }
 
 // A workload that names no queue is charged to its namespace's, else to the one called default, else to none; what
-// it names itself counts first. What waits follows when that changes.
+// it names itself counts first. What waits stays with the queue that it entered, for as long as that lets it.
 func TestQueueOfNamespace(t *testing.T) {
 	own := grouped("group-0", "group")
 	own.Annotations["berth.dev/queue"] = "own"
@@ -201,8 +201,6 @@ func TestQueueOfNamespace(t *testing.T) {
 					}
 				}
 				wait("Unschedulable", "QueueMissing")
-				w.add(limit(v1alpha1.DefaultQueue, 0, nil))
-				wait("ExceedsQueueMaximum", "QueueMissing")
 				w.relabel("berth.dev/queue", "later")
 				wait("QueueMissing", "QueueMissing")
 				w.add(limit("own", 9, nil))
@@ -210,28 +208,38 @@ func TestQueueOfNamespace(t *testing.T) {
 				wait("QueueForbidden", "Unschedulable")
 				w.relabel("berth.dev/queue", "own")
 				wait("Unschedulable", "Unschedulable")
-				w.relabel()
-				wait("ExceedsQueueMaximum", "Unschedulable")
-				w.queues.remove(v1alpha1.DefaultQueue)
+				w.add(limit(v1alpha1.DefaultQueue, 0, nil))
+				w.relabel("berth.dev/queue", "later")
 				wait("Unschedulable", "Unschedulable")
+				w.relabel()
+				wait("Unschedulable", "Unschedulable")
+				w.queues.remove("own")
+				wait("ExceedsQueueMaximum", "QueueMissing")
+				w.queues.remove(v1alpha1.DefaultQueue)
+				wait("Unschedulable", "QueueMissing")
 			})
 		})
 	}
 }
 
-// What runs is charged to what applies now, gangs and lone pods alike.
-func TestRunningWorkFollowsItsNamespace(t *testing.T) {
+// What ran before there were queues comes into the first that there is for it, gangs and lone pods alike, and stays there.
+func TestRunningWorkEntersItsFirstQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, append(gang("g", 2), node("n1", "r1", 8), tenant(), limit("q", 4, nil), pod("a", 2))...)
+		w := newWorld(t, append(gang("g", 2), node("n1", "r1", 8), tenant(), pod("a", 2))...)
 		w.start()
 		w.relabel("berth.dev/queue", "q")
+		w.add(limit("q", 4, nil))
+		w.add(limit("r", 4, nil))
+		w.rest()
 		w.add(pod("b", 1, "queue", "q"))
 		w.rest()
 		if diff := cmp.Diff([]string{"FailedScheduling: needs 1 nvidia.com/gpu of queue q, which uses 4 of 4"}, w.said("b")); diff != "" {
 			t.Error(diff)
 		}
-		w.relabel()
-		if diff := cmp.Diff([]string{"n1"}, w.at("b")); diff != "" {
+		w.relabel("berth.dev/queue", "r")
+		w.add(pod("c", 4, "queue", "r"))
+		w.rest()
+		if diff := cmp.Diff([]string{"", "n1"}, w.at("b", "c")); diff != "" {
 			t.Error(diff)
 		}
 	})

@@ -125,7 +125,7 @@ func (f *feed) count() map[string]*tally {
 	}
 	t.stack(out)
 	for _, m := range f.pods {
-		if y := out[t.payer(m.pod.Namespace, convert.QueueOf(m.pod))]; y != nil && m.ours && !m.inGang() {
+		if y := out[f.payer(m)]; y != nil && m.ours && !m.inGang() {
 			y.enter(y.add(m))
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -23,7 +22,11 @@ type tenants struct {
 	namespaces map[string]*corev1.Namespace
 	queues     map[string]*v1alpha1.Queue
 	pods       map[string]*corev1.Pod
+	fixed      map[types.UID]*fixedTerms
 }
+
+// fixedTerms are those that a pod entered its queue with.
+type fixedTerms struct{ workload, payer string }
 
 func (w *tenants) stamp(m *metav1.ObjectMeta) {
 	w.version++
@@ -84,29 +87,69 @@ func (w *tenants) step(t *rapid.T) {
 	}
 }
 
-// payers is who should pay: by pod, or by gang.
+// lets says whether the queue exists and the namespace may use it.
+func (w *tenants) lets(namespace, queue string) bool {
+	if queue == v1alpha1.DefaultQueue && w.queues[queue] == nil {
+		return len(w.queues) > 0
+	}
+	may, ok := w.open()[queue]
+	return queue == "" || ok && (may == nil || slices.Contains(may, namespace))
+}
+
+// fallback is who pays for what names no queue.
+func (w *tenants) fallback(namespace string) string {
+	if n := w.namespaces[namespace]; n != nil && n.Labels["berth.dev/queue"] != "" {
+		return n.Labels["berth.dev/queue"]
+	}
+	if len(w.queues) > 0 { // where nobody made it, the scheduler implies it
+		return v1alpha1.DefaultQueue
+	}
+	return ""
+}
+
+// payers is who should pay: by pod, or by gang. All wait: who entered a queue stays there while it lets them.
 func (w *tenants) payers() map[string]string {
-	out := make(map[string]string)
-	for _, key := range slices.Sorted(maps.Keys(w.pods)) {
-		p := w.pods[key]
-		named, workload := p.Annotations["berth.dev/queue"], key
-		if g := p.Annotations["berth.dev/gang"]; g != "" {
-			workload = p.Namespace + "/gang/" + g
-		}
-		if n := w.namespaces[p.Namespace]; named == "" && n != nil {
-			named = n.Labels["berth.dev/queue"]
-		}
-		if named == "" && len(w.queues) > 0 {
-			named = v1alpha1.DefaultQueue
-		}
-		if own := p.Annotations["berth.dev/queue"]; workload == key || own != "" && !strings.HasPrefix(out[workload], "own ") {
-			out[workload] = "own " + named
-		} else if out[workload] == "" {
-			out[workload] = named
+	for _, p := range w.pods {
+		if t := w.fixed[p.UID]; t != nil && !w.lets(p.Namespace, t.payer) {
+			delete(w.fixed, p.UID)
 		}
 	}
-	for k, v := range out {
-		out[k] = strings.TrimPrefix(v, "own ")
+	crews := make(map[string][]*corev1.Pod)
+	for _, key := range slices.Sorted(maps.Keys(w.pods)) {
+		p, workload := w.pods[key], key
+		if t := w.fixed[p.UID]; t != nil {
+			workload = t.workload
+		} else if g := p.Annotations["berth.dev/gang"]; g != "" {
+			workload = p.Namespace + "/gang/" + g
+		}
+		crews[workload] = append(crews[workload], p)
+	}
+	out := make(map[string]string)
+	for workload, crew := range crews {
+		payer, decided := "", false
+		for _, p := range crew {
+			if t := w.fixed[p.UID]; t != nil && !decided {
+				payer, decided = t.payer, true
+			}
+		}
+		for _, p := range crew {
+			if payer == "" && !decided {
+				payer = p.Annotations["berth.dev/queue"]
+			}
+		}
+		namespace := crew[0].Namespace
+		if payer == "" {
+			payer = w.fallback(namespace)
+		}
+		out[workload] = payer
+		for _, p := range crew {
+			switch {
+			case w.lets(namespace, payer):
+				w.fixed[p.UID] = &fixedTerms{workload, payer}
+			case decided && w.fixed[p.UID] == nil: // it comes to a gang that is in no queue
+				w.fixed[p.UID] = &fixedTerms{workload, ""}
+			}
+		}
 	}
 	return out
 }
@@ -159,14 +202,14 @@ func (w *tenants) check(t *rapid.T) {
 }
 
 // Whatever happens in whatever order, the engine knows who pays for what and who may use which queue, as they
-// follow from the objects that there are.
+// follow from the objects that there are and from those that there were when a workload entered its queue.
 func TestTenancyFollowsFromObjects(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, err := newScheduler(nil, Options{}.normal())
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := &tenants{scheduler: s, namespaces: map[string]*corev1.Namespace{}, queues: map[string]*v1alpha1.Queue{}, pods: map[string]*corev1.Pod{}}
+		w := &tenants{scheduler: s, namespaces: map[string]*corev1.Namespace{}, queues: map[string]*v1alpha1.Queue{}, pods: map[string]*corev1.Pod{}, fixed: map[types.UID]*fixedTerms{}}
 		for range rapid.IntRange(1, 50).Draw(t, "steps") {
 			w.step(t)
 			if rapid.Bool().Draw(t, "cycle") {

@@ -38,7 +38,10 @@ func TestAPodSaysWhatItWasPromised(t *testing.T) {
 		if n := len(w.patched()) - patches; n > 1 {
 			t.Errorf("%d patches though nothing changed: %q", n, w.patched()[patches:])
 		}
-		w.edit("runs", func(p *corev1.Pod) { p.Annotations["berth.dev/expected-run"] = "26h" })
+		longer := pod("longer", 1, "queue", "q", "expected-run", "26h")
+		longer.Spec.NodeName, longer.Status.StartTime = "n1", new(metav1.Now())
+		w.add(longer)
+		w.remove("pods", "default", "runs")
 		w.after(3 * time.Minute)
 		if got := w.message("big"); !strings.Contains(got, "; promised a start by 2000-01-02 02:") {
 			t.Errorf("message %q", got)

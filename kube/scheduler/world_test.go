@@ -28,6 +28,7 @@ import (
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/kube/convert"
 )
 
 // world is an API server that is client-go's object tracker, with what the scheduler relies on added: resource
@@ -67,6 +68,7 @@ func newWorld(t *testing.T, objects ...runtime.Object) *world {
 	if err := makeMarks(t.Context(), w.client); err != nil {
 		t.Fatal(err)
 	}
+	w.client.ClearActions() // what was done to set up is nobody's doing
 	for _, o := range objects {
 		w.add(o)
 	}
@@ -211,6 +213,9 @@ func (w *world) assign(b *corev1.Binding) error {
 		return conflict("pod is already assigned to node " + p.Spec.NodeName)
 	case len(p.Spec.SchedulingGates) > 0:
 		return conflict("pod has non-empty .spec.schedulingGates")
+	}
+	if _, _, ok := convert.RecordOf(p); !ok {
+		w.t.Errorf("pod %s is bound before its terms are written down", p.Name)
 	}
 	p.Spec.NodeName, p.ResourceVersion = b.Target.Name, w.next()
 	w.bound = append(w.bound, b.Name+" "+b.Target.Name)

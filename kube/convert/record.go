@@ -1,0 +1,308 @@
+package convert
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Admitted is the condition in which the scheduler writes down, as a Record, the terms that a pod entered its queue with.
+// Status is where it belongs: who may edit pods, as with the built-in roles edit and admin, may not write their status.
+const Admitted corev1.PodConditionType = keyPrefix + "Admitted"
+
+// recordVersion is that of Record.
+//
+//	1  2026-11-16  first version
+const recordVersion = 1
+
+// mostKeys is how long all that a pod, its controllers and its PodGroup say under the fixed keys may be together, in bytes,
+// and mostRecord how long a record is at most: JSON writes a byte as six in the worst case.
+const (
+	mostKeys   = 4096
+	mostRecord = 8*mostKeys + 4096
+)
+
+// Record is what was decided about a pod when it entered its queue. It does not name the pod, so that those of one
+// template have the same.
+type Record struct {
+	Version int    `json:"v"`
+	Queue   string `json:"queue,omitempty"` // that pays; "": there was none
+	Keys    Keys   `json:"keys,omitempty"`  // what the pod and its controllers said under the fixed keys
+	// Core is of a gang: only members above its minimum may be evicted.
+	Core  bool         `json:"core,omitempty"`
+	Group *GroupRecord `json:"group,omitempty"` // of a pod in a PodGroup
+}
+
+// GroupRecord is what was decided about a PodGroup with the first of its pods.
+type GroupRecord struct {
+	Keys     Keys   `json:"keys,omitempty"`
+	Min      int32  `json:"min,omitempty"` // 0: the basic policy
+	Priority int32  `json:"priority,omitempty"`
+	Topology string `json:"topology,omitempty"`
+}
+
+// FixedKeys are the keys that are read until a pod has entered its queue, and not after that: all by which its author
+// asks for something. Those of Kubernetes and of others that decide about its place in a gang, or whether it is looked
+// at, are among them.
+func FixedKeys() []string {
+	return append(append(inheritable(), keyDeadline, kaiFraction, kaiMemory), rankKeys()...)
+}
+
+// GuardedKeys are the keys of ours that nobody but Berth may change on a pod that has entered its queue: the fixed ones,
+// and those that Berth writes itself.
+func GuardedKeys() []string {
+	return append(inheritable(), keyDeadline, KeySurge, KeyWantedGPUs)
+}
+
+// rankKeys are the keys by which controllers number their pods.
+func rankKeys() []string {
+	return []string{batchv1.JobCompletionIndexAnnotation, appsv1.PodIndexLabel, "leaderworkerset.sigs.k8s.io/worker-index"}
+}
+
+// KAI's keys for a part of a GPU.
+const kaiFraction, kaiMemory = "gpu-fraction", "gpu-memory"
+
+// fixed is FixedKeys as it is looked up.
+var fixed = func() map[string]bool {
+	out := make(map[string]bool)
+	for _, key := range FixedKeys() {
+		out[key] = true
+	}
+	return out
+}()
+
+// FixedOf is what the object says under the fixed keys.
+func FixedOf(o metav1.Object) Keys {
+	meta := &metav1.ObjectMeta{Annotations: o.GetAnnotations(), Labels: o.GetLabels()}
+	var out Keys
+	for key := range fixed {
+		if v := asked(meta, key); v != "" {
+			if out == nil {
+				out = make(Keys)
+			}
+			out[key] = v
+		}
+	}
+	return out
+}
+
+// tooLong says that the keys are longer together than is written down; "": they are not.
+func tooLong(keys Keys) string {
+	n := 0
+	for k, v := range keys {
+		n += len(k) + len(v)
+	}
+	if n <= mostKeys {
+		return ""
+	}
+	return fmt.Sprintf("its scheduling keys and their values are %d bytes together: want at most %d", n, mostKeys)
+}
+
+// RecordOf reads the record in the pod's conditions. What is not exactly one of this version is none.
+func RecordOf(p *corev1.Pod) (r Record, text string, ok bool) {
+	c := AdmittedOf(p)
+	if c == nil || c.Status != corev1.ConditionTrue || len(c.Message) > mostRecord {
+		return Record{}, "", false
+	}
+	d := json.NewDecoder(strings.NewReader(c.Message))
+	d.DisallowUnknownFields()
+	if d.Decode(&r) != nil || r.check() != nil {
+		return Record{}, "", false
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return Record{}, "", false
+	}
+	return r, c.Message, true
+}
+
+// AdmittedOf is the pod's condition Admitted, nil for none.
+func AdmittedOf(p *corev1.Pod) *corev1.PodCondition {
+	for i := range p.Status.Conditions {
+		if c := &p.Status.Conditions[i]; c.Type == Admitted {
+			return c
+		}
+	}
+	return nil
+}
+
+func (r *Record) check() error {
+	if r.Version != recordVersion {
+		return fmt.Errorf("version %d", r.Version)
+	}
+	said := []Keys{r.Keys}
+	if g := r.Group; g != nil {
+		if g.Min < 0 || g.Min > MaxGangSize {
+			return fmt.Errorf("a minimum of %d", g.Min)
+		}
+		said = append(said, g.Keys)
+	}
+	for _, keys := range said {
+		for key, value := range keys {
+			if !fixed[key] || value == "" || value != strings.TrimSpace(value) {
+				return fmt.Errorf("key %q is %q", key, value)
+			}
+		}
+	}
+	return nil
+}
+
+// Text is the record as it is written down. The same record always has the same text.
+func (r Record) Text() string {
+	r.Version = recordVersion
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(r) // it is of strings and numbers
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// Agrees says whether the object says under the fixed keys what the keys are.
+func (k Keys) Agrees(o metav1.Object) bool {
+	meta := &metav1.ObjectMeta{Annotations: o.GetAnnotations(), Labels: o.GetLabels()}
+	for key := range fixed {
+		if asked(meta, key) != k[key] {
+			return false
+		}
+	}
+	return true
+}
+
+// On returns the pod as if it said under the fixed keys what the keys are, and nothing else. The pod is not written to.
+func (k Keys) On(p *corev1.Pod) *corev1.Pod {
+	if k.Agrees(p) {
+		return p
+	}
+	out := *p
+	k.put(&out.ObjectMeta)
+	return &out
+}
+
+func (k Keys) put(o *metav1.ObjectMeta) {
+	isFixed := func(key, _ string) bool { return fixed[key] }
+	annotations, labels := maps.Clone(o.Annotations), maps.Clone(o.Labels)
+	maps.DeleteFunc(annotations, isFixed)
+	maps.DeleteFunc(labels, isFixed)
+	if annotations == nil {
+		annotations = make(map[string]string, len(k))
+	}
+	maps.Copy(annotations, k)
+	o.Annotations, o.Labels = annotations, labels
+}
+
+// wide are the keys that hold for a gang as a whole, and partWide those that hold for a subgroup of it.
+var (
+	wide = []string{
+		KeyQueue, KeyUser, KeyExpectedRun, KeyMaxRun, KeyCheckpoint, KeyRestartCost, KeyPreemptionDelay, keyDeadline, KeyWholeNodes,
+	}
+	partWide = []string{
+		KeyMin, KeySize, KeyTopologyRequired, KeyTopologyPreferred, KeySegment, KeySpread, KeyBalanced,
+	}
+)
+
+// Together is what is decided about the pods of a gang, which are sorted by name, when it enters its queue: what each of
+// them says, and of that what holds for the gang or a part of it as the lowest-named has it who says it.
+func Together(pods []*corev1.Pod) []Keys {
+	first, firstOf := make(Keys), make(map[string]Keys)
+	out := make([]Keys, len(pods))
+	for i, p := range pods {
+		out[i] = FixedOf(p)
+		part := out[i][KeySubgroup]
+		if firstOf[part] == nil {
+			firstOf[part] = make(Keys)
+		}
+		first.learn(out[i], wide)
+		firstOf[part].learn(out[i], partWide)
+	}
+	for i, own := range out {
+		out[i] = own.taking(first, wide).taking(firstOf[own[KeySubgroup]], partWide)
+	}
+	return out
+}
+
+// learn takes the values under the keys that are not there yet.
+func (k Keys) learn(from Keys, keys []string) {
+	for _, key := range keys {
+		if v := from[key]; v != "" && k[key] == "" {
+			k[key] = v
+		}
+	}
+}
+
+// taking returns k with the values of others under the keys, and none where they have none.
+func (k Keys) taking(others Keys, keys []string) Keys {
+	out := maps.Clone(k)
+	for _, key := range keys {
+		delete(out, key)
+		if v := others[key]; v != "" {
+			if out == nil {
+				out = make(Keys)
+			}
+			out[key] = v
+		}
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	return out
+}
+
+// Joining is what is decided about a pod that comes to a gang: what it says itself, and of that what holds for the gang or
+// the part as the members have it. gang are the keys of a member, part those of one in the same subgroup, nil for none.
+// Whether it may be evicted is the gang's too: a pod must not make members that run firmer than they were.
+func (k Keys) Joining(gang, part Keys) Keys {
+	out := k.taking(gang, append(slices.Clone(wide), KeyPreemptible))
+	if part != nil {
+		out = out.taking(part, partWide)
+	}
+	return out
+}
+
+// GroupRecordOf is what is decided about the group.
+func GroupRecordOf(g *schedulingv1beta1.PodGroup) *GroupRecord {
+	read := PodGroup(g)
+	out := &GroupRecord{Keys: FixedOf(g), Priority: read.Priority, Topology: read.Layout.Required}
+	if gang := g.Spec.SchedulingPolicy.Gang; gang != nil {
+		out.Min = gang.MinCount
+	}
+	return out
+}
+
+// On returns the group as it was decided about, also where it is gone: nil. Its minimum, which Kubernetes lets be changed,
+// may become smaller: a larger one would keep members that run from being evicted one by one.
+func (r *GroupRecord) On(g *schedulingv1beta1.PodGroup, namespace, name string) *schedulingv1beta1.PodGroup {
+	var out schedulingv1beta1.PodGroup
+	least := r.Min
+	if g != nil {
+		out = *g
+		if gang := g.Spec.SchedulingPolicy.Gang; gang == nil {
+			least = 0
+		} else {
+			least = min(least, gang.MinCount)
+		}
+	} else {
+		out.Namespace, out.Name = namespace, name
+		out.Spec.Priority = &r.Priority
+		if r.Topology != "" {
+			out.Spec.SchedulingConstraints = &schedulingv1beta1.PodGroupSchedulingConstraints{
+				Topology: []schedulingv1beta1.TopologyConstraint{{Key: r.Topology}},
+			}
+		}
+	}
+	r.Keys.put(&out.ObjectMeta)
+	out.Spec.SchedulingPolicy = schedulingv1beta1.PodGroupSchedulingPolicy{}
+	if least > 0 {
+		out.Spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{MinCount: least}
+	}
+	return &out
+}

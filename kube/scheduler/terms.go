@@ -1,0 +1,393 @@
+package scheduler
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/kube/convert"
+)
+
+// Terms. What a workload asks for is decided once, when it enters its queue: when it is first seen whole, what it says can
+// be read, and the queue that pays exists and is open to its namespace. Until then edits are read, so that what is wrong
+// can be mended. From then on its pods are read as they were decided about: see reading. The decision is written into a
+// condition of the pod before the pod is bound, so that whoever schedules next goes on from it.
+//
+// A gang has the terms that its members were decided with, for as long as it has any: pods that come to it take them over.
+
+// terms is what was decided about a pod. It is not written to, and shared by pods that have the same.
+type terms struct {
+	convert.Record
+	text string // as it is written down
+}
+
+// admissions is what is to be decided before the next plan.
+type admissions struct {
+	look  map[string]bool   // workloads of which something changed
+	all   bool              // a queue, or who may use one, changed
+	known map[string]*terms // by text
+}
+
+func newAdmissions() admissions {
+	return admissions{look: make(map[string]bool), all: true, known: make(map[string]*terms)}
+}
+
+// share returns the terms, of which there is one for each text.
+func (f *feed) share(r convert.Record, text string) *terms {
+	a := &f.admissions
+	if t := a.known[text]; t != nil {
+		return t
+	}
+	if len(a.known) > 2*len(f.pods)+1000 {
+		clear(a.known)
+	}
+	t := &terms{r, text}
+	a.known[text] = t
+	return t
+}
+
+// recorded is what the pod's conditions say was decided, nil for nothing.
+func (f *feed) recorded(p *corev1.Pod) *terms {
+	c := convert.AdmittedOf(p)
+	if c == nil {
+		return nil
+	}
+	if t := f.admissions.known[c.Message]; t != nil && c.Status == corev1.ConditionTrue {
+		return t
+	}
+	r, text, ok := convert.RecordOf(p)
+	if !ok {
+		return nil
+	}
+	return f.share(r, text)
+}
+
+// reading is the pod as the scheduler reads it, and what was decided about it, nil for nothing: raw is the pod as it is in
+// the API, known as it was seen before, nil for not. A Model believes what the pod says now.
+func (f *feed) reading(known *member, raw *corev1.Pod) (*corev1.Pod, *terms) {
+	if !f.opts.Ours(raw.Spec.SchedulerName) {
+		return f.owners.completed(raw), nil
+	}
+	var t *terms
+	if known != nil && known.pod.UID != raw.UID {
+		known = nil
+	}
+	if known != nil && f.whatIf == nil {
+		t = known.terms
+	}
+	if t == nil {
+		t = f.recorded(raw)
+	}
+	if t == nil || known != nil && known.lapsed == t.text {
+		return f.owners.completed(raw), nil
+	}
+	return t.Keys.On(raw), t
+}
+
+// payer returns the queue that pays for a pod by itself.
+func (f *feed) payer(m *member) string {
+	if m.terms != nil {
+		return f.tenancy.decided(m.pod.Namespace, m.terms)
+	}
+	return f.tenancy.payer(m.pod.Namespace, convert.QueueOf(m.pod))
+}
+
+// decided returns the queue that pays for what entered it with the terms. What entered none follows its namespace into
+// the first that there is.
+func (t *tenancy) decided(namespace string, d *terms) string {
+	if d.Queue != "" {
+		return d.Queue
+	}
+	return t.payer(namespace, "")
+}
+
+// lets says whether the queue exists, if only by implication, and is open to the namespace. Where no queue pays nothing
+// stands in the way.
+func (t *tenancy) lets(namespace, queue string) bool {
+	if queue == "" {
+		return true
+	}
+	q := t.queues[queue]
+	if q == nil && queue == t.fallback() {
+		return true
+	}
+	return q != nil && (q.open == nil || q.open[namespace])
+}
+
+// first is the lowest-named of the members, which are sorted, that has been decided about, nil for none.
+func first(members []*member, which func(*member) bool) *member {
+	for _, m := range members {
+		if m.terms != nil && (which == nil || which(m)) {
+			return m
+		}
+	}
+	return nil
+}
+
+// joining is what a pod would be decided with that comes to a gang in which lead has been decided about. It is false for
+// one that cannot be part of the gang as it is: it names a subgroup and the others do not, or the other way round.
+func joining(m, lead *member, members []*member) (convert.Keys, bool) {
+	own := convert.FixedOf(m.pod)
+	part := own[convert.KeySubgroup]
+	if isNative(m.workload) && (part == "") != (lead.terms.Keys[convert.KeySubgroup] == "") {
+		return nil, false
+	}
+	var beside convert.Keys
+	if o := first(members, func(o *member) bool { return o.terms.Keys[convert.KeySubgroup] == part }); o != nil {
+		beside = o.terms.Keys
+		if beside == nil {
+			beside = convert.Keys{}
+		}
+	}
+	return own.Joining(lead.terms.Keys, beside), true
+}
+
+// voices are the pods that describe the gang, and the first that has been decided about. Others say what the gang has.
+func voices(members []*member) ([]*corev1.Pod, *member) {
+	lead := first(members, nil)
+	out := make([]*corev1.Pod, 0, len(members))
+	for _, m := range members {
+		p := m.pod
+		if lead != nil && m.terms == nil {
+			keys, ok := joining(m, lead, members)
+			if !ok {
+				continue
+			}
+			p = keys.On(p)
+		}
+		out = append(out, p)
+	}
+	return out, lead
+}
+
+// groupOf is the PodGroup behind the key as it was decided about with its pods, which may have outlived it; nil: none.
+func (f *feed) groupOf(key string, lead *member) *schedulingv1beta1.PodGroup {
+	g := f.groups[key]
+	if lead == nil || lead.terms.Group == nil {
+		return g
+	}
+	namespace, rest, _ := strings.Cut(key, "/")
+	return lead.terms.Group.On(g, namespace, rest[strings.LastIndexByte(rest, '/')+1:])
+}
+
+// lapse undoes decisions about workloads of which nothing runs and that could not be decided about today: the queue is
+// gone, or closed to the namespace, or the PodGroup is gone. They wait, and their edits are read again.
+func (f *feed) lapse() {
+	if !f.admissions.all {
+		return
+	}
+	for _, key := range slices.Sorted(maps.Keys(f.pods)) {
+		m := f.pods[key]
+		if m.terms == nil || m.inGang() || !m.waiting() || f.tenancy.lets(m.pod.Namespace, m.terms.Queue) {
+			continue
+		}
+		f.undecide(m)
+	}
+	for _, key := range slices.Sorted(maps.Keys(f.gangs)) {
+		members := f.sorted(key)
+		lead := first(members, nil)
+		if lead == nil || slices.ContainsFunc(members, func(m *member) bool { return m.pod.Spec.NodeName != "" }) {
+			continue
+		}
+		if f.tenancy.lets(namespaceOf(key), lead.terms.Queue) && (isNative(key) || f.groups[key] != nil) {
+			continue
+		}
+		for _, m := range members {
+			f.undecide(m)
+		}
+	}
+}
+
+func (f *feed) undecide(m *member) {
+	if m.terms == nil {
+		return
+	}
+	m.lapsed, m.terms = m.terms.text, nil
+	f.reenter(m)
+}
+
+// admit decides about the workloads that can be decided about now. A Model decides nothing.
+func (f *feed) admit() {
+	a := &f.admissions
+	if f.whatIf != nil {
+		clear(a.look)
+		a.all = false
+		return
+	}
+	if a.all {
+		for _, m := range f.pods {
+			if m.pays() && (m.terms == nil || m.terms.Queue == "") {
+				a.look[m.workload] = true
+			}
+		}
+		a.all = false
+	}
+	for _, key := range slices.Sorted(maps.Keys(a.look)) {
+		f.admitWorkload(key, false)
+	}
+	clear(a.look)
+}
+
+// admitWorkload decides about a workload, or what of it has not been decided about. starts says that the engine starts it:
+// then it is whole, and can be read.
+func (f *feed) admitWorkload(key string, starts bool) {
+	if m := f.pods[key]; m != nil && !m.inGang() {
+		f.admitPod(m, starts)
+		return
+	}
+	f.admitGang(key, starts)
+}
+
+// admitPod decides about a pod by itself. What runs already, bound by a scheduler that wrote nothing down, is decided about
+// as it is.
+func (f *feed) admitPod(m *member, starts bool) {
+	if !m.given || !m.pays() || m.terms != nil && (m.terms.Queue != "" || m.value.Queue == "") {
+		return
+	}
+	bound, lets := m.pod.Spec.NodeName != "", f.tenancy.lets(m.pod.Namespace, m.value.Queue)
+	switch {
+	case m.terms != nil: // it comes into its first queue
+		if lets {
+			f.decide(m, convert.Record{Queue: m.value.Queue, Keys: m.terms.Keys})
+		}
+	case bound || lets && (starts || m.value.Invalid == ""):
+		f.decide(m, convert.Record{Queue: m.value.Queue, Keys: convert.FixedOf(m.pod)})
+	}
+}
+
+// admitGang decides about the members of a gang: about all when the first of them can start, and about others as they come.
+func (f *feed) admitGang(key string, starts bool) {
+	members := f.sorted(key)
+	g, described := f.described[key]
+	lead := first(members, nil)
+	if len(members) == 0 || !described || !slices.ContainsFunc(members, (*member).pays) {
+		return
+	}
+	lets := f.tenancy.lets(namespaceOf(key), g.Queue)
+	if lead == nil {
+		bound := slices.ContainsFunc(members, func(m *member) bool { return m.pod.Spec.NodeName != "" })
+		if !bound && (!lets || !starts && (g.Invalid != "" || !complete(&g, members))) {
+			return
+		}
+		record := convert.Record{Queue: g.Queue, Core: g.Core}
+		if group := f.groups[key]; group != nil {
+			record.Group = convert.GroupRecordOf(group)
+		}
+		for i, keys := range convert.Together(podsOf(members)) {
+			record.Keys = keys
+			f.decide(members[i], record)
+		}
+		return
+	}
+	has := lead.terms.Record
+	if has.Queue == "" && g.Queue != "" && lets { // the gang comes into its first queue
+		for _, m := range members {
+			if m.terms != nil {
+				record := m.terms.Record
+				record.Queue = g.Queue
+				f.decide(m, record)
+			}
+		}
+		has.Queue = g.Queue
+	}
+	for _, m := range members {
+		if m.terms != nil || !m.given {
+			continue
+		}
+		if keys, ok := joining(m, lead, members); ok {
+			has.Keys = keys
+			f.decide(m, has)
+		}
+	}
+}
+
+// complete says whether as many members as start together have been seen.
+func complete(g *engine.Gang, members []*member) bool {
+	there := make(map[string]int)
+	for _, m := range members {
+		if m.given {
+			there[m.value.Subgroup]++
+		}
+	}
+	enough := func(l *engine.Group) bool { return there[l.Name] >= max(1, orElse(l.Min, l.Size)) }
+	if len(g.Groups) == 0 {
+		return enough(&g.Group)
+	}
+	for i := range g.Groups {
+		if !enough(&g.Groups[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func orElse(a, b int) int {
+	if a > 0 {
+		return a
+	}
+	return b
+}
+
+// decide fixes the pod's terms. What that changes, of a pod that came to a gang, the engine hears before the next plan.
+func (f *feed) decide(m *member, r convert.Record) {
+	m.terms, m.lapsed = f.share(r, r.Text()), ""
+	if p := m.terms.Keys.On(m.raw); !m.terms.Keys.Agrees(m.pod) {
+		m.pod = p
+		if m.given {
+			v := f.read(p)
+			v.Nodes, v.Version = m.value.Nodes, f.versions.next()
+			f.put(m, &v)
+		}
+	}
+	f.writeDown(m)
+}
+
+// writeDown has the terms of a pod that is on a node written where they are not: those of others are written before they
+// are bound.
+func (f *feed) writeDown(m *member) {
+	if m.terms != nil && m.pays() && m.pod.Spec.NodeName != "" && m.admission() != nil {
+		f.says.admitted(m.pod)
+	}
+}
+
+// admission is the condition that the pod should have and has not, nil where it has it.
+func (m *member) admission() *corev1.PodCondition {
+	has := convert.AdmittedOf(m.raw)
+	want := corev1.PodCondition{Type: convert.Admitted, Status: corev1.ConditionTrue, Reason: "TermsDecided", LastTransitionTime: metav1.Now()}
+	switch {
+	case m.terms != nil:
+		want.Message = m.terms.text
+	case has == nil:
+		return nil
+	default:
+		want.Status, want.Reason = corev1.ConditionFalse, "NotInAQueue"
+	}
+	if has != nil && has.Status == want.Status {
+		if has.Message == want.Message {
+			return nil
+		}
+		want.LastTransitionTime = has.LastTransitionTime
+	}
+	return &want
+}
+
+// admission returns the condition that the pod should have and has not, nil where it has it. decided says whether its
+// terms are; of a pod that starts they are decided now at the latest.
+func (f *feed) admission(key string, uid types.UID, starts bool) (c *corev1.PodCondition, decided bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m := f.pods[key]
+	if m == nil || m.raw.UID != uid {
+		return nil, false
+	}
+	if m.terms == nil && starts {
+		f.admitWorkload(m.workload, true)
+	}
+	return m.admission(), m.terms != nil || !m.pays()
+}

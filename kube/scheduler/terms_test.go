@@ -1,0 +1,269 @@
+package scheduler
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/berth-dev/berth/kube/convert"
+)
+
+// says sets what the pod says under one of our keys.
+func says(key, value string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Annotations["berth.dev/"+key] = value }
+}
+
+// restart ends the scheduler and starts the next one, which knows only what is in the API.
+func (w *world) restart(stop func() error) func() error {
+	w.t.Helper()
+	if err := stop(); err != nil {
+		w.t.Fatal(err)
+	}
+	return w.start()
+}
+
+// A tenant names a queue that is not there on what runs: its own queue's limit holds all the same.
+func TestALimitHoldsThoughPodsNameAnotherQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, node("n1", "r1", 8), node("n2", "r1", 8), limit("q", 8, nil))
+		stop := w.start()
+		for round := range 4 {
+			for i := range 8 {
+				w.add(pod(fmt.Sprint("p", round, i), 1, "queue", "q"))
+			}
+			w.rest()
+			for _, p := range w.all() {
+				w.edit(p.Name, says("queue", "nowhere"))
+			}
+			w.rest()
+			stop = w.restart(stop)
+		}
+		if n := len(w.done()); n != 8 {
+			t.Errorf("%d GPUs under a limit of 8", n)
+		}
+	})
+}
+
+// A tenant names the queue of another team, which does not select its namespace, on what runs: that team is not charged.
+func TestNobodyIsChargedForAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		theirs := limit("theirs", 4, map[string]string{"team": "b"})
+		other := tenant("team", "b")
+		other.Name = "team-b"
+		w := newWorld(t, node("n1", "r1", 8), limit("q", 8, nil), theirs, tenant("team", "a"), other, pod("a", 4, "queue", "q"))
+		stop := w.start()
+		w.edit("a", says("queue", "theirs"))
+		w.rest()
+		stop = w.restart(stop)
+		w.add(inTeamB(pod("b", 4, "queue", "theirs")))
+		w.after(statusEvery + time.Second)
+		if diff := cmp.Diff([]string{"a n1", "b n1"}, w.done()); diff != "" {
+			t.Error(diff)
+		}
+		if used := w.queues.status("q").Resources[0].Used; used.Value() != 4 {
+			t.Errorf("q uses %v", used)
+		}
+		_ = stop
+	})
+}
+
+// What was borrowed is given back, whatever its pods say since.
+func TestBorrowedWorkIsReclaimedThoughItSaysNo(t *testing.T) {
+	for _, restarts := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w := teams(t)
+			ends := w.ends(time.Second)
+			stop := w.start()
+			for i := range 4 {
+				w.edit(fmt.Sprint("b", i), says("preemptible", "false"))
+			}
+			w.rest()
+			if restarts {
+				w.restart(stop)
+			}
+			w.add(pod("a0", 1, "queue", "a"))
+			w.add(pod("a1", 1, "queue", "a"))
+			w.after(time.Minute)
+			if at := w.at("a0", "a1"); at[0] == "" || at[1] == "" || len(ends.ended()) != 2 {
+				t.Errorf("a is at %q; ended %q", at, ends.ended())
+			}
+		})
+	}
+}
+
+// Until it is in a queue a pod can be mended: what it says is read again.
+func TestWhatIsNotAdmittedCanBeMended(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, node("n1", "r1", 8), tenant("team", "a"), limit("q", 8, nil), limit("closed", 8, map[string]string{"team": "b"}),
+			pod("missing", 1, "queue", "nowhere"), pod("forbidden", 1, "queue", "closed"), pod("unreadable", 1, "queue", "q", "max-run", "x"))
+		for _, o := range append(gang("g", 3, "queue", "nowhere")[:2], gang("h", 2, "queue", "q", "min", "x")...) {
+			w.add(o)
+		}
+		w.start()
+		names := []string{"missing", "forbidden", "unreadable", "g-0", "g-1", "h-0", "h-1"}
+		w.after(time.Minute)
+		for _, name := range names {
+			if c := convert.AdmittedOf(w.pod(name)); c != nil {
+				t.Errorf("%s, which waits as %q, is in a queue: %v", name, w.condition(name), c)
+			}
+		}
+		for _, name := range names {
+			w.edit(name, func(p *corev1.Pod) {
+				says("queue", "q")(p)
+				delete(p.Annotations, "berth.dev/max-run")
+				if p.Annotations["berth.dev/min"] != "" {
+					says("min", "2")(p)
+				}
+			})
+		}
+		w.rest()
+		for i, at := range w.at(names...) {
+			if at == "" {
+				t.Errorf("%s waits: %q", names[i], w.said(names[i]))
+			}
+		}
+	})
+}
+
+// What waits in a queue stays in it: it does not go to another, and it does not say other things.
+func TestWhatWaitsStaysInItsQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, append(gang("g", 2, "queue", "q"), node("n1", "r1", 8), limit("q", 1, nil), limit("r", 8, nil), pod("lone", 2, "queue", "q"))...)
+		stop := w.start()
+		for _, name := range []string{"g-0", "g-1", "lone"} {
+			w.edit(name, says("queue", "r"))
+		}
+		w.rest()
+		w.restart(stop)
+		if diff := cmp.Diff([]string{"False ExceedsQueueMaximum", "False ExceedsQueueMaximum", "False ExceedsQueueMaximum"}, w.conditions("g-0", "g-1", "lone")); diff != "" {
+			t.Error(diff)
+		}
+		w.queues.remove("q") // then it is in none, and what it says now counts
+		w.rest()
+		if diff := cmp.Diff([]string{"n1", "n1", "n1"}, w.at("g-0", "g-1", "lone")); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// A pod whose queue went while nobody scheduled is decided about anew.
+func TestAQueueGoesWhileNobodySchedules(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, node("n1", "r1", 8), limit("q", 1, nil), limit("r", 8, nil), pod("a", 2, "queue", "q"))
+		stop := w.start()
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+		w.queues.remove("q")
+		stop = w.start()
+		if c := convert.AdmittedOf(w.pod("a")); w.condition("a") != "False QueueMissing" || c == nil || c.Status != corev1.ConditionFalse {
+			t.Errorf("%s, %v", w.condition("a"), c)
+		}
+		w.restart(stop)
+		w.edit("a", says("queue", "r"))
+		w.rest()
+		if diff := cmp.Diff([]string{"n1"}, w.at("a")); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// Pods that a scheduler bound which wrote nothing down are decided about as they are, once.
+func TestRunningWorkWithoutTermsGetsThem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, node("n1", "r1", 8), limit("q", 4, nil))
+		old := append(gang("g", 2, "queue", "q"), pod("a", 1, "queue", "q", "max-run", "x"), pod("b", 1, "queue", "gone"))
+		for _, o := range old {
+			o.(*corev1.Pod).Spec.NodeName = "n1"
+			w.add(o)
+		}
+		stop := w.start()
+		for _, o := range old {
+			name := o.(*corev1.Pod).Name
+			if _, _, ok := convert.RecordOf(w.pod(name)); !ok {
+				t.Fatalf("%s has no terms: %v", name, w.pod(name).Status.Conditions)
+			}
+			w.edit(name, says("queue", "nowhere"))
+		}
+		w.restart(stop)
+		w.after(statusEvery + time.Second)
+		if used := w.queues.status("q").Resources[0].Used; used.Value() != 3 {
+			t.Errorf("q uses %v", used)
+		}
+	})
+}
+
+// A status that is not ours is not believed; and where somebody took the terms off a pod that runs they are put back.
+func TestTermsThatWereTamperedWith(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		forged := pod("a", 2, "queue", "q")
+		forged.Status.Conditions = []corev1.PodCondition{{Type: convert.Admitted, Status: corev1.ConditionTrue, Message: `{"v":9,"queue":"r"}`}}
+		w := newWorld(t, node("n1", "r1", 8), limit("q", 4, nil), limit("r", 4, nil), forged)
+		w.start()
+		r, text, ok := convert.RecordOf(w.pod("a"))
+		if !ok || r.Queue != "q" {
+			t.Fatalf("decided %+v", r)
+		}
+		w.edit("a", func(p *corev1.Pod) { p.Status.Conditions = nil })
+		w.rest()
+		if _, got, _ := convert.RecordOf(w.pod("a")); got != text {
+			t.Errorf("terms %q", got)
+		}
+	})
+}
+
+// A pod is not bound while its terms cannot be written, and is once they can.
+func TestAPodIsNotBoundWithoutItsTerms(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, node("n1", "r1", 8), pod("a", 1), pod("b", 1))
+		refused := true
+		w.client.PrependReactor("patch", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+			if refused && a.(clienttesting.PatchAction).GetName() == "a" {
+				return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "pods/status"}, "a", nil)
+			}
+			return false, nil, nil
+		})
+		w.start()
+		w.after(time.Minute)
+		if diff := cmp.Diff([]string{"b n1"}, w.tried()); diff != "" {
+			t.Error(diff)
+		}
+		refused = false
+		w.after(2 * time.Minute)
+		if diff := cmp.Diff([]string{"n1"}, w.at("a")); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// A model reads a pod that is in a queue as it was decided about, however the pod and its controllers were edited, and one
+// without terms, as one that is made anew, as it is.
+func TestModelKeepsTerms(t *testing.T) {
+	p := ownedPod("train", 0, "queue", "q")
+	p.Status.Conditions = []corev1.PodCondition{{Type: convert.Admitted, Status: corev1.ConditionTrue,
+		Message: convert.Record{Queue: "q", Keys: convert.Keys{convert.KeyQueue: "q"}}.Text()}}
+	m := racked(node("n1", "r1", 8), limit("q", 0, nil), limit("r", 8, nil), job("train", 1), p)
+	expect(t, m, map[string]string{"train-0": "blocked exceeds-queue-maximum"})
+	edited := p.DeepCopy()
+	edited.Annotations["berth.dev/queue"] = "r"
+	m.Set(edited, job("train", 1, "queue", "r"))
+	expect(t, m, map[string]string{"train-0": "blocked exceeds-queue-maximum"})
+	anew := edited.DeepCopy()
+	anew.Status.Conditions = nil
+	m.Set(anew)
+	expect(t, m, map[string]string{"train-0": "placed train-0@n1"})
+	m.Set(p)
+	expect(t, m, map[string]string{"train-0": "blocked exceeds-queue-maximum"})
+	m.Delete(limit("q", 0, nil)) // what waits in a queue that is gone is in none
+	expect(t, m, map[string]string{"train-0": "blocked queue-missing"})
+	m.Set(edited)
+	expect(t, m, map[string]string{"train-0": "placed train-0@n1"})
+}

@@ -1,0 +1,56 @@
+package scheduler
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+)
+
+// errUndecided is of a pod whose terms are not decided any more: its queue went while its binding was on its way.
+var errUndecided = errors.New("its terms are not decided")
+
+// writeTerms has the pod's decided terms in its conditions when it returns nil. Where they are there already it costs
+// nothing.
+func (f *feed) writeTerms(ctx context.Context, client kubernetes.Interface, namespace, name string, uid types.UID) error {
+	c, decided := f.admission(namespace+"/"+name, uid, true)
+	switch {
+	case !decided:
+		return errUndecided
+	case c == nil:
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": uid},
+		"status":   map[string]any{"conditions": []corev1.PodCondition{*c}},
+	})
+	if err != nil {
+		return fmt.Errorf("terms of %s/%s: %w", namespace, name, err)
+	}
+	return again(ctx, func() error {
+		_, err := client.CoreV1().Pods(namespace).Patch(ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+		return err
+	})
+}
+
+// admitted writes down the terms of a pod that is on a node and was bound by a scheduler that did not.
+func (y *sayer) admitted(p *corev1.Pod) {
+	y.mu.Lock()
+	mute := y.mute
+	y.mu.Unlock()
+	if mute {
+		return // who leads does it, or this one once it leads
+	}
+	y.later(string(p.UID), func(ctx context.Context) {
+		err := y.s.feed.writeTerms(ctx, y.s.client, p.Namespace, p.Name, p.UID)
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && !errors.Is(err, errUndecided) {
+			y.s.log.Warn("write terms", "pod", keyOf(p), "err", err)
+		}
+	})
+}
