@@ -20,6 +20,8 @@ import (
 const (
 	berthQueues   = "Queue.berth.dev"
 	berthQueueKey = "berth.dev/queue"
+	// berthAdmitted is the condition of a pod that is in a queue: from then on its keys are not read.
+	berthAdmitted corev1.PodConditionType = "berth.dev/Admitted"
 )
 
 // gate is the engine's gate of the cause that is shut for the pod.
@@ -242,6 +244,26 @@ func (c *Case) berthRekey(was, key, value, text string) Edit {
 	}
 	if _, ok := o.(*corev1.Namespace); ok {
 		e.Side, e.Cost = Cluster, 3
+	}
+	return c.berthAnew(e, o)
+}
+
+// berthAnew has the pods made anew, by their controllers, that wait in a queue: they keep the terms that they entered it
+// with, whatever o, which speaks for them, says from now on.
+func (c *Case) berthAnew(e Edit, o Object) Edit {
+	pods := c.podsOf(o)
+	if !slices.Contains(pods, c.Pod) {
+		pods = []*corev1.Pod{c.Pod}
+	}
+	for _, p := range pods {
+		inQueue := func(s corev1.PodCondition) bool { return s.Type == berthAdmitted && s.Status == corev1.ConditionTrue }
+		if p.Spec.NodeName != "" || !slices.ContainsFunc(p.Status.Conditions, inQueue) || metav1.GetControllerOf(p) == nil {
+			continue
+		}
+		n := p.DeepCopy()
+		n.Status.Conditions = slices.DeleteFunc(n.Status.Conditions, inQueue)
+		e.Set = append(e.Set, n)
+		e.Command += fmt.Sprintf("\nkubectl delete pod %s -n %s", p.Name, p.Namespace)
 	}
 	return e
 }
