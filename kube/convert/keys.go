@@ -40,6 +40,8 @@ const (
 
 	// KeySurge is on a pod that is moved and stays until the next one is ready: a Surge.
 	KeySurge = keyPrefix + "surge"
+	// KeyQueues is on a namespace: the queues that it may use, as the scheduler writes it.
+	KeyQueues = keyPrefix + "queues"
 	// KeyWantedGPUs is on what BindingOf returns: a JSON list of device IDs.
 	KeyWantedGPUs = keyPrefix + "wanted-gpus"
 )

@@ -97,10 +97,19 @@ func FixedOf(o metav1.Object) Keys {
 	return out
 }
 
-// tooLong says that the keys are longer together than is written down; "": they are not.
-func tooLong(keys Keys) string {
+// tooLong says that what the object says under the fixed keys is longer than is written down; "": it is not.
+func tooLong(o *metav1.ObjectMeta) string {
 	n := 0
-	for k, v := range keys {
+	for _, all := range []map[string]string{o.Annotations, o.Labels} {
+		for k, v := range all {
+			n += len(k) + len(v)
+		}
+	}
+	if n <= mostKeys { // with everything else
+		return ""
+	}
+	n = 0
+	for k, v := range FixedOf(o) {
 		n += len(k) + len(v)
 	}
 	if n <= mostKeys {

@@ -121,7 +121,7 @@ func loneTerms(p *corev1.Pod, out *engine.Pod, over []string) {
 		out.Evictable = false
 	}
 	if out.Node == "" {
-		if long := tooLong(FixedOf(p)); long != "" {
+		if long := tooLong(&p.ObjectMeta); long != "" {
 			t.problems = append(t.problems, long)
 		}
 		out.Invalid = said(t.problems)
@@ -141,7 +141,7 @@ func gangTerms(g *engine.Gang, pods []*corev1.Pod, size int, first ...author) (p
 	g.Terms = t.read(pods, like)
 	g.Core = t.preemptible() == surplus
 	for _, a := range t.authors {
-		if long := tooLong(FixedOf(a)); long != "" {
+		if long := tooLong(a.ObjectMeta); long != "" {
 			t.problems = append(t.problems, fmt.Sprintf("%s %s: %s", a.kind, a.Name, long))
 			break
 		}

@@ -127,6 +127,6 @@ func (f *feed) giveMembersAgain(gang string) {
 
 // firm says whether the workload's PodGroup keeps its pods from being evicted for others.
 func (f *feed) firm(workload string) bool {
-	g := f.groupOf(workload, first(f.sorted(workload), nil))
+	g := f.groupOf(workload, leadOf(f.sorted(workload)))
 	return g != nil && !convert.Evictable(g)
 }

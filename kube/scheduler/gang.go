@@ -132,7 +132,7 @@ func (f *feed) removeGroup(g *schedulingv1beta1.PodGroup) {
 	delete(f.redo, v.Key)
 	f.says.forget(g.UID)
 	f.made.saw(v.Version)
-	if first(f.sorted(v.Key), nil) == nil {
+	if leadOf(f.sorted(v.Key)) == nil {
 		f.dropGang(v.Key)
 		return
 	}

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/engine"
@@ -27,6 +28,7 @@ type tenancy struct {
 	moved      map[string]bool // namespaces whose workloads may have another payer
 	allMoved   bool
 	implied    bool          // the default queue was given to the engine without an object
+	doors      chan struct{} // capacity 1: which queues namespaces may use, or what they say of it, may have changed
 	stale      chan struct{} // capacity 1: what workloads of queues hold, or ask for, may have changed
 }
 
@@ -42,12 +44,16 @@ type queue struct {
 type namespace struct {
 	labels labels.Set
 	queue  string // which pays for workloads that name none; "": see payer
+	uid    types.UID
+	queues string // that it may use, as it says
+	says   bool   // it says something about that
+	ending bool
 }
 
 func newTenancy() tenancy {
 	return tenancy{
 		queues: make(map[string]*queue), namespaces: make(map[string]namespace),
-		changed: make(map[string]bool), moved: make(map[string]bool), stale: make(chan struct{}, 1),
+		changed: make(map[string]bool), moved: make(map[string]bool), stale: make(chan struct{}, 1), doors: make(chan struct{}, 1),
 	}
 }
 
@@ -98,6 +104,7 @@ func (f *feed) setQueue(q *v1alpha1.Queue) {
 	t.allMoved = t.allMoved || len(t.queues) == 0
 	t.queues[q.Name] = got
 	t.choose(got)
+	t.shown()
 	t.changed[q.Name] = true
 	f.bookings.stale = f.bookings.stale || len(q.Spec.Bookings) > 0 || known != nil && len(known.Spec.Bookings) > 0
 	t.spent()
@@ -139,6 +146,7 @@ func (f *feed) dropQueue(name string) {
 	delete(t.queues, name)
 	delete(t.changed, name)
 	f.admissions.all = true
+	t.shown()
 	f.rebookLater()
 	t.implied = t.implied && name != v1alpha1.DefaultQueue
 	t.allMoved = t.allMoved || len(t.queues) == 0
@@ -149,7 +157,9 @@ func (f *feed) setNamespace(n *corev1.Namespace) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	t := &f.tenancy
-	is := namespace{labels: n.Labels, queue: convert.QueueOf(n)}
+	is := namespace{labels: n.Labels, queue: convert.QueueOf(n), uid: n.UID, ending: n.DeletionTimestamp != nil}
+	is.queues, is.says = n.Annotations[convert.KeyQueues]
+	t.shown()
 	was, known := t.namespaces[n.Name]
 	t.namespaces[n.Name] = is
 	if was.queue != is.queue {
@@ -285,14 +295,14 @@ func (f *feed) charge(m *member, v *engine.Pod) {
 }
 
 // chargeGang names the queue that pays for the gang. Where a PodGroup names none, the lowest-named of its members
-// that names one counts. A gang with members that have been decided about, lead first, has the queue that it entered.
-func (f *feed) chargeGang(g *engine.Gang, members []*member, lead *member) {
+// that names one counts. A gang with members that have been decided about has the queue that it entered.
+func (f *feed) chargeGang(g *engine.Gang, members []*member, l *decidedGang) {
 	if len(members) > 0 && !slices.ContainsFunc(members, (*member).pays) {
 		g.Queue, g.User, g.Terms, g.Core, g.Invalid = "", "", engine.Terms{}, false, ""
 		return
 	}
-	if lead != nil {
-		g.Queue, g.Core = f.tenancy.decided(namespaceOf(g.Key), lead.terms), lead.terms.Core
+	if l != nil {
+		g.Queue, g.Core = f.tenancy.decided(namespaceOf(g.Key), l.terms), l.Core
 		return
 	}
 	for _, m := range members {

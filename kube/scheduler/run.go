@@ -65,6 +65,7 @@ func run(ctx context.Context, client kubernetes.Interface, o Options) error {
 	if o.Identity == "" || o.Shadow { // who writes nothing need not lead
 		return work(ctx)
 	}
+	s.feed.follow(true)
 	return lead(ctx, client, o, work)
 }
 
@@ -161,6 +162,7 @@ func (s *scheduler) work(ctx context.Context) error {
 	s.marks = s.readMarks(ctx)
 	s.record = record.Start(o.Decisions, o.Engine)
 	defer s.record.Close()
+	s.feed.follow(false)
 	s.says.open()
 	s.feed.repeat()
 	s.recall(time.Now())
@@ -172,6 +174,7 @@ func (s *scheduler) work(ctx context.Context) error {
 		workers.Go(func() { s.says.run(ctx) })
 		workers.Go(func() { s.evicts.run(ctx) })
 		workers.Go(func() { s.writeStatuses(ctx) })
+		workers.Go(func() { s.writeNamespaces(ctx) })
 	}
 	s.loop(ctx)
 	workers.Wait()

@@ -32,10 +32,19 @@ type admissions struct {
 	look  map[string]bool   // workloads of which something changed
 	all   bool              // a queue, or who may use one, changed
 	known map[string]*terms // by text
+	// follows says that another scheduler leads.
+	follows bool
 }
 
 func newAdmissions() admissions {
 	return admissions{look: make(map[string]bool), all: true, known: make(map[string]*terms)}
+}
+
+// follow says that another scheduler leads, or that this one does.
+func (f *feed) follow(does bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.admissions.follows = does
 }
 
 // share returns the terms, of which there is one for each text.
@@ -69,7 +78,8 @@ func (f *feed) recorded(p *corev1.Pod) *terms {
 }
 
 // reading is the pod as the scheduler reads it, and what was decided about it, nil for nothing: raw is the pod as it is in
-// the API, known as it was seen before, nil for not. A Model believes what the pod says now.
+// the API, known as it was seen before, nil for not. A Model believes what the pod says now, and so does a scheduler that
+// does not lead: who leads decides.
 func (f *feed) reading(known *member, raw *corev1.Pod) (*corev1.Pod, *terms) {
 	if !f.opts.Ours(raw.Spec.SchedulerName) {
 		return f.owners.completed(raw), nil
@@ -78,7 +88,7 @@ func (f *feed) reading(known *member, raw *corev1.Pod) (*corev1.Pod, *terms) {
 	if known != nil && known.pod.UID != raw.UID {
 		known = nil
 	}
-	if known != nil && f.whatIf == nil {
+	if known != nil && f.whatIf == nil && !f.admissions.follows {
 		t = known.terms
 	}
 	if t == nil {
@@ -120,42 +130,54 @@ func (t *tenancy) lets(namespace, queue string) bool {
 	return q != nil && (q.open == nil || q.open[namespace])
 }
 
-// first is the lowest-named of the members, which are sorted, that has been decided about, nil for none.
-func first(members []*member, which func(*member) bool) *member {
-	for _, m := range members {
-		if m.terms != nil && (which == nil || which(m)) {
-			return m
-		}
-	}
-	return nil
+// decidedGang is what the members of a gang that have been decided about have in common.
+type decidedGang struct {
+	*terms                         // of the lowest-named
+	parts  map[string]convert.Keys // of the lowest-named of each subgroup
 }
 
-// joining is what a pod would be decided with that comes to a gang in which lead has been decided about. It is false for
-// one that cannot be part of the gang as it is: it names a subgroup and the others do not, or the other way round.
-func joining(m, lead *member, members []*member) (convert.Keys, bool) {
+// leadOf finds it among the members, which are sorted; nil: none has been decided about.
+func leadOf(members []*member) *decidedGang {
+	var l *decidedGang
+	for _, m := range members {
+		if m.terms == nil {
+			continue
+		}
+		if l == nil {
+			l = &decidedGang{terms: m.terms, parts: make(map[string]convert.Keys)}
+		}
+		part := m.terms.Keys[convert.KeySubgroup]
+		if _, ok := l.parts[part]; !ok {
+			l.parts[part] = m.terms.Keys
+		}
+	}
+	return l
+}
+
+// joining is what a pod would be decided with that comes to the gang. It is false for one that cannot be part of the gang
+// as it is: it names a subgroup and the others do not, or the other way round.
+func (l *decidedGang) joining(m *member) (convert.Keys, bool) {
 	own := convert.FixedOf(m.pod)
 	part := own[convert.KeySubgroup]
-	if isNative(m.workload) && (part == "") != (lead.terms.Keys[convert.KeySubgroup] == "") {
+	if isNative(m.workload) && (part == "") != (l.Keys[convert.KeySubgroup] == "") {
 		return nil, false
 	}
-	var beside convert.Keys
-	if o := first(members, func(o *member) bool { return o.terms.Keys[convert.KeySubgroup] == part }); o != nil {
-		beside = o.terms.Keys
-		if beside == nil {
-			beside = convert.Keys{}
-		}
+	beside, ok := l.parts[part]
+	if ok && beside == nil {
+		beside = convert.Keys{} // there is one, who says nothing
 	}
-	return own.Joining(lead.terms.Keys, beside), true
+	return own.Joining(l.Keys, beside), true
 }
 
-// voices are the pods that describe the gang, and the first that has been decided about. Others say what the gang has.
-func voices(members []*member) ([]*corev1.Pod, *member) {
-	lead := first(members, nil)
+// voices are the pods that describe the gang, and what is decided about it already. Pods that have not been decided about
+// say what the gang has.
+func voices(members []*member) ([]*corev1.Pod, *decidedGang) {
+	l := leadOf(members)
 	out := make([]*corev1.Pod, 0, len(members))
 	for _, m := range members {
 		p := m.pod
-		if lead != nil && m.terms == nil {
-			keys, ok := joining(m, lead, members)
+		if l != nil && m.terms == nil {
+			keys, ok := l.joining(m)
 			if !ok {
 				continue
 			}
@@ -163,17 +185,17 @@ func voices(members []*member) ([]*corev1.Pod, *member) {
 		}
 		out = append(out, p)
 	}
-	return out, lead
+	return out, l
 }
 
 // groupOf is the PodGroup behind the key as it was decided about with its pods, which may have outlived it; nil: none.
-func (f *feed) groupOf(key string, lead *member) *schedulingv1beta1.PodGroup {
+func (f *feed) groupOf(key string, l *decidedGang) *schedulingv1beta1.PodGroup {
 	g := f.groups[key]
-	if lead == nil || lead.terms.Group == nil {
+	if l == nil || l.Group == nil {
 		return g
 	}
 	namespace, rest, _ := strings.Cut(key, "/")
-	return lead.terms.Group.On(g, namespace, rest[strings.LastIndexByte(rest, '/')+1:])
+	return l.Group.On(g, namespace, rest[strings.LastIndexByte(rest, '/')+1:])
 }
 
 // lapse undoes decisions about workloads of which nothing runs and that could not be decided about today: the queue is
@@ -191,11 +213,11 @@ func (f *feed) lapse() {
 	}
 	for _, key := range slices.Sorted(maps.Keys(f.gangs)) {
 		members := f.sorted(key)
-		lead := first(members, nil)
-		if lead == nil || slices.ContainsFunc(members, func(m *member) bool { return m.pod.Spec.NodeName != "" }) {
+		l := leadOf(members)
+		if l == nil || slices.ContainsFunc(members, func(m *member) bool { return m.pod.Spec.NodeName != "" }) {
 			continue
 		}
-		if f.tenancy.lets(namespaceOf(key), lead.terms.Queue) && (isNative(key) || f.groups[key] != nil) {
+		if f.tenancy.lets(namespaceOf(key), l.Queue) && (isNative(key) || f.groups[key] != nil) {
 			continue
 		}
 		for _, m := range members {
@@ -265,12 +287,12 @@ func (f *feed) admitPod(m *member, starts bool) {
 func (f *feed) admitGang(key string, starts bool) {
 	members := f.sorted(key)
 	g, described := f.described[key]
-	lead := first(members, nil)
+	l := leadOf(members)
 	if len(members) == 0 || !described || !slices.ContainsFunc(members, (*member).pays) {
 		return
 	}
 	lets := f.tenancy.lets(namespaceOf(key), g.Queue)
-	if lead == nil {
+	if l == nil {
 		bound := slices.ContainsFunc(members, func(m *member) bool { return m.pod.Spec.NodeName != "" })
 		if !bound && (!lets || !starts && (g.Invalid != "" || !complete(&g, members))) {
 			return
@@ -285,7 +307,7 @@ func (f *feed) admitGang(key string, starts bool) {
 		}
 		return
 	}
-	has := lead.terms.Record
+	has := l.Record
 	if has.Queue == "" && g.Queue != "" && lets { // the gang comes into its first queue
 		for _, m := range members {
 			if m.terms != nil {
@@ -300,7 +322,7 @@ func (f *feed) admitGang(key string, starts bool) {
 		if m.terms != nil || !m.given {
 			continue
 		}
-		if keys, ok := joining(m, lead, members); ok {
+		if keys, ok := l.joining(m); ok {
 			has.Keys = keys
 			f.decide(m, has)
 		}

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clienttesting "k8s.io/client-go/testing"
@@ -244,6 +246,47 @@ func TestAPodIsNotBoundWithoutItsTerms(t *testing.T) {
 	})
 }
 
+// Which queues a namespace may use is written on it, when it changes; one that may use all there are need not say so.
+func TestNamespacesSayWhichQueuesTheyMayUse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, tenant("team", "a"), limit("open", 1, nil))
+		w.start()
+		says := func(want string, has bool) {
+			t.Helper()
+			w.after(time.Second)
+			n, err := w.client.CoreV1().Namespaces().Get(t.Context(), "default", metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, ok := n.Annotations[convert.KeyQueues]; got != want || ok != has {
+				t.Errorf("says %q, %v; want %q", got, ok, want)
+			}
+		}
+		says("", false)
+		w.add(limit("theirs", 1, map[string]string{"team": "b"}))
+		says("open", true)
+		w.add(limit("another", 1, map[string]string{"team": "a"}))
+		says("another,open", true)
+		w.queues.remove("theirs")
+		says("*", true)
+		for i := range mostQueuesWritten + 1 {
+			w.add(limit(fmt.Sprint("q", i), 1, map[string]string{"team": "a"}))
+			w.after(time.Millisecond) // so that the watch takes it
+		}
+		w.add(limit("theirs", 1, map[string]string{"team": "b"}))
+		says("*", true)
+		n := 0
+		for _, p := range w.patched() {
+			if strings.HasPrefix(p, "namespaces/") {
+				n++
+			}
+		}
+		if n > 5 {
+			t.Errorf("%d writes", n)
+		}
+	})
+}
+
 // A model reads a pod that is in a queue as it was decided about, however the pod and its controllers were edited, and one
 // without terms, as one that is made anew, as it is.
 func TestModelKeepsTerms(t *testing.T) {
@@ -266,4 +309,26 @@ func TestModelKeepsTerms(t *testing.T) {
 	expect(t, m, map[string]string{"train-0": "blocked queue-missing"})
 	m.Set(edited)
 	expect(t, m, map[string]string{"train-0": "placed train-0@n1"})
+}
+
+// A scheduler that waits for the lead goes by what the one that leads has decided last.
+func TestAStandbyGoesByTheLeadersTerms(t *testing.T) {
+	w := newWorld(t, node("n1", "r1", 8), limit("q", 8, nil), limit("r", 8, nil))
+	s := w.still(t)
+	s.feed.follow(true)
+	p := pod("a", 1, "queue", "q")
+	for i, queue := range []string{"q", "r"} {
+		p = p.DeepCopy()
+		p.UID, p.ResourceVersion, p.Spec.NodeName = "a", fmt.Sprint(1000+i), "n1"
+		p.Status.Conditions = []corev1.PodCondition{{Type: convert.Admitted, Status: corev1.ConditionTrue, Message: convert.Record{Queue: queue}.Text()}}
+		s.feed.setPod(p)
+	}
+	s.feed.follow(false)
+	p = p.DeepCopy()
+	p.ResourceVersion, p.Status.Conditions = "1002", nil
+	s.feed.setPod(p)
+	s.cycle(time.Now())
+	if got := s.state.Dump().Pods[0].Queue; got != "r" {
+		t.Errorf("charged to %q", got)
+	}
 }
