@@ -3,7 +3,7 @@
 GO    ?= go
 BERTH := bin/berth
 
-.PHONY: up build test fuzz soak bench bench-live chaos conformance mutate lint fmt clean
+.PHONY: up build test race fuzz verify soak bench bench-live chaos conformance mutate lint fmt clean
 
 up: build ## build Berth and start a cluster (ARGS="--fleet research-128" and so on)
 	@$(BERTH) up $(ARGS)
@@ -20,6 +20,13 @@ test: ## all tests; needs Go and make (SEED=2 for other random cases)
 	RAPID_SEED=$(SEED) $(GO) test $$($(GO) list ./... | grep -v /cmd/berth$$)
 	@$(GO) test -count 1 -v -run TestScore ./diagnose
 	$(GO) test ./cmd/berth
+
+# Short: what takes long without the detector is left out.
+race: ## the tests of engine, kube and record with the race detector
+	RAPID_SEED=$(SEED) RAPID_CHECKS=20 $(GO) test -race -short ./engine/... ./kube/... ./record/...
+
+verify: ## everything, for hours: soak, chaos, conformance, mutate, fuzz; goes on where it stopped
+	@MAKE="$(MAKE)" scripts/verify $(ARGS)
 
 # A million cycles of small worlds (CYCLES), then the properties on CHECKS cases each. A failure names its world: SOAK_WORLD=n
 # lives it again.
