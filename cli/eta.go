@@ -10,7 +10,8 @@ import (
 	"github.com/berth-dev/berth/kube/answer"
 )
 
-// etaOf is when a workload that waits starts, in a word: "by 14:05" where that is promised, "~12m" where it is likely.
+// etaOf is when a workload that waits starts, in a word: "by 14:05" where that is promised, "~12m" where it is likely,
+// "blocked" where no start is expected before somebody acts or a queue opens.
 func etaOf(w *answer.Workload, now time.Time) string {
 	switch {
 	case w.State != answer.Waiting:
@@ -19,6 +20,8 @@ func etaOf(w *answer.Workload, now time.Time) string {
 		return "by " + timeOf(w.Promise.Start, now)
 	case w.ETA != nil && !w.ETA.Likely.IsZero():
 		return "~" + until(w.ETA.Likely, now)
+	case w.ETA != nil && w.ETA.Cause != "":
+		return "blocked"
 	}
 	return "-"
 }
@@ -48,6 +51,9 @@ func promised(p *answer.Promise, now time.Time) string {
 // expected is the estimate in full.
 func expected(e *answer.ETA, now time.Time) string {
 	s := "nobody can tell"
+	if e.Cause != "" {
+		s = "no start while this lasts"
+	}
 	if !e.Likely.IsZero() {
 		s = fmt.Sprintf("about %s (in %s)", zoned(e.Likely, now), until(e.Likely, now))
 	}

@@ -37,7 +37,8 @@ looked at, then those that run. With a name, show one: its place in line, when i
 the counts that prove it, and who holds what it waits for.
 
 ETA is "by 14:05" where a start is promised, which nothing that starts later may delay, "~12m" where one
-is likely, and "-" where nobody can tell. -o wide says at the earliest when, and because of what.
+is likely, "blocked" where none is expected before its queue opens or the workload ahead of it can start,
+and "-" where nobody can tell. -o wide says at the earliest when, and because of what.
 
 A workload is called by what made it (job/first), by itself (gang/first, podgroup/first) or by one of
 its pods. With a name the exit code is 1 while it waits.`,

@@ -1,15 +1,32 @@
 package engine
 
-import "time"
+import (
+	"slices"
+	"time"
+
+	"github.com/berth-dev/berth/engine/why"
+)
 
 // Estimate is when a waiting workload is expected to start. A time that nobody can tell is zero.
+//
+// ForecastVersion goes with what it tells:
+//
+//	1  2026-11-15  first
+//	2  2026-11-16  cause; what a plan made now leaves waiting is never expected now, and what waits behind another
+//	               workload not before it
 type Estimate struct {
 	Gang     string    `json:"gang"`
 	Earliest time.Time `json:"earliest,omitzero"` // if it were first in line and what runs ended soon
 	Likely   time.Time `json:"likely,omitzero"`   // in its turn, if all runs as long as half of its like do
 	Latest   time.Time `json:"latest,omitzero"`   // in its turn, if all runs as long as nine in ten of its like do
 	Because  string    `json:"because"`           // what it waits for
+	// Cause is of the gate that no end of running work opens, so that there is no time to tell: its queue is shut, or it
+	// waits behind a workload of which nobody knows when it starts. "": there is none.
+	Cause why.Cause `json:"cause,omitempty"`
 }
+
+// ForecastVersion is the version of Estimate.
+const ForecastVersion = 2
 
 // forecastLifts bounds the work of a forecast: how many ends of pods may be tried out in each of its three passes.
 const forecastLifts = 500_000
@@ -37,27 +54,33 @@ func (s *State) Estimate(key string, now time.Time) (Estimate, bool) {
 	return all[len(all)-1], true
 }
 
-// forecast estimates the part of the line that is cut.
+// forecast estimates the part of the line that is cut. It is made beside a plan: what the plan starts is expected now, and
+// nothing else is.
 func (s *State) forecast(now time.Time, cut func([]queued) []queued) []Estimate {
 	now = now.UTC().Round(0)
 	s.freshen()
+	planned := &cycle{s: s, now: now, plan: Plan{Now: now}, budget: s.cfg.SearchBudget}
+	planned.run()
 	var out []Estimate
 	s.imagine(now, likely, cut, func(y *cycle, line []queued) {
-		for _, q := range line {
-			e := Estimate{Gang: q.gang.key}
-			e.Likely, e.Because = y.expect(q.gang, q.turn)
+		p := newProspect(y, planned)
+		for i := range line {
+			e := Estimate{Gang: line[i].gang.key}
+			e.Likely, e.Cause, e.Because = p.expect(&line[i])
 			out = append(out, e)
 		}
 	})
 	s.imagine(now, safely, cut, func(y *cycle, line []queued) {
-		for i, q := range line {
-			out[i].Latest, _ = y.expect(q.gang, q.turn)
+		p := newProspect(y, planned)
+		for i := range line {
+			out[i].Latest, _, _ = p.expect(&line[i])
 		}
 	})
 	s.imagine(now, soonest, cut, func(y *cycle, line []queued) {
+		p := newProspect(y, planned)
 		bookings := len(y.times.reserves)
-		for i, q := range line {
-			out[i].Earliest, _ = y.expect(q.gang, q.turn)
+		for i := range line {
+			out[i].Earliest, _, _ = p.expect(&line[i])
 			y.unreserve(bookings)
 		}
 	})
@@ -111,34 +134,123 @@ func (y *cycle) hopeful() []queued {
 	}
 }
 
-// expect foresees the start of a gang, keeps its place from those after it, and says what it waits for.
-func (y *cycle) expect(g *gang, t turn) (time.Time, string) {
+// prospect is one pass of a forecast down the line.
+type prospect struct {
+	y       *cycle
+	waiting map[string]*Waiting // what a plan made now leaves waiting, by workload
+	certs   []why.Certificate
+	heads   map[string]head      // that shut their queues in that plan, by queue
+	starts  map[string]time.Time // of workloads that were passed; zero: nobody can tell
+}
+
+func newProspect(y *cycle, planned *cycle) *prospect {
+	p := &prospect{y: y, certs: planned.plan.Certificates, heads: planned.times.blocked, waiting: make(map[string]*Waiting, len(planned.plan.Waiting)), starts: make(map[string]time.Time)}
+	for i := range planned.plan.Waiting {
+		w := &planned.plan.Waiting[i]
+		p.waiting[w.Gang] = w
+	}
+	return p
+}
+
+// expect foresees the start of the gang whose turn it is, and says what it waits for; cause is of what no end of running
+// work changes.
+func (p *prospect) expect(q *queued) (start time.Time, cause why.Cause, because string) {
+	y, g := p.y, q.gang
+	y.rank = q.rank
+	own, behind := p.gates(g)
+	start, cause, because = p.foresee(q, own, behind)
+	p.starts[g.key] = start
+	p.shut(g, own, start)
+	return start, cause, because
+}
+
+// gates are those that the plan found shut for the gang, without who it waits behind, and the workloads that it waits
+// behind.
+func (p *prospect) gates(g *gang) (own []why.Gate, behind []string) {
+	if w := p.waiting[g.key]; w != nil {
+		for _, gate := range w.Gates {
+			if gate.NamesWorkload() {
+				behind = append(behind, gate.Object)
+			} else if gate.Cause != why.MakingRoom { // room that others leave is foreseen like any other
+				own = append(own, gate)
+			}
+		}
+	}
+	for _, gate := range p.y.behind(g) { // one that is only older is not named to who has no room either
+		if !slices.Contains(behind, gate.Object) {
+			behind = append(behind, gate.Object)
+		}
+	}
+	return own, behind
+}
+
+// shut lets those after the gang, in its queue, wait behind it: under policy strict behind every one that waits for
+// running work to end, else behind the head of the queue in the plan.
+func (p *prospect) shut(g *gang, own []why.Gate, start time.Time) {
+	y := p.y
+	h, ok := p.heads[g.queue()]
+	switch {
+	case y.s.cfg.Policy == Strict:
+		was, led := y.times.blocked[g.queue()]
+		if !ok || !passing(own) || led && (p.starts[was.key].IsZero() || !start.IsZero() && start.Before(p.starts[was.key])) {
+			return
+		}
+		y.lead(g, true)
+	case ok && h.shut && h.key == g.key:
+		y.lead(g, true)
+	}
+}
+
+// foresee finds the start of a gang with the gates, not before those that it waits behind, and keeps its place from
+// those after it.
+func (p *prospect) foresee(q *queued, own []why.Gate, behind []string) (time.Time, why.Cause, string) {
+	y, g := p.y, q.gang
 	m := y.s.mark()
 	y.claim(g)
 	defer y.s.rollback(m)
-	gates, decided := y.gates(g)
-	if decided || len(gates) > 0 && !passing(gates) {
-		return time.Time{}, gates[0].Sentence(nil)
+	//mutate: forecast-shut-queue
+	if i := slices.IndexFunc(own, func(gate why.Gate) bool { return !passing([]why.Gate{gate}) }); i >= 0 {
+		return time.Time{}, own[i].Cause, own[i].Sentence(p.certs)
 	}
-	r := y.foresee(g, t, y.releases(), nil)
+	floor, last := time.Time{}, ""
+	for _, key := range behind {
+		at, passed := p.starts[key]
+		//mutate: forecast-unknown-head
+		if !passed || at.IsZero() {
+			return time.Time{}, why.BehindTheHead, "waits behind " + key + ", and nobody can tell when that starts"
+		}
+		if at.After(floor) {
+			floor, last = at, key
+		}
+	}
+	//mutate: forecast-not-before-the-head
+	y.times.from = floor
+	r := y.foresee(g, q.turn, y.releases(), nil)
+	y.times.from = time.Time{}
 	switch {
 	case y.times.spentAll():
-		return time.Time{}, "too much is before it in line to be worked out"
+		return time.Time{}, "", "too much is before it in line to be worked out"
 	case r == nil && len(y.releases()) == 0:
-		return time.Time{}, "nothing that runs says when it ends"
+		return time.Time{}, "", "nothing that runs says when it ends"
 	case r == nil:
-		return time.Time{}, "there is no place for it when all that says when it ends has ended"
+		return time.Time{}, "", "there is no place for it when all that says when it ends has ended"
+	}
+	//mutate: forecast-not-now
+	if w := p.waiting[g.key]; w != nil && !r.start.After(y.now) {
+		return time.Time{}, w.Cause, w.Gates[0].Sentence(p.certs)
 	}
 	y.reserve(r)
 	switch {
 	case !r.start.After(y.now):
-		return r.start, "there is room for it"
-	case len(gates) > 0 && r.after != "":
-		return r.start, "its queue may not use more until " + r.after + " ends"
+		return r.start, "", "there is room for it"
+	case r.start.Equal(floor):
+		return r.start, "", "waits behind " + last
+	case slices.ContainsFunc(own, func(gate why.Gate) bool { return !ofRoom(gate.Cause) }) && r.after != "":
+		return r.start, "", "its queue may not use more until " + r.after + " ends"
 	case r.after != "":
-		return r.start, "waits for " + r.after + " to end"
+		return r.start, "", "waits for " + r.after + " to end"
 	}
-	return r.start, "waits for room that is kept for others"
+	return r.start, "", "waits for room that is kept for others"
 }
 
 // unreserve forgets all that is kept but the first few.

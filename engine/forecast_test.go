@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/engine/why"
 )
 
 func (x *simulation) forecast(most int) (out []string) {
@@ -204,4 +205,31 @@ func TestForecastIsCalibrated(t *testing.T) {
 	if c.told < 500 || inside < 0.8 {
 		t.Errorf("%.1f %% of %d inside", 100*inside, c.told)
 	}
+}
+
+// What a plan made now leaves waiting is not expected now, whatever the state; and where the plan says that it waits behind
+// another, not before that one.
+func TestForecastIsNotBeforeThePlan(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		cfg := anyConfig(t)
+		s := lived(cfg, anyHistory(t))
+		told := make(map[string]engine.Estimate)
+		for _, e := range s.Forecast(noon, 1000) {
+			told[e.Gang] = e
+		}
+		for _, w := range s.Plan(noon).Waiting {
+			e, ok := told[w.Gang]
+			if !ok {
+				continue // it grows
+			}
+			for _, at := range []time.Time{e.Earliest, e.Likely, e.Latest} {
+				if !at.IsZero() && !at.After(noon) {
+					t.Fatalf("%s waits for %s and is expected now: %+v", w.Gang, w.Cause, e)
+				}
+			}
+			if head, known := told[w.Gates[0].Object]; w.Cause == why.BehindTheHead && known && !e.Likely.IsZero() && (head.Likely.IsZero() || e.Likely.Before(head.Likely)) {
+				t.Fatalf("%+v waits behind %+v", e, head)
+			}
+		}
+	})
 }

@@ -25,8 +25,9 @@ type timekeeper struct {
 	held     []*hold // places held for workloads
 	heldAt   [2]int  // moment at which they were listed
 
-	lifts int // ends of pods that were tried out
-	most  int // how many of them may be; 0: promiseLifts
+	from  time.Time // a forecast's: the gang that is looked at does not start before; zero: it may now
+	lifts int       // ends of pods that were tried out
+	most  int       // how many of them may be; 0: promiseLifts
 
 	reserves []*reserve
 	reserved map[*node][]*reserve // by node, in order
@@ -688,10 +689,14 @@ func (y *cycle) rations(g *gang, used []vector) []ration {
 
 // withMoments adds the times at which kept room is given back.
 func (y *cycle) withMoments(releases []release) []release {
-	if len(y.times.reserves) == 0 {
+	late := y.times.from.After(y.now)
+	if len(y.times.reserves) == 0 && !late {
 		return releases
 	}
 	out := slices.Clone(releases)
+	if late {
+		out = append(out, release{at: y.times.from})
+	}
 	for _, r := range y.times.reserves {
 		if r.end.After(y.now) {
 			out = append(out, release{at: r.end, who: r.name})
@@ -771,7 +776,7 @@ func (x *future) to(k int) {
 // fits says whether the gang has a place after k releases.
 func (x *future) fits(k int) bool {
 	y := x.y
-	if y.times.spentAll() {
+	if y.times.spentAll() || x.at(k).Before(y.times.from) {
 		return false
 	}
 	x.to(k)

@@ -40,6 +40,12 @@ func (v view) hide(w *Workload) {
 	if w.ETA != nil {
 		eta := *w.ETA
 		eta.Because = v.words(eta.Because)
+		for _, g := range w.Gates { // whose certificates name nodes only to who may read them
+			if g.Cause == eta.Cause && !g.NamesWorkload() {
+				eta.Because = g.Sentence(w.Certificates)
+				break
+			}
+		}
 		w.ETA = &eta
 	}
 	if e := w.Evicting; e != nil && e.For != nil && !v.pods(e.For.Namespace) {

@@ -52,6 +52,14 @@ func waiting() Workload {
 	}
 }
 
+// blocked is a workload of namespace a of which no start is expected; its sentence names a rack.
+func blocked() Workload {
+	w := waiting()
+	w.Name, w.Owner, w.Promise = "gang.blocked", &Owner{"Job", "blocked"}, nil
+	w.ETA = &ETA{Cause: why.TopologyFragmented, Because: w.Gates[0].Sentence(w.Certificates)}
+	return w
+}
+
 // evicted is a workload of namespace a that gives back what it borrowed.
 func evicted() Workload {
 	return Workload{
@@ -76,13 +84,20 @@ func admin(c *court) caller {
 }
 
 func TestOneWorkload(t *testing.T) {
-	c := newCourt(t, &known{workloads: []Workload{waiting(), evicted()}})
+	c := newCourt(t, &known{workloads: []Workload{waiting(), evicted(), blocked()}})
 	const path = listOfA + "/gang.mine"
 	golden(t, "workload-admin.json", want[Workload](c, admin(c), path))
 	golden(t, "workload-tenant.json", want[Workload](c, tenant(c), path))
 	golden(t, "workload-evicted.json", want[Workload](c, admin(c), listOfA+"/gang.guest"))
 	if w := want[Workload](c, tenant(c), listOfA+"/gang.guest"); w.Evicting == nil || w.Evicting.For != nil {
 		t.Errorf("a tenant is told who it is evicted for: %+v", w.Evicting)
+	}
+	golden(t, "workload-blocked.json", want[Workload](c, tenant(c), listOfA+"/gang.blocked"))
+	if w := want[Workload](c, admin(c), listOfA+"/gang.blocked"); !strings.Contains(w.ETA.Because, "r1") {
+		t.Errorf("an administrator is not told the rack: %+v", w.ETA)
+	}
+	if w := want[Workload](c, tenant(c), listOfA+"/gang.blocked"); w.ETA.Cause == "" || strings.Contains(w.ETA.Because, "r1") {
+		t.Errorf("a tenant is told a rack's name, or not why no start is expected: %+v", w.ETA)
 	}
 	if code, body := c.ask(tenant(c), path); code != 200 || strings.Contains(body, "theirs") || strings.Contains(body, "small") ||
 		strings.Contains(body, "r1") || strings.Contains(body, "stray") {

@@ -14,6 +14,7 @@ import (
 //	v1alpha1  2026-11-15  first
 //	          2026-11-15  Queue: parent, problem, warnings, quota, weight, borrowed, lent, wanted, share, gpuSeconds,
 //	                      budgets; a queue counts what is in those below it. Workload: eta, promise, borrowed, evicting
+//	          2026-11-16  Workload: eta.cause
 const (
 	Group        = "answers.berth.dev"
 	Version      = "v1alpha1"
@@ -92,6 +93,9 @@ type ETA struct {
 	Earliest time.Time `json:"earliest,omitzero"` // zero: nobody can tell
 	Likely   time.Time `json:"likely,omitzero"`   // the same
 	Because  string    `json:"because,omitempty"`
+	// Cause is of what no end of running work changes, so that no start is expected while it lasts: the queue is shut, or
+	// nobody knows when the workload ahead of it starts. "": there is none.
+	Cause why.Cause `json:"cause,omitempty"`
 }
 
 // Promise is a start time that nothing which starts later may delay.

@@ -113,7 +113,7 @@ const mostExpected = 200
 // expect notes when those that wait will start, as far as that can be told.
 func (b *board) expect(s *engine.State) {
 	for _, e := range s.Forecast(b.at, mostExpected) {
-		b.etas[e.Gang] = answer.ETA{Earliest: e.Earliest, Likely: e.Likely, Because: e.Because}
+		b.etas[e.Gang] = answer.ETA{Earliest: e.Earliest, Likely: e.Likely, Because: e.Because, Cause: e.Cause}
 	}
 	for _, p := range b.plan.Promises {
 		b.vows[p.Gang] = answer.Promise{Start: p.Start, Since: p.Since}
