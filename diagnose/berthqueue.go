@@ -99,7 +99,7 @@ func (c *Case) berthWaits(cause why.Cause) []Finding {
 // berthEnds is when the last pod that is seen to end for the work of the pod is gone at the latest; zero where none is
 // seen.
 func (c *Case) berthEnds() (until time.Time, because string) {
-	key := gangOf(c.Pod)
+	key := c.gangOf(c.Pod)
 	if key == "" {
 		key = c.Pod.Namespace + "/" + c.Pod.Name
 	}
@@ -122,7 +122,7 @@ func (c *Case) berthEnds() (until time.Time, because string) {
 // place is kept for. "": it does not.
 func (c *Case) berthMark(workload string) string {
 	for _, p := range c.Pods {
-		if cmp.Or(gangOf(p), p.Namespace+"/"+p.Name) != workload {
+		if cmp.Or(c.gangOf(p), p.Namespace+"/"+p.Name) != workload {
 			continue
 		}
 		for _, s := range p.Status.Conditions {
@@ -387,7 +387,7 @@ func (c *Case) berthLimit(g why.Gate, message string) Finding {
 			continue
 		}
 		pods := int64(1)
-		if gangOf(c.Pod) == "" {
+		if c.gangOf(c.Pod) == "" {
 			pods = int64(c.Like) // each is work of its own
 		}
 		path, limit := fmt.Sprintf("/spec/resources/%d/limit", i), why.Quantity(g.Resource, g.Have+g.Need*pods)
@@ -404,7 +404,7 @@ func (c *Case) berthLimit(g why.Gate, message string) Finding {
 // berthAskLess has the pod ask for what the queue has left, where it is by itself and not one of a gang.
 func (c *Case) berthAskLess(g why.Gate) (Edit, bool) {
 	left := g.Limit - g.Have
-	if left <= 0 || gangOf(c.Pod) != "" || c.Like > 1 {
+	if left <= 0 || c.gangOf(c.Pod) != "" || c.Like > 1 {
 		return Edit{}, false
 	}
 	op, ok := c.askLess(g.Resource, left)

@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -79,7 +80,7 @@ func (d *Diagnoser) enter(f *Facts, top Object) *session {
 	for _, p := range f.podsOf(top) {
 		if stateOf(p) == Pending && p.DeletionTimestamp == nil {
 			add(p)
-			gangs[gangOf(p)] = true
+			gangs[f.gangOf(p)] = true
 		}
 	}
 	for _, m := range f.makers(top) {
@@ -87,13 +88,13 @@ func (d *Diagnoser) enter(f *Facts, top Object) *session {
 			if p := podFrom(m, i); p != nil {
 				f.admitted(p)
 				add(p)
-				gangs[gangOf(p)] = true
+				gangs[f.gangOf(p)] = true
 			}
 		}
 	}
 	delete(gangs, "")
 	for _, p := range f.Pods {
-		if len(gangs) > 0 && stateOf(p) == Pending && p.DeletionTimestamp == nil && gangs[gangOf(p)] {
+		if len(gangs) > 0 && stateOf(p) == Pending && p.DeletionTimestamp == nil && gangs[f.gangOf(p)] {
 			add(p)
 		}
 	}
@@ -155,7 +156,7 @@ func (s *session) together(now time.Time) (starts []engine.Placement, left int) 
 		if i >= mostTogether {
 			break
 		}
-		if gang := gangOf(p); done[key] || len(p.Spec.SchedulingGates) > 0 || gang != "" && done[gang] {
+		if gang := f.gangOf(p); done[key] || len(p.Spec.SchedulingGates) > 0 || gang != "" && done[gang] {
 			continue
 		}
 		if len(placed) > 0 && minds(p) {
@@ -173,7 +174,7 @@ func (s *session) together(now time.Time) (starts []engine.Placement, left int) 
 			}
 		}
 		starts = append(starts, where...)
-		done[gangOf(p)] = true
+		done[f.gangOf(p)] = true
 	}
 	s.facts = f
 	for _, p := range s.waiting {
@@ -264,16 +265,26 @@ func (s *session) fit(c *Case) *Fit {
 }
 
 // gangOf names what the pod is placed together with; "" where that is nobody.
-func gangOf(p *corev1.Pod) string {
+func (f *Facts) gangOf(p *corev1.Pod) string {
 	if g := p.Spec.SchedulingGroup; g != nil && g.PodGroupName != nil {
 		return p.Namespace + "/podgroup/" + *g.PodGroupName
 	}
-	const key = "berth.dev/gang"
-	if name := p.Annotations[key]; name != "" {
-		return p.Namespace + "/gang/" + name
-	}
-	if name := p.Labels[key]; name != "" {
+	if name, _ := f.saidFor(p, gangKey); name != "" {
 		return p.Namespace + "/gang/" + name
 	}
 	return ""
 }
+
+// saidFor is the value of one of Berth's keys that counts for the pod, and who says it: the pod itself, its controller, or
+// the controller of that.
+func (f *Facts) saidFor(p *corev1.Pod, key string) (value string, by Object) {
+	for at, up := Object(p), 0; at != nil && up <= 2; at, up = f.Controller(at), up+1 {
+		if value := cmp.Or(at.GetAnnotations()[key], at.GetLabels()[key]); value != "" && at.GetNamespace() == p.Namespace {
+			return value, at
+		}
+	}
+	return "", nil
+}
+
+// gangKey is where a gang is named.
+const gangKey = "berth.dev/gang"

@@ -1,7 +1,6 @@
 package diagnose
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,10 +12,10 @@ import (
 )
 
 // gangs are the gangs of the pods, by the names that gangOf gives; a PodGroup that is asked about is one itself.
-func gangs(top Object, pods []*corev1.Pod) map[string]bool {
+func (f *Facts) gangs(top Object, pods []*corev1.Pod) map[string]bool {
 	out := make(map[string]bool)
 	for _, p := range pods {
-		out[gangOf(p)] = true
+		out[f.gangOf(p)] = true
 	}
 	if g, ok := top.(*schedulingv1beta1.PodGroup); ok {
 		out[g.Namespace+"/podgroup/"+g.Name] = true
@@ -38,7 +37,7 @@ func (f *Facts) gangMakers(gang string) []Object {
 			if !strings.HasPrefix(gang, o.GetNamespace()+"/") || f.lacks(o) == 0 {
 				continue
 			}
-			if p := podFrom(o, 0); p != nil && gangOf(p) == gang {
+			if p := podFrom(o, 0); p != nil && f.gangOf(p) == gang {
 				out = append(out, o)
 			}
 		}
@@ -75,13 +74,13 @@ func (f *Facts) mates(target Ref, top Object, own []*Case) []*Case {
 		mine[string(p.UID)] = true
 	}
 	var out []*Case
-	all := gangs(top, waiting)
+	all := f.gangs(top, waiting)
 	if len(all) == 0 {
 		return nil
 	}
 	byLook := make(map[string]*Case)
 	for _, p := range f.Pods {
-		if s := stateOf(p); mine[string(p.UID)] || !all[gangOf(p)] || s != Pending && s != Gated || p.DeletionTimestamp != nil {
+		if s := stateOf(p); mine[string(p.UID)] || !all[f.gangOf(p)] || s != Pending && s != Gated || p.DeletionTimestamp != nil {
 			continue
 		}
 		look := looksLike(p)
@@ -121,7 +120,7 @@ func (c *Case) subject(target Object) Object {
 // members are the pods of the gang that exist and are not over, and how many more their makers should make.
 func (f *Facts) members(gang string) (there []*corev1.Pod, coming int, makers []Object) {
 	for _, p := range f.Pods {
-		if gangOf(p) == gang && !over(p) && p.DeletionTimestamp == nil {
+		if f.gangOf(p) == gang && !over(p) && p.DeletionTimestamp == nil {
 			there = append(there, p)
 		}
 	}
@@ -169,8 +168,8 @@ func (c *Case) readsPodGroups() bool {
 }
 
 // gangName is how a sentence names the gang.
-func gangName(p *corev1.Pod) string {
-	g := gangOf(p)
+func (f *Facts) gangName(p *corev1.Pod) string {
+	g := f.gangOf(p)
 	name := g[strings.LastIndexByte(g, '/')+1:]
 	if s := p.Spec.SchedulingGroup; s != nil && s.PodGroupName != nil {
 		return "PodGroup " + name
@@ -202,7 +201,9 @@ func (c *Case) needs(gang string, there []*corev1.Pod) (int, bool) {
 	says := slices.MinFunc(there, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) }) // it counts, where members differ
 	for _, key := range []string{"berth.dev/min", "berth.dev/size"} {
 		n := 0
-		if _, err := fmt.Sscan(cmp.Or(says.Annotations[key], says.Labels[key]), &n); err == nil {
+		if value, _ := c.saidFor(says, key); value == "" {
+			continue
+		} else if _, err := fmt.Sscan(value, &n); err == nil {
 			return n, true
 		}
 	}
@@ -211,7 +212,7 @@ func (c *Case) needs(gang string, there []*corev1.Pod) (int, bool) {
 
 // incomplete says whether the pod's gang lacks members, for which schedulers wait in silence.
 func (c *Case) incomplete() bool {
-	gang := gangOf(c.Pod)
+	gang := c.gangOf(c.Pod)
 	if gang == "" {
 		return false
 	}

@@ -23,7 +23,7 @@ func init() {
 }
 
 func gangDeadlock(c *Case) []Finding {
-	if c.Fit() == nil || c.fit.Placed() || gangOf(c.Pod) != "" || !togetherOnly(c.Top, c.Pod) {
+	if c.Fit() == nil || c.fit.Placed() || c.gangOf(c.Pod) != "" || !togetherOnly(c.Top, c.Pod) {
 		return nil
 	}
 	mine := halfOf(c.Top, c.All)
@@ -78,7 +78,7 @@ func halfOf(top Object, pods []*corev1.Pod) *half {
 func (c *Case) halves(mine *half) []*half {
 	pods := make(map[Object][]*corev1.Pod)
 	for _, p := range c.Pods {
-		if gangOf(p) == "" && !c.ofTarget(p) && len(extendedOf(p)) > 0 {
+		if c.gangOf(p) == "" && !c.ofTarget(p) && len(extendedOf(p)) > 0 {
 			top := c.topOf(p)
 			pods[top] = append(pods[top], p)
 		}

@@ -22,7 +22,7 @@ func init() {
 }
 
 func gangIncomplete(c *Case) []Finding {
-	gang := gangOf(c.Pod)
+	gang := c.gangOf(c.Pod)
 	if !c.Waits() || gang == "" {
 		return nil
 	}
@@ -32,7 +32,7 @@ func gangIncomplete(c *Case) []Finding {
 		return nil
 	}
 	f := Finding{
-		Message:  fmt.Sprintf("%s needs %s to start, and %s", gangName(c.Pod), pods(need), existing(len(there))),
+		Message:  fmt.Sprintf("%s needs %s to start, and %s", c.gangName(c.Pod), pods(need), existing(len(there))),
 		Evidence: c.gangSeen(need),
 	}
 	switch {
@@ -54,7 +54,14 @@ func (c *Case) gangSeen(need int) []Evidence {
 	if g := c.podGroup(c.Pod); g != nil {
 		return []Evidence{{Object: RefTo(g).In(), Field: "spec.schedulingPolicy.gang.minCount", Value: itoa(need)}}
 	}
-	return []Evidence{{Object: RefTo(c.Pod).In(), Field: `metadata.annotations["berth.dev/gang"]`, Value: c.Pod.Annotations["berth.dev/gang"]}}
+	value, by := c.saidFor(c.Pod, gangKey)
+	if by == nil {
+		return nil
+	}
+	if by.GetAnnotations()[gangKey] == "" {
+		return []Evidence{{Object: RefTo(by).In(), Field: fmt.Sprintf("metadata.labels[%q]", gangKey), Value: value}}
+	}
+	return []Evidence{{Object: RefTo(by).In(), Field: fmt.Sprintf("metadata.annotations[%q]", gangKey), Value: value}}
 }
 
 // noMore says that nobody will make what is missing.
@@ -100,7 +107,7 @@ func (c *Case) needFewer(n int) []Edit {
 	if n < 1 {
 		return nil
 	}
-	e := Edit{Side: Workload, Cost: 2, Text: fmt.Sprintf("let %s start with %s", gangName(c.Pod), pods(n)), Assumes: "the work can do with fewer pods"}
+	e := Edit{Side: Workload, Cost: 2, Text: fmt.Sprintf("let %s start with %s", c.gangName(c.Pod), pods(n)), Assumes: "the work can do with fewer pods"}
 	if g := c.podGroup(c.Pod); g != nil {
 		m := g.DeepCopy()
 		m.Spec.SchedulingPolicy.Gang.MinCount = int32(n)
@@ -111,7 +118,7 @@ func (c *Case) needFewer(n int) []Edit {
 		return nil
 	}
 	e.Ops = []Op{c.putAnnotation("berth.dev/min", itoa(n))}
-	if c.Pod.Annotations["berth.dev/size"] != "" {
+	if size, _ := c.saidFor(c.Pod, "berth.dev/size"); size != "" {
 		e.Ops = append(e.Ops, c.putAnnotation("berth.dev/size", itoa(n)))
 	}
 	return []Edit{e}

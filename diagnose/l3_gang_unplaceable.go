@@ -27,7 +27,7 @@ func gangUnplaceable(c *Case) []Finding {
 		return nil
 	}
 	need := int(g.Spec.SchedulingPolicy.Gang.MinCount)
-	there, _, _ := c.members(gangOf(c.Pod))
+	there, _, _ := c.members(c.gangOf(c.Pod))
 	if len(there) < need {
 		return nil
 	}

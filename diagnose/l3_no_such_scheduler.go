@@ -56,7 +56,7 @@ func (c *Case) silence(spoke time.Time) bool {
 	if f := c.Fit(); f != nil {
 		return f.Placed()
 	}
-	return c.Pod.Spec.SchedulerName != corev1.DefaultSchedulerName && gangOf(c.Pod) == ""
+	return c.Pod.Spec.SchedulerName != corev1.DefaultSchedulerName && c.gangOf(c.Pod) == ""
 }
 
 // spokenOf says whether a scheduler, or somebody who knows of its decisions, has said something of the pod.

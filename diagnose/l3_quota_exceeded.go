@@ -183,7 +183,7 @@ func (c *Case) quotaLess(q *corev1.ResourceQuota, key corev1.ResourceName, p *co
 
 // fewerInQuota offers to run as many pods as the quota allows, where that is some and they need not start together.
 func (c *Case) fewerInQuota(q *corev1.ResourceQuota, p *corev1.Pod) []Edit {
-	if gangOf(p) != "" || c.Like < 1 {
+	if c.gangOf(p) != "" || c.Like < 1 {
 		return nil
 	}
 	have := 0

@@ -115,7 +115,7 @@ func (c *Case) simulatedWorld() (Finding, bool) {
 
 // takePart is how many pods work together; 0 where that is not known, or where pods of other makers may.
 func (c *Case) takePart() int {
-	if gangOf(c.Pod) != "" || len(c.Makers) > 1 && c.Makers[0] != c.Maker() && !plainMaker(c.Makers[0]) {
+	if c.gangOf(c.Pod) != "" || len(c.Makers) > 1 && c.Makers[0] != c.Maker() && !plainMaker(c.Makers[0]) {
 		return 0
 	}
 	for _, key := range crews[:5] {

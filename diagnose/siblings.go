@@ -34,7 +34,7 @@ func (f *Facts) crew(p *corev1.Pod) []*corev1.Pod {
 		out = f.podsOf(top)
 	}
 	for _, other := range f.Pods {
-		if other.Namespace == p.Namespace && together(p, other) && !slices.Contains(out, other) {
+		if other.Namespace == p.Namespace && f.together(p, other) && !slices.Contains(out, other) {
 			out = append(out, other)
 		}
 	}
@@ -43,8 +43,8 @@ func (f *Facts) crew(p *corev1.Pod) []*corev1.Pod {
 	return out
 }
 
-func together(a, b *corev1.Pod) bool {
-	if g := gangOf(a); g != "" && g == gangOf(b) {
+func (f *Facts) together(a, b *corev1.Pod) bool {
+	if g := f.gangOf(a); g != "" && g == f.gangOf(b) {
 		return true
 	}
 	for _, key := range crews {
