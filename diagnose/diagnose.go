@@ -85,7 +85,7 @@ func (d *Diagnoser) Waiting(namespace string) []Ref {
 		}
 	}
 	for _, p := range f.Pods {
-		if (namespace == "" || p.Namespace == namespace) && p.DeletionTimestamp == nil && unsettled(p) {
+		if (namespace == "" || p.Namespace == namespace) && p.DeletionTimestamp == nil && (unsettled(p) || f.stranded(p)) {
 			add(p)
 		}
 	}
@@ -116,6 +116,16 @@ func unsettled(p *corev1.Pod) bool {
 		})
 	}
 	return false
+}
+
+// stranded says whether the pod should run, and its node is not Ready or gone. What runs on every node is left out: the node
+// is the matter.
+func (f *Facts) stranded(p *corev1.Pod) bool {
+	if stateOf(p) != Running || p.Spec.NodeName == "" || byDaemonSet(p) || p.Annotations[corev1.MirrorPodAnnotationKey] != "" || !f.Sees("nodes", "") {
+		return false
+	}
+	n := f.NodeNamed(p.Spec.NodeName)
+	return n == nil || !nodeReady(n)
 }
 
 // idle says whether the object is held back by its own word.

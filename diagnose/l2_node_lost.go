@@ -11,7 +11,7 @@ func init() {
 	register(Check{
 		Cause: "node-lost", Layer: L2, Owner: Platform, Stage: Start, Rank: 10,
 		Title:   "The pod's node does not answer",
-		Meaning: "The pod was placed, and its node has stopped reporting or is gone. What the pod's status says is old, and a pod that is deleted there does not go before the node comes back or is removed.",
+		Meaning: "The pod was placed, and its node is not Ready, has stopped reporting or is gone. What the pod's status says is old, and a pod that is deleted there does not go before the node comes back or is removed.",
 		Remedy:  "Bring the node back, or remove its Node object; then what ran there is made anew elsewhere.",
 		Not:     "The program hangs.",
 		Find:    nodeLost,
@@ -24,7 +24,7 @@ func nodeLost(c *Case) []Finding {
 		return nil
 	}
 	f := Finding{Message: fmt.Sprintf("%s, and pod %s is there", what, c.Pod.Name), Evidence: []Evidence{evidence}}
-	if metav1.GetControllerOfNoCopy(c.Pod) != nil {
+	if metav1.GetControllerOfNoCopy(c.Pod) != nil && c.givenUp() {
 		f.Edits = []Edit{c.abandon()}
 	}
 	return []Finding{f}

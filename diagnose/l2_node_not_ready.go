@@ -47,12 +47,6 @@ func nodeNotReady(c *Case) []Finding {
 	return []Finding{f}
 }
 
-// silent says whether the node once spoke and no longer does: that is no boot.
-func silent(n *corev1.Node) bool {
-	ready := conditionOf(n, corev1.NodeReady)
-	return ready != nil && ready.Status == corev1.ConditionUnknown
-}
-
 func (c *Case) unreadyFor(n *corev1.Node) string {
 	if ready := conditionOf(n, corev1.NodeReady); ready != nil && ready.Status != corev1.ConditionTrue {
 		return c.lasting(ready.LastTransitionTime)

@@ -47,7 +47,8 @@ func clusterFull(c *Case) []Finding {
 	if e, ok := c.evicts(nodes, f.lack()); ok {
 		out.Edits = append(out.Edits, e)
 	}
-	if len(nodes) > 0 && !c.newNodeWouldSuit() { // else why none is made is for others to say
+	device, _ := deviceAsked(c.Pod)
+	if len(nodes) > 0 && !c.newNodeWouldSuit() && c.willAdvertise(nodes[0].Node, device) { // else why none is made is for others to say
 		out.Edits = append(out.Edits, c.addsNodes(nodes[0].Node, nodesFor(c, f, nodes[0])))
 	}
 	return []Finding{out}

@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -49,7 +50,7 @@ func largerThanAnyNode(c *Case) []Finding {
 		}
 		out = append(out, f)
 	}
-	if len(out) == 0 && notBroken(c, nodes) {
+	if len(out) == 0 && notBroken(c, nodes) && !slices.ContainsFunc(extendedOf(c.Pod), c.gap) {
 		out = append(out, Finding{Fit: true, Message: "no node has everything that one pod asks for, even when empty: " + askText(c.Pod)})
 	}
 	return out
@@ -60,7 +61,7 @@ func tooMuch(c *Case, nodes []*NodeFit) []string {
 	var out []string
 	for _, name := range names(total(c.Pod, requestsOf)) {
 		ask := asksFor(c.Pod, string(name))
-		fits := ask == 0
+		fits := ask == 0 || c.gap(string(name)) // not its size, but what nodes advertise, is the matter
 		for _, n := range nodes {
 			fits = fits || couldHave(n.Node, string(name)) >= ask
 		}
@@ -115,6 +116,9 @@ func fitsEmpty(c *Case, name string, most int64) (bool, Edit) {
 func largerAsSaid(c *Case) []Finding {
 	s, ok := c.Said()
 	if !ok {
+		if c.saidOfNone() {
+			return nil
+		}
 		return c.berthSaid(why.LargerThanAnyNode)
 	}
 	if c.State != Pending || !c.tellsSize() || !s.Evicting.Known || s.Evicting.Nobody > 0 || len(s.Lacks()) == 0 {
@@ -123,6 +127,9 @@ func largerAsSaid(c *Case) []Finding {
 	device, ask := deviceAsked(c.Pod)
 	if device != "" && s.Short(device) == 0 {
 		return nil
+	}
+	if device != "" && ask == 1 && s.Short(device) == s.Nodes {
+		return nil // a node that cannot have one has none
 	}
 	name := device
 	if name == "" {

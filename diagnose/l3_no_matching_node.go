@@ -27,7 +27,7 @@ func noMatchingNode(c *Case) []Finding {
 		return unmatchedAsSaid(c)
 	}
 	f := c.stuck()
-	if f == nil || !c.unmatched(f) || c.newNodeWouldSuit() {
+	if f == nil || !c.unmatched(f) || c.newNodeWouldSuit() || len(f.Nodes) == 0 && len(c.Foreign[berthPools]) > 0 && slices.ContainsFunc(extendedOf(c.Pod), c.gap) {
 		return nil
 	}
 	out := Finding{Fit: true, Edits: dropping(c, f)}

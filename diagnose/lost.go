@@ -7,26 +7,44 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// lostAfter is how long a node may be silent before what runs there is taken for lost: the node controller's own
-// patience, and some.
+// lostAfter is how long a node is not Ready before it is proposed to give up what runs there: it may come back. That it is
+// not Ready is said at once, as nothing that runs there is known to run.
 const lostAfter = time.Minute
 
 // lost says why nothing is heard of the pod's node, where that is so. A pod that was put by hand on a node which never
 // was is not lost.
 func (c *Case) lost() (what string, e Evidence) {
 	name := c.Pod.Spec.NodeName
-	if name == "" || over(c.Pod) || !c.Sees("nodes", "") || since(c.Pod).IsZero() {
+	if name == "" || over(c.Pod) || !c.Sees("nodes", "") {
 		return "", Evidence{}
 	}
 	n := c.NodeNamed(name)
+	if n == nil && since(c.Pod).IsZero() {
+		return "", Evidence{}
+	}
 	if n == nil {
 		return fmt.Sprintf("node %s does not exist any more", name), Evidence{Object: RefTo(c.Pod).In(), Field: "spec.nodeName", Value: name}
 	}
-	for _, k := range n.Status.Conditions {
-		if k.Type == corev1.NodeReady && k.Status != corev1.ConditionTrue && c.Now.Sub(k.LastTransitionTime.Time) > lostAfter {
-			return fmt.Sprintf("node %s is not ready (%s) since %s", name, k.Reason, minutes(c.Now.Sub(k.LastTransitionTime.Time))),
-				Evidence{Object: RefTo(n).In(), Field: "status.conditions[Ready]", Value: fmt.Sprintf("%s %s: %s", k.Status, k.Reason, shortened(k.Message, 120))}
-		}
+	k := conditionOf(n, corev1.NodeReady)
+	if k == nil || k.Status == corev1.ConditionTrue || c.boots(n) {
+		return "", Evidence{}
 	}
-	return "", Evidence{}
+	return fmt.Sprintf("node %s is not ready (%s) since %s", name, k.Reason, minutes(c.Now.Sub(k.LastTransitionTime.Time))),
+		Evidence{Object: RefTo(n).In(), Field: "status.conditions[Ready]", Value: fmt.Sprintf("%s %s: %s", k.Status, k.Reason, shortened(k.Message, 120))}
+}
+
+// boots says whether the node is new and its kubelet at work, and the pod has not run there: it is one of those that make
+// the node ready.
+func (c *Case) boots(n *corev1.Node) bool {
+	return c.Now.Sub(n.CreationTimestamp.Time) < youngNode && !silent(n) && c.State == Starting
+}
+
+// givenUp says whether the pod's node has been away for so long that what ran there may be given up.
+func (c *Case) givenUp() bool {
+	n := c.NodeNamed(c.Pod.Spec.NodeName)
+	if n == nil {
+		return true
+	}
+	k := conditionOf(n, corev1.NodeReady)
+	return k != nil && c.Now.Sub(k.LastTransitionTime.Time) > lostAfter
 }

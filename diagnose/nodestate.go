@@ -196,6 +196,12 @@ func nodeReady(n *corev1.Node) bool {
 	return c == nil || c.Status == corev1.ConditionTrue
 }
 
+// silent says whether the node once spoke and no longer does: that is no boot.
+func silent(n *corev1.Node) bool {
+	ready := conditionOf(n, corev1.NodeReady)
+	return ready != nil && ready.Status == corev1.ConditionUnknown
+}
+
 func conditionOf(n *corev1.Node, kind corev1.NodeConditionType) *corev1.NodeCondition {
 	for i := range n.Status.Conditions {
 		if n.Status.Conditions[i].Type == kind {

@@ -453,8 +453,8 @@ func (c *Case) movable(node string, pick func(*corev1.Pod) bool) []*corev1.Pod {
 	device, _ := deviceAsked(c.Pod)
 	var out []*corev1.Pod
 	for _, p := range c.PodsOn(node) {
-		if metav1.GetControllerOfNoCopy(p) != nil && !byDaemonSet(p) && p.DeletionTimestamp == nil && pick(p) {
-			out = append(out, p)
+		if metav1.GetControllerOfNoCopy(p) != nil && !byDaemonSet(p) && p.DeletionTimestamp == nil && c.gangOf(p) == "" && pick(p) {
+			out = append(out, p) // one of a gang would take the others with it
 		}
 	}
 	slices.SortFunc(out, func(a, b *corev1.Pod) int {
@@ -463,17 +463,22 @@ func (c *Case) movable(node string, pick func(*corev1.Pod) bool) []*corev1.Pod {
 	return out
 }
 
-// homesFor finds nodes for pods that are to leave one; nil where one of them finds none.
+// homesFor finds nodes for pods that are to leave one; nil where one of them finds none. Each has to be allowed there by its
+// own rules and by those of the pods that stay: node labels, taints, affinity, spread, volumes, devices and ports.
 func (c *Case) homesFor(pods []*corev1.Pod, leaving string) []*corev1.Node {
 	free := make(map[string]corev1.ResourceList)
 	var out []*corev1.Node
 	nodes := slices.Clone(c.Nodes)
 	slices.SortFunc(nodes, func(a, b *corev1.Node) int { return strings.Compare(a.Name, b.Name) })
+	rest := c.beside(nil)
+	rest.Pods = slices.DeleteFunc(rest.Pods, func(p *corev1.Pod) bool { return slices.Contains(pods, p) })
 	for _, p := range pods {
 		asks := total(p, requestsOf)
 		asks[corev1.ResourcePods] = quantityOf("pods", 1)
+		fresh := anew(p)
+		barred := barred(rest.bars(fresh))
 		at := slices.IndexFunc(nodes, func(n *corev1.Node) bool {
-			if n.Name == leaving || !suits(p, n) {
+			if n.Name == leaving || !suits(p, n) || barred[n.Name] != nil || !rest.lets(fresh, n) {
 				return false
 			}
 			if free[n.Name] == nil {
@@ -485,9 +490,57 @@ func (c *Case) homesFor(pods []*corev1.Pod, leaving string) []*corev1.Node {
 			return nil
 		}
 		take(free[nodes[at].Name], asks)
+		fresh.Spec.NodeName = nodes[at].Name
+		rest = rest.beside([]*corev1.Pod{fresh})
 		out = append(out, nodes[at])
 	}
 	return out
+}
+
+// anew is the pod as its controller makes it again: on no node.
+func anew(p *corev1.Pod) *corev1.Pod {
+	fresh := p.DeepCopy()
+	fresh.Spec.NodeName, fresh.Status = "", corev1.PodStatus{Phase: corev1.PodPending}
+	return fresh
+}
+
+// lets says whether the pod's volumes can be used from the node, and the ports that it asks for are free there.
+func (f *Facts) lets(p *corev1.Pod, n *corev1.Node) bool {
+	for _, v := range f.volumesOf(p) {
+		if v.own || !v.bound() {
+			continue // made anew with the pod, or where it goes
+		}
+		if pv := f.volumeNamed(v.claim.Spec.VolumeName); pv == nil || !reaches(pv, n) {
+			return false
+		}
+	}
+	ports := portsOf(p)
+	for _, other := range f.PodsOn(n.Name) {
+		if len(ports) > 0 && slices.ContainsFunc(portsOf(other), func(port corev1.ContainerPort) bool {
+			return slices.ContainsFunc(ports, func(q corev1.ContainerPort) bool { return clash(port, q) })
+		}) {
+			return false
+		}
+	}
+	return true
+}
+
+// portsOf are the node's ports that the pod's containers ask for.
+func portsOf(p *corev1.Pod) (out []corev1.ContainerPort) {
+	for i := range p.Spec.Containers {
+		for _, port := range p.Spec.Containers[i].Ports {
+			if port.HostPort > 0 {
+				out = append(out, port)
+			}
+		}
+	}
+	return out
+}
+
+// clash says whether one node cannot have both ports.
+func clash(a, b corev1.ContainerPort) bool {
+	all := func(ip string) bool { return ip == "" || ip == "0.0.0.0" }
+	return a.HostPort == b.HostPort && cmp.Or(a.Protocol, corev1.ProtocolTCP) == cmp.Or(b.Protocol, corev1.ProtocolTCP) && (a.HostIP == b.HostIP || all(a.HostIP) || all(b.HostIP))
 }
 
 // freeOn is what pods leave of the node.

@@ -103,7 +103,7 @@ func (s *stackIndex) make(f *Facts) {
 		s.learn(n)
 	}
 	for _, n := range f.Nodes {
-		if s.hasGPUs(n) {
+		if s.hasGPUs(f, n) {
 			s.nodes[n.Name] = s.describe(f, n)
 		}
 	}
@@ -147,9 +147,9 @@ func poolsOf(n *corev1.Node) []string {
 	return out
 }
 
-// hasGPUs says whether hardware, labels, status or nodes of the same make show that the node has GPUs that containers
+// hasGPUs says whether hardware, labels, status, its pool, its machine type or nodes of the same make show that the node has GPUs that containers
 // are to use.
-func (s *stackIndex) hasGPUs(n *corev1.Node) bool {
+func (s *stackIndex) hasGPUs(f *Facts, n *corev1.Node) bool {
 	if strings.HasPrefix(n.Labels["nvidia.com/gpu.workload.config"], "vm-") {
 		return false // kept for virtual machines
 	}
@@ -164,12 +164,15 @@ func (s *stackIndex) hasGPUs(n *corev1.Node) bool {
 	if units, _ := shownUnits(n); units > 0 || offersMIG(n) {
 		return true
 	}
+	if _, _, ok := f.hardware(n); ok {
+		return true
+	}
 	return slices.ContainsFunc(poolsOf(n), func(pool string) bool { return s.pools[pool] > 0 })
 }
 
 func (s *stackIndex) describe(f *Facts, n *corev1.Node) *gpuNode {
 	g := &gpuNode{Node: n, Pods: make(map[stackRole][]*corev1.Pod)}
-	g.Units, g.Says = s.expect(n)
+	g.Units, g.Says = s.expect(f, n)
 	for _, p := range f.PodsOn(n.Name) {
 		if r := roleOfPod(p.Labels, &p.Spec); r != "" && p.DeletionTimestamp == nil {
 			g.Pods[r] = append(g.Pods[r], p)
@@ -185,8 +188,11 @@ func (s *stackIndex) describe(f *Facts, n *corev1.Node) *gpuNode {
 const guess = 8
 
 // expect is how many GPUs the node should offer, and who says so.
-func (s *stackIndex) expect(n *corev1.Node) (units int64, says string) {
+func (s *stackIndex) expect(f *Facts, n *corev1.Node) (units int64, says string) {
 	if units, says = shownUnits(n); units > 0 {
+		return units, says
+	}
+	if units, says, ok := f.hardware(n); ok && units > 0 {
 		return units, says
 	}
 	for _, pool := range poolsOf(n) {

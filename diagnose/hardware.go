@@ -1,0 +1,198 @@
+package diagnose
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/engine/why"
+)
+
+// This file is about devices that a machine has, whether or not its node advertises them: as labels, pools and instance
+// types tell. What is installed decides whether a pod is too large; what is advertised, whether the platform has a gap.
+
+// berthPools are the pools of Berth's own fleet.
+const berthPools = "Pool.berth.dev"
+
+// poolLabel names a node's pool of Berth's fleet.
+const poolLabel = "berth.dev/pool"
+
+// pooledGPUs is how many GPUs a node of the pool of Berth's fleet has by the pool's spec; false where there is no such
+// pool, or pools were not read.
+func (f *Facts) pooledGPUs(pool string) (int64, bool) {
+	p := f.foreignNamed(berthPools, "", pool)
+	if pool == "" || p == nil {
+		return 0, false
+	}
+	var sum int64
+	for _, g := range itemsAt(p.Object, "spec", "gpus") {
+		if n, ok := numberAt(g, "count"); ok {
+			sum += n
+		}
+	}
+	return sum, true
+}
+
+// instanceFamilies are the clouds' machine types with NVIDIA GPUs. The first group, where there is one, counts them.
+var instanceFamilies = []*regexp.Regexp{
+	regexp.MustCompile(`^a[234]-(?:high|ultra|mega|edge|max)gpu-(\d+)g`), // Google
+	regexp.MustCompile(`^g[24]-standard-\d+$`),
+	regexp.MustCompile(`^(?:p[3-6][a-z-]*|g4dn|g5|g6e?|gr6)\.(?:\d*xlarge|metal)`), // Amazon
+	regexp.MustCompile(`(?i)^standard_n[cdv]\d+`),                                  // Azure
+	regexp.MustCompile(`(?i)^(?:bm|vm)\.gpu[.\d].*?\.(\d+)$`),                      // Oracle
+	regexp.MustCompile(`^gpu_(\d+)x_`),                                             // Lambda
+	regexp.MustCompile(`^gd-(\d+)x`),                                               // CoreWeave
+}
+
+// instanceSizes are how many GPUs those of Amazon's and Azure's types have whose names do not tell.
+var instanceSizes = map[string]int64{
+	"p3.2xlarge": 1, "p3.8xlarge": 4, "p3.16xlarge": 8, "p3dn.24xlarge": 8, "p4d.24xlarge": 8, "p4de.24xlarge": 8, "p5.4xlarge": 1, "p5.48xlarge": 8, "p5e.48xlarge": 8, "p5en.48xlarge": 8, "p6-b200.48xlarge": 8, "p6-b300.48xlarge": 8,
+	"g4dn.12xlarge": 4, "g4dn.metal": 8, "g5.12xlarge": 4, "g5.24xlarge": 4, "g5.48xlarge": 8, "g6.12xlarge": 4, "g6.24xlarge": 4, "g6.48xlarge": 8, "g6e.12xlarge": 4, "g6e.24xlarge": 4, "g6e.48xlarge": 8,
+	"g4dn.xlarge": 1, "g4dn.2xlarge": 1, "g4dn.4xlarge": 1, "g4dn.8xlarge": 1, "g4dn.16xlarge": 1, "g5.xlarge": 1, "g5.2xlarge": 1, "g5.4xlarge": 1, "g5.8xlarge": 1, "g5.16xlarge": 1,
+	"g6.xlarge": 1, "g6.2xlarge": 1, "g6.4xlarge": 1, "g6.8xlarge": 1, "g6.16xlarge": 1, "g6e.xlarge": 1, "g6e.2xlarge": 1, "g6e.4xlarge": 1, "g6e.8xlarge": 1, "g6e.16xlarge": 1,
+	"g2-standard-4": 1, "g2-standard-8": 1, "g2-standard-12": 1, "g2-standard-16": 1, "g2-standard-32": 1, "g2-standard-24": 2, "g2-standard-48": 4, "g2-standard-96": 8,
+	"standard_nc24ads_a100_v4": 1, "standard_nc48ads_a100_v4": 2, "standard_nc96ads_a100_v4": 4, "standard_nc40ads_h100_v5": 1, "standard_nc80adis_h100_v5": 2,
+	"standard_nd96asr_v4": 8, "standard_nd96amsr_a100_v4": 8, "standard_nd96isr_h100_v5": 8, "standard_nd96isr_h200_v5": 8, "standard_nd128isr_ndr_gb200_v6": 4,
+}
+
+// instanceGPUs says whether machines of the type have NVIDIA GPUs, and how many; 0 where the name does not tell.
+func instanceGPUs(kind string) (n int64, ok bool) {
+	if n, ok = instanceSizes[strings.ToLower(kind)]; ok {
+		return n, true
+	}
+	for _, family := range instanceFamilies {
+		m := family.FindStringSubmatch(kind)
+		if m == nil {
+			continue
+		}
+		if len(m) > 1 {
+			n, _ = strconv.ParseInt(m[1], 10, 16)
+		}
+		return n, true
+	}
+	return 0, false
+}
+
+// hardware is how many GPUs the node's pool or machine type has, and who says so; false where neither is known to have any.
+// 0: as many as nobody knows.
+func (f *Facts) hardware(n *corev1.Node) (units int64, says string, ok bool) {
+	if pool := n.Labels[poolLabel]; pool != "" {
+		if units, known := f.pooledGPUs(pool); known {
+			return units, "pool " + pool, units > 0
+		}
+	}
+	kind := n.Labels[corev1.LabelInstanceTypeStable]
+	units, ok = instanceGPUs(kind)
+	return units, "instance type " + kind, ok
+}
+
+// unadvertised says whether no node advertises the device, nor another one that could be meant: one of the same vendor, or
+// of the same name. Then no pod that asks for it has a place, however little it asks for.
+func (f *Facts) unadvertised(device string) bool {
+	if !f.Sees("nodes", "") {
+		return false
+	}
+	vendor, name := deviceName(device)
+	for _, n := range f.Nodes {
+		for other, q := range n.Status.Capacity {
+			if !strings.Contains(string(other), "/") || q.IsZero() && offers(n, other) == 0 {
+				continue
+			}
+			if v, m := deviceName(string(other)); string(other) == device || v == vendor || m == name {
+				return false
+			}
+		}
+	}
+	for _, class := range f.DeviceClasses { // then drivers offer it, and not nodes
+		if deref(class.Spec.ExtendedResourceName, "") == device {
+			return false
+		}
+	}
+	return true
+}
+
+// deviceName is who makes the device, by the first part of its domain, and what it is called.
+func deviceName(device string) (vendor, name string) {
+	domain, name, _ := strings.Cut(device, "/")
+	vendor, _, _ = strings.Cut(domain, ".")
+	return vendor, name
+}
+
+// willAdvertise says whether a new node of the make of this one would advertise what the node does: by the spec of its
+// pool, and by the GPU software of nodes of the same make.
+func (f *Facts) willAdvertise(like *corev1.Node, device string) bool {
+	if device == "" {
+		return true
+	}
+	if pool := like.Labels[poolLabel]; pool != "" {
+		units, known := f.pooledGPUs(pool)
+		if replicas, err := strconv.ParseInt(like.Labels[labelReplicas], 10, 16); err == nil && replicas > 1 {
+			units *= replicas
+		}
+		if known && strings.HasPrefix(device, "nvidia.com/") && (units == 0 || device == string(wholeGPU) && offers(like, wholeGPU) > units) {
+			return false // somebody wrote it into the status of the nodes that there are
+		}
+	}
+	return f.softwareReaches(like)
+}
+
+// softwareReaches says whether the GPU software would come to a new node of this make and work there, as far as it can be
+// told: where none is seen, it is taken to be part of the machines.
+func (f *Facts) softwareReaches(like *corev1.Node) bool {
+	s := f.stack()
+	g := s.nodes[like.Name]
+	if g == nil || s.byClaim(like) || len(g.Pods[rolePlugin]) == 0 && g.Labels[labelDeploy+operand[rolePlugin]] != "true" {
+		return true
+	}
+	for name, fault := range s.faults {
+		if n := s.nodes[name]; fault != faultNone && fault != faultUnhealthy && fault != faultKubelet && n != nil && sameMake(n.Node, like) {
+			return false
+		}
+	}
+	if len(s.sets[rolePlugin]) == 0 {
+		return false // what is advertised now was made by one that is gone
+	}
+	for _, d := range s.sets[rolePlugin] {
+		if a, _ := keptOff(d, like); a.key == "" && a.taint == nil && !a.other && mountsSockets(&d.Spec.Template.Spec) {
+			return true
+		}
+	}
+	return false
+}
+
+// sameMake says whether both nodes are of one pool, by the closest name that they have for it.
+func sameMake(a, b *corev1.Node) bool {
+	x, y := poolsOf(a), poolsOf(b)
+	return len(x) > 0 && len(y) > 0 && x[0] == y[0]
+}
+
+// gap says whether the pod asks for the device and no node advertises it, nor is there hardware of which the size is known
+// to be too small.
+func (c *Case) gap(device string) bool {
+	ask := asksFor(c.Pod, device)
+	if ask == 0 || !extended(corev1.ResourceName(device)) || !c.unadvertised(device) {
+		return false
+	}
+	known, large := false, false
+	for _, n := range c.Nodes {
+		if g := c.gpuNode(n.Name); g != nil && g.Says != "" && device == string(wholeGPU) {
+			known, large = true, large || g.Units >= ask
+		}
+	}
+	for _, p := range c.Foreign[berthPools] {
+		if units, _ := c.pooledGPUs(p.GetName()); units > 0 && device == string(wholeGPU) {
+			known, large = true, large || units >= ask
+		}
+	}
+	return !known || large
+}
+
+// saidOfNone says whether Berth wrote of the pod that the largest node has none of what it asks for.
+func (c *Case) saidOfNone() bool {
+	return slices.ContainsFunc(c.Pod.Status.Conditions, func(s corev1.PodCondition) bool {
+		return s.Type == corev1.PodScheduled && s.Status == corev1.ConditionFalse && berthMeans(&s, why.LargerThanAnyNode) && strings.Contains(s.Message+";", "; the largest node has 0;")
+	})
+}

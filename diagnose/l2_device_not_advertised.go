@@ -1,0 +1,143 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/engine/why"
+)
+
+func init() {
+	register(Check{
+		Cause: "device-not-advertised", Layer: L2, Owner: Platform, Stage: Place, Rank: 39,
+		Title:   "No node advertises the device that is asked for",
+		Meaning: "The pod asks for a device, such as nvidia.com/gpu, that no node of the cluster has in its status. Either no node has the hardware, or driver and device plugin are not there, or nodes with it have not registered yet. To ask for less does not help.",
+		Remedy:  "Add nodes that have the device, install its driver and device plugin there, and see that status.allocatable of the nodes counts it.",
+		Not:     "The pod asks for too much.",
+		Find:    deviceNotAdvertised,
+	})
+}
+
+func deviceNotAdvertised(c *Case) []Finding {
+	if c.Fit() == nil {
+		return notAdvertisedAsSaid(c)
+	}
+	f := c.stuck()
+	if f == nil || !aboutPlaces(f) || c.newNodeWouldSuit() {
+		return nil
+	}
+	var out []Finding
+	for _, device := range extendedOf(c.Pod) {
+		if !c.gap(device) {
+			continue
+		}
+		found := Finding{
+			Fit: true, Probe: c.grantProbe(f),
+			Message:  fmt.Sprintf("the pod asks for %s %s, and %s%s", why.Quantity(device, asksFor(c.Pod, device)), device, advertisesNone(len(c.Nodes)), c.notYet(device)),
+			Evidence: c.gapShown(device),
+		}
+		known := slices.ContainsFunc(f.Nodes, func(n NodeFit) bool { return c.matters(&n) })
+		if known || c.autoscaled() || len(c.ConfigMaps) > 0 {
+			found.Probe = nothing("a node with the device may come") // why it does not is for others to say
+		}
+		out = append(out, found)
+	}
+	return out
+}
+
+func advertisesNone(nodes int) string {
+	switch nodes {
+	case 0:
+		return "the cluster has no nodes"
+	case 1:
+		return "the only node advertises none"
+	}
+	return fmt.Sprintf("none of the %d nodes advertises any", nodes)
+}
+
+// grantProbe has every node advertise what the pod asks for: it stands for hardware and software that nobody can advise.
+func (c *Case) grantProbe(f *Fit) *Edit {
+	e := &Edit{Side: Cluster, Text: "have nodes advertise what is asked for"}
+	for i := range f.Nodes {
+		e.Set = append(e.Set, changedNode(c.sound(f.Nodes[i].Node), func(n *corev1.Node) { c.wish(n); c.grantAll(n) }))
+	}
+	return e
+}
+
+// grantAll has the node offer the devices that the pod asks for, of any vendor.
+func (c *Case) grantAll(n *corev1.Node) {
+	for name, q := range askOf(c.Pod) {
+		if have := n.Status.Allocatable[name]; extended(name) && have.Cmp(q) < 0 {
+			n.Status.Allocatable, n.Status.Capacity = withQuantity(n.Status.Allocatable, name, q), withQuantity(n.Status.Capacity, name, q)
+		}
+	}
+}
+
+// notYet says which nodes may still come to advertise the device, in words after a sentence; "" for none that is known.
+func (c *Case) notYet(device string) string {
+	var words []string
+	for _, p := range c.Foreign[berthPools] {
+		units, _ := c.pooledGPUs(p.GetName())
+		wanted, ok := numberAt(p.Object, "spec", "nodes")
+		if named := wordsAt(p.Object, "spec", "nodeNames"); !ok {
+			wanted = int64(len(named))
+		}
+		have := int64(0)
+		for _, n := range c.Nodes {
+			if n.Labels[poolLabel] == p.GetName() {
+				have++
+			}
+		}
+		if units > 0 && have < wanted && strings.HasPrefix(device, "nvidia.com/") {
+			words = append(words, fmt.Sprintf("%d of %d nodes of pool %s, with %d GPUs each, have not registered", wanted-have, wanted, p.GetName(), units))
+		}
+	}
+	if unready := len(nodesOf(c.Nodes, func(n *corev1.Node) bool { return !nodeReady(n) })); unready > 0 {
+		words = append(words, nodesInWords(unready)+" not Ready")
+	}
+	slices.Sort(words)
+	if len(words) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(words, ", ")
+}
+
+func nodesOf(nodes []*corev1.Node, is func(*corev1.Node) bool) []*corev1.Node {
+	return slices.DeleteFunc(slices.Clone(nodes), func(n *corev1.Node) bool { return !is(n) })
+}
+
+// gapShown is evidence from the first few nodes.
+func (c *Case) gapShown(device string) []Evidence {
+	nodes := slices.Clone(c.Nodes)
+	slices.SortFunc(nodes, func(a, b *corev1.Node) int { return strings.Compare(a.Name, b.Name) })
+	var out []Evidence
+	for _, n := range nodes[:min(len(nodes), 3)] {
+		e := quantityShown(n.Status.Capacity, "status.capacity", corev1.ResourceName(device))
+		e.Object = RefTo(n).In()
+		out = append(out, e)
+	}
+	return out
+}
+
+// notAdvertisedAsSaid goes by the scheduler's words where nodes cannot be seen: a node that would not have one device even
+// when empty has none.
+func notAdvertisedAsSaid(c *Case) []Finding {
+	device, ask := deviceAsked(c.Pod)
+	s, ok := c.Said()
+	if !ok {
+		if !c.saidOfNone() {
+			return nil
+		}
+		return c.berthSaid(why.LargerThanAnyNode)
+	}
+	if c.State != Pending || device == "" || ask != 1 || !c.tellsSize() || !s.Evicting.Known || s.Evicting.Nobody > 0 || s.Short(device) == 0 || s.Short(device) != s.Nodes {
+		return nil
+	}
+	return []Finding{{
+		Message:  fmt.Sprintf("the pod asks for 1 %s, and the scheduler found none on any of %s, even if they were empty", device, nodesInWords(s.Nodes)),
+		Evidence: c.saidEvidence(),
+	}}
+}
