@@ -121,7 +121,7 @@ func (o *evidenceOptions) report(b *inspect.Bundle) ([]byte, error) {
 	if space != "" {
 		space = b.Manifest.Namespace // as it is called in there
 	}
-	d := diagnose.New(b.Facts, modelOf(b.Facts))
+	d := diagnoser(context.Background(), asker{kept: b}, b.Facts, space, diagnose.Ref{})
 	var found []diagnose.Diagnosis
 	waiting := d.Waiting(space)
 	for _, r := range waiting[:min(len(waiting), mostReported)] {

@@ -37,6 +37,9 @@ func (a asker) answers(ctx context.Context, namespace string) map[string]json.Ra
 	if err == nil {
 		err = a.keep(ctx, out, namespace, "workloads")
 	}
+	if err == nil {
+		_ = a.keep(ctx, out, namespace, "configurations") // which older schedulers do not tell
+	}
 	said := health{Answers: err == nil}
 	if err != nil {
 		said.Why = err.Error()
@@ -96,7 +99,7 @@ func answered(b *inspect.Bundle, value any, params url.Values, path []string) er
 		return workloadsIn(b, value, params, path)
 	case *answer.Workload:
 		return itemIn(b, value, path, func(w *answer.Workload) bool { return w.Namespace == path[1] && w.Name == path[3] })
-	case *answer.QueueList:
+	case *answer.QueueList, *answer.ConfigurationList:
 		return listIn(b, value, path)
 	case *answer.Queue:
 		return itemIn(b, value, path, func(q *answer.Queue) bool { return q.Name == path[len(path)-1] })

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-dev/berth/diagnose"
-	"github.com/berth-dev/berth/kube/scheduler"
 )
 
 type whyOptions struct {
@@ -101,7 +100,11 @@ func whyRun(ctx context.Context, o *whyOptions) error {
 	if err != nil {
 		return exitError{code: exitUnknown, err: err}
 	}
-	d := diagnose.New(facts, modelOf(facts))
+	a, err := o.asker()
+	if err != nil {
+		return exitError{code: exitUnknown, err: err}
+	}
+	d := diagnoser(ctx, a, facts, o.space, o.asks())
 	if o.target.Name == "" {
 		return o.list(d, facts)
 	}
@@ -118,11 +121,6 @@ func whyRun(ctx context.Context, o *whyOptions) error {
 		return exitError{code: exitFailed}
 	}
 	return nil
-}
-
-// modelOf is an empty model, for the pods that Berth's scheduler serves in these facts and for all others.
-func modelOf(f *diagnose.Facts) *scheduler.Model {
-	return scheduler.NewModel(scheduler.ModelOptions{For: f.ServedBy(scheduler.DefaultName)})
 }
 
 // asks is whose logs are worth reading: those of what is asked about.

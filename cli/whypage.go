@@ -41,6 +41,7 @@ func (p whyPage) one(d *diagnose.Diagnosis) string {
 	p.blockers(&b, d)
 	p.fixes(&b, d)
 	p.when(&b, d)
+	p.basis(&b, d)
 	p.unseen(&b, d.Unseen)
 	return b.String()
 }
@@ -165,6 +166,15 @@ func (p whyPage) fixes(b *strings.Builder, d *diagnose.Diagnosis) {
 			}
 		}
 	}
+}
+
+// basis says that the scheduler's own word is missing.
+func (p whyPage) basis(b *strings.Builder, d *diagnose.Diagnosis) {
+	if d.Scheduler == nil || d.Scheduler.Answers {
+		return
+	}
+	b.WriteByte('\n')
+	p.para(b, "Scheduler", fmt.Sprintf("%s could not be asked: %s. This is the answer of a model of it with the default configuration.", d.Scheduler.Name, strings.TrimSuffix(d.Scheduler.Why, ".")))
 }
 
 // when says from when on the work may start by itself.

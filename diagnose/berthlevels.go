@@ -21,20 +21,32 @@ type berthLevel struct{ name, label string }
 // is says whether the word names the level.
 func (l berthLevel) is(word string) bool { return word == l.name || word == l.label }
 
-// berthLadder are all levels, the widest first.
+// ladder are all levels, the widest first: of the live scheduler where it was asked.
+func (f *Facts) ladder() []berthLevel {
+	if f.Served == nil || f.Served.Unreached != "" {
+		return berthLadder
+	}
+	out := make([]berthLevel, len(f.Served.Levels))
+	for i, l := range f.Served.Levels {
+		out[i] = berthLevel{l.Name, l.Label}
+	}
+	return out
+}
+
+// berthLadder are the levels that Berth has by default.
 var berthLadder = []berthLevel{
 	{"region", "topology.kubernetes.io/region"}, {"zone", "topology.kubernetes.io/zone"},
 	{"block", "berth.dev/block"}, {"rack", "berth.dev/rack"}, {"clique", "nvidia.com/gpu.clique"},
 }
 
 // berthSame says whether both words name one level.
-func berthSame(a, b string) bool {
-	return a == b || slices.ContainsFunc(berthLadder, func(l berthLevel) bool { return l.is(a) && l.is(b) })
+func (f *Facts) berthSame(a, b string) bool {
+	return a == b || slices.ContainsFunc(f.ladder(), func(l berthLevel) bool { return l.is(a) && l.is(b) })
 }
 
 // berthLevels are the levels that some node is in, the widest first.
 func (f *Facts) berthLevels() []berthLevel {
-	return slices.DeleteFunc(slices.Clone(berthLadder), func(l berthLevel) bool {
+	return slices.DeleteFunc(slices.Clone(f.ladder()), func(l berthLevel) bool {
 		for _, n := range f.Nodes {
 			if n.Labels[l.label] != "" {
 				return false
@@ -49,7 +61,7 @@ func (c *Case) berthGroup(level string) *schedulingv1beta1.PodGroup {
 	for _, o := range c.berthSpeakers() {
 		if g, ok := o.(*schedulingv1beta1.PodGroup); ok && g.Spec.SchedulingConstraints != nil {
 			for _, t := range g.Spec.SchedulingConstraints.Topology {
-				if berthSame(t.Key, level) {
+				if c.berthSame(t.Key, level) {
 					return g
 				}
 			}
@@ -80,11 +92,11 @@ func (c *Case) berthRelevel(was string, to berthLevel) (Edit, bool) {
 		}
 		return Edit{Side: Workload, Cost: 2, Text: fmt.Sprintf("make PodGroup %s anew with topology key %s instead of %s", g.Name, to.label, was), Set: []Object{n}}, true
 	}
-	if said := c.berthSays(berthRequired); said != "" && berthSame(said, was) {
+	if said := c.berthSays(berthRequired); said != "" && c.berthSame(said, was) {
 		return c.berthRekey(berthRequired, berthRequired, to.name, text), true
 	}
 	size, level, ok := strings.Cut(c.berthSays(berthSegment), "@")
-	if !ok || !berthSame(level, was) {
+	if !ok || !c.berthSame(level, was) {
 		return Edit{}, false
 	}
 	return c.berthRekey(berthSegment, berthSegment, size+"@"+to.name, fmt.Sprintf("have segments within one %s instead of one %s", to.name, was)), true
@@ -97,10 +109,10 @@ func (c *Case) berthRelax(was string) (Edit, bool) {
 		n.Spec.SchedulingConstraints = nil
 		return Edit{Side: Workload, Cost: 2, Text: fmt.Sprintf("make PodGroup %s anew without its topology constraint", g.Name), Set: []Object{n}}, true
 	}
-	if said := c.berthSays(berthRequired); said != "" && berthSame(said, was) {
+	if said := c.berthSays(berthRequired); said != "" && c.berthSame(said, was) {
 		return c.berthRekey(berthRequired, berthPreferred, was, fmt.Sprintf("prefer one %s instead of requiring it", was)), true
 	}
-	if _, level, ok := strings.Cut(c.berthSays(berthSegment), "@"); ok && berthSame(level, was) {
+	if _, level, ok := strings.Cut(c.berthSays(berthSegment), "@"); ok && c.berthSame(level, was) {
 		return c.berthRekey(berthSegment, berthPreferred, was, fmt.Sprintf("prefer one %s instead of segments within one", was)), true
 	}
 	return Edit{}, false

@@ -43,6 +43,9 @@ func (c *Case) berthSaid(cause why.Cause) []Finding {
 	if c.Fit() != nil || c.State != Pending {
 		return nil
 	}
+	if w := c.served(c.Pod); w != nil {
+		return c.asTold(w, cause)
+	}
 	for _, s := range c.Pod.Status.Conditions {
 		if s.Type == corev1.PodScheduled && s.Status == corev1.ConditionFalse && berthMeans(&s, cause) {
 			return []Finding{{Message: "Berth says: " + s.Message, Evidence: []Evidence{{Object: RefTo(c.Pod).In(), Field: `status.conditions["PodScheduled"]`, Value: s.Reason}}}}
@@ -79,12 +82,27 @@ func (c *Case) berthWrote(cause why.Cause) []Finding {
 	if c.State != Pending {
 		return nil
 	}
+	if w := c.served(c.Pod); w != nil {
+		return c.asTold(w, cause)
+	}
 	for _, s := range c.Pod.Status.Conditions {
 		if s.Type == corev1.PodScheduled && s.Status == corev1.ConditionFalse && berthMeans(&s, cause) {
 			return []Finding{{Message: "Berth says: " + s.Message, Evidence: []Evidence{{Object: RefTo(c.Pod).In(), Field: `status.conditions["PodScheduled"]`, Value: s.Reason}}}}
 		}
 	}
 	return nil
+}
+
+// asTold is what the scheduler says of the pod under the cause: the one that binds alone.
+func (c *Case) asTold(w *ServedWorkload, cause why.Cause) []Finding {
+	if w.Cause != cause {
+		return nil
+	}
+	message := w.Sentence
+	if g, ok := w.gate(cause); ok {
+		message = g.Sentence(w.Certificates)
+	}
+	return []Finding{{Message: message, Evidence: []Evidence{{Object: "workload/" + c.Pod.Namespace + "/" + c.WorkloadOf(c.Pod), Field: "cause", Value: string(cause)}}}}
 }
 
 // berthWaits is the same of a wait with which nothing is wrong.

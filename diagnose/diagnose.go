@@ -241,6 +241,7 @@ func (d *Diagnoser) why(top Object) Diagnosis {
 	out := Diagnosis{APIVersion: APIVersion, Kind: Kind, Target: target, Layer: None, Owner: Nobody, Cause: Healthy, Created: top.GetCreationTimestamp().Time}
 	j := d.judge(d.facts, target, top)
 	out.State = j.cases[0].State
+	out.Scheduler = d.asServed(j)
 	d.trials = mostTrials
 	t := &trial{d: d, target: target, top: top, base: j}
 	t.bind()
@@ -264,6 +265,9 @@ func (d *Diagnoser) why(top Object) Diagnosis {
 	}
 	if !first.Until.IsZero() {
 		out.ETA = &ETA{Earliest: first.Until, Likely: first.Until, Because: first.Because}
+	}
+	if e := j.expects(); e != nil && (first.Layer == L3 || first.Calm) { // it knows who else waits
+		out.ETA = e
 	}
 	out.Fixes = t.fixes()
 	if len(out.Fixes) == 0 {

@@ -70,7 +70,9 @@ type Diagnosis struct {
 	Blockers   []Blocker `json:"blockers,omitempty"`
 	Fixes      []Fix     `json:"fixes,omitempty"`
 	ETA        *ETA      `json:"eta,omitempty"`
-	Unseen     []string  `json:"unseen,omitempty"` // what the caller may not read, and so is not known
+	// Scheduler is what Berth's live scheduler says of it, where it schedules the target.
+	Scheduler *SchedulerAnswer `json:"scheduler,omitempty"`
+	Unseen    []string         `json:"unseen,omitempty"` // what the caller may not read, and so is not known
 
 	Created time.Time `json:"-"` // of the target, or of its oldest pod that waits
 	Advice  string    `json:"-"` // what usually helps, where no fix could be verified

@@ -52,7 +52,7 @@ func Pointer(keys ...string) string {
 // with returns the facts as they would be after the edits, made for the target. What an edit changes has no events and
 // no status from before.
 func (f *Facts) with(top Object, edits []Edit) (*Facts, []change, error) {
-	g := &Facts{At: f.At, Kubernetes: f.Kubernetes, Objects: f.Objects, Logs: f.Logs, Unseen: f.Unseen, Matches: f.Matches, edited: make(map[types.UID]bool), heard: f.heardOf()}
+	g := &Facts{At: f.At, Kubernetes: f.Kubernetes, Objects: f.Objects, Logs: f.Logs, Unseen: f.Unseen, Served: f.Served, Matches: f.Matches, edited: make(map[types.UID]bool), heard: f.heardOf()}
 	for uid := range f.edited {
 		g.edited[uid] = true
 	}

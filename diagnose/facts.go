@@ -18,6 +18,8 @@ type Facts struct {
 	// What a container wrote before it was last restarted is by namespace/pod/container/previous.
 	Logs   map[string]string
 	Unseen []Unseen
+	// Served is what Berth's scheduler answered; nil: nobody asked, as nothing in question is its.
+	Served *Served
 	// Matches evaluates a selector of devices (CEL) for a device of the driver; nil: nobody can. Facts call it with the
 	// same pointers again and again.
 	Matches func(expression, driver string, d *resourcev1.Device) (bool, error)

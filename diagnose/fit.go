@@ -203,7 +203,7 @@ func (s *session) take(w engine.Placement) *corev1.Pod {
 
 // beside are the facts with the pods where they are placed.
 func (f *Facts) beside(pods []*corev1.Pod) *Facts {
-	g := &Facts{At: f.At, Kubernetes: f.Kubernetes, Objects: f.Objects, Unseen: f.Unseen, Matches: f.Matches, edited: f.edited}
+	g := &Facts{At: f.At, Kubernetes: f.Kubernetes, Objects: f.Objects, Unseen: f.Unseen, Served: f.Served, Matches: f.Matches, edited: f.edited}
 	g.Pods = slices.DeleteFunc(slices.Clone(f.Pods), func(p *corev1.Pod) bool {
 		return slices.ContainsFunc(pods, func(q *corev1.Pod) bool { return p.Namespace == q.Namespace && p.Name == q.Name })
 	})
@@ -248,6 +248,7 @@ func (s *session) fit(c *Case) *Fit {
 	f := &Fit{Bars: s.bars[key]}
 	barred := barred(f.Bars)
 	f.Explanation, f.Starts, f.Missing = s.model.Try(key, c.Now)
+	f.overrule(c)
 	table, _ := s.model.PerNode(key, c.Now)
 	for _, d := range table.Domains {
 		n := c.NodeNamed(d.Name)

@@ -97,12 +97,14 @@ func (f *Facts) unadvertised(device string) bool {
 	}
 	vendor, name := deviceName(device)
 	for _, n := range f.Nodes {
-		for other, q := range n.Status.Capacity {
-			if !strings.Contains(string(other), "/") || q.IsZero() && offers(n, other) == 0 {
-				continue
-			}
-			if v, m := deviceName(string(other)); string(other) == device || v == vendor || m == name {
-				return false
+		for _, list := range []corev1.ResourceList{n.Status.Capacity, n.Status.Allocatable} {
+			for other, q := range list {
+				if !strings.Contains(string(other), "/") || q.IsZero() {
+					continue
+				}
+				if v, m := deviceName(string(other)); string(other) == device || v == vendor || m == name {
+					return false
+				}
 			}
 		}
 	}

@@ -81,7 +81,7 @@ func (c *Case) closerEdits(g why.Gate) []Edit {
 	asked = append(asked, c.berthSays(berthRequired))
 	var out []Edit
 	for i, was := range asked {
-		if was == "" || slices.ContainsFunc(asked[:i], func(a string) bool { return berthSame(a, was) }) {
+		if was == "" || slices.ContainsFunc(asked[:i], func(a string) bool { return c.berthSame(a, was) }) {
 			continue
 		}
 		if e, ok := c.berthRelax(was); ok {

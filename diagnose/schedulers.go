@@ -38,6 +38,9 @@ const unheard = 5 * time.Minute
 
 // scheduler says whether somebody schedules the pods that name it, since when not, and what shows it.
 func (f *Facts) scheduler(name string) (life, time.Time, []Evidence) {
+	if s := f.Served; s != nil && s.Unreached == "" && slices.Contains(s.Names, name) {
+		return alive, time.Time{}, nil // it has just answered
+	}
 	heard := f.heardOf()[name]
 	if l := f.leaseOf(name); l != nil {
 		e := []Evidence{{Object: RefTo(l).In(), Field: "spec.renewTime", Value: renewed(l).UTC().Format(time.RFC3339)}}

@@ -43,6 +43,9 @@ type Config struct {
 	Classes int `json:"classes,omitempty"`
 }
 
+// Config is the policy of the state, with defaults filled in and without what makes no sense.
+func (s *State) Config() Config { return s.cfg }
+
 // Policy is a named set of rules.
 type Policy string
 

@@ -97,6 +97,10 @@ func readWhyStory(t *testing.T, name, file string) *whyStory {
 type diagnosis struct {
 	State, Layer, Cause, Owner, Summary string
 	Fixes                               []struct{ Side, Edit, Command, Outcome string }
+	Scheduler                           *struct {
+		Answers bool
+		Cause   string
+	}
 }
 
 // play brings the cause about as often as there are fixes to try.
@@ -156,12 +160,69 @@ func (w *whyWorld) make(t *testing.T) diagnosis {
 			w.ask(&d)
 			if took := time.Since(start); w.story.right(&d) {
 				t.Logf("%s: %s in %.2f s, %d fixes", w.ns, d.Cause, took.Seconds(), len(d.Fixes))
+				w.agree(t)
 				return d
 			}
 		}
 	}
 	t.Fatalf("berth why says %s %s %s with %d fixes, want %s %s %s with %d\n%s", d.Layer, d.Cause, d.Owner, len(d.Fixes), w.story.Layer, w.story.Cause, w.story.Owner, w.story.Fixes, out)
 	return d
+}
+
+// agree holds what `berth why` says of every workload that waits for Berth against what the live scheduler itself answers.
+func (w *whyWorld) agree(t *testing.T) {
+	t.Helper()
+	const path = "/apis/answers.berth.dev/v1alpha1/namespaces/$NS/workloads"
+	var list struct {
+		Items []struct {
+			Metadata struct{ Name string }
+			Cause    string
+		}
+	}
+	out, err := w.sh(`kubectl get --raw "` + path + `?state=waiting"`)
+	if err != nil || json.Unmarshal([]byte(out), &list) != nil {
+		t.Errorf("the scheduler does not answer: %v\n%s", err, out)
+	}
+	for _, item := range list.Items {
+		var live struct {
+			Cause string
+			Pods  struct{ Names []string }
+		}
+		var d diagnosis
+		agreed := false
+		for range 5 { // both may change in between
+			raw, err := w.sh(`kubectl get --raw "` + path + `/` + item.Metadata.Name + `"`)
+			if err != nil || json.Unmarshal([]byte(raw), &live) != nil || live.Cause == "" || len(live.Pods.Names) == 0 {
+				agreed = true // it is over
+				break
+			}
+			d = diagnosis{}
+			out, _ = w.sh("berth why pod/" + live.Pods.Names[0] + " -n $NS -o json")
+			if json.Unmarshal([]byte(out), &d) == nil && agrees(live.Cause, &d) {
+				agreed = true
+				break
+			}
+			time.Sleep(300 * time.Millisecond)
+		}
+		if !agreed {
+			t.Errorf("%s: the scheduler says that %s waits for %s, and berth why\n%s", w.ns, item.Metadata.Name, live.Cause, out)
+		}
+	}
+}
+
+// agrees says whether the diagnosis knows the scheduler's cause and names the same, or what is behind it: why there is no
+// room, or why members or claims are missing.
+func agrees(live string, d *diagnosis) bool {
+	if d.Scheduler == nil || !d.Scheduler.Answers || d.Scheduler.Cause != live {
+		return false
+	}
+	switch live {
+	case "cluster-full", "fragmented", "topology-fragmented", "larger-than-any-node", "no-matching-node", "cpu-or-memory-stranded", "search-budget":
+		return d.Cause != "healthy" && d.Cause != "unknown"
+	case "gang-incomplete", "claims-not-ready":
+		return d.Cause != "healthy" && d.Cause != "unknown" || d.Layer == "none"
+	}
+	return d.Cause == live
 }
 
 func (a *whyAnswer) right(d *diagnosis) bool {

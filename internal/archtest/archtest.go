@@ -77,13 +77,13 @@ var Rules = map[string]Rule{
 	"fleet/stream":               {Ring: Edge},
 	"fleet/workload":             {Ring: Edge, Imports: []string{"fleet/clock"}},
 
-	"kube/answer":       {Ring: Edge, Imports: []string{"engine/why"}},
+	"kube/answer":       {Ring: Edge, Imports: []string{"engine", "engine/why"}},
 	"kube/convert":      {Ring: Edge, Imports: []string{"api/v1alpha1", "engine", "engine/why"}},
 	"kube/crd":          {Ring: Edge, Tests: []string{"api/v1alpha1"}},
 	"kube/inspect":      {Ring: Edge, Imports: []string{"diagnose", "kube/inspect/mask"}},
 	"kube/inspect/mask": {Ring: Edge},
 	"kube/policy":       {Ring: Edge},
-	"kube/scheduler":    {Ring: Edge, Imports: []string{"api/v1alpha1", "engine", "engine/why", "kube/answer", "kube/convert", "kube/crd", "kube/policy", "record"}},
+	"kube/scheduler":    {Ring: Edge, Imports: []string{"api/v1alpha1", "engine", "engine/why", "kube/answer", "kube/convert", "kube/crd", "kube/policy", "record"}, Tests: []string{"diagnose"}},
 
 	"record": {Ring: Edge, Imports: []string{"engine", "engine/why"}},
 

@@ -29,6 +29,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/berth-dev/berth/engine"
 )
 
 // court is an API server that knows tokens and rights, and a server of answers that asks it.
@@ -265,7 +267,12 @@ func (k *known) Workload(ctx context.Context, namespace, name string) (Workload,
 }
 
 func (k *known) Queues(context.Context) ([]Queue, error) { return k.queues, k.err }
-func (k *known) Ready() error                            { return k.err }
+func (k *known) Configuration() Configuration {
+	return Configuration{ObjectMeta: metav1.ObjectMeta{Name: "berth"}, SchedulerNames: []string{"berth", "default-scheduler"}, Engine: engine.Load(engine.Snapshot{}, engine.Config{
+		Levels: []engine.Level{{Name: "rack", Label: "example.com/rack"}}, Policy: engine.Strict, Rates: []engine.Rate{{Model: "H100", Units: 4}}, Overtake: time.Minute,
+	}).Config()}
+}
+func (k *known) Ready() error { return k.err }
 func (k *known) Metrics() []Metric {
 	return []Metric{{Name: "cycles_total", Help: "Plans made.", Counter: true, Value: 3}}
 }

@@ -29,6 +29,7 @@ func (a *asking) resources() (any, error) {
 	return metav1.APIResourceList{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIResourceList"}, GroupVersion: GroupVersion,
 		APIResources: []metav1.APIResource{
+			{Name: "configurations", SingularName: "configuration", Kind: "Configuration", Verbs: verbs},
 			{Name: "queues", SingularName: "queue", Kind: "Queue", Verbs: verbs},
 			{Name: "workloads", SingularName: "workload", Kind: "Workload", Namespaced: true, Verbs: verbs},
 		},

@@ -98,6 +98,10 @@ func (s *Server) handler() http.Handler {
 	m.HandleFunc(root+"/queues/{name}", s.answer((*asking).queue))
 	m.HandleFunc(root+"/namespaces/{namespace}/queues", s.answer((*asking).queues))
 	m.HandleFunc(root+"/namespaces/{namespace}/queues/{name}", s.answer((*asking).queue))
+	for _, at := range []string{root, root + "/namespaces/{namespace}"} {
+		m.HandleFunc(at+"/configurations", s.answer((*asking).configurations))
+		m.HandleFunc(at+"/configurations/{name}", s.answer((*asking).configuration))
+	}
 	m.HandleFunc("/", s.answer((*asking).nothing))
 	return m
 }

@@ -72,13 +72,13 @@ func evicted() Workload {
 
 // tenant may see namespace a and nothing else.
 func tenant(c *court) caller {
-	c.rights["tenant"] = []string{"list workloads a", "get workloads a", "list pods a", "list queues a", "get queues a"}
+	c.rights["tenant"] = []string{"list workloads a", "get workloads a", "list pods a", "list queues a", "get queues a", "list configurations a", "get configurations a"}
 	return c.proxied("tenant")
 }
 
 func admin(c *court) caller {
 	c.rights["admin"] = []string{
-		"list workloads *", "get workloads *", "list pods *", "list nodes *", "list queues *", "get queues *", "get /metrics",
+		"list workloads *", "get workloads *", "list pods *", "list nodes *", "list queues *", "get queues *", "list configurations *", "get configurations *", "get /metrics",
 	}
 	return c.proxied("admin")
 }
@@ -105,6 +105,21 @@ func TestOneWorkload(t *testing.T) {
 	}
 	if diff := cmp.Diff(waiting(), (*c.server.source.Load()).(*known).workloads[0]); diff != "" {
 		t.Errorf("hiding wrote to what is shared:\n%s", diff)
+	}
+}
+
+// How the scheduler is set up is told to who may ask about a namespace, for that namespace, and to nobody else.
+func TestConfiguration(t *testing.T) {
+	c := newCourt(t, &known{})
+	const root = "/apis/" + GroupVersion
+	golden(t, "configuration.json", want[Configuration](c, tenant(c), root+"/namespaces/a/configurations/berth"))
+	if list := want[ConfigurationList](c, admin(c), root+"/configurations"); len(list.Items) != 1 || list.Items[0].Engine.Policy != "strict" {
+		t.Errorf("list: %+v", list)
+	}
+	for path, code := range map[string]int{"/configurations": 403, "/namespaces/b/configurations": 403, "/configurations/berth": 403, "/namespaces/a/configurations/other": 404, "/namespaces/a/configurations?watch=true": 405} {
+		if got, body := c.ask(tenant(c), root+path); got != code {
+			t.Errorf("%s: %d, want %d: %s", path, got, code, body)
+		}
 	}
 }
 
@@ -240,7 +255,7 @@ func TestDiscoveryTellsOfReadingAlone(t *testing.T) {
 			t.Errorf("%s:\n%s", r.Name, diff)
 		}
 	}
-	if len(got.APIResources) != 2 {
+	if len(got.APIResources) != 3 {
 		t.Errorf("%+v", got)
 	}
 }

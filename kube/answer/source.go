@@ -15,6 +15,8 @@ type Source interface {
 	Workload(ctx context.Context, namespace, name string) (Workload, error)
 	// Queues are all, by name.
 	Queues(ctx context.Context) ([]Queue, error)
+	// Configuration is how it is set up, with its name.
+	Configuration() Configuration
 	// Ready says what keeps it from scheduling, nil if nothing does.
 	Ready() error
 	Metrics() []Metric

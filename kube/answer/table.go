@@ -46,6 +46,12 @@ func queueTable(items []Queue) metav1.Table {
 	return t
 }
 
+func configurationTable(c Configuration) metav1.Table {
+	t := newTable("Name:string", "Pods-of:string", "Policy:string", "GPU:string")
+	t.Rows = append(t.Rows, tableRow("Configuration", c.ObjectMeta, c.Name, strings.Join(c.SchedulerNames, ", "), string(c.Engine.Policy), c.Engine.GPU))
+	return t
+}
+
 func list(amounts []why.Amount) string { return strings.Join(why.Amounts(amounts), ", ") }
 
 // newTable has the columns, each "name:type".

@@ -6,6 +6,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/engine/why"
 )
 
@@ -14,7 +15,7 @@ import (
 //	v1alpha1  2026-11-15  first
 //	          2026-11-15  Queue: parent, problem, warnings, quota, weight, borrowed, lent, wanted, share, gpuSeconds,
 //	                      budgets; a queue counts what is in those below it. Workload: eta, promise, borrowed, evicting
-//	          2026-11-16  Workload: eta.cause
+//	          2026-11-16  Workload: eta.cause; Configuration
 const (
 	Group        = "answers.berth.dev"
 	Version      = "v1alpha1"
@@ -180,6 +181,23 @@ type Budget struct {
 type Demand struct {
 	Workloads int   `json:"workloads"`
 	GPUs      int64 `json:"gpus"`
+}
+
+// Configuration is how the scheduler that leads is set up: what a model of it needs to decide as it does. Its name is the
+// scheduler's.
+type Configuration struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+
+	SchedulerNames []string      `json:"schedulerNames"` // of the pods that it schedules
+	Engine         engine.Config `json:"engine"`         // with defaults filled in; durations in nanoseconds
+}
+
+// ConfigurationList has one: that of the scheduler that leads.
+type ConfigurationList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata"`
+	Items           []Configuration `json:"items"`
 }
 
 // WorkloadList is in line order, then those that do not wait by namespace and name.

@@ -157,6 +157,11 @@ func heldByClaims(key string, p *corev1.Pod) answer.Workload {
 	return w
 }
 
+// Configuration is as answer.Source says.
+func (s *scheduler) Configuration() answer.Configuration {
+	return answer.Configuration{ObjectMeta: metav1.ObjectMeta{Name: s.opts.Name}, SchedulerNames: slices.Sorted(slices.Values(s.opts.For)), Engine: s.state.Config()}
+}
+
 // Queues is as answer.Source says.
 func (s *scheduler) Queues(ctx context.Context) ([]answer.Queue, error) {
 	b, err := s.board(ctx)

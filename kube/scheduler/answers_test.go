@@ -23,9 +23,13 @@ import (
 )
 
 // source runs a scheduler on the world and returns what it would give a server.
-func (w *world) source() *scheduler {
+func (w *world) source(change ...func(*Options)) *scheduler {
 	w.t.Helper()
-	s, err := newScheduler(w.client, Options{queues: w.queues}.normal())
+	o := Options{queues: w.queues}
+	for _, c := range change {
+		c(&o)
+	}
+	s, err := newScheduler(w.client, o.normal())
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -104,6 +108,17 @@ func TestAnswersOfTwoGangs(t *testing.T) {
 		}
 		if len(one.Certificates) != 1 || len(one.Gates) != 1 || one.Gates[0].Certificate != 0 {
 			t.Errorf("gates %+v, certificates %+v", one.Gates, one.Certificates)
+		}
+	})
+}
+
+// What is served is what decides: the options with their defaults.
+func TestConfigurationIsServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, node("n1", "r1", 1))
+		got := w.source().Configuration()
+		if got.Name == "" || len(got.SchedulerNames) == 0 || got.Engine.GPU != "nvidia.com/gpu" || got.Engine.Policy != engine.Default || got.Engine.Heads == 0 {
+			t.Errorf("%+v", got)
 		}
 	})
 }
