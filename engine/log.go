@@ -67,5 +67,6 @@ func (s *State) rewind(to uint64) {
 			c.cursor, c.redo = to, redo
 		}
 	}
+	clear(s.classes.active) // classes that are not kept any more are large
 	s.classes.active = s.classes.active[:0]
 }

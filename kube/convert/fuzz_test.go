@@ -74,6 +74,19 @@ func FuzzPod(f *testing.F) {
 		}
 		gang := convert.NativeGang([]*corev1.Pod{&p}, nil, nil)
 		kept(t, withoutKey(gang))
+		trimmed := p.DeepCopy()
+		convert.Trim(trimmed)
+		again := convert.Pod(trimmed, convert.Options{})
+		if (again.Invalid == "") != (got.Invalid == "") {
+			t.Errorf("trimmed it is %q, and was %q", again.Invalid, got.Invalid)
+		}
+		again.Invalid = got.Invalid
+		if diff := cmp.Diff(got, again); diff != "" {
+			t.Errorf("trimmed it is another: %s", diff)
+		}
+		if diff := cmp.Diff(convert.Unheeded(&p), convert.Unheeded(trimmed)); diff != "" {
+			t.Errorf("trimmed it says something else: %s", diff)
+		}
 	})
 }
 

@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,17 +16,16 @@ import (
 
 // The most that is read of what people write. The API server bounds an object by its size alone, 1.5 MB, in which one
 // pod can name 20,000 GPU models. Time and memory of a cycle grow with each of these numbers, so each has a bound here,
-// far above what manifests have and low enough that a thousand pods at all of them are planned within a second
-// (BenchmarkCycleAtLimits). docs/limits.md lists them with reasons; tests hold the page and these constants together,
+// far above what manifests have. BenchmarkCycleAtLimits plans a thousand pods at all of them. docs/limits.md lists them with reasons; tests hold the page and these constants together,
 // and try each at the limit and one above it.
 //
 // What is above a limit is never cut and used: a pod waits with the reason InvalidObject and the limit's name, a gang
 // with it; a node takes no new pods; a queue takes none either.
 const (
 	// Of a pod.
-	MaxContainers          = 64   // containers and init containers together
+	MaxContainers          = 32   // containers and init containers together
 	MaxResources           = 16   // names of resources that its containers request
-	MaxHostPorts           = 32   // of all containers
+	MaxHostPorts           = 16   // of all containers
 	MaxSelectorLabels      = 32   // spec.nodeSelector
 	MaxTolerations         = 32   // spec.tolerations
 	MaxAffinityTerms       = 16   // node affinity, required and preferred together
@@ -207,7 +207,26 @@ func (t *tally) keys(o *metav1.ObjectMeta) {
 // invalid where it is not. It can be evicted, and not moved: nobody knows where the next one may run.
 func overLimit(p *corev1.Pod) engine.Spec {
 	takes := requests(p)
-	return engine.Spec{Requests: takes[:min(len(takes), MaxResources)], NodeName: p.Spec.NodeName}
+	if len(takes) > MaxResources {
+		slices.SortFunc(takes, func(a, b engine.Amount) int { return byWeight(a.Resource, b.Resource) })
+		takes = sorted(takes[:MaxResources])
+	}
+	return engine.Spec{Requests: takes, NodeName: p.Spec.NodeName}
+}
+
+// byWeight orders resources by name, behind those that are of every pod and those that count GPUs: of a bound pod these
+// count whatever else it says that it takes.
+func byWeight(a, b string) int {
+	rank := func(name string) int {
+		switch {
+		case !strings.Contains(name, "/"):
+			return 0
+		case strings.HasSuffix(name, "/gpu") || strings.HasPrefix(name, "nvidia.com/"):
+			return 1
+		}
+		return 2
+	}
+	return cmp.Or(rank(a)-rank(b), strings.Compare(a, b))
 }
 
 // gangLimits says which limits the gang is above, or one of its pods, or the objects that describe it.

@@ -226,3 +226,37 @@ func BenchmarkCycleAtLimits(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkMemoryAtLimits measures what is kept of a pod at all limits: the trimmed object, the engine's value, and the
+// engine's own after two plans.
+func BenchmarkMemoryAtLimits(b *testing.B) {
+	const many = 4 * limitPods
+	heap := func() float64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return float64(m.HeapAlloc)
+	}
+	for b.Loop() {
+		s := limitSite(true)
+		before := heap()
+		var objects []*corev1.Pod
+		for i := range many {
+			p := limitPod(i, false)
+			convert.Trim(p)
+			objects = append(objects, p)
+		}
+		read := heap()
+		for _, p := range objects {
+			v := convert.Pod(p, convert.Options{})
+			s.Apply(engine.Change{Pod: &v})
+		}
+		s.Apply(s.Plan(limitNow).Changes...)
+		plan := s.Plan(limitNow.Add(time.Second))
+		b.ReportMetric((read-before)/many/1024, "KiB/object")
+		b.ReportMetric((heap()-read)/many/1024, "KiB/engine")
+		runtime.KeepAlive(objects)
+		runtime.KeepAlive(plan)
+		runtime.KeepAlive(s)
+	}
+}

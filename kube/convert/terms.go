@@ -176,7 +176,7 @@ func likeOf(p *corev1.Pod, pods int) string {
 	case c != nil && c.Name != "":
 		what = c.Kind + "/" + stem(c.Name)
 	case len(p.Spec.Containers) > 0 && p.Spec.Containers[0].Image != "":
-		what = p.Spec.Containers[0].Image
+		what = clipped(p.Spec.Containers[0].Image, MaxNameBytes)
 	default:
 		return ""
 	}

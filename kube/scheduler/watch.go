@@ -13,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/berth-dev/berth/kube/convert"
 )
 
 // watch starts the informers and returns when each has given its first list to the feed, or ctx has ended. stop
@@ -66,8 +68,8 @@ func (s *scheduler) factory() informers.SharedInformerFactory {
 	return informers.NewSharedInformerFactoryWithOptions(s.client, 0, informers.WithTransform(func(o any) (any, error) { strip(o); return o, nil }))
 }
 
-// strip drops what nobody here reads: who wrote which field, all but the outcome of a pod that is over, and what
-// the pods that a controller makes look like.
+// strip drops what nobody here reads: who wrote which field, all but the outcome of a pod that is over, what containers
+// run, what the pods that a controller makes look like, and annotations of others.
 func strip(o any) {
 	if m, ok := o.(metav1.Object); ok {
 		m.SetManagedFields(nil)
@@ -78,13 +80,18 @@ func strip(o any) {
 			o.Spec = corev1.PodSpec{NodeName: o.Spec.NodeName, SchedulerName: o.Spec.SchedulerName, SchedulingGroup: o.Spec.SchedulingGroup}
 			o.Status = corev1.PodStatus{Phase: o.Status.Phase, Reason: o.Status.Reason, Message: o.Status.Message}
 		}
+		convert.Trim(o)
 	case *batchv1.Job:
+		convert.TrimOwner(o)
 		o.Spec.Template.Spec = corev1.PodSpec{}
 	case *appsv1.StatefulSet:
+		convert.TrimOwner(o)
 		o.Spec.Template.Spec, o.Spec.VolumeClaimTemplates = corev1.PodSpec{}, nil
 	case *appsv1.ReplicaSet:
+		convert.TrimOwner(o)
 		o.Spec.Template.Spec = corev1.PodSpec{}
 	case *appsv1.Deployment:
+		convert.TrimOwner(o)
 		o.Spec.Template.Spec = corev1.PodSpec{}
 	}
 }

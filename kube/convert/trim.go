@@ -1,0 +1,151 @@
+package convert
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Trim drops, in place, what nobody reads of a pod that is watched, and cuts lists that are above a limit to one more than
+// the limit, which says as much: a pod may have 1.5 MB, and the scheduler keeps all of them. What Pod, NativeGang, Unheeded
+// and AllowedNodes make of it stays the same.
+func Trim(p *corev1.Pod) {
+	trimAnnotations(p.Annotations)
+	s := &p.Spec
+	s.EphemeralContainers, s.ImagePullSecrets, s.HostAliases, s.DNSConfig = nil, nil, nil, nil
+	s.InitContainers, s.Containers = cutTo(s.InitContainers, MaxContainers), cutTo(s.Containers, MaxContainers)
+	for _, list := range [][]corev1.Container{s.InitContainers, s.Containers} {
+		for i := range list {
+			trimContainer(&list[i])
+		}
+	}
+	s.Volumes, s.Tolerations = cutTo(s.Volumes, MaxVolumes), cutTo(s.Tolerations, MaxTolerations)
+	for i := range s.Volumes {
+		s.Volumes[i].VolumeSource = corev1.VolumeSource{PersistentVolumeClaim: s.Volumes[i].PersistentVolumeClaim, Ephemeral: s.Volumes[i].Ephemeral}
+	}
+	s.TopologySpreadConstraints = spreadOnly(s.TopologySpreadConstraints)
+	s.ResourceClaims, s.SchedulingGates, s.ReadinessGates = cutTo(s.ResourceClaims, 0), cutTo(s.SchedulingGates, 0), nil
+	if a := s.Affinity; a != nil && a.PodAffinity != nil {
+		a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution = cutTo(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution, 0)
+		a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution = cutTo(a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution, 0)
+	}
+	if a := s.Affinity; a != nil && a.PodAntiAffinity != nil {
+		a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution = cutTo(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution, 0)
+		a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution = cutTo(a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution, 0)
+	}
+	if len(overLimits(p)) > 0 {
+		trimLists(s)
+	}
+}
+
+// TrimOwner does the same with annotations of a controller.
+func TrimOwner(o metav1.Object) { trimAnnotations(o.GetAnnotations()) }
+
+// mostForeign is how many annotations of others are kept.
+const mostForeign = 64
+
+// trimAnnotations drops what others wrote that is long, such as what kubectl applied last, or too many.
+func trimAnnotations(all map[string]string) {
+	foreign := 0
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		value := all[key]
+		switch {
+		case strings.HasPrefix(key, keyPrefix):
+			if key != KeySurge && len(value) > MaxPodBytes {
+				all[key] = clipped(strings.TrimSpace(value), bytesOf(key))
+			}
+		case len(value) > MaxValueBytes || foreign >= mostForeign && !readForeign(key):
+			delete(all, key)
+		default:
+			foreign++
+		}
+	}
+}
+
+// trimLists cuts the lists of maps and of terms, which are found to be too large only by counting.
+func trimLists(s *corev1.PodSpec) {
+	for len(s.NodeSelector) > MaxSelectorLabels+1 {
+		for key := range s.NodeSelector {
+			delete(s.NodeSelector, key)
+			break
+		}
+	}
+	if s.Affinity == nil || s.Affinity.NodeAffinity == nil {
+		return
+	}
+	a := s.Affinity.NodeAffinity
+	a.PreferredDuringSchedulingIgnoredDuringExecution = cutTo(a.PreferredDuringSchedulingIgnoredDuringExecution, MaxAffinityTerms)
+	terms := []*corev1.NodeSelectorTerm{}
+	if r := a.RequiredDuringSchedulingIgnoredDuringExecution; r != nil {
+		r.NodeSelectorTerms = cutTo(r.NodeSelectorTerms, MaxAffinityTerms)
+		for i := range r.NodeSelectorTerms {
+			terms = append(terms, &r.NodeSelectorTerms[i])
+		}
+	}
+	for i := range a.PreferredDuringSchedulingIgnoredDuringExecution {
+		terms = append(terms, &a.PreferredDuringSchedulingIgnoredDuringExecution[i].Preference)
+	}
+	for _, t := range terms {
+		t.MatchExpressions, t.MatchFields = cutTo(t.MatchExpressions, MaxAffinityExpressions), cutTo(t.MatchFields, MaxAffinityExpressions)
+		for i := range t.MatchExpressions {
+			t.MatchExpressions[i].Values = cutTo(t.MatchExpressions[i].Values, MaxAffinityValues)
+		}
+	}
+}
+
+// cutTo is the list, or so much of it that it is still seen to be above the limit, in memory of its own.
+func cutTo[T any](list []T, limit int) []T {
+	if len(list) <= limit+1 {
+		return list
+	}
+	return append([]T(nil), list[:limit+1]...)
+}
+
+// trimContainer leaves what a container takes of its node, and what decides which features the node must declare.
+func trimContainer(c *corev1.Container) {
+	c.Command, c.Args, c.Env, c.EnvFrom = nil, nil, nil, nil
+	c.LivenessProbe, c.ReadinessProbe, c.StartupProbe, c.Lifecycle, c.SecurityContext = nil, nil, nil, nil, nil
+	c.TerminationMessagePath, c.VolumeDevices = "", nil
+	c.Ports = cutTo(slices.DeleteFunc(c.Ports, func(p corev1.ContainerPort) bool { return p.HostPort == 0 }), MaxHostPorts)
+	for _, list := range []corev1.ResourceList{c.Resources.Requests, c.Resources.Limits} {
+		trimResources(list)
+	}
+	for i := range c.VolumeMounts {
+		if len(c.VolumeMounts[i].BindMountOptions) > 0 {
+			c.VolumeMounts = []corev1.VolumeMount{{BindMountOptions: c.VolumeMounts[i].BindMountOptions}}
+			return
+		}
+	}
+	c.VolumeMounts = nil
+}
+
+// trimResources leaves as many resources as are seen to be too many, those that count most among them.
+func trimResources(list corev1.ResourceList) {
+	if len(list) <= MaxResources+1 {
+		return
+	}
+	names := slices.SortedFunc(maps.Keys(list), func(a, b corev1.ResourceName) int { return byWeight(string(a), string(b)) })
+	for _, name := range names[MaxResources+1:] {
+		delete(list, name)
+	}
+}
+
+// spreadOnly keeps one constraint of each kind: that there is one is all that is read.
+func spreadOnly(list []corev1.TopologySpreadConstraint) []corev1.TopologySpreadConstraint {
+	var out []corev1.TopologySpreadConstraint
+	for _, when := range []corev1.UnsatisfiableConstraintAction{corev1.DoNotSchedule, corev1.ScheduleAnyway} {
+		if spreads(&corev1.Pod{Spec: corev1.PodSpec{TopologySpreadConstraints: list}}, when) {
+			out = append(out, corev1.TopologySpreadConstraint{WhenUnsatisfiable: when})
+		}
+	}
+	return out
+}
+
+// readForeign says whether the key is of those that somebody here reads, or may: Kubernetes' own and KAI's.
+func readForeign(key string) bool {
+	prefix, _, _ := strings.Cut(key, "/")
+	return key == "gpu-fraction" || key == "gpu-memory" || strings.HasSuffix(prefix, "kubernetes.io") || strings.HasSuffix(prefix, "k8s.io")
+}
