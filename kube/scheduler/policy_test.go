@@ -97,7 +97,7 @@ func restarts(t *testing.T, namespace string, after time.Duration) {
 		t.Errorf("a0 waits: %v %v", got, err)
 	}
 	ended := ends.ended()
-	if len(ended) != 1 || strings.Contains(ended[0], "a0") != (namespace == "default") {
+	if len(ended) != 1 || strings.Contains(ended[0], "/a0") != (namespace == "default") {
 		t.Errorf("ended %q", ended)
 	}
 }
