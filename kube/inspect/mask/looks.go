@@ -16,10 +16,8 @@ var (
 	// query is what follows the path of a URL.
 	query      = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://[^\s"'<>?#]+[?#])([^\s"'<>]+)`)
 	plainQuery = regexp.MustCompile(`^(?:(?:timeout|timeoutSeconds|limit|watch)=[0-9a-z]{1,6}(?:&|$))+$`)
-	// pgpass is a line of libpq's password file, and shadow one of colon-separated files that end in a hash.
+	// pgpass is a line of libpq's password file.
 	pgpass = regexp.MustCompile(`(?m)^(\s*[^\s:]+:(?:\d{2,5}|\*):[^\s:]+:[^\s:]+:)\S+`)
-	scheme = regexp.MustCompile(`(?i)\b(bearer|basic|digest|negotiate|ntlm|hawk|apikey|aws4-hmac-sha256|token)([ =:]+)["']?([A-Za-z0-9._~+/=:-]{5,})`)
-	netrc  = regexp.MustCompile(`(?i)\b(login\s+\S+\s+password|password|account)\s+(\S+)`)
 	// shortFlag is a flag by which programs take a password, with the programs that do; args.go has more of them.
 	shortFlag = regexp.MustCompile(`\b(mysql\w*|mariadb\w*|mongo\w*|sshpass|redis-cli|redis-server|ldap\w+|curl|wget|http|https|psql|pg_dump|sqlcmd|mssql-cli|bcp|sqlplus|cqlsh|influx|smbclient|rsync|lftp|ftp|svn|docker|podman|skopeo|crane|helm|az|htpasswd|openssl|gpg|zip|unzip|7z|rar|kinit|wimlib|net|cmdkey|snmp\w+|ipmitool|rabbitmq\w+|kafka\S*|neo4j\S*|clickhouse\S*|vault|keytool|unrar|sudo|su|expect|plink|putty|pscp)\b([^\n|]*)`)
 	shortArg  = regexp.MustCompile(`(^|\s)(-[A-Za-z])(\s*=?\s*)("[^"]*"|'[^']*'|\S+)`)
