@@ -44,6 +44,8 @@ const (
 	KeyQueues = keyPrefix + "queues"
 	// KeyWantedGPUs is on what BindingOf returns: a JSON list of device IDs.
 	KeyWantedGPUs = keyPrefix + "wanted-gpus"
+	// KeyLease is on a binding, and so on the pod: by which lease its scheduler leads, NAME/UID/TRANSITIONS/HOLDER.
+	KeyLease = keyPrefix + "lease"
 )
 
 // ConditionIdle is the type of a pod's condition: since its last transition, while it is True, the pod's GPUs have been
@@ -61,7 +63,7 @@ func gangKeys() []string {
 
 // knownKeys are all that this package reads or writes.
 func knownKeys() []string {
-	return append(inheritable(), keyDeadline, KeySurge, KeyWantedGPUs)
+	return append(inheritable(), keyDeadline, KeySurge, KeyWantedGPUs, KeyLease)
 }
 
 // inheritable are the keys that pods take over from their controllers.

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// backlog hands items from the cycle to workers, first in first out, without a bound: the cycle never waits.
+// backlog hands items from the cycle to a worker, first in first out, without a bound: the cycle never waits.
 type backlog[T any] struct {
 	mu    sync.Mutex
 	items []T

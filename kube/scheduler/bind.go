@@ -18,15 +18,17 @@ import (
 	"github.com/berth-dev/berth/kube/convert"
 )
 
-// binder sends bindings, many at a time. What becomes of one comes back as a change: a pod that has a node by
+// binder sends bindings, many at a time, and apart by namespace. What becomes of one comes back as a change: a pod that has a node by
 // the watch, one that the node or the server would not have as a refusal. Where it is not known what became of
 // it, the assumption stays until the watch tells or its time is up: room is never given away on a guess.
 type binder struct {
 	s      *scheduler
 	client kubernetes.Interface
-	queue  *backlog[intent]
-	open   atomic.Int64 // bindings to send or being sent
+	queue  *lines[intent]
+	gate   *gate
 	sent   atomic.Int64
+	hung   hung
+	over   context.Context // ends when the binder has
 
 	volumes *preparer
 }
@@ -35,6 +37,7 @@ type binder struct {
 type intent struct {
 	engine.Placement
 	start *start
+	waits *time.Duration // before it is sent again
 }
 
 // start is what the bindings of one gang share.
@@ -59,7 +62,7 @@ func (i *intent) borrows() string {
 }
 
 func newBinder(s *scheduler) *binder {
-	b := &binder{s: s, client: s.opts.binding, queue: newBacklog[intent](), volumes: newPreparer(s)}
+	b := &binder{s: s, client: s.opts.binding, queue: newLines[intent](binders), gate: newGate(binders), volumes: newPreparer(s), over: context.Background()}
 	if b.client == nil {
 		b.client = s.client
 	}
@@ -75,68 +78,99 @@ func (b *binder) add(plan *engine.Start, now time.Time) {
 
 // send binds the members of a gang, in order.
 func (b *binder) send(s *start) {
-	b.open.Add(int64(len(s.Placements)))
 	for _, p := range s.Placements {
-		b.queue.put(intent{p, s})
+		i := intent{p, s, new(firstWait)}
+		if _, err := b.gate.trouble(namespaceOf(p.Pod)); err != nil {
+			b.behindWebhook(i, err)
+		}
+		b.queue.put(namespaceOf(p.Pod), "", i)
 	}
 }
 
-// behind says whether bindings come faster than they can be sent.
-func (b *binder) behind() bool { return b.open.Load() > binders/2 }
+// behind says whether bindings come faster than they can be sent. Those that nobody would take do not count.
+func (b *binder) behind() bool { return b.gate.pressing() > binders/2 }
 
 func (b *binder) run(ctx context.Context) {
 	sending, end := outlive(ctx)
 	defer end()
-	var workers sync.WaitGroup
-	workers.Go(func() { b.volumes.run(ctx) })
-	for range binders {
-		workers.Go(func() {
-			for i, ok := b.queue.get(ctx); ok; i, ok = b.queue.get(ctx) {
-				b.bind(sending, i)
-			}
-			// Rather no half gangs at the end: the rest of what has begun is sent too.
-			for i, ok := b.queue.next(); ok; i, ok = b.queue.next() {
-				if i.start.begun.Load() {
-					b.bind(sending, i)
-				}
-			}
-		})
-	}
-	workers.Wait()
+	b.over = ctx
+	var volumes sync.WaitGroup
+	volumes.Go(func() { b.volumes.run(ctx) })
+	send := func(i intent) (again bool) { return b.bind(sending, i) }
+	b.queue.run(ctx, send)
+	// Rather no half gangs at the end: the rest of what has begun is sent too.
+	b.queue.finish(func(i intent) bool { return i.start.begun.Load() }, send)
+	volumes.Wait()
 }
 
-// bind sends one binding, unless the world moved since it was planned.
-func (b *binder) bind(ctx context.Context, i intent) {
-	defer b.open.Add(-1)
+// bind sends one binding, unless the world moved since it was planned. It says whether it is to be sent again.
+func (b *binder) bind(ctx context.Context, i intent) (again bool) {
 	// A binding that could still be on its way when its assumption ends is not sent: the engine may by then
 	// have given the pod another place.
+	if p := b.s.feed.pod(i.Pod); p != nil && string(p.UID) == i.UID && p.Spec.NodeName == i.Node && *i.waits > firstWait {
+		b.bound(i) // an earlier try went through, and its answer was lost
+		return false
+	}
 	late := time.Since(i.start.planned) > b.s.opts.Engine.AssumeFor/2
 	if late || b.moved(i.start) || !b.s.feed.holds(i.Placement) {
 		b.giveUp(i)
-		return
+		return false
 	}
-	ctx, cancel := context.WithDeadline(ctx, i.start.planned.Add(b.s.opts.Engine.AssumeFor*3/4))
+	end := i.start.planned.Add(b.s.opts.Engine.AssumeFor * 3 / 4)
+	ctx, cancel := context.WithDeadline(ctx, end)
 	defer cancel()
 	i.start.begun.Store(true)
-	binding := convert.BindingOf(i.Placement)
+	binding := bindingOf(ctx, i.Placement)
 	pods := b.client.CoreV1().Pods(binding.Namespace)
 	// A pod that has a node has its terms written down.
-	if err := b.s.feed.writeTerms(ctx, b.client, binding.Namespace, binding.Name, binding.UID); err != nil {
+	err := b.s.feed.writeTerms(ctx, b.client, b.gate.once, binding.Namespace, binding.Name, binding.UID)
+	if err != nil && (errors.Is(err, errUndecided) || !passing(err)) {
 		b.unwritten(i, err)
-		return
+		return false
 	}
-	err := again(ctx, func() error { return pods.Bind(ctx, binding, metav1.CreateOptions{}) })
+	if err == nil {
+		err = b.gate.once(ctx, binding.Namespace, func(ctx context.Context) error { return pods.Bind(ctx, binding, metav1.CreateOptions{}) })
+	}
 	switch {
 	case err == nil:
-		b.sent.Add(1)
-		b.s.says.scheduled(&binding.ObjectMeta, i.Node, i.borrows())
+		b.bound(i)
+	case passing(err) && ctx.Err() == nil:
+		b.blocked(ctx, i, err)
+		return b.pause(ctx, i, err)
 	case passing(err), apierrors.IsNotFound(err):
-		b.s.log.Info("not bound", "pod", i.Pod, "node", i.Node, "err", err)
+		b.s.log.Info("not bound", "pod", i.Pod, "node", i.Node, "err", clip(err.Error(), maxNote))
 	case apierrors.IsConflict(err):
 		b.lookAgain(ctx, i, err)
 	default:
 		b.refuse(i, err)
 	}
+	return false
+}
+
+// pause waits before a binding that failed is tried again, longer after each time, if its namespace as a whole does not wait
+// as long by itself. It says whether there is time left.
+func (b *binder) pause(ctx context.Context, i intent, err error) bool {
+	own := *i.waits
+	*i.waits = min(2*own, lastWait)
+	if all, _ := b.gate.trouble(namespaceOf(i.Pod)); own <= all || all > 0 && lost(err) {
+		return true
+	}
+	return sleep(ctx, own)
+}
+
+// bound says that the pod has its node.
+func (b *binder) bound(i intent) {
+	b.sent.Add(1)
+	b.s.says.scheduled(&convert.BindingOf(i.Placement).ObjectMeta, i.Node, i.borrows())
+}
+
+// bindingOf is the request that carries out the placement, with what the API server's policy asks of a leader.
+func bindingOf(ctx context.Context, p engine.Placement) *corev1.Binding {
+	b := convert.BindingOf(p)
+	if mark := leadershipOf(ctx).mark(); mark != "" {
+		metav1.SetMetaDataAnnotation(&b.ObjectMeta, convert.KeyLease, mark)
+	}
+	return b
 }
 
 // unwritten gives up a pod whose terms could not be written: nothing was sent that could bind it.
@@ -145,14 +179,11 @@ func (b *binder) unwritten(i intent, err error) {
 		time.AfterFunc(time.Second, func() { b.giveUp(i) }) // by then the engine knows why
 		return
 	}
-	if !passing(err) && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+	if !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		b.refuse(i, fmt.Errorf("its terms were not taken: %w", err))
 		return
 	}
-	b.s.log.Info("not bound", "pod", i.Pod, "node", i.Node, "err", err)
-	if passing(err) { // else it is gone, which the watch will tell
-		b.giveUp(i)
-	}
+	b.s.log.Info("not bound", "pod", i.Pod, "node", i.Node, "err", err) // it is gone, which the watch will tell
 }
 
 // moved says, once for all members, whether a gang that is to begin would no longer begin whole: then none of
@@ -173,20 +204,19 @@ func (b *binder) moved(s *start) bool {
 func (b *binder) lookAgain(ctx context.Context, i intent, conflict error) {
 	binding := convert.BindingOf(i.Placement)
 	var now *corev1.Pod
-	err := again(ctx, func() (err error) {
+	err := b.gate.again(ctx, binding.Namespace, func(ctx context.Context) (err error) {
 		now, err = b.s.client.CoreV1().Pods(binding.Namespace).Get(ctx, binding.Name, metav1.GetOptions{})
 		return err
 	})
-	if err != nil {
+	if err != nil || now.UID != binding.UID { // the watch will tell
 		b.s.log.Info("not bound", "pod", i.Pod, "node", i.Node, "err", conflict)
 		return
 	}
 	strip(now)
-	b.s.feed.setPod(now)
+	b.s.feed.renewPod(now)
 	switch {
-	case now.UID == binding.UID && now.Spec.NodeName == i.Node:
-		b.sent.Add(1) // the first try went through, and its answer was lost
-		b.s.says.scheduled(&binding.ObjectMeta, i.Node, i.borrows())
+	case now.Spec.NodeName == i.Node:
+		b.bound(i) // the first try went through, and its answer was lost
 	case b.s.feed.holds(i.Placement):
 		b.refuse(i, conflict)
 	default:
@@ -203,9 +233,10 @@ func (b *binder) giveUp(i intent) {
 // refuse keeps the workload from the node. Where many nodes refused it the fault is not the nodes', and the next
 // is not tried at once.
 func (b *binder) refuse(i intent, err error) {
-	b.s.log.Warn("bind", "pod", i.Pod, "node", i.Node, "err", err)
+	text := clip(err.Error(), maxNote)
+	b.s.log.Warn("bind", "pod", i.Pod, "node", i.Node, "err", text)
 	b.s.says.refused(b.s.feed.pod(i.Pod), i.Node, err)
-	if b.s.feed.refuse(i.Pod, i.Node, err.Error()) < patience {
+	if b.s.feed.refuse(i.Pod, i.Node, text) < patience {
 		b.giveUp(i)
 		return
 	}

@@ -11,16 +11,23 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
+// maxMessage is how long a condition's message is at most. The API server takes no more of a metav1.Condition; a pod's it
+// takes until the pod is too large to be stored.
+const maxMessage = 32 << 10
+
 // wait writes the condition of a pod that waits, and the event.
 func (y *sayer) wait(p *corev1.Pod, reason, text string) {
 	key := p.Namespace + "/" + p.Name
-	y.later(string(p.UID), func(ctx context.Context) {
-		err := again(ctx, func() error { return y.patchPod(ctx, key, p.UID, reason, text) })
+	y.later(p, func(ctx context.Context) {
+		err := y.gate.again(ctx, p.Namespace, func(ctx context.Context) error { return y.patchPod(ctx, key, p.UID, reason, text) })
 		switch {
 		case apierrors.IsNotFound(err):
 			return
 		case err != nil:
-			y.s.log.Warn("write condition", "pod", key, "err", err)
+			y.s.log.Warn("write condition", "pod", key, "err", clip(err.Error(), maxNote))
+			if passing(err) {
+				y.forget(p.UID) // it is said again when there is something to say
+			}
 		}
 		if y.waits(key, p.UID) != nil {
 			y.post(ctx, y.event(p, corev1.EventTypeWarning, "FailedScheduling", "Scheduling", text, false))
@@ -43,6 +50,7 @@ func (y *sayer) patchPod(ctx context.Context, key string, uid types.UID, reason,
 	if pod == nil {
 		return nil
 	}
+	text = clip(text, maxMessage)
 	conditions, since := []corev1.PodCondition(nil), metav1.Now()
 	if c, _ := y.s.feed.admission(key, uid, false); c != nil {
 		conditions = append(conditions, *c)

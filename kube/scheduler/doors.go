@@ -65,10 +65,10 @@ func (s *scheduler) writeNamespace(ctx context.Context, n misled) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, statusEvery)
-	defer cancel()
-	_, err = s.client.CoreV1().Namespaces().Patch(ctx, n.name, types.MergePatchType, patch, metav1.PatchOptions{})
-	return err
+	return attempt(ctx, func(ctx context.Context) error {
+		_, err := s.client.CoreV1().Namespaces().Patch(ctx, n.name, types.MergePatchType, patch, metav1.PatchOptions{})
+		return err
+	})
 }
 
 // misled are the namespaces that do not say which queues they may use, by name. One that says nothing, and may use all

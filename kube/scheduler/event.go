@@ -30,9 +30,7 @@ const (
 // event is about an object. One with the same reason and note about the same object at the same time has the
 // same name, so that it is written once; once makes that true of all times, restarts included.
 func (y *sayer) event(o object, kind, reason, action, note string, once bool) *eventsv1.Event {
-	if len(note) > maxNote {
-		note = strings.ToValidUTF8(note[:maxNote-3], "") + "..."
-	}
+	note = clip(note, maxNote)
 	now := time.Now()
 	h := fnv.New64a()
 	fmt.Fprint(h, o.GetUID(), "/", reason, "/", note)
@@ -59,7 +57,7 @@ func reference(o object) corev1.ObjectReference {
 
 // post writes an event that must not be lost. One that is there already is as good.
 func (y *sayer) post(ctx context.Context, e *eventsv1.Event) {
-	err := again(ctx, func() error {
+	err := y.gate.again(ctx, e.Namespace, func(ctx context.Context) error {
 		_, err := y.s.client.EventsV1().Events(e.Namespace).Create(ctx, e, metav1.CreateOptions{})
 		return err
 	})
@@ -77,7 +75,7 @@ func (y *sayer) notHonoured(o object, what []string) {
 // notice writes an event once while the object exists.
 func (y *sayer) notice(o object, e *eventsv1.Event) {
 	if y.first(o.GetUID(), e.Name) {
-		y.later(string(o.GetUID()), func(ctx context.Context) { y.post(ctx, e) })
+		y.later(o, func(ctx context.Context) { y.post(ctx, e) })
 	}
 }
 
@@ -85,25 +83,20 @@ func (y *sayer) notice(o object, e *eventsv1.Event) {
 func (y *sayer) scheduled(pod *metav1.ObjectMeta, node, more string) {
 	about := &corev1.Pod{ObjectMeta: *pod}
 	e := y.event(about, corev1.EventTypeNormal, "Scheduled", "Binding", fmt.Sprintf("Successfully assigned %s/%s to %s%s", pod.Namespace, pod.Name, node, more), false)
-	select {
-	case y.news <- e:
-	default:
+	if here, all := y.calm.waiting(e.Namespace); here >= newsRoom || all >= 4*newsRoom || y.s.opts.Shadow {
 		y.shed.Add(1)
+		return
 	}
+	y.calm.put(e.Namespace, "", func(ctx context.Context) { y.report(ctx, e) })
 }
 
-// report writes the events of pods that were scheduled, while bindings do not need the API server more. One that
-// fails is shed.
-func (y *sayer) report(ctx, sending context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case e := <-y.news:
-			y.yield(ctx)
-			if _, err := y.s.client.EventsV1().Events(e.Namespace).Create(sending, e, metav1.CreateOptions{}); err != nil {
-				y.shed.Add(1)
-			}
-		}
+// report writes the event of a pod that was scheduled. One that fails is shed.
+func (y *sayer) report(ctx context.Context, e *eventsv1.Event) {
+	err := y.news.once(ctx, e.Namespace, func(ctx context.Context) error {
+		_, err := y.s.client.EventsV1().Events(e.Namespace).Create(ctx, e, metav1.CreateOptions{})
+		return err
+	})
+	if err != nil {
+		y.shed.Add(1)
 	}
 }

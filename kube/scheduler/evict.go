@@ -24,13 +24,17 @@ import (
 type evictor struct {
 	s             *scheduler
 	client        kubernetes.Interface
-	queue         *backlog[writing]
+	queue         *lines[deed]
+	gate          *gate
 	sent, refused atomic.Int64
 
 	mu    sync.Mutex
 	open  map[string]*eviction // by pod: decided and not seen to end
 	keeps keeps
 }
+
+// deed is something to do about a pod. It says whether it is to be done again, after what else waits in its namespace.
+type deed func(context.Context) (again bool)
 
 // eviction is one that is to be carried out.
 type eviction struct {
@@ -44,17 +48,20 @@ type eviction struct {
 	sent     bool           // it is being carried out
 	surge    *convert.Surge // what the pod says, which stays until the next one is ready; nil: it does not, or not yet
 	busy     bool           // something is being done about the surge
+	undo     *convert.Surge // what may have been written of a surge that is given up; nil: nothing
 }
 
 const (
 	// evictors bound the requests in flight.
 	evictors = 16
+	// evictFor is how long an eviction that fails is tried before others of its namespace are.
+	evictFor = 10 * time.Second
 	// evictAgain is how long a pod that could not be evicted is left alone.
 	evictAgain = time.Minute
 )
 
 func newEvictor(s *scheduler) *evictor {
-	v := &evictor{s: s, client: s.opts.binding, queue: newBacklog[writing](), open: make(map[string]*eviction), keeps: newKeeps()}
+	v := &evictor{s: s, client: s.opts.binding, queue: newLines[deed](evictors), gate: newGate(evictors), open: make(map[string]*eviction), keeps: newKeeps()}
 	if v.client == nil {
 		v.client = s.client
 	}
@@ -64,16 +71,14 @@ func newEvictor(s *scheduler) *evictor {
 func (v *evictor) run(ctx context.Context) {
 	sending, end := outlive(ctx)
 	defer end()
-	var workers sync.WaitGroup
-	for range evictors {
-		workers.Go(func() {
-			for write, ok := v.queue.get(ctx); ok; write, ok = v.queue.get(ctx) {
-				write(sending)
-			}
-		})
-	}
-	workers.Wait()
+	v.queue.run(ctx, func(do deed) (again bool) { return do(sending) && sending.Err() == nil })
 }
+
+// later does it in the background, after what was to be done about the same pod.
+func (v *evictor) later(pod string, do deed) { v.queue.put(namespaceOf(pod), pod, do) }
+
+// write is a deed that is done once.
+func write(w writing) deed { return func(ctx context.Context) bool { w(ctx); return false } }
 
 // take takes on what the plan ends and keeps, carries out what is due, and calls off what nobody needs any more. The
 // cycle calls it. It returns when the next eviction is due; zero: none is.
@@ -169,7 +174,7 @@ func (v *evictor) callOff(e *eviction) {
 	v.release(e)
 	if e.warned {
 		p := v.s.feed.pod(e.Pod)
-		v.queue.put(func(ctx context.Context) { v.takeBack(ctx, p) })
+		v.later(e.Pod, write(func(ctx context.Context) { v.takeBack(ctx, p) }))
 	}
 }
 
@@ -198,60 +203,72 @@ func (v *evictor) warn(e *eviction) {
 	e.warned = true
 	p := v.s.feed.pod(e.Pod)
 	text := "at " + e.At.UTC().Format(time.RFC3339) + ", " + e.why
-	v.queue.put(func(ctx context.Context) {
-		err := again(ctx, func() error { return v.condition(ctx, p, conditionPlanned, reasonOf(e.Cause), text) })
+	v.later(e.Pod, write(func(ctx context.Context) {
+		err := v.gate.again(ctx, p.Namespace, func(ctx context.Context) error {
+			return v.condition(ctx, p, conditionPlanned, reasonOf(e.Cause), text)
+		})
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			v.s.log.Warn("warn of eviction", "pod", e.Pod, "err", err)
 		}
 		v.s.says.evicting(p, "EvictionPlanned", "to be evicted "+text)
-	})
+	}))
 }
 
-// send writes the nominations, and then carries out the evictions: who is killed in between has ended nobody, and
-// what it ended was kept for somebody.
+// send writes the nominations of each gang, and then carries out the evictions for it: who is killed in between has ended
+// nobody, and what it ended was kept for somebody.
 func (v *evictor) send(nominations []nomination, due []*eviction) {
-	carryOut := func() {
-		for _, e := range due {
-			v.queue.put(func(ctx context.Context) { v.carryOut(ctx, e) })
-		}
-	}
-	if len(nominations) == 0 {
-		carryOut()
-		return
-	}
-	left := new(atomic.Int64)
-	left.Store(int64(len(nominations)))
+	left := make(map[string]*atomic.Int64) // nominations to write, by gang
 	for _, n := range nominations {
-		v.queue.put(func(ctx context.Context) {
+		if left[n.gang] == nil {
+			left[n.gang] = new(atomic.Int64)
+		}
+		left[n.gang].Add(1)
+	}
+	after := make(map[string][]*eviction)
+	for _, e := range due {
+		if left[e.For] == nil {
+			v.later(e.Pod, func(ctx context.Context) bool { return v.carryOut(ctx, e) })
+			continue
+		}
+		after[e.For] = append(after[e.For], e)
+	}
+	for _, n := range nominations {
+		v.later(n.pod, write(func(ctx context.Context) {
 			v.nominate(ctx, n)
-			if left.Add(-1) == 0 {
-				carryOut()
+			if left[n.gang].Add(-1) > 0 {
+				return
 			}
-		})
+			for _, e := range after[n.gang] {
+				v.later(e.Pod, func(ctx context.Context) bool { return v.carryOut(ctx, e) })
+			}
+		}))
 	}
 }
 
-// carryOut evicts the pod, and tells the engine where that was refused.
-func (v *evictor) carryOut(ctx context.Context, e *eviction) {
+// carryOut evicts the pod, and tells the engine where that was refused. Where the server does not answer it is done
+// again until the eviction's time is up.
+func (v *evictor) carryOut(ctx context.Context, e *eviction) (again bool) {
 	p := v.victim(e)
 	if p == nil {
-		return
+		return false
 	}
 	if e.Surge {
-		v.surge(ctx, e, p)
-		return
+		return v.surge(ctx, e, p)
 	}
-	sending, cancel := context.WithDeadline(ctx, e.Until)
+	whole, cancel := context.WithDeadline(ctx, e.Until)
+	defer cancel()
+	sending, cancel := context.WithTimeout(whole, evictFor)
 	defer cancel()
 	marked := false
 	if e.Cause != engine.Moved { // the eviction API writes a condition of its own
 		if v.pointless(e) {
-			return
+			return false
 		}
-		err := again(sending, func() error { return v.condition(sending, p, corev1.DisruptionTarget, reasonOf(e.Cause), e.why) })
+		err := v.gate.again(sending, p.Namespace, func(ctx context.Context) error {
+			return v.condition(ctx, p, corev1.DisruptionTarget, reasonOf(e.Cause), e.why)
+		})
 		if err != nil {
-			v.failed(ctx, e, p, err, false)
-			return
+			return v.failed(ctx, whole, e, p, err, false)
 		}
 		marked = true
 	}
@@ -259,14 +276,14 @@ func (v *evictor) carryOut(ctx context.Context, e *eviction) {
 		if marked {
 			v.takeBack(ctx, p)
 		}
-		return
+		return false
 	}
 	if err := v.end(sending, e, p); err != nil {
-		v.failed(ctx, e, p, err, marked)
-		return
+		return v.failed(ctx, whole, e, p, err, marked)
 	}
 	v.sent.Add(1)
 	v.s.says.evicting(p, reasonOf(e.Cause), e.why)
+	return false
 }
 
 // pointless says whether the one that the eviction is for needs it no more. Then it is called off.
@@ -285,10 +302,10 @@ func (v *evictor) end(ctx context.Context, e *eviction, p *corev1.Pod) error {
 	pods := v.client.CoreV1().Pods(p.Namespace)
 	how := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(e.UID)}
 	if e.Cause != engine.Moved {
-		return again(ctx, func() error { return pods.Delete(ctx, p.Name, how) })
+		return v.gate.again(ctx, p.Namespace, func(ctx context.Context) error { return pods.Delete(ctx, p.Name, how) })
 	}
 	var full error
-	err := again(ctx, func() error {
+	err := v.gate.again(ctx, p.Namespace, func(ctx context.Context) error {
 		err := pods.EvictV1(ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name}, DeleteOptions: &how})
 		if apierrors.IsTooManyRequests(err) { // a budget says no: asking again at once is no use
 			full = err
@@ -302,28 +319,30 @@ func (v *evictor) end(ctx context.Context, e *eviction, p *corev1.Pod) error {
 	return err
 }
 
-// failed decides what an answer other than success means. A pod that is gone, replaced or on its way is what was
-// wanted; anything else is a refusal.
-func (v *evictor) failed(ctx context.Context, e *eviction, p *corev1.Pod, err error, marked bool) {
-	if apierrors.IsNotFound(err) {
-		return
-	}
-	if ctx.Err() != nil {
-		return // this process ends: who comes after it finds the condition and goes on
-	}
-	if apierrors.IsConflict(err) && v.over(ctx, e, p) {
-		return
+// failed decides what an answer other than success means: whether it is to be tried again in the time that the eviction
+// as a whole has. A pod that is gone, replaced or on its way is what was wanted; anything else is a refusal.
+func (v *evictor) failed(ctx, whole context.Context, e *eviction, p *corev1.Pod, err error, marked bool) (again bool) {
+	switch {
+	case apierrors.IsNotFound(err):
+		return false
+	case ctx.Err() != nil:
+		return false // this process ends: who comes after it finds the condition and goes on
+	case apierrors.IsConflict(err) && v.over(ctx, e, p):
+		return false
+	case passing(err) && !apierrors.IsTooManyRequests(err) && whole.Err() == nil:
+		return true
 	}
 	if marked {
 		v.takeBack(ctx, p)
 	}
 	v.refuse(e, err)
+	return false
 }
 
 // over asks whether the pod is gone, replaced or on its way.
 func (v *evictor) over(ctx context.Context, e *eviction, p *corev1.Pod) bool {
 	var now *corev1.Pod
-	err := again(ctx, func() (err error) {
+	err := v.gate.again(ctx, p.Namespace, func(ctx context.Context) (err error) {
 		now, err = v.client.CoreV1().Pods(p.Namespace).Get(ctx, p.Name, metav1.GetOptions{})
 		return err
 	})

@@ -178,7 +178,7 @@ func evictionOf(p *corev1.Pod) (e engine.Eviction, text string, ok bool) {
 
 // evicting says on the pod that it is, or will be, evicted.
 func (y *sayer) evicting(p *corev1.Pod, reason, text string) {
-	y.later(string(p.UID), func(ctx context.Context) {
+	y.later(p, func(ctx context.Context) {
 		y.post(ctx, y.event(p, corev1.EventTypeWarning, reason, "Evicting", text, false))
 	})
 }
@@ -188,7 +188,7 @@ func (y *sayer) makesRoom(gang string, victims []*eviction) {
 	namespace, _, _ := strings.Cut(gang, "/")
 	text := roomText(namespace, victims)
 	say := func(o object) {
-		y.later(string(o.GetUID()), func(ctx context.Context) {
+		y.later(o, func(ctx context.Context) {
 			y.post(ctx, y.event(o, corev1.EventTypeNormal, "MakingRoom", "Evicting", text, false))
 		})
 	}

@@ -139,6 +139,20 @@ func (f *feed) read(p *corev1.Pod) engine.Pod {
 func (f *feed) setPod(p *corev1.Pod) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.takePod(p)
+}
+
+// renewPod is setPod for a pod that was asked for. Unlike the watch, an answer may be older than a deletion that was
+// delivered, so a pod that is not known is not brought back.
+func (f *feed) renewPod(p *corev1.Pod) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if known := f.pods[keyOf(p)]; known != nil && known.pod.UID == p.UID {
+		f.takePod(p)
+	}
+}
+
+func (f *feed) takePod(p *corev1.Pod) {
 	raw := p
 	known := f.pods[keyOf(raw)]
 	p, decided := f.reading(known, raw)

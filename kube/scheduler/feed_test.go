@@ -21,8 +21,8 @@ func TestOlderVersionComesLate(t *testing.T) {
 		s := w.still(t)
 		s.feed.setPod(old)
 		s.cycle(time.Now())
-		if s.feed.pod("default/a").Spec.NodeName != "n1" || len(s.binds.queue.items) > 0 {
-			t.Errorf("took the older version: %d to bind", len(s.binds.queue.items))
+		if s.feed.pod("default/a").Spec.NodeName != "n1" || s.binds.queue.left > 0 {
+			t.Errorf("took the older version: %d to bind", s.binds.queue.left)
 		}
 	})
 }

@@ -27,20 +27,20 @@ func initiallyScheduled(g *schedulingv1beta1.PodGroup) bool {
 }
 
 func (y *sayer) groupWaits(g *schedulingv1beta1.PodGroup, reason, text string) {
-	y.later(string(g.UID), y.group(g, metav1.Condition{Status: metav1.ConditionFalse, Reason: reason, Message: text}))
+	y.later(g, y.group(g, metav1.Condition{Status: metav1.ConditionFalse, Reason: reason, Message: text}))
 }
 
 func (y *sayer) begun(g *schedulingv1beta1.PodGroup) {
 	if y.turns(g.UID, "begun") && !y.s.opts.Shadow {
-		y.calm.put(y.group(g, metav1.Condition{Status: metav1.ConditionTrue, Reason: "Scheduled"}))
+		y.calm.put(g.Namespace, string(g.UID), y.group(g, metav1.Condition{Status: metav1.ConditionTrue, Reason: "Scheduled"}))
 	}
 }
 
 // group writes the condition as upstream's scheduler does.
 func (y *sayer) group(g *schedulingv1beta1.PodGroup, c metav1.Condition) writing {
-	c.Type = schedulingv1beta1.PodGroupInitiallyScheduled
+	c.Type, c.Message = schedulingv1beta1.PodGroupInitiallyScheduled, clip(c.Message, maxMessage)
 	return func(ctx context.Context) {
-		err := again(ctx, func() error { return y.patchGroup(ctx, convert.PodGroup(g).Key, g.UID, c) })
+		err := y.gate.again(ctx, g.Namespace, func(ctx context.Context) error { return y.patchGroup(ctx, convert.PodGroup(g).Key, g.UID, c) })
 		if err != nil && !apierrors.IsNotFound(err) {
 			y.s.log.Warn("write condition", "podgroup", g.Namespace+"/"+g.Name, "err", err)
 		}

@@ -89,7 +89,7 @@ func (v *evictor) settle(now time.Time) {
 			continue
 		}
 		delete(k.nominated, key)
-		v.queue.put(func(ctx context.Context) { v.denominate(ctx, n) })
+		v.later(n.pod, write(func(ctx context.Context) { v.denominate(ctx, n) }))
 	}
 }
 
@@ -170,13 +170,13 @@ func without(c corev1.PodConditionType) map[string]any {
 // condition writes a condition of the pod.
 func (v *evictor) condition(ctx context.Context, p *corev1.Pod, c corev1.PodConditionType, reason, text string) error {
 	return v.status(ctx, keyOf(p), p.UID, map[string]any{"conditions": []corev1.PodCondition{{
-		Type: c, Status: corev1.ConditionTrue, Reason: reason, Message: text, LastTransitionTime: metav1.Now(),
+		Type: c, Status: corev1.ConditionTrue, Reason: reason, Message: clip(text, maxMessage), LastTransitionTime: metav1.Now(),
 	}}})
 }
 
 // patch changes the pod's status; a failure is said in the log.
 func (v *evictor) patch(ctx context.Context, what, key string, uid types.UID, status map[string]any) {
-	err := again(ctx, func() error { return v.status(ctx, key, uid, status) })
+	err := v.gate.again(ctx, namespaceOf(key), func(ctx context.Context) error { return v.status(ctx, key, uid, status) })
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		v.s.log.Warn(what, "pod", key, "err", err)
 	}

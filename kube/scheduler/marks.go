@@ -45,7 +45,7 @@ func (s *scheduler) readMarks(ctx context.Context) why.Marker {
 	var secret []byte
 	ctx, cancel := context.WithTimeout(ctx, awaken)
 	defer cancel()
-	err := again(ctx, func() error {
+	err := again(ctx, func(ctx context.Context) error {
 		o, err := s.client.CoreV1().Secrets(leaseNamespace).Get(ctx, marksName, metav1.GetOptions{})
 		if apierrors.IsForbidden(err) {
 			return fmt.Errorf("%v", err) // as of a server that has just started and does not know who may do what

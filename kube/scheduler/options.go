@@ -56,7 +56,9 @@ type Options struct {
 	serving *serving                          // of Answers
 	amend   func(*engine.State, *engine.Plan) // by tests, before a plan is carried out
 	queues  queueClient                       // nil: through Config
+	writing kubernetes.Interface              // for watches and writes; nil: the one for everything
 	binding kubernetes.Interface              // for bindings; nil: the one for everything
+	reach   *reach                            // whether the API server answers; nil: nobody asks
 }
 
 func (o Options) normal() Options {
@@ -104,7 +106,7 @@ const (
 	gangGrace = 5 * time.Minute
 	// finishFor is how long, at the end, what is being sent may take to be finished.
 	finishFor = 3 * time.Second
-	// binders and sayers bound the requests in flight.
+	// binders and sayers bound the requests in flight that are answered quickly.
 	binders = 48
 	sayers  = 8
 )

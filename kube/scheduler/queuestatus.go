@@ -83,7 +83,7 @@ func (s *scheduler) writeStatus(ctx context.Context, q *v1alpha1.Queue) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, statusEvery)
 	defer cancel()
-	return again(ctx, func() error {
+	return again(ctx, func(ctx context.Context) error {
 		_, err := s.queues.Patch(ctx, q.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
 		return err
 	})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"sync"
 	"time"
 
@@ -19,13 +20,17 @@ import (
 )
 
 // Run schedules until ctx ends. It returns once what was on its way has been sent, or finishFor later. When
-// another scheduler takes the lead it starts anew, as one that waits for it.
+// another scheduler takes the lead it starts anew, as one that waits for it. An API server that cannot be reached, for
+// however long, does not end it.
 func Run(ctx context.Context, o Options) error {
-	client, err := connect(o.Config)
-	if err != nil {
-		return err
+	if o.Config == nil {
+		return errors.New("scheduler: no connection given")
 	}
-	if o.binding, err = connect(ownSocket(o.Config)); err != nil {
+	o.reach = newReach()
+	o.Config = rest.CopyConfig(o.Config)
+	o.Config.Wrap(o.reach.through)
+	client, err := connect(ownSocket(o.Config)) // leases and reviews do not wait behind writes
+	if err != nil {
 		return err
 	}
 	stop, err := o.serve(client)
@@ -33,17 +38,42 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	defer stop()
+	defer o.reach.report(o.normal().Log)()
+	o.Config = o.fenced()
+	if o.writing, err = connect(o.Config); err != nil {
+		return err
+	}
+	if o.binding, err = connect(ownSocket(o.Config)); err != nil {
+		return err
+	}
 	for {
 		err := run(ctx, client, o)
-		if !errors.Is(err, errLostLead) || ctx.Err() != nil {
+		switch {
+		case !errors.Is(err, errLostLead):
 			return err
+		case ctx.Err() != nil:
+			return nil
 		}
 		o.normal().Log.Warn("lost the lead", "err", err)
 	}
 }
 
+// fenced is the connection that writes take: only of one who leads, where there are rivals.
+func (o *Options) fenced() *rest.Config {
+	c := rest.CopyConfig(o.Config)
+	if o.Identity != "" && !o.Shadow {
+		c.Wrap(func(next http.RoundTripper) http.RoundTripper { return fence{next} })
+	}
+	return c
+}
+
+// run schedules with client until ctx ends or the lead is lost. Where o.writing is given, client is for leases alone.
 func run(ctx context.Context, client kubernetes.Interface, o Options) error {
 	o = o.normal()
+	lease := client
+	if o.writing != nil {
+		client = o.writing
+	}
 	s, err := newScheduler(client, o)
 	if err != nil {
 		return err
@@ -66,7 +96,7 @@ func run(ctx context.Context, client kubernetes.Interface, o Options) error {
 		return work(ctx)
 	}
 	s.feed.follow(true)
-	return lead(ctx, client, o, work)
+	return lead(ctx, lease, o, work)
 }
 
 // follow watches the cluster, so that whoever is about to lead knows it already. watched yields once, when all is
@@ -167,7 +197,7 @@ func (s *scheduler) work(ctx context.Context) error {
 	s.feed.repeat()
 	s.recall(time.Now())
 	s.recallMemory()
-	defer o.serving.lead(s)()
+	defer o.serving.lead(ctx, s)()
 	var workers sync.WaitGroup
 	if !o.Shadow {
 		workers.Go(func() { s.binds.run(ctx) })

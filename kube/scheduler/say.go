@@ -3,14 +3,13 @@ package scheduler
 import (
 	"context"
 	"fmt"
-	"hash/fnv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/engine"
@@ -20,11 +19,12 @@ import (
 // sayer writes down why pods and groups wait: a condition and an event, when the cause changes and not per try.
 // Events of pods that were scheduled are shed, and counted, when more come than can be written.
 type sayer struct {
-	s      *scheduler
-	queues [sayers]*backlog[writing] // all about one object is in one of them, in order
-	calm   *backlog[writing]         // what waits while bindings are behind
-	news   chan *eventsv1.Event      // of pods that were scheduled
-	shed   atomic.Int64
+	s     *scheduler
+	queue *lines[writing] // all about one object in order
+	calm  *lines[writing] // what waits while bindings are behind
+	gate  *gate
+	news  *gate // of events of pods that were scheduled
+	shed  atomic.Int64
 
 	told map[string]why.Cause // what all pods of a workload have been told; the cycle's alone
 	vows map[string]vow       // the starts that they have been told; the cycle's alone
@@ -43,18 +43,18 @@ type told struct {
 	notices map[string]bool // by event name
 }
 
-// newsRoom is how many events of scheduled pods wait to be written before more are shed.
+// newsRoom is how many events of one namespace's scheduled pods wait to be written before more are shed, and a quarter of
+// how many of all.
 const newsRoom = 1000
 
 // newsPause is how long they wait at a time while bindings come first.
 const newsPause = 20 * time.Millisecond
 
 func newSayer(s *scheduler) *sayer {
-	y := &sayer{s: s, told: make(map[string]why.Cause), vows: make(map[string]vow), said: make(map[types.UID]*told), mute: true, calm: newBacklog[writing](), news: make(chan *eventsv1.Event, newsRoom)}
-	for i := range y.queues {
-		y.queues[i] = newBacklog[writing]()
+	return &sayer{
+		s: s, told: make(map[string]why.Cause), vows: make(map[string]vow), said: make(map[types.UID]*told), mute: true,
+		queue: newLines[writing](sayers), calm: newLines[writing](sayers / 2), gate: newGate(sayers), news: newGate(sayers / 2),
 	}
-	return y
 }
 
 // tell takes note of what waits. It is called by the cycle, writes nothing itself, and returns when there may be
@@ -202,43 +202,20 @@ func Reason(w *engine.Waiting) string {
 	return b.String()
 }
 
-// later writes in the background, after what was to be written under the same key.
-func (y *sayer) later(key string, w writing) {
-	if y.s.opts.Shadow {
-		return
+// later writes in the background, after what was to be written of the same object.
+func (y *sayer) later(o metav1.Object, w writing) {
+	if !y.s.opts.Shadow {
+		y.queue.put(o.GetNamespace(), string(o.GetUID()), w)
 	}
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(key))
-	y.queues[h.Sum32()%sayers].put(w)
 }
 
 func (y *sayer) run(ctx context.Context) {
 	sending, end := outlive(ctx)
 	defer end()
-	var workers sync.WaitGroup
-	for _, q := range y.queues {
-		workers.Go(func() {
-			for {
-				write, ok := q.get(ctx)
-				if !ok {
-					return
-				}
-				write(sending)
-			}
-		})
-	}
-	for range sayers / 2 {
-		workers.Go(func() { y.report(ctx, sending) })
-	}
-	for range sayers / 4 {
-		workers.Go(func() {
-			for write, ok := y.calm.get(ctx); ok; write, ok = y.calm.get(ctx) {
-				y.yield(ctx)
-				write(sending)
-			}
-		})
-	}
-	workers.Wait()
+	var all sync.WaitGroup
+	all.Go(func() { y.queue.run(ctx, func(write writing) bool { write(sending); return false }) })
+	all.Go(func() { y.calm.run(ctx, func(write writing) bool { y.yield(ctx); write(sending); return false }) })
+	all.Wait()
 }
 
 // yield waits while bindings need the API server more.

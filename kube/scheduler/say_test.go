@@ -156,10 +156,7 @@ func TestNewsIsShedAndFailuresAreNot(t *testing.T) {
 		for range 2 * newsRoom {
 			s.says.wait(w.pod("a"), "Unschedulable", "text")
 		}
-		waiting := 0
-		for _, q := range s.says.queues {
-			waiting += len(q.items)
-		}
+		waiting, _ := s.says.queue.waiting("default")
 		if waiting != 2*newsRoom || s.says.shed.Load() != 7 {
 			t.Errorf("%d of %d failures kept, %d shed", waiting, 2*newsRoom, s.says.shed.Load())
 		}
@@ -185,10 +182,7 @@ func TestShadowKeepsNothing(t *testing.T) {
 		w := newWorld(t, node("n1", "r1", 1), pod("a", 1), pod("big", 9))
 		s := w.still(t, func(o *Options) { o.Shadow = true })
 		s.cycle(time.Now())
-		kept := len(s.binds.queue.items)
-		for _, q := range s.says.queues {
-			kept += len(q.items)
-		}
+		kept := s.binds.queue.left + s.says.queue.left + s.says.calm.left
 		if kept > 0 {
 			t.Errorf("%d kept", kept)
 		}

@@ -31,7 +31,7 @@ func (o *Options) serve(client kubernetes.Interface) (stop func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("scheduler: %w", err)
 	}
-	objects, err := dynamic.NewForConfig(rest.CopyConfig(o.Config))
+	objects, err := dynamic.NewForConfig(o.fenced())
 	if err != nil {
 		return nil, fmt.Errorf("scheduler: %w", err)
 	}
@@ -54,12 +54,12 @@ func portOf(l net.Listener) int {
 }
 
 // lead has the scheduler give the answers until the returned function is called.
-func (v *serving) lead(s *scheduler) (end func()) {
+func (v *serving) lead(ctx context.Context, s *scheduler) (end func()) {
 	if v == nil {
 		return func() {}
 	}
 	v.server.Lead(s)
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(ctx)
 	var ended sync.WaitGroup
 	if !v.shy {
 		ended.Go(func() { v.server.Announce(ctx, v.objects, v.port) })

@@ -113,32 +113,39 @@ func isReady(p *corev1.Pod) bool {
 	return false
 }
 
-// surge has the ReplicaSet make the next pod.
-func (v *evictor) surge(ctx context.Context, e *eviction, p *corev1.Pod) {
+// errUnanswered is why a move is given up that the server did not answer.
+var errUnanswered = errors.New("the API server did not answer")
+
+// surge has the ReplicaSet make the next pod. Where the server does not answer, that is undone, again and again until the
+// server answers: the pod's label may be off.
+func (v *evictor) surge(ctx context.Context, e *eviction, p *corev1.Pod) (again bool) {
+	if e.undo != nil {
+		return !v.giveUp(ctx, e, e.undo, errUnanswered)
+	}
 	if v.pointless(e) {
-		return
+		return false
 	}
 	s, ok := v.s.feed.surge(e)
 	if !ok {
 		v.refuse(e, errors.New("its owner cannot be had to make the next pod"))
-		return
+		return false
 	}
 	s.Until = e.Until.Add(-graceOf(p) - v.s.opts.Engine.AssumeFor).Round(time.Second)
 	sending, cancel := context.WithDeadline(ctx, s.Until)
 	defer cancel()
-	err := again(sending, func() error { return v.confirm(sending, p, corev1.ConditionTrue, s.String()) })
+	err := v.gate.again(sending, p.Namespace, func(ctx context.Context) error { return v.confirm(ctx, p, corev1.ConditionTrue, s.String()) })
 	if err == nil {
-		err = again(sending, func() error { return v.relabel(sending, p, nil, s.String()) })
+		err = v.gate.again(sending, p.Namespace, func(ctx context.Context) error { return v.relabel(ctx, p, nil, s.String()) })
 	}
 	switch {
 	case err == nil:
 	case apierrors.IsNotFound(err) || ctx.Err() != nil:
-		return
+		return false
 	case apierrors.IsConflict(err) && v.over(ctx, e, p):
-		return
+		return false
 	default: // which may have been done all the same
-		v.giveUp(ctx, e, &s, err)
-		return
+		e.undo = &s
+		return !v.giveUp(ctx, e, &s, err)
 	}
 	v.sent.Add(1)
 	v.s.says.evicting(p, reasonOf(e.Cause), e.why)
@@ -146,6 +153,7 @@ func (v *evictor) surge(ctx context.Context, e *eviction, p *corev1.Pod) {
 	defer v.mu.Unlock()
 	e.surge = &s
 	v.s.inbox.stir()
+	return false
 }
 
 // confirm writes into the pod's status, where its owner cannot, that the pod is being moved, or that it is not.
@@ -188,7 +196,7 @@ func (v *evictor) watch(e *eviction, now time.Time) time.Time {
 		return again
 	}
 	e.busy = true
-	v.queue.put(func(ctx context.Context) {
+	v.later(e.Pod, write(func(ctx context.Context) {
 		done := false
 		if at == awaited {
 			done = v.giveUp(ctx, e, e.surge, fmt.Errorf("nothing that follows it was ready by %s", e.surge.Until.UTC().Format(time.RFC3339)))
@@ -198,7 +206,7 @@ func (v *evictor) watch(e *eviction, now time.Time) time.Time {
 		v.mu.Lock()
 		defer v.mu.Unlock()
 		e.busy = done // what is done is seen before long, and not done again
-	})
+	}))
 	return again
 }
 
@@ -233,7 +241,11 @@ func (v *evictor) finish(ctx context.Context, e *eviction, at standing) (done bo
 
 // discard deletes the pod if the server says too that its ReplicaSet is gone, or wants no pods: nobody else will.
 func (v *evictor) discard(ctx context.Context, e *eviction, p *corev1.Pod) (done bool) {
-	set, err := v.client.AppsV1().ReplicaSets(p.Namespace).Get(ctx, e.surge.Set, metav1.GetOptions{})
+	var set *appsv1.ReplicaSet
+	err := v.gate.once(ctx, p.Namespace, func(ctx context.Context) (err error) {
+		set, err = v.client.AppsV1().ReplicaSets(p.Namespace).Get(ctx, e.surge.Set, metav1.GetOptions{})
+		return err
+	})
 	switch {
 	case apierrors.IsNotFound(err):
 	case err != nil:
@@ -248,7 +260,7 @@ func (v *evictor) discard(ctx context.Context, e *eviction, p *corev1.Pod) (done
 // remove deletes the pod, which no ReplicaSet owns any more, and says why.
 func (v *evictor) remove(ctx context.Context, e *eviction, p *corev1.Pod, why string) (done bool) {
 	how := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(e.UID)}
-	err := again(ctx, func() error { return v.client.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, how) })
+	err := v.gate.again(ctx, p.Namespace, func(ctx context.Context) error { return v.client.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, how) })
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		v.s.log.Warn("surge", "pod", e.Pod, "err", err)
 		return false
@@ -266,17 +278,17 @@ func (v *evictor) giveUp(ctx context.Context, e *eviction, s *convert.Surge, why
 	if e.surge != nil && v.discard(ctx, e, p) {
 		return true
 	}
-	err := again(ctx, func() error { return v.relabel(ctx, p, s.Hash, nil) })
+	err := v.gate.again(ctx, p.Namespace, func(ctx context.Context) error { return v.relabel(ctx, p, s.Hash, nil) })
 	if err == nil {
-		err = again(ctx, func() error { return v.confirm(ctx, p, corev1.ConditionFalse, "") })
+		err = v.gate.again(ctx, p.Namespace, func(ctx context.Context) error { return v.confirm(ctx, p, corev1.ConditionFalse, "") })
 	}
 	if apierrors.IsNotFound(err) || ctx.Err() != nil || apierrors.IsConflict(err) && v.over(ctx, e, p) {
 		return true
 	}
 	if err != nil {
 		v.s.log.Warn("give a pod back", "pod", e.Pod, "err", err)
-		if e.surge != nil {
-			return false // the label is off: it is tried again
+		if e.surge != nil || passing(err) && time.Now().Before(e.Until.Add(surgeAgain)) {
+			return false // the label is off, or may be: it is tried again, after others of its namespace
 		}
 	}
 	v.s.says.evicting(p, "MoveGivenUp", "it stays: "+why.Error())

@@ -16,9 +16,12 @@ import (
 // errUndecided is of a pod whose terms are not decided any more: its queue went while its binding was on its way.
 var errUndecided = errors.New("its terms are not decided")
 
+// sending is how a request about an object of the namespace is sent: once, or again and again.
+type sending func(ctx context.Context, namespace string, request func(context.Context) error) error
+
 // writeTerms has the pod's decided terms in its conditions when it returns nil. Where they are there already it costs
 // nothing.
-func (f *feed) writeTerms(ctx context.Context, client kubernetes.Interface, namespace, name string, uid types.UID) error {
+func (f *feed) writeTerms(ctx context.Context, client kubernetes.Interface, send sending, namespace, name string, uid types.UID) error {
 	c, decided := f.admission(namespace+"/"+name, uid, true)
 	switch {
 	case !decided:
@@ -33,7 +36,7 @@ func (f *feed) writeTerms(ctx context.Context, client kubernetes.Interface, name
 	if err != nil {
 		return fmt.Errorf("terms of %s/%s: %w", namespace, name, err)
 	}
-	return again(ctx, func() error {
+	return send(ctx, namespace, func(ctx context.Context) error {
 		_, err := client.CoreV1().Pods(namespace).Patch(ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 		return err
 	})
@@ -47,8 +50,8 @@ func (y *sayer) admitted(p *corev1.Pod) {
 	if mute {
 		return // who leads does it, or this one once it leads
 	}
-	y.later(string(p.UID), func(ctx context.Context) {
-		err := y.s.feed.writeTerms(ctx, y.s.client, p.Namespace, p.Name, p.UID)
+	y.later(p, func(ctx context.Context) {
+		err := y.s.feed.writeTerms(ctx, y.s.client, y.gate.again, p.Namespace, p.Name, p.UID)
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && !errors.Is(err, errUndecided) {
 			y.s.log.Warn("write terms", "pod", keyOf(p), "err", err)
 		}

@@ -21,11 +21,11 @@ import (
 type preparer struct {
 	s     *scheduler
 	queue *backlog[*preparation]
-	slots chan struct{} // one for each request in flight
+	gate  *gate
 }
 
 func newPreparer(s *scheduler) *preparer {
-	return &preparer{s: s, queue: newBacklog[*preparation](), slots: make(chan struct{}, preparers)}
+	return &preparer{s: s, queue: newBacklog[*preparation](), gate: newGate(preparers)}
 }
 
 // preparers bounds the requests about claims and volumes in flight.
@@ -126,14 +126,12 @@ func (v *preparer) fail(ctx context.Context, p *preparation, failed *failure) {
 	time.AfterFunc(refuseFor, func() { v.s.feed.abandon(p) })
 }
 
-// each does it for all wants, a few at a time, and returns one of the failures, if any.
+// each does it for all wants, and returns one of the failures, if any.
 func (v *preparer) each(wants []want, do func(want) *failure) (failed *failure) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	for _, w := range wants {
 		all.Go(func() {
-			v.slots <- struct{}{}
-			defer func() { <-v.slots }()
 			if f := do(w); f != nil {
 				mu.Lock()
 				defer mu.Unlock()

@@ -55,7 +55,7 @@ func (v *preparer) takeBack(ctx context.Context, w want) {
 
 // annotate sets the node for which the claim's volume is made, nil for none, on an unbound claim that needs it.
 func (v *preparer) annotate(ctx context.Context, w want, node any, needs func(*corev1.PersistentVolumeClaim) bool) error {
-	return again(ctx, func() error {
+	return v.gate.again(ctx, namespaceOf(w.claim), func(ctx context.Context) error {
 		c := v.s.feed.claim(w.claim)
 		if c == nil || c.UID != w.uid || convert.Bound(c) || !needs(c) {
 			return nil
@@ -77,7 +77,7 @@ func (v *preparer) annotate(ctx context.Context, w want, node any, needs func(*c
 
 // takeVolume enters the claim in the volume, as the controller that binds the two does.
 func (v *preparer) takeVolume(ctx context.Context, w want) error {
-	return again(ctx, func() error {
+	return v.gate.again(ctx, namespaceOf(w.claim), func(ctx context.Context) error {
 		pv, c := v.s.feed.volume(w.volume), v.s.feed.claim(w.claim)
 		if pv == nil || pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.UID != "" || c == nil || c.UID != w.uid {
 			return nil

@@ -65,8 +65,8 @@ func (y *sayer) tellVow(w *engine.Waiting, plan *engine.Plan) (later time.Time) 
 	reason, text := Reason(w), y.sentence(w, plan.Certificates)+y.vow(w.Gang, plan)
 	for _, p := range y.s.feed.waiting(w.Gang) {
 		key := keyOf(p)
-		y.later(string(p.UID), func(ctx context.Context) {
-			err := again(ctx, func() error { return y.patchPod(ctx, key, p.UID, reason, text) })
+		y.later(p, func(ctx context.Context) {
+			err := y.gate.again(ctx, p.Namespace, func(ctx context.Context) error { return y.patchPod(ctx, key, p.UID, reason, text) })
 			if err != nil && !apierrors.IsNotFound(err) {
 				y.s.log.Warn("write condition", "pod", key, "err", err)
 			}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -96,15 +97,21 @@ func strip(o any) {
 	}
 }
 
-// serves says whether the API server has the kind.
+// serves says whether the API server has the kind. It asks until the server answers, however long that takes; one that has
+// just started and does not know who may do what refuses for a while, which ends a scheduler only if it lasts.
 func (s *scheduler) serves(ctx context.Context, groupVersion, kind string) (bool, error) {
 	var list *metav1.APIResourceList
-	ctx, cancel := context.WithTimeout(ctx, awaken)
-	defer cancel()
-	err := again(ctx, func() (err error) {
+	var refusedSince time.Time
+	err := retried(ctx, func(context.Context) (err error) {
 		list, err = s.client.Discovery().ServerResourcesForGroupVersion(groupVersion)
-		if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
-			return fmt.Errorf("%v", err) // as of a server that has just started and does not know who may do what
+		switch {
+		case !apierrors.IsForbidden(err) && !apierrors.IsUnauthorized(err):
+			refusedSince = time.Time{}
+		case refusedSince.IsZero():
+			refusedSince = time.Now()
+			return errors.New(err.Error())
+		case time.Since(refusedSince) < awaken:
+			return errors.New(err.Error())
 		}
 		return err
 	})
