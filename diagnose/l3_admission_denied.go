@@ -9,7 +9,7 @@ func init() {
 	register(Check{
 		Cause: "admission-denied", Layer: L3, Owner: Policy, Stage: Create, Rank: 8,
 		Title:   "A policy refuses the pod",
-		Meaning: "The API server asked an admission webhook, an admission policy or the Pod Security standard of the namespace, and was told not to create the pod.",
+		Meaning: "The API server asked an admission webhook, an admission policy or the Pod Security standard of the namespace, and was told not to create the pod, or not to bind it to a node.",
 		Remedy:  "Change the pod as the policy's message says, or ask the policy's owner for an exception.",
 		Not:     "The webhook is broken: it answered, and the answer was no.",
 		Find:    admissionDenied,
@@ -18,19 +18,26 @@ func init() {
 
 func admissionDenied(c *Case) []Finding {
 	r := c.denial()
-	if r == nil || !c.wanted() {
+	if r != nil && !c.wanted() {
 		return nil
+	}
+	what := "the pod"
+	if r == nil {
+		if r = c.notBound(byWebhook, byPolicy); r == nil {
+			return nil
+		}
+		what = "the binding of the pod to a node"
 	}
 	f := Finding{Evidence: []Evidence{r.Evidence}}
 	said := shortened(oneLine(r.Text), 400)
 	switch r.By {
 	case byWebhook:
-		f.Message = fmt.Sprintf("admission webhook %s denies the pod: %s", r.Name, said)
+		f.Message = fmt.Sprintf("admission webhook %s denies %s: %s", r.Name, what, said)
 		f.Evidence = append(f.Evidence, c.webhookSeen(r.Name)...)
 	case byPolicy:
-		f.Message = fmt.Sprintf("admission policy %s denies the pod: %s", r.Name, said)
+		f.Message = fmt.Sprintf("admission policy %s denies %s: %s", r.Name, what, said)
 		if r.Binding != "" {
-			f.Message = fmt.Sprintf("admission policy %s, by its binding %s, denies the pod: %s", r.Name, r.Binding, said)
+			f.Message = fmt.Sprintf("admission policy %s, by its binding %s, denies %s: %s", r.Name, r.Binding, what, said)
 		}
 		f.Evidence = append(f.Evidence, c.policySeen(r)...)
 	case byPodSecurity:

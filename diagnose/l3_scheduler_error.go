@@ -18,8 +18,8 @@ func init() {
 }
 
 func schedulerError(c *Case) []Finding {
-	if c.State != Pending {
-		return nil
+	if c.State != Pending || c.notBound(byBrokenWebhook, byWebhook, byPolicy) != nil {
+		return nil // or it says whose error it is
 	}
 	for _, s := range c.Pod.Status.Conditions {
 		if s.Type == corev1.PodScheduled && s.Status == corev1.ConditionFalse && s.Reason == corev1.PodReasonSchedulerError {

@@ -12,7 +12,7 @@ func init() {
 	register(Check{
 		Cause: "webhook-down", Layer: L3, Owner: Platform, Stage: Create, Rank: 7,
 		Title:   "An admission webhook does not answer",
-		Meaning: "The API server has to ask a webhook before it creates a pod, and the webhook cannot be reached. No pod that it is asked about can be created, whatever the pod looks like.",
+		Meaning: "The API server has to ask a webhook before it creates a pod, or binds it to a node, and the webhook cannot be reached. No pod that it is asked about can be created or bound, whatever the pod looks like.",
 		Remedy:  "Bring the webhook's server back. Until then its owner may set failurePolicy to Ignore, which lets everything pass that it would check.",
 		Not:     "The pod breaks a policy: nobody has looked at it.",
 		Find:    webhookDown,
@@ -21,10 +21,17 @@ func init() {
 
 func webhookDown(c *Case) []Finding {
 	r := c.deniedBy(byBrokenWebhook)
-	if r == nil || !c.wanted() {
+	if r != nil && !c.wanted() {
 		return nil
 	}
-	f := Finding{Message: fmt.Sprintf("webhook %s does not answer: %s", r.Name, shortened(oneLine(r.Text), 300)), Evidence: []Evidence{r.Evidence}}
+	stops := ""
+	if r == nil {
+		if r = c.notBound(byBrokenWebhook); r == nil {
+			return nil
+		}
+		stops = "; until it does the pod cannot be bound to a node"
+	}
+	f := Finding{Message: fmt.Sprintf("webhook %s does not answer: %s%s", r.Name, shortened(oneLine(r.Text), 300), stops), Evidence: []Evidence{r.Evidence}}
 	all := c.webhooks()
 	at := slices.IndexFunc(all, func(w webhook) bool { return w.name == r.Name })
 	if at < 0 {

@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -144,6 +145,29 @@ func failures(m Object) []appsv1.ReplicaSetCondition {
 func (c *Case) deniedBy(by refuser) *refusal {
 	if r := c.denial(); r != nil && r.By == by {
 		return r
+	}
+	return nil
+}
+
+// bindingFails is how schedulers say that the API server does not take a pod's binding: Berth's, which tries again or lets
+// nodes be for a while, and kube-scheduler.
+var bindingFails = regexp.MustCompile(`^the binding to node \S+ (?:fails|waits)|^the binding to node .* admission webhook "[^"]*" denied|refused it: .*admission webhook "[^"]*" denied|^binding rejected: running Bind plugin`)
+
+// notBound is the API server's refusal to bind the pod to a node that the scheduler found, as the scheduler passes it on,
+// where it is by one of these; nil for a pod that has not come so far.
+func (c *Case) notBound(by ...refuser) *refusal {
+	if c.State != Pending {
+		return nil
+	}
+	for _, s := range c.Pod.Status.Conditions {
+		if s.Type != corev1.PodScheduled || s.Status != corev1.ConditionFalse || !bindingFails.MatchString(s.Message) {
+			continue
+		}
+		if r, ok := readRefusal(s.Message); ok && slices.Contains(by, r.By) {
+			r.At = s.LastTransitionTime.Time
+			r.Evidence = Evidence{Object: RefTo(c.Pod).In(), Field: "status.conditions[PodScheduled]", Value: s.Reason + ": " + s.Message}
+			return &r
+		}
 	}
 	return nil
 }
