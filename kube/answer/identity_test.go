@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -142,5 +143,20 @@ func TestTheUserIsWhomTheHeadersName(t *testing.T) {
 	want := authenticationv1.UserInfo{Username: "eve", Groups: []string{"a", "b"}, Extra: map[string]authenticationv1.ExtraValue{"authentication.kubernetes.io/pod-name": {"p"}}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// While the API server is away this process lives, is not ready, and says how long.
+func TestOutageIsSaid(t *testing.T) {
+	s := &Server{}
+	s.Outage(func() (time.Duration, error) { return 192 * time.Second, errors.New("connection refused") })
+	live, ready := httptest.NewRecorder(), httptest.NewRecorder()
+	s.live(live, nil)
+	s.ready(ready, nil)
+	if live.Code != 200 || !strings.Contains(live.Body.String(), "unreachable for 3m12s") {
+		t.Errorf("%d %s", live.Code, live.Body)
+	}
+	if ready.Code != 503 || !strings.Contains(ready.Body.String(), "unreachable for 3m12s: connection refused") {
+		t.Errorf("%d %s", ready.Code, ready.Body)
 	}
 }

@@ -18,8 +18,10 @@ func (a *asking) metrics() (any, error) {
 	if !ok {
 		return nil, say(apierrors.NewForbidden(schema.GroupResource{}, "", fmt.Errorf("no right to get /metrics")))
 	}
+	away, _ := a.s.away()
 	all := []Metric{
 		{Name: "leading", Help: "Whether this process leads."},
+		{Name: "api_unreachable_seconds", Help: "How long the API server has been unreachable; 0 while it answers.", Value: away.Seconds()},
 		{Name: "questions_total", Help: "Questions asked of this process.", Counter: true, Value: float64(a.s.asked.Load())},
 		{Name: "questions_refused_total", Help: "Questions for which there was no time.", Counter: true, Value: float64(a.s.refused.Load())},
 	}

@@ -22,6 +22,7 @@ type Server struct {
 	reviews *reviews
 	slots   chan struct{} // one for each question that is being answered
 	source  atomic.Pointer[Source]
+	outage  func() (time.Duration, error) // how long the API server has been unreachable, and why; nil: nobody knows
 	asked   atomic.Int64
 	refused atomic.Int64 // questions for which there was no time
 
@@ -56,6 +57,17 @@ func (s *Server) Lead(source Source) {
 	s.source.Store(&source)
 }
 
+// Outage has the server say how long the API server has been unreachable. It is called before Serve.
+func (s *Server) Outage(outage func() (time.Duration, error)) { s.outage = outage }
+
+// away is the outage, 0 where the API server is reached.
+func (s *Server) away() (time.Duration, error) {
+	if s.outage == nil {
+		return 0, nil
+	}
+	return s.outage()
+}
+
 // Serve answers on the listener until ctx ends, and closes it.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	server := &http.Server{
@@ -82,8 +94,8 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 // handler has a route for each thing that can be asked. Health is for everybody: kubelets bring no token.
 func (s *Server) handler() http.Handler {
 	m := http.NewServeMux()
-	m.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	m.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	m.HandleFunc("GET /livez", s.live)
+	m.HandleFunc("GET /healthz", s.live)
 	m.HandleFunc("GET /readyz", s.ready)
 	m.HandleFunc("GET /metrics", s.answer((*asking).metrics))
 	m.HandleFunc("GET /openapi/v2", s.answer((*asking).schema))
@@ -106,8 +118,21 @@ func (s *Server) handler() http.Handler {
 	return m
 }
 
+// live says that this process is well, which it is also while the API server is away: starting it anew would not help.
+func (s *Server) live(w http.ResponseWriter, _ *http.Request) {
+	if lasts, _ := s.away(); lasts > 0 {
+		fmt.Fprintf(w, "ok; the API server has been unreachable for %s\n", lasts.Round(time.Second))
+		return
+	}
+	fmt.Fprintln(w, "ok")
+}
+
 // ready says whether answers, and decisions, are to be had here.
 func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
+	if lasts, err := s.away(); lasts > 0 {
+		http.Error(w, fmt.Sprintf("the API server has been unreachable for %s: %v", lasts.Round(time.Second), err), http.StatusServiceUnavailable)
+		return
+	}
 	err := errNotLeading
 	if source := s.source.Load(); source != nil {
 		err = (*source).Ready()

@@ -31,6 +31,7 @@ func (o *Options) serve(client kubernetes.Interface) (stop func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("scheduler: %w", err)
 	}
+	server.Outage(o.reach.outage)
 	objects, err := dynamic.NewForConfig(o.fenced())
 	if err != nil {
 		return nil, fmt.Errorf("scheduler: %w", err)
