@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -48,6 +49,7 @@ func TestScripts(t *testing.T) {
 			"kill9":  kill9,
 			"crash":  crash,
 			"closed": closed,
+			"deaf":   deaf,
 
 			"interrupt": interrupt,
 		},
@@ -106,6 +108,24 @@ func environ(ts *testscript.TestScript) []string {
 		env = append(env, name+"="+ts.Getenv(name))
 	}
 	return env
+}
+
+// deaf NAME sets a variable to a port on which connections are taken and never answered.
+func deaf(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 1 || neg {
+		ts.Fatalf("usage: deaf NAME")
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ts.Check(err)
+	ts.Defer(func() { l.Close() })
+	go func() {
+		for c, err := l.Accept(); err == nil; c, err = l.Accept() {
+			defer c.Close()
+		}
+	}()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	ts.Check(err)
+	ts.Setenv(args[0], port)
 }
 
 // kill9 NAME kills the process of a cluster, as a power cut would.
