@@ -73,20 +73,20 @@ func rankKeys() []string {
 // KAI's keys for a part of a GPU.
 const kaiFraction, kaiMemory = "gpu-fraction", "gpu-memory"
 
-// fixed is FixedKeys as it is looked up.
-var fixed = func() map[string]bool {
-	out := make(map[string]bool)
-	for _, key := range FixedKeys() {
-		out[key] = true
+// fixedKeys is FixedKeys, which is gone through for every version of a pod, and fixed the same as it is looked up.
+var fixedKeys, fixed = func() ([]string, map[string]bool) {
+	keys, set := FixedKeys(), make(map[string]bool)
+	for _, key := range keys {
+		set[key] = true
 	}
-	return out
+	return keys, set
 }()
 
 // FixedOf is what the object says under the fixed keys.
 func FixedOf(o metav1.Object) Keys {
 	meta := &metav1.ObjectMeta{Annotations: o.GetAnnotations(), Labels: o.GetLabels()}
 	var out Keys
-	for key := range fixed {
+	for _, key := range fixedKeys {
 		if v := asked(meta, key); v != "" {
 			if out == nil {
 				out = make(Keys)
@@ -179,7 +179,7 @@ func (r Record) Text() string {
 // Agrees says whether the object says under the fixed keys what the keys are.
 func (k Keys) Agrees(o metav1.Object) bool {
 	meta := &metav1.ObjectMeta{Annotations: o.GetAnnotations(), Labels: o.GetLabels()}
-	for key := range fixed {
+	for _, key := range fixedKeys {
 		if asked(meta, key) != k[key] {
 			return false
 		}
