@@ -62,7 +62,7 @@ func FixedKeys() []string {
 // GuardedKeys are the keys of ours that nobody but Berth may change on a pod that has entered its queue: the fixed ones,
 // and those that Berth writes itself.
 func GuardedKeys() []string {
-	return append(inheritable(), keyDeadline, KeySurge, KeyWantedGPUs)
+	return append(inheritable(), keyDeadline, KeySurge, KeyWantedGPUs, KeyLease)
 }
 
 // rankKeys are the keys by which controllers number their pods.

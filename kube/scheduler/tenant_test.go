@@ -74,7 +74,7 @@ func TestATenantCannotChangeTheTermsOfAdmittedWork(t *testing.T) {
 		for _, value := range hostile[key] {
 			for _, down := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s=%s, down %v", key, value, down), func(t *testing.T) {
-					got := contest(t, down, func(o metav1.Object) { write(o, key, value, down) })
+					got := contest(t, down, func(o metav1.Object) { setKey(o, key, value, down) })
 					if diff := cmp.Diff(want, got); diff != "" {
 						t.Error(diff)
 					}
@@ -93,7 +93,7 @@ func TestATenantCannotChangeTheTermsByItsControllers(t *testing.T) {
 		} {
 			got := contest(t, down, func(o metav1.Object) {
 				if _, isPod := o.(*corev1.Pod); !isPod {
-					write(o, key, value, false)
+					setKey(o, key, value, false)
 				}
 				if g, ok := o.(*schedulingv1beta1.PodGroup); ok {
 					g.Spec.SchedulingPolicy.Gang.MinCount = 1000
@@ -153,8 +153,8 @@ func withoutJoined(seen []string) []string {
 	return out
 }
 
-// write puts the value under the key: as a label and no annotation, or as an annotation and no label.
-func write(o metav1.Object, key, value string, asLabel bool) {
+// setKey puts the value under the key: as a label and no annotation, or as an annotation and no label.
+func setKey(o metav1.Object, key, value string, asLabel bool) {
 	annotations, labels := maps.Clone(o.GetAnnotations()), maps.Clone(o.GetLabels())
 	if annotations == nil {
 		annotations = make(map[string]string)
