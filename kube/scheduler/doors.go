@@ -90,7 +90,7 @@ func (f *feed) misled() []misled {
 			continue
 		}
 		want := t.mayUse(name, open)
-		if want == n.queues || want == anyQueue && !n.says {
+		if n.says && want == n.queues || !n.says && want == anyQueue {
 			continue
 		}
 		out = append(out, misled{name, n.uid, want})

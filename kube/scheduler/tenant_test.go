@@ -49,6 +49,7 @@ var hostile = map[string][]string{
 	convert.KeyGPUMemory:         {"1Gi"},
 	convert.KeySurge:             {`{"set":"x","uid":"uid-x","hash":"h","for":"default/a-wait","to":"n2","until":"2000-01-01T02:00:00Z"}`},
 	convert.KeyWantedGPUs:        {`["GPU-0"]`},
+	convert.KeyLease:             {"berth-scheduler/uid/9/another"},
 	"berth.dev/job-deadline":     {"1s", "9000h"},
 	"gpu-fraction":               {"0.1"},
 	"gpu-memory":                 {"1000"},
