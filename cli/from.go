@@ -22,6 +22,8 @@ import (
 type health struct {
 	Answers bool   `json:"answers"`
 	Why     string `json:"why,omitempty"` // not
+	// Configuration is why the scheduler's configuration is not in the bundle, in the words of that day.
+	Configuration string `json:"configuration,omitempty"`
 }
 
 // healthPath is where in a bundle it is. Nothing that can be asked has this path.
@@ -37,10 +39,10 @@ func (a asker) answers(ctx context.Context, namespace string) map[string]json.Ra
 	if err == nil {
 		err = a.keep(ctx, out, namespace, "workloads")
 	}
-	if err == nil {
-		_ = a.keep(ctx, out, namespace, "configurations") // which older schedulers do not tell
-	}
 	said := health{Answers: err == nil}
+	if err := a.keep(ctx, out, namespace, "configurations"); err != nil {
+		said.Configuration = unreached(err)
+	}
 	if err != nil {
 		said.Why = err.Error()
 	}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"time"
@@ -33,7 +34,7 @@ func diagnoser(ctx context.Context, a asker, f *diagnose.Facts, namespace string
 		}
 		f.Served = nil
 	case err != nil:
-		f.Served = &diagnose.Served{Scheduler: scheduler.DefaultName, Names: names, Unreached: err.Error()}
+		f.Served = &diagnose.Served{Scheduler: scheduler.DefaultName, Names: names, Unreached: a.unreached(err)}
 	default:
 		o.Engine = config.Engine
 		f.Served = answersFor(ctx, a, f, pods, config)
@@ -54,6 +55,23 @@ func ours(f *diagnose.Facts, names []string, namespace string, about diagnose.Re
 		return p.Spec.NodeName != "" || p.Status.Phase != corev1.PodPending || p.DeletionTimestamp != nil || len(p.Spec.SchedulingGates) > 0 ||
 			!slices.Contains(names, p.Spec.SchedulerName) || namespace != "" && p.Namespace != namespace
 	})
+}
+
+// unreached words why the scheduler could not be asked, without names: a bundle says the same later.
+func unreached(err error) string {
+	if apierrors.IsForbidden(err) {
+		return "you may not read configurations." + answer.Group
+	}
+	return err.Error()
+}
+
+// unreached is the same of the moment that is looked at.
+func (a asker) unreached(err error) string {
+	var h health
+	if a.kept != nil && json.Unmarshal(a.kept.Answers[healthPath], &h) == nil && h.Configuration != "" {
+		return h.Configuration
+	}
+	return unreached(err)
 }
 
 // servedWithin is how long a diagnosis waits to hear whether the scheduler answers: without it there is still a model.
@@ -95,7 +113,7 @@ func answersFor(ctx context.Context, a asker, f *diagnose.Facts, pods []*corev1.
 		case err == nil && w.Cause != "":
 			out.Workloads[key] = servedWorkload(&w)
 		case err != nil && !apierrors.IsNotFound(err):
-			out.Unreached = err.Error()
+			out.Unreached = a.unreached(err)
 			return out
 		}
 	}

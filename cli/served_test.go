@@ -2,12 +2,16 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"maps"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/berth-dev/berth/diagnose"
 	"github.com/berth-dev/berth/engine"
@@ -88,6 +92,27 @@ func TestWhyStartsFromTheScheduler(t *testing.T) {
 	}
 	if _, stdout, _ := run(t, "why", "pod/llm-second", "-n", "a", "--kubeconfig", silent); !strings.Contains(strings.Join(strings.Fields(stdout), " "), "a model of it with the default configuration") {
 		t.Errorf("nobody says what was asked instead:\n%s", stdout)
+	}
+}
+
+// What could not be asked is worded the same from the cluster and from a bundle of it, whether nobody answers or the caller may
+// not ask.
+func TestWhyOfASilentSchedulerIsTheSameLater(t *testing.T) {
+	t.Setenv("BERTH_HOME", t.TempDir())
+	forbidden := func(what string) any {
+		return apierrors.NewForbidden(schema.GroupResource{Group: answer.Group, Resource: what}, "", errors.New("User \"a\" cannot list"))
+	}
+	for name, more := range map[string]map[string]any{
+		"silent":    nil,
+		"forbidden": {answers + "/configurations": forbidden("configurations"), answers + "/namespaces/a/configurations": forbidden("configurations"), answers + "/queues": forbidden("queues"), answers + "/namespaces/default/queues": forbidden("queues"), answers + "/namespaces/default/configurations": forbidden("configurations")},
+	} {
+		cluster := berthCluster()
+		maps.Copy(cluster, more)
+		kubeconfig := apiServer(t, cluster)
+		now, later := whyJSON(t, "--kubeconfig", kubeconfig), whyJSON(t, "--from", bundleOf(t, kubeconfig))
+		if diff := cmp.Diff(now.Scheduler, later.Scheduler); diff != "" || now.Scheduler == nil || now.Scheduler.Answers {
+			t.Errorf("%s (-now +later):\n%s", name, diff)
+		}
 	}
 }
 
