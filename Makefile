@@ -19,7 +19,7 @@ SEED ?= 1
 test: ## all tests; needs Go and make (SEED=2 for other random cases)
 	RAPID_SEED=$(SEED) $(GO) test $$($(GO) list ./... | grep -v /cmd/berth$$)
 	@$(GO) test -count 1 -v -run TestScore ./diagnose
-	$(GO) test ./cmd/berth
+	$(GO) test -timeout 30m ./cmd/berth
 
 # Short: what takes long without the detector is left out.
 race: ## the tests of engine, kube and record with the race detector

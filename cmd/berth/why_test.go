@@ -292,21 +292,28 @@ type whyCluster struct{ env []string }
 func startWhyCluster(t *testing.T) *whyCluster {
 	t.Helper()
 	dir := t.TempDir()
-	home, bin := filepath.Join(dir, "clusters"), filepath.Join(dir, "bin")
+	home := filepath.Join(dir, "clusters")
 	fleet, err := filepath.Abs("testdata/why/fleet.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { stopAll(home) })
-	err = errors.Join(os.MkdirAll(bin, 0o700), os.WriteFile(filepath.Join(bin, "kubectl"), []byte("#!/bin/sh\nexec berth kubectl \"$@\"\n"), 0o755))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &whyCluster{env: append(os.Environ(), "BERTH_HOME="+home, "HOME="+dir, "PATH="+bin+":"+os.Getenv("PATH"))}
+	c := &whyCluster{env: append(os.Environ(), "BERTH_HOME="+home, "HOME="+dir, "PATH="+commandsIn(t, dir)+":"+os.Getenv("PATH"))}
 	cmd := exec.Command("berth", "up", "--detach", "--ephemeral", "--fleet", fleet)
 	cmd.Env = c.env
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("berth up: %v\n%s", err, out)
 	}
 	return c
+}
+
+// commandsIn makes a folder with a kubectl, beside the berth that tests have in their path.
+func commandsIn(t *testing.T, dir string) string {
+	t.Helper()
+	bin := filepath.Join(dir, "bin")
+	err := errors.Join(os.MkdirAll(bin, 0o700), os.WriteFile(filepath.Join(bin, "kubectl"), []byte("#!/bin/sh\nexec berth kubectl \"$@\"\n"), 0o755))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bin
 }
