@@ -9,8 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/berth-dev/berth/kube/convert"
 )
 
 // brokenWebhook is how the API server names a webhook that failed.
@@ -107,7 +105,7 @@ func (b *binder) blocked(ctx context.Context, i intent, err error) {
 		b.say(i, "webhook "+name, fmt.Sprintf("the binding to node %s fails, and is tried again: %v", i.Node, err))
 		b.queue.each(namespaceOf(i.Pod), func(o intent) { b.behindWebhook(o, err) })
 	case unanswered(err):
-		b.say(i, "unanswered", fmt.Sprintf("the API server has not answered the binding to node %s within %s: it, or an admission webhook that it asks about pods/binding, hangs; it is tried again", i.Node, attemptFor))
+		b.say(i, "unanswered", fmt.Sprintf("the API server has not answered the binding to node %s in time: it, or an admission webhook that it asks about pods/binding, hangs; it is tried again", i.Node))
 	case *i.waits >= lastWait:
 		b.say(i, "failing", fmt.Sprintf("the binding to node %s fails, and is tried again: %v", i.Node, err))
 	}
@@ -139,7 +137,7 @@ func (b *binder) ask(ctx context.Context, i intent) {
 		defer cancel()
 		defer context.AfterFunc(leadershipOf(ctx).context(), cancel)()
 		defer context.AfterFunc(b.over, cancel)()
-		binding := convert.BindingOf(i.Placement)
+		binding := bindingOf(ctx, i.Placement)
 		err := b.client.CoreV1().Pods(namespace).Bind(ctx, binding, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		b.hung.found(namespace, err)
 		if err != nil && webhookIn(err) != "" {

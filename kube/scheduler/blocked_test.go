@@ -269,7 +269,7 @@ func TestTheFence(t *testing.T) {
 		if err := send(ctx, http.MethodDelete); !errors.Is(err, errNotLeading) {
 			t.Errorf("after its end: %v", err)
 		}
-		if diff := cmp.Diff([]string{"POST 4000ms", "PATCH 4000ms", "PUT 4000ms", "DELETE 4000ms", "GET "}, timeouts); diff != "" {
+		if diff := cmp.Diff([]string{"POST 2500ms", "PATCH 2500ms", "PUT 2500ms", "DELETE 2500ms", "GET "}, timeouts); diff != "" {
 			t.Error(diff)
 		}
 	})

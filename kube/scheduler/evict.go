@@ -46,6 +46,7 @@ type eviction struct {
 	node     string // where the victim is
 	warned   bool
 	sent     bool           // it is being carried out
+	marked   bool           // the pod says so; for who carries it out
 	surge    *convert.Surge // what the pod says, which stays until the next one is ready; nil: it does not, or not yet
 	busy     bool           // something is being done about the surge
 	undo     *convert.Surge // what may have been written of a surge that is given up; nil: nothing
@@ -77,8 +78,8 @@ func (v *evictor) run(ctx context.Context) {
 // later does it in the background, after what was to be done about the same pod.
 func (v *evictor) later(pod string, do deed) { v.queue.put(namespaceOf(pod), pod, do) }
 
-// write is a deed that is done once.
-func write(w writing) deed { return func(ctx context.Context) bool { w(ctx); return false } }
+// once is a deed that is not done again.
+func once(w writing) deed { return func(ctx context.Context) bool { w(ctx); return false } }
 
 // take takes on what the plan ends and keeps, carries out what is due, and calls off what nobody needs any more. The
 // cycle calls it. It returns when the next eviction is due; zero: none is.
@@ -174,7 +175,7 @@ func (v *evictor) callOff(e *eviction) {
 	v.release(e)
 	if e.warned {
 		p := v.s.feed.pod(e.Pod)
-		v.later(e.Pod, write(func(ctx context.Context) { v.takeBack(ctx, p) }))
+		v.later(e.Pod, once(func(ctx context.Context) { v.takeBack(ctx, p) }))
 	}
 }
 
@@ -203,7 +204,7 @@ func (v *evictor) warn(e *eviction) {
 	e.warned = true
 	p := v.s.feed.pod(e.Pod)
 	text := "at " + e.At.UTC().Format(time.RFC3339) + ", " + e.why
-	v.later(e.Pod, write(func(ctx context.Context) {
+	v.later(e.Pod, once(func(ctx context.Context) {
 		err := v.gate.again(ctx, p.Namespace, func(ctx context.Context) error {
 			return v.condition(ctx, p, conditionPlanned, reasonOf(e.Cause), text)
 		})
@@ -233,7 +234,7 @@ func (v *evictor) send(nominations []nomination, due []*eviction) {
 		after[e.For] = append(after[e.For], e)
 	}
 	for _, n := range nominations {
-		v.later(n.pod, write(func(ctx context.Context) {
+		v.later(n.pod, once(func(ctx context.Context) {
 			v.nominate(ctx, n)
 			if left[n.gang].Add(-1) > 0 {
 				return
@@ -259,27 +260,26 @@ func (v *evictor) carryOut(ctx context.Context, e *eviction) (again bool) {
 	defer cancel()
 	sending, cancel := context.WithTimeout(whole, evictFor)
 	defer cancel()
-	marked := false
 	if e.Cause != engine.Moved { // the eviction API writes a condition of its own
-		if v.pointless(e) {
+		if !e.marked && v.pointless(e) {
 			return false
 		}
 		err := v.gate.again(sending, p.Namespace, func(ctx context.Context) error {
 			return v.condition(ctx, p, corev1.DisruptionTarget, reasonOf(e.Cause), e.why)
 		})
 		if err != nil {
-			return v.failed(ctx, whole, e, p, err, false)
+			return v.failed(ctx, whole, e, p, err)
 		}
-		marked = true
+		e.marked = true
 	}
 	if v.pointless(e) {
-		if marked {
+		if e.marked {
 			v.takeBack(ctx, p)
 		}
 		return false
 	}
 	if err := v.end(sending, e, p); err != nil {
-		return v.failed(ctx, whole, e, p, err, marked)
+		return v.failed(ctx, whole, e, p, err)
 	}
 	v.sent.Add(1)
 	v.s.says.evicting(p, reasonOf(e.Cause), e.why)
@@ -321,7 +321,7 @@ func (v *evictor) end(ctx context.Context, e *eviction, p *corev1.Pod) error {
 
 // failed decides what an answer other than success means: whether it is to be tried again in the time that the eviction
 // as a whole has. A pod that is gone, replaced or on its way is what was wanted; anything else is a refusal.
-func (v *evictor) failed(ctx, whole context.Context, e *eviction, p *corev1.Pod, err error, marked bool) (again bool) {
+func (v *evictor) failed(ctx, whole context.Context, e *eviction, p *corev1.Pod, err error) (again bool) {
 	switch {
 	case apierrors.IsNotFound(err):
 		return false
@@ -332,7 +332,7 @@ func (v *evictor) failed(ctx, whole context.Context, e *eviction, p *corev1.Pod,
 	case passing(err) && !apierrors.IsTooManyRequests(err) && whole.Err() == nil:
 		return true
 	}
-	if marked {
+	if e.marked {
 		v.takeBack(ctx, p)
 	}
 	v.refuse(e, err)

@@ -89,7 +89,7 @@ func (v *evictor) settle(now time.Time) {
 			continue
 		}
 		delete(k.nominated, key)
-		v.later(n.pod, write(func(ctx context.Context) { v.denominate(ctx, n) }))
+		v.later(n.pod, once(func(ctx context.Context) { v.denominate(ctx, n) }))
 	}
 }
 

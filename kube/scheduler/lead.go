@@ -81,13 +81,16 @@ func lead(ctx context.Context, client kubernetes.Interface, o Options, run func(
 	return err
 }
 
+// releaseFor is how long giving the lease back may take.
+const releaseFor = 2 * time.Second
+
 // leaseName is of the lease that schedulers of this name lead by.
 func (o *Options) leaseName() string { return o.Name + "-scheduler" }
 
 // release gives the lease back if it is still this process's. A successor need not wait for it to run out then. Where
 // the server does not answer it runs out.
 func release(lock *resourcelock.LeaseLock, o Options) {
-	ctx, cancel := context.WithTimeout(context.Background(), leaseMargin)
+	ctx, cancel := context.WithTimeout(context.Background(), releaseFor)
 	defer cancel()
 	var err error
 	for range 3 { // a renewal that was under way may come between

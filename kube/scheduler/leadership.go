@@ -37,8 +37,8 @@ type leadership struct {
 	open  time.Time // until when the server may work on a write that ended here without an answer
 }
 
-// leaseMargin is what the server may take to be done with a request that ended here.
-const leaseMargin = 2 * time.Second
+// leaseMargin is what the server may take to end a request at the deadline that it was told.
+const leaseMargin = time.Second
 
 // errNotLeading is of a write that could meet those of another leader.
 var errNotLeading = errors.New("not sent: this scheduler does not lead, or not for long enough")
@@ -109,8 +109,9 @@ func (l *leadership) context() context.Context {
 	return l.ctx
 }
 
-// bound gives a write its deadline: attemptFor, and no later than the last renewal vouches for. Renewals that come while
-// it is on its way do not prolong it, because the server is told the deadline too.
+// bound gives a write its deadline: attemptFor, and no later than half of the time that the last renewal vouches for. The
+// other half is the server's: it is told how long it may work on the request, which it counts from when the request comes,
+// and that may be at the deadline. Renewals that come meanwhile do not prolong it.
 func (l *leadership) bound(ctx context.Context) (context.Context, context.CancelFunc, error) {
 	until := time.Now().Add(attemptFor)
 	if l != nil {
@@ -120,8 +121,8 @@ func (l *leadership) bound(ctx context.Context) (context.Context, context.Cancel
 		if l.ctx.Err() != nil || !time.Now().Before(vouched) {
 			return nil, nil, errNotLeading
 		}
-		if vouched.Before(until) {
-			until = vouched
+		if half := time.Now().Add(time.Until(vouched) / 2); half.Before(until) {
+			until = half
 		}
 	}
 	ctx, cancel := context.WithDeadline(ctx, until)
@@ -164,12 +165,13 @@ func (f fence) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, fmt.Errorf("%s %s: %w", r.Method, r.URL.Path, err)
 	}
 	until, _ := ctx.Deadline()
+	left := time.Until(until)
 	r = r.Clone(ctx)
-	query.Set("timeout", strconv.FormatInt(max(1, time.Until(until).Milliseconds()), 10)+"ms")
+	query.Set("timeout", strconv.FormatInt(max(1, left.Milliseconds()), 10)+"ms")
 	r.URL.RawQuery = query.Encode()
 	answer, err := f.next.RoundTrip(r)
 	if err != nil {
-		l.unsure(until)
+		l.unsure(until.Add(left))
 		cancel()
 		return nil, err
 	}

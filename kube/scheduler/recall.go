@@ -36,7 +36,7 @@ func (s *scheduler) recall(now time.Time) {
 			continue
 		}
 		if strings.HasSuffix(text, staysText) {
-			v.later(keyOf(p), write(func(ctx context.Context) { v.takeBack(ctx, p) })) // no place is held any more: it is decided anew
+			v.later(keyOf(p), once(func(ctx context.Context) { v.takeBack(ctx, p) })) // no place is held any more: it is decided anew
 			continue
 		}
 		e.For = s.feed.marked(e.For, s.marks)

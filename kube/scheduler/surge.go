@@ -196,7 +196,7 @@ func (v *evictor) watch(e *eviction, now time.Time) time.Time {
 		return again
 	}
 	e.busy = true
-	v.later(e.Pod, write(func(ctx context.Context) {
+	v.later(e.Pod, once(func(ctx context.Context) {
 		done := false
 		if at == awaited {
 			done = v.giveUp(ctx, e, e.surge, fmt.Errorf("nothing that follows it was ready by %s", e.surge.Until.UTC().Format(time.RFC3339)))
