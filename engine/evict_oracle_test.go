@@ -550,6 +550,9 @@ func TestVictimsEqualBruteForce(t *testing.T) {
 			var s rates
 			often(t, c.times, func(t *rapid.T) { anyRing(t, c.nodes, c.most, c.small).judge(t, &s) })
 			t.Logf("%d of %d cases as cheap as can be, the worst at %.3f times", s.equal, s.cases, s.worst)
+			if s.cases == 0 && testing.Short() {
+				t.Skip("too few draws for a case that can be judged")
+			}
 			if s.cases == 0 || s.equal*100 < s.cases*95 || s.worst > 1.5 {
 				t.Errorf("%d of %d cases as cheap as can be, the worst at %.3f times", s.equal, s.cases, s.worst)
 			}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -188,14 +189,14 @@ func TestAnAnswerDoesNotBringAPodBack(t *testing.T) {
 // A webhook that hangs longer than a binding may take is found by a dry run, which is asked for rarely.
 func TestAHangingWebhookIsNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		dry, bindings := 0, 0
+		var dry, bindings atomic.Int64
 		transport := roundTrip(func(r *http.Request) (*http.Response, error) {
 			if r.URL.Query().Get("dryRun") == "" {
-				bindings++
+				bindings.Add(1)
 				<-r.Context().Done()
 				return nil, r.Context().Err()
 			}
-			dry++
+			dry.Add(1)
 			sleep(r.Context(), 10*time.Second)
 			why := status(http.StatusInternalServerError, metav1.StatusReasonInternalError)
 			why.Message = `Internal error occurred: failed calling webhook "hangs.tenant.example": failed to call webhook: context deadline exceeded`
@@ -227,8 +228,8 @@ func TestAHangingWebhookIsNamed(t *testing.T) {
 				t.Errorf("%s: %s", name, c.Message)
 			}
 		}
-		if dry != 1 || bindings > 12 {
-			t.Errorf("%d dry runs, %d bindings", dry, bindings)
+		if dry.Load() != 1 || bindings.Load() > 12 {
+			t.Errorf("%d dry runs, %d bindings", dry.Load(), bindings.Load())
 		}
 	})
 }

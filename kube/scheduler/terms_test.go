@@ -3,6 +3,7 @@ package scheduler
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -226,9 +227,9 @@ func TestTermsThatWereTamperedWith(t *testing.T) {
 func TestAPodIsNotBoundWithoutItsTerms(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, node("n1", "r1", 8), pod("a", 1), pod("b", 1))
-		refused := true
+		var taken atomic.Bool
 		w.client.PrependReactor("patch", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
-			if refused && a.(clienttesting.PatchAction).GetName() == "a" {
+			if !taken.Load() && a.(clienttesting.PatchAction).GetName() == "a" {
 				return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "pods/status"}, "a", nil)
 			}
 			return false, nil, nil
@@ -238,7 +239,7 @@ func TestAPodIsNotBoundWithoutItsTerms(t *testing.T) {
 		if diff := cmp.Diff([]string{"b n1"}, w.tried()); diff != "" {
 			t.Error(diff)
 		}
-		refused = false
+		taken.Store(true)
 		w.after(2 * time.Minute)
 		if diff := cmp.Diff([]string{"n1"}, w.at("a")); diff != "" {
 			t.Error(diff)
