@@ -158,10 +158,10 @@ func (w *world) pledged(queue, resource, but string) (total int64) {
 	return total
 }
 
-// promised says whether any queue has a quota of the resource.
+// promised says whether any queue has a quota of the resource; a quota of 0 alone promises nothing.
 func (w *world) promised(resource string) bool {
 	return some(w.Queues, func(q engine.Queue) bool {
-		return some(q.Quota, func(a engine.Amount) bool { return a.Resource == resource })
+		return some(q.Quota, func(a engine.Amount) bool { return a.Resource == resource && a.Value > 0 })
 	})
 }
 
