@@ -96,7 +96,7 @@ func TestLeaderPolicy(t *testing.T) {
 		"illegible, any user":                {admin, "x", lease, "names the lease it leads by"},
 		"too large a number":                 {berth, "berth-scheduler/u1/99999999999999999999/x", lease, "names the lease it leads by"},
 		"by another lease":                   {admin, "second-scheduler/u7/0/x", lease, ""},
-		"by another lease, Berth's own":      {berth, "second-scheduler/u7/0/x", lease, "does not lead"},
+		"by another lease, Berth's own":      {berth, "second-scheduler/u7/0/x", lease, ""},
 		"the stock scheduler":                {stock, "", lease, ""},
 		"an administrator":                   {admin, "", lease, ""},
 	} {

@@ -100,7 +100,7 @@ func (b *binder) blocked(ctx context.Context, i intent, err error) {
 	}
 	name := webhookIn(err)
 	switch {
-	case fenced(err):
+	case fenced(err) && *i.waits < lastWait: // the server's policy has not heard yet who leads
 	case name != "":
 		b.say(i, "webhook "+name, fmt.Sprintf("the binding to node %s fails, and is tried again: %v", i.Node, err))
 		b.queue.each(namespaceOf(i.Pod), func(o intent) { b.behindWebhook(o, err) })

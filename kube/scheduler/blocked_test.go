@@ -234,6 +234,24 @@ func TestAHangingWebhookIsNamed(t *testing.T) {
 	})
 }
 
+// A scheduler whose bindings the server's policy goes on rejecting says so on the pods.
+func TestWhoIsFencedOffForGoodSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, node("n1", "r1", 8), pod("a", 1))
+		w.answer(func(*corev1.Binding) error {
+			return apierrors.NewForbidden(podsResource.GroupResource(), "a", errors.New("ValidatingAdmissionPolicy '"+fencePolicy+"' with binding 'x' denied request: the sender does not lead"))
+		})
+		w.start()
+		if c := scheduledCondition(w.pod("a")); c.Message != "" {
+			t.Errorf("says at once %q", c.Message)
+		}
+		w.after(20 * time.Second)
+		if c := scheduledCondition(w.pod("a")); c.Reason != corev1.PodReasonSchedulerError || !strings.Contains(c.Message, "the sender does not lead") {
+			t.Errorf("says %q: %q", c.Reason, c.Message)
+		}
+	})
+}
+
 // Writes of a process that does not lead are not sent, and those of one that does carry their deadline.
 func TestTheFence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
