@@ -30,7 +30,7 @@ const recordVersion = 1
 // and mostRecord how long a record is at most: JSON writes a byte as six in the worst case.
 const (
 	mostKeys   = 4096
-	mostRecord = 8*mostKeys + 4096
+	mostRecord = 16*mostKeys + 4096
 )
 
 // Record is what was decided about a pod when it entered its queue. It does not name the pod, so that those of one
@@ -39,6 +39,9 @@ type Record struct {
 	Version int    `json:"v"`
 	Queue   string `json:"queue,omitempty"` // that pays; "": there was none
 	Keys    Keys   `json:"keys,omitempty"`  // what the pod and its controllers said under the fixed keys
+	// Own is of a pod that came to a gang and took over other terms than it asked for: what it said itself. It counts again
+	// when nothing of the gang runs and all whose terms these were are gone.
+	Own *Keys `json:"own,omitempty"`
 	// Core is of a gang: only members above its minimum may be evicted.
 	Core  bool         `json:"core,omitempty"`
 	Group *GroupRecord `json:"group,omitempty"` // of a pod in a PodGroup
@@ -150,6 +153,9 @@ func (r *Record) check() error {
 		return fmt.Errorf("version %d", r.Version)
 	}
 	said := []Keys{r.Keys}
+	if r.Own != nil {
+		said = append(said, *r.Own)
+	}
 	if g := r.Group; g != nil {
 		if g.Min < 0 || g.Min > MaxGangSize {
 			return fmt.Errorf("a minimum of %d", g.Min)

@@ -38,6 +38,7 @@ func (f *feed) settle() {
 	f.recover()
 	f.rebook()
 	for _, key := range slices.Sorted(maps.Keys(f.redo)) {
+		f.disown(key)
 		f.describe(key)
 	}
 	clear(f.redo)

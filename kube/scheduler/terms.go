@@ -20,6 +20,7 @@ import (
 // condition of the pod before the pod is bound, so that whoever schedules next goes on from it.
 //
 // A gang has the terms that its members were decided with, for as long as it has any: pods that come to it take them over.
+// Where only such pods are left, and none of them runs, what they asked for themselves counts.
 
 // terms is what was decided about a pod. It is not written to, and shared by pods that have the same.
 type terms struct {
@@ -226,6 +227,28 @@ func (f *feed) lapse() {
 	}
 }
 
+// disown undoes the decisions about a gang of which nothing runs and whose members have all taken its terms over from pods
+// that are gone: a Job that was replaced makes pods while those of the old one are still there. The members are decided
+// about anew, by what they said when they came.
+func (f *feed) disown(key string) {
+	members := f.sorted(key)
+	for _, m := range members {
+		if m.pod.Spec.NodeName != "" || m.terms != nil && m.terms.Own == nil {
+			return
+		}
+	}
+	for _, m := range members {
+		if m.terms == nil {
+			continue
+		}
+		p := m.terms.Own.On(m.raw)
+		m.lapsed, m.terms = m.terms.text, nil
+		v := f.read(p)
+		v.Version = f.versions.next()
+		f.enter(m, m.raw, p, nil, &v)
+	}
+}
+
 func (f *feed) undecide(m *member) {
 	if m.terms == nil {
 		return
@@ -323,7 +346,10 @@ func (f *feed) admitGang(key string, starts bool) {
 			continue
 		}
 		if keys, ok := l.joining(m); ok {
-			has.Keys = keys
+			has.Keys, has.Own = keys, nil
+			if own := convert.FixedOf(m.pod); !maps.Equal(own, keys) {
+				has.Own = &own
+			}
 			f.decide(m, has)
 		}
 	}

@@ -157,6 +157,52 @@ func TestWhatWaitsStaysInItsQueue(t *testing.T) {
 	})
 }
 
+// A Job is replaced by one that asks for something else. Its pods come while those of the old one are still there, and take
+// the old terms over; once those are gone, what they asked for themselves counts, whatever was edited in between.
+func TestAReplacedJobGetsWhatItAsksFor(t *testing.T) {
+	for _, runs := range []bool{false, true} {
+		for _, restarts := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				limits := int64(1)
+				if runs {
+					limits = 2
+				}
+				w := newWorld(t, append(gang("g", 2, "queue", "q"), node("n1", "r1", 8), limit("q", limits, nil), limit("r", 8, nil), limit("s", 0, nil))...)
+				stop := w.start()
+				names := []string{"later-0", "later-1"}
+				for _, name := range names {
+					w.add(pod(name, 1, "gang", "g", "min", "2", "queue", "r"))
+				}
+				w.rest()
+				if diff := cmp.Diff([]string{"", ""}, w.at(names...)); diff != "" {
+					t.Fatal(diff)
+				}
+				for _, name := range names {
+					w.edit(name, says("queue", "s"))
+				}
+				w.rest()
+				if restarts {
+					if err := stop(); err != nil {
+						t.Fatal(err)
+					}
+				}
+				w.remove("pods", "default", "g-0")
+				w.remove("pods", "default", "g-1")
+				if restarts {
+					w.start()
+				}
+				w.rest()
+				if diff := cmp.Diff([]string{"n1", "n1"}, w.at(names...)); diff != "" {
+					t.Errorf("runs %v, restarts %v: %s, %s", runs, restarts, diff, w.conditions(names...))
+				}
+				if r, _, ok := convert.RecordOf(w.pod("later-0")); !ok || r.Queue != "r" || r.Own != nil {
+					t.Errorf("decided %+v", r)
+				}
+			})
+		}
+	}
+}
+
 // A pod whose queue went while nobody scheduled is decided about anew.
 func TestAQueueGoesWhileNobodySchedules(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
