@@ -80,5 +80,8 @@ func verdict(d diagnose.Diagnosis) []string {
 			out = append(out, string(b.Cause))
 		}
 	}
+	for _, f := range d.Fixes {
+		out = append(out, string(f.Side))
+	}
 	return out
 }

@@ -24,12 +24,13 @@ type names struct {
 	public  map[string]bool // of Kubernetes', of other systems', and of what says what something is
 	// values of labels by their keys: what nodes have, and what is asked of nodes.
 	have, want map[string]map[string]bool
+	objects    map[string]bool // names of objects that exist
 	odd        map[string]bool // values of labels that read like secrets
 }
 
 // namesIn are the names in the facts.
 func namesIn(f *diagnose.Facts) *names {
-	n := &names{private: make(map[string]bool), public: make(map[string]bool), have: make(map[string]map[string]bool), want: make(map[string]map[string]bool), odd: make(map[string]bool)}
+	n := &names{private: make(map[string]bool), public: make(map[string]bool), have: make(map[string]map[string]bool), want: make(map[string]map[string]bool), objects: make(map[string]bool), odd: make(map[string]bool)}
 	for _, k := range diagnose.Kinds {
 		for _, o := range k.List(&f.Objects) {
 			n.learn(k, o)
@@ -70,6 +71,44 @@ func (n *names) misspelt() map[string]string {
 			}
 			if best != "" && best != value && !n.have[key][value] {
 				out[value] = best
+			}
+		}
+	}
+	return out
+}
+
+// mostLikened bounds how many parts of names are held against each other, which takes a second or so.
+const mostLikened = 10_000_000
+
+// misspeltParts are the parts of names that refer to nothing, and are part of no object's name, with the part of an
+// object's name that is written most like each. They are empty where there are too many to compare.
+func (n *names) misspeltParts() map[string]string {
+	known, odd := make(map[string]bool), make(map[string]bool)
+	for name := range n.objects {
+		for _, part := range run.FindAllString(name, -1) {
+			known[part] = true
+		}
+	}
+	for name := range n.private {
+		if n.objects[name] {
+			continue
+		}
+		for _, part := range run.FindAllString(name, -1) {
+			if !known[part] && len(part) > 3 && !number.MatchString(part) {
+				odd[part] = true
+			}
+		}
+	}
+	out := make(map[string]string)
+	if len(known)*len(odd) > mostLikened {
+		return out
+	}
+	have := slices.Sorted(maps.Keys(known))
+	for part := range odd {
+		least := 3
+		for _, other := range have {
+			if d := distance(part, other); d < least && d*4 <= max(len(part), len(other)) {
+				out[part], least = other, d
 			}
 		}
 	}
@@ -127,6 +166,7 @@ func (n *names) learn(k *diagnose.KindInfo, o diagnose.Object) {
 	}
 	if k.Kind != "Event" {
 		n.add(to, o.GetName())
+		n.objects[o.GetName()] = true
 	}
 	for key, value := range o.GetLabels() {
 		n.label(to, key, value)
@@ -272,6 +312,9 @@ func (n *names) pod(to map[string]bool, s *corev1.PodSpec) {
 	n.add(to, s.Hostname)
 	if s.RuntimeClassName != nil {
 		n.add(n.public, *s.RuntimeClassName)
+	}
+	if g := s.SchedulingGroup; g != nil && g.PodGroupName != nil {
+		n.add(to, *g.PodGroupName)
 	}
 	for _, r := range s.ImagePullSecrets {
 		n.add(to, r.Name)

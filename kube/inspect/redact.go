@@ -28,6 +28,7 @@ type Redaction struct {
 	public map[string]bool   // that are not
 	parts  map[string]string // new parts by old, as they come up
 	made   map[string]bool   // new parts
+	near   map[string]string // parts of names that refer to nothing, and the part of an object's name that may be meant
 	alike  map[string]string // values of labels that somebody asks for and nothing has, and the value that may be meant
 	images *strings.Replacer
 	known  map[string]string
@@ -40,7 +41,7 @@ func NewRedaction(f *diagnose.Facts, key []byte) *Redaction {
 	}
 	known := namesIn(f)
 	r := &Redaction{key: key, names: known.private, public: known.public, parts: make(map[string]string), made: make(map[string]bool), known: make(map[string]string)}
-	r.alike = known.misspelt()
+	r.alike, r.near = known.misspelt(), known.misspeltParts()
 	r.learnImages(f)
 	return r
 }
@@ -97,6 +98,11 @@ func (r *Redaction) part(s string) string {
 		b = append(b, 'a'+byte(n%26))
 	}
 	out := string(b)
+	if near, ok := r.near[s]; ok {
+		if typo := misspelt(r.part(near)); !r.made[typo] {
+			out = typo
+		}
+	}
 	r.parts[s] = out
 	r.made[out] = true
 	return out
@@ -108,8 +114,11 @@ var run = regexp.MustCompile(`[A-Za-z0-9]+`)
 // a group of machines is known to have GPUs and its nodes to be its own.
 var machine = regexp.MustCompile(`^(?i:grp|gke|eks|aks|gpus?|nvidia|mig|a10g?|a30|a40|a100|b[123]00|g[bh]?[23]00|h20|h[12]00|l4|l40s?|t4|v100)$`)
 
+// edition is a part of a name that tells one of several of the same name.
+var edition = regexp.MustCompile(`^v[0-9]{1,3}$`)
+
 // renew gives every part of a name a new word, but for small numbers that stand alone: web-0 stays the first of web,
-// ip-10-0-0-7 does not stay an address.
+// dataset-v2 the second edition, and ip-10-0-0-7 does not stay an address.
 func (r *Redaction) renew(name string, keep func(part string) bool) string {
 	out := r.renewed(name, func(part string) bool { return machine.MatchString(part) || keep != nil && keep(part) })
 	if out == name { // nothing but what machines are
@@ -128,7 +137,7 @@ func (r *Redaction) renewed(name string, keep func(part string) bool) string {
 		end = span[1]
 		part := name[span[0]:span[1]]
 		small := digits(i) && len(part) <= 3 && !digits(i-1) && !digits(i+1)
-		if small || keep != nil && keep(part) {
+		if small || edition.MatchString(part) || keep != nil && keep(part) {
 			b.WriteString(part)
 			continue
 		}
