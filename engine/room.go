@@ -179,7 +179,7 @@ func (s *State) spoils(h *hold, c *class) bool {
 
 // portTaken returns the first port of the class that a pod on the node has, "" if none.
 func (n *node) portTaken(c *class) string {
-	for _, want := range c.shape.spec.Ports {
+	for _, want := range n.contended(c.shape.spec.Ports) {
 		for _, p := range n.occ {
 			for _, has := range p.Ports {
 				if want.Conflicts(has) {
@@ -196,6 +196,29 @@ func (n *node) portTaken(c *class) string {
 		}
 	}
 	return ""
+}
+
+// contended returns those of the ports whose number a pod on the node, or nominated to it, has too. It looks once at each
+// port of a pod, not at each pair.
+func (n *node) contended(ports []Port) []Port {
+	if len(ports) == 0 {
+		return nil
+	}
+	var has [1 << 16 / 64]uint64
+	for _, pods := range [][]*pod{n.occ, n.nominated} {
+		for _, p := range pods {
+			for _, q := range p.Ports {
+				has[uint16(q.Port)/64] |= 1 << (uint16(q.Port) % 64)
+			}
+		}
+	}
+	var out []Port
+	for _, p := range ports {
+		if has[uint16(p.Port)/64]&(1<<(uint16(p.Port)%64)) != 0 {
+			out = append(out, p)
+		}
+	}
+	return out
 }
 
 // A score is, from its highest bits: what the pod itself prefers, whether its devices can lie together as
