@@ -61,6 +61,7 @@ const (
 	// decides about the eviction, honours it all the same.
 	MaxBudgetExpressions = 64  // spec.selector: labels and expressions
 	MaxBudgetValues      = 512 // in all these expressions
+	MaxBudgets           = 256 // of one namespace; of more, the first by name count
 
 	// MaxQuoteBytes is how much of a value is quoted in a condition, an event or an answer.
 	MaxQuoteBytes = 64
@@ -284,6 +285,12 @@ func selectorSize(s *metav1.LabelSelector) (expressions, values int) {
 		values += len(s.MatchExpressions[i].Values)
 	}
 	return expressions, values + len(s.MatchLabels)
+}
+
+// CountedBudgets are those of a namespace's budgets, by name, that are looked at, sorted.
+func CountedBudgets(names []string) []string {
+	names = slices.Sorted(slices.Values(names))
+	return names[:min(len(names), MaxBudgets)]
 }
 
 // BudgetOverLimits says whether the selector of the disruption budget is above a limit.

@@ -253,6 +253,16 @@ var atLimit = map[string]func(n int) string{
 	"MaxBudgetValues": budgetWith(func(s *metav1.LabelSelector, n int) {
 		s.MatchExpressions = []metav1.LabelSelectorRequirement{{Values: labelValues(n)}}
 	}),
+	"MaxBudgets": func(n int) string {
+		names := make([]string, n)
+		for i := range names {
+			names[i] = fmt.Sprintf("b%04d", n-i)
+		}
+		if counted := convert.CountedBudgets(names); len(counted) < n && counted[0] == "b0001" {
+			return "the limit"
+		}
+		return ""
+	},
 	"MaxQuoteBytes": func(n int) string { // what is longer is shortened
 		p := annotated(convert.KeyMaxRun, "x", n)
 		told := convert.Pod(p, convert.Options{}).Invalid

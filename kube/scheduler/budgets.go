@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -16,6 +17,7 @@ import (
 // nothing.
 type budgets struct {
 	in    map[string]map[string]*budget // by namespace, then by key
+	first map[string][]string           // of namespaces with more than are looked at: keys of those that are; found when asked for
 	stale map[string]bool               // namespaces whose pods are to be looked at before the next plan
 }
 
@@ -26,7 +28,7 @@ type budget struct {
 }
 
 func newBudgets() budgets {
-	return budgets{in: make(map[string]map[string]*budget), stale: make(map[string]bool)}
+	return budgets{in: make(map[string]map[string]*budget), first: make(map[string][]string), stale: make(map[string]bool)}
 }
 
 // selectorOf selects the pods that the budget covers. Without a selector, or with one that makes no sense or is above a limit,
@@ -45,6 +47,7 @@ func (f *feed) setBudget(b *policyv1.PodDisruptionBudget) {
 	key := b.Namespace + "/" + b.Name
 	is, was := &budget{selectorOf(b), int(max(0, b.Status.DisruptionsAllowed))}, f.budgets.in[b.Namespace][key]
 	insert(f.budgets.in, b.Namespace, key, is)
+	delete(f.budgets.first, b.Namespace)
 	if was == nil || was.selector.String() != is.selector.String() {
 		f.budgets.stale[b.Namespace] = true
 		f.inbox.stir()
@@ -62,20 +65,38 @@ func (f *feed) removeBudget(b *policyv1.PodDisruptionBudget) {
 		return
 	}
 	cut(f.budgets.in, b.Namespace, key)
+	delete(f.budgets.first, b.Namespace)
 	f.budgets.stale[b.Namespace] = true
 	f.drop(engine.KindDisruption, key, f.made.next())
 }
 
 // of lists the budgets that cover a pod of the labels, by key.
 func (b *budgets) of(namespace string, l labels.Set) []string {
+	all := b.in[namespace]
 	var out []string
-	for key, budget := range b.in[namespace] {
+	if len(all) > convert.MaxBudgets {
+		for _, key := range b.counted(namespace) {
+			if all[key].selector.Matches(l) {
+				out = append(out, key)
+			}
+		}
+		return out
+	}
+	for key, budget := range all {
 		if budget.selector.Matches(l) {
 			out = append(out, key)
 		}
 	}
 	slices.Sort(out)
 	return out
+}
+
+// counted lists the budgets that are looked at, of a namespace that has too many.
+func (b *budgets) counted(namespace string) []string {
+	if b.first[namespace] == nil {
+		b.first[namespace] = convert.CountedBudgets(slices.Collect(maps.Keys(b.in[namespace])))
+	}
+	return b.first[namespace]
 }
 
 // cover names the budgets that cover a pod of ours, says whether the next one can be made while it runs, and keeps it

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/kube/convert"
 )
 
 // disruption is a PodDisruptionBudget for pods with the label app, "" for those that it does not select.
@@ -176,4 +178,23 @@ func TestBudgetsKeepUp(t *testing.T) {
 			t.Fatal(diff)
 		}
 	})
+}
+
+// Of more budgets in a namespace than are looked at the first by name count, until some are gone.
+func TestTooManyBudgets(t *testing.T) {
+	p := app(pod("a", 1), "x")
+	p.Spec.NodeName = "n1"
+	m := racked(node("n1", "r1", 8), p)
+	for i := range convert.MaxBudgets {
+		m.Set(disruption(fmt.Sprintf("b%04d", i), "y", 1))
+	}
+	late := disruption("late", "x", 0)
+	m.Set(late)
+	if got := m.covered()["default/a"]; len(got) > 0 {
+		t.Errorf("covered by %q", got)
+	}
+	m.Delete(disruption("b0000", "y", 1))
+	if diff := cmp.Diff([]string{"default/late"}, m.covered()["default/a"]); diff != "" {
+		t.Error(diff)
+	}
 }
