@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,16 +20,19 @@ type policyFlags struct {
 	overtake         time.Duration
 	rates            []string
 	moves            string
+	packing          string
 }
 
 // defaultPolicy are the flags as they are when nothing is given.
-var defaultPolicy = policyFlags{policy: string(engine.Default), heads: "4", overtake: time.Hour, moves: movesOn}
+var defaultPolicy = policyFlags{policy: string(engine.Default), heads: "4", overtake: time.Hour, moves: movesOn, packing: string(engine.Tight)}
 
 const (
 	allHeads = "all"
 	movesOn  = "on"
 	movesOff = "off"
 )
+
+var packings = []string{string(engine.Tight), string(engine.Loose), string(engine.LeastF)}
 
 var policies = []string{string(engine.Default), string(engine.TimeShare), string(engine.FIFO), string(engine.Strict)}
 
@@ -41,6 +45,8 @@ func (p *policyFlags) flags(cmd *cobra.Command) {
 	f.DurationVar(&p.minRun, "min-run-time", d.minRun, "how long work runs before it may be evicted for others, where its queue does not say (default: none)")
 	f.StringSliceVar(&p.rates, "gpu-rate", nil, "how much one GPU of a model counts in queues' amounts, as MODEL=UNITS, such as H100=2 (default: 1)")
 	f.StringVar(&p.moves, "moves", d.moves, "whether running work is moved so that gangs find a place: "+movesOn+", "+movesOff+", or GPU-seconds an hour that may be lost to moves nobody waits for")
+	f.StringVar(&p.packing, "packing", d.packing, "which node a pod goes to of those that fit: where least is left free, where most is, or where fragmentation grows least: "+oneOf(packings))
+	cmd.RegisterFlagCompletionFunc("packing", cobra.FixedCompletions(packings, cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions(policies, cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("moves", cobra.FixedCompletions([]string{movesOn, movesOff}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("backfill-heads", cobra.FixedCompletions([]string{allHeads}, cobra.ShellCompDirectiveNoFileComp))
@@ -54,14 +60,12 @@ func oneOf(words []string) string {
 
 // config adds the flags to what the engine is told.
 func (p *policyFlags) config(c engine.Config) (engine.Config, error) {
-	c.Policy, c.HalfLife, c.MinRun = engine.Policy(p.policy), p.halfLife, p.minRun
-	known := false
-	for _, name := range policies {
-		known = known || name == p.policy
-	}
+	c.Policy, c.HalfLife, c.MinRun, c.Packing = engine.Policy(p.policy), p.halfLife, p.minRun, engine.Packing(p.packing)
 	switch {
-	case !known:
+	case !slices.Contains(policies, p.policy):
 		return c, fmt.Errorf("--policy %q: choose %s", p.policy, oneOf(policies))
+	case !slices.Contains(packings, p.packing):
+		return c, fmt.Errorf("--packing %q: choose %s", p.packing, oneOf(packings))
 	case p.overtake < 0:
 		return c, fmt.Errorf("--overtake-for %s: give a time, such as 1h, or 0", p.overtake)
 	case p.halfLife < 0:
@@ -144,5 +148,6 @@ func (p *policyFlags) args() []string {
 		out = append(out, "--gpu-rate", r)
 	}
 	add("--moves", p.moves, d.moves)
+	add("--packing", p.packing, d.packing)
 	return out
 }
