@@ -1,6 +1,9 @@
 package engine
 
-import "github.com/berth-dev/berth/engine/why"
+import (
+	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/why"
+)
 
 // Age. Small work of its own queue could pass a large gang for ever. So once a workload has waited for Config.Overtake,
 // and is the first of its queue to have done so, it is promised a start wherever it is in line. Where nobody can tell
@@ -33,7 +36,7 @@ func (y *cycle) behind(g *gang) []why.Gate {
 		return nil
 	}
 	//mutate: age-of-its-rank
-	if y.s.cfg.Policy != Strict && (y.rank > h.rank && y.s.cfg.Policy != FIFO || y.standing(g) != nil) {
+	if y.s.cfg.Policy != api.Strict && (y.rank > h.rank && y.s.cfg.Policy != api.FIFO || y.standing(g) != nil) {
 		return nil
 	}
 	return []why.Gate{{Cause: why.BehindTheHead, Object: h.key, Certificate: -1}}
@@ -47,7 +50,7 @@ func (y *cycle) queues(g *gang, gates []why.Gate) bool {
 		y.shut(g, gates)
 		return false
 	}
-	if y.s.cfg.Policy == Strict {
+	if y.s.cfg.Policy == api.Strict {
 		gates = append(behind, gates...)
 	} else if passing(gates) {
 		y.times.heads++ // as if it were not behind
@@ -58,7 +61,7 @@ func (y *cycle) queues(g *gang, gates []why.Gate) bool {
 
 // shut notes, under policy strict, that nothing of the gang's queue starts after it in this cycle.
 func (y *cycle) shut(g *gang, gates []why.Gate) {
-	if _, ok := y.times.blocked[g.queue()]; !ok && y.s.cfg.Policy == Strict && passing(gates) {
+	if _, ok := y.times.blocked[g.queue()]; !ok && y.s.cfg.Policy == api.Strict && passing(gates) {
 		y.lead(g, true)
 	}
 }
@@ -67,11 +70,11 @@ func (y *cycle) shut(g *gang, gates []why.Gate) {
 // it may be passed, and notes that. It makes no difference to who is among the first in line: what could start by then has.
 func (y *cycle) eldest(g *gang, t turn, gates []why.Gate) bool {
 	c := &y.s.cfg
-	if c.Policy == Strict || !y.aged(t) || y.trial || !passing(gates) {
+	if c.Policy == api.Strict || !y.aged(t) || y.trial || !passing(gates) {
 		return false
 	}
 	//mutate: age-able
-	if h, ok := y.times.blocked[g.queue()]; ok && (h.rank >= y.rank || c.Policy == FIFO) || !y.able(g) {
+	if h, ok := y.times.blocked[g.queue()]; ok && (h.rank >= y.rank || c.Policy == api.FIFO) || !y.able(g) {
 		return false
 	}
 	y.lead(g, false)
@@ -109,7 +112,7 @@ func (y *cycle) able(g *gang) bool {
 	}
 	guests, known := e.invite(g)
 	e.freshen()
-	z := &cycle{s: e, now: y.now, plan: Plan{Now: y.now}, budget: e.cfg.SearchBudget}
+	z := &cycle{s: e, now: y.now, plan: api.Plan{Now: y.now}, budget: e.cfg.SearchBudget}
 	z.quiet = true
 	twin := guests[0].gang
 	m, end := e.mark(), e.log.end()
@@ -164,19 +167,19 @@ func (s *State) emptied() *State {
 	if s.empty != nil {
 		return s.empty
 	}
-	s.empty = Load(Snapshot{Version: SnapshotVersion}, s.cfg)
+	s.empty = Load(api.Snapshot{Version: api.SnapshotVersion}, s.cfg)
 	for name := range s.nodes {
-		s.echo(Ref{Kind: KindNode, Key: name})
+		s.echo(api.Ref{Kind: api.KindNode, Key: name})
 	}
 	for name := range s.queues {
-		s.echo(Ref{Kind: KindQueue, Key: name})
+		s.echo(api.Ref{Kind: api.KindQueue, Key: name})
 	}
 	for name := range s.bookings {
-		s.echo(Ref{Kind: KindBooking, Key: name})
+		s.echo(api.Ref{Kind: api.KindBooking, Key: name})
 	}
 	for key, p := range s.pods {
 		if p.stays(s) {
-			s.echo(Ref{Kind: KindPod, Key: key})
+			s.echo(api.Ref{Kind: api.KindPod, Key: key})
 		}
 	}
 	return s.empty
@@ -184,7 +187,7 @@ func (s *State) emptied() *State {
 
 // stays says whether the pod has a node and does not end by itself, as far as anybody knows.
 func (p *pod) stays(s *State) bool {
-	if p.Node == "" || p.Terminating || s.isRejected(KindPod, p.Key) {
+	if p.Node == "" || p.Terminating || s.isRejected(api.KindPod, p.Key) {
 		return false
 	}
 	t := s.termsOf(p)
@@ -192,29 +195,29 @@ func (p *pod) stays(s *State) bool {
 }
 
 // echo tells the emptied state what became of an object.
-func (s *State) echo(at Ref) {
+func (s *State) echo(at api.Ref) {
 	e := s.empty
 	switch at.Kind {
-	case KindNode:
+	case api.KindNode:
 		s.echoNode(at.Key)
-	case KindQueue:
+	case api.KindQueue:
 		q := s.queues[at.Key]
-		if q == nil || q.spec == nil || s.isRejected(KindQueue, at.Key) {
+		if q == nil || q.spec == nil || s.isRejected(api.KindQueue, at.Key) {
 			q = &queue{}
 		}
 		e.queueNamed(at.Key).spec, e.forest.stale = q.spec, true
-	case KindBooking:
+	case api.KindBooking:
 		delete(e.bookings, at.Key)
-		if b := s.bookings[at.Key]; b != nil && !s.isRejected(KindBooking, at.Key) {
+		if b := s.bookings[at.Key]; b != nil && !s.isRejected(api.KindBooking, at.Key) {
 			e.bookings[at.Key] = b
 		}
-	case KindGang:
+	case api.KindGang:
 		g := e.gangs[at.Key]
 		if g == nil {
 			return
 		}
 		e.setGang(at.Key, s.specOf(at.Key))
-	case KindPod:
+	case api.KindPod:
 		p, had := s.pods[at.Key], e.pods[at.Key]
 		if p == nil || !p.stays(s) {
 			if had == nil {
@@ -234,7 +237,7 @@ func (s *State) echo(at Ref) {
 }
 
 // echoChange is echo of what the change is about.
-func (s *State) echoChange(c *Change) {
+func (s *State) echoChange(c *api.Change) {
 	if ref, ok := c.Ref(); ok {
 		s.echo(ref)
 	} else if c.Gone != nil {
@@ -243,8 +246,8 @@ func (s *State) echoChange(c *Change) {
 }
 
 // specOf returns what is known of the gang, nil for nothing that makes sense.
-func (s *State) specOf(key string) *Gang {
-	if g := s.gangs[key]; g != nil && !s.isRejected(KindGang, key) {
+func (s *State) specOf(key string) *api.Gang {
+	if g := s.gangs[key]; g != nil && !s.isRejected(api.KindGang, key) {
 		return g.spec
 	}
 	return nil
@@ -252,7 +255,7 @@ func (s *State) specOf(key string) *Gang {
 
 func (s *State) echoNode(name string) {
 	n, e := s.nodes[name], s.empty
-	if n != nil && n.told != nil && !s.isRejected(KindNode, name) {
+	if n != nil && n.told != nil && !s.isRejected(api.KindNode, name) {
 		e.setNode(e.nodeNamed(name), n.told)
 	} else if had := e.nodes[name]; had != nil && had.told != nil {
 		e.unsetNode(had)

@@ -6,13 +6,14 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strings"
+
+	"github.com/berth-dev/berth/engine/internal/api"
 )
 
 // Apply takes changes in, in any order: of two versions of an object the newer stays, and what was known
 // already is passed over. It returns the changes that make no sense, by name.
-func (s *State) Apply(changes ...Change) []Rejected {
-	var bad []Rejected
+func (s *State) Apply(changes ...api.Change) []api.Rejected {
+	var bad []api.Rejected
 	for i := range changes {
 		if r := s.apply(&changes[i]); r.Reason != "" {
 			bad = append(bad, r)
@@ -25,29 +26,22 @@ func (s *State) Apply(changes ...Change) []Rejected {
 }
 
 // Rejected lists the objects that are known and have no effect, or not all of it, sorted.
-func (s *State) Rejected() []Rejected {
+func (s *State) Rejected() []api.Rejected {
 	s.regrow()
-	out := make([]Rejected, 0, len(s.rejected))
+	out := make([]api.Rejected, 0, len(s.rejected))
 	for _, q := range s.queues {
 		if q.problem != "" {
-			out = append(out, Rejected{Ref: Ref{Kind: KindQueue, Key: q.name}, Reason: q.problem})
+			out = append(out, api.Rejected{Ref: api.Ref{Kind: api.KindQueue, Key: q.name}, Reason: q.problem})
 		}
 	}
 	for ref, reason := range s.rejected {
-		out = append(out, Rejected{Ref: ref, Reason: reason})
+		out = append(out, api.Rejected{Ref: ref, Reason: reason})
 	}
-	slices.SortFunc(out, func(a, b Rejected) int { return compareRefs(a.Ref, b.Ref) })
+	slices.SortFunc(out, func(a, b api.Rejected) int { return api.CompareRefs(a.Ref, b.Ref) })
 	return out
 }
 
-func compareRefs(a, b Ref) int {
-	if c := strings.Compare(string(a.Kind), string(b.Kind)); c != 0 {
-		return c
-	}
-	return strings.Compare(a.Key, b.Key)
-}
-
-func (s *State) apply(c *Change) Rejected {
+func (s *State) apply(c *api.Change) api.Rejected {
 	switch {
 	case c.Pod != nil:
 		return s.applyPod(c.Pod)
@@ -81,10 +75,10 @@ func (s *State) apply(c *Change) Rejected {
 		return s.applyGone(*c.Gone)
 	}
 	if c.Settled == 0 {
-		return Rejected{Reason: "a change without anything in it"}
+		return api.Rejected{Reason: "a change without anything in it"}
 	}
 	s.settle(c.Settled)
-	return Rejected{}
+	return api.Rejected{}
 }
 
 // settle forgets what is gone up to the version.
@@ -107,7 +101,7 @@ const (
 )
 
 // arrives weighs a version against the one known (exists) or gone.
-func (s *State) arrives(ref Ref, exists bool, have uint64) arrival {
+func (s *State) arrives(ref api.Ref, exists bool, have uint64) arrival {
 	s.latest = max(s.latest, ref.Version)
 	if exists {
 		switch {
@@ -119,7 +113,7 @@ func (s *State) arrives(ref Ref, exists bool, have uint64) arrival {
 		return fresh
 	}
 	//mutate: version-gone
-	if gone, ok := s.gone[Ref{Kind: ref.Kind, Key: ref.Key}]; ok && ref.Version <= gone {
+	if gone, ok := s.gone[api.Ref{Kind: ref.Kind, Key: ref.Key}]; ok && ref.Version <= gone {
 		return known
 	}
 	//mutate: version-settled
@@ -130,11 +124,11 @@ func (s *State) arrives(ref Ref, exists bool, have uint64) arrival {
 }
 
 // twins decides between two contents of one version. Whatever comes first, the same one stays.
-func twins[T any](ref Ref, have, got *T) (keep bool, r Rejected) {
+func twins[T any](ref api.Ref, have, got *T) (keep bool, r api.Rejected) {
 	if have == got || reflect.DeepEqual(have, got) {
-		return true, Rejected{}
+		return true, api.Rejected{}
 	}
-	r = Rejected{Ref: ref, Reason: fmt.Sprintf("two of one name: %s %s has another content at version %d", ref.Kind, ref.Key, ref.Version)}
+	r = api.Rejected{Ref: ref, Reason: fmt.Sprintf("two of one name: %s %s has another content at version %d", ref.Kind, ref.Key, ref.Version)}
 	a, errA := json.Marshal(have)
 	b, errB := json.Marshal(got)
 	return errA != nil || errB != nil || bytes.Compare(a, b) <= 0, r
@@ -143,108 +137,58 @@ func twins[T any](ref Ref, have, got *T) (keep bool, r Rejected) {
 // object is what has a key, a version and rules of its own.
 type object[T any] interface {
 	*T
-	ref() Ref
-	check() string
-}
-
-func (n *Node) ref() Ref       { return Ref{KindNode, n.Name, n.Version} }
-func (p *Pod) ref() Ref        { return Ref{KindPod, p.Key, p.Version} }
-func (g *Gang) ref() Ref       { return Ref{KindGang, g.Key, g.Version} }
-func (q *Queue) ref() Ref      { return Ref{KindQueue, q.Name, q.Version} }
-func (a *Assumption) ref() Ref { return Ref{KindAssumption, a.Pod, a.Version} }
-func (r *Refusal) ref() Ref    { return Ref{KindRefusal, r.Pod + "@" + r.Node, r.Version} }
-func (h *Hold) ref() Ref       { return Ref{KindHold, h.Gang + "@" + h.Node, h.Version} }
-func (d *Disruption) ref() Ref { return Ref{KindDisruption, d.Key, d.Version} }
-func (b *Booking) ref() Ref    { return Ref{KindBooking, b.Name, b.Version} }
-func (e *Eviction) ref() Ref   { return Ref{KindEviction, e.Pod, e.Version} }
-func (p *Promise) ref() Ref    { return Ref{KindPromise, p.Gang, p.Version} }
-func (u *Spending) ref() Ref   { return Ref{KindSpending, u.Queue, u.Version} }
-func (l *Lesson) ref() Ref     { return Ref{KindLesson, l.Like, l.Version} }
-func (l *Lapse) ref() Ref      { return Ref{KindLapse, l.Gang, l.Version} }
-
-// Ref names the object in the change; false where there is none: of a Gone, or a Settled.
-func (c *Change) Ref() (Ref, bool) {
-	switch {
-	case c.Pod != nil:
-		return c.Pod.ref(), true
-	case c.Node != nil:
-		return c.Node.ref(), true
-	case c.Gang != nil:
-		return c.Gang.ref(), true
-	case c.Queue != nil:
-		return c.Queue.ref(), true
-	case c.Assumption != nil:
-		return c.Assumption.ref(), true
-	case c.Refusal != nil:
-		return c.Refusal.ref(), true
-	case c.Hold != nil:
-		return c.Hold.ref(), true
-	case c.Disruption != nil:
-		return c.Disruption.ref(), true
-	case c.Booking != nil:
-		return c.Booking.ref(), true
-	case c.Eviction != nil:
-		return c.Eviction.ref(), true
-	case c.Promise != nil:
-		return c.Promise.ref(), true
-	case c.Spending != nil:
-		return c.Spending.ref(), true
-	case c.Lesson != nil:
-		return c.Lesson.ref(), true
-	case c.Lapse != nil:
-		return c.Lapse.ref(), true
-	}
-	return Ref{}, false
+	Ref() api.Ref
+	Check() string
 }
 
 // take is the common part of every upsert: have is what is known under the key, nil if nothing is. It reports
 // whether to go on, and what to reject.
-func take[T any, P object[T]](s *State, have, got P) (bool, Rejected) {
-	ref := got.ref()
+func take[T any, P object[T]](s *State, have, got P) (bool, api.Rejected) {
+	ref := got.Ref()
 	var version uint64
 	if have != nil {
-		version = have.ref().Version
+		version = have.Ref().Version
 	}
 	switch s.arrives(ref, have != nil, version) {
 	case known:
-		return false, Rejected{}
+		return false, api.Rejected{}
 	case same:
 		keep, r := twins(ref, (*T)(have), (*T)(got))
 		if keep {
 			return false, r
 		}
-		s.enter(ref, got.check())
+		s.enter(ref, got.Check())
 		return true, r
 	}
 	if have == nil {
-		delete(s.gone, Ref{Kind: ref.Kind, Key: ref.Key})
+		delete(s.gone, api.Ref{Kind: ref.Kind, Key: ref.Key})
 	}
-	return true, s.enter(ref, got.check())
+	return true, s.enter(ref, got.Check())
 }
 
 // enter notes that the object changed and whether it makes sense.
-func (s *State) enter(ref Ref, reason string) Rejected {
+func (s *State) enter(ref api.Ref, reason string) api.Rejected {
 	s.changed = true
 	if reason == "" {
 		if len(s.rejected) > 0 {
-			delete(s.rejected, Ref{Kind: ref.Kind, Key: ref.Key})
+			delete(s.rejected, api.Ref{Kind: ref.Kind, Key: ref.Key})
 		}
-		return Rejected{}
+		return api.Rejected{}
 	}
 	return s.reject(ref, reason)
 }
 
-func (s *State) reject(ref Ref, reason string) Rejected {
-	s.rejected[Ref{Kind: ref.Kind, Key: ref.Key}] = reason
-	return Rejected{Ref: ref, Reason: reason}
+func (s *State) reject(ref api.Ref, reason string) api.Rejected {
+	s.rejected[api.Ref{Kind: ref.Kind, Key: ref.Key}] = reason
+	return api.Rejected{Ref: ref, Reason: reason}
 }
 
 // isRejected says whether the object has no effect.
-func (s *State) isRejected(kind Kind, key string) bool {
-	return len(s.rejected) > 0 && s.rejected[Ref{Kind: kind, Key: key}] != ""
+func (s *State) isRejected(kind api.Kind, key string) bool {
+	return len(s.rejected) > 0 && s.rejected[api.Ref{Kind: kind, Key: key}] != ""
 }
 
-func (s *State) applyNode(got *Node) Rejected {
+func (s *State) applyNode(got *api.Node) api.Rejected {
 	n := s.nodeNamed(got.Name)
 	ok, r := take(s, n.told, got)
 	if !ok {
@@ -257,9 +201,9 @@ func (s *State) applyNode(got *Node) Rejected {
 	return r
 }
 
-func (s *State) applyPod(got *Pod) Rejected {
+func (s *State) applyPod(got *api.Pod) api.Rejected {
 	p := s.pods[got.Key]
-	var have *Pod
+	var have *api.Pod
 	if p != nil {
 		have = p.Pod
 	}
@@ -270,8 +214,8 @@ func (s *State) applyPod(got *Pod) Rejected {
 	return r
 }
 
-func (s *State) applyGang(got *Gang) Rejected {
-	var have *Gang
+func (s *State) applyGang(got *api.Gang) api.Rejected {
+	var have *api.Gang
 	if g := s.gangs[got.Key]; g != nil {
 		have = g.spec
 	}
@@ -282,7 +226,7 @@ func (s *State) applyGang(got *Gang) Rejected {
 	return r
 }
 
-func (s *State) applyQueue(got *Queue) Rejected {
+func (s *State) applyQueue(got *api.Queue) api.Rejected {
 	q := s.queueNamed(got.Name)
 	ok, r := take(s, q.spec, got)
 	if ok {
@@ -292,8 +236,8 @@ func (s *State) applyQueue(got *Queue) Rejected {
 }
 
 // keep is the upsert of what nothing else follows from.
-func keep[T any, P object[T]](s *State, in map[string]P, got P) (bool, Rejected) {
-	key := got.ref().Key
+func keep[T any, P object[T]](s *State, in map[string]P, got P) (bool, api.Rejected) {
+	key := got.Ref().Key
 	ok, r := take(s, in[key], got)
 	if ok {
 		in[key] = got
@@ -302,12 +246,12 @@ func keep[T any, P object[T]](s *State, in map[string]P, got P) (bool, Rejected)
 }
 
 // enterIn is keep where nothing has to be done about it.
-func enterIn[T any, P object[T]](s *State, in map[string]P, got P) Rejected {
+func enterIn[T any, P object[T]](s *State, in map[string]P, got P) api.Rejected {
 	_, r := keep(s, in, got)
 	return r
 }
 
-func (s *State) applyEviction(got *Eviction) Rejected {
+func (s *State) applyEviction(got *api.Eviction) api.Rejected {
 	ok, r := keep(s, s.evictions, got)
 	if ok {
 		s.reseat(s.pods[got.Pod])
@@ -315,7 +259,7 @@ func (s *State) applyEviction(got *Eviction) Rejected {
 	return r
 }
 
-func (s *State) applyAssumption(got *Assumption) Rejected {
+func (s *State) applyAssumption(got *api.Assumption) api.Rejected {
 	ok, r := take(s, s.assumptions[got.Pod], got)
 	if ok {
 		s.assume(got)
@@ -323,8 +267,8 @@ func (s *State) applyAssumption(got *Assumption) Rejected {
 	return r
 }
 
-func (s *State) applyRefusal(got *Refusal) Rejected {
-	key := got.ref().Key
+func (s *State) applyRefusal(got *api.Refusal) api.Rejected {
+	key := got.Ref().Key
 	have := s.refusals[key]
 	ok, r := take(s, have, got)
 	if !ok {
@@ -336,10 +280,10 @@ func (s *State) applyRefusal(got *Refusal) Rejected {
 	return r
 }
 
-func (s *State) applyHold(got *Hold) Rejected {
-	ref := got.ref()
+func (s *State) applyHold(got *api.Hold) api.Rejected {
+	ref := got.Ref()
 	h := s.holds[ref.Key]
-	var have *Hold
+	var have *api.Hold
 	if h != nil {
 		have = h.Hold
 	}
@@ -359,73 +303,73 @@ func (s *State) applyHold(got *Hold) Rejected {
 	return r
 }
 
-func (s *State) applyGone(ref Ref) Rejected {
+func (s *State) applyGone(ref api.Ref) api.Rejected {
 	s.latest = max(s.latest, ref.Version)
-	at := Ref{Kind: ref.Kind, Key: ref.Key}
+	at := api.Ref{Kind: ref.Kind, Key: ref.Key}
 	version, exists, ok := s.versionOf(at)
 	if !ok {
-		return Rejected{Ref: ref, Reason: fmt.Sprintf("unknown kind %q", ref.Kind)}
+		return api.Rejected{Ref: ref, Reason: fmt.Sprintf("unknown kind %q", ref.Kind)}
 	}
 	//mutate: version-older-gone
 	if exists && ref.Version < version {
-		return Rejected{}
+		return api.Rejected{}
 	}
 	if s.settled == 0 || ref.Version > s.settled {
 		s.gone[at] = max(s.gone[at], ref.Version)
 	}
 	if !exists {
-		return Rejected{}
+		return api.Rejected{}
 	}
 	s.changed = true
 	delete(s.rejected, at)
 	s.remove(at)
-	return Rejected{}
+	return api.Rejected{}
 }
 
 // versionOf returns the version of the object known under kind and key.
-func (s *State) versionOf(at Ref) (version uint64, exists, kindOK bool) {
+func (s *State) versionOf(at api.Ref) (version uint64, exists, kindOK bool) {
 	switch at.Kind {
-	case KindNode:
+	case api.KindNode:
 		if n := s.nodes[at.Key]; n != nil && n.told != nil {
 			return n.told.Version, true, true
 		}
-	case KindPod:
+	case api.KindPod:
 		if p := s.pods[at.Key]; p != nil {
 			return p.Version, true, true
 		}
-	case KindGang:
+	case api.KindGang:
 		if g := s.gangs[at.Key]; g != nil && g.spec != nil {
 			return g.spec.Version, true, true
 		}
-	case KindQueue:
+	case api.KindQueue:
 		if q := s.queues[at.Key]; q != nil && q.spec != nil {
 			return q.spec.Version, true, true
 		}
-	case KindAssumption:
+	case api.KindAssumption:
 		if a := s.assumptions[at.Key]; a != nil {
 			return a.Version, true, true
 		}
-	case KindRefusal:
+	case api.KindRefusal:
 		if r := s.refusals[at.Key]; r != nil {
 			return r.Version, true, true
 		}
-	case KindHold:
+	case api.KindHold:
 		if h := s.holds[at.Key]; h != nil {
 			return h.Version, true, true
 		}
-	case KindDisruption:
+	case api.KindDisruption:
 		return knownVersion(s.disruptions, at.Key)
-	case KindBooking:
+	case api.KindBooking:
 		return knownVersion(s.bookings, at.Key)
-	case KindEviction:
+	case api.KindEviction:
 		return knownVersion(s.evictions, at.Key)
-	case KindPromise:
+	case api.KindPromise:
 		return knownVersion(s.promises, at.Key)
-	case KindSpending:
+	case api.KindSpending:
 		return knownVersion(s.spendings, at.Key)
-	case KindLesson:
+	case api.KindLesson:
 		return knownVersion(s.lessons, at.Key)
-	case KindLapse:
+	case api.KindLapse:
 		return knownVersion(s.lapses, at.Key)
 	default:
 		return 0, false, false
@@ -435,45 +379,45 @@ func (s *State) versionOf(at Ref) (version uint64, exists, kindOK bool) {
 
 func knownVersion[T any, P object[T]](in map[string]P, key string) (version uint64, exists, kindOK bool) {
 	if o := in[key]; o != nil {
-		return o.ref().Version, true, true
+		return o.Ref().Version, true, true
 	}
 	return 0, false, true
 }
 
-func (s *State) remove(at Ref) {
+func (s *State) remove(at api.Ref) {
 	switch at.Kind {
-	case KindNode:
+	case api.KindNode:
 		s.unsetNode(s.nodes[at.Key])
-	case KindPod:
+	case api.KindPod:
 		s.removePod(s.pods[at.Key])
-	case KindGang:
+	case api.KindGang:
 		s.setGang(at.Key, nil)
-	case KindQueue:
+	case api.KindQueue:
 		s.queues[at.Key].spec, s.forest.stale = nil, true
-	case KindAssumption:
+	case api.KindAssumption:
 		delete(s.assumptions, at.Key)
 		delete(s.unused, at.Key)
 		s.resettle(s.pods[at.Key])
-	case KindRefusal:
+	case api.KindRefusal:
 		s.dropRefusal(s.refusals[at.Key])
 		delete(s.refusals, at.Key)
-	case KindHold:
+	case api.KindHold:
 		s.dropHold(s.holds[at.Key])
 		delete(s.holds, at.Key)
-	case KindDisruption:
+	case api.KindDisruption:
 		delete(s.disruptions, at.Key)
-	case KindBooking:
+	case api.KindBooking:
 		delete(s.bookings, at.Key)
-	case KindEviction:
+	case api.KindEviction:
 		delete(s.evictions, at.Key)
 		s.reseat(s.pods[at.Key])
-	case KindPromise:
+	case api.KindPromise:
 		delete(s.promises, at.Key)
-	case KindSpending:
+	case api.KindSpending:
 		delete(s.spendings, at.Key)
-	case KindLesson:
+	case api.KindLesson:
 		delete(s.lessons, at.Key)
-	case KindLapse:
+	case api.KindLapse:
 		delete(s.lapses, at.Key)
 	}
 }
@@ -490,11 +434,11 @@ func (s *State) dropHold(h *hold) {
 }
 
 // dropRefusal takes the refusal, nil allowed, out of its pod's list.
-func (s *State) dropRefusal(r *Refusal) {
+func (s *State) dropRefusal(r *api.Refusal) {
 	if r == nil {
 		return
 	}
-	rest := slices.DeleteFunc(s.refusedOf[r.Pod], func(o *Refusal) bool { return o == r })
+	rest := slices.DeleteFunc(s.refusedOf[r.Pod], func(o *api.Refusal) bool { return o == r })
 	if len(rest) == 0 {
 		delete(s.refusedOf, r.Pod)
 		return

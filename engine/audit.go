@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
 // The audit counts accounts that are kept by adding and subtracting anew, from what was told. It shares no code with
@@ -120,13 +123,13 @@ func (a *audit) note(kind, key, account, resource string, kept, counted int64) {
 }
 
 // amounts compares a vector with what was counted by resource.
-func (a *audit) amounts(kind, key, account string, kept vector, counted map[string]int64) {
+func (a *audit) amounts(kind, key, account string, kept quantity.Vector, counted map[string]int64) {
 	for dim, v := range kept {
-		name := a.s.dims.names[dim]
+		name := a.s.dims.Names[dim]
 		a.note(kind, key, account, name, v, counted[name])
 	}
 	for name, v := range counted {
-		if dim, known := a.s.dims.ids[name]; !known || dim >= len(kept) {
+		if dim, known := a.s.dims.IDs[name]; !known || dim >= len(kept) {
 			a.note(kind, key, account, name, 0, v)
 		}
 	}
@@ -138,7 +141,7 @@ func (a *audit) cluster() {
 	capacity, taken := make(map[string]int64), make(map[string]int64)
 	seats, rated := 0, int64(0)
 	for _, n := range s.nodes {
-		if n.told != nil && n.told.check() == "" {
+		if n.told != nil && n.told.Check() == "" {
 			for _, r := range n.told.Allocatable {
 				capacity[r.Resource] += r.Value
 			}
@@ -170,7 +173,7 @@ func (a *audit) cluster() {
 	for _, sh := range s.topology.shelves {
 		free := int64(0)
 		for _, n := range sh.nodes {
-			free += max(0, n.free.at(dimGPU))
+			free += max(0, n.free.At(quantity.DimGPU))
 		}
 		a.note("cluster", "", "vacancy", sh.nodes[0].name, sh.freeGPUs(), free)
 	}
@@ -214,7 +217,7 @@ func (a *audit) lanes() {
 func (a *audit) wanted() {
 	wanted := make(map[*queue]map[string]int64)
 	for _, g := range a.s.line {
-		if g.payer == nil || !g.tree.complete() || g.lone == nil && a.s.isRejected(KindGang, g.key) {
+		if g.payer == nil || !g.tree.complete() || g.lone == nil && a.s.isRejected(api.KindGang, g.key) {
 			continue
 		}
 		if wanted[g.payer] == nil {
@@ -252,7 +255,7 @@ func (a *audit) lacks(g *gang, sum map[string]int64) {
 				return
 			}
 			sum[resource] += amount * units
-			sum[OfModel(resource, model)] += amount
+			sum[api.OfModel(resource, model)] += amount
 		})
 	}
 }
@@ -266,42 +269,42 @@ func (a *audit) whereabouts(key string, p *pod) bool {
 		has = p.seat.name
 	}
 	a.note("pod", key, "seat", node, auditBit(has == node), 1)
-	if node == "" && !p.Terminating && !p.Foreign && !a.s.isRejected(KindPod, key) {
+	if node == "" && !p.Terminating && !p.Foreign && !a.s.isRejected(api.KindPod, key) {
 		a.note("pod", key, "line", "", auditBit(p.gang != nil && p.gang.lined), 1)
 	}
 	return node != ""
 }
 
 // place is where the pod is as was told: bound, or assumed to be; "": nowhere.
-func (a *audit) place(p *Pod) (node string, devices []string) {
+func (a *audit) place(p *api.Pod) (node string, devices []string) {
 	switch as := a.s.assumptions[p.Key]; {
-	case a.s.isRejected(KindPod, p.Key):
+	case a.s.isRejected(api.KindPod, p.Key):
 	case p.Node != "":
 		return p.Node, p.Devices
-	case as != nil && !p.Terminating && !p.Foreign && as.UID == p.UID && !a.s.isRejected(KindAssumption, p.Key):
+	case as != nil && !p.Terminating && !p.Foreign && as.UID == p.UID && !a.s.isRejected(api.KindAssumption, p.Key):
 		return as.Node, as.Devices
 	}
 	return "", nil
 }
 
 // auditTakes visits what the pod takes of a node.
-func auditTakes(p *Pod, visit func(resource string, amount int64)) {
-	visit(Pods, 1)
+func auditTakes(p *api.Pod, visit func(resource string, amount int64)) {
+	visit(api.Pods, 1)
 	for _, r := range p.Requests {
-		if r.Value > 0 && r.Resource != Pods {
+		if r.Value > 0 && r.Resource != api.Pods {
 			visit(r.Resource, r.Value)
 		}
 	}
 }
 
 // going says whether the pod is on its way out: what is bound nowhere cannot be evicted.
-func (a *audit) going(p *Pod) bool {
+func (a *audit) going(p *api.Pod) bool {
 	e := a.s.evictions[p.Key]
-	return p.Terminating || e != nil && p.Node != "" && !e.Refused && e.UID == p.UID && !a.s.isRejected(KindEviction, p.Key)
+	return p.Terminating || e != nil && p.Node != "" && !e.Refused && e.UID == p.UID && !a.s.isRejected(api.KindEviction, p.Key)
 }
 
 // stays says whether the pod can never be asked back.
-func (a *audit) stays(p *Pod) bool {
+func (a *audit) stays(p *api.Pod) bool {
 	if !p.Evictable {
 		return true
 	}
@@ -310,7 +313,7 @@ func (a *audit) stays(p *Pod) bool {
 }
 
 // pays returns the queue that pays for a workload, and whose it is.
-func (a *audit) pays(workload string, alone *Pod) (queue, user string) {
+func (a *audit) pays(workload string, alone *api.Pod) (queue, user string) {
 	if g := a.s.gangs[workload]; alone == nil && g != nil && g.spec != nil {
 		return g.spec.Queue, g.spec.User
 	}
@@ -321,7 +324,7 @@ func (a *audit) pays(workload string, alone *Pod) (queue, user string) {
 }
 
 // payerOf is pays, of a pod.
-func (a *audit) payerOf(p *Pod) (queue, user string) {
+func (a *audit) payerOf(p *api.Pod) (queue, user string) {
 	switch {
 	case p.Foreign:
 		return "", ""
@@ -333,7 +336,7 @@ func (a *audit) payerOf(p *Pod) (queue, user string) {
 
 // payerOfHold is pays, of what is held for a workload.
 func (a *audit) payerOfHold(h *hold) string {
-	var alone *Pod
+	var alone *api.Pod
 	if g := a.s.gangs[h.Gang]; g == nil || g.spec == nil {
 		if p := a.s.pods[h.Gang]; p != nil && p.Gang == "" {
 			alone = p.Pod
@@ -344,7 +347,7 @@ func (a *audit) payerOfHold(h *hold) string {
 }
 
 // bill visits what the pod on the node counts in its queue.
-func (a *audit) bill(p *Pod, n *node, devices []string, visit func(resource string, amount int64)) {
+func (a *audit) bill(p *api.Pod, n *node, devices []string, visit func(resource string, amount int64)) {
 	auditTakes(p, func(resource string, amount int64) {
 		if resource != a.s.cfg.GPU || !a.s.forest.modelled {
 			visit(resource, amount)
@@ -358,7 +361,7 @@ func (a *audit) bill(p *Pod, n *node, devices []string, visit func(resource stri
 		}
 		visit(resource, amount*units)
 		if model != "" {
-			visit(OfModel(resource, model), amount)
+			visit(api.OfModel(resource, model), amount)
 		}
 	})
 }
@@ -396,7 +399,7 @@ func (a *audit) queue(q *queue) {
 		payer, user := a.payerOf(p.Pod)
 		node, devices := a.place(p.Pod)
 		fault("pods", p.Key, payer == q.name && p.payer == q && p.slot == i && node != "" && a.s.pods[p.Key] == p)
-		workloads[p.workload()] = true
+		workloads[p.WorkloadKey()] = true
 		if q == &a.s.nobody {
 			continue
 		}
@@ -422,7 +425,7 @@ func (a *audit) queue(q *queue) {
 		return
 	}
 	for key, h := range a.s.holds {
-		if !a.s.isRejected(KindHold, key) && a.payerOfHold(h) == q.name {
+		if !a.s.isRejected(api.KindHold, key) && a.payerOfHold(h) == q.name {
 			for _, r := range h.Requests {
 				pledged[r.Resource] += r.Value
 			}
@@ -430,11 +433,11 @@ func (a *audit) queue(q *queue) {
 	}
 	for _, c := range q.children {
 		fault("children", c.name, c.parent == q && a.s.queues[c.name] == c)
-		for dim, name := range a.s.dims.names {
-			used[name] += c.used.at(dim)
-			leaving[name] += c.leaving.at(dim)
-			firm[name] += c.firm.at(dim)
-			pledged[name] += c.pledged.at(dim)
+		for dim, name := range a.s.dims.Names {
+			used[name] += c.used.At(dim)
+			leaving[name] += c.leaving.At(dim)
+			firm[name] += c.firm.At(dim)
+			pledged[name] += c.pledged.At(dim)
 		}
 	}
 	up := a.parentOf(q)
@@ -524,8 +527,8 @@ func (a *audit) users(q *queue, counted map[string]map[string]int64) {
 
 // parentOf is the queue's parent as was told, "" where it has none, or one that cannot be.
 func (a *audit) parentOf(q *queue) string {
-	told := func(name string) *Queue {
-		if o := a.s.queues[name]; o != nil && o.spec != nil && o.spec.check() == "" {
+	told := func(name string) *api.Queue {
+		if o := a.s.queues[name]; o != nil && o.spec != nil && o.spec.Check() == "" {
 			return o.spec
 		}
 		return nil
@@ -548,7 +551,7 @@ func (a *audit) parentOf(q *queue) string {
 // node counts what is free on the node, what can go, and its devices.
 func (a *audit) node(n *node) {
 	free, yield := make(map[string]int64), make(map[string]int64)
-	counts := n.told != nil && n.told.check() == ""
+	counts := n.told != nil && n.told.Check() == ""
 	a.note("node", n.name, "spec", "", auditBit(n.spec != nil && n.spec == n.told), auditBit(counts))
 	if counts {
 		for _, r := range n.told.Allocatable {
@@ -567,7 +570,7 @@ func (a *audit) node(n *node) {
 		})
 	}
 	for key, h := range a.s.holds {
-		if h.Node != n.name || a.s.isRejected(KindHold, key) {
+		if h.Node != n.name || a.s.isRejected(api.KindHold, key) {
 			continue
 		}
 		a.note("node", n.name, "hold", h.Gang, auditBit(h.on == n && slices.Contains(n.held, h)), 1)

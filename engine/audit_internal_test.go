@@ -6,33 +6,36 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
 // audited is a small state with something in every account.
 func audited(t *testing.T) *State {
-	gpus := func(n int64) Resources { return Resources{{Resource: "nvidia.com/gpu", Value: n}} }
+	gpus := func(n int64) api.Resources { return api.Resources{{Resource: "nvidia.com/gpu", Value: n}} }
 	later := time.Date(2026, 11, 15, 13, 0, 0, 0, time.UTC)
-	node := func(name string) Node {
-		return Node{Name: name, Allocatable: append(gpus(4), Amount{Resource: Pods, Value: 9}), Devices: []Device{
+	node := func(name string) api.Node {
+		return api.Node{Name: name, Allocatable: append(gpus(4), api.Amount{Resource: api.Pods, Value: 9}), Devices: []api.Device{
 			{ID: name + "0", Model: "A"}, {ID: name + "1", Model: "A"}, {ID: name + "2", Model: "A"}, {ID: name + "3", Model: "A"}}}
 	}
-	s := Load(Snapshot{
-		Version: SnapshotVersion,
-		Nodes:   []Node{node("n0"), node("n1")},
-		Queues: []Queue{{Name: "org", Limits: Resources{{Resource: "nvidia.com/gpu@A", Value: 8}}},
+	s := Load(api.Snapshot{
+		Version: api.SnapshotVersion,
+		Nodes:   []api.Node{node("n0"), node("n1")},
+		Queues: []api.Queue{{Name: "org", Limits: api.Resources{{Resource: "nvidia.com/gpu@A", Value: 8}}},
 			{Name: "team", Parent: "org", FairUsers: true, MaxRunning: 9, Quota: gpus(2)}},
-		Gangs: []Gang{{Key: "g", Queue: "team", User: "ann", Core: true, Group: Group{Min: 1}}},
-		Pods: []Pod{
-			{Key: "g-0", UID: "u", Gang: "g", Node: "n0", Devices: []string{"n00"}, Evictable: true, Spec: Spec{Requests: gpus(1)}},
-			{Key: "g-1", UID: "u", Gang: "g", Rank: 1, Node: "n0", Devices: []string{"n01"}, Evictable: true, Spec: Spec{Requests: gpus(1)}},
-			{Key: "blind", Node: "n1", Spec: Spec{Requests: gpus(1)}},
-			{Key: "waits", Queue: "team", Spec: Spec{Requests: gpus(9)}},
+		Gangs: []api.Gang{{Key: "g", Queue: "team", User: "ann", Core: true, Group: api.Group{Min: 1}}},
+		Pods: []api.Pod{
+			{Key: "g-0", UID: "u", Gang: "g", Node: "n0", Devices: []string{"n00"}, Evictable: true, Spec: api.Spec{Requests: gpus(1)}},
+			{Key: "g-1", UID: "u", Gang: "g", Rank: 1, Node: "n0", Devices: []string{"n01"}, Evictable: true, Spec: api.Spec{Requests: gpus(1)}},
+			{Key: "blind", Node: "n1", Spec: api.Spec{Requests: gpus(1)}},
+			{Key: "waits", Queue: "team", Spec: api.Spec{Requests: gpus(9)}},
 		},
-		Assumptions: []Assumption{{Pod: "g-2", UID: "u", Version: 1, Node: "n1", Devices: []string{"n10"}, Until: later}},
-		Evictions:   []Eviction{{Pod: "g-1", UID: "u", Version: 1, Cause: Preempted, For: "waits", At: later, Until: later}},
-		Holds:       []Hold{{Gang: "waits", Version: 1, Node: "n0", Requests: gpus(1), Until: later}},
+		Assumptions: []api.Assumption{{Pod: "g-2", UID: "u", Version: 1, Node: "n1", Devices: []string{"n10"}, Until: later}},
+		Evictions:   []api.Eviction{{Pod: "g-1", UID: "u", Version: 1, Cause: api.Preempted, For: "waits", At: later, Until: later}},
+		Holds:       []api.Hold{{Gang: "waits", Version: 1, Node: "n0", Requests: gpus(1), Until: later}},
 		Latest:      1,
-	}, Config{})
+	}, api.Config{})
 	s.Plan(later.Add(-time.Hour))
 	s.freshen()
 	s.queues["org"].workloads()
@@ -50,24 +53,24 @@ func TestAuditNamesWhatIsWrong(t *testing.T) {
 		tamper func(*State)
 		want   Discrepancy
 	}{
-		{"capacity", func(s *State) { s.capacity.add(dimGPU, 1) }, Discrepancy{"cluster", "", "capacity", gpu, 9, 8}},
-		{"taken", func(s *State) { s.taken.add(dimGPU, -1) }, Discrepancy{"cluster", "", "taken", gpu, 2, 3}},
-		{"used", func(s *State) { s.queues["team"].used.add(dimGPU, 2) }, Discrepancy{"queue", "team", "used", gpu, 4, 2}},
-		{"used above", func(s *State) { s.queues["org"].used.add(dimGPU, 2) }, Discrepancy{"queue", "org", "used", gpu, 4, 2}},
-		{"used of a model", func(s *State) { s.queues["team"].used.add(s.dims.id(ofA), 1) }, Discrepancy{"queue", "team", "used", ofA, 3, 2}},
+		{"capacity", func(s *State) { s.capacity.Add(quantity.DimGPU, 1) }, Discrepancy{"cluster", "", "capacity", gpu, 9, 8}},
+		{"taken", func(s *State) { s.taken.Add(quantity.DimGPU, -1) }, Discrepancy{"cluster", "", "taken", gpu, 2, 3}},
+		{"used", func(s *State) { s.queues["team"].used.Add(quantity.DimGPU, 2) }, Discrepancy{"queue", "team", "used", gpu, 4, 2}},
+		{"used above", func(s *State) { s.queues["org"].used.Add(quantity.DimGPU, 2) }, Discrepancy{"queue", "org", "used", gpu, 4, 2}},
+		{"used of a model", func(s *State) { s.queues["team"].used.Add(s.dims.ID(ofA), 1) }, Discrepancy{"queue", "team", "used", ofA, 3, 2}},
 		{"used is lost", func(s *State) { s.queues["team"].used = nil }, Discrepancy{"queue", "team", "used", gpu, 0, 2}},
-		{"leaving", func(s *State) { s.queues["team"].leaving.add(dimGPU, 1) }, Discrepancy{"queue", "team", "leaving", gpu, 2, 1}},
-		{"pledged", func(s *State) { s.queues["team"].pledged.add(dimGPU, 1) }, Discrepancy{"queue", "team", "pledged", gpu, 2, 1}},
-		{"firm", func(s *State) { s.queues["team"].firm.add(dimGPU, -1) }, Discrepancy{"queue", "team", "firm", gpu, 0, 1}},
-		{"a user", func(s *State) { s.queues["team"].users["ann"][dimGPU]++ }, Discrepancy{"queue", "team", "user ann", gpu, 3, 2}},
+		{"leaving", func(s *State) { s.queues["team"].leaving.Add(quantity.DimGPU, 1) }, Discrepancy{"queue", "team", "leaving", gpu, 2, 1}},
+		{"pledged", func(s *State) { s.queues["team"].pledged.Add(quantity.DimGPU, 1) }, Discrepancy{"queue", "team", "pledged", gpu, 2, 1}},
+		{"firm", func(s *State) { s.queues["team"].firm.Add(quantity.DimGPU, -1) }, Discrepancy{"queue", "team", "firm", gpu, 0, 1}},
+		{"a user", func(s *State) { s.queues["team"].users["ann"][quantity.DimGPU]++ }, Discrepancy{"queue", "team", "user ann", gpu, 3, 2}},
 		{"a user is lost", func(s *State) { delete(s.queues["team"].users, "ann") }, Discrepancy{"queue", "team", "user ann", gpu, 0, 2}},
 		{"workloads", func(s *State) { s.queues["team"].counted++ }, Discrepancy{"queue", "team", "workloads", "", 2, 1}},
 		{"a pod is lost to its queue", func(s *State) { q := s.queues["team"]; q.pods = q.pods[:1] }, Discrepancy{"queue", "team", "used", gpu, 2, 1}},
 		{"a pod is twice in its queue", func(s *State) { q := s.queues["team"]; q.pods = append(q.pods, q.pods[0]) }, Discrepancy{"queue", "team", "pods", firstPod, 0, 1}},
 		{"a pod without a queue is lost", func(s *State) { s.nobody.pods = nil }, Discrepancy{"pod", "blind", "payer", "", 0, 1}},
 		{"a queue in the wrong place", func(s *State) { s.queues["team"].parent = nil }, Discrepancy{"queue", "team", "parent", "org", 0, 1}},
-		{"free", func(s *State) { s.nodes["n0"].free.add(dimGPU, 1) }, Discrepancy{"node", "n0", "free", gpu, 2, 1}},
-		{"yield", func(s *State) { s.nodes["n0"].yield.add(dimGPU, 1) }, Discrepancy{"node", "n0", "yield", gpu, 3, 2}},
+		{"free", func(s *State) { s.nodes["n0"].free.Add(quantity.DimGPU, 1) }, Discrepancy{"node", "n0", "free", gpu, 2, 1}},
+		{"yield", func(s *State) { s.nodes["n0"].yield.Add(quantity.DimGPU, 1) }, Discrepancy{"node", "n0", "yield", gpu, 3, 2}},
 		{"loose devices", func(s *State) { s.nodes["n0"].loose++ }, Discrepancy{"node", "n0", "loose", "", 3, 2}},
 		{"blind devices", func(s *State) { s.nodes["n1"].blind-- }, Discrepancy{"node", "n1", "blind", "", 0, 1}},
 		{"holders", func(s *State) { s.nodes["n0"].holders[0]++ }, Discrepancy{"node", "n0", "holders", "n00", 2, 1}},
@@ -105,8 +108,8 @@ func first(s *State, key string) string {
 func TestAuditRollsOverEverything(t *testing.T) {
 	for most := 1; most < 9; most++ {
 		s := audited(t)
-		s.nodes["n1"].free.add(dimGPU, 1)
-		s.queues["org"].used.add(dimPods, 1)
+		s.nodes["n1"].free.Add(quantity.DimGPU, 1)
+		s.queues["org"].used.Add(quantity.DimPods, 1)
 		want := s.AuditAll()
 		var found []Discrepancy
 		for at, steps := 0, 0; ; steps++ {

@@ -3,6 +3,9 @@ package engine
 import (
 	"maps"
 	"slices"
+
+	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
 // Bookings. A booking is room that is kept from a time on, as a promise is: of whole nodes, and for a queue.
@@ -12,10 +15,10 @@ func (y *cycle) keepBookings() {
 	var over []*pod
 	for _, key := range sortedKeys(y.s.bookings) {
 		b := y.s.bookings[key]
-		if y.s.isRejected(KindBooking, key) || !b.To.After(y.now) {
+		if y.s.isRejected(api.KindBooking, key) || !b.To.After(y.now) {
 			continue
 		}
-		r := &reserve{name: b.Name, queue: b.Queue, start: b.From.UTC(), end: b.To.UTC(), needs: make(map[*node]vector)}
+		r := &reserve{name: b.Name, queue: b.Queue, start: b.From.UTC(), end: b.To.UTC(), needs: make(map[*node]quantity.Vector)}
 		for _, name := range b.Nodes {
 			if n := y.s.nodes[name]; n != nil && n.shelf != nil {
 				r.needs[n] = nil
@@ -29,7 +32,7 @@ func (y *cycle) keepBookings() {
 		y.wake(b.To)
 		over = append(over, y.strangers(r)...)
 	}
-	y.dismissAll(over, Booked)
+	y.dismissAll(over, api.Booked)
 }
 
 // strangers lists the pods that leave when a booking begins: of work on its nodes that is not of the queue, what can be

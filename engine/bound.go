@@ -1,5 +1,10 @@
 package engine
 
+import (
+	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/quantity"
+)
+
 // What a claim could ever get, from sums alone. Most claims that fail ask for more than all that may be evicted for them
 // would free, in all or in any one domain: those are turned down before any unit is looked at.
 
@@ -8,12 +13,12 @@ package engine
 // be evicted too it says no.
 func (c *claim) beyondAll() bool {
 	y, s := c.y, c.y.s
-	if c.gpus == 0 || len(c.dims) == 0 || c.q == &s.nobody || s.cfg.Policy == TimeShare || len(s.forest.idle) > 0 ||
+	if c.gpus == 0 || len(c.dims) == 0 || c.q == &s.nobody || s.cfg.Policy == api.TimeShare || len(s.forest.idle) > 0 ||
 		s.promises[c.g.key] != nil || c.q.outranks(c.t.priority) {
 		return false
 	}
 	cuts := c.cuts()
-	free, units := s.capacity.at(dimGPU)-s.taken.at(dimGPU), 0
+	free, units := s.capacity.At(quantity.DimGPU)-s.taken.At(quantity.DimGPU), 0
 	for _, x := range cuts {
 		free += x.gpus
 		units += len(x.units)
@@ -29,7 +34,7 @@ func (c *claim) beyondAll() bool {
 	y.findLeavers()
 	for _, list := range [][]*pod{y.leavers, y.bespoke} {
 		for _, p := range list {
-			free += p.amount(dimGPU)
+			free += p.amount(quantity.DimGPU)
 		}
 	}
 	if free < c.gpus {
@@ -81,7 +86,7 @@ func (c *claim) beyondDomains(level int, cuts []*cut) bool {
 	for _, list := range [][]*pod{y.leavers, y.bespoke} {
 		for _, p := range list {
 			if p.seat.shelf != nil {
-				sums[p.seat.shelf.id] += p.amount(dimGPU)
+				sums[p.seat.shelf.id] += p.amount(quantity.DimGPU)
 			}
 		}
 	}
@@ -122,7 +127,7 @@ func (sh *shelf) freeGPUs() int64 {
 	if v.epoch != sh.epoch || v.touched != sh.touched {
 		*v = vacancy{epoch: sh.epoch, touched: sh.touched}
 		for _, n := range sh.nodes {
-			v.gpus += max(0, n.free.at(dimGPU))
+			v.gpus += max(0, n.free.At(quantity.DimGPU))
 		}
 	}
 	return v.gpus

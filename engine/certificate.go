@@ -7,9 +7,11 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/device"
 	"github.com/berth-dev/berth/engine/internal/fit"
 	"github.com/berth-dev/berth/engine/internal/place"
+	"github.com/berth-dev/berth/engine/internal/quantity"
 	"github.com/berth-dev/berth/engine/why"
 )
 
@@ -108,7 +110,7 @@ func (y *cycle) certain(g *gang, k kin) []order {
 			n := len(pods[c]) - spare
 			for _, up := range g.tree.path(leaf) {
 				if l := up.group.Layout; n > 0 && (l.Required != "" || up == g.tree) {
-					out = append(out, order{class: c, layout: Layout{Required: l.Required}, pods: pods[c][:n], want: n, running: up.runningPods()})
+					out = append(out, order{class: c, layout: api.Layout{Required: l.Required}, pods: pods[c][:n], want: n, running: up.runningPods()})
 				}
 			}
 		}
@@ -173,11 +175,11 @@ func (s *State) bodyOf(c *class, level int) *body {
 	return b
 }
 
-func (s *State) requestOf(c *class) []Amount {
-	out := make(Resources, 0, len(c.demands))
+func (s *State) requestOf(c *class) []api.Amount {
+	out := make(api.Resources, 0, len(c.demands))
 	for _, d := range c.demands {
-		if d.dim != dimPods {
-			out = append(out, Amount{Resource: s.dims.names[d.dim], Value: d.amount})
+		if d.Dim != quantity.DimPods {
+			out = append(out, api.Amount{Resource: s.dims.Names[d.Dim], Value: d.Amount})
 		}
 	}
 	return out.Sorted()
@@ -434,7 +436,7 @@ func (s *State) gpuClauses(c *class, n *node) []why.Clause {
 			out = append(out, why.Clause{Kind: why.ByWholeNode, Detail: by})
 		}
 	}
-	if n.free.at(dimGPU) < c.shape.gpus || deviceRoom(c, n) > 0 || c.model != "" && !slices.Contains(n.kind.models, c.model) {
+	if n.free.At(quantity.DimGPU) < c.shape.gpus || deviceRoom(c, n) > 0 || c.model != "" && !slices.Contains(n.kind.models, c.model) {
 		return out
 	}
 	kind, detail := why.ByIsland, ""

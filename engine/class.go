@@ -4,8 +4,10 @@ import (
 	"math"
 	"slices"
 
+	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/device"
 	"github.com/berth-dev/berth/engine/internal/fit"
+	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
 // class is a class of pods: everything about them, and about their gang, that decides where they fit. For
@@ -13,13 +15,13 @@ import (
 // used, then followed along the log of touched nodes.
 type class struct {
 	classKey
-	demands  []demand
+	demands  []quantity.Demand
 	want     device.Want
 	local    bool            // it may only be on some nodes by name, or was refused by some
 	names    bool            // its affinity looks at nodes' names
 	allowed  map[string]bool // nodes that its volumes allow; nil: all
 	barred   map[string]int  // nodes that refused its gang; index in the refusals
-	refusals []*Refusal
+	refusals []*api.Refusal
 
 	byShelf []shelfFit // by shelf; without a shelf: not looked at
 	tops    []int64    // by shelf: the best node's score, or more while the shelf is stale; noScore: none fits
@@ -97,7 +99,7 @@ func (t *classes) forgetMasks() {
 }
 
 // classOf returns the class, up to date.
-func (s *State) classOf(key classKey, refusals []*Refusal) *class {
+func (s *State) classOf(key classKey, refusals []*api.Refusal) *class {
 	t := &s.classes
 	c := t.byKey[key]
 	if c == nil {
@@ -142,7 +144,7 @@ func (t *classes) drop() {
 	}
 }
 
-func (s *State) newClass(key classKey, refusals []*Refusal) *class {
+func (s *State) newClass(key classKey, refusals []*api.Refusal) *class {
 	sh := key.shape
 	s.ask(sh.keys)
 	c := &class{classKey: key, demands: sh.demands, names: namesNodes(sh.spec), local: sh.spec.NodeName != "" || sh.spec.Nodes != nil || len(refusals) > 0}
@@ -162,11 +164,11 @@ func (s *State) newClass(key classKey, refusals []*Refusal) *class {
 	return c
 }
 
-func deviceWish(w Wish) device.Wish {
+func deviceWish(w api.Wish) device.Wish {
 	switch w {
-	case Prefer:
+	case api.Prefer:
 		return device.Prefer
-	case Require:
+	case api.Require:
 		return device.Require
 	}
 	return device.Any
@@ -370,9 +372,9 @@ func (m *matcher) asksForName(k *nodeKind) bool {
 }
 
 // namesNodes says whether affinity terms look at the node's name itself.
-func namesNodes(spec *Spec) bool {
-	return slices.ContainsFunc(spec.Affinity, func(t Term) bool { return len(t.Fields) > 0 }) ||
-		slices.ContainsFunc(spec.Preferred, func(p Preference) bool { return len(p.Term.Fields) > 0 })
+func namesNodes(spec *api.Spec) bool {
+	return slices.ContainsFunc(spec.Affinity, func(t api.Term) bool { return len(t.Fields) > 0 }) ||
+		slices.ContainsFunc(spec.Preferred, func(p api.Preference) bool { return len(p.Term.Fields) > 0 })
 }
 
 // judge applies every rule that does not depend on what is free. With own, it only says that the answer
@@ -389,7 +391,7 @@ func (c *class) judge(n *node, match *matcher, own bool) mask {
 	if spec.Affinity != nil && !match.likes(n) {
 		return mask{state: removed}
 	}
-	var buf [4]Taint
+	var buf [4]api.Taint
 	//mutate: filter-taint
 	if len(fit.Untolerated(node.Taints, spec.Tolerations, buf[:0])) > 0 {
 		return mask{state: removed}
@@ -401,9 +403,9 @@ func (c *class) judge(n *node, match *matcher, own bool) mask {
 	return mask{state: welcome, wish: match.wish(n, spec.Preferred) - 100*int64(fit.Discouraging(node.Taints, spec.Tolerations))}
 }
 
-func toleratesCordon(spec *Spec) bool {
+func toleratesCordon(spec *api.Spec) bool {
 	taint := fit.Unschedulable()
-	return slices.ContainsFunc(spec.Tolerations, func(t Toleration) bool { return t.Tolerates(taint) })
+	return slices.ContainsFunc(spec.Tolerations, func(t api.Toleration) bool { return t.Tolerates(taint) })
 }
 
 // bars says whether the class may not be on this very node.

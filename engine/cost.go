@@ -1,6 +1,10 @@
 package engine
 
-import "time"
+import (
+	"time"
+
+	"github.com/berth-dev/berth/engine/internal/quantity"
+)
 
 // What evicting a pod loses is counted in thousandths of GPU-seconds: the work since it last saved it, and starting
 // again. A pod without GPUs counts as a thousandth of one, so that no work is free. What stays until the next one runs loses
@@ -21,7 +25,7 @@ func stintsOf(pods []*pod) []stint {
 	var out []stint
 	for _, p := range pods {
 		weight := int64(1)
-		if gpus := p.amount(dimGPU); gpus > 0 {
+		if gpus := p.amount(quantity.DimGPU); gpus > 0 {
 			weight = 1000 * gpus
 		}
 		if last := len(out) - 1; last >= 0 && out[last].started.Equal(p.Started) {

@@ -4,6 +4,8 @@ import (
 	"container/heap"
 	"slices"
 	"time"
+
+	"github.com/berth-dev/berth/engine/internal/api"
 )
 
 // deadlines are the times at which assumptions end, the earliest first. One whose assumption is gone, or ends at
@@ -27,7 +29,7 @@ func (d *deadlines) Pop() any {
 }
 
 // assume takes note of an assumption: when it ends, and whether its pod sits by it.
-func (s *State) assume(a *Assumption) {
+func (s *State) assume(a *api.Assumption) {
 	s.assumptions[a.Pod] = a
 	s.unused[a.Pod] = true
 	heap.Push(&s.deadlines, deadline{a.Until, a.Pod})

@@ -7,12 +7,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/why"
 )
 
 // Describe writes a plan for people and golden files: starts, evictions, promises, waits with all their gates, edits of memory
 // in one line, and when to look again, from the plan's own moment.
-func Describe(p Plan) string {
+func Describe(p api.Plan) string {
 	var b strings.Builder
 	for _, s := range joinSingles(p.Starts) {
 		describeStart(&b, s)
@@ -48,29 +49,30 @@ func Describe(p Plan) string {
 const singles = "single pods"
 
 // joinSingles makes one start of neighbours that are alike but for the pod.
-func joinSingles(starts []Start) []Start {
-	var out []Start
+func joinSingles(starts []api.Start) []api.Start {
+	var out []api.Start
 	for _, s := range starts {
 		last := len(out) - 1
-		if last < 0 || !out[last].joins(s) {
+		if last < 0 || !joins(out[last], s) {
 			out = append(out, s)
 			continue
 		}
 		out[last].Gang = singles
 		out[last].Placements = slices.Concat(out[last].Placements, s.Placements)
-		out[last].Borrowed = out[last].Borrowed.plus(s.Borrowed)
+		out[last].Borrowed = out[last].Borrowed.Plus(s.Borrowed)
 	}
 	return out
 }
 
-func (s Start) joins(next Start) bool {
-	return (s.Gang == singles || s.single()) && next.single() && s.Kind == next.Kind && s.Model == next.Model &&
+// joins says whether the next start reads in one line with the one before it.
+func joins(s, next api.Start) bool {
+	return (s.Gang == singles || isSingle(s)) && isSingle(next) && s.Kind == next.Kind && s.Model == next.Model &&
 		(len(s.Borrowed) > 0) == (len(next.Borrowed) > 0)
 }
 
-func (s Start) single() bool { return len(s.Placements) == 1 && s.Placements[0].Pod == s.Gang }
+func isSingle(s api.Start) bool { return len(s.Placements) == 1 && s.Placements[0].Pod == s.Gang }
 
-func describeStart(b *strings.Builder, s Start) {
+func describeStart(b *strings.Builder, s api.Start) {
 	kind := string(s.Kind)
 	if s.Model != "" {
 		kind += ", " + s.Model
@@ -85,11 +87,11 @@ func describeStart(b *strings.Builder, s Start) {
 }
 
 // describeEvictions writes what is evicted, neighbours that go for the same reason in one line.
-func describeEvictions(b *strings.Builder, p Plan) {
+func describeEvictions(b *strings.Builder, p api.Plan) {
 	for i := 0; i < len(p.Evictions); {
 		e := p.Evictions[i]
 		var pods []string
-		for ; i < len(p.Evictions) && e.reads(p.Evictions[i]); i++ {
+		for ; i < len(p.Evictions) && readsAlike(e, p.Evictions[i]); i++ {
 			pods = append(pods, p.Evictions[i].Pod)
 		}
 		reason := string(e.Cause)
@@ -109,8 +111,8 @@ func describeEvictions(b *strings.Builder, p Plan) {
 	}
 }
 
-// reads says whether the other eviction reads the same, but for the pod.
-func (e Eviction) reads(other Eviction) bool {
+// readsAlike says whether the other eviction reads the same, but for the pod.
+func readsAlike(e, other api.Eviction) bool {
 	return e.Cause == other.Cause && e.For == other.For && e.To == other.To && e.Surge == other.Surge && e.At.Equal(other.At)
 }
 
@@ -141,7 +143,7 @@ func (l nodeLine) String() string {
 }
 
 // byNode gathers placements, which are in order of rank, into nodes in order of first use.
-func byNode(placements []Placement) []nodeLine {
+func byNode(placements []api.Placement) []nodeLine {
 	var lines []nodeLine
 	at := map[string]int{}
 	for _, p := range placements {
@@ -219,24 +221,24 @@ func cutNumber(name string) (prefix, digits string) {
 }
 
 // describeMemory counts the edits by kind. What queues have spent is left out: it goes up in every plan.
-func describeMemory(changes []Change) string {
-	added, dropped := map[Kind]int{}, map[Kind]int{}
+func describeMemory(changes []api.Change) string {
+	added, dropped := map[api.Kind]int{}, map[api.Kind]int{}
 	for _, c := range changes {
 		switch {
 		case c.Assumption != nil:
-			added[KindAssumption]++
+			added[api.KindAssumption]++
 		case c.Refusal != nil:
-			added[KindRefusal]++
+			added[api.KindRefusal]++
 		case c.Hold != nil:
-			added[KindHold]++
+			added[api.KindHold]++
 		case c.Eviction != nil:
-			added[KindEviction]++
+			added[api.KindEviction]++
 		case c.Promise != nil:
-			added[KindPromise]++
+			added[api.KindPromise]++
 		case c.Lesson != nil:
-			added[KindLesson]++
+			added[api.KindLesson]++
 		case c.Lapse != nil:
-			added[KindLapse]++
+			added[api.KindLapse]++
 		case c.Gone != nil:
 			dropped[c.Gone.Kind]++
 		}
@@ -244,9 +246,9 @@ func describeMemory(changes []Change) string {
 	return strings.Join(slices.Concat(countKinds("adds", added), countKinds("drops", dropped)), ", ")
 }
 
-func countKinds(verb string, counts map[Kind]int) []string {
+func countKinds(verb string, counts map[api.Kind]int) []string {
 	var out []string
-	for _, k := range []Kind{KindAssumption, KindRefusal, KindHold, KindEviction, KindPromise, KindLesson, KindLapse} {
+	for _, k := range []api.Kind{api.KindAssumption, api.KindRefusal, api.KindHold, api.KindEviction, api.KindPromise, api.KindLesson, api.KindLapse} {
 		if n := counts[k]; n > 0 {
 			out = append(out, fmt.Sprintf("%s %s", verb, plural(n, string(k))))
 		}
@@ -307,7 +309,7 @@ func placeName(l Largest) string {
 	switch l.Level {
 	case "":
 		return "in all"
-	case NodeLevel:
+	case api.NodeLevel:
 		return "on one node, " + l.Domain
 	}
 	return "in one " + l.Level + ", " + l.Domain
@@ -419,7 +421,7 @@ func describeQueue(u QueueUse) (parts []string) {
 	}
 	for _, x := range []struct {
 		what    string
-		amounts Resources
+		amounts api.Resources
 	}{{"quota", u.Quota}, {"limit", u.Limits}, {"lends at most", u.Lend}, {"uses", u.Used}, {"borrows", u.Borrowed}, {"lends", u.Lent}} {
 		if len(x.amounts) > 0 {
 			parts = append(parts, x.what+" "+strings.Join(why.Amounts(x.amounts.Sorted()), " + "))
@@ -453,7 +455,7 @@ func DescribeForecast(now time.Time, all []Estimate) string {
 }
 
 // DescribeRejected writes rejections, one a line.
-func DescribeRejected(all []Rejected) string {
+func DescribeRejected(all []api.Rejected) string {
 	if len(all) == 0 {
 		return "nothing\n"
 	}

@@ -4,29 +4,30 @@ import (
 	"testing"
 	"time"
 
+	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/why"
 	"github.com/google/go-cmp/cmp"
 )
 
 func TestDescribe(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	plan := Plan{
+	plan := api.Plan{
 		Now: now,
-		Starts: []Start{
-			{Gang: "team/a", Kind: Begin, Placements: []Placement{
+		Starts: []api.Start{
+			{Gang: "team/a", Kind: api.Begin, Placements: []api.Placement{
 				{Pod: "team/a-8", Node: "n1"}, {Pod: "team/a-9", Node: "n1"}, {Pod: "team/a-10", Node: "n2"}, {Pod: "team/a-11", Node: "n2"}, {Pod: "team/a-12", Node: "n3"},
 			}},
-			{Gang: "team/b", Kind: Repair, Model: "H100", Placements: []Placement{
+			{Gang: "team/b", Kind: api.Repair, Model: "H100", Placements: []api.Placement{
 				{Pod: "team/b-x", Node: "n3", Devices: []string{"n3/gpu-0", "n3/gpu-1"}}, {Pod: "team/b-y", Node: "n4", Devices: []string{"GPU-77"}},
 			}},
 		},
-		Waiting: []Waiting{{Gang: "team/c", Verdict: why.Blocked, Cause: why.QueueMissing, Gates: []why.Gate{
+		Waiting: []api.Waiting{{Gang: "team/c", Verdict: why.Blocked, Cause: why.QueueMissing, Gates: []why.Gate{
 			{Cause: why.QueueMissing, Object: "q", Certificate: -1},
 			{Cause: why.GangIncomplete, Object: "team/c", Need: 2, Certificate: -1},
 		}}},
-		Changes: []Change{
-			{Assumption: &Assumption{}}, {Assumption: &Assumption{}},
-			{Gone: &Ref{Kind: KindHold}}, {Gone: &Ref{Kind: KindAssumption}}, {Gone: &Ref{Kind: KindAssumption}},
+		Changes: []api.Change{
+			{Assumption: &api.Assumption{}}, {Assumption: &api.Assumption{}},
+			{Gone: &api.Ref{Kind: api.KindHold}}, {Gone: &api.Ref{Kind: api.KindAssumption}}, {Gone: &api.Ref{Kind: api.KindAssumption}},
 		},
 		WakeAt: now.Add(90 * time.Second),
 	}
@@ -45,37 +46,37 @@ wakes +1m30s
 	if diff := cmp.Diff(want, Describe(plan)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if got := Describe(Plan{Now: now}); got != "nothing to do\n" {
+	if got := Describe(api.Plan{Now: now}); got != "nothing to do\n" {
 		t.Errorf("an empty plan reads %q", got)
 	}
 }
 
 func TestDescribePolicy(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	evicted := func(pod string, cause EvictionCause, to string, at time.Duration) Eviction {
-		return Eviction{Pod: pod, Cause: cause, For: "team/a", To: to, At: now.Add(at)}
+	evicted := func(pod string, cause api.EvictionCause, to string, at time.Duration) api.Eviction {
+		return api.Eviction{Pod: pod, Cause: cause, For: "team/a", To: to, At: now.Add(at)}
 	}
-	borrows := func(pod string, gpus int64) Start {
-		s := Start{Gang: pod, Kind: Begin, Placements: []Placement{{Pod: pod, Node: "n0"}}}
+	borrows := func(pod string, gpus int64) api.Start {
+		s := api.Start{Gang: pod, Kind: api.Begin, Placements: []api.Placement{{Pod: pod, Node: "n0"}}}
 		if gpus > 0 {
-			s.Borrowed = Resources{{Resource: "nvidia.com/gpu", Value: gpus}}
+			s.Borrowed = api.Resources{{Resource: "nvidia.com/gpu", Value: gpus}}
 		}
 		return s
 	}
-	plan := Plan{
+	plan := api.Plan{
 		Now: now,
-		Starts: []Start{
+		Starts: []api.Start{
 			borrows("x-0", 0), borrows("x-1", 1), borrows("x-2", 2),
-			{Gang: "g", Kind: Begin, Model: "H100", Borrowed: Resources{{Resource: "cpu", Value: 1000}, {Resource: "nvidia.com/gpu", Value: 8}}, Placements: []Placement{{Pod: "g-0", Node: "n1"}}},
+			{Gang: "g", Kind: api.Begin, Model: "H100", Borrowed: api.Resources{{Resource: "cpu", Value: 1000}, {Resource: "nvidia.com/gpu", Value: 8}}, Placements: []api.Placement{{Pod: "g-0", Node: "n1"}}},
 		},
-		Evictions: []Eviction{
-			evicted("b-0", Reclaimed, "", 0), evicted("b-1", Reclaimed, "", 0), evicted("c", Preempted, "", 30*time.Second),
-			evicted("d", Moved, "n3", 0), {Pod: "e", Cause: MaxRun, At: now},
+		Evictions: []api.Eviction{
+			evicted("b-0", api.Reclaimed, "", 0), evicted("b-1", api.Reclaimed, "", 0), evicted("c", api.Preempted, "", 30*time.Second),
+			evicted("d", api.Moved, "n3", 0), {Pod: "e", Cause: api.MaxRun, At: now},
 		},
-		Promises: []Promise{{Gang: "team/big", Since: now, Start: now.Add(time.Hour), Nodes: []string{"n0", "n1"}}},
-		Changes: []Change{
-			{Hold: &Hold{}}, {Hold: &Hold{}}, {Eviction: &Eviction{}}, {Promise: &Promise{}}, {Lesson: &Lesson{}},
-			{Spending: &Spending{}}, {Gone: &Ref{Kind: KindEviction}}, {Gone: &Ref{Kind: KindPromise}},
+		Promises: []api.Promise{{Gang: "team/big", Since: now, Start: now.Add(time.Hour), Nodes: []string{"n0", "n1"}}},
+		Changes: []api.Change{
+			{Hold: &api.Hold{}}, {Hold: &api.Hold{}}, {Eviction: &api.Eviction{}}, {Promise: &api.Promise{}}, {Lesson: &api.Lesson{}},
+			{Spending: &api.Spending{}}, {Gone: &api.Ref{Kind: api.KindEviction}}, {Gone: &api.Ref{Kind: api.KindPromise}},
 		},
 	}
 	want := `starts x-0 (begin)
@@ -100,12 +101,12 @@ memory: adds 2 holds, adds 1 eviction, adds 1 promise, adds 1 lesson, drops 1 ev
 }
 
 func TestDescribeQueues(t *testing.T) {
-	gpus := func(n int64) Resources { return Resources{{Resource: "nvidia.com/gpu", Value: n}} }
+	gpus := func(n int64) api.Resources { return api.Resources{{Resource: "nvidia.com/gpu", Value: n}} }
 	got := DescribeQueues([]QueueUse{
-		{Queue: Queue{Name: "z", Quota: gpus(4), Lend: gpus(1)}, Known: true, Used: gpus(6), Borrowed: gpus(2), Warnings: []string{"promises more"}},
-		{Queue: Queue{Name: "a", Parent: "z", Quota: gpus(8), Limits: gpus(16)}, Depth: 1, Known: true, Used: gpus(4), Lent: gpus(2), Waiting: Crowd{Workloads: 2}},
-		{Queue: Queue{Name: "lost", Parent: "nowhere"}, Known: true, Problem: "no parent"},
-		{Queue: Queue{Name: "gone"}, Used: gpus(1)},
+		{Queue: api.Queue{Name: "z", Quota: gpus(4), Lend: gpus(1)}, Known: true, Used: gpus(6), Borrowed: gpus(2), Warnings: []string{"promises more"}},
+		{Queue: api.Queue{Name: "a", Parent: "z", Quota: gpus(8), Limits: gpus(16)}, Depth: 1, Known: true, Used: gpus(4), Lent: gpus(2), Waiting: Crowd{Workloads: 2}},
+		{Queue: api.Queue{Name: "lost", Parent: "nowhere"}, Known: true, Problem: "no parent"},
+		{Queue: api.Queue{Name: "gone"}, Used: gpus(1)},
 	})
 	want := `z: quota 4 nvidia.com/gpu, lends at most 1 nvidia.com/gpu, uses 6 nvidia.com/gpu, borrows 2 nvidia.com/gpu
   warning: promises more
@@ -122,13 +123,13 @@ gone: does not exist, uses 1 nvidia.com/gpu
 }
 
 func TestSinglePodsAreToldTogether(t *testing.T) {
-	single := func(pod, node, model string) Start {
-		return Start{Gang: pod, Kind: Begin, Model: model, Placements: []Placement{{Pod: pod, Node: node}}}
+	single := func(pod, node, model string) api.Start {
+		return api.Start{Gang: pod, Kind: api.Begin, Model: model, Placements: []api.Placement{{Pod: pod, Node: node}}}
 	}
-	plan := Plan{Starts: []Start{
+	plan := api.Plan{Starts: []api.Start{
 		single("a-0", "n0", ""), single("a-1", "n0", ""), single("a-2", "n1", ""),
 		single("a-3", "n1", "H100"),
-		{Gang: "g", Kind: Begin, Placements: []Placement{{Pod: "g-0", Node: "n1"}}},
+		{Gang: "g", Kind: api.Begin, Placements: []api.Placement{{Pod: "g-0", Node: "n1"}}},
 		single("a-4", "n1", ""),
 	}}
 	want := `starts single pods (begin)
@@ -183,8 +184,8 @@ func TestDescribeReport(t *testing.T) {
 		All:   Usage{Nodes: 16, FreeNodes: 4, GPUs: 128, Allocated: 12, InUse: 96},
 		Pools: []Usage{{Pool: "train", Nodes: 1, GPUs: 8, Allocated: 8, InUse: 8}},
 		Largest: []Largest{
-			{Level: "", GPUs: 116}, {Level: "rack", Domain: "r1", GPUs: 1}, {Level: NodeLevel, Domain: "n12", GPUs: 8},
-			{Model: "H100", Level: NodeLevel, Domain: "n3", GPUs: 2},
+			{Level: "", GPUs: 116}, {Level: "rack", Domain: "r1", GPUs: 1}, {Level: api.NodeLevel, Domain: "n12", GPUs: 8},
+			{Model: "H100", Level: api.NodeLevel, Domain: "n3", GPUs: 2},
 		},
 	})
 	want := `all: 12 of 128 GPUs on 16 nodes, 4 free; utilisation 9.4 %, fragmentation 87.5 %
@@ -233,7 +234,7 @@ certificate 0: 3 fit in all; by resources alone 2 in the best place, if all that
 }
 
 func TestDescribeRejected(t *testing.T) {
-	got := DescribeRejected([]Rejected{{Ref{KindPod, "team/a-0", 3}, "asks for -1 cpu"}})
+	got := DescribeRejected([]api.Rejected{{Ref: api.Ref{Kind: api.KindPod, Key: "team/a-0", Version: 3}, Reason: "asks for -1 cpu"}})
 	if diff := cmp.Diff("pod team/a-0: asks for -1 cpu\n", got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -3,11 +3,13 @@ package engine
 import (
 	"slices"
 	"strings"
+
+	"github.com/berth-dev/berth/engine/internal/api"
 )
 
 // Dump returns everything the state knows, in canonical order. Load makes the same state of it.
-func (s *State) Dump() Snapshot {
-	snap := Snapshot{Version: SnapshotVersion, Settled: s.settled, Latest: s.latest}
+func (s *State) Dump() api.Snapshot {
+	snap := api.Snapshot{Version: api.SnapshotVersion, Settled: s.settled, Latest: s.latest}
 	for _, n := range s.nodes {
 		if n.told != nil {
 			snap.Nodes = append(snap.Nodes, *n.told)
@@ -27,14 +29,14 @@ func (s *State) Dump() Snapshot {
 		}
 	}
 	s.dumpMemory(&snap)
-	sortBy(snap.Nodes, func(n *Node) string { return n.Name })
-	sortBy(snap.Pods, func(p *Pod) string { return p.Key })
-	sortBy(snap.Gangs, func(g *Gang) string { return g.Key })
-	sortBy(snap.Queues, func(q *Queue) string { return q.Name })
+	sortBy(snap.Nodes, func(n *api.Node) string { return n.Name })
+	sortBy(snap.Pods, func(p *api.Pod) string { return p.Key })
+	sortBy(snap.Gangs, func(g *api.Gang) string { return g.Key })
+	sortBy(snap.Queues, func(q *api.Queue) string { return q.Name })
 	return snap
 }
 
-func (s *State) dumpMemory(snap *Snapshot) {
+func (s *State) dumpMemory(snap *api.Snapshot) {
 	for _, a := range s.assumptions {
 		snap.Assumptions = append(snap.Assumptions, *a)
 	}
@@ -49,12 +51,12 @@ func (s *State) dumpMemory(snap *Snapshot) {
 	snap.Spendings, snap.Lessons = values(s.spendings), values(s.lessons)
 	snap.Lapses = values(s.lapses)
 	for ref, version := range s.gone {
-		snap.Gone = append(snap.Gone, Ref{Kind: ref.Kind, Key: ref.Key, Version: version})
+		snap.Gone = append(snap.Gone, api.Ref{Kind: ref.Kind, Key: ref.Key, Version: version})
 	}
-	sortBy(snap.Assumptions, func(a *Assumption) string { return a.Pod })
-	sortBy(snap.Refusals, func(r *Refusal) string { return r.Pod + "@" + r.Node })
-	sortBy(snap.Holds, func(h *Hold) string { return h.Gang + "@" + h.Node })
-	slices.SortFunc(snap.Gone, compareRefs)
+	sortBy(snap.Assumptions, func(a *api.Assumption) string { return a.Pod })
+	sortBy(snap.Refusals, func(r *api.Refusal) string { return r.Pod + "@" + r.Node })
+	sortBy(snap.Holds, func(h *api.Hold) string { return h.Gang + "@" + h.Node })
+	slices.SortFunc(snap.Gone, api.CompareRefs)
 }
 
 // values lists what a map holds, by key.

@@ -5,24 +5,26 @@ import (
 	"strings"
 	"time"
 
+	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/quantity"
 	"github.com/berth-dev/berth/engine/why"
 )
 
 // making is what a cycle knows of room that is being made.
 type making struct {
-	quiet     bool              // nothing is to be proved: it is only tried out
-	freeing   map[string]bool   // workloads that others are on their way out for; nil: not looked at yet
-	looked    bool              // leavers were looked for
-	leavers   []*pod            // pods that will be gone before long
-	bespoke   []*pod            // those of them on nodes where all GPUs are spoken for
-	spoken    map[*node][]*pod  // the same, by node
-	returning vector            // in a trial: what those taken off their seats took, who will be made again
-	refusing  bool              // some pods could not be evicted a short time ago
-	disrupted map[string]int    // by disruption budget: evictions that have not begun
-	hopeless  map[despair]bool  // claims that no eviction helps
-	fallow    map[ground]vector // the last that was asked for where nobody is to be evicted
-	fallowAt  [2]int            // moment of fallow
-	freed     *gang             // that has a place now: one that was held for another
+	quiet     bool                       // nothing is to be proved: it is only tried out
+	freeing   map[string]bool            // workloads that others are on their way out for; nil: not looked at yet
+	looked    bool                       // leavers were looked for
+	leavers   []*pod                     // pods that will be gone before long
+	bespoke   []*pod                     // those of them on nodes where all GPUs are spoken for
+	spoken    map[*node][]*pod           // the same, by node
+	returning quantity.Vector            // in a trial: what those taken off their seats took, who will be made again
+	refusing  bool                       // some pods could not be evicted a short time ago
+	disrupted map[string]int             // by disruption budget: evictions that have not begun
+	hopeless  map[despair]bool           // claims that no eviction helps
+	fallow    map[ground]quantity.Vector // the last that was asked for where nobody is to be evicted
+	fallowAt  [2]int                     // moment of fallow
+	freed     *gang                      // that has a place now: one that was held for another
 }
 
 // despair tells claims apart that no eviction helps: what fails for one fails for all alike, as room and victims only get
@@ -38,7 +40,7 @@ type despair struct {
 // makeRoom looks for work that may be evicted for the gang, which is blocked by the gates. If there is some, the plan
 // evicts it and holds the place, and the gates that the gang then waits at are returned; nil: nobody is evicted.
 func (y *cycle) makeRoom(g *gang, t turn, gates []why.Gate) []why.Gate {
-	if y.s.cfg.Policy == FIFO || !y.curable(gates) {
+	if y.s.cfg.Policy == api.FIFO || !y.curable(gates) {
 		return nil
 	}
 	y.lookAround()
@@ -89,7 +91,7 @@ func (y *cycle) barren(g *gang, t turn) bool {
 		return false
 	}
 	for _, d := range g.plain.class.demands {
-		if least := asked.at(d.dim); least == 0 || d.amount*int64(g.plain.need) < least {
+		if least := asked.At(d.Dim); least == 0 || d.Amount*int64(g.plain.need) < least {
 			return false
 		}
 	}
@@ -102,11 +104,11 @@ func (y *cycle) noteBarren(c *claim) {
 		return
 	}
 	if at := y.moment(); y.fallowAt != at || y.fallow == nil {
-		y.fallow, y.fallowAt = make(map[ground]vector), at
+		y.fallow, y.fallowAt = make(map[ground]quantity.Vector), at
 	}
-	var asked vector
+	var asked quantity.Vector
 	for _, d := range c.g.plain.class.demands {
-		asked.add(d.dim, d.amount*int64(c.g.plain.need))
+		asked.Add(d.Dim, d.Amount*int64(c.g.plain.need))
 	}
 	y.fallow[ground{c.g.payer, c.t.priority}] = asked
 }
@@ -148,7 +150,7 @@ func (y *cycle) pursue(c *claim, key despair, waits func() []why.Gate) []why.Gat
 	for _, h := range found.lost {
 		s.ignoreHold(h)
 		delete(y.freeing, h.Gang)
-		y.forget(KindHold, h.ref().Key, h.Version)
+		y.forget(api.KindHold, h.Ref().Key, h.Version)
 	}
 	if len(found.lost) > 0 && len(found.victims) == 0 && !y.emptying(found.places) {
 		y.freed = c.g
@@ -226,12 +228,12 @@ func (c *claim) enough() bool {
 	if c.gpus == 0 {
 		return true
 	}
-	free := s.capacity.at(dimGPU) - s.taken.at(dimGPU)
+	free := s.capacity.At(quantity.DimGPU) - s.taken.At(quantity.DimGPU)
 	for _, p := range c.y.leavers {
-		free += p.amount(dimGPU)
+		free += p.amount(quantity.DimGPU)
 	}
 	for _, p := range c.y.bespoke {
-		free += p.amount(dimGPU)
+		free += p.amount(quantity.DimGPU)
 	}
 	for _, u := range c.units {
 		for _, w := range u.stints {
@@ -318,17 +320,17 @@ func (y *cycle) leave(p *pod) {
 	//mutate: evict-leaver-returns
 	if p.Owner != "" && (e == nil || e.UID != p.UID || e.For == "") {
 		for _, d := range bill {
-			y.returning.add(d.dim, d.amount)
+			y.returning.Add(d.Dim, d.Amount)
 		}
 	}
 }
 
 // noteLeaver notes a pod that will be gone before long, once what it is for is held.
 func (y *cycle) noteLeaver(p *pod) {
-	free := p.seat.free.at(dimGPU)
+	free := p.seat.free.At(quantity.DimGPU)
 	for _, o := range p.seat.occ {
 		if o.leaving() {
-			free += o.amount(dimGPU)
+			free += o.amount(quantity.DimGPU)
 		}
 	}
 	if free > 0 {
@@ -392,10 +394,10 @@ func (y *cycle) newClaim(g *gang, t turn) *claim {
 		}
 		for _, d := range p.demands {
 			if g.plain.ok {
-				c.needs.add(d.dim, d.amount*int64(g.plain.need))
-			} else if c.needs.at(d.dim) == 0 {
-				if need := g.tree.least(d.dim); need > 0 {
-					c.needs.add(d.dim, need)
+				c.needs.Add(d.Dim, d.Amount*int64(g.plain.need))
+			} else if c.needs.At(d.Dim) == 0 {
+				if need := g.tree.least(d.Dim); need > 0 {
+					c.needs.Add(d.Dim, need)
 				}
 			}
 		}
@@ -404,14 +406,14 @@ func (y *cycle) newClaim(g *gang, t turn) *claim {
 		}
 	}
 	for dim, n := range s.forest.promised {
-		if n > 0 && (c.needs.at(dim) > 0 || c.needs.at(dimGPU) > 0 && strings.HasPrefix(s.dims.names[dim], s.cfg.GPU+"@")) {
+		if n > 0 && (c.needs.At(dim) > 0 || c.needs.At(quantity.DimGPU) > 0 && strings.HasPrefix(s.dims.Names[dim], s.cfg.GPU+"@")) {
 			c.dims = append(c.dims, dim)
 		}
 	}
 	c.own = y.ownHeld(g)
-	c.gpus = c.needs.at(dimGPU)
+	c.gpus = c.needs.At(quantity.DimGPU)
 	if c.gpus > 0 && len(s.cfg.Rates) > 0 {
-		c.needs[dimGPU] = c.gpus * y.leastRate("")
+		c.needs[quantity.DimGPU] = c.gpus * y.leastRate("")
 	}
 	return c
 }
@@ -501,10 +503,10 @@ func (y *cycle) holdsFor(key string, pods []*pod) []*hold {
 	var out []*hold
 	for _, p := range pods {
 		if len(out) == 0 || out[len(out)-1].Node != p.seat.name {
-			out = append(out, &hold{Hold: &Hold{Gang: key, Node: p.seat.name}})
+			out = append(out, &hold{Hold: &api.Hold{Gang: key, Node: p.seat.name}})
 		}
 		h := out[len(out)-1]
-		h.Requests = h.Requests.plus(y.takes(p))
+		h.Requests = h.Requests.Plus(y.takes(p))
 	}
 	return out
 }
@@ -514,9 +516,9 @@ func joinHolds(all []*hold) []*hold {
 	var out []*hold
 	at := make(map[string]*hold)
 	for _, h := range all {
-		key := h.ref().Key
+		key := h.Ref().Key
 		if have := at[key]; have != nil {
-			have.Requests = have.Requests.plus(h.Requests)
+			have.Requests = have.Requests.Plus(h.Requests)
 			continue
 		}
 		at[key] = h
@@ -526,10 +528,10 @@ func joinHolds(all []*hold) []*hold {
 }
 
 // takes is everything that the pod takes of its node, its place among the pods too.
-func (y *cycle) takes(p *pod) Resources {
-	out := make(Resources, 0, len(p.demands))
+func (y *cycle) takes(p *pod) api.Resources {
+	out := make(api.Resources, 0, len(p.demands))
 	for _, d := range p.demands {
-		out = append(out, Amount{Resource: y.s.dims.names[d.dim], Value: d.amount})
+		out = append(out, api.Amount{Resource: y.s.dims.Names[d.Dim], Value: d.Amount})
 	}
 	return out.Sorted()
 }
@@ -560,7 +562,7 @@ func (c *claim) withinQuota() bool {
 // bills says whether members that have seats are charged for the resource.
 func (c *claim) bills(dim int) bool {
 	return slices.ContainsFunc(c.g.all(), func(p *pod) bool {
-		return p.seat != nil && slices.ContainsFunc(p.bill, func(d demand) bool { return d.dim == dim })
+		return p.seat != nil && slices.ContainsFunc(p.bill, func(d quantity.Demand) bool { return d.Dim == dim })
 	})
 }
 
@@ -569,7 +571,7 @@ func (y *cycle) evict(c *claim, victims []*unit, places []*hold, old []*hold) {
 	s := y.s
 	type victim struct {
 		*pod
-		cause EvictionCause
+		cause api.EvictionCause
 		payer *queue
 		to    string
 		surge bool
@@ -593,7 +595,7 @@ func (y *cycle) evict(c *claim, victims []*unit, places []*hold, old []*hold) {
 			at = at.Add(v.payer.spec.Warning)
 		}
 		y.version++
-		e := Eviction{
+		e := api.Eviction{
 			Pod: v.Key, UID: v.UID, Version: y.version, Cause: v.cause, For: c.g.key, To: v.to, Surge: v.surge,
 			At: at, Until: at.Add(s.termsOf(v.pod).Grace + s.cfg.AssumeFor),
 		}
@@ -604,7 +606,7 @@ func (y *cycle) evict(c *claim, victims []*unit, places []*hold, old []*hold) {
 			last = e.Until
 		}
 		y.plan.Evictions = append(y.plan.Evictions, e)
-		y.plan.Changes = append(y.plan.Changes, Change{Eviction: &e})
+		y.plan.Changes = append(y.plan.Changes, api.Change{Eviction: &e})
 		s.condemn(v.pod)
 		if !v.surge {
 			y.disrupt(v.pod)
@@ -618,13 +620,13 @@ func (y *cycle) evict(c *claim, victims []*unit, places []*hold, old []*hold) {
 	y.wake(last)
 	for _, h := range old {
 		s.ignoreHold(h)
-		y.forget(KindHold, h.ref().Key, h.Version)
+		y.forget(api.KindHold, h.Ref().Key, h.Version)
 	}
 	for _, h := range places {
 		y.version++
 		h.Version, h.Until = y.version, last
 		s.putHold(h, s.nodes[h.Node])
-		y.plan.Changes = append(y.plan.Changes, Change{Hold: h.Hold})
+		y.plan.Changes = append(y.plan.Changes, api.Change{Hold: h.Hold})
 	}
 	for _, v := range all {
 		y.noteLeaver(v.pod)
@@ -644,7 +646,7 @@ func (y *cycle) goneBy(places []*hold) time.Time {
 			case e != nil:
 				by = e.Until
 			default:
-				i := slices.IndexFunc(y.plan.Evictions, func(e Eviction) bool { return e.Pod == p.Key })
+				i := slices.IndexFunc(y.plan.Evictions, func(e api.Eviction) bool { return e.Pod == p.Key })
 				by = y.plan.Evictions[i].Until
 			}
 			if by.After(last) {
@@ -666,7 +668,7 @@ func (y *cycle) expireEvictions(lifted []*gang) []*gang {
 			y.refusing = y.refusing || e.Refused
 			continue
 		}
-		y.forget(KindEviction, key, e.Version)
+		y.forget(api.KindEviction, key, e.Version)
 		if p == nil || !p.evicting || p.seat == nil {
 			continue
 		}

@@ -5,27 +5,30 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
 // Where time is shared, a queue under its fair share takes from one that is over its own; by default it does not.
 func TestSharesAreEvicted(t *testing.T) {
 	now := time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
-	two := Spec{Requests: Resources{{Resource: "nvidia.com/gpu", Value: 2}}}
-	snap := Snapshot{
-		Version: SnapshotVersion,
-		Nodes:   []Node{{Name: "n0", Version: 1, Allocatable: Resources{{Resource: "nvidia.com/gpu", Value: 4}, {Resource: Pods, Value: 9}}}},
-		Queues:  []Queue{{Name: "a", Version: 1}, {Name: "b", Version: 1}},
-		Pods: []Pod{
+	two := api.Spec{Requests: api.Resources{{Resource: "nvidia.com/gpu", Value: 2}}}
+	snap := api.Snapshot{
+		Version: api.SnapshotVersion,
+		Nodes:   []api.Node{{Name: "n0", Version: 1, Allocatable: api.Resources{{Resource: "nvidia.com/gpu", Value: 4}, {Resource: api.Pods, Value: 9}}}},
+		Queues:  []api.Queue{{Name: "a", Version: 1}, {Name: "b", Version: 1}},
+		Pods: []api.Pod{
 			{Key: "first", Version: 1, Queue: "b", Node: "n0", Evictable: true, Started: now.Add(-2 * time.Hour), Spec: two},
 			{Key: "second", Version: 1, Queue: "b", Node: "n0", Evictable: true, Started: now.Add(-time.Hour), Spec: two},
 			{Key: "new", Version: 1, Queue: "a", Spec: two, Evictable: true},
 		},
 	}
-	for policy, want := range map[Policy][]string{Default: nil, TimeShare: {"second shared for new"}} {
-		s := Load(snap, Config{Policy: policy})
+	for policy, want := range map[api.Policy][]string{api.Default: nil, api.TimeShare: {"second shared for new"}} {
+		s := Load(snap, api.Config{Policy: policy})
 		s.freshen()
 		for _, q := range s.queues {
-			q.fair = vector{0, 2}
+			q.fair = quantity.Vector{0, 2}
 		}
 		var got []string
 		for _, e := range s.Plan(now).Evictions {

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/quantity"
 	"github.com/berth-dev/berth/engine/why"
 )
 
@@ -16,7 +18,7 @@ func (s *State) Explain(key string, now time.Time, budget int) why.Explanation {
 // Try says what a plan made now would do with the workload of the key if it were alone in line. placements are those
 // of its members that would start, by rank: members above its minimum may be left out of them. Features that the
 // engine does not decide are not looked at. The state is the same before and after.
-func (s *State) Try(key string, now time.Time) (e why.Explanation, placements []Placement) {
+func (s *State) Try(key string, now time.Time) (e why.Explanation, placements []api.Placement) {
 	y := &cycle{s: s, now: now.UTC().Round(0), trial: true}
 	e = s.explain(key, y)
 	for i := range y.plan.Starts {
@@ -32,7 +34,7 @@ func (s *State) explain(key string, y *cycle) why.Explanation {
 	g := s.workloadNamed(key)
 	if g == nil {
 		e.Verdict = s.idle(key)
-		if reason := s.rejected[Ref{Kind: KindPod, Key: key}]; reason != "" {
+		if reason := s.rejected[api.Ref{Kind: api.KindPod, Key: key}]; reason != "" {
 			e.Cause, e.Gates = why.InvalidObject, []why.Gate{{Cause: why.InvalidObject, Object: reason, Certificate: -1}}
 		}
 		return e
@@ -43,7 +45,7 @@ func (s *State) explain(key string, y *cycle) why.Explanation {
 	y.plan.Now, y.until = y.now, g
 	y.run()
 	e.Verdict = why.Placed
-	i := slices.IndexFunc(y.plan.Waiting, func(w Waiting) bool { return w.Gang == key })
+	i := slices.IndexFunc(y.plan.Waiting, func(w api.Waiting) bool { return w.Gang == key })
 	if i < 0 {
 		return e
 	}
@@ -67,7 +69,7 @@ func (s *State) workloadNamed(key string) *gang {
 
 // idle is the verdict on a workload with nothing to place.
 func (s *State) idle(key string) why.Verdict {
-	if s.isRejected(KindPod, key) || s.isRejected(KindGang, key) {
+	if s.isRejected(api.KindPod, key) || s.isRejected(api.KindGang, key) {
 		return why.Invalid
 	}
 	if p := s.pods[key]; p != nil && p.seat != nil {
@@ -77,7 +79,7 @@ func (s *State) idle(key string) why.Verdict {
 }
 
 // releasing adds up what terminating pods give back on nodes that the gang's first waiting member matches.
-func (y *cycle) releasing(g *gang) (Resources, time.Time) {
+func (y *cycle) releasing(g *gang) (api.Resources, time.Time) {
 	i := slices.IndexFunc(g.all(), (*pod).waits)
 	if i < 0 {
 		return nil, time.Time{}
@@ -85,7 +87,7 @@ func (y *cycle) releasing(g *gang) (Resources, time.Time) {
 	s := y.s
 	c := y.kin(g, g.turnNow(), "").class(g.all()[i])
 	var by time.Time
-	var sum vector
+	var sum quantity.Vector
 	for _, n := range s.sortedNodes() {
 		if n.shelf == nil || s.maskOf(c, n).state == removed {
 			continue
@@ -95,17 +97,17 @@ func (y *cycle) releasing(g *gang) (Resources, time.Time) {
 				continue
 			}
 			for _, d := range p.demands {
-				sum.add(d.dim, d.amount)
+				sum.Add(d.Dim, d.Amount)
 			}
 			if p.ReleaseAt.After(by) {
 				by = p.ReleaseAt.UTC()
 			}
 		}
 	}
-	var out Resources
+	var out api.Resources
 	for dim, v := range sum {
-		if v > 0 && dim != dimPods {
-			out = append(out, Amount{Resource: s.dims.names[dim], Value: v})
+		if v > 0 && dim != quantity.DimPods {
+			out = append(out, api.Amount{Resource: s.dims.Names[dim], Value: v})
 		}
 	}
 	return out.Sorted(), by

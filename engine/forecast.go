@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/why"
 )
 
@@ -59,7 +60,7 @@ func (s *State) Estimate(key string, now time.Time) (Estimate, bool) {
 func (s *State) forecast(now time.Time, cut func([]queued) []queued) []Estimate {
 	now = now.UTC().Round(0)
 	s.freshen()
-	planned := &cycle{s: s, now: now, plan: Plan{Now: now}, budget: s.cfg.SearchBudget}
+	planned := &cycle{s: s, now: now, plan: api.Plan{Now: now}, budget: s.cfg.SearchBudget}
 	planned.run()
 	var out []Estimate
 	s.imagine(now, likely, cut, func(y *cycle, line []queued) {
@@ -103,7 +104,7 @@ func (e *Estimate) order() {
 
 // imagine makes a cycle whose run times are guessed so, in which nothing is decided.
 func (s *State) imagine(now time.Time, by guess, cut func([]queued) []queued, do func(*cycle, []queued)) {
-	y := &cycle{s: s, now: now, plan: Plan{Now: now}, budget: s.cfg.SearchBudget}
+	y := &cycle{s: s, now: now, plan: api.Plan{Now: now}, budget: s.cfg.SearchBudget}
 	y.times.by, y.times.most = by, forecastLifts
 	m, end := s.mark(), s.log.end()
 	y.version = s.latest
@@ -137,14 +138,14 @@ func (y *cycle) hopeful() []queued {
 // prospect is one pass of a forecast down the line.
 type prospect struct {
 	y       *cycle
-	waiting map[string]*Waiting // what a plan made now leaves waiting, by workload
+	waiting map[string]*api.Waiting // what a plan made now leaves waiting, by workload
 	certs   []why.Certificate
 	heads   map[string]head      // that shut their queues in that plan, by queue
 	starts  map[string]time.Time // of workloads that were passed; zero: nobody can tell
 }
 
 func newProspect(y *cycle, planned *cycle) *prospect {
-	p := &prospect{y: y, certs: planned.plan.Certificates, heads: planned.times.blocked, waiting: make(map[string]*Waiting, len(planned.plan.Waiting)), starts: make(map[string]time.Time)}
+	p := &prospect{y: y, certs: planned.plan.Certificates, heads: planned.times.blocked, waiting: make(map[string]*api.Waiting, len(planned.plan.Waiting)), starts: make(map[string]time.Time)}
 	for i := range planned.plan.Waiting {
 		w := &planned.plan.Waiting[i]
 		p.waiting[w.Gang] = w
@@ -190,7 +191,7 @@ func (p *prospect) shut(g *gang, own []why.Gate, start time.Time) {
 	y := p.y
 	h, ok := p.heads[g.queue()]
 	switch {
-	case y.s.cfg.Policy == Strict:
+	case y.s.cfg.Policy == api.Strict:
 		was, led := y.times.blocked[g.queue()]
 		if !ok || !passing(own) || led && (p.starts[was.key].IsZero() || !start.IsZero() && start.Before(p.starts[was.key])) {
 			return

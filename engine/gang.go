@@ -4,17 +4,20 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
 // gang is a workload: a Gang with its members, or a pod by itself.
 type gang struct {
 	key    string
-	spec   *Gang // nil: not known, or a lone pod
-	lone   *pod  // the pod that is a gang of its own, instead of members
+	spec   *api.Gang // nil: not known, or a lone pod
+	lone   *pod      // the pod that is a gang of its own, instead of members
 	single struct {
 		pods [1]*pod // lone
 		branch
-		group Group
+		group api.Group
 	} // what a lone pod's tree is made of
 	whole   bool // keeps others' GPU work off its nodes
 	members []*pod
@@ -33,17 +36,17 @@ type gang struct {
 	able  ability
 	start int // index, plus one, of its Start in the plan that is being made; 0: none
 
-	lane     *lane    // that it is in, while those are kept
-	ask      ask      // what it asks for, since the last tally
-	special  uint64   // the cycle in which it has an answer of its own
-	wanting  []demand // what its members without a seat ask for, as entered in wantedOf.wanted
+	lane     *lane             // that it is in, while those are kept
+	ask      ask               // what it asks for, since the last tally
+	special  uint64            // the cycle in which it has an answer of its own
+	wanting  []quantity.Demand // what its members without a seat ask for, as entered in wantedOf.wanted
 	wantedOf *queue
 	noted    uint64 // roster.round in which note was taken of it
 }
 
 // branch is a group of a gang with its members: a node of the gang's tree.
 type branch struct {
-	group    *Group
+	group    *api.Group
 	children []*branch // by name
 	pods     []*pod    // of a leaf, in rank order, those on their way out left out
 	seated   int       // of pods
@@ -96,7 +99,7 @@ func (s *State) gangNamed(key string) *gang {
 
 // setGang gives the gang a new spec, or with nil takes it away. What its members hold is charged to the
 // new spec's queue.
-func (s *State) setGang(key string, got *Gang) {
+func (s *State) setGang(key string, got *api.Gang) {
 	g := s.gangNamed(key)
 	for _, p := range g.members {
 		s.unbook(p)
@@ -108,7 +111,7 @@ func (s *State) setGang(key string, got *Gang) {
 		}
 	}
 	s.repledge(key)
-	valid := got != nil && !s.isRejected(KindGang, key)
+	valid := got != nil && !s.isRejected(api.KindGang, key)
 	s.rewhole(g, valid && got.Layout.WholeNodes)
 	if valid {
 		s.meetLevels(got)
@@ -193,12 +196,12 @@ func (s *State) countMembers(g *gang) {
 		return
 	}
 	slices.SortFunc(g.members, comparePods)
-	if g.spec == nil || s.isRejected(KindGang, g.key) {
-		g.tree = &branch{group: &Group{}}
+	if g.spec == nil || s.isRejected(api.KindGang, g.key) {
+		g.tree = &branch{group: &api.Group{}}
 		g.tree.adopt(g.members, "")
 		return
 	}
-	g.tree = g.spec.branch(&g.spec.Group)
+	g.tree = newBranch(g.spec, &g.spec.Group)
 	if len(g.spec.Groups) == 0 {
 		g.tree.adopt(g.members, "")
 		return
@@ -210,12 +213,12 @@ func (s *State) countMembers(g *gang) {
 	})
 }
 
-// branch builds the tree below a group.
-func (g *Gang) branch(group *Group) *branch {
+// newBranch builds the tree below a group of the gang.
+func newBranch(g *api.Gang, group *api.Group) *branch {
 	b := &branch{group: group}
 	for i := range g.Groups {
 		if g.Groups[i].Parent == group.Name {
-			b.children = append(b.children, g.branch(&g.Groups[i]))
+			b.children = append(b.children, newBranch(g, &g.Groups[i]))
 		}
 	}
 	slices.SortFunc(b.children, func(x, y *branch) int { return strings.Compare(x.group.Name, y.group.Name) })
@@ -392,9 +395,9 @@ func sortGangs(gangs []*gang) {
 }
 
 // layout returns the layout of the gang as a whole.
-func (g *gang) layout() Layout {
+func (g *gang) layout() api.Layout {
 	if g.spec == nil {
-		return Layout{}
+		return api.Layout{}
 	}
 	return g.spec.Layout
 }

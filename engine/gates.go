@@ -3,6 +3,7 @@ package engine
 import (
 	"slices"
 
+	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/why"
 )
 
@@ -47,7 +48,7 @@ func (s *State) unreadable(g *gang) string {
 	if g.lone != nil {
 		return g.lone.Invalid
 	}
-	return s.rejected[Ref{Kind: KindGang, Key: g.key}]
+	return s.rejected[api.Ref{Kind: api.KindGang, Key: g.key}]
 }
 
 // known says whether the gang that the pods name exists.

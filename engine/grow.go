@@ -1,6 +1,9 @@
 package engine
 
-import "github.com/berth-dev/berth/engine/why"
+import (
+	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/why"
+)
 
 // grow places members above the minimum, one by one, and groups above the minimum of groups, each whole.
 // What the gang has, it keeps.
@@ -10,7 +13,7 @@ func (y *cycle) grow(g *gang) {
 		return
 	}
 	behind := y.behind(g)
-	if len(behind) > 0 && y.s.cfg.Policy == Strict {
+	if len(behind) > 0 && y.s.cfg.Policy == api.Strict {
 		if g.start == 0 {
 			y.wait(g, behind)
 		}

@@ -1,6 +1,10 @@
 package engine
 
-import "time"
+import (
+	"time"
+
+	"github.com/berth-dev/berth/engine/internal/api"
+)
 
 // Gang health. A gang that runs under its minimum is repaired before anything else is placed: a member that waits goes
 // to the domain of the others. While that fails what the gang holds helps nobody, so after a grace time it is let go
@@ -11,7 +15,7 @@ func (y *cycle) letGo() {
 	s := y.s
 	for _, key := range sortedKeys(s.lapses) {
 		if g := s.gangs[key]; g == nil || !g.lapsed() {
-			y.forget(KindLapse, key, s.lapses[key].Version)
+			y.forget(api.KindLapse, key, s.lapses[key].Version)
 		}
 	}
 	for g := range s.short {
@@ -27,7 +31,7 @@ func (y *cycle) letGo() {
 			since = l.Since.UTC()
 		} else {
 			y.version++
-			y.plan.Changes = append(y.plan.Changes, Change{Lapse: &Lapse{Gang: g.key, Version: y.version, Since: y.now}})
+			y.plan.Changes = append(y.plan.Changes, api.Change{Lapse: &api.Lapse{Gang: g.key, Version: y.version, Since: y.now}})
 		}
 		due := since.Add(s.cfg.GangGrace)
 		//mutate: health-grace
@@ -58,5 +62,5 @@ func (y *cycle) release(g *gang) {
 			over = append(over, p)
 		}
 	}
-	y.dismissAll(over, Broken)
+	y.dismissAll(over, api.Broken)
 }

@@ -5,6 +5,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
 // Tally is one workload in numbers, as of the last Apply.
@@ -21,7 +24,7 @@ type Tally struct {
 	Loose    int64 // of Held: GPUs of members that may be evicted
 	// Evicting is how many members with a place are to end, and Eviction is that of the first of them by key.
 	Evicting int
-	Eviction Eviction
+	Eviction api.Eviction
 }
 
 // Tallies counts the workloads of the namespace, or of all for "", by key. Other schedulers' pods are none. It
@@ -38,7 +41,7 @@ func (s *State) tallies(namespace string) []Tally {
 	out := make([]Tally, 0, len(s.gangs))
 	gangs := make(map[string]int, len(s.gangs)) // index in out
 	for _, p := range s.pods {
-		if p.Foreign || p.Terminating || namespace != "" && !strings.HasPrefix(p.workload(), namespace+"/") {
+		if p.Foreign || p.Terminating || namespace != "" && !strings.HasPrefix(p.WorkloadKey(), namespace+"/") {
 			continue
 		}
 		i, known := gangs[p.Gang]
@@ -78,7 +81,7 @@ func (s *State) newTally(p *pod) Tally {
 }
 
 func (t *Tally) count(p *pod) {
-	gpus := p.amount(dimGPU)
+	gpus := p.amount(quantity.DimGPU)
 	t.GPUs += gpus
 	if p.Gang == "" {
 		t.Size++
@@ -93,7 +96,7 @@ func (t *Tally) count(p *pod) {
 	}
 }
 
-func (t *Tally) end(e *Eviction) {
+func (t *Tally) end(e *api.Eviction) {
 	if t.Evicting == 0 || e.Pod < t.Eviction.Pod {
 		t.Eviction = *e
 	}
@@ -120,13 +123,13 @@ func (s *State) Holders(key, resource string, now time.Time) []Held {
 	}
 	y := &cycle{s: s, now: now.UTC().Round(0)}
 	c := y.kin(g, g.turnNow(), "").class(g.all()[i])
-	sum, dim := make(map[string]int64), s.dims.id(resource)
+	sum, dim := make(map[string]int64), s.dims.ID(resource)
 	for _, n := range s.nodes {
 		if n.shelf == nil || s.maskOf(c, n).state == removed || c.local && c.bars(n) {
 			continue
 		}
 		for _, p := range n.occ {
-			sum[p.workload()] += p.amount(dim)
+			sum[p.WorkloadKey()] += p.amount(dim)
 		}
 	}
 	delete(sum, key)
@@ -135,10 +138,10 @@ func (s *State) Holders(key, resource string, now time.Time) []Held {
 
 // Charged lists who has the resource at the queue's expense: most first, then by key.
 func (s *State) Charged(queue, resource string) []Held {
-	sum, dim := make(map[string]int64), s.dims.id(resource)
+	sum, dim := make(map[string]int64), s.dims.ID(resource)
 	if q := s.queues[queue]; q != nil {
 		for _, p := range q.pods {
-			sum[p.workload()] += p.amount(dim)
+			sum[p.WorkloadKey()] += p.amount(dim)
 		}
 	}
 	return most(sum)

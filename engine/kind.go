@@ -5,6 +5,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
 // nodeKind is a class of nodes: everything about a node that no pod can change and that decides whether a
@@ -16,15 +19,15 @@ type nodeKind struct {
 	// replaced by ownName, because it sets every node apart.
 	labels   map[string]string
 	owns     []int // places in State.asked of labels with the value ownName
-	taints   []Taint
+	taints   []api.Taint
 	cordoned bool
-	alloc    Resources
-	size     vector       // alloc by dimension
-	scale    []float64    // 1023 over size
-	models   []string     // sorted, each once
-	values   []labelValue // of labels, in the order of State.asked
-	layout   string       // of the devices: models, NVLink cliques and NUMA nodes
-	uniform  bool         // its devices are all of one model
+	alloc    api.Resources
+	size     quantity.Vector // alloc by dimension
+	scale    []float64       // 1023 over size
+	models   []string        // sorted, each once
+	values   []labelValue    // of labels, in the order of State.asked
+	layout   string          // of the devices: models, NVLink cliques and NUMA nodes
+	uniform  bool            // its devices are all of one model
 }
 
 // labelValue is a kind's value of a label.
@@ -37,7 +40,7 @@ type labelValue struct {
 const ownName = "\x00own"
 
 // setKind finds the node's kind. old is the spec that its present kind was made of; nil: none.
-func (s *State) setKind(n *node, old *Node) {
+func (s *State) setKind(n *node, old *api.Node) {
 	if n.kind != nil && old != nil && s.alike(old, n.spec) {
 		return
 	}
@@ -46,7 +49,7 @@ func (s *State) setKind(n *node, old *Node) {
 }
 
 // alike says whether two specs make the same kind, without making it.
-func (s *State) alike(a, b *Node) bool {
+func (s *State) alike(a, b *api.Node) bool {
 	if a.Cordoned != b.Cordoned || !slices.Equal(a.Taints, b.Taints) || !slices.Equal(a.Allocatable, b.Allocatable) || !slices.Equal(a.Devices, b.Devices) {
 		return false
 	}
@@ -68,7 +71,7 @@ func (s *State) internKind(n *node) *nodeKind {
 	}
 	k.id = len(s.kinds)
 	for _, a := range k.alloc {
-		k.size.add(s.dims.id(a.Resource), a.Value)
+		k.size.Add(s.dims.ID(a.Resource), a.Value)
 	}
 	k.scale = make([]float64, len(k.size))
 	for dim, size := range k.size {
@@ -85,9 +88,9 @@ func (s *State) internKind(n *node) *nodeKind {
 func (s *State) makeKind(n *node) *nodeKind {
 	spec := n.spec
 	k := &nodeKind{cordoned: spec.Cordoned, alloc: spec.Allocatable.Sorted(), models: modelsOf(spec.Devices), layout: deviceLayout(spec.Devices)}
-	k.uniform = !slices.ContainsFunc(spec.Devices, func(d Device) bool { return d.Model != spec.Devices[0].Model })
+	k.uniform = !slices.ContainsFunc(spec.Devices, func(d api.Device) bool { return d.Model != spec.Devices[0].Model })
 	k.taints = slices.Clone(spec.Taints)
-	slices.SortFunc(k.taints, func(x, y Taint) int { return strings.Compare(x.String(), y.String()) })
+	slices.SortFunc(k.taints, func(x, y api.Taint) int { return strings.Compare(x.String(), y.String()) })
 	k.labels, k.values = make(map[string]string), make([]labelValue, len(s.asked))
 	for i, key := range s.asked {
 		if v, ok := spec.Labels[key]; ok {
@@ -150,7 +153,7 @@ func (k *nodeKind) key(asked []string) string {
 }
 
 // deviceLayout describes devices up to the names of their cliques.
-func deviceLayout(devices []Device) string {
+func deviceLayout(devices []api.Device) string {
 	var b strings.Builder
 	var cliques []string
 	for _, d := range devices {
@@ -172,7 +175,7 @@ func deviceLayout(devices []Device) string {
 	return b.String()
 }
 
-func modelsOf(devices []Device) []string {
+func modelsOf(devices []api.Device) []string {
 	var out []string
 	for _, d := range devices {
 		if d.Model != "" && !slices.Contains(out, d.Model) {

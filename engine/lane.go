@@ -3,6 +3,7 @@ package engine
 import (
 	"slices"
 
+	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/why"
 )
 
@@ -130,7 +131,7 @@ func (l *lane) find(t turn) (int, bool) {
 type answer struct {
 	ask     ask
 	at      uint64 // State.standing
-	waiting Waiting
+	waiting api.Waiting
 	passing bool // it waits at gates that open when running work ends
 	aged    bool // who was told so has waited for as long as it may be passed
 }
@@ -164,7 +165,7 @@ func (y *cycle) sameAnswer(q *queued, at *stand) bool {
 // isLed says whether somebody of the queue who goes before it is known to have waited for as long as it may be passed.
 func (y *cycle) isLed(q *queued) bool {
 	h, ok := y.times.blocked[q.gang.queue()]
-	return ok && (h.rank >= q.rank || y.s.cfg.Policy == FIFO)
+	return ok && (h.rank >= q.rank || y.s.cfg.Policy == api.FIFO)
 }
 
 // pastHeads says whether no more promises are given to those that have none.
@@ -200,7 +201,7 @@ func (s *stand) alike() bool {
 func (y *cycle) findSpecial() {
 	s := y.s
 	s.cycles++
-	y.repeats = !y.trial && len(s.refusals) == 0 && !s.forest.modelled && s.cfg.Policy != Strict
+	y.repeats = !y.trial && len(s.refusals) == 0 && !s.forest.modelled && s.cfg.Policy != api.Strict
 	if !y.repeats {
 		return
 	}

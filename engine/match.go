@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/fit"
 )
 
@@ -39,7 +40,7 @@ type matchCheck struct {
 // manyValues is from how many values on a set is faster than a list.
 const manyValues = 8
 
-func (s *State) newMatcher(spec *Spec) *matcher {
+func (s *State) newMatcher(spec *api.Spec) *matcher {
 	place := func(key string) int {
 		at, ok := slices.BinarySearch(s.asked, key)
 		if !ok {
@@ -48,7 +49,7 @@ func (s *State) newMatcher(spec *Spec) *matcher {
 		return at
 	}
 	m := &matcher{}
-	for _, key := range spec.keys() {
+	for _, key := range spec.Keys() {
 		if at := place(key); at >= 0 {
 			m.places = append(m.places, at)
 		}
@@ -142,7 +143,7 @@ func (m *matcher) likes(n *node) bool {
 }
 
 // wish sums the weights of the preferences that match the node.
-func (m *matcher) wish(n *node, weights []Preference) (sum int64) {
+func (m *matcher) wish(n *node, weights []api.Preference) (sum int64) {
 	for i := range m.preferred {
 		if m.preferred[i].matches(n) {
 			sum += int64(weights[i].Weight)

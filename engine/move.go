@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/quantity"
 	"github.com/berth-dev/berth/engine/why"
 )
 
@@ -17,7 +19,7 @@ import (
 // tryMoves looks for running work that can be moved elsewhere so that the gang, which is blocked by the gates, has a
 // place. It returns the gates that the gang then waits at; nil: nothing is moved. One gang at a time has work moved.
 func (y *cycle) tryMoves(g *gang, t turn, gates []why.Gate) []why.Gate {
-	if y.s.cfg.Moves.Off || y.s.cfg.Policy == FIFO || y.trial || y.tidied || !y.scattered(gates) || !y.mayClaim(g) || y.moving() {
+	if y.s.cfg.Moves.Off || y.s.cfg.Policy == api.FIFO || y.trial || y.tidied || !y.scattered(gates) || !y.mayClaim(g) || y.moving() {
 		return nil
 	}
 	y.tidied = true
@@ -67,11 +69,11 @@ func (y *cycle) scattered(gates []why.Gate) bool {
 // moving says whether work is being moved already.
 func (y *cycle) moving() bool {
 	for _, e := range y.s.evictions {
-		if e.Cause == Moved && !e.Refused && live(e.Until, y.now) {
+		if e.Cause == api.Moved && !e.Refused && live(e.Until, y.now) {
 			return true
 		}
 	}
-	return slices.ContainsFunc(y.plan.Evictions, func(e Eviction) bool { return e.Cause == Moved })
+	return slices.ContainsFunc(y.plan.Evictions, func(e api.Eviction) bool { return e.Cause == api.Moved })
 }
 
 // findMovers lists what may be moved: pods by themselves, and gangs of which all members are needed, that are on nodes
@@ -86,11 +88,11 @@ func (c *claim) findMovers() {
 	seen := make(map[*gang]bool)
 	for _, sh := range s.topology.shelves {
 		for _, n := range sh.nodes {
-			if n.free.at(dimGPU) <= 0 {
+			if n.free.At(quantity.DimGPU) <= 0 {
 				continue
 			}
 			for _, p := range n.occ {
-				if p.payer == nil || p.Owner == "" || p.amount(dimGPU) == 0 || !bare(p) || p.Gang != "" && (p.gang == nil || seen[p.gang]) {
+				if p.payer == nil || p.Owner == "" || p.amount(quantity.DimGPU) == 0 || !bare(p) || p.Gang != "" && (p.gang == nil || seen[p.gang]) {
 					continue
 				}
 				if p.Gang != "" {
@@ -141,7 +143,7 @@ func (c *claim) worthIt(victims []*unit) bool {
 	if p := c.y.s.promises[c.g.key]; p != nil {
 		wait = min(wait, max(0, p.Start.Sub(c.y.now)))
 	}
-	return 1000*max(1, c.needs.at(dimGPU))*int64(wait/time.Second) > c.loss(victims)
+	return 1000*max(1, c.needs.At(quantity.DimGPU))*int64(wait/time.Second) > c.loss(victims)
 }
 
 // loss is what the moves lose.
@@ -174,7 +176,7 @@ func (c *claim) rehomed(keep bool) bool {
 func (u *unit) gpus() int64 {
 	var sum int64
 	for _, p := range u.pods {
-		sum += p.amount(dimGPU)
+		sum += p.amount(quantity.DimGPU)
 	}
 	return sum
 }
@@ -219,7 +221,7 @@ const backgroundMoves = "/moves"
 // come before somebody waits for them. What is lost that way in an hour is bounded.
 func (y *cycle) tidy() {
 	s := y.s
-	if s.cfg.Moves.Background <= 0 || s.cfg.Policy == FIFO || y.until != nil || y.moving() {
+	if s.cfg.Moves.Background <= 0 || s.cfg.Policy == api.FIFO || y.until != nil || y.moving() {
 		return
 	}
 	if last := s.spendings[backgroundMoves]; last != nil {
@@ -255,7 +257,7 @@ func (y *cycle) sparse() []*node {
 			if level >= 0 && sh.domains[level] != nil {
 				around[sh.domains[level]] += used
 			}
-			if used > 0 && n.free.at(dimGPU) > 0 && !n.spec.Cordoned {
+			if used > 0 && n.free.At(quantity.DimGPU) > 0 && !n.spec.Cordoned {
 				all = append(all, candidate{node: n, used: used})
 			}
 		}
@@ -279,7 +281,7 @@ func (y *cycle) sparse() []*node {
 func (y *cycle) empty(n *node) bool {
 	s := y.s
 	c := &claim{y: y, g: &gang{}, q: &s.nobody, moving: true, toll: toll{hard: true}}
-	gain := 1000 * n.free.at(dimGPU) * int64(longest/time.Second)
+	gain := 1000 * n.free.At(quantity.DimGPU) * int64(longest/time.Second)
 	loss, ok := c.findOn(n)
 	if !ok || loss >= gain || loss/1000 > s.cfg.Moves.Background {
 		return false
@@ -289,10 +291,10 @@ func (y *cycle) empty(n *node) bool {
 		c.lift(u)
 	}
 	_, never := y.broken(&c.toll)
-	rest := &hold{Hold: &Hold{Node: n.name}}
+	rest := &hold{Hold: &api.Hold{Node: n.name}}
 	for dim, free := range n.free {
 		if free > 0 {
-			rest.Requests = append(rest.Requests, Amount{Resource: s.dims.names[dim], Value: free})
+			rest.Requests = append(rest.Requests, api.Amount{Resource: s.dims.Names[dim], Value: free})
 		}
 	}
 	s.putHold(rest, n)
@@ -317,7 +319,7 @@ func (y *cycle) empty(n *node) bool {
 	}
 	y.evict(c, c.units, joinHolds(places), nil)
 	y.version++
-	y.plan.Changes = append(y.plan.Changes, Change{Spending: &Spending{Queue: backgroundMoves, Version: y.version, At: y.now, Decayed: max(1, loss/1000)}})
+	y.plan.Changes = append(y.plan.Changes, api.Change{Spending: &api.Spending{Queue: backgroundMoves, Version: y.version, At: y.now, Decayed: max(1, loss/1000)}})
 	return true
 }
 
@@ -328,7 +330,7 @@ func (c *claim) findOn(n *node) (loss int64, ok bool) {
 	c.id = s.hunts
 	var all []*pod
 	for _, p := range n.occ {
-		if p.amount(dimGPU) == 0 {
+		if p.amount(quantity.DimGPU) == 0 {
 			continue
 		}
 		if p.payer == nil || p.Gang != "" && p.gang == nil || !bare(p) {
@@ -364,7 +366,7 @@ func (c *claim) onUsed() bool {
 		}
 	}
 	for p := range mine {
-		if !slices.ContainsFunc(p.seat.occ, func(o *pod) bool { return !mine[o] && o.amount(dimGPU) > 0 }) {
+		if !slices.ContainsFunc(p.seat.occ, func(o *pod) bool { return !mine[o] && o.amount(quantity.DimGPU) > 0 }) {
 			return false
 		}
 	}

@@ -5,7 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/device"
+	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
 // node is a node and what is on it. A node that only its occupants speak of has no spec.
@@ -14,22 +16,22 @@ type node struct {
 	kind      *nodeKind
 	shelf     *shelf
 	slot      int
-	free      vector // allocatable less what occupants and holds take; may be negative by others' doing
-	loose     int64  // devices that are free
-	blind     int64  // GPUs given away to pods that do not say which
+	free      quantity.Vector // allocatable less what occupants and holds take; may be negative by others' doing
+	loose     int64           // devices that are free
+	blind     int64           // GPUs given away to pods that do not say which
 	nominated []*pod
 	devices   []device.Device // as in spec; Free: healthy, owned and held by nobody
 	near      [6]int64        // where free lies, unless there are more resources
 
 	name    string
-	told    *Node   // what was told, also when rejected; nil: nothing
-	spec    *Node   // told, where it counts; nil otherwise
-	index   int32   // in State.pulses
-	yield   vector  // what evictable and terminating occupants would give back
-	occ     []*pod  // in no order
-	held    []*hold // that count here, in no order
-	holders []int32 // by device: how many pods say they hold it
-	alien   []bool  // by device: another node owns it; nil: none
+	told    *api.Node       // what was told, also when rejected; nil: nothing
+	spec    *api.Node       // told, where it counts; nil otherwise
+	index   int32           // in State.pulses
+	yield   quantity.Vector // what evictable and terminating occupants would give back
+	occ     []*pod          // in no order
+	held    []*hold         // that count here, in no order
+	holders []int32         // by device: how many pods say they hold it
+	alien   []bool          // by device: another node owns it; nil: none
 }
 
 func (s *State) newNode(name string) *node {
@@ -55,11 +57,11 @@ func (s *State) nodeNamed(name string) *node {
 }
 
 // setNode gives the node a new spec. It returns whose devices do not count because of it.
-func (s *State) setNode(n *node, got *Node) Rejected {
+func (s *State) setNode(n *node, got *api.Node) api.Rejected {
 	defer s.rebook(n)
 	old := n.spec
 	n.told = got
-	if old != nil && slices.Equal(old.Devices, got.Devices) && !s.isRejected(KindNode, n.name) {
+	if old != nil && slices.Equal(old.Devices, got.Devices) && !s.isRejected(api.KindNode, n.name) {
 		n.spec = got
 		s.allocate(n, old, got)
 		s.setKind(n, old)
@@ -69,14 +71,14 @@ func (s *State) setNode(n *node, got *Node) Rejected {
 		if n.alien != nil {
 			s.reclaim([]*node{n})
 		}
-		return Rejected{Ref: Ref{KindNode, n.name, got.Version}, Reason: s.rejected[Ref{Kind: KindNode, Key: n.name}]}
+		return api.Rejected{Ref: api.Ref{Kind: api.KindNode, Key: n.name, Version: got.Version}, Reason: s.rejected[api.Ref{Kind: api.KindNode, Key: n.name}]}
 	}
 	s.unclaim(n)
-	if s.isRejected(KindNode, n.name) {
+	if s.isRejected(api.KindNode, n.name) {
 		s.shelve(n, old, nil)
 		n.spec, n.kind, n.devices = nil, nil, nil
 		s.allocate(n, old, nil)
-		return Rejected{}
+		return api.Rejected{}
 	}
 	n.spec = got
 	s.allocate(n, old, got)
@@ -117,20 +119,20 @@ func (s *State) holdsOn(n *node) bool {
 }
 
 // allocate moves free by the difference of two allocatables.
-func (s *State) allocate(n *node, old, got *Node) {
+func (s *State) allocate(n *node, old, got *api.Node) {
 	s.presence.count(got, 1) // before what it had, so that what stays is not new
 	s.presence.count(old, -1)
 	if old != nil {
 		for _, a := range old.Allocatable {
 			//mutate: index-allocatable
-			n.free.add(s.dims.id(a.Resource), -a.Value)
-			s.capacity.add(s.dims.id(a.Resource), -a.Value)
+			n.free.Add(s.dims.ID(a.Resource), -a.Value)
+			s.capacity.Add(s.dims.ID(a.Resource), -a.Value)
 		}
 	}
 	if got != nil {
 		for _, a := range got.Allocatable {
-			n.free.add(s.dims.id(a.Resource), a.Value)
-			s.capacity.add(s.dims.id(a.Resource), a.Value)
+			n.free.Add(s.dims.ID(a.Resource), a.Value)
+			s.capacity.Add(s.dims.ID(a.Resource), a.Value)
 		}
 	}
 }
@@ -151,7 +153,7 @@ func (s *State) setDevices(n *node) {
 
 // grip notes, or with by = -1 forgets, which devices the pod holds.
 func (n *node) grip(p *pod, by int32) {
-	gpus := p.amount(dimGPU)
+	gpus := p.amount(quantity.DimGPU)
 	for _, id := range p.seatDevices {
 		if i := n.deviceIndex(id); i >= 0 {
 			//mutate: index-devices-held
@@ -192,8 +194,8 @@ func (n *node) freeDevice(i int) {
 
 // claim enters the node's devices in the cluster's list. A device belongs to the first node by name that
 // lists it; it returns the rejection of one that is not.
-func (s *State) claim(n *node) Rejected {
-	var r Rejected
+func (s *State) claim(n *node) api.Rejected {
+	var r api.Rejected
 	for _, d := range n.spec.Devices {
 		nodes := append(s.claims[d.ID], n)
 		s.claims[d.ID] = nodes
@@ -201,7 +203,7 @@ func (s *State) claim(n *node) Rejected {
 			slices.SortFunc(nodes, compareNodes)
 			s.reclaim(nodes)
 			loser := nodes[1]
-			r = Rejected{Ref: Ref{KindNode, loser.name, loser.spec.Version}, Reason: s.rejected[Ref{Kind: KindNode, Key: loser.name}]}
+			r = api.Rejected{Ref: api.Ref{Kind: api.KindNode, Key: loser.name, Version: loser.spec.Version}, Reason: s.rejected[api.Ref{Kind: api.KindNode, Key: loser.name}]}
 		}
 	}
 	return r
@@ -239,7 +241,7 @@ func (s *State) reclaim(nodes []*node) {
 			}
 			n.freeDevice(i)
 		}
-		ref := Ref{Kind: KindNode, Key: n.name}
+		ref := api.Ref{Kind: api.KindNode, Key: n.name}
 		switch {
 		case clash != "":
 			s.reject(ref, clash)

@@ -6,6 +6,9 @@ import (
 	"math/bits"
 	"slices"
 	"strings"
+
+	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
 // The line of a cycle. Each queue has a lane of its workloads: those to repair first, then by priority, age and key.
@@ -64,14 +67,14 @@ func (r fraction) rank() int {
 
 // before says whether a goes before b: by what its head is, then by its excess and its past use, then by its head's age
 // and key.
-func (a *stand) before(b *stand, p Policy) bool {
+func (a *stand) before(b *stand, p api.Policy) bool {
 	if a.head == nil || b.head == nil {
 		return a.head != nil
 	}
 	if a.front != b.front {
 		return a.front > b.front
 	}
-	if p != FIFO {
+	if p != api.FIFO {
 		if c := a.excess.compare(b.excess); c != 0 {
 			return c < 0
 		}
@@ -84,11 +87,11 @@ func (a *stand) before(b *stand, p Policy) bool {
 
 // rate is what decides first between heads, the highest before all others: whether there is something to repair, whether
 // it, or somebody behind it, is owed the place, its priority.
-func (s *stand) rate(p Policy) (front uint64) {
+func (s *stand) rate(p api.Policy) (front uint64) {
 	if s.head.repair {
 		front = 1 << 63
 	}
-	if p == FIFO {
+	if p == api.FIFO {
 		return front
 	}
 	//mutate: order-owed-first
@@ -134,7 +137,7 @@ func (q *queued) younger(o *queued) int {
 // contest decides who goes next.
 type contest struct {
 	y      *cycle
-	policy Policy
+	policy api.Policy
 	root   stand
 	stands map[*queue]*stand
 	latest *stand // asked for
@@ -191,7 +194,7 @@ func (c *contest) divide(line []queued) {
 
 // standOf returns the stand whose lane the gang is in. Age alone decides in one lane for all.
 func (c *contest) standOf(q *queued) *stand {
-	if c.policy == FIFO {
+	if c.policy == api.FIFO {
 		return &c.root
 	}
 	return c.standAt(laneOf(q.gang))
@@ -285,7 +288,7 @@ func (c *contest) settle(s *stand) {
 	for i, b := range s.below {
 		b.place = i
 	}
-	if c.policy == FIFO {
+	if c.policy == api.FIFO {
 		slices.SortStableFunc(s.lane, func(a, b queued) int {
 			if a.repair != b.repair {
 				return before(a.repair)
@@ -386,34 +389,34 @@ func (c *contest) hidden(s *stand) int {
 func (y *cycle) owes(g *gang) int {
 	s := y.s
 	q := g.payer
-	if q == nil || len(s.forest.promised) == 0 && s.cfg.Policy != TimeShare || !s.valid(q) {
+	if q == nil || len(s.forest.promised) == 0 && s.cfg.Policy != api.TimeShare || !s.valid(q) {
 		return 0
 	}
 	if g.done {
 		return len(s.queues) // its turn is to grow, once all have had theirs
 	}
 	own := y.ownHeld(g)
-	if p := y.plain(g, g.turn); p.ok && s.cfg.Policy != TimeShare {
+	if p := y.plain(g, g.turn); p.ok && s.cfg.Policy != api.TimeShare {
 		return y.owesPlainly(q, p, own)
 	}
 	a := &asking{y: y, g: g, q: q, own: own}
 	reach := a.within(s.quota, s.forest.promisedDims())
-	if s.cfg.Policy == TimeShare {
-		reach = max(reach, a.within(func(q *queue, dim int) int64 { return q.fair.at(dim) }, s.forest.shared))
+	if s.cfg.Policy == api.TimeShare {
+		reach = max(reach, a.within(func(q *queue, dim int) int64 { return q.fair.At(dim) }, s.forest.shared))
 	}
 	return reach
 }
 
 // owesPlainly is owes for like members, of which models do not matter.
-func (y *cycle) owesPlainly(q *queue, p *plain, own vector) int {
+func (y *cycle) owesPlainly(q *queue, p *plain, own quantity.Vector) int {
 	reach, asks := len(y.s.queues), false
 	for _, d := range p.class.demands {
-		if y.s.forest.promised.at(d.dim) == 0 {
+		if y.s.forest.promised.At(d.Dim) == 0 {
 			continue
 		}
 		asks = true
 		n := 0
-		for up := q; up != nil && n < reach && up.committed(d.dim)-own.at(d.dim)+d.amount*int64(p.need) <= up.quota.at(d.dim); up = up.parent {
+		for up := q; up != nil && n < reach && up.committed(d.Dim)-own.At(d.Dim)+d.Amount*int64(p.need) <= up.quota.At(d.Dim); up = up.parent {
 			n++
 		}
 		reach = n
@@ -440,13 +443,13 @@ func (f *forest) promisedDims() []int {
 func (a *asking) within(part func(*queue, int) int64, counts []int) int {
 	reach, asks := len(a.y.s.queues), false
 	for _, dim := range counts {
-		need := a.need(a.y.s.dims.names[dim])
+		need := a.need(a.y.s.dims.Names[dim])
 		if need == 0 {
 			continue
 		}
 		asks = true
 		n := 0
-		for up := a.q; up != nil && n < reach && up.committed(dim)-a.own.at(dim)+need <= part(up, dim); up = up.parent {
+		for up := a.q; up != nil && n < reach && up.committed(dim)-a.own.At(dim)+need <= part(up, dim); up = up.parent {
 			n++
 		}
 		reach = n
@@ -525,14 +528,14 @@ func (s *State) excess(q *queue, user string, ofUser bool) fraction {
 	}
 	if ofUser {
 		v := q.users[user]
-		return fraction{v.at(dimGPU), 1}
+		return fraction{v.At(quantity.DimGPU), 1}
 	}
 	worst := fraction{0, 1}
 	if q.fair == nil {
 		return worst
 	}
 	for _, dim := range s.forest.shared {
-		r := fraction{max(0, q.committed(dim)), q.fair.at(dim)}
+		r := fraction{max(0, q.committed(dim)), q.fair.At(dim)}
 		if r.num > 0 && worst.less(r) {
 			worst = r
 		}
@@ -543,7 +546,7 @@ func (s *State) excess(q *queue, user string, ofUser bool) fraction {
 // makeLine is the cycle's line, with gangs that lost seats to time put where they now belong. kept: it is as it was told,
 // and in the lanes.
 func (y *cycle) makeLine(lifted []*gang) (line []queued, kept bool) {
-	if !y.trial && y.s.cfg.Policy != FIFO && len(lifted) == 0 {
+	if !y.trial && y.s.cfg.Policy != api.FIFO && len(lifted) == 0 {
 		y.s.makeLanes()
 		return nil, true
 	}

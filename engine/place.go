@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/quantity"
 	"github.com/berth-dev/berth/engine/why"
 )
 
@@ -43,7 +45,7 @@ func (y *cycle) place(g *gang, t turn) found {
 
 // modelsApart says whether it matters to the gang's queue which GPU model its members get.
 func (y *cycle) modelsApart(g *gang) bool {
-	return y.s.forest.modelled && g.queue() != "" && slices.ContainsFunc(g.all(), func(p *pod) bool { return p.amount(dimGPU) > 0 })
+	return y.s.forest.modelled && g.queue() != "" && slices.ContainsFunc(g.all(), func(p *pod) bool { return p.amount(quantity.DimGPU) > 0 })
 }
 
 // allModels lists the GPU models that nodes have, by name; one "" where none is known. Kinds are kept when their last
@@ -121,7 +123,7 @@ func (y *cycle) offered(models []string) []string {
 }
 
 // asksModel says whether the pod names GPU models.
-func (p *pod) asksModel() bool { return len(p.GPU.Models) > 0 && p.amount(dimGPU) > 0 }
+func (p *pod) asksModel() bool { return len(p.GPU.Models) > 0 && p.amount(quantity.DimGPU) > 0 }
 
 // model returns the GPU model that the pod runs on, "" where that is not known.
 func (p *pod) model() string {
@@ -231,7 +233,7 @@ type kin struct {
 	base     classKey
 	model    string
 	all      bool // the model is meant for members that do not name one, too
-	refusals []*Refusal
+	refusals []*api.Refusal
 }
 
 func (y *cycle) kin(g *gang, t turn, model string) kin {
@@ -252,31 +254,31 @@ func (y *cycle) kin(g *gang, t turn, model string) kin {
 func (k kin) class(p *pod) *class {
 	key := k.base
 	key.shape = k.s.shapeOf(p)
-	if p.asksModel() || k.all && p.amount(dimGPU) > 0 {
+	if p.asksModel() || k.all && p.amount(quantity.DimGPU) > 0 {
 		key.model = k.model
 	}
 	return k.s.classOf(key, k.refusals)
 }
 
 // refusals lists the refusals that still keep the gang from nodes, one a node, by node.
-func (y *cycle) refusals(g *gang) []*Refusal {
+func (y *cycle) refusals(g *gang) []*api.Refusal {
 	if len(y.s.refusals) == 0 {
 		return nil
 	}
-	var out []*Refusal
+	var out []*api.Refusal
 	for _, p := range g.all() {
 		for _, r := range y.s.refusedOf[p.Key] {
 			//mutate: filter-refused
-			if (r.UID == "" || r.UID == p.UID) && live(r.Until, y.now) && !y.s.isRejected(KindRefusal, r.Pod+"@"+r.Node) {
+			if (r.UID == "" || r.UID == p.UID) && live(r.Until, y.now) && !y.s.isRejected(api.KindRefusal, r.Pod+"@"+r.Node) {
 				out = append(out, r)
 			}
 		}
 	}
-	slices.SortFunc(out, func(a, b *Refusal) int {
+	slices.SortFunc(out, func(a, b *api.Refusal) int {
 		if c := strings.Compare(a.Node, b.Node); c != 0 {
 			return c
 		}
 		return strings.Compare(a.Pod, b.Pod)
 	})
-	return slices.CompactFunc(out, func(a, b *Refusal) bool { return a.Node == b.Node })
+	return slices.CompactFunc(out, func(a, b *api.Refusal) bool { return a.Node == b.Node })
 }

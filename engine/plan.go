@@ -6,13 +6,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/quantity"
 	"github.com/berth-dev/berth/engine/why"
 )
 
 // Plan decides what starts now and says of everything else why it waits. The state is the same before and
 // after; apply the plan's Changes once it is being carried out. The plan shares memory with later ones: do
 // not write to it.
-func (s *State) Plan(now time.Time) Plan {
+func (s *State) Plan(now time.Time) api.Plan {
 	now = now.UTC().Round(0)
 	s.freshen()
 	if !s.changed && s.holdsStill(now) {
@@ -20,7 +22,7 @@ func (s *State) Plan(now time.Time) Plan {
 		p.Now = now
 		return p
 	}
-	y := &cycle{s: s, now: now, plan: Plan{Now: now}, budget: s.cfg.SearchBudget}
+	y := &cycle{s: s, now: now, plan: api.Plan{Now: now}, budget: s.cfg.SearchBudget}
 	y.run()
 	s.last, s.changed = y.plan, false
 	return y.plan
@@ -30,17 +32,14 @@ func (s *State) Plan(now time.Time) Plan {
 // matters has come since.
 func (s *State) holdsStill(now time.Time) bool {
 	p := &s.last
-	return len(p.Starts) == 0 && !slices.ContainsFunc(p.Changes, (Change).dated) && !now.Before(p.Now) && (p.WakeAt.IsZero() || now.Before(p.WakeAt))
+	return len(p.Starts) == 0 && !slices.ContainsFunc(p.Changes, (api.Change).Dated) && !now.Before(p.Now) && (p.WakeAt.IsZero() || now.Before(p.WakeAt))
 }
-
-// dated says whether the change says when it was made.
-func (c Change) dated() bool { return c.Promise != nil || c.Eviction != nil || c.Hold != nil }
 
 // cycle is one plan in the making.
 type cycle struct {
 	s      *State
 	now    time.Time
-	plan   Plan
+	plan   api.Plan
 	budget int   // of search steps, per gang
 	until  *gang // stop after this one has its minimum; nil: consider all
 	trial  bool  // until is alone in line and grows, and features are not looked at
@@ -127,7 +126,7 @@ func (y *cycle) spend() {
 
 // minimums gives each gang in line its minimum or a reason, and returns those that may grow.
 func (y *cycle) minimums() []*gang {
-	y.plan.Waiting = make([]Waiting, 0, len(y.s.line))
+	y.plan.Waiting = make([]api.Waiting, 0, len(y.s.line))
 	var grow []*gang
 	for {
 		q, at, ok := y.line.next()
@@ -181,7 +180,7 @@ func (y *cycle) start(g *gang, t turn) bool {
 		y.wait(g, makingRoom(g))
 		return false
 	}
-	if len(behind) > 0 && y.s.cfg.Policy == Strict {
+	if len(behind) > 0 && y.s.cfg.Policy == api.Strict {
 		y.s.rollback(m)
 		y.wait(g, append(behind, gates...))
 		return false
@@ -307,7 +306,7 @@ func (y *cycle) hasHeld(g *gang) bool {
 }
 
 // ownHeld is what is held for the gang, and counts in the account of its queue already.
-func (y *cycle) ownHeld(g *gang) vector {
+func (y *cycle) ownHeld(g *gang) quantity.Vector {
 	if !y.hasHeld(g) {
 		return nil
 	}
@@ -322,7 +321,7 @@ func (s *State) heldFor(g *gang) []*hold {
 		out = slices.Concat(out, s.holdsOf[g.lone.Owner])
 	}
 	if len(out) > 1 {
-		out = slices.SortedStableFunc(slices.Values(out), func(a, b *hold) int { return strings.Compare(a.ref().Key, b.ref().Key) })
+		out = slices.SortedStableFunc(slices.Values(out), func(a, b *hold) int { return strings.Compare(a.Ref().Key, b.Ref().Key) })
 	}
 	return out
 }
@@ -337,33 +336,33 @@ func (g *gang) all() []*pod {
 
 // started notes the seats given since the mark.
 func (y *cycle) started(g *gang, t turn, model string, m mark) {
-	kind := Begin
+	kind := api.Begin
 	switch {
 	case t.repair:
-		kind = Repair
+		kind = api.Repair
 	case g.tree.running() > 0:
-		kind = Grow
+		kind = api.Grow
 	}
 	pods := y.seatedSince(m)
 	placements := placementsOf(pods)
 	borrowed := y.borrows(y.s.queues[g.queue()], pods)
 	for _, h := range y.claimed {
-		y.forget(KindHold, h.ref().Key, h.Version) // it has served
+		y.forget(api.KindHold, h.Ref().Key, h.Version) // it has served
 	}
 	y.claimed = nil
 	y.retally(g)
 	if g.start > 0 {
 		start := &y.plan.Starts[g.start-1]
 		start.Placements = append(start.Placements, placements...)
-		slices.SortFunc(start.Placements, func(a, b Placement) int { return comparePods(y.s.pods[a.Pod], y.s.pods[b.Pod]) })
+		slices.SortFunc(start.Placements, func(a, b api.Placement) int { return comparePods(y.s.pods[a.Pod], y.s.pods[b.Pod]) })
 		if start.Model == "" {
 			start.Model = model
 		}
-		start.Borrowed = start.Borrowed.plus(borrowed)
+		start.Borrowed = start.Borrowed.Plus(borrowed)
 		return
 	}
 	g.start = len(y.plan.Starts) + 1
-	y.plan.Starts = append(y.plan.Starts, Start{Gang: g.key, Kind: kind, Model: model, Borrowed: borrowed, Placements: placements})
+	y.plan.Starts = append(y.plan.Starts, api.Start{Gang: g.key, Kind: kind, Model: model, Borrowed: borrowed, Placements: placements})
 }
 
 // retally counts the gang's members again; the count is undone with the cycle, and what it asks for meanwhile is nobody
@@ -381,7 +380,7 @@ func (y *cycle) wait(g *gang, gates []why.Gate) {
 	if gates[0].Cause == why.MakingRoom {
 		gates[0].Need = max(1, int64(y.goingFor(g.key)))
 	}
-	y.plan.Waiting = append(y.plan.Waiting, Waiting{Gang: g.key, Verdict: verdict(gates), Cause: gates[0].Cause, Gates: gates, Short: g.runs && g.turnNow().repair})
+	y.plan.Waiting = append(y.plan.Waiting, api.Waiting{Gang: g.key, Verdict: verdict(gates), Cause: gates[0].Cause, Gates: gates, Short: g.runs && g.turnNow().repair})
 }
 
 // goingFor is how many pods are on their way out for the workload.
@@ -430,10 +429,10 @@ func (y *cycle) seatedSince(m mark) []*pod {
 	return pods
 }
 
-func placementsOf(pods []*pod) []Placement {
-	out := make([]Placement, len(pods))
+func placementsOf(pods []*pod) []api.Placement {
+	out := make([]api.Placement, len(pods))
 	for i, p := range pods {
-		out[i] = Placement{Pod: p.Key, UID: p.UID, Node: p.seat.name, Devices: p.seatDevices}
+		out[i] = api.Placement{Pod: p.Key, UID: p.UID, Node: p.seat.name, Devices: p.seatDevices}
 	}
 	return out
 }
@@ -455,7 +454,7 @@ func (y *cycle) expire() {
 				lifted = append(lifted, p.gang)
 			}
 		}
-		y.forget(KindAssumption, key, a.Version)
+		y.forget(api.KindAssumption, key, a.Version)
 	}
 	y.expireRefusals()
 	y.expireHolds()
@@ -474,7 +473,7 @@ func (y *cycle) expireRefusals() {
 	for _, key := range sortedKeys(s.refusals) {
 		r := s.refusals[key]
 		if p := s.pods[r.Pod]; p == nil || r.UID != "" && p.UID != r.UID || !live(r.Until, y.now) {
-			y.forget(KindRefusal, key, r.Version)
+			y.forget(api.KindRefusal, key, r.Version)
 			continue
 		}
 		y.wake(r.Until)
@@ -493,7 +492,7 @@ func (y *cycle) expireHolds() {
 			//mutate: memory-expired-hold
 			s.ignoreHold(h)
 		}
-		y.forget(KindHold, key, h.Version)
+		y.forget(api.KindHold, key, h.Version)
 	}
 }
 
@@ -522,8 +521,8 @@ func (y *cycle) wake(at time.Time) {
 }
 
 // forget drops a memory.
-func (y *cycle) forget(kind Kind, key string, version uint64) {
-	y.plan.Changes = append(y.plan.Changes, Change{Gone: &Ref{Kind: kind, Key: key, Version: version}})
+func (y *cycle) forget(kind api.Kind, key string, version uint64) {
+	y.plan.Changes = append(y.plan.Changes, api.Change{Gone: &api.Ref{Kind: kind, Key: key, Version: version}})
 }
 
 // remember makes an assumption of every placement.
@@ -533,13 +532,13 @@ func (y *cycle) remember() {
 	for _, start := range y.plan.Starts {
 		n += len(start.Placements)
 	}
-	made := make([]Assumption, 0, n)
+	made := make([]api.Assumption, 0, n)
 	y.plan.Changes = slices.Grow(y.plan.Changes, n)
 	for _, start := range y.plan.Starts {
 		for _, p := range start.Placements {
 			y.version++
-			made = append(made, Assumption{Pod: p.Pod, UID: p.UID, Version: y.version, Node: p.Node, Devices: p.Devices, Until: until})
-			y.plan.Changes = append(y.plan.Changes, Change{Assumption: &made[len(made)-1]})
+			made = append(made, api.Assumption{Pod: p.Pod, UID: p.UID, Version: y.version, Node: p.Node, Devices: p.Devices, Until: until})
+			y.plan.Changes = append(y.plan.Changes, api.Change{Assumption: &made[len(made)-1]})
 		}
 	}
 }

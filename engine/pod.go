@@ -4,12 +4,15 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
 // pod is a pod and where it sits.
 type pod struct {
-	*Pod
-	demands []demand
+	*api.Pod
+	demands []quantity.Demand
 	gang    *gang // nil when it is rejected, or alone and seated
 	shape   *shape
 
@@ -19,22 +22,22 @@ type pod struct {
 	seatDevices []string
 	nominee     *node // nominated there, while it has no seat
 
-	evicting bool     // an Eviction says that it is to end
-	payer    *queue   // whose account its seat is booked in; nil: it has none, or is another scheduler's
-	slot     int      // in payer.pods
-	ends     bool     // something says when it ends
-	going    bool     // it counts in payer.going
-	rankedAt int32    // in payer.ranks
-	bill     []demand // what it is booked with
-	surplus  int64    // by how much its GPUs count for more than their number
-	noted    uint64   // roster.round in which note was taken of it
+	evicting bool              // an Eviction says that it is to end
+	payer    *queue            // whose account its seat is booked in; nil: it has none, or is another scheduler's
+	slot     int               // in payer.pods
+	ends     bool              // something says when it ends
+	going    bool              // it counts in payer.going
+	rankedAt int32             // in payer.ranks
+	bill     []quantity.Demand // what it is booked with
+	surplus  int64             // by how much its GPUs count for more than their number
+	noted    uint64            // roster.round in which note was taken of it
 }
 
 // amount returns what the pod asks of one dimension.
 func (p *pod) amount(dim int) int64 {
 	for _, d := range p.demands {
-		if d.dim == dim {
-			return d.amount
+		if d.Dim == dim {
+			return d.Amount
 		}
 	}
 	return 0
@@ -49,14 +52,6 @@ func (p *pod) leaving() bool { return p.Terminating || p.evicting }
 // waits says whether the pod is to be placed.
 func (p *pod) waits() bool { return p.seat == nil && !p.Terminating && !p.Foreign }
 
-// workload is the key of the workload that the pod belongs to.
-func (p *Pod) workload() string {
-	if p.Gang == "" {
-		return p.Key
-	}
-	return p.Gang
-}
-
 // comparePods orders the members of a gang.
 func comparePods(a, b *pod) int {
 	if a.Rank != b.Rank {
@@ -69,8 +64,8 @@ func comparePods(a, b *pod) int {
 }
 
 // setPod takes in a new version of a pod; p is nil for a pod not known yet.
-func (s *State) setPod(p *pod, got *Pod) {
-	bad := s.isRejected(KindPod, got.Key)
+func (s *State) setPod(p *pod, got *api.Pod) {
+	bad := s.isRejected(api.KindPod, got.Key)
 	switch {
 	case p == nil:
 		p = &pod{}
@@ -92,7 +87,7 @@ func (s *State) setPod(p *pod, got *Pod) {
 	}
 }
 
-func (s *State) become(p *pod, got *Pod) {
+func (s *State) become(p *pod, got *api.Pod) {
 	p.Pod, p.shape = got, nil
 	p.demands = s.requests.demands(s.dims, got.Requests)
 }
@@ -149,7 +144,7 @@ func (s *State) sit(p *pod) {
 	}
 	switch a := s.assumptions[p.Key]; {
 	case p.Terminating:
-	case a != nil && !p.Foreign && a.UID == p.UID && !s.isRejected(KindAssumption, p.Key):
+	case a != nil && !p.Foreign && a.UID == p.UID && !s.isRejected(api.KindAssumption, p.Key):
 		s.seat(p, s.nodeNamed(a.Node), a.Devices)
 	case p.Nominated != "":
 		s.nominate(p, s.nodeNamed(p.Nominated))
@@ -162,12 +157,12 @@ func (s *State) isEvicting(p *pod) bool {
 		return false
 	}
 	e := s.evictions[p.Key]
-	return e != nil && !e.Refused && e.UID == p.UID && !s.isRejected(KindEviction, p.Key)
+	return e != nil && !e.Refused && e.UID == p.UID && !s.isRejected(api.KindEviction, p.Key)
 }
 
 // reseat seats the pod, nil allowed, anew, after an eviction of it was decided or given up.
 func (s *State) reseat(p *pod) {
-	if p == nil || s.isRejected(KindPod, p.Key) {
+	if p == nil || s.isRejected(api.KindPod, p.Key) {
 		return
 	}
 	s.rise(p)
@@ -193,7 +188,7 @@ func (s *State) rise(p *pod) {
 // resettle seats the pod anew, after an assumption about it changed. A pod that is not known, or bound, is
 // left alone.
 func (s *State) resettle(p *pod) {
-	if p == nil || p.Node != "" || s.isRejected(KindPod, p.Key) {
+	if p == nil || p.Node != "" || s.isRejected(api.KindPod, p.Key) {
 		return
 	}
 	s.rise(p)
@@ -204,7 +199,7 @@ func (s *State) resettle(p *pod) {
 }
 
 // assumed returns the assumption that the pod sits by, nil if it does not.
-func (s *State) assumed(p *pod) *Assumption {
+func (s *State) assumed(p *pod) *api.Assumption {
 	if p.seat == nil || p.Node != "" {
 		return nil
 	}
@@ -247,11 +242,11 @@ func (s *State) account(p *pod, n *node, times int64) {
 		s.surplus += times * p.surplus
 	}
 	for _, d := range p.demands {
-		n.free.add(d.dim, -times*d.amount)
-		s.taken.add(d.dim, times*d.amount)
+		n.free.Add(d.Dim, -times*d.Amount)
+		s.taken.Add(d.Dim, times*d.Amount)
 		if soft {
 			//mutate: index-evictable
-			n.yield.add(d.dim, times*d.amount)
+			n.yield.Add(d.Dim, times*d.Amount)
 		}
 	}
 }
@@ -299,7 +294,7 @@ func (s *State) reserve(h *hold, times int64) {
 		h.on.held = slices.DeleteFunc(h.on.held, func(o *hold) bool { return o == h })
 	}
 	for _, a := range h.Requests {
-		h.on.free.add(s.dims.id(a.Resource), -times*a.Value)
+		h.on.free.Add(s.dims.ID(a.Resource), -times*a.Value)
 	}
 	s.pledge(h, times)
 	//mutate: index-touch-on-hold
@@ -311,18 +306,18 @@ func live(until, now time.Time) bool { return now.Before(until) }
 
 // requestCache shares the demands of pods with the same requests: there are few kinds of them.
 type requestCache [64]struct {
-	requests Resources
-	demands  []demand
+	requests api.Resources
+	demands  []quantity.Demand
 }
 
-func (c *requestCache) demands(d *dimensions, r Resources) []demand {
+func (c *requestCache) demands(d *quantity.Dims, r api.Resources) []quantity.Demand {
 	var sum int64
 	for _, a := range r {
 		sum = sum*31 + a.Value + int64(len(a.Resource))
 	}
 	e := &c[uint64(sum)*0x9e3779b97f4a7c15>>58]
 	if e.demands == nil || !slices.Equal(e.requests, r) {
-		e.requests, e.demands = r, d.demands(r)
+		e.requests, e.demands = r, d.Demands(r)
 	}
 	return e.demands
 }

@@ -1,6 +1,10 @@
 package engine
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/berth-dev/berth/engine/internal/api"
+)
 
 // presence is which label keys and GPU models nodes have, with the number of nodes that have each. What no node has needs no
 // place in any table: a label key that pods ask about, a level that a gang names and a model in a list are names that any
@@ -12,7 +16,7 @@ type presence struct {
 }
 
 // count adds, or with by = -1 takes away, what the node has.
-func (c *presence) count(n *Node, by int) {
+func (c *presence) count(n *api.Node, by int) {
 	if n == nil {
 		return
 	}
@@ -53,7 +57,7 @@ func (s *State) meetLabels() {
 	}
 	s.ask(asked)
 	for _, g := range s.gangs {
-		if g.spec != nil && !s.isRejected(KindGang, g.key) && slices.ContainsFunc(levelsOf(g.spec), func(name string) bool { _, ok := slices.BinarySearch(fresh, name); return ok }) {
+		if g.spec != nil && !s.isRejected(api.KindGang, g.key) && slices.ContainsFunc(levelsOf(g.spec), func(name string) bool { _, ok := slices.BinarySearch(fresh, name); return ok }) {
 			s.meetLevels(g.spec)
 			g.plain = plain{}
 			s.restale(g)

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/quantity"
 	"github.com/berth-dev/berth/engine/why"
 )
 
@@ -49,7 +51,7 @@ type reserve struct {
 	gang       *gang // nil: it is a booking
 	name       string
 	start, end time.Time // end: when it is given back; zero: nobody knows
-	needs      map[*node]vector
+	needs      map[*node]quantity.Vector
 	bills      []bill // of a promised gang: what its queues are charged
 	rations    []ration
 	after      string // the workload whose end it waits for last; "": none
@@ -109,7 +111,7 @@ func (r *reserve) holds(at time.Time) bool {
 // keptOn is how much of what is free on the node the stay must leave, and for whom; whole says that it may not be
 // there at all. At every moment of its stay at which promised gangs start, what they need, less what has ended by
 // then, is not its.
-func (y *cycle) keptOn(n *node, w stay) (kept vector, by *reserve, whole bool) {
+func (y *cycle) keptOn(n *node, w stay) (kept quantity.Vector, by *reserve, whole bool) {
 	reserves := y.times.reserved[n]
 	for _, r := range reserves {
 		if r.gang == w.gang || !r.end.IsZero() && !r.end.After(w.from) {
@@ -128,8 +130,8 @@ func (y *cycle) keptOn(n *node, w stay) (kept vector, by *reserve, whole bool) {
 		}
 		more := y.owed(n, w.gang, at)
 		for dim, amount := range more {
-			if amount > kept.at(dim) {
-				kept.add(dim, amount-kept.at(dim))
+			if amount > kept.At(dim) {
+				kept.Add(dim, amount-kept.At(dim))
 				if by == nil {
 					by = r
 				}
@@ -140,19 +142,19 @@ func (y *cycle) keptOn(n *node, w stay) (kept vector, by *reserve, whole bool) {
 }
 
 // owed is what promised gangs other than g need on the node at the time, less what will have ended there.
-func (y *cycle) owed(n *node, g *gang, at time.Time) vector {
-	var sum vector
+func (y *cycle) owed(n *node, g *gang, at time.Time) quantity.Vector {
+	var sum quantity.Vector
 	for _, r := range y.times.reserved[n] {
 		if r.gang != nil && r.gang != g && r.holds(at) {
 			for dim, amount := range r.needs[n] {
-				sum.add(dim, amount)
+				sum.Add(dim, amount)
 			}
 		}
 	}
 	for _, p := range n.occ {
 		if end := y.endOf(p); !end.IsZero() && !end.After(at) {
 			for _, d := range p.demands {
-				sum.add(d.dim, -d.amount)
+				sum.Add(d.Dim, -d.Amount)
 			}
 		}
 	}
@@ -162,7 +164,7 @@ func (y *cycle) owed(n *node, g *gang, at time.Time) vector {
 		}
 		if end := y.holdEnd(h); !end.IsZero() && !end.After(at) {
 			for _, a := range h.Requests {
-				sum.add(y.s.dims.id(a.Resource), -a.Value)
+				sum.Add(y.s.dims.ID(a.Resource), -a.Value)
 			}
 		}
 	}
@@ -188,7 +190,7 @@ func (y *cycle) breaks(g *gang, pods []*pod) []why.Gate {
 			return []why.Gate{by.gate()}
 		}
 		for _, d := range p.demands {
-			if by != nil && kept.at(d.dim) > 0 && p.seat.free.at(d.dim) < kept.at(d.dim) {
+			if by != nil && kept.At(d.Dim) > 0 && p.seat.free.At(d.Dim) < kept.At(d.Dim) {
 				return []why.Gate{by.gate()}
 			}
 		}
@@ -211,7 +213,7 @@ func (y *cycle) overRation(w stay, pods []*pod) []why.Gate {
 			if r.gang == w.gang || w.over(r.start) {
 				continue
 			}
-			if x.share(pods) > 0 && x.queue.used.at(x.dim) > x.most {
+			if x.share(pods) > 0 && x.queue.used.At(x.dim) > x.most {
 				return []why.Gate{r.gate()}
 			}
 		}
@@ -228,8 +230,8 @@ func (x *ration) share(pods []*pod) int64 {
 				continue
 			}
 			for _, d := range p.bill {
-				if d.dim == x.dim {
-					sum += d.amount
+				if d.Dim == x.dim {
+					sum += d.Amount
 				}
 			}
 		}
@@ -318,10 +320,10 @@ func (y *cycle) keepOff(w stay) []*hold {
 		if whole {
 			kept = n.free
 		}
-		h := &hold{Hold: &Hold{Node: n.name}}
+		h := &hold{Hold: &api.Hold{Node: n.name}}
 		for dim, amount := range kept {
 			if amount > 0 {
-				h.Requests = append(h.Requests, Amount{Resource: y.s.dims.names[dim], Value: amount})
+				h.Requests = append(h.Requests, api.Amount{Resource: y.s.dims.Names[dim], Value: amount})
 			}
 		}
 		if len(h.Requests) > 0 {
@@ -370,7 +372,7 @@ func (y *cycle) promise(g *gang, t turn, gates []why.Gate, must bool) bool {
 	old := y.standing(g)
 	if y.trial || !passing(gates) {
 		if old != nil {
-			y.forget(KindPromise, old.Gang, old.Version)
+			y.forget(api.KindPromise, old.Gang, old.Version)
 		}
 		return false
 	}
@@ -398,14 +400,14 @@ func (y *cycle) promise(g *gang, t turn, gates []why.Gate, must bool) bool {
 		y.plan.Promises = append(y.plan.Promises, *old)
 		return true
 	default:
-		y.forget(KindPromise, old.Gang, old.Version)
+		y.forget(api.KindPromise, old.Gang, old.Version)
 	}
 	return false
 }
 
 // standing returns the promise that the gang was given, nil if there is none.
-func (y *cycle) standing(g *gang) *Promise {
-	if len(y.s.promises) == 0 || !y.times.promised[g] || y.s.isRejected(KindPromise, g.key) {
+func (y *cycle) standing(g *gang) *api.Promise {
+	if len(y.s.promises) == 0 || !y.times.promised[g] || y.s.isRejected(api.KindPromise, g.key) {
 		return nil
 	}
 	return y.s.promises[g.key]
@@ -413,7 +415,7 @@ func (y *cycle) standing(g *gang) *Promise {
 
 // stillHolds looks whether the gang can start when and where it was promised, or there sooner. Only what runs there is
 // looked at, unless it waits for its queue rather than for room. What is overdue there is over by then; see workEnd.
-func (y *cycle) stillHolds(g *gang, t turn, gates []why.Gate, old *Promise) *reserve {
+func (y *cycle) stillHolds(g *gang, t turn, gates []why.Gate, old *api.Promise) *reserve {
 	by := later(old.Start.UTC(), y.now)
 	y.lookFrom(old.Since.UTC())
 	defer y.lookFrom(time.Time{})
@@ -479,13 +481,13 @@ func ofRoom(c why.Cause) bool {
 }
 
 // stand enters the promise in the plan, and in memory if it is new or changed, and protects it in this cycle.
-func (y *cycle) stand(r *reserve, old *Promise) {
-	var p Promise
+func (y *cycle) stand(r *reserve, old *api.Promise) {
+	var p api.Promise
 	if old != nil && old.Start.Equal(r.start) {
 		p = *old
 	} else {
 		y.version++
-		p = Promise{Gang: r.name, Version: y.version, Since: y.now, Start: r.start}
+		p = api.Promise{Gang: r.name, Version: y.version, Since: y.now, Start: r.start}
 		if old != nil {
 			p.Since = old.Since
 		}
@@ -493,7 +495,7 @@ func (y *cycle) stand(r *reserve, old *Promise) {
 			p.Nodes = append(p.Nodes, n.name)
 		}
 		slices.Sort(p.Nodes)
-		y.plan.Changes = append(y.plan.Changes, Change{Promise: &p})
+		y.plan.Changes = append(y.plan.Changes, api.Change{Promise: &p})
 	}
 	y.plan.Promises = append(y.plan.Promises, p)
 	y.reserve(r)
@@ -508,7 +510,7 @@ func (y *cycle) keptPromise(g *gang, m mark) {
 		y.settleRations(g, y.seatedSince(m))
 	}
 	if p := y.standing(g); p != nil {
-		y.forget(KindPromise, p.Gang, p.Version)
+		y.forget(api.KindPromise, p.Gang, p.Version)
 	}
 }
 
@@ -526,7 +528,7 @@ func (y *cycle) expirePromises() {
 			y.times.promised[p.gang] = true
 		}
 		if !y.hopes(key) {
-			y.forget(KindPromise, key, y.s.promises[key].Version)
+			y.forget(api.KindPromise, key, y.s.promises[key].Version)
 		}
 	}
 }
@@ -569,14 +571,14 @@ func (y *cycle) foresee(g *gang, t turn, releases []release, first []*node) *res
 		y.s.rollback(holds)
 		return nil
 	}
-	r := &reserve{gang: g, name: g.key, start: at, end: y.believedEnd(g, at), needs: make(map[*node]vector)}
+	r := &reserve{gang: g, name: g.key, start: at, end: y.believedEnd(g, at), needs: make(map[*node]quantity.Vector)}
 	for _, p := range y.seatedSince(seats) {
 		v := r.needs[p.seat]
 		for _, d := range p.demands {
-			v.add(d.dim, d.amount)
+			v.Add(d.Dim, d.Amount)
 		}
-		if g.whole && v.at(dimGPU) > 0 {
-			v.add(dimGPU, p.seat.spec.Allocatable.Get(y.s.cfg.GPU)-v.at(dimGPU))
+		if g.whole && v.At(quantity.DimGPU) > 0 {
+			v.Add(quantity.DimGPU, p.seat.spec.Allocatable.Get(y.s.cfg.GPU)-v.At(quantity.DimGPU))
 		}
 		r.needs[p.seat] = v
 	}
@@ -600,12 +602,12 @@ func billsOf(pods []*pod) []bill {
 	for _, p := range pods {
 		for q := p.payer; q != nil; q = q.parent {
 			for _, d := range p.bill {
-				i := slices.IndexFunc(out, func(b bill) bool { return b.queue == q && b.dim == d.dim })
+				i := slices.IndexFunc(out, func(b bill) bool { return b.queue == q && b.dim == d.Dim })
 				if i < 0 {
 					i = len(out)
-					out = append(out, bill{queue: q, dim: d.dim})
+					out = append(out, bill{queue: q, dim: d.Dim})
 				}
-				out[i].amount += d.amount
+				out[i].amount += d.Amount
 			}
 		}
 	}
@@ -620,7 +622,7 @@ func (y *cycle) charge(w stay, times int64) {
 			continue
 		}
 		for _, b := range r.bills {
-			b.queue.used.add(b.dim, times*b.amount)
+			b.queue.used.Add(b.dim, times*b.amount)
 		}
 		//mutate: time-charge-taken
 		y.takeAll(r, times)
@@ -634,7 +636,7 @@ func (y *cycle) takeAll(r *reserve, times int64) {
 	}
 	for _, needs := range r.needs {
 		for dim, amount := range needs {
-			y.s.taken.add(dim, times*amount)
+			y.s.taken.Add(dim, times*amount)
 		}
 	}
 }
@@ -654,7 +656,7 @@ func (y *cycle) lastToEnd(x *future) string {
 	if k := len(x.marks); k > 0 {
 		first = x.releases[k-1].who
 		for _, p := range x.releases[k-1].pods {
-			if key := p.workload(); first == "" || key < first {
+			if key := p.WorkloadKey(); first == "" || key < first {
 				first = key
 			}
 		}
@@ -663,8 +665,8 @@ func (y *cycle) lastToEnd(x *future) string {
 }
 
 // usedOf is what the queues that the gang is charged to use, the lowest first.
-func (y *cycle) usedOf(g *gang) []vector {
-	var out []vector
+func (y *cycle) usedOf(g *gang) []quantity.Vector {
+	var out []quantity.Vector
 	for q := y.s.queues[g.queue()]; q != nil; q = q.parent {
 		out = append(out, slices.Clone(q.used))
 	}
@@ -672,14 +674,14 @@ func (y *cycle) usedOf(g *gang) []vector {
 }
 
 // rations works out, with the gang seated when it starts, by how much its queues may use more than they did.
-func (y *cycle) rations(g *gang, used []vector) []ration {
+func (y *cycle) rations(g *gang, used []quantity.Vector) []ration {
 	var out []ration
 	i := 0
 	for q := y.s.queues[g.queue()]; q != nil; q = q.parent {
 		if q.spec != nil {
 			for _, limit := range q.spec.Limits {
-				dim := y.s.dims.id(limit.Resource)
-				out = append(out, ration{q, dim, used[i].at(dim) + limit.Value - q.used.at(dim)})
+				dim := y.s.dims.ID(limit.Resource)
+				out = append(out, ration{q, dim, used[i].At(dim) + limit.Value - q.used.At(dim)})
 			}
 		}
 		i++

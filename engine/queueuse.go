@@ -6,29 +6,32 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
 // QueueUse is a queue in numbers. What its workloads hold, want and are is of those of the queues below it too, as
 // its account is. All amounts are sorted, and those of 0 are left out.
 type QueueUse struct {
-	Queue             // of one that does not exist, the name alone
-	Known    bool     // it exists
-	Problem  string   // why it has no effect; "": it has
-	Warnings []string // what it promises and may not be able to keep
-	Depth    int      // how many queues are above it
+	api.Queue          // of one that does not exist, the name alone
+	Known     bool     // it exists
+	Problem   string   // why it has no effect; "": it has
+	Warnings  []string // what it promises and may not be able to keep
+	Depth     int      // how many queues are above it
 
-	Used Resources
+	Used api.Resources
 	// Borrowed is what is used beyond the quota, of resources that some queue is promised.
-	Borrowed Resources
+	Borrowed api.Resources
 	// Lent is what of the unused quota others use. Among siblings, what they use beyond their quotas is taken first
 	// from what is promised to nobody: of nodes at the top, less what work without a queue has, and of their parent's
 	// quota below. The rest comes from those
 	// that use less than their quotas and lend it, in proportion to what each could lend, and beyond that from above.
 	// A queue's lent part is made up of its children's in the same way. So at the top the lent are the borrowed, less
 	// what nobody was promised.
-	Lent   Resources
-	Wanted Resources // what pods without a place ask for
-	Share  Resources // its fair share, as of the last plan
+	Lent   api.Resources
+	Wanted api.Resources // what pods without a place ask for
+	Share  api.Resources // its fair share, as of the last plan
 
 	Running, Waiting Crowd
 
@@ -73,7 +76,7 @@ type census struct {
 type useRow struct {
 	QueueUse
 	of                     *queue // nil: known by name alone
-	borrowed, lent, wanted vector
+	borrowed, lent, wanted quantity.Vector
 }
 
 // enter makes the rows of the queue and of those below it.
@@ -100,7 +103,7 @@ func (c *census) enter(q *queue, depth int) {
 func (c *census) row(name string) *useRow {
 	r := c.rows[name]
 	if r == nil {
-		r = &useRow{QueueUse: QueueUse{Queue: Queue{Name: name}}}
+		r = &useRow{QueueUse: QueueUse{Queue: api.Queue{Name: name}}}
 		c.rows[name] = r
 		c.order = append(c.order, r)
 	}
@@ -111,7 +114,7 @@ func (c *census) problem(q *queue) string {
 	if q.spec == nil {
 		return ""
 	}
-	return cmp.Or(c.s.rejected[Ref{Kind: KindQueue, Key: q.name}], q.problem, q.trouble(c.s))
+	return cmp.Or(c.s.rejected[api.Ref{Kind: api.KindQueue, Key: q.name}], q.problem, q.trouble(c.s))
 }
 
 // up are the rows of the queue and of those above it.
@@ -152,7 +155,7 @@ func (c *census) countWanted() {
 		}
 		for _, r := range c.up(name) {
 			for _, d := range p.demands {
-				r.wanted.add(d.dim, d.amount)
+				r.wanted.Add(d.Dim, d.Amount)
 			}
 		}
 	}
@@ -176,13 +179,13 @@ func (s *State) chargedTo(p *pod) string {
 func (c *census) balance(dim int) {
 	for _, r := range c.order {
 		if r.of != nil {
-			r.borrowed.add(dim, max(0, r.of.used.at(dim)-c.quota(r.of, dim)))
+			r.borrowed.Add(dim, max(0, r.of.used.At(dim)-c.quota(r.of, dim)))
 		}
 	}
 	nobodys, strangers := c.s.inAll(dim)
 	for _, q := range c.s.forest.top {
 		nobodys -= c.quota(q, dim)
-		strangers -= q.used.at(dim)
+		strangers -= q.used.At(dim)
 	}
 	c.lend(c.s.forest.top, dim, c.beyond(c.s.forest.top, dim)-max(0, nobodys-max(0, strangers)))
 }
@@ -198,7 +201,7 @@ func (c *census) quota(q *queue, dim int) int64 {
 // beyond is what the siblings use beyond their quotas together.
 func (c *census) beyond(siblings []*queue, dim int) (sum int64) {
 	for _, q := range siblings {
-		sum += c.rows[q.name].borrowed.at(dim)
+		sum += c.rows[q.name].borrowed.At(dim)
 	}
 	return sum
 }
@@ -211,32 +214,32 @@ func (c *census) lend(siblings []*queue, dim int, amount int64) {
 	}
 	for i, part := range inProportion(amount, can) {
 		q := siblings[i]
-		c.rows[q.name].lent.add(dim, part)
+		c.rows[q.name].lent.Add(dim, part)
 		if len(q.children) == 0 {
 			continue
 		}
-		c.lend(q.children, dim, part+c.beyond(q.children, dim)-c.spare(q, dim)-c.rows[q.name].borrowed.at(dim))
+		c.lend(q.children, dim, part+c.beyond(q.children, dim)-c.spare(q, dim)-c.rows[q.name].borrowed.At(dim))
 	}
 }
 
 // spare is what is promised to the queue and to none of its children, less what its own workloads have.
 func (c *census) spare(q *queue, dim int) int64 {
-	spare, own := c.quota(q, dim), q.used.at(dim)
+	spare, own := c.quota(q, dim), q.used.At(dim)
 	for _, child := range q.children {
 		spare -= c.quota(child, dim)
-		own -= child.used.at(dim)
+		own -= child.used.At(dim)
 	}
 	return max(0, spare) - own
 }
 
 // lendable is the unused quota that the queue lends.
 func (c *census) lendable(q *queue, dim int) int64 {
-	idle := max(0, c.quota(q, dim)-q.used.at(dim))
+	idle := max(0, c.quota(q, dim)-q.used.At(dim))
 	if idle == 0 {
 		return 0
 	}
-	name := c.s.dims.names[dim]
-	if i := slices.IndexFunc(q.spec.Lend, func(a Amount) bool { return a.Resource == name }); i >= 0 {
+	name := c.s.dims.Names[dim]
+	if i := slices.IndexFunc(q.spec.Lend, func(a api.Amount) bool { return a.Resource == name }); i >= 0 {
 		return min(idle, q.spec.Lend[i].Value)
 	}
 	return idle
@@ -293,10 +296,10 @@ func (c *census) list() []QueueUse {
 }
 
 // amounts names what is not nothing.
-func (c *census) amounts(v vector) (out Resources) {
+func (c *census) amounts(v quantity.Vector) (out api.Resources) {
 	for dim, n := range v {
-		if n != 0 && dim != dimPods {
-			out = append(out, Amount{Resource: c.s.dims.names[dim], Value: n})
+		if n != 0 && dim != quantity.DimPods {
+			out = append(out, api.Amount{Resource: c.s.dims.Names[dim], Value: n})
 		}
 	}
 	if out == nil {

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/quantity"
 	"github.com/berth-dev/berth/engine/why"
 )
 
@@ -20,7 +22,7 @@ func (y *cycle) quota(g *gang, model string) []why.Gate {
 		return nil
 	}
 	//mutate: gate-queue-missing
-	if q == nil || q.spec == nil || y.s.isRejected(KindQueue, name) {
+	if q == nil || q.spec == nil || y.s.isRejected(api.KindQueue, name) {
 		return []why.Gate{{Cause: why.QueueMissing, Object: name, Certificate: -1}}
 	}
 	//mutate: gate-queue-problem
@@ -28,7 +30,7 @@ func (y *cycle) quota(g *gang, model string) []why.Gate {
 		return []why.Gate{{Cause: why.InvalidObject, Object: problem, Certificate: -1}}
 	}
 	//mutate: gate-queue-forbidden
-	if !q.spec.open(g.key) {
+	if !q.spec.Open(g.key) {
 		return []why.Gate{{Cause: why.QueueForbidden, Object: name, Certificate: -1}}
 	}
 	if model == "" && y.s.forest.modelled {
@@ -62,7 +64,7 @@ type asking struct {
 	g     *gang
 	q     *queue
 	model string
-	own   vector // what is held for it, and counts in its queues already
+	own   quantity.Vector // what is held for it, and counts in its queues already
 	gates []why.Gate
 }
 
@@ -79,9 +81,9 @@ func (a *asking) need(resource string) int64 {
 		if model != a.model {
 			return 0
 		}
-		return a.g.tree.least(dimGPU)
+		return a.g.tree.least(quantity.DimGPU)
 	}
-	n := a.g.tree.least(s.dims.id(resource))
+	n := a.g.tree.least(s.dims.ID(resource))
 	if resource == s.cfg.GPU && len(s.cfg.Rates) > 0 {
 		n *= a.y.leastRate(a.model)
 	}
@@ -93,7 +95,7 @@ func (y *cycle) leastRate(model string) int64 {
 	if model != "" {
 		return y.s.rate(model)
 	}
-	least := int64(maxRate)
+	least := int64(api.MaxRate)
 	for _, m := range y.allModels() {
 		least = min(least, y.s.rate(m))
 	}
@@ -104,8 +106,8 @@ func (y *cycle) leastRate(model string) int64 {
 func (a *asking) limits() {
 	for up := a.q; up != nil; up = up.parent {
 		for _, limit := range up.spec.Limits.Sorted() {
-			dim := a.y.s.dims.id(limit.Resource)
-			need, used := a.need(limit.Resource), up.used.at(dim)+up.pledged.at(dim)
+			dim := a.y.s.dims.ID(limit.Resource)
+			need, used := a.need(limit.Resource), up.used.At(dim)+up.pledged.At(dim)
 			if need == 0 || used+need <= limit.Value {
 				continue
 			}
@@ -123,7 +125,7 @@ func (a *asking) userLimits() {
 	user := a.g.user()
 	for _, limit := range a.q.spec.UserLimits.Sorted() {
 		v := a.q.users[user]
-		need, used := a.need(limit.Resource), v.at(a.y.s.dims.id(limit.Resource))
+		need, used := a.need(limit.Resource), v.At(a.y.s.dims.ID(limit.Resource))
 		//mutate: gate-user-limit
 		if need > 0 && used+need > limit.Value {
 			a.shut(why.Gate{Cause: why.OverUserLimit, Object: user, Resource: limit.Resource, Need: need, Have: used, Limit: limit.Value})
@@ -168,7 +170,7 @@ func (q *queue) workloads() int {
 	if q.counted == 0 || q.countedAt != q.epoch {
 		seen := make(map[string]bool, len(q.pods))
 		for _, p := range q.pods {
-			seen[p.workload()] = true
+			seen[p.WorkloadKey()] = true
 		}
 		q.counted, q.countedAt = len(seen), q.epoch
 	}
@@ -186,7 +188,7 @@ func (a *asking) budgets() {
 			if a.need(b.Resource) == 0 {
 				continue
 			}
-			_, end := b.period(a.y.now)
+			_, end := b.Span(a.y.now)
 			spent := a.y.s.spent(up, i, a.y.now)
 			//mutate: gate-budget
 			if spent >= b.Seconds {
@@ -197,28 +199,14 @@ func (a *asking) budgets() {
 	}
 }
 
-// period returns the period of the budget that the time is in.
-func (b *Budget) period(at time.Time) (from, to time.Time) {
-	since := at.Sub(b.From)
-	if b.From.IsZero() {
-		since = time.Duration(at.UnixNano())
-	}
-	into := since % b.Period
-	if into < 0 {
-		into += b.Period
-	}
-	from = at.Add(-into)
-	return from, from.Add(b.Period)
-}
-
 // spent is what the queue has used of its i-th budget in the period of now.
 func (s *State) spent(q *queue, i int, now time.Time) int64 {
 	sp := s.spendings[q.name]
 	if sp == nil || i >= len(sp.Spent) {
 		return 0
 	}
-	was, _ := q.spec.Budgets[i].period(sp.At)
-	is, _ := q.spec.Budgets[i].period(now)
+	was, _ := q.spec.Budgets[i].Span(sp.At)
+	is, _ := q.spec.Budgets[i].Span(now)
 	if was.Before(is) { // what is dated ahead, of before the clock went back, counts
 		return 0
 	}
@@ -235,14 +223,14 @@ func (a *asking) firm() {
 		if promised == 0 {
 			continue
 		}
-		resource := s.dims.names[dim]
+		resource := s.dims.Names[dim]
 		need := a.need(resource)
 		//mutate: gate-firm-devices-only -> need == 0
 		if need == 0 || !s.covers(a.q, dim) {
 			continue
 		}
 		for up := a.q; up != nil; up = up.parent {
-			quota, has := s.quota(up, dim), up.firm.at(dim)
+			quota, has := s.quota(up, dim), up.firm.At(dim)
 			//mutate: gate-firm-within-quota
 			if has+need > quota {
 				a.shut(why.Gate{Cause: why.OverQuota, Object: up.name, Resource: resource, Need: need, Have: has, Limit: quota})
@@ -262,7 +250,7 @@ func (a *asking) lent() {
 		if promised == 0 || s.ofModel(dim) {
 			continue
 		}
-		resource := s.dims.names[dim]
+		resource := s.dims.Names[dim]
 		need := a.need(resource)
 		if need == 0 || a.hasQuota(dim, need) {
 			continue
@@ -280,20 +268,20 @@ func (a *asking) lent() {
 // inUse is what there is in all, as queues count it, and what of it is taken now or, where that is more, will be once those
 // on their way out are gone and all that is held is taken. In a trial those that were taken off their seats, and will be made again, count as there.
 func (y *cycle) inUse(dim int) (capacity, taken int64) {
-	more := y.s.nobody.pledged.at(dim) - y.s.nobody.leaving.at(dim)
+	more := y.s.nobody.pledged.At(dim) - y.s.nobody.leaving.At(dim)
 	for _, q := range y.s.forest.top {
 		if q.spec != nil { // one that is only named may not be in the forest yet
-			more += q.pledged.at(dim) - q.leaving.at(dim)
+			more += q.pledged.At(dim) - q.leaving.At(dim)
 		}
 	}
 	//mutate: gate-lent-pledged
 	more = max(0, more)
 	capacity, taken = y.s.inAll(dim)
-	return capacity, taken + more + y.returning.at(dim)
+	return capacity, taken + more + y.returning.At(dim)
 }
 
 // ofModel says whether the dimension is of one GPU model; how much of that there is in all is not counted.
-func (s *State) ofModel(dim int) bool { return strings.HasPrefix(s.dims.names[dim], s.cfg.GPU+"@") }
+func (s *State) ofModel(dim int) bool { return strings.HasPrefix(s.dims.Names[dim], s.cfg.GPU+"@") }
 
 // hasQuota says whether the queue and all above it have quota for so much more.
 func (a *asking) hasQuota(dim int, need int64) bool {
@@ -331,17 +319,17 @@ func (s *State) kept(q *queue, dim int) int64 {
 	if !s.valid(q) {
 		return below
 	}
-	name := s.dims.names[dim]
-	if !slices.ContainsFunc(q.spec.Lend, func(a Amount) bool { return a.Resource == name }) {
+	name := s.dims.Names[dim]
+	if !slices.ContainsFunc(q.spec.Lend, func(a api.Amount) bool { return a.Resource == name }) {
 		return below
 	}
 	return max(below, s.quota(q, dim)-q.committed(dim)-q.spec.Lend.Get(name))
 }
 
 // borrows is what the pods, which have been seated, take beyond the quota of their queue, or of one above it.
-func (y *cycle) borrows(q *queue, pods []*pod) Resources {
+func (y *cycle) borrows(q *queue, pods []*pod) api.Resources {
 	s := y.s
-	var out Resources
+	var out api.Resources
 	for dim, promised := range s.forest.promised {
 		//mutate: borrows-devices-only -> promised == 0
 		if promised == 0 || q != nil && !s.covers(q, dim) {
@@ -350,8 +338,8 @@ func (y *cycle) borrows(q *queue, pods []*pod) Resources {
 		var takes, over int64
 		for _, p := range pods {
 			for _, d := range p.bill {
-				if d.dim == dim {
-					takes += d.amount
+				if d.Dim == dim {
+					takes += d.Amount
 				}
 			}
 		}
@@ -359,16 +347,10 @@ func (y *cycle) borrows(q *queue, pods []*pod) Resources {
 			over = max(over, min(takes, up.committed(dim)-s.quota(up, dim)))
 		}
 		if over > 0 {
-			out = append(out, Amount{Resource: s.dims.names[dim], Value: over})
+			out = append(out, api.Amount{Resource: s.dims.Names[dim], Value: over})
 		}
 	}
 	return out.Sorted()
-}
-
-// open says whether a workload of the key may use the queue.
-func (q *Queue) open(key string) bool {
-	namespace, _, _ := strings.Cut(key, "/")
-	return q.Namespaces == nil || slices.Contains(q.Namespaces, namespace)
 }
 
 // queue returns the name of the queue that the gang is charged to.
@@ -417,10 +399,10 @@ func (y *cycle) overdrawn(g *gang, pods []*pod) []why.Gate {
 }
 
 // bills is what the pods are booked with, together.
-func bills(pods []*pod) (sum vector) {
+func bills(pods []*pod) (sum quantity.Vector) {
 	for _, p := range pods {
 		for _, d := range p.bill {
-			sum.add(d.dim, d.amount)
+			sum.Add(d.Dim, d.Amount)
 		}
 	}
 	return sum
@@ -431,7 +413,7 @@ type drawing struct {
 	y           *cycle
 	g           *gang
 	q           *queue
-	takes, firm vector // what those members are booked with, and what of it cannot be asked back
+	takes, firm quantity.Vector // what those members are booked with, and what of it cannot be asked back
 	gates       []why.Gate
 }
 
@@ -443,8 +425,8 @@ func (d *drawing) shut(g why.Gate) {
 func (d *drawing) limits() {
 	for up := d.q; up != nil; up = up.parent {
 		for _, limit := range up.spec.Limits.Sorted() {
-			dim := d.y.s.dims.id(limit.Resource)
-			need, used := d.takes.at(dim), up.used.at(dim)+up.pledged.at(dim)
+			dim := d.y.s.dims.ID(limit.Resource)
+			need, used := d.takes.At(dim), up.used.At(dim)+up.pledged.At(dim)
 			//mutate: gate-queue-limit-of-growth
 			if need > 0 && used > limit.Value {
 				d.shut(why.Gate{Cause: why.OverQueueLimit, Object: up.name, Resource: limit.Resource, Need: need, Have: used - need, Limit: limit.Value})
@@ -456,9 +438,9 @@ func (d *drawing) limits() {
 func (d *drawing) userLimits() {
 	user := d.g.user()
 	for _, limit := range d.q.spec.UserLimits.Sorted() {
-		dim := d.y.s.dims.id(limit.Resource)
+		dim := d.y.s.dims.ID(limit.Resource)
 		v := d.q.users[user]
-		need, used := d.takes.at(dim), v.at(dim)
+		need, used := d.takes.At(dim), v.At(dim)
 		//mutate: gate-user-limit-of-growth
 		if need > 0 && used > limit.Value {
 			d.shut(why.Gate{Cause: why.OverUserLimit, Object: user, Resource: limit.Resource, Need: need, Have: used - need, Limit: limit.Value})
@@ -471,9 +453,9 @@ func (d *drawing) budgets() {
 		for i, b := range up.spec.Budgets {
 			spent := d.y.s.spent(up, i, d.y.now)
 			//mutate: gate-budget-of-growth
-			if d.takes.at(d.y.s.dims.id(b.Resource)) > 0 && spent >= b.Seconds {
+			if d.takes.At(d.y.s.dims.ID(b.Resource)) > 0 && spent >= b.Seconds {
 				d.shut(why.Gate{Cause: why.OverBudget, Object: up.name, Resource: b.Resource, Have: spent, Limit: b.Seconds})
-				_, end := b.period(d.y.now)
+				_, end := b.Span(d.y.now)
 				d.y.wake(end)
 			}
 		}
@@ -484,15 +466,15 @@ func (d *drawing) budgets() {
 func (d *drawing) quota() {
 	s := d.y.s
 	for dim, promised := range s.forest.promised {
-		need := d.firm.at(dim)
+		need := d.firm.At(dim)
 		//mutate: gate-firm-growth-devices-only -> promised == 0 || need == 0
 		if promised == 0 || need == 0 || !s.covers(d.q, dim) {
 			continue
 		}
 		for up := d.q; up != nil; up = up.parent {
 			//mutate: gate-firm-growth-within-quota
-			if has := up.firm.at(dim); has > s.quota(up, dim) {
-				d.shut(why.Gate{Cause: why.OverQuota, Object: up.name, Resource: s.dims.names[dim], Need: need, Have: has - need, Limit: s.quota(up, dim)})
+			if has := up.firm.At(dim); has > s.quota(up, dim) {
+				d.shut(why.Gate{Cause: why.OverQuota, Object: up.name, Resource: s.dims.Names[dim], Need: need, Have: has - need, Limit: s.quota(up, dim)})
 				break
 			}
 		}
@@ -506,7 +488,7 @@ func (d *drawing) lent() {
 		return
 	}
 	for dim, promised := range s.forest.promised {
-		need := d.takes.at(dim)
+		need := d.takes.At(dim)
 		if promised == 0 || need == 0 || s.ofModel(dim) || d.within(dim) {
 			continue
 		}
@@ -515,7 +497,7 @@ func (d *drawing) lent() {
 		free := capacity - taken - kept
 		//mutate: gate-lent-to-growth
 		if kept > 0 && free < 0 {
-			d.shut(why.Gate{Cause: why.NotLent, Object: d.q.name, Resource: s.dims.names[dim], Need: need, Have: max(0, free+need)})
+			d.shut(why.Gate{Cause: why.NotLent, Object: d.q.name, Resource: s.dims.Names[dim], Need: need, Have: max(0, free+need)})
 		}
 	}
 }

@@ -3,6 +3,8 @@ package engine
 import (
 	"maps"
 	"slices"
+
+	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
 // Report is how full and how broken up the cluster is, as of the last Apply.
@@ -75,7 +77,7 @@ func (s *State) Report() Report {
 }
 
 func (u *Usage) count(n *node) {
-	gpus := n.kind.size.at(dimGPU)
+	gpus := n.kind.size.At(quantity.DimGPU)
 	given := n.given()
 	u.Nodes++
 	u.GPUs += gpus
@@ -91,7 +93,7 @@ func (u *Usage) count(n *node) {
 func (n *node) given() int64 {
 	var sum int64
 	for _, p := range n.occ {
-		sum += p.amount(dimGPU)
+		sum += p.amount(quantity.DimGPU)
 	}
 	return sum
 }
@@ -158,7 +160,7 @@ func (s *State) addFree(best map[string]map[int]Largest, sums map[string]map[str
 
 // freeByModel counts the node's free GPUs by model; "" where models are not known.
 func (n *node) freeByModel() map[string]int64 {
-	free := n.free.at(dimGPU)
+	free := n.free.At(quantity.DimGPU)
 	if len(n.devices) == 0 {
 		return map[string]int64{"": free}
 	}

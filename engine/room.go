@@ -3,7 +3,9 @@ package engine
 import (
 	"math"
 
+	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/device"
+	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
 // room returns how many pods of the class the free resources, devices and ports of the node hold at once.
@@ -39,30 +41,30 @@ func (s *State) room(c *class, n *node) int64 {
 }
 
 // quotient is the smallest of free/amount over the demands, 0 where anything is short.
-func quotient(free vector, demands []demand) int64 {
+func quotient(free quantity.Vector, demands []quantity.Demand) int64 {
 	k := int64(math.MaxInt64)
 	for i, d := range demands {
-		f := free.at(d.dim)
+		f := free.At(d.Dim)
 		//mutate: filter-resources
-		if f < d.amount {
+		if f < d.Amount {
 			return 0
 		}
 		// A product is cheaper than a division, and rarely overflows: amounts are bounded.
-		if i == 0 || k > maxAmount/d.amount || f < k*d.amount {
-			k = min(k, f/d.amount)
+		if i == 0 || k > api.MaxAmount/d.Amount || f < k*d.Amount {
+			k = min(k, f/d.Amount)
 		}
 	}
 	return k
 }
 
 // lessNominated is what is free once nominated pods of the same or higher priority have their room.
-func (n *node) lessNominated(priority int32) vector {
-	free := append(vector(nil), n.free...)
+func (n *node) lessNominated(priority int32) quantity.Vector {
+	free := append(quantity.Vector(nil), n.free...)
 	for _, p := range n.nominated {
 		//mutate: filter-nominated-priority
 		if p.Priority >= priority {
 			for _, d := range p.demands {
-				free.add(d.dim, -d.amount)
+				free.Add(d.Dim, -d.Amount)
 			}
 		}
 	}
@@ -151,8 +153,8 @@ const maxWays = 64
 func (s *State) spoiled(c *class, n *node) string {
 	found := ""
 	for _, p := range n.occ {
-		key := p.workload()
-		if p.amount(dimGPU) == 0 || c.whole != "" && p.Gang == c.whole {
+		key := p.WorkloadKey()
+		if p.amount(quantity.DimGPU) == 0 || c.whole != "" && p.Gang == c.whole {
 			continue
 		}
 		if (c.whole != "" || p.gang != nil && p.gang.whole) && (found == "" || key < found) {
@@ -254,16 +256,16 @@ func harden(w device.Wish) device.Wish {
 
 // packing is between 0 and 1<<packBits; more is better.
 func (s *State) packing(c *class, n *node) int64 {
-	gpus := max(0, min(n.free.at(dimGPU), 1<<15))
+	gpus := max(0, min(n.free.At(quantity.DimGPU), 1<<15))
 	used := s.usedShare(c, n)
 	switch s.cfg.Packing {
-	case Loose:
+	case api.Loose:
 		return gpus<<20 | (1023 - used)
-	case LeastF:
+	case api.LeastF:
 		return max(0, 1<<29-s.fragmentationGrowth(c, n))<<10 | used
 	}
 	pack := (1<<15-gpus)<<10 | used
-	if c.shape.gpus == 0 && n.kind.size.at(dimGPU) == 0 {
+	if c.shape.gpus == 0 && n.kind.size.At(quantity.DimGPU) == 0 {
 		pack += 1 << 30
 	}
 	return pack
@@ -276,10 +278,10 @@ func (s *State) usedShare(c *class, n *node) int64 {
 	parts := 0
 	k := n.kind
 	for _, d := range c.demands {
-		if d.dim == dimGPU || d.dim == dimPods || d.dim >= len(k.size) || k.size[d.dim] == 0 {
+		if d.Dim == quantity.DimGPU || d.Dim == quantity.DimPods || d.Dim >= len(k.size) || k.size[d.Dim] == 0 {
 			continue
 		}
-		used += max(0, min(float64(k.size[d.dim]-n.free[d.dim])*k.scale[d.dim], 1023))
+		used += max(0, min(float64(k.size[d.Dim]-n.free[d.Dim])*k.scale[d.Dim], 1023))
 		parts++
 	}
 	if parts == 2 {
@@ -294,16 +296,16 @@ func (s *State) usedShare(c *class, n *node) int64 {
 // class: the free GPUs that a pod of the expected workload could not use, weighted by how often it comes.
 // It is shifted so that less is never negative.
 func (s *State) fragmentationGrowth(c *class, n *node) int64 {
-	after := append(vector(nil), n.free...)
+	after := append(quantity.Vector(nil), n.free...)
 	for _, d := range c.demands {
-		after.add(d.dim, -d.amount)
+		after.Add(d.Dim, -d.Amount)
 	}
 	return s.fragmentation(after) - s.fragmentation(n.free) + 1<<28
 }
 
-func (s *State) fragmentation(free vector) int64 {
+func (s *State) fragmentation(free quantity.Vector) int64 {
 	var sum int64
-	gpus := max(0, free.at(dimGPU))
+	gpus := max(0, free.At(quantity.DimGPU))
 	for _, w := range s.workload {
 		if quotient(free, w.demands) == 0 {
 			sum += w.weight * gpus
@@ -314,14 +316,14 @@ func (s *State) fragmentation(free vector) int64 {
 
 // expectation is a Shape with its demands by dimension.
 type expectation struct {
-	demands []demand
+	demands []quantity.Demand
 	weight  int64
 }
 
-func expect(d *dimensions, workload []Shape) []expectation {
+func expect(d *quantity.Dims, workload []api.Shape) []expectation {
 	out := make([]expectation, len(workload))
 	for i, w := range workload {
-		out[i] = expectation{demands: d.demands(w.Requests), weight: w.Weight}
+		out[i] = expectation{demands: d.Demands(w.Requests), weight: w.Weight}
 	}
 	return out
 }

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
 // roster is the tenants of a queue, those first that keep their seats longest: by priority, then since when, then by
@@ -283,13 +285,13 @@ func (x *cut) find(v *cover, awaited []guest, pass uint64) {
 type guest struct {
 	key      string
 	priority int32
-	takes    vector
+	takes    quantity.Vector
 }
 
 // awaitedBelow lists those of the queue and of all below it, by priority: their places are covered as if they ran.
 func (s *State) awaitedBelow(z *queue, dims []int) (out []guest) {
 	//mutate: cover-awaited
-	if !slices.ContainsFunc(dims, func(dim int) bool { return z.pledged.at(dim) > 0 }) {
+	if !slices.ContainsFunc(dims, func(dim int) bool { return z.pledged.At(dim) > 0 }) {
 		return nil
 	}
 	for key, holds := range s.holdsOf {
@@ -320,7 +322,7 @@ func (s *State) appraiseCut(x *cut) {
 			if at := p.Started.Add(least); !p.Started.IsZero() && at.After(x.ripe) {
 				x.ripe = at
 			}
-			gpus := p.amount(dimGPU)
+			gpus := p.amount(quantity.DimGPU)
 			x.gpus += gpus
 			if sh := p.seat.shelf; gpus > 0 && sh != nil {
 				if last := len(x.shelves) - 1; last >= 0 && x.shelves[last].shelf == sh {

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/berth-dev/berth/engine/internal/api"
 )
 
 // guess is which of the run times that a workload may have is meant.
@@ -24,14 +26,14 @@ const usualGrace = 30 * time.Second
 
 // runTime is how long a workload on these terms runs; 0: nobody knows. What its author says counts first. A promise
 // then trusts the time after which it is ended more than what others like it did; a guess the other way round.
-func (s *State) runTime(t *Terms, by guess) time.Duration {
+func (s *State) runTime(t *api.Terms, by guess) time.Duration {
 	if t.Expected > 0 {
 		return capped(t.Expected, t.Max)
 	}
 	if t.Max > 0 && by == safely {
 		return t.Max
 	}
-	if l := s.lessons[t.Like]; t.Like != "" && l != nil && !s.isRejected(KindLesson, t.Like) {
+	if l := s.lessons[t.Like]; t.Like != "" && l != nil && !s.isRejected(api.KindLesson, t.Like) {
 		return capped([...]time.Duration{safely: l.Long, likely: l.Median, soonest: l.Short}[by], t.Max)
 	}
 	return t.Max
@@ -46,25 +48,25 @@ func capped(d, most time.Duration) time.Duration {
 }
 
 // termsOf returns what holds for the pod's workload over time.
-func (s *State) termsOf(p *pod) *Terms {
+func (s *State) termsOf(p *pod) *api.Terms {
 	if p.Gang == "" {
 		return &p.Terms
 	}
 	if g := p.gang; g != nil && g.spec != nil {
 		return &g.spec.Terms
 	}
-	return &Terms{}
+	return &api.Terms{}
 }
 
 // terms returns what holds for the gang over time.
-func (g *gang) terms() *Terms {
+func (g *gang) terms() *api.Terms {
 	switch {
 	case g.lone != nil:
 		return &g.lone.Terms
 	case g.spec != nil:
 		return &g.spec.Terms
 	}
-	return &Terms{}
+	return &api.Terms{}
 }
 
 // endOf is when the pod is expected to give its seat back; zero: nobody knows. The members of a gang end together,
@@ -159,7 +161,7 @@ func (y *cycle) startOf(p *pod) time.Time {
 // so the promise does not move with it. Other work that is past its time is believed to go on for a while, and for
 // twice as long each time that turns out wrong: so promises that wait for it move seldom. A guess at the soonest is that
 // it ends at any moment, and a likely one that it ends halfway to when nine in ten of its like are over.
-func (y *cycle) workEnd(t *Terms, started time.Time, yields bool) time.Time {
+func (y *cycle) workEnd(t *api.Terms, started time.Time, yields bool) time.Time {
 	d := y.s.runTime(t, y.times.by)
 	if d == 0 || started.IsZero() {
 		return time.Time{}
@@ -169,7 +171,7 @@ func (y *cycle) workEnd(t *Terms, started time.Time, yields bool) time.Time {
 		return end
 	}
 	said := t.Expected > 0 || t.Max > 0
-	if since := y.times.since; yields && said && !since.IsZero() && !started.Before(since) && y.s.cfg.Policy != FIFO {
+	if since := y.times.since; yields && said && !since.IsZero() && !started.Before(since) && y.s.cfg.Policy != api.FIFO {
 		return y.now
 	}
 	if y.times.by == soonest {
@@ -363,7 +365,7 @@ func (y *cycle) endOverdue() {
 			y.times.ending = append(y.times.ending, g)
 		}
 	}
-	y.dismissAll(over, MaxRun)
+	y.dismissAll(over, api.MaxRun)
 }
 
 // isEnding says whether the gang has to go and some of it is still there, which could not be evicted: nothing joins it. One
@@ -373,7 +375,7 @@ func (y *cycle) isEnding(g *gang) bool {
 }
 
 // dismissAll evicts the pods for the cause alone.
-func (y *cycle) dismissAll(pods []*pod, cause EvictionCause) {
+func (y *cycle) dismissAll(pods []*pod, cause api.EvictionCause) {
 	slices.SortFunc(pods, func(a, b *pod) int { return strings.Compare(a.Key, b.Key) })
 	for _, p := range pods {
 		y.dismiss(p, cause)
@@ -397,7 +399,7 @@ func (s *State) bound(p *pod, seated bool) {
 }
 
 // dismiss evicts a pod for the cause alone, unless it was refused lately. It is warned as its queue says.
-func (y *cycle) dismiss(p *pod, cause EvictionCause) {
+func (y *cycle) dismiss(p *pod, cause api.EvictionCause) {
 	if e := y.s.evictions[p.Key]; e != nil && e.UID == p.UID && live(e.Until, y.now) {
 		y.wake(e.Until)
 		return
@@ -411,9 +413,9 @@ func (y *cycle) dismiss(p *pod, cause EvictionCause) {
 		grace = usualGrace
 	}
 	y.version++
-	e := Eviction{Pod: p.Key, UID: p.UID, Version: y.version, Cause: cause, At: at, Until: at.Add(grace + y.s.cfg.AssumeFor)}
+	e := api.Eviction{Pod: p.Key, UID: p.UID, Version: y.version, Cause: cause, At: at, Until: at.Add(grace + y.s.cfg.AssumeFor)}
 	y.plan.Evictions = append(y.plan.Evictions, e)
-	y.plan.Changes = append(y.plan.Changes, Change{Eviction: &e})
+	y.plan.Changes = append(y.plan.Changes, api.Change{Eviction: &e})
 	y.wake(e.Until)
 	y.s.condemn(p)
 	y.underWay()

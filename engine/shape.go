@@ -2,16 +2,16 @@ package engine
 
 import (
 	"hash/maphash"
-	"maps"
-	"slices"
 
+	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/quantity"
 	"github.com/berth-dev/berth/engine/why"
 )
 
 // shape is a Spec met before, so that equal ones are one pointer.
 type shape struct {
-	spec     *Spec
-	demands  []demand // the scarcest first: GPUs before the rest
+	spec     *api.Spec
+	demands  []quantity.Demand // the scarcest first: GPUs before the rest
 	gpus     int64
 	keys     []string // label keys that it asks about, sorted
 	features []why.Feature
@@ -40,9 +40,9 @@ func (s *State) shapeOf(p *pod) *shape {
 	return p.shape
 }
 
-func (s *State) internShape(spec *Spec) *shape {
+func (s *State) internShape(spec *api.Spec) *shape {
 	t := &s.shapes
-	if t.last != nil && spec.equal(t.last.spec) {
+	if t.last != nil && spec.Equal(t.last.spec) {
 		return t.last
 	}
 	if t.byHash == nil || t.n >= maxShapes {
@@ -50,15 +50,15 @@ func (s *State) internShape(spec *Spec) *shape {
 	}
 	h := t.hash(spec)
 	for _, sh := range t.byHash[h] {
-		if spec.equal(sh.spec) {
+		if spec.Equal(sh.spec) {
 			t.last = sh
 			return sh
 		}
 	}
-	sh := &shape{spec: spec, demands: s.dims.demands(spec.Requests), keys: spec.keys(), features: unsupported(spec)}
+	sh := &shape{spec: spec, demands: s.dims.Demands(spec.Requests), keys: spec.Keys(), features: unsupported(spec)}
 	for i, d := range sh.demands {
-		if d.dim == dimGPU {
-			sh.gpus = d.amount
+		if d.Dim == quantity.DimGPU {
+			sh.gpus = d.Amount
 			sh.demands[0], sh.demands[i] = sh.demands[i], sh.demands[0]
 		}
 	}
@@ -69,7 +69,7 @@ func (s *State) internShape(spec *Spec) *shape {
 }
 
 // hash need not see everything; equal decides.
-func (t *shapes) hash(spec *Spec) uint64 {
+func (t *shapes) hash(spec *api.Spec) uint64 {
 	var h maphash.Hash
 	h.SetSeed(t.seed)
 	var sum uint64
@@ -101,50 +101,10 @@ func (t *shapes) hash(spec *Spec) uint64 {
 	return sum ^ h.Sum64()
 }
 
-func hashRequirement(h *maphash.Hash, r Requirement) {
+func hashRequirement(h *maphash.Hash, r api.Requirement) {
 	h.WriteString(r.Key)
 	h.WriteString(string(r.Op))
 	for _, v := range r.Values {
 		h.WriteString(v)
 	}
-}
-
-// equal compares field by field; requests in another order count as different, which costs a class and
-// nothing else.
-func (s *Spec) equal(o *Spec) bool {
-	return slices.Equal(s.Requests, o.Requests) && maps.Equal(s.Selector, o.Selector) &&
-		(s.Affinity == nil) == (o.Affinity == nil) && slices.EqualFunc(s.Affinity, o.Affinity, equalTerms) &&
-		slices.EqualFunc(s.Preferred, o.Preferred, func(a, b Preference) bool { return a.Weight == b.Weight && equalTerms(a.Term, b.Term) }) &&
-		slices.Equal(s.Tolerations, o.Tolerations) && slices.Equal(s.Ports, o.Ports) && s.NodeName == o.NodeName &&
-		(s.Nodes == nil) == (o.Nodes == nil) && slices.Equal(s.Nodes, o.Nodes) &&
-		slices.Equal(s.GPU.Models, o.GPU.Models) && s.GPU.Clique == o.GPU.Clique && s.GPU.NUMA == o.GPU.NUMA &&
-		slices.Equal(s.Features, o.Features)
-}
-
-func equalTerms(a, b Term) bool {
-	return slices.EqualFunc(a.Labels, b.Labels, equalRequirements) && slices.EqualFunc(a.Fields, b.Fields, equalRequirements)
-}
-
-func equalRequirements(a, b Requirement) bool {
-	return a.Key == b.Key && a.Op == b.Op && slices.Equal(a.Values, b.Values)
-}
-
-// keys lists the label keys that the spec asks about, sorted.
-func (s *Spec) keys() []string {
-	var out []string
-	for k := range s.Selector {
-		out = append(out, k)
-	}
-	for _, t := range s.Affinity {
-		for _, r := range t.Labels {
-			out = append(out, r.Key)
-		}
-	}
-	for _, p := range s.Preferred {
-		for _, r := range p.Term.Labels {
-			out = append(out, r.Key)
-		}
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
 }

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/quantity"
 	shares "github.com/berth-dev/berth/engine/internal/share"
 )
 
@@ -31,7 +33,7 @@ func (s *State) fairShares(now time.Time, lifted ...*gang) {
 	for _, dim := range t.dims {
 		most = max(most, dim+1)
 	}
-	room := make(vector, n*most)
+	room := make(quantity.Vector, n*most)
 	for i, v := range shares.Fair(t.nodes, s.sharedTotal(t.dims)) {
 		q := t.queues[i]
 		if q == nil {
@@ -46,13 +48,13 @@ func (s *State) fairShares(now time.Time, lifted ...*gang) {
 
 // sharedDims lists what fair shares are of: GPUs, CPU, memory, and whatever a queue is promised.
 func (s *State) sharedDims() []int {
-	dims := []int{dimGPU, s.dims.id(CPU), s.dims.id(Memory)}
+	dims := []int{quantity.DimGPU, s.dims.ID(api.CPU), s.dims.ID(api.Memory)}
 	for dim, promised := range s.forest.promised {
-		if promised > 0 && dim != dimPods && !slices.Contains(dims, dim) {
+		if promised > 0 && dim != quantity.DimPods && !slices.Contains(dims, dim) {
 			dims = append(dims, dim)
 		}
 	}
-	slices.SortFunc(dims[3:], func(a, b int) int { return before(s.dims.names[a] < s.dims.names[b]) })
+	slices.SortFunc(dims[3:], func(a, b int) int { return before(s.dims.Names[a] < s.dims.Names[b]) })
 	return dims
 }
 
@@ -64,13 +66,13 @@ func (s *State) sharedTotal(dims []int) []int64 {
 	}
 	out := make([]int64, len(dims))
 	for k, dim := range dims {
-		out[k] = capacity.at(dim)
+		out[k] = capacity.At(dim)
 	}
 	return out
 }
 
 // modelledCapacity is what all nodes have, GPUs at the rate of their model and, apart, of their model.
-func (s *State) modelledCapacity() vector {
+func (s *State) modelledCapacity() quantity.Vector {
 	out := slices.Clone(s.capacity)
 	for _, n := range s.nodes {
 		if n.spec == nil || n.kind == nil || len(n.kind.models) == 0 {
@@ -83,16 +85,16 @@ func (s *State) modelledCapacity() vector {
 				of = min(of, devicesOf(n.spec, model))
 			}
 			gpus -= of
-			out.add(dimGPU, of*(s.rate(model)-1))
+			out.Add(quantity.DimGPU, of*(s.rate(model)-1))
 			if model != "" {
-				out.add(s.dims.id(OfModel(s.cfg.GPU, model)), of)
+				out.Add(s.dims.ID(api.OfModel(s.cfg.GPU, model)), of)
 			}
 		}
 	}
 	return out
 }
 
-func devicesOf(n *Node, model string) (count int64) {
+func devicesOf(n *api.Node, model string) (count int64) {
 	for i := range n.Devices {
 		if n.Devices[i].Model == model {
 			count++
@@ -110,7 +112,7 @@ func (s *State) want(g *gang) {
 	g.wanting, g.wantedOf = s.asks(g), g.payer
 	for _, d := range g.wanting {
 		//mutate: index-wanted
-		g.wantedOf.wanted.add(d.dim, d.amount)
+		g.wantedOf.wanted.Add(d.Dim, d.Amount)
 	}
 }
 
@@ -120,7 +122,7 @@ func (s *State) unwant(g *gang) {
 		return
 	}
 	for _, d := range g.wanting {
-		g.wantedOf.wanted.add(d.dim, -d.amount)
+		g.wantedOf.wanted.Add(d.Dim, -d.Amount)
 	}
 	g.wantedOf = nil
 }
@@ -131,24 +133,24 @@ func (s *State) askAgain(g *gang) {
 		return
 	}
 	for _, d := range g.wanting {
-		g.wantedOf.asked.add(d.dim, -d.amount)
+		g.wantedOf.asked.Add(d.Dim, -d.Amount)
 	}
 	for _, d := range s.asks(g) {
-		g.wantedOf.asked.add(d.dim, d.amount)
+		g.wantedOf.asked.Add(d.Dim, d.Amount)
 	}
 }
 
 // asks is what the gang lacks, as queues count it. What cannot start asks for nothing.
-func (s *State) asks(g *gang) []demand {
-	if !g.tree.complete() || g.lone == nil && s.isRejected(KindGang, g.key) {
+func (s *State) asks(g *gang) []quantity.Demand {
+	if !g.tree.complete() || g.lone == nil && s.isRejected(api.KindGang, g.key) {
 		return nil
 	}
 	out := g.lacking()
 	for i := range out {
-		if d := &out[i]; d.dim == dimGPU && s.forest.modelled {
+		if d := &out[i]; d.Dim == quantity.DimGPU && s.forest.modelled {
 			if model := g.wish(); model != "" {
-				out = append(out, demand{s.dims.id(OfModel(s.cfg.GPU, model)), d.amount})
-				out[i].amount *= s.rate(model)
+				out = append(out, quantity.Demand{Dim: s.dims.ID(api.OfModel(s.cfg.GPU, model)), Amount: d.Amount})
+				out[i].Amount *= s.rate(model)
 			}
 		}
 	}
@@ -156,19 +158,19 @@ func (s *State) asks(g *gang) []demand {
 }
 
 // lacking is what the members without a seat ask for together.
-func (g *gang) lacking() []demand {
-	var sum vector
+func (g *gang) lacking() []quantity.Demand {
+	var sum quantity.Vector
 	for _, p := range g.all() {
 		if p.waits() {
 			for _, d := range p.demands {
-				sum.add(d.dim, d.amount)
+				sum.Add(d.Dim, d.Amount)
 			}
 		}
 	}
-	out := make([]demand, 0, 4)
+	out := make([]quantity.Demand, 0, 4)
 	for dim, amount := range sum {
 		if amount > 0 {
-			out = append(out, demand{dim, amount})
+			out = append(out, quantity.Demand{Dim: dim, Amount: amount})
 		}
 	}
 	return out
@@ -211,19 +213,19 @@ func (t *sharing) enter(q *queue, parent int) {
 	asks := false
 	for i, dim := range t.dims {
 		limit[i] = -1
-		own[i] = q.used.at(dim) - q.leaving.at(dim) + q.asked.at(dim)
+		own[i] = q.used.At(dim) - q.leaving.At(dim) + q.asked.At(dim)
 		for _, c := range q.children {
-			own[i] -= c.used.at(dim) - c.leaving.at(dim)
+			own[i] -= c.used.At(dim) - c.leaving.At(dim)
 		}
 		asks = asks || own[i] > 0
 	}
 	for _, a := range q.spec.Quota {
-		if i := slices.Index(t.dims, t.s.dims.id(a.Resource)); i >= 0 {
+		if i := slices.Index(t.dims, t.s.dims.ID(a.Resource)); i >= 0 {
 			quota[i] = a.Value
 		}
 	}
 	for _, a := range q.spec.Limits {
-		if i := slices.Index(t.dims, t.s.dims.id(a.Resource)); i >= 0 {
+		if i := slices.Index(t.dims, t.s.dims.ID(a.Resource)); i >= 0 {
 			limit[i] = a.Value
 		}
 	}

@@ -7,6 +7,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
 // tick is the grid on which use is added up.
@@ -15,7 +18,7 @@ const tick = time.Minute
 // accrue returns what queues have spent by now, where that has changed: of what their pods held since it was last
 // added up. A pod counts from when it has its node; one that ended in between counts up to the last time. The changes
 // have no versions yet. Where the clock went back nothing is added until it is where it was.
-func (s *State) accrue(now time.Time) []Change {
+func (s *State) accrue(now time.Time) []api.Change {
 	at := now.UTC().Truncate(tick)
 	out := s.forgetSpenders()
 	meters := make(map[*queue]*meter)
@@ -49,7 +52,7 @@ func (s *State) accrue(now time.Time) []Change {
 	for _, name := range sortedKeys(s.queues) {
 		if m := meters[s.queues[name]]; m != nil {
 			if u := m.sum(); u != nil {
-				out = append(out, Change{Spending: u})
+				out = append(out, api.Change{Spending: u})
 			}
 		}
 	}
@@ -57,14 +60,14 @@ func (s *State) accrue(now time.Time) []Change {
 }
 
 // forgetSpenders drops what queues spent that do not exist any more.
-func (s *State) forgetSpenders() []Change {
-	var out []Change
+func (s *State) forgetSpenders() []api.Change {
+	var out []api.Change
 	for name, u := range s.spendings {
 		if q := s.queues[name]; name != backgroundMoves && (q == nil || q.spec == nil) {
-			out = append(out, Change{Gone: &Ref{Kind: KindSpending, Key: name, Version: u.Version}})
+			out = append(out, api.Change{Gone: &api.Ref{Kind: api.KindSpending, Key: name, Version: u.Version}})
 		}
 	}
-	slices.SortFunc(out, func(a, b Change) int { return compareRefs(*a.Gone, *b.Gone) })
+	slices.SortFunc(out, func(a, b api.Change) int { return api.CompareRefs(*a.Gone, *b.Gone) })
 	return out
 }
 
@@ -80,15 +83,15 @@ func (s *State) accruesAt(now time.Time) time.Time {
 
 // spends says whether the queue's workloads hold anything that is added up.
 func (s *State) spends(q *queue) bool {
-	if q.used.at(dimGPU) > 0 {
+	if q.used.At(quantity.DimGPU) > 0 {
 		return true
 	}
-	return slices.ContainsFunc(q.spec.Budgets, func(b Budget) bool { return q.used.at(s.dims.id(b.Resource)) > 0 })
+	return slices.ContainsFunc(q.spec.Budgets, func(b api.Budget) bool { return q.used.At(s.dims.ID(b.Resource)) > 0 })
 }
 
 // spending is what is known that the queue spent, nil for nothing.
-func (s *State) spending(q *queue) *Spending {
-	if s.isRejected(KindSpending, q.name) {
+func (s *State) spending(q *queue) *api.Spending {
+	if s.isRejected(api.KindSpending, q.name) {
 		return nil
 	}
 	return s.spendings[q.name]
@@ -98,7 +101,7 @@ func (s *State) spending(q *queue) *Spending {
 type meter struct {
 	s        *State
 	q        *queue
-	was      *Spending // nil: it is seen for the first time
+	was      *api.Spending // nil: it is seen for the first time
 	at       time.Time
 	from, to int64
 	budgets  []allowance
@@ -160,9 +163,9 @@ func (s *State) meter(q *queue, at time.Time) *meter {
 func (m *meter) allow() {
 	for i := range m.q.spec.Budgets {
 		b := &m.q.spec.Budgets[i]
-		begin, _ := b.period(m.at)
-		last, _ := b.period(m.was.At)
-		a := allowance{dim: m.s.dims.id(b.Resource), since: m.from}
+		begin, _ := b.Span(m.at)
+		last, _ := b.Span(m.was.At)
+		a := allowance{dim: m.s.dims.ID(b.Resource), since: m.from}
 		//mutate: budget-period
 		if !begin.Equal(last) {
 			a.since = max(a.since, begin.Unix())
@@ -183,8 +186,8 @@ func (m *meter) held(p *pod) (gpus, began, seconds int64) {
 		began = max(began, p.Started.Add(time.Second-1).Unix())
 	}
 	for _, d := range p.bill {
-		if d.dim == dimGPU {
-			gpus = d.amount
+		if d.Dim == quantity.DimGPU {
+			gpus = d.Amount
 		}
 	}
 	return gpus, began, m.to - began
@@ -197,17 +200,17 @@ func (m *meter) charge(p *pod) {
 		return
 	}
 	for _, d := range p.bill {
-		if d.dim == dimGPU {
-			m.total = addSpent(m.total, d.amount, held)
+		if d.Dim == quantity.DimGPU {
+			m.total = addSpent(m.total, d.Amount, held)
 			if began == m.from {
-				m.all += d.amount
+				m.all += d.Amount
 			} else {
-				m.decayed += m.s.stream(d.amount, held)
+				m.decayed += m.s.stream(d.Amount, held)
 			}
 		}
 		for i := range m.budgets {
-			if a := &m.budgets[i]; a.dim == d.dim {
-				a.spent = addSpent(a.spent, d.amount, max(0, m.to-max(began, a.since)))
+			if a := &m.budgets[i]; a.dim == d.Dim {
+				a.spent = addSpent(a.spent, d.Amount, max(0, m.to-max(began, a.since)))
 			}
 		}
 	}
@@ -230,7 +233,7 @@ func (m *meter) chargeUser(p *pod) {
 }
 
 // usages is what users used by now, as far as it still counts.
-func (m *meter) usages() []UserSpending {
+func (m *meter) usages() []api.UserSpending {
 	if m.users == nil {
 		return nil
 	}
@@ -241,23 +244,23 @@ func (m *meter) usages() []UserSpending {
 	for user, u := range m.users {
 		past[user] = min(past[user]+m.s.stream(u.all, m.to-m.from)+u.decayed, maxSpent)
 	}
-	var out []UserSpending
+	var out []api.UserSpending
 	for _, user := range sortedKeys(past) {
 		if past[user] > 0 {
-			out = append(out, UserSpending{User: user, Decayed: past[user]})
+			out = append(out, api.UserSpending{User: user, Decayed: past[user]})
 		}
 	}
 	if len(out) > mostUsers {
-		slices.SortStableFunc(out, func(a, b UserSpending) int { return cmp.Compare(b.Decayed, a.Decayed) })
+		slices.SortStableFunc(out, func(a, b api.UserSpending) int { return cmp.Compare(b.Decayed, a.Decayed) })
 		out = out[:mostUsers]
-		slices.SortFunc(out, func(a, b UserSpending) int { return strings.Compare(a.User, b.User) })
+		slices.SortFunc(out, func(a, b api.UserSpending) int { return strings.Compare(a.User, b.User) })
 	}
 	return out
 }
 
 // sum is what the queue has spent by now, nil if that is not worth saying.
-func (m *meter) sum() *Spending {
-	u := &Spending{Queue: m.q.name, At: m.at}
+func (m *meter) sum() *api.Spending {
+	u := &api.Spending{Queue: m.q.name, At: m.at}
 	for _, a := range m.budgets {
 		u.Spent = append(u.Spent, a.spent)
 	}
@@ -318,7 +321,7 @@ func (s *State) fadesBy(at time.Time, decayed int64) time.Time {
 	return at.Add(time.Duration(halves) * min(s.cfg.HalfLife, math.MaxInt64/64))
 }
 
-func (p past) counts(u *Spending) bool {
+func (p past) counts(u *api.Spending) bool {
 	return p.s.cfg.HalfLife > 0 && p.now.Before(p.s.fadesBy(u.At, u.Decayed))
 }
 
@@ -349,7 +352,7 @@ func (p past) ofUser(q *queue, user string) fraction {
 	if u == nil || !p.counts(u) {
 		return fraction{0, 1}
 	}
-	i, ok := slices.BinarySearchFunc(u.Users, user, func(v UserSpending, user string) int { return strings.Compare(v.User, user) })
+	i, ok := slices.BinarySearchFunc(u.Users, user, func(v api.UserSpending, user string) int { return strings.Compare(v.User, user) })
 	if !ok || !p.now.Before(p.s.fadesBy(u.At, u.Users[i].Decayed)) {
 		return fraction{0, 1}
 	}

@@ -8,10 +8,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/berth-dev/berth/engine/internal/api"
 )
 
 // spend lets the state add up at the time, as a plan would, and applies it.
-func spend(s *State, now time.Time) []Change {
+func spend(s *State, now time.Time) []api.Change {
 	s.freshen()
 	changes := s.accrue(now)
 	for _, c := range changes {
@@ -25,10 +27,10 @@ func spend(s *State, now time.Time) []Change {
 }
 
 // spentBy is what the queue has spent, without its version.
-func spentBy(s *State, queue string) Spending {
+func spentBy(s *State, queue string) api.Spending {
 	u := s.spendings[queue]
 	if u == nil {
-		return Spending{}
+		return api.Spending{}
 	}
 	out := *u
 	out.Version = 0
@@ -39,19 +41,19 @@ func after(d time.Duration) time.Time { return shareNoon.Add(d) }
 
 func TestSpendingAddsUp(t *testing.T) {
 	// A holds two GPUs, b below it four from 12:02:30 on. C holds none.
-	snap := with(clusterOf(1, Queue{Name: "a", Version: 1}, Queue{Name: "b", Version: 1, Parent: "a"}, Queue{Name: "c", Version: 1}),
-		work("x", "a", "n0", gpus(2)), edited(work("y", "b", "n0", gpus(4)), func(p *Pod) { p.Started = after(150 * time.Second) }))
-	s := Load(snap, Config{})
+	snap := with(clusterOf(1, api.Queue{Name: "a", Version: 1}, api.Queue{Name: "b", Version: 1, Parent: "a"}, api.Queue{Name: "c", Version: 1}),
+		work("x", "a", "n0", gpus(2)), edited(work("y", "b", "n0", gpus(4)), func(p *api.Pod) { p.Started = after(150 * time.Second) }))
+	s := Load(snap, api.Config{})
 	spend(s, after(10*time.Second))
-	if diff := cmp.Diff(Spending{Queue: "a", At: shareNoon}, spentBy(s, "a")); diff != "" {
+	if diff := cmp.Diff(api.Spending{Queue: "a", At: shareNoon}, spentBy(s, "a")); diff != "" {
 		t.Fatalf("seen first (-want +got):\n%s", diff)
 	}
 	if changes := spend(s, after(59*time.Second)); len(changes) > 0 {
 		t.Fatalf("within a minute: %+v", changes)
 	}
 	spend(s, after(5*time.Minute+30*time.Second))
-	want := []Spending{{Queue: "a", At: after(5 * time.Minute), Total: 2*300 + 4*150}, {Queue: "b", At: after(5 * time.Minute), Total: 4 * 150}, {}}
-	got := []Spending{spentBy(s, "a"), spentBy(s, "b"), spentBy(s, "c")}
+	want := []api.Spending{{Queue: "a", At: after(5 * time.Minute), Total: 2*300 + 4*150}, {Queue: "b", At: after(5 * time.Minute), Total: 4 * 150}, {}}
+	got := []api.Spending{spentBy(s, "a"), spentBy(s, "b"), spentBy(s, "c")}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("after five minutes (-want +got):\n%s", diff)
 	}
@@ -61,9 +63,9 @@ func TestSpendingAddsUp(t *testing.T) {
 }
 
 func TestNothingIsSaidWhereNothingIsSpent(t *testing.T) {
-	snap := with(clusterOf(1, Queue{Name: "a", Version: 1, Budgets: []Budget{{Resource: testGPU, Seconds: 9, Period: time.Hour}}}, Queue{Name: "bad", Version: 1, Weight: -1}),
+	snap := with(clusterOf(1, api.Queue{Name: "a", Version: 1, Budgets: []api.Budget{{Resource: testGPU, Seconds: 9, Period: time.Hour}}}, api.Queue{Name: "bad", Version: 1, Weight: -1}),
 		work("x", "bad", "n0", gpus(2)), work("y", "unknown", "n0", gpus(2)), work("z", "a", "", gpus(2)))
-	s := Load(snap, Config{HalfLife: time.Hour})
+	s := Load(snap, api.Config{HalfLife: time.Hour})
 	for _, d := range []time.Duration{0, time.Minute, time.Hour} {
 		if changes := spend(s, after(d)); len(changes) > 0 {
 			t.Fatalf("%s: %+v", d, changes)
@@ -76,9 +78,9 @@ func TestNothingIsSaidWhereNothingIsSpent(t *testing.T) {
 
 // A queue that was idle for a day is not charged for the day when work starts again.
 func TestIdleTimeIsNotCharged(t *testing.T) {
-	snap := with(clusterOf(1, Queue{Name: "a", Version: 1}), edited(work("x", "a", "n0", gpus(2)), func(p *Pod) { p.Started = after(24 * time.Hour) }))
-	snap.Spendings = []Spending{{Queue: "a", Version: 1, At: shareNoon, Total: 7}}
-	s := Load(snap, Config{})
+	snap := with(clusterOf(1, api.Queue{Name: "a", Version: 1}), edited(work("x", "a", "n0", gpus(2)), func(p *api.Pod) { p.Started = after(24 * time.Hour) }))
+	snap.Spendings = []api.Spending{{Queue: "a", Version: 1, At: shareNoon, Total: 7}}
+	s := Load(snap, api.Config{})
 	spend(s, after(24*time.Hour+2*time.Minute))
 	if got := spentBy(s, "a").Total; got != 7+2*120 {
 		t.Errorf("total is %d", got)
@@ -87,7 +89,7 @@ func TestIdleTimeIsNotCharged(t *testing.T) {
 
 func TestHalvesOnTheGrid(t *testing.T) {
 	for _, half := range []time.Duration{time.Minute, 7 * time.Minute, time.Hour, 7 * 24 * time.Hour} {
-		s := Load(Snapshot{Version: SnapshotVersion}, Config{HalfLife: half})
+		s := Load(api.Snapshot{Version: api.SnapshotVersion}, api.Config{HalfLife: half})
 		for k := range int64(20) {
 			if got := s.factor(k * int64(half/time.Second)); got != unity>>k {
 				t.Errorf("half-life %s: after %d of them %d, want %d", half, k, got, uint64(unity)>>k)
@@ -100,8 +102,8 @@ func TestHalvesOnTheGrid(t *testing.T) {
 func TestDecayDoesNotDependOnHowOften(t *testing.T) {
 	const half = 7 * 24 * time.Hour
 	for _, start := range []int64{50, 1000, 1e6, 1e12} {
-		snap := clusterOf(1, Queue{Name: "a", Version: 1})
-		s := Load(snap, Config{HalfLife: half})
+		snap := clusterOf(1, api.Queue{Name: "a", Version: 1})
+		s := Load(snap, api.Config{HalfLife: half})
 		s.freshen()
 		value := start
 		for minute := int64(1); minute <= int64(half/time.Minute); minute++ {
@@ -111,7 +113,7 @@ func TestDecayDoesNotDependOnHowOften(t *testing.T) {
 			t.Errorf("%d is %d after a half-life of minutes", start, value)
 		}
 	}
-	s := Load(clusterOf(1), Config{HalfLife: half})
+	s := Load(clusterOf(1), api.Config{HalfLife: half})
 	f := math.Exp2(-60 / half.Seconds())
 	for _, seconds := range []int64{0, 59, 60, 90, 3600, 86400 * 30} {
 		n := float64(seconds / 60)
@@ -123,9 +125,9 @@ func TestDecayDoesNotDependOnHowOften(t *testing.T) {
 }
 
 func TestIdleQueueFades(t *testing.T) {
-	snap := clusterOf(1, Queue{Name: "a", Version: 1})
-	snap.Spendings = []Spending{{Queue: "a", Version: 1, At: shareNoon, Decayed: 1 << 20, Total: 5}}
-	s := Load(snap, Config{HalfLife: 16 * time.Hour})
+	snap := clusterOf(1, api.Queue{Name: "a", Version: 1})
+	snap.Spendings = []api.Spending{{Queue: "a", Version: 1, At: shareNoon, Decayed: 1 << 20, Total: 5}}
+	s := Load(snap, api.Config{HalfLife: 16 * time.Hour})
 	if changes := spend(s, after(40000*time.Hour)); len(changes) > 0 {
 		t.Errorf("it is said again: %+v", changes)
 	}
@@ -137,13 +139,13 @@ func TestIdleQueueFades(t *testing.T) {
 }
 
 func TestBudgetsRollOver(t *testing.T) {
-	budgets := []Budget{
+	budgets := []api.Budget{
 		{Resource: testGPU, Seconds: 1000, Period: time.Hour, From: after(30*time.Minute - 48*time.Hour)}, // periods begin at half past
-		{Resource: CPU, Seconds: 1000, Period: 24 * time.Hour},                                            // at midnight
-		{Resource: OfModel(testGPU, "H100"), Seconds: 5, Period: time.Minute},                             // nobody has one
+		{Resource: api.CPU, Seconds: 1000, Period: 24 * time.Hour},                                        // at midnight
+		{Resource: api.OfModel(testGPU, "H100"), Seconds: 5, Period: time.Minute},                         // nobody has one
 	}
-	snap := with(clusterOf(1, Queue{Name: "a", Version: 1, Budgets: budgets}), work("x", "a", "n0", Resources{{Resource: testGPU, Value: 2}, {Resource: CPU, Value: 10}}))
-	s := Load(snap, Config{})
+	snap := with(clusterOf(1, api.Queue{Name: "a", Version: 1, Budgets: budgets}), work("x", "a", "n0", api.Resources{{Resource: testGPU, Value: 2}, {Resource: api.CPU, Value: 10}}))
+	s := Load(snap, api.Config{})
 	for _, step := range []struct {
 		at   time.Duration
 		want []int64
@@ -166,11 +168,11 @@ func TestBudgetsRollOver(t *testing.T) {
 
 // A clock that was years ahead does not stop the adding up for years once it is right again.
 func TestClockThatWasWrong(t *testing.T) {
-	snap := with(clusterOf(1, Queue{Name: "a", Version: 1, Budgets: []Budget{{Resource: testGPU, Seconds: 9, Period: time.Hour}}}), work("x", "a", "n0", gpus(2)))
-	snap.Spendings = []Spending{{Queue: "a", Version: 1, At: after(10000 * time.Hour), Decayed: 50, Spent: []int64{70}, Total: 90}}
-	s := Load(snap, Config{HalfLife: time.Hour})
+	snap := with(clusterOf(1, api.Queue{Name: "a", Version: 1, Budgets: []api.Budget{{Resource: testGPU, Seconds: 9, Period: time.Hour}}}), work("x", "a", "n0", gpus(2)))
+	snap.Spendings = []api.Spending{{Queue: "a", Version: 1, At: after(10000 * time.Hour), Decayed: 50, Spent: []int64{70}, Total: 90}}
+	s := Load(snap, api.Config{HalfLife: time.Hour})
 	spend(s, shareNoon)
-	if diff := cmp.Diff(Spending{Queue: "a", At: shareNoon, Decayed: 50, Spent: []int64{0}, Total: 90}, spentBy(s, "a")); diff != "" {
+	if diff := cmp.Diff(api.Spending{Queue: "a", At: shareNoon, Decayed: 50, Spent: []int64{0}, Total: 90}, spentBy(s, "a")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	spend(s, after(time.Minute))
@@ -180,27 +182,27 @@ func TestClockThatWasWrong(t *testing.T) {
 }
 
 func TestBudgetsAreEdited(t *testing.T) {
-	hourly := Budget{Resource: testGPU, Seconds: 1000, Period: time.Hour}
-	queue := Queue{Name: "a", Version: 1, Budgets: []Budget{hourly}}
-	s := Load(with(clusterOf(1, queue), work("x", "a", "n0", gpus(2))), Config{})
+	hourly := api.Budget{Resource: testGPU, Seconds: 1000, Period: time.Hour}
+	queue := api.Queue{Name: "a", Version: 1, Budgets: []api.Budget{hourly}}
+	s := Load(with(clusterOf(1, queue), work("x", "a", "n0", gpus(2))), api.Config{})
 	spend(s, shareNoon)
 	spend(s, after(time.Minute))
-	queue.Version, queue.Budgets = 100, []Budget{hourly, {Resource: testGPU, Seconds: 9, Period: 24 * time.Hour}}
-	s.Apply(Change{Queue: &queue})
+	queue.Version, queue.Budgets = 100, []api.Budget{hourly, {Resource: testGPU, Seconds: 9, Period: 24 * time.Hour}}
+	s.Apply(api.Change{Queue: &queue})
 	spend(s, after(2*time.Minute))
 	if diff := cmp.Diff([]int64{240, 120}, spentBy(s, "a").Spent); diff != "" {
 		t.Errorf("one more (-want +got):\n%s", diff)
 	}
 	fewer := queue
 	fewer.Version, fewer.Budgets = 200, nil
-	s.Apply(Change{Queue: &fewer})
+	s.Apply(api.Change{Queue: &fewer})
 	spend(s, after(3*time.Minute))
-	if diff := cmp.Diff(Spending{Queue: "a", At: after(3 * time.Minute), Total: 360}, spentBy(s, "a")); diff != "" {
+	if diff := cmp.Diff(api.Spending{Queue: "a", At: after(3 * time.Minute), Total: 360}, spentBy(s, "a")); diff != "" {
 		t.Errorf("none (-want +got):\n%s", diff)
 	}
-	s.Apply(Change{Gone: &Ref{Kind: KindQueue, Key: "a", Version: 300}})
+	s.Apply(api.Change{Gone: &api.Ref{Kind: api.KindQueue, Key: "a", Version: 300}})
 	spend(s, after(4*time.Minute))
-	if diff := cmp.Diff(Spending{}, spentBy(s, "a")); diff != "" {
+	if diff := cmp.Diff(api.Spending{}, spentBy(s, "a")); diff != "" {
 		t.Errorf("gone (-want +got):\n%s", diff)
 	}
 }
@@ -212,10 +214,10 @@ func TestSpendingSurvivesRestarts(t *testing.T) {
 		snap := anyTeams(t)
 		for i := range snap.Queues {
 			if rapid.Bool().Draw(t, "with a budget") {
-				snap.Queues[i].Budgets = []Budget{{Resource: testGPU, Seconds: 100, Period: time.Duration(rapid.IntRange(1, 300).Draw(t, "period")) * time.Minute, From: after(-time.Second * time.Duration(rapid.IntRange(0, 9999).Draw(t, "from")))}}
+				snap.Queues[i].Budgets = []api.Budget{{Resource: testGPU, Seconds: 100, Period: time.Duration(rapid.IntRange(1, 300).Draw(t, "period")) * time.Minute, From: after(-time.Second * time.Duration(rapid.IntRange(0, 9999).Draw(t, "from")))}}
 			}
 		}
-		cfg := Config{HalfLife: rapid.SampledFrom([]time.Duration{0, time.Hour, 90 * time.Second}).Draw(t, "half-life")}
+		cfg := api.Config{HalfLife: rapid.SampledFrom([]time.Duration{0, time.Hour, 90 * time.Second}).Draw(t, "half-life")}
 		one, two, seldom := Load(snap, cfg), Load(snap, cfg), Load(snap, cfg)
 		now := shareNoon
 		spend(seldom, now)
@@ -254,20 +256,20 @@ func TestSpendingSurvivesRestarts(t *testing.T) {
 
 // What users of a queue used is added up as what queues did, and forgotten once it does not count any more.
 func TestUsersSpend(t *testing.T) {
-	fair := Queue{Name: "a", Version: 1, FairUsers: true}
-	user := func(name string, gpus int64) Pod {
-		return Pod{Key: "x/" + name, Version: 1, Queue: "a", User: name, Node: "n0", Started: shareNoon, Spec: Spec{Requests: Resources{{Resource: "nvidia.com/gpu", Value: gpus}}}}
+	fair := api.Queue{Name: "a", Version: 1, FairUsers: true}
+	user := func(name string, gpus int64) api.Pod {
+		return api.Pod{Key: "x/" + name, Version: 1, Queue: "a", User: name, Node: "n0", Started: shareNoon, Spec: api.Spec{Requests: api.Resources{{Resource: "nvidia.com/gpu", Value: gpus}}}}
 	}
 	for _, c := range []struct {
 		name  string
-		queue Queue
+		queue api.Queue
 		half  time.Duration
 		want  bool
-	}{{"alike", fair, time.Hour, true}, {"not alike", Queue{Name: "a", Version: 1}, time.Hour, false}, {"nothing counts", fair, 0, false}} {
+	}{{"alike", fair, time.Hour, true}, {"not alike", api.Queue{Name: "a", Version: 1}, time.Hour, false}, {"nothing counts", fair, 0, false}} {
 		t.Run(c.name, func(t *testing.T) {
 			snap := clusterOf(1, c.queue)
-			snap.Pods = []Pod{user("ann", 3), user("ben", 1)}
-			s := Load(snap, Config{HalfLife: c.half})
+			snap.Pods = []api.Pod{user("ann", 3), user("ben", 1)}
+			s := Load(snap, api.Config{HalfLife: c.half})
 			spend(s, shareNoon)
 			spend(s, after(30*time.Minute))
 			got := spentBy(s, "a").Users
@@ -280,7 +282,7 @@ func TestUsersSpend(t *testing.T) {
 			if len(got) != 2 || got[0].User != "ann" || got[0].Decayed < 3*got[1].Decayed-3 || got[0].Decayed > 3*got[1].Decayed+3 || got[1].Decayed < 1200 {
 				t.Fatalf("%+v", got)
 			}
-			s.Apply(Change{Gone: &Ref{Kind: KindPod, Key: "x/ann", Version: 2}})
+			s.Apply(api.Change{Gone: &api.Ref{Kind: api.KindPod, Key: "x/ann", Version: 2}})
 			spend(s, after(60*time.Hour))
 			if got := spentBy(s, "a").Users; len(got) != 1 || got[0].User != "ben" {
 				t.Errorf("after sixty half-lives: %+v", got)
@@ -291,20 +293,20 @@ func TestUsersSpend(t *testing.T) {
 
 // Of very many users those who used most are remembered.
 func TestOnlySoManyUsersAreRemembered(t *testing.T) {
-	snap := clusterOf(1, Queue{Name: "a", Version: 1, FairUsers: true})
-	u := Spending{Queue: "a", Version: 1, At: shareNoon}
+	snap := clusterOf(1, api.Queue{Name: "a", Version: 1, FairUsers: true})
+	u := api.Spending{Queue: "a", Version: 1, At: shareNoon}
 	for i := range mostUsers {
-		u.Users = append(u.Users, UserSpending{User: fmt.Sprintf("u%03d", i), Decayed: int64(1000 + i)})
+		u.Users = append(u.Users, api.UserSpending{User: fmt.Sprintf("u%03d", i), Decayed: int64(1000 + i)})
 	}
-	snap.Spendings = []Spending{u}
-	snap.Pods = []Pod{{Key: "x/new", Version: 1, Queue: "a", User: "new", Node: "n0", Started: shareNoon, Spec: Spec{Requests: Resources{{Resource: "nvidia.com/gpu", Value: 8}}}}}
-	s := Load(snap, Config{HalfLife: time.Hour})
+	snap.Spendings = []api.Spending{u}
+	snap.Pods = []api.Pod{{Key: "x/new", Version: 1, Queue: "a", User: "new", Node: "n0", Started: shareNoon, Spec: api.Spec{Requests: api.Resources{{Resource: "nvidia.com/gpu", Value: 8}}}}}
+	s := Load(snap, api.Config{HalfLife: time.Hour})
 	spend(s, after(10*time.Minute))
 	got := spentBy(s, "a").Users
 	if len(got) != mostUsers || got[0].User != "new" || got[1].User != "u001" {
 		t.Errorf("%d: %+v", len(got), got[:2])
 	}
-	if reason := (&Spending{Queue: "a", Users: []UserSpending{{User: "b"}, {User: "a"}}}).check(); reason == "" {
+	if reason := (&api.Spending{Queue: "a", Users: []api.UserSpending{{User: "b"}, {User: "a"}}}).Check(); reason == "" {
 		t.Error("users in no order are taken")
 	}
 }
@@ -313,13 +315,13 @@ func TestOnlySoManyUsersAreRemembered(t *testing.T) {
 // same, to the last second.
 func TestPastIsComparedAlikeAtAllTimes(t *testing.T) {
 	const half = time.Hour
-	snap := clusterOf(1, Queue{Name: "a", Version: 1}, Queue{Name: "b", Version: 1})
-	snap.Spendings = []Spending{
+	snap := clusterOf(1, api.Queue{Name: "a", Version: 1}, api.Queue{Name: "b", Version: 1})
+	snap.Spendings = []api.Spending{
 		{Queue: "a", Version: 1, At: shareNoon, Decayed: 3 << 20},
 		{Queue: "b", Version: 1, At: after(time.Hour), Decayed: 1<<20 + 1}, // by then a's is half as much again
 	}
 	for _, key := range []string{"a", "b"} {
-		p := work(key, key, "", Resources{{Resource: testGPU, Value: 100}})
+		p := work(key, key, "", api.Resources{{Resource: testGPU, Value: 100}})
 		p.Created = shareNoon
 		snap = with(snap, p)
 	}
@@ -327,14 +329,14 @@ func TestPastIsComparedAlikeAtAllTimes(t *testing.T) {
 		plan := s.Plan(at)
 		return plan.Waiting[0].Gang + plan.Waiting[1].Gang
 	}
-	s := Load(snap, Config{HalfLife: half})
+	s := Load(snap, api.Config{HalfLife: half})
 	first := order(s, after(time.Hour))
 	wake := s.Plan(after(time.Hour)).WakeAt
 	if first != "ba" || !wake.After(after(20*half)) {
 		t.Fatalf("first %s, then the other, until %v", first[:1], wake)
 	}
 	for at := after(time.Hour); at.Before(wake); at = at.Add(13 * time.Minute) {
-		if got := order(Load(snap, Config{HalfLife: half}), at); got != first {
+		if got := order(Load(snap, api.Config{HalfLife: half}), at); got != first {
 			t.Fatalf("the order is %s %v later", got, at.Sub(after(time.Hour)))
 		}
 	}

@@ -3,6 +3,7 @@ package engine
 import (
 	"slices"
 
+	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/why"
 )
 
@@ -92,7 +93,7 @@ func (y *cycle) isPlain(g *gang) (*pod, bool) {
 	if g.lone != nil && g.lone.Invalid != "" {
 		return nil, false
 	}
-	if g.lone == nil && (y.s.isRejected(KindGang, g.key) || len(y.orphans(g)) > 0) {
+	if g.lone == nil && (y.s.isRejected(api.KindGang, g.key) || len(y.orphans(g)) > 0) {
 		return nil, false
 	}
 	if slices.ContainsFunc(g.all(), func(p *pod) bool {

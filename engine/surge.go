@@ -3,6 +3,8 @@ package engine
 import (
 	"slices"
 	"time"
+
+	"github.com/berth-dev/berth/engine/internal/api"
 )
 
 // Surges. Of a pod whose owner can be had to make the next one early, the next one is started in the place that is held,
@@ -26,7 +28,7 @@ func (c *claim) takeMover(t *tenant) {
 	if t.gang == nil && u.pods[0].Surges && c.y.pays(twinOf(u.pods[0]), nil) {
 		u.surge, u.budgeted = true, false
 	}
-	c.take(t, Moved, -1)
+	c.take(t, api.Moved, -1)
 }
 
 // overlap decides which of the victims, whose places have been found, stay until the next one runs: those whose place

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/berth-dev/berth/engine/internal/device"
+	"github.com/berth-dev/berth/engine/internal/quantity"
 	"github.com/berth-dev/berth/engine/why"
 )
 
@@ -87,8 +88,8 @@ func (s *State) countNode(c *class, n *node, k *kindProof, fits int64, row *why.
 		note(row, s.localClauses(c, n))
 	}
 	for _, d := range c.demands {
-		if free := n.free.at(d.dim); free < d.amount {
-			noteShort(row, why.Short{Resource: s.dims.names[d.dim], Nodes: 1, By: d.amount - free})
+		if free := n.free.At(d.Dim); free < d.Amount {
+			noteShort(row, why.Short{Resource: s.dims.Names[d.Dim], Nodes: 1, By: d.Amount - free})
 		}
 	}
 	if len(clauses) > 0 || c.local && c.bars(n) {
@@ -104,9 +105,9 @@ func (s *State) countNode(c *class, n *node, k *kindProof, fits int64, row *why.
 // gpuRoom is how many GPUs of its model are free for the class, and how many pods they hold, other resources
 // aside.
 func (s *State) gpuRoom(c *class, n *node) (free, fits int64) {
-	free = n.free.at(dimGPU)
+	free = n.free.At(quantity.DimGPU)
 	if len(n.nominated) > 0 {
-		free = n.lessNominated(c.priority).at(dimGPU)
+		free = n.lessNominated(c.priority).At(quantity.DimGPU)
 	}
 	if len(n.devices) > 0 {
 		one := class{classKey: c.classKey, want: device.Want{Count: 1, Model: c.model}}
@@ -124,7 +125,7 @@ func (s *State) gpuRoom(c *class, n *node) (free, fits int64) {
 // special says whether more than the node's kind and its free resources may exclude it.
 func (s *State) special(c *class, n *node, fits int64) bool {
 	return c.local || len(c.shape.spec.Ports) > 0 || len(n.nominated) > 0 ||
-		c.shape.gpus > 0 && (s.wholes > 0 || c.whole != "" || fits == 0 && n.free.at(dimGPU) >= c.shape.gpus)
+		c.shape.gpus > 0 && (s.wholes > 0 || c.whole != "" || fits == 0 && n.free.At(quantity.DimGPU) >= c.shape.gpus)
 }
 
 // note counts the clauses, each of one node, in the row.
@@ -163,9 +164,9 @@ func ifEvicted(c *class, n *node) int64 {
 		return quotient(n.free, c.demands)
 	}
 	var buf [8]int64
-	free := append(vector(buf[:0]), n.free...)
+	free := append(quantity.Vector(buf[:0]), n.free...)
 	for i, v := range n.yield {
-		free.add(i, v)
+		free.Add(i, v)
 	}
 	return quotient(free, c.demands)
 }

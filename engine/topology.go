@@ -3,6 +3,8 @@ package engine
 import (
 	"slices"
 	"strings"
+
+	"github.com/berth-dev/berth/engine/internal/api"
 )
 
 // topology sorts nodes into shelves. All nodes of a shelf are in the same domains of every level, so what
@@ -74,7 +76,7 @@ type shelf struct {
 	vacancy vacancy
 }
 
-func (t *topology) init(levels []Level) {
+func (t *topology) init(levels []api.Level) {
 	for _, l := range levels {
 		t.levels = append(t.levels, level{name: l.Name, label: l.Label, nested: true, byPath: make(map[string]*domain)})
 	}
@@ -98,7 +100,7 @@ func (s *State) level(name string) int {
 	switch name {
 	case "":
 		return anyLevel
-	case NodeLevel, hostname:
+	case api.NodeLevel, hostname:
 		return nodeLevel
 	}
 	t := &s.topology
@@ -124,9 +126,9 @@ func (s *State) unmet(name string) string {
 }
 
 // levelsOf lists the levels that the gang names, "" among them.
-func levelsOf(g *Gang) []string {
+func levelsOf(g *api.Gang) []string {
 	var out []string
-	add := func(l Layout) { out = append(out, l.Required, l.Preferred, l.SegmentLevel, l.Spread) }
+	add := func(l api.Layout) { out = append(out, l.Required, l.Preferred, l.SegmentLevel, l.Spread) }
 	add(g.Layout)
 	for i := range g.Groups {
 		add(g.Groups[i].Layout)
@@ -135,7 +137,7 @@ func levelsOf(g *Gang) []string {
 }
 
 // meetLevels makes the levels that the gang names, so that no level comes while a plan is being made.
-func (s *State) meetLevels(g *Gang) {
+func (s *State) meetLevels(g *api.Gang) {
 	for _, name := range levelsOf(g) {
 		s.level(name)
 	}
@@ -147,7 +149,7 @@ func (t *topology) levelName(l int) string {
 	case anyLevel:
 		return ""
 	case nodeLevel:
-		return NodeLevel
+		return api.NodeLevel
 	}
 	return t.levels[l].name
 }
@@ -182,7 +184,7 @@ func (s *State) sortedNodes() []*node {
 }
 
 // shelve moves the node to the shelf where its new spec belongs; nil: to none.
-func (s *State) shelve(n *node, old, got *Node) {
+func (s *State) shelve(n *node, old, got *api.Node) {
 	t := &s.topology
 	if old != nil && got != nil && n.shelf != nil && t.sameDomains(old.Labels, got.Labels) {
 		return

@@ -4,35 +4,38 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
 // queue is a queue, where it is in the tree, and its account. Every seat of a pod is booked twice: on its node, and
 // here; what a pod was booked with is kept with the pod, so that the same is taken back.
 type queue struct {
 	name string
-	spec *Queue // nil: named by workloads, but not known
+	spec *api.Queue // nil: named by workloads, but not known
 
-	parent   *queue   // nil: at the top
-	depth    int      // how many are above it
-	children []*queue // by name
-	quota    vector   // what it is promised
-	easy     bool     // it and those above it ask nothing of work that may be evicted
-	problem  string   // why it cannot be in the tree: an unknown parent, a circle
+	parent   *queue          // nil: at the top
+	depth    int             // how many are above it
+	children []*queue        // by name
+	quota    quantity.Vector // what it is promised
+	easy     bool            // it and those above it ask nothing of work that may be evicted
+	problem  string          // why it cannot be in the tree: an unknown parent, a circle
 
 	// Of its workloads and those of the queues below it: what they hold, how much of it by pods on their way
 	// out, and what is held for them on nodes.
 	// firm is what of it cannot be asked back: by pods that may not be evicted.
-	used, leaving, pledged, firm vector
+	used, leaving, pledged, firm quantity.Vector
 
-	pods   []*pod            // its own seated pods, in no order
-	ranks  map[int32]int     // by priority: its own seated pods that may be evicted
-	owned  int               // of those, how many somebody makes again
-	going  int               // its own seated pods that are on their way out
-	fair   vector            // its fair share, as of the cycle
-	asked  vector            // what its own workloads in line lack, as of the cycle
-	wanted vector            // the same, as of what was told
-	users  map[string]vector // what each user of its own workloads holds; nil: it does not matter
-	epoch  uint64            // goes up when pods change
+	pods   []*pod                     // its own seated pods, in no order
+	ranks  map[int32]int              // by priority: its own seated pods that may be evicted
+	owned  int                        // of those, how many somebody makes again
+	going  int                        // its own seated pods that are on their way out
+	fair   quantity.Vector            // its fair share, as of the cycle
+	asked  quantity.Vector            // what its own workloads in line lack, as of the cycle
+	wanted quantity.Vector            // the same, as of what was told
+	users  map[string]quantity.Vector // what each user of its own workloads holds; nil: it does not matter
+	epoch  uint64                     // goes up when pods change
 
 	roster    roster
 	counted   int // workloads of pods, when epoch was countedAt
@@ -41,15 +44,15 @@ type queue struct {
 
 // forest is what follows from all queues together.
 type forest struct {
-	stale    bool     // queues changed: parents, accounts and the rest have to be worked out anew
-	top      []*queue // by name
-	promised vector   // by dimension: not 0 where some queue has a quota above 0
-	modelled bool     // amounts depend on GPU models
-	idle     []*queue // that give back GPUs which do nothing, by name
-	lends    bool     // some queue keeps unused quota to itself
-	shared   []int    // the dimensions that fair shares are of
-	rated    int64    // GPUs of all nodes, at their models' rates; 0: to be worked out
-	warnings []Rejected
+	stale    bool            // queues changed: parents, accounts and the rest have to be worked out anew
+	top      []*queue        // by name
+	promised quantity.Vector // by dimension: not 0 where some queue has a quota above 0
+	modelled bool            // amounts depend on GPU models
+	idle     []*queue        // that give back GPUs which do nothing, by name
+	lends    bool            // some queue keeps unused quota to itself
+	shared   []int           // the dimensions that fair shares are of
+	rated    int64           // GPUs of all nodes, at their models' rates; 0: to be worked out
+	warnings []api.Rejected
 }
 
 func (s *State) queueNamed(name string) *queue {
@@ -206,7 +209,7 @@ func (s *State) rebook(n *node) {
 
 // surplusOf is by how much the GPUs that the pod has on its seat count for more than their number.
 func (s *State) surplusOf(p *pod) int64 {
-	gpus := p.amount(dimGPU)
+	gpus := p.amount(quantity.DimGPU)
 	if gpus == 0 {
 		return 0
 	}
@@ -215,14 +218,14 @@ func (s *State) surplusOf(p *pod) int64 {
 
 // inAll is what there is in all, and what of it is taken, as queues count it.
 func (s *State) inAll(dim int) (capacity, taken int64) {
-	if dim != dimGPU || len(s.cfg.Rates) == 0 {
-		return s.capacity.at(dim), s.taken.at(dim)
+	if dim != quantity.DimGPU || len(s.cfg.Rates) == 0 {
+		return s.capacity.At(dim), s.taken.At(dim)
 	}
 	if s.forest.rated == 0 {
 		all := s.modelledCapacity()
-		s.forest.rated = all.at(dimGPU)
+		s.forest.rated = all.At(quantity.DimGPU)
 	}
-	return s.forest.rated, s.taken.at(dimGPU) + s.surplus
+	return s.forest.rated, s.taken.At(quantity.DimGPU) + s.surplus
 }
 
 // repledge pledges what is held for the workload again: another queue may pay for it now.
@@ -240,12 +243,12 @@ func (q *queue) enter(p *pod, times int64) {
 	for ; q != nil; q = q.parent {
 		for _, d := range p.bill {
 			//mutate: index-queue-usage
-			q.used.add(d.dim, times*d.amount)
+			q.used.Add(d.Dim, times*d.Amount)
 			if p.leaving() {
-				q.leaving.add(d.dim, times*d.amount)
+				q.leaving.Add(d.Dim, times*d.Amount)
 			}
 			if p.firm() {
-				q.firm.add(d.dim, times*d.amount)
+				q.firm.Add(d.Dim, times*d.Amount)
 			}
 		}
 	}
@@ -265,7 +268,7 @@ func (p *pod) firm() bool {
 
 // committed is what the queue's workloads hold and will hold once those on their way out are gone and holds taken.
 func (q *queue) committed(dim int) int64 {
-	return q.used.at(dim) - q.leaving.at(dim) + q.pledged.at(dim)
+	return q.used.At(dim) - q.leaving.At(dim) + q.pledged.At(dim)
 }
 
 // pledge enters what is held for a workload in its queue's account, or takes it back.
@@ -275,19 +278,19 @@ func (s *State) pledge(h *hold, times int64) {
 	}
 	for q := h.payer; q != nil; q = q.parent {
 		for _, a := range h.Requests {
-			q.pledged.add(s.dims.id(a.Resource), times*a.Value)
+			q.pledged.Add(s.dims.ID(a.Resource), times*a.Value)
 		}
 	}
 }
 
 // pledgedBy is what the holds that stand keep at the cost of the queue.
-func (s *State) pledgedBy(holds []*hold, payer *queue) (sum vector) {
+func (s *State) pledgedBy(holds []*hold, payer *queue) (sum quantity.Vector) {
 	for _, h := range holds {
 		if h.on == nil || h.payer != payer {
 			continue
 		}
 		for _, a := range h.Requests {
-			sum.add(s.dims.id(a.Resource), a.Value)
+			sum.Add(s.dims.ID(a.Resource), a.Value)
 		}
 	}
 	return sum
@@ -325,31 +328,31 @@ func (s *State) queueOfWorkload(key string) *queue {
 	return nil
 }
 
-func (q *queue) bookUser(user string, bill []demand, times int64) {
+func (q *queue) bookUser(user string, bill []quantity.Demand, times int64) {
 	v := q.users[user]
 	for _, d := range bill {
-		v.add(d.dim, times*d.amount)
+		v.Add(d.Dim, times*d.Amount)
 	}
 	q.users[user] = v
 }
 
 // billOf is what a pod on its seat counts in its queue: what it asks for, and where models matter, GPUs at the rate
 // of their model and, apart, of their model.
-func (s *State) billOf(p *pod) []demand {
-	gpus := p.amount(dimGPU)
+func (s *State) billOf(p *pod) []quantity.Demand {
+	gpus := p.amount(quantity.DimGPU)
 	if !s.forest.modelled || gpus == 0 {
 		return p.demands
 	}
 	model := p.model()
-	out := make([]demand, 0, len(p.demands)+1)
+	out := make([]quantity.Demand, 0, len(p.demands)+1)
 	for _, d := range p.demands {
-		if d.dim == dimGPU {
-			d.amount *= s.rate(model)
+		if d.Dim == quantity.DimGPU {
+			d.Amount *= s.rate(model)
 		}
 		out = append(out, d)
 	}
 	if model != "" {
-		out = append(out, demand{s.dims.id(OfModel(s.cfg.GPU, model)), gpus})
+		out = append(out, quantity.Demand{Dim: s.dims.ID(api.OfModel(s.cfg.GPU, model)), Amount: gpus})
 	}
 	return out
 }
@@ -366,7 +369,7 @@ func (s *State) rate(model string) int64 {
 
 // valid says whether the queue exists and makes sense.
 func (s *State) valid(q *queue) bool {
-	return q != nil && q.spec != nil && q.problem == "" && !s.isRejected(KindQueue, q.name)
+	return q != nil && q.spec != nil && q.problem == "" && !s.isRejected(api.KindQueue, q.name)
 }
 
 // regrow works out what follows from all queues together, if one of them changed: the tree, and from scratch all
@@ -380,7 +383,7 @@ func (s *State) regrow() {
 	for _, q := range s.queues {
 		q.parent, q.children, q.problem, q.users, q.quota, q.roster = nil, nil, "", nil, nil, roster{}
 		if q.spec != nil && (q.spec.FairUsers || len(q.spec.UserLimits) > 0) {
-			q.users = make(map[string]vector)
+			q.users = make(map[string]quantity.Vector)
 		}
 	}
 	for _, name := range sortedKeys(s.queues) {
@@ -421,11 +424,11 @@ func (s *State) regrow() {
 
 // plant finds the queue's parent, or why it has none.
 func (s *State) plant(q *queue) {
-	if q.spec == nil || q.spec.Parent == "" || s.isRejected(KindQueue, q.name) {
+	if q.spec == nil || q.spec.Parent == "" || s.isRejected(api.KindQueue, q.name) {
 		return
 	}
 	up := s.queues[q.spec.Parent]
-	if up == nil || up.spec == nil || s.isRejected(KindQueue, up.name) {
+	if up == nil || up.spec == nil || s.isRejected(api.KindQueue, up.name) {
 		q.problem = fmt.Sprintf("parent: there is no queue %s", q.spec.Parent)
 		return
 	}
@@ -448,15 +451,15 @@ func (s *State) readAmounts(q *queue) {
 	for _, a := range q.spec.Quota {
 		//mutate: promised-above-zero -> true
 		if a.Value > 0 {
-			f.promised.add(s.dims.id(a.Resource), 1)
+			f.promised.Add(s.dims.ID(a.Resource), 1)
 		}
-		q.quota.add(s.dims.id(a.Resource), a.Value)
+		q.quota.Add(s.dims.ID(a.Resource), a.Value)
 	}
 	f.lends = f.lends || len(q.spec.Lend) > 0
 	if q.spec.ReclaimIdle > 0 {
 		f.idle = append(f.idle, q)
 	}
-	for _, list := range []Resources{q.spec.Quota, q.spec.Limits, q.spec.Lend, q.spec.UserLimits} {
+	for _, list := range []api.Resources{q.spec.Quota, q.spec.Limits, q.spec.Lend, q.spec.UserLimits} {
 		for _, a := range list {
 			f.modelled = f.modelled || strings.HasPrefix(a.Resource, s.cfg.GPU+"@")
 		}
@@ -476,8 +479,8 @@ func (s *State) warnOfPromises(q *queue) {
 			}
 		}
 		if sum > a.Value {
-			s.forest.warnings = append(s.forest.warnings, Rejected{
-				Ref:    Ref{Kind: KindQueue, Key: q.name, Version: q.spec.Version},
+			s.forest.warnings = append(s.forest.warnings, api.Rejected{
+				Ref:    api.Ref{Kind: api.KindQueue, Key: q.name, Version: q.spec.Version},
 				Reason: fmt.Sprintf("the queues below it are promised %d of %s, and it has %d", sum, a.Resource, a.Value),
 			})
 		}
@@ -485,7 +488,7 @@ func (s *State) warnOfPromises(q *queue) {
 }
 
 // Warnings lists queues that work and yet promise what they may not be able to keep, by name.
-func (s *State) Warnings() []Rejected {
+func (s *State) Warnings() []api.Rejected {
 	s.regrow()
 	return slices.Clone(s.forest.warnings)
 }
@@ -514,14 +517,14 @@ func (s *State) recount() {
 }
 
 // quota is what the queue is promised of the dimension.
-func (s *State) quota(q *queue, dim int) int64 { return q.quota.at(dim) }
+func (s *State) quota(q *queue, dim int) int64 { return q.quota.At(dim) }
 
 // covers says whether the queue's quota is about the dimension at all: else what its workloads hold of it is neither
 // promised nor borrowed.
 func (s *State) covers(q *queue, dim int) bool {
-	name := s.dims.names[dim]
-	if q.spec == nil || !q.spec.DevicesOnly || dim == dimGPU || strings.Contains(name, "/") {
+	name := s.dims.Names[dim]
+	if q.spec == nil || !q.spec.DevicesOnly || dim == quantity.DimGPU || strings.Contains(name, "/") {
 		return true
 	}
-	return slices.ContainsFunc(q.spec.Quota, func(a Amount) bool { return a.Resource == name })
+	return slices.ContainsFunc(q.spec.Quota, func(a api.Amount) bool { return a.Resource == name })
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/place"
 )
 
@@ -11,7 +12,7 @@ import (
 // no place there is none.
 type order struct {
 	class   *class
-	layout  Layout
+	layout  api.Layout
 	pods    []*pod  // to place now, by rank
 	want    int     // how many there could be in all: a place that holds these too is better
 	running []*pod  // members that have a seat

@@ -5,6 +5,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
 // Who may be evicted for whom. Legality is judged workload by workload, as things stand before anybody is taken.
@@ -17,14 +20,14 @@ type unit struct {
 	spare []*unit // of what is left of a gang: its members above the minimum, which go first
 	rest  *unit   // of a member above the minimum: what is left of its gang; nil: that stays
 
-	size     vector // of a member above the minimum: what it is booked with
+	size     quantity.Vector // of a member above the minimum: what it is booked with
 	stints   []stint
 	budgeted bool // disruption budgets cover some of its pods, and are taken from when it goes
 	surge    bool // of what is moved: it stays until the next one runs
 
 	// For one claim.
 	claim uint64
-	cause EvictionCause
+	cause api.EvictionCause
 	cost  int64
 	reach int // how far up its tree the claimant's queue must be within quota for it
 	taken bool
@@ -44,15 +47,15 @@ type seatOf struct {
 type tenant struct {
 	lodging
 	key      string
-	told     *Pod // of a pod by itself
+	told     *api.Pod // of a pod by itself
 	payer    *queue
 	priority int32
-	terms    *Terms
-	started  time.Time // when its first pod got its seat; zero: for long
-	size     vector    // what it is booked with
-	core     vector    // what of that is its minimum
-	stays    vector    // what of that can never be evicted
-	units    []*unit   // what of it may be evicted; what is left of a gang last
+	terms    *api.Terms
+	started  time.Time       // when its first pod got its seat; zero: for long
+	size     quantity.Vector // what it is booked with
+	core     quantity.Vector // what of that is its minimum
+	stays    quantity.Vector // what of that can never be evicted
+	units    []*unit         // what of it may be evicted; what is left of a gang last
 	pods     []*pod
 	covered  int // by the quotas of how many queues its minimum is covered: its own, the one above, and so on, without a gap
 }
@@ -60,7 +63,7 @@ type tenant struct {
 // appraise works out what of the tenant may be evicted, and what of that decides its cost.
 func (s *State) appraise(t *tenant) {
 	first := t.pods[0]
-	t.key, t.priority, t.started, t.terms = first.workload(), first.Priority, first.Started, s.termsOf(first)
+	t.key, t.priority, t.started, t.terms = first.WorkloadKey(), first.Priority, first.Started, s.termsOf(first)
 	if t.gang == nil {
 		t.told = first.Pod
 	} else if t.priority = 0; t.gang.spec != nil {
@@ -111,7 +114,7 @@ func (s *State) divideTenant(t *tenant) {
 		}
 		stays = stays || !p.Evictable
 		for _, d := range p.bill {
-			t.core.add(d.dim, d.amount)
+			t.core.Add(d.Dim, d.Amount)
 		}
 		if bare(p) {
 			rest.pods = append(rest.pods, p)
@@ -191,11 +194,11 @@ type claim struct {
 	y      *cycle
 	g      *gang
 	t      turn
-	q      *queue // that it is charged to; State.nobody: none
-	gpus   int64  // the least that it asks for
-	needs  vector // the least that it asks for, as queues count it
-	own    vector // what is held for it, and counts in its queues already
-	dims   []int  // of what it asks for, what is promised; of every GPU model too
+	q      *queue          // that it is charged to; State.nobody: none
+	gpus   int64           // the least that it asks for
+	needs  quantity.Vector // the least that it asks for, as queues count it
+	own    quantity.Vector // what is held for it, and counts in its queues already
+	dims   []int           // of what it asks for, what is promised; of every GPU model too
 	id     uint64
 	units  []*unit // that are legal to evict
 	theirs []*hold // places of others that it may have
@@ -240,7 +243,7 @@ func (c *claim) preempt() {
 	all := c.y.s.tenantsOf(c.q)
 	for i := len(all) - 1; i >= 0 && all[i].priority < c.t.priority; i-- {
 		if !all[i].promoted() {
-			c.take(all[i], Preempted, -1)
+			c.take(all[i], api.Preempted, -1)
 		}
 	}
 }
@@ -268,7 +271,7 @@ func (c *claim) reclaim() {
 	for x := c.q; x != nil && c.fitsIn(x, c.y.s.quota); x = x.parent {
 		for _, z := range c.y.s.siblings(x) {
 			if z != x {
-				c.uncovered(z, c.dims, c.y.s.quota, Reclaimed, reach)
+				c.uncovered(z, c.dims, c.y.s.quota, api.Reclaimed, reach)
 			}
 		}
 		reach++
@@ -282,7 +285,7 @@ func (c *claim) share() {
 	for x := c.q; x != nil && len(dims) > 0 && c.fitsShare(x, dims); x = x.parent {
 		for _, z := range c.y.s.siblings(x) {
 			if z != x {
-				c.uncovered(z, dims, shareOrQuota, Shared, -1)
+				c.uncovered(z, dims, shareOrQuota, api.Shared, -1)
 			}
 		}
 	}
@@ -290,12 +293,12 @@ func (c *claim) share() {
 
 // sharedDims lists what of the claimant's needs there are fair shares of that it may ask for; none but under timeshare.
 func (c *claim) sharedDims() []int {
-	if c.y.s.cfg.Policy != TimeShare {
+	if c.y.s.cfg.Policy != api.TimeShare {
 		return nil
 	}
 	dims := make([]int, 0, len(c.needs))
 	for dim, need := range c.needs {
-		if need > 0 && dim != dimPods && dim < len(c.q.fair) {
+		if need > 0 && dim != quantity.DimPods && dim < len(c.q.fair) {
 			dims = append(dims, dim)
 		}
 	}
@@ -305,7 +308,7 @@ func (c *claim) sharedDims() []int {
 // fitsShare says whether the queue is within its fair share with what the claimant asks for.
 func (c *claim) fitsShare(q *queue, dims []int) bool {
 	for _, dim := range dims {
-		if q.committed(dim)-c.own.at(dim)+c.needs[dim] > q.fair.at(dim) {
+		if q.committed(dim)-c.own.At(dim)+c.needs[dim] > q.fair.At(dim) {
 			return false
 		}
 	}
@@ -314,12 +317,12 @@ func (c *claim) fitsShare(q *queue, dims []int) bool {
 
 // shareOrQuota is what nobody may take from a queue for a share. Where quotas promise more than there is, a share can be
 // less than the quota, and that would be asked back again by right.
-func shareOrQuota(q *queue, dim int) int64 { return max(q.fair.at(dim), q.quota.at(dim)) }
+func shareOrQuota(q *queue, dim int) int64 { return max(q.fair.At(dim), q.quota.At(dim)) }
 
 // fitsIn says whether the queue is within its part with what the claimant asks for.
 func (c *claim) fitsIn(q *queue, part func(*queue, int) int64) bool {
 	for _, dim := range c.dims {
-		if c.needs.at(dim) > 0 && q.committed(dim)-c.own.at(dim)+c.needs.at(dim) > part(q, dim) {
+		if c.needs.At(dim) > 0 && q.committed(dim)-c.own.At(dim)+c.needs.At(dim) > part(q, dim) {
 			return false
 		}
 	}
@@ -342,7 +345,7 @@ type cover struct {
 	over  []int // of dims, where the queue holds more than its part
 	part  func(*queue, int) int64
 	all   []*tenant
-	sum   vector
+	sum   quantity.Vector
 }
 
 // newCover has the tenants of a queue that holds more than its part.
@@ -363,27 +366,27 @@ func newCover(s *State, z *queue, dims []int, part func(*queue, int) int64) *cov
 // firm adds up what can never be evicted.
 func (v *cover) firm() {
 	for _, dim := range v.dims {
-		if v.queue.firm.at(dim) == 0 {
+		if v.queue.firm.At(dim) == 0 {
 			continue
 		}
 		for _, t := range v.all {
-			if n := t.stays.at(dim); n > 0 {
-				v.sum.add(dim, n)
+			if n := t.stays.At(dim); n > 0 {
+				v.sum.Add(dim, n)
 			}
 		}
 	}
 }
 
 // covers adds more, without what of it is counted already, if the part is enough for it.
-func (v *cover) covers(more, counted vector) bool {
+func (v *cover) covers(more, counted quantity.Vector) bool {
 	for _, dim := range v.dims {
-		if n := more.at(dim) - counted.at(dim); n > 0 && v.sum.at(dim)+n > v.part(v.queue, dim) {
+		if n := more.At(dim) - counted.At(dim); n > 0 && v.sum.At(dim)+n > v.part(v.queue, dim) {
 			return false
 		}
 	}
 	for _, dim := range v.dims {
-		if n := more.at(dim) - counted.at(dim); n > 0 {
-			v.sum.add(dim, n)
+		if n := more.At(dim) - counted.At(dim); n > 0 {
+			v.sum.Add(dim, n)
 		}
 	}
 	return true
@@ -391,15 +394,15 @@ func (v *cover) covers(more, counted vector) bool {
 
 // lacks says whether some of what a workload of the payer holds is of what the queue holds too much of, and can be asked
 // back from it.
-func (v *cover) lacks(payer *queue, some vector) bool {
+func (v *cover) lacks(payer *queue, some quantity.Vector) bool {
 	return slices.ContainsFunc(v.over, func(dim int) bool {
 		//mutate: cover-devices-only -> some.at(dim) > 0
-		return some.at(dim) > 0 && v.s.covers(payer, dim)
+		return some.At(dim) > 0 && v.s.covers(payer, dim)
 	})
 }
 
 // uncovered takes of a queue that holds more than its part what is not covered by it.
-func (c *claim) uncovered(z *queue, dims []int, part func(*queue, int) int64, cause EvictionCause, reach int) {
+func (c *claim) uncovered(z *queue, dims []int, part func(*queue, int) int64, cause api.EvictionCause, reach int) {
 	if x := c.y.s.cutOf(z, dims, part); x != nil {
 		for _, u := range x.units {
 			c.takeUnit(u, cause, reach)
@@ -424,7 +427,7 @@ func (c *claim) overrun() {
 		case c.y.now.Before(end):
 			c.y.wake(end)
 		default:
-			c.take(t, Overran, -1)
+			c.take(t, api.Overran, -1)
 		}
 	})
 }
@@ -460,7 +463,7 @@ func (c *claim) idle() {
 		for _, t := range c.y.s.tenantsOf(q) {
 			for _, u := range t.units {
 				if c.idles(u, q.spec.ReclaimIdle) {
-					c.takeUnit(u, Idled, -1)
+					c.takeUnit(u, api.Idled, -1)
 				}
 			}
 		}
@@ -486,7 +489,7 @@ func (c *claim) idles(u *unit, after time.Duration) bool {
 }
 
 // take makes all units of the tenant legal.
-func (c *claim) take(t *tenant, cause EvictionCause, reach int) {
+func (c *claim) take(t *tenant, cause api.EvictionCause, reach int) {
 	if len(t.units) == 0 || t.gang == c.g {
 		return
 	}
@@ -504,7 +507,7 @@ func (s *State) minRun(q *queue) time.Duration {
 }
 
 // takeUnit makes the unit legal, if it is not yet.
-func (c *claim) takeUnit(u *unit, cause EvictionCause, reach int) {
+func (c *claim) takeUnit(u *unit, cause api.EvictionCause, reach int) {
 	t := u.of
 	if u.claim == c.id || t.gang == c.g {
 		return
@@ -532,5 +535,5 @@ func (c *claim) takeUnit(u *unit, cause EvictionCause, reach int) {
 // refused says whether the pod could not be evicted a short time ago.
 func (y *cycle) refused(p *pod) bool {
 	e := y.s.evictions[p.Key]
-	return e != nil && e.Refused && e.UID == p.UID && live(e.Until, y.now) && !y.s.isRejected(KindEviction, p.Key)
+	return e != nil && e.Refused && e.UID == p.UID && live(e.Until, y.now) && !y.s.isRejected(api.KindEviction, p.Key)
 }

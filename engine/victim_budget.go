@@ -1,5 +1,7 @@
 package engine
 
+import "github.com/berth-dev/berth/engine/internal/api"
+
 // Disruption budgets: a set of victims that keeps them all comes before any that does not.
 
 // toll counts, by budget, the victims of a claim.
@@ -41,7 +43,7 @@ func (y *cycle) broken(t *toll) (pods int, never bool) {
 // allowed is how many more pods of the budget may be evicted; a budget that is not known allows all.
 func (y *cycle) allowed(budget string) int {
 	d := y.s.disruptions[budget]
-	if d == nil || y.s.isRejected(KindDisruption, budget) {
+	if d == nil || y.s.isRejected(api.KindDisruption, budget) {
 		return 1 << 30
 	}
 	return max(0, d.Allowed-y.underWay()[budget])

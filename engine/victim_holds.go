@@ -3,6 +3,8 @@ package engine
 import (
 	"slices"
 	"strings"
+
+	"github.com/berth-dev/berth/engine/internal/api"
 )
 
 // A place is held for whom it was freed. Who could evict that one once it ran there may have the place before it does:
@@ -20,7 +22,7 @@ func (c *claim) outbid() []*hold {
 			out = append(out, h)
 		}
 	}
-	slices.SortFunc(out, func(a, b *hold) int { return strings.Compare(a.ref().Key, b.ref().Key) })
+	slices.SortFunc(out, func(a, b *hold) int { return strings.Compare(a.Ref().Key, b.Ref().Key) })
 	return out
 }
 
@@ -88,7 +90,7 @@ func (c *claim) lose(places []*hold) (lost []*hold) {
 	}
 	for _, h := range c.theirs {
 		n := s.nodes[h.Node]
-		if slices.ContainsFunc(h.Requests, func(a Amount) bool { return n.free.at(s.dims.id(a.Resource)) < a.Value }) {
+		if slices.ContainsFunc(h.Requests, func(a api.Amount) bool { return n.free.At(s.dims.ID(a.Resource)) < a.Value }) {
 			lost = append(lost, h)
 			continue
 		}

@@ -5,6 +5,8 @@ import (
 	"container/heap"
 	"slices"
 	"strings"
+
+	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
 // What units would free is first worked out from resources alone, node by node: a bound that shows where nothing helps,
@@ -12,11 +14,11 @@ import (
 
 // tract is a node, as a claim's units could free it.
 type tract struct {
-	pass   uint64 // the survey that the rest is of
-	node   *node  // nil: the class may not be there
-	free   vector // with what is freed so far
-	slots  int64  // pods of the class that go there then, by resources
-	spoils int    // pods, and places held, that keep the class off the node whatever is free
+	pass   uint64          // the survey that the rest is of
+	node   *node           // nil: the class may not be there
+	free   quantity.Vector // with what is freed so far
+	slots  int64           // pods of the class that go there then, by resources
+	spoils int             // pods, and places held, that keep the class off the node whatever is free
 	units  []*unit
 }
 
@@ -79,14 +81,14 @@ func (v *survey) tract(n *node) *tract {
 	for _, p := range v.y.spoken[n] {
 		if p.seat == n {
 			for _, d := range p.demands {
-				t.free.add(d.dim, d.amount)
+				t.free.Add(d.Dim, d.Amount)
 			}
 		}
 	}
 	for _, p := range n.nominated {
 		if p.Priority >= v.class.priority {
 			for _, d := range p.demands {
-				t.free.add(d.dim, -d.amount)
+				t.free.Add(d.Dim, -d.Amount)
 			}
 		}
 	}
@@ -117,7 +119,7 @@ func (v *survey) admits(c *class, n *node) bool {
 
 // spoils says whether the pod keeps the class off its node.
 func (v *survey) spoils(p *pod) bool {
-	if p.amount(dimGPU) == 0 || v.class.whole != "" && p.Gang == v.class.whole {
+	if p.amount(quantity.DimGPU) == 0 || v.class.whole != "" && p.Gang == v.class.whole {
 		return false
 	}
 	return v.class.whole != "" || p.gang != nil && p.gang.whole
@@ -149,7 +151,7 @@ func (v *survey) free(u *unit, by int64) int64 {
 			continue
 		}
 		for _, d := range p.demands {
-			t.free.add(d.dim, by*d.amount)
+			t.free.Add(d.Dim, by*d.Amount)
 		}
 		if whole && v.spoils(p) {
 			t.spoils -= int(by)
@@ -174,7 +176,7 @@ func (v *survey) freeAll(by int64) {
 				continue
 			}
 			for _, d := range p.demands {
-				t.free.add(d.dim, by*d.amount)
+				t.free.Add(d.Dim, by*d.Amount)
 			}
 			if whole && v.spoils(p) {
 				t.spoils -= int(by)
@@ -618,9 +620,9 @@ func (p *picking) also(chosen []*unit, u *unit) []*unit {
 
 // helps is how much the unit gives of what the class asks for most on the node, at least 1.
 func (p *picking) helps(u *unit, t *tract) int64 {
-	dim := dimGPU
+	dim := quantity.DimGPU
 	if p.class.shape.gpus == 0 {
-		dim = p.class.demands[len(p.class.demands)-1].dim
+		dim = p.class.demands[len(p.class.demands)-1].Dim
 	}
 	var sum int64
 	for _, q := range u.pods {

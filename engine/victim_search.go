@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"github.com/berth-dev/berth/engine/internal/api"
 )
 
 // The victims of a claim: a set of legal units, cheapest first by what it breaks and what it costs, from which none can
@@ -324,7 +326,7 @@ func (c *claim) fits() bool {
 func (c *claim) orderOf(i int) order {
 	o := c.y.order(c.g, c.kins[i].class(c.first))
 	if c.moving && len(o.pods) == 1 && o.layout.Required == "" {
-		o.layout.Required = NodeLevel // so that every node is a bid
+		o.layout.Required = api.NodeLevel // so that every node is a bid
 	}
 	return o
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/berth-dev/berth/engine/internal/quantity"
 	"github.com/berth-dev/berth/engine/why"
 )
 
@@ -282,10 +283,10 @@ type choice struct {
 // prepare gets the search in a region ready: all candidates are counted as gone.
 func (w *sweep) prepare(v *survey, r *region, wants []order) *walk {
 	w.y.s.passes++
-	x := &walk{sweep: w, v: v, name: r.name, wants: wants, turn: w.y.s.passes, dim: dimGPU,
+	x := &walk{sweep: w, v: v, name: r.name, wants: wants, turn: w.y.s.passes, dim: quantity.DimGPU,
 		parts: make(map[*unit]int64), on: make(map[*unit][]stake)}
 	if v.class.shape.gpus == 0 {
-		x.dim = v.class.demands[len(v.class.demands)-1].dim
+		x.dim = v.class.demands[len(v.class.demands)-1].Dim
 	}
 	for i, o := range wants {
 		x.most[i] = int64(len(o.pods))
@@ -404,19 +405,19 @@ func (x *walk) beside(l *lot, others int64) int64 {
 		return -1
 	}
 	for _, d := range x.wants[1].class.demands {
-		if l.free.at(d.dim) < others*d.amount {
+		if l.free.At(d.Dim) < others*d.Amount {
 			return -1
 		}
 	}
 	k := x.most[0]
 	for _, d := range x.wants[0].class.demands {
-		left := l.free.at(d.dim)
+		left := l.free.At(d.Dim)
 		for _, o := range x.wants[1].class.demands {
-			if o.dim == d.dim {
-				left -= others * o.amount
+			if o.Dim == d.Dim {
+				left -= others * o.Amount
 			}
 		}
-		k = min(k, left/d.amount)
+		k = min(k, left/d.Amount)
 	}
 	return k
 }
@@ -467,7 +468,7 @@ func (x *walk) share(u *unit, l *lot) int64 {
 // appraise decides the lot by itself, by the one resource: a knapsack.
 func (x *walk) appraise(l *lot) {
 	type load struct{ amount, cost int64 }
-	idle := l.free.at(x.dim)
+	idle := l.free.At(x.dim)
 	for _, u := range l.tract.units {
 		idle -= x.gives(u, l)
 	}
@@ -500,8 +501,8 @@ func (x *walk) appraise(l *lot) {
 		need := -idle
 		for i, o := range x.wants {
 			for _, d := range o.class.demands {
-				if d.dim == x.dim {
-					need += r[i] * d.amount
+				if d.Dim == x.dim {
+					need += r[i] * d.Amount
 				}
 			}
 		}
@@ -675,7 +676,7 @@ func (x *walk) findRelief(g why.Gate) *relief {
 	for _, u := range x.cands {
 		h := helper{u, 1, u.cost + x.dear*x.surely(u)}
 		if g.Resource != "" {
-			h.gives = (u.billed(x.y.s.dims.id(g.Resource)) + part - 1) / part
+			h.gives = (u.billed(x.y.s.dims.ID(g.Resource)) + part - 1) / part
 		}
 		if h.gives > 0 && (g.Cause == why.NotLent || u.of.payer.top() == x.q.top()) {
 			r.helpers = append(r.helpers, h)
@@ -703,8 +704,8 @@ func (x *walk) findRelief(g why.Gate) *relief {
 func (u *unit) billed(dim int) (sum int64) {
 	for _, p := range u.pods {
 		for _, d := range p.bill {
-			if d.dim == dim {
-				sum += d.amount
+			if d.Dim == dim {
+				sum += d.Amount
 			}
 		}
 	}

@@ -33,15 +33,19 @@ const (
 // what the rest of the module uses.
 var Rules = map[string]Rule{
 	"engine": {
-		Ring: Pure, Imports: []string{"engine/why", "engine/internal/device", "engine/internal/fit", "engine/internal/place", "engine/internal/share"},
+		Ring: Pure, Imports: []string{
+			"engine/why", "engine/internal/api", "engine/internal/device", "engine/internal/fit", "engine/internal/place", "engine/internal/quantity", "engine/internal/share",
+		},
 		Tests: []string{"engine/internal/oracle", "internal/scenario"},
 	},
-	"engine/why":             {Ring: Pure},
-	"engine/internal/device": {Ring: Pure},
-	"engine/internal/fit":    {Ring: Pure},
-	"engine/internal/place":  {Ring: Pure},
-	"engine/internal/share":  {Ring: Pure},
-	"engine/internal/oracle": {Ring: Pure, Imports: []string{"engine", "engine/why"}},
+	"engine/why":               {Ring: Pure},
+	"engine/internal/api":      {Ring: Pure, Imports: []string{"engine/why", "engine/internal/fit"}},
+	"engine/internal/device":   {Ring: Pure},
+	"engine/internal/fit":      {Ring: Pure},
+	"engine/internal/place":    {Ring: Pure},
+	"engine/internal/quantity": {Ring: Pure, Imports: []string{"engine/internal/api"}},
+	"engine/internal/share":    {Ring: Pure},
+	"engine/internal/oracle":   {Ring: Pure, Imports: []string{"engine", "engine/why"}},
 
 	"diagnose": {Ring: Pure, Imports: []string{"engine", "engine/why"}, Objects: true, Tests: []string{"kube/inspect", "kube/scheduler"}},
 

@@ -1,4 +1,4 @@
-package engine
+package api
 
 import (
 	"fmt"
@@ -9,11 +9,11 @@ import (
 
 // Each check returns why the object makes no sense by itself, "" when it does.
 
-func (n *Node) check() string {
+func (n *Node) Check() string {
 	if n.Name == "" {
 		return "a node without a name"
 	}
-	if reason := n.Allocatable.check(); reason != "" {
+	if reason := n.Allocatable.Check(); reason != "" {
 		return "allocatable: " + reason
 	}
 	for i, d := range n.Devices {
@@ -27,18 +27,18 @@ func (n *Node) check() string {
 	return ""
 }
 
-func (p *Pod) check() string {
+func (p *Pod) Check() string {
 	if p.Key == "" {
 		return "a pod without a key"
 	}
-	if reason := p.Terms.check(); reason != "" {
+	if reason := p.Terms.Check(); reason != "" {
 		return reason
 	}
-	return p.Spec.check()
+	return p.Spec.Check()
 }
 
-func (s *Spec) check() string {
-	if reason := s.Requests.check(); reason != "" {
+func (s *Spec) Check() string {
+	if reason := s.Requests.Check(); reason != "" {
 		return "requests: " + reason
 	}
 	if s.Requests.Get(Pods) != 0 {
@@ -84,7 +84,7 @@ func (g GPU) check() string {
 	return ""
 }
 
-func (q *Queue) check() string {
+func (q *Queue) Check() string {
 	if q.Name == "" {
 		return "a queue without a name"
 	}
@@ -92,7 +92,7 @@ func (q *Queue) check() string {
 		name    string
 		amounts Resources
 	}{{"quota", q.Quota}, {"limits", q.Limits}, {"lend", q.Lend}, {"userLimits", q.UserLimits}} {
-		if reason := part.amounts.check(); reason != "" {
+		if reason := part.amounts.Check(); reason != "" {
 			return part.name + ": " + reason
 		}
 	}
@@ -117,14 +117,14 @@ func (q *Queue) check() string {
 	return ""
 }
 
-func (d *Disruption) check() string {
+func (d *Disruption) Check() string {
 	if d.Key == "" {
 		return "a disruption budget without a key"
 	}
 	return ""
 }
 
-func (b *Booking) check() string {
+func (b *Booking) Check() string {
 	switch {
 	case b.Name == "":
 		return "a booking without a name"
@@ -136,21 +136,21 @@ func (b *Booking) check() string {
 	return ""
 }
 
-func (e *Eviction) check() string {
+func (e *Eviction) Check() string {
 	if e.Pod == "" {
 		return "an eviction without a pod"
 	}
 	return ""
 }
 
-func (p *Promise) check() string {
+func (p *Promise) Check() string {
 	if p.Gang == "" {
 		return "a promise to nobody"
 	}
 	return ""
 }
 
-func (u *Spending) check() string {
+func (u *Spending) Check() string {
 	if u.Queue == "" {
 		return "spending of no queue"
 	}
@@ -168,7 +168,7 @@ func (u *Spending) check() string {
 	return ""
 }
 
-func (l *Lesson) check() string {
+func (l *Lesson) Check() string {
 	if l.Like == "" {
 		return "a lesson about nothing"
 	}
@@ -178,21 +178,21 @@ func (l *Lesson) check() string {
 	return ""
 }
 
-func (l *Lapse) check() string {
+func (l *Lapse) Check() string {
 	if l.Gang == "" {
 		return "a lapse of no gang"
 	}
 	return ""
 }
 
-func (t *Terms) check() string {
+func (t *Terms) Check() string {
 	if min(t.Expected, t.Max, t.Checkpoint, t.Restart, t.Grace, t.Delay) < 0 {
 		return "terms: a time is negative"
 	}
 	return ""
 }
 
-func (g *Gang) check() string {
+func (g *Gang) Check() string {
 	if g.Key == "" {
 		return "a gang without a key"
 	}
@@ -200,7 +200,7 @@ func (g *Gang) check() string {
 	if g.Invalid != "" {
 		return g.Invalid
 	}
-	if reason := g.Terms.check(); reason != "" {
+	if reason := g.Terms.Check(); reason != "" {
 		return reason
 	}
 	if g.Name != "" || g.Parent != "" {
@@ -305,29 +305,29 @@ func checkInTree(g *Group, byName map[string]*Group, children map[string]int) st
 	return ""
 }
 
-func (a *Assumption) check() string {
+func (a *Assumption) Check() string {
 	if a.Pod == "" || a.Node == "" {
 		return "an assumption without a pod or a node"
 	}
 	return ""
 }
 
-func (r *Refusal) check() string {
+func (r *Refusal) Check() string {
 	if r.Pod == "" || r.Node == "" {
 		return "a refusal without a pod or a node"
 	}
 	return ""
 }
 
-func (h *Hold) check() string {
+func (h *Hold) Check() string {
 	if h.Gang == "" || h.Node == "" {
 		return "a hold without a gang or a node"
 	}
-	if reason := h.Requests.check(); reason != "" {
+	if reason := h.Requests.Check(); reason != "" {
 		return "requests: " + reason
 	}
 	return ""
 }
 
-// isMIG says whether the resource counts MIG devices.
-func isMIG(resource string) bool { return strings.HasPrefix(resource, "nvidia.com/mig-") }
+// IsMIG says whether the resource counts MIG devices.
+func IsMIG(resource string) bool { return strings.HasPrefix(resource, "nvidia.com/mig-") }

@@ -1,4 +1,4 @@
-package engine
+package api
 
 import (
 	"fmt"
@@ -42,9 +42,6 @@ type Config struct {
 	// Classes is how many pod classes are kept warm; 0: 512. It changes speed and nothing else.
 	Classes int `json:"classes,omitempty"`
 }
-
-// Config is the policy of the state, with defaults filled in and without what makes no sense.
-func (s *State) Config() Config { return s.cfg }
 
 // Policy is a named set of rules.
 type Policy string
@@ -100,8 +97,8 @@ type Shape struct {
 	Weight   int64     `json:"weight"`
 }
 
-// normal returns the config with defaults filled in and with what makes no sense left out and named.
-func (c Config) normal() (Config, []Rejected) {
+// Normal returns the config with defaults filled in and with what makes no sense left out and named.
+func (c Config) Normal() (Config, []Rejected) {
 	var bad []Rejected
 	reject := func(field, format string, args ...any) {
 		bad = append(bad, Rejected{Ref: Ref{Kind: KindConfig, Key: field}, Reason: fmt.Sprintf(format, args...)})
@@ -130,7 +127,7 @@ func (c Config) normal() (Config, []Rejected) {
 		c.Packing = Tight
 	}
 	for _, s := range c.Workload {
-		if reason := s.Requests.check(); reason != "" || s.Weight < 0 || s.Weight > maxWeight {
+		if reason := s.Requests.Check(); reason != "" || s.Weight < 0 || s.Weight > maxWeight {
 			reject("workload", "a shape of weight %d: %s", s.Weight, reason)
 			c.Workload = nil
 			break
@@ -163,8 +160,8 @@ func (c Config) normal() (Config, []Rejected) {
 	}
 	c.HalfLife, c.MinRun = max(0, c.HalfLife), max(0, c.MinRun)
 	for i, r := range c.Rates {
-		if r.Model == "" || r.Units < 1 || r.Units > maxRate || slices.ContainsFunc(c.Rates[:i], func(o Rate) bool { return o.Model == r.Model }) {
-			reject("rates", "model %q counts %d: want each model once, with 1 to %d", r.Model, r.Units, maxRate)
+		if r.Model == "" || r.Units < 1 || r.Units > MaxRate || slices.ContainsFunc(c.Rates[:i], func(o Rate) bool { return o.Model == r.Model }) {
+			reject("rates", "model %q counts %d: want each model once, with 1 to %d", r.Model, r.Units, MaxRate)
 			c.Rates = nil
 			break
 		}
@@ -184,5 +181,5 @@ func (c Config) normal() (Config, []Rejected) {
 // maxWeight bounds a shape's weight so that expected fragmentation stays a small number.
 const maxWeight = 1 << 16
 
-// maxRate bounds what one GPU counts.
-const maxRate = 1000
+// MaxRate bounds what one GPU counts.
+const MaxRate = 1000

@@ -1,4 +1,4 @@
-package engine
+package api
 
 import (
 	"time"
@@ -235,8 +235,19 @@ type Budget struct {
 	From     time.Time     `json:"from,omitzero"`
 }
 
-// Span is the period of the budget that the time is in.
-func (b *Budget) Span(at time.Time) (from, to time.Time) { return b.period(at) }
+// Span returns the period of the budget that the time is in.
+func (b *Budget) Span(at time.Time) (from, to time.Time) {
+	since := at.Sub(b.From)
+	if b.From.IsZero() {
+		since = time.Duration(at.UnixNano())
+	}
+	into := since % b.Period
+	if into < 0 {
+		into += b.Period
+	}
+	from = at.Add(-into)
+	return from, from.Add(b.Period)
+}
 
 // OfModel names, in amounts of queues, the resource as far as it is of one GPU model.
 func OfModel(resource, model string) string { return resource + "@" + model }

@@ -1,0 +1,156 @@
+package engine
+
+import "github.com/berth-dev/berth/engine/internal/api"
+
+// The values of the contract. They are declared, with their fields, units and JSON, in engine/internal/api, because the
+// packages that decide are below this one and speak of the same values. These names are the ones to use.
+
+// What the world tells: objects, by key, in versions.
+type (
+	Node       = api.Node
+	Device     = api.Device
+	Pod        = api.Pod
+	Spec       = api.Spec
+	GPU        = api.GPU
+	Terms      = api.Terms
+	Gang       = api.Gang
+	Group      = api.Group
+	Layout     = api.Layout
+	Queue      = api.Queue
+	Budget     = api.Budget
+	Disruption = api.Disruption
+	Booking    = api.Booking
+)
+
+// The vocabulary of what pods ask of nodes, as Kubernetes defines it.
+type (
+	Amount      = api.Amount
+	Resources   = api.Resources
+	Requirement = api.Requirement
+	Op          = api.Op
+	Term        = api.Term
+	Preference  = api.Preference
+	Taint       = api.Taint
+	Effect      = api.Effect
+	Toleration  = api.Toleration
+	Port        = api.Port
+	Wish        = api.Wish
+)
+
+// What the engine remembers between plans. A plan edits it by Changes; it comes back by Apply.
+type (
+	Assumption    = api.Assumption
+	Refusal       = api.Refusal
+	Hold          = api.Hold
+	Eviction      = api.Eviction
+	EvictionCause = api.EvictionCause
+	Promise       = api.Promise
+	Spending      = api.Spending
+	UserSpending  = api.UserSpending
+	Lesson        = api.Lesson
+	Lapse         = api.Lapse
+)
+
+// How everything comes in, and what is answered.
+type (
+	Change    = api.Change
+	Ref       = api.Ref
+	Kind      = api.Kind
+	Rejected  = api.Rejected
+	Snapshot  = api.Snapshot
+	Plan      = api.Plan
+	Start     = api.Start
+	StartKind = api.StartKind
+	Placement = api.Placement
+	Waiting   = api.Waiting
+)
+
+// Policy.
+type (
+	Config  = api.Config
+	Policy  = api.Policy
+	Level   = api.Level
+	Packing = api.Packing
+	Shape   = api.Shape
+	Rate    = api.Rate
+	Moves   = api.Moves
+)
+
+const (
+	Default   = api.Default
+	TimeShare = api.TimeShare
+	FIFO      = api.FIFO
+	Strict    = api.Strict
+)
+
+const (
+	Tight  = api.Tight
+	Loose  = api.Loose
+	LeastF = api.LeastF
+)
+
+const (
+	In               = api.In
+	NotIn            = api.NotIn
+	Exists           = api.Exists
+	DoesNotExist     = api.DoesNotExist
+	Gt               = api.Gt
+	Lt               = api.Lt
+	NoSchedule       = api.NoSchedule
+	PreferNoSchedule = api.PreferNoSchedule
+	NoExecute        = api.NoExecute
+)
+
+const (
+	CPU    = api.CPU
+	Memory = api.Memory
+	Pods   = api.Pods
+)
+
+const (
+	Prefer  = api.Prefer
+	Require = api.Require
+)
+
+const (
+	Reclaimed = api.Reclaimed
+	Preempted = api.Preempted
+	Shared    = api.Shared
+	Overran   = api.Overran
+	MaxRun    = api.MaxRun
+	Idled     = api.Idled
+	Moved     = api.Moved
+	Booked    = api.Booked
+	Broken    = api.Broken
+)
+
+const (
+	KindNode       = api.KindNode
+	KindPod        = api.KindPod
+	KindGang       = api.KindGang
+	KindQueue      = api.KindQueue
+	KindAssumption = api.KindAssumption
+	KindRefusal    = api.KindRefusal
+	KindHold       = api.KindHold
+	KindDisruption = api.KindDisruption
+	KindBooking    = api.KindBooking
+	KindEviction   = api.KindEviction
+	KindPromise    = api.KindPromise
+	KindSpending   = api.KindSpending
+	KindLesson     = api.KindLesson
+	KindLapse      = api.KindLapse
+	KindConfig     = api.KindConfig
+)
+
+const (
+	Begin  = api.Begin
+	Repair = api.Repair
+	Grow   = api.Grow
+)
+
+const NodeLevel = api.NodeLevel
+
+const SnapshotVersion = api.SnapshotVersion
+
+// OfModel names the part of the resource that is of one GPU model, as queues count it.
+func OfModel(resource, model string) string { return api.OfModel(resource, model) }
