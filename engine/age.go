@@ -2,6 +2,7 @@ package engine
 
 import (
 	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/why"
 )
 
@@ -23,12 +24,12 @@ type head struct {
 
 // behind says which blocked gang of its queue the gang waits behind. Who has a place held for it waits behind nobody:
 // others ended for it, who may be the head now. Who was promised a start waits for nobody's age.
-func (y *cycle) behind(g *gang) []why.Gate {
+func (y *cycle) behind(g *cluster.Gang) []why.Gate {
 	if len(y.times.blocked) == 0 {
 		return nil
 	}
-	h, ok := y.times.blocked[g.queue()]
-	if !ok || !h.shut || h.key == g.key {
+	h, ok := y.times.blocked[g.Queue()]
+	if !ok || !h.shut || h.key == g.Key {
 		return nil
 	}
 	//mutate: strict-held-passes
@@ -36,7 +37,7 @@ func (y *cycle) behind(g *gang) []why.Gate {
 		return nil
 	}
 	//mutate: age-of-its-rank
-	if y.s.cfg.Policy != api.Strict && (y.rank > h.rank && y.s.cfg.Policy != api.FIFO || y.standing(g) != nil) {
+	if y.s.m.Config.Policy != api.Strict && (y.rank > h.rank && y.s.m.Config.Policy != api.FIFO || y.standing(g) != nil) {
 		return nil
 	}
 	return []why.Gate{{Cause: why.BehindTheHead, Object: h.key, Certificate: -1}}
@@ -44,13 +45,13 @@ func (y *cycle) behind(g *gang) []why.Gate {
 
 // queues says that the gang, which is blocked by the gates, waits behind another of its queue. Behind one that is only
 // older it is told what it would wait for anyway.
-func (y *cycle) queues(g *gang, gates []why.Gate) bool {
+func (y *cycle) queues(g *cluster.Gang, gates []why.Gate) bool {
 	behind := y.behind(g)
 	if len(behind) == 0 {
 		y.shut(g, gates)
 		return false
 	}
-	if y.s.cfg.Policy == api.Strict {
+	if y.s.m.Config.Policy == api.Strict {
 		gates = append(behind, gates...)
 	} else if passing(gates) {
 		y.times.heads++ // as if it were not behind
@@ -60,21 +61,21 @@ func (y *cycle) queues(g *gang, gates []why.Gate) bool {
 }
 
 // shut notes, under policy strict, that nothing of the gang's queue starts after it in this cycle.
-func (y *cycle) shut(g *gang, gates []why.Gate) {
-	if _, ok := y.times.blocked[g.queue()]; !ok && y.s.cfg.Policy == api.Strict && passing(gates) {
+func (y *cycle) shut(g *cluster.Gang, gates []why.Gate) {
+	if _, ok := y.times.blocked[g.Queue()]; !ok && y.s.m.Config.Policy == api.Strict && passing(gates) {
 		y.lead(g, true)
 	}
 }
 
 // eldest says whether the gang, which is blocked by the gates, is the first of its queue that has waited for as long as
 // it may be passed, and notes that. It makes no difference to who is among the first in line: what could start by then has.
-func (y *cycle) eldest(g *gang, t turn, gates []why.Gate) bool {
-	c := &y.s.cfg
+func (y *cycle) eldest(g *cluster.Gang, t cluster.Turn, gates []why.Gate) bool {
+	c := &y.s.m.Config
 	if c.Policy == api.Strict || !y.aged(t) || y.trial || !passing(gates) {
 		return false
 	}
 	//mutate: age-able
-	if h, ok := y.times.blocked[g.queue()]; ok && (h.rank >= y.rank || c.Policy == api.FIFO) || !y.able(g) {
+	if h, ok := y.times.blocked[g.Queue()]; ok && (h.rank >= y.rank || c.Policy == api.FIFO) || !y.able(g) {
 		return false
 	}
 	y.lead(g, false)
@@ -83,52 +84,52 @@ func (y *cycle) eldest(g *gang, t turn, gates []why.Gate) bool {
 }
 
 // aged says whether who has the turn has waited for as long as it may be passed.
-func (y *cycle) aged(t turn) bool {
-	return y.s.cfg.Overtake > 0 && !t.created.IsZero() && !y.now.Before(t.created.Add(y.s.cfg.Overtake))
+func (y *cycle) aged(t cluster.Turn) bool {
+	return y.s.m.Config.Overtake > 0 && !t.Created.IsZero() && !y.now.Before(t.Created.Add(y.s.m.Config.Overtake))
 }
 
 // wakeAged wakes when who has the turn, and is promised nothing before, will have waited for so long.
-func (y *cycle) wakeAged(t turn) {
-	if y.s.cfg.Overtake > 0 && !t.created.IsZero() && !y.aged(t) {
-		y.wake(t.created.Add(y.s.cfg.Overtake))
+func (y *cycle) wakeAged(t cluster.Turn) {
+	if y.s.m.Config.Overtake > 0 && !t.Created.IsZero() && !y.aged(t) {
+		y.wake(t.Created.Add(y.s.m.Config.Overtake))
 	}
 }
 
 // lead lets the gang be the head of its queue.
-func (y *cycle) lead(g *gang, shut bool) {
+func (y *cycle) lead(g *cluster.Gang, shut bool) {
 	if y.times.blocked == nil {
 		y.times.blocked = make(map[string]head)
 	}
-	y.times.blocked[g.queue()] = head{key: g.key, rank: y.rank, shut: shut}
+	y.times.blocked[g.Queue()] = head{key: g.Key, rank: y.rank, shut: shut}
 }
 
 // able says whether the gang could start once all is over that ends by itself. It is asked of a cluster where nothing
 // else runs.
-func (y *cycle) able(g *gang) bool {
+func (y *cycle) able(g *cluster.Gang) bool {
 	s := y.s
 	e := s.emptied()
-	if g.able.known && g.able.as == s.echoes && len(s.bookings) == 0 {
-		return g.able.ok
+	if able := &s.entryOf(g).able; able.known && able.as == s.echoes && len(s.m.Bookings) == 0 {
+		return able.ok
 	}
 	guests, known := e.invite(g)
 	e.freshen()
-	z := &cycle{s: e, now: y.now, plan: api.Plan{Now: y.now}, budget: e.cfg.SearchBudget}
+	z := &cycle{s: e, now: y.now, plan: api.Plan{Now: y.now}, budget: e.m.Config.SearchBudget}
 	z.quiet = true
-	twin := guests[0].gang
-	m, end := e.mark(), e.log.end()
+	twin := guests[0].In
+	m, end := e.m.Mark(), e.m.Log.End()
 	z.keepBookings()
 	z.keepOff(z.stay(twin, y.now))
-	ok := z.wouldFit(twin, twin.turnNow())
-	e.rollback(m)
+	ok := z.wouldFit(twin, twin.TurnNow())
+	e.m.Rollback(m)
 	e.rewind(end)
 	for _, p := range guests {
-		e.removePod(p)
+		e.m.RemovePod(p)
 	}
-	if g.lone == nil && !known {
-		e.setGang(g.key, nil)
+	if g.Lone == nil && !known {
+		e.m.SetGang(g.Key, nil)
 	}
 	e.freshen()
-	g.able = ability{known: true, ok: ok, as: s.echoes}
+	s.entryOf(g).able = ability{known: true, ok: ok, as: s.echoes}
 	return ok
 }
 
@@ -140,24 +141,24 @@ type ability struct {
 
 // invite brings the gang's members into the emptied state, where those that run run, and returns those that came. known
 // says that the gang was there before.
-func (e *State) invite(g *gang) (guests []*pod, known bool) {
-	if g.lone == nil {
-		had := e.gangs[g.key]
-		if known = had != nil && had.spec != nil; !known {
-			e.setGang(g.key, g.spec)
+func (e *State) invite(g *cluster.Gang) (guests []*cluster.Pod, known bool) {
+	if g.Lone == nil {
+		had := e.m.Gangs[g.Key]
+		if known = had != nil && had.Spec != nil; !known {
+			e.m.SetGang(g.Key, g.Spec)
 		}
 	}
-	for _, p := range g.all() {
-		if e.pods[p.Key] != nil || p.leaving() {
+	for _, p := range g.All() {
+		if e.m.Pods[p.Key] != nil || p.Leaving() {
 			continue
 		}
 		guest := *p.Pod
 		guest.Nominated = ""
-		if p.seat != nil {
-			guest.Node, guest.Devices = p.seat.name, p.seatDevices
+		if p.Host != nil {
+			guest.Node, guest.Devices = p.Host.Name, p.HostDevices
 		}
-		e.setPod(nil, &guest)
-		guests = append(guests, e.pods[p.Key])
+		e.m.SetPod(nil, &guest)
+		guests = append(guests, e.m.Pods[p.Key])
 	}
 	return guests, known
 }
@@ -167,31 +168,22 @@ func (s *State) emptied() *State {
 	if s.empty != nil {
 		return s.empty
 	}
-	s.empty = Load(api.Snapshot{Version: api.SnapshotVersion}, s.cfg)
-	for name := range s.nodes {
+	s.empty = Load(api.Snapshot{Version: api.SnapshotVersion}, s.m.Config)
+	for name := range s.m.Nodes {
 		s.echo(api.Ref{Kind: api.KindNode, Key: name})
 	}
-	for name := range s.queues {
+	for name := range s.m.Queues {
 		s.echo(api.Ref{Kind: api.KindQueue, Key: name})
 	}
-	for name := range s.bookings {
+	for name := range s.m.Bookings {
 		s.echo(api.Ref{Kind: api.KindBooking, Key: name})
 	}
-	for key, p := range s.pods {
-		if p.stays(s) {
+	for key, p := range s.m.Pods {
+		if p.Stays(s.m) {
 			s.echo(api.Ref{Kind: api.KindPod, Key: key})
 		}
 	}
 	return s.empty
-}
-
-// stays says whether the pod has a node and does not end by itself, as far as anybody knows.
-func (p *pod) stays(s *State) bool {
-	if p.Node == "" || p.Terminating || s.isRejected(api.KindPod, p.Key) {
-		return false
-	}
-	t := s.termsOf(p)
-	return p.Foreign || p.Endless && t.Expected == 0 && t.Max == 0
 }
 
 // echo tells the emptied state what became of an object.
@@ -201,35 +193,35 @@ func (s *State) echo(at api.Ref) {
 	case api.KindNode:
 		s.echoNode(at.Key)
 	case api.KindQueue:
-		q := s.queues[at.Key]
-		if q == nil || q.spec == nil || s.isRejected(api.KindQueue, at.Key) {
-			q = &queue{}
+		q := s.m.Queues[at.Key]
+		if q == nil || q.Spec == nil || s.m.IsRejected(api.KindQueue, at.Key) {
+			q = &cluster.Queue{}
 		}
-		e.queueNamed(at.Key).spec, e.forest.stale = q.spec, true
+		e.m.QueueNamed(at.Key).Spec, e.m.Tree.Stale = q.Spec, true
 	case api.KindBooking:
-		delete(e.bookings, at.Key)
-		if b := s.bookings[at.Key]; b != nil && !s.isRejected(api.KindBooking, at.Key) {
-			e.bookings[at.Key] = b
+		delete(e.m.Bookings, at.Key)
+		if b := s.m.Bookings[at.Key]; b != nil && !s.m.IsRejected(api.KindBooking, at.Key) {
+			e.m.Bookings[at.Key] = b
 		}
 	case api.KindGang:
-		g := e.gangs[at.Key]
+		g := e.m.Gangs[at.Key]
 		if g == nil {
 			return
 		}
-		e.setGang(at.Key, s.specOf(at.Key))
+		e.m.SetGang(at.Key, s.specOf(at.Key))
 	case api.KindPod:
-		p, had := s.pods[at.Key], e.pods[at.Key]
-		if p == nil || !p.stays(s) {
+		p, had := s.m.Pods[at.Key], e.m.Pods[at.Key]
+		if p == nil || !p.Stays(s.m) {
 			if had == nil {
 				return
 			}
-			e.removePod(had)
+			e.m.RemovePod(had)
 			break
 		}
 		if p.Gang != "" {
-			e.setGang(p.Gang, s.specOf(p.Gang))
+			e.m.SetGang(p.Gang, s.specOf(p.Gang))
 		}
-		e.setPod(had, p.Pod)
+		e.m.SetPod(had, p.Pod)
 	default:
 		return
 	}
@@ -247,17 +239,17 @@ func (s *State) echoChange(c *api.Change) {
 
 // specOf returns what is known of the gang, nil for nothing that makes sense.
 func (s *State) specOf(key string) *api.Gang {
-	if g := s.gangs[key]; g != nil && !s.isRejected(api.KindGang, key) {
-		return g.spec
+	if g := s.m.Gangs[key]; g != nil && !s.m.IsRejected(api.KindGang, key) {
+		return g.Spec
 	}
 	return nil
 }
 
 func (s *State) echoNode(name string) {
-	n, e := s.nodes[name], s.empty
-	if n != nil && n.told != nil && !s.isRejected(api.KindNode, name) {
-		e.setNode(e.nodeNamed(name), n.told)
-	} else if had := e.nodes[name]; had != nil && had.told != nil {
-		e.unsetNode(had)
+	n, e := s.m.Nodes[name], s.empty
+	if n != nil && n.Told != nil && !s.m.IsRejected(api.KindNode, name) {
+		e.m.SetNode(e.m.NodeNamed(name), n.Told)
+	} else if had := e.m.Nodes[name]; had != nil && had.Told != nil {
+		e.m.UnsetNode(had)
 	}
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
@@ -38,11 +40,15 @@ func audited(t *testing.T) *State {
 	}, api.Config{})
 	s.Plan(later.Add(-time.Hour))
 	s.freshen()
-	s.queues["org"].workloads()
-	if found := s.AuditAll(); len(found) > 0 {
+	s.m.Queues["org"].Workloads()
+	if found, _ := s.Audit(0, math.MaxInt); len(found) > 0 {
 		t.Fatalf("a sound state has discrepancies: %v", found)
 	}
 	return s
+}
+
+func discrepancy(kind, key, account, resource string, kept, counted int64) Discrepancy {
+	return Discrepancy{Kind: kind, Key: key, Account: account, Resource: resource, Kept: kept, Counted: counted}
 }
 
 // The audit names the account that was tampered with. It protects every sum that is kept by adding and subtracting.
@@ -53,41 +59,41 @@ func TestAuditNamesWhatIsWrong(t *testing.T) {
 		tamper func(*State)
 		want   Discrepancy
 	}{
-		{"capacity", func(s *State) { s.capacity.Add(quantity.DimGPU, 1) }, Discrepancy{"cluster", "", "capacity", gpu, 9, 8}},
-		{"taken", func(s *State) { s.taken.Add(quantity.DimGPU, -1) }, Discrepancy{"cluster", "", "taken", gpu, 2, 3}},
-		{"used", func(s *State) { s.queues["team"].used.Add(quantity.DimGPU, 2) }, Discrepancy{"queue", "team", "used", gpu, 4, 2}},
-		{"used above", func(s *State) { s.queues["org"].used.Add(quantity.DimGPU, 2) }, Discrepancy{"queue", "org", "used", gpu, 4, 2}},
-		{"used of a model", func(s *State) { s.queues["team"].used.Add(s.dims.ID(ofA), 1) }, Discrepancy{"queue", "team", "used", ofA, 3, 2}},
-		{"used is lost", func(s *State) { s.queues["team"].used = nil }, Discrepancy{"queue", "team", "used", gpu, 0, 2}},
-		{"leaving", func(s *State) { s.queues["team"].leaving.Add(quantity.DimGPU, 1) }, Discrepancy{"queue", "team", "leaving", gpu, 2, 1}},
-		{"pledged", func(s *State) { s.queues["team"].pledged.Add(quantity.DimGPU, 1) }, Discrepancy{"queue", "team", "pledged", gpu, 2, 1}},
-		{"firm", func(s *State) { s.queues["team"].firm.Add(quantity.DimGPU, -1) }, Discrepancy{"queue", "team", "firm", gpu, 0, 1}},
-		{"a user", func(s *State) { s.queues["team"].users["ann"][quantity.DimGPU]++ }, Discrepancy{"queue", "team", "user ann", gpu, 3, 2}},
-		{"a user is lost", func(s *State) { delete(s.queues["team"].users, "ann") }, Discrepancy{"queue", "team", "user ann", gpu, 0, 2}},
-		{"workloads", func(s *State) { s.queues["team"].counted++ }, Discrepancy{"queue", "team", "workloads", "", 2, 1}},
-		{"a pod is lost to its queue", func(s *State) { q := s.queues["team"]; q.pods = q.pods[:1] }, Discrepancy{"queue", "team", "used", gpu, 2, 1}},
-		{"a pod is twice in its queue", func(s *State) { q := s.queues["team"]; q.pods = append(q.pods, q.pods[0]) }, Discrepancy{"queue", "team", "pods", firstPod, 0, 1}},
-		{"a pod without a queue is lost", func(s *State) { s.nobody.pods = nil }, Discrepancy{"pod", "blind", "payer", "", 0, 1}},
-		{"a queue in the wrong place", func(s *State) { s.queues["team"].parent = nil }, Discrepancy{"queue", "team", "parent", "org", 0, 1}},
-		{"free", func(s *State) { s.nodes["n0"].free.Add(quantity.DimGPU, 1) }, Discrepancy{"node", "n0", "free", gpu, 2, 1}},
-		{"yield", func(s *State) { s.nodes["n0"].yield.Add(quantity.DimGPU, 1) }, Discrepancy{"node", "n0", "yield", gpu, 3, 2}},
-		{"loose devices", func(s *State) { s.nodes["n0"].loose++ }, Discrepancy{"node", "n0", "loose", "", 3, 2}},
-		{"blind devices", func(s *State) { s.nodes["n1"].blind-- }, Discrepancy{"node", "n1", "blind", "", 0, 1}},
-		{"holders", func(s *State) { s.nodes["n0"].holders[0]++ }, Discrepancy{"node", "n0", "holders", "n00", 2, 1}},
-		{"a device", func(s *State) { s.nodes["n0"].devices[0].Free = true }, Discrepancy{"node", "n0", "device", "n00", 1, 0}},
-		{"an occupant is lost", func(s *State) { n := s.nodes["n1"]; n.occ = n.occ[:0] }, Discrepancy{"node", "n1", "free", gpu, 3, 4}},
-		{"an occupant is there twice", func(s *State) { n := s.nodes["n1"]; n.occ = append(n.occ, n.occ[0]) }, Discrepancy{"node", "n1", "occupants", "blind", 0, 1}},
-		{"a hold does not count", func(s *State) { s.holds["waits@n0"].on = nil }, Discrepancy{"node", "n0", "hold", "waits", 0, 1}},
-		{"an eviction does not count", func(s *State) { s.pods["g-1"].evicting = false }, Discrepancy{"pod", "g-1", "evicting", "", 0, 1}},
-		{"a pod on the wrong seat", func(s *State) { s.pods["blind"].seat = s.nodes["n0"] }, Discrepancy{"pod", "blind", "seat", "n1", 0, 1}},
-		{"a pod that waits is not in line", func(s *State) { s.unlist(s.pods["waits"].gang) }, Discrepancy{"pod", "waits", "line", "", 0, 1}},
-		{"a trial was not undone", func(s *State) { s.journal = append(s.journal, entry{}) }, Discrepancy{"cluster", "", "journal", "", 1, 0}},
+		{"capacity", func(s *State) { s.m.Capacity.Add(quantity.DimGPU, 1) }, discrepancy("cluster", "", "capacity", gpu, 9, 8)},
+		{"taken", func(s *State) { s.m.Taken.Add(quantity.DimGPU, -1) }, discrepancy("cluster", "", "taken", gpu, 2, 3)},
+		{"used", func(s *State) { s.m.Queues["team"].Used.Add(quantity.DimGPU, 2) }, discrepancy("queue", "team", "used", gpu, 4, 2)},
+		{"used above", func(s *State) { s.m.Queues["org"].Used.Add(quantity.DimGPU, 2) }, discrepancy("queue", "org", "used", gpu, 4, 2)},
+		{"used of a model", func(s *State) { s.m.Queues["team"].Used.Add(s.m.Dims.ID(ofA), 1) }, discrepancy("queue", "team", "used", ofA, 3, 2)},
+		{"used is lost", func(s *State) { s.m.Queues["team"].Used = nil }, discrepancy("queue", "team", "used", gpu, 0, 2)},
+		{"leaving", func(s *State) { s.m.Queues["team"].Leaving.Add(quantity.DimGPU, 1) }, discrepancy("queue", "team", "leaving", gpu, 2, 1)},
+		{"pledged", func(s *State) { s.m.Queues["team"].Pledged.Add(quantity.DimGPU, 1) }, discrepancy("queue", "team", "pledged", gpu, 2, 1)},
+		{"firm", func(s *State) { s.m.Queues["team"].Firm.Add(quantity.DimGPU, -1) }, discrepancy("queue", "team", "firm", gpu, 0, 1)},
+		{"a user", func(s *State) { s.m.Queues["team"].Users["ann"][quantity.DimGPU]++ }, discrepancy("queue", "team", "user ann", gpu, 3, 2)},
+		{"a user is lost", func(s *State) { delete(s.m.Queues["team"].Users, "ann") }, discrepancy("queue", "team", "user ann", gpu, 0, 2)},
+		{"workloads", func(s *State) { s.m.Queues["team"].Counted++ }, discrepancy("queue", "team", "workloads", "", 2, 1)},
+		{"a pod is lost to its queue", func(s *State) { q := s.m.Queues["team"]; q.Pods = q.Pods[:1] }, discrepancy("queue", "team", "used", gpu, 2, 1)},
+		{"a pod is twice in its queue", func(s *State) { q := s.m.Queues["team"]; q.Pods = append(q.Pods, q.Pods[0]) }, discrepancy("queue", "team", "pods", firstPod, 0, 1)},
+		{"a pod without a queue is lost", func(s *State) { s.m.Unqueued.Pods = nil }, discrepancy("pod", "blind", "payer", "", 0, 1)},
+		{"a queue in the wrong place", func(s *State) { s.m.Queues["team"].Parent = nil }, discrepancy("queue", "team", "parent", "org", 0, 1)},
+		{"free", func(s *State) { s.m.Nodes["n0"].Free.Add(quantity.DimGPU, 1) }, discrepancy("node", "n0", "free", gpu, 2, 1)},
+		{"yield", func(s *State) { s.m.Nodes["n0"].Yield.Add(quantity.DimGPU, 1) }, discrepancy("node", "n0", "yield", gpu, 3, 2)},
+		{"loose devices", func(s *State) { s.m.Nodes["n0"].FreeDevices++ }, discrepancy("node", "n0", "loose", "", 3, 2)},
+		{"blind devices", func(s *State) { s.m.Nodes["n1"].UnknownDevices-- }, discrepancy("node", "n1", "blind", "", 0, 1)},
+		{"holders", func(s *State) { s.m.Nodes["n0"].Holders[0]++ }, discrepancy("node", "n0", "holders", "n00", 2, 1)},
+		{"a device", func(s *State) { s.m.Nodes["n0"].Devices[0].Free = true }, discrepancy("node", "n0", "device", "n00", 1, 0)},
+		{"an occupant is lost", func(s *State) { n := s.m.Nodes["n1"]; n.Pods = n.Pods[:0] }, discrepancy("node", "n1", "free", gpu, 3, 4)},
+		{"an occupant is there twice", func(s *State) { n := s.m.Nodes["n1"]; n.Pods = append(n.Pods, n.Pods[0]) }, discrepancy("node", "n1", "occupants", "blind", 0, 1)},
+		{"a hold does not count", func(s *State) { s.m.Holds["waits@n0"].On = nil }, discrepancy("node", "n0", "hold", "waits", 0, 1)},
+		{"an eviction does not count", func(s *State) { s.m.Pods["g-1"].Evicting = false }, discrepancy("pod", "g-1", "evicting", "", 0, 1)},
+		{"a pod on the wrong seat", func(s *State) { s.m.Pods["blind"].Host = s.m.Nodes["n0"] }, discrepancy("pod", "blind", "seat", "n1", 0, 1)},
+		{"a pod that waits is not in line", func(s *State) { s.unlist(s.m.Pods["waits"].In) }, discrepancy("pod", "waits", "line", "", 0, 1)},
+		{"a trial was not undone", func(s *State) { s.m.Journal = append(s.m.Journal, cluster.Undo{}) }, discrepancy("cluster", "", "journal", "", 1, 0)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := audited(t)
 			c.want.Resource = first(s, c.want.Resource)
 			c.tamper(s)
-			if found := s.AuditAll(); !slices.Contains(found, c.want) {
+			if found, _ := s.Audit(0, math.MaxInt); !slices.Contains(found, c.want) {
 				t.Errorf("%v is not among %v", c.want, found)
 			}
 		})
@@ -99,7 +105,7 @@ const firstPod = "*"
 
 func first(s *State, key string) string {
 	if key == firstPod {
-		return s.queues["team"].pods[0].Key
+		return s.m.Queues["team"].Pods[0].Key
 	}
 	return key
 }
@@ -108,9 +114,9 @@ func first(s *State, key string) string {
 func TestAuditRollsOverEverything(t *testing.T) {
 	for most := 1; most < 9; most++ {
 		s := audited(t)
-		s.nodes["n1"].free.Add(quantity.DimGPU, 1)
-		s.queues["org"].used.Add(quantity.DimPods, 1)
-		want := s.AuditAll()
+		s.m.Nodes["n1"].Free.Add(quantity.DimGPU, 1)
+		s.m.Queues["org"].Used.Add(quantity.DimPods, 1)
+		want, _ := s.Audit(0, math.MaxInt)
 		var found []Discrepancy
 		for at, steps := 0, 0; ; steps++ {
 			some, next := s.Audit(at, most)
@@ -139,8 +145,8 @@ func compareKinds(a, b Discrepancy) int {
 
 func TestDiscrepancyInWords(t *testing.T) {
 	for d, want := range map[Discrepancy]string{
-		{"queue", "team", "used", "cpu", 4, 2}: "queue team: used of cpu is kept as 4 and counted as 2",
-		{"cluster", "", "journal", "", 1, 0}:   "cluster: journal is kept as 1 and counted as 0",
+		discrepancy("queue", "team", "used", "cpu", 4, 2): "queue team: used of cpu is kept as 4 and counted as 2",
+		discrepancy("cluster", "", "journal", "", 1, 0):   "cluster: journal is kept as 1 and counted as 0",
 	} {
 		if got := d.String(); got != want {
 			t.Errorf("got %q, want %q", got, want)

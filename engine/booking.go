@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
@@ -12,15 +13,15 @@ import (
 
 // keepBookings lets the nodes of bookings be kept for their queues, and ends others' work there once a booking begins.
 func (y *cycle) keepBookings() {
-	var over []*pod
-	for _, key := range sortedKeys(y.s.bookings) {
-		b := y.s.bookings[key]
-		if y.s.isRejected(api.KindBooking, key) || !b.To.After(y.now) {
+	var over []*cluster.Pod
+	for _, key := range cluster.SortedKeys(y.s.m.Bookings) {
+		b := y.s.m.Bookings[key]
+		if y.s.m.IsRejected(api.KindBooking, key) || !b.To.After(y.now) {
 			continue
 		}
-		r := &reserve{name: b.Name, queue: b.Queue, start: b.From.UTC(), end: b.To.UTC(), needs: make(map[*node]quantity.Vector)}
+		r := &reserve{name: b.Name, queue: b.Queue, start: b.From.UTC(), end: b.To.UTC(), needs: make(map[*cluster.Node]quantity.Vector)}
 		for _, name := range b.Nodes {
-			if n := y.s.nodes[name]; n != nil && n.shelf != nil {
+			if n := y.s.m.Nodes[name]; n != nil && n.Bucket != nil {
 				r.needs[n] = nil
 			}
 		}
@@ -37,17 +38,17 @@ func (y *cycle) keepBookings() {
 
 // strangers lists the pods that leave when a booking begins: of work on its nodes that is not of the queue, what can be
 // evicted and, where a gang would be left under its minimum, all of the gang, which nothing joins before it is gone.
-func (y *cycle) strangers(r *reserve) []*pod {
-	out := make(map[*pod]bool)
-	seen := make(map[*queue]bool)
+func (y *cycle) strangers(r *reserve) []*cluster.Pod {
+	out := make(map[*cluster.Pod]bool)
+	seen := make(map[*cluster.Queue]bool)
 	for n := range r.needs {
-		for _, p := range n.occ {
-			if q := p.payer; q != nil && !seen[q] && !q.below(r.queue) {
+		for _, p := range n.Pods {
+			if q := p.Payer; q != nil && !seen[q] && !q.Below(r.queue) {
 				seen[q] = true
 				for _, t := range y.s.tenantsOf(q) {
 					t.leaveNodes(r, out)
-					if t.gang != nil && !slices.ContainsFunc(t.pods, func(p *pod) bool { return !out[p] }) {
-						y.times.ending = append(y.times.ending, t.gang)
+					if t.Gang != nil && !slices.ContainsFunc(t.pods, func(p *cluster.Pod) bool { return !out[p] }) {
+						y.times.ending = append(y.times.ending, t.Gang)
 					}
 				}
 			}
@@ -57,8 +58,8 @@ func (y *cycle) strangers(r *reserve) []*pod {
 }
 
 // leaveNodes adds the pods of the tenant that leave the reserve's nodes.
-func (t *tenant) leaveNodes(r *reserve, out map[*pod]bool) {
-	there := func(p *pod) bool { _, ok := r.needs[p.seat]; return ok }
+func (t *tenant) leaveNodes(r *reserve, out map[*cluster.Pod]bool) {
+	there := func(p *cluster.Pod) bool { _, ok := r.needs[p.Host]; return ok }
 	for _, u := range t.units {
 		if !slices.ContainsFunc(u.pods, there) {
 			continue
@@ -71,21 +72,11 @@ func (t *tenant) leaveNodes(r *reserve, out map[*pod]bool) {
 	}
 }
 
-// below says whether the queue is the named one or under it.
-func (q *queue) below(name string) bool {
-	for ; q != nil; q = q.parent {
-		if q.name == name {
-			return true
-		}
-	}
-	return false
-}
-
 // bars says whether the booking keeps the stay off its nodes. Until it begins, they are for who is gone by then, or
 // can be sent away.
 func (r *reserve) bars(w stay, s *State) bool {
 	switch {
-	case s.queues[w.gang.queue()].below(r.queue):
+	case s.m.Queues[w.gang.Queue()].Below(r.queue):
 		return false
 	case !r.start.After(w.from):
 		return true

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
@@ -13,12 +14,12 @@ import (
 // be evicted too it says no.
 func (c *claim) beyondAll() bool {
 	y, s := c.y, c.y.s
-	if c.gpus == 0 || len(c.dims) == 0 || c.q == &s.nobody || s.cfg.Policy == api.TimeShare || len(s.forest.idle) > 0 ||
-		s.promises[c.g.key] != nil || c.q.outranks(c.t.priority) {
+	if c.gpus == 0 || len(c.dims) == 0 || c.q == &s.m.Unqueued || s.m.Config.Policy == api.TimeShare || len(s.m.Tree.Idle) > 0 ||
+		s.m.Promises[c.g.Key] != nil || c.q.Outranks(c.t.Priority) {
 		return false
 	}
 	cuts := c.cuts()
-	free, units := s.capacity.At(quantity.DimGPU)-s.taken.At(quantity.DimGPU), 0
+	free, units := s.m.Capacity.At(quantity.DimGPU)-s.m.Taken.At(quantity.DimGPU), 0
 	for _, x := range cuts {
 		free += x.gpus
 		units += len(x.units)
@@ -32,9 +33,9 @@ func (c *claim) beyondAll() bool {
 		}
 	}
 	y.findLeavers()
-	for _, list := range [][]*pod{y.leavers, y.bespoke} {
+	for _, list := range [][]*cluster.Pod{y.leavers, y.bespoke} {
 		for _, p := range list {
-			free += p.amount(quantity.DimGPU)
+			free += p.Amount(quantity.DimGPU)
 		}
 	}
 	if free < c.gpus {
@@ -48,12 +49,12 @@ func (c *claim) beyondAll() bool {
 func (c *claim) cuts() []*cut {
 	s := c.y.s
 	var out []*cut
-	for x := c.q; x != nil && c.fitsIn(x, s.quota); x = x.parent {
+	for x := c.q; x != nil && c.fitsIn(x, s.m.Quota); x = x.Parent {
 		for _, z := range s.siblings(x) {
 			if z == x {
 				continue
 			}
-			if x := s.cutOf(z, c.dims, s.quota); x != nil {
+			if x := s.cutOf(z, c.dims, s.m.Quota); x != nil {
 				out = append(out, x)
 			}
 		}
@@ -77,58 +78,42 @@ func (c *claim) awaitRipe(x *cut) {
 // beyondDomains says whether no domain of the level would have GPUs enough.
 func (c *claim) beyondDomains(level int, cuts []*cut) bool {
 	y, s := c.y, c.y.s
-	sums := make([]int64, s.topology.made)
+	sums := make([]int64, s.m.Topology.Made)
 	for _, x := range cuts {
 		for _, f := range x.shelves {
-			sums[f.shelf.id] += f.gpus
+			sums[f.shelf.ID] += f.gpus
 		}
 	}
-	for _, list := range [][]*pod{y.leavers, y.bespoke} {
+	for _, list := range [][]*cluster.Pod{y.leavers, y.bespoke} {
 		for _, p := range list {
-			if p.seat.shelf != nil {
-				sums[p.seat.shelf.id] += p.amount(quantity.DimGPU)
+			if p.Host.Bucket != nil {
+				sums[p.Host.Bucket.ID] += p.Amount(quantity.DimGPU)
 			}
 		}
 	}
-	held := func(h *hold) { // it may be given
-		if h.on != nil && h.on.shelf != nil {
-			sums[h.on.shelf.id] += h.Requests.Get(s.cfg.GPU)
+	held := func(h *cluster.Hold) { // it may be given
+		if h.On != nil && h.On.Bucket != nil {
+			sums[h.On.Bucket.ID] += h.Requests.Get(s.m.Config.GPU)
 		}
 	}
-	for _, h := range s.holds {
+	for _, h := range s.m.Holds {
 		held(h)
 	}
-	for _, e := range s.journal {
-		if e.hold != nil {
-			held(e.hold)
-		}
+	put, ignored := s.m.HoldsTouched()
+	for _, h := range put {
+		held(h)
 	}
-	for _, d := range s.topology.sorted(level) {
+	for _, h := range ignored {
+		held(h)
+	}
+	for _, d := range s.m.Topology.Sorted(level) {
 		var sum int64
-		for _, sh := range d.shelves {
-			sum += sums[sh.id] + sh.freeGPUs()
+		for _, sh := range d.Buckets {
+			sum += sums[sh.ID] + sh.FreeGPUs()
 		}
 		if sum >= c.gpus {
 			return false
 		}
 	}
 	return true
-}
-
-// vacancy is how many GPUs are free on the nodes of a shelf, as of when it was last looked at.
-type vacancy struct {
-	epoch, touched uint64
-	gpus           int64
-}
-
-// freeGPUs is how many GPUs are free on the nodes of the shelf; where more is promised on a node than there is, none.
-func (sh *shelf) freeGPUs() int64 {
-	v := &sh.vacancy
-	if v.epoch != sh.epoch || v.touched != sh.touched {
-		*v = vacancy{epoch: sh.epoch, touched: sh.touched}
-		for _, n := range sh.nodes {
-			v.gpus += max(0, n.free.At(quantity.DimGPU))
-		}
-	}
-	return v.gpus
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/device"
 	"github.com/berth-dev/berth/engine/internal/fit"
 	"github.com/berth-dev/berth/engine/internal/place"
@@ -38,10 +39,10 @@ func (y *cycle) prove(o order) why.Gate {
 		return why.Gate{Cause: why.ClusterFull, Certificate: -1}
 	}
 	s := y.s
-	level := s.level(o.layout.Required)
-	key := proofKey{class: o.class, need: len(o.pods), level: level, at: s.standing(), unmet: s.unmet(o.layout.Required)}
+	level := s.m.Level(o.layout.Required)
+	key := proofKey{class: o.class, need: len(o.pods), level: level, at: s.m.Standing(), unmet: s.m.Unmet(o.layout.Required)}
 	if o.layout.Segment > 0 {
-		key.segment, key.segmentLevel, key.unmetSegment = o.layout.Segment, s.level(o.layout.SegmentLevel), s.unmet(o.layout.SegmentLevel)
+		key.segment, key.segmentLevel, key.unmetSegment = o.layout.Segment, s.m.Level(o.layout.SegmentLevel), s.m.Unmet(o.layout.SegmentLevel)
 	}
 	if home := s.home(level, o.running); home != nil {
 		key.pinned = home.name()
@@ -69,13 +70,13 @@ func (y *cycle) prove(o order) why.Gate {
 
 func (sc scope) name() string {
 	if sc.node != nil {
-		return sc.node.name
+		return sc.node.Name
 	}
-	return sc.domains[0].name
+	return sc.domains[0].Name
 }
 
 // proveShort looks for a class of the gang of which too few fit, whatever the others do.
-func (y *cycle) proveShort(g *gang, k kin) (why.Gate, bool) {
+func (y *cycle) proveShort(g *cluster.Gang, k kin) (why.Gate, bool) {
 	for _, o := range y.certain(g, k) {
 		if _, ok := y.s.chooseScope(o); !ok {
 			return y.prove(o), true
@@ -86,17 +87,17 @@ func (y *cycle) proveShort(g *gang, k kin) (why.Gate, bool) {
 
 // certain lists, per leaf and class, members that must start for the minimum, once for each level that they
 // must share: of a leaf that must start, all but as many as the minimum can do without.
-func (y *cycle) certain(g *gang, k kin) []order {
+func (y *cycle) certain(g *cluster.Gang, k kin) []order {
 	var out []order
-	for _, leaf := range g.tree.must() {
-		spare, first := len(leaf.pods)-leaf.min(), len(leaf.pods)
-		if leaf.group.Layout.Segment > 0 {
-			spare, first = 0, max(0, leaf.min()-leaf.seated)
+	for _, leaf := range g.Tree.Must() {
+		spare, first := len(leaf.Pods)-leaf.Min(), len(leaf.Pods)
+		if leaf.Group.Layout.Segment > 0 {
+			spare, first = 0, max(0, leaf.Min()-leaf.Allocated)
 		}
 		var classes []*class
-		pods := make(map[*class][]*pod)
-		for _, p := range leaf.pods {
-			if p.seat != nil || first == 0 {
+		pods := make(map[*class][]*cluster.Pod)
+		for _, p := range leaf.Pods {
+			if p.Host != nil || first == 0 {
 				continue
 			}
 			first--
@@ -108,9 +109,9 @@ func (y *cycle) certain(g *gang, k kin) []order {
 		}
 		for _, c := range classes {
 			n := len(pods[c]) - spare
-			for _, up := range g.tree.path(leaf) {
-				if l := up.group.Layout; n > 0 && (l.Required != "" || up == g.tree) {
-					out = append(out, order{class: c, layout: api.Layout{Required: l.Required}, pods: pods[c][:n], want: n, running: up.runningPods()})
+			for _, up := range g.Tree.Path(leaf) {
+				if l := up.Group.Layout; n > 0 && (l.Required != "" || up == g.Tree) {
+					out = append(out, order{class: c, layout: api.Layout{Required: l.Required}, pods: pods[c][:n], want: n, running: up.RunningPods()})
 				}
 			}
 		}
@@ -118,46 +119,18 @@ func (y *cycle) certain(g *gang, k kin) []order {
 	return out
 }
 
-// must lists the leaves that must start.
-func (b *branch) must() []*branch {
-	if len(b.children) == 0 {
-		return []*branch{b}
-	}
-	if b.minGroups() < len(b.children) {
-		return nil
-	}
-	var out []*branch
-	for _, c := range b.children {
-		out = append(out, c.must()...)
-	}
-	return out
-}
-
-// runningPods lists the members of the branch that have a seat.
-func (b *branch) runningPods() []*pod {
-	var out []*pod
-	b.each(func(b *branch) {
-		for _, p := range b.pods {
-			if p.seat != nil {
-				out = append(out, p)
-			}
-		}
-	})
-	return out
-}
-
 // certify counts, per domain and node class, how many pods fit and what keeps out the rest.
 func (s *State) certify(key proofKey) (why.Certificate, why.Cause) {
 	c := key.class
 	cert := why.Certificate{
-		Need: key.need, Level: cmp.Or(key.unmet, s.topology.levelName(key.level)), Pinned: key.pinned, Segment: key.segment,
+		Need: key.need, Level: cmp.Or(key.unmet, s.m.Topology.LevelName(key.level)), Pinned: key.pinned, Segment: key.segment,
 		Request: s.requestOf(c), Model: c.model, Total: c.total,
 	}
 	b := s.bodyOf(c, key.level)
 	cert.Classes, cert.Domains = b.cert.Classes, b.cert.Domains
 	cert.IfEvicted = b.table.mostEvicted(key.pinned)
 	if key.segment > 0 {
-		cert.SegmentLevel = cmp.Or(key.unmetSegment, s.topology.levelName(key.segmentLevel))
+		cert.SegmentLevel = cmp.Or(key.unmetSegment, s.m.Topology.LevelName(key.segmentLevel))
 		cert.Domains = slices.Clone(cert.Domains)
 		s.countSegments(key, &cert)
 	}
@@ -167,10 +140,10 @@ func (s *State) certify(key proofKey) (why.Certificate, why.Cause) {
 // bodyOf makes the part of a certificate that any need of the class shares.
 func (s *State) bodyOf(c *class, level int) *body {
 	b := &c.proofs.body
-	if b.made && b.level == level && b.at == s.log.moment && b.shape == s.topology.shape {
+	if b.made && b.level == level && b.at == s.m.Log.Moment && b.shape == s.m.Topology.Shape {
 		return b
 	}
-	*b = body{made: true, level: level, at: s.log.moment, shape: s.topology.shape, table: s.makeTable(c, level)}
+	*b = body{made: true, level: level, at: s.m.Log.Moment, shape: s.m.Topology.Shape, table: s.makeTable(c, level)}
 	b.table.finish(&b.cert)
 	return b
 }
@@ -179,7 +152,7 @@ func (s *State) requestOf(c *class) []api.Amount {
 	out := make(api.Resources, 0, len(c.demands))
 	for _, d := range c.demands {
 		if d.Dim != quantity.DimPods {
-			out = append(out, api.Amount{Resource: s.dims.Names[d.Dim], Value: d.Amount})
+			out = append(out, api.Amount{Resource: s.m.Dims.Names[d.Dim], Value: d.Amount})
 		}
 	}
 	return out.Sorted()
@@ -255,9 +228,9 @@ type kindProof struct {
 }
 
 // kindProof returns how the node's kind looks to the class.
-func (s *State) kindProof(c *class, n *node) *kindProof {
+func (s *State) kindProof(c *class, n *cluster.Node) *kindProof {
 	p := &c.proofs
-	id := n.kind.id
+	id := s.kind(n).id
 	if id >= len(p.byKind) {
 		p.byKind = append(p.byKind, make([]*kindProof, len(s.kinds)-len(p.byKind))...)
 	}
@@ -277,15 +250,16 @@ type sign struct {
 	affinity bool
 }
 
-func (s *State) findKindProof(c *class, n *node) *kindProof {
-	if len(c.shape.keys) <= mostTold {
+func (s *State) findKindProof(c *class, n *cluster.Node) *kindProof {
+	if len(c.shape.Keys) <= mostTold {
 		return s.newKindProof(c, n)
 	}
-	match := s.matcherOf(c.shape)
+	match := s.matcherOf(c.look)
 	s.maskOf(c, n)
-	g := sign{profile: n.kind.profile.id, hasModel: slices.Contains(n.kind.models, c.model), mask: c.shape.masks[n.kind.id].state}
+	kind := s.kind(n)
+	g := sign{profile: kind.profile.id, hasModel: slices.Contains(kind.models, c.model), mask: c.look.masks[kind.id].state}
 	if g.mask == removed {
-		g.failing, g.affinity = match.failing(n), match.likes(n)
+		g.failing, g.affinity = match.failing(&s.kindsOf[n.Index]), match.likes(&s.kindsOf[n.Index])
 	}
 	p := &c.proofs
 	k := p.bySign[g]
@@ -299,16 +273,16 @@ func (s *State) findKindProof(c *class, n *node) *kindProof {
 	return k
 }
 
-func (s *State) newKindProof(c *class, n *node) *kindProof {
+func (s *State) newKindProof(c *class, n *cluster.Node) *kindProof {
 	p := &c.proofs
 	k := &kindProof{}
 	is := s.maskOf(c, n)
-	personalKind := is == (mask{}) || c.shape.masks[n.kind.id].state == personal
+	personalKind := is == (mask{}) || c.look.masks[s.kind(n).id].state == personal
 	if !personalKind {
 		k.clauses = s.clauses(c, n, is.state)
 	}
-	told := s.tellsOf(c, n.kind)
-	k.key = fmt.Sprintf("%q", told) + " " + n.kind.profile.told + " " + strconv.FormatBool(personalKind)
+	told := s.tellsOf(c, s.kind(n))
+	k.key = fmt.Sprintf("%q", told) + " " + s.kind(n).profile.told + " " + strconv.FormatBool(personalKind)
 	if told == nil {
 		for _, clause := range k.clauses {
 			k.key += " " + string(clause.Kind) + " " + clause.Detail
@@ -326,11 +300,11 @@ func (s *State) newKindProof(c *class, n *node) *kindProof {
 // tellsOf lists the labels of the kind that the class asks about, unless these are so many that nobody would read them.
 // Then kinds differ by what excludes them.
 func (s *State) tellsOf(c *class, k *nodeKind) []string {
-	if len(c.shape.keys) > mostTold {
+	if len(c.shape.Keys) > mostTold {
 		return nil
 	}
 	var out []string
-	for _, key := range c.shape.keys {
+	for _, key := range c.shape.Keys {
 		if v, ok := k.labels[key]; ok && v != ownName {
 			out = append(out, key+"="+v)
 		}
@@ -338,8 +312,8 @@ func (s *State) tellsOf(c *class, k *nodeKind) []string {
 	return out
 }
 
-func (s *State) describeKind(c *class, n *node, told []string) why.Class {
-	k := n.kind
+func (s *State) describeKind(c *class, n *cluster.Node, told []string) why.Class {
+	k := s.kind(n)
 	out := why.Class{Labels: told, Cordoned: k.cordoned, Allocatable: k.alloc, Models: k.models, PerEmpty: s.perEmpty(c, n)}
 	for _, t := range k.taints {
 		out.Taints = append(out.Taints, t.String())
@@ -348,16 +322,16 @@ func (s *State) describeKind(c *class, n *node, told []string) why.Class {
 }
 
 // perEmpty is how many pods of the class an empty node like this one holds.
-func (s *State) perEmpty(c *class, n *node) int64 {
-	empty := &node{name: n.name, spec: n.spec, kind: n.kind, free: n.kind.size, devices: slices.Clone(n.devices), loose: int64(len(n.devices))}
-	for i := range empty.devices {
-		empty.devices[i].Free = true
+func (s *State) perEmpty(c *class, n *cluster.Node) int64 {
+	empty := &cluster.Node{Name: n.Name, Spec: n.Spec, Models: n.Models, Uniform: n.Uniform, Free: s.kind(n).size, Devices: slices.Clone(n.Devices), FreeDevices: int64(len(n.Devices))}
+	for i := range empty.Devices {
+		empty.Devices[i].Free = true
 	}
-	k := quotient(empty.free, c.demands)
-	if c.shape.gpus > 0 {
+	k := quotient(empty.Free, c.demands)
+	if c.shape.GPUs > 0 {
 		k = min(k, deviceRoom(c, empty))
 	}
-	if len(c.shape.spec.Ports) > 0 {
+	if len(c.shape.Spec.Ports) > 0 {
 		k = min(k, 1)
 	}
 	return k
@@ -368,28 +342,28 @@ func (s *State) perEmpty(c *class, n *node) int64 {
 const mostTold = 8
 
 // clauses lists what about the class excludes the node whatever is free on it. is is what the node means to the class.
-func (s *State) clauses(c *class, n *node, is maskState) []why.Clause {
+func (s *State) clauses(c *class, n *cluster.Node, is maskState) []why.Clause {
 	var out []why.Clause
 	add := func(kind why.ClauseKind, detail string) { out = append(out, why.Clause{Kind: kind, Detail: detail}) }
 	if is != welcome {
 		s.excluding(c, n, add)
 	}
-	if c.model != "" && !slices.Contains(n.kind.models, c.model) {
+	if c.model != "" && !slices.Contains(n.Models, c.model) {
 		add(why.ByModel, c.model)
 	}
 	return out
 }
 
 // excluding adds what of the node's labels, taints and cordon excludes it.
-func (s *State) excluding(c *class, n *node, add func(why.ClauseKind, string)) {
-	spec, node, match, told := c.shape.spec, n.spec, s.matcherOf(c.shape), 0
+func (s *State) excluding(c *class, n *cluster.Node, add func(why.ClauseKind, string)) {
+	spec, node, match, told := c.shape.Spec, n.Spec, s.matcherOf(c.look), 0
 	for i := range match.selector {
-		if l := &match.selector[i]; told < mostTold && !l.matches(n) {
+		if l := &match.selector[i]; told < mostTold && !l.matches(&s.kindsOf[n.Index]) {
 			add(why.BySelector, l.detail)
 			told++
 		}
 	}
-	if spec.Affinity != nil && !match.likes(n) {
+	if spec.Affinity != nil && !match.likes(&s.kindsOf[n.Index]) {
 		add(why.ByAffinity, "")
 	}
 	for _, t := range fit.Untolerated(node.Taints, spec.Tolerations, nil) {
@@ -401,42 +375,42 @@ func (s *State) excluding(c *class, n *node, add func(why.ClauseKind, string)) {
 }
 
 // localClauses lists what excludes this very node: its name, and what is on it.
-func (s *State) localClauses(c *class, n *node) []why.Clause {
+func (s *State) localClauses(c *class, n *cluster.Node) []why.Clause {
 	var out []why.Clause
 	add := func(kind why.ClauseKind, detail string) { out = append(out, why.Clause{Kind: kind, Detail: detail}) }
-	spec := c.shape.spec
-	if spec.NodeName != "" && spec.NodeName != n.name {
+	spec := c.shape.Spec
+	if spec.NodeName != "" && spec.NodeName != n.Name {
 		add(why.ByNodeName, spec.NodeName)
 	}
-	if c.allowed != nil && !c.allowed[n.name] {
+	if c.allowed != nil && !c.allowed[n.Name] {
 		add(why.ByNodeSet, "")
 	}
-	if i, ok := c.barred[n.name]; ok {
+	if i, ok := c.barred[n.Name]; ok {
 		add(why.ByRefusal, c.refusals[i].Reason)
 	}
 	if len(spec.Ports) > 0 {
-		if port := n.portTaken(c); port != "" {
+		if port := n.PortTaken(c.shape.Spec.Ports, c.priority); port != "" {
 			add(why.ByPort, port)
 		}
 	}
-	if len(n.nominated) > 0 && quotient(n.free, c.demands) > 0 && quotient(n.lessNominated(c.priority), c.demands) == 0 {
+	if len(n.Nominated) > 0 && quotient(n.Free, c.demands) > 0 && quotient(n.LessNominated(c.priority), c.demands) == 0 {
 		add(why.ByNominated, "")
 	}
 	return append(out, s.gpuClauses(c, n)...)
 }
 
 // gpuClauses lists what excludes the node although the count of its free GPUs would do.
-func (s *State) gpuClauses(c *class, n *node) []why.Clause {
-	if c.shape.gpus == 0 {
+func (s *State) gpuClauses(c *class, n *cluster.Node) []why.Clause {
+	if c.shape.GPUs == 0 {
 		return nil
 	}
 	var out []why.Clause
-	if s.wholes > 0 || c.whole != "" {
+	if s.m.WholeNodeGangs > 0 || c.whole != "" {
 		if by := s.spoiled(c, n); by != "" {
 			out = append(out, why.Clause{Kind: why.ByWholeNode, Detail: by})
 		}
 	}
-	if n.free.At(quantity.DimGPU) < c.shape.gpus || deviceRoom(c, n) > 0 || c.model != "" && !slices.Contains(n.kind.models, c.model) {
+	if n.Free.At(quantity.DimGPU) < c.shape.GPUs || deviceRoom(c, n) > 0 || c.model != "" && !slices.Contains(n.Models, c.model) {
 		return out
 	}
 	kind, detail := why.ByIsland, ""

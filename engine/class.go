@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/device"
 	"github.com/berth-dev/berth/engine/internal/fit"
 	"github.com/berth-dev/berth/engine/internal/quantity"
@@ -15,6 +16,7 @@ import (
 // used, then followed along the log of touched nodes.
 type class struct {
 	classKey
+	look     *look
 	demands  []quantity.Demand
 	want     device.Want
 	local    bool            // it may only be on some nodes by name, or was refused by some
@@ -27,17 +29,17 @@ type class struct {
 	tops    []int64    // by shelf: the best node's score, or more while the shelf is stale; noScore: none fits
 	sums    []int64    // by domain
 	total   int64
-	cursor  uint64  // in the log: nodes touched since are not looked at yet
-	redo    []*node // nodes to look at again, besides
-	seen    uint64  // topology.shape
-	met     uint64  // touchLog.moment of its last sync
-	dropped bool    // it is not kept any more
-	used    uint64  // classes.clock at its last use
+	cursor  uint64          // in the log: nodes touched since are not looked at yet
+	redo    []*cluster.Node // nodes to look at again, besides
+	seen    uint64          // topology.shape
+	met     uint64          // touchLog.moment of its last sync
+	dropped bool            // it is not kept any more
+	used    uint64          // classes.clock at its last use
 	proofs  proofs
 }
 
 type classKey struct {
-	shape    *shape
+	shape    *cluster.Shape
 	priority int32
 	model    string // of its GPUs; "": any
 	whole    string // the gang, if it wants whole nodes
@@ -67,7 +69,7 @@ type ownMask struct {
 
 // shelfFit is how the nodes of a shelf take a class.
 type shelfFit struct {
-	shelf *shelf
+	shelf *cluster.Bucket
 	epoch uint64
 	cells []cell // by slot
 	sum   int64
@@ -106,8 +108,9 @@ func (s *State) classOf(key classKey, refusals []*api.Refusal) *class {
 		if t.byKey == nil {
 			t.byKey = make(map[classKey]*class)
 		}
-		if len(t.byKey) >= s.cfg.Classes {
+		if len(t.byKey) >= s.m.Config.Classes {
 			t.drop()
+			s.dropLooks()
 		}
 		c = s.newClass(key, refusals)
 		t.byKey[key] = c
@@ -144,14 +147,56 @@ func (t *classes) drop() {
 	}
 }
 
+// look is what nodes mean to pods of a shape, as of State.kindsMade.
+type look struct {
+	shape   *cluster.Shape
+	matched uint64
+	matcher *matcher
+	masks   []mask    // by node kind
+	own     []ownMask // by node.index, for kinds to which the node's name matters
+}
+
+// dropLooks forgets those of shapes that no class is of.
+func (s *State) dropLooks() {
+	clear(s.looks)
+	for _, c := range s.classes.byKey {
+		s.looks[c.shape] = c.look
+	}
+}
+
+// lookOf returns the look that all classes of the shape share.
+func (s *State) lookOf(sh *cluster.Shape) *look {
+	l := s.looks[sh]
+	if l == nil {
+		l = &look{shape: sh}
+		s.looks[sh] = l
+	}
+	return l
+}
+
+// rewind is model.rewind, and lets classes that the plan used look again at the nodes that it touched.
+func (s *State) rewind(to uint64) {
+	redo, ok := s.m.Rewind(to)
+	if !ok {
+		return
+	}
+	for _, c := range s.classes.active {
+		if c.cursor > to {
+			c.cursor, c.redo = to, redo
+		}
+	}
+	clear(s.classes.active) // classes that are not kept any more are large
+	s.classes.active = s.classes.active[:0]
+}
+
 func (s *State) newClass(key classKey, refusals []*api.Refusal) *class {
 	sh := key.shape
-	s.ask(sh.keys)
-	c := &class{classKey: key, demands: sh.demands, names: namesNodes(sh.spec), local: sh.spec.NodeName != "" || sh.spec.Nodes != nil || len(refusals) > 0}
-	c.want = device.Want{Count: int(sh.gpus), Model: key.model, Clique: deviceWish(sh.spec.GPU.Clique), NUMA: deviceWish(sh.spec.GPU.NUMA)}
-	if sh.spec.Nodes != nil {
-		c.allowed = make(map[string]bool, len(sh.spec.Nodes))
-		for _, n := range sh.spec.Nodes {
+	s.ask(sh.Keys)
+	c := &class{classKey: key, look: s.lookOf(sh), demands: sh.Demands, names: namesNodes(sh.Spec), local: sh.Spec.NodeName != "" || sh.Spec.Nodes != nil || len(refusals) > 0}
+	c.want = device.Want{Count: int(sh.GPUs), Model: key.model, Clique: deviceWish(sh.Spec.GPU.Clique), NUMA: deviceWish(sh.Spec.GPU.NUMA)}
+	if sh.Spec.Nodes != nil {
+		c.allowed = make(map[string]bool, len(sh.Spec.Nodes))
+		for _, n := range sh.Spec.Nodes {
 			c.allowed[n] = true
 		}
 	}
@@ -176,92 +221,91 @@ func deviceWish(w api.Wish) device.Wish {
 
 // sync brings the class up to date with every node touched since its last use.
 func (s *State) sync(c *class) {
-	if c.cursor < s.log.base {
+	if c.cursor < s.m.Log.Base {
 		c.byShelf, c.tops, c.sums, c.total, c.seen, c.redo = nil, nil, nil, 0, 0, nil
 	}
-	if c.seen != s.topology.shape {
+	if c.seen != s.m.Topology.Shape {
 		s.reshape(c)
 	}
 	//mutate: index-redo-after-a-plan
 	for _, n := range c.redo {
-		if n.shelf != nil && !s.skips(c, &s.pulses[n.index]) {
+		if n.Bucket != nil && !s.skips(c, n.Index) {
 			s.refit(c, n)
 		}
 	}
 	c.redo = nil
-	if c.cursor == s.log.end() {
-		c.met = s.log.moment
+	if c.cursor == s.m.Log.End() {
+		c.met = s.m.Log.Moment
 		return
 	}
-	from := max(c.cursor, s.log.base)
-	for i, e := range s.log.entries[from-s.log.base:] {
-		p := &s.pulses[e.index]
-		if p.touch == from+uint64(i)+1 && !s.skips(c, p) && e.node.shelf != nil {
-			s.refit(c, e.node)
+	from := max(c.cursor, s.m.Log.Base)
+	for i, e := range s.m.Log.Entries[from-s.m.Log.Base:] {
+		if s.m.Log.Touches[e.Index] == from+uint64(i)+1 && !s.skips(c, e.Index) && e.Node.Bucket != nil {
+			s.refit(c, e.Node)
 		}
 	}
-	c.cursor, c.met = s.log.end(), s.log.moment
+	c.cursor, c.met = s.m.Log.End(), s.m.Log.Moment
 }
 
 // skips says whether no pod of the class fitted on the node when it was last looked at, and none does: the
 // node's kind excludes it.
-func (s *State) skips(c *class, p *pulse) bool {
-	sh := c.shape
-	return p.born <= c.met && sh.matched == s.kindsMade && int(p.kind) < len(sh.masks) && sh.masks[p.kind].state == removed
+func (s *State) skips(c *class, node int32) bool {
+	sh, k := c.look, &s.kindsOf[node]
+	return k.born <= c.met && sh.matched == s.kindsMade && int(k.id) < len(sh.masks) && sh.masks[k.id].state == removed
 }
 
 // reshape takes up shelves that came or changed, and drops those taken down.
 func (s *State) reshape(c *class) {
-	t := &s.topology
-	c.seen = t.shape
-	c.byShelf = append(c.byShelf, make([]shelfFit, int(t.made)-len(c.byShelf))...)
-	c.tops = append(c.tops, make([]int64, int(t.made)-len(c.tops))...)
-	c.sums = append(c.sums, make([]int64, len(t.domains)-len(c.sums))...)
+	t := &s.m.Topology
+	c.seen = t.Shape
+	c.byShelf = append(c.byShelf, make([]shelfFit, int(t.Made)-len(c.byShelf))...)
+	c.tops = append(c.tops, make([]int64, int(t.Made)-len(c.tops))...)
+	c.sums = append(c.sums, make([]int64, len(t.Domains)-len(c.sums))...)
 	for i := range c.byShelf {
 		//mutate: index-shelves-that-changed
-		if f := &c.byShelf[i]; f.shelf != nil && f.epoch != f.shelf.epoch {
+		if f := &c.byShelf[i]; f.shelf != nil && f.epoch != f.shelf.Epoch {
 			c.add(f.shelf, -f.sum)
 			*f = shelfFit{}
 		}
 	}
-	for _, sh := range t.shelves {
-		if c.byShelf[sh.id].shelf == nil {
+	for _, sh := range t.Buckets {
+		if c.byShelf[sh.ID].shelf == nil {
 			s.fitShelf(c, sh)
 		}
 	}
 }
 
 // fitShelf looks at all nodes of a shelf.
-func (s *State) fitShelf(c *class, sh *shelf) {
-	f := shelfFit{shelf: sh, epoch: sh.epoch, cells: make([]cell, len(sh.nodes))}
-	for i, n := range sh.nodes {
+func (s *State) fitShelf(c *class, sh *cluster.Bucket) {
+	f := shelfFit{shelf: sh, epoch: sh.Epoch, cells: make([]cell, len(sh.Nodes))}
+	for i, n := range sh.Nodes {
 		f.cells[i] = s.measure(c, n)
 		f.sum += int64(f.cells[i].fits)
 	}
 	f.findBest()
-	c.tops[sh.id] = f.top()
-	c.byShelf[sh.id] = f
+	c.tops[sh.ID] = f.top()
+	c.byShelf[sh.ID] = f
 	c.add(sh, f.sum)
 }
 
 // add moves the sums of all domains of the shelf.
-func (c *class) add(sh *shelf, by int64) {
+func (c *class) add(sh *cluster.Bucket, by int64) {
 	if by == 0 {
 		return
 	}
 	c.total += by
-	for _, d := range sh.domains {
+	for _, d := range sh.Domains {
 		if d != nil {
 			//mutate: index-domain-sum
-			c.sums[d.id] += by
+			c.sums[d.ID] += by
 		}
 	}
 }
 
 // refit looks again at one node.
-func (s *State) refit(c *class, n *node) {
-	f := &c.byShelf[n.shelf.id]
-	i := n.slot
+func (s *State) refit(c *class, n *cluster.Node) {
+	f := &c.byShelf[n.Bucket.ID]
+	i := n.Slot
 	had, now := f.cells[i], s.measure(c, n)
 	f.cells[i] = now
 	if by := int64(now.fits - had.fits); by != 0 {
@@ -271,7 +315,7 @@ func (s *State) refit(c *class, n *node) {
 	}
 	switch {
 	case f.stale: // whoever it is, the one that was best too: only what is above the bound is sure to be best
-		if now.fits == 0 || now.score <= c.tops[n.shelf.id] {
+		if now.fits == 0 || now.score <= c.tops[n.Bucket.ID] {
 			return
 		}
 		f.best, f.stale = i, false
@@ -289,17 +333,17 @@ func (s *State) refit(c *class, n *node) {
 		return
 	}
 	//mutate: index-top-of-shelf
-	c.tops[n.shelf.id] = f.top()
+	c.tops[n.Bucket.ID] = f.top()
 }
 
 // topOf returns the score of the shelf's best node, noScore if none fits.
-func (c *class) topOf(sh *shelf) int64 {
-	if f := &c.byShelf[sh.id]; f.stale {
+func (c *class) topOf(sh *cluster.Bucket) int64 {
+	if f := &c.byShelf[sh.ID]; f.stale {
 		f.findBest()
 		f.stale = false
-		c.tops[sh.id] = f.top()
+		c.tops[sh.ID] = f.top()
 	}
-	return c.tops[sh.id]
+	return c.tops[sh.ID]
 }
 
 const noScore = math.MinInt64
@@ -322,7 +366,7 @@ func (f *shelfFit) findBest() {
 }
 
 // measure returns how many pods of the class fit on the node, and how good a place it is.
-func (s *State) measure(c *class, n *node) cell {
+func (s *State) measure(c *class, n *cluster.Node) cell {
 	m := s.maskOf(c, n)
 	if m.state == removed || c.local && c.bars(n) {
 		return cell{}
@@ -335,16 +379,16 @@ func (s *State) measure(c *class, n *node) cell {
 }
 
 // maskOf returns what the node means to the class, free room aside.
-func (s *State) maskOf(c *class, n *node) mask {
-	id, sh := n.kind.id, c.shape
-	match := s.matcherOf(sh)
+func (s *State) maskOf(c *class, n *cluster.Node) mask {
+	kind, sh := &s.kindsOf[n.Index], c.look
+	id, match := int(kind.id), s.matcherOf(sh)
 	if id >= len(sh.masks) {
 		sh.masks = append(sh.masks, make([]mask, len(s.kinds)-len(sh.masks))...)
 	}
 	m := &sh.masks[id]
 	if m.state == unknown {
-		own := !match.hopeless && (c.names || match.asksForName(n.kind))
-		*m = c.judge(n, match, own)
+		own := !match.hopeless && (c.names || match.asksForName(kind.kind))
+		*m = c.judge(kind, match, own)
 	}
 	//mutate: filter-own-name
 	if m.state == personal {
@@ -354,14 +398,14 @@ func (s *State) maskOf(c *class, n *node) mask {
 }
 
 // ownMask is what a node means to the class where that depends on its name.
-func (s *State) ownMask(c *class, n *node, match *matcher) mask {
-	sh, born := c.shape, s.pulses[n.index].born
-	if int(n.index) >= len(sh.own) {
-		sh.own = append(sh.own, make([]ownMask, len(s.pulses)-len(sh.own))...)
+func (s *State) ownMask(c *class, n *cluster.Node, match *matcher) mask {
+	sh, born := c.look, s.kindsOf[n.Index].born
+	if int(n.Index) >= len(sh.own) {
+		sh.own = append(sh.own, make([]ownMask, len(s.kindsOf)-len(sh.own))...)
 	}
-	o := &sh.own[n.index]
+	o := &sh.own[n.Index]
 	if o.state == unknown || o.born != born {
-		*o = ownMask{c.judge(n, match, false), born}
+		*o = ownMask{c.judge(&s.kindsOf[n.Index], match, false), born}
 	}
 	return o.mask
 }
@@ -379,16 +423,16 @@ func namesNodes(spec *api.Spec) bool {
 
 // judge applies every rule that does not depend on what is free. With own, it only says that the answer
 // differs from node to node.
-func (c *class) judge(n *node, match *matcher, own bool) mask {
+func (c *class) judge(k *kindOf, match *matcher, own bool) mask {
 	if own {
 		return mask{state: personal}
 	}
-	spec, node := c.shape.spec, n.spec
-	if !match.selects(n) {
+	spec, node := c.shape.Spec, k.node.Spec
+	if !match.selects(k) {
 		return mask{state: removed}
 	}
 	//mutate: filter-affinity
-	if spec.Affinity != nil && !match.likes(n) {
+	if spec.Affinity != nil && !match.likes(k) {
 		return mask{state: removed}
 	}
 	var buf [4]api.Taint
@@ -400,7 +444,7 @@ func (c *class) judge(n *node, match *matcher, own bool) mask {
 	if node.Cordoned && !toleratesCordon(spec) {
 		return mask{state: removed}
 	}
-	return mask{state: welcome, wish: match.wish(n, spec.Preferred) - 100*int64(fit.Discouraging(node.Taints, spec.Tolerations))}
+	return mask{state: welcome, wish: match.wish(k, spec.Preferred) - 100*int64(fit.Discouraging(node.Taints, spec.Tolerations))}
 }
 
 func toleratesCordon(spec *api.Spec) bool {
@@ -409,16 +453,16 @@ func toleratesCordon(spec *api.Spec) bool {
 }
 
 // bars says whether the class may not be on this very node.
-func (c *class) bars(n *node) bool {
-	spec := c.shape.spec
+func (c *class) bars(n *cluster.Node) bool {
+	spec := c.shape.Spec
 	//mutate: filter-node-name
-	if spec.NodeName != "" && spec.NodeName != n.name {
+	if spec.NodeName != "" && spec.NodeName != n.Name {
 		return true
 	}
 	//mutate: filter-allowed-nodes
-	if c.allowed != nil && !c.allowed[n.name] {
+	if c.allowed != nil && !c.allowed[n.Name] {
 		return true
 	}
-	_, refused := c.barred[n.name]
+	_, refused := c.barred[n.Name]
 	return refused
 }

@@ -53,16 +53,17 @@ type (
 
 // How everything comes in, and what is answered.
 type (
-	Change    = api.Change
-	Ref       = api.Ref
-	Kind      = api.Kind
-	Rejected  = api.Rejected
-	Snapshot  = api.Snapshot
-	Plan      = api.Plan
-	Start     = api.Start
-	StartKind = api.StartKind
-	Placement = api.Placement
-	Waiting   = api.Waiting
+	Change      = api.Change
+	Ref         = api.Ref
+	Kind        = api.Kind
+	Rejected    = api.Rejected
+	Snapshot    = api.Snapshot
+	Plan        = api.Plan
+	Start       = api.Start
+	StartKind   = api.StartKind
+	Placement   = api.Placement
+	Waiting     = api.Waiting
+	Discrepancy = api.Discrepancy
 )
 
 // Policy.

@@ -3,6 +3,7 @@ package engine
 import (
 	"time"
 
+	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
@@ -21,11 +22,11 @@ type stint struct {
 }
 
 // stintsOf sorts the pods by how long they have run.
-func stintsOf(pods []*pod) []stint {
+func stintsOf(pods []*cluster.Pod) []stint {
 	var out []stint
 	for _, p := range pods {
 		weight := int64(1)
-		if gpus := p.amount(quantity.DimGPU); gpus > 0 {
+		if gpus := p.Amount(quantity.DimGPU); gpus > 0 {
 			weight = 1000 * gpus
 		}
 		if last := len(out) - 1; last >= 0 && out[last].started.Equal(p.Started) {
@@ -43,7 +44,7 @@ func (s *State) costOf(u *unit, now time.Time) int64 {
 	t := u.of.terms
 	restart := t.Restart
 	if restart <= 0 {
-		restart = s.cfg.Restart
+		restart = s.m.Config.Restart
 	}
 	var sum int64
 	for _, w := range u.stints {

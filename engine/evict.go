@@ -6,25 +6,26 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/quantity"
 	"github.com/berth-dev/berth/engine/why"
 )
 
 // making is what a cycle knows of room that is being made.
 type making struct {
-	quiet     bool                       // nothing is to be proved: it is only tried out
-	freeing   map[string]bool            // workloads that others are on their way out for; nil: not looked at yet
-	looked    bool                       // leavers were looked for
-	leavers   []*pod                     // pods that will be gone before long
-	bespoke   []*pod                     // those of them on nodes where all GPUs are spoken for
-	spoken    map[*node][]*pod           // the same, by node
-	returning quantity.Vector            // in a trial: what those taken off their seats took, who will be made again
-	refusing  bool                       // some pods could not be evicted a short time ago
-	disrupted map[string]int             // by disruption budget: evictions that have not begun
-	hopeless  map[despair]bool           // claims that no eviction helps
-	fallow    map[ground]quantity.Vector // the last that was asked for where nobody is to be evicted
-	fallowAt  [2]int                     // moment of fallow
-	freed     *gang                      // that has a place now: one that was held for another
+	quiet     bool                             // nothing is to be proved: it is only tried out
+	freeing   map[string]bool                  // workloads that others are on their way out for; nil: not looked at yet
+	looked    bool                             // leavers were looked for
+	leavers   []*cluster.Pod                   // pods that will be gone before long
+	bespoke   []*cluster.Pod                   // those of them on nodes where all GPUs are spoken for
+	spoken    map[*cluster.Node][]*cluster.Pod // the same, by node
+	returning quantity.Vector                  // in a trial: what those taken off their seats took, who will be made again
+	refusing  bool                             // some pods could not be evicted a short time ago
+	disrupted map[string]int                   // by disruption budget: evictions that have not begun
+	hopeless  map[despair]bool                 // claims that no eviction helps
+	fallow    map[ground]quantity.Vector       // the last that was asked for where nobody is to be evicted
+	fallowAt  [2]int                           // moment of fallow
+	freed     *cluster.Gang                    // that has a place now: one that was held for another
 }
 
 // despair tells claims apart that no eviction helps: what fails for one fails for all alike, as room and victims only get
@@ -33,19 +34,19 @@ type despair struct {
 	class    *class
 	need     int
 	level    int
-	queue    *queue
+	queue    *cluster.Queue
 	priority int32
 }
 
 // makeRoom looks for work that may be evicted for the gang, which is blocked by the gates. If there is some, the plan
 // evicts it and holds the place, and the gates that the gang then waits at are returned; nil: nobody is evicted.
-func (y *cycle) makeRoom(g *gang, t turn, gates []why.Gate) []why.Gate {
-	if y.s.cfg.Policy == api.FIFO || !y.curable(gates) {
+func (y *cycle) makeRoom(g *cluster.Gang, t cluster.Turn, gates []why.Gate) []why.Gate {
+	if y.s.m.Config.Policy == api.FIFO || !y.curable(gates) {
 		return nil
 	}
 	y.lookAround()
 	waits := func() []why.Gate {
-		if len(y.freeing) > 0 && y.freeing[g.key] {
+		if len(y.freeing) > 0 && y.freeing[g.Key] {
 			return makingRoom(g)
 		}
 		return nil
@@ -76,22 +77,23 @@ func (y *cycle) makeRoom(g *gang, t turn, gates []why.Gate) []why.Gate {
 // ground is where claims look for victims: what of them is legal depends on what else is asked for only in that a
 // queue is sooner beyond its quota with more.
 type ground struct {
-	queue    *queue
+	queue    *cluster.Queue
 	priority int32
 }
 
 // barren says whether a claim of the same queue and priority that asked for no more found nobody to evict, and nothing
 // has started or been evicted since.
-func (y *cycle) barren(g *gang, t turn) bool {
-	if !g.plain.ok || len(y.fallow) == 0 || y.fallowAt != y.moment() || y.standing(g) != nil {
+func (y *cycle) barren(g *cluster.Gang, t cluster.Turn) bool {
+	s := y.s
+	if !s.entryOf(g).plain.ok || len(y.fallow) == 0 || y.fallowAt != y.moment() || y.standing(g) != nil {
 		return false
 	}
-	asked, ok := y.fallow[ground{g.payer, t.priority}]
+	asked, ok := y.fallow[ground{g.Payer, t.Priority}]
 	if !ok {
 		return false
 	}
-	for _, d := range g.plain.class.demands {
-		if least := asked.At(d.Dim); least == 0 || d.Amount*int64(g.plain.need) < least {
+	for _, d := range s.entryOf(g).plain.class.demands {
+		if least := asked.At(d.Dim); least == 0 || d.Amount*int64(s.entryOf(g).plain.need) < least {
 			return false
 		}
 	}
@@ -100,17 +102,17 @@ func (y *cycle) barren(g *gang, t turn) bool {
 
 // noteBarren notes that the claim found nobody to evict.
 func (y *cycle) noteBarren(c *claim) {
-	if !c.g.plain.ok || y.standing(c.g) != nil {
+	if !y.s.entryOf(c.g).plain.ok || y.standing(c.g) != nil {
 		return
 	}
 	if at := y.moment(); y.fallowAt != at || y.fallow == nil {
 		y.fallow, y.fallowAt = make(map[ground]quantity.Vector), at
 	}
 	var asked quantity.Vector
-	for _, d := range c.g.plain.class.demands {
-		asked.Add(d.Dim, d.Amount*int64(c.g.plain.need))
+	for _, d := range y.s.entryOf(c.g).plain.class.demands {
+		asked.Add(d.Dim, d.Amount*int64(y.s.entryOf(c.g).plain.need))
 	}
-	y.fallow[ground{c.g.payer, c.t.priority}] = asked
+	y.fallow[ground{c.g.Payer, c.t.Priority}] = asked
 }
 
 // entitled says whether the claimant would have been allowed to evict some of those on their way out already: what they
@@ -120,14 +122,14 @@ func (c *claim) entitled() bool {
 	if len(c.y.leavers) == 0 {
 		return false
 	}
-	return c.owed || slices.ContainsFunc(c.y.leavers, func(p *pod) bool {
-		if p.payer != c.q {
+	return c.owed || slices.ContainsFunc(c.y.leavers, func(p *cluster.Pod) bool {
+		if p.Payer != c.q {
 			return false
 		}
-		if p.gang != nil && p.gang.spec != nil {
-			return p.gang.spec.Priority < c.t.priority
+		if p.In != nil && p.In.Spec != nil {
+			return p.In.Spec.Priority < c.t.Priority
 		}
-		return p.Priority < c.t.priority
+		return p.Priority < c.t.Priority
 	})
 }
 
@@ -148,7 +150,7 @@ func (y *cycle) pursue(c *claim, key despair, waits func() []why.Gate) []why.Gat
 		return waits()
 	}
 	for _, h := range found.lost {
-		s.ignoreHold(h)
+		s.m.IgnoreHold(h)
 		delete(y.freeing, h.Gang)
 		y.forget(api.KindHold, h.Ref().Key, h.Version)
 	}
@@ -175,26 +177,26 @@ func (c *claim) attempt() (found way, ok bool) {
 // way is how a claim can be met: who is evicted, and what is held then where.
 type way struct {
 	victims []*unit
-	places  []*hold
-	old     []*hold // what was held for the claimant before
-	lost    []*hold // what was held for others
+	places  []*cluster.Hold
+	old     []*cluster.Hold // what was held for the claimant before
+	lost    []*cluster.Hold // what was held for others
 }
 
 // try tries the claim out on the state, without the places held for others that are given.
-func (c *claim) try(without []*hold) (way, bool) {
+func (c *claim) try(without []*cluster.Hold) (way, bool) {
 	y, s := c.y, c.y.s
 	var found way
-	m := s.mark()
-	y.quiet, s.trying = true, true
+	m := s.m.Mark()
+	y.quiet, s.m.Trying = true, true
 	defer func() {
-		s.rollback(m)
-		y.quiet, s.trying = false, false
+		s.m.Rollback(m)
+		y.quiet, s.m.Trying = false, false
 		y.claimed, y.kept, y.returning = nil, nil, nil
 	}()
 	y.claim(c.g)
 	found.old = y.claimed
 	for _, h := range without {
-		s.ignoreHold(h)
+		s.m.IgnoreHold(h)
 	}
 	gates, _ := y.gates(c.g)
 	y.takeOffLeavers(c.gpus > 0 && len(gates) == 0 && len(found.old)+len(without) == 0)
@@ -218,8 +220,10 @@ func (c *claim) try(without []*hold) (way, bool) {
 }
 
 // emptying says whether somebody is on the way out where the places are.
-func (y *cycle) emptying(places []*hold) bool {
-	return slices.ContainsFunc(places, func(h *hold) bool { return slices.ContainsFunc(y.s.nodes[h.Node].occ, (*pod).leaving) })
+func (y *cycle) emptying(places []*cluster.Hold) bool {
+	return slices.ContainsFunc(places, func(h *cluster.Hold) bool {
+		return slices.ContainsFunc(y.s.m.Nodes[h.Node].Pods, (*cluster.Pod).Leaving)
+	})
 }
 
 // enough says whether there would be GPUs enough in all if all units were gone, and all that leaves.
@@ -228,12 +232,12 @@ func (c *claim) enough() bool {
 	if c.gpus == 0 {
 		return true
 	}
-	free := s.capacity.At(quantity.DimGPU) - s.taken.At(quantity.DimGPU)
+	free := s.m.Capacity.At(quantity.DimGPU) - s.m.Taken.At(quantity.DimGPU)
 	for _, p := range c.y.leavers {
-		free += p.amount(quantity.DimGPU)
+		free += p.Amount(quantity.DimGPU)
 	}
 	for _, p := range c.y.bespoke {
-		free += p.amount(quantity.DimGPU)
+		free += p.Amount(quantity.DimGPU)
 	}
 	for _, u := range c.units {
 		for _, w := range u.stints {
@@ -244,8 +248,8 @@ func (c *claim) enough() bool {
 }
 
 // makingRoom is the gate of a gang that others are on their way out for.
-func makingRoom(g *gang) []why.Gate {
-	return []why.Gate{{Cause: why.MakingRoom, Need: int64(g.tree.need()), Certificate: -1}}
+func makingRoom(g *cluster.Gang) []why.Gate {
+	return []why.Gate{{Cause: why.MakingRoom, Need: int64(g.Tree.Need()), Certificate: -1}}
 }
 
 // curable says whether evicting somebody could open the gates.
@@ -257,7 +261,7 @@ func (y *cycle) curable(gates []why.Gate) bool {
 		case why.ClusterFull, why.Fragmented, why.TopologyFragmented, why.Stranded, why.SearchBudget:
 			places = true
 			cert := g.Certificate
-			placed = placed || cert < 0 || len(y.s.holds) > 0 || y.plan.Certificates[cert].IfEvicted >= int64(y.plan.Certificates[cert].Need)
+			placed = placed || cert < 0 || len(y.s.m.Holds) > 0 || y.plan.Certificates[cert].IfEvicted >= int64(y.plan.Certificates[cert].Need)
 		case why.NoMatchingNode, why.LargerThanAnyNode: // of one GPU model
 			places = true
 		default:
@@ -268,12 +272,12 @@ func (y *cycle) curable(gates []why.Gate) bool {
 }
 
 // mayClaim says whether others may be stopped for the gang by now.
-func (y *cycle) mayClaim(g *gang) bool {
-	terms := g.terms()
+func (y *cycle) mayClaim(g *cluster.Gang) bool {
+	terms := g.Terms()
 	if terms.Patient {
 		return false
 	}
-	if due := g.turnNow().created.Add(terms.Delay); terms.Delay > 0 && y.now.Before(due) {
+	if due := g.TurnNow().Created.Add(terms.Delay); terms.Delay > 0 && y.now.Before(due) {
 		y.wake(due)
 		return false
 	}
@@ -287,13 +291,13 @@ func (y *cycle) lookAround() {
 	}
 	s := y.s
 	y.freeing = make(map[string]bool)
-	for key, e := range s.evictions {
-		if p := s.pods[key]; p != nil && p.evicting && len(s.holdsOf[e.For]) > 0 {
+	for key, e := range s.m.Evictions {
+		if p := s.m.Pods[key]; p != nil && p.Evicting && len(s.m.HoldsOf[e.For]) > 0 {
 			y.freeing[e.For] = true
 		}
 	}
-	for _, h := range s.holds {
-		if h.on != nil && slices.ContainsFunc(h.on.occ, (*pod).leaving) {
+	for _, h := range s.m.Holds {
+		if h.On != nil && slices.ContainsFunc(h.On.Pods, (*cluster.Pod).Leaving) {
 			y.freeing[h.Gang] = true
 		}
 	}
@@ -313,10 +317,10 @@ func (y *cycle) takeOffLeavers(gpus bool) {
 }
 
 // leave takes the pod off its seat. Unless it ends for somebody it may be back before what it left is used.
-func (y *cycle) leave(p *pod) {
-	bill := p.bill
-	y.s.takeOff(p)
-	e := y.s.evictions[p.Key]
+func (y *cycle) leave(p *cluster.Pod) {
+	bill := p.Charge
+	y.s.m.Remove(p)
+	e := y.s.m.Evictions[p.Key]
 	//mutate: evict-leaver-returns
 	if p.Owner != "" && (e == nil || e.UID != p.UID || e.For == "") {
 		for _, d := range bill {
@@ -326,11 +330,11 @@ func (y *cycle) leave(p *pod) {
 }
 
 // noteLeaver notes a pod that will be gone before long, once what it is for is held.
-func (y *cycle) noteLeaver(p *pod) {
-	free := p.seat.free.At(quantity.DimGPU)
-	for _, o := range p.seat.occ {
-		if o.leaving() {
-			free += o.amount(quantity.DimGPU)
+func (y *cycle) noteLeaver(p *cluster.Pod) {
+	free := p.Host.Free.At(quantity.DimGPU)
+	for _, o := range p.Host.Pods {
+		if o.Leaving() {
+			free += o.Amount(quantity.DimGPU)
 		}
 	}
 	if free > 0 {
@@ -338,9 +342,9 @@ func (y *cycle) noteLeaver(p *pod) {
 	} else {
 		y.bespoke = append(y.bespoke, p)
 		if y.spoken == nil {
-			y.spoken = make(map[*node][]*pod)
+			y.spoken = make(map[*cluster.Node][]*cluster.Pod)
 		}
-		y.spoken[p.seat] = append(y.spoken[p.seat], p)
+		y.spoken[p.Host] = append(y.spoken[p.Host], p)
 	}
 }
 
@@ -350,31 +354,31 @@ func (y *cycle) findLeavers() {
 		return
 	}
 	y.looked = true
-	for _, q := range y.s.queues {
-		if q.going > 0 {
+	for _, q := range y.s.m.Queues {
+		if q.Leavers > 0 {
 			y.noteLeavers(q)
 		}
 	}
-	if y.s.nobody.going > 0 {
-		y.noteLeavers(&y.s.nobody)
+	if y.s.m.Unqueued.Leavers > 0 {
+		y.noteLeavers(&y.s.m.Unqueued)
 	}
 }
 
-func (y *cycle) noteLeavers(q *queue) {
-	for _, p := range q.pods {
-		if p.leaving() && y.leavesSoon(p) {
+func (y *cycle) noteLeavers(q *cluster.Queue) {
+	for _, p := range q.Pods {
+		if p.Leaving() && y.leavesSoon(p) {
 			y.noteLeaver(p)
 		}
 	}
 }
 
 // leavesSoon says whether a pod on its way out can be expected to be gone before long.
-func (y *cycle) leavesSoon(p *pod) bool {
+func (y *cycle) leavesSoon(p *cluster.Pod) bool {
 	if !p.Terminating {
 		return true // an eviction whose time is over has been dropped
 	}
-	by := p.ReleaseAt.Add(y.s.cfg.AssumeFor)
-	if p.ReleaseAt.IsZero() || !live(by, y.now) {
+	by := p.ReleaseAt.Add(y.s.m.Config.AssumeFor)
+	if p.ReleaseAt.IsZero() || !cluster.Live(by, y.now) {
 		return false
 	}
 	y.wake(by)
@@ -382,37 +386,37 @@ func (y *cycle) leavesSoon(p *pod) bool {
 }
 
 // newClaim makes a claim for the gang.
-func (y *cycle) newClaim(g *gang, t turn) *claim {
+func (y *cycle) newClaim(g *cluster.Gang, t cluster.Turn) *claim {
 	s := y.s
-	c := &claim{y: y, g: g, t: t, q: s.queues[g.queue()]}
+	c := &claim{y: y, g: g, t: t, q: s.m.Queues[g.Queue()]}
 	if c.q == nil {
-		c.q = &s.nobody
+		c.q = &s.m.Unqueued
 	}
-	for _, p := range g.all() {
-		if p.seat != nil || p.Terminating {
+	for _, p := range g.All() {
+		if p.Host != nil || p.Terminating {
 			continue
 		}
-		for _, d := range p.demands {
-			if g.plain.ok {
-				c.needs.Add(d.Dim, d.Amount*int64(g.plain.need))
+		for _, d := range p.Demands {
+			if s.entryOf(g).plain.ok {
+				c.needs.Add(d.Dim, d.Amount*int64(s.entryOf(g).plain.need))
 			} else if c.needs.At(d.Dim) == 0 {
-				if need := g.tree.least(d.Dim); need > 0 {
+				if need := g.Tree.Least(d.Dim); need > 0 {
 					c.needs.Add(d.Dim, need)
 				}
 			}
 		}
-		if g.plain.ok {
+		if s.entryOf(g).plain.ok {
 			break
 		}
 	}
-	for dim, n := range s.forest.promised {
-		if n > 0 && (c.needs.At(dim) > 0 || c.needs.At(quantity.DimGPU) > 0 && strings.HasPrefix(s.dims.Names[dim], s.cfg.GPU+"@")) {
+	for dim, n := range s.m.Tree.Promised {
+		if n > 0 && (c.needs.At(dim) > 0 || c.needs.At(quantity.DimGPU) > 0 && strings.HasPrefix(s.m.Dims.Names[dim], s.m.Config.GPU+"@")) {
 			c.dims = append(c.dims, dim)
 		}
 	}
 	c.own = y.ownHeld(g)
 	c.gpus = c.needs.At(quantity.DimGPU)
-	if c.gpus > 0 && len(s.cfg.Rates) > 0 {
+	if c.gpus > 0 && len(s.m.Config.Rates) > 0 {
 		c.needs[quantity.DimGPU] = c.gpus * y.leastRate("")
 	}
 	return c
@@ -428,12 +432,12 @@ func (c *claim) prepare() {
 	clear(c.toll.of)
 	clear(c.toll.kept)
 	c.tests = 0
-	c.first, c.alike = c.g.alike()
+	c.first, c.alike = c.g.Alike()
 	apart := y.modelsApart(c.g)
 	c.alike = c.alike && !apart
 	c.kins = c.kins[:0]
 	models := []string{""}
-	if apart || slices.ContainsFunc(c.g.all(), (*pod).asksModel) {
+	if apart || slices.ContainsFunc(c.g.All(), (*cluster.Pod).AsksModel) {
 		models = y.models(c.g)
 	}
 	for _, m := range models {
@@ -444,7 +448,7 @@ func (c *claim) prepare() {
 // despair names the claim, if others are just like it.
 func (c *claim) despair() (despair, bool) {
 	p := c.y.plain(c.g, c.t)
-	return despair{class: p.class, need: p.need, level: p.level, queue: c.q, priority: c.t.priority}, p.ok
+	return despair{class: p.class, need: p.need, level: p.level, queue: c.q, priority: c.t.Priority}, p.ok
 }
 
 // despair notes that no eviction helps such claims.
@@ -460,17 +464,17 @@ func (y *cycle) despair(key despair) {
 
 // settle places the gang for real, with its victims lifted, and returns what is to be held where. It is false where the
 // place would break a promise, or with its GPU model the quota that the claim rests on.
-func (c *claim) settle() ([]*hold, bool) {
+func (c *claim) settle() ([]*cluster.Hold, bool) {
 	y, s := c.y, c.y.s
-	m := s.mark()
-	defer s.rollback(m)
+	m := s.m.Mark()
+	defer s.m.Rollback(m)
 	if gates, _ := y.gates(c.g); len(gates) > 0 {
 		return nil, false
 	}
 	if found := y.place(c.g, c.t); !found.ok || len(y.delays(c.g, c.t, m, &found)) > 0 || !c.withinQuota() {
 		return nil, false
 	}
-	out := y.holdsFor(c.g.key, y.seatedSince(m))
+	out := y.holdsFor(c.g.Key, y.seatedSince(m))
 	if !c.moving {
 		return out, true
 	}
@@ -481,12 +485,12 @@ func (c *claim) settle() ([]*hold, bool) {
 }
 
 // newPlaces is what keeps the places that lifted units have been given.
-func (c *claim) newPlaces() []*hold {
-	var out []*hold
+func (c *claim) newPlaces() []*cluster.Hold {
+	var out []*cluster.Hold
 	for _, u := range c.taken() {
 		u.to = u.to[:0]
 		for _, p := range u.pods {
-			u.to = append(u.to, p.seat.name)
+			u.to = append(u.to, p.Host.Name)
 		}
 		for _, h := range c.y.holdsFor(u.heir(), u.pods) {
 			h.Coming = true
@@ -497,13 +501,13 @@ func (c *claim) newPlaces() []*hold {
 }
 
 // holdsFor is what keeps the places of the pods, which have been seated, one for each node.
-func (y *cycle) holdsFor(key string, pods []*pod) []*hold {
+func (y *cycle) holdsFor(key string, pods []*cluster.Pod) []*cluster.Hold {
 	pods = slices.Clone(pods)
-	slices.SortStableFunc(pods, func(a, b *pod) int { return compareSeats(a.seat, b.seat) })
-	var out []*hold
+	slices.SortStableFunc(pods, func(a, b *cluster.Pod) int { return cluster.ComparePlaces(a.Host, b.Host) })
+	var out []*cluster.Hold
 	for _, p := range pods {
-		if len(out) == 0 || out[len(out)-1].Node != p.seat.name {
-			out = append(out, &hold{Hold: &api.Hold{Gang: key, Node: p.seat.name}})
+		if len(out) == 0 || out[len(out)-1].Node != p.Host.Name {
+			out = append(out, &cluster.Hold{Hold: &api.Hold{Gang: key, Node: p.Host.Name}})
 		}
 		h := out[len(out)-1]
 		h.Requests = h.Requests.Plus(y.takes(p))
@@ -512,9 +516,9 @@ func (y *cycle) holdsFor(key string, pods []*pod) []*hold {
 }
 
 // joinHolds makes one of the holds for one workload on one node.
-func joinHolds(all []*hold) []*hold {
-	var out []*hold
-	at := make(map[string]*hold)
+func joinHolds(all []*cluster.Hold) []*cluster.Hold {
+	var out []*cluster.Hold
+	at := make(map[string]*cluster.Hold)
 	for _, h := range all {
 		key := h.Ref().Key
 		if have := at[key]; have != nil {
@@ -528,10 +532,10 @@ func joinHolds(all []*hold) []*hold {
 }
 
 // takes is everything that the pod takes of its node, its place among the pods too.
-func (y *cycle) takes(p *pod) api.Resources {
-	out := make(api.Resources, 0, len(p.demands))
-	for _, d := range p.demands {
-		out = append(out, api.Amount{Resource: y.s.dims.Names[d.Dim], Value: d.Amount})
+func (y *cycle) takes(p *cluster.Pod) api.Resources {
+	out := make(api.Resources, 0, len(p.Demands))
+	for _, d := range p.Demands {
+		out = append(out, api.Amount{Resource: y.s.m.Dims.Names[d.Dim], Value: d.Amount})
 	}
 	return out.Sorted()
 }
@@ -540,7 +544,7 @@ func (y *cycle) takes(p *pod) api.Resources {
 // gang, which has been placed. Where models do not matter that was seen before.
 func (c *claim) withinQuota() bool {
 	s := c.y.s
-	if !s.forest.modelled {
+	if !s.m.Tree.ByModel {
 		return true
 	}
 	reach := -1
@@ -549,9 +553,9 @@ func (c *claim) withinQuota() bool {
 			reach = max(reach, u.reach)
 		}
 	}
-	for x := c.q; x != nil && reach >= 0; x, reach = x.parent, reach-1 {
+	for x := c.q; x != nil && reach >= 0; x, reach = x.Parent, reach-1 {
 		for _, dim := range c.dims {
-			if x.committed(dim) > s.quota(x, dim) && c.bills(dim) {
+			if x.Committed(dim) > s.m.Quota(x, dim) && c.bills(dim) {
 				return false
 			}
 		}
@@ -561,25 +565,25 @@ func (c *claim) withinQuota() bool {
 
 // bills says whether members that have seats are charged for the resource.
 func (c *claim) bills(dim int) bool {
-	return slices.ContainsFunc(c.g.all(), func(p *pod) bool {
-		return p.seat != nil && slices.ContainsFunc(p.bill, func(d quantity.Demand) bool { return d.Dim == dim })
+	return slices.ContainsFunc(c.g.All(), func(p *cluster.Pod) bool {
+		return p.Host != nil && slices.ContainsFunc(p.Charge, func(d quantity.Demand) bool { return d.Dim == dim })
 	})
 }
 
 // evict plans the evictions, and holds the places until the victims can be expected to be gone.
-func (y *cycle) evict(c *claim, victims []*unit, places []*hold, old []*hold) {
+func (y *cycle) evict(c *claim, victims []*unit, places []*cluster.Hold, old []*cluster.Hold) {
 	s := y.s
 	type victim struct {
-		*pod
+		*cluster.Pod
 		cause api.EvictionCause
-		payer *queue
+		payer *cluster.Queue
 		to    string
 		surge bool
 	}
 	var all []victim
 	for _, u := range victims {
 		for i, p := range u.pods {
-			v := victim{pod: p, cause: u.cause, payer: u.of.payer, surge: u.surge}
+			v := victim{Pod: p, cause: u.cause, payer: u.of.payer, surge: u.surge}
 			if c.moving {
 				v.to = u.to[i]
 			}
@@ -591,58 +595,58 @@ func (y *cycle) evict(c *claim, victims []*unit, places []*hold, old []*hold) {
 	last := y.goneBy(places)
 	for _, v := range all {
 		at := y.now
-		if v.payer.spec != nil {
-			at = at.Add(v.payer.spec.Warning)
+		if v.payer.Spec != nil {
+			at = at.Add(v.payer.Spec.Warning)
 		}
 		y.version++
 		e := api.Eviction{
-			Pod: v.Key, UID: v.UID, Version: y.version, Cause: v.cause, For: c.g.key, To: v.to, Surge: v.surge,
-			At: at, Until: at.Add(s.termsOf(v.pod).Grace + s.cfg.AssumeFor),
+			Pod: v.Key, UID: v.UID, Version: y.version, Cause: v.cause, For: c.g.Key, To: v.to, Surge: v.surge,
+			At: at, Until: at.Add(s.m.TermsOf(v.Pod).Grace + s.m.Config.AssumeFor),
 		}
 		if v.surge {
-			e.Until = e.Until.Add(s.startsIn(v.pod))
+			e.Until = e.Until.Add(s.startsIn(v.Pod))
 		}
 		if e.Until.After(last) {
 			last = e.Until
 		}
 		y.plan.Evictions = append(y.plan.Evictions, e)
 		y.plan.Changes = append(y.plan.Changes, api.Change{Eviction: &e})
-		s.condemn(v.pod)
+		s.m.MarkEvicting(v.Pod)
 		if !v.surge {
-			y.disrupt(v.pod)
+			y.disrupt(v.Pod)
 		}
 	}
 	for _, u := range victims {
-		if g := u.of.gang; g != nil {
+		if g := u.of.Gang; g != nil {
 			y.retally(g)
 		}
 	}
 	y.wake(last)
 	for _, h := range old {
-		s.ignoreHold(h)
+		s.m.IgnoreHold(h)
 		y.forget(api.KindHold, h.Ref().Key, h.Version)
 	}
 	for _, h := range places {
 		y.version++
 		h.Version, h.Until = y.version, last
-		s.putHold(h, s.nodes[h.Node])
+		s.m.PutHold(h, s.m.Nodes[h.Node])
 		y.plan.Changes = append(y.plan.Changes, api.Change{Hold: h.Hold})
 	}
 	for _, v := range all {
-		y.noteLeaver(v.pod)
+		y.noteLeaver(v.Pod)
 	}
 }
 
 // goneBy is when those on their way out on the nodes of the places can be expected to be gone.
-func (y *cycle) goneBy(places []*hold) time.Time {
-	last := y.now.Add(y.s.cfg.AssumeFor)
+func (y *cycle) goneBy(places []*cluster.Hold) time.Time {
+	last := y.now.Add(y.s.m.Config.AssumeFor)
 	for _, h := range places {
-		for _, p := range y.s.nodes[h.Node].occ {
+		for _, p := range y.s.m.Nodes[h.Node].Pods {
 			by := last
-			switch e := y.s.evictions[p.Key]; {
-			case !p.leaving():
+			switch e := y.s.m.Evictions[p.Key]; {
+			case !p.Leaving():
 			case p.Terminating:
-				by = p.ReleaseAt.Add(y.s.cfg.AssumeFor)
+				by = p.ReleaseAt.Add(y.s.m.Config.AssumeFor)
 			case e != nil:
 				by = e.Until
 			default:
@@ -659,26 +663,26 @@ func (y *cycle) goneBy(places []*hold) time.Time {
 
 // expireEvictions drops evictions of pods that are gone, and those whose time is over: their pods are as others again.
 // It returns the gangs whose place in line that changes, with those given.
-func (y *cycle) expireEvictions(lifted []*gang) []*gang {
+func (y *cycle) expireEvictions(lifted []*cluster.Gang) []*cluster.Gang {
 	s := y.s
-	for _, key := range sortedKeys(s.evictions) {
-		e, p := s.evictions[key], s.pods[key]
-		if p != nil && p.UID == e.UID && live(e.Until, y.now) {
+	for _, key := range cluster.SortedKeys(s.m.Evictions) {
+		e, p := s.m.Evictions[key], s.m.Pods[key]
+		if p != nil && p.UID == e.UID && cluster.Live(e.Until, y.now) {
 			y.wake(e.Until)
 			y.refusing = y.refusing || e.Refused
 			continue
 		}
 		y.forget(api.KindEviction, key, e.Version)
-		if p == nil || !p.evicting || p.seat == nil {
+		if p == nil || !p.Evicting || p.Host == nil {
 			continue
 		}
 		//mutate: memory-expired-eviction
-		s.reprieve(p)
-		switch g := p.gang; {
+		s.m.UnmarkEvicting(p)
+		switch g := p.In; {
 		case g == nil:
-		case g.lined && !slices.Contains(lifted, g):
+		case s.entryOf(g).lined && !slices.Contains(lifted, g):
 			lifted = append(lifted, g)
-		case !g.lined:
+		case !s.entryOf(g).lined:
 			y.retally(g)
 		}
 	}

@@ -27,8 +27,8 @@ func TestSharesAreEvicted(t *testing.T) {
 	for policy, want := range map[api.Policy][]string{api.Default: nil, api.TimeShare: {"second shared for new"}} {
 		s := Load(snap, api.Config{Policy: policy})
 		s.freshen()
-		for _, q := range s.queues {
-			q.fair = quantity.Vector{0, 2}
+		for _, q := range s.m.Queues {
+			q.Fair = quantity.Vector{0, 2}
 		}
 		var got []string
 		for _, e := range s.Plan(now).Evictions {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/quantity"
 	"github.com/berth-dev/berth/engine/why"
 )
@@ -34,13 +35,13 @@ func (s *State) explain(key string, y *cycle) why.Explanation {
 	g := s.workloadNamed(key)
 	if g == nil {
 		e.Verdict = s.idle(key)
-		if reason := s.rejected[api.Ref{Kind: api.KindPod, Key: key}]; reason != "" {
+		if reason := s.m.Invalid[api.Ref{Kind: api.KindPod, Key: key}]; reason != "" {
 			e.Cause, e.Gates = why.InvalidObject, []why.Gate{{Cause: why.InvalidObject, Object: reason, Certificate: -1}}
 		}
 		return e
 	}
 	if y.budget <= 0 {
-		y.budget = s.cfg.SearchBudget
+		y.budget = s.m.Config.SearchBudget
 	}
 	y.plan.Now, y.until = y.now, g
 	y.run()
@@ -57,46 +58,46 @@ func (s *State) explain(key string, y *cycle) why.Explanation {
 }
 
 // workloadNamed returns the gang of the key that has members to place, nil if there is none.
-func (s *State) workloadNamed(key string) *gang {
-	if g := s.gangs[key]; g != nil && len(g.members) > 0 {
+func (s *State) workloadNamed(key string) *cluster.Gang {
+	if g := s.m.Gangs[key]; g != nil && len(g.Members) > 0 {
 		return g
 	}
-	if p := s.pods[key]; p != nil && p.gang != nil && p.gang.lone == p {
-		return p.gang
+	if p := s.m.Pods[key]; p != nil && p.In != nil && p.In.Lone == p {
+		return p.In
 	}
 	return nil
 }
 
 // idle is the verdict on a workload with nothing to place.
 func (s *State) idle(key string) why.Verdict {
-	if s.isRejected(api.KindPod, key) || s.isRejected(api.KindGang, key) {
+	if s.m.IsRejected(api.KindPod, key) || s.m.IsRejected(api.KindGang, key) {
 		return why.Invalid
 	}
-	if p := s.pods[key]; p != nil && p.seat != nil {
+	if p := s.m.Pods[key]; p != nil && p.Host != nil {
 		return why.Placed
 	}
 	return why.Absent
 }
 
 // releasing adds up what terminating pods give back on nodes that the gang's first waiting member matches.
-func (y *cycle) releasing(g *gang) (api.Resources, time.Time) {
-	i := slices.IndexFunc(g.all(), (*pod).waits)
+func (y *cycle) releasing(g *cluster.Gang) (api.Resources, time.Time) {
+	i := slices.IndexFunc(g.All(), (*cluster.Pod).Waits)
 	if i < 0 {
 		return nil, time.Time{}
 	}
 	s := y.s
-	c := y.kin(g, g.turnNow(), "").class(g.all()[i])
+	c := y.kin(g, g.TurnNow(), "").class(g.All()[i])
 	var by time.Time
 	var sum quantity.Vector
-	for _, n := range s.sortedNodes() {
-		if n.shelf == nil || s.maskOf(c, n).state == removed {
+	for _, n := range s.m.SortedNodes() {
+		if n.Bucket == nil || s.maskOf(c, n).state == removed {
 			continue
 		}
-		for _, p := range n.occ {
+		for _, p := range n.Pods {
 			if !p.Terminating {
 				continue
 			}
-			for _, d := range p.demands {
+			for _, d := range p.Demands {
 				sum.Add(d.Dim, d.Amount)
 			}
 			if p.ReleaseAt.After(by) {
@@ -107,7 +108,7 @@ func (y *cycle) releasing(g *gang) (api.Resources, time.Time) {
 	var out api.Resources
 	for dim, v := range sum {
 		if v > 0 && dim != quantity.DimPods {
-			out = append(out, api.Amount{Resource: s.dims.Names[dim], Value: v})
+			out = append(out, api.Amount{Resource: s.m.Dims.Names[dim], Value: v})
 		}
 	}
 	return out.Sorted(), by

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/why"
 )
 
@@ -11,7 +12,7 @@ import (
 // every rule about the pod and the node holds, and there is room. Features that the engine does not decide are
 // not looked at. It is empty for a pod that is not to be placed. The state is the same before and after.
 func (s *State) Feasible(key string, now time.Time) (names []string) {
-	s.alone(key, now, func(y *cycle, p *pod) { names = y.feasible(p) })
+	s.alone(key, now, func(y *cycle, p *cluster.Pod) { names = y.feasible(p) })
 	return names
 }
 
@@ -20,42 +21,42 @@ func (s *State) Feasible(key string, now time.Time) (names []string) {
 // engine does not decide are not looked at. It is false for a pod that is not to be placed. The state is the same
 // before and after; the certificate shares memory with later ones: do not write to it.
 func (s *State) PerNode(key string, now time.Time) (cert why.Certificate, ok bool) {
-	ok = s.alone(key, now, func(y *cycle, p *pod) {
-		model := slices.Concat(y.models(p.gang), p.GPU.Models, []string{""})[0]
-		c := y.kin(p.gang, p.gang.turnNow(), model).class(p)
-		cert, _ = s.certify(proofKey{class: c, need: 1, level: nodeLevel})
+	ok = s.alone(key, now, func(y *cycle, p *cluster.Pod) {
+		model := slices.Concat(y.models(p.In), p.GPU.Models, []string{""})[0]
+		c := y.kin(p.In, p.In.TurnNow(), model).class(p)
+		cert, _ = s.certify(proofKey{class: c, need: 1, level: cluster.NodeLevel})
 	})
 	return cert, ok
 }
 
 // alone asks about a pod as if it were alone in line and in its gang, and reports whether it is one to be placed.
-func (s *State) alone(key string, now time.Time, ask func(*cycle, *pod)) bool {
+func (s *State) alone(key string, now time.Time, ask func(*cycle, *cluster.Pod)) bool {
 	s.freshen()
-	p := s.pods[key]
-	if p == nil || p.gang == nil {
+	p := s.m.Pods[key]
+	if p == nil || p.In == nil {
 		return false
 	}
 	y := &cycle{s: s, now: now.UTC().Round(0)}
-	m, end := s.mark(), s.log.end()
+	m, end := s.m.Mark(), s.m.Log.End()
 	y.expire()
-	waits := p.waits()
+	waits := p.Waits()
 	if waits {
-		y.claim(p.gang)
+		y.claim(p.In)
 		ask(y, p)
 	}
-	s.rollback(m)
+	s.m.Rollback(m)
 	s.rewind(end)
 	for _, g := range y.dirty {
-		s.tally(g)
+		s.m.Tally(g)
 	}
 	return waits
 }
 
 // feasible lists the nodes that have room for the pod with any of the GPU models that it may have.
-func (y *cycle) feasible(p *pod) []string {
+func (y *cycle) feasible(p *cluster.Pod) []string {
 	var names []string
-	for _, model := range y.models(p.gang) {
-		c := y.kin(p.gang, p.gang.turnNow(), model).class(p)
+	for _, model := range y.models(p.In) {
+		c := y.kin(p.In, p.In.TurnNow(), model).class(p)
 		for _, at := range y.s.nodeParts(c, scope{}) {
 			names = append(names, at.name)
 		}

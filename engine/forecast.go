@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/why"
 )
 
@@ -43,7 +44,7 @@ func (s *State) Forecast(now time.Time, most int) []Estimate {
 func (s *State) Estimate(key string, now time.Time) (Estimate, bool) {
 	all := s.forecast(now, func(line []queued) []queued {
 		for i := range line {
-			if line[i].gang.key == key {
+			if line[i].gang.Key == key {
 				return line[:i+1]
 			}
 		}
@@ -60,13 +61,13 @@ func (s *State) Estimate(key string, now time.Time) (Estimate, bool) {
 func (s *State) forecast(now time.Time, cut func([]queued) []queued) []Estimate {
 	now = now.UTC().Round(0)
 	s.freshen()
-	planned := &cycle{s: s, now: now, plan: api.Plan{Now: now}, budget: s.cfg.SearchBudget}
+	planned := &cycle{s: s, now: now, plan: api.Plan{Now: now}, budget: s.m.Config.SearchBudget}
 	planned.run()
 	var out []Estimate
 	s.imagine(now, likely, cut, func(y *cycle, line []queued) {
 		p := newProspect(y, planned)
 		for i := range line {
-			e := Estimate{Gang: line[i].gang.key}
+			e := Estimate{Gang: line[i].gang.Key}
 			e.Likely, e.Cause, e.Because = p.expect(&line[i])
 			out = append(out, e)
 		}
@@ -104,19 +105,18 @@ func (e *Estimate) order() {
 
 // imagine makes a cycle whose run times are guessed so, in which nothing is decided.
 func (s *State) imagine(now time.Time, by guess, cut func([]queued) []queued, do func(*cycle, []queued)) {
-	y := &cycle{s: s, now: now, plan: api.Plan{Now: now}, budget: s.cfg.SearchBudget}
+	y := &cycle{s: s, now: now, plan: api.Plan{Now: now}, budget: s.m.Config.SearchBudget}
 	y.times.by, y.times.most = by, forecastLifts
-	m, end := s.mark(), s.log.end()
-	y.version = s.latest
+	m, end := s.m.Mark(), s.m.Log.End()
+	y.version = s.m.Latest
 	y.expire()
 	y.endOverdue()
 	y.keepBookings()
 	do(y, cut(y.hopeful()))
-	s.rollback(m)
+	s.m.Rollback(m)
 	s.rewind(end)
 	for _, g := range y.dirty {
-		g.start = 0
-		s.tally(g)
+		s.m.Tally(g)
 	}
 }
 
@@ -128,7 +128,7 @@ func (y *cycle) hopeful() []queued {
 		if !ok {
 			return out
 		}
-		if !q.gang.tree.satisfied() || !y.known(q.gang) {
+		if !q.gang.Tree.Satisfied() || !y.known(q.gang) {
 			out = append(out, *q)
 		}
 		y.line.moved(at, false)
@@ -160,15 +160,15 @@ func (p *prospect) expect(q *queued) (start time.Time, cause why.Cause, because 
 	y.rank = q.rank
 	own, behind := p.gates(g)
 	start, cause, because = p.foresee(q, own, behind)
-	p.starts[g.key] = start
+	p.starts[g.Key] = start
 	p.shut(g, own, start)
 	return start, cause, because
 }
 
 // gates are those that the plan found shut for the gang, without who it waits behind, and the workloads that it waits
 // behind.
-func (p *prospect) gates(g *gang) (own []why.Gate, behind []string) {
-	if w := p.waiting[g.key]; w != nil {
+func (p *prospect) gates(g *cluster.Gang) (own []why.Gate, behind []string) {
+	if w := p.waiting[g.Key]; w != nil {
 		for _, gate := range w.Gates {
 			if gate.NamesWorkload() {
 				behind = append(behind, gate.Object)
@@ -187,17 +187,17 @@ func (p *prospect) gates(g *gang) (own []why.Gate, behind []string) {
 
 // shut lets those after the gang, in its queue, wait behind it: under policy strict behind every one that waits for
 // running work to end, else behind the head of the queue in the plan.
-func (p *prospect) shut(g *gang, own []why.Gate, start time.Time) {
+func (p *prospect) shut(g *cluster.Gang, own []why.Gate, start time.Time) {
 	y := p.y
-	h, ok := p.heads[g.queue()]
+	h, ok := p.heads[g.Queue()]
 	switch {
-	case y.s.cfg.Policy == api.Strict:
-		was, led := y.times.blocked[g.queue()]
+	case y.s.m.Config.Policy == api.Strict:
+		was, led := y.times.blocked[g.Queue()]
 		if !ok || !passing(own) || led && (p.starts[was.key].IsZero() || !start.IsZero() && start.Before(p.starts[was.key])) {
 			return
 		}
 		y.lead(g, true)
-	case ok && h.shut && h.key == g.key:
+	case ok && h.shut && h.key == g.Key:
 		y.lead(g, true)
 	}
 }
@@ -206,9 +206,9 @@ func (p *prospect) shut(g *gang, own []why.Gate, start time.Time) {
 // those after it.
 func (p *prospect) foresee(q *queued, own []why.Gate, behind []string) (time.Time, why.Cause, string) {
 	y, g := p.y, q.gang
-	m := y.s.mark()
+	m := y.s.m.Mark()
 	y.claim(g)
-	defer y.s.rollback(m)
+	defer y.s.m.Rollback(m)
 	//mutate: forecast-shut-queue
 	if i := slices.IndexFunc(own, func(gate why.Gate) bool { return !passing([]why.Gate{gate}) }); i >= 0 {
 		return time.Time{}, own[i].Cause, own[i].Sentence(p.certs)
@@ -226,7 +226,7 @@ func (p *prospect) foresee(q *queued, own []why.Gate, behind []string) (time.Tim
 	}
 	//mutate: forecast-not-before-the-head
 	y.times.from = floor
-	r := y.foresee(g, q.turn, y.releases(), nil)
+	r := y.foresee(g, q.Turn, y.releases(), nil)
 	y.times.from = time.Time{}
 	switch {
 	case y.times.spentAll():
@@ -237,7 +237,7 @@ func (p *prospect) foresee(q *queued, own []why.Gate, behind []string) (time.Tim
 		return time.Time{}, "", "there is no place for it when all that says when it ends has ended"
 	}
 	//mutate: forecast-not-now
-	if w := p.waiting[g.key]; w != nil && !r.start.After(y.now) {
+	if w := p.waiting[g.Key]; w != nil && !r.start.After(y.now) {
 		return time.Time{}, w.Cause, w.Gates[0].Sentence(p.certs)
 	}
 	y.reserve(r)

@@ -4,11 +4,12 @@ import (
 	"slices"
 
 	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/why"
 )
 
 // gates lists what is shut before any node is looked at. decided says that placement would make no sense.
-func (y *cycle) gates(g *gang) (gates []why.Gate, decided bool) {
+func (y *cycle) gates(g *cluster.Gang) (gates []why.Gate, decided bool) {
 	shut := func(cause why.Cause, object string, need, have int64) {
 		gates = append(gates, why.Gate{Cause: cause, Object: object, Need: need, Have: have, Certificate: -1})
 	}
@@ -19,7 +20,7 @@ func (y *cycle) gates(g *gang) (gates []why.Gate, decided bool) {
 	}
 	//mutate: gate-gang-missing
 	if !y.known(g) {
-		shut(why.GangMissing, g.key, 0, 0)
+		shut(why.GangMissing, g.Key, 0, 0)
 		return gates, true
 	}
 	//mutate: gate-group-missing
@@ -33,9 +34,9 @@ func (y *cycle) gates(g *gang) (gates []why.Gate, decided bool) {
 		decided = true
 	}
 	//mutate: gate-incomplete
-	if !g.tree.complete() {
-		b := g.tree.lacking()
-		shut(why.GangIncomplete, b.group.Name, int64(b.min()), int64(len(b.pods)))
+	if !g.Tree.Complete() {
+		b := g.Tree.Lacking()
+		shut(why.GangIncomplete, b.Group.Name, int64(b.Min()), int64(len(b.Pods)))
 		decided = true
 	}
 	//mutate: gate-queue-limit
@@ -44,24 +45,24 @@ func (y *cycle) gates(g *gang) (gates []why.Gate, decided bool) {
 }
 
 // unreadable says what keeps the gang, or the pod that is one, from being understood; "": nothing.
-func (s *State) unreadable(g *gang) string {
-	if g.lone != nil {
-		return g.lone.Invalid
+func (s *State) unreadable(g *cluster.Gang) string {
+	if g.Lone != nil {
+		return g.Lone.Invalid
 	}
-	return s.rejected[api.Ref{Kind: api.KindGang, Key: g.key}]
+	return s.m.Invalid[api.Ref{Kind: api.KindGang, Key: g.Key}]
 }
 
 // known says whether the gang that the pods name exists.
-func (y *cycle) known(g *gang) bool { return g.lone != nil || g.spec != nil }
+func (y *cycle) known(g *cluster.Gang) bool { return g.Lone != nil || g.Spec != nil }
 
 // orphans lists the subgroups that members name and the gang does not have, or that have groups below them.
-func (y *cycle) orphans(g *gang) []string {
-	if g.lone != nil || g.spec == nil {
+func (y *cycle) orphans(g *cluster.Gang) []string {
+	if g.Lone != nil || g.Spec == nil {
 		return nil
 	}
 	var out []string
-	for _, p := range g.members {
-		if p.Terminating || g.hasLeaf(p.Subgroup) {
+	for _, p := range g.Members {
+		if p.Terminating || g.HasLeaf(p.Subgroup) {
 			continue
 		}
 		out = append(out, p.Subgroup)
@@ -70,25 +71,11 @@ func (y *cycle) orphans(g *gang) []string {
 	return slices.Compact(out)
 }
 
-func (g *gang) hasLeaf(name string) bool {
-	if len(g.spec.Groups) == 0 {
-		return name == ""
-	}
-	found := false
-	for i := range g.spec.Groups {
-		if g.spec.Groups[i].Parent == name {
-			return false
-		}
-		found = found || g.spec.Groups[i].Name == name
-	}
-	return found
-}
-
 // features lists what waiting members ask for that the engine does not decide yet, sorted.
-func (y *cycle) features(g *gang) []why.Feature {
+func (y *cycle) features(g *cluster.Gang) []why.Feature {
 	var out []why.Feature
-	for _, p := range g.all() {
-		if p.waits() {
+	for _, p := range g.All() {
+		if p.Waits() {
 			out = append(out, y.undecided(p)...)
 		}
 	}
@@ -97,29 +84,16 @@ func (y *cycle) features(g *gang) []why.Feature {
 }
 
 // undecided lists what the pod asks for that the engine does not decide yet.
-func (y *cycle) undecided(p *pod) []why.Feature {
-	shape := y.s.shapeOf(p)
+func (y *cycle) undecided(p *cluster.Pod) []why.Feature {
+	shape := y.s.m.ShapeOf(p)
 	if y.trial {
 		return nil
 	}
-	return shape.features
-}
-
-// lacking returns the first leaf that has too few pods to ever have its minimum.
-func (b *branch) lacking() *branch {
-	if len(b.children) == 0 {
-		return b
-	}
-	for _, c := range b.children {
-		if !c.complete() {
-			return c.lacking()
-		}
-	}
-	return b
+	return shape.Features
 }
 
 // unplaced returns why the gang found no place: the levels that do not exist, with the proof, or what was found.
-func (y *cycle) unplaced(g *gang, found []why.Gate) []why.Gate {
+func (y *cycle) unplaced(g *cluster.Gang, found []why.Gate) []why.Gate {
 	unknown := y.unknownLevels(g)
 	//mutate: gate-unknown-level
 	if len(unknown) == 0 || found[0].Certificate < 0 { // which proves nothing
@@ -130,11 +104,11 @@ func (y *cycle) unplaced(g *gang, found []why.Gate) []why.Gate {
 }
 
 // unknownLevels lists, as gates, the levels that the gang asks for and that no node is in a domain of.
-func (y *cycle) unknownLevels(g *gang) []why.Gate {
+func (y *cycle) unknownLevels(g *cluster.Gang) []why.Gate {
 	var names []string
-	g.tree.each(func(b *branch) {
-		for _, name := range []string{b.group.Layout.Required, b.group.Layout.SegmentLevel} {
-			if level := y.s.level(name); level >= 0 && !y.s.topology.populated(level) {
+	g.Tree.Each(func(b *cluster.Branch) {
+		for _, name := range []string{b.Group.Layout.Required, b.Group.Layout.SegmentLevel} {
+			if level := y.s.m.Level(name); level >= 0 && !y.s.m.Topology.Populated(level) {
 				names = append(names, name)
 			}
 		}
@@ -145,15 +119,6 @@ func (y *cycle) unknownLevels(g *gang) []why.Gate {
 		out = append(out, why.Gate{Cause: why.UnknownTopologyLevel, Object: name, Certificate: -1})
 	}
 	return out
-}
-
-func (t *topology) populated(level int) bool {
-	for _, d := range t.levels[level].byPath {
-		if d.nodes > 0 {
-			return true
-		}
-	}
-	return false
 }
 
 // verdict is what the gates amount to: the first decides, except that nothing is proved where the search for

@@ -2,19 +2,20 @@ package engine
 
 import (
 	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/why"
 )
 
 // grow places members above the minimum, one by one, and groups above the minimum of groups, each whole.
 // What the gang has, it keeps.
-func (y *cycle) grow(g *gang) {
+func (y *cycle) grow(g *cluster.Gang) {
 	if y.isEnding(g) {
 		y.wait(g, makingRoom(g))
 		return
 	}
 	behind := y.behind(g)
-	if len(behind) > 0 && y.s.cfg.Policy == api.Strict {
-		if g.start == 0 {
+	if len(behind) > 0 && y.s.m.Config.Policy == api.Strict {
+		if y.starts[g] == 0 {
 			y.wait(g, behind)
 		}
 		return
@@ -23,21 +24,21 @@ func (y *cycle) grow(g *gang) {
 		y.wait(g, gates)
 		return
 	}
-	t := g.turnNow()
-	m := y.s.mark()
+	t := g.TurnNow()
+	m := y.s.m.Mark()
 	y.claim(g)
 	x := &search{y: y, g: g, kin: y.kin(g, t, "")}
 	models := y.models(g)
-	if g.start > 0 && y.plan.Starts[g.start-1].Model != "" {
-		models = []string{y.plan.Starts[g.start-1].Model}
+	if y.starts[g] > 0 && y.plan.Starts[y.starts[g]-1].Model != "" {
+		models = []string{y.plan.Starts[y.starts[g]-1].Model}
 	}
 	for _, model := range models {
 		x = &search{y: y, g: g, kin: y.kin(g, t, model), greedy: true}
-		x.grow(g.tree, scope{})
+		x.grow(g.Tree, scope{})
 		y.steps += x.steps
 		if len(x.seats) > 0 && len(behind) > 0 {
-			y.s.rollback(m)
-			if g.start == 0 {
+			y.s.m.Rollback(m)
+			if y.starts[g] == 0 {
 				y.wait(g, behind)
 			}
 			return
@@ -47,14 +48,14 @@ func (y *cycle) grow(g *gang) {
 			return
 		}
 	}
-	if g.start == 0 {
+	if y.starts[g] == 0 {
 		y.wait(g, y.growthGates(g, x))
 	}
-	y.s.rollback(m)
+	y.s.m.Rollback(m)
 }
 
 // growthGates says why not one more member could start.
-func (y *cycle) growthGates(g *gang, x *search) []why.Gate {
+func (y *cycle) growthGates(g *cluster.Gang, x *search) []why.Gate {
 	var gates []why.Gate
 	for _, f := range y.features(g) {
 		gates = append(gates, why.Gate{Cause: why.UnsupportedFeature, Object: string(f), Certificate: -1})
@@ -73,50 +74,24 @@ func (y *cycle) growthGates(g *gang, x *search) []why.Gate {
 // its gang, of one of its groups or of its segment. It returns nothing where no one of these proves it.
 func (x *search) proveBlocked() []why.Gate {
 	s, b := x.y.s, x.blocked.leaf
-	o := order{class: x.kin.class(x.blocked.pod), pods: []*pod{x.blocked.pod}}
-	for _, up := range x.g.tree.path(b) {
-		o.layout.Required, o.running = up.group.Layout.Required, up.runningPods()
+	o := order{class: x.kin.class(x.blocked.pod), pods: []*cluster.Pod{x.blocked.pod}}
+	for _, up := range x.g.Tree.Path(b) {
+		o.layout.Required, o.running = up.Group.Layout.Required, up.RunningPods()
 		if _, ok := s.chooseScope(o); !ok {
 			return []why.Gate{x.y.prove(o)}
 		}
 	}
-	if size := b.group.Layout.Segment; size > 0 {
-		o.layout.Required, o.running = b.group.Layout.SegmentLevel, b.mates(x.blocked.place)
+	if size := b.Group.Layout.Segment; size > 0 {
+		o.layout.Required, o.running = b.Group.Layout.SegmentLevel, b.Mates(x.blocked.place)
 		if _, ok := s.chooseScope(o); !ok {
 			return []why.Gate{x.y.prove(o)}
 		}
 	}
 	return nil
-}
-
-// path lists the branches from b down to the leaf, nil if the leaf is not below b.
-func (b *branch) path(leaf *branch) []*branch {
-	if b == leaf {
-		return []*branch{b}
-	}
-	for _, c := range b.children {
-		if p := c.path(leaf); p != nil {
-			return append([]*branch{b}, p...)
-		}
-	}
-	return nil
-}
-
-// mates lists the members of the i-th pod's segment that have a seat.
-func (b *branch) mates(i int) []*pod {
-	size := b.group.Layout.Segment
-	first := i / size * size
-	var out []*pod
-	for _, p := range b.pods[first:min(first+size, len(b.pods))] {
-		if p.seat != nil {
-			out = append(out, p)
-		}
-	}
-	return out
 }
 
 // grow adds to the branch what there is room for within the scope.
-func (x *search) grow(b *branch, sc scope) {
+func (x *search) grow(b *cluster.Branch, sc scope) {
 	for _, sub := range x.scopes(b, sc) {
 		had := len(x.seats)
 		x.growIn(b, sub)
@@ -126,23 +101,23 @@ func (x *search) grow(b *branch, sc scope) {
 	}
 }
 
-func (x *search) growIn(b *branch, sc scope) {
-	if len(b.children) == 0 {
+func (x *search) growIn(b *cluster.Branch, sc scope) {
+	if len(b.Children) == 0 {
 		x.growLeaf(b, sc)
 		return
 	}
-	for _, c := range b.children {
+	for _, c := range b.Children {
 		switch {
-		case c.satisfied():
+		case c.Satisfied():
 			x.grow(c, sc)
-		case c.complete() && x.supported(c):
+		case c.Complete() && x.supported(c):
 			x.begin(c, sc)
 		}
 	}
 }
 
 // begin starts a group that the minimum did not need.
-func (x *search) begin(b *branch, sc scope) {
+func (x *search) begin(b *cluster.Branch, sc scope) {
 	x.greedy = true
 	done := func() bool { return x.done() && x.spares(x.seats) }
 	if x.branch(b, sc, done) {
@@ -156,10 +131,10 @@ func (x *search) begin(b *branch, sc scope) {
 }
 
 // growLeaf seats the leaf's waiting pods one by one, each class until it finds no more room.
-func (x *search) growLeaf(b *branch, sc scope) {
+func (x *search) growLeaf(b *cluster.Branch, sc scope) {
 	full := make(map[*class]bool)
-	for i, p := range b.pods {
-		if p.seat != nil || len(x.y.undecided(p)) > 0 {
+	for i, p := range b.Pods {
+		if p.Host != nil || len(x.y.undecided(p)) > 0 {
 			continue
 		}
 		c := x.kin.class(p)
@@ -167,7 +142,7 @@ func (x *search) growLeaf(b *branch, sc scope) {
 			continue
 		}
 		if seated, room := x.seatOne(b, i, c, sc); !seated {
-			full[c] = b.group.Layout.Segment == 0
+			full[c] = b.Group.Layout.Segment == 0
 			if x.blocked.pod == nil && !room {
 				x.blocked.pod, x.blocked.leaf, x.blocked.place = p, b, i
 			}
@@ -177,10 +152,10 @@ func (x *search) growLeaf(b *branch, sc scope) {
 
 // seatOne seats the leaf's i-th pod where it may be and the queue can afford it. room says whether there was a
 // node for it.
-func (x *search) seatOne(b *branch, i int, c *class, sc scope) (seated, room bool) {
+func (x *search) seatOne(b *cluster.Branch, i int, c *class, sc scope) (seated, room bool) {
 	for _, sub := range x.segment(b, i, c, sc) {
 		for _, n := range x.nodes(b, i, c, sub) {
-			if x.on(b.pods[i], n, c, func() bool { return x.affords(b.pods[i:i+1]) && x.spares(b.pods[i:i+1]) }) {
+			if x.on(b.Pods[i], n, c, func() bool { return x.affords(b.Pods[i:i+1]) && x.spares(b.Pods[i:i+1]) }) {
 				return true, true
 			}
 			room = true
@@ -190,11 +165,11 @@ func (x *search) seatOne(b *branch, i int, c *class, sc scope) (seated, room boo
 }
 
 // supported says whether the engine decides everything that the branch's waiting pods ask for.
-func (x *search) supported(b *branch) bool {
+func (x *search) supported(b *cluster.Branch) bool {
 	ok := true
-	b.each(func(b *branch) {
-		for _, p := range b.pods {
-			ok = ok && (p.seat != nil || len(x.y.undecided(p)) == 0)
+	b.Each(func(b *cluster.Branch) {
+		for _, p := range b.Pods {
+			ok = ok && (p.Host != nil || len(x.y.undecided(p)) == 0)
 		}
 	})
 	return ok

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/cluster"
 )
 
 // Gang health. A gang that runs under its minimum is repaired before anything else is placed: a member that waits goes
@@ -13,27 +14,27 @@ import (
 // letGo ends gangs that have been running under their minimum for too long.
 func (y *cycle) letGo() {
 	s := y.s
-	for _, key := range sortedKeys(s.lapses) {
-		if g := s.gangs[key]; g == nil || !g.lapsed() {
-			y.forget(api.KindLapse, key, s.lapses[key].Version)
+	for _, key := range cluster.SortedKeys(s.m.Lapses) {
+		if g := s.m.Gangs[key]; g == nil || !g.Degraded() {
+			y.forget(api.KindLapse, key, s.m.Lapses[key].Version)
 		}
 	}
 	for g := range s.short {
 		y.short = append(y.short, g)
 	}
-	sortGangs(y.short)
+	cluster.SortGangs(y.short)
 	for _, g := range y.short {
-		if !g.lapsed() {
+		if !g.Degraded() {
 			continue
 		}
 		since := y.now
-		if l := s.lapses[g.key]; l != nil {
+		if l := s.m.Lapses[g.Key]; l != nil {
 			since = l.Since.UTC()
 		} else {
 			y.version++
-			y.plan.Changes = append(y.plan.Changes, api.Change{Lapse: &api.Lapse{Gang: g.key, Version: y.version, Since: y.now}})
+			y.plan.Changes = append(y.plan.Changes, api.Change{Lapse: &api.Lapse{Gang: g.Key, Version: y.version, Since: y.now}})
 		}
-		due := since.Add(s.cfg.GangGrace)
+		due := since.Add(s.m.Config.GangGrace)
 		//mutate: health-grace
 		if y.now.Before(due) {
 			y.wake(due)
@@ -45,20 +46,17 @@ func (y *cycle) letGo() {
 
 // LapsedSince is since when the gang of the key has been running under its minimum; zero: it does not.
 func (s *State) LapsedSince(key string) time.Time {
-	if l := s.lapses[key]; l != nil {
+	if l := s.m.Lapses[key]; l != nil {
 		return l.Since.UTC()
 	}
 	return time.Time{}
 }
 
-// lapsed says whether the gang runs under its minimum.
-func (g *gang) lapsed() bool { return g.tree.running() > 0 && !g.tree.satisfied() }
-
 // release ends the gang's members that somebody makes again.
-func (y *cycle) release(g *gang) {
-	var over []*pod
-	for _, p := range g.members {
-		if p.Node != "" && p.seat != nil && !p.leaving() && p.Owner != "" {
+func (y *cycle) release(g *cluster.Gang) {
+	var over []*cluster.Pod
+	for _, p := range g.Members {
+		if p.Node != "" && p.Host != nil && !p.Leaving() && p.Owner != "" {
 			over = append(over, p)
 		}
 	}

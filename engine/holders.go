@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
@@ -38,9 +39,9 @@ func (s *State) Tallies(namespace string) []Tally {
 // tallies are those of Tallies in no order.
 func (s *State) tallies(namespace string) []Tally {
 	s.freshen()
-	out := make([]Tally, 0, len(s.gangs))
-	gangs := make(map[string]int, len(s.gangs)) // index in out
-	for _, p := range s.pods {
+	out := make([]Tally, 0, len(s.m.Gangs))
+	gangs := make(map[string]int, len(s.m.Gangs)) // index in out
+	for _, p := range s.m.Pods {
 		if p.Foreign || p.Terminating || namespace != "" && !strings.HasPrefix(p.WorkloadKey(), namespace+"/") {
 			continue
 		}
@@ -53,40 +54,40 @@ func (s *State) tallies(namespace string) []Tally {
 			gangs[p.Gang] = i
 		}
 		out[i].count(p)
-		if p.evicting && p.seat != nil {
-			out[i].end(s.evictions[p.Key])
+		if p.Evicting && p.Host != nil {
+			out[i].end(s.m.Evictions[p.Key])
 		}
 	}
 	return out
 }
 
 // newTally is of the pod's workload, with nothing counted.
-func (s *State) newTally(p *pod) Tally {
+func (s *State) newTally(p *cluster.Pod) Tally {
 	if p.Gang == "" {
 		return Tally{Key: p.Key, Queue: p.Queue, Priority: p.Priority, Created: p.Created, Min: 1}
 	}
 	t := Tally{Key: p.Gang}
-	g := s.gangs[p.Gang]
-	if g == nil || g.spec == nil {
+	g := s.m.Gangs[p.Gang]
+	if g == nil || g.Spec == nil {
 		return t
 	}
-	t.Queue, t.Priority, t.Created = g.spec.Queue, g.spec.Priority, g.spec.Created
-	g.tree.each(func(b *branch) {
-		if len(b.children) == 0 {
-			t.Min += b.min()
-			t.Size += max(b.group.Size, b.min(), len(b.pods))
+	t.Queue, t.Priority, t.Created = g.Spec.Queue, g.Spec.Priority, g.Spec.Created
+	g.Tree.Each(func(b *cluster.Branch) {
+		if len(b.Children) == 0 {
+			t.Min += b.Min()
+			t.Size += max(b.Group.Size, b.Min(), len(b.Pods))
 		}
 	})
 	return t
 }
 
-func (t *Tally) count(p *pod) {
-	gpus := p.amount(quantity.DimGPU)
+func (t *Tally) count(p *cluster.Pod) {
+	gpus := p.Amount(quantity.DimGPU)
 	t.GPUs += gpus
 	if p.Gang == "" {
 		t.Size++
 	}
-	if p.seat == nil {
+	if p.Host == nil {
 		return
 	}
 	t.Placed++
@@ -117,19 +118,19 @@ func (s *State) Holders(key, resource string, now time.Time) []Held {
 	if g == nil {
 		return nil
 	}
-	i := slices.IndexFunc(g.all(), (*pod).waits)
+	i := slices.IndexFunc(g.All(), (*cluster.Pod).Waits)
 	if i < 0 {
 		return nil
 	}
 	y := &cycle{s: s, now: now.UTC().Round(0)}
-	c := y.kin(g, g.turnNow(), "").class(g.all()[i])
-	sum, dim := make(map[string]int64), s.dims.ID(resource)
-	for _, n := range s.nodes {
-		if n.shelf == nil || s.maskOf(c, n).state == removed || c.local && c.bars(n) {
+	c := y.kin(g, g.TurnNow(), "").class(g.All()[i])
+	sum, dim := make(map[string]int64), s.m.Dims.ID(resource)
+	for _, n := range s.m.Nodes {
+		if n.Bucket == nil || s.maskOf(c, n).state == removed || c.local && c.bars(n) {
 			continue
 		}
-		for _, p := range n.occ {
-			sum[p.WorkloadKey()] += p.amount(dim)
+		for _, p := range n.Pods {
+			sum[p.WorkloadKey()] += p.Amount(dim)
 		}
 	}
 	delete(sum, key)
@@ -138,10 +139,10 @@ func (s *State) Holders(key, resource string, now time.Time) []Held {
 
 // Charged lists who has the resource at the queue's expense: most first, then by key.
 func (s *State) Charged(queue, resource string) []Held {
-	sum, dim := make(map[string]int64), s.dims.ID(resource)
-	if q := s.queues[queue]; q != nil {
-		for _, p := range q.pods {
-			sum[p.WorkloadKey()] += p.amount(dim)
+	sum, dim := make(map[string]int64), s.m.Dims.ID(resource)
+	if q := s.m.Queues[queue]; q != nil {
+		for _, p := range q.Pods {
+			sum[p.WorkloadKey()] += p.Amount(dim)
 		}
 	}
 	return most(sum)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
@@ -27,7 +28,6 @@ type nodeKind struct {
 	models   []string        // sorted, each once
 	values   []labelValue    // of labels, in the order of State.asked
 	layout   string          // of the devices: models, NVLink cliques and NUMA nodes
-	uniform  bool            // its devices are all of one model
 }
 
 // labelValue is a kind's value of a label.
@@ -39,13 +39,62 @@ type labelValue struct {
 
 const ownName = "\x00own"
 
-// setKind finds the node's kind. old is the spec that its present kind was made of; nil: none.
-func (s *State) setKind(n *node, old *api.Node) {
-	if n.kind != nil && old != nil && s.alike(old, n.spec) {
+// kindOf is the kind of one node, and what it was made of.
+type kindOf struct {
+	born uint64 // touchLog.moment when it became of its kind
+	id   int32  // of the kind
+	kind *nodeKind
+	node *cluster.Node
+	spec *api.Node
+}
+
+// kind returns the node's kind.
+func (s *State) kind(n *cluster.Node) *nodeKind { return s.kindsOf[n.Index].kind }
+
+// refreshKinds finds the kinds of nodes whose specs changed, and lets classes that ask about labels which nodes have got
+// tell nodes apart by them.
+func (s *State) refreshKinds() {
+	if more := len(s.m.Log.Touches) - len(s.kindsOf); more > 0 {
+		s.kindsOf = append(s.kindsOf, make([]kindOf, more)...)
+	}
+	for _, n := range s.m.Respecced {
+		if n.Spec != nil {
+			s.setKind(n)
+		}
+	}
+	s.m.Respecced = s.m.Respecced[:0]
+	s.askFresh()
+}
+
+// setKind finds the node's kind, unless it is the one that it has.
+func (s *State) setKind(n *cluster.Node) {
+	k := &s.kindsOf[n.Index]
+	same := k.node == n && k.spec != nil && s.alike(k.spec, n.Spec)
+	k.node, k.spec = n, n.Spec
+	if same {
 		return
 	}
-	n.kind = s.internKind(n)
-	s.pulses[n.index].kind, s.pulses[n.index].born = int32(n.kind.id), s.log.moment+1
+	k.kind = s.internKind(n)
+	k.id, k.born = int32(k.kind.id), s.m.Log.Moment
+}
+
+// askFresh makes node kinds differ by the label keys that nodes have got, as far as classes ask about them.
+func (s *State) askFresh() {
+	fresh := s.m.Presence.Unasked
+	if len(fresh) == 0 {
+		return
+	}
+	s.m.Presence.Unasked = nil
+	var asked []string
+	for _, key := range fresh {
+		for _, c := range s.classes.byKey {
+			if _, ok := slices.BinarySearch(c.shape.Keys, key); ok {
+				asked = append(asked, key)
+				break
+			}
+		}
+	}
+	s.ask(asked)
 }
 
 // alike says whether two specs make the same kind, without making it.
@@ -63,7 +112,7 @@ func (s *State) alike(a, b *api.Node) bool {
 	return true
 }
 
-func (s *State) internKind(n *node) *nodeKind {
+func (s *State) internKind(n *cluster.Node) *nodeKind {
 	k := s.makeKind(n)
 	key := k.key(s.asked)
 	if known := s.kinds[key]; known != nil {
@@ -71,7 +120,7 @@ func (s *State) internKind(n *node) *nodeKind {
 	}
 	k.id = len(s.kinds)
 	for _, a := range k.alloc {
-		k.size.Add(s.dims.ID(a.Resource), a.Value)
+		k.size.Add(s.m.Dims.ID(a.Resource), a.Value)
 	}
 	k.scale = make([]float64, len(k.size))
 	for dim, size := range k.size {
@@ -85,17 +134,16 @@ func (s *State) internKind(n *node) *nodeKind {
 }
 
 // makeKind makes the node's kind, short of what only one that is kept needs.
-func (s *State) makeKind(n *node) *nodeKind {
-	spec := n.spec
-	k := &nodeKind{cordoned: spec.Cordoned, alloc: spec.Allocatable.Sorted(), models: modelsOf(spec.Devices), layout: deviceLayout(spec.Devices)}
-	k.uniform = !slices.ContainsFunc(spec.Devices, func(d api.Device) bool { return d.Model != spec.Devices[0].Model })
+func (s *State) makeKind(n *cluster.Node) *nodeKind {
+	spec := n.Spec
+	k := &nodeKind{cordoned: spec.Cordoned, alloc: spec.Allocatable.Sorted(), models: cluster.ModelsOf(spec.Devices), layout: deviceLayout(spec.Devices)}
 	k.taints = slices.Clone(spec.Taints)
 	slices.SortFunc(k.taints, func(x, y api.Taint) int { return strings.Compare(x.String(), y.String()) })
 	k.labels, k.values = make(map[string]string), make([]labelValue, len(s.asked))
 	for i, key := range s.asked {
 		if v, ok := spec.Labels[key]; ok {
-			k.values[i] = labelValue{text: v, has: true, own: v == n.name}
-			if v == n.name {
+			k.values[i] = labelValue{text: v, has: true, own: v == n.Name}
+			if v == n.Name {
 				v, k.owns = ownName, append(k.owns, i)
 			}
 			k.labels[key] = v
@@ -175,23 +223,12 @@ func deviceLayout(devices []api.Device) string {
 	return b.String()
 }
 
-func modelsOf(devices []api.Device) []string {
-	var out []string
-	for _, d := range devices {
-		if d.Model != "" && !slices.Contains(out, d.Model) {
-			out = append(out, d.Model)
-		}
-	}
-	slices.Sort(out)
-	return out
-}
-
 // ask makes node kinds differ by the values of the label keys, if they do not yet. Those that no node has wait until one
 // has: see meetLabels.
 func (s *State) ask(keys []string) {
 	news := false
 	for _, key := range keys {
-		if s.presence.labels[key] == 0 {
+		if s.m.Presence.Labels[key] == 0 {
 			continue
 		}
 		if at, found := slices.BinarySearch(s.asked, key); !found {
@@ -213,25 +250,25 @@ func (s *State) ask(keys []string) {
 	}
 	made := make(map[split]*nodeKind)
 	var values []byte
-	for _, sh := range s.topology.shelves {
-		for _, n := range sh.nodes {
+	for _, sh := range s.m.Topology.Buckets {
+		for _, n := range sh.Nodes {
 			values = values[:0]
 			for _, key := range keys {
-				if v, ok := n.spec.Labels[key]; ok {
-					if v == n.name {
+				if v, ok := n.Spec.Labels[key]; ok {
+					if v == n.Name {
 						v = ownName
 					}
 					values = append(append(values, '='), v...)
 				}
 				values = append(values, 0)
 			}
-			k, ok := made[split{n.kind, string(values)}]
+			of := &s.kindsOf[n.Index]
+			k, ok := made[split{of.kind, string(values)}]
 			if !ok {
 				k = s.internKind(n)
-				made[split{n.kind, string(values)}] = k
+				made[split{of.kind, string(values)}] = k
 			}
-			n.kind = k
-			s.pulses[n.index].kind = int32(k.id)
+			of.kind, of.id = k, int32(k.id)
 		}
 	}
 }

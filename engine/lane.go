@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/why"
 )
 
@@ -18,7 +19,7 @@ type lane struct {
 }
 
 type laneKey struct {
-	queue *queue // nil: of workloads without a queue
+	queue *cluster.Queue // nil: of workloads without a queue
 	user  string
 }
 
@@ -32,10 +33,10 @@ type ask struct {
 }
 
 // laneOf returns the key of the lane that the gang is in.
-func laneOf(g *gang) laneKey {
-	key := laneKey{queue: g.payer}
-	if q := g.payer; q != nil && q.spec != nil && q.spec.FairUsers {
-		key.user = g.user()
+func laneOf(g *cluster.Gang) laneKey {
+	key := laneKey{queue: g.Payer}
+	if q := g.Payer; q != nil && q.Spec != nil && q.Spec.FairUsers {
+		key.user = g.User()
 	}
 	return key
 }
@@ -44,24 +45,29 @@ func laneOf(g *gang) laneKey {
 type lanes struct {
 	made  bool // byKey is what the line says
 	byKey map[laneKey]*lane
-	edits int // since they were made
+	edits int    // since they were made
+	of    uint64 // forest.version of the queues that they are of
 }
 
 // makeLanes makes the lanes of the line, unless they are kept.
 func (s *State) makeLanes() {
-	if s.lanes.made {
+	if s.lanes.made && s.lanes.of == s.m.Tree.Version {
 		return
 	}
-	s.lanes = lanes{made: true, byKey: make(map[laneKey]*lane)}
+	s.lanes = lanes{made: true, of: s.m.Tree.Version, byKey: make(map[laneKey]*lane)}
 	var last *lane
 	for _, g := range s.line {
 		if key := laneOf(g); last == nil || last.laneKey != key {
 			last = s.laneAt(key)
 		}
-		last.line = append(last.line, g.queuedAs(g.turn))
-		g.lane = last
+		e := s.entryOf(g)
+		last.line = append(last.line, e.queuedAs(g, e.turn))
+		e.lane = last
 	}
 }
+
+// lanesKept says whether there are lanes of the queues as they are.
+func (s *State) lanesKept() bool { return s.lanes.made && s.lanes.of == s.m.Tree.Version }
 
 // laneAt returns the lane of the key, making it if there is none.
 func (s *State) laneAt(key laneKey) *lane {
@@ -74,8 +80,8 @@ func (s *State) laneAt(key laneKey) *lane {
 }
 
 // queuedAs is the gang in line, with the turn.
-func (g *gang) queuedAs(t turn) queued {
-	return queued{turn: t, gang: g, rank: t.priority, ask: g.ask, special: g.special}
+func (e *queueEntry) queuedAs(g *cluster.Gang, t cluster.Turn) queued {
+	return queued{Turn: t, gang: g, rank: t.Priority, ask: e.ask, special: e.special}
 }
 
 // edited notes one more change of the lanes, and says whether they are still worth keeping: it costs less to make them
@@ -88,34 +94,35 @@ func (s *State) edited() bool {
 }
 
 // enlane puts the gang, which is in line at its turn, in its lane, or notes there that it has changed.
-func (s *State) enlane(g *gang) {
-	if !s.lanes.made || !s.edited() {
+func (s *State) enlane(g *cluster.Gang) {
+	if !s.lanesKept() || !s.edited() {
 		return
 	}
-	key := laneOf(g)
+	key, e := laneOf(g), s.entryOf(g)
 	//mutate: index-lane-of-another-queue
-	if g.lane != nil && g.lane.laneKey != key {
+	if e.lane != nil && e.lane.laneKey != key {
 		s.unlane(g)
 	}
-	if g.lane != nil {
-		i, _ := g.lane.find(g.turn)
+	if e.lane != nil {
+		i, _ := e.lane.find(e.turn)
 		//mutate: index-lane-of-changed
-		g.lane.line[i] = g.queuedAs(g.turn)
+		e.lane.line[i] = e.queuedAs(g, e.turn)
 		return
 	}
-	g.lane = s.laneAt(key)
-	i, _ := g.lane.find(g.turn)
-	g.lane.line = slices.Insert(g.lane.line, i, g.queuedAs(g.turn))
+	e.lane = s.laneAt(key)
+	i, _ := e.lane.find(e.turn)
+	e.lane.line = slices.Insert(e.lane.line, i, e.queuedAs(g, e.turn))
 }
 
 // unlane takes the gang, which is in line at its turn, out of its lane.
-func (s *State) unlane(g *gang) {
-	l := g.lane
-	g.lane = nil
-	if !s.lanes.made || l == nil || !s.edited() {
+func (s *State) unlane(g *cluster.Gang) {
+	e := s.entryOf(g)
+	l := e.lane
+	e.lane = nil
+	if !s.lanesKept() || l == nil || !s.edited() {
 		return
 	}
-	i, _ := l.find(g.turn)
+	i, _ := l.find(e.turn)
 	l.line = slices.Delete(l.line, i, i+1)
 	if len(l.line) == 0 {
 		delete(s.lanes.byKey, l.laneKey)
@@ -123,8 +130,8 @@ func (s *State) unlane(g *gang) {
 }
 
 // find returns where the gang with the turn is in the lane, or belongs.
-func (l *lane) find(t turn) (int, bool) {
-	return slices.BinarySearchFunc(l.line, t, func(q queued, t turn) int { return q.turn.compare(t) })
+func (l *lane) find(t cluster.Turn) (int, bool) {
+	return slices.BinarySearchFunc(l.line, t, func(q queued, t cluster.Turn) int { return q.Turn.Compare(t) })
 }
 
 // answer is what a gang of a stand was told, for all who ask the same while nothing changes.
@@ -142,20 +149,20 @@ func (y *cycle) sameAnswer(q *queued, at *stand) bool {
 	if !y.repeats || q.ask.class == nil || q.special == y.s.cycles || q.ask.class.dropped || q.gang == y.until {
 		return false
 	}
-	standing := y.s.standing()
+	standing := y.s.m.Standing()
 	for i := range at.answers {
 		a := &at.answers[i]
 		if a.ask != q.ask {
 			continue
 		}
-		if a.at != standing || a.passing && !y.pastHeads() || !a.aged && y.aged(q.turn) && !y.isLed(q) {
+		if a.at != standing || a.passing && !y.pastHeads() || !a.aged && y.aged(q.Turn) && !y.isLed(q) {
 			return false
 		}
 		if a.passing {
 			y.times.heads++
-			y.wakeAged(q.turn)
+			y.wakeAged(q.Turn)
 		}
-		a.waiting.Gang = q.key
+		a.waiting.Gang = q.Key
 		y.plan.Waiting = append(y.plan.Waiting, a.waiting)
 		return true
 	}
@@ -164,26 +171,29 @@ func (y *cycle) sameAnswer(q *queued, at *stand) bool {
 
 // isLed says whether somebody of the queue who goes before it is known to have waited for as long as it may be passed.
 func (y *cycle) isLed(q *queued) bool {
-	h, ok := y.times.blocked[q.gang.queue()]
-	return ok && (h.rank >= q.rank || y.s.cfg.Policy == api.FIFO)
+	h, ok := y.times.blocked[q.gang.Queue()]
+	return ok && (h.rank >= q.rank || y.s.m.Config.Policy == api.FIFO)
 }
 
 // pastHeads says whether no more promises are given to those that have none.
-func (y *cycle) pastHeads() bool { return y.s.cfg.Heads >= 0 && y.times.heads >= y.s.cfg.Heads }
+func (y *cycle) pastHeads() bool {
+	return y.s.m.Config.Heads >= 0 && y.times.heads >= y.s.m.Config.Heads
+}
 
 // keepAnswer keeps what the gang, whose question is a plain one, was last told, if nothing changed since the standing.
-func (y *cycle) keepAnswer(g *gang, p *plain, gates []why.Gate, standing uint64) {
+func (y *cycle) keepAnswer(g *cluster.Gang, p *plain, gates []why.Gate, standing uint64) {
 	q, at := y.entry, y.stood
-	if q == nil || q.gang != g || !y.repeats || q.special == y.s.cycles || y.s.standing() != standing || !at.alike() {
+	if q == nil || q.gang != g || !y.repeats || q.special == y.s.cycles || y.s.m.Standing() != standing || !at.alike() {
 		return
 	}
-	terms := g.terms()
-	if terms.Delay > 0 || g.done || at.queue == nil && g.queue() != "" {
+	terms := g.Terms()
+	if terms.Delay > 0 || g.Done || at.queue == nil && g.Queue() != "" {
 		return
 	}
-	g.ask = ask{class: p.class, need: int32(p.need), level: int32(p.level), soft: g.soft, patient: terms.Patient}
-	q.ask = g.ask
-	a := answer{ask: q.ask, at: standing, waiting: y.plan.Waiting[len(y.plan.Waiting)-1], passing: passing(gates), aged: y.aged(q.turn)}
+	e := y.s.entryOf(g)
+	e.ask = ask{class: p.class, need: int32(p.need), level: int32(p.level), soft: g.Evictable, patient: terms.Patient}
+	q.ask = e.ask
+	a := answer{ask: q.ask, at: standing, waiting: y.plan.Waiting[len(y.plan.Waiting)-1], passing: passing(gates), aged: y.aged(q.Turn)}
 	if i := slices.IndexFunc(at.answers, func(o answer) bool { return o.ask == a.ask }); i >= 0 {
 		at.answers[i] = a
 		return
@@ -193,7 +203,7 @@ func (y *cycle) keepAnswer(g *gang, p *plain, gates []why.Gate, standing uint64)
 
 // alike says whether the stand's queue treats all its workloads alike, whose they are and what they are called.
 func (s *stand) alike() bool {
-	return s.queue == nil || s.queue.spec == nil || s.queue.spec.Namespaces == nil && len(s.queue.spec.UserLimits) == 0
+	return s.queue == nil || s.queue.Spec == nil || s.queue.Spec.Namespaces == nil && len(s.queue.Spec.UserLimits) == 0
 }
 
 // findSpecial finds out whether answers can be repeated in this cycle, and for whom they cannot: those that have a
@@ -201,41 +211,42 @@ func (s *stand) alike() bool {
 func (y *cycle) findSpecial() {
 	s := y.s
 	s.cycles++
-	y.repeats = !y.trial && len(s.refusals) == 0 && !s.forest.modelled && s.cfg.Policy != api.Strict
+	y.repeats = !y.trial && len(s.m.Refusals) == 0 && !s.m.Tree.ByModel && s.m.Config.Policy != api.Strict
 	if !y.repeats {
 		return
 	}
-	if len(s.holds) > 0 {
+	if len(s.m.Holds) > 0 {
 		y.findHeld()
 		y.repeats = !y.anyHeld
 	}
-	for key := range s.holdsOf {
+	for key := range s.m.HoldsOf {
 		s.setApart(key)
 	}
-	for key := range s.promises {
+	for key := range s.m.Promises {
 		s.setApart(key)
 	}
-	for _, e := range s.evictions {
+	for _, e := range s.m.Evictions {
 		s.setApart(e.For)
 	}
 }
 
 // setApart lets the workload of the key have an answer of its own in this cycle.
 func (s *State) setApart(key string) {
-	if g := s.gangs[key]; g != nil {
+	if g := s.m.Gangs[key]; g != nil {
 		s.setApartGang(g)
 	}
-	if p := s.pods[key]; p != nil && p.gang != nil {
-		s.setApartGang(p.gang)
+	if p := s.m.Pods[key]; p != nil && p.In != nil {
+		s.setApartGang(p.In)
 	}
 }
 
-func (s *State) setApartGang(g *gang) {
-	g.special = s.cycles
-	if !s.lanes.made || g.lane == nil {
+func (s *State) setApartGang(g *cluster.Gang) {
+	e := s.entryOf(g)
+	e.special = s.cycles
+	if !s.lanesKept() || e.lane == nil {
 		return
 	}
-	if i, found := g.lane.find(g.turn); found {
-		g.lane.line[i].special = s.cycles
+	if i, found := e.lane.find(e.turn); found {
+		e.lane.line[i].special = s.cycles
 	}
 }

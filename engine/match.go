@@ -83,44 +83,44 @@ func (s *State) newMatcher(spec *api.Spec) *matcher {
 }
 
 // labelAt is the node's value of the label at that place among those asked about.
-func (n *node) labelAt(at int) (value string, has bool) {
+func (k *kindOf) labelAt(at int) (value string, has bool) {
 	if at < 0 {
 		return "", false
 	}
-	v := &n.kind.values[at]
+	v := &k.kind.values[at]
 	if v.own {
-		return n.name, true
+		return k.node.Name, true
 	}
 	return v.text, v.has
 }
 
-func (l *labelled) matches(n *node) bool {
-	v, has := n.labelAt(l.at)
+func (l *labelled) matches(k *kindOf) bool {
+	v, has := k.labelAt(l.at)
 	return has && v == l.value
 }
 
-func (c *matchCheck) matches(n *node) bool {
-	v, has := n.labelAt(c.at)
+func (c *matchCheck) matches(k *kindOf) bool {
+	v, has := k.labelAt(c.at)
 	if c.set != nil {
 		return c.Op == fit.In && has && c.set[v] || c.Op == fit.NotIn && !(has && c.set[v])
 	}
 	return c.MatchesValue(v, has)
 }
 
-func (t *matchTerm) matches(n *node) bool {
+func (t *matchTerm) matches(k *kindOf) bool {
 	for i := range t.checks {
-		if !t.checks[i].matches(n) {
+		if !t.checks[i].matches(k) {
 			return false
 		}
 	}
-	return len(t.checks) > 0 && len(t.Fields) == 0 || len(t.Fields) > 0 && (fit.Term{Fields: t.Fields}).Matches(nil, n.name)
+	return len(t.checks) > 0 && len(t.Fields) == 0 || len(t.Fields) > 0 && (fit.Term{Fields: t.Fields}).Matches(nil, k.node.Name)
 }
 
 // selects says whether the node has all labels of the selector.
-func (m *matcher) selects(n *node) bool {
+func (m *matcher) selects(k *kindOf) bool {
 	for i := range m.selector {
 		//mutate: filter-selector
-		if !m.selector[i].matches(n) {
+		if !m.selector[i].matches(k) {
 			return false
 		}
 	}
@@ -128,9 +128,9 @@ func (m *matcher) selects(n *node) bool {
 }
 
 // failing are the labels of the selector, the first 64, that the node has not, as a set of bits.
-func (m *matcher) failing(n *node) (bits uint64) {
+func (m *matcher) failing(k *kindOf) (bits uint64) {
 	for i := range m.selector[:min(len(m.selector), 64)] {
-		if !m.selector[i].matches(n) {
+		if !m.selector[i].matches(k) {
 			bits |= 1 << i
 		}
 	}
@@ -138,25 +138,25 @@ func (m *matcher) failing(n *node) (bits uint64) {
 }
 
 // likes says whether one of the affinity's terms matches the node.
-func (m *matcher) likes(n *node) bool {
-	return slices.ContainsFunc(m.affinity, func(t matchTerm) bool { return t.matches(n) })
+func (m *matcher) likes(k *kindOf) bool {
+	return slices.ContainsFunc(m.affinity, func(t matchTerm) bool { return t.matches(k) })
 }
 
 // wish sums the weights of the preferences that match the node.
-func (m *matcher) wish(n *node, weights []api.Preference) (sum int64) {
+func (m *matcher) wish(k *kindOf, weights []api.Preference) (sum int64) {
 	for i := range m.preferred {
-		if m.preferred[i].matches(n) {
+		if m.preferred[i].matches(k) {
 			sum += int64(weights[i].Weight)
 		}
 	}
 	return sum
 }
 
-// matcherOf is the shape's, made anew when other labels are asked about.
-func (s *State) matcherOf(sh *shape) *matcher {
+// matcherOf is the look's, made anew when other labels are asked about.
+func (s *State) matcherOf(sh *look) *matcher {
 	//mutate: index-masks-of-new-labels -> sh.matcher == nil
 	if sh.matcher == nil || sh.matched != s.kindsMade {
-		sh.matcher, sh.masks, sh.own, sh.matched = s.newMatcher(sh.spec), nil, nil, s.kindsMade
+		sh.matcher, sh.masks, sh.own, sh.matched = s.newMatcher(sh.shape.Spec), nil, nil, s.kindsMade
 	}
 	return sh.matcher
 }

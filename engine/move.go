@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/quantity"
 	"github.com/berth-dev/berth/engine/why"
 )
@@ -18,8 +19,8 @@ import (
 
 // tryMoves looks for running work that can be moved elsewhere so that the gang, which is blocked by the gates, has a
 // place. It returns the gates that the gang then waits at; nil: nothing is moved. One gang at a time has work moved.
-func (y *cycle) tryMoves(g *gang, t turn, gates []why.Gate) []why.Gate {
-	if y.s.cfg.Moves.Off || y.s.cfg.Policy == api.FIFO || y.trial || y.tidied || !y.scattered(gates) || !y.mayClaim(g) || y.moving() {
+func (y *cycle) tryMoves(g *cluster.Gang, t cluster.Turn, gates []why.Gate) []why.Gate {
+	if y.s.m.Config.Moves.Off || y.s.m.Config.Policy == api.FIFO || y.trial || y.tidied || !y.scattered(gates) || !y.mayClaim(g) || y.moving() {
 		return nil
 	}
 	y.tidied = true
@@ -30,22 +31,22 @@ func (y *cycle) tryMoves(g *gang, t turn, gates []why.Gate) []why.Gate {
 		return nil
 	}
 	s := y.s
-	m := s.mark()
+	m := s.m.Mark()
 	y.claim(g)
 	old := y.claimed
 	y.quiet = true
 	defer func() { y.quiet = false }()
 	c.prepare()
-	var places []*hold
+	var places []*cluster.Hold
 	victims := c.choose()
 	ok := len(victims) > 0 && c.worthIt(victims)
 	if ok {
 		places, ok = c.settle()
 	}
-	s.rollback(m)
+	s.m.Rollback(m)
 	for _, u := range c.units { // those that were tried and stay, too
-		if u.of.gang != nil {
-			s.tally(u.of.gang)
+		if u.of.Gang != nil {
+			s.m.Tally(u.of.Gang)
 		}
 	}
 	y.claimed, y.kept = nil, nil
@@ -68,8 +69,8 @@ func (y *cycle) scattered(gates []why.Gate) bool {
 
 // moving says whether work is being moved already.
 func (y *cycle) moving() bool {
-	for _, e := range y.s.evictions {
-		if e.Cause == api.Moved && !e.Refused && live(e.Until, y.now) {
+	for _, e := range y.s.m.Evictions {
+		if e.Cause == api.Moved && !e.Refused && cluster.Live(e.Until, y.now) {
 			return true
 		}
 	}
@@ -85,18 +86,18 @@ func (c *claim) findMovers() {
 	if !s.ownsAny() {
 		return
 	}
-	seen := make(map[*gang]bool)
-	for _, sh := range s.topology.shelves {
-		for _, n := range sh.nodes {
-			if n.free.At(quantity.DimGPU) <= 0 {
+	seen := make(map[*cluster.Gang]bool)
+	for _, sh := range s.m.Topology.Buckets {
+		for _, n := range sh.Nodes {
+			if n.Free.At(quantity.DimGPU) <= 0 {
 				continue
 			}
-			for _, p := range n.occ {
-				if p.payer == nil || p.Owner == "" || p.amount(quantity.DimGPU) == 0 || !bare(p) || p.Gang != "" && (p.gang == nil || seen[p.gang]) {
+			for _, p := range n.Pods {
+				if p.Payer == nil || p.Owner == "" || p.Amount(quantity.DimGPU) == 0 || !bare(p) || p.Gang != "" && (p.In == nil || seen[p.In]) {
 					continue
 				}
 				if p.Gang != "" {
-					seen[p.gang] = true
+					seen[p.In] = true
 				}
 				if t := s.lodger(p); movable(t) {
 					c.takeMover(t)
@@ -108,21 +109,21 @@ func (c *claim) findMovers() {
 
 // ownsAny says whether there is work that may be evicted and somebody makes again.
 func (s *State) ownsAny() bool {
-	for _, q := range s.queues {
-		if q.owned > 0 {
+	for _, q := range s.m.Queues {
+		if q.Owned > 0 {
 			return true
 		}
 	}
-	return s.nobody.owned > 0
+	return s.m.Unqueued.Owned > 0
 }
 
 // lodger is the tenant that the pod, which has a seat, is of.
-func (s *State) lodger(p *pod) *tenant {
-	t := &tenant{payer: p.payer, pods: []*pod{p}}
+func (s *State) lodger(p *cluster.Pod) *tenant {
+	t := &tenant{payer: p.Payer, pods: []*cluster.Pod{p}}
 	if p.Gang != "" {
-		t.gang, t.pods = p.gang, nil
-		for _, o := range p.gang.members {
-			if o.seat != nil && !o.leaving() {
+		t.Gang, t.pods = p.In, nil
+		for _, o := range p.In.Members {
+			if o.Host != nil && !o.Leaving() {
 				t.pods = append(t.pods, o)
 			}
 		}
@@ -133,14 +134,14 @@ func (s *State) lodger(p *pod) *tenant {
 
 // movable says whether the tenant is one piece that somebody makes again when it ends.
 func movable(t *tenant) bool {
-	return len(t.units) == 1 && len(t.units[0].pods) == len(t.pods) && !slices.ContainsFunc(t.pods, func(p *pod) bool { return p.Owner == "" })
+	return len(t.units) == 1 && len(t.units[0].pods) == len(t.pods) && !slices.ContainsFunc(t.pods, func(p *cluster.Pod) bool { return p.Owner == "" })
 }
 
 // worthIt says whether what the gang gains is more than what the moves lose: it would wait until its promised start, or
 // for an hour where there is none.
 func (c *claim) worthIt(victims []*unit) bool {
 	wait := longest
-	if p := c.y.s.promises[c.g.key]; p != nil {
+	if p := c.y.s.m.Promises[c.g.Key]; p != nil {
 		wait = min(wait, max(0, p.Start.Sub(c.y.now)))
 	}
 	return 1000*max(1, c.needs.At(quantity.DimGPU))*int64(wait/time.Second) > c.loss(victims)
@@ -158,7 +159,7 @@ func (c *claim) loss(victims []*unit) int64 {
 // rehomed says whether, with the gang placed, all that is lifted has a place too. With keep the seats stay.
 func (c *claim) rehomed(keep bool) bool {
 	y, s := c.y, c.y.s
-	m := s.mark()
+	m := s.m.Mark()
 	ok := keep || y.place(c.g, c.t).ok
 	movers := c.taken()
 	slices.SortStableFunc(movers, func(a, b *unit) int {
@@ -168,7 +169,7 @@ func (c *claim) rehomed(keep bool) bool {
 		ok = ok && y.rehome(u)
 	}
 	if !ok || !keep {
-		s.rollback(m)
+		s.m.Rollback(m)
 	}
 	return ok
 }
@@ -176,38 +177,38 @@ func (c *claim) rehomed(keep bool) bool {
 func (u *unit) gpus() int64 {
 	var sum int64
 	for _, p := range u.pods {
-		sum += p.amount(quantity.DimGPU)
+		sum += p.Amount(quantity.DimGPU)
 	}
 	return sum
 }
 
 // rehome finds a place for a workload that has been lifted.
 func (y *cycle) rehome(u *unit) bool {
-	g := u.of.gang
+	g := u.of.Gang
 	if g == nil {
-		g = &gang{key: u.of.key, lone: u.pods[0]}
-		g.single.pods[0] = u.pods[0]
+		g = &cluster.Gang{Key: u.of.key, Lone: u.pods[0]}
+		g.Single.Pods[0] = u.pods[0]
 	} else {
 		y.dirty = append(y.dirty, g)
 	}
-	y.s.tally(g)
-	if !g.tree.complete() {
+	y.s.m.Tally(g)
+	if !g.Tree.Complete() {
 		return false // members that it needs are on their way out
 	}
-	for _, p := range g.all() {
-		y.s.shapeOf(p) // what runs had no need of one
+	for _, p := range g.All() {
+		y.s.m.ShapeOf(p) // what runs had no need of one
 	}
-	m := y.s.mark()
-	if !y.place(g, g.turnNow()).ok || len(y.breaks(g, y.seatedSince(m))) > 0 {
+	m := y.s.m.Mark()
+	if !y.place(g, g.TurnNow()).ok || len(y.breaks(g, y.seatedSince(m))) > 0 {
 		return false
 	}
 	// Of a gang that runs with more groups than it must, only those that it must have are placed: it stays.
-	return !slices.ContainsFunc(u.pods, func(p *pod) bool { return p.seat == nil })
+	return !slices.ContainsFunc(u.pods, func(p *cluster.Pod) bool { return p.Host == nil })
 }
 
 // heir is the key under which a place is held for what is moved.
 func (u *unit) heir() string {
-	if u.of.gang == nil && u.pods[0].Owner != "" {
+	if u.of.Gang == nil && u.pods[0].Owner != "" {
 		return u.pods[0].Owner
 	}
 	return u.of.key
@@ -221,11 +222,11 @@ const backgroundMoves = "/moves"
 // come before somebody waits for them. What is lost that way in an hour is bounded.
 func (y *cycle) tidy() {
 	s := y.s
-	if s.cfg.Moves.Background <= 0 || s.cfg.Policy == api.FIFO || y.until != nil || y.moving() {
+	if s.m.Config.Moves.Background <= 0 || s.m.Config.Policy == api.FIFO || y.until != nil || y.moving() {
 		return
 	}
-	if last := s.spendings[backgroundMoves]; last != nil {
-		next := last.At.Add(time.Duration(last.Decayed) * time.Hour / time.Duration(s.cfg.Moves.Background))
+	if last := s.m.Spendings[backgroundMoves]; last != nil {
+		next := last.At.Add(time.Duration(last.Decayed) * time.Hour / time.Duration(s.m.Config.Moves.Background))
 		//mutate: move-budget
 		if y.now.Before(next) {
 			y.wake(next)
@@ -243,78 +244,78 @@ func (y *cycle) tidy() {
 const tries = 8
 
 // sparse lists nodes that are partly used, in domains that are little used first: those are nearest to being whole.
-func (y *cycle) sparse() []*node {
+func (y *cycle) sparse() []*cluster.Node {
 	type candidate struct {
-		*node
+		*cluster.Node
 		around, used int64
 	}
 	var all []candidate
-	level := len(y.s.cfg.Levels) - 1
-	around := make(map[*domain]int64)
-	for _, sh := range y.s.topology.shelves {
-		for _, n := range sh.nodes {
-			used := n.given()
-			if level >= 0 && sh.domains[level] != nil {
-				around[sh.domains[level]] += used
+	level := len(y.s.m.Config.Levels) - 1
+	around := make(map[*cluster.Domain]int64)
+	for _, sh := range y.s.m.Topology.Buckets {
+		for _, n := range sh.Nodes {
+			used := n.GPUsInUse()
+			if level >= 0 && sh.Domains[level] != nil {
+				around[sh.Domains[level]] += used
 			}
-			if used > 0 && n.free.At(quantity.DimGPU) > 0 && !n.spec.Cordoned {
-				all = append(all, candidate{node: n, used: used})
+			if used > 0 && n.Free.At(quantity.DimGPU) > 0 && !n.Spec.Cordoned {
+				all = append(all, candidate{Node: n, used: used})
 			}
 		}
 	}
 	for i := range all {
 		if level >= 0 {
-			all[i].around = around[all[i].shelf.domains[level]]
+			all[i].around = around[all[i].Bucket.Domains[level]]
 		}
 	}
 	slices.SortFunc(all, func(a, b candidate) int {
-		return cmp.Or(cmp.Compare(a.around, b.around), cmp.Compare(a.used, b.used), compareSeats(a.node, b.node))
+		return cmp.Or(cmp.Compare(a.around, b.around), cmp.Compare(a.used, b.used), cluster.ComparePlaces(a.Node, b.Node))
 	})
-	out := make([]*node, 0, tries)
+	out := make([]*cluster.Node, 0, tries)
 	for _, c := range all[:min(len(all), tries)] {
-		out = append(out, c.node)
+		out = append(out, c.Node)
 	}
 	return out
 }
 
 // empty plans to move everything with GPUs off the node, and says whether it did.
-func (y *cycle) empty(n *node) bool {
+func (y *cycle) empty(n *cluster.Node) bool {
 	s := y.s
-	c := &claim{y: y, g: &gang{}, q: &s.nobody, moving: true, toll: toll{hard: true}}
-	gain := 1000 * n.free.At(quantity.DimGPU) * int64(longest/time.Second)
+	c := &claim{y: y, g: &cluster.Gang{}, q: &s.m.Unqueued, moving: true, toll: toll{hard: true}}
+	gain := 1000 * n.Free.At(quantity.DimGPU) * int64(longest/time.Second)
 	loss, ok := c.findOn(n)
-	if !ok || loss >= gain || loss/1000 > s.cfg.Moves.Background {
+	if !ok || loss >= gain || loss/1000 > s.m.Config.Moves.Background {
 		return false
 	}
-	m := s.mark()
+	m := s.m.Mark()
 	for _, u := range c.units {
 		c.lift(u)
 	}
 	_, never := y.broken(&c.toll)
-	rest := &hold{Hold: &api.Hold{Node: n.name}}
-	for dim, free := range n.free {
+	rest := &cluster.Hold{Hold: &api.Hold{Node: n.Name}}
+	for dim, free := range n.Free {
 		if free > 0 {
-			rest.Requests = append(rest.Requests, api.Amount{Resource: s.dims.Names[dim], Value: free})
+			rest.Requests = append(rest.Requests, api.Amount{Resource: s.m.Dims.Names[dim], Value: free})
 		}
 	}
-	s.putHold(rest, n)
+	s.m.PutHold(rest, n)
 	y.quiet = true
 	ok = !never && c.rehomed(true) && c.onUsed()
 	y.quiet = false
-	var places []*hold
+	var places []*cluster.Hold
 	if ok {
 		places = c.newPlaces()
 	}
-	s.rollback(m)
+	s.m.Rollback(m)
 	for _, u := range c.units {
-		if u.of.gang != nil {
-			s.tally(u.of.gang)
+		if u.of.Gang != nil {
+			s.m.Tally(u.of.Gang)
 		}
 	}
 	if !ok || !c.overlap(c.units, places) {
 		return false
 	}
-	if loss = c.loss(c.units); loss >= gain || loss/1000 > s.cfg.Moves.Background {
+	if loss = c.loss(c.units); loss >= gain || loss/1000 > s.m.Config.Moves.Background {
 		return false
 	}
 	y.evict(c, c.units, joinHolds(places), nil)
@@ -324,22 +325,22 @@ func (y *cycle) empty(n *node) bool {
 }
 
 // findOn lists the workloads with GPUs on the node, if all of them may be moved and are on no other, and what that loses.
-func (c *claim) findOn(n *node) (loss int64, ok bool) {
+func (c *claim) findOn(n *cluster.Node) (loss int64, ok bool) {
 	s := c.y.s
 	s.hunts++
 	c.id = s.hunts
-	var all []*pod
-	for _, p := range n.occ {
-		if p.amount(quantity.DimGPU) == 0 {
+	var all []*cluster.Pod
+	for _, p := range n.Pods {
+		if p.Amount(quantity.DimGPU) == 0 {
 			continue
 		}
-		if p.payer == nil || p.Gang != "" && p.gang == nil || !bare(p) {
+		if p.Payer == nil || p.Gang != "" && p.In == nil || !bare(p) {
 			return 0, false
 		}
 		all = append(all, p)
 	}
 	for _, p := range all {
-		if t := s.lodger(p); !slices.ContainsFunc(c.units, func(u *unit) bool { return u.of.gang != nil && u.of.gang == t.gang }) && movable(t) {
+		if t := s.lodger(p); !slices.ContainsFunc(c.units, func(u *unit) bool { return u.of.Gang != nil && u.of.Gang == t.Gang }) && movable(t) {
 			c.takeMover(t)
 		}
 	}
@@ -347,7 +348,7 @@ func (c *claim) findOn(n *node) (loss int64, ok bool) {
 	for _, u := range c.units {
 		loss += u.cost
 		for _, p := range u.pods {
-			if p.seat != n {
+			if p.Host != n {
 				return 0, false
 			}
 			pods++
@@ -359,14 +360,14 @@ func (c *claim) findOn(n *node) (loss int64, ok bool) {
 
 // onUsed says whether all that was moved is on nodes that others use too.
 func (c *claim) onUsed() bool {
-	mine := make(map[*pod]bool)
+	mine := make(map[*cluster.Pod]bool)
 	for _, u := range c.units {
 		for _, p := range u.pods {
 			mine[p] = true
 		}
 	}
 	for p := range mine {
-		if !slices.ContainsFunc(p.seat.occ, func(o *pod) bool { return !mine[o] && o.amount(quantity.DimGPU) > 0 }) {
+		if !slices.ContainsFunc(p.Host.Pods, func(o *cluster.Pod) bool { return !mine[o] && o.Amount(quantity.DimGPU) > 0 }) {
 			return false
 		}
 	}

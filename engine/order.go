@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
@@ -19,8 +20,8 @@ import (
 
 // stand is a queue that has something waiting in it or below it, or one user's part of such a queue.
 type stand struct {
-	queue  *queue // nil: of workloads without a queue
-	user   string // whose part of the queue it is, where users are treated fairly
+	queue  *cluster.Queue // nil: of workloads without a queue
+	user   string         // whose part of the queue it is, where users are treated fairly
 	parent *stand
 	lane   []queued // its own workloads that have not had their turn
 	waits  int      // of lane, at first
@@ -88,7 +89,7 @@ func (a *stand) before(b *stand, p api.Policy) bool {
 // rate is what decides first between heads, the highest before all others: whether there is something to repair, whether
 // it, or somebody behind it, is owed the place, its priority.
 func (s *stand) rate(p api.Policy) (front uint64) {
-	if s.head.repair {
+	if s.head.Repair {
 		front = 1 << 63
 	}
 	if p == api.FIFO {
@@ -125,13 +126,13 @@ func (s *stand) owes(reach int) bool { return reach > 0 && s.head.depth-reach < 
 
 // younger compares age, then key; a pod by itself goes before a gang of the same.
 func (q *queued) younger(o *queued) int {
-	if c := q.created.Compare(o.created); c != 0 {
+	if c := q.Created.Compare(o.Created); c != 0 {
 		return c
 	}
-	if c := strings.Compare(q.key, o.key); c != 0 || q.lone == o.lone {
+	if c := strings.Compare(q.Key, o.Key); c != 0 || q.Lone == o.Lone {
 		return c
 	}
-	return before(q.lone)
+	return cluster.Before(q.Lone)
 }
 
 // contest decides who goes next.
@@ -139,23 +140,23 @@ type contest struct {
 	y      *cycle
 	policy api.Policy
 	root   stand
-	stands map[*queue]*stand
+	stands map[*cluster.Queue]*stand
 	latest *stand // asked for
 	past   past
 }
 
 // newContest makes up the lanes of what is in line, or takes those that are kept.
 func newContest(y *cycle, line []queued, kept bool) *contest {
-	c := &contest{y: y, policy: y.s.cfg.Policy}
-	c.stands, c.latest = make(map[*queue]*stand), &stand{}
-	if len(y.s.queues) > 0 {
+	c := &contest{y: y, policy: y.s.m.Config.Policy}
+	c.stands, c.latest = make(map[*cluster.Queue]*stand), &stand{}
+	if len(y.s.m.Queues) > 0 {
 		c.past = y.s.pastAt(y.now)
 	}
 	//mutate: order-past-fades
 	if next := c.past.next; !next.IsZero() {
 		y.wake(next)
 	}
-	switch alone := len(y.s.queues) == 0; { // nobody to weigh against anybody
+	switch alone := len(y.s.m.Queues) == 0; { // nobody to weigh against anybody
 	case kept && alone:
 		for _, l := range y.s.lanes.byKey {
 			c.root.lane = l.line
@@ -203,7 +204,7 @@ func (c *contest) standOf(q *queued) *stand {
 // standAt returns the stand of the lane, making it if it is not there.
 func (c *contest) standAt(key laneKey) *stand {
 	s := c.stand(key.queue)
-	if s.queue == nil || s.queue.spec == nil || !s.queue.spec.FairUsers {
+	if s.queue == nil || s.queue.Spec == nil || !s.queue.Spec.FairUsers {
 		return s
 	}
 	for _, b := range s.below {
@@ -217,7 +218,7 @@ func (c *contest) standAt(key laneKey) *stand {
 }
 
 // stand returns the queue's, making it and those above it if they are not there.
-func (c *contest) stand(q *queue) *stand {
+func (c *contest) stand(q *cluster.Queue) *stand {
 	if q == c.latest.queue && c.latest.parent != nil {
 		return c.latest
 	}
@@ -227,8 +228,8 @@ func (c *contest) stand(q *queue) *stand {
 	}
 	s := &stand{queue: q, parent: &c.root, past: c.past.per(q)}
 	c.stands[q] = s
-	if q != nil && q.parent != nil {
-		s.parent = c.stand(q.parent)
+	if q != nil && q.Parent != nil {
+		s.parent = c.stand(q.Parent)
 	}
 	s.depth = s.parent.depth + 1
 	s.parent.below = append(s.parent.below, s)
@@ -237,7 +238,7 @@ func (c *contest) stand(q *queue) *stand {
 
 // promote puts workloads that waited longer than their queue lets them before higher priorities of the queue.
 func (c *contest) promote(s *stand) {
-	if s.queue == nil || s.queue.spec == nil || s.queue.spec.PromoteAfter == 0 {
+	if s.queue == nil || s.queue.Spec == nil || s.queue.Spec.PromoteAfter == 0 {
 		return
 	}
 	s.lane = slices.Clone(s.lane) // it may be kept
@@ -249,10 +250,10 @@ func (c *contest) promote(s *stand) {
 	}
 	for i := range s.lane {
 		q := &s.lane[i]
-		if q.repair || q.rank == top {
+		if q.Repair || q.rank == top {
 			continue
 		}
-		due := q.created.Add(s.queue.spec.PromoteAfter)
+		due := q.Created.Add(s.queue.Spec.PromoteAfter)
 		//mutate: order-promote
 		if c.y.now.Before(due) {
 			c.y.wake(due)
@@ -265,11 +266,11 @@ func (c *contest) promote(s *stand) {
 
 // compare is the order within a lane.
 func (q *queued) compare(o *queued) int {
-	if q.repair != o.repair {
-		return before(q.repair)
+	if q.Repair != o.Repair {
+		return cluster.Before(q.Repair)
 	}
 	if q.rank != o.rank {
-		return before(q.rank > o.rank)
+		return cluster.Before(q.rank > o.rank)
 	}
 	return q.younger(o)
 }
@@ -290,8 +291,8 @@ func (c *contest) settle(s *stand) {
 	}
 	if c.policy == api.FIFO {
 		slices.SortStableFunc(s.lane, func(a, b queued) int {
-			if a.repair != b.repair {
-				return before(a.repair)
+			if a.Repair != b.Repair {
+				return cluster.Before(a.Repair)
 			}
 			return a.younger(&b)
 		})
@@ -330,8 +331,8 @@ func (c *contest) lead(s *stand) {
 
 // ages finds out whether the head of a user's lane has waited for as long as it may be passed.
 func (c *contest) ages(q *queued) {
-	if q.aged = c.y.aged(q.turn); !q.aged {
-		c.y.wakeAged(q.turn)
+	if q.aged = c.y.aged(q.Turn); !q.aged {
+		c.y.wakeAged(q.Turn)
 	}
 }
 
@@ -348,7 +349,7 @@ func (c *contest) owes(s *stand, q *queued) int {
 	if !y.repeats || q.special == y.s.cycles || q.ask.class == nil || q.ask.class.dropped {
 		return y.owes(q.gang)
 	}
-	at := y.s.standing()
+	at := y.s.m.Standing()
 	i := slices.IndexFunc(s.dues, func(d due) bool { return d.ask == q.ask })
 	if i < 0 {
 		i = len(s.dues)
@@ -373,7 +374,7 @@ func (c *contest) hidden(s *stand) int {
 	}
 	s.searched, s.rest = true, 0
 	for ; i < len(s.lane); i++ {
-		if q := &s.lane[i]; q.ask.class != nil || !q.gang.done { // who is done asks for nothing
+		if q := &s.lane[i]; q.ask.class != nil || !q.gang.Done { // who is done asks for nothing
 			if reach := c.owes(s, q); reach > 0 {
 				s.rest = len(s.lane) - i
 				return reach
@@ -386,37 +387,37 @@ func (c *contest) hidden(s *stand) int {
 // owes is how far up the tree the gang could take what it asks for back from whoever borrowed it: of its queue and those
 // above it, how many have quota for it, or under policy timeshare a share, without a gap. Who borrows goes after those,
 // whatever its priority: it would be evicted for them at once.
-func (y *cycle) owes(g *gang) int {
+func (y *cycle) owes(g *cluster.Gang) int {
 	s := y.s
-	q := g.payer
-	if q == nil || len(s.forest.promised) == 0 && s.cfg.Policy != api.TimeShare || !s.valid(q) {
+	q := g.Payer
+	if q == nil || len(s.m.Tree.Promised) == 0 && s.m.Config.Policy != api.TimeShare || !s.m.Valid(q) {
 		return 0
 	}
-	if g.done {
-		return len(s.queues) // its turn is to grow, once all have had theirs
+	if g.Done {
+		return len(s.m.Queues) // its turn is to grow, once all have had theirs
 	}
 	own := y.ownHeld(g)
-	if p := y.plain(g, g.turn); p.ok && s.cfg.Policy != api.TimeShare {
+	if p := y.plain(g, s.entryOf(g).turn); p.ok && s.m.Config.Policy != api.TimeShare {
 		return y.owesPlainly(q, p, own)
 	}
 	a := &asking{y: y, g: g, q: q, own: own}
-	reach := a.within(s.quota, s.forest.promisedDims())
-	if s.cfg.Policy == api.TimeShare {
-		reach = max(reach, a.within(func(q *queue, dim int) int64 { return q.fair.At(dim) }, s.forest.shared))
+	reach := a.within(s.m.Quota, s.m.Tree.PromisedDims())
+	if s.m.Config.Policy == api.TimeShare {
+		reach = max(reach, a.within(func(q *cluster.Queue, dim int) int64 { return q.Fair.At(dim) }, s.m.Tree.Shared))
 	}
 	return reach
 }
 
 // owesPlainly is owes for like members, of which models do not matter.
-func (y *cycle) owesPlainly(q *queue, p *plain, own quantity.Vector) int {
-	reach, asks := len(y.s.queues), false
+func (y *cycle) owesPlainly(q *cluster.Queue, p *plain, own quantity.Vector) int {
+	reach, asks := len(y.s.m.Queues), false
 	for _, d := range p.class.demands {
-		if y.s.forest.promised.At(d.Dim) == 0 {
+		if y.s.m.Tree.Promised.At(d.Dim) == 0 {
 			continue
 		}
 		asks = true
 		n := 0
-		for up := q; up != nil && n < reach && up.committed(d.Dim)-own.At(d.Dim)+d.Amount*int64(p.need) <= up.quota.At(d.Dim); up = up.parent {
+		for up := q; up != nil && n < reach && up.Committed(d.Dim)-own.At(d.Dim)+d.Amount*int64(p.need) <= up.Quota.At(d.Dim); up = up.Parent {
 			n++
 		}
 		reach = n
@@ -427,29 +428,18 @@ func (y *cycle) owesPlainly(q *queue, p *plain, own quantity.Vector) int {
 	return reach
 }
 
-// promisedDims lists the dimensions that some queue has a quota of.
-func (f *forest) promisedDims() []int {
-	var out []int
-	for dim, promised := range f.promised {
-		if promised > 0 {
-			out = append(out, dim)
-		}
-	}
-	return out
-}
-
 // within is how far up all that the gang asks for, of the resources that count, fits into the parts of its queue and of
 // those above it; 0 also if it asks for none of them.
-func (a *asking) within(part func(*queue, int) int64, counts []int) int {
-	reach, asks := len(a.y.s.queues), false
+func (a *asking) within(part func(*cluster.Queue, int) int64, counts []int) int {
+	reach, asks := len(a.y.s.m.Queues), false
 	for _, dim := range counts {
-		need := a.need(a.y.s.dims.Names[dim])
+		need := a.need(a.y.s.m.Dims.Names[dim])
 		if need == 0 {
 			continue
 		}
 		asks = true
 		n := 0
-		for up := a.q; up != nil && n < reach && up.committed(dim)-a.own.At(dim)+need <= part(up, dim); up = up.parent {
+		for up := a.q; up != nil && n < reach && up.Committed(dim)-a.own.At(dim)+need <= part(up, dim); up = up.Parent {
 			n++
 		}
 		reach = n
@@ -522,20 +512,20 @@ func (c *contest) sift(heap []*stand, i int) {
 
 // excess is how far the queue, or one of its users, is above its share, in the resource where it is furthest.
 // Workloads without a queue have no share and are never above it.
-func (s *State) excess(q *queue, user string, ofUser bool) fraction {
+func (s *State) excess(q *cluster.Queue, user string, ofUser bool) fraction {
 	if q == nil {
 		return fraction{0, 1}
 	}
 	if ofUser {
-		v := q.users[user]
+		v := q.Users[user]
 		return fraction{v.At(quantity.DimGPU), 1}
 	}
 	worst := fraction{0, 1}
-	if q.fair == nil {
+	if q.Fair == nil {
 		return worst
 	}
-	for _, dim := range s.forest.shared {
-		r := fraction{max(0, q.committed(dim)), q.fair.At(dim)}
+	for _, dim := range s.m.Tree.Shared {
+		r := fraction{max(0, q.Committed(dim)), q.Fair.At(dim)}
 		if r.num > 0 && worst.less(r) {
 			worst = r
 		}
@@ -545,15 +535,16 @@ func (s *State) excess(q *queue, user string, ofUser bool) fraction {
 
 // makeLine is the cycle's line, with gangs that lost seats to time put where they now belong. kept: it is as it was told,
 // and in the lanes.
-func (y *cycle) makeLine(lifted []*gang) (line []queued, kept bool) {
-	if !y.trial && y.s.cfg.Policy != api.FIFO && len(lifted) == 0 {
+func (y *cycle) makeLine(lifted []*cluster.Gang) (line []queued, kept bool) {
+	if !y.trial && y.s.m.Config.Policy != api.FIFO && len(lifted) == 0 {
 		y.s.makeLanes()
 		return nil, true
 	}
 	line = make([]queued, 0, len(y.s.line)+len(lifted))
 	for _, g := range y.s.line {
 		if (!y.trial || g == y.until) && !slices.Contains(lifted, g) {
-			line = append(line, g.queuedAs(g.turn))
+			e := y.s.entryOf(g)
+			line = append(line, e.queuedAs(g, e.turn))
 		}
 	}
 	for _, g := range lifted {
@@ -561,9 +552,9 @@ func (y *cycle) makeLine(lifted []*gang) (line []queued, kept bool) {
 		if y.trial && g != y.until {
 			continue
 		}
-		t := g.turnNow()
-		i, _ := slices.BinarySearchFunc(line, t, func(q queued, t turn) int { return q.turn.compare(t) })
-		line = slices.Insert(line, i, g.queuedAs(t))
+		t := g.TurnNow()
+		i, _ := slices.BinarySearchFunc(line, t, func(q queued, t cluster.Turn) int { return q.Turn.Compare(t) })
+		line = slices.Insert(line, i, y.s.entryOf(g).queuedAs(g, t))
 	}
 	return line, false
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/quantity"
 	"github.com/berth-dev/berth/engine/why"
 )
@@ -18,9 +19,9 @@ type found struct {
 
 // place seats the gang's minimum, trying GPU models in order, or says why it cannot. Where queues count models apart,
 // each is tried that the queue can afford.
-func (y *cycle) place(g *gang, t turn) found {
+func (y *cycle) place(g *cluster.Gang, t cluster.Turn) found {
 	apart := y.modelsApart(g)
-	if !apart && !slices.ContainsFunc(g.all(), (*pod).asksModel) {
+	if !apart && !slices.ContainsFunc(g.All(), (*cluster.Pod).AsksModel) {
 		return y.placeWith(g, t, "", nil)
 	}
 	var out found
@@ -44,8 +45,8 @@ func (y *cycle) place(g *gang, t turn) found {
 }
 
 // modelsApart says whether it matters to the gang's queue which GPU model its members get.
-func (y *cycle) modelsApart(g *gang) bool {
-	return y.s.forest.modelled && g.queue() != "" && slices.ContainsFunc(g.all(), func(p *pod) bool { return p.amount(quantity.DimGPU) > 0 })
+func (y *cycle) modelsApart(g *cluster.Gang) bool {
+	return y.s.m.Tree.ByModel && g.Queue() != "" && slices.ContainsFunc(g.All(), func(p *cluster.Pod) bool { return p.Amount(quantity.DimGPU) > 0 })
 }
 
 // allModels lists the GPU models that nodes have, by name; one "" where none is known. Kinds are kept when their last
@@ -55,11 +56,11 @@ func (y *cycle) allModels() []string {
 		return y.every
 	}
 	seen := make(map[*nodeKind]bool)
-	for _, sh := range y.s.topology.shelves {
-		for _, n := range sh.nodes {
-			if !seen[n.kind] {
-				seen[n.kind] = true
-				y.every = append(y.every, n.kind.models...)
+	for _, sh := range y.s.m.Topology.Buckets {
+		for _, n := range sh.Nodes {
+			if k := y.s.kind(n); !seen[k] {
+				seen[k] = true
+				y.every = append(y.every, k.models...)
 			}
 		}
 	}
@@ -74,17 +75,17 @@ func (y *cycle) allModels() []string {
 // models lists the GPU models to try: those that the first waiting member to name any names, and all others
 // that do, in its order; where a member runs on one of those that it named, that one alone. Where no waiting member
 // names a model it is one "", or all there are if its queue counts them apart.
-func (y *cycle) models(g *gang) []string {
+func (y *cycle) models(g *cluster.Gang) []string {
 	var out []string
 	asked, pinned := false, ""
 	left := make(map[string]bool)
-	for _, p := range g.all() {
-		if p.Terminating || !p.asksModel() {
+	for _, p := range g.All() {
+		if p.Terminating || !p.AsksModel() {
 			continue
 		}
 		switch {
-		case p.seat != nil:
-			if m := p.model(); pinned == "" && slices.Contains(p.GPU.Models, m) {
+		case p.Host != nil:
+			if m := p.GPUModel(); pinned == "" && slices.Contains(p.GPU.Models, m) {
 				pinned = m
 			}
 		case !asked:
@@ -112,7 +113,7 @@ func (y *cycle) offered(models []string) []string {
 	var out []string
 	for _, m := range models {
 		//mutate: filter-model-exists
-		if y.s.presence.models[m] > 0 {
+		if y.s.m.Presence.Models[m] > 0 {
 			out = append(out, m)
 		}
 	}
@@ -122,25 +123,9 @@ func (y *cycle) offered(models []string) []string {
 	return out
 }
 
-// asksModel says whether the pod names GPU models.
-func (p *pod) asksModel() bool { return len(p.GPU.Models) > 0 && p.amount(quantity.DimGPU) > 0 }
-
-// model returns the GPU model that the pod runs on, "" where that is not known.
-func (p *pod) model() string {
-	for _, id := range p.seatDevices {
-		if i := p.seat.deviceIndex(id); i >= 0 {
-			return p.seat.devices[i].Model
-		}
-	}
-	if k := p.seat.kind; k != nil && len(k.models) == 1 {
-		return k.models[0]
-	}
-	return ""
-}
-
 // placeWith tries one GPU model. gates are those of the models before it.
-func (y *cycle) placeWith(g *gang, t turn, model string, gates []why.Gate) found {
-	p, alike := g.alike()
+func (y *cycle) placeWith(g *cluster.Gang, t cluster.Turn, model string, gates []why.Gate) found {
+	p, alike := g.Alike()
 	kin := y.kin(g, t, model)
 	if !alike {
 		return y.search(g, kin, gates)
@@ -175,52 +160,30 @@ func proved(gates []why.Gate) (n int) {
 }
 
 // nominated returns the node that others nominated a pod by itself for.
-func (y *cycle) nominated(p *pod) *node {
+func (y *cycle) nominated(p *cluster.Pod) *cluster.Node {
 	if p.Gang != "" || p.Nominated == "" {
 		return nil
 	}
-	if n := y.s.nodes[p.Nominated]; n != nil && n.shelf != nil {
+	if n := y.s.m.Nodes[p.Nominated]; n != nil && n.Bucket != nil {
 		return n
 	}
 	return nil
 }
 
-// alike returns the gang's first waiting member, and whether counting decides the gang: no subgroups, all
-// waiting members of one shape, and no segment begun already.
-func (g *gang) alike() (*pod, bool) {
-	var first *pod
-	if g.lone != nil {
-		return g.lone, true
-	}
-	for _, p := range g.tree.pods {
-		if p.seat != nil {
-			continue
-		}
-		if first == nil {
-			first = p
-		}
-		if p.shape != first.shape {
-			return first, false
-		}
-	}
-	begun := g.layout().Segment > 0 && g.tree.seated > 0
-	return first, len(g.tree.children) == 0 && !begun
-}
-
 // order makes the order of the gang's minimum.
-func (y *cycle) order(g *gang, c *class) order {
-	o := order{class: c, layout: g.layout(), kept: y.kept}
-	if g.tree.seated == 0 {
-		o.pods, o.want = g.tree.pods[:g.tree.min()], len(g.tree.pods)
+func (y *cycle) order(g *cluster.Gang, c *class) order {
+	o := order{class: c, layout: g.Layout(), kept: y.kept}
+	if g.Tree.Allocated == 0 {
+		o.pods, o.want = g.Tree.Pods[:g.Tree.Min()], len(g.Tree.Pods)
 		return o
 	}
-	for _, p := range g.tree.pods {
-		if p.seat != nil {
+	for _, p := range g.Tree.Pods {
+		if p.Host != nil {
 			o.running = append(o.running, p)
 			continue
 		}
 		o.want++
-		if len(o.pods) < g.tree.min()-g.tree.seated {
+		if len(o.pods) < g.Tree.Min()-g.Tree.Allocated {
 			o.pods = append(o.pods, p)
 		}
 	}
@@ -236,11 +199,11 @@ type kin struct {
 	refusals []*api.Refusal
 }
 
-func (y *cycle) kin(g *gang, t turn, model string) kin {
+func (y *cycle) kin(g *cluster.Gang, t cluster.Turn, model string) kin {
 	k := kin{s: y.s, model: model, all: y.modelsApart(g), refusals: y.refusals(g)}
-	k.base.priority = t.priority
-	if g.whole {
-		k.base.whole = g.key
+	k.base.priority = t.Priority
+	if g.Whole {
+		k.base.whole = g.Key
 	}
 	var names []string
 	for _, r := range k.refusals {
@@ -251,25 +214,25 @@ func (y *cycle) kin(g *gang, t turn, model string) kin {
 }
 
 // class returns the pod's class, up to date.
-func (k kin) class(p *pod) *class {
+func (k kin) class(p *cluster.Pod) *class {
 	key := k.base
-	key.shape = k.s.shapeOf(p)
-	if p.asksModel() || k.all && p.amount(quantity.DimGPU) > 0 {
+	key.shape = k.s.m.ShapeOf(p)
+	if p.AsksModel() || k.all && p.Amount(quantity.DimGPU) > 0 {
 		key.model = k.model
 	}
 	return k.s.classOf(key, k.refusals)
 }
 
 // refusals lists the refusals that still keep the gang from nodes, one a node, by node.
-func (y *cycle) refusals(g *gang) []*api.Refusal {
-	if len(y.s.refusals) == 0 {
+func (y *cycle) refusals(g *cluster.Gang) []*api.Refusal {
+	if len(y.s.m.Refusals) == 0 {
 		return nil
 	}
 	var out []*api.Refusal
-	for _, p := range g.all() {
-		for _, r := range y.s.refusedOf[p.Key] {
+	for _, p := range g.All() {
+		for _, r := range y.s.m.RefusedOf[p.Key] {
 			//mutate: filter-refused
-			if (r.UID == "" || r.UID == p.UID) && live(r.Until, y.now) && !y.s.isRejected(api.KindRefusal, r.Pod+"@"+r.Node) {
+			if (r.UID == "" || r.UID == p.UID) && cluster.Live(r.Until, y.now) && !y.s.m.IsRejected(api.KindRefusal, r.Pod+"@"+r.Node) {
 				out = append(out, r)
 			}
 		}

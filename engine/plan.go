@@ -1,12 +1,12 @@
 package engine
 
 import (
-	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/quantity"
 	"github.com/berth-dev/berth/engine/why"
 )
@@ -17,14 +17,14 @@ import (
 func (s *State) Plan(now time.Time) api.Plan {
 	now = now.UTC().Round(0)
 	s.freshen()
-	if !s.changed && s.holdsStill(now) {
+	if s.lastAt == s.m.Edits+1 && s.holdsStill(now) {
 		p := s.last
 		p.Now = now
 		return p
 	}
-	y := &cycle{s: s, now: now, plan: api.Plan{Now: now}, budget: s.cfg.SearchBudget}
+	y := &cycle{s: s, now: now, plan: api.Plan{Now: now}, budget: s.m.Config.SearchBudget}
 	y.run()
-	s.last, s.changed = y.plan, false
+	s.last, s.lastAt = y.plan, s.m.Edits+1
 	return y.plan
 }
 
@@ -40,37 +40,38 @@ type cycle struct {
 	s      *State
 	now    time.Time
 	plan   api.Plan
-	budget int   // of search steps, per gang
-	until  *gang // stop after this one has its minimum; nil: consider all
-	trial  bool  // until is alone in line and grows, and features are not looked at
+	budget int           // of search steps, per gang
+	until  *cluster.Gang // stop after this one has its minimum; nil: consider all
+	trial  bool          // until is alone in line and grows, and features are not looked at
 
 	line    *contest
 	rank    int32   // of the gang whose turn it is
 	entry   *queued // the one whose turn it is, and its stand
 	stood   *stand
-	repeats bool     // answers can be repeated in this cycle
-	dirty   []*gang  // gangs whose tally the cycle changed
-	version uint64   // of the last edit of memory
-	every   []string // GPU models that nodes have, once asked for
+	repeats bool                  // answers can be repeated in this cycle
+	starts  map[*cluster.Gang]int // by gang: index, plus one, of its Start in the plan
+	dirty   []*cluster.Gang       // gangs whose tally the cycle changed
+	version uint64                // of the last edit of memory
+	every   []string              // GPU models that nodes have, once asked for
 	proofs  map[proofKey]proof
-	ahead   int            // gangs considered before until
-	steps   int            // search steps that until took
-	held    map[*gang]bool // gangs for which something is held; nil: not looked for yet
-	anyHeld bool           // something is held for what an owner makes again
-	kept    []*node        // whose room is held for the gang that is being placed, in order
-	claimed []*hold        // the holds themselves
+	ahead   int                    // gangs considered before until
+	steps   int                    // search steps that until took
+	held    map[*cluster.Gang]bool // gangs for which something is held; nil: not looked for yet
+	anyHeld bool                   // something is held for what an owner makes again
+	kept    []*cluster.Node        // whose room is held for the gang that is being placed, in order
+	claimed []*cluster.Hold        // the holds themselves
 	times   timekeeper
-	short   []*gang        // that run under their minimum, and could not be repaired
-	tidied  bool           // work was looked for to move for somebody
-	going   map[string]int // by workload: pods that are on their way out for it; nil: not counted yet
-	counted int            // of the plan's evictions, those in going
+	short   []*cluster.Gang // that run under their minimum, and could not be repaired
+	tidied  bool            // work was looked for to move for somebody
+	going   map[string]int  // by workload: pods that are on their way out for it; nil: not counted yet
+	counted int             // of the plan's evictions, those in going
 	making
 }
 
 // queued is a gang in line, with its turn in this cycle.
 type queued struct {
-	turn
-	gang     *gang
+	cluster.Turn
+	gang     *cluster.Gang
 	rank     int32 // its priority, or the one that it was promoted to
 	promoted bool
 	aged     bool // of the head of a user's lane: it has waited for as long as it may be passed
@@ -83,8 +84,8 @@ type queued struct {
 
 func (y *cycle) run() {
 	s := y.s
-	m, end := s.mark(), s.log.end()
-	y.version = s.latest
+	m, end := s.m.Mark(), s.m.Log.End()
+	y.version = s.m.Latest
 	y.expire()
 	y.endOverdue()
 	y.keepBookings()
@@ -93,16 +94,15 @@ func (y *cycle) run() {
 	y.letGo()
 	y.tidy()
 	for g := range s.short {
-		y.plan.Short = append(y.plan.Short, g.key)
+		y.plan.Short = append(y.plan.Short, g.Key)
 	}
 	slices.Sort(y.plan.Short)
 	y.remember()
 	//mutate: rollback-plan
-	s.rollback(m)
+	s.m.Rollback(m)
 	s.rewind(end)
 	for _, g := range y.dirty {
-		g.start = 0
-		s.tally(g)
+		s.m.Tally(g)
 	}
 	y.spend()
 }
@@ -125,9 +125,9 @@ func (y *cycle) spend() {
 }
 
 // minimums gives each gang in line its minimum or a reason, and returns those that may grow.
-func (y *cycle) minimums() []*gang {
+func (y *cycle) minimums() []*cluster.Gang {
 	y.plan.Waiting = make([]api.Waiting, 0, len(y.s.line))
-	var grow []*gang
+	var grow []*cluster.Gang
 	for {
 		q, at, ok := y.line.next()
 		if !ok {
@@ -140,15 +140,15 @@ func (y *cycle) minimums() []*gang {
 		}
 		g := q.gang
 		y.entry, y.stood = q, at
-		if g.done && len(y.orphans(g)) == 0 && y.known(g) {
+		if g.Done && len(y.orphans(g)) == 0 && y.known(g) {
 			grow = append(grow, g)
 			y.line.moved(at, false)
 			continue
 		}
 		y.rank = q.rank
 		evicted := len(y.plan.Evictions)
-		started := y.start(g, q.turn)
-		if started && g.tree.waiting() > 0 {
+		started := y.start(g, q.Turn)
+		if started && g.Tree.Waiting() > 0 {
 			grow = append(grow, g)
 		}
 		y.line.moved(at, started || len(y.plan.Evictions) > evicted)
@@ -163,29 +163,29 @@ func (y *cycle) minimums() []*gang {
 }
 
 // start places the gang's minimum and reports whether it could; else it notes why not.
-func (y *cycle) start(g *gang, t turn) bool {
+func (y *cycle) start(g *cluster.Gang, t cluster.Turn) bool {
 	if y.stuck(g, t) {
 		return y.again(g, t)
 	}
-	m, behind := y.s.mark(), y.behind(g)
+	m, behind := y.s.m.Mark(), y.behind(g)
 	y.claim(g)
 	gates, decided := y.gates(g)
 	if decided {
-		y.s.rollback(m)
+		y.s.m.Rollback(m)
 		y.wait(g, gates)
 		return false
 	}
 	if y.isEnding(g) {
-		y.s.rollback(m)
+		y.s.m.Rollback(m)
 		y.wait(g, makingRoom(g))
 		return false
 	}
-	if len(behind) > 0 && y.s.cfg.Policy == api.Strict {
-		y.s.rollback(m)
+	if len(behind) > 0 && y.s.m.Config.Policy == api.Strict {
+		y.s.m.Rollback(m)
 		y.wait(g, append(behind, gates...))
 		return false
 	}
-	seats := y.s.mark()
+	seats := y.s.m.Mark()
 	found := y.place(g, t)
 	if found.ok && len(gates) == 0 {
 		if gates = y.delays(g, t, seats, &found); len(gates) == 0 {
@@ -199,7 +199,7 @@ func (y *cycle) start(g *gang, t turn) bool {
 		found.ok = true // but for the promise, or for who is before it
 	}
 	//mutate: gate-all-or-nothing
-	y.s.rollback(m)
+	y.s.m.Rollback(m)
 	if !found.ok {
 		for _, gate := range y.unplaced(g, found.gates) {
 			if !slices.Contains(gates, gate) { // what holds for every GPU model was said
@@ -212,7 +212,7 @@ func (y *cycle) start(g *gang, t turn) bool {
 }
 
 // again starts the gang where a place that was held for another has been given to it.
-func (y *cycle) again(g *gang, t turn) bool {
+func (y *cycle) again(g *cluster.Gang, t cluster.Turn) bool {
 	if y.freed != g {
 		return false
 	}
@@ -221,14 +221,14 @@ func (y *cycle) again(g *gang, t turn) bool {
 }
 
 // block does what can be done for a gang that has no place: others end for it, or it is promised a start.
-func (y *cycle) block(g *gang, t turn, gates []why.Gate) {
+func (y *cycle) block(g *cluster.Gang, t cluster.Turn, gates []why.Gate) {
 	if !y.queues(g, gates) && !y.hasRoomMade(g, t, gates) {
 		y.hope(g, t, gates)
 	}
 }
 
 // hasRoomMade says whether others end for the gang, which then waits for that, or give a place up that was held for them.
-func (y *cycle) hasRoomMade(g *gang, t turn, gates []why.Gate) bool {
+func (y *cycle) hasRoomMade(g *cluster.Gang, t cluster.Turn, gates []why.Gate) bool {
 	room := y.makeRoom(g, t, gates)
 	if len(room) > 0 {
 		y.wait(g, room)
@@ -237,7 +237,7 @@ func (y *cycle) hasRoomMade(g *gang, t turn, gates []why.Gate) bool {
 }
 
 // hope promises the gang a start where it can, or has work moved for it, and notes why it waits.
-func (y *cycle) hope(g *gang, t turn, gates []why.Gate) {
+func (y *cycle) hope(g *cluster.Gang, t cluster.Turn, gates []why.Gate) {
 	eldest := y.eldest(g, t, gates)
 	promised := y.promise(g, t, gates, eldest && y.times.elders <= mostElders)
 	if room := y.tryMoves(g, t, gates); len(room) > 0 {
@@ -250,145 +250,135 @@ func (y *cycle) hope(g *gang, t turn, gates []why.Gate) {
 }
 
 // claim lets the gang have what is kept for it alone: its holds, and its members' nominations.
-func (y *cycle) claim(g *gang) {
-	for _, p := range g.all() {
-		if p.nominee != nil {
-			y.s.ignoreNomination(p)
+func (y *cycle) claim(g *cluster.Gang) {
+	for _, p := range g.All() {
+		if p.Nominee != nil {
+			y.s.m.IgnoreNomination(p)
 		}
 	}
 	y.kept, y.claimed = nil, nil
-	if len(y.s.holds) == 0 {
+	if len(y.s.m.Holds) == 0 {
 		return
 	}
 	for _, h := range y.s.heldFor(g) {
-		if h.on == nil || h.Gang != g.key && len(y.claimed) > 0 {
+		if h.On == nil || h.Gang != g.Key && len(y.claimed) > 0 {
 			continue
 		}
-		y.kept = append(y.kept, h.on)
+		y.kept = append(y.kept, h.On)
 		y.claimed = append(y.claimed, h)
-		y.s.ignoreHold(h)
+		y.s.m.IgnoreHold(h)
 	}
-	slices.SortFunc(y.kept, compareSeats)
-}
-
-// isFor says whether the place is held for the gang.
-func (h *hold) isFor(g *gang) bool {
-	return h.Gang == g.key || g.lone != nil && g.lone.Owner != "" && h.Gang == g.lone.Owner
+	slices.SortFunc(y.kept, cluster.ComparePlaces)
 }
 
 // findHeld finds, once in a cycle, for which gangs something is held. Where it is held for what an owner makes again, any
 // pod may be meant.
 func (y *cycle) findHeld() {
 	s := y.s
-	y.held, y.anyHeld = make(map[*gang]bool, len(s.holdsOf)), false
-	for key := range s.holdsOf {
-		g := s.gangs[key]
-		p := s.pods[key]
+	y.held, y.anyHeld = make(map[*cluster.Gang]bool, len(s.m.HoldsOf)), false
+	for key := range s.m.HoldsOf {
+		g := s.m.Gangs[key]
+		p := s.m.Pods[key]
 		if g != nil {
 			y.held[g] = true
 		}
-		if p != nil && p.gang != nil {
-			y.held[p.gang] = true
+		if p != nil && p.In != nil {
+			y.held[p.In] = true
 		}
 		y.anyHeld = y.anyHeld || g == nil && p == nil
 	}
 }
 
 // hasHeld says whether something is held for the gang.
-func (y *cycle) hasHeld(g *gang) bool {
-	if len(y.s.holds) == 0 {
+func (y *cycle) hasHeld(g *cluster.Gang) bool {
+	if len(y.s.m.Holds) == 0 {
 		return false
 	}
 	if y.held == nil {
 		y.findHeld()
 	}
-	return (y.anyHeld || y.held[g]) && slices.ContainsFunc(y.s.heldFor(g), func(h *hold) bool { return h.on != nil })
+	return (y.anyHeld || y.held[g]) && slices.ContainsFunc(y.s.heldFor(g), func(h *cluster.Hold) bool { return h.On != nil })
 }
 
 // ownHeld is what is held for the gang, and counts in the account of its queue already.
-func (y *cycle) ownHeld(g *gang) quantity.Vector {
+func (y *cycle) ownHeld(g *cluster.Gang) quantity.Vector {
 	if !y.hasHeld(g) {
 		return nil
 	}
-	return y.s.pledgedBy(y.s.heldFor(g), g.payer)
+	return y.s.m.PledgedBy(y.s.heldFor(g), g.Payer)
 }
 
 // heldFor lists what is held for the gang, by node; of a pod by itself, also what is held for whatever its owner makes
 // again.
-func (s *State) heldFor(g *gang) []*hold {
-	out := s.holdsOf[g.key]
-	if g.lone != nil && g.lone.Owner != "" && g.lone.Owner != g.key {
-		out = slices.Concat(out, s.holdsOf[g.lone.Owner])
+func (s *State) heldFor(g *cluster.Gang) []*cluster.Hold {
+	out := s.m.HoldsOf[g.Key]
+	if g.Lone != nil && g.Lone.Owner != "" && g.Lone.Owner != g.Key {
+		out = slices.Concat(out, s.m.HoldsOf[g.Lone.Owner])
 	}
 	if len(out) > 1 {
-		out = slices.SortedStableFunc(slices.Values(out), func(a, b *hold) int { return strings.Compare(a.Ref().Key, b.Ref().Key) })
+		out = slices.SortedStableFunc(slices.Values(out), func(a, b *cluster.Hold) int { return strings.Compare(a.Ref().Key, b.Ref().Key) })
 	}
 	return out
 }
 
-// all returns the gang's pods.
-func (g *gang) all() []*pod {
-	if g.lone != nil {
-		return g.single.pods[:1]
-	}
-	return g.members
-}
-
 // started notes the seats given since the mark.
-func (y *cycle) started(g *gang, t turn, model string, m mark) {
+func (y *cycle) started(g *cluster.Gang, t cluster.Turn, model string, m cluster.Mark) {
 	kind := api.Begin
 	switch {
-	case t.repair:
+	case t.Repair:
 		kind = api.Repair
-	case g.tree.running() > 0:
+	case g.Tree.Running() > 0:
 		kind = api.Grow
 	}
 	pods := y.seatedSince(m)
 	placements := placementsOf(pods)
-	borrowed := y.borrows(y.s.queues[g.queue()], pods)
+	borrowed := y.borrows(y.s.m.Queues[g.Queue()], pods)
 	for _, h := range y.claimed {
 		y.forget(api.KindHold, h.Ref().Key, h.Version) // it has served
 	}
 	y.claimed = nil
 	y.retally(g)
-	if g.start > 0 {
-		start := &y.plan.Starts[g.start-1]
+	if y.starts[g] > 0 {
+		start := &y.plan.Starts[y.starts[g]-1]
 		start.Placements = append(start.Placements, placements...)
-		slices.SortFunc(start.Placements, func(a, b api.Placement) int { return comparePods(y.s.pods[a.Pod], y.s.pods[b.Pod]) })
+		slices.SortFunc(start.Placements, func(a, b api.Placement) int { return cluster.ComparePods(y.s.m.Pods[a.Pod], y.s.m.Pods[b.Pod]) })
 		if start.Model == "" {
 			start.Model = model
 		}
 		start.Borrowed = start.Borrowed.Plus(borrowed)
 		return
 	}
-	g.start = len(y.plan.Starts) + 1
-	y.plan.Starts = append(y.plan.Starts, api.Start{Gang: g.key, Kind: kind, Model: model, Borrowed: borrowed, Placements: placements})
+	if y.starts == nil {
+		y.starts = make(map[*cluster.Gang]int)
+	}
+	y.starts[g] = len(y.plan.Starts) + 1
+	y.plan.Starts = append(y.plan.Starts, api.Start{Gang: g.Key, Kind: kind, Model: model, Borrowed: borrowed, Placements: placements})
 }
 
 // retally counts the gang's members again; the count is undone with the cycle, and what it asks for meanwhile is nobody
 // else's question.
-func (y *cycle) retally(g *gang) {
-	y.s.tally(g)
+func (y *cycle) retally(g *cluster.Gang) {
+	y.s.m.Tally(g)
 	y.s.setApartGang(g)
 	y.dirty = append(y.dirty, g)
 }
 
-func (y *cycle) wait(g *gang, gates []why.Gate) {
-	if g.runs && g.lapsed() && y.known(g) {
+func (y *cycle) wait(g *cluster.Gang, gates []why.Gate) {
+	if g.Runs && g.Degraded() && y.known(g) {
 		y.short = append(y.short, g)
 	}
 	if gates[0].Cause == why.MakingRoom {
-		gates[0].Need = max(1, int64(y.goingFor(g.key)))
+		gates[0].Need = max(1, int64(y.goingFor(g.Key)))
 	}
-	y.plan.Waiting = append(y.plan.Waiting, api.Waiting{Gang: g.key, Verdict: verdict(gates), Cause: gates[0].Cause, Gates: gates, Short: g.runs && g.turnNow().repair})
+	y.plan.Waiting = append(y.plan.Waiting, api.Waiting{Gang: g.Key, Verdict: verdict(gates), Cause: gates[0].Cause, Gates: gates, Short: g.Runs && g.TurnNow().Repair})
 }
 
 // goingFor is how many pods are on their way out for the workload.
 func (y *cycle) goingFor(key string) int {
 	if y.going == nil {
 		y.going = make(map[string]int)
-		for pod, e := range y.s.evictions {
-			if p := y.s.pods[pod]; p != nil && p.UID == e.UID && p.seat != nil && !e.Refused && live(e.Until, y.now) {
+		for pod, e := range y.s.m.Evictions {
+			if p := y.s.m.Pods[pod]; p != nil && p.UID == e.UID && p.Host != nil && !e.Refused && cluster.Live(e.Until, y.now) {
 				y.going[e.For]++
 			}
 		}
@@ -401,13 +391,13 @@ func (y *cycle) goingFor(key string) int {
 }
 
 // growth gives members above the minimum what room is left.
-func (y *cycle) growth(gangs []*gang) {
+func (y *cycle) growth(gangs []*cluster.Gang) {
 	for _, g := range gangs {
-		y.rank = g.turn.priority
-		if g.tree.satisfied() {
+		y.rank = y.s.entryOf(g).turn.Priority
+		if g.Tree.Satisfied() {
 			y.grow(g)
-		} else if g.start == 0 { // it was evicted in this cycle
-			y.start(g, g.turnNow())
+		} else if y.starts[g] == 0 { // it was evicted in this cycle
+			y.start(g, g.TurnNow())
 		}
 		if g == y.until {
 			return
@@ -416,23 +406,18 @@ func (y *cycle) growth(gangs []*gang) {
 }
 
 // seatedSince lists the pods that were given seats since the mark, by rank.
-func (y *cycle) seatedSince(m mark) []*pod {
-	pods := make([]*pod, 0, len(y.s.journal)-int(m))
-	for _, e := range y.s.journal[m:] {
-		if e.did == seated {
-			pods = append(pods, e.pod)
-		}
-	}
-	if !slices.IsSortedFunc(pods, comparePods) {
-		slices.SortFunc(pods, comparePods)
+func (y *cycle) seatedSince(m cluster.Mark) []*cluster.Pod {
+	pods := y.s.m.AllocatedSince(m)
+	if !slices.IsSortedFunc(pods, cluster.ComparePods) {
+		slices.SortFunc(pods, cluster.ComparePods)
 	}
 	return pods
 }
 
-func placementsOf(pods []*pod) []api.Placement {
+func placementsOf(pods []*cluster.Pod) []api.Placement {
 	out := make([]api.Placement, len(pods))
 	for i, p := range pods {
-		out[i] = api.Placement{Pod: p.Key, UID: p.UID, Node: p.seat.name, Devices: p.seatDevices}
+		out[i] = api.Placement{Pod: p.Key, UID: p.UID, Node: p.Host.Name, Devices: p.HostDevices}
 	}
 	return out
 }
@@ -440,18 +425,18 @@ func placementsOf(pods []*pod) []api.Placement {
 // expire lets memory whose time has come not count, drops what is stale, and makes up the line.
 func (y *cycle) expire() {
 	s := y.s
-	var lifted []*gang
-	over, next := s.over(y.now)
+	var lifted []*cluster.Gang
+	over, next := s.m.Over(y.now)
 	if !next.IsZero() {
 		y.wake(next)
 	}
 	for _, key := range over {
-		a, p := s.assumptions[key], s.pods[key]
-		if p != nil && s.assumed(p) == a {
+		a, p := s.m.Assumptions[key], s.m.Pods[key]
+		if p != nil && s.m.Assumed(p) == a {
 			//mutate: memory-expired-assumption
-			s.lift(p)
-			if !slices.Contains(lifted, p.gang) {
-				lifted = append(lifted, p.gang)
+			s.m.Lift(p)
+			if !slices.Contains(lifted, p.In) {
+				lifted = append(lifted, p.In)
 			}
 		}
 		y.forget(api.KindAssumption, key, a.Version)
@@ -470,9 +455,9 @@ func (y *cycle) expire() {
 
 func (y *cycle) expireRefusals() {
 	s := y.s
-	for _, key := range sortedKeys(s.refusals) {
-		r := s.refusals[key]
-		if p := s.pods[r.Pod]; p == nil || r.UID != "" && p.UID != r.UID || !live(r.Until, y.now) {
+	for _, key := range cluster.SortedKeys(s.m.Refusals) {
+		r := s.m.Refusals[key]
+		if p := s.m.Pods[r.Pod]; p == nil || r.UID != "" && p.UID != r.UID || !cluster.Live(r.Until, y.now) {
 			y.forget(api.KindRefusal, key, r.Version)
 			continue
 		}
@@ -482,15 +467,15 @@ func (y *cycle) expireRefusals() {
 
 func (y *cycle) expireHolds() {
 	s := y.s
-	for _, key := range sortedKeys(s.holds) {
-		h := s.holds[key]
-		if live(h.Until, y.now) && h.on != nil && (h.Coming || y.awaits(h.Gang)) {
+	for _, key := range cluster.SortedKeys(s.m.Holds) {
+		h := s.m.Holds[key]
+		if cluster.Live(h.Until, y.now) && h.On != nil && (h.Coming || y.awaits(h.Gang)) {
 			y.wake(h.Until)
 			continue
 		}
-		if h.on != nil {
+		if h.On != nil {
 			//mutate: memory-expired-hold
-			s.ignoreHold(h)
+			s.m.IgnoreHold(h)
 		}
 		y.forget(api.KindHold, key, h.Version)
 	}
@@ -498,18 +483,11 @@ func (y *cycle) expireHolds() {
 
 // awaits says whether a workload of the key has members to place.
 func (y *cycle) awaits(key string) bool {
-	if g := y.s.gangs[key]; g != nil && g.wants() {
+	if g := y.s.m.Gangs[key]; g != nil && g.Wants() {
 		return true
 	}
-	p := y.s.pods[key]
-	return p != nil && p.gang != nil && p.gang.lone == p && p.waits()
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	if len(m) == 0 {
-		return nil
-	}
-	return slices.Sorted(maps.Keys(m))
+	p := y.s.m.Pods[key]
+	return p != nil && p.In != nil && p.In.Lone == p && p.Waits()
 }
 
 // wake notes that the answer can change at the time.
@@ -527,7 +505,7 @@ func (y *cycle) forget(kind api.Kind, key string, version uint64) {
 
 // remember makes an assumption of every placement.
 func (y *cycle) remember() {
-	until := y.now.Add(y.s.cfg.AssumeFor)
+	until := y.now.Add(y.s.m.Config.AssumeFor)
 	n := 0
 	for _, start := range y.plan.Starts {
 		n += len(start.Placements)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/quantity"
 	"github.com/berth-dev/berth/engine/why"
 )
@@ -18,26 +19,26 @@ import (
 
 // timekeeper is what a cycle knows of times to come.
 type timekeeper struct {
-	by       guess               // how run times are guessed
-	since    time.Time           // of the promise that is looked at; zero: none, or a new one
-	ends     map[*gang]time.Time // when running gangs end
-	ending   []*gang             // that have run for as long as they may, or have to leave booked nodes
+	by       guess                       // how run times are guessed
+	since    time.Time                   // of the promise that is looked at; zero: none, or a new one
+	ends     map[*cluster.Gang]time.Time // when running gangs end
+	ending   []*cluster.Gang             // that have run for as long as they may, or have to leave booked nodes
 	releases []release
-	counted  [2]int  // moment at which releases were listed
-	held     []*hold // places held for workloads
-	heldAt   [2]int  // moment at which they were listed
+	counted  [2]int          // moment at which releases were listed
+	held     []*cluster.Hold // places held for workloads
+	heldAt   [2]int          // moment at which they were listed
 
 	from  time.Time // a forecast's: the gang that is looked at does not start before; zero: it may now
 	lifts int       // ends of pods that were tried out
 	most  int       // how many of them may be; 0: promiseLifts
 
 	reserves []*reserve
-	reserved map[*node][]*reserve // by node, in order
-	heads    int                  // blocked gangs that promises can help, so far
-	elders   int                  // of those, that were old enough to be promised a start
-	blocked  map[string]head      // by queue: who is blocked, and others wait behind
-	hopeless map[proofKey]bool    // of a class: no place beside what is promised
-	promised map[*gang]bool       // that have promises
+	reserved map[*cluster.Node][]*reserve // by node, in order
+	heads    int                          // blocked gangs that promises can help, so far
+	elders   int                          // of those, that were old enough to be promised a start
+	blocked  map[string]head              // by queue: who is blocked, and others wait behind
+	hopeless map[proofKey]bool            // of a class: no place beside what is promised
+	promised map[*cluster.Gang]bool       // that have promises
 }
 
 // promiseLifts bounds how many ends of pods are tried out for the promises of one cycle.
@@ -48,10 +49,10 @@ func (k *timekeeper) spentAll() bool { return k.lifts > cmp.Or(k.most, promiseLi
 
 // reserve is room that is kept from a time on: for a gang that was promised it, or by a booking.
 type reserve struct {
-	gang       *gang // nil: it is a booking
+	gang       *cluster.Gang // nil: it is a booking
 	name       string
 	start, end time.Time // end: when it is given back; zero: nobody knows
-	needs      map[*node]quantity.Vector
+	needs      map[*cluster.Node]quantity.Vector
 	bills      []bill // of a promised gang: what its queues are charged
 	rations    []ration
 	after      string // the workload whose end it waits for last; "": none
@@ -60,29 +61,29 @@ type reserve struct {
 
 // ration is the most that a queue may use now for the promised gang to be within its limit when it starts.
 type ration struct {
-	queue *queue
+	queue *cluster.Queue
 	dim   int
 	most  int64
 }
 
 // bill is what a queue is charged.
 type bill struct {
-	queue  *queue
+	queue  *cluster.Queue
 	dim    int
 	amount int64
 }
 
 // stay is a gang on places that it looks for, and when it would be there.
 type stay struct {
-	gang        *gang
+	gang        *cluster.Gang
 	from, until time.Time // until: zero: nobody knows
 	soft        bool      // all of it can be evicted when the place is needed
 }
 
 // stay is the gang if it started at the time.
-func (y *cycle) stay(g *gang, from time.Time) stay {
-	w := stay{gang: g, from: from, soft: !slices.ContainsFunc(g.all(), (*pod).firm)}
-	if d := y.s.runTime(g.terms(), y.times.by); d > 0 {
+func (y *cycle) stay(g *cluster.Gang, from time.Time) stay {
+	w := stay{gang: g, from: from, soft: !slices.ContainsFunc(g.All(), (*cluster.Pod).Firm)}
+	if d := y.s.runTime(g.Terms(), y.times.by); d > 0 {
 		w.until = from.Add(d)
 	}
 	return w
@@ -96,7 +97,7 @@ func (y *cycle) reserve(r *reserve) {
 	k := &y.times
 	k.reserves = append(k.reserves, r)
 	if k.reserved == nil {
-		k.reserved = make(map[*node][]*reserve)
+		k.reserved = make(map[*cluster.Node][]*reserve)
 	}
 	for n := range r.needs {
 		k.reserved[n] = append(k.reserved[n], r)
@@ -111,7 +112,7 @@ func (r *reserve) holds(at time.Time) bool {
 // keptOn is how much of what is free on the node the stay must leave, and for whom; whole says that it may not be
 // there at all. At every moment of its stay at which promised gangs start, what they need, less what has ended by
 // then, is not its.
-func (y *cycle) keptOn(n *node, w stay) (kept quantity.Vector, by *reserve, whole bool) {
+func (y *cycle) keptOn(n *cluster.Node, w stay) (kept quantity.Vector, by *reserve, whole bool) {
 	reserves := y.times.reserved[n]
 	for _, r := range reserves {
 		if r.gang == w.gang || !r.end.IsZero() && !r.end.After(w.from) {
@@ -142,7 +143,7 @@ func (y *cycle) keptOn(n *node, w stay) (kept quantity.Vector, by *reserve, whol
 }
 
 // owed is what promised gangs other than g need on the node at the time, less what will have ended there.
-func (y *cycle) owed(n *node, g *gang, at time.Time) quantity.Vector {
+func (y *cycle) owed(n *cluster.Node, g *cluster.Gang, at time.Time) quantity.Vector {
 	var sum quantity.Vector
 	for _, r := range y.times.reserved[n] {
 		if r.gang != nil && r.gang != g && r.holds(at) {
@@ -151,20 +152,20 @@ func (y *cycle) owed(n *node, g *gang, at time.Time) quantity.Vector {
 			}
 		}
 	}
-	for _, p := range n.occ {
+	for _, p := range n.Pods {
 		if end := y.endOf(p); !end.IsZero() && !end.After(at) {
-			for _, d := range p.demands {
+			for _, d := range p.Demands {
 				sum.Add(d.Dim, -d.Amount)
 			}
 		}
 	}
 	for _, h := range y.heldPlaces() {
-		if h.on != n || g != nil && h.isFor(g) {
+		if h.On != n || g != nil && h.IsFor(g) {
 			continue
 		}
 		if end := y.holdEnd(h); !end.IsZero() && !end.After(at) {
 			for _, a := range h.Requests {
-				sum.Add(y.s.dims.ID(a.Resource), -a.Value)
+				sum.Add(y.s.m.Dims.ID(a.Resource), -a.Value)
 			}
 		}
 	}
@@ -179,18 +180,18 @@ func later(a, b time.Time) time.Time {
 }
 
 // breaks lists, as gates, the first promise or booking that the pods of the gang, which have been seated, break.
-func (y *cycle) breaks(g *gang, pods []*pod) []why.Gate {
+func (y *cycle) breaks(g *cluster.Gang, pods []*cluster.Pod) []why.Gate {
 	if len(y.times.reserves) == 0 {
 		return nil
 	}
 	w := y.stay(g, y.now)
 	for _, p := range pods {
-		kept, by, whole := y.keptOn(p.seat, w)
+		kept, by, whole := y.keptOn(p.Host, w)
 		if whole {
 			return []why.Gate{by.gate()}
 		}
-		for _, d := range p.demands {
-			if by != nil && kept.At(d.Dim) > 0 && p.seat.free.At(d.Dim) < kept.At(d.Dim) {
+		for _, d := range p.Demands {
+			if by != nil && kept.At(d.Dim) > 0 && p.Host.Free.At(d.Dim) < kept.At(d.Dim) {
 				return []why.Gate{by.gate()}
 			}
 		}
@@ -206,14 +207,14 @@ func (r *reserve) gate() why.Gate {
 }
 
 // overRation is breaks for queues' limits: what the pods add to a queue must leave the promised gang within it.
-func (y *cycle) overRation(w stay, pods []*pod) []why.Gate {
+func (y *cycle) overRation(w stay, pods []*cluster.Pod) []why.Gate {
 	for _, r := range y.times.reserves {
 		for i := range r.rations {
 			x := &r.rations[i]
 			if r.gang == w.gang || w.over(r.start) {
 				continue
 			}
-			if x.share(pods) > 0 && x.queue.used.At(x.dim) > x.most {
+			if x.share(pods) > 0 && x.queue.Used.At(x.dim) > x.most {
 				return []why.Gate{r.gate()}
 			}
 		}
@@ -222,14 +223,14 @@ func (y *cycle) overRation(w stay, pods []*pod) []why.Gate {
 }
 
 // share is what the pods, which are seated, take of the ration.
-func (x *ration) share(pods []*pod) int64 {
+func (x *ration) share(pods []*cluster.Pod) int64 {
 	var sum int64
 	for _, p := range pods {
-		for q := p.payer; q != nil; q = q.parent {
+		for q := p.Payer; q != nil; q = q.Parent {
 			if q != x.queue {
 				continue
 			}
-			for _, d := range p.bill {
+			for _, d := range p.Charge {
 				if d.Dim == x.dim {
 					sum += d.Amount
 				}
@@ -240,7 +241,7 @@ func (x *ration) share(pods []*pod) int64 {
 }
 
 // settleRations lets work that starts and is over in time not count against the rations.
-func (y *cycle) settleRations(g *gang, pods []*pod) {
+func (y *cycle) settleRations(g *cluster.Gang, pods []*cluster.Pod) {
 	for _, r := range y.times.reserves {
 		if len(r.rations) == 0 || !y.stay(g, y.now).over(r.start) {
 			continue
@@ -253,19 +254,19 @@ func (y *cycle) settleRations(g *gang, pods []*pod) {
 
 // delays has the gang, which found its places since the mark, keep the promises given to others: where it does not, it
 // looks again beside them. The gates are those of a promise that it cannot keep.
-func (y *cycle) delays(g *gang, t turn, m mark, found *found) []why.Gate {
+func (y *cycle) delays(g *cluster.Gang, t cluster.Turn, m cluster.Mark, found *found) []why.Gate {
 	if len(y.times.reserves) == 0 {
 		return nil
 	}
 	gates := y.breaks(g, y.seatedSince(m))
 	if len(gates) > 0 {
-		y.s.rollback(m)
+		y.s.m.Rollback(m)
 		if !y.placeBeside(g, t, found) {
-			y.s.rollback(m)
+			y.s.m.Rollback(m)
 			return gates
 		}
 		if again := y.breaks(g, y.seatedSince(m)); len(again) > 0 { // its queue's limit is promised, not a node
-			y.s.rollback(m)
+			y.s.m.Rollback(m)
 			return again
 		}
 	}
@@ -273,7 +274,7 @@ func (y *cycle) delays(g *gang, t turn, m mark, found *found) []why.Gate {
 }
 
 // placeBeside places the gang with all that is promised to others, and that it may not use, taken.
-func (y *cycle) placeBeside(g *gang, t turn, found *found) bool {
+func (y *cycle) placeBeside(g *cluster.Gang, t cluster.Turn, found *found) bool {
 	key, alike := y.question(g, t)
 	w := y.stay(g, y.now)
 	alike = alike && w.until.IsZero() // who leaves early may use more
@@ -284,7 +285,7 @@ func (y *cycle) placeBeside(g *gang, t turn, found *found) bool {
 	y.quietly(func() { *found = y.place(g, t) })
 	if found.ok {
 		for _, h := range holds {
-			y.s.ignoreHold(h)
+			y.s.m.IgnoreHold(h)
 		}
 		return true
 	}
@@ -298,36 +299,36 @@ func (y *cycle) placeBeside(g *gang, t turn, found *found) bool {
 }
 
 // question tells apart gangs that ask the same of the nodes, where members are alike and one GPU model is looked for.
-func (y *cycle) question(g *gang, t turn) (proofKey, bool) {
-	p, alike := g.alike()
+func (y *cycle) question(g *cluster.Gang, t cluster.Turn) (proofKey, bool) {
+	p, alike := g.Alike()
 	models := y.models(g)
-	if !alike || len(models) != 1 || g.tree.seated > 0 || len(y.kept) > 0 {
+	if !alike || len(models) != 1 || g.Tree.Allocated > 0 || len(y.kept) > 0 {
 		return proofKey{}, false
 	}
 	o := y.order(g, y.kin(g, t, models[0]).class(p))
-	key := proofKey{class: o.class, need: len(o.pods), level: y.s.level(o.layout.Required)}
+	key := proofKey{class: o.class, need: len(o.pods), level: y.s.m.Level(o.layout.Required)}
 	if o.layout.Segment > 0 {
-		key.segment, key.segmentLevel = o.layout.Segment, y.s.level(o.layout.SegmentLevel)
+		key.segment, key.segmentLevel = o.layout.Segment, y.s.m.Level(o.layout.SegmentLevel)
 	}
 	return key, true
 }
 
 // keepOff lets what the stay must leave be taken from the nodes, until rolled back.
-func (y *cycle) keepOff(w stay) []*hold {
-	var out []*hold
+func (y *cycle) keepOff(w stay) []*cluster.Hold {
+	var out []*cluster.Hold
 	for n := range y.times.reserved {
 		kept, _, whole := y.keptOn(n, w)
 		if whole {
-			kept = n.free
+			kept = n.Free
 		}
-		h := &hold{Hold: &api.Hold{Node: n.name}}
+		h := &cluster.Hold{Hold: &api.Hold{Node: n.Name}}
 		for dim, amount := range kept {
 			if amount > 0 {
-				h.Requests = append(h.Requests, api.Amount{Resource: y.s.dims.Names[dim], Value: amount})
+				h.Requests = append(h.Requests, api.Amount{Resource: y.s.m.Dims.Names[dim], Value: amount})
 			}
 		}
 		if len(h.Requests) > 0 {
-			y.s.putHold(h, n)
+			y.s.m.PutHold(h, n)
 			out = append(out, h)
 		}
 	}
@@ -346,7 +347,7 @@ func (y *cycle) quietly(do func()) {
 const trialBudget = 2000
 
 // spares is breaks for members that a search has seated.
-func (x *search) spares(pods []*pod) bool {
+func (x *search) spares(pods []*cluster.Pod) bool {
 	gates := x.y.breaks(x.g, pods)
 	if len(gates) > 0 && len(x.quota) == 0 {
 		x.quota = gates
@@ -368,7 +369,7 @@ func passing(gates []why.Gate) bool {
 
 // promise gives the gang, which is blocked by the gates, a start time if it is among the first in line, must be
 // promised one, or has one. It says whether it has one now.
-func (y *cycle) promise(g *gang, t turn, gates []why.Gate, must bool) bool {
+func (y *cycle) promise(g *cluster.Gang, t cluster.Turn, gates []why.Gate, must bool) bool {
 	old := y.standing(g)
 	if y.trial || !passing(gates) {
 		if old != nil {
@@ -377,13 +378,13 @@ func (y *cycle) promise(g *gang, t turn, gates []why.Gate, must bool) bool {
 		return false
 	}
 	y.times.heads++
-	if heads := y.s.cfg.Heads; old == nil && !must && heads >= 0 && y.times.heads > heads {
+	if heads := y.s.m.Config.Heads; old == nil && !must && heads >= 0 && y.times.heads > heads {
 		y.wakeAged(t)
 		return false
 	}
-	m := y.s.mark()
+	m := y.s.m.Mark()
 	y.claim(g)
-	defer y.s.rollback(m)
+	defer y.s.m.Rollback(m)
 	var r *reserve
 	if old != nil {
 		r = y.stillHolds(g, t, gates, old)
@@ -406,28 +407,28 @@ func (y *cycle) promise(g *gang, t turn, gates []why.Gate, must bool) bool {
 }
 
 // standing returns the promise that the gang was given, nil if there is none.
-func (y *cycle) standing(g *gang) *api.Promise {
-	if len(y.s.promises) == 0 || !y.times.promised[g] || y.s.isRejected(api.KindPromise, g.key) {
+func (y *cycle) standing(g *cluster.Gang) *api.Promise {
+	if len(y.s.m.Promises) == 0 || !y.times.promised[g] || y.s.m.IsRejected(api.KindPromise, g.Key) {
 		return nil
 	}
-	return y.s.promises[g.key]
+	return y.s.m.Promises[g.Key]
 }
 
 // stillHolds looks whether the gang can start when and where it was promised, or there sooner. Only what runs there is
 // looked at, unless it waits for its queue rather than for room. What is overdue there is over by then; see workEnd.
-func (y *cycle) stillHolds(g *gang, t turn, gates []why.Gate, old *api.Promise) *reserve {
+func (y *cycle) stillHolds(g *cluster.Gang, t cluster.Turn, gates []why.Gate, old *api.Promise) *reserve {
 	by := later(old.Start.UTC(), y.now)
 	y.lookFrom(old.Since.UTC())
 	defer y.lookFrom(time.Time{})
-	var nodes []*node
+	var nodes []*cluster.Node
 	for _, name := range old.Nodes {
-		n := y.s.nodes[name]
-		if n == nil || n.shelf == nil {
+		n := y.s.m.Nodes[name]
+		if n == nil || n.Bucket == nil {
 			return nil
 		}
 		nodes = append(nodes, n)
 	}
-	slices.SortFunc(nodes, compareSeats)
+	slices.SortFunc(nodes, cluster.ComparePlaces)
 	releases := y.releasesOn(nodes, by)
 	if slices.ContainsFunc(gates, func(g why.Gate) bool { return !ofRoom(g.Cause) }) {
 		releases = y.releases()
@@ -453,8 +454,8 @@ func (y *cycle) stillHolds(g *gang, t turn, gates []why.Gate, old *api.Promise) 
 // believedEnd is when the gang that is to start at the time gives its room back; zero: nobody knows. One that should have
 // started by now is believed to start a while later, as work that is overdue is to end: so what is promised after it does
 // not move with every moment.
-func (y *cycle) believedEnd(g *gang, start time.Time) time.Time {
-	d := y.s.runTime(g.terms(), y.times.by)
+func (y *cycle) believedEnd(g *cluster.Gang, start time.Time) time.Time {
+	d := y.s.runTime(g.Terms(), y.times.by)
 	if d == 0 {
 		return time.Time{}
 	}
@@ -492,7 +493,7 @@ func (y *cycle) stand(r *reserve, old *api.Promise) {
 			p.Since = old.Since
 		}
 		for n := range r.needs {
-			p.Nodes = append(p.Nodes, n.name)
+			p.Nodes = append(p.Nodes, n.Name)
 		}
 		slices.Sort(p.Nodes)
 		y.plan.Changes = append(y.plan.Changes, api.Change{Promise: &p})
@@ -505,7 +506,7 @@ func (y *cycle) stand(r *reserve, old *api.Promise) {
 }
 
 // keptPromise drops the promise of a gang that starts with the seats since the mark.
-func (y *cycle) keptPromise(g *gang, m mark) {
+func (y *cycle) keptPromise(g *cluster.Gang, m cluster.Mark) {
 	if len(y.times.reserves) > 0 {
 		y.settleRations(g, y.seatedSince(m))
 	}
@@ -516,37 +517,37 @@ func (y *cycle) keptPromise(g *gang, m mark) {
 
 // expirePromises drops the promises of gangs that have started or are gone.
 func (y *cycle) expirePromises() {
-	if len(y.s.promises) == 0 {
+	if len(y.s.m.Promises) == 0 {
 		return
 	}
-	y.times.promised = make(map[*gang]bool, len(y.s.promises))
-	for _, key := range sortedKeys(y.s.promises) {
-		if g := y.s.gangs[key]; g != nil {
+	y.times.promised = make(map[*cluster.Gang]bool, len(y.s.m.Promises))
+	for _, key := range cluster.SortedKeys(y.s.m.Promises) {
+		if g := y.s.m.Gangs[key]; g != nil {
 			y.times.promised[g] = true
 		}
-		if p := y.s.pods[key]; p != nil && p.gang != nil {
-			y.times.promised[p.gang] = true
+		if p := y.s.m.Pods[key]; p != nil && p.In != nil {
+			y.times.promised[p.In] = true
 		}
 		if !y.hopes(key) {
-			y.forget(api.KindPromise, key, y.s.promises[key].Version)
+			y.forget(api.KindPromise, key, y.s.m.Promises[key].Version)
 		}
 	}
 }
 
 // hopes says whether a workload of the key waits for its minimum.
 func (y *cycle) hopes(key string) bool {
-	if g := y.s.gangs[key]; g != nil && g.wants() && !(y.known(g) && g.tree.satisfied()) {
+	if g := y.s.m.Gangs[key]; g != nil && g.Wants() && !(y.known(g) && g.Tree.Satisfied()) {
 		return true
 	}
-	p := y.s.pods[key]
-	return p != nil && p.gang != nil && p.gang.lone == p && p.waits()
+	p := y.s.m.Pods[key]
+	return p != nil && p.In != nil && p.In.Lone == p && p.Waits()
 }
 
 // foresee finds the first time at which the gang has a place, as the releases go, and what it takes there. Nodes that
 // are named are taken first. nil: at none.
-func (y *cycle) foresee(g *gang, t turn, releases []release, first []*node) *reserve {
-	m := y.s.mark()
-	defer y.s.rollback(m)
+func (y *cycle) foresee(g *cluster.Gang, t cluster.Turn, releases []release, first []*cluster.Node) *reserve {
+	m := y.s.m.Mark()
+	defer y.s.m.Rollback(m)
 	used := y.usedOf(g)
 	x := &future{y: y, g: g, turn: t, releases: y.withMoments(releases)}
 	at, ok := x.firstFit()
@@ -555,12 +556,12 @@ func (y *cycle) foresee(g *gang, t turn, releases []release, first []*node) *res
 	}
 	//mutate: time-promise-wakes
 	y.wakeAtFirst(x.releases[:len(x.marks)])
-	holds := y.s.mark()
+	holds := y.s.m.Mark()
 	w := y.stay(g, at)
 	y.keepOff(w)
 	y.charge(w, 1)
 	defer y.charge(w, -1)
-	seats := y.s.mark()
+	seats := y.s.m.Mark()
 	if len(y.kept) == 0 {
 		y.kept = first
 		defer func() { y.kept = nil }()
@@ -568,19 +569,19 @@ func (y *cycle) foresee(g *gang, t turn, releases []release, first []*node) *res
 	var found found
 	y.quietly(func() { found = y.place(g, t) })
 	if !found.ok {
-		y.s.rollback(holds)
+		y.s.m.Rollback(holds)
 		return nil
 	}
-	r := &reserve{gang: g, name: g.key, start: at, end: y.believedEnd(g, at), needs: make(map[*node]quantity.Vector)}
+	r := &reserve{gang: g, name: g.Key, start: at, end: y.believedEnd(g, at), needs: make(map[*cluster.Node]quantity.Vector)}
 	for _, p := range y.seatedSince(seats) {
-		v := r.needs[p.seat]
-		for _, d := range p.demands {
+		v := r.needs[p.Host]
+		for _, d := range p.Demands {
 			v.Add(d.Dim, d.Amount)
 		}
-		if g.whole && v.At(quantity.DimGPU) > 0 {
-			v.Add(quantity.DimGPU, p.seat.spec.Allocatable.Get(y.s.cfg.GPU)-v.At(quantity.DimGPU))
+		if g.Whole && v.At(quantity.DimGPU) > 0 {
+			v.Add(quantity.DimGPU, p.Host.Spec.Allocatable.Get(y.s.m.Config.GPU)-v.At(quantity.DimGPU))
 		}
-		r.needs[p.seat] = v
+		r.needs[p.Host] = v
 	}
 	r.bills = billsOf(y.seatedSince(seats))
 	r.rations = y.rations(g, used)
@@ -597,11 +598,11 @@ func (y *cycle) wakeAtFirst(releases []release) {
 }
 
 // billsOf adds up what the pods, which are seated, are booked with, by queue.
-func billsOf(pods []*pod) []bill {
+func billsOf(pods []*cluster.Pod) []bill {
 	var out []bill
 	for _, p := range pods {
-		for q := p.payer; q != nil; q = q.parent {
-			for _, d := range p.bill {
+		for q := p.Payer; q != nil; q = q.Parent {
+			for _, d := range p.Charge {
 				i := slices.IndexFunc(out, func(b bill) bool { return b.queue == q && b.dim == d.Dim })
 				if i < 0 {
 					i = len(out)
@@ -622,7 +623,7 @@ func (y *cycle) charge(w stay, times int64) {
 			continue
 		}
 		for _, b := range r.bills {
-			b.queue.used.Add(b.dim, times*b.amount)
+			b.queue.Used.Add(b.dim, times*b.amount)
 		}
 		//mutate: time-charge-taken
 		y.takeAll(r, times)
@@ -636,7 +637,7 @@ func (y *cycle) takeAll(r *reserve, times int64) {
 	}
 	for _, needs := range r.needs {
 		for dim, amount := range needs {
-			y.s.taken.Add(dim, times*amount)
+			y.s.m.Taken.Add(dim, times*amount)
 		}
 	}
 }
@@ -665,23 +666,23 @@ func (y *cycle) lastToEnd(x *future) string {
 }
 
 // usedOf is what the queues that the gang is charged to use, the lowest first.
-func (y *cycle) usedOf(g *gang) []quantity.Vector {
+func (y *cycle) usedOf(g *cluster.Gang) []quantity.Vector {
 	var out []quantity.Vector
-	for q := y.s.queues[g.queue()]; q != nil; q = q.parent {
-		out = append(out, slices.Clone(q.used))
+	for q := y.s.m.Queues[g.Queue()]; q != nil; q = q.Parent {
+		out = append(out, slices.Clone(q.Used))
 	}
 	return out
 }
 
 // rations works out, with the gang seated when it starts, by how much its queues may use more than they did.
-func (y *cycle) rations(g *gang, used []quantity.Vector) []ration {
+func (y *cycle) rations(g *cluster.Gang, used []quantity.Vector) []ration {
 	var out []ration
 	i := 0
-	for q := y.s.queues[g.queue()]; q != nil; q = q.parent {
-		if q.spec != nil {
-			for _, limit := range q.spec.Limits {
-				dim := y.s.dims.ID(limit.Resource)
-				out = append(out, ration{q, dim, used[i].At(dim) + limit.Value - q.used.At(dim)})
+	for q := y.s.m.Queues[g.Queue()]; q != nil; q = q.Parent {
+		if q.Spec != nil {
+			for _, limit := range q.Spec.Limits {
+				dim := y.s.m.Dims.ID(limit.Resource)
+				out = append(out, ration{q, dim, used[i].At(dim) + limit.Value - q.Used.At(dim)})
 			}
 		}
 		i++
@@ -738,10 +739,10 @@ func (x *future) firstFit() (time.Time, bool) {
 // future is the state with the first few releases done.
 type future struct {
 	y        *cycle
-	g        *gang
-	turn     turn
+	g        *cluster.Gang
+	turn     cluster.Turn
 	releases []release
-	marks    []mark // before each release that is done
+	marks    []cluster.Mark // before each release that is done
 }
 
 // at is the time after k releases.
@@ -756,19 +757,19 @@ func (x *future) at(k int) time.Time {
 func (x *future) to(k int) {
 	s := x.y.s
 	if k < len(x.marks) {
-		s.rollback(x.marks[k])
+		s.m.Rollback(x.marks[k])
 		x.marks = x.marks[:k]
 	}
 	for i := len(x.marks); i < k; i++ {
-		x.marks = append(x.marks, s.mark())
+		x.marks = append(x.marks, s.m.Mark())
 		for _, p := range x.releases[i].pods {
-			if p.seat != nil && (p.gang == nil || p.gang != x.g) {
-				s.takeOff(p)
+			if p.Host != nil && (p.In == nil || p.In != x.g) {
+				s.m.Remove(p)
 			}
 		}
 		for _, h := range x.releases[i].holds {
-			if h.on != nil {
-				s.ignoreHold(h)
+			if h.On != nil {
+				s.m.IgnoreHold(h)
 			}
 		}
 		x.y.times.lifts += len(x.releases[i].pods)
@@ -782,7 +783,7 @@ func (x *future) fits(k int) bool {
 		return false
 	}
 	x.to(k)
-	m := y.s.mark()
+	m := y.s.m.Mark()
 	w := y.stay(x.g, x.at(k))
 	if k == 0 {
 		y.wakeWhenLate(w)
@@ -792,7 +793,7 @@ func (x *future) fits(k int) bool {
 	y.charge(w, 1)
 	ok = ok && y.wouldFit(x.g, x.turn)
 	y.charge(w, -1)
-	y.s.rollback(m)
+	y.s.m.Rollback(m)
 	return ok
 }
 
@@ -800,7 +801,7 @@ func (x *future) fits(k int) bool {
 // other gates only shut when those have come.
 func (y *cycle) lentFrom(w stay) bool {
 	//mutate: time-lent-from -> true
-	if !y.s.forest.lends {
+	if !y.s.m.Tree.Lends {
 		return true
 	}
 	w.until = w.from.Add(1)
@@ -811,7 +812,7 @@ func (y *cycle) lentFrom(w stay) bool {
 }
 
 // wouldFit says whether all gates are open to the gang and there is a place for it.
-func (y *cycle) wouldFit(g *gang, t turn) bool {
+func (y *cycle) wouldFit(g *cluster.Gang, t cluster.Turn) bool {
 	if gates, _ := y.gates(g); len(gates) > 0 {
 		return false
 	}
@@ -821,7 +822,7 @@ func (y *cycle) wouldFit(g *gang, t turn) bool {
 			continue
 		}
 		k := y.kin(g, t, model)
-		p, alike := g.alike()
+		p, alike := g.Alike()
 		if alike {
 			if _, ok := y.s.chooseScope(y.order(g, k.class(p))); ok {
 				return true
@@ -829,9 +830,9 @@ func (y *cycle) wouldFit(g *gang, t turn) bool {
 			continue
 		}
 		ok := false
-		m := y.s.mark()
+		m := y.s.m.Mark()
 		y.quietly(func() { ok = y.search(g, k, nil).ok })
-		y.s.rollback(m)
+		y.s.m.Rollback(m)
 		if ok {
 			return true
 		}

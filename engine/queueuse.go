@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
@@ -51,13 +52,13 @@ type Crowd struct {
 // exist and yet are charged or named.
 func (s *State) QueueUses() []QueueUse {
 	s.freshen()
-	c := census{s: s, rows: make(map[string]*useRow, len(s.queues))}
-	for _, q := range s.forest.top {
+	c := census{s: s, rows: make(map[string]*useRow, len(s.m.Queues))}
+	for _, q := range s.m.Tree.Top {
 		c.enter(q, 0)
 	}
 	c.countWorkloads()
 	c.countWanted()
-	for dim, n := range s.forest.promised {
+	for dim, n := range s.m.Tree.Promised {
 		if n > 0 {
 			c.balance(dim)
 		}
@@ -75,26 +76,26 @@ type census struct {
 // useRow is one queue in it.
 type useRow struct {
 	QueueUse
-	of                     *queue // nil: known by name alone
+	of                     *cluster.Queue // nil: known by name alone
 	borrowed, lent, wanted quantity.Vector
 }
 
 // enter makes the rows of the queue and of those below it.
-func (c *census) enter(q *queue, depth int) {
-	r := c.row(q.name)
-	r.of, r.Depth, r.Known, r.Problem = q, depth, q.spec != nil, c.problem(q)
+func (c *census) enter(q *cluster.Queue, depth int) {
+	r := c.row(q.Name)
+	r.of, r.Depth, r.Known, r.Problem = q, depth, q.Spec != nil, c.problem(q)
 	if r.Known {
-		r.Queue = *q.spec
+		r.Queue = *q.Spec
 	}
-	for _, w := range c.s.forest.warnings {
-		if w.Key == q.name {
+	for _, w := range c.s.m.Tree.Warnings {
+		if w.Key == q.Name {
 			r.Warnings = append(r.Warnings, w.Reason)
 		}
 	}
-	if sp := c.s.spendings[q.name]; sp != nil {
+	if sp := c.s.m.Spendings[q.Name]; sp != nil {
 		r.GPUSeconds, r.Spent, r.At = sp.Total, sp.Spent, sp.At
 	}
-	for _, child := range q.children {
+	for _, child := range q.Children {
 		c.enter(child, depth+1)
 	}
 }
@@ -110,11 +111,11 @@ func (c *census) row(name string) *useRow {
 	return r
 }
 
-func (c *census) problem(q *queue) string {
-	if q.spec == nil {
+func (c *census) problem(q *cluster.Queue) string {
+	if q.Spec == nil {
 		return ""
 	}
-	return cmp.Or(c.s.rejected[api.Ref{Kind: api.KindQueue, Key: q.name}], q.problem, q.trouble(c.s))
+	return cmp.Or(c.s.m.Invalid[api.Ref{Kind: api.KindQueue, Key: q.Name}], q.Problem, q.Trouble())
 }
 
 // up are the rows of the queue and of those above it.
@@ -124,8 +125,8 @@ func (c *census) up(name string) []*useRow {
 	if r.of == nil {
 		return out
 	}
-	for q := r.of.parent; q != nil; q = q.parent {
-		out = append(out, c.rows[q.name])
+	for q := r.of.Parent; q != nil; q = q.Parent {
+		out = append(out, c.rows[q.Name])
 	}
 	return out
 }
@@ -148,13 +149,13 @@ func (c *census) countWorkloads() {
 }
 
 func (c *census) countWanted() {
-	for _, p := range c.s.pods {
+	for _, p := range c.s.m.Pods {
 		name := c.s.chargedTo(p)
-		if name == "" || !p.waits() {
+		if name == "" || !p.Waits() {
 			continue
 		}
 		for _, r := range c.up(name) {
-			for _, d := range p.demands {
+			for _, d := range p.Demands {
 				r.wanted.Add(d.Dim, d.Amount)
 			}
 		}
@@ -162,15 +163,15 @@ func (c *census) countWanted() {
 }
 
 // chargedTo is the name of the queue that the pod is charged to, "" for none.
-func (s *State) chargedTo(p *pod) string {
+func (s *State) chargedTo(p *cluster.Pod) string {
 	if p.Foreign {
 		return ""
 	}
 	if p.Gang == "" {
 		return p.Queue
 	}
-	if g := s.gangs[p.Gang]; g != nil && g.spec != nil {
-		return g.spec.Queue
+	if g := s.m.Gangs[p.Gang]; g != nil && g.Spec != nil {
+		return g.Spec.Queue
 	}
 	return ""
 }
@@ -179,68 +180,68 @@ func (s *State) chargedTo(p *pod) string {
 func (c *census) balance(dim int) {
 	for _, r := range c.order {
 		if r.of != nil {
-			r.borrowed.Add(dim, max(0, r.of.used.At(dim)-c.quota(r.of, dim)))
+			r.borrowed.Add(dim, max(0, r.of.Used.At(dim)-c.quota(r.of, dim)))
 		}
 	}
-	nobodys, strangers := c.s.inAll(dim)
-	for _, q := range c.s.forest.top {
+	nobodys, strangers := c.s.m.InAll(dim)
+	for _, q := range c.s.m.Tree.Top {
 		nobodys -= c.quota(q, dim)
-		strangers -= q.used.At(dim)
+		strangers -= q.Used.At(dim)
 	}
-	c.lend(c.s.forest.top, dim, c.beyond(c.s.forest.top, dim)-max(0, nobodys-max(0, strangers)))
+	c.lend(c.s.m.Tree.Top, dim, c.beyond(c.s.m.Tree.Top, dim)-max(0, nobodys-max(0, strangers)))
 }
 
 // quota is what the queue is promised, as far as that has an effect.
-func (c *census) quota(q *queue, dim int) int64 {
-	if !c.s.valid(q) {
+func (c *census) quota(q *cluster.Queue, dim int) int64 {
+	if !c.s.m.Valid(q) {
 		return 0
 	}
-	return c.s.quota(q, dim)
+	return c.s.m.Quota(q, dim)
 }
 
 // beyond is what the siblings use beyond their quotas together.
-func (c *census) beyond(siblings []*queue, dim int) (sum int64) {
+func (c *census) beyond(siblings []*cluster.Queue, dim int) (sum int64) {
 	for _, q := range siblings {
-		sum += c.rows[q.name].borrowed.At(dim)
+		sum += c.rows[q.Name].borrowed.At(dim)
 	}
 	return sum
 }
 
 // lend shares the amount out among the siblings that can lend, as far as they can, and among those below them.
-func (c *census) lend(siblings []*queue, dim int, amount int64) {
+func (c *census) lend(siblings []*cluster.Queue, dim int, amount int64) {
 	can := make([]int64, len(siblings))
 	for i, q := range siblings {
 		can[i] = c.lendable(q, dim)
 	}
 	for i, part := range inProportion(amount, can) {
 		q := siblings[i]
-		c.rows[q.name].lent.Add(dim, part)
-		if len(q.children) == 0 {
+		c.rows[q.Name].lent.Add(dim, part)
+		if len(q.Children) == 0 {
 			continue
 		}
-		c.lend(q.children, dim, part+c.beyond(q.children, dim)-c.spare(q, dim)-c.rows[q.name].borrowed.At(dim))
+		c.lend(q.Children, dim, part+c.beyond(q.Children, dim)-c.spare(q, dim)-c.rows[q.Name].borrowed.At(dim))
 	}
 }
 
 // spare is what is promised to the queue and to none of its children, less what its own workloads have.
-func (c *census) spare(q *queue, dim int) int64 {
-	spare, own := c.quota(q, dim), q.used.At(dim)
-	for _, child := range q.children {
+func (c *census) spare(q *cluster.Queue, dim int) int64 {
+	spare, own := c.quota(q, dim), q.Used.At(dim)
+	for _, child := range q.Children {
 		spare -= c.quota(child, dim)
-		own -= child.used.At(dim)
+		own -= child.Used.At(dim)
 	}
 	return max(0, spare) - own
 }
 
 // lendable is the unused quota that the queue lends.
-func (c *census) lendable(q *queue, dim int) int64 {
-	idle := max(0, c.quota(q, dim)-q.used.At(dim))
+func (c *census) lendable(q *cluster.Queue, dim int) int64 {
+	idle := max(0, c.quota(q, dim)-q.Used.At(dim))
 	if idle == 0 {
 		return 0
 	}
-	name := c.s.dims.Names[dim]
-	if i := slices.IndexFunc(q.spec.Lend, func(a api.Amount) bool { return a.Resource == name }); i >= 0 {
-		return min(idle, q.spec.Lend[i].Value)
+	name := c.s.m.Dims.Names[dim]
+	if i := slices.IndexFunc(q.Spec.Lend, func(a api.Amount) bool { return a.Resource == name }); i >= 0 {
+		return min(idle, q.Spec.Lend[i].Value)
 	}
 	return idle
 }
@@ -276,7 +277,7 @@ func (c *census) list() []QueueUse {
 	slices.SortStableFunc(c.order, func(a, b *useRow) int {
 		switch {
 		case a.Known != b.Known:
-			return before(a.Known)
+			return cluster.Before(a.Known)
 		case a.Known:
 			return 0
 		}
@@ -285,7 +286,7 @@ func (c *census) list() []QueueUse {
 	var out []QueueUse
 	for _, r := range c.order {
 		if r.of != nil {
-			r.Used, r.Share = c.amounts(r.of.used), c.amounts(r.of.fair)
+			r.Used, r.Share = c.amounts(r.of.Used), c.amounts(r.of.Fair)
 		}
 		r.Borrowed, r.Lent, r.Wanted = c.amounts(r.borrowed), c.amounts(r.lent), c.amounts(r.wanted)
 		if r.Known || len(r.Used) > 0 || r.Running.Workloads+r.Waiting.Workloads > 0 {
@@ -299,7 +300,7 @@ func (c *census) list() []QueueUse {
 func (c *census) amounts(v quantity.Vector) (out api.Resources) {
 	for dim, n := range v {
 		if n != 0 && dim != quantity.DimPods {
-			out = append(out, api.Amount{Resource: c.s.dims.Names[dim], Value: n})
+			out = append(out, api.Amount{Resource: c.s.m.Dims.Names[dim], Value: n})
 		}
 	}
 	if out == nil {

@@ -6,34 +6,35 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/quantity"
 	"github.com/berth-dev/berth/engine/why"
 )
 
 // quota lists what of the gang's queue, and of those above it, the least that its minimum can ask for would break,
 // if its GPUs were of the model; "": of any, so that only what holds for all of them counts.
-func (y *cycle) quota(g *gang, model string) []why.Gate {
-	q := g.payer
-	if q != nil && q.easy && g.soft && !y.s.forest.lends {
+func (y *cycle) quota(g *cluster.Gang, model string) []why.Gate {
+	q := g.Payer
+	if q != nil && q.Unrestricted && g.Evictable && !y.s.m.Tree.Lends {
 		return nil
 	}
-	name := g.queue()
+	name := g.Queue()
 	if name == "" {
 		return nil
 	}
 	//mutate: gate-queue-missing
-	if q == nil || q.spec == nil || y.s.isRejected(api.KindQueue, name) {
+	if q == nil || q.Spec == nil || y.s.m.IsRejected(api.KindQueue, name) {
 		return []why.Gate{{Cause: why.QueueMissing, Object: name, Certificate: -1}}
 	}
 	//mutate: gate-queue-problem
-	if problem := q.trouble(y.s); problem != "" {
+	if problem := q.Trouble(); problem != "" {
 		return []why.Gate{{Cause: why.InvalidObject, Object: problem, Certificate: -1}}
 	}
 	//mutate: gate-queue-forbidden
-	if !q.spec.Open(g.key) {
+	if !q.Spec.Open(g.Key) {
 		return []why.Gate{{Cause: why.QueueForbidden, Object: name, Certificate: -1}}
 	}
-	if model == "" && y.s.forest.modelled {
+	if model == "" && y.s.m.Tree.ByModel {
 		if only := y.models(g); len(only) == 1 {
 			model = only[0]
 		}
@@ -48,21 +49,11 @@ func (y *cycle) quota(g *gang, model string) []why.Gate {
 	return a.gates
 }
 
-// trouble says why the queue, or one above it, cannot be in the tree; "": it can.
-func (q *queue) trouble(s *State) string {
-	for up := q; up != nil; up = up.parent {
-		if up.problem != "" {
-			return "queue " + up.name + ": " + up.problem
-		}
-	}
-	return ""
-}
-
 // asking is a gang that asks its queue for its minimum.
 type asking struct {
 	y     *cycle
-	g     *gang
-	q     *queue
+	g     *cluster.Gang
+	q     *cluster.Queue
 	model string
 	own   quantity.Vector // what is held for it, and counts in its queues already
 	gates []why.Gate
@@ -77,14 +68,14 @@ func (a *asking) shut(g why.Gate) {
 func (a *asking) need(resource string) int64 {
 	s := a.y.s
 	base, model, apart := strings.Cut(resource, "@")
-	if apart && base == s.cfg.GPU {
+	if apart && base == s.m.Config.GPU {
 		if model != a.model {
 			return 0
 		}
-		return a.g.tree.least(quantity.DimGPU)
+		return a.g.Tree.Least(quantity.DimGPU)
 	}
-	n := a.g.tree.least(s.dims.ID(resource))
-	if resource == s.cfg.GPU && len(s.cfg.Rates) > 0 {
+	n := a.g.Tree.Least(s.m.Dims.ID(resource))
+	if resource == s.m.Config.GPU && len(s.m.Config.Rates) > 0 {
 		n *= a.y.leastRate(a.model)
 	}
 	return n
@@ -93,26 +84,26 @@ func (a *asking) need(resource string) int64 {
 // leastRate is what one GPU of the model counts; of any, the least of those that there are.
 func (y *cycle) leastRate(model string) int64 {
 	if model != "" {
-		return y.s.rate(model)
+		return y.s.m.Rate(model)
 	}
 	least := int64(api.MaxRate)
 	for _, m := range y.allModels() {
-		least = min(least, y.s.rate(m))
+		least = min(least, y.s.m.Rate(m))
 	}
 	return least
 }
 
 // limits are those of the queue and of all above it. What is held for others of the queue counts as used.
 func (a *asking) limits() {
-	for up := a.q; up != nil; up = up.parent {
-		for _, limit := range up.spec.Limits.Sorted() {
-			dim := a.y.s.dims.ID(limit.Resource)
-			need, used := a.need(limit.Resource), up.used.At(dim)+up.pledged.At(dim)
+	for up := a.q; up != nil; up = up.Parent {
+		for _, limit := range up.Spec.Limits.Sorted() {
+			dim := a.y.s.m.Dims.ID(limit.Resource)
+			need, used := a.need(limit.Resource), up.Used.At(dim)+up.Pledged.At(dim)
 			if need == 0 || used+need <= limit.Value {
 				continue
 			}
-			gate := why.Gate{Cause: why.OverQueueLimit, Object: up.name, Resource: limit.Resource, Need: need, Have: used, Limit: limit.Value}
-			if need+a.g.tree.held(dim) > limit.Value {
+			gate := why.Gate{Cause: why.OverQueueLimit, Object: up.Name, Resource: limit.Resource, Need: need, Have: used, Limit: limit.Value}
+			if need+a.g.Tree.Held(dim) > limit.Value {
 				gate.Cause = why.ExceedsQueueMaximum
 			}
 			a.shut(gate)
@@ -122,10 +113,10 @@ func (a *asking) limits() {
 
 // userLimits are what one user's workloads may hold in the queue.
 func (a *asking) userLimits() {
-	user := a.g.user()
-	for _, limit := range a.q.spec.UserLimits.Sorted() {
-		v := a.q.users[user]
-		need, used := a.need(limit.Resource), v.At(a.y.s.dims.ID(limit.Resource))
+	user := a.g.User()
+	for _, limit := range a.q.Spec.UserLimits.Sorted() {
+		v := a.q.Users[user]
+		need, used := a.need(limit.Resource), v.At(a.y.s.m.Dims.ID(limit.Resource))
 		//mutate: gate-user-limit
 		if need > 0 && used+need > limit.Value {
 			a.shut(why.Gate{Cause: why.OverUserLimit, Object: user, Resource: limit.Resource, Need: need, Have: used, Limit: limit.Value})
@@ -135,14 +126,14 @@ func (a *asking) userLimits() {
 
 // running is how many workloads of the queue, and of those above it, may run at a time.
 func (a *asking) running() {
-	if slices.ContainsFunc(a.g.all(), func(p *pod) bool { return p.seat != nil }) {
+	if slices.ContainsFunc(a.g.All(), func(p *cluster.Pod) bool { return p.Host != nil }) {
 		return // it is one of them
 	}
-	for up := a.q; up != nil; up = up.parent {
-		if most := up.spec.MaxRunning; most > 0 {
+	for up := a.q; up != nil; up = up.Parent {
+		if most := up.Spec.MaxRunning; most > 0 {
 			//mutate: gate-max-running
-			if n := up.workloads() + a.awaited(up); n >= most {
-				a.shut(why.Gate{Cause: why.QueueBusy, Object: up.name, Have: int64(n), Limit: int64(most)})
+			if n := up.Workloads() + a.awaited(up); n >= most {
+				a.shut(why.Gate{Cause: why.QueueBusy, Object: up.Name, Have: int64(n), Limit: int64(most)})
 			}
 		}
 	}
@@ -150,41 +141,25 @@ func (a *asking) running() {
 
 // awaited counts the other workloads of the queue, and of those below it, that a place is held for and that hold nothing
 // yet: others ended for them.
-func (a *asking) awaited(q *queue) (n int) {
+func (a *asking) awaited(q *cluster.Queue) (n int) {
 	s := a.y.s
-	for key, holds := range s.holdsOf {
-		g := s.awaiting(key)
-		if g == nil || g == a.g || g.runs || !slices.ContainsFunc(holds, func(h *hold) bool { return h.on != nil }) {
+	for key, holds := range s.m.HoldsOf {
+		g := s.m.Awaiting(key)
+		if g == nil || g == a.g || g.Runs || !slices.ContainsFunc(holds, func(h *cluster.Hold) bool { return h.On != nil }) {
 			continue
 		}
 		//mutate: gate-max-running-held
-		if g.payer.isBelow(q) {
+		if g.Payer.IsBelow(q) {
 			n++
 		}
 	}
 	return n
 }
 
-// workloads counts those of the queue, and of those below it, that hold something.
-func (q *queue) workloads() int {
-	if q.counted == 0 || q.countedAt != q.epoch {
-		seen := make(map[string]bool, len(q.pods))
-		for _, p := range q.pods {
-			seen[p.WorkloadKey()] = true
-		}
-		q.counted, q.countedAt = len(seen), q.epoch
-	}
-	n := q.counted
-	for _, c := range q.children {
-		n += c.workloads()
-	}
-	return n
-}
-
 // budgets are what the queue and those above it may use in a period.
 func (a *asking) budgets() {
-	for up := a.q; up != nil; up = up.parent {
-		for i, b := range up.spec.Budgets {
+	for up := a.q; up != nil; up = up.Parent {
+		for i, b := range up.Spec.Budgets {
 			if a.need(b.Resource) == 0 {
 				continue
 			}
@@ -192,7 +167,7 @@ func (a *asking) budgets() {
 			spent := a.y.s.spent(up, i, a.y.now)
 			//mutate: gate-budget
 			if spent >= b.Seconds {
-				a.shut(why.Gate{Cause: why.OverBudget, Object: up.name, Resource: b.Resource, Have: spent, Limit: b.Seconds})
+				a.shut(why.Gate{Cause: why.OverBudget, Object: up.Name, Resource: b.Resource, Have: spent, Limit: b.Seconds})
 				a.y.wake(end)
 			}
 		}
@@ -200,13 +175,13 @@ func (a *asking) budgets() {
 }
 
 // spent is what the queue has used of its i-th budget in the period of now.
-func (s *State) spent(q *queue, i int, now time.Time) int64 {
-	sp := s.spendings[q.name]
+func (s *State) spent(q *cluster.Queue, i int, now time.Time) int64 {
+	sp := s.m.Spendings[q.Name]
 	if sp == nil || i >= len(sp.Spent) {
 		return 0
 	}
-	was, _ := q.spec.Budgets[i].Span(sp.At)
-	is, _ := q.spec.Budgets[i].Span(now)
+	was, _ := q.Spec.Budgets[i].Span(sp.At)
+	is, _ := q.Spec.Budgets[i].Span(now)
 	if was.Before(is) { // what is dated ahead, of before the clock went back, counts
 		return 0
 	}
@@ -215,25 +190,25 @@ func (s *State) spent(q *queue, i int, now time.Time) int64 {
 
 // firm keeps work that may not be evicted within quota, at all levels: what it holds cannot be asked back.
 func (a *asking) firm() {
-	if a.g.soft {
+	if a.g.Evictable {
 		return
 	}
 	s := a.y.s
-	for dim, promised := range s.forest.promised {
+	for dim, promised := range s.m.Tree.Promised {
 		if promised == 0 {
 			continue
 		}
-		resource := s.dims.Names[dim]
+		resource := s.m.Dims.Names[dim]
 		need := a.need(resource)
 		//mutate: gate-firm-devices-only -> need == 0
-		if need == 0 || !s.covers(a.q, dim) {
+		if need == 0 || !s.m.Covers(a.q, dim) {
 			continue
 		}
-		for up := a.q; up != nil; up = up.parent {
-			quota, has := s.quota(up, dim), up.firm.At(dim)
+		for up := a.q; up != nil; up = up.Parent {
+			quota, has := s.m.Quota(up, dim), up.Firm.At(dim)
 			//mutate: gate-firm-within-quota
 			if has+need > quota {
-				a.shut(why.Gate{Cause: why.OverQuota, Object: up.name, Resource: resource, Need: need, Have: has, Limit: quota})
+				a.shut(why.Gate{Cause: why.OverQuota, Object: up.Name, Resource: resource, Need: need, Have: has, Limit: quota})
 				return
 			}
 		}
@@ -243,14 +218,14 @@ func (a *asking) firm() {
 // lent keeps a gang that borrows from what others' queues keep for themselves.
 func (a *asking) lent() {
 	s := a.y.s
-	if !s.forest.lends {
+	if !s.m.Tree.Lends {
 		return
 	}
-	for dim, promised := range s.forest.promised {
+	for dim, promised := range s.m.Tree.Promised {
 		if promised == 0 || s.ofModel(dim) {
 			continue
 		}
-		resource := s.dims.Names[dim]
+		resource := s.m.Dims.Names[dim]
 		need := a.need(resource)
 		if need == 0 || a.hasQuota(dim, need) {
 			continue
@@ -260,7 +235,7 @@ func (a *asking) lent() {
 		free := capacity - taken - kept
 		//mutate: gate-lent
 		if kept > 0 && need > free {
-			a.shut(why.Gate{Cause: why.NotLent, Object: a.q.name, Resource: resource, Need: need, Have: max(0, free)})
+			a.shut(why.Gate{Cause: why.NotLent, Object: a.q.Name, Resource: resource, Need: need, Have: max(0, free)})
 		}
 	}
 }
@@ -268,25 +243,27 @@ func (a *asking) lent() {
 // inUse is what there is in all, as queues count it, and what of it is taken now or, where that is more, will be once those
 // on their way out are gone and all that is held is taken. In a trial those that were taken off their seats, and will be made again, count as there.
 func (y *cycle) inUse(dim int) (capacity, taken int64) {
-	more := y.s.nobody.pledged.At(dim) - y.s.nobody.leaving.At(dim)
-	for _, q := range y.s.forest.top {
-		if q.spec != nil { // one that is only named may not be in the forest yet
-			more += q.pledged.At(dim) - q.leaving.At(dim)
+	more := y.s.m.Unqueued.Pledged.At(dim) - y.s.m.Unqueued.Leaving.At(dim)
+	for _, q := range y.s.m.Tree.Top {
+		if q.Spec != nil { // one that is only named may not be in the forest yet
+			more += q.Pledged.At(dim) - q.Leaving.At(dim)
 		}
 	}
 	//mutate: gate-lent-pledged
 	more = max(0, more)
-	capacity, taken = y.s.inAll(dim)
+	capacity, taken = y.s.m.InAll(dim)
 	return capacity, taken + more + y.returning.At(dim)
 }
 
 // ofModel says whether the dimension is of one GPU model; how much of that there is in all is not counted.
-func (s *State) ofModel(dim int) bool { return strings.HasPrefix(s.dims.Names[dim], s.cfg.GPU+"@") }
+func (s *State) ofModel(dim int) bool {
+	return strings.HasPrefix(s.m.Dims.Names[dim], s.m.Config.GPU+"@")
+}
 
 // hasQuota says whether the queue and all above it have quota for so much more.
 func (a *asking) hasQuota(dim int, need int64) bool {
-	for up := a.q; up != nil; up = up.parent {
-		if up.committed(dim)+need > a.y.s.quota(up, dim) {
+	for up := a.q; up != nil; up = up.Parent {
+		if up.Committed(dim)+need > a.y.s.m.Quota(up, dim) {
 			return false
 		}
 	}
@@ -294,12 +271,12 @@ func (a *asking) hasQuota(dim int, need int64) bool {
 }
 
 // keptFrom is the unused quota that queues do not lend to this one: of the siblings of it and of those above it.
-func (s *State) keptFrom(q *queue, dim int) int64 {
+func (s *State) keptFrom(q *cluster.Queue, dim int) int64 {
 	var sum int64
-	for ; q != nil; q = q.parent {
-		siblings := s.forest.top
-		if q.parent != nil {
-			siblings = q.parent.children
+	for ; q != nil; q = q.Parent {
+		siblings := s.m.Tree.Top
+		if q.Parent != nil {
+			siblings = q.Parent.Children
 		}
 		for _, o := range siblings {
 			if o != q {
@@ -311,85 +288,55 @@ func (s *State) keptFrom(q *queue, dim int) int64 {
 }
 
 // kept is the unused quota of the queue, or of those below it, that nobody else may have.
-func (s *State) kept(q *queue, dim int) int64 {
+func (s *State) kept(q *cluster.Queue, dim int) int64 {
 	var below int64
-	for _, c := range q.children {
+	for _, c := range q.Children {
 		below += s.kept(c, dim)
 	}
-	if !s.valid(q) {
+	if !s.m.Valid(q) {
 		return below
 	}
-	name := s.dims.Names[dim]
-	if !slices.ContainsFunc(q.spec.Lend, func(a api.Amount) bool { return a.Resource == name }) {
+	name := s.m.Dims.Names[dim]
+	if !slices.ContainsFunc(q.Spec.Lend, func(a api.Amount) bool { return a.Resource == name }) {
 		return below
 	}
-	return max(below, s.quota(q, dim)-q.committed(dim)-q.spec.Lend.Get(name))
+	return max(below, s.m.Quota(q, dim)-q.Committed(dim)-q.Spec.Lend.Get(name))
 }
 
 // borrows is what the pods, which have been seated, take beyond the quota of their queue, or of one above it.
-func (y *cycle) borrows(q *queue, pods []*pod) api.Resources {
+func (y *cycle) borrows(q *cluster.Queue, pods []*cluster.Pod) api.Resources {
 	s := y.s
 	var out api.Resources
-	for dim, promised := range s.forest.promised {
+	for dim, promised := range s.m.Tree.Promised {
 		//mutate: borrows-devices-only -> promised == 0
-		if promised == 0 || q != nil && !s.covers(q, dim) {
+		if promised == 0 || q != nil && !s.m.Covers(q, dim) {
 			continue
 		}
 		var takes, over int64
 		for _, p := range pods {
-			for _, d := range p.bill {
+			for _, d := range p.Charge {
 				if d.Dim == dim {
 					takes += d.Amount
 				}
 			}
 		}
-		for up := q; up != nil && takes > 0; up = up.parent {
-			over = max(over, min(takes, up.committed(dim)-s.quota(up, dim)))
+		for up := q; up != nil && takes > 0; up = up.Parent {
+			over = max(over, min(takes, up.Committed(dim)-s.m.Quota(up, dim)))
 		}
 		if over > 0 {
-			out = append(out, api.Amount{Resource: s.dims.Names[dim], Value: over})
+			out = append(out, api.Amount{Resource: s.m.Dims.Names[dim], Value: over})
 		}
 	}
 	return out.Sorted()
 }
 
-// queue returns the name of the queue that the gang is charged to.
-func (g *gang) queue() string {
-	if g.lone != nil {
-		return g.lone.Queue
-	}
-	if g.spec == nil {
-		return ""
-	}
-	return g.spec.Queue
-}
-
-// user returns whose the gang is.
-func (g *gang) user() string {
-	if g.lone != nil {
-		return g.lone.User
-	}
-	if g.spec == nil {
-		return ""
-	}
-	return g.spec.User
-}
-
-// evictable says whether all members of the gang may be evicted for others, its minimum included.
-func (g *gang) evictable() bool {
-	if g.spec != nil && g.spec.Core {
-		return false
-	}
-	return !slices.ContainsFunc(g.all(), func(p *pod) bool { return !p.Evictable && !p.leaving() })
-}
-
 // overdrawn lists what of the gang's queue, and of those above it, the pods, which have been seated, break.
-func (y *cycle) overdrawn(g *gang, pods []*pod) []why.Gate {
-	q := y.s.queues[g.queue()]
-	if q == nil || q.spec == nil || q.easy && g.soft && !y.s.forest.lends {
+func (y *cycle) overdrawn(g *cluster.Gang, pods []*cluster.Pod) []why.Gate {
+	q := y.s.m.Queues[g.Queue()]
+	if q == nil || q.Spec == nil || q.Unrestricted && g.Evictable && !y.s.m.Tree.Lends {
 		return nil
 	}
-	d := &drawing{y: y, g: g, q: q, takes: bills(pods), firm: bills(slices.DeleteFunc(slices.Clone(pods), func(p *pod) bool { return !p.firm() }))}
+	d := &drawing{y: y, g: g, q: q, takes: bills(pods), firm: bills(slices.DeleteFunc(slices.Clone(pods), func(p *cluster.Pod) bool { return !p.Firm() }))}
 	d.limits()
 	d.userLimits()
 	d.budgets()
@@ -399,9 +346,9 @@ func (y *cycle) overdrawn(g *gang, pods []*pod) []why.Gate {
 }
 
 // bills is what the pods are booked with, together.
-func bills(pods []*pod) (sum quantity.Vector) {
+func bills(pods []*cluster.Pod) (sum quantity.Vector) {
 	for _, p := range pods {
-		for _, d := range p.bill {
+		for _, d := range p.Charge {
 			sum.Add(d.Dim, d.Amount)
 		}
 	}
@@ -411,8 +358,8 @@ func bills(pods []*pod) (sum quantity.Vector) {
 // drawing is a gang some of whose members have just been seated.
 type drawing struct {
 	y           *cycle
-	g           *gang
-	q           *queue
+	g           *cluster.Gang
+	q           *cluster.Queue
 	takes, firm quantity.Vector // what those members are booked with, and what of it cannot be asked back
 	gates       []why.Gate
 }
@@ -423,23 +370,23 @@ func (d *drawing) shut(g why.Gate) {
 }
 
 func (d *drawing) limits() {
-	for up := d.q; up != nil; up = up.parent {
-		for _, limit := range up.spec.Limits.Sorted() {
-			dim := d.y.s.dims.ID(limit.Resource)
-			need, used := d.takes.At(dim), up.used.At(dim)+up.pledged.At(dim)
+	for up := d.q; up != nil; up = up.Parent {
+		for _, limit := range up.Spec.Limits.Sorted() {
+			dim := d.y.s.m.Dims.ID(limit.Resource)
+			need, used := d.takes.At(dim), up.Used.At(dim)+up.Pledged.At(dim)
 			//mutate: gate-queue-limit-of-growth
 			if need > 0 && used > limit.Value {
-				d.shut(why.Gate{Cause: why.OverQueueLimit, Object: up.name, Resource: limit.Resource, Need: need, Have: used - need, Limit: limit.Value})
+				d.shut(why.Gate{Cause: why.OverQueueLimit, Object: up.Name, Resource: limit.Resource, Need: need, Have: used - need, Limit: limit.Value})
 			}
 		}
 	}
 }
 
 func (d *drawing) userLimits() {
-	user := d.g.user()
-	for _, limit := range d.q.spec.UserLimits.Sorted() {
-		dim := d.y.s.dims.ID(limit.Resource)
-		v := d.q.users[user]
+	user := d.g.User()
+	for _, limit := range d.q.Spec.UserLimits.Sorted() {
+		dim := d.y.s.m.Dims.ID(limit.Resource)
+		v := d.q.Users[user]
 		need, used := d.takes.At(dim), v.At(dim)
 		//mutate: gate-user-limit-of-growth
 		if need > 0 && used > limit.Value {
@@ -449,12 +396,12 @@ func (d *drawing) userLimits() {
 }
 
 func (d *drawing) budgets() {
-	for up := d.q; up != nil; up = up.parent {
-		for i, b := range up.spec.Budgets {
+	for up := d.q; up != nil; up = up.Parent {
+		for i, b := range up.Spec.Budgets {
 			spent := d.y.s.spent(up, i, d.y.now)
 			//mutate: gate-budget-of-growth
-			if d.takes.At(d.y.s.dims.ID(b.Resource)) > 0 && spent >= b.Seconds {
-				d.shut(why.Gate{Cause: why.OverBudget, Object: up.name, Resource: b.Resource, Have: spent, Limit: b.Seconds})
+			if d.takes.At(d.y.s.m.Dims.ID(b.Resource)) > 0 && spent >= b.Seconds {
+				d.shut(why.Gate{Cause: why.OverBudget, Object: up.Name, Resource: b.Resource, Have: spent, Limit: b.Seconds})
 				_, end := b.Span(d.y.now)
 				d.y.wake(end)
 			}
@@ -465,16 +412,16 @@ func (d *drawing) budgets() {
 // quota keeps what cannot be asked back within it.
 func (d *drawing) quota() {
 	s := d.y.s
-	for dim, promised := range s.forest.promised {
+	for dim, promised := range s.m.Tree.Promised {
 		need := d.firm.At(dim)
 		//mutate: gate-firm-growth-devices-only -> promised == 0 || need == 0
-		if promised == 0 || need == 0 || !s.covers(d.q, dim) {
+		if promised == 0 || need == 0 || !s.m.Covers(d.q, dim) {
 			continue
 		}
-		for up := d.q; up != nil; up = up.parent {
+		for up := d.q; up != nil; up = up.Parent {
 			//mutate: gate-firm-growth-within-quota
-			if has := up.firm.At(dim); has > s.quota(up, dim) {
-				d.shut(why.Gate{Cause: why.OverQuota, Object: up.name, Resource: s.dims.Names[dim], Need: need, Have: has - need, Limit: s.quota(up, dim)})
+			if has := up.Firm.At(dim); has > s.m.Quota(up, dim) {
+				d.shut(why.Gate{Cause: why.OverQuota, Object: up.Name, Resource: s.m.Dims.Names[dim], Need: need, Have: has - need, Limit: s.m.Quota(up, dim)})
 				break
 			}
 		}
@@ -484,10 +431,10 @@ func (d *drawing) quota() {
 // lent keeps what is borrowed out of what others do not lend.
 func (d *drawing) lent() {
 	s := d.y.s
-	if !s.forest.lends {
+	if !s.m.Tree.Lends {
 		return
 	}
-	for dim, promised := range s.forest.promised {
+	for dim, promised := range s.m.Tree.Promised {
 		need := d.takes.At(dim)
 		if promised == 0 || need == 0 || s.ofModel(dim) || d.within(dim) {
 			continue
@@ -497,58 +444,17 @@ func (d *drawing) lent() {
 		free := capacity - taken - kept
 		//mutate: gate-lent-to-growth
 		if kept > 0 && free < 0 {
-			d.shut(why.Gate{Cause: why.NotLent, Object: d.q.name, Resource: s.dims.Names[dim], Need: need, Have: max(0, free+need)})
+			d.shut(why.Gate{Cause: why.NotLent, Object: d.q.Name, Resource: s.m.Dims.Names[dim], Need: need, Have: max(0, free+need)})
 		}
 	}
 }
 
 // within says whether the queue and all above it are within quota.
 func (d *drawing) within(dim int) bool {
-	for up := d.q; up != nil; up = up.parent {
-		if up.committed(dim) > d.y.s.quota(up, dim) {
+	for up := d.q; up != nil; up = up.Parent {
+		if up.Committed(dim) > d.y.s.m.Quota(up, dim) {
 			return false
 		}
 	}
 	return true
-}
-
-// least is the least of a resource that the branch can ask for to have its minimum.
-func (b *branch) least(dim int) int64 {
-	var each []int64
-	n := 0
-	if len(b.children) == 0 {
-		n = b.min() - b.seated
-		for _, p := range b.pods {
-			if p.seat == nil {
-				each = append(each, p.amount(dim))
-			}
-		}
-	} else {
-		n = b.minGroups()
-		for _, c := range b.children {
-			if c.complete() {
-				each = append(each, c.least(dim))
-			}
-		}
-	}
-	slices.Sort(each)
-	var sum int64
-	for _, v := range each[:max(0, min(n, len(each)))] {
-		sum += v
-	}
-	return sum
-}
-
-// held is what the branch's members have of a resource.
-func (b *branch) held(dim int) int64 {
-	var sum int64
-	for _, p := range b.pods {
-		if p.seat != nil {
-			sum += p.amount(dim)
-		}
-	}
-	for _, c := range b.children {
-		sum += c.held(dim)
-	}
-	return sum
 }

@@ -4,7 +4,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/berth-dev/berth/engine/internal/quantity"
+	"github.com/berth-dev/berth/engine/internal/cluster"
 )
 
 // Report is how full and how broken up the cluster is, as of the last Apply.
@@ -55,17 +55,17 @@ type Largest struct {
 func (s *State) Report() Report {
 	pools := make(map[string]*Usage)
 	var r Report
-	for _, n := range s.sortedNodes() {
-		if n.spec == nil {
+	for _, n := range s.m.SortedNodes() {
+		if n.Spec == nil {
 			continue
 		}
-		p := pools[n.spec.Pool]
+		p := pools[n.Spec.Pool]
 		if p == nil {
-			p = &Usage{Pool: n.spec.Pool}
-			pools[n.spec.Pool] = p
+			p = &Usage{Pool: n.Spec.Pool}
+			pools[n.Spec.Pool] = p
 		}
-		p.count(n)
-		r.All.count(n)
+		p.count(n, s.m.Config.GPU)
+		r.All.count(n, s.m.Config.GPU)
 	}
 	for _, name := range slices.Sorted(maps.Keys(pools)) {
 		if name != "" {
@@ -76,9 +76,9 @@ func (s *State) Report() Report {
 	return r
 }
 
-func (u *Usage) count(n *node) {
-	gpus := n.kind.size.At(quantity.DimGPU)
-	given := n.given()
+func (u *Usage) count(n *cluster.Node, gpu string) {
+	gpus := n.Spec.Allocatable.Get(gpu)
+	given := n.GPUsInUse()
 	u.Nodes++
 	u.GPUs += gpus
 	u.Allocated += given
@@ -89,25 +89,16 @@ func (u *Usage) count(n *node) {
 	}
 }
 
-// given is the GPUs that the node's occupants hold.
-func (n *node) given() int64 {
-	var sum int64
-	for _, p := range n.occ {
-		sum += p.amount(quantity.DimGPU)
-	}
-	return sum
-}
-
 // largest finds, per model and level, the domain with the most free GPUs.
 func (s *State) largest() []Largest {
 	best := make(map[string]map[int]Largest)
 	sums := make(map[string]map[string]int64)
-	for _, sh := range s.topology.shelves {
-		for _, n := range sh.nodes {
-			if n.spec.Cordoned {
+	for _, sh := range s.m.Topology.Buckets {
+		for _, n := range sh.Nodes {
+			if n.Spec.Cordoned {
 				continue
 			}
-			for model, free := range n.freeByModel() {
+			for model, free := range n.FreeByModel() {
 				if free <= 0 {
 					continue
 				}
@@ -128,50 +119,32 @@ func (s *State) largest() []Largest {
 
 // reportLevels lists the whole cluster, Config.Levels and the node.
 func (s *State) reportLevels() []int {
-	out := []int{anyLevel}
-	for i := range s.cfg.Levels {
+	out := []int{cluster.AnyLevel}
+	for i := range s.m.Config.Levels {
 		out = append(out, i)
 	}
-	return append(out, nodeLevel)
+	return append(out, cluster.NodeLevel)
 }
 
 // addFree adds a node's free GPUs of a model to every domain it is in.
-func (s *State) addFree(best map[string]map[int]Largest, sums map[string]map[string]int64, sh *shelf, n *node, model string, free int64) {
+func (s *State) addFree(best map[string]map[int]Largest, sums map[string]map[string]int64, sh *cluster.Bucket, n *cluster.Node, model string, free int64) {
 	if best[model] == nil {
 		best[model], sums[model] = make(map[int]Largest), make(map[string]int64)
 	}
 	for _, level := range s.reportLevels() {
 		name := ""
 		switch {
-		case level == nodeLevel:
-			name = n.name
-		case level >= 0 && sh.domains[level] == nil:
+		case level == cluster.NodeLevel:
+			name = n.Name
+		case level >= 0 && sh.Domains[level] == nil:
 			continue
 		case level >= 0:
-			name = sh.domains[level].name
+			name = sh.Domains[level].Name
 		}
-		key := s.topology.levelName(level) + "\x00" + name
+		key := s.m.Topology.LevelName(level) + "\x00" + name
 		sums[model][key] += free
 		if now, had := sums[model][key], best[model][level]; now > had.GPUs || now == had.GPUs && now > 0 && name < had.Domain {
-			best[model][level] = Largest{Model: model, Level: s.topology.levelName(level), Domain: name, GPUs: now}
+			best[model][level] = Largest{Model: model, Level: s.m.Topology.LevelName(level), Domain: name, GPUs: now}
 		}
 	}
-}
-
-// freeByModel counts the node's free GPUs by model; "" where models are not known.
-func (n *node) freeByModel() map[string]int64 {
-	free := n.free.At(quantity.DimGPU)
-	if len(n.devices) == 0 {
-		return map[string]int64{"": free}
-	}
-	out := make(map[string]int64)
-	for _, d := range n.devices {
-		if d.Free {
-			out[d.Model]++
-		}
-	}
-	for model := range out {
-		out[model] = min(free, out[model]-n.blind)
-	}
-	return out
 }

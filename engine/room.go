@@ -4,34 +4,35 @@ import (
 	"math"
 
 	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/device"
 	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
 // room returns how many pods of the class the free resources, devices and ports of the node hold at once.
-func (s *State) room(c *class, n *node) int64 {
-	free := n.free
+func (s *State) room(c *class, n *cluster.Node) int64 {
+	free := n.Free
 	//mutate: filter-nominated
-	if len(n.nominated) > 0 {
-		free = n.lessNominated(c.priority)
+	if len(n.Nominated) > 0 {
+		free = n.LessNominated(c.priority)
 	}
 	k := quotient(free, c.demands)
 	if k == 0 {
 		return 0
 	}
-	if c.shape.gpus > 0 {
+	if c.shape.GPUs > 0 {
 		//mutate: filter-devices
 		if k = min(k, deviceRoom(c, n)); k == 0 {
 			return 0
 		}
 		//mutate: filter-whole-node
-		if (s.wholes > 0 || c.whole != "") && s.spoiled(c, n) != "" {
+		if (s.m.WholeNodeGangs > 0 || c.whole != "") && s.spoiled(c, n) != "" {
 			return 0
 		}
 	}
-	if len(c.shape.spec.Ports) > 0 {
+	if len(c.shape.Spec.Ports) > 0 {
 		//mutate: filter-host-port
-		if n.portTaken(c) != "" {
+		if n.PortTaken(c.shape.Spec.Ports, c.priority) != "" {
 			return 0
 		}
 		//mutate: filter-host-port-once
@@ -57,24 +58,10 @@ func quotient(free quantity.Vector, demands []quantity.Demand) int64 {
 	return k
 }
 
-// lessNominated is what is free once nominated pods of the same or higher priority have their room.
-func (n *node) lessNominated(priority int32) quantity.Vector {
-	free := append(quantity.Vector(nil), n.free...)
-	for _, p := range n.nominated {
-		//mutate: filter-nominated-priority
-		if p.Priority >= priority {
-			for _, d := range p.demands {
-				free.Add(d.Dim, -d.Amount)
-			}
-		}
-	}
-	return free
-}
-
 // deviceRoom returns how many pods the node's devices hold, GPU counts aside. Where pods hold devices and do
 // not say which, any device may be theirs: it counts what is certain.
-func deviceRoom(c *class, n *node) int64 {
-	if len(n.devices) == 0 {
+func deviceRoom(c *class, n *cluster.Node) int64 {
+	if len(n.Devices) == 0 {
 		if c.want.Model != "" || c.islands() {
 			return 0
 		}
@@ -83,16 +70,16 @@ func deviceRoom(c *class, n *node) int64 {
 	//mutate: filter-islands
 	if c.islands() {
 		//mutate: filter-unknown-devices
-		if n.blind > 0 {
+		if n.UnknownDevices > 0 {
 			return 0
 		}
-		return int64(device.Fits(n.devices, c.want))
+		return int64(device.Fits(n.Devices, c.want))
 	}
-	free := n.loose - n.blind
-	if c.want.Model != "" && !(n.kind.uniform && n.devices[0].Model == c.want.Model) {
-		free = -n.blind
-		for i := range n.devices {
-			if d := &n.devices[i]; d.Free && d.Model == c.want.Model {
+	free := n.FreeDevices - n.UnknownDevices
+	if c.want.Model != "" && !(n.Uniform && n.Devices[0].Model == c.want.Model) {
+		free = -n.UnknownDevices
+		for i := range n.Devices {
+			if d := &n.Devices[i]; d.Free && d.Model == c.want.Model {
 				free++
 			}
 		}
@@ -109,36 +96,28 @@ func (c *class) islands() bool {
 }
 
 // chooseDevices picks the devices for one pod of the class, nil where they are not known.
-func chooseDevices(c *class, n *node) []string {
-	if c.shape.gpus == 0 || len(n.devices) == 0 || n.blind > 0 {
+func chooseDevices(c *class, n *cluster.Node) []string {
+	if c.shape.GPUs == 0 || len(n.Devices) == 0 || n.UnknownDevices > 0 {
 		return nil
 	}
 	var buf [16]int
-	chosen := device.Choose(n.devices, c.want, buf[:0])
+	chosen := device.Choose(n.Devices, c.want, buf[:0])
 	if len(chosen) == 0 {
 		return nil
 	}
-	return n.deviceIDs(chosen)
-}
-
-func (n *node) deviceIDs(devices []int) []string {
-	out := make([]string, len(devices))
-	for i, d := range devices {
-		out[i] = n.spec.Devices[d].ID
-	}
-	return out
+	return n.DeviceIDs(chosen)
 }
 
 // waysOfDevices lists the different choices of devices for one pod of the class, and whether these are all.
-func waysOfDevices(c *class, n *node) (ways [][]string, all bool) {
-	if c.shape.gpus == 0 || len(n.devices) == 0 || n.blind > 0 {
+func waysOfDevices(c *class, n *cluster.Node) (ways [][]string, all bool) {
+	if c.shape.GPUs == 0 || len(n.Devices) == 0 || n.UnknownDevices > 0 {
 		return [][]string{nil}, true
 	}
 	all = true
-	device.Each(n.devices, c.want, func(way []int) bool {
+	device.Each(n.Devices, c.want, func(way []int) bool {
 		all = len(ways) < maxWays
 		if all {
-			ways = append(ways, n.deviceIDs(way))
+			ways = append(ways, n.DeviceIDs(way))
 		}
 		return all
 	})
@@ -150,18 +129,18 @@ const maxWays = 64
 
 // spoiled names a workload for whose sake the class may not take a GPU here: one that wants its nodes whole, or any other,
 // if the class itself does. Who has a place held here counts as here. "": none.
-func (s *State) spoiled(c *class, n *node) string {
+func (s *State) spoiled(c *class, n *cluster.Node) string {
 	found := ""
-	for _, p := range n.occ {
+	for _, p := range n.Pods {
 		key := p.WorkloadKey()
-		if p.amount(quantity.DimGPU) == 0 || c.whole != "" && p.Gang == c.whole {
+		if p.Amount(quantity.DimGPU) == 0 || c.whole != "" && p.Gang == c.whole {
 			continue
 		}
-		if (c.whole != "" || p.gang != nil && p.gang.whole) && (found == "" || key < found) {
+		if (c.whole != "" || p.In != nil && p.In.Whole) && (found == "" || key < found) {
 			found = key
 		}
 	}
-	for _, h := range n.held {
+	for _, h := range n.Held {
 		//mutate: filter-whole-node-held
 		if s.spoils(h, c) && (found == "" || h.Gang < found) {
 			found = h.Gang
@@ -171,57 +150,16 @@ func (s *State) spoiled(c *class, n *node) string {
 }
 
 // spoils says whether the class may not take a GPU where the place is held.
-func (s *State) spoils(h *hold, c *class) bool {
-	if h.Gang == "" || h.Gang == c.whole || h.Requests.Get(s.cfg.GPU) == 0 {
+func (s *State) spoils(h *cluster.Hold, c *class) bool {
+	if h.Gang == "" || h.Gang == c.whole || h.Requests.Get(s.m.Config.GPU) == 0 {
 		return false
 	}
-	g := s.gangs[h.Gang]
-	return c.whole != "" || g != nil && g.whole
+	g := s.m.Gangs[h.Gang]
+	return c.whole != "" || g != nil && g.Whole
 }
 
-// portTaken returns the first port of the class that a pod on the node has, "" if none.
-func (n *node) portTaken(c *class) string {
-	for _, want := range n.contended(c.shape.spec.Ports) {
-		for _, p := range n.occ {
-			for _, has := range p.Ports {
-				if want.Conflicts(has) {
-					return want.String()
-				}
-			}
-		}
-		for _, p := range n.nominated {
-			for _, has := range p.Ports {
-				if p.Priority >= c.priority && want.Conflicts(has) {
-					return want.String()
-				}
-			}
-		}
-	}
-	return ""
-}
-
-// contended returns those of the ports whose number a pod on the node, or nominated to it, has too. It looks once at each
-// port of a pod, not at each pair.
-func (n *node) contended(ports []Port) []Port {
-	if len(ports) == 0 {
-		return nil
-	}
-	var has [1 << 16 / 64]uint64
-	for _, pods := range [][]*pod{n.occ, n.nominated} {
-		for _, p := range pods {
-			for _, q := range p.Ports {
-				has[uint16(q.Port)/64] |= 1 << (uint16(q.Port) % 64)
-			}
-		}
-	}
-	var out []Port
-	for _, p := range ports {
-		if has[uint16(p.Port)/64]&(1<<(uint16(p.Port)%64)) != 0 {
-			out = append(out, p)
-		}
-	}
-	return out
-}
+// put seats the pod, which is of the class, until rolled back.
+func (s *State) put(p *cluster.Pod, n *cluster.Node, c *class) { s.m.PutOn(p, n, chooseDevices(c, n)) }
 
 // A score is, from its highest bits: what the pod itself prefers, whether its devices can lie together as
 // it would like, and the policy's packing.
@@ -230,13 +168,13 @@ const (
 	maxWish  = 1 << 20
 )
 
-func (s *State) score(c *class, n *node, wish int64) int64 {
+func (s *State) score(c *class, n *cluster.Node, wish int64) int64 {
 	wish = max(-maxWish, min(wish, maxWish))
 	score := wish << (packBits + 1)
-	if c.wishesIslands() && len(n.devices) > 0 {
+	if c.wishesIslands() && len(n.Devices) > 0 {
 		strict := c.want
 		strict.Clique, strict.NUMA = harden(strict.Clique), harden(strict.NUMA)
-		if n.blind == 0 && device.Fits(n.devices, strict) > 0 {
+		if n.UnknownDevices == 0 && device.Fits(n.Devices, strict) > 0 {
 			score += 1 << packBits
 		}
 	}
@@ -244,7 +182,7 @@ func (s *State) score(c *class, n *node, wish int64) int64 {
 }
 
 func (c *class) wishesIslands() bool {
-	return c.shape.gpus > 0 && (c.want.Clique == device.Prefer || c.want.NUMA == device.Prefer)
+	return c.shape.GPUs > 0 && (c.want.Clique == device.Prefer || c.want.NUMA == device.Prefer)
 }
 
 func harden(w device.Wish) device.Wish {
@@ -255,17 +193,17 @@ func harden(w device.Wish) device.Wish {
 }
 
 // packing is between 0 and 1<<packBits; more is better.
-func (s *State) packing(c *class, n *node) int64 {
-	gpus := max(0, min(n.free.At(quantity.DimGPU), 1<<15))
+func (s *State) packing(c *class, n *cluster.Node) int64 {
+	gpus := max(0, min(n.Free.At(quantity.DimGPU), 1<<15))
 	used := s.usedShare(c, n)
-	switch s.cfg.Packing {
+	switch s.m.Config.Packing {
 	case api.Loose:
 		return gpus<<20 | (1023 - used)
 	case api.LeastF:
 		return max(0, 1<<29-s.fragmentationGrowth(c, n))<<10 | used
 	}
 	pack := (1<<15-gpus)<<10 | used
-	if c.shape.gpus == 0 && n.kind.size.At(quantity.DimGPU) == 0 {
+	if c.shape.GPUs == 0 && s.kind(n).size.At(quantity.DimGPU) == 0 {
 		pack += 1 << 30
 	}
 	return pack
@@ -273,15 +211,15 @@ func (s *State) packing(c *class, n *node) int64 {
 
 // usedShare is how much of the resources that the class asks for, GPUs and pods aside, is in use, from 0
 // to 1023.
-func (s *State) usedShare(c *class, n *node) int64 {
+func (s *State) usedShare(c *class, n *cluster.Node) int64 {
 	var used float64
 	parts := 0
-	k := n.kind
+	k := s.kind(n)
 	for _, d := range c.demands {
 		if d.Dim == quantity.DimGPU || d.Dim == quantity.DimPods || d.Dim >= len(k.size) || k.size[d.Dim] == 0 {
 			continue
 		}
-		used += max(0, min(float64(k.size[d.Dim]-n.free[d.Dim])*k.scale[d.Dim], 1023))
+		used += max(0, min(float64(k.size[d.Dim]-n.Free[d.Dim])*k.scale[d.Dim], 1023))
 		parts++
 	}
 	if parts == 2 {
@@ -295,12 +233,12 @@ func (s *State) usedShare(c *class, n *node) int64 {
 // fragmentationGrowth is by how much the node's expected fragmentation would grow with one more pod of the
 // class: the free GPUs that a pod of the expected workload could not use, weighted by how often it comes.
 // It is shifted so that less is never negative.
-func (s *State) fragmentationGrowth(c *class, n *node) int64 {
-	after := append(quantity.Vector(nil), n.free...)
+func (s *State) fragmentationGrowth(c *class, n *cluster.Node) int64 {
+	after := append(quantity.Vector(nil), n.Free...)
 	for _, d := range c.demands {
 		after.Add(d.Dim, -d.Amount)
 	}
-	return s.fragmentation(after) - s.fragmentation(n.free) + 1<<28
+	return s.fragmentation(after) - s.fragmentation(n.Free) + 1<<28
 }
 
 func (s *State) fragmentation(free quantity.Vector) int64 {

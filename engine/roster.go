@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
@@ -13,9 +14,8 @@ import (
 type roster struct {
 	made    bool
 	tenants []*tenant
-	of      map[lodging]*tenant
-	noted   []lodging // to be looked at again
-	round   uint64    // stamps what is in noted
+	by      map[cluster.Workload]*tenant
+	of      uint64    // forest.version of the queues
 	revised uint64    // when tenants last changed, as editions are numbered
 	below   []*tenant // with those of the queues below it
 	edition uint64    // of below, or of tenants where there are none below: no other ever has it
@@ -23,41 +23,33 @@ type roster struct {
 	cut     cut
 }
 
-// lodging is whose seats a tenant is made of: a gang's, or those of a pod by itself.
-type lodging struct {
-	gang *gang
-	pod  *pod
-}
-
-// noteTenant takes note of a pod of the queue that came, changed or went. What is tried out and undone at once does not count.
-func (s *State) noteTenant(q *queue, p *pod) {
-	r := &q.roster
-	if !r.made || s.trying {
-		return
+// rosterOf returns the queue's roster, making one if there is none.
+func (s *State) rosterOf(q *cluster.Queue) *roster {
+	r := s.rosters[q]
+	if r == nil {
+		r = &roster{}
+		s.rosters[q] = r
 	}
-	//mutate: index-roster
-	if p.Gang == "" {
-		if p.noted != r.round {
-			p.noted = r.round
-			r.noted = append(r.noted, lodging{pod: p})
-		}
-	} else if g := p.gang; g != nil && g.noted != r.round {
-		g.noted = r.round
-		r.noted = append(r.noted, lodging{gang: g})
-	}
+	return r
 }
 
 // tenantsOf returns the queue's own tenants.
-func (s *State) tenantsOf(q *queue) []*tenant {
-	r := &q.roster
+func (s *State) tenantsOf(q *cluster.Queue) []*tenant {
+	r := s.rosterOf(q)
 	switch {
-	case !r.made || len(r.noted) > 8+len(r.tenants)/2:
+	case !r.made || !q.Followed || r.of != s.m.Tree.Version || len(q.Changes) > 8+len(r.tenants)/2:
 		s.enroll(q)
-	case len(r.noted) > 0:
-		for _, l := range r.noted {
-			s.revise(q, l)
+	case len(q.Changes) > 0:
+		changes := q.Changes
+		q.Changes = nil
+		seen := make(map[cluster.Workload]bool, len(changes))
+		for _, l := range changes {
+			if !seen[l] {
+				seen[l] = true
+				s.revise(q, l)
+			}
 		}
-		r.noted, r.round = r.noted[:0], s.nextEdition()
+		q.Changes = changes[:0]
 	}
 	return r.tenants
 }
@@ -68,22 +60,19 @@ func (s *State) nextEdition() uint64 {
 }
 
 // enroll makes the queue's roster.
-func (s *State) enroll(q *queue) {
-	r := &q.roster
-	*r = roster{made: true, tenants: r.tenants[:0], of: make(map[lodging]*tenant), noted: r.noted[:0], round: s.nextEdition()}
-	r.revised = s.nextEdition()
-	for _, p := range q.pods {
-		if p.leaving() {
+func (s *State) enroll(q *cluster.Queue) {
+	r := s.rosterOf(q)
+	*r = roster{made: true, tenants: r.tenants[:0], by: make(map[cluster.Workload]*tenant), of: s.m.Tree.Version, revised: s.nextEdition()}
+	q.Followed, q.Changes = true, q.Changes[:0]
+	for _, p := range q.Pods {
+		if p.Leaving() {
 			continue
 		}
-		l := lodging{gang: p.gang}
-		if p.Gang == "" {
-			l = lodging{pod: p}
-		}
-		t := r.of[l]
+		l := cluster.WorkloadOf(p)
+		t := r.by[l]
 		if t == nil {
-			t = &tenant{payer: q, lodging: l}
-			r.of[l] = t
+			t = &tenant{payer: q, Workload: l}
+			r.by[l] = t
 			r.tenants = append(r.tenants, t)
 		}
 		t.pods = append(t.pods, p)
@@ -95,28 +84,29 @@ func (s *State) enroll(q *queue) {
 }
 
 // revise looks again at one tenant, which may have come, changed or gone.
-func (s *State) revise(q *queue, l lodging) {
-	was := q.roster.of[l]
-	if was != nil && l.pod != nil && was.told == l.pod.Pod && l.pod.payer == q && !l.pod.leaving() && !s.forest.modelled {
+func (s *State) revise(q *cluster.Queue, l cluster.Workload) {
+	r := s.rosterOf(q)
+	was := r.by[l]
+	if was != nil && l.Pod != nil && was.told == l.Pod.Pod && l.Pod.Payer == q && !l.Pod.Leaving() && !s.m.Tree.ByModel {
 		return // it left its seat and is back
 	}
-	r, is := &q.roster, s.lodgerOf(q, l)
+	is := s.lodgerOf(q, l)
 	r.tenants, r.revised = replaceTenant(r.tenants, was, is), s.nextEdition()
-	delete(r.of, l)
+	delete(r.by, l)
 	if is != nil {
-		r.of[l] = is
+		r.by[l] = is
 	}
 }
 
 // lodgerOf makes the tenant, nil where it has no seats in the queue.
-func (s *State) lodgerOf(q *queue, l lodging) *tenant {
-	t := &tenant{payer: q, lodging: l}
-	stays := func(p *pod) bool { return p.payer == q && !p.leaving() }
-	if l.pod != nil && stays(l.pod) {
-		t.pods = []*pod{l.pod}
+func (s *State) lodgerOf(q *cluster.Queue, l cluster.Workload) *tenant {
+	t := &tenant{payer: q, Workload: l}
+	stays := func(p *cluster.Pod) bool { return p.Payer == q && !p.Leaving() }
+	if l.Pod != nil && stays(l.Pod) {
+		t.pods = []*cluster.Pod{l.Pod}
 	}
-	if l.gang != nil {
-		for _, p := range l.gang.members {
+	if l.Gang != nil {
+		for _, p := range l.Gang.Members {
 			if stays(p) {
 				t.pods = append(t.pods, p)
 			}
@@ -148,41 +138,44 @@ func replaceTenant(all []*tenant, was, is *tenant) []*tenant {
 // tenantsBelow returns the tenants of the queue and of all below it: those first whose minimum the quotas of the queues
 // below it cover. Who borrows from a queue beside it in the same department is the first to give up what the department
 // borrows.
-func (s *State) tenantsBelow(q *queue) []*tenant {
-	own, r := s.tenantsOf(q), &q.roster
-	if len(q.children) == 0 {
+func (s *State) tenantsBelow(q *cluster.Queue) []*tenant {
+	own, r := s.tenantsOf(q), s.rosterOf(q)
+	if len(q.Children) == 0 {
 		r.edition = r.revised
 		return own
 	}
 	last := r.revised
-	for _, c := range q.children {
+	for _, c := range q.Children {
 		s.tenantsBelow(c)
-		last = max(last, c.roster.edition)
+		last = max(last, s.rosterOf(c).edition)
 	}
 	if last <= r.edition {
 		return r.below
 	}
 	lists := [][]*tenant{own}
-	for _, c := range q.children {
-		if c.roster.edition > r.edition {
-			c.roster.ranked = append(c.roster.ranked[:0], s.coverBelow(c)...)
-			slices.SortFunc(c.roster.ranked, q.compareBelow)
+	for _, c := range q.Children {
+		below := s.rosterOf(c)
+		if below.edition > r.edition {
+			below.ranked = append(below.ranked[:0], s.coverBelow(c)...)
+			slices.SortFunc(below.ranked, compareBelow(q))
 		}
-		lists = append(lists, c.roster.ranked)
+		lists = append(lists, below.ranked)
 	}
 	for len(lists) > 1 {
-		lists = append(lists[2:], merge(lists[0], lists[1], q.compareBelow))
+		lists = append(lists[2:], merge(lists[0], lists[1], compareBelow(q)))
 	}
 	r.below, r.edition = lists[0], s.nextEdition()
 	return r.below
 }
 
 // compareBelow is the order of tenants of the queue and of those below it.
-func (q *queue) compareBelow(a, b *tenant) int {
-	if x, y := a.coveredUpTo(q.depth), b.coveredUpTo(q.depth); x != y {
-		return before(x)
+func compareBelow(q *cluster.Queue) func(a, b *tenant) int {
+	return func(a, b *tenant) int {
+		if x, y := a.coveredUpTo(q.Depth), b.coveredUpTo(q.Depth); x != y {
+			return cluster.Before(x)
+		}
+		return compareTenants(a, b)
 	}
-	return compareTenants(a, b)
 }
 
 // merge makes one list of two, in order.
@@ -215,26 +208,27 @@ type cut struct {
 
 // shelfGPUs is what units have on the nodes of a shelf.
 type shelfGPUs struct {
-	shelf *shelf
+	shelf *cluster.Bucket
 	gpus  int64
 }
 
 // cutOf returns the units of what a queue holds beyond its part of the dims, nil where it holds no more.
-func (s *State) cutOf(z *queue, dims []int, part func(*queue, int) int64) *cut {
+func (s *State) cutOf(z *cluster.Queue, dims []int, part func(*cluster.Queue, int) int64) *cut {
 	v := newCover(s, z, dims, part)
 	if len(v.over) == 0 {
 		return nil
 	}
-	r, x := &z.roster, &z.roster.cut
+	r := s.rosterOf(z)
+	x := &r.cut
 	awaited := s.awaitedBelow(z, dims)
-	kept := x.edition == r.edition && x.shape == s.topology.shape && slices.Equal(x.dims, dims) && slices.Equal(x.over, v.over) && !x.awaits && len(awaited) == 0
+	kept := x.edition == r.edition && x.shape == s.m.Topology.Shape && slices.Equal(x.dims, dims) && slices.Equal(x.over, v.over) && !x.awaits && len(awaited) == 0
 	for i, dim := range dims {
 		kept = kept && x.parts[i] == part(z, dim)
 	}
 	if kept {
 		return x
 	}
-	*x = cut{awaits: len(awaited) > 0, edition: r.edition, shape: s.topology.shape, dims: append(x.dims[:0], dims...), over: v.over, parts: x.parts[:0], units: x.units[:0], shelves: x.shelves[:0]}
+	*x = cut{awaits: len(awaited) > 0, edition: r.edition, shape: s.m.Topology.Shape, dims: append(x.dims[:0], dims...), over: v.over, parts: x.parts[:0], units: x.units[:0], shelves: x.shelves[:0]}
 	for _, dim := range dims {
 		x.parts = append(x.parts, part(z, dim))
 	}
@@ -258,7 +252,7 @@ func (x *cut) find(v *cover, awaited []guest, pass uint64) {
 	}
 	elastic := false
 	for _, t := range v.all {
-		for len(awaited) > 0 && (awaited[0].priority > t.priority || !t.coveredUpTo(v.queue.depth)) {
+		for len(awaited) > 0 && (awaited[0].priority > t.priority || !t.coveredUpTo(v.queue.Depth)) {
 			v.covers(awaited[0].takes, nil)
 			awaited = awaited[1:]
 		}
@@ -289,23 +283,23 @@ type guest struct {
 }
 
 // awaitedBelow lists those of the queue and of all below it, by priority: their places are covered as if they ran.
-func (s *State) awaitedBelow(z *queue, dims []int) (out []guest) {
+func (s *State) awaitedBelow(z *cluster.Queue, dims []int) (out []guest) {
 	//mutate: cover-awaited
-	if !slices.ContainsFunc(dims, func(dim int) bool { return z.pledged.At(dim) > 0 }) {
+	if !slices.ContainsFunc(dims, func(dim int) bool { return z.Pledged.At(dim) > 0 }) {
 		return nil
 	}
-	for key, holds := range s.holdsOf {
-		g := s.awaiting(key)
-		if g == nil || !g.payer.isBelow(z) {
+	for key, holds := range s.m.HoldsOf {
+		g := s.m.Awaiting(key)
+		if g == nil || !g.Payer.IsBelow(z) {
 			continue
 		}
-		if takes := s.pledgedBy(holds, g.payer); takes != nil {
-			out = append(out, guest{key: key, priority: g.turnNow().priority, takes: takes})
+		if takes := s.m.PledgedBy(holds, g.Payer); takes != nil {
+			out = append(out, guest{key: key, priority: g.TurnNow().Priority, takes: takes})
 		}
 	}
 	slices.SortFunc(out, func(a, b guest) int {
 		if a.priority != b.priority {
-			return before(a.priority > b.priority)
+			return cluster.Before(a.priority > b.priority)
 		}
 		return strings.Compare(a.key, b.key)
 	})
@@ -322,9 +316,9 @@ func (s *State) appraiseCut(x *cut) {
 			if at := p.Started.Add(least); !p.Started.IsZero() && at.After(x.ripe) {
 				x.ripe = at
 			}
-			gpus := p.amount(quantity.DimGPU)
+			gpus := p.Amount(quantity.DimGPU)
 			x.gpus += gpus
-			if sh := p.seat.shelf; gpus > 0 && sh != nil {
+			if sh := p.Host.Bucket; gpus > 0 && sh != nil {
 				if last := len(x.shelves) - 1; last >= 0 && x.shelves[last].shelf == sh {
 					x.shelves[last].gpus += gpus
 				} else {

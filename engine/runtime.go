@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/cluster"
 )
 
 // guess is which of the run times that a workload may have is meant.
@@ -33,7 +34,7 @@ func (s *State) runTime(t *api.Terms, by guess) time.Duration {
 	if t.Max > 0 && by == safely {
 		return t.Max
 	}
-	if l := s.lessons[t.Like]; t.Like != "" && l != nil && !s.isRejected(api.KindLesson, t.Like) {
+	if l := s.m.Lessons[t.Like]; t.Like != "" && l != nil && !s.m.IsRejected(api.KindLesson, t.Like) {
 		return capped([...]time.Duration{safely: l.Long, likely: l.Median, soonest: l.Short}[by], t.Max)
 	}
 	return t.Max
@@ -47,45 +48,23 @@ func capped(d, most time.Duration) time.Duration {
 	return d
 }
 
-// termsOf returns what holds for the pod's workload over time.
-func (s *State) termsOf(p *pod) *api.Terms {
-	if p.Gang == "" {
-		return &p.Terms
-	}
-	if g := p.gang; g != nil && g.spec != nil {
-		return &g.spec.Terms
-	}
-	return &api.Terms{}
-}
-
-// terms returns what holds for the gang over time.
-func (g *gang) terms() *api.Terms {
-	switch {
-	case g.lone != nil:
-		return &g.lone.Terms
-	case g.spec != nil:
-		return &g.spec.Terms
-	}
-	return &api.Terms{}
-}
-
 // endOf is when the pod is expected to give its seat back; zero: nobody knows. The members of a gang end together,
 // but for those on their way out.
-func (y *cycle) endOf(p *pod) time.Time {
+func (y *cycle) endOf(p *cluster.Pod) time.Time {
 	switch {
 	case p.Terminating:
 		if p.ReleaseAt.IsZero() {
 			return y.now
 		}
 		return overdue(p.ReleaseAt.UTC(), y.now)
-	case p.evicting:
+	case p.Evicting:
 		return y.evictedBy(p)
 	case p.Foreign:
 		return time.Time{}
 	case p.Gang == "":
-		return y.workEnd(&p.Terms, y.startOf(p), !p.firm())
+		return y.workEnd(&p.Terms, y.startOf(p), !p.Firm())
 	}
-	g := p.gang
+	g := p.In
 	if g == nil {
 		return time.Time{}
 	}
@@ -93,7 +72,7 @@ func (y *cycle) endOf(p *pod) time.Time {
 		return end
 	}
 	if y.times.ends == nil {
-		y.times.ends = make(map[*gang]time.Time)
+		y.times.ends = make(map[*cluster.Gang]time.Time)
 	}
 	end := y.gangEnd(g)
 	y.times.ends[g] = end
@@ -101,34 +80,34 @@ func (y *cycle) endOf(p *pod) time.Time {
 }
 
 // evictedBy is when a pod that is being evicted is gone.
-func (y *cycle) evictedBy(p *pod) time.Time {
-	grace := y.s.termsOf(p).Grace
+func (y *cycle) evictedBy(p *cluster.Pod) time.Time {
+	grace := y.s.m.TermsOf(p).Grace
 	if grace == 0 {
 		grace = usualGrace
 	}
 	at := y.now
-	if e := y.s.evictions[p.Key]; e != nil {
+	if e := y.s.m.Evictions[p.Key]; e != nil {
 		at = e.At.UTC()
 	}
 	return overdue(at.Add(grace), y.now)
 }
 
 // gangEnd is when the members of the gang that run, and are not on their way out, end.
-func (y *cycle) gangEnd(g *gang) time.Time {
-	if g.spec == nil {
+func (y *cycle) gangEnd(g *cluster.Gang) time.Time {
+	if g.Spec == nil {
 		return time.Time{}
 	}
 	started := y.gangStart(g)
-	yields := !slices.ContainsFunc(g.members, func(p *pod) bool { return p.seat != nil && !p.leaving() && p.firm() })
-	return y.workEnd(&g.spec.Terms, started, yields)
+	yields := !slices.ContainsFunc(g.Members, func(p *cluster.Pod) bool { return p.Host != nil && !p.Leaving() && p.Firm() })
+	return y.workEnd(&g.Spec.Terms, started, yields)
 }
 
 // gangStart is since when the gang runs, counted from the first of its members that do; zero: for longer than anybody
 // knows.
-func (y *cycle) gangStart(g *gang) time.Time {
+func (y *cycle) gangStart(g *cluster.Gang) time.Time {
 	var first time.Time
-	for _, p := range g.members {
-		if p.seat == nil || p.leaving() {
+	for _, p := range g.Members {
+		if p.Host == nil || p.Leaving() {
 			continue
 		}
 		at := y.startOf(p)
@@ -143,15 +122,15 @@ func (y *cycle) gangStart(g *gang) time.Time {
 }
 
 // startOf is since when the pod has its seat; zero: for longer than anybody knows.
-func (y *cycle) startOf(p *pod) time.Time {
+func (y *cycle) startOf(p *cluster.Pod) time.Time {
 	if !p.Started.IsZero() {
 		return p.Started.UTC()
 	}
 	if p.Node != "" {
 		return time.Time{}
 	}
-	if a := y.s.assumptions[p.Key]; a != nil && a.UID == p.UID && a.Node == p.seat.name {
-		return a.Until.UTC().Add(-y.s.cfg.AssumeFor)
+	if a := y.s.m.Assumptions[p.Key]; a != nil && a.UID == p.UID && a.Node == p.Host.Name {
+		return a.Until.UTC().Add(-y.s.m.Config.AssumeFor)
 	}
 	return y.now
 }
@@ -171,7 +150,7 @@ func (y *cycle) workEnd(t *api.Terms, started time.Time, yields bool) time.Time 
 		return end
 	}
 	said := t.Expected > 0 || t.Max > 0
-	if since := y.times.since; yields && said && !since.IsZero() && !started.Before(since) && y.s.cfg.Policy != api.FIFO {
+	if since := y.times.since; yields && said && !since.IsZero() && !started.Before(since) && y.s.m.Config.Policy != api.FIFO {
 		return y.now
 	}
 	if y.times.by == soonest {
@@ -199,14 +178,14 @@ func overdue(at, now time.Time) time.Time {
 // release is work that ends at one time: pods, and places that are held for work which will have come and gone.
 type release struct {
 	at    time.Time
-	pods  []*pod
-	holds []*hold
+	pods  []*cluster.Pod
+	holds []*cluster.Hold
 	who   string // the promised gang, or the booking, that gives back its room
 }
 
 // holdEnd is when the work that the place is held for is over; zero: nobody knows. It comes when those that are on
 // their way out for it can be expected to be gone or, where that time has passed, when the place is held no longer.
-func (y *cycle) holdEnd(h *hold) time.Time {
+func (y *cycle) holdEnd(h *cluster.Hold) time.Time {
 	g := y.s.workloadNamed(h.Gang)
 	if g == nil {
 		//mutate: promise-coming
@@ -215,11 +194,11 @@ func (y *cycle) holdEnd(h *hold) time.Time {
 		}
 		return later(h.Until.UTC(), y.now)
 	}
-	d := y.s.runTime(g.terms(), y.times.by)
+	d := y.s.runTime(g.Terms(), y.times.by)
 	if d == 0 {
 		return time.Time{}
 	}
-	start := h.Until.UTC().Add(-y.s.cfg.AssumeFor)
+	start := h.Until.UTC().Add(-y.s.m.Config.AssumeFor)
 	if start.After(y.now) {
 		y.wake(start)
 		return start.Add(d)
@@ -228,18 +207,19 @@ func (y *cycle) holdEnd(h *hold) time.Time {
 }
 
 // heldPlaces lists the places that are held for workloads, those decided in this cycle too.
-func (y *cycle) heldPlaces() []*hold {
+func (y *cycle) heldPlaces() []*cluster.Hold {
 	k := &y.times
 	if k.heldAt == y.moment() {
 		return k.held
 	}
 	k.held, k.heldAt = nil, y.moment()
-	for _, h := range y.s.holds {
+	for _, h := range y.s.m.Holds {
 		k.held = append(k.held, h)
 	}
-	for _, e := range y.s.journal {
-		if e.did == held && e.hold.Gang != "" {
-			k.held = append(k.held, e.hold)
+	put, _ := y.s.m.HoldsTouched()
+	for _, h := range put {
+		if h.Gang != "" {
+			k.held = append(k.held, h)
 		}
 	}
 	return k.held
@@ -251,19 +231,19 @@ func (y *cycle) releases() []release {
 	if k.counted == y.moment() && k.since.IsZero() {
 		return k.releases
 	}
-	if y.s.ends == 0 && len(y.s.holds) == 0 {
+	if y.s.m.Ending == 0 && len(y.s.m.Holds) == 0 {
 		return nil
 	}
 	var all endings
-	n := len(y.s.nobody.pods)
-	for _, q := range y.s.queues {
-		n += len(q.pods)
+	n := len(y.s.m.Unqueued.Pods)
+	for _, q := range y.s.m.Queues {
+		n += len(q.Pods)
 	}
 	all = make(endings, 0, n)
-	for _, q := range y.s.queues {
-		all = y.endingsOf(q.pods, all)
+	for _, q := range y.s.m.Queues {
+		all = y.endingsOf(q.Pods, all)
 	}
-	all = y.endingsOf(y.s.nobody.pods, all)
+	all = y.endingsOf(y.s.m.Unqueued.Pods, all)
 	for _, h := range y.heldPlaces() {
 		all = all.add(y.holdEnd(h), nil, h)
 	}
@@ -277,14 +257,14 @@ func (y *cycle) releases() []release {
 // ending is one pod that ends, or one place that is held until then.
 type ending struct {
 	at   int64 // in nanoseconds of Unix time
-	pod  *pod
-	hold *hold
+	pod  *cluster.Pod
+	hold *cluster.Hold
 }
 
 type endings []ending
 
 // add adds an end, if it is known.
-func (all endings) add(at time.Time, p *pod, h *hold) endings {
+func (all endings) add(at time.Time, p *cluster.Pod, h *cluster.Hold) endings {
 	if at.IsZero() {
 		return all
 	}
@@ -292,7 +272,7 @@ func (all endings) add(at time.Time, p *pod, h *hold) endings {
 }
 
 // endingsOf adds the known ends of the pods.
-func (y *cycle) endingsOf(pods []*pod, all endings) endings {
+func (y *cycle) endingsOf(pods []*cluster.Pod, all endings) endings {
 	for _, p := range pods {
 		all = all.add(y.endOf(p), p, nil)
 	}
@@ -302,7 +282,7 @@ func (y *cycle) endingsOf(pods []*pod, all endings) endings {
 // join sorts by time and makes one release of those at the same.
 func (all endings) join() []release {
 	slices.SortFunc(all, func(a, b ending) int { return cmp.Compare(a.at, b.at) })
-	pods := make([]*pod, 0, len(all))
+	pods := make([]*cluster.Pod, 0, len(all))
 	var out []release
 	for i, e := range all {
 		if i == 0 || e.at != all[i-1].at {
@@ -323,13 +303,13 @@ func (all endings) join() []release {
 func (y *cycle) moment() [2]int { return [2]int{len(y.plan.Starts) + 1, len(y.plan.Evictions)} }
 
 // releasesOn lists what ends on the nodes by the time.
-func (y *cycle) releasesOn(nodes []*node, by time.Time) []release {
+func (y *cycle) releasesOn(nodes []*cluster.Node, by time.Time) []release {
 	var all endings
 	for _, n := range nodes {
-		all = y.endingsOf(n.occ, all)
+		all = y.endingsOf(n.Pods, all)
 	}
 	for _, h := range y.heldPlaces() {
-		if slices.Contains(nodes, h.on) {
+		if slices.Contains(nodes, h.On) {
 			all = all.add(y.holdEnd(h), nil, h)
 		}
 	}
@@ -339,14 +319,14 @@ func (y *cycle) releasesOn(nodes []*node, by time.Time) []release {
 
 // endOverdue ends what has run for as long as it may.
 func (y *cycle) endOverdue() {
-	var over []*pod
-	starts := make(map[*gang]time.Time)
-	for p := range y.s.bounded {
-		if p.leaving() || p.Node == "" {
+	var over []*cluster.Pod
+	starts := make(map[*cluster.Gang]time.Time)
+	for p := range y.s.m.TimeLimited {
+		if p.Leaving() || p.Node == "" {
 			continue
 		}
 		started := y.startOf(p)
-		if g := p.gang; g != nil && g.lone == nil {
+		if g := p.In; g != nil && g.Lone == nil {
 			if _, ok := starts[g]; !ok {
 				starts[g] = y.gangStart(g)
 			}
@@ -356,12 +336,12 @@ func (y *cycle) endOverdue() {
 			continue // nobody knows since when it runs
 		}
 		//mutate: time-max-run
-		if due := started.Add(y.s.termsOf(p).Max); y.now.Before(due) {
+		if due := started.Add(y.s.m.TermsOf(p).Max); y.now.Before(due) {
 			y.wake(due)
 			continue
 		}
 		over = append(over, p)
-		if g := p.gang; g != nil {
+		if g := p.In; g != nil {
 			y.times.ending = append(y.times.ending, g)
 		}
 	}
@@ -370,57 +350,41 @@ func (y *cycle) endOverdue() {
 
 // isEnding says whether the gang has to go and some of it is still there, which could not be evicted: nothing joins it. One
 // that is on its way out whole may begin anew, and then grow.
-func (y *cycle) isEnding(g *gang) bool {
-	return g.start == 0 && g.tree.running() > 0 && slices.Contains(y.times.ending, g)
+func (y *cycle) isEnding(g *cluster.Gang) bool {
+	return y.starts[g] == 0 && g.Tree.Running() > 0 && slices.Contains(y.times.ending, g)
 }
 
 // dismissAll evicts the pods for the cause alone.
-func (y *cycle) dismissAll(pods []*pod, cause api.EvictionCause) {
-	slices.SortFunc(pods, func(a, b *pod) int { return strings.Compare(a.Key, b.Key) })
+func (y *cycle) dismissAll(pods []*cluster.Pod, cause api.EvictionCause) {
+	slices.SortFunc(pods, func(a, b *cluster.Pod) int { return strings.Compare(a.Key, b.Key) })
 	for _, p := range pods {
 		y.dismiss(p, cause)
 	}
 }
 
-// bound keeps the list of seated pods whose workloads have a longest run time.
-func (s *State) bound(p *pod, seated bool) {
-	if !seated {
-		if len(s.bounded) > 0 {
-			delete(s.bounded, p)
-		}
-		return
-	}
-	if s.termsOf(p).Max > 0 {
-		if s.bounded == nil {
-			s.bounded = make(map[*pod]bool)
-		}
-		s.bounded[p] = true
-	}
-}
-
 // dismiss evicts a pod for the cause alone, unless it was refused lately. It is warned as its queue says.
-func (y *cycle) dismiss(p *pod, cause api.EvictionCause) {
-	if e := y.s.evictions[p.Key]; e != nil && e.UID == p.UID && live(e.Until, y.now) {
+func (y *cycle) dismiss(p *cluster.Pod, cause api.EvictionCause) {
+	if e := y.s.m.Evictions[p.Key]; e != nil && e.UID == p.UID && cluster.Live(e.Until, y.now) {
 		y.wake(e.Until)
 		return
 	}
 	at := y.now
-	if q := y.s.queueOf(p); q != nil && q.spec != nil {
-		at = at.Add(q.spec.Warning)
+	if q := y.s.m.QueueOf(p); q != nil && q.Spec != nil {
+		at = at.Add(q.Spec.Warning)
 	}
-	grace := y.s.termsOf(p).Grace
+	grace := y.s.m.TermsOf(p).Grace
 	if grace == 0 {
 		grace = usualGrace
 	}
 	y.version++
-	e := api.Eviction{Pod: p.Key, UID: p.UID, Version: y.version, Cause: cause, At: at, Until: at.Add(grace + y.s.cfg.AssumeFor)}
+	e := api.Eviction{Pod: p.Key, UID: p.UID, Version: y.version, Cause: cause, At: at, Until: at.Add(grace + y.s.m.Config.AssumeFor)}
 	y.plan.Evictions = append(y.plan.Evictions, e)
 	y.plan.Changes = append(y.plan.Changes, api.Change{Eviction: &e})
 	y.wake(e.Until)
-	y.s.condemn(p)
+	y.s.m.MarkEvicting(p)
 	y.underWay()
 	y.disrupt(p)
-	if p.gang != nil {
-		y.retally(p.gang)
+	if p.In != nil {
+		y.retally(p.In)
 	}
 }

@@ -4,20 +4,21 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/place"
 )
 
 // scope is where members may go: on nodes that are in all of the domains, or on one of them.
 type scope struct {
-	domains []*domain
-	outside []int // levels of which the nodes are in no domain
-	node    *node // nil: any
+	domains []*cluster.Domain
+	outside []int         // levels of which the nodes are in no domain
+	node    *cluster.Node // nil: any
 }
 
 // in narrows the scope to a domain.
-func (sc scope) in(d *domain) scope {
+func (sc scope) in(d *cluster.Domain) scope {
 	if len(sc.domains) == 0 {
-		sc.domains = d.only
+		sc.domains = d.Only
 		return sc
 	}
 	sc.domains = append(sc.domains[:len(sc.domains):len(sc.domains)], d)
@@ -25,7 +26,7 @@ func (sc scope) in(d *domain) scope {
 }
 
 // on narrows the scope to a node.
-func (sc scope) on(n *node) scope {
+func (sc scope) on(n *cluster.Node) scope {
 	sc.node = n
 	return sc
 }
@@ -37,14 +38,14 @@ func (sc scope) beside(level int) scope {
 }
 
 // holds says whether the shelf's nodes are in the scope, a single node aside.
-func (sc scope) holds(sh *shelf) bool {
+func (sc scope) holds(sh *cluster.Bucket) bool {
 	for _, d := range sc.domains {
-		if sh.domains[d.level] != d {
+		if sh.Domains[d.Level] != d {
 			return false
 		}
 	}
 	for _, l := range sc.outside {
-		if sh.domains[l] != nil {
+		if sh.Domains[l] != nil {
 			return false
 		}
 	}
@@ -52,21 +53,21 @@ func (sc scope) holds(sh *shelf) bool {
 }
 
 // shelves visits the shelves that have nodes in the scope, in order.
-func (s *State) shelves(sc scope, visit func(*shelf)) {
-	list := s.topology.shelves
+func (s *State) shelves(sc scope, visit func(*cluster.Bucket)) {
+	list := s.m.Topology.Buckets
 	if sc.node != nil {
-		if sc.node.shelf == nil {
+		if sc.node.Bucket == nil {
 			return
 		}
-		list = []*shelf{sc.node.shelf}
+		list = []*cluster.Bucket{sc.node.Bucket}
 	}
 	for _, d := range sc.domains {
-		if len(d.shelves) < len(list) {
-			list = d.shelves
+		if len(d.Buckets) < len(list) {
+			list = d.Buckets
 		}
 	}
 	for _, sh := range list {
-		if (sc.node == nil || sh == sc.node.shelf) && sc.holds(sh) {
+		if (sc.node == nil || sh == sc.node.Bucket) && sc.holds(sh) {
 			visit(sh)
 		}
 	}
@@ -79,14 +80,14 @@ func (s *State) fits(c *class, sc scope) int64 {
 		case 0:
 			return c.total
 		case 1:
-			return c.sums[sc.domains[0].id]
+			return c.sums[sc.domains[0].ID]
 		}
 	}
 	var sum int64
-	s.shelves(sc, func(sh *shelf) {
-		f := &c.byShelf[sh.id]
+	s.shelves(sc, func(sh *cluster.Bucket) {
+		f := &c.byShelf[sh.ID]
 		if sc.node != nil {
-			sum += int64(f.cells[sc.node.slot].fits)
+			sum += int64(f.cells[sc.node.Slot].fits)
 			return
 		}
 		sum += f.sum
@@ -95,25 +96,25 @@ func (s *State) fits(c *class, sc scope) int64 {
 }
 
 // best returns the best node for the class in the scope, the first of equals; nil: none fits.
-func (s *State) best(c *class, sc scope) *node {
+func (s *State) best(c *class, sc scope) *cluster.Node {
 	if sc.node != nil {
 		if s.fits(c, sc) > 0 {
 			return sc.node
 		}
 		return nil
 	}
-	var found *shelf
+	var found *cluster.Bucket
 	top := int64(noScore)
-	ids := s.topology.ids()
-	look := func(sh *shelf) {
+	ids := s.m.Topology.IDs()
+	look := func(sh *cluster.Bucket) {
 		if score := c.topOf(sh); score > top || score == top && found != nil && s.first(c, sh, found) {
 			found, top = sh, score
 		}
 	}
 	if len(sc.domains) == 0 && len(sc.outside) == 0 {
 		for i, id := range ids {
-			if bound := c.tops[id]; bound > top || bound == top && s.topology.sharePaths {
-				look(s.topology.shelves[i])
+			if bound := c.tops[id]; bound > top || bound == top && s.m.Topology.SharePaths {
+				look(s.m.Topology.Buckets[i])
 			}
 		}
 	} else {
@@ -122,14 +123,14 @@ func (s *State) best(c *class, sc scope) *node {
 	if found == nil {
 		return nil
 	}
-	return found.nodes[c.byShelf[found.id].best]
+	return found.Nodes[c.byShelf[found.ID].best]
 }
 
 // first says whether the best node of a shelf comes before that of one that is listed before it: only the
 // names can say so, and only where nothing else sets the shelves apart.
-func (s *State) first(c *class, sh, listed *shelf) bool {
-	return s.topology.sharePaths && sh.path == listed.path &&
-		sh.nodes[c.byShelf[sh.id].best].name < listed.nodes[c.byShelf[listed.id].best].name
+func (s *State) first(c *class, sh, listed *cluster.Bucket) bool {
+	return s.m.Topology.SharePaths && sh.Path == listed.Path &&
+		sh.Nodes[c.byShelf[sh.ID].best].Name < listed.Nodes[c.byShelf[listed.ID].best].Name
 }
 
 // part is a domain, or a node, of a scope.
@@ -142,24 +143,24 @@ type part struct {
 // parts lists the domains of the level in the scope, by name, with what they hold of the class. Single nodes
 // are listed where something fits. Nodes in no domain of the level are left out.
 func (s *State) parts(c *class, sc scope, level int) []part {
-	if level == nodeLevel {
+	if level == cluster.NodeLevel {
 		return s.nodeParts(c, sc)
 	}
-	if level == anyLevel {
+	if level == cluster.AnyLevel {
 		return []part{{scope: sc, fits: s.fits(c, sc)}}
 	}
 	if len(sc.domains) == 0 && len(sc.outside) == 0 && sc.node == nil {
-		all := s.topology.sorted(level)
+		all := s.m.Topology.Sorted(level)
 		out := make([]part, len(all))
 		for i, d := range all {
-			out[i] = part{scope: scope{domains: d.only}, name: d.name, fits: c.sums[d.id]}
+			out[i] = part{scope: scope{domains: d.Only}, name: d.Name, fits: c.sums[d.ID]}
 		}
 		return out
 	}
 	var out []part
-	at := make(map[*domain]int)
-	s.shelves(sc, func(sh *shelf) {
-		d := sh.domains[level]
+	at := make(map[*cluster.Domain]int)
+	s.shelves(sc, func(sh *cluster.Bucket) {
+		d := sh.Domains[level]
 		if d == nil {
 			return
 		}
@@ -167,10 +168,10 @@ func (s *State) parts(c *class, sc scope, level int) []part {
 		if !ok {
 			i = len(out)
 			at[d] = i
-			out = append(out, part{scope: sc.in(d), name: d.name})
+			out = append(out, part{scope: sc.in(d), name: d.Name})
 		}
-		if f := &c.byShelf[sh.id]; sc.node != nil {
-			out[i].fits += int64(f.cells[sc.node.slot].fits)
+		if f := &c.byShelf[sh.ID]; sc.node != nil {
+			out[i].fits += int64(f.cells[sc.node.Slot].fits)
 		} else {
 			out[i].fits += f.sum
 		}
@@ -186,15 +187,15 @@ func (s *State) nodeParts(c *class, sc scope) []part {
 
 func (s *State) everyNode(c *class, sc scope) []part {
 	var out []part
-	s.shelves(sc, func(sh *shelf) {
-		f := &c.byShelf[sh.id]
-		for i, n := range sh.nodes {
+	s.shelves(sc, func(sh *cluster.Bucket) {
+		f := &c.byShelf[sh.ID]
+		for i, n := range sh.Nodes {
 			if sc.node == nil || sc.node == n {
-				out = append(out, part{scope: sc.on(n), name: n.name, fits: int64(f.cells[i].fits)})
+				out = append(out, part{scope: sc.on(n), name: n.Name, fits: int64(f.cells[i].fits)})
 			}
 		}
 	})
-	slices.SortFunc(out, func(a, b part) int { return compareSeats(a.node, b.node) })
+	slices.SortFunc(out, func(a, b part) int { return cluster.ComparePlaces(a.node, b.node) })
 	return out
 }
 

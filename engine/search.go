@@ -3,6 +3,7 @@ package engine
 import (
 	"slices"
 
+	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/place"
 	"github.com/berth-dev/berth/engine/why"
 )
@@ -12,32 +13,32 @@ import (
 // fails, all nodes are tried. Within its budget it is complete.
 type search struct {
 	y      *cycle
-	g      *gang
+	g      *cluster.Gang
 	kin    kin
 	greedy bool
 	steps  int
 	spent  bool       // the budget ended it
 	cut    bool       // not every choice of devices was tried
 	quota  []why.Gate // the queue could not afford places that were found
-	seats  []*pod
+	seats  []*cluster.Pod
 	// blocked is, of a gang that grows, the first member that found no room, and its place in its leaf.
 	blocked struct {
-		pod   *pod
-		leaf  *branch
+		pod   *cluster.Pod
+		leaf  *cluster.Branch
 		place int
 	}
 }
 
 // search seats the gang's minimum, or says why it cannot.
-func (y *cycle) search(g *gang, k kin, gates []why.Gate) found {
+func (y *cycle) search(g *cluster.Gang, k kin, gates []why.Gate) found {
 	if gate, short := y.proveShort(g, k); short {
 		return found{gates: append(gates, gate)}
 	}
 	x := &search{y: y, g: g, kin: k, greedy: true}
-	ok := x.branch(g.tree, scope{}, x.done)
+	ok := x.branch(g.Tree, scope{}, x.done)
 	if !ok && !x.spent {
 		x.greedy = false
-		ok = x.branch(g.tree, scope{}, x.done)
+		ok = x.branch(g.Tree, scope{}, x.done)
 	}
 	y.steps += x.steps
 	if ok {
@@ -52,8 +53,8 @@ func (x *search) failure() why.Gate {
 	if x.spent || x.cut {
 		return gate
 	}
-	gate.Cause, gate.Need = why.Fragmented, int64(x.g.tree.need())
-	if x.g.tree.required() {
+	gate.Cause, gate.Need = why.Fragmented, int64(x.g.Tree.Need())
+	if x.g.Tree.Required() {
 		gate.Cause = why.TopologyFragmented
 	}
 	if len(x.quota) > 0 {
@@ -62,35 +63,9 @@ func (x *search) failure() why.Gate {
 	return gate
 }
 
-// need is how many members the branch lacks of its minimum, in its cheapest groups.
-func (b *branch) need() int {
-	if len(b.children) == 0 {
-		return max(0, b.min()-b.seated)
-	}
-	var each []int
-	for _, c := range b.children {
-		if c.complete() {
-			each = append(each, c.need())
-		}
-	}
-	slices.Sort(each)
-	sum := 0
-	for _, n := range each[:min(b.minGroups(), len(each))] {
-		sum += n
-	}
-	return sum
-}
-
-// required says whether any part of the tree must be in one domain.
-func (b *branch) required() bool {
-	found := false
-	b.each(func(b *branch) { found = found || b.group.Layout.Required != "" || b.group.Layout.Segment > 0 })
-	return found
-}
-
 func (x *search) model() string {
 	for _, p := range x.seats {
-		if p.asksModel() {
+		if p.AsksModel() {
 			return x.kin.model
 		}
 	}
@@ -103,7 +78,7 @@ func (x *search) done() bool {
 }
 
 // affords says whether the queue can afford the pods, which have been seated.
-func (x *search) affords(pods []*pod) bool {
+func (x *search) affords(pods []*cluster.Pod) bool {
 	gates := x.y.overdrawn(x.g, pods)
 	if len(x.quota) == 0 {
 		x.quota = gates
@@ -112,11 +87,11 @@ func (x *search) affords(pods []*pod) bool {
 }
 
 // branch gives the branch its minimum within the scope, and goes on.
-func (x *search) branch(b *branch, sc scope, next func() bool) bool {
+func (x *search) branch(b *cluster.Branch, sc scope, next func() bool) bool {
 	for _, sub := range x.scopes(b, sc) {
-		inside := func() bool { return x.pods(b, 0, b.min()-b.seated, sub, next) }
-		if len(b.children) > 0 {
-			inside = func() bool { return x.children(b, 0, b.minGroups()-b.done(), sub, next) }
+		inside := func() bool { return x.pods(b, 0, b.Min()-b.Allocated, sub, next) }
+		if len(b.Children) > 0 {
+			inside = func() bool { return x.children(b, 0, b.MinGroups()-b.Done(), sub, next) }
 		}
 		if inside() {
 			return true
@@ -129,18 +104,18 @@ func (x *search) branch(b *branch, sc scope, next func() bool) bool {
 }
 
 // children gives need more of the groups, from the i-th on, their minimum.
-func (x *search) children(b *branch, i, need int, sc scope, next func() bool) bool {
+func (x *search) children(b *cluster.Branch, i, need int, sc scope, next func() bool) bool {
 	if need <= 0 {
 		return next()
 	}
-	if i == len(b.children) {
+	if i == len(b.Children) {
 		return false
 	}
 	rest := func(need int) func() bool {
 		return func() bool { return x.children(b, i+1, need, sc, next) }
 	}
-	c := b.children[i]
-	if c.satisfied() || !c.complete() {
+	c := b.Children[i]
+	if c.Satisfied() || !c.Complete() {
 		return rest(need)()
 	}
 	return x.branch(c, sc, rest(need-1)) || !x.spent && rest(need)()
@@ -148,28 +123,28 @@ func (x *search) children(b *branch, i, need int, sc scope, next func() bool) bo
 
 // scopes lists where the branch may be: the domains of its required level, the one its members run in if
 // some do; of a preferred level, domains first that could hold it.
-func (x *search) scopes(b *branch, sc scope) []scope {
-	s, l := x.y.s, b.group.Layout
+func (x *search) scopes(b *cluster.Branch, sc scope) []scope {
+	s, l := x.y.s, b.Group.Layout
 	c := x.lead(b)
 	if c == nil {
 		return []scope{sc}
 	}
 	if l.Required != "" {
-		level := s.level(l.Required)
+		level := s.m.Level(l.Required)
 		parts := s.parts(c, sc, level)
-		if level == nodeLevel {
+		if level == cluster.NodeLevel {
 			parts = s.everyNode(c, sc)
 		}
-		if home := s.home(level, b.runningPods()); home != nil {
+		if home := s.home(level, b.RunningPods()); home != nil {
 			//mutate: topology-home-of-a-group
 			parts = slices.DeleteFunc(parts, func(p part) bool { return !s.within(p.scope, *home) })
 		}
-		return x.tightFirst(parts, b.need())
+		return x.tightFirst(parts, b.Need())
 	}
-	if l.Preferred != "" && x.greedy && len(b.runningPods()) == 0 {
-		parts := s.parts(c, sc, s.level(l.Preferred))
-		parts = slices.DeleteFunc(parts, func(p part) bool { return p.fits < int64(b.need()) })
-		return append(x.tightFirst(parts, b.need()), sc)
+	if l.Preferred != "" && x.greedy && len(b.RunningPods()) == 0 {
+		parts := s.parts(c, sc, s.m.Level(l.Preferred))
+		parts = slices.DeleteFunc(parts, func(p part) bool { return p.fits < int64(b.Need()) })
+		return append(x.tightFirst(parts, b.Need()), sc)
 	}
 	return []scope{sc}
 }
@@ -178,7 +153,7 @@ func (x *search) scopes(b *branch, sc scope) []scope {
 func (x *search) tightFirst(parts []part, need int) []scope {
 	slices.SortStableFunc(parts, func(a, b part) int {
 		if fa, fb := a.fits >= int64(need), b.fits >= int64(need); fa != fb {
-			return before(fa)
+			return cluster.Before(fa)
 		}
 		return int(min(max(a.fits-b.fits, -1), 1))
 	})
@@ -190,11 +165,11 @@ func (x *search) tightFirst(parts []part, need int) []scope {
 }
 
 // lead returns the class of the branch's first waiting member, nil if it has none.
-func (x *search) lead(b *branch) *class {
+func (x *search) lead(b *cluster.Branch) *class {
 	var c *class
-	b.each(func(b *branch) {
-		for _, p := range b.pods {
-			if c == nil && p.seat == nil {
+	b.Each(func(b *cluster.Branch) {
+		for _, p := range b.Pods {
+			if c == nil && p.Host == nil {
 				c = x.kin.class(p)
 			}
 		}
@@ -203,17 +178,17 @@ func (x *search) lead(b *branch) *class {
 }
 
 // pods seats need of the leaf's waiting pods from the i-th on.
-func (x *search) pods(b *branch, i, need int, sc scope, next func() bool) bool {
-	for i < len(b.pods) && b.pods[i].seat != nil {
+func (x *search) pods(b *cluster.Branch, i, need int, sc scope, next func() bool) bool {
+	for i < len(b.Pods) && b.Pods[i].Host != nil {
 		i++
 	}
 	if need <= 0 {
 		return next()
 	}
-	if len(b.pods)-i < need {
+	if len(b.Pods)-i < need {
 		return false
 	}
-	p := b.pods[i]
+	p := b.Pods[i]
 	c := x.kin.class(p)
 	for _, sub := range x.segment(b, i, c, sc) {
 		for _, n := range x.nodes(b, i, c, sub) {
@@ -225,14 +200,14 @@ func (x *search) pods(b *branch, i, need int, sc scope, next func() bool) bool {
 			}
 		}
 	}
-	if b.group.Layout.Segment > 0 {
+	if b.Group.Layout.Segment > 0 {
 		return false // segments are counted by rank: the minimum is its first members
 	}
 	return x.pods(b, i+1, need, sc, next)
 }
 
 // on tries the pod on the node: with the best devices, or with all choices of them.
-func (x *search) on(p *pod, n *node, c *class, next func() bool) bool {
+func (x *search) on(p *cluster.Pod, n *cluster.Node, c *class, next func() bool) bool {
 	if x.greedy {
 		return x.try(p, n, chooseDevices(c, n), next)
 	}
@@ -250,43 +225,43 @@ func (x *search) on(p *pod, n *node, c *class, next func() bool) bool {
 }
 
 // try seats the pod and goes on, and unseats it if that leads nowhere.
-func (x *search) try(p *pod, n *node, devices []string, next func() bool) bool {
+func (x *search) try(p *cluster.Pod, n *cluster.Node, devices []string, next func() bool) bool {
 	if x.steps == x.y.budget {
 		x.spent = true
 		return false
 	}
 	x.steps++
-	m := x.y.s.mark()
-	x.y.s.putOn(p, n, devices)
+	m := x.y.s.m.Mark()
+	x.y.s.m.PutOn(p, n, devices)
 	x.seats = append(x.seats, p)
 	if next() {
 		return true
 	}
 	x.seats = x.seats[:len(x.seats)-1]
 	//mutate: rollback-search
-	x.y.s.rollback(m)
+	x.y.s.m.Rollback(m)
 	return false
 }
 
 // nodes lists the nodes to try for the leaf's i-th pod: the best alone, or all. A pod like the one before it
 // need not go before it: that would be the same again with names swapped.
-func (x *search) nodes(b *branch, i int, c *class, sc scope) []*node {
+func (x *search) nodes(b *cluster.Branch, i int, c *class, sc scope) []*cluster.Node {
 	s := x.y.s
 	s.sync(c)
 	if x.greedy {
 		sc = x.narrow(b, c, sc)
 		if n := s.best(c, sc); n != nil {
-			return []*node{n}
+			return []*cluster.Node{n}
 		}
 		return nil
 	}
-	var from *node
-	if i > 0 && b.group.Layout.Segment == 0 && b.pods[i-1].shape == b.pods[i].shape && slices.Contains(x.seats, b.pods[i-1]) {
-		from = b.pods[i-1].seat
+	var from *cluster.Node
+	if i > 0 && b.Group.Layout.Segment == 0 && b.Pods[i-1].Shape == b.Pods[i].Shape && slices.Contains(x.seats, b.Pods[i-1]) {
+		from = b.Pods[i-1].Host
 	}
-	var out []*node
+	var out []*cluster.Node
 	for _, p := range s.nodeParts(c, sc) {
-		if from == nil || compareSeats(p.node, from) >= 0 {
+		if from == nil || cluster.ComparePlaces(p.node, from) >= 0 {
 			out = append(out, p.node)
 		}
 	}
@@ -294,10 +269,10 @@ func (x *search) nodes(b *branch, i int, c *class, sc scope) []*node {
 }
 
 // narrow narrows the scope to where the leaf's layout would like its next pod to be.
-func (x *search) narrow(b *branch, c *class, sc scope) scope {
-	s, l := x.y.s, b.group.Layout
+func (x *search) narrow(b *cluster.Branch, c *class, sc scope) scope {
+	s, l := x.y.s, b.Group.Layout
 	if l.Spread != "" {
-		level := s.level(l.Spread)
+		level := s.m.Level(l.Spread)
 		return x.emptiest(b, sc, s.withRest(c, sc, level, s.parts(c, sc, level)))
 	}
 	if l.Preferred == "" {
@@ -308,14 +283,14 @@ func (x *search) narrow(b *branch, c *class, sc scope) scope {
 			return x.emptiest(b, sc, parts)
 		}
 	}
-	return x.nearest(b, c, sc, s.level(l.Preferred))
+	return x.nearest(b, c, sc, s.m.Level(l.Preferred))
 }
 
 // nearest narrows the scope to the domain of the level, or else of a wider one, where most members are and
 // that has room; where none has, to the one with the most room.
-func (x *search) nearest(b *branch, c *class, sc scope, level int) scope {
+func (x *search) nearest(b *cluster.Branch, c *class, sc scope, level int) scope {
 	s := x.y.s
-	running := b.runningPods()
+	running := b.RunningPods()
 	for _, l := range s.climb(level) {
 		home := s.home(l, running)
 		if home == nil {
@@ -350,16 +325,16 @@ func (sc scope) and(o scope) scope {
 
 // even lists the domains of the preferred level over which the leaf splits evenly, as if all its members were
 // of the class; nil where it does not.
-func (x *search) even(b *branch, c *class, sc scope) []part {
+func (x *search) even(b *cluster.Branch, c *class, sc scope) []part {
 	s := x.y.s
-	running := b.runningPods()
-	parts := s.parts(c, sc, s.level(b.group.Layout.Preferred))
+	running := b.RunningPods()
+	parts := s.parts(c, sc, s.m.Level(b.Group.Layout.Preferred))
 	held := s.held(parts, running)
 	room := counts(parts)
 	for i := range room {
 		room[i].Cap += held[i]
 	}
-	shares, ok := place.Balance(room, max(b.min(), len(running)+1))
+	shares, ok := place.Balance(room, max(b.Min(), len(running)+1))
 	if !ok {
 		return nil
 	}
@@ -371,8 +346,8 @@ func (x *search) even(b *branch, c *class, sc scope) []part {
 }
 
 // emptiest returns the part with the fewest of the leaf's members that has room, the scope itself where none has.
-func (x *search) emptiest(b *branch, sc scope, parts []part) scope {
-	held := x.y.s.held(parts, b.runningPods())
+func (x *search) emptiest(b *cluster.Branch, sc scope, parts []part) scope {
+	held := x.y.s.held(parts, b.RunningPods())
 	best := -1
 	for i, p := range parts {
 		if p.fits > 0 && (best < 0 || held[i] < held[best]) {
@@ -386,16 +361,16 @@ func (x *search) emptiest(b *branch, sc scope, parts []part) scope {
 }
 
 // segment lists where the leaf's i-th pod may be: with the others of its segment.
-func (x *search) segment(b *branch, i int, c *class, sc scope) []scope {
-	size := b.group.Layout.Segment
+func (x *search) segment(b *cluster.Branch, i int, c *class, sc scope) []scope {
+	size := b.Group.Layout.Segment
 	if size == 0 {
 		return []scope{sc}
 	}
 	s := x.y.s
 	s.sync(c)
-	level := s.level(b.group.Layout.SegmentLevel)
+	level := s.m.Level(b.Group.Layout.SegmentLevel)
 	parts := s.parts(c, sc, level)
-	if home := s.home(level, b.mates(i)); home != nil {
+	if home := s.home(level, b.Mates(i)); home != nil {
 		//mutate: topology-home-of-a-segment
 		parts = slices.DeleteFunc(parts, func(p part) bool { return !s.within(p.scope, *home) })
 	}

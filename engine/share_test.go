@@ -37,11 +37,11 @@ func fairOf(s *State, now time.Time) map[string]api.Resources {
 	s.freshen()
 	s.fairShares(now)
 	out := make(map[string]api.Resources)
-	for name, q := range s.queues {
+	for name, q := range s.m.Queues {
 		var r api.Resources
-		for _, dim := range s.forest.shared {
-			if v := q.fair.At(dim); v != 0 {
-				r = append(r, api.Amount{Resource: s.dims.Names[dim], Value: v})
+		for _, dim := range s.m.Tree.Shared {
+			if v := q.Fair.At(dim); v != 0 {
+				r = append(r, api.Amount{Resource: s.m.Dims.Names[dim], Value: v})
 			}
 		}
 		out[name] = r.Sorted()
@@ -166,7 +166,7 @@ func TestExcess(t *testing.T) {
 		work("y", "a", "", gpus(8)), work("z", "b", "n1", gpus(8)), work("w", "b", "", gpus(8)), work("v", "c", "", gpus(1))), api.Config{})
 	s.freshen()
 	s.fairShares(shareNoon)
-	excess := func(name string) fraction { return s.excess(s.queues[name], "", false) }
+	excess := func(name string) fraction { return s.excess(s.m.Queues[name], "", false) }
 	got := map[string]fraction{"a": excess("a"), "b": excess("b"), "c": excess("c")}
 	// Of 16 GPUs c gets 1. A and b rise together: at 8 and 7, as a comes first by name.
 	want := map[string]fraction{"a": {60000, 60000}, "b": {8, 7}, "c": {0, 1}}
@@ -186,28 +186,28 @@ func TestFairSharesAddUp(t *testing.T) {
 		cfg := api.Config{HalfLife: rapid.SampledFrom([]time.Duration{0, time.Hour}).Draw(t, "half-life")}
 		s := Load(snap, cfg)
 		got := fairOf(s, shareNoon)
-		if diff := cmp.Diff(got, fairOf(Load(s.Dump(), cfg), shareNoon)); diff != "" {
+		if diff := cmp.Diff(got, fairOf(Load(s.m.Dump(), cfg), shareNoon)); diff != "" {
 			t.Fatalf("loaded from its dump (-before +after):\n%s", diff)
 		}
 		s.Plan(shareNoon)
 		if diff := cmp.Diff(got, fairOf(s, shareNoon)); diff != "" {
 			t.Fatalf("after a plan (-before +after):\n%s", diff)
 		}
-		for _, dim := range s.forest.shared {
+		for _, dim := range s.m.Tree.Shared {
 			var sum int64
-			for _, q := range s.forest.top {
-				sum += q.fair.At(dim)
+			for _, q := range s.m.Tree.Top {
+				sum += q.Fair.At(dim)
 			}
-			if sum > s.capacity.At(dim) {
-				t.Fatalf("%d of %s are shared out, of %d", sum, s.dims.Names[dim], s.capacity.At(dim))
+			if sum > s.m.Capacity.At(dim) {
+				t.Fatalf("%d of %s are shared out, of %d", sum, s.m.Dims.Names[dim], s.m.Capacity.At(dim))
 			}
-			for _, q := range s.queues {
+			for _, q := range s.m.Queues {
 				sum = 0
-				for _, c := range q.children {
-					sum += c.fair.At(dim)
+				for _, c := range q.Children {
+					sum += c.Fair.At(dim)
 				}
-				if sum > q.fair.At(dim) {
-					t.Fatalf("below %s %d of %s are shared out, of %d", q.name, sum, s.dims.Names[dim], q.fair.At(dim))
+				if sum > q.Fair.At(dim) {
+					t.Fatalf("below %s %d of %s are shared out, of %d", q.Name, sum, s.m.Dims.Names[dim], q.Fair.At(dim))
 				}
 			}
 		}

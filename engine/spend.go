@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
@@ -21,8 +22,8 @@ const tick = time.Minute
 func (s *State) accrue(now time.Time) []api.Change {
 	at := now.UTC().Truncate(tick)
 	out := s.forgetSpenders()
-	meters := make(map[*queue]*meter)
-	for _, q := range s.queues {
+	meters := make(map[*cluster.Queue]*meter)
+	for _, q := range s.m.Queues {
 		if m := s.meter(q, at); m != nil {
 			meters[q] = m
 		}
@@ -30,27 +31,27 @@ func (s *State) accrue(now time.Time) []api.Change {
 	if len(meters) == 0 {
 		return out
 	}
-	for _, q := range s.queues {
+	for _, q := range s.m.Queues {
 		var up []*meter
-		for a := q; a != nil; a = a.parent {
+		for a := q; a != nil; a = a.Parent {
 			if m := meters[a]; m != nil {
 				up = append(up, m)
 			}
 		}
 		for _, m := range up {
-			for _, p := range q.pods {
+			for _, p := range q.Pods {
 				m.charge(p)
 			}
 		}
 		//mutate: spend-users
 		if m := meters[q]; m != nil && m.users != nil {
-			for _, p := range q.pods {
+			for _, p := range q.Pods {
 				m.chargeUser(p)
 			}
 		}
 	}
-	for _, name := range sortedKeys(s.queues) {
-		if m := meters[s.queues[name]]; m != nil {
+	for _, name := range cluster.SortedKeys(s.m.Queues) {
+		if m := meters[s.m.Queues[name]]; m != nil {
 			if u := m.sum(); u != nil {
 				out = append(out, api.Change{Spending: u})
 			}
@@ -62,8 +63,8 @@ func (s *State) accrue(now time.Time) []api.Change {
 // forgetSpenders drops what queues spent that do not exist any more.
 func (s *State) forgetSpenders() []api.Change {
 	var out []api.Change
-	for name, u := range s.spendings {
-		if q := s.queues[name]; name != backgroundMoves && (q == nil || q.spec == nil) {
+	for name, u := range s.m.Spendings {
+		if q := s.m.Queues[name]; name != backgroundMoves && (q == nil || q.Spec == nil) {
 			out = append(out, api.Change{Gone: &api.Ref{Kind: api.KindSpending, Key: name, Version: u.Version}})
 		}
 	}
@@ -73,8 +74,8 @@ func (s *State) forgetSpenders() []api.Change {
 
 // accruesAt is when accrue has something to add next; zero: not before something changes.
 func (s *State) accruesAt(now time.Time) time.Time {
-	for _, q := range s.queues {
-		if s.valid(q) && s.spends(q) {
+	for _, q := range s.m.Queues {
+		if s.m.Valid(q) && s.spends(q) {
 			return now.UTC().Truncate(tick).Add(tick)
 		}
 	}
@@ -82,25 +83,25 @@ func (s *State) accruesAt(now time.Time) time.Time {
 }
 
 // spends says whether the queue's workloads hold anything that is added up.
-func (s *State) spends(q *queue) bool {
-	if q.used.At(quantity.DimGPU) > 0 {
+func (s *State) spends(q *cluster.Queue) bool {
+	if q.Used.At(quantity.DimGPU) > 0 {
 		return true
 	}
-	return slices.ContainsFunc(q.spec.Budgets, func(b api.Budget) bool { return q.used.At(s.dims.ID(b.Resource)) > 0 })
+	return slices.ContainsFunc(q.Spec.Budgets, func(b api.Budget) bool { return q.Used.At(s.m.Dims.ID(b.Resource)) > 0 })
 }
 
 // spending is what is known that the queue spent, nil for nothing.
-func (s *State) spending(q *queue) *api.Spending {
-	if s.isRejected(api.KindSpending, q.name) {
+func (s *State) spending(q *cluster.Queue) *api.Spending {
+	if s.m.IsRejected(api.KindSpending, q.Name) {
 		return nil
 	}
-	return s.spendings[q.name]
+	return s.m.Spendings[q.Name]
 }
 
 // meter adds up what one queue spent since from, in seconds of Unix time.
 type meter struct {
 	s        *State
-	q        *queue
+	q        *cluster.Queue
 	was      *api.Spending // nil: it is seen for the first time
 	at       time.Time
 	from, to int64
@@ -129,8 +130,8 @@ type allowance struct {
 const longBack = 24 * time.Hour
 
 // meter returns a new meter for the queue, nil if there is nothing to add up.
-func (s *State) meter(q *queue, at time.Time) *meter {
-	if !s.valid(q) {
+func (s *State) meter(q *cluster.Queue, at time.Time) *meter {
+	if !s.m.Valid(q) {
 		return nil
 	}
 	was := s.spending(q)
@@ -143,7 +144,7 @@ func (s *State) meter(q *queue, at time.Time) *meter {
 	case was == nil && !spends:
 		return nil
 	case was == nil:
-		m.budgets = make([]allowance, len(q.spec.Budgets))
+		m.budgets = make([]allowance, len(q.Spec.Budgets))
 	case at.Before(was.At):
 		m.allow()
 	default:
@@ -153,7 +154,7 @@ func (s *State) meter(q *queue, at time.Time) *meter {
 		}
 		m.allow()
 	}
-	if was != nil && q.spec.FairUsers && s.cfg.HalfLife > 0 {
+	if was != nil && q.Spec.FairUsers && s.m.Config.HalfLife > 0 {
 		m.users = make(map[string]usage)
 	}
 	return m
@@ -161,11 +162,11 @@ func (s *State) meter(q *queue, at time.Time) *meter {
 
 // allow reads what is spent of the queue's budgets in the period that now is in.
 func (m *meter) allow() {
-	for i := range m.q.spec.Budgets {
-		b := &m.q.spec.Budgets[i]
+	for i := range m.q.Spec.Budgets {
+		b := &m.q.Spec.Budgets[i]
 		begin, _ := b.Span(m.at)
 		last, _ := b.Span(m.was.At)
-		a := allowance{dim: m.s.dims.ID(b.Resource), since: m.from}
+		a := allowance{dim: m.s.m.Dims.ID(b.Resource), since: m.from}
 		//mutate: budget-period
 		if !begin.Equal(last) {
 			a.since = max(a.since, begin.Unix())
@@ -177,7 +178,7 @@ func (m *meter) allow() {
 }
 
 // held is how many GPUs the pod has, as queues count them, and from when and for how long in the time that is added up.
-func (m *meter) held(p *pod) (gpus, began, seconds int64) {
+func (m *meter) held(p *cluster.Pod) (gpus, began, seconds int64) {
 	if p.Node == "" {
 		return 0, 0, 0 // it is only about to have its node
 	}
@@ -185,7 +186,7 @@ func (m *meter) held(p *pod) (gpus, began, seconds int64) {
 	if !p.Started.IsZero() {
 		began = max(began, p.Started.Add(time.Second-1).Unix())
 	}
-	for _, d := range p.bill {
+	for _, d := range p.Charge {
 		if d.Dim == quantity.DimGPU {
 			gpus = d.Amount
 		}
@@ -194,12 +195,12 @@ func (m *meter) held(p *pod) (gpus, began, seconds int64) {
 }
 
 // charge adds what the pod held.
-func (m *meter) charge(p *pod) {
+func (m *meter) charge(p *cluster.Pod) {
 	_, began, held := m.held(p)
 	if held <= 0 {
 		return
 	}
-	for _, d := range p.bill {
+	for _, d := range p.Charge {
 		if d.Dim == quantity.DimGPU {
 			m.total = addSpent(m.total, d.Amount, held)
 			if began == m.from {
@@ -217,12 +218,12 @@ func (m *meter) charge(p *pod) {
 }
 
 // chargeUser adds what the pod held to what its user used.
-func (m *meter) chargeUser(p *pod) {
+func (m *meter) chargeUser(p *cluster.Pod) {
 	gpus, began, held := m.held(p)
 	if gpus == 0 || held <= 0 {
 		return
 	}
-	user := m.s.userOf(p)
+	user := m.s.m.UserOf(p)
 	u := m.users[user]
 	if began == m.from {
 		u.all += gpus
@@ -245,7 +246,7 @@ func (m *meter) usages() []api.UserSpending {
 		past[user] = min(past[user]+m.s.stream(u.all, m.to-m.from)+u.decayed, maxSpent)
 	}
 	var out []api.UserSpending
-	for _, user := range sortedKeys(past) {
+	for _, user := range cluster.SortedKeys(past) {
 		if past[user] > 0 {
 			out = append(out, api.UserSpending{User: user, Decayed: past[user]})
 		}
@@ -260,7 +261,7 @@ func (m *meter) usages() []api.UserSpending {
 
 // sum is what the queue has spent by now, nil if that is not worth saying.
 func (m *meter) sum() *api.Spending {
-	u := &api.Spending{Queue: m.q.name, At: m.at}
+	u := &api.Spending{Queue: m.q.Name, At: m.at}
 	for _, a := range m.budgets {
 		u.Spent = append(u.Spent, a.spent)
 	}
@@ -268,7 +269,7 @@ func (m *meter) sum() *api.Spending {
 		return u
 	}
 	u.Total, u.Users = min(m.was.Total+m.total, maxSpent), m.usages()
-	if m.s.cfg.HalfLife > 0 {
+	if m.s.m.Config.HalfLife > 0 {
 		u.Decayed = min(m.s.fade(m.was.Decayed, m.to-m.from, m.to/int64(tick/time.Second))+m.s.stream(m.all, m.to-m.from)+m.decayed, maxSpent)
 	}
 	if u.Total == m.was.Total && u.Decayed == 0 && m.was.Decayed == 0 && slices.Equal(u.Spent, m.was.Spent) && m.to >= m.was.At.Unix() {
@@ -290,9 +291,9 @@ type past struct {
 // pastAt looks at what queues used before the time.
 func (s *State) pastAt(now time.Time) past {
 	p := past{s: s, now: now}
-	for _, q := range s.queues {
+	for _, q := range s.m.Queues {
 		u := s.spending(q)
-		if q.spec == nil || u == nil || !p.counts(u) {
+		if q.Spec == nil || u == nil || !p.counts(u) {
 			continue
 		}
 		if u.At.After(p.last) {
@@ -300,7 +301,7 @@ func (s *State) pastAt(now time.Time) past {
 		}
 		p.ends(s.fadesBy(u.At, u.Decayed))
 		for _, v := range u.Users {
-			if by := s.fadesBy(u.At, v.Decayed); q.spec.FairUsers && now.Before(by) {
+			if by := s.fadesBy(u.At, v.Decayed); q.Spec.FairUsers && now.Before(by) {
 				p.ends(by)
 			}
 		}
@@ -318,15 +319,15 @@ func (p *past) ends(by time.Time) {
 // fadesBy is when less than a GPU-second is left of what was used at the time.
 func (s *State) fadesBy(at time.Time, decayed int64) time.Time {
 	halves := bits.Len64(uint64(max(0, decayed)))
-	return at.Add(time.Duration(halves) * min(s.cfg.HalfLife, math.MaxInt64/64))
+	return at.Add(time.Duration(halves) * min(s.m.Config.HalfLife, math.MaxInt64/64))
 }
 
 func (p past) counts(u *api.Spending) bool {
-	return p.s.cfg.HalfLife > 0 && p.now.Before(p.s.fadesBy(u.At, u.Decayed))
+	return p.s.m.Config.HalfLife > 0 && p.now.Before(p.s.fadesBy(u.At, u.Decayed))
 }
 
 // use is what the queue used, in GPU-seconds.
-func (p past) use(q *queue) int64 {
+func (p past) use(q *cluster.Queue) int64 {
 	if u := p.s.spending(q); u == nil || !p.counts(u) {
 		return 0
 	}
@@ -334,8 +335,8 @@ func (p past) use(q *queue) int64 {
 }
 
 // per is what the queue used for its weight.
-func (p past) per(q *queue) fraction {
-	if q == nil || q.spec == nil {
+func (p past) per(q *cluster.Queue) fraction {
+	if q == nil || q.Spec == nil {
 		return fraction{0, 1}
 	}
 	u := p.s.spending(q)
@@ -343,11 +344,11 @@ func (p past) per(q *queue) fraction {
 		return fraction{0, 1}
 	}
 	left := p.s.factor(max(0, int64(p.last.Sub(u.At)/time.Second)))
-	return fraction{portion(u.Decayed, left, unity), max(1, q.spec.Weight)}
+	return fraction{portion(u.Decayed, left, unity), max(1, q.Spec.Weight)}
 }
 
 // ofUser is what one user of the queue used. All of a queue's are as of one time, and so need not fade to be compared.
-func (p past) ofUser(q *queue, user string) fraction {
+func (p past) ofUser(q *cluster.Queue, user string) fraction {
 	u := p.s.spending(q)
 	if u == nil || !p.counts(u) {
 		return fraction{0, 1}
@@ -360,9 +361,9 @@ func (p past) ofUser(q *queue, user string) fraction {
 }
 
 // pastUse is what the queue used, as far as it still counts at the time.
-func (s *State) pastUse(q *queue, by time.Time) int64 {
+func (s *State) pastUse(q *cluster.Queue, by time.Time) int64 {
 	u := s.spending(q)
-	if u == nil || s.cfg.HalfLife == 0 {
+	if u == nil || s.m.Config.HalfLife == 0 {
 		return 0
 	}
 	at := by.Unix()
@@ -402,7 +403,7 @@ var halfRoots = func() (out [62]uint64) {
 
 // factor is what is left of one after the seconds: halved for every half-life, to the last bit.
 func (s *State) factor(seconds int64) uint64 {
-	half := max(1, int64(s.cfg.HalfLife/time.Second))
+	half := max(1, int64(s.m.Config.HalfLife/time.Second))
 	whole, rest := seconds/half, seconds%half
 	if whole > 62 {
 		return 0
@@ -430,7 +431,7 @@ func (s *State) fade(amount, seconds, minute int64) int64 {
 
 // stream is what is left, by its end, of a use of so many GPUs for the seconds: the sum over its minutes.
 func (s *State) stream(gpus, seconds int64) int64 {
-	if s.cfg.HalfLife == 0 {
+	if s.m.Config.HalfLife == 0 {
 		return 0
 	}
 	const minute = int64(tick / time.Second)

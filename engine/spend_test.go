@@ -18,8 +18,8 @@ func spend(s *State, now time.Time) []api.Change {
 	changes := s.accrue(now)
 	for _, c := range changes {
 		if c.Spending != nil {
-			c.Spending.Version = s.latest + 1
-			s.latest++
+			c.Spending.Version = s.m.Latest + 1
+			s.m.Latest++
 		}
 	}
 	s.Apply(changes...)
@@ -28,7 +28,7 @@ func spend(s *State, now time.Time) []api.Change {
 
 // spentBy is what the queue has spent, without its version.
 func spentBy(s *State, queue string) api.Spending {
-	u := s.spendings[queue]
+	u := s.m.Spendings[queue]
 	if u == nil {
 		return api.Spending{}
 	}
@@ -132,7 +132,7 @@ func TestIdleQueueFades(t *testing.T) {
 		t.Errorf("it is said again: %+v", changes)
 	}
 	for hours, want := range map[time.Duration]int64{0: 1 << 20, 16: 1 << 19, 32: 1 << 18, 40000: 0} {
-		if got := s.pastUse(s.queues["a"], after(hours*time.Hour)); got != want {
+		if got := s.pastUse(s.m.Queues["a"], after(hours*time.Hour)); got != want {
 			t.Errorf("it counts as %d after %d hours, want %d", got, hours, want)
 		}
 	}
@@ -226,14 +226,14 @@ func TestSpendingSurvivesRestarts(t *testing.T) {
 		for range rapid.IntRange(1, 8).Draw(t, "steps") {
 			now = now.Add(time.Duration(rapid.IntRange(-100, 9000).Draw(t, "step")) * time.Second)
 			spend(one, now)
-			two = Load(two.Dump(), cfg)
+			two = Load(two.m.Dump(), cfg)
 			spend(two, now)
-			if diff := cmp.Diff(one.Dump(), two.Dump()); diff != "" {
+			if diff := cmp.Diff(one.m.Dump(), two.m.Dump()); diff != "" {
 				t.Fatalf("restarted (-not +restarted):\n%s", diff)
 			}
 		}
 		latest := now
-		for _, u := range one.spendings {
+		for _, u := range one.m.Spendings {
 			if u.At.After(latest) {
 				latest = u.At
 			}
@@ -242,7 +242,7 @@ func TestSpendingSurvivesRestarts(t *testing.T) {
 		spend(one, latest)
 		for _, q := range snap.Queues {
 			a, b := spentBy(one, q.Name), spentBy(seldom, q.Name)
-			x, y := one.pastUse(one.queues[q.Name], latest), seldom.pastUse(seldom.queues[q.Name], latest)
+			x, y := one.pastUse(one.m.Queues[q.Name], latest), seldom.pastUse(seldom.m.Queues[q.Name], latest)
 			if math.Abs(float64(x-y)) > 40+float64(y)*1e-3 {
 				t.Fatalf("%s: %d still count, and %d added up at once", q.Name, x, y)
 			}

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/why"
 )
 
@@ -22,19 +23,19 @@ type plain struct {
 
 // stuck deals with a gang that a look at the counts shows to have no place, and says whether that is so. Others end for
 // it before it is proved: who gets a place needs no proof.
-func (y *cycle) stuck(g *gang, t turn) bool {
+func (y *cycle) stuck(g *cluster.Gang, t cluster.Turn) bool {
 	p := y.plain(g, t)
 	if !p.ok || y.hasHeld(g) {
 		return false
 	}
 	s := y.s
-	standing := s.standing()
+	standing := s.m.Standing()
 	s.use(p.class)
-	key := proofKey{class: p.class, need: p.need, level: p.level, at: standing, unmet: s.unmet(g.layout().Required)}
+	key := proofKey{class: p.class, need: p.need, level: p.level, at: standing, unmet: s.m.Unmet(g.Layout().Required)}
 	proof, proved := y.proofs[key]
 	var o order
 	if !proved {
-		o = order{class: p.class, layout: g.layout(), pods: g.tree.pods[:p.need], want: len(g.tree.pods)}
+		o = order{class: p.class, layout: g.Layout(), pods: g.Tree.Pods[:p.need], want: len(g.Tree.Pods)}
 		if _, fits := s.chooseScope(o); fits {
 			return false
 		}
@@ -64,9 +65,9 @@ func (y *cycle) stuck(g *gang, t turn) bool {
 var noRoom = why.Gate{Cause: why.ClusterFull, Certificate: -1}
 
 // plain returns the gang's question. What of it is the gang's alone holds until the gang changes.
-func (y *cycle) plain(g *gang, t turn) *plain {
-	p := &g.plain
-	if y.trial || len(y.s.refusals) > 0 && len(y.refusals(g)) > 0 {
+func (y *cycle) plain(g *cluster.Gang, t cluster.Turn) *plain {
+	p := &y.s.entryOf(g).plain
+	if y.trial || len(y.s.m.Refusals) > 0 && len(y.refusals(g)) > 0 {
 		return &plain{}
 	}
 	if !p.known || p.ok && p.class.dropped {
@@ -76,7 +77,7 @@ func (y *cycle) plain(g *gang, t turn) *plain {
 		}
 		*p = plain{known: true}
 		if first, ok := y.isPlain(g); ok {
-			p.class, p.need, p.level, p.ok = kin.class(first), g.tree.min(), y.s.level(g.layout().Required), true
+			p.class, p.need, p.level, p.ok = kin.class(first), g.Tree.Min(), y.s.m.Level(g.Layout().Required), true
 		}
 	}
 	if p.ok && !y.asksPlainly(g, p) {
@@ -86,27 +87,27 @@ func (y *cycle) plain(g *gang, t turn) *plain {
 }
 
 // isPlain says whether nothing about the gang itself is special, and returns its first member.
-func (y *cycle) isPlain(g *gang) (*pod, bool) {
-	if !y.known(g) || len(g.tree.children) > 0 || g.tree.seated > 0 || g.layout().Segment > 0 || !g.tree.complete() {
+func (y *cycle) isPlain(g *cluster.Gang) (*cluster.Pod, bool) {
+	if !y.known(g) || len(g.Tree.Children) > 0 || g.Tree.Allocated > 0 || g.Layout().Segment > 0 || !g.Tree.Complete() {
 		return nil, false
 	}
-	if g.lone != nil && g.lone.Invalid != "" {
+	if g.Lone != nil && g.Lone.Invalid != "" {
 		return nil, false
 	}
-	if g.lone == nil && (y.s.isRejected(api.KindGang, g.key) || len(y.orphans(g)) > 0) {
+	if g.Lone == nil && (y.s.m.IsRejected(api.KindGang, g.Key) || len(y.orphans(g)) > 0) {
 		return nil, false
 	}
-	if slices.ContainsFunc(g.all(), func(p *pod) bool {
-		y.s.shapeOf(p)
-		return p.asksModel() || p.Nominated != ""
+	if slices.ContainsFunc(g.All(), func(p *cluster.Pod) bool {
+		y.s.m.ShapeOf(p)
+		return p.AsksModel() || p.Nominated != ""
 	}) {
 		return nil, false
 	}
-	first, alike := g.alike()
+	first, alike := g.Alike()
 	return first, alike && y.undecided(first) == nil
 }
 
 // asksPlainly says whether nothing around the gang makes its question a special one now.
-func (y *cycle) asksPlainly(g *gang, p *plain) bool {
-	return !y.modelsApart(g) && (p.level < 0 || y.s.topology.populated(p.level))
+func (y *cycle) asksPlainly(g *cluster.Gang, p *plain) bool {
+	return !y.modelsApart(g) && (p.level < 0 || y.s.m.Topology.Populated(p.level))
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/cluster"
 )
 
 // Surges. Of a pod whose owner can be had to make the next one early, the next one is started in the place that is held,
@@ -15,17 +16,17 @@ import (
 const startPatience = 10 * time.Minute
 
 // startsIn is the time that the next pod has to run.
-func (s *State) startsIn(p *pod) time.Duration {
-	if t := s.termsOf(p); t.Restart > 0 {
+func (s *State) startsIn(p *cluster.Pod) time.Duration {
+	if t := s.m.TermsOf(p); t.Restart > 0 {
 		return t.Restart + startPatience
 	}
-	return s.cfg.Restart + startPatience
+	return s.m.Config.Restart + startPatience
 }
 
 // takeMover makes the tenant, which is one piece, legal to move.
 func (c *claim) takeMover(t *tenant) {
 	u := t.units[0]
-	if t.gang == nil && u.pods[0].Surges && c.y.pays(twinOf(u.pods[0]), nil) {
+	if t.Gang == nil && u.pods[0].Surges && c.y.pays(twinOf(u.pods[0]), nil) {
 		u.surge, u.budgeted = true, false
 	}
 	c.take(t, api.Moved, -1)
@@ -34,63 +35,63 @@ func (c *claim) takeMover(t *tenant) {
 // overlap decides which of the victims, whose places have been found, stay until the next one runs: those whose place
 // is free already, and who leave none to another of them, where their queues pay for both. It is false where the others
 // are more than disruption budgets allow.
-func (c *claim) overlap(victims []*unit, places []*hold) bool {
+func (c *claim) overlap(victims []*unit, places []*cluster.Hold) bool {
 	if !slices.ContainsFunc(victims, func(u *unit) bool { return u.surge }) {
 		return true
 	}
 	y, s := c.y, c.y.s
-	m := s.mark()
+	m := s.m.Mark()
 	for _, h := range places {
-		if h.Gang == c.g.key {
-			s.putHold(h, s.nodes[h.Node]) // what its queue pays for
+		if h.Gang == c.g.Key {
+			s.m.PutHold(h, s.m.Nodes[h.Node]) // what its queue pays for
 		}
 	}
 	for _, u := range victims {
 		if !u.surge {
 			continue
 		}
-		p, to := u.pods[0], s.nodes[u.to[0]]
+		p, to := u.pods[0], s.m.Nodes[u.to[0]]
 		//mutate: surge-place-free
-		if !leaves(victims, to) && !comes(victims, p.seat) && y.pays(twinOf(p), to) {
+		if !leaves(victims, to) && !comes(victims, p.Host) && y.pays(twinOf(p), to) {
 			continue
 		}
 		u.surge, u.budgeted = false, len(p.Budgets) > 0
 		u.cost = s.costOf(u, y.now)
 		c.toll.count(u, 1)
 	}
-	s.rollback(m)
+	s.m.Rollback(m)
 	_, never := y.broken(&c.toll)
 	return !never
 }
 
 // leaves says whether some of the victims are on the node: what is free there once they are gone is not free yet.
-func leaves(victims []*unit, n *node) bool {
+func leaves(victims []*unit, n *cluster.Node) bool {
 	return slices.ContainsFunc(victims, func(u *unit) bool {
-		return slices.ContainsFunc(u.pods, func(p *pod) bool { return p.seat == n })
+		return slices.ContainsFunc(u.pods, func(p *cluster.Pod) bool { return p.Host == n })
 	})
 }
 
 // comes says whether some of the victims go to the node: they would be without a place for as long as it takes.
-func comes(victims []*unit, n *node) bool {
-	return slices.ContainsFunc(victims, func(u *unit) bool { return slices.Contains(u.to, n.name) })
+func comes(victims []*unit, n *cluster.Node) bool {
+	return slices.ContainsFunc(victims, func(u *unit) bool { return slices.Contains(u.to, n.Name) })
 }
 
 // twinOf is a pod like this one that waits, as a gang of its own.
-func twinOf(p *pod) *gang {
+func twinOf(p *cluster.Pod) *cluster.Gang {
 	like := *p.Pod
 	like.Key, like.UID, like.Node, like.Devices = p.Key+"+", "", "", nil
-	twin := &pod{Pod: &like, demands: p.demands}
-	g := &gang{key: like.Key, lone: twin}
-	g.single.pods[0] = twin
-	twin.gang = g
+	twin := &cluster.Pod{Pod: &like, Demands: p.Demands}
+	g := &cluster.Gang{Key: like.Key, Lone: twin}
+	g.Single.Pods[0] = twin
+	twin.In = g
 	return g
 }
 
 // pays says whether the queues of the twin let it run beside all that runs; with a node it is seated there.
-func (y *cycle) pays(twin *gang, n *node) bool {
+func (y *cycle) pays(twin *cluster.Gang, n *cluster.Node) bool {
 	s := y.s
-	s.tally(twin)
-	s.shapeOf(twin.lone)
+	s.m.Tally(twin)
+	s.m.ShapeOf(twin.Lone)
 	//mutate: surge-may-run
 	if len(y.quota(twin, "")) > 0 {
 		return false
@@ -98,11 +99,11 @@ func (y *cycle) pays(twin *gang, n *node) bool {
 	if n == nil {
 		return true
 	}
-	m := s.mark()
-	s.putOn(twin.lone, n, nil)
+	m := s.m.Mark()
+	s.m.PutOn(twin.Lone, n, nil)
 	//mutate: surge-within-limits
-	if len(y.overdrawn(twin, []*pod{twin.lone})) > 0 {
-		s.rollback(m)
+	if len(y.overdrawn(twin, []*cluster.Pod{twin.Lone})) > 0 {
+		s.m.Rollback(m)
 		return false
 	}
 	return true

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/device"
 	"github.com/berth-dev/berth/engine/internal/quantity"
 	"github.com/berth-dev/berth/engine/why"
@@ -36,33 +37,33 @@ func (t *tally) add(o tally) {
 }
 
 // rowsOf returns the rows of the shelf.
-func (s *State) rowsOf(c *class, sh *shelf) *shelfRows {
-	f := &c.byShelf[sh.id]
+func (s *State) rowsOf(c *class, sh *cluster.Bucket) *shelfRows {
+	f := &c.byShelf[sh.ID]
 	if !c.counted(sh) {
-		f.rows = s.makeRows(c, sh, 0, len(sh.nodes))
+		f.rows = s.makeRows(c, sh, 0, len(sh.Nodes))
 	}
 	return f.rows
 }
 
 // counted says whether the rows of the shelf are up to date.
-func (c *class) counted(sh *shelf) bool {
-	r := c.byShelf[sh.id].rows
-	return r != nil && r.epoch == c.proofs.epoch && r.made >= sh.touched
+func (c *class) counted(sh *cluster.Bucket) bool {
+	r := c.byShelf[sh.ID].rows
+	return r != nil && r.epoch == c.proofs.epoch && r.made >= sh.Touched
 }
 
 // makeRows counts the nodes on some of the shelf's slots.
-func (s *State) makeRows(c *class, sh *shelf, from, to int) *shelfRows {
-	f := &c.byShelf[sh.id]
+func (s *State) makeRows(c *class, sh *cluster.Bucket, from, to int) *shelfRows {
+	f := &c.byShelf[sh.ID]
 	out := &shelfRows{rows: make([]why.Row, 0, 8)}
 	kinds := make([]*kindProof, 0, 8)
 	for slot := from; slot < to; slot++ {
-		n := sh.nodes[slot]
+		n := sh.Nodes[slot]
 		k := s.kindProof(c, n)
 		i := slices.Index(kinds, k)
 		if i < 0 {
 			i = len(kinds)
 			kinds = append(kinds, k)
-			out.rows = append(out.rows, why.Row{Example: n.name})
+			out.rows = append(out.rows, why.Row{Example: n.Name})
 		}
 		s.countNode(c, n, k, int64(f.cells[slot].fits), &out.rows[i], &out.tally)
 	}
@@ -71,16 +72,16 @@ func (s *State) makeRows(c *class, sh *shelf, from, to int) *shelfRows {
 		sortRow(&out.rows[i])
 	}
 	slices.SortFunc(out.rows, func(a, b why.Row) int { return a.Class - b.Class })
-	out.epoch, out.made = c.proofs.epoch, s.log.moment
+	out.epoch, out.made = c.proofs.epoch, s.m.Log.Moment
 	return out
 }
 
 // countNode adds one node to its row and to the tally.
-func (s *State) countNode(c *class, n *node, k *kindProof, fits int64, row *why.Row, sum *tally) {
+func (s *State) countNode(c *class, n *cluster.Node, k *kindProof, fits int64, row *why.Row, sum *tally) {
 	row.Nodes++
 	row.Fits += fits
 	clauses := k.clauses
-	if c.shape.masks[n.kind.id].state == personal {
+	if c.look.masks[s.kind(n).id].state == personal {
 		clauses = s.clauses(c, n, s.maskOf(c, n).state)
 	}
 	note(row, clauses)
@@ -88,15 +89,15 @@ func (s *State) countNode(c *class, n *node, k *kindProof, fits int64, row *why.
 		note(row, s.localClauses(c, n))
 	}
 	for _, d := range c.demands {
-		if free := n.free.At(d.Dim); free < d.Amount {
-			noteShort(row, why.Short{Resource: s.dims.Names[d.Dim], Nodes: 1, By: d.Amount - free})
+		if free := n.Free.At(d.Dim); free < d.Amount {
+			noteShort(row, why.Short{Resource: s.m.Dims.Names[d.Dim], Nodes: 1, By: d.Amount - free})
 		}
 	}
 	if len(clauses) > 0 || c.local && c.bars(n) {
 		return
 	}
 	t := tally{ifEvicted: ifEvicted(c, n), matching: 1, largest: k.class.PerEmpty}
-	if c.shape.gpus > 0 {
+	if c.shape.GPUs > 0 {
 		t.gpuFree, t.gpuFits = s.gpuRoom(c, n)
 	}
 	sum.add(t)
@@ -104,28 +105,28 @@ func (s *State) countNode(c *class, n *node, k *kindProof, fits int64, row *why.
 
 // gpuRoom is how many GPUs of its model are free for the class, and how many pods they hold, other resources
 // aside.
-func (s *State) gpuRoom(c *class, n *node) (free, fits int64) {
-	free = n.free.At(quantity.DimGPU)
-	if len(n.nominated) > 0 {
-		free = n.lessNominated(c.priority).At(quantity.DimGPU)
+func (s *State) gpuRoom(c *class, n *cluster.Node) (free, fits int64) {
+	free = n.Free.At(quantity.DimGPU)
+	if len(n.Nominated) > 0 {
+		free = n.LessNominated(c.priority).At(quantity.DimGPU)
 	}
-	if len(n.devices) > 0 {
+	if len(n.Devices) > 0 {
 		one := class{classKey: c.classKey, want: device.Want{Count: 1, Model: c.model}}
 		free = min(free, deviceRoom(&one, n))
 	}
 	if free <= 0 {
 		return 0, 0
 	}
-	if (s.wholes > 0 || c.whole != "") && s.spoiled(c, n) != "" {
+	if (s.m.WholeNodeGangs > 0 || c.whole != "") && s.spoiled(c, n) != "" {
 		return free, 0
 	}
-	return free, min(free/c.shape.gpus, deviceRoom(c, n))
+	return free, min(free/c.shape.GPUs, deviceRoom(c, n))
 }
 
 // special says whether more than the node's kind and its free resources may exclude it.
-func (s *State) special(c *class, n *node, fits int64) bool {
-	return c.local || len(c.shape.spec.Ports) > 0 || len(n.nominated) > 0 ||
-		c.shape.gpus > 0 && (s.wholes > 0 || c.whole != "" || fits == 0 && n.free.At(quantity.DimGPU) >= c.shape.gpus)
+func (s *State) special(c *class, n *cluster.Node, fits int64) bool {
+	return c.local || len(c.shape.Spec.Ports) > 0 || len(n.Nominated) > 0 ||
+		c.shape.GPUs > 0 && (s.m.WholeNodeGangs > 0 || c.whole != "" || fits == 0 && n.Free.At(quantity.DimGPU) >= c.shape.GPUs)
 }
 
 // note counts the clauses, each of one node, in the row.
@@ -159,13 +160,13 @@ func noteShort(row *why.Row, short why.Short) {
 }
 
 // ifEvicted is how many pods the node's resources would hold if everything that can go were gone.
-func ifEvicted(c *class, n *node) int64 {
-	if len(n.yield) == 0 {
-		return quotient(n.free, c.demands)
+func ifEvicted(c *class, n *cluster.Node) int64 {
+	if len(n.Yield) == 0 {
+		return quotient(n.Free, c.demands)
 	}
 	var buf [8]int64
-	free := append(quantity.Vector(buf[:0]), n.free...)
-	for i, v := range n.yield {
+	free := append(quantity.Vector(buf[:0]), n.Free...)
+	for i, v := range n.Yield {
 		free.Add(i, v)
 	}
 	return quotient(free, c.demands)
@@ -186,7 +187,7 @@ type table struct {
 	c       *class
 	level   int
 	domains []*tableDomain
-	at      map[*domain]*tableDomain
+	at      map[*cluster.Domain]*tableDomain
 	tally
 }
 
@@ -204,11 +205,11 @@ func (s *State) makeTable(c *class, level int) *table {
 	s.meetKinds(c)
 	for s.renumber(c) {
 	}
-	t := &table{c: c, level: level, at: make(map[*domain]*tableDomain)}
-	for _, sh := range s.topology.shelves {
-		if level == nodeLevel {
-			for i, n := range sh.nodes {
-				t.add(t.newDomain(n.name, true), s.makeRows(c, sh, i, i+1))
+	t := &table{c: c, level: level, at: make(map[*cluster.Domain]*tableDomain)}
+	for _, sh := range s.m.Topology.Buckets {
+		if level == cluster.NodeLevel {
+			for i, n := range sh.Nodes {
+				t.add(t.newDomain(n.Name, true), s.makeRows(c, sh, i, i+1))
 			}
 			continue
 		}
@@ -220,11 +221,11 @@ func (s *State) makeTable(c *class, level int) *table {
 // meetKinds numbers the kinds of the nodes that have to be counted, all before the first row is made: rows would have
 // to be made anew for each that came.
 func (s *State) meetKinds(c *class) {
-	for _, sh := range s.topology.shelves {
+	for _, sh := range s.m.Topology.Buckets {
 		if c.counted(sh) {
 			continue
 		}
-		for _, n := range sh.nodes {
+		for _, n := range sh.Nodes {
 			s.kindProof(c, n)
 		}
 	}
@@ -236,7 +237,7 @@ func (s *State) renumber(c *class) bool {
 	p := &c.proofs
 	epoch := p.epoch
 	present := make([]bool, len(p.numbers))
-	for _, sh := range s.topology.shelves {
+	for _, sh := range s.m.Topology.Buckets {
 		rows := s.rowsOf(c, sh).rows
 		if p.epoch != epoch {
 			return true
@@ -252,17 +253,17 @@ func (s *State) renumber(c *class) bool {
 	return true
 }
 
-func (t *table) domainOf(sh *shelf) *tableDomain {
-	var in *domain
+func (t *table) domainOf(sh *cluster.Bucket) *tableDomain {
+	var in *cluster.Domain
 	name := ""
 	if t.level >= 0 {
-		if in = sh.domains[t.level]; in != nil {
-			name = in.name
+		if in = sh.Domains[t.level]; in != nil {
+			name = in.Name
 		}
 	}
 	d := t.at[in]
 	if d == nil {
-		d = t.newDomain(name, in != nil || t.level == anyLevel)
+		d = t.newDomain(name, in != nil || t.level == cluster.AnyLevel)
 		t.at[in] = d
 	}
 	return d
@@ -320,7 +321,7 @@ func (t *table) finish(cert *why.Certificate) {
 		if c := strings.Compare(a.name, b.name); c != 0 || a.counts == b.counts {
 			return c
 		}
-		return before(b.counts)
+		return cluster.Before(b.counts)
 	})
 	cert.Domains = make([]why.Domain, len(t.domains))
 	for i, d := range t.domains {
@@ -355,7 +356,7 @@ func (t *table) mostEvicted(pinned string) int64 {
 
 // cause names what the counts amount to.
 func (t *table) cause(cert *why.Certificate) why.Cause {
-	need, gpus := int64(cert.Need), t.c.shape.gpus
+	need, gpus := int64(cert.Need), t.c.shape.GPUs
 	switch {
 	case t.matching == 0:
 		return why.NoMatchingNode

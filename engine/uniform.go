@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/place"
 )
 
@@ -13,10 +14,10 @@ import (
 type order struct {
 	class   *class
 	layout  api.Layout
-	pods    []*pod  // to place now, by rank
-	want    int     // how many there could be in all: a place that holds these too is better
-	running []*pod  // members that have a seat
-	kept    []*node // held for these pods: taken first
+	pods    []*cluster.Pod  // to place now, by rank
+	want    int             // how many there could be in all: a place that holds these too is better
+	running []*cluster.Pod  // members that have a seat
+	kept    []*cluster.Node // held for these pods: taken first
 }
 
 // placeUniform seats the pods of the order, ranks in order of domain and name, and says whether it could.
@@ -51,7 +52,7 @@ func (s *State) fillShares(o order, shares []share) {
 }
 
 // fill seats the pods in the scope, which holds them, each on the node that is best by then.
-func (s *State) fill(o order, sc scope, pods []*pod) {
+func (s *State) fill(o order, sc scope, pods []*cluster.Pod) {
 	for i, p := range pods {
 		s.sync(o.class)
 		n := s.firstOf(o.kept, o.class, sc)
@@ -66,31 +67,31 @@ func (s *State) fill(o order, sc scope, pods []*pod) {
 }
 
 // deal lets pods of one class change seats, so that ranks follow domains and names.
-func deal(pods []*pod) {
-	if slices.IsSortedFunc(pods, func(a, b *pod) int { return compareSeats(a.seat, b.seat) }) {
+func deal(pods []*cluster.Pod) {
+	if slices.IsSortedFunc(pods, func(a, b *cluster.Pod) int { return cluster.ComparePlaces(a.Host, b.Host) }) {
 		return
 	}
 	type seat struct {
-		node    *node
+		node    *cluster.Node
 		devices []string
 		place   int // among the node's occupants
 	}
 	seats := make([]seat, len(pods))
 	for i, p := range pods {
-		seats[i] = seat{p.seat, p.seatDevices, slices.Index(p.seat.occ, p)}
+		seats[i] = seat{p.Host, p.HostDevices, slices.Index(p.Host.Pods, p)}
 	}
-	slices.SortStableFunc(seats, func(a, b seat) int { return compareSeats(a.node, b.node) })
+	slices.SortStableFunc(seats, func(a, b seat) int { return cluster.ComparePlaces(a.node, b.node) })
 	for i, p := range pods {
-		p.seat, p.seatDevices = seats[i].node, seats[i].devices
-		p.seat.occ[seats[i].place] = p
+		p.Host, p.HostDevices = seats[i].node, seats[i].devices
+		p.Host.Pods[seats[i].place] = p
 	}
 }
 
 // chooseScope returns the domain of the required level that takes the pods: one that holds all that are
 // wanted before one that holds only these, then the one with the least room to spare.
 func (s *State) chooseScope(o order) (scope, bool) {
-	level := s.level(o.layout.Required)
-	if level == anyLevel && o.layout.Segment == 0 {
+	level := s.m.Level(o.layout.Required)
+	if level == cluster.AnyLevel && o.layout.Segment == 0 {
 		return scope{}, o.class.total >= int64(len(o.pods))
 	}
 	if level >= 0 && len(o.running) == 0 && len(o.kept) == 0 && o.layout.Segment == 0 {
@@ -131,10 +132,10 @@ func (s *State) tightestPart(o order, parts []part) (scope, bool) {
 
 // tightestDomain is chooseScope where nothing but counts decides, which is most of the time.
 func (s *State) tightestDomain(o order, level int) (scope, bool) {
-	var best *domain
+	var best *cluster.Domain
 	var holds int64
-	for _, d := range s.topology.sorted(level) {
-		fits := o.class.sums[d.id]
+	for _, d := range s.m.Topology.Sorted(level) {
+		fits := o.class.sums[d.ID]
 		if fits >= int64(len(o.pods)) && (best == nil || better(fits, holds, int64(o.want))) {
 			best, holds = d, fits
 		}
@@ -142,13 +143,13 @@ func (s *State) tightestDomain(o order, level int) (scope, bool) {
 	if best == nil {
 		return scope{}, false
 	}
-	return scope{domains: best.only}, true
+	return scope{domains: best.Only}, true
 }
 
 // firstOf returns the first of the nodes in the scope that has room for the class; nil: none.
-func (s *State) firstOf(nodes []*node, c *class, sc scope) *node {
+func (s *State) firstOf(nodes []*cluster.Node, c *class, sc scope) *cluster.Node {
 	for _, n := range nodes {
-		if n.shelf != nil && (sc.node == nil || sc.node == n) && s.fits(c, sc.on(n)) > 0 {
+		if n.Bucket != nil && (sc.node == nil || sc.node == n) && s.fits(c, sc.on(n)) > 0 {
 			return n
 		}
 	}
@@ -164,7 +165,7 @@ func better(a, b, want int64) bool {
 }
 
 func (s *State) segmentsFit(o order, sc scope) bool {
-	parts := s.parts(o.class, sc, s.level(o.layout.SegmentLevel))
+	parts := s.parts(o.class, sc, s.m.Level(o.layout.SegmentLevel))
 	_, ok := place.Segments(counts(parts), len(o.pods), o.layout.Segment)
 	return ok
 }
@@ -179,15 +180,15 @@ func (sc scope) same(o *scope) bool {
 
 // home returns the domain of the level where most of the pods are, the first of equals by name; nil where
 // none is in any.
-func (s *State) home(level int, running []*pod) *scope {
-	if level == anyLevel || len(running) == 0 {
+func (s *State) home(level int, running []*cluster.Pod) *scope {
+	if level == cluster.AnyLevel || len(running) == 0 {
 		return nil
 	}
 	var best *scope
 	bestName, most := "", 0
 	count := make(map[string]int)
 	for _, p := range running {
-		sc, name := s.scopeOf(p.seat, level)
+		sc, name := s.scopeOf(p.Host, level)
 		if sc == nil {
 			continue
 		}
@@ -200,18 +201,18 @@ func (s *State) home(level int, running []*pod) *scope {
 }
 
 // scopeOf returns the node's domain of the level and its name, nil if it is in none.
-func (s *State) scopeOf(n *node, level int) (*scope, string) {
-	if n.shelf == nil {
+func (s *State) scopeOf(n *cluster.Node, level int) (*scope, string) {
+	if n.Bucket == nil {
 		return nil, ""
 	}
-	if level == nodeLevel {
-		return &scope{node: n}, n.name
+	if level == cluster.NodeLevel {
+		return &scope{node: n}, n.Name
 	}
-	d := n.shelf.domains[level]
+	d := n.Bucket.Domains[level]
 	if d == nil {
 		return nil, ""
 	}
-	return &scope{domains: []*domain{d}}, d.name
+	return &scope{domains: []*cluster.Domain{d}}, d.Name
 }
 
 // share is how many pods go to a scope.
@@ -225,11 +226,11 @@ func (s *State) divide(o order, sc scope, k int) []share {
 	l := o.layout
 	switch {
 	case l.Segment > 0:
-		parts := s.parts(o.class, sc, s.level(l.SegmentLevel))
+		parts := s.parts(o.class, sc, s.m.Level(l.SegmentLevel))
 		shares, _ := place.Segments(counts(parts), k, l.Segment)
 		return named(parts, shares)
 	case l.Spread != "":
-		level := s.level(l.Spread)
+		level := s.m.Level(l.Spread)
 		parts := s.withRest(o.class, sc, level, s.parts(o.class, sc, level))
 		shares, _ := place.Spread(counts(parts), s.held(parts, o.running), k)
 		return named(parts, shares)
@@ -248,11 +249,11 @@ func named(parts []part, shares []place.Share) []share {
 }
 
 // held counts the running members in each part.
-func (s *State) held(parts []part, running []*pod) []int {
+func (s *State) held(parts []part, running []*cluster.Pod) []int {
 	out := make([]int, len(parts))
 	for _, p := range running {
 		for i := range parts {
-			if sc := parts[i].scope; p.seat.shelf != nil && sc.holds(p.seat.shelf) && (sc.node == nil || sc.node == p.seat) {
+			if sc := parts[i].scope; p.Host.Bucket != nil && sc.holds(p.Host.Bucket) && (sc.node == nil || sc.node == p.Host) {
 				out[i]++
 			}
 		}
@@ -263,7 +264,7 @@ func (s *State) held(parts []part, running []*pod) []int {
 // gather splits pods over as few domains of the preferred level as it can: one, or else few within one
 // domain of the next wider level, and so on up. Where members run already comes first.
 func (s *State) gather(o order, sc scope, k int) []share {
-	level := s.level(o.layout.Preferred)
+	level := s.m.Level(o.layout.Preferred)
 	inner := s.parts(o.class, sc, level)
 	if o.layout.Balanced {
 		if shares, ok := place.Balance(counts(inner), k); ok {
@@ -288,11 +289,11 @@ func (s *State) gather(o order, sc scope, k int) []share {
 func (s *State) climb(level int) []int {
 	out := []int{level}
 	up := level - 1
-	if level == nodeLevel {
-		up = len(s.topology.levels) - 1
+	if level == cluster.NodeLevel {
+		up = len(s.m.Topology.Levels) - 1
 	}
 	for ; up >= 0; up-- {
-		if s.topology.levels[up].nested && (level == nodeLevel || s.topology.levels[level].nested) {
+		if s.m.Topology.Levels[up].Nested && (level == cluster.NodeLevel || s.m.Topology.Levels[level].Nested) {
 			out = append(out, up)
 		}
 	}

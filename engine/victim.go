@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
@@ -16,7 +17,7 @@ import (
 // once those are gone.
 type unit struct {
 	of    *tenant
-	pods  []*pod
+	pods  []*cluster.Pod
 	spare []*unit // of what is left of a gang: its members above the minimum, which go first
 	rest  *unit   // of a member above the minimum: what is left of its gang; nil: that stays
 
@@ -39,16 +40,16 @@ type unit struct {
 
 // seatOf is where a pod sat before it was lifted.
 type seatOf struct {
-	node    *node
+	node    *cluster.Node
 	devices []string
 }
 
 // tenant is a workload that has seats in a queue: those of its pods that are not on their way out.
 type tenant struct {
-	lodging
+	cluster.Workload
 	key      string
 	told     *api.Pod // of a pod by itself
-	payer    *queue
+	payer    *cluster.Queue
 	priority int32
 	terms    *api.Terms
 	started  time.Time       // when its first pod got its seat; zero: for long
@@ -56,18 +57,18 @@ type tenant struct {
 	core     quantity.Vector // what of that is its minimum
 	stays    quantity.Vector // what of that can never be evicted
 	units    []*unit         // what of it may be evicted; what is left of a gang last
-	pods     []*pod
+	pods     []*cluster.Pod
 	covered  int // by the quotas of how many queues its minimum is covered: its own, the one above, and so on, without a gap
 }
 
 // appraise works out what of the tenant may be evicted, and what of that decides its cost.
 func (s *State) appraise(t *tenant) {
 	first := t.pods[0]
-	t.key, t.priority, t.started, t.terms = first.WorkloadKey(), first.Priority, first.Started, s.termsOf(first)
-	if t.gang == nil {
+	t.key, t.priority, t.started, t.terms = first.WorkloadKey(), first.Priority, first.Started, s.m.TermsOf(first)
+	if t.Gang == nil {
 		t.told = first.Pod
-	} else if t.priority = 0; t.gang.spec != nil {
-		t.priority = t.gang.spec.Priority
+	} else if t.priority = 0; t.Gang.Spec != nil {
+		t.priority = t.Gang.Spec.Priority
 	}
 	for _, p := range t.pods[1:] {
 		if p.Started.Before(t.started) {
@@ -77,13 +78,13 @@ func (s *State) appraise(t *tenant) {
 	s.divideTenant(t)
 	for _, u := range t.units {
 		u.stints = stintsOf(u.pods)
-		u.budgeted = slices.ContainsFunc(u.pods, func(p *pod) bool { return len(p.Budgets) > 0 })
+		u.budgeted = slices.ContainsFunc(u.pods, func(p *cluster.Pod) bool { return len(p.Budgets) > 0 })
 	}
 }
 
 func compareTenants(a, b *tenant) int {
 	if a.priority != b.priority {
-		return before(a.priority > b.priority)
+		return cluster.Before(a.priority > b.priority)
 	}
 	return cmp.Or(a.started.Compare(b.started), strings.Compare(a.key, b.key))
 }
@@ -91,7 +92,7 @@ func compareTenants(a, b *tenant) int {
 // divideTenant adds up what the tenant holds, and divides what may be evicted of it into units.
 func (s *State) divideTenant(t *tenant) {
 	t.size = bills(t.pods)
-	if t.gang == nil {
+	if t.Gang == nil {
 		t.core = t.size
 		if bare(t.pods[0]) {
 			t.units = []*unit{{of: t, pods: t.pods}}
@@ -100,20 +101,20 @@ func (s *State) divideTenant(t *tenant) {
 		}
 		return
 	}
-	slices.SortFunc(t.pods, comparePods)
+	slices.SortFunc(t.pods, cluster.ComparePods)
 	rest := &unit{of: t}
-	spare := t.gang.spares()
-	whole := t.gang.spec == nil || !t.gang.spec.Core
+	spare := sparesOf(t.Gang)
+	whole := t.Gang.Spec == nil || !t.Gang.Spec.Core
 	stays := !whole
 	for _, p := range t.pods {
 		if slices.Contains(spare, p) {
-			u := &unit{of: t, pods: []*pod{p}}
+			u := &unit{of: t, pods: []*cluster.Pod{p}}
 			u.size = bills(u.pods)
 			rest.spare = append(rest.spare, u)
 			continue
 		}
 		stays = stays || !p.Evictable
-		for _, d := range p.bill {
+		for _, d := range p.Charge {
 			t.core.Add(d.Dim, d.Amount)
 		}
 		if bare(p) {
@@ -135,27 +136,27 @@ func (s *State) divideTenant(t *tenant) {
 }
 
 // bare says whether nothing about the pod itself keeps it from being evicted.
-func bare(p *pod) bool { return p.Evictable && p.Node != "" && p.seat != nil && !p.leaving() }
+func bare(p *cluster.Pod) bool { return p.Evictable && p.Node != "" && p.Host != nil && !p.Leaving() }
 
-// spares lists the members that the gang can lose and still have its minimum: in each leaf those of the last ranks.
-func (g *gang) spares() []*pod {
-	if g.spec == nil || g.tree == nil {
+// sparesOf lists the members that the gang can lose and still have its minimum: in each leaf those of the last ranks.
+func sparesOf(g *cluster.Gang) []*cluster.Pod {
+	if g.Spec == nil || g.Tree == nil {
 		return nil
 	}
-	var out []*pod
-	g.tree.each(func(b *branch) {
-		if len(b.children) > 0 {
+	var out []*cluster.Pod
+	g.Tree.Each(func(b *cluster.Branch) {
+		if len(b.Children) > 0 {
 			return
 		}
 		bound := 0
-		for _, p := range b.pods {
-			if p.seat != nil && p.Node != "" {
+		for _, p := range b.Pods {
+			if p.Host != nil && p.Node != "" {
 				bound++
 			}
 		}
-		for i := len(b.pods) - 1; i >= 0 && bound > b.min(); i-- {
-			if bare(b.pods[i]) {
-				out = append(out, b.pods[i])
+		for i := len(b.Pods) - 1; i >= 0 && bound > b.Min(); i-- {
+			if bare(b.Pods[i]) {
+				out = append(out, b.Pods[i])
 				bound--
 			}
 		}
@@ -164,22 +165,22 @@ func (g *gang) spares() []*pod {
 }
 
 // coveredUpTo says whether all queues of the tenant that are deeper than that cover its minimum.
-func (t *tenant) coveredUpTo(depth int) bool { return t.covered >= t.payer.depth-depth }
+func (t *tenant) coveredUpTo(depth int) bool { return t.covered >= t.payer.Depth-depth }
 
 // coverBelow returns the tenants of the queue and of all below it, having found out which of them its quota covers.
-func (s *State) coverBelow(q *queue) []*tenant {
+func (s *State) coverBelow(q *cluster.Queue) []*tenant {
 	all := s.tenantsBelow(q)
 	var buf [4]int
 	dims := buf[:0]
-	for dim, promised := range s.forest.promised {
+	for dim, promised := range s.m.Tree.Promised {
 		if promised > 0 {
 			dims = append(dims, dim)
 		}
 	}
-	v := &cover{s: s, queue: q, dims: dims, part: s.quota, all: all}
+	v := &cover{s: s, queue: q, dims: dims, part: s.m.Quota, all: all}
 	v.firm()
 	for _, t := range all {
-		below := t.payer.depth - q.depth
+		below := t.payer.Depth - q.Depth
 		t.covered = min(t.covered, below)
 		//mutate: cover-from-below
 		if v.covers(t.core, t.stays) && t.covered == below {
@@ -192,20 +193,20 @@ func (s *State) coverBelow(q *queue) []*tenant {
 // claim is a gang that looks for others' work to be evicted for it.
 type claim struct {
 	y      *cycle
-	g      *gang
-	t      turn
-	q      *queue          // that it is charged to; State.nobody: none
+	g      *cluster.Gang
+	t      cluster.Turn
+	q      *cluster.Queue  // that it is charged to; State.nobody: none
 	gpus   int64           // the least that it asks for
 	needs  quantity.Vector // the least that it asks for, as queues count it
 	own    quantity.Vector // what is held for it, and counts in its queues already
 	dims   []int           // of what it asks for, what is promised; of every GPU model too
 	id     uint64
-	units  []*unit // that are legal to evict
-	theirs []*hold // places of others that it may have
+	units  []*unit         // that are legal to evict
+	theirs []*cluster.Hold // places of others that it may have
 
 	// Of a gang of like members: how its classes are made, one for each GPU model.
 	alike bool
-	first *pod
+	first *cluster.Pod
 	kins  []kin
 
 	owed     bool // its queue is within quota with it
@@ -221,7 +222,7 @@ func (c *claim) find() {
 	s := c.y.s
 	s.hunts++
 	c.id = s.hunts
-	if c.q != &s.nobody {
+	if c.q != &s.m.Unqueued {
 		c.reclaim()
 		c.share()
 	}
@@ -237,11 +238,11 @@ func (c *claim) find() {
 // first: its own queue has quota for both.
 func (c *claim) preempt() {
 	c.preempts = true
-	if !c.q.outranks(c.t.priority) {
+	if !c.q.Outranks(c.t.Priority) {
 		return
 	}
 	all := c.y.s.tenantsOf(c.q)
-	for i := len(all) - 1; i >= 0 && all[i].priority < c.t.priority; i-- {
+	for i := len(all) - 1; i >= 0 && all[i].priority < c.t.Priority; i-- {
 		if !all[i].promoted() {
 			c.take(all[i], api.Preempted, -1)
 		}
@@ -251,13 +252,13 @@ func (c *claim) preempt() {
 // promoted says whether the tenant started after it had waited for so long that it goes before higher priorities of its
 // queue: it is not evicted for them then.
 func (t *tenant) promoted() bool {
-	q := t.payer.spec
+	q := t.payer.Spec
 	if q == nil || q.PromoteAfter == 0 {
 		return false
 	}
 	created := t.pods[0].Created
-	if t.gang != nil && t.gang.spec != nil {
-		created = t.gang.spec.Created
+	if t.Gang != nil && t.Gang.Spec != nil {
+		created = t.Gang.Spec.Created
 	}
 	return !t.started.Before(created.Add(q.PromoteAfter))
 }
@@ -268,10 +269,10 @@ func (c *claim) reclaim() {
 		return
 	}
 	reach := 0
-	for x := c.q; x != nil && c.fitsIn(x, c.y.s.quota); x = x.parent {
+	for x := c.q; x != nil && c.fitsIn(x, c.y.s.m.Quota); x = x.Parent {
 		for _, z := range c.y.s.siblings(x) {
 			if z != x {
-				c.uncovered(z, c.dims, c.y.s.quota, api.Reclaimed, reach)
+				c.uncovered(z, c.dims, c.y.s.m.Quota, api.Reclaimed, reach)
 			}
 		}
 		reach++
@@ -282,7 +283,7 @@ func (c *claim) reclaim() {
 // share: what queues hold above their fair share and their quota, as far up as the claimant's own is within its share.
 func (c *claim) share() {
 	dims := c.sharedDims()
-	for x := c.q; x != nil && len(dims) > 0 && c.fitsShare(x, dims); x = x.parent {
+	for x := c.q; x != nil && len(dims) > 0 && c.fitsShare(x, dims); x = x.Parent {
 		for _, z := range c.y.s.siblings(x) {
 			if z != x {
 				c.uncovered(z, dims, shareOrQuota, api.Shared, -1)
@@ -293,12 +294,12 @@ func (c *claim) share() {
 
 // sharedDims lists what of the claimant's needs there are fair shares of that it may ask for; none but under timeshare.
 func (c *claim) sharedDims() []int {
-	if c.y.s.cfg.Policy != api.TimeShare {
+	if c.y.s.m.Config.Policy != api.TimeShare {
 		return nil
 	}
 	dims := make([]int, 0, len(c.needs))
 	for dim, need := range c.needs {
-		if need > 0 && dim != quantity.DimPods && dim < len(c.q.fair) {
+		if need > 0 && dim != quantity.DimPods && dim < len(c.q.Fair) {
 			dims = append(dims, dim)
 		}
 	}
@@ -306,9 +307,9 @@ func (c *claim) sharedDims() []int {
 }
 
 // fitsShare says whether the queue is within its fair share with what the claimant asks for.
-func (c *claim) fitsShare(q *queue, dims []int) bool {
+func (c *claim) fitsShare(q *cluster.Queue, dims []int) bool {
 	for _, dim := range dims {
-		if q.committed(dim)-c.own.At(dim)+c.needs[dim] > q.fair.At(dim) {
+		if q.Committed(dim)-c.own.At(dim)+c.needs[dim] > q.Fair.At(dim) {
 			return false
 		}
 	}
@@ -317,12 +318,12 @@ func (c *claim) fitsShare(q *queue, dims []int) bool {
 
 // shareOrQuota is what nobody may take from a queue for a share. Where quotas promise more than there is, a share can be
 // less than the quota, and that would be asked back again by right.
-func shareOrQuota(q *queue, dim int) int64 { return max(q.fair.At(dim), q.quota.At(dim)) }
+func shareOrQuota(q *cluster.Queue, dim int) int64 { return max(q.Fair.At(dim), q.Quota.At(dim)) }
 
 // fitsIn says whether the queue is within its part with what the claimant asks for.
-func (c *claim) fitsIn(q *queue, part func(*queue, int) int64) bool {
+func (c *claim) fitsIn(q *cluster.Queue, part func(*cluster.Queue, int) int64) bool {
 	for _, dim := range c.dims {
-		if c.needs.At(dim) > 0 && q.committed(dim)-c.own.At(dim)+c.needs.At(dim) > part(q, dim) {
+		if c.needs.At(dim) > 0 && q.Committed(dim)-c.own.At(dim)+c.needs.At(dim) > part(q, dim) {
 			return false
 		}
 	}
@@ -330,29 +331,29 @@ func (c *claim) fitsIn(q *queue, part func(*queue, int) int64) bool {
 }
 
 // siblings lists the queues with the same parent, itself among them.
-func (s *State) siblings(q *queue) []*queue {
-	if q.parent != nil {
-		return q.parent.children
+func (s *State) siblings(q *cluster.Queue) []*cluster.Queue {
+	if q.Parent != nil {
+		return q.Parent.Children
 	}
-	return s.forest.top
+	return s.m.Tree.Top
 }
 
 // cover is what a queue's part is enough for, as it is being added up.
 type cover struct {
 	s     *State
-	queue *queue
+	queue *cluster.Queue
 	dims  []int
 	over  []int // of dims, where the queue holds more than its part
-	part  func(*queue, int) int64
+	part  func(*cluster.Queue, int) int64
 	all   []*tenant
 	sum   quantity.Vector
 }
 
 // newCover has the tenants of a queue that holds more than its part.
-func newCover(s *State, z *queue, dims []int, part func(*queue, int) int64) *cover {
+func newCover(s *State, z *cluster.Queue, dims []int, part func(*cluster.Queue, int) int64) *cover {
 	v := &cover{s: s, queue: z, dims: dims, part: part}
 	for _, dim := range dims {
-		if z.committed(dim) > part(z, dim) {
+		if z.Committed(dim) > part(z, dim) {
 			v.over = append(v.over, dim)
 		}
 	}
@@ -366,7 +367,7 @@ func newCover(s *State, z *queue, dims []int, part func(*queue, int) int64) *cov
 // firm adds up what can never be evicted.
 func (v *cover) firm() {
 	for _, dim := range v.dims {
-		if v.queue.firm.At(dim) == 0 {
+		if v.queue.Firm.At(dim) == 0 {
 			continue
 		}
 		for _, t := range v.all {
@@ -394,15 +395,15 @@ func (v *cover) covers(more, counted quantity.Vector) bool {
 
 // lacks says whether some of what a workload of the payer holds is of what the queue holds too much of, and can be asked
 // back from it.
-func (v *cover) lacks(payer *queue, some quantity.Vector) bool {
+func (v *cover) lacks(payer *cluster.Queue, some quantity.Vector) bool {
 	return slices.ContainsFunc(v.over, func(dim int) bool {
 		//mutate: cover-devices-only -> some.at(dim) > 0
-		return some.At(dim) > 0 && v.s.covers(payer, dim)
+		return some.At(dim) > 0 && v.s.m.Covers(payer, dim)
 	})
 }
 
 // uncovered takes of a queue that holds more than its part what is not covered by it.
-func (c *claim) uncovered(z *queue, dims []int, part func(*queue, int) int64, cause api.EvictionCause, reach int) {
+func (c *claim) uncovered(z *cluster.Queue, dims []int, part func(*cluster.Queue, int) int64, cause api.EvictionCause, reach int) {
 	if x := c.y.s.cutOf(z, dims, part); x != nil {
 		for _, u := range x.units {
 			c.takeUnit(u, cause, reach)
@@ -412,7 +413,7 @@ func (c *claim) uncovered(z *queue, dims []int, part func(*queue, int) int64, ca
 
 // overrun: what started after the claimant was promised its start, which has come, and runs longer than was said.
 func (c *claim) overrun() {
-	p := c.y.s.promises[c.g.key]
+	p := c.y.s.m.Promises[c.g.Key]
 	if p == nil {
 		return
 	}
@@ -447,22 +448,22 @@ func (y *cycle) saidEnd(t *tenant) time.Time {
 
 // everyTenant visits all, in no order.
 func (s *State) everyTenant(visit func(*tenant)) {
-	for _, q := range s.queues {
+	for _, q := range s.m.Queues {
 		for _, t := range s.tenantsOf(q) {
 			visit(t)
 		}
 	}
-	for _, t := range s.tenantsOf(&s.nobody) {
+	for _, t := range s.tenantsOf(&s.m.Unqueued) {
 		visit(t)
 	}
 }
 
 // idle: what was measured to do nothing for long enough in a queue that does not let that be.
 func (c *claim) idle() {
-	for _, q := range c.y.s.forest.idle {
+	for _, q := range c.y.s.m.Tree.Idle {
 		for _, t := range c.y.s.tenantsOf(q) {
 			for _, u := range t.units {
-				if c.idles(u, q.spec.ReclaimIdle) {
+				if c.idles(u, q.Spec.ReclaimIdle) {
 					c.takeUnit(u, api.Idled, -1)
 				}
 			}
@@ -490,7 +491,7 @@ func (c *claim) idles(u *unit, after time.Duration) bool {
 
 // take makes all units of the tenant legal.
 func (c *claim) take(t *tenant, cause api.EvictionCause, reach int) {
-	if len(t.units) == 0 || t.gang == c.g {
+	if len(t.units) == 0 || t.Gang == c.g {
 		return
 	}
 	for _, u := range t.units {
@@ -499,17 +500,17 @@ func (c *claim) take(t *tenant, cause api.EvictionCause, reach int) {
 }
 
 // minRun is how long a workload of the queue runs before it may be evicted.
-func (s *State) minRun(q *queue) time.Duration {
-	if q.spec != nil && q.spec.MinRun > 0 {
-		return q.spec.MinRun
+func (s *State) minRun(q *cluster.Queue) time.Duration {
+	if q.Spec != nil && q.Spec.MinRun > 0 {
+		return q.Spec.MinRun
 	}
-	return s.cfg.MinRun
+	return s.m.Config.MinRun
 }
 
 // takeUnit makes the unit legal, if it is not yet.
 func (c *claim) takeUnit(u *unit, cause api.EvictionCause, reach int) {
 	t := u.of
-	if u.claim == c.id || t.gang == c.g {
+	if u.claim == c.id || t.Gang == c.g {
 		return
 	}
 	least := c.y.s.minRun(t.payer)
@@ -533,7 +534,7 @@ func (c *claim) takeUnit(u *unit, cause api.EvictionCause, reach int) {
 }
 
 // refused says whether the pod could not be evicted a short time ago.
-func (y *cycle) refused(p *pod) bool {
-	e := y.s.evictions[p.Key]
-	return e != nil && e.Refused && e.UID == p.UID && live(e.Until, y.now) && !y.s.isRejected(api.KindEviction, p.Key)
+func (y *cycle) refused(p *cluster.Pod) bool {
+	e := y.s.m.Evictions[p.Key]
+	return e != nil && e.Refused && e.UID == p.UID && cluster.Live(e.Until, y.now) && !y.s.m.IsRejected(api.KindEviction, p.Key)
 }

@@ -1,6 +1,9 @@
 package engine
 
-import "github.com/berth-dev/berth/engine/internal/api"
+import (
+	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/cluster"
+)
 
 // Disruption budgets: a set of victims that keeps them all comes before any that does not.
 
@@ -22,7 +25,7 @@ func (t *toll) count(u *unit, by int) {
 				t.of, t.kept = make(map[string]int), make(map[string]int)
 			}
 			t.of[b] += by
-			if q := u.of.payer; q.spec != nil && q.spec.KeepBudgets {
+			if q := u.of.payer; q.Spec != nil && q.Spec.KeepBudgets {
 				t.kept[b] += by
 			}
 		}
@@ -42,8 +45,8 @@ func (y *cycle) broken(t *toll) (pods int, never bool) {
 
 // allowed is how many more pods of the budget may be evicted; a budget that is not known allows all.
 func (y *cycle) allowed(budget string) int {
-	d := y.s.disruptions[budget]
-	if d == nil || y.s.isRejected(api.KindDisruption, budget) {
+	d := y.s.m.Disruptions[budget]
+	if d == nil || y.s.m.IsRejected(api.KindDisruption, budget) {
 		return 1 << 30
 	}
 	return max(0, d.Allowed-y.underWay()[budget])
@@ -53,8 +56,8 @@ func (y *cycle) allowed(budget string) int {
 func (y *cycle) underWay() map[string]int {
 	if y.disrupted == nil {
 		y.disrupted = make(map[string]int)
-		for key, e := range y.s.evictions {
-			if p := y.s.pods[key]; p != nil && p.evicting && !p.Terminating && !e.Refused && !e.Surge {
+		for key, e := range y.s.m.Evictions {
+			if p := y.s.m.Pods[key]; p != nil && p.Evicting && !p.Terminating && !e.Refused && !e.Surge {
 				y.disrupt(p)
 			}
 		}
@@ -62,16 +65,16 @@ func (y *cycle) underWay() map[string]int {
 	return y.disrupted
 }
 
-func (y *cycle) disrupt(p *pod) {
+func (y *cycle) disrupt(p *cluster.Pod) {
 	for _, b := range p.Budgets {
 		y.disrupted[b]++
 	}
 }
 
 // forbidden says whether evicting the pod alone violates a budget that its queue always keeps.
-func (c *claim) forbidden(p *pod) bool {
-	q := p.payer
-	if len(p.Budgets) == 0 || q == nil || q.spec == nil || !q.spec.KeepBudgets {
+func (c *claim) forbidden(p *cluster.Pod) bool {
+	q := p.Payer
+	if len(p.Budgets) == 0 || q == nil || q.Spec == nil || !q.Spec.KeepBudgets {
 		return false
 	}
 	for _, b := range p.Budgets {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
@@ -15,7 +16,7 @@ import (
 // tract is a node, as a claim's units could free it.
 type tract struct {
 	pass   uint64          // the survey that the rest is of
-	node   *node           // nil: the class may not be there
+	node   *cluster.Node   // nil: the class may not be there
 	free   quantity.Vector // with what is freed so far
 	slots  int64           // pods of the class that go there then, by resources
 	spoils int             // pods, and places held, that keep the class off the node whatever is free
@@ -25,8 +26,8 @@ type tract struct {
 // region is a domain in which all pods of a claim must be, or the whole cluster.
 type region struct {
 	name   string
-	domain *domain // nil: the whole cluster, or the node
-	node   *node
+	domain *cluster.Domain // nil: the whole cluster, or the node
+	node   *cluster.Node
 	tracts []*tract
 	lacks  int64 // pods for which it has no room
 }
@@ -37,7 +38,7 @@ func (r *region) fits(s *State, c *class) int64 {
 	case r.node != nil:
 		return s.fits(c, scope{node: r.node})
 	case r.domain != nil:
-		return c.sums[r.domain.id]
+		return c.sums[r.domain.ID]
 	}
 	return c.total
 }
@@ -57,15 +58,15 @@ func (c *claim) survey(o order) *survey {
 }
 
 // tract returns the node's, nil where the class may not be.
-func (v *survey) tract(n *node) *tract {
+func (v *survey) tract(n *cluster.Node) *tract {
 	s := v.y.s
-	if n.shelf == nil {
+	if n.Bucket == nil {
 		return nil
 	}
-	if len(s.tracts) < len(s.pulses) {
-		s.tracts = append(s.tracts, make([]tract, len(s.pulses)-len(s.tracts))...)
+	if len(s.tracts) < len(s.m.Log.Touches) {
+		s.tracts = append(s.tracts, make([]tract, len(s.m.Log.Touches)-len(s.tracts))...)
 	}
-	t := &s.tracts[n.index]
+	t := &s.tracts[n.Index]
 	if t.pass == v.pass {
 		if t.node == nil {
 			return nil
@@ -77,28 +78,28 @@ func (v *survey) tract(n *node) *tract {
 		return nil
 	}
 	t.node, t.spoils = n, 0
-	t.free = append(t.free[:0], n.free...)
+	t.free = append(t.free[:0], n.Free...)
 	for _, p := range v.y.spoken[n] {
-		if p.seat == n {
-			for _, d := range p.demands {
+		if p.Host == n {
+			for _, d := range p.Demands {
 				t.free.Add(d.Dim, d.Amount)
 			}
 		}
 	}
-	for _, p := range n.nominated {
+	for _, p := range n.Nominated {
 		if p.Priority >= v.class.priority {
-			for _, d := range p.demands {
+			for _, d := range p.Demands {
 				t.free.Add(d.Dim, -d.Amount)
 			}
 		}
 	}
-	if v.class.shape.gpus > 0 && (s.wholes > 0 || v.class.whole != "") {
-		for _, p := range n.occ {
+	if v.class.shape.GPUs > 0 && (s.m.WholeNodeGangs > 0 || v.class.whole != "") {
+		for _, p := range n.Pods {
 			if v.spoils(p) {
 				t.spoils++
 			}
 		}
-		for _, h := range n.held {
+		for _, h := range n.Held {
 			if s.spoils(h, v.class) {
 				t.spoils++
 			}
@@ -110,19 +111,19 @@ func (v *survey) tract(n *node) *tract {
 }
 
 // admits says whether pods of the class may be on the node, whatever is free there.
-func (v *survey) admits(c *class, n *node) bool {
+func (v *survey) admits(c *class, n *cluster.Node) bool {
 	if v.y.s.maskOf(c, n).state == removed || c.local && c.bars(n) {
 		return false
 	}
-	return c.want.Model == "" || slices.Contains(n.kind.models, c.want.Model)
+	return c.want.Model == "" || slices.Contains(n.Models, c.want.Model)
 }
 
 // spoils says whether the pod keeps the class off its node.
-func (v *survey) spoils(p *pod) bool {
-	if p.amount(quantity.DimGPU) == 0 || v.class.whole != "" && p.Gang == v.class.whole {
+func (v *survey) spoils(p *cluster.Pod) bool {
+	if p.Amount(quantity.DimGPU) == 0 || v.class.whole != "" && p.Gang == v.class.whole {
 		return false
 	}
-	return v.class.whole != "" || p.gang != nil && p.gang.whole
+	return v.class.whole != "" || p.In != nil && p.In.Whole
 }
 
 func (v *survey) slots(t *tract) int64 {
@@ -130,7 +131,7 @@ func (v *survey) slots(t *tract) int64 {
 		return 0
 	}
 	k := quotient(t.free, v.class.demands)
-	if len(v.class.shape.spec.Ports) > 0 {
+	if len(v.class.shape.Spec.Ports) > 0 {
 		k = min(k, 1)
 	}
 	return k
@@ -140,9 +141,9 @@ func (v *survey) slots(t *tract) int64 {
 // to the nodes of the land.
 func (v *survey) free(u *unit, by int64) int64 {
 	var gain int64
-	whole := v.class.shape.gpus > 0 && (v.y.s.wholes > 0 || v.class.whole != "")
+	whole := v.class.shape.GPUs > 0 && (v.y.s.m.WholeNodeGangs > 0 || v.class.whole != "")
 	for _, p := range u.pods {
-		n := p.seat
+		n := p.Host
 		if u.taken {
 			continue
 		}
@@ -150,7 +151,7 @@ func (v *survey) free(u *unit, by int64) int64 {
 		if t == nil {
 			continue
 		}
-		for _, d := range p.demands {
+		for _, d := range p.Demands {
 			t.free.Add(d.Dim, by*d.Amount)
 		}
 		if whole && v.spoils(p) {
@@ -165,17 +166,17 @@ func (v *survey) free(u *unit, by int64) int64 {
 
 // freeAll counts all units as gone, or with by = -1 as there again.
 func (v *survey) freeAll(by int64) {
-	whole := v.class.shape.gpus > 0 && (v.y.s.wholes > 0 || v.class.whole != "")
+	whole := v.class.shape.GPUs > 0 && (v.y.s.m.WholeNodeGangs > 0 || v.class.whole != "")
 	for _, u := range v.units {
 		if u.taken {
 			continue
 		}
 		for _, p := range u.pods {
-			t := v.tract(p.seat)
+			t := v.tract(p.Host)
 			if t == nil {
 				continue
 			}
-			for _, d := range p.demands {
+			for _, d := range p.Demands {
 				t.free.Add(d.Dim, by*d.Amount)
 			}
 			if whole && v.spoils(p) {
@@ -208,9 +209,9 @@ func (c *claim) hopeful() bool {
 // state itself lacks there.
 func (v *survey) regions(o order) []*region {
 	s := v.y.s
-	level := s.level(o.layout.Required)
+	level := s.m.Level(o.layout.Required)
 	home := s.home(level, o.running)
-	if level == anyLevel {
+	if level == cluster.AnyLevel {
 		r := &region{tracts: v.land, lacks: v.need - v.class.total}
 		if v.room(r) < r.lacks {
 			return nil
@@ -218,22 +219,22 @@ func (v *survey) regions(o order) []*region {
 		return []*region{r}
 	}
 	var out []*region
-	by := make([]*region, len(s.topology.domains))
+	by := make([]*region, len(s.m.Topology.Domains))
 	for _, t := range v.land {
-		if level == nodeLevel {
-			if r := (&region{name: t.node.name, node: t.node, tracts: []*tract{t}, lacks: v.need - s.fits(v.class, scope{node: t.node})}); v.room(r) >= r.lacks && (home == nil || home.node == t.node) {
+		if level == cluster.NodeLevel {
+			if r := (&region{name: t.node.Name, node: t.node, tracts: []*tract{t}, lacks: v.need - s.fits(v.class, scope{node: t.node})}); v.room(r) >= r.lacks && (home == nil || home.node == t.node) {
 				out = append(out, r)
 			}
 			continue
 		}
-		d := t.node.shelf.domains[level]
+		d := t.node.Bucket.Domains[level]
 		if d == nil || home != nil && home.domains[0] != d {
 			continue
 		}
-		r := by[d.id]
+		r := by[d.ID]
 		if r == nil {
-			r = &region{name: d.name, domain: d, lacks: v.need - v.class.sums[d.id]}
-			by[d.id] = r
+			r = &region{name: d.Name, domain: d, lacks: v.need - v.class.sums[d.ID]}
+			by[d.ID] = r
 			out = append(out, r)
 		}
 		r.tracts = append(r.tracts, t)
@@ -247,7 +248,7 @@ func (v *survey) regions(o order) []*region {
 func (v *survey) room(r *region) int64 {
 	var sum int64
 	for _, t := range r.tracts {
-		has := int64(v.class.byShelf[t.node.shelf.id].cells[t.node.slot].fits)
+		has := int64(v.class.byShelf[t.node.Bucket.ID].cells[t.node.Slot].fits)
 		sum += max(0, t.slots-has)
 	}
 	return sum
@@ -297,7 +298,7 @@ func (c *claim) gather() (open, hope bool) {
 	}
 	slices.SortStableFunc(bids, func(a, b bid) int {
 		if a.worth != b.worth {
-			return before(a.worth.less(b.worth))
+			return cluster.Before(a.worth.less(b.worth))
 		}
 		return strings.Compare(a.name, b.name)
 	})
@@ -347,7 +348,7 @@ func (v *survey) one() (bid, bool) {
 			continue
 		}
 		for _, q := range u.pods {
-			t := v.tract(q.seat)
+			t := v.tract(q.Host)
 			if t == nil || len(t.units) > 0 && t.units[len(t.units)-1] == u {
 				continue
 			}
@@ -371,7 +372,7 @@ func (v *survey) enter(u *unit) {
 		if u.taken {
 			return
 		}
-		if t := v.tract(p.seat); t != nil && (len(t.units) == 0 || t.units[len(t.units)-1] != u) {
+		if t := v.tract(p.Host); t != nil && (len(t.units) == 0 || t.units[len(t.units)-1] != u) {
 			t.units = append(t.units, u)
 		}
 	}
@@ -548,13 +549,13 @@ func (p *picking) gainOf(u *unit, by int64) int64 {
 	}
 	var outside int64
 	for _, q := range u.pods {
-		if t := p.tract(q.seat); t != nil && !p.inside[t] {
+		if t := p.tract(q.Host); t != nil && !p.inside[t] {
 			outside -= t.slots
 		}
 	}
 	gain := p.free(u, by)
 	for _, q := range u.pods {
-		if t := p.tract(q.seat); t != nil && !p.inside[t] {
+		if t := p.tract(q.Host); t != nil && !p.inside[t] {
 			outside += t.slots
 		}
 	}
@@ -621,13 +622,13 @@ func (p *picking) also(chosen []*unit, u *unit) []*unit {
 // helps is how much the unit gives of what the class asks for most on the node, at least 1.
 func (p *picking) helps(u *unit, t *tract) int64 {
 	dim := quantity.DimGPU
-	if p.class.shape.gpus == 0 {
+	if p.class.shape.GPUs == 0 {
 		dim = p.class.demands[len(p.class.demands)-1].Dim
 	}
 	var sum int64
 	for _, q := range u.pods {
-		if q.seat == t.node {
-			sum += q.amount(dim)
+		if q.Host == t.node {
+			sum += q.Amount(dim)
 		}
 	}
 	return max(1, sum)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/cluster"
 )
 
 // The victims of a claim: a set of legal units, cheapest first by what it breaks and what it costs, from which none can
@@ -67,15 +68,15 @@ func (c *claim) choose() []*unit {
 // compareUnits puts first what is rather left alone: what is left of gangs, then the dearest, then as on a roster.
 func compareUnits(a, b *unit) int {
 	if x, y := len(a.spare) > 0, len(b.spare) > 0; x != y {
-		return before(x)
+		return cluster.Before(x)
 	}
 	if a.cost != b.cost {
-		return before(a.cost > b.cost)
+		return cluster.Before(a.cost > b.cost)
 	}
 	if c := compareTenants(a.of, b.of); c != 0 {
 		return c
 	}
-	return cmp.Or(strings.Compare(a.of.payer.name, b.of.payer.name), comparePods(a.pods[0], b.pods[0]))
+	return cmp.Or(strings.Compare(a.of.payer.Name, b.of.payer.Name), cluster.ComparePods(a.pods[0], b.pods[0]))
 }
 
 // taken lists the units that are lifted, those first that are rather left alone.
@@ -95,12 +96,12 @@ func (c *claim) lift(u *unit) {
 	u.taken = true
 	u.seats = u.seats[:0]
 	for _, p := range u.pods {
-		n := p.seat
-		u.seats = append(u.seats, seatOf{n, p.seatDevices})
-		c.y.s.takeOff(p)
+		n := p.Host
+		u.seats = append(u.seats, seatOf{n, p.HostDevices})
+		c.y.s.m.Remove(p)
 		for _, o := range c.y.spoken[n] { // what is held there is theirs, and not taken from this one
-			if o.seat == n {
-				c.y.s.takeOff(o)
+			if o.Host == n {
+				c.y.s.m.Remove(o)
 			}
 		}
 	}
@@ -111,7 +112,7 @@ func (c *claim) lift(u *unit) {
 func (c *claim) restore(u *unit) {
 	u.taken = false
 	for i, p := range u.pods {
-		c.y.s.putOn(p, u.seats[i].node, u.seats[i].devices)
+		c.y.s.m.PutOn(p, u.seats[i].node, u.seats[i].devices)
 	}
 	c.toll.count(u, -1)
 }
@@ -305,9 +306,9 @@ func (c *claim) fits() bool {
 		}
 	}
 	if !c.alike {
-		m := s.mark()
+		m := s.m.Mark()
 		found := y.place(c.g, c.t)
-		s.rollback(m)
+		s.m.Rollback(m)
 		return found.ok
 	}
 	for i := range c.kins {

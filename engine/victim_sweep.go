@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/quantity"
 	"github.com/berth-dev/berth/engine/why"
 )
@@ -193,7 +194,7 @@ func (c *claim) wants(i int) []order {
 	if len(all) == 0 {
 		return nil
 	}
-	size := func(o order) int64 { return int64(len(o.pods)) * max(1, o.class.shape.gpus) }
+	size := func(o order) int64 { return int64(len(o.pods)) * max(1, o.class.shape.GPUs) }
 	lead, lacks := all[0], false
 	for _, o := range all {
 		_, ok := c.y.s.chooseScope(o)
@@ -202,7 +203,7 @@ func (c *claim) wants(i int) []order {
 		}
 	}
 	out := []order{lead}
-	if lead.layout.Required != c.g.layout().Required {
+	if lead.layout.Required != c.g.Layout().Required {
 		return out
 	}
 	for _, o := range all {
@@ -285,7 +286,7 @@ func (w *sweep) prepare(v *survey, r *region, wants []order) *walk {
 	w.y.s.passes++
 	x := &walk{sweep: w, v: v, name: r.name, wants: wants, turn: w.y.s.passes, dim: quantity.DimGPU,
 		parts: make(map[*unit]int64), on: make(map[*unit][]stake)}
-	if v.class.shape.gpus == 0 {
+	if v.class.shape.GPUs == 0 {
 		x.dim = v.class.demands[len(v.class.demands)-1].Dim
 	}
 	for i, o := range wants {
@@ -309,7 +310,7 @@ func (w *sweep) prepare(v *survey, r *region, wants []order) *walk {
 	}
 	if len(x.lots) > sweepNodes {
 		slices.SortFunc(x.lots, func(a, b *lot) int {
-			return cmp.Or(cmp.Compare(a.rate, b.rate), strings.Compare(a.node.name, b.node.name))
+			return cmp.Or(cmp.Compare(a.rate, b.rate), strings.Compare(a.node.Name, b.node.Name))
 		})
 		x.lots = x.lots[:sweepNodes]
 	}
@@ -349,9 +350,9 @@ func (x *walk) lot(t *tract) *lot {
 }
 
 // has is what has room on the node already, of either class by itself.
-func (x *walk) has(n *node) (r room) {
+func (x *walk) has(n *cluster.Node) (r room) {
 	for i, o := range x.wants {
-		r[i] = int64(o.class.byShelf[n.shelf.id].cells[n.slot].fits)
+		r[i] = int64(o.class.byShelf[n.Bucket.ID].cells[n.Slot].fits)
 	}
 	return r
 }
@@ -361,11 +362,11 @@ func (l *lot) contested() bool { return l.has[0] > 0 && l.has[1] > 0 }
 
 // addContested adds to the region the nodes without candidates that have room for either class: not for both at once.
 func (x *walk) addContested(r *region) {
-	for _, sh := range x.y.s.topology.shelves {
-		if r.domain != nil && !slices.Contains(sh.domains, r.domain) || r.node != nil {
+	for _, sh := range x.y.s.m.Topology.Buckets {
+		if r.domain != nil && !slices.Contains(sh.Domains, r.domain) || r.node != nil {
 			continue
 		}
-		for _, n := range sh.nodes {
+		for _, n := range sh.Nodes {
 			if has := x.has(n); has[0] == 0 || has[1] == 0 {
 				continue
 			}
@@ -449,8 +450,8 @@ func (s stair) more(o stair) bool {
 func (x *walk) gives(u *unit, l *lot) int64 {
 	var sum int64
 	for _, p := range u.pods {
-		if p.seat == l.node {
-			sum += p.amount(x.dim)
+		if p.Host == l.node {
+			sum += p.Amount(x.dim)
 		}
 	}
 	return max(1, sum)
@@ -531,9 +532,9 @@ func (x *walk) rooms(top room, visit func(room)) {
 func (x *walk) arrange() {
 	slices.SortFunc(x.lots, func(a, b *lot) int {
 		if a.bound != b.bound {
-			return before(a.bound)
+			return cluster.Before(a.bound)
 		}
-		return cmp.Or(cmp.Compare(a.rate, b.rate), strings.Compare(a.node.name, b.node.name))
+		return cmp.Or(cmp.Compare(a.rate, b.rate), strings.Compare(a.node.Name, b.node.Name))
 	})
 	x.paid = make([]int64, len(x.lots))
 	x.ahead = make([][]int64, len(x.lots)+1)
@@ -676,9 +677,9 @@ func (x *walk) findRelief(g why.Gate) *relief {
 	for _, u := range x.cands {
 		h := helper{u, 1, u.cost + x.dear*x.surely(u)}
 		if g.Resource != "" {
-			h.gives = (u.billed(x.y.s.dims.ID(g.Resource)) + part - 1) / part
+			h.gives = (u.billed(x.y.s.m.Dims.ID(g.Resource)) + part - 1) / part
 		}
-		if h.gives > 0 && (g.Cause == why.NotLent || u.of.payer.top() == x.q.top()) {
+		if h.gives > 0 && (g.Cause == why.NotLent || u.of.payer.Top() == x.q.Top()) {
 			r.helpers = append(r.helpers, h)
 			r.gives[u] = h.gives
 		}
@@ -703,21 +704,13 @@ func (x *walk) findRelief(g why.Gate) *relief {
 // billed is what the unit's pods are charged of the resource.
 func (u *unit) billed(dim int) (sum int64) {
 	for _, p := range u.pods {
-		for _, d := range p.bill {
+		for _, d := range p.Charge {
 			if d.Dim == dim {
 				sum += d.Amount
 			}
 		}
 	}
 	return sum
-}
-
-// top is the queue at the top of its tree.
-func (q *queue) top() *queue {
-	for q.parent != nil {
-		q = q.parent
-	}
-	return q
 }
 
 // relieve proposes what is chosen, with the smallest sets of helpers from the i-th on that open the gates.

@@ -1,4 +1,4 @@
-package engine
+package cluster
 
 import (
 	"container/heap"
@@ -29,50 +29,50 @@ func (d *deadlines) Pop() any {
 }
 
 // assume takes note of an assumption: when it ends, and whether its pod sits by it.
-func (s *State) assume(a *api.Assumption) {
-	s.assumptions[a.Pod] = a
-	s.unused[a.Pod] = true
-	heap.Push(&s.deadlines, deadline{a.Until, a.Pod})
-	if p := s.pods[a.Pod]; p != nil {
-		s.resettle(p)
-		s.weigh(p)
+func (m *Model) assume(a *api.Assumption) {
+	m.Assumptions[a.Pod] = a
+	m.unused[a.Pod] = true
+	heap.Push(&m.deadlines, deadline{a.Until, a.Pod})
+	if p := m.Pods[a.Pod]; p != nil {
+		m.reassignUnbound(p)
+		m.weigh(p)
 	}
 }
 
 // weigh notes whether the pod sits by the assumption about it, if there is one.
-func (s *State) weigh(p *pod) {
-	switch a := s.assumptions[p.Key]; {
+func (m *Model) weigh(p *Pod) {
+	switch a := m.Assumptions[p.Key]; {
 	case a == nil:
-	case s.assumed(p) == a:
-		delete(s.unused, p.Key)
+	case m.Assumed(p) == a:
+		delete(m.unused, p.Key)
 	default:
-		s.unused[p.Key] = true
+		m.unused[p.Key] = true
 	}
 }
 
-// over lists, by pod, the assumptions that no pod sits by, and those whose time has come. next is when the next
+// Over lists, by pod, the assumptions that no pod sits by, and those whose time has come. next is when the next
 // one's time comes; zero: there is none.
-func (s *State) over(now time.Time) (pods []string, next time.Time) {
-	pods = sortedKeys(s.unused)
+func (m *Model) Over(now time.Time) (pods []string, next time.Time) {
+	pods = SortedKeys(m.unused)
 	var seen []deadline
-	for len(s.deadlines) > 0 {
-		top := s.deadlines[0]
-		a := s.assumptions[top.pod]
+	for len(m.deadlines) > 0 {
+		top := m.deadlines[0]
+		a := m.Assumptions[top.pod]
 		if a == nil || !a.Until.Equal(top.at) {
-			heap.Pop(&s.deadlines)
+			heap.Pop(&m.deadlines)
 			continue
 		}
-		if live(a.Until, now) && !s.unused[top.pod] {
+		if Live(a.Until, now) && !m.unused[top.pod] {
 			next = a.Until
 			break
 		}
-		if !s.unused[top.pod] {
+		if !m.unused[top.pod] {
 			pods = append(pods, top.pod)
 		}
-		seen = append(seen, heap.Pop(&s.deadlines).(deadline))
+		seen = append(seen, heap.Pop(&m.deadlines).(deadline))
 	}
 	for _, d := range seen {
-		heap.Push(&s.deadlines, d)
+		heap.Push(&m.deadlines, d)
 	}
 	slices.Sort(pods)
 	return slices.Compact(pods), next

@@ -1,4 +1,4 @@
-package engine
+package cluster
 
 import (
 	"slices"
@@ -8,27 +8,27 @@ import (
 )
 
 // Dump returns everything the state knows, in canonical order. Load makes the same state of it.
-func (s *State) Dump() api.Snapshot {
-	snap := api.Snapshot{Version: api.SnapshotVersion, Settled: s.settled, Latest: s.latest}
-	for _, n := range s.nodes {
-		if n.told != nil {
-			snap.Nodes = append(snap.Nodes, *n.told)
+func (m *Model) Dump() api.Snapshot {
+	snap := api.Snapshot{Version: api.SnapshotVersion, Settled: m.SettledAt, Latest: m.Latest}
+	for _, n := range m.Nodes {
+		if n.Told != nil {
+			snap.Nodes = append(snap.Nodes, *n.Told)
 		}
 	}
-	for _, p := range s.pods {
+	for _, p := range m.Pods {
 		snap.Pods = append(snap.Pods, *p.Pod)
 	}
-	for _, g := range s.gangs {
-		if g.spec != nil {
-			snap.Gangs = append(snap.Gangs, *g.spec)
+	for _, g := range m.Gangs {
+		if g.Spec != nil {
+			snap.Gangs = append(snap.Gangs, *g.Spec)
 		}
 	}
-	for _, q := range s.queues {
-		if q.spec != nil {
-			snap.Queues = append(snap.Queues, *q.spec)
+	for _, q := range m.Queues {
+		if q.Spec != nil {
+			snap.Queues = append(snap.Queues, *q.Spec)
 		}
 	}
-	s.dumpMemory(&snap)
+	m.dumpMemory(&snap)
 	sortBy(snap.Nodes, func(n *api.Node) string { return n.Name })
 	sortBy(snap.Pods, func(p *api.Pod) string { return p.Key })
 	sortBy(snap.Gangs, func(g *api.Gang) string { return g.Key })
@@ -36,21 +36,21 @@ func (s *State) Dump() api.Snapshot {
 	return snap
 }
 
-func (s *State) dumpMemory(snap *api.Snapshot) {
-	for _, a := range s.assumptions {
+func (m *Model) dumpMemory(snap *api.Snapshot) {
+	for _, a := range m.Assumptions {
 		snap.Assumptions = append(snap.Assumptions, *a)
 	}
-	for _, r := range s.refusals {
+	for _, r := range m.Refusals {
 		snap.Refusals = append(snap.Refusals, *r)
 	}
-	for _, h := range s.holds {
+	for _, h := range m.Holds {
 		snap.Holds = append(snap.Holds, *h.Hold)
 	}
-	snap.Disruptions, snap.Bookings = values(s.disruptions), values(s.bookings)
-	snap.Evictions, snap.Promises = values(s.evictions), values(s.promises)
-	snap.Spendings, snap.Lessons = values(s.spendings), values(s.lessons)
-	snap.Lapses = values(s.lapses)
-	for ref, version := range s.gone {
+	snap.Disruptions, snap.Bookings = values(m.Disruptions), values(m.Bookings)
+	snap.Evictions, snap.Promises = values(m.Evictions), values(m.Promises)
+	snap.Spendings, snap.Lessons = values(m.Spendings), values(m.Lessons)
+	snap.Lapses = values(m.Lapses)
+	for ref, version := range m.gone {
 		snap.Gone = append(snap.Gone, api.Ref{Kind: ref.Kind, Key: ref.Key, Version: version})
 	}
 	sortBy(snap.Assumptions, func(a *api.Assumption) string { return a.Pod })
@@ -62,7 +62,7 @@ func (s *State) dumpMemory(snap *api.Snapshot) {
 // values lists what a map holds, by key.
 func values[T any](in map[string]*T) []T {
 	var out []T
-	for _, key := range sortedKeys(in) {
+	for _, key := range SortedKeys(in) {
 		out = append(out, *in[key])
 	}
 	return out

@@ -1,4 +1,4 @@
-package engine
+package cluster
 
 import (
 	"hash/maphash"
@@ -8,58 +8,52 @@ import (
 	"github.com/berth-dev/berth/engine/why"
 )
 
-// shape is a Spec met before, so that equal ones are one pointer.
-type shape struct {
-	spec     *api.Spec
-	demands  []quantity.Demand // the scarcest first: GPUs before the rest
-	gpus     int64
-	keys     []string // label keys that it asks about, sorted
-	features []why.Feature
-
-	// What follows from the labels that are asked about, as of State.kindsMade.
-	matched uint64
-	matcher *matcher
-	masks   []mask    // by node kind
-	own     []ownMask // by node.index, for kinds to which the node's name matters
+// Shape is a Spec met before, so that equal ones are one pointer.
+type Shape struct {
+	Spec     *api.Spec
+	Demands  []quantity.Demand // the scarcest first: GPUs before the rest
+	GPUs     int64
+	Keys     []string // label keys that it asks about, sorted
+	Features []why.Feature
 }
 
 // shapes finds the shape of a spec. It forgets all when it grows too large: pods keep those they have.
 type shapes struct {
 	seed   maphash.Seed
-	byHash map[uint64][]*shape
+	byHash map[uint64][]*Shape
 	n      int
-	last   *shape // that was asked for: members of a gang are mostly alike
+	last   *Shape // that was asked for: members of a gang are mostly alike
 }
 
 const maxShapes = 1 << 14
 
-func (s *State) shapeOf(p *pod) *shape {
-	if p.shape == nil {
-		p.shape = s.internShape(&p.Spec)
+func (m *Model) ShapeOf(p *Pod) *Shape {
+	if p.Shape == nil {
+		p.Shape = m.internShape(&p.Spec)
 	}
-	return p.shape
+	return p.Shape
 }
 
-func (s *State) internShape(spec *api.Spec) *shape {
-	t := &s.shapes
-	if t.last != nil && spec.Equal(t.last.spec) {
+func (m *Model) internShape(spec *api.Spec) *Shape {
+	t := &m.shapes
+	if t.last != nil && spec.Equal(t.last.Spec) {
 		return t.last
 	}
 	if t.byHash == nil || t.n >= maxShapes {
-		*t = shapes{seed: maphash.MakeSeed(), byHash: make(map[uint64][]*shape)}
+		*t = shapes{seed: maphash.MakeSeed(), byHash: make(map[uint64][]*Shape)}
 	}
 	h := t.hash(spec)
 	for _, sh := range t.byHash[h] {
-		if spec.Equal(sh.spec) {
+		if spec.Equal(sh.Spec) {
 			t.last = sh
 			return sh
 		}
 	}
-	sh := &shape{spec: spec, demands: s.dims.Demands(spec.Requests), keys: spec.Keys(), features: unsupported(spec)}
-	for i, d := range sh.demands {
+	sh := &Shape{Spec: spec, Demands: m.Dims.Demands(spec.Requests), Keys: spec.Keys(), Features: unsupported(spec)}
+	for i, d := range sh.Demands {
 		if d.Dim == quantity.DimGPU {
-			sh.gpus = d.Amount
-			sh.demands[0], sh.demands[i] = sh.demands[i], sh.demands[0]
+			sh.GPUs = d.Amount
+			sh.Demands[0], sh.Demands[i] = sh.Demands[i], sh.Demands[0]
 		}
 	}
 	t.byHash[h] = append(t.byHash[h], sh)
@@ -107,4 +101,15 @@ func hashRequirement(h *maphash.Hash, r api.Requirement) {
 	for _, v := range r.Values {
 		h.WriteString(v)
 	}
+}
+
+// unsupported lists what the spec asks for that the engine does not decide yet.
+func unsupported(spec *api.Spec) []why.Feature {
+	features := spec.Features
+	for _, a := range spec.Requests {
+		if a.Value > 0 && api.IsMIG(a.Resource) {
+			return append(features[:len(features):len(features)], why.MIG)
+		}
+	}
+	return features
 }

@@ -1,0 +1,139 @@
+package cluster
+
+import (
+	"slices"
+)
+
+// Lacking returns the first leaf that has too few pods to ever have its minimum.
+func (b *Branch) Lacking() *Branch {
+	if len(b.Children) == 0 {
+		return b
+	}
+	for _, c := range b.Children {
+		if !c.Complete() {
+			return c.Lacking()
+		}
+	}
+	return b
+}
+
+// Least is the least of a resource that the branch can ask for to have its minimum.
+func (b *Branch) Least(dim int) int64 {
+	var each []int64
+	n := 0
+	if len(b.Children) == 0 {
+		n = b.Min() - b.Allocated
+		for _, p := range b.Pods {
+			if p.Host == nil {
+				each = append(each, p.Amount(dim))
+			}
+		}
+	} else {
+		n = b.MinGroups()
+		for _, c := range b.Children {
+			if c.Complete() {
+				each = append(each, c.Least(dim))
+			}
+		}
+	}
+	slices.Sort(each)
+	var sum int64
+	for _, v := range each[:max(0, min(n, len(each)))] {
+		sum += v
+	}
+	return sum
+}
+
+// Held is what the branch's members have of a resource.
+func (b *Branch) Held(dim int) int64 {
+	var sum int64
+	for _, p := range b.Pods {
+		if p.Host != nil {
+			sum += p.Amount(dim)
+		}
+	}
+	for _, c := range b.Children {
+		sum += c.Held(dim)
+	}
+	return sum
+}
+
+// Need is how many members the branch lacks of its minimum, in its cheapest groups.
+func (b *Branch) Need() int {
+	if len(b.Children) == 0 {
+		return max(0, b.Min()-b.Allocated)
+	}
+	var each []int
+	for _, c := range b.Children {
+		if c.Complete() {
+			each = append(each, c.Need())
+		}
+	}
+	slices.Sort(each)
+	sum := 0
+	for _, n := range each[:min(b.MinGroups(), len(each))] {
+		sum += n
+	}
+	return sum
+}
+
+// Required says whether any part of the tree must be in one domain.
+func (b *Branch) Required() bool {
+	found := false
+	b.Each(func(b *Branch) { found = found || b.Group.Layout.Required != "" || b.Group.Layout.Segment > 0 })
+	return found
+}
+
+// Path lists the branches from b down to the leaf, nil if the leaf is not below b.
+func (b *Branch) Path(leaf *Branch) []*Branch {
+	if b == leaf {
+		return []*Branch{b}
+	}
+	for _, c := range b.Children {
+		if p := c.Path(leaf); p != nil {
+			return append([]*Branch{b}, p...)
+		}
+	}
+	return nil
+}
+
+// Mates lists the members of the i-th pod's segment that have a seat.
+func (b *Branch) Mates(i int) []*Pod {
+	size := b.Group.Layout.Segment
+	first := i / size * size
+	var out []*Pod
+	for _, p := range b.Pods[first:min(first+size, len(b.Pods))] {
+		if p.Host != nil {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// Must lists the leaves that must start.
+func (b *Branch) Must() []*Branch {
+	if len(b.Children) == 0 {
+		return []*Branch{b}
+	}
+	if b.MinGroups() < len(b.Children) {
+		return nil
+	}
+	var out []*Branch
+	for _, c := range b.Children {
+		out = append(out, c.Must()...)
+	}
+	return out
+}
+
+// RunningPods lists the members of the branch that have a seat.
+func (b *Branch) RunningPods() []*Pod {
+	var out []*Pod
+	b.Each(func(b *Branch) {
+		for _, p := range b.Pods {
+			if p.Host != nil {
+				out = append(out, p)
+			}
+		}
+	})
+	return out
+}

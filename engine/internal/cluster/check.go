@@ -1,0 +1,454 @@
+package cluster
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/quantity"
+)
+
+// Check recounts the accounts of a Model, which are kept by adding and subtracting, from what was told. It shares no code
+// with what keeps them. Sums that run over many are checked step by step: a queue is what its own pods hold and what the
+// queues below it say they hold, which are looked at in their turn.
+type Check struct {
+	m     *Model
+	Found []api.Discrepancy
+}
+
+// NewCheck makes a check that has found nothing yet.
+func NewCheck(m *Model) *Check { return &Check{m: m} }
+
+// Note compares one amount.
+func (a *Check) Note(kind, key, account, resource string, kept, counted int64) {
+	if kept != counted {
+		a.Found = append(a.Found, api.Discrepancy{Kind: kind, Key: key, Account: account, Resource: resource, Kept: kept, Counted: counted})
+	}
+}
+
+// amounts compares a vector with what was counted by resource.
+func (a *Check) amounts(kind, key, account string, kept quantity.Vector, counted map[string]int64) {
+	for dim, v := range kept {
+		name := a.m.Dims.Names[dim]
+		a.Note(kind, key, account, name, v, counted[name])
+	}
+	for name, v := range counted {
+		if dim, known := a.m.Dims.IDs[name]; !known || dim >= len(kept) {
+			a.Note(kind, key, account, name, 0, v)
+		}
+	}
+}
+
+// Cluster counts capacity and what is taken of it, and looks for pods that are not where they were told to be.
+func (a *Check) Cluster() {
+	m := a.m
+	capacity, taken := make(map[string]int64), make(map[string]int64)
+	seats, rated := 0, int64(0)
+	for _, n := range m.Nodes {
+		if n.Told != nil && n.Told.Check() == "" {
+			for _, r := range n.Told.Allocatable {
+				capacity[r.Resource] += r.Value
+			}
+		}
+		seats += len(n.Pods)
+		for _, p := range n.Pods {
+			auditTakes(p.Pod, func(resource string, amount int64) { taken[resource] += amount })
+			_, devices := a.place(p.Pod)
+			a.charge(p.Pod, n, devices, func(resource string, amount int64) {
+				if resource == m.Config.GPU {
+					rated += amount
+				}
+			})
+		}
+	}
+	a.amounts("cluster", "", "capacity", m.Capacity, capacity)
+	a.amounts("cluster", "", "taken", m.Taken, taken)
+	a.Note("cluster", "", "surplus", m.Config.GPU, m.Surplus, rated-taken[m.Config.GPU])
+	a.Note("cluster", "", "journal", "", int64(len(m.Journal)), 0)
+	ought := 0
+	for key, p := range m.Pods {
+		if a.whereabouts(key, p) {
+			ought++
+		}
+	}
+	a.Note("cluster", "", "seats", "", int64(seats), int64(ought))
+	a.wanted()
+	for _, sh := range m.Topology.Buckets {
+		free := int64(0)
+		for _, n := range sh.Nodes {
+			free += max(0, n.Free.At(quantity.DimGPU))
+		}
+		a.Note("cluster", "", "vacancy", sh.Nodes[0].Name, sh.FreeGPUs(), free)
+	}
+}
+
+// wanted counts what the workloads in line of each queue lack.
+func (a *Check) wanted() {
+	wanted := make(map[*Queue]map[string]int64)
+	waiting := make(map[*Gang]bool)
+	for _, p := range a.m.Pods {
+		if p.In != nil && p.Host == nil && !p.Terminating && !p.Foreign {
+			waiting[p.In] = true
+		}
+	}
+	for g := range waiting {
+		if g.Payer == nil || !g.Tree.Complete() || g.Lone == nil && a.m.IsRejected(api.KindGang, g.Key) {
+			continue
+		}
+		if wanted[g.Payer] == nil {
+			wanted[g.Payer] = make(map[string]int64)
+		}
+		a.lacks(g, wanted[g.Payer])
+	}
+	for name, q := range a.m.Queues {
+		if q.Spec != nil {
+			a.amounts("queue", name, "wanted", q.Wanted, wanted[q])
+		}
+	}
+}
+
+// lacks adds what the gang's members without a seat ask for.
+func (a *Check) lacks(g *Gang, sum map[string]int64) {
+	pods := slices.Clone(g.Members)
+	if g.Lone != nil {
+		pods = []*Pod{g.Lone}
+	}
+	pods = slices.DeleteFunc(pods, func(p *Pod) bool { return p.Host != nil || p.Terminating || p.Foreign })
+	model, units := "", int64(1)
+	if i := slices.IndexFunc(pods, func(p *Pod) bool { return len(p.GPU.Models) > 0 }); i >= 0 && a.m.Tree.ByModel {
+		model = pods[i].GPU.Models[0]
+	}
+	for _, r := range a.m.Config.Rates {
+		if model != "" && r.Model == model {
+			units = r.Units
+		}
+	}
+	for _, p := range pods {
+		auditTakes(p.Pod, func(resource string, amount int64) {
+			if resource != a.m.Config.GPU || model == "" {
+				sum[resource] += amount
+				return
+			}
+			sum[resource] += amount * units
+			sum[api.OfModel(resource, model)] += amount
+		})
+	}
+}
+
+// whereabouts checks that the pod has the seat that it was told to have, and that it is in line where it has none. It
+// reports whether it ought to have one.
+func (a *Check) whereabouts(key string, p *Pod) bool {
+	node, _ := a.place(p.Pod)
+	has := ""
+	if p.Host != nil {
+		has = p.Host.Name
+	}
+	a.Note("pod", key, "seat", node, auditBit(has == node), 1)
+	return node != ""
+}
+
+// place is where the pod is as was told: bound, or assumed to be; "": nowhere.
+func (a *Check) place(p *api.Pod) (node string, devices []string) {
+	switch as := a.m.Assumptions[p.Key]; {
+	case a.m.IsRejected(api.KindPod, p.Key):
+	case p.Node != "":
+		return p.Node, p.Devices
+	case as != nil && !p.Terminating && !p.Foreign && as.UID == p.UID && !a.m.IsRejected(api.KindAssumption, p.Key):
+		return as.Node, as.Devices
+	}
+	return "", nil
+}
+
+// auditTakes visits what the pod takes of a node.
+func auditTakes(p *api.Pod, visit func(resource string, amount int64)) {
+	visit(api.Pods, 1)
+	for _, r := range p.Requests {
+		if r.Value > 0 && r.Resource != api.Pods {
+			visit(r.Resource, r.Value)
+		}
+	}
+}
+
+// going says whether the pod is on its way out: what is bound nowhere cannot be evicted.
+func (a *Check) going(p *api.Pod) bool {
+	e := a.m.Evictions[p.Key]
+	return p.Terminating || e != nil && p.Node != "" && !e.Refused && e.UID == p.UID && !a.m.IsRejected(api.KindEviction, p.Key)
+}
+
+// stays says whether the pod can never be asked back.
+func (a *Check) stays(p *api.Pod) bool {
+	if !p.Evictable {
+		return true
+	}
+	g := a.m.Gangs[p.Gang]
+	return p.Gang != "" && g != nil && g.Spec != nil && g.Spec.Core && (g.Spec.Min == 0 || p.Rank < g.Spec.Min)
+}
+
+// Pays returns the queue that pays for a workload, and whose it is.
+func (a *Check) Pays(workload string, alone *api.Pod) (queue, user string) {
+	if g := a.m.Gangs[workload]; alone == nil && g != nil && g.Spec != nil {
+		return g.Spec.Queue, g.Spec.User
+	}
+	if alone != nil && !alone.Foreign {
+		return alone.Queue, alone.User
+	}
+	return "", ""
+}
+
+// PayerOf is Pays, of a pod.
+func (a *Check) PayerOf(p *api.Pod) (queue, user string) {
+	switch {
+	case p.Foreign:
+		return "", ""
+	case p.Gang != "":
+		return a.Pays(p.Gang, nil)
+	}
+	return a.Pays(p.Key, p)
+}
+
+// payerOfHold is Pays, of what is held for a workload.
+func (a *Check) payerOfHold(h *Hold) string {
+	var alone *api.Pod
+	if g := a.m.Gangs[h.Gang]; g == nil || g.Spec == nil {
+		if p := a.m.Pods[h.Gang]; p != nil && p.Gang == "" {
+			alone = p.Pod
+		}
+	}
+	queue, _ := a.Pays(h.Gang, alone)
+	return queue
+}
+
+// charge visits what the pod on the node counts in its queue.
+func (a *Check) charge(p *api.Pod, n *Node, devices []string, visit func(resource string, amount int64)) {
+	auditTakes(p, func(resource string, amount int64) {
+		if resource != a.m.Config.GPU || !a.m.Tree.ByModel {
+			visit(resource, amount)
+			return
+		}
+		model, units := auditModel(n, devices), int64(1)
+		for _, r := range a.m.Config.Rates {
+			if r.Model == model {
+				units = r.Units
+			}
+		}
+		visit(resource, amount*units)
+		if model != "" {
+			visit(api.OfModel(resource, model), amount)
+		}
+	})
+}
+
+// auditModel is the GPU model of a pod with the devices: that of the first which is known, or the only one that the
+// node has.
+func auditModel(n *Node, devices []string) string {
+	if n == nil || n.Spec == nil {
+		return ""
+	}
+	only, several := "", false
+	byID := make(map[string]string, len(n.Spec.Devices))
+	for _, d := range n.Spec.Devices {
+		byID[d.ID] = d.Model
+		several = several || only != "" && d.Model != "" && d.Model != only
+		only = cmp.Or(only, d.Model)
+	}
+	for _, id := range devices {
+		if model, known := byID[id]; known {
+			return model
+		}
+	}
+	if several {
+		return ""
+	}
+	return only
+}
+
+// Queue counts a queue's accounts: what its own pods and holds come to, and what the queues below it say.
+func (a *Check) Queue(q *Queue) {
+	used, leaving, firm, pledged := make(map[string]int64), make(map[string]int64), make(map[string]int64), make(map[string]int64)
+	users, workloads := make(map[string]map[string]int64), make(map[string]bool)
+	fault := func(account, whose string, fine bool) { a.Note("queue", q.Name, account, whose, auditBit(fine), 1) }
+	for i, p := range q.Pods {
+		payer, user := a.PayerOf(p.Pod)
+		node, devices := a.place(p.Pod)
+		fault("pods", p.Key, payer == q.Name && p.Payer == q && p.Slot == i && node != "" && a.m.Pods[p.Key] == p)
+		workloads[p.WorkloadKey()] = true
+		if q == &a.m.Unqueued {
+			continue
+		}
+		if users[user] == nil {
+			users[user] = make(map[string]int64)
+		}
+		a.charge(p.Pod, a.m.Nodes[node], devices, func(resource string, amount int64) {
+			used[resource] += amount
+			users[user][resource] += amount
+			if a.going(p.Pod) {
+				leaving[resource] += amount
+			}
+			if a.stays(p.Pod) {
+				firm[resource] += amount
+			}
+		})
+	}
+	if q.Counted != 0 && q.CountedAt == q.Epoch {
+		a.Note("queue", q.Name, "workloads", "", int64(q.Counted), int64(len(workloads)))
+	}
+	if q == &a.m.Unqueued {
+		return
+	}
+	for key, h := range a.m.Holds {
+		if !a.m.IsRejected(api.KindHold, key) && a.payerOfHold(h) == q.Name {
+			for _, r := range h.Requests {
+				pledged[r.Resource] += r.Value
+			}
+		}
+	}
+	for _, c := range q.Children {
+		fault("children", c.Name, c.Parent == q && a.m.Queues[c.Name] == c)
+		for dim, name := range a.m.Dims.Names {
+			used[name] += c.Used.At(dim)
+			leaving[name] += c.Leaving.At(dim)
+			firm[name] += c.Firm.At(dim)
+			pledged[name] += c.Pledged.At(dim)
+		}
+	}
+	up := a.parentOf(q)
+	fault("parent", up, q.Parent == nil && up == "" || q.Parent != nil && q.Parent.Name == up && slices.Contains(q.Parent.Children, q))
+	a.amounts("queue", q.Name, "used", q.Used, used)
+	a.amounts("queue", q.Name, "leaving", q.Leaving, leaving)
+	a.amounts("queue", q.Name, "firm", q.Firm, firm)
+	a.amounts("queue", q.Name, "pledged", q.Pledged, pledged)
+	a.users(q, users)
+}
+
+// users compares what each user holds, in a queue where that matters.
+func (a *Check) users(q *Queue, counted map[string]map[string]int64) {
+	matters := q.Spec != nil && (q.Spec.FairUsers || len(q.Spec.UserLimits) > 0)
+	a.Note("queue", q.Name, "users", "", auditBit(q.Users != nil), auditBit(matters))
+	if !matters {
+		return
+	}
+	for user, v := range q.Users {
+		a.amounts("queue", q.Name, "user "+user, v, counted[user])
+	}
+	for user, v := range counted {
+		if _, known := q.Users[user]; !known {
+			a.amounts("queue", q.Name, "user "+user, nil, v)
+		}
+	}
+}
+
+// parentOf is the queue's parent as was told, "" where it has none, or one that cannot be.
+func (a *Check) parentOf(q *Queue) string {
+	told := func(name string) *api.Queue {
+		if o := a.m.Queues[name]; o != nil && o.Spec != nil && o.Spec.Check() == "" {
+			return o.Spec
+		}
+		return nil
+	}
+	me := told(q.Name)
+	if me == nil || me.Parent == "" || told(me.Parent) == nil {
+		return ""
+	}
+	at := me.Parent
+	for range len(a.m.Queues) + 1 {
+		o := a.m.Queues[at]
+		if o == nil || o.Spec == nil || o.Spec.Parent == "" {
+			return me.Parent
+		}
+		at = o.Spec.Parent
+	}
+	return ""
+}
+
+// Node counts what is free on the node, what can go, and its devices.
+func (a *Check) Node(n *Node) {
+	free, yield := make(map[string]int64), make(map[string]int64)
+	counts := n.Told != nil && n.Told.Check() == ""
+	a.Note("node", n.Name, "spec", "", auditBit(n.Spec != nil && n.Spec == n.Told), auditBit(counts))
+	if counts {
+		for _, r := range n.Told.Allocatable {
+			free[r.Resource] += r.Value
+		}
+	}
+	seen := make(map[*Pod]bool, len(n.Pods))
+	for _, p := range n.Pods {
+		a.occupant(n, p, seen[p])
+		seen[p] = true
+		auditTakes(p.Pod, func(resource string, amount int64) {
+			free[resource] -= amount
+			if p.Evictable || a.going(p.Pod) {
+				yield[resource] += amount
+			}
+		})
+	}
+	for key, h := range a.m.Holds {
+		if h.Node != n.Name || a.m.IsRejected(api.KindHold, key) {
+			continue
+		}
+		a.Note("node", n.Name, "hold", h.Gang, auditBit(h.On == n && slices.Contains(n.Held, h)), 1)
+		for _, r := range h.Requests {
+			free[r.Resource] -= r.Value
+		}
+	}
+	a.amounts("node", n.Name, "free", n.Free, free)
+	a.amounts("node", n.Name, "yield", n.Yield, yield)
+	if counts && n.Spec == n.Told {
+		a.devices(n)
+	}
+}
+
+// occupant checks that the pod is here, once, and in the account of its queue.
+func (a *Check) occupant(n *Node, p *Pod, twice bool) {
+	at, devices := a.place(p.Pod)
+	a.Note("node", n.Name, "occupants", p.Key, auditBit(at == n.Name && p.Host == n && a.m.Pods[p.Key] == p && !twice), 1)
+	a.Note("pod", p.Key, "devices", n.Name, auditBit(slices.Equal(devices, p.HostDevices)), 1)
+	a.Note("pod", p.Key, "evicting", "", auditBit(p.Leaving()), auditBit(a.going(p.Pod)))
+	var q *Queue
+	if queue, _ := a.PayerOf(p.Pod); queue != "" {
+		q = a.m.Queues[queue]
+	} else if !p.Foreign {
+		q = &a.m.Unqueued
+	}
+	a.Note("pod", p.Key, "payer", "", auditBit(p.Payer == q && (q == nil || p.Slot < len(q.Pods) && q.Pods[p.Slot] == p)), 1)
+}
+
+// devices counts who holds which.
+func (a *Check) devices(n *Node) {
+	held, blind := make(map[string]int64), int64(0)
+	for _, d := range n.Spec.Devices {
+		held[d.ID] = 0
+	}
+	for _, p := range n.Pods {
+		silent := p.Requests.Get(a.m.Config.GPU)
+		_, devices := a.place(p.Pod)
+		for _, id := range devices {
+			if _, here := held[id]; here {
+				held[id]++
+				silent--
+			}
+		}
+		blind += max(0, silent)
+	}
+	loose := int64(0)
+	for i, d := range n.Spec.Devices {
+		nodes := a.m.Claims[d.ID]
+		owned := slices.Contains(nodes, n) && !slices.ContainsFunc(nodes, func(o *Node) bool { return o.Name < n.Name })
+		free := auditBit(held[d.ID] == 0 && !d.Unhealthy && owned)
+		loose += free
+		if i >= len(n.Devices) || i >= len(n.Holders) {
+			a.Note("node", n.Name, "devices", "", int64(len(n.Devices)), int64(len(n.Spec.Devices)))
+			return
+		}
+		a.Note("node", n.Name, "holders", d.ID, int64(n.Holders[i]), held[d.ID])
+		a.Note("node", n.Name, "device", d.ID, auditBit(n.Devices[i].Free), free)
+	}
+	a.Note("node", n.Name, "loose", "", n.FreeDevices, loose)
+	a.Note("node", n.Name, "blind", "", n.UnknownDevices, blind)
+}
+
+func auditBit(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}

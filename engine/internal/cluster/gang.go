@@ -1,0 +1,419 @@
+package cluster
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/quantity"
+)
+
+// Gang is a workload: a Gang with its members, or a pod by itself.
+type Gang struct {
+	Key    string
+	Spec   *api.Gang // nil: not known, or a lone pod
+	Lone   *Pod      // the pod that is a gang of its own, instead of members
+	Single struct {
+		Pods [1]*Pod // lone
+		Branch
+		group api.Group
+	} // what a lone pod's tree is made of
+	Whole   bool // keeps others' GPU work off its nodes
+	Members []*Pod
+
+	Stale bool // is in State.stale
+	Tree  *Branch
+
+	Evictable bool   // may be evicted whole, as of the last tally
+	Done      bool   // has its minimum, as of the last tally
+	Runs      bool   // some of it has a seat, as of the last tally
+	Payer     *Queue // its queue, as of the last tally; nil: none, or one that is not known
+	Tallies   uint64 // made so far
+
+	wanting  []quantity.Demand // what its members without a seat ask for, as entered in wantedOf.wanted
+	wantedOf *Queue
+	lacks    bool // it counts in the account of its queue with what it lacks, if it has a queue
+}
+
+// Branch is a group of a gang with its members: a node of the gang's tree.
+type Branch struct {
+	Group     *api.Group
+	Children  []*Branch // by name
+	Pods      []*Pod    // of a leaf, in rank order, those on their way out left out
+	Allocated int       // of pods
+}
+
+// Turn is what decides when a gang has its turn in a cycle.
+type Turn struct {
+	Repair   bool
+	Priority int32
+	Created  time.Time
+	Key      string
+	Lone     bool
+}
+
+// Compare puts gangs that run under their minimum first, then by priority, age and name.
+func (t Turn) Compare(o Turn) int {
+	if t.Repair != o.Repair {
+		return Before(t.Repair)
+	}
+	if t.Priority != o.Priority {
+		return Before(t.Priority > o.Priority)
+	}
+	if c := t.Created.Compare(o.Created); c != 0 {
+		return c
+	}
+	if c := strings.Compare(t.Key, o.Key); c != 0 {
+		return c
+	}
+	if t.Lone != o.Lone {
+		return Before(t.Lone)
+	}
+	return 0
+}
+
+func Before(first bool) int {
+	if first {
+		return -1
+	}
+	return 1
+}
+
+func (m *Model) gangNamed(key string) *Gang {
+	g := m.Gangs[key]
+	if g == nil {
+		g = &Gang{Key: key}
+		m.Gangs[key] = g
+	}
+	return g
+}
+
+// SetGang gives the gang a new spec, or with nil takes it away. What its members hold is charged to the
+// new spec's queue.
+func (m *Model) SetGang(key string, got *api.Gang) {
+	g := m.gangNamed(key)
+	for _, p := range g.Members {
+		m.uncharge(p)
+	}
+	g.Spec = got
+	for _, p := range g.Members {
+		if p.Host != nil {
+			m.charge(p)
+		}
+	}
+	m.repledge(key)
+	valid := got != nil && !m.IsRejected(api.KindGang, key)
+	m.rewhole(g, valid && got.Layout.WholeNodes)
+	if valid {
+		m.meetLevels(got)
+	}
+	m.markStale(g)
+	m.forgetGang(g)
+}
+
+// rewhole takes note of whether the gang keeps others' GPU work off its nodes.
+func (m *Model) rewhole(g *Gang, whole bool) {
+	if g.Whole == whole {
+		return
+	}
+	g.Whole = whole
+	m.WholeNodeGangs++
+	if !whole {
+		m.WholeNodeGangs -= 2
+	}
+	for _, p := range g.Members {
+		if p.Host != nil {
+			m.touched(p.Host)
+		}
+	}
+	for _, h := range m.HoldsOf[g.Key] {
+		if h.On != nil {
+			m.touched(h.On)
+		}
+	}
+}
+
+// forgetGang drops a gang of which nothing is left.
+func (m *Model) forgetGang(g *Gang) {
+	if g.Spec == nil && len(g.Members) == 0 && m.Gangs[g.Key] == g {
+		delete(m.Gangs, g.Key)
+	}
+}
+
+// markStale notes that the gang's tally and place in line have to be worked out anew.
+func (m *Model) markStale(g *Gang) {
+	if g.Stale {
+		return
+	}
+	g.Stale = true
+	m.Stale = append(m.Stale, g)
+}
+
+// Tally builds the gang's tree and counts its members.
+func (m *Model) Tally(g *Gang) {
+	m.countMembers(g)
+	g.Tallies++
+	g.Done, g.Runs = g.Tree.Satisfied(), g.Tree.Running() > 0
+}
+
+func (m *Model) countMembers(g *Gang) {
+	g.Evictable, g.Payer = g.evictableNow(), m.Queues[g.Queue()]
+	if g.Lone != nil {
+		g.Single.Branch = Branch{Group: &g.Single.group, Pods: g.Single.Pods[:1]}
+		g.Tree = &g.Single.Branch
+		g.Tree.count()
+		return
+	}
+	slices.SortFunc(g.Members, ComparePods)
+	if g.Spec == nil || m.IsRejected(api.KindGang, g.Key) {
+		g.Tree = &Branch{Group: &api.Group{}}
+		g.Tree.adopt(g.Members, "")
+		return
+	}
+	g.Tree = newBranch(g.Spec, &g.Spec.Group)
+	if len(g.Spec.Groups) == 0 {
+		g.Tree.adopt(g.Members, "")
+		return
+	}
+	g.Tree.Each(func(b *Branch) {
+		if len(b.Children) == 0 {
+			b.adopt(g.Members, b.Group.Name)
+		}
+	})
+}
+
+// newBranch builds the tree below a group of the gang.
+func newBranch(g *api.Gang, group *api.Group) *Branch {
+	b := &Branch{Group: group}
+	for i := range g.Groups {
+		if g.Groups[i].Parent == group.Name {
+			b.Children = append(b.Children, newBranch(g, &g.Groups[i]))
+		}
+	}
+	slices.SortFunc(b.Children, func(x, y *Branch) int { return strings.Compare(x.Group.Name, y.Group.Name) })
+	return b
+}
+
+// adopt makes the members that name the subgroup the leaf's pods.
+func (b *Branch) adopt(members []*Pod, subgroup string) {
+	b.Pods = make([]*Pod, 0, len(members))
+	for _, p := range members {
+		if p.Subgroup == subgroup {
+			b.Pods = append(b.Pods, p)
+		}
+	}
+	b.count()
+}
+
+// count leaves out members on their way out and counts those with a seat.
+func (b *Branch) count() {
+	if slices.ContainsFunc(b.Pods, func(p *Pod) bool { return !p.counts() }) {
+		b.Pods = slices.DeleteFunc(slices.Clone(b.Pods), func(p *Pod) bool { return !p.counts() })
+	}
+	b.Allocated = 0
+	for _, p := range b.Pods {
+		if p.Host != nil {
+			b.Allocated++
+		}
+	}
+}
+
+// Each visits the branch and all below it, parents first.
+func (b *Branch) Each(visit func(*Branch)) {
+	visit(b)
+	for _, c := range b.Children {
+		c.Each(visit)
+	}
+}
+
+// Min is how many members of a leaf start together.
+func (b *Branch) Min() int {
+	switch {
+	case b.Group.Min > 0:
+		return b.Group.Min
+	case b.Group.Size > 0:
+		return b.Group.Size
+	}
+	return len(b.Pods)
+}
+
+// MinGroups is how many groups below an inner branch must start.
+func (b *Branch) MinGroups() int {
+	if b.Group.MinGroups > 0 {
+		return b.Group.MinGroups
+	}
+	return len(b.Children)
+}
+
+// Satisfied says whether the branch has its minimum on nodes.
+func (b *Branch) Satisfied() bool {
+	if len(b.Children) == 0 {
+		return b.Allocated >= b.Min()
+	}
+	return b.Done() >= b.MinGroups()
+}
+
+// Done counts the groups below the branch that have their minimum.
+func (b *Branch) Done() int {
+	n := 0
+	for _, c := range b.Children {
+		if c.Satisfied() {
+			n++
+		}
+	}
+	return n
+}
+
+// Complete says whether the members that the minimum needs exist.
+func (b *Branch) Complete() bool {
+	if len(b.Children) == 0 {
+		return len(b.Pods) >= b.Min()
+	}
+	n := 0
+	for _, c := range b.Children {
+		if c.Complete() {
+			n++
+		}
+	}
+	return n >= b.MinGroups()
+}
+
+// Waiting counts the members without a seat.
+func (b *Branch) Waiting() int {
+	n := len(b.Pods) - b.Allocated
+	for _, c := range b.Children {
+		n += c.Waiting()
+	}
+	return n
+}
+
+// Running counts the members with a seat.
+func (b *Branch) Running() int {
+	n := b.Allocated
+	for _, c := range b.Children {
+		n += c.Running()
+	}
+	return n
+}
+
+// Wants says whether the gang has members to place.
+func (g *Gang) Wants() bool {
+	if g.Lone != nil {
+		return g.Lone.Waits()
+	}
+	return slices.ContainsFunc(g.Members, (*Pod).Waits)
+}
+
+func (g *Gang) TurnNow() Turn {
+	t := Turn{Key: g.Key, Lone: g.Lone != nil}
+	switch {
+	case g.Lone != nil:
+		t.Priority, t.Created = g.Lone.Priority, g.Lone.Created
+	case g.Spec != nil:
+		t.Priority, t.Created = g.Spec.Priority, g.Spec.Created
+	}
+	t.Repair = g.Tree.Running() > 0 && !g.Tree.Satisfied()
+	return t
+}
+
+// SortGangs sorts gangs by key, each once.
+func SortGangs(gangs []*Gang) {
+	slices.SortFunc(gangs, func(a, b *Gang) int { return strings.Compare(a.Key, b.Key) })
+}
+
+// Layout returns the layout of the gang as a whole.
+func (g *Gang) Layout() api.Layout {
+	if g.Spec == nil {
+		return api.Layout{}
+	}
+	return g.Spec.Layout
+}
+
+// Alike returns the gang's first waiting member, and whether counting decides the gang: no subgroups, all
+// waiting members of one shape, and no segment begun already.
+func (g *Gang) Alike() (*Pod, bool) {
+	var first *Pod
+	if g.Lone != nil {
+		return g.Lone, true
+	}
+	for _, p := range g.Tree.Pods {
+		if p.Host != nil {
+			continue
+		}
+		if first == nil {
+			first = p
+		}
+		if p.Shape != first.Shape {
+			return first, false
+		}
+	}
+	begun := g.Layout().Segment > 0 && g.Tree.Allocated > 0
+	return first, len(g.Tree.Children) == 0 && !begun
+}
+
+func (g *Gang) HasLeaf(name string) bool {
+	if len(g.Spec.Groups) == 0 {
+		return name == ""
+	}
+	found := false
+	for i := range g.Spec.Groups {
+		if g.Spec.Groups[i].Parent == name {
+			return false
+		}
+		found = found || g.Spec.Groups[i].Name == name
+	}
+	return found
+}
+
+// Degraded says whether the gang runs under its minimum.
+func (g *Gang) Degraded() bool { return g.Tree.Running() > 0 && !g.Tree.Satisfied() }
+
+// Terms returns what holds for the gang over time.
+func (g *Gang) Terms() *api.Terms {
+	switch {
+	case g.Lone != nil:
+		return &g.Lone.Terms
+	case g.Spec != nil:
+		return &g.Spec.Terms
+	}
+	return &api.Terms{}
+}
+
+// Queue returns the name of the queue that the gang is charged to.
+func (g *Gang) Queue() string {
+	if g.Lone != nil {
+		return g.Lone.Queue
+	}
+	if g.Spec == nil {
+		return ""
+	}
+	return g.Spec.Queue
+}
+
+// User returns whose the gang is.
+func (g *Gang) User() string {
+	if g.Lone != nil {
+		return g.Lone.User
+	}
+	if g.Spec == nil {
+		return ""
+	}
+	return g.Spec.User
+}
+
+// evictableNow says whether all members of the gang may be evicted for others, its minimum included.
+func (g *Gang) evictableNow() bool {
+	if g.Spec != nil && g.Spec.Core {
+		return false
+	}
+	return !slices.ContainsFunc(g.All(), func(p *Pod) bool { return !p.Evictable && !p.Leaving() })
+}
+
+// All returns the gang's pods.
+func (g *Gang) All() []*Pod {
+	if g.Lone != nil {
+		return g.Single.Pods[:1]
+	}
+	return g.Members
+}

@@ -1,0 +1,168 @@
+package cluster
+
+// The journal makes trials cheap: mark, try on the one state, roll back. Only what a plan may do in the
+// course of being made is journalled; Apply is for good.
+
+// Undo is one thing to undo.
+type Undo struct {
+	pod     *Pod
+	hold    *Hold
+	node    *Node    // that the pod was taken from
+	devices []string // that it held there
+	did     deed
+	stamp   uint64 // no other entry ever has it
+}
+
+type deed uint8
+
+const (
+	allocated deed = iota
+	released
+	nominated
+	denominated
+	unheld
+	held
+	condemned
+	reprieved
+)
+
+// Mark is a place in the journal to roll back to.
+type Mark int
+
+// note enters something to undo.
+func (m *Model) note(e Undo) {
+	m.stamp++
+	e.stamp = m.stamp
+	m.Journal = append(m.Journal, e)
+}
+
+// Standing tells apart the states that a plan in the making goes through: after a rollback it is what it was.
+func (m *Model) Standing() uint64 {
+	if len(m.Journal) == 0 {
+		return 0
+	}
+	return m.Journal[len(m.Journal)-1].stamp
+}
+
+func (m *Model) Mark() Mark { return Mark(len(m.Journal)) }
+
+// PutOn seats the pod on the node, with the devices, until rolled back.
+func (m *Model) PutOn(p *Pod, n *Node, devices []string) {
+	m.occupy(p, n, devices)
+	m.note(Undo{did: allocated, pod: p})
+}
+
+// Lift unseats the pod until rolled back. A nomination that it had counts again.
+func (m *Model) Lift(p *Pod) {
+	m.note(Undo{did: released, pod: p, node: p.Host, devices: p.HostDevices})
+	m.vacate(p)
+	if n := m.Nodes[p.Nominated]; n != nil {
+		m.nominate(p, n)
+		m.note(Undo{did: nominated, pod: p})
+	}
+}
+
+// IgnoreNomination lets the pod's nomination not count until rolled back.
+func (m *Model) IgnoreNomination(p *Pod) {
+	m.note(Undo{did: denominated, pod: p, node: p.Nominee})
+	m.denominate(p)
+}
+
+// IgnoreHold lets the hold not count until rolled back.
+func (m *Model) IgnoreHold(h *Hold) {
+	m.note(Undo{did: unheld, hold: h, node: h.On})
+	m.reserve(h, -1)
+	h.On = nil
+}
+
+// PutHold lets a hold, which is not in State.holds, count on the node until rolled back.
+func (m *Model) PutHold(h *Hold, n *Node) {
+	h.On = n
+	m.reserve(h, 1)
+	m.note(Undo{did: held, hold: h})
+}
+
+// MarkEvicting lets the pod be on its way out until rolled back: it keeps its seat, and is nobody's victim any more.
+func (m *Model) MarkEvicting(p *Pod) {
+	m.uncharge(p)
+	p.Evicting = true
+	m.charge(p)
+	m.note(Undo{did: condemned, pod: p})
+}
+
+// UnmarkEvicting lets the pod, whose eviction has come to nothing, not be on its way out until rolled back.
+func (m *Model) UnmarkEvicting(p *Pod) {
+	m.note(Undo{did: reprieved, pod: p})
+	m.setEvicting(p, false)
+}
+
+func (m *Model) setEvicting(p *Pod, evicting bool) {
+	n, devices := p.Host, p.HostDevices
+	m.vacate(p)
+	p.Evicting = evicting
+	m.occupy(p, n, devices)
+}
+
+// Remove unseats the pod until rolled back, as if it were gone: a nomination does not count again.
+func (m *Model) Remove(p *Pod) {
+	m.note(Undo{did: released, pod: p, node: p.Host, devices: p.HostDevices})
+	m.vacate(p)
+}
+
+// AllocatedSince lists the pods that were given seats since the mark, in that order.
+func (s *Model) AllocatedSince(m Mark) []*Pod {
+	pods := make([]*Pod, 0, len(s.Journal)-int(m))
+	for _, e := range s.Journal[m:] {
+		if e.did == allocated {
+			pods = append(pods, e.pod)
+		}
+	}
+	return pods
+}
+
+// HoldsTouched lists the holds that were made to count since the journal was empty, and those made not to count.
+func (m *Model) HoldsTouched() (put, ignored []*Hold) {
+	for _, e := range m.Journal {
+		switch e.did {
+		case held:
+			put = append(put, e.hold)
+		case unheld:
+			ignored = append(ignored, e.hold)
+		}
+	}
+	return put, ignored
+}
+
+// Rollback undoes everything since the mark, last first.
+func (m *Model) Rollback(to Mark) {
+	for len(m.Journal) > int(to) {
+		e := m.Journal[len(m.Journal)-1]
+		m.Journal = m.Journal[:len(m.Journal)-1]
+		switch e.did {
+		case allocated:
+			//mutate: rollback-seat
+			m.vacate(e.pod)
+		case released:
+			//mutate: rollback-expired-assumption
+			m.occupy(e.pod, e.node, e.devices)
+		case nominated:
+			m.denominate(e.pod)
+		case denominated:
+			//mutate: rollback-nomination
+			m.nominate(e.pod, e.node)
+		case unheld:
+			e.hold.On = e.node
+			//mutate: rollback-hold
+			m.reserve(e.hold, 1)
+		case held:
+			m.reserve(e.hold, -1)
+			e.hold.On = nil
+		case condemned:
+			m.uncharge(e.pod)
+			e.pod.Evicting = false
+			m.charge(e.pod)
+		case reprieved:
+			m.setEvicting(e.pod, true)
+		}
+	}
+}

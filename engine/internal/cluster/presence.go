@@ -1,0 +1,68 @@
+package cluster
+
+import (
+	"slices"
+
+	"github.com/berth-dev/berth/engine/internal/api"
+)
+
+// presence is which label keys and GPU models nodes have, with the number of nodes that have each. What no node has needs no
+// place in any table: a label key that pods ask about, a level that a gang names and a model in a list are names that any
+// tenant makes up, as many as it likes, and each in a table would cost something on every node.
+type presence struct {
+	Labels  map[string]int
+	Models  map[string]int
+	fresh   []string // label keys that the first node has got, and that nobody has looked for yet
+	Unasked []string // the same, for node kinds
+}
+
+// count adds, or with by = -1 takes away, what the node has.
+func (c *presence) count(n *api.Node, by int) {
+	if n == nil {
+		return
+	}
+	if c.Labels == nil {
+		c.Labels, c.Models = make(map[string]int), make(map[string]int)
+	}
+	for key := range n.Labels {
+		if c.Labels[key] += by; c.Labels[key] == 0 {
+			delete(c.Labels, key)
+		} else if by > 0 && c.Labels[key] == 1 {
+			c.fresh = append(c.fresh, key)
+		}
+	}
+	for _, model := range ModelsOf(n.Devices) {
+		if c.Models[model] += by; c.Models[model] == 0 {
+			delete(c.Models, model)
+		}
+	}
+}
+
+// meetLabels looks for the label keys that nodes have got: gangs that name one as a level have that level.
+func (m *Model) meetLabels() {
+	fresh := m.Presence.fresh
+	if len(fresh) == 0 {
+		return
+	}
+	m.Presence.fresh = nil
+	slices.Sort(fresh)
+	m.Presence.Unasked = append(m.Presence.Unasked, fresh...)
+	for _, g := range m.Gangs {
+		if g.Spec != nil && !m.IsRejected(api.KindGang, g.Key) && slices.ContainsFunc(levelsOf(g.Spec), func(name string) bool { _, ok := slices.BinarySearch(fresh, name); return ok }) {
+			m.meetLevels(g.Spec)
+			m.markStale(g)
+		}
+	}
+}
+
+// ModelsOf lists the GPU models of the devices, sorted, each once.
+func ModelsOf(devices []api.Device) []string {
+	var out []string
+	for _, d := range devices {
+		if d.Model != "" && !slices.Contains(out, d.Model) {
+			out = append(out, d.Model)
+		}
+	}
+	slices.Sort(out)
+	return out
+}

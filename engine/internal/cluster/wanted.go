@@ -1,0 +1,134 @@
+package cluster
+
+import (
+	"slices"
+
+	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/quantity"
+)
+
+// ModelledCapacity is what all nodes have, GPUs at the rate of their model and, apart, of their model.
+func (m *Model) ModelledCapacity() quantity.Vector {
+	out := slices.Clone(m.Capacity)
+	for _, n := range m.Nodes {
+		if n.Spec == nil {
+			continue
+		}
+		gpus, models := n.Spec.Allocatable.Get(m.Config.GPU), ModelsOf(n.Spec.Devices)
+		for i, model := range models {
+			of := gpus // that are not of the models before
+			if i < len(models)-1 {
+				of = min(of, devicesOf(n.Spec, model))
+			}
+			gpus -= of
+			out.Add(quantity.DimGPU, of*(m.Rate(model)-1))
+			if model != "" {
+				out.Add(m.Dims.ID(api.OfModel(m.Config.GPU, model)), of)
+			}
+		}
+	}
+	return out
+}
+
+func devicesOf(n *api.Node, model string) (count int64) {
+	for i := range n.Devices {
+		if n.Devices[i].Model == model {
+			count++
+		}
+	}
+	return count
+}
+
+// Want enters in the account of its queue what the gang, which is in line, lacks by now.
+func (m *Model) Want(g *Gang) {
+	m.Unwant(g)
+	g.lacks = true
+	if g.Payer == nil {
+		return
+	}
+	g.wanting, g.wantedOf = m.asks(g), g.Payer
+	for _, d := range g.wanting {
+		//mutate: index-wanted
+		g.wantedOf.Wanted.Add(d.Dim, d.Amount)
+	}
+}
+
+// Unwant takes the same back.
+func (m *Model) Unwant(g *Gang) {
+	g.lacks = false
+	if g.wantedOf == nil {
+		return
+	}
+	for _, d := range g.wanting {
+		g.wantedOf.Wanted.Add(d.Dim, -d.Amount)
+	}
+	g.wantedOf = nil
+}
+
+// wantAgain is want, after the accounts of all queues were made anew.
+func (m *Model) wantAgain(g *Gang) {
+	if !g.lacks {
+		return
+	}
+	g.Payer, g.wantedOf = m.Queues[g.Queue()], nil
+	m.Want(g)
+}
+
+// AskAgain lets the gang ask for what it lacks in this cycle, where that is not what was told.
+func (m *Model) AskAgain(g *Gang) {
+	if g.wantedOf == nil {
+		return
+	}
+	for _, d := range g.wanting {
+		g.wantedOf.Asked.Add(d.Dim, -d.Amount)
+	}
+	for _, d := range m.asks(g) {
+		g.wantedOf.Asked.Add(d.Dim, d.Amount)
+	}
+}
+
+// asks is what the gang lacks, as queues count it. What cannot start asks for nothing.
+func (m *Model) asks(g *Gang) []quantity.Demand {
+	if !g.Tree.Complete() || g.Lone == nil && m.IsRejected(api.KindGang, g.Key) {
+		return nil
+	}
+	out := g.lacking()
+	for i := range out {
+		if d := &out[i]; d.Dim == quantity.DimGPU && m.Tree.ByModel {
+			if model := g.wish(); model != "" {
+				out = append(out, quantity.Demand{Dim: m.Dims.ID(api.OfModel(m.Config.GPU, model)), Amount: d.Amount})
+				out[i].Amount *= m.Rate(model)
+			}
+		}
+	}
+	return out
+}
+
+// lacking is what the members without a seat ask for together.
+func (g *Gang) lacking() []quantity.Demand {
+	var sum quantity.Vector
+	for _, p := range g.All() {
+		if p.Waits() {
+			for _, d := range p.Demands {
+				sum.Add(d.Dim, d.Amount)
+			}
+		}
+	}
+	out := make([]quantity.Demand, 0, 4)
+	for dim, amount := range sum {
+		if amount > 0 {
+			out = append(out, quantity.Demand{Dim: dim, Amount: amount})
+		}
+	}
+	return out
+}
+
+// wish is the GPU model that the gang would like best, "" for any.
+func (g *Gang) wish() string {
+	for _, p := range g.All() {
+		if p.Waits() && len(p.GPU.Models) > 0 {
+			return p.GPU.Models[0]
+		}
+	}
+	return ""
+}
