@@ -499,6 +499,10 @@ func (x *walk) appraise(l *lot) {
 	}
 	l.costs, l.rate = slices.Repeat([]int64{unpayable}, x.code(l.top)+1), unpayable
 	x.rooms(l.top, func(r room) {
+		if r == (room{}) {
+			l.costs[0] = 0 // nobody need go, also where less is free than nothing
+			return
+		}
 		need := -idle
 		for i, o := range x.wants {
 			for _, d := range o.class.demands {
