@@ -221,21 +221,26 @@ func (a *Check) payerOfHold(h *Hold) string {
 // charge visits what the pod on the node counts in its queue.
 func (a *Check) charge(p *api.Pod, n *Node, devices []string, visit func(resource string, amount int64)) {
 	auditTakes(p, func(resource string, amount int64) {
-		if resource != a.m.Config.GPU || !a.m.Tree.ByModel {
-			visit(resource, amount)
-			return
-		}
-		model, units := auditModel(n, devices), int64(1)
-		for _, r := range a.m.Config.Rates {
-			if r.Model == model {
-				units = r.Units
-			}
-		}
-		visit(resource, amount*units)
-		if model != "" {
-			visit(api.OfModel(resource, model), amount)
-		}
+		a.rated(api.Amount{Resource: resource, Value: amount}, auditModel(n, devices), visit)
 	})
+}
+
+// rated visits what so much of a resource counts in queues, GPUs by their model.
+func (a *Check) rated(r api.Amount, model string, visit func(resource string, amount int64)) {
+	if r.Resource != a.m.Config.GPU || !a.m.Tree.ByModel {
+		visit(r.Resource, r.Value)
+		return
+	}
+	units := int64(1)
+	for _, rate := range a.m.Config.Rates {
+		if rate.Model == model {
+			units = rate.Units
+		}
+	}
+	visit(r.Resource, r.Value*units)
+	if model != "" {
+		visit(api.OfModel(r.Resource, model), r.Value)
+	}
 }
 
 // auditModel is the GPU model of a pod with the devices: that of the first which is known, or the only one that the
@@ -298,7 +303,7 @@ func (a *Check) Queue(q *Queue) {
 	for key, h := range a.m.Holds {
 		if !a.m.IsRejected(api.KindHold, key) && a.payerOfHold(h) == q.Name {
 			for _, r := range h.Requests {
-				pledged[r.Resource] += r.Value
+				a.rated(r, auditModel(a.m.Nodes[h.Node], nil), func(resource string, amount int64) { pledged[resource] += amount })
 			}
 		}
 	}

@@ -324,8 +324,9 @@ func (c *requestCache) demands(d *quantity.Dims, r api.Resources) []quantity.Dem
 // Hold is a Hold and, while it counts, the node whose room it takes.
 type Hold struct {
 	*api.Hold
-	On    *Node
-	Payer *Queue // in whose account it is pledged; nil: nobody's
+	On     *Node
+	Payer  *Queue            // in whose account it is pledged; nil: nobody's
+	charge []quantity.Demand // what it is pledged with there; the same is taken back
 }
 
 // AsksModel says whether the pod names GPU models.

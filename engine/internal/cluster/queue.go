@@ -241,6 +241,10 @@ func (m *Model) rechargeOn(n *Node) {
 		m.Surplus += now - p.surplus
 		p.surplus = now
 	}
+	for _, h := range n.Held {
+		m.pledge(h, -1)
+		m.pledge(h, 1)
+	}
 	m.Tree.rated = 0
 }
 
@@ -311,13 +315,29 @@ func (q *Queue) Committed(dim int) int64 {
 // pledge enters what is held for a workload in its queue's account, or takes it back.
 func (m *Model) pledge(h *Hold, times int64) {
 	if times > 0 {
-		h.Payer = m.queueOfWorkload(h.Gang)
+		h.Payer, h.charge = m.queueOfWorkload(h.Gang), m.chargeOfHold(h)
 	}
 	for q := h.Payer; q != nil; q = q.Parent {
-		for _, a := range h.Requests {
-			q.Pledged.Add(m.Dims.ID(a.Resource), times*a.Value)
+		for _, d := range h.charge {
+			q.Pledged.Add(d.Dim, times*d.Amount)
 		}
 	}
+}
+
+// chargeOfHold is what the hold counts in queues: as much as the pods that it is for once they are on its node, where that
+// has GPUs of one model.
+func (m *Model) chargeOfHold(h *Hold) []quantity.Demand {
+	out := make([]quantity.Demand, 0, len(h.Requests)+1)
+	for _, a := range h.Requests {
+		d := quantity.Demand{Dim: m.Dims.ID(a.Resource), Amount: a.Value}
+		//mutate: pledge-rated
+		if models := h.On.Models; d.Dim == quantity.DimGPU && m.Tree.ByModel && len(models) == 1 {
+			out = append(out, quantity.Demand{Dim: m.Dims.ID(api.OfModel(m.Config.GPU, models[0])), Amount: a.Value})
+			d.Amount *= m.Rate(models[0])
+		}
+		out = append(out, d)
+	}
+	return out
 }
 
 // PledgedBy is what the holds that stand keep at the cost of the queue.
@@ -326,8 +346,8 @@ func (m *Model) PledgedBy(holds []*Hold, payer *Queue) (sum quantity.Vector) {
 		if h.On == nil || h.Payer != payer {
 			continue
 		}
-		for _, a := range h.Requests {
-			sum.Add(m.Dims.ID(a.Resource), a.Value)
+		for _, d := range h.charge {
+			sum.Add(d.Dim, d.Amount)
 		}
 	}
 	return sum

@@ -118,7 +118,7 @@ func (w *world) reclaimed(plan engine.Plan, g, from engine.Gang) error {
 		var takes int64
 		for _, c := range plan.Changes {
 			if c.Hold != nil && c.Hold.Gang == g.Key {
-				takes += amount(c.Hold.Requests, a.Resource)
+				takes += w.billOf(*c.Hold)[a.Resource]
 			}
 		}
 		if w.promised(a.Resource) && takes > 0 && stays[a.Resource]+takes > amount(claimant.Quota, a.Resource) {

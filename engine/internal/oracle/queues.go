@@ -152,10 +152,29 @@ func (w *world) pledged(queue, resource, but string) (total int64) {
 	mine := w.claimed(w.Holds, but)
 	for _, h := range w.Holds {
 		if !mine[place(h)] && w.stands(h) && w.below(w.gang[h.Gang].Queue, queue) {
-			total += amount(h.Requests, resource)
+			total += w.billOf(h)[resource]
 		}
 	}
 	return total
+}
+
+// billOf is what the hold counts in queues: GPUs by their model, where its node has only one.
+func (w *world) billOf(h engine.Hold) map[string]int64 {
+	model := ""
+	if all := w.node[h.Node].Devices; w.modelled() && len(all) > 0 && !some(all, func(d engine.Device) bool { return d.Model != all[0].Model }) {
+		model = all[0].Model
+	}
+	out := map[string]int64{}
+	for _, a := range h.Requests {
+		if a.Resource == w.gpu && model != "" {
+			out[engine.OfModel(w.gpu, model)] += a.Value
+		}
+		if a.Resource == w.gpu {
+			a.Value *= w.rate(model)
+		}
+		out[a.Resource] += a.Value
+	}
+	return out
 }
 
 // promised says whether any queue has a quota of the resource; a quota of 0 alone promises nothing.
