@@ -121,7 +121,7 @@ func (y *cycle) able(g *cluster.Gang) bool {
 	z.keepOff(z.stay(twin, y.now))
 	ok := z.wouldFit(twin, twin.TurnNow())
 	e.m.Rollback(m)
-	e.rewind(end)
+	e.ix.Rewind(end)
 	for _, p := range guests {
 		e.m.RemovePod(p)
 	}

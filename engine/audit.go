@@ -70,9 +70,11 @@ func (a *audit) look(p auditPlace) {
 	case p.node != "":
 		if n := a.s.m.Nodes[p.node]; n != nil {
 			a.Node(n)
+			a.Found = a.s.ix.CheckNode(a.Found, n)
 		}
 	default:
 		a.Cluster()
+		a.Found = a.s.ix.Check(a.Found)
 		a.lanes()
 		a.waiting()
 	}

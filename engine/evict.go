@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/cluster"
+	"github.com/berth-dev/berth/engine/internal/index"
 	"github.com/berth-dev/berth/engine/internal/quantity"
 	"github.com/berth-dev/berth/engine/why"
 )
@@ -31,7 +32,7 @@ type making struct {
 // despair tells claims apart that no eviction helps: what fails for one fails for all alike, as room and victims only get
 // fewer in the course of a cycle.
 type despair struct {
-	class    *class
+	class    *index.Class
 	need     int
 	level    int
 	queue    *cluster.Queue
@@ -92,7 +93,7 @@ func (y *cycle) barren(g *cluster.Gang, t cluster.Turn) bool {
 	if !ok {
 		return false
 	}
-	for _, d := range s.entryOf(g).plain.class.demands {
+	for _, d := range s.entryOf(g).plain.class.Demands {
 		if least := asked.At(d.Dim); least == 0 || d.Amount*int64(s.entryOf(g).plain.need) < least {
 			return false
 		}
@@ -109,7 +110,7 @@ func (y *cycle) noteBarren(c *claim) {
 		y.fallow, y.fallowAt = make(map[ground]quantity.Vector), at
 	}
 	var asked quantity.Vector
-	for _, d := range y.s.entryOf(c.g).plain.class.demands {
+	for _, d := range y.s.entryOf(c.g).plain.class.Demands {
 		asked.Add(d.Dim, d.Amount*int64(y.s.entryOf(c.g).plain.need))
 	}
 	y.fallow[ground{c.g.Payer, c.t.Priority}] = asked

@@ -6,6 +6,7 @@ import (
 
 	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/cluster"
+	"github.com/berth-dev/berth/engine/internal/index"
 	"github.com/berth-dev/berth/engine/internal/quantity"
 	"github.com/berth-dev/berth/engine/why"
 )
@@ -90,7 +91,7 @@ func (y *cycle) releasing(g *cluster.Gang) (api.Resources, time.Time) {
 	var by time.Time
 	var sum quantity.Vector
 	for _, n := range s.m.SortedNodes() {
-		if n.Bucket == nil || s.maskOf(c, n).state == removed {
+		if n.Bucket == nil || s.ix.MaskOf(c, n).State == index.Excluded {
 			continue
 		}
 		for _, p := range n.Pods {

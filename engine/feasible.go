@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/engine/internal/cluster"
+	"github.com/berth-dev/berth/engine/internal/index"
 	"github.com/berth-dev/berth/engine/why"
 )
 
@@ -24,7 +25,7 @@ func (s *State) PerNode(key string, now time.Time) (cert why.Certificate, ok boo
 	ok = s.alone(key, now, func(y *cycle, p *cluster.Pod) {
 		model := slices.Concat(y.models(p.In), p.GPU.Models, []string{""})[0]
 		c := y.kin(p.In, p.In.TurnNow(), model).class(p)
-		cert, _ = s.certify(proofKey{class: c, need: 1, level: cluster.NodeLevel})
+		cert, _ = s.ix.Certify(index.Question{Class: c, Need: 1, Level: cluster.NodeLevel})
 	})
 	return cert, ok
 }
@@ -45,7 +46,7 @@ func (s *State) alone(key string, now time.Time, ask func(*cycle, *cluster.Pod))
 		ask(y, p)
 	}
 	s.m.Rollback(m)
-	s.rewind(end)
+	s.ix.Rewind(end)
 	for _, g := range y.dirty {
 		s.m.Tally(g)
 	}
@@ -57,8 +58,8 @@ func (y *cycle) feasible(p *cluster.Pod) []string {
 	var names []string
 	for _, model := range y.models(p.In) {
 		c := y.kin(p.In, p.In.TurnNow(), model).class(p)
-		for _, at := range y.s.nodeParts(c, scope{}) {
-			names = append(names, at.name)
+		for _, at := range y.s.ix.NodeParts(c, index.Scope{}) {
+			names = append(names, at.Name)
 		}
 	}
 	slices.Sort(names)

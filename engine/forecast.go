@@ -114,7 +114,7 @@ func (s *State) imagine(now time.Time, by guess, cut func([]queued) []queued, do
 	y.keepBookings()
 	do(y, cut(y.hopeful()))
 	s.m.Rollback(m)
-	s.rewind(end)
+	s.ix.Rewind(end)
 	for _, g := range y.dirty {
 		s.m.Tally(g)
 	}

@@ -3,6 +3,7 @@ package engine
 import (
 	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/cluster"
+	"github.com/berth-dev/berth/engine/internal/index"
 	"github.com/berth-dev/berth/engine/why"
 )
 
@@ -34,7 +35,7 @@ func (y *cycle) grow(g *cluster.Gang) {
 	}
 	for _, model := range models {
 		x = &search{y: y, g: g, kin: y.kin(g, t, model), greedy: true}
-		x.grow(g.Tree, scope{})
+		x.grow(g.Tree, index.Scope{})
 		y.steps += x.steps
 		if len(x.seats) > 0 && len(behind) > 0 {
 			y.s.m.Rollback(m)
@@ -91,7 +92,7 @@ func (x *search) proveBlocked() []why.Gate {
 }
 
 // grow adds to the branch what there is room for within the scope.
-func (x *search) grow(b *cluster.Branch, sc scope) {
+func (x *search) grow(b *cluster.Branch, sc index.Scope) {
 	for _, sub := range x.scopes(b, sc) {
 		had := len(x.seats)
 		x.growIn(b, sub)
@@ -101,7 +102,7 @@ func (x *search) grow(b *cluster.Branch, sc scope) {
 	}
 }
 
-func (x *search) growIn(b *cluster.Branch, sc scope) {
+func (x *search) growIn(b *cluster.Branch, sc index.Scope) {
 	if len(b.Children) == 0 {
 		x.growLeaf(b, sc)
 		return
@@ -117,7 +118,7 @@ func (x *search) growIn(b *cluster.Branch, sc scope) {
 }
 
 // begin starts a group that the minimum did not need.
-func (x *search) begin(b *cluster.Branch, sc scope) {
+func (x *search) begin(b *cluster.Branch, sc index.Scope) {
 	x.greedy = true
 	done := func() bool { return x.done() && x.spares(x.seats) }
 	if x.branch(b, sc, done) {
@@ -131,8 +132,8 @@ func (x *search) begin(b *cluster.Branch, sc scope) {
 }
 
 // growLeaf seats the leaf's waiting pods one by one, each class until it finds no more room.
-func (x *search) growLeaf(b *cluster.Branch, sc scope) {
-	full := make(map[*class]bool)
+func (x *search) growLeaf(b *cluster.Branch, sc index.Scope) {
+	full := make(map[*index.Class]bool)
 	for i, p := range b.Pods {
 		if p.Host != nil || len(x.y.undecided(p)) > 0 {
 			continue
@@ -152,7 +153,7 @@ func (x *search) growLeaf(b *cluster.Branch, sc scope) {
 
 // seatOne seats the leaf's i-th pod where it may be and the queue can afford it. room says whether there was a
 // node for it.
-func (x *search) seatOne(b *cluster.Branch, i int, c *class, sc scope) (seated, room bool) {
+func (x *search) seatOne(b *cluster.Branch, i int, c *index.Class, sc index.Scope) (seated, room bool) {
 	for _, sub := range x.segment(b, i, c, sc) {
 		for _, n := range x.nodes(b, i, c, sub) {
 			if x.on(b.Pods[i], n, c, func() bool { return x.affords(b.Pods[i:i+1]) && x.spares(b.Pods[i:i+1]) }) {

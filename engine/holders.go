@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/cluster"
+	"github.com/berth-dev/berth/engine/internal/index"
 	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
@@ -126,7 +127,7 @@ func (s *State) Holders(key, resource string, now time.Time) []Held {
 	c := y.kin(g, g.TurnNow(), "").class(g.All()[i])
 	sum, dim := make(map[string]int64), s.m.Dims.ID(resource)
 	for _, n := range s.m.Nodes {
-		if n.Bucket == nil || s.maskOf(c, n).state == removed || c.local && c.bars(n) {
+		if n.Bucket == nil || s.ix.MaskOf(c, n).State == index.Excluded || c.Local && c.Excludes(n) {
 			continue
 		}
 		for _, p := range n.Pods {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/cluster"
+	"github.com/berth-dev/berth/engine/internal/index"
 	"github.com/berth-dev/berth/engine/why"
 )
 
@@ -26,7 +27,7 @@ type laneKey struct {
 // ask is what tells gangs of a lane apart whose answer is the same; without a class: nothing is known of the gang, or it
 // is a special one.
 type ask struct {
-	class       *class
+	class       *index.Class
 	need, level int32
 	soft        bool // may be evicted whole
 	patient     bool // nobody is to be stopped for it
@@ -146,7 +147,7 @@ type answer struct {
 // sameAnswer tells the gang what another of its lane was told that asks the same, and says whether there was one. What
 // is done for some and not for others is over by then: promises are given to the first few.
 func (y *cycle) sameAnswer(q *queued, at *stand) bool {
-	if !y.repeats || q.ask.class == nil || q.special == y.s.cycles || q.ask.class.dropped || q.gang == y.until {
+	if !y.repeats || q.ask.class == nil || q.special == y.s.cycles || q.ask.class.Dropped || q.gang == y.until {
 		return false
 	}
 	standing := y.s.m.Standing()

@@ -39,7 +39,7 @@ const manyStale = 256
 // freshen works out what restale noted.
 func (s *State) freshen() {
 	s.m.Rebuild()
-	s.refreshKinds()
+	s.ix.Refresh()
 	for _, g := range s.m.Stale {
 		g.Stale = false
 		if g.Lone == nil && g.Spec == nil && len(g.Members) == 0 {

@@ -346,7 +346,7 @@ type due struct {
 // owes is cycle.owes, of one of the stand's lane. Those that ask the same get the same answer while nothing changes.
 func (c *contest) owes(s *stand, q *queued) int {
 	y := c.y
-	if !y.repeats || q.special == y.s.cycles || q.ask.class == nil || q.ask.class.dropped {
+	if !y.repeats || q.special == y.s.cycles || q.ask.class == nil || q.ask.class.Dropped {
 		return y.owes(q.gang)
 	}
 	at := y.s.m.Standing()
@@ -411,7 +411,7 @@ func (y *cycle) owes(g *cluster.Gang) int {
 // owesPlainly is owes for like members, of which models do not matter.
 func (y *cycle) owesPlainly(q *cluster.Queue, p *plain, own quantity.Vector) int {
 	reach, asks := len(y.s.m.Queues), false
-	for _, d := range p.class.demands {
+	for _, d := range p.class.Demands {
 		if y.s.m.Tree.Promised.At(d.Dim) == 0 {
 			continue
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/cluster"
+	"github.com/berth-dev/berth/engine/internal/index"
 	"github.com/berth-dev/berth/engine/internal/quantity"
 	"github.com/berth-dev/berth/engine/why"
 )
@@ -55,12 +56,12 @@ func (y *cycle) allModels() []string {
 	if y.every != nil {
 		return y.every
 	}
-	seen := make(map[*nodeKind]bool)
+	seen := make(map[*index.NodeKind]bool)
 	for _, sh := range y.s.m.Topology.Buckets {
 		for _, n := range sh.Nodes {
-			if k := y.s.kind(n); !seen[k] {
+			if k := y.s.ix.Kind(n); !seen[k] {
 				seen[k] = true
-				y.every = append(y.every, k.models...)
+				y.every = append(y.every, k.Models...)
 			}
 		}
 	}
@@ -132,12 +133,12 @@ func (y *cycle) placeWith(g *cluster.Gang, t cluster.Turn, model string, gates [
 	}
 	c := kin.class(p)
 	o := y.order(g, c)
-	if n := y.nominated(p); n != nil && y.s.fits(c, scope{node: n}) > 0 {
-		y.s.put(p, n, c)
-		return found{ok: true, model: c.model}
+	if n := y.nominated(p); n != nil && y.s.ix.Fits(c, index.Scope{Node: n}) > 0 {
+		y.s.ix.Put(p, n, c)
+		return found{ok: true, model: c.Model}
 	}
 	if y.s.placeUniform(o) {
-		return found{ok: true, model: c.model}
+		return found{ok: true, model: c.Model}
 	}
 	if proved(gates) >= mostProofs {
 		return found{gates: gates}
@@ -171,7 +172,7 @@ func (y *cycle) nominated(p *cluster.Pod) *cluster.Node {
 }
 
 // order makes the order of the gang's minimum.
-func (y *cycle) order(g *cluster.Gang, c *class) order {
+func (y *cycle) order(g *cluster.Gang, c *index.Class) order {
 	o := order{class: c, layout: g.Layout(), kept: y.kept}
 	if g.Tree.Allocated == 0 {
 		o.pods, o.want = g.Tree.Pods[:g.Tree.Min()], len(g.Tree.Pods)
@@ -193,7 +194,7 @@ func (y *cycle) order(g *cluster.Gang, c *class) order {
 // kin makes classes of a gang's members for one GPU model.
 type kin struct {
 	s        *State
-	base     classKey
+	base     index.ClassKey
 	model    string
 	all      bool // the model is meant for members that do not name one, too
 	refusals []*api.Refusal
@@ -201,26 +202,26 @@ type kin struct {
 
 func (y *cycle) kin(g *cluster.Gang, t cluster.Turn, model string) kin {
 	k := kin{s: y.s, model: model, all: y.modelsApart(g), refusals: y.refusals(g)}
-	k.base.priority = t.Priority
+	k.base.Priority = t.Priority
 	if g.Whole {
-		k.base.whole = g.Key
+		k.base.Whole = g.Key
 	}
 	var names []string
 	for _, r := range k.refusals {
 		names = append(names, r.Node)
 	}
-	k.base.refused = strings.Join(names, "\x00")
+	k.base.Refused = strings.Join(names, "\x00")
 	return k
 }
 
 // class returns the pod's class, up to date.
-func (k kin) class(p *cluster.Pod) *class {
+func (k kin) class(p *cluster.Pod) *index.Class {
 	key := k.base
-	key.shape = k.s.m.ShapeOf(p)
+	key.Shape = k.s.m.ShapeOf(p)
 	if p.AsksModel() || k.all && p.Amount(quantity.DimGPU) > 0 {
-		key.model = k.model
+		key.Model = k.model
 	}
-	return k.s.classOf(key, k.refusals)
+	return k.s.ix.ClassOf(key, k.refusals)
 }
 
 // refusals lists the refusals that still keep the gang from nodes, one a node, by node.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/cluster"
+	"github.com/berth-dev/berth/engine/internal/index"
 	"github.com/berth-dev/berth/engine/internal/quantity"
 	"github.com/berth-dev/berth/engine/why"
 )
@@ -53,7 +54,7 @@ type cycle struct {
 	dirty   []*cluster.Gang       // gangs whose tally the cycle changed
 	version uint64                // of the last edit of memory
 	every   []string              // GPU models that nodes have, once asked for
-	proofs  map[proofKey]proof
+	proofs  map[index.Question]proof
 	ahead   int                    // gangs considered before until
 	steps   int                    // search steps that until took
 	held    map[*cluster.Gang]bool // gangs for which something is held; nil: not looked for yet
@@ -100,7 +101,7 @@ func (y *cycle) run() {
 	y.remember()
 	//mutate: rollback-plan
 	s.m.Rollback(m)
-	s.rewind(end)
+	s.ix.Rewind(end)
 	for _, g := range y.dirty {
 		s.m.Tally(g)
 	}

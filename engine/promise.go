@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/cluster"
+	"github.com/berth-dev/berth/engine/internal/index"
 	"github.com/berth-dev/berth/engine/internal/quantity"
 	"github.com/berth-dev/berth/engine/why"
 )
@@ -37,7 +38,7 @@ type timekeeper struct {
 	heads    int                          // blocked gangs that promises can help, so far
 	elders   int                          // of those, that were old enough to be promised a start
 	blocked  map[string]head              // by queue: who is blocked, and others wait behind
-	hopeless map[proofKey]bool            // of a class: no place beside what is promised
+	hopeless map[index.Question]bool      // of a class: no place beside what is promised
 	promised map[*cluster.Gang]bool       // that have promises
 }
 
@@ -291,7 +292,7 @@ func (y *cycle) placeBeside(g *cluster.Gang, t cluster.Turn, found *found) bool 
 	}
 	if alike {
 		if y.times.hopeless == nil {
-			y.times.hopeless = make(map[proofKey]bool)
+			y.times.hopeless = make(map[index.Question]bool)
 		}
 		y.times.hopeless[key] = true // and stays so: room only gets less
 	}
@@ -299,16 +300,16 @@ func (y *cycle) placeBeside(g *cluster.Gang, t cluster.Turn, found *found) bool 
 }
 
 // question tells apart gangs that ask the same of the nodes, where members are alike and one GPU model is looked for.
-func (y *cycle) question(g *cluster.Gang, t cluster.Turn) (proofKey, bool) {
+func (y *cycle) question(g *cluster.Gang, t cluster.Turn) (index.Question, bool) {
 	p, alike := g.Alike()
 	models := y.models(g)
 	if !alike || len(models) != 1 || g.Tree.Allocated > 0 || len(y.kept) > 0 {
-		return proofKey{}, false
+		return index.Question{}, false
 	}
 	o := y.order(g, y.kin(g, t, models[0]).class(p))
-	key := proofKey{class: o.class, need: len(o.pods), level: y.s.m.Level(o.layout.Required)}
+	key := index.Question{Class: o.class, Need: len(o.pods), Level: y.s.m.Level(o.layout.Required)}
 	if o.layout.Segment > 0 {
-		key.segment, key.segmentLevel = o.layout.Segment, y.s.m.Level(o.layout.SegmentLevel)
+		key.Segment, key.SegmentLevel = o.layout.Segment, y.s.m.Level(o.layout.SegmentLevel)
 	}
 	return key, true
 }

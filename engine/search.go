@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/berth-dev/berth/engine/internal/cluster"
+	"github.com/berth-dev/berth/engine/internal/index"
 	"github.com/berth-dev/berth/engine/internal/place"
 	"github.com/berth-dev/berth/engine/why"
 )
@@ -35,10 +36,10 @@ func (y *cycle) search(g *cluster.Gang, k kin, gates []why.Gate) found {
 		return found{gates: append(gates, gate)}
 	}
 	x := &search{y: y, g: g, kin: k, greedy: true}
-	ok := x.branch(g.Tree, scope{}, x.done)
+	ok := x.branch(g.Tree, index.Scope{}, x.done)
 	if !ok && !x.spent {
 		x.greedy = false
-		ok = x.branch(g.Tree, scope{}, x.done)
+		ok = x.branch(g.Tree, index.Scope{}, x.done)
 	}
 	y.steps += x.steps
 	if ok {
@@ -87,7 +88,7 @@ func (x *search) affords(pods []*cluster.Pod) bool {
 }
 
 // branch gives the branch its minimum within the scope, and goes on.
-func (x *search) branch(b *cluster.Branch, sc scope, next func() bool) bool {
+func (x *search) branch(b *cluster.Branch, sc index.Scope, next func() bool) bool {
 	for _, sub := range x.scopes(b, sc) {
 		inside := func() bool { return x.pods(b, 0, b.Min()-b.Allocated, sub, next) }
 		if len(b.Children) > 0 {
@@ -104,7 +105,7 @@ func (x *search) branch(b *cluster.Branch, sc scope, next func() bool) bool {
 }
 
 // children gives need more of the groups, from the i-th on, their minimum.
-func (x *search) children(b *cluster.Branch, i, need int, sc scope, next func() bool) bool {
+func (x *search) children(b *cluster.Branch, i, need int, sc index.Scope, next func() bool) bool {
 	if need <= 0 {
 		return next()
 	}
@@ -123,50 +124,50 @@ func (x *search) children(b *cluster.Branch, i, need int, sc scope, next func() 
 
 // scopes lists where the branch may be: the domains of its required level, the one its members run in if
 // some do; of a preferred level, domains first that could hold it.
-func (x *search) scopes(b *cluster.Branch, sc scope) []scope {
+func (x *search) scopes(b *cluster.Branch, sc index.Scope) []index.Scope {
 	s, l := x.y.s, b.Group.Layout
 	c := x.lead(b)
 	if c == nil {
-		return []scope{sc}
+		return []index.Scope{sc}
 	}
 	if l.Required != "" {
 		level := s.m.Level(l.Required)
-		parts := s.parts(c, sc, level)
+		parts := s.ix.Parts(c, sc, level)
 		if level == cluster.NodeLevel {
-			parts = s.everyNode(c, sc)
+			parts = s.ix.EveryNode(c, sc)
 		}
 		if home := s.home(level, b.RunningPods()); home != nil {
 			//mutate: topology-home-of-a-group
-			parts = slices.DeleteFunc(parts, func(p part) bool { return !s.within(p.scope, *home) })
+			parts = slices.DeleteFunc(parts, func(p index.Part) bool { return !s.within(p.Scope, *home) })
 		}
 		return x.tightFirst(parts, b.Need())
 	}
 	if l.Preferred != "" && x.greedy && len(b.RunningPods()) == 0 {
-		parts := s.parts(c, sc, s.m.Level(l.Preferred))
-		parts = slices.DeleteFunc(parts, func(p part) bool { return p.fits < int64(b.Need()) })
+		parts := s.ix.Parts(c, sc, s.m.Level(l.Preferred))
+		parts = slices.DeleteFunc(parts, func(p index.Part) bool { return p.Fits < int64(b.Need()) })
 		return append(x.tightFirst(parts, b.Need()), sc)
 	}
-	return []scope{sc}
+	return []index.Scope{sc}
 }
 
 // tightFirst orders parts that could hold need by how little they have to spare, then the others.
-func (x *search) tightFirst(parts []part, need int) []scope {
-	slices.SortStableFunc(parts, func(a, b part) int {
-		if fa, fb := a.fits >= int64(need), b.fits >= int64(need); fa != fb {
+func (x *search) tightFirst(parts []index.Part, need int) []index.Scope {
+	slices.SortStableFunc(parts, func(a, b index.Part) int {
+		if fa, fb := a.Fits >= int64(need), b.Fits >= int64(need); fa != fb {
 			return cluster.Before(fa)
 		}
-		return int(min(max(a.fits-b.fits, -1), 1))
+		return int(min(max(a.Fits-b.Fits, -1), 1))
 	})
-	out := make([]scope, len(parts))
+	out := make([]index.Scope, len(parts))
 	for i, p := range parts {
-		out[i] = p.scope
+		out[i] = p.Scope
 	}
 	return out
 }
 
 // lead returns the class of the branch's first waiting member, nil if it has none.
-func (x *search) lead(b *cluster.Branch) *class {
-	var c *class
+func (x *search) lead(b *cluster.Branch) *index.Class {
+	var c *index.Class
 	b.Each(func(b *cluster.Branch) {
 		for _, p := range b.Pods {
 			if c == nil && p.Host == nil {
@@ -178,7 +179,7 @@ func (x *search) lead(b *cluster.Branch) *class {
 }
 
 // pods seats need of the leaf's waiting pods from the i-th on.
-func (x *search) pods(b *cluster.Branch, i, need int, sc scope, next func() bool) bool {
+func (x *search) pods(b *cluster.Branch, i, need int, sc index.Scope, next func() bool) bool {
 	for i < len(b.Pods) && b.Pods[i].Host != nil {
 		i++
 	}
@@ -207,11 +208,11 @@ func (x *search) pods(b *cluster.Branch, i, need int, sc scope, next func() bool
 }
 
 // on tries the pod on the node: with the best devices, or with all choices of them.
-func (x *search) on(p *cluster.Pod, n *cluster.Node, c *class, next func() bool) bool {
+func (x *search) on(p *cluster.Pod, n *cluster.Node, c *index.Class, next func() bool) bool {
 	if x.greedy {
-		return x.try(p, n, chooseDevices(c, n), next)
+		return x.try(p, n, index.ChooseDevices(c, n), next)
 	}
-	ways, all := waysOfDevices(c, n)
+	ways, all := index.WaysOfDevices(c, n)
 	x.cut = x.cut || !all
 	for _, devices := range ways {
 		if x.try(p, n, devices, next) {
@@ -245,12 +246,12 @@ func (x *search) try(p *cluster.Pod, n *cluster.Node, devices []string, next fun
 
 // nodes lists the nodes to try for the leaf's i-th pod: the best alone, or all. A pod like the one before it
 // need not go before it: that would be the same again with names swapped.
-func (x *search) nodes(b *cluster.Branch, i int, c *class, sc scope) []*cluster.Node {
+func (x *search) nodes(b *cluster.Branch, i int, c *index.Class, sc index.Scope) []*cluster.Node {
 	s := x.y.s
-	s.sync(c)
+	s.ix.Sync(c)
 	if x.greedy {
 		sc = x.narrow(b, c, sc)
-		if n := s.best(c, sc); n != nil {
+		if n := s.ix.Best(c, sc); n != nil {
 			return []*cluster.Node{n}
 		}
 		return nil
@@ -260,20 +261,20 @@ func (x *search) nodes(b *cluster.Branch, i int, c *class, sc scope) []*cluster.
 		from = b.Pods[i-1].Host
 	}
 	var out []*cluster.Node
-	for _, p := range s.nodeParts(c, sc) {
-		if from == nil || cluster.ComparePlaces(p.node, from) >= 0 {
-			out = append(out, p.node)
+	for _, p := range s.ix.NodeParts(c, sc) {
+		if from == nil || cluster.ComparePlaces(p.Node, from) >= 0 {
+			out = append(out, p.Node)
 		}
 	}
 	return out
 }
 
 // narrow narrows the scope to where the leaf's layout would like its next pod to be.
-func (x *search) narrow(b *cluster.Branch, c *class, sc scope) scope {
+func (x *search) narrow(b *cluster.Branch, c *index.Class, sc index.Scope) index.Scope {
 	s, l := x.y.s, b.Group.Layout
 	if l.Spread != "" {
 		level := s.m.Level(l.Spread)
-		return x.emptiest(b, sc, s.withRest(c, sc, level, s.parts(c, sc, level)))
+		return x.emptiest(b, sc, s.ix.WithRest(c, sc, level, s.ix.Parts(c, sc, level)))
 	}
 	if l.Preferred == "" {
 		return sc
@@ -288,7 +289,7 @@ func (x *search) narrow(b *cluster.Branch, c *class, sc scope) scope {
 
 // nearest narrows the scope to the domain of the level, or else of a wider one, where most members are and
 // that has room; where none has, to the one with the most room.
-func (x *search) nearest(b *cluster.Branch, c *class, sc scope, level int) scope {
+func (x *search) nearest(b *cluster.Branch, c *index.Class, sc index.Scope, level int) index.Scope {
 	s := x.y.s
 	running := b.RunningPods()
 	for _, l := range s.climb(level) {
@@ -296,8 +297,8 @@ func (x *search) nearest(b *cluster.Branch, c *class, sc scope, level int) scope
 		if home == nil {
 			continue
 		}
-		near := sc.and(*home)
-		if s.fits(c, near) == 0 {
+		near := sc.And(*home)
+		if s.ix.Fits(c, near) == 0 {
 			continue
 		}
 		if l == level {
@@ -306,31 +307,23 @@ func (x *search) nearest(b *cluster.Branch, c *class, sc scope, level int) scope
 		sc = near
 		break
 	}
-	best := part{scope: sc}
-	for _, p := range s.parts(c, sc, level) {
-		if p.fits > best.fits {
+	best := index.Part{Scope: sc}
+	for _, p := range s.ix.Parts(c, sc, level) {
+		if p.Fits > best.Fits {
 			best = p
 		}
 	}
-	return best.scope
-}
-
-// and narrows the scope to a domain or node.
-func (sc scope) and(o scope) scope {
-	if o.node != nil {
-		return sc.on(o.node)
-	}
-	return sc.in(o.domains[0])
+	return best.Scope
 }
 
 // even lists the domains of the preferred level over which the leaf splits evenly, as if all its members were
 // of the class; nil where it does not.
-func (x *search) even(b *cluster.Branch, c *class, sc scope) []part {
+func (x *search) even(b *cluster.Branch, c *index.Class, sc index.Scope) []index.Part {
 	s := x.y.s
 	running := b.RunningPods()
-	parts := s.parts(c, sc, s.m.Level(b.Group.Layout.Preferred))
+	parts := s.ix.Parts(c, sc, s.m.Level(b.Group.Layout.Preferred))
 	held := s.held(parts, running)
-	room := counts(parts)
+	room := index.Counts(parts)
 	for i := range room {
 		room[i].Cap += held[i]
 	}
@@ -338,7 +331,7 @@ func (x *search) even(b *cluster.Branch, c *class, sc scope) []part {
 	if !ok {
 		return nil
 	}
-	var out []part
+	var out []index.Part
 	for _, sh := range shares {
 		out = append(out, parts[sh.ID])
 	}
@@ -346,33 +339,33 @@ func (x *search) even(b *cluster.Branch, c *class, sc scope) []part {
 }
 
 // emptiest returns the part with the fewest of the leaf's members that has room, the scope itself where none has.
-func (x *search) emptiest(b *cluster.Branch, sc scope, parts []part) scope {
+func (x *search) emptiest(b *cluster.Branch, sc index.Scope, parts []index.Part) index.Scope {
 	held := x.y.s.held(parts, b.RunningPods())
 	best := -1
 	for i, p := range parts {
-		if p.fits > 0 && (best < 0 || held[i] < held[best]) {
+		if p.Fits > 0 && (best < 0 || held[i] < held[best]) {
 			best = i
 		}
 	}
 	if best < 0 {
 		return sc
 	}
-	return parts[best].scope
+	return parts[best].Scope
 }
 
 // segment lists where the leaf's i-th pod may be: with the others of its segment.
-func (x *search) segment(b *cluster.Branch, i int, c *class, sc scope) []scope {
+func (x *search) segment(b *cluster.Branch, i int, c *index.Class, sc index.Scope) []index.Scope {
 	size := b.Group.Layout.Segment
 	if size == 0 {
-		return []scope{sc}
+		return []index.Scope{sc}
 	}
 	s := x.y.s
-	s.sync(c)
+	s.ix.Sync(c)
 	level := s.m.Level(b.Group.Layout.SegmentLevel)
-	parts := s.parts(c, sc, level)
+	parts := s.ix.Parts(c, sc, level)
 	if home := s.home(level, b.Mates(i)); home != nil {
 		//mutate: topology-home-of-a-segment
-		parts = slices.DeleteFunc(parts, func(p part) bool { return !s.within(p.scope, *home) })
+		parts = slices.DeleteFunc(parts, func(p index.Part) bool { return !s.within(p.Scope, *home) })
 	}
 	return x.tightFirst(parts, size)
 }

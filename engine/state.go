@@ -5,22 +5,14 @@ import (
 
 	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/cluster"
+	"github.com/berth-dev/berth/engine/internal/index"
 )
 
 // State is the cluster as the engine knows it, with everything derived from it kept up to date. The zero
 // value is of no use; Load makes one.
 type State struct {
-	m        *cluster.Model
-	workload []expectation // of cfg
-
-	// What follows from the model.
-	kinds     map[string]*nodeKind
-	kindsMade uint64              // goes up when kinds are made anew
-	profiles  map[string]*profile // of kinds, by what they tell
-	kindsOf   []kindOf            // by node.index
-	asked     []string            // label keys that pods ask about and nodes have, sorted; node kinds differ by their values
-	looks     map[*cluster.Shape]*look
-	classes   classes
+	m  *cluster.Model
+	ix *index.Index
 
 	line    []*cluster.Gang               // gangs with members to place, in the order of a cycle
 	loose   int                           // of line, how many at its end are not in order yet
@@ -46,11 +38,8 @@ type State struct {
 // Load makes a State of the snapshot. What makes no sense in it is in Rejected.
 func Load(snap api.Snapshot, cfg api.Config) *State {
 	cfg, problems := cfg.Normal()
-	s := &State{
-		m: cluster.NewModel(cfg), kinds: make(map[string]*nodeKind), profiles: make(map[string]*profile), looks: make(map[*cluster.Shape]*look),
-		entries: make(map[*cluster.Gang]*queueEntry), short: make(map[*cluster.Gang]bool), rosters: make(map[*cluster.Queue]*roster),
-	}
-	s.workload = expect(s.m.Dims, cfg.Workload)
+	m := cluster.NewModel(cfg)
+	s := &State{m: m, ix: index.New(m), entries: make(map[*cluster.Gang]*queueEntry), short: make(map[*cluster.Gang]bool), rosters: make(map[*cluster.Queue]*roster)}
 	s.m.Latest = snap.Latest
 	for _, p := range problems {
 		s.m.Reject(p.Ref, p.Reason)

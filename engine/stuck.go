@@ -5,6 +5,7 @@ import (
 
 	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/cluster"
+	"github.com/berth-dev/berth/engine/internal/index"
 	"github.com/berth-dev/berth/engine/why"
 )
 
@@ -16,7 +17,7 @@ import (
 type plain struct {
 	known bool // it was looked at
 	ok    bool // the gang is such a one
-	class *class
+	class *index.Class
 	need  int
 	level int
 }
@@ -30,8 +31,8 @@ func (y *cycle) stuck(g *cluster.Gang, t cluster.Turn) bool {
 	}
 	s := y.s
 	standing := s.m.Standing()
-	s.use(p.class)
-	key := proofKey{class: p.class, need: p.need, level: p.level, at: standing, unmet: s.m.Unmet(g.Layout().Required)}
+	s.ix.Use(p.class)
+	key := index.Question{Class: p.class, Need: p.need, Level: p.level, At: standing, Unmet: s.m.Unmet(g.Layout().Required)}
 	proof, proved := y.proofs[key]
 	var o order
 	if !proved {
@@ -45,7 +46,7 @@ func (y *cycle) stuck(g *cluster.Gang, t cluster.Turn) bool {
 		return true
 	}
 	if !proved {
-		s.use(p.class)
+		s.ix.Use(p.class)
 		y.prove(o)
 		proof = y.proofs[key]
 	}
@@ -70,7 +71,7 @@ func (y *cycle) plain(g *cluster.Gang, t cluster.Turn) *plain {
 	if y.trial || len(y.s.m.Refusals) > 0 && len(y.refusals(g)) > 0 {
 		return &plain{}
 	}
-	if !p.known || p.ok && p.class.dropped {
+	if !p.known || p.ok && p.class.Dropped {
 		kin := y.kin(g, t, "")
 		if len(kin.refusals) > 0 {
 			return &plain{}

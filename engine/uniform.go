@@ -6,13 +6,14 @@ import (
 
 	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/cluster"
+	"github.com/berth-dev/berth/engine/internal/index"
 	"github.com/berth-dev/berth/engine/internal/place"
 )
 
 // order is members of one class that are to be placed together, by counting. It is complete: where it finds
 // no place there is none.
 type order struct {
-	class   *class
+	class   *index.Class
 	layout  api.Layout
 	pods    []*cluster.Pod  // to place now, by rank
 	want    int             // how many there could be in all: a place that holds these too is better
@@ -42,7 +43,7 @@ func (s *State) placeUniform(o order) bool {
 func (s *State) fillShares(o order, shares []share) {
 	left := o.pods
 	for _, sh := range shares {
-		s.fill(o, sh.scope, left[:sh.pods])
+		s.fill(o, sh.Scope, left[:sh.pods])
 		if o.layout.Segment > 0 {
 			//mutate: topology-segment-ranks
 			deal(left[:sh.pods])
@@ -52,17 +53,17 @@ func (s *State) fillShares(o order, shares []share) {
 }
 
 // fill seats the pods in the scope, which holds them, each on the node that is best by then.
-func (s *State) fill(o order, sc scope, pods []*cluster.Pod) {
+func (s *State) fill(o order, sc index.Scope, pods []*cluster.Pod) {
 	for i, p := range pods {
-		s.sync(o.class)
+		s.ix.Sync(o.class)
 		n := s.firstOf(o.kept, o.class, sc)
 		if n == nil {
-			n = s.best(o.class, sc)
+			n = s.ix.Best(o.class, sc)
 		}
 		if n == nil {
 			panic(fmt.Sprintf("engine: %d pods were promised in a scope that holds %d", len(pods), i))
 		}
-		s.put(p, n, o.class)
+		s.ix.Put(p, n, o.class)
 	}
 }
 
@@ -89,21 +90,21 @@ func deal(pods []*cluster.Pod) {
 
 // chooseScope returns the domain of the required level that takes the pods: one that holds all that are
 // wanted before one that holds only these, then the one with the least room to spare.
-func (s *State) chooseScope(o order) (scope, bool) {
+func (s *State) chooseScope(o order) (index.Scope, bool) {
 	level := s.m.Level(o.layout.Required)
 	if level == cluster.AnyLevel && o.layout.Segment == 0 {
-		return scope{}, o.class.total >= int64(len(o.pods))
+		return index.Scope{}, o.class.Total >= int64(len(o.pods))
 	}
 	if level >= 0 && len(o.running) == 0 && len(o.kept) == 0 && o.layout.Segment == 0 {
 		return s.tightestDomain(o, level)
 	}
-	parts := s.parts(o.class, scope{}, level)
+	parts := s.ix.Parts(o.class, index.Scope{}, level)
 	if home := s.home(level, o.running); home != nil {
 		//mutate: topology-home
-		parts = slices.DeleteFunc(parts, func(p part) bool { return !p.scope.same(home) })
+		parts = slices.DeleteFunc(parts, func(p index.Part) bool { return !p.Scope.Same(home) })
 	}
 	if len(o.kept) > 0 {
-		kept := slices.DeleteFunc(slices.Clone(parts), func(p part) bool { return s.firstOf(o.kept, o.class, p.scope) == nil })
+		kept := slices.DeleteFunc(slices.Clone(parts), func(p index.Part) bool { return s.firstOf(o.kept, o.class, p.Scope) == nil })
 		if sc, ok := s.tightestPart(o, kept); ok {
 			return sc, true
 		}
@@ -112,44 +113,44 @@ func (s *State) chooseScope(o order) (scope, bool) {
 }
 
 // tightestPart returns the part that suits the order best.
-func (s *State) tightestPart(o order, parts []part) (scope, bool) {
+func (s *State) tightestPart(o order, parts []index.Part) (index.Scope, bool) {
 	best := -1
 	for i, p := range parts {
-		if p.fits < int64(len(o.pods)) || best >= 0 && !better(p.fits, parts[best].fits, int64(o.want)) {
+		if p.Fits < int64(len(o.pods)) || best >= 0 && !better(p.Fits, parts[best].Fits, int64(o.want)) {
 			continue
 		}
 		//mutate: topology-segments
-		if o.layout.Segment > 0 && !s.segmentsFit(o, p.scope) {
+		if o.layout.Segment > 0 && !s.segmentsFit(o, p.Scope) {
 			continue
 		}
 		best = i
 	}
 	if best < 0 {
-		return scope{}, false
+		return index.Scope{}, false
 	}
-	return parts[best].scope, true
+	return parts[best].Scope, true
 }
 
 // tightestDomain is chooseScope where nothing but counts decides, which is most of the time.
-func (s *State) tightestDomain(o order, level int) (scope, bool) {
+func (s *State) tightestDomain(o order, level int) (index.Scope, bool) {
 	var best *cluster.Domain
 	var holds int64
 	for _, d := range s.m.Topology.Sorted(level) {
-		fits := o.class.sums[d.ID]
+		fits := o.class.Sums[d.ID]
 		if fits >= int64(len(o.pods)) && (best == nil || better(fits, holds, int64(o.want))) {
 			best, holds = d, fits
 		}
 	}
 	if best == nil {
-		return scope{}, false
+		return index.Scope{}, false
 	}
-	return scope{domains: best.Only}, true
+	return index.Scope{Domains: best.Only}, true
 }
 
 // firstOf returns the first of the nodes in the scope that has room for the class; nil: none.
-func (s *State) firstOf(nodes []*cluster.Node, c *class, sc scope) *cluster.Node {
+func (s *State) firstOf(nodes []*cluster.Node, c *index.Class, sc index.Scope) *cluster.Node {
 	for _, n := range nodes {
-		if n.Bucket != nil && (sc.node == nil || sc.node == n) && s.fits(c, sc.on(n)) > 0 {
+		if n.Bucket != nil && (sc.Node == nil || sc.Node == n) && s.ix.Fits(c, sc.On(n)) > 0 {
 			return n
 		}
 	}
@@ -164,27 +165,19 @@ func better(a, b, want int64) bool {
 	return a < b
 }
 
-func (s *State) segmentsFit(o order, sc scope) bool {
-	parts := s.parts(o.class, sc, s.m.Level(o.layout.SegmentLevel))
-	_, ok := place.Segments(counts(parts), len(o.pods), o.layout.Segment)
+func (s *State) segmentsFit(o order, sc index.Scope) bool {
+	parts := s.ix.Parts(o.class, sc, s.m.Level(o.layout.SegmentLevel))
+	_, ok := place.Segments(index.Counts(parts), len(o.pods), o.layout.Segment)
 	return ok
-}
-
-// same says whether the scope is just the domain, or the node, that the other is.
-func (sc scope) same(o *scope) bool {
-	if o.node != nil {
-		return sc.node == o.node
-	}
-	return len(sc.domains) == 1 && sc.domains[0] == o.domains[0]
 }
 
 // home returns the domain of the level where most of the pods are, the first of equals by name; nil where
 // none is in any.
-func (s *State) home(level int, running []*cluster.Pod) *scope {
+func (s *State) home(level int, running []*cluster.Pod) *index.Scope {
 	if level == cluster.AnyLevel || len(running) == 0 {
 		return nil
 	}
-	var best *scope
+	var best *index.Scope
 	bestName, most := "", 0
 	count := make(map[string]int)
 	for _, p := range running {
@@ -201,38 +194,38 @@ func (s *State) home(level int, running []*cluster.Pod) *scope {
 }
 
 // scopeOf returns the node's domain of the level and its name, nil if it is in none.
-func (s *State) scopeOf(n *cluster.Node, level int) (*scope, string) {
+func (s *State) scopeOf(n *cluster.Node, level int) (*index.Scope, string) {
 	if n.Bucket == nil {
 		return nil, ""
 	}
 	if level == cluster.NodeLevel {
-		return &scope{node: n}, n.Name
+		return &index.Scope{Node: n}, n.Name
 	}
 	d := n.Bucket.Domains[level]
 	if d == nil {
 		return nil, ""
 	}
-	return &scope{domains: []*cluster.Domain{d}}, d.Name
+	return &index.Scope{Domains: []*cluster.Domain{d}}, d.Name
 }
 
 // share is how many pods go to a scope.
 type share struct {
-	scope
+	index.Scope
 	pods int
 }
 
 // divide splits k pods over the scope, which holds them, as the layout asks.
-func (s *State) divide(o order, sc scope, k int) []share {
+func (s *State) divide(o order, sc index.Scope, k int) []share {
 	l := o.layout
 	switch {
 	case l.Segment > 0:
-		parts := s.parts(o.class, sc, s.m.Level(l.SegmentLevel))
-		shares, _ := place.Segments(counts(parts), k, l.Segment)
+		parts := s.ix.Parts(o.class, sc, s.m.Level(l.SegmentLevel))
+		shares, _ := place.Segments(index.Counts(parts), k, l.Segment)
 		return named(parts, shares)
 	case l.Spread != "":
 		level := s.m.Level(l.Spread)
-		parts := s.withRest(o.class, sc, level, s.parts(o.class, sc, level))
-		shares, _ := place.Spread(counts(parts), s.held(parts, o.running), k)
+		parts := s.ix.WithRest(o.class, sc, level, s.ix.Parts(o.class, sc, level))
+		shares, _ := place.Spread(index.Counts(parts), s.held(parts, o.running), k)
 		return named(parts, shares)
 	case l.Preferred != "":
 		return s.gather(o, sc, k)
@@ -240,20 +233,20 @@ func (s *State) divide(o order, sc scope, k int) []share {
 	return []share{{sc, k}}
 }
 
-func named(parts []part, shares []place.Share) []share {
+func named(parts []index.Part, shares []place.Share) []share {
 	out := make([]share, len(shares))
 	for i, sh := range shares {
-		out[i] = share{parts[sh.ID].scope, sh.Pods}
+		out[i] = share{parts[sh.ID].Scope, sh.Pods}
 	}
 	return out
 }
 
 // held counts the running members in each part.
-func (s *State) held(parts []part, running []*cluster.Pod) []int {
+func (s *State) held(parts []index.Part, running []*cluster.Pod) []int {
 	out := make([]int, len(parts))
 	for _, p := range running {
 		for i := range parts {
-			if sc := parts[i].scope; p.Host.Bucket != nil && sc.holds(p.Host.Bucket) && (sc.node == nil || sc.node == p.Host) {
+			if sc := parts[i].Scope; p.Host.Bucket != nil && sc.Holds(p.Host.Bucket) && (sc.Node == nil || sc.Node == p.Host) {
 				out[i]++
 			}
 		}
@@ -263,24 +256,24 @@ func (s *State) held(parts []part, running []*cluster.Pod) []int {
 
 // gather splits pods over as few domains of the preferred level as it can: one, or else few within one
 // domain of the next wider level, and so on up. Where members run already comes first.
-func (s *State) gather(o order, sc scope, k int) []share {
+func (s *State) gather(o order, sc index.Scope, k int) []share {
 	level := s.m.Level(o.layout.Preferred)
-	inner := s.parts(o.class, sc, level)
+	inner := s.ix.Parts(o.class, sc, level)
 	if o.layout.Balanced {
-		if shares, ok := place.Balance(counts(inner), k); ok {
+		if shares, ok := place.Balance(index.Counts(inner), k); ok {
 			return named(inner, shares)
 		}
 	}
 	for _, l := range s.climb(level) {
-		parts := s.parts(o.class, sc, l)
+		parts := s.ix.Parts(o.class, sc, l)
 		i := s.tightest(o, l, parts, k)
 		if i < 0 {
 			continue
 		}
 		if l == level {
-			return []share{{parts[i].scope, k}}
+			return []share{{parts[i].Scope, k}}
 		}
-		return s.few(o, parts[i].scope, level, k)
+		return s.few(o, parts[i].Scope, level, k)
 	}
 	return s.few(o, sc, level, k)
 }
@@ -301,15 +294,15 @@ func (s *State) climb(level int) []int {
 }
 
 // tightest returns the part that holds k with the least to spare, home before all others; -1: none does.
-func (s *State) tightest(o order, level int, parts []part, k int) int {
+func (s *State) tightest(o order, level int, parts []index.Part, k int) int {
 	if home := s.home(level, o.running); home != nil {
 		for i, p := range parts {
-			if p.fits >= int64(k) && s.within(p.scope, *home) {
+			if p.Fits >= int64(k) && s.within(p.Scope, *home) {
 				return i
 			}
 		}
 	}
-	i, ok := place.Tightest(counts(parts), k)
+	i, ok := place.Tightest(index.Counts(parts), k)
 	if !ok {
 		return -1
 	}
@@ -317,30 +310,30 @@ func (s *State) tightest(o order, level int, parts []part, k int) int {
 }
 
 // within says whether the part is the domain, or the node, that home is.
-func (s *State) within(sc, home scope) bool {
-	if home.node != nil {
-		return sc.node == home.node
+func (s *State) within(sc, home index.Scope) bool {
+	if home.Node != nil {
+		return sc.Node == home.Node
 	}
-	return slices.Contains(sc.domains, home.domains[0])
+	return slices.Contains(sc.Domains, home.Domains[0])
 }
 
 // few splits k pods over the fewest domains of the level in the scope, home first.
-func (s *State) few(o order, sc scope, level, k int) []share {
-	parts := s.withRest(o.class, sc, level, s.parts(o.class, sc, level))
+func (s *State) few(o order, sc index.Scope, level, k int) []share {
+	parts := s.ix.WithRest(o.class, sc, level, s.ix.Parts(o.class, sc, level))
 	var out []share
 	if home := s.home(level, o.running); home != nil {
 		for i, p := range parts {
-			if n := int(min(p.fits, int64(k))); s.within(p.scope, *home) && n > 0 {
-				out = append(out, share{p.scope, n})
+			if n := int(min(p.Fits, int64(k))); s.within(p.Scope, *home) && n > 0 {
+				out = append(out, share{p.Scope, n})
 				k -= n
-				parts[i].fits = 0
+				parts[i].Fits = 0
 			}
 		}
 	}
 	if k == 0 {
 		return out
 	}
-	shares, ok := place.Pack(counts(parts), k)
+	shares, ok := place.Pack(index.Counts(parts), k)
 	if !ok {
 		panic(fmt.Sprintf("engine: a scope that holds %d pods has parts that do not", k))
 	}

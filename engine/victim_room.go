@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/berth-dev/berth/engine/internal/cluster"
+	"github.com/berth-dev/berth/engine/internal/index"
 	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
@@ -33,20 +34,20 @@ type region struct {
 }
 
 // fits is how many pods of the class have room in the region.
-func (r *region) fits(s *State, c *class) int64 {
+func (r *region) fits(s *State, c *index.Class) int64 {
 	switch {
 	case r.node != nil:
-		return s.fits(c, scope{node: r.node})
+		return s.ix.Fits(c, index.Scope{Node: r.node})
 	case r.domain != nil:
-		return c.sums[r.domain.ID]
+		return c.Sums[r.domain.ID]
 	}
-	return c.total
+	return c.Total
 }
 
 // survey is one class of a claim on the land that its units could free.
 type survey struct {
 	*claim
-	class *class
+	class *index.Class
 	need  int64
 	pass  uint64
 	land  []*tract
@@ -87,20 +88,20 @@ func (v *survey) tract(n *cluster.Node) *tract {
 		}
 	}
 	for _, p := range n.Nominated {
-		if p.Priority >= v.class.priority {
+		if p.Priority >= v.class.Priority {
 			for _, d := range p.Demands {
 				t.free.Add(d.Dim, -d.Amount)
 			}
 		}
 	}
-	if v.class.shape.GPUs > 0 && (s.m.WholeNodeGangs > 0 || v.class.whole != "") {
+	if v.class.Shape.GPUs > 0 && (s.m.WholeNodeGangs > 0 || v.class.Whole != "") {
 		for _, p := range n.Pods {
 			if v.spoils(p) {
 				t.spoils++
 			}
 		}
 		for _, h := range n.Held {
-			if s.spoils(h, v.class) {
+			if s.ix.KeepsOff(h, v.class) {
 				t.spoils++
 			}
 		}
@@ -111,27 +112,27 @@ func (v *survey) tract(n *cluster.Node) *tract {
 }
 
 // admits says whether pods of the class may be on the node, whatever is free there.
-func (v *survey) admits(c *class, n *cluster.Node) bool {
-	if v.y.s.maskOf(c, n).state == removed || c.local && c.bars(n) {
+func (v *survey) admits(c *index.Class, n *cluster.Node) bool {
+	if v.y.s.ix.MaskOf(c, n).State == index.Excluded || c.Local && c.Excludes(n) {
 		return false
 	}
-	return c.want.Model == "" || slices.Contains(n.Models, c.want.Model)
+	return c.Wants.Model == "" || slices.Contains(n.Models, c.Wants.Model)
 }
 
 // spoils says whether the pod keeps the class off its node.
 func (v *survey) spoils(p *cluster.Pod) bool {
-	if p.Amount(quantity.DimGPU) == 0 || v.class.whole != "" && p.Gang == v.class.whole {
+	if p.Amount(quantity.DimGPU) == 0 || v.class.Whole != "" && p.Gang == v.class.Whole {
 		return false
 	}
-	return v.class.whole != "" || p.In != nil && p.In.Whole
+	return v.class.Whole != "" || p.In != nil && p.In.Whole
 }
 
 func (v *survey) slots(t *tract) int64 {
 	if t.spoils > 0 {
 		return 0
 	}
-	k := quotient(t.free, v.class.demands)
-	if len(v.class.shape.Spec.Ports) > 0 {
+	k := index.Quotient(t.free, v.class.Demands)
+	if len(v.class.Shape.Spec.Ports) > 0 {
 		k = min(k, 1)
 	}
 	return k
@@ -141,7 +142,7 @@ func (v *survey) slots(t *tract) int64 {
 // to the nodes of the land.
 func (v *survey) free(u *unit, by int64) int64 {
 	var gain int64
-	whole := v.class.shape.GPUs > 0 && (v.y.s.m.WholeNodeGangs > 0 || v.class.whole != "")
+	whole := v.class.Shape.GPUs > 0 && (v.y.s.m.WholeNodeGangs > 0 || v.class.Whole != "")
 	for _, p := range u.pods {
 		n := p.Host
 		if u.taken {
@@ -166,7 +167,7 @@ func (v *survey) free(u *unit, by int64) int64 {
 
 // freeAll counts all units as gone, or with by = -1 as there again.
 func (v *survey) freeAll(by int64) {
-	whole := v.class.shape.GPUs > 0 && (v.y.s.m.WholeNodeGangs > 0 || v.class.whole != "")
+	whole := v.class.Shape.GPUs > 0 && (v.y.s.m.WholeNodeGangs > 0 || v.class.Whole != "")
 	for _, u := range v.units {
 		if u.taken {
 			continue
@@ -212,7 +213,7 @@ func (v *survey) regions(o order) []*region {
 	level := s.m.Level(o.layout.Required)
 	home := s.home(level, o.running)
 	if level == cluster.AnyLevel {
-		r := &region{tracts: v.land, lacks: v.need - v.class.total}
+		r := &region{tracts: v.land, lacks: v.need - v.class.Total}
 		if v.room(r) < r.lacks {
 			return nil
 		}
@@ -222,18 +223,18 @@ func (v *survey) regions(o order) []*region {
 	by := make([]*region, len(s.m.Topology.Domains))
 	for _, t := range v.land {
 		if level == cluster.NodeLevel {
-			if r := (&region{name: t.node.Name, node: t.node, tracts: []*tract{t}, lacks: v.need - s.fits(v.class, scope{node: t.node})}); v.room(r) >= r.lacks && (home == nil || home.node == t.node) {
+			if r := (&region{name: t.node.Name, node: t.node, tracts: []*tract{t}, lacks: v.need - s.ix.Fits(v.class, index.Scope{Node: t.node})}); v.room(r) >= r.lacks && (home == nil || home.Node == t.node) {
 				out = append(out, r)
 			}
 			continue
 		}
 		d := t.node.Bucket.Domains[level]
-		if d == nil || home != nil && home.domains[0] != d {
+		if d == nil || home != nil && home.Domains[0] != d {
 			continue
 		}
 		r := by[d.ID]
 		if r == nil {
-			r = &region{name: d.Name, domain: d, lacks: v.need - v.class.sums[d.ID]}
+			r = &region{name: d.Name, domain: d, lacks: v.need - v.class.Sums[d.ID]}
 			by[d.ID] = r
 			out = append(out, r)
 		}
@@ -248,7 +249,7 @@ func (v *survey) regions(o order) []*region {
 func (v *survey) room(r *region) int64 {
 	var sum int64
 	for _, t := range r.tracts {
-		has := int64(v.class.byShelf[t.node.Bucket.ID].cells[t.node.Slot].fits)
+		has := int64(v.class.ByBucket[t.node.Bucket.ID].Cells[t.node.Slot].Fits)
 		sum += max(0, t.slots-has)
 	}
 	return sum
@@ -273,7 +274,7 @@ func (c *claim) gather() (open, hope bool) {
 		}
 		o := wants[0]
 		v := c.survey(o)
-		if v.need-v.class.total == 1 && o.layout.Required == "" {
+		if v.need-v.class.Total == 1 && o.layout.Required == "" {
 			if b, ok := v.one(); ok {
 				bids = append(bids, b)
 				continue
@@ -622,8 +623,8 @@ func (p *picking) also(chosen []*unit, u *unit) []*unit {
 // helps is how much the unit gives of what the class asks for most on the node, at least 1.
 func (p *picking) helps(u *unit, t *tract) int64 {
 	dim := quantity.DimGPU
-	if p.class.shape.GPUs == 0 {
-		dim = p.class.demands[len(p.class.demands)-1].Dim
+	if p.class.Shape.GPUs == 0 {
+		dim = p.class.Demands[len(p.class.Demands)-1].Dim
 	}
 	var sum int64
 	for _, q := range u.pods {

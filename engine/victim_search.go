@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/cluster"
+	"github.com/berth-dev/berth/engine/internal/index"
 )
 
 // The victims of a claim: a set of legal units, cheapest first by what it breaks and what it costs, from which none can
@@ -313,7 +314,7 @@ func (c *claim) fits() bool {
 	}
 	for i := range c.kins {
 		o := c.orderOf(i)
-		if n := y.nominated(c.first); n != nil && s.fits(o.class, scope{node: n}) > 0 {
+		if n := y.nominated(c.first); n != nil && s.ix.Fits(o.class, index.Scope{Node: n}) > 0 {
 			return true
 		}
 		if _, ok := s.chooseScope(o); ok {

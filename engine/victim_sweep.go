@@ -194,7 +194,7 @@ func (c *claim) wants(i int) []order {
 	if len(all) == 0 {
 		return nil
 	}
-	size := func(o order) int64 { return int64(len(o.pods)) * max(1, o.class.shape.GPUs) }
+	size := func(o order) int64 { return int64(len(o.pods)) * max(1, o.class.Shape.GPUs) }
 	lead, lacks := all[0], false
 	for _, o := range all {
 		_, ok := c.y.s.chooseScope(o)
@@ -286,8 +286,8 @@ func (w *sweep) prepare(v *survey, r *region, wants []order) *walk {
 	w.y.s.passes++
 	x := &walk{sweep: w, v: v, name: r.name, wants: wants, turn: w.y.s.passes, dim: quantity.DimGPU,
 		parts: make(map[*unit]int64), on: make(map[*unit][]stake)}
-	if v.class.shape.GPUs == 0 {
-		x.dim = v.class.demands[len(v.class.demands)-1].Dim
+	if v.class.Shape.GPUs == 0 {
+		x.dim = v.class.Demands[len(v.class.Demands)-1].Dim
 	}
 	for i, o := range wants {
 		x.most[i] = int64(len(o.pods))
@@ -352,7 +352,7 @@ func (x *walk) lot(t *tract) *lot {
 // has is what has room on the node already, of either class by itself.
 func (x *walk) has(n *cluster.Node) (r room) {
 	for i, o := range x.wants {
-		r[i] = int64(o.class.byShelf[n.Bucket.ID].cells[n.Slot].fits)
+		r[i] = int64(o.class.ByBucket[n.Bucket.ID].Cells[n.Slot].Fits)
 	}
 	return r
 }
@@ -405,15 +405,15 @@ func (x *walk) beside(l *lot, others int64) int64 {
 	if l.spoils > 0 {
 		return -1
 	}
-	for _, d := range x.wants[1].class.demands {
+	for _, d := range x.wants[1].class.Demands {
 		if l.free.At(d.Dim) < others*d.Amount {
 			return -1
 		}
 	}
 	k := x.most[0]
-	for _, d := range x.wants[0].class.demands {
+	for _, d := range x.wants[0].class.Demands {
 		left := l.free.At(d.Dim)
-		for _, o := range x.wants[1].class.demands {
+		for _, o := range x.wants[1].class.Demands {
 			if o.Dim == d.Dim {
 				left -= others * o.Amount
 			}
@@ -505,7 +505,7 @@ func (x *walk) appraise(l *lot) {
 		}
 		need := -idle
 		for i, o := range x.wants {
-			for _, d := range o.class.demands {
+			for _, d := range o.class.Demands {
 				if d.Dim == x.dim {
 					need += r[i] * d.Amount
 				}

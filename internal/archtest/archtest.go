@@ -34,15 +34,18 @@ const (
 var Rules = map[string]Rule{
 	"engine": {
 		Ring: Pure, Imports: []string{
-			"engine/why", "engine/internal/api", "engine/internal/cluster", "engine/internal/device", "engine/internal/fit", "engine/internal/place", "engine/internal/quantity", "engine/internal/share",
+			"engine/why", "engine/internal/api", "engine/internal/cluster", "engine/internal/device", "engine/internal/fit", "engine/internal/index", "engine/internal/place", "engine/internal/quantity", "engine/internal/share",
 		},
 		Tests: []string{"engine/internal/oracle", "internal/scenario"},
 	},
-	"engine/why":               {Ring: Pure},
-	"engine/internal/api":      {Ring: Pure, Imports: []string{"engine/why", "engine/internal/fit"}},
-	"engine/internal/cluster":  {Ring: Pure, Imports: []string{"engine/why", "engine/internal/api", "engine/internal/device", "engine/internal/quantity"}},
-	"engine/internal/device":   {Ring: Pure},
-	"engine/internal/fit":      {Ring: Pure},
+	"engine/why":              {Ring: Pure},
+	"engine/internal/api":     {Ring: Pure, Imports: []string{"engine/why", "engine/internal/fit"}},
+	"engine/internal/cluster": {Ring: Pure, Imports: []string{"engine/why", "engine/internal/api", "engine/internal/device", "engine/internal/quantity"}},
+	"engine/internal/device":  {Ring: Pure},
+	"engine/internal/fit":     {Ring: Pure},
+	"engine/internal/index": {Ring: Pure, Imports: []string{
+		"engine/why", "engine/internal/api", "engine/internal/cluster", "engine/internal/device", "engine/internal/fit", "engine/internal/place", "engine/internal/quantity",
+	}},
 	"engine/internal/place":    {Ring: Pure},
 	"engine/internal/quantity": {Ring: Pure, Imports: []string{"engine/internal/api"}},
 	"engine/internal/share":    {Ring: Pure},

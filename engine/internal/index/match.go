@@ -1,4 +1,4 @@
-package engine
+package index
 
 import (
 	"slices"
@@ -40,9 +40,9 @@ type matchCheck struct {
 // manyValues is from how many values on a set is faster than a list.
 const manyValues = 8
 
-func (s *State) newMatcher(spec *api.Spec) *matcher {
+func (x *Index) newMatcher(spec *api.Spec) *matcher {
 	place := func(key string) int {
-		at, ok := slices.BinarySearch(s.asked, key)
+		at, ok := slices.BinarySearch(x.asked, key)
 		if !ok {
 			return -1
 		}
@@ -153,10 +153,10 @@ func (m *matcher) wish(k *kindOf, weights []api.Preference) (sum int64) {
 }
 
 // matcherOf is the look's, made anew when other labels are asked about.
-func (s *State) matcherOf(sh *look) *matcher {
+func (x *Index) matcherOf(sh *look) *matcher {
 	//mutate: index-masks-of-new-labels -> sh.matcher == nil
-	if sh.matcher == nil || sh.matched != s.kindsMade {
-		sh.matcher, sh.masks, sh.own, sh.matched = s.newMatcher(sh.shape.Spec), nil, nil, s.kindsMade
+	if sh.matcher == nil || sh.matched != x.kindsMade {
+		sh.matcher, sh.masks, sh.own, sh.matched = x.newMatcher(sh.shape.Spec), nil, nil, x.kindsMade
 	}
 	return sh.matcher
 }

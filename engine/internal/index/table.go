@@ -1,4 +1,4 @@
-package engine
+package index
 
 import (
 	"slices"
@@ -10,9 +10,9 @@ import (
 	"github.com/berth-dev/berth/engine/why"
 )
 
-// shelfRows is the nodes of one shelf, one row for those that a class cannot tell apart: what certificates are
+// bucketRows is the nodes of one shelf, one row for those that a class cannot tell apart: what certificates are
 // added up from. Rows are kept until a node of the shelf changes, and not written to after they are made.
-type shelfRows struct {
+type bucketRows struct {
 	rows []why.Row // sorted by class
 	tally
 	epoch uint64 // proofs.epoch: classes have had these numbers since
@@ -37,96 +37,96 @@ func (t *tally) add(o tally) {
 }
 
 // rowsOf returns the rows of the shelf.
-func (s *State) rowsOf(c *class, sh *cluster.Bucket) *shelfRows {
-	f := &c.byShelf[sh.ID]
+func (x *Index) rowsOf(c *Class, sh *cluster.Bucket) *bucketRows {
+	f := &c.ByBucket[sh.ID]
 	if !c.counted(sh) {
-		f.rows = s.makeRows(c, sh, 0, len(sh.Nodes))
+		f.rows = x.makeRows(c, sh, 0, len(sh.Nodes))
 	}
 	return f.rows
 }
 
 // counted says whether the rows of the shelf are up to date.
-func (c *class) counted(sh *cluster.Bucket) bool {
-	r := c.byShelf[sh.ID].rows
+func (c *Class) counted(sh *cluster.Bucket) bool {
+	r := c.ByBucket[sh.ID].rows
 	return r != nil && r.epoch == c.proofs.epoch && r.made >= sh.Touched
 }
 
 // makeRows counts the nodes on some of the shelf's slots.
-func (s *State) makeRows(c *class, sh *cluster.Bucket, from, to int) *shelfRows {
-	f := &c.byShelf[sh.ID]
-	out := &shelfRows{rows: make([]why.Row, 0, 8)}
+func (x *Index) makeRows(c *Class, sh *cluster.Bucket, from, to int) *bucketRows {
+	f := &c.ByBucket[sh.ID]
+	out := &bucketRows{rows: make([]why.Row, 0, 8)}
 	kinds := make([]*kindProof, 0, 8)
 	for slot := from; slot < to; slot++ {
 		n := sh.Nodes[slot]
-		k := s.kindProof(c, n)
+		k := x.kindProof(c, n)
 		i := slices.Index(kinds, k)
 		if i < 0 {
 			i = len(kinds)
 			kinds = append(kinds, k)
 			out.rows = append(out.rows, why.Row{Example: n.Name})
 		}
-		s.countNode(c, n, k, int64(f.cells[slot].fits), &out.rows[i], &out.tally)
+		x.countNode(c, n, k, int64(f.Cells[slot].Fits), &out.rows[i], &out.tally)
 	}
 	for i := range out.rows {
 		out.rows[i].Class = kinds[i].number
 		sortRow(&out.rows[i])
 	}
 	slices.SortFunc(out.rows, func(a, b why.Row) int { return a.Class - b.Class })
-	out.epoch, out.made = c.proofs.epoch, s.m.Log.Moment
+	out.epoch, out.made = c.proofs.epoch, x.m.Log.Moment
 	return out
 }
 
 // countNode adds one node to its row and to the tally.
-func (s *State) countNode(c *class, n *cluster.Node, k *kindProof, fits int64, row *why.Row, sum *tally) {
+func (x *Index) countNode(c *Class, n *cluster.Node, k *kindProof, fits int64, row *why.Row, sum *tally) {
 	row.Nodes++
 	row.Fits += fits
 	clauses := k.clauses
-	if c.look.masks[s.kind(n).id].state == personal {
-		clauses = s.clauses(c, n, s.maskOf(c, n).state)
+	if c.look.masks[x.Kind(n).id].State == personal {
+		clauses = x.clauses(c, n, x.MaskOf(c, n).State)
 	}
 	note(row, clauses)
-	if s.special(c, n, fits) {
-		note(row, s.localClauses(c, n))
+	if x.special(c, n, fits) {
+		note(row, x.localClauses(c, n))
 	}
-	for _, d := range c.demands {
+	for _, d := range c.Demands {
 		if free := n.Free.At(d.Dim); free < d.Amount {
-			noteShort(row, why.Short{Resource: s.m.Dims.Names[d.Dim], Nodes: 1, By: d.Amount - free})
+			noteShort(row, why.Short{Resource: x.m.Dims.Names[d.Dim], Nodes: 1, By: d.Amount - free})
 		}
 	}
-	if len(clauses) > 0 || c.local && c.bars(n) {
+	if len(clauses) > 0 || c.Local && c.Excludes(n) {
 		return
 	}
 	t := tally{ifEvicted: ifEvicted(c, n), matching: 1, largest: k.class.PerEmpty}
-	if c.shape.GPUs > 0 {
-		t.gpuFree, t.gpuFits = s.gpuRoom(c, n)
+	if c.Shape.GPUs > 0 {
+		t.gpuFree, t.gpuFits = x.gpuRoom(c, n)
 	}
 	sum.add(t)
 }
 
 // gpuRoom is how many GPUs of its model are free for the class, and how many pods they hold, other resources
 // aside.
-func (s *State) gpuRoom(c *class, n *cluster.Node) (free, fits int64) {
+func (x *Index) gpuRoom(c *Class, n *cluster.Node) (free, fits int64) {
 	free = n.Free.At(quantity.DimGPU)
 	if len(n.Nominated) > 0 {
-		free = n.LessNominated(c.priority).At(quantity.DimGPU)
+		free = n.LessNominated(c.Priority).At(quantity.DimGPU)
 	}
 	if len(n.Devices) > 0 {
-		one := class{classKey: c.classKey, want: device.Want{Count: 1, Model: c.model}}
+		one := Class{ClassKey: c.ClassKey, Wants: device.Want{Count: 1, Model: c.Model}}
 		free = min(free, deviceRoom(&one, n))
 	}
 	if free <= 0 {
 		return 0, 0
 	}
-	if (s.m.WholeNodeGangs > 0 || c.whole != "") && s.spoiled(c, n) != "" {
+	if (x.m.WholeNodeGangs > 0 || c.Whole != "") && x.sharesWith(c, n) != "" {
 		return free, 0
 	}
-	return free, min(free/c.shape.GPUs, deviceRoom(c, n))
+	return free, min(free/c.Shape.GPUs, deviceRoom(c, n))
 }
 
 // special says whether more than the node's kind and its free resources may exclude it.
-func (s *State) special(c *class, n *cluster.Node, fits int64) bool {
-	return c.local || len(c.shape.Spec.Ports) > 0 || len(n.Nominated) > 0 ||
-		c.shape.GPUs > 0 && (s.m.WholeNodeGangs > 0 || c.whole != "" || fits == 0 && n.Free.At(quantity.DimGPU) >= c.shape.GPUs)
+func (x *Index) special(c *Class, n *cluster.Node, fits int64) bool {
+	return c.Local || len(c.Shape.Spec.Ports) > 0 || len(n.Nominated) > 0 ||
+		c.Shape.GPUs > 0 && (x.m.WholeNodeGangs > 0 || c.Whole != "" || fits == 0 && n.Free.At(quantity.DimGPU) >= c.Shape.GPUs)
 }
 
 // note counts the clauses, each of one node, in the row.
@@ -160,16 +160,16 @@ func noteShort(row *why.Row, short why.Short) {
 }
 
 // ifEvicted is how many pods the node's resources would hold if everything that can go were gone.
-func ifEvicted(c *class, n *cluster.Node) int64 {
+func ifEvicted(c *Class, n *cluster.Node) int64 {
 	if len(n.Yield) == 0 {
-		return quotient(n.Free, c.demands)
+		return Quotient(n.Free, c.Demands)
 	}
 	var buf [8]int64
 	free := append(quantity.Vector(buf[:0]), n.Free...)
 	for i, v := range n.Yield {
 		free.Add(i, v)
 	}
-	return quotient(free, c.demands)
+	return Quotient(free, c.Demands)
 }
 
 func sortRow(row *why.Row) {
@@ -184,7 +184,7 @@ func sortRow(row *why.Row) {
 
 // table adds rows of shelves up into the domains of a certificate.
 type table struct {
-	c       *class
+	c       *Class
 	level   int
 	domains []*tableDomain
 	at      map[*cluster.Domain]*tableDomain
@@ -201,44 +201,44 @@ type tableDomain struct {
 }
 
 // makeTable counts every node, shelf by shelf; shelves where nothing changed were counted before.
-func (s *State) makeTable(c *class, level int) *table {
-	s.meetKinds(c)
-	for s.renumber(c) {
+func (x *Index) makeTable(c *Class, level int) *table {
+	x.meetKinds(c)
+	for x.renumber(c) {
 	}
 	t := &table{c: c, level: level, at: make(map[*cluster.Domain]*tableDomain)}
-	for _, sh := range s.m.Topology.Buckets {
+	for _, sh := range x.m.Topology.Buckets {
 		if level == cluster.NodeLevel {
 			for i, n := range sh.Nodes {
-				t.add(t.newDomain(n.Name, true), s.makeRows(c, sh, i, i+1))
+				t.add(t.newDomain(n.Name, true), x.makeRows(c, sh, i, i+1))
 			}
 			continue
 		}
-		t.add(t.domainOf(sh), s.rowsOf(c, sh))
+		t.add(t.domainOf(sh), x.rowsOf(c, sh))
 	}
 	return t
 }
 
 // meetKinds numbers the kinds of the nodes that have to be counted, all before the first row is made: rows would have
 // to be made anew for each that came.
-func (s *State) meetKinds(c *class) {
-	for _, sh := range s.m.Topology.Buckets {
+func (x *Index) meetKinds(c *Class) {
+	for _, sh := range x.m.Topology.Buckets {
 		if c.counted(sh) {
 			continue
 		}
 		for _, n := range sh.Nodes {
-			s.kindProof(c, n)
+			x.kindProof(c, n)
 		}
 	}
 }
 
 // renumber makes the rows of all shelves, and reports whether classes got other numbers by it: because some
 // came that were not met before, or went.
-func (s *State) renumber(c *class) bool {
+func (x *Index) renumber(c *Class) bool {
 	p := &c.proofs
 	epoch := p.epoch
 	present := make([]bool, len(p.numbers))
-	for _, sh := range s.m.Topology.Buckets {
-		rows := s.rowsOf(c, sh).rows
+	for _, sh := range x.m.Topology.Buckets {
+		rows := x.rowsOf(c, sh).rows
 		if p.epoch != epoch {
 			return true
 		}
@@ -275,7 +275,7 @@ func (t *table) newDomain(name string, counts bool) *tableDomain {
 	return d
 }
 
-func (t *table) add(d *tableDomain, r *shelfRows) {
+func (t *table) add(d *tableDomain, r *bucketRows) {
 	t.tally.add(r.tally)
 	d.ifEvicted += r.ifEvicted
 	if d.rows == nil {
@@ -356,7 +356,7 @@ func (t *table) mostEvicted(pinned string) int64 {
 
 // cause names what the counts amount to.
 func (t *table) cause(cert *why.Certificate) why.Cause {
-	need, gpus := int64(cert.Need), t.c.shape.GPUs
+	need, gpus := int64(cert.Need), t.c.Shape.GPUs
 	switch {
 	case t.matching == 0:
 		return why.NoMatchingNode

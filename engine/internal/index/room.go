@@ -1,4 +1,4 @@
-package engine
+package index
 
 import (
 	"math"
@@ -9,30 +9,30 @@ import (
 	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
-// room returns how many pods of the class the free resources, devices and ports of the node hold at once.
-func (s *State) room(c *class, n *cluster.Node) int64 {
+// Room returns how many pods of the class the free resources, devices and ports of the node hold at once.
+func (x *Index) Room(c *Class, n *cluster.Node) int64 {
 	free := n.Free
 	//mutate: filter-nominated
 	if len(n.Nominated) > 0 {
-		free = n.LessNominated(c.priority)
+		free = n.LessNominated(c.Priority)
 	}
-	k := quotient(free, c.demands)
+	k := Quotient(free, c.Demands)
 	if k == 0 {
 		return 0
 	}
-	if c.shape.GPUs > 0 {
+	if c.Shape.GPUs > 0 {
 		//mutate: filter-devices
 		if k = min(k, deviceRoom(c, n)); k == 0 {
 			return 0
 		}
 		//mutate: filter-whole-node
-		if (s.m.WholeNodeGangs > 0 || c.whole != "") && s.spoiled(c, n) != "" {
+		if (x.m.WholeNodeGangs > 0 || c.Whole != "") && x.sharesWith(c, n) != "" {
 			return 0
 		}
 	}
-	if len(c.shape.Spec.Ports) > 0 {
+	if len(c.Shape.Spec.Ports) > 0 {
 		//mutate: filter-host-port
-		if n.PortTaken(c.shape.Spec.Ports, c.priority) != "" {
+		if n.PortTaken(c.Shape.Spec.Ports, c.Priority) != "" {
 			return 0
 		}
 		//mutate: filter-host-port-once
@@ -41,8 +41,8 @@ func (s *State) room(c *class, n *cluster.Node) int64 {
 	return k
 }
 
-// quotient is the smallest of free/amount over the demands, 0 where anything is short.
-func quotient(free quantity.Vector, demands []quantity.Demand) int64 {
+// Quotient is the smallest of free/amount over the demands, 0 where anything is short.
+func Quotient(free quantity.Vector, demands []quantity.Demand) int64 {
 	k := int64(math.MaxInt64)
 	for i, d := range demands {
 		f := free.At(d.Dim)
@@ -60,9 +60,9 @@ func quotient(free quantity.Vector, demands []quantity.Demand) int64 {
 
 // deviceRoom returns how many pods the node's devices hold, GPU counts aside. Where pods hold devices and do
 // not say which, any device may be theirs: it counts what is certain.
-func deviceRoom(c *class, n *cluster.Node) int64 {
+func deviceRoom(c *Class, n *cluster.Node) int64 {
 	if len(n.Devices) == 0 {
-		if c.want.Model != "" || c.islands() {
+		if c.Wants.Model != "" || c.islands() {
 			return 0
 		}
 		return math.MaxInt64
@@ -73,48 +73,48 @@ func deviceRoom(c *class, n *cluster.Node) int64 {
 		if n.UnknownDevices > 0 {
 			return 0
 		}
-		return int64(device.Fits(n.Devices, c.want))
+		return int64(device.Fits(n.Devices, c.Wants))
 	}
 	free := n.FreeDevices - n.UnknownDevices
-	if c.want.Model != "" && !(n.Uniform && n.Devices[0].Model == c.want.Model) {
+	if c.Wants.Model != "" && !(n.Uniform && n.Devices[0].Model == c.Wants.Model) {
 		free = -n.UnknownDevices
 		for i := range n.Devices {
-			if d := &n.Devices[i]; d.Free && d.Model == c.want.Model {
+			if d := &n.Devices[i]; d.Free && d.Model == c.Wants.Model {
 				free++
 			}
 		}
 	}
-	if count := int64(c.want.Count); count > 1 {
+	if count := int64(c.Wants.Count); count > 1 {
 		return max(0, free) / count
 	}
 	return max(0, free)
 }
 
 // islands says whether a pod's devices must lie together. One device always does.
-func (c *class) islands() bool {
-	return c.want.Count > 1 && (c.want.Clique == device.Require || c.want.NUMA == device.Require)
+func (c *Class) islands() bool {
+	return c.Wants.Count > 1 && (c.Wants.Clique == device.Require || c.Wants.NUMA == device.Require)
 }
 
-// chooseDevices picks the devices for one pod of the class, nil where they are not known.
-func chooseDevices(c *class, n *cluster.Node) []string {
-	if c.shape.GPUs == 0 || len(n.Devices) == 0 || n.UnknownDevices > 0 {
+// ChooseDevices picks the devices for one pod of the class, nil where they are not known.
+func ChooseDevices(c *Class, n *cluster.Node) []string {
+	if c.Shape.GPUs == 0 || len(n.Devices) == 0 || n.UnknownDevices > 0 {
 		return nil
 	}
 	var buf [16]int
-	chosen := device.Choose(n.Devices, c.want, buf[:0])
+	chosen := device.Choose(n.Devices, c.Wants, buf[:0])
 	if len(chosen) == 0 {
 		return nil
 	}
 	return n.DeviceIDs(chosen)
 }
 
-// waysOfDevices lists the different choices of devices for one pod of the class, and whether these are all.
-func waysOfDevices(c *class, n *cluster.Node) (ways [][]string, all bool) {
-	if c.shape.GPUs == 0 || len(n.Devices) == 0 || n.UnknownDevices > 0 {
+// WaysOfDevices lists the different choices of devices for one pod of the class, and whether these are all.
+func WaysOfDevices(c *Class, n *cluster.Node) (ways [][]string, all bool) {
+	if c.Shape.GPUs == 0 || len(n.Devices) == 0 || n.UnknownDevices > 0 {
 		return [][]string{nil}, true
 	}
 	all = true
-	device.Each(n.Devices, c.want, func(way []int) bool {
+	device.Each(n.Devices, c.Wants, func(way []int) bool {
 		all = len(ways) < maxWays
 		if all {
 			ways = append(ways, n.DeviceIDs(way))
@@ -127,39 +127,39 @@ func waysOfDevices(c *class, n *cluster.Node) (ways [][]string, all bool) {
 // maxWays bounds the choices of devices that are tried on a node.
 const maxWays = 64
 
-// spoiled names a workload for whose sake the class may not take a GPU here: one that wants its nodes whole, or any other,
+// sharesWith names a workload for whose sake the class may not take a GPU here: one that wants its nodes whole, or any other,
 // if the class itself does. Who has a place held here counts as here. "": none.
-func (s *State) spoiled(c *class, n *cluster.Node) string {
+func (x *Index) sharesWith(c *Class, n *cluster.Node) string {
 	found := ""
 	for _, p := range n.Pods {
 		key := p.WorkloadKey()
-		if p.Amount(quantity.DimGPU) == 0 || c.whole != "" && p.Gang == c.whole {
+		if p.Amount(quantity.DimGPU) == 0 || c.Whole != "" && p.Gang == c.Whole {
 			continue
 		}
-		if (c.whole != "" || p.In != nil && p.In.Whole) && (found == "" || key < found) {
+		if (c.Whole != "" || p.In != nil && p.In.Whole) && (found == "" || key < found) {
 			found = key
 		}
 	}
 	for _, h := range n.Held {
 		//mutate: filter-whole-node-held
-		if s.spoils(h, c) && (found == "" || h.Gang < found) {
+		if x.KeepsOff(h, c) && (found == "" || h.Gang < found) {
 			found = h.Gang
 		}
 	}
 	return found
 }
 
-// spoils says whether the class may not take a GPU where the place is held.
-func (s *State) spoils(h *cluster.Hold, c *class) bool {
-	if h.Gang == "" || h.Gang == c.whole || h.Requests.Get(s.m.Config.GPU) == 0 {
+// KeepsOff says whether the class may not take a GPU where the place is held.
+func (x *Index) KeepsOff(h *cluster.Hold, c *Class) bool {
+	if h.Gang == "" || h.Gang == c.Whole || h.Requests.Get(x.m.Config.GPU) == 0 {
 		return false
 	}
-	g := s.m.Gangs[h.Gang]
-	return c.whole != "" || g != nil && g.Whole
+	g := x.m.Gangs[h.Gang]
+	return c.Whole != "" || g != nil && g.Whole
 }
 
-// put seats the pod, which is of the class, until rolled back.
-func (s *State) put(p *cluster.Pod, n *cluster.Node, c *class) { s.m.PutOn(p, n, chooseDevices(c, n)) }
+// Put seats the pod, which is of the class, until rolled back.
+func (x *Index) Put(p *cluster.Pod, n *cluster.Node, c *Class) { x.m.PutOn(p, n, ChooseDevices(c, n)) }
 
 // A score is, from its highest bits: what the pod itself prefers, whether its devices can lie together as
 // it would like, and the policy's packing.
@@ -168,21 +168,21 @@ const (
 	maxWish  = 1 << 20
 )
 
-func (s *State) score(c *class, n *cluster.Node, wish int64) int64 {
+func (x *Index) score(c *Class, n *cluster.Node, wish int64) int64 {
 	wish = max(-maxWish, min(wish, maxWish))
 	score := wish << (packBits + 1)
 	if c.wishesIslands() && len(n.Devices) > 0 {
-		strict := c.want
+		strict := c.Wants
 		strict.Clique, strict.NUMA = harden(strict.Clique), harden(strict.NUMA)
 		if n.UnknownDevices == 0 && device.Fits(n.Devices, strict) > 0 {
 			score += 1 << packBits
 		}
 	}
-	return score + s.packing(c, n)
+	return score + x.packing(c, n)
 }
 
-func (c *class) wishesIslands() bool {
-	return c.shape.GPUs > 0 && (c.want.Clique == device.Prefer || c.want.NUMA == device.Prefer)
+func (c *Class) wishesIslands() bool {
+	return c.Shape.GPUs > 0 && (c.Wants.Clique == device.Prefer || c.Wants.NUMA == device.Prefer)
 }
 
 func harden(w device.Wish) device.Wish {
@@ -193,17 +193,17 @@ func harden(w device.Wish) device.Wish {
 }
 
 // packing is between 0 and 1<<packBits; more is better.
-func (s *State) packing(c *class, n *cluster.Node) int64 {
+func (x *Index) packing(c *Class, n *cluster.Node) int64 {
 	gpus := max(0, min(n.Free.At(quantity.DimGPU), 1<<15))
-	used := s.usedShare(c, n)
-	switch s.m.Config.Packing {
+	used := x.usedShare(c, n)
+	switch x.m.Config.Packing {
 	case api.Loose:
 		return gpus<<20 | (1023 - used)
 	case api.LeastF:
-		return max(0, 1<<29-s.fragmentationGrowth(c, n))<<10 | used
+		return max(0, 1<<29-x.fragmentationGrowth(c, n))<<10 | used
 	}
 	pack := (1<<15-gpus)<<10 | used
-	if c.shape.GPUs == 0 && s.kind(n).size.At(quantity.DimGPU) == 0 {
+	if c.Shape.GPUs == 0 && x.Kind(n).size.At(quantity.DimGPU) == 0 {
 		pack += 1 << 30
 	}
 	return pack
@@ -211,11 +211,11 @@ func (s *State) packing(c *class, n *cluster.Node) int64 {
 
 // usedShare is how much of the resources that the class asks for, GPUs and pods aside, is in use, from 0
 // to 1023.
-func (s *State) usedShare(c *class, n *cluster.Node) int64 {
+func (x *Index) usedShare(c *Class, n *cluster.Node) int64 {
 	var used float64
 	parts := 0
-	k := s.kind(n)
-	for _, d := range c.demands {
+	k := x.Kind(n)
+	for _, d := range c.Demands {
 		if d.Dim == quantity.DimGPU || d.Dim == quantity.DimPods || d.Dim >= len(k.size) || k.size[d.Dim] == 0 {
 			continue
 		}
@@ -233,19 +233,19 @@ func (s *State) usedShare(c *class, n *cluster.Node) int64 {
 // fragmentationGrowth is by how much the node's expected fragmentation would grow with one more pod of the
 // class: the free GPUs that a pod of the expected workload could not use, weighted by how often it comes.
 // It is shifted so that less is never negative.
-func (s *State) fragmentationGrowth(c *class, n *cluster.Node) int64 {
+func (x *Index) fragmentationGrowth(c *Class, n *cluster.Node) int64 {
 	after := append(quantity.Vector(nil), n.Free...)
-	for _, d := range c.demands {
+	for _, d := range c.Demands {
 		after.Add(d.Dim, -d.Amount)
 	}
-	return s.fragmentation(after) - s.fragmentation(n.Free) + 1<<28
+	return x.fragmentation(after) - x.fragmentation(n.Free) + 1<<28
 }
 
-func (s *State) fragmentation(free quantity.Vector) int64 {
+func (x *Index) fragmentation(free quantity.Vector) int64 {
 	var sum int64
 	gpus := max(0, free.At(quantity.DimGPU))
-	for _, w := range s.workload {
-		if quotient(free, w.demands) == 0 {
+	for _, w := range x.workload {
+		if Quotient(free, w.demands) == 0 {
 			sum += w.weight * gpus
 		}
 	}

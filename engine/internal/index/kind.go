@@ -1,4 +1,4 @@
-package engine
+package index
 
 import (
 	"fmt"
@@ -11,9 +11,9 @@ import (
 	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
-// nodeKind is a class of nodes: everything about a node that no pod can change and that decides whether a
+// NodeKind is a class of nodes: everything about a node that no pod can change and that decides whether a
 // pod fits. Nodes of one kind answer alike to every selector, affinity and toleration.
-type nodeKind struct {
+type NodeKind struct {
 	profile *profile
 	id      int
 	// labels are those among the keys that pods ask about; a value that is the node's own name is
@@ -25,7 +25,7 @@ type nodeKind struct {
 	alloc    api.Resources
 	size     quantity.Vector // alloc by dimension
 	scale    []float64       // 1023 over size
-	models   []string        // sorted, each once
+	Models   []string        // sorted, each once
 	values   []labelValue    // of labels, in the order of State.asked
 	layout   string          // of the devices: models, NVLink cliques and NUMA nodes
 }
@@ -43,66 +43,66 @@ const ownName = "\x00own"
 type kindOf struct {
 	born uint64 // touchLog.moment when it became of its kind
 	id   int32  // of the kind
-	kind *nodeKind
+	kind *NodeKind
 	node *cluster.Node
 	spec *api.Node
 }
 
-// kind returns the node's kind.
-func (s *State) kind(n *cluster.Node) *nodeKind { return s.kindsOf[n.Index].kind }
+// Kind returns the node's kind.
+func (x *Index) Kind(n *cluster.Node) *NodeKind { return x.kindsOf[n.Index].kind }
 
-// refreshKinds finds the kinds of nodes whose specs changed, and lets classes that ask about labels which nodes have got
+// Refresh finds the kinds of nodes whose specs changed, and lets classes that ask about labels which nodes have got
 // tell nodes apart by them.
-func (s *State) refreshKinds() {
-	if more := len(s.m.Log.Touches) - len(s.kindsOf); more > 0 {
-		s.kindsOf = append(s.kindsOf, make([]kindOf, more)...)
+func (x *Index) Refresh() {
+	if more := len(x.m.Log.Touches) - len(x.kindsOf); more > 0 {
+		x.kindsOf = append(x.kindsOf, make([]kindOf, more)...)
 	}
-	for _, n := range s.m.Respecced {
+	for _, n := range x.m.Respecced {
 		if n.Spec != nil {
-			s.setKind(n)
+			x.setKind(n)
 		}
 	}
-	s.m.Respecced = s.m.Respecced[:0]
-	s.askFresh()
+	x.m.Respecced = x.m.Respecced[:0]
+	x.askFresh()
 }
 
 // setKind finds the node's kind, unless it is the one that it has.
-func (s *State) setKind(n *cluster.Node) {
-	k := &s.kindsOf[n.Index]
-	same := k.node == n && k.spec != nil && s.alike(k.spec, n.Spec)
+func (x *Index) setKind(n *cluster.Node) {
+	k := &x.kindsOf[n.Index]
+	same := k.node == n && k.spec != nil && x.alike(k.spec, n.Spec)
 	k.node, k.spec = n, n.Spec
 	if same {
 		return
 	}
-	k.kind = s.internKind(n)
-	k.id, k.born = int32(k.kind.id), s.m.Log.Moment
+	k.kind = x.internKind(n)
+	k.id, k.born = int32(k.kind.id), x.m.Log.Moment
 }
 
 // askFresh makes node kinds differ by the label keys that nodes have got, as far as classes ask about them.
-func (s *State) askFresh() {
-	fresh := s.m.Presence.Unasked
+func (x *Index) askFresh() {
+	fresh := x.m.Presence.Unasked
 	if len(fresh) == 0 {
 		return
 	}
-	s.m.Presence.Unasked = nil
+	x.m.Presence.Unasked = nil
 	var asked []string
 	for _, key := range fresh {
-		for _, c := range s.classes.byKey {
-			if _, ok := slices.BinarySearch(c.shape.Keys, key); ok {
+		for _, c := range x.classes.byKey {
+			if _, ok := slices.BinarySearch(c.Shape.Keys, key); ok {
 				asked = append(asked, key)
 				break
 			}
 		}
 	}
-	s.ask(asked)
+	x.ask(asked)
 }
 
 // alike says whether two specs make the same kind, without making it.
-func (s *State) alike(a, b *api.Node) bool {
+func (x *Index) alike(a, b *api.Node) bool {
 	if a.Cordoned != b.Cordoned || !slices.Equal(a.Taints, b.Taints) || !slices.Equal(a.Allocatable, b.Allocatable) || !slices.Equal(a.Devices, b.Devices) {
 		return false
 	}
-	for _, key := range s.asked {
+	for _, key := range x.asked {
 		va, ina := a.Labels[key]
 		vb, inb := b.Labels[key]
 		if va != vb || ina != inb {
@@ -112,15 +112,15 @@ func (s *State) alike(a, b *api.Node) bool {
 	return true
 }
 
-func (s *State) internKind(n *cluster.Node) *nodeKind {
-	k := s.makeKind(n)
-	key := k.key(s.asked)
-	if known := s.kinds[key]; known != nil {
+func (x *Index) internKind(n *cluster.Node) *NodeKind {
+	k := x.makeKind(n)
+	key := k.key(x.asked)
+	if known := x.kinds[key]; known != nil {
 		return known
 	}
-	k.id = len(s.kinds)
+	k.id = len(x.kinds)
 	for _, a := range k.alloc {
-		k.size.Add(s.m.Dims.ID(a.Resource), a.Value)
+		k.size.Add(x.m.Dims.ID(a.Resource), a.Value)
 	}
 	k.scale = make([]float64, len(k.size))
 	for dim, size := range k.size {
@@ -128,15 +128,15 @@ func (s *State) internKind(n *cluster.Node) *nodeKind {
 			k.scale[dim] = 1023 / float64(size)
 		}
 	}
-	s.kinds[key] = k
-	s.describe(k)
+	x.kinds[key] = k
+	x.describe(k)
 	return k
 }
 
 // makeKind makes the node's kind, short of what only one that is kept needs.
-func (s *State) makeKind(n *cluster.Node) *nodeKind {
+func (s *Index) makeKind(n *cluster.Node) *NodeKind {
 	spec := n.Spec
-	k := &nodeKind{cordoned: spec.Cordoned, alloc: spec.Allocatable.Sorted(), models: cluster.ModelsOf(spec.Devices), layout: deviceLayout(spec.Devices)}
+	k := &NodeKind{cordoned: spec.Cordoned, alloc: spec.Allocatable.Sorted(), Models: cluster.ModelsOf(spec.Devices), layout: deviceLayout(spec.Devices)}
 	k.taints = slices.Clone(spec.Taints)
 	slices.SortFunc(k.taints, func(x, y api.Taint) int { return strings.Compare(x.String(), y.String()) })
 	k.labels, k.values = make(map[string]string), make([]labelValue, len(s.asked))
@@ -153,16 +153,16 @@ func (s *State) makeKind(n *cluster.Node) *nodeKind {
 }
 
 // describe writes down what of the kind a certificate tells beside its labels. Kinds of one profile tell the same.
-func (s *State) describe(k *nodeKind) {
+func (x *Index) describe(k *NodeKind) {
 	var taints []string
 	for _, t := range k.taints {
 		taints = append(taints, t.String())
 	}
 	told := fmt.Sprintf("%q %v %v %q", taints, k.cordoned, k.alloc, k.layout)
-	same := s.profiles[told]
+	same := x.profiles[told]
 	if same == nil {
-		same = &profile{id: int32(len(s.profiles)), told: told}
-		s.profiles[told] = same
+		same = &profile{id: int32(len(x.profiles)), told: told}
+		x.profiles[told] = same
 	}
 	k.profile = same
 }
@@ -174,7 +174,7 @@ type profile struct {
 }
 
 // key is equal for kinds that are one. asked are the keys that labels may have, sorted.
-func (k *nodeKind) key(asked []string) string {
+func (k *NodeKind) key(asked []string) string {
 	var b strings.Builder
 	write := func(mark byte, text string) {
 		b.WriteByte(mark)
@@ -225,32 +225,32 @@ func deviceLayout(devices []api.Device) string {
 
 // ask makes node kinds differ by the values of the label keys, if they do not yet. Those that no node has wait until one
 // has: see meetLabels.
-func (s *State) ask(keys []string) {
+func (x *Index) ask(keys []string) {
 	news := false
 	for _, key := range keys {
-		if s.m.Presence.Labels[key] == 0 {
+		if x.m.Presence.Labels[key] == 0 {
 			continue
 		}
-		if at, found := slices.BinarySearch(s.asked, key); !found {
-			s.asked = slices.Insert(s.asked, at, key)
+		if at, found := slices.BinarySearch(x.asked, key); !found {
+			x.asked = slices.Insert(x.asked, at, key)
 			news = true
 		}
 	}
 	if !news {
 		return
 	}
-	s.kinds = make(map[string]*nodeKind, len(s.kinds))
-	s.profiles = make(map[string]*profile)
-	s.kindsMade++
-	s.classes.forgetMasks()
+	x.kinds = make(map[string]*NodeKind, len(x.kinds))
+	x.profiles = make(map[string]*profile)
+	x.kindsMade++
+	x.classes.forgetMasks()
 	// Nodes that were of one kind and have the same values of the keys are of one kind again.
 	type split struct {
-		was    *nodeKind
+		was    *NodeKind
 		values string
 	}
-	made := make(map[split]*nodeKind)
+	made := make(map[split]*NodeKind)
 	var values []byte
-	for _, sh := range s.m.Topology.Buckets {
+	for _, sh := range x.m.Topology.Buckets {
 		for _, n := range sh.Nodes {
 			values = values[:0]
 			for _, key := range keys {
@@ -262,10 +262,10 @@ func (s *State) ask(keys []string) {
 				}
 				values = append(values, 0)
 			}
-			of := &s.kindsOf[n.Index]
+			of := &x.kindsOf[n.Index]
 			k, ok := made[split{of.kind, string(values)}]
 			if !ok {
-				k = s.internKind(n)
+				k = x.internKind(n)
 				made[split{of.kind, string(values)}] = k
 			}
 			of.kind, of.id = k, int32(k.id)

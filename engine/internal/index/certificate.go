@@ -1,0 +1,328 @@
+package index
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/cluster"
+	"github.com/berth-dev/berth/engine/internal/device"
+	"github.com/berth-dev/berth/engine/internal/fit"
+	"github.com/berth-dev/berth/engine/internal/place"
+	"github.com/berth-dev/berth/engine/internal/quantity"
+	"github.com/berth-dev/berth/engine/why"
+)
+
+// Question tells certificates of a plan apart: the same question of the same state has one.
+type Question struct {
+	Class               *Class
+	Need, Segment       int
+	Level, SegmentLevel int
+	Pinned              string
+	Unmet, UnmetSegment string // names of levels that no node is in
+	At                  uint64 // State.standing
+}
+
+// Certify counts, per domain and node class, how many pods fit and what keeps out the rest.
+func (x *Index) Certify(key Question) (why.Certificate, why.Cause) {
+	c := key.Class
+	cert := why.Certificate{
+		Need: key.Need, Level: cmp.Or(key.Unmet, x.m.Topology.LevelName(key.Level)), Pinned: key.Pinned, Segment: key.Segment,
+		Request: x.requestOf(c), Model: c.Model, Total: c.Total,
+	}
+	b := x.bodyOf(c, key.Level)
+	cert.Classes, cert.Domains = b.cert.Classes, b.cert.Domains
+	cert.IfEvicted = b.table.mostEvicted(key.Pinned)
+	if key.Segment > 0 {
+		cert.SegmentLevel = cmp.Or(key.UnmetSegment, x.m.Topology.LevelName(key.SegmentLevel))
+		cert.Domains = slices.Clone(cert.Domains)
+		x.countSegments(key, &cert)
+	}
+	return cert, b.table.cause(&cert)
+}
+
+// bodyOf makes the part of a certificate that any need of the class shares.
+func (x *Index) bodyOf(c *Class, level int) *body {
+	b := &c.proofs.body
+	if b.made && b.level == level && b.at == x.m.Log.Moment && b.shape == x.m.Topology.Shape {
+		return b
+	}
+	*b = body{made: true, level: level, at: x.m.Log.Moment, shape: x.m.Topology.Shape, table: x.makeTable(c, level)}
+	b.table.finish(&b.cert)
+	return b
+}
+
+func (x *Index) requestOf(c *Class) []api.Amount {
+	out := make(api.Resources, 0, len(c.Demands))
+	for _, d := range c.Demands {
+		if d.Dim != quantity.DimPods {
+			out = append(out, api.Amount{Resource: x.m.Dims.Names[d.Dim], Value: d.Amount})
+		}
+	}
+	return out.Sorted()
+}
+
+func (x *Index) countSegments(key Question, cert *why.Certificate) {
+	parts := x.Parts(key.Class, Scope{}, key.Level)
+	for i := range cert.Domains {
+		for _, p := range parts {
+			if p.Name == cert.Domains[i].Name {
+				inner := x.Parts(key.Class, p.Scope, key.SegmentLevel)
+				cert.Domains[i].Segments = int64(place.CountSegments(Counts(inner), key.Segment))
+			}
+		}
+	}
+}
+
+// proofs is what certificates of a class share.
+type proofs struct {
+	byKind  []*kindProof // by node kind; nil: not met yet
+	bySign  map[sign]*kindProof
+	numbers []*kindProof // by number: sorted by key
+	epoch   uint64       // goes up when numbers change
+	body    body
+}
+
+// add gives the kind its number.
+func (p *proofs) add(at int, k *kindProof) {
+	p.numbers = slices.Insert(p.numbers, at, k)
+	p.renumber()
+}
+
+// keep drops the kinds that are not present any more.
+func (p *proofs) keep(present []bool) {
+	kept := make([]*kindProof, 0, len(p.numbers))
+	for i, k := range p.numbers {
+		if present[i] {
+			kept = append(kept, k)
+		}
+	}
+	p.numbers, p.bySign = kept, nil
+	for i, k := range p.byKind {
+		if k != nil && !slices.Contains(kept, k) {
+			p.byKind[i] = nil
+		}
+	}
+	p.renumber()
+}
+
+func (p *proofs) renumber() {
+	p.epoch++
+	for i, k := range p.numbers {
+		k.number = i
+	}
+}
+
+// body is a certificate that can be used again while nothing changes.
+type body struct {
+	made  bool
+	level int
+	at    uint64 // touchLog.moment
+	shape uint64 // of the topology
+	cert  why.Certificate
+	table *table
+}
+
+// kindProof is how node kinds that the class cannot tell apart look to it.
+type kindProof struct {
+	number  int
+	key     string
+	class   why.Class
+	clauses []why.Clause // clauses that depend on a node's name aside
+}
+
+// kindProof returns how the node's kind looks to the class.
+func (x *Index) kindProof(c *Class, n *cluster.Node) *kindProof {
+	p := &c.proofs
+	id := x.Kind(n).id
+	if id >= len(p.byKind) {
+		p.byKind = append(p.byKind, make([]*kindProof, len(x.kinds)-len(p.byKind))...)
+	}
+	if p.byKind[id] == nil {
+		p.byKind[id] = x.findKindProof(c, n)
+	}
+	return p.byKind[id]
+}
+
+// sign is what kinds look like to a class that asks about so many labels that these are not told: kinds of one sign look
+// the same. It is made without any text, for there may be as many kinds as nodes.
+type sign struct {
+	profile  int32
+	hasModel bool
+	mask     maskState
+	failing  uint64 // labels of the selector
+	affinity bool
+}
+
+func (x *Index) findKindProof(c *Class, n *cluster.Node) *kindProof {
+	if len(c.Shape.Keys) <= mostTold {
+		return x.newKindProof(c, n)
+	}
+	match := x.matcherOf(c.look)
+	x.MaskOf(c, n)
+	kind := x.Kind(n)
+	g := sign{profile: kind.profile.id, hasModel: slices.Contains(kind.Models, c.Model), mask: c.look.masks[kind.id].State}
+	if g.mask == Excluded {
+		g.failing, g.affinity = match.failing(&x.kindsOf[n.Index]), match.likes(&x.kindsOf[n.Index])
+	}
+	p := &c.proofs
+	k := p.bySign[g]
+	if k == nil {
+		k = x.newKindProof(c, n)
+		if p.bySign == nil {
+			p.bySign = make(map[sign]*kindProof)
+		}
+		p.bySign[g] = k
+	}
+	return k
+}
+
+func (x *Index) newKindProof(c *Class, n *cluster.Node) *kindProof {
+	p := &c.proofs
+	k := &kindProof{}
+	is := x.MaskOf(c, n)
+	personalKind := is == (mask{}) || c.look.masks[x.Kind(n).id].State == personal
+	if !personalKind {
+		k.clauses = x.clauses(c, n, is.State)
+	}
+	told := x.tellsOf(c, x.Kind(n))
+	k.key = fmt.Sprintf("%q", told) + " " + x.Kind(n).profile.told + " " + strconv.FormatBool(personalKind)
+	if told == nil {
+		for _, clause := range k.clauses {
+			k.key += " " + string(clause.Kind) + " " + clause.Detail
+		}
+	}
+	at, found := slices.BinarySearchFunc(p.numbers, k, func(a, b *kindProof) int { return strings.Compare(a.key, b.key) })
+	if found {
+		return p.numbers[at]
+	}
+	k.class = x.describeKind(c, n, told)
+	p.add(at, k)
+	return k
+}
+
+// tellsOf lists the labels of the kind that the class asks about, unless these are so many that nobody would read them.
+// Then kinds differ by what excludes them.
+func (x *Index) tellsOf(c *Class, k *NodeKind) []string {
+	if len(c.Shape.Keys) > mostTold {
+		return nil
+	}
+	var out []string
+	for _, key := range c.Shape.Keys {
+		if v, ok := k.labels[key]; ok && v != ownName {
+			out = append(out, key+"="+v)
+		}
+	}
+	return out
+}
+
+func (x *Index) describeKind(c *Class, n *cluster.Node, told []string) why.Class {
+	k := x.Kind(n)
+	out := why.Class{Labels: told, Cordoned: k.cordoned, Allocatable: k.alloc, Models: k.Models, PerEmpty: x.perEmpty(c, n)}
+	for _, t := range k.taints {
+		out.Taints = append(out.Taints, t.String())
+	}
+	return out
+}
+
+// perEmpty is how many pods of the class an empty node like this one holds.
+func (x *Index) perEmpty(c *Class, n *cluster.Node) int64 {
+	empty := &cluster.Node{Name: n.Name, Spec: n.Spec, Models: n.Models, Uniform: n.Uniform, Free: x.Kind(n).size, Devices: slices.Clone(n.Devices), FreeDevices: int64(len(n.Devices))}
+	for i := range empty.Devices {
+		empty.Devices[i].Free = true
+	}
+	k := Quotient(empty.Free, c.Demands)
+	if c.Shape.GPUs > 0 {
+		k = min(k, deviceRoom(c, empty))
+	}
+	if len(c.Shape.Spec.Ports) > 0 {
+		k = min(k, 1)
+	}
+	return k
+}
+
+// mostTold is how many labels a certificate names: of those that a node selector asks for and a node has not, the first
+// by name; of those that node classes are told apart by, none where a pod asks about more.
+const mostTold = 8
+
+// clauses lists what about the class excludes the node whatever is free on it. is is what the node means to the class.
+func (x *Index) clauses(c *Class, n *cluster.Node, is maskState) []why.Clause {
+	var out []why.Clause
+	add := func(kind why.ClauseKind, detail string) { out = append(out, why.Clause{Kind: kind, Detail: detail}) }
+	if is != allowed {
+		x.excluding(c, n, add)
+	}
+	if c.Model != "" && !slices.Contains(n.Models, c.Model) {
+		add(why.ByModel, c.Model)
+	}
+	return out
+}
+
+// excluding adds what of the node's labels, taints and cordon excludes it.
+func (x *Index) excluding(c *Class, n *cluster.Node, add func(why.ClauseKind, string)) {
+	spec, node, match, told := c.Shape.Spec, n.Spec, x.matcherOf(c.look), 0
+	for i := range match.selector {
+		if l := &match.selector[i]; told < mostTold && !l.matches(&x.kindsOf[n.Index]) {
+			add(why.BySelector, l.detail)
+			told++
+		}
+	}
+	if spec.Affinity != nil && !match.likes(&x.kindsOf[n.Index]) {
+		add(why.ByAffinity, "")
+	}
+	for _, t := range fit.Untolerated(node.Taints, spec.Tolerations, nil) {
+		add(why.ByTaint, t.String())
+	}
+	if node.Cordoned && !toleratesCordon(spec) {
+		add(why.ByCordon, "")
+	}
+}
+
+// localClauses lists what excludes this very node: its name, and what is on it.
+func (x *Index) localClauses(c *Class, n *cluster.Node) []why.Clause {
+	var out []why.Clause
+	add := func(kind why.ClauseKind, detail string) { out = append(out, why.Clause{Kind: kind, Detail: detail}) }
+	spec := c.Shape.Spec
+	if spec.NodeName != "" && spec.NodeName != n.Name {
+		add(why.ByNodeName, spec.NodeName)
+	}
+	if c.allowed != nil && !c.allowed[n.Name] {
+		add(why.ByNodeSet, "")
+	}
+	if i, ok := c.refusedBy[n.Name]; ok {
+		add(why.ByRefusal, c.refusals[i].Reason)
+	}
+	if len(spec.Ports) > 0 {
+		if port := n.PortTaken(c.Shape.Spec.Ports, c.Priority); port != "" {
+			add(why.ByPort, port)
+		}
+	}
+	if len(n.Nominated) > 0 && Quotient(n.Free, c.Demands) > 0 && Quotient(n.LessNominated(c.Priority), c.Demands) == 0 {
+		add(why.ByNominated, "")
+	}
+	return append(out, x.gpuClauses(c, n)...)
+}
+
+// gpuClauses lists what excludes the node although the count of its free GPUs would do.
+func (x *Index) gpuClauses(c *Class, n *cluster.Node) []why.Clause {
+	if c.Shape.GPUs == 0 {
+		return nil
+	}
+	var out []why.Clause
+	if x.m.WholeNodeGangs > 0 || c.Whole != "" {
+		if by := x.sharesWith(c, n); by != "" {
+			out = append(out, why.Clause{Kind: why.ByWholeNode, Detail: by})
+		}
+	}
+	if n.Free.At(quantity.DimGPU) < c.Shape.GPUs || deviceRoom(c, n) > 0 || c.Model != "" && !slices.Contains(n.Models, c.Model) {
+		return out
+	}
+	kind, detail := why.ByIsland, ""
+	if loose := (&Class{ClassKey: c.ClassKey, Wants: device.Want{Count: c.Wants.Count, Model: c.Wants.Model}}); deviceRoom(loose, n) == 0 {
+		kind, detail = why.ByModel, c.Model
+	}
+	return append(out, why.Clause{Kind: kind, Detail: detail})
+}

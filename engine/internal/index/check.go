@@ -1,0 +1,66 @@
+package index
+
+import (
+	"fmt"
+
+	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/cluster"
+)
+
+// Check recounts what classes keep of domains: each bucket is the sum of its nodes, each domain the sum of its buckets. It
+// costs the buckets of every class. Single nodes are for CheckNode.
+func (x *Index) Check(found []api.Discrepancy) []api.Discrepancy {
+	for _, c := range x.classes.byKey {
+		x.Sync(c)
+		total, sums := int64(0), make([]int64, len(c.Sums))
+		for _, b := range x.m.Topology.Buckets {
+			f, sum := &c.ByBucket[b.ID], int64(0)
+			for i := range f.Cells {
+				sum += int64(f.Cells[i].Fits)
+			}
+			found = differ(found, "bucket", b.Nodes[0].Name, c, f.sum, sum)
+			total += sum
+			for _, d := range b.Domains {
+				if d != nil {
+					sums[d.ID] += sum
+				}
+			}
+		}
+		found = differ(found, "cluster", "", c, c.Total, total)
+		for _, b := range x.m.Topology.Buckets {
+			for _, d := range b.Domains {
+				if d != nil {
+					found = differ(found, "domain", d.Name, c, c.Sums[d.ID], sums[d.ID])
+				}
+			}
+		}
+	}
+	return found
+}
+
+// CheckNode looks again, for every class, at how many pods fit on the node. It trusts neither the counts nor what is kept
+// of how the node's kind looks to the class.
+func (x *Index) CheckNode(found []api.Discrepancy, n *cluster.Node) []api.Discrepancy {
+	if n.Bucket == nil {
+		return found
+	}
+	for _, c := range x.classes.byKey {
+		x.Sync(c)
+		kept, counted := x.MaskOf(c, n), c.judge(&x.kindsOf[n.Index], x.newMatcher(c.Shape.Spec), false)
+		found = differ(found, "node", n.Name, c, int64(kept.State), int64(counted.State))
+		var fits int64
+		if counted.State != Excluded && !(c.Local && c.Excludes(n)) {
+			fits = x.Room(c, n)
+		}
+		found = differ(found, "node", n.Name, c, int64(c.ByBucket[n.Bucket.ID].Cells[n.Slot].Fits), fits)
+	}
+	return found
+}
+
+func differ(found []api.Discrepancy, kind, key string, c *Class, kept, counted int64) []api.Discrepancy {
+	if kept == counted {
+		return found
+	}
+	of := fmt.Sprintf("%v %s, priority %d", c.Shape.Spec.Requests, c.Model, c.Priority)
+	return append(found, api.Discrepancy{Kind: kind, Key: key, Account: "fits", Resource: of, Kept: kept, Counted: counted})
+}

@@ -1,0 +1,468 @@
+package index
+
+import (
+	"math"
+	"slices"
+
+	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/cluster"
+	"github.com/berth-dev/berth/engine/internal/device"
+	"github.com/berth-dev/berth/engine/internal/fit"
+	"github.com/berth-dev/berth/engine/internal/quantity"
+)
+
+// Class is a class of pods: everything about them, and about their gang, that decides where they fit. For
+// each it is kept how many fit on each node, and their sum in each domain: built when the class is first
+// used, then followed along the log of touched nodes.
+type Class struct {
+	ClassKey
+	look      *look
+	Demands   []quantity.Demand
+	Wants     device.Want
+	Local     bool            // it may only be on some nodes by name, or was refused by some
+	names     bool            // its affinity looks at nodes' names
+	allowed   map[string]bool // nodes that its volumes allow; nil: all
+	refusedBy map[string]int  // nodes that refused its gang; index in the refusals
+	refusals  []*api.Refusal
+
+	ByBucket []bucketFit // by shelf; without a shelf: not looked at
+	tops     []int64     // by shelf: the best node's score, or more while the shelf is stale; noScore: none fits
+	Sums     []int64     // by domain
+	Total    int64
+	cursor   uint64          // in the log: nodes touched since are not looked at yet
+	redo     []*cluster.Node // nodes to look at again, besides
+	seen     uint64          // topology.shape
+	met      uint64          // touchLog.moment of its last sync
+	Dropped  bool            // it is not kept any more
+	used     uint64          // classes.clock at its last use
+	proofs   proofs
+}
+
+type ClassKey struct {
+	Shape    *cluster.Shape
+	Priority int32
+	Model    string // of its GPUs; "": any
+	Whole    string // the gang, if it wants whole nodes
+	Refused  string // the nodes that refused the gang, joined
+}
+
+// mask is what a node kind means to a class.
+type mask struct {
+	State maskState
+	wish  int64 // how much the pod wants nodes of this kind
+}
+
+type maskState uint8
+
+const (
+	unknown  maskState = iota
+	allowed            // fits, as far as the kind goes
+	Excluded           // does not
+	personal           // depends on the node's own name
+)
+
+// ownMask is what one node means to a class, since it became of its kind.
+type ownMask struct {
+	mask
+	born uint64
+}
+
+// bucketFit is how the nodes of a shelf take a class.
+type bucketFit struct {
+	shelf *cluster.Bucket
+	epoch uint64
+	Cells []cell // by slot
+	sum   int64
+	best  int         // slot of the best node, the first of equals; -1: none
+	stale bool        // best got worse: another may be best now
+	rows  *bucketRows // of certificates; nil: not made yet
+}
+
+// cell is how one node takes a class.
+type cell struct {
+	score int64 // how good a place it is; only where fits > 0
+	Fits  int32 // pods
+}
+
+// classes keeps the classes used last.
+type classes struct {
+	byKey  map[ClassKey]*Class
+	clock  uint64
+	active []*Class // used since the log was last rewound; some more than once
+}
+
+func (t *classes) forgetMasks() {
+	for _, c := range t.byKey {
+		c.proofs = proofs{}
+		for i := range c.ByBucket {
+			c.ByBucket[i].rows = nil
+		}
+	}
+}
+
+// ClassOf returns the class, up to date.
+func (x *Index) ClassOf(key ClassKey, refusals []*api.Refusal) *Class {
+	t := &x.classes
+	c := t.byKey[key]
+	if c == nil {
+		if t.byKey == nil {
+			t.byKey = make(map[ClassKey]*Class)
+		}
+		if len(t.byKey) >= x.m.Config.Classes {
+			t.drop()
+			x.dropLooks()
+		}
+		c = x.newClass(key, refusals)
+		t.byKey[key] = c
+	}
+	c.refusals = refusals
+	x.Use(c)
+	return c
+}
+
+// Use brings the class up to date.
+func (x *Index) Use(c *Class) {
+	t := &x.classes
+	t.clock++
+	c.used = t.clock
+	if len(t.active) == 0 || t.active[len(t.active)-1] != c {
+		t.active = append(t.active, c)
+	}
+	x.Sync(c)
+}
+
+// drop forgets the quarter of the classes that was used longest ago.
+func (t *classes) drop() {
+	used := make([]uint64, 0, len(t.byKey))
+	for _, c := range t.byKey {
+		used = append(used, c.used)
+	}
+	slices.Sort(used)
+	limit := used[len(used)/4]
+	for key, c := range t.byKey {
+		if c.used <= limit {
+			c.Dropped = true
+			delete(t.byKey, key)
+		}
+	}
+}
+
+// look is what nodes mean to pods of a shape, as of State.kindsMade.
+type look struct {
+	shape   *cluster.Shape
+	matched uint64
+	matcher *matcher
+	masks   []mask    // by node kind
+	own     []ownMask // by node.index, for kinds to which the node's name matters
+}
+
+// dropLooks forgets those of shapes that no class is of.
+func (x *Index) dropLooks() {
+	clear(x.looks)
+	for _, c := range x.classes.byKey {
+		x.looks[c.Shape] = c.look
+	}
+}
+
+// lookOf returns the look that all classes of the shape share.
+func (x *Index) lookOf(sh *cluster.Shape) *look {
+	l := x.looks[sh]
+	if l == nil {
+		l = &look{shape: sh}
+		x.looks[sh] = l
+	}
+	return l
+}
+
+// Rewind is model.rewind, and lets classes that the plan used look again at the nodes that it touched.
+func (x *Index) Rewind(to uint64) {
+	redo, ok := x.m.Rewind(to)
+	if !ok {
+		return
+	}
+	for _, c := range x.classes.active {
+		if c.cursor > to {
+			c.cursor, c.redo = to, redo
+		}
+	}
+	clear(x.classes.active) // classes that are not kept any more are large
+	x.classes.active = x.classes.active[:0]
+}
+
+func (x *Index) newClass(key ClassKey, refusals []*api.Refusal) *Class {
+	sh := key.Shape
+	x.ask(sh.Keys)
+	c := &Class{ClassKey: key, look: x.lookOf(sh), Demands: sh.Demands, names: namesNodes(sh.Spec), Local: sh.Spec.NodeName != "" || sh.Spec.Nodes != nil || len(refusals) > 0}
+	c.Wants = device.Want{Count: int(sh.GPUs), Model: key.Model, Clique: deviceWish(sh.Spec.GPU.Clique), NUMA: deviceWish(sh.Spec.GPU.NUMA)}
+	if sh.Spec.Nodes != nil {
+		c.allowed = make(map[string]bool, len(sh.Spec.Nodes))
+		for _, n := range sh.Spec.Nodes {
+			c.allowed[n] = true
+		}
+	}
+	if len(refusals) > 0 {
+		c.refusedBy = make(map[string]int, len(refusals))
+		for i, r := range refusals {
+			c.refusedBy[r.Node] = i
+		}
+	}
+	return c
+}
+
+func deviceWish(w api.Wish) device.Wish {
+	switch w {
+	case api.Prefer:
+		return device.Prefer
+	case api.Require:
+		return device.Require
+	}
+	return device.Any
+}
+
+// Sync brings the class up to date with every node touched since its last use.
+func (x *Index) Sync(c *Class) {
+	if c.cursor < x.m.Log.Base {
+		c.ByBucket, c.tops, c.Sums, c.Total, c.seen, c.redo = nil, nil, nil, 0, 0, nil
+	}
+	if c.seen != x.m.Topology.Shape {
+		x.reshape(c)
+	}
+	//mutate: index-redo-after-a-plan
+	for _, n := range c.redo {
+		if n.Bucket != nil && !x.skips(c, n.Index) {
+			x.refit(c, n)
+		}
+	}
+	c.redo = nil
+	if c.cursor == x.m.Log.End() {
+		c.met = x.m.Log.Moment
+		return
+	}
+	from := max(c.cursor, x.m.Log.Base)
+	for i, e := range x.m.Log.Entries[from-x.m.Log.Base:] {
+		if x.m.Log.Touches[e.Index] == from+uint64(i)+1 && !x.skips(c, e.Index) && e.Node.Bucket != nil {
+			x.refit(c, e.Node)
+		}
+	}
+	c.cursor, c.met = x.m.Log.End(), x.m.Log.Moment
+}
+
+// skips says whether no pod of the class fitted on the node when it was last looked at, and none does: the
+// node's kind excludes it.
+func (x *Index) skips(c *Class, node int32) bool {
+	sh, k := c.look, &x.kindsOf[node]
+	return k.born <= c.met && sh.matched == x.kindsMade && int(k.id) < len(sh.masks) && sh.masks[k.id].State == Excluded
+}
+
+// reshape takes up shelves that came or changed, and drops those taken down.
+func (x *Index) reshape(c *Class) {
+	t := &x.m.Topology
+	c.seen = t.Shape
+	c.ByBucket = append(c.ByBucket, make([]bucketFit, int(t.Made)-len(c.ByBucket))...)
+	c.tops = append(c.tops, make([]int64, int(t.Made)-len(c.tops))...)
+	c.Sums = append(c.Sums, make([]int64, len(t.Domains)-len(c.Sums))...)
+	for i := range c.ByBucket {
+		//mutate: index-shelves-that-changed
+		if f := &c.ByBucket[i]; f.shelf != nil && f.epoch != f.shelf.Epoch {
+			c.add(f.shelf, -f.sum)
+			*f = bucketFit{}
+		}
+	}
+	for _, sh := range t.Buckets {
+		if c.ByBucket[sh.ID].shelf == nil {
+			x.fitBucket(c, sh)
+		}
+	}
+}
+
+// fitBucket looks at all nodes of a shelf.
+func (x *Index) fitBucket(c *Class, sh *cluster.Bucket) {
+	f := bucketFit{shelf: sh, epoch: sh.Epoch, Cells: make([]cell, len(sh.Nodes))}
+	for i, n := range sh.Nodes {
+		f.Cells[i] = x.measure(c, n)
+		f.sum += int64(f.Cells[i].Fits)
+	}
+	f.findBest()
+	c.tops[sh.ID] = f.top()
+	c.ByBucket[sh.ID] = f
+	c.add(sh, f.sum)
+}
+
+// add moves the sums of all domains of the shelf.
+func (c *Class) add(sh *cluster.Bucket, by int64) {
+	if by == 0 {
+		return
+	}
+	c.Total += by
+	for _, d := range sh.Domains {
+		if d != nil {
+			//mutate: index-domain-sum
+			c.Sums[d.ID] += by
+		}
+	}
+}
+
+// refit looks again at one node.
+func (x *Index) refit(c *Class, n *cluster.Node) {
+	f := &c.ByBucket[n.Bucket.ID]
+	i := n.Slot
+	had, now := f.Cells[i], x.measure(c, n)
+	f.Cells[i] = now
+	if by := int64(now.Fits - had.Fits); by != 0 {
+		//mutate: index-sum
+		f.sum += by
+		c.add(f.shelf, by)
+	}
+	switch {
+	case f.stale: // whoever it is, the one that was best too: only what is above the bound is sure to be best
+		if now.Fits == 0 || now.score <= c.tops[n.Bucket.ID] {
+			return
+		}
+		f.best, f.stale = i, false
+	case i == f.best:
+		// While it gets no worse the best stays the best: equals come after it. Else its shelf is looked
+		// through when the question comes; until then its old score is a bound.
+		//mutate: index-best-of-shelf
+		if now.Fits == 0 || now.score < had.score {
+			f.stale = true
+			return
+		}
+	case now.Fits > 0 && (f.best < 0 || now.score > f.Cells[f.best].score || now.score == f.Cells[f.best].score && i < f.best):
+		f.best = i
+	default:
+		return
+	}
+	//mutate: index-top-of-shelf
+	c.tops[n.Bucket.ID] = f.top()
+}
+
+// topOf returns the score of the shelf's best node, noScore if none fits.
+func (c *Class) topOf(sh *cluster.Bucket) int64 {
+	if f := &c.ByBucket[sh.ID]; f.stale {
+		f.findBest()
+		f.stale = false
+		c.tops[sh.ID] = f.top()
+	}
+	return c.tops[sh.ID]
+}
+
+const noScore = math.MinInt64
+
+func (f *bucketFit) top() int64 {
+	if f.best < 0 {
+		return noScore
+	}
+	return f.Cells[f.best].score
+}
+
+func (f *bucketFit) findBest() {
+	f.best = -1
+	top := int64(math.MinInt64)
+	for i, c := range f.Cells {
+		if c.Fits > 0 && c.score > top {
+			f.best, top = i, c.score
+		}
+	}
+}
+
+// measure returns how many pods of the class fit on the node, and how good a place it is.
+func (x *Index) measure(c *Class, n *cluster.Node) cell {
+	m := x.MaskOf(c, n)
+	if m.State == Excluded || c.Local && c.Excludes(n) {
+		return cell{}
+	}
+	k := x.Room(c, n)
+	if k == 0 {
+		return cell{}
+	}
+	return cell{Fits: int32(min(k, math.MaxInt32)), score: x.score(c, n, m.wish)}
+}
+
+// MaskOf returns what the node means to the class, free room aside.
+func (x *Index) MaskOf(c *Class, n *cluster.Node) mask {
+	kind, sh := &x.kindsOf[n.Index], c.look
+	id, match := int(kind.id), x.matcherOf(sh)
+	if id >= len(sh.masks) {
+		sh.masks = append(sh.masks, make([]mask, len(x.kinds)-len(sh.masks))...)
+	}
+	m := &sh.masks[id]
+	if m.State == unknown {
+		own := !match.hopeless && (c.names || match.asksForName(kind.kind))
+		*m = c.judge(kind, match, own)
+	}
+	//mutate: filter-own-name
+	if m.State == personal {
+		return x.ownMask(c, n, match)
+	}
+	return *m
+}
+
+// ownMask is what a node means to the class where that depends on its name.
+func (x *Index) ownMask(c *Class, n *cluster.Node, match *matcher) mask {
+	sh, born := c.look, x.kindsOf[n.Index].born
+	if int(n.Index) >= len(sh.own) {
+		sh.own = append(sh.own, make([]ownMask, len(x.kindsOf)-len(sh.own))...)
+	}
+	o := &sh.own[n.Index]
+	if o.State == unknown || o.born != born {
+		*o = ownMask{c.judge(&x.kindsOf[n.Index], match, false), born}
+	}
+	return o.mask
+}
+
+// asksForName says whether the shape asks about a label that, on nodes of the kind, is the node's name.
+func (m *matcher) asksForName(k *NodeKind) bool {
+	return slices.ContainsFunc(k.owns, func(at int) bool { _, ok := slices.BinarySearch(m.places, at); return ok })
+}
+
+// namesNodes says whether affinity terms look at the node's name itself.
+func namesNodes(spec *api.Spec) bool {
+	return slices.ContainsFunc(spec.Affinity, func(t api.Term) bool { return len(t.Fields) > 0 }) ||
+		slices.ContainsFunc(spec.Preferred, func(p api.Preference) bool { return len(p.Term.Fields) > 0 })
+}
+
+// judge applies every rule that does not depend on what is free. With own, it only says that the answer
+// differs from node to node.
+func (c *Class) judge(k *kindOf, match *matcher, own bool) mask {
+	if own {
+		return mask{State: personal}
+	}
+	spec, node := c.Shape.Spec, k.node.Spec
+	if !match.selects(k) {
+		return mask{State: Excluded}
+	}
+	//mutate: filter-affinity
+	if spec.Affinity != nil && !match.likes(k) {
+		return mask{State: Excluded}
+	}
+	var buf [4]api.Taint
+	//mutate: filter-taint
+	if len(fit.Untolerated(node.Taints, spec.Tolerations, buf[:0])) > 0 {
+		return mask{State: Excluded}
+	}
+	//mutate: filter-cordon
+	if node.Cordoned && !toleratesCordon(spec) {
+		return mask{State: Excluded}
+	}
+	return mask{State: allowed, wish: match.wish(k, spec.Preferred) - 100*int64(fit.Discouraging(node.Taints, spec.Tolerations))}
+}
+
+func toleratesCordon(spec *api.Spec) bool {
+	taint := fit.Unschedulable()
+	return slices.ContainsFunc(spec.Tolerations, func(t api.Toleration) bool { return t.Tolerates(taint) })
+}
+
+// Excludes says whether the class may not be on this very node.
+func (c *Class) Excludes(n *cluster.Node) bool {
+	spec := c.Shape.Spec
+	//mutate: filter-node-name
+	if spec.NodeName != "" && spec.NodeName != n.Name {
+		return true
+	}
+	//mutate: filter-allowed-nodes
+	if c.allowed != nil && !c.allowed[n.Name] {
+		return true
+	}
+	_, refused := c.refusedBy[n.Name]
+	return refused
+}

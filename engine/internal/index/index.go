@@ -1,0 +1,24 @@
+package index
+
+import "github.com/berth-dev/berth/engine/internal/cluster"
+
+// Index is how many pods of each class that was asked about fit on each node, and in each domain.
+type Index struct {
+	m        *cluster.Model
+	workload []expectation // of the policy
+
+	kinds     map[string]*NodeKind
+	kindsMade uint64              // goes up when kinds are made anew
+	profiles  map[string]*profile // of kinds, by what they tell
+	kindsOf   []kindOf            // by Node.Index
+	asked     []string            // label keys that pods ask about and nodes have, sorted; node kinds differ by their values
+	looks     map[*cluster.Shape]*look
+	classes   classes
+}
+
+func New(m *cluster.Model) *Index {
+	return &Index{
+		m: m, workload: expect(m.Dims, m.Config.Workload),
+		kinds: make(map[string]*NodeKind), profiles: make(map[string]*profile), looks: make(map[*cluster.Shape]*look),
+	}
+}

@@ -1,0 +1,237 @@
+package index
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/berth-dev/berth/engine/internal/cluster"
+	"github.com/berth-dev/berth/engine/internal/place"
+)
+
+// Scope is where members may go: on nodes that are in all of the domains, or on one of them.
+type Scope struct {
+	Domains []*cluster.Domain
+	outside []int         // levels of which the nodes are in no domain
+	Node    *cluster.Node // nil: any
+}
+
+// in narrows the scope to a domain.
+func (sc Scope) in(d *cluster.Domain) Scope {
+	if len(sc.Domains) == 0 {
+		sc.Domains = d.Only
+		return sc
+	}
+	sc.Domains = append(sc.Domains[:len(sc.Domains):len(sc.Domains)], d)
+	return sc
+}
+
+// On narrows the scope to a node.
+func (sc Scope) On(n *cluster.Node) Scope {
+	sc.Node = n
+	return sc
+}
+
+// beside narrows the scope to nodes that are in no domain of the level.
+func (sc Scope) beside(level int) Scope {
+	sc.outside = append(sc.outside[:len(sc.outside):len(sc.outside)], level)
+	return sc
+}
+
+// Holds says whether the shelf's nodes are in the scope, a single node aside.
+func (sc Scope) Holds(sh *cluster.Bucket) bool {
+	for _, d := range sc.Domains {
+		if sh.Domains[d.Level] != d {
+			return false
+		}
+	}
+	for _, l := range sc.outside {
+		if sh.Domains[l] != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// Buckets visits the shelves that have nodes in the scope, in order.
+func (x *Index) Buckets(sc Scope, visit func(*cluster.Bucket)) {
+	list := x.m.Topology.Buckets
+	if sc.Node != nil {
+		if sc.Node.Bucket == nil {
+			return
+		}
+		list = []*cluster.Bucket{sc.Node.Bucket}
+	}
+	for _, d := range sc.Domains {
+		if len(d.Buckets) < len(list) {
+			list = d.Buckets
+		}
+	}
+	for _, sh := range list {
+		if (sc.Node == nil || sh == sc.Node.Bucket) && sc.Holds(sh) {
+			visit(sh)
+		}
+	}
+}
+
+// Fits returns how many pods of the class fit in the scope.
+func (x *Index) Fits(c *Class, sc Scope) int64 {
+	if sc.Node == nil && len(sc.outside) == 0 {
+		switch len(sc.Domains) {
+		case 0:
+			return c.Total
+		case 1:
+			return c.Sums[sc.Domains[0].ID]
+		}
+	}
+	var sum int64
+	x.Buckets(sc, func(sh *cluster.Bucket) {
+		f := &c.ByBucket[sh.ID]
+		if sc.Node != nil {
+			sum += int64(f.Cells[sc.Node.Slot].Fits)
+			return
+		}
+		sum += f.sum
+	})
+	return sum
+}
+
+// Best returns the best node for the class in the scope, the first of equals; nil: none fits.
+func (x *Index) Best(c *Class, sc Scope) *cluster.Node {
+	if sc.Node != nil {
+		if x.Fits(c, sc) > 0 {
+			return sc.Node
+		}
+		return nil
+	}
+	var found *cluster.Bucket
+	top := int64(noScore)
+	ids := x.m.Topology.IDs()
+	look := func(sh *cluster.Bucket) {
+		if score := c.topOf(sh); score > top || score == top && found != nil && x.first(c, sh, found) {
+			found, top = sh, score
+		}
+	}
+	if len(sc.Domains) == 0 && len(sc.outside) == 0 {
+		for i, id := range ids {
+			if bound := c.tops[id]; bound > top || bound == top && x.m.Topology.SharePaths {
+				look(x.m.Topology.Buckets[i])
+			}
+		}
+	} else {
+		x.Buckets(sc, look)
+	}
+	if found == nil {
+		return nil
+	}
+	return found.Nodes[c.ByBucket[found.ID].best]
+}
+
+// first says whether the best node of a shelf comes before that of one that is listed before it: only the
+// names can say so, and only where nothing else sets the shelves apart.
+func (x *Index) first(c *Class, sh, listed *cluster.Bucket) bool {
+	return x.m.Topology.SharePaths && sh.Path == listed.Path &&
+		sh.Nodes[c.ByBucket[sh.ID].best].Name < listed.Nodes[c.ByBucket[listed.ID].best].Name
+}
+
+// Part is a domain, or a node, of a scope.
+type Part struct {
+	Scope
+	Name string
+	Fits int64
+}
+
+// Parts lists the domains of the level in the scope, by name, with what they hold of the class. Single nodes
+// are listed where something fits. Nodes in no domain of the level are left out.
+func (x *Index) Parts(c *Class, sc Scope, level int) []Part {
+	if level == cluster.NodeLevel {
+		return x.NodeParts(c, sc)
+	}
+	if level == cluster.AnyLevel {
+		return []Part{{Scope: sc, Fits: x.Fits(c, sc)}}
+	}
+	if len(sc.Domains) == 0 && len(sc.outside) == 0 && sc.Node == nil {
+		all := x.m.Topology.Sorted(level)
+		out := make([]Part, len(all))
+		for i, d := range all {
+			out[i] = Part{Scope: Scope{Domains: d.Only}, Name: d.Name, Fits: c.Sums[d.ID]}
+		}
+		return out
+	}
+	var out []Part
+	at := make(map[*cluster.Domain]int)
+	x.Buckets(sc, func(sh *cluster.Bucket) {
+		d := sh.Domains[level]
+		if d == nil {
+			return
+		}
+		i, ok := at[d]
+		if !ok {
+			i = len(out)
+			at[d] = i
+			out = append(out, Part{Scope: sc.in(d), Name: d.Name})
+		}
+		if f := &c.ByBucket[sh.ID]; sc.Node != nil {
+			out[i].Fits += int64(f.Cells[sc.Node.Slot].Fits)
+		} else {
+			out[i].Fits += f.sum
+		}
+	})
+	slices.SortFunc(out, func(a, b Part) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+// NodeParts lists the nodes of the scope where something of the class fits.
+func (x *Index) NodeParts(c *Class, sc Scope) []Part {
+	return slices.DeleteFunc(x.EveryNode(c, sc), func(p Part) bool { return p.Fits == 0 })
+}
+
+func (x *Index) EveryNode(c *Class, sc Scope) []Part {
+	var out []Part
+	x.Buckets(sc, func(sh *cluster.Bucket) {
+		f := &c.ByBucket[sh.ID]
+		for i, n := range sh.Nodes {
+			if sc.Node == nil || sc.Node == n {
+				out = append(out, Part{Scope: sc.On(n), Name: n.Name, Fits: int64(f.Cells[i].Fits)})
+			}
+		}
+	})
+	slices.SortFunc(out, func(a, b Part) int { return cluster.ComparePlaces(a.Node, b.Node) })
+	return out
+}
+
+// WithRest adds the nodes of the scope that are in no domain of the level, as one more part.
+func (x *Index) WithRest(c *Class, sc Scope, level int, parts []Part) []Part {
+	if level < 0 {
+		return parts
+	}
+	rest := sc.beside(level)
+	if n := x.Fits(c, rest); n > 0 {
+		return append(parts, Part{Scope: rest, Fits: n})
+	}
+	return parts
+}
+
+// Counts turns parts into what package place divides. How much more than k a part holds still tells
+// parts apart.
+func Counts(parts []Part) []place.Domain {
+	out := make([]place.Domain, len(parts))
+	for i, p := range parts {
+		out[i] = place.Domain{ID: int32(i), Cap: int(min(p.Fits, 1<<31-1))}
+	}
+	return out
+}
+
+// Same says whether the scope is just the domain, or the node, that the other is.
+func (sc Scope) Same(o *Scope) bool {
+	if o.Node != nil {
+		return sc.Node == o.Node
+	}
+	return len(sc.Domains) == 1 && sc.Domains[0] == o.Domains[0]
+}
+
+func (sc Scope) Name() string {
+	if sc.Node != nil {
+		return sc.Node.Name
+	}
+	return sc.Domains[0].Name
+}
