@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -36,7 +37,7 @@ func TestSoak(t *testing.T) {
 			t.Logf("%3d %s  %s", w.cycle, w.now.Format("02 15:04:05"), fmt.Sprintf(format, args...))
 		}
 		if f := w.lead(soakLife); f != nil {
-			t.Fatalf("cycle %d: %s", w.cycle, f.text)
+			t.Fatalf("cycle %d: %s\n%s", w.cycle, f.text, w.portrait())
 		}
 		return
 	}
@@ -82,6 +83,42 @@ func TestSoak(t *testing.T) {
 		t.Errorf("%d of %d worlds failed: %v", failed.Load(), worlds, kinds)
 	}
 	t.Logf("%d cycles in %d worlds, %.0f a second: %+v", worlds*soakLife, worlds, float64(worlds*soakLife)/time.Since(begin).Seconds(), all)
+}
+
+// portrait describes the world: its queues, what is on its nodes, what is remembered, and what was planned last.
+func (w *soakWorld) portrait() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s, config %+v\n", w.now.Format(time.RFC3339), w.cfg)
+	for _, name := range soakKeys(w.queues) {
+		q := w.queues[name]
+		fmt.Fprintf(&b, "queue %+v uses %v\n", q, w.used(name, ""))
+	}
+	for _, name := range soakKeys(w.nodes) {
+		n := w.nodes[name]
+		fmt.Fprintf(&b, "node %s cordoned %v %v\n", name, n.Cordoned, n.Allocatable)
+		for _, key := range soakKeys(w.pods) {
+			if p := w.pods[key]; p != nil {
+				if node, devices := w.seatOf(p); node == name {
+					queue, user := p.queueOf()
+					fmt.Fprintf(&b, "  %s %v devices %v queue %q user %q priority %d evictable %v since %s idle %v terminating %v until %s surges %v budgets %v\n", key, p.Requests, devices, queue, user, p.priority(), p.Evictable, p.Started.Format(time.TimeOnly), !p.Idle.IsZero(), p.Terminating, p.ReleaseAt.Format(time.TimeOnly), p.Surges, p.Budgets)
+				}
+			}
+		}
+	}
+	for _, key := range soakKeys(w.jobs) {
+		if g := w.jobs[key].gang; g != nil {
+			fmt.Fprintf(&b, "gang %s queue %q user %q priority %d core %v %+v %+v since %s\n", key, g.Queue, g.User, g.Priority, g.Core, g.Group, g.Terms, g.Created.Format(time.TimeOnly))
+		}
+	}
+	snap := w.state.Dump()
+	for _, p := range snap.Pods {
+		if p.Node == "" {
+			fmt.Fprintf(&b, "pod %s %v models %v queue %q user %q priority %d evictable %v %+v\n", p.Key, p.Requests, p.GPU.Models, p.Queue, p.User, p.Priority, p.Evictable, p.Terms)
+		}
+	}
+	fmt.Fprintf(&b, "evictions %+v\nholds %+v\npromises %+v\nassumptions %+v\nbookings %+v\n", snap.Evictions, snap.Holds, snap.Promises, snap.Assumptions, snap.Bookings)
+	fmt.Fprintf(&b, "the plan from the facts:\n%s", engine.Describe(engine.Load(snap, w.cfg).Plan(w.now)))
+	return b.String()
 }
 
 // soakShort is the beginning of a long text.
@@ -150,6 +187,9 @@ func (w *soakWorld) step() engine.Plan {
 	w.remember(plan)
 	w.checkStarts(plan)
 	w.checkRoom(plan, old)
+	for _, e := range plan.Evictions {
+		w.checkSurge(e, w.pods[e.Pod])
+	}
 	w.checkGangs(plan)
 	for _, s := range plan.Starts {
 		w.diary("starts %s (%s): %v", s.Gang, s.Kind, s.Placements)
@@ -201,7 +241,7 @@ func (w *soakWorld) plan() engine.Plan {
 		}
 		// The oracle knows nothing of clocks that go back, nor of evictions that are refused in part.
 		odd := w.now.Before(w.latest) || slices.ContainsFunc(snap.Evictions, func(e engine.Eviction) bool { return e.Refused })
-		if err := oracle.Valid(accepted(w.state), w.cfg, w.now, plan); err != nil && !odd {
+		if err := oracle.Valid(judged(w.state), w.cfg, w.now, plan); err != nil && !odd {
 			w.fail("oracle", "%v", err)
 		}
 		w.checkWake(plan)
@@ -248,7 +288,13 @@ func (w *soakWorld) checkWake(plan engine.Plan) {
 	if later.Before(w.now) {
 		w.fail("wake", "WakeAt %s is not after now, %s", plan.WakeAt, w.now)
 	}
-	then := engine.Load(w.state.Dump(), w.cfg).Plan(later)
+	loaded := engine.Load(w.state.Dump(), w.cfg)
+	for _, c := range plan.Changes {
+		if c.Lapse != nil {
+			loaded.Apply(c) // since when a gang runs short is told once: what follows from it is at a time of its own
+		}
+	}
+	then := loaded.Plan(later)
 	if len(then.Starts)+len(then.Evictions) > 0 {
 		w.fail("wake", "something starts or is evicted before WakeAt, %s after now:\n%s", plan.WakeAt.Sub(w.now), engine.Describe(then))
 	}
@@ -303,13 +349,13 @@ func (w *soakWorld) checkEvictions(plan engine.Plan, allowed map[string]int) {
 		if old, ok := w.evictions[e.Pod]; ok && old.UID == e.UID && (!old.Refused || w.now.Before(old.Until)) && !w.forgotten(plan, e.Pod) {
 			w.fail("twice evicted", "%s is evicted (%s), and was already: %+v, now is %s", e.Pod, e.Cause, old, w.now)
 		}
-		w.checkVictim(e, p)
+		w.checkVictim(plan, e, p)
 		w.checkBudget(e, p, allowed)
-		w.checkSurge(e, p)
 	}
 }
 
-// checkSurge checks that a pod which stays until the next one runs leaves that room: on its node now, and in its queues.
+// checkSurge checks that a pod which stays until the next one runs leaves that room: on its node now, and in its queues,
+// with all that starts in the same plan, and without what the plan gives up.
 func (w *soakWorld) checkSurge(e engine.Eviction, p *soakPod) {
 	if !e.Surge {
 		return
@@ -361,7 +407,7 @@ func (w *soakWorld) minRun(p *soakPod) time.Duration {
 }
 
 // checkVictim checks age and rank.
-func (w *soakWorld) checkVictim(e engine.Eviction, p *soakPod) {
+func (w *soakWorld) checkVictim(plan engine.Plan, e engine.Eviction, p *soakPod) {
 	young := w.now.Sub(p.Started) < w.minRun(p)
 	switch e.Cause {
 	case engine.MaxRun, engine.Broken, engine.Booked:
@@ -388,7 +434,7 @@ func (w *soakWorld) checkVictim(e engine.Eviction, p *soakPod) {
 		if mine == theirs {
 			w.fail("rank", "%s is reclaimed for %s of the same queue", e.Pod, e.For)
 		}
-		if w.chain(mine) != nil && !w.borrows(mine) {
+		if w.chain(mine) != nil && !w.borrows(mine, plan) {
 			w.fail("rank", "%s is reclaimed for %s, and neither its queue %s nor one above it has more than its quota", e.Pod, e.For, mine)
 		}
 	case engine.Shared:
@@ -410,10 +456,19 @@ func (w *soakWorld) anyPod(workload string) *soakPod {
 	return nil
 }
 
-// borrows says whether the queue, or one above it, holds more than its quota of something.
-func (w *soakWorld) borrows(name string) bool {
+// borrows says whether the queue, or one above it, holds more than its quota of something, with what starts in the plan:
+// work of its own that cannot be asked back is covered first, and what it ran before is borrowed from then on.
+func (w *soakWorld) borrows(name string, plan engine.Plan) bool {
 	for _, q := range w.chain(name) {
-		for resource, v := range w.used(q.Name, "") {
+		used := w.used(q.Name, "")
+		for _, s := range plan.Starts {
+			for _, x := range s.Placements {
+				if queue, _ := w.pods[x.Pod].queueOf(); w.below(queue, q.Name) {
+					w.bill(w.pods[x.Pod], x.Node, func(resource string, v int64) { used[resource] += v })
+				}
+			}
+		}
+		for resource, v := range used {
 			if v > q.Quota.Get(resource) && resource != engine.CPU && resource != engine.Pods {
 				return true
 			}

@@ -143,9 +143,10 @@ func (w *world) with(starts []engine.Start) *world {
 // without is the world with the evictions carried out.
 func (w *world) without(evicted []engine.Eviction) *world {
 	after := *w
-	after.at = maps.Clone(w.at)
+	after.at, after.was = maps.Clone(w.at), maps.Clone(w.was)
 	for _, e := range evicted {
 		delete(after.at, e.Pod)
+		delete(after.was, e.Pod)
 	}
 	return &after
 }

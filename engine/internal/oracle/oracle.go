@@ -184,9 +184,11 @@ func clash(a engine.Port, ports []engine.Port) bool {
 // breach names the rule about the gang as a whole that what is being tried breaks; "": none. A group that
 // gets no member is as it was.
 func (w *world) breach(g engine.Gang) string {
-	if broken := w.overdraft(g); broken != "" {
-		return broken
-	}
+	return cmp.Or(w.overdraft(g), w.disorder(g))
+}
+
+// disorder names the rule about who of the gang is where that what is being tried breaks; "": none.
+func (w *world) disorder(g engine.Gang) string {
 	for _, group := range append(slices.Clip(g.Groups), g.Group) {
 		members := w.members(g, group)
 		switch l := group.Layout; {

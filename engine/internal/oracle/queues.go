@@ -229,9 +229,12 @@ func (w *world) overdraft(g engine.Gang) string {
 		}
 	}
 	for r, v := range takes {
-		kept := w.keptFrom(chain, r, g.Key)
-		if free := w.unused(r); v > 0 && kept > 0 && !w.within(chain, r, g.Key) && free < kept {
-			return fmt.Sprintf("what others lend of %s: %d are free, and %d kept", r, free, kept)
+		if v == 0 {
+			continue
+		}
+		// Whom the plan evicts, and what it holds, it may have decided before this start or after it.
+		if broken := w.lending(chain, r, g.Key); broken != "" && (w.plan == nil || w.decided().lending(chain, r, g.Key) != "") {
+			return broken
 		}
 	}
 	mine := w.bill(filter(w.up(w.Pods), func(p engine.Pod) bool {
@@ -244,6 +247,28 @@ func (w *world) overdraft(g engine.Gang) string {
 		}
 	}
 	return ""
+}
+
+// lending says how what the queues of the chain borrow of the resource breaks what others lend; "": it does not.
+func (w *world) lending(chain []engine.Queue, resource, but string) string {
+	kept, free := w.keptFrom(chain, resource, but), w.unused(resource)
+	if kept > 0 && free < kept && !w.within(chain, resource, but) {
+		return fmt.Sprintf("what others lend of %s: %d are free, and %d kept", resource, free, kept)
+	}
+	return ""
+}
+
+// decided is the world with those that the plan evicts on their way out, and the places that it holds held.
+func (w *world) decided() *world {
+	after := *w
+	after.Evictions = append(slices.Clip(w.Evictions), w.plan.Evictions...)
+	after.Holds = slices.Clip(w.Holds)
+	for _, c := range w.plan.Changes {
+		if c.Hold != nil {
+			after.Holds = append(after.Holds, *c.Hold)
+		}
+	}
+	return &after
 }
 
 // committed is what the queue's workloads will hold once what leaves is gone and what is held, but for one, is taken.
@@ -337,13 +362,13 @@ func (w *world) spent(q engine.Queue, i int) int64 {
 }
 
 // siblings are the queues, on the ways up from a and b, that are next to each other; equal where one is above the other. A
-// queue that has no effect has no name and no quota.
+// queue that has no effect, or one above it that has none, has no name and no quota: all that is in it is borrowed.
 func (w *world) siblings(a, b string) (x, y engine.Queue) {
 	up, _ := w.chain(a)
-	other, _ := w.chain(b)
+	other, whole := w.chain(b)
 	slices.Reverse(up)
 	slices.Reverse(other)
-	if len(up) > 0 && len(other) == 0 {
+	if len(up) > 0 && (len(other) == 0 || !whole) {
 		return up[0], engine.Queue{}
 	}
 	for i := range min(len(up), len(other)) {

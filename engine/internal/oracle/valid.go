@@ -32,6 +32,7 @@ func Valid(snap engine.Snapshot, cfg engine.Config, now time.Time, plan engine.P
 			return c.Gone != nil && c.Gone.Key == h.Gang+"@"+h.Node && w.outbid(plan, c.Gone)
 		})
 	})
+	w.plan = &plan
 	for _, s := range plan.Starts {
 		if err := w.start(s, plan.Evictions); err != nil {
 			return fmt.Errorf("start of %s: %w", s.Gang, err)
@@ -82,7 +83,10 @@ func (w *world) start(s engine.Start, evicted []engine.Eviction) error {
 		}
 		last = i
 	}
-	if broken := w.breach(g); broken != "" {
+	if broken := w.overdraft(g); broken != "" {
+		return fmt.Errorf("breaks %s", broken)
+	}
+	if broken := w.disorder(g); broken != "" && w.without(evicted).disorder(g) != "" {
 		return fmt.Errorf("breaks %s", broken)
 	}
 	mine := w.claimed(w.Holds, s.Gang)
@@ -137,7 +141,7 @@ func (w *world) kind(g engine.Gang) engine.StartKind {
 	return engine.Repair
 }
 
-// outbid says whether somebody who goes before the one that the place was held for has it now: of the same queue and a
+// outbid says whether somebody who goes before the one that the place was held for has it now, or what its queue is allowed: of the same queue and a
 // higher priority, or of another that is promised something, or under timeshare has a share.
 func (w *world) outbid(plan engine.Plan, gone *engine.Ref) bool {
 	i := slices.IndexFunc(w.Holds, func(h engine.Hold) bool { return gone.Kind == engine.KindHold && h.Gang+"@"+h.Node == gone.Key })
@@ -154,9 +158,18 @@ func (w *world) outbid(plan engine.Plan, gone *engine.Ref) bool {
 		return len(q.Quota) > 0 || w.cfg.Policy == engine.TimeShare
 	}
 	return some(plan.Changes, func(c engine.Change) bool {
-		return c.Hold != nil && c.Hold.Node == w.Holds[i].Node && c.Hold.Gang != old.Key && before(c.Hold.Gang)
+		return c.Hold != nil && c.Hold.Gang != old.Key && before(c.Hold.Gang) && (c.Hold.Node == w.Holds[i].Node || w.compete(c.Hold.Gang, old.Key))
 	}) || some(plan.Starts, func(s engine.Start) bool {
-		return before(s.Gang) && some(s.Placements, func(p engine.Placement) bool { return p.Node == w.Holds[i].Node })
+		return before(s.Gang) && (w.compete(s.Gang, old.Key) || some(s.Placements, func(p engine.Placement) bool { return p.Node == w.Holds[i].Node }))
+	})
+}
+
+// compete says whether what is held for one of the gangs can keep the other from starting on any node: a queue of both has
+// a limit, or some queue does not lend all of its quota.
+func (w *world) compete(a, b string) bool {
+	up, _ := w.chain(w.gang[a].Queue)
+	return some(w.Queues, func(q engine.Queue) bool { return len(q.Lend) > 0 }) || some(up, func(q engine.Queue) bool {
+		return len(q.Limits)+len(q.UserLimits)+q.MaxRunning > 0 && w.below(w.gang[b].Queue, q.Name)
 	})
 }
 

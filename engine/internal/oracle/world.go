@@ -21,6 +21,7 @@ type world struct {
 	gang    map[string]engine.Gang
 	model   string          // that GPUs of what is being tried are to be of
 	at, was map[string]spot // by pod: now, and before what is being tried; absent: nowhere
+	plan    *engine.Plan    // that is checked; nil: none
 }
 
 // spot is a pod's place. Devices is nil where they are not known.
