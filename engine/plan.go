@@ -198,6 +198,7 @@ func (y *cycle) start(g *cluster.Gang, t cluster.Turn) bool {
 			return true
 		}
 		found.ok = true // but for the promise, or for who is before it
+		y.wakeWhenLate(y.stay(g, y.now))
 	}
 	//mutate: gate-all-or-nothing
 	y.s.m.Rollback(m)

@@ -186,6 +186,19 @@ func (y *cycle) breaks(g *cluster.Gang, pods []*cluster.Pod) []why.Gate {
 		return nil
 	}
 	w := y.stay(g, y.now)
+	gates := y.breaksOnNodes(w, pods)
+	if len(gates) == 0 {
+		gates = y.overRation(w, pods)
+	}
+	if len(gates) > 0 {
+		//mutate: time-breaks-wakes
+		y.wakeWhenLate(w) // from then on it may be another promise that it breaks first
+	}
+	return gates
+}
+
+// breaksOnNodes is breaks for what is kept on nodes.
+func (y *cycle) breaksOnNodes(w stay, pods []*cluster.Pod) []why.Gate {
 	for _, p := range pods {
 		kept, by, whole := y.keptOn(p.Host, w)
 		if whole {
@@ -197,7 +210,7 @@ func (y *cycle) breaks(g *cluster.Gang, pods []*cluster.Pod) []why.Gate {
 			}
 		}
 	}
-	return y.overRation(w, pods)
+	return nil
 }
 
 func (r *reserve) gate() why.Gate {

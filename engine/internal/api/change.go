@@ -75,4 +75,6 @@ func (c *Change) Ref() (Ref, bool) {
 }
 
 // Dated says whether the change says when it was made.
-func (c Change) Dated() bool { return c.Promise != nil || c.Eviction != nil || c.Hold != nil }
+func (c Change) Dated() bool {
+	return c.Promise != nil || c.Eviction != nil || c.Hold != nil || c.Lapse != nil
+}
