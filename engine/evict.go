@@ -215,7 +215,7 @@ func (c *claim) try(without []*cluster.Hold) (way, bool) {
 		found.places, ok = c.settle()
 	}
 	if ok && len(without) > 0 {
-		found.lost = c.lose(found.places)
+		found.lost, ok = c.lose(found.places)
 	}
 	return found, ok
 }
@@ -472,7 +472,7 @@ func (c *claim) settle() ([]*cluster.Hold, bool) {
 	if gates, _ := y.gates(c.g); len(gates) > 0 {
 		return nil, false
 	}
-	if found := y.place(c.g, c.t); !found.ok || len(y.delays(c.g, c.t, m, &found)) > 0 || !c.withinQuota() {
+	if found := y.place(c.g, c.t); !found.ok || len(y.delays(c.g, c.t, m, &found)) > 0 || !c.withinRights() {
 		return nil, false
 	}
 	out := y.holdsFor(c.g.Key, y.seatedSince(m))
@@ -541,22 +541,34 @@ func (y *cycle) takes(p *cluster.Pod) api.Resources {
 	return out.Sorted()
 }
 
-// withinQuota says whether the claimant's queues, as far up as what is reclaimed for it needs, are within quota with the
-// gang, which has been placed. Where models do not matter that was seen before.
-func (c *claim) withinQuota() bool {
-	s := c.y.s
-	if !s.m.Tree.ByModel {
-		return true
-	}
-	reach := -1
+// withinRights says whether the claimant's queues, as far up as what is reclaimed or shared for it needs, are within quota
+// or within their share with the gang, which has been placed: before that only the least that it could ask for was known.
+func (c *claim) withinRights() bool {
+	quota, share := c.reaches()
+	return c.within(quota, c.dims, c.y.s.m.Quota, c.bills) && c.within(share, c.sharedDims(), fairShare, c.bills)
+}
+
+// reaches is how far up the claimant's queues must be within quota, and within their share, for those that are lifted; -1:
+// not at all.
+func (c *claim) reaches() (quota, share int) {
+	quota, share = -1, -1
 	for _, u := range c.units {
-		if u.taken {
-			reach = max(reach, u.reach)
+		switch {
+		case !u.taken:
+		case u.cause == api.Shared:
+			share = max(share, u.reach)
+		default:
+			quota = max(quota, u.reach)
 		}
 	}
+	return quota, share
+}
+
+// within says whether the claimant's queues, as far up as that, hold no more than their part of the dims that are charged.
+func (c *claim) within(reach int, dims []int, part func(*cluster.Queue, int) int64, charged func(dim int) bool) bool {
 	for x := c.q; x != nil && reach >= 0; x, reach = x.Parent, reach-1 {
-		for _, dim := range c.dims {
-			if x.Committed(dim) > s.m.Quota(x, dim) && c.bills(dim) {
+		for _, dim := range dims {
+			if x.Committed(dim) > part(x, dim) && charged(dim) {
 				return false
 			}
 		}
@@ -631,6 +643,7 @@ func (y *cycle) evict(c *claim, victims []*unit, places []*cluster.Hold, old []*
 		y.version++
 		h.Version, h.Until = y.version, last
 		s.m.PutHold(h, s.m.Nodes[h.Node])
+		s.newHolds = append(s.newHolds, h)
 		y.plan.Changes = append(y.plan.Changes, api.Change{Hold: h.Hold})
 	}
 	for _, v := range all {

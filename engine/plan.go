@@ -102,6 +102,7 @@ func (y *cycle) run() {
 	//mutate: rollback-plan
 	s.m.Rollback(m)
 	s.ix.Rewind(end)
+	s.newHolds = nil
 	for _, g := range y.dirty {
 		s.m.Tally(g)
 	}

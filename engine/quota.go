@@ -142,17 +142,17 @@ func (a *asking) running() {
 // awaited counts the other workloads of the queue, and of those below it, that a place is held for and that hold nothing
 // yet: others ended for them.
 func (a *asking) awaited(q *cluster.Queue) (n int) {
-	s := a.y.s
-	for key, holds := range s.m.HoldsOf {
-		g := s.m.Awaiting(key)
-		if g == nil || g == a.g || g.Runs || !slices.ContainsFunc(holds, func(h *cluster.Hold) bool { return h.On != nil }) {
-			continue
+	seen := make(map[*cluster.Gang]bool)
+	a.y.s.eachAwaited(func(_ string, g *cluster.Gang, holds []*cluster.Hold) {
+		if g == a.g || g.Runs || seen[g] || !slices.ContainsFunc(holds, func(h *cluster.Hold) bool { return h.On != nil }) {
+			return
 		}
 		//mutate: gate-max-running-held
 		if g.Payer.IsBelow(q) {
+			seen[g] = true
 			n++
 		}
-	}
+	})
 	return n
 }
 

@@ -288,15 +288,14 @@ func (s *State) awaitedBelow(z *cluster.Queue, dims []int) (out []guest) {
 	if !slices.ContainsFunc(dims, func(dim int) bool { return z.Pledged.At(dim) > 0 }) {
 		return nil
 	}
-	for key, holds := range s.m.HoldsOf {
-		g := s.m.Awaiting(key)
-		if g == nil || !g.Payer.IsBelow(z) {
-			continue
+	s.eachAwaited(func(key string, g *cluster.Gang, holds []*cluster.Hold) {
+		if !g.Payer.IsBelow(z) {
+			return
 		}
 		if takes := s.m.PledgedBy(holds, g.Payer); takes != nil {
 			out = append(out, guest{key: key, priority: g.TurnNow().Priority, takes: takes})
 		}
-	}
+	})
 	slices.SortFunc(out, func(a, b guest) int {
 		if a.priority != b.priority {
 			return cluster.Before(a.priority > b.priority)
@@ -325,6 +324,21 @@ func (s *State) appraiseCut(x *cut) {
 					x.shelves = append(x.shelves, shelfGPUs{sh, gpus})
 				}
 			}
+		}
+	}
+}
+
+// eachAwaited visits the workloads that places are held for, with those places, in no order; those of this cycle by
+// themselves.
+func (s *State) eachAwaited(visit func(key string, g *cluster.Gang, holds []*cluster.Hold)) {
+	for key, holds := range s.m.HoldsOf {
+		if g := s.m.Awaiting(key); g != nil {
+			visit(key, g, holds)
+		}
+	}
+	for i, h := range s.newHolds {
+		if g := s.m.Awaiting(h.Gang); g != nil {
+			visit(h.Gang, g, s.newHolds[i:i+1])
 		}
 	}
 }

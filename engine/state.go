@@ -21,10 +21,11 @@ type State struct {
 	cycles  uint64                        // made so far
 	short   map[*cluster.Gang]bool        // gangs that run under their minimum with no member to place
 
-	tracts   []tract // by node.index
-	hunts    uint64  // claims made so far
-	passes   uint64  // surveys made so far
-	editions uint64  // of rosters
+	tracts   []tract         // by node.index
+	newHolds []*cluster.Hold // of the cycle that is being made
+	hunts    uint64          // claims made so far
+	passes   uint64          // surveys made so far
+	editions uint64          // of rosters
 	rosters  map[*cluster.Queue]*roster
 
 	last   api.Plan

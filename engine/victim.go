@@ -30,7 +30,7 @@ type unit struct {
 	claim uint64
 	cause api.EvictionCause
 	cost  int64
-	reach int // how far up its tree the claimant's queue must be within quota for it
+	reach int // how far up its tree the claimant's queue must be within quota for it or, where it is shared, within its share
 	taken bool
 	pass  uint64 // survey that has looked at it
 	gone  uint64 // survey that counts it as gone
@@ -201,8 +201,9 @@ type claim struct {
 	own    quantity.Vector // what is held for it, and counts in its queues already
 	dims   []int           // of what it asks for, what is promised; of every GPU model too
 	id     uint64
-	units  []*unit         // that are legal to evict
-	theirs []*cluster.Hold // places of others that it may have
+	units  []*unit                 // that are legal to evict
+	theirs []*cluster.Hold         // places of others that it may have
+	rights map[*cluster.Hold]right // to those
 
 	// Of a gang of like members: how its classes are made, one for each GPU model.
 	alike bool
@@ -283,12 +284,14 @@ func (c *claim) reclaim() {
 // share: what queues hold above their fair share and their quota, as far up as the claimant's own is within its share.
 func (c *claim) share() {
 	dims := c.sharedDims()
+	reach := 0
 	for x := c.q; x != nil && len(dims) > 0 && c.fitsShare(x, dims); x = x.Parent {
 		for _, z := range c.y.s.siblings(x) {
 			if z != x {
-				c.uncovered(z, dims, shareOrQuota, api.Shared, -1)
+				c.uncovered(z, dims, shareOrQuota, api.Shared, reach)
 			}
 		}
+		reach++
 	}
 }
 
@@ -315,6 +318,9 @@ func (c *claim) fitsShare(q *cluster.Queue, dims []int) bool {
 	}
 	return true
 }
+
+// fairShare is the queue's fair share.
+func fairShare(q *cluster.Queue, dim int) int64 { return q.Fair.At(dim) }
 
 // shareOrQuota is what nobody may take from a queue for a share. Where quotas promise more than there is, a share can be
 // less than the quota, and that would be asked back again by right.

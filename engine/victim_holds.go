@@ -6,6 +6,7 @@ import (
 
 	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/cluster"
+	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
 // A place is held for whom it was freed. Who could evict that one once it ran there may have the place before it does:
@@ -18,8 +19,13 @@ func (c *claim) outbid() []*cluster.Hold {
 		return nil
 	}
 	var out []*cluster.Hold
+	c.rights = make(map[*cluster.Hold]right)
 	for _, h := range s.m.Holds {
-		if h.On != nil && !h.Coming && !h.IsFor(c.g) && c.outbids(h) {
+		if h.On == nil || h.Coming || h.IsFor(c.g) {
+			continue
+		}
+		if r, ok := c.outbids(h); ok {
+			c.rights[h] = r
 			out = append(out, h)
 		}
 	}
@@ -27,43 +33,53 @@ func (c *claim) outbid() []*cluster.Hold {
 	return out
 }
 
-// outbids says whether the claimant could evict the workload that the place is held for.
-func (c *claim) outbids(h *cluster.Hold) bool {
+// right is how far up its tree the claimant's queue must be within quota, or within its share, for a place of another; -1:
+// not at all.
+type right struct{ quota, share int }
+
+// outbids says whether the claimant could evict the workload that the place is held for, and by what right.
+func (c *claim) outbids(h *cluster.Hold) (right, bool) {
+	none := right{-1, -1}
 	g := c.y.s.m.Awaiting(h.Gang)
 	if g == nil || !g.Evictable || g.Runs || g.Payer == nil || g.Payer != h.Payer {
-		return false
+		return none, false
 	}
 	//mutate: outbid-not-promised
 	if c.y.standing(g) != nil {
-		return false // others ended for its promise
+		return none, false // others ended for its promise
 	}
 	t := g.TurnNow()
 	if g.Payer == c.q {
 		spec := c.q.Spec
 		//mutate: outbid-by-priority
-		return t.Priority < c.t.Priority && !(spec != nil && spec.PromoteAfter > 0 && !c.y.now.Before(t.Created.Add(spec.PromoteAfter)))
+		return none, t.Priority < c.t.Priority && !(spec != nil && spec.PromoteAfter > 0 && !c.y.now.Before(t.Created.Add(spec.PromoteAfter)))
 	}
 	if c.q == &c.y.s.m.Unqueued {
-		return false
+		return none, false
 	}
 	quota := func(x *cluster.Queue) bool { return len(c.dims) > 0 && c.fitsIn(x, c.y.s.m.Quota) }
 	shared := c.sharedDims()
 	share := func(x *cluster.Queue) bool { return len(shared) > 0 && c.fitsShare(x, shared) }
 	//mutate: outbid-by-quota
-	return c.exceeds(g, t.Priority, quota, c.dims, c.y.s.m.Quota) || c.exceeds(g, t.Priority, share, shared, shareOrQuota)
+	if reach, ok := c.exceeds(g, t.Priority, quota, c.dims, c.y.s.m.Quota); ok {
+		return right{reach, -1}, true
+	}
+	reach, ok := c.exceeds(g, t.Priority, share, shared, shareOrQuota)
+	return right{-1, reach}, ok
 }
 
 // exceeds says whether the gang, for which a place is held, exceeds with it the part of its queue where its queues and the
-// claimant's meet, and the claimant's are within theirs up to there.
-func (c *claim) exceeds(g *cluster.Gang, priority int32, within func(*cluster.Queue) bool, dims []int, part func(*cluster.Queue, int) int64) bool {
+// claimant's meet, and the claimant's are within theirs up to there. reach is how far up that is.
+func (c *claim) exceeds(g *cluster.Gang, priority int32, within func(*cluster.Queue) bool, dims []int, part func(*cluster.Queue, int) int64) (reach int, ok bool) {
 	for x := c.q; x != nil && within(x); x = x.Parent {
 		for z := g.Payer; z != nil; z = z.Parent {
 			if z != x && z.Parent == x.Parent {
-				return !c.coversHeld(newCover(c.y.s, z, dims, part), g, priority)
+				return reach, !c.coversHeld(newCover(c.y.s, z, dims, part), g, priority)
 			}
 		}
+		reach++
 	}
-	return false
+	return -1, false
 }
 
 // coversHeld says whether the queue's part is enough for what is held for the gang beside all that goes before it.
@@ -83,11 +99,14 @@ func (c *claim) coversHeld(v *cover, g *cluster.Gang, priority int32) bool {
 }
 
 // lose puts the places of others back where they still have room beside the claimant's, and its queues too, and returns
-// the others. All of it is rolled back.
-func (c *claim) lose(places []*cluster.Hold) (lost []*cluster.Hold) {
+// the others. It is false where the claimant, with the places that it has found, has no right to those. All of it is
+// rolled back.
+func (c *claim) lose(places []*cluster.Hold) (lost []*cluster.Hold, ok bool) {
 	s := c.y.s
+	var mine []*cluster.Hold
 	for _, h := range places {
-		s.m.PutHold(&cluster.Hold{Hold: h.Hold}, s.m.Nodes[h.Node])
+		mine = append(mine, &cluster.Hold{Hold: h.Hold})
+		s.m.PutHold(mine[len(mine)-1], s.m.Nodes[h.Node])
 	}
 	for _, h := range c.theirs {
 		n := s.m.Nodes[h.Node]
@@ -101,5 +120,16 @@ func (c *claim) lose(places []*cluster.Hold) (lost []*cluster.Hold) {
 			lost = append(lost, h)
 		}
 	}
-	return lost
+	charged := func(dim int) bool {
+		return slices.ContainsFunc(mine, func(h *cluster.Hold) bool {
+			return slices.ContainsFunc(h.Charge, func(d quantity.Demand) bool { return d.Dim == dim && d.Amount > 0 })
+		})
+	}
+	for _, h := range lost {
+		r := c.rights[h]
+		if !c.within(r.quota, c.dims, s.m.Quota, charged) || !c.within(r.share, c.sharedDims(), fairShare, charged) {
+			return nil, false
+		}
+	}
+	return lost, true
 }

@@ -326,7 +326,7 @@ type Hold struct {
 	*api.Hold
 	On     *Node
 	Payer  *Queue            // in whose account it is pledged; nil: nobody's
-	charge []quantity.Demand // what it is pledged with there; the same is taken back
+	Charge []quantity.Demand // what it is pledged with there; the same is taken back
 }
 
 // AsksModel says whether the pod names GPU models.

@@ -315,10 +315,10 @@ func (q *Queue) Committed(dim int) int64 {
 // pledge enters what is held for a workload in its queue's account, or takes it back.
 func (m *Model) pledge(h *Hold, times int64) {
 	if times > 0 {
-		h.Payer, h.charge = m.queueOfWorkload(h.Gang), m.chargeOfHold(h)
+		h.Payer, h.Charge = m.queueOfWorkload(h.Gang), m.chargeOfHold(h)
 	}
 	for q := h.Payer; q != nil; q = q.Parent {
-		for _, d := range h.charge {
+		for _, d := range h.Charge {
 			q.Pledged.Add(d.Dim, times*d.Amount)
 		}
 	}
@@ -346,7 +346,7 @@ func (m *Model) PledgedBy(holds []*Hold, payer *Queue) (sum quantity.Vector) {
 		if h.On == nil || h.Payer != payer {
 			continue
 		}
-		for _, d := range h.charge {
+		for _, d := range h.Charge {
 			sum.Add(d.Dim, d.Amount)
 		}
 	}
