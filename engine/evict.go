@@ -21,6 +21,7 @@ type making struct {
 	bespoke   []*cluster.Pod                   // those of them on nodes where all GPUs are spoken for
 	spoken    map[*cluster.Node][]*cluster.Pod // the same, by node
 	returning quantity.Vector                  // in a trial: what those taken off their seats took, who will be made again
+	pursued   *claim                           // that is tried out; nil: none
 	refusing  bool                             // some pods could not be evicted a short time ago
 	disrupted map[string]int                   // by disruption budget: evictions that have not begun
 	hopeless  map[despair]bool                 // claims that no eviction helps
@@ -188,10 +189,10 @@ func (c *claim) try(without []*cluster.Hold) (way, bool) {
 	y, s := c.y, c.y.s
 	var found way
 	m := s.m.Mark()
-	y.quiet, s.m.Trying = true, true
+	y.quiet, s.m.Trying, y.pursued = true, true, c
 	defer func() {
 		s.m.Rollback(m)
-		y.quiet, s.m.Trying = false, false
+		y.quiet, s.m.Trying, y.pursued = false, false, nil
 		y.claimed, y.kept, y.returning = nil, nil, nil
 	}()
 	y.claim(c.g)
@@ -468,7 +469,8 @@ func (y *cycle) despair(key despair) {
 func (c *claim) settle() ([]*cluster.Hold, bool) {
 	y, s := c.y, c.y.s
 	m := s.m.Mark()
-	defer s.m.Rollback(m)
+	c.settling = true
+	defer func() { s.m.Rollback(m); c.settling = false }()
 	if gates, _ := y.gates(c.g); len(gates) > 0 {
 		return nil, false
 	}

@@ -291,7 +291,7 @@ func (y *cycle) delays(g *cluster.Gang, t cluster.Turn, m cluster.Mark, found *f
 func (y *cycle) placeBeside(g *cluster.Gang, t cluster.Turn, found *found) bool {
 	key, alike := y.question(g, t)
 	w := y.stay(g, y.now)
-	alike = alike && w.until.IsZero() // who leaves early may use more
+	alike = alike && w.until.IsZero() && !y.quiet // who leaves early may use more, and so may who has others evicted
 	if alike && y.times.hopeless[key] {
 		return false
 	}

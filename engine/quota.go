@@ -15,7 +15,8 @@ import (
 // if its GPUs were of the model; "": of any, so that only what holds for all of them counts.
 func (y *cycle) quota(g *cluster.Gang, model string) []why.Gate {
 	q := g.Payer
-	if q != nil && q.Unrestricted && g.Evictable && !y.s.m.Tree.Lends {
+	claims := model != "" && y.pursued != nil && y.pursued.settling && y.pursued.g == g
+	if q != nil && q.Unrestricted && g.Evictable && !y.s.m.Tree.Lends && !claims {
 		return nil
 	}
 	name := g.Queue()
@@ -46,7 +47,27 @@ func (y *cycle) quota(g *cluster.Gang, model string) []why.Gate {
 	a.budgets()
 	a.firm()
 	a.lent()
+	if claims {
+		a.rights(y.pursued)
+	}
 	return a.gates
+}
+
+// rights keeps a claimant, with GPUs of the model, within what the claim rests on.
+func (a *asking) rights(c *claim) {
+	check := func(reach int, dims []int, part func(*cluster.Queue, int) int64) {
+		for up := a.q; up != nil && reach >= 0; up, reach = up.Parent, reach-1 {
+			for _, dim := range dims {
+				resource := a.y.s.m.Dims.Names[dim]
+				if need, has := a.need(resource), up.Committed(dim); need > 0 && has+need > part(up, dim) {
+					a.shut(why.Gate{Cause: why.OverQuota, Object: up.Name, Resource: resource, Need: need, Have: has, Limit: part(up, dim)})
+				}
+			}
+		}
+	}
+	quota, share := c.reaches()
+	check(quota, c.dims, a.y.s.m.Quota)
+	check(share, c.sharedDims(), fairShare)
 }
 
 // asking is a gang that asks its queue for its minimum.
@@ -236,6 +257,8 @@ func (a *asking) lent() {
 		//mutate: gate-lent
 		if kept > 0 && need > free {
 			a.shut(why.Gate{Cause: why.NotLent, Object: a.q.Name, Resource: resource, Need: need, Have: max(0, free)})
+		} else if a.y.crowdsOut(a.g, a.q, dim, need) {
+			a.shut(why.Gate{Cause: why.NotLent, Object: a.q.Name, Resource: resource, Need: need})
 		}
 	}
 }
@@ -252,7 +275,48 @@ func (y *cycle) inUse(dim int) (capacity, taken int64) {
 	//mutate: gate-lent-pledged
 	more = max(0, more)
 	capacity, taken = y.s.m.InAll(dim)
+	//mutate: gate-lent-returning
+	if y.pursued != nil {
+		more += y.pursued.returning(dim)
+	}
 	return capacity, taken + more + y.returning.At(dim)
+}
+
+// crowdsOut says whether so much more for the queue keeps somebody, for whom a place is held, from borrowing what it needs:
+// others ended for it, who would be back before it starts.
+func (y *cycle) crowdsOut(g *cluster.Gang, q *cluster.Queue, dim int, need int64) (crowds bool) {
+	s := y.s
+	count := func(n int64) {
+		for up := q; up != nil; up = up.Parent {
+			up.Used.Add(dim, n)
+		}
+		s.m.Taken.Add(dim, n)
+	}
+	s.eachAwaited(func(_ string, w *cluster.Gang, holds []*cluster.Hold) {
+		if crowds || w == g || w.Payer == nil || s.m.PledgedBy(holds, w.Payer).At(dim) == 0 || !y.mayBorrow(w.Payer, dim) {
+			return
+		}
+		count(need)
+		//mutate: gate-lent-crowds-out
+		crowds = !y.mayBorrow(w.Payer, dim)
+		count(-need)
+	})
+	return crowds
+}
+
+// mayBorrow says whether the queue, with all that is held for it, has quota for what it holds or takes nothing of what
+// others do not lend.
+func (y *cycle) mayBorrow(q *cluster.Queue, dim int) bool {
+	within := true
+	for up := q; up != nil; up = up.Parent {
+		within = within && up.Committed(dim) <= y.s.m.Quota(up, dim)
+	}
+	if within {
+		return true
+	}
+	kept := y.s.keptFrom(q, dim)
+	capacity, taken := y.inUse(dim)
+	return kept == 0 || capacity-taken >= kept
 }
 
 // ofModel says whether the dimension is of one GPU model; how much of that there is in all is not counted.
@@ -445,6 +509,19 @@ func (d *drawing) lent() {
 		//mutate: gate-lent-to-growth
 		if kept > 0 && free < 0 {
 			d.shut(why.Gate{Cause: why.NotLent, Object: d.q.Name, Resource: s.m.Dims.Names[dim], Need: need, Have: max(0, free+need)})
+			continue
+		}
+		for up := d.q; up != nil; up = up.Parent {
+			up.Used.Add(dim, -need)
+		}
+		s.m.Taken.Add(dim, -need)
+		crowds := d.y.crowdsOut(d.g, d.q, dim, need)
+		for up := d.q; up != nil; up = up.Parent {
+			up.Used.Add(dim, need)
+		}
+		s.m.Taken.Add(dim, need)
+		if crowds {
+			d.shut(why.Gate{Cause: why.NotLent, Object: d.q.Name, Resource: s.m.Dims.Names[dim], Need: need})
 		}
 	}
 }

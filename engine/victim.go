@@ -22,6 +22,7 @@ type unit struct {
 	rest  *unit   // of a member above the minimum: what is left of its gang; nil: that stays
 
 	size     quantity.Vector // of a member above the minimum: what it is booked with
+	returns  quantity.Vector // while it is lifted: what it was booked with of pods that somebody makes again
 	stints   []stint
 	budgeted bool // disruption budgets cover some of its pods, and are taken from when it goes
 	surge    bool // of what is moved: it stays until the next one runs
@@ -214,6 +215,7 @@ type claim struct {
 	preempts bool // lower priorities of its own queue are among the units
 	gated    bool // limits of its queue keep it out too
 	moving   bool // its units are moved, not taken away
+	settling bool // it is asked whether the claimant may have the place
 	toll     toll // of the units that are lifted
 	tests    int
 }
@@ -433,10 +435,61 @@ func (c *claim) overrun() {
 		case end.IsZero() || t.started.Before(p.Since.Truncate(time.Second)): // clusters tell starts to the second
 		case c.y.now.Before(end):
 			c.y.wake(end)
+		//mutate: overrun-takes-back
+		case c.takesBack(t):
 		default:
 			c.take(t, api.Overran, -1)
 		}
 	})
+}
+
+// takesBack says whether the tenant, once it is evicted and made again, could have the claimant evicted in return: by its
+// priority, its quota or its share. For who runs too long, or does nothing, nobody has such a claim to begin with, and so
+// the place would be taken back and forth.
+func (c *claim) takesBack(t *tenant) bool {
+	s := c.y.s
+	if !slices.ContainsFunc(t.pods, func(p *cluster.Pod) bool { return p.Owner != "" }) {
+		return false // nobody makes it again
+	}
+	if t.payer == c.q {
+		return t.priority > c.t.Priority
+	}
+	if t.payer == &s.m.Unqueued || c.q == &s.m.Unqueued {
+		return false
+	}
+	var promised []int
+	for dim, n := range s.m.Tree.Promised {
+		if n > 0 {
+			promised = append(promised, dim)
+		}
+	}
+	return c.isOwed(t, promised, s.m.Quota, s.m.Quota) || c.isOwed(t, c.sharedDims(), fairShare, shareOrQuota)
+}
+
+// isOwed says whether the tenant's queues are within their part up to where they meet the claimant's, and those hold more
+// than theirs with the claimant.
+func (c *claim) isOwed(t *tenant, dims []int, part, most func(*cluster.Queue, int) int64) bool {
+	s := c.y.s
+	for x := t.payer; x != nil && len(dims) > 0; x = x.Parent {
+		for _, dim := range dims {
+			if t.size.At(dim) > 0 && x.Committed(dim) > part(x, dim) {
+				return false
+			}
+		}
+		for z := c.q; z != nil; z = z.Parent {
+			if z == x || z.Parent != x.Parent {
+				continue
+			}
+			return slices.ContainsFunc(dims, func(dim int) bool {
+				need := c.needs.At(dim)
+				if s.ofModel(dim) {
+					need = c.gpus
+				}
+				return need > 0 && s.m.Covers(c.q, dim) && z.Committed(dim)-c.own.At(dim)+need > most(z, dim)
+			})
+		}
+	}
+	return false
 }
 
 // saidEnd is when the tenant would have ended as its author said; zero: that was not said.
@@ -469,7 +522,8 @@ func (c *claim) idle() {
 	for _, q := range c.y.s.m.Tree.Idle {
 		for _, t := range c.y.s.tenantsOf(q) {
 			for _, u := range t.units {
-				if c.idles(u, q.Spec.ReclaimIdle) {
+				//mutate: idle-takes-back
+				if c.idles(u, q.Spec.ReclaimIdle) && !c.takesBack(t) {
 					c.takeUnit(u, api.Idled, -1)
 				}
 			}

@@ -95,8 +95,13 @@ func (c *claim) taken() []*unit {
 // lift takes the unit's pods off their seats.
 func (c *claim) lift(u *unit) {
 	u.taken = true
-	u.seats = u.seats[:0]
+	u.seats, u.returns = u.seats[:0], u.returns[:0]
 	for _, p := range u.pods {
+		if p.Owner != "" {
+			for _, d := range p.Charge {
+				u.returns.Add(d.Dim, d.Amount)
+			}
+		}
 		n := p.Host
 		u.seats = append(u.seats, seatOf{n, p.HostDevices})
 		c.y.s.m.Remove(p)
@@ -118,6 +123,36 @@ func (c *claim) restore(u *unit) {
 	c.toll.count(u, -1)
 }
 
+// returning is what those that are lifted will take of the dimension again by right: who is made again and has quota for it
+// need not borrow, so that evicting it lends the claimant nothing.
+func (c *claim) returning(dim int) (sum int64) {
+	var more map[*cluster.Queue]int64
+	for _, u := range c.units {
+		need := u.returns.At(dim)
+		if !u.taken || need == 0 || u.of.payer == &c.y.s.m.Unqueued {
+			continue
+		}
+		if more == nil {
+			more = make(map[*cluster.Queue]int64)
+			for x := c.q; x != nil; x = x.Parent {
+				more[x] = c.needs.At(dim)
+			}
+		}
+		owed := true
+		for x := u.of.payer; x != nil; x = x.Parent {
+			owed = owed && x.Committed(dim)+more[x]+need <= c.y.s.m.Quota(x, dim)
+		}
+		if !owed {
+			continue
+		}
+		for x := u.of.payer; x != nil; x = x.Parent {
+			more[x] += need
+		}
+		sum += need
+	}
+	return sum
+}
+
 // exact goes through the sets that will do: beginning with all units it decides of each in turn whether it is put back.
 type exact struct {
 	*claim
@@ -134,7 +169,7 @@ func (x *exact) decide(i int, so worth) {
 	if i == len(x.units) {
 		broken, never := x.y.broken(&x.toll)
 		so.broken = broken
-		if !never && (!x.found || so.less(x.worth)) && (!x.moving || x.rehomed(false)) {
+		if !never && (!x.found || so.less(x.worth)) && (!x.moving || x.rehomed(false)) && x.settles() {
 			x.found, x.worth = true, so
 			for j, u := range x.units {
 				x.best[j] = u.taken
@@ -294,8 +329,15 @@ func (c *claim) overdraws(u *unit) int {
 	return 0
 }
 
-// opens says whether the gang would start as things are now, and what is moved for it too.
-func (c *claim) opens() bool { return c.fits() && (!c.moving || c.rehomed(false)) }
+// opens says whether the gang would start as things are now, and what is moved for it too, and the claim is settled then.
+func (c *claim) opens() bool { return c.fits() && (!c.moving || c.rehomed(false)) && c.settles() }
+
+// settles says whether the claim is settled with those that are lifted. Of two sets that make room one may break a promise,
+// or be of a GPU model that the claimant has no right to: so that each is asked, and not only the cheapest.
+func (c *claim) settles() bool {
+	_, ok := c.settle()
+	return ok
+}
 
 // fits says whether the gang would start as things are now.
 func (c *claim) fits() bool {
