@@ -9,6 +9,7 @@ import (
 	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/quantity"
+	"github.com/berth-dev/berth/engine/internal/queue"
 	"github.com/berth-dev/berth/engine/why"
 )
 
@@ -214,10 +215,6 @@ func (u *unit) heir() string {
 	return u.of.key
 }
 
-// backgroundMoves is the key under which it is remembered what the last move in the background cost: no queue has such
-// a name.
-const backgroundMoves = "/moves"
-
 // tidy empties a node that is little used, where its work has room on others that are in use, so that larger places
 // come before somebody waits for them. What is lost that way in an hour is bounded.
 func (y *cycle) tidy() {
@@ -225,7 +222,7 @@ func (y *cycle) tidy() {
 	if s.m.Config.Moves.Background <= 0 || s.m.Config.Policy == api.FIFO || y.until != nil || y.moving() {
 		return
 	}
-	if last := s.m.Spendings[backgroundMoves]; last != nil {
+	if last := s.m.Spendings[queue.BackgroundMoves]; last != nil {
 		next := last.At.Add(time.Duration(last.Decayed) * time.Hour / time.Duration(s.m.Config.Moves.Background))
 		//mutate: move-budget
 		if y.now.Before(next) {
@@ -320,7 +317,7 @@ func (y *cycle) empty(n *cluster.Node) bool {
 	}
 	y.evict(c, c.units, joinHolds(places), nil)
 	y.version++
-	y.plan.Changes = append(y.plan.Changes, api.Change{Spending: &api.Spending{Queue: backgroundMoves, Version: y.version, At: y.now, Decayed: max(1, loss/1000)}})
+	y.plan.Changes = append(y.plan.Changes, api.Change{Spending: &api.Spending{Queue: queue.BackgroundMoves, Version: y.version, At: y.now, Decayed: max(1, loss/1000)}})
 	return true
 }
 

@@ -1,15 +1,14 @@
 package engine
 
 import (
-	"cmp"
 	"math"
-	"math/bits"
 	"slices"
 	"strings"
 
 	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/quantity"
+	"github.com/berth-dev/berth/engine/internal/queue"
 )
 
 // The line of a cycle. Each queue has a lane of its workloads: those to repair first, then by priority, age and key.
@@ -23,47 +22,21 @@ type stand struct {
 	queue  *cluster.Queue // nil: of workloads without a queue
 	user   string         // whose part of the queue it is, where users are treated fairly
 	parent *stand
-	lane   []queued // its own workloads that have not had their turn
-	waits  int      // of lane, at first
-	below  []*stand // a heap: the first goes first
-	place  int      // in parent.below
-	head   *queued  // the one of lane, or of those below, that goes next; nil: nothing is left
-	front  uint64   // what decides first between heads: see rate
-	excess fraction // how far it is above its share
-	past   fraction // what the queue used in the past, for its weight, or the user
-	depth  int      // of the queue in the tree: those at the top are at 1
+	lane   []queued       // its own workloads that have not had their turn
+	waits  int            // of lane, at first
+	below  []*stand       // a heap: the first goes first
+	place  int            // in parent.below
+	head   *queued        // the one of lane, or of those below, that goes next; nil: nothing is left
+	front  uint64         // what decides first between heads: see rate
+	excess queue.Fraction // how far it is above its share
+	past   queue.Fraction // what the queue used in the past, for its weight, or the user
+	depth  int            // of the queue in the tree: those at the top are at 1
 
 	searched bool // somebody owed a place was looked for behind the head
 	rest     int  // of the lane from that one on; 0: there is none
 
 	answers []answer // that its workloads were given in this cycle
 	dues    []due
-}
-
-// fraction is a number as a quotient, for comparisons without rounding.
-type fraction struct{ num, den int64 }
-
-// less compares two quotients of non-negative numbers. A denominator of 0 is above everything, unless the numerator is 0 too.
-func (r fraction) less(o fraction) bool { return r.compare(o) < 0 }
-
-func (r fraction) compare(o fraction) int {
-	if r == o {
-		return 0
-	}
-	if r.den == 0 || o.den == 0 {
-		return r.rank() - o.rank()
-	}
-	ah, al := bits.Mul64(uint64(r.num), uint64(o.den))
-	bh, bl := bits.Mul64(uint64(o.num), uint64(r.den))
-	return cmp.Or(cmp.Compare(ah, bh), cmp.Compare(al, bl))
-}
-
-// rank puts what cannot be divided behind all that can.
-func (r fraction) rank() int {
-	if r.den == 0 && r.num > 0 {
-		return 1
-	}
-	return 0
 }
 
 // before says whether a goes before b: by what its head is, then by its excess and its past use, then by its head's age
@@ -76,10 +49,10 @@ func (a *stand) before(b *stand, p api.Policy) bool {
 		return a.front > b.front
 	}
 	if p != api.FIFO {
-		if c := a.excess.compare(b.excess); c != 0 {
+		if c := a.excess.Compare(b.excess); c != 0 {
 			return c < 0
 		}
-		if c := a.used().compare(b.used()); c != 0 {
+		if c := a.used().Compare(b.used()); c != 0 {
 			return c < 0
 		}
 	}
@@ -114,9 +87,9 @@ func (s *stand) old() bool {
 }
 
 // used is what was used in the past, as far as it is held against the head.
-func (s *stand) used() fraction {
+func (s *stand) used() queue.Fraction {
 	if s.old() {
-		return fraction{0, 1}
+		return queue.Fraction{Num: 0, Den: 1}
 	}
 	return s.past
 }
@@ -142,7 +115,7 @@ type contest struct {
 	root   stand
 	stands map[*cluster.Queue]*stand
 	latest *stand // asked for
-	past   past
+	past   queue.Past
 }
 
 // newContest makes up the lanes of what is in line, or takes those that are kept.
@@ -150,10 +123,10 @@ func newContest(y *cycle, line []queued, kept bool) *contest {
 	c := &contest{y: y, policy: y.s.m.Config.Policy}
 	c.stands, c.latest = make(map[*cluster.Queue]*stand), &stand{}
 	if len(y.s.m.Queues) > 0 {
-		c.past = y.s.pastAt(y.now)
+		c.past = y.s.ledger.PastAt(y.now)
 	}
 	//mutate: order-past-fades
-	if next := c.past.next; !next.IsZero() {
+	if next := c.past.Next; !next.IsZero() {
 		y.wake(next)
 	}
 	switch alone := len(y.s.m.Queues) == 0; { // nobody to weigh against anybody
@@ -212,7 +185,7 @@ func (c *contest) standAt(key laneKey) *stand {
 			return b
 		}
 	}
-	b := &stand{queue: s.queue, user: key.user, parent: s, depth: s.depth, past: c.past.ofUser(s.queue, key.user)}
+	b := &stand{queue: s.queue, user: key.user, parent: s, depth: s.depth, past: c.past.OfUser(s.queue, key.user)}
 	s.below = append(s.below, b)
 	return b
 }
@@ -226,7 +199,7 @@ func (c *contest) stand(q *cluster.Queue) *stand {
 		c.latest = s
 		return s
 	}
-	s := &stand{queue: q, parent: &c.root, past: c.past.per(q)}
+	s := &stand{queue: q, parent: &c.root, past: c.past.Per(q)}
 	c.stands[q] = s
 	if q != nil && q.Parent != nil {
 		s.parent = c.stand(q.Parent)
@@ -303,7 +276,7 @@ func (c *contest) settle(s *stand) {
 
 // measure works out how far the stand is above its share.
 func (c *contest) measure(s *stand) {
-	s.excess = c.y.s.excess(s.queue, s.user, s.parent != nil && s.parent.queue == s.queue)
+	s.excess = c.y.s.ledger.Excess(s.queue, s.user, s.parent != nil && s.parent.queue == s.queue)
 }
 
 // lead finds the stand's head: of its own lane and the best below it, what comes first in any lane.
@@ -508,29 +481,6 @@ func (c *contest) sift(heap []*stand, i int) {
 	}
 	heap[i] = x
 	x.place = i
-}
-
-// excess is how far the queue, or one of its users, is above its share, in the resource where it is furthest.
-// Workloads without a queue have no share and are never above it.
-func (s *State) excess(q *cluster.Queue, user string, ofUser bool) fraction {
-	if q == nil {
-		return fraction{0, 1}
-	}
-	if ofUser {
-		v := q.Users[user]
-		return fraction{v.At(quantity.DimGPU), 1}
-	}
-	worst := fraction{0, 1}
-	if q.Fair == nil {
-		return worst
-	}
-	for _, dim := range s.m.Tree.Shared {
-		r := fraction{max(0, q.Committed(dim)), q.Fair.At(dim)}
-		if r.num > 0 && worst.less(r) {
-			worst = r
-		}
-	}
-	return worst
 }
 
 // makeLine is the cycle's line, with gangs that lost seats to time put where they now belong. kept: it is as it was told,

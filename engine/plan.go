@@ -114,14 +114,14 @@ func (y *cycle) spend() {
 	if y.until != nil {
 		return
 	}
-	for _, c := range y.s.accrue(y.now) {
+	for _, c := range y.s.ledger.Accrue(y.now) {
 		if c.Spending != nil {
 			y.version++
 			c.Spending.Version = y.version
 		}
 		y.plan.Changes = append(y.plan.Changes, c)
 	}
-	if at := y.s.accruesAt(y.now); !at.IsZero() {
+	if at := y.s.ledger.AccruesAt(y.now); !at.IsZero() {
 		y.wake(at)
 	}
 }
@@ -451,7 +451,7 @@ func (y *cycle) expire() {
 	y.findSpecial()
 	line, kept := y.makeLine(lifted)
 	if !y.trial {
-		s.fairShares(y.now, lifted...)
+		s.ledger.FairShares(y.now, lifted...)
 	}
 	y.line = newContest(y, line, kept)
 }

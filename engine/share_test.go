@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/queue"
 )
 
 const testGPU = "nvidia.com/gpu"
@@ -35,7 +36,7 @@ func work(key, queue, node string, asks api.Resources) api.Pod {
 // fairOf is the fair shares of all queues, by name.
 func fairOf(s *State, now time.Time) map[string]api.Resources {
 	s.freshen()
-	s.fairShares(now)
+	s.ledger.FairShares(now)
 	out := make(map[string]api.Resources)
 	for name, q := range s.m.Queues {
 		var r api.Resources
@@ -165,15 +166,15 @@ func TestExcess(t *testing.T) {
 		work("x", "a", "n0", api.Resources{{Resource: testGPU, Value: 2}, {Resource: api.CPU, Value: 60000}}),
 		work("y", "a", "", gpus(8)), work("z", "b", "n1", gpus(8)), work("w", "b", "", gpus(8)), work("v", "c", "", gpus(1))), api.Config{})
 	s.freshen()
-	s.fairShares(shareNoon)
-	excess := func(name string) fraction { return s.excess(s.m.Queues[name], "", false) }
-	got := map[string]fraction{"a": excess("a"), "b": excess("b"), "c": excess("c")}
+	s.ledger.FairShares(shareNoon)
+	excess := func(name string) queue.Fraction { return s.ledger.Excess(s.m.Queues[name], "", false) }
+	got := map[string]queue.Fraction{"a": excess("a"), "b": excess("b"), "c": excess("c")}
 	// Of 16 GPUs c gets 1. A and b rise together: at 8 and 7, as a comes first by name.
-	want := map[string]fraction{"a": {60000, 60000}, "b": {8, 7}, "c": {0, 1}}
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(fraction{})); diff != "" {
+	want := map[string]queue.Fraction{"a": {Num: 60000, Den: 60000}, "b": {Num: 8, Den: 7}, "c": {Num: 0, Den: 1}}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(queue.Fraction{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if !excess("a").less(excess("b")) || !excess("c").less(excess("a")) {
+	if !excess("a").Less(excess("b")) || !excess("c").Less(excess("a")) {
 		t.Error("the order of excesses is wrong")
 	}
 }
@@ -282,17 +283,17 @@ func BenchmarkSharesOfState(b *testing.B) {
 	s.freshen()
 	b.Run("fair", func(b *testing.B) {
 		for b.Loop() {
-			s.fairShares(shareNoon)
+			s.ledger.FairShares(shareNoon)
 		}
 	})
 	b.Run("accrue", func(b *testing.B) {
 		for b.Loop() {
-			s.accrue(shareNoon.Add(time.Minute))
+			s.ledger.Accrue(shareNoon.Add(time.Minute))
 		}
 	})
 	b.Run("nothing-to-accrue", func(b *testing.B) {
 		for b.Loop() {
-			s.accrue(shareNoon)
+			s.ledger.Accrue(shareNoon)
 		}
 	})
 }
@@ -337,7 +338,7 @@ func TestSharesWhateverTheWay(t *testing.T) {
 		if diff := cmp.Diff(fairOf(loaded, shareNoon), fairOf(told, shareNoon)); diff != "" {
 			t.Fatalf("shares (-loaded +told):\n%s", diff)
 		}
-		if diff := cmp.Diff(loaded.accrue(shareNoon), told.accrue(shareNoon)); diff != "" {
+		if diff := cmp.Diff(loaded.ledger.Accrue(shareNoon), told.ledger.Accrue(shareNoon)); diff != "" {
 			t.Fatalf("spending (-loaded +told):\n%s", diff)
 		}
 	})

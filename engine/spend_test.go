@@ -10,12 +10,13 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/queue"
 )
 
 // spend lets the state add up at the time, as a plan would, and applies it.
 func spend(s *State, now time.Time) []api.Change {
 	s.freshen()
-	changes := s.accrue(now)
+	changes := s.ledger.Accrue(now)
 	for _, c := range changes {
 		if c.Spending != nil {
 			c.Spending.Version = s.m.Latest + 1
@@ -57,7 +58,7 @@ func TestSpendingAddsUp(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("after five minutes (-want +got):\n%s", diff)
 	}
-	if at := s.accruesAt(after(5*time.Minute + 30*time.Second)); !at.Equal(after(6 * time.Minute)) {
+	if at := s.ledger.AccruesAt(after(5*time.Minute + 30*time.Second)); !at.Equal(after(6 * time.Minute)) {
 		t.Errorf("adds up next at %s", at)
 	}
 }
@@ -71,7 +72,7 @@ func TestNothingIsSaidWhereNothingIsSpent(t *testing.T) {
 			t.Fatalf("%s: %+v", d, changes)
 		}
 	}
-	if at := s.accruesAt(shareNoon); !at.IsZero() {
+	if at := s.ledger.AccruesAt(shareNoon); !at.IsZero() {
 		t.Errorf("adds up next at %s", at)
 	}
 }
@@ -91,8 +92,8 @@ func TestHalvesOnTheGrid(t *testing.T) {
 	for _, half := range []time.Duration{time.Minute, 7 * time.Minute, time.Hour, 7 * 24 * time.Hour} {
 		s := Load(api.Snapshot{Version: api.SnapshotVersion}, api.Config{HalfLife: half})
 		for k := range int64(20) {
-			if got := s.factor(k * int64(half/time.Second)); got != unity>>k {
-				t.Errorf("half-life %s: after %d of them %d, want %d", half, k, got, uint64(unity)>>k)
+			if got := s.ledger.Factor(k * int64(half/time.Second)); got != queue.Unity>>k {
+				t.Errorf("half-life %s: after %d of them %d, want %d", half, k, got, uint64(queue.Unity)>>k)
 			}
 		}
 	}
@@ -107,7 +108,7 @@ func TestDecayDoesNotDependOnHowOften(t *testing.T) {
 		s.freshen()
 		value := start
 		for minute := int64(1); minute <= int64(half/time.Minute); minute++ {
-			value = s.fade(value, 60, minute)
+			value = s.ledger.Fade(value, 60, minute)
 		}
 		if math.Abs(float64(value)-float64(start)/2) > 8+float64(start)*1e-9 {
 			t.Errorf("%d is %d after a half-life of minutes", start, value)
@@ -118,7 +119,7 @@ func TestDecayDoesNotDependOnHowOften(t *testing.T) {
 	for _, seconds := range []int64{0, 59, 60, 90, 3600, 86400 * 30} {
 		n := float64(seconds / 60)
 		want := 5*60*(1-math.Pow(f, n))/(1-f) + 5*float64(seconds%60)*math.Pow(f, n)
-		if got := s.stream(5, seconds); math.Abs(float64(got)-want) > 2+want*1e-9 {
+		if got := s.ledger.Stream(5, seconds); math.Abs(float64(got)-want) > 2+want*1e-9 {
 			t.Errorf("five GPUs for %d s leave %d, want %g", seconds, got, want)
 		}
 	}
@@ -132,7 +133,7 @@ func TestIdleQueueFades(t *testing.T) {
 		t.Errorf("it is said again: %+v", changes)
 	}
 	for hours, want := range map[time.Duration]int64{0: 1 << 20, 16: 1 << 19, 32: 1 << 18, 40000: 0} {
-		if got := s.pastUse(s.m.Queues["a"], after(hours*time.Hour)); got != want {
+		if got := s.ledger.PastUse(s.m.Queues["a"], after(hours*time.Hour)); got != want {
 			t.Errorf("it counts as %d after %d hours, want %d", got, hours, want)
 		}
 	}
@@ -242,7 +243,7 @@ func TestSpendingSurvivesRestarts(t *testing.T) {
 		spend(one, latest)
 		for _, q := range snap.Queues {
 			a, b := spentBy(one, q.Name), spentBy(seldom, q.Name)
-			x, y := one.pastUse(one.m.Queues[q.Name], latest), seldom.pastUse(seldom.m.Queues[q.Name], latest)
+			x, y := one.ledger.PastUse(one.m.Queues[q.Name], latest), seldom.ledger.PastUse(seldom.m.Queues[q.Name], latest)
 			if math.Abs(float64(x-y)) > 40+float64(y)*1e-3 {
 				t.Fatalf("%s: %d still count, and %d added up at once", q.Name, x, y)
 			}
@@ -295,7 +296,7 @@ func TestUsersSpend(t *testing.T) {
 func TestOnlySoManyUsersAreRemembered(t *testing.T) {
 	snap := clusterOf(1, api.Queue{Name: "a", Version: 1, FairUsers: true})
 	u := api.Spending{Queue: "a", Version: 1, At: shareNoon}
-	for i := range mostUsers {
+	for i := range queue.MostUsers {
 		u.Users = append(u.Users, api.UserSpending{User: fmt.Sprintf("u%03d", i), Decayed: int64(1000 + i)})
 	}
 	snap.Spendings = []api.Spending{u}
@@ -303,7 +304,7 @@ func TestOnlySoManyUsersAreRemembered(t *testing.T) {
 	s := Load(snap, api.Config{HalfLife: time.Hour})
 	spend(s, after(10*time.Minute))
 	got := spentBy(s, "a").Users
-	if len(got) != mostUsers || got[0].User != "new" || got[1].User != "u001" {
+	if len(got) != queue.MostUsers || got[0].User != "new" || got[1].User != "u001" {
 		t.Errorf("%d: %+v", len(got), got[:2])
 	}
 	if reason := (&api.Spending{Queue: "a", Users: []api.UserSpending{{User: "b"}, {User: "a"}}}).Check(); reason == "" {

@@ -6,13 +6,15 @@ import (
 	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/index"
+	"github.com/berth-dev/berth/engine/internal/queue"
 )
 
 // State is the cluster as the engine knows it, with everything derived from it kept up to date. The zero
 // value is of no use; Load makes one.
 type State struct {
-	m  *cluster.Model
-	ix *index.Index
+	m      *cluster.Model
+	ix     *index.Index
+	ledger *queue.Ledger
 
 	line    []*cluster.Gang               // gangs with members to place, in the order of a cycle
 	loose   int                           // of line, how many at its end are not in order yet
@@ -40,7 +42,7 @@ type State struct {
 func Load(snap api.Snapshot, cfg api.Config) *State {
 	cfg, problems := cfg.Normal()
 	m := cluster.NewModel(cfg)
-	s := &State{m: m, ix: index.New(m), entries: make(map[*cluster.Gang]*queueEntry), short: make(map[*cluster.Gang]bool), rosters: make(map[*cluster.Queue]*roster)}
+	s := &State{m: m, ix: index.New(m), ledger: queue.NewLedger(m), entries: make(map[*cluster.Gang]*queueEntry), short: make(map[*cluster.Gang]bool), rosters: make(map[*cluster.Queue]*roster)}
 	s.m.Latest = snap.Latest
 	for _, p := range problems {
 		s.m.Reject(p.Ref, p.Reason)

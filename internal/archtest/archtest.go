@@ -34,7 +34,7 @@ const (
 var Rules = map[string]Rule{
 	"engine": {
 		Ring: Pure, Imports: []string{
-			"engine/why", "engine/internal/api", "engine/internal/cluster", "engine/internal/device", "engine/internal/fit", "engine/internal/index", "engine/internal/place", "engine/internal/quantity", "engine/internal/share",
+			"engine/why", "engine/internal/api", "engine/internal/cluster", "engine/internal/device", "engine/internal/fit", "engine/internal/index", "engine/internal/place", "engine/internal/quantity", "engine/internal/queue",
 		},
 		Tests: []string{"engine/internal/oracle", "internal/scenario"},
 	},
@@ -48,6 +48,7 @@ var Rules = map[string]Rule{
 	}},
 	"engine/internal/place":    {Ring: Pure},
 	"engine/internal/quantity": {Ring: Pure, Imports: []string{"engine/internal/api"}},
+	"engine/internal/queue":    {Ring: Pure, Imports: []string{"engine/internal/api", "engine/internal/cluster", "engine/internal/quantity", "engine/internal/share"}},
 	"engine/internal/share":    {Ring: Pure},
 	"engine/internal/oracle":   {Ring: Pure, Imports: []string{"engine", "engine/why"}},
 

@@ -1,4 +1,4 @@
-package engine
+package queue
 
 import (
 	"cmp"
@@ -16,22 +16,22 @@ import (
 // tick is the grid on which use is added up.
 const tick = time.Minute
 
-// accrue returns what queues have spent by now, where that has changed: of what their pods held since it was last
+// Accrue returns what queues have spent by now, where that has changed: of what their pods held since it was last
 // added up. A pod counts from when it has its node; one that ended in between counts up to the last time. The changes
 // have no versions yet. Where the clock went back nothing is added until it is where it was.
-func (s *State) accrue(now time.Time) []api.Change {
+func (l *Ledger) Accrue(now time.Time) []api.Change {
 	at := now.UTC().Truncate(tick)
-	out := s.forgetSpenders()
+	out := l.forgetUsage()
 	meters := make(map[*cluster.Queue]*meter)
-	for _, q := range s.m.Queues {
-		if m := s.meter(q, at); m != nil {
+	for _, q := range l.m.Queues {
+		if m := l.meter(q, at); m != nil {
 			meters[q] = m
 		}
 	}
 	if len(meters) == 0 {
 		return out
 	}
-	for _, q := range s.m.Queues {
+	for _, q := range l.m.Queues {
 		var up []*meter
 		for a := q; a != nil; a = a.Parent {
 			if m := meters[a]; m != nil {
@@ -50,8 +50,8 @@ func (s *State) accrue(now time.Time) []api.Change {
 			}
 		}
 	}
-	for _, name := range cluster.SortedKeys(s.m.Queues) {
-		if m := meters[s.m.Queues[name]]; m != nil {
+	for _, name := range cluster.SortedKeys(l.m.Queues) {
+		if m := meters[l.m.Queues[name]]; m != nil {
 			if u := m.sum(); u != nil {
 				out = append(out, api.Change{Spending: u})
 			}
@@ -60,11 +60,11 @@ func (s *State) accrue(now time.Time) []api.Change {
 	return out
 }
 
-// forgetSpenders drops what queues spent that do not exist any more.
-func (s *State) forgetSpenders() []api.Change {
+// forgetUsage drops what queues spent that do not exist any more.
+func (l *Ledger) forgetUsage() []api.Change {
 	var out []api.Change
-	for name, u := range s.m.Spendings {
-		if q := s.m.Queues[name]; name != backgroundMoves && (q == nil || q.Spec == nil) {
+	for name, u := range l.m.Spendings {
+		if q := l.m.Queues[name]; name != BackgroundMoves && (q == nil || q.Spec == nil) {
 			out = append(out, api.Change{Gone: &api.Ref{Kind: api.KindSpending, Key: name, Version: u.Version}})
 		}
 	}
@@ -72,51 +72,51 @@ func (s *State) forgetSpenders() []api.Change {
 	return out
 }
 
-// accruesAt is when accrue has something to add next; zero: not before something changes.
-func (s *State) accruesAt(now time.Time) time.Time {
-	for _, q := range s.m.Queues {
-		if s.m.Valid(q) && s.spends(q) {
+// AccruesAt is when accrue has something to add next; zero: not before something changes.
+func (l *Ledger) AccruesAt(now time.Time) time.Time {
+	for _, q := range l.m.Queues {
+		if l.m.Valid(q) && l.uses(q) {
 			return now.UTC().Truncate(tick).Add(tick)
 		}
 	}
 	return time.Time{}
 }
 
-// spends says whether the queue's workloads hold anything that is added up.
-func (s *State) spends(q *cluster.Queue) bool {
+// uses says whether the queue's workloads hold anything that is added up.
+func (l *Ledger) uses(q *cluster.Queue) bool {
 	if q.Used.At(quantity.DimGPU) > 0 {
 		return true
 	}
-	return slices.ContainsFunc(q.Spec.Budgets, func(b api.Budget) bool { return q.Used.At(s.m.Dims.ID(b.Resource)) > 0 })
+	return slices.ContainsFunc(q.Spec.Budgets, func(b api.Budget) bool { return q.Used.At(l.m.Dims.ID(b.Resource)) > 0 })
 }
 
-// spending is what is known that the queue spent, nil for nothing.
-func (s *State) spending(q *cluster.Queue) *api.Spending {
-	if s.m.IsRejected(api.KindSpending, q.Name) {
+// usageOf is what is known that the queue spent, nil for nothing.
+func (l *Ledger) usageOf(q *cluster.Queue) *api.Spending {
+	if l.m.IsRejected(api.KindSpending, q.Name) {
 		return nil
 	}
-	return s.m.Spendings[q.Name]
+	return l.m.Spendings[q.Name]
 }
 
 // meter adds up what one queue spent since from, in seconds of Unix time.
 type meter struct {
-	s        *State
+	s        *Ledger
 	q        *cluster.Queue
 	was      *api.Spending // nil: it is seen for the first time
 	at       time.Time
 	from, to int64
 	budgets  []allowance
-	all      int64            // GPUs held for all of the time
-	decayed  int64            // of those held for a part of it, GPU-seconds by now
-	total    int64            // GPU-seconds
-	users    map[string]usage // nil: they do not matter
+	all      int64           // GPUs held for all of the time
+	decayed  int64           // of those held for a part of it, GPU-seconds by now
+	total    int64           // GPU-seconds
+	users    map[string]used // nil: they do not matter
 }
 
-// usage is what one user's workloads have used, as decayed and all of a meter.
-type usage struct{ all, decayed int64 }
+// used is what one user's workloads have used, as decayed and all of a meter.
+type used struct{ all, decayed int64 }
 
-// mostUsers bounds how many users of a queue are remembered: those who used most.
-const mostUsers = 256
+// MostUsers bounds how many users of a queue are remembered: those who used most.
+const MostUsers = 256
 
 // allowance is a budget of the queue and what is spent of it.
 type allowance struct {
@@ -130,16 +130,16 @@ type allowance struct {
 const longBack = 24 * time.Hour
 
 // meter returns a new meter for the queue, nil if there is nothing to add up.
-func (s *State) meter(q *cluster.Queue, at time.Time) *meter {
-	if !s.m.Valid(q) {
+func (l *Ledger) meter(q *cluster.Queue, at time.Time) *meter {
+	if !l.m.Valid(q) {
 		return nil
 	}
-	was := s.spending(q)
+	was := l.usageOf(q)
 	if was != nil && !at.After(was.At) && at.Add(longBack).After(was.At) {
 		return nil
 	}
-	spends := s.spends(q)
-	m := &meter{s: s, q: q, was: was, at: at, from: at.Unix(), to: at.Unix()}
+	spends := l.uses(q)
+	m := &meter{s: l, q: q, was: was, at: at, from: at.Unix(), to: at.Unix()}
 	switch {
 	case was == nil && !spends:
 		return nil
@@ -154,8 +154,8 @@ func (s *State) meter(q *cluster.Queue, at time.Time) *meter {
 		}
 		m.allow()
 	}
-	if was != nil && q.Spec.FairUsers && s.m.Config.HalfLife > 0 {
-		m.users = make(map[string]usage)
+	if was != nil && q.Spec.FairUsers && l.m.Config.HalfLife > 0 {
+		m.users = make(map[string]used)
 	}
 	return m
 }
@@ -202,16 +202,16 @@ func (m *meter) charge(p *cluster.Pod) {
 	}
 	for _, d := range p.Charge {
 		if d.Dim == quantity.DimGPU {
-			m.total = addSpent(m.total, d.Amount, held)
+			m.total = addUsed(m.total, d.Amount, held)
 			if began == m.from {
 				m.all += d.Amount
 			} else {
-				m.decayed += m.s.stream(d.Amount, held)
+				m.decayed += m.s.Stream(d.Amount, held)
 			}
 		}
 		for i := range m.budgets {
 			if a := &m.budgets[i]; a.dim == d.Dim {
-				a.spent = addSpent(a.spent, d.Amount, max(0, m.to-max(began, a.since)))
+				a.spent = addUsed(a.spent, d.Amount, max(0, m.to-max(began, a.since)))
 			}
 		}
 	}
@@ -228,7 +228,7 @@ func (m *meter) chargeUser(p *cluster.Pod) {
 	if began == m.from {
 		u.all += gpus
 	} else {
-		u.decayed += m.s.stream(gpus, held)
+		u.decayed += m.s.Stream(gpus, held)
 	}
 	m.users[user] = u
 }
@@ -240,10 +240,10 @@ func (m *meter) usages() []api.UserSpending {
 	}
 	past := make(map[string]int64, len(m.was.Users))
 	for _, v := range m.was.Users {
-		past[v.User] = m.s.fade(v.Decayed, m.to-m.from, m.to/int64(tick/time.Second))
+		past[v.User] = m.s.Fade(v.Decayed, m.to-m.from, m.to/int64(tick/time.Second))
 	}
 	for user, u := range m.users {
-		past[user] = min(past[user]+m.s.stream(u.all, m.to-m.from)+u.decayed, maxSpent)
+		past[user] = min(past[user]+m.s.Stream(u.all, m.to-m.from)+u.decayed, maxSpent)
 	}
 	var out []api.UserSpending
 	for _, user := range cluster.SortedKeys(past) {
@@ -251,9 +251,9 @@ func (m *meter) usages() []api.UserSpending {
 			out = append(out, api.UserSpending{User: user, Decayed: past[user]})
 		}
 	}
-	if len(out) > mostUsers {
+	if len(out) > MostUsers {
 		slices.SortStableFunc(out, func(a, b api.UserSpending) int { return cmp.Compare(b.Decayed, a.Decayed) })
-		out = out[:mostUsers]
+		out = out[:MostUsers]
 		slices.SortFunc(out, func(a, b api.UserSpending) int { return strings.Compare(a.User, b.User) })
 	}
 	return out
@@ -270,7 +270,7 @@ func (m *meter) sum() *api.Spending {
 	}
 	u.Total, u.Users = min(m.was.Total+m.total, maxSpent), m.usages()
 	if m.s.m.Config.HalfLife > 0 {
-		u.Decayed = min(m.s.fade(m.was.Decayed, m.to-m.from, m.to/int64(tick/time.Second))+m.s.stream(m.all, m.to-m.from)+m.decayed, maxSpent)
+		u.Decayed = min(m.s.Fade(m.was.Decayed, m.to-m.from, m.to/int64(tick/time.Second))+m.s.Stream(m.all, m.to-m.from)+m.decayed, maxSpent)
 	}
 	if u.Total == m.was.Total && u.Decayed == 0 && m.was.Decayed == 0 && slices.Equal(u.Spent, m.was.Spent) && m.to >= m.was.At.Unix() {
 		return nil
@@ -278,30 +278,30 @@ func (m *meter) sum() *api.Spending {
 	return u
 }
 
-// past is what queues used, as it counts against them at a time. It fades alike for all, and so it is compared as of when
+// Past is what queues used, as it counts against them at a time. It fades alike for all, and so it is compared as of when
 // some of it was last added up: who used more than others does not depend on when that is asked. Of what counts no more,
 // nothing is left.
-type past struct {
-	s    *State
+type Past struct {
+	s    *Ledger
 	now  time.Time
 	last time.Time // when some of what counts was last added up
-	next time.Time // when the next of it will count no more; zero: never
+	Next time.Time // when the next of it will count no more; zero: never
 }
 
-// pastAt looks at what queues used before the time.
-func (s *State) pastAt(now time.Time) past {
-	p := past{s: s, now: now}
-	for _, q := range s.m.Queues {
-		u := s.spending(q)
+// PastAt looks at what queues used before the time.
+func (l *Ledger) PastAt(now time.Time) Past {
+	p := Past{s: l, now: now}
+	for _, q := range l.m.Queues {
+		u := l.usageOf(q)
 		if q.Spec == nil || u == nil || !p.counts(u) {
 			continue
 		}
 		if u.At.After(p.last) {
 			p.last = u.At
 		}
-		p.ends(s.fadesBy(u.At, u.Decayed))
+		p.ends(l.fadesBy(u.At, u.Decayed))
 		for _, v := range u.Users {
-			if by := s.fadesBy(u.At, v.Decayed); q.Spec.FairUsers && now.Before(by) {
+			if by := l.fadesBy(u.At, v.Decayed); q.Spec.FairUsers && now.Before(by) {
 				p.ends(by)
 			}
 		}
@@ -310,71 +310,71 @@ func (s *State) pastAt(now time.Time) past {
 }
 
 // ends notes that something counts no more from the time on.
-func (p *past) ends(by time.Time) {
-	if p.next.IsZero() || by.Before(p.next) {
-		p.next = by
+func (p *Past) ends(by time.Time) {
+	if p.Next.IsZero() || by.Before(p.Next) {
+		p.Next = by
 	}
 }
 
 // fadesBy is when less than a GPU-second is left of what was used at the time.
-func (s *State) fadesBy(at time.Time, decayed int64) time.Time {
+func (l *Ledger) fadesBy(at time.Time, decayed int64) time.Time {
 	halves := bits.Len64(uint64(max(0, decayed)))
-	return at.Add(time.Duration(halves) * min(s.m.Config.HalfLife, math.MaxInt64/64))
+	return at.Add(time.Duration(halves) * min(l.m.Config.HalfLife, math.MaxInt64/64))
 }
 
-func (p past) counts(u *api.Spending) bool {
+func (p Past) counts(u *api.Spending) bool {
 	return p.s.m.Config.HalfLife > 0 && p.now.Before(p.s.fadesBy(u.At, u.Decayed))
 }
 
 // use is what the queue used, in GPU-seconds.
-func (p past) use(q *cluster.Queue) int64 {
-	if u := p.s.spending(q); u == nil || !p.counts(u) {
+func (p Past) use(q *cluster.Queue) int64 {
+	if u := p.s.usageOf(q); u == nil || !p.counts(u) {
 		return 0
 	}
-	return p.s.pastUse(q, p.last)
+	return p.s.PastUse(q, p.last)
 }
 
-// per is what the queue used for its weight.
-func (p past) per(q *cluster.Queue) fraction {
+// Per is what the queue used for its weight.
+func (p Past) Per(q *cluster.Queue) Fraction {
 	if q == nil || q.Spec == nil {
-		return fraction{0, 1}
+		return Fraction{0, 1}
 	}
-	u := p.s.spending(q)
+	u := p.s.usageOf(q)
 	if u == nil || !p.counts(u) {
-		return fraction{0, 1}
+		return Fraction{0, 1}
 	}
-	left := p.s.factor(max(0, int64(p.last.Sub(u.At)/time.Second)))
-	return fraction{portion(u.Decayed, left, unity), max(1, q.Spec.Weight)}
+	left := p.s.Factor(max(0, int64(p.last.Sub(u.At)/time.Second)))
+	return Fraction{portion(u.Decayed, left, Unity), max(1, q.Spec.Weight)}
 }
 
-// ofUser is what one user of the queue used. All of a queue's are as of one time, and so need not fade to be compared.
-func (p past) ofUser(q *cluster.Queue, user string) fraction {
-	u := p.s.spending(q)
+// OfUser is what one user of the queue used. All of a queue's are as of one time, and so need not fade to be compared.
+func (p Past) OfUser(q *cluster.Queue, user string) Fraction {
+	u := p.s.usageOf(q)
 	if u == nil || !p.counts(u) {
-		return fraction{0, 1}
+		return Fraction{0, 1}
 	}
 	i, ok := slices.BinarySearchFunc(u.Users, user, func(v api.UserSpending, user string) int { return strings.Compare(v.User, user) })
 	if !ok || !p.now.Before(p.s.fadesBy(u.At, u.Users[i].Decayed)) {
-		return fraction{0, 1}
+		return Fraction{0, 1}
 	}
-	return fraction{u.Users[i].Decayed, 1}
+	return Fraction{u.Users[i].Decayed, 1}
 }
 
-// pastUse is what the queue used, as far as it still counts at the time.
-func (s *State) pastUse(q *cluster.Queue, by time.Time) int64 {
-	u := s.spending(q)
-	if u == nil || s.m.Config.HalfLife == 0 {
+// PastUse is what the queue used, as far as it still counts at the time.
+func (l *Ledger) PastUse(q *cluster.Queue, by time.Time) int64 {
+	u := l.usageOf(q)
+	if u == nil || l.m.Config.HalfLife == 0 {
 		return 0
 	}
 	at := by.Unix()
-	return s.fade(u.Decayed, max(0, at-u.At.Unix()), at/int64(tick/time.Second))
+	return l.Fade(u.Decayed, max(0, at-u.At.Unix()), at/int64(tick/time.Second))
 }
 
 // maxSpent bounds what is added up.
 const maxSpent = 1 << 61
 
-// addSpent is sum + a*b, as far as that can be said.
-func addSpent(sum, a, b int64) int64 {
+// addUsed is sum + a*b, as far as that can be said.
+func addUsed(sum, a, b int64) int64 {
 	hi, lo := bits.Mul64(uint64(a), uint64(b))
 	if hi > 0 || lo > maxSpent {
 		return maxSpent
@@ -382,15 +382,15 @@ func addSpent(sum, a, b int64) int64 {
 	return min(sum+int64(lo), maxSpent)
 }
 
-// unity is 1 in the fixed point of factors.
-const unity = 1 << 62
+// Unity is 1 in the fixed point of factors.
+const Unity = 1 << 62
 
 // halfRoots has 2^(-1/2), 2^(-1/4) and so on: each is the square root of the one before.
 var halfRoots = func() (out [62]uint64) {
-	last := uint64(unity / 2)
+	last := uint64(Unity / 2)
 	for i := range out {
 		var root uint64
-		for bit := uint64(unity); bit > 0; bit >>= 1 {
+		for bit := uint64(Unity); bit > 0; bit >>= 1 {
 			hi, lo := bits.Mul64(root|bit, root|bit)
 			if wantHi, wantLo := last>>2, last<<62; hi < wantHi || hi == wantHi && lo <= wantLo {
 				root |= bit
@@ -401,16 +401,16 @@ var halfRoots = func() (out [62]uint64) {
 	return out
 }()
 
-// factor is what is left of one after the seconds: halved for every half-life, to the last bit.
-func (s *State) factor(seconds int64) uint64 {
-	half := max(1, int64(s.m.Config.HalfLife/time.Second))
+// Factor is what is left of one after the seconds: halved for every half-life, to the last bit.
+func (l *Ledger) Factor(seconds int64) uint64 {
+	half := max(1, int64(l.m.Config.HalfLife/time.Second))
 	whole, rest := seconds/half, seconds%half
 	if whole > 62 {
 		return 0
 	}
-	hi, lo := bits.Mul64(uint64(rest), unity)
+	hi, lo := bits.Mul64(uint64(rest), Unity)
 	parts, _ := bits.Div64(hi, lo, uint64(half))
-	f := uint64(unity)
+	f := uint64(Unity)
 	for i, root := range halfRoots {
 		if parts>>(61-i)&1 == 1 {
 			hi, lo := bits.Mul64(f, root)
@@ -420,26 +420,26 @@ func (s *State) factor(seconds int64) uint64 {
 	return f >> whole
 }
 
-// fade is what is left of the amount after the seconds. It is rounded up or down by a threshold that differs from
+// Fade is what is left of the amount after the seconds. It is rounded up or down by a threshold that differs from
 // minute to minute and covers all parts of a unit alike: always rounding one way would halve small amounts far too
 // fast, or never.
-func (s *State) fade(amount, seconds, minute int64) int64 {
-	hi, lo := bits.Mul64(uint64(amount), s.factor(seconds))
+func (l *Ledger) Fade(amount, seconds, minute int64) int64 {
+	hi, lo := bits.Mul64(uint64(amount), l.Factor(seconds))
 	lo, carry := bits.Add64(lo, uint64(bits.Reverse32(uint32(minute)))<<30, 0)
 	return int64((hi+carry)<<2 | lo>>62)
 }
 
-// stream is what is left, by its end, of a use of so many GPUs for the seconds: the sum over its minutes.
-func (s *State) stream(gpus, seconds int64) int64 {
-	if s.m.Config.HalfLife == 0 {
+// Stream is what is left, by its end, of a use of so many GPUs for the seconds: the sum over its minutes.
+func (l *Ledger) Stream(gpus, seconds int64) int64 {
+	if l.m.Config.HalfLife == 0 {
 		return 0
 	}
 	const minute = int64(tick / time.Second)
 	minutes, rest := seconds/minute, seconds%minute
-	left := s.factor(minutes * minute)
-	sum := portion(addSpent(0, gpus, rest), left, unity)
+	left := l.Factor(minutes * minute)
+	sum := portion(addUsed(0, gpus, rest), left, Unity)
 	if minutes > 0 {
-		sum += portion(addSpent(0, gpus, minute), unity-left, unity-s.factor(minute))
+		sum += portion(addUsed(0, gpus, minute), Unity-left, Unity-l.Factor(minute))
 	}
 	return min(sum, maxSpent)
 }
@@ -453,3 +453,7 @@ func portion(amount int64, part, of uint64) int64 {
 	q, _ := bits.Div64(hi, lo, of)
 	return int64(min(q, maxSpent))
 }
+
+// BackgroundMoves is the key under which it is remembered what the last move in the background cost: no queue has such
+// a name.
+const BackgroundMoves = "/moves"

@@ -1,4 +1,4 @@
-package engine
+package queue
 
 import (
 	"slices"
@@ -10,23 +10,23 @@ import (
 	shares "github.com/berth-dev/berth/engine/internal/share"
 )
 
-// fairShares works out the fair share of every queue: from what it is promised, from what its workloads hold and wait
+// FairShares works out the fair share of every queue: from what it is promised, from what its workloads hold and wait
 // for, and from what it used in the past. Queues that cannot be in the tree have none. lifted are gangs whose members lost
 // seats to time.
-func (s *State) fairShares(now time.Time, lifted ...*cluster.Gang) {
-	s.m.Tree.Shared = s.sharedDims()
-	for _, q := range s.m.Queues {
+func (l *Ledger) FairShares(now time.Time, lifted ...*cluster.Gang) {
+	l.m.Tree.Shared = l.sharedDims()
+	for _, q := range l.m.Queues {
 		q.Fair, q.Asked = nil, append(q.Asked[:0], q.Wanted...)
 	}
 	for _, g := range lifted {
-		s.m.AskAgain(g)
+		l.m.AskAgain(g)
 	}
-	n := len(s.m.Queues)
+	n := len(l.m.Queues)
 	t := &sharing{
-		s: s, past: s.pastAt(now), dims: s.m.Tree.Shared, amounts: make([]int64, 3*n*len(s.m.Tree.Shared)),
+		s: l, past: l.PastAt(now), dims: l.m.Tree.Shared, amounts: make([]int64, 3*n*len(l.m.Tree.Shared)),
 		nodes: make([]shares.Node, 0, n), queues: make([]*cluster.Queue, 0, n),
 	}
-	t.enterAll(s.m.Tree.Top, -1)
+	t.enterAll(l.m.Tree.Top, -1)
 	if len(t.nodes) == 0 {
 		return
 	}
@@ -35,7 +35,7 @@ func (s *State) fairShares(now time.Time, lifted ...*cluster.Gang) {
 		most = max(most, dim+1)
 	}
 	room := make(quantity.Vector, n*most)
-	for i, v := range shares.Fair(t.nodes, s.sharedTotal(t.dims)) {
+	for i, v := range shares.Fair(t.nodes, l.sharedTotal(t.dims)) {
 		q := t.queues[i]
 		if q == nil {
 			continue
@@ -48,22 +48,22 @@ func (s *State) fairShares(now time.Time, lifted ...*cluster.Gang) {
 }
 
 // sharedDims lists what fair shares are of: GPUs, CPU, memory, and whatever a queue is promised.
-func (s *State) sharedDims() []int {
-	dims := []int{quantity.DimGPU, s.m.Dims.ID(api.CPU), s.m.Dims.ID(api.Memory)}
-	for dim, promised := range s.m.Tree.Promised {
+func (l *Ledger) sharedDims() []int {
+	dims := []int{quantity.DimGPU, l.m.Dims.ID(api.CPU), l.m.Dims.ID(api.Memory)}
+	for dim, promised := range l.m.Tree.Promised {
 		if promised > 0 && dim != quantity.DimPods && !slices.Contains(dims, dim) {
 			dims = append(dims, dim)
 		}
 	}
-	slices.SortFunc(dims[3:], func(a, b int) int { return cluster.Before(s.m.Dims.Names[a] < s.m.Dims.Names[b]) })
+	slices.SortFunc(dims[3:], func(a, b int) int { return cluster.Before(l.m.Dims.Names[a] < l.m.Dims.Names[b]) })
 	return dims
 }
 
 // sharedTotal is what there is, as queues count it.
-func (s *State) sharedTotal(dims []int) []int64 {
-	capacity := s.m.Capacity
-	if s.m.Tree.ByModel {
-		capacity = s.m.ModelledCapacity()
+func (l *Ledger) sharedTotal(dims []int) []int64 {
+	capacity := l.m.Capacity
+	if l.m.Tree.ByModel {
+		capacity = l.m.ModelledCapacity()
 	}
 	out := make([]int64, len(dims))
 	for k, dim := range dims {
@@ -74,8 +74,8 @@ func (s *State) sharedTotal(dims []int) []int64 {
 
 // sharing is the tree of queues as shares.Fair takes it.
 type sharing struct {
-	s       *State
-	past    past
+	s       *Ledger
+	past    Past
 	dims    []int
 	nodes   []shares.Node
 	amounts []int64          // room for those of the nodes
@@ -125,4 +125,27 @@ func (t *sharing) enter(q *cluster.Queue, parent int) {
 		t.nodes = append(t.nodes, shares.Node{Parent: n, Request: own})
 		t.queues = append(t.queues, nil)
 	}
+}
+
+// Excess is how far the queue, or one of its users, is above its share, in the resource where it is furthest.
+// Workloads without a queue have no share and are never above it.
+func (l *Ledger) Excess(q *cluster.Queue, user string, ofUser bool) Fraction {
+	if q == nil {
+		return Fraction{0, 1}
+	}
+	if ofUser {
+		v := q.Users[user]
+		return Fraction{v.At(quantity.DimGPU), 1}
+	}
+	worst := Fraction{0, 1}
+	if q.Fair == nil {
+		return worst
+	}
+	for _, dim := range l.m.Tree.Shared {
+		r := Fraction{max(0, q.Committed(dim)), q.Fair.At(dim)}
+		if r.Num > 0 && worst.Less(r) {
+			worst = r
+		}
+	}
+	return worst
 }

@@ -1,0 +1,8 @@
+package queue
+
+import "github.com/berth-dev/berth/engine/internal/cluster"
+
+// Ledger tells what queues are entitled to and what they have used.
+type Ledger struct{ m *cluster.Model }
+
+func NewLedger(m *cluster.Model) *Ledger { return &Ledger{m} }
