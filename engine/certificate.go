@@ -4,6 +4,7 @@ import (
 	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/index"
+	"github.com/berth-dev/berth/engine/internal/place"
 	"github.com/berth-dev/berth/engine/why"
 )
 
@@ -15,22 +16,22 @@ type proof struct {
 }
 
 // prove makes, or finds, the certificate that the order has no place, and the gate that it proves.
-func (y *cycle) prove(o order) why.Gate {
+func (y *cycle) prove(o place.Order) why.Gate {
 	if y.quiet {
 		return why.Gate{Cause: why.ClusterFull, Certificate: -1}
 	}
 	s := y.s
-	level := s.m.Level(o.layout.Required)
-	key := index.Question{Class: o.class, Need: len(o.pods), Level: level, At: s.m.Standing(), Unmet: s.m.Unmet(o.layout.Required)}
-	if o.layout.Segment > 0 {
-		key.Segment, key.SegmentLevel, key.UnmetSegment = o.layout.Segment, s.m.Level(o.layout.SegmentLevel), s.m.Unmet(o.layout.SegmentLevel)
+	level := s.m.Level(o.Layout.Required)
+	key := index.Question{Class: o.Class, Need: len(o.Pods), Level: level, At: s.m.Standing(), Unmet: s.m.Unmet(o.Layout.Required)}
+	if o.Layout.Segment > 0 {
+		key.Segment, key.SegmentLevel, key.UnmetSegment = o.Layout.Segment, s.m.Level(o.Layout.SegmentLevel), s.m.Unmet(o.Layout.SegmentLevel)
 	}
-	if home := s.home(level, o.running); home != nil {
+	if home := s.placer.Home(level, o.Running); home != nil {
 		key.Pinned = home.Name()
 	}
 	p, ok := y.proofs[key]
 	if !ok {
-		s.ix.Sync(o.class)
+		s.ix.Sync(o.Class)
 		cert, cause := s.ix.Certify(key)
 		p = proof{certificate: len(y.plan.Certificates), cause: cause}
 		y.plan.Certificates = append(y.plan.Certificates, cert)
@@ -50,9 +51,9 @@ func (y *cycle) prove(o order) why.Gate {
 }
 
 // proveShort looks for a class of the gang of which too few fit, whatever the others do.
-func (y *cycle) proveShort(g *cluster.Gang, k kin) (why.Gate, bool) {
+func (y *cycle) proveShort(g *cluster.Gang, k place.Kin) (why.Gate, bool) {
 	for _, o := range y.certain(g, k) {
-		if _, ok := y.s.chooseScope(o); !ok {
+		if _, ok := y.s.placer.ChooseScope(o); !ok {
 			return y.prove(o), true
 		}
 	}
@@ -61,8 +62,8 @@ func (y *cycle) proveShort(g *cluster.Gang, k kin) (why.Gate, bool) {
 
 // certain lists, per leaf and class, members that must start for the minimum, once for each level that they
 // must share: of a leaf that must start, all but as many as the minimum can do without.
-func (y *cycle) certain(g *cluster.Gang, k kin) []order {
-	var out []order
+func (y *cycle) certain(g *cluster.Gang, k place.Kin) []place.Order {
+	var out []place.Order
 	for _, leaf := range g.Tree.Must() {
 		spare, first := len(leaf.Pods)-leaf.Min(), len(leaf.Pods)
 		if leaf.Group.Layout.Segment > 0 {
@@ -75,7 +76,7 @@ func (y *cycle) certain(g *cluster.Gang, k kin) []order {
 				continue
 			}
 			first--
-			c := k.class(p)
+			c := k.Class(p)
 			if pods[c] == nil {
 				classes = append(classes, c)
 			}
@@ -85,7 +86,7 @@ func (y *cycle) certain(g *cluster.Gang, k kin) []order {
 			n := len(pods[c]) - spare
 			for _, up := range g.Tree.Path(leaf) {
 				if l := up.Group.Layout; n > 0 && (l.Required != "" || up == g.Tree) {
-					out = append(out, order{class: c, layout: api.Layout{Required: l.Required}, pods: pods[c][:n], want: n, running: up.RunningPods()})
+					out = append(out, place.Order{Class: c, Layout: api.Layout{Required: l.Required}, Pods: pods[c][:n], Want: n, Running: up.RunningPods()})
 				}
 			}
 		}

@@ -24,7 +24,7 @@ func (s *State) Feasible(key string, now time.Time) (names []string) {
 func (s *State) PerNode(key string, now time.Time) (cert why.Certificate, ok bool) {
 	ok = s.alone(key, now, func(y *cycle, p *cluster.Pod) {
 		model := slices.Concat(y.models(p.In), p.GPU.Models, []string{""})[0]
-		c := y.kin(p.In, p.In.TurnNow(), model).class(p)
+		c := y.kin(p.In, p.In.TurnNow(), model).Class(p)
 		cert, _ = s.ix.Certify(index.Question{Class: c, Need: 1, Level: cluster.NodeLevel})
 	})
 	return cert, ok
@@ -57,7 +57,7 @@ func (s *State) alone(key string, now time.Time, ask func(*cycle, *cluster.Pod))
 func (y *cycle) feasible(p *cluster.Pod) []string {
 	var names []string
 	for _, model := range y.models(p.In) {
-		c := y.kin(p.In, p.In.TurnNow(), model).class(p)
+		c := y.kin(p.In, p.In.TurnNow(), model).Class(p)
 		for _, at := range y.s.ix.NodeParts(c, index.Scope{}) {
 			names = append(names, at.Name)
 		}

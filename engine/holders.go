@@ -124,7 +124,7 @@ func (s *State) Holders(key, resource string, now time.Time) []Held {
 		return nil
 	}
 	y := &cycle{s: s, now: now.UTC().Round(0)}
-	c := y.kin(g, g.TurnNow(), "").class(g.All()[i])
+	c := y.kin(g, g.TurnNow(), "").Class(g.All()[i])
 	sum, dim := make(map[string]int64), s.m.Dims.ID(resource)
 	for _, n := range s.m.Nodes {
 		if n.Bucket == nil || s.ix.MaskOf(c, n).State == index.Excluded || c.Local && c.Excludes(n) {

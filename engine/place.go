@@ -7,6 +7,7 @@ import (
 	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/index"
+	"github.com/berth-dev/berth/engine/internal/place"
 	"github.com/berth-dev/berth/engine/internal/quantity"
 	"github.com/berth-dev/berth/engine/why"
 )
@@ -131,13 +132,13 @@ func (y *cycle) placeWith(g *cluster.Gang, t cluster.Turn, model string, gates [
 	if !alike {
 		return y.search(g, kin, gates)
 	}
-	c := kin.class(p)
+	c := kin.Class(p)
 	o := y.order(g, c)
 	if n := y.nominated(p); n != nil && y.s.ix.Fits(c, index.Scope{Node: n}) > 0 {
 		y.s.ix.Put(p, n, c)
 		return found{ok: true, model: c.Model}
 	}
-	if y.s.placeUniform(o) {
+	if y.s.placer.Uniform(o) {
 		return found{ok: true, model: c.Model}
 	}
 	if proved(gates) >= mostProofs {
@@ -172,56 +173,27 @@ func (y *cycle) nominated(p *cluster.Pod) *cluster.Node {
 }
 
 // order makes the order of the gang's minimum.
-func (y *cycle) order(g *cluster.Gang, c *index.Class) order {
-	o := order{class: c, layout: g.Layout(), kept: y.kept}
+func (y *cycle) order(g *cluster.Gang, c *index.Class) place.Order {
+	o := place.Order{Class: c, Layout: g.Layout(), Kept: y.kept}
 	if g.Tree.Allocated == 0 {
-		o.pods, o.want = g.Tree.Pods[:g.Tree.Min()], len(g.Tree.Pods)
+		o.Pods, o.Want = g.Tree.Pods[:g.Tree.Min()], len(g.Tree.Pods)
 		return o
 	}
 	for _, p := range g.Tree.Pods {
 		if p.Host != nil {
-			o.running = append(o.running, p)
+			o.Running = append(o.Running, p)
 			continue
 		}
-		o.want++
-		if len(o.pods) < g.Tree.Min()-g.Tree.Allocated {
-			o.pods = append(o.pods, p)
+		o.Want++
+		if len(o.Pods) < g.Tree.Min()-g.Tree.Allocated {
+			o.Pods = append(o.Pods, p)
 		}
 	}
 	return o
 }
 
-// kin makes classes of a gang's members for one GPU model.
-type kin struct {
-	s        *State
-	base     index.ClassKey
-	model    string
-	all      bool // the model is meant for members that do not name one, too
-	refusals []*api.Refusal
-}
-
-func (y *cycle) kin(g *cluster.Gang, t cluster.Turn, model string) kin {
-	k := kin{s: y.s, model: model, all: y.modelsApart(g), refusals: y.refusals(g)}
-	k.base.Priority = t.Priority
-	if g.Whole {
-		k.base.Whole = g.Key
-	}
-	var names []string
-	for _, r := range k.refusals {
-		names = append(names, r.Node)
-	}
-	k.base.Refused = strings.Join(names, "\x00")
-	return k
-}
-
-// class returns the pod's class, up to date.
-func (k kin) class(p *cluster.Pod) *index.Class {
-	key := k.base
-	key.Shape = k.s.m.ShapeOf(p)
-	if p.AsksModel() || k.all && p.Amount(quantity.DimGPU) > 0 {
-		key.Model = k.model
-	}
-	return k.s.ix.ClassOf(key, k.refusals)
+func (y *cycle) kin(g *cluster.Gang, t cluster.Turn, model string) place.Kin {
+	return y.s.placer.NewKin(g, t, model, y.modelsApart(g), y.refusals(g))
 }
 
 // refusals lists the refusals that still keep the gang from nodes, one a node, by node.
@@ -245,4 +217,27 @@ func (y *cycle) refusals(g *cluster.Gang) []*api.Refusal {
 		return strings.Compare(a.Pod, b.Pod)
 	})
 	return slices.CompactFunc(out, func(a, b *api.Refusal) bool { return a.Node == b.Node })
+}
+
+// search seats the gang's minimum, or says why it cannot.
+func (y *cycle) search(g *cluster.Gang, k place.Kin, gates []why.Gate) found {
+	if gate, short := y.proveShort(g, k); short {
+		return found{gates: append(gates, gate)}
+	}
+	x := y.newSearch(g, k)
+	ok := x.Minimum()
+	y.steps += x.Steps
+	if ok {
+		return found{ok: true, model: x.Model()}
+	}
+	return found{gates: append(gates, x.Failure())}
+}
+
+// newSearch makes a search for the gang that asks this cycle what its queues afford and who was promised a start.
+func (y *cycle) newSearch(g *cluster.Gang, k place.Kin) *place.Search {
+	return y.s.placer.NewSearch(g, k, y.budget, place.Limits{
+		Afford:  func(pods []*cluster.Pod) []why.Gate { return y.overdrawn(g, pods) },
+		Delays:  func(pods []*cluster.Pod) []why.Gate { return y.breaks(g, pods) },
+		Decides: func(p *cluster.Pod) bool { return len(y.undecided(p)) == 0 },
+	})
 }

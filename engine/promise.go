@@ -319,10 +319,10 @@ func (y *cycle) question(g *cluster.Gang, t cluster.Turn) (index.Question, bool)
 	if !alike || len(models) != 1 || g.Tree.Allocated > 0 || len(y.kept) > 0 {
 		return index.Question{}, false
 	}
-	o := y.order(g, y.kin(g, t, models[0]).class(p))
-	key := index.Question{Class: o.class, Need: len(o.pods), Level: y.s.m.Level(o.layout.Required)}
-	if o.layout.Segment > 0 {
-		key.Segment, key.SegmentLevel = o.layout.Segment, y.s.m.Level(o.layout.SegmentLevel)
+	o := y.order(g, y.kin(g, t, models[0]).Class(p))
+	key := index.Question{Class: o.Class, Need: len(o.Pods), Level: y.s.m.Level(o.Layout.Required)}
+	if o.Layout.Segment > 0 {
+		key.Segment, key.SegmentLevel = o.Layout.Segment, y.s.m.Level(o.Layout.SegmentLevel)
 	}
 	return key, true
 }
@@ -359,15 +359,6 @@ func (y *cycle) quietly(do func()) {
 
 // trialBudget bounds the search steps of one look into the future.
 const trialBudget = 2000
-
-// spares is breaks for members that a search has seated.
-func (x *search) spares(pods []*cluster.Pod) bool {
-	gates := x.y.breaks(x.g, pods)
-	if len(gates) > 0 && len(x.quota) == 0 {
-		x.quota = gates
-	}
-	return len(gates) == 0
-}
 
 // passing says whether a gang waits at gates that open when running work ends, and at no others.
 func passing(gates []why.Gate) bool {
@@ -838,7 +829,7 @@ func (y *cycle) wouldFit(g *cluster.Gang, t cluster.Turn) bool {
 		k := y.kin(g, t, model)
 		p, alike := g.Alike()
 		if alike {
-			if _, ok := y.s.chooseScope(y.order(g, k.class(p))); ok {
+			if _, ok := y.s.placer.ChooseScope(y.order(g, k.Class(p))); ok {
 				return true
 			}
 			continue

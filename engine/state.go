@@ -6,6 +6,7 @@ import (
 	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/index"
+	"github.com/berth-dev/berth/engine/internal/place"
 	"github.com/berth-dev/berth/engine/internal/queue"
 )
 
@@ -14,6 +15,7 @@ import (
 type State struct {
 	m      *cluster.Model
 	ix     *index.Index
+	placer *place.Placer
 	ledger *queue.Ledger
 
 	line    []*cluster.Gang               // gangs with members to place, in the order of a cycle
@@ -42,7 +44,8 @@ type State struct {
 func Load(snap api.Snapshot, cfg api.Config) *State {
 	cfg, problems := cfg.Normal()
 	m := cluster.NewModel(cfg)
-	s := &State{m: m, ix: index.New(m), ledger: queue.NewLedger(m), entries: make(map[*cluster.Gang]*queueEntry), short: make(map[*cluster.Gang]bool), rosters: make(map[*cluster.Queue]*roster)}
+	ix := index.New(m)
+	s := &State{m: m, ix: ix, placer: place.New(m, ix), ledger: queue.NewLedger(m), entries: make(map[*cluster.Gang]*queueEntry), short: make(map[*cluster.Gang]bool), rosters: make(map[*cluster.Queue]*roster)}
 	s.m.Latest = snap.Latest
 	for _, p := range problems {
 		s.m.Reject(p.Ref, p.Reason)

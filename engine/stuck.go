@@ -6,6 +6,7 @@ import (
 	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/index"
+	"github.com/berth-dev/berth/engine/internal/place"
 	"github.com/berth-dev/berth/engine/why"
 )
 
@@ -34,10 +35,10 @@ func (y *cycle) stuck(g *cluster.Gang, t cluster.Turn) bool {
 	s.ix.Use(p.class)
 	key := index.Question{Class: p.class, Need: p.need, Level: p.level, At: standing, Unmet: s.m.Unmet(g.Layout().Required)}
 	proof, proved := y.proofs[key]
-	var o order
+	var o place.Order
 	if !proved {
-		o = order{class: p.class, layout: g.Layout(), pods: g.Tree.Pods[:p.need], want: len(g.Tree.Pods)}
-		if _, fits := s.chooseScope(o); fits {
+		o = place.Order{Class: p.class, Layout: g.Layout(), Pods: g.Tree.Pods[:p.need], Want: len(g.Tree.Pods)}
+		if _, fits := s.placer.ChooseScope(o); fits {
 			return false
 		}
 	}
@@ -73,12 +74,12 @@ func (y *cycle) plain(g *cluster.Gang, t cluster.Turn) *plain {
 	}
 	if !p.known || p.ok && p.class.Dropped {
 		kin := y.kin(g, t, "")
-		if len(kin.refusals) > 0 {
+		if len(kin.Refusals) > 0 {
 			return &plain{}
 		}
 		*p = plain{known: true}
 		if first, ok := y.isPlain(g); ok {
-			p.class, p.need, p.level, p.ok = kin.class(first), g.Tree.Min(), y.s.m.Level(g.Layout().Required), true
+			p.class, p.need, p.level, p.ok = kin.Class(first), g.Tree.Min(), y.s.m.Level(g.Layout().Required), true
 		}
 	}
 	if p.ok && !y.asksPlainly(g, p) {

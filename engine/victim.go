@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/cluster"
+	"github.com/berth-dev/berth/engine/internal/place"
 	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
@@ -209,7 +210,7 @@ type claim struct {
 	// Of a gang of like members: how its classes are made, one for each GPU model.
 	alike bool
 	first *cluster.Pod
-	kins  []kin
+	kins  []place.Kin
 
 	owed     bool // its queue is within quota with it
 	preempts bool // lower priorities of its own queue are among the units

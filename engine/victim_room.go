@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/index"
+	"github.com/berth-dev/berth/engine/internal/place"
 	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
@@ -53,9 +54,9 @@ type survey struct {
 	land  []*tract
 }
 
-func (c *claim) survey(o order) *survey {
+func (c *claim) survey(o place.Order) *survey {
 	c.y.s.passes++
-	return &survey{claim: c, class: o.class, need: int64(len(o.pods)), pass: c.y.s.passes}
+	return &survey{claim: c, class: o.Class, need: int64(len(o.Pods)), pass: c.y.s.passes}
 }
 
 // tract returns the node's, nil where the class may not be.
@@ -194,7 +195,7 @@ func (v *survey) freeAll(by int64) {
 func (c *claim) hopeful() bool {
 	for i := range c.kins {
 		o := c.orderOf(i)
-		if _, ok := c.y.s.chooseScope(o); ok {
+		if _, ok := c.y.s.placer.ChooseScope(o); ok {
 			return true // there is room, but for its queue's limits
 		}
 		v := c.survey(o)
@@ -208,10 +209,10 @@ func (c *claim) hopeful() bool {
 
 // regions lists where there is room for all pods of the order with what is freed by now, by name. lacks is what the
 // state itself lacks there.
-func (v *survey) regions(o order) []*region {
+func (v *survey) regions(o place.Order) []*region {
 	s := v.y.s
-	level := s.m.Level(o.layout.Required)
-	home := s.home(level, o.running)
+	level := s.m.Level(o.Layout.Required)
+	home := s.placer.Home(level, o.Running)
 	if level == cluster.AnyLevel {
 		r := &region{tracts: v.land, lacks: v.need - v.class.Total}
 		if v.room(r) < r.lacks {
@@ -274,7 +275,7 @@ func (c *claim) gather() (open, hope bool) {
 		}
 		o := wants[0]
 		v := c.survey(o)
-		if v.need-v.class.Total == 1 && o.layout.Required == "" {
+		if v.need-v.class.Total == 1 && o.Layout.Required == "" {
 			if b, ok := v.one(); ok {
 				bids = append(bids, b)
 				continue

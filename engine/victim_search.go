@@ -8,6 +8,7 @@ import (
 	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/index"
+	"github.com/berth-dev/berth/engine/internal/place"
 )
 
 // The victims of a claim: a set of legal units, cheapest first by what it breaks and what it costs, from which none can
@@ -356,10 +357,10 @@ func (c *claim) fits() bool {
 	}
 	for i := range c.kins {
 		o := c.orderOf(i)
-		if n := y.nominated(c.first); n != nil && s.ix.Fits(o.class, index.Scope{Node: n}) > 0 {
+		if n := y.nominated(c.first); n != nil && s.ix.Fits(o.Class, index.Scope{Node: n}) > 0 {
 			return true
 		}
-		if _, ok := s.chooseScope(o); ok {
+		if _, ok := s.placer.ChooseScope(o); ok {
 			return true
 		}
 	}
@@ -367,10 +368,10 @@ func (c *claim) fits() bool {
 }
 
 // orderOf is what a gang of like members asks for with the i-th GPU model.
-func (c *claim) orderOf(i int) order {
-	o := c.y.order(c.g, c.kins[i].class(c.first))
-	if c.moving && len(o.pods) == 1 && o.layout.Required == "" {
-		o.layout.Required = api.NodeLevel // so that every node is a bid
+func (c *claim) orderOf(i int) place.Order {
+	o := c.y.order(c.g, c.kins[i].Class(c.first))
+	if c.moving && len(o.Pods) == 1 && o.Layout.Required == "" {
+		o.Layout.Required = api.NodeLevel // so that every node is a bid
 	}
 	return o
 }

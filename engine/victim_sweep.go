@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/berth-dev/berth/engine/internal/cluster"
+	"github.com/berth-dev/berth/engine/internal/place"
 	"github.com/berth-dev/berth/engine/internal/quantity"
 	"github.com/berth-dev/berth/engine/why"
 )
@@ -52,7 +53,7 @@ type tight struct {
 // returns what is best.
 func (c *claim) refine(found bool) []*unit {
 	//mutate: victims-sweep
-	if !c.moving && (!c.alike || len(c.orderOf(0).pods) <= sweepPods) && c.sweep(found) {
+	if !c.moving && (!c.alike || len(c.orderOf(0).Pods) <= sweepPods) && c.sweep(found) {
 		found = true
 	}
 	if !found {
@@ -152,7 +153,7 @@ func (w *sweep) slack() (sum int64) {
 func (w *sweep) run() {
 	for i := range w.kins {
 		wants := w.wants(i)
-		if len(wants) == 0 || len(wants[0].pods) > sweepPods {
+		if len(wants) == 0 || len(wants[0].Pods) > sweepPods {
 			continue
 		}
 		v := w.survey(wants[0])
@@ -163,7 +164,7 @@ func (w *sweep) run() {
 			v.free(u, 1)
 		}
 		regions := v.regions(wants[0])
-		if _, ok := w.y.s.chooseScope(wants[0]); ok && w.alike {
+		if _, ok := w.y.s.placer.ChooseScope(wants[0]); ok && w.alike {
 			regions = []*region{{}} // only limits are in the way
 		}
 		var walks []*walk
@@ -186,29 +187,29 @@ func (w *sweep) run() {
 
 // wants lists what must have room with the i-th GPU model: of like members all of them; of unlike ones the class that
 // lacks most, and one more that must be in the same domain.
-func (c *claim) wants(i int) []order {
+func (c *claim) wants(i int) []place.Order {
 	if c.alike {
-		return []order{c.orderOf(i)}
+		return []place.Order{c.orderOf(i)}
 	}
 	all := c.y.certain(c.g, c.kins[i])
 	if len(all) == 0 {
 		return nil
 	}
-	size := func(o order) int64 { return int64(len(o.pods)) * max(1, o.class.Shape.GPUs) }
+	size := func(o place.Order) int64 { return int64(len(o.Pods)) * max(1, o.Class.Shape.GPUs) }
 	lead, lacks := all[0], false
 	for _, o := range all {
-		_, ok := c.y.s.chooseScope(o)
+		_, ok := c.y.s.placer.ChooseScope(o)
 		if !ok && !lacks || ok == !lacks && size(o) > size(lead) {
 			lead, lacks = o, !ok
 		}
 	}
-	out := []order{lead}
-	if lead.layout.Required != c.g.Layout().Required {
+	out := []place.Order{lead}
+	if lead.Layout.Required != c.g.Layout().Required {
 		return out
 	}
 	for _, o := range all {
-		n := len(o.pods)
-		if o.class == lead.class || o.layout.Required != lead.layout.Required || n > sweepOther || n*len(lead.pods) > sweepPods {
+		n := len(o.Pods)
+		if o.Class == lead.Class || o.Layout.Required != lead.Layout.Required || n > sweepOther || n*len(lead.Pods) > sweepPods {
 			continue
 		}
 		if len(out) == 1 || size(o) > size(out[1]) {
@@ -223,7 +224,7 @@ type walk struct {
 	*sweep
 	v     *survey
 	name  string
-	wants []order
+	wants []place.Order
 	most  room // that is wanted
 	lacks room // of that, what the lots must have
 	dim   int  // the resource that its nodes are compared by
@@ -282,7 +283,7 @@ type choice struct {
 }
 
 // prepare gets the search in a region ready: all candidates are counted as gone.
-func (w *sweep) prepare(v *survey, r *region, wants []order) *walk {
+func (w *sweep) prepare(v *survey, r *region, wants []place.Order) *walk {
 	w.y.s.passes++
 	x := &walk{sweep: w, v: v, name: r.name, wants: wants, turn: w.y.s.passes, dim: quantity.DimGPU,
 		parts: make(map[*unit]int64), on: make(map[*unit][]stake)}
@@ -290,7 +291,7 @@ func (w *sweep) prepare(v *survey, r *region, wants []order) *walk {
 		x.dim = v.class.Demands[len(v.class.Demands)-1].Dim
 	}
 	for i, o := range wants {
-		x.most[i] = int64(len(o.pods))
+		x.most[i] = int64(len(o.Pods))
 	}
 	if len(wants) > 1 {
 		x.addContested(r)
@@ -318,7 +319,7 @@ func (w *sweep) prepare(v *survey, r *region, wants []order) *walk {
 		if r.tracts == nil {
 			break // there is room already
 		}
-		elsewhere := r.fits(w.y.s, o.class)
+		elsewhere := r.fits(w.y.s, o.Class)
 		for _, l := range x.lots {
 			elsewhere -= l.has[i]
 		}
@@ -332,7 +333,7 @@ func (w *sweep) prepare(v *survey, r *region, wants []order) *walk {
 func (x *walk) lot(t *tract) *lot {
 	l := &lot{tract: t, has: x.has(t.node)}
 	for i, o := range x.wants {
-		l.may[i] = x.v.admits(o.class, t.node)
+		l.may[i] = x.v.admits(o.Class, t.node)
 	}
 	if len(x.wants) == 1 {
 		l.now = x.stairs(l)
@@ -352,7 +353,7 @@ func (x *walk) lot(t *tract) *lot {
 // has is what has room on the node already, of either class by itself.
 func (x *walk) has(n *cluster.Node) (r room) {
 	for i, o := range x.wants {
-		r[i] = int64(o.class.ByBucket[n.Bucket.ID].Cells[n.Slot].Fits)
+		r[i] = int64(o.Class.ByBucket[n.Bucket.ID].Cells[n.Slot].Fits)
 	}
 	return r
 }
@@ -405,15 +406,15 @@ func (x *walk) beside(l *lot, others int64) int64 {
 	if l.spoils > 0 {
 		return -1
 	}
-	for _, d := range x.wants[1].class.Demands {
+	for _, d := range x.wants[1].Class.Demands {
 		if l.free.At(d.Dim) < others*d.Amount {
 			return -1
 		}
 	}
 	k := x.most[0]
-	for _, d := range x.wants[0].class.Demands {
+	for _, d := range x.wants[0].Class.Demands {
 		left := l.free.At(d.Dim)
-		for _, o := range x.wants[1].class.Demands {
+		for _, o := range x.wants[1].Class.Demands {
 			if o.Dim == d.Dim {
 				left -= others * o.Amount
 			}
@@ -505,7 +506,7 @@ func (x *walk) appraise(l *lot) {
 		}
 		need := -idle
 		for i, o := range x.wants {
-			for _, d := range o.class.Demands {
+			for _, d := range o.Class.Demands {
 				if d.Dim == x.dim {
 					need += r[i] * d.Amount
 				}

@@ -44,9 +44,12 @@ var Rules = map[string]Rule{
 	"engine/internal/device":  {Ring: Pure},
 	"engine/internal/fit":     {Ring: Pure},
 	"engine/internal/index": {Ring: Pure, Imports: []string{
-		"engine/why", "engine/internal/api", "engine/internal/cluster", "engine/internal/device", "engine/internal/fit", "engine/internal/place", "engine/internal/quantity",
+		"engine/why", "engine/internal/api", "engine/internal/cluster", "engine/internal/device", "engine/internal/fit", "engine/internal/divide", "engine/internal/quantity",
 	}},
-	"engine/internal/place":    {Ring: Pure},
+	"engine/internal/divide": {Ring: Pure},
+	"engine/internal/place": {Ring: Pure, Imports: []string{
+		"engine/why", "engine/internal/api", "engine/internal/cluster", "engine/internal/divide", "engine/internal/index", "engine/internal/quantity",
+	}},
 	"engine/internal/quantity": {Ring: Pure, Imports: []string{"engine/internal/api"}},
 	"engine/internal/queue":    {Ring: Pure, Imports: []string{"engine/internal/api", "engine/internal/cluster", "engine/internal/quantity", "engine/internal/share"}},
 	"engine/internal/share":    {Ring: Pure},

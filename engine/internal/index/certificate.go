@@ -10,8 +10,8 @@ import (
 	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/device"
+	"github.com/berth-dev/berth/engine/internal/divide"
 	"github.com/berth-dev/berth/engine/internal/fit"
-	"github.com/berth-dev/berth/engine/internal/place"
 	"github.com/berth-dev/berth/engine/internal/quantity"
 	"github.com/berth-dev/berth/engine/why"
 )
@@ -71,7 +71,7 @@ func (x *Index) countSegments(key Question, cert *why.Certificate) {
 		for _, p := range parts {
 			if p.Name == cert.Domains[i].Name {
 				inner := x.Parts(key.Class, p.Scope, key.SegmentLevel)
-				cert.Domains[i].Segments = int64(place.CountSegments(Counts(inner), key.Segment))
+				cert.Domains[i].Segments = int64(divide.CountSegments(Counts(inner), key.Segment))
 			}
 		}
 	}

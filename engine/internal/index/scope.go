@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/berth-dev/berth/engine/internal/cluster"
-	"github.com/berth-dev/berth/engine/internal/place"
+	"github.com/berth-dev/berth/engine/internal/divide"
 )
 
 // Scope is where members may go: on nodes that are in all of the domains, or on one of them.
@@ -213,10 +213,10 @@ func (x *Index) WithRest(c *Class, sc Scope, level int, parts []Part) []Part {
 
 // Counts turns parts into what package place divides. How much more than k a part holds still tells
 // parts apart.
-func Counts(parts []Part) []place.Domain {
-	out := make([]place.Domain, len(parts))
+func Counts(parts []Part) []divide.Domain {
+	out := make([]divide.Domain, len(parts))
 	for i, p := range parts {
-		out[i] = place.Domain{ID: int32(i), Cap: int(min(p.Fits, 1<<31-1))}
+		out[i] = divide.Domain{ID: int32(i), Cap: int(min(p.Fits, 1<<31-1))}
 	}
 	return out
 }

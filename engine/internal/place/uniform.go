@@ -1,4 +1,4 @@
-package engine
+package place
 
 import (
 	"fmt"
@@ -6,45 +6,53 @@ import (
 
 	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/cluster"
+	"github.com/berth-dev/berth/engine/internal/divide"
 	"github.com/berth-dev/berth/engine/internal/index"
-	"github.com/berth-dev/berth/engine/internal/place"
 )
 
-// order is members of one class that are to be placed together, by counting. It is complete: where it finds
-// no place there is none.
-type order struct {
-	class   *index.Class
-	layout  api.Layout
-	pods    []*cluster.Pod  // to place now, by rank
-	want    int             // how many there could be in all: a place that holds these too is better
-	running []*cluster.Pod  // members that have a seat
-	kept    []*cluster.Node // held for these pods: taken first
+// Placer finds places for pods of a cluster.
+type Placer struct {
+	m  *cluster.Model
+	ix *index.Index
 }
 
-// placeUniform seats the pods of the order, ranks in order of domain and name, and says whether it could.
-func (s *State) placeUniform(o order) bool {
-	sc, ok := s.chooseScope(o)
+func New(m *cluster.Model, ix *index.Index) *Placer { return &Placer{m: m, ix: ix} }
+
+// Order is members of one class that are to be placed together, by counting. It is complete: where it finds
+// no place there is none.
+type Order struct {
+	Class   *index.Class
+	Layout  api.Layout
+	Pods    []*cluster.Pod  // to place now, by rank
+	Want    int             // how many there could be in all: a place that holds these too is better
+	Running []*cluster.Pod  // members that have a seat
+	Kept    []*cluster.Node // held for these pods: taken first
+}
+
+// Uniform seats the pods of the order, ranks in order of domain and name, and says whether it could.
+func (p *Placer) Uniform(o Order) bool {
+	sc, ok := p.ChooseScope(o)
 	if !ok {
 		return false
 	}
-	if o.layout.Segment == 0 && o.layout.Spread == "" && o.layout.Preferred == "" {
-		s.fill(o, sc, o.pods)
+	if o.Layout.Segment == 0 && o.Layout.Spread == "" && o.Layout.Preferred == "" {
+		p.fill(o, sc, o.Pods)
 	} else {
-		s.fillShares(o, s.divide(o, sc, len(o.pods)))
+		p.fillShares(o, p.divide(o, sc, len(o.Pods)))
 	}
-	if o.layout.Segment == 0 {
+	if o.Layout.Segment == 0 {
 		//mutate: topology-ranks
-		deal(o.pods)
+		deal(o.Pods)
 	}
 	return true
 }
 
 // fillShares seats the pods share by share; segments keep their members together.
-func (s *State) fillShares(o order, shares []share) {
-	left := o.pods
+func (p *Placer) fillShares(o Order, shares []share) {
+	left := o.Pods
 	for _, sh := range shares {
-		s.fill(o, sh.Scope, left[:sh.pods])
-		if o.layout.Segment > 0 {
+		p.fill(o, sh.Scope, left[:sh.pods])
+		if o.Layout.Segment > 0 {
 			//mutate: topology-segment-ranks
 			deal(left[:sh.pods])
 		}
@@ -53,17 +61,17 @@ func (s *State) fillShares(o order, shares []share) {
 }
 
 // fill seats the pods in the scope, which holds them, each on the node that is best by then.
-func (s *State) fill(o order, sc index.Scope, pods []*cluster.Pod) {
+func (s *Placer) fill(o Order, sc index.Scope, pods []*cluster.Pod) {
 	for i, p := range pods {
-		s.ix.Sync(o.class)
-		n := s.firstOf(o.kept, o.class, sc)
+		s.ix.Sync(o.Class)
+		n := s.firstOf(o.Kept, o.Class, sc)
 		if n == nil {
-			n = s.ix.Best(o.class, sc)
+			n = s.ix.Best(o.Class, sc)
 		}
 		if n == nil {
 			panic(fmt.Sprintf("engine: %d pods were promised in a scope that holds %d", len(pods), i))
 		}
-		s.ix.Put(p, n, o.class)
+		s.ix.Put(p, n, o.Class)
 	}
 }
 
@@ -88,23 +96,23 @@ func deal(pods []*cluster.Pod) {
 	}
 }
 
-// chooseScope returns the domain of the required level that takes the pods: one that holds all that are
+// ChooseScope returns the domain of the required level that takes the pods: one that holds all that are
 // wanted before one that holds only these, then the one with the least room to spare.
-func (s *State) chooseScope(o order) (index.Scope, bool) {
-	level := s.m.Level(o.layout.Required)
-	if level == cluster.AnyLevel && o.layout.Segment == 0 {
-		return index.Scope{}, o.class.Total >= int64(len(o.pods))
+func (s *Placer) ChooseScope(o Order) (index.Scope, bool) {
+	level := s.m.Level(o.Layout.Required)
+	if level == cluster.AnyLevel && o.Layout.Segment == 0 {
+		return index.Scope{}, o.Class.Total >= int64(len(o.Pods))
 	}
-	if level >= 0 && len(o.running) == 0 && len(o.kept) == 0 && o.layout.Segment == 0 {
+	if level >= 0 && len(o.Running) == 0 && len(o.Kept) == 0 && o.Layout.Segment == 0 {
 		return s.tightestDomain(o, level)
 	}
-	parts := s.ix.Parts(o.class, index.Scope{}, level)
-	if home := s.home(level, o.running); home != nil {
+	parts := s.ix.Parts(o.Class, index.Scope{}, level)
+	if home := s.Home(level, o.Running); home != nil {
 		//mutate: topology-home
 		parts = slices.DeleteFunc(parts, func(p index.Part) bool { return !p.Scope.Same(home) })
 	}
-	if len(o.kept) > 0 {
-		kept := slices.DeleteFunc(slices.Clone(parts), func(p index.Part) bool { return s.firstOf(o.kept, o.class, p.Scope) == nil })
+	if len(o.Kept) > 0 {
+		kept := slices.DeleteFunc(slices.Clone(parts), func(p index.Part) bool { return s.firstOf(o.Kept, o.Class, p.Scope) == nil })
 		if sc, ok := s.tightestPart(o, kept); ok {
 			return sc, true
 		}
@@ -113,14 +121,14 @@ func (s *State) chooseScope(o order) (index.Scope, bool) {
 }
 
 // tightestPart returns the part that suits the order best.
-func (s *State) tightestPart(o order, parts []index.Part) (index.Scope, bool) {
+func (s *Placer) tightestPart(o Order, parts []index.Part) (index.Scope, bool) {
 	best := -1
 	for i, p := range parts {
-		if p.Fits < int64(len(o.pods)) || best >= 0 && !better(p.Fits, parts[best].Fits, int64(o.want)) {
+		if p.Fits < int64(len(o.Pods)) || best >= 0 && !better(p.Fits, parts[best].Fits, int64(o.Want)) {
 			continue
 		}
 		//mutate: topology-segments
-		if o.layout.Segment > 0 && !s.segmentsFit(o, p.Scope) {
+		if o.Layout.Segment > 0 && !s.segmentsFit(o, p.Scope) {
 			continue
 		}
 		best = i
@@ -132,12 +140,12 @@ func (s *State) tightestPart(o order, parts []index.Part) (index.Scope, bool) {
 }
 
 // tightestDomain is chooseScope where nothing but counts decides, which is most of the time.
-func (s *State) tightestDomain(o order, level int) (index.Scope, bool) {
+func (p *Placer) tightestDomain(o Order, level int) (index.Scope, bool) {
 	var best *cluster.Domain
 	var holds int64
-	for _, d := range s.m.Topology.Sorted(level) {
-		fits := o.class.Sums[d.ID]
-		if fits >= int64(len(o.pods)) && (best == nil || better(fits, holds, int64(o.want))) {
+	for _, d := range p.m.Topology.Sorted(level) {
+		fits := o.Class.Sums[d.ID]
+		if fits >= int64(len(o.Pods)) && (best == nil || better(fits, holds, int64(o.Want))) {
 			best, holds = d, fits
 		}
 	}
@@ -148,9 +156,9 @@ func (s *State) tightestDomain(o order, level int) (index.Scope, bool) {
 }
 
 // firstOf returns the first of the nodes in the scope that has room for the class; nil: none.
-func (s *State) firstOf(nodes []*cluster.Node, c *index.Class, sc index.Scope) *cluster.Node {
+func (p *Placer) firstOf(nodes []*cluster.Node, c *index.Class, sc index.Scope) *cluster.Node {
 	for _, n := range nodes {
-		if n.Bucket != nil && (sc.Node == nil || sc.Node == n) && s.ix.Fits(c, sc.On(n)) > 0 {
+		if n.Bucket != nil && (sc.Node == nil || sc.Node == n) && p.ix.Fits(c, sc.On(n)) > 0 {
 			return n
 		}
 	}
@@ -165,15 +173,15 @@ func better(a, b, want int64) bool {
 	return a < b
 }
 
-func (s *State) segmentsFit(o order, sc index.Scope) bool {
-	parts := s.ix.Parts(o.class, sc, s.m.Level(o.layout.SegmentLevel))
-	_, ok := place.Segments(index.Counts(parts), len(o.pods), o.layout.Segment)
+func (p *Placer) segmentsFit(o Order, sc index.Scope) bool {
+	parts := p.ix.Parts(o.Class, sc, p.m.Level(o.Layout.SegmentLevel))
+	_, ok := divide.Segments(index.Counts(parts), len(o.Pods), o.Layout.Segment)
 	return ok
 }
 
-// home returns the domain of the level where most of the pods are, the first of equals by name; nil where
+// Home returns the domain of the level where most of the pods are, the first of equals by name; nil where
 // none is in any.
-func (s *State) home(level int, running []*cluster.Pod) *index.Scope {
+func (s *Placer) Home(level int, running []*cluster.Pod) *index.Scope {
 	if level == cluster.AnyLevel || len(running) == 0 {
 		return nil
 	}
@@ -194,7 +202,7 @@ func (s *State) home(level int, running []*cluster.Pod) *index.Scope {
 }
 
 // scopeOf returns the node's domain of the level and its name, nil if it is in none.
-func (s *State) scopeOf(n *cluster.Node, level int) (*index.Scope, string) {
+func (p *Placer) scopeOf(n *cluster.Node, level int) (*index.Scope, string) {
 	if n.Bucket == nil {
 		return nil, ""
 	}
@@ -215,25 +223,25 @@ type share struct {
 }
 
 // divide splits k pods over the scope, which holds them, as the layout asks.
-func (s *State) divide(o order, sc index.Scope, k int) []share {
-	l := o.layout
+func (p *Placer) divide(o Order, sc index.Scope, k int) []share {
+	l := o.Layout
 	switch {
 	case l.Segment > 0:
-		parts := s.ix.Parts(o.class, sc, s.m.Level(l.SegmentLevel))
-		shares, _ := place.Segments(index.Counts(parts), k, l.Segment)
+		parts := p.ix.Parts(o.Class, sc, p.m.Level(l.SegmentLevel))
+		shares, _ := divide.Segments(index.Counts(parts), k, l.Segment)
 		return named(parts, shares)
 	case l.Spread != "":
-		level := s.m.Level(l.Spread)
-		parts := s.ix.WithRest(o.class, sc, level, s.ix.Parts(o.class, sc, level))
-		shares, _ := place.Spread(index.Counts(parts), s.held(parts, o.running), k)
+		level := p.m.Level(l.Spread)
+		parts := p.ix.WithRest(o.Class, sc, level, p.ix.Parts(o.Class, sc, level))
+		shares, _ := divide.Spread(index.Counts(parts), p.held(parts, o.Running), k)
 		return named(parts, shares)
 	case l.Preferred != "":
-		return s.gather(o, sc, k)
+		return p.gather(o, sc, k)
 	}
 	return []share{{sc, k}}
 }
 
-func named(parts []index.Part, shares []place.Share) []share {
+func named(parts []index.Part, shares []divide.Share) []share {
 	out := make([]share, len(shares))
 	for i, sh := range shares {
 		out[i] = share{parts[sh.ID].Scope, sh.Pods}
@@ -242,7 +250,7 @@ func named(parts []index.Part, shares []place.Share) []share {
 }
 
 // held counts the running members in each part.
-func (s *State) held(parts []index.Part, running []*cluster.Pod) []int {
+func (s *Placer) held(parts []index.Part, running []*cluster.Pod) []int {
 	out := make([]int, len(parts))
 	for _, p := range running {
 		for i := range parts {
@@ -256,37 +264,37 @@ func (s *State) held(parts []index.Part, running []*cluster.Pod) []int {
 
 // gather splits pods over as few domains of the preferred level as it can: one, or else few within one
 // domain of the next wider level, and so on up. Where members run already comes first.
-func (s *State) gather(o order, sc index.Scope, k int) []share {
-	level := s.m.Level(o.layout.Preferred)
-	inner := s.ix.Parts(o.class, sc, level)
-	if o.layout.Balanced {
-		if shares, ok := place.Balance(index.Counts(inner), k); ok {
+func (p *Placer) gather(o Order, sc index.Scope, k int) []share {
+	level := p.m.Level(o.Layout.Preferred)
+	inner := p.ix.Parts(o.Class, sc, level)
+	if o.Layout.Balanced {
+		if shares, ok := divide.Balance(index.Counts(inner), k); ok {
 			return named(inner, shares)
 		}
 	}
-	for _, l := range s.climb(level) {
-		parts := s.ix.Parts(o.class, sc, l)
-		i := s.tightest(o, l, parts, k)
+	for _, l := range p.climb(level) {
+		parts := p.ix.Parts(o.Class, sc, l)
+		i := p.tightest(o, l, parts, k)
 		if i < 0 {
 			continue
 		}
 		if l == level {
 			return []share{{parts[i].Scope, k}}
 		}
-		return s.few(o, parts[i].Scope, level, k)
+		return p.few(o, parts[i].Scope, level, k)
 	}
-	return s.few(o, sc, level, k)
+	return p.few(o, sc, level, k)
 }
 
 // climb lists the level and the nested levels around it, the narrowest first.
-func (s *State) climb(level int) []int {
+func (p *Placer) climb(level int) []int {
 	out := []int{level}
 	up := level - 1
 	if level == cluster.NodeLevel {
-		up = len(s.m.Topology.Levels) - 1
+		up = len(p.m.Topology.Levels) - 1
 	}
 	for ; up >= 0; up-- {
-		if s.m.Topology.Levels[up].Nested && (level == cluster.NodeLevel || s.m.Topology.Levels[level].Nested) {
+		if p.m.Topology.Levels[up].Nested && (level == cluster.NodeLevel || p.m.Topology.Levels[level].Nested) {
 			out = append(out, up)
 		}
 	}
@@ -294,15 +302,15 @@ func (s *State) climb(level int) []int {
 }
 
 // tightest returns the part that holds k with the least to spare, home before all others; -1: none does.
-func (s *State) tightest(o order, level int, parts []index.Part, k int) int {
-	if home := s.home(level, o.running); home != nil {
+func (s *Placer) tightest(o Order, level int, parts []index.Part, k int) int {
+	if home := s.Home(level, o.Running); home != nil {
 		for i, p := range parts {
 			if p.Fits >= int64(k) && s.within(p.Scope, *home) {
 				return i
 			}
 		}
 	}
-	i, ok := place.Tightest(index.Counts(parts), k)
+	i, ok := divide.Tightest(index.Counts(parts), k)
 	if !ok {
 		return -1
 	}
@@ -310,7 +318,7 @@ func (s *State) tightest(o order, level int, parts []index.Part, k int) int {
 }
 
 // within says whether the part is the domain, or the node, that home is.
-func (s *State) within(sc, home index.Scope) bool {
+func (p *Placer) within(sc, home index.Scope) bool {
 	if home.Node != nil {
 		return sc.Node == home.Node
 	}
@@ -318,10 +326,10 @@ func (s *State) within(sc, home index.Scope) bool {
 }
 
 // few splits k pods over the fewest domains of the level in the scope, home first.
-func (s *State) few(o order, sc index.Scope, level, k int) []share {
-	parts := s.ix.WithRest(o.class, sc, level, s.ix.Parts(o.class, sc, level))
+func (s *Placer) few(o Order, sc index.Scope, level, k int) []share {
+	parts := s.ix.WithRest(o.Class, sc, level, s.ix.Parts(o.Class, sc, level))
 	var out []share
-	if home := s.home(level, o.running); home != nil {
+	if home := s.Home(level, o.Running); home != nil {
 		for i, p := range parts {
 			if n := int(min(p.Fits, int64(k))); s.within(p.Scope, *home) && n > 0 {
 				out = append(out, share{p.Scope, n})
@@ -333,7 +341,7 @@ func (s *State) few(o order, sc index.Scope, level, k int) []share {
 	if k == 0 {
 		return out
 	}
-	shares, ok := place.Pack(index.Counts(parts), k)
+	shares, ok := divide.Pack(index.Counts(parts), k)
 	if !ok {
 		panic(fmt.Sprintf("engine: a scope that holds %d pods has parts that do not", k))
 	}

@@ -1,4 +1,4 @@
-package place
+package divide
 
 // Pack uses the fewest domains: the tightest that holds all k, or else the largest ones whole and the
 // rest in the tightest that holds it. It reports false when the domains together hold fewer than k.

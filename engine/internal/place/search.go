@@ -1,94 +1,104 @@
-package engine
+package place
 
 import (
 	"slices"
 
 	"github.com/berth-dev/berth/engine/internal/cluster"
+	"github.com/berth-dev/berth/engine/internal/divide"
 	"github.com/berth-dev/berth/engine/internal/index"
-	"github.com/berth-dev/berth/engine/internal/place"
 	"github.com/berth-dev/berth/engine/why"
 )
 
-// search looks for places for a gang of unlike members, or with subgroups, depth first: domain by domain down
+// Search looks for places for a gang of unlike members, or with subgroups, depth first: domain by domain down
 // the tree of groups, then pod by pod. The first descent is greedy, taking the best node for each pod; if it
 // fails, all nodes are tried. Within its budget it is complete.
-type search struct {
-	y      *cycle
-	g      *cluster.Gang
-	kin    kin
+type Search struct {
+	s      *Placer
+	G      *cluster.Gang
+	budget int // of steps
+	Limits
+
+	Kin    Kin
 	greedy bool
-	steps  int
+	Steps  int
 	spent  bool       // the budget ended it
 	cut    bool       // not every choice of devices was tried
-	quota  []why.Gate // the queue could not afford places that were found
-	seats  []*cluster.Pod
+	Quota  []why.Gate // the queue could not afford places that were found
+	Placed []*cluster.Pod
 	// blocked is, of a gang that grows, the first member that found no room, and its place in its leaf.
-	blocked struct {
-		pod   *cluster.Pod
-		leaf  *cluster.Branch
-		place int
+	Blocked struct {
+		Pod   *cluster.Pod
+		Leaf  *cluster.Branch
+		Place int
 	}
 }
 
-// search seats the gang's minimum, or says why it cannot.
-func (y *cycle) search(g *cluster.Gang, k kin, gates []why.Gate) found {
-	if gate, short := y.proveShort(g, k); short {
-		return found{gates: append(gates, gate)}
-	}
-	x := &search{y: y, g: g, kin: k, greedy: true}
-	ok := x.branch(g.Tree, index.Scope{}, x.done)
+// Limits are what a search asks of others.
+type Limits struct {
+	// afford says what of the gang's queues, if anything, cannot afford the pods, which have been placed.
+	Afford func(pods []*cluster.Pod) []why.Gate
+	// delays says, of a gang that grows, whose promised start the pods, which have been placed, would delay.
+	Delays func(pods []*cluster.Pod) []why.Gate
+	// decides says whether everything that the pod asks for is decided here.
+	Decides func(p *cluster.Pod) bool
+}
+
+// NewSearch makes a search for the gang, of at most so many steps.
+func (p *Placer) NewSearch(g *cluster.Gang, k Kin, budget int, l Limits) *Search {
+	return &Search{s: p, G: g, Kin: k, greedy: true, budget: budget, Limits: l}
+}
+
+// Minimum places the gang's minimum, and says whether it could: greedily or, where that fails, by trying all.
+func (x *Search) Minimum() bool {
+	ok := x.branch(x.G.Tree, index.Scope{}, x.done)
 	if !ok && !x.spent {
 		x.greedy = false
-		ok = x.branch(g.Tree, index.Scope{}, x.done)
+		ok = x.branch(x.G.Tree, index.Scope{}, x.done)
 	}
-	y.steps += x.steps
-	if ok {
-		return found{ok: true, model: x.model()}
-	}
-	return found{gates: append(gates, x.failure())}
+	return ok
 }
 
-// failure says why nothing was found.
-func (x *search) failure() why.Gate {
-	gate := why.Gate{Cause: why.SearchBudget, Need: int64(x.steps), Certificate: -1}
+// Failure says why nothing was found.
+func (x *Search) Failure() why.Gate {
+	gate := why.Gate{Cause: why.SearchBudget, Need: int64(x.Steps), Certificate: -1}
 	if x.spent || x.cut {
 		return gate
 	}
-	gate.Cause, gate.Need = why.Fragmented, int64(x.g.Tree.Need())
-	if x.g.Tree.Required() {
+	gate.Cause, gate.Need = why.Fragmented, int64(x.G.Tree.Need())
+	if x.G.Tree.Required() {
 		gate.Cause = why.TopologyFragmented
 	}
-	if len(x.quota) > 0 {
-		return x.quota[0]
+	if len(x.Quota) > 0 {
+		return x.Quota[0]
 	}
 	return gate
 }
 
-func (x *search) model() string {
-	for _, p := range x.seats {
+func (x *Search) Model() string {
+	for _, p := range x.Placed {
 		if p.AsksModel() {
-			return x.kin.model
+			return x.Kin.model
 		}
 	}
 	return ""
 }
 
 // done ends a descent: everything has a place, which the queue must afford.
-func (x *search) done() bool {
-	return x.affords(x.seats)
+func (x *Search) done() bool {
+	return x.affords(x.Placed)
 }
 
 // affords says whether the queue can afford the pods, which have been seated.
-func (x *search) affords(pods []*cluster.Pod) bool {
-	gates := x.y.overdrawn(x.g, pods)
-	if len(x.quota) == 0 {
-		x.quota = gates
+func (x *Search) affords(pods []*cluster.Pod) bool {
+	gates := x.Afford(pods)
+	if len(x.Quota) == 0 {
+		x.Quota = gates
 	}
 	return len(gates) == 0
 }
 
 // branch gives the branch its minimum within the scope, and goes on.
-func (x *search) branch(b *cluster.Branch, sc index.Scope, next func() bool) bool {
+func (x *Search) branch(b *cluster.Branch, sc index.Scope, next func() bool) bool {
 	for _, sub := range x.scopes(b, sc) {
 		inside := func() bool { return x.pods(b, 0, b.Min()-b.Allocated, sub, next) }
 		if len(b.Children) > 0 {
@@ -105,7 +115,7 @@ func (x *search) branch(b *cluster.Branch, sc index.Scope, next func() bool) boo
 }
 
 // children gives need more of the groups, from the i-th on, their minimum.
-func (x *search) children(b *cluster.Branch, i, need int, sc index.Scope, next func() bool) bool {
+func (x *Search) children(b *cluster.Branch, i, need int, sc index.Scope, next func() bool) bool {
 	if need <= 0 {
 		return next()
 	}
@@ -124,8 +134,8 @@ func (x *search) children(b *cluster.Branch, i, need int, sc index.Scope, next f
 
 // scopes lists where the branch may be: the domains of its required level, the one its members run in if
 // some do; of a preferred level, domains first that could hold it.
-func (x *search) scopes(b *cluster.Branch, sc index.Scope) []index.Scope {
-	s, l := x.y.s, b.Group.Layout
+func (x *Search) scopes(b *cluster.Branch, sc index.Scope) []index.Scope {
+	s, l := x.s, b.Group.Layout
 	c := x.lead(b)
 	if c == nil {
 		return []index.Scope{sc}
@@ -136,7 +146,7 @@ func (x *search) scopes(b *cluster.Branch, sc index.Scope) []index.Scope {
 		if level == cluster.NodeLevel {
 			parts = s.ix.EveryNode(c, sc)
 		}
-		if home := s.home(level, b.RunningPods()); home != nil {
+		if home := s.Home(level, b.RunningPods()); home != nil {
 			//mutate: topology-home-of-a-group
 			parts = slices.DeleteFunc(parts, func(p index.Part) bool { return !s.within(p.Scope, *home) })
 		}
@@ -151,7 +161,7 @@ func (x *search) scopes(b *cluster.Branch, sc index.Scope) []index.Scope {
 }
 
 // tightFirst orders parts that could hold need by how little they have to spare, then the others.
-func (x *search) tightFirst(parts []index.Part, need int) []index.Scope {
+func (x *Search) tightFirst(parts []index.Part, need int) []index.Scope {
 	slices.SortStableFunc(parts, func(a, b index.Part) int {
 		if fa, fb := a.Fits >= int64(need), b.Fits >= int64(need); fa != fb {
 			return cluster.Before(fa)
@@ -166,12 +176,12 @@ func (x *search) tightFirst(parts []index.Part, need int) []index.Scope {
 }
 
 // lead returns the class of the branch's first waiting member, nil if it has none.
-func (x *search) lead(b *cluster.Branch) *index.Class {
+func (x *Search) lead(b *cluster.Branch) *index.Class {
 	var c *index.Class
 	b.Each(func(b *cluster.Branch) {
 		for _, p := range b.Pods {
 			if c == nil && p.Host == nil {
-				c = x.kin.class(p)
+				c = x.Kin.Class(p)
 			}
 		}
 	})
@@ -179,7 +189,7 @@ func (x *search) lead(b *cluster.Branch) *index.Class {
 }
 
 // pods seats need of the leaf's waiting pods from the i-th on.
-func (x *search) pods(b *cluster.Branch, i, need int, sc index.Scope, next func() bool) bool {
+func (x *Search) pods(b *cluster.Branch, i, need int, sc index.Scope, next func() bool) bool {
 	for i < len(b.Pods) && b.Pods[i].Host != nil {
 		i++
 	}
@@ -190,7 +200,7 @@ func (x *search) pods(b *cluster.Branch, i, need int, sc index.Scope, next func(
 		return false
 	}
 	p := b.Pods[i]
-	c := x.kin.class(p)
+	c := x.Kin.Class(p)
 	for _, sub := range x.segment(b, i, c, sc) {
 		for _, n := range x.nodes(b, i, c, sub) {
 			if x.on(p, n, c, func() bool { return x.pods(b, i+1, need-1, sc, next) }) {
@@ -208,7 +218,7 @@ func (x *search) pods(b *cluster.Branch, i, need int, sc index.Scope, next func(
 }
 
 // on tries the pod on the node: with the best devices, or with all choices of them.
-func (x *search) on(p *cluster.Pod, n *cluster.Node, c *index.Class, next func() bool) bool {
+func (x *Search) on(p *cluster.Pod, n *cluster.Node, c *index.Class, next func() bool) bool {
 	if x.greedy {
 		return x.try(p, n, index.ChooseDevices(c, n), next)
 	}
@@ -226,28 +236,28 @@ func (x *search) on(p *cluster.Pod, n *cluster.Node, c *index.Class, next func()
 }
 
 // try seats the pod and goes on, and unseats it if that leads nowhere.
-func (x *search) try(p *cluster.Pod, n *cluster.Node, devices []string, next func() bool) bool {
-	if x.steps == x.y.budget {
+func (x *Search) try(p *cluster.Pod, n *cluster.Node, devices []string, next func() bool) bool {
+	if x.Steps == x.budget {
 		x.spent = true
 		return false
 	}
-	x.steps++
-	m := x.y.s.m.Mark()
-	x.y.s.m.PutOn(p, n, devices)
-	x.seats = append(x.seats, p)
+	x.Steps++
+	m := x.s.m.Mark()
+	x.s.m.PutOn(p, n, devices)
+	x.Placed = append(x.Placed, p)
 	if next() {
 		return true
 	}
-	x.seats = x.seats[:len(x.seats)-1]
+	x.Placed = x.Placed[:len(x.Placed)-1]
 	//mutate: rollback-search
-	x.y.s.m.Rollback(m)
+	x.s.m.Rollback(m)
 	return false
 }
 
 // nodes lists the nodes to try for the leaf's i-th pod: the best alone, or all. A pod like the one before it
 // need not go before it: that would be the same again with names swapped.
-func (x *search) nodes(b *cluster.Branch, i int, c *index.Class, sc index.Scope) []*cluster.Node {
-	s := x.y.s
+func (x *Search) nodes(b *cluster.Branch, i int, c *index.Class, sc index.Scope) []*cluster.Node {
+	s := x.s
 	s.ix.Sync(c)
 	if x.greedy {
 		sc = x.narrow(b, c, sc)
@@ -257,7 +267,7 @@ func (x *search) nodes(b *cluster.Branch, i int, c *index.Class, sc index.Scope)
 		return nil
 	}
 	var from *cluster.Node
-	if i > 0 && b.Group.Layout.Segment == 0 && b.Pods[i-1].Shape == b.Pods[i].Shape && slices.Contains(x.seats, b.Pods[i-1]) {
+	if i > 0 && b.Group.Layout.Segment == 0 && b.Pods[i-1].Shape == b.Pods[i].Shape && slices.Contains(x.Placed, b.Pods[i-1]) {
 		from = b.Pods[i-1].Host
 	}
 	var out []*cluster.Node
@@ -270,8 +280,8 @@ func (x *search) nodes(b *cluster.Branch, i int, c *index.Class, sc index.Scope)
 }
 
 // narrow narrows the scope to where the leaf's layout would like its next pod to be.
-func (x *search) narrow(b *cluster.Branch, c *index.Class, sc index.Scope) index.Scope {
-	s, l := x.y.s, b.Group.Layout
+func (x *Search) narrow(b *cluster.Branch, c *index.Class, sc index.Scope) index.Scope {
+	s, l := x.s, b.Group.Layout
 	if l.Spread != "" {
 		level := s.m.Level(l.Spread)
 		return x.emptiest(b, sc, s.ix.WithRest(c, sc, level, s.ix.Parts(c, sc, level)))
@@ -289,11 +299,11 @@ func (x *search) narrow(b *cluster.Branch, c *index.Class, sc index.Scope) index
 
 // nearest narrows the scope to the domain of the level, or else of a wider one, where most members are and
 // that has room; where none has, to the one with the most room.
-func (x *search) nearest(b *cluster.Branch, c *index.Class, sc index.Scope, level int) index.Scope {
-	s := x.y.s
+func (x *Search) nearest(b *cluster.Branch, c *index.Class, sc index.Scope, level int) index.Scope {
+	s := x.s
 	running := b.RunningPods()
 	for _, l := range s.climb(level) {
-		home := s.home(l, running)
+		home := s.Home(l, running)
 		if home == nil {
 			continue
 		}
@@ -318,8 +328,8 @@ func (x *search) nearest(b *cluster.Branch, c *index.Class, sc index.Scope, leve
 
 // even lists the domains of the preferred level over which the leaf splits evenly, as if all its members were
 // of the class; nil where it does not.
-func (x *search) even(b *cluster.Branch, c *index.Class, sc index.Scope) []index.Part {
-	s := x.y.s
+func (x *Search) even(b *cluster.Branch, c *index.Class, sc index.Scope) []index.Part {
+	s := x.s
 	running := b.RunningPods()
 	parts := s.ix.Parts(c, sc, s.m.Level(b.Group.Layout.Preferred))
 	held := s.held(parts, running)
@@ -327,7 +337,7 @@ func (x *search) even(b *cluster.Branch, c *index.Class, sc index.Scope) []index
 	for i := range room {
 		room[i].Cap += held[i]
 	}
-	shares, ok := place.Balance(room, max(b.Min(), len(running)+1))
+	shares, ok := divide.Balance(room, max(b.Min(), len(running)+1))
 	if !ok {
 		return nil
 	}
@@ -339,8 +349,8 @@ func (x *search) even(b *cluster.Branch, c *index.Class, sc index.Scope) []index
 }
 
 // emptiest returns the part with the fewest of the leaf's members that has room, the scope itself where none has.
-func (x *search) emptiest(b *cluster.Branch, sc index.Scope, parts []index.Part) index.Scope {
-	held := x.y.s.held(parts, b.RunningPods())
+func (x *Search) emptiest(b *cluster.Branch, sc index.Scope, parts []index.Part) index.Scope {
+	held := x.s.held(parts, b.RunningPods())
 	best := -1
 	for i, p := range parts {
 		if p.Fits > 0 && (best < 0 || held[i] < held[best]) {
@@ -354,16 +364,16 @@ func (x *search) emptiest(b *cluster.Branch, sc index.Scope, parts []index.Part)
 }
 
 // segment lists where the leaf's i-th pod may be: with the others of its segment.
-func (x *search) segment(b *cluster.Branch, i int, c *index.Class, sc index.Scope) []index.Scope {
+func (x *Search) segment(b *cluster.Branch, i int, c *index.Class, sc index.Scope) []index.Scope {
 	size := b.Group.Layout.Segment
 	if size == 0 {
 		return []index.Scope{sc}
 	}
-	s := x.y.s
+	s := x.s
 	s.ix.Sync(c)
 	level := s.m.Level(b.Group.Layout.SegmentLevel)
 	parts := s.ix.Parts(c, sc, level)
-	if home := s.home(level, b.Mates(i)); home != nil {
+	if home := s.Home(level, b.Mates(i)); home != nil {
 		//mutate: topology-home-of-a-segment
 		parts = slices.DeleteFunc(parts, func(p index.Part) bool { return !s.within(p.Scope, *home) })
 	}

@@ -1,4 +1,4 @@
-package place
+package divide
 
 // Balance divides k pods evenly, so that shares differ by at most one, over the smallest number of
 // domains for which that is possible. Among the domains large enough it takes the tightest, and gives

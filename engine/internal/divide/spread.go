@@ -1,4 +1,4 @@
-package place
+package divide
 
 // Spread adds k pods one by one, each to the domain with the fewest members that has room, so that
 // members are as even as the caps allow: of all ways to add them it leaves the poorest domain richest,

@@ -1,4 +1,4 @@
-package place
+package divide
 
 // Segments divides k pods into segments of size, the last one smaller where size does not divide k, so
 // that each segment lies within one domain. It uses the fewest domains, and one that holds everything is

@@ -1,0 +1,33 @@
+package place
+
+import (
+	"strings"
+
+	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/cluster"
+	"github.com/berth-dev/berth/engine/internal/index"
+)
+
+// Kin makes classes of a gang's members for one GPU model.
+type Kin struct {
+	s        *Placer
+	base     index.ClassKey
+	model    string
+	all      bool // the model is meant for members that do not name one, too
+	Refusals []*api.Refusal
+}
+
+// NewKin makes the kin of the gang's members with the GPU model; all: also of those that name no model.
+func (p *Placer) NewKin(g *cluster.Gang, t cluster.Turn, model string, all bool, refusals []*api.Refusal) Kin {
+	k := Kin{s: p, model: model, all: all, Refusals: refusals}
+	k.base.Priority = t.Priority
+	if g.Whole {
+		k.base.Whole = g.Key
+	}
+	var names []string
+	for _, r := range k.Refusals {
+		names = append(names, r.Node)
+	}
+	k.base.Refused = strings.Join(names, "\x00")
+	return k
+}
