@@ -29,9 +29,10 @@ verify: ## everything, for hours: soak, chaos, conformance, mutate, fuzz; goes o
 	@MAKE="$(MAKE)" scripts/verify $(ARGS)
 
 # A million cycles of small worlds (CYCLES), then the properties on CHECKS cases each. A failure names its world: SOAK_WORLD=n
-# lives it again.
-soak: ## a million random cycles, and the engine's properties on many more cases (CYCLES=100000 CHECKS=5000 SEED=2)
-	SOAK_CYCLES=$(or $(CYCLES),1000000) RAPID_SEED=$(SEED) $(GO) test -count 1 -timeout 120m -v -run 'TestSoak$$' ./engine
+# lives it again. Worlds that have been lived are noted in LOG, if there is one: with the same LOG it goes on where it
+# stopped. Another build needs another LOG.
+soak: ## a million random cycles, and the engine's properties on many more cases (CYCLES=100000 CHECKS=5000 SEED=2 LOG=soak.log)
+	SOAK_LOG=$(abspath $(LOG)) SOAK_CYCLES=$(or $(CYCLES),1000000) RAPID_SEED=$(SEED) $(GO) test -count 1 -timeout 120m -v -run 'TestSoak$$' ./engine
 	RAPID_CHECKS=$(or $(CHECKS),1000) $(GO) test -count 1 -timeout 60m ./engine/...
 
 fuzz: ## every fuzz target in turn, for a minute in all (FOR=1h PATTERN=FuzzQueue)

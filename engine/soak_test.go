@@ -25,7 +25,8 @@ const soakLife = 500
 
 // Small worlds live through failures, edits of queues, refusals and jumps of the clock, and everything that is said of
 // the engine over time holds in each of their cycles: accounts do not drift, nobody is evicted twice or too young, and
-// where nothing changes nothing is done. SOAK_CYCLES says how many cycles, SOAK_WORLD the one world to live again.
+// where nothing changes nothing is done. SOAK_CYCLES says how many cycles, SOAK_WORLD the one world to live again, and
+// SOAK_LOG the file in which worlds are noted that have been lived: a test that is run again with it goes on from there.
 func TestSoak(t *testing.T) {
 	if world := os.Getenv("SOAK_WORLD"); world != "" {
 		seed, err := strconv.ParseUint(world, 10, 64)
@@ -47,24 +48,43 @@ func TestSoak(t *testing.T) {
 	}
 	base := uint64(soakNumber("RAPID_SEED", 1)) * 1_000_000
 	worlds := (cycles + soakLife - 1) / soakLife
-	begin := time.Now()
+	book := openSoakLog(t, os.Getenv("SOAK_LOG"))
+	cores := runtime.GOMAXPROCS(0)
+	if cycles > 100_000 {
+		t.Logf("worlds %d to %d, %d of them lived before, on %d cores", base, base+uint64(worlds)-1, book.count(base, worlds), cores)
+	}
+	begin, lived := time.Now(), 0
 	var turn, failed atomic.Int64
 	var all soakCount
 	var lock sync.Mutex
 	all.causes = map[engine.EvictionCause]int{}
 	kinds := map[string][]uint64{} // by kind of failure, the worlds
+	rate := func() string {
+		return fmt.Sprintf("%.0f a second on %d cores", float64(lived*soakLife)/time.Since(begin).Seconds(), cores)
+	}
 	var crew sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
+	for range cores {
 		crew.Go(func() {
 			for {
 				n := int(turn.Add(1)) - 1
 				if n >= worlds || failed.Load() > 1000 {
 					return
 				}
+				if kind, done := book.lived[base+uint64(n)]; done {
+					if kind != soakFine {
+						lock.Lock()
+						failed.Add(1)
+						kinds[kind] = append(kinds[kind], base+uint64(n))
+						lock.Unlock()
+					}
+					continue
+				}
 				w := newSoakWorld(base + uint64(n))
 				f := w.lead(soakLife)
 				lock.Lock()
+				lived++
 				all.add(w.seen)
+				book.note(w.seed, f)
 				if f != nil {
 					failed.Add(1)
 					if kinds[f.kind] = append(kinds[f.kind], w.seed); len(kinds[f.kind]) <= 3 {
@@ -72,7 +92,7 @@ func TestSoak(t *testing.T) {
 					}
 				}
 				if cycles > 100_000 && (n+1)%100 == 0 {
-					t.Logf("%d cycles, %.0f a second", (n+1)*soakLife, float64((n+1)*soakLife)/time.Since(begin).Seconds())
+					t.Logf("%d cycles, %s", (n+1)*soakLife, rate())
 				}
 				lock.Unlock()
 			}
@@ -82,7 +102,65 @@ func TestSoak(t *testing.T) {
 	if len(kinds) > 0 {
 		t.Errorf("%d of %d worlds failed: %v", failed.Load(), worlds, kinds)
 	}
-	t.Logf("%d cycles in %d worlds, %.0f a second: %+v", worlds*soakLife, worlds, float64(worlds*soakLife)/time.Since(begin).Seconds(), all)
+	t.Logf("%d cycles in %d worlds, %d of them now, %s: %+v", worlds*soakLife, worlds, lived, rate(), all)
+}
+
+// soakFine is noted of a world in which nothing was wrong.
+const soakFine = "fine"
+
+// soakLog notes the worlds that have been lived, one on each line, and what was wrong.
+type soakLog struct {
+	lived map[uint64]string
+	to    *os.File // nil: nowhere
+}
+
+// openSoakLog reads what was noted and goes on noting. A line that was not written to its end is a world to live again.
+func openSoakLog(t *testing.T, path string) *soakLog {
+	l := &soakLog{lived: map[uint64]string{}}
+	if path == "" {
+		return l
+	}
+	old, err := os.ReadFile(path)
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(old)) {
+		var world uint64
+		var kind string
+		if n, _ := fmt.Sscanf(line, "%d %q\n", &world, &kind); n == 2 && strings.HasSuffix(line, "\n") {
+			l.lived[world] = kind
+		}
+	}
+	if l.to, err = os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if len(old) > 0 && old[len(old)-1] != '\n' {
+		fmt.Fprintln(l.to)
+	}
+	t.Cleanup(func() { l.to.Close() })
+	return l
+}
+
+// note notes a world that has been lived.
+func (l *soakLog) note(world uint64, f *soakFailure) {
+	if l.to == nil {
+		return
+	}
+	kind := soakFine
+	if f != nil {
+		kind = f.kind
+	}
+	fmt.Fprintf(l.to, "%d %q\n", world, kind)
+}
+
+// count is how many of so many worlds have been lived.
+func (l *soakLog) count(base uint64, worlds int) (n int) {
+	for world := range l.lived {
+		if world >= base && world < base+uint64(worlds) {
+			n++
+		}
+	}
+	return n
 }
 
 // portrait describes the world: its queues, what is on its nodes, what is remembered, and what was planned last.
