@@ -61,11 +61,11 @@ func (a *audit) look(p auditPlace) {
 	switch {
 	case p.nobody:
 		a.Queue(&a.s.m.Unqueued)
-		a.roster(&a.s.m.Unqueued)
+		a.candidates(&a.s.m.Unqueued)
 	case p.queue != "":
 		if q := a.s.m.Queues[p.queue]; q != nil {
 			a.Queue(q)
-			a.roster(q)
+			a.candidates(q)
 		}
 	case p.node != "":
 		if n := a.s.m.Nodes[p.node]; n != nil {
@@ -75,7 +75,7 @@ func (a *audit) look(p auditPlace) {
 	default:
 		a.Cluster()
 		a.Found = a.s.ix.Check(a.Found)
-		a.lanes()
+		a.orders()
 		a.waiting()
 	}
 }
@@ -87,19 +87,19 @@ func (a *audit) sorted() []api.Discrepancy {
 	return a.Found
 }
 
-// lanes checks that the lanes that are kept have each gang in line once, where it belongs.
-func (a *audit) lanes() {
+// orders checks that the queue orders that are kept have each gang in line once, where it belongs.
+func (a *audit) orders() {
 	s := a.s
-	if !s.lanesKept() {
+	if !s.ordersKept() {
 		return
 	}
 	seen := make(map[*cluster.Gang]bool, len(s.line))
-	for key, l := range s.lanes.byKey {
+	for key, l := range s.orders.byKey {
 		name := key.user
 		if key.queue != nil {
 			name = key.queue.Name + "/" + name
 		}
-		a.Note("cluster", "", "lane", name, auditBit(len(l.line) > 0 && l.laneKey == key), 1)
+		a.Note("cluster", "", "queue order", name, auditBit(len(l.line) > 0 && l.orderKey == key), 1)
 		for i, q := range l.line {
 			queue, user := "", ""
 			if q.gang.Lone != nil {
@@ -112,24 +112,24 @@ func (a *audit) lanes() {
 				user = ""
 			}
 			e := s.entryOf(q.gang)
-			fine := e.lined && e.lane == l && user == key.user && !seen[q.gang] && (o == key.queue || o != nil && o.Spec == nil)
+			fine := e.lined && e.order == l && user == key.user && !seen[q.gang] && (o == key.queue || o != nil && o.Spec == nil)
 			fine = fine && q.Turn == e.turn && q.rank == q.Priority && (i == 0 || l.line[i-1].Turn.Compare(q.Turn) < 0)
 			fine = fine && (q.ask == ask{} || e.ask == ask{} || q.ask == e.ask)
-			a.Note("cluster", "", "lane", q.Key, auditBit(fine), 1)
+			a.Note("cluster", "", "queue order", q.Key, auditBit(fine), 1)
 			seen[q.gang] = true
 		}
 	}
-	a.Note("cluster", "", "lanes", "", int64(len(seen)), int64(len(s.line)))
+	a.Note("cluster", "", "queue orders", "", int64(len(seen)), int64(len(s.line)))
 }
 
-// roster checks that the roster, where it is kept, lists who has seats in the queue, and what quota covers of them.
-func (a *audit) roster(q *cluster.Queue) {
+// candidates checks that the list of candidates, where it is kept, lists who has allocations in the queue, and what quota covers of them.
+func (a *audit) candidates(q *cluster.Queue) {
 	s := a.s
-	r := s.rosters[q]
+	r := s.candidates[q]
 	if r == nil || !r.made {
 		return
 	}
-	own := s.tenantsOf(q)
+	own := s.runningOf(q)
 	held := make(map[cluster.Workload][]*cluster.Pod)
 	for _, p := range q.Pods {
 		if l := (cluster.Workload{Gang: p.In}); !p.Terminating && !p.Evicting {
@@ -139,34 +139,34 @@ func (a *audit) roster(q *cluster.Queue) {
 			held[l] = append(held[l], p)
 		}
 	}
-	a.Note("queue", q.Name, "tenants", "", int64(len(own)), int64(len(held)))
+	a.Note("queue", q.Name, "candidates", "", int64(len(own)), int64(len(held)))
 	for i, t := range own {
-		fine := r.by[t.Workload] == t && len(t.pods) == len(held[t.Workload]) && (i == 0 || compareTenants(own[i-1], t) <= 0)
+		fine := r.by[t.Workload] == t && len(t.pods) == len(held[t.Workload]) && (i == 0 || compareRunning(own[i-1], t) <= 0)
 		for _, p := range t.pods {
 			fine = fine && slices.Contains(held[t.Workload], p)
 		}
 		fine = fine && (t.Pod == nil || t.told == t.Pod.Pod)
-		a.Note("queue", q.Name, "tenant", t.key, auditBit(fine), 1)
+		a.Note("queue", q.Name, "candidate", t.key, auditBit(fine), 1)
 	}
 	a.cut(q)
 	if len(q.Children) == 0 || r.below == nil {
 		return
 	}
-	below := s.tenantsBelow(q)
+	below := s.runningBelow(q)
 	n := len(own)
 	for _, c := range q.Children {
-		n += len(s.tenantsBelow(c))
+		n += len(s.runningBelow(c))
 	}
-	a.Note("queue", q.Name, "tenants below", "", int64(len(below)), int64(n))
+	a.Note("queue", q.Name, "candidates below", "", int64(len(below)), int64(n))
 	for i, t := range below {
-		fine := s.rosterOf(t.payer).by[t.Workload] == t && (i == 0 || below[i-1] != t && compareBelow(q)(below[i-1], t) <= 0)
-		a.Note("queue", q.Name, "tenant below", t.key, auditBit(fine), 1)
+		fine := s.candidatesOf(t.payer).by[t.Workload] == t && (i == 0 || below[i-1] != t && compareBelow(q)(below[i-1], t) <= 0)
+		a.Note("queue", q.Name, "candidate below", t.key, auditBit(fine), 1)
 	}
 }
 
-// cut makes what quota does not cover of the roster anew.
+// cut makes what quota does not cover of the list of candidates anew.
 func (a *audit) cut(q *cluster.Queue) {
-	r, all := a.s.rosterOf(q), a.s.tenantsBelow(q)
+	r, all := a.s.candidatesOf(q), a.s.runningBelow(q)
 	x := &r.cut
 	if x.edition != r.edition || x.shape != a.s.m.Topology.Shape || x.awaits {
 		return // it is not used again
@@ -178,7 +178,7 @@ func (a *audit) cut(q *cluster.Queue) {
 	a.s.appraiseCut(&again)
 	a.Note("queue", q.Name, "uncovered", "", auditBit(slices.Equal(again.units, x.units)), 1)
 	a.Note("queue", q.Name, "uncovered", "GPUs", x.gpus, again.gpus)
-	a.Note("queue", q.Name, "uncovered", "shelves", auditBit(slices.Equal(again.shelves, x.shelves)), 1)
+	a.Note("queue", q.Name, "uncovered", "buckets", auditBit(slices.Equal(again.buckets, x.buckets)), 1)
 	a.Note("queue", q.Name, "uncovered", "ripe", x.ripe.UnixNano(), again.ripe.UnixNano())
 }
 

@@ -77,15 +77,15 @@ func TestAuditNamesWhatIsWrong(t *testing.T) {
 		{"a queue in the wrong place", func(s *State) { s.m.Queues["team"].Parent = nil }, discrepancy("queue", "team", "parent", "org", 0, 1)},
 		{"free", func(s *State) { s.m.Nodes["n0"].Free.Add(quantity.DimGPU, 1) }, discrepancy("node", "n0", "free", gpu, 2, 1)},
 		{"yield", func(s *State) { s.m.Nodes["n0"].Yield.Add(quantity.DimGPU, 1) }, discrepancy("node", "n0", "yield", gpu, 3, 2)},
-		{"loose devices", func(s *State) { s.m.Nodes["n0"].FreeDevices++ }, discrepancy("node", "n0", "loose", "", 3, 2)},
-		{"blind devices", func(s *State) { s.m.Nodes["n1"].UnknownDevices-- }, discrepancy("node", "n1", "blind", "", 0, 1)},
+		{"loose devices", func(s *State) { s.m.Nodes["n0"].FreeDevices++ }, discrepancy("node", "n0", "free devices", "", 3, 2)},
+		{"blind devices", func(s *State) { s.m.Nodes["n1"].UnknownDevices-- }, discrepancy("node", "n1", "unknown devices", "", 0, 1)},
 		{"holders", func(s *State) { s.m.Nodes["n0"].Holders[0]++ }, discrepancy("node", "n0", "holders", "n00", 2, 1)},
 		{"a device", func(s *State) { s.m.Nodes["n0"].Devices[0].Free = true }, discrepancy("node", "n0", "device", "n00", 1, 0)},
 		{"an occupant is lost", func(s *State) { n := s.m.Nodes["n1"]; n.Pods = n.Pods[:0] }, discrepancy("node", "n1", "free", gpu, 3, 4)},
-		{"an occupant is there twice", func(s *State) { n := s.m.Nodes["n1"]; n.Pods = append(n.Pods, n.Pods[0]) }, discrepancy("node", "n1", "occupants", "blind", 0, 1)},
+		{"an occupant is there twice", func(s *State) { n := s.m.Nodes["n1"]; n.Pods = append(n.Pods, n.Pods[0]) }, discrepancy("node", "n1", "pods", "blind", 0, 1)},
 		{"a hold does not count", func(s *State) { s.m.Holds["waits@n0"].On = nil }, discrepancy("node", "n0", "hold", "waits", 0, 1)},
 		{"an eviction does not count", func(s *State) { s.m.Pods["g-1"].Evicting = false }, discrepancy("pod", "g-1", "evicting", "", 0, 1)},
-		{"a pod on the wrong seat", func(s *State) { s.m.Pods["blind"].Host = s.m.Nodes["n0"] }, discrepancy("pod", "blind", "seat", "n1", 0, 1)},
+		{"a pod on the wrong seat", func(s *State) { s.m.Pods["blind"].Host = s.m.Nodes["n0"] }, discrepancy("pod", "blind", "allocation", "n1", 0, 1)},
 		{"a pod that waits is not in line", func(s *State) { s.unlist(s.m.Pods["waits"].In) }, discrepancy("pod", "waits", "line", "", 0, 1)},
 		{"a trial was not undone", func(s *State) { s.m.Journal = append(s.m.Journal, cluster.Undo{}) }, discrepancy("cluster", "", "journal", "", 1, 0)},
 	} {
@@ -130,7 +130,7 @@ func TestAuditRollsOverEverything(t *testing.T) {
 		}
 		slices.SortFunc(found, func(a, b Discrepancy) int { return -compareKinds(a, b) })
 		slices.SortFunc(want, func(a, b Discrepancy) int { return -compareKinds(a, b) })
-		if diff := cmp.Diff(want, found); diff != "" || len(found) != 3 { // what is free on a shelf too
+		if diff := cmp.Diff(want, found); diff != "" || len(found) != 3 { // what is free on a bucket too
 			t.Errorf("in steps of %d (-all at once +found):\n%s", most, diff)
 		}
 	}

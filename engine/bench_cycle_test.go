@@ -11,7 +11,7 @@ import (
 // A cluster that is full and has a long line: 5,000 nodes of 8 GPUs, 4,000 jobs in 200 queues that hold all of them,
 // and 10,000 more that wait. Ten jobs hold 100 GPUs: of 1, 1, 2, 4, 4, 8, 8, 8, 16 and 48.
 
-// lane is a job's shape: pods of so many GPUs.
+// queue order is a job's shape: pods of so many GPUs.
 type jobShape struct {
 	pods int
 	gpus int64

@@ -45,7 +45,7 @@ func (y *cycle) strangers(r *reserve) []*cluster.Pod {
 		for _, p := range n.Pods {
 			if q := p.Payer; q != nil && !seen[q] && !q.Below(r.queue) {
 				seen[q] = true
-				for _, t := range y.s.tenantsOf(q) {
+				for _, t := range y.s.runningOf(q) {
 					t.leaveNodes(r, out)
 					if t.Gang != nil && !slices.ContainsFunc(t.pods, func(p *cluster.Pod) bool { return !out[p] }) {
 						y.times.ending = append(y.times.ending, t.Gang)
@@ -57,8 +57,8 @@ func (y *cycle) strangers(r *reserve) []*cluster.Pod {
 	return slices.Collect(maps.Keys(out))
 }
 
-// leaveNodes adds the pods of the tenant that leave the reserve's nodes.
-func (t *tenant) leaveNodes(r *reserve, out map[*cluster.Pod]bool) {
+// leaveNodes adds the pods of the running workload that leave the reserve's nodes.
+func (t *running) leaveNodes(r *reserve, out map[*cluster.Pod]bool) {
 	there := func(p *cluster.Pod) bool { _, ok := r.needs[p.Host]; return ok }
 	for _, u := range t.units {
 		if !slices.ContainsFunc(u.pods, there) {

@@ -80,8 +80,8 @@ func (c *claim) beyondDomains(level int, cuts []*cut) bool {
 	y, s := c.y, c.y.s
 	sums := make([]int64, s.m.Topology.Made)
 	for _, x := range cuts {
-		for _, f := range x.shelves {
-			sums[f.shelf.ID] += f.gpus
+		for _, f := range x.buckets {
+			sums[f.bucket.ID] += f.gpus
 		}
 	}
 	for _, list := range [][]*cluster.Pod{y.leavers, y.bespoke} {

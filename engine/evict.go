@@ -14,25 +14,25 @@ import (
 
 // making is what a cycle knows of room that is being made.
 type making struct {
-	quiet     bool                             // nothing is to be proved: it is only tried out
-	freeing   map[string]bool                  // workloads that others are on their way out for; nil: not looked at yet
-	looked    bool                             // leavers were looked for
-	leavers   []*cluster.Pod                   // pods that will be gone before long
-	bespoke   []*cluster.Pod                   // those of them on nodes where all GPUs are spoken for
-	spoken    map[*cluster.Node][]*cluster.Pod // the same, by node
-	returning quantity.Vector                  // in a trial: what those taken off their seats took, who will be made again
-	pursued   *claim                           // that is tried out; nil: none
-	refusing  bool                             // some pods could not be evicted a short time ago
-	disrupted map[string]int                   // by disruption budget: evictions that have not begun
-	hopeless  map[despair]bool                 // claims that no eviction helps
-	fallow    map[ground]quantity.Vector       // the last that was asked for where nobody is to be evicted
-	fallowAt  [2]int                           // moment of fallow
-	freed     *cluster.Gang                    // that has a place now: one that was held for another
+	quiet      bool                             // nothing is to be proved: it is only tried out
+	freeing    map[string]bool                  // workloads that others are on their way out for; nil: not looked at yet
+	looked     bool                             // leavers were looked for
+	leavers    []*cluster.Pod                   // pods that will be gone before long
+	bespoke    []*cluster.Pod                   // those of them on nodes where all GPUs are spoken for
+	spoken     map[*cluster.Node][]*cluster.Pod // the same, by node
+	returning  quantity.Vector                  // in a trial: what those taken off their node took, who will be made again
+	pursued    *claim                           // that is tried out; nil: none
+	refusing   bool                             // some pods could not be evicted a short time ago
+	disrupted  map[string]int                   // by disruption budget: evictions that have not begun
+	failed     map[failedClaim]bool             // claims that no eviction helps
+	failedAsks map[victimPool]quantity.Vector   // the last that was asked for where nobody is to be evicted
+	failedAt   [2]int                           // moment of failedAsks
+	freed      *cluster.Gang                    // that has a place now: one that was held for another
 }
 
-// despair tells claims apart that no eviction helps: what fails for one fails for all alike, as room and victims only get
+// failedClaim tells claims apart that no eviction helps: what fails for one fails for all alike, as room and victims only get
 // fewer in the course of a cycle.
-type despair struct {
+type failedClaim struct {
 	class    *index.Class
 	need     int
 	level    int
@@ -53,44 +53,44 @@ func (y *cycle) makeRoom(g *cluster.Gang, t cluster.Turn, gates []why.Gate) []wh
 		}
 		return nil
 	}
-	if y.barren(g, t) {
+	if y.knownToFail(g, t) {
 		return waits()
 	}
 	if !y.mayClaim(g) {
 		return nil
 	}
 	c := y.newClaim(g, t)
-	key, alike := c.despair()
+	key, alike := c.memoKey()
 	if c.beyondAll() {
-		y.despair(key)
+		y.noteFailed(key)
 		return waits()
 	}
 	c.find()
 	if len(c.units)+len(c.theirs) == 0 && !c.entitled() {
-		y.noteBarren(c)
+		y.noteFailure(c)
 		return waits()
 	}
-	if alike && y.hopeless[key] {
+	if alike && y.failed[key] {
 		return waits()
 	}
 	return y.pursue(c, key, waits)
 }
 
-// ground is where claims look for victims: what of them is legal depends on what else is asked for only in that a
+// victimPool is where claims look for victims: what of them is legal depends on what else is asked for only in that a
 // queue is sooner beyond its quota with more.
-type ground struct {
+type victimPool struct {
 	queue    *cluster.Queue
 	priority int32
 }
 
-// barren says whether a claim of the same queue and priority that asked for no more found nobody to evict, and nothing
+// knownToFail says whether a claim of the same queue and priority that asked for no more found nobody to evict, and nothing
 // has started or been evicted since.
-func (y *cycle) barren(g *cluster.Gang, t cluster.Turn) bool {
+func (y *cycle) knownToFail(g *cluster.Gang, t cluster.Turn) bool {
 	s := y.s
-	if !s.entryOf(g).plain.ok || len(y.fallow) == 0 || y.fallowAt != y.moment() || y.standing(g) != nil {
+	if !s.entryOf(g).plain.ok || len(y.failedAsks) == 0 || y.failedAt != y.moment() || y.standing(g) != nil {
 		return false
 	}
-	asked, ok := y.fallow[ground{g.Payer, t.Priority}]
+	asked, ok := y.failedAsks[victimPool{g.Payer, t.Priority}]
 	if !ok {
 		return false
 	}
@@ -102,19 +102,19 @@ func (y *cycle) barren(g *cluster.Gang, t cluster.Turn) bool {
 	return true
 }
 
-// noteBarren notes that the claim found nobody to evict.
-func (y *cycle) noteBarren(c *claim) {
+// noteFailure notes that the claim found nobody to evict.
+func (y *cycle) noteFailure(c *claim) {
 	if !y.s.entryOf(c.g).plain.ok || y.standing(c.g) != nil {
 		return
 	}
-	if at := y.moment(); y.fallowAt != at || y.fallow == nil {
-		y.fallow, y.fallowAt = make(map[ground]quantity.Vector), at
+	if at := y.moment(); y.failedAt != at || y.failedAsks == nil {
+		y.failedAsks, y.failedAt = make(map[victimPool]quantity.Vector), at
 	}
 	var asked quantity.Vector
 	for _, d := range y.s.entryOf(c.g).plain.class.Demands {
 		asked.Add(d.Dim, d.Amount*int64(y.s.entryOf(c.g).plain.need))
 	}
-	y.fallow[ground{c.g.Payer, c.t.Priority}] = asked
+	y.failedAsks[victimPool{c.g.Payer, c.t.Priority}] = asked
 }
 
 // entitled says whether the claimant would have been allowed to evict some of those on their way out already: what they
@@ -136,7 +136,7 @@ func (c *claim) entitled() bool {
 }
 
 // pursue tries the claim out on the state and carries out what comes of it.
-func (y *cycle) pursue(c *claim, key despair, waits func() []why.Gate) []why.Gate {
+func (y *cycle) pursue(c *claim, key failedClaim, waits func() []why.Gate) []why.Gate {
 	s := y.s
 	y.findLeavers()
 	found, ok := c.attempt()
@@ -146,7 +146,7 @@ func (y *cycle) pursue(c *claim, key despair, waits func() []why.Gate) []why.Gat
 	}
 	switch {
 	case !ok:
-		y.despair(key)
+		y.noteFailed(key)
 		return waits()
 	case len(found.victims)+len(found.lost) == 0 && len(found.old) > 0:
 		return waits()
@@ -305,7 +305,7 @@ func (y *cycle) lookAround() {
 	}
 }
 
-// takeOffLeavers takes off their seats all who will be gone before long. For GPUs alone, those do not matter whose GPUs
+// takeOffLeavers takes off their node all who will be gone before long. For GPUs alone, those do not matter whose GPUs
 // are held for others already.
 func (y *cycle) takeOffLeavers(gpus bool) {
 	for _, p := range y.leavers {
@@ -318,7 +318,7 @@ func (y *cycle) takeOffLeavers(gpus bool) {
 	}
 }
 
-// leave takes the pod off its seat. Unless it ends for somebody it may be back before what it left is used.
+// leave takes the pod off its node. Unless it ends for somebody it may be back before what it left is used.
 func (y *cycle) leave(p *cluster.Pod) {
 	bill := p.Charge
 	y.s.m.Remove(p)
@@ -431,8 +431,8 @@ func (c *claim) prepare() {
 	for _, u := range c.units {
 		u.taken = false
 	}
-	clear(c.toll.of)
-	clear(c.toll.kept)
+	clear(c.disruption.of)
+	clear(c.disruption.kept)
 	c.tests = 0
 	c.first, c.alike = c.g.Alike()
 	apart := y.modelsApart(c.g)
@@ -447,21 +447,21 @@ func (c *claim) prepare() {
 	}
 }
 
-// despair names the claim, if others are just like it.
-func (c *claim) despair() (despair, bool) {
+// memoKey names the claim, if others are just like it.
+func (c *claim) memoKey() (failedClaim, bool) {
 	p := c.y.plain(c.g, c.t)
-	return despair{class: p.class, need: p.need, level: p.level, queue: c.q, priority: c.t.Priority}, p.ok
+	return failedClaim{class: p.class, need: p.need, level: p.level, queue: c.q, priority: c.t.Priority}, p.ok
 }
 
-// despair notes that no eviction helps such claims.
-func (y *cycle) despair(key despair) {
+// noteFailed notes that no eviction helps such claims.
+func (y *cycle) noteFailed(key failedClaim) {
 	if key.class == nil {
 		return
 	}
-	if y.hopeless == nil {
-		y.hopeless = make(map[despair]bool)
+	if y.failed == nil {
+		y.failed = make(map[failedClaim]bool)
 	}
-	y.hopeless[key] = true
+	y.failed[key] = true
 }
 
 // settle places the gang for real, with its victims lifted, and returns what is to be held where. It is false where the
@@ -477,7 +477,7 @@ func (c *claim) settle() ([]*cluster.Hold, bool) {
 	if found := y.place(c.g, c.t); !found.ok || len(y.delays(c.g, c.t, m, &found)) > 0 || !c.withinRights() {
 		return nil, false
 	}
-	out := y.holdsFor(c.g.Key, y.seatedSince(m))
+	out := y.holdsFor(c.g.Key, y.allocatedSince(m))
 	if !c.moving {
 		return out, true
 	}
@@ -503,7 +503,7 @@ func (c *claim) newPlaces() []*cluster.Hold {
 	return out
 }
 
-// holdsFor is what keeps the places of the pods, which have been seated, one for each node.
+// holdsFor is what keeps the places of the pods, which have been placed, one for each node.
 func (y *cycle) holdsFor(key string, pods []*cluster.Pod) []*cluster.Hold {
 	pods = slices.Clone(pods)
 	slices.SortStableFunc(pods, func(a, b *cluster.Pod) int { return cluster.ComparePlaces(a.Host, b.Host) })
@@ -547,7 +547,7 @@ func (y *cycle) takes(p *cluster.Pod) api.Resources {
 // or within their share with the gang, which has been placed: before that only the least that it could ask for was known.
 func (c *claim) withinRights() bool {
 	quota, share := c.reaches()
-	return c.within(quota, c.dims, c.y.s.m.Quota, c.bills) && c.within(share, c.sharedDims(), fairShare, c.bills)
+	return c.within(quota, c.dims, c.y.s.m.Quota, c.charges) && c.within(share, c.sharedDims(), fairShare, c.charges)
 }
 
 // reaches is how far up the claimant's queues must be within quota, and within their share, for those that are lifted; -1:
@@ -578,8 +578,8 @@ func (c *claim) within(reach int, dims []int, part func(*cluster.Queue, int) int
 	return true
 }
 
-// bills says whether members that have seats are charged for the resource.
-func (c *claim) bills(dim int) bool {
+// charges says whether members that have allocations are charged for the resource.
+func (c *claim) charges(dim int) bool {
 	return slices.ContainsFunc(c.g.All(), func(p *cluster.Pod) bool {
 		return p.Host != nil && slices.ContainsFunc(p.Charge, func(d quantity.Demand) bool { return d.Dim == dim })
 	})

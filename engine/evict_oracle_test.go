@@ -289,7 +289,7 @@ func (r *ring) opens(gone map[string]bool) bool {
 	return false
 }
 
-// toll is how many evictions are beyond budgets, and what the pods cost, in thousandths of GPU-seconds; -1: a budget that
+// disruption cost is how many evictions are beyond budgets, and what the pods cost, in thousandths of GPU-seconds; -1: a budget that
 // must be kept is broken.
 func (r *ring) toll(pods []string) (broken int, cost int64) {
 	strict := map[string]bool{}

@@ -11,8 +11,8 @@ import (
 // to the domain of the others. While that fails what the gang holds helps nobody, so after a grace time it is let go
 // whole, and starts anew as a whole. Members that nobody would make again stay.
 
-// letGo ends gangs that have been running under their minimum for too long.
-func (y *cycle) letGo() {
+// releaseBroken ends gangs that have been running under their minimum for too long.
+func (y *cycle) releaseBroken() {
 	s := y.s
 	for _, key := range cluster.SortedKeys(s.m.Lapses) {
 		if g := s.m.Gangs[key]; g == nil || !g.Degraded() {

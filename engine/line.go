@@ -6,12 +6,12 @@ import (
 	"github.com/berth-dev/berth/engine/internal/cluster"
 )
 
-// queueEntry is a gang in line: what a cycle knows of it besides what the model tells.
-type queueEntry struct {
+// lineEntry is a gang in line: what a cycle knows of it besides what the model tells.
+type lineEntry struct {
 	turn    cluster.Turn
-	lined   bool   // is in State.line, at turn
-	lane    *lane  // that it is in, while those are kept
-	special uint64 // the cycle in which it has an answer of its own
+	lined   bool        // is in State.line, at turn
+	order   *queueOrder // that it is in, while those are kept
+	special uint64      // the cycle in which it has an answer of its own
 
 	// Memos of answers that follow from the gang alone, as of its tally.
 	tally uint64
@@ -21,10 +21,10 @@ type queueEntry struct {
 }
 
 // entryOf returns the gang's entry, making one if there is none. Memos of an older tally are dropped.
-func (s *State) entryOf(g *cluster.Gang) *queueEntry {
+func (s *State) entryOf(g *cluster.Gang) *lineEntry {
 	e := s.entries[g]
 	if e == nil {
-		e = &queueEntry{}
+		e = &lineEntry{}
 		s.entries[g] = e
 	}
 	if e.tally != g.Tallies {
@@ -84,7 +84,7 @@ func (s *State) relist(g *cluster.Gang) {
 		s.line = slices.Insert(s.line, i, g)
 		e.lined = true
 	}
-	s.enlane(g)
+	s.enterOrder(g)
 	s.m.Want(g)
 }
 
@@ -97,6 +97,6 @@ func (s *State) unlist(g *cluster.Gang) {
 	i, _ := slices.BinarySearchFunc(s.line[:len(s.line)-s.loose], e.turn, func(o *cluster.Gang, t cluster.Turn) int { return s.entries[o].turn.Compare(t) })
 	s.line = slices.Delete(s.line, i, i+1)
 	e.lined = false
-	s.unlane(g)
+	s.leaveOrder(g)
 	s.m.Unwant(g)
 }

@@ -26,7 +26,7 @@ func (y *cycle) tryMoves(g *cluster.Gang, t cluster.Turn, gates []why.Gate) []wh
 	}
 	y.tidied = true
 	c := y.newClaim(g, t)
-	c.moving, c.toll.hard = true, true
+	c.moving, c.disruption.hard = true, true
 	c.findMovers()
 	if len(c.units) == 0 {
 		return nil
@@ -100,7 +100,7 @@ func (c *claim) findMovers() {
 				if p.Gang != "" {
 					seen[p.In] = true
 				}
-				if t := s.lodger(p); movable(t) {
+				if t := s.runningWith(p); movable(t) {
 					c.takeMover(t)
 				}
 			}
@@ -118,9 +118,9 @@ func (s *State) ownsAny() bool {
 	return s.m.Unqueued.Owned > 0
 }
 
-// lodger is the tenant that the pod, which has a seat, is of.
-func (s *State) lodger(p *cluster.Pod) *tenant {
-	t := &tenant{payer: p.Payer, pods: []*cluster.Pod{p}}
+// runningWith is the running workload that the pod, which has an allocation, is of.
+func (s *State) runningWith(p *cluster.Pod) *running {
+	t := &running{payer: p.Payer, pods: []*cluster.Pod{p}}
 	if p.Gang != "" {
 		t.Gang, t.pods = p.In, nil
 		for _, o := range p.In.Members {
@@ -133,8 +133,8 @@ func (s *State) lodger(p *cluster.Pod) *tenant {
 	return t
 }
 
-// movable says whether the tenant is one piece that somebody makes again when it ends.
-func movable(t *tenant) bool {
+// movable says whether the running workload is one piece that somebody makes again when it ends.
+func movable(t *running) bool {
 	return len(t.units) == 1 && len(t.units[0].pods) == len(t.pods) && !slices.ContainsFunc(t.pods, func(p *cluster.Pod) bool { return p.Owner == "" })
 }
 
@@ -157,7 +157,7 @@ func (c *claim) loss(victims []*unit) int64 {
 	return sum
 }
 
-// rehomed says whether, with the gang placed, all that is lifted has a place too. With keep the seats stay.
+// rehomed says whether, with the gang placed, all that is lifted has a place too. With keep the allocations stay.
 func (c *claim) rehomed(keep bool) bool {
 	y, s := c.y, c.y.s
 	m := s.m.Mark()
@@ -200,7 +200,7 @@ func (y *cycle) rehome(u *unit) bool {
 		y.s.m.ShapeOf(p) // what runs had no need of one
 	}
 	m := y.s.m.Mark()
-	if !y.place(g, g.TurnNow()).ok || len(y.breaks(g, y.seatedSince(m))) > 0 {
+	if !y.place(g, g.TurnNow()).ok || len(y.breaks(g, y.allocatedSince(m))) > 0 {
 		return false
 	}
 	// Of a gang that runs with more groups than it must, only those that it must have are placed: it stays.
@@ -278,7 +278,7 @@ func (y *cycle) sparse() []*cluster.Node {
 // empty plans to move everything with GPUs off the node, and says whether it did.
 func (y *cycle) empty(n *cluster.Node) bool {
 	s := y.s
-	c := &claim{y: y, g: &cluster.Gang{}, q: &s.m.Unqueued, moving: true, toll: toll{hard: true}}
+	c := &claim{y: y, g: &cluster.Gang{}, q: &s.m.Unqueued, moving: true, disruption: disruption{hard: true}}
 	gain := 1000 * n.Free.At(quantity.DimGPU) * int64(longest/time.Second)
 	loss, ok := c.findOn(n)
 	if !ok || loss >= gain || loss/1000 > s.m.Config.Moves.Background {
@@ -288,7 +288,7 @@ func (y *cycle) empty(n *cluster.Node) bool {
 	for _, u := range c.units {
 		c.lift(u)
 	}
-	_, never := y.broken(&c.toll)
+	_, never := y.broken(&c.disruption)
 	rest := &cluster.Hold{Hold: &api.Hold{Node: n.Name}}
 	for dim, free := range n.Free {
 		if free > 0 {
@@ -337,7 +337,7 @@ func (c *claim) findOn(n *cluster.Node) (loss int64, ok bool) {
 		all = append(all, p)
 	}
 	for _, p := range all {
-		if t := s.lodger(p); !slices.ContainsFunc(c.units, func(u *unit) bool { return u.of.Gang != nil && u.of.Gang == t.Gang }) && movable(t) {
+		if t := s.runningWith(p); !slices.ContainsFunc(c.units, func(u *unit) bool { return u.of.Gang != nil && u.of.Gang == t.Gang }) && movable(t) {
 			c.takeMover(t)
 		}
 	}

@@ -19,7 +19,7 @@ type found struct {
 	gates []why.Gate // why not
 }
 
-// place seats the gang's minimum, trying GPU models in order, or says why it cannot. Where queues count models apart,
+// place places the gang's minimum, trying GPU models in order, or says why it cannot. Where queues count models apart,
 // each is tried that the queue can afford.
 func (y *cycle) place(g *cluster.Gang, t cluster.Turn) found {
 	apart := y.modelsApart(g)
@@ -219,7 +219,7 @@ func (y *cycle) refusals(g *cluster.Gang) []*api.Refusal {
 	return slices.CompactFunc(out, func(a, b *api.Refusal) bool { return a.Node == b.Node })
 }
 
-// search seats the gang's minimum, or says why it cannot.
+// search places the gang's minimum, or says why it cannot.
 func (y *cycle) search(g *cluster.Gang, k place.Kin, gates []why.Gate) found {
 	if gate, short := y.proveShort(g, k); short {
 		return found{gates: append(gates, gate)}

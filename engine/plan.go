@@ -45,10 +45,10 @@ type cycle struct {
 	until  *cluster.Gang // stop after this one has its minimum; nil: consider all
 	trial  bool          // until is alone in line and grows, and features are not looked at
 
-	line    *contest
+	line    *selection
 	rank    int32   // of the gang whose turn it is
-	entry   *queued // the one whose turn it is, and its stand
-	stood   *stand
+	entry   *queued // the one whose turn it is, and its queue entry
+	stood   *queueEntry
 	repeats bool                  // answers can be repeated in this cycle
 	starts  map[*cluster.Gang]int // by gang: index, plus one, of its Start in the plan
 	dirty   []*cluster.Gang       // gangs whose tally the cycle changed
@@ -75,12 +75,12 @@ type queued struct {
 	gang     *cluster.Gang
 	rank     int32 // its priority, or the one that it was promoted to
 	promoted bool
-	aged     bool // of the head of a user's lane: it has waited for as long as it may be passed
+	aged     bool // of the head of a user's queue order: it has waited for as long as it may be passed
 	ask      ask
 	special  uint64 // the last cycle in which it has an answer of its own
-	owed     int    // of the head of a lane: how far up the tree it could take back what it asks for
-	hides    int    // of the head of a lane, which borrows: how far up somebody behind it could
-	depth    int    // of the head of a lane: of its queue in the tree
+	owed     int    // of the head of a queue order: how far up the tree it could take back what it asks for
+	hides    int    // of the head of a queue order, which borrows: how far up somebody behind it could
+	depth    int    // of the head of a queue order: of its queue in the tree
 }
 
 func (y *cycle) run() {
@@ -92,7 +92,7 @@ func (y *cycle) run() {
 	y.keepBookings()
 	grow := y.minimums()
 	y.growth(grow)
-	y.letGo()
+	y.releaseBroken()
 	y.tidy()
 	for g := range s.short {
 		y.plan.Short = append(y.plan.Short, g.Key)
@@ -106,11 +106,11 @@ func (y *cycle) run() {
 	for _, g := range y.dirty {
 		s.m.Tally(g)
 	}
-	y.spend()
+	y.accrueUsage()
 }
 
-// spend adds up what queues used until now.
-func (y *cycle) spend() {
+// accrueUsage adds up what queues used until now.
+func (y *cycle) accrueUsage() {
 	if y.until != nil {
 		return
 	}
@@ -324,7 +324,7 @@ func (s *State) heldFor(g *cluster.Gang) []*cluster.Hold {
 	return out
 }
 
-// started notes the seats given since the mark.
+// started notes the allocations given since the mark.
 func (y *cycle) started(g *cluster.Gang, t cluster.Turn, model string, m cluster.Mark) {
 	kind := api.Begin
 	switch {
@@ -333,7 +333,7 @@ func (y *cycle) started(g *cluster.Gang, t cluster.Turn, model string, m cluster
 	case g.Tree.Running() > 0:
 		kind = api.Grow
 	}
-	pods := y.seatedSince(m)
+	pods := y.allocatedSince(m)
 	placements := placementsOf(pods)
 	borrowed := y.borrows(y.s.m.Queues[g.Queue()], pods)
 	for _, h := range y.claimed {
@@ -408,8 +408,8 @@ func (y *cycle) growth(gangs []*cluster.Gang) {
 	}
 }
 
-// seatedSince lists the pods that were given seats since the mark, by rank.
-func (y *cycle) seatedSince(m cluster.Mark) []*cluster.Pod {
+// allocatedSince lists the pods that were given allocations since the mark, by rank.
+func (y *cycle) allocatedSince(m cluster.Mark) []*cluster.Pod {
 	pods := y.s.m.AllocatedSince(m)
 	if !slices.IsSortedFunc(pods, cluster.ComparePods) {
 		slices.SortFunc(pods, cluster.ComparePods)
@@ -453,7 +453,7 @@ func (y *cycle) expire() {
 	if !y.trial {
 		s.ledger.FairShares(y.now, lifted...)
 	}
-	y.line = newContest(y, line, kept)
+	y.line = newSelection(y, line, kept)
 }
 
 func (y *cycle) expireRefusals() {

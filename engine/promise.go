@@ -54,7 +54,7 @@ type reserve struct {
 	name       string
 	start, end time.Time // end: when it is given back; zero: nobody knows
 	needs      map[*cluster.Node]quantity.Vector
-	bills      []bill // of a promised gang: what its queues are charged
+	bills      []futureCharge // of a promised gang: what its queues are charged
 	rations    []ration
 	after      string // the workload whose end it waits for last; "": none
 	queue      string // of a booking: whose work may be there
@@ -67,8 +67,8 @@ type ration struct {
 	most  int64
 }
 
-// bill is what a queue is charged.
-type bill struct {
+// futureCharge is what a queue is charged.
+type futureCharge struct {
 	queue  *cluster.Queue
 	dim    int
 	amount int64
@@ -180,7 +180,7 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// breaks lists, as gates, the first promise or booking that the pods of the gang, which have been seated, break.
+// breaks lists, as gates, the first promise or booking that the pods of the gang, which have been placed, break.
 func (y *cycle) breaks(g *cluster.Gang, pods []*cluster.Pod) []why.Gate {
 	if len(y.times.reserves) == 0 {
 		return nil
@@ -236,7 +236,7 @@ func (y *cycle) overRation(w stay, pods []*cluster.Pod) []why.Gate {
 	return nil
 }
 
-// share is what the pods, which are seated, take of the ration.
+// share is what the pods, which are placed, take of the ration.
 func (x *ration) share(pods []*cluster.Pod) int64 {
 	var sum int64
 	for _, p := range pods {
@@ -272,14 +272,14 @@ func (y *cycle) delays(g *cluster.Gang, t cluster.Turn, m cluster.Mark, found *f
 	if len(y.times.reserves) == 0 {
 		return nil
 	}
-	gates := y.breaks(g, y.seatedSince(m))
+	gates := y.breaks(g, y.allocatedSince(m))
 	if len(gates) > 0 {
 		y.s.m.Rollback(m)
 		if !y.placeBeside(g, t, found) {
 			y.s.m.Rollback(m)
 			return gates
 		}
-		if again := y.breaks(g, y.seatedSince(m)); len(again) > 0 { // its queue's limit is promised, not a node
+		if again := y.breaks(g, y.allocatedSince(m)); len(again) > 0 { // its queue's limit is promised, not a node
 			y.s.m.Rollback(m)
 			return again
 		}
@@ -510,10 +510,10 @@ func (y *cycle) stand(r *reserve, old *api.Promise) {
 	}
 }
 
-// keptPromise drops the promise of a gang that starts with the seats since the mark.
+// keptPromise drops the promise of a gang that starts with the allocations since the mark.
 func (y *cycle) keptPromise(g *cluster.Gang, m cluster.Mark) {
 	if len(y.times.reserves) > 0 {
-		y.settleRations(g, y.seatedSince(m))
+		y.settleRations(g, y.allocatedSince(m))
 	}
 	if p := y.standing(g); p != nil {
 		y.forget(api.KindPromise, p.Gang, p.Version)
@@ -578,7 +578,7 @@ func (y *cycle) foresee(g *cluster.Gang, t cluster.Turn, releases []release, fir
 		return nil
 	}
 	r := &reserve{gang: g, name: g.Key, start: at, end: y.believedEnd(g, at), needs: make(map[*cluster.Node]quantity.Vector)}
-	for _, p := range y.seatedSince(seats) {
+	for _, p := range y.allocatedSince(seats) {
 		v := r.needs[p.Host]
 		for _, d := range p.Demands {
 			v.Add(d.Dim, d.Amount)
@@ -588,7 +588,7 @@ func (y *cycle) foresee(g *cluster.Gang, t cluster.Turn, releases []release, fir
 		}
 		r.needs[p.Host] = v
 	}
-	r.bills = billsOf(y.seatedSince(seats))
+	r.bills = billsOf(y.allocatedSince(seats))
 	r.rations = y.rations(g, used)
 	r.after = y.lastToEnd(x)
 	return r
@@ -602,16 +602,16 @@ func (y *cycle) wakeAtFirst(releases []release) {
 	}
 }
 
-// billsOf adds up what the pods, which are seated, are booked with, by queue.
-func billsOf(pods []*cluster.Pod) []bill {
-	var out []bill
+// billsOf adds up what the pods, which are placed, are booked with, by queue.
+func billsOf(pods []*cluster.Pod) []futureCharge {
+	var out []futureCharge
 	for _, p := range pods {
 		for q := p.Payer; q != nil; q = q.Parent {
 			for _, d := range p.Charge {
-				i := slices.IndexFunc(out, func(b bill) bool { return b.queue == q && b.dim == d.Dim })
+				i := slices.IndexFunc(out, func(b futureCharge) bool { return b.queue == q && b.dim == d.Dim })
 				if i < 0 {
 					i = len(out)
-					out = append(out, bill{queue: q, dim: d.Dim})
+					out = append(out, futureCharge{queue: q, dim: d.Dim})
 				}
 				out[i].amount += d.Amount
 			}
@@ -679,7 +679,7 @@ func (y *cycle) usedOf(g *cluster.Gang) []quantity.Vector {
 	return out
 }
 
-// rations works out, with the gang seated when it starts, by how much its queues may use more than they did.
+// rations works out, with the gang placed when it starts, by how much its queues may use more than they did.
 func (y *cycle) rations(g *cluster.Gang, used []quantity.Vector) []ration {
 	var out []ration
 	i := 0

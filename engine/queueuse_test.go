@@ -33,7 +33,7 @@ func flatUses(uses []engine.QueueUse) (out []flatUse) {
 	return out
 }
 
-// tenants is a cluster of that many GPUs with one pod of each queue in used, and one that waits of each in wants.
+// running workloads is a cluster of that many GPUs with one pod of each queue in used, and one that waits of each in wants.
 func tenants(capacity int64, queues []engine.Queue, used, wants map[string]int64) engine.Snapshot {
 	snap := engine.Snapshot{
 		Version: engine.SnapshotVersion, Queues: queues,

@@ -264,7 +264,7 @@ func (a *asking) lent() {
 }
 
 // inUse is what there is in all, as queues count it, and what of it is taken now or, where that is more, will be once those
-// on their way out are gone and all that is held is taken. In a trial those that were taken off their seats, and will be made again, count as there.
+// on their way out are gone and all that is held is taken. In a trial those that were taken off their node, and will be made again, count as there.
 func (y *cycle) inUse(dim int) (capacity, taken int64) {
 	more := y.s.m.Unqueued.Pledged.At(dim) - y.s.m.Unqueued.Leaving.At(dim)
 	for _, q := range y.s.m.Tree.Top {
@@ -367,7 +367,7 @@ func (s *State) kept(q *cluster.Queue, dim int) int64 {
 	return max(below, s.m.Quota(q, dim)-q.Committed(dim)-q.Spec.Lend.Get(name))
 }
 
-// borrows is what the pods, which have been seated, take beyond the quota of their queue, or of one above it.
+// borrows is what the pods, which have been placed, take beyond the quota of their queue, or of one above it.
 func (y *cycle) borrows(q *cluster.Queue, pods []*cluster.Pod) api.Resources {
 	s := y.s
 	var out api.Resources
@@ -394,13 +394,13 @@ func (y *cycle) borrows(q *cluster.Queue, pods []*cluster.Pod) api.Resources {
 	return out.Sorted()
 }
 
-// overdrawn lists what of the gang's queue, and of those above it, the pods, which have been seated, break.
+// overdrawn lists what of the gang's queue, and of those above it, the pods, which have been placed, break.
 func (y *cycle) overdrawn(g *cluster.Gang, pods []*cluster.Pod) []why.Gate {
 	q := y.s.m.Queues[g.Queue()]
 	if q == nil || q.Spec == nil || q.Unrestricted && g.Evictable && !y.s.m.Tree.Lends {
 		return nil
 	}
-	d := &drawing{y: y, g: g, q: q, takes: bills(pods), firm: bills(slices.DeleteFunc(slices.Clone(pods), func(p *cluster.Pod) bool { return !p.Firm() }))}
+	d := &drawing{y: y, g: g, q: q, takes: chargesOf(pods), firm: chargesOf(slices.DeleteFunc(slices.Clone(pods), func(p *cluster.Pod) bool { return !p.Firm() }))}
 	d.limits()
 	d.userLimits()
 	d.budgets()
@@ -409,8 +409,8 @@ func (y *cycle) overdrawn(g *cluster.Gang, pods []*cluster.Pod) []why.Gate {
 	return d.gates
 }
 
-// bills is what the pods are booked with, together.
-func bills(pods []*cluster.Pod) (sum quantity.Vector) {
+// chargesOf is what the pods are booked with, together.
+func chargesOf(pods []*cluster.Pod) (sum quantity.Vector) {
 	for _, p := range pods {
 		for _, d := range p.Charge {
 			sum.Add(d.Dim, d.Amount)
@@ -419,7 +419,7 @@ func bills(pods []*cluster.Pod) (sum quantity.Vector) {
 	return sum
 }
 
-// drawing is a gang some of whose members have just been seated.
+// drawing is a gang some of whose members have just been placed.
 type drawing struct {
 	y           *cycle
 	g           *cluster.Gang

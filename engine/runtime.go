@@ -48,7 +48,7 @@ func capped(d, most time.Duration) time.Duration {
 	return d
 }
 
-// endOf is when the pod is expected to give its seat back; zero: nobody knows. The members of a gang end together,
+// endOf is when the pod is expected to give its allocation back; zero: nobody knows. The members of a gang end together,
 // but for those on their way out.
 func (y *cycle) endOf(p *cluster.Pod) time.Time {
 	switch {
@@ -121,7 +121,7 @@ func (y *cycle) gangStart(g *cluster.Gang) time.Time {
 	return first
 }
 
-// startOf is since when the pod has its seat; zero: for longer than anybody knows.
+// startOf is since when the pod has its allocation; zero: for longer than anybody knows.
 func (y *cycle) startOf(p *cluster.Pod) time.Time {
 	if !p.Started.IsZero() {
 		return p.Started.UTC()

@@ -584,7 +584,7 @@ func (w *soakWorld) used(queue, user string) map[string]int64 {
 	return out
 }
 
-// bill visits what the pod counts in its queue.
+// charge visits what the pod counts in its queue.
 func (w *soakWorld) bill(p *soakPod, node string, visit func(string, int64)) {
 	visit(engine.Pods, 1)
 	model := ""

@@ -23,8 +23,8 @@ func (s *State) startsIn(p *cluster.Pod) time.Duration {
 	return s.m.Config.Restart + startPatience
 }
 
-// takeMover makes the tenant, which is one piece, legal to move.
-func (c *claim) takeMover(t *tenant) {
+// takeMover makes the running workload, which is one piece, legal to move.
+func (c *claim) takeMover(t *running) {
 	u := t.units[0]
 	if t.Gang == nil && u.pods[0].Surges && c.y.pays(twinOf(u.pods[0]), nil) {
 		u.surge, u.budgeted = true, false
@@ -57,10 +57,10 @@ func (c *claim) overlap(victims []*unit, places []*cluster.Hold) bool {
 		}
 		u.surge, u.budgeted = false, len(p.Budgets) > 0
 		u.cost = s.costOf(u, y.now)
-		c.toll.count(u, 1)
+		c.disruption.count(u, 1)
 	}
 	s.m.Rollback(m)
-	_, never := y.broken(&c.toll)
+	_, never := y.broken(&c.disruption)
 	return !never
 }
 
@@ -87,7 +87,7 @@ func twinOf(p *cluster.Pod) *cluster.Gang {
 	return g
 }
 
-// pays says whether the queues of the twin let it run beside all that runs; with a node it is seated there.
+// pays says whether the queues of the twin let it run beside all that runs; with a node it is placed there.
 func (y *cycle) pays(twin *cluster.Gang, n *cluster.Node) bool {
 	s := y.s
 	s.m.Tally(twin)

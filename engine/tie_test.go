@@ -11,7 +11,7 @@ import (
 
 var room = engine.Resources{{Resource: "nvidia.com/gpu", Value: 1}, {Resource: engine.Pods, Value: 10}}
 
-// seats lists pod and node of everything that starts.
+// allocations lists pod and node of everything that starts.
 func seats(p engine.Plan) (out []string) {
 	for _, s := range p.Starts {
 		for _, x := range s.Placements {

@@ -17,7 +17,7 @@ import (
 // unit is what is evicted together: a pod by itself, a member of a gang above its minimum, or what is left of a gang
 // once those are gone.
 type unit struct {
-	of    *tenant
+	of    *running
 	pods  []*cluster.Pod
 	spare []*unit // of what is left of a gang: its members above the minimum, which go first
 	rest  *unit   // of a member above the minimum: what is left of its gang; nil: that stays
@@ -29,32 +29,32 @@ type unit struct {
 	surge    bool // of what is moved: it stays until the next one runs
 
 	// For one claim.
-	claim uint64
-	cause api.EvictionCause
-	cost  int64
-	reach int // how far up its tree the claimant's queue must be within quota for it or, where it is shared, within its share
-	taken bool
-	pass  uint64 // survey that has looked at it
-	gone  uint64 // survey that counts it as gone
-	seats []seatOf
-	to    []string // of what is moved: the nodes where its pods have places
+	claim       uint64
+	cause       api.EvictionCause
+	cost        int64
+	reach       int // how far up its tree the claimant's queue must be within quota for it or, where it is shared, within its share
+	taken       bool
+	pass        uint64 // scan that has looked at it
+	gone        uint64 // scan that counts it as gone
+	allocations []allocationOf
+	to          []string // of what is moved: the nodes where its pods have places
 }
 
-// seatOf is where a pod sat before it was lifted.
-type seatOf struct {
+// allocationOf is where a pod sat before it was lifted.
+type allocationOf struct {
 	node    *cluster.Node
 	devices []string
 }
 
-// tenant is a workload that has seats in a queue: those of its pods that are not on their way out.
-type tenant struct {
+// running is a workload that has allocations in a queue: those of its pods that are not on their way out.
+type running struct {
 	cluster.Workload
 	key      string
 	told     *api.Pod // of a pod by itself
 	payer    *cluster.Queue
 	priority int32
 	terms    *api.Terms
-	started  time.Time       // when its first pod got its seat; zero: for long
+	started  time.Time       // when its first pod got its allocation; zero: for long
 	size     quantity.Vector // what it is booked with
 	core     quantity.Vector // what of that is its minimum
 	stays    quantity.Vector // what of that can never be evicted
@@ -63,8 +63,8 @@ type tenant struct {
 	covered  int // by the quotas of how many queues its minimum is covered: its own, the one above, and so on, without a gap
 }
 
-// appraise works out what of the tenant may be evicted, and what of that decides its cost.
-func (s *State) appraise(t *tenant) {
+// appraise works out what of the running workload may be evicted, and what of that decides its cost.
+func (s *State) appraise(t *running) {
 	first := t.pods[0]
 	t.key, t.priority, t.started, t.terms = first.WorkloadKey(), first.Priority, first.Started, s.m.TermsOf(first)
 	if t.Gang == nil {
@@ -77,23 +77,23 @@ func (s *State) appraise(t *tenant) {
 			t.started = p.Started
 		}
 	}
-	s.divideTenant(t)
+	s.divide(t)
 	for _, u := range t.units {
 		u.stints = stintsOf(u.pods)
 		u.budgeted = slices.ContainsFunc(u.pods, func(p *cluster.Pod) bool { return len(p.Budgets) > 0 })
 	}
 }
 
-func compareTenants(a, b *tenant) int {
+func compareRunning(a, b *running) int {
 	if a.priority != b.priority {
 		return cluster.Before(a.priority > b.priority)
 	}
 	return cmp.Or(a.started.Compare(b.started), strings.Compare(a.key, b.key))
 }
 
-// divideTenant adds up what the tenant holds, and divides what may be evicted of it into units.
-func (s *State) divideTenant(t *tenant) {
-	t.size = bills(t.pods)
+// divide adds up what the running workload holds, and divides what may be evicted of it into units.
+func (s *State) divide(t *running) {
+	t.size = chargesOf(t.pods)
 	if t.Gang == nil {
 		t.core = t.size
 		if bare(t.pods[0]) {
@@ -111,7 +111,7 @@ func (s *State) divideTenant(t *tenant) {
 	for _, p := range t.pods {
 		if slices.Contains(spare, p) {
 			u := &unit{of: t, pods: []*cluster.Pod{p}}
-			u.size = bills(u.pods)
+			u.size = chargesOf(u.pods)
 			rest.spare = append(rest.spare, u)
 			continue
 		}
@@ -166,12 +166,12 @@ func sparesOf(g *cluster.Gang) []*cluster.Pod {
 	return out
 }
 
-// coveredUpTo says whether all queues of the tenant that are deeper than that cover its minimum.
-func (t *tenant) coveredUpTo(depth int) bool { return t.covered >= t.payer.Depth-depth }
+// coveredUpTo says whether all queues of the running workload that are deeper than that cover its minimum.
+func (t *running) coveredUpTo(depth int) bool { return t.covered >= t.payer.Depth-depth }
 
-// coverBelow returns the tenants of the queue and of all below it, having found out which of them its quota covers.
-func (s *State) coverBelow(q *cluster.Queue) []*tenant {
-	all := s.tenantsBelow(q)
+// coverBelow returns the running workloads of the queue and of all below it, having found out which of them its quota covers.
+func (s *State) coverBelow(q *cluster.Queue) []*running {
+	all := s.runningBelow(q)
 	var buf [4]int
 	dims := buf[:0]
 	for dim, promised := range s.m.Tree.Promised {
@@ -197,7 +197,7 @@ type claim struct {
 	y      *cycle
 	g      *cluster.Gang
 	t      cluster.Turn
-	q      *cluster.Queue  // that it is charged to; State.nobody: none
+	q      *cluster.Queue  // that it is charged to; Model.Unqueued: none
 	gpus   int64           // the least that it asks for
 	needs  quantity.Vector // the least that it asks for, as queues count it
 	own    quantity.Vector // what is held for it, and counts in its queues already
@@ -212,13 +212,13 @@ type claim struct {
 	first *cluster.Pod
 	kins  []place.Kin
 
-	owed     bool // its queue is within quota with it
-	preempts bool // lower priorities of its own queue are among the units
-	gated    bool // limits of its queue keep it out too
-	moving   bool // its units are moved, not taken away
-	settling bool // it is asked whether the claimant may have the place
-	toll     toll // of the units that are lifted
-	tests    int
+	owed       bool       // its queue is within quota with it
+	preempts   bool       // lower priorities of its own queue are among the units
+	gated      bool       // limits of its queue keep it out too
+	moving     bool       // its units are moved, not taken away
+	settling   bool       // it is asked whether the claimant may have the place
+	disruption disruption // of the units that are lifted
+	tests      int
 }
 
 // find lists the units that are legal to evict for the claim, in no order.
@@ -245,7 +245,7 @@ func (c *claim) preempt() {
 	if !c.q.Outranks(c.t.Priority) {
 		return
 	}
-	all := c.y.s.tenantsOf(c.q)
+	all := c.y.s.runningOf(c.q)
 	for i := len(all) - 1; i >= 0 && all[i].priority < c.t.Priority; i-- {
 		if !all[i].promoted() {
 			c.take(all[i], api.Preempted, -1)
@@ -253,9 +253,9 @@ func (c *claim) preempt() {
 	}
 }
 
-// promoted says whether the tenant started after it had waited for so long that it goes before higher priorities of its
+// promoted says whether the running workload started after it had waited for so long that it goes before higher priorities of its
 // queue: it is not evicted for them then.
-func (t *tenant) promoted() bool {
+func (t *running) promoted() bool {
 	q := t.payer.Spec
 	if q == nil || q.PromoteAfter == 0 {
 		return false
@@ -354,11 +354,11 @@ type cover struct {
 	dims  []int
 	over  []int // of dims, where the queue holds more than its part
 	part  func(*cluster.Queue, int) int64
-	all   []*tenant
+	all   []*running
 	sum   quantity.Vector
 }
 
-// newCover has the tenants of a queue that holds more than its part.
+// newCover has the running workloads of a queue that holds more than its part.
 func newCover(s *State, z *cluster.Queue, dims []int, part func(*cluster.Queue, int) int64) *cover {
 	v := &cover{s: s, queue: z, dims: dims, part: part}
 	for _, dim := range dims {
@@ -369,7 +369,7 @@ func newCover(s *State, z *cluster.Queue, dims []int, part func(*cluster.Queue, 
 	if len(v.over) == 0 {
 		return v
 	}
-	v.all = s.tenantsBelow(z)
+	v.all = s.runningBelow(z)
 	return v
 }
 
@@ -430,7 +430,7 @@ func (c *claim) overrun() {
 		c.y.wake(p.Start)
 		return
 	}
-	c.y.s.everyTenant(func(t *tenant) {
+	c.y.s.everyRunning(func(t *running) {
 		end := c.y.saidEnd(t)
 		switch {
 		case end.IsZero() || t.started.Before(p.Since.Truncate(time.Second)): // clusters tell starts to the second
@@ -444,10 +444,10 @@ func (c *claim) overrun() {
 	})
 }
 
-// takesBack says whether the tenant, once it is evicted and made again, could have the claimant evicted in return: by its
+// takesBack says whether the running workload, once it is evicted and made again, could have the claimant evicted in return: by its
 // priority, its quota or its share. For who runs too long, or does nothing, nobody has such a claim to begin with, and so
 // the place would be taken back and forth.
-func (c *claim) takesBack(t *tenant) bool {
+func (c *claim) takesBack(t *running) bool {
 	s := c.y.s
 	if !slices.ContainsFunc(t.pods, func(p *cluster.Pod) bool { return p.Owner != "" }) {
 		return false // nobody makes it again
@@ -467,9 +467,9 @@ func (c *claim) takesBack(t *tenant) bool {
 	return c.isOwed(t, promised, s.m.Quota, s.m.Quota) || c.isOwed(t, c.sharedDims(), fairShare, shareOrQuota)
 }
 
-// isOwed says whether the tenant's queues are within their part up to where they meet the claimant's, and those hold more
+// isOwed says whether the running workload's queues are within their part up to where they meet the claimant's, and those hold more
 // than theirs with the claimant.
-func (c *claim) isOwed(t *tenant, dims []int, part, most func(*cluster.Queue, int) int64) bool {
+func (c *claim) isOwed(t *running, dims []int, part, most func(*cluster.Queue, int) int64) bool {
 	s := c.y.s
 	for x := t.payer; x != nil && len(dims) > 0; x = x.Parent {
 		for _, dim := range dims {
@@ -493,8 +493,8 @@ func (c *claim) isOwed(t *tenant, dims []int, part, most func(*cluster.Queue, in
 	return false
 }
 
-// saidEnd is when the tenant would have ended as its author said; zero: that was not said.
-func (y *cycle) saidEnd(t *tenant) time.Time {
+// saidEnd is when the running workload would have ended as its author said; zero: that was not said.
+func (y *cycle) saidEnd(t *running) time.Time {
 	terms := t.terms
 	run := terms.Expected
 	if terms.Max > 0 && (run == 0 || terms.Max < run) {
@@ -506,14 +506,14 @@ func (y *cycle) saidEnd(t *tenant) time.Time {
 	return t.started.Add(run)
 }
 
-// everyTenant visits all, in no order.
-func (s *State) everyTenant(visit func(*tenant)) {
+// everyRunning visits all, in no order.
+func (s *State) everyRunning(visit func(*running)) {
 	for _, q := range s.m.Queues {
-		for _, t := range s.tenantsOf(q) {
+		for _, t := range s.runningOf(q) {
 			visit(t)
 		}
 	}
-	for _, t := range s.tenantsOf(&s.m.Unqueued) {
+	for _, t := range s.runningOf(&s.m.Unqueued) {
 		visit(t)
 	}
 }
@@ -521,7 +521,7 @@ func (s *State) everyTenant(visit func(*tenant)) {
 // idle: what was measured to do nothing for long enough in a queue that does not let that be.
 func (c *claim) idle() {
 	for _, q := range c.y.s.m.Tree.Idle {
-		for _, t := range c.y.s.tenantsOf(q) {
+		for _, t := range c.y.s.runningOf(q) {
 			for _, u := range t.units {
 				//mutate: idle-takes-back
 				if c.idles(u, q.Spec.ReclaimIdle) && !c.takesBack(t) {
@@ -550,8 +550,8 @@ func (c *claim) idles(u *unit, after time.Duration) bool {
 	return true
 }
 
-// take makes all units of the tenant legal.
-func (c *claim) take(t *tenant, cause api.EvictionCause, reach int) {
+// take makes all units of the running workload legal.
+func (c *claim) take(t *running, cause api.EvictionCause, reach int) {
 	if len(t.units) == 0 || t.Gang == c.g {
 		return
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // The victims of a claim: a set of legal units, cheapest first by what it breaks and what it costs, from which none can
-// be put back. Whether a set will do is asked of the state itself, with the victims lifted off their seats.
+// be put back. Whether a set will do is asked of the state itself, with the victims lifted off their node.
 
 const (
 	exactUnits = 14   // so many units are decided exactly
@@ -67,7 +67,7 @@ func (c *claim) choose() []*unit {
 	return c.taken()
 }
 
-// compareUnits puts first what is rather left alone: what is left of gangs, then the dearest, then as on a roster.
+// compareUnits puts first what is rather left alone: what is left of gangs, then the dearest, then as on a list of candidates.
 func compareUnits(a, b *unit) int {
 	if x, y := len(a.spare) > 0, len(b.spare) > 0; x != y {
 		return cluster.Before(x)
@@ -75,7 +75,7 @@ func compareUnits(a, b *unit) int {
 	if a.cost != b.cost {
 		return cluster.Before(a.cost > b.cost)
 	}
-	if c := compareTenants(a.of, b.of); c != 0 {
+	if c := compareRunning(a.of, b.of); c != 0 {
 		return c
 	}
 	return cmp.Or(strings.Compare(a.of.payer.Name, b.of.payer.Name), cluster.ComparePods(a.pods[0], b.pods[0]))
@@ -93,10 +93,10 @@ func (c *claim) taken() []*unit {
 	return out
 }
 
-// lift takes the unit's pods off their seats.
+// lift takes the unit's pods off their node.
 func (c *claim) lift(u *unit) {
 	u.taken = true
-	u.seats, u.returns = u.seats[:0], u.returns[:0]
+	u.allocations, u.returns = u.allocations[:0], u.returns[:0]
 	for _, p := range u.pods {
 		if p.Owner != "" {
 			for _, d := range p.Charge {
@@ -104,7 +104,7 @@ func (c *claim) lift(u *unit) {
 			}
 		}
 		n := p.Host
-		u.seats = append(u.seats, seatOf{n, p.HostDevices})
+		u.allocations = append(u.allocations, allocationOf{n, p.HostDevices})
 		c.y.s.m.Remove(p)
 		for _, o := range c.y.spoken[n] { // what is held there is theirs, and not taken from this one
 			if o.Host == n {
@@ -112,16 +112,16 @@ func (c *claim) lift(u *unit) {
 			}
 		}
 	}
-	c.toll.count(u, 1)
+	c.disruption.count(u, 1)
 }
 
 // restore undoes lift.
 func (c *claim) restore(u *unit) {
 	u.taken = false
 	for i, p := range u.pods {
-		c.y.s.m.PutOn(p, u.seats[i].node, u.seats[i].devices)
+		c.y.s.m.PutOn(p, u.allocations[i].node, u.allocations[i].devices)
 	}
-	c.toll.count(u, -1)
+	c.disruption.count(u, -1)
 }
 
 // returning is what those that are lifted will take of the dimension again by right: who is made again and has quota for it
@@ -168,7 +168,7 @@ func (x *exact) decide(i int, so worth) {
 		return
 	}
 	if i == len(x.units) {
-		broken, never := x.y.broken(&x.toll)
+		broken, never := x.y.broken(&x.disruption)
 		so.broken = broken
 		if !never && (!x.found || so.less(x.worth)) && (!x.moving || x.rehomed(false)) && x.settles() {
 			x.found, x.worth = true, so
@@ -208,7 +208,7 @@ func (c *claim) approach() (found, hope bool) {
 		return false, true
 	}
 	c.putBack()
-	_, never := c.y.broken(&c.toll)
+	_, never := c.y.broken(&c.disruption)
 	return !never, true
 }
 
@@ -245,7 +245,7 @@ func (c *claim) liftWithin(u *unit) {
 		}
 	}
 	c.liftWith(u)
-	if _, never := c.y.broken(&c.toll); never {
+	if _, never := c.y.broken(&c.disruption); never {
 		for _, o := range lifted {
 			c.restore(o)
 		}
@@ -279,7 +279,7 @@ func (c *claim) takeMore() bool {
 func (c *claim) breaks(u *unit) int {
 	for _, p := range u.pods {
 		for _, b := range p.Budgets {
-			if c.y.allowed(b)-c.toll.of[b] <= 0 {
+			if c.y.allowed(b)-c.disruption.of[b] <= 0 {
 				return 1
 			}
 		}
@@ -299,7 +299,7 @@ func (u *unit) whole() int64 {
 // putBack puts back every unit that is not needed: those first that break budgets, then the dearest.
 func (c *claim) putBack() {
 	order := c.taken()
-	if len(c.toll.of) > 0 {
+	if len(c.disruption.of) > 0 {
 		slices.SortStableFunc(order, func(a, b *unit) int {
 			if (len(a.spare) > 0) != (len(b.spare) > 0) {
 				return 0
@@ -322,7 +322,7 @@ func (c *claim) putBack() {
 func (c *claim) overdraws(u *unit) int {
 	for _, p := range u.pods {
 		for _, b := range p.Budgets {
-			if c.toll.of[b] > c.y.allowed(b) {
+			if c.disruption.of[b] > c.y.allowed(b) {
 				return 1
 			}
 		}

@@ -74,7 +74,7 @@ func (c *claim) sweep(found bool) bool {
 	}
 	if found {
 		w.limit = w.price(at)
-		for b, n := range c.toll.of {
+		for b, n := range c.disruption.of {
 			if allowed := c.y.allowed(b); allowed > 0 && n > allowed {
 				w.tight = append(w.tight, tight{b, allowed})
 			}
@@ -105,7 +105,7 @@ func (c *claim) sweep(found bool) bool {
 
 // price is what the units cost, which are lifted and nobody else.
 func (w *sweep) price(units []*unit) int64 {
-	broken, _ := w.y.broken(&w.toll)
+	broken, _ := w.y.broken(&w.disruption)
 	sum := w.dear * int64(broken)
 	for _, u := range units {
 		sum += u.cost
@@ -144,7 +144,7 @@ func (w *sweep) strains(u *unit) int64 {
 // slack is what tight budgets allow beyond what is taken of them.
 func (w *sweep) slack() (sum int64) {
 	for _, t := range w.tight {
-		sum += int64(max(0, t.allowed-w.toll.of[t.budget]))
+		sum += int64(max(0, t.allowed-w.disruption.of[t.budget]))
 	}
 	return sum
 }
@@ -222,18 +222,18 @@ func (c *claim) wants(i int) []place.Order {
 // walk is the search in one region.
 type walk struct {
 	*sweep
-	v     *survey
+	v     *scan
 	name  string
 	wants []place.Order
 	most  room // that is wanted
-	lacks room // of that, what the lots must have
+	lacks room // of that, what the nodes must have
 	dim   int  // the resource that its nodes are compared by
 	turn  uint64
-	lots  []*lot
-	ahead [][]int64         // by lot and room: what it costs at the least from that lot on
-	parts map[*unit]int64   // of a unit: how much it gives in all of the region
-	on    map[*unit][]stake // where it counts
-	paid  []int64           // by lot: what counts there of the units that are chosen
+	nodes []*sweepNode
+	ahead [][]int64            // by node and room: what it costs at the least from that node on
+	parts map[*unit]int64      // of a unit: how much it gives in all of the region
+	on    map[*unit][]partCost // where it counts
+	paid  []int64              // by node: what counts there of the units that are chosen
 
 	relief *relief // what could open a gate that is shut; nil: none is
 	short  int64   // what that gate lacks
@@ -251,31 +251,31 @@ func (r room) less(o room) room { return room{max(0, r[0]-o[0]), max(0, r[1]-o[1
 // code numbers the rooms up to what is wanted.
 func (x *walk) code(r room) int { return int(r[0]*(x.most[1]+1) + r[1]) }
 
-// stair is, by number of pods of the second class on a lot, how many of the first have room beside them; -1: none, as
+// roomBeside is, by number of pods of the second class on a node, how many of the first have room beside them; -1: none, as
 // those have no room themselves.
-type stair [sweepOther + 1]int64
+type roomBeside [sweepOther + 1]int64
 
-// lot is a node of the region.
-type lot struct {
-	*tract
-	has   room    // pods that go there already
-	may   [2]bool // which of the classes may be there
-	units []*unit // the cheapest first
-	top   room    // with all of them gone
-	costs []int64 // by room: what it costs at the least
-	rate  int64   // the same for each pod
-	now   stair   // with none of them gone
-	used  int     // how many of its units are chosen
-	bound bool    // some of its units are on other nodes too, or covered by budgets
+// sweepNode is a node of the region.
+type sweepNode struct {
+	*candidateNode
+	has   room       // pods that go there already
+	may   [2]bool    // which of the classes may be there
+	units []*unit    // the cheapest first
+	top   room       // with all of them gone
+	costs []int64    // by room: what it costs at the least
+	rate  int64      // the same for each pod
+	now   roomBeside // with none of them gone
+	used  int        // how many of its units are chosen
+	bound bool       // some of its units are on other nodes too, or covered by budgets
 }
 
-// stake is what counts of a unit's cost on a lot.
-type stake struct {
-	lot  int
+// partCost is what counts of a unit's cost on a node.
+type partCost struct {
+	node int
 	cost int64
 }
 
-// choice is some of the units of a lot, by position, and the room that it then has.
+// choice is some of the units of a node, by position, and the room that it then has.
 type choice struct {
 	set   uint32
 	room  room
@@ -283,10 +283,10 @@ type choice struct {
 }
 
 // prepare gets the search in a region ready: all candidates are counted as gone.
-func (w *sweep) prepare(v *survey, r *region, wants []place.Order) *walk {
+func (w *sweep) prepare(v *scan, r *region, wants []place.Order) *walk {
 	w.y.s.passes++
 	x := &walk{sweep: w, v: v, name: r.name, wants: wants, turn: w.y.s.passes, dim: quantity.DimGPU,
-		parts: make(map[*unit]int64), on: make(map[*unit][]stake)}
+		parts: make(map[*unit]int64), on: make(map[*unit][]partCost)}
 	if v.class.Shape.GPUs == 0 {
 		x.dim = v.class.Demands[len(v.class.Demands)-1].Dim
 	}
@@ -296,31 +296,31 @@ func (w *sweep) prepare(v *survey, r *region, wants []place.Order) *walk {
 	if len(wants) > 1 {
 		x.addContested(r)
 	}
-	for _, t := range r.tracts {
-		if l := x.lot(t); x.stairs(l) != l.now || l.contested() {
-			x.lots = append(x.lots, l)
+	for _, t := range r.nodes {
+		if l := x.node(t); x.roomBeside(l) != l.now || l.contested() {
+			x.nodes = append(x.nodes, l)
 			for _, u := range t.units {
 				x.parts[u] += x.gives(u, l)
 			}
 		}
 	}
-	for _, l := range x.lots {
-		l.top = x.stairs(l).top()
+	for _, l := range x.nodes {
+		l.top = x.roomBeside(l).top()
 		l.used = 0
 		x.appraise(l)
 	}
-	if len(x.lots) > sweepNodes {
-		slices.SortFunc(x.lots, func(a, b *lot) int {
+	if len(x.nodes) > sweepNodes {
+		slices.SortFunc(x.nodes, func(a, b *sweepNode) int {
 			return cmp.Or(cmp.Compare(a.rate, b.rate), strings.Compare(a.node.Name, b.node.Name))
 		})
-		x.lots = x.lots[:sweepNodes]
+		x.nodes = x.nodes[:sweepNodes]
 	}
 	for i, o := range wants {
-		if r.tracts == nil {
+		if r.nodes == nil {
 			break // there is room already
 		}
 		elsewhere := r.fits(w.y.s, o.Class)
-		for _, l := range x.lots {
+		for _, l := range x.nodes {
 			elsewhere -= l.has[i]
 		}
 		x.lacks[i] = max(0, x.most[i]-elsewhere)
@@ -329,19 +329,19 @@ func (w *sweep) prepare(v *survey, r *region, wants []place.Order) *walk {
 	return x
 }
 
-// lot makes a lot of a node whose units are counted as gone.
-func (x *walk) lot(t *tract) *lot {
-	l := &lot{tract: t, has: x.has(t.node)}
+// node makes a node of a node whose units are counted as gone.
+func (x *walk) node(t *candidateNode) *sweepNode {
+	l := &sweepNode{candidateNode: t, has: x.has(t.node)}
 	for i, o := range x.wants {
 		l.may[i] = x.v.admits(o.Class, t.node)
 	}
 	if len(x.wants) == 1 {
-		l.now = x.stairs(l)
+		l.now = x.roomBeside(l)
 	} else {
 		for _, u := range t.units {
 			x.v.free(u, -1)
 		}
-		l.now = x.stairs(l)
+		l.now = x.roomBeside(l)
 		for _, u := range t.units {
 			x.v.free(u, 1)
 		}
@@ -359,7 +359,7 @@ func (x *walk) has(n *cluster.Node) (r room) {
 }
 
 // contested says whether there is room already for either class.
-func (l *lot) contested() bool { return l.has[0] > 0 && l.has[1] > 0 }
+func (l *sweepNode) contested() bool { return l.has[0] > 0 && l.has[1] > 0 }
 
 // addContested adds to the region the nodes without candidates that have room for either class: not for both at once.
 func (x *walk) addContested(r *region) {
@@ -371,16 +371,16 @@ func (x *walk) addContested(r *region) {
 			if has := x.has(n); has[0] == 0 || has[1] == 0 {
 				continue
 			}
-			if t := x.v.tract(n); t != nil && len(t.units) == 0 {
-				r.tracts = append(r.tracts[:len(r.tracts):len(r.tracts)], t)
+			if t := x.v.candidate(n); t != nil && len(t.units) == 0 {
+				r.nodes = append(r.nodes[:len(r.nodes):len(r.nodes)], t)
 			}
 		}
 	}
 }
 
-// stairs counts what has room on the lot as it is: where none of its units is chosen, no more than the state says.
-func (x *walk) stairs(l *lot) stair {
-	out := stair{-1, -1, -1, -1, -1, -1, -1, -1}
+// roomBeside counts what has room on the node as it is: where none of its units is chosen, no more than the state says.
+func (x *walk) roomBeside(l *sweepNode) roomBeside {
+	out := roomBeside{-1, -1, -1, -1, -1, -1, -1, -1}
 	for b := range x.most[1] + 1 {
 		if b > 0 && (!l.may[1] || l.used == 0 && b > l.has[1]) {
 			break
@@ -397,11 +397,11 @@ func (x *walk) stairs(l *lot) stair {
 	return out
 }
 
-// beside is how many pods of the first class have room on the lot beside so many of the second, by resources; -1: those
+// beside is how many pods of the first class have room on the node beside so many of the second, by resources; -1: those
 // have none.
-func (x *walk) beside(l *lot, others int64) int64 {
+func (x *walk) beside(l *sweepNode, others int64) int64 {
 	if others == 0 {
-		return x.v.slots(l.tract)
+		return x.v.slots(l.candidateNode)
 	}
 	if l.spoils > 0 {
 		return -1
@@ -425,7 +425,7 @@ func (x *walk) beside(l *lot, others int64) int64 {
 }
 
 // top is the most of either class.
-func (s stair) top() (r room) {
+func (s roomBeside) top() (r room) {
 	for b, a := range s {
 		if a >= 0 {
 			r[0], r[1] = max(r[0], a), int64(b)
@@ -435,10 +435,10 @@ func (s stair) top() (r room) {
 }
 
 // holds says whether there is that room.
-func (s stair) holds(r room) bool { return s[r[1]] >= r[0] }
+func (s roomBeside) holds(r room) bool { return s[r[1]] >= r[0] }
 
 // more says whether there is more room anywhere than in the other.
-func (s stair) more(o stair) bool {
+func (s roomBeside) more(o roomBeside) bool {
 	for b := range s {
 		if s[b] > o[b] {
 			return true
@@ -447,8 +447,8 @@ func (s stair) more(o stair) bool {
 	return false
 }
 
-// gives is how much of the resource the unit's pods leave on the lot, at least 1.
-func (x *walk) gives(u *unit, l *lot) int64 {
+// gives is how much of the resource the unit's pods leave on the node, at least 1.
+func (x *walk) gives(u *unit, l *sweepNode) int64 {
 	var sum int64
 	for _, p := range u.pods {
 		if p.Host == l.node {
@@ -458,8 +458,8 @@ func (x *walk) gives(u *unit, l *lot) int64 {
 	return max(1, sum)
 }
 
-// share is what of the unit's cost counts on the lot.
-func (x *walk) share(u *unit, l *lot) int64 {
+// share is what of the unit's cost counts on the node.
+func (x *walk) share(u *unit, l *sweepNode) int64 {
 	cost := u.cost + x.dear*x.strains(u)
 	if part := x.gives(u, l); part < x.parts[u] {
 		return int64(float64(cost) * (float64(part) / float64(x.parts[u])))
@@ -467,14 +467,14 @@ func (x *walk) share(u *unit, l *lot) int64 {
 	return cost
 }
 
-// appraise decides the lot by itself, by the one resource: a knapsack.
-func (x *walk) appraise(l *lot) {
+// appraise decides the node by itself, by the one resource: a knapsack.
+func (x *walk) appraise(l *sweepNode) {
 	type load struct{ amount, cost int64 }
 	idle := l.free.At(x.dim)
-	for _, u := range l.tract.units {
+	for _, u := range l.candidateNode.units {
 		idle -= x.gives(u, l)
 	}
-	l.units = slices.Clone(l.tract.units)
+	l.units = slices.Clone(l.candidateNode.units)
 	slices.SortFunc(l.units, func(a, b *unit) int {
 		each := cmp.Compare(float64(x.share(a, l))*float64(x.gives(b, l)), float64(x.share(b, l))*float64(x.gives(a, l)))
 		return cmp.Or(each, compareUnits(b, a))
@@ -533,22 +533,22 @@ func (x *walk) rooms(top room, visit func(room)) {
 	}
 }
 
-// arrange puts the lots in order, those first whose units are not theirs alone, and adds up what they cost.
+// arrange puts the nodes in order, those first whose units are not theirs alone, and adds up what they cost.
 func (x *walk) arrange() {
-	slices.SortFunc(x.lots, func(a, b *lot) int {
+	slices.SortFunc(x.nodes, func(a, b *sweepNode) int {
 		if a.bound != b.bound {
 			return cluster.Before(a.bound)
 		}
 		return cmp.Or(cmp.Compare(a.rate, b.rate), strings.Compare(a.node.Name, b.node.Name))
 	})
-	x.paid = make([]int64, len(x.lots))
-	x.ahead = make([][]int64, len(x.lots)+1)
-	x.ahead[len(x.lots)] = slices.Repeat([]int64{unpayable}, x.code(x.most)+1)
-	x.ahead[len(x.lots)][0] = 0
-	for i := len(x.lots) - 1; i >= 0; i-- {
-		l := x.lots[i]
+	x.paid = make([]int64, len(x.nodes))
+	x.ahead = make([][]int64, len(x.nodes)+1)
+	x.ahead[len(x.nodes)] = slices.Repeat([]int64{unpayable}, x.code(x.most)+1)
+	x.ahead[len(x.nodes)][0] = 0
+	for i := len(x.nodes) - 1; i >= 0; i-- {
+		l := x.nodes[i]
 		for _, u := range l.units {
-			x.on[u] = append(x.on[u], stake{i, x.share(u, l)})
+			x.on[u] = append(x.on[u], partCost{i, x.share(u, l)})
 		}
 		x.ahead[i] = slices.Clone(x.ahead[i+1])
 		x.rooms(x.lacks, func(r room) {
@@ -564,7 +564,7 @@ func (x *walk) arrange() {
 	}
 }
 
-// least is what any set costs that is chosen so far and makes that room from the i-th lot on.
+// least is what any set costs that is chosen so far and makes that room from the i-th node on.
 func (x *walk) least(i int, lacks room) int64 {
 	more := x.ahead[i][x.code(lacks)]
 	if more >= unpayable {
@@ -583,10 +583,10 @@ func (x *walk) least(i int, lacks room) int64 {
 
 // so is what the units cost that are chosen so far.
 func (x *walk) so() int64 {
-	if len(x.toll.of) == 0 {
+	if len(x.disruption.of) == 0 {
 		return x.cost
 	}
-	broken, never := x.y.broken(&x.toll)
+	broken, never := x.y.broken(&x.disruption)
 	if never {
 		return unpayable
 	}
@@ -606,15 +606,15 @@ func (x *walk) choose(u *unit) {
 func (x *walk) chooseOne(u *unit) {
 	u.gone = x.turn
 	x.v.free(u, 1)
-	x.toll.count(u, 1)
+	x.disruption.count(u, 1)
 	x.cost += u.cost
 	x.chosen = append(x.chosen, u)
 	if x.relief != nil {
 		x.short -= x.relief.gives[u]
 	}
 	for _, s := range x.on[u] {
-		x.paid[s.lot] += s.cost
-		x.lots[s.lot].used++
+		x.paid[s.node] += s.cost
+		x.nodes[s.node].used++
 	}
 }
 
@@ -624,14 +624,14 @@ func (x *walk) back(to int) {
 		u := x.chosen[i]
 		u.gone = 0
 		x.v.free(u, -1)
-		x.toll.count(u, -1)
+		x.disruption.count(u, -1)
 		x.cost -= u.cost
 		if x.relief != nil {
 			x.short += x.relief.gives[u]
 		}
 		for _, s := range x.on[u] {
-			x.paid[s.lot] -= s.cost
-			x.lots[s.lot].used--
+			x.paid[s.node] -= s.cost
+			x.nodes[s.node].used--
 		}
 	}
 	x.chosen = x.chosen[:to]
@@ -640,7 +640,7 @@ func (x *walk) back(to int) {
 // spent says whether the search has been long enough.
 func (x *walk) spent() bool { return x.steps > sweepSteps || x.asked > sweepTests }
 
-// begin searches the region: lot by lot, and then for what opens the gates.
+// begin searches the region: node by node, and then for what opens the gates.
 func (x *walk) begin() {
 	if x.gated {
 		if gates, _ := x.y.gates(x.g); len(gates) > 0 {
@@ -682,7 +682,7 @@ func (x *walk) findRelief(g why.Gate) *relief {
 	for _, u := range x.cands {
 		h := helper{u, 1, u.cost + x.dear*x.surely(u)}
 		if g.Resource != "" {
-			h.gives = (u.billed(x.y.s.m.Dims.ID(g.Resource)) + part - 1) / part
+			h.gives = (u.charged(x.y.s.m.Dims.ID(g.Resource)) + part - 1) / part
 		}
 		if h.gives > 0 && (g.Cause == why.NotLent || u.of.payer.Top() == x.q.Top()) {
 			r.helpers = append(r.helpers, h)
@@ -706,8 +706,8 @@ func (x *walk) findRelief(g why.Gate) *relief {
 	return r
 }
 
-// billed is what the unit's pods are charged of the resource.
-func (u *unit) billed(dim int) (sum int64) {
+// charged is what the unit's pods are charged of the resource.
+func (u *unit) charged(dim int) (sum int64) {
 	for _, p := range u.pods {
 		for _, d := range p.Charge {
 			if d.Dim == dim {
@@ -734,7 +734,7 @@ func (x *walk) relieve(i int) {
 	}
 }
 
-// settle makes room from the i-th lot on.
+// settle makes room from the i-th node on.
 func (x *walk) settle(i int, lacks room) {
 	if x.least(i, lacks) >= x.limit || x.spent() {
 		return
@@ -743,9 +743,9 @@ func (x *walk) settle(i int, lacks room) {
 		x.relieve(0)
 		return
 	}
-	l := x.lots[i]
+	l := x.nodes[i]
 	from := len(x.choices)
-	is := x.stairs(l)
+	is := x.roomBeside(l)
 	x.offer(i, lacks, 0, is)
 	x.list(i, lacks, 0, 0, is)
 	mine := x.choices[from:]
@@ -766,10 +766,10 @@ func (x *walk) settle(i int, lacks room) {
 	x.choices = x.choices[:from]
 }
 
-// list lists the sets of the lot's units from the j-th on that make more room, with those of the set, which are chosen,
+// list lists the sets of the node's units from the j-th on that make more room, with those of the set, which are chosen,
 // than without their last.
-func (x *walk) list(i int, lacks room, set uint32, j int, is stair) {
-	l := x.lots[i]
+func (x *walk) list(i int, lacks room, set uint32, j int, is roomBeside) {
+	l := x.nodes[i]
 	for ; j < len(l.units) && !x.spent(); j++ {
 		u := l.units[j]
 		if u.gone == x.turn {
@@ -779,7 +779,7 @@ func (x *walk) list(i int, lacks room, set uint32, j int, is stair) {
 		was := len(x.chosen)
 		x.choose(u)
 		if x.least(i, lacks) < x.limit {
-			with := x.stairs(l)
+			with := x.roomBeside(l)
 			if with.more(is) {
 				x.offer(i, lacks, set|1<<j, with)
 			}
@@ -791,8 +791,8 @@ func (x *walk) list(i int, lacks room, set uint32, j int, is stair) {
 	}
 }
 
-// offer lists the set, which is chosen, with each room that the lot can have then.
-func (x *walk) offer(i int, lacks room, set uint32, is stair) {
+// offer lists the set, which is chosen, with each room that the node can have then.
+func (x *walk) offer(i int, lacks room, set uint32, is roomBeside) {
 	for b := lacks[1]; b >= 0; b-- {
 		if b < lacks[1] && is[b] <= is[b+1] {
 			continue // more of the one at no loss of the other

@@ -13,7 +13,7 @@ import (
 )
 
 // live is what a state that was told the same knows: the newest of everything, as the changes that said so. It
-// follows the engine's rules for versions (engine/apply.go) and none of its others.
+// follows the engine's rules for versions (engine/internal/cluster/apply.go) and none of its others.
 type live struct {
 	objects map[engine.Ref]engine.Change // by kind and key; Ref.Version is 0
 	gone    map[engine.Ref]uint64        // version, by kind and key

@@ -97,7 +97,7 @@ func (b *Branch) Path(leaf *Branch) []*Branch {
 	return nil
 }
 
-// Mates lists the members of the i-th pod's segment that have a seat.
+// Mates lists the members of the i-th pod's segment that have an allocation.
 func (b *Branch) Mates(i int) []*Pod {
 	size := b.Group.Layout.Segment
 	first := i / size * size
@@ -125,7 +125,7 @@ func (b *Branch) Must() []*Branch {
 	return out
 }
 
-// RunningPods lists the members of the branch that have a seat.
+// RunningPods lists the members of the branch that have an allocation.
 func (b *Branch) RunningPods() []*Pod {
 	var out []*Pod
 	b.Each(func(b *Branch) {

@@ -71,7 +71,7 @@ func (a *Check) Cluster() {
 			ought++
 		}
 	}
-	a.Note("cluster", "", "seats", "", int64(seats), int64(ought))
+	a.Note("cluster", "", "allocations", "", int64(seats), int64(ought))
 	a.wanted()
 	for _, sh := range m.Topology.Buckets {
 		free := int64(0)
@@ -107,7 +107,7 @@ func (a *Check) wanted() {
 	}
 }
 
-// lacks adds what the gang's members without a seat ask for.
+// lacks adds what the gang's members without an allocation ask for.
 func (a *Check) lacks(g *Gang, sum map[string]int64) {
 	pods := slices.Clone(g.Members)
 	if g.Lone != nil {
@@ -135,7 +135,7 @@ func (a *Check) lacks(g *Gang, sum map[string]int64) {
 	}
 }
 
-// whereabouts checks that the pod has the seat that it was told to have, and that it is in line where it has none. It
+// whereabouts checks that the pod has the allocation that it was told to have, and that it is in line where it has none. It
 // reports whether it ought to have one.
 func (a *Check) whereabouts(key string, p *Pod) bool {
 	node, _ := a.place(p.Pod)
@@ -143,7 +143,7 @@ func (a *Check) whereabouts(key string, p *Pod) bool {
 	if p.Host != nil {
 		has = p.Host.Name
 	}
-	a.Note("pod", key, "seat", node, auditBit(has == node), 1)
+	a.Note("pod", key, "allocation", node, auditBit(has == node), 1)
 	return node != ""
 }
 
@@ -405,7 +405,7 @@ func (a *Check) Node(n *Node) {
 // occupant checks that the pod is here, once, and in the account of its queue.
 func (a *Check) occupant(n *Node, p *Pod, twice bool) {
 	at, devices := a.place(p.Pod)
-	a.Note("node", n.Name, "occupants", p.Key, auditBit(at == n.Name && p.Host == n && a.m.Pods[p.Key] == p && !twice), 1)
+	a.Note("node", n.Name, "pods", p.Key, auditBit(at == n.Name && p.Host == n && a.m.Pods[p.Key] == p && !twice), 1)
 	a.Note("pod", p.Key, "devices", n.Name, auditBit(slices.Equal(devices, p.HostDevices)), 1)
 	a.Note("pod", p.Key, "evicting", "", auditBit(p.Leaving()), auditBit(a.going(p.Pod)))
 	var q *Queue
@@ -447,8 +447,8 @@ func (a *Check) devices(n *Node) {
 		a.Note("node", n.Name, "holders", d.ID, int64(n.Holders[i]), held[d.ID])
 		a.Note("node", n.Name, "device", d.ID, auditBit(n.Devices[i].Free), free)
 	}
-	a.Note("node", n.Name, "loose", "", n.FreeDevices, loose)
-	a.Note("node", n.Name, "blind", "", n.UnknownDevices, blind)
+	a.Note("node", n.Name, "free devices", "", n.FreeDevices, loose)
+	a.Note("node", n.Name, "unknown devices", "", n.UnknownDevices, blind)
 }
 
 func auditBit(b bool) int64 {

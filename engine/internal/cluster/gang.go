@@ -22,16 +22,16 @@ type Gang struct {
 	Whole   bool // keeps others' GPU work off its nodes
 	Members []*Pod
 
-	Stale bool // is in State.stale
+	Stale bool // is in Model.Stale
 	Tree  *Branch
 
 	Evictable bool   // may be evicted whole, as of the last tally
 	Done      bool   // has its minimum, as of the last tally
-	Runs      bool   // some of it has a seat, as of the last tally
+	Runs      bool   // some of it has an allocation, as of the last tally
 	Payer     *Queue // its queue, as of the last tally; nil: none, or one that is not known
 	Tallies   uint64 // made so far
 
-	wanting  []quantity.Demand // what its members without a seat ask for, as entered in wantedOf.wanted
+	wanting  []quantity.Demand // what its members without an allocation ask for, as entered in wantedOf.wanted
 	wantedOf *Queue
 	lacks    bool // it counts in the account of its queue with what it lacks, if it has a queue
 }
@@ -206,7 +206,7 @@ func (b *Branch) adopt(members []*Pod, subgroup string) {
 	b.count()
 }
 
-// count leaves out members on their way out and counts those with a seat.
+// count leaves out members on their way out and counts those with an allocation.
 func (b *Branch) count() {
 	if slices.ContainsFunc(b.Pods, func(p *Pod) bool { return !p.counts() }) {
 		b.Pods = slices.DeleteFunc(slices.Clone(b.Pods), func(p *Pod) bool { return !p.counts() })
@@ -279,7 +279,7 @@ func (b *Branch) Complete() bool {
 	return n >= b.MinGroups()
 }
 
-// Waiting counts the members without a seat.
+// Waiting counts the members without an allocation.
 func (b *Branch) Waiting() int {
 	n := len(b.Pods) - b.Allocated
 	for _, c := range b.Children {
@@ -288,7 +288,7 @@ func (b *Branch) Waiting() int {
 	return n
 }
 
-// Running counts the members with a seat.
+// Running counts the members with an allocation.
 func (b *Branch) Running() int {
 	n := b.Allocated
 	for _, c := range b.Children {

@@ -46,13 +46,13 @@ func (m *Model) Standing() uint64 {
 
 func (m *Model) Mark() Mark { return Mark(len(m.Journal)) }
 
-// PutOn seats the pod on the node, with the devices, until rolled back.
+// PutOn allocates the pod on the node, with the devices, until rolled back.
 func (m *Model) PutOn(p *Pod, n *Node, devices []string) {
 	m.occupy(p, n, devices)
 	m.note(Undo{did: allocated, pod: p})
 }
 
-// Lift unseats the pod until rolled back. A nomination that it had counts again.
+// Lift releases the pod until rolled back. A nomination that it had counts again.
 func (m *Model) Lift(p *Pod) {
 	m.note(Undo{did: released, pod: p, node: p.Host, devices: p.HostDevices})
 	m.vacate(p)
@@ -75,14 +75,14 @@ func (m *Model) IgnoreHold(h *Hold) {
 	h.On = nil
 }
 
-// PutHold lets a hold, which is not in State.holds, count on the node until rolled back.
+// PutHold lets a hold, which is not in Model.Holds, count on the node until rolled back.
 func (m *Model) PutHold(h *Hold, n *Node) {
 	h.On = n
 	m.reserve(h, 1)
 	m.note(Undo{did: held, hold: h})
 }
 
-// MarkEvicting lets the pod be on its way out until rolled back: it keeps its seat, and is nobody's victim any more.
+// MarkEvicting lets the pod be on its way out until rolled back: it keeps its allocation, and is nobody's victim any more.
 func (m *Model) MarkEvicting(p *Pod) {
 	m.uncharge(p)
 	p.Evicting = true
@@ -103,13 +103,13 @@ func (m *Model) setEvicting(p *Pod, evicting bool) {
 	m.occupy(p, n, devices)
 }
 
-// Remove unseats the pod until rolled back, as if it were gone: a nomination does not count again.
+// Remove releases the pod until rolled back, as if it were gone: a nomination does not count again.
 func (m *Model) Remove(p *Pod) {
 	m.note(Undo{did: released, pod: p, node: p.Host, devices: p.HostDevices})
 	m.vacate(p)
 }
 
-// AllocatedSince lists the pods that were given seats since the mark, in that order.
+// AllocatedSince lists the pods that were given allocations since the mark, in that order.
 func (s *Model) AllocatedSince(m Mark) []*Pod {
 	pods := make([]*Pod, 0, len(s.Journal)-int(m))
 	for _, e := range s.Journal[m:] {

@@ -24,7 +24,7 @@ func (m *Model) LoadAll(snap *api.Snapshot) {
 	all(snap.Lapses, func(o *api.Lapse) api.Rejected { return enterIn(m, m.Lapses, o) })
 }
 
-// all applies each of the list; what it rejects is in State.rejected.
+// all applies each of the list; what it rejects is in Model.Invalid.
 func all[T any](list []T, apply func(*T) api.Rejected) {
 	for i := range list {
 		apply(&list[i])

@@ -6,7 +6,7 @@ type touchLog struct {
 	Entries []touch
 	Base    uint64   // number of entries dropped
 	Moment  uint64   // number of touches ever: equal only if nothing changed between
-	Touches []uint64 // by node.index: end of the log when its room last changed
+	Touches []uint64 // by Node.Index: end of the log when its room last changed
 }
 
 type touch struct {

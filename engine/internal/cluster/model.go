@@ -54,11 +54,11 @@ type Model struct {
 	Capacity       quantity.Vector
 	Taken          quantity.Vector
 	Surplus        int64         // by how much the GPUs among it count for more than their number
-	TimeLimited    map[*Pod]bool // seated pods whose workloads have a longest run time
+	TimeLimited    map[*Pod]bool // placed pods whose workloads have a longest run time
 
 	Journal []Undo
 	stamp   uint64 // of the last entry of the journal, ever
-	Trying  bool   // a trial is on that will be rolled back before tenants are looked at
+	Trying  bool   // a trial is on that will be rolled back before running workloads are looked at
 }
 
 func NewModel(cfg api.Config) *Model {

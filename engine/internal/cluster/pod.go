@@ -13,17 +13,17 @@ import (
 type Pod struct {
 	*api.Pod
 	Demands []quantity.Demand
-	In      *Gang // nil when it is rejected, or alone and seated
+	In      *Gang // nil when it is rejected, or alone and placed
 	Shape   *Shape
 
-	// seat is the node whose room it takes: bound there, assumed there, or put there by the plan that
+	// Host is the node whose room it takes: bound there, assumed there, or put there by the plan that
 	// is being made. nil: none.
 	Host        *Node
 	HostDevices []string
-	Nominee     *Node // nominated there, while it has no seat
+	Nominee     *Node // nominated there, while it has no allocation
 
 	Evicting bool              // an Eviction says that it is to end
-	Payer    *Queue            // whose account its seat is booked in; nil: it has none, or is another scheduler's
+	Payer    *Queue            // whose account its allocation is charged to; nil: it has none, or is another scheduler's
 	Slot     int               // in payer.pods
 	ends     bool              // something says when it ends
 	going    bool              // it counts in payer.going
@@ -98,7 +98,7 @@ func (m *Model) RemovePod(p *Pod) {
 	m.repledge(p.Key)
 }
 
-// join seats the pod where it belongs and enters it in its gang.
+// join allocates the pod where it belongs and enters it in its gang.
 func (m *Model) join(p *Pod) {
 	switch {
 	case p.Foreign:
@@ -134,7 +134,7 @@ func (m *Model) leave(p *Pod) {
 	m.forgetGang(g)
 }
 
-// assign gives the pod the seat that its own record, or else an assumption, says it has.
+// assign gives the pod the allocation that its own record, or else an assumption, says it has.
 func (m *Model) assign(p *Pod) {
 	p.Evicting = m.isEvicting(p)
 	if p.Node != "" {
@@ -159,7 +159,7 @@ func (m *Model) isEvicting(p *Pod) bool {
 	return e != nil && !e.Refused && e.UID == p.UID && !m.IsRejected(api.KindEviction, p.Key)
 }
 
-// reassign seats the pod, nil allowed, anew, after an eviction of it was decided or given up.
+// reassign allocates the pod, nil allowed, anew, after an eviction of it was decided or given up.
 func (m *Model) reassign(p *Pod) {
 	if p == nil || m.IsRejected(api.KindPod, p.Key) {
 		return
@@ -184,7 +184,7 @@ func (m *Model) unassign(p *Pod) {
 	}
 }
 
-// reassignUnbound seats the pod anew, after an assumption about it changed. A pod that is not known, or bound, is
+// reassignUnbound allocates the pod anew, after an assumption about it changed. A pod that is not known, or bound, is
 // left alone.
 func (m *Model) reassignUnbound(p *Pod) {
 	if p == nil || p.Node != "" || m.IsRejected(api.KindPod, p.Key) {
@@ -216,7 +216,7 @@ func (m *Model) occupy(p *Pod, n *Node, devices []string) {
 	m.touched(n)
 }
 
-// vacate undoes seat.
+// vacate undoes occupy.
 func (m *Model) vacate(p *Pod) {
 	n := p.Host
 	m.uncharge(p)

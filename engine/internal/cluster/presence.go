@@ -8,7 +8,7 @@ import (
 
 // presence is which label keys and GPU models nodes have, with the number of nodes that have each. What no node has needs no
 // place in any table: a label key that pods ask about, a level that a gang names and a model in a list are names that any
-// tenant makes up, as many as it likes, and each in a table would cost something on every node.
+// user makes up, as many as it likes, and each in a table would cost something on every node.
 type presence struct {
 	Labels  map[string]int
 	Models  map[string]int

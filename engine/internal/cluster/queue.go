@@ -9,7 +9,7 @@ import (
 	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
-// Queue is a queue, where it is in the tree, and its account. Every seat of a pod is booked twice: on its node, and
+// Queue is a queue, where it is in the tree, and its account. Every allocation of a pod is booked twice: on its node, and
 // here; what a pod was booked with is kept with the pod, so that the same is taken back.
 type Queue struct {
 	Name string
@@ -27,10 +27,10 @@ type Queue struct {
 	// firm is what of it cannot be asked back: by pods that may not be evicted.
 	Used, Leaving, Pledged, Firm quantity.Vector
 
-	Pods    []*Pod                     // its own seated pods, in no order
-	ranks   map[int32]int              // by priority: its own seated pods that may be evicted
+	Pods    []*Pod                     // its own placed pods, in no order
+	ranks   map[int32]int              // by priority: its own placed pods that may be evicted
 	Owned   int                        // of those, how many somebody makes again
-	Leavers int                        // its own seated pods that are on their way out
+	Leavers int                        // its own placed pods that are on their way out
 	Fair    quantity.Vector            // its fair share, as of the cycle
 	Asked   quantity.Vector            // what its own workloads in line lack, as of the cycle
 	Wanted  quantity.Vector            // the same, as of what was told
@@ -94,7 +94,7 @@ func (m *Model) UserOf(p *Pod) string {
 	return ""
 }
 
-// charge enters a pod that has a seat in its queue's account, and in those above it. Workloads without a queue have an
+// charge enters a pod that has an allocation in its queue's account, and in those above it. Workloads without a queue have an
 // account too, of which only the pods count.
 func (m *Model) charge(p *Pod) {
 	if p.Foreign {
@@ -211,7 +211,7 @@ func (m *Model) report(q *Queue, p *Pod) {
 	}
 }
 
-// Workload is whose seats those of a pod are: a gang's, or those of a pod by itself.
+// Workload is whose allocations those of a pod are: a gang's, or those of a pod by itself.
 type Workload struct {
 	Gang *Gang
 	Pod  *Pod
@@ -248,7 +248,7 @@ func (m *Model) rechargeOn(n *Node) {
 	m.Tree.rated = 0
 }
 
-// surplusOf is by how much the GPUs that the pod has on its seat count for more than their number.
+// surplusOf is by how much the GPUs that the pod has on its node count for more than their number.
 func (m *Model) surplusOf(p *Pod) int64 {
 	gpus := p.Amount(quantity.DimGPU)
 	if gpus == 0 {
@@ -279,7 +279,7 @@ func (m *Model) repledge(key string) {
 	}
 }
 
-// enter moves the accounts of the queue and of those above it by the pod's bill.
+// enter moves the accounts of the queue and of those above it by the pod's charge.
 func (q *Queue) enter(p *Pod, times int64) {
 	for ; q != nil; q = q.Parent {
 		for _, d := range p.Charge {
@@ -393,7 +393,7 @@ func (q *Queue) chargeUser(user string, bill []quantity.Demand, times int64) {
 	q.Users[user] = v
 }
 
-// chargeOf is what a pod on its seat counts in its queue: what it asks for, and where models matter, GPUs at the rate
+// chargeOf is what a pod on its node counts in its queue: what it asks for, and where models matter, GPUs at the rate
 // of their model and, apart, of their model.
 func (m *Model) chargeOf(p *Pod) []quantity.Demand {
 	gpus := p.Amount(quantity.DimGPU)
@@ -556,7 +556,7 @@ func (m *Model) Warnings() []api.Rejected {
 	return slices.Clone(m.Tree.Warnings)
 }
 
-// recount makes all accounts anew from the pods that have seats.
+// recount makes all accounts anew from the pods that have allocations.
 func (m *Model) recount() {
 	for _, q := range m.Queues {
 		q.Used, q.Leaving, q.Pledged, q.Firm, q.Pods, q.ranks = nil, nil, nil, nil, nil, nil

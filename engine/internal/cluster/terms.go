@@ -15,7 +15,7 @@ func (m *Model) TermsOf(p *Pod) *api.Terms {
 	return &api.Terms{}
 }
 
-// bound keeps the list of seated pods whose workloads have a longest run time.
+// bound keeps the list of placed pods whose workloads have a longest run time.
 func (m *Model) bound(p *Pod, seated bool) {
 	if !seated {
 		if len(m.TimeLimited) > 0 {

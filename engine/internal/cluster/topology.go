@@ -9,16 +9,16 @@ import (
 	"github.com/berth-dev/berth/engine/internal/api"
 )
 
-// topology sorts nodes into shelves. All nodes of a shelf are in the same domains of every level, so what
-// is true of a domain is a sum over shelves. A shelf holds at most shelfSize nodes: what changes on a node
-// costs at most a look at its shelf.
+// topology sorts nodes into buckets. All nodes of a bucket are in the same domains of every level, so what
+// is true of a domain is a sum over buckets. A bucket holds at most bucketSize nodes: what changes on a node
+// costs at most a look at its bucket.
 type topology struct {
 	Levels  []level
 	Domains []*Domain
 	Buckets []*Bucket // by key, then by the name of their first node; none is empty
-	Made    int32     // shelves made so far
-	order   []int32   // the shelves' ids, in order
-	// sharePaths says that some shelves have the same path: they are parts of a large one, or set apart by
+	Made    int32     // buckets made so far
+	order   []int32   // the buckets' ids, in order
+	// sharePaths says that some buckets have the same path: they are parts of a large one, or set apart by
 	// levels that gangs named.
 	SharePaths bool
 	orderedAt  uint64 // shape of order and sharePaths
@@ -33,7 +33,7 @@ type level struct {
 	Nested      bool // within the levels before it
 	byPath      map[string]*Domain
 	byName      []*Domain // those with nodes, sorted
-	sortedAt    uint64    // topology.shape of byName
+	sortedAt    uint64    // Topology.Shape of byName
 }
 
 // Domain is one topology domain.
@@ -41,7 +41,7 @@ type Domain struct {
 	ID      int32
 	Level   int
 	Name    string
-	Buckets []*Bucket // in the order of topology.shelves
+	Buckets []*Bucket // in the order of topology.buckets
 	nodes   int
 	Only    []*Domain // itself: the scope of the domain alone
 }
@@ -74,7 +74,7 @@ type Bucket struct {
 	Domains []*Domain // by level; nil: in none
 	Nodes   []*Node   // by name
 	Epoch   uint64    // goes up when nodes move in or out; 0: taken down
-	Touched uint64    // touchLog.moment when the room of one of its nodes last changed
+	Touched uint64    // Log.Moment when the room of one of its nodes last changed
 	vacancy vacancy
 }
 
@@ -185,7 +185,7 @@ func (m *Model) SortedNodes() []*Node {
 	return all
 }
 
-// regroup moves the node to the shelf where its new spec belongs; nil: to none.
+// regroup moves the node to the bucket where its new spec belongs; nil: to none.
 func (m *Model) regroup(n *Node, old, got *api.Node) {
 	t := &m.Topology
 	if old != nil && got != nil && n.Bucket != nil && t.sameDomains(old.Labels, got.Labels) {
@@ -210,7 +210,7 @@ func (t *topology) sameDomains(a, b map[string]string) bool {
 	return true
 }
 
-// add puts the node on the shelf where it belongs, splitting a full one.
+// add puts the node on the bucket where it belongs, splitting a full one.
 func (t *topology) add(n *Node) {
 	key := t.key(n.Spec.Labels)
 	i := t.find(key, n.Name)
@@ -231,7 +231,7 @@ func (t *topology) add(n *Node) {
 	}
 }
 
-// settle tells the shelf's nodes where they are.
+// settle tells the bucket's nodes where they are.
 func (t *topology) settle(sh *Bucket) {
 	for i, n := range sh.Nodes {
 		n.Bucket, n.Slot = sh, i
@@ -253,7 +253,7 @@ func (t *topology) key(labels map[string]string) string {
 	return b.String()
 }
 
-// IDs returns the shelves' ids in order.
+// IDs returns the buckets' ids in order.
 func (t *topology) IDs() []int32 {
 	if t.orderedAt != t.Shape {
 		t.orderedAt, t.order, t.SharePaths = t.Shape, t.order[:0], false
@@ -288,7 +288,7 @@ func ComparePlaces(a, b *Node) int {
 	return compareNodes(a, b)
 }
 
-// find returns the shelf with the key whose range of names the name is in, -1 if there is none.
+// find returns the bucket with the key whose range of names the name is in, -1 if there is none.
 func (t *topology) find(key, name string) int {
 	i, _ := slices.BinarySearchFunc(t.Buckets, key, func(sh *Bucket, key string) int {
 		if c := strings.Compare(sh.key, key); c != 0 {
@@ -308,8 +308,8 @@ func (t *topology) find(key, name string) int {
 	return -1
 }
 
-// newBucket makes a shelf for the key, with the domains that the node is in, and returns its index. The
-// shelf is for the node, which the caller puts on it.
+// newBucket makes a bucket for the key, with the domains that the node is in, and returns its index. The
+// bucket is for the node, which the caller puts on it.
 func (t *topology) newBucket(key string, n *Node) int {
 	sh := &Bucket{ID: t.Made, key: key, Path: t.path(key), Domains: t.domainsOf(n.Spec.Labels)}
 	t.Made++
@@ -323,7 +323,7 @@ func (t *topology) newBucket(key string, n *Node) int {
 	return i
 }
 
-// insert enters the shelf in the domain's list, behind the given one, or by its key.
+// insert enters the bucket in the domain's list, behind the given one, or by its key.
 func (d *Domain) insert(sh, behind *Bucket) {
 	i := slices.Index(d.Buckets, behind) + 1
 	if behind == nil {
@@ -363,7 +363,7 @@ func (t *topology) domainsOf(labels map[string]string) []*Domain {
 	return out
 }
 
-// split halves the i-th shelf.
+// split halves the i-th bucket.
 func (t *topology) split(i int) {
 	sh := t.Buckets[i]
 	half := len(sh.Nodes) / 2
@@ -380,7 +380,7 @@ func (t *topology) split(i int) {
 	t.settle(rest)
 }
 
-// take removes the node from its shelf, and the shelf when it was the last on it.
+// take removes the node from its bucket, and the bucket when it was the last on it.
 func (t *topology) take(n *Node) {
 	sh := n.Bucket
 	n.Bucket = nil
@@ -405,13 +405,13 @@ func (t *topology) take(n *Node) {
 	}
 }
 
-// vacancy is how many GPUs are free on the nodes of a shelf, as of when it was last looked at.
+// vacancy is how many GPUs are free on the nodes of a bucket, as of when it was last looked at.
 type vacancy struct {
 	epoch, touched uint64
 	gpus           int64
 }
 
-// FreeGPUs is how many GPUs are free on the nodes of the shelf; where more is promised on a node than there is, none.
+// FreeGPUs is how many GPUs are free on the nodes of the bucket; where more is promised on a node than there is, none.
 func (sh *Bucket) FreeGPUs() int64 {
 	v := &sh.vacancy
 	if v.epoch != sh.Epoch || v.touched != sh.Touched {

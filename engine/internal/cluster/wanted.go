@@ -104,7 +104,7 @@ func (m *Model) asks(g *Gang) []quantity.Demand {
 	return out
 }
 
-// lacking is what the members without a seat ask for together.
+// lacking is what the members without an allocation ask for together.
 func (g *Gang) lacking() []quantity.Demand {
 	var sum quantity.Vector
 	for _, p := range g.All() {

@@ -23,7 +23,7 @@ type Question struct {
 	Level, SegmentLevel int
 	Pinned              string
 	Unmet, UnmetSegment string // names of levels that no node is in
-	At                  uint64 // State.standing
+	At                  uint64 // Model.Standing
 }
 
 // Certify counts, per domain and node class, how many pods fit and what keeps out the rest.
@@ -120,7 +120,7 @@ func (p *proofs) renumber() {
 type body struct {
 	made  bool
 	level int
-	at    uint64 // touchLog.moment
+	at    uint64 // Log.Moment
 	shape uint64 // of the topology
 	cert  why.Certificate
 	table *table

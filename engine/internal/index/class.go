@@ -25,14 +25,14 @@ type Class struct {
 	refusedBy map[string]int  // nodes that refused its gang; index in the refusals
 	refusals  []*api.Refusal
 
-	ByBucket []bucketFit // by shelf; without a shelf: not looked at
-	tops     []int64     // by shelf: the best node's score, or more while the shelf is stale; noScore: none fits
+	ByBucket []bucketFit // by bucket; without a bucket: not looked at
+	tops     []int64     // by bucket: the best node's score, or more while the bucket is stale; noScore: none fits
 	Sums     []int64     // by domain
 	Total    int64
 	cursor   uint64          // in the log: nodes touched since are not looked at yet
 	redo     []*cluster.Node // nodes to look at again, besides
-	seen     uint64          // topology.shape
-	met      uint64          // touchLog.moment of its last sync
+	seen     uint64          // Topology.Shape
+	met      uint64          // Log.Moment of its last sync
 	Dropped  bool            // it is not kept any more
 	used     uint64          // classes.clock at its last use
 	proofs   proofs
@@ -67,7 +67,7 @@ type ownMask struct {
 	born uint64
 }
 
-// bucketFit is how the nodes of a shelf take a class.
+// bucketFit is how the nodes of a bucket take a class.
 type bucketFit struct {
 	shelf *cluster.Bucket
 	epoch uint64
@@ -147,13 +147,13 @@ func (t *classes) drop() {
 	}
 }
 
-// look is what nodes mean to pods of a shape, as of State.kindsMade.
+// look is what nodes mean to pods of a shape, as of Index.kindsMade.
 type look struct {
 	shape   *cluster.Shape
 	matched uint64
 	matcher *matcher
 	masks   []mask    // by node kind
-	own     []ownMask // by node.index, for kinds to which the node's name matters
+	own     []ownMask // by Node.Index, for kinds to which the node's name matters
 }
 
 // dropLooks forgets those of shapes that no class is of.
@@ -174,7 +174,7 @@ func (x *Index) lookOf(sh *cluster.Shape) *look {
 	return l
 }
 
-// Rewind is model.rewind, and lets classes that the plan used look again at the nodes that it touched.
+// Rewind is Model.Rewind, and lets classes that the plan used look again at the nodes that it touched.
 func (x *Index) Rewind(to uint64) {
 	redo, ok := x.m.Rewind(to)
 	if !ok {
@@ -254,7 +254,7 @@ func (x *Index) skips(c *Class, node int32) bool {
 	return k.born <= c.met && sh.matched == x.kindsMade && int(k.id) < len(sh.masks) && sh.masks[k.id].State == Excluded
 }
 
-// reshape takes up shelves that came or changed, and drops those taken down.
+// reshape takes up buckets that came or changed, and drops those taken down.
 func (x *Index) reshape(c *Class) {
 	t := &x.m.Topology
 	c.seen = t.Shape
@@ -275,7 +275,7 @@ func (x *Index) reshape(c *Class) {
 	}
 }
 
-// fitBucket looks at all nodes of a shelf.
+// fitBucket looks at all nodes of a bucket.
 func (x *Index) fitBucket(c *Class, sh *cluster.Bucket) {
 	f := bucketFit{shelf: sh, epoch: sh.Epoch, Cells: make([]cell, len(sh.Nodes))}
 	for i, n := range sh.Nodes {
@@ -288,7 +288,7 @@ func (x *Index) fitBucket(c *Class, sh *cluster.Bucket) {
 	c.add(sh, f.sum)
 }
 
-// add moves the sums of all domains of the shelf.
+// add moves the sums of all domains of the bucket.
 func (c *Class) add(sh *cluster.Bucket, by int64) {
 	if by == 0 {
 		return
@@ -320,7 +320,7 @@ func (x *Index) refit(c *Class, n *cluster.Node) {
 		}
 		f.best, f.stale = i, false
 	case i == f.best:
-		// While it gets no worse the best stays the best: equals come after it. Else its shelf is looked
+		// While it gets no worse the best stays the best: equals come after it. Else its bucket is looked
 		// through when the question comes; until then its old score is a bound.
 		//mutate: index-best-of-shelf
 		if now.Fits == 0 || now.score < had.score {
@@ -336,7 +336,7 @@ func (x *Index) refit(c *Class, n *cluster.Node) {
 	c.tops[n.Bucket.ID] = f.top()
 }
 
-// topOf returns the score of the shelf's best node, noScore if none fits.
+// topOf returns the score of the bucket's best node, noScore if none fits.
 func (c *Class) topOf(sh *cluster.Bucket) int64 {
 	if f := &c.ByBucket[sh.ID]; f.stale {
 		f.findBest()

@@ -19,14 +19,14 @@ type NodeKind struct {
 	// labels are those among the keys that pods ask about; a value that is the node's own name is
 	// replaced by ownName, because it sets every node apart.
 	labels   map[string]string
-	owns     []int // places in State.asked of labels with the value ownName
+	owns     []int // places in Index.asked of labels with the value ownName
 	taints   []api.Taint
 	cordoned bool
 	alloc    api.Resources
 	size     quantity.Vector // alloc by dimension
 	scale    []float64       // 1023 over size
 	Models   []string        // sorted, each once
-	values   []labelValue    // of labels, in the order of State.asked
+	values   []labelValue    // of labels, in the order of Index.asked
 	layout   string          // of the devices: models, NVLink cliques and NUMA nodes
 }
 
@@ -41,7 +41,7 @@ const ownName = "\x00own"
 
 // kindOf is the kind of one node, and what it was made of.
 type kindOf struct {
-	born uint64 // touchLog.moment when it became of its kind
+	born uint64 // Log.Moment when it became of its kind
 	id   int32  // of the kind
 	kind *NodeKind
 	node *cluster.Node

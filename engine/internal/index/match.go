@@ -15,13 +15,13 @@ type matcher struct {
 	selector  []labelled
 	affinity  []matchTerm
 	preferred []matchTerm
-	places    []int // of all labels that it asks about, in State.asked, sorted
+	places    []int // of all labels that it asks about, in Index.asked, sorted
 	hopeless  bool  // the selector asks for a label that no node has
 }
 
 // labelled is a label that the node selector asks for.
 type labelled struct {
-	at                 int // in State.asked; -1: no node has it
+	at                 int // in Index.asked; -1: no node has it
 	key, value, detail string
 }
 
@@ -33,7 +33,7 @@ type matchTerm struct {
 
 type matchCheck struct {
 	*fit.Requirement
-	at  int             // in State.asked; -1: no node has it
+	at  int             // in Index.asked; -1: no node has it
 	set map[string]bool // of its values, where there are many; nil: few
 }
 

@@ -158,7 +158,7 @@ func (x *Index) KeepsOff(h *cluster.Hold, c *Class) bool {
 	return c.Whole != "" || g != nil && g.Whole
 }
 
-// Put seats the pod, which is of the class, until rolled back.
+// Put allocates the pod, which is of the class, until rolled back.
 func (x *Index) Put(p *cluster.Pod, n *cluster.Node, c *Class) { x.m.PutOn(p, n, ChooseDevices(c, n)) }
 
 // A score is, from its highest bits: what the pod itself prefers, whether its devices can lie together as

@@ -37,7 +37,7 @@ func (sc Scope) beside(level int) Scope {
 	return sc
 }
 
-// Holds says whether the shelf's nodes are in the scope, a single node aside.
+// Holds says whether the bucket's nodes are in the scope, a single node aside.
 func (sc Scope) Holds(sh *cluster.Bucket) bool {
 	for _, d := range sc.Domains {
 		if sh.Domains[d.Level] != d {
@@ -52,7 +52,7 @@ func (sc Scope) Holds(sh *cluster.Bucket) bool {
 	return true
 }
 
-// Buckets visits the shelves that have nodes in the scope, in order.
+// Buckets visits the buckets that have nodes in the scope, in order.
 func (x *Index) Buckets(sc Scope, visit func(*cluster.Bucket)) {
 	list := x.m.Topology.Buckets
 	if sc.Node != nil {
@@ -126,8 +126,8 @@ func (x *Index) Best(c *Class, sc Scope) *cluster.Node {
 	return found.Nodes[c.ByBucket[found.ID].best]
 }
 
-// first says whether the best node of a shelf comes before that of one that is listed before it: only the
-// names can say so, and only where nothing else sets the shelves apart.
+// first says whether the best node of a bucket comes before that of one that is listed before it: only the
+// names can say so, and only where nothing else sets the buckets apart.
 func (x *Index) first(c *Class, sh, listed *cluster.Bucket) bool {
 	return x.m.Topology.SharePaths && sh.Path == listed.Path &&
 		sh.Nodes[c.ByBucket[sh.ID].best].Name < listed.Nodes[c.ByBucket[listed.ID].best].Name

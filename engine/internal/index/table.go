@@ -10,13 +10,13 @@ import (
 	"github.com/berth-dev/berth/engine/why"
 )
 
-// bucketRows is the nodes of one shelf, one row for those that a class cannot tell apart: what certificates are
-// added up from. Rows are kept until a node of the shelf changes, and not written to after they are made.
+// bucketRows is the nodes of one bucket, one row for those that a class cannot tell apart: what certificates are
+// added up from. Rows are kept until a node of the bucket changes, and not written to after they are made.
 type bucketRows struct {
 	rows []why.Row // sorted by class
 	tally
 	epoch uint64 // proofs.epoch: classes have had these numbers since
-	made  uint64 // touchLog.moment
+	made  uint64 // Log.Moment
 }
 
 // tally is what else is counted of nodes that no clause excludes.
@@ -36,7 +36,7 @@ func (t *tally) add(o tally) {
 	t.gpuFits += o.gpuFits
 }
 
-// rowsOf returns the rows of the shelf.
+// rowsOf returns the rows of the bucket.
 func (x *Index) rowsOf(c *Class, sh *cluster.Bucket) *bucketRows {
 	f := &c.ByBucket[sh.ID]
 	if !c.counted(sh) {
@@ -45,13 +45,13 @@ func (x *Index) rowsOf(c *Class, sh *cluster.Bucket) *bucketRows {
 	return f.rows
 }
 
-// counted says whether the rows of the shelf are up to date.
+// counted says whether the rows of the bucket are up to date.
 func (c *Class) counted(sh *cluster.Bucket) bool {
 	r := c.ByBucket[sh.ID].rows
 	return r != nil && r.epoch == c.proofs.epoch && r.made >= sh.Touched
 }
 
-// makeRows counts the nodes on some of the shelf's slots.
+// makeRows counts the nodes on some of the bucket's slots.
 func (x *Index) makeRows(c *Class, sh *cluster.Bucket, from, to int) *bucketRows {
 	f := &c.ByBucket[sh.ID]
 	out := &bucketRows{rows: make([]why.Row, 0, 8)}
@@ -182,7 +182,7 @@ func sortRow(row *why.Row) {
 	slices.SortFunc(row.Short, func(a, b why.Short) int { return strings.Compare(a.Resource, b.Resource) })
 }
 
-// table adds rows of shelves up into the domains of a certificate.
+// table adds rows of buckets up into the domains of a certificate.
 type table struct {
 	c       *Class
 	level   int
@@ -194,13 +194,13 @@ type table struct {
 // tableDomain is a domain in the making.
 type tableDomain struct {
 	name      string
-	rows      []why.Row // sorted by class; a shelf's own until sum is made
-	sum       []why.Row // by class, where there are several shelves; Nodes 0: none
+	rows      []why.Row // sorted by class; a bucket's own until sum is made
+	sum       []why.Row // by class, where there are several buckets; Nodes 0: none
 	ifEvicted int64
 	counts    bool // is a domain of the level; nodes outside any are counted in one that is not
 }
 
-// makeTable counts every node, shelf by shelf; shelves where nothing changed were counted before.
+// makeTable counts every node, bucket by bucket; buckets where nothing changed were counted before.
 func (x *Index) makeTable(c *Class, level int) *table {
 	x.meetKinds(c)
 	for x.renumber(c) {
@@ -231,7 +231,7 @@ func (x *Index) meetKinds(c *Class) {
 	}
 }
 
-// renumber makes the rows of all shelves, and reports whether classes got other numbers by it: because some
+// renumber makes the rows of all buckets, and reports whether classes got other numbers by it: because some
 // came that were not met before, or went.
 func (x *Index) renumber(c *Class) bool {
 	p := &c.proofs

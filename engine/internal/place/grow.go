@@ -48,7 +48,7 @@ func (x *Search) begin(b *cluster.Branch, sc index.Scope) {
 	x.greedy = true
 }
 
-// growLeaf seats the leaf's waiting pods one by one, each class until it finds no more room.
+// growLeaf places the leaf's waiting pods one by one, each class until it finds no more room.
 func (x *Search) growLeaf(b *cluster.Branch, sc index.Scope) {
 	full := make(map[*index.Class]bool)
 	for i, p := range b.Pods {
@@ -68,7 +68,7 @@ func (x *Search) growLeaf(b *cluster.Branch, sc index.Scope) {
 	}
 }
 
-// placeOne seats the leaf's i-th pod where it may be and the queue can afford it. room says whether there was a
+// placeOne places the leaf's i-th pod where it may be and the queue can afford it. room says whether there was a
 // node for it.
 func (x *Search) placeOne(b *cluster.Branch, i int, c *index.Class, sc index.Scope) (seated, room bool) {
 	for _, sub := range x.segment(b, i, c, sc) {

@@ -88,7 +88,7 @@ func (x *Search) done() bool {
 	return x.affords(x.Placed)
 }
 
-// affords says whether the queue can afford the pods, which have been seated.
+// affords says whether the queue can afford the pods, which have been placed.
 func (x *Search) affords(pods []*cluster.Pod) bool {
 	gates := x.Afford(pods)
 	if len(x.Quota) == 0 {
@@ -188,7 +188,7 @@ func (x *Search) lead(b *cluster.Branch) *index.Class {
 	return c
 }
 
-// pods seats need of the leaf's waiting pods from the i-th on.
+// pods allocations need of the leaf's waiting pods from the i-th on.
 func (x *Search) pods(b *cluster.Branch, i, need int, sc index.Scope, next func() bool) bool {
 	for i < len(b.Pods) && b.Pods[i].Host != nil {
 		i++
@@ -235,7 +235,7 @@ func (x *Search) on(p *cluster.Pod, n *cluster.Node, c *index.Class, next func()
 	return false
 }
 
-// try seats the pod and goes on, and unseats it if that leads nowhere.
+// try allocates the pod and goes on, and releases it if that leads nowhere.
 func (x *Search) try(p *cluster.Pod, n *cluster.Node, devices []string, next func() bool) bool {
 	if x.Steps == x.budget {
 		x.spent = true

@@ -25,11 +25,11 @@ type Order struct {
 	Layout  api.Layout
 	Pods    []*cluster.Pod  // to place now, by rank
 	Want    int             // how many there could be in all: a place that holds these too is better
-	Running []*cluster.Pod  // members that have a seat
+	Running []*cluster.Pod  // members that have an allocation
 	Kept    []*cluster.Node // held for these pods: taken first
 }
 
-// Uniform seats the pods of the order, ranks in order of domain and name, and says whether it could.
+// Uniform places the pods of the order, ranks in order of domain and name, and says whether it could.
 func (p *Placer) Uniform(o Order) bool {
 	sc, ok := p.ChooseScope(o)
 	if !ok {
@@ -47,7 +47,7 @@ func (p *Placer) Uniform(o Order) bool {
 	return true
 }
 
-// fillShares seats the pods share by share; segments keep their members together.
+// fillShares places the pods share by share; segments keep their members together.
 func (p *Placer) fillShares(o Order, shares []share) {
 	left := o.Pods
 	for _, sh := range shares {
@@ -60,7 +60,7 @@ func (p *Placer) fillShares(o Order, shares []share) {
 	}
 }
 
-// fill seats the pods in the scope, which holds them, each on the node that is best by then.
+// fill places the pods in the scope, which holds them, each on the node that is best by then.
 func (s *Placer) fill(o Order, sc index.Scope, pods []*cluster.Pod) {
 	for i, p := range pods {
 		s.ix.Sync(o.Class)
@@ -75,7 +75,7 @@ func (s *Placer) fill(o Order, sc index.Scope, pods []*cluster.Pod) {
 	}
 }
 
-// deal lets pods of one class change seats, so that ranks follow domains and names.
+// deal lets pods of one class change allocations, so that ranks follow domains and names.
 func deal(pods []*cluster.Pod) {
 	if slices.IsSortedFunc(pods, func(a, b *cluster.Pod) int { return cluster.ComparePlaces(a.Host, b.Host) }) {
 		return

@@ -12,7 +12,7 @@ import (
 
 // FairShares works out the fair share of every queue: from what it is promised, from what its workloads hold and wait
 // for, and from what it used in the past. Queues that cannot be in the tree have none. lifted are gangs whose members lost
-// seats to time.
+// allocations to time.
 func (l *Ledger) FairShares(now time.Time, lifted ...*cluster.Gang) {
 	l.m.Tree.Shared = l.sharedDims()
 	for _, q := range l.m.Queues {

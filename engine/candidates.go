@@ -9,36 +9,36 @@ import (
 	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
-// roster is the tenants of a queue, those first that keep their seats longest: by priority, then since when, then by
+// candidates is the running workloads of a queue, those first that keep their allocations longest: by priority, then since when, then by
 // key. It is kept from claim to claim and from cycle to cycle: of who comes, changes or goes, note is taken.
-type roster struct {
+type candidates struct {
 	made    bool
-	tenants []*tenant
-	by      map[cluster.Workload]*tenant
-	of      uint64    // forest.version of the queues
-	revised uint64    // when tenants last changed, as editions are numbered
-	below   []*tenant // with those of the queues below it
-	edition uint64    // of below, or of tenants where there are none below: no other ever has it
-	ranked  []*tenant // the same in the order that they have among those beside the queue
+	all     []*running
+	by      map[cluster.Workload]*running
+	of      uint64     // Tree.Version of the queues
+	revised uint64     // when running workloads last changed, as editions are numbered
+	below   []*running // with those of the queues below it
+	edition uint64     // of below, or of running workloads where there are none below: no other ever has it
+	ranked  []*running // the same in the order that they have among those beside the queue
 	cut     cut
 }
 
-// rosterOf returns the queue's roster, making one if there is none.
-func (s *State) rosterOf(q *cluster.Queue) *roster {
-	r := s.rosters[q]
+// candidatesOf returns the queue's list of candidates, making one if there is none.
+func (s *State) candidatesOf(q *cluster.Queue) *candidates {
+	r := s.candidates[q]
 	if r == nil {
-		r = &roster{}
-		s.rosters[q] = r
+		r = &candidates{}
+		s.candidates[q] = r
 	}
 	return r
 }
 
-// tenantsOf returns the queue's own tenants.
-func (s *State) tenantsOf(q *cluster.Queue) []*tenant {
-	r := s.rosterOf(q)
+// runningOf returns the queue's own running workloads.
+func (s *State) runningOf(q *cluster.Queue) []*running {
+	r := s.candidatesOf(q)
 	switch {
-	case !r.made || !q.Followed || r.of != s.m.Tree.Version || len(q.Changes) > 8+len(r.tenants)/2:
-		s.enroll(q)
+	case !r.made || !q.Followed || r.of != s.m.Tree.Version || len(q.Changes) > 8+len(r.all)/2:
+		s.listCandidates(q)
 	case len(q.Changes) > 0:
 		changes := q.Changes
 		q.Changes = nil
@@ -51,7 +51,7 @@ func (s *State) tenantsOf(q *cluster.Queue) []*tenant {
 		}
 		q.Changes = changes[:0]
 	}
-	return r.tenants
+	return r.all
 }
 
 func (s *State) nextEdition() uint64 {
@@ -59,10 +59,10 @@ func (s *State) nextEdition() uint64 {
 	return s.editions
 }
 
-// enroll makes the queue's roster.
-func (s *State) enroll(q *cluster.Queue) {
-	r := s.rosterOf(q)
-	*r = roster{made: true, tenants: r.tenants[:0], by: make(map[cluster.Workload]*tenant), of: s.m.Tree.Version, revised: s.nextEdition()}
+// listCandidates makes the queue's list of candidates.
+func (s *State) listCandidates(q *cluster.Queue) {
+	r := s.candidatesOf(q)
+	*r = candidates{made: true, all: r.all[:0], by: make(map[cluster.Workload]*running), of: s.m.Tree.Version, revised: s.nextEdition()}
 	q.Followed, q.Changes = true, q.Changes[:0]
 	for _, p := range q.Pods {
 		if p.Leaving() {
@@ -71,36 +71,36 @@ func (s *State) enroll(q *cluster.Queue) {
 		l := cluster.WorkloadOf(p)
 		t := r.by[l]
 		if t == nil {
-			t = &tenant{payer: q, Workload: l}
+			t = &running{payer: q, Workload: l}
 			r.by[l] = t
-			r.tenants = append(r.tenants, t)
+			r.all = append(r.all, t)
 		}
 		t.pods = append(t.pods, p)
 	}
-	for _, t := range r.tenants {
+	for _, t := range r.all {
 		s.appraise(t)
 	}
-	slices.SortFunc(r.tenants, compareTenants)
+	slices.SortFunc(r.all, compareRunning)
 }
 
-// revise looks again at one tenant, which may have come, changed or gone.
+// revise looks again at one running workload, which may have come, changed or gone.
 func (s *State) revise(q *cluster.Queue, l cluster.Workload) {
-	r := s.rosterOf(q)
+	r := s.candidatesOf(q)
 	was := r.by[l]
 	if was != nil && l.Pod != nil && was.told == l.Pod.Pod && l.Pod.Payer == q && !l.Pod.Leaving() && !s.m.Tree.ByModel {
-		return // it left its seat and is back
+		return // it left its allocation and is back
 	}
-	is := s.lodgerOf(q, l)
-	r.tenants, r.revised = replaceTenant(r.tenants, was, is), s.nextEdition()
+	is := s.newRunning(q, l)
+	r.all, r.revised = replaceRunning(r.all, was, is), s.nextEdition()
 	delete(r.by, l)
 	if is != nil {
 		r.by[l] = is
 	}
 }
 
-// lodgerOf makes the tenant, nil where it has no seats in the queue.
-func (s *State) lodgerOf(q *cluster.Queue, l cluster.Workload) *tenant {
-	t := &tenant{payer: q, Workload: l}
+// newRunning makes the running workload, nil where it has no allocations in the queue.
+func (s *State) newRunning(q *cluster.Queue, l cluster.Workload) *running {
+	t := &running{payer: q, Workload: l}
 	stays := func(p *cluster.Pod) bool { return p.Payer == q && !p.Leaving() }
 	if l.Pod != nil && stays(l.Pod) {
 		t.pods = []*cluster.Pod{l.Pod}
@@ -119,42 +119,42 @@ func (s *State) lodgerOf(q *cluster.Queue, l cluster.Workload) *tenant {
 	return t
 }
 
-// replaceTenant puts the one in the place of the other, in order; nil: nobody.
-func replaceTenant(all []*tenant, was, is *tenant) []*tenant {
+// replaceRunning puts the one in the place of the other, in order; nil: nobody.
+func replaceRunning(all []*running, was, is *running) []*running {
 	if was != nil {
-		i, _ := slices.BinarySearchFunc(all, was, compareTenants)
+		i, _ := slices.BinarySearchFunc(all, was, compareRunning)
 		for all[i] != was { // others of its rank and name
 			i++
 		}
 		all = slices.Delete(all, i, i+1)
 	}
 	if is != nil {
-		i, _ := slices.BinarySearchFunc(all, is, compareTenants)
+		i, _ := slices.BinarySearchFunc(all, is, compareRunning)
 		all = slices.Insert(all, i, is)
 	}
 	return all
 }
 
-// tenantsBelow returns the tenants of the queue and of all below it: those first whose minimum the quotas of the queues
+// runningBelow returns the running workloads of the queue and of all below it: those first whose minimum the quotas of the queues
 // below it cover. Who borrows from a queue beside it in the same department is the first to give up what the department
 // borrows.
-func (s *State) tenantsBelow(q *cluster.Queue) []*tenant {
-	own, r := s.tenantsOf(q), s.rosterOf(q)
+func (s *State) runningBelow(q *cluster.Queue) []*running {
+	own, r := s.runningOf(q), s.candidatesOf(q)
 	if len(q.Children) == 0 {
 		r.edition = r.revised
 		return own
 	}
 	last := r.revised
 	for _, c := range q.Children {
-		s.tenantsBelow(c)
-		last = max(last, s.rosterOf(c).edition)
+		s.runningBelow(c)
+		last = max(last, s.candidatesOf(c).edition)
 	}
 	if last <= r.edition {
 		return r.below
 	}
-	lists := [][]*tenant{own}
+	lists := [][]*running{own}
 	for _, c := range q.Children {
-		below := s.rosterOf(c)
+		below := s.candidatesOf(c)
 		if below.edition > r.edition {
 			below.ranked = append(below.ranked[:0], s.coverBelow(c)...)
 			slices.SortFunc(below.ranked, compareBelow(q))
@@ -168,19 +168,19 @@ func (s *State) tenantsBelow(q *cluster.Queue) []*tenant {
 	return r.below
 }
 
-// compareBelow is the order of tenants of the queue and of those below it.
-func compareBelow(q *cluster.Queue) func(a, b *tenant) int {
-	return func(a, b *tenant) int {
+// compareBelow is the order of running workloads of the queue and of those below it.
+func compareBelow(q *cluster.Queue) func(a, b *running) int {
+	return func(a, b *running) int {
 		if x, y := a.coveredUpTo(q.Depth), b.coveredUpTo(q.Depth); x != y {
 			return cluster.Before(x)
 		}
-		return compareTenants(a, b)
+		return compareRunning(a, b)
 	}
 }
 
 // merge makes one list of two, in order.
-func merge(a, b []*tenant, compare func(a, b *tenant) int) []*tenant {
-	out := make([]*tenant, 0, len(a)+len(b))
+func merge(a, b []*running, compare func(a, b *running) int) []*running {
+	out := make([]*running, 0, len(a)+len(b))
 	for len(a) > 0 && len(b) > 0 {
 		if compare(b[0], a[0]) < 0 {
 			a, b = b, a
@@ -190,9 +190,9 @@ func merge(a, b []*tenant, compare func(a, b *tenant) int) []*tenant {
 	return append(append(out, a...), b...)
 }
 
-// cut is the part of a roster that quota does not cover, and what it would free.
+// cut is the part of a list of candidates that quota does not cover, and what it would free.
 type cut struct {
-	edition uint64 // of the roster
+	edition uint64 // of the list of candidates
 	shape   uint64 // of the topology
 	dims    []int
 	parts   []int64 // what the queue is promised of each
@@ -203,13 +203,13 @@ type cut struct {
 	ripe     time.Time // when all of them have run for as long as they must
 	budgeted bool
 	gpus     int64
-	shelves  []shelfGPUs
+	buckets  []bucketGPUs
 }
 
-// shelfGPUs is what units have on the nodes of a shelf.
-type shelfGPUs struct {
-	shelf *cluster.Bucket
-	gpus  int64
+// bucketGPUs is what units have on the nodes of a bucket.
+type bucketGPUs struct {
+	bucket *cluster.Bucket
+	gpus   int64
 }
 
 // cutOf returns the units of what a queue holds beyond its part of the dims, nil where it holds no more.
@@ -218,7 +218,7 @@ func (s *State) cutOf(z *cluster.Queue, dims []int, part func(*cluster.Queue, in
 	if len(v.over) == 0 {
 		return nil
 	}
-	r := s.rosterOf(z)
+	r := s.candidatesOf(z)
 	x := &r.cut
 	awaited := s.awaitedBelow(z, dims)
 	kept := x.edition == r.edition && x.shape == s.m.Topology.Shape && slices.Equal(x.dims, dims) && slices.Equal(x.over, v.over) && !x.awaits && len(awaited) == 0
@@ -228,7 +228,7 @@ func (s *State) cutOf(z *cluster.Queue, dims []int, part func(*cluster.Queue, in
 	if kept {
 		return x
 	}
-	*x = cut{awaits: len(awaited) > 0, edition: r.edition, shape: s.m.Topology.Shape, dims: append(x.dims[:0], dims...), over: v.over, parts: x.parts[:0], units: x.units[:0], shelves: x.shelves[:0]}
+	*x = cut{awaits: len(awaited) > 0, edition: r.edition, shape: s.m.Topology.Shape, dims: append(x.dims[:0], dims...), over: v.over, parts: x.parts[:0], units: x.units[:0], buckets: x.buckets[:0]}
 	for _, dim := range dims {
 		x.parts = append(x.parts, part(z, dim))
 	}
@@ -238,11 +238,11 @@ func (s *State) cutOf(z *cluster.Queue, dims []int, part func(*cluster.Queue, in
 	return x
 }
 
-// find lists the units: of the roster, in order, what does not fit in the part beside those before. What can never be
-// evicted is covered before everything else, then what tenants need at the least, then their members above that. So
+// find lists the units: of the list of candidates, in order, what does not fit in the part beside those before. What can never be
+// evicted is covered before everything else, then what running workloads need at the least, then their members above that. So
 // whoever starts beyond the part takes nobody else's cover with it, unless it goes before that one by priority and would
 // fit in the part without it.
-func (x *cut) find(v *cover, awaited []guest, pass uint64) {
+func (x *cut) find(v *cover, awaited []awaited, pass uint64) {
 	v.firm()
 	take := func(u *unit) {
 		if u.pass != pass {
@@ -275,15 +275,15 @@ func (x *cut) find(v *cover, awaited []guest, pass uint64) {
 	}
 }
 
-// guest is a workload that a place is held for, and has not started.
-type guest struct {
+// awaited is a workload that a place is held for, and has not started.
+type awaited struct {
 	key      string
 	priority int32
 	takes    quantity.Vector
 }
 
 // awaitedBelow lists those of the queue and of all below it, by priority: their places are covered as if they ran.
-func (s *State) awaitedBelow(z *cluster.Queue, dims []int) (out []guest) {
+func (s *State) awaitedBelow(z *cluster.Queue, dims []int) (out []awaited) {
 	//mutate: cover-awaited
 	if !slices.ContainsFunc(dims, func(dim int) bool { return z.Pledged.At(dim) > 0 }) {
 		return nil
@@ -293,10 +293,10 @@ func (s *State) awaitedBelow(z *cluster.Queue, dims []int) (out []guest) {
 			return
 		}
 		if takes := s.m.PledgedBy(holds, g.Payer); takes != nil {
-			out = append(out, guest{key: key, priority: g.TurnNow().Priority, takes: takes})
+			out = append(out, awaited{key: key, priority: g.TurnNow().Priority, takes: takes})
 		}
 	})
-	slices.SortFunc(out, func(a, b guest) int {
+	slices.SortFunc(out, func(a, b awaited) int {
 		if a.priority != b.priority {
 			return cluster.Before(a.priority > b.priority)
 		}
@@ -318,10 +318,10 @@ func (s *State) appraiseCut(x *cut) {
 			gpus := p.Amount(quantity.DimGPU)
 			x.gpus += gpus
 			if sh := p.Host.Bucket; gpus > 0 && sh != nil {
-				if last := len(x.shelves) - 1; last >= 0 && x.shelves[last].shelf == sh {
-					x.shelves[last].gpus += gpus
+				if last := len(x.buckets) - 1; last >= 0 && x.buckets[last].bucket == sh {
+					x.buckets[last].gpus += gpus
 				} else {
-					x.shelves = append(x.shelves, shelfGPUs{sh, gpus})
+					x.buckets = append(x.buckets, bucketGPUs{sh, gpus})
 				}
 			}
 		}

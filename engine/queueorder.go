@@ -10,21 +10,21 @@ import (
 )
 
 // Lanes. Those that wait in a queue stand in the same order from cycle to cycle, and most of them are told the same as the
-// one before them. So the lanes of queues are kept between cycles, and an answer is kept for the rest of a cycle: a long
+// one before them. So the queue orders of queues are kept between cycles, and an answer is kept for the rest of a cycle: a long
 // line costs little more than saying of each workload in it why it waits.
 
-// lane is the gangs in line of one queue, or of one user of it where users are treated fairly, in the order of the line.
-type lane struct {
-	laneKey
+// queueOrder is the gangs in line of one queue, or of one user of it where users are treated fairly, in the order of the line.
+type queueOrder struct {
+	orderKey
 	line []queued
 }
 
-type laneKey struct {
+type orderKey struct {
 	queue *cluster.Queue // nil: of workloads without a queue
 	user  string
 }
 
-// ask is what tells gangs of a lane apart whose answer is the same; without a class: nothing is known of the gang, or it
+// ask is what tells gangs of a queue order apart whose answer is the same; without a class: nothing is known of the gang, or it
 // is a special one.
 type ask struct {
 	class       *index.Class
@@ -33,120 +33,120 @@ type ask struct {
 	patient     bool // nobody is to be stopped for it
 }
 
-// laneOf returns the key of the lane that the gang is in.
-func laneOf(g *cluster.Gang) laneKey {
-	key := laneKey{queue: g.Payer}
+// orderKeyOf returns the key of the queue order that the gang is in.
+func orderKeyOf(g *cluster.Gang) orderKey {
+	key := orderKey{queue: g.Payer}
 	if q := g.Payer; q != nil && q.Spec != nil && q.Spec.FairUsers {
 		key.user = g.User()
 	}
 	return key
 }
 
-// lanes is what is kept of the line between cycles.
-type lanes struct {
+// queueOrders is what is kept of the line between cycles.
+type queueOrders struct {
 	made  bool // byKey is what the line says
-	byKey map[laneKey]*lane
+	byKey map[orderKey]*queueOrder
 	edits int    // since they were made
-	of    uint64 // forest.version of the queues that they are of
+	of    uint64 // Tree.Version of the queues that they are of
 }
 
-// makeLanes makes the lanes of the line, unless they are kept.
-func (s *State) makeLanes() {
-	if s.lanes.made && s.lanes.of == s.m.Tree.Version {
+// makeOrders makes the queue orders of the line, unless they are kept.
+func (s *State) makeOrders() {
+	if s.orders.made && s.orders.of == s.m.Tree.Version {
 		return
 	}
-	s.lanes = lanes{made: true, of: s.m.Tree.Version, byKey: make(map[laneKey]*lane)}
-	var last *lane
+	s.orders = queueOrders{made: true, of: s.m.Tree.Version, byKey: make(map[orderKey]*queueOrder)}
+	var last *queueOrder
 	for _, g := range s.line {
-		if key := laneOf(g); last == nil || last.laneKey != key {
-			last = s.laneAt(key)
+		if key := orderKeyOf(g); last == nil || last.orderKey != key {
+			last = s.orderAt(key)
 		}
 		e := s.entryOf(g)
 		last.line = append(last.line, e.queuedAs(g, e.turn))
-		e.lane = last
+		e.order = last
 	}
 }
 
-// lanesKept says whether there are lanes of the queues as they are.
-func (s *State) lanesKept() bool { return s.lanes.made && s.lanes.of == s.m.Tree.Version }
+// ordersKept says whether there are queue orders of the queues as they are.
+func (s *State) ordersKept() bool { return s.orders.made && s.orders.of == s.m.Tree.Version }
 
-// laneAt returns the lane of the key, making it if there is none.
-func (s *State) laneAt(key laneKey) *lane {
-	l := s.lanes.byKey[key]
+// orderAt returns the queue order of the key, making it if there is none.
+func (s *State) orderAt(key orderKey) *queueOrder {
+	l := s.orders.byKey[key]
 	if l == nil {
-		l = &lane{laneKey: key}
-		s.lanes.byKey[key] = l
+		l = &queueOrder{orderKey: key}
+		s.orders.byKey[key] = l
 	}
 	return l
 }
 
 // queuedAs is the gang in line, with the turn.
-func (e *queueEntry) queuedAs(g *cluster.Gang, t cluster.Turn) queued {
+func (e *lineEntry) queuedAs(g *cluster.Gang, t cluster.Turn) queued {
 	return queued{Turn: t, gang: g, rank: t.Priority, ask: e.ask, special: e.special}
 }
 
-// edited notes one more change of the lanes, and says whether they are still worth keeping: it costs less to make them
+// edited notes one more change of the queue orders, and says whether they are still worth keeping: it costs less to make them
 // anew than to change them often.
 func (s *State) edited() bool {
-	if s.lanes.edits++; s.lanes.edits > 64+len(s.line)/32 {
-		s.lanes = lanes{}
+	if s.orders.edits++; s.orders.edits > 64+len(s.line)/32 {
+		s.orders = queueOrders{}
 	}
-	return s.lanes.made
+	return s.orders.made
 }
 
-// enlane puts the gang, which is in line at its turn, in its lane, or notes there that it has changed.
-func (s *State) enlane(g *cluster.Gang) {
-	if !s.lanesKept() || !s.edited() {
+// enterOrder puts the gang, which is in line at its turn, in its queue order, or notes there that it has changed.
+func (s *State) enterOrder(g *cluster.Gang) {
+	if !s.ordersKept() || !s.edited() {
 		return
 	}
-	key, e := laneOf(g), s.entryOf(g)
+	key, e := orderKeyOf(g), s.entryOf(g)
 	//mutate: index-lane-of-another-queue
-	if e.lane != nil && e.lane.laneKey != key {
-		s.unlane(g)
+	if e.order != nil && e.order.orderKey != key {
+		s.leaveOrder(g)
 	}
-	if e.lane != nil {
-		i, _ := e.lane.find(e.turn)
+	if e.order != nil {
+		i, _ := e.order.find(e.turn)
 		//mutate: index-lane-of-changed
-		e.lane.line[i] = e.queuedAs(g, e.turn)
+		e.order.line[i] = e.queuedAs(g, e.turn)
 		return
 	}
-	e.lane = s.laneAt(key)
-	i, _ := e.lane.find(e.turn)
-	e.lane.line = slices.Insert(e.lane.line, i, e.queuedAs(g, e.turn))
+	e.order = s.orderAt(key)
+	i, _ := e.order.find(e.turn)
+	e.order.line = slices.Insert(e.order.line, i, e.queuedAs(g, e.turn))
 }
 
-// unlane takes the gang, which is in line at its turn, out of its lane.
-func (s *State) unlane(g *cluster.Gang) {
+// leaveOrder takes the gang, which is in line at its turn, out of its queue order.
+func (s *State) leaveOrder(g *cluster.Gang) {
 	e := s.entryOf(g)
-	l := e.lane
-	e.lane = nil
-	if !s.lanesKept() || l == nil || !s.edited() {
+	l := e.order
+	e.order = nil
+	if !s.ordersKept() || l == nil || !s.edited() {
 		return
 	}
 	i, _ := l.find(e.turn)
 	l.line = slices.Delete(l.line, i, i+1)
 	if len(l.line) == 0 {
-		delete(s.lanes.byKey, l.laneKey)
+		delete(s.orders.byKey, l.orderKey)
 	}
 }
 
-// find returns where the gang with the turn is in the lane, or belongs.
-func (l *lane) find(t cluster.Turn) (int, bool) {
+// find returns where the gang with the turn is in the queue order, or belongs.
+func (l *queueOrder) find(t cluster.Turn) (int, bool) {
 	return slices.BinarySearchFunc(l.line, t, func(q queued, t cluster.Turn) int { return q.Turn.Compare(t) })
 }
 
-// answer is what a gang of a stand was told, for all who ask the same while nothing changes.
+// answer is what a gang of a queue entry was told, for all who ask the same while nothing changes.
 type answer struct {
 	ask     ask
-	at      uint64 // State.standing
+	at      uint64 // Model.Standing
 	waiting api.Waiting
 	passing bool // it waits at gates that open when running work ends
 	aged    bool // who was told so has waited for as long as it may be passed
 }
 
-// sameAnswer tells the gang what another of its lane was told that asks the same, and says whether there was one. What
+// sameAnswer tells the gang what another of its queue order was told that asks the same, and says whether there was one. What
 // is done for some and not for others is over by then: promises are given to the first few.
-func (y *cycle) sameAnswer(q *queued, at *stand) bool {
+func (y *cycle) sameAnswer(q *queued, at *queueEntry) bool {
 	if !y.repeats || q.ask.class == nil || q.special == y.s.cycles || q.ask.class.Dropped || q.gang == y.until {
 		return false
 	}
@@ -202,8 +202,8 @@ func (y *cycle) keepAnswer(g *cluster.Gang, p *plain, gates []why.Gate, standing
 	at.answers = append(at.answers, a)
 }
 
-// alike says whether the stand's queue treats all its workloads alike, whose they are and what they are called.
-func (s *stand) alike() bool {
+// alike says whether the queue entry's queue treats all its workloads alike, whose they are and what they are called.
+func (s *queueEntry) alike() bool {
 	return s.queue == nil || s.queue.Spec == nil || s.queue.Spec.Namespaces == nil && len(s.queue.Spec.UserLimits) == 0
 }
 
@@ -244,10 +244,10 @@ func (s *State) setApart(key string) {
 func (s *State) setApartGang(g *cluster.Gang) {
 	e := s.entryOf(g)
 	e.special = s.cycles
-	if !s.lanesKept() || e.lane == nil {
+	if !s.ordersKept() || e.order == nil {
 		return
 	}
-	if i, found := e.lane.find(e.turn); found {
-		e.lane.line[i].special = s.cycles
+	if i, found := e.order.find(e.turn); found {
+		e.order.line[i].special = s.cycles
 	}
 }

@@ -15,9 +15,9 @@ import (
 // What units would free is first worked out from resources alone, node by node: a bound that shows where nothing helps,
 // and a guide for whom to lift. Whether it is true is asked of the state afterwards.
 
-// tract is a node, as a claim's units could free it.
-type tract struct {
-	pass   uint64          // the survey that the rest is of
+// candidateNode is a node, as a claim's units could free it.
+type candidateNode struct {
+	pass   uint64          // the scan that the rest is of
 	node   *cluster.Node   // nil: the class may not be there
 	free   quantity.Vector // with what is freed so far
 	slots  int64           // pods of the class that go there then, by resources
@@ -30,7 +30,7 @@ type region struct {
 	name   string
 	domain *cluster.Domain // nil: the whole cluster, or the node
 	node   *cluster.Node
-	tracts []*tract
+	nodes  []*candidateNode
 	lacks  int64 // pods for which it has no room
 }
 
@@ -45,30 +45,30 @@ func (r *region) fits(s *State, c *index.Class) int64 {
 	return c.Total
 }
 
-// survey is one class of a claim on the land that its units could free.
-type survey struct {
+// scan is one class of a claim on the land that its units could free.
+type scan struct {
 	*claim
 	class *index.Class
 	need  int64
 	pass  uint64
-	land  []*tract
+	nodes []*candidateNode
 }
 
-func (c *claim) survey(o place.Order) *survey {
+func (c *claim) survey(o place.Order) *scan {
 	c.y.s.passes++
-	return &survey{claim: c, class: o.Class, need: int64(len(o.Pods)), pass: c.y.s.passes}
+	return &scan{claim: c, class: o.Class, need: int64(len(o.Pods)), pass: c.y.s.passes}
 }
 
-// tract returns the node's, nil where the class may not be.
-func (v *survey) tract(n *cluster.Node) *tract {
+// candidate returns the node's, nil where the class may not be.
+func (v *scan) candidate(n *cluster.Node) *candidateNode {
 	s := v.y.s
 	if n.Bucket == nil {
 		return nil
 	}
-	if len(s.tracts) < len(s.m.Log.Touches) {
-		s.tracts = append(s.tracts, make([]tract, len(s.m.Log.Touches)-len(s.tracts))...)
+	if len(s.candidateNodes) < len(s.m.Log.Touches) {
+		s.candidateNodes = append(s.candidateNodes, make([]candidateNode, len(s.m.Log.Touches)-len(s.candidateNodes))...)
 	}
-	t := &s.tracts[n.Index]
+	t := &s.candidateNodes[n.Index]
 	if t.pass == v.pass {
 		if t.node == nil {
 			return nil
@@ -108,12 +108,12 @@ func (v *survey) tract(n *cluster.Node) *tract {
 		}
 	}
 	t.slots = v.slots(t)
-	v.land = append(v.land, t)
+	v.nodes = append(v.nodes, t)
 	return t
 }
 
 // admits says whether pods of the class may be on the node, whatever is free there.
-func (v *survey) admits(c *index.Class, n *cluster.Node) bool {
+func (v *scan) admits(c *index.Class, n *cluster.Node) bool {
 	if v.y.s.ix.MaskOf(c, n).State == index.Excluded || c.Local && c.Excludes(n) {
 		return false
 	}
@@ -121,14 +121,14 @@ func (v *survey) admits(c *index.Class, n *cluster.Node) bool {
 }
 
 // spoils says whether the pod keeps the class off its node.
-func (v *survey) spoils(p *cluster.Pod) bool {
+func (v *scan) spoils(p *cluster.Pod) bool {
 	if p.Amount(quantity.DimGPU) == 0 || v.class.Whole != "" && p.Gang == v.class.Whole {
 		return false
 	}
 	return v.class.Whole != "" || p.In != nil && p.In.Whole
 }
 
-func (v *survey) slots(t *tract) int64 {
+func (v *scan) slots(t *candidateNode) int64 {
 	if t.spoils > 0 {
 		return 0
 	}
@@ -141,7 +141,7 @@ func (v *survey) slots(t *tract) int64 {
 
 // free counts the unit's pods as gone, or with by = -1 as there again, and returns how many more pods of the class go
 // to the nodes of the land.
-func (v *survey) free(u *unit, by int64) int64 {
+func (v *scan) free(u *unit, by int64) int64 {
 	var gain int64
 	whole := v.class.Shape.GPUs > 0 && (v.y.s.m.WholeNodeGangs > 0 || v.class.Whole != "")
 	for _, p := range u.pods {
@@ -149,7 +149,7 @@ func (v *survey) free(u *unit, by int64) int64 {
 		if u.taken {
 			continue
 		}
-		t := v.tract(n)
+		t := v.candidate(n)
 		if t == nil {
 			continue
 		}
@@ -167,14 +167,14 @@ func (v *survey) free(u *unit, by int64) int64 {
 }
 
 // freeAll counts all units as gone, or with by = -1 as there again.
-func (v *survey) freeAll(by int64) {
+func (v *scan) freeAll(by int64) {
 	whole := v.class.Shape.GPUs > 0 && (v.y.s.m.WholeNodeGangs > 0 || v.class.Whole != "")
 	for _, u := range v.units {
 		if u.taken {
 			continue
 		}
 		for _, p := range u.pods {
-			t := v.tract(p.Host)
+			t := v.candidate(p.Host)
 			if t == nil {
 				continue
 			}
@@ -186,7 +186,7 @@ func (v *survey) freeAll(by int64) {
 			}
 		}
 	}
-	for _, t := range v.land {
+	for _, t := range v.nodes {
 		t.slots = v.slots(t)
 	}
 }
@@ -209,12 +209,12 @@ func (c *claim) hopeful() bool {
 
 // regions lists where there is room for all pods of the order with what is freed by now, by name. lacks is what the
 // state itself lacks there.
-func (v *survey) regions(o place.Order) []*region {
+func (v *scan) regions(o place.Order) []*region {
 	s := v.y.s
 	level := s.m.Level(o.Layout.Required)
 	home := s.placer.Home(level, o.Running)
 	if level == cluster.AnyLevel {
-		r := &region{tracts: v.land, lacks: v.need - v.class.Total}
+		r := &region{nodes: v.nodes, lacks: v.need - v.class.Total}
 		if v.room(r) < r.lacks {
 			return nil
 		}
@@ -222,9 +222,9 @@ func (v *survey) regions(o place.Order) []*region {
 	}
 	var out []*region
 	by := make([]*region, len(s.m.Topology.Domains))
-	for _, t := range v.land {
+	for _, t := range v.nodes {
 		if level == cluster.NodeLevel {
-			if r := (&region{name: t.node.Name, node: t.node, tracts: []*tract{t}, lacks: v.need - s.ix.Fits(v.class, index.Scope{Node: t.node})}); v.room(r) >= r.lacks && (home == nil || home.Node == t.node) {
+			if r := (&region{name: t.node.Name, node: t.node, nodes: []*candidateNode{t}, lacks: v.need - s.ix.Fits(v.class, index.Scope{Node: t.node})}); v.room(r) >= r.lacks && (home == nil || home.Node == t.node) {
 				out = append(out, r)
 			}
 			continue
@@ -239,7 +239,7 @@ func (v *survey) regions(o place.Order) []*region {
 			by[d.ID] = r
 			out = append(out, r)
 		}
-		r.tracts = append(r.tracts, t)
+		r.nodes = append(r.nodes, t)
 	}
 	out = slices.DeleteFunc(out, func(r *region) bool { return v.room(r) < r.lacks })
 	slices.SortFunc(out, func(a, b *region) int { return strings.Compare(a.name, b.name) })
@@ -247,9 +247,9 @@ func (v *survey) regions(o place.Order) []*region {
 }
 
 // room is how many more pods go to the region with what is freed by now than the state says.
-func (v *survey) room(r *region) int64 {
+func (v *scan) room(r *region) int64 {
 	var sum int64
-	for _, t := range r.tracts {
+	for _, t := range r.nodes {
 		has := int64(v.class.ByBucket[t.node.Bucket.ID].Cells[t.node.Slot].Fits)
 		sum += max(0, t.slots-has)
 	}
@@ -331,16 +331,16 @@ func (c *claim) gather() (open, hope bool) {
 const maxBids = 8
 
 // one finds the cheapest units that make room for one pod: one alone, or several of one node.
-func (v *survey) one() (bid, bool) {
+func (v *scan) one() (bid, bool) {
 	v.y.s.passes++
-	p := &picking{survey: v, turn: v.y.s.passes, whole: true, lacks: 1}
+	p := &picking{scan: v, turn: v.y.s.passes, whole: true, lacks: 1}
 	var best *bundle
 	consider := func(b *bundle) {
 		if b != nil && (best == nil || b.better(best)) {
 			best = b
 		}
 	}
-	var small []*tract
+	var small []*candidateNode
 	for _, u := range v.units {
 		if u.taken || best != nil && best.worth.broken == 0 && u.whole() > best.worth.cost {
 			continue
@@ -350,7 +350,7 @@ func (v *survey) one() (bid, bool) {
 			continue
 		}
 		for _, q := range u.pods {
-			t := v.tract(q.Host)
+			t := v.candidate(q.Host)
 			if t == nil || len(t.units) > 0 && t.units[len(t.units)-1] == u {
 				continue
 			}
@@ -368,13 +368,13 @@ func (v *survey) one() (bid, bool) {
 	return bid{units: best.units, worth: best.worth}, true
 }
 
-// enter notes which tracts the unit is on.
-func (v *survey) enter(u *unit) {
+// enter notes which candidate nodes the unit is on.
+func (v *scan) enter(u *unit) {
 	for _, p := range u.pods {
 		if u.taken {
 			return
 		}
-		if t := v.tract(p.Host); t != nil && (len(t.units) == 0 || t.units[len(t.units)-1] != u) {
+		if t := v.candidate(p.Host); t != nil && (len(t.units) == 0 || t.units[len(t.units)-1] != u) {
 			t.units = append(t.units, u)
 		}
 	}
@@ -383,7 +383,7 @@ func (v *survey) enter(u *unit) {
 // bundle is units that are worth lifting together.
 type bundle struct {
 	units []*unit
-	tract *tract // whose pods they are; nil: it is one unit
+	tract *candidateNode // whose pods they are; nil: it is one unit
 	gain  int64
 	worth worth
 }
@@ -419,13 +419,13 @@ func (b *bundle) better(o *bundle) bool {
 	return compareUnits(b.units[0], o.units[0]) > 0
 }
 
-// pick chooses units that make the room which the region lacks. Nothing is lifted, and the tracts are as before.
-func (v *survey) pick(r *region) ([]*unit, worth) {
+// pick chooses units that make the room which the region lacks. Nothing is lifted, and the candidate nodes are as before.
+func (v *scan) pick(r *region) ([]*unit, worth) {
 	v.y.s.passes++
-	p := &picking{survey: v, turn: v.y.s.passes, whole: len(r.tracts) == len(v.land), lacks: r.lacks}
+	p := &picking{scan: v, turn: v.y.s.passes, whole: len(r.nodes) == len(v.nodes), lacks: r.lacks}
 	if !p.whole {
-		p.inside = make(map[*tract]bool, len(r.tracts))
-		for _, t := range r.tracts {
+		p.inside = make(map[*candidateNode]bool, len(r.nodes))
+		for _, t := range r.nodes {
 			p.inside[t] = true
 		}
 	}
@@ -446,7 +446,7 @@ func (v *survey) pick(r *region) ([]*unit, worth) {
 		v.free(u, -1)
 	}
 	for _, u := range p.picked {
-		p.toll.count(u, -1)
+		p.disruption.count(u, -1)
 	}
 	if p.lacks > 0 {
 		return nil, worth{}
@@ -456,9 +456,9 @@ func (v *survey) pick(r *region) ([]*unit, worth) {
 
 // picking is a pick in the making.
 type picking struct {
-	*survey
+	*scan
 	turn   uint64 // stamps units
-	inside map[*tract]bool
+	inside map[*candidateNode]bool
 	whole  bool // the region is all of the land
 	lacks  int64
 	heap   bundles
@@ -468,7 +468,7 @@ type picking struct {
 
 // fill makes the heap: each unit by itself, and for each node the units on it that would not do alone.
 func (p *picking) fill(r *region) {
-	for _, t := range r.tracts {
+	for _, t := range r.nodes {
 		small := 0
 		for _, u := range t.units {
 			if u.pass != p.turn {
@@ -491,8 +491,8 @@ func (p *picking) fill(r *region) {
 	heap.Init(&p.heap)
 }
 
-// idleAlone says whether the unit alone makes no room on the tract.
-func (p *picking) idleAlone(t *tract, u *unit) bool {
+// idleAlone says whether the unit alone makes no room on the candidate node.
+func (p *picking) idleAlone(t *candidateNode, u *unit) bool {
 	was := t.slots
 	p.free(u, 1)
 	is := t.slots
@@ -520,13 +520,13 @@ func (p *picking) weigh(b *bundle) *bundle {
 	}
 	for _, u := range out.units {
 		out.gain += p.gainOf(u, 1)
-		p.toll.count(u, 1)
+		p.disruption.count(u, 1)
 	}
-	broken, never := p.y.broken(&p.toll)
+	broken, never := p.y.broken(&p.disruption)
 	out.worth.broken = broken - p.worth.broken
 	for _, u := range out.units {
 		p.gainOf(u, -1)
-		p.toll.count(u, -1)
+		p.disruption.count(u, -1)
 	}
 	out.gain = min(out.gain, p.lacks)
 	if out.gain <= 0 || never {
@@ -544,20 +544,20 @@ func (b *bundle) add(p *picking, u *unit) {
 	b.worth.pods += len(u.pods)
 }
 
-// gainOf is free, counting the tracts of the region alone.
+// gainOf is free, counting the candidate nodes of the region alone.
 func (p *picking) gainOf(u *unit, by int64) int64 {
 	if p.whole {
 		return p.free(u, by)
 	}
 	var outside int64
 	for _, q := range u.pods {
-		if t := p.tract(q.Host); t != nil && !p.inside[t] {
+		if t := p.candidate(q.Host); t != nil && !p.inside[t] {
 			outside -= t.slots
 		}
 	}
 	gain := p.free(u, by)
 	for _, q := range u.pods {
-		if t := p.tract(q.Host); t != nil && !p.inside[t] {
+		if t := p.candidate(q.Host); t != nil && !p.inside[t] {
 			outside += t.slots
 		}
 	}
@@ -565,7 +565,7 @@ func (p *picking) gainOf(u *unit, by int64) int64 {
 }
 
 // bundleOn makes, of the units on one node, the cheapest that it can find that makes room for one more pod there.
-func (p *picking) bundleOn(t *tract) *bundle {
+func (p *picking) bundleOn(t *candidateNode) *bundle {
 	order := make([]*unit, 0, len(t.units))
 	for _, u := range t.units {
 		if u.gone != p.turn && !u.taken {
@@ -622,7 +622,7 @@ func (p *picking) also(chosen []*unit, u *unit) []*unit {
 }
 
 // helps is how much the unit gives of what the class asks for most on the node, at least 1.
-func (p *picking) helps(u *unit, t *tract) int64 {
+func (p *picking) helps(u *unit, t *candidateNode) int64 {
 	dim := quantity.DimGPU
 	if p.class.Shape.GPUs == 0 {
 		dim = p.class.Demands[len(p.class.Demands)-1].Dim
@@ -641,7 +641,7 @@ func (p *picking) take(b *bundle) {
 	for _, u := range b.units {
 		u.gone = p.turn
 		p.lacks -= p.gainOf(u, 1)
-		p.toll.count(u, 1)
+		p.disruption.count(u, 1)
 		p.picked = append(p.picked, u)
 	}
 	p.worth.cost += b.worth.cost

@@ -11,29 +11,29 @@ import (
 	"github.com/berth-dev/berth/engine/internal/queue"
 )
 
-// The line of a cycle. Each queue has a lane of its workloads: those to repair first, then by priority, age and key.
-// Which lane moves next is decided from the top of the tree down, at every level between the queues there: by the
+// The line of a cycle. Each queue has a queue order of its workloads: those to repair first, then by priority, age and key.
+// Which queue order moves next is decided from the top of the tree down, at every level between the queues there: by the
 // best head that a queue has, then by how far it is from its fair share, then by what it used in the past, then by the
 // head's age. A start changes the standing of its queue and of those above it and nobody else's, so that the next choice
 // costs the depth of the tree.
 
-// stand is a queue that has something waiting in it or below it, or one user's part of such a queue.
-type stand struct {
+// queueEntry is a queue that has something waiting in it or below it, or one user's part of such a queue.
+type queueEntry struct {
 	queue  *cluster.Queue // nil: of workloads without a queue
 	user   string         // whose part of the queue it is, where users are treated fairly
-	parent *stand
-	lane   []queued       // its own workloads that have not had their turn
-	waits  int            // of lane, at first
-	below  []*stand       // a heap: the first goes first
+	parent *queueEntry
+	order  []queued       // its own workloads that have not had their turn
+	waits  int            // of queue order, at first
+	below  []*queueEntry  // a heap: the first goes first
 	place  int            // in parent.below
-	head   *queued        // the one of lane, or of those below, that goes next; nil: nothing is left
+	head   *queued        // the one of queue order, or of those below, that goes next; nil: nothing is left
 	front  uint64         // what decides first between heads: see rate
 	excess queue.Fraction // how far it is above its share
 	past   queue.Fraction // what the queue used in the past, for its weight, or the user
 	depth  int            // of the queue in the tree: those at the top are at 1
 
 	searched bool // somebody owed a place was looked for behind the head
-	rest     int  // of the lane from that one on; 0: there is none
+	rest     int  // of the queue order from that one on; 0: there is none
 
 	answers []answer // that its workloads were given in this cycle
 	dues    []due
@@ -41,7 +41,7 @@ type stand struct {
 
 // before says whether a goes before b: by what its head is, then by its excess and its past use, then by its head's age
 // and key.
-func (a *stand) before(b *stand, p api.Policy) bool {
+func (a *queueEntry) before(b *queueEntry, p api.Policy) bool {
 	if a.head == nil || b.head == nil {
 		return a.head != nil
 	}
@@ -61,7 +61,7 @@ func (a *stand) before(b *stand, p api.Policy) bool {
 
 // rate is what decides first between heads, the highest before all others: whether there is something to repair, whether
 // it, or somebody behind it, is owed the place, its priority.
-func (s *stand) rate(p api.Policy) (front uint64) {
+func (s *queueEntry) rate(p api.Policy) (front uint64) {
 	if s.head.Repair {
 		front = 1 << 63
 	}
@@ -82,12 +82,12 @@ func (s *stand) rate(p api.Policy) (front uint64) {
 // old says whether a user's head has waited for as long as it may be passed. It then goes with those who are owed their
 // place, or small work of other users that the quota has room for would always go before a large gang of his; and what he
 // used is not held against it.
-func (s *stand) old() bool {
+func (s *queueEntry) old() bool {
 	return s.head.aged && s.parent != nil && s.parent.queue == s.queue
 }
 
 // used is what was used in the past, as far as it is held against the head.
-func (s *stand) used() queue.Fraction {
+func (s *queueEntry) used() queue.Fraction {
 	if s.old() {
 		return queue.Fraction{Num: 0, Den: 1}
 	}
@@ -95,7 +95,7 @@ func (s *stand) used() queue.Fraction {
 }
 
 // owes says whether who is owed a place that far up, from the queue of the head, is owed it by the queues beside this one.
-func (s *stand) owes(reach int) bool { return reach > 0 && s.head.depth-reach < s.depth }
+func (s *queueEntry) owes(reach int) bool { return reach > 0 && s.head.depth-reach < s.depth }
 
 // younger compares age, then key; a pod by itself goes before a gang of the same.
 func (q *queued) younger(o *queued) int {
@@ -108,20 +108,20 @@ func (q *queued) younger(o *queued) int {
 	return cluster.Before(q.Lone)
 }
 
-// contest decides who goes next.
-type contest struct {
+// selection decides who goes next.
+type selection struct {
 	y      *cycle
 	policy api.Policy
-	root   stand
-	stands map[*cluster.Queue]*stand
-	latest *stand // asked for
+	root   queueEntry
+	stands map[*cluster.Queue]*queueEntry
+	latest *queueEntry // asked for
 	past   queue.Past
 }
 
-// newContest makes up the lanes of what is in line, or takes those that are kept.
-func newContest(y *cycle, line []queued, kept bool) *contest {
-	c := &contest{y: y, policy: y.s.m.Config.Policy}
-	c.stands, c.latest = make(map[*cluster.Queue]*stand), &stand{}
+// newSelection makes up the queue orders of what is in line, or takes those that are kept.
+func newSelection(y *cycle, line []queued, kept bool) *selection {
+	c := &selection{y: y, policy: y.s.m.Config.Policy}
+	c.stands, c.latest = make(map[*cluster.Queue]*queueEntry), &queueEntry{}
 	if len(y.s.m.Queues) > 0 {
 		c.past = y.s.ledger.PastAt(y.now)
 	}
@@ -131,15 +131,15 @@ func newContest(y *cycle, line []queued, kept bool) *contest {
 	}
 	switch alone := len(y.s.m.Queues) == 0; { // nobody to weigh against anybody
 	case kept && alone:
-		for _, l := range y.s.lanes.byKey {
-			c.root.lane = l.line
+		for _, l := range y.s.orders.byKey {
+			c.root.order = l.line
 		}
 	case kept:
-		for _, l := range y.s.lanes.byKey {
-			c.standAt(l.laneKey).lane = l.line
+		for _, l := range y.s.orders.byKey {
+			c.standAt(l.orderKey).order = l.line
 		}
 	case alone:
-		c.root.lane = line
+		c.root.order = line
 	default:
 		c.divide(line)
 	}
@@ -150,32 +150,32 @@ func newContest(y *cycle, line []queued, kept bool) *contest {
 	return c
 }
 
-// divide makes the lanes.
-func (c *contest) divide(line []queued) {
-	at := make([]*stand, len(line))
+// divide makes the queue orders.
+func (c *selection) divide(line []queued) {
+	at := make([]*queueEntry, len(line))
 	for i := range line {
 		at[i] = c.standOf(&line[i])
 		at[i].waits++
 	}
-	room := make([]queued, len(line)) // of all lanes
+	room := make([]queued, len(line)) // of all queue orders
 	for i, s := range at {
-		if s.lane == nil {
-			s.lane, room = room[:0:s.waits], room[s.waits:]
+		if s.order == nil {
+			s.order, room = room[:0:s.waits], room[s.waits:]
 		}
-		s.lane = append(s.lane, line[i])
+		s.order = append(s.order, line[i])
 	}
 }
 
-// standOf returns the stand whose lane the gang is in. Age alone decides in one lane for all.
-func (c *contest) standOf(q *queued) *stand {
+// standOf returns the queue entry whose queue order the gang is in. Age alone decides in one queue order for all.
+func (c *selection) standOf(q *queued) *queueEntry {
 	if c.policy == api.FIFO {
 		return &c.root
 	}
-	return c.standAt(laneOf(q.gang))
+	return c.standAt(orderKeyOf(q.gang))
 }
 
-// standAt returns the stand of the lane, making it if it is not there.
-func (c *contest) standAt(key laneKey) *stand {
+// standAt returns the queue entry of the queue order, making it if it is not there.
+func (c *selection) standAt(key orderKey) *queueEntry {
 	s := c.stand(key.queue)
 	if s.queue == nil || s.queue.Spec == nil || !s.queue.Spec.FairUsers {
 		return s
@@ -185,13 +185,13 @@ func (c *contest) standAt(key laneKey) *stand {
 			return b
 		}
 	}
-	b := &stand{queue: s.queue, user: key.user, parent: s, depth: s.depth, past: c.past.OfUser(s.queue, key.user)}
+	b := &queueEntry{queue: s.queue, user: key.user, parent: s, depth: s.depth, past: c.past.OfUser(s.queue, key.user)}
 	s.below = append(s.below, b)
 	return b
 }
 
 // stand returns the queue's, making it and those above it if they are not there.
-func (c *contest) stand(q *cluster.Queue) *stand {
+func (c *selection) stand(q *cluster.Queue) *queueEntry {
 	if q == c.latest.queue && c.latest.parent != nil {
 		return c.latest
 	}
@@ -199,7 +199,7 @@ func (c *contest) stand(q *cluster.Queue) *stand {
 		c.latest = s
 		return s
 	}
-	s := &stand{queue: q, parent: &c.root, past: c.past.Per(q)}
+	s := &queueEntry{queue: q, parent: &c.root, past: c.past.Per(q)}
 	c.stands[q] = s
 	if q != nil && q.Parent != nil {
 		s.parent = c.stand(q.Parent)
@@ -210,19 +210,19 @@ func (c *contest) stand(q *cluster.Queue) *stand {
 }
 
 // promote puts workloads that waited longer than their queue lets them before higher priorities of the queue.
-func (c *contest) promote(s *stand) {
+func (c *selection) promote(s *queueEntry) {
 	if s.queue == nil || s.queue.Spec == nil || s.queue.Spec.PromoteAfter == 0 {
 		return
 	}
-	s.lane = slices.Clone(s.lane) // it may be kept
+	s.order = slices.Clone(s.order) // it may be kept
 	top := int32(0)
-	for i := range s.lane {
-		if i == 0 || s.lane[i].rank > top {
-			top = s.lane[i].rank
+	for i := range s.order {
+		if i == 0 || s.order[i].rank > top {
+			top = s.order[i].rank
 		}
 	}
-	for i := range s.lane {
-		q := &s.lane[i]
+	for i := range s.order {
+		q := &s.order[i]
 		if q.Repair || q.rank == top {
 			continue
 		}
@@ -234,10 +234,10 @@ func (c *contest) promote(s *stand) {
 		}
 		q.rank, q.promoted = top, true
 	}
-	slices.SortStableFunc(s.lane, func(a, b queued) int { return a.compare(&b) })
+	slices.SortStableFunc(s.order, func(a, b queued) int { return a.compare(&b) })
 }
 
-// compare is the order within a lane.
+// compare is the order within a queue order.
 func (q *queued) compare(o *queued) int {
 	if q.Repair != o.Repair {
 		return cluster.Before(q.Repair)
@@ -248,12 +248,12 @@ func (q *queued) compare(o *queued) int {
 	return q.younger(o)
 }
 
-// settle works out the stand and all below it.
-func (c *contest) settle(s *stand) {
+// settle works out the queue entry and all below it.
+func (c *selection) settle(s *queueEntry) {
 	for _, b := range s.below {
 		c.settle(b)
 	}
-	slices.SortFunc(s.below, func(a, b *stand) int {
+	slices.SortFunc(s.below, func(a, b *queueEntry) int {
 		if a.before(b, c.policy) {
 			return -1
 		}
@@ -263,7 +263,7 @@ func (c *contest) settle(s *stand) {
 		b.place = i
 	}
 	if c.policy == api.FIFO {
-		slices.SortStableFunc(s.lane, func(a, b queued) int {
+		slices.SortStableFunc(s.order, func(a, b queued) int {
 			if a.Repair != b.Repair {
 				return cluster.Before(a.Repair)
 			}
@@ -274,16 +274,16 @@ func (c *contest) settle(s *stand) {
 	c.lead(s)
 }
 
-// measure works out how far the stand is above its share.
-func (c *contest) measure(s *stand) {
+// measure works out how far the queue entry is above its share.
+func (c *selection) measure(s *queueEntry) {
 	s.excess = c.y.s.ledger.Excess(s.queue, s.user, s.parent != nil && s.parent.queue == s.queue)
 }
 
-// lead finds the stand's head: of its own lane and the best below it, what comes first in any lane.
-func (c *contest) lead(s *stand) {
+// lead finds the queue entry's head: of its own queue order and the best below it, what comes first in any queue order.
+func (c *selection) lead(s *queueEntry) {
 	s.head = nil
-	if len(s.lane) > 0 {
-		s.head = &s.lane[0]
+	if len(s.order) > 0 {
+		s.head = &s.order[0]
 		s.head.owed, s.head.hides, s.head.depth = c.owes(s, s.head), 0, s.depth
 		if s.queue != nil && s.parent.queue == s.queue {
 			c.ages(s.head)
@@ -302,8 +302,8 @@ func (c *contest) lead(s *stand) {
 	}
 }
 
-// ages finds out whether the head of a user's lane has waited for as long as it may be passed.
-func (c *contest) ages(q *queued) {
+// ages finds out whether the head of a user's queue order has waited for as long as it may be passed.
+func (c *selection) ages(q *queued) {
 	if q.aged = c.y.aged(q.Turn); !q.aged {
 		c.y.wakeAged(q.Turn)
 	}
@@ -316,8 +316,8 @@ type due struct {
 	reach int
 }
 
-// owes is cycle.owes, of one of the stand's lane. Those that ask the same get the same answer while nothing changes.
-func (c *contest) owes(s *stand, q *queued) int {
+// owes is cycle.owes, of one of the queue entry's queue order. Those that ask the same get the same answer while nothing changes.
+func (c *selection) owes(s *queueEntry, q *queued) int {
 	y := c.y
 	if !y.repeats || q.special == y.s.cycles || q.ask.class == nil || q.ask.class.Dropped {
 		return y.owes(q.gang)
@@ -334,22 +334,22 @@ func (c *contest) owes(s *stand, q *queued) int {
 	return s.dues[i].reach
 }
 
-// hidden is how far up somebody in the lane behind its head, who borrows, is owed a place. It has its turn once the head has
-// had its own, and before those of other lanes who borrow. While nobody is evicted a queue has ever less quota left, so
+// hidden is how far up somebody in the queue order behind its head, who borrows, is owed a place. It has its turn once the head has
+// had its own, and before those of other queue orders who borrow. While nobody is evicted a queue has ever less quota left, so
 // that who was not owed a place before need not be asked again.
-func (c *contest) hidden(s *stand) int {
+func (c *selection) hidden(s *queueEntry) int {
 	i := 1
 	if s.searched {
 		if s.rest == 0 {
 			return 0
 		}
-		i = max(1, len(s.lane)-s.rest)
+		i = max(1, len(s.order)-s.rest)
 	}
 	s.searched, s.rest = true, 0
-	for ; i < len(s.lane); i++ {
-		if q := &s.lane[i]; q.ask.class != nil || !q.gang.Done { // who is done asks for nothing
+	for ; i < len(s.order); i++ {
+		if q := &s.order[i]; q.ask.class != nil || !q.gang.Done { // who is done asks for nothing
 			if reach := c.owes(s, q); reach > 0 {
-				s.rest = len(s.lane) - i
+				s.rest = len(s.order) - i
 				return reach
 			}
 		}
@@ -423,23 +423,23 @@ func (a *asking) within(part func(*cluster.Queue, int) int64, counts []int) int 
 	return reach
 }
 
-// next takes the one that goes next out of its lane; false when nothing is left.
-func (c *contest) next() (*queued, *stand, bool) {
+// next takes the one that goes next out of its queue order; false when nothing is left.
+func (c *selection) next() (*queued, *queueEntry, bool) {
 	s := &c.root
 	if s.head == nil {
 		return nil, nil, false
 	}
-	for len(s.lane) == 0 || s.head != &s.lane[0] {
+	for len(s.order) == 0 || s.head != &s.order[0] {
 		s = s.below[0]
 	}
-	q := &s.lane[0]
-	s.lane = s.lane[1:]
+	q := &s.order[0]
+	s.order = s.order[1:]
 	return q, s, true
 }
 
-// moved works out the standing of a stand whose lane moved on and, with started, whose queue's account changed, and of
+// moved works out the standing of a queue entry whose queue order moved on and, with started, whose queue's account changed, and of
 // those above it.
-func (c *contest) moved(s *stand, started bool) {
+func (c *selection) moved(s *queueEntry, started bool) {
 	for ; s != nil; s = s.parent {
 		if started {
 			c.measure(s)
@@ -453,7 +453,7 @@ func (c *contest) moved(s *stand, started bool) {
 
 // sift puts the i-th of the heap where it belongs. Most go far down: so it first goes down as if it came last, and from
 // there up.
-func (c *contest) sift(heap []*stand, i int) {
+func (c *selection) sift(heap []*queueEntry, i int) {
 	x, top := heap[i], i
 	if i > 0 && x.before(heap[(i-1)/2], c.policy) {
 		top = 0
@@ -483,11 +483,11 @@ func (c *contest) sift(heap []*stand, i int) {
 	x.place = i
 }
 
-// makeLine is the cycle's line, with gangs that lost seats to time put where they now belong. kept: it is as it was told,
-// and in the lanes.
+// makeLine is the cycle's line, with gangs that lost allocations to time put where they now belong. kept: it is as it was told,
+// and in the queue orders.
 func (y *cycle) makeLine(lifted []*cluster.Gang) (line []queued, kept bool) {
 	if !y.trial && y.s.m.Config.Policy != api.FIFO && len(lifted) == 0 {
-		y.s.makeLanes()
+		y.s.makeOrders()
 		return nil, true
 	}
 	line = make([]queued, 0, len(y.s.line)+len(lifted))

@@ -7,15 +7,15 @@ import (
 
 // Disruption budgets: a set of victims that keeps them all comes before any that does not.
 
-// toll counts, by budget, the victims of a claim.
-type toll struct {
+// disruption counts, by budget, the victims of a claim.
+type disruption struct {
 	of   map[string]int // victims that the budget covers
 	kept map[string]int // of these, those in queues that never violate budgets
 	hard bool           // none may be violated
 }
 
 // count adds the unit's pods, or with by = -1 takes them off.
-func (t *toll) count(u *unit, by int) {
+func (t *disruption) count(u *unit, by int) {
 	if !u.budgeted {
 		return
 	}
@@ -33,7 +33,7 @@ func (t *toll) count(u *unit, by int) {
 }
 
 // broken is how many pods are evicted beyond what budgets allow, and whether one of those is never to be violated.
-func (y *cycle) broken(t *toll) (pods int, never bool) {
+func (y *cycle) broken(t *disruption) (pods int, never bool) {
 	for b, n := range t.of {
 		if over := n - y.allowed(b); n > 0 && over > 0 {
 			pods += over
