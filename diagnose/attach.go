@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/utils/ptr"
 )
 
 // claimOf returns the name of the claim behind the pod's volume, "" for none. own says that it is made for the pod.
@@ -46,7 +47,7 @@ func classOf(claim *corev1.PersistentVolumeClaim) string {
 	if name, ok := claim.Annotations[corev1.BetaStorageClassAnnotation]; ok {
 		return name
 	}
-	return deref(claim.Spec.StorageClassName, "")
+	return ptr.Deref(claim.Spec.StorageClassName, "")
 }
 
 // disks finds claims and volumes by name, for looks at many pods.

@@ -8,6 +8,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 )
 
 // patience is how long a pod that could be placed, or created, may wait before that is strange; startsIn how long one
@@ -57,10 +58,11 @@ func (d *Diagnoser) calm(out *Diagnosis, j *judgement) {
 // engineSays names what the engine has against the pod, where no check did: never is work called healthy for which there
 // is no place.
 func (d *Diagnoser) engineSays(out *Diagnosis, c *Case) bool {
-	check := registry[c.fit.Cause]
-	if check == nil || len(c.fit.Gates) == 0 {
+	i := slices.IndexFunc(d.checks, func(k *Check) bool { return k.Cause == c.fit.Cause })
+	if i < 0 || len(c.fit.Gates) == 0 {
 		return false
 	}
+	check := d.checks[i]
 	out.Layer, out.Cause, out.Owner, out.Advice = check.Layer, check.Cause, check.Owner, check.Remedy
 	out.Summary = c.fit.Gates[0].Sentence(c.fit.Certificates)
 	return true
@@ -156,7 +158,7 @@ func (c *Case) firstFall(k *container, t *corev1.ContainerStateTerminated) bool 
 		return k.status.RestartCount <= 1
 	}
 	j, ok := c.Maker().(*batchv1.Job)
-	return ok && j.Status.Failed <= 1 && deref(j.Spec.BackoffLimit, 6) > 0
+	return ok && j.Status.Failed <= 1 && ptr.Deref(j.Spec.BackoffLimit, 6) > 0
 }
 
 // mostBackOff is the longest pause that a Job makes between two pods.

@@ -26,6 +26,7 @@ type Case struct {
 	Like   int  // how many pods of the target this one stands for
 	State  State
 	All    []*corev1.Pod // of the target, that exist
+	Checks []*Check      // all that are run, for a check that speaks only where no other does
 
 	fit  *Fit
 	tell func(*Case) *Fit

@@ -2,7 +2,6 @@ package diagnose
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"time"
 
@@ -65,19 +64,9 @@ type Finding struct {
 	pod   *corev1.Pod // it was found for
 }
 
-var registry = map[why.Cause]*Check{}
-
-// register enters a check; each file of a check calls it once, from init.
-func register(c Check) {
-	if registry[c.Cause] != nil || c.Cause == "" || c.Find == nil || c.Title == "" || c.Meaning == "" || c.Remedy == "" || c.Layer == "" || c.Owner == "" {
-		panic("diagnose: check " + string(c.Cause) + " is registered twice or incomplete")
-	}
-	registry[c.Cause] = &c
-}
-
 // Checks returns all checks: by stage, rank and cause.
 func Checks() []*Check {
-	return slices.SortedFunc(maps.Values(registry), func(a, b *Check) int {
+	return slices.SortedFunc(slices.Values(slices.Concat(l1Checks, l2Checks, l3Checks, l4Checks)), func(a, b *Check) int {
 		return cmp.Or(cmp.Compare(a.Stage, b.Stage), cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.Cause, b.Cause))
 	})
 }

@@ -235,7 +235,13 @@ func caseNames(t *testing.T) []string {
 
 func (c *testCase) diagnose(t *testing.T) diagnose.Diagnosis {
 	t.Helper()
-	d := diagnose.New(c.facts, scheduler.NewModel(scheduler.ModelOptions{}))
+	return c.diagnoseWithout(t, "")
+}
+
+// diagnoseWithout does it without a check.
+func (c *testCase) diagnoseWithout(t *testing.T, cause why.Cause) diagnose.Diagnosis {
+	t.Helper()
+	d := diagnose.New(c.facts, scheduler.NewModel(scheduler.ModelOptions{})).Without(cause)
 	kind, name, _ := strings.Cut(c.Target, "/")
 	kind, ok := diagnose.Kindly(kind)
 	if !ok {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/utils/ptr"
 )
 
 // device is one that a driver offers.
@@ -35,14 +36,10 @@ type devices struct {
 
 // offers are the devices that there are, read once.
 func (f *Facts) offers() *devices {
-	x := f.indexed()
-	if x.devices == nil {
-		x.devices = f.readDevices()
-	}
-	return x.devices
+	return Derive(f, readDevices)
 }
 
-func (f *Facts) readDevices() *devices {
+func readDevices(f *Facts) *devices {
 	d := &devices{f: f, onNode: make(map[string][]*device), shared: make(map[string]map[string]resource.Quantity), used: make(map[string]map[string]resource.Quantity)}
 	newest, slicesOf := make(map[string]int64), make(map[string]int64)
 	for _, s := range f.ResourceSlices {
@@ -82,7 +79,7 @@ func (d *devices) add(s *resourcev1.ResourceSlice) {
 	for i := range s.Spec.Devices {
 		v := &device{Device: &s.Spec.Devices[i], driver: s.Spec.Driver, pool: s.Spec.Pool.Name, slice: s}
 		d.all = append(d.all, v)
-		if node := deref(s.Spec.NodeName, ""); node != "" {
+		if node := ptr.Deref(s.Spec.NodeName, ""); node != "" {
 			d.onNode[node] = append(d.onNode[node], v)
 		} else {
 			d.elsewhere = append(d.elsewhere, v)
@@ -102,7 +99,7 @@ func (d *devices) allocated() {
 		}
 		for _, r := range claim.Status.Allocation.Devices.Results {
 			v := byID[r.Driver+"/"+r.Pool+"/"+r.Device]
-			if v == nil || deref(r.AdminAccess, false) || r.ShareID != nil {
+			if v == nil || ptr.Deref(r.AdminAccess, false) || r.ShareID != nil {
 				continue // looks on, or has a share
 			}
 			v.holder = claim
@@ -149,9 +146,9 @@ func (d *devices) fits(v *device) bool {
 func (d *devices) reach(n *corev1.Node) []*device {
 	out := slices.Clone(d.onNode[n.Name])
 	for _, v := range d.elsewhere {
-		name, all, selector := "", deref(v.slice.Spec.AllNodes, false), v.slice.Spec.NodeSelector
-		if deref(v.slice.Spec.PerDeviceNodeSelection, false) {
-			name, all, selector = deref(v.NodeName, ""), deref(v.AllNodes, false), v.NodeSelector
+		name, all, selector := "", ptr.Deref(v.slice.Spec.AllNodes, false), v.slice.Spec.NodeSelector
+		if ptr.Deref(v.slice.Spec.PerDeviceNodeSelection, false) {
+			name, all, selector = ptr.Deref(v.NodeName, ""), ptr.Deref(v.AllNodes, false), v.NodeSelector
 		}
 		if all || name == n.Name || selector != nil && selects(selector, n) {
 			out = append(out, v)
@@ -183,7 +180,7 @@ func (f *Facts) claimsOf(p *corev1.Pod) []podClaim {
 			}
 			continue
 		}
-		t := named(f.ResourceClaimTemplates, p.Namespace, deref(r.ResourceClaimTemplateName, ""))
+		t := named(f.ResourceClaimTemplates, p.Namespace, ptr.Deref(r.ResourceClaimTemplateName, ""))
 		c := f.madeClaim(p, r.Name)
 		switch {
 		case c != nil && t != nil:
@@ -228,7 +225,7 @@ func deviceAsks(spec *resourcev1.DeviceClaim) [][]deviceAsk {
 	var out [][]deviceAsk
 	for _, r := range spec.Requests {
 		if x := r.Exactly; x != nil {
-			out = append(out, []deviceAsk{{r.Name, x.DeviceClassName, x.Selectors, x.AllocationMode == resourcev1.DeviceAllocationModeAll, max(1, int(x.Count)), deref(x.AdminAccess, false), x.Tolerations}})
+			out = append(out, []deviceAsk{{r.Name, x.DeviceClassName, x.Selectors, x.AllocationMode == resourcev1.DeviceAllocationModeAll, max(1, int(x.Count)), ptr.Deref(x.AdminAccess, false), x.Tolerations}})
 			continue
 		}
 		var any []deviceAsk
@@ -412,7 +409,7 @@ func (a *allocation) pick(i int, ask *deviceAsk, suit []*device, from, count int
 
 // may says whether the device can be had beside those that are given already.
 func (a *allocation) may(v *device, ask *deviceAsk, claim *podClaim) bool {
-	several := deref(v.AllowMultipleAllocations, false)
+	several := ptr.Deref(v.AllowMultipleAllocations, false)
 	if !ask.admin && !several && (v.holder != nil || a.taken[v] || !a.d.fits(v)) {
 		return false
 	}

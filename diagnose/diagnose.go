@@ -8,6 +8,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/berth-dev/berth/engine"
 )
@@ -16,6 +17,7 @@ import (
 type Diagnoser struct {
 	facts  *Facts
 	model  Model // nil: nodes, or the pods on them, were not seen
+	checks []*Check
 	loaded bool
 	trials int // left for the target at hand
 }
@@ -26,7 +28,7 @@ func New(f *Facts, m Model) *Diagnoser {
 	if !f.Sees("nodes", "") || !f.Sees("pods", "") {
 		m = nil
 	}
-	return &Diagnoser{facts: f, model: m}
+	return &Diagnoser{facts: f, model: m, checks: Checks()}
 }
 
 // load gives the model everything that does not wait.
@@ -131,7 +133,7 @@ func (f *Facts) stranded(p *corev1.Pod) bool {
 // idle says whether the object is held back by its own word.
 func idle(o Object) bool {
 	j, ok := o.(*batchv1.Job)
-	return ok && deref(j.Spec.Suspend, false) && ended(j) == ""
+	return ok && ptr.Deref(j.Spec.Suspend, false) && ended(j) == ""
 }
 
 // judgement is what the checks say of a target in some facts.
@@ -149,9 +151,9 @@ func (d *Diagnoser) judge(f *Facts, target Ref, top Object) *judgement {
 	defer s.leave()
 	j := &judgement{cases: f.casesOf(target, top)}
 	for _, c := range j.cases {
-		c.tell = s.fit
+		c.tell, c.Checks = s.fit, d.checks
 		c.Fit()
-		for _, check := range Checks() {
+		for _, check := range d.checks {
 			for _, found := range check.Find(c) {
 				found.check, found.pod = check, c.Pod
 				found.Layer, found.Owner = cmp.Or(found.Layer, check.Layer), cmp.Or(found.Owner, check.Owner)
@@ -274,16 +276,4 @@ func (d *Diagnoser) why(top Object) Diagnosis {
 		out.Advice = first.Advice
 	}
 	return out
-}
-
-// String says what could not be read.
-func (u Unseen) String() string {
-	s := u.Resource
-	if u.Namespace != "" {
-		s += " in namespace " + u.Namespace
-	}
-	if u.Except != "" {
-		s += " outside namespace " + u.Except
-	}
-	return s + ": " + u.Reason
 }

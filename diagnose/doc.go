@@ -5,8 +5,8 @@
 //	d := diagnose.New(facts, model)
 //	answer := d.Why(target)
 //
-// A Check finds one cause. Each is a file of its own, named by its layer (l3_quota_exceeded.go), that registers it:
-// no other file names it, so that a check can be deleted by deleting its file. A check returns Findings: a sentence,
+// A Check finds one cause. Each is a file of its own, named by its layer (l3_quota_exceeded.go), and
+// a line in list.go, which alone names it. A check returns Findings: a sentence,
 // the objects that show it, and Edits, each of which would take the blocker away. Diagnosis then decides, with the
 // model, which findings bind, and tries the edits: an edit is printed as a fix only if the same checks, on the
 // objects as they would be after it, find nothing that binds any more and the engine finds a place.

@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // Edit is a change that might help. What it does is given as objects, so that it can be tried; the command has to do
@@ -52,10 +51,6 @@ func Pointer(keys ...string) string {
 // with returns the facts as they would be after the edits, made for the target. What an edit changes has no events and
 // no status from before.
 func (f *Facts) with(top Object, edits []Edit) (*Facts, []change, error) {
-	g := &Facts{At: f.At, Kubernetes: f.Kubernetes, Objects: f.Objects, Logs: f.Logs, Unseen: f.Unseen, Served: f.Served, Matches: f.Matches, edited: make(map[types.UID]bool), heard: f.heardOf()}
-	for uid := range f.edited {
-		g.edited[uid] = true
-	}
 	var changes []change
 	for _, e := range edits {
 		for _, o := range e.Set {
@@ -77,67 +72,7 @@ func (f *Facts) with(top Object, edits []Edit) (*Facts, []change, error) {
 		}
 		changes = append(changes, made...)
 	}
-	g.apply(changes)
-	g.once.Do(func() { g.index = f.indexed().after(changes) })
-	return g, changes, nil
-}
-
-// change is one object before and after; nil: it did not, or does not, exist.
-type change struct{ was, now Object }
-
-// apply puts the changes into the objects, and notes what was there. A list of objects is copied once, however many of
-// them change.
-func (f *Facts) apply(changes []change) {
-	byKind := make(map[*KindInfo]*listed)
-	var kinds []*KindInfo
-	for i := range changes {
-		about := changes[i].now
-		if about == nil {
-			about = changes[i].was
-		}
-		k := kindOf(about)
-		if k == nil {
-			continue
-		}
-		f.edited[about.GetUID()] = true
-		if byKind[k] == nil {
-			byKind[k] = listOf(k.list(&f.Objects))
-			kinds = append(kinds, k)
-		}
-		byKind[k].apply(&changes[i], about)
-	}
-	for _, k := range kinds {
-		k.set(&f.Objects, slices.DeleteFunc(byKind[k].objects, func(o Object) bool { return o == nil }))
-	}
-}
-
-// listed is a list of objects of one kind that are found by name.
-type listed struct {
-	objects []Object // nil: gone
-	at      map[string]int
-}
-
-func listOf(all []Object) *listed {
-	l := &listed{objects: slices.Clone(all), at: make(map[string]int, len(all))}
-	for i, o := range all {
-		l.at[o.GetNamespace()+"/"+o.GetName()] = i
-	}
-	return l
-}
-
-func (l *listed) apply(c *change, about Object) {
-	name := about.GetNamespace() + "/" + about.GetName()
-	i, ok := l.at[name]
-	if ok {
-		c.was = l.objects[i]
-	}
-	switch {
-	case ok:
-		l.objects[i] = c.now
-	case c.now != nil:
-		l.at[name] = len(l.objects)
-		l.objects = append(l.objects, c.now)
-	}
+	return f.after(changes), changes, nil
 }
 
 // patched applies the operations to what makes the target's pods, and to those of its pods that are made anew. Those

@@ -1,10 +1,13 @@
 package diagnose
 
-import "github.com/berth-dev/berth/engine/why"
+import (
+	"slices"
 
-// Without takes a check away, as deleting its file would, until back is called.
-func Without(cause why.Cause) (back func()) {
-	was := registry[cause]
-	delete(registry, cause)
-	return func() { registry[cause] = was }
+	"github.com/berth-dev/berth/engine/why"
+)
+
+// Without takes a check away, as deleting its file would.
+func (d *Diagnoser) Without(cause why.Cause) *Diagnoser {
+	d.checks = slices.DeleteFunc(d.checks, func(c *Check) bool { return c.Cause == cause })
+	return d
 }

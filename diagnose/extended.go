@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
 )
 
 // standsFor is the device class whose devices the extended resource stands for, nil for a resource of its own.
@@ -28,7 +29,7 @@ func (f *Facts) offered(o Object) Object {
 	}
 	out := n
 	for _, class := range f.DeviceClasses {
-		name := corev1.ResourceName(deref(class.Spec.ExtendedResourceName, ""))
+		name := corev1.ResourceName(ptr.Deref(class.Spec.ExtendedResourceName, ""))
 		if plugin := n.Status.Allocatable[name]; name == "" || !plugin.IsZero() {
 			continue
 		}

@@ -53,3 +53,15 @@ func (u Unseen) hides(namespace string) bool {
 	}
 	return u.Namespace == "" || namespace == "" || u.Namespace == namespace
 }
+
+// String says what could not be read.
+func (u Unseen) String() string {
+	s := u.Resource
+	if u.Namespace != "" {
+		s += " in namespace " + u.Namespace
+	}
+	if u.Except != "" {
+		s += " outside namespace " + u.Except
+	}
+	return s + ": " + u.Reason
+}

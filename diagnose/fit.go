@@ -201,16 +201,6 @@ func (s *session) take(w engine.Placement) *corev1.Pod {
 	return q
 }
 
-// beside are the facts with the pods where they are placed.
-func (f *Facts) beside(pods []*corev1.Pod) *Facts {
-	g := &Facts{At: f.At, Kubernetes: f.Kubernetes, Objects: f.Objects, Unseen: f.Unseen, Served: f.Served, Matches: f.Matches, edited: f.edited}
-	g.Pods = slices.DeleteFunc(slices.Clone(f.Pods), func(p *corev1.Pod) bool {
-		return slices.ContainsFunc(pods, func(q *corev1.Pod) bool { return p.Namespace == q.Namespace && p.Name == q.Name })
-	})
-	g.Pods = append(g.Pods, pods...)
-	return g
-}
-
 // restrict keeps the pod from nodes that rules between pods, or claims of devices, exclude.
 func (s *session) restrict(p *corev1.Pod) {
 	bars := s.facts.bars(p)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/berth-dev/berth/engine/why"
 )
@@ -109,7 +110,7 @@ func (f *Facts) unadvertised(device string) bool {
 		}
 	}
 	for _, class := range f.DeviceClasses { // then drivers offer it, and not nodes
-		if deref(class.Spec.ExtendedResourceName, "") == device {
+		if ptr.Deref(class.Spec.ExtendedResourceName, "") == device {
 			return false
 		}
 	}

@@ -22,9 +22,19 @@ type index struct {
 	events   map[types.UID][]*corev1.Event // newest first, by the object they are about
 	byName   map[string][]*corev1.Event    // the same, by kind/namespace/name, for events that outlive their object
 	objects  map[types.UID]Object
-	stack    stackIndex // made when it is first asked for
-	scaling  *autoscalerIndex
-	devices  *devices // likewise
+	derived  map[reflect.Type]any // see Derive
+}
+
+// Derive returns what compute makes of the facts. It is computed when it is first asked for, and kept by its type:
+// facts never change, and edited facts are other facts, so nothing can make it stale.
+func Derive[T any](f *Facts, compute func(*Facts) T) T {
+	x, t := f.indexed(), reflect.TypeFor[T]()
+	if known, ok := x.derived[t]; ok {
+		return known.(T)
+	}
+	made := compute(f)
+	x.derived[t] = made
+	return made
 }
 
 func (f *Facts) indexed() *index {
@@ -36,6 +46,7 @@ func makeIndex(o *Objects) *index {
 	x := &index{
 		pods: make(map[string]*corev1.Pod, len(o.Pods)), nodes: make(map[string]*corev1.Node, len(o.Nodes)), onNode: make(map[string][]*corev1.Pod),
 		children: make(map[types.UID][]Object), events: make(map[types.UID][]*corev1.Event), byName: make(map[string][]*corev1.Event), objects: make(map[types.UID]Object),
+		derived: make(map[reflect.Type]any),
 	}
 	for _, n := range o.Nodes {
 		x.nodes[n.Name] = n
@@ -74,7 +85,7 @@ func makeIndex(o *Objects) *index {
 
 // after is the index once the changes are made. It costs what changed, and copies of the maps in which it did.
 func (x *index) after(changes []change) *index {
-	y := &index{pods: x.pods, nodes: x.nodes, onNode: x.onNode, children: maps.Clone(x.children), events: x.events, byName: x.byName, objects: maps.Clone(x.objects)}
+	y := &index{pods: x.pods, nodes: x.nodes, onNode: x.onNode, children: maps.Clone(x.children), events: x.events, byName: x.byName, objects: maps.Clone(x.objects), derived: make(map[reflect.Type]any)}
 	if slices.ContainsFunc(changes, func(c change) bool { return c.about("Pod") }) {
 		y.pods, y.onNode = maps.Clone(x.pods), maps.Clone(x.onNode)
 	}
@@ -202,6 +213,9 @@ func (f *Facts) NodeNamed(name string) *corev1.Node { return f.indexed().nodes[n
 // PodsOn returns the pods that hold something of the node.
 func (f *Facts) PodsOn(node string) []*corev1.Pod { return f.indexed().onNode[node] }
 
+// ObjectOf returns the object of the UID; nil where there is none.
+func (f *Facts) ObjectOf(uid types.UID) Object { return f.indexed().objects[uid] }
+
 // Controller returns the object that made this one.
 func (f *Facts) Controller(o Object) Object {
 	if c := metav1.GetControllerOfNoCopy(o); c != nil {
@@ -221,7 +235,7 @@ func (f *Facts) Children(o Object) []Object {
 // EventsOf returns the events about the object with one of the reasons, or all; the newest first. An object that was
 // edited has none.
 func (f *Facts) EventsOf(o Object, reasons ...string) []*corev1.Event {
-	if f.edited[o.GetUID()] {
+	if f.WasEdited(o) {
 		return nil
 	}
 	return withReason(f.indexed().events[o.GetUID()], reasons)

@@ -55,7 +55,7 @@ func (c *Case) kaiOurs() bool {
 // its condition: an edited group has said nothing.
 func (c *Case) kaiReason(reason string) (message string, said bool) {
 	g := c.kaiGroup()
-	if g == nil || c.edited[g.GetUID()] {
+	if g == nil || c.WasEdited(g) {
 		return "", false
 	}
 	for _, s := range itemsAt(g.Object, "status", "schedulingConditions") {

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
 
 	"github.com/berth-dev/berth/engine/why"
 )
@@ -55,7 +56,7 @@ func (c *Case) kueueHeld() bool {
 func kueueSuspended(o Object) bool {
 	switch o := o.(type) {
 	case *batchv1.Job:
-		return deref(o.Spec.Suspend, false)
+		return ptr.Deref(o.Spec.Suspend, false)
 	case *unstructured.Unstructured:
 		return valueAt(o.Object, "spec", "suspend") == true || valueAt(o.Object, "spec", "runPolicy", "suspend") == true
 	}
@@ -237,7 +238,7 @@ func reshape(tree, into any) bool {
 // kueueEdited says whether what Kueue said was about other objects than these.
 func (c *Case) kueueEdited(v *kueueView) bool {
 	for _, u := range []*unstructured.Unstructured{v.work, v.local, v.cluster} {
-		if u != nil && c.edited[u.GetUID()] {
+		if u != nil && c.WasEdited(u) {
 			return true
 		}
 	}

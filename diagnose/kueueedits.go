@@ -10,6 +10,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
 
 	"github.com/berth-dev/berth/engine/why"
 )
@@ -154,7 +155,7 @@ func (c *Case) kueueFewer(v *kueueView) []Edit {
 		return nil
 	}
 	each := amountsAsked(&j.Spec.Template.Spec)[s.resource]
-	if each == 0 || s.free/each == 0 || s.free/each >= int64(deref(j.Spec.Parallelism, 1)) {
+	if each == 0 || s.free/each == 0 || s.free/each >= int64(ptr.Deref(j.Spec.Parallelism, 1)) {
 		return nil
 	}
 	n := int32(s.free / each)
@@ -162,7 +163,7 @@ func (c *Case) kueueFewer(v *kueueView) []Edit {
 	fewer.Spec.Parallelism = &n
 	return c.kueueOnly(Edit{
 		Side: Workload, Cost: 2, Set: []Object{fewer, changed(v.work, map[string]any{"/spec/podSets/0/count": int64(n)})},
-		Text:    fmt.Sprintf("run %s at a time instead of %d", kueueCount(n), deref(j.Spec.Parallelism, 1)),
+		Text:    fmt.Sprintf("run %s at a time instead of %d", kueueCount(n), ptr.Deref(j.Spec.Parallelism, 1)),
 		Command: patchLine(j, "merge", map[string]any{"spec": map[string]any{"parallelism": n}}),
 		Assumes: "the job can work with fewer pods at a time",
 	})

@@ -378,7 +378,7 @@ func (c *Case) kueueTry(e Edit) (Edit, bool) {
 	d.Facts, d.Top, d.All = g, top, g.podsOf(top)
 	d.Makers = slices.Clone(c.Makers)
 	for i, m := range d.Makers {
-		if now := g.indexed().objects[m.GetUID()]; now != nil {
+		if now := g.ObjectOf(m.GetUID()); now != nil {
 			d.Makers[i] = now
 		}
 	}

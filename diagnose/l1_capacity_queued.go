@@ -8,15 +8,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-func init() {
-	register(Check{
-		Cause: "capacity-queued", Layer: L1, Owner: Capacity, Stage: Admit, Rank: 26,
-		Title:   "Machines were asked for, and the provider has not given them yet",
-		Meaning: "A ProvisioningRequest for the work is accepted and stands in the provider's queue for capacity. Quotas are not what is missing.",
-		Remedy:  "Wait for the provider, or use capacity that is there already.",
-		Not:     "The quota is used up.",
-		Find:    capacityQueued,
-	})
+var capacityQueuedCheck = Check{
+	Cause: "capacity-queued", Layer: L1, Owner: Capacity, Stage: Admit, Rank: 26,
+	Title:   "Machines were asked for, and the provider has not given them yet",
+	Meaning: "A ProvisioningRequest for the work is accepted and stands in the provider's queue for capacity. Quotas are not what is missing.",
+	Remedy:  "Wait for the provider, or use capacity that is there already.",
+	Not:     "The quota is used up.",
+	Find:    capacityQueued,
 }
 
 func capacityQueued(c *Case) []Finding {

@@ -2,15 +2,13 @@ package diagnose
 
 import "fmt"
 
-func init() {
-	register(Check{
-		Cause: "cloud-stockout", Layer: L1, Owner: Capacity, Stage: Place, Rank: 57,
-		Title:   "The cloud has no such machine",
-		Meaning: "A machine was asked for, and the provider answered that it has none of that type in that place. The account's quota is not the reason.",
-		Remedy:  "Allow other zones or machine types, reserve capacity, or wait: the provisioner asks again.",
-		Not:     "Raise the quota.",
-		Find:    cloudStockout,
-	})
+var cloudStockoutCheck = Check{
+	Cause: "cloud-stockout", Layer: L1, Owner: Capacity, Stage: Place, Rank: 57,
+	Title:   "The cloud has no such machine",
+	Meaning: "A machine was asked for, and the provider answered that it has none of that type in that place. The account's quota is not the reason.",
+	Remedy:  "Allow other zones or machine types, reserve capacity, or wait: the provisioner asks again.",
+	Not:     "Raise the quota.",
+	Find:    cloudStockout,
 }
 
 func cloudStockout(c *Case) []Finding {

@@ -2,15 +2,13 @@ package diagnose
 
 import "fmt"
 
-func init() {
-	register(Check{
-		Cause: "reservation-consumed-elsewhere", Layer: L1, Owner: Capacity, Stage: Place, Rank: 55,
-		Title:   "Others use the reserved capacity",
-		Meaning: "The reservation is active, the provider says that nothing of it is left, and no machine of it is in this cluster: another cluster or account has them.",
-		Remedy:  "Find out who uses the reservation, and have them give machines back.",
-		Not:     "Buy more capacity.",
-		Find:    reservationConsumedElsewhere,
-	})
+var reservationConsumedElsewhereCheck = Check{
+	Cause: "reservation-consumed-elsewhere", Layer: L1, Owner: Capacity, Stage: Place, Rank: 55,
+	Title:   "Others use the reserved capacity",
+	Meaning: "The reservation is active, the provider says that nothing of it is left, and no machine of it is in this cluster: another cluster or account has them.",
+	Remedy:  "Find out who uses the reservation, and have them give machines back.",
+	Not:     "Buy more capacity.",
+	Find:    reservationConsumedElsewhere,
 }
 
 func reservationConsumedElsewhere(c *Case) []Finding {

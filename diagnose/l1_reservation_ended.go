@@ -6,15 +6,13 @@ import (
 	"time"
 )
 
-func init() {
-	register(Check{
-		Cause: "reservation-ended", Layer: L1, Owner: Capacity, Stage: Place, Rank: 52,
-		Title:   "The reserved capacity is over",
-		Meaning: "The pool may only use reserved machines, and no reservation that it names is active any more.",
-		Remedy:  "Extend the reservation or buy another one, or let the pool use machines on demand.",
-		Not:     "The cluster has too few GPUs.",
-		Find:    reservationEnded,
-	})
+var reservationEndedCheck = Check{
+	Cause: "reservation-ended", Layer: L1, Owner: Capacity, Stage: Place, Rank: 52,
+	Title:   "The reserved capacity is over",
+	Meaning: "The pool may only use reserved machines, and no reservation that it names is active any more.",
+	Remedy:  "Extend the reservation or buy another one, or let the pool use machines on demand.",
+	Not:     "The cluster has too few GPUs.",
+	Find:    reservationEnded,
 }
 
 func reservationEnded(c *Case) []Finding {

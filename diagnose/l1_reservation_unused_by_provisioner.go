@@ -5,15 +5,13 @@ import (
 	"slices"
 )
 
-func init() {
-	register(Check{
-		Cause: "reservation-unused-by-provisioner", Layer: L1, Owner: Capacity, Stage: Place, Rank: 54,
-		Title:   "Capacity is reserved, and the provisioner does not use it",
-		Meaning: "Karpenter uses a reservation only where the node class names it and the pool allows reserved capacity. Here one of the two is missing, so that machines that are paid for stay idle.",
-		Remedy:  "Name the reservation in the node class, and allow reserved capacity in the pool.",
-		Not:     "Buy more capacity.",
-		Find:    reservationUnused,
-	})
+var reservationUnusedByProvisionerCheck = Check{
+	Cause: "reservation-unused-by-provisioner", Layer: L1, Owner: Capacity, Stage: Place, Rank: 54,
+	Title:   "Capacity is reserved, and the provisioner does not use it",
+	Meaning: "Karpenter uses a reservation only where the node class names it and the pool allows reserved capacity. Here one of the two is missing, so that machines that are paid for stay idle.",
+	Remedy:  "Name the reservation in the node class, and allow reserved capacity in the pool.",
+	Not:     "Buy more capacity.",
+	Find:    reservationUnused,
 }
 
 func reservationUnused(c *Case) []Finding {

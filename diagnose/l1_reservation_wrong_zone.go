@@ -7,15 +7,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-func init() {
-	register(Check{
-		Cause: "reservation-wrong-zone", Layer: L1, Owner: Capacity, Stage: Place, Rank: 53,
-		Title:   "The reserved capacity is in another zone",
-		Meaning: "The pool may only use reserved machines. The reservation is active, and the pod, its volumes, or the pool's subnets are tied to another zone.",
-		Remedy:  "Let the pod run in the zone of the reservation, move the volume or add a subnet there, or reserve in the pod's zone.",
-		Not:     "The reservation is used up.",
-		Find:    reservationWrongZone,
-	})
+var reservationWrongZoneCheck = Check{
+	Cause: "reservation-wrong-zone", Layer: L1, Owner: Capacity, Stage: Place, Rank: 53,
+	Title:   "The reserved capacity is in another zone",
+	Meaning: "The pool may only use reserved machines. The reservation is active, and the pod, its volumes, or the pool's subnets are tied to another zone.",
+	Remedy:  "Let the pod run in the zone of the reservation, move the volume or add a subnet there, or reserve in the pod's zone.",
+	Not:     "The reservation is used up.",
+	Find:    reservationWrongZone,
 }
 
 func reservationWrongZone(c *Case) []Finding {

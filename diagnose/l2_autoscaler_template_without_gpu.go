@@ -5,15 +5,13 @@ import (
 	"slices"
 )
 
-func init() {
-	register(Check{
-		Cause: "autoscaler-template-without-gpu", Layer: L2, Owner: Platform, Stage: Place, Rank: 59,
-		Title:   "The autoscaler does not know that the pool's machines have GPUs",
-		Meaning: "A node group has no nodes, so that the cluster autoscaler goes by a description of its machines, and that description names no GPUs. It finds that a new node would not help.",
-		Remedy:  "Add the tag or label that tells the autoscaler of the GPUs to the group, such as k8s.io/cluster-autoscaler/node-template/resources/nvidia.com/gpu, or start one node of it by hand.",
-		Not:     "The pod asks for too much.",
-		Find:    templateWithoutGPU,
-	})
+var autoscalerTemplateWithoutGpuCheck = Check{
+	Cause: "autoscaler-template-without-gpu", Layer: L2, Owner: Platform, Stage: Place, Rank: 59,
+	Title:   "The autoscaler does not know that the pool's machines have GPUs",
+	Meaning: "A node group has no nodes, so that the cluster autoscaler goes by a description of its machines, and that description names no GPUs. It finds that a new node would not help.",
+	Remedy:  "Add the tag or label that tells the autoscaler of the GPUs to the group, such as k8s.io/cluster-autoscaler/node-template/resources/nvidia.com/gpu, or start one node of it by hand.",
+	Not:     "The pod asks for too much.",
+	Find:    templateWithoutGPU,
 }
 
 func templateWithoutGPU(c *Case) []Finding {

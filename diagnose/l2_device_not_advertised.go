@@ -10,15 +10,13 @@ import (
 	"github.com/berth-dev/berth/engine/why"
 )
 
-func init() {
-	register(Check{
-		Cause: "device-not-advertised", Layer: L2, Owner: Platform, Stage: Place, Rank: 39,
-		Title:   "No node advertises the device that is asked for",
-		Meaning: "The pod asks for a device, such as nvidia.com/gpu, that no node of the cluster has in its status. Either no node has the hardware, or driver and device plugin are not there, or nodes with it have not registered yet. To ask for less does not help.",
-		Remedy:  "Add nodes that have the device, install its driver and device plugin there, and see that status.allocatable of the nodes counts it.",
-		Not:     "The pod asks for too much.",
-		Find:    deviceNotAdvertised,
-	})
+var deviceNotAdvertisedCheck = Check{
+	Cause: "device-not-advertised", Layer: L2, Owner: Platform, Stage: Place, Rank: 39,
+	Title:   "No node advertises the device that is asked for",
+	Meaning: "The pod asks for a device, such as nvidia.com/gpu, that no node of the cluster has in its status. Either no node has the hardware, or driver and device plugin are not there, or nodes with it have not registered yet. To ask for less does not help.",
+	Remedy:  "Add nodes that have the device, install its driver and device plugin there, and see that status.allocatable of the nodes counts it.",
+	Not:     "The pod asks for too much.",
+	Find:    deviceNotAdvertised,
 }
 
 func deviceNotAdvertised(c *Case) []Finding {

@@ -6,15 +6,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-func init() {
-	register(Check{
-		Cause: "device-plugin-missing", Layer: L2, Owner: Platform, Stage: Place, Rank: 35,
-		Title:   "No device plugin works on the node",
-		Meaning: "The GPU driver is in order, and no pod of the device plugin runs on the node or none is ready, so that the kubelet knows of no GPUs. Labels about the GPUs may well be there.",
-		Remedy:  "Bring the device plugin's DaemonSet to the node: by the label it selects, or a toleration of the node's taint.",
-		Not:     "The driver is broken, or the GPUs are in use.",
-		Find:    devicePluginMissing,
-	})
+var devicePluginMissingCheck = Check{
+	Cause: "device-plugin-missing", Layer: L2, Owner: Platform, Stage: Place, Rank: 35,
+	Title:   "No device plugin works on the node",
+	Meaning: "The GPU driver is in order, and no pod of the device plugin runs on the node or none is ready, so that the kubelet knows of no GPUs. Labels about the GPUs may well be there.",
+	Remedy:  "Bring the device plugin's DaemonSet to the node: by the label it selects, or a toleration of the node's taint.",
+	Not:     "The driver is broken, or the GPUs are in use.",
+	Find:    devicePluginMissing,
 }
 
 func devicePluginMissing(c *Case) []Finding {

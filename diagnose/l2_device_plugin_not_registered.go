@@ -7,15 +7,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-func init() {
-	register(Check{
-		Cause: "device-plugin-not-registered", Layer: L2, Owner: Platform, Stage: Place, Rank: 36,
-		Title:   "The device plugin runs and the kubelet does not know it",
-		Meaning: "A pod of the device plugin is ready on the node, and the node still offers no GPUs: the plugin has not registered. It needs the host's folder /var/lib/kubelet/device-plugins.",
-		Remedy:  "Mount the host's /var/lib/kubelet/device-plugins into the device plugin, or restart it.",
-		Not:     "The plugin is fine because its pod is Running.",
-		Find:    devicePluginNotRegistered,
-	})
+var devicePluginNotRegisteredCheck = Check{
+	Cause: "device-plugin-not-registered", Layer: L2, Owner: Platform, Stage: Place, Rank: 36,
+	Title:   "The device plugin runs and the kubelet does not know it",
+	Meaning: "A pod of the device plugin is ready on the node, and the node still offers no GPUs: the plugin has not registered. It needs the host's folder /var/lib/kubelet/device-plugins.",
+	Remedy:  "Mount the host's /var/lib/kubelet/device-plugins into the device plugin, or restart it.",
+	Not:     "The plugin is fine because its pod is Running.",
+	Find:    devicePluginNotRegistered,
 }
 
 func devicePluginNotRegistered(c *Case) []Finding {

@@ -8,17 +8,16 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/utils/ptr"
 )
 
-func init() {
-	register(Check{
-		Cause: "dra-driver-silent", Layer: L2, Owner: Platform, Stage: Place, Rank: 33,
-		Title:   "The device driver offers no devices",
-		Meaning: "The pod claims devices of a class, and no driver has published any that belong to it: there are no ResourceSlices of the driver, or not all of a pool. GPUs may well be in the machines.",
-		Remedy:  "Look at the pods of the DRA driver on the nodes, and at their logs.",
-		Not:     "All devices are in use, or the selector is wrong.",
-		Find:    draDriverSilent,
-	})
+var draDriverSilentCheck = Check{
+	Cause: "dra-driver-silent", Layer: L2, Owner: Platform, Stage: Place, Rank: 33,
+	Title:   "The device driver offers no devices",
+	Meaning: "The pod claims devices of a class, and no driver has published any that belong to it: there are no ResourceSlices of the driver, or not all of a pool. GPUs may well be in the machines.",
+	Remedy:  "Look at the pods of the DRA driver on the nodes, and at their logs.",
+	Not:     "All devices are in use, or the selector is wrong.",
+	Find:    draDriverSilent,
 }
 
 func draDriverSilent(c *Case) []Finding {
@@ -74,7 +73,7 @@ func (c *Case) silentNodes(class *resourcev1.DeviceClass, offers []*device, evid
 	var like *resourcev1.ResourceSlice
 	speaks := make(map[string]bool)
 	for _, v := range offers {
-		if node := deref(v.slice.Spec.NodeName, ""); node != "" {
+		if node := ptr.Deref(v.slice.Spec.NodeName, ""); node != "" {
 			speaks[node], like = true, v.slice
 		}
 	}

@@ -6,15 +6,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-func init() {
-	register(Check{
-		Cause: "driver-not-ready", Layer: L2, Owner: Platform, Stage: Place, Rank: 33,
-		Title:   "The GPU driver is not ready on the node",
-		Meaning: "The node is Ready and has GPUs, and the pod that installs their driver, or the container toolkit after it, has not got there. Until then no device plugin can offer them.",
-		Remedy:  "Read the log of the driver's pod on the node: the kernel, Secure Boot or an old driver that is still loaded are the usual reasons.",
-		Not:     "The cluster is full, or the request is larger than any node.",
-		Find:    driverNotReady,
-	})
+var driverNotReadyCheck = Check{
+	Cause: "driver-not-ready", Layer: L2, Owner: Platform, Stage: Place, Rank: 33,
+	Title:   "The GPU driver is not ready on the node",
+	Meaning: "The node is Ready and has GPUs, and the pod that installs their driver, or the container toolkit after it, has not got there. Until then no device plugin can offer them.",
+	Remedy:  "Read the log of the driver's pod on the node: the kernel, Secure Boot or an old driver that is still loaded are the usual reasons.",
+	Not:     "The cluster is full, or the request is larger than any node.",
+	Find:    driverNotReady,
 }
 
 func driverNotReady(c *Case) []Finding {

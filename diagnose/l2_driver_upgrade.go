@@ -6,15 +6,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-func init() {
-	register(Check{
-		Cause: "driver-upgrade", Layer: L2, Owner: Platform, Stage: Place, Rank: 32,
-		Title:   "The GPU driver is being upgraded",
-		Meaning: "The GPU Operator upgrades the driver of the node and keeps new work off it until that is done. Where the upgrade failed, it stays so.",
-		Remedy:  "Wait for the upgrade; where it failed, read the driver pod's log, and have the Operator try again.",
-		Not:     "An uncordon: the Operator cordoned the node, and the driver is being swapped.",
-		Find:    driverUpgrade,
-	})
+var driverUpgradeCheck = Check{
+	Cause: "driver-upgrade", Layer: L2, Owner: Platform, Stage: Place, Rank: 32,
+	Title:   "The GPU driver is being upgraded",
+	Meaning: "The GPU Operator upgrades the driver of the node and keeps new work off it until that is done. Where the upgrade failed, it stays so.",
+	Remedy:  "Wait for the upgrade; where it failed, read the driver pod's log, and have the Operator try again.",
+	Not:     "An uncordon: the Operator cordoned the node, and the driver is being swapped.",
+	Find:    driverUpgrade,
 }
 
 func driverUpgrade(c *Case) []Finding {

@@ -5,15 +5,13 @@ import (
 	"strings"
 )
 
-func init() {
-	register(Check{
-		Cause: "gpu-operator-not-ready", Layer: L2, Owner: Platform, Stage: Place, Rank: 34,
-		Title:   "The GPU Operator has not deployed its software",
-		Meaning: "The GPU Operator's ClusterPolicy says that something is wrong, and neither drivers nor device plugins run on the nodes.",
-		Remedy:  "Do what the ClusterPolicy's condition says; `kubectl describe clusterpolicy` shows it.",
-		Not:     "The cluster has no GPUs.",
-		Find:    gpuOperatorNotReady,
-	})
+var gpuOperatorNotReadyCheck = Check{
+	Cause: "gpu-operator-not-ready", Layer: L2, Owner: Platform, Stage: Place, Rank: 34,
+	Title:   "The GPU Operator has not deployed its software",
+	Meaning: "The GPU Operator's ClusterPolicy says that something is wrong, and neither drivers nor device plugins run on the nodes.",
+	Remedy:  "Do what the ClusterPolicy's condition says; `kubectl describe clusterpolicy` shows it.",
+	Not:     "The cluster has no GPUs.",
+	Find:    gpuOperatorNotReady,
 }
 
 func gpuOperatorNotReady(c *Case) []Finding {

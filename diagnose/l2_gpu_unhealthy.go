@@ -6,15 +6,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-func init() {
-	register(Check{
-		Cause: "gpu-unhealthy", Layer: L2, Owner: Platform, Stage: Place, Rank: 37,
-		Title:   "GPUs of the node are unhealthy",
-		Meaning: "The device plugin has found errors (XIDs) on some GPUs, and the node offers fewer than it has. Smaller pods still run there.",
-		Remedy:  "Drain the node and have its GPUs reset or replaced; the device plugin's log names the GPU and the XID.",
-		Not:     "The missing GPUs are in use, or the request is larger than any node.",
-		Find:    gpuUnhealthy,
-	})
+var gpuUnhealthyCheck = Check{
+	Cause: "gpu-unhealthy", Layer: L2, Owner: Platform, Stage: Place, Rank: 37,
+	Title:   "GPUs of the node are unhealthy",
+	Meaning: "The device plugin has found errors (XIDs) on some GPUs, and the node offers fewer than it has. Smaller pods still run there.",
+	Remedy:  "Drain the node and have its GPUs reset or replaced; the device plugin's log names the GPU and the XID.",
+	Not:     "The missing GPUs are in use, or the request is larger than any node.",
+	Find:    gpuUnhealthy,
 }
 
 func gpuUnhealthy(c *Case) []Finding {

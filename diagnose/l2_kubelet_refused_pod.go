@@ -9,15 +9,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func init() {
-	register(Check{
-		Cause: "kubelet-refused-pod", Layer: L2, Owner: Platform, Stage: Start, Rank: 14,
-		Title:   "The node refused the pod after it was placed",
-		Meaning: "The scheduler chose a node, and its kubelet did not take the pod: devices were unhealthy or gone, or others had taken the room. Controllers make a new pod, so that it looks like one that keeps Pending.",
-		Remedy:  "Look at the node's device plugin and GPUs, keep new pods off the node until they are repaired, and look for pods that were put there past the scheduler.",
-		Not:     "The request is too large.",
-		Find:    kubeletRefusedPod,
-	})
+var kubeletRefusedPodCheck = Check{
+	Cause: "kubelet-refused-pod", Layer: L2, Owner: Platform, Stage: Start, Rank: 14,
+	Title:   "The node refused the pod after it was placed",
+	Meaning: "The scheduler chose a node, and its kubelet did not take the pod: devices were unhealthy or gone, or others had taken the room. Controllers make a new pod, so that it looks like one that keeps Pending.",
+	Remedy:  "Look at the node's device plugin and GPUs, keep new pods off the node until they are repaired, and look for pods that were put there past the scheduler.",
+	Not:     "The request is too large.",
+	Find:    kubeletRefusedPod,
 }
 
 func kubeletRefusedPod(c *Case) []Finding {

@@ -2,15 +2,13 @@ package diagnose
 
 import "fmt"
 
-func init() {
-	register(Check{
-		Cause: "kubelet-restarting", Layer: L2, Owner: Nobody, Stage: Place, Rank: 44,
-		Title:   "The kubelet has just started and counts GPUs again",
-		Meaning: "A kubelet that starts sets the node's GPUs to zero until the device plugin has registered again. That takes less than two minutes.",
-		Remedy:  "Wait a minute or two.",
-		Not:     "The GPUs are gone, or the device plugin is broken.",
-		Find:    kubeletRestarting,
-	})
+var kubeletRestartingCheck = Check{
+	Cause: "kubelet-restarting", Layer: L2, Owner: Nobody, Stage: Place, Rank: 44,
+	Title:   "The kubelet has just started and counts GPUs again",
+	Meaning: "A kubelet that starts sets the node's GPUs to zero until the device plugin has registered again. That takes less than two minutes.",
+	Remedy:  "Wait a minute or two.",
+	Not:     "The GPUs are gone, or the device plugin is broken.",
+	Find:    kubeletRestarting,
 }
 
 func kubeletRestarting(c *Case) []Finding {

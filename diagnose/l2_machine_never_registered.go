@@ -5,15 +5,13 @@ import (
 	"fmt"
 )
 
-func init() {
-	register(Check{
-		Cause: "machine-never-registered", Layer: L2, Owner: Platform, Stage: Place, Rank: 51,
-		Title:   "A machine runs and does not become a node",
-		Meaning: "The provider has given a machine, which is paid for, and its kubelet has not joined the cluster in the time that it is given.",
-		Remedy:  "Look at the machine's console: its start script, its network's way to the API server, and its role.",
-		Not:     "The cloud has no machines.",
-		Find:    machineNeverRegistered,
-	})
+var machineNeverRegisteredCheck = Check{
+	Cause: "machine-never-registered", Layer: L2, Owner: Platform, Stage: Place, Rank: 51,
+	Title:   "A machine runs and does not become a node",
+	Meaning: "The provider has given a machine, which is paid for, and its kubelet has not joined the cluster in the time that it is given.",
+	Remedy:  "Look at the machine's console: its start script, its network's way to the API server, and its role.",
+	Not:     "The cloud has no machines.",
+	Find:    machineNeverRegistered,
 }
 
 func machineNeverRegistered(c *Case) []Finding {

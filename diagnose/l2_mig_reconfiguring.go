@@ -6,15 +6,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-func init() {
-	register(Check{
-		Cause: "mig-reconfiguring", Layer: L2, Owner: Platform, Stage: Place, Rank: 31,
-		Title:   "The node's GPUs are being divided anew",
-		Meaning: "The MIG manager changes how the GPUs of the node are divided, and until it is done the node offers none, or the old ones. It may also have failed.",
-		Remedy:  "Wait for the MIG manager; where it failed, its log on the node says why: work that still holds a GPU is the usual reason.",
-		Not:     "The GPUs are in use.",
-		Find:    migReconfiguring,
-	})
+var migReconfiguringCheck = Check{
+	Cause: "mig-reconfiguring", Layer: L2, Owner: Platform, Stage: Place, Rank: 31,
+	Title:   "The node's GPUs are being divided anew",
+	Meaning: "The MIG manager changes how the GPUs of the node are divided, and until it is done the node offers none, or the old ones. It may also have failed.",
+	Remedy:  "Wait for the MIG manager; where it failed, its log on the node says why: work that still holds a GPU is the usual reason.",
+	Not:     "The GPUs are in use.",
+	Find:    migReconfiguring,
 }
 
 func migReconfiguring(c *Case) []Finding {

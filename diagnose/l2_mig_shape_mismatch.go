@@ -10,15 +10,13 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 )
 
-func init() {
-	register(Check{
-		Cause: "mig-shape-mismatch", Layer: L2, Owner: Platform, Stage: Place, Rank: 13,
-		Title:   "GPUs are divided in another way than the pod asks for",
-		Meaning: "The nodes offer MIG instances and the pod asks for whole GPUs, or it asks for instances of a size that no node has.",
-		Remedy:  "Ask for what the nodes offer, or have a node divided as the pod needs it.",
-		Not:     "The cluster is full.",
-		Find:    migShapeMismatch,
-	})
+var migShapeMismatchCheck = Check{
+	Cause: "mig-shape-mismatch", Layer: L2, Owner: Platform, Stage: Place, Rank: 13,
+	Title:   "GPUs are divided in another way than the pod asks for",
+	Meaning: "The nodes offer MIG instances and the pod asks for whole GPUs, or it asks for instances of a size that no node has.",
+	Remedy:  "Ask for what the nodes offer, or have a node divided as the pod needs it.",
+	Not:     "The cluster is full.",
+	Find:    migShapeMismatch,
 }
 
 func migShapeMismatch(c *Case) []Finding {

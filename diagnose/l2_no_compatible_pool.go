@@ -9,15 +9,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-func init() {
-	register(Check{
-		Cause: "no-compatible-pool", Layer: L2, Owner: Platform, Stage: Place, Rank: 60,
-		Title:   "No pool makes nodes like those that the pod asks for",
-		Meaning: "There is no node for the pod, and whoever makes nodes has no pool whose nodes would have the labels that it asks for, or taints that it tolerates.",
-		Remedy:  "Ask for what a pool has, or have a pool added.",
-		Not:     "The cloud has no machines.",
-		Find:    noCompatiblePool,
-	})
+var noCompatiblePoolCheck = Check{
+	Cause: "no-compatible-pool", Layer: L2, Owner: Platform, Stage: Place, Rank: 60,
+	Title:   "No pool makes nodes like those that the pod asks for",
+	Meaning: "There is no node for the pod, and whoever makes nodes has no pool whose nodes would have the labels that it asks for, or taints that it tolerates.",
+	Remedy:  "Ask for what a pool has, or have a pool added.",
+	Not:     "The cloud has no machines.",
+	Find:    noCompatiblePool,
 }
 
 func noCompatiblePool(c *Case) []Finding {

@@ -6,15 +6,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-func init() {
-	register(Check{
-		Cause: "node-being-removed", Layer: L2, Owner: Platform, Stage: Place, Rank: 41,
-		Title:   "The node is being taken away",
-		Meaning: "An autoscaler, or the cloud, is about to remove the node. It is Ready and may have free GPUs, and takes no new work.",
-		Remedy:  "Wait for the node that comes instead, or keep the autoscaler from removing nodes that are needed.",
-		Not:     "A toleration for the taint: the pod would be gone with the node.",
-		Find:    nodeBeingRemoved,
-	})
+var nodeBeingRemovedCheck = Check{
+	Cause: "node-being-removed", Layer: L2, Owner: Platform, Stage: Place, Rank: 41,
+	Title:   "The node is being taken away",
+	Meaning: "An autoscaler, or the cloud, is about to remove the node. It is Ready and may have free GPUs, and takes no new work.",
+	Remedy:  "Wait for the node that comes instead, or keep the autoscaler from removing nodes that are needed.",
+	Not:     "A toleration for the taint: the pod would be gone with the node.",
+	Find:    nodeBeingRemoved,
 }
 
 func nodeBeingRemoved(c *Case) []Finding {

@@ -2,15 +2,13 @@ package diagnose
 
 import "fmt"
 
-func init() {
-	register(Check{
-		Cause: "node-class-not-ready", Layer: L2, Owner: Platform, Stage: Place, Rank: 50,
-		Title:   "The description of the pool's machines is not valid",
-		Meaning: "Karpenter makes no nodes of a pool whose node class is not ready: its image, subnets, security groups or role cannot be found or used.",
-		Remedy:  "Repair what the node class's conditions name.",
-		Not:     "The cloud has no machines.",
-		Find:    nodeClassNotReady,
-	})
+var nodeClassNotReadyCheck = Check{
+	Cause: "node-class-not-ready", Layer: L2, Owner: Platform, Stage: Place, Rank: 50,
+	Title:   "The description of the pool's machines is not valid",
+	Meaning: "Karpenter makes no nodes of a pool whose node class is not ready: its image, subnets, security groups or role cannot be found or used.",
+	Remedy:  "Repair what the node class's conditions name.",
+	Not:     "The cloud has no machines.",
+	Find:    nodeClassNotReady,
 }
 
 func nodeClassNotReady(c *Case) []Finding {

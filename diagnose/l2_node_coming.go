@@ -5,19 +5,17 @@ import (
 	"time"
 )
 
-func init() {
-	register(Check{
-		Cause: "node-coming", Layer: L2, Owner: Nobody, Stage: Place, Rank: 2,
-		Title:   "A node is being made for it",
-		Meaning: "The provisioner has asked for a machine for this pod, and it has not been waiting for longer than machines take.",
-		Remedy:  "Nothing has to be done: it starts when the node is there.",
-		Not:     "The cluster is full.",
-		Find:    nodeComing,
-	})
+var nodeComingCheck = Check{
+	Cause: "node-coming", Layer: L2, Owner: Nobody, Stage: Place, Rank: 2,
+	Title:   "A node is being made for it",
+	Meaning: "The provisioner has asked for a machine for this pod, and it has not been waiting for longer than machines take.",
+	Remedy:  "Nothing has to be done: it starts when the node is there.",
+	Not:     "The cluster is full.",
+	Find:    nodeComing,
 }
 
 func nodeComing(c *Case) []Finding {
-	if c.State != Pending || c.edited != nil || !c.autoscalerBlind() && c.autoscalerStuck() == nil {
+	if c.State != Pending || c.Hypothetical() || !c.autoscalerBlind() && c.autoscalerStuck() == nil {
 		return nil
 	}
 	if f, ok := c.karpenterComing(); ok {

@@ -6,15 +6,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-func init() {
-	register(Check{
-		Cause: "node-cordoned", Layer: L2, Owner: Platform, Stage: Place, Rank: 43,
-		Title:   "Nodes that would do are cordoned",
-		Meaning: "Somebody has marked the node unschedulable. No health system, upgrade or autoscaler says that it was them, so that it was done by hand, and perhaps forgotten.",
-		Remedy:  "Ask who cordoned the node, and uncordon it.",
-		Not:     "The cluster is full.",
-		Find:    nodeCordonedFound,
-	})
+var nodeCordonedCheck = Check{
+	Cause: "node-cordoned", Layer: L2, Owner: Platform, Stage: Place, Rank: 43,
+	Title:   "Nodes that would do are cordoned",
+	Meaning: "Somebody has marked the node unschedulable. No health system, upgrade or autoscaler says that it was them, so that it was done by hand, and perhaps forgotten.",
+	Remedy:  "Ask who cordoned the node, and uncordon it.",
+	Not:     "The cluster is full.",
+	Find:    nodeCordonedFound,
 }
 
 func nodeCordonedFound(c *Case) []Finding {

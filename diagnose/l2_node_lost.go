@@ -7,15 +7,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func init() {
-	register(Check{
-		Cause: "node-lost", Layer: L2, Owner: Platform, Stage: Start, Rank: 10,
-		Title:   "The pod's node does not answer",
-		Meaning: "The pod was placed, and its node is not Ready, has stopped reporting or is gone. What the pod's status says is old, and a pod that is deleted there does not go before the node comes back or is removed.",
-		Remedy:  "Bring the node back, or remove its Node object; then what ran there is made anew elsewhere.",
-		Not:     "The program hangs.",
-		Find:    nodeLost,
-	})
+var nodeLostCheck = Check{
+	Cause: "node-lost", Layer: L2, Owner: Platform, Stage: Start, Rank: 10,
+	Title:   "The pod's node does not answer",
+	Meaning: "The pod was placed, and its node is not Ready, has stopped reporting or is gone. What the pod's status says is old, and a pod that is deleted there does not go before the node comes back or is removed.",
+	Remedy:  "Bring the node back, or remove its Node object; then what ran there is made anew elsewhere.",
+	Not:     "The program hangs.",
+	Find:    nodeLost,
 }
 
 func nodeLost(c *Case) []Finding {

@@ -7,15 +7,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-func init() {
-	register(Check{
-		Cause: "node-not-ready", Layer: L2, Owner: Platform, Stage: Place, Rank: 30,
-		Title:   "Nodes that would do are not Ready",
-		Meaning: "The node is registered, and its kubelet, its network or its machine does not work. Kubernetes keeps new pods off it with a taint.",
-		Remedy:  "Look at the node's conditions and at its kubelet; restart or replace the machine.",
-		Not:     "A toleration for node.kubernetes.io/not-ready or unreachable: the pod would land on a machine that cannot run it.",
-		Find:    nodeNotReady,
-	})
+var nodeNotReadyCheck = Check{
+	Cause: "node-not-ready", Layer: L2, Owner: Platform, Stage: Place, Rank: 30,
+	Title:   "Nodes that would do are not Ready",
+	Meaning: "The node is registered, and its kubelet, its network or its machine does not work. Kubernetes keeps new pods off it with a taint.",
+	Remedy:  "Look at the node's conditions and at its kubelet; restart or replace the machine.",
+	Not:     "A toleration for node.kubernetes.io/not-ready or unreachable: the pod would land on a machine that cannot run it.",
+	Find:    nodeNotReady,
 }
 
 // powerless is the annotation with which the simulated fleet takes a machine's power away.

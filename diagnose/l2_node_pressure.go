@@ -7,15 +7,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-func init() {
-	register(Check{
-		Cause: "node-pressure", Layer: L2, Owner: Platform, Stage: Place, Rank: 42,
-		Title:   "The node is short of disk, memory or process IDs",
-		Meaning: "The kubelet has found the node under pressure, evicts pods, and keeps new ones off until that is over.",
-		Remedy:  "Clear the node's disk or find what eats its memory: images and logs are the usual reasons.",
-		Not:     "A toleration for the taint: the pod would be evicted again.",
-		Find:    nodePressure,
-	})
+var nodePressureCheck = Check{
+	Cause: "node-pressure", Layer: L2, Owner: Platform, Stage: Place, Rank: 42,
+	Title:   "The node is short of disk, memory or process IDs",
+	Meaning: "The kubelet has found the node under pressure, evicts pods, and keeps new ones off until that is over.",
+	Remedy:  "Clear the node's disk or find what eats its memory: images and logs are the usual reasons.",
+	Not:     "A toleration for the taint: the pod would be evicted again.",
+	Find:    nodePressure,
 }
 
 func nodePressure(c *Case) []Finding {

@@ -6,15 +6,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-func init() {
-	register(Check{
-		Cause: "node-quarantined", Layer: L2, Owner: Platform, Stage: Place, Rank: 39,
-		Title:   "A health system has closed the node",
-		Meaning: "Something that watches the hardware has found the node unwell and keeps new work off it, by a cordon or a taint.",
-		Remedy:  "Have the node repaired; the health system opens it again when its checks pass.",
-		Not:     "An uncordon or a toleration: the work would land on hardware that is known to be bad.",
-		Find:    nodeQuarantinedFound,
-	})
+var nodeQuarantinedCheck = Check{
+	Cause: "node-quarantined", Layer: L2, Owner: Platform, Stage: Place, Rank: 39,
+	Title:   "A health system has closed the node",
+	Meaning: "Something that watches the hardware has found the node unwell and keeps new work off it, by a cordon or a taint.",
+	Remedy:  "Have the node repaired; the health system opens it again when its checks pass.",
+	Not:     "An uncordon or a toleration: the work would land on hardware that is known to be bad.",
+	Find:    nodeQuarantinedFound,
 }
 
 func nodeQuarantinedFound(c *Case) []Finding {

@@ -5,15 +5,13 @@ import (
 	"slices"
 )
 
-func init() {
-	register(Check{
-		Cause: "pod-evicted", Layer: L2, Owner: Platform, Stage: Run, Rank: 50,
-		Title:   "The node threw the pod out",
-		Meaning: "The kubelet ended the pod to save the node: memory, disk or process numbers ran short there, the pod wrote more than its share, or the node was shut down. A controller makes another; a bare pod stays as it is.",
-		Remedy:  "Give the pod requests and limits that match what it uses, or free the node of what fills it.",
-		Not:     "The program failed.",
-		Find:    podEvicted,
-	})
+var podEvictedCheck = Check{
+	Cause: "pod-evicted", Layer: L2, Owner: Platform, Stage: Run, Rank: 50,
+	Title:   "The node threw the pod out",
+	Meaning: "The kubelet ended the pod to save the node: memory, disk or process numbers ran short there, the pod wrote more than its share, or the node was shut down. A controller makes another; a bare pod stays as it is.",
+	Remedy:  "Give the pod requests and limits that match what it uses, or free the node of what fills it.",
+	Not:     "The program failed.",
+	Find:    podEvicted,
 }
 
 func podEvicted(c *Case) []Finding {

@@ -10,15 +10,13 @@ import (
 	"github.com/berth-dev/berth/engine/why"
 )
 
-func init() {
-	register(Check{
-		Cause: "pool-at-max", Layer: L2, Owner: Platform, Stage: Place, Rank: 58,
-		Title:   "The node pool may not grow any more",
-		Meaning: "A pool makes nodes that would do, and it has reached the limit that somebody set for it.",
-		Remedy:  "Raise the pool's limit, after asking who pays for it, or wait until its nodes have room.",
-		Not:     "The namespace's quota is too small.",
-		Find:    poolAtMax,
-	})
+var poolAtMaxCheck = Check{
+	Cause: "pool-at-max", Layer: L2, Owner: Platform, Stage: Place, Rank: 58,
+	Title:   "The node pool may not grow any more",
+	Meaning: "A pool makes nodes that would do, and it has reached the limit that somebody set for it.",
+	Remedy:  "Raise the pool's limit, after asking who pays for it, or wait until its nodes have room.",
+	Not:     "The namespace's quota is too small.",
+	Find:    poolAtMax,
 }
 
 func poolAtMax(c *Case) []Finding {

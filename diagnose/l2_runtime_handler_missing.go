@@ -5,17 +5,16 @@ import (
 	"regexp"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 )
 
-func init() {
-	register(Check{
-		Cause: "runtime-handler-missing", Layer: L2, Owner: Platform, Stage: Start, Rank: 12,
-		Title:   "The node's container runtime does not know the RuntimeClass",
-		Meaning: "The pod has a node and asks for a RuntimeClass whose handler the container runtime of the node was never told of: the container toolkit has not set it up.",
-		Remedy:  "Have the container toolkit run on the node, and restart its container runtime.",
-		Not:     "The image is wrong.",
-		Find:    runtimeHandlerMissing,
-	})
+var runtimeHandlerMissingCheck = Check{
+	Cause: "runtime-handler-missing", Layer: L2, Owner: Platform, Stage: Start, Rank: 12,
+	Title:   "The node's container runtime does not know the RuntimeClass",
+	Meaning: "The pod has a node and asks for a RuntimeClass whose handler the container runtime of the node was never told of: the container toolkit has not set it up.",
+	Remedy:  "Have the container toolkit run on the node, and restart its container runtime.",
+	Not:     "The image is wrong.",
+	Find:    runtimeHandlerMissing,
 }
 
 func runtimeHandlerMissing(c *Case) []Finding {
@@ -26,7 +25,7 @@ func runtimeHandlerMissing(c *Case) []Finding {
 		}
 		node := c.Pod.Spec.NodeName
 		f := Finding{
-			Message:  fmt.Sprintf("the container runtime of node %s has no handler %q, which RuntimeClass %s of the pod asks for", node, handler, deref(c.Pod.Spec.RuntimeClassName, handler)),
+			Message:  fmt.Sprintf("the container runtime of node %s has no handler %q, which RuntimeClass %s of the pod asks for", node, handler, ptr.Deref(c.Pod.Spec.RuntimeClassName, handler)),
 			Evidence: []Evidence{shown(e)},
 		}
 		if edit, ok := c.bringToolkit(&f); ok {

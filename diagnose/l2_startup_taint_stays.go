@@ -7,15 +7,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-func init() {
-	register(Check{
-		Cause: "startup-taint-stays", Layer: L2, Owner: Platform, Stage: Place, Rank: 38,
-		Title:   "A startup taint is still on the node",
-		Meaning: "The node is Ready, and carries a taint that some agent takes away once the node is fit for work. The agent has not done so.",
-		Remedy:  "Find the agent that removes the taint, and what it waits for.",
-		Not:     "A toleration for the taint: the pod would land on a node that is half ready.",
-		Find:    startupTaintStays,
-	})
+var startupTaintStaysCheck = Check{
+	Cause: "startup-taint-stays", Layer: L2, Owner: Platform, Stage: Place, Rank: 38,
+	Title:   "A startup taint is still on the node",
+	Meaning: "The node is Ready, and carries a taint that some agent takes away once the node is fit for work. The agent has not done so.",
+	Remedy:  "Find the agent that removes the taint, and what it waits for.",
+	Not:     "A toleration for the taint: the pod would land on a node that is half ready.",
+	Find:    startupTaintStays,
 }
 
 func startupTaintStays(c *Case) []Finding {

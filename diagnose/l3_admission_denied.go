@@ -5,15 +5,13 @@ import (
 	"strings"
 )
 
-func init() {
-	register(Check{
-		Cause: "admission-denied", Layer: L3, Owner: Policy, Stage: Create, Rank: 8,
-		Title:   "A policy refuses the pod",
-		Meaning: "The API server asked an admission webhook, an admission policy or the Pod Security standard of the namespace, and was told not to create the pod, or not to bind it to a node.",
-		Remedy:  "Change the pod as the policy's message says, or ask the policy's owner for an exception.",
-		Not:     "The webhook is broken: it answered, and the answer was no.",
-		Find:    admissionDenied,
-	})
+var admissionDeniedCheck = Check{
+	Cause: "admission-denied", Layer: L3, Owner: Policy, Stage: Create, Rank: 8,
+	Title:   "A policy refuses the pod",
+	Meaning: "The API server asked an admission webhook, an admission policy or the Pod Security standard of the namespace, and was told not to create the pod, or not to bind it to a node.",
+	Remedy:  "Change the pod as the policy's message says, or ask the policy's owner for an exception.",
+	Not:     "The webhook is broken: it answered, and the answer was no.",
+	Find:    admissionDenied,
 }
 
 func admissionDenied(c *Case) []Finding {

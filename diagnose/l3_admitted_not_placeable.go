@@ -8,15 +8,13 @@ import (
 	"github.com/berth-dev/berth/engine/why"
 )
 
-func init() {
-	register(Check{
-		Cause: "admitted-not-placeable", Layer: L3, Owner: Scheduler, Stage: Place, Rank: 5,
-		Title:   "Kueue admitted it, and there are no nodes for what Kueue promised",
-		Meaning: "The quotas of a flavor add up to more than the nodes of that flavor have, so Kueue admits work that no node can take.",
-		Remedy:  "Lower the quotas to what the nodes have, correct the flavor's node labels, or add the nodes that were promised.",
-		Not:     "The user's selector is wrong: Kueue wrote it.",
-		Find:    admittedNotPlaceable,
-	})
+var admittedNotPlaceableCheck = Check{
+	Cause: "admitted-not-placeable", Layer: L3, Owner: Scheduler, Stage: Place, Rank: 5,
+	Title:   "Kueue admitted it, and there are no nodes for what Kueue promised",
+	Meaning: "The quotas of a flavor add up to more than the nodes of that flavor have, so Kueue admits work that no node can take.",
+	Remedy:  "Lower the quotas to what the nodes have, correct the flavor's node labels, or add the nodes that were promised.",
+	Not:     "The user's selector is wrong: Kueue wrote it.",
+	Find:    admittedNotPlaceable,
 }
 
 func admittedNotPlaceable(c *Case) []Finding {

@@ -7,15 +7,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-func init() {
-	register(Check{
-		Cause: "affinity-target-missing", Layer: L3, Owner: User, Stage: Place, Rank: 16,
-		Title:   "It has to be near a pod that has no node",
-		Meaning: "Required pod affinity ties the pod to others, by their labels. No pod with these labels has a node, so no node will do. Two pods may even wait for one another.",
-		Remedy:  "Start what it has to be near, correct the labels in the affinity, or make it preferred.",
-		Not:     "The cluster is full.",
-		Find:    affinityTargetMissing,
-	})
+var affinityTargetMissingCheck = Check{
+	Cause: "affinity-target-missing", Layer: L3, Owner: User, Stage: Place, Rank: 16,
+	Title:   "It has to be near a pod that has no node",
+	Meaning: "Required pod affinity ties the pod to others, by their labels. No pod with these labels has a node, so no node will do. Two pods may even wait for one another.",
+	Remedy:  "Start what it has to be near, correct the labels in the affinity, or make it preferred.",
+	Not:     "The cluster is full.",
+	Find:    affinityTargetMissing,
 }
 
 func affinityTargetMissing(c *Case) []Finding {

@@ -7,15 +7,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-func init() {
-	register(Check{
-		Cause: "anti-affinity-exhausted", Layer: L3, Owner: User, Stage: Place, Rank: 16,
-		Title:   "Anti-affinity leaves no node",
-		Meaning: "The pod must not be near certain other pods, or they must not be near it, and such pods are everywhere that it could go. GPUs may be free beside them.",
-		Remedy:  "Run fewer replicas, make the rule preferred instead of required, or add a node.",
-		Not:     "The cluster is full.",
-		Find:    antiAffinityExhausted,
-	})
+var antiAffinityExhaustedCheck = Check{
+	Cause: "anti-affinity-exhausted", Layer: L3, Owner: User, Stage: Place, Rank: 16,
+	Title:   "Anti-affinity leaves no node",
+	Meaning: "The pod must not be near certain other pods, or they must not be near it, and such pods are everywhere that it could go. GPUs may be free beside them.",
+	Remedy:  "Run fewer replicas, make the rule preferred instead of required, or add a node.",
+	Not:     "The cluster is full.",
+	Find:    antiAffinityExhausted,
 }
 
 func antiAffinityExhausted(c *Case) []Finding {

@@ -5,15 +5,13 @@ import (
 	"strings"
 )
 
-func init() {
-	register(Check{
-		Cause: "behind-queue-head", Layer: L3, Owner: Scheduler, Stage: Admit, Rank: 25,
-		Title:   "Its queue keeps to its order, and the first in line does not fit",
-		Meaning: "The quota that is left would do for this work. The queue is StrictFIFO: nothing passes work that came before, and that waits for more than there is.",
-		Remedy:  "Wait, have the queue's strategy changed to BestEffortFIFO, or have the work at its head put on hold.",
-		Not:     "There is no quota left.",
-		Find:    behindQueueHead,
-	})
+var behindQueueHeadCheck = Check{
+	Cause: "behind-queue-head", Layer: L3, Owner: Scheduler, Stage: Admit, Rank: 25,
+	Title:   "Its queue keeps to its order, and the first in line does not fit",
+	Meaning: "The quota that is left would do for this work. The queue is StrictFIFO: nothing passes work that came before, and that waits for more than there is.",
+	Remedy:  "Wait, have the queue's strategy changed to BestEffortFIFO, or have the work at its head put on hold.",
+	Not:     "There is no quota left.",
+	Find:    behindQueueHead,
 }
 
 func behindQueueHead(c *Case) []Finding {

@@ -2,15 +2,13 @@ package diagnose
 
 import "github.com/berth-dev/berth/engine/why"
 
-func init() {
-	register(Check{
-		Cause: why.BehindTheHead, Layer: L3, Owner: Scheduler, Stage: Admit, Rank: 26,
-		Title:   "One before it in its queue is blocked",
-		Meaning: "Work before it in its queue cannot start, and may not be passed: because it has waited for so long already and nobody can tell when there will be room for it, or because Berth's policy is strict.",
-		Remedy:  "Wait, find out with berth why what blocks the one before it, or have work say how long it runs: then it can be told who is over in time.",
-		Not:     "There is no room for it.",
-		Find:    behindTheHead,
-	})
+var behindTheHeadCheck = Check{
+	Cause: why.BehindTheHead, Layer: L3, Owner: Scheduler, Stage: Admit, Rank: 26,
+	Title:   "One before it in its queue is blocked",
+	Meaning: "Work before it in its queue cannot start, and may not be passed: because it has waited for so long already and nobody can tell when there will be room for it, or because Berth's policy is strict.",
+	Remedy:  "Wait, find out with berth why what blocks the one before it, or have work say how long it runs: then it can be told who is over in time.",
+	Not:     "There is no room for it.",
+	Find:    behindTheHead,
 }
 
 func behindTheHead(c *Case) []Finding { return c.berthWrote(why.BehindTheHead) }

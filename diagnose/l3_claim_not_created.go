@@ -7,15 +7,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-func init() {
-	register(Check{
-		Cause: "claim-not-created", Layer: L3, Owner: User, Stage: Admit, Rank: 25,
-		Title:   "A ResourceClaim of the pod does not exist",
-		Meaning: "The pod claims devices through a ResourceClaim, or a template for one, and the claim is not there. The scheduler does not look at the pod, and says nothing.",
-		Remedy:  "Name a template or a claim that exists in the namespace; if it does, look at the controller that makes claims, in kube-controller-manager.",
-		Not:     "All devices are taken: nobody has looked for one.",
-		Find:    claimNotCreated,
-	})
+var claimNotCreatedCheck = Check{
+	Cause: "claim-not-created", Layer: L3, Owner: User, Stage: Admit, Rank: 25,
+	Title:   "A ResourceClaim of the pod does not exist",
+	Meaning: "The pod claims devices through a ResourceClaim, or a template for one, and the claim is not there. The scheduler does not look at the pod, and says nothing.",
+	Remedy:  "Name a template or a claim that exists in the namespace; if it does, look at the controller that makes claims, in kube-controller-manager.",
+	Not:     "All devices are taken: nobody has looked for one.",
+	Find:    claimNotCreated,
 }
 
 func claimNotCreated(c *Case) []Finding {

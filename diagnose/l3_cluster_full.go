@@ -8,15 +8,13 @@ import (
 	"github.com/berth-dev/berth/engine/why"
 )
 
-func init() {
-	register(Check{
-		Cause: why.ClusterFull, Layer: L3, Owner: Scheduler, Stage: Place, Rank: 80,
-		Title:   "Every node that matches is full",
-		Meaning: "Nodes of the right kind exist and work, and other pods hold what is asked for.",
-		Remedy:  "Wait until other work ends, ask for less, or add nodes.",
-		Not:     "The request is too large: it would fit on an empty node.",
-		Find:    clusterFull,
-	})
+var clusterFullCheck = Check{
+	Cause: why.ClusterFull, Layer: L3, Owner: Scheduler, Stage: Place, Rank: 80,
+	Title:   "Every node that matches is full",
+	Meaning: "Nodes of the right kind exist and work, and other pods hold what is asked for.",
+	Remedy:  "Wait until other work ends, ask for less, or add nodes.",
+	Not:     "The request is too large: it would fit on an empty node.",
+	Find:    clusterFull,
 }
 
 func clusterFull(c *Case) []Finding {

@@ -4,25 +4,24 @@ import (
 	"fmt"
 
 	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/utils/ptr"
 )
 
-func init() {
-	register(Check{
-		Cause: "controller-silent", Layer: L3, Owner: Platform, Stage: Create, Rank: 90,
-		Title:   "Nobody makes the pods",
-		Meaning: "The object should have pods by now, nothing is known to forbid them, and its controller neither makes them nor says why. As a rule the controller does not run: kube-controller-manager for Jobs and Deployments, an operator for other kinds.",
-		Remedy:  "Look at the controller of that kind: whether it is installed, runs, and what its log says.",
-		Not:     "There is no room for the pods: they would exist, and be Pending.",
-		Find:    controllerSilent,
-	})
+var controllerSilentCheck = Check{
+	Cause: "controller-silent", Layer: L3, Owner: Platform, Stage: Create, Rank: 90,
+	Title:   "Nobody makes the pods",
+	Meaning: "The object should have pods by now, nothing is known to forbid them, and its controller neither makes them nor says why. As a rule the controller does not run: kube-controller-manager for Jobs and Deployments, an operator for other kinds.",
+	Remedy:  "Look at the controller of that kind: whether it is installed, runs, and what its log says.",
+	Not:     "There is no room for the pods: they would exist, and be Pending.",
+	Find:    controllerSilent,
 }
 
 func controllerSilent(c *Case) []Finding {
 	m := c.Maker()
-	if c.State != Absent || c.Like < 1 || c.Now.Sub(m.GetCreationTimestamp().Time) < unheard || len(c.edited) > 0 || c.denial() != nil || !c.Sees("events", m.GetNamespace()) {
+	if c.State != Absent || c.Like < 1 || c.Now.Sub(m.GetCreationTimestamp().Time) < unheard || c.Edited() || c.denial() != nil || !c.Sees("events", m.GetNamespace()) {
 		return nil
 	}
-	if j, ok := m.(*batchv1.Job); ok && (j.Status.Failed > 0 || deref(j.Status.Terminating, 0) > 0) {
+	if j, ok := m.(*batchv1.Job); ok && (j.Status.Failed > 0 || ptr.Deref(j.Status.Terminating, 0) > 0) {
 		return nil // it waits before it tries again
 	}
 	for _, o := range c.Children(m) {
@@ -36,8 +35,8 @@ func controllerSilent(c *Case) []Finding {
 			return nil
 		}
 	}
-	for _, check := range Checks() {
-		if check.Stage == Create && check.Cause != "controller-silent" && len(check.Find(c)) > 0 {
+	for _, other := range c.Checks {
+		if other.Stage == Create && other.Cause != "controller-silent" && len(other.Find(c)) > 0 {
 			return nil
 		}
 	}

@@ -9,15 +9,13 @@ import (
 	"github.com/berth-dev/berth/engine/why"
 )
 
-func init() {
-	register(Check{
-		Cause: why.Stranded, Layer: L3, Owner: User, Stage: Place, Rank: 70,
-		Title:   "GPUs are free where CPU or memory is not",
-		Meaning: "Nodes that match have enough free GPUs, and too little CPU, memory or another resource to go with them.",
-		Remedy:  "Ask for less CPU or memory per GPU, or move work that needs no GPUs off these nodes.",
-		Not:     "There are no free GPUs.",
-		Find:    stranded,
-	})
+var cpuOrMemoryStrandedCheck = Check{
+	Cause: why.Stranded, Layer: L3, Owner: User, Stage: Place, Rank: 70,
+	Title:   "GPUs are free where CPU or memory is not",
+	Meaning: "Nodes that match have enough free GPUs, and too little CPU, memory or another resource to go with them.",
+	Remedy:  "Ask for less CPU or memory per GPU, or move work that needs no GPUs off these nodes.",
+	Not:     "There are no free GPUs.",
+	Find:    stranded,
 }
 
 func stranded(c *Case) []Finding {

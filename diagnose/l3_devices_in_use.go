@@ -5,17 +5,16 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 )
 
-func init() {
-	register(Check{
-		Cause: "devices-in-use", Layer: L3, Owner: Scheduler, Stage: Place, Rank: 80,
-		Title:   "Other pods have the devices",
-		Meaning: "Devices that the pod's claims ask for exist and work, and claims of other pods have so many of them that on no node enough are left.",
-		Remedy:  "Wait until other work ends, ask for fewer devices, or add nodes.",
-		Not:     "The selector is wrong: there are devices that match it.",
-		Find:    devicesInUse,
-	})
+var devicesInUseCheck = Check{
+	Cause: "devices-in-use", Layer: L3, Owner: Scheduler, Stage: Place, Rank: 80,
+	Title:   "Other pods have the devices",
+	Meaning: "Devices that the pod's claims ask for exist and work, and claims of other pods have so many of them that on no node enough are left.",
+	Remedy:  "Wait until other work ends, ask for fewer devices, or add nodes.",
+	Not:     "The selector is wrong: there are devices that match it.",
+	Find:    devicesInUse,
 }
 
 func devicesInUse(c *Case) []Finding {
@@ -82,7 +81,7 @@ func (c *Case) taken(d *devices, a *askAt) *Finding {
 
 // release offers to evict the one pod that has a claim, where it is less important.
 func (c *Case) release(idle Object, pods []*corev1.Pod) []Edit {
-	if len(pods) != 1 || deref(pods[0].Spec.Priority, 0) >= deref(c.Pod.Spec.Priority, 0) {
+	if len(pods) != 1 || ptr.Deref(pods[0].Spec.Priority, 0) >= ptr.Deref(c.Pod.Spec.Priority, 0) {
 		return nil
 	}
 	p := pods[0]

@@ -2,14 +2,12 @@ package diagnose
 
 import "fmt"
 
-func init() {
-	register(Check{
-		Cause: "dra-class-missing", Layer: L3, Owner: Platform, Stage: Place, Rank: 18,
-		Title:   "The device class does not exist",
-		Meaning: "The pod claims devices of a DeviceClass that the cluster does not have, so nobody knows which devices are meant.",
-		Remedy:  "Name a class that exists (kubectl get deviceclasses), or have the class made.",
-		Find:    draClassMissing,
-	})
+var draClassMissingCheck = Check{
+	Cause: "dra-class-missing", Layer: L3, Owner: Platform, Stage: Place, Rank: 18,
+	Title:   "The device class does not exist",
+	Meaning: "The pod claims devices of a DeviceClass that the cluster does not have, so nobody knows which devices are meant.",
+	Remedy:  "Name a class that exists (kubectl get deviceclasses), or have the class made.",
+	Find:    draClassMissing,
 }
 
 func draClassMissing(c *Case) []Finding {

@@ -7,15 +7,13 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 )
 
-func init() {
-	register(Check{
-		Cause: "dra-extended-resource-overlap", Layer: L3, Owner: Platform, Stage: Place, Rank: 34,
-		Title:   "A device plugin and a DRA driver offer the same GPUs",
-		Meaning: "A DeviceClass says that an extended resource stands for its devices, and on some nodes a device plugin counts the resource too. There the plugin's number decides, and devices that the driver offers are not given to pods that ask for the resource.",
-		Remedy:  "Run either the device plugin or the DRA driver on a node, not both.",
-		Not:     "The cluster is full: the driver's ResourceSlices show free devices.",
-		Find:    draOverlap,
-	})
+var draExtendedResourceOverlapCheck = Check{
+	Cause: "dra-extended-resource-overlap", Layer: L3, Owner: Platform, Stage: Place, Rank: 34,
+	Title:   "A device plugin and a DRA driver offer the same GPUs",
+	Meaning: "A DeviceClass says that an extended resource stands for its devices, and on some nodes a device plugin counts the resource too. There the plugin's number decides, and devices that the driver offers are not given to pods that ask for the resource.",
+	Remedy:  "Run either the device plugin or the DRA driver on a node, not both.",
+	Not:     "The cluster is full: the driver's ResourceSlices show free devices.",
+	Find:    draOverlap,
 }
 
 func draOverlap(c *Case) []Finding {

@@ -7,15 +7,13 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 )
 
-func init() {
-	register(Check{
-		Cause: "dra-selector-matches-nothing", Layer: L3, Owner: User, Stage: Place, Rank: 18,
-		Title:   "No device matches the selector",
-		Meaning: "The pod claims devices by an expression over their attributes. The driver offers devices of the class, and the expression is true for none of them. The scheduler only says that it cannot allocate all claims.",
-		Remedy:  "Compare the expression with what the ResourceSlices say of the devices.",
-		Not:     "The driver does not work, or all devices are in use.",
-		Find:    draSelectorMatchesNothing,
-	})
+var draSelectorMatchesNothingCheck = Check{
+	Cause: "dra-selector-matches-nothing", Layer: L3, Owner: User, Stage: Place, Rank: 18,
+	Title:   "No device matches the selector",
+	Meaning: "The pod claims devices by an expression over their attributes. The driver offers devices of the class, and the expression is true for none of them. The scheduler only says that it cannot allocate all claims.",
+	Remedy:  "Compare the expression with what the ResourceSlices say of the devices.",
+	Not:     "The driver does not work, or all devices are in use.",
+	Find:    draSelectorMatchesNothing,
 }
 
 func draSelectorMatchesNothing(c *Case) []Finding {

@@ -6,15 +6,13 @@ import (
 	"github.com/berth-dev/berth/engine/why"
 )
 
-func init() {
-	register(Check{
-		Cause: why.ExceedsQueueMaximum, Layer: L3, Owner: User, Stage: Admit, Rank: 22,
-		Title:   "It asks for more than its queue may ever have",
-		Meaning: "The work alone is larger than the queue's limit, so it would wait for ever, also in an empty cluster.",
-		Remedy:  "Ask for less, use a queue with a higher limit, or have the limit raised.",
-		Not:     "Wait until others end.",
-		Find:    exceedsQueueMaximum,
-	})
+var exceedsQueueMaximumCheck = Check{
+	Cause: why.ExceedsQueueMaximum, Layer: L3, Owner: User, Stage: Admit, Rank: 22,
+	Title:   "It asks for more than its queue may ever have",
+	Meaning: "The work alone is larger than the queue's limit, so it would wait for ever, also in an empty cluster.",
+	Remedy:  "Ask for less, use a queue with a higher limit, or have the limit raised.",
+	Not:     "Wait until others end.",
+	Find:    exceedsQueueMaximum,
 }
 
 func exceedsQueueMaximum(c *Case) []Finding {

@@ -8,15 +8,13 @@ import (
 	"github.com/berth-dev/berth/engine/why"
 )
 
-func init() {
-	register(Check{
-		Cause: why.Fragmented, Layer: L3, Owner: Scheduler, Stage: Place, Rank: 71,
-		Title:   "Enough is free, but in pieces",
-		Meaning: "All free GPUs together are enough for one pod, and no one node has enough of them.",
-		Remedy:  "Move small pods together, so that a node becomes free, or ask for no more than one node has free.",
-		Not:     "The cluster is full.",
-		Find:    fragmented,
-	})
+var fragmentedCheck = Check{
+	Cause: why.Fragmented, Layer: L3, Owner: Scheduler, Stage: Place, Rank: 71,
+	Title:   "Enough is free, but in pieces",
+	Meaning: "All free GPUs together are enough for one pod, and no one node has enough of them.",
+	Remedy:  "Move small pods together, so that a node becomes free, or ask for no more than one node has free.",
+	Not:     "The cluster is full.",
+	Find:    fragmented,
 }
 
 func fragmented(c *Case) []Finding {

@@ -9,17 +9,16 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
 )
 
-func init() {
-	register(Check{
-		Cause: "gang-deadlock", Layer: L3, Owner: Scheduler, Stage: Place, Rank: 65,
-		Title:   "Two jobs have half of their pods each",
-		Meaning: "The job's pods work only together, and so do those of another job. Each has some of its pods on nodes, idle until the rest come, and these pods are what the rest of the other needs. Neither goes on.",
-		Remedy:  "Stop one of the jobs so that the other can start whole. Have such jobs placed as gangs, all pods or none: with a PodGroup, or the annotation berth.dev/gang.",
-		Not:     "The cluster is full, and it is a matter of waiting: nothing of this will end by itself.",
-		Find:    gangDeadlock,
-	})
+var gangDeadlockCheck = Check{
+	Cause: "gang-deadlock", Layer: L3, Owner: Scheduler, Stage: Place, Rank: 65,
+	Title:   "Two jobs have half of their pods each",
+	Meaning: "The job's pods work only together, and so do those of another job. Each has some of its pods on nodes, idle until the rest come, and these pods are what the rest of the other needs. Neither goes on.",
+	Remedy:  "Stop one of the jobs so that the other can start whole. Have such jobs placed as gangs, all pods or none: with a PodGroup, or the annotation berth.dev/gang.",
+	Not:     "The cluster is full, and it is a matter of waiting: nothing of this will end by itself.",
+	Find:    gangDeadlock,
 }
 
 func gangDeadlock(c *Case) []Finding {
@@ -114,8 +113,8 @@ func holdEnough(held, asked []*corev1.Pod) bool {
 func togetherOnly(o Object, p *corev1.Pod) bool {
 	switch o := o.(type) {
 	case *batchv1.Job:
-		indexed := deref(o.Spec.CompletionMode, batchv1.NonIndexedCompletion) == batchv1.IndexedCompletion
-		return deref(o.Spec.Parallelism, 1) > 1 && (indexed || findsOthers(p))
+		indexed := ptr.Deref(o.Spec.CompletionMode, batchv1.NonIndexedCompletion) == batchv1.IndexedCompletion
+		return ptr.Deref(o.Spec.Parallelism, 1) > 1 && (indexed || findsOthers(p))
 	case *unstructured.Unstructured:
 		return slices.Contains([]string{"JobSet", "PyTorchJob", "MPIJob", "TrainJob", "RayJob", "RayCluster", "LeaderWorkerSet"}, o.GetKind())
 	}

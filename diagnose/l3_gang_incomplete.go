@@ -6,19 +6,18 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/berth-dev/berth/engine/why"
 )
 
-func init() {
-	register(Check{
-		Cause: why.GangIncomplete, Layer: L3, Owner: User, Stage: Admit, Rank: 15,
-		Title:   "The gang lacks members",
-		Meaning: "The pods of a gang start together, and fewer exist than it needs. The scheduler waits for the others and says nothing; the question is why they do not exist.",
-		Remedy:  "Find out who should make the missing pods and why he does not; or let the gang start with fewer.",
-		Not:     "There is no room for it: nobody has looked for one.",
-		Find:    gangIncomplete,
-	})
+var gangIncompleteCheck = Check{
+	Cause: why.GangIncomplete, Layer: L3, Owner: User, Stage: Admit, Rank: 15,
+	Title:   "The gang lacks members",
+	Meaning: "The pods of a gang start together, and fewer exist than it needs. The scheduler waits for the others and says nothing; the question is why they do not exist.",
+	Remedy:  "Find out who should make the missing pods and why he does not; or let the gang start with fewer.",
+	Not:     "There is no room for it: nobody has looked for one.",
+	Find:    gangIncomplete,
 }
 
 func gangIncomplete(c *Case) []Finding {
@@ -39,7 +38,7 @@ func gangIncomplete(c *Case) []Finding {
 	case len(there)+coming < need:
 		f.Message += c.noMore(makers)
 		f.Edits = append(c.makeMore(there, need), c.needFewer(len(there)+coming)...)
-	case len(c.edited) > 0 || c.young(makers):
+	case c.Edited() || c.young(makers):
 		f.Calm, f.Owner = true, Nobody
 		f.Message += ", the others are being made"
 	default:
@@ -92,9 +91,9 @@ func (c *Case) kept(makers []Object) bool {
 		p := podFrom(m, 0)
 		c.admitted(p)
 		top := c.highest(m)
-		at := &Case{Facts: c.Facts, Now: c.Now, Target: c.Target, Top: top, Pod: p, Like: c.lacks(m), State: Absent, All: c.podsOf(top), Makers: c.path(top, m)}
-		for _, check := range Checks() {
-			if check.Stage == Create && len(check.Find(at)) > 0 {
+		at := &Case{Facts: c.Facts, Now: c.Now, Target: c.Target, Top: top, Pod: p, Like: c.lacks(m), State: Absent, All: c.podsOf(top), Makers: c.path(top, m), Checks: c.Checks}
+		for _, other := range c.Checks {
+			if other.Stage == Create && len(other.Find(at)) > 0 {
 				return true
 			}
 		}
@@ -130,11 +129,11 @@ func (c *Case) makeMore(there []*corev1.Pod, need int) []Edit {
 	if !ok || j.GetUID() != c.Top.GetUID() || slices.ContainsFunc(there, func(p *corev1.Pod) bool { return c.Controller(p) != Object(j) }) {
 		return nil
 	}
-	if j.Spec.CompletionMode != nil && *j.Spec.CompletionMode == batchv1.IndexedCompletion && deref(j.Spec.Completions, 0) != int32(need) {
+	if j.Spec.CompletionMode != nil && *j.Spec.CompletionMode == batchv1.IndexedCompletion && ptr.Deref(j.Spec.Completions, 0) != int32(need) {
 		body := map[string]any{"spec": map[string]any{"parallelism": need, "completions": need}}
 		return []Edit{c.grown(j, need, need, body)}
 	}
-	if deref(j.Spec.Completions, int32(need)) < int32(need) {
+	if ptr.Deref(j.Spec.Completions, int32(need)) < int32(need) {
 		return nil // completions of such a Job cannot be changed
 	}
 	return []Edit{c.grown(j, need, 0, map[string]any{"spec": map[string]any{"parallelism": need}})}

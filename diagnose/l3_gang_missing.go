@@ -6,14 +6,12 @@ import (
 	"github.com/berth-dev/berth/engine/why"
 )
 
-func init() {
-	register(Check{
-		Cause: why.GangMissing, Layer: L3, Owner: User, Stage: Admit, Rank: 13,
-		Title:   "The pod names a PodGroup that does not exist",
-		Meaning: "A pod with a scheduling group is not looked at before its PodGroup exists. It gets no event and no condition.",
-		Remedy:  "Create the PodGroup, or name the one that was meant.",
-		Find:    gangMissing,
-	})
+var gangMissingCheck = Check{
+	Cause: why.GangMissing, Layer: L3, Owner: User, Stage: Admit, Rank: 13,
+	Title:   "The pod names a PodGroup that does not exist",
+	Meaning: "A pod with a scheduling group is not looked at before its PodGroup exists. It gets no event and no condition.",
+	Remedy:  "Create the PodGroup, or name the one that was meant.",
+	Find:    gangMissing,
 }
 
 func gangMissing(c *Case) []Finding {

@@ -10,15 +10,13 @@ import (
 	"github.com/berth-dev/berth/engine/why"
 )
 
-func init() {
-	register(Check{
-		Cause: "gang-unplaceable", Layer: L3, Owner: Scheduler, Stage: Place, Rank: 69,
-		Title:   "Some of the gang fit, but not enough of it at once",
-		Meaning: "All members that the gang needs exist, and the cluster has room for some of them now, but not for as many as have to start together.",
-		Remedy:  "Wait for room, let the gang start with fewer, or make room.",
-		Not:     "There is no room at all.",
-		Find:    gangUnplaceable,
-	})
+var gangUnplaceableCheck = Check{
+	Cause: "gang-unplaceable", Layer: L3, Owner: Scheduler, Stage: Place, Rank: 69,
+	Title:   "Some of the gang fit, but not enough of it at once",
+	Meaning: "All members that the gang needs exist, and the cluster has room for some of them now, but not for as many as have to start together.",
+	Remedy:  "Wait for room, let the gang start with fewer, or make room.",
+	Not:     "There is no room at all.",
+	Find:    gangUnplaceable,
 }
 
 func gangUnplaceable(c *Case) []Finding {

@@ -5,15 +5,13 @@ import (
 	"strings"
 )
 
-func init() {
-	register(Check{
-		Cause: "gpu-request-invalid", Layer: L3, Owner: User, Stage: Create, Rank: 5,
-		Title:   "The request for GPUs is not valid",
-		Meaning: "GPUs come whole, their request equals their limit, and their name has a vendor before the slash. The API server refuses pods that say otherwise. A job of another project's kind is accepted, and only its operator is told.",
-		Remedy:  "Give whole GPUs under limits, with the name that the nodes advertise, as in nvidia.com/gpu: 1.",
-		Not:     "The operator is broken: it tries, and the API server refuses.",
-		Find:    gpuRequestInvalid,
-	})
+var gpuRequestInvalidCheck = Check{
+	Cause: "gpu-request-invalid", Layer: L3, Owner: User, Stage: Create, Rank: 5,
+	Title:   "The request for GPUs is not valid",
+	Meaning: "GPUs come whole, their request equals their limit, and their name has a vendor before the slash. The API server refuses pods that say otherwise. A job of another project's kind is accepted, and only its operator is told.",
+	Remedy:  "Give whole GPUs under limits, with the name that the nodes advertise, as in nvidia.com/gpu: 1.",
+	Not:     "The operator is broken: it tries, and the API server refuses.",
+	Find:    gpuRequestInvalid,
 }
 
 func gpuRequestInvalid(c *Case) []Finding {

@@ -6,15 +6,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-func init() {
-	register(Check{
-		Cause: "gpu-share-misfit", Layer: L3, Owner: Scheduler, Stage: Place, Rank: 9,
-		Title:   "No card has the share of a GPU that it asks for",
-		Meaning: "HAMi divides cards by memory and cores. Cards may be free by their number and still have no share of this size or kind.",
-		Remedy:  "Ask for less memory or fewer cores, for another type of card, or wait until shares are given back.",
-		Not:     "A GPU is free, so it must fit.",
-		Find:    gpuShareMisfit,
-	})
+var gpuShareMisfitCheck = Check{
+	Cause: "gpu-share-misfit", Layer: L3, Owner: Scheduler, Stage: Place, Rank: 9,
+	Title:   "No card has the share of a GPU that it asks for",
+	Meaning: "HAMi divides cards by memory and cores. Cards may be free by their number and still have no share of this size or kind.",
+	Remedy:  "Ask for less memory or fewer cores, for another type of card, or wait until shares are given back.",
+	Not:     "A GPU is free, so it must fit.",
+	Find:    gpuShareMisfit,
 }
 
 func gpuShareMisfit(c *Case) []Finding {

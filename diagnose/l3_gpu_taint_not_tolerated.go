@@ -9,15 +9,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-func init() {
-	register(Check{
-		Cause: "gpu-taint-not-tolerated", Layer: L3, Owner: User, Stage: Place, Rank: 12,
-		Title:   "The pod does not tolerate the taint of the GPU nodes",
-		Meaning: "GPU nodes carry a taint that keeps work without GPUs off them. The pod asks for GPUs and lacks the toleration.",
-		Remedy:  "Add the toleration to the workload.",
-		Not:     "There are no GPUs.",
-		Find:    gpuTaint,
-	})
+var gpuTaintNotToleratedCheck = Check{
+	Cause: "gpu-taint-not-tolerated", Layer: L3, Owner: User, Stage: Place, Rank: 12,
+	Title:   "The pod does not tolerate the taint of the GPU nodes",
+	Meaning: "GPU nodes carry a taint that keeps work without GPUs off them. The pod asks for GPUs and lacks the toleration.",
+	Remedy:  "Add the toleration to the workload.",
+	Not:     "There are no GPUs.",
+	Find:    gpuTaint,
 }
 
 func gpuTaint(c *Case) []Finding {

@@ -8,14 +8,12 @@ import (
 	"github.com/berth-dev/berth/engine/why"
 )
 
-func init() {
-	register(Check{
-		Cause: why.InvalidObject, Layer: L3, Owner: User, Stage: Create, Rank: 9,
-		Title:   "What was written contradicts itself",
-		Meaning: "The API server, or the scheduler, does not accept the pod, or the gang that it is in, as it is written.",
-		Remedy:  "Change what the message names.",
-		Find:    invalidObject,
-	})
+var invalidObjectCheck = Check{
+	Cause: why.InvalidObject, Layer: L3, Owner: User, Stage: Create, Rank: 9,
+	Title:   "What was written contradicts itself",
+	Meaning: "The API server, or the scheduler, does not accept the pod, or the gang that it is in, as it is written.",
+	Remedy:  "Change what the message names.",
+	Find:    invalidObject,
 }
 
 func invalidObject(c *Case) []Finding {
@@ -34,5 +32,5 @@ func (c *Case) elseWrong(r *refusal) bool {
 			return true
 		}
 	}
-	return !wrongField.MatchString(r.Text) || !c.misasks() && len(c.edited) == 0
+	return !wrongField.MatchString(r.Text) || !c.misasks() && !c.Edited()
 }

@@ -8,15 +8,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-func init() {
-	register(Check{
-		Cause: "job-suspended", Layer: L3, Owner: User, Stage: Admit, Rank: 10,
-		Title:   "The job is suspended",
-		Meaning: "The job says that it is not to run now. No queue manages it, so somebody has suspended it, and nobody will resume it by himself.",
-		Remedy:  "Resume it.",
-		Not:     "The queue holds it: no queue knows of it.",
-		Find:    jobSuspended,
-	})
+var jobSuspendedCheck = Check{
+	Cause: "job-suspended", Layer: L3, Owner: User, Stage: Admit, Rank: 10,
+	Title:   "The job is suspended",
+	Meaning: "The job says that it is not to run now. No queue manages it, so somebody has suspended it, and nobody will resume it by himself.",
+	Remedy:  "Resume it.",
+	Not:     "The queue holds it: no queue knows of it.",
+	Find:    jobSuspended,
 }
 
 func jobSuspended(c *Case) []Finding {

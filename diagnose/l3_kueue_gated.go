@@ -6,15 +6,13 @@ import (
 	"time"
 )
 
-func init() {
-	register(Check{
-		Cause: "kueue-gated", Layer: L3, Owner: Scheduler, Stage: Admit, Rank: 29,
-		Title:   "Kueue has not admitted it",
-		Meaning: "The work is held back until Kueue admits it, and Kueue has not, for none of the reasons that have a code of their own.",
-		Remedy:  "Read the Workload's conditions and events, and see whether Kueue's controller runs.",
-		Not:     "The scheduler does not like the pod: it has not been asked.",
-		Find:    kueueGated,
-	})
+var kueueGatedCheck = Check{
+	Cause: "kueue-gated", Layer: L3, Owner: Scheduler, Stage: Admit, Rank: 29,
+	Title:   "Kueue has not admitted it",
+	Meaning: "The work is held back until Kueue admits it, and Kueue has not, for none of the reasons that have a code of their own.",
+	Remedy:  "Read the Workload's conditions and events, and see whether Kueue's controller runs.",
+	Not:     "The scheduler does not like the pod: it has not been asked.",
+	Find:    kueueGated,
 }
 
 func kueueGated(c *Case) []Finding {

@@ -2,15 +2,13 @@ package diagnose
 
 import "fmt"
 
-func init() {
-	register(Check{
-		Cause: "label-near-miss", Layer: L3, Owner: User, Stage: Place, Rank: 10,
-		Title:   "A label is asked for that is written a little differently on the nodes",
-		Meaning: "The pod's node selector or affinity asks for a label that no node has, and one that is almost the same exists: a typing error, another spelling of a GPU's product name, or an old one.",
-		Remedy:  "Ask for the label exactly as the nodes have it.",
-		Not:     "There are no such nodes.",
-		Find:    labelNearMiss,
-	})
+var labelNearMissCheck = Check{
+	Cause: "label-near-miss", Layer: L3, Owner: User, Stage: Place, Rank: 10,
+	Title:   "A label is asked for that is written a little differently on the nodes",
+	Meaning: "The pod's node selector or affinity asks for a label that no node has, and one that is almost the same exists: a typing error, another spelling of a GPU's product name, or an old one.",
+	Remedy:  "Ask for the label exactly as the nodes have it.",
+	Not:     "There are no such nodes.",
+	Find:    labelNearMiss,
 }
 
 func labelNearMiss(c *Case) []Finding {

@@ -9,15 +9,13 @@ import (
 	"github.com/berth-dev/berth/engine/why"
 )
 
-func init() {
-	register(Check{
-		Cause: why.LargerThanAnyNode, Layer: L3, Owner: User, Stage: Place, Rank: 14,
-		Title:   "One pod asks for more than a whole node has",
-		Meaning: "Even an empty node of the right kind is too small for one pod. Waiting will not help, and nor will evicting others.",
-		Remedy:  "Ask for less per pod and run more pods, or ask for larger nodes.",
-		Not:     "The cluster is full.",
-		Find:    largerThanAnyNode,
-	})
+var largerThanAnyNodeCheck = Check{
+	Cause: why.LargerThanAnyNode, Layer: L3, Owner: User, Stage: Place, Rank: 14,
+	Title:   "One pod asks for more than a whole node has",
+	Meaning: "Even an empty node of the right kind is too small for one pod. Waiting will not help, and nor will evicting others.",
+	Remedy:  "Ask for less per pod and run more pods, or ask for larger nodes.",
+	Not:     "The cluster is full.",
+	Find:    largerThanAnyNode,
 }
 
 func largerThanAnyNode(c *Case) []Finding {

@@ -7,15 +7,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-func init() {
-	register(Check{
-		Cause: "limit-range", Layer: L3, Owner: User, Stage: Create, Rank: 6,
-		Title:   "A LimitRange of the namespace does not allow it",
-		Meaning: "The API server refuses to create the pod, because one container, or the pod, asks for more, or less, than a LimitRange of the namespace lets a single one have.",
-		Remedy:  "Ask for what the LimitRange allows, or have it changed.",
-		Not:     "The quota is used up: a LimitRange is about one pod, whatever others use.",
-		Find:    limitRange,
-	})
+var limitRangeCheck = Check{
+	Cause: "limit-range", Layer: L3, Owner: User, Stage: Create, Rank: 6,
+	Title:   "A LimitRange of the namespace does not allow it",
+	Meaning: "The API server refuses to create the pod, because one container, or the pod, asks for more, or less, than a LimitRange of the namespace lets a single one have.",
+	Remedy:  "Ask for what the LimitRange allows, or have it changed.",
+	Not:     "The quota is used up: a LimitRange is about one pod, whatever others use.",
+	Find:    limitRange,
 }
 
 func limitRange(c *Case) []Finding {

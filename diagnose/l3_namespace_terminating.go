@@ -6,14 +6,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-func init() {
-	register(Check{
-		Cause: "namespace-terminating", Layer: L3, Owner: User, Stage: Create, Rank: 1,
-		Title:   "The namespace is being deleted",
-		Meaning: "Nothing new can be created in a namespace that is on its way out, and what is in it will be deleted.",
-		Remedy:  "Make the work in another namespace. If the namespace does not go away, its conditions say what holds it.",
-		Find:    namespaceTerminating,
-	})
+var namespaceTerminatingCheck = Check{
+	Cause: "namespace-terminating", Layer: L3, Owner: User, Stage: Create, Rank: 1,
+	Title:   "The namespace is being deleted",
+	Meaning: "Nothing new can be created in a namespace that is on its way out, and what is in it will be deleted.",
+	Remedy:  "Make the work in another namespace. If the namespace does not go away, its conditions say what holds it.",
+	Find:    namespaceTerminating,
 }
 
 func namespaceTerminating(c *Case) []Finding {

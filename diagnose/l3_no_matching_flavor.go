@@ -6,15 +6,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-func init() {
-	register(Check{
-		Cause: "no-matching-flavor", Layer: L3, Owner: User, Stage: Admit, Rank: 23,
-		Title:   "No flavor of its Kueue queue matches",
-		Meaning: "The queue hands out quota by kind of node, and the pod's selector, tolerations or resources go with none of the kinds it has.",
-		Remedy:  "Select a kind of node that the queue has, tolerate its taint, or use another queue.",
-		Not:     "The quota is used up.",
-		Find:    noMatchingFlavor,
-	})
+var noMatchingFlavorCheck = Check{
+	Cause: "no-matching-flavor", Layer: L3, Owner: User, Stage: Admit, Rank: 23,
+	Title:   "No flavor of its Kueue queue matches",
+	Meaning: "The queue hands out quota by kind of node, and the pod's selector, tolerations or resources go with none of the kinds it has.",
+	Remedy:  "Select a kind of node that the queue has, tolerate its taint, or use another queue.",
+	Not:     "The quota is used up.",
+	Find:    noMatchingFlavor,
 }
 
 func noMatchingFlavor(c *Case) []Finding {

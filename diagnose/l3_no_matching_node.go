@@ -11,15 +11,13 @@ import (
 	"github.com/berth-dev/berth/engine/why"
 )
 
-func init() {
-	register(Check{
-		Cause: why.NoMatchingNode, Layer: L3, Owner: User, Stage: Place, Rank: 95,
-		Title:   "No node meets everything that the pod asks for",
-		Meaning: "Each thing that the pod asks for may exist, but selectors, affinity, taints and the rest leave no node that has all of it and takes the pod.",
-		Remedy:  "Take away the requirement that excludes the nodes you want, or ask who runs the nodes.",
-		Not:     "The cluster is full.",
-		Find:    noMatchingNode,
-	})
+var noMatchingNodeCheck = Check{
+	Cause: why.NoMatchingNode, Layer: L3, Owner: User, Stage: Place, Rank: 95,
+	Title:   "No node meets everything that the pod asks for",
+	Meaning: "Each thing that the pod asks for may exist, but selectors, affinity, taints and the rest leave no node that has all of it and takes the pod.",
+	Remedy:  "Take away the requirement that excludes the nodes you want, or ask who runs the nodes.",
+	Not:     "The cluster is full.",
+	Find:    noMatchingNode,
 }
 
 func noMatchingNode(c *Case) []Finding {

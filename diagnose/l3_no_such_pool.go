@@ -6,15 +6,13 @@ import (
 	"strings"
 )
 
-func init() {
-	register(Check{
-		Cause: "no-such-pool", Layer: L3, Owner: User, Stage: Place, Rank: 11,
-		Title:   "The nodes that are asked for do not exist",
-		Meaning: "The pod's node selector or affinity asks for a label, such as a GPU model or a pool, that no node of this cluster has.",
-		Remedy:  "Ask for nodes that exist, or have such nodes added.",
-		Not:     "The cluster is full.",
-		Find:    noSuchPool,
-	})
+var noSuchPoolCheck = Check{
+	Cause: "no-such-pool", Layer: L3, Owner: User, Stage: Place, Rank: 11,
+	Title:   "The nodes that are asked for do not exist",
+	Meaning: "The pod's node selector or affinity asks for a label, such as a GPU model or a pool, that no node of this cluster has.",
+	Remedy:  "Ask for nodes that exist, or have such nodes added.",
+	Not:     "The cluster is full.",
+	Find:    noSuchPool,
 }
 
 func noSuchPool(c *Case) []Finding {

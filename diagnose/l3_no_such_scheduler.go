@@ -7,15 +7,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-func init() {
-	register(Check{
-		Cause: "no-such-scheduler", Layer: L3, Owner: User, Stage: Admit, Rank: 30,
-		Title:   "Nobody schedules the pod",
-		Meaning: "The pod names a scheduler that does not exist, or that does not run. Such a pod gets no event and no condition; it just gets older.",
-		Remedy:  "Name a scheduler that runs, or start the one that is named.",
-		Not:     "The cluster is full: nobody has looked.",
-		Find:    noSuchScheduler,
-	})
+var noSuchSchedulerCheck = Check{
+	Cause: "no-such-scheduler", Layer: L3, Owner: User, Stage: Admit, Rank: 30,
+	Title:   "Nobody schedules the pod",
+	Meaning: "The pod names a scheduler that does not exist, or that does not run. Such a pod gets no event and no condition; it just gets older.",
+	Remedy:  "Name a scheduler that runs, or start the one that is named.",
+	Not:     "The cluster is full: nobody has looked.",
+	Find:    noSuchScheduler,
 }
 
 func noSuchScheduler(c *Case) []Finding {
@@ -50,7 +48,7 @@ func noSuchScheduler(c *Case) []Finding {
 // silence says whether the pod has waited for long without a word, where nothing else explains that: a scheduler that
 // spoke since the pod is there would have looked at it, and a gang or a claim may keep a pod from being looked at.
 func (c *Case) silence(spoke time.Time) bool {
-	if c.State != Pending || c.Age() < unheard || spoke.After(c.Pod.CreationTimestamp.Time) || len(c.edited) > 0 || len(c.Pod.Spec.ResourceClaims) > 0 || c.incomplete() {
+	if c.State != Pending || c.Age() < unheard || spoke.After(c.Pod.CreationTimestamp.Time) || c.Edited() || len(c.Pod.Spec.ResourceClaims) > 0 || c.incomplete() {
 		return false
 	}
 	if f := c.Fit(); f != nil {

@@ -5,15 +5,13 @@ import (
 	"strings"
 )
 
-func init() {
-	register(Check{
-		Cause: "non-preemptible-over-quota", Layer: L3, Owner: User, Stage: Admit, Rank: 23,
-		Title:   "Work that may not be evicted would pass its queue's quota",
-		Meaning: "KAI lets a queue go over its quota only with work that it may evict again. Deployments and interactive work are not of that kind unless they say so.",
-		Remedy:  "Say that the work may be evicted, or have the queue's quota raised.",
-		Not:     "The queue is at its limit, or the cluster is full.",
-		Find:    nonPreemptibleOverQuota,
-	})
+var nonPreemptibleOverQuotaCheck = Check{
+	Cause: "non-preemptible-over-quota", Layer: L3, Owner: User, Stage: Admit, Rank: 23,
+	Title:   "Work that may not be evicted would pass its queue's quota",
+	Meaning: "KAI lets a queue go over its quota only with work that it may evict again. Deployments and interactive work are not of that kind unless they say so.",
+	Remedy:  "Say that the work may be evicted, or have the queue's quota raised.",
+	Not:     "The queue is at its limit, or the cluster is full.",
+	Find:    nonPreemptibleOverQuota,
 }
 
 func nonPreemptibleOverQuota(c *Case) []Finding {

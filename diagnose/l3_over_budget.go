@@ -2,15 +2,13 @@ package diagnose
 
 import "github.com/berth-dev/berth/engine/why"
 
-func init() {
-	register(Check{
-		Cause: why.OverBudget, Layer: L3, Owner: Scheduler, Stage: Admit, Rank: 24,
-		Title:   "Its queue's budget for the period is used up",
-		Meaning: "The queue may use so many hours of a resource in a period, and its work has used them. What runs goes on; nothing more starts until the next period.",
-		Remedy:  "Wait for the next period, use another queue, or have the budget raised.",
-		Not:     "The cluster is full.",
-		Find:    overBudget,
-	})
+var overBudgetCheck = Check{
+	Cause: why.OverBudget, Layer: L3, Owner: Scheduler, Stage: Admit, Rank: 24,
+	Title:   "Its queue's budget for the period is used up",
+	Meaning: "The queue may use so many hours of a resource in a period, and its work has used them. What runs goes on; nothing more starts until the next period.",
+	Remedy:  "Wait for the next period, use another queue, or have the budget raised.",
+	Not:     "The cluster is full.",
+	Find:    overBudget,
 }
 
 func overBudget(c *Case) []Finding { return c.berthWrote(why.OverBudget) }

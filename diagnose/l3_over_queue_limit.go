@@ -6,15 +6,13 @@ import (
 	"github.com/berth-dev/berth/engine/why"
 )
 
-func init() {
-	register(Check{
-		Cause: why.OverQueueLimit, Layer: L3, Owner: Scheduler, Stage: Admit, Rank: 24,
-		Title:   "Its queue is at its limit",
-		Meaning: "What other work of the queue holds, and this, would together pass the queue's limit. Nodes may well be idle.",
-		Remedy:  "Wait until other work of the queue ends, use a queue that has room, or have the limit raised.",
-		Not:     "The cluster is full.",
-		Find:    overQueueLimit,
-	})
+var overQueueLimitCheck = Check{
+	Cause: why.OverQueueLimit, Layer: L3, Owner: Scheduler, Stage: Admit, Rank: 24,
+	Title:   "Its queue is at its limit",
+	Meaning: "What other work of the queue holds, and this, would together pass the queue's limit. Nodes may well be idle.",
+	Remedy:  "Wait until other work of the queue ends, use a queue that has room, or have the limit raised.",
+	Not:     "The cluster is full.",
+	Find:    overQueueLimit,
 }
 
 func overQueueLimit(c *Case) []Finding {

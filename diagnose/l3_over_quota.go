@@ -2,15 +2,13 @@ package diagnose
 
 import "github.com/berth-dev/berth/engine/why"
 
-func init() {
-	register(Check{
-		Cause: why.OverQuota, Layer: L3, Owner: Scheduler, Stage: Admit, Rank: 23,
-		Title:   "It may not be evicted, and its queue's quota is used",
-		Meaning: "Work beyond a queue's quota borrows what others may want back. Work that may not be evicted could not give it back, so it has to fit into the quota.",
-		Remedy:  "Say that the work may be evicted, wait until other work of the queue ends, or have the quota raised.",
-		Not:     "The cluster is full.",
-		Find:    overQuota,
-	})
+var overQuotaCheck = Check{
+	Cause: why.OverQuota, Layer: L3, Owner: Scheduler, Stage: Admit, Rank: 23,
+	Title:   "It may not be evicted, and its queue's quota is used",
+	Meaning: "Work beyond a queue's quota borrows what others may want back. Work that may not be evicted could not give it back, so it has to fit into the quota.",
+	Remedy:  "Say that the work may be evicted, wait until other work of the queue ends, or have the quota raised.",
+	Not:     "The cluster is full.",
+	Find:    overQuota,
 }
 
 // preemptibleKey is where work says whether it may be evicted.

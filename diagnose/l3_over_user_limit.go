@@ -2,15 +2,13 @@ package diagnose
 
 import "github.com/berth-dev/berth/engine/why"
 
-func init() {
-	register(Check{
-		Cause: why.OverUserLimit, Layer: L3, Owner: Scheduler, Stage: Admit, Rank: 24,
-		Title:   "Its user is at a limit of the queue",
-		Meaning: "What other work of the same user holds in the queue, and this, would together pass what one user may hold there. Nodes and quota may well be free.",
-		Remedy:  "Wait until other work of the user ends, or have the queue's limit per user raised.",
-		Not:     "The cluster is full.",
-		Find:    overUserLimit,
-	})
+var overUserLimitCheck = Check{
+	Cause: why.OverUserLimit, Layer: L3, Owner: Scheduler, Stage: Admit, Rank: 24,
+	Title:   "Its user is at a limit of the queue",
+	Meaning: "What other work of the same user holds in the queue, and this, would together pass what one user may hold there. Nodes and quota may well be free.",
+	Remedy:  "Wait until other work of the user ends, or have the queue's limit per user raised.",
+	Not:     "The cluster is full.",
+	Find:    overUserLimit,
 }
 
 func overUserLimit(c *Case) []Finding { return c.berthGate(why.OverUserLimit) }

@@ -11,15 +11,13 @@ import (
 	"github.com/berth-dev/berth/engine/why"
 )
 
-func init() {
-	register(Check{
-		Cause: "pinned-to-node-or-port", Layer: L3, Owner: User, Stage: Place, Rank: 15,
-		Title:   "The pod asks for one node, or for a port of the node",
-		Meaning: "The pod may run on one node only, by name, or needs a port of the node itself that others have taken wherever it could run.",
-		Remedy:  "Do not name the node, or use another port or none.",
-		Not:     "The cluster is full: other nodes may have room.",
-		Find:    pinned,
-	})
+var pinnedToNodeOrPortCheck = Check{
+	Cause: "pinned-to-node-or-port", Layer: L3, Owner: User, Stage: Place, Rank: 15,
+	Title:   "The pod asks for one node, or for a port of the node",
+	Meaning: "The pod may run on one node only, by name, or needs a port of the node itself that others have taken wherever it could run.",
+	Remedy:  "Do not name the node, or use another port or none.",
+	Not:     "The cluster is full: other nodes may have room.",
+	Find:    pinned,
 }
 
 func pinned(c *Case) []Finding {

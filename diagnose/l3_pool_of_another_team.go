@@ -8,15 +8,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-func init() {
-	register(Check{
-		Cause: "pool-of-another-team", Layer: L3, Owner: Scheduler, Stage: Place, Rank: 85,
-		Title:   "The nodes that have room are kept for others",
-		Meaning: "Nodes that would do carry a taint that keeps them for a team or a purpose, and the pod is not of it. That is a rule, and not a mistake of the pod.",
-		Remedy:  "Ask whoever gives out nodes for a share of them, or wait for the nodes that are open to everybody.",
-		Not:     "Add the toleration: the nodes are others'.",
-		Find:    poolOfAnotherTeam,
-	})
+var poolOfAnotherTeamCheck = Check{
+	Cause: "pool-of-another-team", Layer: L3, Owner: Scheduler, Stage: Place, Rank: 85,
+	Title:   "The nodes that have room are kept for others",
+	Meaning: "Nodes that would do carry a taint that keeps them for a team or a purpose, and the pod is not of it. That is a rule, and not a mistake of the pod.",
+	Remedy:  "Ask whoever gives out nodes for a share of them, or wait for the nodes that are open to everybody.",
+	Not:     "Add the toleration: the nodes are others'.",
+	Find:    poolOfAnotherTeam,
 }
 
 func poolOfAnotherTeam(c *Case) []Finding {

@@ -9,15 +9,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-func init() {
-	register(Check{
-		Cause: "preemption-in-progress", Layer: L3, Owner: Nobody, Stage: Place, Rank: 1,
-		Title:   "Others are being evicted for it",
-		Meaning: "A place was chosen, and the pods that have to leave it are ending. They have the time that their grace period gives them.",
-		Remedy:  "Nothing has to be done: it starts when they are gone.",
-		Not:     "The cluster is full.",
-		Find:    preemptionInProgress,
-	})
+var preemptionInProgressCheck = Check{
+	Cause: "preemption-in-progress", Layer: L3, Owner: Nobody, Stage: Place, Rank: 1,
+	Title:   "Others are being evicted for it",
+	Meaning: "A place was chosen, and the pods that have to leave it are ending. They have the time that their grace period gives them.",
+	Remedy:  "Nothing has to be done: it starts when they are gone.",
+	Not:     "The cluster is full.",
+	Find:    preemptionInProgress,
 }
 
 // evictionSlack is how long after its grace period a pod may take to go before that is strange.

@@ -2,14 +2,12 @@ package diagnose
 
 import "fmt"
 
-func init() {
-	register(Check{
-		Cause: "priority-class-missing", Layer: L3, Owner: User, Stage: Create, Rank: 3,
-		Title:   "The pod names a PriorityClass that does not exist",
-		Meaning: "The API server refuses to create a pod whose priorityClassName is not the name of a PriorityClass.",
-		Remedy:  "Name a PriorityClass that exists, or none.",
-		Find:    priorityClassMissing,
-	})
+var priorityClassMissingCheck = Check{
+	Cause: "priority-class-missing", Layer: L3, Owner: User, Stage: Create, Rank: 3,
+	Title:   "The pod names a PriorityClass that does not exist",
+	Meaning: "The API server refuses to create a pod whose priorityClassName is not the name of a PriorityClass.",
+	Remedy:  "Name a PriorityClass that exists, or none.",
+	Find:    priorityClassMissing,
 }
 
 func priorityClassMissing(c *Case) []Finding {

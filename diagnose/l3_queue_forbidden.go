@@ -6,15 +6,13 @@ import (
 	"github.com/berth-dev/berth/engine/why"
 )
 
-func init() {
-	register(Check{
-		Cause: why.QueueForbidden, Layer: L3, Owner: Scheduler, Stage: Admit, Rank: 21,
-		Title:   "The queue is not open to the namespace",
-		Meaning: "The queue exists, and its selector does not choose the namespace that the work is in.",
-		Remedy:  "Use a queue that is open to the namespace, or have the namespace labelled as the queue's selector wants it.",
-		Not:     "The queue is full.",
-		Find:    queueForbidden,
-	})
+var queueForbiddenCheck = Check{
+	Cause: why.QueueForbidden, Layer: L3, Owner: Scheduler, Stage: Admit, Rank: 21,
+	Title:   "The queue is not open to the namespace",
+	Meaning: "The queue exists, and its selector does not choose the namespace that the work is in.",
+	Remedy:  "Use a queue that is open to the namespace, or have the namespace labelled as the queue's selector wants it.",
+	Not:     "The queue is full.",
+	Find:    queueForbidden,
 }
 
 func queueForbidden(c *Case) []Finding {

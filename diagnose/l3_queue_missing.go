@@ -6,15 +6,13 @@ import (
 	"github.com/berth-dev/berth/engine/why"
 )
 
-func init() {
-	register(Check{
-		Cause: why.QueueMissing, Layer: L3, Owner: User, Stage: Admit, Rank: 20,
-		Title:   "The queue it names does not exist",
-		Meaning: "The work names a queue that nobody has made, or one that leads to another that nobody has made. Mostly a slip of the pen.",
-		Remedy:  "Name a queue that exists, or have the queue made.",
-		Not:     "The queue is full.",
-		Find:    queueMissing,
-	})
+var queueMissingCheck = Check{
+	Cause: why.QueueMissing, Layer: L3, Owner: User, Stage: Admit, Rank: 20,
+	Title:   "The queue it names does not exist",
+	Meaning: "The work names a queue that nobody has made, or one that leads to another that nobody has made. Mostly a slip of the pen.",
+	Remedy:  "Name a queue that exists, or have the queue made.",
+	Not:     "The queue is full.",
+	Find:    queueMissing,
 }
 
 func queueMissing(c *Case) []Finding {

@@ -6,15 +6,13 @@ import (
 	"strings"
 )
 
-func init() {
-	register(Check{
-		Cause: "queue-stopped", Layer: L3, Owner: Scheduler, Stage: Admit, Rank: 21,
-		Title:   "Its queue is stopped",
-		Meaning: "Somebody stopped the queue, or it lacks something it is made of, so nothing starts from it.",
-		Remedy:  "Ask who stopped it, and why; start it again, or repair what it lacks.",
-		Not:     "Wait for quota.",
-		Find:    queueStopped,
-	})
+var queueStoppedCheck = Check{
+	Cause: "queue-stopped", Layer: L3, Owner: Scheduler, Stage: Admit, Rank: 21,
+	Title:   "Its queue is stopped",
+	Meaning: "Somebody stopped the queue, or it lacks something it is made of, so nothing starts from it.",
+	Remedy:  "Ask who stopped it, and why; start it again, or repair what it lacks.",
+	Not:     "Wait for quota.",
+	Find:    queueStopped,
 }
 
 func queueStopped(c *Case) []Finding {

@@ -12,15 +12,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-func init() {
-	register(Check{
-		Cause: "quota-exceeded", Layer: L3, Owner: Scheduler, Stage: Create, Rank: 10,
-		Title:   "The namespace's ResourceQuota is used up",
-		Meaning: "The API server refuses to create the pod, because the namespace would then ask for more than a ResourceQuota allows. Nodes may well be idle.",
-		Remedy:  "Raise the quota, ask for less, or wait until other work of the namespace ends.",
-		Not:     "The cluster is full.",
-		Find:    quotaExceeded,
-	})
+var quotaExceededCheck = Check{
+	Cause: "quota-exceeded", Layer: L3, Owner: Scheduler, Stage: Create, Rank: 10,
+	Title:   "The namespace's ResourceQuota is used up",
+	Meaning: "The API server refuses to create the pod, because the namespace would then ask for more than a ResourceQuota allows. Nodes may well be idle.",
+	Remedy:  "Raise the quota, ask for less, or wait until other work of the namespace ends.",
+	Not:     "The cluster is full.",
+	Find:    quotaExceeded,
 }
 
 func quotaExceeded(c *Case) []Finding {

@@ -10,15 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-func init() {
-	register(Check{
-		Cause: "quota-key-ineffective", Layer: L3, Owner: Scheduler, Stage: Place, Rank: 75,
-		Title:   "A quota that counts nothing lets another namespace take too much",
-		Meaning: "A ResourceQuota counts GPUs only under a key that starts with requests. as in requests.nvidia.com/gpu. The bare name is accepted and never counted, so that the namespace may use more than was meant.",
-		Remedy:  "Rename the key, then have the namespace give back what is above it.",
-		Not:     "The cluster is too small for what was promised.",
-		Find:    quotaKeyIneffective,
-	})
+var quotaKeyIneffectiveCheck = Check{
+	Cause: "quota-key-ineffective", Layer: L3, Owner: Scheduler, Stage: Place, Rank: 75,
+	Title:   "A quota that counts nothing lets another namespace take too much",
+	Meaning: "A ResourceQuota counts GPUs only under a key that starts with requests. as in requests.nvidia.com/gpu. The bare name is accepted and never counted, so that the namespace may use more than was meant.",
+	Remedy:  "Rename the key, then have the namespace give back what is above it.",
+	Not:     "The cluster is too small for what was promised.",
+	Find:    quotaKeyIneffective,
 }
 
 func quotaKeyIneffective(c *Case) []Finding {

@@ -1,20 +1,22 @@
 package diagnose
 
-import "fmt"
+import (
+	"fmt"
 
-func init() {
-	register(Check{
-		Cause: "runtime-class-missing", Layer: L3, Owner: User, Stage: Create, Rank: 4,
-		Title:   "The pod names a RuntimeClass that does not exist",
-		Meaning: "The API server refuses to create a pod whose runtimeClassName is not the name of a RuntimeClass. On GPU clusters it is often \"nvidia\", which the GPU Operator makes.",
-		Remedy:  "Name a RuntimeClass that exists, or none; or install what makes it.",
-		Not:     "The container runtime of a node lacks the handler: the pod never got to a node.",
-		Find:    runtimeClassMissing,
-	})
+	"k8s.io/utils/ptr"
+)
+
+var runtimeClassMissingCheck = Check{
+	Cause: "runtime-class-missing", Layer: L3, Owner: User, Stage: Create, Rank: 4,
+	Title:   "The pod names a RuntimeClass that does not exist",
+	Meaning: "The API server refuses to create a pod whose runtimeClassName is not the name of a RuntimeClass. On GPU clusters it is often \"nvidia\", which the GPU Operator makes.",
+	Remedy:  "Name a RuntimeClass that exists, or none; or install what makes it.",
+	Not:     "The container runtime of a node lacks the handler: the pod never got to a node.",
+	Find:    runtimeClassMissing,
 }
 
 func runtimeClassMissing(c *Case) []Finding {
-	name := deref(c.Pod.Spec.RuntimeClassName, "")
+	name := ptr.Deref(c.Pod.Spec.RuntimeClassName, "")
 	if !c.wanted() || name == "" {
 		return nil
 	}

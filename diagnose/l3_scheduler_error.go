@@ -6,15 +6,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-func init() {
-	register(Check{
-		Cause: "scheduler-error", Layer: L3, Owner: Scheduler, Stage: Admit, Rank: 31,
-		Title:   "The scheduler met an error of its own",
-		Meaning: "The scheduler did not come to a decision about the pod: a plugin, an extender or a call to the API server failed.",
-		Remedy:  "Look at the scheduler and what it calls; it tries again by itself.",
-		Not:     "There is no room: nobody has found out.",
-		Find:    schedulerError,
-	})
+var schedulerErrorCheck = Check{
+	Cause: "scheduler-error", Layer: L3, Owner: Scheduler, Stage: Admit, Rank: 31,
+	Title:   "The scheduler met an error of its own",
+	Meaning: "The scheduler did not come to a decision about the pod: a plugin, an extender or a call to the API server failed.",
+	Remedy:  "Look at the scheduler and what it calls; it tries again by itself.",
+	Not:     "There is no room: nobody has found out.",
+	Find:    schedulerError,
 }
 
 func schedulerError(c *Case) []Finding {

@@ -8,14 +8,12 @@ import (
 	"github.com/berth-dev/berth/engine/why"
 )
 
-func init() {
-	register(Check{
-		Cause: why.SearchBudget, Layer: L3, Owner: Scheduler, Stage: Place, Rank: 96,
-		Title:   "No place was found in the time given to the search",
-		Meaning: "The engine tried many ways to place the pods together and stopped before it had tried all. A place may exist.",
-		Remedy:  "Wait: each pass searches again. Asking for less closeness makes the search shorter.",
-		Find:    searchBudget,
-	})
+var searchBudgetCheck = Check{
+	Cause: why.SearchBudget, Layer: L3, Owner: Scheduler, Stage: Place, Rank: 96,
+	Title:   "No place was found in the time given to the search",
+	Meaning: "The engine tried many ways to place the pods together and stopped before it had tried all. A place may exist.",
+	Remedy:  "Wait: each pass searches again. Asking for less closeness makes the search shorter.",
+	Find:    searchBudget,
 }
 
 func searchBudget(c *Case) []Finding {

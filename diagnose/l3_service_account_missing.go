@@ -5,14 +5,12 @@ import (
 	"fmt"
 )
 
-func init() {
-	register(Check{
-		Cause: "service-account-missing", Layer: L3, Owner: User, Stage: Create, Rank: 2,
-		Title:   "The pod names a service account that does not exist",
-		Meaning: "The API server refuses to create a pod whose serviceAccountName is not the name of a ServiceAccount in its namespace.",
-		Remedy:  "Create the service account, or name one that exists.",
-		Find:    serviceAccountMissing,
-	})
+var serviceAccountMissingCheck = Check{
+	Cause: "service-account-missing", Layer: L3, Owner: User, Stage: Create, Rank: 2,
+	Title:   "The pod names a service account that does not exist",
+	Meaning: "The API server refuses to create a pod whose serviceAccountName is not the name of a ServiceAccount in its namespace.",
+	Remedy:  "Create the service account, or name one that exists.",
+	Find:    serviceAccountMissing,
 }
 
 // serviceAccountMissing goes by the refusal: service accounts are not read.

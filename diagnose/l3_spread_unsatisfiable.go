@@ -5,17 +5,16 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 )
 
-func init() {
-	register(Check{
-		Cause: "spread-unsatisfiable", Layer: L3, Owner: User, Stage: Place, Rank: 17,
-		Title:   "A spread constraint leaves no node",
-		Meaning: "The pod has to be spread evenly over zones, nodes or other domains. The domain that is next has no place for it, and in the others there are too many of its kind already; or nodes lack the label that says which domain they are in.",
-		Remedy:  "Make room in the domain that is next, raise maxSkew, or let the constraint be a wish with whenUnsatisfiable: ScheduleAnyway.",
-		Not:     "The cluster is full.",
-		Find:    spreadUnsatisfiable,
-	})
+var spreadUnsatisfiableCheck = Check{
+	Cause: "spread-unsatisfiable", Layer: L3, Owner: User, Stage: Place, Rank: 17,
+	Title:   "A spread constraint leaves no node",
+	Meaning: "The pod has to be spread evenly over zones, nodes or other domains. The domain that is next has no place for it, and in the others there are too many of its kind already; or nodes lack the label that says which domain they are in.",
+	Remedy:  "Make room in the domain that is next, raise maxSkew, or let the constraint be a wish with whenUnsatisfiable: ScheduleAnyway.",
+	Not:     "The cluster is full.",
+	Find:    spreadUnsatisfiable,
 }
 
 func spreadUnsatisfiable(c *Case) []Finding {
@@ -57,15 +56,15 @@ func (c *Case) tooMany(b *Bar, s *spread) Finding {
 		Message: fmt.Sprintf("it has to be spread over %ss with a skew of at most %d; %s that could hold it have too many of its kind, and %s %s, which has %d, is next",
 			word, s.MaxSkew, nodesInWords(len(held)), word, few(s.empties()), s.least()),
 	}
-	if len(s.have) < int(deref(s.MinDomains, 1)) {
+	if len(s.have) < int(ptr.Deref(s.MinDomains, 1)) {
 		found.Message = fmt.Sprintf("it has to be spread over at least %d %ss with a skew of at most %d, and there are %d", *s.MinDomains, word, s.MaxSkew, len(s.have))
 	}
 	at := Pointer("spec", "topologySpreadConstraints", fmt.Sprint(s.index))
-	if deref(s.NodeTaintsPolicy, corev1.NodeInclusionPolicyIgnore) == corev1.NodeInclusionPolicyIgnore && c.emptiesTainted(s) {
+	if ptr.Deref(s.NodeTaintsPolicy, corev1.NodeInclusionPolicyIgnore) == corev1.NodeInclusionPolicyIgnore && c.emptiesTainted(s) {
 		found.Edits = append(found.Edits, Edit{Side: Workload, Cost: 1, Text: fmt.Sprintf("let the spread over %s not count nodes with taints that it does not tolerate (nodeTaintsPolicy: Honor)", s.TopologyKey),
 			Ops: []Op{{Op: "add", Path: at + "/nodeTaintsPolicy", Value: "Honor"}}})
 	}
-	if skew := c.skewNeeded(b, s); skew > s.MaxSkew && len(s.have) >= int(deref(s.MinDomains, 1)) {
+	if skew := c.skewNeeded(b, s); skew > s.MaxSkew && len(s.have) >= int(ptr.Deref(s.MinDomains, 1)) {
 		found.Edits = append(found.Edits, Edit{Side: Workload, Cost: 2, Text: fmt.Sprintf("raise maxSkew over %s from %d to %d", s.TopologyKey, s.MaxSkew, skew),
 			Ops: []Op{{Op: "replace", Path: at + "/maxSkew", Value: skew}}})
 	}

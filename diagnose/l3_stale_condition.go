@@ -7,15 +7,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-func init() {
-	register(Check{
-		Cause: "stale-condition", Layer: None, Owner: Nobody, Stage: Run, Rank: 90,
-		Title:   "It runs, and an old condition says otherwise",
-		Meaning: "All pods run. The PodGroup still has the condition from when they could not be placed, because nobody took it away.",
-		Remedy:  "Nothing has to be done.",
-		Not:     "It cannot be scheduled.",
-		Find:    staleCondition,
-	})
+var staleConditionCheck = Check{
+	Cause: "stale-condition", Layer: None, Owner: Nobody, Stage: Run, Rank: 90,
+	Title:   "It runs, and an old condition says otherwise",
+	Meaning: "All pods run. The PodGroup still has the condition from when they could not be placed, because nobody took it away.",
+	Remedy:  "Nothing has to be done.",
+	Not:     "It cannot be scheduled.",
+	Find:    staleCondition,
 }
 
 func staleCondition(c *Case) []Finding {

@@ -10,15 +10,13 @@ import (
 	"github.com/berth-dev/berth/engine/why"
 )
 
-func init() {
-	register(Check{
-		Cause: why.TopologyFragmented, Layer: L3, Owner: Scheduler, Stage: Place, Rank: 75,
-		Title:   "There is room for all its pods, but not close enough together",
-		Meaning: "The pods must be in one rack, block or other part of the network, and no part has room for all of them, while the cluster as a whole has.",
-		Remedy:  "Prefer the level instead of requiring it, require a wider one, move small jobs together, or wait.",
-		Not:     "There are too few GPUs.",
-		Find:    topologyFragmented,
-	})
+var topologyFragmentedCheck = Check{
+	Cause: why.TopologyFragmented, Layer: L3, Owner: Scheduler, Stage: Place, Rank: 75,
+	Title:   "There is room for all its pods, but not close enough together",
+	Meaning: "The pods must be in one rack, block or other part of the network, and no part has room for all of them, while the cluster as a whole has.",
+	Remedy:  "Prefer the level instead of requiring it, require a wider one, move small jobs together, or wait.",
+	Not:     "There are too few GPUs.",
+	Find:    topologyFragmented,
 }
 
 func topologyFragmented(c *Case) []Finding {

@@ -7,15 +7,13 @@ import (
 	"github.com/berth-dev/berth/engine/why"
 )
 
-func init() {
-	register(Check{
-		Cause: why.UnknownTopologyLevel, Layer: L3, Owner: User, Stage: Place, Rank: 16,
-		Title:   "It wants to be together at a level that does not exist",
-		Meaning: "The topology level, or the node label, that the pods must have in common is on no node.",
-		Remedy:  "Name a level that nodes have.",
-		Not:     "No part of the network has room.",
-		Find:    unknownTopologyLevel,
-	})
+var unknownTopologyLevelCheck = Check{
+	Cause: why.UnknownTopologyLevel, Layer: L3, Owner: User, Stage: Place, Rank: 16,
+	Title:   "It wants to be together at a level that does not exist",
+	Meaning: "The topology level, or the node label, that the pods must have in common is on no node.",
+	Remedy:  "Name a level that nodes have.",
+	Not:     "No part of the network has room.",
+	Find:    unknownTopologyLevel,
 }
 
 func unknownTopologyLevel(c *Case) []Finding {

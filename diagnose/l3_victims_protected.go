@@ -12,15 +12,13 @@ import (
 	"github.com/berth-dev/berth/engine/why"
 )
 
-func init() {
-	register(Check{
-		Cause: "victims-protected", Layer: L3, Owner: Scheduler, Stage: Place, Rank: 78,
-		Title:   "Nothing may be evicted for it",
-		Meaning: "The work has a priority, but what holds its place is protected: by a priority that is as high, by the work's own class, which may not evict, or by a time that others may run undisturbed.",
-		Remedy:  "Wait, or use a priority class that is higher, or that may evict others.",
-		Not:     "A priority is enough to get a place.",
-		Find:    victimsProtected,
-	})
+var victimsProtectedCheck = Check{
+	Cause: "victims-protected", Layer: L3, Owner: Scheduler, Stage: Place, Rank: 78,
+	Title:   "Nothing may be evicted for it",
+	Meaning: "The work has a priority, but what holds its place is protected: by a priority that is as high, by the work's own class, which may not evict, or by a time that others may run undisturbed.",
+	Remedy:  "Wait, or use a priority class that is higher, or that may evict others.",
+	Not:     "A priority is enough to get a place.",
+	Find:    victimsProtected,
 }
 
 func victimsProtected(c *Case) []Finding {

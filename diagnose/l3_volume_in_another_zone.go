@@ -9,15 +9,13 @@ import (
 	"github.com/berth-dev/berth/engine/why"
 )
 
-func init() {
-	register(Check{
-		Cause: "volume-in-another-zone", Layer: L3, Owner: Storage, Stage: Place, Rank: 19,
-		Title:   "Its volume is where no suitable node has room",
-		Meaning: "A volume that the pod uses can be reached from some nodes only, often those of one zone. The nodes with what else it needs are elsewhere.",
-		Remedy:  "Copy the data to a volume in the zone of the GPUs, or get GPUs in the zone of the volume.",
-		Not:     "There are no GPUs left.",
-		Find:    volumeElsewhere,
-	})
+var volumeInAnotherZoneCheck = Check{
+	Cause: "volume-in-another-zone", Layer: L3, Owner: Storage, Stage: Place, Rank: 19,
+	Title:   "Its volume is where no suitable node has room",
+	Meaning: "A volume that the pod uses can be reached from some nodes only, often those of one zone. The nodes with what else it needs are elsewhere.",
+	Remedy:  "Copy the data to a volume in the zone of the GPUs, or get GPUs in the zone of the volume.",
+	Not:     "There are no GPUs left.",
+	Find:    volumeElsewhere,
 }
 
 func volumeElsewhere(c *Case) []Finding {

@@ -9,15 +9,13 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 )
 
-func init() {
-	register(Check{
-		Cause: "volume-limit", Layer: L3, Owner: Storage, Stage: Place, Rank: 18,
-		Title:   "A volume cannot be used by one more",
-		Meaning: "One of the pod's volumes is for one pod at a time and another pod has it, or the nodes take no more volumes of its storage driver, or do not have the driver.",
-		Remedy:  "Wait until the other pod ends, use a claim of its own, or add nodes.",
-		Not:     "The cluster is full: GPUs may be free.",
-		Find:    volumeLimit,
-	})
+var volumeLimitCheck = Check{
+	Cause: "volume-limit", Layer: L3, Owner: Storage, Stage: Place, Rank: 18,
+	Title:   "A volume cannot be used by one more",
+	Meaning: "One of the pod's volumes is for one pod at a time and another pod has it, or the nodes take no more volumes of its storage driver, or do not have the driver.",
+	Remedy:  "Wait until the other pod ends, use a claim of its own, or add nodes.",
+	Not:     "The cluster is full: GPUs may be free.",
+	Find:    volumeLimit,
 }
 
 func volumeLimit(c *Case) []Finding {

@@ -8,15 +8,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-func init() {
-	register(Check{
-		Cause: "volume-unbound", Layer: L3, Owner: Storage, Stage: Place, Rank: 18,
-		Title:   "A volume claim has no volume",
-		Meaning: "The pod uses a PersistentVolumeClaim that does not exist, or that has no volume and will get none by the pod's having a node. Until then no node is looked for. A claim that waits for its first consumer is as it should be.",
-		Remedy:  "Look at the claim's events: the storage class may not exist, or its provisioner may fail.",
-		Not:     "The cluster is full: nodes were not looked at.",
-		Find:    volumeUnbound,
-	})
+var volumeUnboundCheck = Check{
+	Cause: "volume-unbound", Layer: L3, Owner: Storage, Stage: Place, Rank: 18,
+	Title:   "A volume claim has no volume",
+	Meaning: "The pod uses a PersistentVolumeClaim that does not exist, or that has no volume and will get none by the pod's having a node. Until then no node is looked for. A claim that waits for its first consumer is as it should be.",
+	Remedy:  "Look at the claim's events: the storage class may not exist, or its provisioner may fail.",
+	Not:     "The cluster is full: nodes were not looked at.",
+	Find:    volumeUnbound,
 }
 
 func volumeUnbound(c *Case) []Finding {

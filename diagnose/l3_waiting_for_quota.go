@@ -10,15 +10,13 @@ import (
 	"github.com/berth-dev/berth/engine/why"
 )
 
-func init() {
-	register(Check{
-		Cause: "waiting-for-quota", Layer: L3, Owner: Scheduler, Stage: Admit, Rank: 24,
-		Title:   "Its Kueue queue has too little quota left",
-		Meaning: "Others hold the quota that the work needs. It fits into the queue when they end, and nodes may well be idle meanwhile.",
-		Remedy:  "Wait until other work of the queue ends, use a queue that has room, ask for less, or raise the quota.",
-		Not:     "The cluster is full: quotas count what was promised, not what nodes have.",
-		Find:    waitingForQuota,
-	})
+var waitingForQuotaCheck = Check{
+	Cause: "waiting-for-quota", Layer: L3, Owner: Scheduler, Stage: Admit, Rank: 24,
+	Title:   "Its Kueue queue has too little quota left",
+	Meaning: "Others hold the quota that the work needs. It fits into the queue when they end, and nodes may well be idle meanwhile.",
+	Remedy:  "Wait until other work of the queue ends, use a queue that has room, ask for less, or raise the quota.",
+	Not:     "The cluster is full: quotas count what was promised, not what nodes have.",
+	Find:    waitingForQuota,
 }
 
 func waitingForQuota(c *Case) []Finding {

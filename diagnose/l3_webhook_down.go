@@ -6,17 +6,16 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/utils/ptr"
 )
 
-func init() {
-	register(Check{
-		Cause: "webhook-down", Layer: L3, Owner: Platform, Stage: Create, Rank: 7,
-		Title:   "An admission webhook does not answer",
-		Meaning: "The API server has to ask a webhook before it creates a pod, or binds it to a node, and the webhook cannot be reached. No pod that it is asked about can be created or bound, whatever the pod looks like.",
-		Remedy:  "Bring the webhook's server back. Until then its owner may set failurePolicy to Ignore, which lets everything pass that it would check.",
-		Not:     "The pod breaks a policy: nobody has looked at it.",
-		Find:    webhookDown,
-	})
+var webhookDownCheck = Check{
+	Cause: "webhook-down", Layer: L3, Owner: Platform, Stage: Create, Rank: 7,
+	Title:   "An admission webhook does not answer",
+	Meaning: "The API server has to ask a webhook before it creates a pod, or binds it to a node, and the webhook cannot be reached. No pod that it is asked about can be created or bound, whatever the pod looks like.",
+	Remedy:  "Bring the webhook's server back. Until then its owner may set failurePolicy to Ignore, which lets everything pass that it would check.",
+	Not:     "The pod breaks a policy: nobody has looked at it.",
+	Find:    webhookDown,
 }
 
 func webhookDown(c *Case) []Finding {
@@ -45,11 +44,11 @@ func webhookDown(c *Case) []Finding {
 		}
 		f.Evidence = append(f.Evidence, Evidence{Object: RefTo(w.in).In(), Field: fmt.Sprintf("webhooks[%q].clientConfig", w.name), Value: w.server()})
 		if d := c.serves(w); d != nil {
-			if d.Status.AvailableReplicas > 0 && c.edited[d.UID] {
+			if d.Status.AvailableReplicas > 0 && c.WasEdited(d) {
 				return nil
 			}
-			f.Message += fmt.Sprintf("; deployment %s/%s, which serves it, has %d of %s available", d.Namespace, d.Name, d.Status.AvailableReplicas, number(deref(d.Spec.Replicas, 1), "replica"))
-			if deref(d.Spec.Replicas, 1) == 0 {
+			f.Message += fmt.Sprintf("; deployment %s/%s, which serves it, has %d of %s available", d.Namespace, d.Name, d.Status.AvailableReplicas, number(ptr.Deref(d.Spec.Replicas, 1), "replica"))
+			if ptr.Deref(d.Spec.Replicas, 1) == 0 {
 				f.Message = fmt.Sprintf("webhook %s does not answer: deployment %s/%s, which serves it, is scaled to 0", r.Name, d.Namespace, d.Name)
 			}
 			f.Evidence = append(f.Evidence, Evidence{Object: RefTo(d).In(), Field: "status.availableReplicas", Value: fmt.Sprint(d.Status.AvailableReplicas)})
@@ -87,7 +86,7 @@ func (f *Facts) serves(w *webhook) *appsv1.Deployment {
 
 // startServer scales a server up that somebody has scaled to nothing.
 func startServer(d *appsv1.Deployment) []Edit {
-	if deref(d.Spec.Replicas, 1) != 0 {
+	if ptr.Deref(d.Spec.Replicas, 1) != 0 {
 		return nil
 	}
 	n := d.DeepCopy()

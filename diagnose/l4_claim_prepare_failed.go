@@ -5,15 +5,13 @@ import (
 	"strings"
 )
 
-func init() {
-	register(Check{
-		Cause: "claim-prepare-failed", Layer: L4, Owner: Platform, Stage: Start, Rank: 22,
-		Title:   "The node cannot prepare the pod's devices",
-		Meaning: "The pod's ResourceClaims were allocated and the pod has its node, and the device driver there does not hand the devices out. The pod stays in ContainerCreating.",
-		Remedy:  "Look at the DRA driver's pod on the node, and at what it says of the claim.",
-		Not:     "No device is free: the claim was allocated.",
-		Find:    claimPrepareFailed,
-	})
+var claimPrepareFailedCheck = Check{
+	Cause: "claim-prepare-failed", Layer: L4, Owner: Platform, Stage: Start, Rank: 22,
+	Title:   "The node cannot prepare the pod's devices",
+	Meaning: "The pod's ResourceClaims were allocated and the pod has its node, and the device driver there does not hand the devices out. The pod stays in ContainerCreating.",
+	Remedy:  "Look at the DRA driver's pod on the node, and at what it says of the claim.",
+	Not:     "No device is free: the claim was allocated.",
+	Find:    claimPrepareFailed,
 }
 
 func claimPrepareFailed(c *Case) []Finding {

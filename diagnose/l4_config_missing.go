@@ -6,15 +6,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-func init() {
-	register(Check{
-		Cause: "config-missing", Layer: L4, Owner: User, Stage: Start, Rank: 24,
-		Title:   "A ConfigMap or Secret that the pod refers to does not exist",
-		Meaning: "The pod has its node, and the kubelet cannot make its containers or volumes, because they refer to a ConfigMap, a Secret or a key that is not there. It tries again every few seconds.",
-		Remedy:  "Create what is missing in the pod's namespace, or correct the name.",
-		Not:     "The node is at fault: any node would say the same.",
-		Find:    configMissing,
-	})
+var configMissingCheck = Check{
+	Cause: "config-missing", Layer: L4, Owner: User, Stage: Start, Rank: 24,
+	Title:   "A ConfigMap or Secret that the pod refers to does not exist",
+	Meaning: "The pod has its node, and the kubelet cannot make its containers or volumes, because they refer to a ConfigMap, a Secret or a key that is not there. It tries again every few seconds.",
+	Remedy:  "Create what is missing in the pod's namespace, or correct the name.",
+	Not:     "The node is at fault: any node would say the same.",
+	Find:    configMissing,
 }
 
 func configMissing(c *Case) []Finding {

@@ -5,14 +5,12 @@ import (
 	"strings"
 )
 
-func init() {
-	register(Check{
-		Cause: "container-create-error", Layer: L4, Owner: ML, Stage: Start, Rank: 40,
-		Title:   "The runtime cannot create or start the container",
-		Meaning: "The pod has its node and its image, and the container does not start: its command is not in the image, its settings contradict each other, or the node's runtime or network fails.",
-		Remedy:  "Correct the command or the security settings where the message names them; else have the node's runtime or network repaired.",
-		Find:    containerCreateError,
-	})
+var containerCreateErrorCheck = Check{
+	Cause: "container-create-error", Layer: L4, Owner: ML, Stage: Start, Rank: 40,
+	Title:   "The runtime cannot create or start the container",
+	Meaning: "The pod has its node and its image, and the container does not start: its command is not in the image, its settings contradict each other, or the node's runtime or network fails.",
+	Remedy:  "Correct the command or the security settings where the message names them; else have the node's runtime or network repaired.",
+	Find:    containerCreateError,
 }
 
 func containerCreateError(c *Case) []Finding {

@@ -8,15 +8,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-func init() {
-	register(Check{
-		Cause: "crash-loop", Layer: L4, Owner: ML, Stage: Run, Rank: 40,
-		Title:   "The program starts and fails, again and again",
-		Meaning: "The pod was placed and its container started, and the program ended with an error. The kubelet, or the Job, starts it again after a growing pause, which looks like waiting.",
-		Remedy:  "Read the log of the last instance (kubectl logs --previous) and correct the program or its settings.",
-		Not:     "It is Pending for lack of GPUs.",
-		Find:    crashLoop,
-	})
+var crashLoopCheck = Check{
+	Cause: "crash-loop", Layer: L4, Owner: ML, Stage: Run, Rank: 40,
+	Title:   "The program starts and fails, again and again",
+	Meaning: "The pod was placed and its container started, and the program ended with an error. The kubelet, or the Job, starts it again after a growing pause, which looks like waiting.",
+	Remedy:  "Read the log of the last instance (kubectl logs --previous) and correct the program or its settings.",
+	Not:     "It is Pending for lack of GPUs.",
+	Find:    crashLoop,
 }
 
 // calmAfter is how long a container has to run for the kubelet to forget its crashes.

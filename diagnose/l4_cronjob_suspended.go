@@ -4,21 +4,20 @@ import (
 	"fmt"
 
 	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/utils/ptr"
 )
 
-func init() {
-	register(Check{
-		Cause: "cronjob-suspended", Layer: L4, Owner: User, Stage: Create, Rank: 3,
-		Title:   "The CronJob is suspended",
-		Meaning: "Somebody has set spec.suspend: it starts no new Jobs until that is taken back. Jobs that it has started go on.",
-		Remedy:  "Take the suspension back when it should run.",
-		Find:    cronJobSuspended,
-	})
+var cronjobSuspendedCheck = Check{
+	Cause: "cronjob-suspended", Layer: L4, Owner: User, Stage: Create, Rank: 3,
+	Title:   "The CronJob is suspended",
+	Meaning: "Somebody has set spec.suspend: it starts no new Jobs until that is taken back. Jobs that it has started go on.",
+	Remedy:  "Take the suspension back when it should run.",
+	Find:    cronJobSuspended,
 }
 
 func cronJobSuspended(c *Case) []Finding {
 	o, ok := c.Top.(*batchv1.CronJob)
-	if !ok || !deref(o.Spec.Suspend, false) || c.Exists && c.State != Succeeded && c.State != Failed {
+	if !ok || !ptr.Deref(o.Spec.Suspend, false) || c.Exists && c.State != Succeeded && c.State != Failed {
 		return nil
 	}
 	return []Finding{{

@@ -8,15 +8,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-func init() {
-	register(Check{
-		Cause: "cuda-newer-than-driver", Layer: L4, Owner: ML, Stage: Start, Rank: 20,
-		Title:   "The image needs a newer CUDA than the node's driver has",
-		Meaning: "NVIDIA's container hook refuses to start the container, because the image was built for a CUDA version that the node's driver does not know.",
-		Remedy:  "Use nodes with a newer driver, or an image built for an older CUDA.",
-		Not:     "The GPU is broken.",
-		Find:    cudaNewerThanDriver,
-	})
+var cudaNewerThanDriverCheck = Check{
+	Cause: "cuda-newer-than-driver", Layer: L4, Owner: ML, Stage: Start, Rank: 20,
+	Title:   "The image needs a newer CUDA than the node's driver has",
+	Meaning: "NVIDIA's container hook refuses to start the container, because the image was built for a CUDA version that the node's driver does not know.",
+	Remedy:  "Use nodes with a newer driver, or an image built for an older CUDA.",
+	Not:     "The GPU is broken.",
+	Find:    cudaNewerThanDriver,
 }
 
 func cudaNewerThanDriver(c *Case) []Finding {

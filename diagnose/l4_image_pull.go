@@ -9,15 +9,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-func init() {
-	register(Check{
-		Cause: "image-pull", Layer: L4, Owner: ML, Stage: Start, Rank: 30,
-		Title:   "The image cannot be pulled",
-		Meaning: "The pod has its node and its GPUs, and the node cannot get the container's image: there is none of that name, access is denied, or the registry does not answer.",
-		Remedy:  "Correct the image's name or tag, give the pod a pull secret, or have the registry repaired.",
-		Not:     "The cluster is full: the pod was placed. A large image that is still being pulled is no error either.",
-		Find:    imagePull,
-	})
+var imagePullCheck = Check{
+	Cause: "image-pull", Layer: L4, Owner: ML, Stage: Start, Rank: 30,
+	Title:   "The image cannot be pulled",
+	Meaning: "The pod has its node and its GPUs, and the node cannot get the container's image: there is none of that name, access is denied, or the registry does not answer.",
+	Remedy:  "Correct the image's name or tag, give the pod a pull secret, or have the registry repaired.",
+	Not:     "The cluster is full: the pod was placed. A large image that is still being pulled is no error either.",
+	Find:    imagePull,
 }
 
 // longPull is how long even a very large image should take.

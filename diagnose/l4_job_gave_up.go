@@ -6,17 +6,16 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 )
 
-func init() {
-	register(Check{
-		Cause: "job-gave-up", Layer: L4, Owner: ML, Stage: Run, Rank: 35,
-		Title:   "The Job has given up",
-		Meaning: "The Job has ended as failed and makes no more pods: they failed too often, or it ran out of its own time. It waits for nothing, whatever a dashboard still shows.",
-		Remedy:  "Find out why its pods failed, then create the Job again.",
-		Not:     "It is Pending for lack of GPUs.",
-		Find:    jobGaveUp,
-	})
+var jobGaveUpCheck = Check{
+	Cause: "job-gave-up", Layer: L4, Owner: ML, Stage: Run, Rank: 35,
+	Title:   "The Job has given up",
+	Meaning: "The Job has ended as failed and makes no more pods: they failed too often, or it ran out of its own time. It waits for nothing, whatever a dashboard still shows.",
+	Remedy:  "Find out why its pods failed, then create the Job again.",
+	Not:     "It is Pending for lack of GPUs.",
+	Find:    jobGaveUp,
 }
 
 func jobGaveUp(c *Case) []Finding {
@@ -48,9 +47,9 @@ func gaveUp(c *Case, j *batchv1.Job, s *batchv1.JobCondition) string {
 	text := fmt.Sprintf("job %s gave up at %s: %s", j.Name, when, cmp.Or(s.Message, s.Reason))
 	switch s.Reason {
 	case batchv1.JobReasonBackoffLimitExceeded:
-		text = fmt.Sprintf("job %s gave up at %s, after %s; it allows %d %s", j.Name, when, number(j.Status.Failed, "failed pod"), deref(j.Spec.BackoffLimit, 6), inNumber(deref(j.Spec.BackoffLimit, 6), "retry", "retries"))
+		text = fmt.Sprintf("job %s gave up at %s, after %s; it allows %d %s", j.Name, when, number(j.Status.Failed, "failed pod"), ptr.Deref(j.Spec.BackoffLimit, 6), inNumber(ptr.Deref(j.Spec.BackoffLimit, 6), "retry", "retries"))
 	case batchv1.JobReasonDeadlineExceeded:
-		text = fmt.Sprintf("job %s gave up at %s: it was longer than its deadline of %s, waiting included", j.Name, when, number(deref(j.Spec.ActiveDeadlineSeconds, 0), "second"))
+		text = fmt.Sprintf("job %s gave up at %s: it was longer than its deadline of %s, waiting included", j.Name, when, number(ptr.Deref(j.Spec.ActiveDeadlineSeconds, 0), "second"))
 	}
 	for _, p := range c.All {
 		for _, at := range containersOf(p) {

@@ -2,15 +2,13 @@ package diagnose
 
 import "fmt"
 
-func init() {
-	register(Check{
-		Cause: "numa-misfit", Layer: L4, Owner: User, Stage: Start, Rank: 12,
-		Title:   "CPUs and GPUs of the pod do not lie on one NUMA node",
-		Meaning: "The kubelet's Topology Manager refuses the pod, because what it asks for cannot be had close together on the node. The scheduler does not know of it and may choose the same node again.",
-		Remedy:  "Ask for fewer CPUs or GPUs per pod, so that they fit into one NUMA node, or use a scheduler that knows NUMA nodes.",
-		Not:     "The node is full: it has enough, only not in one place.",
-		Find:    numaMisfit,
-	})
+var numaMisfitCheck = Check{
+	Cause: "numa-misfit", Layer: L4, Owner: User, Stage: Start, Rank: 12,
+	Title:   "CPUs and GPUs of the pod do not lie on one NUMA node",
+	Meaning: "The kubelet's Topology Manager refuses the pod, because what it asks for cannot be had close together on the node. The scheduler does not know of it and may choose the same node again.",
+	Remedy:  "Ask for fewer CPUs or GPUs per pod, so that they fit into one NUMA node, or use a scheduler that knows NUMA nodes.",
+	Not:     "The node is full: it has enough, only not in one place.",
+	Find:    numaMisfit,
 }
 
 func numaMisfit(c *Case) []Finding {

@@ -8,14 +8,12 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 )
 
-func init() {
-	register(Check{
-		Cause: "pod-stuck-terminating", Layer: L4, Owner: Platform, Stage: Create, Rank: 5,
-		Title:   "The pod was deleted and does not go",
-		Meaning: "The time that the pod had for ending is over. A finalizer that nobody removes keeps it, or its node's kubelet cannot end its containers. A StatefulSet makes no new pod of the same name before it has gone.",
-		Remedy:  "Find who has to remove the finalizer; where nobody does, remove it by hand. Without one, look at the node's kubelet.",
-		Find:    podStuckTerminating,
-	})
+var podStuckTerminatingCheck = Check{
+	Cause: "pod-stuck-terminating", Layer: L4, Owner: Platform, Stage: Create, Rank: 5,
+	Title:   "The pod was deleted and does not go",
+	Meaning: "The time that the pod had for ending is over. A finalizer that nobody removes keeps it, or its node's kubelet cannot end its containers. A StatefulSet makes no new pod of the same name before it has gone.",
+	Remedy:  "Find who has to remove the finalizer; where nobody does, remove it by hand. Without one, look at the node's kubelet.",
+	Find:    podStuckTerminating,
 }
 
 // slow is how much later than promised a pod may go.

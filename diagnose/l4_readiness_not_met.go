@@ -5,17 +5,16 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 )
 
-func init() {
-	register(Check{
-		Cause: "readiness-not-met", Layer: L4, Owner: ML, Stage: Run, Rank: 60,
-		Title:   "The pod runs and is not ready",
-		Meaning: "All containers run, and a startup or readiness probe does not succeed, or a readiness gate is not met. Services send it no traffic and rollouts wait for it.",
-		Remedy:  "Read the probe's message and the container's log; give a slow start more time with a startup probe.",
-		Not:     "It is Pending: it was placed and started.",
-		Find:    readinessNotMet,
-	})
+var readinessNotMetCheck = Check{
+	Cause: "readiness-not-met", Layer: L4, Owner: ML, Stage: Run, Rank: 60,
+	Title:   "The pod runs and is not ready",
+	Meaning: "All containers run, and a startup or readiness probe does not succeed, or a readiness gate is not met. Services send it no traffic and rollouts wait for it.",
+	Remedy:  "Read the probe's message and the container's log; give a slow start more time with a startup probe.",
+	Not:     "It is Pending: it was placed and started.",
+	Find:    readinessNotMet,
 }
 
 func readinessNotMet(c *Case) []Finding {
@@ -44,7 +43,7 @@ func (c *Case) notReady(k *container) (Finding, bool) {
 		return Finding{}, false
 	}
 	probe := "readiness"
-	if k.StartupProbe != nil && !deref(k.status.Started, false) {
+	if k.StartupProbe != nil && !ptr.Deref(k.status.Started, false) {
 		probe = "startup"
 	}
 	f := Finding{

@@ -4,26 +4,25 @@ import (
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/utils/ptr"
 )
 
-func init() {
-	register(Check{
-		Cause: "rollout-paused", Layer: L4, Owner: User, Stage: Create, Rank: 4,
-		Title:   "The Deployment's rollout is paused",
-		Meaning: "Somebody has paused the Deployment: a change of its template makes no new pods until it is resumed. Pods that run go on.",
-		Remedy:  "Resume the rollout when the change should take effect.",
-		Find:    rolloutPaused,
-	})
+var rolloutPausedCheck = Check{
+	Cause: "rollout-paused", Layer: L4, Owner: User, Stage: Create, Rank: 4,
+	Title:   "The Deployment's rollout is paused",
+	Meaning: "Somebody has paused the Deployment: a change of its template makes no new pods until it is resumed. Pods that run go on.",
+	Remedy:  "Resume the rollout when the change should take effect.",
+	Find:    rolloutPaused,
 }
 
 // rolloutPaused looks only where the pause shows: a change waits that the controller has seen and not carried out.
 func rolloutPaused(c *Case) []Finding {
 	d, ok := c.Top.(*appsv1.Deployment)
-	if !ok || !d.Spec.Paused || deref(d.Spec.Replicas, 1) == 0 || d.Status.UpdatedReplicas >= deref(d.Spec.Replicas, 1) {
+	if !ok || !d.Spec.Paused || ptr.Deref(d.Spec.Replicas, 1) == 0 || d.Status.UpdatedReplicas >= ptr.Deref(d.Spec.Replicas, 1) {
 		return nil
 	}
 	return []Finding{{
-		Calm: true, Message: fmt.Sprintf("%s is paused: %d of %s %s of its newest template", RefTo(d), d.Status.UpdatedReplicas, number(deref(d.Spec.Replicas, 1), "pod"), inNumber(d.Status.UpdatedReplicas, "is", "are")),
+		Calm: true, Message: fmt.Sprintf("%s is paused: %d of %s %s of its newest template", RefTo(d), d.Status.UpdatedReplicas, number(ptr.Deref(d.Spec.Replicas, 1), "pod"), inNumber(d.Status.UpdatedReplicas, "is", "are")),
 		Evidence: []Evidence{{Object: RefTo(d).In(), Field: "spec.paused", Value: "true"}},
 		Advice:   fmt.Sprintf("To go on: kubectl rollout resume deployment %s -n %s", d.Name, d.Namespace),
 	}}

@@ -7,15 +7,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-func init() {
-	register(Check{
-		Cause: "running-without-progress", Layer: L4, Owner: ML, Stage: Run, Rank: 30,
-		Title:   "All ranks run and none gets on",
-		Meaning: "Every pod of the work has its node and runs, and the log's last lines say that a collective waits or timed out. The GPUs are held and idle.",
-		Remedy:  "Restart all ranks together; look for the rank that was lost, and at the network between the nodes (NCCL_DEBUG=INFO). A shorter time-out loses less.",
-		Not:     "It is Pending, or the scheduler is at fault: everything is placed.",
-		Find:    runningWithoutProgress,
-	})
+var runningWithoutProgressCheck = Check{
+	Cause: "running-without-progress", Layer: L4, Owner: ML, Stage: Run, Rank: 30,
+	Title:   "All ranks run and none gets on",
+	Meaning: "Every pod of the work has its node and runs, and the log's last lines say that a collective waits or timed out. The GPUs are held and idle.",
+	Remedy:  "Restart all ranks together; look for the rank that was lost, and at the network between the nodes (NCCL_DEBUG=INFO). A shorter time-out loses less.",
+	Not:     "It is Pending, or the scheduler is at fault: everything is placed.",
+	Find:    runningWithoutProgress,
 }
 
 func runningWithoutProgress(c *Case) []Finding {

@@ -5,17 +5,16 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/utils/ptr"
 )
 
-func init() {
-	register(Check{
-		Cause: "scaled-to-zero", Layer: L4, Owner: User, Stage: Create, Rank: 2,
-		Title:   "It is scaled to zero",
-		Meaning: "The object asks for no pods: its replicas are 0. Nothing is wrong.",
-		Remedy:  "Scale it up when it should run.",
-		Not:     "The pods were refused or cannot be placed: nobody asked for them.",
-		Find:    scaledToZero,
-	})
+var scaledToZeroCheck = Check{
+	Cause: "scaled-to-zero", Layer: L4, Owner: User, Stage: Create, Rank: 2,
+	Title:   "It is scaled to zero",
+	Meaning: "The object asks for no pods: its replicas are 0. Nothing is wrong.",
+	Remedy:  "Scale it up when it should run.",
+	Not:     "The pods were refused or cannot be placed: nobody asked for them.",
+	Find:    scaledToZero,
 }
 
 func scaledToZero(c *Case) []Finding {
@@ -23,7 +22,7 @@ func scaledToZero(c *Case) []Finding {
 		return nil
 	}
 	zero := func(o Object, replicas *int32) []Finding {
-		if deref(replicas, 1) != 0 {
+		if ptr.Deref(replicas, 1) != 0 {
 			return nil
 		}
 		r := RefTo(o)

@@ -9,15 +9,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-func init() {
-	register(Check{
-		Cause: "volume-mount-failed", Layer: L4, Owner: Storage, Stage: Start, Rank: 26,
-		Title:   "A volume cannot be attached or mounted",
-		Meaning: "The pod has its node, and one of its volumes does not get there: it is still attached elsewhere, its driver is not on the node, or the storage does not answer. The pod stays in ContainerCreating.",
-		Remedy:  "Free the volume from the node that holds it, or have the storage driver repaired.",
-		Not:     "The pod is Pending for lack of GPUs: it holds them already, and keeps them while it waits.",
-		Find:    volumeMountFailed,
-	})
+var volumeMountFailedCheck = Check{
+	Cause: "volume-mount-failed", Layer: L4, Owner: Storage, Stage: Start, Rank: 26,
+	Title:   "A volume cannot be attached or mounted",
+	Meaning: "The pod has its node, and one of its volumes does not get there: it is still attached elsewhere, its driver is not on the node, or the storage does not answer. The pod stays in ContainerCreating.",
+	Remedy:  "Free the volume from the node that holds it, or have the storage driver repaired.",
+	Not:     "The pod is Pending for lack of GPUs: it holds them already, and keeps them while it waits.",
+	Find:    volumeMountFailed,
 }
 
 func volumeMountFailed(c *Case) []Finding {

@@ -7,17 +7,16 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 )
 
-func init() {
-	register(Check{
-		Cause: "waiting-for-peer", Layer: L4, Owner: ML, Stage: Run, Rank: 20,
-		Title:   "The pod waits for a peer that does not run",
-		Meaning: "The pod has its node, and waits in an init container or in its rendezvous for another pod of the same work, which has no node or does not exist. The other pod's reason is the reason.",
-		Remedy:  "Ask why the peer waits (berth why pod/NAME): when it runs, this one goes on by itself. A gang would have kept both from holding GPUs meanwhile.",
-		Not:     "The init container is broken.",
-		Find:    waitingForPeer,
-	})
+var waitingForPeerCheck = Check{
+	Cause: "waiting-for-peer", Layer: L4, Owner: ML, Stage: Run, Rank: 20,
+	Title:   "The pod waits for a peer that does not run",
+	Meaning: "The pod has its node, and waits in an init container or in its rendezvous for another pod of the same work, which has no node or does not exist. The other pod's reason is the reason.",
+	Remedy:  "Ask why the peer waits (berth why pod/NAME): when it runs, this one goes on by itself. A gang would have kept both from holding GPUs meanwhile.",
+	Not:     "The init container is broken.",
+	Find:    waitingForPeer,
 }
 
 func waitingForPeer(c *Case) []Finding {
@@ -54,7 +53,7 @@ func (c *Case) waitsInside() (string, []Evidence) {
 	}
 	for _, k := range containersOf(c.Pod) {
 		run := k.status.State.Running
-		if k.init && c.State == Starting && run != nil && c.Now.Sub(run.StartedAt.Time) > meetIn && deref(k.RestartPolicy, "") != corev1.ContainerRestartPolicyAlways {
+		if k.init && c.State == Starting && run != nil && c.Now.Sub(run.StartedAt.Time) > meetIn && ptr.Deref(k.RestartPolicy, "") != corev1.ContainerRestartPolicyAlways {
 			how := fmt.Sprintf("%s of pod %s waits since %s", k.noun(), c.Pod.Name, minutes(c.Now.Sub(run.StartedAt.Time)))
 			if line := lastLine(c.tail(c.Pod, k.Name)); line != "" {
 				how += " (" + shortened(line, 100) + ")"

@@ -6,17 +6,16 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/utils/ptr"
 )
 
-func init() {
-	register(Check{
-		Cause: "world-size-mismatch", Layer: L4, Owner: User, Stage: Run, Rank: 10,
-		Title:   "The program is told of more ranks or GPUs than it gets",
-		Meaning: "The launcher is to start more processes than the pod has GPUs, or the program waits for more ranks than there will be pods. It fails at its first step, or waits until its time-out.",
-		Remedy:  "Make the two numbers agree: processes and GPUs of a pod, ranks and pods of the work.",
-		Not:     "A GPU is broken, or the network is.",
-		Find:    worldSizeMismatch,
-	})
+var worldSizeMismatchCheck = Check{
+	Cause: "world-size-mismatch", Layer: L4, Owner: User, Stage: Run, Rank: 10,
+	Title:   "The program is told of more ranks or GPUs than it gets",
+	Meaning: "The launcher is to start more processes than the pod has GPUs, or the program waits for more ranks than there will be pods. It fails at its first step, or waits until its time-out.",
+	Remedy:  "Make the two numbers agree: processes and GPUs of a pod, ranks and pods of the work.",
+	Not:     "A GPU is broken, or the network is.",
+	Find:    worldSizeMismatch,
 }
 
 func worldSizeMismatch(c *Case) []Finding {
@@ -130,15 +129,15 @@ func (c *Case) takePart() int {
 func makes(o Object) int {
 	switch m := o.(type) {
 	case *batchv1.Job:
-		n := int(deref(m.Spec.Parallelism, 1))
+		n := int(ptr.Deref(m.Spec.Parallelism, 1))
 		if m.Spec.Completions != nil {
 			n = min(n, int(*m.Spec.Completions))
 		}
 		return n
 	case *appsv1.StatefulSet:
-		return int(deref(m.Spec.Replicas, 1))
+		return int(ptr.Deref(m.Spec.Replicas, 1))
 	case *appsv1.ReplicaSet:
-		return int(deref(m.Spec.Replicas, 1))
+		return int(ptr.Deref(m.Spec.Replicas, 1))
 	}
 	return 0
 }

@@ -23,10 +23,10 @@ type autoscalerIndex struct {
 }
 
 func (f *Facts) autoscaling() *autoscalerIndex {
-	x := f.indexed()
-	if x.scaling != nil {
-		return x.scaling
-	}
+	return Derive(f, readAutoscaling)
+}
+
+func readAutoscaling(f *Facts) *autoscalerIndex {
 	s := &autoscalerIndex{pools: f.readKarpenter(), groups: f.readAutoscaler()}
 	for _, e := range f.Events {
 		switch about := e.InvolvedObject; {
@@ -38,7 +38,6 @@ func (f *Facts) autoscaling() *autoscalerIndex {
 	}
 	newestFirst(s.launches)
 	newestFirst(s.growth)
-	x.scaling = s
 	return s
 }
 
@@ -82,7 +81,7 @@ func (c *Case) autoscalerSources() []*autoscalerSource {
 // newNodeWouldSuit says whether somebody could make a node that the pod can use, so that what the nodes of today have
 // is not the last word.
 func (c *Case) newNodeWouldSuit() bool {
-	if c.edited != nil {
+	if c.Hypothetical() {
 		return false // of edited facts the engine is asked, not checks about places
 	}
 	if w := c.autoscalerSaid(); w != nil && len(w.grows) > 0 {
@@ -109,7 +108,7 @@ func (c *Case) autoscalerStuck() *Fit {
 
 // autoscalerBlind says whether the pod waits for a place, and the nodes, or the pools, cannot be seen.
 func (c *Case) autoscalerBlind() bool {
-	if c.State != Pending || !c.Exists || c.edited != nil {
+	if c.State != Pending || !c.Exists || c.Hypothetical() {
 		return false
 	}
 	return c.Fit() == nil || c.stuck() != nil && !c.Sees("nodepools.karpenter.sh", "") && c.karpenterSaid() != nil

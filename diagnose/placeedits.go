@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/utils/ptr"
 )
 
 // What edits ask of people, the least first.
@@ -182,7 +183,7 @@ func (c *Case) splits(device string, ask, most int64) (Edit, bool) {
 		return Edit{}, false
 	}
 	e := Edit{Side: Workload, Cost: costSmall}
-	was := deref(j.Spec.Parallelism, 1)
+	was := ptr.Deref(j.Spec.Parallelism, 1)
 	grown := []Op{{Op: "add", Path: "/spec/parallelism", Value: was * int32(k)}}
 	if j.Spec.Completions != nil {
 		grown = append(grown, Op{Op: "add", Path: "/spec/completions", Value: *j.Spec.Completions * int32(k)})
@@ -288,12 +289,12 @@ const mostLooked = 200
 
 // evicts takes pods of lower priority away.
 func (c *Case) evicts(nodes []*NodeFit, lack int) (Edit, bool) {
-	mine := deref(c.Pod.Spec.Priority, 0)
+	mine := ptr.Deref(c.Pod.Spec.Priority, 0)
 	lesser := func(p *corev1.Pod) bool {
-		return deref(p.Spec.Priority, 0) < mine && p.DeletionTimestamp == nil && !byDaemonSet(p)
+		return ptr.Deref(p.Spec.Priority, 0) < mine && p.DeletionTimestamp == nil && !byDaemonSet(p)
 	}
 	victims := c.freed(nodes[:min(len(nodes), mostLooked)], lack, lesser, func(a, b *corev1.Pod) int {
-		return cmp.Compare(deref(a.Spec.Priority, 0), deref(b.Spec.Priority, 0))
+		return cmp.Compare(ptr.Deref(a.Spec.Priority, 0), ptr.Deref(b.Spec.Priority, 0))
 	})
 	if victims == nil {
 		return Edit{}, false

@@ -52,7 +52,7 @@ func deviceAsked(p *corev1.Pod) (name string, n int64) {
 // about places are not asked for there, the engine's own answer is.
 func (c *Case) stuck() *Fit {
 	f := c.Fit()
-	if f == nil || c.edited != nil || f.Verdict == why.Placed || c.Pod.DeletionTimestamp != nil {
+	if f == nil || c.Hypothetical() || f.Verdict == why.Placed || c.Pod.DeletionTimestamp != nil {
 		return nil
 	}
 	return f

@@ -8,6 +8,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 )
 
 // fewerPods is the edit that leaves the target with the pods that have a node already, where somebody can ask it for
@@ -30,7 +31,7 @@ func (c *Case) fewerPods() (Edit, bool) {
 		what = fmt.Sprintf("scale %s from %d to %s", RefTo(top), replicasOf(top), number(placed, "replica"))
 		e.Command = fmt.Sprintf("kubectl scale %s %s -n %s --replicas=%d", strings.ToLower(RefTo(top).Kind), top.GetName(), top.GetNamespace(), placed)
 	case *batchv1.Job:
-		what = fmt.Sprintf("run %s of %s at a time instead of %d", number(placed, "pod"), RefTo(top), deref(top.Spec.Parallelism, 1))
+		what = fmt.Sprintf("run %s of %s at a time instead of %d", number(placed, "pod"), RefTo(top), ptr.Deref(top.Spec.Parallelism, 1))
 		e.Command = fmt.Sprintf("kubectl patch job %s -n %s --type=merge -p '{\"spec\":{\"parallelism\":%d}}'", top.Name, top.Namespace, placed)
 		e.Assumes = "the others may run when these have ended"
 	default:
@@ -52,11 +53,11 @@ func (c *Case) fewerPods() (Edit, bool) {
 func replicasOf(o Object) int32 {
 	switch o := o.(type) {
 	case *appsv1.Deployment:
-		return deref(o.Spec.Replicas, 1)
+		return ptr.Deref(o.Spec.Replicas, 1)
 	case *appsv1.ReplicaSet:
-		return deref(o.Spec.Replicas, 1)
+		return ptr.Deref(o.Spec.Replicas, 1)
 	case *appsv1.StatefulSet:
-		return deref(o.Spec.Replicas, 1)
+		return ptr.Deref(o.Spec.Replicas, 1)
 	}
 	return 0
 }

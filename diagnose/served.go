@@ -49,7 +49,7 @@ func (f *Facts) WorkloadOf(p *corev1.Pod) string {
 // served is what the scheduler says of the pod's workload, nil where it says nothing, or where it was of another state of
 // the pod than this one.
 func (f *Facts) served(p *corev1.Pod) *ServedWorkload {
-	if f.Served == nil || f.Served.Unreached != "" || f.edited[p.UID] || stateOf(p) != Pending {
+	if f.Served == nil || f.Served.Unreached != "" || f.WasEdited(p) || stateOf(p) != Pending {
 		return nil
 	}
 	w, ok := f.Served.Workloads[p.Namespace+"/"+f.WorkloadOf(p)]
@@ -72,7 +72,7 @@ func (w *ServedWorkload) gate(cause why.Cause) (why.Gate, bool) {
 // overrule puts the scheduler's word in place of the model's, where nothing was edited.
 func (f *Fit) overrule(c *Case) {
 	w := c.served(c.Pod)
-	if w == nil || c.edited != nil || len(w.Gates) == 0 {
+	if w == nil || c.Hypothetical() || len(w.Gates) == 0 {
 		return
 	}
 	f.Explanation, f.Starts = w.Explanation, nil

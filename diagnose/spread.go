@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/utils/ptr"
 )
 
 // spread is one of the pod's constraints that must hold, with what is there.
@@ -22,7 +23,7 @@ type spread struct {
 
 // least is the smallest number of any domain.
 func (s *spread) least() int {
-	if len(s.have) == 0 || len(s.have) < int(deref(s.MinDomains, 1)) {
+	if len(s.have) == 0 || len(s.have) < int(ptr.Deref(s.MinDomains, 1)) {
 		return 0
 	}
 	return slices.Min(slices.Collect(maps.Values(s.have)))
@@ -90,12 +91,12 @@ func equals(key, value string) *labels.Requirement {
 
 // counts says whether the node's domain and pods count, by the policies of the constraint.
 func (s *spread) counts(p *corev1.Pod, n *corev1.Node, wants nodeaffinity.RequiredNodeAffinity) bool {
-	if deref(s.NodeAffinityPolicy, corev1.NodeInclusionPolicyHonor) == corev1.NodeInclusionPolicyHonor {
+	if ptr.Deref(s.NodeAffinityPolicy, corev1.NodeInclusionPolicyHonor) == corev1.NodeInclusionPolicyHonor {
 		if ok, _ := wants.Match(n); !ok {
 			return false
 		}
 	}
-	return deref(s.NodeTaintsPolicy, corev1.NodeInclusionPolicyIgnore) != corev1.NodeInclusionPolicyHonor || len(untolerated(p, n)) == 0
+	return ptr.Deref(s.NodeTaintsPolicy, corev1.NodeInclusionPolicyIgnore) != corev1.NodeInclusionPolicyHonor || len(untolerated(p, n)) == 0
 }
 
 // untolerated are the taints that keep the pod from the node.

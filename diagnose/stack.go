@@ -6,11 +6,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
 )
 
 // wholeGPU is the resource that whole GPUs are counted as.
@@ -50,7 +50,6 @@ var operand = map[stackRole]string{roleDriver: "driver", roleToolkit: "container
 
 // stackIndex is what the facts show of the GPU software, made once.
 type stackIndex struct {
-	once  sync.Once
 	sets  map[stackRole][]*appsv1.DaemonSet
 	nodes map[string]*gpuNode
 	dra   map[string]bool  // nodes whose GPUs are offered in ResourceSlices
@@ -73,15 +72,14 @@ type gpuNode struct {
 
 // stack is the GPU software as the facts show it.
 func (f *Facts) stack() *stackIndex {
-	s := &f.indexed().stack
-	s.once.Do(func() { s.make(f) })
-	return s
+	return Derive(f, makeStack)
 }
 
 // gpuNode is the node with what is known of its GPUs; nil where it has none.
 func (f *Facts) gpuNode(name string) *gpuNode { return f.stack().nodes[name] }
 
-func (s *stackIndex) make(f *Facts) {
+func makeStack(f *Facts) *stackIndex {
+	s := &stackIndex{}
 	s.sets, s.nodes = make(map[stackRole][]*appsv1.DaemonSet), make(map[string]*gpuNode)
 	s.dra, s.pools, s.kin = make(map[string]bool), make(map[string]int64), make(map[string]*corev1.Node)
 	for _, d := range f.DaemonSets {
@@ -96,7 +94,7 @@ func (s *stackIndex) make(f *Facts) {
 	}
 	for _, r := range f.ResourceSlices {
 		if strings.HasSuffix(r.Spec.Driver, "nvidia.com") {
-			s.dra[deref(r.Spec.NodeName, "")] = true
+			s.dra[ptr.Deref(r.Spec.NodeName, "")] = true
 		}
 	}
 	for _, n := range f.Nodes {
@@ -114,6 +112,7 @@ func (s *stackIndex) make(f *Facts) {
 			s.faults[n.Name] = s.faultOf(f, g)
 		}
 	}
+	return s
 }
 
 // byClaim says whether the node's GPUs are offered in ResourceSlices, and not counted.

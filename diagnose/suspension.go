@@ -3,13 +3,14 @@ package diagnose
 import (
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
 )
 
 // suspended says whether the object holds itself back, and by which field.
 func suspended(o Object) (field string, yes bool) {
 	switch o := o.(type) {
 	case *batchv1.Job:
-		return "spec.suspend", deref(o.Spec.Suspend, false) && ended(o) == ""
+		return "spec.suspend", ptr.Deref(o.Spec.Suspend, false) && ended(o) == ""
 	case *unstructured.Unstructured:
 		if v, ok, _ := unstructured.NestedBool(o.Object, "spec", "suspend"); ok && v {
 			return "spec.suspend", true

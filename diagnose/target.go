@@ -13,6 +13,7 @@ import (
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
 )
 
 // Ref names an object.
@@ -269,9 +270,9 @@ func (f *Facts) lacks(o Object) int {
 	want := 0
 	switch o := o.(type) {
 	case *appsv1.ReplicaSet:
-		want = int(deref(o.Spec.Replicas, 1))
+		want = int(ptr.Deref(o.Spec.Replicas, 1))
 	case *appsv1.StatefulSet:
-		want = int(deref(o.Spec.Replicas, 1))
+		want = int(ptr.Deref(o.Spec.Replicas, 1))
 		if o.Spec.PodManagementPolicy != appsv1.ParallelPodManagement {
 			want = min(want, have+1) // one after the other
 			if have > int(o.Status.ReadyReplicas) {
@@ -294,17 +295,17 @@ func waitsForLeavers(o Object) bool {
 	case *appsv1.StatefulSet:
 		return true
 	case *batchv1.Job:
-		return deref(o.Spec.PodReplacementPolicy, batchv1.TerminatingOrFailed) == batchv1.Failed
+		return ptr.Deref(o.Spec.PodReplacementPolicy, batchv1.TerminatingOrFailed) == batchv1.Failed
 	}
 	return false
 }
 
 // wantedOf is how many pods of the Job should exist at this moment.
 func wantedOf(j *batchv1.Job) int {
-	if deref(j.Spec.Suspend, false) || j.DeletionTimestamp != nil || ended(j) != "" {
+	if ptr.Deref(j.Spec.Suspend, false) || j.DeletionTimestamp != nil || ended(j) != "" {
 		return 0
 	}
-	want := int(deref(j.Spec.Parallelism, 1))
+	want := int(ptr.Deref(j.Spec.Parallelism, 1))
 	if c := j.Spec.Completions; c != nil {
 		want = min(want, int(*c)-int(j.Status.Succeeded))
 	} else if j.Status.Succeeded > 0 {
@@ -321,13 +322,6 @@ func ended(j *batchv1.Job) batchv1.JobConditionType {
 		}
 	}
 	return ""
-}
-
-func deref[T any](p *T, otherwise T) T {
-	if p == nil {
-		return otherwise
-	}
-	return *p
 }
 
 // podFrom is a pod as the object would make it.

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 )
 
 // bindCompleted is written on a claim when it has its volume for good.
@@ -38,7 +39,7 @@ func (f *Facts) volumesOf(p *corev1.Pod) []podVolume {
 
 // waitsForPod says whether claims of the class get their volume only when a pod has a node.
 func waitsForPod(class *storagev1.StorageClass) bool {
-	return class != nil && deref(class.VolumeBindingMode, storagev1.VolumeBindingImmediate) == storagev1.VolumeBindingWaitForFirstConsumer
+	return class != nil && ptr.Deref(class.VolumeBindingMode, storagev1.VolumeBindingImmediate) == storagev1.VolumeBindingWaitForFirstConsumer
 }
 
 // reaches says whether the volume can be used from the node.

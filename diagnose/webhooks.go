@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/utils/ptr"
 )
 
 // webhook is one admission webhook of a configuration.
@@ -17,12 +18,12 @@ func (f *Facts) webhooks() []webhook {
 	var out []webhook
 	for _, c := range f.ValidatingWebhookConfigurations {
 		for _, w := range c.Webhooks {
-			out = append(out, webhook{w.Name, c, w.ClientConfig, deref(w.FailurePolicy, admissionv1.Fail) == admissionv1.Fail})
+			out = append(out, webhook{w.Name, c, w.ClientConfig, ptr.Deref(w.FailurePolicy, admissionv1.Fail) == admissionv1.Fail})
 		}
 	}
 	for _, c := range f.MutatingWebhookConfigurations {
 		for _, w := range c.Webhooks {
-			out = append(out, webhook{w.Name, c, w.ClientConfig, deref(w.FailurePolicy, admissionv1.Fail) == admissionv1.Fail})
+			out = append(out, webhook{w.Name, c, w.ClientConfig, ptr.Deref(w.FailurePolicy, admissionv1.Fail) == admissionv1.Fail})
 		}
 	}
 	return out
