@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-dev/berth/diagnose"
+	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/kube/inspect"
 )
 
@@ -108,7 +109,7 @@ func evidenceRun(ctx context.Context, o *evidenceOptions) error {
 }
 
 // waiting are the pods of what waits.
-func (o *evidenceOptions) waiting(f *diagnose.Facts) (pods []*corev1.Pod) {
+func (o *evidenceOptions) waiting(f *facts.Facts) (pods []*corev1.Pod) {
 	for _, r := range diagnose.New(f, nil).Waiting(o.space) {
 		pods = append(pods, f.PodsOf(r)...)
 	}
@@ -121,7 +122,7 @@ func (o *evidenceOptions) report(b *inspect.Bundle) ([]byte, error) {
 	if space != "" {
 		space = b.Manifest.Namespace // as it is called in there
 	}
-	d := diagnoser(context.Background(), asker{kept: b}, b.Facts, space, diagnose.Ref{})
+	d := diagnoser(context.Background(), asker{kept: b}, b.Facts, space, facts.Ref{})
 	var found []diagnose.Diagnosis
 	waiting := d.Waiting(space)
 	for _, r := range waiting[:min(len(waiting), mostReported)] {
@@ -170,7 +171,7 @@ func isDir(path string) bool {
 }
 
 // writeBundle writes the file whole or not at all, and over none that is there.
-func writeBundle(file string, facts *diagnose.Facts, b inspect.BundleOptions) (*inspect.Manifest, int64, error) {
+func writeBundle(file string, facts *facts.Facts, b inspect.BundleOptions) (*inspect.Manifest, int64, error) {
 	if _, err := os.Lstat(file); err == nil {
 		return nil, 0, fmt.Errorf("%s exists already: remove it, or give another name with -o", file)
 	} else if !errors.Is(err, fs.ErrNotExist) {

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/berth-dev/berth/diagnose"
+	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/kube/inspect"
 )
 
@@ -100,7 +100,7 @@ func kubectlOf(b *inspect.Bundle) string {
 const quietFor = 2 * time.Second
 
 // facts reads what the command needs. about is what is asked about, whose logs are read too; without a name, nobody's.
-func (r *reading) facts(ctx context.Context, s Streams, about diagnose.Ref) (*diagnose.Facts, error) {
+func (r *reading) facts(ctx context.Context, s Streams, about facts.Ref) (*facts.Facts, error) {
 	if r.from != "" {
 		b, err := r.open()
 		if err != nil {
@@ -108,15 +108,15 @@ func (r *reading) facts(ctx context.Context, s Streams, about diagnose.Ref) (*di
 		}
 		return b.Facts, nil
 	}
-	var logsOf func(*diagnose.Facts) []*corev1.Pod
+	var logsOf func(*facts.Facts) []*corev1.Pod
 	if about.Name != "" {
-		logsOf = func(f *diagnose.Facts) []*corev1.Pod { return f.PodsOf(about) }
+		logsOf = func(f *facts.Facts) []*corev1.Pod { return f.PodsOf(about) }
 	}
 	return r.gather(ctx, s, about.Namespace, logsOf)
 }
 
 // gather reads the cluster, with a word to people whom it leaves waiting. namespace "" is the current one.
-func (r *reading) gather(ctx context.Context, s Streams, namespace string, logsOf func(*diagnose.Facts) []*corev1.Pod) (*diagnose.Facts, error) {
+func (r *reading) gather(ctx context.Context, s Streams, namespace string, logsOf func(*facts.Facts) []*corev1.Pod) (*facts.Facts, error) {
 	cfg, err := r.config()
 	if err != nil {
 		return nil, err

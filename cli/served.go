@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/berth-dev/berth/diagnose"
+	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/kube/answer"
 	"github.com/berth-dev/berth/kube/scheduler"
@@ -19,7 +20,7 @@ import (
 // diagnoser makes one that starts from what Berth's scheduler itself answers, and tries fixes on a model with the
 // scheduler's own configuration. The scheduler is asked about the pods that wait in the namespace, "" for all, or only about
 // those of what is asked about; and not at all where none of them is its.
-func diagnoser(ctx context.Context, a asker, f *diagnose.Facts, namespace string, about diagnose.Ref) *diagnose.Diagnoser {
+func diagnoser(ctx context.Context, a asker, f *facts.Facts, namespace string, about facts.Ref) *diagnose.Diagnoser {
 	names := f.ServedBy(scheduler.DefaultName)
 	config, err := configuration(ctx, a, namespace)
 	if err == nil {
@@ -34,7 +35,7 @@ func diagnoser(ctx context.Context, a asker, f *diagnose.Facts, namespace string
 		}
 		f.Served = nil
 	case err != nil:
-		f.Served = &diagnose.Served{Scheduler: scheduler.DefaultName, Names: names, Unreached: a.unreached(err)}
+		f.Served = &facts.Served{Scheduler: scheduler.DefaultName, Names: names, Unreached: a.unreached(err)}
 	default:
 		o.Engine = config.Engine
 		f.Served = answersFor(ctx, a, f, pods, config)
@@ -46,7 +47,7 @@ func diagnoser(ctx context.Context, a asker, f *diagnose.Facts, namespace string
 }
 
 // ours are the pods that wait for Berth's scheduler.
-func ours(f *diagnose.Facts, names []string, namespace string, about diagnose.Ref) []*corev1.Pod {
+func ours(f *facts.Facts, names []string, namespace string, about facts.Ref) []*corev1.Pod {
 	pods := f.Pods
 	if about.Name != "" {
 		pods = f.PodsOf(about)
@@ -97,8 +98,8 @@ func configuration(ctx context.Context, a asker, namespace string) (answer.Confi
 
 // answersFor asks about the workloads of the pods, of which the first mostWhole are asked about. What the scheduler does not
 // know, or has no word about, is left out.
-func answersFor(ctx context.Context, a asker, f *diagnose.Facts, pods []*corev1.Pod, config answer.Configuration) *diagnose.Served {
-	out := &diagnose.Served{Scheduler: config.Name, Names: config.SchedulerNames, Levels: config.Engine.Levels, Workloads: make(map[string]diagnose.ServedWorkload)}
+func answersFor(ctx context.Context, a asker, f *facts.Facts, pods []*corev1.Pod, config answer.Configuration) *facts.Served {
+	out := &facts.Served{Scheduler: config.Name, Names: config.SchedulerNames, Levels: config.Engine.Levels, Workloads: make(map[string]facts.ServedWorkload)}
 	asked := make(map[string]bool)
 	for _, p := range pods {
 		name := f.WorkloadOf(p)
@@ -120,20 +121,20 @@ func answersFor(ctx context.Context, a asker, f *diagnose.Facts, pods []*corev1.
 	return out
 }
 
-func servedWorkload(w *answer.Workload) diagnose.ServedWorkload {
-	out := diagnose.ServedWorkload{Sentence: w.Sentence}
+func servedWorkload(w *answer.Workload) facts.ServedWorkload {
+	out := facts.ServedWorkload{Sentence: w.Sentence}
 	out.Verdict, out.Cause, out.Gates, out.Certificates = w.Verdict, w.Cause, w.Gates, w.Certificates
 	switch {
 	case w.ETA == nil:
 	case !w.ETA.Likely.IsZero():
-		out.ETA = &diagnose.ETA{Earliest: w.ETA.Earliest, Likely: w.ETA.Likely, Because: w.ETA.Because}
+		out.ETA = &facts.ETA{Earliest: w.ETA.Earliest, Likely: w.ETA.Likely, Because: w.ETA.Because}
 	case w.ETA.Cause != "":
-		out.ETA = &diagnose.ETA{Because: "no start is expected while this lasts: " + w.ETA.Because}
+		out.ETA = &facts.ETA{Because: "no start is expected while this lasts: " + w.ETA.Because}
 	default:
-		out.ETA = &diagnose.ETA{Because: "nobody can tell: " + w.ETA.Because}
+		out.ETA = &facts.ETA{Because: "nobody can tell: " + w.ETA.Because}
 	}
 	if w.Promise != nil {
-		out.ETA = &diagnose.ETA{Likely: w.Promise.Start, Because: "the scheduler has promised a start by then"}
+		out.ETA = &facts.ETA{Likely: w.Promise.Start, Because: "the scheduler has promised a start by then"}
 	}
 	return out
 }

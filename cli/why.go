@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-dev/berth/diagnose"
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
 type whyOptions struct {
@@ -17,7 +18,7 @@ type whyOptions struct {
 	space   string
 	all     bool
 	output  string
-	target  diagnose.Ref // without a name: everything that waits
+	target  facts.Ref // without a name: everything that waits
 	streams Streams
 }
 
@@ -86,7 +87,7 @@ func (o *whyOptions) parse(args []string) error {
 	if kind == "" {
 		return nil
 	}
-	if o.target.Kind, ok = diagnose.Kindly(kind); !ok {
+	if o.target.Kind, ok = facts.ParseKind(kind); !ok {
 		return fmt.Errorf("%q is no kind of work: ask about a pod, job, deployment, statefulset, podgroup, jobset, pytorchjob, rayjob or the like", kind)
 	}
 	return nil
@@ -124,7 +125,7 @@ func whyRun(ctx context.Context, o *whyOptions) error {
 }
 
 // asks is whose logs are worth reading: those of what is asked about.
-func (o *whyOptions) asks() diagnose.Ref {
+func (o *whyOptions) asks() facts.Ref {
 	r := o.target
 	r.Namespace = o.space
 	return r
@@ -136,7 +137,7 @@ func blocks(d *diagnose.Diagnosis) bool {
 }
 
 // blind is the error where not one pod could be looked at: nobody knows then whether anything waits.
-func (o *whyOptions) blind(facts *diagnose.Facts) error {
+func (o *whyOptions) blind(facts *facts.Facts) error {
 	for _, u := range facts.Unseen {
 		switch {
 		case u.Resource != "pods" || o.space == "" && u.Except != "" || o.space != "" && facts.Sees("pods", o.space):
@@ -162,7 +163,7 @@ func (o *whyOptions) calm(unseen []string) string {
 }
 
 // list diagnoses all that waits.
-func (o *whyOptions) list(d *diagnose.Diagnoser, facts *diagnose.Facts) error {
+func (o *whyOptions) list(d *diagnose.Diagnoser, facts *facts.Facts) error {
 	if err := o.blind(facts); err != nil {
 		return exitError{code: exitUnknown, err: err}
 	}

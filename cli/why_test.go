@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-dev/berth/diagnose"
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files in testdata")
@@ -47,14 +48,14 @@ var whyTime = time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
 // wholeDiagnosis has every field.
 func wholeDiagnosis() diagnose.Diagnosis {
 	return diagnose.Diagnosis{
-		APIVersion: diagnose.APIVersion, Kind: diagnose.Kind, Target: diagnose.Ref{Kind: "Job", Namespace: "team-a", Name: "train"},
-		State: diagnose.Pending, Layer: diagnose.L3, Cause: "cluster-full", Owner: diagnose.Scheduler,
+		APIVersion: diagnose.APIVersion, Kind: diagnose.Kind, Target: facts.Ref{Kind: "Job", Namespace: "team-a", Name: "train"},
+		State: facts.Pending, Layer: diagnose.L3, Cause: "cluster-full", Owner: diagnose.Scheduler,
 		Summary: "the pod asks for 8 nvidia.com/gpu, and of 16 on the 2 nodes that match 4 are free",
 		Blockers: []diagnose.Blocker{
 			{
 				Layer: diagnose.L3, Cause: "cluster-full", Owner: diagnose.Scheduler, Binding: true,
 				Message: "the pod asks for 8 nvidia.com/gpu, and of 16 on the 2 nodes that match 4 are free",
-				Evidence: []diagnose.Evidence{
+				Evidence: []facts.Evidence{
 					{Object: "node/h100-0", Field: `status.allocatable["nvidia.com/gpu"], less what its pods request`, Value: "4"},
 					{Object: "node/h100-1", Field: `status.allocatable["nvidia.com/gpu"], less what its pods request`, Value: "0"},
 					{Object: "pod/team-a/train-0", Field: "spec.containers[0].resources", Value: "8 nvidia.com/gpu"},
@@ -64,7 +65,7 @@ func wholeDiagnosis() diagnose.Diagnosis {
 			{Layer: diagnose.L3, Cause: "quota-exceeded", Owner: diagnose.Scheduler, Binding: true, Message: "quota gpus allows 8 nvidia.com/gpu and 8 are used"},
 			{
 				Layer: diagnose.L2, Cause: "node-cordoned", Owner: diagnose.Platform, Message: "node h100-2 is cordoned, and would do",
-				Evidence: []diagnose.Evidence{{Object: "node/h100-2", Field: "spec.unschedulable", Value: "true"}},
+				Evidence: []facts.Evidence{{Object: "node/h100-2", Field: "spec.unschedulable", Value: "true"}},
 			},
 		},
 		Fixes: []diagnose.Fix{
@@ -77,7 +78,7 @@ func wholeDiagnosis() diagnose.Diagnosis {
 				Command: "kubectl uncordon h100-2 && kubectl get node h100-2 >out\nkubectl get pods",
 			},
 		},
-		ETA: &diagnose.ETA{
+		ETA: &facts.ETA{
 			Earliest: whyTime.Add(30 * time.Minute), Likely: whyTime.Add(13 * time.Hour),
 			Because: "job/other of team-b has a deadline",
 		},
@@ -89,11 +90,11 @@ func wholeDiagnosis() diagnose.Diagnosis {
 // unprovenDiagnosis has no fix that was verified, and is told without seeing nodes or logs.
 func unprovenDiagnosis() diagnose.Diagnosis {
 	return diagnose.Diagnosis{
-		Target: diagnose.Ref{Kind: "Pod", Namespace: "team-a", Name: "web-0"}, State: diagnose.Pending, Layer: diagnose.L3, Cause: "no-matching-node", Owner: diagnose.User,
+		Target: facts.Ref{Kind: "Pod", Namespace: "team-a", Name: "web-0"}, State: facts.Pending, Layer: diagnose.L3, Cause: "no-matching-node", Owner: diagnose.User,
 		Summary: "of 3 nodes none will do: 3 without the labels that the pod asks for; which they are cannot be seen",
 		Blockers: []diagnose.Blocker{{
 			Layer: diagnose.L3, Cause: "no-matching-node", Owner: diagnose.User, Binding: true, Message: "of 3 nodes none will do: 3 without the labels that the pod asks for; which they are cannot be seen",
-			Evidence: []diagnose.Evidence{{Object: "pod/team-a/web-0", Field: `status.conditions[type="PodScheduled"].message`, Value: "0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector."}},
+			Evidence: []facts.Evidence{{Object: "pod/team-a/web-0", Field: `status.conditions[type="PodScheduled"].message`, Value: "0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector."}},
 		}},
 		Advice:  "Compare the node selector with the nodes, or ask somebody who may see them.",
 		Unseen:  []string{"nodes: forbidden", "pods/log in namespace team-a: forbidden"},
@@ -103,7 +104,7 @@ func unprovenDiagnosis() diagnose.Diagnosis {
 
 func healthyDiagnosis() diagnose.Diagnosis {
 	return diagnose.Diagnosis{
-		Target: diagnose.Ref{Kind: "Pod", Namespace: "team-a", Name: "web"}, State: diagnose.Running, Layer: diagnose.None, Cause: diagnose.Healthy, Owner: diagnose.Nobody,
+		Target: facts.Ref{Kind: "Pod", Namespace: "team-a", Name: "web"}, State: facts.Running, Layer: diagnose.None, Cause: diagnose.Healthy, Owner: diagnose.Nobody,
 		Summary: "it runs", Created: whyTime.Add(-26 * time.Hour),
 	}
 }
@@ -111,7 +112,7 @@ func healthyDiagnosis() diagnose.Diagnosis {
 // calmDiagnosis waits by its author's own word: nothing is wrong, and something is to be said.
 func calmDiagnosis() diagnose.Diagnosis {
 	return diagnose.Diagnosis{
-		Target: diagnose.Ref{Kind: "Deployment", Namespace: "team-b", Name: "api"}, State: diagnose.Absent, Layer: diagnose.None, Cause: "scaled-to-zero", Owner: diagnose.User,
+		Target: facts.Ref{Kind: "Deployment", Namespace: "team-b", Name: "api"}, State: facts.Absent, Layer: diagnose.None, Cause: "scaled-to-zero", Owner: diagnose.User,
 		Summary:  "deployment api asks for 0 replicas",
 		Blockers: []diagnose.Blocker{{Layer: diagnose.L4, Cause: "scaled-to-zero", Owner: diagnose.User, Message: "deployment api asks for 0 replicas"}},
 	}
@@ -119,7 +120,7 @@ func calmDiagnosis() diagnose.Diagnosis {
 
 func unknownDiagnosis() diagnose.Diagnosis {
 	return diagnose.Diagnosis{
-		Target: diagnose.Ref{Kind: "Pod", Namespace: "team-b", Name: "odd"}, State: diagnose.Pending, Layer: diagnose.None, Cause: diagnose.Unknown, Owner: diagnose.Nobody,
+		Target: facts.Ref{Kind: "Pod", Namespace: "team-b", Name: "odd"}, State: facts.Pending, Layer: diagnose.None, Cause: diagnose.Unknown, Owner: diagnose.Nobody,
 		Summary: "nothing that can be seen keeps it", Unseen: []string{"nodes: forbidden"}, Created: whyTime.Add(-3 * time.Hour),
 	}
 }
@@ -194,28 +195,28 @@ func TestWhyFitsTheTerminal(t *testing.T) {
 func TestWhyArguments(t *testing.T) {
 	for _, c := range []struct {
 		args string
-		want diagnose.Ref
+		want facts.Ref
 		errs string // a part of what is said, where it is wrong
 	}{
-		{"", diagnose.Ref{}, ""},
-		{"job/x", diagnose.Ref{Kind: "Job", Name: "x"}, ""},
-		{"job x", diagnose.Ref{Kind: "Job", Name: "x"}, ""},
-		{"x", diagnose.Ref{Name: "x"}, ""},
-		{"job", diagnose.Ref{Name: "job"}, ""},
-		{"jobs.batch/x", diagnose.Ref{Kind: "Job", Name: "x"}, ""},
-		{"Job/x", diagnose.Ref{Kind: "Job", Name: "x"}, ""},
-		{"po/x", diagnose.Ref{Kind: "Pod", Name: "x"}, ""},
-		{"deploy x", diagnose.Ref{Kind: "Deployment", Name: "x"}, ""},
-		{"pytorchjobs.kubeflow.org/x", diagnose.Ref{Kind: "PyTorchJob", Name: "x"}, ""},
-		{"/x", diagnose.Ref{}, `"/x" is neither NAME nor KIND/NAME`},
-		{"job/", diagnose.Ref{}, `"job/" is neither NAME nor KIND/NAME`},
-		{"job/a/b", diagnose.Ref{}, `"job/a/b" is neither NAME nor KIND/NAME`},
-		{"job/x team-a", diagnose.Ref{}, `"job/x" names it whole: give KIND/NAME or KIND NAME; -n gives the namespace`},
-		{"job a/b", diagnose.Ref{}, `neither NAME nor KIND/NAME`},
-		{"frobnicate/x", diagnose.Ref{}, `"frobnicate" is no kind of work: ask about a pod, job`},
-		{"frobnicate x", diagnose.Ref{}, `"frobnicate" is no kind of work`},
-		{"secret/x", diagnose.Ref{}, `"secret" is no kind of work`},
-		{"node/x", diagnose.Ref{}, `"node" is no kind of work`},
+		{"", facts.Ref{}, ""},
+		{"job/x", facts.Ref{Kind: "Job", Name: "x"}, ""},
+		{"job x", facts.Ref{Kind: "Job", Name: "x"}, ""},
+		{"x", facts.Ref{Name: "x"}, ""},
+		{"job", facts.Ref{Name: "job"}, ""},
+		{"jobs.batch/x", facts.Ref{Kind: "Job", Name: "x"}, ""},
+		{"Job/x", facts.Ref{Kind: "Job", Name: "x"}, ""},
+		{"po/x", facts.Ref{Kind: "Pod", Name: "x"}, ""},
+		{"deploy x", facts.Ref{Kind: "Deployment", Name: "x"}, ""},
+		{"pytorchjobs.kubeflow.org/x", facts.Ref{Kind: "PyTorchJob", Name: "x"}, ""},
+		{"/x", facts.Ref{}, `"/x" is neither NAME nor KIND/NAME`},
+		{"job/", facts.Ref{}, `"job/" is neither NAME nor KIND/NAME`},
+		{"job/a/b", facts.Ref{}, `"job/a/b" is neither NAME nor KIND/NAME`},
+		{"job/x team-a", facts.Ref{}, `"job/x" names it whole: give KIND/NAME or KIND NAME; -n gives the namespace`},
+		{"job a/b", facts.Ref{}, `neither NAME nor KIND/NAME`},
+		{"frobnicate/x", facts.Ref{}, `"frobnicate" is no kind of work: ask about a pod, job`},
+		{"frobnicate x", facts.Ref{}, `"frobnicate" is no kind of work`},
+		{"secret/x", facts.Ref{}, `"secret" is no kind of work`},
+		{"node/x", facts.Ref{}, `"node" is no kind of work`},
 	} {
 		o := &whyOptions{}
 		err := o.parse(strings.Fields(c.args))
@@ -345,7 +346,7 @@ func TestTheRightsInTheDocumentation(t *testing.T) {
 	}
 	type of struct{ group, resource string }
 	known, groups := map[of]bool{{"", "pods/log"}: true}, map[string]bool{}
-	for _, k := range diagnose.Kinds {
+	for _, k := range facts.Kinds {
 		known[of{k.Group, k.Resource}] = true
 		groups[k.Group] = true
 	}

@@ -8,6 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
 // peerTerm is a term of affinity to pods or away from them, ready to be matched.
@@ -59,12 +61,12 @@ func selectorOf(s *metav1.LabelSelector) labels.Selector {
 }
 
 // matches says whether the term is about the pod.
-func (t *peerTerm) matches(f *Facts, p *corev1.Pod) bool {
-	return (slices.Contains(t.namespaces, p.Namespace) || t.spaces.Matches(f.labelsOf(p.Namespace))) && t.pods.Matches(labels.Set(p.Labels))
+func (t *peerTerm) matches(f *facts.Facts, p *corev1.Pod) bool {
+	return (slices.Contains(t.namespaces, p.Namespace) || t.spaces.Matches(labelsOf(f, p.Namespace))) && t.pods.Matches(labels.Set(p.Labels))
 }
 
 // labelsOf are the namespace's labels.
-func (f *Facts) labelsOf(namespace string) labels.Set {
+func labelsOf(f *facts.Facts, namespace string) labels.Set {
 	for _, n := range f.Namespaces {
 		if n.Name == namespace {
 			return n.Labels
@@ -89,7 +91,7 @@ func apart(p *corev1.Pod) []corev1.PodAffinityTerm {
 }
 
 // antiAffinityBars keep the pod from the domains of pods that it wants to be away from.
-func (f *Facts) antiAffinityBars(p *corev1.Pod) (out []Bar) {
+func antiAffinityBars(f *facts.Facts, p *corev1.Pod) (out []Bar) {
 	for i, t := range peerTerms(p, apart(p)) {
 		b := Bar{Kind: ByAntiAffinity, Term: i}
 		taken := make(map[string]*corev1.Pod) // domain: one who is there
@@ -133,13 +135,13 @@ func domainWord(key string) string {
 
 // othersRuleBars keep the pod from the domains of pods that want to be away from it: one bar for each workload and
 // term.
-func (f *Facts) othersRuleBars(p *corev1.Pod) []Bar {
+func othersRuleBars(f *facts.Facts, p *corev1.Pod) []Bar {
 	byRule := make(map[string]*Bar)
 	taken := make(map[string]map[string]*corev1.Pod)
 	var rules []string
 	for _, other := range f.Pods {
 		terms := apart(other)
-		if len(terms) == 0 || other.Spec.NodeName == "" || over(other) {
+		if len(terms) == 0 || other.Spec.NodeName == "" || facts.Ended(other) {
 			continue
 		}
 		n := f.NodeNamed(other.Spec.NodeName)
@@ -171,7 +173,7 @@ func (f *Facts) othersRuleBars(p *corev1.Pod) []Bar {
 	return out
 }
 
-// makerName tells pods of one maker from those of others.
+// makerName tells pods of one owner from those of others.
 func makerName(p *corev1.Pod) string {
 	if c := metav1.GetControllerOfNoCopy(p); c != nil {
 		return c.Kind + "/" + c.Name
@@ -181,7 +183,7 @@ func makerName(p *corev1.Pod) string {
 
 // podAffinityBars keep the pod from where those are not that it has to be near. It may be the first of a group that
 // has to be near itself.
-func (f *Facts) podAffinityBars(p *corev1.Pod) []Bar {
+func podAffinityBars(f *facts.Facts, p *corev1.Pod) []Bar {
 	terms := peerTerms(p, near(p))
 	if len(terms) == 0 {
 		return nil
@@ -241,8 +243,8 @@ func relaxed(field string, required []corev1.PodAffinityTerm, preferred []corev1
 
 // asWritten is the pod as its author wrote it: without what the API server added.
 func (c *Case) asWritten() *corev1.Pod {
-	for _, m := range c.Makers {
-		if t := templateOf(m); t != nil {
+	for _, m := range c.Owners {
+		if t := facts.TemplateOf(m); t != nil {
 			return &corev1.Pod{ObjectMeta: t.ObjectMeta, Spec: t.Spec}
 		}
 	}

@@ -10,20 +10,22 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
 // placedTemplate is a pod template and where it is in which object.
 type placedTemplate struct {
 	*corev1.PodTemplateSpec
-	of   Object
+	of   facts.Object
 	path string
 }
 
-// templates are the pod templates of the makers that the API server does not check when they are made: those of other
+// templates are the pod templates of the owners that the API server does not check when they are made: those of other
 // projects' kinds.
 func (c *Case) templates() []placedTemplate {
 	var out []placedTemplate
-	for _, m := range c.Makers {
+	for _, m := range c.Owners {
 		u, ok := m.(*unstructured.Unstructured)
 		if !ok {
 			continue
@@ -173,7 +175,7 @@ func (c *Case) gpuResource(word string) string {
 	return best
 }
 
-// misasks says whether a template of the makers asks for GPUs in a way that the API server does not accept.
+// misasks says whether a template of the owners asks for GPUs in a way that the API server does not accept.
 func (c *Case) misasks() bool {
 	for _, t := range c.templates() {
 		for i := range t.Spec.Containers {

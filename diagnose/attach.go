@@ -7,6 +7,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
 // claimOf returns the name of the claim behind the pod's volume, "" for none. own says that it is made for the pod.
@@ -21,19 +24,19 @@ func claimOf(p *corev1.Pod, v *corev1.Volume) (name string, own bool) {
 }
 
 // claimNamed returns the claim, nil if there is none or it was not seen. The same holds for the other kinds.
-func (f *Facts) claimNamed(namespace, name string) *corev1.PersistentVolumeClaim {
+func claimNamed(f *facts.Facts, namespace, name string) *corev1.PersistentVolumeClaim {
 	return named(f.PersistentVolumeClaims, namespace, name)
 }
 
-func (f *Facts) volumeNamed(name string) *corev1.PersistentVolume {
+func volumeNamed(f *facts.Facts, name string) *corev1.PersistentVolume {
 	return named(f.PersistentVolumes, "", name)
 }
 
-func (f *Facts) storageClassNamed(name string) *storagev1.StorageClass {
+func storageClassNamed(f *facts.Facts, name string) *storagev1.StorageClass {
 	return named(f.StorageClasses, "", name)
 }
 
-func named[T Object](all []T, namespace, name string) (none T) {
+func named[T facts.Object](all []T, namespace, name string) (none T) {
 	for _, o := range all {
 		if o.GetName() == name && o.GetNamespace() == namespace {
 			return o
@@ -52,12 +55,12 @@ func classOf(claim *corev1.PersistentVolumeClaim) string {
 
 // disks finds claims and volumes by name, for looks at many pods.
 type disks struct {
-	*Facts
+	*facts.Facts
 	claims  map[string]*corev1.PersistentVolumeClaim // by namespace/name
 	volumes map[string]*corev1.PersistentVolume
 }
 
-func (f *Facts) disks() *disks {
+func disksIn(f *facts.Facts) *disks {
 	d := &disks{f, make(map[string]*corev1.PersistentVolumeClaim, len(f.PersistentVolumeClaims)), make(map[string]*corev1.PersistentVolume, len(f.PersistentVolumes))}
 	for _, c := range f.PersistentVolumeClaims {
 		d.claims[c.Namespace+"/"+c.Name] = c
@@ -83,7 +86,7 @@ func (d *disks) attached(p *corev1.Pod) map[string]string {
 			}
 			continue
 		}
-		class := d.storageClassNamed(classOf(claim))
+		class := storageClassNamed(d.Facts, classOf(claim))
 		if claim.Spec.VolumeName == "" && class != nil && !strings.HasPrefix(class.Provisioner, "kubernetes.io/") {
 			out[class.Provisioner+"//"+p.Namespace+"/"+name] = class.Provisioner
 		}
@@ -93,11 +96,11 @@ func (d *disks) attached(p *corev1.Pod) map[string]string {
 
 // attachBars keep the pod from nodes to which not all its volumes can be attached. VolumeAttachments are not looked
 // at: what no pod uses any more may still be attached.
-func (f *Facts) attachBars(p *corev1.Pod) []Bar {
+func attachBars(f *facts.Facts, p *corev1.Pod) []Bar {
 	if len(f.CSINodes) == 0 || len(p.Spec.Volumes) == 0 {
 		return nil
 	}
-	d := f.disks()
+	d := disksIn(f)
 	wants := d.attached(p)
 	if len(wants) == 0 {
 		return nil
@@ -140,7 +143,7 @@ func (k *disks) attachLimit(c *storagev1.CSINode, wants map[string]string) strin
 			}
 		}
 		if more > 0 && have+more > int(*d.Allocatable.Count) {
-			return fmt.Sprintf("node %s takes %s of %s and has %d", c.Name, number(*d.Allocatable.Count, "volume"), d.Name, have)
+			return fmt.Sprintf("node %s takes %s of %s and has %d", c.Name, wording.Number(*d.Allocatable.Count, "volume"), d.Name, have)
 		}
 	}
 	return ""

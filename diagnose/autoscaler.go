@@ -10,6 +10,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
 // autoscalerGroup is a node group of the cluster autoscaler, as its status tells.
@@ -27,9 +29,9 @@ type autoscalerGroup struct {
 const autoscalerStatusName = "cluster-autoscaler-status"
 
 // autoscalerGroups are the groups that the autoscaler's status lists, with the nodes that are known to be theirs.
-func (f *Facts) autoscalerGroups() []*autoscalerGroup { return f.autoscaling().groups }
+func autoscalerGroups(f *facts.Facts) []*autoscalerGroup { return autoscaling(f).groups }
 
-func (f *Facts) readAutoscaler() []*autoscalerGroup {
+func readAutoscaler(f *facts.Facts) []*autoscalerGroup {
 	for _, m := range f.ConfigMaps {
 		if m.Name != autoscalerStatusName {
 			continue
@@ -223,11 +225,11 @@ func (w *autoscalerWord) unsuited() bool {
 	return w.refused("node affinity/selector", "untolerated taint") > 0 && w.refused("max node group size reached", "max total nodes", "in backoff") == 0
 }
 
-func (w *autoscalerWord) evidence(c *Case) []Evidence {
+func (w *autoscalerWord) evidence(c *Case) []facts.Evidence {
 	if w == nil {
 		return nil
 	}
-	return []Evidence{autoscalerEvent(c.Pod, w.event)}
+	return []facts.Evidence{autoscalerEvent(c.Pod, w.event)}
 }
 
 // autoscalerProvisions is how long the autoscaler gives a machine to become a node, unless it is told otherwise.
@@ -245,7 +247,7 @@ const (
 // autoscalerFits says so by the nodes that the group has, and by its name where it has none.
 func (c *Case) autoscalerFits(g *autoscalerGroup) (autoscalerFit, *corev1.Node) {
 	for _, n := range g.nodes[:min(len(g.nodes), autoscalerSample)] {
-		whole := c.sound(n)
+		whole := sound(c.Facts, n)
 		if suits(c.Pod, whole) && within(askOf(c.Pod), whole.Status.Allocatable) {
 			return autoscalerSuits, whole
 		}

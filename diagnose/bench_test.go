@@ -11,14 +11,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/diagnose"
+	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/kube/scheduler"
 )
 
 // bigCluster has 5,000 nodes of two GPUs in racks of twenty, all of them taken by 10,000 pods, and pods that wait for one
 // more, one in four of them with a label that no node has.
-func bigCluster(waiting int) *diagnose.Facts {
+func bigCluster(waiting int) *facts.Facts {
 	now := time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
-	f := &diagnose.Facts{At: now, Kubernetes: "v1.37.1"}
+	f := &facts.Facts{At: now, Kubernetes: "v1.37.1"}
 	old := metav1.NewTime(now.Add(-time.Hour))
 	for i := range 5000 {
 		name := fmt.Sprintf("node-%d", i)
@@ -55,7 +56,7 @@ func bigCluster(waiting int) *diagnose.Facts {
 func BenchmarkWhy(b *testing.B) {
 	for b.Loop() {
 		d := diagnose.New(bigCluster(4), scheduler.NewModel(scheduler.ModelOptions{}))
-		if _, err := d.Why(diagnose.Ref{Kind: "Pod", Namespace: "team-1", Name: "pod-10001"}); err != nil {
+		if _, err := d.Why(facts.Ref{Kind: "Pod", Namespace: "team-1", Name: "pod-10001"}); err != nil {
 			b.Fatal(err)
 		}
 	}

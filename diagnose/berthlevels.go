@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
 // The topology levels of Berth, and how work asks to be within one.
@@ -22,7 +24,7 @@ type berthLevel struct{ name, label string }
 func (l berthLevel) is(word string) bool { return word == l.name || word == l.label }
 
 // ladder are all levels, the widest first: of the live scheduler where it was asked.
-func (f *Facts) ladder() []berthLevel {
+func ladder(f *facts.Facts) []berthLevel {
 	if f.Served == nil || f.Served.Unreached != "" {
 		return berthLadder
 	}
@@ -40,13 +42,13 @@ var berthLadder = []berthLevel{
 }
 
 // berthSame says whether both words name one level.
-func (f *Facts) berthSame(a, b string) bool {
-	return a == b || slices.ContainsFunc(f.ladder(), func(l berthLevel) bool { return l.is(a) && l.is(b) })
+func berthSame(f *facts.Facts, a, b string) bool {
+	return a == b || slices.ContainsFunc(ladder(f), func(l berthLevel) bool { return l.is(a) && l.is(b) })
 }
 
 // berthLevels are the levels that some node is in, the widest first.
-func (f *Facts) berthLevels() []berthLevel {
-	return slices.DeleteFunc(slices.Clone(f.ladder()), func(l berthLevel) bool {
+func berthLevels(f *facts.Facts) []berthLevel {
+	return slices.DeleteFunc(slices.Clone(ladder(f)), func(l berthLevel) bool {
 		for _, n := range f.Nodes {
 			if n.Labels[l.label] != "" {
 				return false
@@ -61,7 +63,7 @@ func (c *Case) berthGroup(level string) *schedulingv1beta1.PodGroup {
 	for _, o := range c.berthSpeakers() {
 		if g, ok := o.(*schedulingv1beta1.PodGroup); ok && g.Spec.SchedulingConstraints != nil {
 			for _, t := range g.Spec.SchedulingConstraints.Topology {
-				if c.berthSame(t.Key, level) {
+				if berthSame(c.Facts, t.Key, level) {
 					return g
 				}
 			}
@@ -90,13 +92,13 @@ func (c *Case) berthRelevel(was string, to berthLevel) (Edit, bool) {
 		for i := range n.Spec.SchedulingConstraints.Topology {
 			n.Spec.SchedulingConstraints.Topology[i].Key = to.label
 		}
-		return Edit{Side: Workload, Cost: 2, Text: fmt.Sprintf("make PodGroup %s anew with topology key %s instead of %s", g.Name, to.label, was), Set: []Object{n}}, true
+		return Edit{Side: Workload, Cost: 2, Text: fmt.Sprintf("make PodGroup %s anew with topology key %s instead of %s", g.Name, to.label, was), Set: []facts.Object{n}}, true
 	}
-	if said := c.berthSays(berthRequired); said != "" && c.berthSame(said, was) {
+	if said := c.berthSays(berthRequired); said != "" && berthSame(c.Facts, said, was) {
 		return c.berthRekey(berthRequired, berthRequired, to.name, text), true
 	}
 	size, level, ok := strings.Cut(c.berthSays(berthSegment), "@")
-	if !ok || !c.berthSame(level, was) {
+	if !ok || !berthSame(c.Facts, level, was) {
 		return Edit{}, false
 	}
 	return c.berthRekey(berthSegment, berthSegment, size+"@"+to.name, fmt.Sprintf("have segments within one %s instead of one %s", to.name, was)), true
@@ -107,12 +109,12 @@ func (c *Case) berthRelax(was string) (Edit, bool) {
 	if g := c.berthGroup(was); g != nil {
 		n := g.DeepCopy()
 		n.Spec.SchedulingConstraints = nil
-		return Edit{Side: Workload, Cost: 2, Text: fmt.Sprintf("make PodGroup %s anew without its topology constraint", g.Name), Set: []Object{n}}, true
+		return Edit{Side: Workload, Cost: 2, Text: fmt.Sprintf("make PodGroup %s anew without its topology constraint", g.Name), Set: []facts.Object{n}}, true
 	}
-	if said := c.berthSays(berthRequired); said != "" && c.berthSame(said, was) {
+	if said := c.berthSays(berthRequired); said != "" && berthSame(c.Facts, said, was) {
 		return c.berthRekey(berthRequired, berthPreferred, was, fmt.Sprintf("prefer one %s instead of requiring it", was)), true
 	}
-	if _, level, ok := strings.Cut(c.berthSays(berthSegment), "@"); ok && c.berthSame(level, was) {
+	if _, level, ok := strings.Cut(c.berthSays(berthSegment), "@"); ok && berthSame(c.Facts, level, was) {
 		return c.berthRekey(berthSegment, berthPreferred, was, fmt.Sprintf("prefer one %s instead of segments within one", was)), true
 	}
 	return Edit{}, false

@@ -12,7 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/engine/why"
+	"github.com/berth-dev/berth/internal/spelling"
+	"github.com/berth-dev/berth/kube/dialect"
 )
 
 // Berth's own queues, and the keys by which work names them. The engine says what a queue forbids; here are the
@@ -40,15 +43,15 @@ func (c *Case) gate(cause why.Cause) (why.Gate, bool) {
 
 // berthSaid is what Berth wrote of the pod under the cause, for callers who may not see what the engine would need.
 func (c *Case) berthSaid(cause why.Cause) []Finding {
-	if c.Fit() != nil || c.State != Pending {
+	if c.Fit() != nil || c.State != facts.Pending {
 		return nil
 	}
-	if w := c.served(c.Pod); w != nil {
+	if w := c.ServedFor(c.Pod); w != nil {
 		return c.asTold(w, cause)
 	}
 	for _, s := range c.Pod.Status.Conditions {
 		if s.Type == corev1.PodScheduled && s.Status == corev1.ConditionFalse && berthMeans(&s, cause) {
-			return []Finding{{Message: "Berth says: " + s.Message, Evidence: []Evidence{{Object: RefTo(c.Pod).In(), Field: `status.conditions["PodScheduled"]`, Value: s.Reason}}}}
+			return []Finding{{Message: "Berth says: " + s.Message, Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: `status.conditions["PodScheduled"]`, Value: s.Reason}}}}
 		}
 	}
 	return nil
@@ -79,30 +82,30 @@ func (c *Case) berthWrote(cause why.Cause) []Finding {
 	if g, ok := c.gate(cause); ok {
 		return []Finding{{Message: g.Sentence(nil), Evidence: c.berthEvidence(c.berthQueue())}}
 	}
-	if c.State != Pending {
+	if c.State != facts.Pending {
 		return nil
 	}
-	if w := c.served(c.Pod); w != nil {
+	if w := c.ServedFor(c.Pod); w != nil {
 		return c.asTold(w, cause)
 	}
 	for _, s := range c.Pod.Status.Conditions {
 		if s.Type == corev1.PodScheduled && s.Status == corev1.ConditionFalse && berthMeans(&s, cause) {
-			return []Finding{{Message: "Berth says: " + s.Message, Evidence: []Evidence{{Object: RefTo(c.Pod).In(), Field: `status.conditions["PodScheduled"]`, Value: s.Reason}}}}
+			return []Finding{{Message: "Berth says: " + s.Message, Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: `status.conditions["PodScheduled"]`, Value: s.Reason}}}}
 		}
 	}
 	return nil
 }
 
 // asTold is what the scheduler says of the pod under the cause: the one that binds alone.
-func (c *Case) asTold(w *ServedWorkload, cause why.Cause) []Finding {
+func (c *Case) asTold(w *facts.ServedWorkload, cause why.Cause) []Finding {
 	if w.Cause != cause {
 		return nil
 	}
 	message := w.Sentence
-	if g, ok := w.gate(cause); ok {
+	if g, ok := w.Gate(cause); ok {
 		message = g.Sentence(w.Certificates)
 	}
-	return []Finding{{Message: message, Evidence: []Evidence{{Object: "workload/" + c.Pod.Namespace + "/" + c.WorkloadOf(c.Pod), Field: "cause", Value: string(cause)}}}}
+	return []Finding{{Message: message, Evidence: []facts.Evidence{{Object: "workload/" + c.Pod.Namespace + "/" + c.WorkloadOf(c.Pod), Field: "cause", Value: string(cause)}}}}
 }
 
 // berthWaits is the same of a wait with which nothing is wrong.
@@ -117,7 +120,7 @@ func (c *Case) berthWaits(cause why.Cause) []Finding {
 // berthEnds is when the last pod that is seen to end for the work of the pod is gone at the latest; zero where none is
 // seen.
 func (c *Case) berthEnds() (until time.Time, because string) {
-	key := c.gangOf(c.Pod)
+	key := c.GangOf(c.Pod)
 	if key == "" {
 		key = c.Pod.Namespace + "/" + c.Pod.Name
 	}
@@ -140,7 +143,7 @@ func (c *Case) berthEnds() (until time.Time, because string) {
 // place is kept for. "": it does not.
 func (c *Case) berthMark(workload string) string {
 	for _, p := range c.Pods {
-		if cmp.Or(c.gangOf(p), p.Namespace+"/"+p.Name) != workload {
+		if cmp.Or(c.GangOf(p), p.Namespace+"/"+p.Name) != workload {
 			continue
 		}
 		for _, s := range p.Status.Conditions {
@@ -192,9 +195,9 @@ func first(message string) string {
 	return head
 }
 
-// berthKeyed is who says the key that counts for the pod: the pod itself, a maker, its PodGroup, its namespace; nil for
+// berthKeyed is who says the key that counts for the pod: the pod itself, a owner, its PodGroup, its namespace; nil for
 // nobody.
-func (c *Case) berthKeyed(key string) Object {
+func (c *Case) berthKeyed(key string) facts.Object {
 	for _, o := range c.berthSpeakers() {
 		if o.GetAnnotations()[key] != "" || o.GetLabels()[key] != "" {
 			return o
@@ -203,9 +206,9 @@ func (c *Case) berthKeyed(key string) Object {
 	return nil
 }
 
-func (c *Case) berthSpeakers() []Object {
-	out := []Object{c.Pod}
-	for _, m := range slices.Backward(c.Makers) {
+func (c *Case) berthSpeakers() []facts.Object {
+	out := []facts.Object{c.Pod}
+	for _, m := range slices.Backward(c.Owners) {
 		out = append(out, m)
 	}
 	if g := c.Pod.Spec.SchedulingGroup; g != nil && g.PodGroupName != nil {
@@ -236,14 +239,14 @@ func (c *Case) berthRekey(was, key, value, text string) Edit {
 	if o.GetAnnotations()[was] == "" {
 		where = "labels"
 	}
-	if o == Object(c.Pod) {
+	if o == facts.Object(c.Pod) {
 		if was != key {
 			e.Ops = append(e.Ops, Op{Op: "remove", Path: Pointer("metadata", where, was)})
 		}
 		e.Ops = append(e.Ops, Op{Op: "add", Path: Pointer("metadata", where, key), Value: value})
 		return e
 	}
-	n := o.DeepCopyObject().(Object)
+	n := o.DeepCopyObject().(facts.Object)
 	words := map[string]string{key: value}
 	old, put, verb := n.GetAnnotations(), n.SetAnnotations, "annotate"
 	if where == "labels" {
@@ -255,7 +258,7 @@ func (c *Case) berthRekey(was, key, value, text string) Edit {
 		}
 	}
 	put(words)
-	e.Set = []Object{n}
+	e.Set = []facts.Object{n}
 	e.Command = "kubectl " + verb + " " + berthName(o) + " " + key + "=" + value + " --overwrite"
 	if was != key {
 		e.Command = "kubectl " + verb + " " + berthName(o) + " " + was + "- " + key + "=" + value + " --overwrite"
@@ -268,8 +271,8 @@ func (c *Case) berthRekey(was, key, value, text string) Edit {
 
 // berthAnew has the pods made anew, by their controllers, that wait in a queue: they keep the terms that they entered it
 // with, whatever o, which speaks for them, says from now on.
-func (c *Case) berthAnew(e Edit, o Object) Edit {
-	pods := c.podsOf(o)
+func (c *Case) berthAnew(e Edit, o facts.Object) Edit {
+	pods := c.PodsMadeBy(o)
 	if !slices.Contains(pods, c.Pod) {
 		pods = []*corev1.Pod{c.Pod}
 	}
@@ -287,8 +290,8 @@ func (c *Case) berthAnew(e Edit, o Object) Edit {
 }
 
 // berthName is the object as kubectl takes it.
-func berthName(o Object) string {
-	s := kindOf(o).Name() + " " + o.GetName()
+func berthName(o facts.Object) string {
+	s := facts.KindOfObject(o).Name() + " " + o.GetName()
 	if o.GetNamespace() != "" {
 		s += " -n " + o.GetNamespace()
 	}
@@ -298,7 +301,7 @@ func berthName(o Object) string {
 // berthElsewhere charges the work to other queues, those with the most alike names first. The engine says which help.
 func (c *Case) berthElsewhere(name string) []Edit {
 	var out []Edit
-	for _, other := range mostAlike(name, c.foreignNames(berthQueues, "")) {
+	for _, other := range spelling.ByLikeness(name, c.ForeignNames(berthQueues, "")) {
 		if other != name && len(out) < 3 {
 			out = append(out, c.berthRekey(berthQueueKey, berthQueueKey, other, fmt.Sprintf("name queue %s instead of %s", other, name)))
 		}
@@ -306,11 +309,11 @@ func (c *Case) berthElsewhere(name string) []Edit {
 	return out
 }
 
-func (c *Case) berthEvidence(name string) []Evidence {
+func (c *Case) berthEvidence(name string) []facts.Evidence {
 	if o := c.berthKeyed(berthQueueKey); o != nil && o.GetAnnotations()[berthQueueKey] == "" {
-		return []Evidence{{Object: RefTo(o).In(), Field: fmt.Sprintf("metadata.labels[%q]", berthQueueKey), Value: name}}
+		return []facts.Evidence{{Object: facts.RefTo(o).In(), Field: fmt.Sprintf("metadata.labels[%q]", berthQueueKey), Value: name}}
 	} else if o != nil {
-		return []Evidence{{Object: RefTo(o).In(), Field: fmt.Sprintf("metadata.annotations[%q]", berthQueueKey), Value: name}}
+		return []facts.Evidence{{Object: facts.RefTo(o).In(), Field: fmt.Sprintf("metadata.annotations[%q]", berthQueueKey), Value: name}}
 	}
 	return nil
 }
@@ -319,13 +322,13 @@ func (c *Case) berthMissing(name string) Finding {
 	queue := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "berth.dev/v1alpha1", "kind": "Queue", "metadata": map[string]any{"name": name}}}
 	return Finding{
 		Message: fmt.Sprintf("queue %s does not exist", name), Evidence: c.berthEvidence(name),
-		Edits: append(c.berthElsewhere(name), Edit{Side: Cluster, Cost: 3, Text: fmt.Sprintf("make queue %s, without limits", name), Set: []Object{queue}, Command: applyLine(queue)}),
+		Edits: append(c.berthElsewhere(name), Edit{Side: Cluster, Cost: 3, Text: fmt.Sprintf("make queue %s, without limits", name), Set: []facts.Object{queue}, Command: applyLine(queue)}),
 	}
 }
 
 func (c *Case) berthForbidden(name string) Finding {
 	found := Finding{Message: fmt.Sprintf("queue %s is not open to namespace %s", name, c.Pod.Namespace), Evidence: c.berthEvidence(name), Edits: c.berthElsewhere(name)}
-	if q := c.foreignNamed(berthQueues, "", name); q != nil {
+	if q := c.ForeignNamed(berthQueues, "", name); q != nil {
 		if e, ok := c.admitNamespace(q); ok {
 			found.Edits = append(found.Edits, e)
 		}
@@ -338,7 +341,7 @@ func (c *Case) berthForbidden(name string) Finding {
 func (c *Case) admitNamespace(queue *unstructured.Unstructured) (Edit, bool) {
 	at := slices.IndexFunc(c.Namespaces, func(n *corev1.Namespace) bool { return n.Name == c.Pod.Namespace })
 	var selector metav1.LabelSelector
-	if at < 0 || !reshape(valueAt(queue.Object, "spec", "namespaceSelector"), &selector) {
+	if at < 0 || !reshape(dialect.Value(queue.Object, "spec", "namespaceSelector"), &selector) {
 		return Edit{}, false
 	}
 	n := c.Namespaces[at].DeepCopy()
@@ -372,7 +375,7 @@ func (c *Case) admitNamespace(queue *unstructured.Unstructured) (Edit, bool) {
 		return Edit{}, false
 	}
 	return Edit{
-		Side: Cluster, Cost: 5, Set: []Object{n}, Text: fmt.Sprintf("label namespace %s with %s, which %s %s selects", n.Name, strings.Join(words, ", "), strings.ToLower(queue.GetKind()), queue.GetName()),
+		Side: Cluster, Cost: 5, Set: []facts.Object{n}, Text: fmt.Sprintf("label namespace %s with %s, which %s %s selects", n.Name, strings.Join(words, ", "), strings.ToLower(queue.GetKind()), queue.GetName()),
 		Command: fmt.Sprintf("kubectl label namespace %s %s --overwrite", n.Name, strings.Join(words, " ")), Assumes: "who owns the queue agrees",
 	}, true
 }
@@ -385,7 +388,7 @@ func (c *Case) namedInSelector(queue *unstructured.Unstructured, expression int,
 		return Edit{}, false
 	}
 	return Edit{
-		Side: Cluster, Cost: 5, Set: []Object{open}, Text: fmt.Sprintf("add namespace %s to those that %s %s selects", name, strings.ToLower(queue.GetKind()), queue.GetName()),
+		Side: Cluster, Cost: 5, Set: []facts.Object{open}, Text: fmt.Sprintf("add namespace %s to those that %s %s selects", name, strings.ToLower(queue.GetKind()), queue.GetName()),
 		Command: patchLine(queue, "json", []Op{{Op: "add", Path: path, Value: name}}), Assumes: "who owns the queue agrees",
 	}, true
 }
@@ -396,22 +399,22 @@ func (c *Case) berthLimit(g why.Gate, message string) Finding {
 	if e, ok := c.berthAskLess(g); ok {
 		found.Edits = append(found.Edits, e)
 	}
-	q := c.foreignNamed(berthQueues, "", g.Object)
+	q := c.ForeignNamed(berthQueues, "", g.Object)
 	if q == nil {
 		return found
 	}
-	for i, r := range itemsAt(q.Object, "spec", "resources") {
-		if textAt(r, "name") != g.Resource {
+	for i, r := range dialect.Items(q.Object, "spec", "resources") {
+		if dialect.Text(r, "name") != g.Resource {
 			continue
 		}
 		pods := int64(1)
-		if c.gangOf(c.Pod) == "" {
+		if c.GangOf(c.Pod) == "" {
 			pods = int64(c.Like) // each is work of its own
 		}
 		path, limit := fmt.Sprintf("/spec/resources/%d/limit", i), why.Quantity(g.Resource, g.Have+g.Need*pods)
-		found.Evidence = append(found.Evidence, Evidence{Object: RefTo(q).In(), Field: fmt.Sprintf("spec.resources[%q].limit", g.Resource), Value: why.Quantity(g.Resource, g.Limit)})
+		found.Evidence = append(found.Evidence, facts.Evidence{Object: facts.RefTo(q).In(), Field: fmt.Sprintf("spec.resources[%q].limit", g.Resource), Value: why.Quantity(g.Resource, g.Limit)})
 		found.Edits = append(found.Edits, Edit{
-			Side: Cluster, Cost: 3, Set: []Object{changed(q, map[string]any{path: limit})},
+			Side: Cluster, Cost: 3, Set: []facts.Object{changed(q, map[string]any{path: limit})},
 			Text:    fmt.Sprintf("raise %s of queue %s from %s to %s", g.Resource, g.Object, why.Quantity(g.Resource, g.Limit), limit),
 			Command: patchLine(q, "json", []Op{{Op: "replace", Path: path, Value: limit}}),
 		})
@@ -422,7 +425,7 @@ func (c *Case) berthLimit(g why.Gate, message string) Finding {
 // berthAskLess has the pod ask for what the queue has left, where it is by itself and not one of a gang.
 func (c *Case) berthAskLess(g why.Gate) (Edit, bool) {
 	left := g.Limit - g.Have
-	if left <= 0 || c.gangOf(c.Pod) != "" || c.Like > 1 {
+	if left <= 0 || c.GangOf(c.Pod) != "" || c.Like > 1 {
 		return Edit{}, false
 	}
 	op, ok := c.askLess(g.Resource, left)

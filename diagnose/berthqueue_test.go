@@ -7,6 +7,8 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
 // A pod that waits in a queue keeps its terms: who changes them on its Job has the pod made anew too.
@@ -24,7 +26,7 @@ func TestTermsOfAPodInAQueueChangeWithANewPod(t *testing.T) {
 		{[]corev1.PodCondition{{Type: berthAdmitted, Status: corev1.ConditionTrue}}, annotate + "\nkubectl delete pod train-x -n team"},
 	} {
 		p.Status.Conditions = x.conditions
-		c := &Case{Facts: &Facts{Objects: Objects{Pods: []*corev1.Pod{p}, Jobs: []*batchv1.Job{j}}}, Pod: p, Makers: []Object{j}}
+		c := &Case{Facts: &facts.Facts{Objects: facts.Objects{Pods: []*corev1.Pod{p}, Jobs: []*batchv1.Job{j}}}, Pod: p, Owners: []facts.Object{j}}
 		e := c.berthRekey(berthQueueKey, berthQueueKey, "r", "")
 		if diff := cmp.Diff(x.want, e.Command); diff != "" {
 			t.Error(diff)

@@ -10,11 +10,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-dev/berth/diagnose"
+	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/kube/inspect"
 )
 
 // throughBundle are the facts as somebody else reads them from a file.
-func throughBundle(t *testing.T, f *diagnose.Facts, r *inspect.Redaction) *diagnose.Facts {
+func throughBundle(t *testing.T, f *facts.Facts, r *inspect.Redaction) *facts.Facts {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "evidence.tar.zst")
 	file, err := os.Create(path)

@@ -9,6 +9,9 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
 // patience is how long a pod that could be placed, or created, may wait before that is strange; startsIn how long one
@@ -25,8 +28,8 @@ func (d *Diagnoser) calm(out *Diagnosis, j *judgement) {
 	if p := c.leaving(); p != nil {
 		until := p.DeletionTimestamp.Time
 		out.Summary = fmt.Sprintf("pod %s is ending, and has until %s for it", p.Name, until.UTC().Format("15:04:05"))
-		if c.Waits() || waitsForLeavers(c.Maker()) {
-			out.ETA = &ETA{Earliest: c.Now, Likely: until, Because: "pod " + p.Name + " has ended by then"}
+		if c.Waits() || facts.WaitsForDeletion(c.Owner()) {
+			out.ETA = &facts.ETA{Earliest: c.Now, Likely: until, Because: "pod " + p.Name + " has ended by then"}
 		}
 		return
 	}
@@ -43,7 +46,7 @@ func (d *Diagnoser) calm(out *Diagnosis, j *judgement) {
 	case c.Waits() && c.fit != nil && !placed && d.engineSays(out, c):
 	case c.Waits() && c.Age() < patience:
 		out.Summary = fmt.Sprintf("it is %s old, and nothing stands in its way", c.Age().Round(time.Second))
-	case c.State == Absent && c.backsOff() != "":
+	case c.State == facts.Absent && c.backsOff() != "":
 		out.Summary = c.backsOff()
 	case c.Waits() && c.Exists && c.nominated() != "":
 		out.Summary = c.nominated()
@@ -71,10 +74,10 @@ func (d *Diagnoser) engineSays(out *Diagnosis, c *Case) bool {
 // restful is about work that is where it should be.
 func (c *Case) restful() string {
 	switch c.State {
-	case Running:
+	case facts.Running:
 		for _, k := range containersOf(c.Pod) {
 			if t := k.ended(); t != nil && k.status.State.Running == nil && c.firstFall(&k, t) {
-				return fmt.Sprintf("%s ended with exit code %d for the first time, %s ago, and is started again", k.noun(), t.ExitCode, minutes(c.Now.Sub(t.FinishedAt.Time)))
+				return fmt.Sprintf("%s ended with exit code %d for the first time, %s ago, and is started again", k.noun(), t.ExitCode, wording.Minutes(c.Now.Sub(t.FinishedAt.Time)))
 			}
 		}
 		if slices.ContainsFunc(containersOf(c.Pod), func(k container) bool {
@@ -83,10 +86,10 @@ func (c *Case) restful() string {
 			return "it runs, and its probes have some time left before it has to be ready"
 		}
 		if n := restarts(c.Pod); n > 0 {
-			return fmt.Sprintf("it runs; its containers were restarted %s before", number(n, "time"))
+			return fmt.Sprintf("it runs; its containers were restarted %s before", wording.Number(n, "time"))
 		}
 		return "it runs"
-	case Succeeded:
+	case facts.Succeeded:
 		return "it has finished"
 	}
 	if c.Exists {
@@ -94,11 +97,11 @@ func (c *Case) restful() string {
 	}
 	switch top := c.Top.(type) {
 	case *batchv1.CronJob:
-		if len(c.Makers) > 1 || len(c.Children(top)) > 0 {
+		if len(c.Owners) > 1 || len(c.Children(top)) > 0 {
 			return ""
 		}
 		if last := top.Status.LastScheduleTime; last != nil {
-			return fmt.Sprintf("its schedule is %q, it ran last %s ago, and the next run is not due", top.Spec.Schedule, minutes(c.Now.Sub(last.Time)))
+			return fmt.Sprintf("its schedule is %q, it ran last %s ago, and the next run is not due", top.Spec.Schedule, wording.Minutes(c.Now.Sub(last.Time)))
 		}
 		return fmt.Sprintf("its schedule is %q, and the first run is not due", top.Spec.Schedule)
 	case *appsv1.DaemonSet:
@@ -112,7 +115,7 @@ func (c *Case) restful() string {
 // leaving is the pod, or the one whose place it takes, that ends within the time it has for that.
 func (c *Case) leaving() *corev1.Pod {
 	for _, p := range c.All {
-		if p.DeletionTimestamp != nil && (p.Name == c.Pod.Name || c.State == Absent) && c.Now.Before(p.DeletionTimestamp.Add(patience)) {
+		if p.DeletionTimestamp != nil && (p.Name == c.Pod.Name || c.State == facts.Absent) && c.Now.Before(p.DeletionTimestamp.Add(patience)) {
 			return p
 		}
 	}
@@ -121,15 +124,15 @@ func (c *Case) leaving() *corev1.Pod {
 
 // comingUp is about pods that have a node.
 func (c *Case) comingUp() string {
-	if c.State != Starting {
+	if c.State != facts.Starting {
 		return ""
 	}
 	if e := c.pulling(); e != nil {
-		return fmt.Sprintf("node %s is pulling its image since %s: large images take minutes", c.Pod.Spec.NodeName, minutes(c.Now.Sub(EventTime(e))))
+		return fmt.Sprintf("node %s is pulling its image since %s: large images take minutes", c.Pod.Spec.NodeName, wording.Minutes(c.Now.Sub(facts.EventTime(e))))
 	}
 	for _, k := range containersOf(c.Pod) {
 		if run := k.status.State.Running; run != nil && k.init && c.Now.Sub(run.StartedAt.Time) < startsIn {
-			return fmt.Sprintf("its %s runs since %s", k.noun(), minutes(c.Now.Sub(run.StartedAt.Time)))
+			return fmt.Sprintf("its %s runs since %s", k.noun(), wording.Minutes(c.Now.Sub(run.StartedAt.Time)))
 		}
 	}
 	if at := since(c.Pod); at.IsZero() && c.Age() < startsIn || c.Now.Sub(at) < startsIn {
@@ -140,7 +143,7 @@ func (c *Case) comingUp() string {
 
 // pulling is the event of a pull that neither succeeded nor failed yet.
 func (c *Case) pulling() *corev1.Event {
-	if c.State != Starting {
+	if c.State != facts.Starting {
 		return nil
 	}
 	if all := c.EventsOf(c.Pod, "Pulling", "Pulled", "Failed", "BackOff"); len(all) > 0 && all[0].Reason == "Pulling" {
@@ -154,10 +157,10 @@ func (c *Case) firstFall(k *container, t *corev1.ContainerStateTerminated) bool 
 	if c.Now.Sub(t.FinishedAt.Time) > patience {
 		return false
 	}
-	if c.State != Failed {
+	if c.State != facts.Failed {
 		return k.status.RestartCount <= 1
 	}
-	j, ok := c.Maker().(*batchv1.Job)
+	j, ok := c.Owner().(*batchv1.Job)
 	return ok && j.Status.Failed <= 1 && ptr.Deref(j.Spec.BackoffLimit, 6) > 0
 }
 
@@ -166,14 +169,14 @@ const mostBackOff = 10 * time.Minute
 
 // backsOff is about a Job that pauses after a pod that failed, or that was just made again.
 func (c *Case) backsOff() string {
-	job, ok := c.Maker().(*batchv1.Job)
+	job, ok := c.Owner().(*batchv1.Job)
 	if !ok || job.Status.Failed == 0 {
 		return ""
 	}
 	for _, p := range c.All {
 		for _, k := range containersOf(p) {
 			if t := k.ended(); t != nil && c.Now.Sub(t.FinishedAt.Time) < mostBackOff {
-				return fmt.Sprintf("job %s pauses before it makes the next pod: %d %s failed", job.Name, job.Status.Failed, inNumber(job.Status.Failed, "has", "have"))
+				return fmt.Sprintf("job %s pauses before it makes the next pod: %d %s failed", job.Name, job.Status.Failed, wording.InNumber(job.Status.Failed, "has", "have"))
 			}
 		}
 	}
@@ -197,7 +200,7 @@ func (c *Case) nominated() string {
 // refusal is what the scheduler says of a pod that it cannot place.
 func (c *Case) refusal() string {
 	for _, s := range c.Pod.Status.Conditions {
-		if c.State == Pending && s.Type == corev1.PodScheduled && s.Status == corev1.ConditionFalse {
+		if c.State == facts.Pending && s.Type == corev1.PodScheduled && s.Status == corev1.ConditionFalse {
 			return s.Message
 		}
 	}
@@ -206,16 +209,16 @@ func (c *Case) refusal() string {
 
 // unexplained is what can be said where nothing explains the wait.
 func (c *Case) unexplained() string {
-	if c.State == Absent {
-		return fmt.Sprintf("%s has not made its pods since %s, and nothing says why", RefTo(c.Maker()), minutes(c.Age()))
+	if c.State == facts.Absent {
+		return fmt.Sprintf("%s has not made its pods since %s, and nothing says why", facts.RefTo(c.Owner()), wording.Minutes(c.Age()))
 	}
 	return "nothing that can be seen keeps it"
 }
 
-// finished says whether the maker's work is done.
-func finished(m Object) bool {
+// finished says whether the owner's work is done.
+func finished(m facts.Object) bool {
 	j, ok := m.(*batchv1.Job)
-	return ok && ended(j) == batchv1.JobComplete
+	return ok && facts.JobEnded(j) == batchv1.JobComplete
 }
 
 func restarts(p *corev1.Pod) (n int32) {

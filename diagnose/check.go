@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/engine/why"
 )
 
@@ -42,7 +43,7 @@ type Check struct {
 // Finding is one thing that stands in the pod's way, or did.
 type Finding struct {
 	Message  string // what is wrong, with names and numbers; no capital, no full stop
-	Evidence []Evidence
+	Evidence []facts.Evidence
 	Layer    Layer // "": the check's
 	Owner    Owner // "": the check's
 	// Edits are alternatives: each, alone, takes this blocker away. The first one stands for it when the engine is

@@ -7,6 +7,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
 // container is one container of a pod: what was asked for, and what the kubelet last said of it.
@@ -74,12 +77,12 @@ func (c *container) words() string {
 }
 
 // said is evidence of the container's state.
-func (c *container) said(p *corev1.Pod, value string) Evidence {
+func (c *container) said(p *corev1.Pod, value string) facts.Evidence {
 	list := "containerStatuses"
 	if c.init {
 		list = "initContainerStatuses"
 	}
-	return Evidence{Object: RefTo(p).In(), Field: fmt.Sprintf("status.%s[%q].state", list, c.Name), Value: value}
+	return facts.Evidence{Object: facts.RefTo(p).In(), Field: fmt.Sprintf("status.%s[%q].state", list, c.Name), Value: value}
 }
 
 // gpus is how many GPUs the container asks for.
@@ -89,19 +92,19 @@ func (c *container) gpus() int64 {
 }
 
 // tail are the last lines of the pod's container that were read.
-func (f *Facts) tail(p *corev1.Pod, container string) string {
+func tail(f *facts.Facts, p *corev1.Pod, container string) string {
 	return f.Logs[p.Namespace+"/"+p.Name+"/"+container]
 }
 
 // shown is an event as evidence.
-func shown(e *corev1.Event) Evidence {
-	about := Ref{Kind: e.InvolvedObject.Kind, Namespace: e.InvolvedObject.Namespace, Name: e.InvolvedObject.Name}
-	return Evidence{Object: about.In(), Field: "event " + e.Reason, Value: firstLine(e.Message)}
+func shown(e *corev1.Event) facts.Evidence {
+	about := facts.Ref{Kind: e.InvolvedObject.Kind, Namespace: e.InvolvedObject.Namespace, Name: e.InvolvedObject.Name}
+	return facts.Evidence{Object: about.In(), Field: "event " + e.Reason, Value: wording.FirstLine(e.Message)}
 }
 
 // troubles are events with one of the reasons after which the pod got no further; the newest first.
 func (c *Case) troubles(reasons ...string) []*corev1.Event {
-	if c.State != Starting {
+	if c.State != facts.Starting {
 		return nil
 	}
 	var out []*corev1.Event
@@ -141,8 +144,8 @@ func (c *Case) alike(same func(*corev1.Pod) bool) []*corev1.Pod {
 }
 
 // running are the pods as they would be if their containers ran.
-func running(pods []*corev1.Pod) []Object {
-	var out []Object
+func running(pods []*corev1.Pod) []facts.Object {
+	var out []facts.Object
 	for _, p := range pods {
 		n := p.DeepCopy()
 		n.Status = corev1.PodStatus{Phase: corev1.PodRunning, StartTime: p.Status.StartTime}
@@ -154,50 +157,11 @@ func running(pods []*corev1.Pod) []Object {
 	return out
 }
 
-func firstLine(s string) string {
-	s, _, _ = strings.Cut(strings.TrimSpace(s), "\n")
-	return s
-}
-
-// lastLine is the last of the lines that says something.
-func lastLine(s string) string {
-	s = strings.TrimSpace(s)
-	return s[strings.LastIndexByte(s, '\n')+1:]
-}
-
-// shortened keeps a message to what fits into a sentence.
-func shortened(s string, most int) string {
-	r := []rune(firstLine(s))
-	if len(r) <= most {
-		return string(r)
-	}
-	return string(r[:most]) + "..."
-}
-
-// mentions says whether the text has one of the words, in whichever case.
-func mentions(text string, words ...string) bool {
-	text = strings.ToLower(text)
-	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(text, w) })
-}
-
-// minutes is a duration as people say it.
-func minutes(d time.Duration) string {
-	switch {
-	case d < 2*time.Minute:
-		return d.Round(time.Second).String()
-	case d < 2*time.Hour:
-		return fmt.Sprintf("%dm", int(d.Minutes()))
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%dh", int(d.Hours()))
-	}
-	return fmt.Sprintf("%dd", int(d.Hours()/24))
-}
-
 // authored is the container as its author wrote it: in the template, where the pod has one, without what the API server
 // added.
 func (c *Case) authored(k *container) *corev1.Container {
-	for _, m := range c.Makers {
-		t := templateOf(m)
+	for _, m := range c.Owners {
+		t := facts.TemplateOf(m)
 		if t == nil {
 			continue
 		}

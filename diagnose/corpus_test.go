@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-dev/berth/diagnose"
+	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/engine/why"
 	"github.com/berth-dev/berth/kube/inspect"
 	"github.com/berth-dev/berth/kube/scheduler"
@@ -148,7 +149,7 @@ type answer struct {
 // testCase is one case, drawn.
 type testCase struct {
 	name  string
-	facts *diagnose.Facts
+	facts *facts.Facts
 	answer
 }
 
@@ -166,9 +167,9 @@ func loadCase(t *testing.T, name string, seed uint64) testCase {
 
 // readFacts reads objects as an API server would give them. Two kinds of document are not objects: "kind: Unseen"
 // lists what may not be read, and "kind: Logs" has the last lines of containers.
-func readFacts(t *testing.T, name string, objects []byte, d *drawn) *diagnose.Facts {
+func readFacts(t *testing.T, name string, objects []byte, d *drawn) *facts.Facts {
 	t.Helper()
-	f := &diagnose.Facts{At: d.now, Kubernetes: fmt.Sprintf("v1.%d.1", d.version), Logs: map[string]string{}, Matches: inspect.NewMatcher()}
+	f := &facts.Facts{At: d.now, Kubernetes: fmt.Sprintf("v1.%d.1", d.version), Logs: map[string]string{}, Matches: inspect.NewMatcher()}
 	for _, doc := range regexp.MustCompile(`(?m)^---\s*$`).Split(string(objects), -1) {
 		if strings.TrimSpace(doc) == "" {
 			continue
@@ -179,7 +180,7 @@ func readFacts(t *testing.T, name string, objects []byte, d *drawn) *diagnose.Fa
 		}
 		var head struct {
 			APIVersion, Kind string
-			Items            []diagnose.Unseen
+			Items            []facts.Unseen
 			Lines            map[string]string
 		}
 		if err := json.Unmarshal(b, &head); err != nil {
@@ -199,7 +200,7 @@ func readFacts(t *testing.T, name string, objects []byte, d *drawn) *diagnose.Fa
 		if !ok {
 			group = ""
 		}
-		k := diagnose.KindOf(group, head.Kind)
+		k := facts.KindOf(group, head.Kind)
 		if k == nil {
 			t.Fatalf("%s: nobody gathers %s of %s", name, head.Kind, head.APIVersion)
 		}
@@ -243,11 +244,11 @@ func (c *testCase) diagnoseWithout(t *testing.T, cause why.Cause) diagnose.Diagn
 	t.Helper()
 	d := diagnose.New(c.facts, scheduler.NewModel(scheduler.ModelOptions{})).Without(cause)
 	kind, name, _ := strings.Cut(c.Target, "/")
-	kind, ok := diagnose.Kindly(kind)
+	kind, ok := facts.ParseKind(kind)
 	if !ok {
 		t.Fatalf("%s: target %s", c.name, c.Target)
 	}
-	got, err := d.Why(diagnose.Ref{Kind: kind, Namespace: c.Namespace, Name: name})
+	got, err := d.Why(facts.Ref{Kind: kind, Namespace: c.Namespace, Name: name})
 	if err != nil {
 		t.Fatalf("%s: %v", c.name, err)
 	}

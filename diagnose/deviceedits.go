@@ -7,6 +7,10 @@ import (
 	"strings"
 
 	resourcev1 "k8s.io/api/resource/v1"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
+	"github.com/berth-dev/berth/internal/spelling"
 )
 
 // askAt is one request of the pod's claims, with where it is written.
@@ -17,7 +21,7 @@ type askAt struct {
 }
 
 // openAsks are the requests of the pod's claims that have no devices yet.
-func (f *Facts) openAsks(claims []podClaim) []askAt {
+func openAsks(f *facts.Facts, claims []podClaim) []askAt {
 	var out []askAt
 	for i := range claims {
 		c := &claims[i]
@@ -46,11 +50,11 @@ func (a *askAt) path() string {
 }
 
 // evidence is the field of the request in what was written.
-func (a *askAt) evidence(field, value string) Evidence {
-	return Evidence{Object: RefTo(a.claim.written).In(), Field: devicesField(a.claim.written) + strings.ReplaceAll(a.path(), "/", ".") + field, Value: value}
+func (a *askAt) evidence(field, value string) facts.Evidence {
+	return facts.Evidence{Object: facts.RefTo(a.claim.written).In(), Field: devicesField(a.claim.written) + strings.ReplaceAll(a.path(), "/", ".") + field, Value: value}
 }
 
-func devicesField(o Object) string {
+func devicesField(o facts.Object) string {
 	if _, ok := o.(*resourcev1.ResourceClaimTemplate); ok {
 		return "spec.spec.devices"
 	}
@@ -62,7 +66,7 @@ func devicesField(o Object) string {
 func (c *Case) rewrite(a *askAt, text string, ops ...Op) (Edit, bool) {
 	e := Edit{Side: Workload, Cost: 2, Text: text}
 	var commands []string
-	edit := func(o Object) bool {
+	edit := func(o facts.Object) bool {
 		field := "/" + strings.ReplaceAll(devicesField(o), ".", "/")
 		after, err := patch(o, field, ops)
 		if err != nil {
@@ -74,7 +78,7 @@ func (c *Case) rewrite(a *askAt, text string, ops ...Op) (Edit, bool) {
 	if !edit(a.claim.written) {
 		return e, false
 	}
-	r := RefTo(a.claim.written)
+	r := facts.RefTo(a.claim.written)
 	moved := make([]Op, len(ops))
 	for i, op := range ops {
 		op.Path = "/" + strings.ReplaceAll(devicesField(a.claim.written), ".", "/") + op.Path
@@ -83,10 +87,10 @@ func (c *Case) rewrite(a *askAt, text string, ops ...Op) (Edit, bool) {
 	commands = append(commands, fmt.Sprintf("kubectl get %s %s -n %s -o json | kubectl patch --local -f - --type=json -p %s -o json | kubectl replace --force -f -", strings.ToLower(r.Kind), r.Name, r.Namespace, quoted(moved)))
 	if _, template := a.claim.written.(*resourcev1.ResourceClaimTemplate); template {
 		for _, p := range c.All {
-			if p.Spec.NodeName != "" || over(p) {
+			if p.Spec.NodeName != "" || facts.Ended(p) {
 				continue
 			}
-			for _, claim := range c.claimsOf(p) {
+			for _, claim := range claimsOf(c.Facts, p) {
 				if claim.ResourceClaim != nil && claim.written == a.claim.written {
 					edit(claim.ResourceClaim)
 				}
@@ -100,7 +104,7 @@ func (c *Case) rewrite(a *askAt, text string, ops ...Op) (Edit, bool) {
 
 // startAnew has the pod made again, with new claims.
 func (c *Case) startAnew(pod string) string {
-	if c.Maker() == Object(c.Pod) {
+	if c.Owner() == facts.Object(c.Pod) {
 		return fmt.Sprintf("kubectl get pod %s -n %s -o json | kubectl replace --force -f -", pod, c.Pod.Namespace)
 	}
 	return fmt.Sprintf("kubectl delete pod %s -n %s", pod, c.Pod.Namespace)
@@ -110,7 +114,7 @@ var literal = regexp.MustCompile(`"[^"\\]*"|'[^'\\]*'`)
 
 // otherWords are the expression with one of its quoted words changed to a value that devices have, so that some of
 // them match: the fewest changed letters first, two at most.
-func (f *Facts) otherWords(expression string, all []*device) []string {
+func otherWords(f *facts.Facts, expression string, all []*device) []string {
 	type option struct {
 		text  string
 		typos int
@@ -122,8 +126,8 @@ func (f *Facts) otherWords(expression string, all []*device) []string {
 		for _, v := range values {
 			changed := expression[:at[0]+1] + v + expression[at[1]-1:]
 			selector := []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{Expression: changed}}}
-			if v != word && !strings.ContainsAny(v, `"'\`) && slices.ContainsFunc(all, func(d *device) bool { return f.selected(d, selector) == nil }) {
-				out = append(out, option{changed, distance(word, v)})
+			if v != word && !strings.ContainsAny(v, `"'\`) && slices.ContainsFunc(all, func(d *device) bool { return selected(f, d, selector) == nil }) {
+				out = append(out, option{changed, spelling.Distance(word, v)})
 			}
 		}
 	}
@@ -168,5 +172,5 @@ func sample(all []*device, name resourcev1.QualifiedName) string {
 		}
 	}
 	slices.Sort(out)
-	return few(out)
+	return wording.Few(out)
 }

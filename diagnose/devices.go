@@ -11,6 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/utils/ptr"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
 // device is one that a driver offers.
@@ -25,7 +28,7 @@ func (d *device) id() string { return d.driver + "/" + d.pool + "/" + d.Name }
 
 // devices are all that drivers offer, and who has them.
 type devices struct {
-	f          *Facts
+	f          *facts.Facts
 	all        []*device
 	onNode     map[string][]*device // offered for one node alone, by node
 	elsewhere  []*device            // offered for several
@@ -34,12 +37,12 @@ type devices struct {
 	used       map[string]map[string]resource.Quantity // of shared, by driver/pool/set, then counter
 }
 
-// offers are the devices that there are, read once.
-func (f *Facts) offers() *devices {
-	return Derive(f, readDevices)
+// offersOf are the devices that there are, read once.
+func offersOf(f *facts.Facts) *devices {
+	return facts.Derive(f, readDevices)
 }
 
-func readDevices(f *Facts) *devices {
+func readDevices(f *facts.Facts) *devices {
 	d := &devices{f: f, onNode: make(map[string][]*device), shared: make(map[string]map[string]resource.Quantity), used: make(map[string]map[string]resource.Quantity)}
 	newest, slicesOf := make(map[string]int64), make(map[string]int64)
 	for _, s := range f.ResourceSlices {
@@ -167,11 +170,11 @@ type podClaim struct {
 	*resourcev1.ResourceClaim        // nil: not made yet
 	name                      string // of the claim, else of the template
 	spec                      *resourcev1.DeviceClaim
-	written                   Object // that a person wrote: the claim, or the template that it is made from
+	written                   facts.Object // that a person wrote: the claim, or the template that it is made from
 }
 
 // claimsOf are the pod's claims of devices, as far as they, or what they are made from, can be seen.
-func (f *Facts) claimsOf(p *corev1.Pod) []podClaim {
+func claimsOf(f *facts.Facts, p *corev1.Pod) []podClaim {
 	var out []podClaim
 	for _, r := range p.Spec.ResourceClaims {
 		if r.ResourceClaimName != nil {
@@ -181,7 +184,7 @@ func (f *Facts) claimsOf(p *corev1.Pod) []podClaim {
 			continue
 		}
 		t := named(f.ResourceClaimTemplates, p.Namespace, ptr.Deref(r.ResourceClaimTemplateName, ""))
-		c := f.madeClaim(p, r.Name)
+		c := madeClaim(f, p, r.Name)
 		switch {
 		case c != nil && t != nil:
 			out = append(out, podClaim{c, c.Name, &c.Spec.Devices, t})
@@ -195,7 +198,7 @@ func (f *Facts) claimsOf(p *corev1.Pod) []podClaim {
 }
 
 // madeClaim is the claim that was made for the pod from a template, nil if there is none yet.
-func (f *Facts) madeClaim(p *corev1.Pod, of string) *resourcev1.ResourceClaim {
+func madeClaim(f *facts.Facts, p *corev1.Pod, of string) *resourcev1.ResourceClaim {
 	for _, s := range p.Status.ResourceClaimStatuses {
 		if s.Name == of && s.ResourceClaimName != nil {
 			return named(f.ResourceClaims, p.Namespace, *s.ResourceClaimName)
@@ -240,12 +243,12 @@ func deviceAsks(spec *resourcev1.DeviceClaim) [][]deviceAsk {
 // inClass says whether the device is of the class, whoever has it. A class that does not exist has none.
 func (d *devices) inClass(v *device, class string) bool {
 	c := named(d.f.DeviceClasses, "", class)
-	return c != nil && d.f.selected(v, c.Spec.Selectors) == nil
+	return c != nil && selected(d.f, v, c.Spec.Selectors) == nil
 }
 
 // suits says whether the device is one that is asked for, whoever has it.
 func (d *devices) suits(v *device, ask *deviceAsk) bool {
-	return d.inClass(v, ask.class) && d.f.selected(v, ask.selectors) == nil && !slices.ContainsFunc(v.Taints, func(t resourcev1.DeviceTaint) bool {
+	return d.inClass(v, ask.class) && selected(d.f, v, ask.selectors) == nil && !slices.ContainsFunc(v.Taints, func(t resourcev1.DeviceTaint) bool {
 		return t.Effect != resourcev1.DeviceTaintEffectNone && !slices.ContainsFunc(ask.tolerations, func(o resourcev1.DeviceToleration) bool { return toleratesDevice(&o, &t) })
 	})
 }
@@ -263,7 +266,7 @@ type notSelected struct {
 
 // selected returns the first selector that the device does not match, nil if it matches all. Without somebody to
 // evaluate them all match: what is not known is not said.
-func (f *Facts) selected(v *device, selectors []resourcev1.DeviceSelector) *notSelected {
+func selected(f *facts.Facts, v *device, selectors []resourcev1.DeviceSelector) *notSelected {
 	for _, s := range selectors {
 		if s.CEL == nil || f.Matches == nil {
 			continue
@@ -276,12 +279,12 @@ func (f *Facts) selected(v *device, selectors []resourcev1.DeviceSelector) *notS
 }
 
 // deviceBars keep the pod from nodes where its claims of devices cannot be met.
-func (f *Facts) deviceBars(p *corev1.Pod) []Bar {
-	claims := f.claimsOf(p)
+func deviceBars(f *facts.Facts, p *corev1.Pod) []Bar {
+	claims := claimsOf(f, p)
 	if len(claims) == 0 || !f.Sees("resourceslices.resource.k8s.io", "") || !f.Sees("resourceclaims.resource.k8s.io", "") {
 		return nil
 	}
-	d := f.offers()
+	d := offersOf(f)
 	b := Bar{Kind: ByDevices, Nodes: make(map[string]string)}
 	for _, n := range f.Nodes {
 		if reason := d.refuse(n, claims); reason != "" {
@@ -332,7 +335,7 @@ func (a *allocation) shortage() string {
 			}
 		}
 		if free < ask.count || ask.all && free < match {
-			return fmt.Sprintf("claim %s asks for %d of class %s, and %d of %s there %s free", todo.claim.name, ask.count, ask.class, free, number(match, "such device"), inNumber(free, "is", "are"))
+			return fmt.Sprintf("claim %s asks for %d of class %s, and %d of %s there %s free", todo.claim.name, ask.count, ask.class, free, wording.Number(match, "such device"), wording.InNumber(free, "is", "are"))
 		}
 	}
 	return "the devices that its claims ask for cannot be had together there"
@@ -483,7 +486,7 @@ func (d *device) attribute(name resourcev1.FullyQualifiedName) string {
 }
 
 // heldBy are the pods that a claim is reserved for.
-func (f *Facts) heldBy(claim *resourcev1.ResourceClaim) []*corev1.Pod {
+func heldBy(f *facts.Facts, claim *resourcev1.ResourceClaim) []*corev1.Pod {
 	var out []*corev1.Pod
 	for _, r := range claim.Status.ReservedFor {
 		if p := f.PodNamed(claim.Namespace, r.Name); p != nil && r.Resource == "pods" {

@@ -9,10 +9,12 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
 // offering is a node with devices, two to a root; a class of them, and nobody who evaluates selectors but by name.
-func offering(gpus int) (*Facts, *corev1.Node) {
+func offering(gpus int) (*facts.Facts, *corev1.Node) {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
 	s := &resourcev1.ResourceSlice{Spec: resourcev1.ResourceSliceSpec{Driver: "gpu", NodeName: &n.Name, Pool: resourcev1.ResourcePool{Name: "n", Generation: 2, ResourceSliceCount: 1}}}
 	for i := range gpus {
@@ -22,7 +24,7 @@ func offering(gpus int) (*Facts, *corev1.Node) {
 	}
 	old := s.DeepCopy()
 	old.Spec.Pool.Generation, old.Spec.Devices = 1, append(old.Spec.Devices, resourcev1.Device{Name: "gone"})
-	f := &Facts{Matches: func(e, _ string, d *resourcev1.Device) (bool, error) { return strings.HasPrefix(d.Name, e), nil }}
+	f := &facts.Facts{Matches: func(e, _ string, d *resourcev1.Device) (bool, error) { return strings.HasPrefix(d.Name, e), nil }}
 	f.Nodes, f.ResourceSlices = []*corev1.Node{n}, []*resourcev1.ResourceSlice{old, s}
 	f.DeviceClasses = []*resourcev1.DeviceClass{{ObjectMeta: metav1.ObjectMeta{Name: "class"}, Spec: resourcev1.DeviceClassSpec{Selectors: []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{Expression: "gpu"}}}}}}
 	return f, n
@@ -84,7 +86,7 @@ func TestDevicesForClaims(t *testing.T) {
 		f, n := offering(4)
 		f.ResourceClaims = []*resourcev1.ResourceClaim{holding(c.held...)}
 		for range 2 { // looking changes nothing
-			if got := f.offers().refuse(n, []podClaim{{name: "c", spec: &c.spec}}); (got == "") != c.want {
+			if got := offersOf(f).refuse(n, []podClaim{{name: "c", spec: &c.spec}}); (got == "") != c.want {
 				t.Errorf("%s: %q", c.name, got)
 			}
 		}
@@ -102,17 +104,17 @@ func TestDevicesThatShareCounters(t *testing.T) {
 	spec := func(count int64) []podClaim {
 		return []podClaim{{name: "c", spec: &resourcev1.DeviceClaim{Requests: []resourcev1.DeviceRequest{wants(count)}}}}
 	}
-	if got := f.offers().refuse(n, spec(2)); got != "" {
+	if got := offersOf(f).refuse(n, spec(2)); got != "" {
 		t.Errorf("two halves: %s", got)
 	}
-	if got := f.offers().refuse(n, spec(3)); got == "" {
+	if got := offersOf(f).refuse(n, spec(3)); got == "" {
 		t.Error("the whole and two halves of it")
 	}
-	f.index, f.ResourceClaims = makeIndex(&f.Objects), []*resourcev1.ResourceClaim{holding("gpu-1")}
-	if got := f.offers().refuse(n, spec(2)); got == "" {
+	f = f.After([]facts.Change{{Now: holding("gpu-1")}})
+	if got := offersOf(f).refuse(n, spec(2)); got == "" {
 		t.Error("two of what is left of one half")
 	}
-	if got := f.offers().refuse(n, spec(1)); got != "" {
+	if got := offersOf(f).refuse(n, spec(1)); got != "" {
 		t.Errorf("the other half: %s", got)
 	}
 }
@@ -120,7 +122,7 @@ func TestDevicesThatShareCounters(t *testing.T) {
 func TestIncompletePoolOffersNothing(t *testing.T) {
 	f, n := offering(2)
 	f.ResourceSlices[1].Spec.Pool.ResourceSliceCount = 2
-	if got := f.offers().reach(n); len(got) != 0 {
+	if got := offersOf(f).reach(n); len(got) != 0 {
 		t.Errorf("%d devices of half a pool", len(got))
 	}
 }

@@ -10,12 +10,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/engine"
 )
 
 // Diagnoser answers questions about one set of facts. It is for one goroutine.
 type Diagnoser struct {
-	facts  *Facts
+	facts  *facts.Facts
 	model  Model // nil: nodes, or the pods on them, were not seen
 	checks []*Check
 	loaded bool
@@ -24,7 +25,7 @@ type Diagnoser struct {
 
 // New makes a Diagnoser. The model is empty and belongs to it from now on; nil does without the engine. Where the
 // facts lack nodes, or pods of some namespaces, the engine is not asked: it would count room that is not there.
-func New(f *Facts, m Model) *Diagnoser {
+func New(f *facts.Facts, m Model) *Diagnoser {
 	if !f.Sees("nodes", "") || !f.Sees("pods", "") {
 		m = nil
 	}
@@ -38,13 +39,13 @@ func (d *Diagnoser) load() {
 	}
 	d.loaded = true
 	var all []metav1.Object
-	for _, k := range Kinds {
+	for _, k := range facts.Kinds {
 		if k.Kind == "Event" {
 			continue
 		}
-		for _, o := range k.list(&d.facts.Objects) {
+		for _, o := range k.List(&d.facts.Objects) {
 			if standing(o) {
-				all = append(all, d.facts.offered(o))
+				all = append(all, offered(d.facts, o))
 			}
 		}
 	}
@@ -53,13 +54,13 @@ func (d *Diagnoser) load() {
 
 // standing says whether the object is in the model always: all but pods that wait, which are there while their target
 // is looked at.
-func standing(o Object) bool {
+func standing(o facts.Object) bool {
 	p, ok := o.(*corev1.Pod)
 	return !ok || p.Spec.NodeName != ""
 }
 
 // Why says what keeps the target from running. The error is a NotFound.
-func (d *Diagnoser) Why(target Ref) (Diagnosis, error) {
+func (d *Diagnoser) Why(target facts.Ref) (Diagnosis, error) {
 	top, err := d.facts.Find(target)
 	if err != nil {
 		return Diagnosis{}, err
@@ -67,63 +68,50 @@ func (d *Diagnoser) Why(target Ref) (Diagnosis, error) {
 	return d.why(top), nil
 }
 
-// Waiting returns the targets that do not run as they should: the topmost makers of pods that wait, and makers of pods
+// Waiting returns the targets that do not run as they should: the topmost owners of pods that wait, and owners of pods
 // that do not exist; by namespace and name. namespace "" is all.
-func (d *Diagnoser) Waiting(namespace string) []Ref {
+func (d *Diagnoser) Waiting(namespace string) []facts.Ref {
 	f := d.facts
-	found := make(map[Ref]bool)
-	var out []Ref
-	add := func(o Object) {
+	found := make(map[facts.Ref]bool)
+	var out []facts.Ref
+	add := func(o facts.Object) {
 		for range 8 {
 			up := f.Controller(o)
-			if up == nil || kindOf(up) == nil || !slices.Contains(asked, kindOf(up).Kind) {
+			if up == nil || facts.KindOfObject(up) == nil || !slices.Contains(facts.AskedKinds, facts.KindOfObject(up).Kind) {
 				break
 			}
 			o = up
 		}
-		if r := RefTo(o); !found[r] {
+		if r := facts.RefTo(o); !found[r] {
 			found[r] = true
 			out = append(out, r)
 		}
 	}
 	for _, p := range f.Pods {
-		if (namespace == "" || p.Namespace == namespace) && p.DeletionTimestamp == nil && (unsettled(p) || f.stranded(p)) {
+		if (namespace == "" || p.Namespace == namespace) && p.DeletionTimestamp == nil && (facts.Unsettled(p) || strandedPod(f, p)) {
 			add(p)
 		}
 	}
-	for _, k := range Kinds {
-		if k.Kind == "Pod" || !slices.Contains(asked, k.Kind) {
+	for _, k := range facts.Kinds {
+		if k.Kind == "Pod" || !slices.Contains(facts.AskedKinds, k.Kind) {
 			continue
 		}
-		for _, o := range k.list(&f.Objects) {
-			if (namespace == "" || o.GetNamespace() == namespace) && (f.lacks(o) > 0 || idle(o)) {
+		for _, o := range k.List(&f.Objects) {
+			if (namespace == "" || o.GetNamespace() == namespace) && (f.MissingPods(o) > 0 || idle(o)) {
 				add(o)
 			}
 		}
 	}
-	slices.SortFunc(out, func(a, b Ref) int {
+	slices.SortFunc(out, func(a, b facts.Ref) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
 	})
 	return out
 }
 
-// unsettled says whether the pod is not where its author wants it to be.
-func unsettled(p *corev1.Pod) bool {
-	switch stateOf(p) {
-	case Gated, Pending, Starting:
-		return true
-	case Running:
-		return slices.ContainsFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
-			return s.State.Waiting != nil
-		})
-	}
-	return false
-}
-
-// stranded says whether the pod should run, and its node is not Ready or gone. What runs on every node is left out: the node
+// strandedPod says whether the pod should run, and its node is not Ready or gone. What runs on every node is left out: the node
 // is the matter.
-func (f *Facts) stranded(p *corev1.Pod) bool {
-	if stateOf(p) != Running || p.Spec.NodeName == "" || byDaemonSet(p) || p.Annotations[corev1.MirrorPodAnnotationKey] != "" || !f.Sees("nodes", "") {
+func strandedPod(f *facts.Facts, p *corev1.Pod) bool {
+	if facts.StateOf(p) != facts.Running || p.Spec.NodeName == "" || byDaemonSet(p) || p.Annotations[corev1.MirrorPodAnnotationKey] != "" || !f.Sees("nodes", "") {
 		return false
 	}
 	n := f.NodeNamed(p.Spec.NodeName)
@@ -131,9 +119,9 @@ func (f *Facts) stranded(p *corev1.Pod) bool {
 }
 
 // idle says whether the object is held back by its own word.
-func idle(o Object) bool {
+func idle(o facts.Object) bool {
 	j, ok := o.(*batchv1.Job)
-	return ok && ptr.Deref(j.Spec.Suspend, false) && ended(j) == ""
+	return ok && ptr.Deref(j.Spec.Suspend, false) && facts.JobEnded(j) == ""
 }
 
 // judgement is what the checks say of a target in some facts.
@@ -145,11 +133,11 @@ type judgement struct {
 }
 
 // judge runs all checks on all cases of the target.
-func (d *Diagnoser) judge(f *Facts, target Ref, top Object) *judgement {
+func (d *Diagnoser) judge(f *facts.Facts, target facts.Ref, top facts.Object) *judgement {
 	d.load()
 	s := d.enter(f, top)
 	defer s.leave()
-	j := &judgement{cases: f.casesOf(target, top)}
+	j := &judgement{cases: casesOf(f, target, top)}
 	for _, c := range j.cases {
 		c.tell, c.Checks = s.fit, d.checks
 		c.Fit()
@@ -238,8 +226,8 @@ func (j *judgement) outcome() string {
 }
 
 // why makes the diagnosis.
-func (d *Diagnoser) why(top Object) Diagnosis {
-	target := RefTo(top)
+func (d *Diagnoser) why(top facts.Object) Diagnosis {
+	target := facts.RefTo(top)
 	out := Diagnosis{APIVersion: APIVersion, Kind: Kind, Target: target, Layer: None, Owner: Nobody, Cause: Healthy, Created: top.GetCreationTimestamp().Time}
 	j := d.judge(d.facts, target, top)
 	out.State = j.cases[0].State
@@ -266,7 +254,7 @@ func (d *Diagnoser) why(top Object) Diagnosis {
 		}
 	}
 	if !first.Until.IsZero() {
-		out.ETA = &ETA{Earliest: first.Until, Likely: first.Until, Because: first.Because}
+		out.ETA = &facts.ETA{Earliest: first.Until, Likely: first.Until, Because: first.Because}
 	}
 	if e := j.expects(); e != nil && (first.Layer == L3 || first.Calm) { // it knows who else waits
 		out.ETA = e

@@ -3,6 +3,7 @@ package diagnose
 import (
 	"time"
 
+	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/engine/why"
 )
 
@@ -38,19 +39,6 @@ const (
 	Nobody    Owner = "none"
 )
 
-// State is how far the work has come.
-type State string
-
-const (
-	Absent    State = "absent" // pods that should exist do not
-	Gated     State = "gated"
-	Pending   State = "pending"
-	Starting  State = "starting" // on a node, not running yet
-	Running   State = "running"
-	Failed    State = "failed"
-	Succeeded State = "succeeded"
-)
-
 // Healthy is the cause of work that needs nobody to act.
 const Healthy why.Cause = "healthy"
 
@@ -59,17 +47,17 @@ const Unknown why.Cause = "unknown"
 
 // Diagnosis is the answer for one target.
 type Diagnosis struct {
-	APIVersion string    `json:"apiVersion"`
-	Kind       string    `json:"kind"`
-	Target     Ref       `json:"target"`
-	State      State     `json:"state"`
-	Layer      Layer     `json:"layer"`
-	Cause      why.Cause `json:"cause"`
-	Owner      Owner     `json:"owner"`
-	Summary    string    `json:"summary"` // one sentence
-	Blockers   []Blocker `json:"blockers,omitempty"`
-	Fixes      []Fix     `json:"fixes,omitempty"`
-	ETA        *ETA      `json:"eta,omitempty"`
+	APIVersion string      `json:"apiVersion"`
+	Kind       string      `json:"kind"`
+	Target     facts.Ref   `json:"target"`
+	State      facts.State `json:"state"`
+	Layer      Layer       `json:"layer"`
+	Cause      why.Cause   `json:"cause"`
+	Owner      Owner       `json:"owner"`
+	Summary    string      `json:"summary"` // one sentence
+	Blockers   []Blocker   `json:"blockers,omitempty"`
+	Fixes      []Fix       `json:"fixes,omitempty"`
+	ETA        *facts.ETA  `json:"eta,omitempty"`
 	// Scheduler is what Berth's live scheduler says of it, where it schedules the target.
 	Scheduler *SchedulerAnswer `json:"scheduler,omitempty"`
 	Unseen    []string         `json:"unseen,omitempty"` // what the caller may not read, and so is not known
@@ -88,19 +76,12 @@ type DiagnosisList struct {
 
 // Blocker is one thing that stands in the way.
 type Blocker struct {
-	Layer    Layer      `json:"layer"`
-	Cause    why.Cause  `json:"cause"`
-	Owner    Owner      `json:"owner"`
-	Binding  bool       `json:"binding"` // the work cannot go on while it stands
-	Message  string     `json:"message"`
-	Evidence []Evidence `json:"evidence,omitempty"`
-}
-
-// Evidence is where something can be read.
-type Evidence struct {
-	Object string `json:"object"` // kind/name, or kind/namespace/name
-	Field  string `json:"field"`  // a path in it: status.allocatable["nvidia.com/gpu"]
-	Value  string `json:"value"`
+	Layer    Layer            `json:"layer"`
+	Cause    why.Cause        `json:"cause"`
+	Owner    Owner            `json:"owner"`
+	Binding  bool             `json:"binding"` // the work cannot go on while it stands
+	Message  string           `json:"message"`
+	Evidence []facts.Evidence `json:"evidence,omitempty"`
 }
 
 // Side is who would make a change.
@@ -119,11 +100,4 @@ type Fix struct {
 	Verified bool   `json:"verified"`          // always true of what is printed
 	Assumes  string `json:"assumes,omitempty"`
 	Outcome  string `json:"outcome"` // what then happens
-}
-
-// ETA is when the work may start by itself.
-type ETA struct {
-	Earliest time.Time `json:"earliest,omitzero"`
-	Likely   time.Time `json:"likely,omitzero"`
-	Because  string    `json:"because"`
 }

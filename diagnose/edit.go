@@ -6,11 +6,11 @@ import (
 	"slices"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
 // Edit is a change that might help. What it does is given as objects, so that it can be tried; the command has to do
@@ -19,16 +19,16 @@ type Edit struct {
 	Side Side
 	Text string // what to do: "add a toleration for nvidia.com/gpu=present:NoSchedule"
 	// Ops change the target's pods: JSON patch operations with paths in a pod ("/spec/nodeSelector/gpu-pool"). The
-	// command that does it to the target, or to its maker, is made from them.
+	// command that does it to the target, or to its owner, is made from them.
 	Ops []Op
 	// Set and Gone are objects as they would be afterwards, and objects that would not be there any more.
-	Set, Gone []Object
+	Set, Gone []facts.Object
 	Command   string // "": the one made from Ops, or nobody's command line can
 	Assumes   string
 	Outcome   string // "": as found when it was tried
 	Cost      int    // how much it asks of people: cheap edits are tried and shown first
 
-	on Object // whose pods the Ops change; nil: the target's
+	on facts.Object // whose pods the Ops change; nil: the target's
 }
 
 // Op is one operation of a JSON patch.
@@ -50,14 +50,14 @@ func Pointer(keys ...string) string {
 
 // with returns the facts as they would be after the edits, made for the target. What an edit changes has no events and
 // no status from before.
-func (f *Facts) with(top Object, edits []Edit) (*Facts, []change, error) {
-	var changes []change
+func with(f *facts.Facts, top facts.Object, edits []Edit) (*facts.Facts, []facts.Change, error) {
+	var changes []facts.Change
 	for _, e := range edits {
 		for _, o := range e.Set {
-			changes = append(changes, change{now: f.merged(o, changes)})
+			changes = append(changes, facts.Change{Now: merged(f, o, changes)})
 		}
 		for _, o := range e.Gone {
-			changes = append(changes, change{was: o})
+			changes = append(changes, facts.Change{Was: o})
 		}
 		if len(e.Ops) == 0 {
 			continue
@@ -66,29 +66,29 @@ func (f *Facts) with(top Object, edits []Edit) (*Facts, []change, error) {
 		if e.on != nil {
 			of = e.on
 		}
-		made, err := f.patched(of, e.Ops, changes)
+		made, err := patched(f, of, e.Ops, changes)
 		if err != nil {
 			return nil, nil, err
 		}
 		changes = append(changes, made...)
 	}
-	return f.after(changes), changes, nil
+	return f.After(changes), changes, nil
 }
 
 // patched applies the operations to what makes the target's pods, and to those of its pods that are made anew. Those
-// that failed go, as their maker makes others.
-func (f *Facts) patched(top Object, ops []Op, before []change) ([]change, error) {
-	var out []change
-	latest := func(o Object) Object {
+// that failed go, as their owner makes others.
+func patched(f *facts.Facts, top facts.Object, ops []Op, before []facts.Change) ([]facts.Change, error) {
+	var out []facts.Change
+	latest := func(o facts.Object) facts.Object {
 		for _, c := range slices.Concat(before, out) {
-			if c.now != nil && sameType(c.now, o) && c.now.GetName() == o.GetName() && c.now.GetNamespace() == o.GetNamespace() {
-				o = c.now
+			if c.Now != nil && facts.SameType(c.Now, o) && c.Now.GetName() == o.GetName() && c.Now.GetNamespace() == o.GetNamespace() {
+				o = c.Now
 			}
 		}
 		return o
 	}
-	for _, m := range f.makers(top) {
-		prefix := templatePath(m)
+	for _, m := range f.PodOwners(top) {
+		prefix := facts.TemplatePath(m)
 		if prefix == "" {
 			continue
 		}
@@ -99,12 +99,12 @@ func (f *Facts) patched(top Object, ops []Op, before []change) ([]change, error)
 		if j, ok := n.(*batchv1.Job); ok {
 			j.Status = batchv1.JobStatus{}
 		}
-		out = append(out, change{now: n})
+		out = append(out, facts.Change{Now: n})
 	}
-	pods := f.podsOf(top)
+	pods := f.PodsMadeBy(top)
 	for _, p := range pods {
-		if stateOf(p) == Failed && Object(p) != top {
-			out = append(out, change{was: p})
+		if facts.StateOf(p) == facts.Failed && facts.Object(p) != top {
+			out = append(out, facts.Change{Was: p})
 			continue
 		}
 		if !remade(p, pods) {
@@ -118,7 +118,7 @@ func (f *Facts) patched(top Object, ops []Op, before []change) ([]change, error)
 		fresh.Status = corev1.PodStatus{Phase: corev1.PodPending}
 		fresh.Spec.NodeName = ""
 		fresh.CreationTimestamp = metav1.NewTime(f.At)
-		out = append(out, change{now: fresh})
+		out = append(out, facts.Change{Now: fresh})
 	}
 	return out, nil
 }
@@ -126,31 +126,17 @@ func (f *Facts) patched(top Object, ops []Op, before []change) ([]change, error)
 // remade says whether a change of the target makes the pod anew: whatever does not run, or does not run well. What runs
 // well is counted as staying, for as long as other pods wait.
 func remade(p *corev1.Pod, all []*corev1.Pod) bool {
-	switch stateOf(p) {
-	case Pending, Gated, Starting, Failed:
+	switch facts.StateOf(p) {
+	case facts.Pending, facts.Gated, facts.Starting, facts.Failed:
 		return true
-	case Running:
-		return unsettled(p) || !slices.ContainsFunc(all, func(o *corev1.Pod) bool { return stateOf(o) != Running && !over(o) })
+	case facts.Running:
+		return facts.Unsettled(p) || !slices.ContainsFunc(all, func(o *corev1.Pod) bool { return facts.StateOf(o) != facts.Running && !facts.Ended(o) })
 	}
 	return false
 }
 
-// templatePath is where in an object its pod template is.
-func templatePath(o Object) string {
-	switch o := o.(type) {
-	case *appsv1.Deployment, *appsv1.ReplicaSet, *appsv1.StatefulSet, *appsv1.DaemonSet, *batchv1.Job:
-		return "/spec/template"
-	case *batchv1.CronJob:
-		return "/spec/jobTemplate/spec/template"
-	case *unstructured.Unstructured:
-		path, _ := foreignTemplate(o)
-		return path
-	}
-	return ""
-}
-
 // patch returns a copy of the object with the operations done below the path.
-func patch(o Object, prefix string, ops []Op) (Object, error) {
+func patch(o facts.Object, prefix string, ops []Op) (facts.Object, error) {
 	b, err := json.Marshal(o)
 	if err != nil {
 		return nil, err
@@ -175,7 +161,7 @@ func patch(o Object, prefix string, ops []Op) (Object, error) {
 	if b, err = json.Marshal(tree); err != nil {
 		return nil, err
 	}
-	n := kindOf(o).made()
+	n := facts.KindOfObject(o).New()
 	return n, json.Unmarshal(b, n)
 }
 

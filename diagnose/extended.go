@@ -7,10 +7,12 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
+
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
 // standsFor is the device class whose devices the extended resource stands for, nil for a resource of its own.
-func (f *Facts) standsFor(name corev1.ResourceName) *resourcev1.DeviceClass {
+func standsFor(f *facts.Facts, name corev1.ResourceName) *resourcev1.DeviceClass {
 	for _, class := range f.DeviceClasses {
 		if n := class.Spec.ExtendedResourceName; n != nil && *n == string(name) {
 			return class
@@ -22,7 +24,7 @@ func (f *Facts) standsFor(name corev1.ResourceName) *resourcev1.DeviceClass {
 // offered is the object as the engine is to see it: a node has as much of an extended resource as drivers offer
 // devices that it stands for, where no device plugin offers any. Those that claims hold by themselves do not count;
 // those of pods that asked for the resource do, for the engine counts these pods.
-func (f *Facts) offered(o Object) Object {
+func offered(f *facts.Facts, o facts.Object) facts.Object {
 	n, ok := o.(*corev1.Node)
 	if !ok || !slices.ContainsFunc(f.DeviceClasses, func(c *resourcev1.DeviceClass) bool { return c.Spec.ExtendedResourceName != nil }) {
 		return o
@@ -33,7 +35,7 @@ func (f *Facts) offered(o Object) Object {
 		if plugin := n.Status.Allocatable[name]; name == "" || !plugin.IsZero() {
 			continue
 		}
-		if count := f.unclaimed(n, class); count > 0 {
+		if count := unclaimed(f, n, class); count > 0 {
 			if out == n {
 				out = n.DeepCopy()
 			}
@@ -44,8 +46,8 @@ func (f *Facts) offered(o Object) Object {
 }
 
 // unclaimed counts the devices of the class that a pod on the node could get by asking for the resource.
-func (f *Facts) unclaimed(n *corev1.Node, class *resourcev1.DeviceClass) int {
-	d, count := f.offers(), 0
+func unclaimed(f *facts.Facts, n *corev1.Node, class *resourcev1.DeviceClass) int {
+	d, count := offersOf(f), 0
 	for _, v := range d.onNode[n.Name] {
 		own := v.holder == nil || v.holder.Annotations[resourcev1.ExtendedResourceClaimAnnotation] == "true"
 		if own && d.inClass(v, class.Name) && len(v.Taints) == 0 {

@@ -1,7 +1,6 @@
 package diagnose
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -9,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/engine/why"
 )
@@ -57,14 +57,14 @@ func (f *Fit) Placed() bool { return f.Verdict == why.Placed && len(f.Missing) =
 // session is the model with one target's waiting pods in it.
 type session struct {
 	model   Model
-	facts   *Facts
+	facts   *facts.Facts
 	waiting []*corev1.Pod    // in the model
 	claims  []metav1.Object  // of pods to come, in the model
 	bars    map[string][]Bar // by pod
 }
 
 // enter puts the target's waiting pods into the model: those that exist, those to come, and those of the same gang.
-func (d *Diagnoser) enter(f *Facts, top Object) *session {
+func (d *Diagnoser) enter(f *facts.Facts, top facts.Object) *session {
 	s := &session{model: d.model, facts: f, bars: make(map[string][]Bar)}
 	if d.model == nil {
 		return s
@@ -77,38 +77,38 @@ func (d *Diagnoser) enter(f *Facts, top Object) *session {
 		}
 	}
 	gangs := make(map[string]bool)
-	for _, p := range f.podsOf(top) {
-		if stateOf(p) == Pending && p.DeletionTimestamp == nil {
+	for _, p := range f.PodsMadeBy(top) {
+		if facts.StateOf(p) == facts.Pending && p.DeletionTimestamp == nil {
 			add(p)
-			gangs[f.gangOf(p)] = true
+			gangs[f.GangOf(p)] = true
 		}
 	}
-	for _, m := range f.makers(top) {
-		for i := range f.lacks(m) {
-			if p := podFrom(m, i); p != nil {
-				f.admitted(p)
+	for _, m := range f.PodOwners(top) {
+		for i := range f.MissingPods(m) {
+			if p := facts.PodFrom(m, i); p != nil {
+				f.Admit(p)
 				add(p)
-				gangs[f.gangOf(p)] = true
+				gangs[f.GangOf(p)] = true
 			}
 		}
 	}
 	delete(gangs, "")
 	for _, p := range f.Pods {
-		if len(gangs) > 0 && stateOf(p) == Pending && p.DeletionTimestamp == nil && gangs[f.gangOf(p)] {
+		if len(gangs) > 0 && facts.StateOf(p) == facts.Pending && p.DeletionTimestamp == nil && gangs[f.GangOf(p)] {
 			add(p)
 		}
 	}
 	for gang := range gangs {
-		for _, m := range f.gangMakers(gang) {
-			for i := range f.lacks(m) {
-				p := podFrom(m, i)
-				f.admitted(p)
+		for _, m := range f.GangOwners(gang) {
+			for i := range f.MissingPods(m) {
+				p := facts.PodFrom(m, i)
+				f.Admit(p)
 				add(p)
 			}
 		}
 	}
 	for _, p := range s.waiting {
-		s.claims = append(s.claims, f.claimsToCome(p)...)
+		s.claims = append(s.claims, claimsToCome(f, p)...)
 	}
 	s.model.Set(s.claims...)
 	for _, p := range s.waiting {
@@ -121,7 +121,7 @@ func (d *Diagnoser) enter(f *Facts, top Object) *session {
 }
 
 // claimsToCome are the ephemeral claims that will be made once the pod exists.
-func (f *Facts) claimsToCome(p *corev1.Pod) []metav1.Object {
+func claimsToCome(f *facts.Facts, p *corev1.Pod) []metav1.Object {
 	if p.UID != "" {
 		return nil
 	}
@@ -156,11 +156,11 @@ func (s *session) together(now time.Time) (starts []engine.Placement, left int) 
 		if i >= mostTogether {
 			break
 		}
-		if gang := f.gangOf(p); done[key] || len(p.Spec.SchedulingGates) > 0 || gang != "" && done[gang] {
+		if gang := f.GangOf(p); done[key] || len(p.Spec.SchedulingGates) > 0 || gang != "" && done[gang] {
 			continue
 		}
 		if len(placed) > 0 && minds(p) {
-			s.facts = f.beside(placed)
+			s.facts = f.Beside(placed)
 			s.restrict(p)
 		}
 		e, where, missing := s.model.Try(key, now)
@@ -174,7 +174,7 @@ func (s *session) together(now time.Time) (starts []engine.Placement, left int) 
 			}
 		}
 		starts = append(starts, where...)
-		done[f.gangOf(p)] = true
+		done[f.GangOf(p)] = true
 	}
 	s.facts = f
 	for _, p := range s.waiting {
@@ -203,7 +203,7 @@ func (s *session) take(w engine.Placement) *corev1.Pod {
 
 // restrict keeps the pod from nodes that rules between pods, or claims of devices, exclude.
 func (s *session) restrict(p *corev1.Pod) {
-	bars := s.facts.bars(p)
+	bars := bars(s.facts, p)
 	s.bars[p.Namespace+"/"+p.Name] = bars
 	if len(bars) == 0 {
 		return
@@ -254,28 +254,3 @@ func (s *session) fit(c *Case) *Fit {
 	slices.SortFunc(f.Nodes, func(a, b NodeFit) int { return strings.Compare(a.Name, b.Name) })
 	return f
 }
-
-// gangOf names what the pod is placed together with; "" where that is nobody.
-func (f *Facts) gangOf(p *corev1.Pod) string {
-	if g := p.Spec.SchedulingGroup; g != nil && g.PodGroupName != nil {
-		return p.Namespace + "/podgroup/" + *g.PodGroupName
-	}
-	if name, _ := f.saidFor(p, gangKey); name != "" {
-		return p.Namespace + "/gang/" + name
-	}
-	return ""
-}
-
-// saidFor is the value of one of Berth's keys that counts for the pod, and who says it: the pod itself, its controller, or
-// the controller of that.
-func (f *Facts) saidFor(p *corev1.Pod, key string) (value string, by Object) {
-	for at, up := Object(p), 0; at != nil && up <= 2; at, up = f.Controller(at), up+1 {
-		if value := cmp.Or(at.GetAnnotations()[key], at.GetLabels()[key]); value != "" && at.GetNamespace() == p.Namespace {
-			return value, at
-		}
-	}
-	return "", nil
-}
-
-// gangKey is where a gang is named.
-const gangKey = "berth.dev/gang"

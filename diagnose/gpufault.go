@@ -8,6 +8,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
 // gpuFault is the one thing about its GPU software, or its GPUs, for which a node offers fewer than it has. What comes
@@ -25,7 +27,7 @@ const (
 	faultNone      gpuFault = ""
 )
 
-func (s *stackIndex) faultOf(f *Facts, g *gpuNode) gpuFault {
+func (s *stackIndex) faultOf(f *facts.Facts, g *gpuNode) gpuFault {
 	switch s.states[g.Name] {
 	case nodeUnready, nodeUpgrades, nodeLeaving, nodeRepartitions, nodeQuarantined:
 		return faultNone // they explain it
@@ -55,7 +57,7 @@ func offersParts(n *corev1.Node) bool {
 }
 
 // driverMissing says whether the driver that a DaemonSet should install, or the container toolkit, is not ready.
-func (s *stackIndex) driverMissing(f *Facts, g *gpuNode) bool {
+func (s *stackIndex) driverMissing(f *facts.Facts, g *gpuNode) bool {
 	if g.unready(roleToolkit) != nil || g.unready(roleDriver) != nil && len(g.ready(roleDriver)) == 0 {
 		return true
 	}
@@ -63,7 +65,7 @@ func (s *stackIndex) driverMissing(f *Facts, g *gpuNode) bool {
 	if waits && len(g.Pods[roleToolkit]) == 0 && g.Labels[labelDeploy+operand[roleToolkit]] == "true" && len(g.ready(roleDriver)) > 0 {
 		return true
 	}
-	if len(g.Pods[roleDriver]) > 0 || !f.driverByOperator() {
+	if len(g.Pods[roleDriver]) > 0 || !driverByOperator(f) {
 		return false
 	}
 	switch g.Labels[labelDeploy+operand[roleDriver]] {
@@ -76,11 +78,11 @@ func (s *stackIndex) driverMissing(f *Facts, g *gpuNode) bool {
 }
 
 // pluginFault says what is wrong where the driver is well and the node offers nothing.
-func (s *stackIndex) pluginFault(f *Facts, g *gpuNode) gpuFault {
+func (s *stackIndex) pluginFault(f *facts.Facts, g *gpuNode) gpuFault {
 	ready := g.ready(rolePlugin)
 	capacity := g.Status.Capacity[wholeGPU]
 	switch {
-	case len(g.Pods[rolePlugin]) == 0 && len(s.sets[rolePlugin]) == 0 && f.operatorUnwell():
+	case len(g.Pods[rolePlugin]) == 0 && len(s.sets[rolePlugin]) == 0 && operatorUnwell(f):
 		return faultOperator
 	case len(ready) == 0:
 		return faultPlugin
@@ -88,14 +90,14 @@ func (s *stackIndex) pluginFault(f *Facts, g *gpuNode) gpuFault {
 		return faultSilent
 	case !capacity.IsZero():
 		return faultUnhealthy // the plugin is connected, and reports none that is well
-	case f.kubeletFresh(g.Node):
+	case kubeletFresh(f, g.Node):
 		return faultKubelet
 	}
 	return faultSilent
 }
 
-func (f *Facts) operatorUnwell() bool {
-	reason, _, _ := f.operatorSays()
+func operatorUnwell(f *facts.Facts) bool {
+	reason, _, _ := operatorSays(f)
 	return reason != ""
 }
 
@@ -104,12 +106,12 @@ const settling = 2 * time.Minute
 
 // kubeletFresh says whether the node's kubelet has just started. Its start is an event and nothing else; a Ready
 // condition that is new shows it too.
-func (f *Facts) kubeletFresh(n *corev1.Node) bool {
+func kubeletFresh(f *facts.Facts, n *corev1.Node) bool {
 	if c := conditionOf(n, corev1.NodeReady); c != nil && fresh(f.At.Sub(c.LastTransitionTime.Time)) {
 		return true
 	}
 	for _, e := range f.EventsNamed("Node", "", n.Name, "Starting", "Rebooted") {
-		if fresh(f.At.Sub(EventTime(e))) && strings.HasPrefix(Emitter(e), "kubelet") {
+		if fresh(f.At.Sub(facts.EventTime(e))) && strings.HasPrefix(facts.Emitter(e), "kubelet") {
 			return true
 		}
 	}
@@ -181,7 +183,7 @@ func (c *Case) faulty(fault gpuFault) []*NodeFit {
 	if !wantsGPU(c.Pod) || c.stuck() == nil {
 		return nil
 	}
-	s := c.stack()
+	s := stack(c.Facts)
 	return c.barredNodes(func(n *corev1.Node) bool { return s.faults[n.Name] == fault })
 }
 
@@ -190,12 +192,12 @@ func (c *Case) inState(state nodeState) []*NodeFit {
 	if c.stuck() == nil {
 		return nil
 	}
-	s := c.stack()
+	s := stack(c.Facts)
 	return c.barredNodes(func(n *corev1.Node) bool { return s.states[n.Name] == state })
 }
 
 // repaired is the node with its GPUs, and nothing else changed.
 func (c *Case) repaired(n *corev1.Node) {
-	c.giveGPUs(n)
+	giveGPUs(c.Facts, n)
 	c.wish(n)
 }

@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
 // hamiReason is one of the words by which HAMi's scheduler extender says why a node's cards cannot be shared further.
@@ -30,7 +32,7 @@ func hamiShares(p *corev1.Pod) bool {
 	if strings.Contains(p.Spec.SchedulerName, "hami") {
 		return true
 	}
-	for _, name := range extendedOf(p) {
+	for _, name := range facts.ExtendedOf(p) {
 		if name == "nvidia.com/gpumem" || name == "nvidia.com/gpucores" || name == "nvidia.com/gpumem-percentage" {
 			return true
 		}

@@ -9,7 +9,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/engine/why"
+	"github.com/berth-dev/berth/kube/dialect"
 )
 
 // This file is about devices that a machine has, whether or not its node advertises them: as labels, pools and instance
@@ -23,14 +25,14 @@ const poolLabel = "berth.dev/pool"
 
 // pooledGPUs is how many GPUs a node of the pool of Berth's fleet has by the pool's spec; false where there is no such
 // pool, or pools were not read.
-func (f *Facts) pooledGPUs(pool string) (int64, bool) {
-	p := f.foreignNamed(berthPools, "", pool)
+func pooledGPUs(f *facts.Facts, pool string) (int64, bool) {
+	p := f.ForeignNamed(berthPools, "", pool)
 	if pool == "" || p == nil {
 		return 0, false
 	}
 	var sum int64
-	for _, g := range itemsAt(p.Object, "spec", "gpus") {
-		if n, ok := numberAt(g, "count"); ok {
+	for _, g := range dialect.Items(p.Object, "spec", "gpus") {
+		if n, ok := dialect.Number(g, "count"); ok {
 			sum += n
 		}
 	}
@@ -79,9 +81,9 @@ func instanceGPUs(kind string) (n int64, ok bool) {
 
 // hardware is how many GPUs the node's pool or machine type has, and who says so; false where neither is known to have any.
 // 0: as many as nobody knows.
-func (f *Facts) hardware(n *corev1.Node) (units int64, says string, ok bool) {
+func hardware(f *facts.Facts, n *corev1.Node) (units int64, says string, ok bool) {
 	if pool := n.Labels[poolLabel]; pool != "" {
-		if units, known := f.pooledGPUs(pool); known {
+		if units, known := pooledGPUs(f, pool); known {
 			return units, "pool " + pool, units > 0
 		}
 	}
@@ -92,7 +94,7 @@ func (f *Facts) hardware(n *corev1.Node) (units int64, says string, ok bool) {
 
 // unadvertised says whether no node advertises the device, nor another one that could be meant: one of the same vendor, or
 // of the same name. Then no pod that asks for it has a place, however little it asks for.
-func (f *Facts) unadvertised(device string) bool {
+func unadvertised(f *facts.Facts, device string) bool {
 	if !f.Sees("nodes", "") {
 		return false
 	}
@@ -126,12 +128,12 @@ func deviceName(device string) (vendor, name string) {
 
 // willAdvertise says whether a new node of the make of this one would advertise what the node does: by the spec of its
 // pool, and by the GPU software of nodes of the same make.
-func (f *Facts) willAdvertise(like *corev1.Node, device string) bool {
+func willAdvertise(f *facts.Facts, like *corev1.Node, device string) bool {
 	if device == "" {
 		return true
 	}
 	if pool := like.Labels[poolLabel]; pool != "" {
-		units, known := f.pooledGPUs(pool)
+		units, known := pooledGPUs(f, pool)
 		if replicas, err := strconv.ParseInt(like.Labels[labelReplicas], 10, 16); err == nil && replicas > 1 {
 			units *= replicas
 		}
@@ -139,13 +141,13 @@ func (f *Facts) willAdvertise(like *corev1.Node, device string) bool {
 			return false // somebody wrote it into the status of the nodes that there are
 		}
 	}
-	return f.softwareReaches(like)
+	return softwareReaches(f, like)
 }
 
 // softwareReaches says whether the GPU software would come to a new node of this make and work there, as far as it can be
 // told: where none is seen, it is taken to be part of the machines.
-func (f *Facts) softwareReaches(like *corev1.Node) bool {
-	s := f.stack()
+func softwareReaches(f *facts.Facts, like *corev1.Node) bool {
+	s := stack(f)
 	g := s.nodes[like.Name]
 	if g == nil || s.byClaim(like) || len(g.Pods[rolePlugin]) == 0 && g.Labels[labelDeploy+operand[rolePlugin]] != "true" {
 		return true
@@ -176,17 +178,17 @@ func sameMake(a, b *corev1.Node) bool {
 // to be too small.
 func (c *Case) gap(device string) bool {
 	ask := asksFor(c.Pod, device)
-	if ask == 0 || !extended(corev1.ResourceName(device)) || !c.unadvertised(device) {
+	if ask == 0 || !extended(corev1.ResourceName(device)) || !unadvertised(c.Facts, device) {
 		return false
 	}
 	known, large := false, false
 	for _, n := range c.Nodes {
-		if g := c.gpuNode(n.Name); g != nil && g.Says != "" && device == string(wholeGPU) {
+		if g := gpuNodeNamed(c.Facts, n.Name); g != nil && g.Says != "" && device == string(wholeGPU) {
 			known, large = true, large || g.Units >= ask
 		}
 	}
 	for _, p := range c.Foreign[berthPools] {
-		if units, _ := c.pooledGPUs(p.GetName()); units > 0 && device == string(wholeGPU) {
+		if units, _ := pooledGPUs(c.Facts, p.GetName()); units > 0 && device == string(wholeGPU) {
 			known, large = true, large || units >= ask
 		}
 	}

@@ -10,6 +10,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
+	"github.com/berth-dev/berth/internal/spelling"
+	"github.com/berth-dev/berth/kube/dialect"
 )
 
 // KAI's objects: a PodGroup that its grouper makes for every workload, and Queues, in a tree, with a quota that is
@@ -26,11 +31,11 @@ func (c *Case) kaiGroup() *unstructured.Unstructured {
 	return c.groupOf(kaiPodGroups, "pod-group-name")
 }
 
-// groupOf is the foreign PodGroup that the pod's annotation names, or that belongs to the pod or one of its makers.
+// groupOf is the foreign PodGroup that the pod's annotation names, or that belongs to the pod or one of its owners.
 func (c *Case) groupOf(kind string, annotations ...string) *unstructured.Unstructured {
 	for _, key := range annotations {
 		if name := c.Pod.Annotations[key]; name != "" {
-			return c.foreignNamed(kind, c.Pod.Namespace, name)
+			return c.ForeignNamed(kind, c.Pod.Namespace, name)
 		}
 	}
 	if c.Exists && c.Pod.Spec.SchedulerName == corev1.DefaultSchedulerName {
@@ -38,7 +43,7 @@ func (c *Case) groupOf(kind string, annotations ...string) *unstructured.Unstruc
 	}
 	for _, u := range c.Foreign[kind] {
 		if u.GetNamespace() == c.Pod.Namespace && slices.ContainsFunc(u.GetOwnerReferences(), func(r metav1.OwnerReference) bool {
-			return c.Exists && r.UID == c.Pod.UID || slices.ContainsFunc(c.Makers, func(m Object) bool { return m.GetUID() == r.UID })
+			return c.Exists && r.UID == c.Pod.UID || slices.ContainsFunc(c.Owners, func(m facts.Object) bool { return m.GetUID() == r.UID })
 		}) {
 			return u
 		}
@@ -58,17 +63,17 @@ func (c *Case) kaiReason(reason string) (message string, said bool) {
 	if g == nil || c.WasEdited(g) {
 		return "", false
 	}
-	for _, s := range itemsAt(g.Object, "status", "schedulingConditions") {
-		if textAt(s, "status") == "False" {
+	for _, s := range dialect.Items(g.Object, "status", "schedulingConditions") {
+		if dialect.Text(s, "status") == "False" {
 			continue
 		}
-		for _, r := range itemsAt(s, "reasons") {
-			if textAt(r, "reason") == reason {
-				return textAt(r, "message"), true
+		for _, r := range dialect.Items(s, "reasons") {
+			if dialect.Text(r, "reason") == reason {
+				return dialect.Text(r, "message"), true
 			}
 		}
-		if strings.HasPrefix(textAt(s, "message"), reason) {
-			return textAt(s, "message"), true
+		if strings.HasPrefix(dialect.Text(s, "message"), reason) {
+			return dialect.Text(s, "message"), true
 		}
 	}
 	return "", false
@@ -76,10 +81,10 @@ func (c *Case) kaiReason(reason string) (message string, said bool) {
 
 // kaiQueueName is the queue that pays.
 func (c *Case) kaiQueueName() string {
-	if g := c.kaiGroup(); g != nil && textAt(g.Object, "spec", "queue") != "" {
-		return textAt(g.Object, "spec", "queue")
+	if g := c.kaiGroup(); g != nil && dialect.Text(g.Object, "spec", "queue") != "" {
+		return dialect.Text(g.Object, "spec", "queue")
 	}
-	for _, o := range append([]Object{c.Pod}, c.Makers...) {
+	for _, o := range append([]facts.Object{c.Pod}, c.Owners...) {
 		if q := cmp.Or(o.GetLabels()[kaiQueueKey], o.GetLabels()["runai/queue"]); q != "" {
 			return q
 		}
@@ -97,21 +102,21 @@ type kaiAmount struct {
 func (c *Case) kaiLine() []kaiAmount {
 	var out []kaiAmount
 	for name := c.kaiQueueName(); name != "" && len(out) < 8; {
-		u := c.foreignNamed(kaiQueues, "", name)
+		u := c.ForeignNamed(kaiQueues, "", name)
 		if u == nil {
 			break
 		}
 		a := kaiAmount{Unstructured: u, quota: -1, limit: -1}
-		if v, ok := numberAt(u.Object, "spec", "resources", "gpu", "quota"); ok {
+		if v, ok := dialect.Number(u.Object, "spec", "resources", "gpu", "quota"); ok {
 			a.quota = v
 		}
-		if v, ok := numberAt(u.Object, "spec", "resources", "gpu", "limit"); ok {
+		if v, ok := dialect.Number(u.Object, "spec", "resources", "gpu", "limit"); ok {
 			a.limit = v
 		}
 		a.used, _ = amountAt(kaiGPU, u.Object, "status", "allocated", kaiGPU)
 		a.kept, _ = amountAt(kaiGPU, u.Object, "status", "allocatedNonPreemptible", kaiGPU)
 		out = append(out, a)
-		name = textAt(u.Object, "spec", "parentQueue")
+		name = dialect.Text(u.Object, "spec", "parentQueue")
 	}
 	return out
 }
@@ -120,7 +125,7 @@ func (c *Case) kaiLine() []kaiAmount {
 func (c *Case) kaiNeed() int64 {
 	var each, waiting int64
 	for _, p := range c.All {
-		if s := stateOf(p); s == Pending || s == Gated {
+		if s := facts.StateOf(p); s == facts.Pending || s == facts.Gated {
 			waiting++
 		}
 	}
@@ -129,7 +134,7 @@ func (c *Case) kaiNeed() int64 {
 	}
 	each = amountsAsked(&c.Pod.Spec)[kaiGPU]
 	if g := c.kaiGroup(); g != nil {
-		if n, ok := numberAt(g.Object, "spec", "minMember"); ok && n > 0 {
+		if n, ok := dialect.Number(g.Object, "spec", "minMember"); ok && n > 0 {
 			return each * min(n, max(waiting, 1))
 		}
 	}
@@ -137,7 +142,7 @@ func (c *Case) kaiNeed() int64 {
 }
 
 // kaiFresh is the group as its grouper makes it, nothing said of it yet, with the values put in.
-func (c *Case) kaiFresh(values map[string]any) []Object {
+func (c *Case) kaiFresh(values map[string]any) []facts.Object {
 	g := c.kaiGroup()
 	if g == nil {
 		return nil
@@ -145,7 +150,7 @@ func (c *Case) kaiFresh(values map[string]any) []Object {
 	if g.Object["status"] != nil {
 		values["/status/schedulingConditions"] = nil
 	}
-	return []Object{changed(g, values)}
+	return []facts.Object{changed(g, values)}
 }
 
 func (c *Case) kaiMissing() []Finding {
@@ -155,7 +160,7 @@ func (c *Case) kaiMissing() []Finding {
 	name := c.kaiQueueName()
 	_, said := c.kaiReason("QueueDoesNotExist")
 	unseen := !c.Sees("queues.scheduling.run.ai", "")
-	if c.foreignNamed(kaiQueues, "", name) != nil || unseen && !said || name == "" && !said {
+	if c.ForeignNamed(kaiQueues, "", name) != nil || unseen && !said || name == "" && !said {
 		return nil
 	}
 	found := Finding{Message: fmt.Sprintf("KAI queue %s does not exist", name), Edits: c.kaiElsewhere(name)}
@@ -163,7 +168,7 @@ func (c *Case) kaiMissing() []Finding {
 		found.Message = "the work names no KAI queue: it has no label " + kaiQueueKey
 	}
 	if g := c.kaiGroup(); g != nil {
-		found.Evidence = []Evidence{{Object: RefTo(g).In(), Field: "spec.queue", Value: name}}
+		found.Evidence = []facts.Evidence{{Object: facts.RefTo(g).In(), Field: "spec.queue", Value: name}}
 	}
 	return []Finding{found}
 }
@@ -171,13 +176,13 @@ func (c *Case) kaiMissing() []Finding {
 // kaiElsewhere names other queues: leaves of the tree, those with the most alike names first.
 func (c *Case) kaiElsewhere(name string) []Edit {
 	var leaves []string
-	for _, q := range c.foreignNames(kaiQueues, "") {
-		if !slices.ContainsFunc(c.Foreign[kaiQueues], func(u *unstructured.Unstructured) bool { return textAt(u.Object, "spec", "parentQueue") == q }) && q != name {
+	for _, q := range c.ForeignNames(kaiQueues, "") {
+		if !slices.ContainsFunc(c.Foreign[kaiQueues], func(u *unstructured.Unstructured) bool { return dialect.Text(u.Object, "spec", "parentQueue") == q }) && q != name {
 			leaves = append(leaves, q)
 		}
 	}
 	var out []Edit
-	for _, q := range mostAlike(name, leaves) {
+	for _, q := range spelling.ByLikeness(name, leaves) {
 		if len(out) < 2 {
 			out = append(out, c.kaiRelabel(kaiQueueKey, q, fmt.Sprintf("name KAI queue %s instead of %s", q, cmp.Or(name, "none")), map[string]any{"/spec/queue": q}))
 		}
@@ -189,7 +194,7 @@ func (c *Case) kaiElsewhere(name string) []Edit {
 func (c *Case) kaiRelabel(key, value, text string, group map[string]any) Edit {
 	e := Edit{Side: Workload, Cost: 2, Text: text, Set: c.kaiFresh(group)}
 	if _, pod := c.Top.(*corev1.Pod); !pod && c.Top.GetLabels()[key] != "" {
-		n := c.Top.DeepCopyObject().(Object)
+		n := c.Top.DeepCopyObject().(facts.Object)
 		labels := map[string]string{}
 		for k, v := range n.GetLabels() {
 			labels[k] = v
@@ -197,7 +202,7 @@ func (c *Case) kaiRelabel(key, value, text string, group map[string]any) Edit {
 		labels[key] = value
 		n.SetLabels(labels)
 		e.Set = append(e.Set, n)
-		e.Command = fmt.Sprintf("kubectl label %s %s -n %s %s=%s --overwrite", kindOf(c.Top).Name(), c.Top.GetName(), c.Top.GetNamespace(), key, value)
+		e.Command = fmt.Sprintf("kubectl label %s %s -n %s %s=%s --overwrite", facts.KindOfObject(c.Top).Name(), c.Top.GetName(), c.Top.GetNamespace(), key, value)
 		return e
 	}
 	e.Ops = []Op{c.putLabel(key, value)}
@@ -218,8 +223,8 @@ func (c *Case) kaiOverLimit() []Finding {
 			return "limit", q.used + need, q.limit >= 0 && q.used+need > q.limit
 		})
 		return []Finding{{
-			Message:  fmt.Sprintf("KAI queue %s may hold %s, holds %d, and the work asks for %d more", q.GetName(), number(q.limit, "GPU"), q.used, need),
-			Evidence: []Evidence{{Object: RefTo(q.Unstructured).In(), Field: "spec.resources.gpu.limit", Value: fmt.Sprint(q.limit)}},
+			Message:  fmt.Sprintf("KAI queue %s may hold %s, holds %d, and the work asks for %d more", q.GetName(), wording.Number(q.limit, "GPU"), q.used, need),
+			Evidence: []facts.Evidence{{Object: facts.RefTo(q.Unstructured).In(), Field: "spec.resources.gpu.limit", Value: fmt.Sprint(q.limit)}},
 			Edits:    append(c.kaiElsewhere(c.kaiQueueName()), e),
 		}}
 	}
@@ -251,13 +256,13 @@ func (c *Case) kaiKept() bool {
 	g := c.kaiGroup()
 	name := c.Pod.Spec.PriorityClassName
 	if g != nil {
-		switch textAt(g.Object, "spec", "preemptibility") {
+		switch dialect.Text(g.Object, "spec", "preemptibility") {
 		case "preemptible":
 			return false
 		case "non-preemptible":
 			return true
 		}
-		name = cmp.Or(textAt(g.Object, "spec", "priorityClassName"), name)
+		name = cmp.Or(dialect.Text(g.Object, "spec", "priorityClassName"), name)
 	}
 	for _, p := range c.PriorityClasses {
 		if p.Name == name {

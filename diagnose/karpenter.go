@@ -13,6 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/kube/dialect"
 )
 
 // Labels of Karpenter.
@@ -41,33 +44,33 @@ type karpenterRule struct {
 }
 
 // karpenterPools are the pools that make nodes for pods that wait, by weight and name. Static ones do not.
-func (f *Facts) karpenterPools() []*karpenterPool { return f.autoscaling().pools }
+func karpenterPools(f *facts.Facts) []*karpenterPool { return autoscaling(f).pools }
 
-func (f *Facts) readKarpenter() []*karpenterPool {
+func readKarpenter(f *facts.Facts) []*karpenterPool {
 	var out []*karpenterPool
 	for _, u := range f.Foreign["NodePool.karpenter.sh"] {
-		if _, static := numberAt(u.Object, "spec", "replicas"); static || u.GetDeletionTimestamp() != nil {
+		if _, static := dialect.Number(u.Object, "spec", "replicas"); static || u.GetDeletionTimestamp() != nil {
 			continue
 		}
-		out = append(out, f.karpenterPool(u))
+		out = append(out, readKarpenterPool(f, u))
 	}
-	weight := func(p *karpenterPool) int64 { n, _ := numberAt(p.Object, "spec", "weight"); return n }
+	weight := func(p *karpenterPool) int64 { n, _ := dialect.Number(p.Object, "spec", "weight"); return n }
 	slices.SortFunc(out, func(a, b *karpenterPool) int {
 		return cmp.Or(cmp.Compare(weight(b), weight(a)), cmp.Compare(a.GetName(), b.GetName()))
 	})
 	return out
 }
 
-func (f *Facts) karpenterPool(u *unstructured.Unstructured) *karpenterPool {
-	p := &karpenterPool{Unstructured: u, labels: pairsAt(u.Object, "spec", "template", "metadata", "labels")}
-	for _, t := range itemsAt(u.Object, "spec", "template", "spec", "taints") {
-		p.taints = append(p.taints, corev1.Taint{Key: textAt(t, "key"), Value: textAt(t, "value"), Effect: corev1.TaintEffect(textAt(t, "effect"))})
+func readKarpenterPool(f *facts.Facts, u *unstructured.Unstructured) *karpenterPool {
+	p := &karpenterPool{Unstructured: u, labels: dialect.StringMap(u.Object, "spec", "template", "metadata", "labels")}
+	for _, t := range dialect.Items(u.Object, "spec", "template", "spec", "taints") {
+		p.taints = append(p.taints, corev1.Taint{Key: dialect.Text(t, "key"), Value: dialect.Text(t, "value"), Effect: corev1.TaintEffect(dialect.Text(t, "effect"))})
 	}
-	for _, r := range itemsAt(u.Object, "spec", "template", "spec", "requirements") {
-		p.rules = append(p.rules, karpenterRule{key: textAt(r, "key"), operator: textAt(r, "operator"), values: wordsAt(r, "values")})
+	for _, r := range dialect.Items(u.Object, "spec", "template", "spec", "requirements") {
+		p.rules = append(p.rules, karpenterRule{key: dialect.Text(r, "key"), operator: dialect.Text(r, "operator"), values: dialect.Strings(r, "values")})
 	}
-	ref, _ := valueAt(u.Object, "spec", "template", "spec", "nodeClassRef").(map[string]any)
-	p.class = f.foreignNamed(textAt(ref, "kind")+"."+textAt(ref, "group"), "", textAt(ref, "name"))
+	ref, _ := dialect.Value(u.Object, "spec", "template", "spec", "nodeClassRef").(map[string]any)
+	p.class = f.ForeignNamed(dialect.Text(ref, "kind")+"."+dialect.Text(ref, "group"), "", dialect.Text(ref, "name"))
 	for _, n := range f.Nodes {
 		if n.Labels[karpenterPoolLabel] == u.GetName() {
 			p.nodes = append(p.nodes, n)
@@ -141,8 +144,8 @@ func (p *karpenterPool) zones() []string {
 		return nil
 	}
 	var out []string
-	for _, s := range itemsAt(p.class.Object, "status", "subnets") {
-		if z := textAt(s, "zone"); z != "" {
+	for _, s := range dialect.Items(p.class.Object, "status", "subnets") {
+		if z := dialect.Text(s, "zone"); z != "" {
 			out = append(out, z)
 		}
 	}
@@ -330,7 +333,7 @@ func (p *karpenterPool) shapes() []corev1.ResourceList {
 
 // karpenterList reads quantities by resource.
 func karpenterList(at any, path ...string) corev1.ResourceList {
-	m, _ := valueAt(at, path...).(map[string]any)
+	m, _ := dialect.Value(at, path...).(map[string]any)
 	out := corev1.ResourceList{}
 	for name, v := range m {
 		if q, err := resource.ParseQuantity(fmt.Sprint(v)); err == nil {
@@ -343,7 +346,7 @@ func karpenterList(at any, path ...string) corev1.ResourceList {
 // karpenterNode is a node as Karpenter would make one of the pool for the pod.
 func (c *Case) karpenterNode(p *karpenterPool) *corev1.Node {
 	for _, n := range p.nodes[:min(len(p.nodes), autoscalerSample)] {
-		like := c.sound(n)
+		like := sound(c.Facts, n)
 		like.Spec.Taints = slices.Clone(p.taints)
 		if ok, err := nodeaffinity.GetRequiredNodeAffinity(c.Pod).Match(like); ok && err == nil && within(askOf(c.Pod), like.Status.Allocatable) {
 			return like
@@ -424,15 +427,15 @@ func (p *karpenterPool) reservations() []karpenterReservation {
 		return nil
 	}
 	var out []karpenterReservation
-	for _, r := range itemsAt(p.class.Object, "status", "capacityReservations") {
-		out = append(out, karpenterReservation{id: textAt(r, "id"), machine: textAt(r, "instanceType"), zone: textAt(r, "availabilityZone"), kind: textAt(r, "reservationType"), state: textAt(r, "state"), end: textAt(r, "endTime")})
+	for _, r := range dialect.Items(p.class.Object, "status", "capacityReservations") {
+		out = append(out, karpenterReservation{id: dialect.Text(r, "id"), machine: dialect.Text(r, "instanceType"), zone: dialect.Text(r, "availabilityZone"), kind: dialect.Text(r, "reservationType"), state: dialect.Text(r, "state"), end: dialect.Text(r, "endTime")})
 	}
 	slices.SortFunc(out, func(a, b karpenterReservation) int { return cmp.Compare(a.id, b.id) })
 	return out
 }
 
 // karpenterBooked counts the cluster's machines that are of the reservation.
-func (f *Facts) karpenterBooked(id string) int {
+func karpenterBooked(f *facts.Facts, id string) int {
 	n := 0
 	for _, node := range f.Nodes {
 		if node.Labels[karpenterBookedLabel] == id {
@@ -477,31 +480,31 @@ func karpenterVolumeZones(pv *corev1.PersistentVolume) (out []string) {
 }
 
 // karpenterUnready says what is wrong with the class of a pool's nodes; "" where nothing is.
-func karpenterUnready(p *karpenterPool) (string, []Evidence) {
-	ref, _ := valueAt(p.Object, "spec", "template", "spec", "nodeClassRef").(map[string]any)
-	class := textAt(ref, "kind") + " " + textAt(ref, "name")
+func karpenterUnready(p *karpenterPool) (string, []facts.Evidence) {
+	ref, _ := dialect.Value(p.Object, "spec", "template", "spec", "nodeClassRef").(map[string]any)
+	class := dialect.Text(ref, "kind") + " " + dialect.Text(ref, "name")
 	if p.class != nil {
-		if holds(p.class, "Ready") || says(p.class, "Ready") == nil {
+		if dialect.IsTrue(p.class, "Ready") || dialect.ConditionOf(p.class, "Ready") == nil {
 			return "", nil
 		}
-		for _, at := range itemsAt(p.class.Object, "status", "conditions") {
-			kind := textAt(at, "type")
-			if kind != "Ready" && textAt(at, "status") == "False" {
-				return fmt.Sprintf("%s is not ready: %s is False: %s", class, kind, cloudText(cmp.Or(textAt(at, "message"), textAt(at, "reason")))), karpenterShows(p.class, kind)
+		for _, at := range dialect.Items(p.class.Object, "status", "conditions") {
+			kind := dialect.Text(at, "type")
+			if kind != "Ready" && dialect.Text(at, "status") == "False" {
+				return fmt.Sprintf("%s is not ready: %s is False: %s", class, kind, cloudText(cmp.Or(dialect.Text(at, "message"), dialect.Text(at, "reason")))), karpenterShows(p.class, kind)
 			}
 		}
-		if r := says(p.class, "Ready"); r.status == "False" {
-			return fmt.Sprintf("%s is not ready: %s", class, cloudText(cmp.Or(r.message, r.reason))), karpenterShows(p.class, "Ready")
+		if r := dialect.ConditionOf(p.class, "Ready"); r.Status == "False" {
+			return fmt.Sprintf("%s is not ready: %s", class, cloudText(cmp.Or(r.Message, r.Reason))), karpenterShows(p.class, "Ready")
 		}
 		return "", nil
 	}
-	if r := says(p.Unstructured, "NodeClassReady"); r != nil && r.status == "False" {
-		return fmt.Sprintf("%s is not ready: %s", class, cloudText(cmp.Or(r.message, r.reason))), karpenterShows(p.Unstructured, "NodeClassReady")
+	if r := dialect.ConditionOf(p.Unstructured, "NodeClassReady"); r != nil && r.Status == "False" {
+		return fmt.Sprintf("%s is not ready: %s", class, cloudText(cmp.Or(r.Message, r.Reason))), karpenterShows(p.Unstructured, "NodeClassReady")
 	}
 	return "", nil
 }
 
-func karpenterShows(u *unstructured.Unstructured, kind string) []Evidence {
-	s := says(u, kind)
-	return []Evidence{{Object: RefTo(u).In(), Field: fmt.Sprintf("status.conditions[type=%q]", kind), Value: cmp.Or(s.message, s.reason, s.status)}}
+func karpenterShows(u *unstructured.Unstructured, kind string) []facts.Evidence {
+	s := dialect.ConditionOf(u, kind)
+	return []facts.Evidence{{Object: facts.RefTo(u).In(), Field: fmt.Sprintf("status.conditions[type=%q]", kind), Value: cmp.Or(s.Message, s.Reason, s.Status)}}
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
 // karpenterWord is the newest thing that Karpenter said of a pod: that it has a node for it, or why it makes none. A
@@ -97,16 +99,16 @@ var (
 )
 
 // evidence is where it can be read.
-func (w *karpenterWord) evidence(c *Case) []Evidence {
+func (w *karpenterWord) evidence(c *Case) []facts.Evidence {
 	if w == nil {
 		return nil
 	}
-	return []Evidence{autoscalerEvent(c.Pod, w.event)}
+	return []facts.Evidence{autoscalerEvent(c.Pod, w.event)}
 }
 
 // autoscalerEvent is an event as evidence.
-func autoscalerEvent(of Object, e *corev1.Event) Evidence {
-	return Evidence{Object: RefTo(of).In(), Field: "events[reason=" + e.Reason + "]", Value: e.Message}
+func autoscalerEvent(of facts.Object, e *corev1.Event) facts.Evidence {
+	return facts.Evidence{Object: facts.RefTo(of).In(), Field: "events[reason=" + e.Reason + "]", Value: e.Message}
 }
 
 // How long Karpenter gives a machine to be launched, and to become a node.

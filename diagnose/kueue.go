@@ -13,7 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/ptr"
 
+	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/engine/why"
+	"github.com/berth-dev/berth/kube/dialect"
 )
 
 // Kueue's objects, of v1beta1 and v1beta2: a Job or a pod has a Workload, which names a LocalQueue, which leads to a
@@ -40,32 +42,32 @@ type kueueView struct {
 	room    kueueRoom
 }
 
-// kueueHeld says whether the pod is held back for Kueue: by its gate, or with its maker.
+// kueueHeld says whether the pod is held back for Kueue: by its gate, or with its owner.
 func (c *Case) kueueHeld() bool {
-	if c.State == Gated {
+	if c.State == facts.Gated {
 		return slices.ContainsFunc(c.Pod.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return strings.HasPrefix(g.Name, "kueue.x-k8s.io/") })
 	}
-	if c.State != Absent || c.Exists {
+	if c.State != facts.Absent || c.Exists {
 		return false
 	}
 	_, isWorkload := c.Top.(*unstructured.Unstructured)
-	return slices.ContainsFunc(c.Makers, kueueSuspended) || isWorkload && RefTo(c.Top).Kind == "Workload"
+	return slices.ContainsFunc(c.Owners, kueueSuspended) || isWorkload && facts.RefTo(c.Top).Kind == "Workload"
 }
 
 // kueueSuspended says whether the object says so of itself.
-func kueueSuspended(o Object) bool {
+func kueueSuspended(o facts.Object) bool {
 	switch o := o.(type) {
 	case *batchv1.Job:
 		return ptr.Deref(o.Spec.Suspend, false)
 	case *unstructured.Unstructured:
-		return valueAt(o.Object, "spec", "suspend") == true || valueAt(o.Object, "spec", "runPolicy", "suspend") == true
+		return dialect.Value(o.Object, "spec", "suspend") == true || dialect.Value(o.Object, "spec", "runPolicy", "suspend") == true
 	}
 	return false
 }
 
 // kueueQueue is the LocalQueue that the target names, "" for none.
 func (c *Case) kueueQueue() string {
-	for _, o := range append(slices.Clone(c.Makers), Object(c.Pod)) {
+	for _, o := range append(slices.Clone(c.Owners), facts.Object(c.Pod)) {
 		if q := o.GetLabels()[kueueQueueKey]; q != "" {
 			return q
 		}
@@ -80,9 +82,9 @@ func (c *Case) kueueQueue() string {
 // group's name.
 func (c *Case) kueueWorks() []*unstructured.Unstructured {
 	var out []*unstructured.Unstructured
-	add := func(objects ...Object) {
+	add := func(objects ...facts.Object) {
 		for _, o := range objects {
-			if u, ok := o.(*unstructured.Unstructured); ok && kindOf(u) != nil && kindOf(u).Name() == "workloads.kueue.x-k8s.io" && !slices.Contains(out, u) {
+			if u, ok := o.(*unstructured.Unstructured); ok && facts.KindOfObject(u) != nil && facts.KindOfObject(u).Name() == "workloads.kueue.x-k8s.io" && !slices.Contains(out, u) {
 				out = append(out, u)
 			}
 		}
@@ -90,12 +92,12 @@ func (c *Case) kueueWorks() []*unstructured.Unstructured {
 	of := func(p *corev1.Pod) {
 		add(c.Children(p)...)
 		if group := p.Labels["kueue.x-k8s.io/pod-group-name"]; group != "" {
-			if u := c.foreignNamed(kueueWorkloads, p.Namespace, group); u != nil {
+			if u := c.ForeignNamed(kueueWorkloads, p.Namespace, group); u != nil {
 				add(u)
 			}
 		}
 	}
-	for _, m := range append([]Object{c.Top}, c.Makers...) {
+	for _, m := range append([]facts.Object{c.Top}, c.Owners...) {
 		add(m)
 		add(c.Children(m)...)
 	}
@@ -124,15 +126,15 @@ func (c *Case) kueue() *kueueView {
 	v := &kueueView{queue: c.kueueQueue()}
 	if len(works) > 0 {
 		v.work = works[0]
-		if q := textAt(v.work.Object, "spec", "queueName"); q != "" {
+		if q := dialect.Text(v.work.Object, "spec", "queueName"); q != "" {
 			v.queue = q
 		}
 	}
-	v.local = c.foreignNamed(kueueLocalQueues, c.Pod.Namespace, v.queue)
+	v.local = c.ForeignNamed(kueueLocalQueues, c.Pod.Namespace, v.queue)
 	if v.local != nil {
-		v.cluster = c.foreignNamed(kueueClusterQueues, "", textAt(v.local.Object, "spec", "clusterQueue"))
+		v.cluster = c.ForeignNamed(kueueClusterQueues, "", dialect.Text(v.local.Object, "spec", "clusterQueue"))
 	}
-	if v.work != nil && holds(v.work, "Finished") {
+	if v.work != nil && dialect.IsTrue(v.work, "Finished") {
 		return nil
 	}
 	v.cause = c.kueueCause(v)
@@ -141,12 +143,12 @@ func (c *Case) kueue() *kueueView {
 
 // kueueCause is which of the catalogue's causes the view is.
 func (c *Case) kueueCause(v *kueueView) why.Cause {
-	if holds(v.work, "Admitted") {
+	if dialect.IsTrue(v.work, "Admitted") {
 		return "kueue-gated" // what is held back is still to be let go
 	}
-	if v.work != nil && valueAt(v.work.Object, "spec", "active") == false {
+	if v.work != nil && dialect.Value(v.work.Object, "spec", "active") == false {
 		v.message = kueueLast(v.work, "Evicted")
-		if s := says(v.work, "Evicted"); s != nil && (strings.Contains(s.reason, "RequeuingLimitExceeded") || s.reason == "PodsReadyTimeout") && c.kueuePromised(v.cluster) != nil {
+		if s := dialect.ConditionOf(v.work, "Evicted"); s != nil && (strings.Contains(s.Reason, "RequeuingLimitExceeded") || s.Reason == "PodsReadyTimeout") && kueuePromised(c.Facts, v.cluster) != nil {
 			return "admitted-not-placeable"
 		}
 		return "kueue-gated"
@@ -157,12 +159,12 @@ func (c *Case) kueueCause(v *kueueView) why.Cause {
 	if v.work == nil {
 		return "kueue-gated"
 	}
-	if holds(v.work, "QuotaReserved") {
+	if dialect.IsTrue(v.work, "QuotaReserved") {
 		return c.kueueChecks(v)
 	}
-	if s := says(v.work, "QuotaReserved"); s != nil && !c.kueueEdited(v) {
-		_, v.message, _ = kueueAfter(s.message, "couldn't assign flavors to pod set ")
-		cause := kueueWords(s.reason, s.message)
+	if s := dialect.ConditionOf(v.work, "QuotaReserved"); s != nil && !c.kueueEdited(v) {
+		_, v.message, _ = kueueAfter(s.Message, "couldn't assign flavors to pod set ")
+		cause := kueueWords(s.Reason, s.Message)
 		if c.kueueBehind(v) != nil && (cause == "" || cause == "waiting-for-quota") && c.kueueMeasure(v) {
 			return "behind-queue-head"
 		}
@@ -186,7 +188,7 @@ func (c *Case) kueueQueues(v *kueueView) why.Cause {
 		}
 		return ""
 	}
-	if stop := textAt(v.local.Object, "spec", "stopPolicy"); stop != "" && stop != "None" {
+	if stop := dialect.Text(v.local.Object, "spec", "stopPolicy"); stop != "" && stop != "None" {
 		return "queue-stopped"
 	}
 	if v.cluster == nil {
@@ -195,9 +197,9 @@ func (c *Case) kueueQueues(v *kueueView) why.Cause {
 		}
 		return ""
 	}
-	stop := textAt(v.cluster.Object, "spec", "stopPolicy")
-	active := says(v.cluster, "Active")
-	if stop != "" && stop != "None" || active != nil && active.status == "False" && active.reason != "Stopped" {
+	stop := dialect.Text(v.cluster.Object, "spec", "stopPolicy")
+	active := dialect.ConditionOf(v.cluster, "Active")
+	if stop != "" && stop != "None" || active != nil && active.Status == "False" && active.Reason != "Stopped" {
 		return "queue-stopped"
 	}
 	if !c.kueueOpen(v.cluster) {
@@ -207,8 +209,8 @@ func (c *Case) kueueQueues(v *kueueView) why.Cause {
 }
 
 func kueueSaysMissing(work *unstructured.Unstructured) bool {
-	s := says(work, "QuotaReserved")
-	return s != nil && strings.HasSuffix(s.message, "doesn't exist")
+	s := dialect.ConditionOf(work, "QuotaReserved")
+	return s != nil && strings.HasSuffix(s.Message, "doesn't exist")
 }
 
 // kueueOpen says whether the ClusterQueue takes work of the pod's namespace, as far as that can be seen.
@@ -217,7 +219,7 @@ func (c *Case) kueueOpen(cluster *unstructured.Unstructured) bool {
 	if at < 0 {
 		return true
 	}
-	raw := valueAt(cluster.Object, "spec", "namespaceSelector")
+	raw := dialect.Value(cluster.Object, "spec", "namespaceSelector")
 	if raw == nil {
 		return false
 	}
@@ -276,12 +278,12 @@ func kueueWords(reason, message string) why.Cause {
 
 // kueueChecks is for work that has its quota and waits for admission checks.
 func (c *Case) kueueChecks(v *kueueView) why.Cause {
-	for _, s := range itemsAt(v.work.Object, "status", "admissionChecks") {
-		if textAt(s, "state") == "Ready" {
+	for _, s := range dialect.Items(v.work.Object, "status", "admissionChecks") {
+		if dialect.Text(s, "state") == "Ready" {
 			continue
 		}
-		v.message = textAt(s, "message")
-		if c.kueueProvisions(textAt(s, "name")) || c.provisioningOf(v.work) != nil {
+		v.message = dialect.Text(s, "message")
+		if c.kueueProvisions(dialect.Text(s, "name")) || provisioningOf(c.Facts, v.work) != nil {
 			return "capacity-queued"
 		}
 	}
@@ -290,12 +292,12 @@ func (c *Case) kueueChecks(v *kueueView) why.Cause {
 
 // kueueProvisions says whether the admission check asks an autoscaler for machines.
 func (c *Case) kueueProvisions(check string) bool {
-	u := c.foreignNamed("AdmissionCheck.kueue.x-k8s.io", "", check)
-	return u != nil && textAt(u.Object, "spec", "controllerName") == "kueue.x-k8s.io/provisioning-request"
+	u := c.ForeignNamed("AdmissionCheck.kueue.x-k8s.io", "", check)
+	return u != nil && dialect.Text(u.Object, "spec", "controllerName") == "kueue.x-k8s.io/provisioning-request"
 }
 
 // provisioningOf is the ProvisioningRequest that was made for the object, nil for none.
-func (f *Facts) provisioningOf(o Object) *unstructured.Unstructured {
+func provisioningOf(f *facts.Facts, o facts.Object) *unstructured.Unstructured {
 	for _, u := range f.Foreign["ProvisioningRequest.autoscaling.x-k8s.io"] {
 		if u.GetNamespace() == o.GetNamespace() && slices.ContainsFunc(u.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID == o.GetUID() }) {
 			return u
@@ -309,14 +311,14 @@ func (c *Case) kueueMeasure(v *kueueView) bool {
 	if v.cluster == nil {
 		return false
 	}
-	v.room = c.kueueAssign(v.cluster, c.kueueWaiting())
+	v.room = kueueAssign(c.Facts, v.cluster, c.kueueWaiting())
 	return v.room.fits
 }
 
 // kueueWaiting are the Workloads of the target that hold no quota.
 func (c *Case) kueueWaiting() []*unstructured.Unstructured {
 	return slices.DeleteFunc(c.kueueWorks(), func(u *unstructured.Unstructured) bool {
-		return holds(u, "QuotaReserved") || holds(u, "Finished")
+		return dialect.IsTrue(u, "QuotaReserved") || dialect.IsTrue(u, "Finished")
 	})
 }
 
@@ -342,17 +344,17 @@ func (c *Case) kueueCounted(v *kueueView) why.Cause {
 
 // kueueBehind is the Workload at the head of a ClusterQueue that keeps strictly to its order, where that is another's.
 func (c *Case) kueueBehind(v *kueueView) *unstructured.Unstructured {
-	if v.cluster == nil || textAt(v.cluster.Object, "spec", "queueingStrategy") != "StrictFIFO" {
+	if v.cluster == nil || dialect.Text(v.cluster.Object, "spec", "queueingStrategy") != "StrictFIFO" {
 		return nil
 	}
 	mine := c.kueueWorks()
 	head := v.work
 	for _, u := range c.Foreign[kueueWorkloads] {
-		if holds(u, "QuotaReserved") || holds(u, "Finished") || valueAt(u.Object, "spec", "active") == false || slices.Contains(mine, u) {
+		if dialect.IsTrue(u, "QuotaReserved") || dialect.IsTrue(u, "Finished") || dialect.Value(u.Object, "spec", "active") == false || slices.Contains(mine, u) {
 			continue
 		}
-		local := c.foreignNamed(kueueLocalQueues, u.GetNamespace(), textAt(u.Object, "spec", "queueName"))
-		if local != nil && textAt(local.Object, "spec", "clusterQueue") == v.cluster.GetName() && kueueBefore(u, head) {
+		local := c.ForeignNamed(kueueLocalQueues, u.GetNamespace(), dialect.Text(u.Object, "spec", "queueName"))
+		if local != nil && dialect.Text(local.Object, "spec", "clusterQueue") == v.cluster.GetName() && kueueBefore(u, head) {
 			head = u
 		}
 	}
@@ -364,8 +366,8 @@ func (c *Case) kueueBehind(v *kueueView) *unstructured.Unstructured {
 
 // kueueBefore says whether Kueue takes a before b: by priority, then by age.
 func kueueBefore(a, b *unstructured.Unstructured) bool {
-	pa, _ := numberAt(a.Object, "spec", "priority")
-	pb, _ := numberAt(b.Object, "spec", "priority")
+	pa, _ := dialect.Number(a.Object, "spec", "priority")
+	pb, _ := dialect.Number(b.Object, "spec", "priority")
 	if pa != pb {
 		return pa > pb
 	}
@@ -388,35 +390,35 @@ func kueueAfter(text, words string) (name, after string, found bool) {
 
 // kueueLast is what the Workload's condition says, or its reason where it says nothing.
 func kueueLast(work *unstructured.Unstructured, kind string) string {
-	s := says(work, kind)
+	s := dialect.ConditionOf(work, kind)
 	switch {
 	case s == nil:
 		return ""
-	case s.message != "":
-		return s.message
+	case s.Message != "":
+		return s.Message
 	}
-	return s.reason
+	return s.Reason
 }
 
 // evidence is the condition of the Workload that says why it waits.
-func (v *kueueView) evidence() []Evidence {
+func (v *kueueView) evidence() []facts.Evidence {
 	if v.work == nil {
 		return nil
 	}
-	s := says(v.work, "QuotaReserved")
+	s := dialect.ConditionOf(v.work, "QuotaReserved")
 	if s == nil {
-		return []Evidence{{Object: RefTo(v.work).In(), Field: "spec.queueName", Value: v.queue}}
+		return []facts.Evidence{{Object: facts.RefTo(v.work).In(), Field: "spec.queueName", Value: v.queue}}
 	}
-	return []Evidence{{Object: RefTo(v.work).In(), Field: `status.conditions["QuotaReserved"]`, Value: fmt.Sprintf("%s: %s", s.reason, s.message)}}
+	return []facts.Evidence{{Object: facts.RefTo(v.work).In(), Field: `status.conditions["QuotaReserved"]`, Value: fmt.Sprintf("%s: %s", s.Reason, s.Message)}}
 }
 
 // flavorEvidence is a quota of the ClusterQueue.
-func (v *kueueView) quotaEvidence() []Evidence {
+func (v *kueueView) quotaEvidence() []facts.Evidence {
 	s := v.room.short
 	if s == nil {
 		return v.evidence()
 	}
-	return append(v.evidence(), Evidence{Object: RefTo(v.cluster).In(), Field: fmt.Sprintf("spec.resourceGroups.flavors[%q].resources[%q].nominalQuota", s.flavor, s.resource), Value: why.Quantity(s.resource, s.nominal)})
+	return append(v.evidence(), facts.Evidence{Object: facts.RefTo(v.cluster).In(), Field: fmt.Sprintf("spec.resourceGroups.flavors[%q].resources[%q].nominalQuota", s.flavor, s.resource), Value: why.Quantity(s.resource, s.nominal)})
 }
 
 // kueueStop is a queue that may be stopped.

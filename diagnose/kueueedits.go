@@ -12,7 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 
+	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/engine/why"
+	"github.com/berth-dev/berth/internal/spelling"
+	"github.com/berth-dev/berth/kube/dialect"
 )
 
 // Edits for work that Kueue holds back. Each comes with what Kueue would do after it, and only if by its quotas it
@@ -24,7 +27,7 @@ func (c *Case) kueueRaise(v *kueueView) []Edit {
 	f, cluster := c.Facts, v.cluster
 	from, to := make(map[string]*kueueShort), make(map[string]string) // by path
 	for range 32 {
-		room := f.kueueAssign(cluster, c.kueueWaiting())
+		room := kueueAssign(f, cluster, c.kueueWaiting())
 		s := room.short
 		if room.fits || s == nil {
 			break
@@ -35,7 +38,7 @@ func (c *Case) kueueRaise(v *kueueView) []Edit {
 		}
 		to[path] = why.Quantity(s.resource, s.nominal+s.need-s.free)
 		cluster = changed(cluster, map[string]any{path + "/nominalQuota": to[path]})
-		g, _, err := c.Facts.with(c.Top, []Edit{{Set: []Object{cluster}}})
+		g, _, err := with(c.Facts, c.Top, []Edit{{Set: []facts.Object{cluster}}})
 		if err != nil {
 			return nil
 		}
@@ -51,7 +54,7 @@ func (c *Case) kueueRaise(v *kueueView) []Edit {
 	if len(ops) == 0 {
 		return nil
 	}
-	e.Text, e.Set, e.Command = strings.Join(texts, "; and "), []Object{cluster}, patchLine(cluster, "json", ops)
+	e.Text, e.Set, e.Command = strings.Join(texts, "; and "), []facts.Object{cluster}, patchLine(cluster, "json", ops)
 	return c.kueueOnly(e)
 }
 
@@ -64,7 +67,7 @@ func (c *Case) kueueBorrow(v *kueueView) []Edit {
 	path, _ := kueueQuotaAt(v.cluster, s.flavor, s.resource)
 	limit := why.Quantity(s.resource, s.used+s.need-s.nominal)
 	e := Edit{
-		Side: Cluster, Cost: 3, Set: []Object{changed(v.cluster, map[string]any{path + "/borrowingLimit": limit})},
+		Side: Cluster, Cost: 3, Set: []facts.Object{changed(v.cluster, map[string]any{path + "/borrowingLimit": limit})},
 		Text:    fmt.Sprintf("let ClusterQueue %s borrow %s of %s in flavor %s from its cohort, instead of %s", v.cluster.GetName(), limit, s.resource, s.flavor, why.Quantity(s.resource, s.borrowing)),
 		Command: patchLine(v.cluster, "json", []Op{{Op: "replace", Path: path + "/borrowingLimit", Value: limit}}),
 	}
@@ -85,7 +88,7 @@ func (c *Case) kueueOnly(edits ...Edit) []Edit {
 // kueueElsewhere moves the target to other LocalQueues of the namespace, those with the most alike names first.
 func (c *Case) kueueElsewhere(v *kueueView) []Edit {
 	var out []Edit
-	for _, name := range mostAlike(v.queue, c.foreignNames(kueueLocalQueues, c.Pod.Namespace)) {
+	for _, name := range spelling.ByLikeness(v.queue, c.ForeignNames(kueueLocalQueues, c.Pod.Namespace)) {
 		if name != v.queue && len(out) < 2 {
 			out = append(out, c.kueueOnly(c.kueueRequeue(v, name))...)
 		}
@@ -96,8 +99,8 @@ func (c *Case) kueueElsewhere(v *kueueView) []Edit {
 // kueueRequeue names another LocalQueue on what the person wrote; Kueue carries it on to Workloads and pods.
 func (c *Case) kueueRequeue(v *kueueView, name string) Edit {
 	e := Edit{Side: Workload, Cost: 2, Text: fmt.Sprintf("name LocalQueue %s instead of %s", name, cmp.Or(v.queue, "none"))}
-	relabel := func(o Object) Object {
-		n := o.DeepCopyObject().(Object)
+	relabel := func(o facts.Object) facts.Object {
+		n := o.DeepCopyObject().(facts.Object)
 		labels := map[string]string{kueueQueueKey: name}
 		for k, v := range n.GetLabels() {
 			if k != kueueQueueKey {
@@ -118,7 +121,7 @@ func (c *Case) kueueRequeue(v *kueueView, name string) Edit {
 		return e
 	}
 	e.Set = append(e.Set, relabel(c.Top))
-	e.Command = fmt.Sprintf("kubectl label %s %s -n %s %s=%s --overwrite", kindOf(c.Top).Name(), c.Top.GetName(), c.Top.GetNamespace(), kueueQueueKey, name)
+	e.Command = fmt.Sprintf("kubectl label %s %s -n %s %s=%s --overwrite", facts.KindOfObject(c.Top).Name(), c.Top.GetName(), c.Top.GetNamespace(), kueueQueueKey, name)
 	return e
 }
 
@@ -130,7 +133,7 @@ func (c *Case) kueueAskLess(v *kueueView) []Edit {
 	}
 	var pods, each int64
 	for _, w := range c.kueueWaiting() {
-		for _, set := range c.kueuePodSets(w) {
+		for _, set := range kueuePodSets(c.Facts, w) {
 			if n := amountsAsked(&set.spec)[s.resource]; n > 0 {
 				pods, each = pods+set.count, max(each, n)
 			}
@@ -151,7 +154,7 @@ func (c *Case) kueueAskLess(v *kueueView) []Edit {
 func (c *Case) kueueFewer(v *kueueView) []Edit {
 	j, ok := c.Top.(*batchv1.Job)
 	s := v.room.short
-	if !ok || v.work == nil || len(c.kueuePodSets(v.work)) != 1 {
+	if !ok || v.work == nil || len(kueuePodSets(c.Facts, v.work)) != 1 {
 		return nil
 	}
 	each := amountsAsked(&j.Spec.Template.Spec)[s.resource]
@@ -162,7 +165,7 @@ func (c *Case) kueueFewer(v *kueueView) []Edit {
 	fewer := j.DeepCopy()
 	fewer.Spec.Parallelism = &n
 	return c.kueueOnly(Edit{
-		Side: Workload, Cost: 2, Set: []Object{fewer, changed(v.work, map[string]any{"/spec/podSets/0/count": int64(n)})},
+		Side: Workload, Cost: 2, Set: []facts.Object{fewer, changed(v.work, map[string]any{"/spec/podSets/0/count": int64(n)})},
 		Text:    fmt.Sprintf("run %s at a time instead of %d", kueueCount(n), ptr.Deref(j.Spec.Parallelism, 1)),
 		Command: patchLine(j, "merge", map[string]any{"spec": map[string]any{"parallelism": n}}),
 		Assumes: "the job can work with fewer pods at a time",
@@ -198,14 +201,14 @@ func (v *kueueView) name() string {
 		return "ClusterQueue " + v.cluster.GetName()
 	}
 	if v.local != nil {
-		return "ClusterQueue " + textAt(v.local.Object, "spec", "clusterQueue")
+		return "ClusterQueue " + dialect.Text(v.local.Object, "spec", "clusterQueue")
 	}
 	return "LocalQueue " + v.queue
 }
 
 // kueueNew is an object of Kueue in the version that the others have.
-func (f *Facts) kueueNew(kind, namespace, name string, spec map[string]any) *unstructured.Unstructured {
-	version := "kueue.x-k8s.io/" + KindOf("kueue.x-k8s.io", kind).Version
+func kueueNew(f *facts.Facts, kind, namespace, name string, spec map[string]any) *unstructured.Unstructured {
+	version := "kueue.x-k8s.io/" + facts.KindOf("kueue.x-k8s.io", kind).Version
 	for _, key := range []string{kueueLocalQueues, kueueClusterQueues, kueueWorkloads} {
 		for _, u := range f.Foreign[key] {
 			version = u.GetAPIVersion()

@@ -6,6 +6,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/kube/dialect"
 )
 
 // What Kueue's quotas and topologies mean on nodes.
@@ -19,21 +22,21 @@ type kueuePromise struct {
 
 // kueuePromised is the first such flavor of the ClusterQueue, devices only; nil where there is none, or nodes cannot be
 // seen.
-func (f *Facts) kueuePromised(cluster *unstructured.Unstructured) *kueuePromise {
+func kueuePromised(f *facts.Facts, cluster *unstructured.Unstructured) *kueuePromise {
 	if cluster == nil || !f.Sees("nodes", "") {
 		return nil
 	}
-	for _, group := range itemsAt(cluster.Object, "spec", "resourceGroups") {
-		for _, flavor := range itemsAt(group, "flavors") {
-			for _, r := range itemsAt(flavor, "resources") {
-				p := kueuePromise{flavor: textAt(flavor, "name"), resource: textAt(r, "name")}
+	for _, group := range dialect.Items(cluster.Object, "spec", "resourceGroups") {
+		for _, flavor := range dialect.Items(group, "flavors") {
+			for _, r := range dialect.Items(flavor, "resources") {
+				p := kueuePromise{flavor: dialect.Text(flavor, "name"), resource: dialect.Text(r, "name")}
 				if !strings.Contains(p.resource, "/") {
 					continue
 				}
 				for _, other := range f.Foreign[kueueClusterQueues] {
-					p.quota += f.kueueQuota(other, p.flavor, p.resource).nominal
+					p.quota += kueueQuota(f, other, p.flavor, p.resource).nominal
 				}
-				for _, n := range f.kueueNodes(p.flavor) {
+				for _, n := range kueueNodes(f, p.flavor) {
 					p.nodes++
 					p.have += amountOf(p.resource, n.Status.Allocatable[corev1.ResourceName(p.resource)])
 				}
@@ -47,12 +50,12 @@ func (f *Facts) kueuePromised(cluster *unstructured.Unstructured) *kueuePromise 
 }
 
 // kueueNodes are the nodes that the flavor's labels select.
-func (f *Facts) kueueNodes(flavor string) []*corev1.Node {
-	u := f.foreignNamed(kueueFlavors, "", flavor)
+func kueueNodes(f *facts.Facts, flavor string) []*corev1.Node {
+	u := f.ForeignNamed(kueueFlavors, "", flavor)
 	if u == nil {
 		return nil
 	}
-	want := pairsAt(u.Object, "spec", "nodeLabels")
+	want := dialect.StringMap(u.Object, "spec", "nodeLabels")
 	var out []*corev1.Node
 	for _, n := range f.Nodes {
 		matches := true
@@ -67,23 +70,23 @@ func (f *Facts) kueueNodes(flavor string) []*corev1.Node {
 }
 
 // kueueLevels are the node labels of the topologies that the ClusterQueue's flavors have, the widest first.
-func (f *Facts) kueueLevels(cluster *unstructured.Unstructured) []string {
+func kueueLevels(f *facts.Facts, cluster *unstructured.Unstructured) []string {
 	if cluster == nil {
 		return nil
 	}
 	var out []string
-	for _, group := range itemsAt(cluster.Object, "spec", "resourceGroups") {
-		for _, flavor := range itemsAt(group, "flavors") {
-			u := f.foreignNamed(kueueFlavors, "", textAt(flavor, "name"))
+	for _, group := range dialect.Items(cluster.Object, "spec", "resourceGroups") {
+		for _, flavor := range dialect.Items(group, "flavors") {
+			u := f.ForeignNamed(kueueFlavors, "", dialect.Text(flavor, "name"))
 			if u == nil {
 				continue
 			}
-			topology := f.foreignNamed("Topology.kueue.x-k8s.io", "", textAt(u.Object, "spec", "topologyName"))
+			topology := f.ForeignNamed("Topology.kueue.x-k8s.io", "", dialect.Text(u.Object, "spec", "topologyName"))
 			if topology == nil {
 				continue
 			}
-			for _, level := range itemsAt(topology.Object, "spec", "levels") {
-				if key := textAt(level, "nodeLabel"); !slices.Contains(out, key) {
+			for _, level := range dialect.Items(topology.Object, "spec", "levels") {
+				if key := dialect.Text(level, "nodeLabel"); !slices.Contains(out, key) {
 					out = append(out, key)
 				}
 			}
@@ -93,7 +96,7 @@ func (f *Facts) kueueLevels(cluster *unstructured.Unstructured) []string {
 }
 
 // kueueMost is how many such pods the best domain of the level has room for.
-func (f *Facts) kueueMost(level string, spec *corev1.PodSpec) int64 {
+func kueueMost(f *facts.Facts, level string, spec *corev1.PodSpec) int64 {
 	rooms := make(map[string]int64)
 	var most int64
 	for _, n := range f.Nodes {
@@ -101,14 +104,14 @@ func (f *Facts) kueueMost(level string, spec *corev1.PodSpec) int64 {
 		if domain == "" || n.Spec.Unschedulable {
 			continue
 		}
-		rooms[domain] += f.holdsPods(n, spec)
+		rooms[domain] += holdsPods(f, n, spec)
 		most = max(most, rooms[domain])
 	}
 	return most
 }
 
 // holdsPods is how many such pods what is free on the node has room for.
-func (f *Facts) holdsPods(n *corev1.Node, spec *corev1.PodSpec) int64 {
+func holdsPods(f *facts.Facts, n *corev1.Node, spec *corev1.PodSpec) int64 {
 	free := make(map[string]int64)
 	for name, q := range n.Status.Allocatable {
 		free[string(name)] = amountOf(string(name), q)
@@ -131,7 +134,7 @@ func (f *Facts) holdsPods(n *corev1.Node, spec *corev1.PodSpec) int64 {
 // kueuePods is how many pods of the target's Workload have to be together.
 func (c *Case) kueuePods(v *kueueView) int64 {
 	var n int64
-	for _, set := range c.kueuePodSets(v.work) {
+	for _, set := range kueuePodSets(c.Facts, v.work) {
 		n = max(n, set.count)
 	}
 	return n

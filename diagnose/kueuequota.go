@@ -12,6 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/kube/dialect"
 )
 
 // kueueRoom is how Workloads meet the quotas of a ClusterQueue.
@@ -48,14 +51,14 @@ type kueuePodSet struct {
 
 // kueuePodSets reads the pod sets of a Workload. Of one that belongs to a Job or a pod, the owner's word counts: the
 // Workload follows it.
-func (f *Facts) kueuePodSets(work *unstructured.Unstructured) []kueuePodSet {
+func kueuePodSets(f *facts.Facts, work *unstructured.Unstructured) []kueuePodSet {
 	var out []kueuePodSet
-	for _, s := range itemsAt(work.Object, "spec", "podSets") {
-		set := kueuePodSet{name: textAt(s, "name"), count: 1}
-		if n, ok := numberAt(s, "count"); ok {
+	for _, s := range dialect.Items(work.Object, "spec", "podSets") {
+		set := kueuePodSet{name: dialect.Text(s, "name"), count: 1}
+		if n, ok := dialect.Number(s, "count"); ok {
 			set.count = n
 		}
-		reshape(valueAt(s, "template", "spec"), &set.spec)
+		reshape(dialect.Value(s, "template", "spec"), &set.spec)
 		out = append(out, set)
 	}
 	if len(out) != 1 {
@@ -71,25 +74,25 @@ func (f *Facts) kueuePodSets(work *unstructured.Unstructured) []kueuePodSet {
 }
 
 // kueueAssign gives every pod set the first flavor that matches and has room, as Kueue does.
-func (f *Facts) kueueAssign(cluster *unstructured.Unstructured, works []*unstructured.Unstructured) kueueRoom {
+func kueueAssign(f *facts.Facts, cluster *unstructured.Unstructured, works []*unstructured.Unstructured) kueueRoom {
 	room := kueueRoom{fits: true, flavors: make(map[string]string)}
 	taken := make(map[string]int64) // by flavor and resource
 	for _, w := range works {
-		for _, set := range f.kueuePodSets(w) {
+		for _, set := range kueuePodSets(f, w) {
 			if set.count > 0 {
-				f.kueueAssignSet(&room, cluster, w.GetName(), set, taken)
+				kueueAssignSet(f, &room, cluster, w.GetName(), set, taken)
 			}
 		}
 	}
 	return room
 }
 
-func (f *Facts) kueueAssignSet(room *kueueRoom, cluster *unstructured.Unstructured, work string, set kueuePodSet, taken map[string]int64) {
+func kueueAssignSet(f *facts.Facts, room *kueueRoom, cluster *unstructured.Unstructured, work string, set kueuePodSet, taken map[string]int64) {
 	asks := amountsAsked(&set.spec)
 	covered := make(map[string]bool)
-	for _, group := range itemsAt(cluster.Object, "spec", "resourceGroups") {
+	for _, group := range dialect.Items(cluster.Object, "spec", "resourceGroups") {
 		var names []string
-		for _, name := range wordsAt(group, "coveredResources") {
+		for _, name := range dialect.Strings(group, "coveredResources") {
 			covered[name] = true
 			if asks[name] > 0 {
 				names = append(names, name)
@@ -98,7 +101,7 @@ func (f *Facts) kueueAssignSet(room *kueueRoom, cluster *unstructured.Unstructur
 		if len(names) == 0 {
 			continue
 		}
-		flavor := f.kueueChoose(room, cluster, group, names, asks, set, taken)
+		flavor := kueueChoose(f, room, cluster, group, names, asks, set, taken)
 		if flavor == "" {
 			room.fits = false
 			continue
@@ -119,18 +122,18 @@ func (f *Facts) kueueAssignSet(room *kueueRoom, cluster *unstructured.Unstructur
 
 // kueueChoose is the first flavor of the group that the pod set can have now; "" where there is none, and then the
 // room says what came nearest.
-func (f *Facts) kueueChoose(room *kueueRoom, cluster *unstructured.Unstructured, group map[string]any, names []string, asks map[string]int64, set kueuePodSet, taken map[string]int64) string {
-	keys := f.kueueKeys(group)
+func kueueChoose(f *facts.Facts, room *kueueRoom, cluster *unstructured.Unstructured, group map[string]any, names []string, asks map[string]int64, set kueuePodSet, taken map[string]int64) string {
+	keys := kueueKeys(f, group)
 	var nearest *kueueShort
-	for _, flavor := range itemsAt(group, "flavors") {
-		name := textAt(flavor, "name")
-		if refusal := f.kueueRefuses(name, keys, &set.spec); refusal != nil {
+	for _, flavor := range dialect.Items(group, "flavors") {
+		name := dialect.Text(flavor, "name")
+		if refusal := kueueRefuses(f, name, keys, &set.spec); refusal != nil {
 			room.refused = append(room.refused, *refusal)
 			continue
 		}
 		var short *kueueShort
 		for _, resource := range names {
-			s := f.kueueFree(cluster, name, resource)
+			s := kueueFree(f, cluster, name, resource)
 			s.need = asks[resource]*set.count + taken[name+"\x00"+resource]
 			if s.need > s.free && short == nil {
 				short = &s
@@ -150,11 +153,11 @@ func (f *Facts) kueueChoose(room *kueueRoom, cluster *unstructured.Unstructured,
 }
 
 // kueueKeys are the node labels by which the flavors of a group are told apart: selectors of others do not count.
-func (f *Facts) kueueKeys(group map[string]any) map[string]bool {
+func kueueKeys(f *facts.Facts, group map[string]any) map[string]bool {
 	out := make(map[string]bool)
-	for _, flavor := range itemsAt(group, "flavors") {
-		if u := f.foreignNamed(kueueFlavors, "", textAt(flavor, "name")); u != nil {
-			for key := range pairsAt(u.Object, "spec", "nodeLabels") {
+	for _, flavor := range dialect.Items(group, "flavors") {
+		if u := f.ForeignNamed(kueueFlavors, "", dialect.Text(flavor, "name")); u != nil {
+			for key := range dialect.StringMap(u.Object, "spec", "nodeLabels") {
 				out[key] = true
 			}
 		}
@@ -163,22 +166,22 @@ func (f *Facts) kueueKeys(group map[string]any) map[string]bool {
 }
 
 // kueueRefuses says why the pods cannot have the flavor, nil if they can.
-func (f *Facts) kueueRefuses(flavor string, keys map[string]bool, spec *corev1.PodSpec) *kueueRefusal {
-	u := f.foreignNamed(kueueFlavors, "", flavor)
+func kueueRefuses(f *facts.Facts, flavor string, keys map[string]bool, spec *corev1.PodSpec) *kueueRefusal {
+	u := f.ForeignNamed(kueueFlavors, "", flavor)
 	if u == nil {
 		return nil
 	}
 	var taints []corev1.Taint
 	var tolerations []corev1.Toleration
-	reshape(valueAt(u.Object, "spec", "nodeTaints"), &taints)
-	reshape(valueAt(u.Object, "spec", "tolerations"), &tolerations)
+	reshape(dialect.Value(u.Object, "spec", "nodeTaints"), &taints)
+	reshape(dialect.Value(u.Object, "spec", "tolerations"), &tolerations)
 	tolerations = append(tolerations, spec.Tolerations...)
 	for i := range taints {
 		if t := &taints[i]; t.Effect != corev1.TaintEffectPreferNoSchedule && !slices.ContainsFunc(tolerations, func(x corev1.Toleration) bool { return bears(x, t) }) {
 			return &kueueRefusal{flavor: flavor, taint: t}
 		}
 	}
-	have := pairsAt(u.Object, "spec", "nodeLabels")
+	have := dialect.StringMap(u.Object, "spec", "nodeLabels")
 	for _, key := range slices.Sorted(maps.Keys(spec.NodeSelector)) {
 		if keys[key] && have[key] != spec.NodeSelector[key] {
 			return &kueueRefusal{flavor: flavor, key: key, value: have[key]}
@@ -224,8 +227,8 @@ func kueueAffinity(spec *corev1.PodSpec, keys map[string]bool, have map[string]s
 }
 
 // kueueFree is what the ClusterQueue can still hand out of the flavor's resource, its cohort's share included.
-func (f *Facts) kueueFree(cluster *unstructured.Unstructured, flavor, resource string) kueueShort {
-	own := f.kueueQuota(cluster, flavor, resource)
+func kueueFree(f *facts.Facts, cluster *unstructured.Unstructured, flavor, resource string) kueueShort {
+	own := kueueQuota(f, cluster, flavor, resource)
 	s := kueueShort{flavor: flavor, resource: resource, nominal: own.nominal, used: own.used, borrowing: -1}
 	s.free, s.most = own.nominal-own.used, own.nominal
 	cohort := kueueCohort(cluster)
@@ -236,13 +239,13 @@ func (f *Facts) kueueFree(cluster *unstructured.Unstructured, flavor, resource s
 	var pool, poolUsed int64
 	for _, other := range f.Foreign[kueueClusterQueues] {
 		if kueueCohort(other) == cohort {
-			q := f.kueueQuota(other, flavor, resource)
+			q := kueueQuota(f, other, flavor, resource)
 			pool += q.nominal - q.kept
 			poolUsed += max(0, q.used-q.kept)
 		}
 	}
-	if u := f.foreignNamed("Cohort.kueue.x-k8s.io", "", cohort); u != nil {
-		pool += f.kueueQuota(u, flavor, resource).nominal
+	if u := f.ForeignNamed("Cohort.kueue.x-k8s.io", "", cohort); u != nil {
+		pool += kueueQuota(f, u, flavor, resource).nominal
 	}
 	spare := max(0, pool-poolUsed)
 	s.lendable = spare
@@ -256,16 +259,16 @@ func (f *Facts) kueueFree(cluster *unstructured.Unstructured, flavor, resource s
 }
 
 func kueueCohort(cluster *unstructured.Unstructured) string {
-	if name := textAt(cluster.Object, "spec", "cohortName"); name != "" {
+	if name := dialect.Text(cluster.Object, "spec", "cohortName"); name != "" {
 		return name
 	}
-	return textAt(cluster.Object, "spec", "cohort")
+	return dialect.Text(cluster.Object, "spec", "cohort")
 }
 
 // kueueQuotaOf is one quota of a ClusterQueue: kept is what it does not lend, borrowing is -1 where it is not limited.
 type kueueQuotaOf struct{ nominal, used, kept, borrowing int64 }
 
-func (f *Facts) kueueQuota(cluster *unstructured.Unstructured, flavor, resource string) kueueQuotaOf {
+func kueueQuota(f *facts.Facts, cluster *unstructured.Unstructured, flavor, resource string) kueueQuotaOf {
 	q := kueueQuotaOf{borrowing: -1}
 	_, item := kueueQuotaAt(cluster, flavor, resource)
 	if item == nil {
@@ -278,16 +281,16 @@ func (f *Facts) kueueQuota(cluster *unstructured.Unstructured, flavor, resource 
 	if v, ok := amountAt(resource, item, "lendingLimit"); ok {
 		q.kept = max(0, q.nominal-v)
 	}
-	q.used = f.kueueUsed(cluster, flavor, resource)
+	q.used = kueueUsed(f, cluster, flavor, resource)
 	return q
 }
 
 // kueueQuotaAt finds a quota, and its path.
 func kueueQuotaAt(cluster *unstructured.Unstructured, flavor, resource string) (string, map[string]any) {
-	for g, group := range itemsAt(cluster.Object, "spec", "resourceGroups") {
-		for i, fl := range itemsAt(group, "flavors") {
-			for j, r := range itemsAt(fl, "resources") {
-				if textAt(fl, "name") == flavor && textAt(r, "name") == resource {
+	for g, group := range dialect.Items(cluster.Object, "spec", "resourceGroups") {
+		for i, fl := range dialect.Items(group, "flavors") {
+			for j, r := range dialect.Items(fl, "resources") {
+				if dialect.Text(fl, "name") == flavor && dialect.Text(r, "name") == resource {
 					return fmt.Sprintf("/spec/resourceGroups/%d/flavors/%d/resources/%d", g, i, j), r
 				}
 			}
@@ -297,17 +300,17 @@ func kueueQuotaAt(cluster *unstructured.Unstructured, flavor, resource string) (
 }
 
 // kueueUsed is what is reserved of a quota: as the ClusterQueue says, or, where it says nothing, as its Workloads do.
-func (f *Facts) kueueUsed(cluster *unstructured.Unstructured, flavor, resource string) int64 {
-	for _, fl := range itemsAt(cluster.Object, "status", "flavorsReservation") {
-		for _, r := range itemsAt(fl, "resources") {
-			if textAt(fl, "name") == flavor && textAt(r, "name") == resource {
+func kueueUsed(f *facts.Facts, cluster *unstructured.Unstructured, flavor, resource string) int64 {
+	for _, fl := range dialect.Items(cluster.Object, "status", "flavorsReservation") {
+		for _, r := range dialect.Items(fl, "resources") {
+			if dialect.Text(fl, "name") == flavor && dialect.Text(r, "name") == resource {
 				used, _ := amountAt(resource, r, "total")
 				return used
 			}
 		}
 	}
 	var used int64
-	for _, h := range f.kueueHolders(cluster.GetName(), flavor, resource) {
+	for _, h := range kueueHolders(f, cluster.GetName(), flavor, resource) {
 		used += h.amount
 	}
 	return used
@@ -320,15 +323,15 @@ type kueueHolder struct {
 }
 
 // kueueHolders are the Workloads that hold a quota of the ClusterQueue, the largest first.
-func (f *Facts) kueueHolders(cluster, flavor, resource string) []kueueHolder {
+func kueueHolders(f *facts.Facts, cluster, flavor, resource string) []kueueHolder {
 	var out []kueueHolder
 	for _, u := range f.Foreign[kueueWorkloads] {
-		if !holds(u, "QuotaReserved") || holds(u, "Finished") || textAt(u.Object, "status", "admission", "clusterQueue") != cluster {
+		if !dialect.IsTrue(u, "QuotaReserved") || dialect.IsTrue(u, "Finished") || dialect.Text(u.Object, "status", "admission", "clusterQueue") != cluster {
 			continue
 		}
 		var sum int64
-		for _, a := range itemsAt(u.Object, "status", "admission", "podSetAssignments") {
-			if textAt(a, "flavors", resource) == flavor {
+		for _, a := range dialect.Items(u.Object, "status", "admission", "podSetAssignments") {
+			if dialect.Text(a, "flavors", resource) == flavor {
 				v, _ := amountAt(resource, a, "resourceUsage", resource)
 				sum += v
 			}
@@ -347,11 +350,11 @@ func (f *Facts) kueueHolders(cluster, flavor, resource string) []kueueHolder {
 }
 
 // kueueEnds is when the Workload ends at the latest: by its own time limit, or its Job's; zero where it has none.
-func (f *Facts) kueueEnds(work *unstructured.Unstructured) time.Time {
+func kueueEnds(f *facts.Facts, work *unstructured.Unstructured) time.Time {
 	var end time.Time
-	if s := says(work, "Admitted"); s != nil && !s.at.IsZero() {
-		if n, ok := numberAt(work.Object, "spec", "maximumExecutionTimeSeconds"); ok {
-			end = s.at.Add(time.Duration(n) * time.Second)
+	if s := dialect.ConditionOf(work, "Admitted"); s != nil && !s.At.IsZero() {
+		if n, ok := dialect.Number(work.Object, "spec", "maximumExecutionTimeSeconds"); ok {
+			end = s.At.Add(time.Duration(n) * time.Second)
 		}
 	}
 	if j, ok := f.Controller(work).(*batchv1.Job); ok && j.Spec.ActiveDeadlineSeconds != nil && j.Status.StartTime != nil {
@@ -366,37 +369,37 @@ func (f *Facts) kueueEnds(work *unstructured.Unstructured) time.Time {
 // kueueTry completes an edit with what Kueue would do after it: it counts the quotas of the edited objects and, where
 // all Workloads of the target fit, has them admitted. It says no where they would still wait.
 func (c *Case) kueueTry(e Edit) (Edit, bool) {
-	g, _, err := c.Facts.with(c.Top, []Edit{e})
+	g, _, err := with(c.Facts, c.Top, []Edit{e})
 	if err != nil {
 		return e, false
 	}
-	top, err := g.Find(RefTo(c.Top))
+	top, err := g.Find(facts.RefTo(c.Top))
 	if err != nil {
 		return e, false
 	}
 	d := *c
-	d.Facts, d.Top, d.All = g, top, g.podsOf(top)
-	d.Makers = slices.Clone(c.Makers)
-	for i, m := range d.Makers {
+	d.Facts, d.Top, d.All = g, top, g.PodsMadeBy(top)
+	d.Owners = slices.Clone(c.Owners)
+	for i, m := range d.Owners {
 		if now := g.ObjectOf(m.GetUID()); now != nil {
-			d.Makers[i] = now
+			d.Owners[i] = now
 		}
 	}
 	v := &kueueView{queue: d.kueueQueue()}
 	works := d.kueueWaiting()
 	if len(works) > 0 {
-		v.work, v.queue = works[0], textAt(works[0].Object, "spec", "queueName")
+		v.work, v.queue = works[0], dialect.Text(works[0].Object, "spec", "queueName")
 	}
-	v.local = g.foreignNamed(kueueLocalQueues, c.Pod.Namespace, v.queue)
+	v.local = g.ForeignNamed(kueueLocalQueues, c.Pod.Namespace, v.queue)
 	if v.local != nil {
-		v.cluster = g.foreignNamed(kueueClusterQueues, "", textAt(v.local.Object, "spec", "clusterQueue"))
+		v.cluster = g.ForeignNamed(kueueClusterQueues, "", dialect.Text(v.local.Object, "spec", "clusterQueue"))
 	}
 	if v.cluster == nil || d.kueueQueues(v) != "" || !d.kueueMeasure(v) || v.work != nil && d.kueueBehind(v) != nil {
 		return e, false
 	}
 	e.Set = append(slices.Clone(e.Set), c.kueueAdmit(v, e)...)
-	if v.cluster != nil && len(d.kueueOtherChecks(v.cluster)) > 0 {
-		e.Assumes = joined(e.Assumes, "admission check "+strings.Join(d.kueueOtherChecks(v.cluster), ", ")+" agrees")
+	if v.cluster != nil && len(kueueOtherChecks(d.Facts, v.cluster)) > 0 {
+		e.Assumes = joined(e.Assumes, "admission check "+strings.Join(kueueOtherChecks(d.Facts, v.cluster), ", ")+" agrees")
 	}
 	return e, true
 }
@@ -409,19 +412,19 @@ func joined(a, b string) string {
 }
 
 // kueueOtherChecks are the admission checks that come after the quota.
-func (f *Facts) kueueOtherChecks(cluster *unstructured.Unstructured) []string {
-	out := wordsAt(cluster.Object, "spec", "admissionChecks")
-	for _, rule := range itemsAt(cluster.Object, "spec", "admissionChecksStrategy", "admissionChecks") {
-		out = append(out, textAt(rule, "name"))
+func kueueOtherChecks(f *facts.Facts, cluster *unstructured.Unstructured) []string {
+	out := dialect.Strings(cluster.Object, "spec", "admissionChecks")
+	for _, rule := range dialect.Items(cluster.Object, "spec", "admissionChecksStrategy", "admissionChecks") {
+		out = append(out, dialect.Text(rule, "name"))
 	}
 	return out
 }
 
-// kueueAdmit is everything as Kueue leaves it on admission: Workloads with their conditions, makers not suspended, pods
+// kueueAdmit is everything as Kueue leaves it on admission: Workloads with their conditions, owners not suspended, pods
 // without gates, all with the labels of their flavor. The edit's operations are still to come.
-func (c *Case) kueueAdmit(v *kueueView, e Edit) []Object {
-	var out []Object
-	put := func(o Object) { out = append(out, o) }
+func (c *Case) kueueAdmit(v *kueueView, e Edit) []facts.Object {
+	var out []facts.Object
+	put := func(o facts.Object) { out = append(out, o) }
 	for _, w := range c.kueueWaiting() {
 		u := c.before(w, e).(*unstructured.Unstructured).DeepCopy()
 		u.Object["status"] = map[string]any{"conditions": []any{
@@ -430,7 +433,7 @@ func (c *Case) kueueAdmit(v *kueueView, e Edit) []Object {
 		}}
 		put(u)
 	}
-	for _, m := range c.makers(c.Top) {
+	for _, m := range c.Facts.PodOwners(c.Top) {
 		switch m := c.before(m, e).(type) {
 		case *batchv1.Job:
 			j := m.DeepCopy()
@@ -438,7 +441,7 @@ func (c *Case) kueueAdmit(v *kueueView, e Edit) []Object {
 			c.kueueFlavored(&j.Spec.Template.Spec, v, m.Labels["jobset.sigs.k8s.io/replicatedjob-name"])
 			put(j)
 		case *unstructured.Unstructured:
-			if valueAt(m.Object, "spec", "suspend") == true {
+			if dialect.Value(m.Object, "spec", "suspend") == true {
 				put(changed(m, map[string]any{"/spec/suspend": false}))
 			} else if kueueSuspended(m) {
 				put(changed(m, map[string]any{"/spec/runPolicy/suspend": false}))
@@ -446,7 +449,7 @@ func (c *Case) kueueAdmit(v *kueueView, e Edit) []Object {
 		}
 	}
 	for _, p := range c.All {
-		if stateOf(p) == Gated {
+		if facts.StateOf(p) == facts.Gated {
 			n := c.before(p, e).(*corev1.Pod).DeepCopy()
 			n.Spec.SchedulingGates = slices.DeleteFunc(n.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return strings.HasPrefix(g.Name, "kueue.x-k8s.io/") })
 			n.Status = corev1.PodStatus{Phase: corev1.PodPending}
@@ -458,9 +461,9 @@ func (c *Case) kueueAdmit(v *kueueView, e Edit) []Object {
 }
 
 // before is the object as the edit sets it, without its operations.
-func (c *Case) before(o Object, e Edit) Object {
+func (c *Case) before(o facts.Object, e Edit) facts.Object {
 	for _, s := range e.Set {
-		if sameType(s, o) && s.GetName() == o.GetName() && s.GetNamespace() == o.GetNamespace() && s.GetUID() == o.GetUID() {
+		if facts.SameType(s, o) && s.GetName() == o.GetName() && s.GetNamespace() == o.GetNamespace() && s.GetUID() == o.GetUID() {
 			return s
 		}
 	}
@@ -475,17 +478,17 @@ func (c *Case) kueueFlavored(spec *corev1.PodSpec, v *kueueView, set string) {
 			flavor = v.room.flavors[key]
 		}
 	}
-	u := c.foreignNamed(kueueFlavors, "", flavor)
+	u := c.ForeignNamed(kueueFlavors, "", flavor)
 	if u == nil {
 		return
 	}
-	for k, value := range pairsAt(u.Object, "spec", "nodeLabels") {
+	for k, value := range dialect.StringMap(u.Object, "spec", "nodeLabels") {
 		if spec.NodeSelector == nil {
 			spec.NodeSelector = make(map[string]string)
 		}
 		spec.NodeSelector[k] = value
 	}
 	var tolerations []corev1.Toleration
-	reshape(valueAt(u.Object, "spec", "tolerations"), &tolerations)
+	reshape(dialect.Value(u.Object, "spec", "tolerations"), &tolerations)
 	spec.Tolerations = append(spec.Tolerations, tolerations...)
 }

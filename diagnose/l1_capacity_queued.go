@@ -6,6 +6,9 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/kube/dialect"
 )
 
 var capacityQueuedCheck = Check{
@@ -19,15 +22,15 @@ var capacityQueuedCheck = Check{
 
 func capacityQueued(c *Case) []Finding {
 	if v := c.kueue(); v != nil && v.cause == "capacity-queued" {
-		return []Finding{capacityQueuedAt(c, c.provisioningOf(v.work), fmt.Sprintf("Workload %s has its quota and waits for machines", v.work.GetName()), v.message)}
+		return []Finding{capacityQueuedAt(c, provisioningOf(c.Facts, v.work), fmt.Sprintf("Workload %s has its quota and waits for machines", v.work.GetName()), v.message)}
 	}
 	if !c.Waits() {
 		return nil
 	}
 	for _, key := range []string{"autoscaling.x-k8s.io/consume-provisioning-request", "cluster-autoscaler.kubernetes.io/consume-provisioning-request"} {
 		if name := c.Pod.Annotations[key]; name != "" {
-			u := c.foreignNamed("ProvisioningRequest.autoscaling.x-k8s.io", c.Pod.Namespace, name)
-			if u != nil && !holds(u, "Provisioned") {
+			u := c.ForeignNamed("ProvisioningRequest.autoscaling.x-k8s.io", c.Pod.Namespace, name)
+			if u != nil && !dialect.IsTrue(u, "Provisioned") {
 				return []Finding{capacityQueuedAt(c, u, "the pod waits for machines", "")}
 			}
 		}
@@ -44,20 +47,20 @@ func capacityQueuedAt(c *Case, u *unstructured.Unstructured, message, said strin
 		}
 		return found
 	}
-	class := textAt(u.Object, "spec", "provisioningClassName")
-	state, what := "not accepted yet", says(u, "Accepted")
-	if holds(u, "Accepted") {
-		state, what = "accepted and not provisioned", says(u, "Provisioned")
+	class := dialect.Text(u.Object, "spec", "provisioningClassName")
+	state, what := "not accepted yet", dialect.ConditionOf(u, "Accepted")
+	if dialect.IsTrue(u, "Accepted") {
+		state, what = "accepted and not provisioned", dialect.ConditionOf(u, "Provisioned")
 	}
-	if holds(u, "Failed") {
-		state, what = "failed", says(u, "Failed")
+	if dialect.IsTrue(u, "Failed") {
+		state, what = "failed", dialect.ConditionOf(u, "Failed")
 	}
 	found.Message += fmt.Sprintf(": ProvisioningRequest %s of class %s is %s", u.GetName(), class, state)
-	if what != nil && what.message != "" {
-		found.Message += ": " + strings.TrimSuffix(what.message, ".")
+	if what != nil && what.Message != "" {
+		found.Message += ": " + strings.TrimSuffix(what.Message, ".")
 	}
 	if what != nil {
-		found.Evidence = []Evidence{{Object: RefTo(u).In(), Field: "status.conditions", Value: cmp.Or(what.reason, state)}}
+		found.Evidence = []facts.Evidence{{Object: facts.RefTo(u).In(), Field: "status.conditions", Value: cmp.Or(what.Reason, state)}}
 	}
 	return found
 }

@@ -19,7 +19,7 @@ func reservationConsumedElsewhere(c *Case) []Finding {
 			continue
 		}
 		for _, r := range p.pool.suitable(c, p.active) {
-			if !p.pool.inReach(c, r) || c.karpenterBooked(r.id) > 0 {
+			if !p.pool.inReach(c, r) || karpenterBooked(c.Facts, r.id) > 0 {
 				continue
 			}
 			out = append(out, Finding{

@@ -4,6 +4,10 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
+	"github.com/berth-dev/berth/kube/dialect"
 )
 
 var reservationEndedCheck = Check{
@@ -33,10 +37,10 @@ func reservationEnded(c *Case) []Finding {
 				how = "ended at " + end.UTC().Format("2006-01-02 15:04 MST")
 			}
 			f.Message = fmt.Sprintf("%s may only use reserved machines, and reservation %s of EC2NodeClass %s %s", p, r.text(), class, how)
-			f.Evidence = []Evidence{karpenterReservationShown(p.pool, strings.TrimSpace(r.id+" "+r.state+" "+r.end))}
+			f.Evidence = []facts.Evidence{karpenterReservationShown(p.pool, strings.TrimSpace(r.id+" "+r.state+" "+r.end))}
 		default:
 			f.Message = fmt.Sprintf("%s may only use reserved machines, and none of the reservations that EC2NodeClass %s names (%s) is active: they have ended, or have not begun", p, class, reservationTerms(p.pool))
-			f.Evidence = []Evidence{karpenterReservationShown(p.pool, "none")}
+			f.Evidence = []facts.Evidence{karpenterReservationShown(p.pool, "none")}
 		}
 		if said := c.karpenterSaid(); said != nil && said.claim == "" {
 			f.Evidence = append(f.Evidence, said.evidence(c)...)
@@ -49,17 +53,17 @@ func reservationEnded(c *Case) []Finding {
 // reservationTerms are the reservations that the pool's class names.
 func reservationTerms(p *karpenterPool) string {
 	var out []string
-	for _, t := range itemsAt(p.class.Object, "spec", "capacityReservationSelectorTerms") {
-		if id := textAt(t, "id"); id != "" {
+	for _, t := range dialect.Items(p.class.Object, "spec", "capacityReservationSelectorTerms") {
+		if id := dialect.Text(t, "id"); id != "" {
 			out = append(out, id)
 			continue
 		}
 		tags := "by tags"
-		for k, v := range pairsAt(t, "tags") {
+		for k, v := range dialect.StringMap(t, "tags") {
 			tags = "tag " + k + "=" + v
 			break
 		}
 		out = append(out, tags)
 	}
-	return atMost(3, out)
+	return wording.AtMost(3, out)
 }

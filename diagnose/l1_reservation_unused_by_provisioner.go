@@ -3,6 +3,8 @@ package diagnose
 import (
 	"fmt"
 	"slices"
+
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
 var reservationUnusedByProvisionerCheck = Check{
@@ -23,7 +25,7 @@ func reservationUnused(c *Case) []Finding {
 		out = append(out, Finding{
 			Fit: true, Owner: Platform, Probe: c.autoscalerProbe(p.autoscalerSource), Edits: c.karpenterOnDemand(p.autoscalerSource),
 			Message:  fmt.Sprintf("%s may only use reserved machines, and EC2NodeClass %s names no reservation", p, p.pool.class.GetName()),
-			Evidence: []Evidence{{Object: RefTo(p.pool.class).In(), Field: "spec.capacityReservationSelectorTerms", Value: "none"}},
+			Evidence: []facts.Evidence{{Object: facts.RefTo(p.pool.class).In(), Field: "spec.capacityReservationSelectorTerms", Value: "none"}},
 		})
 	}
 	if c.autoscalerStuck() == nil {
@@ -45,13 +47,13 @@ func idleReservations(c *Case, s *autoscalerSource, x autoscalerFault) []Finding
 	active, _ := c.karpenterLasting(s.pool)
 	var out []Finding
 	for _, r := range s.pool.suitable(c, active) {
-		if !s.pool.inReach(c, r) || c.karpenterBooked(r.id) > 0 {
+		if !s.pool.inReach(c, r) || karpenterBooked(c.Facts, r.id) > 0 {
 			continue
 		}
 		f := Finding{
 			Fit: true, Probe: c.autoscalerProbe(s),
 			Message:  fmt.Sprintf("reservation %s is active, no node of this cluster uses it, and %s does not allow reserved capacity, while the provider gives it no other machine (%s)", r.text(), s, x.code),
-			Evidence: slices.Concat([]Evidence{karpenterReservationShown(s.pool, r.id+" "+r.state)}, x.evidence),
+			Evidence: slices.Concat([]facts.Evidence{karpenterReservationShown(s.pool, r.id+" "+r.state)}, x.evidence),
 		}
 		if e, ok := c.karpenterCapacity(s, karpenterReserved); ok {
 			e.Assumes = "the reservation has machines left"

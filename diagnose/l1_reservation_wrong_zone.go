@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
 var reservationWrongZoneCheck = Check{
@@ -29,14 +31,14 @@ func reservationWrongZone(c *Case) []Finding {
 		}
 		r := all[0]
 		zones, at := c.karpenterZones()
-		f := Finding{Fit: true, Probe: c.autoscalerProbe(p.autoscalerSource), Evidence: []Evidence{karpenterReservationShown(p.pool, r.id+" "+r.zone)}}
+		f := Finding{Fit: true, Probe: c.autoscalerProbe(p.autoscalerSource), Evidence: []facts.Evidence{karpenterReservationShown(p.pool, r.id+" "+r.zone)}}
 		switch {
 		case !p.pool.permits(corev1.LabelTopologyZone, r.zone):
 			f.Owner = Platform
 			f.Message = fmt.Sprintf("%s may only use reserved machines, reservation %s is active, and the pool's rules and subnets do not reach that zone", p, r.text())
 		case at != nil:
 			f.Message = fmt.Sprintf("%s may only use reserved machines, reservation %s is active, and the pod asks for zone %s", p, r.text(), strings.Join(zones, ", "))
-			f.Evidence = append(f.Evidence, Evidence{Object: RefTo(c.Pod).In(), Field: at.field(), Value: at.text()})
+			f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(c.Pod).In(), Field: at.field(), Value: at.text()})
 			if e, ok := c.renames(*at, at.key, r.zone); ok {
 				e.Cost = costSmall
 				like := p.like.DeepCopy()

@@ -3,6 +3,8 @@ package diagnose
 import (
 	"fmt"
 	"slices"
+
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
 var autoscalerTemplateWithoutGpuCheck = Check{
@@ -32,7 +34,7 @@ func templateWithoutGPU(c *Case) []Finding {
 		out = append(out, Finding{
 			Fit: true, Probe: c.autoscalerProbe(s),
 			Message:  fmt.Sprintf("%s is empty, and the cluster autoscaler believes that its nodes would have too few %s for the pod, which asks for %d", s, device, ask),
-			Evidence: append(said.evidence(c), Evidence{Object: "configmap/kube-system/" + autoscalerStatusName, Field: fmt.Sprintf("nodeGroups[name=%q].health.cloudProviderTarget", s.group.Name), Value: "0"}),
+			Evidence: append(said.evidence(c), facts.Evidence{Object: "configmap/kube-system/" + autoscalerStatusName, Field: fmt.Sprintf("nodeGroups[name=%q].health.cloudProviderTarget", s.group.Name), Value: "0"}),
 		})
 	}
 	return out

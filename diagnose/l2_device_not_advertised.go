@@ -7,7 +7,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/engine/why"
+	"github.com/berth-dev/berth/kube/dialect"
 )
 
 var deviceNotAdvertisedCheck = Check{
@@ -28,7 +31,7 @@ func deviceNotAdvertised(c *Case) []Finding {
 		return nil
 	}
 	var out []Finding
-	for _, device := range extendedOf(c.Pod) {
+	for _, device := range facts.ExtendedOf(c.Pod) {
 		if !c.gap(device) {
 			continue
 		}
@@ -60,7 +63,7 @@ func advertisesNone(nodes int) string {
 func (c *Case) grantProbe(f *Fit) *Edit {
 	e := &Edit{Side: Cluster, Text: "have nodes advertise what is asked for"}
 	for i := range f.Nodes {
-		e.Set = append(e.Set, changedNode(c.sound(f.Nodes[i].Node), func(n *corev1.Node) { c.wish(n); c.grantAll(n) }))
+		e.Set = append(e.Set, changedNode(sound(c.Facts, f.Nodes[i].Node), func(n *corev1.Node) { c.wish(n); c.grantAll(n) }))
 	}
 	return e
 }
@@ -78,9 +81,9 @@ func (c *Case) grantAll(n *corev1.Node) {
 func (c *Case) notYet(device string) string {
 	var words []string
 	for _, p := range c.Foreign[berthPools] {
-		units, _ := c.pooledGPUs(p.GetName())
-		wanted, ok := numberAt(p.Object, "spec", "nodes")
-		if named := wordsAt(p.Object, "spec", "nodeNames"); !ok {
+		units, _ := pooledGPUs(c.Facts, p.GetName())
+		wanted, ok := dialect.Number(p.Object, "spec", "nodes")
+		if named := dialect.Strings(p.Object, "spec", "nodeNames"); !ok {
 			wanted = int64(len(named))
 		}
 		have := int64(0)
@@ -94,7 +97,7 @@ func (c *Case) notYet(device string) string {
 		}
 	}
 	if unready := len(nodesOf(c.Nodes, func(n *corev1.Node) bool { return !nodeReady(n) })); unready > 0 {
-		words = append(words, nodesInWords(unready)+" not Ready")
+		words = append(words, wording.NodesInWords(unready)+" not Ready")
 	}
 	slices.Sort(words)
 	if len(words) == 0 {
@@ -108,13 +111,13 @@ func nodesOf(nodes []*corev1.Node, is func(*corev1.Node) bool) []*corev1.Node {
 }
 
 // gapShown is evidence from the first few nodes.
-func (c *Case) gapShown(device string) []Evidence {
+func (c *Case) gapShown(device string) []facts.Evidence {
 	nodes := slices.Clone(c.Nodes)
 	slices.SortFunc(nodes, func(a, b *corev1.Node) int { return strings.Compare(a.Name, b.Name) })
-	var out []Evidence
+	var out []facts.Evidence
 	for _, n := range nodes[:min(len(nodes), 3)] {
 		e := quantityShown(n.Status.Capacity, "status.capacity", corev1.ResourceName(device))
-		e.Object = RefTo(n).In()
+		e.Object = facts.RefTo(n).In()
 		out = append(out, e)
 	}
 	return out
@@ -131,11 +134,11 @@ func notAdvertisedAsSaid(c *Case) []Finding {
 		}
 		return c.berthSaid(why.LargerThanAnyNode)
 	}
-	if c.State != Pending || device == "" || ask != 1 || !c.tellsSize() || !s.Evicting.Known || s.Evicting.Nobody > 0 || s.Short(device) == 0 || s.Short(device) != s.Nodes {
+	if c.State != facts.Pending || device == "" || ask != 1 || !tellsSize(c.Facts) || !s.Evicting.Known || s.Evicting.Nobody > 0 || s.Short(device) == 0 || s.Short(device) != s.Nodes {
 		return nil
 	}
 	return []Finding{{
-		Message:  fmt.Sprintf("the pod asks for 1 %s, and the scheduler found none on any of %s, even if they were empty", device, nodesInWords(s.Nodes)),
+		Message:  fmt.Sprintf("the pod asks for 1 %s, and the scheduler found none on any of %s, even if they were empty", device, wording.NodesInWords(s.Nodes)),
 		Evidence: c.saidEvidence(),
 	}}
 }

@@ -20,7 +20,7 @@ func devicePluginMissing(c *Case) []Finding {
 	if len(nodes) == 0 {
 		return nil
 	}
-	g := c.gpuNode(nodes[0].Name)
+	g := gpuNodeNamed(c.Facts, nodes[0].Name)
 	stuck := func(g *gpuNode) *corev1.Pod { return g.unready(rolePlugin) }
 	message := fmt.Sprintf("no device plugin runs on %s, so that %s no GPUs", namesOf(nodes), verb(nodes, "it offers", "they offer"))
 	if stuck(g) != nil {
@@ -30,11 +30,11 @@ func devicePluginMissing(c *Case) []Finding {
 		Fit: true, Probe: nodeProbe(nodes, c.repaired), Message: message + ": " + c.lackWords(rolePlugin, stuck(g), g),
 		Evidence: append(nodesShow(nodes, gpusShown), c.lackShown(rolePlugin, stuck(g), g)...),
 		Calm: allNodes(nodes, func(n *corev1.Node) bool {
-			p := stuck(c.gpuNode(n.Name))
+			p := stuck(gpuNodeNamed(c.Facts, n.Name))
 			return p != nil && c.stackStarting(p, pluginTakes)
 		}) && c.comes(nodes, c.repaired),
 	}
-	absent := nodesWhere(nodes, func(n *corev1.Node) bool { return stuck(c.gpuNode(n.Name)) == nil })
+	absent := nodesWhere(nodes, func(n *corev1.Node) bool { return stuck(gpuNodeNamed(c.Facts, n.Name)) == nil })
 	f.Edits = c.bringBack(rolePlugin, absent)
 	if e, ok := c.restart(rolePlugin, nodes, stuck); ok && !f.Calm {
 		f.Edits = append(f.Edits, e)

@@ -5,6 +5,8 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
 var devicePluginNotRegisteredCheck = Check{
@@ -21,21 +23,21 @@ func devicePluginNotRegistered(c *Case) []Finding {
 	if len(nodes) == 0 {
 		return nil
 	}
-	plugin := func(n *corev1.Node) *corev1.Pod { return c.gpuNode(n.Name).ready(rolePlugin)[0] }
+	plugin := func(n *corev1.Node) *corev1.Pod { return gpuNodeNamed(c.Facts, n.Name).ready(rolePlugin)[0] }
 	first := plugin(nodes[0].Node)
 	f := Finding{Fit: true, Probe: nodeProbe(nodes, c.repaired), Evidence: nodesShow(nodes, gpusShown)}
 	mounted := mountsSockets(&first.Spec)
 	what := fmt.Sprintf("the device plugin on %s runs, and %s no GPUs", namesOf(nodes), verb(nodes, "the node offers", "the nodes offer"))
 	if mounted {
 		f.Message = what + ": it has not registered with the kubelet"
-		f.Evidence = append(f.Evidence, Evidence{Object: RefTo(first).In(), Field: "status.conditions[type=Ready]", Value: "True"})
+		f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(first).In(), Field: "status.conditions[type=Ready]", Value: "True"})
 		if e, ok := c.restart(rolePlugin, nodes, func(g *gpuNode) *corev1.Pod { return g.ready(rolePlugin)[0] }); ok {
 			f.Edits = append(f.Edits, e)
 		}
 		return []Finding{f}
 	}
 	f.Message = what + fmt.Sprintf(": pod %s does not mount the host's %s and cannot register", first.Name, pluginSockets)
-	f.Evidence = append(f.Evidence, Evidence{Object: RefTo(first).In(), Field: "spec.volumes", Value: "no hostPath " + pluginSockets})
+	f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(first).In(), Field: "spec.volumes", Value: "no hostPath " + pluginSockets})
 	if d, ok := c.Controller(first).(*appsv1.DaemonSet); ok && !mountsSockets(&d.Spec.Template.Spec) {
 		of := nodesWhere(nodes, func(n *corev1.Node) bool { o := c.Controller(plugin(n)); return o != nil && o.GetUID() == d.UID })
 		if e, ok := c.mountSockets(d, of); ok {

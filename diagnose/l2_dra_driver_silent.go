@@ -9,6 +9,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
 var draDriverSilentCheck = Check{
@@ -24,11 +27,11 @@ func draDriverSilent(c *Case) []Finding {
 	if !c.Waits() || !c.Sees("resourceslices.resource.k8s.io", "") || !c.Sees("deviceclasses.resource.k8s.io", "") {
 		return nil
 	}
-	asks := c.openAsks(c.claimsOf(c.Pod))
+	asks := openAsks(c.Facts, claimsOf(c.Facts, c.Pod))
 	if len(asks) == 0 {
 		return nil
 	}
-	d := c.offers()
+	d := offersOf(c.Facts)
 	said := make(map[string]bool)
 	var out []Finding
 	for i := range asks {
@@ -53,14 +56,14 @@ func (c *Case) silent(d *devices, class *resourcev1.DeviceClass) *Finding {
 			offers = append(offers, v)
 		}
 	}
-	evidence := []Evidence{{Object: RefTo(class).In(), Field: "spec.selectors", Value: selectorsText(class.Spec.Selectors)}}
+	evidence := []facts.Evidence{{Object: facts.RefTo(class).In(), Field: "spec.selectors", Value: selectorsText(class.Spec.Selectors)}}
 	evidence = append(evidence, c.driverPods(driver)...)
 	incomplete := slices.DeleteFunc(slices.Clone(d.incomplete), func(pool string) bool { return driver != "" && !strings.HasPrefix(pool, driver+"/") })
 	switch {
 	case len(offers) > 0:
 		return c.silentNodes(class, offers, evidence)
 	case len(incomplete) > 0:
-		return &Finding{Evidence: evidence, Message: fmt.Sprintf("no device of class %s can be had: of pool %s not all ResourceSlices are published", class.Name, few(incomplete))}
+		return &Finding{Evidence: evidence, Message: fmt.Sprintf("no device of class %s can be had: of pool %s not all ResourceSlices are published", class.Name, wording.Few(incomplete))}
 	case driver != "":
 		return &Finding{Evidence: evidence, Message: fmt.Sprintf("no device of class %s is offered: driver %s has published no ResourceSlice with one", class.Name, driver)}
 	}
@@ -69,7 +72,7 @@ func (c *Case) silent(d *devices, class *resourcev1.DeviceClass) *Finding {
 
 // silentNodes are those that have GPUs, as their labels say, and for which the driver offers nothing, where it does
 // for others. The probe has it offer there what it offers elsewhere.
-func (c *Case) silentNodes(class *resourcev1.DeviceClass, offers []*device, evidence []Evidence) *Finding {
+func (c *Case) silentNodes(class *resourcev1.DeviceClass, offers []*device, evidence []facts.Evidence) *Finding {
 	var like *resourcev1.ResourceSlice
 	speaks := make(map[string]bool)
 	for _, v := range offers {
@@ -95,7 +98,7 @@ func (c *Case) silentNodes(class *resourcev1.DeviceClass, offers []*device, evid
 		return nil
 	}
 	return &Finding{Fit: true, Probe: probe, Evidence: evidence,
-		Message: fmt.Sprintf("%s with GPUs (%s) offer no device of class %s, where others do: the driver has published nothing for them", nodesInWords(len(mute)), few(mute), class.Name)}
+		Message: fmt.Sprintf("%s with GPUs (%s) offer no device of class %s, where others do: the driver has published nothing for them", wording.NodesInWords(len(mute)), wording.Few(mute), class.Name)}
 }
 
 // sliceFor is a slice as the driver would publish it for the node.
@@ -132,11 +135,11 @@ func selectorsText(all []resourcev1.DeviceSelector) string {
 }
 
 // driverPods is how the DaemonSets that look like DRA drivers do.
-func (c *Case) driverPods(driver string) []Evidence {
-	var out []Evidence
+func (c *Case) driverPods(driver string) []facts.Evidence {
+	var out []facts.Evidence
 	for _, ds := range c.DaemonSets {
 		if strings.Contains(ds.Name, "dra-") || strings.Contains(ds.Name, "-dra") || driver != "" && strings.Contains(ds.Name, driver) {
-			out = append(out, Evidence{Object: RefTo(ds).In(), Field: "status.numberReady", Value: fmt.Sprintf("%d of %d", ds.Status.NumberReady, ds.Status.DesiredNumberScheduled)})
+			out = append(out, facts.Evidence{Object: facts.RefTo(ds).In(), Field: "status.numberReady", Value: fmt.Sprintf("%d of %d", ds.Status.NumberReady, ds.Status.DesiredNumberScheduled)})
 		}
 	}
 	return out

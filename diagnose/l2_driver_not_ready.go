@@ -20,7 +20,7 @@ func driverNotReady(c *Case) []Finding {
 	if len(nodes) == 0 {
 		return nil
 	}
-	g := c.gpuNode(nodes[0].Name)
+	g := gpuNodeNamed(c.Facts, nodes[0].Name)
 	role, pod := lackingDriver(g)
 	f := Finding{
 		Fit: true, Probe: nodeProbe(nodes, c.repaired),
@@ -31,15 +31,15 @@ func driverNotReady(c *Case) []Finding {
 		_, p := lackingDriver(g)
 		return p != nil && c.stackStarting(p, driverTakes)
 	}
-	f.Calm = allNodes(nodes, func(n *corev1.Node) bool { return young(c.gpuNode(n.Name)) }) && c.comes(nodes, c.repaired)
+	f.Calm = allNodes(nodes, func(n *corev1.Node) bool { return young(gpuNodeNamed(c.Facts, n.Name)) }) && c.comes(nodes, c.repaired)
 	for _, r := range []stackRole{roleDriver, roleToolkit} {
 		mine := func(g *gpuNode) bool { role, _ := lackingDriver(g); return role == r }
 		absent := nodesWhere(nodes, func(n *corev1.Node) bool {
-			g := c.gpuNode(n.Name)
+			g := gpuNodeNamed(c.Facts, n.Name)
 			return mine(g) && len(g.Pods[r]) == 0
 		})
 		f.Edits = append(f.Edits, c.bringBack(r, absent)...)
-		if e, ok := c.restart(r, nodesWhere(nodes, func(n *corev1.Node) bool { return mine(c.gpuNode(n.Name)) }), func(g *gpuNode) *corev1.Pod { return g.unready(r) }); ok && !f.Calm {
+		if e, ok := c.restart(r, nodesWhere(nodes, func(n *corev1.Node) bool { return mine(gpuNodeNamed(c.Facts, n.Name)) }), func(g *gpuNode) *corev1.Pod { return g.unready(r) }); ok && !f.Calm {
 			f.Edits = append(f.Edits, e)
 		}
 	}

@@ -4,6 +4,9 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
 var driverUpgradeCheck = Check{
@@ -20,13 +23,13 @@ func driverUpgrade(c *Case) []Finding {
 	if len(nodes) == 0 {
 		return nil
 	}
-	done := func(n *corev1.Node) { c.clear(n); uncordon(n); c.repaired(n) }
+	done := func(n *corev1.Node) { clearState(c.Facts, n); uncordon(n); c.repaired(n) }
 	failed := nodesWhere(nodes, func(n *corev1.Node) bool { return n.Labels[labelUpgrade] == "upgrade-failed" })
 	f := Finding{
 		Fit: true, Probe: nodeProbe(nodes, done),
 		Message: fmt.Sprintf("the GPU driver of %s is being upgraded: %s", namesOf(nodes), c.upgradeWords(nodes[0].Node)),
-		Evidence: nodesShow(nodes, func(n *corev1.Node) []Evidence {
-			return []Evidence{{Field: fmt.Sprintf("metadata.labels[%q]", labelUpgrade), Value: n.Labels[labelUpgrade]}, {Field: "spec.unschedulable", Value: fmt.Sprint(n.Spec.Unschedulable)}}
+		Evidence: nodesShow(nodes, func(n *corev1.Node) []facts.Evidence {
+			return []facts.Evidence{{Field: fmt.Sprintf("metadata.labels[%q]", labelUpgrade), Value: n.Labels[labelUpgrade]}, {Field: "spec.unschedulable", Value: fmt.Sprint(n.Spec.Unschedulable)}}
 		}),
 		Advice: "Wait until the upgrade is done; nothing needs to be changed.",
 	}
@@ -54,7 +57,7 @@ func (c *Case) upgradeWords(n *corev1.Node) string {
 	}
 	switch state {
 	case "wait-for-jobs-required", "pod-deletion-required", "drain-required":
-		return fmt.Sprintf("it is at %s, and %s with GPUs %s still there", state, number(holders, "pod"), inNumber(holders, "is", "are"))
+		return fmt.Sprintf("it is at %s, and %s with GPUs %s still there", state, wording.Number(holders, "pod"), wording.InNumber(holders, "is", "are"))
 	}
 	return "it is at " + state
 }

@@ -3,6 +3,9 @@ package diagnose
 import (
 	"fmt"
 	"strings"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
 var gpuOperatorNotReadyCheck = Check{
@@ -18,13 +21,13 @@ func gpuOperatorNotReady(c *Case) []Finding {
 	if !wantsGPU(c.Pod) {
 		return nil
 	}
-	reason, message, e := c.operatorSays()
+	reason, message, e := operatorSays(c.Facts)
 	if reason == "" {
 		return nil
 	}
 	nodes := c.faulty(faultOperator)
 	mend := c.repaired
-	if len(nodes) == 0 && reason == "NFDLabelsMissing" && len(c.stack().nodes) == 0 {
+	if len(nodes) == 0 && reason == "NFDLabelsMissing" && len(stack(c.Facts).nodes) == 0 {
 		nodes, mend = c.unlabelled(), c.grant
 	}
 	if len(nodes) == 0 {
@@ -33,8 +36,8 @@ func gpuOperatorNotReady(c *Case) []Finding {
 	e.Value = strings.TrimSpace(reason + " " + message)
 	return []Finding{{
 		Fit: true, Probe: nodeProbe(nodes, mend),
-		Message:  fmt.Sprintf("the GPU Operator has deployed nothing on %s: %s %s", namesOf(nodes), reason, shortened(firstLine(message), 120)),
-		Evidence: append([]Evidence{e}, nodesShow(nodes, gpusShown)...),
+		Message:  fmt.Sprintf("the GPU Operator has deployed nothing on %s: %s %s", namesOf(nodes), reason, wording.Shortened(wording.FirstLine(message), 120)),
+		Evidence: append([]facts.Evidence{e}, nodesShow(nodes, gpusShown)...),
 	}}
 }
 

@@ -4,6 +4,9 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
 var gpuUnhealthyCheck = Check{
@@ -20,14 +23,14 @@ func gpuUnhealthy(c *Case) []Finding {
 	if len(nodes) == 0 {
 		return nil
 	}
-	first := c.gpuNode(nodes[0].Name)
+	first := gpuNodeNamed(c.Facts, nodes[0].Name)
 	f := Finding{
-		Fit: true, Probe: nodeProbe(nodes, func(n *corev1.Node) { c.clear(n); c.repaired(n) }),
-		Message: fmt.Sprintf("node %s has %s, and %d of them unhealthy", first.Name, number(first.Units, "GPU"), first.Units-offers(first.Node, wholeGPU)),
-		Evidence: nodesShow(nodes, func(n *corev1.Node) []Evidence {
+		Fit: true, Probe: nodeProbe(nodes, func(n *corev1.Node) { clearState(c.Facts, n); c.repaired(n) }),
+		Message: fmt.Sprintf("node %s has %s, and %d of them unhealthy", first.Name, wording.Number(first.Units, "GPU"), first.Units-offers(first.Node, wholeGPU)),
+		Evidence: nodesShow(nodes, func(n *corev1.Node) []facts.Evidence {
 			out := gpusShown(n)
 			if s := sickness(n); s != nil {
-				out = append(out, Evidence{Field: "status.conditions[type=" + string(s.Type) + "]", Value: string(s.Status) + " " + s.Reason})
+				out = append(out, facts.Evidence{Field: "status.conditions[type=" + string(s.Type) + "]", Value: string(s.Status) + " " + s.Reason})
 			}
 			return out
 		}),
@@ -60,6 +63,6 @@ func (c *Case) askHealthy(nodes []*NodeFit) (Edit, bool) {
 		return Edit{}, false
 	}
 	return Edit{
-		Side: Workload, Cost: 4, Ops: []Op{op}, Text: fmt.Sprintf("ask for %s instead of %d", number(half, "GPU"), ask), Assumes: "the work can do with fewer",
+		Side: Workload, Cost: 4, Ops: []Op{op}, Text: fmt.Sprintf("ask for %s instead of %d", wording.Number(half, "GPU"), ask), Assumes: "the work can do with fewer",
 	}, true
 }

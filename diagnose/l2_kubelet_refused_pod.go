@@ -7,6 +7,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
 var kubeletRefusedPodCheck = Check{
@@ -21,17 +24,17 @@ var kubeletRefusedPodCheck = Check{
 func kubeletRefusedPod(c *Case) []Finding {
 	reason := c.Pod.Status.Reason
 	out := strings.HasPrefix(reason, "OutOf")
-	if c.State != Failed || !out && !slices.Contains([]string{"UnexpectedAdmissionError", "NodeAffinity", "NodePorts", "TaintToleration", "PodOSNotSupported", "PodOSSelectorNodeLabelDoesNotMatch"}, reason) {
+	if c.State != facts.Failed || !out && !slices.Contains([]string{"UnexpectedAdmissionError", "NodeAffinity", "NodePorts", "TaintToleration", "PodOSNotSupported", "PodOSSelectorNodeLabelDoesNotMatch"}, reason) {
 		return nil
 	}
-	f := Finding{Evidence: []Evidence{c.failure()}}
+	f := Finding{Evidence: []facts.Evidence{c.failure()}}
 	node, bare := c.Pod.Spec.NodeName, metav1.GetControllerOfNoCopy(c.Pod) == nil
 	if bare {
 		f.Edits = []Edit{c.anew()}
 	}
 	switch {
 	case reason == "UnexpectedAdmissionError":
-		f.Message = fmt.Sprintf("the kubelet of node %s refused %s: %s", node, c.refused(), shortened(c.Pod.Status.Message, 160))
+		f.Message = fmt.Sprintf("the kubelet of node %s refused %s: %s", node, c.refused(), wording.Shortened(c.Pod.Status.Message, 160))
 		f.Edits = c.keepOff(bare)
 	case out:
 		f.Message = fmt.Sprintf("node %s refused %s: others had taken its %s. Two schedulers use the node, or a pod went past them", node, c.refused(), strings.TrimPrefix(reason, "OutOf"))
@@ -48,10 +51,10 @@ func (c *Case) anew() Edit {
 	fresh := c.Pod.DeepCopy()
 	fresh.Spec.NodeName, fresh.Status = "", corev1.PodStatus{Phase: corev1.PodPending}
 	fresh.CreationTimestamp = metav1.NewTime(c.Now)
-	return Edit{Side: Workload, Text: "make the pod anew, for the scheduler to place", Set: []Object{fresh}, Command: patchCommand(c.Pod, nil), Cost: 2}
+	return Edit{Side: Workload, Text: "make the pod anew, for the scheduler to place", Set: []facts.Object{fresh}, Command: patchCommand(c.Pod, nil), Cost: 2}
 }
 
-// keepOff closes the node that refuses pods, and has the pod made elsewhere: by its maker, or by hand where it has none.
+// keepOff closes the node that refuses pods, and has the pod made elsewhere: by its owner, or by hand where it has none.
 func (c *Case) keepOff(bare bool) []Edit {
 	p, n := c.Pod, c.NodeNamed(c.Pod.Spec.NodeName)
 	if n == nil {
@@ -59,7 +62,7 @@ func (c *Case) keepOff(bare bool) []Edit {
 	}
 	closed := n.DeepCopy()
 	closed.Spec.Unschedulable = true
-	e := Edit{Side: Cluster, Text: fmt.Sprintf("keep new pods off node %s until it is repaired", n.Name), Cost: 3, Set: []Object{closed}, Assumes: "other nodes do not refuse it"}
+	e := Edit{Side: Cluster, Text: fmt.Sprintf("keep new pods off node %s until it is repaired", n.Name), Cost: 3, Set: []facts.Object{closed}, Assumes: "other nodes do not refuse it"}
 	if bare {
 		again := c.anew()
 		e.Set, e.Text = append(e.Set, again.Set...), e.Text+", and make the pod anew"
@@ -68,7 +71,7 @@ func (c *Case) keepOff(bare bool) []Edit {
 	}
 	var names []string
 	for _, other := range c.All {
-		if stateOf(other) == Failed && other.Status.Reason == p.Status.Reason && other.Spec.NodeName == n.Name {
+		if facts.StateOf(other) == facts.Failed && other.Status.Reason == p.Status.Reason && other.Spec.NodeName == n.Name {
 			e.Gone, names = append(e.Gone, other), append(names, other.Name)
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
 var migReconfiguringCheck = Check{
@@ -23,13 +25,19 @@ func migReconfiguring(c *Case) []Finding {
 	if len(nodes) == 0 {
 		return nil
 	}
-	mend := func(n *corev1.Node) { c.partition(n); c.clear(n); uncordon(n); wake(n); c.repaired(n) }
+	mend := func(n *corev1.Node) {
+		partition(c.Facts, n)
+		clearState(c.Facts, n)
+		uncordon(n)
+		wake(n)
+		c.repaired(n)
+	}
 	first := nodes[0].Node
 	f := Finding{
 		Fit: true, Probe: nodeProbe(nodes, mend),
 		Message: fmt.Sprintf("the GPUs of %s are being divided as %s: the MIG manager's state is %s", namesOf(nodes), first.Labels[labelMIG], first.Labels[labelMIGState]),
-		Evidence: nodesShow(nodes, func(n *corev1.Node) []Evidence {
-			return append([]Evidence{
+		Evidence: nodesShow(nodes, func(n *corev1.Node) []facts.Evidence {
+			return append([]facts.Evidence{
 				{Field: fmt.Sprintf("metadata.labels[%q]", labelMIG), Value: n.Labels[labelMIG]}, {Field: fmt.Sprintf("metadata.labels[%q]", labelMIGState), Value: n.Labels[labelMIGState]},
 			}, gpusShown(n)...)
 		}),
@@ -39,8 +47,8 @@ func migReconfiguring(c *Case) []Finding {
 		f.Message = fmt.Sprintf("the MIG manager could not divide the GPUs of %s as %s", namesOf(nodes), first.Labels[labelMIG])
 		f.Advice = "Read the log of the MIG manager's pod on the node; work that still holds a GPU of it is the usual reason."
 	}
-	if pods := c.gpuNode(first.Name).Pods[roleMIG]; len(pods) > 0 {
-		f.Evidence = append(f.Evidence, Evidence{Object: RefTo(pods[0]).In(), Field: "status.phase", Value: string(pods[0].Status.Phase)})
+	if pods := gpuNodeNamed(c.Facts, first.Name).Pods[roleMIG]; len(pods) > 0 {
+		f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(pods[0]).In(), Field: "status.phase", Value: string(pods[0].Status.Phase)})
 	}
 	return []Finding{f}
 }

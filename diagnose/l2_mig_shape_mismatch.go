@@ -3,11 +3,15 @@ package diagnose
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
 var migShapeMismatchCheck = Check{
@@ -27,12 +31,12 @@ func migShapeMismatch(c *Case) []Finding {
 	var others, uneven []*NodeFit // offer GPUs, and not as asked; offer none for that reason
 	for i := range c.Fit().Nodes {
 		n := &c.Fit().Nodes[i]
-		if c.gpuNode(n.Name) == nil || !c.attracts(n.Node) {
+		if gpuNodeNamed(c.Facts, n.Name) == nil || !c.attracts(n.Node) {
 			continue
 		}
-		whole := changedNode(c.sound(n.Node), c.wish)
+		whole := changedNode(sound(c.Facts, n.Node), c.wish)
 		switch {
-		case c.stack().faults[n.Name] == faultUneven:
+		case stack(c.Facts).faults[n.Name] == faultUneven:
 			uneven = append(uneven, n)
 		case c.offersAll(whole):
 			return nil // the shape exists: something else is in the way
@@ -64,7 +68,7 @@ func (c *Case) attracts(n *corev1.Node) bool {
 
 // offersAll says whether the node has some of every kind of GPU that the pod asks for.
 func (c *Case) offersAll(n *corev1.Node) bool {
-	for _, name := range extendedOf(c.Pod) {
+	for _, name := range facts.ExtendedOf(c.Pod) {
 		if strings.HasPrefix(name, "nvidia.com/") && offers(n, corev1.ResourceName(name)) == 0 {
 			return false
 		}
@@ -91,13 +95,13 @@ func offerWords(n *corev1.Node) string {
 		out = append(out, fmt.Sprintf("%d of %s", offers(n, p.resource()), p.resource()))
 	}
 	if whole := offers(n, wholeGPU); whole > 0 {
-		out = append(out, number(whole, "whole GPU"))
+		out = append(out, wording.Number(whole, "whole GPU"))
 	}
 	return strings.Join(out, ", ")
 }
 
-func partsShown(n *corev1.Node) []Evidence {
-	out := []Evidence{quantityShown(n.Status.Allocatable, "status.allocatable", wholeGPU)}
+func partsShown(n *corev1.Node) []facts.Evidence {
+	out := []facts.Evidence{quantityShown(n.Status.Allocatable, "status.allocatable", wholeGPU)}
 	for _, p := range migOf(n.Status.Allocatable) {
 		out = append(out, quantityShown(n.Status.Allocatable, "status.allocatable", p.resource()))
 	}
@@ -109,8 +113,8 @@ func (c *Case) unevenFinding(nodes []*NodeFit) Finding {
 	return Finding{
 		Fit: true, Probe: nodeProbe(nodes, c.repaired),
 		Message: fmt.Sprintf("%s %s no GPUs: they are divided in different ways, which the MIG strategy single cannot count", namesOf(nodes), verb(nodes, "offers", "offer")),
-		Evidence: nodesShow(nodes, func(n *corev1.Node) []Evidence {
-			return append([]Evidence{{Field: fmt.Sprintf("metadata.labels[%q]", labelProduct), Value: n.Labels[labelProduct]}}, gpusShown(n)...)
+		Evidence: nodesShow(nodes, func(n *corev1.Node) []facts.Evidence {
+			return append([]facts.Evidence{{Field: fmt.Sprintf("metadata.labels[%q]", labelProduct), Value: n.Labels[labelProduct]}}, gpusShown(n)...)
 		}),
 		Advice: "Divide all GPUs of the node alike, or use the MIG strategy mixed.",
 	}
@@ -133,7 +137,7 @@ func (c *Case) askOther(whole int64, parts []migProfile, nodes []*NodeFit) []Edi
 			out = append(out, e)
 		}
 	}
-	if whole == 0 && len(parts) == 1 && slices.ContainsFunc(nodes, func(n *NodeFit) bool { return offers(c.sound(n.Node), wholeGPU) > 0 }) {
+	if whole == 0 && len(parts) == 1 && slices.ContainsFunc(nodes, func(n *NodeFit) bool { return offers(sound(c.Facts, n.Node), wholeGPU) > 0 }) {
 		out = append(out, c.askInstead(wholeGPU, 1, fmt.Sprintf("ask for 1 whole GPU instead of %s", parts[0].resource())))
 	}
 	return slices.DeleteFunc(out[:min(len(out), 3)], func(e Edit) bool { return len(e.Ops) == 0 })
@@ -164,11 +168,11 @@ func (c *Case) askInstead(name corev1.ResourceName, n int64, text string) Edit {
 				}
 				asked = true
 				if was != name {
-					e.Ops = append(e.Ops, Op{Op: "remove", Path: Pointer("spec", "containers", itoa(i), "resources", list.name, string(was))})
+					e.Ops = append(e.Ops, Op{Op: "remove", Path: Pointer("spec", "containers", strconv.Itoa(i), "resources", list.name, string(was))})
 				}
 			}
 			if list.name == "limits" && asked || list.name == "requests" && len(o.Resources.Requests) > 0 && asked {
-				e.Ops = append(e.Ops, Op{Op: "add", Path: Pointer("spec", "containers", itoa(i), "resources", list.name, string(name)), Value: amount})
+				e.Ops = append(e.Ops, Op{Op: "add", Path: Pointer("spec", "containers", strconv.Itoa(i), "resources", list.name, string(name)), Value: amount})
 			}
 		}
 	}
@@ -185,13 +189,13 @@ func (c *Case) divideAnew(whole int64, parts []migProfile, nodes []*NodeFit) []E
 		config = "all-" + parts[0].name
 	}
 	idle := nodesWhere(nodes, func(n *corev1.Node) bool {
-		return n.Labels[labelMIG] != "" && len(c.gpuNode(n.Name).ready(roleMIG)) > 0 && !slices.ContainsFunc(c.PodsOn(n.Name), wantsGPU)
+		return n.Labels[labelMIG] != "" && len(gpuNodeNamed(c.Facts, n.Name).ready(roleMIG)) > 0 && !slices.ContainsFunc(c.PodsOn(n.Name), wantsGPU)
 	})
 	if config == "" || len(idle) == 0 {
 		return nil
 	}
 	mend := func(n *corev1.Node) {
-		c.partitionAs(n, config)
+		partitionAs(c.Facts, n, config)
 		n.Labels = withLabel(n.Labels, labelMIG, config)
 	}
 	few := c.fewest(idle, mend)

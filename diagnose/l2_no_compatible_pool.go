@@ -7,6 +7,9 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
 var noCompatiblePoolCheck = Check{
@@ -26,7 +29,7 @@ func noCompatiblePool(c *Case) []Finding {
 	if f == nil || !c.unmatched(f) || c.newNodeWouldSuit() || nodesWouldDo(c, f) {
 		return nil
 	}
-	if pools := c.karpenterPools(); len(pools) > 0 {
+	if pools := karpenterPools(c.Facts); len(pools) > 0 {
 		return incompatiblePools(c, pools)
 	}
 	return incompatibleGroups(c)
@@ -44,7 +47,7 @@ func nodesWouldDo(c *Case, f *Fit) bool {
 		if n.Empty == 0 || len(n.Barred) > 0 || len(taints) == 0 || len(taints) != len(n.Removed) {
 			continue
 		}
-		if !slices.ContainsFunc(taints, func(t corev1.Taint) bool { k := c.kindOfTaint(t); return k == taintOfState || k == taintOfRole }) {
+		if !slices.ContainsFunc(taints, func(t corev1.Taint) bool { k := kindOfTaint(c.Facts, t); return k == taintOfState || k == taintOfRole }) {
 			return true
 		}
 	}
@@ -75,7 +78,7 @@ func incompatiblePools(c *Case, pools []*karpenterPool) []Finding {
 	if sized {
 		return nil // what the pod asks for is too large for all of them
 	}
-	out.Message = "Karpenter has no pool for the pod: " + atMost(4, texts)
+	out.Message = "Karpenter has no pool for the pod: " + wording.AtMost(4, texts)
 	slices.SortStableFunc(out.Edits, func(a, b Edit) int { return a.Cost - b.Cost })
 	if len(out.Edits) == 0 {
 		s := &autoscalerSource{pool: pools[0], like: c.autoscalerWished()}
@@ -191,11 +194,11 @@ func incompatibleGroups(c *Case) []Finding {
 		if _, _, near := c.near(n); near || c.onlyPartitioned(n) {
 			continue
 		}
-		have := c.valuesOf(n.key)
+		have := valuesOf(c.Facts, n.key)
 		f := Finding{
 			Fit:      true,
 			Message:  fmt.Sprintf("the pod asks for %s, no node has it, and the cluster autoscaler has no node group that would", n.text()),
-			Evidence: append(said.evidence(c), Evidence{Object: RefTo(c.Pod).In(), Field: n.field(), Value: n.text()}),
+			Evidence: append(said.evidence(c), facts.Evidence{Object: facts.RefTo(c.Pod).In(), Field: n.field(), Value: n.text()}),
 		}
 		for _, v := range byDistance(strings.Join(n.values, ","), have)[:min(len(have), 3)] {
 			if e, ok := c.renames(n, n.key, v); ok {
@@ -228,7 +231,7 @@ func incompatibleSaid(c *Case) []Finding {
 	}
 	f := Finding{Message: "Karpenter has no pool whose nodes have the labels that the pod asks for and taints that it tolerates", Evidence: w.evidence(c)}
 	if len(names) > 0 {
-		f.Message += ": it looked at NodePool " + atMost(4, slices.Sorted(maps.Keys(names)))
+		f.Message += ": it looked at NodePool " + wording.AtMost(4, slices.Sorted(maps.Keys(names)))
 	}
 	if slices.ContainsFunc(w.parts, func(p karpenterPart) bool { return p.has("typo of") }) {
 		f.Owner = User

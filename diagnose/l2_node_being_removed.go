@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
 var nodeBeingRemovedCheck = Check{
@@ -21,12 +23,12 @@ func nodeBeingRemoved(c *Case) []Finding {
 		return nil
 	}
 	return []Finding{{
-		Fit: true, Probe: nodeProbe(nodes, func(n *corev1.Node) { c.clear(n); uncordon(n); wake(n); c.repaired(n) }),
+		Fit: true, Probe: nodeProbe(nodes, func(n *corev1.Node) { clearState(c.Facts, n); uncordon(n); wake(n); c.repaired(n) }),
 		Message: fmt.Sprintf("%s %s being removed by %s", namesOf(nodes), verb(nodes, "is", "are"), remover(nodes[0].Node)),
-		Evidence: nodesShow(nodes, func(n *corev1.Node) []Evidence {
+		Evidence: nodesShow(nodes, func(n *corev1.Node) []facts.Evidence {
 			out := taintsShown(n, leavingTaint)
 			if n.DeletionTimestamp != nil {
-				out = append(out, Evidence{Field: "metadata.deletionTimestamp", Value: n.DeletionTimestamp.UTC().Format("2006-01-02T15:04:05Z")})
+				out = append(out, facts.Evidence{Field: "metadata.deletionTimestamp", Value: n.DeletionTimestamp.UTC().Format("2006-01-02T15:04:05Z")})
 			}
 			return out
 		}),

@@ -3,6 +3,10 @@ package diagnose
 import (
 	"fmt"
 	"time"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
+	"github.com/berth-dev/berth/kube/dialect"
 )
 
 var nodeComingCheck = Check{
@@ -15,7 +19,7 @@ var nodeComingCheck = Check{
 }
 
 func nodeComing(c *Case) []Finding {
-	if c.State != Pending || c.Hypothetical() || !c.autoscalerBlind() && c.autoscalerStuck() == nil {
+	if c.State != facts.Pending || c.Hypothetical() || !c.autoscalerBlind() && c.autoscalerStuck() == nil {
 		return nil
 	}
 	if f, ok := c.karpenterComing(); ok {
@@ -47,43 +51,43 @@ func (c *Case) karpenterComing() (Finding, bool) {
 		return Finding{}, false
 	}
 	f := Finding{Calm: true, Fit: true, Evidence: w.evidence(c)}
-	claim := c.foreignNamed("NodeClaim.karpenter.sh", "", w.claim)
+	claim := c.ForeignNamed("NodeClaim.karpenter.sh", "", w.claim)
 	if claim == nil {
-		f.Message = fmt.Sprintf("Karpenter makes a node for it, NodeClaim %s, since %s", w.claim, minutes(c.Now.Sub(EventTime(w.event))))
+		f.Message = fmt.Sprintf("Karpenter makes a node for it, NodeClaim %s, since %s", w.claim, wording.Minutes(c.Now.Sub(facts.EventTime(w.event))))
 		unseen := !c.Sees("nodeclaims.karpenter.sh", "")
-		return f, unseen && c.Now.Sub(EventTime(w.event)) < karpenterRegisters
+		return f, unseen && c.Now.Sub(facts.EventTime(w.event)) < karpenterRegisters
 	}
 	age := c.Now.Sub(claim.GetCreationTimestamp().Time)
-	launched, registered := holds(claim, "Launched"), holds(claim, "Registered")
+	launched, registered := dialect.IsTrue(claim, "Launched"), dialect.IsTrue(claim, "Registered")
 	switch {
-	case claim.GetDeletionTimestamp() != nil || holds(claim, "Initialized") || karpenterOverdue(claim, c.Now):
+	case claim.GetDeletionTimestamp() != nil || dialect.IsTrue(claim, "Initialized") || karpenterOverdue(claim, c.Now):
 		return f, false
 	case registered:
-		f.Message = fmt.Sprintf("node %s was made for it %s ago and is being prepared", textAt(claim.Object, "status", "nodeName"), minutes(age))
+		f.Message = fmt.Sprintf("node %s was made for it %s ago and is being prepared", dialect.Text(claim.Object, "status", "nodeName"), wording.Minutes(age))
 		return f, age < karpenterRegisters
 	case launched:
-		f.Message = fmt.Sprintf("a machine is starting for it, as NodeClaim %s, since %s", w.claim, minutes(age))
+		f.Message = fmt.Sprintf("a machine is starting for it, as NodeClaim %s, since %s", w.claim, wording.Minutes(age))
 		f.Until, f.Because = c.karpenterUsual(claim.GetLabels()[karpenterPoolLabel], claim.GetCreationTimestamp().Time)
 		return f, c.karpenterWell(claim.GetLabels()[karpenterPoolLabel])
 	}
-	f.Message = fmt.Sprintf("Karpenter has asked the provider for a machine for it, as NodeClaim %s, %s ago", w.claim, minutes(age))
+	f.Message = fmt.Sprintf("Karpenter has asked the provider for a machine for it, as NodeClaim %s, %s ago", w.claim, wording.Minutes(age))
 	return f, age < karpenterLaunches && c.karpenterWell(claim.GetLabels()[karpenterPoolLabel])
 }
 
 // karpenterUsual is when a machine is a node, by how long the last one of its pool took; zero where there was none.
 func (c *Case) karpenterUsual(pool string, from time.Time) (time.Time, string) {
-	for _, p := range c.karpenterPools() {
+	for _, p := range karpenterPools(c.Facts) {
 		if p.GetName() != pool {
 			continue
 		}
 		for _, claim := range p.claims {
-			ready := says(claim, "Initialized")
-			if ready == nil || ready.status != "True" || ready.at.IsZero() {
+			ready := dialect.ConditionOf(claim, "Initialized")
+			if ready == nil || ready.Status != "True" || ready.At.IsZero() {
 				continue
 			}
-			took := ready.at.Sub(claim.GetCreationTimestamp().Time)
+			took := ready.At.Sub(claim.GetCreationTimestamp().Time)
 			if at := from.Add(took); took > 0 && took < karpenterRegisters && at.After(c.Now) {
-				return at, fmt.Sprintf("NodeClaim %s of the same pool took %s", claim.GetName(), minutes(took))
+				return at, fmt.Sprintf("NodeClaim %s of the same pool took %s", claim.GetName(), wording.Minutes(took))
 			}
 		}
 	}
@@ -96,12 +100,12 @@ func (c *Case) autoscalerComing() (Finding, bool) {
 	if w == nil || len(w.grows) == 0 {
 		return Finding{}, false
 	}
-	age := c.Now.Sub(EventTime(w.event))
+	age := c.Now.Sub(facts.EventTime(w.event))
 	if age > autoscalerProvisions {
 		return Finding{}, false
 	}
 	g := w.grows[0]
-	for _, have := range c.autoscalerGroups() {
+	for _, have := range autoscalerGroups(c.Facts) {
 		if have.Name == g.group && (have.ScaleUp == "Backoff" || have.LongUnregistered > 0 || have.Ready >= g.to && have.ScaleUp != "InProgress") {
 			return Finding{}, false
 		}
@@ -109,6 +113,6 @@ func (c *Case) autoscalerComing() (Finding, bool) {
 	short := (&autoscalerGroup{Name: g.group}).short()
 	return Finding{
 		Calm: true, Fit: true, Evidence: w.evidence(c),
-		Message: fmt.Sprintf("node group %s grows for it from %d to %s since %s", short, g.from, number(g.to, "node"), minutes(age)),
+		Message: fmt.Sprintf("node group %s grows for it from %d to %s since %s", short, g.from, wording.Number(g.to, "node"), wording.Minutes(age)),
 	}, true
 }

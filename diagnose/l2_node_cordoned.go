@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
 var nodeCordonedCheck = Check{
@@ -23,8 +25,10 @@ func nodeCordonedFound(c *Case) []Finding {
 	few := c.fewest(nodes, uncordon)
 	return []Finding{{
 		Fit: true, Probe: nodeProbe(nodes, uncordon),
-		Message:  fmt.Sprintf("%s %s cordoned, and nothing else says why", namesOf(nodes), verb(nodes, "is", "are")),
-		Evidence: nodesShow(nodes, func(n *corev1.Node) []Evidence { return []Evidence{{Field: "spec.unschedulable", Value: "true"}} }),
+		Message: fmt.Sprintf("%s %s cordoned, and nothing else says why", namesOf(nodes), verb(nodes, "is", "are")),
+		Evidence: nodesShow(nodes, func(n *corev1.Node) []facts.Evidence {
+			return []facts.Evidence{{Field: "spec.unschedulable", Value: "true"}}
+		}),
 		Edits: []Edit{{
 			Side: Cluster, Cost: 3, Set: mended(few, uncordon), Assumes: "whoever cordoned " + verb(few, "it", "them") + " is done",
 			Text: "uncordon " + namesOf(few), Command: "kubectl uncordon " + nodeWords(few),

@@ -5,6 +5,9 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
 var nodeNotReadyCheck = Check{
@@ -24,7 +27,7 @@ func nodeNotReady(c *Case) []Finding {
 	if len(nodes) == 0 {
 		return nil
 	}
-	mend := func(n *corev1.Node) { c.clear(n); wake(n); c.repaired(n) }
+	mend := func(n *corev1.Node) { clearState(c.Facts, n); wake(n); c.repaired(n) }
 	first := nodes[0].Node
 	f := Finding{
 		Fit: true, Probe: nodeProbe(nodes, mend),
@@ -61,15 +64,15 @@ func unreadyWords(n *corev1.Node) string {
 	case ready.Status == corev1.ConditionUnknown:
 		return "its kubelet has stopped answering"
 	case ready.Message != "":
-		return shortened(firstLine(ready.Message), 120)
+		return wording.Shortened(wording.FirstLine(ready.Message), 120)
 	}
 	return ready.Reason
 }
 
-func unreadyShown(n *corev1.Node) []Evidence {
-	var out []Evidence
+func unreadyShown(n *corev1.Node) []facts.Evidence {
+	var out []facts.Evidence
 	if ready := conditionOf(n, corev1.NodeReady); ready != nil {
-		out = append(out, Evidence{Field: "status.conditions[type=Ready]", Value: string(ready.Status) + " " + ready.Reason})
+		out = append(out, facts.Evidence{Field: "status.conditions[type=Ready]", Value: string(ready.Status) + " " + ready.Reason})
 	}
 	return append(out, taintsShown(n, unreadyTaint)...)
 }

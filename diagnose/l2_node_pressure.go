@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
 var nodePressureCheck = Check{
@@ -26,11 +28,11 @@ func nodePressure(c *Case) []Finding {
 	f := Finding{
 		Fit: true, Probe: nodeProbe(nodes, wake),
 		Message: fmt.Sprintf("%s %s short of %s", namesOf(nodes), verb(nodes, "is", "are"), what),
-		Evidence: nodesShow(nodes, func(n *corev1.Node) []Evidence {
+		Evidence: nodesShow(nodes, func(n *corev1.Node) []facts.Evidence {
 			out := taintsShown(n, pressureTaint)
 			for _, o := range n.Status.Conditions {
 				if strings.HasSuffix(string(o.Type), "Pressure") && o.Status == corev1.ConditionTrue {
-					out = append(out, Evidence{Field: "status.conditions[type=" + string(o.Type) + "]", Value: "True " + o.Reason})
+					out = append(out, facts.Evidence{Field: "status.conditions[type=" + string(o.Type) + "]", Value: "True " + o.Reason})
 				}
 			}
 			return out

@@ -4,6 +4,9 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
 var nodeQuarantinedCheck = Check{
@@ -21,7 +24,7 @@ func nodeQuarantinedFound(c *Case) []Finding {
 		return nil
 	}
 	return []Finding{{
-		Fit: true, Probe: nodeProbe(nodes, func(n *corev1.Node) { c.clear(n); uncordon(n); c.repaired(n) }),
+		Fit: true, Probe: nodeProbe(nodes, func(n *corev1.Node) { clearState(c.Facts, n); uncordon(n); c.repaired(n) }),
 		Message:  fmt.Sprintf("%s %s closed because of bad health: %s", namesOf(nodes), verb(nodes, "is", "are"), quarantineWordsOf(nodes[0].Node)),
 		Evidence: nodesShow(nodes, quarantineShown),
 	}}
@@ -38,17 +41,17 @@ func quarantineWordsOf(n *corev1.Node) string {
 	return "annotation " + sentinelEvent
 }
 
-func quarantineShown(n *corev1.Node) []Evidence {
-	var out []Evidence
+func quarantineShown(n *corev1.Node) []facts.Evidence {
+	var out []facts.Evidence
 	if n.Spec.Unschedulable {
-		out = append(out, Evidence{Field: "spec.unschedulable", Value: "true"})
+		out = append(out, facts.Evidence{Field: "spec.unschedulable", Value: "true"})
 	}
 	if s := sickness(n); s != nil {
-		out = append(out, Evidence{Field: "status.conditions[type=" + string(s.Type) + "]", Value: string(s.Status) + " " + s.Reason})
+		out = append(out, facts.Evidence{Field: "status.conditions[type=" + string(s.Type) + "]", Value: string(s.Status) + " " + s.Reason})
 	}
 	for _, key := range []string{sentinelEvent, sentinelCordon} {
 		if v := n.Annotations[key]; v != "" {
-			out = append(out, Evidence{Field: fmt.Sprintf("metadata.annotations[%q]", key), Value: shortened(v, 80)})
+			out = append(out, facts.Evidence{Field: fmt.Sprintf("metadata.annotations[%q]", key), Value: wording.Shortened(v, 80)})
 		}
 	}
 	return append(out, taintsShown(n, quarantineTaint)...)

@@ -3,6 +3,9 @@ package diagnose
 import (
 	"fmt"
 	"slices"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
 var podEvictedCheck = Check{
@@ -15,14 +18,14 @@ var podEvictedCheck = Check{
 }
 
 func podEvicted(c *Case) []Finding {
-	if c.State != Failed || !slices.Contains([]string{"Evicted", "NodeShutdown", "Terminated", "Shutdown", "Preempting"}, c.Pod.Status.Reason) {
+	if c.State != facts.Failed || !slices.Contains([]string{"Evicted", "NodeShutdown", "Terminated", "Shutdown", "Preempting"}, c.Pod.Status.Reason) {
 		return nil
 	}
 	f := Finding{
-		Message:  fmt.Sprintf("node %s threw out %s: %s", c.Pod.Spec.NodeName, c.refused(), shortened(c.Pod.Status.Message, 200)),
-		Evidence: []Evidence{c.failure()},
+		Message:  fmt.Sprintf("node %s threw out %s: %s", c.Pod.Spec.NodeName, c.refused(), wording.Shortened(c.Pod.Status.Message, 200)),
+		Evidence: []facts.Evidence{c.failure()},
 	}
-	if mentions(c.Pod.Status.Message, "exceeds the limit", "exceeded its local ephemeral storage limit", "exceeds the total limit") {
+	if wording.Mentions(c.Pod.Status.Message, "exceeds the limit", "exceeded its local ephemeral storage limit", "exceeds the total limit") {
 		f.Layer, f.Owner, f.Advice = L4, ML, "Write less to the container's disk and its emptyDirs, or raise their limits."
 	}
 	return []Finding{f}

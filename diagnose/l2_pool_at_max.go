@@ -7,6 +7,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/engine/why"
 )
 
@@ -43,7 +45,7 @@ func poolAtMax(c *Case) []Finding {
 	for _, s := range full {
 		out = append(out, groupAtMax(c, s))
 	}
-	if len(c.autoscalerGroups()) == 0 || said.refused(poolMaxWords[1:]...) > 0 && len(out) == 0 {
+	if len(autoscalerGroups(c.Facts)) == 0 || said.refused(poolMaxWords[1:]...) > 0 && len(out) == 0 {
 		s := &autoscalerSource{group: &autoscalerGroup{Name: "autoscaler"}, like: c.autoscalerWished()}
 		out = append(out, Finding{Fit: true, Probe: c.autoscalerProbe(s), Message: poolAtMaxText(said), Evidence: said.evidence(c)})
 	}
@@ -57,8 +59,8 @@ func groupAtMax(c *Case, s *autoscalerSource) Finding {
 	n := len(c.autoscalerNodes(s))
 	return Finding{
 		Fit:      true,
-		Message:  fmt.Sprintf("%s has %s, which is the most that it may have", s, number(s.group.Target, "node")),
-		Evidence: append(c.autoscalerSaid().evidence(c), Evidence{Object: "configmap/kube-system/" + autoscalerStatusName, Field: fmt.Sprintf("nodeGroups[name=%q].health.maxSize", s.group.Name), Value: fmt.Sprint(s.group.Max)}),
+		Message:  fmt.Sprintf("%s has %s, which is the most that it may have", s, wording.Number(s.group.Target, "node")),
+		Evidence: append(c.autoscalerSaid().evidence(c), facts.Evidence{Object: "configmap/kube-system/" + autoscalerStatusName, Field: fmt.Sprintf("nodeGroups[name=%q].health.maxSize", s.group.Name), Value: fmt.Sprint(s.group.Max)}),
 		Edits: []Edit{{
 			Side: Cluster, Cost: costConsent, Set: c.autoscalerNodes(s), Assumes: "the provider has the machines",
 			Text: fmt.Sprintf("raise the maximum size of %s from %d to %d", s, s.group.Max, s.group.Max+int64(n)),
@@ -79,7 +81,7 @@ func karpenterAtMax(c *Case, s *autoscalerSource) []Finding {
 	if len(over) == 0 {
 		return nil
 	}
-	var evidence []Evidence
+	var evidence []facts.Evidence
 	var has, to, values []string
 	grown := s.pool.DeepCopy()
 	for _, x := range over {
@@ -89,13 +91,13 @@ func karpenterAtMax(c *Case, s *autoscalerSource) []Finding {
 		q := quantityOf(x.resource, need)
 		values = append(values, fmt.Sprintf("%q:%q", x.resource, q.String()))
 		_ = unstructured.SetNestedField(grown.Object, q.String(), "spec", "limits", x.resource)
-		evidence = append(evidence, Evidence{Object: RefTo(s.pool.Unstructured).In(), Field: fmt.Sprintf("status.resources[%q]", x.resource), Value: why.Quantity(x.resource, x.used)})
+		evidence = append(evidence, facts.Evidence{Object: facts.RefTo(s.pool.Unstructured).In(), Field: fmt.Sprintf("status.resources[%q]", x.resource), Value: why.Quantity(x.resource, x.used)})
 	}
 	more := ""
 	if first := over[0]; first.resource != "nodes" {
 		more = fmt.Sprintf(", and one node more takes %s", why.Quantity(first.resource, first.node))
 		if n := len(nodes); n > 1 {
-			more = fmt.Sprintf(", and the %s that the pods need %s %s", number(n, "node"), inNumber(n, "takes", "take"), why.Quantity(first.resource, int64(n)*first.node))
+			more = fmt.Sprintf(", and the %s that the pods need %s %s", wording.Number(n, "node"), wording.InNumber(n, "takes", "take"), why.Quantity(first.resource, int64(n)*first.node))
 		}
 	}
 	assumes := "the provider has the machines"
@@ -106,7 +108,7 @@ func karpenterAtMax(c *Case, s *autoscalerSource) []Finding {
 		Fit: true, Evidence: append(evidence, said.evidence(c)...),
 		Message: fmt.Sprintf("%s may not grow: it has %s%s", s, strings.Join(has, " and "), more),
 		Edits: []Edit{{
-			Side: Cluster, Cost: costConsent, Set: append([]Object{grown}, nodes...), Assumes: assumes,
+			Side: Cluster, Cost: costConsent, Set: append([]facts.Object{grown}, nodes...), Assumes: assumes,
 			Text:    fmt.Sprintf("raise the limit of %s for %s", s, strings.Join(to, " and ")),
 			Command: fmt.Sprintf("kubectl patch nodepool %s --type=merge -p '{\"spec\":{\"limits\":{%s}}}'", s.pool.GetName(), strings.Join(values, ",")),
 		}},

@@ -6,6 +6,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
 var runtimeHandlerMissingCheck = Check{
@@ -26,7 +28,7 @@ func runtimeHandlerMissing(c *Case) []Finding {
 		node := c.Pod.Spec.NodeName
 		f := Finding{
 			Message:  fmt.Sprintf("the container runtime of node %s has no handler %q, which RuntimeClass %s of the pod asks for", node, handler, ptr.Deref(c.Pod.Spec.RuntimeClassName, handler)),
-			Evidence: []Evidence{shown(e)},
+			Evidence: []facts.Evidence{shown(e)},
 		}
 		if edit, ok := c.bringToolkit(&f); ok {
 			f.Edits = append(f.Edits, edit)
@@ -56,19 +58,19 @@ func missingHandler(message string) string {
 // bringToolkit has the container toolkit run on the pod's node, where a label keeps it off, and says in the finding
 // what the toolkit does there.
 func (c *Case) bringToolkit(f *Finding) (Edit, bool) {
-	g := c.gpuNode(c.Pod.Spec.NodeName)
-	if g == nil || len(g.ready(roleToolkit)) > 0 || len(c.stack().sets[roleToolkit]) == 0 && len(g.Pods[roleToolkit]) == 0 {
+	g := gpuNodeNamed(c.Facts, c.Pod.Spec.NodeName)
+	if g == nil || len(g.ready(roleToolkit)) > 0 || len(stack(c.Facts).sets[roleToolkit]) == 0 && len(g.Pods[roleToolkit]) == 0 {
 		return Edit{}, false
 	}
 	pod := g.unready(roleToolkit)
 	f.Message += "; the container toolkit does not serve it: " + c.lackWords(roleToolkit, pod, g)
 	f.Evidence = append(f.Evidence, c.lackShown(roleToolkit, pod, g)...)
-	a := c.stack().whyAbsent(roleToolkit, g.Node)
+	a := stack(c.Facts).whyAbsent(roleToolkit, g.Node)
 	if pod != nil || a.set == nil || a.key == "" {
 		return Edit{}, false
 	}
 	after := changedNode(g.Node, func(n *corev1.Node) { n.Labels = withLabel(n.Labels, a.key, a.value) })
-	here := c.alike(func(p *corev1.Pod) bool { return stateOf(p) == Starting && p.Spec.NodeName == g.Name })
+	here := c.alike(func(p *corev1.Pod) bool { return facts.StateOf(p) == facts.Starting && p.Spec.NodeName == g.Name })
 	return Edit{
 		Side: Cluster, Cost: 3, Set: append(running(here), after), Outcome: "starts on node " + g.Name,
 		Text:    fmt.Sprintf("label node %s %s=%s, so that the container toolkit runs there", g.Name, a.key, a.value),

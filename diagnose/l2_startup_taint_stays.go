@@ -5,6 +5,10 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
+	"github.com/berth-dev/berth/kube/dialect"
 )
 
 var startupTaintStaysCheck = Check{
@@ -21,23 +25,23 @@ func startupTaintStays(c *Case) []Finding {
 	if len(nodes) == 0 {
 		return nil
 	}
-	s := c.stack()
+	s := stack(c.Facts)
 	mend := func(n *corev1.Node) { dropTaints(n, s.startupTaint) }
 	key := barringTaints(nodes[0].Node, s.startupTaint)[0]
 	rule, wants := c.readinessRule(key)
 	f := Finding{
 		Fit: true, Probe: nodeProbe(nodes, mend),
-		Message:  fmt.Sprintf("%s still %s startup taint %s, %s after registering", namesOf(nodes), verb(nodes, "has", "have"), key, minutes(c.Now.Sub(nodes[0].CreationTimestamp.Time))),
-		Evidence: nodesShow(nodes, func(n *corev1.Node) []Evidence { return taintsShown(n, s.startupTaint) }),
+		Message:  fmt.Sprintf("%s still %s startup taint %s, %s after registering", namesOf(nodes), verb(nodes, "has", "have"), key, wording.Minutes(c.Now.Sub(nodes[0].CreationTimestamp.Time))),
+		Evidence: nodesShow(nodes, func(n *corev1.Node) []facts.Evidence { return taintsShown(n, s.startupTaint) }),
 		Calm:     allNodes(nodes, func(n *corev1.Node) bool { return c.Now.Sub(n.CreationTimestamp.Time) < youngNode }) && c.comes(nodes, mend),
 	}
 	if rule != "" {
 		f.Message += fmt.Sprintf("; readiness rule %s waits for %s", rule, wants)
-		f.Evidence = append(f.Evidence, Evidence{Object: "nodereadinessrule/" + rule, Field: "spec.conditions", Value: wants})
+		f.Evidence = append(f.Evidence, facts.Evidence{Object: "nodereadinessrule/" + rule, Field: "spec.conditions", Value: wants})
 	}
 	for _, claim := range c.Foreign["NodeClaim.karpenter.sh"] {
-		if i := says(claim, "Initialized"); textAt(claim.Object, "status", "nodeName") == nodes[0].Name && i != nil && i.status != "True" {
-			f.Evidence = append(f.Evidence, Evidence{Object: RefTo(claim).In(), Field: "status.conditions[type=Initialized]", Value: strings.TrimSpace(i.reason + " " + i.message)})
+		if i := dialect.ConditionOf(claim, "Initialized"); dialect.Text(claim.Object, "status", "nodeName") == nodes[0].Name && i != nil && i.Status != "True" {
+			f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(claim).In(), Field: "status.conditions[type=Initialized]", Value: strings.TrimSpace(i.Reason + " " + i.Message)})
 		}
 	}
 	return []Finding{f}
@@ -46,12 +50,12 @@ func startupTaintStays(c *Case) []Finding {
 // readinessRule is the rule that sets the taint, and the conditions that it waits for.
 func (c *Case) readinessRule(key string) (name, wants string) {
 	for _, r := range c.Foreign["NodeReadinessRule.readiness.node.x-k8s.io"] {
-		if textAt(r.Object, "spec", "taint", "key") != key {
+		if dialect.Text(r.Object, "spec", "taint", "key") != key {
 			continue
 		}
 		var words []string
-		for _, o := range itemsAt(r.Object, "spec", "conditions") {
-			words = append(words, textAt(o, "type")+"="+textAt(o, "requiredStatus"))
+		for _, o := range dialect.Items(r.Object, "spec", "conditions") {
+			words = append(words, dialect.Text(o, "type")+"="+dialect.Text(o, "requiredStatus"))
 		}
 		return r.GetName(), strings.Join(words, ", ")
 	}

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-dev/berth/diagnose"
+	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/kube/scheduler"
 )
 
@@ -22,7 +23,7 @@ import (
 // others taken away.
 type gap struct {
 	*rand.Rand
-	facts *diagnose.Facts
+	facts *facts.Facts
 	gpus  int64 // per machine
 }
 
@@ -79,7 +80,7 @@ func (g *gap) plugin(n *corev1.Node) *corev1.Pod {
 }
 
 func drawGap(seed uint64) *gap {
-	g := &gap{Rand: rand.New(rand.NewPCG(seed, 2)), facts: &diagnose.Facts{At: time.Date(2026, 11, 16, 12, 0, 0, 0, time.UTC), Kubernetes: "v1.37.1"}}
+	g := &gap{Rand: rand.New(rand.NewPCG(seed, 2)), facts: &facts.Facts{At: time.Date(2026, 11, 16, 12, 0, 0, 0, time.UTC), Kubernetes: "v1.37.1"}}
 	g.gpus = []int64{1, 2, 4, 8}[g.IntN(4)]
 	f := g.facts
 	pool := g.maybe()
@@ -115,7 +116,7 @@ func TestGapsAreThePlatforms(t *testing.T) {
 	for i := range uint64(400) {
 		seed := fixedSeed()*1000 + i
 		g := drawGap(seed)
-		got, err := diagnose.New(g.facts, scheduler.NewModel(scheduler.ModelOptions{})).Why(diagnose.Ref{Kind: "Pod", Namespace: "team", Name: "train"})
+		got, err := diagnose.New(g.facts, scheduler.NewModel(scheduler.ModelOptions{})).Why(facts.Ref{Kind: "Pod", Namespace: "team", Name: "train"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -131,7 +132,7 @@ func TestGapsAreThePlatforms(t *testing.T) {
 	}
 }
 
-func describe(f *diagnose.Facts) string {
+func describe(f *facts.Facts) string {
 	var b strings.Builder
 	for _, n := range f.Nodes {
 		fmt.Fprintln(&b, n.Name, n.Labels, n.Status.Conditions[0].Status, n.Status.Capacity["nvidia.com/gpu"])

@@ -3,6 +3,9 @@ package diagnose
 import (
 	"fmt"
 	"strings"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
 var admissionDeniedCheck = Check{
@@ -26,8 +29,8 @@ func admissionDenied(c *Case) []Finding {
 		}
 		what = "the binding of the pod to a node"
 	}
-	f := Finding{Evidence: []Evidence{r.Evidence}}
-	said := shortened(oneLine(r.Text), 400)
+	f := Finding{Evidence: []facts.Evidence{r.Evidence}}
+	said := wording.Shortened(wording.OneLine(r.Text), 400)
 	switch r.By {
 	case byWebhook:
 		f.Message = fmt.Sprintf("admission webhook %s denies %s: %s", r.Name, what, said)
@@ -43,12 +46,12 @@ func admissionDenied(c *Case) []Finding {
 		for _, n := range c.Namespaces {
 			if n.Name == c.Pod.Namespace {
 				const label = "pod-security.kubernetes.io/enforce"
-				f.Evidence = append(f.Evidence, Evidence{Object: RefTo(n).In(), Field: fmt.Sprintf("metadata.labels[%q]", label), Value: n.Labels[label]})
+				f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(n).In(), Field: fmt.Sprintf("metadata.labels[%q]", label), Value: n.Labels[label]})
 			}
 		}
 	case byRights:
 		f.Owner = Platform
-		f.Message = fmt.Sprintf("%s has no right to create the pods of %s: %s", r.Name, RefTo(c.Maker()), said)
+		f.Message = fmt.Sprintf("%s has no right to create the pods of %s: %s", r.Name, facts.RefTo(c.Owner()), said)
 		f.Advice = "Give the controller's service account the right that it lacks."
 	case byOther:
 		f.Message = "the API server refuses the pod: " + said
@@ -59,31 +62,31 @@ func admissionDenied(c *Case) []Finding {
 }
 
 // policySeen is what the policy itself says, where it may be read: its expressions, and when the binding applies.
-func (c *Case) policySeen(r *refusal) []Evidence {
-	var out []Evidence
+func (c *Case) policySeen(r *refusal) []facts.Evidence {
+	var out []facts.Evidence
 	for _, p := range c.ValidatingAdmissionPolicies {
 		if p.Name != r.Name {
 			continue
 		}
 		for i, v := range p.Spec.Validations {
 			if len(p.Spec.Validations) == 1 || v.Message != "" && strings.Contains(r.Text, v.Message) {
-				out = append(out, Evidence{Object: RefTo(p).In(), Field: fmt.Sprintf("spec.validations[%d].expression", i), Value: shortened(v.Expression, 300)})
+				out = append(out, facts.Evidence{Object: facts.RefTo(p).In(), Field: fmt.Sprintf("spec.validations[%d].expression", i), Value: wording.Shortened(v.Expression, 300)})
 			}
 		}
 	}
 	for _, b := range c.ValidatingAdmissionPolicyBindings {
 		if b.Name == r.Binding {
-			out = append(out, Evidence{Object: RefTo(b).In(), Field: "spec.policyName", Value: b.Spec.PolicyName})
+			out = append(out, facts.Evidence{Object: facts.RefTo(b).In(), Field: "spec.policyName", Value: b.Spec.PolicyName})
 		}
 	}
 	return out
 }
 
 // webhookSeen is where the webhook is configured.
-func (c *Case) webhookSeen(name string) []Evidence {
-	for _, w := range c.webhooks() {
+func (c *Case) webhookSeen(name string) []facts.Evidence {
+	for _, w := range webhooks(c.Facts) {
 		if w.name == name {
-			return []Evidence{{Object: RefTo(w.in).In(), Field: fmt.Sprintf("webhooks[%q].clientConfig", name), Value: w.server()}}
+			return []facts.Evidence{{Object: facts.RefTo(w.in).In(), Field: fmt.Sprintf("webhooks[%q].clientConfig", name), Value: w.server()}}
 		}
 	}
 	return nil

@@ -5,7 +5,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/engine/why"
+	"github.com/berth-dev/berth/kube/dialect"
 )
 
 var admittedNotPlaceableCheck = Check{
@@ -21,12 +24,12 @@ func admittedNotPlaceable(c *Case) []Finding {
 	if v := c.kueue(); v != nil && v.cause == "admitted-not-placeable" {
 		return []Finding{c.kueueOverpromise(v.work, v.cluster, "Kueue admitted it again and again, its pods never ran, and it gave up")}
 	}
-	if c.State != Pending || c.Fit() == nil || c.Fit().Placed() {
+	if c.State != facts.Pending || c.Fit() == nil || c.Fit().Placed() {
 		return nil
 	}
 	for _, w := range c.kueueWorks() {
-		cluster := c.foreignNamed(kueueClusterQueues, "", textAt(w.Object, "status", "admission", "clusterQueue"))
-		if holds(w, "Admitted") && !holds(w, "Finished") && c.kueuePromised(cluster) != nil {
+		cluster := c.ForeignNamed(kueueClusterQueues, "", dialect.Text(w.Object, "status", "admission", "clusterQueue"))
+		if dialect.IsTrue(w, "Admitted") && !dialect.IsTrue(w, "Finished") && kueuePromised(c.Facts, cluster) != nil {
 			return []Finding{c.kueueOverpromise(w, cluster, "Kueue admitted it")}
 		}
 	}
@@ -35,12 +38,12 @@ func admittedNotPlaceable(c *Case) []Finding {
 
 // kueueOverpromise says what was promised and what there is.
 func (c *Case) kueueOverpromise(work, cluster *unstructured.Unstructured, happened string) Finding {
-	p := c.kueuePromised(cluster)
+	p := kueuePromised(c.Facts, cluster)
 	return Finding{
-		Message: fmt.Sprintf("%s, and its quota is not backed by nodes: quotas of flavor %s promise %s %s, and the %s with its labels %s %s", happened, p.flavor, why.Quantity(p.resource, p.quota), p.resource, number(p.nodes, "node"), inNumber(p.nodes, "has", "have"), why.Quantity(p.resource, p.have)),
-		Evidence: []Evidence{
-			{Object: RefTo(cluster).In(), Field: fmt.Sprintf("spec.resourceGroups.flavors[%q].resources[%q].nominalQuota", p.flavor, p.resource), Value: why.Quantity(p.resource, c.kueueQuota(cluster, p.flavor, p.resource).nominal)},
-			{Object: RefTo(work).In(), Field: "status.admission.clusterQueue", Value: cluster.GetName()},
+		Message: fmt.Sprintf("%s, and its quota is not backed by nodes: quotas of flavor %s promise %s %s, and the %s with its labels %s %s", happened, p.flavor, why.Quantity(p.resource, p.quota), p.resource, wording.Number(p.nodes, "node"), wording.InNumber(p.nodes, "has", "have"), why.Quantity(p.resource, p.have)),
+		Evidence: []facts.Evidence{
+			{Object: facts.RefTo(cluster).In(), Field: fmt.Sprintf("spec.resourceGroups.flavors[%q].resources[%q].nominalQuota", p.flavor, p.resource), Value: why.Quantity(p.resource, kueueQuota(c.Facts, cluster, p.flavor, p.resource).nominal)},
+			{Object: facts.RefTo(work).In(), Field: "status.admission.clusterQueue", Value: cluster.GetName()},
 		},
 	}
 }

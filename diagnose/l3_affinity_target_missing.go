@@ -5,6 +5,9 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
 var affinityTargetMissingCheck = Check{
@@ -29,14 +32,14 @@ func affinityTargetMissing(c *Case) []Finding {
 	found := Finding{
 		Fit:      true,
 		Message:  fmt.Sprintf("it has to be in the same %s as a pod with %s, and no such pod has a node", domainWord(terms[0].TopologyKey), selectorText(terms[0].LabelSelector)),
-		Evidence: []Evidence{{Object: RefTo(c.Pod).In(), Field: "spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0]", Value: terms[0].TopologyKey + ": " + selectorText(terms[0].LabelSelector)}},
+		Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: "spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0]", Value: terms[0].TopologyKey + ": " + selectorText(terms[0].LabelSelector)}},
 	}
 	waiting := c.targetsWaiting()
 	switch {
 	case len(waiting) > 0 && slices.ContainsFunc(waiting, func(p *corev1.Pod) bool { return c.ties(p, c.Pod) }):
-		found.Message += fmt.Sprintf("; pod %s would be one, and waits for this one in the same way", few(podNames(waiting, c.Pod.Namespace)))
+		found.Message += fmt.Sprintf("; pod %s would be one, and waits for this one in the same way", wording.Few(podNames(waiting, c.Pod.Namespace)))
 	case len(waiting) > 0:
-		found.Message += fmt.Sprintf("; pod %s would be one, and waits itself", few(podNames(waiting, c.Pod.Namespace)))
+		found.Message += fmt.Sprintf("; pod %s would be one, and waits itself", wording.Few(podNames(waiting, c.Pod.Namespace)))
 		found.Advice = fmt.Sprintf("Find out why pod %s waits: berth why pod/%s -n %s.", waiting[0].Name, waiting[0].Name, waiting[0].Namespace)
 	}
 	found.Edits = c.relaxNear()
@@ -47,7 +50,7 @@ func affinityTargetMissing(c *Case) []Finding {
 func (c *Case) targetsWaiting() []*corev1.Pod {
 	var out []*corev1.Pod
 	for _, p := range c.Pods {
-		if p.Spec.NodeName == "" && !over(p) && p.UID != c.Pod.UID && c.ties(c.Pod, p) {
+		if p.Spec.NodeName == "" && !facts.Ended(p) && p.UID != c.Pod.UID && c.ties(c.Pod, p) {
 			out = append(out, p)
 		}
 	}

@@ -5,6 +5,9 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
 var antiAffinityExhaustedCheck = Check{
@@ -48,8 +51,8 @@ func (c *Case) ownRule(b *Bar) Finding {
 	word := domainWord(term.TopologyKey)
 	found := Finding{
 		Fit:     true,
-		Message: fmt.Sprintf("it must not share a %s with pods that have %s, and %s that could hold it have one: %s", word, selectorText(term.LabelSelector), nodesInWords(len(held)), few(podNames(b.Pods, c.Pod.Namespace))),
-		Evidence: []Evidence{{Object: RefTo(c.Pod).In(), Field: fmt.Sprintf("spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[%d]", b.Term),
+		Message: fmt.Sprintf("it must not share a %s with pods that have %s, and %s that could hold it have one: %s", word, selectorText(term.LabelSelector), wording.NodesInWords(len(held)), wording.Few(podNames(b.Pods, c.Pod.Namespace))),
+		Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: fmt.Sprintf("spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[%d]", b.Term),
 			Value: term.TopologyKey + ": " + selectorText(term.LabelSelector)}},
 	}
 	relax := Edit{
@@ -93,21 +96,21 @@ func (c *Case) nodeMore(held []string, key string) Edit {
 	if key != corev1.LabelHostname {
 		text += " in another " + domainWord(key)
 	}
-	return Edit{Side: Cluster, Cost: 9, Text: text, Set: []Object{m}}
+	return Edit{Side: Cluster, Cost: 9, Text: text, Set: []facts.Object{m}}
 }
 
 // othersRule words a rule of other pods that keeps this one away.
 func (c *Case) othersRule(b *Bar) Finding {
-	other := c.topOf(b.Pods[0])
+	other := topOf(c.Facts, b.Pods[0])
 	term := apart(b.Pods[0])[b.Term]
 	held := c.fit.held(b)
 	found := Finding{
 		Fit: true,
 		Message: fmt.Sprintf("%s of namespace %s, who has %s there, lets no pod with %s onto its %ss, and this one is such a pod",
-			RefTo(other), other.GetNamespace(), nodesInWords(len(held)), selectorText(term.LabelSelector), domainWord(term.TopologyKey)),
-		Evidence: []Evidence{{Object: RefTo(b.Pods[0]).In(), Field: fmt.Sprintf("spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[%d]", b.Term),
+			facts.RefTo(other), other.GetNamespace(), wording.NodesInWords(len(held)), selectorText(term.LabelSelector), domainWord(term.TopologyKey)),
+		Evidence: []facts.Evidence{{Object: facts.RefTo(b.Pods[0]).In(), Field: fmt.Sprintf("spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[%d]", b.Term),
 			Value: term.TopologyKey + ": " + selectorText(term.LabelSelector)}},
-		Advice: fmt.Sprintf("Ask the owner of %s to narrow its anti-affinity, or use other labels.", RefTo(other)),
+		Advice: fmt.Sprintf("Ask the owner of %s to narrow its anti-affinity, or use other labels.", facts.RefTo(other)),
 	}
 	if e, ok := relaxOther(other, b); ok {
 		found.Edits = append(found.Edits, e)
@@ -117,16 +120,16 @@ func (c *Case) othersRule(b *Bar) Finding {
 }
 
 // relaxOther makes the rule of another workload a wish.
-func relaxOther(other Object, b *Bar) (Edit, bool) {
-	t := templateOf(other)
+func relaxOther(other facts.Object, b *Bar) (Edit, bool) {
+	t := facts.TemplateOf(other)
 	if t == nil || t.Spec.Affinity == nil || t.Spec.Affinity.PodAntiAffinity == nil || len(t.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) <= b.Term {
 		return Edit{}, false
 	}
 	rules := t.Spec.Affinity.PodAntiAffinity
 	ops := relaxed("podAntiAffinity", rules.RequiredDuringSchedulingIgnoredDuringExecution, rules.PreferredDuringSchedulingIgnoredDuringExecution, b.Term)
-	e := Edit{Side: Cluster, Cost: 5, Text: fmt.Sprintf("make the anti-affinity of %s preferred instead of required", RefTo(other)),
-		Command: patchCommand(other, ops), Assumes: fmt.Sprintf("the pods of %s are restarted by it, and its owner agrees", RefTo(other))}
-	after, err := patch(other, templatePath(other), ops)
+	e := Edit{Side: Cluster, Cost: 5, Text: fmt.Sprintf("make the anti-affinity of %s preferred instead of required", facts.RefTo(other)),
+		Command: patchCommand(other, ops), Assumes: fmt.Sprintf("the pods of %s are restarted by it, and its owner agrees", facts.RefTo(other))}
+	after, err := patch(other, facts.TemplatePath(other), ops)
 	if err != nil {
 		return Edit{}, false
 	}

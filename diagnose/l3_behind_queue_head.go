@@ -3,6 +3,8 @@ package diagnose
 import (
 	"fmt"
 	"strings"
+
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
 var behindQueueHeadCheck = Check{
@@ -27,19 +29,19 @@ func behindQueueHead(c *Case) []Finding {
 	}
 	return []Finding{{
 		Message: message,
-		Evidence: []Evidence{
-			{Object: RefTo(v.cluster).In(), Field: "spec.queueingStrategy", Value: "StrictFIFO"},
-			{Object: RefTo(head).In(), Field: `status.conditions["QuotaReserved"]`, Value: kueueLast(head, "QuotaReserved")},
+		Evidence: []facts.Evidence{
+			{Object: facts.RefTo(v.cluster).In(), Field: "spec.queueingStrategy", Value: "StrictFIFO"},
+			{Object: facts.RefTo(head).In(), Field: `status.conditions["QuotaReserved"]`, Value: kueueLast(head, "QuotaReserved")},
 		},
 		Edits: c.kueueOnly(
 			Edit{
 				Side: Cluster, Cost: 3, Text: fmt.Sprintf("change the strategy of ClusterQueue %s to BestEffortFIFO", v.cluster.GetName()),
-				Set:     []Object{changed(v.cluster, map[string]any{"/spec/queueingStrategy": "BestEffortFIFO"})},
+				Set:     []facts.Object{changed(v.cluster, map[string]any{"/spec/queueingStrategy": "BestEffortFIFO"})},
 				Command: patchLine(v.cluster, "merge", map[string]any{"spec": map[string]any{"queueingStrategy": "BestEffortFIFO"}}),
 				Assumes: "the queue's owner does not need the strict order",
 			},
 			Edit{
-				Side: Cluster, Cost: 5, Text: fmt.Sprintf("put Workload %s on hold", name), Set: []Object{changed(head, map[string]any{"/spec/active": false})},
+				Side: Cluster, Cost: 5, Text: fmt.Sprintf("put Workload %s on hold", name), Set: []facts.Object{changed(head, map[string]any{"/spec/active": false})},
 				Command: patchLine(head, "merge", map[string]any{"spec": map[string]any{"active": false}}), Assumes: "its owner agrees",
 			},
 		),

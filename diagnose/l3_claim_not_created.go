@@ -3,8 +3,13 @@ package diagnose
 import (
 	"fmt"
 	"slices"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
+	"github.com/berth-dev/berth/internal/spelling"
 )
 
 var claimNotCreatedCheck = Check{
@@ -32,8 +37,8 @@ func claimNotCreated(c *Case) []Finding {
 			if len(missing) == 0 && c.claimLate(claim) {
 				missing = []Finding{{
 					Owner:    Platform,
-					Message:  fmt.Sprintf("no claim has been made for %s of pod %s from template %s, which exists, for %s", claim.Name, c.Pod.Name, name, minutes(c.Age())),
-					Evidence: append([]Evidence{{Object: RefTo(c.Pod).In(), Field: "status.resourceClaimStatuses", Value: "without " + claim.Name}}, c.claimSaid()...),
+					Message:  fmt.Sprintf("no claim has been made for %s of pod %s from template %s, which exists, for %s", claim.Name, c.Pod.Name, name, wording.Minutes(c.Age())),
+					Evidence: append([]facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: "status.resourceClaimStatuses", Value: "without " + claim.Name}}, c.claimSaid()...),
 					Advice:   "Look at the resource claim controller in kube-controller-manager.",
 				}}
 			}
@@ -68,12 +73,12 @@ func (c *Case) claimMissing(i int, field, kind, resource, name string) []Finding
 	}
 	f := Finding{
 		Message:  fmt.Sprintf("there is no %s %s in namespace %s, which the pod names", kind, name, ns),
-		Evidence: append([]Evidence{{Object: RefTo(c.Pod).In(), Field: fmt.Sprintf("spec.resourceClaims[%d].%s", i, field), Value: name}}, c.claimSaid()...),
+		Evidence: append([]facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: fmt.Sprintf("spec.resourceClaims[%d].%s", i, field), Value: name}}, c.claimSaid()...),
 	}
-	if near, ok := closest(name, have); ok || len(have) == 1 {
+	if near, ok := spelling.Closest(name, have); ok || len(have) == 1 {
 		f.Edits = []Edit{{
 			Side: Workload, Cost: 1, Text: fmt.Sprintf("name %s %s instead of %s", kind, near, name),
-			Ops: []Op{{Op: "replace", Path: Pointer("spec", "resourceClaims", itoa(i), field), Value: near}},
+			Ops: []Op{{Op: "replace", Path: Pointer("spec", "resourceClaims", strconv.Itoa(i), field), Value: near}},
 		}}
 	}
 	return []Finding{f}
@@ -85,9 +90,9 @@ func (c *Case) claimLate(claim *corev1.PodResourceClaim) bool {
 }
 
 // claimSaid is what the controller that makes claims said of the pod.
-func (c *Case) claimSaid() []Evidence {
+func (c *Case) claimSaid() []facts.Evidence {
 	for _, e := range c.EventsOf(c.Pod, "FailedResourceClaimCreation") {
-		return []Evidence{{Object: RefTo(c.Pod).In(), Field: "event " + e.Reason, Value: e.Message}}
+		return []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: "event " + e.Reason, Value: e.Message}}
 	}
 	return nil
 }

@@ -5,6 +5,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/engine/why"
 )
 
@@ -46,21 +48,21 @@ func clusterFull(c *Case) []Finding {
 		out.Edits = append(out.Edits, e)
 	}
 	device, _ := deviceAsked(c.Pod)
-	if len(nodes) > 0 && !c.newNodeWouldSuit() && c.willAdvertise(nodes[0].Node, device) { // else why none is made is for others to say
+	if len(nodes) > 0 && !c.newNodeWouldSuit() && willAdvertise(c.Facts, nodes[0].Node, device) { // else why none is made is for others to say
 		out.Edits = append(out.Edits, c.addsNodes(nodes[0].Node, nodesFor(c, f, nodes[0])))
 	}
 	return []Finding{out}
 }
 
 // freeEvidence is what the node has too little free of; where one pod more would fit, what it has of the device.
-func (c *Case) freeEvidence(n *NodeFit) []Evidence {
+func (c *Case) freeEvidence(n *NodeFit) []facts.Evidence {
 	short := n.Short[:min(len(n.Short), 2)]
 	if device, _ := deviceAsked(c.Pod); len(short) == 0 && device != "" {
 		short = []why.Short{{Resource: device}}
 	}
-	var out []Evidence
+	var out []facts.Evidence
 	for _, s := range short {
-		out = append(out, Evidence{
+		out = append(out, facts.Evidence{
 			Object: "node/" + n.Name, Field: fmt.Sprintf("status.allocatable[%q], less what its pods request", s.Resource),
 			Value: why.Quantity(s.Resource, c.leftOn(n, s.Resource)),
 		})
@@ -73,7 +75,7 @@ func (c *Case) leftOn(n *NodeFit, resource string) int64 {
 	if by := n.shortOf(resource); by > 0 {
 		return asksFor(c.Pod, resource) - by
 	}
-	return amountOf(resource, c.freeOn(n.Node)[corev1.ResourceName(resource)])
+	return amountOf(resource, freeOn(c.Facts, n.Node)[corev1.ResourceName(resource)])
 }
 
 // nodesFor is how many nodes more hold all pods that lack a place.
@@ -103,9 +105,9 @@ func fullMessage(c *Case, f *Fit, nodes []*NodeFit) string {
 		who = fmt.Sprintf("%d pods find no place, and each asks for", lack)
 	}
 	if device == "" {
-		return fmt.Sprintf("%s %s, and the %s on %s %s too little%s", who, askText(c.Pod), number(pods, "pod"), match, inNumber(pods, "leaves", "leave"), rest)
+		return fmt.Sprintf("%s %s, and the %s on %s %s too little%s", who, askText(c.Pod), wording.Number(pods, "pod"), match, wording.InNumber(pods, "leaves", "leave"), rest)
 	}
-	return fmt.Sprintf("%s %d %s, and of %d on %s %d %s free%s", who, ask, device, all, match, free, inNumber(free, "is", "are"), rest)
+	return fmt.Sprintf("%s %d %s, and of %d on %s %d %s free%s", who, ask, device, all, match, free, wording.InNumber(free, "is", "are"), rest)
 }
 
 // fullAsSaid goes by the scheduler's words where nodes cannot be seen.
@@ -114,7 +116,7 @@ func fullAsSaid(c *Case) []Finding {
 	if !ok {
 		return c.berthSaid(why.ClusterFull)
 	}
-	if c.State != Pending || s.Evicting.Known && s.Evicting.Nobody == 0 || len(s.Lacks()) == 0 {
+	if c.State != facts.Pending || s.Evicting.Known && s.Evicting.Nobody == 0 || len(s.Lacks()) == 0 {
 		return nil
 	}
 	device, ask := deviceAsked(c.Pod)
@@ -126,11 +128,11 @@ func fullAsSaid(c *Case) []Finding {
 		return nil
 	}
 	out := Finding{
-		Message:  fmt.Sprintf("the pod asks for %s %s, and %d of %s %s too little free", why.Quantity(device, ask), device, s.Short(device), number(s.Nodes, "node"), inNumber(s.Short(device), "has", "have")),
+		Message:  fmt.Sprintf("the pod asks for %s %s, and %d of %s %s too little free", why.Quantity(device, ask), device, s.Short(device), wording.Number(s.Nodes, "node"), wording.InNumber(s.Short(device), "has", "have")),
 		Evidence: c.saidEvidence(),
 	}
-	if c.tellsSize() && s.Evicting.Known {
-		out.Message = fmt.Sprintf("the pod asks for %s %s, and the %s large enough %s too little free", why.Quantity(device, ask), device, number(s.Evicting.Nobody, "node")+inNumber(s.Evicting.Nobody, " that is", " that are"), inNumber(s.Evicting.Nobody, "has", "have"))
+	if tellsSize(c.Facts) && s.Evicting.Known {
+		out.Message = fmt.Sprintf("the pod asks for %s %s, and the %s large enough %s too little free", why.Quantity(device, ask), device, wording.Number(s.Evicting.Nobody, "node")+wording.InNumber(s.Evicting.Nobody, " that is", " that are"), wording.InNumber(s.Evicting.Nobody, "has", "have"))
 	} else {
 		out.Advice = "Wait, ask for less, or ask somebody who may see nodes whether one is that large: the scheduler's words do not tell."
 	}

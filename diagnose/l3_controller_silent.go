@@ -5,6 +5,9 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
 var controllerSilentCheck = Check{
@@ -17,8 +20,8 @@ var controllerSilentCheck = Check{
 }
 
 func controllerSilent(c *Case) []Finding {
-	m := c.Maker()
-	if c.State != Absent || c.Like < 1 || c.Now.Sub(m.GetCreationTimestamp().Time) < unheard || c.Edited() || c.denial() != nil || !c.Sees("events", m.GetNamespace()) {
+	m := c.Owner()
+	if c.State != facts.Absent || c.Like < 1 || c.Now.Sub(m.GetCreationTimestamp().Time) < facts.SilentAfter || c.Edited() || c.denial() != nil || !c.Sees("events", m.GetNamespace()) {
 		return nil
 	}
 	if j, ok := m.(*batchv1.Job); ok && (j.Status.Failed > 0 || ptr.Deref(j.Status.Terminating, 0) > 0) {
@@ -29,9 +32,9 @@ func controllerSilent(c *Case) []Finding {
 			return nil // it waits for that pod to go
 		}
 	}
-	r := RefTo(m)
+	r := facts.RefTo(m)
 	for _, e := range c.EventsNamed(r.Kind, r.Namespace, r.Name) {
-		if c.Now.Sub(EventTime(e)) < unheard && e.InvolvedObject.UID == m.GetUID() {
+		if c.Now.Sub(facts.EventTime(e)) < facts.SilentAfter && e.InvolvedObject.UID == m.GetUID() {
 			return nil
 		}
 	}
@@ -41,7 +44,7 @@ func controllerSilent(c *Case) []Finding {
 		}
 	}
 	return []Finding{{
-		Message:  fmt.Sprintf("%s should have made %s, and its controller has neither made them nor said why", r, pods(c.Like)),
-		Evidence: []Evidence{{Object: r.In(), Field: "metadata.creationTimestamp", Value: m.GetCreationTimestamp().UTC().Format("2006-01-02T15:04:05Z")}},
+		Message:  fmt.Sprintf("%s should have made %s, and its controller has neither made them nor said why", r, wording.Pods(c.Like)),
+		Evidence: []facts.Evidence{{Object: r.In(), Field: "metadata.creationTimestamp", Value: m.GetCreationTimestamp().UTC().Format("2006-01-02T15:04:05Z")}},
 	}}
 }

@@ -6,6 +6,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/engine/why"
 )
 
@@ -34,12 +36,12 @@ func stranded(c *Case) []Finding {
 	n := nodes[0]
 	first := n.Short[0]
 	out := Finding{Fit: true}
-	out.Message = fmt.Sprintf("node %s has %d %s free, and %s short by %s", n.Name, max(ask, amountOf(device, c.freeOn(n.Node)[corev1.ResourceName(device)])), device, first.Resource, why.Quantity(first.Resource, first.By))
+	out.Message = fmt.Sprintf("node %s has %d %s free, and %s short by %s", n.Name, max(ask, amountOf(device, freeOn(c.Facts, n.Node)[corev1.ResourceName(device)])), device, first.Resource, why.Quantity(first.Resource, first.By))
 	if len(nodes) > 1 {
-		out.Message = fmt.Sprintf("%s %s enough %s free and too little of something else: %s, which is nearest, is short of %s by %s", number(len(nodes), "node"), inNumber(len(nodes), "has", "have"), device, n.Name, first.Resource, why.Quantity(first.Resource, first.By))
+		out.Message = fmt.Sprintf("%s %s enough %s free and too little of something else: %s, which is nearest, is short of %s by %s", wording.Number(len(nodes), "node"), wording.InNumber(len(nodes), "has", "have"), device, n.Name, first.Resource, why.Quantity(first.Resource, first.By))
 	}
 	for _, s := range n.Short {
-		out.Evidence = append(out.Evidence, Evidence{Object: "node/" + n.Name, Field: fmt.Sprintf("status.allocatable[%q], less what its pods request", s.Resource), Value: why.Quantity(s.Resource, asksFor(c.Pod, s.Resource)-s.By)})
+		out.Evidence = append(out.Evidence, facts.Evidence{Object: "node/" + n.Name, Field: fmt.Sprintf("status.allocatable[%q], less what its pods request", s.Resource), Value: why.Quantity(s.Resource, asksFor(c.Pod, s.Resource)-s.By)})
 	}
 	for _, n := range nodes[:min(len(nodes), 3)] {
 		if e, ok := c.asksLess(leftOn(c, n)); ok {
@@ -78,13 +80,13 @@ func leftOn(c *Case, n *NodeFit) map[string]int64 {
 func strandedAsSaid(c *Case) []Finding {
 	s, ok := c.Said()
 	device, _ := deviceAsked(c.Pod)
-	if !ok || c.State != Pending || device == "" || !s.strands(device) || s.Evicting.Known && s.Evicting.Nobody == 0 && c.tellsSize() {
+	if !ok || c.State != facts.Pending || device == "" || !s.strands(device) || s.Evicting.Known && s.Evicting.Nobody == 0 && tellsSize(c.Facts) {
 		return nil
 	}
 	for _, name := range s.Lacks() {
 		if name != device && s.Short(name) > s.Short(device) {
 			return []Finding{{
-				Message:  fmt.Sprintf("%s %s short of %s and not of %s; the pod asks for %s %s", number(s.Short(name)-s.Short(device), "node"), inNumber(s.Short(name)-s.Short(device), "is", "are"), name, device, why.Quantity(name, asksFor(c.Pod, name)), name),
+				Message:  fmt.Sprintf("%s %s short of %s and not of %s; the pod asks for %s %s", wording.Number(s.Short(name)-s.Short(device), "node"), wording.InNumber(s.Short(name)-s.Short(device), "is", "are"), name, device, why.Quantity(name, asksFor(c.Pod, name)), name),
 				Evidence: c.saidEvidence(),
 			}}
 		}

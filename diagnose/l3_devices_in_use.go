@@ -6,6 +6,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
 var devicesInUseCheck = Check{
@@ -22,9 +25,9 @@ func devicesInUse(c *Case) []Finding {
 	if f == nil || f.bar(ByDevices) == nil {
 		return nil
 	}
-	claims := c.claimsOf(c.Pod)
-	asks := c.openAsks(claims)
-	d := c.offers()
+	claims := claimsOf(c.Facts, c.Pod)
+	asks := openAsks(c.Facts, claims)
+	d := offersOf(c.Facts)
 	var out []Finding
 	for i := range asks {
 		if found := c.taken(d, &asks[i]); found != nil {
@@ -55,36 +58,36 @@ func (c *Case) taken(d *devices, a *askAt) *Finding {
 	}
 	found := &Finding{Fit: true, Probe: &Edit{Side: Cluster, Text: "let all claims of devices go"},
 		Message: fmt.Sprintf("claim %s asks for %s of class %s on one node; %s %s, and %d of them %s in use", a.claim.name, count, a.class,
-			number(len(held)+len(free), "device"), inNumber(len(held)+len(free), "matches", "match"), len(held), inNumber(len(held), "is", "are"))}
+			wording.Number(len(held)+len(free), "device"), wording.InNumber(len(held)+len(free), "matches", "match"), len(held), wording.InNumber(len(held), "is", "are"))}
 	var users []*corev1.Pod
 	for _, v := range held {
-		if slices.ContainsFunc(found.Probe.Set, func(o Object) bool { return o.GetUID() == v.holder.UID && o.GetName() == v.holder.Name }) {
+		if slices.ContainsFunc(found.Probe.Set, func(o facts.Object) bool { return o.GetUID() == v.holder.UID && o.GetName() == v.holder.Name }) {
 			continue
 		}
 		idle := v.holder.DeepCopy()
 		idle.Status.Allocation, idle.Status.ReservedFor = nil, nil
 		found.Probe.Set = append(found.Probe.Set, idle)
-		pods := c.heldBy(v.holder)
+		pods := heldBy(c.Facts, v.holder)
 		users = append(users, pods...)
 		if len(found.Edits) < 4 {
 			found.Edits = append(found.Edits, c.release(idle, pods)...)
 		}
 		if len(found.Evidence) < 3 {
-			found.Evidence = append(found.Evidence, Evidence{Object: RefTo(v.holder).In(), Field: "status.allocation.devices.results", Value: v.id()})
+			found.Evidence = append(found.Evidence, facts.Evidence{Object: facts.RefTo(v.holder).In(), Field: "status.allocation.devices.results", Value: v.id()})
 		}
 	}
 	if len(users) > 0 {
-		found.Message += ", by pod " + few(podNames(users, c.Pod.Namespace))
+		found.Message += ", by pod " + wording.Few(podNames(users, c.Pod.Namespace))
 	}
 	return found
 }
 
 // release offers to evict the one pod that has a claim, where it is less important.
-func (c *Case) release(idle Object, pods []*corev1.Pod) []Edit {
+func (c *Case) release(idle facts.Object, pods []*corev1.Pod) []Edit {
 	if len(pods) != 1 || ptr.Deref(pods[0].Spec.Priority, 0) >= ptr.Deref(c.Pod.Spec.Priority, 0) {
 		return nil
 	}
 	p := pods[0]
 	return []Edit{{Side: Cluster, Cost: 7, Text: fmt.Sprintf("evict pod %s of namespace %s, which has a lower priority", p.Name, p.Namespace),
-		Set: []Object{idle}, Gone: []Object{p}, Command: fmt.Sprintf("kubectl delete pod %s -n %s", p.Name, p.Namespace)}}
+		Set: []facts.Object{idle}, Gone: []facts.Object{p}, Command: fmt.Sprintf("kubectl delete pod %s -n %s", p.Name, p.Namespace)}}
 }

@@ -1,6 +1,10 @@
 package diagnose
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+)
 
 var draClassMissingCheck = Check{
 	Cause: "dra-class-missing", Layer: L3, Owner: Platform, Stage: Place, Rank: 18,
@@ -15,7 +19,7 @@ func draClassMissing(c *Case) []Finding {
 		return nil
 	}
 	var out []Finding
-	for _, a := range c.openAsks(c.claimsOf(c.Pod)) {
+	for _, a := range openAsks(c.Facts, claimsOf(c.Facts, c.Pod)) {
 		if named(c.DeviceClasses, "", a.class) == nil {
 			out = append(out, c.noClass(&a))
 		}
@@ -26,7 +30,7 @@ func draClassMissing(c *Case) []Finding {
 func (c *Case) noClass(a *askAt) Finding {
 	found := Finding{
 		Message:  fmt.Sprintf("claim %s asks for devices of class %s, which does not exist", a.claim.name, a.class),
-		Evidence: []Evidence{a.evidence(".deviceClassName", a.class)},
+		Evidence: []facts.Evidence{a.evidence(".deviceClassName", a.class)},
 	}
 	for _, class := range c.DeviceClasses {
 		text := fmt.Sprintf("ask for class %s, which exists, instead of %s", class.Name, a.class)

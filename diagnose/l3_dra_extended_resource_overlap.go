@@ -5,6 +5,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
 var draExtendedResourceOverlapCheck = Check{
@@ -22,8 +25,8 @@ func draOverlap(c *Case) []Finding {
 		return nil
 	}
 	var out []Finding
-	for _, name := range extendedOf(c.Pod) {
-		if class := c.standsFor(corev1.ResourceName(name)); class != nil {
+	for _, name := range facts.ExtendedOf(c.Pod) {
+		if class := standsFor(c.Facts, corev1.ResourceName(name)); class != nil {
 			if found := c.overlap(f, class, corev1.ResourceName(name)); found != nil {
 				out = append(out, *found)
 			}
@@ -35,18 +38,18 @@ func draOverlap(c *Case) []Finding {
 // overlap words nodes whose plugin offers less than their driver.
 func (c *Case) overlap(f *Fit, class *resourcev1.DeviceClass, name corev1.ResourceName) *Finding {
 	var nodes []string
-	found := &Finding{Fit: true, Evidence: []Evidence{{Object: RefTo(class).In(), Field: "spec.extendedResourceName", Value: string(name)}}}
+	found := &Finding{Fit: true, Evidence: []facts.Evidence{{Object: facts.RefTo(class).In(), Field: "spec.extendedResourceName", Value: string(name)}}}
 	e := Edit{Side: Cluster, Cost: 5, Text: "take the device plugin off the nodes whose GPUs the DRA driver offers", Assumes: "the device plugin follows the label nvidia.com/gpu.deploy.device-plugin, and the kubelet then counts none"}
 	for i := range f.Nodes {
 		n := f.Nodes[i].Node
 		plugin := n.Status.Allocatable[name]
-		devices := c.unclaimed(n, class)
+		devices := unclaimed(c.Facts, n, class)
 		if plugin.IsZero() || int64(devices) <= plugin.Value() || len(f.Nodes[i].Removed) > 0 {
 			continue
 		}
 		nodes = append(nodes, n.Name)
 		if len(found.Evidence) < 4 {
-			found.Evidence = append(found.Evidence, Evidence{Object: RefTo(n).In(), Field: fmt.Sprintf("status.allocatable[%q]", name), Value: plugin.String()})
+			found.Evidence = append(found.Evidence, facts.Evidence{Object: facts.RefTo(n).In(), Field: fmt.Sprintf("status.allocatable[%q]", name), Value: plugin.String()})
 		}
 		after := n.DeepCopy()
 		delete(after.Status.Allocatable, name)
@@ -60,7 +63,7 @@ func (c *Case) overlap(f *Fit, class *resourcev1.DeviceClass, name corev1.Resour
 	if len(nodes) == 0 {
 		return nil
 	}
-	found.Message = fmt.Sprintf("%s stands for devices of class %s, and on %s (%s) a device plugin offers fewer of it than the driver has devices: there the plugin's number counts", name, class.Name, nodesInWords(len(nodes)), few(nodes))
+	found.Message = fmt.Sprintf("%s stands for devices of class %s, and on %s (%s) a device plugin offers fewer of it than the driver has devices: there the plugin's number counts", name, class.Name, wording.NodesInWords(len(nodes)), wording.Few(nodes))
 	found.Edits = []Edit{e}
 	return found
 }

@@ -5,6 +5,9 @@ import (
 	"slices"
 
 	resourcev1 "k8s.io/api/resource/v1"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
 var draSelectorMatchesNothingCheck = Check{
@@ -20,11 +23,11 @@ func draSelectorMatchesNothing(c *Case) []Finding {
 	if !c.Waits() || c.Matches == nil || !c.Sees("resourceslices.resource.k8s.io", "") {
 		return nil
 	}
-	claims := c.claimsOf(c.Pod)
+	claims := claimsOf(c.Facts, c.Pod)
 	if len(claims) == 0 {
 		return nil
 	}
-	d := c.offers()
+	d := offersOf(c.Facts)
 	var out []Finding
 	for i := range claims {
 		out = append(out, c.matchesNothing(d, &claims[i])...)
@@ -35,7 +38,7 @@ func draSelectorMatchesNothing(c *Case) []Finding {
 // matchesNothing looks at the requests of a claim. Of alternatives one is enough.
 func (c *Case) matchesNothing(d *devices, claim *podClaim) []Finding {
 	var out []Finding
-	asks := c.openAsks([]podClaim{*claim})
+	asks := openAsks(c.Facts, []podClaim{*claim})
 	for i := range asks {
 		a := &asks[i]
 		open := slices.ContainsFunc(asks, func(b askAt) bool { return b.request == a.request && c.anySuits(d, &b.deviceAsk) })
@@ -49,7 +52,7 @@ func (c *Case) matchesNothing(d *devices, claim *podClaim) []Finding {
 }
 
 func (c *Case) anySuits(d *devices, ask *deviceAsk) bool {
-	return slices.ContainsFunc(d.all, func(v *device) bool { return d.inClass(v, ask.class) && c.selected(v, ask.selectors) == nil })
+	return slices.ContainsFunc(d.all, func(v *device) bool { return d.inClass(v, ask.class) && selected(c.Facts, v, ask.selectors) == nil })
 }
 
 func (c *Case) devicesInClass(d *devices, class string) []*device {
@@ -70,7 +73,7 @@ func (c *Case) badSelector(a *askAt, class []*device) *Finding {
 		var next []*device
 		var failed *notSelected
 		for _, v := range left {
-			if n := c.selected(v, []resourcev1.DeviceSelector{s}); n == nil {
+			if n := selected(c.Facts, v, []resourcev1.DeviceSelector{s}); n == nil {
 				next = append(next, v)
 			} else if n.err != nil {
 				failed = n
@@ -86,16 +89,16 @@ func (c *Case) badSelector(a *askAt, class []*device) *Finding {
 
 func (c *Case) wordSelector(a *askAt, index int, expression string, left []*device, failed *notSelected) *Finding {
 	found := &Finding{
-		Message:  fmt.Sprintf("claim %s selects devices by %s, and none of the %s of class %s matches", a.claim.name, expression, number(len(left), "device"), a.class),
-		Evidence: []Evidence{a.evidence(fmt.Sprintf(".selectors[%d].cel.expression", index), expression)},
+		Message:  fmt.Sprintf("claim %s selects devices by %s, and none of the %s of class %s matches", a.claim.name, expression, wording.Number(len(left), "device"), a.class),
+		Evidence: []facts.Evidence{a.evidence(fmt.Sprintf(".selectors[%d].cel.expression", index), expression)},
 	}
 	if products := sample(left, "productName"); products != "" {
 		found.Message += "; they are " + products
 	}
 	if failed != nil {
-		found.Message += "; for some it cannot be worked out: " + oneLine(failed.err.Error())
+		found.Message += "; for some it cannot be worked out: " + wording.OneLine(failed.err.Error())
 	}
-	for _, other := range c.otherWords(expression, left) {
+	for _, other := range otherWords(c.Facts, expression, left) {
 		if e, ok := c.rewrite(a, "select devices by "+other, Op{Op: "replace", Path: fmt.Sprintf("%s/selectors/%d/cel/expression", a.path(), index), Value: other}); ok {
 			found.Edits = append(found.Edits, e)
 		}

@@ -5,6 +5,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/engine/why"
 )
 
@@ -35,8 +37,8 @@ func fragmented(c *Case) []Finding {
 	most := ask - nodes[0].shortOf(device)
 	out := Finding{
 		Fit:      true,
-		Message:  fmt.Sprintf("the pod asks for %d %s on one node; %d %s free on %s, and no more than %d on any one", ask, device, free, inNumber(free, "is", "are"), number(len(nodes), "node")+inNumber(len(nodes), " that matches", " that match"), most),
-		Evidence: []Evidence{{Object: "node/" + nodes[0].Name, Field: fmt.Sprintf("status.allocatable[%q], less what its pods request", device), Value: fmt.Sprint(most)}},
+		Message:  fmt.Sprintf("the pod asks for %d %s on one node; %d %s free on %s, and no more than %d on any one", ask, device, free, wording.InNumber(free, "is", "are"), wording.Number(len(nodes), "node")+wording.InNumber(len(nodes), " that matches", " that match"), most),
+		Evidence: []facts.Evidence{{Object: "node/" + nodes[0].Name, Field: fmt.Sprintf("status.allocatable[%q], less what its pods request", device), Value: fmt.Sprint(most)}},
 	}
 	if e, ok := c.moves(nodes, func(p *corev1.Pod) bool { return asksFor(p, device) < ask }); ok {
 		out.Edits = append(out.Edits, e)

@@ -10,6 +10,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
 var gangDeadlockCheck = Check{
@@ -22,7 +25,7 @@ var gangDeadlockCheck = Check{
 }
 
 func gangDeadlock(c *Case) []Finding {
-	if c.Fit() == nil || c.fit.Placed() || c.gangOf(c.Pod) != "" || !togetherOnly(c.Top, c.Pod) {
+	if c.Fit() == nil || c.fit.Placed() || c.GangOf(c.Pod) != "" || !togetherOnly(c.Top, c.Pod) {
 		return nil
 	}
 	mine := halfOf(c.Top, c.All)
@@ -37,10 +40,10 @@ func gangDeadlock(c *Case) []Finding {
 	found := Finding{
 		Fit: true,
 		Message: fmt.Sprintf("%d of its %d pods have a node and idle until the others come, and %s of namespace %s, with %d of %d, does the same: each holds what the other waits for",
-			len(mine.placed), len(mine.placed)+len(mine.waiting), RefTo(first.top), first.top.GetNamespace(), len(first.placed), len(first.placed)+len(first.waiting)),
-		Evidence: []Evidence{
-			{Object: RefTo(c.Top).In(), Field: "pods with a node", Value: few(podNames(mine.placed, c.Pod.Namespace))},
-			{Object: RefTo(first.top).In(), Field: "pods with a node", Value: few(podNames(first.placed, c.Pod.Namespace))},
+			len(mine.placed), len(mine.placed)+len(mine.waiting), facts.RefTo(first.top), first.top.GetNamespace(), len(first.placed), len(first.placed)+len(first.waiting)),
+		Evidence: []facts.Evidence{
+			{Object: facts.RefTo(c.Top).In(), Field: "pods with a node", Value: wording.Few(podNames(mine.placed, c.Pod.Namespace))},
+			{Object: facts.RefTo(first.top).In(), Field: "pods with a node", Value: wording.Few(podNames(first.placed, c.Pod.Namespace))},
 		},
 	}
 	for _, o := range others[:min(2, len(others))] {
@@ -51,15 +54,15 @@ func gangDeadlock(c *Case) []Finding {
 
 // half is a workload some of whose pods have a node, while others wait.
 type half struct {
-	top             Object
+	top             facts.Object
 	placed, waiting []*corev1.Pod
 }
 
-func halfOf(top Object, pods []*corev1.Pod) *half {
+func halfOf(top facts.Object, pods []*corev1.Pod) *half {
 	h := &half{top: top}
 	for _, p := range pods {
 		switch {
-		case over(p) || p.DeletionTimestamp != nil:
+		case facts.Ended(p) || p.DeletionTimestamp != nil:
 		case p.Spec.NodeName != "":
 			h.placed = append(h.placed, p)
 		default:
@@ -75,10 +78,10 @@ func halfOf(top Object, pods []*corev1.Pod) *half {
 // halves are other workloads in the same state who hold, on their own, as many devices as this one's pods wait for:
 // those that hold least first.
 func (c *Case) halves(mine *half) []*half {
-	pods := make(map[Object][]*corev1.Pod)
+	pods := make(map[facts.Object][]*corev1.Pod)
 	for _, p := range c.Pods {
-		if c.gangOf(p) == "" && !c.ofTarget(p) && len(extendedOf(p)) > 0 {
-			top := c.topOf(p)
+		if c.GangOf(p) == "" && !c.ofTarget(p) && len(facts.ExtendedOf(p)) > 0 {
+			top := topOf(c.Facts, p)
 			pods[top] = append(pods[top], p)
 		}
 	}
@@ -105,12 +108,12 @@ func holdEnough(held, asked []*corev1.Pod) bool {
 		}
 		return n
 	}
-	names := extendedOf(asked[0])
+	names := facts.ExtendedOf(asked[0])
 	return len(names) > 0 && !slices.ContainsFunc(names, func(name string) bool { return sum(held, name) < sum(asked, name) })
 }
 
 // togetherOnly says whether the object's pods are of use only all at once, as far as it shows.
-func togetherOnly(o Object, p *corev1.Pod) bool {
+func togetherOnly(o facts.Object, p *corev1.Pod) bool {
 	switch o := o.(type) {
 	case *batchv1.Job:
 		indexed := ptr.Deref(o.Spec.CompletionMode, batchv1.NonIndexedCompletion) == batchv1.IndexedCompletion
@@ -139,7 +142,7 @@ func findsOthers(p *corev1.Pod) bool {
 
 // stopped is the edit that takes the workload's pods away until somebody lets it go on.
 func (h *half) stopped() Edit {
-	r := RefTo(h.top)
+	r := facts.RefTo(h.top)
 	e := Edit{Side: Cluster, Cost: 7, Text: fmt.Sprintf("suspend %s of namespace %s, and let it go on when this one has ended", r, r.Namespace), Assumes: "its owner agrees; what its pods have done since they last saved is lost"}
 	for _, p := range slices.Concat(h.placed, h.waiting) {
 		e.Gone = append(e.Gone, p)

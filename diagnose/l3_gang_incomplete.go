@@ -3,11 +3,14 @@ package diagnose
 import (
 	"fmt"
 	"slices"
+	"strconv"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/engine/why"
 )
 
@@ -21,77 +24,77 @@ var gangIncompleteCheck = Check{
 }
 
 func gangIncomplete(c *Case) []Finding {
-	gang := c.gangOf(c.Pod)
+	gang := c.GangOf(c.Pod)
 	if !c.Waits() || gang == "" {
 		return nil
 	}
-	there, coming, makers := c.members(gang)
+	there, coming, owners := c.GangMembers(gang)
 	need, ok := c.needs(gang, there)
 	if !ok || len(there) >= need {
 		return nil
 	}
 	f := Finding{
-		Message:  fmt.Sprintf("%s needs %s to start, and %s", c.gangName(c.Pod), pods(need), existing(len(there))),
+		Message:  fmt.Sprintf("%s needs %s to start, and %s", c.GangName(c.Pod), wording.Pods(need), wording.Existing(len(there))),
 		Evidence: c.gangSeen(need),
 	}
 	switch {
 	case len(there)+coming < need:
-		f.Message += c.noMore(makers)
+		f.Message += c.noMore(owners)
 		f.Edits = append(c.makeMore(there, need), c.needFewer(len(there)+coming)...)
-	case c.Edited() || c.young(makers):
+	case c.Edited() || c.young(owners):
 		f.Calm, f.Owner = true, Nobody
 		f.Message += ", the others are being made"
 	default:
-		f.Message += fmt.Sprintf("; %s should have made %d more", wordsOf(makers), coming)
-		f.Fit = c.kept(makers) // then what keeps them from being made is the cause, and this stands beside it
+		f.Message += fmt.Sprintf("; %s should have made %d more", wordsOf(owners), coming)
+		f.Fit = c.kept(owners) // then what keeps them from being made is the cause, and this stands beside it
 	}
 	return []Finding{f}
 }
 
 // gangSeen is where the number is said.
-func (c *Case) gangSeen(need int) []Evidence {
-	if g := c.podGroup(c.Pod); g != nil {
-		return []Evidence{{Object: RefTo(g).In(), Field: "spec.schedulingPolicy.gang.minCount", Value: itoa(need)}}
+func (c *Case) gangSeen(need int) []facts.Evidence {
+	if g := c.PodGroup(c.Pod); g != nil {
+		return []facts.Evidence{{Object: facts.RefTo(g).In(), Field: "spec.schedulingPolicy.gang.minCount", Value: strconv.Itoa(need)}}
 	}
-	value, by := c.saidFor(c.Pod, gangKey)
+	value, by := c.Inherited(c.Pod, facts.GangKey)
 	if by == nil {
 		return nil
 	}
-	if by.GetAnnotations()[gangKey] == "" {
-		return []Evidence{{Object: RefTo(by).In(), Field: fmt.Sprintf("metadata.labels[%q]", gangKey), Value: value}}
+	if by.GetAnnotations()[facts.GangKey] == "" {
+		return []facts.Evidence{{Object: facts.RefTo(by).In(), Field: fmt.Sprintf("metadata.labels[%q]", facts.GangKey), Value: value}}
 	}
-	return []Evidence{{Object: RefTo(by).In(), Field: fmt.Sprintf("metadata.annotations[%q]", gangKey), Value: value}}
+	return []facts.Evidence{{Object: facts.RefTo(by).In(), Field: fmt.Sprintf("metadata.annotations[%q]", facts.GangKey), Value: value}}
 }
 
 // noMore says that nobody will make what is missing.
-func (c *Case) noMore(makers []Object) string {
-	if len(makers) == 0 {
+func (c *Case) noMore(owners []facts.Object) string {
+	if len(owners) == 0 {
 		return ", and nobody makes more"
 	}
-	return fmt.Sprintf(", and what %s still makes is not enough", wordsOf(makers))
+	return fmt.Sprintf(", and what %s still makes is not enough", wordsOf(owners))
 }
 
-func wordsOf(all []Object) string {
+func wordsOf(all []facts.Object) string {
 	out := make([]string, len(all))
 	for i, o := range all {
-		out[i] = RefTo(o).String()
+		out[i] = facts.RefTo(o).String()
 	}
 	slices.Sort(out)
-	return atMost(3, out)
+	return wording.AtMost(3, out)
 }
 
-// young says whether the makers may not have got to it yet.
-func (c *Case) young(makers []Object) bool {
-	return !slices.ContainsFunc(makers, func(m Object) bool { return c.Now.Sub(m.GetCreationTimestamp().Time) >= patience })
+// young says whether the owners may not have got to it yet.
+func (c *Case) young(owners []facts.Object) bool {
+	return !slices.ContainsFunc(owners, func(m facts.Object) bool { return c.Now.Sub(m.GetCreationTimestamp().Time) >= patience })
 }
 
-// kept says whether another check finds what keeps the makers from making pods.
-func (c *Case) kept(makers []Object) bool {
-	for _, m := range makers {
-		p := podFrom(m, 0)
-		c.admitted(p)
-		top := c.highest(m)
-		at := &Case{Facts: c.Facts, Now: c.Now, Target: c.Target, Top: top, Pod: p, Like: c.lacks(m), State: Absent, All: c.podsOf(top), Makers: c.path(top, m), Checks: c.Checks}
+// kept says whether another check finds what keeps the owners from making pods.
+func (c *Case) kept(owners []facts.Object) bool {
+	for _, m := range owners {
+		p := facts.PodFrom(m, 0)
+		c.Admit(p)
+		top := c.TopOwner(m)
+		at := &Case{Facts: c.Facts, Now: c.Now, Target: c.Target, Top: top, Pod: p, Like: c.MissingPods(m), State: facts.Absent, All: c.PodsMadeBy(top), Owners: c.OwnerPath(top, m), Checks: c.Checks}
 		for _, other := range c.Checks {
 			if other.Stage == Create && len(other.Find(at)) > 0 {
 				return true
@@ -106,27 +109,27 @@ func (c *Case) needFewer(n int) []Edit {
 	if n < 1 {
 		return nil
 	}
-	e := Edit{Side: Workload, Cost: 2, Text: fmt.Sprintf("let %s start with %s", c.gangName(c.Pod), pods(n)), Assumes: "the work can do with fewer pods"}
-	if g := c.podGroup(c.Pod); g != nil {
+	e := Edit{Side: Workload, Cost: 2, Text: fmt.Sprintf("let %s start with %s", c.GangName(c.Pod), wording.Pods(n)), Assumes: "the work can do with fewer pods"}
+	if g := c.PodGroup(c.Pod); g != nil {
 		m := g.DeepCopy()
 		m.Spec.SchedulingPolicy.Gang.MinCount = int32(n)
-		e.Set, e.Command = []Object{m}, patchLine(g, "merge", map[string]any{"spec": map[string]any{"schedulingPolicy": map[string]any{"gang": map[string]any{"minCount": n}}}})
+		e.Set, e.Command = []facts.Object{m}, patchLine(g, "merge", map[string]any{"spec": map[string]any{"schedulingPolicy": map[string]any{"gang": map[string]any{"minCount": n}}}})
 		return []Edit{e}
 	}
 	if c.Pod.Labels["berth.dev/min"] != "" {
 		return nil
 	}
-	e.Ops = []Op{c.putAnnotation("berth.dev/min", itoa(n))}
-	if size, _ := c.saidFor(c.Pod, "berth.dev/size"); size != "" {
-		e.Ops = append(e.Ops, c.putAnnotation("berth.dev/size", itoa(n)))
+	e.Ops = []Op{c.putAnnotation("berth.dev/min", strconv.Itoa(n))}
+	if size, _ := c.Inherited(c.Pod, "berth.dev/size"); size != "" {
+		e.Ops = append(e.Ops, c.putAnnotation("berth.dev/size", strconv.Itoa(n)))
 	}
 	return []Edit{e}
 }
 
 // makeMore has the one Job whose pods are the gang make as many as it needs.
 func (c *Case) makeMore(there []*corev1.Pod, need int) []Edit {
-	j, ok := c.Maker().(*batchv1.Job)
-	if !ok || j.GetUID() != c.Top.GetUID() || slices.ContainsFunc(there, func(p *corev1.Pod) bool { return c.Controller(p) != Object(j) }) {
+	j, ok := c.Owner().(*batchv1.Job)
+	if !ok || j.GetUID() != c.Top.GetUID() || slices.ContainsFunc(there, func(p *corev1.Pod) bool { return c.Controller(p) != facts.Object(j) }) {
 		return nil
 	}
 	if j.Spec.CompletionMode != nil && *j.Spec.CompletionMode == batchv1.IndexedCompletion && ptr.Deref(j.Spec.Completions, 0) != int32(need) {
@@ -146,5 +149,5 @@ func (c *Case) grown(j *batchv1.Job, parallelism, completions int, body map[stri
 	if completions > 0 {
 		n.Spec.Completions = &done
 	}
-	return Edit{Side: Workload, Cost: 2, Text: fmt.Sprintf("run %s of %s at a time", pods(parallelism), RefTo(j)), Set: []Object{n}, Command: patchLine(j, "merge", body)}
+	return Edit{Side: Workload, Cost: 2, Text: fmt.Sprintf("run %s of %s at a time", wording.Pods(parallelism), facts.RefTo(j)), Set: []facts.Object{n}, Command: patchLine(j, "merge", body)}
 }

@@ -3,7 +3,9 @@ package diagnose
 import (
 	"fmt"
 
+	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/engine/why"
+	"github.com/berth-dev/berth/internal/spelling"
 )
 
 var gangMissingCheck = Check{
@@ -16,13 +18,13 @@ var gangMissingCheck = Check{
 
 func gangMissing(c *Case) []Finding {
 	s := c.Pod.Spec.SchedulingGroup
-	if !c.Waits() || s == nil || s.PodGroupName == nil || c.podGroup(c.Pod) != nil || !c.readsPodGroups() {
+	if !c.Waits() || s == nil || s.PodGroupName == nil || c.PodGroup(c.Pod) != nil || !c.readsPodGroups() {
 		return nil
 	}
 	name := *s.PodGroupName
 	f := Finding{
 		Message:  fmt.Sprintf("there is no PodGroup %s in namespace %s, which pod %s names", name, c.Pod.Namespace, c.Pod.Name),
-		Evidence: []Evidence{{Object: RefTo(c.Pod).In(), Field: "spec.schedulingGroup.podGroupName", Value: name}},
+		Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: "spec.schedulingGroup.podGroupName", Value: name}},
 	}
 	var have []string
 	for _, g := range c.PodGroups {
@@ -30,7 +32,7 @@ func gangMissing(c *Case) []Finding {
 			have = append(have, g.Name)
 		}
 	}
-	if near, ok := closest(name, have); ok {
+	if near, ok := spelling.Closest(name, have); ok {
 		f.Edits = []Edit{{
 			Side: Workload, Cost: 1, Text: fmt.Sprintf("name PodGroup %s instead of %s", near, name),
 			Ops: []Op{{Op: "replace", Path: "/spec/schedulingGroup/podGroupName", Value: near}},

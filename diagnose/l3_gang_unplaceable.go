@@ -7,6 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/engine/why"
 )
 
@@ -20,12 +22,12 @@ var gangUnplaceableCheck = Check{
 }
 
 func gangUnplaceable(c *Case) []Finding {
-	g := c.podGroup(c.Pod)
-	if c.State != Pending || g == nil || g.Spec.SchedulingPolicy.Gang == nil {
+	g := c.PodGroup(c.Pod)
+	if c.State != facts.Pending || g == nil || g.Spec.SchedulingPolicy.Gang == nil {
 		return nil
 	}
 	need := int(g.Spec.SchedulingPolicy.Gang.MinCount)
-	there, _, _ := c.members(c.gangOf(c.Pod))
+	there, _, _ := c.GangMembers(c.GangOf(c.Pod))
 	if len(there) < need {
 		return nil
 	}
@@ -34,7 +36,7 @@ func gangUnplaceable(c *Case) []Finding {
 	switch said := meta.FindStatusCondition(g.Status.Conditions, schedulingv1beta1.PodGroupInitiallyScheduled); {
 	case said != nil && said.Status == metav1.ConditionFalse && said.Reason == schedulingv1beta1.PodGroupReasonUnschedulable:
 		f.Message = fmt.Sprintf("PodGroup %s cannot be placed as a whole: %s", g.Name, said.Message)
-		f.Evidence = []Evidence{{Object: RefTo(g).In(), Field: "status.conditions[PodGroupInitiallyScheduled]", Value: said.Reason + ": " + said.Message}}
+		f.Evidence = []facts.Evidence{{Object: facts.RefTo(g).In(), Field: "status.conditions[PodGroupInitiallyScheduled]", Value: said.Reason + ": " + said.Message}}
 	case fit == nil:
 		return nil
 	}
@@ -59,12 +61,12 @@ func gangUnplaceable(c *Case) []Finding {
 		return nil
 	}
 	if f.Message == "" {
-		f.Message = fmt.Sprintf("PodGroup %s needs %s at once, and there is room for %d", g.Name, pods(need), room)
+		f.Message = fmt.Sprintf("PodGroup %s needs %s at once, and there is room for %d", g.Name, wording.Pods(need), room)
 	}
 	fewer := g.DeepCopy()
 	fewer.Spec.SchedulingPolicy.Gang.MinCount = int32(room)
 	f.Edits = []Edit{{
-		Side: Workload, Cost: 5, Set: []Object{fewer}, Text: fmt.Sprintf("let PodGroup %s start with %s", g.Name, pods(int(room))), Assumes: "the work can do with fewer pods",
+		Side: Workload, Cost: 5, Set: []facts.Object{fewer}, Text: fmt.Sprintf("let PodGroup %s start with %s", g.Name, wording.Pods(int(room))), Assumes: "the work can do with fewer pods",
 		Command: patchLine(g, "merge", map[string]any{"spec": map[string]any{"schedulingPolicy": map[string]any{"gang": map[string]any{"minCount": room}}}}),
 	}}
 	return []Finding{f}

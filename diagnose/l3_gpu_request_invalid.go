@@ -3,6 +3,8 @@ package diagnose
 import (
 	"fmt"
 	"strings"
+
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
 var gpuRequestInvalidCheck = Check{
@@ -21,8 +23,8 @@ func gpuRequestInvalid(c *Case) []Finding {
 			for _, w := range c.wrongAsks(&t.Spec.Containers[i]) {
 				at := fmt.Sprintf("spec.containers[%d].resources", i)
 				f := Finding{
-					Message:  fmt.Sprintf("container %s of %s %s", t.Spec.Containers[i].Name, RefTo(t.of), w.said),
-					Evidence: []Evidence{{Object: RefTo(t.of).In(), Field: strings.ReplaceAll(strings.TrimPrefix(t.path, "/"), "/", ".") + "." + at, Value: w.value}},
+					Message:  fmt.Sprintf("container %s of %s %s", t.Spec.Containers[i].Name, facts.RefTo(t.of), w.said),
+					Evidence: []facts.Evidence{{Object: facts.RefTo(t.of).In(), Field: strings.ReplaceAll(strings.TrimPrefix(t.path, "/"), "/", ".") + "." + at, Value: w.value}},
 				}
 				if r := c.deniedBy(byValidation); r != nil {
 					f.Evidence = append(f.Evidence, r.Evidence)
@@ -49,8 +51,8 @@ func (c *Case) rewritten(t placedTemplate, i int, w wrongAsk) Edit {
 	if err != nil {
 		return e
 	}
-	r := RefTo(t.of)
-	e.Set = []Object{n}
-	e.Command = fmt.Sprintf("kubectl get %s %s -n %s -o json | kubectl patch --local -f - --type=json -p %s -o json | kubectl replace --force -f -", kindOf(t.of).Name(), r.Name, r.Namespace, quoted(ops))
+	r := facts.RefTo(t.of)
+	e.Set = []facts.Object{n}
+	e.Command = fmt.Sprintf("kubectl get %s %s -n %s -o json | kubectl patch --local -f - --type=json -p %s -o json | kubectl replace --force -f -", facts.KindOfObject(t.of).Name(), r.Name, r.Namespace, quoted(ops))
 	return e
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
 var gpuShareMisfitCheck = Check{
@@ -16,7 +18,7 @@ var gpuShareMisfitCheck = Check{
 }
 
 func gpuShareMisfit(c *Case) []Finding {
-	if c.State != Pending || !hamiShares(c.Pod) {
+	if c.State != facts.Pending || !hamiShares(c.Pod) {
 		return nil
 	}
 	for _, said := range c.hamiSaid() {
@@ -25,11 +27,11 @@ func gpuShareMisfit(c *Case) []Finding {
 			continue
 		}
 		asks := ""
-		for _, name := range extendedOf(c.Pod) {
+		for _, name := range facts.ExtendedOf(c.Pod) {
 			q := c.Pod.Spec.Containers[0].Resources.Limits[corev1.ResourceName(name)]
 			asks += fmt.Sprintf(", %s %s", &q, name)
 		}
-		return []Finding{{Owner: words[0].owner, Message: fmt.Sprintf("%s (HAMi: %s)%s", words[0].means, words[0].word, hamiAsks(asks)), Evidence: []Evidence{said}}}
+		return []Finding{{Owner: words[0].owner, Message: fmt.Sprintf("%s (HAMi: %s)%s", words[0].means, words[0].word, hamiAsks(asks)), Evidence: []facts.Evidence{said}}}
 	}
 	return nil
 }
@@ -42,18 +44,18 @@ func hamiAsks(list string) string {
 }
 
 // hamiSaid is what was said of the pod, the newest first: only events and the pod's condition show the cards.
-func (c *Case) hamiSaid() []Evidence {
-	var out []Evidence
+func (c *Case) hamiSaid() []facts.Evidence {
+	var out []facts.Evidence
 	if !c.Exists {
 		return nil
 	}
 	for _, cond := range c.Pod.Status.Conditions {
 		if cond.Type == corev1.PodScheduled && cond.Status == corev1.ConditionFalse {
-			out = append(out, Evidence{Object: RefTo(c.Pod).In(), Field: `status.conditions["PodScheduled"].message`, Value: cond.Message})
+			out = append(out, facts.Evidence{Object: facts.RefTo(c.Pod).In(), Field: `status.conditions["PodScheduled"].message`, Value: cond.Message})
 		}
 	}
 	for _, e := range c.EventsOf(c.Pod, "FailedScheduling", "FilteringFailed") {
-		out = append(out, Evidence{Object: RefTo(c.Pod).In(), Field: "event " + e.Reason, Value: e.Message})
+		out = append(out, facts.Evidence{Object: facts.RefTo(c.Pod).In(), Field: "event " + e.Reason, Value: e.Message})
 	}
 	return out
 }

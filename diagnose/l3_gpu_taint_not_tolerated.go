@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
 var gpuTaintNotToleratedCheck = Check{
@@ -40,7 +42,7 @@ func gpuTaint(c *Case) []Finding {
 		texts = append(texts, strings.TrimPrefix(e.Text, "add a toleration for "))
 		out.Edits = append(out.Edits, e)
 		for _, t := range s.taints {
-			out.Evidence = append(out.Evidence, Evidence{Object: "node/" + s.nodes[0], Field: fmt.Sprintf("spec.taints[key=%q]", t.Key), Value: taintText(t)})
+			out.Evidence = append(out.Evidence, facts.Evidence{Object: "node/" + s.nodes[0], Field: fmt.Sprintf("spec.taints[key=%q]", t.Key), Value: taintText(t)})
 		}
 	}
 	out.Fit = true
@@ -104,11 +106,11 @@ func nodesHave(n int) string {
 func gpuTaintAsSaid(c *Case) []Finding {
 	s, ok := c.Said()
 	device, _ := deviceAsked(c.Pod)
-	if !ok || c.State != Pending || device == "" || s.Evicting.Nobody > 0 && s.Short(device) > 0 {
+	if !ok || c.State != facts.Pending || device == "" || s.Evicting.Nobody > 0 && s.Short(device) > 0 {
 		return nil
 	}
 	for _, t := range s.Taints() {
-		if c.kindOfTaint(t) == taintOfHardware {
+		if kindOfTaint(c.Facts, t) == taintOfHardware {
 			return []Finding{{
 				Message:  fmt.Sprintf("nodes have the taint %s=%s, which marks what the pod asks for, and the pod does not tolerate it", t.Key, t.Value),
 				Evidence: c.saidEvidence(), Advice: "Add the toleration to the workload. It could not be tried: the nodes cannot be seen.",

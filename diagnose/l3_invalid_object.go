@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/engine/why"
 )
 
@@ -18,7 +20,7 @@ var invalidObjectCheck = Check{
 
 func invalidObject(c *Case) []Finding {
 	if r := c.deniedBy(byValidation); r != nil && c.wanted() && c.elseWrong(r) {
-		return []Finding{{Message: fmt.Sprintf("the API server does not accept the pods of %s: %s", RefTo(c.Maker()), shortened(oneLine(r.Text), 400)), Evidence: []Evidence{r.Evidence}}}
+		return []Finding{{Message: fmt.Sprintf("the API server does not accept the pods of %s: %s", facts.RefTo(c.Owner()), wording.Shortened(wording.OneLine(r.Text), 400)), Evidence: []facts.Evidence{r.Evidence}}}
 	}
 	return c.shut(why.InvalidObject)
 }

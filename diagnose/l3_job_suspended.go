@@ -6,6 +6,8 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
 var jobSuspendedCheck = Check{
@@ -18,8 +20,8 @@ var jobSuspendedCheck = Check{
 }
 
 func jobSuspended(c *Case) []Finding {
-	for _, m := range c.Makers {
-		path, ok := suspended(m)
+	for _, m := range c.Owners {
+		path, ok := facts.Suspended(m)
 		if !ok || c.queued() {
 			continue
 		}
@@ -32,8 +34,8 @@ func jobSuspended(c *Case) []Finding {
 			}
 		}
 		f := Finding{
-			Message:  fmt.Sprintf("%s is suspended%s, and no queue manages it", RefTo(m), since),
-			Evidence: []Evidence{{Object: RefTo(m).In(), Field: path, Value: "true"}},
+			Message:  fmt.Sprintf("%s is suspended%s, and no queue manages it", facts.RefTo(m), since),
+			Evidence: []facts.Evidence{{Object: facts.RefTo(m).In(), Field: path, Value: "true"}},
 		}
 		if e, ok := c.resumed(); ok {
 			f.Edits = []Edit{e}
@@ -43,11 +45,11 @@ func jobSuspended(c *Case) []Finding {
 	return nil
 }
 
-// resumed sets every maker going; the command is for the topmost one, whose controller passes it on.
+// resumed sets every owner going; the command is for the topmost one, whose controller passes it on.
 func (c *Case) resumed() (Edit, bool) {
 	e := Edit{Side: Workload, Cost: 1}
-	for _, m := range c.Makers {
-		field, ok := suspended(m)
+	for _, m := range c.Owners {
+		field, ok := facts.Suspended(m)
 		if !ok {
 			continue
 		}
@@ -68,7 +70,7 @@ func (c *Case) resumed() (Edit, bool) {
 			e.Set = append(e.Set, n)
 		}
 		if e.Command == "" {
-			e.Text, e.Command = "resume "+RefTo(m).String(), patchLine(m, "merge", body)
+			e.Text, e.Command = "resume "+facts.RefTo(m).String(), patchLine(m, "merge", body)
 		}
 	}
 	return e, e.Command != ""

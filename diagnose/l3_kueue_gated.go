@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/kube/dialect"
 )
 
 var kueueGatedCheck = Check{
@@ -22,25 +25,25 @@ func kueueGated(c *Case) []Finding {
 	}
 	found := Finding{Evidence: v.evidence()}
 	switch {
-	case holds(v.work, "Admitted"):
+	case dialect.IsTrue(v.work, "Admitted"):
 		found.Message = fmt.Sprintf("Kueue has admitted Workload %s and has not let its pods go yet", v.work.GetName())
-		found.Calm = c.Now.Sub(says(v.work, "Admitted").at) < time.Minute
+		found.Calm = c.Now.Sub(dialect.ConditionOf(v.work, "Admitted").At) < time.Minute
 	case v.queue == "":
 		found.Message = fmt.Sprintf("Workload %s names no LocalQueue, so Kueue does not admit it", v.work.GetName())
 		found.Edits, found.Owner = c.kueueElsewhere(v), User
 	case v.work == nil:
 		found.Message = fmt.Sprintf("Kueue is to admit it from LocalQueue %s and has made no Workload for it", v.queue)
 		found.Calm = c.Age() < time.Minute
-	case valueAt(v.work.Object, "spec", "active") == false:
+	case dialect.Value(v.work.Object, "spec", "active") == false:
 		found.Message = fmt.Sprintf("Workload %s is deactivated", v.work.GetName())
 		if v.message != "" && !strings.HasSuffix(v.message, "is deactivated") {
 			found.Message += ": " + v.message
 		}
 		found.Edits = c.kueueOnly(Edit{
-			Side: Cluster, Cost: 3, Text: "activate Workload " + v.work.GetName() + " again", Set: []Object{changed(v.work, map[string]any{"/spec/active": true})},
+			Side: Cluster, Cost: 3, Text: "activate Workload " + v.work.GetName() + " again", Set: []facts.Object{changed(v.work, map[string]any{"/spec/active": true})},
 			Command: patchLine(v.work, "merge", map[string]any{"spec": map[string]any{"active": true}}),
 		})
-	case holds(v.work, "QuotaReserved"):
+	case dialect.IsTrue(v.work, "QuotaReserved"):
 		found.Message = fmt.Sprintf("Workload %s has its quota and waits for an admission check: %s", v.work.GetName(), kueueCheckSays(v))
 	case v.cluster != nil && v.room.fits:
 		found.Message = fmt.Sprintf("%s has room for Workload %s, and Kueue has not admitted it yet", v.name(), v.work.GetName())
@@ -56,9 +59,9 @@ func kueueGated(c *Case) []Finding {
 
 // kueueCheckSays is the first admission check that is not ready, and its message.
 func kueueCheckSays(v *kueueView) string {
-	for _, s := range itemsAt(v.work.Object, "status", "admissionChecks") {
-		if state := textAt(s, "state"); state != "Ready" {
-			out := textAt(s, "name") + " is " + state
+	for _, s := range dialect.Items(v.work.Object, "status", "admissionChecks") {
+		if state := dialect.Text(s, "state"); state != "Ready" {
+			out := dialect.Text(s, "name") + " is " + state
 			if v.message != "" {
 				out += ", " + v.message
 			}

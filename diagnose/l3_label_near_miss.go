@@ -1,6 +1,11 @@
 package diagnose
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
+)
 
 var labelNearMissCheck = Check{
 	Cause: "label-near-miss", Layer: L3, Owner: User, Stage: Place, Rank: 10,
@@ -23,12 +28,12 @@ func labelNearMiss(c *Case) []Finding {
 		}
 		f := Finding{
 			Fit:      true,
-			Message:  fmt.Sprintf("no node has %s; %d %s %s=%s", n.text(), c.valuesOf(key)[value], inNumber(c.valuesOf(key)[value], "has", "have"), key, value),
-			Evidence: []Evidence{{Object: RefTo(c.Pod).In(), Field: n.field(), Value: n.text()}},
+			Message:  fmt.Sprintf("no node has %s; %d %s %s=%s", n.text(), valuesOf(c.Facts, key)[value], wording.InNumber(valuesOf(c.Facts, key)[value], "has", "have"), key, value),
+			Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: n.field(), Value: n.text()}},
 		}
 		for _, node := range c.Nodes {
 			if node.Labels[key] == value {
-				f.Evidence = append(f.Evidence, Evidence{Object: "node/" + node.Name, Field: fmt.Sprintf("metadata.labels[%q]", key), Value: value})
+				f.Evidence = append(f.Evidence, facts.Evidence{Object: "node/" + node.Name, Field: fmt.Sprintf("metadata.labels[%q]", key), Value: value})
 				break
 			}
 		}

@@ -6,6 +6,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/engine/why"
 )
 
@@ -40,7 +42,7 @@ func largerThanAnyNode(c *Case) []Finding {
 		f := Finding{Fit: true, Message: fmt.Sprintf("one pod asks for %s %s, and no node has any", why.Quantity(name, ask), name)}
 		if at != "" {
 			f.Message = fmt.Sprintf("one pod asks for %s %s, and the largest node that it may have, %s, has %s", why.Quantity(name, ask), name, at, why.Quantity(name, most))
-			f.Evidence = []Evidence{{Object: "node/" + at, Field: fmt.Sprintf("status.allocatable[%q]", name), Value: why.Quantity(name, most)}}
+			f.Evidence = []facts.Evidence{{Object: "node/" + at, Field: fmt.Sprintf("status.allocatable[%q]", name), Value: why.Quantity(name, most)}}
 			f.Edits = smaller(c, name, ask, most)
 		}
 		if len(c.ConfigMaps) > 0 || c.autoscaled() {
@@ -48,7 +50,7 @@ func largerThanAnyNode(c *Case) []Finding {
 		}
 		out = append(out, f)
 	}
-	if len(out) == 0 && notBroken(c, nodes) && !slices.ContainsFunc(extendedOf(c.Pod), c.gap) {
+	if len(out) == 0 && notBroken(c, nodes) && !slices.ContainsFunc(facts.ExtendedOf(c.Pod), c.gap) {
 		out = append(out, Finding{Fit: true, Message: "no node has everything that one pod asks for, even when empty: " + askText(c.Pod)})
 	}
 	return out
@@ -119,7 +121,7 @@ func largerAsSaid(c *Case) []Finding {
 		}
 		return c.berthSaid(why.LargerThanAnyNode)
 	}
-	if c.State != Pending || !c.tellsSize() || !s.Evicting.Known || s.Evicting.Nobody > 0 || len(s.Lacks()) == 0 {
+	if c.State != facts.Pending || !tellsSize(c.Facts) || !s.Evicting.Known || s.Evicting.Nobody > 0 || len(s.Lacks()) == 0 {
 		return nil
 	}
 	device, ask := deviceAsked(c.Pod)
@@ -134,7 +136,7 @@ func largerAsSaid(c *Case) []Finding {
 		name, ask = s.Lacks()[0], asksFor(c.Pod, s.Lacks()[0])
 	}
 	return []Finding{{
-		Message:  fmt.Sprintf("one pod asks for %s %s, and on %s with too little the scheduler found that it would not fit even if empty", why.Quantity(name, ask), name, inNumber(s.Short(name), "the 1 node", fmt.Sprintf("each of the %d nodes", s.Short(name)))),
+		Message:  fmt.Sprintf("one pod asks for %s %s, and on %s with too little the scheduler found that it would not fit even if empty", why.Quantity(name, ask), name, wording.InNumber(s.Short(name), "the 1 node", fmt.Sprintf("each of the %d nodes", s.Short(name)))),
 		Evidence: c.saidEvidence(),
 	}}
 }

@@ -2,9 +2,12 @@ package diagnose
 
 import (
 	"fmt"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
 var limitRangeCheck = Check{
@@ -22,13 +25,13 @@ func limitRange(c *Case) []Finding {
 	}
 	if !c.Sees("limitranges", c.Pod.Namespace) {
 		if r := c.deniedBy(byLimitRange); r != nil {
-			return []Finding{{Message: fmt.Sprintf("a LimitRange of namespace %s does not allow it: %s", c.Pod.Namespace, r.Text), Evidence: []Evidence{r.Evidence}}}
+			return []Finding{{Message: fmt.Sprintf("a LimitRange of namespace %s does not allow it: %s", c.Pod.Namespace, r.Text), Evidence: []facts.Evidence{r.Evidence}}}
 		}
 		return nil
 	}
 	var out []Finding
 	p := c.asCreated()
-	for _, l := range c.limitRanges(p.Namespace) {
+	for _, l := range limitRanges(c.Facts, p.Namespace) {
 		for i := range l.Spec.Limits {
 			b := bounds{c: c, l: l, item: i, LimitRangeItem: &l.Spec.Limits[i]}
 			switch b.Type {
@@ -99,10 +102,10 @@ func (b *bounds) crossed(at *container, who string, requests, limits corev1.Reso
 }
 
 func (b *bounds) finding(field string, name corev1.ResourceName, value resource.Quantity, said string) Finding {
-	r := RefTo(b.l)
+	r := facts.RefTo(b.l)
 	return Finding{
 		Message:  fmt.Sprintf("LimitRange %s of namespace %s %s", r.Name, r.Namespace, said),
-		Evidence: []Evidence{{Object: r.In(), Field: fmt.Sprintf("spec.limits[%d].%s[%q]", b.item, field, name), Value: value.String()}},
+		Evidence: []facts.Evidence{{Object: r.In(), Field: fmt.Sprintf("spec.limits[%d].%s[%q]", b.item, field, name), Value: value.String()}},
 	}
 }
 
@@ -128,9 +131,9 @@ func (b *bounds) moved(field, verb string, name corev1.ResourceName, from, to re
 		list = n.Spec.Limits[b.item].Min
 	}
 	list[name] = to
-	ops := []Op{{Op: "replace", Path: Pointer("spec", "limits", itoa(b.item), field, string(name)), Value: to.String()}}
+	ops := []Op{{Op: "replace", Path: Pointer("spec", "limits", strconv.Itoa(b.item), field, string(name)), Value: to.String()}}
 	return Edit{
-		Side: Cluster, Cost: 3, Set: []Object{n}, Command: patchLine(n, "json", ops),
+		Side: Cluster, Cost: 3, Set: []facts.Object{n}, Command: patchLine(n, "json", ops),
 		Text: fmt.Sprintf("%s the %s of %s per %s in LimitRange %s from %s to %s", verb, field, name, b.Type, n.Name, &from, &to),
 	}
 }

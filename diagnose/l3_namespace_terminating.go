@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
 var namespaceTerminatingCheck = Check{
@@ -15,7 +17,7 @@ var namespaceTerminatingCheck = Check{
 }
 
 func namespaceTerminating(c *Case) []Finding {
-	if c.State != Absent {
+	if c.State != facts.Absent {
 		return nil
 	}
 	for _, n := range c.Namespaces {
@@ -24,20 +26,20 @@ func namespaceTerminating(c *Case) []Finding {
 		}
 		f := Finding{
 			Message:  fmt.Sprintf("namespace %s is being deleted", n.Name),
-			Evidence: []Evidence{{Object: RefTo(n).In(), Field: "status.phase", Value: string(n.Status.Phase)}},
+			Evidence: []facts.Evidence{{Object: facts.RefTo(n).In(), Field: "status.phase", Value: string(n.Status.Phase)}},
 		}
 		if n.DeletionTimestamp != nil {
 			f.Message += fmt.Sprintf(", since %s", n.DeletionTimestamp.UTC().Format("2006-01-02 15:04 MST"))
 		}
 		for _, s := range n.Status.Conditions {
 			if s.Status == corev1.ConditionTrue && s.Message != "" {
-				f.Evidence = append(f.Evidence, Evidence{Object: RefTo(n).In(), Field: fmt.Sprintf("status.conditions[%s].message", s.Type), Value: s.Message})
+				f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(n).In(), Field: fmt.Sprintf("status.conditions[%s].message", s.Type), Value: s.Message})
 			}
 		}
 		return []Finding{f}
 	}
 	if r := c.deniedBy(byNamespace); r != nil && !c.Sees("namespaces", "") {
-		return []Finding{{Message: fmt.Sprintf("namespace %s is being deleted", r.Name), Evidence: []Evidence{r.Evidence}}}
+		return []Finding{{Message: fmt.Sprintf("namespace %s is being deleted", r.Name), Evidence: []facts.Evidence{r.Evidence}}}
 	}
 	return nil
 }

@@ -45,7 +45,7 @@ func (c *Case) kueueMatching(v *kueueView) []Edit {
 	for _, r := range v.room.refused {
 		e := Edit{Side: Workload, Cost: 2}
 		switch {
-		case r.taint != nil && c.isStateTaint(r.taint.Key):
+		case r.taint != nil && isStateTaint(c.Facts, r.taint.Key):
 			continue
 		case r.taint != nil:
 			t := corev1.Toleration{Key: r.taint.Key, Operator: corev1.TolerationOpEqual, Value: r.taint.Value, Effect: r.taint.Effect}

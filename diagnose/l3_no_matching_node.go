@@ -8,6 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/engine/why"
 )
 
@@ -25,11 +27,11 @@ func noMatchingNode(c *Case) []Finding {
 		return unmatchedAsSaid(c)
 	}
 	f := c.stuck()
-	if f == nil || !c.unmatched(f) || c.newNodeWouldSuit() || len(f.Nodes) == 0 && len(c.Foreign[berthPools]) > 0 && slices.ContainsFunc(extendedOf(c.Pod), c.gap) {
+	if f == nil || !c.unmatched(f) || c.newNodeWouldSuit() || len(f.Nodes) == 0 && len(c.Foreign[berthPools]) > 0 && slices.ContainsFunc(facts.ExtendedOf(c.Pod), c.gap) {
 		return nil
 	}
 	out := Finding{Fit: true, Edits: dropping(c, f)}
-	out.Message = fmt.Sprintf("of %s none will do: %s", number(len(f.Nodes), "node"), strings.Join(clauseTable(c, f), "; "))
+	out.Message = fmt.Sprintf("of %s none will do: %s", wording.Number(len(f.Nodes), "node"), strings.Join(clauseTable(c, f), "; "))
 	if len(f.Nodes) == 0 {
 		out.Message, out.Owner = "the cluster has no nodes", Platform
 	}
@@ -225,7 +227,7 @@ func unmatchedAsSaid(c *Case) []Finding {
 	if !ok {
 		return c.berthSaid(why.NoMatchingNode)
 	}
-	if c.State != Pending || len(s.Lacks()) > 0 && (s.Evicting.Nobody > 0 || !s.Evicting.Known || c.tellsSize()) {
+	if c.State != facts.Pending || len(s.Lacks()) > 0 && (s.Evicting.Nobody > 0 || !s.Evicting.Known || tellsSize(c.Facts)) {
 		return nil
 	}
 	if s.Whole == saidNoNodes {
@@ -243,7 +245,7 @@ func unmatchedAsSaid(c *Case) []Finding {
 		parts = append(parts, fmt.Sprintf("%d %s", r.Nodes, words))
 	}
 	return []Finding{{
-		Message: fmt.Sprintf("of %s none will do: %s; which they are cannot be seen", number(s.Nodes, "node"), strings.Join(parts, "; ")), Evidence: c.saidEvidence(),
+		Message: fmt.Sprintf("of %s none will do: %s; which they are cannot be seen", wording.Number(s.Nodes, "node"), strings.Join(parts, "; ")), Evidence: c.saidEvidence(),
 		Advice: "Compare the node selector, affinity and tolerations with the nodes, or ask somebody who may see them.",
 	}}
 }

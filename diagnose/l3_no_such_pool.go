@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
 var noSuchPoolCheck = Check{
@@ -24,11 +27,11 @@ func noSuchPool(c *Case) []Finding {
 		if _, _, ok := c.near(n); ok || c.onlyPartitioned(n) {
 			continue
 		}
-		have := c.valuesOf(n.key)
+		have := valuesOf(c.Facts, n.key)
 		f := Finding{
 			Fit:      true,
 			Message:  fmt.Sprintf("the pod asks for %s, and no node has the label %s", n.text(), n.key),
-			Evidence: []Evidence{{Object: RefTo(c.Pod).In(), Field: n.field(), Value: n.text()}},
+			Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: n.field(), Value: n.text()}},
 		}
 		if len(have) > 0 {
 			f.Message = fmt.Sprintf("the pod asks for %s, and no node has it; %s", n.text(), counts(n.key, have))
@@ -51,8 +54,8 @@ func noSuchPool(c *Case) []Finding {
 func counts(key string, have map[string]int) string {
 	var out []string
 	for v, n := range have {
-		out = append(out, fmt.Sprintf("%d %s %s=%s", n, inNumber(n, "has", "have"), key, v))
+		out = append(out, fmt.Sprintf("%d %s %s=%s", n, wording.InNumber(n, "has", "have"), key, v))
 	}
 	slices.Sort(out)
-	return atMost(5, out)
+	return wording.AtMost(5, out)
 }

@@ -5,6 +5,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
+	"github.com/berth-dev/berth/internal/spelling"
 )
 
 var noSuchSchedulerCheck = Check{
@@ -18,22 +22,22 @@ var noSuchSchedulerCheck = Check{
 
 func noSuchScheduler(c *Case) []Finding {
 	name := c.Pod.Spec.SchedulerName
-	if c.State != Pending && c.State != Absent || name == "" || spokenOf(c) {
+	if c.State != facts.Pending && c.State != facts.Absent || name == "" || spokenOf(c) {
 		return nil
 	}
-	how, since, seen := c.scheduler(name)
-	f := Finding{Evidence: append(seen, Evidence{Object: RefTo(c.Pod).In(), Field: "spec.schedulerName", Value: name})}
+	how, since, seen := c.Scheduler(name)
+	f := Finding{Evidence: append(seen, facts.Evidence{Object: facts.RefTo(c.Pod).In(), Field: "spec.schedulerName", Value: name})}
 	switch {
-	case how == absent:
+	case how == facts.SchedulerAbsent:
 		f.Message = fmt.Sprintf("pod %s names scheduler %s, and there is none of that name", c.Pod.Name, name)
-	case how == dead:
+	case how == facts.SchedulerDead:
 		f.Owner, f.Message = Scheduler, fmt.Sprintf("scheduler %s, which pod %s names, does not run", name, c.Pod.Name)
 		if !since.IsZero() {
 			f.Message = fmt.Sprintf("scheduler %s, which pod %s names, has not run", name, c.Pod.Name) + " since " + since.UTC().Format("2006-01-02 15:04 MST")
 		}
 		f.Advice = "Start the scheduler; its pods and its log say why it does not run."
 	case c.silence(since):
-		f.Message = fmt.Sprintf("no scheduler has said anything about pod %s, which names %s, for %s", c.Pod.Name, name, minutes(c.Age()))
+		f.Message = fmt.Sprintf("no scheduler has said anything about pod %s, which names %s, for %s", c.Pod.Name, name, wording.Minutes(c.Age()))
 		f.Owner = Scheduler
 	default:
 		return nil
@@ -48,13 +52,13 @@ func noSuchScheduler(c *Case) []Finding {
 // silence says whether the pod has waited for long without a word, where nothing else explains that: a scheduler that
 // spoke since the pod is there would have looked at it, and a gang or a claim may keep a pod from being looked at.
 func (c *Case) silence(spoke time.Time) bool {
-	if c.State != Pending || c.Age() < unheard || spoke.After(c.Pod.CreationTimestamp.Time) || c.Edited() || len(c.Pod.Spec.ResourceClaims) > 0 || c.incomplete() {
+	if c.State != facts.Pending || c.Age() < facts.SilentAfter || spoke.After(c.Pod.CreationTimestamp.Time) || c.Edited() || len(c.Pod.Spec.ResourceClaims) > 0 || c.incomplete() {
 		return false
 	}
 	if f := c.Fit(); f != nil {
 		return f.Placed()
 	}
-	return c.Pod.Spec.SchedulerName != corev1.DefaultSchedulerName && c.gangOf(c.Pod) == ""
+	return c.Pod.Spec.SchedulerName != corev1.DefaultSchedulerName && c.GangOf(c.Pod) == ""
 }
 
 // spokenOf says whether a scheduler, or somebody who knows of its decisions, has said something of the pod.
@@ -69,10 +73,10 @@ func spokenOf(c *Case) bool {
 
 // otherSchedulers offers those that run: the one that may have been meant first.
 func (c *Case) otherSchedulers(name string) []Edit {
-	living := c.living()
-	near, isNear := closest(name, living)
+	living := c.LivingSchedulers()
+	near, isNear := spelling.Closest(name, living)
 	var out []Edit
-	for _, s := range byLikeness(name, living) {
+	for _, s := range spelling.ByLikeness(name, living) {
 		if s == name {
 			continue
 		}

@@ -4,10 +4,13 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/engine/why"
 )
 
@@ -47,7 +50,7 @@ func pinned(c *Case) []Finding {
 // pinnedToGone is of a pod that was given its node by name: no scheduler looks at it, and no kubelet either.
 func pinnedToGone(c *Case) *Finding {
 	name := c.Pod.Spec.NodeName
-	if name == "" || !c.Sees("nodes", "") || c.NodeNamed(name) != nil || c.State != Starting && c.State != Absent {
+	if name == "" || !c.Sees("nodes", "") || c.NodeNamed(name) != nil || c.State != facts.Starting && c.State != facts.Absent {
 		return nil
 	}
 	scheduled := slices.ContainsFunc(c.Pod.Status.Conditions, func(k corev1.PodCondition) bool { return k.Type == corev1.PodScheduled })
@@ -56,7 +59,7 @@ func pinnedToGone(c *Case) *Finding {
 	}
 	f := &Finding{
 		Message:  fmt.Sprintf("spec.nodeName is %s, and there is no such node", name),
-		Evidence: []Evidence{{Object: RefTo(c.Pod).In(), Field: "spec.nodeName", Value: name}},
+		Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: "spec.nodeName", Value: name}},
 	}
 	if c.written().Spec.NodeName == name {
 		f.Edits = []Edit{{Side: Workload, Cost: costWord, Text: "take spec.nodeName out, so that a scheduler finds a node", Ops: []Op{{Op: "remove", Path: "/spec/nodeName"}}}}
@@ -113,7 +116,7 @@ func pinnedToName(c *Case, f *Fit) *Finding {
 	if !ok {
 		return nil
 	}
-	out := &Finding{Fit: true, Evidence: []Evidence{{Object: RefTo(c.Pod).In(), Field: p.field, Value: p.node}}}
+	out := &Finding{Fit: true, Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: p.field, Value: p.node}}}
 	out.Message = fmt.Sprintf("the pod may run on node %s alone, and there is no such node", p.node)
 	at := slices.IndexFunc(f.Nodes, func(n NodeFit) bool { return n.Name == p.node || n.Labels[corev1.LabelHostname] == p.node })
 	if at >= 0 {
@@ -151,8 +154,8 @@ func portTaken(c *Case, f *Fit) *Finding {
 			slices.Sort(nodes)
 			return &Finding{
 				Fit: true, Edits: c.otherPort(at),
-				Message:  fmt.Sprintf("host port %d is taken on %s", at.port, atMost(3, nodes)),
-				Evidence: []Evidence{{Object: RefTo(c.Pod).In(), Field: fmt.Sprintf("spec.containers[%d].ports[%d].hostPort", at.container, at.index), Value: fmt.Sprint(at.port)}},
+				Message:  fmt.Sprintf("host port %d is taken on %s", at.port, wording.AtMost(3, nodes)),
+				Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: fmt.Sprintf("spec.containers[%d].ports[%d].hostPort", at.container, at.index), Value: fmt.Sprint(at.port)}},
 			}
 		}
 	}
@@ -180,7 +183,7 @@ func (c *Case) hostPorts() []hostPort {
 // otherPort asks for no port of the node, or for one that nobody has. Where the pod is on the node's own network, its
 // ports are the node's, and another one is all there is.
 func (c *Case) otherPort(at hostPort) []Edit {
-	path := Pointer("spec", "containers", itoa(at.container), "ports", itoa(at.index))
+	path := Pointer("spec", "containers", strconv.Itoa(at.container), "ports", strconv.Itoa(at.index))
 	used := make(map[int32]bool)
 	for _, p := range c.Pods {
 		for i := range p.Spec.Containers {
@@ -206,11 +209,11 @@ func (c *Case) otherPort(at hostPort) []Edit {
 // pinnedAsSaid goes by the scheduler's words.
 func pinnedAsSaid(c *Case) []Finding {
 	s, ok := c.Said()
-	if !ok || c.State != Pending || len(s.Lacks()) > 0 && s.Evicting.Nobody > 0 {
+	if !ok || c.State != facts.Pending || len(s.Lacks()) > 0 && s.Evicting.Nobody > 0 {
 		return nil
 	}
 	if n := s.Count("node(s) didn't have free ports for the requested pod ports"); n > 0 {
-		return []Finding{{Message: fmt.Sprintf("the host port that the pod asks for is taken on %s", number(n, "node")), Evidence: c.saidEvidence()}}
+		return []Finding{{Message: fmt.Sprintf("the host port that the pod asks for is taken on %s", wording.Number(n, "node")), Evidence: c.saidEvidence()}}
 	}
 	if p, ok := pinOf(c); ok && s.Count("node(s) didn't match") > 0 {
 		return []Finding{{Message: fmt.Sprintf("the pod may run on node %s alone, and that node does not take it or is not there", p.node), Evidence: c.saidEvidence()}}

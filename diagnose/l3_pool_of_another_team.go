@@ -6,6 +6,9 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
 var poolOfAnotherTeamCheck = Check{
@@ -31,7 +34,7 @@ func poolOfAnotherTeam(c *Case) []Finding {
 		}
 		return said[key]
 	}
-	var evidence []Evidence
+	var evidence []facts.Evidence
 	theirs, enough := 0, f.lack()+8 // thousands of nodes need not be opened to see whether it would help
 	for i := range f.Nodes {
 		n := &f.Nodes[i]
@@ -49,7 +52,7 @@ func poolOfAnotherTeam(c *Case) []Finding {
 		at := taints[slices.IndexFunc(taints, keeps)]
 		if !kept[taintText(at)] {
 			kept[taintText(at)] = true
-			evidence = append(evidence, Evidence{Object: "node/" + n.Name, Field: fmt.Sprintf("spec.taints[key=%q]", at.Key), Value: taintText(at)})
+			evidence = append(evidence, facts.Evidence{Object: "node/" + n.Name, Field: fmt.Sprintf("spec.taints[key=%q]", at.Key), Value: taintText(at)})
 		}
 	}
 	if len(probe.Set) == 0 {
@@ -61,7 +64,7 @@ func poolOfAnotherTeam(c *Case) []Finding {
 	}
 	return []Finding{{
 		Fit: true, Probe: &probe, Evidence: evidence,
-		Message: fmt.Sprintf("%s by the taint %s", nodes, atMost(3, slices.Sorted(maps.Keys(kept)))),
+		Message: fmt.Sprintf("%s by the taint %s", nodes, wording.AtMost(3, slices.Sorted(maps.Keys(kept)))),
 	}}
 }
 

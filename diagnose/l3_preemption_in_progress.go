@@ -7,6 +7,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
 var preemptionInProgressCheck = Check{
@@ -26,7 +29,7 @@ func preemptionInProgress(c *Case) []Finding {
 		return []Finding{{Calm: true, Message: "Kueue evicts other work for it: " + strings.TrimSuffix(v.message, "."), Evidence: v.evidence()}}
 	}
 	node := c.Pod.Status.NominatedNodeName
-	if c.State != Pending || node == "" {
+	if c.State != facts.Pending || node == "" {
 		return nil
 	}
 	var leaving []*corev1.Pod
@@ -50,8 +53,8 @@ func preemptionInProgress(c *Case) []Finding {
 	slices.Sort(names)
 	return []Finding{{
 		Calm: true, Fit: true, Until: until, Because: fmt.Sprintf("pod %s/%s is gone by then", last.Namespace, last.Name),
-		Message:  fmt.Sprintf("it has been given node %s and starts when %s, which is being evicted for it, is gone", node, atMost(2, names)),
-		Evidence: []Evidence{{Object: RefTo(c.Pod).In(), Field: "status.nominatedNodeName", Value: node}, {Object: RefTo(last).In(), Field: "metadata.deletionTimestamp", Value: until.UTC().Format(time.RFC3339)}},
+		Message:  fmt.Sprintf("it has been given node %s and starts when %s, which is being evicted for it, is gone", node, wording.AtMost(2, names)),
+		Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: "status.nominatedNodeName", Value: node}, {Object: facts.RefTo(last).In(), Field: "metadata.deletionTimestamp", Value: until.UTC().Format(time.RFC3339)}},
 	}}
 }
 
@@ -63,6 +66,6 @@ func (c *Case) evictionSaid(node string) []Finding {
 	}
 	return []Finding{{
 		Calm: true, Fit: true, Message: fmt.Sprintf("it has been given node %s and starts when a pod that is being evicted for it is gone", node),
-		Evidence: []Evidence{{Object: RefTo(c.Pod).In(), Field: "status.nominatedNodeName", Value: node}},
+		Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: "status.nominatedNodeName", Value: node}},
 	}}
 }

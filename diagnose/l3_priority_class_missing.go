@@ -1,6 +1,10 @@
 package diagnose
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+)
 
 var priorityClassMissingCheck = Check{
 	Cause: "priority-class-missing", Layer: L3, Owner: User, Stage: Create, Rank: 3,
@@ -25,7 +29,7 @@ func priorityClassMissing(c *Case) []Finding {
 	f := Finding{Message: fmt.Sprintf("there is no PriorityClass %s, which the pod names", name)}
 	r := c.deniedBy(byPriorityClass)
 	if r != nil {
-		f.Evidence = []Evidence{r.Evidence}
+		f.Evidence = []facts.Evidence{r.Evidence}
 	}
 	if !c.Sees("priorityclasses.scheduling.k8s.io", "") {
 		if r == nil || r.Name != name {

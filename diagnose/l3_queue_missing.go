@@ -3,7 +3,10 @@ package diagnose
 import (
 	"fmt"
 
+	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/engine/why"
+	"github.com/berth-dev/berth/internal/spelling"
+	"github.com/berth-dev/berth/kube/dialect"
 )
 
 var queueMissingCheck = Check{
@@ -38,19 +41,19 @@ func queueMissing(c *Case) []Finding {
 			Edits: append(c.kueueElsewhere(v), c.kueueMake(v)...),
 		}}
 	}
-	cluster := textAt(v.local.Object, "spec", "clusterQueue")
+	cluster := dialect.Text(v.local.Object, "spec", "clusterQueue")
 	return []Finding{{
 		Owner: Scheduler, Message: fmt.Sprintf("LocalQueue %s leads to ClusterQueue %s, which does not exist", v.queue, cluster),
-		Evidence: []Evidence{{Object: RefTo(v.local).In(), Field: "spec.clusterQueue", Value: cluster}},
+		Evidence: []facts.Evidence{{Object: facts.RefTo(v.local).In(), Field: "spec.clusterQueue", Value: cluster}},
 		Edits:    append(c.kueueElsewhere(v), c.kueueRelead(v, cluster)...),
 	}}
 }
 
 // kueueMake makes the LocalQueue that is named, for the ClusterQueue with the most alike name.
 func (c *Case) kueueMake(v *kueueView) []Edit {
-	for _, cluster := range mostAlike(v.queue, c.foreignNames(kueueClusterQueues, "")) {
-		local := c.kueueNew("LocalQueue", c.Pod.Namespace, v.queue, map[string]any{"clusterQueue": cluster})
-		e := Edit{Side: Cluster, Cost: 3, Text: fmt.Sprintf("make LocalQueue %s in namespace %s, for ClusterQueue %s", v.queue, c.Pod.Namespace, cluster), Set: []Object{local}, Command: applyLine(local)}
+	for _, cluster := range spelling.ByLikeness(v.queue, c.ForeignNames(kueueClusterQueues, "")) {
+		local := kueueNew(c.Facts, "LocalQueue", c.Pod.Namespace, v.queue, map[string]any{"clusterQueue": cluster})
+		e := Edit{Side: Cluster, Cost: 3, Text: fmt.Sprintf("make LocalQueue %s in namespace %s, for ClusterQueue %s", v.queue, c.Pod.Namespace, cluster), Set: []facts.Object{local}, Command: applyLine(local)}
 		if out := c.kueueOnly(e); out != nil {
 			return out
 		}
@@ -60,12 +63,12 @@ func (c *Case) kueueMake(v *kueueView) []Edit {
 
 // kueueRelead makes the LocalQueue anew for another ClusterQueue: that it leads to one cannot be changed in place.
 func (c *Case) kueueRelead(v *kueueView, missing string) []Edit {
-	for _, cluster := range mostAlike(missing, c.foreignNames(kueueClusterQueues, "")) {
-		local := c.kueueNew("LocalQueue", c.Pod.Namespace, v.queue, map[string]any{"clusterQueue": cluster})
+	for _, cluster := range spelling.ByLikeness(missing, c.ForeignNames(kueueClusterQueues, "")) {
+		local := kueueNew(c.Facts, "LocalQueue", c.Pod.Namespace, v.queue, map[string]any{"clusterQueue": cluster})
 		local.SetUID(v.local.GetUID())
-		anew := c.kueueNew("LocalQueue", c.Pod.Namespace, v.queue, map[string]any{"clusterQueue": cluster})
+		anew := kueueNew(c.Facts, "LocalQueue", c.Pod.Namespace, v.queue, map[string]any{"clusterQueue": cluster})
 		e := Edit{
-			Side: Cluster, Cost: 3, Text: fmt.Sprintf("make LocalQueue %s anew for ClusterQueue %s", v.queue, cluster), Set: []Object{local},
+			Side: Cluster, Cost: 3, Text: fmt.Sprintf("make LocalQueue %s anew for ClusterQueue %s", v.queue, cluster), Set: []facts.Object{local},
 			Command: fmt.Sprintf("kubectl delete localqueues.kueue.x-k8s.io %s -n %s && %s", v.queue, c.Pod.Namespace, applyLine(anew)),
 		}
 		if out := c.kueueOnly(e); out != nil {

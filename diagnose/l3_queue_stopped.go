@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/kube/dialect"
 )
 
 var queueStoppedCheck = Check{
@@ -27,31 +30,31 @@ func queueStopped(c *Case) []Finding {
 		if u.u == nil {
 			continue
 		}
-		if policy := textAt(u.u.Object, "spec", "stopPolicy"); policy != "" && policy != "None" {
+		if policy := dialect.Text(u.u.Object, "spec", "stopPolicy"); policy != "" && policy != "None" {
 			return []Finding{{
 				Message:  fmt.Sprintf("%s %s is stopped", u.name, u.u.GetName()),
-				Evidence: []Evidence{{Object: RefTo(u.u).In(), Field: "spec.stopPolicy", Value: policy}},
+				Evidence: []facts.Evidence{{Object: facts.RefTo(u.u).In(), Field: "spec.stopPolicy", Value: policy}},
 				Edits: c.kueueOnly(Edit{
 					Side: Cluster, Cost: 3, Text: fmt.Sprintf("start %s %s again", u.name, u.u.GetName()), Assumes: "who stopped it agrees",
-					Set:     []Object{changed(u.u, map[string]any{"/spec/stopPolicy": "None", "/status/conditions": nil})},
+					Set:     []facts.Object{changed(u.u, map[string]any{"/spec/stopPolicy": "None", "/status/conditions": nil})},
 					Command: patchLine(u.u, "merge", map[string]any{"spec": map[string]any{"stopPolicy": "None"}}),
 				}),
 			}}
 		}
 	}
-	if active := says(v.cluster, "Active"); active != nil && active.status == "False" {
+	if active := dialect.ConditionOf(v.cluster, "Active"); active != nil && active.Status == "False" {
 		return []Finding{kueueBroken(v, active)}
 	}
 	return v.found(v.name()+" is stopped", nil)
 }
 
 // kueueBroken is a ClusterQueue that is not stopped by anyone's word, and not active either.
-func kueueBroken(v *kueueView, active *saying) Finding {
+func kueueBroken(v *kueueView, active *dialect.Condition) Finding {
 	found := Finding{
-		Message:  fmt.Sprintf("ClusterQueue %s is not active: %s", v.cluster.GetName(), strings.TrimSuffix(cmp.Or(active.message, active.reason), ".")),
-		Evidence: []Evidence{{Object: RefTo(v.cluster).In(), Field: `status.conditions["Active"]`, Value: active.reason}},
+		Message:  fmt.Sprintf("ClusterQueue %s is not active: %s", v.cluster.GetName(), strings.TrimSuffix(cmp.Or(active.Message, active.Reason), ".")),
+		Evidence: []facts.Evidence{{Object: facts.RefTo(v.cluster).In(), Field: `status.conditions["Active"]`, Value: active.Reason}},
 	}
-	switch active.reason {
+	switch active.Reason {
 	case "AdmissionCheckInactive":
 		found.Owner, found.Advice = Platform, "See why the controller of the admission check does not run."
 	case "Terminating":

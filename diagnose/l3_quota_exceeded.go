@@ -10,6 +10,9 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
 var quotaExceededCheck = Check{
@@ -49,7 +52,7 @@ func quotaSaid(c *Case) []Finding {
 	if r == nil {
 		return nil
 	}
-	return []Finding{{Message: fmt.Sprintf("quota %s of namespace %s does not allow it: %s", r.Name, c.Pod.Namespace, r.Text), Evidence: []Evidence{r.Evidence}}}
+	return []Finding{{Message: fmt.Sprintf("quota %s of namespace %s does not allow it: %s", r.Name, c.Pod.Namespace, r.Text), Evidence: []facts.Evidence{r.Evidence}}}
 }
 
 // overQuota compares what one pod more would ask for with what the quota has left.
@@ -76,8 +79,8 @@ func (c *Case) overQuota(q *corev1.ResourceQuota, p *corev1.Pod) *Finding {
 		patch = append(patch, fmt.Sprintf("%q:%q", key, wanted.String()))
 		said = append(said, fmt.Sprintf("allows %s %s, %s are used, and each pod asks for %s more", &hard, key, &used, &ask))
 		f.Evidence = append(f.Evidence,
-			Evidence{Object: RefTo(q).In(), Field: fmt.Sprintf("status.hard[%q]", key), Value: hard.String()},
-			Evidence{Object: RefTo(q).In(), Field: fmt.Sprintf("status.used[%q]", key), Value: used.String()})
+			facts.Evidence{Object: facts.RefTo(q).In(), Field: fmt.Sprintf("status.hard[%q]", key), Value: hard.String()},
+			facts.Evidence{Object: facts.RefTo(q).In(), Field: fmt.Sprintf("status.used[%q]", key), Value: used.String()})
 		f.Edits = append(f.Edits, c.quotaLess(q, key, p)...)
 	}
 	if len(over) == 0 {
@@ -95,7 +98,7 @@ func (c *Case) overQuota(q *corev1.ResourceQuota, p *corev1.Pod) *Finding {
 		words[i] = fmt.Sprintf("%s of quota %s from %s to %s", key, q.Name, &hard, &wanted)
 	}
 	f.Edits = append(f.Edits, Edit{
-		Side: Cluster, Text: "raise " + strings.Join(words, " and "), Set: []Object{raised}, Cost: 3,
+		Side: Cluster, Text: "raise " + strings.Join(words, " and "), Set: []facts.Object{raised}, Cost: 3,
 		Command: fmt.Sprintf("kubectl patch resourcequota %s -n %s -p '{\"spec\":{\"hard\":{%s}}}'", q.Name, q.Namespace, strings.Join(patch, ",")),
 	})
 	return &f
@@ -111,7 +114,7 @@ func (c *Case) quotaSilent(q *corev1.ResourceQuota, p *corev1.Pod) *Finding {
 		return &Finding{
 			Owner:    Platform,
 			Message:  fmt.Sprintf("quota %s of namespace %s has no status: nobody has counted what is used, so nothing is let in", q.Name, q.Namespace),
-			Evidence: []Evidence{{Object: RefTo(q).In(), Field: "status.hard", Value: ""}},
+			Evidence: []facts.Evidence{{Object: facts.RefTo(q).In(), Field: "status.hard", Value: ""}},
 			Advice:   "Look at kube-controller-manager, which counts what quotas have used.",
 		}
 	}
@@ -131,7 +134,7 @@ func (c *Case) quotaSilent(q *corev1.ResourceQuota, p *corev1.Pod) *Finding {
 			f := &Finding{
 				Owner:    User,
 				Message:  fmt.Sprintf("quota %s of namespace %s counts %s, and %s does not say how much it needs", q.Name, q.Namespace, key, at.noun()),
-				Evidence: []Evidence{{Object: RefTo(q).In(), Field: fmt.Sprintf("status.hard[%q]", key), Value: quantityText(q.Status.Hard[key])}},
+				Evidence: []facts.Evidence{{Object: facts.RefTo(q).In(), Field: fmt.Sprintf("status.hard[%q]", key), Value: quantityText(q.Status.Hard[key])}},
 				Advice:   fmt.Sprintf("Give every container a value for %s, or let a LimitRange of the namespace give a default.", key),
 			}
 			if request, ok := at.Resources.Requests[name]; ok && limits {
@@ -181,12 +184,12 @@ func (c *Case) quotaLess(q *corev1.ResourceQuota, key corev1.ResourceName, p *co
 
 // fewerInQuota offers to run as many pods as the quota allows, where that is some and they need not start together.
 func (c *Case) fewerInQuota(q *corev1.ResourceQuota, p *corev1.Pod) []Edit {
-	if c.gangOf(p) != "" || c.Like < 1 {
+	if c.GangOf(p) != "" || c.Like < 1 {
 		return nil
 	}
 	have := 0
-	for _, o := range c.Children(c.Maker()) {
-		if pod, ok := o.(*corev1.Pod); ok && !over(pod) && pod.DeletionTimestamp == nil {
+	for _, o := range c.Children(c.Owner()) {
+		if pod, ok := o.(*corev1.Pod); ok && !facts.Ended(pod) && pod.DeletionTimestamp == nil {
 			have++
 		}
 	}
@@ -195,21 +198,21 @@ func (c *Case) fewerInQuota(q *corev1.ResourceQuota, p *corev1.Pod) []Edit {
 		return nil
 	}
 	e := Edit{Side: Workload, Cost: 2, Assumes: "the work can do with fewer pods at a time"}
-	r := RefTo(c.Top)
+	r := facts.RefTo(c.Top)
 	count := int32(can)
-	switch m := c.Maker().(type) {
+	switch m := c.Owner().(type) {
 	case *batchv1.Job:
 		n := m.DeepCopy()
 		n.Spec.Parallelism = &count
 		if c.Top.GetUID() != m.UID || m.Spec.Completions != nil && m.Spec.CompletionMode != nil && *m.Spec.CompletionMode == batchv1.IndexedCompletion && *m.Spec.Completions != 1 {
 			return nil // its pods number each other, or another object sets it
 		}
-		e.Set, e.Text = []Object{n}, fmt.Sprintf("run %s of %s at a time", pods(can), r)
+		e.Set, e.Text = []facts.Object{n}, fmt.Sprintf("run %s of %s at a time", wording.Pods(can), r)
 		e.Command = fmt.Sprintf("kubectl patch job %s -n %s -p '{\"spec\":{\"parallelism\":%d}}'", r.Name, r.Namespace, can)
 	case *appsv1.ReplicaSet:
 		n := m.DeepCopy()
 		n.Spec.Replicas = &count
-		e.Set = []Object{n}
+		e.Set = []facts.Object{n}
 		if d, ok := c.Top.(*appsv1.Deployment); ok {
 			n := d.DeepCopy()
 			n.Spec.Replicas = &count
@@ -245,29 +248,29 @@ func quotaRoom(q *corev1.ResourceQuota, p *corev1.Pod, most int) int {
 	return most
 }
 
-// quotaHolders are the makers of the namespace's pods that use most of the quota's key.
-func (c *Case) quotaHolders(key corev1.ResourceName) []Evidence {
+// quotaHolders are the owners of the namespace's pods that use most of the quota's key.
+func (c *Case) quotaHolders(key corev1.ResourceName) []facts.Evidence {
 	sums := make(map[string]*resource.Quantity)
 	for _, p := range c.Pods {
 		ask, counted := quotaAsk(p, string(key))
-		if p.Namespace != c.Pod.Namespace || over(p) || !counted || ask.IsZero() {
+		if p.Namespace != c.Pod.Namespace || facts.Ended(p) || !counted || ask.IsZero() {
 			continue
 		}
-		var top Object = p
+		var top facts.Object = p
 		for up := c.Controller(p); up != nil; up = c.Controller(up) {
 			top = up
 		}
-		at := RefTo(top).In()
+		at := facts.RefTo(top).In()
 		if sums[at] == nil {
 			sums[at] = &resource.Quantity{}
 		}
 		sums[at].Add(ask)
 	}
-	var out []Evidence
+	var out []facts.Evidence
 	for at, sum := range sums {
-		out = append(out, Evidence{Object: at, Field: string(key), Value: sum.String()})
+		out = append(out, facts.Evidence{Object: at, Field: string(key), Value: sum.String()})
 	}
-	slices.SortFunc(out, func(a, b Evidence) int {
+	slices.SortFunc(out, func(a, b facts.Evidence) int {
 		return cmp.Or(sums[b.Object].Cmp(*sums[a.Object]), strings.Compare(a.Object, b.Object))
 	})
 	return out[:min(3, len(out))]

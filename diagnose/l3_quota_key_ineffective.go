@@ -8,6 +8,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
 var quotaKeyIneffectiveCheck = Check{
@@ -49,7 +52,7 @@ func (c *Case) aboveQuota(q *corev1.ResourceQuota, key corev1.ResourceName, hard
 	held := resource.Quantity{}
 	for _, p := range c.Pods {
 		ask := total(p, requestsOf)[key]
-		if p.Namespace == q.Namespace && p.Spec.NodeName != "" && !over(p) && !ask.IsZero() {
+		if p.Namespace == q.Namespace && p.Spec.NodeName != "" && !facts.Ended(p) && !ask.IsZero() {
 			held.Add(ask)
 			holders = append(holders, p)
 		}
@@ -60,7 +63,7 @@ func (c *Case) aboveQuota(q *corev1.ResourceQuota, key corev1.ResourceName, hard
 	slices.SortFunc(holders, func(a, b *corev1.Pod) int { // the newest go first
 		return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
 	})
-	var gone []Object
+	var gone []facts.Object
 	var called []string
 	left := held.DeepCopy()
 	for _, p := range holders {
@@ -83,10 +86,10 @@ func (c *Case) aboveQuota(q *corev1.ResourceQuota, key corev1.ResourceName, hard
 	return &Finding{
 		Fit:      true,
 		Message:  fmt.Sprintf("quota %s of namespace %s has %s: %s, which counts nothing, as only requests.%s would; pods of the namespace hold %s", q.Name, q.Namespace, key, &hard, key, &held),
-		Evidence: []Evidence{{Object: RefTo(q).In(), Field: hardWord, Value: hard.String()}},
+		Evidence: []facts.Evidence{{Object: facts.RefTo(q).In(), Field: hardWord, Value: hard.String()}},
 		Edits: []Edit{{
-			Side: Cluster, Cost: 7, Set: []Object{fixed}, Gone: gone,
-			Text:    fmt.Sprintf("rename %s of quota %s in namespace %s to requests.%s, and delete the pods above it: %s", key, q.Name, q.Namespace, key, atMost(4, called)),
+			Side: Cluster, Cost: 7, Set: []facts.Object{fixed}, Gone: gone,
+			Text:    fmt.Sprintf("rename %s of quota %s in namespace %s to requests.%s, and delete the pods above it: %s", key, q.Name, q.Namespace, key, wording.AtMost(4, called)),
 			Command: patchLine(q, "merge", map[string]any{"spec": map[string]any{"hard": map[string]any{string(key): nil, "requests." + string(key): hard.String()}}}) + fmt.Sprintf("\nkubectl delete pod %s -n %s", strings.Join(called, " "), q.Namespace),
 			Assumes: fmt.Sprintf("namespace %s may not have more than %s, as its quota says", q.Namespace, &hard),
 		}},

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"k8s.io/utils/ptr"
+
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
 var runtimeClassMissingCheck = Check{
@@ -30,7 +32,7 @@ func runtimeClassMissing(c *Case) []Finding {
 	f := Finding{Message: fmt.Sprintf("there is no RuntimeClass %s, which the pod names", name)}
 	r := c.deniedBy(byRuntimeClass)
 	if r != nil {
-		f.Evidence = []Evidence{r.Evidence}
+		f.Evidence = []facts.Evidence{r.Evidence}
 	}
 	if !c.Sees("runtimeclasses.node.k8s.io", "") {
 		if r == nil || r.Name != name {

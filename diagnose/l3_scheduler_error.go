@@ -4,6 +4,9 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
 var schedulerErrorCheck = Check{
@@ -16,14 +19,14 @@ var schedulerErrorCheck = Check{
 }
 
 func schedulerError(c *Case) []Finding {
-	if c.State != Pending || c.notBound(byBrokenWebhook, byWebhook, byPolicy) != nil {
+	if c.State != facts.Pending || c.notBound(byBrokenWebhook, byWebhook, byPolicy) != nil {
 		return nil // or it says whose error it is
 	}
 	for _, s := range c.Pod.Status.Conditions {
 		if s.Type == corev1.PodScheduled && s.Status == corev1.ConditionFalse && s.Reason == corev1.PodReasonSchedulerError {
 			return []Finding{{
-				Message:  fmt.Sprintf("scheduler %s failed at pod %s: %s", c.Pod.Spec.SchedulerName, c.Pod.Name, shortened(oneLine(s.Message), 400)),
-				Evidence: []Evidence{{Object: RefTo(c.Pod).In(), Field: "status.conditions[PodScheduled]", Value: s.Reason + ": " + s.Message}},
+				Message:  fmt.Sprintf("scheduler %s failed at pod %s: %s", c.Pod.Spec.SchedulerName, c.Pod.Name, wording.Shortened(wording.OneLine(s.Message), 400)),
+				Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: "status.conditions[PodScheduled]", Value: s.Reason + ": " + s.Message}},
 			}}
 		}
 	}

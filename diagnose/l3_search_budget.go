@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/engine/why"
 )
 
@@ -21,12 +22,12 @@ func searchBudget(c *Case) []Finding {
 	for i := range out {
 		out[i].Fit = true
 	}
-	if len(out) > 0 || c.Fit() != nil || c.State != Pending {
+	if len(out) > 0 || c.Fit() != nil || c.State != facts.Pending {
 		return out
 	}
 	for _, s := range c.Pod.Status.Conditions { // Berth calls it Unschedulable, for autoscalers
 		if s.Type == corev1.PodScheduled && s.Status == corev1.ConditionFalse && strings.HasPrefix(s.Message, "no place found") {
-			return []Finding{{Message: s.Message, Evidence: []Evidence{{Object: RefTo(c.Pod).In(), Field: "status.conditions[PodScheduled]", Value: s.Message}}}}
+			return []Finding{{Message: s.Message, Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: "status.conditions[PodScheduled]", Value: s.Message}}}}
 		}
 	}
 	return nil

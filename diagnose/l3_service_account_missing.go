@@ -3,6 +3,8 @@ package diagnose
 import (
 	"cmp"
 	"fmt"
+
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
 var serviceAccountMissingCheck = Check{
@@ -22,7 +24,7 @@ func serviceAccountMissing(c *Case) []Finding {
 	}
 	f := Finding{
 		Message:  fmt.Sprintf("there is no service account %s in namespace %s, which the pod names", name, c.Pod.Namespace),
-		Evidence: []Evidence{r.Evidence},
+		Evidence: []facts.Evidence{r.Evidence},
 		Advice:   fmt.Sprintf("Create it (kubectl create serviceaccount %s -n %s), or name one that exists.", name, c.Pod.Namespace),
 	}
 	if name != "default" {

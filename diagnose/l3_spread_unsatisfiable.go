@@ -6,6 +6,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
 var spreadUnsatisfiableCheck = Check{
@@ -26,7 +29,7 @@ func spreadUnsatisfiable(c *Case) []Finding {
 		)
 	}
 	var out []Finding
-	for _, s := range c.spreads(c.Pod) {
+	for _, s := range spreads(c.Facts, c.Pod) {
 		for i := range f.Bars {
 			b := &f.Bars[i]
 			if b.Term != s.index || len(f.held(b)) == 0 {
@@ -43,8 +46,8 @@ func spreadUnsatisfiable(c *Case) []Finding {
 	return out
 }
 
-func spreadEvidence(c *Case, s *spread) []Evidence {
-	return []Evidence{{Object: RefTo(c.Pod).In(), Field: fmt.Sprintf("spec.topologySpreadConstraints[%d]", s.index),
+func spreadEvidence(c *Case, s *spread) []facts.Evidence {
+	return []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: fmt.Sprintf("spec.topologySpreadConstraints[%d]", s.index),
 		Value: fmt.Sprintf("maxSkew %d over %s: %s", s.MaxSkew, s.TopologyKey, selectorText(s.LabelSelector))}}
 }
 
@@ -54,7 +57,7 @@ func (c *Case) tooMany(b *Bar, s *spread) Finding {
 	found := Finding{
 		Fit: true, Evidence: spreadEvidence(c, s),
 		Message: fmt.Sprintf("it has to be spread over %ss with a skew of at most %d; %s that could hold it have too many of its kind, and %s %s, which has %d, is next",
-			word, s.MaxSkew, nodesInWords(len(held)), word, few(s.empties()), s.least()),
+			word, s.MaxSkew, wording.NodesInWords(len(held)), word, wording.Few(s.empties()), s.least()),
 	}
 	if len(s.have) < int(ptr.Deref(s.MinDomains, 1)) {
 		found.Message = fmt.Sprintf("it has to be spread over at least %d %ss with a skew of at most %d, and there are %d", *s.MinDomains, word, s.MaxSkew, len(s.have))
@@ -117,8 +120,8 @@ func (c *Case) noDomain(b *Bar, s *spread) Finding {
 	stands := anyway(s, at)
 	found := Finding{
 		Fit: true, Owner: Platform, Probe: &stands, Edits: []Edit{stands},
-		Message:  fmt.Sprintf("it has to be spread over %s, and %s that could hold it, such as %s, have no label %s", s.TopologyKey, nodesInWords(len(held)), held[0], s.TopologyKey),
-		Evidence: append(spreadEvidence(c, s), Evidence{Object: RefTo(c.NodeNamed(held[0])).In(), Field: fmt.Sprintf("metadata.labels[%q]", s.TopologyKey), Value: ""}),
+		Message:  fmt.Sprintf("it has to be spread over %s, and %s that could hold it, such as %s, have no label %s", s.TopologyKey, wording.NodesInWords(len(held)), held[0], s.TopologyKey),
+		Evidence: append(spreadEvidence(c, s), facts.Evidence{Object: facts.RefTo(c.NodeNamed(held[0])).In(), Field: fmt.Sprintf("metadata.labels[%q]", s.TopologyKey), Value: ""}),
 		Advice:   fmt.Sprintf("Label the nodes with %s, as their place says, or spread over a label that they have.", s.TopologyKey),
 	}
 	if key := c.otherKey(s); key != "" {

@@ -5,6 +5,9 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/kube/dialect"
 )
 
 var staleConditionCheck = Check{
@@ -17,22 +20,24 @@ var staleConditionCheck = Check{
 }
 
 func staleCondition(c *Case) []Finding {
-	if c.State != Running || slices.ContainsFunc(c.All, func(p *corev1.Pod) bool { return stateOf(p) != Running && stateOf(p) != Succeeded }) {
+	if c.State != facts.Running || slices.ContainsFunc(c.All, func(p *corev1.Pod) bool {
+		return facts.StateOf(p) != facts.Running && facts.StateOf(p) != facts.Succeeded
+	}) {
 		return nil
 	}
 	if g := c.kaiGroup(); g != nil {
-		for _, s := range itemsAt(g.Object, "status", "schedulingConditions") {
-			if textAt(s, "type") == "UnschedulableOnNodePool" && textAt(s, "status") != "False" {
-				return []Finding{staleSaid(RefTo(g).In(), `status.schedulingConditions["UnschedulableOnNodePool"]`)}
+		for _, s := range dialect.Items(g.Object, "status", "schedulingConditions") {
+			if dialect.Text(s, "type") == "UnschedulableOnNodePool" && dialect.Text(s, "status") != "False" {
+				return []Finding{staleSaid(facts.RefTo(g).In(), `status.schedulingConditions["UnschedulableOnNodePool"]`)}
 			}
 		}
 	}
-	if g := c.volcanoGroup(); g != nil && holds(g, "Unschedulable") {
-		return []Finding{staleSaid(RefTo(g).In(), `status.conditions["Unschedulable"]`)}
+	if g := c.volcanoGroup(); g != nil && dialect.IsTrue(g, "Unschedulable") {
+		return []Finding{staleSaid(facts.RefTo(g).In(), `status.conditions["Unschedulable"]`)}
 	}
 	return nil
 }
 
 func staleSaid(object, field string) Finding {
-	return Finding{Calm: true, Message: fmt.Sprintf("it runs; %s still says that it cannot be scheduled, which is no longer true", object), Evidence: []Evidence{{Object: object, Field: field, Value: "True"}}}
+	return Finding{Calm: true, Message: fmt.Sprintf("it runs; %s still says that it cannot be scheduled, which is no longer true", object), Evidence: []facts.Evidence{{Object: object, Field: field, Value: "True"}}}
 }

@@ -7,6 +7,7 @@ import (
 
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 
+	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/engine/why"
 )
 
@@ -33,9 +34,9 @@ func topologyFragmented(c *Case) []Finding {
 	found := Finding{Message: fmt.Sprintf("%s has the quota, and no domain has room for all pods: %s", v.name(), strings.TrimSuffix(v.message, ".")), Evidence: v.evidence()}
 	if level := c.kueueTopology(); level != "" {
 		found.Edits = c.kueueOnly(c.kueueRelax())
-		levels := c.kueueLevels(v.cluster)
+		levels := kueueLevels(c.Facts, v.cluster)
 		for _, wider := range slices.Backward(levels[:max(0, slices.Index(levels, level))]) {
-			if c.kueueMost(wider, &c.Pod.Spec) >= c.kueuePods(v) {
+			if kueueMost(c.Facts, wider, &c.Pod.Spec) >= c.kueuePods(v) {
 				found.Edits = append(found.Edits, c.kueueOnly(c.kueueRelevel(wider))...)
 				break
 			}
@@ -44,15 +45,15 @@ func topologyFragmented(c *Case) []Finding {
 	return []Finding{found}
 }
 
-func (c *Case) topologyEvidence() []Evidence {
+func (c *Case) topologyEvidence() []facts.Evidence {
 	for _, key := range []string{berthRequired, berthSegment} {
 		if said := c.berthSays(key); said != "" {
-			return []Evidence{{Object: RefTo(c.berthKeyed(key)).In(), Field: fmt.Sprintf("metadata.annotations[%q]", key), Value: said}}
+			return []facts.Evidence{{Object: facts.RefTo(c.berthKeyed(key)).In(), Field: fmt.Sprintf("metadata.annotations[%q]", key), Value: said}}
 		}
 	}
 	for _, o := range c.berthSpeakers() {
 		if g, ok := o.(*schedulingv1beta1.PodGroup); ok && g.Spec.SchedulingConstraints != nil && len(g.Spec.SchedulingConstraints.Topology) > 0 {
-			return []Evidence{{Object: RefTo(g).In(), Field: "spec.schedulingConstraints.topology[0].key", Value: g.Spec.SchedulingConstraints.Topology[0].Key}}
+			return []facts.Evidence{{Object: facts.RefTo(g).In(), Field: "spec.schedulingConstraints.topology[0].key", Value: g.Spec.SchedulingConstraints.Topology[0].Key}}
 		}
 	}
 	return nil
@@ -79,13 +80,13 @@ func (c *Case) closerEdits(g why.Gate) []Edit {
 	asked = append(asked, c.berthSays(berthRequired))
 	var out []Edit
 	for i, was := range asked {
-		if was == "" || slices.ContainsFunc(asked[:i], func(a string) bool { return c.berthSame(a, was) }) {
+		if was == "" || slices.ContainsFunc(asked[:i], func(a string) bool { return berthSame(c.Facts, a, was) }) {
 			continue
 		}
 		if e, ok := c.berthRelax(was); ok {
 			out = append(out, e)
 		}
-		levels := c.berthLevels()
+		levels := berthLevels(c.Facts)
 		at := slices.IndexFunc(levels, func(l berthLevel) bool { return l.is(was) })
 		for _, wider := range slices.Backward(levels[:max(0, at)]) {
 			if e, ok := c.berthRelevel(was, wider); ok {

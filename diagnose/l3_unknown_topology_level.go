@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/berth-dev/berth/engine/why"
+	"github.com/berth-dev/berth/internal/spelling"
 )
 
 var unknownTopologyLevelCheck = Check{
@@ -20,12 +21,12 @@ func unknownTopologyLevel(c *Case) []Finding {
 	if g, ok := c.gate(why.UnknownTopologyLevel); ok {
 		found := Finding{Fit: true, Message: fmt.Sprintf("the pods must be in one %s, and no node is in any", g.Object)}
 		var names []string
-		for _, l := range c.berthLevels() {
+		for _, l := range berthLevels(c.Facts) {
 			names = append(names, l.name)
 		}
-		for _, name := range mostAlike(g.Object, names) {
-			at := slices.IndexFunc(c.berthLevels(), func(l berthLevel) bool { return l.name == name })
-			if e, ok := c.berthRelevel(g.Object, c.berthLevels()[at]); ok {
+		for _, name := range spelling.ByLikeness(g.Object, names) {
+			at := slices.IndexFunc(berthLevels(c.Facts), func(l berthLevel) bool { return l.name == name })
+			if e, ok := c.berthRelevel(g.Object, berthLevels(c.Facts)[at]); ok {
 				found.Edits = append(found.Edits, e)
 			}
 		}
@@ -47,8 +48,8 @@ func unknownTopologyLevel(c *Case) []Finding {
 		found.Message = fmt.Sprintf("the pods must be in one domain of a level that no topology of %s has: %s", v.name(), v.message)
 		return []Finding{found}
 	}
-	for _, other := range mostAlike(level, c.kueueLevels(v.cluster)) {
-		if c.kueueMost(other, &c.Pod.Spec) >= c.kueuePods(v) {
+	for _, other := range spelling.ByLikeness(level, kueueLevels(c.Facts, v.cluster)) {
+		if kueueMost(c.Facts, other, &c.Pod.Spec) >= c.kueuePods(v) {
 			found.Edits = append(found.Edits, c.kueueOnly(c.kueueRelevel(other))...)
 		}
 	}

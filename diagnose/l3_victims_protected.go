@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	schedulinghelper "k8s.io/component-helpers/scheduling/corev1"
 
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/engine/why"
 )
 
@@ -44,7 +46,7 @@ func (c *Case) victimsUnlessNever() []Finding {
 		return nil
 	}
 	message := fmt.Sprintf("priority class %s may not evict others", c.Pod.Spec.PriorityClassName)
-	evidence := []Evidence{{Object: RefTo(c.Pod).In(), Field: "spec.preemptionPolicy", Value: "Never"}}
+	evidence := []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: "spec.preemptionPolicy", Value: "Never"}}
 	if c.Fit() == nil {
 		if said, ok := c.Said(); ok && strings.Contains(said.Evicting.Barred, "preemptionPolicy=Never") {
 			return []Finding{{Message: message + ", and what it needs is taken", Evidence: evidence}}
@@ -57,7 +59,7 @@ func (c *Case) victimsUnlessNever() []Finding {
 	if len(victims) == 0 {
 		return nil
 	}
-	return []Finding{{Fit: true, Message: fmt.Sprintf("%s, and pods of lower priority hold what it needs: %s", message, atMost(3, victimNames(victims))), Evidence: evidence, Probe: withoutVictims(victims)}}
+	return []Finding{{Fit: true, Message: fmt.Sprintf("%s, and pods of lower priority hold what it needs: %s", message, wording.AtMost(3, victimNames(victims))), Evidence: evidence, Probe: withoutVictims(victims)}}
 }
 
 // victimsOutrank is for a pod with a priority class of which all that hold its place have at least the priority.
@@ -71,7 +73,7 @@ func (c *Case) victimsOutrank() []Finding {
 		if n := &c.Fit().Nodes[i]; n.Open() && n.Empty > 0 {
 			for _, p := range c.PodsOn(n.Name) {
 				theirs := schedulinghelper.PodPriority(p)
-				if len(extendedOf(p)) == 0 {
+				if len(facts.ExtendedOf(p)) == 0 {
 					continue
 				}
 				least = min(least, theirs)
@@ -91,7 +93,7 @@ func (c *Case) victimsOutrank() []Finding {
 	return []Finding{{
 		Fit: true, Probe: withoutVictims(victims),
 		Message:  fmt.Sprintf("its priority, %d, is not above that of any pod that holds its place: the lowest there is %d", mine, least),
-		Evidence: []Evidence{{Object: RefTo(c.Pod).In(), Field: "spec.priority", Value: fmt.Sprint(mine)}},
+		Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: "spec.priority", Value: fmt.Sprint(mine)}},
 	}}
 }
 

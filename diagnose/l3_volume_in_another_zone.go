@@ -6,6 +6,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/engine/why"
 )
 
@@ -27,11 +29,11 @@ func volumeElsewhere(c *Case) []Finding {
 		)
 	}
 	var out []Finding
-	for _, v := range c.volumesOf(c.Pod) {
+	for _, v := range volumesOf(c.Facts, c.Pod) {
 		if !v.bound() {
 			continue
 		}
-		if pv := c.volumeNamed(v.claim.Spec.VolumeName); pv != nil {
+		if pv := volumeNamed(c.Facts, v.claim.Spec.VolumeName); pv != nil {
 			if lost := c.outOfReach(pv); len(lost) > 0 {
 				out = append(out, c.volumeApart(&v, pv, lost))
 			}
@@ -79,16 +81,16 @@ func (c *Case) volumeApart(v *podVolume, pv *corev1.PersistentVolume, lost []*co
 	found := Finding{
 		Fit: true,
 		Message: fmt.Sprintf("volume %s of claim %s is in %s, where %s can reach it and none has a place for the pod; %s elsewhere, such as %s, would hold it",
-			pv.Name, v.name, where, nodesInWords(there), nodesInWords(len(lost)), lost[0].Name),
-		Evidence: []Evidence{
-			{Object: RefTo(v.claim).In(), Field: "spec.volumeName", Value: pv.Name},
-			{Object: RefTo(pv).In(), Field: "spec.nodeAffinity", Value: key + "=" + strings.Join(values, ",")},
+			pv.Name, v.name, where, wording.NodesInWords(there), wording.NodesInWords(len(lost)), lost[0].Name),
+		Evidence: []facts.Evidence{
+			{Object: facts.RefTo(v.claim).In(), Field: "spec.volumeName", Value: pv.Name},
+			{Object: facts.RefTo(pv).In(), Field: "spec.nodeAffinity", Value: key + "=" + strings.Join(values, ",")},
 		},
-		Probe: &Edit{Side: Cluster, Text: "move volume " + pv.Name, Set: []Object{anywhere}},
+		Probe: &Edit{Side: Cluster, Text: "move volume " + pv.Name, Set: []facts.Object{anywhere}},
 	}
 	if key != "" && key != corev1.LabelHostname && len(values) > 0 {
 		found.Edits = append(found.Edits, Edit{Side: Cluster, Cost: 9, Text: fmt.Sprintf("add a node like %s in %s %s", lost[0].Name, domainWord(key), values[0]),
-			Set: []Object{another(lost[0], map[string]string{key: values[0]})}})
+			Set: []facts.Object{another(lost[0], map[string]string{key: values[0]})}})
 	}
 	return found
 }

@@ -7,6 +7,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
 var volumeLimitCheck = Check{
@@ -23,7 +26,7 @@ func volumeLimit(c *Case) []Finding {
 		return nil
 	}
 	var out []Finding
-	for _, v := range c.volumesOf(c.Pod) {
+	for _, v := range volumesOf(c.Facts, c.Pod) {
 		if v.claim != nil && slices.Contains(v.claim.Spec.AccessModes, corev1.ReadWriteOncePod) {
 			if user := c.userOf(&v); user != nil {
 				out = append(out, c.inUse(&v, user))
@@ -51,7 +54,7 @@ func volumeLimit(c *Case) []Finding {
 func (c *Case) userOf(v *podVolume) *corev1.Pod {
 	var user *corev1.Pod
 	for _, p := range c.Pods {
-		if p.Namespace != c.Pod.Namespace || p.Spec.NodeName == "" || over(p) || p.Name == c.Pod.Name || user != nil && user.Name < p.Name {
+		if p.Namespace != c.Pod.Namespace || p.Spec.NodeName == "" || facts.Ended(p) || p.Name == c.Pod.Name || user != nil && user.Name < p.Name {
 			continue
 		}
 		for i := range p.Spec.Volumes {
@@ -68,7 +71,7 @@ func (c *Case) inUse(v *podVolume, user *corev1.Pod) Finding {
 	found := Finding{
 		Owner:    User,
 		Message:  fmt.Sprintf("claim %s is for one pod at a time, and pod %s on node %s uses it", v.name, user.Name, user.Spec.NodeName),
-		Evidence: []Evidence{{Object: RefTo(v.claim).In(), Field: "spec.accessModes", Value: "ReadWriteOncePod"}, {Object: RefTo(user).In(), Field: "spec.volumes", Value: v.name}},
+		Evidence: []facts.Evidence{{Object: facts.RefTo(v.claim).In(), Field: "spec.accessModes", Value: "ReadWriteOncePod"}, {Object: facts.RefTo(user).In(), Field: "spec.volumes", Value: v.name}},
 	}
 	if c.ofTarget(user) {
 		if e, ok := c.fewerPods(); ok {
@@ -76,7 +79,7 @@ func (c *Case) inUse(v *podVolume, user *corev1.Pod) Finding {
 		}
 		return found
 	}
-	wait := Edit{Side: Cluster, Cost: 6, Text: fmt.Sprintf("wait until pod %s ends", user.Name), Gone: []Object{user}}
+	wait := Edit{Side: Cluster, Cost: 6, Text: fmt.Sprintf("wait until pod %s ends", user.Name), Gone: []facts.Object{user}}
 	found.Edits = append(found.Edits, wait)
 	if c.Controller(user) == nil {
 		wait.Cost, wait.Text, wait.Command = 7, fmt.Sprintf("delete pod %s", user.Name), fmt.Sprintf("kubectl delete pod %s -n %s", user.Name, user.Namespace)
@@ -89,18 +92,18 @@ func (c *Case) inUse(v *podVolume, user *corev1.Pod) Finding {
 func (c *Case) noAttaching(b *Bar, held []string) Finding {
 	found := Finding{
 		Fit:     true,
-		Message: fmt.Sprintf("%s that could hold it cannot take its volumes: %s", nodesInWords(len(held)), b.Nodes[held[0]]),
+		Message: fmt.Sprintf("%s that could hold it cannot take its volumes: %s", wording.NodesInWords(len(held)), b.Nodes[held[0]]),
 		Probe:   &Edit{Side: Cluster, Text: "let the nodes take more volumes"},
 	}
-	wants := c.disks().attached(c.Pod)
+	wants := disksIn(c.Facts).attached(c.Pod)
 	for _, n := range c.CSINodes {
 		if b.Nodes[n.Name] != "" {
-			found.Evidence = append(found.Evidence, Evidence{Object: RefTo(n).In(), Field: "spec.drivers", Value: b.Nodes[n.Name]})
+			found.Evidence = append(found.Evidence, facts.Evidence{Object: facts.RefTo(n).In(), Field: "spec.drivers", Value: b.Nodes[n.Name]})
 			found.Probe.Set = append(found.Probe.Set, roomier(n, wants))
 		}
 	}
 	found.Evidence = found.Evidence[:min(3, len(found.Evidence))]
-	e := Edit{Side: Cluster, Cost: 9, Text: "add a node like " + held[0], Set: []Object{another(c.NodeNamed(held[0]), nil)}, Assumes: "it has the storage driver, and no volumes yet"}
+	e := Edit{Side: Cluster, Cost: 9, Text: "add a node like " + held[0], Set: []facts.Object{another(c.NodeNamed(held[0]), nil)}, Assumes: "it has the storage driver, and no volumes yet"}
 	found.Edits = append(found.Edits, e)
 	return found
 }

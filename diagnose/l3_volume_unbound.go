@@ -6,6 +6,9 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
 var volumeUnboundCheck = Check{
@@ -25,7 +28,7 @@ func volumeUnbound(c *Case) []Finding {
 		return c.unboundSaid()
 	}
 	var out []Finding
-	for _, v := range c.volumesOf(c.Pod) {
+	for _, v := range volumesOf(c.Facts, c.Pod) {
 		if f := c.unbound(&v); f != nil {
 			out = append(out, *f)
 		}
@@ -56,7 +59,7 @@ func (c *Case) unbound(v *podVolume) *Finding {
 		return say(Storage, "claim %s has lost its volume %s", claim.Name, claim.Spec.VolumeName)
 	case claim.DeletionTimestamp != nil:
 		return say(User, "claim %s is being deleted", claim.Name)
-	case v.bound() && c.Sees("persistentvolumes", "") && c.volumeNamed(claim.Spec.VolumeName) == nil:
+	case v.bound() && c.Sees("persistentvolumes", "") && volumeNamed(c.Facts, claim.Spec.VolumeName) == nil:
 		return say(Storage, "claim %s is bound to volume %s, which does not exist", claim.Name, claim.Spec.VolumeName)
 	case v.bound():
 		return nil
@@ -66,11 +69,11 @@ func (c *Case) unbound(v *podVolume) *Finding {
 		return c.otherClass(claim, say(User, "claim %s has no volume and names no storage class that would make one", claim.Name))
 	case !c.Sees("storageclasses.storage.k8s.io", ""):
 		return nil
-	case c.storageClassNamed(class) == nil:
+	case storageClassNamed(c.Facts, class) == nil:
 		return c.otherClass(claim, say(User, "claim %s asks for storage class %s, which does not exist", claim.Name, class))
-	case !waitsForPod(c.storageClassNamed(class)):
-		return c.soon(claim, say(Storage, "claim %s has no volume, %s after it was made; storage class %s makes them at once%s", claim.Name, roundAge(c.Now.Sub(claim.CreationTimestamp.Time)), class, c.complaint(claim)))
-	case c.storageClassNamed(class).Provisioner == "kubernetes.io/no-provisioner" && !c.anyVolume(claim):
+	case !waitsForPod(storageClassNamed(c.Facts, class)):
+		return c.soon(claim, say(Storage, "claim %s has no volume, %s after it was made; storage class %s makes them at once%s", claim.Name, wording.RoundAge(c.Now.Sub(claim.CreationTimestamp.Time)), class, c.complaint(claim)))
+	case storageClassNamed(c.Facts, class).Provisioner == "kubernetes.io/no-provisioner" && !c.anyVolume(claim):
 		return say(Storage, "claim %s needs a volume of storage class %s that was made by hand, and none that is free is large enough", claim.Name, class)
 	case c.complaint(claim) != "":
 		return say(Storage, "claim %s gets no volume%s", claim.Name, c.complaint(claim))
@@ -87,7 +90,7 @@ func (c *Case) noClaim(v *podVolume) *Finding {
 		return &Finding{Owner: Platform, Message: fmt.Sprintf("claim %s, which is made for the pod, does not exist", v.name)}
 	}
 	f := &Finding{Owner: User, Message: fmt.Sprintf("claim %s does not exist in namespace %s", v.name, c.Pod.Namespace),
-		Evidence: []Evidence{{Object: RefTo(c.Pod).In(), Field: fmt.Sprintf("spec.volumes[%d].persistentVolumeClaim.claimName", v.index), Value: v.name}},
+		Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: fmt.Sprintf("spec.volumes[%d].persistentVolumeClaim.claimName", v.index), Value: v.name}},
 		Advice:   "Make the claim, or name one that exists."}
 	for _, other := range c.PersistentVolumeClaims {
 		if other.Namespace == c.Pod.Namespace && misspelt(v.name, other.Name) {
@@ -109,7 +112,7 @@ func (c *Case) soon(claim *corev1.PersistentVolumeClaim, f *Finding) *Finding {
 
 // otherClass offers classes that exist.
 func (c *Case) otherClass(claim *corev1.PersistentVolumeClaim, f *Finding) *Finding {
-	for _, class := range c.classesFor(classOf(claim)) {
+	for _, class := range classesFor(c.Facts, classOf(claim)) {
 		f.Edits = append(f.Edits, claimAnew(claim, class))
 	}
 	return f
@@ -118,7 +121,7 @@ func (c *Case) otherClass(claim *corev1.PersistentVolumeClaim, f *Finding) *Find
 // complaint is what was last said about making the volume, with a colon before it; "": nothing.
 func (c *Case) complaint(claim *corev1.PersistentVolumeClaim) string {
 	if all := c.EventsOf(claim, "ProvisioningFailed"); len(all) > 0 {
-		return ": " + oneLine(all[0].Message)
+		return ": " + wording.OneLine(all[0].Message)
 	}
 	return ""
 }
@@ -137,13 +140,13 @@ func (c *Case) anyVolume(claim *corev1.PersistentVolumeClaim) bool {
 	})
 }
 
-func (c *Case) claimEvidence(claim *corev1.PersistentVolumeClaim) []Evidence {
-	out := []Evidence{
-		{Object: RefTo(claim).In(), Field: "status.phase", Value: string(claim.Status.Phase)},
-		{Object: RefTo(claim).In(), Field: "spec.storageClassName", Value: classOf(claim)},
+func (c *Case) claimEvidence(claim *corev1.PersistentVolumeClaim) []facts.Evidence {
+	out := []facts.Evidence{
+		{Object: facts.RefTo(claim).In(), Field: "status.phase", Value: string(claim.Status.Phase)},
+		{Object: facts.RefTo(claim).In(), Field: "spec.storageClassName", Value: classOf(claim)},
 	}
 	for _, e := range c.EventsOf(claim, "ProvisioningFailed") {
-		return append(out, Evidence{Object: RefTo(claim).In(), Field: "event ProvisioningFailed", Value: oneLine(e.Message)})
+		return append(out, facts.Evidence{Object: facts.RefTo(claim).In(), Field: "event ProvisioningFailed", Value: wording.OneLine(e.Message)})
 	}
 	return out
 }

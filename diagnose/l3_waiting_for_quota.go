@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/engine/why"
 )
 
@@ -47,8 +48,8 @@ func (c *Case) kueueUntil(v *kueueView) (time.Time, string) {
 		kueueHolder
 	}
 	var ends []ending
-	for _, h := range c.kueueHolders(v.cluster.GetName(), s.flavor, s.resource) {
-		if at := c.kueueEnds(h.Unstructured); at.After(c.Now) {
+	for _, h := range kueueHolders(c.Facts, v.cluster.GetName(), s.flavor, s.resource) {
+		if at := kueueEnds(c.Facts, h.Unstructured); at.After(c.Now) {
 			ends = append(ends, ending{at, h.GetNamespace() + "/" + h.GetName(), h})
 		}
 	}
@@ -66,16 +67,16 @@ func (c *Case) kueueUntil(v *kueueView) (time.Time, string) {
 func (c *Case) kueueWho(v *kueueView) string {
 	s := v.room.short
 	var names []string
-	for _, h := range c.kueueHolders(v.cluster.GetName(), s.flavor, s.resource) {
+	for _, h := range kueueHolders(c.Facts, v.cluster.GetName(), s.flavor, s.resource) {
 		names = append(names, fmt.Sprintf("%s/%s (%s)", h.GetNamespace(), h.GetName(), why.Quantity(s.resource, h.amount)))
 	}
 	if cohort := kueueCohort(v.cluster); cohort != "" {
-		for _, other := range c.foreignNames(kueueClusterQueues, "") {
-			u := c.foreignNamed(kueueClusterQueues, "", other)
+		for _, other := range c.ForeignNames(kueueClusterQueues, "") {
+			u := c.ForeignNamed(kueueClusterQueues, "", other)
 			if other == v.cluster.GetName() || kueueCohort(u) != cohort {
 				continue
 			}
-			if q := c.kueueQuota(u, s.flavor, s.resource); q.used > q.nominal {
+			if q := kueueQuota(c.Facts, u, s.flavor, s.resource); q.used > q.nominal {
 				names = append(names, fmt.Sprintf("ClusterQueue %s (borrows %s)", other, why.Quantity(s.resource, q.used-q.nominal)))
 			}
 		}
@@ -83,5 +84,5 @@ func (c *Case) kueueWho(v *kueueView) string {
 	if len(names) == 0 {
 		return ""
 	}
-	return "held by " + atMost(3, names)
+	return "held by " + wording.AtMost(3, names)
 }

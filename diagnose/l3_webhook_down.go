@@ -7,6 +7,10 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
+	"github.com/berth-dev/berth/internal/spelling"
 )
 
 var webhookDownCheck = Check{
@@ -30,8 +34,8 @@ func webhookDown(c *Case) []Finding {
 		}
 		stops = "; until it does the pod cannot be bound to a node"
 	}
-	f := Finding{Message: fmt.Sprintf("webhook %s does not answer: %s%s", r.Name, shortened(oneLine(r.Text), 300), stops), Evidence: []Evidence{r.Evidence}}
-	all := c.webhooks()
+	f := Finding{Message: fmt.Sprintf("webhook %s does not answer: %s%s", r.Name, wording.Shortened(wording.OneLine(r.Text), 300), stops), Evidence: []facts.Evidence{r.Evidence}}
+	all := webhooks(c.Facts)
 	at := slices.IndexFunc(all, func(w webhook) bool { return w.name == r.Name })
 	if at < 0 {
 		if c.Sees("validatingwebhookconfigurations.admissionregistration.k8s.io", "") && c.Sees("mutatingwebhookconfigurations.admissionregistration.k8s.io", "") {
@@ -42,27 +46,27 @@ func webhookDown(c *Case) []Finding {
 		if !w.fails {
 			return nil // its failures do not matter any more
 		}
-		f.Evidence = append(f.Evidence, Evidence{Object: RefTo(w.in).In(), Field: fmt.Sprintf("webhooks[%q].clientConfig", w.name), Value: w.server()})
-		if d := c.serves(w); d != nil {
+		f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(w.in).In(), Field: fmt.Sprintf("webhooks[%q].clientConfig", w.name), Value: w.server()})
+		if d := servesWebhook(c.Facts, w); d != nil {
 			if d.Status.AvailableReplicas > 0 && c.WasEdited(d) {
 				return nil
 			}
-			f.Message += fmt.Sprintf("; deployment %s/%s, which serves it, has %d of %s available", d.Namespace, d.Name, d.Status.AvailableReplicas, number(ptr.Deref(d.Spec.Replicas, 1), "replica"))
+			f.Message += fmt.Sprintf("; deployment %s/%s, which serves it, has %d of %s available", d.Namespace, d.Name, d.Status.AvailableReplicas, wording.Number(ptr.Deref(d.Spec.Replicas, 1), "replica"))
 			if ptr.Deref(d.Spec.Replicas, 1) == 0 {
 				f.Message = fmt.Sprintf("webhook %s does not answer: deployment %s/%s, which serves it, is scaled to 0", r.Name, d.Namespace, d.Name)
 			}
-			f.Evidence = append(f.Evidence, Evidence{Object: RefTo(d).In(), Field: "status.availableReplicas", Value: fmt.Sprint(d.Status.AvailableReplicas)})
+			f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(d).In(), Field: "status.availableReplicas", Value: fmt.Sprint(d.Status.AvailableReplicas)})
 			f.Edits = startServer(d)
 		}
 	}
 	if others := c.alsoBlocked(r.Name); len(others) > 0 {
-		f.Message += fmt.Sprintf("; it blocks pods of %s too", atMost(3, others))
+		f.Message += fmt.Sprintf("; it blocks pods of %s too", wording.AtMost(3, others))
 	}
 	return []Finding{f}
 }
 
-// serves is the Deployment behind the webhook's service: the one in its namespace whose name is most like the service's.
-func (f *Facts) serves(w *webhook) *appsv1.Deployment {
+// servesWebhook is the Deployment behind the webhook's service: the one in its namespace whose name is most like the service's.
+func servesWebhook(f *facts.Facts, w *webhook) *appsv1.Deployment {
 	if w.client.Service == nil {
 		return nil
 	}
@@ -74,7 +78,7 @@ func (f *Facts) serves(w *webhook) *appsv1.Deployment {
 		if d.Name == w.client.Service.Name {
 			return d
 		}
-		if found == nil || distance(w.client.Service.Name, d.Name) < distance(w.client.Service.Name, found.Name) {
+		if found == nil || spelling.Distance(w.client.Service.Name, d.Name) < spelling.Distance(w.client.Service.Name, found.Name) {
 			found = d
 		}
 	}
@@ -93,7 +97,7 @@ func startServer(d *appsv1.Deployment) []Edit {
 	one := int32(1)
 	n.Spec.Replicas, n.Status.AvailableReplicas, n.Status.ReadyReplicas = &one, 1, 1
 	return []Edit{{
-		Side: Cluster, Cost: 3, Set: []Object{n}, Text: fmt.Sprintf("scale deployment %s/%s, which serves the webhook, from 0 to 1", d.Namespace, d.Name),
+		Side: Cluster, Cost: 3, Set: []facts.Object{n}, Text: fmt.Sprintf("scale deployment %s/%s, which serves the webhook, from 0 to 1", d.Namespace, d.Name),
 		Command: fmt.Sprintf("kubectl scale deployment %s -n %s --replicas=1", d.Name, d.Namespace), Assumes: "the webhook answers once its server runs",
 	}}
 }

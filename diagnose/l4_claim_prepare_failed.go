@@ -3,6 +3,9 @@ package diagnose
 import (
 	"fmt"
 	"strings"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
 var claimPrepareFailedCheck = Check{
@@ -21,10 +24,10 @@ func claimPrepareFailed(c *Case) []Finding {
 	}
 	e := all[0]
 	f := Finding{
-		Message:  fmt.Sprintf("node %s cannot prepare the devices of pod %s: %s", c.Pod.Spec.NodeName, c.Pod.Name, shortened(strings.TrimPrefix(e.Message, "Failed to prepare dynamic resources: "), 200)),
-		Evidence: []Evidence{shown(e)},
+		Message:  fmt.Sprintf("node %s cannot prepare the devices of pod %s: %s", c.Pod.Spec.NodeName, c.Pod.Name, wording.Shortened(strings.TrimPrefix(e.Message, "Failed to prepare dynamic resources: "), 200)),
+		Evidence: []facts.Evidence{shown(e)},
 	}
-	if mentions(e.Message, "is not registered", "not found in the list of registered") {
+	if wording.Mentions(e.Message, "is not registered", "not found in the list of registered") {
 		f.Layer = L2
 		f.Advice = fmt.Sprintf("Have the DRA driver's pod on node %s repaired: the kubelet does not know the driver.", c.Pod.Spec.NodeName)
 	}

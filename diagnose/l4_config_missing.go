@@ -4,6 +4,9 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
 var configMissingCheck = Check{
@@ -16,13 +19,13 @@ var configMissingCheck = Check{
 }
 
 func configMissing(c *Case) []Finding {
-	if c.State != Starting && c.State != Running {
+	if c.State != facts.Starting && c.State != facts.Running {
 		return nil
 	}
 	for _, k := range containersOf(c.Pod) {
 		if w := k.waits("CreateContainerConfigError"); w != nil {
 			if m, ok := parseMissing(c.Pod, w.Message); ok {
-				return []Finding{c.lacksConfig(m, k.noun(), k.said(c.Pod, w.Reason+": "+firstLine(w.Message)))}
+				return []Finding{c.lacksConfig(m, k.noun(), k.said(c.Pod, w.Reason+": "+wording.FirstLine(w.Message)))}
 			}
 		}
 	}
@@ -34,11 +37,11 @@ func configMissing(c *Case) []Finding {
 	return nil
 }
 
-func (c *Case) lacksConfig(m missing, who string, e Evidence) Finding {
-	stuck := c.alike(func(p *corev1.Pod) bool { return stateOf(p) == c.State && unsettled(p) })
+func (c *Case) lacksConfig(m missing, who string, e facts.Evidence) Finding {
+	stuck := c.alike(func(p *corev1.Pod) bool { return facts.StateOf(p) == c.State && facts.Unsettled(p) })
 	return Finding{
 		Message:  fmt.Sprintf("%s of pod %s refers to %s, which does not exist in namespace %s", who, c.Pod.Name, m, c.Pod.Namespace),
-		Evidence: []Evidence{e},
+		Evidence: []facts.Evidence{e},
 		Edits: []Edit{{
 			Side: Workload, Text: fmt.Sprintf("create %s in namespace %s", m, c.Pod.Namespace), Set: running(stuck), Command: m.make(c.Pod), Cost: 2,
 			Assumes: "you put the real values in", Outcome: "the kubelet tries again within two minutes, and the containers start",

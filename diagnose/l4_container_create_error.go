@@ -3,6 +3,9 @@ package diagnose
 import (
 	"fmt"
 	"strings"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
 var containerCreateErrorCheck = Check{
@@ -14,7 +17,7 @@ var containerCreateErrorCheck = Check{
 }
 
 func containerCreateError(c *Case) []Finding {
-	if c.State != Starting && c.State != Running && c.State != Failed {
+	if c.State != facts.Starting && c.State != facts.Running && c.State != facts.Failed {
 		return nil
 	}
 	for _, k := range containersOf(c.Pod) {
@@ -28,13 +31,13 @@ func containerCreateError(c *Case) []Finding {
 // noSandbox is about what comes before all containers: the pod's network and its place on the node.
 func (c *Case) noSandbox() []Finding {
 	all := c.troubles("FailedCreatePodSandBox", "NetworkNotReady", "FailedCreatePodContainer")
-	if len(all) == 0 || mentions(all[0].Message, "no runtime for", "runtime handler", "nvidia-container-runtime") {
+	if len(all) == 0 || wording.Mentions(all[0].Message, "no runtime for", "runtime handler", "nvidia-container-runtime") {
 		return nil // the latter is runtime-handler-missing
 	}
 	e := all[0]
 	return []Finding{{
-		Message:  fmt.Sprintf("node %s cannot make a sandbox for pod %s: %s", c.Pod.Spec.NodeName, c.Pod.Name, shortened(e.Message, 200)),
-		Evidence: []Evidence{shown(e)}, Layer: L2, Owner: Platform,
+		Message:  fmt.Sprintf("node %s cannot make a sandbox for pod %s: %s", c.Pod.Spec.NodeName, c.Pod.Name, wording.Shortened(e.Message, 200)),
+		Evidence: []facts.Evidence{shown(e)}, Layer: L2, Owner: Platform,
 		Advice: fmt.Sprintf("Have the container runtime and the network plugin of node %s looked at.", c.Pod.Spec.NodeName),
 	}}
 }
@@ -64,14 +67,14 @@ func (c *Case) notCreated(k *container) (Finding, bool) {
 	return Finding{
 		Layer:    layer,
 		Message:  fmt.Sprintf("%s of pod %s does not start: %s", k.noun(), c.Pod.Name, what),
-		Evidence: []Evidence{k.said(c.Pod, shortened(strings.ReplaceAll(strings.TrimSpace(text), "\n", " "), 300))},
+		Evidence: []facts.Evidence{k.said(c.Pod, wording.Shortened(strings.ReplaceAll(strings.TrimSpace(text), "\n", " "), 300))},
 		Owner:    owner,
 	}, true
 }
 
 // complaint is the part of the runtime's words that says what is wrong: who called whom before it is left out.
 func complaint(text string) string {
-	line := lastLine(text)
+	line := wording.LastLine(text)
 	if at := strings.Index(line, "exec: "); at >= 0 {
 		line = line[at:]
 	}
@@ -85,15 +88,15 @@ func complaint(text string) string {
 func createFailure(text string) (string, Owner) {
 	line := complaint(text)
 	switch {
-	case mentions(text, "executable file not found", "no such file or directory", "permission denied: unknown", "is a directory"):
+	case wording.Mentions(text, "executable file not found", "no such file or directory", "permission denied: unknown", "is a directory"):
 		return "its command is not in the image: " + line, ML
-	case mentions(text, "runasnonroot", "run as root", "non-numeric user"):
+	case wording.Mentions(text, "runasnonroot", "run as root", "non-numeric user"):
 		return "the image runs as root and the pod forbids that: " + line, User
-	case mentions(text, "nvml error", "nvidia-container-cli", "driver not loaded"):
+	case wording.Mentions(text, "nvml error", "nvidia-container-cli", "driver not loaded"):
 		return "NVIDIA's container hook failed: " + line, Platform
-	case mentions(text, "subpath"):
+	case wording.Mentions(text, "subpath"):
 		return "a subPath cannot be mounted: " + line, User
-	case mentions(text, "failed to reserve container name", "deadline exceeded", "failed to create containerd task", "failed to generate container"):
+	case wording.Mentions(text, "failed to reserve container name", "deadline exceeded", "failed to create containerd task", "failed to generate container"):
 		return "the node's container runtime failed: " + line, Platform
 	}
 	return line, ML

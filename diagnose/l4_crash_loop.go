@@ -6,6 +6,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
 var crashLoopCheck = Check{
@@ -21,7 +24,7 @@ var crashLoopCheck = Check{
 const calmAfter = 10 * time.Minute
 
 func crashLoop(c *Case) []Finding {
-	if c.State != Starting && c.State != Running && c.State != Failed {
+	if c.State != facts.Starting && c.State != facts.Running && c.State != facts.Failed {
 		return nil
 	}
 	for _, k := range containersOf(c.Pod) {
@@ -39,7 +42,7 @@ func (c *Case) crashed(k *container) *corev1.ContainerStateTerminated {
 		return nil
 	}
 	switch {
-	case c.State == Failed:
+	case c.State == facts.Failed:
 		if c.Pod.Status.Reason == "" && t.ExitCode != 0 {
 			return t
 		}
@@ -59,11 +62,11 @@ func (c *Case) crash(k *container, t *corev1.ContainerStateTerminated) Finding {
 	if k.status.RestartCount == 1 {
 		times = "once"
 	}
-	if c.State == Failed {
-		times = "in " + number(c.Like, "pod")
+	if c.State == facts.Failed {
+		times = "in " + wording.Number(c.Like, "pod")
 	}
-	f := Finding{Evidence: []Evidence{k.said(c.Pod, fmt.Sprintf("%s, exit code %d, %s", t.Reason, t.ExitCode, number(k.status.RestartCount, "restart")))}}
-	log := t.Message + "\n" + c.tail(c.Pod, k.Name)
+	f := Finding{Evidence: []facts.Evidence{k.said(c.Pod, fmt.Sprintf("%s, exit code %d, %s", t.Reason, t.ExitCode, wording.Number(k.status.RestartCount, "restart")))}}
+	log := t.Message + "\n" + tail(c.Facts, c.Pod, k.Name)
 	gpu := outOfGPUMemory(log)
 	limit := k.Resources.Limits[corev1.ResourceMemory]
 	switch {
@@ -74,8 +77,8 @@ func (c *Case) crash(k *container, t *corev1.ContainerStateTerminated) Finding {
 		}
 		f.Advice = "Raise the memory limit, or have the program use less: fewer data loader workers, smaller batches."
 	case gpu != "":
-		f.Message = fmt.Sprintf("%s of pod %s ran out of GPU memory (%s): %s", k.noun(), c.Pod.Name, times, shortened(gpu, 120))
-		f.Evidence = append(f.Evidence, Evidence{Object: RefTo(c.Pod).In(), Field: "log of " + k.Name, Value: shortened(gpu, 200)})
+		f.Message = fmt.Sprintf("%s of pod %s ran out of GPU memory (%s): %s", k.noun(), c.Pod.Name, times, wording.Shortened(gpu, 120))
+		f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(c.Pod).In(), Field: "log of " + k.Name, Value: wording.Shortened(gpu, 200)})
 		f.Advice = "Use a smaller batch, split the model over more GPUs, or ask for GPUs with more memory."
 	case t.ExitCode == 0:
 		f.Message = fmt.Sprintf("the program of %s in pod %s ends by itself with 0, and is started again each time (%s)", k.noun(), c.Pod.Name, times)
@@ -88,14 +91,14 @@ func (c *Case) crash(k *container, t *corev1.ContainerStateTerminated) Finding {
 
 // lastWords are the end of the message or log that the container left.
 func (c *Case) lastWords(k *container, t *corev1.ContainerStateTerminated) string {
-	line := lastLine(t.Message)
+	line := wording.LastLine(t.Message)
 	if line == "" {
-		line = lastLine(c.tail(c.Pod, k.Name))
+		line = wording.LastLine(tail(c.Facts, c.Pod, k.Name))
 	}
 	if line == "" {
 		return ""
 	}
-	return ": " + shortened(line, 140)
+	return ": " + wording.Shortened(line, 140)
 }
 
 // exitCode is a code with what it usually means.

@@ -5,6 +5,8 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
 var cronjobSuspendedCheck = Check{
@@ -17,12 +19,12 @@ var cronjobSuspendedCheck = Check{
 
 func cronJobSuspended(c *Case) []Finding {
 	o, ok := c.Top.(*batchv1.CronJob)
-	if !ok || !ptr.Deref(o.Spec.Suspend, false) || c.Exists && c.State != Succeeded && c.State != Failed {
+	if !ok || !ptr.Deref(o.Spec.Suspend, false) || c.Exists && c.State != facts.Succeeded && c.State != facts.Failed {
 		return nil
 	}
 	return []Finding{{
-		Calm: true, Message: fmt.Sprintf("%s is suspended: it starts no Jobs", RefTo(o)),
-		Evidence: []Evidence{{Object: RefTo(o).In(), Field: "spec.suspend", Value: "true"}},
+		Calm: true, Message: fmt.Sprintf("%s is suspended: it starts no Jobs", facts.RefTo(o)),
+		Evidence: []facts.Evidence{{Object: facts.RefTo(o).In(), Field: "spec.suspend", Value: "true"}},
 		Advice:   fmt.Sprintf(`To run it: kubectl patch cronjob %s -n %s -p '{"spec":{"suspend":false}}'`, o.Name, o.Namespace),
 	}}
 }

@@ -6,6 +6,9 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
 var cudaNewerThanDriverCheck = Check{
@@ -39,10 +42,10 @@ func cudaNewerThanDriver(c *Case) []Finding {
 func (c *Case) cudaRefused(k *container, need cudaVersion) Finding {
 	n := c.NodeNamed(c.Pod.Spec.NodeName)
 	have := "has an older driver"
-	evidence := []Evidence{k.said(c.Pod, shortened(lastLine(k.words()), 200))}
+	evidence := []facts.Evidence{k.said(c.Pod, wording.Shortened(wording.LastLine(k.words()), 200))}
 	if v, ok := nodeCUDA(n); ok {
 		have = "runs at most " + v.String()
-		evidence = append(evidence, Evidence{Object: RefTo(n).In(), Field: `metadata.labels["nvidia.com/cuda.runtime-version.full"]`, Value: v.String()})
+		evidence = append(evidence, facts.Evidence{Object: facts.RefTo(n).In(), Field: `metadata.labels["nvidia.com/cuda.runtime-version.full"]`, Value: v.String()})
 	}
 	return Finding{
 		Message:  fmt.Sprintf("image %s of %s needs CUDA %s, and the driver of node %s %s", k.Image, k.noun(), need, c.Pod.Spec.NodeName, have),
@@ -75,7 +78,7 @@ func (c *Case) nodesTooOld(k *container) *Finding {
 	have, _ := nodeCUDA(c.NodeNamed(old))
 	return &Finding{
 		Message:  fmt.Sprintf("%s needs CUDA %s (%s), and every node that could take it has an older driver: %s runs at most %s", k.noun(), need, where, old, have),
-		Evidence: []Evidence{{Object: "node/" + old, Field: `metadata.labels["nvidia.com/cuda.runtime-version.full"]`, Value: have.String()}},
+		Evidence: []facts.Evidence{{Object: "node/" + old, Field: `metadata.labels["nvidia.com/cuda.runtime-version.full"]`, Value: have.String()}},
 		Edits:    c.newerNodes(need, sure),
 	}
 }

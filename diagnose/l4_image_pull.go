@@ -7,6 +7,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
 var imagePullCheck = Check{
@@ -22,7 +25,7 @@ var imagePullCheck = Check{
 const longPull = 30 * time.Minute
 
 func imagePull(c *Case) []Finding {
-	if c.State != Starting && c.State != Running {
+	if c.State != facts.Starting && c.State != facts.Running {
 		return nil
 	}
 	for _, k := range containersOf(c.Pod) {
@@ -30,10 +33,10 @@ func imagePull(c *Case) []Finding {
 			return []Finding{c.unpulled(&k, w)}
 		}
 	}
-	if e := c.pulling(); e != nil && c.Now.Sub(EventTime(e)) > longPull {
+	if e := c.pulling(); e != nil && c.Now.Sub(facts.EventTime(e)) > longPull {
 		return []Finding{{
-			Message:  fmt.Sprintf("node %s has been pulling for %s (%s): the registry or its network is slow", c.Pod.Spec.NodeName, minutes(c.Now.Sub(EventTime(e))), firstLine(e.Message)),
-			Evidence: []Evidence{shown(e)}, Owner: Platform,
+			Message:  fmt.Sprintf("node %s has been pulling for %s (%s): the registry or its network is slow", c.Pod.Spec.NodeName, wording.Minutes(c.Now.Sub(facts.EventTime(e))), wording.FirstLine(e.Message)),
+			Evidence: []facts.Evidence{shown(e)}, Owner: Platform,
 		}}
 	}
 	return nil
@@ -42,7 +45,7 @@ func imagePull(c *Case) []Finding {
 // unpulled words one container whose image does not come.
 func (c *Case) unpulled(k *container, w *corev1.ContainerStateWaiting) Finding {
 	text := w.Message
-	var evidence []Evidence
+	var evidence []facts.Evidence
 	for _, e := range c.EventsOf(c.Pod, "Failed", "InspectFailed") {
 		if strings.Contains(e.Message, k.Image) {
 			text += "\n" + e.Message
@@ -56,7 +59,7 @@ func (c *Case) unpulled(k *container, w *corev1.ContainerStateWaiting) Finding {
 	}
 	f := Finding{
 		Message:  fmt.Sprintf("%s cannot have image %s: %s", k.noun(), k.Image, what),
-		Evidence: append([]Evidence{k.said(c.Pod, w.Reason+": "+shortened(w.Message, 200))}, evidence...),
+		Evidence: append([]facts.Evidence{k.said(c.Pod, w.Reason+": "+wording.Shortened(w.Message, 200))}, evidence...),
 		Owner:    owner,
 	}
 	if w.Reason == "ErrImageNeverPull" {

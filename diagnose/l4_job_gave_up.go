@@ -7,6 +7,9 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
 var jobGaveUpCheck = Check{
@@ -19,9 +22,9 @@ var jobGaveUpCheck = Check{
 }
 
 func jobGaveUp(c *Case) []Finding {
-	for _, m := range c.Makers {
+	for _, m := range c.Owners {
 		j, ok := m.(*batchv1.Job)
-		if !ok || ended(j) != batchv1.JobFailed {
+		if !ok || facts.JobEnded(j) != batchv1.JobFailed {
 			continue
 		}
 		for _, s := range j.Status.Conditions {
@@ -30,7 +33,7 @@ func jobGaveUp(c *Case) []Finding {
 			}
 			f := Finding{
 				Message:  gaveUp(c, j, &s),
-				Evidence: []Evidence{{Object: RefTo(j).In(), Field: "status.conditions[Failed]", Value: s.Reason + ": " + s.Message}},
+				Evidence: []facts.Evidence{{Object: facts.RefTo(j).In(), Field: "status.conditions[Failed]", Value: s.Reason + ": " + s.Message}},
 			}
 			if s.Reason == batchv1.JobReasonDeadlineExceeded {
 				f.Owner, f.Advice = User, "Create the Job again with a longer activeDeadlineSeconds, which counts waiting too."
@@ -47,9 +50,9 @@ func gaveUp(c *Case, j *batchv1.Job, s *batchv1.JobCondition) string {
 	text := fmt.Sprintf("job %s gave up at %s: %s", j.Name, when, cmp.Or(s.Message, s.Reason))
 	switch s.Reason {
 	case batchv1.JobReasonBackoffLimitExceeded:
-		text = fmt.Sprintf("job %s gave up at %s, after %s; it allows %d %s", j.Name, when, number(j.Status.Failed, "failed pod"), ptr.Deref(j.Spec.BackoffLimit, 6), inNumber(ptr.Deref(j.Spec.BackoffLimit, 6), "retry", "retries"))
+		text = fmt.Sprintf("job %s gave up at %s, after %s; it allows %d %s", j.Name, when, wording.Number(j.Status.Failed, "failed pod"), ptr.Deref(j.Spec.BackoffLimit, 6), wording.InNumber(ptr.Deref(j.Spec.BackoffLimit, 6), "retry", "retries"))
 	case batchv1.JobReasonDeadlineExceeded:
-		text = fmt.Sprintf("job %s gave up at %s: it was longer than its deadline of %s, waiting included", j.Name, when, number(ptr.Deref(j.Spec.ActiveDeadlineSeconds, 0), "second"))
+		text = fmt.Sprintf("job %s gave up at %s: it was longer than its deadline of %s, waiting included", j.Name, when, wording.Number(ptr.Deref(j.Spec.ActiveDeadlineSeconds, 0), "second"))
 	}
 	for _, p := range c.All {
 		for _, at := range containersOf(p) {

@@ -1,6 +1,10 @@
 package diagnose
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+)
 
 var numaMisfitCheck = Check{
 	Cause: "numa-misfit", Layer: L4, Owner: User, Stage: Start, Rank: 12,
@@ -12,11 +16,11 @@ var numaMisfitCheck = Check{
 }
 
 func numaMisfit(c *Case) []Finding {
-	if c.State != Failed || c.Pod.Status.Reason != "TopologyAffinityError" {
+	if c.State != facts.Failed || c.Pod.Status.Reason != "TopologyAffinityError" {
 		return nil
 	}
 	return []Finding{{
 		Message:  fmt.Sprintf("node %s refused %s: the CPUs and GPUs that it asks for cannot be had on one NUMA node there", c.Pod.Spec.NodeName, c.refused()),
-		Evidence: []Evidence{c.failure()},
+		Evidence: []facts.Evidence{c.failure()},
 	}}
 }

@@ -6,6 +6,9 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
 var podStuckTerminatingCheck = Check{
@@ -27,22 +30,22 @@ func podStuckTerminating(c *Case) []Finding {
 	if what, _ := c.lost(); what != "" {
 		return nil // node-lost
 	}
-	evidence := []Evidence{{Object: RefTo(p).In(), Field: "metadata.deletionTimestamp", Value: p.DeletionTimestamp.UTC().Format(time.RFC3339)}}
-	late := minutes(c.Now.Sub(p.DeletionTimestamp.Time))
+	evidence := []facts.Evidence{{Object: facts.RefTo(p).In(), Field: "metadata.deletionTimestamp", Value: p.DeletionTimestamp.UTC().Format(time.RFC3339)}}
+	late := wording.Minutes(c.Now.Sub(p.DeletionTimestamp.Time))
 	if len(p.Finalizers) == 0 {
 		return []Finding{{Message: fmt.Sprintf("pod %s should have gone %s ago, and the kubelet of node %s has not ended it", p.Name, late, p.Spec.NodeName), Evidence: evidence}}
 	}
 	names := strings.Join(p.Finalizers, ", ")
 	f := Finding{
 		Message:  fmt.Sprintf("pod %s should have gone %s ago, and its finalizer %s was not removed", p.Name, late, names),
-		Evidence: append(evidence, Evidence{Object: RefTo(p).In(), Field: "metadata.finalizers", Value: names}),
+		Evidence: append(evidence, facts.Evidence{Object: facts.RefTo(p).In(), Field: "metadata.finalizers", Value: names}),
 		Edits: []Edit{{
-			Side: Cluster, Text: fmt.Sprintf("remove the finalizers of pod %s", p.Name), Gone: []Object{p}, Cost: 5,
+			Side: Cluster, Text: fmt.Sprintf("remove the finalizers of pod %s", p.Name), Gone: []facts.Object{p}, Cost: 5,
 			Command: fmt.Sprintf(`kubectl patch pod %s -n %s --type=merge -p '{"metadata":{"finalizers":null}}'`, p.Name, p.Namespace),
 			Assumes: "who set the finalizer has nothing left to do",
 		}},
 	}
-	if _, ok := c.Maker().(*appsv1.StatefulSet); ok {
+	if _, ok := c.Owner().(*appsv1.StatefulSet); ok {
 		f.Message += ": the StatefulSet waits for its name"
 	}
 	return []Finding{f}

@@ -6,6 +6,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
 var readinessNotMetCheck = Check{
@@ -18,7 +21,7 @@ var readinessNotMetCheck = Check{
 }
 
 func readinessNotMet(c *Case) []Finding {
-	if c.State != Running || c.Pod.DeletionTimestamp != nil || unsettled(c.Pod) {
+	if c.State != facts.Running || c.Pod.DeletionTimestamp != nil || facts.Unsettled(c.Pod) {
 		return nil
 	}
 	if what, _ := c.lost(); what != "" {
@@ -47,11 +50,11 @@ func (c *Case) notReady(k *container) (Finding, bool) {
 		probe = "startup"
 	}
 	f := Finding{
-		Message:  fmt.Sprintf("%s of pod %s runs since %s, and its %s probe does not succeed", k.noun(), c.Pod.Name, minutes(ran), probe),
-		Evidence: []Evidence{k.said(c.Pod, "running, ready: false")},
+		Message:  fmt.Sprintf("%s of pod %s runs since %s, and its %s probe does not succeed", k.noun(), c.Pod.Name, wording.Minutes(ran), probe),
+		Evidence: []facts.Evidence{k.said(c.Pod, "running, ready: false")},
 	}
 	for _, e := range c.EventsOf(c.Pod, "Unhealthy") {
-		f.Message += ": " + shortened(e.Message, 120)
+		f.Message += ": " + wording.Shortened(e.Message, 120)
 		f.Evidence = append(f.Evidence, shown(e))
 		break
 	}
@@ -80,8 +83,8 @@ func (c *Case) gateNotMet() []Finding {
 		}
 		if !met && c.Now.Sub(since) > 2*time.Minute {
 			return []Finding{{
-				Message:  fmt.Sprintf("pod %s runs, and nobody has set its readiness gate %s since %s", c.Pod.Name, g.ConditionType, minutes(c.Now.Sub(since))),
-				Evidence: []Evidence{{Object: RefTo(c.Pod).In(), Field: fmt.Sprintf("status.conditions[%s]", g.ConditionType), Value: "not True"}},
+				Message:  fmt.Sprintf("pod %s runs, and nobody has set its readiness gate %s since %s", c.Pod.Name, g.ConditionType, wording.Minutes(c.Now.Sub(since))),
+				Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: fmt.Sprintf("status.conditions[%s]", g.ConditionType), Value: "not True"}},
 				Owner:    Platform, Advice: fmt.Sprintf("Look at the controller that sets %s, often a load balancer's.", g.ConditionType),
 			}}
 		}

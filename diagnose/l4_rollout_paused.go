@@ -5,6 +5,9 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
 var rolloutPausedCheck = Check{
@@ -22,8 +25,8 @@ func rolloutPaused(c *Case) []Finding {
 		return nil
 	}
 	return []Finding{{
-		Calm: true, Message: fmt.Sprintf("%s is paused: %d of %s %s of its newest template", RefTo(d), d.Status.UpdatedReplicas, number(ptr.Deref(d.Spec.Replicas, 1), "pod"), inNumber(d.Status.UpdatedReplicas, "is", "are")),
-		Evidence: []Evidence{{Object: RefTo(d).In(), Field: "spec.paused", Value: "true"}},
+		Calm: true, Message: fmt.Sprintf("%s is paused: %d of %s %s of its newest template", facts.RefTo(d), d.Status.UpdatedReplicas, wording.Number(ptr.Deref(d.Spec.Replicas, 1), "pod"), wording.InNumber(d.Status.UpdatedReplicas, "is", "are")),
+		Evidence: []facts.Evidence{{Object: facts.RefTo(d).In(), Field: "spec.paused", Value: "true"}},
 		Advice:   fmt.Sprintf("To go on: kubectl rollout resume deployment %s -n %s", d.Name, d.Namespace),
 	}}
 }

@@ -5,6 +5,9 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
 var runningWithoutProgressCheck = Check{
@@ -17,11 +20,11 @@ var runningWithoutProgressCheck = Check{
 }
 
 func runningWithoutProgress(c *Case) []Finding {
-	if c.State != Running || c.Pod.DeletionTimestamp != nil || unsettled(c.Pod) || !c.crewRuns() {
+	if c.State != facts.Running || c.Pod.DeletionTimestamp != nil || facts.Unsettled(c.Pod) || !c.crewRuns() {
 		return nil
 	}
 	for _, k := range containersOf(c.Pod) {
-		s, ok := stalled(c.tail(c.Pod, k.Name))
+		s, ok := stalled(tail(c.Facts, c.Pod, k.Name))
 		if !ok || k.status.State.Running != nil && c.Now.Sub(k.status.State.Running.StartedAt.Time) < meetIn {
 			continue
 		}
@@ -30,8 +33,8 @@ func runningWithoutProgress(c *Case) []Finding {
 			what = "the ranks do not find each other"
 		}
 		return []Finding{{
-			Message:  fmt.Sprintf("all %d pods run, and %s: pod %s says %q", len(c.crew(c.Pod))+1, what, c.Pod.Name, shortened(s.line, 140)),
-			Evidence: []Evidence{{Object: RefTo(c.Pod).In(), Field: "log of " + k.Name, Value: shortened(s.line, 300)}},
+			Message:  fmt.Sprintf("all %d pods run, and %s: pod %s says %q", len(crew(c.Facts, c.Pod))+1, what, c.Pod.Name, wording.Shortened(s.line, 140)),
+			Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: "log of " + k.Name, Value: wording.Shortened(s.line, 300)}},
 		}}
 	}
 	return nil
@@ -39,9 +42,9 @@ func runningWithoutProgress(c *Case) []Finding {
 
 // crewRuns says whether no peer of the pod waits or is still to be made: else that is the reason.
 func (c *Case) crewRuns() bool {
-	n, _ := c.absentPeers(c.Pod)
-	return n == 0 && !slices.ContainsFunc(c.crew(c.Pod), func(p *corev1.Pod) bool {
-		s := stateOf(p)
-		return s == Pending || s == Gated || s == Starting
+	n, _ := absentPeers(c.Facts, c.Pod)
+	return n == 0 && !slices.ContainsFunc(crew(c.Facts, c.Pod), func(p *corev1.Pod) bool {
+		s := facts.StateOf(p)
+		return s == facts.Pending || s == facts.Gated || s == facts.Starting
 	})
 }

@@ -6,6 +6,8 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
 var scaledToZeroCheck = Check{
@@ -18,17 +20,17 @@ var scaledToZeroCheck = Check{
 }
 
 func scaledToZero(c *Case) []Finding {
-	if c.State != Absent {
+	if c.State != facts.Absent {
 		return nil
 	}
-	zero := func(o Object, replicas *int32) []Finding {
+	zero := func(o facts.Object, replicas *int32) []Finding {
 		if ptr.Deref(replicas, 1) != 0 {
 			return nil
 		}
-		r := RefTo(o)
+		r := facts.RefTo(o)
 		return []Finding{{
 			Calm: true, Message: fmt.Sprintf("%s asks for no pods: its replicas are 0", r),
-			Evidence: []Evidence{{Object: r.In(), Field: "spec.replicas", Value: "0"}},
+			Evidence: []facts.Evidence{{Object: r.In(), Field: "spec.replicas", Value: "0"}},
 			Advice:   fmt.Sprintf("To run it: kubectl scale %s %s -n %s --replicas=1", strings.ToLower(r.Kind), r.Name, r.Namespace),
 		}}
 	}

@@ -7,6 +7,9 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
 var volumeMountFailedCheck = Check{
@@ -31,13 +34,13 @@ func volumeMountFailed(c *Case) []Finding {
 		return []Finding{f}
 	}
 	f := Finding{
-		Message:  fmt.Sprintf("node %s cannot mount a volume of pod %s: %s", c.Pod.Spec.NodeName, c.Pod.Name, shortened(e.Message, 200)),
-		Evidence: []Evidence{shown(e)},
+		Message:  fmt.Sprintf("node %s cannot mount a volume of pod %s: %s", c.Pod.Spec.NodeName, c.Pod.Name, wording.Shortened(e.Message, 200)),
+		Evidence: []facts.Evidence{shown(e)},
 	}
 	switch {
-	case mentions(e.Message, "hostpath type check failed"):
+	case wording.Mentions(e.Message, "hostpath type check failed"):
 		f.Owner, f.Advice = User, "Correct the hostPath in the pod: the node has nothing of that type there."
-	case mentions(e.Message, "not found in the list of registered csi drivers"):
+	case wording.Mentions(e.Message, "not found in the list of registered csi drivers"):
 		f.Layer, f.Owner, f.Advice = L2, Platform, fmt.Sprintf("Have the CSI driver's pod on node %s repaired: the kubelet does not know the driver.", c.Pod.Spec.NodeName)
 	}
 	return []Finding{f}
@@ -48,16 +51,16 @@ func (c *Case) attachedElsewhere(e *corev1.Event) (Finding, bool) {
 	if !strings.Contains(e.Message, "Multi-Attach error") {
 		return Finding{}, false
 	}
-	f := Finding{Evidence: []Evidence{shown(e)}}
+	f := Finding{Evidence: []facts.Evidence{shown(e)}}
 	holder, claim := c.volumeHolder()
 	if holder == nil {
-		f.Message = fmt.Sprintf("a volume of pod %s is still attached to another node: %s", c.Pod.Name, shortened(e.Message, 160))
+		f.Message = fmt.Sprintf("a volume of pod %s is still attached to another node: %s", c.Pod.Name, wording.Shortened(e.Message, 160))
 		return f, true
 	}
 	f.Message = fmt.Sprintf("volume claim %s can be on one node at a time, and pod %s holds it on node %s", claim, holder.Name, holder.Spec.NodeName)
-	f.Evidence = append(f.Evidence, Evidence{Object: RefTo(holder).In(), Field: "spec.nodeName", Value: holder.Spec.NodeName})
+	f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(holder).In(), Field: "spec.nodeName", Value: holder.Spec.NodeName})
 	f.Owner = User
-	if d, ok := c.Makers[0].(*appsv1.Deployment); ok && c.madeBy(holder, d) {
+	if d, ok := c.Owners[0].(*appsv1.Deployment); ok && c.madeBy(holder, d) {
 		f.Edits = []Edit{c.recreated(d, holder)}
 	}
 	return f, true
@@ -67,7 +70,7 @@ func (c *Case) attachedElsewhere(e *corev1.Event) (Finding, bool) {
 func (c *Case) volumeHolder() (*corev1.Pod, string) {
 	for _, mine := range volumeClaims(c.Pod) {
 		for _, p := range c.Pods {
-			if p.Namespace == c.Pod.Namespace && p.Name != c.Pod.Name && p.Spec.NodeName != "" && p.Spec.NodeName != c.Pod.Spec.NodeName && !over(p) && slices.Contains(volumeClaims(p), mine) {
+			if p.Namespace == c.Pod.Namespace && p.Name != c.Pod.Name && p.Spec.NodeName != "" && p.Spec.NodeName != c.Pod.Spec.NodeName && !facts.Ended(p) && slices.Contains(volumeClaims(p), mine) {
 				return p, mine
 			}
 		}
@@ -96,10 +99,10 @@ func (c *Case) madeBy(p *corev1.Pod, d *appsv1.Deployment) bool {
 func (c *Case) recreated(d *appsv1.Deployment, holder *corev1.Pod) Edit {
 	n := d.DeepCopy()
 	n.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
-	stuck := c.alike(func(p *corev1.Pod) bool { return stateOf(p) == Starting })
+	stuck := c.alike(func(p *corev1.Pod) bool { return facts.StateOf(p) == facts.Starting })
 	return Edit{
 		Side: Workload, Text: fmt.Sprintf("have deployment %s end its old pod before it starts the new one: strategy Recreate", d.Name), Cost: 2,
-		Set: append(running(stuck), n), Gone: []Object{holder},
+		Set: append(running(stuck), n), Gone: []facts.Object{holder},
 		Command: fmt.Sprintf(`kubectl patch deployment %s -n %s --type=merge -p '{"spec":{"strategy":{"type":"Recreate","rollingUpdate":null}}}'`, d.Name, d.Namespace),
 		Assumes: "the volume detaches when the old pod has ended", Outcome: fmt.Sprintf("pod %s ends, the volume moves to node %s, and the new pod starts", holder.Name, c.Pod.Spec.NodeName),
 	}

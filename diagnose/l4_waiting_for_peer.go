@@ -8,6 +8,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
 var waitingForPeerCheck = Check{
@@ -24,8 +27,8 @@ func waitingForPeer(c *Case) []Finding {
 	if how == "" {
 		return nil
 	}
-	peers := c.waitingPeers(c.Pod)
-	absent, maker := c.absentPeers(c.Pod)
+	peers := waitingPeers(c.Facts, c.Pod)
+	absent, owner := absentPeers(c.Facts, c.Pod)
 	var what string
 	switch {
 	case len(peers) > 0:
@@ -35,33 +38,33 @@ func waitingForPeer(c *Case) []Finding {
 			what = fmt.Sprintf("pod %s and %d more of its peers have no node", p.Name, len(peers)-1)
 		}
 		if said := saidOf(p); said != "" {
-			what += " (" + shortened(said, 200) + ")"
-			evidence = append(evidence, Evidence{Object: RefTo(p).In(), Field: "status.conditions[PodScheduled]", Value: shortened(said, 300)})
+			what += " (" + wording.Shortened(said, 200) + ")"
+			evidence = append(evidence, facts.Evidence{Object: facts.RefTo(p).In(), Field: "status.conditions[PodScheduled]", Value: wording.Shortened(said, 300)})
 		}
 	case absent > 0:
-		what = fmt.Sprintf("%d of its peers %s not exist: %s has not made %s", absent, inNumber(absent, "does", "do"), RefTo(maker), inNumber(absent, "it", "them"))
+		what = fmt.Sprintf("%d of its peers %s not exist: %s has not made %s", absent, wording.InNumber(absent, "does", "do"), facts.RefTo(owner), wording.InNumber(absent, "it", "them"))
 	default:
 		return nil
 	}
-	return []Finding{{Message: how + ": " + what, Evidence: evidence, Calm: c.asksAfter(peers, maker), Advice: c.askPeer(peers, maker)}}
+	return []Finding{{Message: how + ": " + what, Evidence: evidence, Calm: c.asksAfter(peers, owner), Advice: c.askPeer(peers, owner)}}
 }
 
 // waitsInside says how the pod waits for others, by its init container or its log.
-func (c *Case) waitsInside() (string, []Evidence) {
-	if c.State != Starting && c.State != Running {
+func (c *Case) waitsInside() (string, []facts.Evidence) {
+	if c.State != facts.Starting && c.State != facts.Running {
 		return "", nil
 	}
 	for _, k := range containersOf(c.Pod) {
 		run := k.status.State.Running
-		if k.init && c.State == Starting && run != nil && c.Now.Sub(run.StartedAt.Time) > meetIn && ptr.Deref(k.RestartPolicy, "") != corev1.ContainerRestartPolicyAlways {
-			how := fmt.Sprintf("%s of pod %s waits since %s", k.noun(), c.Pod.Name, minutes(c.Now.Sub(run.StartedAt.Time)))
-			if line := lastLine(c.tail(c.Pod, k.Name)); line != "" {
-				how += " (" + shortened(line, 100) + ")"
+		if k.init && c.State == facts.Starting && run != nil && c.Now.Sub(run.StartedAt.Time) > meetIn && ptr.Deref(k.RestartPolicy, "") != corev1.ContainerRestartPolicyAlways {
+			how := fmt.Sprintf("%s of pod %s waits since %s", k.noun(), c.Pod.Name, wording.Minutes(c.Now.Sub(run.StartedAt.Time)))
+			if line := wording.LastLine(tail(c.Facts, c.Pod, k.Name)); line != "" {
+				how += " (" + wording.Shortened(line, 100) + ")"
 			}
-			return how, []Evidence{k.said(c.Pod, "running since "+run.StartedAt.UTC().Format(time.RFC3339))}
+			return how, []facts.Evidence{k.said(c.Pod, "running since "+run.StartedAt.UTC().Format(time.RFC3339))}
 		}
-		if s, ok := stalled(c.tail(c.Pod, k.Name)); ok && s.meeting && c.State == Running {
-			return fmt.Sprintf("%s of pod %s waits for its peers", k.noun(), c.Pod.Name), []Evidence{{Object: RefTo(c.Pod).In(), Field: "log of " + k.Name, Value: shortened(s.line, 200)}}
+		if s, ok := stalled(tail(c.Facts, c.Pod, k.Name)); ok && s.meeting && c.State == facts.Running {
+			return fmt.Sprintf("%s of pod %s waits for its peers", k.noun(), c.Pod.Name), []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: "log of " + k.Name, Value: wording.Shortened(s.line, 200)}}
 		}
 	}
 	return "", nil
@@ -69,17 +72,17 @@ func (c *Case) waitsInside() (string, []Evidence) {
 
 // asksAfter says whether the peer belongs to the target too: then the checks look at it themselves, and what they find
 // is the reason.
-func (c *Case) asksAfter(peers []*corev1.Pod, maker Object) bool {
+func (c *Case) asksAfter(peers []*corev1.Pod, owner facts.Object) bool {
 	if len(peers) > 0 {
 		return slices.Contains(c.All, peers[0])
 	}
-	return slices.ContainsFunc(c.Makers, func(m Object) bool { return m.GetUID() == maker.GetUID() }) && c.Target.Kind != "Pod"
+	return slices.ContainsFunc(c.Owners, func(m facts.Object) bool { return m.GetUID() == owner.GetUID() }) && c.Target.Kind != "Pod"
 }
 
-func (c *Case) askPeer(peers []*corev1.Pod, maker Object) string {
+func (c *Case) askPeer(peers []*corev1.Pod, owner facts.Object) string {
 	if len(peers) > 0 {
-		maker = peers[0]
+		owner = peers[0]
 	}
-	r := RefTo(maker)
+	r := facts.RefTo(owner)
 	return fmt.Sprintf("Ask why %s waits: berth why %s/%s -n %s", r, strings.ToLower(r.Kind), r.Name, r.Namespace)
 }

@@ -7,6 +7,9 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
 var worldSizeMismatchCheck = Check{
@@ -19,7 +22,7 @@ var worldSizeMismatchCheck = Check{
 }
 
 func worldSizeMismatch(c *Case) []Finding {
-	if c.State == Succeeded {
+	if c.State == facts.Succeeded {
 		return nil
 	}
 	var out []Finding
@@ -56,16 +59,16 @@ func (c *Case) processesOverGPUs(k *container) (Finding, bool) {
 		ops = append(ops, Op{Op: "replace", Path: k.path("resources", "requests", "nvidia.com/gpu"), Value: more})
 	}
 	return Finding{
-		Message:  fmt.Sprintf("%s starts %d %s (%s), one per GPU, and has %d", k.noun(), f.value, inNumber(f.value, "process", "processes"), f.name, gpus),
-		Evidence: []Evidence{{Object: RefTo(c.Pod).In(), Field: fmt.Sprintf("spec.containers[%q].%s", k.Name, f.field), Value: fmt.Sprintf("%s %d", f.name, f.value)}},
+		Message:  fmt.Sprintf("%s starts %d %s (%s), one per GPU, and has %d", k.noun(), f.value, wording.InNumber(f.value, "process", "processes"), f.name, gpus),
+		Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: fmt.Sprintf("spec.containers[%q].%s", k.Name, f.field), Value: fmt.Sprintf("%s %d", f.name, f.value)}},
 		Edits: []Edit{
 			{Side: Workload, Cost: 1, Text: fmt.Sprintf("set %s to %d", f.name, gpus), Ops: []Op{{Op: "replace", Path: k.path(f.field, strconv.Itoa(f.at)), Value: f.with(gpus)}}},
-			{Side: Workload, Cost: 2, Text: fmt.Sprintf("ask for %s per pod", number(f.value, "GPU")), Ops: ops},
+			{Side: Workload, Cost: 2, Text: fmt.Sprintf("ask for %s per pod", wording.Number(f.value, "GPU")), Ops: ops},
 		},
 	}, true
 }
 
-// nodesOverPods compares the launcher's number of nodes with the pods that its maker makes.
+// nodesOverPods compares the launcher's number of nodes with the pods that its owner makes.
 func (c *Case) nodesOverPods(k *container) (Finding, bool) {
 	f, ok := findFlag(k.Command, k.Args, "--nnodes", "--num_nodes", "--num-nodes", "--num_machines")
 	pods := c.takePart()
@@ -73,8 +76,8 @@ func (c *Case) nodesOverPods(k *container) (Finding, bool) {
 		return Finding{}, false
 	}
 	return Finding{
-		Message:  fmt.Sprintf("%s is told of %s (%s), and %s makes %s", k.noun(), number(f.value, "node"), f.name, RefTo(c.Maker()), number(pods, "pod")),
-		Evidence: []Evidence{{Object: RefTo(c.Pod).In(), Field: fmt.Sprintf("spec.containers[%q].%s", k.Name, f.field), Value: fmt.Sprintf("%s %d", f.name, f.value)}},
+		Message:  fmt.Sprintf("%s is told of %s (%s), and %s makes %s", k.noun(), wording.Number(f.value, "node"), f.name, facts.RefTo(c.Owner()), wording.Number(pods, "pod")),
+		Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: fmt.Sprintf("spec.containers[%q].%s", k.Name, f.field), Value: fmt.Sprintf("%s %d", f.name, f.value)}},
 		Edits:    []Edit{{Side: Workload, Cost: 1, Text: fmt.Sprintf("set %s to %d", f.name, pods), Ops: []Op{{Op: "replace", Path: k.path(f.field, strconv.Itoa(f.at)), Value: f.with(pods)}}}},
 	}, true
 }
@@ -89,8 +92,8 @@ func (c *Case) ranksOverPods(k *container) (Finding, bool) {
 			continue
 		}
 		return Finding{
-			Message:  fmt.Sprintf("%s waits for %s (WORLD_SIZE), and %s makes %s with %s", k.noun(), number(world, "rank"), RefTo(c.Maker()), number(pods, "pod"), number(k.gpus()*int64(pods), "GPU")),
-			Evidence: []Evidence{{Object: RefTo(c.Pod).In(), Field: fmt.Sprintf("spec.containers[%q].env[WORLD_SIZE]", k.Name), Value: e.Value}},
+			Message:  fmt.Sprintf("%s waits for %s (WORLD_SIZE), and %s makes %s with %s", k.noun(), wording.Number(world, "rank"), facts.RefTo(c.Owner()), wording.Number(pods, "pod"), wording.Number(k.gpus()*int64(pods), "GPU")),
+			Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: fmt.Sprintf("spec.containers[%q].env[WORLD_SIZE]", k.Name), Value: e.Value}},
 			Edits:    []Edit{{Side: Workload, Cost: 1, Text: fmt.Sprintf("set WORLD_SIZE to %d", most), Ops: []Op{{Op: "replace", Path: k.path("env", strconv.Itoa(i), "value"), Value: strconv.Itoa(most)}}}},
 		}, true
 	}
@@ -101,20 +104,20 @@ func (c *Case) ranksOverPods(k *container) (Finding, bool) {
 func (c *Case) simulatedWorld() (Finding, bool) {
 	const key, group = "sim.berth.dev/world", "sim.berth.dev/group"
 	world, err := strconv.Atoi(c.Pod.Annotations[key])
-	pods := makes(c.Maker())
+	pods := makes(c.Owner())
 	if err != nil || pods == 0 || world <= pods || c.Pod.Annotations[group] != "" {
 		return Finding{}, false
 	}
 	return Finding{
-		Message:  fmt.Sprintf("pod %s waits for %s, and %s makes %s", c.Pod.Name, number(world, "rank"), RefTo(c.Maker()), number(pods, "pod")),
-		Evidence: []Evidence{{Object: RefTo(c.Pod).In(), Field: fmt.Sprintf("metadata.annotations[%q]", key), Value: strconv.Itoa(world)}},
+		Message:  fmt.Sprintf("pod %s waits for %s, and %s makes %s", c.Pod.Name, wording.Number(world, "rank"), facts.RefTo(c.Owner()), wording.Number(pods, "pod")),
+		Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: fmt.Sprintf("metadata.annotations[%q]", key), Value: strconv.Itoa(world)}},
 		Edits:    []Edit{{Side: Workload, Cost: 1, Text: fmt.Sprintf("set annotation %s to %d", key, pods), Ops: []Op{{Op: "replace", Path: Pointer("metadata", "annotations", key), Value: strconv.Itoa(pods)}}}},
 	}, true
 }
 
-// takePart is how many pods work together; 0 where that is not known, or where pods of other makers may.
+// takePart is how many pods work together; 0 where that is not known, or where pods of other owners may.
 func (c *Case) takePart() int {
-	if c.gangOf(c.Pod) != "" || len(c.Makers) > 1 && c.Makers[0] != c.Maker() && !plainMaker(c.Makers[0]) {
+	if c.GangOf(c.Pod) != "" || len(c.Owners) > 1 && c.Owners[0] != c.Owner() && !plainMaker(c.Owners[0]) {
 		return 0
 	}
 	for _, key := range crews[:5] {
@@ -122,11 +125,11 @@ func (c *Case) takePart() int {
 			return 0
 		}
 	}
-	return makes(c.Maker())
+	return makes(c.Owner())
 }
 
 // makes is how many pods the object has at the same time; 0 where that is not known.
-func makes(o Object) int {
+func makes(o facts.Object) int {
 	switch m := o.(type) {
 	case *batchv1.Job:
 		n := int(ptr.Deref(m.Spec.Parallelism, 1))
@@ -142,7 +145,7 @@ func makes(o Object) int {
 	return 0
 }
 
-func plainMaker(o Object) bool {
+func plainMaker(o facts.Object) bool {
 	switch o.(type) {
 	case *appsv1.Deployment, *batchv1.CronJob:
 		return true

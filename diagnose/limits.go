@@ -2,16 +2,15 @@ package diagnose
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
-func itoa(n int) string { return strconv.Itoa(n) }
-
 // limitRanges are those of the namespace, by name.
-func (f *Facts) limitRanges(namespace string) []*corev1.LimitRange {
+func limitRanges(f *facts.Facts, namespace string) []*corev1.LimitRange {
 	var out []*corev1.LimitRange
 	for _, l := range f.LimitRanges {
 		if l.Namespace == namespace {
@@ -33,7 +32,7 @@ func (c *Case) asCreated() *corev1.Pod {
 		for i := range containers {
 			r := &containers[i].Resources
 			r.Requests = filled(r.Requests, r.Limits)
-			for _, l := range c.limitRanges(p.Namespace) {
+			for _, l := range limitRanges(c.Facts, p.Namespace) {
 				for _, item := range l.Spec.Limits {
 					if item.Type == corev1.LimitTypeContainer {
 						r.Limits, r.Requests = filled(r.Limits, item.Default), filled(r.Requests, item.DefaultRequest)

@@ -3,6 +3,8 @@ package diagnose
 import (
 	"regexp"
 	"strings"
+
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
 // stall is what a log says of a program that waits for its peers.
@@ -38,7 +40,7 @@ func stalled(log string) (stall, bool) {
 // outOfGPUMemory finds the line of a log with which a program ran out of GPU memory; "" where none says so.
 func outOfGPUMemory(log string) string {
 	for line := range strings.SplitSeq(log, "\n") {
-		if mentions(line, "cuda out of memory", "cuda error: out of memory", "cublas_status_alloc_failed", "outofmemoryerror: cuda", "cudaerrormemoryallocation", "hip out of memory") {
+		if wording.Mentions(line, "cuda out of memory", "cuda error: out of memory", "cublas_status_alloc_failed", "outofmemoryerror: cuda", "cudaerrormemoryallocation", "hip out of memory") {
 			return strings.TrimSpace(line)
 		}
 	}

@@ -5,6 +5,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
 // lostAfter is how long a node is not Ready before it is proposed to give up what runs there: it may come back. That it is
@@ -13,30 +16,30 @@ const lostAfter = time.Minute
 
 // lost says why nothing is heard of the pod's node, where that is so. A pod that was put by hand on a node which never
 // was is not lost.
-func (c *Case) lost() (what string, e Evidence) {
+func (c *Case) lost() (what string, e facts.Evidence) {
 	name := c.Pod.Spec.NodeName
-	if name == "" || over(c.Pod) || !c.Sees("nodes", "") {
-		return "", Evidence{}
+	if name == "" || facts.Ended(c.Pod) || !c.Sees("nodes", "") {
+		return "", facts.Evidence{}
 	}
 	n := c.NodeNamed(name)
 	if n == nil && since(c.Pod).IsZero() {
-		return "", Evidence{}
+		return "", facts.Evidence{}
 	}
 	if n == nil {
-		return fmt.Sprintf("node %s does not exist any more", name), Evidence{Object: RefTo(c.Pod).In(), Field: "spec.nodeName", Value: name}
+		return fmt.Sprintf("node %s does not exist any more", name), facts.Evidence{Object: facts.RefTo(c.Pod).In(), Field: "spec.nodeName", Value: name}
 	}
 	k := conditionOf(n, corev1.NodeReady)
 	if k == nil || k.Status == corev1.ConditionTrue || c.boots(n) {
-		return "", Evidence{}
+		return "", facts.Evidence{}
 	}
-	return fmt.Sprintf("node %s is not ready (%s) since %s", name, k.Reason, minutes(c.Now.Sub(k.LastTransitionTime.Time))),
-		Evidence{Object: RefTo(n).In(), Field: "status.conditions[Ready]", Value: fmt.Sprintf("%s %s: %s", k.Status, k.Reason, shortened(k.Message, 120))}
+	return fmt.Sprintf("node %s is not ready (%s) since %s", name, k.Reason, wording.Minutes(c.Now.Sub(k.LastTransitionTime.Time))),
+		facts.Evidence{Object: facts.RefTo(n).In(), Field: "status.conditions[Ready]", Value: fmt.Sprintf("%s %s: %s", k.Status, k.Reason, wording.Shortened(k.Message, 120))}
 }
 
 // boots says whether the node is new and its kubelet at work, and the pod has not run there: it is one of those that make
 // the node ready.
 func (c *Case) boots(n *corev1.Node) bool {
-	return c.Now.Sub(n.CreationTimestamp.Time) < youngNode && !silent(n) && c.State == Starting
+	return c.Now.Sub(n.CreationTimestamp.Time) < youngNode && !silent(n) && c.State == facts.Starting
 }
 
 // givenUp says whether the pod's node has been away for so long that what ran there may be given up.

@@ -12,14 +12,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/engine/why"
 )
 
 // This file has nodes as they would be without a fault, and finds those that could matter to a pod.
 
 // sound is the node with everything that is wrong with itself repaired: open, Ready, and with all its GPUs.
-func (f *Facts) sound(n *corev1.Node) *corev1.Node {
-	return changedNode(n, f.partition, f.clear, uncordon, wake, f.giveGPUs)
+func sound(f *facts.Facts, n *corev1.Node) *corev1.Node {
+	return changedNode(n, func(n *corev1.Node) { partition(f, n) }, func(n *corev1.Node) { clearState(f, n) }, uncordon, wake, func(n *corev1.Node) { giveGPUs(f, n) })
 }
 
 // changedNode is a copy of the node on which the changes are made.
@@ -40,11 +42,11 @@ func dropTaints(n *corev1.Node, kind func(key string) bool) {
 	n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return kind(t.Key) })
 }
 
-// clear takes taints, conditions, labels and annotations of a state from the node. The cordon stays.
-func (f *Facts) clear(n *corev1.Node) {
+// clearState takes taints, conditions, labels and annotations of a state from the node. The cordon stays.
+func clearState(f *facts.Facts, n *corev1.Node) {
 	applied := appliedTaint(n)
 	dropTaints(n, func(key string) bool {
-		return key != corev1.TaintNodeUnschedulable && (f.isStateTaint(key) || applied(key))
+		return key != corev1.TaintNodeUnschedulable && (isStateTaint(f, key) || applied(key))
 	})
 	n.DeletionTimestamp = nil
 	for _, key := range []string{sentinelEvent, sentinelCordon, sentinelTaints} {
@@ -81,15 +83,15 @@ func wake(n *corev1.Node) {
 
 // giveGPUs is the work of GPU software that is well: the node offers what it should, and has the labels that nodes of
 // its make have. A node that offers parts of GPUs stays as it is.
-func (f *Facts) giveGPUs(n *corev1.Node) {
-	g := f.gpuNode(n.Name)
-	if g == nil || offersMIG(n) || f.stack().byClaim(n) {
+func giveGPUs(f *facts.Facts, n *corev1.Node) {
+	g := gpuNodeNamed(f, n.Name)
+	if g == nil || offersMIG(n) || stack(f).byClaim(n) {
 		return
 	}
 	units := *resource.NewQuantity(max(g.Units, offers(n, wholeGPU)), resource.DecimalSI)
 	n.Status.Capacity, n.Status.Allocatable = withQuantity(n.Status.Capacity, wholeGPU, units), withQuantity(n.Status.Allocatable, wholeGPU, units)
 	if n.Labels[labelProduct] == "" {
-		f.labelLike(n)
+		labelLike(f, n)
 	}
 }
 
@@ -103,9 +105,9 @@ func withQuantity(list corev1.ResourceList, name corev1.ResourceName, q resource
 }
 
 // labelLike gives the node the labels of feature discovery that a node of the same make has.
-func (f *Facts) labelLike(n *corev1.Node) {
+func labelLike(f *facts.Facts, n *corev1.Node) {
 	for _, pool := range poolsOf(n) {
-		kin := f.stack().kin[pool]
+		kin := stack(f).kin[pool]
 		if kin == nil {
 			continue
 		}
@@ -131,7 +133,7 @@ func withLabel(labels map[string]string, key, value string) map[string]string {
 // are others.
 func (c *Case) wish(n *corev1.Node) {
 	c.wishParts(n)
-	if n.Labels[labelProduct] != "" || c.gpuNode(n.Name) == nil {
+	if n.Labels[labelProduct] != "" || gpuNodeNamed(c.Facts, n.Name) == nil {
 		return
 	}
 	for key, value := range c.Pod.Spec.NodeSelector {
@@ -177,10 +179,10 @@ func (c *Case) barredNodes(kind func(*corev1.Node) bool) []*NodeFit {
 
 // matters says whether the pod could go to the node if it were sound: it matches, and there is room for one.
 func (c *Case) matters(n *NodeFit) bool {
-	if wantsGPU(c.Pod) && c.gpuNode(n.Name) == nil || len(n.Barred) > 0 {
+	if wantsGPU(c.Pod) && gpuNodeNamed(c.Facts, n.Name) == nil || len(n.Barred) > 0 {
 		return false
 	}
-	whole := c.sound(n.Node)
+	whole := sound(c.Facts, n.Node)
 	c.wish(whole)
 	if ok, err := nodeaffinity.GetRequiredNodeAffinity(c.Pod).Match(whole); err != nil || !ok {
 		return false
@@ -269,8 +271,8 @@ func (c *Case) obstacles(n *corev1.Node) int {
 }
 
 // mended are the nodes as the repair leaves them, to be set by an edit.
-func mended(nodes []*NodeFit, mend func(*corev1.Node)) []Object {
-	out := make([]Object, len(nodes))
+func mended(nodes []*NodeFit, mend func(*corev1.Node)) []facts.Object {
+	out := make([]facts.Object, len(nodes))
 	for i, n := range nodes {
 		out[i] = changedNode(n.Node, mend)
 	}
@@ -316,11 +318,11 @@ func verb(nodes []*NodeFit, one, many string) string {
 }
 
 // nodesShow is evidence from the first few of the nodes.
-func nodesShow(nodes []*NodeFit, show func(*corev1.Node) []Evidence) []Evidence {
-	var out []Evidence
+func nodesShow(nodes []*NodeFit, show func(*corev1.Node) []facts.Evidence) []facts.Evidence {
+	var out []facts.Evidence
 	for _, n := range nodes[:min(len(nodes), 3)] {
 		for _, e := range show(n.Node) {
-			e.Object = RefTo(n.Node).In()
+			e.Object = facts.RefTo(n.Node).In()
 			out = append(out, e)
 		}
 	}
@@ -328,16 +330,16 @@ func nodesShow(nodes []*NodeFit, show func(*corev1.Node) []Evidence) []Evidence 
 }
 
 // gpusShown is evidence of what the node says of its GPUs.
-func gpusShown(n *corev1.Node) []Evidence {
-	return []Evidence{quantityShown(n.Status.Capacity, "status.capacity", wholeGPU), quantityShown(n.Status.Allocatable, "status.allocatable", wholeGPU)}
+func gpusShown(n *corev1.Node) []facts.Evidence {
+	return []facts.Evidence{quantityShown(n.Status.Capacity, "status.capacity", wholeGPU), quantityShown(n.Status.Allocatable, "status.allocatable", wholeGPU)}
 }
 
-func quantityShown(list corev1.ResourceList, field string, name corev1.ResourceName) Evidence {
+func quantityShown(list corev1.ResourceList, field string, name corev1.ResourceName) facts.Evidence {
 	value := "not there"
 	if q, ok := list[name]; ok {
 		value = q.String()
 	}
-	return Evidence{Field: fmt.Sprintf("%s[%q]", field, name), Value: value}
+	return facts.Evidence{Field: fmt.Sprintf("%s[%q]", field, name), Value: value}
 }
 
 // lasting is how long a condition has held, for people; "" where nobody noted it.
@@ -345,15 +347,15 @@ func (c *Case) lasting(t metav1.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return " for " + minutes(c.Now.Sub(t.Time))
+	return " for " + wording.Minutes(c.Now.Sub(t.Time))
 }
 
 // taintsShown is evidence of the node's taints of the kind.
-func taintsShown(n *corev1.Node, kind func(key string) bool) []Evidence {
-	var out []Evidence
+func taintsShown(n *corev1.Node, kind func(key string) bool) []facts.Evidence {
+	var out []facts.Evidence
 	for _, t := range n.Spec.Taints {
 		if kind(t.Key) {
-			out = append(out, Evidence{Field: "spec.taints", Value: taintText(t)})
+			out = append(out, facts.Evidence{Field: "spec.taints", Value: taintText(t)})
 		}
 	}
 	return out

@@ -4,23 +4,25 @@ import (
 	"encoding/json"
 	"reflect"
 	"slices"
+
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
 // merged is the object with what earlier changes do to it, so that two edits of one object, each made without regard
 // to the other, both hold: one uncordons a node, and another brings its GPUs back.
-func (f *Facts) merged(o Object, before []change) Object {
-	var earlier Object
+func merged(f *facts.Facts, o facts.Object, before []facts.Change) facts.Object {
+	var earlier facts.Object
 	for _, c := range before {
-		if c.now != nil && sameType(c.now, o) && c.now.GetName() == o.GetName() && c.now.GetNamespace() == o.GetNamespace() {
-			earlier = c.now
+		if c.Now != nil && facts.SameType(c.Now, o) && c.Now.GetName() == o.GetName() && c.Now.GetNamespace() == o.GetNamespace() {
+			earlier = c.Now
 		}
 	}
-	k := kindOf(o)
+	k := facts.KindOfObject(o)
 	if earlier == nil || k == nil {
 		return o
 	}
-	var base Object
-	for _, was := range k.list(&f.Objects) {
+	var base facts.Object
+	for _, was := range k.List(&f.Objects) {
 		if was.GetName() == o.GetName() && was.GetNamespace() == o.GetNamespace() {
 			base = was
 		}
@@ -32,7 +34,7 @@ func (f *Facts) merged(o Object, before []change) Object {
 	if err != nil {
 		return o
 	}
-	out := k.made()
+	out := k.New()
 	if json.Unmarshal(b, out) != nil {
 		return o
 	}
@@ -40,7 +42,7 @@ func (f *Facts) merged(o Object, before []change) Object {
 }
 
 // tree is the object as JSON knows it.
-func tree(o Object) any {
+func tree(o facts.Object) any {
 	out, _ := plain(o)
 	return out
 }

@@ -6,6 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
 // Two edits of one node both hold, in either order.
@@ -20,9 +22,9 @@ func TestEditsOfOneObject(t *testing.T) {
 	two.Spec.Taints = two.Spec.Taints[:2]
 	delete(two.Labels, "b")
 	two.Status.Allocatable = corev1.ResourceList{wholeGPU: resource.MustParse("8")}
-	f := &Facts{Objects: Objects{Nodes: []*corev1.Node{n}}}
-	for _, edits := range [][]Edit{{{Set: []Object{one}}, {Set: []Object{two}}}, {{Set: []Object{two}}, {Set: []Object{one}}}} {
-		g, _, err := f.with(n, edits)
+	f := &facts.Facts{Objects: facts.Objects{Nodes: []*corev1.Node{n}}}
+	for _, edits := range [][]Edit{{{Set: []facts.Object{one}}, {Set: []facts.Object{two}}}, {{Set: []facts.Object{two}}, {Set: []facts.Object{one}}}} {
+		g, _, err := with(f, n, edits)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
 // Said is what the stock scheduler wrote about a pod that it could not place: a histogram of the first thing that was
@@ -53,7 +55,7 @@ func (c *Case) Said() (Said, bool) {
 	}
 	for _, e := range c.EventsOf(c.Pod, "FailedScheduling") {
 		if s, ok := decode(e.Message); ok {
-			s.At = EventTime(e)
+			s.At = facts.EventTime(e)
 			return s, true
 		}
 	}
@@ -216,10 +218,10 @@ func dropLast(body string) string {
 }
 
 // tellsSize says whether the scheduler of this release counts nodes that are too small apart from full ones.
-func (f *Facts) tellsSize() bool { return f.minor() >= 34 }
+func tellsSize(f *facts.Facts) bool { return minor(f) >= 34 }
 
 // minor is the second number of the API server's version; 0 where it is not known.
-func (f *Facts) minor() int {
+func minor(f *facts.Facts) int {
 	parts := strings.SplitN(strings.TrimPrefix(f.Kubernetes, "v"), ".", 3)
 	if len(parts) < 2 {
 		return 0
@@ -232,12 +234,12 @@ func (f *Facts) minor() int {
 }
 
 // saidEvidence is where the scheduler's words are.
-func (c *Case) saidEvidence() []Evidence {
+func (c *Case) saidEvidence() []facts.Evidence {
 	s, ok := c.Said()
 	if !ok {
 		return nil
 	}
-	return []Evidence{{Object: RefTo(c.Pod).In(), Field: `status.conditions[type="PodScheduled"].message`, Value: s.Text}}
+	return []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: `status.conditions[type="PodScheduled"].message`, Value: s.Text}}
 }
 
 // strands says whether there are nodes that have enough of the device and too little of something else.

@@ -10,6 +10,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
 // migProfile is how a GPU is divided: 1g.10gb is one of seven compute slices with 10 GB of memory.
@@ -70,11 +72,11 @@ func migOf(list corev1.ResourceList) []migProfile {
 func (p migProfile) resource() corev1.ResourceName { return corev1.ResourceName(migPrefix + p.name) }
 
 // gpusIn is how many GPUs the machine has, whole.
-func (f *Facts) gpusIn(n *corev1.Node) int64 {
+func gpusIn(f *facts.Facts, n *corev1.Node) int64 {
 	if count, err := strconv.ParseInt(n.Labels[labelCount], 10, 32); err == nil && count > 0 {
 		return count
 	}
-	if g := f.gpuNode(n.Name); g != nil {
+	if g := gpuNodeNamed(f, n.Name); g != nil {
 		return g.Units
 	}
 	return 0
@@ -82,20 +84,20 @@ func (f *Facts) gpusIn(n *corev1.Node) int64 {
 
 // partition divides the node's GPUs as its label nvidia.com/mig.config asks, where that is still to be done and the
 // configuration is one that everybody has: all-disabled, or all of one profile.
-func (f *Facts) partition(n *corev1.Node) {
+func partition(f *facts.Facts, n *corev1.Node) {
 	if repartitions(n) {
-		f.partitionAs(n, n.Labels[labelMIG])
+		partitionAs(f, n, n.Labels[labelMIG])
 	}
 }
 
 // partitionAs says whether it knows the configuration.
-func (f *Facts) partitionAs(n *corev1.Node, config string) bool {
+func partitionAs(f *facts.Facts, n *corev1.Node, config string) bool {
 	word, all := strings.CutPrefix(config, "all-")
 	profile, known := readProfile(strings.ReplaceAll(word, "+", "."))
 	if !all || !known && word != "disabled" {
 		return false
 	}
-	gpus := f.gpusIn(n)
+	gpus := gpusIn(f, n)
 	for _, list := range []*corev1.ResourceList{&n.Status.Capacity, &n.Status.Allocatable} {
 		*list = maps.Clone(*list)
 		for name := range *list {
@@ -117,8 +119,8 @@ func (f *Facts) partitionAs(n *corev1.Node, config string) bool {
 // wishParts gives a node that is being divided by a configuration of somebody's own what the pod asks for: nobody can
 // tell yet that it will offer something else.
 func (c *Case) wishParts(n *corev1.Node) {
-	g := c.gpuNode(n.Name)
-	if g == nil || !repartitions(g.Node) || c.partitionAs(n.DeepCopy(), g.Labels[labelMIG]) {
+	g := gpuNodeNamed(c.Facts, n.Name)
+	if g == nil || !repartitions(g.Node) || partitionAs(c.Facts, n.DeepCopy(), g.Labels[labelMIG]) {
 		return
 	}
 	c.grant(n)

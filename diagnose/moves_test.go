@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/berth-dev/berth/diagnose"
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
 // A pod is not proposed to be moved to where its own rules, or those of pods there, do not let it be. Without the rule the
@@ -18,12 +18,12 @@ func TestMovesKeepRules(t *testing.T) {
 	term := func(key string, s *metav1.LabelSelector) []corev1.PodAffinityTerm {
 		return []corev1.PodAffinityTerm{{TopologyKey: key, LabelSelector: s}}
 	}
-	rules := map[string]func(f *diagnose.Facts, p *corev1.Pod){
-		"none": func(*diagnose.Facts, *corev1.Pod) {},
-		"anti-affinity": func(_ *diagnose.Facts, p *corev1.Pod) {
+	rules := map[string]func(f *facts.Facts, p *corev1.Pod){
+		"none": func(*facts.Facts, *corev1.Pod) {},
+		"anti-affinity": func(_ *facts.Facts, p *corev1.Pod) {
 			p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: term(corev1.LabelHostname, own)}}
 		},
-		"affinity": func(f *diagnose.Facts, p *corev1.Pod) {
+		"affinity": func(f *facts.Facts, p *corev1.Pod) {
 			mate := p.DeepCopy()
 			mate.Name, mate.UID, mate.Labels = "mate-"+p.Name, "mate-"+p.UID, map[string]string{"mate": p.Name}
 			mate.Spec.Containers[0].Resources = corev1.ResourceRequirements{}
@@ -31,13 +31,13 @@ func TestMovesKeepRules(t *testing.T) {
 			f.Pods = append(f.Pods, mate)
 			p.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: term(corev1.LabelHostname, &metav1.LabelSelector{MatchLabels: map[string]string{"mate": p.Name}})}}
 		},
-		"spread": func(_ *diagnose.Facts, p *corev1.Pod) {
+		"spread": func(_ *facts.Facts, p *corev1.Pod) {
 			p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: own}}
 		},
-		"selector": func(_ *diagnose.Facts, p *corev1.Pod) {
+		"selector": func(_ *facts.Facts, p *corev1.Pod) {
 			p.Spec.NodeSelector = map[string]string{corev1.LabelHostname: p.Spec.NodeName}
 		},
-		"taint": func(f *diagnose.Facts, p *corev1.Pod) {
+		"taint": func(f *facts.Facts, p *corev1.Pod) {
 			for _, n := range f.Nodes {
 				key := "for-" + n.Name
 				n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: key, Effect: corev1.TaintEffectNoSchedule})
@@ -48,7 +48,7 @@ func TestMovesKeepRules(t *testing.T) {
 				}
 			}
 		},
-		"volume": func(f *diagnose.Facts, p *corev1.Pod) {
+		"volume": func(f *facts.Facts, p *corev1.Pod) {
 			name := "data-" + p.Name
 			f.PersistentVolumeClaims = append(f.PersistentVolumeClaims, &corev1.PersistentVolumeClaim{
 				ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: name, Annotations: map[string]string{"pv.kubernetes.io/bind-completed": "yes"}},
@@ -59,10 +59,10 @@ func TestMovesKeepRules(t *testing.T) {
 			}}})
 			p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name}}})
 		},
-		"port": func(_ *diagnose.Facts, p *corev1.Pod) {
+		"port": func(_ *facts.Facts, p *corev1.Pod) {
 			p.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 8080}}
 		},
-		"gang": func(_ *diagnose.Facts, p *corev1.Pod) {
+		"gang": func(_ *facts.Facts, p *corev1.Pod) {
 			p.Annotations = map[string]string{"berth.dev/gang": "ring"}
 		},
 	}

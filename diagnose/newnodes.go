@@ -10,6 +10,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/kube/dialect"
 )
 
 // This file is about nodes that are not there yet: who could make one for a pod, and what keeps it from doing so.
@@ -22,12 +25,12 @@ type autoscalerIndex struct {
 	growth   []*corev1.Event // the cluster autoscaler's, about groups: newest first
 }
 
-func (f *Facts) autoscaling() *autoscalerIndex {
-	return Derive(f, readAutoscaling)
+func autoscaling(f *facts.Facts) *autoscalerIndex {
+	return facts.Derive(f, readAutoscaling)
 }
 
-func readAutoscaling(f *Facts) *autoscalerIndex {
-	s := &autoscalerIndex{pools: f.readKarpenter(), groups: f.readAutoscaler()}
+func readAutoscaling(f *facts.Facts) *autoscalerIndex {
+	s := &autoscalerIndex{pools: readKarpenter(f), groups: readAutoscaler(f)}
 	for _, e := range f.Events {
 		switch about := e.InvolvedObject; {
 		case about.Kind == "NodeClaim":
@@ -36,8 +39,8 @@ func readAutoscaling(f *Facts) *autoscalerIndex {
 			s.growth = append(s.growth, e)
 		}
 	}
-	newestFirst(s.launches)
-	newestFirst(s.growth)
+	facts.NewestFirst(s.launches)
+	facts.NewestFirst(s.growth)
 	return s
 }
 
@@ -65,12 +68,12 @@ func (s *autoscalerSource) String() string {
 // them from making one is another question.
 func (c *Case) autoscalerSources() []*autoscalerSource {
 	var out []*autoscalerSource
-	for _, p := range c.karpenterPools() {
+	for _, p := range karpenterPools(c.Facts) {
 		if len(c.karpenterObstacles(p)) == 0 {
 			out = append(out, &autoscalerSource{pool: p, like: c.karpenterNode(p)})
 		}
 	}
-	for _, g := range c.autoscalerGroups() {
+	for _, g := range autoscalerGroups(c.Facts) {
 		if fit, like := c.autoscalerFits(g); fit == autoscalerSuits {
 			out = append(out, &autoscalerSource{group: g, like: like})
 		}
@@ -95,7 +98,7 @@ func (c *Case) newNodeWouldSuit() bool {
 
 // autoscaled says whether it is for those who make nodes to say why there is none that the pod asks for.
 func (c *Case) autoscaled() bool {
-	return len(c.karpenterPools()) > 0 || c.karpenterSaid() != nil || c.autoscalerSaid().unsuited() || c.newNodeWouldSuit()
+	return len(karpenterPools(c.Facts)) > 0 || c.karpenterSaid() != nil || c.autoscalerSaid().unsuited() || c.newNodeWouldSuit()
 }
 
 // autoscalerStuck is what the engine says of a pod that has no place; nil where that is not the question.
@@ -108,7 +111,7 @@ func (c *Case) autoscalerStuck() *Fit {
 
 // autoscalerBlind says whether the pod waits for a place, and the nodes, or the pools, cannot be seen.
 func (c *Case) autoscalerBlind() bool {
-	if c.State != Pending || !c.Exists || c.Hypothetical() {
+	if c.State != facts.Pending || !c.Exists || c.Hypothetical() {
 		return false
 	}
 	return c.Fit() == nil || c.stuck() != nil && !c.Sees("nodepools.karpenter.sh", "") && c.karpenterSaid() != nil
@@ -140,14 +143,14 @@ func (c *Case) autoscalerCount(like *corev1.Node) int {
 }
 
 // autoscalerNodes are the nodes that a source would make for the pods.
-func (c *Case) autoscalerNodes(s *autoscalerSource) []Object {
+func (c *Case) autoscalerNodes(s *autoscalerSource) []facts.Object {
 	pool := "new"
 	if s.pool != nil {
 		pool = s.pool.GetName()
 	} else if s.group != nil {
 		pool = s.group.short()
 	}
-	var out []Object
+	var out []facts.Object
 	for i := range c.autoscalerCount(s.like) {
 		n := s.like.DeepCopy()
 		n.Name = fmt.Sprintf("%s-new-%d", pool, i)
@@ -170,7 +173,7 @@ const autoscalerRecent = 30 * time.Minute
 type autoscalerFault struct {
 	fault      cloudFault
 	code, text string
-	evidence   []Evidence
+	evidence   []facts.Evidence
 }
 
 // autoscalerFails is what went wrong when the source last asked for a machine; false where nothing did, or one came since.
@@ -185,14 +188,14 @@ func (c *Case) autoscalerFails(s *autoscalerSource) (autoscalerFault, bool) {
 // deletes a claim for which there is no capacity.
 func (c *Case) karpenterFailure(p *karpenterPool) (autoscalerFault, bool) {
 	for _, claim := range p.claims {
-		if l := says(claim, "Launched"); l != nil && l.status != "True" {
-			if fault, code := cloudFaultOf(l.reason + ": " + l.message); fault != cloudOther {
-				return autoscalerFault{fault, code, l.message, []Evidence{{Object: RefTo(claim).In(), Field: `status.conditions[type="Launched"].message`, Value: l.message}}}, true
+		if l := dialect.ConditionOf(claim, "Launched"); l != nil && l.Status != "True" {
+			if fault, code := cloudFaultOf(l.Reason + ": " + l.Message); fault != cloudOther {
+				return autoscalerFault{fault, code, l.Message, []facts.Evidence{{Object: facts.RefTo(claim).In(), Field: `status.conditions[type="Launched"].message`, Value: l.Message}}}, true
 			}
 		}
 	}
-	for _, e := range c.autoscaling().launches {
-		at := EventTime(e)
+	for _, e := range autoscaling(c.Facts).launches {
+		at := facts.EventTime(e)
 		if e.Reason != "InsufficientCapacityError" || !p.claimed(e.InvolvedObject.Name) || c.Now.Sub(at) > autoscalerRecent || p.launchedSince(at) {
 			continue
 		}
@@ -202,7 +205,7 @@ func (c *Case) karpenterFailure(p *karpenterPool) (autoscalerFault, bool) {
 		if fault == cloudOther || fault == cloudNoMachine {
 			fault, code = cloudNoCapacity, e.Reason
 		}
-		return autoscalerFault{fault, code, text, []Evidence{{Object: "nodeclaim/" + e.InvolvedObject.Name, Field: "events[reason=" + e.Reason + "]", Value: e.Message}}}, true
+		return autoscalerFault{fault, code, text, []facts.Evidence{{Object: "nodeclaim/" + e.InvolvedObject.Name, Field: "events[reason=" + e.Reason + "]", Value: e.Message}}}, true
 	}
 	return autoscalerFault{}, false
 }
@@ -216,7 +219,7 @@ func (p *karpenterPool) claimed(name string) bool {
 // launchedSince says whether the pool got a machine after the time.
 func (p *karpenterPool) launchedSince(t time.Time) bool {
 	for _, claim := range p.claims {
-		if l := says(claim, "Launched"); l != nil && l.status == "True" && l.at.After(t) {
+		if l := dialect.ConditionOf(claim, "Launched"); l != nil && l.Status == "True" && l.At.After(t) {
 			return true
 		}
 	}
@@ -228,22 +231,22 @@ func (c *Case) autoscalerFailure(g *autoscalerGroup) (autoscalerFault, bool) {
 	if g.ScaleUp != "Backoff" {
 		return autoscalerFault{}, false
 	}
-	status := Evidence{Object: "configmap/kube-system/" + autoscalerStatusName, Field: fmt.Sprintf("nodeGroups[name=%q].scaleUp.backoffInfo.errorCode", g.Name), Value: g.ErrorCode}
+	status := facts.Evidence{Object: "configmap/kube-system/" + autoscalerStatusName, Field: fmt.Sprintf("nodeGroups[name=%q].scaleUp.backoffInfo.errorCode", g.Name), Value: g.ErrorCode}
 	for _, text := range []string{g.ErrorCode, g.ErrorMessage} {
 		if fault, code := cloudFaultOf(text); fault != cloudOther {
-			return autoscalerFault{fault, code, cmp.Or(g.ErrorMessage, g.ErrorCode), []Evidence{status}}, true
+			return autoscalerFault{fault, code, cmp.Or(g.ErrorMessage, g.ErrorCode), []facts.Evidence{status}}, true
 		}
 	}
-	for _, e := range c.autoscaling().growth {
-		if !strings.Contains(e.Message, g.short()) || c.Now.Sub(EventTime(e)) > autoscalerRecent {
+	for _, e := range autoscaling(c.Facts).growth {
+		if !strings.Contains(e.Message, g.short()) || c.Now.Sub(facts.EventTime(e)) > autoscalerRecent {
 			continue
 		}
-		shown := Evidence{Object: "configmap/kube-system/" + autoscalerStatusName, Field: "events[reason=" + e.Reason + "]", Value: e.Message}
+		shown := facts.Evidence{Object: "configmap/kube-system/" + autoscalerStatusName, Field: "events[reason=" + e.Reason + "]", Value: e.Message}
 		if e.Reason == "ScaleUpTimedOut" {
-			return autoscalerFault{cloudNoMachine, e.Reason, e.Message, []Evidence{shown}}, true
+			return autoscalerFault{cloudNoMachine, e.Reason, e.Message, []facts.Evidence{shown}}, true
 		}
 		if fault, code := cloudFaultOf(e.Message); fault != cloudOther {
-			return autoscalerFault{fault, code, e.Message, []Evidence{shown}}, true
+			return autoscalerFault{fault, code, e.Message, []facts.Evidence{shown}}, true
 		}
 	}
 	return autoscalerFault{}, false
@@ -295,7 +298,7 @@ func (c *Case) autoscalerFailing() []*autoscalerSource {
 // autoscalerMaybe are the groups of which nobody can tell whether their nodes would do for the pod.
 func (c *Case) autoscalerMaybe() []*autoscalerSource {
 	var out []*autoscalerSource
-	for _, g := range c.autoscalerGroups() {
+	for _, g := range autoscalerGroups(c.Facts) {
 		if fit, _ := c.autoscalerFits(g); fit == autoscalerUnknown {
 			out = append(out, &autoscalerSource{group: g, like: c.autoscalerWished()})
 		}
@@ -319,14 +322,14 @@ func (c *Case) autoscalerWilling(s *autoscalerSource) bool {
 
 // karpenterWell says whether nothing went wrong with the pool's machines lately.
 func (c *Case) karpenterWell(pool string) bool {
-	for _, p := range c.karpenterPools() {
+	for _, p := range karpenterPools(c.Facts) {
 		if p.GetName() != pool {
 			continue
 		}
 		if _, failed := c.karpenterFailure(p); failed {
 			return false
 		}
-		if h := says(p.Unstructured, "NodeRegistrationHealthy"); h != nil && h.status == "False" {
+		if h := dialect.ConditionOf(p.Unstructured, "NodeRegistrationHealthy"); h != nil && h.Status == "False" {
 			return false
 		}
 	}
@@ -338,11 +341,11 @@ const autoscalerSlow = 10 * time.Minute
 
 // karpenterOverdue says whether the claim's machine runs and should have become a node.
 func karpenterOverdue(claim *unstructured.Unstructured, now time.Time) bool {
-	l := says(claim, "Launched")
-	if l == nil || l.status != "True" || holds(claim, "Registered") || claim.GetDeletionTimestamp() != nil {
+	l := dialect.ConditionOf(claim, "Launched")
+	if l == nil || l.Status != "True" || dialect.IsTrue(claim, "Registered") || claim.GetDeletionTimestamp() != nil {
 		return false
 	}
-	at := l.at
+	at := l.At
 	if at.IsZero() {
 		at = claim.GetCreationTimestamp().Time
 	}
@@ -352,7 +355,7 @@ func karpenterOverdue(claim *unstructured.Unstructured, now time.Time) bool {
 // launchedWell says whether a machine of the pool became a node lately.
 func (p *karpenterPool) launchedWell(now time.Time) bool {
 	return slices.ContainsFunc(p.claims, func(claim *unstructured.Unstructured) bool {
-		r := says(claim, "Registered")
-		return r != nil && r.status == "True" && now.Sub(r.at) < autoscalerRecent
+		r := dialect.ConditionOf(claim, "Registered")
+		return r != nil && r.Status == "True" && now.Sub(r.At) < autoscalerRecent
 	})
 }

@@ -7,6 +7,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/kube/dialect"
 )
 
 // nodeState is the one thing about a node, beside its GPU software, that keeps pods off it. Of several, the one that
@@ -26,7 +29,7 @@ const (
 )
 
 // stateOfNode says which of them holds.
-func (f *Facts) stateOfNode(n *corev1.Node) nodeState { return f.stack().states[n.Name] }
+func stateOfNode(f *facts.Facts, n *corev1.Node) nodeState { return stack(f).states[n.Name] }
 
 func (s *stackIndex) stateOf(n *corev1.Node) nodeState {
 	held := n.Spec.Unschedulable || len(barringTaints(n, stateTaint)) > 0 || s.shortOfGPUs(n)
@@ -68,7 +71,9 @@ func stateTaint(key string) bool {
 }
 
 // isStateTaint also knows the startup taints that NodePools and readiness rules declare.
-func (f *Facts) isStateTaint(key string) bool { return stateTaint(key) || f.stack().startupTaint(key) }
+func isStateTaint(f *facts.Facts, key string) bool {
+	return stateTaint(key) || stack(f).startupTaint(key)
+}
 
 func leavingTaint(key string) bool {
 	switch key {
@@ -109,14 +114,14 @@ func (s *stackIndex) startupTaint(key string) bool {
 }
 
 // declaredStartupTaints are the keys that Karpenter's NodePools and readiness rules name.
-func (f *Facts) declaredStartupTaints() (keys []string) {
+func declaredStartupTaints(f *facts.Facts) (keys []string) {
 	for _, p := range f.Foreign["NodePool.karpenter.sh"] {
-		for _, t := range itemsAt(p.Object, "spec", "template", "spec", "startupTaints") {
-			keys = append(keys, textAt(t, "key"))
+		for _, t := range dialect.Items(p.Object, "spec", "template", "spec", "startupTaints") {
+			keys = append(keys, dialect.Text(t, "key"))
 		}
 	}
 	for _, r := range f.Foreign["NodeReadinessRule.readiness.node.x-k8s.io"] {
-		keys = append(keys, textAt(r.Object, "spec", "taint", "key"))
+		keys = append(keys, dialect.Text(r.Object, "spec", "taint", "key"))
 	}
 	return slices.DeleteFunc(keys, func(key string) bool { return key == "" })
 }

@@ -1,13 +1,13 @@
 package diagnose
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
 // BarKind says what kind of rule keeps a pod from nodes.
@@ -35,8 +35,8 @@ type Bar struct {
 
 // bars are the rules that keep the pod from nodes. A pod without such rules costs a look at every other pod's
 // affinity; one with them a look at every pod's labels, for each rule.
-func (f *Facts) bars(p *corev1.Pod) []Bar {
-	all := slices.Concat(f.antiAffinityBars(p), f.othersRuleBars(p), f.podAffinityBars(p), f.spreadBars(p), f.attachBars(p), f.deviceBars(p))
+func bars(f *facts.Facts, p *corev1.Pod) []Bar {
+	all := slices.Concat(antiAffinityBars(f, p), othersRuleBars(f, p), podAffinityBars(f, p), spreadBars(f, p), attachBars(f, p), deviceBars(f, p))
 	return slices.DeleteFunc(all, func(b Bar) bool { return len(b.Nodes) == 0 })
 }
 
@@ -72,18 +72,6 @@ func (f *Fit) held(b *Bar) []string {
 	return out
 }
 
-// few names some of them: "a, b and 3 more".
-func few(names []string) string {
-	const most = 3
-	if len(names) > most+1 {
-		return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", len(names)-most)
-	}
-	if len(names) < 2 {
-		return strings.Join(names, "")
-	}
-	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
-}
-
 // podNames are the pods' names, sorted, with their namespaces where that is not the given one.
 func podNames(pods []*corev1.Pod, namespace string) []string {
 	seen := make(map[string]bool)
@@ -100,7 +88,7 @@ func podNames(pods []*corev1.Pod, namespace string) []string {
 // onlySaid goes by the scheduler's words alone, where nodes and the pods on them may not be seen: a finding for the
 // first of the reasons, each with what it means, that was given for any node.
 func (c *Case) onlySaid(reasons ...[2]string) []Finding {
-	if c.State != Pending || c.Sees("nodes", "") && c.Sees("pods", "") {
+	if c.State != facts.Pending || c.Sees("nodes", "") && c.Sees("pods", "") {
 		return nil
 	}
 	said, ok := c.Said()
@@ -109,27 +97,8 @@ func (c *Case) onlySaid(reasons ...[2]string) []Finding {
 	}
 	for _, r := range reasons {
 		if n := said.Count(r[0]); n > 0 || strings.Contains(said.Whole, r[0]) {
-			return []Finding{{Fit: true, Message: r[1], Evidence: []Evidence{{Object: RefTo(c.Pod).In(), Field: "status.conditions[PodScheduled].message", Value: said.Text}}}}
+			return []Finding{{Fit: true, Message: r[1], Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: "status.conditions[PodScheduled].message", Value: said.Text}}}}
 		}
 	}
 	return nil
-}
-
-// nodesInWords is a number of nodes.
-func nodesInWords(n int) string {
-	if n == 1 {
-		return "1 node"
-	}
-	return fmt.Sprintf("%d nodes", n)
-}
-
-// oneLine is a text without line breaks.
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
-
-// roundAge is a time span as people say it.
-func roundAge(d time.Duration) string {
-	if d >= time.Minute {
-		return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
-	}
-	return d.Round(time.Second).String()
 }

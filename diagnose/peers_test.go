@@ -11,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
+
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
 // The oracle is the rules' own words, pod by pod and node by node.
@@ -47,8 +49,8 @@ func anyPeer(t *rapid.T, name, node string) *corev1.Pod {
 	return p
 }
 
-func anyPeers(t *rapid.T) *Facts {
-	f := &Facts{}
+func anyPeers(t *rapid.T) *facts.Facts {
+	f := &facts.Facts{}
 	for _, name := range []string{"x", "y"} {
 		f.Namespaces = append(f.Namespaces, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"team": name}}})
 	}
@@ -77,14 +79,14 @@ func about(owner *corev1.Pod, term *corev1.PodAffinityTerm, p *corev1.Pod) bool 
 	return space && term.LabelSelector.MatchLabels["app"] == p.Labels["app"]
 }
 
-func sameDomain(f *Facts, n *corev1.Node, p *corev1.Pod, key string) bool {
+func sameDomain(f *facts.Facts, n *corev1.Node, p *corev1.Pod, key string) bool {
 	at := f.NodeNamed(p.Spec.NodeName)
 	v, ok := n.Labels[key]
 	w, also := at.Labels[key]
 	return ok && also && v == w
 }
 
-func rulesAllow(f *Facts, p *corev1.Pod, n *corev1.Node) bool {
+func rulesAllow(f *facts.Facts, p *corev1.Pod, n *corev1.Node) bool {
 	for _, q := range f.Pods {
 		for _, term := range apart(p) {
 			if about(p, &term, q) && sameDomain(f, n, q, term.TopologyKey) {
@@ -100,7 +102,7 @@ func rulesAllow(f *Facts, p *corev1.Pod, n *corev1.Node) bool {
 	return nearOracle(f, p, n) && spreadOracle(f, p, n)
 }
 
-func nearOracle(f *Facts, p *corev1.Pod, n *corev1.Node) bool {
+func nearOracle(f *facts.Facts, p *corev1.Pod, n *corev1.Node) bool {
 	terms := near(p)
 	all := func(q *corev1.Pod) bool {
 		return !slices.ContainsFunc(terms, func(t corev1.PodAffinityTerm) bool { return !about(p, &t, q) })
@@ -122,7 +124,7 @@ func nearOracle(f *Facts, p *corev1.Pod, n *corev1.Node) bool {
 	return here || !counted && all(p)
 }
 
-func spreadOracle(f *Facts, p *corev1.Pod, n *corev1.Node) bool {
+func spreadOracle(f *facts.Facts, p *corev1.Pod, n *corev1.Node) bool {
 	all := p.Spec.TopologySpreadConstraints
 	for _, c := range all {
 		counts := make(map[string]int)
@@ -178,7 +180,7 @@ func TestBarsAreTheRulesOwnWords(t *testing.T) {
 		p.Spec.Affinity.PodAffinity = &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: anyTerms(t, 2)}
 		p.Spec.TopologySpreadConstraints = rapid.SliceOfN(rapid.Custom(anySpread), 0, 2).Draw(t, "spread")
 		f.Pods = append(f.Pods, p)
-		got := barred(f.bars(p))
+		got := barred(bars(f, p))
 		f.Pods = f.Pods[:len(f.Pods)-1]
 		for _, n := range f.Nodes {
 			if may := rulesAllow(f, p, n); may != (got[n.Name] == nil) {
@@ -199,7 +201,7 @@ func TestTermsWithOwnValues(t *testing.T) {
 }
 
 func BenchmarkBars(b *testing.B) {
-	f := &Facts{}
+	f := &facts.Facts{}
 	for i := range 5000 {
 		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("n", i), Labels: map[string]string{corev1.LabelHostname: fmt.Sprint("n", i), "zone": fmt.Sprint(i % 3)}}}
 		f.Nodes = append(f.Nodes, n)
@@ -212,8 +214,8 @@ func BenchmarkBars(b *testing.B) {
 	one := []corev1.PodAffinityTerm{{TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "1"}}}}
 	p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: one}}
 	p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1, WhenUnsatisfiable: corev1.DoNotSchedule, TopologyKey: "zone", LabelSelector: one[0].LabelSelector}}
-	f.indexed()
+	f.PodsOn("n0") // makes the index
 	for b.Loop() {
-		f.bars(p)
+		bars(f, p)
 	}
 }

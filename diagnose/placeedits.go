@@ -6,6 +6,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,6 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/utils/ptr"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
 // What edits ask of people, the least first.
@@ -144,7 +148,7 @@ func (c *Case) asksLess(to map[string]int64) (Edit, bool) {
 		texts = append(texts, fmt.Sprintf("%s from %s to %s", name, &was, &q))
 	}
 	for _, i := range slices.Sorted(maps.Keys(changed)) {
-		e.Ops = append(e.Ops, Op{Op: "replace", Path: Pointer("spec", "containers", itoa(i), "resources"), Value: changed[i]})
+		e.Ops = append(e.Ops, Op{Op: "replace", Path: Pointer("spec", "containers", strconv.Itoa(i), "resources"), Value: changed[i]})
 	}
 	e.Text = "lower the request for " + strings.Join(texts, " and ")
 	return e, true
@@ -178,7 +182,7 @@ func (c *Case) splits(device string, ask, most int64) (Edit, bool) {
 	if !ok || k < 2 {
 		return Edit{}, false
 	}
-	made, err := c.patched(c.Top, less.Ops, nil)
+	made, err := patched(c.Facts, c.Top, less.Ops, nil)
 	if err != nil {
 		return Edit{}, false
 	}
@@ -189,7 +193,7 @@ func (c *Case) splits(device string, ask, most int64) (Edit, bool) {
 		grown = append(grown, Op{Op: "add", Path: "/spec/completions", Value: *j.Spec.Completions * int32(k)})
 	}
 	for i := range made {
-		o := made[i].now
+		o := made[i].Now
 		if _, ok := o.(*batchv1.Job); ok {
 			if o, err = patch(o, "", grown); err != nil {
 				return Edit{}, false
@@ -218,7 +222,7 @@ func namedPods(pods []*corev1.Pod) string {
 	if len(out) == 1 {
 		return "pod " + out[0]
 	}
-	return "pods " + atMost(4, out)
+	return "pods " + wording.AtMost(4, out)
 }
 
 // deleteLines are the commands that delete the pods, one per namespace, joined.
@@ -236,8 +240,8 @@ func deleteLines(pods []*corev1.Pod) string {
 }
 
 // objectsOf is the pods as what they are.
-func objectsOf(pods []*corev1.Pod) []Object {
-	out := make([]Object, len(pods))
+func objectsOf(pods []*corev1.Pod) []facts.Object {
+	out := make([]facts.Object, len(pods))
 	for i, p := range pods {
 		out[i] = p
 	}
@@ -312,10 +316,10 @@ func byDaemonSet(p *corev1.Pod) bool {
 
 // waits is for others to end, where it is known when they do.
 func (c *Case) waits(nodes []*NodeFit, lack int) (e Edit, until time.Time, because string, ok bool) {
-	ends := func(p *corev1.Pod) bool { at, _ := c.endOf(p); return !at.IsZero() }
+	ends := func(p *corev1.Pod) bool { at, _ := endOf(c.Facts, p); return !at.IsZero() }
 	sooner := func(a, b *corev1.Pod) int {
-		x, _ := c.endOf(a)
-		y, _ := c.endOf(b)
+		x, _ := endOf(c.Facts, a)
+		y, _ := endOf(c.Facts, b)
 		return x.Compare(y)
 	}
 	type room struct {
@@ -333,7 +337,7 @@ func (c *Case) waits(nodes []*NodeFit, lack int) (e Edit, until time.Time, becau
 		slices.SortFunc(from, func(a, b *corev1.Pod) int { return cmp.Or(sooner(a, b), cmp.Compare(a.Name, b.Name)) })
 		for i := range from {
 			if covers(from[:i+1], n.Short) {
-				at, _ := c.endOf(from[i])
+				at, _ := endOf(c.Facts, from[i])
 				rooms = append(rooms, room{at, fewest(from[:i+1], n.Short)})
 				break
 			}
@@ -348,7 +352,7 @@ func (c *Case) waits(nodes []*NodeFit, lack int) (e Edit, until time.Time, becau
 		gone = append(gone, r.pods...)
 	}
 	last := slices.MaxFunc(gone, sooner)
-	until, how := c.endOf(last)
+	until, how := endOf(c.Facts, last)
 	end := "ends"
 	if len(gone) > 1 {
 		end = "have ended"
@@ -376,7 +380,7 @@ func poolOf(n *corev1.Node) (key, pool string) {
 // addsNodes grows the pool of a node by copies of it.
 func (c *Case) addsNodes(like *corev1.Node, n int) Edit {
 	key, pool := poolOf(like)
-	var set []Object
+	var set []facts.Object
 	have := 0
 	for _, other := range c.Nodes {
 		if key != "" && other.Labels[key] == pool {
@@ -437,7 +441,7 @@ func (c *Case) moves(nodes []*NodeFit, pick func(*corev1.Pod) bool) (Edit, bool)
 		e.Set = append(e.Set, moved)
 		homes[onto[i].Name] = true
 	}
-	where := atMost(3, slices.Sorted(maps.Keys(homes)))
+	where := wording.AtMost(3, slices.Sorted(maps.Keys(homes)))
 	e.Text = fmt.Sprintf("move %s from node %s to %s", namedPods(best), off.Name, where)
 	e.Assumes = fmt.Sprintf("who made the pods makes them anew, and they land on %s", where)
 	return e, true
@@ -454,7 +458,7 @@ func (c *Case) movable(node string, pick func(*corev1.Pod) bool) []*corev1.Pod {
 	device, _ := deviceAsked(c.Pod)
 	var out []*corev1.Pod
 	for _, p := range c.PodsOn(node) {
-		if metav1.GetControllerOfNoCopy(p) != nil && !byDaemonSet(p) && p.DeletionTimestamp == nil && c.gangOf(p) == "" && pick(p) {
+		if metav1.GetControllerOfNoCopy(p) != nil && !byDaemonSet(p) && p.DeletionTimestamp == nil && c.GangOf(p) == "" && pick(p) {
 			out = append(out, p) // one of a gang would take the others with it
 		}
 	}
@@ -471,19 +475,19 @@ func (c *Case) homesFor(pods []*corev1.Pod, leaving string) []*corev1.Node {
 	var out []*corev1.Node
 	nodes := slices.Clone(c.Nodes)
 	slices.SortFunc(nodes, func(a, b *corev1.Node) int { return strings.Compare(a.Name, b.Name) })
-	rest := c.beside(nil)
+	rest := c.Beside(nil)
 	rest.Pods = slices.DeleteFunc(rest.Pods, func(p *corev1.Pod) bool { return slices.Contains(pods, p) })
 	for _, p := range pods {
 		asks := total(p, requestsOf)
 		asks[corev1.ResourcePods] = quantityOf("pods", 1)
 		fresh := anew(p)
-		barred := barred(rest.bars(fresh))
+		barred := barred(bars(rest, fresh))
 		at := slices.IndexFunc(nodes, func(n *corev1.Node) bool {
-			if n.Name == leaving || !suits(p, n) || barred[n.Name] != nil || !rest.lets(fresh, n) {
+			if n.Name == leaving || !suits(p, n) || barred[n.Name] != nil || !lets(rest, fresh, n) {
 				return false
 			}
 			if free[n.Name] == nil {
-				free[n.Name] = c.freeOn(n)
+				free[n.Name] = freeOn(c.Facts, n)
 			}
 			return within(asks, free[n.Name])
 		})
@@ -492,7 +496,7 @@ func (c *Case) homesFor(pods []*corev1.Pod, leaving string) []*corev1.Node {
 		}
 		take(free[nodes[at].Name], asks)
 		fresh.Spec.NodeName = nodes[at].Name
-		rest = rest.beside([]*corev1.Pod{fresh})
+		rest = rest.Beside([]*corev1.Pod{fresh})
 		out = append(out, nodes[at])
 	}
 	return out
@@ -506,12 +510,12 @@ func anew(p *corev1.Pod) *corev1.Pod {
 }
 
 // lets says whether the pod's volumes can be used from the node, and the ports that it asks for are free there.
-func (f *Facts) lets(p *corev1.Pod, n *corev1.Node) bool {
-	for _, v := range f.volumesOf(p) {
+func lets(f *facts.Facts, p *corev1.Pod, n *corev1.Node) bool {
+	for _, v := range volumesOf(f, p) {
 		if v.own || !v.bound() {
 			continue // made anew with the pod, or where it goes
 		}
-		if pv := f.volumeNamed(v.claim.Spec.VolumeName); pv == nil || !reaches(pv, n) {
+		if pv := volumeNamed(f, v.claim.Spec.VolumeName); pv == nil || !reaches(pv, n) {
 			return false
 		}
 	}
@@ -545,7 +549,7 @@ func clash(a, b corev1.ContainerPort) bool {
 }
 
 // freeOn is what pods leave of the node.
-func (f *Facts) freeOn(n *corev1.Node) corev1.ResourceList {
+func freeOn(f *facts.Facts, n *corev1.Node) corev1.ResourceList {
 	out := n.Status.Allocatable.DeepCopy()
 	for _, p := range f.PodsOn(n.Name) {
 		asks := total(p, requestsOf)

@@ -1,29 +1,33 @@
 package diagnose
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/berth-dev/berth/diagnose/internal/wording"
+)
 
 // pullFailure says in words why an image does not come, and whose it is.
 func pullFailure(reason, text string) (what string, owner Owner) {
 	switch {
-	case reason == "InvalidImageName" || mentions(text, "couldn't parse image", "invalid reference format"):
+	case reason == "InvalidImageName" || wording.Mentions(text, "couldn't parse image", "invalid reference format"):
 		return "the name is no image reference", ML
 	case reason == "ErrImageNeverPull":
 		return "it is not on the node, and imagePullPolicy Never forbids to pull it", ML
 	case reason == "SignatureValidationFailed":
 		return "its signature is not accepted", Policy
-	case mentions(text, "no space left"):
+	case wording.Mentions(text, "no space left"):
 		return "the node's disk is full", Platform
-	case mentions(text, "toomanyrequests", "too many requests", "rate limit"):
+	case wording.Mentions(text, "toomanyrequests", "too many requests", "rate limit"):
 		return "the registry takes no more requests for now (rate limit)", Platform
-	case mentions(text, "no match for platform", "exec format"):
+	case wording.Mentions(text, "no match for platform", "exec format"):
 		return "it was not built for the node's architecture", ML
-	case reason == "RegistryUnavailable", mentions(text, "connection refused", "i/o timeout", "no such host", "tls handshake", "x509:", "server misbehaving", "deadline exceeded", "unexpected eof", "connection reset", "no route to host", "service unavailable", "bad gateway", "internal server error"):
+	case reason == "RegistryUnavailable", wording.Mentions(text, "connection refused", "i/o timeout", "no such host", "tls handshake", "x509:", "server misbehaving", "deadline exceeded", "unexpected eof", "connection reset", "no route to host", "service unavailable", "bad gateway", "internal server error"):
 		return "the registry does not answer", Platform
-	case mentions(text, "pull access denied", "repository does not exist"):
+	case wording.Mentions(text, "pull access denied", "repository does not exist"):
 		return "it does not exist, or may not be read without a pull secret", ML
-	case mentions(text, "401", "403", "unauthorized", "authentication required", "denied", "insufficient_scope", "forbidden"):
+	case wording.Mentions(text, "401", "403", "unauthorized", "authentication required", "denied", "insufficient_scope", "forbidden"):
 		return "the registry denies access: a pull secret is missing or wrong", ML
-	case mentions(text, "not found", "manifest unknown", "name unknown", "notfound", "does not exist"):
+	case wording.Mentions(text, "not found", "manifest unknown", "name unknown", "notfound", "does not exist"):
 		return "there is no such image or tag", ML
 	}
 	return "it cannot be pulled", ML

@@ -3,12 +3,12 @@ package diagnose
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/engine/why"
 )
 
@@ -53,8 +53,8 @@ func (c *Case) putAnnotation(key, value string) Op {
 
 // written is the pod as the person who asks wrote it: the template of what they wrote, or the pod itself.
 func (c *Case) written() *corev1.Pod {
-	for _, m := range c.Makers {
-		if t := templateOf(m); t != nil {
+	for _, m := range c.Owners {
+		if t := facts.TemplateOf(m); t != nil {
 			return &corev1.Pod{ObjectMeta: t.ObjectMeta, Spec: t.Spec}
 		}
 	}
@@ -62,12 +62,12 @@ func (c *Case) written() *corev1.Pod {
 }
 
 // patchLine is the command that changes the object in place.
-func patchLine(o Object, how string, body any) string {
+func patchLine(o facts.Object, how string, body any) string {
 	b, err := json.Marshal(body)
 	if err != nil {
 		return ""
 	}
-	what := kindOf(o).Name() + " " + o.GetName()
+	what := facts.KindOfObject(o).Name() + " " + o.GetName()
 	if o.GetNamespace() != "" {
 		what += " -n " + o.GetNamespace()
 	}
@@ -75,30 +75,10 @@ func patchLine(o Object, how string, body any) string {
 }
 
 // applyLine is the command that makes the object.
-func applyLine(o Object) string {
+func applyLine(o facts.Object) string {
 	b, err := json.Marshal(o)
 	if err != nil {
 		return ""
 	}
 	return fmt.Sprintf("echo '%s' | kubectl apply -f -", strings.ReplaceAll(string(b), "'", `'\''`))
-}
-
-// mostAlike sorts the names, the most alike to the word first.
-func mostAlike(word string, names []string) []string {
-	out := slices.Clone(names)
-	slices.SortStableFunc(out, func(a, b string) int {
-		if d := distance(word, a) - distance(word, b); d != 0 {
-			return d
-		}
-		return strings.Compare(a, b)
-	})
-	return out
-}
-
-// atMost joins the first words, and says how many more there are.
-func atMost(n int, words []string) string {
-	if len(words) <= n {
-		return strings.Join(words, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(words[:n], ", "), len(words)-n)
 }

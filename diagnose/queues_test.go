@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/engine/why"
 )
 
@@ -85,8 +86,8 @@ func TestKueueFree(t *testing.T) {
 		{"lent by itself to others", []*unstructured.Unstructured{cq("a", "x", 8, 0, nil), cq("b", "x", 8, 12, nil)}, 4, 16},
 		{"keeps what it does not lend", []*unstructured.Unstructured{cq("a", "x", 8, 0, map[string]any{"lendingLimit": int64(0)}), cq("b", "x", 8, 8, nil)}, 8, 16},
 	} {
-		f := &Facts{Objects: Objects{Foreign: map[string][]*unstructured.Unstructured{kueueClusterQueues: c.queues}}}
-		got := f.kueueFree(c.queues[0], "f", "gpu")
+		f := &facts.Facts{Objects: facts.Objects{Foreign: map[string][]*unstructured.Unstructured{kueueClusterQueues: c.queues}}}
+		got := kueueFree(f, c.queues[0], "f", "gpu")
 		if got.free != c.free || got.most != c.most {
 			t.Errorf("%s: %d free of at most %d, want %d of %d", c.name, got.free, got.most, c.free, c.most)
 		}

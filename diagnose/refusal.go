@@ -9,16 +9,18 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
-// refusal is the API server's last word about a pod that it would not create, as the pod's maker passes it on.
+// refusal is the API server's last word about a pod that it would not create, as the pod's owner passes it on.
 type refusal struct {
 	By      refuser
 	Name    string // of the quota, webhook, policy, class or account that stands in the way; "" where none is named
 	Binding string // of a policy
 	Text    string // the API server's own words, from where they matter
 	At      time.Time
-	Evidence
+	facts.Evidence
 }
 
 // refuser is what in the API server refused.
@@ -87,32 +89,32 @@ func readRefusal(message string) (refusal, bool) {
 const lateness = 5 * time.Second
 
 // denial is the last refusal to create a pod like the one of the case, nil where there was none, the pod exists, or
-// its maker has made others since. It holds after edits too: who goes by it has to look at what it names.
+// its owner has made others since. It holds after edits too: who goes by it has to look at what it names.
 func (c *Case) denial() *refusal {
-	if c.State != Absent {
+	if c.State != facts.Absent {
 		return nil
 	}
 	var last *refusal
 	var made time.Time
-	note := func(message string, at time.Time, e Evidence) {
+	note := func(message string, at time.Time, e facts.Evidence) {
 		if r, ok := readRefusal(message); ok && (last == nil || at.After(last.At)) {
 			r.At, r.Evidence = at, e
 			last = &r
 		}
 	}
-	for _, m := range c.Makers {
-		r := RefTo(m)
+	for _, m := range c.Owners {
+		r := facts.RefTo(m)
 		for _, e := range c.EventsNamed(r.Kind, r.Namespace, r.Name) {
 			switch {
 			case e.InvolvedObject.UID != m.GetUID():
 			case e.Type == corev1.EventTypeWarning:
-				note(e.Message, EventTime(e), Evidence{Object: r.In(), Field: "event " + e.Reason, Value: e.Message})
-			case strings.HasPrefix(e.Reason, "SuccessfulCreate") && EventTime(e).After(made):
-				made = EventTime(e)
+				note(e.Message, facts.EventTime(e), facts.Evidence{Object: r.In(), Field: "event " + e.Reason, Value: e.Message})
+			case strings.HasPrefix(e.Reason, "SuccessfulCreate") && facts.EventTime(e).After(made):
+				made = facts.EventTime(e)
 			}
 		}
 		for _, s := range failures(m) {
-			note(s.Message, s.LastTransitionTime.Time, Evidence{Object: r.In(), Field: "status.conditions[ReplicaFailure]", Value: s.Message})
+			note(s.Message, s.LastTransitionTime.Time, facts.Evidence{Object: r.In(), Field: "status.conditions[ReplicaFailure]", Value: s.Message})
 		}
 	}
 	if last != nil && made.After(last.At.Add(lateness)) {
@@ -121,8 +123,8 @@ func (c *Case) denial() *refusal {
 	return last
 }
 
-// failures are the conditions with which a maker says that it cannot make pods.
-func failures(m Object) []appsv1.ReplicaSetCondition {
+// failures are the conditions with which a owner says that it cannot make pods.
+func failures(m facts.Object) []appsv1.ReplicaSetCondition {
 	var out []appsv1.ReplicaSetCondition
 	switch m := m.(type) {
 	case *appsv1.ReplicaSet:
@@ -156,7 +158,7 @@ var bindingFails = regexp.MustCompile(`^the binding to node \S+ (?:fails|waits)|
 // notBound is the API server's refusal to bind the pod to a node that the scheduler found, as the scheduler passes it on,
 // where it is by one of these; nil for a pod that has not come so far.
 func (c *Case) notBound(by ...refuser) *refusal {
-	if c.State != Pending {
+	if c.State != facts.Pending {
 		return nil
 	}
 	for _, s := range c.Pod.Status.Conditions {
@@ -165,7 +167,7 @@ func (c *Case) notBound(by ...refuser) *refusal {
 		}
 		if r, ok := readRefusal(s.Message); ok && slices.Contains(by, r.By) {
 			r.At = s.LastTransitionTime.Time
-			r.Evidence = Evidence{Object: RefTo(c.Pod).In(), Field: "status.conditions[PodScheduled]", Value: s.Reason + ": " + s.Message}
+			r.Evidence = facts.Evidence{Object: facts.RefTo(c.Pod).In(), Field: "status.conditions[PodScheduled]", Value: s.Reason + ": " + s.Message}
 			return &r
 		}
 	}
@@ -175,9 +177,9 @@ func (c *Case) notBound(by ...refuser) *refusal {
 // wanted says whether the pod of the case is to be made now. What other projects' kinds want is theirs to say: that
 // they tried shows it.
 func (c *Case) wanted() bool {
-	if c.State != Absent {
+	if c.State != facts.Absent {
 		return false
 	}
-	_, foreign := c.Maker().(*unstructured.Unstructured)
+	_, foreign := c.Owner().(*unstructured.Unstructured)
 	return c.Like > 0 || foreign && c.denial() != nil
 }

@@ -6,11 +6,13 @@ import (
 	"maps"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/internal/spelling"
 )
 
 // need is one thing that a pod asks of a node's labels: an entry of its nodeSelector, or an expression of its required
@@ -73,7 +75,7 @@ func (n need) met(labels map[string]string) bool {
 }
 
 // valuesOf counts the nodes per value of a label.
-func (f *Facts) valuesOf(key string) map[string]int {
+func valuesOf(f *facts.Facts, key string) map[string]int {
 	out := make(map[string]int)
 	for _, n := range f.Nodes {
 		if v, ok := n.Labels[key]; ok {
@@ -151,11 +153,11 @@ func (c *Case) near(n need) (key, value string, ok bool) {
 		return "", "", false
 	}
 	for _, want := range n.values {
-		if v, ok := nearest(want, c.valuesOf(n.key), meansSame); ok {
+		if v, ok := nearest(want, valuesOf(c.Facts, n.key), meansSame); ok {
 			return n.key, v, true
 		}
 	}
-	if len(c.valuesOf(n.key)) > 0 {
+	if len(valuesOf(c.Facts, n.key)) > 0 {
 		return "", "", false
 	}
 	keys := make(map[string]int)
@@ -169,7 +171,7 @@ func (c *Case) near(n need) (key, value string, ok bool) {
 		return "", "", false
 	}
 	for _, want := range n.values {
-		if v, ok := nearest(want, c.valuesOf(k), func(a, b string) bool { return a == b || meansSame(a, b) }); ok {
+		if v, ok := nearest(want, valuesOf(c.Facts, k), func(a, b string) bool { return a == b || meansSame(a, b) }); ok {
 			return k, v, true
 		}
 	}
@@ -191,13 +193,12 @@ func nearest(want string, from map[string]int, meansSame func(a, b string) bool)
 // byDistance sorts the candidates: the one that is written most like it first.
 func byDistance(want string, from map[string]int) []string {
 	return slices.SortedFunc(maps.Keys(from), func(a, b string) int {
-		return cmp.Or(cmp.Compare(distance(strings.ToLower(want), strings.ToLower(a)), distance(strings.ToLower(want), strings.ToLower(b))),
+		return cmp.Or(cmp.Compare(spelling.Distance(strings.ToLower(want), strings.ToLower(a)), spelling.Distance(strings.ToLower(want), strings.ToLower(b))),
 			cmp.Compare(from[b], from[a]), cmp.Compare(a, b))
 	})
 }
 
 var (
-	letters    = regexp.MustCompile(`[a-z]+|\d+`)
 	modelWord  = regexp.MustCompile(`^([a-z]{1,4}\d{1,4}[a-z]{0,2})$`)
 	memoryWord = regexp.MustCompile(`^\d+gb$`)
 	wordParts  = regexp.MustCompile(`[^a-z0-9]+`)
@@ -215,7 +216,7 @@ func meansSame(a, b string) bool {
 	if m := modelOf(a); m != "" && m == modelOf(b) && sharesVendor(a, b) {
 		return memoryOf(a) == "" || memoryOf(b) == "" || memoryOf(a) == memoryOf(b)
 	}
-	return typo(a, b)
+	return spelling.Typo(a, b)
 }
 
 // modelOf is the GPU that a product label is about: a100 of NVIDIA-A100-SXM4-80GB.
@@ -243,57 +244,13 @@ func sharesVendor(a, b string) bool {
 	return long(a) && long(b) || strings.Contains(a, "nvidia") || strings.Contains(b, "nvidia")
 }
 
-// typo says whether one is the other with a letter or two wrong. Numbers and names of one or two letters are what
-// people tell things apart by: with another one it is another thing.
-func typo(a, b string) bool {
-	if d := distance(a, b); d > 2 || d*4 > max(len(a), len(b)) {
-		return false
-	}
-	x, y := letters.FindAllString(a, -1), letters.FindAllString(b, -1)
-	if len(x) != len(y) { // a dash more or less, or a letter more before a number
-		return strings.Join(x, "") == strings.Join(y, "")
-	}
-	for i := range x {
-		_, err := strconv.Atoi(x[i])
-		if x[i] != y[i] && (err == nil || len(x[i]) <= 2 || len(y[i]) <= 2) {
-			return false
-		}
-	}
-	return true
-}
-
-// distance is how many letters have to be changed, added, left out or swapped with their neighbour.
-func distance(a, b string) int {
-	x, y := []rune(a), []rune(b)
-	before, last := make([]int, len(y)+1), make([]int, len(y)+1)
-	for j := range last {
-		last[j] = j
-	}
-	for i := 1; i <= len(x); i++ {
-		now := make([]int, len(y)+1)
-		now[0] = i
-		for j := 1; j <= len(y); j++ {
-			wrong := 1
-			if x[i-1] == y[j-1] {
-				wrong = 0
-			}
-			now[j] = min(last[j]+1, now[j-1]+1, last[j-1]+wrong)
-			if i > 1 && j > 1 && x[i-1] == y[j-2] && x[i-2] == y[j-1] {
-				now[j] = min(now[j], before[j-2]+1)
-			}
-		}
-		before, last = last, now
-	}
-	return last[len(y)]
-}
-
 // onlyPartitioned says whether the need is for whole GPUs of a product that nodes have in MIG partitions alone: it is
 // not the label that is wrong then.
 func (c *Case) onlyPartitioned(n need) bool {
 	if len(n.values) == 0 {
 		return false
 	}
-	for v := range c.valuesOf(n.key) {
+	for v := range valuesOf(c.Facts, n.key) {
 		if product, _, ok := strings.Cut(v, "-MIG-"); ok && slices.Contains(n.values, product) {
 			return true
 		}

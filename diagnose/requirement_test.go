@@ -1,6 +1,10 @@
 package diagnose
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/berth-dev/berth/internal/spelling"
+)
 
 func TestMeansSame(t *testing.T) {
 	for _, c := range []struct {
@@ -46,7 +50,7 @@ func FuzzMeansSame(f *testing.F) {
 		if meansSame(a, b) != meansSame(b, a) {
 			t.Errorf("meansSame(%q, %q) depends on the order", a, b)
 		}
-		if d := distance(a, b); d != distance(b, a) || (d == 0) != (string([]rune(a)) == string([]rune(b))) {
+		if d := spelling.Distance(a, b); d != spelling.Distance(b, a) || (d == 0) != (string([]rune(a)) == string([]rune(b))) {
 			t.Errorf("distance(%q, %q) = %d", a, b, d)
 		}
 	})

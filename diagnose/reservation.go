@@ -8,6 +8,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/kube/dialect"
 )
 
 // This file is about capacity that is reserved, and paid for, at the provider, as far as Karpenter's objects show it.
@@ -34,7 +37,7 @@ func (c *Case) karpenterReservedPools() []*reservedPool {
 		if s.pool == nil || s.pool.class == nil || s.pool.class.GetKind() != "EC2NodeClass" || !c.karpenterReservedOnly(s.pool) {
 			continue
 		}
-		p := &reservedPool{autoscalerSource: s, selects: len(itemsAt(s.pool.class.Object, "spec", "capacityReservationSelectorTerms")) > 0}
+		p := &reservedPool{autoscalerSource: s, selects: len(dialect.Items(s.pool.class.Object, "spec", "capacityReservationSelectorTerms")) > 0}
 		p.active, p.over = c.karpenterLasting(s.pool)
 		out = append(out, p)
 	}
@@ -110,13 +113,13 @@ func (c *Case) karpenterCapacity(s *autoscalerSource, kind string) (Edit, bool) 
 	like.Labels = withLabel(like.Labels, karpenterCapacityLabel, kind)
 	path := fmt.Sprintf("/spec/template/spec/requirements/%d/values/-", at)
 	return Edit{
-		Side: Cluster, Cost: costConsent, Set: append([]Object{pool}, c.autoscalerNodes(&autoscalerSource{pool: s.pool, like: like})...),
+		Side: Cluster, Cost: costConsent, Set: append([]facts.Object{pool}, c.autoscalerNodes(&autoscalerSource{pool: s.pool, like: like})...),
 		Text:    fmt.Sprintf("let NodePool %s make %s nodes, too", s.pool.GetName(), kind),
 		Command: fmt.Sprintf("kubectl patch nodepool %s --type=json -p %s", s.pool.GetName(), quoted([]Op{{Op: "add", Path: path, Value: kind}})),
 	}, true
 }
 
 // karpenterReservationShown is evidence from the class of the pool.
-func karpenterReservationShown(p *karpenterPool, value string) Evidence {
-	return Evidence{Object: RefTo(p.class).In(), Field: "status.capacityReservations", Value: value}
+func karpenterReservationShown(p *karpenterPool, value string) facts.Evidence {
+	return facts.Evidence{Object: facts.RefTo(p.class).In(), Field: "status.capacityReservations", Value: value}
 }

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/engine/why"
 )
 
@@ -40,7 +41,7 @@ func asksFor(p *corev1.Pod, name string) int64 {
 
 // deviceAsked is the device that the pod asks for, and how many; "" where it asks for none.
 func deviceAsked(p *corev1.Pod) (name string, n int64) {
-	for _, name := range extendedOf(p) {
+	for _, name := range facts.ExtendedOf(p) {
 		if n := asksFor(p, name); n > 0 {
 			return name, n
 		}
@@ -163,7 +164,7 @@ func (c *Case) fullAndBroken(nodes []*NodeFit) []*NodeFit {
 	device, ask := deviceAsked(c.Pod)
 	var out []*NodeFit
 	for _, n := range nodes {
-		whole := c.sound(n.Node)
+		whole := sound(c.Facts, n.Node)
 		if device == "" || couldHave(n.Node, device) < ask || !within(askOf(c.Pod), whole.Status.Allocatable) {
 			continue
 		}
@@ -298,7 +299,7 @@ func fewest(pods []*corev1.Pod, short []why.Short) []*corev1.Pod {
 }
 
 // endOf is when the pod ends by its own word or its Job's, or is gone; zero where nothing says so. how says by which.
-func (f *Facts) endOf(p *corev1.Pod) (at time.Time, how string) {
+func endOf(f *facts.Facts, p *corev1.Pod) (at time.Time, how string) {
 	sooner := func(t time.Time, why string) {
 		if t.After(f.At) && (at.IsZero() || t.Before(at)) {
 			at, how = t, why
@@ -307,7 +308,7 @@ func (f *Facts) endOf(p *corev1.Pod) (at time.Time, how string) {
 	if p.DeletionTimestamp != nil {
 		sooner(p.DeletionTimestamp.Time, "is being deleted")
 	}
-	if !f.endsForGood(p) {
+	if !endsForGood(f, p) {
 		return at, how
 	}
 	start := p.CreationTimestamp.Time
@@ -329,7 +330,7 @@ func (f *Facts) endOf(p *corev1.Pod) (at time.Time, how string) {
 }
 
 // endsForGood says whether no other pod takes the place of this one when it ends.
-func (f *Facts) endsForGood(p *corev1.Pod) bool {
+func endsForGood(f *facts.Facts, p *corev1.Pod) bool {
 	by := f.Controller(p)
 	if by == nil {
 		return p.Spec.RestartPolicy != corev1.RestartPolicyAlways || p.Spec.ActiveDeadlineSeconds != nil

@@ -9,6 +9,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
 // fewerPods is the edit that leaves the target with the pods that have a node already, where somebody can ask it for
@@ -18,7 +21,7 @@ func (c *Case) fewerPods() (Edit, bool) {
 	placed := int32(0)
 	for _, p := range c.All {
 		switch {
-		case over(p) || p.DeletionTimestamp != nil:
+		case facts.Ended(p) || p.DeletionTimestamp != nil:
 		case p.Spec.NodeName != "":
 			placed++
 		default:
@@ -28,10 +31,10 @@ func (c *Case) fewerPods() (Edit, bool) {
 	what := ""
 	switch top := c.Top.(type) {
 	case *appsv1.Deployment, *appsv1.ReplicaSet, *appsv1.StatefulSet:
-		what = fmt.Sprintf("scale %s from %d to %s", RefTo(top), replicasOf(top), number(placed, "replica"))
-		e.Command = fmt.Sprintf("kubectl scale %s %s -n %s --replicas=%d", strings.ToLower(RefTo(top).Kind), top.GetName(), top.GetNamespace(), placed)
+		what = fmt.Sprintf("scale %s from %d to %s", facts.RefTo(top), replicasOf(top), wording.Number(placed, "replica"))
+		e.Command = fmt.Sprintf("kubectl scale %s %s -n %s --replicas=%d", strings.ToLower(facts.RefTo(top).Kind), top.GetName(), top.GetNamespace(), placed)
 	case *batchv1.Job:
-		what = fmt.Sprintf("run %s of %s at a time instead of %d", number(placed, "pod"), RefTo(top), ptr.Deref(top.Spec.Parallelism, 1))
+		what = fmt.Sprintf("run %s of %s at a time instead of %d", wording.Number(placed, "pod"), facts.RefTo(top), ptr.Deref(top.Spec.Parallelism, 1))
 		e.Command = fmt.Sprintf("kubectl patch job %s -n %s --type=merge -p '{\"spec\":{\"parallelism\":%d}}'", top.Name, top.Namespace, placed)
 		e.Assumes = "the others may run when these have ended"
 	default:
@@ -41,16 +44,16 @@ func (c *Case) fewerPods() (Edit, bool) {
 		return e, false
 	}
 	e.Text = what
-	for _, m := range c.Makers {
+	for _, m := range c.Owners {
 		if s := scaled(m, placed); s != nil {
 			e.Set = append(e.Set, s)
 		}
 	}
-	e.Outcome = fmt.Sprintf("nothing waits any more; %s %s on", number(placed, "pod"), inNumber(placed, "runs", "run"))
+	e.Outcome = fmt.Sprintf("nothing waits any more; %s %s on", wording.Number(placed, "pod"), wording.InNumber(placed, "runs", "run"))
 	return e, true
 }
 
-func replicasOf(o Object) int32 {
+func replicasOf(o facts.Object) int32 {
 	switch o := o.(type) {
 	case *appsv1.Deployment:
 		return ptr.Deref(o.Spec.Replicas, 1)
@@ -63,7 +66,7 @@ func replicasOf(o Object) int32 {
 }
 
 // scaled is a copy of the object that wants so many pods, nil for what has no number of them.
-func scaled(o Object, n int32) Object {
+func scaled(o facts.Object, n int32) facts.Object {
 	switch o := o.(type) {
 	case *appsv1.Deployment:
 		o = o.DeepCopy()
@@ -95,9 +98,9 @@ func (c *Case) ofTarget(p *corev1.Pod) bool {
 	return false
 }
 
-// topOf is the highest maker of the pod that can be seen, or the pod.
-func (f *Facts) topOf(p *corev1.Pod) Object {
-	var at Object = p
+// topOf is the highest owner of the pod that can be seen, or the pod.
+func topOf(f *facts.Facts, p *corev1.Pod) facts.Object {
+	var at facts.Object = p
 	for range 8 {
 		up := f.Controller(at)
 		if up == nil {

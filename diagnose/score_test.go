@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-dev/berth/diagnose"
+	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/engine/why"
 )
 
@@ -128,7 +129,7 @@ func TestEveryCauseHasItsNeighbours(t *testing.T) {
 func guess(c *testCase, choose func(text string) string) diagnose.Diagnosis {
 	text := lastWords(c)
 	reason := choose(text)
-	d := diagnose.Diagnosis{State: diagnose.State(c.State), Layer: diagnose.None, Owner: diagnose.Nobody, Cause: diagnose.Healthy}
+	d := diagnose.Diagnosis{State: facts.State(c.State), Layer: diagnose.None, Owner: diagnose.Nobody, Cause: diagnose.Healthy}
 	for _, w := range words {
 		if !regexp.MustCompile(w.text).MatchString(reason) {
 			continue
@@ -151,7 +152,7 @@ func lastWords(c *testCase) string {
 		if e.InvolvedObject.Namespace != c.Namespace || !strings.HasPrefix(e.InvolvedObject.Name, name) {
 			continue
 		}
-		if newest == nil || diagnose.EventTime(e).After(diagnose.EventTime(newest)) {
+		if newest == nil || facts.EventTime(e).After(facts.EventTime(newest)) {
 			newest = e
 		}
 	}

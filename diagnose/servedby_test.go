@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/berth-dev/berth/diagnose"
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
 // A scheduler serves the names of the pods that it speaks of, whatever it is called itself.
@@ -18,7 +18,7 @@ func TestServedBy(t *testing.T) {
 	event := func(pod, by string) *corev1.Event {
 		return &corev1.Event{InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: "team", Name: pod}, ReportingController: by}
 	}
-	f := &diagnose.Facts{Objects: diagnose.Objects{
+	f := &facts.Facts{Objects: facts.Objects{
 		Pods:   []*corev1.Pod{pod("a", "default-scheduler"), pod("b", "volcano")},
 		Events: []*corev1.Event{event("a", "berth"), event("a", "kubelet"), event("b", "volcano"), event("gone", "berth")},
 	}}

@@ -7,21 +7,23 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
 // meetIn is how long an init container or a rendezvous may wait before its peers are looked at.
 const meetIn = time.Minute
 
-// crews are labels by which pods of several makers belong together.
+// crews are labels by which pods of several owners belong together.
 var crews = []string{
 	"jobset.sigs.k8s.io/jobset-name", "training.kubeflow.org/job-name", "leaderworkerset.sigs.k8s.io/name", "ray.io/cluster", "volcano.sh/job-name",
 	"batch.kubernetes.io/job-name", "job-name", "sim.berth.dev/group",
 }
 
-// crew are the other pods that the pod works with: of its own maker, of whoever made that, of its gang, or with the
+// crew are the other pods that the pod works with: of its own owner, of whoever made that, of its gang, or with the
 // same label of a training system.
-func (f *Facts) crew(p *corev1.Pod) []*corev1.Pod {
-	var top Object = p
+func crew(f *facts.Facts, p *corev1.Pod) []*corev1.Pod {
+	var top facts.Object = p
 	for range 8 {
 		up := f.Controller(top)
 		if up == nil {
@@ -30,11 +32,11 @@ func (f *Facts) crew(p *corev1.Pod) []*corev1.Pod {
 		top = up
 	}
 	var out []*corev1.Pod
-	if top != Object(p) {
-		out = f.podsOf(top)
+	if top != facts.Object(p) {
+		out = f.PodsMadeBy(top)
 	}
 	for _, other := range f.Pods {
-		if other.Namespace == p.Namespace && f.together(p, other) && !slices.Contains(out, other) {
+		if other.Namespace == p.Namespace && together(f, p, other) && !slices.Contains(out, other) {
 			out = append(out, other)
 		}
 	}
@@ -43,8 +45,8 @@ func (f *Facts) crew(p *corev1.Pod) []*corev1.Pod {
 	return out
 }
 
-func (f *Facts) together(a, b *corev1.Pod) bool {
-	if g := f.gangOf(a); g != "" && g == f.gangOf(b) {
+func together(f *facts.Facts, a, b *corev1.Pod) bool {
+	if g := f.GangOf(a); g != "" && g == f.GangOf(b) {
 		return true
 	}
 	for _, key := range crews {
@@ -58,9 +60,9 @@ func (f *Facts) together(a, b *corev1.Pod) bool {
 	return false
 }
 
-// absentPeers are how many pods the makers above the pod have not made, and the maker that lacks them.
-func (f *Facts) absentPeers(p *corev1.Pod) (int, Object) {
-	var top Object = p
+// absentPeers are how many pods the owners above the pod have not made, and the owner that lacks them.
+func absentPeers(f *facts.Facts, p *corev1.Pod) (int, facts.Object) {
+	var top facts.Object = p
 	for range 8 {
 		up := f.Controller(top)
 		if up == nil {
@@ -68,11 +70,11 @@ func (f *Facts) absentPeers(p *corev1.Pod) (int, Object) {
 		}
 		top = up
 	}
-	if top == Object(p) {
+	if top == facts.Object(p) {
 		return 0, nil
 	}
-	for _, m := range f.makers(top) {
-		if n := f.lacks(m); n > 0 {
+	for _, m := range f.PodOwners(top) {
+		if n := f.MissingPods(m); n > 0 {
 			return n, m
 		}
 	}
@@ -80,10 +82,10 @@ func (f *Facts) absentPeers(p *corev1.Pod) (int, Object) {
 }
 
 // waitingPeers are pods of the crew that have no node.
-func (f *Facts) waitingPeers(p *corev1.Pod) []*corev1.Pod {
-	return slices.DeleteFunc(f.crew(p), func(o *corev1.Pod) bool {
-		s := stateOf(o)
-		return s != Pending && s != Gated || o.DeletionTimestamp != nil
+func waitingPeers(f *facts.Facts, p *corev1.Pod) []*corev1.Pod {
+	return slices.DeleteFunc(crew(f, p), func(o *corev1.Pod) bool {
+		s := facts.StateOf(o)
+		return s != facts.Pending && s != facts.Gated || o.DeletionTimestamp != nil
 	})
 }
 

@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/utils/ptr"
+
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
 // spread is one of the pod's constraints that must hold, with what is there.
@@ -42,7 +44,7 @@ func (s *spread) empties() []string {
 }
 
 // spreads are the pod's constraints that must hold, counted.
-func (f *Facts) spreads(p *corev1.Pod) []*spread {
+func spreads(f *facts.Facts, p *corev1.Pod) []*spread {
 	var out []*spread
 	for i, c := range p.Spec.TopologySpreadConstraints {
 		if c.WhenUnsatisfiable == corev1.DoNotSchedule {
@@ -63,7 +65,7 @@ func (f *Facts) spreads(p *corev1.Pod) []*spread {
 		}
 		for _, s := range out {
 			if s.counts(p, n, wants) {
-				s.have[n.Labels[s.TopologyKey]] += f.spreadOn(n, s, p.Namespace)
+				s.have[n.Labels[s.TopologyKey]] += spreadOn(f, n, s, p.Namespace)
 			}
 		}
 	}
@@ -125,7 +127,7 @@ func tolerates(o *corev1.Toleration, t *corev1.Taint) bool {
 }
 
 // spreadOn counts the pods on the node that the constraint is about. Those that are leaving do not count.
-func (f *Facts) spreadOn(n *corev1.Node, s *spread, namespace string) (count int) {
+func spreadOn(f *facts.Facts, n *corev1.Node, s *spread, namespace string) (count int) {
 	if s.selector.Empty() {
 		return 0
 	}
@@ -138,8 +140,8 @@ func (f *Facts) spreadOn(n *corev1.Node, s *spread, namespace string) (count int
 }
 
 // spreadBars keep the pod from domains that have too many of its kind, and from nodes that are in none.
-func (f *Facts) spreadBars(p *corev1.Pod) (out []Bar) {
-	for _, s := range f.spreads(p) {
+func spreadBars(f *facts.Facts, p *corev1.Pod) (out []Bar) {
+	for _, s := range spreads(f, p) {
 		full := Bar{Kind: BySpread, Term: s.index, Nodes: make(map[string]string)}
 		none := Bar{Kind: BySpreadLabel, Term: s.index, Nodes: make(map[string]string)}
 		for _, n := range f.Nodes {

@@ -11,6 +11,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
+	"github.com/berth-dev/berth/kube/dialect"
 )
 
 // wholeGPU is the resource that whole GPUs are counted as.
@@ -71,14 +75,14 @@ type gpuNode struct {
 }
 
 // stack is the GPU software as the facts show it.
-func (f *Facts) stack() *stackIndex {
-	return Derive(f, makeStack)
+func stack(f *facts.Facts) *stackIndex {
+	return facts.Derive(f, makeStack)
 }
 
-// gpuNode is the node with what is known of its GPUs; nil where it has none.
-func (f *Facts) gpuNode(name string) *gpuNode { return f.stack().nodes[name] }
+// gpuNodeNamed is the node with what is known of its GPUs; nil where it has none.
+func gpuNodeNamed(f *facts.Facts, name string) *gpuNode { return stack(f).nodes[name] }
 
-func makeStack(f *Facts) *stackIndex {
+func makeStack(f *facts.Facts) *stackIndex {
 	s := &stackIndex{}
 	s.sets, s.nodes = make(map[stackRole][]*appsv1.DaemonSet), make(map[string]*gpuNode)
 	s.dra, s.pools, s.kin = make(map[string]bool), make(map[string]int64), make(map[string]*corev1.Node)
@@ -105,7 +109,7 @@ func makeStack(f *Facts) *stackIndex {
 			s.nodes[n.Name] = s.describe(f, n)
 		}
 	}
-	s.startup, s.states, s.faults = f.declaredStartupTaints(), make(map[string]nodeState, len(f.Nodes)), make(map[string]gpuFault)
+	s.startup, s.states, s.faults = declaredStartupTaints(f), make(map[string]nodeState, len(f.Nodes)), make(map[string]gpuFault)
 	for _, n := range f.Nodes {
 		s.states[n.Name] = s.stateOf(n)
 		if g := s.nodes[n.Name]; g != nil {
@@ -148,7 +152,7 @@ func poolsOf(n *corev1.Node) []string {
 
 // hasGPUs says whether hardware, labels, status, its pool, its machine type or nodes of the same make show that the node has GPUs that containers
 // are to use.
-func (s *stackIndex) hasGPUs(f *Facts, n *corev1.Node) bool {
+func (s *stackIndex) hasGPUs(f *facts.Facts, n *corev1.Node) bool {
 	if strings.HasPrefix(n.Labels["nvidia.com/gpu.workload.config"], "vm-") {
 		return false // kept for virtual machines
 	}
@@ -163,13 +167,13 @@ func (s *stackIndex) hasGPUs(f *Facts, n *corev1.Node) bool {
 	if units, _ := shownUnits(n); units > 0 || offersMIG(n) {
 		return true
 	}
-	if _, _, ok := f.hardware(n); ok {
+	if _, _, ok := hardware(f, n); ok {
 		return true
 	}
 	return slices.ContainsFunc(poolsOf(n), func(pool string) bool { return s.pools[pool] > 0 })
 }
 
-func (s *stackIndex) describe(f *Facts, n *corev1.Node) *gpuNode {
+func (s *stackIndex) describe(f *facts.Facts, n *corev1.Node) *gpuNode {
 	g := &gpuNode{Node: n, Pods: make(map[stackRole][]*corev1.Pod)}
 	g.Units, g.Says = s.expect(f, n)
 	for _, p := range f.PodsOn(n.Name) {
@@ -187,11 +191,11 @@ func (s *stackIndex) describe(f *Facts, n *corev1.Node) *gpuNode {
 const guess = 8
 
 // expect is how many GPUs the node should offer, and who says so.
-func (s *stackIndex) expect(f *Facts, n *corev1.Node) (units int64, says string) {
+func (s *stackIndex) expect(f *facts.Facts, n *corev1.Node) (units int64, says string) {
 	if units, says = shownUnits(n); units > 0 {
 		return units, says
 	}
-	if units, says, ok := f.hardware(n); ok && units > 0 {
+	if units, says, ok := hardware(f, n); ok && units > 0 {
 		return units, says
 	}
 	for _, pool := range poolsOf(n) {
@@ -242,7 +246,7 @@ func gpuAsk(p *corev1.Pod, name corev1.ResourceName) int64 {
 
 // wantsGPU says whether the pod asks for GPUs that a device plugin offers, whole or in parts.
 func wantsGPU(p *corev1.Pod) bool {
-	return slices.ContainsFunc(extendedOf(p), func(name string) bool { return strings.HasPrefix(name, "nvidia.com/") })
+	return slices.ContainsFunc(facts.ExtendedOf(p), func(name string) bool { return strings.HasPrefix(name, "nvidia.com/") })
 }
 
 // operands are the values of the labels app, app.kubernetes.io/component and kin by which pods of the GPU software can
@@ -322,7 +326,7 @@ func trouble(p *corev1.Pod) string {
 	for _, s := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
 		if w := s.State.Waiting; w != nil && w.Reason != "" && w.Reason != "PodInitializing" && w.Reason != "ContainerCreating" {
 			if s.RestartCount > 1 {
-				return fmt.Sprintf("%s after %s", w.Reason, number(s.RestartCount, "restart"))
+				return fmt.Sprintf("%s after %s", w.Reason, wording.Number(s.RestartCount, "restart"))
 			}
 			return w.Reason
 		}
@@ -363,25 +367,27 @@ func holdsDir(dir, inside string) bool {
 }
 
 // policies are the GPU Operator's ClusterPolicies.
-func (f *Facts) policies() []*unstructured.Unstructured { return f.Foreign["ClusterPolicy.nvidia.com"] }
+func policies(f *facts.Facts) []*unstructured.Unstructured {
+	return f.Foreign["ClusterPolicy.nvidia.com"]
+}
 
 // operatorSays is what the GPU Operator says is wrong, "" where it is content or says nothing.
-func (f *Facts) operatorSays() (reason, message string, e Evidence) {
-	for _, p := range f.policies() {
+func operatorSays(f *facts.Facts) (reason, message string, e facts.Evidence) {
+	for _, p := range policies(f) {
 		for _, kind := range []string{"Error", "Ready"} {
-			s := says(p, kind)
-			if s == nil || (s.status == "True") == (kind == "Ready") {
+			s := dialect.ConditionOf(p, kind)
+			if s == nil || (s.Status == "True") == (kind == "Ready") {
 				continue
 			}
-			return s.reason, s.message, Evidence{Object: RefTo(p).In(), Field: "status.conditions[type=" + kind + "].reason", Value: s.reason}
+			return s.Reason, s.Message, facts.Evidence{Object: facts.RefTo(p).In(), Field: "status.conditions[type=" + kind + "].reason", Value: s.Reason}
 		}
 	}
-	return "", "", Evidence{}
+	return "", "", facts.Evidence{}
 }
 
 // driverByOperator says whether the driver is a DaemonSet's to install, and not part of machine images.
-func (f *Facts) driverByOperator() bool {
-	for _, p := range f.policies() {
+func driverByOperator(f *facts.Facts) bool {
+	for _, p := range policies(f) {
 		if enabled, ok, _ := unstructured.NestedBool(p.Object, "spec", "driver", "enabled"); ok && !enabled {
 			return false
 		}

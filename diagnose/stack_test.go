@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
 // The DaemonSets that Berth itself deploys are told apart, by their labels and without them.
@@ -158,11 +160,11 @@ func TestSound(t *testing.T) {
 		Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}, {Type: "AcceleratedHardwareReady", Status: corev1.ConditionFalse}}},
 	}
 	before := n.DeepCopy()
-	f := &Facts{Objects: Objects{Nodes: []*corev1.Node{n}}}
-	s := f.sound(n)
-	g := &Facts{Objects: Objects{Nodes: []*corev1.Node{s}}}
-	if g.stateOfNode(s) != nodeOpen || offers(s, wholeGPU) != 8 || len(s.Spec.Taints) != 1 || g.stack().faults["n"] != faultNone {
-		t.Errorf("sound node is %s, offers %d, taints %v", g.stateOfNode(s), offers(s, wholeGPU), s.Spec.Taints)
+	f := &facts.Facts{Objects: facts.Objects{Nodes: []*corev1.Node{n}}}
+	s := sound(f, n)
+	g := &facts.Facts{Objects: facts.Objects{Nodes: []*corev1.Node{s}}}
+	if stateOfNode(g, s) != nodeOpen || offers(s, wholeGPU) != 8 || len(s.Spec.Taints) != 1 || stack(g).faults["n"] != faultNone {
+		t.Errorf("sound node is %s, offers %d, taints %v", stateOfNode(g, s), offers(s, wholeGPU), s.Spec.Taints)
 	}
 	if b, _ := n.Marshal(); string(b) != func() string { b, _ := before.Marshal(); return string(b) }() {
 		t.Error("the node was changed")

@@ -7,6 +7,9 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/internal/wording"
+	"github.com/berth-dev/berth/kube/dialect"
 )
 
 // This file has the changes that bring the GPU software of nodes back. Each one sets the nodes as they are once the
@@ -14,8 +17,8 @@ import (
 
 // stackAssumes says why the nodes are taken to have so many GPUs.
 func (c *Case) stackAssumes(nodes []*NodeFit) string {
-	g := c.gpuNode(nodes[0].Name)
-	out := fmt.Sprintf("%s then %s %s", namesOf(nodes), verb(nodes, "offers", "offer each"), number(g.Units, "GPU"))
+	g := gpuNodeNamed(c.Facts, nodes[0].Name)
+	out := fmt.Sprintf("%s then %s %s", namesOf(nodes), verb(nodes, "offers", "offer each"), wording.Number(g.Units, "GPU"))
 	if g.Says == "" {
 		return out + ", though nothing says how many there are"
 	}
@@ -27,13 +30,13 @@ func (c *Case) bringBack(r stackRole, nodes []*NodeFit) []Edit {
 	var out []Edit
 	var done []string
 	for _, n := range nodes {
-		a := c.stack().whyAbsent(r, n.Node)
+		a := stack(c.Facts).whyAbsent(r, n.Node)
 		id := a.id()
 		if slices.Contains(done, id) || len(out) == 3 {
 			continue
 		}
 		done = append(done, id)
-		same := slices.DeleteFunc(slices.Clone(nodes), func(o *NodeFit) bool { b := c.stack().whyAbsent(r, o.Node); return b.id() != id })
+		same := slices.DeleteFunc(slices.Clone(nodes), func(o *NodeFit) bool { b := stack(c.Facts).whyAbsent(r, o.Node); return b.id() != id })
 		if e, ok := c.admit(r, a, same); ok {
 			out = append(out, e)
 		}
@@ -71,7 +74,7 @@ func (c *Case) admit(r stackRole, a absence, nodes []*NodeFit) (Edit, bool) {
 
 // reaches says whether the DaemonSet selects any node with GPUs.
 func (c *Case) reaches(d *appsv1.DaemonSet) bool {
-	for _, g := range c.stack().nodes {
+	for _, g := range stack(c.Facts).nodes {
 		if a, _ := keptOff(d, g.Node); a.key == "" && !a.other {
 			return true
 		}
@@ -145,10 +148,10 @@ func (c *Case) tolerateInSet(r stackRole, a absence, nodes []*NodeFit) Edit {
 		Text:    fmt.Sprintf("have DaemonSet %s, the %s, tolerate taint %s of %s", a.set.Name, r, taintText(*a.taint), namesOf(nodes)),
 		Command: patchLine(a.set, "json", []Op{appendOp("/spec/template/spec/tolerations", len(a.set.Spec.Template.Spec.Tolerations), t)}) + restartLine(a.set),
 	}
-	for _, p := range c.policies() {
+	for _, p := range policies(c.Facts) {
 		if ref := a.set.OwnerReferences; len(ref) > 0 && ref[0].Kind == "ClusterPolicy" && ref[0].UID == p.GetUID() {
 			list := []any{t}
-			for _, was := range itemsAt(p.Object, "spec", "daemonsets", "tolerations") {
+			for _, was := range dialect.Items(p.Object, "spec", "daemonsets", "tolerations") {
 				list = append(list, was)
 			}
 			e.Text = fmt.Sprintf("have ClusterPolicy %s deploy DaemonSets that tolerate taint %s of %s", p.GetName(), taintText(*a.taint), namesOf(nodes))
@@ -173,8 +176,8 @@ func (c *Case) installPlugin(nodes []*NodeFit) (Edit, bool) {
 		Side: Cluster, Cost: 4, Set: mended(nodes, c.repaired), Assumes: c.stackAssumes(nodes),
 		Text: "deploy NVIDIA's device plugin again, which no DaemonSet runs",
 	}
-	for _, d := range c.stack().sets[roleDiscovery] {
-		if i := slices.IndexFunc(d.Spec.Template.Spec.Containers, func(o corev1.Container) bool { return strings.Contains(o.Image, "k8s-device-plugin") }); i >= 0 && len(c.policies()) == 0 {
+	for _, d := range stack(c.Facts).sets[roleDiscovery] {
+		if i := slices.IndexFunc(d.Spec.Template.Spec.Containers, func(o corev1.Container) bool { return strings.Contains(o.Image, "k8s-device-plugin") }); i >= 0 && len(policies(c.Facts)) == 0 {
 			made := pluginLike(d, d.Spec.Template.Spec.Containers[i].Image, nodes)
 			e.Set = append(e.Set, made)
 			e.Text = fmt.Sprintf("make DaemonSet %s for the device plugin, from the image that %s has", made.Name, d.Name)
@@ -266,7 +269,7 @@ func socketOps(spec *corev1.PodSpec, at int, after *corev1.PodSpec) []Op {
 // cannot be had, and not where the DaemonSet's pods are well nowhere.
 func (c *Case) restart(r stackRole, nodes []*NodeFit, stuck func(*gpuNode) *corev1.Pod) (Edit, bool) {
 	hopeful := slices.DeleteFunc(slices.Clone(nodes), func(n *NodeFit) bool {
-		p := stuck(c.gpuNode(n.Name))
+		p := stuck(gpuNodeNamed(c.Facts, n.Name))
 		return p == nil || !c.hopeful(p)
 	})
 	if len(hopeful) == 0 {
@@ -275,7 +278,7 @@ func (c *Case) restart(r stackRole, nodes []*NodeFit, stuck func(*gpuNode) *core
 	few := c.fewest(hopeful, c.repaired)
 	var names, lines []string
 	for _, n := range few {
-		p := stuck(c.gpuNode(n.Name))
+		p := stuck(gpuNodeNamed(c.Facts, n.Name))
 		names = append(names, p.Name)
 		lines = append(lines, fmt.Sprintf("kubectl delete pod %s -n %s", p.Name, p.Namespace))
 	}

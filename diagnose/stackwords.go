@@ -2,10 +2,14 @@ package diagnose
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
 // How long pods of the GPU software take to become ready when all is well: a driver is compiled on the node.
@@ -31,9 +35,9 @@ func (c *Case) lackWords(r stackRole, p *corev1.Pod, g *gpuNode) string {
 		if word := trouble(p); word != "not ready" {
 			return fmt.Sprintf("its pod %s is %s", p.Name, word)
 		}
-		return fmt.Sprintf("its pod %s has not been ready for %s", p.Name, minutes(c.Now.Sub(p.CreationTimestamp.Time)))
+		return fmt.Sprintf("its pod %s has not been ready for %s", p.Name, wording.Minutes(c.Now.Sub(p.CreationTimestamp.Time)))
 	}
-	a := c.stack().whyAbsent(r, g.Node)
+	a := stack(c.Facts).whyAbsent(r, g.Node)
 	switch {
 	case a.set == nil && !c.Sees("daemonsets.apps", ""):
 		return "no pod of it runs there"
@@ -52,17 +56,17 @@ func (c *Case) lackWords(r stackRole, p *corev1.Pod, g *gpuNode) string {
 }
 
 // lackShown is where that can be read.
-func (c *Case) lackShown(r stackRole, p *corev1.Pod, g *gpuNode) (out []Evidence) {
-	node := RefTo(g.Node).In()
+func (c *Case) lackShown(r stackRole, p *corev1.Pod, g *gpuNode) (out []facts.Evidence) {
+	node := facts.RefTo(g.Node).In()
 	key := labelDeploy + operand[r]
 	if v := g.Labels[key]; v != "" {
-		out = append(out, Evidence{Object: node, Field: fmt.Sprintf("metadata.labels[%q]", key), Value: v})
+		out = append(out, facts.Evidence{Object: node, Field: fmt.Sprintf("metadata.labels[%q]", key), Value: v})
 	}
 	if p != nil {
-		out = append(out, Evidence{Object: RefTo(p).In(), Field: "status", Value: trouble(p)})
+		out = append(out, facts.Evidence{Object: facts.RefTo(p).In(), Field: "status", Value: trouble(p)})
 	}
-	if a := c.stack().whyAbsent(r, g.Node); p == nil && a.set != nil {
-		e := Evidence{Object: RefTo(a.set).In(), Field: "status.desiredNumberScheduled", Value: itoa(int(a.set.Status.DesiredNumberScheduled))}
+	if a := stack(c.Facts).whyAbsent(r, g.Node); p == nil && a.set != nil {
+		e := facts.Evidence{Object: facts.RefTo(a.set).In(), Field: "status.desiredNumberScheduled", Value: strconv.Itoa(int(a.set.Status.DesiredNumberScheduled))}
 		if a.key != "" {
 			e.Field, e.Value = "spec.template.spec.nodeSelector", selectorWords(a.set.Spec.Template.Spec.NodeSelector)
 		}
@@ -71,8 +75,8 @@ func (c *Case) lackShown(r stackRole, p *corev1.Pod, g *gpuNode) (out []Evidence
 			out = append(out, shown(event))
 		}
 	}
-	if reason, message, e := c.operatorSays(); reason != "" {
-		e.Value = strings.TrimSpace(reason + " " + shortened(firstLine(message), 160))
+	if reason, message, e := operatorSays(c.Facts); reason != "" {
+		e.Value = strings.TrimSpace(reason + " " + wording.Shortened(wording.FirstLine(message), 160))
 		out = append(out, e)
 	}
 	return out

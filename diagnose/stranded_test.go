@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/diagnose"
+	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/kube/scheduler"
 )
 
@@ -41,12 +42,12 @@ func TestPodsOnNodesThatAreNotReady(t *testing.T) {
 			if c.phase == corev1.PodRunning {
 				p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: start}}}}
 			}
-			f := &diagnose.Facts{At: now, Kubernetes: "v1.37.1", Objects: diagnose.Objects{Pods: []*corev1.Pod{p}}}
+			f := &facts.Facts{At: now, Kubernetes: "v1.37.1", Objects: facts.Objects{Pods: []*corev1.Pod{p}}}
 			if !c.gone {
 				f.Nodes = []*corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "n", CreationTimestamp: ago(c.age)}, Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: c.status, Reason: "Said", LastTransitionTime: ago(c.since)}}}}}
 			}
 			d := diagnose.New(f, scheduler.NewModel(scheduler.ModelOptions{}))
-			got, err := d.Why(diagnose.Ref{Kind: "Pod", Namespace: "team", Name: "train"})
+			got, err := d.Why(facts.Ref{Kind: "Pod", Namespace: "team", Name: "train"})
 			if err != nil {
 				t.Fatal(err)
 			}

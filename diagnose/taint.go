@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/engine/why"
 )
 
@@ -30,9 +31,9 @@ var (
 )
 
 // kindOfTaint says what the taint is there for.
-func (f *Facts) kindOfTaint(t corev1.Taint) taintKind {
+func kindOfTaint(f *facts.Facts, t corev1.Taint) taintKind {
 	switch {
-	case f.isStateTaint(t.Key) || stateHomes.MatchString(t.Key) || stateWords.MatchString(t.Key) || stateWords.MatchString(t.Value):
+	case isStateTaint(f, t.Key) || stateHomes.MatchString(t.Key) || stateWords.MatchString(t.Key) || stateWords.MatchString(t.Value):
 		return taintOfState
 	case strings.HasPrefix(t.Key, "node-role.kubernetes.io/"):
 		return taintOfRole
@@ -87,9 +88,9 @@ func (c *Case) mayTolerate(t corev1.Taint) bool {
 }
 
 func (c *Case) toleratesByRight(t corev1.Taint) bool {
-	switch c.kindOfTaint(t) {
+	switch kindOfTaint(c.Facts, t) {
 	case taintOfHardware:
-		return len(extendedOf(c.Pod)) > 0 || len(c.Pod.Spec.ResourceClaims) > 0
+		return len(facts.ExtendedOf(c.Pod)) > 0 || len(c.Pod.Spec.ResourceClaims) > 0
 	case taintOfTeam, taintOfOther:
 		return c.isOurs(t)
 	}
@@ -135,7 +136,7 @@ func (c *Case) onlyTaintsToTolerate(n *NodeFit) bool {
 // keptForOthers says whether the taint keeps its node for somebody who is not the pod's owner: it says so, or those
 // who tolerate it are of other namespaces.
 func (c *Case) keptForOthers(t corev1.Taint) bool {
-	switch c.kindOfTaint(t) {
+	switch kindOfTaint(c.Facts, t) {
 	case taintOfTeam:
 		return !c.isOurs(t)
 	case taintOfOther:

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
 func TestKindOfTaint(t *testing.T) {
@@ -40,7 +42,7 @@ func TestKindOfTaint(t *testing.T) {
 		{"ebs.csi.aws.com/agent-not-ready", "", taintOfState},
 	} {
 		taint := corev1.Taint{Key: c.key, Value: c.value, Effect: corev1.TaintEffectNoSchedule}
-		if got := new(Facts).kindOfTaint(taint); got != c.want {
+		if got := kindOfTaint(new(facts.Facts), taint); got != c.want {
 			t.Errorf("%s is of kind %d, want %d", taintText(taint), got, c.want)
 		}
 	}
@@ -69,7 +71,7 @@ func TestTaintIsOurs(t *testing.T) {
 		{"a pod beside it", pod("a", nil), []*corev1.Pod{colleague}, true},
 		{"a pod of another namespace", pod("b", nil), []*corev1.Pod{colleague}, false},
 	} {
-		k := &Case{Facts: &Facts{Objects: Objects{Pods: c.others}}, Pod: c.pod}
+		k := &Case{Facts: &facts.Facts{Objects: facts.Objects{Pods: c.others}}, Pod: c.pod}
 		if got := k.isOurs(taint); got != c.want {
 			t.Errorf("%s: %v", c.what, got)
 		}

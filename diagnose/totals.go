@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -105,7 +106,7 @@ func (c *Case) asking(container int, name corev1.ResourceName, amount resource.Q
 	}
 	r := &written[container].Resources
 	at := func(list string) string {
-		return Pointer("spec", "containers", itoa(container), "resources", list, string(name))
+		return Pointer("spec", "containers", strconv.Itoa(container), "resources", list, string(name))
 	}
 	_, limited := r.Limits[name]
 	_, requested := r.Requests[name]

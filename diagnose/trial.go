@@ -11,6 +11,8 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
 // mostTrials bounds the edits that are tried for one target, and mostFixes those that are printed.
@@ -22,8 +24,8 @@ const (
 // trial decides, for one target, which findings bind and which edits help, by judging the facts as they would be.
 type trial struct {
 	d      *Diagnoser
-	target Ref
-	top    Object
+	target facts.Ref
+	top    facts.Object
 	base   *judgement
 	binds  map[*Finding]bool
 	tried  map[string]*judgement
@@ -51,7 +53,7 @@ func (t *trial) with(edits ...Edit) *judgement {
 }
 
 func (t *trial) judge(edits []Edit) *judgement {
-	f, changes, err := t.d.facts.with(t.top, edits)
+	f, changes, err := with(t.d.facts, t.top, edits)
 	if err != nil {
 		return nil
 	}
@@ -64,9 +66,9 @@ func (t *trial) judge(edits []Edit) *judgement {
 		t.d.load()
 		move(m, f, changes)
 		defer func() {
-			back := make([]change, len(changes))
+			back := make([]facts.Change, len(changes))
 			for i, c := range changes {
-				back[len(changes)-1-i] = change{was: c.now, now: c.was}
+				back[len(changes)-1-i] = facts.Change{Was: c.Now, Now: c.Was}
 			}
 			move(m, t.d.facts, back)
 		}()
@@ -75,13 +77,13 @@ func (t *trial) judge(edits []Edit) *judgement {
 }
 
 // move carries the changes out in the model.
-func move(m Model, f *Facts, changes []change) {
+func move(m Model, f *facts.Facts, changes []facts.Change) {
 	for _, c := range changes {
-		if c.was != nil && standing(c.was) && (c.now == nil || !standing(c.now)) {
-			m.Delete(c.was)
+		if c.Was != nil && standing(c.Was) && (c.Now == nil || !standing(c.Now)) {
+			m.Delete(c.Was)
 		}
-		if c.now != nil && standing(c.now) {
-			m.Set(metav1.Object(f.offered(c.now)))
+		if c.Now != nil && standing(c.Now) {
+			m.Set(metav1.Object(offered(f, c.Now)))
 		}
 	}
 }
@@ -289,7 +291,7 @@ func (t *trial) fix(j *judgement, edits ...Edit) Fix {
 	out := Fix{Side: edits[0].Side, Verified: true}
 	var texts, commands, assumes []string
 	type patching struct {
-		on  Object
+		on  facts.Object
 		ops []Op
 	}
 	var patches []patching
@@ -326,18 +328,18 @@ func (t *trial) fix(j *judgement, edits ...Edit) Fix {
 	return out
 }
 
-// command is the line that does the operations to what a person wrote: the topmost maker that has a template, or the
+// command is the line that does the operations to what a person wrote: the topmost owner that has a template, or the
 // pod that nobody made.
-func (t *trial) command(at Object, ops []Op) string {
+func (t *trial) command(at facts.Object, ops []Op) string {
 	for up := t.d.facts.Controller(at); up != nil; up = t.d.facts.Controller(up) {
-		if templatePath(up) != "" {
+		if facts.TemplatePath(up) != "" {
 			at = up
 		}
 	}
 	line := patchCommand(at, ops)
 	if _, ok := at.(*appsv1.StatefulSet); ok {
-		for _, p := range t.d.facts.podsOf(at) {
-			if stateOf(p) == Pending { // a StatefulSet waits for it rather than make it anew
+		for _, p := range t.d.facts.PodsMadeBy(at) {
+			if facts.StateOf(p) == facts.Pending { // a StatefulSet waits for it rather than make it anew
 				line += fmt.Sprintf("\nkubectl delete pod %s -n %s", p.Name, p.Namespace)
 			}
 		}
@@ -347,8 +349,8 @@ func (t *trial) command(at Object, ops []Op) string {
 
 // patchCommand is a line for a shell that does the operations to the object's pods. What cannot be changed in place is
 // made anew.
-func patchCommand(o Object, ops []Op) string {
-	r, k := RefTo(o), kindOf(o)
+func patchCommand(o facts.Object, ops []Op) string {
+	r, k := facts.RefTo(o), facts.KindOfObject(o)
 	moved := make([]Op, 0, len(ops)+4)
 	anew := false
 	switch o := o.(type) {
@@ -365,7 +367,7 @@ func patchCommand(o Object, ops []Op) string {
 		moved = append(moved, jobAnew(o)...)
 	}
 	for _, op := range ops {
-		op.Path = templatePath(o) + op.Path
+		op.Path = facts.TemplatePath(o) + op.Path
 		moved = append(moved, op)
 	}
 	kind := strings.ToLower(r.Kind)
@@ -379,9 +381,9 @@ func patchCommand(o Object, ops []Op) string {
 }
 
 // jobAnew takes away what the API server wrote into a Job and would not take back.
-func jobAnew(o Object) []Op {
+func jobAnew(o facts.Object) []Op {
 	out := []Op{{Op: "remove", Path: "/spec/selector"}}
-	t := templateOf(o)
+	t := facts.TemplateOf(o)
 	for _, label := range []string{"controller-uid", "batch.kubernetes.io/controller-uid", "job-name", "batch.kubernetes.io/job-name"} {
 		if t != nil && t.Labels[label] != "" {
 			out = append(out, Op{Op: "remove", Path: Pointer("spec", "template", "metadata", "labels", label)})

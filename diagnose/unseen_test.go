@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/engine/why"
 )
 
@@ -33,11 +34,11 @@ func TestWordsOfTheSchedulerWithoutNodes(t *testing.T) {
 				Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: c.reason, Message: c.message,
 			}}},
 		}
-		f := &Facts{At: now, Kubernetes: "v1.37.1", Objects: Objects{Pods: []*corev1.Pod{pod}}, Unseen: []Unseen{
+		f := &facts.Facts{At: now, Kubernetes: "v1.37.1", Objects: facts.Objects{Pods: []*corev1.Pod{pod}}, Unseen: []facts.Unseen{
 			{Resource: "nodes", Reason: "forbidden"}, {Resource: "pods", Except: "a", Reason: "forbidden"}, {Resource: "queues.berth.dev", Reason: "forbidden"},
 			{Resource: "leases.coordination.k8s.io", Reason: "forbidden"}, {Resource: "deployments.apps", Reason: "forbidden"},
 		}}
-		d, err := New(f, nil).Why(Ref{Kind: "Pod", Namespace: "a", Name: "p"})
+		d, err := New(f, nil).Why(facts.Ref{Kind: "Pod", Namespace: "a", Name: "p"})
 		if err != nil {
 			t.Fatal(err)
 		}

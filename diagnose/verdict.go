@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/engine/why"
 )
 
@@ -20,7 +21,7 @@ func (c *Case) shut(cause why.Cause) []Finding {
 		if g.Cause == cause {
 			out = append(out, Finding{
 				Message:  g.Sentence(f.Certificates),
-				Evidence: []Evidence{{Object: RefTo(c.Pod).In(), Field: "the engine's verdict", Value: string(f.Verdict)}},
+				Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: "the engine's verdict", Value: string(f.Verdict)}},
 			})
 		}
 	}
@@ -29,14 +30,14 @@ func (c *Case) shut(cause why.Cause) []Finding {
 
 // told is what Berth's scheduler said to a pod that waits, where its reason is the cause: GangMissing for gang-missing.
 func (c *Case) told(cause why.Cause) []Finding {
-	if c.State != Pending {
+	if c.State != facts.Pending {
 		return nil
 	}
 	for _, s := range c.Pod.Status.Conditions {
 		if s.Type == corev1.PodScheduled && s.Status == corev1.ConditionFalse && strings.EqualFold(s.Reason, strings.ReplaceAll(string(cause), "-", "")) {
 			return []Finding{{
 				Message:  "pod " + c.Pod.Name + ": " + s.Message,
-				Evidence: []Evidence{{Object: RefTo(c.Pod).In(), Field: "status.conditions[PodScheduled]", Value: s.Reason + ": " + s.Message}},
+				Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: "status.conditions[PodScheduled]", Value: s.Reason + ": " + s.Message}},
 			}}
 		}
 	}

@@ -8,7 +8,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/engine/why"
+	"github.com/berth-dev/berth/internal/spelling"
+	"github.com/berth-dev/berth/kube/dialect"
 )
 
 // Volcano's objects: a PodGroup, that is Pending until its queue lets it in, and Queues with a capability.
@@ -27,8 +30,8 @@ func (c *Case) volcanoQueue() (name string, queue, group *unstructured.Unstructu
 	if group = c.volcanoGroup(); group == nil || !c.Waits() {
 		return "", nil, nil
 	}
-	name = cmp.Or(textAt(group.Object, "spec", "queue"), "default")
-	return name, c.foreignNamed(volcanoQueues, "", name), group
+	name = cmp.Or(dialect.Text(group.Object, "spec", "queue"), "default")
+	return name, c.ForeignNamed(volcanoQueues, "", name), group
 }
 
 func (c *Case) volcanoMissing() []Finding {
@@ -36,8 +39,8 @@ func (c *Case) volcanoMissing() []Finding {
 	if group == nil || queue != nil || !c.Sees("queues.scheduling.volcano.sh", "") {
 		return nil
 	}
-	found := Finding{Message: fmt.Sprintf("Volcano queue %s does not exist", name), Evidence: []Evidence{{Object: RefTo(group).In(), Field: "spec.queue", Value: name}}}
-	for _, other := range mostAlike(name, c.foreignNames(volcanoQueues, "")) {
+	found := Finding{Message: fmt.Sprintf("Volcano queue %s does not exist", name), Evidence: []facts.Evidence{{Object: facts.RefTo(group).In(), Field: "spec.queue", Value: name}}}
+	for _, other := range spelling.ByLikeness(name, c.ForeignNames(volcanoQueues, "")) {
 		if len(found.Edits) < 2 {
 			found.Edits = append(found.Edits, c.volcanoRequeue(group, name, other))
 		}
@@ -48,11 +51,11 @@ func (c *Case) volcanoMissing() []Finding {
 // volcanoRequeue names another queue: on a Volcano Job in its spec, else in the annotation that its PodGroup is made
 // from.
 func (c *Case) volcanoRequeue(group *unstructured.Unstructured, name, other string) Edit {
-	e := Edit{Side: Workload, Cost: 2, Text: fmt.Sprintf("name Volcano queue %s instead of %s", other, name), Set: []Object{changed(group, map[string]any{"/spec/queue": other})}}
+	e := Edit{Side: Workload, Cost: 2, Text: fmt.Sprintf("name Volcano queue %s instead of %s", other, name), Set: []facts.Object{changed(group, map[string]any{"/spec/queue": other})}}
 	const key = "scheduling.volcano.sh/queue-name"
-	if u, ok := c.Top.(*unstructured.Unstructured); ok && kindOf(u) != nil && kindOf(u).Group == "batch.volcano.sh" {
+	if u, ok := c.Top.(*unstructured.Unstructured); ok && facts.KindOfObject(u) != nil && facts.KindOfObject(u).Group == "batch.volcano.sh" {
 		e.Set = append(e.Set, changed(u, map[string]any{"/spec/queue": other}))
-		e.Command = fmt.Sprintf("kubectl get %[1]s %[2]s -n %[3]s -o json | kubectl patch --local -f - --type=merge -p '{\"spec\":{\"queue\":\"%[4]s\"}}' -o json | kubectl replace --force -f -", kindOf(u).Name(), u.GetName(), u.GetNamespace(), other)
+		e.Command = fmt.Sprintf("kubectl get %[1]s %[2]s -n %[3]s -o json | kubectl patch --local -f - --type=merge -p '{\"spec\":{\"queue\":\"%[4]s\"}}' -o json | kubectl replace --force -f -", facts.KindOfObject(u).Name(), u.GetName(), u.GetNamespace(), other)
 		return e
 	}
 	e.Ops = []Op{c.putAnnotation(key, other)}
@@ -64,16 +67,16 @@ func (c *Case) volcanoClosed() []Finding {
 	if queue == nil || group == nil {
 		return nil
 	}
-	state := textAt(queue.Object, "status", "state")
+	state := dialect.Text(queue.Object, "status", "state")
 	if state != "Closed" && state != "Closing" {
 		return nil
 	}
 	return []Finding{{
 		Message:  fmt.Sprintf("Volcano queue %s is closed", name),
-		Evidence: []Evidence{{Object: RefTo(queue).In(), Field: "status.state", Value: state}},
+		Evidence: []facts.Evidence{{Object: facts.RefTo(queue).In(), Field: "status.state", Value: state}},
 		Edits: []Edit{{
 			Side: Cluster, Cost: 3, Text: fmt.Sprintf("open Volcano queue %s again: vcctl queue operate --name %s --action open", name, name), Assumes: "who closed it agrees",
-			Set: []Object{changed(queue, map[string]any{"/status/state": "Open"}), changed(group, map[string]any{"/status/phase": "Inqueue"})},
+			Set: []facts.Object{changed(queue, map[string]any{"/status/state": "Open"}), changed(group, map[string]any{"/status/phase": "Inqueue"})},
 		}},
 	}}
 }
@@ -81,7 +84,7 @@ func (c *Case) volcanoClosed() []Finding {
 // volcanoLimit is a capability of the queue that the group would pass: never says whether also with nobody else in it.
 func (c *Case) volcanoLimit(never bool) []Finding {
 	name, queue, group := c.volcanoQueue()
-	if queue == nil || textAt(group.Object, "status", "phase") == "Running" {
+	if queue == nil || dialect.Text(group.Object, "status", "phase") == "Running" {
 		return nil
 	}
 	for _, resource := range slices.Sorted(maps.Keys(pairsOrNumbers(queue.Object, "spec", "capability"))) {
@@ -98,10 +101,10 @@ func (c *Case) volcanoLimit(never bool) []Finding {
 		}
 		return []Finding{{
 			Message:  message,
-			Evidence: []Evidence{{Object: RefTo(queue).In(), Field: fmt.Sprintf("spec.capability[%q]", resource), Value: why.Quantity(resource, most)}},
+			Evidence: []facts.Evidence{{Object: facts.RefTo(queue).In(), Field: fmt.Sprintf("spec.capability[%q]", resource), Value: why.Quantity(resource, most)}},
 			Edits: []Edit{{
 				Side: Cluster, Cost: 3, Text: fmt.Sprintf("raise %s of Volcano queue %s from %s to %s", resource, name, why.Quantity(resource, most), raised),
-				Set:     []Object{volcanoRaised(queue, resource, raised)},
+				Set:     []facts.Object{volcanoRaised(queue, resource, raised)},
 				Command: patchLine(queue, "merge", map[string]any{"spec": map[string]any{"capability": map[string]any{resource: raised}}}),
 			}},
 		}}
@@ -112,7 +115,7 @@ func (c *Case) volcanoLimit(never bool) []Finding {
 // volcanoRaised is the queue with another capability; names of resources have slashes, which paths cannot have.
 func volcanoRaised(queue *unstructured.Unstructured, resource, to string) *unstructured.Unstructured {
 	out := queue.DeepCopy()
-	if m, ok := valueAt(out.Object, "spec", "capability").(map[string]any); ok {
+	if m, ok := dialect.Value(out.Object, "spec", "capability").(map[string]any); ok {
 		m[resource] = to
 	}
 	return out
@@ -123,12 +126,12 @@ func (c *Case) volcanoNeed(group *unstructured.Unstructured, resource string) in
 	if v, ok := amountAt(resource, group.Object, "spec", "minResources", resource); ok {
 		return v
 	}
-	n, _ := numberAt(group.Object, "spec", "minMember")
+	n, _ := dialect.Number(group.Object, "spec", "minMember")
 	return amountsAsked(&c.Pod.Spec)[resource] * max(1, n)
 }
 
 // pairsOrNumbers are the keys of a map whose values may be written as strings or as numbers.
 func pairsOrNumbers(at any, path ...string) map[string]any {
-	m, _ := valueAt(at, path...).(map[string]any)
+	m, _ := dialect.Value(at, path...).(map[string]any)
 	return m
 }

@@ -9,6 +9,9 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/internal/spelling"
 )
 
 // bindCompleted is written on a claim when it has its volume for good.
@@ -27,11 +30,11 @@ func (v *podVolume) bound() bool {
 }
 
 // volumesOf are the pod's claims, in the order of its volumes.
-func (f *Facts) volumesOf(p *corev1.Pod) []podVolume {
+func volumesOf(f *facts.Facts, p *corev1.Pod) []podVolume {
 	var out []podVolume
 	for i := range p.Spec.Volumes {
 		if name, own := claimOf(p, &p.Spec.Volumes[i]); name != "" {
-			out = append(out, podVolume{i, name, own, f.claimNamed(p.Namespace, name)})
+			out = append(out, podVolume{i, name, own, claimNamed(f, p.Namespace, name)})
 		}
 	}
 	return out
@@ -103,10 +106,10 @@ func claimAnew(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClas
 
 // classesFor are the storage classes that could stand in for the one named: those with the nearest names first, of
 // these the ones that wait for a pod.
-func (f *Facts) classesFor(name string) []*storagev1.StorageClass {
+func classesFor(f *facts.Facts, name string) []*storagev1.StorageClass {
 	out := slices.Clone(f.StorageClasses)
 	slices.SortFunc(out, func(a, b *storagev1.StorageClass) int {
-		if x, y := distance(name, a.Name), distance(name, b.Name); x != y {
+		if x, y := spelling.Distance(name, a.Name), spelling.Distance(name, b.Name); x != y {
 			return x - y
 		}
 		return strings.Compare(a.Name, b.Name)
@@ -116,5 +119,5 @@ func (f *Facts) classesFor(name string) []*storagev1.StorageClass {
 
 // misspelt says whether one is probably the other, misspelt.
 func misspelt(a, b string) bool {
-	return a != b && distance(a, b) <= max(1, min(len(a), len(b))/4)
+	return a != b && spelling.Distance(a, b) <= max(1, min(len(a), len(b))/4)
 }

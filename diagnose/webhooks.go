@@ -3,18 +3,20 @@ package diagnose
 import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
 // webhook is one admission webhook of a configuration.
 type webhook struct {
 	name   string
-	in     Object // its configuration
+	in     facts.Object // its configuration
 	client admissionv1.WebhookClientConfig
 	fails  bool // calls that fail refuse what they are about
 }
 
 // webhooks are all that were seen.
-func (f *Facts) webhooks() []webhook {
+func webhooks(f *facts.Facts) []webhook {
 	var out []webhook
 	for _, c := range f.ValidatingWebhookConfigurations {
 		for _, w := range c.Webhooks {

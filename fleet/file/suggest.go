@@ -3,6 +3,8 @@ package file
 import (
 	"fmt"
 	"strings"
+
+	"github.com/berth-dev/berth/internal/spelling"
 )
 
 // suggest is "; did you mean X?" for the nearest of names, or nothing where none is near:
@@ -11,7 +13,7 @@ func suggest(word string, names []string) string {
 	word = strings.ToLower(word)
 	best, nearest := 2*(max(2, len(word)/3)+1), ""
 	for _, name := range names {
-		d := distance(word, strings.ToLower(name))
+		d := spelling.Distance(word, strings.ToLower(name))
 		if d >= len(word) {
 			continue // nothing in common
 		}
@@ -31,27 +33,4 @@ func sameStart(word, name string) int {
 		return 1
 	}
 	return 0
-}
-
-// distance counts the single-byte insertions, deletions and substitutions from a to b. Long
-// words are cut: nobody's typo is that long.
-func distance(a, b string) int {
-	a, b = a[:min(len(a), 64)], b[:min(len(b), 64)]
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

@@ -55,7 +55,11 @@ var Rules = map[string]Rule{
 	"engine/internal/share":    {Ring: Pure},
 	"engine/internal/oracle":   {Ring: Pure, Imports: []string{"engine", "engine/why"}},
 
-	"diagnose": {Ring: Pure, Imports: []string{"engine", "engine/why"}, Objects: true, Tests: []string{"kube/inspect", "kube/scheduler"}},
+	"diagnose": {Ring: Pure, Imports: []string{
+		"diagnose/facts", "diagnose/internal/wording", "engine", "engine/why", "internal/spelling", "kube/dialect",
+	}, Objects: true, Tests: []string{"kube/inspect", "kube/scheduler"}},
+	"diagnose/facts":            {Ring: Pure, Imports: []string{"engine", "engine/why"}, Objects: true},
+	"diagnose/internal/wording": {Ring: Pure},
 
 	"api/v1alpha1": {Ring: Edge},
 
@@ -69,7 +73,7 @@ var Rules = map[string]Rule{
 	"fleet/clock":  {Ring: Edge},
 	"fleet/device": {Ring: Edge, Imports: []string{"fleet/gpu"}},
 	"fleet/dra":    {Ring: Edge, Imports: []string{"fleet/gpu"}},
-	"fleet/file":   {Ring: Edge, Imports: []string{"api/v1alpha1", "fleet/gpu"}},
+	"fleet/file":   {Ring: Edge, Imports: []string{"api/v1alpha1", "fleet/gpu", "internal/spelling"}},
 	"fleet/gpu":    {Ring: Edge},
 	"fleet/kubelet": {Ring: Edge, Imports: []string{
 		"fleet/clock", "fleet/device", "fleet/dra", "fleet/gpu", "fleet/shell", "fleet/shell/budget", "fleet/smi", "fleet/stream", "fleet/workload",
@@ -90,12 +94,13 @@ var Rules = map[string]Rule{
 	"fleet/workload":             {Ring: Edge, Imports: []string{"fleet/clock"}},
 
 	"kube/answer":       {Ring: Edge, Imports: []string{"engine", "engine/why"}},
+	"kube/dialect":      {Ring: Pure, Objects: true},
 	"kube/convert":      {Ring: Edge, Imports: []string{"api/v1alpha1", "engine", "engine/why"}},
 	"kube/crd":          {Ring: Edge, Tests: []string{"api/v1alpha1"}},
-	"kube/inspect":      {Ring: Edge, Imports: []string{"diagnose", "kube/inspect/mask"}},
+	"kube/inspect":      {Ring: Edge, Imports: []string{"diagnose", "diagnose/facts", "internal/spelling", "kube/inspect/mask"}},
 	"kube/inspect/mask": {Ring: Edge},
 	"kube/policy":       {Ring: Edge},
-	"kube/scheduler":    {Ring: Edge, Imports: []string{"api/v1alpha1", "engine", "engine/why", "kube/answer", "kube/convert", "kube/crd", "kube/policy", "record"}, Tests: []string{"diagnose"}},
+	"kube/scheduler":    {Ring: Edge, Imports: []string{"api/v1alpha1", "engine", "engine/why", "kube/answer", "kube/convert", "kube/crd", "kube/policy", "record"}, Tests: []string{"diagnose", "diagnose/facts"}},
 
 	"record": {Ring: Edge, Imports: []string{"engine", "engine/why"}},
 
@@ -105,7 +110,7 @@ var Rules = map[string]Rule{
 	}, Heavy: true},
 
 	"cli": {Ring: Shell, Imports: []string{
-		"api/v1alpha1", "controlplane/home", "diagnose", "engine", "engine/why", "fleet", "fleet/dra", "fleet/file", "kube/answer", "kube/inspect", "kube/scheduler", "record",
+		"api/v1alpha1", "controlplane/home", "diagnose", "diagnose/facts", "engine", "engine/why", "fleet", "fleet/dra", "fleet/file", "kube/answer", "kube/inspect", "kube/scheduler", "record",
 	}},
 	"cmd/berth": {Ring: Shell, Imports: []string{"cli", "controlplane", "fleet"}, Tests: []string{"internal/intruder"}, Heavy: true},
 
@@ -117,5 +122,6 @@ var Rules = map[string]Rule{
 	"internal/conformance/upstream": {Ring: Edge},
 	"internal/intruder":             {Ring: Edge},
 	"internal/mutate":               {Ring: Pure},
+	"internal/spelling":             {Ring: Pure},
 	"internal/scenario":             {Ring: Edge, Imports: []string{"engine", "engine/why"}},
 }

@@ -15,7 +15,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/berth-dev/berth/diagnose"
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
 // BundleOptions say what goes into a bundle beside the facts.
@@ -34,7 +34,7 @@ type BundleOptions struct {
 
 // Write writes a bundle. What might be secret is left out or masked first; so the facts that are read back are not
 // quite those that were given, but the checks see the same in them. The same facts make the same bytes.
-func Write(w io.Writer, f *diagnose.Facts, o BundleOptions) (*Manifest, error) {
+func Write(w io.Writer, f *facts.Facts, o BundleOptions) (*Manifest, error) {
 	p := packer{BundleOptions: o, clean: newCleaner(f, o.Redact != nil), files: make(map[string][]byte)}
 	m, err := p.pack(f)
 	if err != nil {
@@ -56,7 +56,7 @@ type packer struct {
 	files map[string][]byte
 }
 
-func (p *packer) pack(f *diagnose.Facts) (*Manifest, error) {
+func (p *packer) pack(f *facts.Facts) (*Manifest, error) {
 	m := &Manifest{Format: Format, Captured: f.At.UTC().Truncate(time.Second), Kubernetes: f.Kubernetes, Berth: p.Berth, Cluster: p.Cluster, Kubectl: p.Kubectl, Namespace: p.Namespace, Redacted: p.Redact != nil, Counts: make(map[string]int)}
 	for _, u := range f.Unseen {
 		u.Reason = p.text(u.Reason)
@@ -66,7 +66,7 @@ func (p *packer) pack(f *diagnose.Facts) (*Manifest, error) {
 	if p.Redact != nil {
 		m.Cluster, m.Kubectl, m.Namespace = "", "", p.rename(p.Namespace)
 	}
-	for _, k := range diagnose.Kinds {
+	for _, k := range facts.Kinds {
 		if err := p.objects(k, f, m); err != nil {
 			return nil, err
 		}
@@ -85,7 +85,7 @@ func (p *packer) pack(f *diagnose.Facts) (*Manifest, error) {
 }
 
 // objects writes those of one kind: a line each, by name.
-func (p *packer) objects(k *diagnose.KindInfo, f *diagnose.Facts, m *Manifest) error {
+func (p *packer) objects(k *facts.KindInfo, f *facts.Facts, m *Manifest) error {
 	all := k.List(&f.Objects)
 	if len(all) == 0 {
 		return nil
@@ -121,7 +121,7 @@ func (p *packer) objects(k *diagnose.KindInfo, f *diagnose.Facts, m *Manifest) e
 }
 
 // treeOf is the object as JSON reads, of its own: nothing in it is shared. It carries its kind.
-func treeOf(k *diagnose.KindInfo, o diagnose.Object) (map[string]any, error) {
+func treeOf(k *facts.KindInfo, o facts.Object) (map[string]any, error) {
 	b, err := json.Marshal(o)
 	if err != nil {
 		return nil, err
@@ -186,7 +186,7 @@ func (p *packer) rename(s string) string {
 }
 
 // objectsFile is where the objects of a kind are.
-func objectsFile(k *diagnose.KindInfo) string { return "objects/" + k.Name() + ".jsonl" }
+func objectsFile(k *facts.KindInfo) string { return "objects/" + k.Name() + ".jsonl" }
 
 // logFile is where a log is, by its key in Facts.Logs; ok is false for keys that are none.
 func logFile(key string) (name string, ok bool) {

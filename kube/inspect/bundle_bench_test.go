@@ -10,11 +10,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/berth-dev/berth/diagnose"
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
 // large is a cluster of 5,000 nodes and 10,000 pods.
-func large() *diagnose.Facts {
+func large() *facts.Facts {
 	f := some()
 	for i := range 5000 {
 		f.Nodes = append(f.Nodes, &corev1.Node{

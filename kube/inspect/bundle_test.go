@@ -26,17 +26,18 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/berth-dev/berth/diagnose"
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
 var taken = time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
 
 // some are facts with one object of every kind, and a few of what diagnosis reads.
-func some() *diagnose.Facts {
-	f := &diagnose.Facts{
-		At: taken, Kubernetes: "v1.37.1", Unseen: []diagnose.Unseen{{Resource: "leases.coordination.k8s.io", Except: "team-a", Reason: "forbidden"}},
+func some() *facts.Facts {
+	f := &facts.Facts{
+		At: taken, Kubernetes: "v1.37.1", Unseen: []facts.Unseen{{Resource: "leases.coordination.k8s.io", Except: "team-a", Reason: "forbidden"}},
 		Logs: map[string]string{"team-a/train-0/main": "step 1\n", "team-a/train-0/main/previous": "step 0\n"},
 	}
-	for _, k := range diagnose.Kinds {
+	for _, k := range facts.Kinds {
 		o := k.New()
 		o.SetName("one")
 		if k.Namespaced {
@@ -65,7 +66,7 @@ func some() *diagnose.Facts {
 	return f
 }
 
-func written(t testing.TB, f *diagnose.Facts, o BundleOptions) ([]byte, *Manifest) {
+func written(t testing.TB, f *facts.Facts, o BundleOptions) ([]byte, *Manifest) {
 	t.Helper()
 	var b bytes.Buffer
 	m, err := Write(&b, f, o)
@@ -143,7 +144,7 @@ func TestBundleThereAndBack(t *testing.T) {
 	if m.Hash() != b.Manifest.Hash() || !strings.HasPrefix(m.Hash(), "sha256:") {
 		t.Errorf("hash %s, was %s", b.Manifest.Hash(), m.Hash())
 	}
-	for _, k := range diagnose.Kinds {
+	for _, k := range facts.Kinds {
 		was, is := k.List(&f.Objects), k.List(&b.Facts.Objects)
 		if len(was) != len(is) || m.Counts[k.Name()] != len(was) {
 			t.Errorf("%s: %d objects, %d counted, were %d", k.Name(), len(is), m.Counts[k.Name()], len(was))
@@ -315,7 +316,7 @@ func TestWhatIsNoBundle(t *testing.T) {
 }
 
 func FuzzReadBundle(f *testing.F) {
-	data, _ := written(f, &diagnose.Facts{At: taken, Objects: diagnose.Objects{Pods: []*corev1.Pod{pod("a", "b")}}, Logs: map[string]string{"a/b/c": "d"}}, BundleOptions{})
+	data, _ := written(f, &facts.Facts{At: taken, Objects: facts.Objects{Pods: []*corev1.Pod{pod("a", "b")}}, Logs: map[string]string{"a/b/c": "d"}}, BundleOptions{})
 	f.Add(data)
 	f.Add(data[:len(data)/2])
 	names, files := unpacked(f, data)
@@ -332,10 +333,10 @@ func FuzzReadBundle(f *testing.F) {
 // Inside the compression, where nearly no changed byte gets past the hashes, lines are what is left to get wrong.
 func FuzzReadObjects(f *testing.F) {
 	f.Add(0, []byte(`{"metadata":{"name":"a"}}`))
-	f.Add(len(diagnose.Kinds)-1, []byte(`{"apiVersion":"ray.io/v1","kind":"RayCluster","metadata":{"name":"a"}}`+"\n{}\n"))
+	f.Add(len(facts.Kinds)-1, []byte(`{"apiVersion":"ray.io/v1","kind":"RayCluster","metadata":{"name":"a"}}`+"\n{}\n"))
 	f.Fuzz(func(t *testing.T, kind int, data []byte) {
-		k := diagnose.Kinds[max(kind, -(kind+1))%len(diagnose.Kinds)]
-		var o diagnose.Objects
+		k := facts.Kinds[max(kind, -(kind+1))%len(facts.Kinds)]
+		var o facts.Objects
 		_ = readObjects(k, data, &o, newBudget())
 	})
 }
@@ -346,7 +347,7 @@ func secret(n int) string { return fmt.Sprintf("s3cr3t-hunter%02d-value", n) }
 const secrets = 40
 
 // secretFacts have a secret at every place where people leave them.
-func secretFacts() *diagnose.Facts {
+func secretFacts() *facts.Facts {
 	template := corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
 			corev1.LastAppliedConfigAnnotation: `{"spec":{"env":[{"name":"A","value":"` + secret(0) + `"}]}}`,
@@ -375,7 +376,7 @@ func secretFacts() *diagnose.Facts {
 			Volumes: []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: "d", VolumeAttributes: map[string]string{"accountKey": secret(22)}}}}},
 		},
 	}
-	f := &diagnose.Facts{At: taken, Kubernetes: "v1.37.1", Unseen: []diagnose.Unseen{{Resource: "nodes", Reason: "Get https://bob:" + secret(23) + "@host/x: refused"}}}
+	f := &facts.Facts{At: taken, Kubernetes: "v1.37.1", Unseen: []facts.Unseen{{Resource: "nodes", Reason: "Get https://bob:" + secret(23) + "@host/x: refused"}}}
 	meta := metav1.ObjectMeta{Namespace: "team-a", Name: "train", ManagedFields: []metav1.ManagedFieldsEntry{{Manager: secret(24)}}, Annotations: template.Annotations}
 	f.Pods = []*corev1.Pod{{ObjectMeta: meta, Spec: template.Spec, Status: corev1.PodStatus{
 		Message:           "token=" + secret(25),
@@ -391,7 +392,7 @@ func secretFacts() *diagnose.Facts {
 	}
 	f.StorageClasses = []*storagev1.StorageClass{{ObjectMeta: metav1.ObjectMeta{Name: "fast"}, Parameters: map[string]string{"userPassword": secret(31), "csi.storage.k8s.io/provisioner-secret-name": "creds"}}}
 	f.Foreign = map[string][]*unstructured.Unstructured{}
-	for _, k := range diagnose.Kinds {
+	for _, k := range facts.Kinds {
 		if !k.Foreign {
 			continue
 		}
@@ -476,7 +477,7 @@ func TestWhatIsKept(t *testing.T) {
 
 // Messages that checks read are no secrets, though they speak of some.
 func TestOrdinaryMessagesStay(t *testing.T) {
-	c := newCleaner(&diagnose.Facts{}, false)
+	c := newCleaner(&facts.Facts{}, false)
 	for _, s := range []string{
 		`MountVolume.SetUp failed for volume "x" : secret "creds" not found`,
 		`couldn't find key token in Secret team-a/creds`,
@@ -507,7 +508,7 @@ func TestCleanTwiceIsCleanOnce(t *testing.T) {
 }
 
 func TestRedaction(t *testing.T) {
-	f := &diagnose.Facts{At: taken, Logs: map[string]string{"apollo/llm-train-0/main": "connected to llm-train-1.llm-train.apollo.svc as bob@corp.example from 10.1.2.3\n"}}
+	f := &facts.Facts{At: taken, Logs: map[string]string{"apollo/llm-train-0/main": "connected to llm-train-1.llm-train.apollo.svc as bob@corp.example from 10.1.2.3\n"}}
 	f.Namespaces = []*corev1.Namespace{{ObjectMeta: metav1.ObjectMeta{Name: "apollo"}}, {ObjectMeta: metav1.ObjectMeta{Name: "kube-system"}}}
 	f.Nodes = []*corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "ip-10-1-2-3.corp.internal", Labels: map[string]string{
 		"kubernetes.io/hostname": "ip-10-1-2-3.corp.internal", "team": "vision", "nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB", "gpu-pool": "a100",
@@ -571,7 +572,7 @@ func TestRedaction(t *testing.T) {
 func TestReport(t *testing.T) {
 	data, _ := written(t, some(), BundleOptions{Berth: "v1", Cluster: "dev", Report: func(b *Bundle) ([]byte, error) {
 		return Report(b, []diagnose.Diagnosis{{
-			Target: diagnose.Ref{Kind: "Job", Namespace: "team-a", Name: "train"}, State: diagnose.Pending, Layer: diagnose.L3, Cause: "cluster-full", Owner: diagnose.Scheduler,
+			Target: facts.Ref{Kind: "Job", Namespace: "team-a", Name: "train"}, State: facts.Pending, Layer: diagnose.L3, Cause: "cluster-full", Owner: diagnose.Scheduler,
 			Summary: "a | b", Created: taken.Add(-time.Minute), Fixes: []diagnose.Fix{{Edit: "wait", Outcome: "it starts", Assumes: "nobody is faster"}},
 		}}), nil
 	}})

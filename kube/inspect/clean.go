@@ -9,7 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/berth-dev/berth/diagnose"
+	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/kube/inspect/mask"
 )
 
@@ -53,7 +53,7 @@ func (c *cleaner) kind(key string) fieldKind {
 
 // newCleaner knows the names in the facts: they may be in texts. Strict is for bundles whose names are redacted: no word
 // leaves that is not one of Kubernetes' and schedulers' own.
-func newCleaner(f *diagnose.Facts, strict bool) *cleaner {
+func newCleaner(f *facts.Facts, strict bool) *cleaner {
 	found := namesIn(f)
 	names := found.all()
 	return &cleaner{

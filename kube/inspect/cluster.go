@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
-	"github.com/berth-dev/berth/diagnose"
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
 // cluster is an API server as the caller reaches it.
@@ -47,7 +47,7 @@ func connect(given *rest.Config) (*cluster, error) {
 	if c.discovery, err = discovery.NewDiscoveryClientForConfigAndClient(base, h); err != nil {
 		return nil, fmt.Errorf("configuration of the cluster: %w", err)
 	}
-	for _, k := range diagnose.Kinds {
+	for _, k := range facts.Kinds {
 		if gv := k.GroupVersion(); !k.Foreign && c.typed[gv] == nil {
 			if c.typed[gv], err = typedClient(base, gv, h); err != nil {
 				return nil, fmt.Errorf("configuration of the cluster: %w", err)

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 
-	"github.com/berth-dev/berth/diagnose"
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
 // served is what the API server says that it serves.
@@ -51,7 +51,7 @@ func (s *served) add(list *metav1.APIResourceList) {
 
 // version is the one to read the kind in: the one expected, or else the server's favourite. "": the kind is not
 // served. The error says that this could not be found out.
-func (s *served) version(k *diagnose.KindInfo) (string, error) {
+func (s *served) version(k *facts.KindInfo) (string, error) {
 	if s.err != nil {
 		return "", s.err
 	}

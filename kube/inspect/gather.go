@@ -14,7 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 
-	"github.com/berth-dev/berth/diagnose"
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
 // Options say what to read. Config is required.
@@ -23,7 +23,7 @@ type Options struct {
 	// Namespace is read alone where a kind may not be listed in the whole cluster. "": there is no such place.
 	Namespace string
 	// Targets picks the pods whose logs are wanted, of all that was read; nil: none.
-	Targets func(*diagnose.Facts) []*corev1.Pod
+	Targets func(*facts.Facts) []*corev1.Pod
 	// Patience is how long one answer may take; 0: 10 s. All together may take as long as the context lives.
 	Patience time.Duration
 	// Progress hears how many kinds were read, of how many. Calls come one at a time.
@@ -37,7 +37,7 @@ const (
 
 // Gather reads every kind of diagnose.Kinds that the cluster serves and the caller may read. The kinds are read one
 // beside the other, so the facts are of one moment only as far as reading is quick.
-func Gather(ctx context.Context, o Options) (*diagnose.Facts, error) {
+func Gather(ctx context.Context, o Options) (*facts.Facts, error) {
 	o.Patience = cmp.Or(o.Patience, patience)
 	c, err := connect(o.Config)
 	if err != nil {
@@ -51,8 +51,8 @@ func Gather(ctx context.Context, o Options) (*diagnose.Facts, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &diagnose.Facts{Kubernetes: version, At: c.time.latest(), Matches: NewMatcher()}
-	for i, k := range diagnose.Kinds {
+	f := &facts.Facts{Kubernetes: version, At: c.time.latest(), Matches: NewMatcher()}
+	for i, k := range facts.Kinds {
 		for _, object := range answers[i].objects {
 			k.Add(&f.Objects, object)
 		}
@@ -66,8 +66,8 @@ func Gather(ctx context.Context, o Options) (*diagnose.Facts, error) {
 
 // answer is what the cluster said of one kind.
 type answer struct {
-	objects []diagnose.Object
-	unseen  []diagnose.Unseen
+	objects []facts.Object
+	unseen  []facts.Unseen
 	err     error // why nothing was read
 }
 
@@ -77,10 +77,10 @@ func (c *cluster) readAll(ctx context.Context, o Options) ([]answer, error) {
 	go served() // asked for when the first kinds are through
 	var progress sync.Mutex
 	done := 0
-	answers := make([]answer, len(diagnose.Kinds))
+	answers := make([]answer, len(facts.Kinds))
 	var g errgroup.Group
 	g.SetLimit(atOnce)
-	for i, k := range diagnose.Kinds {
+	for i, k := range facts.Kinds {
 		g.Go(func() error {
 			answers[i] = c.read(ctx, o, k, served)
 			progress.Lock()
@@ -106,7 +106,7 @@ func (c *cluster) refused(answers []answer) error {
 	}
 	var failed error
 	anonymous := false
-	for i, k := range diagnose.Kinds {
+	for i, k := range facts.Kinds {
 		err := answers[i].err
 		switch {
 		case k.Group != "":

@@ -15,10 +15,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
-	"github.com/berth-dev/berth/diagnose"
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
-func gather(t *testing.T, o Options) *diagnose.Facts {
+func gather(t *testing.T, o Options) *facts.Facts {
 	t.Helper()
 	f, err := Gather(t.Context(), o)
 	if err != nil {
@@ -34,7 +34,7 @@ func pod(namespace, name string) *corev1.Pod {
 // full is a world with one object of every kind, each with a history that nobody needs.
 func full(t *testing.T) *world {
 	w := &world{t: t}
-	for _, k := range diagnose.Kinds {
+	for _, k := range facts.Kinds {
 		o := k.New()
 		o.SetName("one")
 		if k.Namespaced {
@@ -62,7 +62,7 @@ func TestReadsEveryKind(t *testing.T) {
 	}
 	var steps [][2]int
 	f := gather(t, Options{Config: w.start(), Progress: func(done, total int) { steps = append(steps, [2]int{done, total}) }})
-	for _, k := range diagnose.Kinds {
+	for _, k := range facts.Kinds {
 		list := k.List(&f.Objects)
 		if len(list) != 1 {
 			t.Errorf("%s: %d objects, want 1", k.Name(), len(list))
@@ -78,13 +78,13 @@ func TestReadsEveryKind(t *testing.T) {
 	if !f.At.Equal(noon) || f.Kubernetes != "v1.37.1" {
 		t.Errorf("at %s on %s, want the API server's time and version", f.At, f.Kubernetes)
 	}
-	if n := len(diagnose.Kinds); len(steps) != n || steps[0] != [2]int{1, n} || steps[n-1] != [2]int{n, n} {
+	if n := len(facts.Kinds); len(steps) != n || steps[0] != [2]int{1, n} || steps[n-1] != [2]int{n, n} {
 		t.Errorf("progress %v", steps)
 	}
 }
 
 // kindAt is the kind that a request is about; nil for discovery and the like.
-func kindAt(r *http.Request) (k *diagnose.KindInfo, version, namespace, name string) {
+func kindAt(r *http.Request) (k *facts.KindInfo, version, namespace, name string) {
 	if strings.Count(r.URL.Path, "/") < 3 {
 		return nil, "", "", ""
 	}
@@ -105,8 +105,8 @@ func TestAsksForNoMoreThanItNeeds(t *testing.T) {
 	if n := w.times("/api") + w.times("/apis"); n != 2 {
 		t.Errorf("discovery took %d requests, want 2", n)
 	}
-	if n := len(w.asked); n != len(diagnose.Kinds)+3 {
-		t.Errorf("%d requests for %d kinds: %s", n, len(diagnose.Kinds), strings.Join(w.asked, "\n"))
+	if n := len(w.asked); n != len(facts.Kinds)+3 {
+		t.Errorf("%d requests for %d kinds: %s", n, len(facts.Kinds), strings.Join(w.asked, "\n"))
 	}
 }
 
@@ -180,7 +180,7 @@ func TestTenantSeesOneNamespace(t *testing.T) {
 	w.say = tenant
 	w.add(pod("team-b", "theirs"), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team-a"}})
 	f := gather(t, Options{Config: w.start(), Namespace: "team-a"})
-	for _, k := range diagnose.Kinds {
+	for _, k := range facts.Kinds {
 		own := k.Namespaced && k.Resource != "configmaps" || k.Resource == "namespaces"
 		if f.Sees(k.Name(), "") {
 			t.Errorf("%s: the whole cluster counts as seen", k.Name())
@@ -196,7 +196,7 @@ func TestTenantSeesOneNamespace(t *testing.T) {
 			t.Errorf("%s: %d objects, want %d", k.Name(), got, want)
 		}
 	}
-	want := []diagnose.Unseen{{Resource: "pods", Except: "team-a", Reason: "forbidden"}, {Resource: "nodes", Reason: "forbidden"}, {Resource: "configmaps", Namespace: "kube-system", Reason: "forbidden"}}
+	want := []facts.Unseen{{Resource: "pods", Except: "team-a", Reason: "forbidden"}, {Resource: "nodes", Reason: "forbidden"}, {Resource: "configmaps", Namespace: "kube-system", Reason: "forbidden"}}
 	for _, u := range want {
 		if !slices.Contains(f.Unseen, u) {
 			t.Errorf("not said: %+v", u)
@@ -213,8 +213,8 @@ func TestTenantWithoutNamespaceSeesNothing(t *testing.T) {
 			t.Errorf("said %+v", u)
 		}
 	}
-	if len(f.Unseen) != len(diagnose.Kinds) || len(f.Pods) > 0 {
-		t.Errorf("%d kinds unseen of %d", len(f.Unseen), len(diagnose.Kinds))
+	if len(f.Unseen) != len(facts.Kinds) || len(f.Pods) > 0 {
+		t.Errorf("%d kinds unseen of %d", len(f.Unseen), len(facts.Kinds))
 	}
 }
 
@@ -250,7 +250,7 @@ func TestOneKindFails(t *testing.T) {
 				return true
 			}
 			f := gather(t, Options{Config: w.start(), Patience: 500 * time.Millisecond})
-			if diff := cmp.Diff([]diagnose.Unseen{{Resource: "jobs.batch", Reason: c.want}}, f.Unseen); diff != "" {
+			if diff := cmp.Diff([]facts.Unseen{{Resource: "jobs.batch", Reason: c.want}}, f.Unseen); diff != "" {
 				t.Error(diff)
 			}
 			if len(f.Pods) != 1 || len(f.Jobs) != 0 || f.Sees("jobs.batch", "team-a") {
@@ -274,7 +274,7 @@ func TestDeadlineLeavesWhatWasRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]diagnose.Unseen{{Resource: "events", Reason: "not read in time"}}, f.Unseen); diff != "" || len(f.Pods) != 1 {
+	if diff := cmp.Diff([]facts.Unseen{{Resource: "events", Reason: "not read in time"}}, f.Unseen); diff != "" || len(f.Pods) != 1 {
 		t.Errorf("%d pods: %s", len(f.Pods), diff)
 	}
 }
@@ -374,7 +374,7 @@ func TestDiscoveryFails(t *testing.T) {
 		return (r.URL.Path == "/apis" || r.URL.Path == "/api") && deny(rw, "tenant")
 	}
 	f := gather(t, Options{Config: w.start()})
-	for _, k := range diagnose.Kinds {
+	for _, k := range facts.Kinds {
 		if f.Sees(k.Name(), "") == k.Foreign {
 			t.Errorf("%s: seen %v", k.Name(), !k.Foreign)
 		}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/berth-dev/berth/diagnose"
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
 // What leaves in a bundle is what is known to be needed. This file is what is known.
@@ -151,7 +151,7 @@ var enumerated = func() map[string]bool {
 			walk(f.Type)
 		}
 	}
-	for _, k := range diagnose.Kinds {
+	for _, k := range facts.Kinds {
 		if !k.Foreign {
 			walk(reflect.TypeOf(k.New()))
 		}

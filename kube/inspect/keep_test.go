@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/berth-dev/berth/diagnose"
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
 // fieldsOf calls see with the name of every field of the objects that are gathered.
@@ -29,7 +29,7 @@ func fieldsOf(see func(of reflect.Type, name string)) {
 			walk(t.Field(i).Type)
 		}
 	}
-	for _, k := range diagnose.Kinds {
+	for _, k := range facts.Kinds {
 		if !k.Foreign {
 			walk(reflect.TypeOf(k.New()))
 		}
@@ -38,7 +38,7 @@ func fieldsOf(see func(of reflect.Type, name string)) {
 
 // No field of Kubernetes' own is taken for a secret, but for those that hold one or say where one is.
 func TestFieldsOfKubernetesStay(t *testing.T) {
-	c := newCleaner(&diagnose.Facts{}, false)
+	c := newCleaner(&facts.Facts{}, false)
 	hidden := map[string]bool{}
 	fieldsOf(func(of reflect.Type, name string) {
 		if c.secretKey("", name) {

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 
-	"github.com/berth-dev/berth/diagnose"
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
 const (
@@ -37,7 +37,7 @@ func (w logWish) key() string {
 }
 
 // readLogs adds to the facts the ends of the logs of the first pods, as many as a second is enough for.
-func (c *cluster) readLogs(ctx context.Context, f *diagnose.Facts, pods []*corev1.Pod) {
+func (c *cluster) readLogs(ctx context.Context, f *facts.Facts, pods []*corev1.Pod) {
 	ctx, stop := context.WithTimeout(ctx, logBudget)
 	defer stop()
 	f.Logs = make(map[string]string)
@@ -53,7 +53,7 @@ func (c *cluster) readLogs(ctx context.Context, f *diagnose.Facts, pods []*corev
 				f.Logs[w.key()] = text
 				return nil
 			}
-			u := diagnose.Unseen{Resource: "pods/log", Namespace: w.pod.Namespace, Reason: reason(err)}
+			u := facts.Unseen{Resource: "pods/log", Namespace: w.pod.Namespace, Reason: reason(err)}
 			if !slices.Contains(f.Unseen, u) {
 				f.Unseen = append(f.Unseen, u)
 			}

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/berth-dev/berth/diagnose"
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
 // ran is a pod whose container has the statuses.
@@ -31,7 +31,7 @@ var (
 	creating = corev1.ContainerStatus{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}}}
 )
 
-func everyPod(f *diagnose.Facts) []*corev1.Pod { return f.Pods }
+func everyPod(f *facts.Facts) []*corev1.Pod { return f.Pods }
 
 func logPath(pod, container, more string) string {
 	return "/api/v1/namespaces/team-a/pods/" + pod + "/log?container=" + container + more + "&tailLines=40"
@@ -88,7 +88,7 @@ func TestLogsThatCannotBeRead(t *testing.T) {
 			w.add(ran("a", runs, runs), ran("b", runs))
 			start := time.Now()
 			f := gather(t, Options{Config: w.start(), Targets: everyPod})
-			if diff := cmp.Diff([]diagnose.Unseen{{Resource: "pods/log", Namespace: "team-a", Reason: reason}}, f.Unseen); diff != "" {
+			if diff := cmp.Diff([]facts.Unseen{{Resource: "pods/log", Namespace: "team-a", Reason: reason}}, f.Unseen); diff != "" {
 				t.Error(diff)
 			}
 			if diff := cmp.Diff(map[string]string{"team-a/a/c1": "hello"}, f.Logs); diff != "" {

@@ -9,7 +9,7 @@ import (
 	"io/fs"
 	"time"
 
-	"github.com/berth-dev/berth/diagnose"
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
 // Format is the version of bundles that is written. docs/evidence.md describes it.
@@ -20,17 +20,17 @@ const Format = 2
 
 // Manifest says what is in a bundle. It is the first file in it.
 type Manifest struct {
-	Format     int               `json:"format"`
-	Captured   time.Time         `json:"captured"`
-	Kubernetes string            `json:"kubernetes,omitempty"`
-	Berth      string            `json:"berth,omitempty"`
-	Cluster    string            `json:"cluster,omitempty"`
-	Kubectl    string            `json:"kubectl,omitempty"`   // what commands for the cluster begin with
-	Namespace  string            `json:"namespace,omitempty"` // that was the current one
-	Redacted   bool              `json:"redacted"`
-	Counts     map[string]int    `json:"counts"` // of objects, by resource
-	Unseen     []diagnose.Unseen `json:"unseen,omitempty"`
-	Files      []File            `json:"files"` // all others, in their order
+	Format     int            `json:"format"`
+	Captured   time.Time      `json:"captured"`
+	Kubernetes string         `json:"kubernetes,omitempty"`
+	Berth      string         `json:"berth,omitempty"`
+	Cluster    string         `json:"cluster,omitempty"`
+	Kubectl    string         `json:"kubectl,omitempty"`   // what commands for the cluster begin with
+	Namespace  string         `json:"namespace,omitempty"` // that was the current one
+	Redacted   bool           `json:"redacted"`
+	Counts     map[string]int `json:"counts"` // of objects, by resource
+	Unseen     []facts.Unseen `json:"unseen,omitempty"`
+	Files      []File         `json:"files"` // all others, in their order
 }
 
 // File is one file of a bundle.

@@ -14,7 +14,8 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/berth-dev/berth/diagnose"
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/internal/spelling"
 	"github.com/berth-dev/berth/kube/inspect/mask"
 )
 
@@ -29,9 +30,9 @@ type names struct {
 }
 
 // namesIn are the names in the facts.
-func namesIn(f *diagnose.Facts) *names {
+func namesIn(f *facts.Facts) *names {
 	n := &names{private: make(map[string]bool), public: make(map[string]bool), have: make(map[string]map[string]bool), want: make(map[string]map[string]bool), objects: make(map[string]bool), odd: make(map[string]bool)}
-	for _, k := range diagnose.Kinds {
+	for _, k := range facts.Kinds {
 		for _, o := range k.List(&f.Objects) {
 			n.learn(k, o)
 		}
@@ -115,30 +116,12 @@ func (n *names) misspeltParts() map[string]string {
 	return out
 }
 
-// distance is how many letters have to be changed, added, left out or swapped with their neighbour; 3: more than two.
+// distance is how many letters two words differ by; 3: they are different words.
 func distance(a, b string) int {
-	if max(len(a)-len(b), len(b)-len(a)) > 2 || len(a) > 63 || len(b) > 63 {
-		return 3
+	if d, near := spelling.Within(a, b, 2); near {
+		return d
 	}
-	var before, last, now [64]int
-	for j := range len(b) + 1 {
-		last[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		now[0] = i
-		for j := 1; j <= len(b); j++ {
-			wrong := 1
-			if a[i-1] == b[j-1] {
-				wrong = 0
-			}
-			now[j] = min(last[j]+1, now[j-1]+1, last[j-1]+wrong)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				now[j] = min(now[j], before[j-2]+1)
-			}
-		}
-		before, last = last, now
-	}
-	return min(last[len(b)], 3)
+	return 3
 }
 
 // objectName is what can be the name of an object, or of something in it.
@@ -153,7 +136,7 @@ func (n *names) add(to map[string]bool, name string) {
 }
 
 // learn enters the names of an object.
-func (n *names) learn(k *diagnose.KindInfo, o diagnose.Object) {
+func (n *names) learn(k *facts.KindInfo, o facts.Object) {
 	space := o.GetNamespace()
 	to := n.private
 	if slices.Contains(kept, k.Kind) || k.Kind == "Namespace" && ours.MatchString(o.GetName()) || ours.MatchString(space) && space != "default" {
@@ -203,7 +186,7 @@ func harmful(s string) bool {
 	return m.Find(s)
 }
 
-func (n *names) details(to map[string]bool, o diagnose.Object) {
+func (n *names) details(to map[string]bool, o facts.Object) {
 	switch o := o.(type) {
 	case *corev1.Pod:
 		n.pod(to, &o.Spec)

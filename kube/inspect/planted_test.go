@@ -26,7 +26,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/berth-dev/berth/diagnose"
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
 var plantSeed = flag.Uint64("plant", 0, "draws the secrets that are planted; 0: by the clock")
@@ -219,24 +219,24 @@ var wordings = []wording{
 // carrier puts a text somewhere.
 type carrier struct {
 	name string
-	put  func(f *diagnose.Facts, answers map[string]json.RawMessage, i int, name, text string)
+	put  func(f *facts.Facts, answers map[string]json.RawMessage, i int, name, text string)
 }
 
 func podFor(i int) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: fmt.Sprintf("pod-%d", i)}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "busybox:1"}}}}
 }
 
-func pods(set func(p *corev1.Pod, name, text string)) func(*diagnose.Facts, map[string]json.RawMessage, int, string, string) {
-	return func(f *diagnose.Facts, _ map[string]json.RawMessage, i int, name, text string) {
+func pods(set func(p *corev1.Pod, name, text string)) func(*facts.Facts, map[string]json.RawMessage, int, string, string) {
+	return func(f *facts.Facts, _ map[string]json.RawMessage, i int, name, text string) {
 		p := podFor(i)
 		set(p, name, text)
 		f.Pods = append(f.Pods, p)
 	}
 }
 
-func foreigns(kind string, set func(spec map[string]any, name, text string)) func(*diagnose.Facts, map[string]json.RawMessage, int, string, string) {
-	return func(f *diagnose.Facts, _ map[string]json.RawMessage, i int, name, text string) {
-		for _, k := range diagnose.Kinds {
+func foreigns(kind string, set func(spec map[string]any, name, text string)) func(*facts.Facts, map[string]json.RawMessage, int, string, string) {
+	return func(f *facts.Facts, _ map[string]json.RawMessage, i int, name, text string) {
+		for _, k := range facts.Kinds {
 			if k.Foreign && k.Kind == kind {
 				u := k.New().(*unstructured.Unstructured)
 				u.SetName(fmt.Sprintf("one-%d", i))
@@ -277,28 +277,28 @@ var carriers = []carrier{
 	{"termination", pods(func(p *corev1.Pod, n, t string) {
 		p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Message: "Traceback\n" + t + "\nexit"}}}}
 	})},
-	{"event", func(f *diagnose.Facts, _ map[string]json.RawMessage, i int, n, t string) {
+	{"event", func(f *facts.Facts, _ map[string]json.RawMessage, i int, n, t string) {
 		f.Events = append(f.Events, &corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: fmt.Sprintf("e-%d", i)}, Message: "Error: " + t})
 	}},
-	{"log", func(f *diagnose.Facts, _ map[string]json.RawMessage, i int, n, t string) {
+	{"log", func(f *facts.Facts, _ map[string]json.RawMessage, i int, n, t string) {
 		f.Logs[fmt.Sprintf("team-a/pod-%d/main", i)] = "step 1\n" + t + "\nstep 2\n"
 	}},
-	{"log with times", func(f *diagnose.Facts, _ map[string]json.RawMessage, i int, n, t string) {
+	{"log with times", func(f *facts.Facts, _ map[string]json.RawMessage, i int, n, t string) {
 		var b strings.Builder
 		for _, line := range strings.Split(t, "\n") {
 			b.WriteString("2026-11-15T12:00:00Z INFO worker.py:31 " + line + "\n")
 		}
 		f.Logs[fmt.Sprintf("team-a/pod-%d/main", i)] = b.String()
 	}},
-	{"job template", func(f *diagnose.Facts, _ map[string]json.RawMessage, i int, n, t string) {
+	{"job template", func(f *facts.Facts, _ map[string]json.RawMessage, i int, n, t string) {
 		p := podFor(i)
 		p.Spec.InitContainers = []corev1.Container{{Name: "init", Env: []corev1.EnvVar{{Name: "WORLD_SIZE", Value: t}}, Args: []string{t}}}
 		f.Jobs = append(f.Jobs, &batchv1.Job{ObjectMeta: p.ObjectMeta, Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: p.Spec}}})
 	}},
-	{"configmap", func(f *diagnose.Facts, _ map[string]json.RawMessage, i int, n, t string) {
+	{"configmap", func(f *facts.Facts, _ map[string]json.RawMessage, i int, n, t string) {
 		f.ConfigMaps = append(f.ConfigMaps, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: fmt.Sprintf("c-%d", i)}, Data: map[string]string{"app.conf": t}})
 	}},
-	{"storage class", func(f *diagnose.Facts, _ map[string]json.RawMessage, i int, n, t string) {
+	{"storage class", func(f *facts.Facts, _ map[string]json.RawMessage, i int, n, t string) {
 		f.StorageClasses = append(f.StorageClasses, &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("s-%d", i)}, Parameters: map[string]string{"options": t}})
 	}},
 	{"foreign field", foreigns("RayCluster", func(s map[string]any, n, t string) { s["somethingNew"] = t })},
@@ -308,32 +308,32 @@ var carriers = []carrier{
 		s["extraEnv"] = []any{map[string]any{"value": t, "name": "A"}}
 	})},
 	{"foreign name", foreigns("RayJob", func(s map[string]any, n, t string) { s["deep"] = map[string]any{n: t, n + "List": []any{t}} })},
-	{"answer", func(f *diagnose.Facts, answers map[string]json.RawMessage, i int, n, t string) {
+	{"answer", func(f *facts.Facts, answers map[string]json.RawMessage, i int, n, t string) {
 		answers[fmt.Sprintf("namespaces/team-a/workloads/w-%d", i)] = json.RawMessage(`{"metadata":{"name":"w"},"sentence":` + quote("waits: "+t) + `}`)
 	}},
-	{"unseen", func(f *diagnose.Facts, _ map[string]json.RawMessage, i int, n, t string) {
-		f.Unseen = append(f.Unseen, diagnose.Unseen{Resource: "nodes", Reason: "Get: " + t})
+	{"unseen", func(f *facts.Facts, _ map[string]json.RawMessage, i int, n, t string) {
+		f.Unseen = append(f.Unseen, facts.Unseen{Resource: "nodes", Reason: "Get: " + t})
 	}},
-	{"node", func(f *diagnose.Facts, _ map[string]json.RawMessage, i int, n, t string) {
+	{"node", func(f *facts.Facts, _ map[string]json.RawMessage, i int, n, t string) {
 		f.Nodes = append(f.Nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("n-%d", i), Annotations: map[string]string{"bootstrap": t}}, Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: "GpuProblem", Status: "True", Message: t}}}})
 	}},
 }
 
 // more are carriers in rarer places.
 var more = []carrier{
-	{"priority class", func(f *diagnose.Facts, _ map[string]json.RawMessage, i int, n, t string) {
+	{"priority class", func(f *facts.Facts, _ map[string]json.RawMessage, i int, n, t string) {
 		f.PriorityClasses = append(f.PriorityClasses, &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("pc-%d", i)}, Description: t})
 	}},
-	{"policy", func(f *diagnose.Facts, _ map[string]json.RawMessage, i int, n, t string) {
+	{"policy", func(f *facts.Facts, _ map[string]json.RawMessage, i int, n, t string) {
 		f.ValidatingAdmissionPolicies = append(f.ValidatingAdmissionPolicies, &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("vap-%d", i)}, Spec: admissionv1.ValidatingAdmissionPolicySpec{Validations: []admissionv1.Validation{{Expression: "true", Message: t, MessageExpression: "'" + t + "'"}}}})
 	}},
 	{"ephemeral", pods(func(p *corev1.Pod, n, t string) {
 		p.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug", Command: []string{"sh", "-c", t}, Env: []corev1.EnvVar{{Name: n, Value: t}}}}}
 	})},
-	{"opaque", func(f *diagnose.Facts, _ map[string]json.RawMessage, i int, n, t string) {
+	{"opaque", func(f *facts.Facts, _ map[string]json.RawMessage, i int, n, t string) {
 		f.ResourceClaims = append(f.ResourceClaims, &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: fmt.Sprintf("rc-%d", i)}, Spec: resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{Config: []resourcev1.DeviceClaimConfiguration{{DeviceConfiguration: resourcev1.DeviceConfiguration{Opaque: &resourcev1.OpaqueDeviceConfiguration{Driver: "d", Parameters: runtime.RawExtension{Raw: []byte(`{"x":` + quote(t) + `}`)}}}}}}}})
 	}},
-	{"attribute", func(f *diagnose.Facts, _ map[string]json.RawMessage, i int, n, t string) {
+	{"attribute", func(f *facts.Facts, _ map[string]json.RawMessage, i int, n, t string) {
 		f.ResourceSlices = append(f.ResourceSlices, &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("rs-%d", i)}, Spec: resourcev1.ResourceSliceSpec{Driver: "gpu.example.com", Devices: []resourcev1.Device{{Name: "gpu-0", Attributes: map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{"note": {StringValue: &t}}}}}})
 	}},
 	{"workload template", foreigns("Workload", func(s map[string]any, n, t string) {
@@ -362,7 +362,7 @@ var bare = []carrier{
 		p.Annotations = map[string]string{"berth.dev/queue": t, "sim.berth.dev/x": t}
 	})},
 	{"field manager", pods(func(p *corev1.Pod, n, t string) { p.Status.Reason, p.Status.NominatedNodeName = t, "" })},
-	{"event", func(f *diagnose.Facts, _ map[string]json.RawMessage, i int, n, t string) {
+	{"event", func(f *facts.Facts, _ map[string]json.RawMessage, i int, n, t string) {
 		f.Events = append(f.Events, &corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: fmt.Sprintf("ev-%d", i)}, Action: t, ReportingInstance: t, Reason: t})
 	}},
 	{"key of a map", foreigns("RayCluster", func(s map[string]any, n, t string) { s["seen"] = map[string]any{t: true} })},
@@ -381,8 +381,8 @@ func (s shape) String() string {
 }
 
 // plant puts a secret of every wording into every carrier.
-func plant(r *rand.Rand) (*diagnose.Facts, map[string]json.RawMessage, []shape) {
-	f := &diagnose.Facts{At: taken, Kubernetes: "v1.37.1", Logs: map[string]string{}}
+func plant(r *rand.Rand) (*facts.Facts, map[string]json.RawMessage, []shape) {
+	f := &facts.Facts{At: taken, Kubernetes: "v1.37.1", Logs: map[string]string{}}
 	answers := map[string]json.RawMessage{}
 	bar := slices.Index(secretNames, "|")
 	names := slices.Delete(slices.Clone(secretNames), bar, bar+1)

@@ -13,42 +13,42 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 
-	"github.com/berth-dev/berth/diagnose"
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
 // pageSize is how many objects one answer has at most, so that no answer is a burden for the API server.
 const pageSize = 500
 
 // read returns the objects of one kind, or why there are none.
-func (c *cluster) read(ctx context.Context, o Options, k *diagnose.KindInfo, served func() served) answer {
+func (c *cluster) read(ctx context.Context, o Options, k *facts.KindInfo, served func() served) answer {
 	r := reader{c, k, served, o.Patience}
 	objects, except, err := r.widest(ctx, o.Namespace)
 	switch {
 	case err == nil && except == "":
 		return answer{objects: objects}
 	case err == nil:
-		return answer{objects: objects, unseen: []diagnose.Unseen{{Resource: k.Name(), Except: except, Reason: forbidden}}}
+		return answer{objects: objects, unseen: []facts.Unseen{{Resource: k.Name(), Except: except, Reason: forbidden}}}
 	case ctx.Err() != nil:
 		err = errLate
 	}
-	unseen := diagnose.Unseen{Resource: k.Name(), Reason: reason(err)}
+	unseen := facts.Unseen{Resource: k.Name(), Reason: reason(err)}
 	if k.Resource == "configmaps" {
 		unseen.Namespace = autoscalerNamespace
 	}
-	return answer{unseen: []diagnose.Unseen{unseen}, err: err}
+	return answer{unseen: []facts.Unseen{unseen}, err: err}
 }
 
 // reader reads one kind.
 type reader struct {
 	*cluster
-	*diagnose.KindInfo
+	*facts.KindInfo
 	served   func() served
 	patience time.Duration // with one answer
 }
 
 // widest reads the kind in the whole cluster or, where that is forbidden, in the one namespace; except is then that
 // namespace.
-func (r reader) widest(ctx context.Context, namespace string) (objects []diagnose.Object, except string, err error) {
+func (r reader) widest(ctx context.Context, namespace string) (objects []facts.Object, except string, err error) {
 	if r.Resource == "configmaps" {
 		objects, err = r.one(ctx, autoscalerNamespace, autoscalerConfigMap)
 		return objects, "", err
@@ -57,7 +57,7 @@ func (r reader) widest(ctx context.Context, namespace string) (objects []diagnos
 	if !apierrors.IsForbidden(err) || namespace == "" {
 		return objects, "", err
 	}
-	var narrow []diagnose.Object
+	var narrow []facts.Object
 	switch {
 	case r.Namespaced:
 		narrow, err = r.all(ctx, namespace)
@@ -68,7 +68,7 @@ func (r reader) widest(ctx context.Context, namespace string) (objects []diagnos
 }
 
 // all reads the kind page by page. If the list went stale between two pages it is read again, in one piece.
-func (r reader) all(ctx context.Context, namespace string) ([]diagnose.Object, error) {
+func (r reader) all(ctx context.Context, namespace string) ([]facts.Object, error) {
 	objects, err := r.pages(ctx, namespace, pageSize)
 	if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
 		objects, err = r.pages(ctx, namespace, 0)
@@ -97,19 +97,19 @@ func (r reader) unserved(said error) error {
 	return said
 }
 
-func (r reader) pages(ctx context.Context, namespace string, size int64) ([]diagnose.Object, error) {
+func (r reader) pages(ctx context.Context, namespace string, size int64) ([]facts.Object, error) {
 	o := metav1.ListOptions{Limit: size}
 	if r.Resource == "leases" && namespace == "" {
 		o.FieldSelector = "metadata.namespace!=" + corev1.NamespaceNodeLease // one for every node, and nothing in it
 	}
-	var out []diagnose.Object
+	var out []facts.Object
 	for {
 		list, err := r.page(ctx, namespace, o)
 		if list == nil || err != nil {
 			return nil, err
 		}
 		if err := meta.EachListItem(list, func(item runtime.Object) error {
-			object := item.(diagnose.Object)
+			object := item.(facts.Object)
 			trim(object)
 			out = append(out, object)
 			return nil
@@ -164,7 +164,7 @@ const (
 )
 
 // one reads a single object, if it exists, of a kind that is not foreign.
-func (r reader) one(ctx context.Context, namespace, name string) ([]diagnose.Object, error) {
+func (r reader) one(ctx context.Context, namespace, name string) ([]facts.Object, error) {
 	ctx, stop := context.WithTimeout(ctx, r.patience)
 	defer stop()
 	object := r.New()
@@ -177,11 +177,11 @@ func (r reader) one(ctx context.Context, namespace, name string) ([]diagnose.Obj
 		return nil, err
 	}
 	trim(object)
-	return []diagnose.Object{object}, nil
+	return []facts.Object{object}, nil
 }
 
 // trim drops what nobody reads and is often the largest part.
-func trim(o diagnose.Object) {
+func trim(o facts.Object) {
 	o.SetManagedFields(nil)
 	a := o.GetAnnotations()
 	if _, ok := a[corev1.LastAppliedConfigAnnotation]; ok {

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/berth-dev/berth/diagnose"
+	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/kube/inspect/mask"
 )
 
@@ -35,7 +35,7 @@ type Redaction struct {
 }
 
 // NewRedaction knows the names in the facts. key nil draws one.
-func NewRedaction(f *diagnose.Facts, key []byte) *Redaction {
+func NewRedaction(f *facts.Facts, key []byte) *Redaction {
 	if key == nil {
 		key = []byte(rand.Text())
 	}
@@ -216,7 +216,7 @@ func (r *Redaction) word(w string) string {
 }
 
 // learnImages enters images by their full names, which have names of people and projects in them that nothing else has.
-func (r *Redaction) learnImages(f *diagnose.Facts) {
+func (r *Redaction) learnImages(f *facts.Facts) {
 	all := make(map[string]bool)
 	for _, p := range f.Pods {
 		for _, c := range slices.Concat(p.Spec.InitContainers, p.Spec.Containers) {

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-dev/berth/diagnose"
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
 // Report is a page in Markdown for somebody who was not there: the fleet, what waits and why, what it all runs on, and
@@ -28,7 +29,7 @@ func Report(b *Bundle, found []diagnose.Diagnosis) []byte {
 
 type page struct {
 	bytes.Buffer
-	f     *diagnose.Facts
+	f     *facts.Facts
 	m     *Manifest
 	found []diagnose.Diagnosis
 }

@@ -14,13 +14,13 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/berth-dev/berth/diagnose"
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
 // Bundle is what was read from one.
 type Bundle struct {
 	Manifest *Manifest
-	Facts    *diagnose.Facts
+	Facts    *facts.Facts
 	Answers  map[string]json.RawMessage // by the path that was asked
 	Report   []byte                     // Markdown; nil: there is none
 }
@@ -167,9 +167,9 @@ func damage(name string, err error) error {
 // unpack makes sense of the files.
 func unpack(m *Manifest, files map[string][]byte) (*Bundle, error) {
 	b := &Bundle{Manifest: m, Answers: make(map[string]json.RawMessage), Report: files[reportName]}
-	b.Facts = &diagnose.Facts{At: m.Captured, Kubernetes: m.Kubernetes, Unseen: m.Unseen, Logs: make(map[string]string), Matches: NewMatcher()}
+	b.Facts = &facts.Facts{At: m.Captured, Kubernetes: m.Kubernetes, Unseen: m.Unseen, Logs: make(map[string]string), Matches: NewMatcher()}
 	left := newBudget()
-	for _, k := range diagnose.Kinds {
+	for _, k := range facts.Kinds {
 		if err := readObjects(k, files[objectsFile(k)], &b.Facts.Objects, left); err != nil {
 			return nil, err
 		}
@@ -190,7 +190,7 @@ func unpack(m *Manifest, files map[string][]byte) (*Bundle, error) {
 }
 
 // readObjects adds the objects in the lines.
-func readObjects(k *diagnose.KindInfo, data []byte, to *diagnose.Objects, left *budget) error {
+func readObjects(k *facts.KindInfo, data []byte, to *facts.Objects, left *budget) error {
 	for n := 1; len(data) > 0; n++ {
 		var line []byte
 		line, data, _ = bytes.Cut(data, []byte("\n"))
@@ -207,7 +207,7 @@ func readObjects(k *diagnose.KindInfo, data []byte, to *diagnose.Objects, left *
 	return nil
 }
 
-func readObject(o diagnose.Object, line []byte) error {
+func readObject(o facts.Object, line []byte) error {
 	u, ok := o.(*unstructured.Unstructured)
 	if !ok {
 		return json.Unmarshal(line, o)

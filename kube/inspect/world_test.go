@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
-	"github.com/berth-dev/berth/diagnose"
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
 var noon = time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
@@ -28,7 +28,7 @@ var noon = time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
 // world is an API server that says what a test wants it to say, in the real encodings and page by page.
 type world struct {
 	t       *testing.T
-	facts   diagnose.Objects
+	facts   facts.Objects
 	serves  map[string]string // version by resource.group; without an entry: as diagnose.Kinds expects, "": not at all
 	stale   []string          // groups of which discovery knows nothing for now
 	logs    map[string]string // by path and query
@@ -45,7 +45,7 @@ func (w *world) start() *rest.Config {
 	return &rest.Config{Host: s.URL}
 }
 
-func (w *world) add(objects ...diagnose.Object) {
+func (w *world) add(objects ...facts.Object) {
 	for _, o := range objects {
 		gvks, _, err := scheme.Scheme.ObjectKinds(o)
 		if u, ok := o.(*unstructured.Unstructured); ok {
@@ -54,7 +54,7 @@ func (w *world) add(objects ...diagnose.Object) {
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		diagnose.KindOf(gvks[0].Group, gvks[0].Kind).Add(&w.facts, o)
+		facts.KindOf(gvks[0].Group, gvks[0].Kind).Add(&w.facts, o)
 	}
 }
 
@@ -90,7 +90,7 @@ func (w *world) log(rw http.ResponseWriter, r *http.Request) {
 }
 
 // versionOf is the version that is served, "": none.
-func (w *world) versionOf(k *diagnose.KindInfo) string {
+func (w *world) versionOf(k *facts.KindInfo) string {
 	if v, ok := w.serves[k.Name()]; ok {
 		return v
 	}
@@ -99,7 +99,7 @@ func (w *world) versionOf(k *diagnose.KindInfo) string {
 
 func (w *world) discovery(rw http.ResponseWriter, in func(group string) bool) {
 	groups := map[string]map[string][]apidiscoveryv2.APIResourceDiscovery{}
-	for _, k := range diagnose.Kinds {
+	for _, k := range facts.Kinds {
 		if v := w.versionOf(k); v != "" && in(k.Group) {
 			if groups[k.Group] == nil {
 				groups[k.Group] = map[string][]apidiscoveryv2.APIResourceDiscovery{}
@@ -128,7 +128,7 @@ func (w *world) discovery(rw http.ResponseWriter, in func(group string) bool) {
 }
 
 // request is the kind that a path is about, and the namespace and the name in it.
-func request(path string) (k *diagnose.KindInfo, version, namespace, name string) {
+func request(path string) (k *facts.KindInfo, version, namespace, name string) {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	group := ""
 	if parts[0] == "apis" {
@@ -141,7 +141,7 @@ func request(path string) (k *diagnose.KindInfo, version, namespace, name string
 	if len(parts) > 1 {
 		name = parts[1]
 	}
-	for _, k := range diagnose.Kinds {
+	for _, k := range facts.Kinds {
 		if k.Group == group && k.Resource == parts[0] {
 			return k, version, namespace, name
 		}
@@ -172,7 +172,7 @@ func (w *world) object(rw http.ResponseWriter, r *http.Request) {
 }
 
 // page cuts the list as limit and continue say.
-func (w *world) page(r *http.Request, k *diagnose.KindInfo, all []runtime.Object) runtime.Object {
+func (w *world) page(r *http.Request, k *facts.KindInfo, all []runtime.Object) runtime.Object {
 	limit, _ := strconv.Atoi(r.URL.Query().Get("limit"))
 	from, _ := strconv.Atoi(r.URL.Query().Get("continue"))
 	to := len(all)
@@ -196,7 +196,7 @@ func (w *world) page(r *http.Request, k *diagnose.KindInfo, all []runtime.Object
 }
 
 // send encodes the object in the first type that the client accepts: foreign ones are never protobuf.
-func (w *world) send(rw http.ResponseWriter, r *http.Request, k *diagnose.KindInfo, o runtime.Object) {
+func (w *world) send(rw http.ResponseWriter, r *http.Request, k *facts.KindInfo, o runtime.Object) {
 	if k.Foreign {
 		rw.Header().Set("Content-Type", "application/json")
 		if err := unstructured.UnstructuredJSONScheme.Encode(o, rw); err != nil {

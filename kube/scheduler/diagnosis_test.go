@@ -14,15 +14,16 @@ import (
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/diagnose"
+	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/engine/why"
 )
 
 // facts are what diagnosis reads of the world, with what the scheduler answers about the pods that wait.
-func (w *world) facts(s *scheduler) *diagnose.Facts {
+func (w *world) facts(s *scheduler) *facts.Facts {
 	w.t.Helper()
 	ctx := context.Background()
-	f := &diagnose.Facts{At: time.Now(), Kubernetes: "v1.37.1"}
+	f := &facts.Facts{At: time.Now(), Kubernetes: "v1.37.1"}
 	pods, err := w.client.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
 	if err != nil {
 		w.t.Fatal(err)
@@ -39,14 +40,14 @@ func (w *world) facts(s *scheduler) *diagnose.Facts {
 		f.Jobs = append(f.Jobs, &jobs.Items[i])
 	}
 	config := s.Configuration()
-	f.Served = &diagnose.Served{Scheduler: config.Name, Names: config.SchedulerNames, Levels: config.Engine.Levels, Workloads: make(map[string]diagnose.ServedWorkload)}
+	f.Served = &facts.Served{Scheduler: config.Name, Names: config.SchedulerNames, Levels: config.Engine.Levels, Workloads: make(map[string]facts.ServedWorkload)}
 	for _, p := range f.Pods {
 		if p.Spec.NodeName != "" {
 			continue
 		}
 		name := f.WorkloadOf(p)
 		if a, err := s.Workload(ctx, p.Namespace, name); err == nil && a.Cause != "" {
-			f.Served.Workloads[p.Namespace+"/"+name] = diagnose.ServedWorkload{Explanation: why.Explanation{Verdict: a.Verdict, Cause: a.Cause, Gates: a.Gates, Certificates: a.Certificates}, Sentence: a.Sentence}
+			f.Served.Workloads[p.Namespace+"/"+name] = facts.ServedWorkload{Explanation: why.Explanation{Verdict: a.Verdict, Cause: a.Cause, Gates: a.Gates, Certificates: a.Certificates}, Sentence: a.Sentence}
 		}
 	}
 	return f
@@ -115,7 +116,7 @@ func TestDiagnosisAgreesWithTheScheduler(t *testing.T) {
 					o := &unstructured.Unstructured{Object: u}
 					o.SetAPIVersion("berth.dev/v1alpha1")
 					o.SetKind("Queue")
-					diagnose.KindOf("berth.dev", "Queue").Add(&f.Objects, o)
+					facts.KindOf("berth.dev", "Queue").Add(&f.Objects, o)
 				}
 				d := diagnose.New(f, NewModel(ModelOptions{Engine: s.Configuration().Engine, For: s.Configuration().SchedulerNames}))
 				asked := 0
@@ -124,7 +125,7 @@ func TestDiagnosisAgreesWithTheScheduler(t *testing.T) {
 						continue
 					}
 					asked++
-					got, err := d.Why(diagnose.Ref{Kind: "Pod", Namespace: p.Namespace, Name: p.Name})
+					got, err := d.Why(facts.Ref{Kind: "Pod", Namespace: p.Namespace, Name: p.Name})
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -1,4 +1,4 @@
-package diagnose
+package facts
 
 import (
 	"reflect"
@@ -234,8 +234,8 @@ func KindOf(group, kind string) *KindInfo {
 	return nil
 }
 
-// kindOf is the row of the object. Typed objects need not carry their own kind.
-func kindOf(o Object) *KindInfo {
+// KindOfObject is the row of the object. Typed objects need not carry their own kind.
+func KindOfObject(o Object) *KindInfo {
 	if u, ok := o.(*unstructured.Unstructured); ok {
 		gvk := u.GroupVersionKind()
 		return KindOf(gvk.Group, gvk.Kind)

@@ -1,4 +1,4 @@
-package diagnose
+package facts
 
 import (
 	"fmt"
@@ -13,8 +13,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The index of edited facts is the one that would be made of them from scratch.
-func TestIndexAfterEdits(t *testing.T) {
+// The index of facts after changes is the one that would be made of them from scratch.
+func TestIndexAfterChanges(t *testing.T) {
 	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "train", UID: "job"}}
 	pod := func(i int, node string, phase corev1.PodPhase, owned bool) *corev1.Pod {
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: fmt.Sprintf("pod-%d", i), UID: types.UID(fmt.Sprintf("pod-%d", i))}}
@@ -35,28 +35,23 @@ func TestIndexAfterEdits(t *testing.T) {
 			p.Name, p.UID = fmt.Sprintf("pod-%d", i), types.UID(fmt.Sprintf("pod-%d", i))
 			f.Pods = append(f.Pods, p)
 		}
-		var edits []Edit
-		for range rapid.IntRange(1, 4).Draw(t, "edits") {
-			e := Edit{Side: Cluster}
+		var changes []Change
+		for range rapid.IntRange(1, 4).Draw(t, "changes") {
 			switch rapid.IntRange(0, 3).Draw(t, "kind") {
 			case 0:
-				e.Set = []Object{draw()}
+				changes = append(changes, Change{Now: draw()})
 			case 1:
-				e.Gone = []Object{draw()}
+				changes = append(changes, Change{Was: draw()})
 			case 2:
 				name := rapid.SampledFrom([]string{"a", "b"}).Draw(t, "name")
-				e.Set = []Object{&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("node-" + name)}}}
+				changes = append(changes, Change{Now: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("node-" + name)}}})
 			default:
 				other := job.DeepCopy()
 				other.Labels = map[string]string{"edited": "yes"}
-				e.Set = []Object{other}
+				changes = append(changes, Change{Now: other})
 			}
-			edits = append(edits, e)
 		}
-		g, _, err := f.with(job, edits)
-		if err != nil {
-			t.Fatal(err)
-		}
+		g := f.After(changes)
 		byName := cmpopts.SortSlices(func(a, b Object) bool { return a.GetName() < b.GetName() })
 		podsByName := cmpopts.SortSlices(func(a, b *corev1.Pod) bool { return a.Name < b.Name })
 		want := makeIndex(&g.Objects)

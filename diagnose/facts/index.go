@@ -1,4 +1,4 @@
-package diagnose
+package facts
 
 import (
 	"cmp"
@@ -53,7 +53,7 @@ func makeIndex(o *Objects) *index {
 	}
 	for _, p := range o.Pods {
 		x.pods[p.Namespace+"/"+p.Name] = p
-		if p.Spec.NodeName != "" && !over(p) {
+		if p.Spec.NodeName != "" && !Ended(p) {
 			x.onNode[p.Spec.NodeName] = append(x.onNode[p.Spec.NodeName], p)
 		}
 	}
@@ -61,7 +61,7 @@ func makeIndex(o *Objects) *index {
 		if k.Kind == "Event" {
 			continue
 		}
-		for _, object := range k.list(o) {
+		for _, object := range k.List(o) {
 			x.objects[object.GetUID()] = object
 			if c := metav1.GetControllerOfNoCopy(object); c != nil {
 				x.children[c.UID] = append(x.children[c.UID], object)
@@ -75,21 +75,21 @@ func makeIndex(o *Objects) *index {
 		x.byName[name] = append(x.byName[name], e)
 	}
 	for _, list := range x.events {
-		newestFirst(list)
+		NewestFirst(list)
 	}
 	for _, list := range x.byName {
-		newestFirst(list)
+		NewestFirst(list)
 	}
 	return x
 }
 
 // after is the index once the changes are made. It costs what changed, and copies of the maps in which it did.
-func (x *index) after(changes []change) *index {
+func (x *index) after(changes []Change) *index {
 	y := &index{pods: x.pods, nodes: x.nodes, onNode: x.onNode, children: maps.Clone(x.children), events: x.events, byName: x.byName, objects: maps.Clone(x.objects), derived: make(map[reflect.Type]any)}
-	if slices.ContainsFunc(changes, func(c change) bool { return c.about("Pod") }) {
+	if slices.ContainsFunc(changes, func(c Change) bool { return c.about("Pod") }) {
 		y.pods, y.onNode = maps.Clone(x.pods), maps.Clone(x.onNode)
 	}
-	if slices.ContainsFunc(changes, func(c change) bool { return c.about("Node") }) {
+	if slices.ContainsFunc(changes, func(c Change) bool { return c.about("Node") }) {
 		y.nodes = maps.Clone(x.nodes)
 	}
 	for _, c := range changes {
@@ -99,39 +99,39 @@ func (x *index) after(changes []change) *index {
 }
 
 // about says whether the change is of the kind, of Kubernetes' own.
-func (c change) about(kind string) bool {
-	o := c.now
+func (c Change) about(kind string) bool {
+	o := c.Now
 	if o == nil {
-		o = c.was
+		o = c.Was
 	}
-	k := kindOf(o)
+	k := KindOfObject(o)
 	return k != nil && !k.Foreign && k.Kind == kind
 }
 
-func (x *index) change(c change) {
-	if c.was != nil {
-		delete(x.objects, c.was.GetUID())
+func (x *index) change(c Change) {
+	if c.Was != nil {
+		delete(x.objects, c.Was.GetUID())
 	}
-	if c.now != nil {
-		x.objects[c.now.GetUID()] = c.now
+	if c.Now != nil {
+		x.objects[c.Now.GetUID()] = c.Now
 	}
-	exchange(x.children, controllerOf(c.was), controllerOf(c.now), c.was, c.now)
+	exchange(x.children, controllerOf(c.Was), controllerOf(c.Now), c.Was, c.Now)
 	switch {
 	case c.about("Pod"):
-		was, _ := c.was.(*corev1.Pod)
-		now, _ := c.now.(*corev1.Pod)
+		was, _ := c.Was.(*corev1.Pod)
+		now, _ := c.Now.(*corev1.Pod)
 		if was != nil {
 			delete(x.pods, was.Namespace+"/"+was.Name)
 		}
 		if now != nil {
 			x.pods[now.Namespace+"/"+now.Name] = now
 		}
-		exchange(x.onNode, seatOf(was), seatOf(now), was, now)
+		exchange(x.onNode, nodeHeldBy(was), nodeHeldBy(now), was, now)
 	case c.about("Node"):
-		if c.was != nil {
-			delete(x.nodes, c.was.GetName())
+		if c.Was != nil {
+			delete(x.nodes, c.Was.GetName())
 		}
-		if now, ok := c.now.(*corev1.Node); ok {
+		if now, ok := c.Now.(*corev1.Node); ok {
 			x.nodes[now.Name] = now
 		}
 	}
@@ -148,9 +148,9 @@ func controllerOf(o Object) types.UID {
 	return ""
 }
 
-// seatOf is the node on which the pod holds something.
-func seatOf(p *corev1.Pod) string {
-	if p == nil || over(p) {
+// nodeHeldBy is the node on which the pod holds something.
+func nodeHeldBy(p *corev1.Pod) string {
+	if p == nil || Ended(p) {
 		return ""
 	}
 	return p.Spec.NodeName
@@ -177,7 +177,7 @@ func exchange[K ~string, V comparable](m map[K][]V, from, to K, was, now V) {
 	}
 }
 
-func newestFirst(list []*corev1.Event) {
+func NewestFirst(list []*corev1.Event) {
 	slices.SortFunc(list, func(a, b *corev1.Event) int {
 		return cmp.Or(EventTime(b).Compare(EventTime(a)), strings.Compare(a.Name, b.Name))
 	})
@@ -198,8 +198,8 @@ func EventTime(e *corev1.Event) time.Time {
 	return t
 }
 
-// over says whether the pod has ended and holds nothing any more.
-func over(p *corev1.Pod) bool {
+// Ended says whether the pod has ended and holds nothing any more.
+func Ended(p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 }
 
@@ -267,4 +267,4 @@ func Emitter(e *corev1.Event) string {
 	return e.Source.Component
 }
 
-func sameType(a, b any) bool { return reflect.TypeOf(a) == reflect.TypeOf(b) }
+func SameType(a, b any) bool { return reflect.TypeOf(a) == reflect.TypeOf(b) }

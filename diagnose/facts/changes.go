@@ -1,4 +1,4 @@
-package diagnose
+package facts
 
 import (
 	"maps"
@@ -8,13 +8,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// change is one object before and after; nil: it did not, or does not, exist.
-type change struct{ was, now Object }
+// Change is one object before and after; nil: it did not, or does not, exist.
+type Change struct{ Was, Now Object }
 
-// after returns the facts as they would be once the changes are made; f stays as it is. What a change touches has no
+// After returns the facts as they would be once the changes are made; f stays as it is. What a change touches has no
 // events from before. It writes into each change what was there. It costs what changes, and copies of the lists and maps
 // in which something does.
-func (f *Facts) after(changes []change) *Facts {
+func (f *Facts) After(changes []Change) *Facts {
 	g := &Facts{At: f.At, Kubernetes: f.Kubernetes, Objects: f.Objects, Logs: f.Logs, Unseen: f.Unseen, Served: f.Served, Matches: f.Matches, edited: maps.Clone(f.edited), heard: f.heardOf()}
 	if g.edited == nil {
 		g.edited = make(map[types.UID]bool)
@@ -35,21 +35,21 @@ func (f *Facts) WasEdited(o Object) bool { return f.edited[o.GetUID()] }
 
 // apply puts the changes into the objects, and notes what was there. A list of objects is copied once, however many of
 // them change.
-func (f *Facts) apply(changes []change) {
+func (f *Facts) apply(changes []Change) {
 	byKind := make(map[*KindInfo]*listed)
 	var kinds []*KindInfo
 	for i := range changes {
-		about := changes[i].now
+		about := changes[i].Now
 		if about == nil {
-			about = changes[i].was
+			about = changes[i].Was
 		}
-		k := kindOf(about)
+		k := KindOfObject(about)
 		if k == nil {
 			continue
 		}
 		f.edited[about.GetUID()] = true
 		if byKind[k] == nil {
-			byKind[k] = listOf(k.list(&f.Objects))
+			byKind[k] = listOf(k.List(&f.Objects))
 			kinds = append(kinds, k)
 		}
 		byKind[k].apply(&changes[i], about)
@@ -73,23 +73,23 @@ func listOf(all []Object) *listed {
 	return l
 }
 
-func (l *listed) apply(c *change, about Object) {
+func (l *listed) apply(c *Change, about Object) {
 	name := about.GetNamespace() + "/" + about.GetName()
 	i, ok := l.at[name]
 	if ok {
-		c.was = l.objects[i]
+		c.Was = l.objects[i]
 	}
 	switch {
 	case ok:
-		l.objects[i] = c.now
-	case c.now != nil:
+		l.objects[i] = c.Now
+	case c.Now != nil:
 		l.at[name] = len(l.objects)
-		l.objects = append(l.objects, c.now)
+		l.objects = append(l.objects, c.Now)
 	}
 }
 
-// beside are the facts with the pods where they are placed.
-func (f *Facts) beside(pods []*corev1.Pod) *Facts {
+// Beside are the facts with the pods where they are placed.
+func (f *Facts) Beside(pods []*corev1.Pod) *Facts {
 	g := &Facts{At: f.At, Kubernetes: f.Kubernetes, Objects: f.Objects, Unseen: f.Unseen, Served: f.Served, Matches: f.Matches, edited: f.edited}
 	g.Pods = slices.DeleteFunc(slices.Clone(f.Pods), func(p *corev1.Pod) bool {
 		return slices.ContainsFunc(pods, func(q *corev1.Pod) bool { return p.Namespace == q.Namespace && p.Name == q.Name })

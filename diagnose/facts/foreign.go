@@ -1,6 +1,7 @@
-package diagnose
+package facts
 
 import (
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -9,7 +10,7 @@ import (
 // foreignLacks is 1 for an object of another project's kind that has a pod template and has made nothing yet, neither
 // pods nor what makes them: how many it will make is its operator's to say, and one stands for them.
 func (f *Facts) foreignLacks(o *unstructured.Unstructured) int {
-	if _, yes := suspended(o); yes || len(f.Children(o)) > 0 || o.GetDeletionTimestamp() != nil || foreignOver(o) {
+	if _, yes := Suspended(o); yes || len(f.Children(o)) > 0 || o.GetDeletionTimestamp() != nil || foreignOver(o) {
 		return 0
 	}
 	if path, _ := foreignTemplate(o); path == "" {
@@ -43,4 +44,26 @@ func foreignOver(o *unstructured.Unstructured) bool {
 		}
 	}
 	return false
+}
+
+// ForeignNamed is the object of the foreign kind ("Queue.berth.dev"); nil where there is none.
+func (f *Facts) ForeignNamed(kind, namespace, name string) *unstructured.Unstructured {
+	for _, u := range f.Foreign[kind] {
+		if u.GetName() == name && u.GetNamespace() == namespace {
+			return u
+		}
+	}
+	return nil
+}
+
+// ForeignNames are the names of the objects of the kind, sorted.
+func (f *Facts) ForeignNames(kind, namespace string) []string {
+	var out []string
+	for _, u := range f.Foreign[kind] {
+		if u.GetNamespace() == namespace {
+			out = append(out, u.GetName())
+		}
+	}
+	slices.Sort(out)
+	return out
 }

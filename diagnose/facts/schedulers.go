@@ -1,8 +1,9 @@
-package diagnose
+package facts
 
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -10,14 +11,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// life is whether somebody schedules the pods of a schedulerName.
-type life string
+// SchedulerState is whether somebody schedules the pods of a schedulerName.
+type SchedulerState string
 
 const (
-	alive   life = "alive"
-	dead    life = "dead"    // it was there, and does not renew its lease, or has no pod that runs
-	absent  life = "absent"  // nothing shows that it was ever there
-	unclear life = "unclear" // what could be seen does not tell
+	SchedulerAlive   SchedulerState = "alive"
+	SchedulerDead    SchedulerState = "dead"    // it was there, and does not renew its lease, or has no pod that runs
+	SchedulerAbsent  SchedulerState = "absent"  // nothing shows that it was ever there
+	SchedulerUnclear SchedulerState = "unclear" // what could be seen does not tell
 )
 
 // leases are the names of the leases of schedulers that do not call it as themselves.
@@ -33,39 +34,39 @@ var groups = map[string]string{"kai-scheduler": ".scheduling.run.ai", "volcano":
 // leaseStale is how long a lease must not have been renewed to say that nobody holds it. Leases last 15 seconds as a rule.
 const leaseStale = time.Minute
 
-// unheard is how long a pod, or who should make it, may wait without a word before that is strange in itself.
-const unheard = 5 * time.Minute
+// SilentAfter is how long a pod, or who should make it, may wait without a word before that is strange in itself.
+const SilentAfter = 5 * time.Minute
 
-// scheduler says whether somebody schedules the pods that name it, since when not, and what shows it.
-func (f *Facts) scheduler(name string) (life, time.Time, []Evidence) {
+// Scheduler says whether somebody schedules the pods that name it, since when not, and what shows it.
+func (f *Facts) Scheduler(name string) (SchedulerState, time.Time, []Evidence) {
 	if s := f.Served; s != nil && s.Unreached == "" && slices.Contains(s.Names, name) {
-		return alive, time.Time{}, nil // it has just answered
+		return SchedulerAlive, time.Time{}, nil // it has just answered
 	}
 	heard := f.heardOf()[name]
 	if l := f.leaseOf(name); l != nil {
 		e := []Evidence{{Object: RefTo(l).In(), Field: "spec.renewTime", Value: renewed(l).UTC().Format(time.RFC3339)}}
 		if f.At.Sub(renewed(l)) < leaseStale || heard.After(renewed(l).Add(leaseStale)) {
-			return alive, time.Time{}, e
+			return SchedulerAlive, time.Time{}, e
 		}
-		return dead, renewed(l), e
+		return SchedulerDead, renewed(l), e
 	}
 	for _, d := range f.Deployments {
 		if d.Name != name && d.Name != name+"-scheduler" {
 			continue
 		}
-		e := []Evidence{{Object: RefTo(d).In(), Field: "status.availableReplicas", Value: itoa(int(d.Status.AvailableReplicas))}}
+		e := []Evidence{{Object: RefTo(d).In(), Field: "status.availableReplicas", Value: strconv.Itoa(int(d.Status.AvailableReplicas))}}
 		if d.Status.AvailableReplicas > 0 {
-			return alive, time.Time{}, e
+			return SchedulerAlive, time.Time{}, e
 		}
-		return dead, heard, e
+		return SchedulerDead, heard, e
 	}
 	switch {
 	case !heard.IsZero(), f.installed(name), name == corev1.DefaultSchedulerName:
-		return unclear, heard, nil
+		return SchedulerUnclear, heard, nil
 	case !f.Sees("leases.coordination.k8s.io", "") || !f.Sees("deployments.apps", ""):
-		return unclear, time.Time{}, nil
+		return SchedulerUnclear, time.Time{}, nil
 	}
-	return absent, time.Time{}, nil
+	return SchedulerAbsent, time.Time{}, nil
 }
 
 // ServedBy are the schedulerNames of pods that the scheduler has said something about; its own name is always among
@@ -146,8 +147,8 @@ func (f *Facts) heardOf() map[string]time.Time {
 	return f.heard
 }
 
-// living are the schedulers that work for all one can see, by name.
-func (f *Facts) living() []string {
+// LivingSchedulers are the schedulers that work for all one can see, by name.
+func (f *Facts) LivingSchedulers() []string {
 	var out []string
 	called := maps.Clone(f.heardOf())
 	for name := range leases {
@@ -159,8 +160,8 @@ func (f *Facts) living() []string {
 		}
 	}
 	for name := range called {
-		how, _, _ := f.scheduler(name)
-		if how == alive || how == unclear && !f.heardOf()[name].IsZero() {
+		how, _, _ := f.Scheduler(name)
+		if how == SchedulerAlive || how == SchedulerUnclear && !f.heardOf()[name].IsZero() {
 			out = append(out, name)
 		}
 	}

@@ -1,4 +1,4 @@
-package diagnose
+package facts
 
 import (
 	"cmp"
@@ -16,6 +16,65 @@ import (
 	"k8s.io/utils/ptr"
 )
 
+// OwnersOf are the owners of the pod from top down; the pod itself where nobody made it.
+func (f *Facts) OwnersOf(p *corev1.Pod, top Object) []Object {
+	out := []Object{}
+	var at Object = p
+	for range 8 {
+		if at = f.Controller(at); at == nil {
+			break
+		}
+		out = append(out, at)
+		if at.GetUID() == top.GetUID() {
+			break
+		}
+	}
+	if len(out) == 0 {
+		return []Object{p}
+	}
+	slices.Reverse(out)
+	return out
+}
+
+// OwnerPath are the objects from top down to the owner.
+func (f *Facts) OwnerPath(top, owner Object) []Object {
+	out := []Object{owner}
+	for at := owner; at.GetUID() != top.GetUID() && len(out) < 8; {
+		if at = f.Controller(at); at == nil {
+			break
+		}
+		out = append(out, at)
+	}
+	slices.Reverse(out)
+	return out
+}
+
+// TemplatePath is where in an object its pod template is.
+func TemplatePath(o Object) string {
+	switch o := o.(type) {
+	case *appsv1.Deployment, *appsv1.ReplicaSet, *appsv1.StatefulSet, *appsv1.DaemonSet, *batchv1.Job:
+		return "/spec/template"
+	case *batchv1.CronJob:
+		return "/spec/jobTemplate/spec/template"
+	case *unstructured.Unstructured:
+		path, _ := foreignTemplate(o)
+		return path
+	}
+	return ""
+}
+
+// TopOwner is the topmost owner of an object that may be asked about, or the object itself.
+func (f *Facts) TopOwner(o Object) Object {
+	for range 8 {
+		up := f.Controller(o)
+		if up == nil || KindOfObject(up) == nil || !slices.Contains(AskedKinds, KindOfObject(up).Kind) {
+			break
+		}
+		o = up
+	}
+	return o
+}
+
 // Ref names an object.
 type Ref struct {
 	Kind      string `json:"kind"`
@@ -29,7 +88,7 @@ func (r Ref) String() string { return strings.ToLower(r.Kind) + "/" + r.Name }
 // RefTo names the object.
 func RefTo(o Object) Ref {
 	kind := ""
-	if k := kindOf(o); k != nil {
+	if k := KindOfObject(o); k != nil {
 		kind = k.Kind
 	} else {
 		kind = o.GetObjectKind().GroupVersionKind().Kind
@@ -45,20 +104,20 @@ func (r Ref) In() string {
 	return strings.ToLower(r.Kind) + "/" + r.Namespace + "/" + r.Name
 }
 
-// asked are the kinds that may be asked about, in the order in which a bare name is looked for.
-var asked = []string{
+// AskedKinds are the kinds that may be asked about, in the order in which a bare name is looked for.
+var AskedKinds = []string{
 	"Job", "Deployment", "StatefulSet", "Pod", "ReplicaSet", "DaemonSet", "CronJob", "PodGroup",
 	"JobSet", "PyTorchJob", "MPIJob", "TrainJob", "RayJob", "RayCluster", "LeaderWorkerSet", "Workload",
 }
 
-// Kindly finds the kind that a person means: "po", "deploy", "jobs.batch", "PyTorchJob".
-func Kindly(word string) (kind string, ok bool) {
+// ParseKind finds the kind that a person means: "po", "deploy", "jobs.batch", "PyTorchJob".
+func ParseKind(word string) (kind string, ok bool) {
 	w := strings.ToLower(word)
 	if k, ok := short[w]; ok {
 		return k, true
 	}
 	w, _, _ = strings.Cut(w, ".")
-	for _, kind := range asked {
+	for _, kind := range AskedKinds {
 		for _, k := range Kinds {
 			if k.Kind == kind && (w == strings.ToLower(kind) || w == k.Resource) {
 				return kind, true
@@ -94,7 +153,7 @@ func (e NotFound) Error() string {
 // Find returns the object that a person asks about. Without a kind, the first kind that has one of the name counts.
 func (f *Facts) Find(r Ref) (Object, error) {
 	unseen := false
-	for _, kind := range asked {
+	for _, kind := range AskedKinds {
 		if r.Kind != "" && r.Kind != kind {
 			continue
 		}
@@ -105,7 +164,7 @@ func (f *Facts) Find(r Ref) (Object, error) {
 			if !f.Sees(k.Name(), r.Namespace) {
 				unseen = true
 			}
-			for _, o := range k.list(&f.Objects) {
+			for _, o := range k.List(&f.Objects) {
 				if o.GetNamespace() == r.Namespace && o.GetName() == r.Name {
 					return f.behind(o), nil
 				}
@@ -131,11 +190,11 @@ func (f *Facts) PodsOf(r Ref) []*corev1.Pod {
 	if err != nil {
 		return nil
 	}
-	return f.podsOf(o)
+	return f.PodsMadeBy(o)
 }
 
-// podsOf returns the pods that the object made, through others too, by name; or that it groups.
-func (f *Facts) podsOf(o Object) []*corev1.Pod {
+// PodsMadeBy returns the pods that the object made, through others too, by name; or that it groups.
+func (f *Facts) PodsMadeBy(o Object) []*corev1.Pod {
 	var out []*corev1.Pod
 	if p, ok := o.(*corev1.Pod); ok {
 		return []*corev1.Pod{p}
@@ -148,7 +207,7 @@ func (f *Facts) podsOf(o Object) []*corev1.Pod {
 		}
 	}
 	for _, child := range f.current(o) {
-		out = append(out, f.podsOf(child)...)
+		out = append(out, f.PodsMadeBy(child)...)
 	}
 	slices.SortFunc(out, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
 	return out
@@ -175,21 +234,21 @@ func revision(o Object) int {
 	return n
 }
 
-// makers returns the objects from the given one down to those that make pods themselves, the given one first.
-func (f *Facts) makers(o Object) []Object {
+// PodOwners returns the objects from the given one down to those that make pods themselves, the given one first.
+func (f *Facts) PodOwners(o Object) []Object {
 	out := []Object{o}
 	for _, child := range f.current(o) {
-		switch kindOf(child).Kind {
+		switch KindOfObject(child).Kind {
 		case "Pod", "Workload", "PodGroup": // the last two are about pods that others make
 		default:
-			out = append(out, f.makers(child)...)
+			out = append(out, f.PodOwners(child)...)
 		}
 	}
 	return out
 }
 
-// templateOf is what the object's pods look like; nil where it has none.
-func templateOf(o Object) *corev1.PodTemplateSpec {
+// TemplateOf is what the object's pods look like; nil where it has none.
+func TemplateOf(o Object) *corev1.PodTemplateSpec {
 	switch o := o.(type) {
 	case *appsv1.Deployment:
 		return &o.Spec.Template
@@ -259,11 +318,11 @@ func findTemplate(at any, path string) (string, map[string]any) {
 	return "", nil
 }
 
-// lacks is how many pods the object should have made by now and has not: of itself, not of what is below it.
-func (f *Facts) lacks(o Object) int {
+// MissingPods is how many pods the object should have made by now and has not: of itself, not of what is below it.
+func (f *Facts) MissingPods(o Object) int {
 	have := 0
 	for _, child := range f.Children(o) {
-		if p, ok := child.(*corev1.Pod); ok && !over(p) && (p.DeletionTimestamp == nil || waitsForLeavers(o)) {
+		if p, ok := child.(*corev1.Pod); ok && !Ended(p) && (p.DeletionTimestamp == nil || WaitsForDeletion(o)) {
 			have++
 		}
 	}
@@ -289,8 +348,8 @@ func (f *Facts) lacks(o Object) int {
 	return max(0, want-have)
 }
 
-// waitsForLeavers says whether the object makes no pod in place of one that is deleted before that has gone.
-func waitsForLeavers(o Object) bool {
+// WaitsForDeletion says whether the object makes no pod in place of one that is deleted before that has gone.
+func WaitsForDeletion(o Object) bool {
 	switch o := o.(type) {
 	case *appsv1.StatefulSet:
 		return true
@@ -302,7 +361,7 @@ func waitsForLeavers(o Object) bool {
 
 // wantedOf is how many pods of the Job should exist at this moment.
 func wantedOf(j *batchv1.Job) int {
-	if ptr.Deref(j.Spec.Suspend, false) || j.DeletionTimestamp != nil || ended(j) != "" {
+	if ptr.Deref(j.Spec.Suspend, false) || j.DeletionTimestamp != nil || JobEnded(j) != "" {
 		return 0
 	}
 	want := int(ptr.Deref(j.Spec.Parallelism, 1))
@@ -314,8 +373,8 @@ func wantedOf(j *batchv1.Job) int {
 	return max(0, want)
 }
 
-// ended is the condition with which the Job is over, "" while it is not.
-func ended(j *batchv1.Job) batchv1.JobConditionType {
+// JobEnded is the condition with which the Job is over, "" while it is not.
+func JobEnded(j *batchv1.Job) batchv1.JobConditionType {
 	for _, c := range j.Status.Conditions {
 		if (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue {
 			return c.Type
@@ -324,9 +383,9 @@ func ended(j *batchv1.Job) batchv1.JobConditionType {
 	return ""
 }
 
-// podFrom is a pod as the object would make it.
-func podFrom(o Object, number int) *corev1.Pod {
-	t := templateOf(o)
+// PodFrom is a pod as the object would make it.
+func PodFrom(o Object, number int) *corev1.Pod {
+	t := TemplateOf(o)
 	if t == nil {
 		return nil
 	}
@@ -335,7 +394,7 @@ func podFrom(o Object, number int) *corev1.Pod {
 	}
 	p := &corev1.Pod{ObjectMeta: *t.ObjectMeta.DeepCopy(), Spec: *t.Spec.DeepCopy()}
 	p.Namespace, p.Name = o.GetNamespace(), fmt.Sprintf("%s-%d", o.GetName(), number)
-	p.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(o, kindOf(o).GroupVersionKind)}
+	p.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(o, KindOfObject(o).GroupVersionKind)}
 	if p.Spec.SchedulerName == "" {
 		p.Spec.SchedulerName = corev1.DefaultSchedulerName
 	}

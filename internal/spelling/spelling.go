@@ -1,0 +1,94 @@
+// Package spelling compares words that people write: how far two words are apart, and which of several names was probably
+// meant. It knows nothing of what the words name. Diagnosis, evidence bundles and the fleet file ask it.
+package spelling
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Closest returns the name that is so like the wrong one that it may have been meant.
+func Closest(wrong string, have []string) (string, bool) {
+	if len(have) == 0 {
+		return "", false
+	}
+	near := ByLikeness(wrong, have)[0]
+	d := Distance(strings.ToLower(wrong), strings.ToLower(near))
+	return near, d <= max(2, len(wrong)/4) || strings.Contains(near, wrong) || strings.Contains(wrong, near)
+}
+
+// ByLikeness returns the names, the one most like the word first, whatever their case.
+func ByLikeness(word string, names []string) []string {
+	out := slices.Clone(names)
+	slices.SortFunc(out, func(a, b string) int {
+		return cmp.Or(cmp.Compare(Distance(strings.ToLower(word), strings.ToLower(a)), Distance(strings.ToLower(word), strings.ToLower(b))), strings.Compare(a, b))
+	})
+	return out
+}
+
+// letters are the words and the numbers that a name is made of.
+var letters = regexp.MustCompile(`[a-z]+|\d+`)
+
+// Typo reports whether one is the other with a letter or two wrong. Numbers and names of one or two letters are what
+// people tell things apart by: with another one it is another thing.
+func Typo(a, b string) bool {
+	if d := Distance(a, b); d > 2 || d*4 > max(len(a), len(b)) {
+		return false
+	}
+	x, y := letters.FindAllString(a, -1), letters.FindAllString(b, -1)
+	if len(x) != len(y) { // a dash more or less, or a letter more before a number
+		return strings.Join(x, "") == strings.Join(y, "")
+	}
+	for i := range x {
+		_, err := strconv.Atoi(x[i])
+		if x[i] != y[i] && (err == nil || len(x[i]) <= 2 || len(y[i]) <= 2) {
+			return false
+		}
+	}
+	return true
+}
+
+// Within returns the distance of two words that are at most so far apart, and false for others. It is cheaper than
+// Distance for words whose lengths differ by more.
+func Within(a, b string, most int) (int, bool) {
+	if x, y := utf8.RuneCountInString(a), utf8.RuneCountInString(b); max(x-y, y-x) > most {
+		return 0, false
+	}
+	d := Distance(a, b)
+	return d, d <= most
+}
+
+// Distance returns how many letters have to be changed, added, left out or swapped with their neighbour to make one word
+// of the other (optimal string alignment). It costs the product of the lengths.
+func Distance(a, b string) int {
+	x, y := []rune(a), []rune(b)
+	n := len(y) + 1
+	var space [3 * 64]int // names are no longer, so that nothing is allocated
+	rows := space[:]
+	if 3*n > len(rows) {
+		rows = make([]int, 3*n)
+	}
+	before, last, now := rows[:n], rows[n:2*n], rows[2*n:3*n]
+	for j := range last {
+		last[j] = j
+	}
+	for i := 1; i <= len(x); i++ {
+		now[0] = i
+		for j := 1; j <= len(y); j++ {
+			wrong := 1
+			if x[i-1] == y[j-1] {
+				wrong = 0
+			}
+			now[j] = min(last[j]+1, now[j-1]+1, last[j-1]+wrong)
+			if i > 1 && j > 1 && x[i-1] == y[j-2] && x[i-2] == y[j-1] {
+				now[j] = min(now[j], before[j-2]+1)
+			}
+		}
+		before, last, now = last, now, before
+	}
+	return last[len(y)]
+}
