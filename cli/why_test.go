@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-dev/berth/diagnose"
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 )
 
@@ -70,11 +71,11 @@ func wholeDiagnosis() diagnose.Diagnosis {
 		},
 		Fixes: []diagnose.Fix{
 			{
-				Side: diagnose.Workload, Edit: "wait until 12:30:00 UTC", Verified: true, Assumes: "job/other of team-b ends when its deadline is over",
+				Side: edit.Workload, Edit: "wait until 12:30:00 UTC", Verified: true, Assumes: "job/other of team-b ends when its deadline is over",
 				Outcome: "it starts: node h100-1 has room",
 			},
 			{
-				Side: diagnose.Cluster, Edit: "uncordon node h100-2", Verified: true, Outcome: "it starts: node h100-2 has room",
+				Side: edit.Cluster, Edit: "uncordon node h100-2", Verified: true, Outcome: "it starts: node h100-2 has room",
 				Command: "kubectl uncordon h100-2 && kubectl get node h100-2 >out\nkubectl get pods",
 			},
 		},

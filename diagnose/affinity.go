@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 )
 
@@ -222,21 +223,21 @@ func podAffinityBars(f *facts.Facts, p *corev1.Pod) []Bar {
 
 // relaxed are operations that make required terms a wish: of the field, podAffinity or podAntiAffinity, those with the
 // indexes, in rising order.
-func relaxed(field string, required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm, indexes ...int) []Op {
-	at := Pointer("spec", "affinity", field)
-	var out []Op
+func relaxed(field string, required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm, indexes ...int) []edit.Op {
+	at := edit.Pointer("spec", "affinity", field)
+	var out []edit.Op
 	var wishes []corev1.WeightedPodAffinityTerm
 	for k := len(indexes) - 1; k >= 0; k-- {
-		out = append(out, Op{Op: "remove", Path: fmt.Sprintf("%s/requiredDuringSchedulingIgnoredDuringExecution/%d", at, indexes[k])})
+		out = append(out, edit.Op{Op: "remove", Path: fmt.Sprintf("%s/requiredDuringSchedulingIgnoredDuringExecution/%d", at, indexes[k])})
 	}
 	for _, i := range indexes {
 		wishes = append(wishes, corev1.WeightedPodAffinityTerm{Weight: 100, PodAffinityTerm: required[i]})
 	}
 	if preferred == nil {
-		return append(out, Op{Op: "add", Path: at + "/preferredDuringSchedulingIgnoredDuringExecution", Value: wishes})
+		return append(out, edit.Op{Op: "add", Path: at + "/preferredDuringSchedulingIgnoredDuringExecution", Value: wishes})
 	}
 	for _, w := range wishes {
-		out = append(out, Op{Op: "add", Path: at + "/preferredDuringSchedulingIgnoredDuringExecution/-", Value: w})
+		out = append(out, edit.Op{Op: "add", Path: at + "/preferredDuringSchedulingIgnoredDuringExecution/-", Value: w})
 	}
 	return out
 }

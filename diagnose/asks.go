@@ -11,7 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/podspec"
 )
 
 // placedTemplate is a pod template and where it is in which object.
@@ -56,7 +58,7 @@ func allTemplates(at any, path string, yield func(string, map[string]any)) {
 					continue
 				}
 			}
-			allTemplates(at[k], path+Pointer(k), yield)
+			allTemplates(at[k], path+edit.Pointer(k), yield)
 		}
 	case []any:
 		for i, v := range at {
@@ -69,8 +71,8 @@ func allTemplates(at any, path string, yield func(string, map[string]any)) {
 type wrongAsk struct {
 	said  string
 	value string
-	text  string // what to do
-	ops   []Op   // paths below the container's resources
+	text  string    // what to do
+	ops   []edit.Op // paths below the container's resources
 }
 
 // wrongAsks checks a container's resources by the API server's rules for GPUs and their like.
@@ -78,7 +80,7 @@ func (c *Case) wrongAsks(at *corev1.Container) []wrongAsk {
 	var out []wrongAsk
 	r := &at.Resources
 	seen := make(map[corev1.ResourceName]bool)
-	for _, name := range slices.Concat(names(r.Limits), names(r.Requests)) {
+	for _, name := range slices.Concat(podspec.Names(r.Limits), podspec.Names(r.Requests)) {
 		if seen[name] {
 			continue
 		}
@@ -92,7 +94,7 @@ func (c *Case) wrongAsks(at *corev1.Container) []wrongAsk {
 		switch {
 		case unqualified(name):
 			out = append(out, c.qualified(at, name, asked))
-		case !extended(name):
+		case !podspec.Extended(name):
 		case asked.MilliValue()%1000 != 0:
 			whole := *resource.NewQuantity(int64(math.Ceil(asked.AsApproximateFloat64())), resource.DecimalSI)
 			out = append(out, wrongAsk{
@@ -115,15 +117,15 @@ func (c *Case) wrongAsks(at *corev1.Container) []wrongAsk {
 }
 
 // exactly are the operations that make both limit and request the amount.
-func exactly(r *corev1.ResourceRequirements, name corev1.ResourceName, amount resource.Quantity) []Op {
-	var out []Op
+func exactly(r *corev1.ResourceRequirements, name corev1.ResourceName, amount resource.Quantity) []edit.Op {
+	var out []edit.Op
 	if r.Limits == nil {
-		out = append(out, Op{Op: "add", Path: "/limits", Value: map[string]string{string(name): amount.String()}})
+		out = append(out, edit.Op{Op: "add", Path: "/limits", Value: map[string]string{string(name): amount.String()}})
 	} else {
-		out = append(out, Op{Op: "add", Path: Pointer("limits", string(name)), Value: amount.String()})
+		out = append(out, edit.Op{Op: "add", Path: edit.Pointer("limits", string(name)), Value: amount.String()})
 	}
 	if _, ok := r.Requests[name]; ok {
-		out = append(out, Op{Op: "replace", Path: Pointer("requests", string(name)), Value: amount.String()})
+		out = append(out, edit.Op{Op: "replace", Path: edit.Pointer("requests", string(name)), Value: amount.String()})
 	}
 	return out
 }
@@ -148,11 +150,11 @@ func (c *Case) qualified(at *corev1.Container, name corev1.ResourceName, asked r
 			of   corev1.ResourceList
 		}{{"limits", at.Resources.Limits}, {"requests", at.Resources.Requests}} {
 			if _, ok := list.of[name]; ok {
-				w.ops = append(w.ops, Op{Op: "remove", Path: Pointer(list.name, string(name))}, Op{Op: "add", Path: Pointer(list.name, meant), Value: asked.String()})
+				w.ops = append(w.ops, edit.Op{Op: "remove", Path: edit.Pointer(list.name, string(name))}, edit.Op{Op: "add", Path: edit.Pointer(list.name, meant), Value: asked.String()})
 			}
 		}
 		if len(at.Resources.Limits) == 0 {
-			w.ops = append(w.ops, Op{Op: "add", Path: "/limits", Value: map[string]string{meant: asked.String()}})
+			w.ops = append(w.ops, edit.Op{Op: "add", Path: "/limits", Value: map[string]string{meant: asked.String()}})
 		}
 	}
 	return w
@@ -164,7 +166,7 @@ func (c *Case) gpuResource(word string) string {
 	best := ""
 	for _, n := range c.Nodes {
 		for name := range n.Status.Capacity {
-			if _, last, ok := strings.Cut(string(name), "/"); ok && extended(name) && last == word {
+			if _, last, ok := strings.Cut(string(name), "/"); ok && podspec.Extended(name) && last == word {
 				count[string(name)]++
 				if best == "" || count[string(name)] > count[best] || count[string(name)] == count[best] && string(name) < best {
 					best = string(name)

@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/gpustack"
+	"github.com/berth-dev/berth/diagnose/internal/podspec"
 )
 
 // autoscalerGroup is a node group of the cluster autoscaler, as its status tells.
@@ -247,8 +249,8 @@ const (
 // autoscalerFits says so by the nodes that the group has, and by its name where it has none.
 func (c *Case) autoscalerFits(g *autoscalerGroup) (autoscalerFit, *corev1.Node) {
 	for _, n := range g.nodes[:min(len(g.nodes), autoscalerSample)] {
-		whole := sound(c.Facts, n)
-		if suits(c.Pod, whole) && within(askOf(c.Pod), whole.Status.Allocatable) {
+		whole := gpustack.Repaired(c.Facts, n)
+		if podspec.Suits(c.Pod, whole) && podspec.Fits(podspec.Requests(c.Pod), whole.Status.Allocatable) {
 			return autoscalerSuits, whole
 		}
 	}
@@ -267,7 +269,7 @@ func (c *Case) autoscalerNamed(g *autoscalerGroup) bool {
 	if g.Registered > 0 {
 		return false
 	}
-	device, ask := deviceAsked(c.Pod)
+	device, ask := podspec.Device(c.Pod)
 	if device != "" && ask > autoscalerDevices {
 		return false
 	}
@@ -293,8 +295,8 @@ func (c *Case) autoscalerWished() *corev1.Node {
 			n.Labels[w.key] = "true"
 		}
 	}
-	have := askOf(c.Pod)
-	have[corev1.ResourcePods] = quantityOf("pods", 110)
+	have := podspec.Requests(c.Pod)
+	have[corev1.ResourcePods] = podspec.Quantity("pods", 110)
 	n.Status = corev1.NodeStatus{Capacity: have, Allocatable: have.DeepCopy(), Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady"}}}
 	return n
 }

@@ -7,6 +7,7 @@ import (
 
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 )
 
@@ -85,31 +86,31 @@ func (c *Case) berthSays(key string) string {
 }
 
 // berthRelevel asks for another level, wherever the old one is asked for.
-func (c *Case) berthRelevel(was string, to berthLevel) (Edit, bool) {
+func (c *Case) berthRelevel(was string, to berthLevel) (edit.Edit, bool) {
 	text := fmt.Sprintf("require one %s instead of one %s", to.name, was)
 	if g := c.berthGroup(was); g != nil {
 		n := g.DeepCopy()
 		for i := range n.Spec.SchedulingConstraints.Topology {
 			n.Spec.SchedulingConstraints.Topology[i].Key = to.label
 		}
-		return Edit{Side: Workload, Cost: 2, Text: fmt.Sprintf("make PodGroup %s anew with topology key %s instead of %s", g.Name, to.label, was), Set: []facts.Object{n}}, true
+		return edit.Edit{Side: edit.Workload, Cost: 2, Text: fmt.Sprintf("make PodGroup %s anew with topology key %s instead of %s", g.Name, to.label, was), Set: []facts.Object{n}}, true
 	}
 	if said := c.berthSays(berthRequired); said != "" && berthSame(c.Facts, said, was) {
 		return c.berthRekey(berthRequired, berthRequired, to.name, text), true
 	}
 	size, level, ok := strings.Cut(c.berthSays(berthSegment), "@")
 	if !ok || !berthSame(c.Facts, level, was) {
-		return Edit{}, false
+		return edit.Edit{}, false
 	}
 	return c.berthRekey(berthSegment, berthSegment, size+"@"+to.name, fmt.Sprintf("have segments within one %s instead of one %s", to.name, was)), true
 }
 
 // berthRelax makes a wish of what is required.
-func (c *Case) berthRelax(was string) (Edit, bool) {
+func (c *Case) berthRelax(was string) (edit.Edit, bool) {
 	if g := c.berthGroup(was); g != nil {
 		n := g.DeepCopy()
 		n.Spec.SchedulingConstraints = nil
-		return Edit{Side: Workload, Cost: 2, Text: fmt.Sprintf("make PodGroup %s anew without its topology constraint", g.Name), Set: []facts.Object{n}}, true
+		return edit.Edit{Side: edit.Workload, Cost: 2, Text: fmt.Sprintf("make PodGroup %s anew without its topology constraint", g.Name), Set: []facts.Object{n}}, true
 	}
 	if said := c.berthSays(berthRequired); said != "" && berthSame(c.Facts, said, was) {
 		return c.berthRekey(berthRequired, berthPreferred, was, fmt.Sprintf("prefer one %s instead of requiring it", was)), true
@@ -117,5 +118,5 @@ func (c *Case) berthRelax(was string) (Edit, bool) {
 	if _, level, ok := strings.Cut(c.berthSays(berthSegment), "@"); ok && berthSame(c.Facts, level, was) {
 		return c.berthRekey(berthSegment, berthPreferred, was, fmt.Sprintf("prefer one %s instead of segments within one", was)), true
 	}
-	return Edit{}, false
+	return edit.Edit{}, false
 }

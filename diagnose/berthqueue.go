@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/engine/why"
 	"github.com/berth-dev/berth/internal/spelling"
@@ -29,7 +30,7 @@ const (
 
 // gate is the engine's gate of the cause that is shut for the pod.
 func (c *Case) gate(cause why.Cause) (why.Gate, bool) {
-	f := c.Fit()
+	f := c.Fit
 	if f == nil {
 		return why.Gate{}, false
 	}
@@ -43,7 +44,7 @@ func (c *Case) gate(cause why.Cause) (why.Gate, bool) {
 
 // berthSaid is what Berth wrote of the pod under the cause, for callers who may not see what the engine would need.
 func (c *Case) berthSaid(cause why.Cause) []Finding {
-	if c.Fit() != nil || c.State != facts.Pending {
+	if c.Fit != nil || c.State != facts.Pending {
 		return nil
 	}
 	if w := c.ServedFor(c.Pod); w != nil {
@@ -228,11 +229,11 @@ func (c *Case) berthSpeakers() []facts.Object {
 
 // berthRekey has the pod's word under the key changed to the value, wherever it is said, and one key replaced by
 // another where they differ.
-func (c *Case) berthRekey(was, key, value, text string) Edit {
-	e := Edit{Side: Workload, Cost: 2, Text: text}
+func (c *Case) berthRekey(was, key, value, text string) edit.Edit {
+	e := edit.Edit{Side: edit.Workload, Cost: 2, Text: text}
 	o := c.berthKeyed(was)
 	if o == nil {
-		e.Ops = []Op{c.putAnnotation(key, value)}
+		e.Ops = []edit.Op{c.putAnnotation(key, value)}
 		return e
 	}
 	where := "annotations"
@@ -241,9 +242,9 @@ func (c *Case) berthRekey(was, key, value, text string) Edit {
 	}
 	if o == facts.Object(c.Pod) {
 		if was != key {
-			e.Ops = append(e.Ops, Op{Op: "remove", Path: Pointer("metadata", where, was)})
+			e.Ops = append(e.Ops, edit.Op{Op: "remove", Path: edit.Pointer("metadata", where, was)})
 		}
-		e.Ops = append(e.Ops, Op{Op: "add", Path: Pointer("metadata", where, key), Value: value})
+		e.Ops = append(e.Ops, edit.Op{Op: "add", Path: edit.Pointer("metadata", where, key), Value: value})
 		return e
 	}
 	n := o.DeepCopyObject().(facts.Object)
@@ -264,14 +265,14 @@ func (c *Case) berthRekey(was, key, value, text string) Edit {
 		e.Command = "kubectl " + verb + " " + berthName(o) + " " + was + "- " + key + "=" + value + " --overwrite"
 	}
 	if _, ok := o.(*corev1.Namespace); ok {
-		e.Side, e.Cost = Cluster, 3
+		e.Side, e.Cost = edit.Cluster, 3
 	}
 	return c.berthAnew(e, o)
 }
 
 // berthAnew has the pods made anew, by their controllers, that wait in a queue: they keep the terms that they entered it
 // with, whatever o, which speaks for them, says from now on.
-func (c *Case) berthAnew(e Edit, o facts.Object) Edit {
+func (c *Case) berthAnew(e edit.Edit, o facts.Object) edit.Edit {
 	pods := c.PodsMadeBy(o)
 	if !slices.Contains(pods, c.Pod) {
 		pods = []*corev1.Pod{c.Pod}
@@ -299,8 +300,8 @@ func berthName(o facts.Object) string {
 }
 
 // berthElsewhere charges the work to other queues, those with the most alike names first. The engine says which help.
-func (c *Case) berthElsewhere(name string) []Edit {
-	var out []Edit
+func (c *Case) berthElsewhere(name string) []edit.Edit {
+	var out []edit.Edit
 	for _, other := range spelling.ByLikeness(name, c.ForeignNames(berthQueues, "")) {
 		if other != name && len(out) < 3 {
 			out = append(out, c.berthRekey(berthQueueKey, berthQueueKey, other, fmt.Sprintf("name queue %s instead of %s", other, name)))
@@ -322,7 +323,7 @@ func (c *Case) berthMissing(name string) Finding {
 	queue := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "berth.dev/v1alpha1", "kind": "Queue", "metadata": map[string]any{"name": name}}}
 	return Finding{
 		Message: fmt.Sprintf("queue %s does not exist", name), Evidence: c.berthEvidence(name),
-		Edits: append(c.berthElsewhere(name), Edit{Side: Cluster, Cost: 3, Text: fmt.Sprintf("make queue %s, without limits", name), Set: []facts.Object{queue}, Command: applyLine(queue)}),
+		Edits: append(c.berthElsewhere(name), edit.Edit{Side: edit.Cluster, Cost: 3, Text: fmt.Sprintf("make queue %s, without limits", name), Set: []facts.Object{queue}, Command: edit.ApplyLine(queue)}),
 	}
 }
 
@@ -338,11 +339,11 @@ func (c *Case) berthForbidden(name string) Finding {
 
 // admitNamespace labels the pod's namespace as the queue's spec.namespaceSelector wants it, or has the selector name
 // the namespace where it goes by names.
-func (c *Case) admitNamespace(queue *unstructured.Unstructured) (Edit, bool) {
+func (c *Case) admitNamespace(queue *unstructured.Unstructured) (edit.Edit, bool) {
 	at := slices.IndexFunc(c.Namespaces, func(n *corev1.Namespace) bool { return n.Name == c.Pod.Namespace })
 	var selector metav1.LabelSelector
 	if at < 0 || !reshape(dialect.Value(queue.Object, "spec", "namespaceSelector"), &selector) {
-		return Edit{}, false
+		return edit.Edit{}, false
 	}
 	n := c.Namespaces[at].DeepCopy()
 	var words []string
@@ -372,24 +373,24 @@ func (c *Case) admitNamespace(queue *unstructured.Unstructured) (Edit, bool) {
 	slices.Sort(words)
 	s, err := metav1.LabelSelectorAsSelector(&selector)
 	if err != nil || !s.Matches(labels.Set(n.Labels)) || len(words) == 0 {
-		return Edit{}, false
+		return edit.Edit{}, false
 	}
-	return Edit{
-		Side: Cluster, Cost: 5, Set: []facts.Object{n}, Text: fmt.Sprintf("label namespace %s with %s, which %s %s selects", n.Name, strings.Join(words, ", "), strings.ToLower(queue.GetKind()), queue.GetName()),
+	return edit.Edit{
+		Side: edit.Cluster, Cost: 5, Set: []facts.Object{n}, Text: fmt.Sprintf("label namespace %s with %s, which %s %s selects", n.Name, strings.Join(words, ", "), strings.ToLower(queue.GetKind()), queue.GetName()),
 		Command: fmt.Sprintf("kubectl label namespace %s %s --overwrite", n.Name, strings.Join(words, " ")), Assumes: "who owns the queue agrees",
 	}, true
 }
 
 // namedInSelector adds the namespace to the names in the queue's selector.
-func (c *Case) namedInSelector(queue *unstructured.Unstructured, expression int, name string) (Edit, bool) {
+func (c *Case) namedInSelector(queue *unstructured.Unstructured, expression int, name string) (edit.Edit, bool) {
 	path := fmt.Sprintf("/spec/namespaceSelector/matchExpressions/%d/values/-", expression)
-	open, err := patch(queue, "", []Op{{Op: "add", Path: path, Value: name}})
+	open, err := edit.Patch(queue, "", []edit.Op{{Op: "add", Path: path, Value: name}})
 	if err != nil {
-		return Edit{}, false
+		return edit.Edit{}, false
 	}
-	return Edit{
-		Side: Cluster, Cost: 5, Set: []facts.Object{open}, Text: fmt.Sprintf("add namespace %s to those that %s %s selects", name, strings.ToLower(queue.GetKind()), queue.GetName()),
-		Command: patchLine(queue, "json", []Op{{Op: "add", Path: path, Value: name}}), Assumes: "who owns the queue agrees",
+	return edit.Edit{
+		Side: edit.Cluster, Cost: 5, Set: []facts.Object{open}, Text: fmt.Sprintf("add namespace %s to those that %s %s selects", name, strings.ToLower(queue.GetKind()), queue.GetName()),
+		Command: edit.PatchLine(queue, "json", []edit.Op{{Op: "add", Path: path, Value: name}}), Assumes: "who owns the queue agrees",
 	}, true
 }
 
@@ -413,21 +414,21 @@ func (c *Case) berthLimit(g why.Gate, message string) Finding {
 		}
 		path, limit := fmt.Sprintf("/spec/resources/%d/limit", i), why.Quantity(g.Resource, g.Have+g.Need*pods)
 		found.Evidence = append(found.Evidence, facts.Evidence{Object: facts.RefTo(q).In(), Field: fmt.Sprintf("spec.resources[%q].limit", g.Resource), Value: why.Quantity(g.Resource, g.Limit)})
-		found.Edits = append(found.Edits, Edit{
-			Side: Cluster, Cost: 3, Set: []facts.Object{changed(q, map[string]any{path: limit})},
+		found.Edits = append(found.Edits, edit.Edit{
+			Side: edit.Cluster, Cost: 3, Set: []facts.Object{edit.WithValues(q, map[string]any{path: limit})},
 			Text:    fmt.Sprintf("raise %s of queue %s from %s to %s", g.Resource, g.Object, why.Quantity(g.Resource, g.Limit), limit),
-			Command: patchLine(q, "json", []Op{{Op: "replace", Path: path, Value: limit}}),
+			Command: edit.PatchLine(q, "json", []edit.Op{{Op: "replace", Path: path, Value: limit}}),
 		})
 	}
 	return found
 }
 
 // berthAskLess has the pod ask for what the queue has left, where it is by itself and not one of a gang.
-func (c *Case) berthAskLess(g why.Gate) (Edit, bool) {
+func (c *Case) berthAskLess(g why.Gate) (edit.Edit, bool) {
 	left := g.Limit - g.Have
 	if left <= 0 || c.GangOf(c.Pod) != "" || c.Like > 1 {
-		return Edit{}, false
+		return edit.Edit{}, false
 	}
 	op, ok := c.askLess(g.Resource, left)
-	return Edit{Side: Workload, Cost: 2, Ops: []Op{op}, Text: fmt.Sprintf("ask for %s %s instead of %s", why.Quantity(g.Resource, left), g.Resource, why.Quantity(g.Resource, g.Need))}, ok
+	return edit.Edit{Side: edit.Workload, Cost: 2, Ops: []edit.Op{op}, Text: fmt.Sprintf("ask for %s %s instead of %s", why.Quantity(g.Resource, left), g.Resource, why.Quantity(g.Resource, g.Need))}, ok
 }

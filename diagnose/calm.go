@@ -39,11 +39,11 @@ func (d *Diagnoser) calm(out *Diagnosis, j *judgement) {
 			return
 		}
 	}
-	switch placed := c.fit != nil && c.fit.Placed(); {
-	case c.fit == nil && c.refusal() != "":
+	switch placed := c.Fit != nil && c.Fit.Placed(); {
+	case c.Fit == nil && c.refusal() != "":
 		out.Cause = Unknown
 		out.Summary = "its scheduler has no place for it, and what it would take to say why cannot be seen; it says: " + c.refusal()
-	case c.Waits() && c.fit != nil && !placed && d.engineSays(out, c):
+	case c.Waits() && c.Fit != nil && !placed && d.engineSays(out, c):
 	case c.Waits() && c.Age() < patience:
 		out.Summary = fmt.Sprintf("it is %s old, and nothing stands in its way", c.Age().Round(time.Second))
 	case c.State == facts.Absent && c.backsOff() != "":
@@ -61,13 +61,13 @@ func (d *Diagnoser) calm(out *Diagnosis, j *judgement) {
 // engineSays names what the engine has against the pod, where no check did: never is work called healthy for which there
 // is no place.
 func (d *Diagnoser) engineSays(out *Diagnosis, c *Case) bool {
-	i := slices.IndexFunc(d.checks, func(k *Check) bool { return k.Cause == c.fit.Cause })
-	if i < 0 || len(c.fit.Gates) == 0 {
+	i := slices.IndexFunc(d.checks, func(k *Check) bool { return k.Cause == c.Fit.Cause })
+	if i < 0 || len(c.Fit.Gates) == 0 {
 		return false
 	}
 	check := d.checks[i]
 	out.Layer, out.Cause, out.Owner, out.Advice = check.Layer, check.Cause, check.Owner, check.Remedy
-	out.Summary = c.fit.Gates[0].Sentence(c.fit.Certificates)
+	out.Summary = c.Fit.Gates[0].Sentence(c.Fit.Certificates)
 	return true
 }
 

@@ -29,8 +29,9 @@ type Case struct {
 	All    []*corev1.Pod // of the target, that exist
 	Checks []*Check      // all that are run, for a check that speaks only where no other does
 
-	fit  *Fit
-	tell func(*Case) *Fit
+	// Fit is what the engine says of the pod; nil where nodes or the pods on them may not be read, and for pods that have
+	// a node already or have ended.
+	Fit *Fit
 
 	tolerable map[string]bool // by taint: see taint.go
 }
@@ -44,16 +45,6 @@ func (c *Case) Age() time.Duration {
 		return c.Now.Sub(c.Pod.CreationTimestamp.Time)
 	}
 	return c.Now.Sub(c.Owner().GetCreationTimestamp().Time)
-}
-
-// Fit is what the engine says of the pod; nil where nodes or the pods on them may not be read, and for pods that
-// have a node already or have ended.
-func (c *Case) Fit() *Fit {
-	if c.fit == nil && c.tell != nil {
-		c.fit = c.tell(c)
-		c.tell = nil
-	}
-	return c.fit
 }
 
 // Waits says whether the pod has no node yet: it is to be created, admitted or placed.

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/engine/why"
 )
@@ -48,9 +49,9 @@ type Finding struct {
 	Owner    Owner // "": the check's
 	// Edits are alternatives: each, alone, takes this blocker away. The first one stands for it when the engine is
 	// asked whether it binds.
-	Edits []Edit
+	Edits []edit.Edit
 	// Probe stands for it instead, where what takes it away is nothing to advise.
-	Probe *Edit
+	Probe *edit.Edit
 	// Fit says that the finding is about places: it binds only as far as the engine says so. Others bind by themselves.
 	Fit bool
 	// Calm says that it is a normal part of starting and nobody needs to act.

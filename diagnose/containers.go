@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
@@ -38,7 +39,7 @@ func containersOf(p *corev1.Pod) []container {
 }
 
 // path is a JSON pointer to something of the container.
-func (c *container) path(keys ...string) string { return Pointer(slices.Concat(c.at, keys)...) }
+func (c *container) path(keys ...string) string { return edit.Pointer(slices.Concat(c.at, keys)...) }
 
 // noun is how a sentence names the container.
 func (c *container) noun() string {

@@ -8,6 +8,7 @@ import (
 
 	resourcev1 "k8s.io/api/resource/v1"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/internal/spelling"
@@ -63,28 +64,28 @@ func devicesField(o facts.Object) string {
 
 // rewrite is the edit that changes the request. Neither claims nor templates can be changed once they are there: they
 // are made anew, and from a template the pod's claims are too.
-func (c *Case) rewrite(a *askAt, text string, ops ...Op) (Edit, bool) {
-	e := Edit{Side: Workload, Cost: 2, Text: text}
+func (c *Case) rewrite(a *askAt, text string, ops ...edit.Op) (edit.Edit, bool) {
+	e := edit.Edit{Side: edit.Workload, Cost: 2, Text: text}
 	var commands []string
-	edit := func(o facts.Object) bool {
+	change := func(o facts.Object) bool {
 		field := "/" + strings.ReplaceAll(devicesField(o), ".", "/")
-		after, err := patch(o, field, ops)
+		after, err := edit.Patch(o, field, ops)
 		if err != nil {
 			return false
 		}
 		e.Set = append(e.Set, after)
 		return true
 	}
-	if !edit(a.claim.written) {
+	if !change(a.claim.written) {
 		return e, false
 	}
 	r := facts.RefTo(a.claim.written)
-	moved := make([]Op, len(ops))
+	moved := make([]edit.Op, len(ops))
 	for i, op := range ops {
 		op.Path = "/" + strings.ReplaceAll(devicesField(a.claim.written), ".", "/") + op.Path
 		moved[i] = op
 	}
-	commands = append(commands, fmt.Sprintf("kubectl get %s %s -n %s -o json | kubectl patch --local -f - --type=json -p %s -o json | kubectl replace --force -f -", strings.ToLower(r.Kind), r.Name, r.Namespace, quoted(moved)))
+	commands = append(commands, fmt.Sprintf("kubectl get %s %s -n %s -o json | kubectl patch --local -f - --type=json -p %s -o json | kubectl replace --force -f -", strings.ToLower(r.Kind), r.Name, r.Namespace, edit.QuoteOps(moved)))
 	if _, template := a.claim.written.(*resourcev1.ResourceClaimTemplate); template {
 		for _, p := range c.All {
 			if p.Spec.NodeName != "" || facts.Ended(p) {
@@ -92,7 +93,7 @@ func (c *Case) rewrite(a *askAt, text string, ops ...Op) (Edit, bool) {
 			}
 			for _, claim := range claimsOf(c.Facts, p) {
 				if claim.ResourceClaim != nil && claim.written == a.claim.written {
-					edit(claim.ResourceClaim)
+					change(claim.ResourceClaim)
 				}
 			}
 			commands = append(commands, c.startAnew(p.Name))

@@ -115,7 +115,7 @@ func strandedPod(f *facts.Facts, p *corev1.Pod) bool {
 		return false
 	}
 	n := f.NodeNamed(p.Spec.NodeName)
-	return n == nil || !nodeReady(n)
+	return n == nil || !facts.NodeReady(n)
 }
 
 // idle says whether the object is held back by its own word.
@@ -139,8 +139,7 @@ func (d *Diagnoser) judge(f *facts.Facts, target facts.Ref, top facts.Object) *j
 	defer s.leave()
 	j := &judgement{cases: casesOf(f, target, top)}
 	for _, c := range j.cases {
-		c.tell, c.Checks = s.fit, d.checks
-		c.Fit()
+		c.Fit, c.Checks = s.fit(c), d.checks
 		for _, check := range d.checks {
 			for _, found := range check.Find(c) {
 				found.check, found.pod = check, c.Pod
@@ -161,9 +160,9 @@ func (d *Diagnoser) judge(f *facts.Facts, target facts.Ref, top facts.Object) *j
 func (j *judgement) placed() bool {
 	asked := false
 	for _, c := range j.cases {
-		if c.fit != nil {
+		if c.Fit != nil {
 			asked = true
-			if !c.fit.Placed() {
+			if !c.Fit.Placed() {
 				return false
 			}
 		}
@@ -174,7 +173,7 @@ func (j *judgement) placed() bool {
 // eachFits says whether the engine has a place for every pod that waits, taken alone.
 func (j *judgement) eachFits() bool {
 	for _, c := range j.cases {
-		if c.Waits() && (c.fit == nil || !c.fit.Placed()) {
+		if c.Waits() && (c.Fit == nil || !c.Fit.Placed()) {
 			return false
 		}
 	}
@@ -206,8 +205,8 @@ func (j *judgement) outcome() string {
 	last := ""
 	all := j.starts
 	for _, c := range j.cases {
-		if c.fit != nil && len(j.starts) == 0 {
-			all = append(all, c.fit.Starts...)
+		if c.Fit != nil && len(j.starts) == 0 {
+			all = append(all, c.Fit.Starts...)
 		}
 	}
 	for _, p := range all {

@@ -3,6 +3,7 @@ package diagnose
 import (
 	"time"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/engine/why"
 )
@@ -84,20 +85,12 @@ type Blocker struct {
 	Evidence []facts.Evidence `json:"evidence,omitempty"`
 }
 
-// Side is who would make a change.
-type Side string
-
-const (
-	Workload Side = "workload"
-	Cluster  Side = "cluster"
-)
-
 // Fix is a change that was tried on a copy of the facts.
 type Fix struct {
-	Side     Side   `json:"side"`
-	Edit     string `json:"edit"`              // what to do, in words
-	Command  string `json:"command,omitempty"` // that does it; "": nobody's command line can, as with waiting
-	Verified bool   `json:"verified"`          // always true of what is printed
-	Assumes  string `json:"assumes,omitempty"`
-	Outcome  string `json:"outcome"` // what then happens
+	Side     edit.Side `json:"side"`
+	Edit     string    `json:"edit"`              // what to do, in words
+	Command  string    `json:"command,omitempty"` // that does it; "": nobody's command line can, as with waiting
+	Verified bool      `json:"verified"`          // always true of what is printed
+	Assumes  string    `json:"assumes,omitempty"`
+	Outcome  string    `json:"outcome"` // what then happens
 }

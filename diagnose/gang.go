@@ -78,11 +78,11 @@ func (f *Finding) on(subject, target facts.Object) {
 		return
 	}
 	for i := range f.Edits {
-		f.Edits[i].on = subject
+		f.Edits[i].On = subject
 	}
 	if f.Probe != nil {
 		probe := *f.Probe
-		probe.on = subject
+		probe.On = subject
 		f.Probe = &probe
 	}
 }
@@ -105,7 +105,7 @@ func (c *Case) needs(gang string, there []*corev1.Pod) (int, bool) {
 	if !strings.Contains(gang, "/gang/") {
 		return 0, false
 	}
-	if f := c.Fit(); f != nil {
+	if f := c.Fit; f != nil {
 		for _, g := range f.Gates {
 			if g.Cause == why.GangIncomplete {
 				return int(g.Need), true

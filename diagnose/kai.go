@@ -11,7 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/podspec"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/internal/spelling"
 	"github.com/berth-dev/berth/kube/dialect"
@@ -113,8 +115,8 @@ func (c *Case) kaiLine() []kaiAmount {
 		if v, ok := dialect.Number(u.Object, "spec", "resources", "gpu", "limit"); ok {
 			a.limit = v
 		}
-		a.used, _ = amountAt(kaiGPU, u.Object, "status", "allocated", kaiGPU)
-		a.kept, _ = amountAt(kaiGPU, u.Object, "status", "allocatedNonPreemptible", kaiGPU)
+		a.used, _ = podspec.AmountAt(kaiGPU, u.Object, "status", "allocated", kaiGPU)
+		a.kept, _ = podspec.AmountAt(kaiGPU, u.Object, "status", "allocatedNonPreemptible", kaiGPU)
 		out = append(out, a)
 		name = dialect.Text(u.Object, "spec", "parentQueue")
 	}
@@ -132,7 +134,7 @@ func (c *Case) kaiNeed() int64 {
 	if !c.Exists {
 		waiting += int64(c.Like)
 	}
-	each = amountsAsked(&c.Pod.Spec)[kaiGPU]
+	each = podspec.Amounts(&c.Pod.Spec)[kaiGPU]
 	if g := c.kaiGroup(); g != nil {
 		if n, ok := dialect.Number(g.Object, "spec", "minMember"); ok && n > 0 {
 			return each * min(n, max(waiting, 1))
@@ -150,7 +152,7 @@ func (c *Case) kaiFresh(values map[string]any) []facts.Object {
 	if g.Object["status"] != nil {
 		values["/status/schedulingConditions"] = nil
 	}
-	return []facts.Object{changed(g, values)}
+	return []facts.Object{edit.WithValues(g, values)}
 }
 
 func (c *Case) kaiMissing() []Finding {
@@ -174,14 +176,14 @@ func (c *Case) kaiMissing() []Finding {
 }
 
 // kaiElsewhere names other queues: leaves of the tree, those with the most alike names first.
-func (c *Case) kaiElsewhere(name string) []Edit {
+func (c *Case) kaiElsewhere(name string) []edit.Edit {
 	var leaves []string
 	for _, q := range c.ForeignNames(kaiQueues, "") {
 		if !slices.ContainsFunc(c.Foreign[kaiQueues], func(u *unstructured.Unstructured) bool { return dialect.Text(u.Object, "spec", "parentQueue") == q }) && q != name {
 			leaves = append(leaves, q)
 		}
 	}
-	var out []Edit
+	var out []edit.Edit
 	for _, q := range spelling.ByLikeness(name, leaves) {
 		if len(out) < 2 {
 			out = append(out, c.kaiRelabel(kaiQueueKey, q, fmt.Sprintf("name KAI queue %s instead of %s", q, cmp.Or(name, "none")), map[string]any{"/spec/queue": q}))
@@ -191,8 +193,8 @@ func (c *Case) kaiElsewhere(name string) []Edit {
 }
 
 // kaiRelabel sets a label that KAI's grouper reads, where it is or else on the pods, and has the group follow.
-func (c *Case) kaiRelabel(key, value, text string, group map[string]any) Edit {
-	e := Edit{Side: Workload, Cost: 2, Text: text, Set: c.kaiFresh(group)}
+func (c *Case) kaiRelabel(key, value, text string, group map[string]any) edit.Edit {
+	e := edit.Edit{Side: edit.Workload, Cost: 2, Text: text, Set: c.kaiFresh(group)}
 	if _, pod := c.Top.(*corev1.Pod); !pod && c.Top.GetLabels()[key] != "" {
 		n := c.Top.DeepCopyObject().(facts.Object)
 		labels := map[string]string{}
@@ -205,7 +207,7 @@ func (c *Case) kaiRelabel(key, value, text string, group map[string]any) Edit {
 		e.Command = fmt.Sprintf("kubectl label %s %s -n %s %s=%s --overwrite", facts.KindOfObject(c.Top).Name(), c.Top.GetName(), c.Top.GetNamespace(), key, value)
 		return e
 	}
-	e.Ops = []Op{c.putLabel(key, value)}
+	e.Ops = []edit.Op{c.putLabel(key, value)}
 	return e
 }
 
@@ -235,8 +237,8 @@ func (c *Case) kaiOverLimit() []Finding {
 }
 
 // kaiRaise raises a figure of all queues in the line that are too low.
-func (c *Case) kaiRaise(low func(kaiAmount) (field string, to int64, yes bool)) Edit {
-	e := Edit{Side: Cluster, Cost: 3, Set: c.kaiFresh(map[string]any{})}
+func (c *Case) kaiRaise(low func(kaiAmount) (field string, to int64, yes bool)) edit.Edit {
+	e := edit.Edit{Side: edit.Cluster, Cost: 3, Set: c.kaiFresh(map[string]any{})}
 	var texts, commands []string
 	for _, q := range c.kaiLine() {
 		field, to, yes := low(q)
@@ -244,8 +246,8 @@ func (c *Case) kaiRaise(low func(kaiAmount) (field string, to int64, yes bool)) 
 			continue
 		}
 		texts = append(texts, fmt.Sprintf("raise the GPU %s of KAI queue %s to %d", field, q.GetName(), to))
-		e.Set = append(e.Set, changed(q.Unstructured, map[string]any{"/spec/resources/gpu/" + field: to}))
-		commands = append(commands, patchLine(q.Unstructured, "merge", map[string]any{"spec": map[string]any{"resources": map[string]any{"gpu": map[string]any{field: to}}}}))
+		e.Set = append(e.Set, edit.WithValues(q.Unstructured, map[string]any{"/spec/resources/gpu/" + field: to}))
+		commands = append(commands, edit.PatchLine(q.Unstructured, "merge", map[string]any{"spec": map[string]any{"resources": map[string]any{"gpu": map[string]any{field: to}}}}))
 	}
 	e.Text, e.Command = strings.Join(texts, "; and "), strings.Join(commands, "\n")
 	return e

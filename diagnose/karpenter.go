@@ -15,6 +15,8 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/gpustack"
+	"github.com/berth-dev/berth/diagnose/internal/podspec"
 	"github.com/berth-dev/berth/kube/dialect"
 )
 
@@ -206,7 +208,7 @@ func (c *Case) karpenterObstacles(p *karpenterPool) []karpenterObstacle {
 	}
 	out = append(out, p.missesTerms(terms(&c.Pod.Spec))...)
 	fresh := &corev1.Node{Spec: corev1.NodeSpec{Taints: p.taints}}
-	for _, t := range untolerated(c.Pod, fresh) {
+	for _, t := range podspec.Untolerated(c.Pod, fresh) {
 		out = append(out, karpenterObstacle{taint: &t, text: "the pod does not tolerate its taint " + taintText(t)})
 	}
 	if text := c.karpenterTooSmall(p); text != "" {
@@ -257,13 +259,13 @@ var karpenterGPUType = regexp.MustCompile(`^(Standard_N|[pg]\d|gr\d|a[234]-|g2-|
 // karpenterTooSmall says in what way the pool's nodes are too small for the pod; "" where they are not, or nobody can
 // tell: which machines a cloud has is not in the cluster.
 func (c *Case) karpenterTooSmall(p *karpenterPool) string {
-	device, ask := deviceAsked(c.Pod)
+	device, ask := podspec.Device(c.Pod)
 	if device == "" || !strings.HasPrefix(device, "nvidia.com/") {
 		return ""
 	}
 	most := int64(0)
 	for _, shape := range p.shapes() {
-		most = max(most, amountOf(device, shape[corev1.ResourceName(device)]))
+		most = max(most, podspec.Amount(device, shape[corev1.ResourceName(device)]))
 	}
 	if said := c.karpenterSaid(); said.about(p.GetName(), "has enough resources", "had enough resources") {
 		return fmt.Sprintf("Karpenter knows of no machine for it with %d %s and the rest that the pod asks for", ask, device)
@@ -346,9 +348,9 @@ func karpenterList(at any, path ...string) corev1.ResourceList {
 // karpenterNode is a node as Karpenter would make one of the pool for the pod.
 func (c *Case) karpenterNode(p *karpenterPool) *corev1.Node {
 	for _, n := range p.nodes[:min(len(p.nodes), autoscalerSample)] {
-		like := sound(c.Facts, n)
+		like := gpustack.Repaired(c.Facts, n)
 		like.Spec.Taints = slices.Clone(p.taints)
-		if ok, err := nodeaffinity.GetRequiredNodeAffinity(c.Pod).Match(like); ok && err == nil && within(askOf(c.Pod), like.Status.Allocatable) {
+		if ok, err := nodeaffinity.GetRequiredNodeAffinity(c.Pod).Match(like); ok && err == nil && podspec.Fits(podspec.Requests(c.Pod), like.Status.Allocatable) {
 			return like
 		}
 	}
@@ -368,9 +370,9 @@ func (c *Case) karpenterNode(p *karpenterPool) *corev1.Node {
 			}
 		}
 	}
-	have := askOf(c.Pod)
+	have := podspec.Requests(c.Pod)
 	for _, claim := range p.claims {
-		if list := karpenterList(claim.Object, "status", "allocatable"); within(askOf(c.Pod), list) {
+		if list := karpenterList(claim.Object, "status", "allocatable"); podspec.Fits(podspec.Requests(c.Pod), list) {
 			have = list
 			break
 		}
@@ -391,10 +393,10 @@ func (p *karpenterPool) excess(like *corev1.Node, n int) []karpenterExcess {
 	limits := karpenterList(p.Object, "spec", "limits")
 	used := karpenterList(p.Object, "status", "resources")
 	var out []karpenterExcess
-	for _, name := range names(limits) {
-		x := karpenterExcess{resource: string(name), limit: amountOf(string(name), limits[name]), used: amountOf(string(name), used[name]), node: 1}
+	for _, name := range podspec.Names(limits) {
+		x := karpenterExcess{resource: string(name), limit: podspec.Amount(string(name), limits[name]), used: podspec.Amount(string(name), used[name]), node: 1}
 		if name != "nodes" {
-			x.node = amountOf(string(name), like.Status.Capacity[name])
+			x.node = podspec.Amount(string(name), like.Status.Capacity[name])
 		} else if _, ok := used[name]; !ok {
 			x.used = int64(len(p.claims))
 		}

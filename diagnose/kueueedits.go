@@ -12,7 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/podspec"
 	"github.com/berth-dev/berth/engine/why"
 	"github.com/berth-dev/berth/internal/spelling"
 	"github.com/berth-dev/berth/kube/dialect"
@@ -22,8 +24,8 @@ import (
 // would admit the work: see kueueTry.
 
 // kueueRaise raises nominal quotas of the ClusterQueue until the work fits.
-func (c *Case) kueueRaise(v *kueueView) []Edit {
-	e := Edit{Side: Cluster, Cost: 3}
+func (c *Case) kueueRaise(v *kueueView) []edit.Edit {
+	e := edit.Edit{Side: edit.Cluster, Cost: 3}
 	f, cluster := c.Facts, v.cluster
 	from, to := make(map[string]*kueueShort), make(map[string]string) // by path
 	for range 32 {
@@ -37,46 +39,46 @@ func (c *Case) kueueRaise(v *kueueView) []Edit {
 			from[path] = s
 		}
 		to[path] = why.Quantity(s.resource, s.nominal+s.need-s.free)
-		cluster = changed(cluster, map[string]any{path + "/nominalQuota": to[path]})
-		g, _, err := with(c.Facts, c.Top, []Edit{{Set: []facts.Object{cluster}}})
+		cluster = edit.WithValues(cluster, map[string]any{path + "/nominalQuota": to[path]})
+		g, _, err := edit.After(c.Facts, c.Top, []edit.Edit{{Set: []facts.Object{cluster}}})
 		if err != nil {
 			return nil
 		}
 		f = g
 	}
 	var texts []string
-	var ops []Op
+	var ops []edit.Op
 	for _, path := range slices.Sorted(maps.Keys(from)) {
 		s := from[path]
 		texts = append(texts, fmt.Sprintf("raise the quota of %s in flavor %s of ClusterQueue %s from %s to %s", s.resource, s.flavor, cluster.GetName(), why.Quantity(s.resource, s.nominal), to[path]))
-		ops = append(ops, Op{Op: "replace", Path: path + "/nominalQuota", Value: to[path]})
+		ops = append(ops, edit.Op{Op: "replace", Path: path + "/nominalQuota", Value: to[path]})
 	}
 	if len(ops) == 0 {
 		return nil
 	}
-	e.Text, e.Set, e.Command = strings.Join(texts, "; and "), []facts.Object{cluster}, patchLine(cluster, "json", ops)
+	e.Text, e.Set, e.Command = strings.Join(texts, "; and "), []facts.Object{cluster}, edit.PatchLine(cluster, "json", ops)
 	return c.kueueOnly(e)
 }
 
 // kueueBorrow raises the borrowing limit, where the rest of the cohort has enough to spare.
-func (c *Case) kueueBorrow(v *kueueView) []Edit {
+func (c *Case) kueueBorrow(v *kueueView) []edit.Edit {
 	s := v.room.short
 	if s == nil || s.borrowing < 0 || s.lendable < s.need {
 		return nil
 	}
 	path, _ := kueueQuotaAt(v.cluster, s.flavor, s.resource)
 	limit := why.Quantity(s.resource, s.used+s.need-s.nominal)
-	e := Edit{
-		Side: Cluster, Cost: 3, Set: []facts.Object{changed(v.cluster, map[string]any{path + "/borrowingLimit": limit})},
+	e := edit.Edit{
+		Side: edit.Cluster, Cost: 3, Set: []facts.Object{edit.WithValues(v.cluster, map[string]any{path + "/borrowingLimit": limit})},
 		Text:    fmt.Sprintf("let ClusterQueue %s borrow %s of %s in flavor %s from its cohort, instead of %s", v.cluster.GetName(), limit, s.resource, s.flavor, why.Quantity(s.resource, s.borrowing)),
-		Command: patchLine(v.cluster, "json", []Op{{Op: "replace", Path: path + "/borrowingLimit", Value: limit}}),
+		Command: edit.PatchLine(v.cluster, "json", []edit.Op{{Op: "replace", Path: path + "/borrowingLimit", Value: limit}}),
 	}
 	return c.kueueOnly(e)
 }
 
 // kueueOnly is the edit alone, completed, or nothing where Kueue would still hold the work back.
-func (c *Case) kueueOnly(edits ...Edit) []Edit {
-	var out []Edit
+func (c *Case) kueueOnly(edits ...edit.Edit) []edit.Edit {
+	var out []edit.Edit
 	for _, e := range edits {
 		if done, ok := c.kueueTry(e); ok {
 			out = append(out, done)
@@ -86,8 +88,8 @@ func (c *Case) kueueOnly(edits ...Edit) []Edit {
 }
 
 // kueueElsewhere moves the target to other LocalQueues of the namespace, those with the most alike names first.
-func (c *Case) kueueElsewhere(v *kueueView) []Edit {
-	var out []Edit
+func (c *Case) kueueElsewhere(v *kueueView) []edit.Edit {
+	var out []edit.Edit
 	for _, name := range spelling.ByLikeness(v.queue, c.ForeignNames(kueueLocalQueues, c.Pod.Namespace)) {
 		if name != v.queue && len(out) < 2 {
 			out = append(out, c.kueueOnly(c.kueueRequeue(v, name))...)
@@ -97,8 +99,8 @@ func (c *Case) kueueElsewhere(v *kueueView) []Edit {
 }
 
 // kueueRequeue names another LocalQueue on what the person wrote; Kueue carries it on to Workloads and pods.
-func (c *Case) kueueRequeue(v *kueueView, name string) Edit {
-	e := Edit{Side: Workload, Cost: 2, Text: fmt.Sprintf("name LocalQueue %s instead of %s", name, cmp.Or(v.queue, "none"))}
+func (c *Case) kueueRequeue(v *kueueView, name string) edit.Edit {
+	e := edit.Edit{Side: edit.Workload, Cost: 2, Text: fmt.Sprintf("name LocalQueue %s instead of %s", name, cmp.Or(v.queue, "none"))}
 	relabel := func(o facts.Object) facts.Object {
 		n := o.DeepCopyObject().(facts.Object)
 		labels := map[string]string{kueueQueueKey: name}
@@ -111,10 +113,10 @@ func (c *Case) kueueRequeue(v *kueueView, name string) Edit {
 		return n
 	}
 	for _, w := range c.kueueWaiting() {
-		e.Set = append(e.Set, changed(w, map[string]any{"/spec/queueName": name}))
+		e.Set = append(e.Set, edit.WithValues(w, map[string]any{"/spec/queueName": name}))
 	}
 	if p, ok := c.Top.(*corev1.Pod); ok {
-		e.Ops = []Op{{Op: "add", Path: Pointer("metadata", "labels", kueueQueueKey), Value: name}}
+		e.Ops = []edit.Op{{Op: "add", Path: edit.Pointer("metadata", "labels", kueueQueueKey), Value: name}}
 		if len(p.Labels) == 0 {
 			e.Ops[0] = c.putLabel(kueueQueueKey, name)
 		}
@@ -126,7 +128,7 @@ func (c *Case) kueueRequeue(v *kueueView, name string) Edit {
 }
 
 // kueueAskLess lowers what each pod asks for to what the quota has left.
-func (c *Case) kueueAskLess(v *kueueView) []Edit {
+func (c *Case) kueueAskLess(v *kueueView) []edit.Edit {
 	s := v.room.short
 	if s == nil || s.free <= 0 {
 		return nil
@@ -134,7 +136,7 @@ func (c *Case) kueueAskLess(v *kueueView) []Edit {
 	var pods, each int64
 	for _, w := range c.kueueWaiting() {
 		for _, set := range kueuePodSets(c.Facts, w) {
-			if n := amountsAsked(&set.spec)[s.resource]; n > 0 {
+			if n := podspec.Amounts(&set.spec)[s.resource]; n > 0 {
 				pods, each = pods+set.count, max(each, n)
 			}
 		}
@@ -147,27 +149,27 @@ func (c *Case) kueueAskLess(v *kueueView) []Edit {
 		return nil
 	}
 	less := why.Quantity(s.resource, s.free/pods)
-	return append(c.kueueOnly(Edit{Side: Workload, Cost: 2, Ops: []Op{op}, Text: fmt.Sprintf("ask for %s %s per pod instead of %s", less, s.resource, why.Quantity(s.resource, each))}), c.kueueFewer(v)...)
+	return append(c.kueueOnly(edit.Edit{Side: edit.Workload, Cost: 2, Ops: []edit.Op{op}, Text: fmt.Sprintf("ask for %s %s per pod instead of %s", less, s.resource, why.Quantity(s.resource, each))}), c.kueueFewer(v)...)
 }
 
 // kueueFewer has a Job run fewer pods at a time.
-func (c *Case) kueueFewer(v *kueueView) []Edit {
+func (c *Case) kueueFewer(v *kueueView) []edit.Edit {
 	j, ok := c.Top.(*batchv1.Job)
 	s := v.room.short
 	if !ok || v.work == nil || len(kueuePodSets(c.Facts, v.work)) != 1 {
 		return nil
 	}
-	each := amountsAsked(&j.Spec.Template.Spec)[s.resource]
+	each := podspec.Amounts(&j.Spec.Template.Spec)[s.resource]
 	if each == 0 || s.free/each == 0 || s.free/each >= int64(ptr.Deref(j.Spec.Parallelism, 1)) {
 		return nil
 	}
 	n := int32(s.free / each)
 	fewer := j.DeepCopy()
 	fewer.Spec.Parallelism = &n
-	return c.kueueOnly(Edit{
-		Side: Workload, Cost: 2, Set: []facts.Object{fewer, changed(v.work, map[string]any{"/spec/podSets/0/count": int64(n)})},
+	return c.kueueOnly(edit.Edit{
+		Side: edit.Workload, Cost: 2, Set: []facts.Object{fewer, edit.WithValues(v.work, map[string]any{"/spec/podSets/0/count": int64(n)})},
 		Text:    fmt.Sprintf("run %s at a time instead of %d", kueueCount(n), ptr.Deref(j.Spec.Parallelism, 1)),
-		Command: patchLine(j, "merge", map[string]any{"spec": map[string]any{"parallelism": n}}),
+		Command: edit.PatchLine(j, "merge", map[string]any{"spec": map[string]any{"parallelism": n}}),
 		Assumes: "the job can work with fewer pods at a time",
 	})
 }
@@ -180,7 +182,7 @@ func kueueCount(pods int32) string {
 }
 
 // kueueRelief is what helps against too little quota.
-func (c *Case) kueueRelief(v *kueueView) []Edit {
+func (c *Case) kueueRelief(v *kueueView) []edit.Edit {
 	if v.cluster == nil || v.room.short == nil {
 		return nil
 	}
@@ -188,7 +190,7 @@ func (c *Case) kueueRelief(v *kueueView) []Edit {
 }
 
 // kueueFound is the finding of a view: the sentence of Kueue itself where there is no better one.
-func (v *kueueView) found(message string, edits []Edit) []Finding {
+func (v *kueueView) found(message string, edits []edit.Edit) []Finding {
 	if v.message != "" && v.room.short == nil {
 		message += ": " + strings.TrimSuffix(v.message, ".")
 	}

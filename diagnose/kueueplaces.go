@@ -7,7 +7,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/podspec"
 	"github.com/berth-dev/berth/kube/dialect"
 )
 
@@ -38,7 +40,7 @@ func kueuePromised(f *facts.Facts, cluster *unstructured.Unstructured) *kueuePro
 				}
 				for _, n := range kueueNodes(f, p.flavor) {
 					p.nodes++
-					p.have += amountOf(p.resource, n.Status.Allocatable[corev1.ResourceName(p.resource)])
+					p.have += podspec.Amount(p.resource, n.Status.Allocatable[corev1.ResourceName(p.resource)])
 				}
 				if p.quota > p.have {
 					return &p
@@ -114,16 +116,16 @@ func kueueMost(f *facts.Facts, level string, spec *corev1.PodSpec) int64 {
 func holdsPods(f *facts.Facts, n *corev1.Node, spec *corev1.PodSpec) int64 {
 	free := make(map[string]int64)
 	for name, q := range n.Status.Allocatable {
-		free[string(name)] = amountOf(string(name), q)
+		free[string(name)] = podspec.Amount(string(name), q)
 	}
 	free[string(corev1.ResourcePods)] -= int64(len(f.PodsOn(n.Name)))
 	for _, p := range f.PodsOn(n.Name) {
-		for name, v := range amountsAsked(&p.Spec) {
+		for name, v := range podspec.Amounts(&p.Spec) {
 			free[name] -= v
 		}
 	}
 	n64 := max(0, free[string(corev1.ResourcePods)])
-	for name, v := range amountsAsked(spec) {
+	for name, v := range podspec.Amounts(spec) {
 		if v > 0 {
 			n64 = min(n64, max(0, free[name]/v))
 		}
@@ -144,16 +146,16 @@ func (c *Case) kueuePods(v *kueueView) int64 {
 // another level, or with preferred to a wish.
 func (c *Case) kueueTopology() string { return c.written().Annotations[kueueRequired] }
 
-func (c *Case) kueueRelevel(level string) Edit {
-	return Edit{Side: Workload, Cost: 2, Ops: []Op{{Op: "replace", Path: Pointer("metadata", "annotations", kueueRequired), Value: level}}, Text: "require one domain of " + level + " instead of " + c.kueueTopology()}
+func (c *Case) kueueRelevel(level string) edit.Edit {
+	return edit.Edit{Side: edit.Workload, Cost: 2, Ops: []edit.Op{{Op: "replace", Path: edit.Pointer("metadata", "annotations", kueueRequired), Value: level}}, Text: "require one domain of " + level + " instead of " + c.kueueTopology()}
 }
 
-func (c *Case) kueueRelax() Edit {
-	return Edit{
-		Side: Workload, Cost: 2, Text: "prefer one domain of " + c.kueueTopology() + " instead of requiring it",
-		Ops: []Op{
-			{Op: "remove", Path: Pointer("metadata", "annotations", kueueRequired)},
-			{Op: "add", Path: Pointer("metadata", "annotations", kueuePreferred), Value: c.kueueTopology()},
+func (c *Case) kueueRelax() edit.Edit {
+	return edit.Edit{
+		Side: edit.Workload, Cost: 2, Text: "prefer one domain of " + c.kueueTopology() + " instead of requiring it",
+		Ops: []edit.Op{
+			{Op: "remove", Path: edit.Pointer("metadata", "annotations", kueueRequired)},
+			{Op: "add", Path: edit.Pointer("metadata", "annotations", kueuePreferred), Value: c.kueueTopology()},
 		},
 	}
 }

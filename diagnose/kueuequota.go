@@ -13,7 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/podspec"
 	"github.com/berth-dev/berth/kube/dialect"
 )
 
@@ -88,7 +90,7 @@ func kueueAssign(f *facts.Facts, cluster *unstructured.Unstructured, works []*un
 }
 
 func kueueAssignSet(f *facts.Facts, room *kueueRoom, cluster *unstructured.Unstructured, work string, set kueuePodSet, taken map[string]int64) {
-	asks := amountsAsked(&set.spec)
+	asks := podspec.Amounts(&set.spec)
 	covered := make(map[string]bool)
 	for _, group := range dialect.Items(cluster.Object, "spec", "resourceGroups") {
 		var names []string
@@ -274,11 +276,11 @@ func kueueQuota(f *facts.Facts, cluster *unstructured.Unstructured, flavor, reso
 	if item == nil {
 		return q
 	}
-	q.nominal, _ = amountAt(resource, item, "nominalQuota")
-	if v, ok := amountAt(resource, item, "borrowingLimit"); ok {
+	q.nominal, _ = podspec.AmountAt(resource, item, "nominalQuota")
+	if v, ok := podspec.AmountAt(resource, item, "borrowingLimit"); ok {
 		q.borrowing = v
 	}
-	if v, ok := amountAt(resource, item, "lendingLimit"); ok {
+	if v, ok := podspec.AmountAt(resource, item, "lendingLimit"); ok {
 		q.kept = max(0, q.nominal-v)
 	}
 	q.used = kueueUsed(f, cluster, flavor, resource)
@@ -304,7 +306,7 @@ func kueueUsed(f *facts.Facts, cluster *unstructured.Unstructured, flavor, resou
 	for _, fl := range dialect.Items(cluster.Object, "status", "flavorsReservation") {
 		for _, r := range dialect.Items(fl, "resources") {
 			if dialect.Text(fl, "name") == flavor && dialect.Text(r, "name") == resource {
-				used, _ := amountAt(resource, r, "total")
+				used, _ := podspec.AmountAt(resource, r, "total")
 				return used
 			}
 		}
@@ -332,7 +334,7 @@ func kueueHolders(f *facts.Facts, cluster, flavor, resource string) []kueueHolde
 		var sum int64
 		for _, a := range dialect.Items(u.Object, "status", "admission", "podSetAssignments") {
 			if dialect.Text(a, "flavors", resource) == flavor {
-				v, _ := amountAt(resource, a, "resourceUsage", resource)
+				v, _ := podspec.AmountAt(resource, a, "resourceUsage", resource)
 				sum += v
 			}
 		}
@@ -368,8 +370,8 @@ func kueueEnds(f *facts.Facts, work *unstructured.Unstructured) time.Time {
 
 // kueueTry completes an edit with what Kueue would do after it: it counts the quotas of the edited objects and, where
 // all Workloads of the target fit, has them admitted. It says no where they would still wait.
-func (c *Case) kueueTry(e Edit) (Edit, bool) {
-	g, _, err := with(c.Facts, c.Top, []Edit{e})
+func (c *Case) kueueTry(e edit.Edit) (edit.Edit, bool) {
+	g, _, err := edit.After(c.Facts, c.Top, []edit.Edit{e})
 	if err != nil {
 		return e, false
 	}
@@ -422,7 +424,7 @@ func kueueOtherChecks(f *facts.Facts, cluster *unstructured.Unstructured) []stri
 
 // kueueAdmit is everything as Kueue leaves it on admission: Workloads with their conditions, owners not suspended, pods
 // without gates, all with the labels of their flavor. The edit's operations are still to come.
-func (c *Case) kueueAdmit(v *kueueView, e Edit) []facts.Object {
+func (c *Case) kueueAdmit(v *kueueView, e edit.Edit) []facts.Object {
 	var out []facts.Object
 	put := func(o facts.Object) { out = append(out, o) }
 	for _, w := range c.kueueWaiting() {
@@ -442,9 +444,9 @@ func (c *Case) kueueAdmit(v *kueueView, e Edit) []facts.Object {
 			put(j)
 		case *unstructured.Unstructured:
 			if dialect.Value(m.Object, "spec", "suspend") == true {
-				put(changed(m, map[string]any{"/spec/suspend": false}))
+				put(edit.WithValues(m, map[string]any{"/spec/suspend": false}))
 			} else if kueueSuspended(m) {
-				put(changed(m, map[string]any{"/spec/runPolicy/suspend": false}))
+				put(edit.WithValues(m, map[string]any{"/spec/runPolicy/suspend": false}))
 			}
 		}
 	}
@@ -461,7 +463,7 @@ func (c *Case) kueueAdmit(v *kueueView, e Edit) []facts.Object {
 }
 
 // before is the object as the edit sets it, without its operations.
-func (c *Case) before(o facts.Object, e Edit) facts.Object {
+func (c *Case) before(o facts.Object, e edit.Edit) facts.Object {
 	for _, s := range e.Set {
 		if facts.SameType(s, o) && s.GetName() == o.GetName() && s.GetNamespace() == o.GetNamespace() && s.GetUID() == o.GetUID() {
 			return s

@@ -6,7 +6,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/gpustack"
 )
 
 var reservationWrongZoneCheck = Check{
@@ -40,9 +42,9 @@ func reservationWrongZone(c *Case) []Finding {
 			f.Message = fmt.Sprintf("%s may only use reserved machines, reservation %s is active, and the pod asks for zone %s", p, r.text(), strings.Join(zones, ", "))
 			f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(c.Pod).In(), Field: at.field(), Value: at.text()})
 			if e, ok := c.renames(*at, at.key, r.zone); ok {
-				e.Cost = costSmall
+				e.Cost = edit.CostSmall
 				like := p.like.DeepCopy()
-				like.Labels = withLabel(like.Labels, corev1.LabelTopologyZone, r.zone)
+				like.Labels = gpustack.WithLabel(like.Labels, corev1.LabelTopologyZone, r.zone)
 				e.Set = c.autoscalerNodes(&autoscalerSource{pool: p.pool, like: like})
 				e.Assumes = "the reservation has machines left"
 				f.Edits = append(f.Edits, e)

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/podspec"
 )
 
 var autoscalerTemplateWithoutGpuCheck = Check{
@@ -18,7 +19,7 @@ var autoscalerTemplateWithoutGpuCheck = Check{
 
 func templateWithoutGPU(c *Case) []Finding {
 	said := c.autoscalerSaid()
-	device, ask := deviceAsked(c.Pod)
+	device, ask := podspec.Device(c.Pod)
 	if c.autoscalerStuck() == nil || device == "" || said.refused("Insufficient "+device) == 0 {
 		return nil
 	}

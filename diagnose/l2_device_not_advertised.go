@@ -7,7 +7,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/gpustack"
+	"github.com/berth-dev/berth/diagnose/internal/podspec"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/engine/why"
 	"github.com/berth-dev/berth/kube/dialect"
@@ -23,7 +26,7 @@ var deviceNotAdvertisedCheck = Check{
 }
 
 func deviceNotAdvertised(c *Case) []Finding {
-	if c.Fit() == nil {
+	if c.Fit == nil {
 		return notAdvertisedAsSaid(c)
 	}
 	f := c.stuck()
@@ -37,12 +40,12 @@ func deviceNotAdvertised(c *Case) []Finding {
 		}
 		found := Finding{
 			Fit: true, Probe: c.grantProbe(f),
-			Message:  fmt.Sprintf("the pod asks for %s %s, and %s%s", why.Quantity(device, asksFor(c.Pod, device)), device, advertisesNone(len(c.Nodes)), c.notYet(device)),
+			Message:  fmt.Sprintf("the pod asks for %s %s, and %s%s", why.Quantity(device, podspec.Requested(c.Pod, device)), device, advertisesNone(len(c.Nodes)), c.notYet(device)),
 			Evidence: c.gapShown(device),
 		}
 		known := slices.ContainsFunc(f.Nodes, func(n NodeFit) bool { return c.matters(&n) })
 		if known || c.autoscaled() || len(c.ConfigMaps) > 0 {
-			found.Probe = nothing("a node with the device may come") // why it does not is for others to say
+			found.Probe = edit.Nothing("a node with the device may come") // why it does not is for others to say
 		}
 		out = append(out, found)
 	}
@@ -60,19 +63,19 @@ func advertisesNone(nodes int) string {
 }
 
 // grantProbe has every node advertise what the pod asks for: it stands for hardware and software that nobody can advise.
-func (c *Case) grantProbe(f *Fit) *Edit {
-	e := &Edit{Side: Cluster, Text: "have nodes advertise what is asked for"}
+func (c *Case) grantProbe(f *Fit) *edit.Edit {
+	e := &edit.Edit{Side: edit.Cluster, Text: "have nodes advertise what is asked for"}
 	for i := range f.Nodes {
-		e.Set = append(e.Set, changedNode(sound(c.Facts, f.Nodes[i].Node), func(n *corev1.Node) { c.wish(n); c.grantAll(n) }))
+		e.Set = append(e.Set, gpustack.ChangedNode(gpustack.Repaired(c.Facts, f.Nodes[i].Node), func(n *corev1.Node) { c.wish(n); c.grantAll(n) }))
 	}
 	return e
 }
 
 // grantAll has the node offer the devices that the pod asks for, of any vendor.
 func (c *Case) grantAll(n *corev1.Node) {
-	for name, q := range askOf(c.Pod) {
-		if have := n.Status.Allocatable[name]; extended(name) && have.Cmp(q) < 0 {
-			n.Status.Allocatable, n.Status.Capacity = withQuantity(n.Status.Allocatable, name, q), withQuantity(n.Status.Capacity, name, q)
+	for name, q := range podspec.Requests(c.Pod) {
+		if have := n.Status.Allocatable[name]; podspec.Extended(name) && have.Cmp(q) < 0 {
+			n.Status.Allocatable, n.Status.Capacity = gpustack.WithQuantity(n.Status.Allocatable, name, q), gpustack.WithQuantity(n.Status.Capacity, name, q)
 		}
 	}
 }
@@ -80,15 +83,15 @@ func (c *Case) grantAll(n *corev1.Node) {
 // notYet says which nodes may still come to advertise the device, in words after a sentence; "" for none that is known.
 func (c *Case) notYet(device string) string {
 	var words []string
-	for _, p := range c.Foreign[berthPools] {
-		units, _ := pooledGPUs(c.Facts, p.GetName())
+	for _, p := range c.Foreign[gpustack.BerthPools] {
+		units, _ := gpustack.PooledGPUs(c.Facts, p.GetName())
 		wanted, ok := dialect.Number(p.Object, "spec", "nodes")
 		if named := dialect.Strings(p.Object, "spec", "nodeNames"); !ok {
 			wanted = int64(len(named))
 		}
 		have := int64(0)
 		for _, n := range c.Nodes {
-			if n.Labels[poolLabel] == p.GetName() {
+			if n.Labels[gpustack.PoolLabel] == p.GetName() {
 				have++
 			}
 		}
@@ -96,7 +99,7 @@ func (c *Case) notYet(device string) string {
 			words = append(words, fmt.Sprintf("%d of %d nodes of pool %s, with %d GPUs each, have not registered", wanted-have, wanted, p.GetName(), units))
 		}
 	}
-	if unready := len(nodesOf(c.Nodes, func(n *corev1.Node) bool { return !nodeReady(n) })); unready > 0 {
+	if unready := len(nodesOf(c.Nodes, func(n *corev1.Node) bool { return !facts.NodeReady(n) })); unready > 0 {
 		words = append(words, wording.NodesInWords(unready)+" not Ready")
 	}
 	slices.Sort(words)
@@ -126,7 +129,7 @@ func (c *Case) gapShown(device string) []facts.Evidence {
 // notAdvertisedAsSaid goes by the scheduler's words where nodes cannot be seen: a node that would not have one device even
 // when empty has none.
 func notAdvertisedAsSaid(c *Case) []Finding {
-	device, ask := deviceAsked(c.Pod)
+	device, ask := podspec.Device(c.Pod)
 	s, ok := c.Said()
 	if !ok {
 		if !c.saidOfNone() {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/gpustack"
 )
 
 var devicePluginMissingCheck = Check{
@@ -16,27 +18,27 @@ var devicePluginMissingCheck = Check{
 }
 
 func devicePluginMissing(c *Case) []Finding {
-	nodes := c.faulty(faultPlugin)
+	nodes := c.faulty(gpustack.FaultPlugin)
 	if len(nodes) == 0 {
 		return nil
 	}
-	g := gpuNodeNamed(c.Facts, nodes[0].Name)
-	stuck := func(g *gpuNode) *corev1.Pod { return g.unready(rolePlugin) }
+	g := gpustack.NodeNamed(c.Facts, nodes[0].Name)
+	stuck := func(g *gpustack.Node) *corev1.Pod { return g.Unready(gpustack.RolePlugin) }
 	message := fmt.Sprintf("no device plugin runs on %s, so that %s no GPUs", namesOf(nodes), verb(nodes, "it offers", "they offer"))
 	if stuck(g) != nil {
 		message = fmt.Sprintf("the device plugin of %s is not ready, so that %s no GPUs", namesOf(nodes), verb(nodes, "it offers", "they offer"))
 	}
 	f := Finding{
-		Fit: true, Probe: nodeProbe(nodes, c.repaired), Message: message + ": " + c.lackWords(rolePlugin, stuck(g), g),
-		Evidence: append(nodesShow(nodes, gpusShown), c.lackShown(rolePlugin, stuck(g), g)...),
+		Fit: true, Probe: nodeProbe(nodes, func(n *corev1.Node) { c.repaired(n) }), Message: message + ": " + c.lackWords(gpustack.RolePlugin, stuck(g), g),
+		Evidence: append(nodesShow(nodes, gpusShown), c.lackShown(gpustack.RolePlugin, stuck(g), g)...),
 		Calm: allNodes(nodes, func(n *corev1.Node) bool {
-			p := stuck(gpuNodeNamed(c.Facts, n.Name))
+			p := stuck(gpustack.NodeNamed(c.Facts, n.Name))
 			return p != nil && c.stackStarting(p, pluginTakes)
-		}) && c.comes(nodes, c.repaired),
+		}) && c.comes(nodes, func(n *corev1.Node) { c.repaired(n) }),
 	}
-	absent := nodesWhere(nodes, func(n *corev1.Node) bool { return stuck(gpuNodeNamed(c.Facts, n.Name)) == nil })
-	f.Edits = c.bringBack(rolePlugin, absent)
-	if e, ok := c.restart(rolePlugin, nodes, stuck); ok && !f.Calm {
+	absent := nodesWhere(nodes, func(n *corev1.Node) bool { return stuck(gpustack.NodeNamed(c.Facts, n.Name)) == nil })
+	f.Edits = c.bringBack(gpustack.RolePlugin, absent)
+	if e, ok := c.restart(gpustack.RolePlugin, nodes, stuck); ok && !f.Calm {
 		f.Edits = append(f.Edits, e)
 	}
 	return []Finding{f}

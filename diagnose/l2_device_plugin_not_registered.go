@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/gpustack"
 )
 
 var devicePluginNotRegisteredCheck = Check{
@@ -19,32 +20,34 @@ var devicePluginNotRegisteredCheck = Check{
 }
 
 func devicePluginNotRegistered(c *Case) []Finding {
-	nodes := c.faulty(faultSilent)
+	nodes := c.faulty(gpustack.FaultSilent)
 	if len(nodes) == 0 {
 		return nil
 	}
-	plugin := func(n *corev1.Node) *corev1.Pod { return gpuNodeNamed(c.Facts, n.Name).ready(rolePlugin)[0] }
+	plugin := func(n *corev1.Node) *corev1.Pod {
+		return gpustack.NodeNamed(c.Facts, n.Name).Ready(gpustack.RolePlugin)[0]
+	}
 	first := plugin(nodes[0].Node)
-	f := Finding{Fit: true, Probe: nodeProbe(nodes, c.repaired), Evidence: nodesShow(nodes, gpusShown)}
-	mounted := mountsSockets(&first.Spec)
+	f := Finding{Fit: true, Probe: nodeProbe(nodes, func(n *corev1.Node) { c.repaired(n) }), Evidence: nodesShow(nodes, gpusShown)}
+	mounted := gpustack.MountsSockets(&first.Spec)
 	what := fmt.Sprintf("the device plugin on %s runs, and %s no GPUs", namesOf(nodes), verb(nodes, "the node offers", "the nodes offer"))
 	if mounted {
 		f.Message = what + ": it has not registered with the kubelet"
 		f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(first).In(), Field: "status.conditions[type=Ready]", Value: "True"})
-		if e, ok := c.restart(rolePlugin, nodes, func(g *gpuNode) *corev1.Pod { return g.ready(rolePlugin)[0] }); ok {
+		if e, ok := c.restart(gpustack.RolePlugin, nodes, func(g *gpustack.Node) *corev1.Pod { return g.Ready(gpustack.RolePlugin)[0] }); ok {
 			f.Edits = append(f.Edits, e)
 		}
 		return []Finding{f}
 	}
-	f.Message = what + fmt.Sprintf(": pod %s does not mount the host's %s and cannot register", first.Name, pluginSockets)
-	f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(first).In(), Field: "spec.volumes", Value: "no hostPath " + pluginSockets})
-	if d, ok := c.Controller(first).(*appsv1.DaemonSet); ok && !mountsSockets(&d.Spec.Template.Spec) {
+	f.Message = what + fmt.Sprintf(": pod %s does not mount the host's %s and cannot register", first.Name, gpustack.PluginSockets)
+	f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(first).In(), Field: "spec.volumes", Value: "no hostPath " + gpustack.PluginSockets})
+	if d, ok := c.Controller(first).(*appsv1.DaemonSet); ok && !gpustack.MountsSockets(&d.Spec.Template.Spec) {
 		of := nodesWhere(nodes, func(n *corev1.Node) bool { o := c.Controller(plugin(n)); return o != nil && o.GetUID() == d.UID })
 		if e, ok := c.mountSockets(d, of); ok {
 			f.Edits = append(f.Edits, e)
 		}
 	} else if ok {
-		if e, ok := c.restart(rolePlugin, nodes, func(g *gpuNode) *corev1.Pod { return g.ready(rolePlugin)[0] }); ok {
+		if e, ok := c.restart(gpustack.RolePlugin, nodes, func(g *gpustack.Node) *corev1.Pod { return g.Ready(gpustack.RolePlugin)[0] }); ok {
 			f.Edits = append(f.Edits, e)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
@@ -80,11 +81,11 @@ func (c *Case) silentNodes(class *resourcev1.DeviceClass, offers []*device, evid
 			speaks[node], like = true, v.slice
 		}
 	}
-	f := c.Fit()
+	f := c.Fit
 	if like == nil || f == nil {
 		return nil
 	}
-	probe := &Edit{Side: Cluster, Text: "have the driver publish the devices of more nodes"}
+	probe := &edit.Edit{Side: edit.Cluster, Text: "have the driver publish the devices of more nodes"}
 	var mute []string
 	for i := range f.Nodes {
 		n := f.Nodes[i].Node

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/gpustack"
 )
 
 var driverNotReadyCheck = Check{
@@ -16,30 +18,30 @@ var driverNotReadyCheck = Check{
 }
 
 func driverNotReady(c *Case) []Finding {
-	nodes := c.faulty(faultDriver)
+	nodes := c.faulty(gpustack.FaultDriver)
 	if len(nodes) == 0 {
 		return nil
 	}
-	g := gpuNodeNamed(c.Facts, nodes[0].Name)
+	g := gpustack.NodeNamed(c.Facts, nodes[0].Name)
 	role, pod := lackingDriver(g)
 	f := Finding{
-		Fit: true, Probe: nodeProbe(nodes, c.repaired),
+		Fit: true, Probe: nodeProbe(nodes, func(n *corev1.Node) { c.repaired(n) }),
 		Message:  fmt.Sprintf("%s %s no GPUs, because the %s is not ready: %s", namesOf(nodes), verb(nodes, "offers", "offer"), role, c.lackWords(role, pod, g)),
 		Evidence: append(nodesShow(nodes, gpusShown), c.lackShown(role, pod, g)...),
 	}
-	young := func(g *gpuNode) bool {
+	young := func(g *gpustack.Node) bool {
 		_, p := lackingDriver(g)
 		return p != nil && c.stackStarting(p, driverTakes)
 	}
-	f.Calm = allNodes(nodes, func(n *corev1.Node) bool { return young(gpuNodeNamed(c.Facts, n.Name)) }) && c.comes(nodes, c.repaired)
-	for _, r := range []stackRole{roleDriver, roleToolkit} {
-		mine := func(g *gpuNode) bool { role, _ := lackingDriver(g); return role == r }
+	f.Calm = allNodes(nodes, func(n *corev1.Node) bool { return young(gpustack.NodeNamed(c.Facts, n.Name)) }) && c.comes(nodes, func(n *corev1.Node) { c.repaired(n) })
+	for _, r := range []gpustack.Role{gpustack.RoleDriver, gpustack.RoleToolkit} {
+		mine := func(g *gpustack.Node) bool { role, _ := lackingDriver(g); return role == r }
 		absent := nodesWhere(nodes, func(n *corev1.Node) bool {
-			g := gpuNodeNamed(c.Facts, n.Name)
+			g := gpustack.NodeNamed(c.Facts, n.Name)
 			return mine(g) && len(g.Pods[r]) == 0
 		})
 		f.Edits = append(f.Edits, c.bringBack(r, absent)...)
-		if e, ok := c.restart(r, nodesWhere(nodes, func(n *corev1.Node) bool { return mine(gpuNodeNamed(c.Facts, n.Name)) }), func(g *gpuNode) *corev1.Pod { return g.unready(r) }); ok && !f.Calm {
+		if e, ok := c.restart(r, nodesWhere(nodes, func(n *corev1.Node) bool { return mine(gpustack.NodeNamed(c.Facts, n.Name)) }), func(g *gpustack.Node) *corev1.Pod { return g.Unready(r) }); ok && !f.Calm {
 			f.Edits = append(f.Edits, e)
 		}
 	}
@@ -47,15 +49,15 @@ func driverNotReady(c *Case) []Finding {
 }
 
 // lackingDriver is which of the two is not ready, and its pod where there is one.
-func lackingDriver(g *gpuNode) (stackRole, *corev1.Pod) {
-	if len(g.ready(roleDriver)) == 0 {
-		if p := g.unready(roleDriver); p != nil {
-			return roleDriver, p
+func lackingDriver(g *gpustack.Node) (gpustack.Role, *corev1.Pod) {
+	if len(g.Ready(gpustack.RoleDriver)) == 0 {
+		if p := g.Unready(gpustack.RoleDriver); p != nil {
+			return gpustack.RoleDriver, p
 		}
-		if p := g.unready(roleToolkit); p != nil {
-			return roleToolkit, p
+		if p := g.Unready(gpustack.RoleToolkit); p != nil {
+			return gpustack.RoleToolkit, p
 		}
-		return roleDriver, nil
+		return gpustack.RoleDriver, nil
 	}
-	return roleToolkit, g.unready(roleToolkit)
+	return gpustack.RoleToolkit, g.Unready(gpustack.RoleToolkit)
 }

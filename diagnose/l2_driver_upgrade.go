@@ -5,7 +5,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/gpustack"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
@@ -19,17 +21,17 @@ var driverUpgradeCheck = Check{
 }
 
 func driverUpgrade(c *Case) []Finding {
-	nodes := c.inState(nodeUpgrades)
+	nodes := c.inState(gpustack.NodeUpgrades)
 	if len(nodes) == 0 {
 		return nil
 	}
-	done := func(n *corev1.Node) { clearState(c.Facts, n); uncordon(n); c.repaired(n) }
-	failed := nodesWhere(nodes, func(n *corev1.Node) bool { return n.Labels[labelUpgrade] == "upgrade-failed" })
+	done := func(n *corev1.Node) { gpustack.ClearState(c.Facts, n); gpustack.Uncordon(n); c.repaired(n) }
+	failed := nodesWhere(nodes, func(n *corev1.Node) bool { return n.Labels[gpustack.LabelUpgrade] == "upgrade-failed" })
 	f := Finding{
 		Fit: true, Probe: nodeProbe(nodes, done),
 		Message: fmt.Sprintf("the GPU driver of %s is being upgraded: %s", namesOf(nodes), c.upgradeWords(nodes[0].Node)),
 		Evidence: nodesShow(nodes, func(n *corev1.Node) []facts.Evidence {
-			return []facts.Evidence{{Field: fmt.Sprintf("metadata.labels[%q]", labelUpgrade), Value: n.Labels[labelUpgrade]}, {Field: "spec.unschedulable", Value: fmt.Sprint(n.Spec.Unschedulable)}}
+			return []facts.Evidence{{Field: fmt.Sprintf("metadata.labels[%q]", gpustack.LabelUpgrade), Value: n.Labels[gpustack.LabelUpgrade]}, {Field: "spec.unschedulable", Value: fmt.Sprint(n.Spec.Unschedulable)}}
 		}),
 		Advice: "Wait until the upgrade is done; nothing needs to be changed.",
 	}
@@ -37,10 +39,10 @@ func driverUpgrade(c *Case) []Finding {
 		few := c.fewest(failed, done)
 		f.Message = fmt.Sprintf("the upgrade of the GPU driver of %s has failed, and the Operator keeps work off", namesOf(failed))
 		f.Advice = "Read the log of the driver's pod on the node, repair it, and have the Operator try again."
-		f.Edits = []Edit{{
-			Side: Cluster, Cost: 4, Set: mended(few, done), Assumes: "the upgrade succeeds this time",
+		f.Edits = []edit.Edit{{
+			Side: edit.Cluster, Cost: 4, Set: mended(few, done), Assumes: "the upgrade succeeds this time",
 			Text:    "have the Operator try the upgrade of " + namesOf(few) + " again",
-			Command: fmt.Sprintf("kubectl label node %s %s=upgrade-required --overwrite", nodeWords(few), labelUpgrade),
+			Command: fmt.Sprintf("kubectl label node %s %s=upgrade-required --overwrite", nodeWords(few), gpustack.LabelUpgrade),
 		}}
 	}
 	return []Finding{f}
@@ -48,10 +50,10 @@ func driverUpgrade(c *Case) []Finding {
 
 // upgradeWords is what the upgrade does now.
 func (c *Case) upgradeWords(n *corev1.Node) string {
-	state := n.Labels[labelUpgrade]
+	state := n.Labels[gpustack.LabelUpgrade]
 	holders := 0
 	for _, p := range c.PodsOn(n.Name) {
-		if wantsGPU(p) {
+		if gpustack.WantsGPU(p) {
 			holders++
 		}
 	}

@@ -4,7 +4,10 @@ import (
 	"fmt"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/gpustack"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
@@ -18,17 +21,17 @@ var gpuOperatorNotReadyCheck = Check{
 }
 
 func gpuOperatorNotReady(c *Case) []Finding {
-	if !wantsGPU(c.Pod) {
+	if !gpustack.WantsGPU(c.Pod) {
 		return nil
 	}
-	reason, message, e := operatorSays(c.Facts)
+	reason, message, e := gpustack.OperatorSays(c.Facts)
 	if reason == "" {
 		return nil
 	}
-	nodes := c.faulty(faultOperator)
-	mend := c.repaired
-	if len(nodes) == 0 && reason == "NFDLabelsMissing" && len(stack(c.Facts).nodes) == 0 {
-		nodes, mend = c.unlabelled(), c.grant
+	nodes := c.faulty(gpustack.FaultOperator)
+	mend := func(n *corev1.Node) { c.repaired(n) }
+	if len(nodes) == 0 && reason == "NFDLabelsMissing" && len(gpustack.Of(c.Facts).Nodes) == 0 {
+		nodes, mend = c.unlabelled(), func(n *corev1.Node) { c.grant(n) }
 	}
 	if len(nodes) == 0 {
 		return nil

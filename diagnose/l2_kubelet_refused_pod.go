@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
@@ -30,7 +31,7 @@ func kubeletRefusedPod(c *Case) []Finding {
 	f := Finding{Evidence: []facts.Evidence{c.failure()}}
 	node, bare := c.Pod.Spec.NodeName, metav1.GetControllerOfNoCopy(c.Pod) == nil
 	if bare {
-		f.Edits = []Edit{c.anew()}
+		f.Edits = []edit.Edit{c.anew()}
 	}
 	switch {
 	case reason == "UnexpectedAdmissionError":
@@ -47,27 +48,27 @@ func kubeletRefusedPod(c *Case) []Finding {
 }
 
 // anew makes a pod that nobody else makes again, for the scheduler to place.
-func (c *Case) anew() Edit {
+func (c *Case) anew() edit.Edit {
 	fresh := c.Pod.DeepCopy()
 	fresh.Spec.NodeName, fresh.Status = "", corev1.PodStatus{Phase: corev1.PodPending}
 	fresh.CreationTimestamp = metav1.NewTime(c.Now)
-	return Edit{Side: Workload, Text: "make the pod anew, for the scheduler to place", Set: []facts.Object{fresh}, Command: patchCommand(c.Pod, nil), Cost: 2}
+	return edit.Edit{Side: edit.Workload, Text: "make the pod anew, for the scheduler to place", Set: []facts.Object{fresh}, Command: edit.PatchCommand(c.Pod, nil), Cost: 2}
 }
 
 // keepOff closes the node that refuses pods, and has the pod made elsewhere: by its owner, or by hand where it has none.
-func (c *Case) keepOff(bare bool) []Edit {
+func (c *Case) keepOff(bare bool) []edit.Edit {
 	p, n := c.Pod, c.NodeNamed(c.Pod.Spec.NodeName)
 	if n == nil {
 		return nil
 	}
 	closed := n.DeepCopy()
 	closed.Spec.Unschedulable = true
-	e := Edit{Side: Cluster, Text: fmt.Sprintf("keep new pods off node %s until it is repaired", n.Name), Cost: 3, Set: []facts.Object{closed}, Assumes: "other nodes do not refuse it"}
+	e := edit.Edit{Side: edit.Cluster, Text: fmt.Sprintf("keep new pods off node %s until it is repaired", n.Name), Cost: 3, Set: []facts.Object{closed}, Assumes: "other nodes do not refuse it"}
 	if bare {
 		again := c.anew()
 		e.Set, e.Text = append(e.Set, again.Set...), e.Text+", and make the pod anew"
 		e.Command = fmt.Sprintf("kubectl cordon %s\n%s", n.Name, again.Command)
-		return []Edit{e}
+		return []edit.Edit{e}
 	}
 	var names []string
 	for _, other := range c.All {
@@ -77,5 +78,5 @@ func (c *Case) keepOff(bare bool) []Edit {
 	}
 	e.Text += ", and remove the pods that it refused"
 	e.Command = fmt.Sprintf("kubectl cordon %s\nkubectl delete pod -n %s %s", n.Name, p.Namespace, strings.Join(names, " "))
-	return []Edit{e}
+	return []edit.Edit{e}
 }

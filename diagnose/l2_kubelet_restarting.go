@@ -1,6 +1,12 @@
 package diagnose
 
-import "fmt"
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/gpustack"
+)
 
 var kubeletRestartingCheck = Check{
 	Cause: "kubelet-restarting", Layer: L2, Owner: Nobody, Stage: Place, Rank: 44,
@@ -12,15 +18,15 @@ var kubeletRestartingCheck = Check{
 }
 
 func kubeletRestarting(c *Case) []Finding {
-	nodes := c.faulty(faultKubelet)
+	nodes := c.faulty(gpustack.FaultKubelet)
 	if len(nodes) == 0 {
 		return nil
 	}
 	f := Finding{
-		Fit: true, Calm: c.comes(nodes, c.repaired), Probe: nodeProbe(nodes, c.repaired),
+		Fit: true, Calm: c.comes(nodes, func(n *corev1.Node) { c.repaired(n) }), Probe: nodeProbe(nodes, func(n *corev1.Node) { c.repaired(n) }),
 		Message:  fmt.Sprintf("the kubelet of %s has just started, and its device plugin has yet to register: no GPUs are offered for a minute or two", namesOf(nodes)),
 		Evidence: nodesShow(nodes, gpusShown),
-		Until:    c.Now.Add(settling), Because: "a device plugin registers within two minutes after its kubelet has started",
+		Until:    c.Now.Add(gpustack.Settling), Because: "a device plugin registers within two minutes after its kubelet has started",
 	}
 	if events := c.EventsNamed("Node", "", nodes[0].Name, "Starting", "Rebooted"); len(events) > 0 {
 		f.Evidence = append(f.Evidence, shown(events[0]))

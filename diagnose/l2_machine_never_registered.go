@@ -44,7 +44,7 @@ func machineNeverRegistered(c *Case) []Finding {
 // autoscalerLate is about a group that was to grow for the pod, where its status cannot be seen and no node came.
 func (c *Case) autoscalerLate() (Finding, bool) {
 	w := c.autoscalerSaid()
-	if w == nil || len(w.grows) == 0 || len(autoscalerGroups(c.Facts)) > 0 || !c.unmatched(c.Fit()) {
+	if w == nil || len(w.grows) == 0 || len(autoscalerGroups(c.Facts)) > 0 || !c.unmatched(c.Fit) {
 		return Finding{}, false
 	}
 	age := c.Now.Sub(facts.EventTime(w.event))

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/gpustack"
 )
 
 var migReconfiguringCheck = Check{
@@ -18,36 +19,36 @@ var migReconfiguringCheck = Check{
 }
 
 func migReconfiguring(c *Case) []Finding {
-	if !wantsGPU(c.Pod) {
+	if !gpustack.WantsGPU(c.Pod) {
 		return nil
 	}
-	nodes := c.inState(nodeRepartitions)
+	nodes := c.inState(gpustack.NodeRepartitions)
 	if len(nodes) == 0 {
 		return nil
 	}
 	mend := func(n *corev1.Node) {
-		partition(c.Facts, n)
-		clearState(c.Facts, n)
-		uncordon(n)
-		wake(n)
+		gpustack.Partition(c.Facts, n)
+		gpustack.ClearState(c.Facts, n)
+		gpustack.Uncordon(n)
+		gpustack.Wake(n)
 		c.repaired(n)
 	}
 	first := nodes[0].Node
 	f := Finding{
 		Fit: true, Probe: nodeProbe(nodes, mend),
-		Message: fmt.Sprintf("the GPUs of %s are being divided as %s: the MIG manager's state is %s", namesOf(nodes), first.Labels[labelMIG], first.Labels[labelMIGState]),
+		Message: fmt.Sprintf("the GPUs of %s are being divided as %s: the MIG manager's state is %s", namesOf(nodes), first.Labels[gpustack.LabelMIG], first.Labels[gpustack.LabelMIGState]),
 		Evidence: nodesShow(nodes, func(n *corev1.Node) []facts.Evidence {
 			return append([]facts.Evidence{
-				{Field: fmt.Sprintf("metadata.labels[%q]", labelMIG), Value: n.Labels[labelMIG]}, {Field: fmt.Sprintf("metadata.labels[%q]", labelMIGState), Value: n.Labels[labelMIGState]},
+				{Field: fmt.Sprintf("metadata.labels[%q]", gpustack.LabelMIG), Value: n.Labels[gpustack.LabelMIG]}, {Field: fmt.Sprintf("metadata.labels[%q]", gpustack.LabelMIGState), Value: n.Labels[gpustack.LabelMIGState]},
 			}, gpusShown(n)...)
 		}),
-		Advice: "Wait until the MIG manager is done: the label " + labelMIGState + " turns to success.",
+		Advice: "Wait until the MIG manager is done: the label " + gpustack.LabelMIGState + " turns to success.",
 	}
-	if first.Labels[labelMIGState] == "failed" {
-		f.Message = fmt.Sprintf("the MIG manager could not divide the GPUs of %s as %s", namesOf(nodes), first.Labels[labelMIG])
+	if first.Labels[gpustack.LabelMIGState] == "failed" {
+		f.Message = fmt.Sprintf("the MIG manager could not divide the GPUs of %s as %s", namesOf(nodes), first.Labels[gpustack.LabelMIG])
 		f.Advice = "Read the log of the MIG manager's pod on the node; work that still holds a GPU of it is the usual reason."
 	}
-	if pods := gpuNodeNamed(c.Facts, first.Name).Pods[roleMIG]; len(pods) > 0 {
+	if pods := gpustack.NodeNamed(c.Facts, first.Name).Pods[gpustack.RoleMIG]; len(pods) > 0 {
 		f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(pods[0]).In(), Field: "status.phase", Value: string(pods[0].Status.Phase)})
 	}
 	return []Finding{f}

@@ -10,7 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/gpustack"
+	"github.com/berth-dev/berth/diagnose/internal/podspec"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
@@ -24,38 +27,38 @@ var migShapeMismatchCheck = Check{
 }
 
 func migShapeMismatch(c *Case) []Finding {
-	if f := c.stuck(); f == nil || !aboutPlaces(f) || !wantsGPU(c.Pod) {
+	if f := c.stuck(); f == nil || !aboutPlaces(f) || !gpustack.WantsGPU(c.Pod) {
 		return nil
 	}
-	whole, parts := gpuAsk(c.Pod, wholeGPU), migAsk(c.Pod)
+	whole, parts := gpustack.GpuAsk(c.Pod, gpustack.WholeGPU), gpustack.MigAsk(c.Pod)
 	var others, uneven []*NodeFit // offer GPUs, and not as asked; offer none for that reason
-	for i := range c.Fit().Nodes {
-		n := &c.Fit().Nodes[i]
-		if gpuNodeNamed(c.Facts, n.Name) == nil || !c.attracts(n.Node) {
+	for i := range c.Fit.Nodes {
+		n := &c.Fit.Nodes[i]
+		if gpustack.NodeNamed(c.Facts, n.Name) == nil || !c.attracts(n.Node) {
 			continue
 		}
-		whole := changedNode(sound(c.Facts, n.Node), c.wish)
+		whole := gpustack.ChangedNode(gpustack.Repaired(c.Facts, n.Node), func(n *corev1.Node) { c.wish(n) })
 		switch {
-		case stack(c.Facts).faults[n.Name] == faultUneven:
+		case gpustack.Of(c.Facts).Faults[n.Name] == gpustack.FaultUneven:
 			uneven = append(uneven, n)
 		case c.offersAll(whole):
 			return nil // the shape exists: something else is in the way
-		case offersMIG(whole) || len(parts) > 0 && offers(whole, wholeGPU) > 0:
+		case gpustack.OffersMIG(whole) || len(parts) > 0 && gpustack.Offers(whole, gpustack.WholeGPU) > 0:
 			others = append(others, n)
 		}
 	}
 	if len(uneven) > 0 && len(others) == 0 && len(parts) == 0 {
 		return []Finding{c.unevenFinding(uneven)}
 	}
-	if len(others) == 0 || len(parts) == 0 && !slices.ContainsFunc(others, func(n *NodeFit) bool { return offersMIG(n.Node) }) {
+	if len(others) == 0 || len(parts) == 0 && !slices.ContainsFunc(others, func(n *NodeFit) bool { return gpustack.OffersMIG(n.Node) }) {
 		return nil
 	}
 	f := Finding{
 		Fit: true, Message: fmt.Sprintf("the pod asks for %s, and %s %s %s", gpuAskWords(whole, parts), namesOf(others), verb(others, "offers", "offer"), offerWords(others[0].Node)),
 		Evidence: nodesShow(others, partsShown), Edits: append(c.askOther(whole, parts, others), c.divideAnew(whole, parts, others)...),
 	}
-	if len(f.Edits) == 0 || f.Edits[0].Side != Cluster {
-		f.Probe = nodeProbe(others, c.grant)
+	if len(f.Edits) == 0 || f.Edits[0].Side != edit.Cluster {
+		f.Probe = nodeProbe(others, func(n *corev1.Node) { c.grant(n) })
 	}
 	return []Finding{f}
 }
@@ -69,14 +72,14 @@ func (c *Case) attracts(n *corev1.Node) bool {
 // offersAll says whether the node has some of every kind of GPU that the pod asks for.
 func (c *Case) offersAll(n *corev1.Node) bool {
 	for _, name := range facts.ExtendedOf(c.Pod) {
-		if strings.HasPrefix(name, "nvidia.com/") && offers(n, corev1.ResourceName(name)) == 0 {
+		if strings.HasPrefix(name, "nvidia.com/") && gpustack.Offers(n, corev1.ResourceName(name)) == 0 {
 			return false
 		}
 	}
 	return true
 }
 
-func gpuAskWords(whole int64, parts []migProfile) string {
+func gpuAskWords(whole int64, parts []gpustack.MigProfile) string {
 	var out []string
 	if whole == 1 {
 		out = append(out, "1 whole GPU")
@@ -84,26 +87,26 @@ func gpuAskWords(whole int64, parts []migProfile) string {
 		out = append(out, fmt.Sprintf("%d whole GPUs", whole))
 	}
 	for _, p := range parts {
-		out = append(out, string(p.resource()))
+		out = append(out, string(p.Resource()))
 	}
 	return strings.Join(out, " and ")
 }
 
 func offerWords(n *corev1.Node) string {
 	var out []string
-	for _, p := range migOf(n.Status.Allocatable) {
-		out = append(out, fmt.Sprintf("%d of %s", offers(n, p.resource()), p.resource()))
+	for _, p := range gpustack.MigOf(n.Status.Allocatable) {
+		out = append(out, fmt.Sprintf("%d of %s", gpustack.Offers(n, p.Resource()), p.Resource()))
 	}
-	if whole := offers(n, wholeGPU); whole > 0 {
+	if whole := gpustack.Offers(n, gpustack.WholeGPU); whole > 0 {
 		out = append(out, wording.Number(whole, "whole GPU"))
 	}
 	return strings.Join(out, ", ")
 }
 
 func partsShown(n *corev1.Node) []facts.Evidence {
-	out := []facts.Evidence{quantityShown(n.Status.Allocatable, "status.allocatable", wholeGPU)}
-	for _, p := range migOf(n.Status.Allocatable) {
-		out = append(out, quantityShown(n.Status.Allocatable, "status.allocatable", p.resource()))
+	out := []facts.Evidence{quantityShown(n.Status.Allocatable, "status.allocatable", gpustack.WholeGPU)}
+	for _, p := range gpustack.MigOf(n.Status.Allocatable) {
+		out = append(out, quantityShown(n.Status.Allocatable, "status.allocatable", p.Resource()))
 	}
 	return out
 }
@@ -111,50 +114,52 @@ func partsShown(n *corev1.Node) []facts.Evidence {
 // unevenFinding is about GPUs that are divided differently where one strategy has to count them all.
 func (c *Case) unevenFinding(nodes []*NodeFit) Finding {
 	return Finding{
-		Fit: true, Probe: nodeProbe(nodes, c.repaired),
+		Fit: true, Probe: nodeProbe(nodes, func(n *corev1.Node) { c.repaired(n) }),
 		Message: fmt.Sprintf("%s %s no GPUs: they are divided in different ways, which the MIG strategy single cannot count", namesOf(nodes), verb(nodes, "offers", "offer")),
 		Evidence: nodesShow(nodes, func(n *corev1.Node) []facts.Evidence {
-			return append([]facts.Evidence{{Field: fmt.Sprintf("metadata.labels[%q]", labelProduct), Value: n.Labels[labelProduct]}}, gpusShown(n)...)
+			return append([]facts.Evidence{{Field: fmt.Sprintf("metadata.labels[%q]", gpustack.LabelProduct), Value: n.Labels[gpustack.LabelProduct]}}, gpusShown(n)...)
 		}),
 		Advice: "Divide all GPUs of the node alike, or use the MIG strategy mixed.",
 	}
 }
 
 // askOther has the pod ask for what the nodes offer, where it asks for one GPU.
-func (c *Case) askOther(whole int64, parts []migProfile, nodes []*NodeFit) []Edit {
-	var out []Edit
+func (c *Case) askOther(whole int64, parts []gpustack.MigProfile, nodes []*NodeFit) []edit.Edit {
+	var out []edit.Edit
 	for _, p := range offeredParts(nodes) {
 		switch {
 		case whole > 0 && len(parts) > 0:
 			if slices.Contains(parts, p) {
-				out = append(out, c.askInstead(p.resource(), 1, fmt.Sprintf("ask for %s alone, without a whole GPU beside it", p.resource())))
+				out = append(out, c.askInstead(p.Resource(), 1, fmt.Sprintf("ask for %s alone, without a whole GPU beside it", p.Resource())))
 			}
-		case whole == 1 && len(parts) == 0, whole == 0 && len(parts) == 1 && p.memory >= parts[0].memory:
-			e := c.askInstead(p.resource(), 1, fmt.Sprintf("ask for 1 of %s instead of %s", p.resource(), gpuAskWords(whole, parts)))
+		case whole == 1 && len(parts) == 0, whole == 0 && len(parts) == 1 && p.Memory >= parts[0].Memory:
+			e := c.askInstead(p.Resource(), 1, fmt.Sprintf("ask for 1 of %s instead of %s", p.Resource(), gpuAskWords(whole, parts)))
 			if whole > 0 {
-				e.Assumes = fmt.Sprintf("%d GB of GPU memory and %d of 7 parts of a GPU are enough", p.memory, p.slices)
+				e.Assumes = fmt.Sprintf("%d GB of GPU memory and %d of 7 parts of a GPU are enough", p.Memory, p.Slices)
 			}
 			out = append(out, e)
 		}
 	}
-	if whole == 0 && len(parts) == 1 && slices.ContainsFunc(nodes, func(n *NodeFit) bool { return offers(sound(c.Facts, n.Node), wholeGPU) > 0 }) {
-		out = append(out, c.askInstead(wholeGPU, 1, fmt.Sprintf("ask for 1 whole GPU instead of %s", parts[0].resource())))
+	if whole == 0 && len(parts) == 1 && slices.ContainsFunc(nodes, func(n *NodeFit) bool {
+		return gpustack.Offers(gpustack.Repaired(c.Facts, n.Node), gpustack.WholeGPU) > 0
+	}) {
+		out = append(out, c.askInstead(gpustack.WholeGPU, 1, fmt.Sprintf("ask for 1 whole GPU instead of %s", parts[0].Resource())))
 	}
-	return slices.DeleteFunc(out[:min(len(out), 3)], func(e Edit) bool { return len(e.Ops) == 0 })
+	return slices.DeleteFunc(out[:min(len(out), 3)], func(e edit.Edit) bool { return len(e.Ops) == 0 })
 }
 
 // offeredParts are the profiles that the nodes offer, the largest first.
-func offeredParts(nodes []*NodeFit) []migProfile {
+func offeredParts(nodes []*NodeFit) []gpustack.MigProfile {
 	sum := corev1.ResourceList{}
 	for _, n := range nodes {
-		plus(sum, n.Status.Allocatable)
+		podspec.Add(sum, n.Status.Allocatable)
 	}
-	return migOf(sum)
+	return gpustack.MigOf(sum)
 }
 
 // askInstead has the containers that ask for GPUs ask for this, and for no other.
-func (c *Case) askInstead(name corev1.ResourceName, n int64, text string) Edit {
-	e := Edit{Side: Workload, Text: text, Cost: 2}
+func (c *Case) askInstead(name corev1.ResourceName, n int64, text string) edit.Edit {
+	e := edit.Edit{Side: edit.Workload, Text: text, Cost: 2}
 	amount := resource.NewQuantity(n, resource.DecimalSI).String()
 	for i, o := range c.written().Spec.Containers {
 		asked := false
@@ -162,17 +167,17 @@ func (c *Case) askInstead(name corev1.ResourceName, n int64, text string) Edit {
 			name string
 			of   corev1.ResourceList
 		}{{"requests", o.Resources.Requests}, {"limits", o.Resources.Limits}} {
-			for _, was := range names(list.of) {
+			for _, was := range podspec.Names(list.of) {
 				if !strings.HasPrefix(string(was), "nvidia.com/") {
 					continue
 				}
 				asked = true
 				if was != name {
-					e.Ops = append(e.Ops, Op{Op: "remove", Path: Pointer("spec", "containers", strconv.Itoa(i), "resources", list.name, string(was))})
+					e.Ops = append(e.Ops, edit.Op{Op: "remove", Path: edit.Pointer("spec", "containers", strconv.Itoa(i), "resources", list.name, string(was))})
 				}
 			}
 			if list.name == "limits" && asked || list.name == "requests" && len(o.Resources.Requests) > 0 && asked {
-				e.Ops = append(e.Ops, Op{Op: "add", Path: Pointer("spec", "containers", strconv.Itoa(i), "resources", list.name, string(name)), Value: amount})
+				e.Ops = append(e.Ops, edit.Op{Op: "add", Path: edit.Pointer("spec", "containers", strconv.Itoa(i), "resources", list.name, string(name)), Value: amount})
 			}
 		}
 	}
@@ -180,28 +185,28 @@ func (c *Case) askInstead(name corev1.ResourceName, n int64, text string) Edit {
 }
 
 // divideAnew has the MIG manager divide the GPUs of nodes on which nobody uses them.
-func (c *Case) divideAnew(whole int64, parts []migProfile, nodes []*NodeFit) []Edit {
+func (c *Case) divideAnew(whole int64, parts []gpustack.MigProfile, nodes []*NodeFit) []edit.Edit {
 	config := ""
 	switch {
 	case whole > 0 && len(parts) == 0:
 		config = "all-disabled"
 	case whole == 0 && len(parts) == 1:
-		config = "all-" + parts[0].name
+		config = "all-" + parts[0].Name
 	}
 	idle := nodesWhere(nodes, func(n *corev1.Node) bool {
-		return n.Labels[labelMIG] != "" && len(gpuNodeNamed(c.Facts, n.Name).ready(roleMIG)) > 0 && !slices.ContainsFunc(c.PodsOn(n.Name), wantsGPU)
+		return n.Labels[gpustack.LabelMIG] != "" && len(gpustack.NodeNamed(c.Facts, n.Name).Ready(gpustack.RoleMIG)) > 0 && !slices.ContainsFunc(c.PodsOn(n.Name), gpustack.WantsGPU)
 	})
 	if config == "" || len(idle) == 0 {
 		return nil
 	}
 	mend := func(n *corev1.Node) {
-		partitionAs(c.Facts, n, config)
-		n.Labels = withLabel(n.Labels, labelMIG, config)
+		gpustack.PartitionAs(c.Facts, n, config)
+		n.Labels = gpustack.WithLabel(n.Labels, gpustack.LabelMIG, config)
 	}
 	few := c.fewest(idle, mend)
-	return []Edit{{
-		Side: Cluster, Cost: 6, Set: mended(few, mend), Assumes: "the MIG manager knows the configuration " + config,
+	return []edit.Edit{{
+		Side: edit.Cluster, Cost: 6, Set: mended(few, mend), Assumes: "the MIG manager knows the configuration " + config,
 		Text:    fmt.Sprintf("have the GPUs of %s, which nobody uses, divided as %s", namesOf(few), config),
-		Command: fmt.Sprintf("kubectl label node %s %s=%s --overwrite", nodeWords(few), labelMIG, config),
+		Command: fmt.Sprintf("kubectl label node %s %s=%s --overwrite", nodeWords(few), gpustack.LabelMIG, config),
 	}}
 }

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
@@ -79,18 +80,18 @@ func incompatiblePools(c *Case, pools []*karpenterPool) []Finding {
 		return nil // what the pod asks for is too large for all of them
 	}
 	out.Message = "Karpenter has no pool for the pod: " + wording.AtMost(4, texts)
-	slices.SortStableFunc(out.Edits, func(a, b Edit) int { return a.Cost - b.Cost })
+	slices.SortStableFunc(out.Edits, func(a, b edit.Edit) int { return a.Cost - b.Cost })
 	if len(out.Edits) == 0 {
 		s := &autoscalerSource{pool: pools[0], like: c.autoscalerWished()}
-		out.Probe = &Edit{Side: Cluster, Text: "add a pool for the pod", Set: c.autoscalerNodes(s)}
+		out.Probe = &edit.Edit{Side: edit.Cluster, Text: "add a pool for the pod", Set: c.autoscalerNodes(s)}
 	}
 	return []Finding{out}
 }
 
 // karpenterAdapts changes the pod so that the pool makes nodes for it. own says that the pod is what is wrong: a word
 // is not as the pool has it, or a toleration is missing that the pod's owner may add.
-func (c *Case) karpenterAdapts(p *karpenterPool, all []karpenterObstacle) (e Edit, own, ok bool) {
-	var edits []Edit
+func (c *Case) karpenterAdapts(p *karpenterPool, all []karpenterObstacle) (e edit.Edit, own, ok bool) {
+	var edits []edit.Edit
 	own = true
 	var tolerate []corev1.Taint
 	for _, o := range all {
@@ -105,28 +106,28 @@ func (c *Case) karpenterAdapts(p *karpenterPool, all []karpenterObstacle) (e Edi
 			}
 			own = own && near
 			if !can {
-				return Edit{}, false, false
+				return edit.Edit{}, false, false
 			}
 			edits = append(edits, one)
 		default:
-			return Edit{}, false, false
+			return edit.Edit{}, false, false
 		}
 	}
 	if len(tolerate) > 0 {
 		edits = append(edits, c.toleration(tolerate...))
 	}
 	if len(edits) == 0 || len(edits) > 2 {
-		return Edit{}, false, false
+		return edit.Edit{}, false, false
 	}
 	e = autoscalerJoin(edits)
-	changed, err := patch(c.Pod, "", e.Ops)
+	changed, err := edit.Patch(c.Pod, "", e.Ops)
 	if err != nil {
-		return Edit{}, false, false
+		return edit.Edit{}, false, false
 	}
 	after := *c
 	after.Pod = changed.(*corev1.Pod)
 	if len(after.karpenterObstacles(p)) > 0 {
-		return Edit{}, false, false
+		return edit.Edit{}, false, false
 	}
 	e.Set = after.autoscalerNodes(&autoscalerSource{pool: p, like: after.karpenterNode(p)})
 	e.Assumes = fmt.Sprintf("Karpenter then makes %s of NodePool %s", autoscalerNumberOf(len(e.Set)), p.GetName())
@@ -167,7 +168,7 @@ func (p *karpenterPool) near(n need) (key, value string, ok bool) {
 }
 
 // autoscalerJoin does several edits of a workload as one.
-func autoscalerJoin(edits []Edit) Edit {
+func autoscalerJoin(edits []edit.Edit) edit.Edit {
 	out := edits[0]
 	for _, e := range edits[1:] {
 		out.Text += " and " + e.Text
@@ -202,7 +203,7 @@ func incompatibleGroups(c *Case) []Finding {
 		}
 		for _, v := range byDistance(strings.Join(n.values, ","), have)[:min(len(have), 3)] {
 			if e, ok := c.renames(n, n.key, v); ok {
-				e.Cost = costSmall
+				e.Cost = edit.CostSmall
 				f.Edits = append(f.Edits, e)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/gpustack"
 )
 
 var nodeBeingRemovedCheck = Check{
@@ -18,15 +19,20 @@ var nodeBeingRemovedCheck = Check{
 }
 
 func nodeBeingRemoved(c *Case) []Finding {
-	nodes := c.inState(nodeLeaving)
+	nodes := c.inState(gpustack.NodeLeaving)
 	if len(nodes) == 0 {
 		return nil
 	}
 	return []Finding{{
-		Fit: true, Probe: nodeProbe(nodes, func(n *corev1.Node) { clearState(c.Facts, n); uncordon(n); wake(n); c.repaired(n) }),
+		Fit: true, Probe: nodeProbe(nodes, func(n *corev1.Node) {
+			gpustack.ClearState(c.Facts, n)
+			gpustack.Uncordon(n)
+			gpustack.Wake(n)
+			c.repaired(n)
+		}),
 		Message: fmt.Sprintf("%s %s being removed by %s", namesOf(nodes), verb(nodes, "is", "are"), remover(nodes[0].Node)),
 		Evidence: nodesShow(nodes, func(n *corev1.Node) []facts.Evidence {
-			out := taintsShown(n, leavingTaint)
+			out := taintsShown(n, gpustack.LeavingTaint)
 			if n.DeletionTimestamp != nil {
 				out = append(out, facts.Evidence{Field: "metadata.deletionTimestamp", Value: n.DeletionTimestamp.UTC().Format("2006-01-02T15:04:05Z")})
 			}
@@ -37,7 +43,7 @@ func nodeBeingRemoved(c *Case) []Finding {
 
 // remover is who takes the node away.
 func remover(n *corev1.Node) string {
-	if keys := barringTaints(n, leavingTaint); len(keys) > 0 {
+	if keys := gpustack.BarringTaints(n, gpustack.LeavingTaint); len(keys) > 0 {
 		switch keys[0] {
 		case "ToBeDeletedByClusterAutoscaler":
 			return "the cluster autoscaler"

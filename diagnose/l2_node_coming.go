@@ -33,7 +33,7 @@ func nodeComing(c *Case) []Finding {
 
 // justMade is about a pod that those who make nodes have not had time to look at.
 func justMade(c *Case) []Finding {
-	if c.Fit() == nil || c.Age() > patience || c.karpenterSaid() != nil || c.autoscalerSaid() != nil {
+	if c.Fit == nil || c.Age() > patience || c.karpenterSaid() != nil || c.autoscalerSaid() != nil {
 		return nil
 	}
 	for _, s := range c.autoscalerSources() {

@@ -5,7 +5,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/gpustack"
 )
 
 var nodeCordonedCheck = Check{
@@ -18,19 +20,19 @@ var nodeCordonedCheck = Check{
 }
 
 func nodeCordonedFound(c *Case) []Finding {
-	nodes := c.inState(nodeCordoned)
+	nodes := c.inState(gpustack.NodeCordoned)
 	if len(nodes) == 0 {
 		return nil
 	}
-	few := c.fewest(nodes, uncordon)
+	few := c.fewest(nodes, gpustack.Uncordon)
 	return []Finding{{
-		Fit: true, Probe: nodeProbe(nodes, uncordon),
+		Fit: true, Probe: nodeProbe(nodes, gpustack.Uncordon),
 		Message: fmt.Sprintf("%s %s cordoned, and nothing else says why", namesOf(nodes), verb(nodes, "is", "are")),
 		Evidence: nodesShow(nodes, func(n *corev1.Node) []facts.Evidence {
 			return []facts.Evidence{{Field: "spec.unschedulable", Value: "true"}}
 		}),
-		Edits: []Edit{{
-			Side: Cluster, Cost: 3, Set: mended(few, uncordon), Assumes: "whoever cordoned " + verb(few, "it", "them") + " is done",
+		Edits: []edit.Edit{{
+			Side: edit.Cluster, Cost: 3, Set: mended(few, gpustack.Uncordon), Assumes: "whoever cordoned " + verb(few, "it", "them") + " is done",
 			Text: "uncordon " + namesOf(few), Command: "kubectl uncordon " + nodeWords(few),
 		}},
 	}}

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 )
 
@@ -25,16 +26,16 @@ func nodeLost(c *Case) []Finding {
 	}
 	f := Finding{Message: fmt.Sprintf("%s, and pod %s is there", what, c.Pod.Name), Evidence: []facts.Evidence{evidence}}
 	if metav1.GetControllerOfNoCopy(c.Pod) != nil && c.givenUp() {
-		f.Edits = []Edit{c.abandon()}
+		f.Edits = []edit.Edit{c.abandon()}
 	}
 	return []Finding{f}
 }
 
 // abandon gives up the target's pods on the node, so that their owner makes others.
-func (c *Case) abandon() Edit {
+func (c *Case) abandon() edit.Edit {
 	node := c.Pod.Spec.NodeName
 	there := c.alike(func(p *corev1.Pod) bool { return p.Spec.NodeName == node && !facts.Ended(p) })
-	e := Edit{Side: Cluster, Text: fmt.Sprintf("give up what ran on node %s", node), Cost: 5, Assumes: fmt.Sprintf("node %s is really down: nothing may run twice", node)}
+	e := edit.Edit{Side: edit.Cluster, Text: fmt.Sprintf("give up what ran on node %s", node), Cost: 5, Assumes: fmt.Sprintf("node %s is really down: nothing may run twice", node)}
 	names := ""
 	for _, p := range there {
 		e.Gone = append(e.Gone, p)

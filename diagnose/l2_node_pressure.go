@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/gpustack"
 )
 
 var nodePressureCheck = Check{
@@ -19,17 +20,17 @@ var nodePressureCheck = Check{
 }
 
 func nodePressure(c *Case) []Finding {
-	nodes := c.inState(nodePressed)
+	nodes := c.inState(gpustack.NodePressed)
 	if len(nodes) == 0 {
 		return nil
 	}
-	key := barringTaints(nodes[0].Node, pressureTaint)[0]
+	key := gpustack.BarringTaints(nodes[0].Node, gpustack.PressureTaint)[0]
 	what := map[string]string{corev1.TaintNodeDiskPressure: "disk", corev1.TaintNodeMemoryPressure: "memory", corev1.TaintNodePIDPressure: "process IDs"}[key]
 	f := Finding{
-		Fit: true, Probe: nodeProbe(nodes, wake),
+		Fit: true, Probe: nodeProbe(nodes, gpustack.Wake),
 		Message: fmt.Sprintf("%s %s short of %s", namesOf(nodes), verb(nodes, "is", "are"), what),
 		Evidence: nodesShow(nodes, func(n *corev1.Node) []facts.Evidence {
-			out := taintsShown(n, pressureTaint)
+			out := taintsShown(n, gpustack.PressureTaint)
 			for _, o := range n.Status.Conditions {
 				if strings.HasSuffix(string(o.Type), "Pressure") && o.Status == corev1.ConditionTrue {
 					out = append(out, facts.Evidence{Field: "status.conditions[type=" + string(o.Type) + "]", Value: "True " + o.Reason})

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/gpustack"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
@@ -19,12 +20,12 @@ var nodeQuarantinedCheck = Check{
 }
 
 func nodeQuarantinedFound(c *Case) []Finding {
-	nodes := c.inState(nodeQuarantined)
+	nodes := c.inState(gpustack.NodeQuarantined)
 	if len(nodes) == 0 {
 		return nil
 	}
 	return []Finding{{
-		Fit: true, Probe: nodeProbe(nodes, func(n *corev1.Node) { clearState(c.Facts, n); uncordon(n); c.repaired(n) }),
+		Fit: true, Probe: nodeProbe(nodes, func(n *corev1.Node) { gpustack.ClearState(c.Facts, n); gpustack.Uncordon(n); c.repaired(n) }),
 		Message:  fmt.Sprintf("%s %s closed because of bad health: %s", namesOf(nodes), verb(nodes, "is", "are"), quarantineWordsOf(nodes[0].Node)),
 		Evidence: nodesShow(nodes, quarantineShown),
 	}}
@@ -32,13 +33,13 @@ func nodeQuarantinedFound(c *Case) []Finding {
 
 // quarantineWordsOf is what the health system says.
 func quarantineWordsOf(n *corev1.Node) string {
-	if s := sickness(n); s != nil {
+	if s := gpustack.Sickness(n); s != nil {
 		return fmt.Sprintf("condition %s is %s, %s", s.Type, s.Status, s.Reason)
 	}
-	if keys := append(barringTaints(n, quarantineTaint), barringTaints(n, appliedTaint(n))...); len(keys) > 0 {
+	if keys := append(gpustack.BarringTaints(n, gpustack.QuarantineTaint), gpustack.BarringTaints(n, gpustack.AppliedTaint(n))...); len(keys) > 0 {
 		return "taint " + keys[0]
 	}
-	return "annotation " + sentinelEvent
+	return "annotation " + gpustack.SentinelEvent
 }
 
 func quarantineShown(n *corev1.Node) []facts.Evidence {
@@ -46,13 +47,13 @@ func quarantineShown(n *corev1.Node) []facts.Evidence {
 	if n.Spec.Unschedulable {
 		out = append(out, facts.Evidence{Field: "spec.unschedulable", Value: "true"})
 	}
-	if s := sickness(n); s != nil {
+	if s := gpustack.Sickness(n); s != nil {
 		out = append(out, facts.Evidence{Field: "status.conditions[type=" + string(s.Type) + "]", Value: string(s.Status) + " " + s.Reason})
 	}
-	for _, key := range []string{sentinelEvent, sentinelCordon} {
+	for _, key := range []string{gpustack.SentinelEvent, gpustack.SentinelCordon} {
 		if v := n.Annotations[key]; v != "" {
 			out = append(out, facts.Evidence{Field: fmt.Sprintf("metadata.annotations[%q]", key), Value: wording.Shortened(v, 80)})
 		}
 	}
-	return append(out, taintsShown(n, quarantineTaint)...)
+	return append(out, taintsShown(n, gpustack.QuarantineTaint)...)
 }

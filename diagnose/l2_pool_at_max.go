@@ -7,7 +7,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/podspec"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/engine/why"
 )
@@ -61,8 +63,8 @@ func groupAtMax(c *Case, s *autoscalerSource) Finding {
 		Fit:      true,
 		Message:  fmt.Sprintf("%s has %s, which is the most that it may have", s, wording.Number(s.group.Target, "node")),
 		Evidence: append(c.autoscalerSaid().evidence(c), facts.Evidence{Object: "configmap/kube-system/" + autoscalerStatusName, Field: fmt.Sprintf("nodeGroups[name=%q].health.maxSize", s.group.Name), Value: fmt.Sprint(s.group.Max)}),
-		Edits: []Edit{{
-			Side: Cluster, Cost: costConsent, Set: c.autoscalerNodes(s), Assumes: "the provider has the machines",
+		Edits: []edit.Edit{{
+			Side: edit.Cluster, Cost: edit.CostConsent, Set: c.autoscalerNodes(s), Assumes: "the provider has the machines",
 			Text: fmt.Sprintf("raise the maximum size of %s from %d to %d", s, s.group.Max, s.group.Max+int64(n)),
 		}},
 	}
@@ -88,7 +90,7 @@ func karpenterAtMax(c *Case, s *autoscalerSource) []Finding {
 		need := x.used + int64(len(nodes))*x.node
 		has = append(has, fmt.Sprintf("%s of %s %s", why.Quantity(x.resource, x.used), why.Quantity(x.resource, x.limit), x.resource))
 		to = append(to, fmt.Sprintf("%s to %s", x.resource, why.Quantity(x.resource, need)))
-		q := quantityOf(x.resource, need)
+		q := podspec.Quantity(x.resource, need)
 		values = append(values, fmt.Sprintf("%q:%q", x.resource, q.String()))
 		_ = unstructured.SetNestedField(grown.Object, q.String(), "spec", "limits", x.resource)
 		evidence = append(evidence, facts.Evidence{Object: facts.RefTo(s.pool.Unstructured).In(), Field: fmt.Sprintf("status.resources[%q]", x.resource), Value: why.Quantity(x.resource, x.used)})
@@ -107,8 +109,8 @@ func karpenterAtMax(c *Case, s *autoscalerSource) []Finding {
 	return []Finding{{
 		Fit: true, Evidence: append(evidence, said.evidence(c)...),
 		Message: fmt.Sprintf("%s may not grow: it has %s%s", s, strings.Join(has, " and "), more),
-		Edits: []Edit{{
-			Side: Cluster, Cost: costConsent, Set: append([]facts.Object{grown}, nodes...), Assumes: assumes,
+		Edits: []edit.Edit{{
+			Side: edit.Cluster, Cost: edit.CostConsent, Set: append([]facts.Object{grown}, nodes...), Assumes: assumes,
 			Text:    fmt.Sprintf("raise the limit of %s for %s", s, strings.Join(to, " and ")),
 			Command: fmt.Sprintf("kubectl patch nodepool %s --type=merge -p '{\"spec\":{\"limits\":{%s}}}'", s.pool.GetName(), strings.Join(values, ",")),
 		}},
@@ -119,7 +121,7 @@ func karpenterAtMax(c *Case, s *autoscalerSource) []Finding {
 func karpenterLimitsText(p *karpenterPool) string {
 	limits, used := karpenterList(p.Object, "spec", "limits"), karpenterList(p.Object, "status", "resources")
 	var out []string
-	for _, name := range names(limits) {
+	for _, name := range podspec.Names(limits) {
 		l, u := limits[name], used[name]
 		out = append(out, fmt.Sprintf("%s of %s %s are used", u.String(), l.String(), name))
 	}

@@ -7,7 +7,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/gpustack"
 )
 
 var runtimeHandlerMissingCheck = Check{
@@ -57,24 +59,24 @@ func missingHandler(message string) string {
 
 // bringToolkit has the container toolkit run on the pod's node, where a label keeps it off, and says in the finding
 // what the toolkit does there.
-func (c *Case) bringToolkit(f *Finding) (Edit, bool) {
-	g := gpuNodeNamed(c.Facts, c.Pod.Spec.NodeName)
-	if g == nil || len(g.ready(roleToolkit)) > 0 || len(stack(c.Facts).sets[roleToolkit]) == 0 && len(g.Pods[roleToolkit]) == 0 {
-		return Edit{}, false
+func (c *Case) bringToolkit(f *Finding) (edit.Edit, bool) {
+	g := gpustack.NodeNamed(c.Facts, c.Pod.Spec.NodeName)
+	if g == nil || len(g.Ready(gpustack.RoleToolkit)) > 0 || len(gpustack.Of(c.Facts).Sets[gpustack.RoleToolkit]) == 0 && len(g.Pods[gpustack.RoleToolkit]) == 0 {
+		return edit.Edit{}, false
 	}
-	pod := g.unready(roleToolkit)
-	f.Message += "; the container toolkit does not serve it: " + c.lackWords(roleToolkit, pod, g)
-	f.Evidence = append(f.Evidence, c.lackShown(roleToolkit, pod, g)...)
-	a := stack(c.Facts).whyAbsent(roleToolkit, g.Node)
-	if pod != nil || a.set == nil || a.key == "" {
-		return Edit{}, false
+	pod := g.Unready(gpustack.RoleToolkit)
+	f.Message += "; the container toolkit does not serve it: " + c.lackWords(gpustack.RoleToolkit, pod, g)
+	f.Evidence = append(f.Evidence, c.lackShown(gpustack.RoleToolkit, pod, g)...)
+	a := gpustack.Of(c.Facts).WhyAbsent(gpustack.RoleToolkit, g.Node)
+	if pod != nil || a.Set == nil || a.Key == "" {
+		return edit.Edit{}, false
 	}
-	after := changedNode(g.Node, func(n *corev1.Node) { n.Labels = withLabel(n.Labels, a.key, a.value) })
+	after := gpustack.ChangedNode(g.Node, func(n *corev1.Node) { n.Labels = gpustack.WithLabel(n.Labels, a.Key, a.Value) })
 	here := c.alike(func(p *corev1.Pod) bool { return facts.StateOf(p) == facts.Starting && p.Spec.NodeName == g.Name })
-	return Edit{
-		Side: Cluster, Cost: 3, Set: append(running(here), after), Outcome: "starts on node " + g.Name,
-		Text:    fmt.Sprintf("label node %s %s=%s, so that the container toolkit runs there", g.Name, a.key, a.value),
-		Command: fmt.Sprintf("kubectl label node %s %s=%s --overwrite", g.Name, a.key, a.value),
+	return edit.Edit{
+		Side: edit.Cluster, Cost: 3, Set: append(running(here), after), Outcome: "starts on node " + g.Name,
+		Text:    fmt.Sprintf("label node %s %s=%s, so that the container toolkit runs there", g.Name, a.Key, a.Value),
+		Command: fmt.Sprintf("kubectl label node %s %s=%s --overwrite", g.Name, a.Key, a.Value),
 		Assumes: "the toolkit sets the handler up and the container runtime reads it",
 	}, true
 }

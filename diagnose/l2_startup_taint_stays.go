@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/gpustack"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/kube/dialect"
 )
@@ -21,19 +22,19 @@ var startupTaintStaysCheck = Check{
 }
 
 func startupTaintStays(c *Case) []Finding {
-	nodes := c.inState(nodeStartup)
+	nodes := c.inState(gpustack.NodeStartup)
 	if len(nodes) == 0 {
 		return nil
 	}
-	s := stack(c.Facts)
-	mend := func(n *corev1.Node) { dropTaints(n, s.startupTaint) }
-	key := barringTaints(nodes[0].Node, s.startupTaint)[0]
+	s := gpustack.Of(c.Facts)
+	mend := func(n *corev1.Node) { gpustack.DropTaints(n, s.StartupTaint) }
+	key := gpustack.BarringTaints(nodes[0].Node, s.StartupTaint)[0]
 	rule, wants := c.readinessRule(key)
 	f := Finding{
 		Fit: true, Probe: nodeProbe(nodes, mend),
 		Message:  fmt.Sprintf("%s still %s startup taint %s, %s after registering", namesOf(nodes), verb(nodes, "has", "have"), key, wording.Minutes(c.Now.Sub(nodes[0].CreationTimestamp.Time))),
-		Evidence: nodesShow(nodes, func(n *corev1.Node) []facts.Evidence { return taintsShown(n, s.startupTaint) }),
-		Calm:     allNodes(nodes, func(n *corev1.Node) bool { return c.Now.Sub(n.CreationTimestamp.Time) < youngNode }) && c.comes(nodes, mend),
+		Evidence: nodesShow(nodes, func(n *corev1.Node) []facts.Evidence { return taintsShown(n, s.StartupTaint) }),
+		Calm:     allNodes(nodes, func(n *corev1.Node) bool { return c.Now.Sub(n.CreationTimestamp.Time) < gpustack.YoungNode }) && c.comes(nodes, mend),
 	}
 	if rule != "" {
 		f.Message += fmt.Sprintf("; readiness rule %s waits for %s", rule, wants)

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-dev/berth/diagnose"
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/kube/scheduler"
 )
@@ -125,7 +126,7 @@ func TestGapsAreThePlatforms(t *testing.T) {
 			t.Fatalf("seed %d, %d GPUs a machine: %s\n%s", seed, g.gpus, b, describe(g.facts))
 		}
 		for _, fix := range got.Fixes {
-			if fix.Side == diagnose.Workload {
+			if fix.Side == edit.Workload {
 				t.Fatalf("seed %d: the pod is told to %s", seed, fix.Edit)
 			}
 		}

@@ -24,7 +24,7 @@ func admittedNotPlaceable(c *Case) []Finding {
 	if v := c.kueue(); v != nil && v.cause == "admitted-not-placeable" {
 		return []Finding{c.kueueOverpromise(v.work, v.cluster, "Kueue admitted it again and again, its pods never ran, and it gave up")}
 	}
-	if c.State != facts.Pending || c.Fit() == nil || c.Fit().Placed() {
+	if c.State != facts.Pending || c.Fit == nil || c.Fit.Placed() {
 		return nil
 	}
 	for _, w := range c.kueueWorks() {

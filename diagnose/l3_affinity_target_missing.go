@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
@@ -20,7 +21,7 @@ var affinityTargetMissingCheck = Check{
 }
 
 func affinityTargetMissing(c *Case) []Finding {
-	f := c.Fit()
+	f := c.Fit
 	if f == nil {
 		return c.onlySaid([2]string{"node(s) didn't match pod affinity rules", "it has to be near a pod that is on none of the nodes that would do"})
 	}
@@ -64,7 +65,7 @@ func (c *Case) ties(p, to *corev1.Pod) bool {
 }
 
 // relaxNear makes all terms a wish: one that is left would still tie it.
-func (c *Case) relaxNear() []Edit {
+func (c *Case) relaxNear() []edit.Edit {
 	by := c.asWritten()
 	if len(near(by)) != len(near(c.Pod)) {
 		by = c.Pod
@@ -74,8 +75,8 @@ func (c *Case) relaxNear() []Edit {
 	for i := range indexes {
 		indexes[i] = i
 	}
-	return []Edit{{
-		Side: Workload, Cost: 2, Text: "make the pod affinity preferred instead of required",
+	return []edit.Edit{{
+		Side: edit.Workload, Cost: 2, Text: "make the pod affinity preferred instead of required",
 		Ops: relaxed("podAffinity", rules.RequiredDuringSchedulingIgnoredDuringExecution, rules.PreferredDuringSchedulingIgnoredDuringExecution, indexes...),
 	}}
 }

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
@@ -20,7 +21,7 @@ var antiAffinityExhaustedCheck = Check{
 }
 
 func antiAffinityExhausted(c *Case) []Finding {
-	f := c.Fit()
+	f := c.Fit
 	if f == nil {
 		return antiAffinitySaid(c)
 	}
@@ -47,7 +48,7 @@ func (c *Case) ownRule(b *Bar) Finding {
 	}
 	rules := by.Spec.Affinity.PodAntiAffinity
 	term := &rules.RequiredDuringSchedulingIgnoredDuringExecution[b.Term]
-	held := c.fit.held(b)
+	held := c.Fit.held(b)
 	word := domainWord(term.TopologyKey)
 	found := Finding{
 		Fit:     true,
@@ -55,15 +56,15 @@ func (c *Case) ownRule(b *Bar) Finding {
 		Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: fmt.Sprintf("spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[%d]", b.Term),
 			Value: term.TopologyKey + ": " + selectorText(term.LabelSelector)}},
 	}
-	relax := Edit{
-		Side: Workload, Cost: 3, Text: fmt.Sprintf("make the anti-affinity on %s preferred instead of required", term.TopologyKey),
+	relax := edit.Edit{
+		Side: edit.Workload, Cost: 3, Text: fmt.Sprintf("make the anti-affinity on %s preferred instead of required", term.TopologyKey),
 		Ops: relaxed("podAntiAffinity", rules.RequiredDuringSchedulingIgnoredDuringExecution, rules.PreferredDuringSchedulingIgnoredDuringExecution, b.Term),
 	}
 	found.Edits = append(found.Edits, relax)
-	if slices.ContainsFunc(b.Pods, c.ofTarget) {
+	if slices.ContainsFunc(b.Pods, func(p *corev1.Pod) bool { return c.ofTarget(p) }) {
 		// Its siblings have the rule too, and go on having it: less of them, or more nodes.
 		if e, ok := c.fewerPods(); ok {
-			found.Edits = append([]Edit{e}, found.Edits...)
+			found.Edits = append([]edit.Edit{e}, found.Edits...)
 		}
 	}
 	found.Edits = append(found.Edits, c.nodeMore(held, term.TopologyKey))
@@ -72,7 +73,7 @@ func (c *Case) ownRule(b *Bar) Finding {
 }
 
 // without is that neither the pod nor its siblings, who may have the same rule, have it any more.
-func (c *Case) without(b *Bar, relax Edit) *Edit {
+func (c *Case) without(b *Bar, relax edit.Edit) *edit.Edit {
 	probe := relax
 	probe.Text += ", everywhere"
 	for _, p := range b.Pods {
@@ -86,7 +87,7 @@ func (c *Case) without(b *Bar, relax Edit) *Edit {
 }
 
 // nodeMore adds a node like one that is held, in a domain of its own.
-func (c *Case) nodeMore(held []string, key string) Edit {
+func (c *Case) nodeMore(held []string, key string) edit.Edit {
 	n := c.NodeNamed(held[0])
 	m := another(n, nil)
 	if key != corev1.LabelHostname {
@@ -96,14 +97,14 @@ func (c *Case) nodeMore(held []string, key string) Edit {
 	if key != corev1.LabelHostname {
 		text += " in another " + domainWord(key)
 	}
-	return Edit{Side: Cluster, Cost: 9, Text: text, Set: []facts.Object{m}}
+	return edit.Edit{Side: edit.Cluster, Cost: 9, Text: text, Set: []facts.Object{m}}
 }
 
 // othersRule words a rule of other pods that keeps this one away.
 func (c *Case) othersRule(b *Bar) Finding {
 	other := topOf(c.Facts, b.Pods[0])
 	term := apart(b.Pods[0])[b.Term]
-	held := c.fit.held(b)
+	held := c.Fit.held(b)
 	found := Finding{
 		Fit: true,
 		Message: fmt.Sprintf("%s of namespace %s, who has %s there, lets no pod with %s onto its %ss, and this one is such a pod",
@@ -120,18 +121,18 @@ func (c *Case) othersRule(b *Bar) Finding {
 }
 
 // relaxOther makes the rule of another workload a wish.
-func relaxOther(other facts.Object, b *Bar) (Edit, bool) {
+func relaxOther(other facts.Object, b *Bar) (edit.Edit, bool) {
 	t := facts.TemplateOf(other)
 	if t == nil || t.Spec.Affinity == nil || t.Spec.Affinity.PodAntiAffinity == nil || len(t.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) <= b.Term {
-		return Edit{}, false
+		return edit.Edit{}, false
 	}
 	rules := t.Spec.Affinity.PodAntiAffinity
 	ops := relaxed("podAntiAffinity", rules.RequiredDuringSchedulingIgnoredDuringExecution, rules.PreferredDuringSchedulingIgnoredDuringExecution, b.Term)
-	e := Edit{Side: Cluster, Cost: 5, Text: fmt.Sprintf("make the anti-affinity of %s preferred instead of required", facts.RefTo(other)),
-		Command: patchCommand(other, ops), Assumes: fmt.Sprintf("the pods of %s are restarted by it, and its owner agrees", facts.RefTo(other))}
-	after, err := patch(other, facts.TemplatePath(other), ops)
+	e := edit.Edit{Side: edit.Cluster, Cost: 5, Text: fmt.Sprintf("make the anti-affinity of %s preferred instead of required", facts.RefTo(other)),
+		Command: edit.PatchCommand(other, ops), Assumes: fmt.Sprintf("the pods of %s are restarted by it, and its owner agrees", facts.RefTo(other))}
+	after, err := edit.Patch(other, facts.TemplatePath(other), ops)
 	if err != nil {
-		return Edit{}, false
+		return edit.Edit{}, false
 	}
 	e.Set = append(e.Set, after)
 	for _, p := range b.Pods {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 )
 
@@ -34,15 +35,15 @@ func behindQueueHead(c *Case) []Finding {
 			{Object: facts.RefTo(head).In(), Field: `status.conditions["QuotaReserved"]`, Value: kueueLast(head, "QuotaReserved")},
 		},
 		Edits: c.kueueOnly(
-			Edit{
-				Side: Cluster, Cost: 3, Text: fmt.Sprintf("change the strategy of ClusterQueue %s to BestEffortFIFO", v.cluster.GetName()),
-				Set:     []facts.Object{changed(v.cluster, map[string]any{"/spec/queueingStrategy": "BestEffortFIFO"})},
-				Command: patchLine(v.cluster, "merge", map[string]any{"spec": map[string]any{"queueingStrategy": "BestEffortFIFO"}}),
+			edit.Edit{
+				Side: edit.Cluster, Cost: 3, Text: fmt.Sprintf("change the strategy of ClusterQueue %s to BestEffortFIFO", v.cluster.GetName()),
+				Set:     []facts.Object{edit.WithValues(v.cluster, map[string]any{"/spec/queueingStrategy": "BestEffortFIFO"})},
+				Command: edit.PatchLine(v.cluster, "merge", map[string]any{"spec": map[string]any{"queueingStrategy": "BestEffortFIFO"}}),
 				Assumes: "the queue's owner does not need the strict order",
 			},
-			Edit{
-				Side: Cluster, Cost: 5, Text: fmt.Sprintf("put Workload %s on hold", name), Set: []facts.Object{changed(head, map[string]any{"/spec/active": false})},
-				Command: patchLine(head, "merge", map[string]any{"spec": map[string]any{"active": false}}), Assumes: "its owner agrees",
+			edit.Edit{
+				Side: edit.Cluster, Cost: 5, Text: fmt.Sprintf("put Workload %s on hold", name), Set: []facts.Object{edit.WithValues(head, map[string]any{"/spec/active": false})},
+				Command: edit.PatchLine(head, "merge", map[string]any{"spec": map[string]any{"active": false}}), Assumes: "its owner agrees",
 			},
 		),
 	}}

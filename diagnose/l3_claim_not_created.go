@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/internal/spelling"
@@ -76,9 +77,9 @@ func (c *Case) claimMissing(i int, field, kind, resource, name string) []Finding
 		Evidence: append([]facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: fmt.Sprintf("spec.resourceClaims[%d].%s", i, field), Value: name}}, c.claimSaid()...),
 	}
 	if near, ok := spelling.Closest(name, have); ok || len(have) == 1 {
-		f.Edits = []Edit{{
-			Side: Workload, Cost: 1, Text: fmt.Sprintf("name %s %s instead of %s", kind, near, name),
-			Ops: []Op{{Op: "replace", Path: Pointer("spec", "resourceClaims", strconv.Itoa(i), field), Value: near}},
+		f.Edits = []edit.Edit{{
+			Side: edit.Workload, Cost: 1, Text: fmt.Sprintf("name %s %s instead of %s", kind, near, name),
+			Ops: []edit.Op{{Op: "replace", Path: edit.Pointer("spec", "resourceClaims", strconv.Itoa(i), field), Value: near}},
 		}}
 	}
 	return []Finding{f}

@@ -6,6 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/gpustack"
+	"github.com/berth-dev/berth/diagnose/internal/podspec"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/engine/why"
 )
@@ -20,14 +22,14 @@ var clusterFullCheck = Check{
 }
 
 func clusterFull(c *Case) []Finding {
-	if c.Fit() == nil {
+	if c.Fit == nil {
 		return fullAsSaid(c)
 	}
 	cause, reach := c.roomCause()
 	if cause != why.ClusterFull {
 		return nil
 	}
-	f := c.Fit()
+	f := c.Fit
 	nodes := shortest(c.Pod, reach)
 	out := Finding{Fit: true, Message: fullMessage(c, f, nodes)}
 	for _, n := range nodes[:min(len(nodes), 3)] {
@@ -37,7 +39,7 @@ func clusterFull(c *Case) []Finding {
 		out.Edits, out.Until, out.Because = append(out.Edits, e), until, because
 	}
 	out.Edits = append(out.Edits, c.elsewhere(f)...)
-	if device, ask := deviceAsked(c.Pod); device != "" && len(nodes) > 0 {
+	if device, ask := podspec.Device(c.Pod); device != "" && len(nodes) > 0 {
 		if left := ask - nodes[0].shortOf(device); left*2 >= ask && len(nodes[0].Short) == 1 {
 			if e, ok := c.asksLess(map[string]int64{device: left}); ok {
 				out.Edits = append(out.Edits, e)
@@ -47,8 +49,8 @@ func clusterFull(c *Case) []Finding {
 	if e, ok := c.evicts(nodes, f.lack()); ok {
 		out.Edits = append(out.Edits, e)
 	}
-	device, _ := deviceAsked(c.Pod)
-	if len(nodes) > 0 && !c.newNodeWouldSuit() && willAdvertise(c.Facts, nodes[0].Node, device) { // else why none is made is for others to say
+	device, _ := podspec.Device(c.Pod)
+	if len(nodes) > 0 && !c.newNodeWouldSuit() && gpustack.WillAdvertise(c.Facts, nodes[0].Node, device) { // else why none is made is for others to say
 		out.Edits = append(out.Edits, c.addsNodes(nodes[0].Node, nodesFor(c, f, nodes[0])))
 	}
 	return []Finding{out}
@@ -57,7 +59,7 @@ func clusterFull(c *Case) []Finding {
 // freeEvidence is what the node has too little free of; where one pod more would fit, what it has of the device.
 func (c *Case) freeEvidence(n *NodeFit) []facts.Evidence {
 	short := n.Short[:min(len(n.Short), 2)]
-	if device, _ := deviceAsked(c.Pod); len(short) == 0 && device != "" {
+	if device, _ := podspec.Device(c.Pod); len(short) == 0 && device != "" {
 		short = []why.Short{{Resource: device}}
 	}
 	var out []facts.Evidence
@@ -73,9 +75,9 @@ func (c *Case) freeEvidence(n *NodeFit) []facts.Evidence {
 // leftOn is how much of the resource the node has free.
 func (c *Case) leftOn(n *NodeFit, resource string) int64 {
 	if by := n.shortOf(resource); by > 0 {
-		return asksFor(c.Pod, resource) - by
+		return podspec.Requested(c.Pod, resource) - by
 	}
-	return amountOf(resource, freeOn(c.Facts, n.Node)[corev1.ResourceName(resource)])
+	return podspec.Amount(resource, freeOn(c.Facts, n.Node)[corev1.ResourceName(resource)])
 }
 
 // nodesFor is how many nodes more hold all pods that lack a place.
@@ -85,12 +87,12 @@ func nodesFor(c *Case, f *Fit, n *NodeFit) int {
 }
 
 func fullMessage(c *Case, f *Fit, nodes []*NodeFit) string {
-	device, ask := deviceAsked(c.Pod)
+	device, ask := podspec.Device(c.Pod)
 	pods := 0
 	var all, free int64
 	for _, n := range nodes {
 		pods += len(c.PodsOn(n.Name))
-		all += amountOf(device, n.Status.Allocatable[corev1.ResourceName(device)])
+		all += podspec.Amount(device, n.Status.Allocatable[corev1.ResourceName(device)])
 		free += max(0, c.leftOn(n, device))
 	}
 	match := fmt.Sprintf("the %d nodes that match", len(nodes))
@@ -119,10 +121,10 @@ func fullAsSaid(c *Case) []Finding {
 	if c.State != facts.Pending || s.Evicting.Known && s.Evicting.Nobody == 0 || len(s.Lacks()) == 0 {
 		return nil
 	}
-	device, ask := deviceAsked(c.Pod)
+	device, ask := podspec.Device(c.Pod)
 	if device == "" {
 		device = s.Lacks()[0]
-		ask = asksFor(c.Pod, device)
+		ask = podspec.Requested(c.Pod, device)
 	}
 	if s.Short(device) == 0 || s.strands(device) {
 		return nil

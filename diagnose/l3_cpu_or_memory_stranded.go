@@ -6,7 +6,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/podspec"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/engine/why"
 )
@@ -21,11 +23,11 @@ var cpuOrMemoryStrandedCheck = Check{
 }
 
 func stranded(c *Case) []Finding {
-	if c.Fit() == nil {
+	if c.Fit == nil {
 		return strandedAsSaid(c)
 	}
 	cause, reach := c.roomCause()
-	device, ask := deviceAsked(c.Pod)
+	device, ask := podspec.Device(c.Pod)
 	if cause != why.Stranded || device == "" {
 		return nil
 	}
@@ -36,27 +38,27 @@ func stranded(c *Case) []Finding {
 	n := nodes[0]
 	first := n.Short[0]
 	out := Finding{Fit: true}
-	out.Message = fmt.Sprintf("node %s has %d %s free, and %s short by %s", n.Name, max(ask, amountOf(device, freeOn(c.Facts, n.Node)[corev1.ResourceName(device)])), device, first.Resource, why.Quantity(first.Resource, first.By))
+	out.Message = fmt.Sprintf("node %s has %d %s free, and %s short by %s", n.Name, max(ask, podspec.Amount(device, freeOn(c.Facts, n.Node)[corev1.ResourceName(device)])), device, first.Resource, why.Quantity(first.Resource, first.By))
 	if len(nodes) > 1 {
 		out.Message = fmt.Sprintf("%s %s enough %s free and too little of something else: %s, which is nearest, is short of %s by %s", wording.Number(len(nodes), "node"), wording.InNumber(len(nodes), "has", "have"), device, n.Name, first.Resource, why.Quantity(first.Resource, first.By))
 	}
 	for _, s := range n.Short {
-		out.Evidence = append(out.Evidence, facts.Evidence{Object: "node/" + n.Name, Field: fmt.Sprintf("status.allocatable[%q], less what its pods request", s.Resource), Value: why.Quantity(s.Resource, asksFor(c.Pod, s.Resource)-s.By)})
+		out.Evidence = append(out.Evidence, facts.Evidence{Object: "node/" + n.Name, Field: fmt.Sprintf("status.allocatable[%q], less what its pods request", s.Resource), Value: why.Quantity(s.Resource, podspec.Requested(c.Pod, s.Resource)-s.By)})
 	}
 	for _, n := range nodes[:min(len(nodes), 3)] {
 		if e, ok := c.asksLess(leftOn(c, n)); ok {
-			e.Cost = costSmall
+			e.Cost = edit.CostSmall
 			out.Edits = append(out.Edits, e)
 			break
 		}
 	}
-	if e, ok := c.moves(nodes, func(p *corev1.Pod) bool { return asksFor(p, device) == 0 }); ok {
+	if e, ok := c.moves(nodes, func(p *corev1.Pod) bool { return podspec.Requested(p, device) == 0 }); ok {
 		out.Edits = append(out.Edits, e)
 	}
 	if e, ok := c.evicts(nodes, 1); ok {
 		out.Edits = append(out.Edits, e)
 	}
-	out.Edits = append(out.Edits, c.elsewhere(c.Fit())...)
+	out.Edits = append(out.Edits, c.elsewhere(c.Fit)...)
 	return []Finding{out}
 }
 
@@ -64,7 +66,7 @@ func stranded(c *Case) []Finding {
 func leftOn(c *Case, n *NodeFit) map[string]int64 {
 	out := make(map[string]int64)
 	for _, s := range n.Short {
-		left := asksFor(c.Pod, s.Resource) - s.By
+		left := podspec.Requested(c.Pod, s.Resource) - s.By
 		switch {
 		case s.Resource == string(corev1.ResourceCPU) && left > 1000:
 			left -= left % 1000
@@ -79,14 +81,14 @@ func leftOn(c *Case, n *NodeFit) map[string]int64 {
 // strandedAsSaid goes by the scheduler's words: it lists everything that a node is short of.
 func strandedAsSaid(c *Case) []Finding {
 	s, ok := c.Said()
-	device, _ := deviceAsked(c.Pod)
+	device, _ := podspec.Device(c.Pod)
 	if !ok || c.State != facts.Pending || device == "" || !s.strands(device) || s.Evicting.Known && s.Evicting.Nobody == 0 && tellsSize(c.Facts) {
 		return nil
 	}
 	for _, name := range s.Lacks() {
 		if name != device && s.Short(name) > s.Short(device) {
 			return []Finding{{
-				Message:  fmt.Sprintf("%s %s short of %s and not of %s; the pod asks for %s %s", wording.Number(s.Short(name)-s.Short(device), "node"), wording.InNumber(s.Short(name)-s.Short(device), "is", "are"), name, device, why.Quantity(name, asksFor(c.Pod, name)), name),
+				Message:  fmt.Sprintf("%s %s short of %s and not of %s; the pod asks for %s %s", wording.Number(s.Short(name)-s.Short(device), "node"), wording.InNumber(s.Short(name)-s.Short(device), "is", "are"), name, device, why.Quantity(name, podspec.Requested(c.Pod, name)), name),
 				Evidence: c.saidEvidence(),
 			}}
 		}

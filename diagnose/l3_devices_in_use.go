@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
@@ -21,7 +22,7 @@ var devicesInUseCheck = Check{
 }
 
 func devicesInUse(c *Case) []Finding {
-	f := c.Fit()
+	f := c.Fit
 	if f == nil || f.bar(ByDevices) == nil {
 		return nil
 	}
@@ -56,7 +57,7 @@ func (c *Case) taken(d *devices, a *askAt) *Finding {
 	if a.all {
 		count = "all"
 	}
-	found := &Finding{Fit: true, Probe: &Edit{Side: Cluster, Text: "let all claims of devices go"},
+	found := &Finding{Fit: true, Probe: &edit.Edit{Side: edit.Cluster, Text: "let all claims of devices go"},
 		Message: fmt.Sprintf("claim %s asks for %s of class %s on one node; %s %s, and %d of them %s in use", a.claim.name, count, a.class,
 			wording.Number(len(held)+len(free), "device"), wording.InNumber(len(held)+len(free), "matches", "match"), len(held), wording.InNumber(len(held), "is", "are"))}
 	var users []*corev1.Pod
@@ -83,11 +84,11 @@ func (c *Case) taken(d *devices, a *askAt) *Finding {
 }
 
 // release offers to evict the one pod that has a claim, where it is less important.
-func (c *Case) release(idle facts.Object, pods []*corev1.Pod) []Edit {
+func (c *Case) release(idle facts.Object, pods []*corev1.Pod) []edit.Edit {
 	if len(pods) != 1 || ptr.Deref(pods[0].Spec.Priority, 0) >= ptr.Deref(c.Pod.Spec.Priority, 0) {
 		return nil
 	}
 	p := pods[0]
-	return []Edit{{Side: Cluster, Cost: 7, Text: fmt.Sprintf("evict pod %s of namespace %s, which has a lower priority", p.Name, p.Namespace),
+	return []edit.Edit{{Side: edit.Cluster, Cost: 7, Text: fmt.Sprintf("evict pod %s of namespace %s, which has a lower priority", p.Name, p.Namespace),
 		Set: []facts.Object{idle}, Gone: []facts.Object{p}, Command: fmt.Sprintf("kubectl delete pod %s -n %s", p.Name, p.Namespace)}}
 }

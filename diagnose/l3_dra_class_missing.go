@@ -3,6 +3,7 @@ package diagnose
 import (
 	"fmt"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 )
 
@@ -34,7 +35,7 @@ func (c *Case) noClass(a *askAt) Finding {
 	}
 	for _, class := range c.DeviceClasses {
 		text := fmt.Sprintf("ask for class %s, which exists, instead of %s", class.Name, a.class)
-		if e, ok := c.rewrite(a, text, Op{Op: "replace", Path: a.path() + "/deviceClassName", Value: class.Name}); ok {
+		if e, ok := c.rewrite(a, text, edit.Op{Op: "replace", Path: a.path() + "/deviceClassName", Value: class.Name}); ok {
 			if misspelt(a.class, class.Name) {
 				e.Cost, found.Owner = 1, User
 			}

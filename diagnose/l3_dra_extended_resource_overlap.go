@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
@@ -20,7 +21,7 @@ var draExtendedResourceOverlapCheck = Check{
 }
 
 func draOverlap(c *Case) []Finding {
-	f := c.Fit()
+	f := c.Fit
 	if f == nil {
 		return nil
 	}
@@ -39,7 +40,7 @@ func draOverlap(c *Case) []Finding {
 func (c *Case) overlap(f *Fit, class *resourcev1.DeviceClass, name corev1.ResourceName) *Finding {
 	var nodes []string
 	found := &Finding{Fit: true, Evidence: []facts.Evidence{{Object: facts.RefTo(class).In(), Field: "spec.extendedResourceName", Value: string(name)}}}
-	e := Edit{Side: Cluster, Cost: 5, Text: "take the device plugin off the nodes whose GPUs the DRA driver offers", Assumes: "the device plugin follows the label nvidia.com/gpu.deploy.device-plugin, and the kubelet then counts none"}
+	e := edit.Edit{Side: edit.Cluster, Cost: 5, Text: "take the device plugin off the nodes whose GPUs the DRA driver offers", Assumes: "the device plugin follows the label nvidia.com/gpu.deploy.device-plugin, and the kubelet then counts none"}
 	for i := range f.Nodes {
 		n := f.Nodes[i].Node
 		plugin := n.Status.Allocatable[name]
@@ -64,6 +65,6 @@ func (c *Case) overlap(f *Fit, class *resourcev1.DeviceClass, name corev1.Resour
 		return nil
 	}
 	found.Message = fmt.Sprintf("%s stands for devices of class %s, and on %s (%s) a device plugin offers fewer of it than the driver has devices: there the plugin's number counts", name, class.Name, wording.NodesInWords(len(nodes)), wording.Few(nodes))
-	found.Edits = []Edit{e}
+	found.Edits = []edit.Edit{e}
 	return found
 }

@@ -6,6 +6,7 @@ import (
 
 	resourcev1 "k8s.io/api/resource/v1"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
@@ -99,11 +100,11 @@ func (c *Case) wordSelector(a *askAt, index int, expression string, left []*devi
 		found.Message += "; for some it cannot be worked out: " + wording.OneLine(failed.err.Error())
 	}
 	for _, other := range otherWords(c.Facts, expression, left) {
-		if e, ok := c.rewrite(a, "select devices by "+other, Op{Op: "replace", Path: fmt.Sprintf("%s/selectors/%d/cel/expression", a.path(), index), Value: other}); ok {
+		if e, ok := c.rewrite(a, "select devices by "+other, edit.Op{Op: "replace", Path: fmt.Sprintf("%s/selectors/%d/cel/expression", a.path(), index), Value: other}); ok {
 			found.Edits = append(found.Edits, e)
 		}
 	}
-	if e, ok := c.rewrite(a, fmt.Sprintf("drop the selector of claim %s, so that any device of class %s will do", a.claim.name, a.class), Op{Op: "remove", Path: fmt.Sprintf("%s/selectors/%d", a.path(), index)}); ok {
+	if e, ok := c.rewrite(a, fmt.Sprintf("drop the selector of claim %s, so that any device of class %s will do", a.claim.name, a.class), edit.Op{Op: "remove", Path: fmt.Sprintf("%s/selectors/%d", a.path(), index)}); ok {
 		e.Cost = 3
 		found.Edits = append(found.Edits, e)
 	}

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/podspec"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/engine/why"
 )
@@ -21,11 +22,11 @@ var fragmentedCheck = Check{
 
 func fragmented(c *Case) []Finding {
 	cause, reach := c.roomCause()
-	device, ask := deviceAsked(c.Pod)
+	device, ask := podspec.Device(c.Pod)
 	if cause != why.Fragmented || device == "" {
 		return nil
 	}
-	f := c.Fit()
+	f := c.Fit
 	nodes := shortest(c.Pod, reach)
 	if len(nodes) == 0 {
 		return nil
@@ -40,7 +41,7 @@ func fragmented(c *Case) []Finding {
 		Message:  fmt.Sprintf("the pod asks for %d %s on one node; %d %s free on %s, and no more than %d on any one", ask, device, free, wording.InNumber(free, "is", "are"), wording.Number(len(nodes), "node")+wording.InNumber(len(nodes), " that matches", " that match"), most),
 		Evidence: []facts.Evidence{{Object: "node/" + nodes[0].Name, Field: fmt.Sprintf("status.allocatable[%q], less what its pods request", device), Value: fmt.Sprint(most)}},
 	}
-	if e, ok := c.moves(nodes, func(p *corev1.Pod) bool { return asksFor(p, device) < ask }); ok {
+	if e, ok := c.moves(nodes, func(p *corev1.Pod) bool { return podspec.Requested(p, device) < ask }); ok {
 		out.Edits = append(out.Edits, e)
 	}
 	if e, until, because, ok := c.waits(nodes, f.lack()); ok {

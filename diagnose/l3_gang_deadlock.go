@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
@@ -25,7 +26,7 @@ var gangDeadlockCheck = Check{
 }
 
 func gangDeadlock(c *Case) []Finding {
-	if c.Fit() == nil || c.fit.Placed() || c.GangOf(c.Pod) != "" || !togetherOnly(c.Top, c.Pod) {
+	if c.Fit == nil || c.Fit.Placed() || c.GangOf(c.Pod) != "" || !togetherOnly(c.Top, c.Pod) {
 		return nil
 	}
 	mine := halfOf(c.Top, c.All)
@@ -141,9 +142,9 @@ func findsOthers(p *corev1.Pod) bool {
 }
 
 // stopped is the edit that takes the workload's pods away until somebody lets it go on.
-func (h *half) stopped() Edit {
+func (h *half) stopped() edit.Edit {
 	r := facts.RefTo(h.top)
-	e := Edit{Side: Cluster, Cost: 7, Text: fmt.Sprintf("suspend %s of namespace %s, and let it go on when this one has ended", r, r.Namespace), Assumes: "its owner agrees; what its pods have done since they last saved is lost"}
+	e := edit.Edit{Side: edit.Cluster, Cost: 7, Text: fmt.Sprintf("suspend %s of namespace %s, and let it go on when this one has ended", r, r.Namespace), Assumes: "its owner agrees; what its pods have done since they last saved is lost"}
 	for _, p := range slices.Concat(h.placed, h.waiting) {
 		e.Gone = append(e.Gone, p)
 	}

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/engine/why"
@@ -105,49 +106,49 @@ func (c *Case) kept(owners []facts.Object) bool {
 }
 
 // needFewer lets the gang start with as many as there will be.
-func (c *Case) needFewer(n int) []Edit {
+func (c *Case) needFewer(n int) []edit.Edit {
 	if n < 1 {
 		return nil
 	}
-	e := Edit{Side: Workload, Cost: 2, Text: fmt.Sprintf("let %s start with %s", c.GangName(c.Pod), wording.Pods(n)), Assumes: "the work can do with fewer pods"}
+	e := edit.Edit{Side: edit.Workload, Cost: 2, Text: fmt.Sprintf("let %s start with %s", c.GangName(c.Pod), wording.Pods(n)), Assumes: "the work can do with fewer pods"}
 	if g := c.PodGroup(c.Pod); g != nil {
 		m := g.DeepCopy()
 		m.Spec.SchedulingPolicy.Gang.MinCount = int32(n)
-		e.Set, e.Command = []facts.Object{m}, patchLine(g, "merge", map[string]any{"spec": map[string]any{"schedulingPolicy": map[string]any{"gang": map[string]any{"minCount": n}}}})
-		return []Edit{e}
+		e.Set, e.Command = []facts.Object{m}, edit.PatchLine(g, "merge", map[string]any{"spec": map[string]any{"schedulingPolicy": map[string]any{"gang": map[string]any{"minCount": n}}}})
+		return []edit.Edit{e}
 	}
 	if c.Pod.Labels["berth.dev/min"] != "" {
 		return nil
 	}
-	e.Ops = []Op{c.putAnnotation("berth.dev/min", strconv.Itoa(n))}
+	e.Ops = []edit.Op{c.putAnnotation("berth.dev/min", strconv.Itoa(n))}
 	if size, _ := c.Inherited(c.Pod, "berth.dev/size"); size != "" {
 		e.Ops = append(e.Ops, c.putAnnotation("berth.dev/size", strconv.Itoa(n)))
 	}
-	return []Edit{e}
+	return []edit.Edit{e}
 }
 
 // makeMore has the one Job whose pods are the gang make as many as it needs.
-func (c *Case) makeMore(there []*corev1.Pod, need int) []Edit {
+func (c *Case) makeMore(there []*corev1.Pod, need int) []edit.Edit {
 	j, ok := c.Owner().(*batchv1.Job)
 	if !ok || j.GetUID() != c.Top.GetUID() || slices.ContainsFunc(there, func(p *corev1.Pod) bool { return c.Controller(p) != facts.Object(j) }) {
 		return nil
 	}
 	if j.Spec.CompletionMode != nil && *j.Spec.CompletionMode == batchv1.IndexedCompletion && ptr.Deref(j.Spec.Completions, 0) != int32(need) {
 		body := map[string]any{"spec": map[string]any{"parallelism": need, "completions": need}}
-		return []Edit{c.grown(j, need, need, body)}
+		return []edit.Edit{c.grown(j, need, need, body)}
 	}
 	if ptr.Deref(j.Spec.Completions, int32(need)) < int32(need) {
 		return nil // completions of such a Job cannot be changed
 	}
-	return []Edit{c.grown(j, need, 0, map[string]any{"spec": map[string]any{"parallelism": need}})}
+	return []edit.Edit{c.grown(j, need, 0, map[string]any{"spec": map[string]any{"parallelism": need}})}
 }
 
-func (c *Case) grown(j *batchv1.Job, parallelism, completions int, body map[string]any) Edit {
+func (c *Case) grown(j *batchv1.Job, parallelism, completions int, body map[string]any) edit.Edit {
 	n := j.DeepCopy()
 	p, done := int32(parallelism), int32(completions)
 	n.Spec.Parallelism = &p
 	if completions > 0 {
 		n.Spec.Completions = &done
 	}
-	return Edit{Side: Workload, Cost: 2, Text: fmt.Sprintf("run %s of %s at a time", wording.Pods(parallelism), facts.RefTo(j)), Set: []facts.Object{n}, Command: patchLine(j, "merge", body)}
+	return edit.Edit{Side: edit.Workload, Cost: 2, Text: fmt.Sprintf("run %s of %s at a time", wording.Pods(parallelism), facts.RefTo(j)), Set: []facts.Object{n}, Command: edit.PatchLine(j, "merge", body)}
 }

@@ -3,6 +3,7 @@ package diagnose
 import (
 	"fmt"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/engine/why"
 	"github.com/berth-dev/berth/internal/spelling"
@@ -33,9 +34,9 @@ func gangMissing(c *Case) []Finding {
 		}
 	}
 	if near, ok := spelling.Closest(name, have); ok {
-		f.Edits = []Edit{{
-			Side: Workload, Cost: 1, Text: fmt.Sprintf("name PodGroup %s instead of %s", near, name),
-			Ops: []Op{{Op: "replace", Path: "/spec/schedulingGroup/podGroupName", Value: near}},
+		f.Edits = []edit.Edit{{
+			Side: edit.Workload, Cost: 1, Text: fmt.Sprintf("name PodGroup %s instead of %s", near, name),
+			Ops: []edit.Op{{Op: "replace", Path: "/spec/schedulingGroup/podGroupName", Value: near}},
 		}}
 	}
 	return []Finding{f}

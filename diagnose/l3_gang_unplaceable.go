@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/engine/why"
@@ -32,7 +33,7 @@ func gangUnplaceable(c *Case) []Finding {
 		return nil
 	}
 	f := Finding{Fit: true}
-	fit := c.Fit()
+	fit := c.Fit
 	switch said := meta.FindStatusCondition(g.Status.Conditions, schedulingv1beta1.PodGroupInitiallyScheduled); {
 	case said != nil && said.Status == metav1.ConditionFalse && said.Reason == schedulingv1beta1.PodGroupReasonUnschedulable:
 		f.Message = fmt.Sprintf("PodGroup %s cannot be placed as a whole: %s", g.Name, said.Message)
@@ -65,9 +66,9 @@ func gangUnplaceable(c *Case) []Finding {
 	}
 	fewer := g.DeepCopy()
 	fewer.Spec.SchedulingPolicy.Gang.MinCount = int32(room)
-	f.Edits = []Edit{{
-		Side: Workload, Cost: 5, Set: []facts.Object{fewer}, Text: fmt.Sprintf("let PodGroup %s start with %s", g.Name, wording.Pods(int(room))), Assumes: "the work can do with fewer pods",
-		Command: patchLine(g, "merge", map[string]any{"spec": map[string]any{"schedulingPolicy": map[string]any{"gang": map[string]any{"minCount": room}}}}),
+	f.Edits = []edit.Edit{{
+		Side: edit.Workload, Cost: 5, Set: []facts.Object{fewer}, Text: fmt.Sprintf("let PodGroup %s start with %s", g.Name, wording.Pods(int(room))), Assumes: "the work can do with fewer pods",
+		Command: edit.PatchLine(g, "merge", map[string]any{"spec": map[string]any{"schedulingPolicy": map[string]any{"gang": map[string]any{"minCount": room}}}}),
 	}}
 	return []Finding{f}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 )
 
@@ -30,7 +31,7 @@ func gpuRequestInvalid(c *Case) []Finding {
 					f.Evidence = append(f.Evidence, r.Evidence)
 				}
 				if w.ops != nil {
-					f.Edits = []Edit{c.rewritten(t, i, w)}
+					f.Edits = []edit.Edit{c.rewritten(t, i, w)}
 				}
 				out = append(out, f)
 			}
@@ -40,19 +41,19 @@ func gpuRequestInvalid(c *Case) []Finding {
 }
 
 // rewritten is the edit of the template of an object.
-func (c *Case) rewritten(t placedTemplate, i int, w wrongAsk) Edit {
-	ops := make([]Op, len(w.ops))
+func (c *Case) rewritten(t placedTemplate, i int, w wrongAsk) edit.Edit {
+	ops := make([]edit.Op, len(w.ops))
 	for j, op := range w.ops {
 		op.Path = fmt.Sprintf("%s/spec/containers/%d/resources%s", t.path, i, op.Path)
 		ops[j] = op
 	}
-	e := Edit{Side: Workload, Cost: 1, Text: w.text}
-	n, err := patch(t.of, "", ops)
+	e := edit.Edit{Side: edit.Workload, Cost: 1, Text: w.text}
+	n, err := edit.Patch(t.of, "", ops)
 	if err != nil {
 		return e
 	}
 	r := facts.RefTo(t.of)
 	e.Set = []facts.Object{n}
-	e.Command = fmt.Sprintf("kubectl get %s %s -n %s -o json | kubectl patch --local -f - --type=json -p %s -o json | kubectl replace --force -f -", facts.KindOfObject(t.of).Name(), r.Name, r.Namespace, quoted(ops))
+	e.Command = fmt.Sprintf("kubectl get %s %s -n %s -o json | kubectl patch --local -f - --type=json -p %s -o json | kubectl replace --force -f -", facts.KindOfObject(t.of).Name(), r.Name, r.Namespace, edit.QuoteOps(ops))
 	return e
 }

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/podspec"
 )
 
 var gpuTaintNotToleratedCheck = Check{
@@ -21,7 +22,7 @@ var gpuTaintNotToleratedCheck = Check{
 }
 
 func gpuTaint(c *Case) []Finding {
-	if c.Fit() == nil {
+	if c.Fit == nil {
 		return gpuTaintAsSaid(c)
 	}
 	f := c.stuck()
@@ -105,7 +106,7 @@ func nodesHave(n int) string {
 // gpuTaintAsSaid goes by the scheduler's words, which name the taint up to 1.33.
 func gpuTaintAsSaid(c *Case) []Finding {
 	s, ok := c.Said()
-	device, _ := deviceAsked(c.Pod)
+	device, _ := podspec.Device(c.Pod)
 	if !ok || c.State != facts.Pending || device == "" || s.Evicting.Nobody > 0 && s.Short(device) > 0 {
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 )
 
@@ -38,7 +39,7 @@ func jobSuspended(c *Case) []Finding {
 			Evidence: []facts.Evidence{{Object: facts.RefTo(m).In(), Field: path, Value: "true"}},
 		}
 		if e, ok := c.resumed(); ok {
-			f.Edits = []Edit{e}
+			f.Edits = []edit.Edit{e}
 		}
 		return []Finding{f}
 	}
@@ -46,8 +47,8 @@ func jobSuspended(c *Case) []Finding {
 }
 
 // resumed sets every owner going; the command is for the topmost one, whose controller passes it on.
-func (c *Case) resumed() (Edit, bool) {
-	e := Edit{Side: Workload, Cost: 1}
+func (c *Case) resumed() (edit.Edit, bool) {
+	e := edit.Edit{Side: edit.Workload, Cost: 1}
 	for _, m := range c.Owners {
 		field, ok := facts.Suspended(m)
 		if !ok {
@@ -70,7 +71,7 @@ func (c *Case) resumed() (Edit, bool) {
 			e.Set = append(e.Set, n)
 		}
 		if e.Command == "" {
-			e.Text, e.Command = "resume "+facts.RefTo(m).String(), patchLine(m, "merge", body)
+			e.Text, e.Command = "resume "+facts.RefTo(m).String(), edit.PatchLine(m, "merge", body)
 		}
 	}
 	return e, e.Command != ""

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/kube/dialect"
 )
@@ -39,9 +40,9 @@ func kueueGated(c *Case) []Finding {
 		if v.message != "" && !strings.HasSuffix(v.message, "is deactivated") {
 			found.Message += ": " + v.message
 		}
-		found.Edits = c.kueueOnly(Edit{
-			Side: Cluster, Cost: 3, Text: "activate Workload " + v.work.GetName() + " again", Set: []facts.Object{changed(v.work, map[string]any{"/spec/active": true})},
-			Command: patchLine(v.work, "merge", map[string]any{"spec": map[string]any{"active": true}}),
+		found.Edits = c.kueueOnly(edit.Edit{
+			Side: edit.Cluster, Cost: 3, Text: "activate Workload " + v.work.GetName() + " again", Set: []facts.Object{edit.WithValues(v.work, map[string]any{"/spec/active": true})},
+			Command: edit.PatchLine(v.work, "merge", map[string]any{"spec": map[string]any{"active": true}}),
 		})
 	case dialect.IsTrue(v.work, "QuotaReserved"):
 		found.Message = fmt.Sprintf("Workload %s has its quota and waits for an admission check: %s", v.work.GetName(), kueueCheckSays(v))

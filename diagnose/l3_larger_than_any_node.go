@@ -6,7 +6,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/podspec"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/engine/why"
 )
@@ -24,7 +26,7 @@ func largerThanAnyNode(c *Case) []Finding {
 	if c.newNodeWouldSuit() {
 		return nil
 	}
-	if c.Fit() == nil {
+	if c.Fit == nil {
 		return largerAsSaid(c)
 	}
 	cause, nodes := c.roomCause()
@@ -33,7 +35,7 @@ func largerThanAnyNode(c *Case) []Finding {
 	}
 	var out []Finding
 	for _, name := range tooMuch(c, nodes) {
-		ask, most, at := asksFor(c.Pod, name), int64(0), ""
+		ask, most, at := podspec.Requested(c.Pod, name), int64(0), ""
 		for _, n := range nodes {
 			if v := couldHave(n.Node, name); v > most {
 				most, at = v, n.Name
@@ -46,11 +48,11 @@ func largerThanAnyNode(c *Case) []Finding {
 			f.Edits = smaller(c, name, ask, most)
 		}
 		if len(c.ConfigMaps) > 0 || c.autoscaled() {
-			f.Probe = nothing("a larger node may come") // why it does not is for others to say
+			f.Probe = edit.Nothing("a larger node may come") // why it does not is for others to say
 		}
 		out = append(out, f)
 	}
-	if len(out) == 0 && notBroken(c, nodes) && !slices.ContainsFunc(facts.ExtendedOf(c.Pod), c.gap) {
+	if len(out) == 0 && notBroken(c, nodes) && !slices.ContainsFunc(facts.ExtendedOf(c.Pod), func(device string) bool { return c.gap(device) }) {
 		out = append(out, Finding{Fit: true, Message: "no node has everything that one pod asks for, even when empty: " + askText(c.Pod)})
 	}
 	return out
@@ -59,8 +61,8 @@ func largerThanAnyNode(c *Case) []Finding {
 // tooMuch are the resources of which the pod asks for more than any of the nodes could have.
 func tooMuch(c *Case, nodes []*NodeFit) []string {
 	var out []string
-	for _, name := range names(total(c.Pod, requestsOf)) {
-		ask := asksFor(c.Pod, string(name))
+	for _, name := range podspec.Names(podspec.Total(c.Pod, podspec.RequestsOf)) {
+		ask := podspec.Requested(c.Pod, string(name))
 		fits := ask == 0 || c.gap(string(name)) // not its size, but what nodes advertise, is the matter
 		for _, n := range nodes {
 			fits = fits || couldHave(n.Node, string(name)) >= ask
@@ -74,9 +76,9 @@ func tooMuch(c *Case, nodes []*NodeFit) []string {
 
 // notBroken says whether the nodes have what they should have: else it is not their size that is wrong.
 func notBroken(c *Case, nodes []*NodeFit) bool {
-	device, _ := deviceAsked(c.Pod)
+	device, _ := podspec.Device(c.Pod)
 	for _, n := range nodes {
-		if device != "" && couldHave(n.Node, device) > amountOf(device, n.Status.Allocatable[corev1.ResourceName(device)]) {
+		if device != "" && couldHave(n.Node, device) > podspec.Amount(device, n.Status.Allocatable[corev1.ResourceName(device)]) {
 			return false
 		}
 	}
@@ -84,14 +86,14 @@ func notBroken(c *Case, nodes []*NodeFit) bool {
 }
 
 // smaller are ways to ask for no more than the largest node has.
-func smaller(c *Case, name string, ask, most int64) []Edit {
-	var out []Edit
-	if extended(corev1.ResourceName(name)) {
+func smaller(c *Case, name string, ask, most int64) []edit.Edit {
+	var out []edit.Edit
+	if podspec.Extended(corev1.ResourceName(name)) {
 		if e, ok := c.splits(name, ask, most); ok {
 			out = append(out, e)
 		}
 	}
-	if e, ok := c.asksLess(map[string]int64{name: most}); ok && extended(corev1.ResourceName(name)) {
+	if e, ok := c.asksLess(map[string]int64{name: most}); ok && podspec.Extended(corev1.ResourceName(name)) {
 		out = append(out, e)
 	} else if ok, e := fitsEmpty(c, name, most); ok {
 		out = append(out, e)
@@ -100,7 +102,7 @@ func smaller(c *Case, name string, ask, most int64) []Edit {
 }
 
 // fitsEmpty asks for nine tenths of the largest node: what runs on every node needs some of it.
-func fitsEmpty(c *Case, name string, most int64) (bool, Edit) {
+func fitsEmpty(c *Case, name string, most int64) (bool, edit.Edit) {
 	part := most / 10 * 9
 	if name == string(corev1.ResourceCPU) && part > 1000 {
 		part -= part % 1000
@@ -124,7 +126,7 @@ func largerAsSaid(c *Case) []Finding {
 	if c.State != facts.Pending || !tellsSize(c.Facts) || !s.Evicting.Known || s.Evicting.Nobody > 0 || len(s.Lacks()) == 0 {
 		return nil
 	}
-	device, ask := deviceAsked(c.Pod)
+	device, ask := podspec.Device(c.Pod)
 	if device != "" && s.Short(device) == 0 {
 		return nil
 	}
@@ -133,7 +135,7 @@ func largerAsSaid(c *Case) []Finding {
 	}
 	name := device
 	if name == "" {
-		name, ask = s.Lacks()[0], asksFor(c.Pod, s.Lacks()[0])
+		name, ask = s.Lacks()[0], podspec.Requested(c.Pod, s.Lacks()[0])
 	}
 	return []Finding{{
 		Message:  fmt.Sprintf("one pod asks for %s %s, and on %s with too little the scheduler found that it would not fit even if empty", why.Quantity(name, ask), name, wording.InNumber(s.Short(name), "the 1 node", fmt.Sprintf("each of the %d nodes", s.Short(name)))),

@@ -7,7 +7,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/podspec"
 )
 
 var limitRangeCheck = Check{
@@ -40,7 +42,7 @@ func limitRange(c *Case) []Finding {
 					out = append(out, b.crossed(&at, at.noun(), at.Resources.Requests, at.Resources.Limits)...)
 				}
 			case corev1.LimitTypePod:
-				out = append(out, b.crossed(nil, "the pod", total(p, requestsOf), total(p, limitsOf))...)
+				out = append(out, b.crossed(nil, "the pod", podspec.Total(p, podspec.RequestsOf), podspec.Total(p, podspec.LimitsOf))...)
 			}
 		}
 	}
@@ -58,7 +60,7 @@ type bounds struct {
 // crossed is what of the item a container, or the pod where it is nil, does not keep.
 func (b *bounds) crossed(at *container, who string, requests, limits corev1.ResourceList) []Finding {
 	var out []Finding
-	for _, name := range names(b.Max) {
+	for _, name := range podspec.Names(b.Max) {
 		most := b.Max[name]
 		limit, limited := limits[name]
 		request := requests[name]
@@ -74,12 +76,12 @@ func (b *bounds) crossed(at *container, who string, requests, limits corev1.Reso
 		case !limited:
 			f := b.finding("max", name, most, fmt.Sprintf("allows at most %s %s per %s, and %s sets no limit", &most, name, b.Type, who))
 			if at != nil {
-				f.Edits = []Edit{{Side: Workload, Cost: 2, Text: fmt.Sprintf("give %s a %s limit of %s", who, name, &most), Ops: b.c.limiting(at, name, most)}}
+				f.Edits = []edit.Edit{{Side: edit.Workload, Cost: 2, Text: fmt.Sprintf("give %s a %s limit of %s", who, name, &most), Ops: b.c.limiting(at, name, most)}}
 			}
 			out = append(out, f)
 		}
 	}
-	for _, name := range names(b.Min) {
+	for _, name := range podspec.Names(b.Min) {
 		least := b.Min[name]
 		request, requested := requests[name]
 		switch {
@@ -91,7 +93,7 @@ func (b *bounds) crossed(at *container, who string, requests, limits corev1.Reso
 			out = append(out, f)
 		}
 	}
-	for _, name := range names(b.MaxLimitRequestRatio) {
+	for _, name := range podspec.Names(b.MaxLimitRequestRatio) {
 		ratio := b.MaxLimitRequestRatio[name]
 		request, limit := requests[name], limits[name]
 		if request.IsZero() || limit.IsZero() || limit.AsApproximateFloat64() > request.AsApproximateFloat64()*ratio.AsApproximateFloat64() {
@@ -110,30 +112,30 @@ func (b *bounds) finding(field string, name corev1.ResourceName, value resource.
 }
 
 // lower has the container ask for just what is allowed; of a pod, the one container that asks for it.
-func (b *bounds) lower(at *container, name corev1.ResourceName, to resource.Quantity) []Edit {
+func (b *bounds) lower(at *container, name corev1.ResourceName, to resource.Quantity) []edit.Edit {
 	p := b.c.asCreated()
-	for _, i := range askers(p, name) {
-		if at != nil && p.Spec.Containers[i].Name != at.Name || at == nil && len(askers(p, name)) > 1 {
+	for _, i := range podspec.Requesters(p, name) {
+		if at != nil && p.Spec.Containers[i].Name != at.Name || at == nil && len(podspec.Requesters(p, name)) > 1 {
 			continue
 		}
 		if ops := b.c.asking(i, name, to); len(ops) > 0 {
-			return []Edit{{Side: Workload, Cost: 2, Ops: ops, Text: fmt.Sprintf("ask for %s %s in container %s", &to, name, p.Spec.Containers[i].Name)}}
+			return []edit.Edit{{Side: edit.Workload, Cost: 2, Ops: ops, Text: fmt.Sprintf("ask for %s %s in container %s", &to, name, p.Spec.Containers[i].Name)}}
 		}
 	}
 	return nil
 }
 
 // moved changes the LimitRange so that it lets the pod in.
-func (b *bounds) moved(field, verb string, name corev1.ResourceName, from, to resource.Quantity) Edit {
+func (b *bounds) moved(field, verb string, name corev1.ResourceName, from, to resource.Quantity) edit.Edit {
 	n := b.l.DeepCopy()
 	list := n.Spec.Limits[b.item].Max
 	if field == "min" {
 		list = n.Spec.Limits[b.item].Min
 	}
 	list[name] = to
-	ops := []Op{{Op: "replace", Path: Pointer("spec", "limits", strconv.Itoa(b.item), field, string(name)), Value: to.String()}}
-	return Edit{
-		Side: Cluster, Cost: 3, Set: []facts.Object{n}, Command: patchLine(n, "json", ops),
+	ops := []edit.Op{{Op: "replace", Path: edit.Pointer("spec", "limits", strconv.Itoa(b.item), field, string(name)), Value: to.String()}}
+	return edit.Edit{
+		Side: edit.Cluster, Cost: 3, Set: []facts.Object{n}, Command: edit.PatchLine(n, "json", ops),
 		Text: fmt.Sprintf("%s the %s of %s per %s in LimitRange %s from %s to %s", verb, field, name, b.Type, n.Name, &from, &to),
 	}
 }

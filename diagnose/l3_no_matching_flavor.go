@@ -4,6 +4,9 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/edit"
+	"github.com/berth-dev/berth/diagnose/gpustack"
 )
 
 var noMatchingFlavorCheck = Check{
@@ -40,23 +43,23 @@ func noMatchingFlavor(c *Case) []Finding {
 }
 
 // kueueMatching changes the pod so that it matches a flavor: its selector, or a toleration for what marks hardware.
-func (c *Case) kueueMatching(v *kueueView) []Edit {
-	var out []Edit
+func (c *Case) kueueMatching(v *kueueView) []edit.Edit {
+	var out []edit.Edit
 	for _, r := range v.room.refused {
-		e := Edit{Side: Workload, Cost: 2}
+		e := edit.Edit{Side: edit.Workload, Cost: 2}
 		switch {
-		case r.taint != nil && isStateTaint(c.Facts, r.taint.Key):
+		case r.taint != nil && gpustack.IsStateTaint(c.Facts, r.taint.Key):
 			continue
 		case r.taint != nil:
 			t := corev1.Toleration{Key: r.taint.Key, Operator: corev1.TolerationOpEqual, Value: r.taint.Value, Effect: r.taint.Effect}
 			e.Text = "tolerate " + r.taint.ToString()
-			e.Ops = []Op{{Op: "add", Path: "/spec/tolerations/-", Value: t}}
+			e.Ops = []edit.Op{{Op: "add", Path: "/spec/tolerations/-", Value: t}}
 			if len(c.written().Spec.Tolerations) == 0 {
-				e.Ops[0] = Op{Op: "add", Path: "/spec/tolerations", Value: []corev1.Toleration{t}}
+				e.Ops[0] = edit.Op{Op: "add", Path: "/spec/tolerations", Value: []corev1.Toleration{t}}
 			}
 		case r.value != "" && c.Pod.Spec.NodeSelector[r.key] != "":
 			e.Cost, e.Text = 1, fmt.Sprintf("select %s=%s instead of %s", r.key, r.value, c.Pod.Spec.NodeSelector[r.key])
-			e.Ops = []Op{{Op: "replace", Path: Pointer("spec", "nodeSelector", r.key), Value: r.value}}
+			e.Ops = []edit.Op{{Op: "replace", Path: edit.Pointer("spec", "nodeSelector", r.key), Value: r.value}}
 		default:
 			continue
 		}

@@ -8,7 +8,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/gpustack"
+	"github.com/berth-dev/berth/diagnose/internal/podspec"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/engine/why"
 )
@@ -23,11 +26,11 @@ var noMatchingNodeCheck = Check{
 }
 
 func noMatchingNode(c *Case) []Finding {
-	if c.Fit() == nil {
+	if c.Fit == nil {
 		return unmatchedAsSaid(c)
 	}
 	f := c.stuck()
-	if f == nil || !c.unmatched(f) || c.newNodeWouldSuit() || len(f.Nodes) == 0 && len(c.Foreign[berthPools]) > 0 && slices.ContainsFunc(facts.ExtendedOf(c.Pod), c.gap) {
+	if f == nil || !c.unmatched(f) || c.newNodeWouldSuit() || len(f.Nodes) == 0 && len(c.Foreign[gpustack.BerthPools]) > 0 && slices.ContainsFunc(facts.ExtendedOf(c.Pod), func(device string) bool { return c.gap(device) }) {
 		return nil
 	}
 	out := Finding{Fit: true, Edits: dropping(c, f)}
@@ -39,7 +42,7 @@ func noMatchingNode(c *Case) []Finding {
 		if c.explained(f) {
 			return nil
 		}
-		out.Probe = nothing("what excludes the nodes is for others to say")
+		out.Probe = edit.Nothing("what excludes the nodes is for others to say")
 		out.Owner = cmp.Or(out.Owner, Platform)
 	}
 	out.Evidence = c.saidEvidence()
@@ -97,9 +100,9 @@ func clauseWords(r why.Clause) string {
 
 // dropping are edits that take away what the pod asks of labels although nodes meet it one by one: of all nodes that
 // would hold the pod, those that fewest such things exclude count.
-func dropping(c *Case, f *Fit) []Edit {
+func dropping(c *Case, f *Fit) []edit.Edit {
 	dead := c.unmet()
-	by := make(map[string]Edit)
+	by := make(map[string]edit.Edit)
 	room := make(map[string]bool)
 	fewestNeeds := 3
 	for i := range f.Nodes {
@@ -116,11 +119,11 @@ func dropping(c *Case, f *Fit) []Edit {
 		by[e.Text] = e
 		room[e.Text] = room[e.Text] || len(n.Short) == 0
 	}
-	var out []Edit
+	var out []edit.Edit
 	for _, e := range by {
 		out = append(out, e)
 	}
-	slices.SortFunc(out, func(a, b Edit) int {
+	slices.SortFunc(out, func(a, b edit.Edit) int {
 		if room[a.Text] != room[b.Text] {
 			return map[bool]int{true: -1, false: 1}[room[a.Text]]
 		}
@@ -131,11 +134,11 @@ func dropping(c *Case, f *Fit) []Edit {
 
 // ownExclusions are edits that together open the node to the pod, where nothing but what the pod asks of labels
 // excludes it, and other checks do not speak of that.
-func (c *Case) ownExclusions(n *NodeFit, dead []need) ([]Edit, bool) {
+func (c *Case) ownExclusions(n *NodeFit, dead []need) ([]edit.Edit, bool) {
 	if len(n.Barred) > 0 || len(n.Removed) == 0 || len(dead) > 0 {
 		return nil, false
 	}
-	var out []Edit
+	var out []edit.Edit
 	for _, r := range n.Removed {
 		switch r.Kind {
 		case why.BySelector:
@@ -159,17 +162,17 @@ func (c *Case) ownExclusions(n *NodeFit, dead []need) ([]Edit, bool) {
 }
 
 // suiting has the pod ask for what the node has, or for nothing where it has no such label.
-func (c *Case) suiting(n need, node *corev1.Node) (Edit, bool) {
+func (c *Case) suiting(n need, node *corev1.Node) (edit.Edit, bool) {
 	if v := node.Labels[n.key]; v != "" && len(n.values) > 0 {
 		e, ok := c.renames(n, n.key, v)
-		e.Cost = costSmall
+		e.Cost = edit.CostSmall
 		return e, ok
 	}
 	return c.drops(n)
 }
 
 // affinitySuiting opens the node in the pod's only affinity term: the expressions that it does not meet go.
-func (c *Case) affinitySuiting(node *corev1.Node) ([]Edit, bool) {
+func (c *Case) affinitySuiting(node *corev1.Node) ([]edit.Edit, bool) {
 	all := terms(&c.Pod.Spec)
 	if len(all) != 1 || len(all[0].MatchFields) > 0 {
 		return nil, false
@@ -186,14 +189,14 @@ func (c *Case) affinitySuiting(node *corev1.Node) ([]Edit, bool) {
 	e := all[0].MatchExpressions[unmet[0]]
 	n := need{key: e.Key, values: e.Values, term: 0, expr: unmet[0]}
 	if e.Operator == corev1.NodeSelectorOpIn {
-		edit, ok := c.suiting(n, node)
-		return []Edit{edit}, ok
+		change, ok := c.suiting(n, node)
+		return []edit.Edit{change}, ok
 	}
 	if !c.asksIn(n) {
 		return nil, false
 	}
 	what := strings.TrimSpace(fmt.Sprintf("%s %s %s", e.Key, e.Operator, strings.Join(e.Values, ", ")))
-	return []Edit{{Side: Workload, Cost: costSmall, Text: "take the rule that " + what + " out of the node affinity", Ops: []Op{c.withoutExpression(0, unmet[0])}}}, true
+	return []edit.Edit{{Side: edit.Workload, Cost: edit.CostSmall, Text: "take the rule that " + what + " out of the node affinity", Ops: []edit.Op{c.withoutExpression(0, unmet[0])}}}, true
 }
 
 // meets says whether the node meets one expression.
@@ -203,15 +206,15 @@ func meets(node *corev1.Node, e corev1.NodeSelectorRequirement) bool {
 	}}}}}
 	open := node.DeepCopy()
 	open.Spec = corev1.NodeSpec{}
-	return suits(p, open)
+	return podspec.Suits(p, open)
 }
 
 // asOne does several edits as one. Expressions are taken out one at most, so that positions stay right.
-func asOne(edits []Edit) Edit {
+func asOne(edits []edit.Edit) edit.Edit {
 	if len(edits) == 1 {
 		return edits[0]
 	}
-	out := Edit{Side: Workload, Cost: costSmall + 1}
+	out := edit.Edit{Side: edit.Workload, Cost: edit.CostSmall + 1}
 	var texts []string
 	for _, e := range edits {
 		texts = append(texts, e.Text)

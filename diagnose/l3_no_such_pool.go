@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
@@ -37,7 +38,7 @@ func noSuchPool(c *Case) []Finding {
 			f.Message = fmt.Sprintf("the pod asks for %s, and no node has it; %s", n.text(), counts(n.key, have))
 			for _, v := range byDistance(strings.Join(n.values, ","), have)[:min(len(have), 3)] {
 				if e, ok := c.renames(n, n.key, v); ok {
-					e.Cost = costSmall
+					e.Cost = edit.CostSmall
 					f.Edits = append(f.Edits, e)
 				}
 			}

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/internal/spelling"
@@ -55,7 +56,7 @@ func (c *Case) silence(spoke time.Time) bool {
 	if c.State != facts.Pending || c.Age() < facts.SilentAfter || spoke.After(c.Pod.CreationTimestamp.Time) || c.Edited() || len(c.Pod.Spec.ResourceClaims) > 0 || c.incomplete() {
 		return false
 	}
-	if f := c.Fit(); f != nil {
+	if f := c.Fit; f != nil {
 		return f.Placed()
 	}
 	return c.Pod.Spec.SchedulerName != corev1.DefaultSchedulerName && c.GangOf(c.Pod) == ""
@@ -72,17 +73,17 @@ func spokenOf(c *Case) bool {
 }
 
 // otherSchedulers offers those that run: the one that may have been meant first.
-func (c *Case) otherSchedulers(name string) []Edit {
+func (c *Case) otherSchedulers(name string) []edit.Edit {
 	living := c.LivingSchedulers()
 	near, isNear := spelling.Closest(name, living)
-	var out []Edit
+	var out []edit.Edit
 	for _, s := range spelling.ByLikeness(name, living) {
 		if s == name {
 			continue
 		}
-		e := Edit{
-			Side: Workload, Cost: 5, Text: fmt.Sprintf("name scheduler %s instead of %s", s, name),
-			Ops: []Op{{Op: "replace", Path: "/spec/schedulerName", Value: s}},
+		e := edit.Edit{
+			Side: edit.Workload, Cost: 5, Text: fmt.Sprintf("name scheduler %s instead of %s", s, name),
+			Ops: []edit.Op{{Op: "replace", Path: "/spec/schedulerName", Value: s}},
 		}
 		if isNear && s == near {
 			e.Cost = 1

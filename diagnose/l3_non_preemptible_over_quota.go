@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
@@ -34,7 +35,7 @@ func nonPreemptibleOverQuota(c *Case) []Finding {
 		return []Finding{{
 			Message:  fmt.Sprintf("the work may not be evicted and asks for %s, and KAI queue %s, whose quota is %d, holds %d for work of that kind", wording.Number(need, "GPU"), q.GetName(), q.quota, q.kept),
 			Evidence: []facts.Evidence{{Object: facts.RefTo(q.Unstructured).In(), Field: "spec.resources.gpu.quota", Value: fmt.Sprint(q.quota)}},
-			Edits: []Edit{
+			Edits: []edit.Edit{
 				c.kaiRelabel("kai.scheduler/preemptibility", "preemptible", "say that the work may be evicted: label kai.scheduler/preemptibility=preemptible", map[string]any{"/spec/preemptibility": "preemptible"}),
 				c.kaiRaise(func(q kaiAmount) (string, int64, bool) { return "quota", q.kept + need, low(q) }),
 			},

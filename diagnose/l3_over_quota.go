@@ -17,7 +17,7 @@ const preemptibleKey = "berth.dev/preemptible"
 func overQuota(c *Case) []Finding {
 	out := c.berthGate(why.OverQuota)
 	for i := range out {
-		if c.Fit() != nil {
+		if c.Fit != nil {
 			out[i].Edits = append(out[i].Edits, c.berthRekey(preemptibleKey, preemptibleKey, "true", "say that the work may be evicted: "+preemptibleKey+"=true"))
 		}
 	}

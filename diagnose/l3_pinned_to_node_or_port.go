@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/engine/why"
@@ -30,7 +31,7 @@ func pinned(c *Case) []Finding {
 	if f := pinnedToGone(c); f != nil {
 		return []Finding{*f}
 	}
-	if c.Fit() == nil {
+	if c.Fit == nil {
 		return pinnedAsSaid(c)
 	}
 	f := c.stuck()
@@ -62,7 +63,7 @@ func pinnedToGone(c *Case) *Finding {
 		Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: "spec.nodeName", Value: name}},
 	}
 	if c.written().Spec.NodeName == name {
-		f.Edits = []Edit{{Side: Workload, Cost: costWord, Text: "take spec.nodeName out, so that a scheduler finds a node", Ops: []Op{{Op: "remove", Path: "/spec/nodeName"}}}}
+		f.Edits = []edit.Edit{{Side: edit.Workload, Cost: edit.CostWord, Text: "take spec.nodeName out, so that a scheduler finds a node", Ops: []edit.Op{{Op: "remove", Path: "/spec/nodeName"}}}}
 	}
 	return f
 }
@@ -71,7 +72,7 @@ func pinnedToGone(c *Case) *Finding {
 type pin struct {
 	node  string
 	field string
-	ops   []Op
+	ops   []edit.Op
 }
 
 // pinOf finds a node's name in the selector or the only affinity term.
@@ -81,7 +82,7 @@ func pinOf(c *Case) (pin, bool) {
 	if v := s.NodeSelector[corev1.LabelHostname]; v != "" {
 		p := pin{node: v, field: fmt.Sprintf("spec.nodeSelector[%q]", corev1.LabelHostname)}
 		if own.NodeSelector[corev1.LabelHostname] == v {
-			p.ops = []Op{{Op: "remove", Path: Pointer("spec", "nodeSelector", corev1.LabelHostname)}}
+			p.ops = []edit.Op{{Op: "remove", Path: edit.Pointer("spec", "nodeSelector", corev1.LabelHostname)}}
 		}
 		return p, true
 	}
@@ -93,7 +94,7 @@ func pinOf(c *Case) (pin, bool) {
 		if e.Key == corev1.LabelHostname && e.Operator == corev1.NodeSelectorOpIn && len(e.Values) == 1 {
 			p := pin{node: e.Values[0], field: fmt.Sprintf("spec.affinity.nodeAffinity…matchExpressions[%d]", i)}
 			if len(terms(own)) == 1 {
-				p.ops = []Op{c.withoutExpression(0, i)}
+				p.ops = []edit.Op{c.withoutExpression(0, i)}
 			}
 			return p, true
 		}
@@ -102,7 +103,7 @@ func pinOf(c *Case) (pin, bool) {
 		if e.Key == "metadata.name" && e.Operator == corev1.NodeSelectorOpIn && len(e.Values) == 1 {
 			p := pin{node: e.Values[0], field: fmt.Sprintf("spec.affinity.nodeAffinity…matchFields[%d]", i)}
 			if len(terms(own)) == 1 && len(all[0].MatchFields)+len(all[0].MatchExpressions) == 1 {
-				p.ops = []Op{{Op: "remove", Path: affinityPath}}
+				p.ops = []edit.Op{{Op: "remove", Path: affinityPath}}
 			}
 			return p, true
 		}
@@ -126,7 +127,7 @@ func pinnedToName(c *Case, f *Fit) *Finding {
 		}
 	}
 	if p.ops != nil {
-		out.Edits = []Edit{{Side: Workload, Cost: costSmall, Text: fmt.Sprintf("do not ask for node %s by name", p.node), Ops: p.ops}}
+		out.Edits = []edit.Edit{{Side: edit.Workload, Cost: edit.CostSmall, Text: fmt.Sprintf("do not ask for node %s by name", p.node), Ops: p.ops}}
 	}
 	return out
 }
@@ -182,8 +183,8 @@ func (c *Case) hostPorts() []hostPort {
 
 // otherPort asks for no port of the node, or for one that nobody has. Where the pod is on the node's own network, its
 // ports are the node's, and another one is all there is.
-func (c *Case) otherPort(at hostPort) []Edit {
-	path := Pointer("spec", "containers", strconv.Itoa(at.container), "ports", strconv.Itoa(at.index))
+func (c *Case) otherPort(at hostPort) []edit.Edit {
+	path := edit.Pointer("spec", "containers", strconv.Itoa(at.container), "ports", strconv.Itoa(at.index))
 	used := make(map[int32]bool)
 	for _, p := range c.Pods {
 		for i := range p.Spec.Containers {
@@ -196,14 +197,14 @@ func (c *Case) otherPort(at hostPort) []Edit {
 	for used[next] && next < 65535 {
 		next++
 	}
-	e := Edit{Side: Workload, Cost: costSmall, Text: fmt.Sprintf("use host port %d in place of %d", next, at.port), Ops: []Op{{Op: "replace", Path: path + "/hostPort", Value: next}}}
+	e := edit.Edit{Side: edit.Workload, Cost: edit.CostSmall, Text: fmt.Sprintf("use host port %d in place of %d", next, at.port), Ops: []edit.Op{{Op: "replace", Path: path + "/hostPort", Value: next}}}
 	if c.Pod.Spec.HostNetwork {
-		e.Ops = append(e.Ops, Op{Op: "replace", Path: path + "/containerPort", Value: next})
+		e.Ops = append(e.Ops, edit.Op{Op: "replace", Path: path + "/containerPort", Value: next})
 		e.Assumes = "the program can be told to listen there"
-		return []Edit{e}
+		return []edit.Edit{e}
 	}
-	none := Edit{Side: Workload, Cost: costSmall, Text: fmt.Sprintf("do not ask for host port %d: pods have addresses of their own", at.port), Ops: []Op{{Op: "remove", Path: path + "/hostPort"}}}
-	return []Edit{none, e}
+	none := edit.Edit{Side: edit.Workload, Cost: edit.CostSmall, Text: fmt.Sprintf("do not ask for host port %d: pods have addresses of their own", at.port), Ops: []edit.Op{{Op: "remove", Path: path + "/hostPort"}}}
+	return []edit.Edit{none, e}
 }
 
 // pinnedAsSaid goes by the scheduler's words.

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
@@ -25,7 +26,7 @@ func poolOfAnotherTeam(c *Case) []Finding {
 	if f == nil {
 		return nil
 	}
-	probe := Edit{Side: Cluster, Text: "open the nodes that are kept for others"}
+	probe := edit.Edit{Side: edit.Cluster, Text: "open the nodes that are kept for others"}
 	kept, said := make(map[string]bool), make(map[string]bool)
 	keeps := func(t corev1.Taint) bool {
 		key := taintText(t)

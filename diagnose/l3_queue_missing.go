@@ -3,6 +3,7 @@ package diagnose
 import (
 	"fmt"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/engine/why"
 	"github.com/berth-dev/berth/internal/spelling"
@@ -50,10 +51,10 @@ func queueMissing(c *Case) []Finding {
 }
 
 // kueueMake makes the LocalQueue that is named, for the ClusterQueue with the most alike name.
-func (c *Case) kueueMake(v *kueueView) []Edit {
+func (c *Case) kueueMake(v *kueueView) []edit.Edit {
 	for _, cluster := range spelling.ByLikeness(v.queue, c.ForeignNames(kueueClusterQueues, "")) {
 		local := kueueNew(c.Facts, "LocalQueue", c.Pod.Namespace, v.queue, map[string]any{"clusterQueue": cluster})
-		e := Edit{Side: Cluster, Cost: 3, Text: fmt.Sprintf("make LocalQueue %s in namespace %s, for ClusterQueue %s", v.queue, c.Pod.Namespace, cluster), Set: []facts.Object{local}, Command: applyLine(local)}
+		e := edit.Edit{Side: edit.Cluster, Cost: 3, Text: fmt.Sprintf("make LocalQueue %s in namespace %s, for ClusterQueue %s", v.queue, c.Pod.Namespace, cluster), Set: []facts.Object{local}, Command: edit.ApplyLine(local)}
 		if out := c.kueueOnly(e); out != nil {
 			return out
 		}
@@ -62,14 +63,14 @@ func (c *Case) kueueMake(v *kueueView) []Edit {
 }
 
 // kueueRelead makes the LocalQueue anew for another ClusterQueue: that it leads to one cannot be changed in place.
-func (c *Case) kueueRelead(v *kueueView, missing string) []Edit {
+func (c *Case) kueueRelead(v *kueueView, missing string) []edit.Edit {
 	for _, cluster := range spelling.ByLikeness(missing, c.ForeignNames(kueueClusterQueues, "")) {
 		local := kueueNew(c.Facts, "LocalQueue", c.Pod.Namespace, v.queue, map[string]any{"clusterQueue": cluster})
 		local.SetUID(v.local.GetUID())
 		anew := kueueNew(c.Facts, "LocalQueue", c.Pod.Namespace, v.queue, map[string]any{"clusterQueue": cluster})
-		e := Edit{
-			Side: Cluster, Cost: 3, Text: fmt.Sprintf("make LocalQueue %s anew for ClusterQueue %s", v.queue, cluster), Set: []facts.Object{local},
-			Command: fmt.Sprintf("kubectl delete localqueues.kueue.x-k8s.io %s -n %s && %s", v.queue, c.Pod.Namespace, applyLine(anew)),
+		e := edit.Edit{
+			Side: edit.Cluster, Cost: 3, Text: fmt.Sprintf("make LocalQueue %s anew for ClusterQueue %s", v.queue, cluster), Set: []facts.Object{local},
+			Command: fmt.Sprintf("kubectl delete localqueues.kueue.x-k8s.io %s -n %s && %s", v.queue, c.Pod.Namespace, edit.ApplyLine(anew)),
 		}
 		if out := c.kueueOnly(e); out != nil {
 			return out

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/kube/dialect"
 )
@@ -34,10 +35,10 @@ func queueStopped(c *Case) []Finding {
 			return []Finding{{
 				Message:  fmt.Sprintf("%s %s is stopped", u.name, u.u.GetName()),
 				Evidence: []facts.Evidence{{Object: facts.RefTo(u.u).In(), Field: "spec.stopPolicy", Value: policy}},
-				Edits: c.kueueOnly(Edit{
-					Side: Cluster, Cost: 3, Text: fmt.Sprintf("start %s %s again", u.name, u.u.GetName()), Assumes: "who stopped it agrees",
-					Set:     []facts.Object{changed(u.u, map[string]any{"/spec/stopPolicy": "None", "/status/conditions": nil})},
-					Command: patchLine(u.u, "merge", map[string]any{"spec": map[string]any{"stopPolicy": "None"}}),
+				Edits: c.kueueOnly(edit.Edit{
+					Side: edit.Cluster, Cost: 3, Text: fmt.Sprintf("start %s %s again", u.name, u.u.GetName()), Assumes: "who stopped it agrees",
+					Set:     []facts.Object{edit.WithValues(u.u, map[string]any{"/spec/stopPolicy": "None", "/status/conditions": nil})},
+					Command: edit.PatchLine(u.u, "merge", map[string]any{"spec": map[string]any{"stopPolicy": "None"}}),
 				}),
 			}}
 		}

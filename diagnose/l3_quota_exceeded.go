@@ -11,7 +11,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/podspec"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
@@ -62,7 +64,7 @@ func (c *Case) overQuota(q *corev1.ResourceQuota, p *corev1.Pod) *Finding {
 	var over []corev1.ResourceName
 	raised := q.DeepCopy()
 	patch := []string{}
-	for _, key := range names(q.Status.Hard) {
+	for _, key := range podspec.Names(q.Status.Hard) {
 		hard, used := q.Status.Hard[key], q.Status.Used[key]
 		ask, counted := quotaAsk(p, string(key))
 		after := used.DeepCopy()
@@ -97,8 +99,8 @@ func (c *Case) overQuota(q *corev1.ResourceQuota, p *corev1.Pod) *Finding {
 		hard, wanted := q.Status.Hard[key], raised.Spec.Hard[key]
 		words[i] = fmt.Sprintf("%s of quota %s from %s to %s", key, q.Name, &hard, &wanted)
 	}
-	f.Edits = append(f.Edits, Edit{
-		Side: Cluster, Text: "raise " + strings.Join(words, " and "), Set: []facts.Object{raised}, Cost: 3,
+	f.Edits = append(f.Edits, edit.Edit{
+		Side: edit.Cluster, Text: "raise " + strings.Join(words, " and "), Set: []facts.Object{raised}, Cost: 3,
 		Command: fmt.Sprintf("kubectl patch resourcequota %s -n %s -p '{\"spec\":{\"hard\":{%s}}}'", q.Name, q.Namespace, strings.Join(patch, ",")),
 	})
 	return &f
@@ -118,7 +120,7 @@ func (c *Case) quotaSilent(q *corev1.ResourceQuota, p *corev1.Pod) *Finding {
 			Advice:   "Look at kube-controller-manager, which counts what quotas have used.",
 		}
 	}
-	for _, key := range names(q.Status.Hard) {
+	for _, key := range podspec.Names(q.Status.Hard) {
 		limits, name, required := mustSay(string(key))
 		if !required {
 			continue
@@ -138,8 +140,8 @@ func (c *Case) quotaSilent(q *corev1.ResourceQuota, p *corev1.Pod) *Finding {
 				Advice:   fmt.Sprintf("Give every container a value for %s, or let a LimitRange of the namespace give a default.", key),
 			}
 			if request, ok := at.Resources.Requests[name]; ok && limits {
-				f.Edits = []Edit{{
-					Side: Workload, Cost: 2, Text: fmt.Sprintf("give %s a %s limit of %s, as it requests", at.noun(), name, &request),
+				f.Edits = []edit.Edit{{
+					Side: edit.Workload, Cost: 2, Text: fmt.Sprintf("give %s a %s limit of %s, as it requests", at.noun(), name, &request),
 					Ops: c.limiting(&at, name, request),
 				}}
 			}
@@ -165,25 +167,25 @@ func mustSay(key string) (limits bool, name corev1.ResourceName, required bool) 
 }
 
 // quotaLess offers to ask for what the quota has left, where one container asks for it and that is more than nothing.
-func (c *Case) quotaLess(q *corev1.ResourceQuota, key corev1.ResourceName, p *corev1.Pod) []Edit {
+func (c *Case) quotaLess(q *corev1.ResourceQuota, key corev1.ResourceName, p *corev1.Pod) []edit.Edit {
 	name := corev1.ResourceName(strings.TrimPrefix(string(key), "requests."))
-	who := askers(p, name)
+	who := podspec.Requesters(p, name)
 	hard, used := q.Status.Hard[key], q.Status.Used[key]
 	left := hard.DeepCopy()
 	left.Sub(used)
 	each := left.Value() / int64(max(1, c.Like))
-	if !extended(name) || len(who) != 1 || each < 1 {
+	if !podspec.Extended(name) || len(who) != 1 || each < 1 {
 		return nil
 	}
 	amount := *resource.NewQuantity(each, resource.DecimalSI)
-	return []Edit{{
-		Side: Workload, Cost: 2, Ops: c.asking(who[0], name, amount), Assumes: "the work can do with less",
+	return []edit.Edit{{
+		Side: edit.Workload, Cost: 2, Ops: c.asking(who[0], name, amount), Assumes: "the work can do with less",
 		Text: fmt.Sprintf("ask for %s %s a pod, which is what quota %s has left", &amount, name, q.Name),
 	}}
 }
 
 // fewerInQuota offers to run as many pods as the quota allows, where that is some and they need not start together.
-func (c *Case) fewerInQuota(q *corev1.ResourceQuota, p *corev1.Pod) []Edit {
+func (c *Case) fewerInQuota(q *corev1.ResourceQuota, p *corev1.Pod) []edit.Edit {
 	if c.GangOf(p) != "" || c.Like < 1 {
 		return nil
 	}
@@ -197,7 +199,7 @@ func (c *Case) fewerInQuota(q *corev1.ResourceQuota, p *corev1.Pod) []Edit {
 	if can < 1 || can >= have+c.Like {
 		return nil
 	}
-	e := Edit{Side: Workload, Cost: 2, Assumes: "the work can do with fewer pods at a time"}
+	e := edit.Edit{Side: edit.Workload, Cost: 2, Assumes: "the work can do with fewer pods at a time"}
 	r := facts.RefTo(c.Top)
 	count := int32(can)
 	switch m := c.Owner().(type) {
@@ -225,7 +227,7 @@ func (c *Case) fewerInQuota(q *corev1.ResourceQuota, p *corev1.Pod) []Edit {
 	default:
 		return nil
 	}
-	return []Edit{e}
+	return []edit.Edit{e}
 }
 
 // quotaRoom is how many pods like this one the quota still lets in, up to most.
@@ -282,17 +284,17 @@ func quotaAsk(p *corev1.Pod, key string) (amount resource.Quantity, counted bool
 		return *resource.NewQuantity(1, resource.DecimalSI), true
 	}
 	if name, ok := strings.CutPrefix(key, "limits."); ok {
-		amount, counted = total(p, limitsOf)[corev1.ResourceName(name)]
+		amount, counted = podspec.Total(p, podspec.LimitsOf)[corev1.ResourceName(name)]
 		return amount, counted
 	}
 	name, prefixed := strings.CutPrefix(key, "requests.")
 	switch {
 	case name == "cpu", name == "memory", name == "ephemeral-storage", strings.HasPrefix(name, "hugepages-"):
-	case prefixed && extended(corev1.ResourceName(name)):
+	case prefixed && podspec.Extended(corev1.ResourceName(name)):
 	default:
 		return resource.Quantity{}, false
 	}
-	amount, counted = total(p, requestsOf)[corev1.ResourceName(name)]
+	amount, counted = podspec.Total(p, podspec.RequestsOf)[corev1.ResourceName(name)]
 	return amount, counted
 }
 

@@ -9,7 +9,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/podspec"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
@@ -23,16 +25,16 @@ var quotaKeyIneffectiveCheck = Check{
 }
 
 func quotaKeyIneffective(c *Case) []Finding {
-	fit := c.Fit()
+	fit := c.Fit
 	if fit == nil || fit.Placed() || !c.Sees("resourcequotas", "") {
 		return nil
 	}
-	asks := total(c.asCreated(), requestsOf)
+	asks := podspec.Total(c.asCreated(), podspec.RequestsOf)
 	var out []Finding
 	for _, q := range c.ResourceQuotas {
-		for _, key := range names(q.Spec.Hard) {
+		for _, key := range podspec.Names(q.Spec.Hard) {
 			hard := q.Spec.Hard[key]
-			if _, wanted := asks[key]; !wanted || !extended(key) {
+			if _, wanted := asks[key]; !wanted || !podspec.Extended(key) {
 				continue
 			}
 			if _, both := q.Spec.Hard["requests."+key]; both {
@@ -51,7 +53,7 @@ func (c *Case) aboveQuota(q *corev1.ResourceQuota, key corev1.ResourceName, hard
 	var holders []*corev1.Pod
 	held := resource.Quantity{}
 	for _, p := range c.Pods {
-		ask := total(p, requestsOf)[key]
+		ask := podspec.Total(p, podspec.RequestsOf)[key]
 		if p.Namespace == q.Namespace && p.Spec.NodeName != "" && !facts.Ended(p) && !ask.IsZero() {
 			held.Add(ask)
 			holders = append(holders, p)
@@ -70,7 +72,7 @@ func (c *Case) aboveQuota(q *corev1.ResourceQuota, key corev1.ResourceName, hard
 		if left.Cmp(hard) <= 0 {
 			break
 		}
-		left.Sub(total(p, requestsOf)[key])
+		left.Sub(podspec.Total(p, podspec.RequestsOf)[key])
 		gone, called = append(gone, p), append(called, p.Name)
 	}
 	fixed := q.DeepCopy()
@@ -87,10 +89,10 @@ func (c *Case) aboveQuota(q *corev1.ResourceQuota, key corev1.ResourceName, hard
 		Fit:      true,
 		Message:  fmt.Sprintf("quota %s of namespace %s has %s: %s, which counts nothing, as only requests.%s would; pods of the namespace hold %s", q.Name, q.Namespace, key, &hard, key, &held),
 		Evidence: []facts.Evidence{{Object: facts.RefTo(q).In(), Field: hardWord, Value: hard.String()}},
-		Edits: []Edit{{
-			Side: Cluster, Cost: 7, Set: []facts.Object{fixed}, Gone: gone,
+		Edits: []edit.Edit{{
+			Side: edit.Cluster, Cost: 7, Set: []facts.Object{fixed}, Gone: gone,
 			Text:    fmt.Sprintf("rename %s of quota %s in namespace %s to requests.%s, and delete the pods above it: %s", key, q.Name, q.Namespace, key, wording.AtMost(4, called)),
-			Command: patchLine(q, "merge", map[string]any{"spec": map[string]any{"hard": map[string]any{string(key): nil, "requests." + string(key): hard.String()}}}) + fmt.Sprintf("\nkubectl delete pod %s -n %s", strings.Join(called, " "), q.Namespace),
+			Command: edit.PatchLine(q, "merge", map[string]any{"spec": map[string]any{"hard": map[string]any{string(key): nil, "requests." + string(key): hard.String()}}}) + fmt.Sprintf("\nkubectl delete pod %s -n %s", strings.Join(called, " "), q.Namespace),
 			Assumes: fmt.Sprintf("namespace %s may not have more than %s, as its quota says", q.Namespace, &hard),
 		}},
 	}

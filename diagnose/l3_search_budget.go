@@ -22,7 +22,7 @@ func searchBudget(c *Case) []Finding {
 	for i := range out {
 		out[i].Fit = true
 	}
-	if len(out) > 0 || c.Fit() != nil || c.State != facts.Pending {
+	if len(out) > 0 || c.Fit != nil || c.State != facts.Pending {
 		return out
 	}
 	for _, s := range c.Pod.Status.Conditions { // Berth calls it Unschedulable, for autoscalers

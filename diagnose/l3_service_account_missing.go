@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 )
 
@@ -28,11 +29,11 @@ func serviceAccountMissing(c *Case) []Finding {
 		Advice:   fmt.Sprintf("Create it (kubectl create serviceaccount %s -n %s), or name one that exists.", name, c.Pod.Namespace),
 	}
 	if name != "default" {
-		ops := []Op{{Op: "replace", Path: "/spec/serviceAccountName", Value: "default"}}
+		ops := []edit.Op{{Op: "replace", Path: "/spec/serviceAccountName", Value: "default"}}
 		if c.written().Spec.DeprecatedServiceAccount != "" {
-			ops = append(ops, Op{Op: "replace", Path: "/spec/serviceAccount", Value: "default"})
+			ops = append(ops, edit.Op{Op: "replace", Path: "/spec/serviceAccount", Value: "default"})
 		}
-		f.Edits = []Edit{{Side: Workload, Cost: 2, Text: "name service account default, which every namespace has", Ops: ops, Assumes: "the work needs no rights of its own"}}
+		f.Edits = []edit.Edit{{Side: edit.Workload, Cost: 2, Text: "name service account default, which every namespace has", Ops: ops, Assumes: "the work needs no rights of its own"}}
 	}
 	return []Finding{f}
 }

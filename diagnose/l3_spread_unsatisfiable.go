@@ -7,7 +7,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/podspec"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
@@ -21,7 +23,7 @@ var spreadUnsatisfiableCheck = Check{
 }
 
 func spreadUnsatisfiable(c *Case) []Finding {
-	f := c.Fit()
+	f := c.Fit
 	if f == nil {
 		return c.onlySaid(
 			[2]string{"node(s) didn't match pod topology spread constraints (missing required label)", "nodes lack the label over which it has to be spread"},
@@ -53,7 +55,7 @@ func spreadEvidence(c *Case, s *spread) []facts.Evidence {
 
 // tooMany words a constraint that other domains are too full for.
 func (c *Case) tooMany(b *Bar, s *spread) Finding {
-	held, word := c.fit.held(b), domainWord(s.TopologyKey)
+	held, word := c.Fit.held(b), domainWord(s.TopologyKey)
 	found := Finding{
 		Fit: true, Evidence: spreadEvidence(c, s),
 		Message: fmt.Sprintf("it has to be spread over %ss with a skew of at most %d; %s that could hold it have too many of its kind, and %s %s, which has %d, is next",
@@ -62,14 +64,14 @@ func (c *Case) tooMany(b *Bar, s *spread) Finding {
 	if len(s.have) < int(ptr.Deref(s.MinDomains, 1)) {
 		found.Message = fmt.Sprintf("it has to be spread over at least %d %ss with a skew of at most %d, and there are %d", *s.MinDomains, word, s.MaxSkew, len(s.have))
 	}
-	at := Pointer("spec", "topologySpreadConstraints", fmt.Sprint(s.index))
+	at := edit.Pointer("spec", "topologySpreadConstraints", fmt.Sprint(s.index))
 	if ptr.Deref(s.NodeTaintsPolicy, corev1.NodeInclusionPolicyIgnore) == corev1.NodeInclusionPolicyIgnore && c.emptiesTainted(s) {
-		found.Edits = append(found.Edits, Edit{Side: Workload, Cost: 1, Text: fmt.Sprintf("let the spread over %s not count nodes with taints that it does not tolerate (nodeTaintsPolicy: Honor)", s.TopologyKey),
-			Ops: []Op{{Op: "add", Path: at + "/nodeTaintsPolicy", Value: "Honor"}}})
+		found.Edits = append(found.Edits, edit.Edit{Side: edit.Workload, Cost: 1, Text: fmt.Sprintf("let the spread over %s not count nodes with taints that it does not tolerate (nodeTaintsPolicy: Honor)", s.TopologyKey),
+			Ops: []edit.Op{{Op: "add", Path: at + "/nodeTaintsPolicy", Value: "Honor"}}})
 	}
 	if skew := c.skewNeeded(b, s); skew > s.MaxSkew && len(s.have) >= int(ptr.Deref(s.MinDomains, 1)) {
-		found.Edits = append(found.Edits, Edit{Side: Workload, Cost: 2, Text: fmt.Sprintf("raise maxSkew over %s from %d to %d", s.TopologyKey, s.MaxSkew, skew),
-			Ops: []Op{{Op: "replace", Path: at + "/maxSkew", Value: skew}}})
+		found.Edits = append(found.Edits, edit.Edit{Side: edit.Workload, Cost: 2, Text: fmt.Sprintf("raise maxSkew over %s from %d to %d", s.TopologyKey, s.MaxSkew, skew),
+			Ops: []edit.Op{{Op: "replace", Path: at + "/maxSkew", Value: skew}}})
 	}
 	found.Edits = append(found.Edits, anyway(s, at))
 	if e, ok := c.fewerPods(); ok {
@@ -81,16 +83,16 @@ func (c *Case) tooMany(b *Bar, s *spread) Finding {
 	return found
 }
 
-func anyway(s *spread, at string) Edit {
-	return Edit{Side: Workload, Cost: 3, Text: fmt.Sprintf("let the spread over %s be a wish (whenUnsatisfiable: ScheduleAnyway)", s.TopologyKey),
-		Ops: []Op{{Op: "replace", Path: at + "/whenUnsatisfiable", Value: "ScheduleAnyway"}}}
+func anyway(s *spread, at string) edit.Edit {
+	return edit.Edit{Side: edit.Workload, Cost: 3, Text: fmt.Sprintf("let the spread over %s be a wish (whenUnsatisfiable: ScheduleAnyway)", s.TopologyKey),
+		Ops: []edit.Op{{Op: "replace", Path: at + "/whenUnsatisfiable", Value: "ScheduleAnyway"}}}
 }
 
 // emptiesTainted says whether the domains that are next have only nodes that the pod does not tolerate.
 func (c *Case) emptiesTainted(s *spread) bool {
 	next := s.empties()
 	for _, n := range c.Nodes {
-		if slices.Contains(next, n.Labels[s.TopologyKey]) && len(untolerated(c.Pod, n)) == 0 {
+		if slices.Contains(next, n.Labels[s.TopologyKey]) && len(podspec.Untolerated(c.Pod, n)) == 0 {
 			return false
 		}
 	}
@@ -100,8 +102,8 @@ func (c *Case) emptiesTainted(s *spread) bool {
 // skewNeeded is the smallest skew that would open a node with room, 0 for none.
 func (c *Case) skewNeeded(b *Bar, s *spread) int32 {
 	least := int32(0)
-	for i := range c.fit.Nodes {
-		n := &c.fit.Nodes[i]
+	for i := range c.Fit.Nodes {
+		n := &c.Fit.Nodes[i]
 		if b.Nodes[n.Name] == "" || len(n.Removed) > 0 || len(n.Short) > 0 {
 			continue
 		}
@@ -115,18 +117,18 @@ func (c *Case) skewNeeded(b *Bar, s *spread) int32 {
 
 // noDomain words a constraint over a label that nodes do not have.
 func (c *Case) noDomain(b *Bar, s *spread) Finding {
-	held := c.fit.held(b)
-	at := Pointer("spec", "topologySpreadConstraints", fmt.Sprint(s.index))
+	held := c.Fit.held(b)
+	at := edit.Pointer("spec", "topologySpreadConstraints", fmt.Sprint(s.index))
 	stands := anyway(s, at)
 	found := Finding{
-		Fit: true, Owner: Platform, Probe: &stands, Edits: []Edit{stands},
+		Fit: true, Owner: Platform, Probe: &stands, Edits: []edit.Edit{stands},
 		Message:  fmt.Sprintf("it has to be spread over %s, and %s that could hold it, such as %s, have no label %s", s.TopologyKey, wording.NodesInWords(len(held)), held[0], s.TopologyKey),
 		Evidence: append(spreadEvidence(c, s), facts.Evidence{Object: facts.RefTo(c.NodeNamed(held[0])).In(), Field: fmt.Sprintf("metadata.labels[%q]", s.TopologyKey), Value: ""}),
 		Advice:   fmt.Sprintf("Label the nodes with %s, as their place says, or spread over a label that they have.", s.TopologyKey),
 	}
 	if key := c.otherKey(s); key != "" {
-		found.Edits = append([]Edit{{Side: Workload, Cost: 1, Text: fmt.Sprintf("spread over %s, which the nodes have, instead of %s", key, s.TopologyKey),
-			Ops: []Op{{Op: "replace", Path: at + "/topologyKey", Value: key}}}}, found.Edits...)
+		found.Edits = append([]edit.Edit{{Side: edit.Workload, Cost: 1, Text: fmt.Sprintf("spread over %s, which the nodes have, instead of %s", key, s.TopologyKey),
+			Ops: []edit.Op{{Op: "replace", Path: at + "/topologyKey", Value: key}}}}, found.Edits...)
 	}
 	return found
 }

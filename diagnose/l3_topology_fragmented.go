@@ -7,6 +7,7 @@ import (
 
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/engine/why"
 )
@@ -61,7 +62,7 @@ func (c *Case) topologyEvidence() []facts.Evidence {
 
 // closerSentence is the engine's sentence. Domains are named by their path, which begins with levels that no node has.
 func (c *Case) closerSentence(g why.Gate) string {
-	s := g.Sentence(c.Fit().Certificates)
+	s := g.Sentence(c.Fit.Certificates)
 	if strings.HasPrefix(s, "needs ") {
 		s = "the work " + s
 	}
@@ -72,13 +73,13 @@ func (c *Case) closerSentence(g why.Gate) string {
 }
 
 // closerEdits let the pods lie farther apart: at a wider level, the narrowest first, or anywhere.
-func (c *Case) closerEdits(g why.Gate) []Edit {
+func (c *Case) closerEdits(g why.Gate) []edit.Edit {
 	asked := []string{g.Object}
-	if i := g.Certificate; i >= 0 && i < len(c.Fit().Certificates) {
-		asked = append(asked, c.Fit().Certificates[i].Level, c.Fit().Certificates[i].SegmentLevel)
+	if i := g.Certificate; i >= 0 && i < len(c.Fit.Certificates) {
+		asked = append(asked, c.Fit.Certificates[i].Level, c.Fit.Certificates[i].SegmentLevel)
 	}
 	asked = append(asked, c.berthSays(berthRequired))
-	var out []Edit
+	var out []edit.Edit
 	for i, was := range asked {
 		if was == "" || slices.ContainsFunc(asked[:i], func(a string) bool { return berthSame(c.Facts, a, was) }) {
 			continue

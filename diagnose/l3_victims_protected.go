@@ -9,7 +9,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	schedulinghelper "k8s.io/component-helpers/scheduling/corev1"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/podspec"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/engine/why"
 )
@@ -24,7 +26,7 @@ var victimsProtectedCheck = Check{
 }
 
 func victimsProtected(c *Case) []Finding {
-	if !c.Waits() || c.Fit() != nil && c.Fit().Placed() {
+	if !c.Waits() || c.Fit != nil && c.Fit.Placed() {
 		return nil
 	}
 	if message, said := c.kaiReason("PreemptionDelayNotElapsed"); said {
@@ -47,7 +49,7 @@ func (c *Case) victimsUnlessNever() []Finding {
 	}
 	message := fmt.Sprintf("priority class %s may not evict others", c.Pod.Spec.PriorityClassName)
 	evidence := []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: "spec.preemptionPolicy", Value: "Never"}}
-	if c.Fit() == nil {
+	if c.Fit == nil {
 		if said, ok := c.Said(); ok && strings.Contains(said.Evicting.Barred, "preemptionPolicy=Never") {
 			return []Finding{{Message: message + ", and what it needs is taken", Evidence: evidence}}
 		}
@@ -65,12 +67,12 @@ func (c *Case) victimsUnlessNever() []Finding {
 // victimsOutrank is for a pod with a priority class of which all that hold its place have at least the priority.
 func (c *Case) victimsOutrank() []Finding {
 	mine := schedulinghelper.PodPriority(c.Pod)
-	if c.Fit() == nil || c.Pod.Spec.PriorityClassName == "" || mine <= 0 {
+	if c.Fit == nil || c.Pod.Spec.PriorityClassName == "" || mine <= 0 {
 		return nil
 	}
 	lower, higher, least := 0, 0, int32(math.MaxInt32)
-	for i := range c.Fit().Nodes {
-		if n := &c.Fit().Nodes[i]; n.Open() && n.Empty > 0 {
+	for i := range c.Fit.Nodes {
+		if n := &c.Fit.Nodes[i]; n.Open() && n.Empty > 0 {
 			for _, p := range c.PodsOn(n.Name) {
 				theirs := schedulinghelper.PodPriority(p)
 				if len(facts.ExtendedOf(p)) == 0 {
@@ -99,12 +101,12 @@ func (c *Case) victimsOutrank() []Finding {
 
 // victimsForRoom are pods that may go, all of one node, without which the pod fits there: the fewest.
 func (c *Case) victimsForRoom(may func(*corev1.Pod) bool) []*corev1.Pod {
-	if c.Fit().Cause != why.ClusterFull && c.Fit().Cause != why.Fragmented && c.Fit().Cause != why.Stranded {
+	if c.Fit.Cause != why.ClusterFull && c.Fit.Cause != why.Fragmented && c.Fit.Cause != why.Stranded {
 		return nil
 	}
 	var best []*corev1.Pod
-	for i := range c.Fit().Nodes {
-		n := &c.Fit().Nodes[i]
+	for i := range c.Fit.Nodes {
+		n := &c.Fit.Nodes[i]
 		if !n.Open() || n.Empty == 0 {
 			continue
 		}
@@ -126,7 +128,7 @@ func fewestVictims(pods []*corev1.Pod, may func(*corev1.Pod) bool, short map[str
 		left[k] = v
 	}
 	holds := func(p *corev1.Pod) (sum int64) {
-		for name, v := range amountsAsked(&p.Spec) {
+		for name, v := range podspec.Amounts(&p.Spec) {
 			if short[name] > 0 {
 				sum += v * 1000 / short[name]
 			}
@@ -152,7 +154,7 @@ func fewestVictims(pods []*corev1.Pod, may func(*corev1.Pod) bool, short map[str
 			continue
 		}
 		out = append(out, p)
-		for name, v := range amountsAsked(&p.Spec) {
+		for name, v := range podspec.Amounts(&p.Spec) {
 			left[name] -= v
 		}
 	}
@@ -165,8 +167,8 @@ func fewestVictims(pods []*corev1.Pod, may func(*corev1.Pod) bool, short map[str
 }
 
 // withoutVictims stands for the pods being gone. It is not advised: whose they are decides that.
-func withoutVictims(pods []*corev1.Pod) *Edit {
-	e := &Edit{Side: Cluster, Text: "evict " + strings.Join(victimNames(pods), ", ")}
+func withoutVictims(pods []*corev1.Pod) *edit.Edit {
+	e := &edit.Edit{Side: edit.Cluster, Text: "evict " + strings.Join(victimNames(pods), ", ")}
 	for _, p := range pods {
 		e.Gone = append(e.Gone, p)
 	}

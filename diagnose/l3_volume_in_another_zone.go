@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/engine/why"
@@ -21,7 +22,7 @@ var volumeInAnotherZoneCheck = Check{
 }
 
 func volumeElsewhere(c *Case) []Finding {
-	f := c.Fit()
+	f := c.Fit
 	if f == nil {
 		return c.onlySaid(
 			[2]string{"node(s) didn't match PersistentVolume's node affinity", "a volume of its own can be reached from none of the nodes that would do"},
@@ -45,8 +46,8 @@ func volumeElsewhere(c *Case) []Finding {
 // outOfReach are the nodes that would hold the pod if the volume were there.
 func (c *Case) outOfReach(pv *corev1.PersistentVolume) []*corev1.Node {
 	var out []*corev1.Node
-	for i := range c.fit.Nodes {
-		n := &c.fit.Nodes[i]
+	for i := range c.Fit.Nodes {
+		n := &c.Fit.Nodes[i]
 		if n.Empty > 0 && len(n.Barred) == 0 && onlyVolumes(n.Removed) && !reaches(pv, n.Node) {
 			out = append(out, n.Node)
 		}
@@ -86,10 +87,10 @@ func (c *Case) volumeApart(v *podVolume, pv *corev1.PersistentVolume, lost []*co
 			{Object: facts.RefTo(v.claim).In(), Field: "spec.volumeName", Value: pv.Name},
 			{Object: facts.RefTo(pv).In(), Field: "spec.nodeAffinity", Value: key + "=" + strings.Join(values, ",")},
 		},
-		Probe: &Edit{Side: Cluster, Text: "move volume " + pv.Name, Set: []facts.Object{anywhere}},
+		Probe: &edit.Edit{Side: edit.Cluster, Text: "move volume " + pv.Name, Set: []facts.Object{anywhere}},
 	}
 	if key != "" && key != corev1.LabelHostname && len(values) > 0 {
-		found.Edits = append(found.Edits, Edit{Side: Cluster, Cost: 9, Text: fmt.Sprintf("add a node like %s in %s %s", lost[0].Name, domainWord(key), values[0]),
+		found.Edits = append(found.Edits, edit.Edit{Side: edit.Cluster, Cost: 9, Text: fmt.Sprintf("add a node like %s in %s %s", lost[0].Name, domainWord(key), values[0]),
 			Set: []facts.Object{another(lost[0], map[string]string{key: values[0]})}})
 	}
 	return found

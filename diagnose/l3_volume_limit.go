@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
@@ -33,7 +34,7 @@ func volumeLimit(c *Case) []Finding {
 			}
 		}
 	}
-	f := c.Fit()
+	f := c.Fit
 	if f == nil {
 		return append(out, c.onlySaid(
 			[2]string{"node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use", "another pod uses a claim that is for one pod at a time"},
@@ -79,7 +80,7 @@ func (c *Case) inUse(v *podVolume, user *corev1.Pod) Finding {
 		}
 		return found
 	}
-	wait := Edit{Side: Cluster, Cost: 6, Text: fmt.Sprintf("wait until pod %s ends", user.Name), Gone: []facts.Object{user}}
+	wait := edit.Edit{Side: edit.Cluster, Cost: 6, Text: fmt.Sprintf("wait until pod %s ends", user.Name), Gone: []facts.Object{user}}
 	found.Edits = append(found.Edits, wait)
 	if c.Controller(user) == nil {
 		wait.Cost, wait.Text, wait.Command = 7, fmt.Sprintf("delete pod %s", user.Name), fmt.Sprintf("kubectl delete pod %s -n %s", user.Name, user.Namespace)
@@ -93,7 +94,7 @@ func (c *Case) noAttaching(b *Bar, held []string) Finding {
 	found := Finding{
 		Fit:     true,
 		Message: fmt.Sprintf("%s that could hold it cannot take its volumes: %s", wording.NodesInWords(len(held)), b.Nodes[held[0]]),
-		Probe:   &Edit{Side: Cluster, Text: "let the nodes take more volumes"},
+		Probe:   &edit.Edit{Side: edit.Cluster, Text: "let the nodes take more volumes"},
 	}
 	wants := disksIn(c.Facts).attached(c.Pod)
 	for _, n := range c.CSINodes {
@@ -103,7 +104,7 @@ func (c *Case) noAttaching(b *Bar, held []string) Finding {
 		}
 	}
 	found.Evidence = found.Evidence[:min(3, len(found.Evidence))]
-	e := Edit{Side: Cluster, Cost: 9, Text: "add a node like " + held[0], Set: []facts.Object{another(c.NodeNamed(held[0]), nil)}, Assumes: "it has the storage driver, and no volumes yet"}
+	e := edit.Edit{Side: edit.Cluster, Cost: 9, Text: "add a node like " + held[0], Set: []facts.Object{another(c.NodeNamed(held[0]), nil)}, Assumes: "it has the storage driver, and no volumes yet"}
 	found.Edits = append(found.Edits, e)
 	return found
 }

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
@@ -94,11 +95,11 @@ func (c *Case) noClaim(v *podVolume) *Finding {
 		Advice:   "Make the claim, or name one that exists."}
 	for _, other := range c.PersistentVolumeClaims {
 		if other.Namespace == c.Pod.Namespace && misspelt(v.name, other.Name) {
-			f.Edits = append(f.Edits, Edit{Side: Workload, Cost: 1, Text: fmt.Sprintf("use claim %s, which exists, instead of %s", other.Name, v.name),
-				Ops: []Op{{Op: "replace", Path: Pointer("spec", "volumes", fmt.Sprint(v.index), "persistentVolumeClaim", "claimName"), Value: other.Name}}})
+			f.Edits = append(f.Edits, edit.Edit{Side: edit.Workload, Cost: 1, Text: fmt.Sprintf("use claim %s, which exists, instead of %s", other.Name, v.name),
+				Ops: []edit.Op{{Op: "replace", Path: edit.Pointer("spec", "volumes", fmt.Sprint(v.index), "persistentVolumeClaim", "claimName"), Value: other.Name}}})
 		}
 	}
-	slices.SortFunc(f.Edits, func(a, b Edit) int { return strings.Compare(a.Text, b.Text) })
+	slices.SortFunc(f.Edits, func(a, b edit.Edit) int { return strings.Compare(a.Text, b.Text) })
 	return f
 }
 

@@ -8,6 +8,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/internal/spelling"
@@ -89,15 +90,15 @@ func servesWebhook(f *facts.Facts, w *webhook) *appsv1.Deployment {
 }
 
 // startServer scales a server up that somebody has scaled to nothing.
-func startServer(d *appsv1.Deployment) []Edit {
+func startServer(d *appsv1.Deployment) []edit.Edit {
 	if ptr.Deref(d.Spec.Replicas, 1) != 0 {
 		return nil
 	}
 	n := d.DeepCopy()
 	one := int32(1)
 	n.Spec.Replicas, n.Status.AvailableReplicas, n.Status.ReadyReplicas = &one, 1, 1
-	return []Edit{{
-		Side: Cluster, Cost: 3, Set: []facts.Object{n}, Text: fmt.Sprintf("scale deployment %s/%s, which serves the webhook, from 0 to 1", d.Namespace, d.Name),
+	return []edit.Edit{{
+		Side: edit.Cluster, Cost: 3, Set: []facts.Object{n}, Text: fmt.Sprintf("scale deployment %s/%s, which serves the webhook, from 0 to 1", d.Namespace, d.Name),
 		Command: fmt.Sprintf("kubectl scale deployment %s -n %s --replicas=1", d.Name, d.Namespace), Assumes: "the webhook answers once its server runs",
 	}}
 }

@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
@@ -42,8 +43,8 @@ func (c *Case) lacksConfig(m missing, who string, e facts.Evidence) Finding {
 	return Finding{
 		Message:  fmt.Sprintf("%s of pod %s refers to %s, which does not exist in namespace %s", who, c.Pod.Name, m, c.Pod.Namespace),
 		Evidence: []facts.Evidence{e},
-		Edits: []Edit{{
-			Side: Workload, Text: fmt.Sprintf("create %s in namespace %s", m, c.Pod.Namespace), Set: running(stuck), Command: m.make(c.Pod), Cost: 2,
+		Edits: []edit.Edit{{
+			Side: edit.Workload, Text: fmt.Sprintf("create %s in namespace %s", m, c.Pod.Namespace), Set: running(stuck), Command: m.make(c.Pod), Cost: 2,
 			Assumes: "you put the real values in", Outcome: "the kubelet tries again within two minutes, and the containers start",
 		}},
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/gpustack"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
@@ -51,7 +52,7 @@ func (c *Case) notCreated(k *container) (Finding, bool) {
 		return Finding{}, false
 	}
 	text := k.words()
-	if _, ok := refusedCUDA(text); ok {
+	if _, ok := gpustack.RefusedCUDA(text); ok {
 		return Finding{}, false // cuda-newer-than-driver
 	}
 	if w != nil && w.Reason == "CreateContainerConfigError" {

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
@@ -73,7 +74,7 @@ func (c *Case) crash(k *container, t *corev1.ContainerStateTerminated) Finding {
 	case t.Reason == "OOMKilled":
 		f.Message = fmt.Sprintf("%s of pod %s used more memory than its limit of %s and was killed (%s)", k.noun(), c.Pod.Name, &limit, times)
 		if !limit.IsZero() {
-			f.Edits = []Edit{c.moreMemory(k, limit)}
+			f.Edits = []edit.Edit{c.moreMemory(k, limit)}
 		}
 		f.Advice = "Raise the memory limit, or have the program use less: fewer data loader workers, smaller batches."
 	case gpu != "":
@@ -112,7 +113,7 @@ func exitCode(n int32) string {
 
 // moreMemory doubles the limit, and the request where it is the same; more than once where the pod itself says that it
 // needs more, as those of Berth's own fleet do.
-func (c *Case) moreMemory(k *container, limit resource.Quantity) Edit {
+func (c *Case) moreMemory(k *container, limit resource.Quantity) edit.Edit {
 	const annotation = "sim.berth.dev/memory"
 	double, assumes := limit.DeepCopy(), "twice the memory is enough"
 	double.Add(limit)
@@ -121,13 +122,13 @@ func (c *Case) moreMemory(k *container, limit resource.Quantity) Edit {
 			double.Add(double)
 		}
 	}
-	e := Edit{
-		Side: Workload, Cost: 2, Text: fmt.Sprintf("raise the memory limit of %s from %s to %s", k.noun(), &limit, &double),
-		Ops:     []Op{{Op: "replace", Path: k.path("resources", "limits", "memory"), Value: double.String()}},
+	e := edit.Edit{
+		Side: edit.Workload, Cost: 2, Text: fmt.Sprintf("raise the memory limit of %s from %s to %s", k.noun(), &limit, &double),
+		Ops:     []edit.Op{{Op: "replace", Path: k.path("resources", "limits", "memory"), Value: double.String()}},
 		Assumes: assumes,
 	}
 	if request, ok := c.authored(k).Resources.Requests[corev1.ResourceMemory]; ok && request.Cmp(limit) == 0 {
-		e.Ops = append(e.Ops, Op{Op: "replace", Path: k.path("resources", "requests", "memory"), Value: double.String()})
+		e.Ops = append(e.Ops, edit.Op{Op: "replace", Path: k.path("resources", "requests", "memory"), Value: double.String()})
 	}
 	return e
 }

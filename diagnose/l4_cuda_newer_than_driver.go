@@ -7,7 +7,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/gpustack"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
@@ -31,7 +33,7 @@ func cudaNewerThanDriver(c *Case) []Finding {
 			}
 			continue
 		}
-		if need, ok := refusedCUDA(k.words()); ok {
+		if need, ok := gpustack.RefusedCUDA(k.words()); ok {
 			return []Finding{c.cudaRefused(&k, need)}
 		}
 	}
@@ -39,11 +41,11 @@ func cudaNewerThanDriver(c *Case) []Finding {
 }
 
 // cudaRefused words a container that the hook did not start.
-func (c *Case) cudaRefused(k *container, need cudaVersion) Finding {
+func (c *Case) cudaRefused(k *container, need gpustack.CudaVersion) Finding {
 	n := c.NodeNamed(c.Pod.Spec.NodeName)
 	have := "has an older driver"
 	evidence := []facts.Evidence{k.said(c.Pod, wording.Shortened(wording.LastLine(k.words()), 200))}
-	if v, ok := nodeCUDA(n); ok {
+	if v, ok := gpustack.NodeCUDA(n); ok {
 		have = "runs at most " + v.String()
 		evidence = append(evidence, facts.Evidence{Object: facts.RefTo(n).In(), Field: `metadata.labels["nvidia.com/cuda.runtime-version.full"]`, Value: v.String()})
 	}
@@ -56,8 +58,8 @@ func (c *Case) cudaRefused(k *container, need cudaVersion) Finding {
 
 // nodesTooOld looks ahead: every node that could take the pod has too old a driver.
 func (c *Case) nodesTooOld(k *container) *Finding {
-	need, where, sure := neededCUDA(c.Pod, k.Container)
-	f := c.Fit()
+	need, where, sure := gpustack.NeededCUDA(c.Pod, k.Container)
+	f := c.Fit
 	if f == nil || where == "" {
 		return nil
 	}
@@ -67,7 +69,7 @@ func (c *Case) nodesTooOld(k *container) *Finding {
 		if !n.Open() || n.Empty == 0 {
 			continue
 		}
-		if !tooOldFor(n.Node, need, sure) {
+		if !gpustack.TooOldFor(n.Node, need, sure) {
 			return nil
 		}
 		old = n.Name
@@ -75,7 +77,7 @@ func (c *Case) nodesTooOld(k *container) *Finding {
 	if old == "" {
 		return nil
 	}
-	have, _ := nodeCUDA(c.NodeNamed(old))
+	have, _ := gpustack.NodeCUDA(c.NodeNamed(old))
 	return &Finding{
 		Message:  fmt.Sprintf("%s needs CUDA %s (%s), and every node that could take it has an older driver: %s runs at most %s", k.noun(), need, where, old, have),
 		Evidence: []facts.Evidence{{Object: "node/" + old, Field: `metadata.labels["nvidia.com/cuda.runtime-version.full"]`, Value: have.String()}},
@@ -84,8 +86,8 @@ func (c *Case) nodesTooOld(k *container) *Finding {
 }
 
 // newerNodes asks for a label value that only nodes with a driver new enough have.
-func (c *Case) newerNodes(need cudaVersion, sure bool) []Edit {
-	var out []Edit
+func (c *Case) newerNodes(need gpustack.CudaVersion, sure bool) []edit.Edit {
+	var out []edit.Edit
 	for _, key := range []string{"nvidia.com/gpu.product", "berth.dev/pool", "karpenter.sh/nodepool", "cloud.google.com/gke-nodepool", "eks.amazonaws.com/nodegroup", "agentpool", "nvidia.com/cuda.runtime-version.full"} {
 		for _, value := range c.newEnough(key, need, sure) {
 			if len(out) == 2 {
@@ -98,14 +100,14 @@ func (c *Case) newerNodes(need cudaVersion, sure bool) []Edit {
 }
 
 // newEnough are the values of a label of which all nodes have a driver new enough.
-func (c *Case) newEnough(key string, need cudaVersion, sure bool) []string {
+func (c *Case) newEnough(key string, need gpustack.CudaVersion, sure bool) []string {
 	good, bad := make(map[string]bool), make(map[string]bool)
 	for _, n := range c.Nodes {
 		v, labelled := n.Labels[key]
-		have, known := nodeCUDA(n)
+		have, known := gpustack.NodeCUDA(n)
 		switch {
 		case !labelled:
-		case known && !tooOldFor(n, need, sure) && !have.older(need):
+		case known && !gpustack.TooOldFor(n, need, sure) && !have.Older(need):
 			good[v] = true
 		default:
 			bad[v] = true
@@ -122,15 +124,15 @@ func (c *Case) newEnough(key string, need cudaVersion, sure bool) []string {
 }
 
 // selecting is the edit that has the pod ask for the label, in place of what it asks of the same kind.
-func (c *Case) selecting(key, value string, need cudaVersion) Edit {
-	e := Edit{Side: Workload, Cost: 2, Text: fmt.Sprintf("ask for nodes with %s %s, whose driver runs CUDA %s: nodeSelector", key[strings.LastIndexByte(key, '/')+1:], value, need)}
+func (c *Case) selecting(key, value string, need gpustack.CudaVersion) edit.Edit {
+	e := edit.Edit{Side: edit.Workload, Cost: 2, Text: fmt.Sprintf("ask for nodes with %s %s, whose driver runs CUDA %s: nodeSelector", key[strings.LastIndexByte(key, '/')+1:], value, need)}
 	if len(c.Pod.Spec.NodeSelector) == 0 {
-		e.Ops = []Op{{Op: "add", Path: "/spec/nodeSelector", Value: map[string]string{key: value}}}
+		e.Ops = []edit.Op{{Op: "add", Path: "/spec/nodeSelector", Value: map[string]string{key: value}}}
 		return e
 	}
-	e.Ops = []Op{{Op: "add", Path: Pointer("spec", "nodeSelector", key), Value: value}}
+	e.Ops = []edit.Op{{Op: "add", Path: edit.Pointer("spec", "nodeSelector", key), Value: value}}
 	for _, other := range clashing(c.Pod, key) {
-		e.Ops = append(e.Ops, Op{Op: "remove", Path: Pointer("spec", "nodeSelector", other)})
+		e.Ops = append(e.Ops, edit.Op{Op: "remove", Path: edit.Pointer("spec", "nodeSelector", other)})
 	}
 	return e
 }

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
@@ -63,12 +64,12 @@ func (c *Case) unpulled(k *container, w *corev1.ContainerStateWaiting) Finding {
 		Owner:    owner,
 	}
 	if w.Reason == "ErrImageNeverPull" {
-		f.Edits = []Edit{{Side: Workload, Text: fmt.Sprintf("let %s pull its image where a node lacks it: imagePullPolicy IfNotPresent", k.noun()), Cost: 2,
-			Ops: []Op{{Op: "replace", Path: k.path("imagePullPolicy"), Value: "IfNotPresent"}}, Assumes: fmt.Sprintf("image %s is in its registry", k.Image)}}
+		f.Edits = []edit.Edit{{Side: edit.Workload, Text: fmt.Sprintf("let %s pull its image where a node lacks it: imagePullPolicy IfNotPresent", k.noun()), Cost: 2,
+			Ops: []edit.Op{{Op: "replace", Path: k.path("imagePullPolicy"), Value: "IfNotPresent"}}, Assumes: fmt.Sprintf("image %s is in its registry", k.Image)}}
 	}
 	if other, user := c.otherTag(k.Image); owner == ML && other != "" {
-		f.Edits = append(f.Edits, Edit{Side: Workload, Text: fmt.Sprintf("use image %s for %s, as pod %s does", other, k.noun(), user), Cost: 2,
-			Ops: []Op{{Op: "replace", Path: k.path("image"), Value: other}}, Assumes: "that version has the same program"})
+		f.Edits = append(f.Edits, edit.Edit{Side: edit.Workload, Text: fmt.Sprintf("use image %s for %s, as pod %s does", other, k.noun(), user), Cost: 2,
+			Ops: []edit.Op{{Op: "replace", Path: k.path("image"), Value: other}}, Assumes: "that version has the same program"})
 	}
 	return f
 }

@@ -7,6 +7,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
@@ -39,8 +40,8 @@ func podStuckTerminating(c *Case) []Finding {
 	f := Finding{
 		Message:  fmt.Sprintf("pod %s should have gone %s ago, and its finalizer %s was not removed", p.Name, late, names),
 		Evidence: append(evidence, facts.Evidence{Object: facts.RefTo(p).In(), Field: "metadata.finalizers", Value: names}),
-		Edits: []Edit{{
-			Side: Cluster, Text: fmt.Sprintf("remove the finalizers of pod %s", p.Name), Gone: []facts.Object{p}, Cost: 5,
+		Edits: []edit.Edit{{
+			Side: edit.Cluster, Text: fmt.Sprintf("remove the finalizers of pod %s", p.Name), Gone: []facts.Object{p}, Cost: 5,
 			Command: fmt.Sprintf(`kubectl patch pod %s -n %s --type=merge -p '{"metadata":{"finalizers":null}}'`, p.Name, p.Namespace),
 			Assumes: "who set the finalizer has nothing left to do",
 		}},

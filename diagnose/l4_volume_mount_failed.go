@@ -8,6 +8,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
@@ -61,7 +62,7 @@ func (c *Case) attachedElsewhere(e *corev1.Event) (Finding, bool) {
 	f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(holder).In(), Field: "spec.nodeName", Value: holder.Spec.NodeName})
 	f.Owner = User
 	if d, ok := c.Owners[0].(*appsv1.Deployment); ok && c.madeBy(holder, d) {
-		f.Edits = []Edit{c.recreated(d, holder)}
+		f.Edits = []edit.Edit{c.recreated(d, holder)}
 	}
 	return f, true
 }
@@ -96,12 +97,12 @@ func (c *Case) madeBy(p *corev1.Pod, d *appsv1.Deployment) bool {
 }
 
 // recreated has the Deployment end the old pod before it starts the new one.
-func (c *Case) recreated(d *appsv1.Deployment, holder *corev1.Pod) Edit {
+func (c *Case) recreated(d *appsv1.Deployment, holder *corev1.Pod) edit.Edit {
 	n := d.DeepCopy()
 	n.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
 	stuck := c.alike(func(p *corev1.Pod) bool { return facts.StateOf(p) == facts.Starting })
-	return Edit{
-		Side: Workload, Text: fmt.Sprintf("have deployment %s end its old pod before it starts the new one: strategy Recreate", d.Name), Cost: 2,
+	return edit.Edit{
+		Side: edit.Workload, Text: fmt.Sprintf("have deployment %s end its old pod before it starts the new one: strategy Recreate", d.Name), Cost: 2,
 		Set: append(running(stuck), n), Gone: []facts.Object{holder},
 		Command: fmt.Sprintf(`kubectl patch deployment %s -n %s --type=merge -p '{"spec":{"strategy":{"type":"Recreate","rollingUpdate":null}}}'`, d.Name, d.Namespace),
 		Assumes: "the volume detaches when the old pod has ended", Outcome: fmt.Sprintf("pod %s ends, the volume moves to node %s, and the new pod starts", holder.Name, c.Pod.Spec.NodeName),

@@ -8,6 +8,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
@@ -54,16 +55,16 @@ func (c *Case) processesOverGPUs(k *container) (Finding, bool) {
 		return Finding{}, false
 	}
 	more := strconv.Itoa(f.value)
-	ops := []Op{{Op: "replace", Path: k.path("resources", "limits", "nvidia.com/gpu"), Value: more}}
+	ops := []edit.Op{{Op: "replace", Path: k.path("resources", "limits", "nvidia.com/gpu"), Value: more}}
 	if _, ok := c.authored(k).Resources.Requests["nvidia.com/gpu"]; ok {
-		ops = append(ops, Op{Op: "replace", Path: k.path("resources", "requests", "nvidia.com/gpu"), Value: more})
+		ops = append(ops, edit.Op{Op: "replace", Path: k.path("resources", "requests", "nvidia.com/gpu"), Value: more})
 	}
 	return Finding{
 		Message:  fmt.Sprintf("%s starts %d %s (%s), one per GPU, and has %d", k.noun(), f.value, wording.InNumber(f.value, "process", "processes"), f.name, gpus),
 		Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: fmt.Sprintf("spec.containers[%q].%s", k.Name, f.field), Value: fmt.Sprintf("%s %d", f.name, f.value)}},
-		Edits: []Edit{
-			{Side: Workload, Cost: 1, Text: fmt.Sprintf("set %s to %d", f.name, gpus), Ops: []Op{{Op: "replace", Path: k.path(f.field, strconv.Itoa(f.at)), Value: f.with(gpus)}}},
-			{Side: Workload, Cost: 2, Text: fmt.Sprintf("ask for %s per pod", wording.Number(f.value, "GPU")), Ops: ops},
+		Edits: []edit.Edit{
+			{Side: edit.Workload, Cost: 1, Text: fmt.Sprintf("set %s to %d", f.name, gpus), Ops: []edit.Op{{Op: "replace", Path: k.path(f.field, strconv.Itoa(f.at)), Value: f.with(gpus)}}},
+			{Side: edit.Workload, Cost: 2, Text: fmt.Sprintf("ask for %s per pod", wording.Number(f.value, "GPU")), Ops: ops},
 		},
 	}, true
 }
@@ -78,7 +79,7 @@ func (c *Case) nodesOverPods(k *container) (Finding, bool) {
 	return Finding{
 		Message:  fmt.Sprintf("%s is told of %s (%s), and %s makes %s", k.noun(), wording.Number(f.value, "node"), f.name, facts.RefTo(c.Owner()), wording.Number(pods, "pod")),
 		Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: fmt.Sprintf("spec.containers[%q].%s", k.Name, f.field), Value: fmt.Sprintf("%s %d", f.name, f.value)}},
-		Edits:    []Edit{{Side: Workload, Cost: 1, Text: fmt.Sprintf("set %s to %d", f.name, pods), Ops: []Op{{Op: "replace", Path: k.path(f.field, strconv.Itoa(f.at)), Value: f.with(pods)}}}},
+		Edits:    []edit.Edit{{Side: edit.Workload, Cost: 1, Text: fmt.Sprintf("set %s to %d", f.name, pods), Ops: []edit.Op{{Op: "replace", Path: k.path(f.field, strconv.Itoa(f.at)), Value: f.with(pods)}}}},
 	}, true
 }
 
@@ -94,7 +95,7 @@ func (c *Case) ranksOverPods(k *container) (Finding, bool) {
 		return Finding{
 			Message:  fmt.Sprintf("%s waits for %s (WORLD_SIZE), and %s makes %s with %s", k.noun(), wording.Number(world, "rank"), facts.RefTo(c.Owner()), wording.Number(pods, "pod"), wording.Number(k.gpus()*int64(pods), "GPU")),
 			Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: fmt.Sprintf("spec.containers[%q].env[WORLD_SIZE]", k.Name), Value: e.Value}},
-			Edits:    []Edit{{Side: Workload, Cost: 1, Text: fmt.Sprintf("set WORLD_SIZE to %d", most), Ops: []Op{{Op: "replace", Path: k.path("env", strconv.Itoa(i), "value"), Value: strconv.Itoa(most)}}}},
+			Edits:    []edit.Edit{{Side: edit.Workload, Cost: 1, Text: fmt.Sprintf("set WORLD_SIZE to %d", most), Ops: []edit.Op{{Op: "replace", Path: k.path("env", strconv.Itoa(i), "value"), Value: strconv.Itoa(most)}}}},
 		}, true
 	}
 	return Finding{}, false
@@ -111,7 +112,7 @@ func (c *Case) simulatedWorld() (Finding, bool) {
 	return Finding{
 		Message:  fmt.Sprintf("pod %s waits for %s, and %s makes %s", c.Pod.Name, wording.Number(world, "rank"), facts.RefTo(c.Owner()), wording.Number(pods, "pod")),
 		Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: fmt.Sprintf("metadata.annotations[%q]", key), Value: strconv.Itoa(world)}},
-		Edits:    []Edit{{Side: Workload, Cost: 1, Text: fmt.Sprintf("set annotation %s to %d", key, pods), Ops: []Op{{Op: "replace", Path: Pointer("metadata", "annotations", key), Value: strconv.Itoa(pods)}}}},
+		Edits:    []edit.Edit{{Side: edit.Workload, Cost: 1, Text: fmt.Sprintf("set annotation %s to %d", key, pods), Ops: []edit.Op{{Op: "replace", Path: edit.Pointer("metadata", "annotations", key), Value: strconv.Itoa(pods)}}}},
 	}, true
 }
 

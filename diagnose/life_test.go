@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/gpustack"
 )
 
 func TestFindFlag(t *testing.T) {
@@ -108,14 +110,14 @@ func TestCUDA(t *testing.T) {
 		{pod("", "", "nvcr.example.com/nvidia/cuda:13.1.0-runtime"), map[string]string{"nvidia.com/cuda.runtime-version.full": "12.4"}, true},
 		{pod("sim.berth.dev/cuda", "13.1", "train:1"), nil, false}, // nobody says what the node has
 	} {
-		need, where, sure := neededCUDA(&c.pod, &c.pod.Spec.Containers[0])
-		if got := where != "" && tooOldFor(node(c.labels), need, sure); got != c.tooOld {
+		need, where, sure := gpustack.NeededCUDA(&c.pod, &c.pod.Spec.Containers[0])
+		if got := where != "" && gpustack.TooOldFor(node(c.labels), need, sure); got != c.tooOld {
 			t.Errorf("%v on %v: too old is %v, want %v (needs %s by %s)", c.pod.Spec.Containers[0], c.labels, got, c.tooOld, need, where)
 		}
 	}
 	off := pod("sim.berth.dev/cuda", "12.8", "train:1")
 	off.Spec.Containers[0].Env = append(off.Spec.Containers[0].Env, corev1.EnvVar{Name: "NVIDIA_DISABLE_REQUIRE", Value: "true"})
-	if _, where, _ := neededCUDA(&off, &off.Spec.Containers[0]); where != "" {
+	if _, where, _ := gpustack.NeededCUDA(&off, &off.Spec.Containers[0]); where != "" {
 		t.Errorf("NVIDIA_DISABLE_REQUIRE does not count: %s", where)
 	}
 }
@@ -136,7 +138,7 @@ func FuzzRefusedCUDA(f *testing.F) {
 	f.Add("nvidia-container-cli: requirement error: unsatisfied condition: cuda>=12.8, please update your driver")
 	f.Add("unsatisfied condition: cuda>=999.999")
 	f.Fuzz(func(t *testing.T, text string) {
-		if v, ok := refusedCUDA(text); ok && !strings.Contains(strings.ReplaceAll(text, "0", ""), strings.ReplaceAll(v.String(), "0", "")) {
+		if v, ok := gpustack.RefusedCUDA(text); ok && !strings.Contains(strings.ReplaceAll(text, "0", ""), strings.ReplaceAll(v.String(), "0", "")) {
 			t.Errorf("%q: made up %s", text, v)
 		}
 	})

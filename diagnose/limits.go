@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/podspec"
 )
 
 // limitRanges are those of the namespace, by name.
@@ -31,28 +32,15 @@ func (c *Case) asCreated() *corev1.Pod {
 	for _, containers := range [][]corev1.Container{p.Spec.Containers, p.Spec.InitContainers} {
 		for i := range containers {
 			r := &containers[i].Resources
-			r.Requests = filled(r.Requests, r.Limits)
+			r.Requests = podspec.FillFrom(r.Requests, r.Limits)
 			for _, l := range limitRanges(c.Facts, p.Namespace) {
 				for _, item := range l.Spec.Limits {
 					if item.Type == corev1.LimitTypeContainer {
-						r.Limits, r.Requests = filled(r.Limits, item.Default), filled(r.Requests, item.DefaultRequest)
+						r.Limits, r.Requests = podspec.FillFrom(r.Limits, item.Default), podspec.FillFrom(r.Requests, item.DefaultRequest)
 					}
 				}
 			}
 		}
 	}
 	return p
-}
-
-// filled is the list with what it lacks taken from another.
-func filled(l, from corev1.ResourceList) corev1.ResourceList {
-	for name, q := range from {
-		if _, ok := l[name]; !ok {
-			if l == nil {
-				l = corev1.ResourceList{}
-			}
-			l[name] = q.DeepCopy()
-		}
-	}
-	return l
 }

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/gpustack"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
@@ -28,7 +29,7 @@ func (c *Case) lost() (what string, e facts.Evidence) {
 	if n == nil {
 		return fmt.Sprintf("node %s does not exist any more", name), facts.Evidence{Object: facts.RefTo(c.Pod).In(), Field: "spec.nodeName", Value: name}
 	}
-	k := conditionOf(n, corev1.NodeReady)
+	k := facts.ConditionOf(n, corev1.NodeReady)
 	if k == nil || k.Status == corev1.ConditionTrue || c.boots(n) {
 		return "", facts.Evidence{}
 	}
@@ -39,7 +40,7 @@ func (c *Case) lost() (what string, e facts.Evidence) {
 // boots says whether the node is new and its kubelet at work, and the pod has not run there: it is one of those that make
 // the node ready.
 func (c *Case) boots(n *corev1.Node) bool {
-	return c.Now.Sub(n.CreationTimestamp.Time) < youngNode && !silent(n) && c.State == facts.Starting
+	return c.Now.Sub(n.CreationTimestamp.Time) < gpustack.YoungNode && !facts.Silent(n) && c.State == facts.Starting
 }
 
 // givenUp says whether the pod's node has been away for so long that what ran there may be given up.
@@ -48,6 +49,6 @@ func (c *Case) givenUp() bool {
 	if n == nil {
 		return true
 	}
-	k := conditionOf(n, corev1.NodeReady)
+	k := facts.ConditionOf(n, corev1.NodeReady)
 	return k != nil && c.Now.Sub(k.LastTransitionTime.Time) > lostAfter
 }

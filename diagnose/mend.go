@@ -8,146 +8,36 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/gpustack"
+	"github.com/berth-dev/berth/diagnose/internal/podspec"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/engine/why"
 )
-
-// This file has nodes as they would be without a fault, and finds those that could matter to a pod.
-
-// sound is the node with everything that is wrong with itself repaired: open, Ready, and with all its GPUs.
-func sound(f *facts.Facts, n *corev1.Node) *corev1.Node {
-	return changedNode(n, func(n *corev1.Node) { partition(f, n) }, func(n *corev1.Node) { clearState(f, n) }, uncordon, wake, func(n *corev1.Node) { giveGPUs(f, n) })
-}
-
-// changedNode is a copy of the node on which the changes are made.
-func changedNode(n *corev1.Node, changes ...func(*corev1.Node)) *corev1.Node {
-	n = n.DeepCopy()
-	for _, change := range changes {
-		change(n)
-	}
-	return n
-}
-
-func uncordon(n *corev1.Node) {
-	n.Spec.Unschedulable = false
-	dropTaints(n, func(key string) bool { return key == corev1.TaintNodeUnschedulable })
-}
-
-func dropTaints(n *corev1.Node, kind func(key string) bool) {
-	n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return kind(t.Key) })
-}
-
-// clearState takes taints, conditions, labels and annotations of a state from the node. The cordon stays.
-func clearState(f *facts.Facts, n *corev1.Node) {
-	applied := appliedTaint(n)
-	dropTaints(n, func(key string) bool {
-		return key != corev1.TaintNodeUnschedulable && (isStateTaint(f, key) || applied(key))
-	})
-	n.DeletionTimestamp = nil
-	for _, key := range []string{sentinelEvent, sentinelCordon, sentinelTaints} {
-		delete(n.Annotations, key)
-	}
-	if upgrades(n) {
-		n.Labels[labelUpgrade] = "upgrade-done"
-	}
-	if repartitions(n) {
-		n.Labels[labelMIGState] = "success"
-	}
-	for c := sickness(n); c != nil; c = sickness(n) {
-		c.Reason = ""
-		if c.Status == corev1.ConditionFalse {
-			c.Status = corev1.ConditionTrue
-		} else {
-			c.Status = corev1.ConditionFalse
-		}
-	}
-}
-
-// wake gives the node a kubelet that is content.
-func wake(n *corev1.Node) {
-	for i := range n.Status.Conditions {
-		switch c := &n.Status.Conditions[i]; c.Type {
-		case corev1.NodeReady:
-			c.Status, c.Reason = corev1.ConditionTrue, "KubeletReady"
-		case corev1.NodeDiskPressure, corev1.NodeMemoryPressure, corev1.NodePIDPressure, corev1.NodeNetworkUnavailable:
-			c.Status = corev1.ConditionFalse
-		}
-	}
-	dropTaints(n, func(key string) bool { return unreadyTaint(key) || pressureTaint(key) })
-}
-
-// giveGPUs is the work of GPU software that is well: the node offers what it should, and has the labels that nodes of
-// its make have. A node that offers parts of GPUs stays as it is.
-func giveGPUs(f *facts.Facts, n *corev1.Node) {
-	g := gpuNodeNamed(f, n.Name)
-	if g == nil || offersMIG(n) || stack(f).byClaim(n) {
-		return
-	}
-	units := *resource.NewQuantity(max(g.Units, offers(n, wholeGPU)), resource.DecimalSI)
-	n.Status.Capacity, n.Status.Allocatable = withQuantity(n.Status.Capacity, wholeGPU, units), withQuantity(n.Status.Allocatable, wholeGPU, units)
-	if n.Labels[labelProduct] == "" {
-		labelLike(f, n)
-	}
-}
-
-func withQuantity(list corev1.ResourceList, name corev1.ResourceName, q resource.Quantity) corev1.ResourceList {
-	list = maps.Clone(list)
-	if list == nil {
-		list = corev1.ResourceList{}
-	}
-	list[name] = q
-	return list
-}
-
-// labelLike gives the node the labels of feature discovery that a node of the same make has.
-func labelLike(f *facts.Facts, n *corev1.Node) {
-	for _, pool := range poolsOf(n) {
-		kin := stack(f).kin[pool]
-		if kin == nil {
-			continue
-		}
-		for key, value := range kin.Labels {
-			if (strings.HasPrefix(key, "nvidia.com/gpu.") || strings.HasPrefix(key, "nvidia.com/cuda.")) && !strings.HasPrefix(key, labelDeploy) && n.Labels[key] == "" && key != "nvidia.com/gpu.clique" {
-				n.Labels = withLabel(n.Labels, key, value)
-			}
-		}
-		return
-	}
-}
-
-func withLabel(labels map[string]string, key, value string) map[string]string {
-	labels = maps.Clone(labels)
-	if labels == nil {
-		labels = map[string]string{}
-	}
-	labels[key] = value
-	return labels
-}
 
 // wish gives a node without labels of feature discovery those that the pod asks for: nobody can tell yet that they
 // are others.
 func (c *Case) wish(n *corev1.Node) {
 	c.wishParts(n)
-	if n.Labels[labelProduct] != "" || gpuNodeNamed(c.Facts, n.Name) == nil {
+	if n.Labels[gpustack.LabelProduct] != "" || gpustack.NodeNamed(c.Facts, n.Name) == nil {
 		return
 	}
 	for key, value := range c.Pod.Spec.NodeSelector {
 		if strings.HasPrefix(key, "nvidia.com/") && n.Labels[key] == "" {
-			n.Labels = withLabel(n.Labels, key, value)
+			n.Labels = gpustack.WithLabel(n.Labels, key, value)
 		}
 	}
 }
 
 // grant has the node offer the GPUs that the pod asks for.
 func (c *Case) grant(n *corev1.Node) {
-	for name, q := range askOf(c.Pod) {
-		if strings.HasPrefix(string(name), "nvidia.com/") && offers(n, name) < q.Value() {
-			n.Status.Allocatable, n.Status.Capacity = withQuantity(n.Status.Allocatable, name, q), withQuantity(n.Status.Capacity, name, q)
+	for name, q := range podspec.Requests(c.Pod) {
+		if strings.HasPrefix(string(name), "nvidia.com/") && gpustack.Offers(n, name) < q.Value() {
+			n.Status.Allocatable, n.Status.Capacity = gpustack.WithQuantity(n.Status.Allocatable, name, q), gpustack.WithQuantity(n.Status.Capacity, name, q)
 		}
 	}
 }
@@ -179,10 +69,10 @@ func (c *Case) barredNodes(kind func(*corev1.Node) bool) []*NodeFit {
 
 // matters says whether the pod could go to the node if it were sound: it matches, and there is room for one.
 func (c *Case) matters(n *NodeFit) bool {
-	if wantsGPU(c.Pod) && gpuNodeNamed(c.Facts, n.Name) == nil || len(n.Barred) > 0 {
+	if gpustack.WantsGPU(c.Pod) && gpustack.NodeNamed(c.Facts, n.Name) == nil || len(n.Barred) > 0 {
 		return false
 	}
-	whole := sound(c.Facts, n.Node)
+	whole := gpustack.Repaired(c.Facts, n.Node)
 	c.wish(whole)
 	if ok, err := nodeaffinity.GetRequiredNodeAffinity(c.Pod).Match(whole); err != nil || !ok {
 		return false
@@ -197,14 +87,14 @@ func (c *Case) matters(n *NodeFit) bool {
 func (c *Case) room(n *corev1.Node) int64 {
 	free := maps.Clone(n.Status.Allocatable)
 	for _, p := range c.PodsOn(n.Name) {
-		for name, q := range askOf(p) {
+		for name, q := range podspec.Requests(p) {
 			left := free[name].DeepCopy()
 			left.Sub(q)
 			free[name] = left
 		}
 	}
 	fits := int64(1 << 30)
-	for name, q := range askOf(c.Pod) {
+	for name, q := range podspec.Requests(c.Pod) {
 		if left := free[name]; !q.IsZero() {
 			fits = min(fits, max(0, left.MilliValue())/max(1, q.MilliValue()))
 		}
@@ -212,20 +102,11 @@ func (c *Case) room(n *corev1.Node) int64 {
 	return fits
 }
 
-// askOf is what the scheduler counts for the pod, the pod itself among it.
-func askOf(p *corev1.Pod) corev1.ResourceList {
-	sum := total(p, func(r *corev1.ResourceRequirements) corev1.ResourceList {
-		return filled(maps.Clone(r.Requests), r.Limits)
-	})
-	sum[corev1.ResourcePods] = *resource.NewQuantity(1, resource.DecimalSI)
-	return sum
-}
-
 // fewest are the nodes to repair so that the target's pods have places: as few as will do, the roomiest first.
 func (c *Case) fewest(nodes []*NodeFit, mend func(*corev1.Node)) []*NodeFit {
 	need := int64(c.Like)
-	for i := range c.Fit().Nodes {
-		if n := &c.Fit().Nodes[i]; n.Open() {
+	for i := range c.Fit.Nodes {
+		if n := &c.Fit.Nodes[i]; n.Open() {
 			need -= n.Fits
 		}
 	}
@@ -235,7 +116,7 @@ func (c *Case) fewest(nodes []*NodeFit, mend func(*corev1.Node)) []*NodeFit {
 	}
 	better := make(map[*NodeFit]after, len(nodes))
 	for _, n := range nodes {
-		m := changedNode(n.Node, mend)
+		m := gpustack.ChangedNode(n.Node, mend)
 		better[n] = after{c.obstacles(m), c.room(m)}
 	}
 	sorted := slices.Clone(nodes)
@@ -254,7 +135,7 @@ func (c *Case) fewest(nodes []*NodeFit, mend func(*corev1.Node)) []*NodeFit {
 func (c *Case) comes(nodes []*NodeFit, mend func(*corev1.Node)) bool {
 	need := int64(c.Like)
 	for _, n := range nodes {
-		if m := changedNode(n.Node, mend); c.obstacles(m) == 0 {
+		if m := gpustack.ChangedNode(n.Node, mend); c.obstacles(m) == 0 {
 			need -= c.room(m)
 		}
 	}
@@ -263,7 +144,7 @@ func (c *Case) comes(nodes []*NodeFit, mend func(*corev1.Node)) bool {
 
 // obstacles counts what else keeps the pod off the node.
 func (c *Case) obstacles(n *corev1.Node) int {
-	out := len(untolerated(c.Pod, n))
+	out := len(podspec.Untolerated(c.Pod, n))
 	if n.Spec.Unschedulable {
 		out++
 	}
@@ -274,14 +155,14 @@ func (c *Case) obstacles(n *corev1.Node) int {
 func mended(nodes []*NodeFit, mend func(*corev1.Node)) []facts.Object {
 	out := make([]facts.Object, len(nodes))
 	for i, n := range nodes {
-		out[i] = changedNode(n.Node, mend)
+		out[i] = gpustack.ChangedNode(n.Node, mend)
 	}
 	return out
 }
 
 // nodeProbe stands for the repair of all the nodes, by hands that nobody can advise.
-func nodeProbe(nodes []*NodeFit, mend func(*corev1.Node)) *Edit {
-	return &Edit{Side: Cluster, Text: "repair " + namesOf(nodes), Set: mended(nodes, mend)}
+func nodeProbe(nodes []*NodeFit, mend func(*corev1.Node)) *edit.Edit {
+	return &edit.Edit{Side: edit.Cluster, Text: "repair " + namesOf(nodes), Set: mended(nodes, mend)}
 }
 
 // namesOf lists the nodes, the first few by name: "node a", "nodes a and b", "nodes a, b, c and 4 more".
@@ -331,7 +212,7 @@ func nodesShow(nodes []*NodeFit, show func(*corev1.Node) []facts.Evidence) []fac
 
 // gpusShown is evidence of what the node says of its GPUs.
 func gpusShown(n *corev1.Node) []facts.Evidence {
-	return []facts.Evidence{quantityShown(n.Status.Capacity, "status.capacity", wholeGPU), quantityShown(n.Status.Allocatable, "status.allocatable", wholeGPU)}
+	return []facts.Evidence{quantityShown(n.Status.Capacity, "status.capacity", gpustack.WholeGPU), quantityShown(n.Status.Allocatable, "status.allocatable", gpustack.WholeGPU)}
 }
 
 func quantityShown(list corev1.ResourceList, field string, name corev1.ResourceName) facts.Evidence {

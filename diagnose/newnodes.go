@@ -11,7 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/gpustack"
+	"github.com/berth-dev/berth/diagnose/internal/podspec"
 	"github.com/berth-dev/berth/kube/dialect"
 )
 
@@ -114,13 +117,13 @@ func (c *Case) autoscalerBlind() bool {
 	if c.State != facts.Pending || !c.Exists || c.Hypothetical() {
 		return false
 	}
-	return c.Fit() == nil || c.stuck() != nil && !c.Sees("nodepools.karpenter.sh", "") && c.karpenterSaid() != nil
+	return c.Fit == nil || c.stuck() != nil && !c.Sees("nodepools.karpenter.sh", "") && c.karpenterSaid() != nil
 }
 
 // autoscalerHeard is a finding that goes by words alone. Where the nodes can be seen, the engine is asked whether a node
 // that has what the pod asks for would help.
 func (c *Case) autoscalerHeard(f Finding) []Finding {
-	if c.Fit() != nil {
+	if c.Fit != nil {
 		f.Fit, f.Probe = true, c.autoscalerProbe(&autoscalerSource{like: c.autoscalerWished()})
 	}
 	return []Finding{f}
@@ -129,11 +132,11 @@ func (c *Case) autoscalerHeard(f Finding) []Finding {
 // autoscalerCount is how many nodes like it hold the pods that lack a place.
 func (c *Case) autoscalerCount(like *corev1.Node) int {
 	pods := c.Like
-	if f := c.Fit(); f != nil {
+	if f := c.Fit; f != nil {
 		pods = max(pods, f.lack())
 	}
 	each := int64(pods)
-	for name, q := range askOf(c.Pod) {
+	for name, q := range podspec.Requests(c.Pod) {
 		if have := like.Status.Allocatable[name]; !q.IsZero() {
 			each = min(each, have.MilliValue()/max(1, q.MilliValue()))
 		}
@@ -155,15 +158,15 @@ func (c *Case) autoscalerNodes(s *autoscalerSource) []facts.Object {
 		n := s.like.DeepCopy()
 		n.Name = fmt.Sprintf("%s-new-%d", pool, i)
 		n.UID, n.ResourceVersion = types.UID("new-"+n.Name), ""
-		n.Labels = withLabel(n.Labels, corev1.LabelHostname, n.Name)
+		n.Labels = gpustack.WithLabel(n.Labels, corev1.LabelHostname, n.Name)
 		out = append(out, n)
 	}
 	return out
 }
 
 // autoscalerProbe stands for the source making the nodes.
-func (c *Case) autoscalerProbe(s *autoscalerSource) *Edit {
-	return &Edit{Side: Cluster, Text: "have " + s.String() + " make nodes", Set: c.autoscalerNodes(s)}
+func (c *Case) autoscalerProbe(s *autoscalerSource) *edit.Edit {
+	return &edit.Edit{Side: edit.Cluster, Text: "have " + s.String() + " make nodes", Set: c.autoscalerNodes(s)}
 }
 
 // autoscalerRecent is for how long a failure tells of the present.

@@ -15,29 +15,16 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/utils/ptr"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/podspec"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
-// What edits ask of people, the least first.
-const (
-	costWord    = 1 // of the workload
-	costSmall   = 2 // in the workload
-	costWait    = 3
-	costLess    = 4 // the workload gets less than it asks for
-	costConsent = 5 // somebody else's
-	costMove    = 7 // others' work
-	costNodes   = 9
-)
-
-// nothing stands for findings that bind only where the engine itself names their cause: it changes nothing.
-func nothing(text string) *Edit { return &Edit{Side: Workload, Text: "nothing: " + text} }
-
 // toleration adds tolerations of the taints to the workload.
-func (c *Case) toleration(taints ...corev1.Taint) Edit {
+func (c *Case) toleration(taints ...corev1.Taint) edit.Edit {
 	var list []corev1.Toleration
 	var texts []string
 	for _, t := range taints {
@@ -48,13 +35,13 @@ func (c *Case) toleration(taints ...corev1.Taint) Edit {
 		}
 		list = append(list, tol)
 	}
-	e := Edit{Side: Workload, Cost: costWord, Text: "add a toleration for " + strings.Join(texts, " and ")}
+	e := edit.Edit{Side: edit.Workload, Cost: edit.CostWord, Text: "add a toleration for " + strings.Join(texts, " and ")}
 	if len(c.written().Spec.Tolerations) == 0 {
-		e.Ops = []Op{{Op: "add", Path: "/spec/tolerations", Value: slices.Concat(c.ownTolerations(), list)}}
+		e.Ops = []edit.Op{{Op: "add", Path: "/spec/tolerations", Value: slices.Concat(c.ownTolerations(), list)}}
 		return e
 	}
 	for _, t := range list {
-		e.Ops = append(e.Ops, Op{Op: "add", Path: "/spec/tolerations/-", Value: t})
+		e.Ops = append(e.Ops, edit.Op{Op: "add", Path: "/spec/tolerations/-", Value: t})
 	}
 	return e
 }
@@ -80,75 +67,75 @@ func (c *Case) asksIn(n need) bool {
 }
 
 // renames has the workload ask for another label in place of the one of the need.
-func (c *Case) renames(n need, key, value string) (Edit, bool) {
+func (c *Case) renames(n need, key, value string) (edit.Edit, bool) {
 	if !c.asksIn(n) {
-		return Edit{}, false
+		return edit.Edit{}, false
 	}
-	e := Edit{Side: Workload, Cost: costWord, Text: fmt.Sprintf("ask for %s=%s in place of %s", key, value, n.text())}
+	e := edit.Edit{Side: edit.Workload, Cost: edit.CostWord, Text: fmt.Sprintf("ask for %s=%s in place of %s", key, value, n.text())}
 	switch {
 	case n.term < 0 && key == n.key:
-		e.Ops = []Op{{Op: "replace", Path: Pointer("spec", "nodeSelector", key), Value: value}}
+		e.Ops = []edit.Op{{Op: "replace", Path: edit.Pointer("spec", "nodeSelector", key), Value: value}}
 	case n.term < 0:
-		e.Ops = []Op{{Op: "remove", Path: Pointer("spec", "nodeSelector", n.key)}, {Op: "add", Path: Pointer("spec", "nodeSelector", key), Value: value}}
+		e.Ops = []edit.Op{{Op: "remove", Path: edit.Pointer("spec", "nodeSelector", n.key)}, {Op: "add", Path: edit.Pointer("spec", "nodeSelector", key), Value: value}}
 	default:
 		at := fmt.Sprintf("%s/nodeSelectorTerms/%d/matchExpressions/%d", affinityPath, n.term, n.expr)
-		e.Ops = []Op{{Op: "replace", Path: at, Value: corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{value}}}}
+		e.Ops = []edit.Op{{Op: "replace", Path: at, Value: corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{value}}}}
 	}
 	return e, true
 }
 
 // drops has the workload not ask for the label any more.
-func (c *Case) drops(n need) (Edit, bool) {
+func (c *Case) drops(n need) (edit.Edit, bool) {
 	if !c.asksIn(n) {
-		return Edit{}, false
+		return edit.Edit{}, false
 	}
-	e := Edit{Side: Workload, Cost: costSmall, Text: fmt.Sprintf("do not ask for %s", n.text())}
+	e := edit.Edit{Side: edit.Workload, Cost: edit.CostSmall, Text: fmt.Sprintf("do not ask for %s", n.text())}
 	if n.term < 0 {
-		e.Ops = []Op{{Op: "remove", Path: Pointer("spec", "nodeSelector", n.key)}}
+		e.Ops = []edit.Op{{Op: "remove", Path: edit.Pointer("spec", "nodeSelector", n.key)}}
 		return e, true
 	}
-	e.Ops = []Op{c.withoutExpression(n.term, n.expr)}
+	e.Ops = []edit.Op{c.withoutExpression(n.term, n.expr)}
 	return e, true
 }
 
 // withoutExpression takes an expression away, and with the last one of a term the term: an empty one matches nothing.
-func (c *Case) withoutExpression(term, expr int) Op {
+func (c *Case) withoutExpression(term, expr int) edit.Op {
 	all := terms(&c.written().Spec)
 	switch {
 	case len(all[term].MatchExpressions)+len(all[term].MatchFields) > 1:
-		return Op{Op: "remove", Path: fmt.Sprintf("%s/nodeSelectorTerms/%d/matchExpressions/%d", affinityPath, term, expr)}
+		return edit.Op{Op: "remove", Path: fmt.Sprintf("%s/nodeSelectorTerms/%d/matchExpressions/%d", affinityPath, term, expr)}
 	case len(all) > 1:
-		return Op{Op: "remove", Path: fmt.Sprintf("%s/nodeSelectorTerms/%d", affinityPath, term)}
+		return edit.Op{Op: "remove", Path: fmt.Sprintf("%s/nodeSelectorTerms/%d", affinityPath, term)}
 	}
-	return Op{Op: "remove", Path: affinityPath}
+	return edit.Op{Op: "remove", Path: affinityPath}
 }
 
 // asksLess lowers what the pod asks for: what one container asks of each resource. It is false where several
 // containers share a resource, or the pod asks as a whole.
-func (c *Case) asksLess(to map[string]int64) (Edit, bool) {
+func (c *Case) asksLess(to map[string]int64) (edit.Edit, bool) {
 	if c.Pod.Spec.Resources != nil || len(c.Pod.Spec.InitContainers) > 0 {
-		return Edit{}, false
+		return edit.Edit{}, false
 	}
-	e := Edit{Side: Workload, Cost: costLess}
+	e := edit.Edit{Side: edit.Workload, Cost: edit.CostLess}
 	var texts []string
 	changed := make(map[int]*corev1.ResourceRequirements)
 	for _, name := range slices.Sorted(maps.Keys(to)) {
-		who := askers(c.Pod, corev1.ResourceName(name))
+		who := podspec.Requesters(c.Pod, corev1.ResourceName(name))
 		if len(who) != 1 || to[name] <= 0 || who[0] >= len(c.written().Spec.Containers) {
-			return Edit{}, false
+			return edit.Edit{}, false
 		}
 		r := changed[who[0]]
 		if r == nil {
 			r = c.written().Spec.Containers[who[0]].Resources.DeepCopy()
 			changed[who[0]] = r
 		}
-		was := total(c.Pod, requestsOf)[corev1.ResourceName(name)]
-		q := quantityOf(name, to[name])
+		was := podspec.Total(c.Pod, podspec.RequestsOf)[corev1.ResourceName(name)]
+		q := podspec.Quantity(name, to[name])
 		lower(r, corev1.ResourceName(name), q)
 		texts = append(texts, fmt.Sprintf("%s from %s to %s", name, &was, &q))
 	}
 	for _, i := range slices.Sorted(maps.Keys(changed)) {
-		e.Ops = append(e.Ops, Op{Op: "replace", Path: Pointer("spec", "containers", strconv.Itoa(i), "resources"), Value: changed[i]})
+		e.Ops = append(e.Ops, edit.Op{Op: "replace", Path: edit.Pointer("spec", "containers", strconv.Itoa(i), "resources"), Value: changed[i]})
 	}
 	e.Text = "lower the request for " + strings.Join(texts, " and ")
 	return e, true
@@ -160,7 +147,7 @@ func lower(r *corev1.ResourceRequirements, name corev1.ResourceName, to resource
 		r.Requests = corev1.ResourceList{}
 	}
 	r.Requests[name] = to
-	if extended(name) {
+	if podspec.Extended(name) {
 		if r.Limits == nil {
 			r.Limits = corev1.ResourceList{}
 		}
@@ -169,10 +156,10 @@ func lower(r *corev1.ResourceRequirements, name corev1.ResourceName, to resource
 }
 
 // splits has a Job run k times as many pods, each asking for one k-th of the device.
-func (c *Case) splits(device string, ask, most int64) (Edit, bool) {
+func (c *Case) splits(device string, ask, most int64) (edit.Edit, bool) {
 	j, ok := c.Top.(*batchv1.Job)
 	if !ok || most <= 0 {
-		return Edit{}, false
+		return edit.Edit{}, false
 	}
 	k := (ask + most - 1) / most
 	for k < ask && ask%k != 0 {
@@ -180,34 +167,34 @@ func (c *Case) splits(device string, ask, most int64) (Edit, bool) {
 	}
 	less, ok := c.asksLess(map[string]int64{device: ask / k})
 	if !ok || k < 2 {
-		return Edit{}, false
+		return edit.Edit{}, false
 	}
-	made, err := patched(c.Facts, c.Top, less.Ops, nil)
+	made, err := edit.Patched(c.Facts, c.Top, less.Ops, nil)
 	if err != nil {
-		return Edit{}, false
+		return edit.Edit{}, false
 	}
-	e := Edit{Side: Workload, Cost: costSmall}
+	e := edit.Edit{Side: edit.Workload, Cost: edit.CostSmall}
 	was := ptr.Deref(j.Spec.Parallelism, 1)
-	grown := []Op{{Op: "add", Path: "/spec/parallelism", Value: was * int32(k)}}
+	grown := []edit.Op{{Op: "add", Path: "/spec/parallelism", Value: was * int32(k)}}
 	if j.Spec.Completions != nil {
-		grown = append(grown, Op{Op: "add", Path: "/spec/completions", Value: *j.Spec.Completions * int32(k)})
+		grown = append(grown, edit.Op{Op: "add", Path: "/spec/completions", Value: *j.Spec.Completions * int32(k)})
 	}
 	for i := range made {
 		o := made[i].Now
 		if _, ok := o.(*batchv1.Job); ok {
-			if o, err = patch(o, "", grown); err != nil {
-				return Edit{}, false
+			if o, err = edit.Patch(o, "", grown); err != nil {
+				return edit.Edit{}, false
 			}
 		}
 		e.Set = append(e.Set, o)
 	}
 	e.Text = fmt.Sprintf("split each pod into %d: run %d pods with %d %s each", k, int64(was)*k, ask/k, device)
-	ops := jobAnew(j)
+	ops := edit.RecreateJob(j)
 	for _, op := range less.Ops {
 		op.Path = "/spec/template" + op.Path
 		ops = append(ops, op)
 	}
-	e.Command = fmt.Sprintf("kubectl get job %s -n %s -o json | kubectl patch --local -f - --type=json -p %s -o json | kubectl replace --force -f -", j.Name, j.Namespace, quoted(append(ops, grown...)))
+	e.Command = fmt.Sprintf("kubectl get job %s -n %s -o json | kubectl patch --local -f - --type=json -p %s -o json | kubectl replace --force -f -", j.Name, j.Namespace, edit.QuoteOps(append(ops, grown...)))
 	e.Assumes = "the program can run as more, smaller pods"
 	return e, true
 }
@@ -255,7 +242,7 @@ func (c *Case) freed(nodes []*NodeFit, lack int, pick func(*corev1.Pod) bool, or
 		pods   []*corev1.Pod
 		weight int64
 	}
-	device, _ := deviceAsked(c.Pod)
+	device, _ := podspec.Device(c.Pod)
 	var sets []set
 	for _, n := range nodes {
 		var from []*corev1.Pod
@@ -270,7 +257,7 @@ func (c *Case) freed(nodes []*NodeFit, lack int, pick func(*corev1.Pod) bool, or
 		if few := fewest(from, n.Short); few != nil {
 			s := set{pods: few}
 			for _, p := range few {
-				s.weight += asksFor(p, device)
+				s.weight += podspec.Requested(p, device)
 			}
 			sets = append(sets, s)
 		}
@@ -292,7 +279,7 @@ func (c *Case) freed(nodes []*NodeFit, lack int, pick func(*corev1.Pod) bool, or
 const mostLooked = 200
 
 // evicts takes pods of lower priority away.
-func (c *Case) evicts(nodes []*NodeFit, lack int) (Edit, bool) {
+func (c *Case) evicts(nodes []*NodeFit, lack int) (edit.Edit, bool) {
 	mine := ptr.Deref(c.Pod.Spec.Priority, 0)
 	lesser := func(p *corev1.Pod) bool {
 		return ptr.Deref(p.Spec.Priority, 0) < mine && p.DeletionTimestamp == nil && !byDaemonSet(p)
@@ -301,10 +288,10 @@ func (c *Case) evicts(nodes []*NodeFit, lack int) (Edit, bool) {
 		return cmp.Compare(ptr.Deref(a.Spec.Priority, 0), ptr.Deref(b.Spec.Priority, 0))
 	})
 	if victims == nil {
-		return Edit{}, false
+		return edit.Edit{}, false
 	}
-	return Edit{
-		Side: Cluster, Cost: costMove, Gone: objectsOf(victims), Command: deleteLines(victims),
+	return edit.Edit{
+		Side: edit.Cluster, Cost: edit.CostMove, Gone: objectsOf(victims), Command: deleteLines(victims),
 		Text: fmt.Sprintf("evict %s, of lower priority", namedPods(victims)), Assumes: "what is freed is not given to other work first",
 	}, true
 }
@@ -315,7 +302,7 @@ func byDaemonSet(p *corev1.Pod) bool {
 }
 
 // waits is for others to end, where it is known when they do.
-func (c *Case) waits(nodes []*NodeFit, lack int) (e Edit, until time.Time, because string, ok bool) {
+func (c *Case) waits(nodes []*NodeFit, lack int) (e edit.Edit, until time.Time, because string, ok bool) {
 	ends := func(p *corev1.Pod) bool { at, _ := endOf(c.Facts, p); return !at.IsZero() }
 	sooner := func(a, b *corev1.Pod) int {
 		x, _ := endOf(c.Facts, a)
@@ -344,7 +331,7 @@ func (c *Case) waits(nodes []*NodeFit, lack int) (e Edit, until time.Time, becau
 		}
 	}
 	if len(rooms) < lack || lack == 0 {
-		return Edit{}, time.Time{}, "", false
+		return edit.Edit{}, time.Time{}, "", false
 	}
 	slices.SortStableFunc(rooms, func(a, b room) int { return a.at.Compare(b.at) })
 	var gone []*corev1.Pod
@@ -358,8 +345,8 @@ func (c *Case) waits(nodes []*NodeFit, lack int) (e Edit, until time.Time, becau
 		end = "have ended"
 	}
 	because = fmt.Sprintf("pod %s/%s %s", last.Namespace, last.Name, how)
-	return Edit{
-		Side: Workload, Cost: costWait, Gone: objectsOf(gone), Assumes: "what is freed is not given to other work first",
+	return edit.Edit{
+		Side: edit.Workload, Cost: edit.CostWait, Gone: objectsOf(gone), Assumes: "what is freed is not given to other work first",
 		Text: fmt.Sprintf("wait until %s, when %s %s", until.UTC().Format("15:04 MST"), namedPods(gone), end),
 	}, until, because, true
 }
@@ -378,7 +365,7 @@ func poolOf(n *corev1.Node) (key, pool string) {
 }
 
 // addsNodes grows the pool of a node by copies of it.
-func (c *Case) addsNodes(like *corev1.Node, n int) Edit {
+func (c *Case) addsNodes(like *corev1.Node, n int) edit.Edit {
 	key, pool := poolOf(like)
 	var set []facts.Object
 	have := 0
@@ -400,7 +387,7 @@ func (c *Case) addsNodes(like *corev1.Node, n int) Edit {
 	if n > 1 {
 		what = fmt.Sprintf("%d nodes", n)
 	}
-	e := Edit{Side: Cluster, Cost: costNodes, Set: set, Text: fmt.Sprintf("add %s like %s", what, like.Name), Assumes: "machines like it can be had"}
+	e := edit.Edit{Side: edit.Cluster, Cost: edit.CostNodes, Set: set, Text: fmt.Sprintf("add %s like %s", what, like.Name), Assumes: "machines like it can be had"}
 	if key != "" {
 		e.Text = fmt.Sprintf("add %s to pool %s, which has %d", what, pool, have)
 	}
@@ -412,7 +399,7 @@ func (c *Case) addsNodes(like *corev1.Node, n int) Edit {
 
 // moves takes pods of those that are picked off a node to others that have room for them, so that this pod fits there.
 // Only pods that somebody makes anew are moved.
-func (c *Case) moves(nodes []*NodeFit, pick func(*corev1.Pod) bool) (Edit, bool) {
+func (c *Case) moves(nodes []*NodeFit, pick func(*corev1.Pod) bool) (edit.Edit, bool) {
 	var best []*corev1.Pod
 	var onto []*corev1.Node
 	var off *NodeFit
@@ -428,10 +415,10 @@ func (c *Case) moves(nodes []*NodeFit, pick func(*corev1.Pod) bool) (Edit, bool)
 		}
 	}
 	if best == nil {
-		return Edit{}, false
+		return edit.Edit{}, false
 	}
-	e := Edit{
-		Side: Cluster, Cost: costMove, Gone: objectsOf(best),
+	e := edit.Edit{
+		Side: edit.Cluster, Cost: edit.CostMove, Gone: objectsOf(best),
 		Command: fmt.Sprintf("kubectl cordon %s && %s && kubectl uncordon %s", off.Name, deleteLines(best), off.Name),
 	}
 	homes := make(map[string]bool)
@@ -455,7 +442,7 @@ func reversed(pods []*corev1.Pod) []*corev1.Pod {
 
 // movable are the pods of a node that are picked and that somebody makes anew: those with most devices first.
 func (c *Case) movable(node string, pick func(*corev1.Pod) bool) []*corev1.Pod {
-	device, _ := deviceAsked(c.Pod)
+	device, _ := podspec.Device(c.Pod)
 	var out []*corev1.Pod
 	for _, p := range c.PodsOn(node) {
 		if metav1.GetControllerOfNoCopy(p) != nil && !byDaemonSet(p) && p.DeletionTimestamp == nil && c.GangOf(p) == "" && pick(p) {
@@ -463,7 +450,7 @@ func (c *Case) movable(node string, pick func(*corev1.Pod) bool) []*corev1.Pod {
 		}
 	}
 	slices.SortFunc(out, func(a, b *corev1.Pod) int {
-		return cmp.Or(cmp.Compare(asksFor(b, device), asksFor(a, device)), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(podspec.Requested(b, device), podspec.Requested(a, device)), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 	return out
 }
@@ -478,23 +465,23 @@ func (c *Case) homesFor(pods []*corev1.Pod, leaving string) []*corev1.Node {
 	rest := c.Beside(nil)
 	rest.Pods = slices.DeleteFunc(rest.Pods, func(p *corev1.Pod) bool { return slices.Contains(pods, p) })
 	for _, p := range pods {
-		asks := total(p, requestsOf)
-		asks[corev1.ResourcePods] = quantityOf("pods", 1)
+		asks := podspec.Total(p, podspec.RequestsOf)
+		asks[corev1.ResourcePods] = podspec.Quantity("pods", 1)
 		fresh := anew(p)
 		barred := barred(bars(rest, fresh))
 		at := slices.IndexFunc(nodes, func(n *corev1.Node) bool {
-			if n.Name == leaving || !suits(p, n) || barred[n.Name] != nil || !lets(rest, fresh, n) {
+			if n.Name == leaving || !podspec.Suits(p, n) || barred[n.Name] != nil || !lets(rest, fresh, n) {
 				return false
 			}
 			if free[n.Name] == nil {
 				free[n.Name] = freeOn(c.Facts, n)
 			}
-			return within(asks, free[n.Name])
+			return podspec.Fits(asks, free[n.Name])
 		})
 		if at < 0 {
 			return nil
 		}
-		take(free[nodes[at].Name], asks)
+		podspec.Subtract(free[nodes[at].Name], asks)
 		fresh.Spec.NodeName = nodes[at].Name
 		rest = rest.Beside([]*corev1.Pod{fresh})
 		out = append(out, nodes[at])
@@ -552,44 +539,18 @@ func clash(a, b corev1.ContainerPort) bool {
 func freeOn(f *facts.Facts, n *corev1.Node) corev1.ResourceList {
 	out := n.Status.Allocatable.DeepCopy()
 	for _, p := range f.PodsOn(n.Name) {
-		asks := total(p, requestsOf)
-		asks[corev1.ResourcePods] = quantityOf("pods", 1)
-		take(out, asks)
+		asks := podspec.Total(p, podspec.RequestsOf)
+		asks[corev1.ResourcePods] = podspec.Quantity("pods", 1)
+		podspec.Subtract(out, asks)
 	}
 	return out
 }
 
-func take(from, asks corev1.ResourceList) {
-	for name, q := range asks {
-		left := from[name].DeepCopy()
-		left.Sub(q)
-		from[name] = left
-	}
-}
-
-func within(asks, free corev1.ResourceList) bool {
-	for name, q := range asks {
-		if have := free[name]; !q.IsZero() && have.Cmp(q) < 0 {
-			return false
-		}
-	}
-	return true
-}
-
-// suits says whether the node is open to the pod, room aside.
-func suits(p *corev1.Pod, n *corev1.Node) bool {
-	if n.Spec.Unschedulable || len(untolerated(p, n)) > 0 {
-		return false
-	}
-	ok, err := nodeaffinity.GetRequiredNodeAffinity(p).Match(n)
-	return ok && err == nil
-}
-
 // elsewhere are edits that let the pod have nodes which have room now, and which one thing that it asks of labels keeps
 // it off.
-func (c *Case) elsewhere(f *Fit) []Edit {
+func (c *Case) elsewhere(f *Fit) []edit.Edit {
 	type way struct {
-		edit  Edit
+		edit  edit.Edit
 		nodes int
 	}
 	by := make(map[string]*way)
@@ -602,10 +563,10 @@ func (c *Case) elsewhere(f *Fit) []Edit {
 		if !ok {
 			continue
 		}
-		var e Edit
+		var e edit.Edit
 		if v := n.Labels[at.key]; v != "" && len(at.values) > 0 {
 			e, ok = c.renames(at, at.key, v)
-			e.Cost = costSmall
+			e.Cost = edit.CostSmall
 		} else {
 			e, ok = c.drops(at)
 		}
@@ -619,7 +580,7 @@ func (c *Case) elsewhere(f *Fit) []Edit {
 	ways := slices.SortedFunc(maps.Values(by), func(a, b *way) int {
 		return cmp.Or(cmp.Compare(b.nodes, a.nodes), cmp.Compare(a.edit.Text, b.edit.Text))
 	})
-	var out []Edit
+	var out []edit.Edit
 	for _, w := range ways[:min(len(ways), 3)] {
 		out = append(out, w.edit)
 	}

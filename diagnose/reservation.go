@@ -9,7 +9,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/gpustack"
 	"github.com/berth-dev/berth/kube/dialect"
 )
 
@@ -83,23 +85,23 @@ func (r karpenterReservation) text() string {
 }
 
 // karpenterOnDemand lets the pool's nodes be on demand, too.
-func (c *Case) karpenterOnDemand(s *autoscalerSource) []Edit {
+func (c *Case) karpenterOnDemand(s *autoscalerSource) []edit.Edit {
 	e, ok := c.karpenterCapacity(s, "on-demand")
 	if !ok {
 		return nil
 	}
 	e.Assumes = "the provider has such machines on demand, and somebody pays for them"
-	return []Edit{e}
+	return []edit.Edit{e}
 }
 
 // karpenterCapacity adds a kind of capacity to those that the pool may use.
-func (c *Case) karpenterCapacity(s *autoscalerSource, kind string) (Edit, bool) {
+func (c *Case) karpenterCapacity(s *autoscalerSource, kind string) (edit.Edit, bool) {
 	if slices.ContainsFunc(needsOf(&c.Pod.Spec), func(w need) bool { return w.key == karpenterCapacityLabel && !slices.Contains(w.values, kind) }) {
-		return Edit{}, false // the pod itself says otherwise
+		return edit.Edit{}, false // the pod itself says otherwise
 	}
 	at := slices.IndexFunc(s.pool.rules, func(r karpenterRule) bool { return r.key == karpenterCapacityLabel && r.operator == "In" })
 	if at < 0 {
-		return Edit{}, false
+		return edit.Edit{}, false
 	}
 	pool := s.pool.DeepCopy()
 	list, _, _ := unstructured.NestedSlice(pool.Object, "spec", "template", "spec", "requirements")
@@ -107,15 +109,15 @@ func (c *Case) karpenterCapacity(s *autoscalerSource, kind string) (Edit, bool) 
 	values, _ := rule["values"].([]any)
 	rule["values"] = append(values, kind)
 	if unstructured.SetNestedSlice(pool.Object, list, "spec", "template", "spec", "requirements") != nil {
-		return Edit{}, false
+		return edit.Edit{}, false
 	}
 	like := s.like.DeepCopy()
-	like.Labels = withLabel(like.Labels, karpenterCapacityLabel, kind)
+	like.Labels = gpustack.WithLabel(like.Labels, karpenterCapacityLabel, kind)
 	path := fmt.Sprintf("/spec/template/spec/requirements/%d/values/-", at)
-	return Edit{
-		Side: Cluster, Cost: costConsent, Set: append([]facts.Object{pool}, c.autoscalerNodes(&autoscalerSource{pool: s.pool, like: like})...),
+	return edit.Edit{
+		Side: edit.Cluster, Cost: edit.CostConsent, Set: append([]facts.Object{pool}, c.autoscalerNodes(&autoscalerSource{pool: s.pool, like: like})...),
 		Text:    fmt.Sprintf("let NodePool %s make %s nodes, too", s.pool.GetName(), kind),
-		Command: fmt.Sprintf("kubectl patch nodepool %s --type=json -p %s", s.pool.GetName(), quoted([]Op{{Op: "add", Path: path, Value: kind}})),
+		Command: fmt.Sprintf("kubectl patch nodepool %s --type=json -p %s", s.pool.GetName(), edit.QuoteOps([]edit.Op{{Op: "add", Path: path, Value: kind}})),
 	}, true
 }
 

@@ -9,50 +9,17 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/gpustack"
+	"github.com/berth-dev/berth/diagnose/internal/podspec"
 	"github.com/berth-dev/berth/engine/why"
 )
-
-// amountOf is a quantity in the units of engine/why: thousandths of a core for cpu, else as it is.
-func amountOf(name string, q resource.Quantity) int64 {
-	if name == string(corev1.ResourceCPU) {
-		return q.MilliValue()
-	}
-	return q.Value()
-}
-
-// quantityOf is the way back.
-func quantityOf(name string, v int64) resource.Quantity {
-	switch {
-	case name == string(corev1.ResourceCPU):
-		return *resource.NewMilliQuantity(v, resource.DecimalSI)
-	case name == string(corev1.ResourceMemory) || strings.HasSuffix(name, "storage"):
-		return *resource.NewQuantity(v, resource.BinarySI)
-	}
-	return *resource.NewQuantity(v, resource.DecimalSI)
-}
-
-// asksFor is how much of the resource the pod asks for.
-func asksFor(p *corev1.Pod, name string) int64 {
-	return amountOf(name, total(p, requestsOf)[corev1.ResourceName(name)])
-}
-
-// deviceAsked is the device that the pod asks for, and how many; "" where it asks for none.
-func deviceAsked(p *corev1.Pod) (name string, n int64) {
-	for _, name := range facts.ExtendedOf(p) {
-		if n := asksFor(p, name); n > 0 {
-			return name, n
-		}
-	}
-	return "", 0
-}
 
 // stuck is what the engine says of a pod that waits and has no place. It is nil for facts that were edited: findings
 // about places are not asked for there, the engine's own answer is.
 func (c *Case) stuck() *Fit {
-	f := c.Fit()
+	f := c.Fit
 	if f == nil || c.Hypothetical() || f.Verdict == why.Placed || c.Pod.DeletionTimestamp != nil {
 		return nil
 	}
@@ -65,7 +32,7 @@ func (c *Case) stuck() *Fit {
 func (c *Case) reach(f *Fit) []*NodeFit {
 	var open, tainted, misnamed []*NodeFit
 	dead := c.unmet()
-	device, _ := deviceAsked(c.Pod)
+	device, _ := podspec.Device(c.Pod)
 	for i := range f.Nodes {
 		n := &f.Nodes[i]
 		switch {
@@ -89,11 +56,11 @@ func (c *Case) reach(f *Fit) []*NodeFit {
 
 // couldHave is what the node has of the resource, or would have with all its devices in order.
 func couldHave(n *corev1.Node, name string) int64 {
-	most := max(amountOf(name, n.Status.Allocatable[corev1.ResourceName(name)]), 0)
-	if !extended(corev1.ResourceName(name)) {
+	most := max(podspec.Amount(name, n.Status.Allocatable[corev1.ResourceName(name)]), 0)
+	if !podspec.Extended(corev1.ResourceName(name)) {
 		return most
 	}
-	most = max(most, amountOf(name, n.Status.Capacity[corev1.ResourceName(name)]))
+	most = max(most, podspec.Amount(name, n.Status.Capacity[corev1.ResourceName(name)]))
 	if name == "nvidia.com/gpu" && !strings.Contains(n.Labels["nvidia.com/gpu.product"], "-MIG-") {
 		if count, err := strconv.ParseInt(n.Labels["nvidia.com/gpu.count"], 10, 64); err == nil && most == 0 {
 			most = count
@@ -107,7 +74,7 @@ func (c *Case) unmatched(f *Fit) bool {
 	if f.Cause == why.NoMatchingNode {
 		return true
 	}
-	device, _ := deviceAsked(c.Pod)
+	device, _ := podspec.Device(c.Pod)
 	if f.Cause != why.LargerThanAnyNode || device == "" {
 		return false
 	}
@@ -161,11 +128,11 @@ func (c *Case) roomCause() (why.Cause, []*NodeFit) {
 // fullAndBroken are nodes that offer no device at the moment, would be large enough if they did, and are taken by others
 // all the same: to repair them would give the pod no place. None where a repair would.
 func (c *Case) fullAndBroken(nodes []*NodeFit) []*NodeFit {
-	device, ask := deviceAsked(c.Pod)
+	device, ask := podspec.Device(c.Pod)
 	var out []*NodeFit
 	for _, n := range nodes {
-		whole := sound(c.Facts, n.Node)
-		if device == "" || couldHave(n.Node, device) < ask || !within(askOf(c.Pod), whole.Status.Allocatable) {
+		whole := gpustack.Repaired(c.Facts, n.Node)
+		if device == "" || couldHave(n.Node, device) < ask || !podspec.Fits(podspec.Requests(c.Pod), whole.Status.Allocatable) {
 			continue
 		}
 		if c.room(whole) > 0 {
@@ -189,7 +156,7 @@ func (c *Case) orAll(f *Fit, nodes []*NodeFit) []*NodeFit {
 
 // shortage is how room for one pod is short on the nodes.
 func shortage(p *corev1.Pod, nodes []*NodeFit) why.Cause {
-	device, ask := deviceAsked(p)
+	device, ask := podspec.Device(p)
 	largest, free := int64(0), int64(0)
 	stranded := false
 	for _, n := range nodes {
@@ -225,7 +192,7 @@ func (n *NodeFit) shortOf(resource string) int64 {
 // shortest sorts nodes that would hold the pod if they were empty: the one that lacks least first, by the device, then
 // by the rest.
 func shortest(p *corev1.Pod, nodes []*NodeFit) []*NodeFit {
-	device, _ := deviceAsked(p)
+	device, _ := podspec.Device(p)
 	out := slices.DeleteFunc(slices.Clone(nodes), func(n *NodeFit) bool { return n.Empty == 0 })
 	slices.SortFunc(out, func(a, b *NodeFit) int {
 		return cmp.Or(cmp.Compare(a.shortOf(device), b.shortOf(device)), cmp.Compare(len(a.Short), len(b.Short)),
@@ -269,7 +236,7 @@ func covers(pods []*corev1.Pod, short []why.Short) bool {
 				sum++
 				continue
 			}
-			sum += asksFor(p, s.Resource)
+			sum += podspec.Requested(p, s.Resource)
 		}
 		if sum < s.By {
 			return false
@@ -345,8 +312,8 @@ func endsForGood(f *facts.Facts, p *corev1.Pod) bool {
 // askText is what the pod asks for, in words.
 func askText(p *corev1.Pod) string {
 	var out []string
-	all := total(p, requestsOf)
-	for _, name := range names(all) {
+	all := podspec.Total(p, podspec.RequestsOf)
+	for _, name := range podspec.Names(all) {
 		q := all[name]
 		out = append(out, q.String()+" "+string(name))
 	}
@@ -356,7 +323,7 @@ func askText(p *corev1.Pod) string {
 // explained says whether labels that no node has, or taints that the pod may tolerate, are what keeps it off nodes.
 func (c *Case) explained(f *Fit) bool {
 	dead := c.unmet()
-	if len(c.Foreign["NodePool.karpenter.sh"]) > 0 || slices.ContainsFunc(dead, c.onlyPartitioned) {
+	if len(c.Foreign["NodePool.karpenter.sh"]) > 0 || slices.ContainsFunc(dead, func(n need) bool { return c.onlyPartitioned(n) }) {
 		return false
 	}
 	return len(dead) > 0 || len(c.reach(f)) > 0

@@ -10,14 +10,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
 // fewerPods is the edit that leaves the target with the pods that have a node already, where somebody can ask it for
 // that: of a Deployment, ReplicaSet, StatefulSet or Job.
-func (c *Case) fewerPods() (Edit, bool) {
-	e := Edit{Side: Workload, Cost: 4}
+func (c *Case) fewerPods() (edit.Edit, bool) {
+	e := edit.Edit{Side: edit.Workload, Cost: 4}
 	placed := int32(0)
 	for _, p := range c.All {
 		switch {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/podspec"
 )
 
 // spread is one of the pod's constraints that must hold, with what is there.
@@ -98,32 +99,7 @@ func (s *spread) counts(p *corev1.Pod, n *corev1.Node, wants nodeaffinity.Requir
 			return false
 		}
 	}
-	return ptr.Deref(s.NodeTaintsPolicy, corev1.NodeInclusionPolicyIgnore) != corev1.NodeInclusionPolicyHonor || len(untolerated(p, n)) == 0
-}
-
-// untolerated are the taints that keep the pod from the node.
-func untolerated(p *corev1.Pod, n *corev1.Node) []corev1.Taint {
-	var out []corev1.Taint
-	for _, t := range n.Spec.Taints {
-		keeps := t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute
-		if keeps && !slices.ContainsFunc(p.Spec.Tolerations, func(o corev1.Toleration) bool { return tolerates(&o, &t) }) {
-			out = append(out, t)
-		}
-	}
-	return out
-}
-
-func tolerates(o *corev1.Toleration, t *corev1.Taint) bool {
-	if o.Effect != "" && o.Effect != t.Effect || o.Key != "" && o.Key != t.Key {
-		return false
-	}
-	switch o.Operator {
-	case corev1.TolerationOpExists:
-		return true
-	case "", corev1.TolerationOpEqual:
-		return o.Key != "" && o.Value == t.Value
-	}
-	return false
+	return ptr.Deref(s.NodeTaintsPolicy, corev1.NodeInclusionPolicyIgnore) != corev1.NodeInclusionPolicyHonor || len(podspec.Untolerated(p, n)) == 0
 }
 
 // spreadOn counts the pods on the node that the constraint is about. Those that are leaving do not count.

@@ -12,13 +12,14 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/gpustack"
 )
 
 // The DaemonSets that Berth itself deploys are told apart, by their labels and without them.
 func TestRolesOfTheFleet(t *testing.T) {
-	want := map[string]stackRole{
-		"driver.yaml": roleDriver, "toolkit.yaml": roleToolkit, "device-plugin.yaml": rolePlugin,
-		"gpu-feature-discovery.yaml": roleDiscovery, "dcgm-exporter.yaml": roleOther, "dra-driver.yaml": "",
+	want := map[string]gpustack.Role{
+		"driver.yaml": gpustack.RoleDriver, "toolkit.yaml": gpustack.RoleToolkit, "device-plugin.yaml": gpustack.RolePlugin,
+		"gpu-feature-discovery.yaml": gpustack.RoleDiscovery, "dcgm-exporter.yaml": gpustack.RoleOther, "dra-driver.yaml": "",
 	}
 	for file, role := range want {
 		b, err := os.ReadFile(filepath.Join("../fleet/manifests", file))
@@ -32,13 +33,13 @@ func TestRolesOfTheFleet(t *testing.T) {
 				continue
 			}
 			found = true
-			if got := roleOfPod(d.Spec.Template.Labels, &d.Spec.Template.Spec); got != role {
+			if got := gpustack.RoleOfPod(d.Spec.Template.Labels, &d.Spec.Template.Spec); got != role {
 				t.Errorf("%s: role %q, want %q", file, got, role)
 			}
-			if got := roleOfPod(nil, &d.Spec.Template.Spec); got != role && role != roleDriver {
+			if got := gpustack.RoleOfPod(nil, &d.Spec.Template.Spec); got != role && role != gpustack.RoleDriver {
 				t.Errorf("%s without labels: role %q, want %q", file, got, role)
 			}
-			if mounts := mountsSockets(&d.Spec.Template.Spec); mounts != (role == rolePlugin) {
+			if mounts := gpustack.MountsSockets(&d.Spec.Template.Spec); mounts != (role == gpustack.RolePlugin) {
 				t.Errorf("%s: mounts the kubelet's folder: %v", file, mounts)
 			}
 		}
@@ -57,19 +58,19 @@ func TestRoles(t *testing.T) {
 	for _, c := range []struct {
 		labels map[string]string
 		spec   *corev1.PodSpec
-		want   stackRole
+		want   gpustack.Role
 	}{
-		{map[string]string{"name": "nvidia-device-plugin-ds"}, one("x"), rolePlugin},
-		{map[string]string{"k8s-app": "nvidia-gpu-device-plugin"}, one("x"), rolePlugin},
-		{map[string]string{"k8s-app": "nvidia-driver-installer"}, one("x"), roleDriver},
-		{map[string]string{"app.kubernetes.io/component": "nvidia-driver"}, one("x"), roleDriver},
-		{chart, one("example.com/nvidia/k8s-device-plugin:v0.17", "nvidia-device-plugin"), rolePlugin},
-		{chart, one("example.com/nvidia/k8s-device-plugin:v0.17", "gpu-feature-discovery"), roleDiscovery},
-		{map[string]string{"app": "nvidia-operator-validator"}, one("x"), roleOther},
-		{nil, one("example.com/nvidia/k8s-device-plugin@sha256:00"), rolePlugin},
+		{map[string]string{"name": "nvidia-device-plugin-ds"}, one("x"), gpustack.RolePlugin},
+		{map[string]string{"k8s-app": "nvidia-gpu-device-plugin"}, one("x"), gpustack.RolePlugin},
+		{map[string]string{"k8s-app": "nvidia-driver-installer"}, one("x"), gpustack.RoleDriver},
+		{map[string]string{"app.kubernetes.io/component": "nvidia-driver"}, one("x"), gpustack.RoleDriver},
+		{chart, one("example.com/nvidia/k8s-device-plugin:v0.17", "nvidia-device-plugin"), gpustack.RolePlugin},
+		{chart, one("example.com/nvidia/k8s-device-plugin:v0.17", "gpu-feature-discovery"), gpustack.RoleDiscovery},
+		{map[string]string{"app": "nvidia-operator-validator"}, one("x"), gpustack.RoleOther},
+		{nil, one("example.com/nvidia/k8s-device-plugin@sha256:00"), gpustack.RolePlugin},
 		{map[string]string{"app": "web"}, one("example.com/web:1"), ""},
 	} {
-		if got := roleOfPod(c.labels, c.spec); got != c.want {
+		if got := gpustack.RoleOfPod(c.labels, c.spec); got != c.want {
 			t.Errorf("%v %s: role %q, want %q", c.labels, c.spec.Containers[0].Image, got, c.want)
 		}
 	}
@@ -84,7 +85,7 @@ func TestStateTaints(t *testing.T) {
 		"example.com/quarantine": true, "node.cloudprovider.kubernetes.io/uninitialized": true, "example.com/maintenance": true,
 		"nvidia.com/gpu": false, "team": false, "dedicated": false, "example.com/default-pool": false, "node-role.kubernetes.io/control-plane": false,
 	} {
-		if got := stateTaint(key); got != want {
+		if got := gpustack.StateTaint(key); got != want {
 			t.Errorf("%s: %v", key, got)
 		}
 	}
@@ -105,7 +106,7 @@ func TestSickness(t *testing.T) {
 		{"DiskPressure", "True", "KubeletHasDiskPressure", false},
 	} {
 		n := &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeConditionType(c.kind), Status: corev1.ConditionStatus(c.status), Reason: c.reason}}}}
-		if got := sickness(n) != nil; got != c.want {
+		if got := gpustack.Sickness(n) != nil; got != c.want {
 			t.Errorf("%s=%s %s: sick %v", c.kind, c.status, c.reason, got)
 		}
 	}
@@ -124,8 +125,8 @@ func TestMIGPerGPU(t *testing.T) {
 		{"1g.6gb", 24576, 4}, {"2g.12gb", 24576, 2}, {"4g.24gb", 24576, 1},
 		{"1g.5gb", 81559, 0}, {"1g.10gb", 0, 7},
 	} {
-		p, ok := readProfile(c.profile)
-		if got := p.perGPU(c.memory); !ok || got != c.want {
+		p, ok := gpustack.ReadProfile(c.profile)
+		if got := p.PerGPU(c.memory); !ok || got != c.want {
 			t.Errorf("%s of %d MiB: %d, want %d", c.profile, c.memory, got, c.want)
 		}
 	}
@@ -136,14 +137,14 @@ func FuzzReadProfile(f *testing.F) {
 		f.Add(s, int64(81559))
 	}
 	f.Fuzz(func(t *testing.T, s string, memory int64) {
-		p, ok := readProfile(s)
-		if ok && (p.name != s || p.slices < 1 || p.slices > 7 || p.memory < 1) {
+		p, ok := gpustack.ReadProfile(s)
+		if ok && (p.Name != s || p.Slices < 1 || p.Slices > 7 || p.Memory < 1) {
 			t.Errorf("%q reads as %+v", s, p)
 		}
 		if !ok {
 			return
 		}
-		if n := p.perGPU(memory); n < 0 || n > 7 {
+		if n := p.PerGPU(memory); n < 0 || n > 7 {
 			t.Errorf("%q: %d of %d MiB", s, n, memory)
 		}
 	})
@@ -152,7 +153,7 @@ func FuzzReadProfile(f *testing.F) {
 // A sound node has what it should, whatever was wrong with it; the node itself is not touched.
 func TestSound(t *testing.T) {
 	n := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{labelCount: "8", labelUpgrade: "upgrade-failed"}, Annotations: map[string]string{sentinelEvent: "[]"}},
+		ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{gpustack.LabelCount: "8", gpustack.LabelUpgrade: "upgrade-failed"}, Annotations: map[string]string{gpustack.SentinelEvent: "[]"}},
 		Spec: corev1.NodeSpec{Unschedulable: true, Taints: []corev1.Taint{
 			{Key: "node.kubernetes.io/unreachable", Effect: corev1.TaintEffectNoExecute}, {Key: "nvidia.com/gpu", Value: "present", Effect: corev1.TaintEffectNoSchedule},
 			{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule},
@@ -161,10 +162,10 @@ func TestSound(t *testing.T) {
 	}
 	before := n.DeepCopy()
 	f := &facts.Facts{Objects: facts.Objects{Nodes: []*corev1.Node{n}}}
-	s := sound(f, n)
+	s := gpustack.Repaired(f, n)
 	g := &facts.Facts{Objects: facts.Objects{Nodes: []*corev1.Node{s}}}
-	if stateOfNode(g, s) != nodeOpen || offers(s, wholeGPU) != 8 || len(s.Spec.Taints) != 1 || stack(g).faults["n"] != faultNone {
-		t.Errorf("sound node is %s, offers %d, taints %v", stateOfNode(g, s), offers(s, wholeGPU), s.Spec.Taints)
+	if gpustack.StateOfNode(g, s) != gpustack.NodeOpen || gpustack.Offers(s, gpustack.WholeGPU) != 8 || len(s.Spec.Taints) != 1 || gpustack.Of(g).Faults["n"] != gpustack.FaultNone {
+		t.Errorf("sound node is %s, offers %d, taints %v", gpustack.StateOfNode(g, s), gpustack.Offers(s, gpustack.WholeGPU), s.Spec.Taints)
 	}
 	if b, _ := n.Marshal(); string(b) != func() string { b, _ := before.Marshal(); return string(b) }() {
 		t.Error("the node was changed")

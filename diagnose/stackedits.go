@@ -8,6 +8,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/berth-dev/berth/diagnose/edit"
+	"github.com/berth-dev/berth/diagnose/gpustack"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/kube/dialect"
 )
@@ -17,7 +19,7 @@ import (
 
 // stackAssumes says why the nodes are taken to have so many GPUs.
 func (c *Case) stackAssumes(nodes []*NodeFit) string {
-	g := gpuNodeNamed(c.Facts, nodes[0].Name)
+	g := gpustack.NodeNamed(c.Facts, nodes[0].Name)
 	out := fmt.Sprintf("%s then %s %s", namesOf(nodes), verb(nodes, "offers", "offer each"), wording.Number(g.Units, "GPU"))
 	if g.Says == "" {
 		return out + ", though nothing says how many there are"
@@ -26,17 +28,17 @@ func (c *Case) stackAssumes(nodes []*NodeFit) string {
 }
 
 // bringBack are the edits after which a pod of the role runs on the nodes, one for each reason for which it is absent.
-func (c *Case) bringBack(r stackRole, nodes []*NodeFit) []Edit {
-	var out []Edit
+func (c *Case) bringBack(r gpustack.Role, nodes []*NodeFit) []edit.Edit {
+	var out []edit.Edit
 	var done []string
 	for _, n := range nodes {
-		a := stack(c.Facts).whyAbsent(r, n.Node)
-		id := a.id()
+		a := gpustack.Of(c.Facts).WhyAbsent(r, n.Node)
+		id := a.Id()
 		if slices.Contains(done, id) || len(out) == 3 {
 			continue
 		}
 		done = append(done, id)
-		same := slices.DeleteFunc(slices.Clone(nodes), func(o *NodeFit) bool { b := stack(c.Facts).whyAbsent(r, o.Node); return b.id() != id })
+		same := slices.DeleteFunc(slices.Clone(nodes), func(o *NodeFit) bool { b := gpustack.Of(c.Facts).WhyAbsent(r, o.Node); return b.Id() != id })
 		if e, ok := c.admit(r, a, same); ok {
 			out = append(out, e)
 		}
@@ -44,38 +46,27 @@ func (c *Case) bringBack(r stackRole, nodes []*NodeFit) []Edit {
 	return out
 }
 
-// id is the same for absences that one change ends.
-func (a *absence) id() string {
-	switch {
-	case a.set == nil:
-		return "no set"
-	case a.taint != nil:
-		return a.set.Namespace + "/" + a.set.Name + " taint " + a.taint.Key + string(a.taint.Effect)
-	}
-	return a.set.Namespace + "/" + a.set.Name + " label " + a.key + "=" + a.value
-}
-
 // admit is the edit that ends the absence on the nodes.
-func (c *Case) admit(r stackRole, a absence, nodes []*NodeFit) (Edit, bool) {
+func (c *Case) admit(r gpustack.Role, a gpustack.Absence, nodes []*NodeFit) (edit.Edit, bool) {
 	switch {
-	case a.set == nil && r == rolePlugin && c.Sees("daemonsets.apps", ""):
+	case a.Set == nil && r == gpustack.RolePlugin && c.Sees("daemonsets.apps", ""):
 		return c.installPlugin(nodes)
-	case a.set == nil || a.other:
-		return Edit{}, false
-	case a.taint != nil:
+	case a.Set == nil || a.Other:
+		return edit.Edit{}, false
+	case a.Taint != nil:
 		return c.tolerateInSet(r, a, nodes), true
-	case a.key != "" && !strings.HasPrefix(a.key, labelDeploy) && !c.reaches(a.set):
-		return c.reselect(r, a.set, nodes)
-	case a.key != "":
+	case a.Key != "" && !strings.HasPrefix(a.Key, gpustack.LabelDeploy) && !c.reaches(a.Set):
+		return c.reselect(r, a.Set, nodes)
+	case a.Key != "":
 		return c.labelNodes(r, a, nodes), true
 	}
-	return Edit{}, false
+	return edit.Edit{}, false
 }
 
 // reaches says whether the DaemonSet selects any node with GPUs.
 func (c *Case) reaches(d *appsv1.DaemonSet) bool {
-	for _, g := range stack(c.Facts).nodes {
-		if a, _ := keptOff(d, g.Node); a.key == "" && !a.other {
+	for _, g := range gpustack.Of(c.Facts).Nodes {
+		if a, _ := gpustack.KeptOff(d, g.Node); a.Key == "" && !a.Other {
 			return true
 		}
 	}
@@ -83,47 +74,47 @@ func (c *Case) reaches(d *appsv1.DaemonSet) bool {
 }
 
 // labelNodes gives the nodes the label by which the DaemonSet selects them.
-func (c *Case) labelNodes(r stackRole, a absence, nodes []*NodeFit) Edit {
+func (c *Case) labelNodes(r gpustack.Role, a gpustack.Absence, nodes []*NodeFit) edit.Edit {
 	mend := func(n *corev1.Node) {
 		c.repaired(n)
-		n.Labels = withLabel(n.Labels, a.key, a.value)
-		if n.Labels[labelOperands] == "false" {
-			delete(n.Labels, labelOperands)
+		n.Labels = gpustack.WithLabel(n.Labels, a.Key, a.Value)
+		if n.Labels[gpustack.LabelOperands] == "false" {
+			delete(n.Labels, gpustack.LabelOperands)
 		}
 	}
 	few := c.fewest(nodes, mend)
 	off := ""
-	if slices.ContainsFunc(few, func(n *NodeFit) bool { return n.Labels[labelOperands] == "false" }) {
-		off = " " + labelOperands + "-"
+	if slices.ContainsFunc(few, func(n *NodeFit) bool { return n.Labels[gpustack.LabelOperands] == "false" }) {
+		off = " " + gpustack.LabelOperands + "-"
 	}
-	return Edit{
-		Side: Cluster, Cost: 3, Set: mended(few, mend), Assumes: c.stackAssumes(few),
-		Text:    fmt.Sprintf("label %s %s=%s, so that the %s runs there", namesOf(few), a.key, a.value, r),
-		Command: fmt.Sprintf("kubectl label node %s%s %s=%s --overwrite", nodeWords(few), off, a.key, a.value),
+	return edit.Edit{
+		Side: edit.Cluster, Cost: 3, Set: mended(few, mend), Assumes: c.stackAssumes(few),
+		Text:    fmt.Sprintf("label %s %s=%s, so that the %s runs there", namesOf(few), a.Key, a.Value, r),
+		Command: fmt.Sprintf("kubectl label node %s%s %s=%s --overwrite", nodeWords(few), off, a.Key, a.Value),
 	}
 }
 
 // reselect has the DaemonSet select nodes by a label that they have.
-func (c *Case) reselect(r stackRole, d *appsv1.DaemonSet, nodes []*NodeFit) (Edit, bool) {
-	for _, key := range []string{labelDeploy + operand[r], labelPresent, "feature.node.kubernetes.io/pci-10de.present"} {
+func (c *Case) reselect(r gpustack.Role, d *appsv1.DaemonSet, nodes []*NodeFit) (edit.Edit, bool) {
+	for _, key := range []string{gpustack.LabelDeploy + gpustack.Operand[r], gpustack.LabelPresent, "feature.node.kubernetes.io/pci-10de.present"} {
 		if slices.ContainsFunc(nodes, func(n *NodeFit) bool { return n.Labels[key] != "true" }) {
 			continue
 		}
 		selector := map[string]string{key: "true"}
 		after := d.DeepCopy()
 		after.Spec.Template.Spec.NodeSelector = selector
-		return Edit{
-			Side: Cluster, Cost: 3, Set: append(mended(nodes, c.repaired), after), Assumes: c.stackAssumes(nodes),
+		return edit.Edit{
+			Side: edit.Cluster, Cost: 3, Set: append(mended(nodes, func(n *corev1.Node) { c.repaired(n) }), after), Assumes: c.stackAssumes(nodes),
 			Text:    fmt.Sprintf("have DaemonSet %s select nodes by %s=true instead of %s", d.Name, key, selectorWords(d.Spec.Template.Spec.NodeSelector)),
-			Command: patchLine(d, "json", []Op{{Op: "replace", Path: "/spec/template/spec/nodeSelector", Value: selector}}) + restartLine(d),
+			Command: edit.PatchLine(d, "json", []edit.Op{{Op: "replace", Path: "/spec/template/spec/nodeSelector", Value: selector}}) + restartLine(d),
 		}, true
 	}
-	return Edit{}, false
+	return edit.Edit{}, false
 }
 
 func selectorWords(m map[string]string) string {
 	var out []string
-	for _, k := range sortedKeys(m) {
+	for _, k := range gpustack.SortedKeys(m) {
 		out = append(out, k+"="+m[k])
 	}
 	return strings.Join(out, ",")
@@ -139,49 +130,49 @@ func restartLine(d *appsv1.DaemonSet) string {
 
 // tolerateInSet has the DaemonSet tolerate the nodes' taint. One that the GPU Operator made would be made as before
 // again, so that its ClusterPolicy is what to change.
-func (c *Case) tolerateInSet(r stackRole, a absence, nodes []*NodeFit) Edit {
-	t := corev1.Toleration{Key: a.taint.Key, Operator: corev1.TolerationOpExists, Effect: a.taint.Effect}
-	after := a.set.DeepCopy()
+func (c *Case) tolerateInSet(r gpustack.Role, a gpustack.Absence, nodes []*NodeFit) edit.Edit {
+	t := corev1.Toleration{Key: a.Taint.Key, Operator: corev1.TolerationOpExists, Effect: a.Taint.Effect}
+	after := a.Set.DeepCopy()
 	after.Spec.Template.Spec.Tolerations = append(after.Spec.Template.Spec.Tolerations, t)
-	e := Edit{
-		Side: Cluster, Cost: 3, Set: append(mended(nodes, c.repaired), after), Assumes: c.stackAssumes(nodes),
-		Text:    fmt.Sprintf("have DaemonSet %s, the %s, tolerate taint %s of %s", a.set.Name, r, taintText(*a.taint), namesOf(nodes)),
-		Command: patchLine(a.set, "json", []Op{appendOp("/spec/template/spec/tolerations", len(a.set.Spec.Template.Spec.Tolerations), t)}) + restartLine(a.set),
+	e := edit.Edit{
+		Side: edit.Cluster, Cost: 3, Set: append(mended(nodes, func(n *corev1.Node) { c.repaired(n) }), after), Assumes: c.stackAssumes(nodes),
+		Text:    fmt.Sprintf("have DaemonSet %s, the %s, tolerate taint %s of %s", a.Set.Name, r, taintText(*a.Taint), namesOf(nodes)),
+		Command: edit.PatchLine(a.Set, "json", []edit.Op{appendOp("/spec/template/spec/tolerations", len(a.Set.Spec.Template.Spec.Tolerations), t)}) + restartLine(a.Set),
 	}
-	for _, p := range policies(c.Facts) {
-		if ref := a.set.OwnerReferences; len(ref) > 0 && ref[0].Kind == "ClusterPolicy" && ref[0].UID == p.GetUID() {
+	for _, p := range gpustack.Policies(c.Facts) {
+		if ref := a.Set.OwnerReferences; len(ref) > 0 && ref[0].Kind == "ClusterPolicy" && ref[0].UID == p.GetUID() {
 			list := []any{t}
 			for _, was := range dialect.Items(p.Object, "spec", "daemonsets", "tolerations") {
 				list = append(list, was)
 			}
-			e.Text = fmt.Sprintf("have ClusterPolicy %s deploy DaemonSets that tolerate taint %s of %s", p.GetName(), taintText(*a.taint), namesOf(nodes))
-			e.Command = patchLine(p, "merge", map[string]any{"spec": map[string]any{"daemonsets": map[string]any{"tolerations": list}}})
+			e.Text = fmt.Sprintf("have ClusterPolicy %s deploy DaemonSets that tolerate taint %s of %s", p.GetName(), taintText(*a.Taint), namesOf(nodes))
+			e.Command = edit.PatchLine(p, "merge", map[string]any{"spec": map[string]any{"daemonsets": map[string]any{"tolerations": list}}})
 		}
 	}
 	return e
 }
 
 // appendOp adds the value to a list that has so many items.
-func appendOp(path string, items int, value any) Op {
+func appendOp(path string, items int, value any) edit.Op {
 	if items == 0 {
-		return Op{Op: "add", Path: path, Value: []any{value}}
+		return edit.Op{Op: "add", Path: path, Value: []any{value}}
 	}
-	return Op{Op: "add", Path: path + "/-", Value: value}
+	return edit.Op{Op: "add", Path: path + "/-", Value: value}
 }
 
 // installPlugin makes the device plugin's DaemonSet from that of feature discovery, which runs from the same image.
 // Where the GPU Operator rules, it is the Operator's to make.
-func (c *Case) installPlugin(nodes []*NodeFit) (Edit, bool) {
-	e := Edit{
-		Side: Cluster, Cost: 4, Set: mended(nodes, c.repaired), Assumes: c.stackAssumes(nodes),
+func (c *Case) installPlugin(nodes []*NodeFit) (edit.Edit, bool) {
+	e := edit.Edit{
+		Side: edit.Cluster, Cost: 4, Set: mended(nodes, func(n *corev1.Node) { c.repaired(n) }), Assumes: c.stackAssumes(nodes),
 		Text: "deploy NVIDIA's device plugin again, which no DaemonSet runs",
 	}
-	for _, d := range stack(c.Facts).sets[roleDiscovery] {
-		if i := slices.IndexFunc(d.Spec.Template.Spec.Containers, func(o corev1.Container) bool { return strings.Contains(o.Image, "k8s-device-plugin") }); i >= 0 && len(policies(c.Facts)) == 0 {
+	for _, d := range gpustack.Of(c.Facts).Sets[gpustack.RoleDiscovery] {
+		if i := slices.IndexFunc(d.Spec.Template.Spec.Containers, func(o corev1.Container) bool { return strings.Contains(o.Image, "k8s-device-plugin") }); i >= 0 && len(gpustack.Policies(c.Facts)) == 0 {
 			made := pluginLike(d, d.Spec.Template.Spec.Containers[i].Image, nodes)
 			e.Set = append(e.Set, made)
 			e.Text = fmt.Sprintf("make DaemonSet %s for the device plugin, from the image that %s has", made.Name, d.Name)
-			e.Command = applyLine(made)
+			e.Command = edit.ApplyLine(made)
 		}
 	}
 	return e, true
@@ -208,7 +199,7 @@ func pluginLike(d *appsv1.DaemonSet, image string, nodes []*NodeFit) *appsv1.Dae
 		}},
 		Volumes: []corev1.Volume{socketsVolume},
 	}
-	own := labelDeploy + operand[rolePlugin]
+	own := gpustack.LabelDeploy + gpustack.Operand[gpustack.RolePlugin]
 	if !slices.ContainsFunc(nodes, func(n *NodeFit) bool { return n.Labels[own] != "true" }) {
 		out.Spec.Template.Spec.NodeSelector = map[string]string{own: "true"}
 	}
@@ -216,41 +207,41 @@ func pluginLike(d *appsv1.DaemonSet, image string, nodes []*NodeFit) *appsv1.Dae
 }
 
 var (
-	socketsMount  = corev1.VolumeMount{Name: "device-plugin", MountPath: pluginSockets}
-	socketsVolume = corev1.Volume{Name: "device-plugin", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: pluginSockets}}}
+	socketsMount  = corev1.VolumeMount{Name: "device-plugin", MountPath: gpustack.PluginSockets}
+	socketsVolume = corev1.Volume{Name: "device-plugin", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: gpustack.PluginSockets}}}
 )
 
 // mountSockets gives the DaemonSet's pods the kubelet's folder for device plugins.
-func (c *Case) mountSockets(d *appsv1.DaemonSet, nodes []*NodeFit) (Edit, bool) {
+func (c *Case) mountSockets(d *appsv1.DaemonSet, nodes []*NodeFit) (edit.Edit, bool) {
 	spec := &d.Spec.Template.Spec
-	at := slices.IndexFunc(spec.Containers, func(o corev1.Container) bool { return !runs(&o, "config-manager") })
+	at := slices.IndexFunc(spec.Containers, func(o corev1.Container) bool { return !gpustack.Runs(&o, "config-manager") })
 	if at < 0 {
-		return Edit{}, false
+		return edit.Edit{}, false
 	}
 	after := d.DeepCopy()
-	e := Edit{
-		Side: Cluster, Cost: 3, Assumes: c.stackAssumes(nodes),
-		Text:    fmt.Sprintf("mount the host's folder %s into DaemonSet %s", pluginSockets, d.Name),
-		Command: patchLine(d, "json", socketOps(spec, at, &after.Spec.Template.Spec)) + restartLine(d),
+	e := edit.Edit{
+		Side: edit.Cluster, Cost: 3, Assumes: c.stackAssumes(nodes),
+		Text:    fmt.Sprintf("mount the host's folder %s into DaemonSet %s", gpustack.PluginSockets, d.Name),
+		Command: edit.PatchLine(d, "json", socketOps(spec, at, &after.Spec.Template.Spec)) + restartLine(d),
 	}
-	e.Set = append(mended(nodes, c.repaired), after)
+	e.Set = append(mended(nodes, func(n *corev1.Node) { c.repaired(n) }), after)
 	return e, true
 }
 
 // socketOps are the operations that mount the folder into the container, which are done to after too.
-func socketOps(spec *corev1.PodSpec, at int, after *corev1.PodSpec) []Op {
+func socketOps(spec *corev1.PodSpec, at int, after *corev1.PodSpec) []edit.Op {
 	const volumes = "/spec/template/spec/volumes"
 	mounts := fmt.Sprintf("/spec/template/spec/containers/%d/volumeMounts", at)
 	have := spec.Containers[at].VolumeMounts
-	if i := slices.IndexFunc(have, func(m corev1.VolumeMount) bool { return holdsDir(m.MountPath, pluginSockets) }); i >= 0 {
+	if i := slices.IndexFunc(have, func(m corev1.VolumeMount) bool { return gpustack.HoldsDir(m.MountPath, gpustack.PluginSockets) }); i >= 0 {
 		v := slices.IndexFunc(spec.Volumes, func(v corev1.Volume) bool { return v.Name == have[i].Name })
 		volume := corev1.Volume{Name: have[i].Name, VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: have[i].MountPath}}}
 		after.Volumes[v] = volume
-		return []Op{{Op: "replace", Path: fmt.Sprintf("%s/%d", volumes, v), Value: volume}}
+		return []edit.Op{{Op: "replace", Path: fmt.Sprintf("%s/%d", volumes, v), Value: volume}}
 	}
 	mount := socketsMount
-	var ops []Op
-	if v := slices.IndexFunc(spec.Volumes, func(v corev1.Volume) bool { return v.HostPath != nil && v.HostPath.Path == pluginSockets }); v >= 0 {
+	var ops []edit.Op
+	if v := slices.IndexFunc(spec.Volumes, func(v corev1.Volume) bool { return v.HostPath != nil && v.HostPath.Path == gpustack.PluginSockets }); v >= 0 {
 		mount.Name = spec.Volumes[v].Name
 	} else {
 		volume := socketsVolume
@@ -267,23 +258,23 @@ func socketOps(spec *corev1.PodSpec, at int, after *corev1.PodSpec) []Op {
 
 // restart has the pods of the role on the nodes made anew. It is offered where that may help: not where an image
 // cannot be had, and not where the DaemonSet's pods are well nowhere.
-func (c *Case) restart(r stackRole, nodes []*NodeFit, stuck func(*gpuNode) *corev1.Pod) (Edit, bool) {
+func (c *Case) restart(r gpustack.Role, nodes []*NodeFit, stuck func(*gpustack.Node) *corev1.Pod) (edit.Edit, bool) {
 	hopeful := slices.DeleteFunc(slices.Clone(nodes), func(n *NodeFit) bool {
-		p := stuck(gpuNodeNamed(c.Facts, n.Name))
+		p := stuck(gpustack.NodeNamed(c.Facts, n.Name))
 		return p == nil || !c.hopeful(p)
 	})
 	if len(hopeful) == 0 {
-		return Edit{}, false
+		return edit.Edit{}, false
 	}
-	few := c.fewest(hopeful, c.repaired)
+	few := c.fewest(hopeful, func(n *corev1.Node) { c.repaired(n) })
 	var names, lines []string
 	for _, n := range few {
-		p := stuck(gpuNodeNamed(c.Facts, n.Name))
+		p := stuck(gpustack.NodeNamed(c.Facts, n.Name))
 		names = append(names, p.Name)
 		lines = append(lines, fmt.Sprintf("kubectl delete pod %s -n %s", p.Name, p.Namespace))
 	}
-	return Edit{
-		Side: Cluster, Cost: 3, Set: mended(few, c.repaired),
+	return edit.Edit{
+		Side: edit.Cluster, Cost: 3, Set: mended(few, func(n *corev1.Node) { c.repaired(n) }),
 		Text:    fmt.Sprintf("restart the %s of %s: delete pod %s", r, namesOf(few), strings.Join(names, ", ")),
 		Command: strings.Join(lines, "\n"),
 		Assumes: "the new pod does what the old one could not; " + c.stackAssumes(few),
@@ -292,7 +283,7 @@ func (c *Case) restart(r stackRole, nodes []*NodeFit, stuck func(*gpuNode) *core
 
 // hopeful says whether the pod may do better when it is made anew.
 func (c *Case) hopeful(p *corev1.Pod) bool {
-	word := trouble(p)
+	word := gpustack.Trouble(p)
 	if strings.Contains(word, "Image") || word == "Pending" {
 		return false
 	}

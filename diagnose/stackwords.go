@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/gpustack"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
@@ -25,57 +26,57 @@ func (c *Case) stackStarting(p *corev1.Pod, takes time.Duration) bool {
 			return false
 		}
 	}
-	word := trouble(p)
+	word := gpustack.Trouble(p)
 	return c.Now.Sub(p.CreationTimestamp.Time) < takes && (word == "Pending" || word == "not ready")
 }
 
 // lackWords says why the role's pod does not serve the node: what is wrong with it, or why there is none.
-func (c *Case) lackWords(r stackRole, p *corev1.Pod, g *gpuNode) string {
+func (c *Case) lackWords(r gpustack.Role, p *corev1.Pod, g *gpustack.Node) string {
 	if p != nil {
-		if word := trouble(p); word != "not ready" {
+		if word := gpustack.Trouble(p); word != "not ready" {
 			return fmt.Sprintf("its pod %s is %s", p.Name, word)
 		}
 		return fmt.Sprintf("its pod %s has not been ready for %s", p.Name, wording.Minutes(c.Now.Sub(p.CreationTimestamp.Time)))
 	}
-	a := stack(c.Facts).whyAbsent(r, g.Node)
+	a := gpustack.Of(c.Facts).WhyAbsent(r, g.Node)
 	switch {
-	case a.set == nil && !c.Sees("daemonsets.apps", ""):
+	case a.Set == nil && !c.Sees("daemonsets.apps", ""):
 		return "no pod of it runs there"
-	case a.set == nil:
+	case a.Set == nil:
 		return "there is no DaemonSet of it"
-	case a.key != "" && g.Labels[a.key] == "":
-		return fmt.Sprintf("DaemonSet %s runs where %s=%s, a label that the node does not have", a.set.Name, a.key, a.value)
-	case a.key != "":
-		return fmt.Sprintf("DaemonSet %s runs where %s=%s, and there it is %s", a.set.Name, a.key, a.value, g.Labels[a.key])
-	case a.taint != nil:
-		return fmt.Sprintf("DaemonSet %s does not tolerate the node's taint %s", a.set.Name, taintText(*a.taint))
-	case a.other:
-		return fmt.Sprintf("the node affinity of DaemonSet %s does not match the node", a.set.Name)
+	case a.Key != "" && g.Labels[a.Key] == "":
+		return fmt.Sprintf("DaemonSet %s runs where %s=%s, a label that the node does not have", a.Set.Name, a.Key, a.Value)
+	case a.Key != "":
+		return fmt.Sprintf("DaemonSet %s runs where %s=%s, and there it is %s", a.Set.Name, a.Key, a.Value, g.Labels[a.Key])
+	case a.Taint != nil:
+		return fmt.Sprintf("DaemonSet %s does not tolerate the node's taint %s", a.Set.Name, taintText(*a.Taint))
+	case a.Other:
+		return fmt.Sprintf("the node affinity of DaemonSet %s does not match the node", a.Set.Name)
 	}
-	return fmt.Sprintf("DaemonSet %s has made no pod there", a.set.Name)
+	return fmt.Sprintf("DaemonSet %s has made no pod there", a.Set.Name)
 }
 
 // lackShown is where that can be read.
-func (c *Case) lackShown(r stackRole, p *corev1.Pod, g *gpuNode) (out []facts.Evidence) {
+func (c *Case) lackShown(r gpustack.Role, p *corev1.Pod, g *gpustack.Node) (out []facts.Evidence) {
 	node := facts.RefTo(g.Node).In()
-	key := labelDeploy + operand[r]
+	key := gpustack.LabelDeploy + gpustack.Operand[r]
 	if v := g.Labels[key]; v != "" {
 		out = append(out, facts.Evidence{Object: node, Field: fmt.Sprintf("metadata.labels[%q]", key), Value: v})
 	}
 	if p != nil {
-		out = append(out, facts.Evidence{Object: facts.RefTo(p).In(), Field: "status", Value: trouble(p)})
+		out = append(out, facts.Evidence{Object: facts.RefTo(p).In(), Field: "status", Value: gpustack.Trouble(p)})
 	}
-	if a := stack(c.Facts).whyAbsent(r, g.Node); p == nil && a.set != nil {
-		e := facts.Evidence{Object: facts.RefTo(a.set).In(), Field: "status.desiredNumberScheduled", Value: strconv.Itoa(int(a.set.Status.DesiredNumberScheduled))}
-		if a.key != "" {
-			e.Field, e.Value = "spec.template.spec.nodeSelector", selectorWords(a.set.Spec.Template.Spec.NodeSelector)
+	if a := gpustack.Of(c.Facts).WhyAbsent(r, g.Node); p == nil && a.Set != nil {
+		e := facts.Evidence{Object: facts.RefTo(a.Set).In(), Field: "status.desiredNumberScheduled", Value: strconv.Itoa(int(a.Set.Status.DesiredNumberScheduled))}
+		if a.Key != "" {
+			e.Field, e.Value = "spec.template.spec.nodeSelector", selectorWords(a.Set.Spec.Template.Spec.NodeSelector)
 		}
 		out = append(out, e)
-		for _, event := range c.EventsOf(a.set, "FailedCreate")[:min(1, len(c.EventsOf(a.set, "FailedCreate")))] {
+		for _, event := range c.EventsOf(a.Set, "FailedCreate")[:min(1, len(c.EventsOf(a.Set, "FailedCreate")))] {
 			out = append(out, shown(event))
 		}
 	}
-	if reason, message, e := operatorSays(c.Facts); reason != "" {
+	if reason, message, e := gpustack.OperatorSays(c.Facts); reason != "" {
 		e.Value = strings.TrimSpace(reason + " " + wording.Shortened(wording.FirstLine(message), 160))
 		out = append(out, e)
 	}

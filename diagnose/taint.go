@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/gpustack"
 	"github.com/berth-dev/berth/engine/why"
 )
 
@@ -33,7 +34,7 @@ var (
 // kindOfTaint says what the taint is there for.
 func kindOfTaint(f *facts.Facts, t corev1.Taint) taintKind {
 	switch {
-	case isStateTaint(f, t.Key) || stateHomes.MatchString(t.Key) || stateWords.MatchString(t.Key) || stateWords.MatchString(t.Value):
+	case gpustack.IsStateTaint(f, t.Key) || stateHomes.MatchString(t.Key) || stateWords.MatchString(t.Key) || stateWords.MatchString(t.Value):
 		return taintOfState
 	case strings.HasPrefix(t.Key, "node-role.kubernetes.io/"):
 		return taintOfRole

@@ -2,16 +2,15 @@ package diagnose
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 )
 
@@ -32,7 +31,7 @@ type trial struct {
 }
 
 // with judges the facts after the edits; nil where they cannot be made, or too many were tried.
-func (t *trial) with(edits ...Edit) *judgement {
+func (t *trial) with(edits ...edit.Edit) *judgement {
 	key := ""
 	for _, e := range edits {
 		key += string(e.Side) + e.Text + "\x00"
@@ -52,8 +51,8 @@ func (t *trial) with(edits ...Edit) *judgement {
 	return j
 }
 
-func (t *trial) judge(edits []Edit) *judgement {
-	f, changes, err := with(t.d.facts, t.top, edits)
+func (t *trial) judge(edits []edit.Edit) *judgement {
+	f, changes, err := edit.After(t.d.facts, t.top, edits)
 	if err != nil {
 		return nil
 	}
@@ -89,14 +88,14 @@ func move(m Model, f *facts.Facts, changes []facts.Change) {
 }
 
 // stands is the edit that takes the finding away, for asking whether it binds.
-func (f *Finding) stands() (Edit, bool) {
+func (f *Finding) stands() (edit.Edit, bool) {
 	if f.Probe != nil {
 		return *f.Probe, true
 	}
 	if len(f.Edits) > 0 {
 		return f.Edits[0], true
 	}
-	return Edit{}, false
+	return edit.Edit{}, false
 }
 
 // bind decides which findings bind: those that need no engine to say so; and of those about places, each that alone
@@ -155,11 +154,11 @@ func (t *trial) comes() map[*corev1.Pod]bool {
 
 // unasked says whether the engine was not asked about the pod: what is said of its place is hearsay.
 func (t *trial) unasked(p *corev1.Pod) bool {
-	return slices.ContainsFunc(t.base.cases, func(c *Case) bool { return c.Pod == p && c.fit == nil })
+	return slices.ContainsFunc(t.base.cases, func(c *Case) bool { return c.Pod == p && c.Fit == nil })
 }
 
 // helps says whether the pods have places after the edit, whatever else stands in their way.
-func (t *trial) helps(edits ...Edit) bool {
+func (t *trial) helps(edits ...edit.Edit) bool {
 	j := t.with(edits...)
 	return j != nil && j.placed()
 }
@@ -184,7 +183,7 @@ func (t *trial) together(places []*Finding) []*Finding {
 }
 
 func (t *trial) allHelp(set []*Finding) bool {
-	var edits []Edit
+	var edits []edit.Edit
 	for _, f := range set {
 		e, _ := f.stands()
 		edits = append(edits, e)
@@ -197,7 +196,7 @@ func (t *trial) named(places []*Finding) {
 	found := false
 	for _, f := range places {
 		for _, c := range t.base.cases {
-			if c.fit != nil && c.fit.Cause == f.check.Cause {
+			if c.Fit != nil && c.Fit.Cause == f.check.Cause {
 				t.binds[f], found = true, true
 			}
 		}
@@ -241,7 +240,7 @@ func (t *trial) first() *Finding {
 // fixes tries the edits of what binds: each alone, then, where none of a side helps alone, one of each finding
 // together.
 func (t *trial) fixes() []Fix {
-	var edits []Edit
+	var edits []edit.Edit
 	var binding []*Finding
 	for _, f := range t.ordered() {
 		if t.binds[f] {
@@ -249,9 +248,9 @@ func (t *trial) fixes() []Fix {
 			edits = append(edits, f.Edits...)
 		}
 	}
-	slices.SortStableFunc(edits, func(a, b Edit) int { return cmp.Compare(a.Cost, b.Cost) })
+	slices.SortStableFunc(edits, func(a, b edit.Edit) int { return cmp.Compare(a.Cost, b.Cost) })
 	var out []Fix
-	have := make(map[Side]int)
+	have := make(map[edit.Side]int)
 	for _, e := range edits {
 		if have[e.Side] >= mostFixes/2 || slices.ContainsFunc(out, func(f Fix) bool { return f.Edit == e.Text }) {
 			continue
@@ -269,10 +268,10 @@ func (t *trial) fixes() []Fix {
 
 // joint tries one edit of every finding that binds, all together: all of one side, else whichever is first.
 func (t *trial) joint(binding []*Finding) []Fix {
-	for _, side := range []Side{Workload, Cluster, ""} {
-		var set []Edit
+	for _, side := range []edit.Side{edit.Workload, edit.Cluster, ""} {
+		var set []edit.Edit
 		for _, f := range binding {
-			if i := slices.IndexFunc(f.Edits, func(e Edit) bool { return side == "" || e.Side == side }); i >= 0 {
+			if i := slices.IndexFunc(f.Edits, func(e edit.Edit) bool { return side == "" || e.Side == side }); i >= 0 {
 				set = append(set, f.Edits[i])
 			}
 		}
@@ -287,20 +286,20 @@ func (t *trial) joint(binding []*Finding) []Fix {
 }
 
 // fix words an edit that was tried.
-func (t *trial) fix(j *judgement, edits ...Edit) Fix {
+func (t *trial) fix(j *judgement, edits ...edit.Edit) Fix {
 	out := Fix{Side: edits[0].Side, Verified: true}
 	var texts, commands, assumes []string
 	type patching struct {
 		on  facts.Object
-		ops []Op
+		ops []edit.Op
 	}
 	var patches []patching
 	for _, e := range edits {
 		texts = append(texts, e.Text)
 		if len(e.Ops) > 0 && e.Command == "" {
-			at := slices.IndexFunc(patches, func(p patching) bool { return p.on == e.on })
+			at := slices.IndexFunc(patches, func(p patching) bool { return p.on == e.On })
 			if at < 0 {
-				at, patches = len(patches), append(patches, patching{on: e.on})
+				at, patches = len(patches), append(patches, patching{on: e.On})
 			}
 			patches[at].ops = append(patches[at].ops, e.Ops...)
 		}
@@ -310,8 +309,8 @@ func (t *trial) fix(j *judgement, edits ...Edit) Fix {
 		if e.Assumes != "" && !slices.Contains(assumes, e.Assumes) {
 			assumes = append(assumes, e.Assumes)
 		}
-		if e.Side == Cluster {
-			out.Side = Cluster
+		if e.Side == edit.Cluster {
+			out.Side = edit.Cluster
 		}
 		out.Outcome = cmp.Or(e.Outcome, out.Outcome)
 	}
@@ -330,13 +329,13 @@ func (t *trial) fix(j *judgement, edits ...Edit) Fix {
 
 // command is the line that does the operations to what a person wrote: the topmost owner that has a template, or the
 // pod that nobody made.
-func (t *trial) command(at facts.Object, ops []Op) string {
+func (t *trial) command(at facts.Object, ops []edit.Op) string {
 	for up := t.d.facts.Controller(at); up != nil; up = t.d.facts.Controller(up) {
 		if facts.TemplatePath(up) != "" {
 			at = up
 		}
 	}
-	line := patchCommand(at, ops)
+	line := edit.PatchCommand(at, ops)
 	if _, ok := at.(*appsv1.StatefulSet); ok {
 		for _, p := range t.d.facts.PodsMadeBy(at) {
 			if facts.StateOf(p) == facts.Pending { // a StatefulSet waits for it rather than make it anew
@@ -345,57 +344,4 @@ func (t *trial) command(at facts.Object, ops []Op) string {
 		}
 	}
 	return line
-}
-
-// patchCommand is a line for a shell that does the operations to the object's pods. What cannot be changed in place is
-// made anew.
-func patchCommand(o facts.Object, ops []Op) string {
-	r, k := facts.RefTo(o), facts.KindOfObject(o)
-	moved := make([]Op, 0, len(ops)+4)
-	anew := false
-	switch o := o.(type) {
-	case *corev1.Pod:
-		anew = true
-		if o.Spec.NodeName != "" {
-			moved = append(moved, Op{Op: "remove", Path: "/spec/nodeName"})
-		}
-		if o.Annotations["berth.dev/gpus"] != "" { // of the devices that it had there
-			moved = append(moved, Op{Op: "remove", Path: Pointer("metadata", "annotations", "berth.dev/gpus")})
-		}
-	case *batchv1.Job:
-		anew = true
-		moved = append(moved, jobAnew(o)...)
-	}
-	for _, op := range ops {
-		op.Path = facts.TemplatePath(o) + op.Path
-		moved = append(moved, op)
-	}
-	kind := strings.ToLower(r.Kind)
-	if k.Foreign {
-		kind = k.Name()
-	}
-	if !anew {
-		return fmt.Sprintf("kubectl patch %s %s -n %s --type=json -p %s", kind, r.Name, r.Namespace, quoted(moved))
-	}
-	return fmt.Sprintf("kubectl get %s %s -n %s -o json | kubectl patch --local -f - --type=json -p %s -o json | kubectl replace --force -f -", kind, r.Name, r.Namespace, quoted(moved))
-}
-
-// jobAnew takes away what the API server wrote into a Job and would not take back.
-func jobAnew(o facts.Object) []Op {
-	out := []Op{{Op: "remove", Path: "/spec/selector"}}
-	t := facts.TemplateOf(o)
-	for _, label := range []string{"controller-uid", "batch.kubernetes.io/controller-uid", "job-name", "batch.kubernetes.io/job-name"} {
-		if t != nil && t.Labels[label] != "" {
-			out = append(out, Op{Op: "remove", Path: Pointer("spec", "template", "metadata", "labels", label)})
-		}
-	}
-	return out
-}
-
-func quoted(ops []Op) string {
-	b, err := json.Marshal(ops)
-	if err != nil {
-		return "''"
-	}
-	return "'" + strings.ReplaceAll(string(b), "'", `'\''`) + "'"
 }

@@ -12,7 +12,7 @@ import (
 // shut are the engine's own findings of a cause, where it found that before it looked at any node; where the engine
 // cannot be asked, what Berth's scheduler said to the pod.
 func (c *Case) shut(cause why.Cause) []Finding {
-	f := c.Fit()
+	f := c.Fit
 	if f == nil {
 		return c.told(cause)
 	}

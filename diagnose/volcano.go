@@ -8,7 +8,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/podspec"
 	"github.com/berth-dev/berth/engine/why"
 	"github.com/berth-dev/berth/internal/spelling"
 	"github.com/berth-dev/berth/kube/dialect"
@@ -50,15 +52,15 @@ func (c *Case) volcanoMissing() []Finding {
 
 // volcanoRequeue names another queue: on a Volcano Job in its spec, else in the annotation that its PodGroup is made
 // from.
-func (c *Case) volcanoRequeue(group *unstructured.Unstructured, name, other string) Edit {
-	e := Edit{Side: Workload, Cost: 2, Text: fmt.Sprintf("name Volcano queue %s instead of %s", other, name), Set: []facts.Object{changed(group, map[string]any{"/spec/queue": other})}}
+func (c *Case) volcanoRequeue(group *unstructured.Unstructured, name, other string) edit.Edit {
+	e := edit.Edit{Side: edit.Workload, Cost: 2, Text: fmt.Sprintf("name Volcano queue %s instead of %s", other, name), Set: []facts.Object{edit.WithValues(group, map[string]any{"/spec/queue": other})}}
 	const key = "scheduling.volcano.sh/queue-name"
 	if u, ok := c.Top.(*unstructured.Unstructured); ok && facts.KindOfObject(u) != nil && facts.KindOfObject(u).Group == "batch.volcano.sh" {
-		e.Set = append(e.Set, changed(u, map[string]any{"/spec/queue": other}))
+		e.Set = append(e.Set, edit.WithValues(u, map[string]any{"/spec/queue": other}))
 		e.Command = fmt.Sprintf("kubectl get %[1]s %[2]s -n %[3]s -o json | kubectl patch --local -f - --type=merge -p '{\"spec\":{\"queue\":\"%[4]s\"}}' -o json | kubectl replace --force -f -", facts.KindOfObject(u).Name(), u.GetName(), u.GetNamespace(), other)
 		return e
 	}
-	e.Ops = []Op{c.putAnnotation(key, other)}
+	e.Ops = []edit.Op{c.putAnnotation(key, other)}
 	return e
 }
 
@@ -74,9 +76,9 @@ func (c *Case) volcanoClosed() []Finding {
 	return []Finding{{
 		Message:  fmt.Sprintf("Volcano queue %s is closed", name),
 		Evidence: []facts.Evidence{{Object: facts.RefTo(queue).In(), Field: "status.state", Value: state}},
-		Edits: []Edit{{
-			Side: Cluster, Cost: 3, Text: fmt.Sprintf("open Volcano queue %s again: vcctl queue operate --name %s --action open", name, name), Assumes: "who closed it agrees",
-			Set: []facts.Object{changed(queue, map[string]any{"/status/state": "Open"}), changed(group, map[string]any{"/status/phase": "Inqueue"})},
+		Edits: []edit.Edit{{
+			Side: edit.Cluster, Cost: 3, Text: fmt.Sprintf("open Volcano queue %s again: vcctl queue operate --name %s --action open", name, name), Assumes: "who closed it agrees",
+			Set: []facts.Object{edit.WithValues(queue, map[string]any{"/status/state": "Open"}), edit.WithValues(group, map[string]any{"/status/phase": "Inqueue"})},
 		}},
 	}}
 }
@@ -88,8 +90,8 @@ func (c *Case) volcanoLimit(never bool) []Finding {
 		return nil
 	}
 	for _, resource := range slices.Sorted(maps.Keys(pairsOrNumbers(queue.Object, "spec", "capability"))) {
-		most, _ := amountAt(resource, queue.Object, "spec", "capability", resource)
-		used, _ := amountAt(resource, queue.Object, "status", "allocated", resource)
+		most, _ := podspec.AmountAt(resource, queue.Object, "spec", "capability", resource)
+		used, _ := podspec.AmountAt(resource, queue.Object, "status", "allocated", resource)
 		need := c.volcanoNeed(group, resource)
 		if need == 0 || used+need <= most || (need > most) != never {
 			continue
@@ -102,10 +104,10 @@ func (c *Case) volcanoLimit(never bool) []Finding {
 		return []Finding{{
 			Message:  message,
 			Evidence: []facts.Evidence{{Object: facts.RefTo(queue).In(), Field: fmt.Sprintf("spec.capability[%q]", resource), Value: why.Quantity(resource, most)}},
-			Edits: []Edit{{
-				Side: Cluster, Cost: 3, Text: fmt.Sprintf("raise %s of Volcano queue %s from %s to %s", resource, name, why.Quantity(resource, most), raised),
+			Edits: []edit.Edit{{
+				Side: edit.Cluster, Cost: 3, Text: fmt.Sprintf("raise %s of Volcano queue %s from %s to %s", resource, name, why.Quantity(resource, most), raised),
 				Set:     []facts.Object{volcanoRaised(queue, resource, raised)},
-				Command: patchLine(queue, "merge", map[string]any{"spec": map[string]any{"capability": map[string]any{resource: raised}}}),
+				Command: edit.PatchLine(queue, "merge", map[string]any{"spec": map[string]any{"capability": map[string]any{resource: raised}}}),
 			}},
 		}}
 	}
@@ -123,11 +125,11 @@ func volcanoRaised(queue *unstructured.Unstructured, resource, to string) *unstr
 
 // volcanoNeed is what the group needs to start.
 func (c *Case) volcanoNeed(group *unstructured.Unstructured, resource string) int64 {
-	if v, ok := amountAt(resource, group.Object, "spec", "minResources", resource); ok {
+	if v, ok := podspec.AmountAt(resource, group.Object, "spec", "minResources", resource); ok {
 		return v
 	}
 	n, _ := dialect.Number(group.Object, "spec", "minMember")
-	return amountsAsked(&c.Pod.Spec)[resource] * max(1, n)
+	return podspec.Amounts(&c.Pod.Spec)[resource] * max(1, n)
 }
 
 // pairsOrNumbers are the keys of a map whose values may be written as strings or as numbers.

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/internal/spelling"
 )
@@ -79,14 +80,14 @@ func placeOf(pv *corev1.PersistentVolume) (key string, values []string) {
 
 // claimAnew is the edit that makes the claim again with another class. The volume of a class that waits for no pod is
 // taken to be made.
-func claimAnew(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) Edit {
+func claimAnew(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) edit.Edit {
 	after := claim.DeepCopy()
 	after.Spec.StorageClassName = &class.Name
 	delete(after.Annotations, corev1.BetaStorageClassAnnotation)
-	ops := []Op{{Op: "add", Path: "/spec/storageClassName", Value: class.Name}}
-	e := Edit{
-		Side: Workload, Cost: 2, Text: fmt.Sprintf("make claim %s anew with storage class %s", claim.Name, class.Name),
-		Command: fmt.Sprintf("kubectl get pvc %s -n %s -o json | kubectl patch --local -f - --type=json -p %s -o json | kubectl replace --force -f -", claim.Name, claim.Namespace, quoted(ops)),
+	ops := []edit.Op{{Op: "add", Path: "/spec/storageClassName", Value: class.Name}}
+	e := edit.Edit{
+		Side: edit.Workload, Cost: 2, Text: fmt.Sprintf("make claim %s anew with storage class %s", claim.Name, class.Name),
+		Command: fmt.Sprintf("kubectl get pvc %s -n %s -o json | kubectl patch --local -f - --type=json -p %s -o json | kubectl replace --force -f -", claim.Name, claim.Namespace, edit.QuoteOps(ops)),
 	}
 	e.Set = append(e.Set, after)
 	if !waitsForPod(class) {

@@ -72,3 +72,23 @@ func Suspended(o Object) (field string, yes bool) {
 	}
 	return "", false
 }
+
+func NodeReady(n *corev1.Node) bool {
+	c := ConditionOf(n, corev1.NodeReady)
+	return c == nil || c.Status == corev1.ConditionTrue
+}
+
+// Silent says whether the node once spoke and no longer does: that is no boot.
+func Silent(n *corev1.Node) bool {
+	ready := ConditionOf(n, corev1.NodeReady)
+	return ready != nil && ready.Status == corev1.ConditionUnknown
+}
+
+func ConditionOf(n *corev1.Node, kind corev1.NodeConditionType) *corev1.NodeCondition {
+	for i := range n.Status.Conditions {
+		if n.Status.Conditions[i].Type == kind {
+			return &n.Status.Conditions[i]
+		}
+	}
+	return nil
+}

@@ -56,9 +56,13 @@ var Rules = map[string]Rule{
 	"engine/internal/oracle":   {Ring: Pure, Imports: []string{"engine", "engine/why"}},
 
 	"diagnose": {Ring: Pure, Imports: []string{
-		"diagnose/facts", "diagnose/internal/wording", "engine", "engine/why", "internal/spelling", "kube/dialect",
+		"diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/podspec", "diagnose/internal/wording", "engine", "engine/why",
+		"internal/spelling", "kube/dialect",
 	}, Objects: true, Tests: []string{"kube/inspect", "kube/scheduler"}},
 	"diagnose/facts":            {Ring: Pure, Imports: []string{"engine", "engine/why"}, Objects: true},
+	"diagnose/edit":             {Ring: Pure, Imports: []string{"diagnose/facts"}, Objects: true},
+	"diagnose/gpustack":         {Ring: Pure, Imports: []string{"diagnose/facts", "diagnose/internal/podspec", "diagnose/internal/wording", "kube/dialect"}, Objects: true},
+	"diagnose/internal/podspec": {Ring: Pure, Imports: []string{"diagnose/facts", "kube/dialect"}, Objects: true},
 	"diagnose/internal/wording": {Ring: Pure},
 
 	"api/v1alpha1": {Ring: Edge},
@@ -110,7 +114,7 @@ var Rules = map[string]Rule{
 	}, Heavy: true},
 
 	"cli": {Ring: Shell, Imports: []string{
-		"api/v1alpha1", "controlplane/home", "diagnose", "diagnose/facts", "engine", "engine/why", "fleet", "fleet/dra", "fleet/file", "kube/answer", "kube/inspect", "kube/scheduler", "record",
+		"api/v1alpha1", "controlplane/home", "diagnose", "diagnose/edit", "diagnose/facts", "engine", "engine/why", "fleet", "fleet/dra", "fleet/file", "kube/answer", "kube/inspect", "kube/scheduler", "record",
 	}},
 	"cmd/berth": {Ring: Shell, Imports: []string{"cli", "controlplane", "fleet"}, Tests: []string{"internal/intruder"}, Heavy: true},
 

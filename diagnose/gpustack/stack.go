@@ -1,4 +1,4 @@
-package diagnose
+package gpustack
 
 import (
 	"fmt"
@@ -13,85 +13,86 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/podspec"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/kube/dialect"
 )
 
-// wholeGPU is the resource that whole GPUs are counted as.
-const wholeGPU corev1.ResourceName = "nvidia.com/gpu"
+// WholeGPU is the resource that whole GPUs are counted as.
+const WholeGPU corev1.ResourceName = "nvidia.com/gpu"
 
 // migPrefix starts the resources that MIG instances are counted as: nvidia.com/mig-1g.10gb.
 const migPrefix = "nvidia.com/mig-"
 
 // Labels of nodes with GPUs: of Node Feature Discovery, of the GPU Operator and of GPU Feature Discovery.
 const (
-	labelPresent  = "nvidia.com/gpu.present"
-	labelDeploy   = "nvidia.com/gpu.deploy." // before the name of an operand
-	labelOperands = labelDeploy + "operands" // "false": none of them
-	labelCount    = "nvidia.com/gpu.count"
+	LabelPresent  = "nvidia.com/gpu.present"
+	LabelDeploy   = "nvidia.com/gpu.deploy." // before the name of an operand
+	LabelOperands = LabelDeploy + "operands" // "false": none of them
+	LabelCount    = "nvidia.com/gpu.count"
 	labelReplicas = "nvidia.com/gpu.replicas"
-	labelProduct  = "nvidia.com/gpu.product"
-	labelMIG      = "nvidia.com/mig.config"
-	labelMIGState = "nvidia.com/mig.config.state"
-	labelUpgrade  = "nvidia.com/gpu-driver-upgrade-state"
+	LabelProduct  = "nvidia.com/gpu.product"
+	LabelMIG      = "nvidia.com/mig.config"
+	LabelMIGState = "nvidia.com/mig.config.state"
+	LabelUpgrade  = "nvidia.com/gpu-driver-upgrade-state"
 	labelDRA      = "nvidia.com/dra-kubelet-plugin"
 )
 
-// stackRole is what a DaemonSet of the GPU software does for its nodes, in words.
-type stackRole string
+// Role is what a DaemonSet of the GPU software does for its nodes, in words.
+type Role string
 
 const (
-	roleDriver    stackRole = "driver"
-	roleToolkit   stackRole = "container toolkit"
-	rolePlugin    stackRole = "device plugin"
-	roleDiscovery stackRole = "feature discovery"
-	roleMIG       stackRole = "MIG manager"
-	roleOther     stackRole = "other" // metrics, validation: nothing that nodes advertise depends on them
+	RoleDriver    Role = "driver"
+	RoleToolkit   Role = "container toolkit"
+	RolePlugin    Role = "device plugin"
+	RoleDiscovery Role = "feature discovery"
+	RoleMIG       Role = "MIG manager"
+	RoleOther     Role = "other" // metrics, validation: nothing that nodes advertise depends on them
 )
 
-// operand is the role in the labels nvidia.com/gpu.deploy.*.
-var operand = map[stackRole]string{roleDriver: "driver", roleToolkit: "container-toolkit", rolePlugin: "device-plugin", roleDiscovery: "gpu-feature-discovery", roleMIG: "mig-manager"}
+// Operand is the role in the labels nvidia.com/gpu.deploy.*.
+var Operand = map[Role]string{RoleDriver: "driver", RoleToolkit: "container-toolkit", RolePlugin: "device-plugin", RoleDiscovery: "gpu-feature-discovery", RoleMIG: "mig-manager"}
 
-// stackIndex is what the facts show of the GPU software, made once.
-type stackIndex struct {
-	sets  map[stackRole][]*appsv1.DaemonSet
-	nodes map[string]*gpuNode
+// Stack is what the facts show of the GPU software, made once.
+type Stack struct {
+	Sets  map[Role][]*appsv1.DaemonSet
+	Nodes map[string]*Node
 	dra   map[string]bool  // nodes whose GPUs are offered in ResourceSlices
 	pools map[string]int64 // the most GPUs that a node of the pool shows, by pool
 	kin   map[string]*corev1.Node
 	most  int64 // that any node shows
 
 	startup []string             // keys of taints that NodePools and readiness rules declare
-	states  map[string]nodeState // of all nodes
-	faults  map[string]gpuFault  // of those with GPUs
+	States  map[string]NodeState // of all nodes
+	Faults  map[string]Fault     // of those with GPUs
 }
 
-// gpuNode is a node that has GPUs, or should have.
-type gpuNode struct {
+// Node is a node that has GPUs, or should have.
+type Node struct {
 	*corev1.Node
 	Units int64  // of nvidia.com/gpu that it should offer, as whole GPUs or shares of them
 	Says  string // who says so: "its label nvidia.com/gpu.count"; "": nobody, it is a guess
-	Pods  map[stackRole][]*corev1.Pod
+	Pods  map[Role][]*corev1.Pod
 }
 
-// stack is the GPU software as the facts show it.
-func stack(f *facts.Facts) *stackIndex {
+// Of is the GPU software as the facts show it.
+func Of(f *facts.Facts) *Stack {
 	return facts.Derive(f, makeStack)
 }
 
-// gpuNodeNamed is the node with what is known of its GPUs; nil where it has none.
-func gpuNodeNamed(f *facts.Facts, name string) *gpuNode { return stack(f).nodes[name] }
+// NodeNamed is the node with what is known of its GPUs; nil where it has none.
+func NodeNamed(f *facts.Facts, name string) *Node { return Of(f).Nodes[name] }
 
-func makeStack(f *facts.Facts) *stackIndex {
-	s := &stackIndex{}
-	s.sets, s.nodes = make(map[stackRole][]*appsv1.DaemonSet), make(map[string]*gpuNode)
+func makeStack(f *facts.Facts) *Stack {
+	s := &Stack{}
+	s.Sets, s.Nodes = make(map[Role][]*appsv1.DaemonSet), make(map[string]*Node)
 	s.dra, s.pools, s.kin = make(map[string]bool), make(map[string]int64), make(map[string]*corev1.Node)
 	for _, d := range f.DaemonSets {
-		if r := roleOfPod(d.Spec.Template.Labels, &d.Spec.Template.Spec); r != "" {
-			s.sets[r] = append(s.sets[r], d)
+		if r := RoleOfPod(d.Spec.Template.Labels, &d.Spec.Template.Spec); r != "" {
+			s.Sets[r] = append(s.Sets[r], d)
 		}
 	}
-	for _, sets := range s.sets {
+	for _, sets := range s.Sets {
 		slices.SortFunc(sets, func(a, b *appsv1.DaemonSet) int {
 			return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
 		})
@@ -106,26 +107,26 @@ func makeStack(f *facts.Facts) *stackIndex {
 	}
 	for _, n := range f.Nodes {
 		if s.hasGPUs(f, n) {
-			s.nodes[n.Name] = s.describe(f, n)
+			s.Nodes[n.Name] = s.describe(f, n)
 		}
 	}
-	s.startup, s.states, s.faults = declaredStartupTaints(f), make(map[string]nodeState, len(f.Nodes)), make(map[string]gpuFault)
+	s.startup, s.States, s.Faults = declaredStartupTaints(f), make(map[string]NodeState, len(f.Nodes)), make(map[string]Fault)
 	for _, n := range f.Nodes {
-		s.states[n.Name] = s.stateOf(n)
-		if g := s.nodes[n.Name]; g != nil {
-			s.faults[n.Name] = s.faultOf(f, g)
+		s.States[n.Name] = s.stateOf(n)
+		if g := s.Nodes[n.Name]; g != nil {
+			s.Faults[n.Name] = s.faultOf(f, g)
 		}
 	}
 	return s
 }
 
 // byClaim says whether the node's GPUs are offered in ResourceSlices, and not counted.
-func (s *stackIndex) byClaim(n *corev1.Node) bool {
+func (s *Stack) byClaim(n *corev1.Node) bool {
 	return s.dra[n.Name] || n.Labels[labelDRA] == "true"
 }
 
 // learn notes what the node's pool is like.
-func (s *stackIndex) learn(n *corev1.Node) {
+func (s *Stack) learn(n *corev1.Node) {
 	units, _ := shownUnits(n)
 	if units == 0 {
 		return
@@ -133,7 +134,7 @@ func (s *stackIndex) learn(n *corev1.Node) {
 	s.most = max(s.most, units)
 	for _, pool := range poolsOf(n) {
 		s.pools[pool] = max(s.pools[pool], units)
-		if known := s.kin[pool]; n.Labels[labelProduct] != "" && (known == nil || n.Name < known.Name) {
+		if known := s.kin[pool]; n.Labels[LabelProduct] != "" && (known == nil || n.Name < known.Name) {
 			s.kin[pool] = n
 		}
 	}
@@ -152,11 +153,11 @@ func poolsOf(n *corev1.Node) []string {
 
 // hasGPUs says whether hardware, labels, status, its pool, its machine type or nodes of the same make show that the node has GPUs that containers
 // are to use.
-func (s *stackIndex) hasGPUs(f *facts.Facts, n *corev1.Node) bool {
+func (s *Stack) hasGPUs(f *facts.Facts, n *corev1.Node) bool {
 	if strings.HasPrefix(n.Labels["nvidia.com/gpu.workload.config"], "vm-") {
 		return false // kept for virtual machines
 	}
-	if n.Labels[labelPresent] == "true" || n.Labels[labelProduct] != "" || n.Labels["k8s.amazonaws.com/accelerator"] != "" || strings.HasPrefix(n.Labels["cloud.google.com/gke-accelerator"], "nvidia") {
+	if n.Labels[LabelPresent] == "true" || n.Labels[LabelProduct] != "" || n.Labels["k8s.amazonaws.com/accelerator"] != "" || strings.HasPrefix(n.Labels["cloud.google.com/gke-accelerator"], "nvidia") {
 		return true
 	}
 	for _, key := range []string{"pci-10de", "pci-0302_10de", "pci-0300_10de"} {
@@ -164,7 +165,7 @@ func (s *stackIndex) hasGPUs(f *facts.Facts, n *corev1.Node) bool {
 			return true
 		}
 	}
-	if units, _ := shownUnits(n); units > 0 || offersMIG(n) {
+	if units, _ := shownUnits(n); units > 0 || OffersMIG(n) {
 		return true
 	}
 	if _, _, ok := hardware(f, n); ok {
@@ -173,11 +174,11 @@ func (s *stackIndex) hasGPUs(f *facts.Facts, n *corev1.Node) bool {
 	return slices.ContainsFunc(poolsOf(n), func(pool string) bool { return s.pools[pool] > 0 })
 }
 
-func (s *stackIndex) describe(f *facts.Facts, n *corev1.Node) *gpuNode {
-	g := &gpuNode{Node: n, Pods: make(map[stackRole][]*corev1.Pod)}
+func (s *Stack) describe(f *facts.Facts, n *corev1.Node) *Node {
+	g := &Node{Node: n, Pods: make(map[Role][]*corev1.Pod)}
 	g.Units, g.Says = s.expect(f, n)
 	for _, p := range f.PodsOn(n.Name) {
-		if r := roleOfPod(p.Labels, &p.Spec); r != "" && p.DeletionTimestamp == nil {
+		if r := RoleOfPod(p.Labels, &p.Spec); r != "" && p.DeletionTimestamp == nil {
 			g.Pods[r] = append(g.Pods[r], p)
 		}
 	}
@@ -191,7 +192,7 @@ func (s *stackIndex) describe(f *facts.Facts, n *corev1.Node) *gpuNode {
 const guess = 8
 
 // expect is how many GPUs the node should offer, and who says so.
-func (s *stackIndex) expect(f *facts.Facts, n *corev1.Node) (units int64, says string) {
+func (s *Stack) expect(f *facts.Facts, n *corev1.Node) (units int64, says string) {
 	if units, says = shownUnits(n); units > 0 {
 		return units, says
 	}
@@ -211,25 +212,25 @@ func (s *stackIndex) expect(f *facts.Facts, n *corev1.Node) (units int64, says s
 
 // shownUnits is how many GPUs the node itself shows that it has.
 func shownUnits(n *corev1.Node) (units int64, says string) {
-	if count, err := strconv.ParseInt(n.Labels[labelCount], 10, 32); err == nil && count > 0 {
+	if count, err := strconv.ParseInt(n.Labels[LabelCount], 10, 32); err == nil && count > 0 {
 		if replicas, err := strconv.ParseInt(n.Labels[labelReplicas], 10, 32); err == nil && replicas > 1 && replicas < 1000 {
 			count *= replicas
 		}
-		units, says = count, "its label "+labelCount
+		units, says = count, "its label "+LabelCount
 	}
-	if c := n.Status.Capacity[wholeGPU]; c.Value() > units {
+	if c := n.Status.Capacity[WholeGPU]; c.Value() > units {
 		units, says = c.Value(), "its capacity"
 	}
 	return units, says
 }
 
-// offers is how much of the resource the node has for pods.
-func offers(n *corev1.Node, name corev1.ResourceName) int64 {
+// Offers is how much of the resource the node has for pods.
+func Offers(n *corev1.Node, name corev1.ResourceName) int64 {
 	q := n.Status.Allocatable[name]
 	return q.Value()
 }
 
-func offersMIG(n *corev1.Node) bool {
+func OffersMIG(n *corev1.Node) bool {
 	for name, q := range n.Status.Allocatable {
 		if strings.HasPrefix(string(name), migPrefix) && !q.IsZero() {
 			return true
@@ -238,36 +239,36 @@ func offersMIG(n *corev1.Node) bool {
 	return false
 }
 
-// gpuAsk is how much of the resource the pod asks for.
-func gpuAsk(p *corev1.Pod, name corev1.ResourceName) int64 {
-	q := askOf(p)[name]
+// GpuAsk is how much of the resource the pod asks for.
+func GpuAsk(p *corev1.Pod, name corev1.ResourceName) int64 {
+	q := podspec.Requests(p)[name]
 	return q.Value()
 }
 
-// wantsGPU says whether the pod asks for GPUs that a device plugin offers, whole or in parts.
-func wantsGPU(p *corev1.Pod) bool {
+// WantsGPU says whether the pod asks for GPUs that a device plugin offers, whole or in parts.
+func WantsGPU(p *corev1.Pod) bool {
 	return slices.ContainsFunc(facts.ExtendedOf(p), func(name string) bool { return strings.HasPrefix(name, "nvidia.com/") })
 }
 
 // operands are the values of the labels app, app.kubernetes.io/component and kin by which pods of the GPU software can
 // be told: as the GPU Operator, NVIDIA's charts and the clouds write them.
-var operands = map[string]stackRole{
-	"nvidia-driver-daemonset": roleDriver, "nvidia-driver": roleDriver, "nvidia-driver-installer": roleDriver, "nvidia-vgpu-manager-daemonset": roleOther,
-	"nvidia-container-toolkit-daemonset": roleToolkit, "nvidia-container-toolkit": roleToolkit,
-	"nvidia-device-plugin-daemonset": rolePlugin, "nvidia-device-plugin": rolePlugin, "nvidia-device-plugin-ds": rolePlugin, "nvidia-gpu-device-plugin": rolePlugin,
-	"gpu-feature-discovery": roleDiscovery, "nvidia-mig-manager": roleMIG, "mig-manager": roleMIG,
-	"nvidia-dcgm": roleOther, "nvidia-dcgm-exporter": roleOther, "nvidia-operator-validator": roleOther, "nvidia-node-status-exporter": roleOther,
-	"nvidia-device-plugin-mps-control-daemon": roleOther,
+var operands = map[string]Role{
+	"nvidia-driver-daemonset": RoleDriver, "nvidia-driver": RoleDriver, "nvidia-driver-installer": RoleDriver, "nvidia-vgpu-manager-daemonset": RoleOther,
+	"nvidia-container-toolkit-daemonset": RoleToolkit, "nvidia-container-toolkit": RoleToolkit,
+	"nvidia-device-plugin-daemonset": RolePlugin, "nvidia-device-plugin": RolePlugin, "nvidia-device-plugin-ds": RolePlugin, "nvidia-gpu-device-plugin": RolePlugin,
+	"gpu-feature-discovery": RoleDiscovery, "nvidia-mig-manager": RoleMIG, "mig-manager": RoleMIG,
+	"nvidia-dcgm": RoleOther, "nvidia-dcgm-exporter": RoleOther, "nvidia-operator-validator": RoleOther, "nvidia-node-status-exporter": RoleOther,
+	"nvidia-device-plugin-mps-control-daemon": RoleOther,
 }
 
 // stackImages are the last parts of the names of images of the GPU software, for pods without such labels.
-var stackImages = map[string]stackRole{
-	"container-toolkit": roleToolkit, "nvidia-container-toolkit": roleToolkit, "nvidia-driver": roleDriver, "k8s-device-plugin": rolePlugin,
-	"nvidia-device-plugin": rolePlugin, "nvidia-gpu-device-plugin": rolePlugin, "gpu-feature-discovery": roleDiscovery, "k8s-mig-manager": roleMIG, "dcgm-exporter": roleOther,
+var stackImages = map[string]Role{
+	"container-toolkit": RoleToolkit, "nvidia-container-toolkit": RoleToolkit, "nvidia-driver": RoleDriver, "k8s-device-plugin": RolePlugin,
+	"nvidia-device-plugin": RolePlugin, "nvidia-gpu-device-plugin": RolePlugin, "gpu-feature-discovery": RoleDiscovery, "k8s-mig-manager": RoleMIG, "dcgm-exporter": RoleOther,
 }
 
-// roleOfPod says what a pod does for the GPUs of its node; "": nothing.
-func roleOfPod(labels map[string]string, spec *corev1.PodSpec) stackRole {
+// RoleOfPod says what a pod does for the GPUs of its node; "": nothing.
+func RoleOfPod(labels map[string]string, spec *corev1.PodSpec) Role {
 	for _, key := range []string{"app", "app.kubernetes.io/component", "k8s-app", "name", "app.kubernetes.io/name"} {
 		r, ok := operands[labels[key]]
 		if ok && !(key == "app.kubernetes.io/name" && otherProgram(spec)) {
@@ -279,8 +280,8 @@ func roleOfPod(labels map[string]string, spec *corev1.PodSpec) stackRole {
 		image, _, _ = strings.Cut(image, "@")
 		image, _, _ = strings.Cut(image, ":")
 		if r, ok := stackImages[image]; ok {
-			if r == rolePlugin && runs(&spec.Containers[i], "gpu-feature-discovery") {
-				return roleDiscovery
+			if r == RolePlugin && Runs(&spec.Containers[i], "gpu-feature-discovery") {
+				return RoleDiscovery
 			}
 			return r
 		}
@@ -291,11 +292,11 @@ func roleOfPod(labels map[string]string, spec *corev1.PodSpec) stackRole {
 // otherProgram tells the pods of the device plugin's chart apart, which share one name and one image.
 func otherProgram(spec *corev1.PodSpec) bool {
 	return slices.ContainsFunc(spec.Containers, func(c corev1.Container) bool {
-		return runs(&c, "gpu-feature-discovery") || runs(&c, "mps-control-daemon")
+		return Runs(&c, "gpu-feature-discovery") || Runs(&c, "mps-control-daemon")
 	})
 }
 
-func runs(c *corev1.Container, program string) bool {
+func Runs(c *corev1.Container, program string) bool {
 	return slices.ContainsFunc(append(slices.Clone(c.Command), c.Name), func(word string) bool { return strings.HasPrefix(path.Base(word), program) })
 }
 
@@ -306,13 +307,13 @@ func serves(p *corev1.Pod) bool {
 	})
 }
 
-// ready returns the ready pods of the role on the node.
-func (g *gpuNode) ready(r stackRole) []*corev1.Pod {
+// Ready returns the ready pods of the role on the node.
+func (g *Node) Ready(r Role) []*corev1.Pod {
 	return slices.DeleteFunc(slices.Clone(g.Pods[r]), func(p *corev1.Pod) bool { return !serves(p) })
 }
 
-// unready returns the first pod of the role on the node that is not ready, nil where there is none.
-func (g *gpuNode) unready(r stackRole) *corev1.Pod {
+// Unready returns the first pod of the role on the node that is not ready, nil where there is none.
+func (g *Node) Unready(r Role) *corev1.Pod {
 	for _, p := range g.Pods[r] {
 		if !serves(p) {
 			return p
@@ -321,8 +322,8 @@ func (g *gpuNode) unready(r stackRole) *corev1.Pod {
 	return nil
 }
 
-// trouble says what keeps a pod from being ready, in words.
-func trouble(p *corev1.Pod) string {
+// Trouble says what keeps a pod from being ready, in words.
+func Trouble(p *corev1.Pod) string {
 	for _, s := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
 		if w := s.State.Waiting; w != nil && w.Reason != "" && w.Reason != "PodInitializing" && w.Reason != "ContainerCreating" {
 			if s.RestartCount > 1 {
@@ -340,18 +341,18 @@ func trouble(p *corev1.Pod) string {
 	return "not ready"
 }
 
-// pluginSockets is where the kubelet listens for device plugins.
-const pluginSockets = "/var/lib/kubelet/device-plugins"
+// PluginSockets is where the kubelet listens for device plugins.
+const PluginSockets = "/var/lib/kubelet/device-plugins"
 
-// mountsSockets says whether a container of the pod sees the kubelet's folder for device plugins.
-func mountsSockets(spec *corev1.PodSpec) bool {
+// MountsSockets says whether a container of the pod sees the kubelet's folder for device plugins.
+func MountsSockets(spec *corev1.PodSpec) bool {
 	for _, v := range spec.Volumes {
-		if v.HostPath == nil || !holdsDir(v.HostPath.Path, pluginSockets) {
+		if v.HostPath == nil || !HoldsDir(v.HostPath.Path, PluginSockets) {
 			continue
 		}
 		for i := range spec.Containers {
 			if slices.ContainsFunc(spec.Containers[i].VolumeMounts, func(m corev1.VolumeMount) bool {
-				return m.Name == v.Name && holdsDir(m.MountPath, pluginSockets)
+				return m.Name == v.Name && HoldsDir(m.MountPath, PluginSockets)
 			}) {
 				return true
 			}
@@ -360,20 +361,20 @@ func mountsSockets(spec *corev1.PodSpec) bool {
 	return false
 }
 
-// holdsDir says whether the folder is the given one or has it inside.
-func holdsDir(dir, inside string) bool {
+// HoldsDir says whether the folder is the given one or has it inside.
+func HoldsDir(dir, inside string) bool {
 	dir = path.Clean(dir)
 	return dir == inside || dir == "/" || strings.HasPrefix(inside, dir+"/")
 }
 
-// policies are the GPU Operator's ClusterPolicies.
-func policies(f *facts.Facts) []*unstructured.Unstructured {
+// Policies are the GPU Operator's ClusterPolicies.
+func Policies(f *facts.Facts) []*unstructured.Unstructured {
 	return f.Foreign["ClusterPolicy.nvidia.com"]
 }
 
-// operatorSays is what the GPU Operator says is wrong, "" where it is content or says nothing.
-func operatorSays(f *facts.Facts) (reason, message string, e facts.Evidence) {
-	for _, p := range policies(f) {
+// OperatorSays is what the GPU Operator says is wrong, "" where it is content or says nothing.
+func OperatorSays(f *facts.Facts) (reason, message string, e facts.Evidence) {
+	for _, p := range Policies(f) {
 		for _, kind := range []string{"Error", "Ready"} {
 			s := dialect.ConditionOf(p, kind)
 			if s == nil || (s.Status == "True") == (kind == "Ready") {
@@ -387,7 +388,7 @@ func operatorSays(f *facts.Facts) (reason, message string, e facts.Evidence) {
 
 // driverByOperator says whether the driver is a DaemonSet's to install, and not part of machine images.
 func driverByOperator(f *facts.Facts) bool {
-	for _, p := range policies(f) {
+	for _, p := range Policies(f) {
 		if enabled, ok, _ := unstructured.NestedBool(p.Object, "spec", "driver", "enabled"); ok && !enabled {
 			return false
 		}

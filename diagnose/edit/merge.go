@@ -1,4 +1,4 @@
-package diagnose
+package edit
 
 import (
 	"encoding/json"

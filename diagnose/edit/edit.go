@@ -1,8 +1,6 @@
-package diagnose
+package edit
 
 import (
-	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -11,6 +9,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/diagnose/facts"
+)
+
+// Side is who would make a change.
+type Side string
+
+const (
+	Workload Side = "workload"
+	Cluster  Side = "cluster"
 )
 
 // Edit is a change that might help. What it does is given as objects, so that it can be tried; the command has to do
@@ -28,7 +34,7 @@ type Edit struct {
 	Outcome   string // "": as found when it was tried
 	Cost      int    // how much it asks of people: cheap edits are tried and shown first
 
-	on facts.Object // whose pods the Ops change; nil: the target's
+	On facts.Object // whose pods the Ops change; nil: the target's
 }
 
 // Op is one operation of a JSON patch.
@@ -48,9 +54,9 @@ func Pointer(keys ...string) string {
 	return b.String()
 }
 
-// with returns the facts as they would be after the edits, made for the target. What an edit changes has no events and
+// After returns the facts as they would be after the edits, made for the target. What an edit changes has no events and
 // no status from before.
-func with(f *facts.Facts, top facts.Object, edits []Edit) (*facts.Facts, []facts.Change, error) {
+func After(f *facts.Facts, top facts.Object, edits []Edit) (*facts.Facts, []facts.Change, error) {
 	var changes []facts.Change
 	for _, e := range edits {
 		for _, o := range e.Set {
@@ -63,10 +69,10 @@ func with(f *facts.Facts, top facts.Object, edits []Edit) (*facts.Facts, []facts
 			continue
 		}
 		of := top
-		if e.on != nil {
-			of = e.on
+		if e.On != nil {
+			of = e.On
 		}
-		made, err := patched(f, of, e.Ops, changes)
+		made, err := Patched(f, of, e.Ops, changes)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -75,9 +81,9 @@ func with(f *facts.Facts, top facts.Object, edits []Edit) (*facts.Facts, []facts
 	return f.After(changes), changes, nil
 }
 
-// patched applies the operations to what makes the target's pods, and to those of its pods that are made anew. Those
+// Patched applies the operations to what makes the target's pods, and to those of its pods that are made anew. Those
 // that failed go, as their owner makes others.
-func patched(f *facts.Facts, top facts.Object, ops []Op, before []facts.Change) ([]facts.Change, error) {
+func Patched(f *facts.Facts, top facts.Object, ops []Op, before []facts.Change) ([]facts.Change, error) {
 	var out []facts.Change
 	latest := func(o facts.Object) facts.Object {
 		for _, c := range slices.Concat(before, out) {
@@ -92,7 +98,7 @@ func patched(f *facts.Facts, top facts.Object, ops []Op, before []facts.Change) 
 		if prefix == "" {
 			continue
 		}
-		n, err := patch(latest(m), prefix, ops)
+		n, err := Patch(latest(m), prefix, ops)
 		if err != nil {
 			return nil, err
 		}
@@ -110,7 +116,7 @@ func patched(f *facts.Facts, top facts.Object, ops []Op, before []facts.Change) 
 		if !remade(p, pods) {
 			continue
 		}
-		n, err := patch(latest(p), "", ops)
+		n, err := Patch(latest(p), "", ops)
 		if err != nil {
 			return nil, err
 		}
@@ -135,101 +141,16 @@ func remade(p *corev1.Pod, all []*corev1.Pod) bool {
 	return false
 }
 
-// patch returns a copy of the object with the operations done below the path.
-func patch(o facts.Object, prefix string, ops []Op) (facts.Object, error) {
-	b, err := json.Marshal(o)
-	if err != nil {
-		return nil, err
-	}
-	var tree any
-	if err := json.Unmarshal(b, &tree); err != nil {
-		return nil, err
-	}
-	for _, op := range ops {
-		value, err := plain(op.Value)
-		if err != nil {
-			return nil, err
-		}
-		keys := strings.Split(strings.TrimPrefix(prefix+op.Path, "/"), "/")
-		for i := range keys {
-			keys[i] = strings.ReplaceAll(strings.ReplaceAll(keys[i], "~1", "/"), "~0", "~")
-		}
-		if tree, err = edit(tree, keys, op.Op, value); err != nil {
-			return nil, fmt.Errorf("%s %s: %w", op.Op, op.Path, err)
-		}
-	}
-	if b, err = json.Marshal(tree); err != nil {
-		return nil, err
-	}
-	n := facts.KindOfObject(o).New()
-	return n, json.Unmarshal(b, n)
-}
+// What edits ask of people, the least first.
+const (
+	CostWord    = 1 // of the workload
+	CostSmall   = 2 // in the workload
+	CostWait    = 3
+	CostLess    = 4 // the workload gets less than it asks for
+	CostConsent = 5 // somebody else's
+	CostMove    = 7 // others' work
+	CostNodes   = 9
+)
 
-// plain is the value as JSON knows it.
-func plain(v any) (out any, err error) {
-	b, err := json.Marshal(v)
-	if err == nil {
-		err = json.Unmarshal(b, &out)
-	}
-	return out, err
-}
-
-// edit does one operation below the node of a JSON tree. Objects on the way that are not there are made.
-func edit(at any, keys []string, op string, value any) (any, error) {
-	if len(keys) == 0 {
-		return value, nil
-	}
-	switch t := at.(type) {
-	case []any:
-		return editList(t, keys, op, value)
-	case map[string]any:
-		return editMap(t, keys, op, value)
-	case nil:
-		if keys[0] == "-" {
-			return editList(nil, keys, op, value)
-		}
-		return editMap(map[string]any{}, keys, op, value)
-	}
-	return nil, fmt.Errorf("%q is neither a list nor an object", keys[0])
-}
-
-func editMap(t map[string]any, keys []string, op string, value any) (any, error) {
-	if len(keys) == 1 && op == "remove" {
-		if _, ok := t[keys[0]]; !ok {
-			return nil, fmt.Errorf("there is no %q", keys[0])
-		}
-		delete(t, keys[0])
-		return t, nil
-	}
-	below, err := edit(t[keys[0]], keys[1:], op, value)
-	if err != nil {
-		return nil, err
-	}
-	t[keys[0]] = below
-	return t, nil
-}
-
-func editList(t []any, keys []string, op string, value any) (any, error) {
-	if keys[0] == "-" && len(keys) == 1 && op == "add" {
-		return append(t, value), nil
-	}
-	var i int
-	if _, err := fmt.Sscan(keys[0], &i); err != nil || i < 0 || i >= len(t) {
-		return nil, fmt.Errorf("there is no item %s", keys[0])
-	}
-	switch {
-	case len(keys) > 1:
-		below, err := edit(t[i], keys[1:], op, value)
-		if err != nil {
-			return nil, err
-		}
-		t[i] = below
-		return t, nil
-	case op == "remove":
-		return slices.Delete(t, i, i+1), nil
-	case op == "add":
-		return slices.Insert(t, i, value), nil
-	}
-	t[i] = value
-	return t, nil
-}
+// Nothing stands for findings that bind only where the engine itself names their cause: it changes nothing.
+func Nothing(text string) *Edit { return &Edit{Side: Workload, Text: "nothing: " + text} }

@@ -1,4 +1,4 @@
-package diagnose
+package edit
 
 import (
 	"testing"
@@ -21,15 +21,15 @@ func TestEditsOfOneObject(t *testing.T) {
 	one.Labels["a"] = "2"
 	two.Spec.Taints = two.Spec.Taints[:2]
 	delete(two.Labels, "b")
-	two.Status.Allocatable = corev1.ResourceList{wholeGPU: resource.MustParse("8")}
+	two.Status.Allocatable = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("8")}
 	f := &facts.Facts{Objects: facts.Objects{Nodes: []*corev1.Node{n}}}
 	for _, edits := range [][]Edit{{{Set: []facts.Object{one}}, {Set: []facts.Object{two}}}, {{Set: []facts.Object{two}}, {Set: []facts.Object{one}}}} {
-		g, _, err := with(f, n, edits)
+		g, _, err := After(f, n, edits)
 		if err != nil {
 			t.Fatal(err)
 		}
 		got := g.Nodes[0]
-		if got.Spec.Unschedulable || len(got.Spec.Taints) != 1 || got.Spec.Taints[0].Key != "y" || len(got.Labels) != 1 || got.Labels["a"] != "2" || offers(got, wholeGPU) != 8 {
+		if got.Spec.Unschedulable || len(got.Spec.Taints) != 1 || got.Spec.Taints[0].Key != "y" || len(got.Labels) != 1 || got.Labels["a"] != "2" || got.Status.Allocatable.Name("nvidia.com/gpu", resource.DecimalSI).Value() != 8 {
 			t.Errorf("%+v %+v %v", got.Spec, got.Labels, got.Status.Allocatable)
 		}
 	}

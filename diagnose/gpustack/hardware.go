@@ -1,8 +1,7 @@
-package diagnose
+package gpustack
 
 import (
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -10,23 +9,22 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/berth-dev/berth/diagnose/facts"
-	"github.com/berth-dev/berth/engine/why"
 	"github.com/berth-dev/berth/kube/dialect"
 )
 
 // This file is about devices that a machine has, whether or not its node advertises them: as labels, pools and instance
 // types tell. What is installed decides whether a pod is too large; what is advertised, whether the platform has a gap.
 
-// berthPools are the pools of Berth's own fleet.
-const berthPools = "Pool.berth.dev"
+// BerthPools are the pools of Berth's own fleet.
+const BerthPools = "Pool.berth.dev"
 
-// poolLabel names a node's pool of Berth's fleet.
-const poolLabel = "berth.dev/pool"
+// PoolLabel names a node's pool of Berth's fleet.
+const PoolLabel = "berth.dev/pool"
 
-// pooledGPUs is how many GPUs a node of the pool of Berth's fleet has by the pool's spec; false where there is no such
+// PooledGPUs is how many GPUs a node of the pool of Berth's fleet has by the pool's spec; false where there is no such
 // pool, or pools were not read.
-func pooledGPUs(f *facts.Facts, pool string) (int64, bool) {
-	p := f.ForeignNamed(berthPools, "", pool)
+func PooledGPUs(f *facts.Facts, pool string) (int64, bool) {
+	p := f.ForeignNamed(BerthPools, "", pool)
 	if pool == "" || p == nil {
 		return 0, false
 	}
@@ -82,8 +80,8 @@ func instanceGPUs(kind string) (n int64, ok bool) {
 // hardware is how many GPUs the node's pool or machine type has, and who says so; false where neither is known to have any.
 // 0: as many as nobody knows.
 func hardware(f *facts.Facts, n *corev1.Node) (units int64, says string, ok bool) {
-	if pool := n.Labels[poolLabel]; pool != "" {
-		if units, known := pooledGPUs(f, pool); known {
+	if pool := n.Labels[PoolLabel]; pool != "" {
+		if units, known := PooledGPUs(f, pool); known {
 			return units, "pool " + pool, units > 0
 		}
 	}
@@ -92,9 +90,9 @@ func hardware(f *facts.Facts, n *corev1.Node) (units int64, says string, ok bool
 	return units, "instance type " + kind, ok
 }
 
-// unadvertised says whether no node advertises the device, nor another one that could be meant: one of the same vendor, or
+// Unadvertised says whether no node advertises the device, nor another one that could be meant: one of the same vendor, or
 // of the same name. Then no pod that asks for it has a place, however little it asks for.
-func unadvertised(f *facts.Facts, device string) bool {
+func Unadvertised(f *facts.Facts, device string) bool {
 	if !f.Sees("nodes", "") {
 		return false
 	}
@@ -126,18 +124,18 @@ func deviceName(device string) (vendor, name string) {
 	return vendor, name
 }
 
-// willAdvertise says whether a new node of the make of this one would advertise what the node does: by the spec of its
+// WillAdvertise says whether a new node of the make of this one would advertise what the node does: by the spec of its
 // pool, and by the GPU software of nodes of the same make.
-func willAdvertise(f *facts.Facts, like *corev1.Node, device string) bool {
+func WillAdvertise(f *facts.Facts, like *corev1.Node, device string) bool {
 	if device == "" {
 		return true
 	}
-	if pool := like.Labels[poolLabel]; pool != "" {
-		units, known := pooledGPUs(f, pool)
+	if pool := like.Labels[PoolLabel]; pool != "" {
+		units, known := PooledGPUs(f, pool)
 		if replicas, err := strconv.ParseInt(like.Labels[labelReplicas], 10, 16); err == nil && replicas > 1 {
 			units *= replicas
 		}
-		if known && strings.HasPrefix(device, "nvidia.com/") && (units == 0 || device == string(wholeGPU) && offers(like, wholeGPU) > units) {
+		if known && strings.HasPrefix(device, "nvidia.com/") && (units == 0 || device == string(WholeGPU) && Offers(like, WholeGPU) > units) {
 			return false // somebody wrote it into the status of the nodes that there are
 		}
 	}
@@ -147,21 +145,21 @@ func willAdvertise(f *facts.Facts, like *corev1.Node, device string) bool {
 // softwareReaches says whether the GPU software would come to a new node of this make and work there, as far as it can be
 // told: where none is seen, it is taken to be part of the machines.
 func softwareReaches(f *facts.Facts, like *corev1.Node) bool {
-	s := stack(f)
-	g := s.nodes[like.Name]
-	if g == nil || s.byClaim(like) || len(g.Pods[rolePlugin]) == 0 && g.Labels[labelDeploy+operand[rolePlugin]] != "true" {
+	s := Of(f)
+	g := s.Nodes[like.Name]
+	if g == nil || s.byClaim(like) || len(g.Pods[RolePlugin]) == 0 && g.Labels[LabelDeploy+Operand[RolePlugin]] != "true" {
 		return true
 	}
-	for name, fault := range s.faults {
-		if n := s.nodes[name]; fault != faultNone && fault != faultUnhealthy && fault != faultKubelet && n != nil && sameMake(n.Node, like) {
+	for name, fault := range s.Faults {
+		if n := s.Nodes[name]; fault != FaultNone && fault != FaultUnhealthy && fault != FaultKubelet && n != nil && sameMake(n.Node, like) {
 			return false
 		}
 	}
-	if len(s.sets[rolePlugin]) == 0 {
+	if len(s.Sets[RolePlugin]) == 0 {
 		return false // what is advertised now was made by one that is gone
 	}
-	for _, d := range s.sets[rolePlugin] {
-		if a, _ := keptOff(d, like); a.key == "" && a.taint == nil && !a.other && mountsSockets(&d.Spec.Template.Spec) {
+	for _, d := range s.Sets[RolePlugin] {
+		if a, _ := KeptOff(d, like); a.Key == "" && a.Taint == nil && !a.Other && MountsSockets(&d.Spec.Template.Spec) {
 			return true
 		}
 	}
@@ -172,32 +170,4 @@ func softwareReaches(f *facts.Facts, like *corev1.Node) bool {
 func sameMake(a, b *corev1.Node) bool {
 	x, y := poolsOf(a), poolsOf(b)
 	return len(x) > 0 && len(y) > 0 && x[0] == y[0]
-}
-
-// gap says whether the pod asks for the device and no node advertises it, nor is there hardware of which the size is known
-// to be too small.
-func (c *Case) gap(device string) bool {
-	ask := asksFor(c.Pod, device)
-	if ask == 0 || !extended(corev1.ResourceName(device)) || !unadvertised(c.Facts, device) {
-		return false
-	}
-	known, large := false, false
-	for _, n := range c.Nodes {
-		if g := gpuNodeNamed(c.Facts, n.Name); g != nil && g.Says != "" && device == string(wholeGPU) {
-			known, large = true, large || g.Units >= ask
-		}
-	}
-	for _, p := range c.Foreign[berthPools] {
-		if units, _ := pooledGPUs(c.Facts, p.GetName()); units > 0 && device == string(wholeGPU) {
-			known, large = true, large || units >= ask
-		}
-	}
-	return !known || large
-}
-
-// saidOfNone says whether Berth wrote of the pod that the largest node has none of what it asks for.
-func (c *Case) saidOfNone() bool {
-	return slices.ContainsFunc(c.Pod.Status.Conditions, func(s corev1.PodCondition) bool {
-		return s.Type == corev1.PodScheduled && s.Status == corev1.ConditionFalse && berthMeans(&s, why.LargerThanAnyNode) && strings.Contains(s.Message+";", "; the largest node has 0;")
-	})
 }

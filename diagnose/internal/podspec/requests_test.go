@@ -1,4 +1,4 @@
-package diagnose
+package podspec
 
 import (
 	"testing"
@@ -26,7 +26,7 @@ func TestTotal(t *testing.T) {
 		{"overhead", corev1.PodSpec{Containers: []corev1.Container{asks("2", nil)}, Overhead: corev1.ResourceList{gpu: resource.MustParse("1")}}, "3"},
 		{"the pod as a whole", corev1.PodSpec{Containers: []corev1.Container{asks("2", nil)}, Resources: &corev1.ResourceRequirements{Requests: corev1.ResourceList{gpu: resource.MustParse("6")}}}, "6"},
 	} {
-		got := total(&corev1.Pod{Spec: c.spec}, requestsOf)[gpu]
+		got := Total(&corev1.Pod{Spec: c.spec}, RequestsOf)[gpu]
 		if got.String() != c.want {
 			t.Errorf("%s: %s, want %s", c.what, &got, c.want)
 		}

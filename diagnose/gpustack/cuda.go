@@ -1,4 +1,4 @@
-package diagnose
+package gpustack
 
 import (
 	"fmt"
@@ -9,12 +9,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// cudaVersion is major and minor; the zero value is not known.
-type cudaVersion struct{ major, minor int }
+// CudaVersion is major and minor; the zero value is not known.
+type CudaVersion struct{ major, minor int }
 
-func (v cudaVersion) String() string { return fmt.Sprintf("%d.%d", v.major, v.minor) }
+func (v CudaVersion) String() string { return fmt.Sprintf("%d.%d", v.major, v.minor) }
 
-func (v cudaVersion) older(than cudaVersion) bool {
+func (v CudaVersion) Older(than CudaVersion) bool {
 	return v.major < than.major || v.major == than.major && v.minor < than.minor
 }
 
@@ -26,7 +26,7 @@ var (
 )
 
 // parseCUDA reads "12.8" and "12.8.1".
-func parseCUDA(s string) (v cudaVersion, ok bool) {
+func parseCUDA(s string) (v CudaVersion, ok bool) {
 	m := cudaNumber.FindStringSubmatch(s)
 	if m == nil {
 		return v, false
@@ -36,22 +36,22 @@ func parseCUDA(s string) (v cudaVersion, ok bool) {
 	return v, true
 }
 
-// refusedCUDA is the version that NVIDIA's container hook missed, where its words say so.
-func refusedCUDA(text string) (cudaVersion, bool) {
+// RefusedCUDA is the version that NVIDIA's container hook missed, where its words say so.
+func RefusedCUDA(text string) (CudaVersion, bool) {
 	if m := cudaRefusal.FindStringSubmatch(text); m != nil {
 		return parseCUDA(m[1])
 	}
-	return cudaVersion{}, false
+	return CudaVersion{}, false
 }
 
-// neededCUDA is the version that the container's pod says it needs, and where it says so: an annotation, or the
+// NeededCUDA is the version that the container's pod says it needs, and where it says so: an annotation, or the
 // variable with which images state it. A tag alone is believed only where drivers of an older major version cannot run
 // it: sure is false.
-func neededCUDA(p *corev1.Pod, k *corev1.Container) (v cudaVersion, where string, sure bool) {
+func NeededCUDA(p *corev1.Pod, k *corev1.Container) (v CudaVersion, where string, sure bool) {
 	const annotation = "sim.berth.dev/cuda"
 	for _, e := range k.Env {
 		if e.Name == "NVIDIA_DISABLE_REQUIRE" && (e.Value == "1" || strings.EqualFold(e.Value, "true")) {
-			return cudaVersion{}, "", false
+			return CudaVersion{}, "", false
 		}
 	}
 	if v, ok := parseCUDA(p.Annotations[annotation]); ok {
@@ -67,13 +67,13 @@ func neededCUDA(p *corev1.Pod, k *corev1.Container) (v cudaVersion, where string
 		v, _ := parseCUDA(m[1])
 		return v, "tag of image " + k.Image, false
 	}
-	return cudaVersion{}, "", false
+	return CudaVersion{}, "", false
 }
 
-// nodeCUDA is the newest CUDA that the node's driver runs, as GPU feature discovery labels it.
-func nodeCUDA(n *corev1.Node) (cudaVersion, bool) {
+// NodeCUDA is the newest CUDA that the node's driver runs, as GPU feature discovery labels it.
+func NodeCUDA(n *corev1.Node) (CudaVersion, bool) {
 	if n == nil {
-		return cudaVersion{}, false
+		return CudaVersion{}, false
 	}
 	if v, ok := parseCUDA(n.Labels["nvidia.com/cuda.runtime-version.full"]); ok {
 		return v, true
@@ -83,17 +83,17 @@ func nodeCUDA(n *corev1.Node) (cudaVersion, bool) {
 			return v, true
 		}
 	}
-	return cudaVersion{}, false
+	return CudaVersion{}, false
 }
 
-// tooOldFor says whether the node's driver certainly cannot run the version.
-func tooOldFor(n *corev1.Node, need cudaVersion, sure bool) bool {
-	have, ok := nodeCUDA(n)
+// TooOldFor says whether the node's driver certainly cannot run the version.
+func TooOldFor(n *corev1.Node, need CudaVersion, sure bool) bool {
+	have, ok := NodeCUDA(n)
 	if !ok {
 		return false
 	}
 	if !sure {
 		return have.major < need.major
 	}
-	return have.older(need)
+	return have.Older(need)
 }

@@ -1,0 +1,87 @@
+package edit
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+)
+
+// PatchLine is the command that changes the object in place.
+func PatchLine(o facts.Object, how string, body any) string {
+	b, err := json.Marshal(body)
+	if err != nil {
+		return ""
+	}
+	what := facts.KindOfObject(o).Name() + " " + o.GetName()
+	if o.GetNamespace() != "" {
+		what += " -n " + o.GetNamespace()
+	}
+	return fmt.Sprintf("kubectl patch %s --type=%s -p '%s'", what, how, strings.ReplaceAll(string(b), "'", `'\''`))
+}
+
+// ApplyLine is the command that makes the object.
+func ApplyLine(o facts.Object) string {
+	b, err := json.Marshal(o)
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf("echo '%s' | kubectl apply -f -", strings.ReplaceAll(string(b), "'", `'\''`))
+}
+
+// PatchCommand is a line for a shell that does the operations to the object's pods. What cannot be changed in place is
+// made anew.
+func PatchCommand(o facts.Object, ops []Op) string {
+	r, k := facts.RefTo(o), facts.KindOfObject(o)
+	moved := make([]Op, 0, len(ops)+4)
+	anew := false
+	switch o := o.(type) {
+	case *corev1.Pod:
+		anew = true
+		if o.Spec.NodeName != "" {
+			moved = append(moved, Op{Op: "remove", Path: "/spec/nodeName"})
+		}
+		if o.Annotations["berth.dev/gpus"] != "" { // of the devices that it had there
+			moved = append(moved, Op{Op: "remove", Path: Pointer("metadata", "annotations", "berth.dev/gpus")})
+		}
+	case *batchv1.Job:
+		anew = true
+		moved = append(moved, RecreateJob(o)...)
+	}
+	for _, op := range ops {
+		op.Path = facts.TemplatePath(o) + op.Path
+		moved = append(moved, op)
+	}
+	kind := strings.ToLower(r.Kind)
+	if k.Foreign {
+		kind = k.Name()
+	}
+	if !anew {
+		return fmt.Sprintf("kubectl patch %s %s -n %s --type=json -p %s", kind, r.Name, r.Namespace, QuoteOps(moved))
+	}
+	return fmt.Sprintf("kubectl get %s %s -n %s -o json | kubectl patch --local -f - --type=json -p %s -o json | kubectl replace --force -f -", kind, r.Name, r.Namespace, QuoteOps(moved))
+}
+
+// RecreateJob takes away what the API server wrote into a Job and would not take back.
+func RecreateJob(o facts.Object) []Op {
+	out := []Op{{Op: "remove", Path: "/spec/selector"}}
+	t := facts.TemplateOf(o)
+	for _, label := range []string{"controller-uid", "batch.kubernetes.io/controller-uid", "job-name", "batch.kubernetes.io/job-name"} {
+		if t != nil && t.Labels[label] != "" {
+			out = append(out, Op{Op: "remove", Path: Pointer("spec", "template", "metadata", "labels", label)})
+		}
+	}
+	return out
+}
+
+func QuoteOps(ops []Op) string {
+	b, err := json.Marshal(ops)
+	if err != nil {
+		return "''"
+	}
+	return "'" + strings.ReplaceAll(string(b), "'", `'\''`) + "'"
+}

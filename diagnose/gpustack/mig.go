@@ -1,0 +1,121 @@
+package gpustack
+
+import (
+	"maps"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/podspec"
+)
+
+// MigProfile is how a GPU is divided: 1g.10gb is one of seven compute slices with 10 GB of memory.
+type MigProfile struct {
+	Name   string // "1g.10gb"
+	Slices int
+	Memory int // GB
+}
+
+var profileForm = regexp.MustCompile(`^([1-7])g\.([0-9]{1,4})gb(\.me)?$`)
+
+// ReadProfile reads a profile as resources and configurations name it; ok is false for other words.
+func ReadProfile(name string) (p MigProfile, ok bool) {
+	m := profileForm.FindStringSubmatch(name)
+	if m == nil {
+		return p, false
+	}
+	p.Name = name
+	p.Slices, _ = strconv.Atoi(m[1])
+	p.Memory, _ = strconv.Atoi(m[2])
+	return p, p.Memory > 0
+}
+
+// PerGPU is how many such instances a GPU of the memory, in MiB, is divided into: seven compute slices and eight of
+// memory are there to share. 0 MiB: unknown. A profile that such a GPU does not have gives 0.
+func (p MigProfile) PerGPU(mebibytes int64) int64 {
+	n := 7 / p.Slices
+	if mebibytes > 0 {
+		slice := float64(mebibytes) / 1024 / 8
+		share := math.Max(1, math.Round(float64(p.Memory)/slice))
+		if math.Abs(float64(p.Memory)-share*slice) > slice/5 {
+			return 0 // a profile of other GPUs
+		}
+		n = min(n, int(8/share))
+	}
+	if strings.HasSuffix(p.Name, ".me") {
+		n = min(n, 1)
+	}
+	return int64(max(n, 0))
+}
+
+// MigOf are the profiles of which the list has instances, the largest first.
+func MigOf(list corev1.ResourceList) []MigProfile {
+	var out []MigProfile
+	for name, q := range list {
+		if word, ok := strings.CutPrefix(string(name), migPrefix); ok && !q.IsZero() {
+			if p, ok := ReadProfile(word); ok {
+				out = append(out, p)
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b MigProfile) int {
+		return b.Slices*10000 + b.Memory - a.Slices*10000 - a.Memory
+	})
+	return out
+}
+
+func (p MigProfile) Resource() corev1.ResourceName { return corev1.ResourceName(migPrefix + p.Name) }
+
+// gpusIn is how many GPUs the machine has, whole.
+func gpusIn(f *facts.Facts, n *corev1.Node) int64 {
+	if count, err := strconv.ParseInt(n.Labels[LabelCount], 10, 32); err == nil && count > 0 {
+		return count
+	}
+	if g := NodeNamed(f, n.Name); g != nil {
+		return g.Units
+	}
+	return 0
+}
+
+// Partition divides the node's GPUs as its label nvidia.com/mig.config asks, where that is still to be done and the
+// configuration is one that everybody has: all-disabled, or all of one profile.
+func Partition(f *facts.Facts, n *corev1.Node) {
+	if Repartitions(n) {
+		PartitionAs(f, n, n.Labels[LabelMIG])
+	}
+}
+
+// PartitionAs says whether it knows the configuration.
+func PartitionAs(f *facts.Facts, n *corev1.Node, config string) bool {
+	word, all := strings.CutPrefix(config, "all-")
+	profile, known := ReadProfile(strings.ReplaceAll(word, "+", "."))
+	if !all || !known && word != "disabled" {
+		return false
+	}
+	gpus := gpusIn(f, n)
+	for _, list := range []*corev1.ResourceList{&n.Status.Capacity, &n.Status.Allocatable} {
+		*list = maps.Clone(*list)
+		for name := range *list {
+			if strings.HasPrefix(string(name), migPrefix) {
+				delete(*list, name)
+			}
+		}
+		if !known {
+			*list = WithQuantity(*list, WholeGPU, *resource.NewQuantity(gpus, resource.DecimalSI))
+			continue
+		}
+		memory, _ := strconv.ParseInt(n.Labels["nvidia.com/gpu.memory"], 10, 64)
+		*list = WithQuantity(*list, WholeGPU, resource.Quantity{})
+		*list = WithQuantity(*list, profile.Resource(), *resource.NewQuantity(gpus*profile.PerGPU(memory), resource.DecimalSI))
+	}
+	return true
+}
+
+// MigAsk are the profiles that the pod asks for.
+func MigAsk(p *corev1.Pod) []MigProfile { return MigOf(podspec.Requests(p)) }

@@ -1,0 +1,197 @@
+package gpustack
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/kube/dialect"
+)
+
+// NodeState is the one thing about a node, beside its GPU software, that keeps pods off it. Of several, the one that
+// explains the others counts: a node that is leaving is cordoned too.
+type NodeState string
+
+const (
+	NodeLeaving      NodeState = "leaving"      // an autoscaler or a cloud takes it away
+	NodeRepartitions NodeState = "repartitions" // the MIG manager is at work
+	NodeUnready      NodeState = "unready"
+	NodeUpgrades     NodeState = "upgrades" // its GPU driver
+	NodeQuarantined  NodeState = "quarantined"
+	NodeStartup      NodeState = "startup" // an agent has yet to say that it is fit for work
+	NodePressed      NodeState = "pressed" // short of disk, memory or process IDs
+	NodeCordoned     NodeState = "cordoned"
+	NodeOpen         NodeState = ""
+)
+
+// StateOfNode says which of them holds.
+func StateOfNode(f *facts.Facts, n *corev1.Node) NodeState { return Of(f).States[n.Name] }
+
+func (s *Stack) stateOf(n *corev1.Node) NodeState {
+	held := n.Spec.Unschedulable || len(BarringTaints(n, StateTaint)) > 0 || s.shortOfGPUs(n)
+	switch {
+	case n.DeletionTimestamp != nil || len(BarringTaints(n, LeavingTaint)) > 0:
+		return NodeLeaving
+	case Repartitions(n):
+		return NodeRepartitions
+	case !facts.NodeReady(n) || len(BarringTaints(n, UnreadyTaint)) > 0:
+		return NodeUnready
+	case held && upgrades(n):
+		return NodeUpgrades
+	case quarantined(n):
+		return NodeQuarantined
+	case len(BarringTaints(n, s.StartupTaint)) > 0:
+		return NodeStartup
+	case len(BarringTaints(n, PressureTaint)) > 0:
+		return NodePressed
+	case n.Spec.Unschedulable:
+		return NodeCordoned
+	}
+	return NodeOpen
+}
+
+// BarringTaints are the node's taints that keep new pods off and are of the kind.
+func BarringTaints(n *corev1.Node, kind func(key string) bool) (keys []string) {
+	for _, t := range n.Spec.Taints {
+		if t.Effect != corev1.TaintEffectPreferNoSchedule && kind(t.Key) {
+			keys = append(keys, t.Key)
+		}
+	}
+	return keys
+}
+
+// StateTaint says whether a taint of the key tells of a state that passes, or has to be repaired. It is never right to
+// tolerate one in order to get a place: the pod would land on a node that is not fit for it.
+func StateTaint(key string) bool {
+	return LeavingTaint(key) || UnreadyTaint(key) || PressureTaint(key) || knownStartupTaint(key) || QuarantineTaint(key) || key == corev1.TaintNodeUnschedulable
+}
+
+// IsStateTaint also knows the startup taints that NodePools and readiness rules declare.
+func IsStateTaint(f *facts.Facts, key string) bool {
+	return StateTaint(key) || Of(f).StartupTaint(key)
+}
+
+func LeavingTaint(key string) bool {
+	switch key {
+	case "ToBeDeletedByClusterAutoscaler", "DeletionCandidateOfClusterAutoscaler", "karpenter.sh/disrupted", "karpenter.sh/disruption", "cloud.google.com/impending-node-termination":
+		return true
+	}
+	return strings.HasPrefix(key, "aws-node-termination-handler/")
+}
+
+func UnreadyTaint(key string) bool {
+	switch key {
+	case corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable, corev1.TaintNodeNetworkUnavailable, corev1.TaintNodeOutOfService, "node.cloudprovider.kubernetes.io/shutdown":
+		return true
+	}
+	return false
+}
+
+func PressureTaint(key string) bool {
+	return key == corev1.TaintNodeDiskPressure || key == corev1.TaintNodeMemoryPressure || key == corev1.TaintNodePIDPressure
+}
+
+// knownStartupTaint goes by names that are known, or that say it themselves.
+func knownStartupTaint(key string) bool {
+	switch key {
+	case "node.cloudprovider.kubernetes.io/uninitialized", "karpenter.sh/unregistered":
+		return true
+	}
+	for _, prefix := range []string{"readiness.k8s.io/", "startup-taint.cluster-autoscaler.kubernetes.io/", "status-taint.cluster-autoscaler.kubernetes.io/", "ignore-taint.cluster-autoscaler.kubernetes.io/"} {
+		if strings.HasPrefix(key, prefix) {
+			return true
+		}
+	}
+	return !UnreadyTaint(key) && (strings.HasSuffix(key, "not-ready") || strings.HasSuffix(key, "NotReady"))
+}
+
+func (s *Stack) StartupTaint(key string) bool {
+	return knownStartupTaint(key) || slices.Contains(s.startup, key)
+}
+
+// declaredStartupTaints are the keys that Karpenter's NodePools and readiness rules name.
+func declaredStartupTaints(f *facts.Facts) (keys []string) {
+	for _, p := range f.Foreign["NodePool.karpenter.sh"] {
+		for _, t := range dialect.Items(p.Object, "spec", "template", "spec", "startupTaints") {
+			keys = append(keys, dialect.Text(t, "key"))
+		}
+	}
+	for _, r := range f.Foreign["NodeReadinessRule.readiness.node.x-k8s.io"] {
+		keys = append(keys, dialect.Text(r.Object, "spec", "taint", "key"))
+	}
+	return slices.DeleteFunc(keys, func(key string) bool { return key == "" })
+}
+
+var quarantineWords = regexp.MustCompile(`(?i)quarantin|nvsentinel|unhealthy|(^|[^a-z])(xid|repair|broken|faulty?|degraded|suspect|maintenance)([^a-z]|$)`)
+
+// QuarantineTaint goes by words: every health system has its own names.
+func QuarantineTaint(key string) bool { return quarantineWords.MatchString(key) }
+
+// quarantined says whether a system that watches the node's health has closed it.
+func quarantined(n *corev1.Node) bool {
+	if len(BarringTaints(n, QuarantineTaint)) > 0 || len(BarringTaints(n, AppliedTaint(n))) > 0 {
+		return true
+	}
+	return n.Spec.Unschedulable && (n.Annotations[SentinelCordon] != "" || n.Annotations[SentinelEvent] != "" || Sickness(n) != nil)
+}
+
+// Annotations of NVSentinel, which closes nodes whose GPUs it finds sick.
+const (
+	SentinelEvent  = "quarantineHealthEvent"
+	SentinelCordon = "quarantineHealthEventIsCordoned"
+	sentinelTaints = "quarantineHealthEventAppliedTaints"
+)
+
+// AppliedTaint knows the taints that NVSentinel noted as its own.
+func AppliedTaint(n *corev1.Node) func(string) bool {
+	noted := n.Annotations[sentinelTaints]
+	return func(key string) bool { return strings.Contains(noted, `"`+key+`"`) }
+}
+
+// Sickness is the condition of the node that says its hardware is not well. Some conditions are good when True, and
+// others bad: their names tell.
+func Sickness(n *corev1.Node) *corev1.NodeCondition {
+	for i := range n.Status.Conditions {
+		c := &n.Status.Conditions[i]
+		good := strings.HasSuffix(string(c.Type), "Ready") || strings.HasSuffix(string(c.Type), "Healthy")
+		gpu := strings.Contains(strings.ToLower(string(c.Type)), "gpu") || c.Type == "AcceleratedHardwareReady"
+		switch {
+		case good && gpu && c.Status == corev1.ConditionFalse, !good && gpu && c.Status == corev1.ConditionTrue:
+			return c
+		case strings.HasSuffix(c.Reason, "IsNotHealthy") && c.Status == corev1.ConditionTrue:
+			return c
+		}
+	}
+	return nil
+}
+
+// upgrades says whether the GPU Operator is at work on the node's driver. A node that waits for its turn is open.
+func upgrades(n *corev1.Node) bool {
+	switch n.Labels[LabelUpgrade] {
+	case "", "upgrade-done", "upgrade-required":
+		return false
+	}
+	return true
+}
+
+// Repartitions says whether the MIG manager has not finished, or failed.
+func Repartitions(n *corev1.Node) bool {
+	switch n.Labels[LabelMIGState] {
+	case "pending", "rebooting", "failed":
+		return true
+	}
+	return false
+}
+
+// shortOfGPUs says whether the node offers fewer GPUs than it should: not where they are in parts.
+func (s *Stack) shortOfGPUs(n *corev1.Node) bool {
+	g := s.Nodes[n.Name]
+	return g != nil && !OffersMIG(n) && Offers(n, WholeGPU) < g.Units
+}
+
+// YoungNode is how long a machine may take from its registration until it is fit for work.
+const YoungNode = 5 * time.Minute
