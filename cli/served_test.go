@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/berth-dev/berth/diagnose"
+	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/engine/why"
 	"github.com/berth-dev/berth/kube/answer"
@@ -76,7 +77,7 @@ func TestWhyStartsFromTheScheduler(t *testing.T) {
 	bundle := bundleOf(t, kubeconfig)
 	for _, from := range [][]string{{"--kubeconfig", kubeconfig}, {"--from", bundle}} {
 		d := whyJSON(t, from...)
-		if d.Cause != why.BehindTheHead || d.Layer != diagnose.L3 || d.Scheduler == nil || !d.Scheduler.Answers || d.Scheduler.Cause != why.BehindTheHead {
+		if d.Cause != why.BehindTheHead || d.Layer != check.L3 || d.Scheduler == nil || !d.Scheduler.Answers || d.Scheduler.Cause != why.BehindTheHead {
 			t.Errorf("%v: %+v, scheduler %+v", from, d, d.Scheduler)
 		}
 		if d.ETA == nil || !d.ETA.Likely.IsZero() || !strings.Contains(d.ETA.Because, "no start is expected") {

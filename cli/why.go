@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-dev/berth/diagnose"
+	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/facts"
 )
 
@@ -133,7 +134,7 @@ func (o *whyOptions) asks() facts.Ref {
 
 // blocks says whether somebody, or something, keeps the target from going on.
 func blocks(d *diagnose.Diagnosis) bool {
-	return d.Layer != diagnose.None || d.Cause == diagnose.Unknown
+	return d.Layer != check.None || d.Cause == diagnose.Unknown
 }
 
 // blind is the error where not one pod could be looked at: nobody knows then whether anything waits.

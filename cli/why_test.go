@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-dev/berth/diagnose"
+	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 )
@@ -50,11 +51,11 @@ var whyTime = time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
 func wholeDiagnosis() diagnose.Diagnosis {
 	return diagnose.Diagnosis{
 		APIVersion: diagnose.APIVersion, Kind: diagnose.Kind, Target: facts.Ref{Kind: "Job", Namespace: "team-a", Name: "train"},
-		State: facts.Pending, Layer: diagnose.L3, Cause: "cluster-full", Owner: diagnose.Scheduler,
+		State: facts.Pending, Layer: check.L3, Cause: "cluster-full", Owner: check.Scheduler,
 		Summary: "the pod asks for 8 nvidia.com/gpu, and of 16 on the 2 nodes that match 4 are free",
 		Blockers: []diagnose.Blocker{
 			{
-				Layer: diagnose.L3, Cause: "cluster-full", Owner: diagnose.Scheduler, Binding: true,
+				Layer: check.L3, Cause: "cluster-full", Owner: check.Scheduler, Binding: true,
 				Message: "the pod asks for 8 nvidia.com/gpu, and of 16 on the 2 nodes that match 4 are free",
 				Evidence: []facts.Evidence{
 					{Object: "node/h100-0", Field: `status.allocatable["nvidia.com/gpu"], less what its pods request`, Value: "4"},
@@ -63,9 +64,9 @@ func wholeDiagnosis() diagnose.Diagnosis {
 					{Object: "pod/team-b/other-0", Field: "spec.nodeName", Value: "h100-1"},
 				},
 			},
-			{Layer: diagnose.L3, Cause: "quota-exceeded", Owner: diagnose.Scheduler, Binding: true, Message: "quota gpus allows 8 nvidia.com/gpu and 8 are used"},
+			{Layer: check.L3, Cause: "quota-exceeded", Owner: check.Scheduler, Binding: true, Message: "quota gpus allows 8 nvidia.com/gpu and 8 are used"},
 			{
-				Layer: diagnose.L2, Cause: "node-cordoned", Owner: diagnose.Platform, Message: "node h100-2 is cordoned, and would do",
+				Layer: check.L2, Cause: "node-cordoned", Owner: check.Platform, Message: "node h100-2 is cordoned, and would do",
 				Evidence: []facts.Evidence{{Object: "node/h100-2", Field: "spec.unschedulable", Value: "true"}},
 			},
 		},
@@ -91,10 +92,10 @@ func wholeDiagnosis() diagnose.Diagnosis {
 // unprovenDiagnosis has no fix that was verified, and is told without seeing nodes or logs.
 func unprovenDiagnosis() diagnose.Diagnosis {
 	return diagnose.Diagnosis{
-		Target: facts.Ref{Kind: "Pod", Namespace: "team-a", Name: "web-0"}, State: facts.Pending, Layer: diagnose.L3, Cause: "no-matching-node", Owner: diagnose.User,
+		Target: facts.Ref{Kind: "Pod", Namespace: "team-a", Name: "web-0"}, State: facts.Pending, Layer: check.L3, Cause: "no-matching-node", Owner: check.User,
 		Summary: "of 3 nodes none will do: 3 without the labels that the pod asks for; which they are cannot be seen",
 		Blockers: []diagnose.Blocker{{
-			Layer: diagnose.L3, Cause: "no-matching-node", Owner: diagnose.User, Binding: true, Message: "of 3 nodes none will do: 3 without the labels that the pod asks for; which they are cannot be seen",
+			Layer: check.L3, Cause: "no-matching-node", Owner: check.User, Binding: true, Message: "of 3 nodes none will do: 3 without the labels that the pod asks for; which they are cannot be seen",
 			Evidence: []facts.Evidence{{Object: "pod/team-a/web-0", Field: `status.conditions[type="PodScheduled"].message`, Value: "0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector."}},
 		}},
 		Advice:  "Compare the node selector with the nodes, or ask somebody who may see them.",
@@ -105,7 +106,7 @@ func unprovenDiagnosis() diagnose.Diagnosis {
 
 func healthyDiagnosis() diagnose.Diagnosis {
 	return diagnose.Diagnosis{
-		Target: facts.Ref{Kind: "Pod", Namespace: "team-a", Name: "web"}, State: facts.Running, Layer: diagnose.None, Cause: diagnose.Healthy, Owner: diagnose.Nobody,
+		Target: facts.Ref{Kind: "Pod", Namespace: "team-a", Name: "web"}, State: facts.Running, Layer: check.None, Cause: diagnose.Healthy, Owner: check.Nobody,
 		Summary: "it runs", Created: whyTime.Add(-26 * time.Hour),
 	}
 }
@@ -113,15 +114,15 @@ func healthyDiagnosis() diagnose.Diagnosis {
 // calmDiagnosis waits by its author's own word: nothing is wrong, and something is to be said.
 func calmDiagnosis() diagnose.Diagnosis {
 	return diagnose.Diagnosis{
-		Target: facts.Ref{Kind: "Deployment", Namespace: "team-b", Name: "api"}, State: facts.Absent, Layer: diagnose.None, Cause: "scaled-to-zero", Owner: diagnose.User,
+		Target: facts.Ref{Kind: "Deployment", Namespace: "team-b", Name: "api"}, State: facts.Absent, Layer: check.None, Cause: "scaled-to-zero", Owner: check.User,
 		Summary:  "deployment api asks for 0 replicas",
-		Blockers: []diagnose.Blocker{{Layer: diagnose.L4, Cause: "scaled-to-zero", Owner: diagnose.User, Message: "deployment api asks for 0 replicas"}},
+		Blockers: []diagnose.Blocker{{Layer: check.L4, Cause: "scaled-to-zero", Owner: check.User, Message: "deployment api asks for 0 replicas"}},
 	}
 }
 
 func unknownDiagnosis() diagnose.Diagnosis {
 	return diagnose.Diagnosis{
-		Target: facts.Ref{Kind: "Pod", Namespace: "team-b", Name: "odd"}, State: facts.Pending, Layer: diagnose.None, Cause: diagnose.Unknown, Owner: diagnose.Nobody,
+		Target: facts.Ref{Kind: "Pod", Namespace: "team-b", Name: "odd"}, State: facts.Pending, Layer: check.None, Cause: diagnose.Unknown, Owner: check.Nobody,
 		Summary: "nothing that can be seen keeps it", Unseen: []string{"nodes: forbidden"}, Created: whyTime.Add(-3 * time.Hour),
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/berth-dev/berth/diagnose"
+	"github.com/berth-dev/berth/diagnose/check"
 )
 
 // whyPage writes diagnoses for people.
@@ -19,10 +20,10 @@ type whyPage struct {
 
 // rungs are the layers as people call them.
 var rungs = []struct {
-	layer diagnose.Layer
+	layer check.Layer
 	name  string
 }{
-	{diagnose.L1, "L1 capacity"}, {diagnose.L2, "L2 provisioning"}, {diagnose.L3, "L3 scheduling"}, {diagnose.L4, "L4 workload"},
+	{check.L1, "L1 capacity"}, {check.L2, "L2 provisioning"}, {check.L3, "L3 scheduling"}, {check.L4, "L4 workload"},
 }
 
 // mostEvidence bounds the lines of evidence of a blocker; -o wide and JSON have all.
@@ -83,10 +84,10 @@ func (p whyPage) ladder(b *strings.Builder, d *diagnose.Diagnosis) {
 }
 
 // shows is what has to be read before anybody can say that a layer is in order.
-var shows = map[diagnose.Layer]string{diagnose.L1: "nodes", diagnose.L2: "nodes", diagnose.L3: "nodes", diagnose.L4: "pods/log"}
+var shows = map[check.Layer]string{check.L1: "nodes", check.L2: "nodes", check.L3: "nodes", check.L4: "pods/log"}
 
 // hides says whether what shows the layer could not be read.
-func hides(d *diagnose.Diagnosis, l diagnose.Layer) bool {
+func hides(d *diagnose.Diagnosis, l check.Layer) bool {
 	return slices.ContainsFunc(d.Unseen, func(u string) bool {
 		resource, _, _ := strings.Cut(u, ":")
 		resource, _, _ = strings.Cut(resource, " ")
@@ -95,7 +96,7 @@ func hides(d *diagnose.Diagnosis, l diagnose.Layer) bool {
 }
 
 // noted is what was noticed of a layer that does not hold the work up; "" for nothing.
-func (p whyPage) noted(d *diagnose.Diagnosis, l diagnose.Layer) string {
+func (p whyPage) noted(d *diagnose.Diagnosis, l check.Layer) string {
 	var causes []string
 	for _, k := range d.Blockers {
 		if k.Layer == l && !slices.Contains(causes, string(k.Cause)) {

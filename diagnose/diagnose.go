@@ -10,7 +10,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/place"
 	"github.com/berth-dev/berth/engine"
 )
 
@@ -18,7 +20,7 @@ import (
 type Diagnoser struct {
 	facts  *facts.Facts
 	model  Model // nil: nodes, or the pods on them, were not seen
-	checks []*Check
+	checks []*check.Check
 	loaded bool
 	trials int // left for the target at hand
 }
@@ -45,7 +47,7 @@ func (d *Diagnoser) load() {
 		}
 		for _, o := range k.List(&d.facts.Objects) {
 			if standing(o) {
-				all = append(all, offered(d.facts, o))
+				all = append(all, place.Offered(d.facts, o))
 			}
 		}
 	}
@@ -111,7 +113,7 @@ func (d *Diagnoser) Waiting(namespace string) []facts.Ref {
 // strandedPod says whether the pod should run, and its node is not Ready or gone. What runs on every node is left out: the node
 // is the matter.
 func strandedPod(f *facts.Facts, p *corev1.Pod) bool {
-	if facts.StateOf(p) != facts.Running || p.Spec.NodeName == "" || byDaemonSet(p) || p.Annotations[corev1.MirrorPodAnnotationKey] != "" || !f.Sees("nodes", "") {
+	if facts.StateOf(p) != facts.Running || p.Spec.NodeName == "" || place.ByDaemonSet(p) || p.Annotations[corev1.MirrorPodAnnotationKey] != "" || !f.Sees("nodes", "") {
 		return false
 	}
 	n := f.NodeNamed(p.Spec.NodeName)
@@ -126,8 +128,8 @@ func idle(o facts.Object) bool {
 
 // judgement is what the checks say of a target in some facts.
 type judgement struct {
-	cases    []*Case
-	findings []*Finding
+	cases    []*check.Case
+	findings []*check.Finding
 	starts   []engine.Placement // where several pods that wait go, each beside the others
 	left     int                // how many of them go nowhere
 }
@@ -142,10 +144,10 @@ func (d *Diagnoser) judge(f *facts.Facts, target facts.Ref, top facts.Object) *j
 		c.Fit, c.Checks = s.fit(c), d.checks
 		for _, check := range d.checks {
 			for _, found := range check.Find(c) {
-				found.check, found.pod = check, c.Pod
+				found.Check, found.Pod = check, c.Pod
 				found.Layer, found.Owner = cmp.Or(found.Layer, check.Layer), cmp.Or(found.Owner, check.Owner)
 				found.Advice = cmp.Or(found.Advice, check.Remedy)
-				found.on(c.subject(top), top)
+				found.On(subject(c, top), top)
 				j.add(found)
 			}
 		}
@@ -180,9 +182,9 @@ func (j *judgement) eachFits() bool {
 	return true
 }
 
-func (j *judgement) add(found Finding) {
+func (j *judgement) add(found check.Finding) {
 	for _, other := range j.findings {
-		if other.check == found.check && other.Message == found.Message {
+		if other.Check == found.Check && other.Message == found.Message {
 			return
 		}
 	}
@@ -227,7 +229,7 @@ func (j *judgement) outcome() string {
 // why makes the diagnosis.
 func (d *Diagnoser) why(top facts.Object) Diagnosis {
 	target := facts.RefTo(top)
-	out := Diagnosis{APIVersion: APIVersion, Kind: Kind, Target: target, Layer: None, Owner: Nobody, Cause: Healthy, Created: top.GetCreationTimestamp().Time}
+	out := Diagnosis{APIVersion: APIVersion, Kind: Kind, Target: target, Layer: check.None, Owner: check.Nobody, Cause: Healthy, Created: top.GetCreationTimestamp().Time}
 	j := d.judge(d.facts, target, top)
 	out.State = j.cases[0].State
 	out.Scheduler = d.asServed(j)
@@ -235,7 +237,7 @@ func (d *Diagnoser) why(top facts.Object) Diagnosis {
 	t := &trial{d: d, target: target, top: top, base: j}
 	t.bind()
 	for _, f := range t.ordered() {
-		out.Blockers = append(out.Blockers, Blocker{Layer: f.Layer, Cause: f.check.Cause, Owner: f.Owner, Binding: t.binds[f], Message: f.Message, Evidence: f.Evidence})
+		out.Blockers = append(out.Blockers, Blocker{Layer: f.Layer, Cause: f.Check.Cause, Owner: f.Owner, Binding: t.binds[f], Message: f.Message, Evidence: f.Evidence})
 	}
 	for _, u := range d.facts.Unseen {
 		out.Unseen = append(out.Unseen, u.String())
@@ -245,17 +247,17 @@ func (d *Diagnoser) why(top facts.Object) Diagnosis {
 		d.calm(&out, j)
 		return out
 	}
-	out.Layer, out.Cause, out.Owner, out.Summary = first.Layer, first.check.Cause, first.Owner, first.Message
+	out.Layer, out.Cause, out.Owner, out.Summary = first.Layer, first.Check.Cause, first.Owner, first.Message
 	if first.Calm {
-		out.Layer = None
-		if first.Owner != User { // what its author asked for is the author's to change
-			out.Owner = Nobody
+		out.Layer = check.None
+		if first.Owner != check.User { // what its author asked for is the author's to change
+			out.Owner = check.Nobody
 		}
 	}
 	if !first.Until.IsZero() {
 		out.ETA = &facts.ETA{Earliest: first.Until, Likely: first.Until, Because: first.Because}
 	}
-	if e := j.expects(); e != nil && (first.Layer == L3 || first.Calm) { // it knows who else waits
+	if e := j.expects(); e != nil && (first.Layer == check.L3 || first.Calm) { // it knows who else waits
 		out.ETA = e
 	}
 	out.Fixes = t.fixes()

@@ -3,6 +3,7 @@ package diagnose
 import (
 	"time"
 
+	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/engine/why"
@@ -13,31 +14,6 @@ const (
 	APIVersion = "berth.dev/v1alpha1"
 	Kind       = "Diagnosis"
 	ListKind   = "DiagnosisList"
-)
-
-// Layer is the system that has to act before the work can go on.
-type Layer string
-
-const (
-	L1   Layer = "L1" // capacity supply
-	L2   Layer = "L2" // provisioning
-	L3   Layer = "L3" // scheduling
-	L4   Layer = "L4" // workload
-	None Layer = "none"
-)
-
-// Owner is whose it is to act.
-type Owner string
-
-const (
-	Capacity  Owner = "capacity"
-	Platform  Owner = "platform"
-	Scheduler Owner = "scheduler" // who runs the scheduler, its queues and quotas
-	User      Owner = "user"
-	ML        Owner = "ml"
-	Policy    Owner = "policy"
-	Storage   Owner = "storage"
-	Nobody    Owner = "none"
 )
 
 // Healthy is the cause of work that needs nobody to act.
@@ -52,9 +28,9 @@ type Diagnosis struct {
 	Kind       string      `json:"kind"`
 	Target     facts.Ref   `json:"target"`
 	State      facts.State `json:"state"`
-	Layer      Layer       `json:"layer"`
+	Layer      check.Layer `json:"layer"`
 	Cause      why.Cause   `json:"cause"`
-	Owner      Owner       `json:"owner"`
+	Owner      check.Owner `json:"owner"`
 	Summary    string      `json:"summary"` // one sentence
 	Blockers   []Blocker   `json:"blockers,omitempty"`
 	Fixes      []Fix       `json:"fixes,omitempty"`
@@ -77,9 +53,9 @@ type DiagnosisList struct {
 
 // Blocker is one thing that stands in the way.
 type Blocker struct {
-	Layer    Layer            `json:"layer"`
+	Layer    check.Layer      `json:"layer"`
 	Cause    why.Cause        `json:"cause"`
-	Owner    Owner            `json:"owner"`
+	Owner    check.Owner      `json:"owner"`
 	Binding  bool             `json:"binding"` // the work cannot go on while it stands
 	Message  string           `json:"message"`
 	Evidence []facts.Evidence `json:"evidence,omitempty"`

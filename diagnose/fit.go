@@ -8,7 +8,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/place"
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/engine/why"
 )
@@ -27,45 +29,18 @@ type Model interface {
 	Allow(pod string, nodes []string)
 }
 
-// Fit is what the engine says of a pod that waits.
-type Fit struct {
-	why.Explanation
-	Starts  []engine.Placement // where the pods of its workload would go, if they would
-	Missing []string           // sentences about its volume claims that keep it from running anywhere
-	Nodes   []NodeFit          // by name
-	Bars    []Bar              // what the engine does not know and keeps the pod from nodes
-}
-
-// NodeFit is why the pod does or does not fit on a node.
-type NodeFit struct {
-	*corev1.Node
-	Fits    int64
-	Removed []why.Clause // whatever is free
-	Short   []why.Short  // resources of which too little is free, whether or not a clause excludes the node too
-	// Empty is how many such pods the node would hold if nothing else were on it, clauses aside.
-	Empty int64
-	// Barred are reasons of Bars that exclude the node.
-	Barred []string
-}
-
-// Open says whether nothing but room keeps the pod off the node.
-func (n *NodeFit) Open() bool { return len(n.Removed) == 0 && len(n.Barred) == 0 }
-
-// Placed says whether the pod's workload would start now.
-func (f *Fit) Placed() bool { return f.Verdict == why.Placed && len(f.Missing) == 0 }
-
 // session is the model with one target's waiting pods in it.
 type session struct {
 	model   Model
 	facts   *facts.Facts
-	waiting []*corev1.Pod    // in the model
-	claims  []metav1.Object  // of pods to come, in the model
-	bars    map[string][]Bar // by pod
+	waiting []*corev1.Pod          // in the model
+	claims  []metav1.Object        // of pods to come, in the model
+	bars    map[string][]check.Bar // by pod
 }
 
 // enter puts the target's waiting pods into the model: those that exist, those to come, and those of the same gang.
 func (d *Diagnoser) enter(f *facts.Facts, top facts.Object) *session {
-	s := &session{model: d.model, facts: f, bars: make(map[string][]Bar)}
+	s := &session{model: d.model, facts: f, bars: make(map[string][]check.Bar)}
 	if d.model == nil {
 		return s
 	}
@@ -203,12 +178,12 @@ func (s *session) take(w engine.Placement) *corev1.Pod {
 
 // restrict keeps the pod from nodes that rules between pods, or claims of devices, exclude.
 func (s *session) restrict(p *corev1.Pod) {
-	bars := bars(s.facts, p)
+	bars := place.Bars(s.facts, p)
 	s.bars[p.Namespace+"/"+p.Name] = bars
 	if len(bars) == 0 {
 		return
 	}
-	barred := barred(bars)
+	barred := place.Barred(bars)
 	allowed := []string{}
 	for _, n := range s.facts.Nodes {
 		if barred[n.Name] == nil {
@@ -230,15 +205,15 @@ func (s *session) leave() {
 }
 
 // fit asks the engine about the pod of the case.
-func (s *session) fit(c *Case) *Fit {
+func (s *session) fit(c *check.Case) *check.Fit {
 	key := c.Pod.Namespace + "/" + c.Pod.Name
 	if s.model == nil || !c.Waits() || !slices.ContainsFunc(s.waiting, func(p *corev1.Pod) bool { return p.Namespace+"/"+p.Name == key }) {
 		return nil
 	}
-	f := &Fit{Bars: s.bars[key]}
-	barred := barred(f.Bars)
+	f := &check.Fit{Bars: s.bars[key]}
+	barred := place.Barred(f.Bars)
 	f.Explanation, f.Starts, f.Missing = s.model.Try(key, c.Now)
-	f.overrule(c)
+	overrule(f, c)
 	table, _ := s.model.PerNode(key, c.Now)
 	for _, d := range table.Domains {
 		n := c.NodeNamed(d.Name)
@@ -249,8 +224,8 @@ func (s *session) fit(c *Case) *Fit {
 		removed := slices.DeleteFunc(slices.Clone(row.Removed), func(c why.Clause) bool {
 			return c.Kind == why.ByNodeSet && barred[n.Name] != nil // said by Barred, better
 		})
-		f.Nodes = append(f.Nodes, NodeFit{Node: n, Fits: row.Fits, Removed: removed, Short: row.Short, Empty: table.Classes[row.Class].PerEmpty, Barred: barred[n.Name]})
+		f.Nodes = append(f.Nodes, check.NodeFit{Node: n, Fits: row.Fits, Removed: removed, Short: row.Short, Empty: table.Classes[row.Class].PerEmpty, Barred: barred[n.Name]})
 	}
-	slices.SortFunc(f.Nodes, func(a, b NodeFit) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(f.Nodes, func(a, b check.NodeFit) int { return strings.Compare(a.Name, b.Name) })
 	return f
 }

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-dev/berth/diagnose"
+	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/kube/scheduler"
@@ -121,7 +122,7 @@ func TestGapsAreThePlatforms(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got.Layer != diagnose.L2 || got.Owner != diagnose.Platform {
+		if got.Layer != check.L2 || got.Owner != check.Platform {
 			b, _ := yaml.Marshal(got)
 			t.Fatalf("seed %d, %d GPUs a machine: %s\n%s", seed, g.gpus, b, describe(g.facts))
 		}

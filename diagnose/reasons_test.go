@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-dev/berth/diagnose"
+	"github.com/berth-dev/berth/diagnose/check"
 )
 
 var update = flag.Bool("update", false, "write docs/reasons.md anew")
@@ -33,14 +34,14 @@ func TestReasons(t *testing.T) {
 }
 
 var layers = []struct {
-	diagnose.Layer
+	check.Layer
 	title string
 }{
-	{diagnose.L1, "L1, capacity supply: is there a claim on hardware?"},
-	{diagnose.L2, "L2, provisioning: is it a Ready node that advertises healthy GPUs?"},
-	{diagnose.L3, "L3, scheduling: will the work be admitted and placed?"},
-	{diagnose.L4, "L4, workload: does the placed work start, and get on?"},
-	{diagnose.None, "Nothing to do"},
+	{check.L1, "L1, capacity supply: is there a claim on hardware?"},
+	{check.L2, "L2, provisioning: is it a Ready node that advertises healthy GPUs?"},
+	{check.L3, "L3, scheduling: will the work be admitted and placed?"},
+	{check.L4, "L4, workload: does the placed work start, and get on?"},
+	{check.None, "Nothing to do"},
 }
 
 func reasons() string {

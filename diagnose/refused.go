@@ -1,33 +1,12 @@
 package diagnose
 
 import (
-	"fmt"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/diagnose/facts"
-	"github.com/berth-dev/berth/diagnose/internal/wording"
+	"github.com/berth-dev/berth/diagnose/internal/life"
 )
-
-// failure is evidence of how the pod failed as a whole.
-func (c *Case) failure() facts.Evidence {
-	return facts.Evidence{Object: facts.RefTo(c.Pod).In(), Field: "status.reason", Value: c.Pod.Status.Reason + ": " + wording.Shortened(c.Pod.Status.Message, 200)}
-}
-
-// refused names the pod, and how often its like met the same end.
-func (c *Case) refused() string {
-	n := 0
-	for _, p := range c.All {
-		if facts.StateOf(p) == facts.Failed && p.Status.Reason == c.Pod.Status.Reason {
-			n++
-		}
-	}
-	if n < 2 {
-		return "pod " + c.Pod.Name
-	}
-	return fmt.Sprintf("%d pods, such as %s", n, c.Pod.Name)
-}
 
 // superseded says whether the pod is history: it failed, or goes, and its owner has made others in its place that run,
 // or has finished. settled remembers the answer for owners.
@@ -39,7 +18,7 @@ func superseded(f *facts.Facts, p *corev1.Pod, settled map[types.UID]bool) bool 
 	}
 	s, known := settled[m.GetUID()]
 	if !known {
-		s = finished(m) || wellStaffed(f, m)
+		s = life.Finished(m) || wellStaffed(f, m)
 		settled[m.GetUID()] = s
 	}
 	return s

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-dev/berth/diagnose"
+	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/engine/why"
 )
@@ -129,7 +130,7 @@ func TestEveryCauseHasItsNeighbours(t *testing.T) {
 func guess(c *testCase, choose func(text string) string) diagnose.Diagnosis {
 	text := lastWords(c)
 	reason := choose(text)
-	d := diagnose.Diagnosis{State: facts.State(c.State), Layer: diagnose.None, Owner: diagnose.Nobody, Cause: diagnose.Healthy}
+	d := diagnose.Diagnosis{State: facts.State(c.State), Layer: check.None, Owner: check.Nobody, Cause: diagnose.Healthy}
 	for _, w := range words {
 		if !regexp.MustCompile(w.text).MatchString(reason) {
 			continue

@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/engine/why"
 )
@@ -17,7 +18,7 @@ type SchedulerAnswer struct {
 }
 
 // overrule puts the scheduler's word in place of the model's, where nothing was edited.
-func (f *Fit) overrule(c *Case) {
+func overrule(f *check.Fit, c *check.Case) {
 	w := c.ServedFor(c.Pod)
 	if w == nil || c.Hypothetical() || len(w.Gates) == 0 {
 		return

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/diagnose"
+	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/kube/scheduler"
 )
@@ -51,7 +52,7 @@ func TestPodsOnNodesThatAreNotReady(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if healthy := got.Layer == diagnose.None; healthy != c.healthy || !c.healthy && (got.Layer != diagnose.L2 || got.Owner != diagnose.Platform || len(d.Waiting("team")) != 1) {
+			if healthy := got.Layer == check.None; healthy != c.healthy || !c.healthy && (got.Layer != check.L2 || got.Owner != check.Platform || len(d.Waiting("team")) != 1) {
 				t.Errorf("%s %s %s: %s; listed %v", got.Layer, got.Cause, got.Owner, got.Summary, d.Waiting("team"))
 			}
 		})

@@ -10,8 +10,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/place"
 )
 
 // mostTrials bounds the edits that are tried for one target, and mostFixes those that are printed.
@@ -26,7 +28,7 @@ type trial struct {
 	target facts.Ref
 	top    facts.Object
 	base   *judgement
-	binds  map[*Finding]bool
+	binds  map[*check.Finding]bool
 	tried  map[string]*judgement
 }
 
@@ -82,30 +84,19 @@ func move(m Model, f *facts.Facts, changes []facts.Change) {
 			m.Delete(c.Was)
 		}
 		if c.Now != nil && standing(c.Now) {
-			m.Set(metav1.Object(offered(f, c.Now)))
+			m.Set(metav1.Object(place.Offered(f, c.Now)))
 		}
 	}
-}
-
-// stands is the edit that takes the finding away, for asking whether it binds.
-func (f *Finding) stands() (edit.Edit, bool) {
-	if f.Probe != nil {
-		return *f.Probe, true
-	}
-	if len(f.Edits) > 0 {
-		return f.Edits[0], true
-	}
-	return edit.Edit{}, false
 }
 
 // bind decides which findings bind: those that need no engine to say so; and of those about places, each that alone
 // keeps the pod from one, else the smallest set that does so together, else what the engine names.
 func (t *trial) bind() {
-	t.binds = make(map[*Finding]bool)
+	t.binds = make(map[*check.Finding]bool)
 	comes := t.comes()
 	for _, f := range t.base.findings {
 		if !f.Fit {
-			t.binds[f] = !f.Calm && !(comes[f.pod] && f.check.Stage == Place && t.unasked(f.pod))
+			t.binds[f] = !f.Calm && !(comes[f.Pod] && f.Check.Stage == check.Place && t.unasked(f.Pod))
 		}
 	}
 	places := t.places()
@@ -114,7 +105,7 @@ func (t *trial) bind() {
 	}
 	alone := false
 	for _, f := range places {
-		if e, ok := f.stands(); ok && t.helps(e) {
+		if e, ok := f.Stands(); ok && t.helps(e) {
 			t.binds[f], alone = true, true
 		}
 	}
@@ -132,11 +123,11 @@ func (t *trial) bind() {
 
 // places are the findings that bind only as far as the engine says so. None binds for a pod whose place is on its way,
 // which a calm finding about places says.
-func (t *trial) places() []*Finding {
+func (t *trial) places() []*check.Finding {
 	comes := t.comes()
-	var out []*Finding
+	var out []*check.Finding
 	for _, f := range t.base.findings {
-		if f.Fit && !f.Calm && !comes[f.pod] {
+		if f.Fit && !f.Calm && !comes[f.Pod] {
 			out = append(out, f)
 		}
 	}
@@ -147,14 +138,14 @@ func (t *trial) places() []*Finding {
 func (t *trial) comes() map[*corev1.Pod]bool {
 	out := make(map[*corev1.Pod]bool)
 	for _, f := range t.base.findings {
-		out[f.pod] = out[f.pod] || f.Fit && f.Calm
+		out[f.Pod] = out[f.Pod] || f.Fit && f.Calm
 	}
 	return out
 }
 
 // unasked says whether the engine was not asked about the pod: what is said of its place is hearsay.
 func (t *trial) unasked(p *corev1.Pod) bool {
-	return slices.ContainsFunc(t.base.cases, func(c *Case) bool { return c.Pod == p && c.Fit == nil })
+	return slices.ContainsFunc(t.base.cases, func(c *check.Case) bool { return c.Pod == p && c.Fit == nil })
 }
 
 // helps says whether the pods have places after the edit, whatever else stands in their way.
@@ -164,10 +155,10 @@ func (t *trial) helps(edits ...edit.Edit) bool {
 }
 
 // together finds findings whose edits help only all at once, none of them to spare.
-func (t *trial) together(places []*Finding) []*Finding {
-	var set []*Finding
+func (t *trial) together(places []*check.Finding) []*check.Finding {
+	var set []*check.Finding
 	for _, f := range places {
-		if _, ok := f.stands(); ok {
+		if _, ok := f.Stands(); ok {
 			set = append(set, f)
 		}
 	}
@@ -182,21 +173,21 @@ func (t *trial) together(places []*Finding) []*Finding {
 	return set
 }
 
-func (t *trial) allHelp(set []*Finding) bool {
+func (t *trial) allHelp(set []*check.Finding) bool {
 	var edits []edit.Edit
 	for _, f := range set {
-		e, _ := f.stands()
+		e, _ := f.Stands()
 		edits = append(edits, e)
 	}
 	return t.helps(edits...)
 }
 
 // named marks the findings whose cause is the engine's own; where there is none, or no engine, the first.
-func (t *trial) named(places []*Finding) {
+func (t *trial) named(places []*check.Finding) {
 	found := false
 	for _, f := range places {
 		for _, c := range t.base.cases {
-			if c.Fit != nil && c.Fit.Cause == f.check.Cause {
+			if c.Fit != nil && c.Fit.Cause == f.Check.Cause {
 				t.binds[f], found = true, true
 			}
 		}
@@ -207,13 +198,13 @@ func (t *trial) named(places []*Finding) {
 	}
 }
 
-func compareFindings(a, b *Finding) int {
-	return cmp.Or(cmp.Compare(a.check.Stage, b.check.Stage), cmp.Compare(a.check.Rank, b.check.Rank), strings.Compare(string(a.check.Cause), string(b.check.Cause)), strings.Compare(a.Message, b.Message))
+func compareFindings(a, b *check.Finding) int {
+	return cmp.Or(cmp.Compare(a.Check.Stage, b.Check.Stage), cmp.Compare(a.Check.Rank, b.Check.Rank), strings.Compare(string(a.Check.Cause), string(b.Check.Cause)), strings.Compare(a.Message, b.Message))
 }
 
 // ordered are the findings, those that bind first, then calm ones, then the rest.
-func (t *trial) ordered() []*Finding {
-	class := func(f *Finding) int {
+func (t *trial) ordered() []*check.Finding {
+	class := func(f *check.Finding) int {
 		switch {
 		case t.binds[f]:
 			return 0
@@ -223,12 +214,12 @@ func (t *trial) ordered() []*Finding {
 		return 2
 	}
 	out := slices.Clone(t.base.findings)
-	slices.SortStableFunc(out, func(a, b *Finding) int { return cmp.Or(cmp.Compare(class(a), class(b)), compareFindings(a, b)) })
+	slices.SortStableFunc(out, func(a, b *check.Finding) int { return cmp.Or(cmp.Compare(class(a), class(b)), compareFindings(a, b)) })
 	return out
 }
 
 // first is the finding that the diagnosis names: one that binds, else a calm one.
-func (t *trial) first() *Finding {
+func (t *trial) first() *check.Finding {
 	for _, f := range t.ordered() {
 		if t.binds[f] || f.Calm {
 			return f
@@ -241,7 +232,7 @@ func (t *trial) first() *Finding {
 // together.
 func (t *trial) fixes() []Fix {
 	var edits []edit.Edit
-	var binding []*Finding
+	var binding []*check.Finding
 	for _, f := range t.ordered() {
 		if t.binds[f] {
 			binding = append(binding, f)
@@ -267,7 +258,7 @@ func (t *trial) fixes() []Fix {
 }
 
 // joint tries one edit of every finding that binds, all together: all of one side, else whichever is first.
-func (t *trial) joint(binding []*Finding) []Fix {
+func (t *trial) joint(binding []*check.Finding) []Fix {
 	for _, side := range []edit.Side{edit.Workload, edit.Cluster, ""} {
 		var set []edit.Edit
 		for _, f := range binding {

@@ -56,13 +56,44 @@ var Rules = map[string]Rule{
 	"engine/internal/oracle":   {Ring: Pure, Imports: []string{"engine", "engine/why"}},
 
 	"diagnose": {Ring: Pure, Imports: []string{
-		"diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/podspec", "diagnose/internal/wording", "engine", "engine/why",
-		"internal/spelling", "kube/dialect",
+		"diagnose/check", "diagnose/check/l1", "diagnose/check/l2", "diagnose/check/l3", "diagnose/check/l4", "diagnose/edit", "diagnose/facts",
+		"diagnose/internal/life", "diagnose/internal/place", "engine", "engine/why",
 	}, Objects: true, Tests: []string{"kube/inspect", "kube/scheduler"}},
-	"diagnose/facts":            {Ring: Pure, Imports: []string{"engine", "engine/why"}, Objects: true},
-	"diagnose/edit":             {Ring: Pure, Imports: []string{"diagnose/facts"}, Objects: true},
-	"diagnose/gpustack":         {Ring: Pure, Imports: []string{"diagnose/facts", "diagnose/internal/podspec", "diagnose/internal/wording", "kube/dialect"}, Objects: true},
+	"diagnose/check": {Ring: Pure, Imports: []string{"diagnose/edit", "diagnose/facts", "diagnose/internal/podspec", "engine", "engine/why"}, Objects: true},
+	"diagnose/check/l1": {Ring: Pure, Imports: []string{
+		"diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/place", "diagnose/internal/queue",
+		"diagnose/internal/supply", "diagnose/internal/wording", "kube/dialect",
+	}, Objects: true},
+	"diagnose/check/l2": {Ring: Pure, Imports: []string{
+		"diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/life", "diagnose/internal/place",
+		"diagnose/internal/podspec", "diagnose/internal/queue", "diagnose/internal/supply", "diagnose/internal/wording", "engine/why", "kube/dialect",
+	}, Objects: true},
+	"diagnose/check/l3": {Ring: Pure, Imports: []string{
+		"diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/life", "diagnose/internal/place",
+		"diagnose/internal/podspec", "diagnose/internal/queue", "diagnose/internal/supply", "diagnose/internal/wording", "engine/why",
+		"internal/spelling", "kube/dialect",
+	}, Objects: true},
+	"diagnose/check/l4": {Ring: Pure, Imports: []string{
+		"diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/life", "diagnose/internal/wording",
+	}, Objects: true},
+	"diagnose/edit":     {Ring: Pure, Imports: []string{"diagnose/facts"}, Objects: true},
+	"diagnose/facts":    {Ring: Pure, Imports: []string{"engine", "engine/why"}, Objects: true},
+	"diagnose/gpustack": {Ring: Pure, Imports: []string{"diagnose/facts", "diagnose/internal/podspec", "diagnose/internal/wording", "kube/dialect"}, Objects: true},
+	"diagnose/internal/life": {Ring: Pure, Imports: []string{
+		"diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/wording",
+	}, Objects: true},
+	"diagnose/internal/place": {Ring: Pure, Imports: []string{
+		"diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/podspec", "diagnose/internal/wording", "engine/why",
+		"internal/spelling",
+	}, Objects: true},
 	"diagnose/internal/podspec": {Ring: Pure, Imports: []string{"diagnose/facts", "kube/dialect"}, Objects: true},
+	"diagnose/internal/queue": {Ring: Pure, Imports: []string{
+		"diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/internal/place", "diagnose/internal/podspec", "diagnose/internal/wording",
+		"engine/why", "internal/spelling", "kube/dialect",
+	}, Objects: true},
+	"diagnose/internal/supply": {Ring: Pure, Imports: []string{
+		"diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/place", "diagnose/internal/podspec", "kube/dialect",
+	}, Objects: true},
 	"diagnose/internal/wording": {Ring: Pure},
 
 	"api/v1alpha1": {Ring: Edge},
@@ -101,7 +132,7 @@ var Rules = map[string]Rule{
 	"kube/dialect":      {Ring: Pure, Objects: true},
 	"kube/convert":      {Ring: Edge, Imports: []string{"api/v1alpha1", "engine", "engine/why"}},
 	"kube/crd":          {Ring: Edge, Tests: []string{"api/v1alpha1"}},
-	"kube/inspect":      {Ring: Edge, Imports: []string{"diagnose", "diagnose/facts", "internal/spelling", "kube/inspect/mask"}},
+	"kube/inspect":      {Ring: Edge, Imports: []string{"diagnose", "diagnose/check", "diagnose/facts", "internal/spelling", "kube/inspect/mask"}},
 	"kube/inspect/mask": {Ring: Edge},
 	"kube/policy":       {Ring: Edge},
 	"kube/scheduler":    {Ring: Edge, Imports: []string{"api/v1alpha1", "engine", "engine/why", "kube/answer", "kube/convert", "kube/crd", "kube/policy", "record"}, Tests: []string{"diagnose", "diagnose/facts"}},
@@ -114,7 +145,7 @@ var Rules = map[string]Rule{
 	}, Heavy: true},
 
 	"cli": {Ring: Shell, Imports: []string{
-		"api/v1alpha1", "controlplane/home", "diagnose", "diagnose/edit", "diagnose/facts", "engine", "engine/why", "fleet", "fleet/dra", "fleet/file", "kube/answer", "kube/inspect", "kube/scheduler", "record",
+		"api/v1alpha1", "controlplane/home", "diagnose", "diagnose/check", "diagnose/edit", "diagnose/facts", "engine", "engine/why", "fleet", "fleet/dra", "fleet/file", "kube/answer", "kube/inspect", "kube/scheduler", "record",
 	}},
 	"cmd/berth": {Ring: Shell, Imports: []string{"cli", "controlplane", "fleet"}, Tests: []string{"internal/intruder"}, Heavy: true},
 

@@ -26,6 +26,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/berth-dev/berth/diagnose"
+	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/facts"
 )
 
@@ -572,7 +573,7 @@ func TestRedaction(t *testing.T) {
 func TestReport(t *testing.T) {
 	data, _ := written(t, some(), BundleOptions{Berth: "v1", Cluster: "dev", Report: func(b *Bundle) ([]byte, error) {
 		return Report(b, []diagnose.Diagnosis{{
-			Target: facts.Ref{Kind: "Job", Namespace: "team-a", Name: "train"}, State: facts.Pending, Layer: diagnose.L3, Cause: "cluster-full", Owner: diagnose.Scheduler,
+			Target: facts.Ref{Kind: "Job", Namespace: "team-a", Name: "train"}, State: facts.Pending, Layer: check.L3, Cause: "cluster-full", Owner: check.Scheduler,
 			Summary: "a | b", Created: taken.Add(-time.Minute), Fixes: []diagnose.Fix{{Edit: "wait", Outcome: "it starts", Assumes: "nobody is faster"}},
 		}}), nil
 	}})

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-dev/berth/diagnose"
+	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/facts"
 )
 
@@ -177,10 +178,10 @@ func (p *page) devices() (n int) {
 
 // layers in the order of the ladder.
 var layers = []struct {
-	diagnose.Layer
+	check.Layer
 	name string
 }{
-	{diagnose.L1, "L1 capacity"}, {diagnose.L2, "L2 provisioning"}, {diagnose.L3, "L3 scheduling"}, {diagnose.L4, "L4 workload"}, {diagnose.None, "Nobody has to act, or the cause is not known"},
+	{check.L1, "L1 capacity"}, {check.L2, "L2 provisioning"}, {check.L3, "L3 scheduling"}, {check.L4, "L4 workload"}, {check.None, "Nobody has to act, or the cause is not known"},
 }
 
 func (p *page) pending() {
@@ -217,7 +218,7 @@ func (p *page) fix(d *diagnose.Diagnosis) string {
 	switch {
 	case len(d.Fixes) > 0:
 		return d.Fixes[0].Edit + " (tried: " + d.Fixes[0].Outcome + ")"
-	case d.Layer == diagnose.None:
+	case d.Layer == check.None:
 		return "none needed"
 	}
 	return "no verified fix"
@@ -283,7 +284,7 @@ func (p *page) proof() {
 		switch d := &p.found[i]; {
 		case len(d.Fixes) > 0:
 			fixed++
-		case d.Layer != diagnose.None:
+		case d.Layer != check.None:
 			open++
 		}
 	}

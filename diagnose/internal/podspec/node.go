@@ -40,3 +40,11 @@ func tolerates(o *corev1.Toleration, t *corev1.Taint) bool {
 	}
 	return false
 }
+
+// TaintText is the taint as kubectl takes it.
+func TaintText(t corev1.Taint) string {
+	if t.Value == "" {
+		return t.Key + ":" + string(t.Effect)
+	}
+	return t.Key + "=" + t.Value + ":" + string(t.Effect)
+}

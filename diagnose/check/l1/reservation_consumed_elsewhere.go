@@ -1,0 +1,38 @@
+package l1
+
+import (
+	"fmt"
+
+	"github.com/berth-dev/berth/diagnose/check"
+	"github.com/berth-dev/berth/diagnose/internal/supply"
+)
+
+var reservationConsumedElsewhereCheck = check.Check{
+	Cause: "reservation-consumed-elsewhere", Layer: check.L1, Owner: check.Capacity, Stage: check.Place, Rank: 55,
+	Title:   "Others use the reserved capacity",
+	Meaning: "The reservation is active, the provider says that nothing of it is left, and no machine of it is in this cluster: another cluster or account has them.",
+	Remedy:  "Find out who uses the reservation, and have them give machines back.",
+	Not:     "Buy more capacity.",
+	Find:    reservationConsumedElsewhere,
+}
+
+func reservationConsumedElsewhere(c *check.Case) []check.Finding {
+	var out []check.Finding
+	for _, p := range supply.KarpenterReservedPools(c) {
+		x, failed := supply.KarpenterFailure(c, p.Pool)
+		if !failed || x.Fault != supply.CloudReserved {
+			continue
+		}
+		for _, r := range p.Pool.Suitable(c, p.Active) {
+			if !p.Pool.InReach(c, r) || supply.KarpenterBooked(c.Facts, r.Id) > 0 {
+				continue
+			}
+			out = append(out, check.Finding{
+				Fit: true, Probe: supply.AutoscalerProbe(c, p.AutoscalerSource), Edits: supply.KarpenterOnDemand(c, p.AutoscalerSource),
+				Message:  fmt.Sprintf("reservation %s is active and used up (%s), and no machine of it is in this cluster", r.Text(), x.Code),
+				Evidence: append(x.Evidence, supply.KarpenterReservationShown(p.Pool, r.Id+" "+r.State)),
+			})
+		}
+	}
+	return out
+}

@@ -1,0 +1,151 @@
+package l2
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/check"
+	"github.com/berth-dev/berth/diagnose/edit"
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/gpustack"
+	"github.com/berth-dev/berth/diagnose/internal/place"
+	"github.com/berth-dev/berth/diagnose/internal/podspec"
+	"github.com/berth-dev/berth/diagnose/internal/queue"
+	"github.com/berth-dev/berth/diagnose/internal/supply"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
+	"github.com/berth-dev/berth/engine/why"
+	"github.com/berth-dev/berth/kube/dialect"
+)
+
+var deviceNotAdvertisedCheck = check.Check{
+	Cause: "device-not-advertised", Layer: check.L2, Owner: check.Platform, Stage: check.Place, Rank: 39,
+	Title:   "No node advertises the device that is asked for",
+	Meaning: "The pod asks for a device, such as nvidia.com/gpu, that no node of the cluster has in its status. Either no node has the hardware, or driver and device plugin are not there, or nodes with it have not registered yet. To ask for less does not help.",
+	Remedy:  "Add nodes that have the device, install its driver and device plugin there, and see that status.allocatable of the nodes counts it.",
+	Not:     "The pod asks for too much.",
+	Find:    deviceNotAdvertised,
+}
+
+func deviceNotAdvertised(c *check.Case) []check.Finding {
+	if c.Fit == nil {
+		return notAdvertisedAsSaid(c)
+	}
+	f := place.Stuck(c)
+	if f == nil || !check.AboutPlaces(f) || supply.NewNodeWouldSuit(c) {
+		return nil
+	}
+	var out []check.Finding
+	for _, device := range facts.ExtendedOf(c.Pod) {
+		if !place.Gap(c, device) {
+			continue
+		}
+		found := check.Finding{
+			Fit: true, Probe: grantProbe(c, f),
+			Message:  fmt.Sprintf("the pod asks for %s %s, and %s%s", why.Quantity(device, podspec.Requested(c.Pod, device)), device, advertisesNone(len(c.Nodes)), notYet(c, device)),
+			Evidence: gapShown(c, device),
+		}
+		known := slices.ContainsFunc(f.Nodes, func(n check.NodeFit) bool { return place.Matters(c, &n) })
+		if known || supply.Autoscaled(c) || len(c.ConfigMaps) > 0 {
+			found.Probe = edit.Nothing("a node with the device may come") // why it does not is for others to say
+		}
+		out = append(out, found)
+	}
+	return out
+}
+
+func advertisesNone(nodes int) string {
+	switch nodes {
+	case 0:
+		return "the cluster has no nodes"
+	case 1:
+		return "the only node advertises none"
+	}
+	return fmt.Sprintf("none of the %d nodes advertises any", nodes)
+}
+
+// grantProbe has every node advertise what the pod asks for: it stands for hardware and software that nobody can advise.
+func grantProbe(c *check.Case, f *check.Fit) *edit.Edit {
+	e := &edit.Edit{Side: edit.Cluster, Text: "have nodes advertise what is asked for"}
+	for i := range f.Nodes {
+		e.Set = append(e.Set, gpustack.ChangedNode(gpustack.Repaired(c.Facts, f.Nodes[i].Node), func(n *corev1.Node) { place.Wish(c, n); grantAll(c, n) }))
+	}
+	return e
+}
+
+// grantAll has the node offer the devices that the pod asks for, of any vendor.
+func grantAll(c *check.Case, n *corev1.Node) {
+	for name, q := range podspec.Requests(c.Pod) {
+		if have := n.Status.Allocatable[name]; podspec.Extended(name) && have.Cmp(q) < 0 {
+			n.Status.Allocatable, n.Status.Capacity = gpustack.WithQuantity(n.Status.Allocatable, name, q), gpustack.WithQuantity(n.Status.Capacity, name, q)
+		}
+	}
+}
+
+// notYet says which nodes may still come to advertise the device, in words after a sentence; "" for none that is known.
+func notYet(c *check.Case, device string) string {
+	var words []string
+	for _, p := range c.Foreign[gpustack.BerthPools] {
+		units, _ := gpustack.PooledGPUs(c.Facts, p.GetName())
+		wanted, ok := dialect.Number(p.Object, "spec", "nodes")
+		if named := dialect.Strings(p.Object, "spec", "nodeNames"); !ok {
+			wanted = int64(len(named))
+		}
+		have := int64(0)
+		for _, n := range c.Nodes {
+			if n.Labels[gpustack.PoolLabel] == p.GetName() {
+				have++
+			}
+		}
+		if units > 0 && have < wanted && strings.HasPrefix(device, "nvidia.com/") {
+			words = append(words, fmt.Sprintf("%d of %d nodes of pool %s, with %d GPUs each, have not registered", wanted-have, wanted, p.GetName(), units))
+		}
+	}
+	if unready := len(nodesOf(c.Nodes, func(n *corev1.Node) bool { return !facts.NodeReady(n) })); unready > 0 {
+		words = append(words, wording.NodesInWords(unready)+" not Ready")
+	}
+	slices.Sort(words)
+	if len(words) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(words, ", ")
+}
+
+func nodesOf(nodes []*corev1.Node, is func(*corev1.Node) bool) []*corev1.Node {
+	return slices.DeleteFunc(slices.Clone(nodes), func(n *corev1.Node) bool { return !is(n) })
+}
+
+// gapShown is evidence from the first few nodes.
+func gapShown(c *check.Case, device string) []facts.Evidence {
+	nodes := slices.Clone(c.Nodes)
+	slices.SortFunc(nodes, func(a, b *corev1.Node) int { return strings.Compare(a.Name, b.Name) })
+	var out []facts.Evidence
+	for _, n := range nodes[:min(len(nodes), 3)] {
+		e := place.QuantityShown(n.Status.Capacity, "status.capacity", corev1.ResourceName(device))
+		e.Object = facts.RefTo(n).In()
+		out = append(out, e)
+	}
+	return out
+}
+
+// notAdvertisedAsSaid goes by the scheduler's words where nodes cannot be seen: a node that would not have one device even
+// when empty has none.
+func notAdvertisedAsSaid(c *check.Case) []check.Finding {
+	device, ask := podspec.Device(c.Pod)
+	s, ok := place.SaidOf(c)
+	if !ok {
+		if !place.SaidOfNone(c) {
+			return nil
+		}
+		return queue.BerthSaid(c, why.LargerThanAnyNode)
+	}
+	if c.State != facts.Pending || device == "" || ask != 1 || !place.TellsSize(c.Facts) || !s.Evicting.Known || s.Evicting.Nobody > 0 || s.Short(device) == 0 || s.Short(device) != s.Nodes {
+		return nil
+	}
+	return []check.Finding{{
+		Message:  fmt.Sprintf("the pod asks for 1 %s, and the scheduler found none on any of %s, even if they were empty", device, wording.NodesInWords(s.Nodes)),
+		Evidence: place.SaidEvidence(c),
+	}}
+}

@@ -1,0 +1,72 @@
+package l2
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/check"
+	"github.com/berth-dev/berth/diagnose/edit"
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/gpustack"
+	"github.com/berth-dev/berth/diagnose/internal/place"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
+)
+
+var gpuUnhealthyCheck = check.Check{
+	Cause: "gpu-unhealthy", Layer: check.L2, Owner: check.Platform, Stage: check.Place, Rank: 37,
+	Title:   "GPUs of the node are unhealthy",
+	Meaning: "The device plugin has found errors (XIDs) on some GPUs, and the node offers fewer than it has. Smaller pods still run there.",
+	Remedy:  "Drain the node and have its GPUs reset or replaced; the device plugin's log names the GPU and the XID.",
+	Not:     "The missing GPUs are in use, or the request is larger than any node.",
+	Find:    gpuUnhealthy,
+}
+
+func gpuUnhealthy(c *check.Case) []check.Finding {
+	nodes := place.Faulty(c, gpustack.FaultUnhealthy)
+	if len(nodes) == 0 {
+		return nil
+	}
+	first := gpustack.NodeNamed(c.Facts, nodes[0].Name)
+	f := check.Finding{
+		Fit: true, Probe: place.NodeProbe(nodes, func(n *corev1.Node) { gpustack.ClearState(c.Facts, n); place.Repaired(c, n) }),
+		Message: fmt.Sprintf("node %s has %s, and %d of them unhealthy", first.Name, wording.Number(first.Units, "GPU"), first.Units-gpustack.Offers(first.Node, gpustack.WholeGPU)),
+		Evidence: place.NodesShow(nodes, func(n *corev1.Node) []facts.Evidence {
+			out := place.GpusShown(n)
+			if s := gpustack.Sickness(n); s != nil {
+				out = append(out, facts.Evidence{Field: "status.conditions[type=" + string(s.Type) + "]", Value: string(s.Status) + " " + s.Reason})
+			}
+			return out
+		}),
+	}
+	if e, ok := askHealthy(c, nodes); ok {
+		f.Edits = append(f.Edits, e)
+	}
+	if more := len(nodes) - 1; more > 0 {
+		f.Message += fmt.Sprintf(", and some of %s", place.NamesOf(nodes[1:]))
+	}
+	if s := gpustack.Sickness(first.Node); s != nil && s.Reason != "" {
+		f.Message += ": " + s.Reason
+	}
+	return []check.Finding{f}
+}
+
+// askHealthy has the pod ask for as many GPUs as are well, to the power of two that work is usually divided by.
+func askHealthy(c *check.Case, nodes []*check.NodeFit) (edit.Edit, bool) {
+	well := int64(0)
+	for _, n := range nodes {
+		well = max(well, gpustack.Offers(n.Node, gpustack.WholeGPU))
+	}
+	half := int64(1)
+	for half*2 <= well {
+		half *= 2
+	}
+	ask := gpustack.GpuAsk(c.Pod, gpustack.WholeGPU)
+	op, ok := place.AskLess(c, string(gpustack.WholeGPU), half)
+	if !ok || well == 0 || half >= ask {
+		return edit.Edit{}, false
+	}
+	return edit.Edit{
+		Side: edit.Workload, Cost: 4, Ops: []edit.Op{op}, Text: fmt.Sprintf("ask for %s instead of %d", wording.Number(half, "GPU"), ask), Assumes: "the work can do with fewer",
+	}, true
+}

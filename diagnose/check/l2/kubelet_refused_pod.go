@@ -1,0 +1,84 @@
+package l2
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/diagnose/check"
+	"github.com/berth-dev/berth/diagnose/edit"
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/life"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
+)
+
+var kubeletRefusedPodCheck = check.Check{
+	Cause: "kubelet-refused-pod", Layer: check.L2, Owner: check.Platform, Stage: check.Start, Rank: 14,
+	Title:   "The node refused the pod after it was placed",
+	Meaning: "The scheduler chose a node, and its kubelet did not take the pod: devices were unhealthy or gone, or others had taken the room. Controllers make a new pod, so that it looks like one that keeps Pending.",
+	Remedy:  "Look at the node's device plugin and GPUs, keep new pods off the node until they are repaired, and look for pods that were put there past the scheduler.",
+	Not:     "The request is too large.",
+	Find:    kubeletRefusedPod,
+}
+
+func kubeletRefusedPod(c *check.Case) []check.Finding {
+	reason := c.Pod.Status.Reason
+	out := strings.HasPrefix(reason, "OutOf")
+	if c.State != facts.Failed || !out && !slices.Contains([]string{"UnexpectedAdmissionError", "NodeAffinity", "NodePorts", "TaintToleration", "PodOSNotSupported", "PodOSSelectorNodeLabelDoesNotMatch"}, reason) {
+		return nil
+	}
+	f := check.Finding{Evidence: []facts.Evidence{life.Failure(c)}}
+	node, bare := c.Pod.Spec.NodeName, metav1.GetControllerOfNoCopy(c.Pod) == nil
+	if bare {
+		f.Edits = []edit.Edit{anew(c)}
+	}
+	switch {
+	case reason == "UnexpectedAdmissionError":
+		f.Message = fmt.Sprintf("the kubelet of node %s refused %s: %s", node, life.Refused(c), wording.Shortened(c.Pod.Status.Message, 160))
+		f.Edits = keepOff(c, bare)
+	case out:
+		f.Message = fmt.Sprintf("node %s refused %s: others had taken its %s. Two schedulers use the node, or a pod went past them", node, life.Refused(c), strings.TrimPrefix(reason, "OutOf"))
+		f.Layer, f.Owner = check.L3, check.Scheduler
+	default:
+		f.Message = fmt.Sprintf("node %s refused %s (%s): the pod was put there past the scheduler, or the node changed meanwhile", node, life.Refused(c), reason)
+		f.Layer, f.Owner = check.L3, check.User
+	}
+	return []check.Finding{f}
+}
+
+// anew makes a pod that nobody else makes again, for the scheduler to place.
+func anew(c *check.Case) edit.Edit {
+	fresh := c.Pod.DeepCopy()
+	fresh.Spec.NodeName, fresh.Status = "", corev1.PodStatus{Phase: corev1.PodPending}
+	fresh.CreationTimestamp = metav1.NewTime(c.Now)
+	return edit.Edit{Side: edit.Workload, Text: "make the pod anew, for the scheduler to place", Set: []facts.Object{fresh}, Command: edit.PatchCommand(c.Pod, nil), Cost: 2}
+}
+
+// keepOff closes the node that refuses pods, and has the pod made elsewhere: by its owner, or by hand where it has none.
+func keepOff(c *check.Case, bare bool) []edit.Edit {
+	p, n := c.Pod, c.NodeNamed(c.Pod.Spec.NodeName)
+	if n == nil {
+		return nil
+	}
+	closed := n.DeepCopy()
+	closed.Spec.Unschedulable = true
+	e := edit.Edit{Side: edit.Cluster, Text: fmt.Sprintf("keep new pods off node %s until it is repaired", n.Name), Cost: 3, Set: []facts.Object{closed}, Assumes: "other nodes do not refuse it"}
+	if bare {
+		again := anew(c)
+		e.Set, e.Text = append(e.Set, again.Set...), e.Text+", and make the pod anew"
+		e.Command = fmt.Sprintf("kubectl cordon %s\n%s", n.Name, again.Command)
+		return []edit.Edit{e}
+	}
+	var names []string
+	for _, other := range c.All {
+		if facts.StateOf(other) == facts.Failed && other.Status.Reason == p.Status.Reason && other.Spec.NodeName == n.Name {
+			e.Gone, names = append(e.Gone, other), append(names, other.Name)
+		}
+	}
+	e.Text += ", and remove the pods that it refused"
+	e.Command = fmt.Sprintf("kubectl cordon %s\nkubectl delete pod -n %s %s", n.Name, p.Namespace, strings.Join(names, " "))
+	return []edit.Edit{e}
+}

@@ -1,0 +1,214 @@
+package l2
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	"github.com/berth-dev/berth/diagnose/check"
+	"github.com/berth-dev/berth/diagnose/edit"
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/gpustack"
+	"github.com/berth-dev/berth/diagnose/internal/place"
+	"github.com/berth-dev/berth/diagnose/internal/podspec"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
+)
+
+var migShapeMismatchCheck = check.Check{
+	Cause: "mig-shape-mismatch", Layer: check.L2, Owner: check.Platform, Stage: check.Place, Rank: 13,
+	Title:   "GPUs are divided in another way than the pod asks for",
+	Meaning: "The nodes offer MIG instances and the pod asks for whole GPUs, or it asks for instances of a size that no node has.",
+	Remedy:  "Ask for what the nodes offer, or have a node divided as the pod needs it.",
+	Not:     "The cluster is full.",
+	Find:    migShapeMismatch,
+}
+
+func migShapeMismatch(c *check.Case) []check.Finding {
+	if f := place.Stuck(c); f == nil || !check.AboutPlaces(f) || !gpustack.WantsGPU(c.Pod) {
+		return nil
+	}
+	whole, parts := gpustack.GpuAsk(c.Pod, gpustack.WholeGPU), gpustack.MigAsk(c.Pod)
+	var others, uneven []*check.NodeFit // offer GPUs, and not as asked; offer none for that reason
+	for i := range c.Fit.Nodes {
+		n := &c.Fit.Nodes[i]
+		if gpustack.NodeNamed(c.Facts, n.Name) == nil || !attracts(c, n.Node) {
+			continue
+		}
+		whole := gpustack.ChangedNode(gpustack.Repaired(c.Facts, n.Node), func(n *corev1.Node) { place.Wish(c, n) })
+		switch {
+		case gpustack.Of(c.Facts).Faults[n.Name] == gpustack.FaultUneven:
+			uneven = append(uneven, n)
+		case offersAll(c, whole):
+			return nil // the shape exists: something else is in the way
+		case gpustack.OffersMIG(whole) || len(parts) > 0 && gpustack.Offers(whole, gpustack.WholeGPU) > 0:
+			others = append(others, n)
+		}
+	}
+	if len(uneven) > 0 && len(others) == 0 && len(parts) == 0 {
+		return []check.Finding{unevenFinding(c, uneven)}
+	}
+	if len(others) == 0 || len(parts) == 0 && !slices.ContainsFunc(others, func(n *check.NodeFit) bool { return gpustack.OffersMIG(n.Node) }) {
+		return nil
+	}
+	f := check.Finding{
+		Fit: true, Message: fmt.Sprintf("the pod asks for %s, and %s %s %s", gpuAskWords(whole, parts), place.NamesOf(others), place.Verb(others, "offers", "offer"), offerWords(others[0].Node)),
+		Evidence: place.NodesShow(others, partsShown), Edits: append(askOther(c, whole, parts, others), divideAnew(c, whole, parts, others)...),
+	}
+	if len(f.Edits) == 0 || f.Edits[0].Side != edit.Cluster {
+		f.Probe = place.NodeProbe(others, func(n *corev1.Node) { place.Grant(c, n) })
+	}
+	return []check.Finding{f}
+}
+
+// attracts says whether the pod's own wishes about labels allow the node.
+func attracts(c *check.Case, n *corev1.Node) bool {
+	ok, err := nodeaffinity.GetRequiredNodeAffinity(c.Pod).Match(n)
+	return ok && err == nil
+}
+
+// offersAll says whether the node has some of every kind of GPU that the pod asks for.
+func offersAll(c *check.Case, n *corev1.Node) bool {
+	for _, name := range facts.ExtendedOf(c.Pod) {
+		if strings.HasPrefix(name, "nvidia.com/") && gpustack.Offers(n, corev1.ResourceName(name)) == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func gpuAskWords(whole int64, parts []gpustack.MigProfile) string {
+	var out []string
+	if whole == 1 {
+		out = append(out, "1 whole GPU")
+	} else if whole > 0 {
+		out = append(out, fmt.Sprintf("%d whole GPUs", whole))
+	}
+	for _, p := range parts {
+		out = append(out, string(p.Resource()))
+	}
+	return strings.Join(out, " and ")
+}
+
+func offerWords(n *corev1.Node) string {
+	var out []string
+	for _, p := range gpustack.MigOf(n.Status.Allocatable) {
+		out = append(out, fmt.Sprintf("%d of %s", gpustack.Offers(n, p.Resource()), p.Resource()))
+	}
+	if whole := gpustack.Offers(n, gpustack.WholeGPU); whole > 0 {
+		out = append(out, wording.Number(whole, "whole GPU"))
+	}
+	return strings.Join(out, ", ")
+}
+
+func partsShown(n *corev1.Node) []facts.Evidence {
+	out := []facts.Evidence{place.QuantityShown(n.Status.Allocatable, "status.allocatable", gpustack.WholeGPU)}
+	for _, p := range gpustack.MigOf(n.Status.Allocatable) {
+		out = append(out, place.QuantityShown(n.Status.Allocatable, "status.allocatable", p.Resource()))
+	}
+	return out
+}
+
+// unevenFinding is about GPUs that are divided differently where one strategy has to count them all.
+func unevenFinding(c *check.Case, nodes []*check.NodeFit) check.Finding {
+	return check.Finding{
+		Fit: true, Probe: place.NodeProbe(nodes, func(n *corev1.Node) { place.Repaired(c, n) }),
+		Message: fmt.Sprintf("%s %s no GPUs: they are divided in different ways, which the MIG strategy single cannot count", place.NamesOf(nodes), place.Verb(nodes, "offers", "offer")),
+		Evidence: place.NodesShow(nodes, func(n *corev1.Node) []facts.Evidence {
+			return append([]facts.Evidence{{Field: fmt.Sprintf("metadata.labels[%q]", gpustack.LabelProduct), Value: n.Labels[gpustack.LabelProduct]}}, place.GpusShown(n)...)
+		}),
+		Advice: "Divide all GPUs of the node alike, or use the MIG strategy mixed.",
+	}
+}
+
+// askOther has the pod ask for what the nodes offer, where it asks for one GPU.
+func askOther(c *check.Case, whole int64, parts []gpustack.MigProfile, nodes []*check.NodeFit) []edit.Edit {
+	var out []edit.Edit
+	for _, p := range offeredParts(nodes) {
+		switch {
+		case whole > 0 && len(parts) > 0:
+			if slices.Contains(parts, p) {
+				out = append(out, askInstead(c, p.Resource(), 1, fmt.Sprintf("ask for %s alone, without a whole GPU beside it", p.Resource())))
+			}
+		case whole == 1 && len(parts) == 0, whole == 0 && len(parts) == 1 && p.Memory >= parts[0].Memory:
+			e := askInstead(c, p.Resource(), 1, fmt.Sprintf("ask for 1 of %s instead of %s", p.Resource(), gpuAskWords(whole, parts)))
+			if whole > 0 {
+				e.Assumes = fmt.Sprintf("%d GB of GPU memory and %d of 7 parts of a GPU are enough", p.Memory, p.Slices)
+			}
+			out = append(out, e)
+		}
+	}
+	if whole == 0 && len(parts) == 1 && slices.ContainsFunc(nodes, func(n *check.NodeFit) bool {
+		return gpustack.Offers(gpustack.Repaired(c.Facts, n.Node), gpustack.WholeGPU) > 0
+	}) {
+		out = append(out, askInstead(c, gpustack.WholeGPU, 1, fmt.Sprintf("ask for 1 whole GPU instead of %s", parts[0].Resource())))
+	}
+	return slices.DeleteFunc(out[:min(len(out), 3)], func(e edit.Edit) bool { return len(e.Ops) == 0 })
+}
+
+// offeredParts are the profiles that the nodes offer, the largest first.
+func offeredParts(nodes []*check.NodeFit) []gpustack.MigProfile {
+	sum := corev1.ResourceList{}
+	for _, n := range nodes {
+		podspec.Add(sum, n.Status.Allocatable)
+	}
+	return gpustack.MigOf(sum)
+}
+
+// askInstead has the containers that ask for GPUs ask for this, and for no other.
+func askInstead(c *check.Case, name corev1.ResourceName, n int64, text string) edit.Edit {
+	e := edit.Edit{Side: edit.Workload, Text: text, Cost: 2}
+	amount := resource.NewQuantity(n, resource.DecimalSI).String()
+	for i, o := range place.Written(c).Spec.Containers {
+		asked := false
+		for _, list := range []struct {
+			name string
+			of   corev1.ResourceList
+		}{{"requests", o.Resources.Requests}, {"limits", o.Resources.Limits}} {
+			for _, was := range podspec.Names(list.of) {
+				if !strings.HasPrefix(string(was), "nvidia.com/") {
+					continue
+				}
+				asked = true
+				if was != name {
+					e.Ops = append(e.Ops, edit.Op{Op: "remove", Path: edit.Pointer("spec", "containers", strconv.Itoa(i), "resources", list.name, string(was))})
+				}
+			}
+			if list.name == "limits" && asked || list.name == "requests" && len(o.Resources.Requests) > 0 && asked {
+				e.Ops = append(e.Ops, edit.Op{Op: "add", Path: edit.Pointer("spec", "containers", strconv.Itoa(i), "resources", list.name, string(name)), Value: amount})
+			}
+		}
+	}
+	return e
+}
+
+// divideAnew has the MIG manager divide the GPUs of nodes on which nobody uses them.
+func divideAnew(c *check.Case, whole int64, parts []gpustack.MigProfile, nodes []*check.NodeFit) []edit.Edit {
+	config := ""
+	switch {
+	case whole > 0 && len(parts) == 0:
+		config = "all-disabled"
+	case whole == 0 && len(parts) == 1:
+		config = "all-" + parts[0].Name
+	}
+	idle := place.NodesWhere(nodes, func(n *corev1.Node) bool {
+		return n.Labels[gpustack.LabelMIG] != "" && len(gpustack.NodeNamed(c.Facts, n.Name).Ready(gpustack.RoleMIG)) > 0 && !slices.ContainsFunc(c.PodsOn(n.Name), gpustack.WantsGPU)
+	})
+	if config == "" || len(idle) == 0 {
+		return nil
+	}
+	mend := func(n *corev1.Node) {
+		gpustack.PartitionAs(c.Facts, n, config)
+		n.Labels = gpustack.WithLabel(n.Labels, gpustack.LabelMIG, config)
+	}
+	few := place.Fewest(c, idle, mend)
+	return []edit.Edit{{
+		Side: edit.Cluster, Cost: 6, Set: place.Mended(few, mend), Assumes: "the MIG manager knows the configuration " + config,
+		Text:    fmt.Sprintf("have the GPUs of %s, which nobody uses, divided as %s", place.NamesOf(few), config),
+		Command: fmt.Sprintf("kubectl label node %s %s=%s --overwrite", place.NodeWords(few), gpustack.LabelMIG, config),
+	}}
+}

@@ -1,0 +1,61 @@
+package l2
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/check"
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/gpustack"
+	"github.com/berth-dev/berth/diagnose/internal/place"
+)
+
+var nodeBeingRemovedCheck = check.Check{
+	Cause: "node-being-removed", Layer: check.L2, Owner: check.Platform, Stage: check.Place, Rank: 41,
+	Title:   "The node is being taken away",
+	Meaning: "An autoscaler, or the cloud, is about to remove the node. It is Ready and may have free GPUs, and takes no new work.",
+	Remedy:  "Wait for the node that comes instead, or keep the autoscaler from removing nodes that are needed.",
+	Not:     "A toleration for the taint: the pod would be gone with the node.",
+	Find:    nodeBeingRemoved,
+}
+
+func nodeBeingRemoved(c *check.Case) []check.Finding {
+	nodes := place.InState(c, gpustack.NodeLeaving)
+	if len(nodes) == 0 {
+		return nil
+	}
+	return []check.Finding{{
+		Fit: true, Probe: place.NodeProbe(nodes, func(n *corev1.Node) {
+			gpustack.ClearState(c.Facts, n)
+			gpustack.Uncordon(n)
+			gpustack.Wake(n)
+			place.Repaired(c, n)
+		}),
+		Message: fmt.Sprintf("%s %s being removed by %s", place.NamesOf(nodes), place.Verb(nodes, "is", "are"), remover(nodes[0].Node)),
+		Evidence: place.NodesShow(nodes, func(n *corev1.Node) []facts.Evidence {
+			out := place.TaintsShown(n, gpustack.LeavingTaint)
+			if n.DeletionTimestamp != nil {
+				out = append(out, facts.Evidence{Field: "metadata.deletionTimestamp", Value: n.DeletionTimestamp.UTC().Format("2006-01-02T15:04:05Z")})
+			}
+			return out
+		}),
+	}}
+}
+
+// remover is who takes the node away.
+func remover(n *corev1.Node) string {
+	if keys := gpustack.BarringTaints(n, gpustack.LeavingTaint); len(keys) > 0 {
+		switch keys[0] {
+		case "ToBeDeletedByClusterAutoscaler":
+			return "the cluster autoscaler"
+		case "karpenter.sh/disrupted", "karpenter.sh/disruption":
+			return "Karpenter"
+		}
+		return "the cloud"
+	}
+	if n.Labels["karpenter.sh/nodepool"] != "" {
+		return "Karpenter"
+	}
+	return "somebody who deleted it"
+}

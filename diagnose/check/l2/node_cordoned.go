@@ -1,0 +1,41 @@
+package l2
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/check"
+	"github.com/berth-dev/berth/diagnose/edit"
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/gpustack"
+	"github.com/berth-dev/berth/diagnose/internal/place"
+)
+
+var nodeCordonedCheck = check.Check{
+	Cause: "node-cordoned", Layer: check.L2, Owner: check.Platform, Stage: check.Place, Rank: 43,
+	Title:   "Nodes that would do are cordoned",
+	Meaning: "Somebody has marked the node unschedulable. No health system, upgrade or autoscaler says that it was them, so that it was done by hand, and perhaps forgotten.",
+	Remedy:  "Ask who cordoned the node, and uncordon it.",
+	Not:     "The cluster is full.",
+	Find:    nodeCordonedFound,
+}
+
+func nodeCordonedFound(c *check.Case) []check.Finding {
+	nodes := place.InState(c, gpustack.NodeCordoned)
+	if len(nodes) == 0 {
+		return nil
+	}
+	few := place.Fewest(c, nodes, gpustack.Uncordon)
+	return []check.Finding{{
+		Fit: true, Probe: place.NodeProbe(nodes, gpustack.Uncordon),
+		Message: fmt.Sprintf("%s %s cordoned, and nothing else says why", place.NamesOf(nodes), place.Verb(nodes, "is", "are")),
+		Evidence: place.NodesShow(nodes, func(n *corev1.Node) []facts.Evidence {
+			return []facts.Evidence{{Field: "spec.unschedulable", Value: "true"}}
+		}),
+		Edits: []edit.Edit{{
+			Side: edit.Cluster, Cost: 3, Set: place.Mended(few, gpustack.Uncordon), Assumes: "whoever cordoned " + place.Verb(few, "it", "them") + " is done",
+			Text: "uncordon " + place.NamesOf(few), Command: "kubectl uncordon " + place.NodeWords(few),
+		}},
+	}}
+}

@@ -1,0 +1,61 @@
+package l2
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/check"
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/gpustack"
+	"github.com/berth-dev/berth/diagnose/internal/place"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
+)
+
+var nodeQuarantinedCheck = check.Check{
+	Cause: "node-quarantined", Layer: check.L2, Owner: check.Platform, Stage: check.Place, Rank: 39,
+	Title:   "A health system has closed the node",
+	Meaning: "Something that watches the hardware has found the node unwell and keeps new work off it, by a cordon or a taint.",
+	Remedy:  "Have the node repaired; the health system opens it again when its checks pass.",
+	Not:     "An uncordon or a toleration: the work would land on hardware that is known to be bad.",
+	Find:    nodeQuarantinedFound,
+}
+
+func nodeQuarantinedFound(c *check.Case) []check.Finding {
+	nodes := place.InState(c, gpustack.NodeQuarantined)
+	if len(nodes) == 0 {
+		return nil
+	}
+	return []check.Finding{{
+		Fit: true, Probe: place.NodeProbe(nodes, func(n *corev1.Node) { gpustack.ClearState(c.Facts, n); gpustack.Uncordon(n); place.Repaired(c, n) }),
+		Message:  fmt.Sprintf("%s %s closed because of bad health: %s", place.NamesOf(nodes), place.Verb(nodes, "is", "are"), quarantineWordsOf(nodes[0].Node)),
+		Evidence: place.NodesShow(nodes, quarantineShown),
+	}}
+}
+
+// quarantineWordsOf is what the health system says.
+func quarantineWordsOf(n *corev1.Node) string {
+	if s := gpustack.Sickness(n); s != nil {
+		return fmt.Sprintf("condition %s is %s, %s", s.Type, s.Status, s.Reason)
+	}
+	if keys := append(gpustack.BarringTaints(n, gpustack.QuarantineTaint), gpustack.BarringTaints(n, gpustack.AppliedTaint(n))...); len(keys) > 0 {
+		return "taint " + keys[0]
+	}
+	return "annotation " + gpustack.SentinelEvent
+}
+
+func quarantineShown(n *corev1.Node) []facts.Evidence {
+	var out []facts.Evidence
+	if n.Spec.Unschedulable {
+		out = append(out, facts.Evidence{Field: "spec.unschedulable", Value: "true"})
+	}
+	if s := gpustack.Sickness(n); s != nil {
+		out = append(out, facts.Evidence{Field: "status.conditions[type=" + string(s.Type) + "]", Value: string(s.Status) + " " + s.Reason})
+	}
+	for _, key := range []string{gpustack.SentinelEvent, gpustack.SentinelCordon} {
+		if v := n.Annotations[key]; v != "" {
+			out = append(out, facts.Evidence{Field: fmt.Sprintf("metadata.annotations[%q]", key), Value: wording.Shortened(v, 80)})
+		}
+	}
+	return append(out, place.TaintsShown(n, gpustack.QuarantineTaint)...)
+}

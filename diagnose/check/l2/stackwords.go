@@ -1,0 +1,87 @@
+package l2
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/check"
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/gpustack"
+	"github.com/berth-dev/berth/diagnose/internal/life"
+	"github.com/berth-dev/berth/diagnose/internal/podspec"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
+)
+
+// How long pods of the GPU software take to become ready when all is well: a driver is compiled on the node.
+const (
+	driverTakes = 10 * time.Minute
+	pluginTakes = 2 * time.Minute
+)
+
+// stackStarting says whether the pod is young and nothing has gone wrong with it yet.
+func stackStarting(c *check.Case, p *corev1.Pod, takes time.Duration) bool {
+	for _, s := range p.Status.ContainerStatuses {
+		if s.RestartCount > 0 {
+			return false
+		}
+	}
+	word := gpustack.Trouble(p)
+	return c.Now.Sub(p.CreationTimestamp.Time) < takes && (word == "Pending" || word == "not ready")
+}
+
+// lackWords says why the role's pod does not serve the node: what is wrong with it, or why there is none.
+func lackWords(c *check.Case, r gpustack.Role, p *corev1.Pod, g *gpustack.Node) string {
+	if p != nil {
+		if word := gpustack.Trouble(p); word != "not ready" {
+			return fmt.Sprintf("its pod %s is %s", p.Name, word)
+		}
+		return fmt.Sprintf("its pod %s has not been ready for %s", p.Name, wording.Minutes(c.Now.Sub(p.CreationTimestamp.Time)))
+	}
+	a := gpustack.Of(c.Facts).WhyAbsent(r, g.Node)
+	switch {
+	case a.Set == nil && !c.Sees("daemonsets.apps", ""):
+		return "no pod of it runs there"
+	case a.Set == nil:
+		return "there is no DaemonSet of it"
+	case a.Key != "" && g.Labels[a.Key] == "":
+		return fmt.Sprintf("DaemonSet %s runs where %s=%s, a label that the node does not have", a.Set.Name, a.Key, a.Value)
+	case a.Key != "":
+		return fmt.Sprintf("DaemonSet %s runs where %s=%s, and there it is %s", a.Set.Name, a.Key, a.Value, g.Labels[a.Key])
+	case a.Taint != nil:
+		return fmt.Sprintf("DaemonSet %s does not tolerate the node's taint %s", a.Set.Name, podspec.TaintText(*a.Taint))
+	case a.Other:
+		return fmt.Sprintf("the node affinity of DaemonSet %s does not match the node", a.Set.Name)
+	}
+	return fmt.Sprintf("DaemonSet %s has made no pod there", a.Set.Name)
+}
+
+// lackShown is where that can be read.
+func lackShown(c *check.Case, r gpustack.Role, p *corev1.Pod, g *gpustack.Node) (out []facts.Evidence) {
+	node := facts.RefTo(g.Node).In()
+	key := gpustack.LabelDeploy + gpustack.Operand[r]
+	if v := g.Labels[key]; v != "" {
+		out = append(out, facts.Evidence{Object: node, Field: fmt.Sprintf("metadata.labels[%q]", key), Value: v})
+	}
+	if p != nil {
+		out = append(out, facts.Evidence{Object: facts.RefTo(p).In(), Field: "status", Value: gpustack.Trouble(p)})
+	}
+	if a := gpustack.Of(c.Facts).WhyAbsent(r, g.Node); p == nil && a.Set != nil {
+		e := facts.Evidence{Object: facts.RefTo(a.Set).In(), Field: "status.desiredNumberScheduled", Value: strconv.Itoa(int(a.Set.Status.DesiredNumberScheduled))}
+		if a.Key != "" {
+			e.Field, e.Value = "spec.template.spec.nodeSelector", selectorWords(a.Set.Spec.Template.Spec.NodeSelector)
+		}
+		out = append(out, e)
+		for _, event := range c.EventsOf(a.Set, "FailedCreate")[:min(1, len(c.EventsOf(a.Set, "FailedCreate")))] {
+			out = append(out, life.Shown(event))
+		}
+	}
+	if reason, message, e := gpustack.OperatorSays(c.Facts); reason != "" {
+		e.Value = strings.TrimSpace(reason + " " + wording.Shortened(wording.FirstLine(message), 160))
+		out = append(out, e)
+	}
+	return out
+}

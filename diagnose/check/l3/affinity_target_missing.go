@@ -1,0 +1,84 @@
+package l3
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/check"
+	"github.com/berth-dev/berth/diagnose/edit"
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/place"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
+)
+
+var affinityTargetMissingCheck = check.Check{
+	Cause: "affinity-target-missing", Layer: check.L3, Owner: check.User, Stage: check.Place, Rank: 16,
+	Title:   "It has to be near a pod that has no node",
+	Meaning: "Required pod affinity ties the pod to others, by their labels. No pod with these labels has a node, so no node will do. Two pods may even wait for one another.",
+	Remedy:  "Start what it has to be near, correct the labels in the affinity, or make it preferred.",
+	Not:     "The cluster is full.",
+	Find:    affinityTargetMissing,
+}
+
+func affinityTargetMissing(c *check.Case) []check.Finding {
+	f := c.Fit
+	if f == nil {
+		return place.OnlySaid(c, [2]string{"node(s) didn't match pod affinity rules", "it has to be near a pod that is on none of the nodes that would do"})
+	}
+	b := f.Bar(check.ByPodAffinity)
+	if b == nil || len(b.Pods) > 0 {
+		return nil // none, or the others are somewhere: then room there is the question
+	}
+	terms := place.Near(c.Pod)
+	found := check.Finding{
+		Fit:      true,
+		Message:  fmt.Sprintf("it has to be in the same %s as a pod with %s, and no such pod has a node", place.DomainWord(terms[0].TopologyKey), place.SelectorText(terms[0].LabelSelector)),
+		Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: "spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0]", Value: terms[0].TopologyKey + ": " + place.SelectorText(terms[0].LabelSelector)}},
+	}
+	waiting := targetsWaiting(c)
+	switch {
+	case len(waiting) > 0 && slices.ContainsFunc(waiting, func(p *corev1.Pod) bool { return ties(c, p, c.Pod) }):
+		found.Message += fmt.Sprintf("; pod %s would be one, and waits for this one in the same way", wording.Few(place.PodNames(waiting, c.Pod.Namespace)))
+	case len(waiting) > 0:
+		found.Message += fmt.Sprintf("; pod %s would be one, and waits itself", wording.Few(place.PodNames(waiting, c.Pod.Namespace)))
+		found.Advice = fmt.Sprintf("Find out why pod %s waits: berth why pod/%s -n %s.", waiting[0].Name, waiting[0].Name, waiting[0].Namespace)
+	}
+	found.Edits = relaxNear(c)
+	return []check.Finding{found}
+}
+
+// targetsWaiting are pods without a node that it would have to be near.
+func targetsWaiting(c *check.Case) []*corev1.Pod {
+	var out []*corev1.Pod
+	for _, p := range c.Pods {
+		if p.Spec.NodeName == "" && !facts.Ended(p) && p.UID != c.Pod.UID && ties(c, c.Pod, p) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// ties says whether the first pod has to be near ones like the second.
+func ties(c *check.Case, p, to *corev1.Pod) bool {
+	terms := place.PeerTerms(p, place.Near(p))
+	return len(terms) > 0 && !slices.ContainsFunc(terms, func(t place.PeerTerm) bool { return !t.Matches(c.Facts, to) })
+}
+
+// relaxNear makes all terms a wish: one that is left would still tie it.
+func relaxNear(c *check.Case) []edit.Edit {
+	by := place.AsWritten(c)
+	if len(place.Near(by)) != len(place.Near(c.Pod)) {
+		by = c.Pod
+	}
+	rules := by.Spec.Affinity.PodAffinity
+	indexes := make([]int, len(rules.RequiredDuringSchedulingIgnoredDuringExecution))
+	for i := range indexes {
+		indexes[i] = i
+	}
+	return []edit.Edit{{
+		Side: edit.Workload, Cost: 2, Text: "make the pod affinity preferred instead of required",
+		Ops: place.Relaxed("podAffinity", rules.RequiredDuringSchedulingIgnoredDuringExecution, rules.PreferredDuringSchedulingIgnoredDuringExecution, indexes...),
+	}}
+}

@@ -1,0 +1,146 @@
+package l3
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/check"
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/gpustack"
+	"github.com/berth-dev/berth/diagnose/internal/place"
+	"github.com/berth-dev/berth/diagnose/internal/podspec"
+	"github.com/berth-dev/berth/diagnose/internal/queue"
+	"github.com/berth-dev/berth/diagnose/internal/supply"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
+	"github.com/berth-dev/berth/engine/why"
+)
+
+var clusterFullCheck = check.Check{
+	Cause: why.ClusterFull, Layer: check.L3, Owner: check.Scheduler, Stage: check.Place, Rank: 80,
+	Title:   "Every node that matches is full",
+	Meaning: "Nodes of the right kind exist and work, and other pods hold what is asked for.",
+	Remedy:  "Wait until other work ends, ask for less, or add nodes.",
+	Not:     "The request is too large: it would fit on an empty node.",
+	Find:    clusterFull,
+}
+
+func clusterFull(c *check.Case) []check.Finding {
+	if c.Fit == nil {
+		return fullAsSaid(c)
+	}
+	cause, reach := place.RoomCause(c)
+	if cause != why.ClusterFull {
+		return nil
+	}
+	f := c.Fit
+	nodes := place.Shortest(c.Pod, reach)
+	out := check.Finding{Fit: true, Message: fullMessage(c, f, nodes)}
+	for _, n := range nodes[:min(len(nodes), 3)] {
+		out.Evidence = append(out.Evidence, freeEvidence(c, n)...)
+	}
+	if e, until, because, ok := place.Waits(c, nodes, f.PodsLacking()); ok {
+		out.Edits, out.Until, out.Because = append(out.Edits, e), until, because
+	}
+	out.Edits = append(out.Edits, place.Elsewhere(c, f)...)
+	if device, ask := podspec.Device(c.Pod); device != "" && len(nodes) > 0 {
+		if left := ask - nodes[0].ShortOf(device); left*2 >= ask && len(nodes[0].Short) == 1 {
+			if e, ok := place.AsksLess(c, map[string]int64{device: left}); ok {
+				out.Edits = append(out.Edits, e)
+			}
+		}
+	}
+	if e, ok := place.Evicts(c, nodes, f.PodsLacking()); ok {
+		out.Edits = append(out.Edits, e)
+	}
+	device, _ := podspec.Device(c.Pod)
+	if len(nodes) > 0 && !supply.NewNodeWouldSuit(c) && gpustack.WillAdvertise(c.Facts, nodes[0].Node, device) { // else why none is made is for others to say
+		out.Edits = append(out.Edits, place.AddsNodes(c, nodes[0].Node, nodesFor(c, f, nodes[0])))
+	}
+	return []check.Finding{out}
+}
+
+// freeEvidence is what the node has too little free of; where one pod more would fit, what it has of the device.
+func freeEvidence(c *check.Case, n *check.NodeFit) []facts.Evidence {
+	short := n.Short[:min(len(n.Short), 2)]
+	if device, _ := podspec.Device(c.Pod); len(short) == 0 && device != "" {
+		short = []why.Short{{Resource: device}}
+	}
+	var out []facts.Evidence
+	for _, s := range short {
+		out = append(out, facts.Evidence{
+			Object: "node/" + n.Name, Field: fmt.Sprintf("status.allocatable[%q], less what its pods request", s.Resource),
+			Value: why.Quantity(s.Resource, leftFor(c, n, s.Resource)),
+		})
+	}
+	return out
+}
+
+// leftFor is how much of the resource the node has free.
+func leftFor(c *check.Case, n *check.NodeFit, resource string) int64 {
+	if by := n.ShortOf(resource); by > 0 {
+		return podspec.Requested(c.Pod, resource) - by
+	}
+	return podspec.Amount(resource, place.FreeOn(c.Facts, n.Node)[corev1.ResourceName(resource)])
+}
+
+// nodesFor is how many nodes more hold all pods that lack a place.
+func nodesFor(c *check.Case, f *check.Fit, n *check.NodeFit) int {
+	pods := max(f.PodsLacking(), c.Like)
+	return (pods + int(n.Empty) - 1) / int(n.Empty)
+}
+
+func fullMessage(c *check.Case, f *check.Fit, nodes []*check.NodeFit) string {
+	device, ask := podspec.Device(c.Pod)
+	pods := 0
+	var all, free int64
+	for _, n := range nodes {
+		pods += len(c.PodsOn(n.Name))
+		all += podspec.Amount(device, n.Status.Allocatable[corev1.ResourceName(device)])
+		free += max(0, leftFor(c, n, device))
+	}
+	match := fmt.Sprintf("the %d nodes that match", len(nodes))
+	if len(nodes) == 1 {
+		match = "node " + nodes[0].Name + ", the only one that matches,"
+	}
+	who, rest := "the pod asks for", ""
+	switch need, lack := f.PodsNeeded(), f.PodsLacking(); {
+	case need > lack:
+		who, rest = fmt.Sprintf("each of %d pods that start together asks for", need), fmt.Sprintf(": not enough for %d of them", lack)
+	case lack > 1:
+		who = fmt.Sprintf("%d pods find no place, and each asks for", lack)
+	}
+	if device == "" {
+		return fmt.Sprintf("%s %s, and the %s on %s %s too little%s", who, place.AskText(c.Pod), wording.Number(pods, "pod"), match, wording.InNumber(pods, "leaves", "leave"), rest)
+	}
+	return fmt.Sprintf("%s %d %s, and of %d on %s %d %s free%s", who, ask, device, all, match, free, wording.InNumber(free, "is", "are"), rest)
+}
+
+// fullAsSaid goes by the scheduler's words where nodes cannot be seen.
+func fullAsSaid(c *check.Case) []check.Finding {
+	s, ok := place.SaidOf(c)
+	if !ok {
+		return queue.BerthSaid(c, why.ClusterFull)
+	}
+	if c.State != facts.Pending || s.Evicting.Known && s.Evicting.Nobody == 0 || len(s.Lacks()) == 0 {
+		return nil
+	}
+	device, ask := podspec.Device(c.Pod)
+	if device == "" {
+		device = s.Lacks()[0]
+		ask = podspec.Requested(c.Pod, device)
+	}
+	if s.Short(device) == 0 || s.Strands(device) {
+		return nil
+	}
+	out := check.Finding{
+		Message:  fmt.Sprintf("the pod asks for %s %s, and %d of %s %s too little free", why.Quantity(device, ask), device, s.Short(device), wording.Number(s.Nodes, "node"), wording.InNumber(s.Short(device), "has", "have")),
+		Evidence: place.SaidEvidence(c),
+	}
+	if place.TellsSize(c.Facts) && s.Evicting.Known {
+		out.Message = fmt.Sprintf("the pod asks for %s %s, and the %s large enough %s too little free", why.Quantity(device, ask), device, wording.Number(s.Evicting.Nobody, "node")+wording.InNumber(s.Evicting.Nobody, " that is", " that are"), wording.InNumber(s.Evicting.Nobody, "has", "have"))
+	} else {
+		out.Advice = "Wait, ask for less, or ask somebody who may see nodes whether one is that large: the scheduler's words do not tell."
+	}
+	return []check.Finding{out}
+}

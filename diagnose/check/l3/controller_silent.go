@@ -1,0 +1,52 @@
+package l3
+
+import (
+	"fmt"
+
+	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/berth-dev/berth/diagnose/check"
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/life"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
+)
+
+var controllerSilentCheck = check.Check{
+	Cause: "controller-silent", Layer: check.L3, Owner: check.Platform, Stage: check.Create, Rank: 90,
+	Title:   "Nobody makes the pods",
+	Meaning: "The object should have pods by now, nothing is known to forbid them, and its controller neither makes them nor says why. As a rule the controller does not run: kube-controller-manager for Jobs and Deployments, an operator for other kinds.",
+	Remedy:  "Look at the controller of that kind: whether it is installed, runs, and what its log says.",
+	Not:     "There is no room for the pods: they would exist, and be Pending.",
+	Find:    controllerSilent,
+}
+
+func controllerSilent(c *check.Case) []check.Finding {
+	m := c.Owner()
+	if c.State != facts.Absent || c.Like < 1 || c.Now.Sub(m.GetCreationTimestamp().Time) < facts.SilentAfter || c.Edited() || life.Denial(c) != nil || !c.Sees("events", m.GetNamespace()) {
+		return nil
+	}
+	if j, ok := m.(*batchv1.Job); ok && (j.Status.Failed > 0 || ptr.Deref(j.Status.Terminating, 0) > 0) {
+		return nil // it waits before it tries again
+	}
+	for _, o := range c.Children(m) {
+		if o.GetDeletionTimestamp() != nil {
+			return nil // it waits for that pod to go
+		}
+	}
+	r := facts.RefTo(m)
+	for _, e := range c.EventsNamed(r.Kind, r.Namespace, r.Name) {
+		if c.Now.Sub(facts.EventTime(e)) < facts.SilentAfter && e.InvolvedObject.UID == m.GetUID() {
+			return nil
+		}
+	}
+	for _, other := range c.Checks {
+		if other.Stage == check.Create && other.Cause != "controller-silent" && len(other.Find(c)) > 0 {
+			return nil
+		}
+	}
+	return []check.Finding{{
+		Message:  fmt.Sprintf("%s should have made %s, and its controller has neither made them nor said why", r, wording.Pods(c.Like)),
+		Evidence: []facts.Evidence{{Object: r.In(), Field: "metadata.creationTimestamp", Value: m.GetCreationTimestamp().UTC().Format("2006-01-02T15:04:05Z")}},
+	}}
+}

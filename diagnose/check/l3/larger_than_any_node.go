@@ -1,0 +1,148 @@
+package l3
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/check"
+	"github.com/berth-dev/berth/diagnose/edit"
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/place"
+	"github.com/berth-dev/berth/diagnose/internal/podspec"
+	"github.com/berth-dev/berth/diagnose/internal/queue"
+	"github.com/berth-dev/berth/diagnose/internal/supply"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
+	"github.com/berth-dev/berth/engine/why"
+)
+
+var largerThanAnyNodeCheck = check.Check{
+	Cause: why.LargerThanAnyNode, Layer: check.L3, Owner: check.User, Stage: check.Place, Rank: 14,
+	Title:   "One pod asks for more than a whole node has",
+	Meaning: "Even an empty node of the right kind is too small for one pod. Waiting will not help, and nor will evicting others.",
+	Remedy:  "Ask for less per pod and run more pods, or ask for larger nodes.",
+	Not:     "The cluster is full.",
+	Find:    largerThanAnyNode,
+}
+
+func largerThanAnyNode(c *check.Case) []check.Finding {
+	if supply.NewNodeWouldSuit(c) {
+		return nil
+	}
+	if c.Fit == nil {
+		return largerAsSaid(c)
+	}
+	cause, nodes := place.RoomCause(c)
+	if cause != why.LargerThanAnyNode || len(nodes) == 0 {
+		return nil
+	}
+	var out []check.Finding
+	for _, name := range tooMuch(c, nodes) {
+		ask, most, at := podspec.Requested(c.Pod, name), int64(0), ""
+		for _, n := range nodes {
+			if v := place.CouldHave(n.Node, name); v > most {
+				most, at = v, n.Name
+			}
+		}
+		f := check.Finding{Fit: true, Message: fmt.Sprintf("one pod asks for %s %s, and no node has any", why.Quantity(name, ask), name)}
+		if at != "" {
+			f.Message = fmt.Sprintf("one pod asks for %s %s, and the largest node that it may have, %s, has %s", why.Quantity(name, ask), name, at, why.Quantity(name, most))
+			f.Evidence = []facts.Evidence{{Object: "node/" + at, Field: fmt.Sprintf("status.allocatable[%q]", name), Value: why.Quantity(name, most)}}
+			f.Edits = smaller(c, name, ask, most)
+		}
+		if len(c.ConfigMaps) > 0 || supply.Autoscaled(c) {
+			f.Probe = edit.Nothing("a larger node may come") // why it does not is for others to say
+		}
+		out = append(out, f)
+	}
+	if len(out) == 0 && notBroken(c, nodes) && !slices.ContainsFunc(facts.ExtendedOf(c.Pod), func(device string) bool { return place.Gap(c, device) }) {
+		out = append(out, check.Finding{Fit: true, Message: "no node has everything that one pod asks for, even when empty: " + place.AskText(c.Pod)})
+	}
+	return out
+}
+
+// tooMuch are the resources of which the pod asks for more than any of the nodes could have.
+func tooMuch(c *check.Case, nodes []*check.NodeFit) []string {
+	var out []string
+	for _, name := range podspec.Names(podspec.Total(c.Pod, podspec.RequestsOf)) {
+		ask := podspec.Requested(c.Pod, string(name))
+		fits := ask == 0 || place.Gap(c, string(name)) // not its size, but what nodes advertise, is the matter
+		for _, n := range nodes {
+			fits = fits || place.CouldHave(n.Node, string(name)) >= ask
+		}
+		if !fits {
+			out = append(out, string(name))
+		}
+	}
+	return out
+}
+
+// notBroken says whether the nodes have what they should have: else it is not their size that is wrong.
+func notBroken(c *check.Case, nodes []*check.NodeFit) bool {
+	device, _ := podspec.Device(c.Pod)
+	for _, n := range nodes {
+		if device != "" && place.CouldHave(n.Node, device) > podspec.Amount(device, n.Status.Allocatable[corev1.ResourceName(device)]) {
+			return false
+		}
+	}
+	return true
+}
+
+// smaller are ways to ask for no more than the largest node has.
+func smaller(c *check.Case, name string, ask, most int64) []edit.Edit {
+	var out []edit.Edit
+	if podspec.Extended(corev1.ResourceName(name)) {
+		if e, ok := place.Splits(c, name, ask, most); ok {
+			out = append(out, e)
+		}
+	}
+	if e, ok := place.AsksLess(c, map[string]int64{name: most}); ok && podspec.Extended(corev1.ResourceName(name)) {
+		out = append(out, e)
+	} else if ok, e := fitsEmpty(c, name, most); ok {
+		out = append(out, e)
+	}
+	return out
+}
+
+// fitsEmpty asks for nine tenths of the largest node: what runs on every node needs some of it.
+func fitsEmpty(c *check.Case, name string, most int64) (bool, edit.Edit) {
+	part := most / 10 * 9
+	if name == string(corev1.ResourceCPU) && part > 1000 {
+		part -= part % 1000
+	}
+	if name == string(corev1.ResourceMemory) && part > 1<<30 {
+		part -= part % (1 << 30)
+	}
+	e, ok := place.AsksLess(c, map[string]int64{name: part})
+	return ok, e
+}
+
+// largerAsSaid goes by the scheduler's words: from 1.34 on it tells a node that is too small from one that is full.
+func largerAsSaid(c *check.Case) []check.Finding {
+	s, ok := place.SaidOf(c)
+	if !ok {
+		if place.SaidOfNone(c) {
+			return nil
+		}
+		return queue.BerthSaid(c, why.LargerThanAnyNode)
+	}
+	if c.State != facts.Pending || !place.TellsSize(c.Facts) || !s.Evicting.Known || s.Evicting.Nobody > 0 || len(s.Lacks()) == 0 {
+		return nil
+	}
+	device, ask := podspec.Device(c.Pod)
+	if device != "" && s.Short(device) == 0 {
+		return nil
+	}
+	if device != "" && ask == 1 && s.Short(device) == s.Nodes {
+		return nil // a node that cannot have one has none
+	}
+	name := device
+	if name == "" {
+		name, ask = s.Lacks()[0], podspec.Requested(c.Pod, s.Lacks()[0])
+	}
+	return []check.Finding{{
+		Message:  fmt.Sprintf("one pod asks for %s %s, and on %s with too little the scheduler found that it would not fit even if empty", why.Quantity(name, ask), name, wording.InNumber(s.Short(name), "the 1 node", fmt.Sprintf("each of the %d nodes", s.Short(name)))),
+		Evidence: place.SaidEvidence(c),
+	}}
+}

@@ -1,0 +1,144 @@
+package l3
+
+import (
+	"fmt"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/berth-dev/berth/diagnose/check"
+	"github.com/berth-dev/berth/diagnose/edit"
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/life"
+	"github.com/berth-dev/berth/diagnose/internal/place"
+	"github.com/berth-dev/berth/diagnose/internal/podspec"
+)
+
+var limitRangeCheck = check.Check{
+	Cause: "limit-range", Layer: check.L3, Owner: check.User, Stage: check.Create, Rank: 6,
+	Title:   "A LimitRange of the namespace does not allow it",
+	Meaning: "The API server refuses to create the pod, because one container, or the pod, asks for more, or less, than a LimitRange of the namespace lets a single one have.",
+	Remedy:  "Ask for what the LimitRange allows, or have it changed.",
+	Not:     "The quota is used up: a LimitRange is about one pod, whatever others use.",
+	Find:    limitRange,
+}
+
+func limitRange(c *check.Case) []check.Finding {
+	if !life.Wanted(c) {
+		return nil
+	}
+	if !c.Sees("limitranges", c.Pod.Namespace) {
+		if r := life.DeniedBy(c, life.ByLimitRange); r != nil {
+			return []check.Finding{{Message: fmt.Sprintf("a LimitRange of namespace %s does not allow it: %s", c.Pod.Namespace, r.Text), Evidence: []facts.Evidence{r.Evidence}}}
+		}
+		return nil
+	}
+	var out []check.Finding
+	p := place.AsCreated(c)
+	for _, l := range place.LimitRanges(c.Facts, p.Namespace) {
+		for i := range l.Spec.Limits {
+			b := bounds{c: c, l: l, item: i, LimitRangeItem: &l.Spec.Limits[i]}
+			switch b.Type {
+			case corev1.LimitTypeContainer:
+				for _, at := range life.ContainersOf(p) {
+					out = append(out, b.crossed(&at, at.Noun(), at.Resources.Requests, at.Resources.Limits)...)
+				}
+			case corev1.LimitTypePod:
+				out = append(out, b.crossed(nil, "the pod", podspec.Total(p, podspec.RequestsOf), podspec.Total(p, podspec.LimitsOf))...)
+			}
+		}
+	}
+	return out
+}
+
+// bounds is one item of a LimitRange.
+type bounds struct {
+	c    *check.Case
+	l    *corev1.LimitRange
+	item int
+	*corev1.LimitRangeItem
+}
+
+// crossed is what of the item a container, or the pod where it is nil, does not keep.
+func (b *bounds) crossed(at *life.Container, who string, requests, limits corev1.ResourceList) []check.Finding {
+	var out []check.Finding
+	for _, name := range podspec.Names(b.Max) {
+		most := b.Max[name]
+		limit, limited := limits[name]
+		request := requests[name]
+		switch {
+		case limited && limit.Cmp(most) > 0, request.Cmp(most) > 0:
+			asked := limit
+			if asked.Cmp(request) < 0 {
+				asked = request
+			}
+			f := b.finding("max", name, most, fmt.Sprintf("allows at most %s %s per %s, and %s asks for %s", &most, name, b.Type, who, &asked))
+			f.Edits = append(b.lower(at, name, most), b.moved("max", "raise", name, most, asked))
+			out = append(out, f)
+		case !limited:
+			f := b.finding("max", name, most, fmt.Sprintf("allows at most %s %s per %s, and %s sets no limit", &most, name, b.Type, who))
+			if at != nil {
+				f.Edits = []edit.Edit{{Side: edit.Workload, Cost: 2, Text: fmt.Sprintf("give %s a %s limit of %s", who, name, &most), Ops: limiting(b.c, at, name, most)}}
+			}
+			out = append(out, f)
+		}
+	}
+	for _, name := range podspec.Names(b.Min) {
+		least := b.Min[name]
+		request, requested := requests[name]
+		switch {
+		case !requested:
+			out = append(out, b.finding("min", name, least, fmt.Sprintf("wants at least %s %s per %s, and %s requests none", &least, name, b.Type, who)))
+		case request.Cmp(least) < 0:
+			f := b.finding("min", name, least, fmt.Sprintf("wants at least %s %s per %s, and %s requests %s", &least, name, b.Type, who, &request))
+			f.Edits = append(b.lower(at, name, least), b.moved("min", "lower", name, least, request))
+			out = append(out, f)
+		}
+	}
+	for _, name := range podspec.Names(b.MaxLimitRequestRatio) {
+		ratio := b.MaxLimitRequestRatio[name]
+		request, limit := requests[name], limits[name]
+		if request.IsZero() || limit.IsZero() || limit.AsApproximateFloat64() > request.AsApproximateFloat64()*ratio.AsApproximateFloat64() {
+			out = append(out, b.finding("maxLimitRequestRatio", name, ratio, fmt.Sprintf("allows a %s limit of %s times the request, and %s has limit %s and request %s", name, &ratio, who, &limit, &request)))
+		}
+	}
+	return out
+}
+
+func (b *bounds) finding(field string, name corev1.ResourceName, value resource.Quantity, said string) check.Finding {
+	r := facts.RefTo(b.l)
+	return check.Finding{
+		Message:  fmt.Sprintf("LimitRange %s of namespace %s %s", r.Name, r.Namespace, said),
+		Evidence: []facts.Evidence{{Object: r.In(), Field: fmt.Sprintf("spec.limits[%d].%s[%q]", b.item, field, name), Value: value.String()}},
+	}
+}
+
+// lower has the container ask for just what is allowed; of a pod, the one container that asks for it.
+func (b *bounds) lower(at *life.Container, name corev1.ResourceName, to resource.Quantity) []edit.Edit {
+	p := place.AsCreated(b.c)
+	for _, i := range podspec.Requesters(p, name) {
+		if at != nil && p.Spec.Containers[i].Name != at.Name || at == nil && len(podspec.Requesters(p, name)) > 1 {
+			continue
+		}
+		if ops := place.Asking(b.c, i, name, to); len(ops) > 0 {
+			return []edit.Edit{{Side: edit.Workload, Cost: 2, Ops: ops, Text: fmt.Sprintf("ask for %s %s in container %s", &to, name, p.Spec.Containers[i].Name)}}
+		}
+	}
+	return nil
+}
+
+// moved changes the LimitRange so that it lets the pod in.
+func (b *bounds) moved(field, verb string, name corev1.ResourceName, from, to resource.Quantity) edit.Edit {
+	n := b.l.DeepCopy()
+	list := n.Spec.Limits[b.item].Max
+	if field == "min" {
+		list = n.Spec.Limits[b.item].Min
+	}
+	list[name] = to
+	ops := []edit.Op{{Op: "replace", Path: edit.Pointer("spec", "limits", strconv.Itoa(b.item), field, string(name)), Value: to.String()}}
+	return edit.Edit{
+		Side: edit.Cluster, Cost: 3, Set: []facts.Object{n}, Command: edit.PatchLine(n, "json", ops),
+		Text: fmt.Sprintf("%s the %s of %s per %s in LimitRange %s from %s to %s", verb, field, name, b.Type, n.Name, &from, &to),
+	}
+}

@@ -1,0 +1,65 @@
+package l3
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/berth-dev/berth/diagnose/check"
+	"github.com/berth-dev/berth/diagnose/edit"
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/place"
+	"github.com/berth-dev/berth/diagnose/internal/supply"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
+)
+
+var noSuchPoolCheck = check.Check{
+	Cause: "no-such-pool", Layer: check.L3, Owner: check.User, Stage: check.Place, Rank: 11,
+	Title:   "The nodes that are asked for do not exist",
+	Meaning: "The pod's node selector or affinity asks for a label, such as a GPU model or a pool, that no node of this cluster has.",
+	Remedy:  "Ask for nodes that exist, or have such nodes added.",
+	Not:     "The cluster is full.",
+	Find:    noSuchPool,
+}
+
+func noSuchPool(c *check.Case) []check.Finding {
+	if place.Stuck(c) == nil || supply.Autoscaled(c) { // whether one could be made is another question
+		return nil
+	}
+	var out []check.Finding
+	for _, n := range place.Unmet(c) {
+		if _, _, ok := place.NearMiss(c, n); ok || place.OnlyPartitioned(c, n) {
+			continue
+		}
+		have := place.ValuesOf(c.Facts, n.Key)
+		f := check.Finding{
+			Fit:      true,
+			Message:  fmt.Sprintf("the pod asks for %s, and no node has the label %s", n.Text(), n.Key),
+			Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: n.Field(), Value: n.Text()}},
+		}
+		if len(have) > 0 {
+			f.Message = fmt.Sprintf("the pod asks for %s, and no node has it; %s", n.Text(), counts(n.Key, have))
+			for _, v := range place.ByDistance(strings.Join(n.Values, ","), have)[:min(len(have), 3)] {
+				if e, ok := place.Renames(c, n, n.Key, v); ok {
+					e.Cost = edit.CostSmall
+					f.Edits = append(f.Edits, e)
+				}
+			}
+		}
+		if e, ok := place.Drops(c, n); ok {
+			f.Edits = append(f.Edits, e)
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// counts are the values of a label and their nodes, in words.
+func counts(key string, have map[string]int) string {
+	var out []string
+	for v, n := range have {
+		out = append(out, fmt.Sprintf("%d %s %s=%s", n, wording.InNumber(n, "has", "have"), key, v))
+	}
+	slices.Sort(out)
+	return wording.AtMost(5, out)
+}

@@ -1,0 +1,29 @@
+package l3
+
+import (
+	"github.com/berth-dev/berth/diagnose/check"
+	"github.com/berth-dev/berth/diagnose/internal/queue"
+	"github.com/berth-dev/berth/engine/why"
+)
+
+var overQuotaCheck = check.Check{
+	Cause: why.OverQuota, Layer: check.L3, Owner: check.Scheduler, Stage: check.Admit, Rank: 23,
+	Title:   "It may not be evicted, and its queue's quota is used",
+	Meaning: "Work beyond a queue's quota borrows what others may want back. Work that may not be evicted could not give it back, so it has to fit into the quota.",
+	Remedy:  "Say that the work may be evicted, wait until other work of the queue ends, or have the quota raised.",
+	Not:     "The cluster is full.",
+	Find:    overQuota,
+}
+
+// preemptibleKey is where work says whether it may be evicted.
+const preemptibleKey = "berth.dev/preemptible"
+
+func overQuota(c *check.Case) []check.Finding {
+	out := queue.BerthGate(c, why.OverQuota)
+	for i := range out {
+		if c.Fit != nil {
+			out[i].Edits = append(out[i].Edits, queue.BerthRekey(c, preemptibleKey, preemptibleKey, "true", "say that the work may be evicted: "+preemptibleKey+"=true"))
+		}
+	}
+	return out
+}

@@ -1,0 +1,381 @@
+package l3
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/berth-dev/berth/diagnose/check"
+	"github.com/berth-dev/berth/diagnose/edit"
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/life"
+	"github.com/berth-dev/berth/diagnose/internal/place"
+	"github.com/berth-dev/berth/diagnose/internal/podspec"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
+)
+
+var quotaExceededCheck = check.Check{
+	Cause: "quota-exceeded", Layer: check.L3, Owner: check.Scheduler, Stage: check.Create, Rank: 10,
+	Title:   "The namespace's ResourceQuota is used up",
+	Meaning: "The API server refuses to create the pod, because the namespace would then ask for more than a ResourceQuota allows. Nodes may well be idle.",
+	Remedy:  "Raise the quota, ask for less, or wait until other work of the namespace ends.",
+	Not:     "The cluster is full.",
+	Find:    quotaExceeded,
+}
+
+func quotaExceeded(c *check.Case) []check.Finding {
+	if !life.Wanted(c) {
+		return nil
+	}
+	if !c.Sees("resourcequotas", c.Pod.Namespace) {
+		return quotaSaid(c)
+	}
+	var out []check.Finding
+	p := place.AsCreated(c)
+	for _, q := range c.ResourceQuotas {
+		if q.Namespace != p.Namespace || !quotaCounts(q, p) {
+			continue
+		}
+		if f := quotaSilent(c, q, p); f != nil {
+			out = append(out, *f)
+		} else if f := overResourceQuota(c, q, p); f != nil {
+			out = append(out, *f)
+		}
+	}
+	return out
+}
+
+// quotaSaid goes by the refusal, where quotas may not be read.
+func quotaSaid(c *check.Case) []check.Finding {
+	r := life.DeniedBy(c, life.ByQuota)
+	if r == nil {
+		return nil
+	}
+	return []check.Finding{{Message: fmt.Sprintf("quota %s of namespace %s does not allow it: %s", r.Name, c.Pod.Namespace, r.Text), Evidence: []facts.Evidence{r.Evidence}}}
+}
+
+// overResourceQuota compares what one pod more would ask for with what the quota has left.
+func overResourceQuota(c *check.Case, q *corev1.ResourceQuota, p *corev1.Pod) *check.Finding {
+	var said []string
+	f := check.Finding{}
+	var over []corev1.ResourceName
+	raised := q.DeepCopy()
+	patch := []string{}
+	for _, key := range podspec.Names(q.Status.Hard) {
+		hard, used := q.Status.Hard[key], q.Status.Used[key]
+		ask, counted := quotaAsk(p, string(key))
+		after := used.DeepCopy()
+		after.Add(ask)
+		if !counted || ask.IsZero() || after.Cmp(hard) <= 0 {
+			continue
+		}
+		over = append(over, key)
+		wanted := used.DeepCopy()
+		for range max(1, c.Like) {
+			wanted.Add(ask)
+		}
+		raised.Spec.Hard[key], raised.Status.Hard[key] = wanted, wanted
+		patch = append(patch, fmt.Sprintf("%q:%q", key, wanted.String()))
+		said = append(said, fmt.Sprintf("allows %s %s, %s are used, and each pod asks for %s more", &hard, key, &used, &ask))
+		f.Evidence = append(f.Evidence,
+			facts.Evidence{Object: facts.RefTo(q).In(), Field: fmt.Sprintf("status.hard[%q]", key), Value: hard.String()},
+			facts.Evidence{Object: facts.RefTo(q).In(), Field: fmt.Sprintf("status.used[%q]", key), Value: used.String()})
+		f.Edits = append(f.Edits, quotaLess(c, q, key, p)...)
+	}
+	if len(over) == 0 {
+		return nil
+	}
+	f.Message = fmt.Sprintf("quota %s of namespace %s %s", q.Name, q.Namespace, strings.Join(said, "; it "))
+	f.Evidence = append(f.Evidence, quotaHolders(c, over[0])...)
+	if len(over) > 1 {
+		f.Edits = nil // asking for less of one thing does not help
+	}
+	f.Edits = append(f.Edits, fewerInQuota(c, q, p)...)
+	words := make([]string, len(over))
+	for i, key := range over {
+		hard, wanted := q.Status.Hard[key], raised.Spec.Hard[key]
+		words[i] = fmt.Sprintf("%s of quota %s from %s to %s", key, q.Name, &hard, &wanted)
+	}
+	f.Edits = append(f.Edits, edit.Edit{
+		Side: edit.Cluster, Text: "raise " + strings.Join(words, " and "), Set: []facts.Object{raised}, Cost: 3,
+		Command: fmt.Sprintf("kubectl patch resourcequota %s -n %s -p '{\"spec\":{\"hard\":{%s}}}'", q.Name, q.Namespace, strings.Join(patch, ",")),
+	})
+	return &f
+}
+
+// quotaSilent is of a quota that refuses because it cannot be counted: the pod does not say what it counts, or nobody
+// has counted yet.
+func quotaSilent(c *check.Case, q *corev1.ResourceQuota, p *corev1.Pod) *check.Finding {
+	if len(q.Status.Hard) == 0 && len(q.Spec.Hard) > 0 {
+		if c.Now.Sub(q.CreationTimestamp.Time) < life.Patience {
+			return nil
+		}
+		return &check.Finding{
+			Owner:    check.Platform,
+			Message:  fmt.Sprintf("quota %s of namespace %s has no status: nobody has counted what is used, so nothing is let in", q.Name, q.Namespace),
+			Evidence: []facts.Evidence{{Object: facts.RefTo(q).In(), Field: "status.hard", Value: ""}},
+			Advice:   "Look at kube-controller-manager, which counts what quotas have used.",
+		}
+	}
+	for _, key := range podspec.Names(q.Status.Hard) {
+		limits, name, required := mustSay(string(key))
+		if !required {
+			continue
+		}
+		for _, at := range life.ContainersOf(p) {
+			list := at.Resources.Requests
+			if limits {
+				list = at.Resources.Limits
+			}
+			if _, ok := list[name]; ok {
+				continue
+			}
+			f := &check.Finding{
+				Owner:    check.User,
+				Message:  fmt.Sprintf("quota %s of namespace %s counts %s, and %s does not say how much it needs", q.Name, q.Namespace, key, at.Noun()),
+				Evidence: []facts.Evidence{{Object: facts.RefTo(q).In(), Field: fmt.Sprintf("status.hard[%q]", key), Value: quantityText(q.Status.Hard[key])}},
+				Advice:   fmt.Sprintf("Give every container a value for %s, or let a LimitRange of the namespace give a default.", key),
+			}
+			if request, ok := at.Resources.Requests[name]; ok && limits {
+				f.Edits = []edit.Edit{{
+					Side: edit.Workload, Cost: 2, Text: fmt.Sprintf("give %s a %s limit of %s, as it requests", at.Noun(), name, &request),
+					Ops: limiting(c, &at, name, request),
+				}}
+			}
+			return f
+		}
+	}
+	return nil
+}
+
+func quantityText(q resource.Quantity) string { return q.String() }
+
+// mustSay says whether every container has to give a value for the quota's key, and which.
+func mustSay(key string) (limits bool, name corev1.ResourceName, required bool) {
+	switch key {
+	case "cpu", "requests.cpu", "limits.cpu":
+		name = corev1.ResourceCPU
+	case "memory", "requests.memory", "limits.memory":
+		name = corev1.ResourceMemory
+	default:
+		return false, "", false
+	}
+	return strings.HasPrefix(key, "limits."), name, true
+}
+
+// quotaLess offers to ask for what the quota has left, where one container asks for it and that is more than nothing.
+func quotaLess(c *check.Case, q *corev1.ResourceQuota, key corev1.ResourceName, p *corev1.Pod) []edit.Edit {
+	name := corev1.ResourceName(strings.TrimPrefix(string(key), "requests."))
+	who := podspec.Requesters(p, name)
+	hard, used := q.Status.Hard[key], q.Status.Used[key]
+	left := hard.DeepCopy()
+	left.Sub(used)
+	each := left.Value() / int64(max(1, c.Like))
+	if !podspec.Extended(name) || len(who) != 1 || each < 1 {
+		return nil
+	}
+	amount := *resource.NewQuantity(each, resource.DecimalSI)
+	return []edit.Edit{{
+		Side: edit.Workload, Cost: 2, Ops: place.Asking(c, who[0], name, amount), Assumes: "the work can do with less",
+		Text: fmt.Sprintf("ask for %s %s a pod, which is what quota %s has left", &amount, name, q.Name),
+	}}
+}
+
+// fewerInQuota offers to run as many pods as the quota allows, where that is some and they need not start together.
+func fewerInQuota(c *check.Case, q *corev1.ResourceQuota, p *corev1.Pod) []edit.Edit {
+	if c.GangOf(p) != "" || c.Like < 1 {
+		return nil
+	}
+	have := 0
+	for _, o := range c.Children(c.Owner()) {
+		if pod, ok := o.(*corev1.Pod); ok && !facts.Ended(pod) && pod.DeletionTimestamp == nil {
+			have++
+		}
+	}
+	can := have + quotaRoom(q, p, c.Like)
+	if can < 1 || can >= have+c.Like {
+		return nil
+	}
+	e := edit.Edit{Side: edit.Workload, Cost: 2, Assumes: "the work can do with fewer pods at a time"}
+	r := facts.RefTo(c.Top)
+	count := int32(can)
+	switch m := c.Owner().(type) {
+	case *batchv1.Job:
+		n := m.DeepCopy()
+		n.Spec.Parallelism = &count
+		if c.Top.GetUID() != m.UID || m.Spec.Completions != nil && m.Spec.CompletionMode != nil && *m.Spec.CompletionMode == batchv1.IndexedCompletion && *m.Spec.Completions != 1 {
+			return nil // its pods number each other, or another object sets it
+		}
+		e.Set, e.Text = []facts.Object{n}, fmt.Sprintf("run %s of %s at a time", wording.Pods(can), r)
+		e.Command = fmt.Sprintf("kubectl patch job %s -n %s -p '{\"spec\":{\"parallelism\":%d}}'", r.Name, r.Namespace, can)
+	case *appsv1.ReplicaSet:
+		n := m.DeepCopy()
+		n.Spec.Replicas = &count
+		e.Set = []facts.Object{n}
+		if d, ok := c.Top.(*appsv1.Deployment); ok {
+			n := d.DeepCopy()
+			n.Spec.Replicas = &count
+			e.Set = append(e.Set, n)
+		} else if c.Top.GetUID() != m.UID {
+			return nil
+		}
+		e.Text = fmt.Sprintf("scale %s to %d", r, can)
+		e.Command = fmt.Sprintf("kubectl scale %s %s -n %s --replicas=%d", strings.ToLower(r.Kind), r.Name, r.Namespace, can)
+	default:
+		return nil
+	}
+	return []edit.Edit{e}
+}
+
+// quotaRoom is how many pods like this one the quota still lets in, up to most.
+func quotaRoom(q *corev1.ResourceQuota, p *corev1.Pod, most int) int {
+	for n := range most {
+		for key, hard := range q.Status.Hard {
+			ask, counted := quotaAsk(p, string(key))
+			if !counted || ask.IsZero() {
+				continue
+			}
+			after := q.Status.Used[key].DeepCopy()
+			for range n + 1 {
+				after.Add(ask)
+			}
+			if after.Cmp(hard) > 0 {
+				return n
+			}
+		}
+	}
+	return most
+}
+
+// quotaHolders are the owners of the namespace's pods that use most of the quota's key.
+func quotaHolders(c *check.Case, key corev1.ResourceName) []facts.Evidence {
+	sums := make(map[string]*resource.Quantity)
+	for _, p := range c.Pods {
+		ask, counted := quotaAsk(p, string(key))
+		if p.Namespace != c.Pod.Namespace || facts.Ended(p) || !counted || ask.IsZero() {
+			continue
+		}
+		var top facts.Object = p
+		for up := c.Controller(p); up != nil; up = c.Controller(up) {
+			top = up
+		}
+		at := facts.RefTo(top).In()
+		if sums[at] == nil {
+			sums[at] = &resource.Quantity{}
+		}
+		sums[at].Add(ask)
+	}
+	var out []facts.Evidence
+	for at, sum := range sums {
+		out = append(out, facts.Evidence{Object: at, Field: string(key), Value: sum.String()})
+	}
+	slices.SortFunc(out, func(a, b facts.Evidence) int {
+		return cmp.Or(sums[b.Object].Cmp(*sums[a.Object]), strings.Compare(a.Object, b.Object))
+	})
+	return out[:min(3, len(out))]
+}
+
+// quotaAsk is what the pod adds to the use of a quota's key; counted is false for keys that pods do not change.
+func quotaAsk(p *corev1.Pod, key string) (amount resource.Quantity, counted bool) {
+	if key == "pods" || key == "count/pods" {
+		return *resource.NewQuantity(1, resource.DecimalSI), true
+	}
+	if name, ok := strings.CutPrefix(key, "limits."); ok {
+		amount, counted = podspec.Total(p, podspec.LimitsOf)[corev1.ResourceName(name)]
+		return amount, counted
+	}
+	name, prefixed := strings.CutPrefix(key, "requests.")
+	switch {
+	case name == "cpu", name == "memory", name == "ephemeral-storage", strings.HasPrefix(name, "hugepages-"):
+	case prefixed && podspec.Extended(corev1.ResourceName(name)):
+	default:
+		return resource.Quantity{}, false
+	}
+	amount, counted = podspec.Total(p, podspec.RequestsOf)[corev1.ResourceName(name)]
+	return amount, counted
+}
+
+// quotaCounts says whether the pod is in all scopes of the quota.
+func quotaCounts(q *corev1.ResourceQuota, p *corev1.Pod) bool {
+	for _, s := range q.Spec.Scopes {
+		if !inScope(p, corev1.ScopedResourceSelectorRequirement{ScopeName: s, Operator: corev1.ScopeSelectorOpExists}) {
+			return false
+		}
+	}
+	if q.Spec.ScopeSelector != nil {
+		for _, s := range q.Spec.ScopeSelector.MatchExpressions {
+			if !inScope(p, s) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func inScope(p *corev1.Pod, s corev1.ScopedResourceSelectorRequirement) bool {
+	ends := p.Spec.ActiveDeadlineSeconds != nil && *p.Spec.ActiveDeadlineSeconds >= 0
+	switch s.ScopeName {
+	case corev1.ResourceQuotaScopeTerminating:
+		return ends
+	case corev1.ResourceQuotaScopeNotTerminating:
+		return !ends
+	case corev1.ResourceQuotaScopeBestEffort:
+		return bestEffort(p)
+	case corev1.ResourceQuotaScopeNotBestEffort:
+		return !bestEffort(p)
+	case corev1.ResourceQuotaScopePriorityClass:
+		class := p.Spec.PriorityClassName
+		switch s.Operator {
+		case corev1.ScopeSelectorOpIn:
+			return class != "" && slices.Contains(s.Values, class)
+		case corev1.ScopeSelectorOpNotIn:
+			return !slices.Contains(s.Values, class)
+		case corev1.ScopeSelectorOpDoesNotExist:
+			return class == ""
+		}
+		return class != ""
+	case corev1.ResourceQuotaScopeCrossNamespacePodAffinity:
+		return affinityAcross(p)
+	}
+	return false
+}
+
+// bestEffort says whether no container says anything of CPU or memory.
+func bestEffort(p *corev1.Pod) bool {
+	for _, c := range slices.Concat(p.Spec.Containers, p.Spec.InitContainers) {
+		for _, list := range []corev1.ResourceList{c.Resources.Requests, c.Resources.Limits} {
+			if !list.Cpu().IsZero() || !list.Memory().IsZero() {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// affinityAcross says whether a rule between pods names other namespaces.
+func affinityAcross(p *corev1.Pod) bool {
+	a := p.Spec.Affinity
+	if a == nil {
+		return false
+	}
+	var terms []corev1.PodAffinityTerm
+	if a.PodAffinity != nil {
+		terms = append(terms, a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution...)
+		for _, w := range a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution {
+			terms = append(terms, w.PodAffinityTerm)
+		}
+	}
+	if a.PodAntiAffinity != nil {
+		terms = append(terms, a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution...)
+		for _, w := range a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution {
+			terms = append(terms, w.PodAffinityTerm)
+		}
+	}
+	return slices.ContainsFunc(terms, func(t corev1.PodAffinityTerm) bool { return len(t.Namespaces) > 0 || t.NamespaceSelector != nil })
+}

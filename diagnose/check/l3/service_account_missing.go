@@ -1,0 +1,42 @@
+package l3
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/berth-dev/berth/diagnose/check"
+	"github.com/berth-dev/berth/diagnose/edit"
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/life"
+	"github.com/berth-dev/berth/diagnose/internal/place"
+)
+
+var serviceAccountMissingCheck = check.Check{
+	Cause: "service-account-missing", Layer: check.L3, Owner: check.User, Stage: check.Create, Rank: 2,
+	Title:   "The pod names a service account that does not exist",
+	Meaning: "The API server refuses to create a pod whose serviceAccountName is not the name of a ServiceAccount in its namespace.",
+	Remedy:  "Create the service account, or name one that exists.",
+	Find:    serviceAccountMissing,
+}
+
+// serviceAccountMissing goes by the refusal: service accounts are not read.
+func serviceAccountMissing(c *check.Case) []check.Finding {
+	r := life.DeniedBy(c, life.ByServiceAccount)
+	name := cmp.Or(c.Pod.Spec.ServiceAccountName, "default")
+	if r == nil || !life.Wanted(c) || r.Name != name {
+		return nil // the pod names another by now
+	}
+	f := check.Finding{
+		Message:  fmt.Sprintf("there is no service account %s in namespace %s, which the pod names", name, c.Pod.Namespace),
+		Evidence: []facts.Evidence{r.Evidence},
+		Advice:   fmt.Sprintf("Create it (kubectl create serviceaccount %s -n %s), or name one that exists.", name, c.Pod.Namespace),
+	}
+	if name != "default" {
+		ops := []edit.Op{{Op: "replace", Path: "/spec/serviceAccountName", Value: "default"}}
+		if place.Written(c).Spec.DeprecatedServiceAccount != "" {
+			ops = append(ops, edit.Op{Op: "replace", Path: "/spec/serviceAccount", Value: "default"})
+		}
+		f.Edits = []edit.Edit{{Side: edit.Workload, Cost: 2, Text: "name service account default, which every namespace has", Ops: ops, Assumes: "the work needs no rights of its own"}}
+	}
+	return []check.Finding{f}
+}

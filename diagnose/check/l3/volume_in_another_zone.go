@@ -1,0 +1,99 @@
+package l3
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/check"
+	"github.com/berth-dev/berth/diagnose/edit"
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/place"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
+	"github.com/berth-dev/berth/engine/why"
+)
+
+var volumeInAnotherZoneCheck = check.Check{
+	Cause: "volume-in-another-zone", Layer: check.L3, Owner: check.Storage, Stage: check.Place, Rank: 19,
+	Title:   "Its volume is where no suitable node has room",
+	Meaning: "A volume that the pod uses can be reached from some nodes only, often those of one zone. The nodes with what else it needs are elsewhere.",
+	Remedy:  "Copy the data to a volume in the zone of the GPUs, or get GPUs in the zone of the volume.",
+	Not:     "There are no GPUs left.",
+	Find:    volumeElsewhere,
+}
+
+func volumeElsewhere(c *check.Case) []check.Finding {
+	f := c.Fit
+	if f == nil {
+		return place.OnlySaid(c,
+			[2]string{"node(s) didn't match PersistentVolume's node affinity", "a volume of its own can be reached from none of the nodes that would do"},
+			[2]string{"node(s) had no available volume zone", "a volume of its own is in another zone than the nodes that would do"},
+		)
+	}
+	var out []check.Finding
+	for _, v := range place.VolumesOf(c.Facts, c.Pod) {
+		if !v.Bound() {
+			continue
+		}
+		if pv := place.VolumeNamed(c.Facts, v.Claim.Spec.VolumeName); pv != nil {
+			if lost := outOfReach(c, pv); len(lost) > 0 {
+				out = append(out, volumeApart(c, &v, pv, lost))
+			}
+		}
+	}
+	return out
+}
+
+// outOfReach are the nodes that would hold the pod if the volume were there.
+func outOfReach(c *check.Case, pv *corev1.PersistentVolume) []*corev1.Node {
+	var out []*corev1.Node
+	for i := range c.Fit.Nodes {
+		n := &c.Fit.Nodes[i]
+		if n.Empty > 0 && len(n.Barred) == 0 && onlyVolumes(n.Removed) && !place.Reaches(pv, n.Node) {
+			out = append(out, n.Node)
+		}
+	}
+	return out
+}
+
+// onlyVolumes says whether nothing but volumes and its own choice of a zone keeps the pod from a node.
+func onlyVolumes(removed []why.Clause) bool {
+	for _, r := range removed {
+		if r.Kind != why.ByNodeSet {
+			return false
+		}
+	}
+	return true
+}
+
+func volumeApart(c *check.Case, v *place.PodVolume, pv *corev1.PersistentVolume, lost []*corev1.Node) check.Finding {
+	key, values := place.PlaceOf(pv)
+	there := 0
+	for _, n := range c.Nodes {
+		if place.Reaches(pv, n) {
+			there++
+		}
+	}
+	anywhere := pv.DeepCopy()
+	anywhere.Spec.NodeAffinity, anywhere.Labels = nil, nil
+	where := "other nodes"
+	if key != "" {
+		where = place.DomainWord(key) + " " + strings.Join(values, ", ")
+	}
+	found := check.Finding{
+		Fit: true,
+		Message: fmt.Sprintf("volume %s of claim %s is in %s, where %s can reach it and none has a place for the pod; %s elsewhere, such as %s, would hold it",
+			pv.Name, v.Name, where, wording.NodesInWords(there), wording.NodesInWords(len(lost)), lost[0].Name),
+		Evidence: []facts.Evidence{
+			{Object: facts.RefTo(v.Claim).In(), Field: "spec.volumeName", Value: pv.Name},
+			{Object: facts.RefTo(pv).In(), Field: "spec.nodeAffinity", Value: key + "=" + strings.Join(values, ",")},
+		},
+		Probe: &edit.Edit{Side: edit.Cluster, Text: "move volume " + pv.Name, Set: []facts.Object{anywhere}},
+	}
+	if key != "" && key != corev1.LabelHostname && len(values) > 0 {
+		found.Edits = append(found.Edits, edit.Edit{Side: edit.Cluster, Cost: 9, Text: fmt.Sprintf("add a node like %s in %s %s", lost[0].Name, place.DomainWord(key), values[0]),
+			Set: []facts.Object{place.Another(lost[0], map[string]string{key: values[0]})}})
+	}
+	return found
+}

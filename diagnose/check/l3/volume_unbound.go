@@ -1,0 +1,156 @@
+package l3
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/check"
+	"github.com/berth-dev/berth/diagnose/edit"
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/life"
+	"github.com/berth-dev/berth/diagnose/internal/place"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
+)
+
+var volumeUnboundCheck = check.Check{
+	Cause: "volume-unbound", Layer: check.L3, Owner: check.Storage, Stage: check.Place, Rank: 18,
+	Title:   "A volume claim has no volume",
+	Meaning: "The pod uses a PersistentVolumeClaim that does not exist, or that has no volume and will get none by the pod's having a node. Until then no node is looked for. A claim that waits for its first consumer is as it should be.",
+	Remedy:  "Look at the claim's events: the storage class may not exist, or its provisioner may fail.",
+	Not:     "The cluster is full: nodes were not looked at.",
+	Find:    volumeUnbound,
+}
+
+func volumeUnbound(c *check.Case) []check.Finding {
+	if !c.Waits() {
+		return nil
+	}
+	if !c.Sees("persistentvolumeclaims", c.Pod.Namespace) {
+		return unboundSaid(c)
+	}
+	var out []check.Finding
+	for _, v := range place.VolumesOf(c.Facts, c.Pod) {
+		if f := unbound(c, &v); f != nil {
+			out = append(out, *f)
+		}
+	}
+	return out
+}
+
+// unboundSaid goes by the scheduler's words where claims may not be seen.
+func unboundSaid(c *check.Case) []check.Finding {
+	said, ok := place.SaidOf(c)
+	if !ok || !strings.Contains(said.Whole, "unbound immediate PersistentVolumeClaims") && !strings.Contains(said.Whole, "persistentvolumeclaim") {
+		return nil
+	}
+	return []check.Finding{{Message: "one of its volume claims has no volume: " + said.Whole}}
+}
+
+// unbound says what keeps the pod from one of its claims, nil if nothing.
+func unbound(c *check.Case, v *place.PodVolume) *check.Finding {
+	if v.Claim == nil {
+		return noClaim(c, v)
+	}
+	claim, class := v.Claim, place.ClassOf(v.Claim)
+	say := func(owner check.Owner, format string, a ...any) *check.Finding {
+		return &check.Finding{Owner: owner, Message: fmt.Sprintf(format, a...), Evidence: claimEvidence(c, claim)}
+	}
+	switch {
+	case claim.Status.Phase == corev1.ClaimLost:
+		return say(check.Storage, "claim %s has lost its volume %s", claim.Name, claim.Spec.VolumeName)
+	case claim.DeletionTimestamp != nil:
+		return say(check.User, "claim %s is being deleted", claim.Name)
+	case v.Bound() && c.Sees("persistentvolumes", "") && place.VolumeNamed(c.Facts, claim.Spec.VolumeName) == nil:
+		return say(check.Storage, "claim %s is bound to volume %s, which does not exist", claim.Name, claim.Spec.VolumeName)
+	case v.Bound():
+		return nil
+	case claim.Spec.VolumeName != "":
+		return soon(c, claim, say(check.Storage, "claim %s asks for volume %s and is not bound to it yet", claim.Name, claim.Spec.VolumeName))
+	case class == "":
+		return otherClass(c, claim, say(check.User, "claim %s has no volume and names no storage class that would make one", claim.Name))
+	case !c.Sees("storageclasses.storage.k8s.io", ""):
+		return nil
+	case place.StorageClassNamed(c.Facts, class) == nil:
+		return otherClass(c, claim, say(check.User, "claim %s asks for storage class %s, which does not exist", claim.Name, class))
+	case !place.WaitsForPod(place.StorageClassNamed(c.Facts, class)):
+		return soon(c, claim, say(check.Storage, "claim %s has no volume, %s after it was made; storage class %s makes them at once%s", claim.Name, wording.RoundAge(c.Now.Sub(claim.CreationTimestamp.Time)), class, complaint(c, claim)))
+	case place.StorageClassNamed(c.Facts, class).Provisioner == "kubernetes.io/no-provisioner" && !anyVolume(c, claim):
+		return say(check.Storage, "claim %s needs a volume of storage class %s that was made by hand, and none that is free is large enough", claim.Name, class)
+	case complaint(c, claim) != "":
+		return say(check.Storage, "claim %s gets no volume%s", claim.Name, complaint(c, claim))
+	}
+	return nil
+}
+
+// noClaim words a claim that is not there.
+func noClaim(c *check.Case, v *place.PodVolume) *check.Finding {
+	if v.Own {
+		if !c.Exists || c.Age() < life.Patience {
+			return nil // made with the pod, or right after it
+		}
+		return &check.Finding{Owner: check.Platform, Message: fmt.Sprintf("claim %s, which is made for the pod, does not exist", v.Name)}
+	}
+	f := &check.Finding{Owner: check.User, Message: fmt.Sprintf("claim %s does not exist in namespace %s", v.Name, c.Pod.Namespace),
+		Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: fmt.Sprintf("spec.volumes[%d].persistentVolumeClaim.claimName", v.Index), Value: v.Name}},
+		Advice:   "Make the claim, or name one that exists."}
+	for _, other := range c.PersistentVolumeClaims {
+		if other.Namespace == c.Pod.Namespace && place.Misspelt(v.Name, other.Name) {
+			f.Edits = append(f.Edits, edit.Edit{Side: edit.Workload, Cost: 1, Text: fmt.Sprintf("use claim %s, which exists, instead of %s", other.Name, v.Name),
+				Ops: []edit.Op{{Op: "replace", Path: edit.Pointer("spec", "volumes", fmt.Sprint(v.Index), "persistentVolumeClaim", "claimName"), Value: other.Name}}})
+		}
+	}
+	slices.SortFunc(f.Edits, func(a, b edit.Edit) int { return strings.Compare(a.Text, b.Text) })
+	return f
+}
+
+// soon is calm about a claim that is young.
+func soon(c *check.Case, claim *corev1.PersistentVolumeClaim, f *check.Finding) *check.Finding {
+	if c.Now.Sub(claim.CreationTimestamp.Time) < life.Patience && complaint(c, claim) == "" {
+		f.Calm, f.Message = true, fmt.Sprintf("the volume of claim %s is being made", claim.Name)
+	}
+	return f
+}
+
+// otherClass offers classes that exist.
+func otherClass(c *check.Case, claim *corev1.PersistentVolumeClaim, f *check.Finding) *check.Finding {
+	for _, class := range place.ClassesFor(c.Facts, place.ClassOf(claim)) {
+		f.Edits = append(f.Edits, place.ClaimAnew(claim, class))
+	}
+	return f
+}
+
+// complaint is what was last said about making the volume, with a colon before it; "": nothing.
+func complaint(c *check.Case, claim *corev1.PersistentVolumeClaim) string {
+	if all := c.EventsOf(claim, "ProvisioningFailed"); len(all) > 0 {
+		return ": " + wording.OneLine(all[0].Message)
+	}
+	return ""
+}
+
+// anyVolume says whether a volume that nobody has would do for the claim.
+func anyVolume(c *check.Case, claim *corev1.PersistentVolumeClaim) bool {
+	if !c.Sees("persistentvolumes", "") {
+		return true
+	}
+	wants := claim.Spec.Resources.Requests[corev1.ResourceStorage]
+	return slices.ContainsFunc(c.PersistentVolumes, func(pv *corev1.PersistentVolume) bool {
+		has := pv.Spec.Capacity[corev1.ResourceStorage]
+		ref := pv.Spec.ClaimRef
+		free := ref == nil || ref.Namespace == claim.Namespace && ref.Name == claim.Name
+		return free && pv.Spec.StorageClassName == place.ClassOf(claim) && has.Cmp(wants) >= 0 && pv.Status.Phase != corev1.VolumeReleased
+	})
+}
+
+func claimEvidence(c *check.Case, claim *corev1.PersistentVolumeClaim) []facts.Evidence {
+	out := []facts.Evidence{
+		{Object: facts.RefTo(claim).In(), Field: "status.phase", Value: string(claim.Status.Phase)},
+		{Object: facts.RefTo(claim).In(), Field: "spec.storageClassName", Value: place.ClassOf(claim)},
+	}
+	for _, e := range c.EventsOf(claim, "ProvisioningFailed") {
+		return append(out, facts.Evidence{Object: facts.RefTo(claim).In(), Field: "event ProvisioningFailed", Value: wording.OneLine(e.Message)})
+	}
+	return out
+}

@@ -1,0 +1,106 @@
+package l4
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/berth-dev/berth/diagnose/check"
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/gpustack"
+	"github.com/berth-dev/berth/diagnose/internal/life"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
+)
+
+var containerCreateErrorCheck = check.Check{
+	Cause: "container-create-error", Layer: check.L4, Owner: check.ML, Stage: check.Start, Rank: 40,
+	Title:   "The runtime cannot create or start the container",
+	Meaning: "The pod has its node and its image, and the container does not start: its command is not in the image, its settings contradict each other, or the node's runtime or network fails.",
+	Remedy:  "Correct the command or the security settings where the message names them; else have the node's runtime or network repaired.",
+	Find:    containerCreateError,
+}
+
+func containerCreateError(c *check.Case) []check.Finding {
+	if c.State != facts.Starting && c.State != facts.Running && c.State != facts.Failed {
+		return nil
+	}
+	for _, k := range life.ContainersOf(c.Pod) {
+		if f, ok := notCreated(c, &k); ok {
+			return []check.Finding{f}
+		}
+	}
+	return noSandbox(c)
+}
+
+// noSandbox is about what comes before all containers: the pod's network and its place on the node.
+func noSandbox(c *check.Case) []check.Finding {
+	all := life.Troubles(c, "FailedCreatePodSandBox", "NetworkNotReady", "FailedCreatePodContainer")
+	if len(all) == 0 || wording.Mentions(all[0].Message, "no runtime for", "runtime handler", "nvidia-container-runtime") {
+		return nil // the latter is runtime-handler-missing
+	}
+	e := all[0]
+	return []check.Finding{{
+		Message:  fmt.Sprintf("node %s cannot make a sandbox for pod %s: %s", c.Pod.Spec.NodeName, c.Pod.Name, wording.Shortened(e.Message, 200)),
+		Evidence: []facts.Evidence{life.Shown(e)}, Layer: check.L2, Owner: check.Platform,
+		Advice: fmt.Sprintf("Have the container runtime and the network plugin of node %s looked at.", c.Pod.Spec.NodeName),
+	}}
+}
+
+// notCreated words a container that the runtime did not start.
+func notCreated(c *check.Case, k *life.Container) (check.Finding, bool) {
+	w := k.Waits("CreateContainerError", "CreateContainerConfigError", "RunContainerError", "PreCreateHookError", "PreStartHookError", "PostStartHookError")
+	t := k.Ended()
+	started := t == nil || t.Reason != "StartError" && t.Reason != "ContainerCannotRun"
+	if w == nil && (started || k.Status.State.Running != nil) {
+		return check.Finding{}, false
+	}
+	text := k.Words()
+	if _, ok := gpustack.RefusedCUDA(text); ok {
+		return check.Finding{}, false // cuda-newer-than-driver
+	}
+	if w != nil && w.Reason == "CreateContainerConfigError" {
+		if _, ok := parseMissing(c.Pod, text); ok {
+			return check.Finding{}, false // config-missing
+		}
+	}
+	what, owner := createFailure(text)
+	layer := check.L4
+	if owner == check.Platform {
+		layer = check.L2
+	}
+	return check.Finding{
+		Layer:    layer,
+		Message:  fmt.Sprintf("%s of pod %s does not start: %s", k.Noun(), c.Pod.Name, what),
+		Evidence: []facts.Evidence{k.Said(c.Pod, wording.Shortened(strings.ReplaceAll(strings.TrimSpace(text), "\n", " "), 300))},
+		Owner:    owner,
+	}, true
+}
+
+// complaint is the part of the runtime's words that says what is wrong: who called whom before it is left out.
+func complaint(text string) string {
+	line := wording.LastLine(text)
+	if at := strings.Index(line, "exec: "); at >= 0 {
+		line = line[at:]
+	}
+	if r := []rune(line); len(r) > 160 {
+		line = "..." + string(r[len(r)-160:])
+	}
+	return strings.TrimSuffix(line, ": unknown")
+}
+
+// createFailure says in words why a container was not started, and whose it is.
+func createFailure(text string) (string, check.Owner) {
+	line := complaint(text)
+	switch {
+	case wording.Mentions(text, "executable file not found", "no such file or directory", "permission denied: unknown", "is a directory"):
+		return "its command is not in the image: " + line, check.ML
+	case wording.Mentions(text, "runasnonroot", "run as root", "non-numeric user"):
+		return "the image runs as root and the pod forbids that: " + line, check.User
+	case wording.Mentions(text, "nvml error", "nvidia-container-cli", "driver not loaded"):
+		return "NVIDIA's container hook failed: " + line, check.Platform
+	case wording.Mentions(text, "subpath"):
+		return "a subPath cannot be mounted: " + line, check.User
+	case wording.Mentions(text, "failed to reserve container name", "deadline exceeded", "failed to create containerd task", "failed to generate container"):
+		return "the node's container runtime failed: " + line, check.Platform
+	}
+	return line, check.ML
+}

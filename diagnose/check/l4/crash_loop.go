@@ -1,0 +1,136 @@
+package l4
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/berth-dev/berth/diagnose/check"
+	"github.com/berth-dev/berth/diagnose/edit"
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/life"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
+)
+
+var crashLoopCheck = check.Check{
+	Cause: "crash-loop", Layer: check.L4, Owner: check.ML, Stage: check.Run, Rank: 40,
+	Title:   "The program starts and fails, again and again",
+	Meaning: "The pod was placed and its container started, and the program ended with an error. The kubelet, or the Job, starts it again after a growing pause, which looks like waiting.",
+	Remedy:  "Read the log of the last instance (kubectl logs --previous) and correct the program or its settings.",
+	Not:     "It is Pending for lack of GPUs.",
+	Find:    crashLoop,
+}
+
+// calmAfter is how long a container has to run for the kubelet to forget its crashes.
+const calmAfter = 10 * time.Minute
+
+func crashLoop(c *check.Case) []check.Finding {
+	if c.State != facts.Starting && c.State != facts.Running && c.State != facts.Failed {
+		return nil
+	}
+	for _, k := range life.ContainersOf(c.Pod) {
+		if t := crashed(c, &k); t != nil {
+			return []check.Finding{crash(c, &k, t)}
+		}
+	}
+	return nil
+}
+
+// crashed is how the container ended, where it fails again and again, or for good; nil: it does not.
+func crashed(c *check.Case, k *life.Container) *corev1.ContainerStateTerminated {
+	t := k.Ended()
+	if t == nil || t.Reason == "StartError" || t.Reason == "ContainerCannotRun" || life.FirstFall(c, k, t) {
+		return nil
+	}
+	switch {
+	case c.State == facts.Failed:
+		if c.Pod.Status.Reason == "" && t.ExitCode != 0 {
+			return t
+		}
+	case k.Waits("CrashLoopBackOff") != nil:
+		return t
+	case k.Status.State.Terminated != nil && t.ExitCode != 0:
+		return t
+	case k.Status.State.Running != nil && t.ExitCode != 0 && k.Status.RestartCount >= 3 && c.Now.Sub(k.Status.State.Running.StartedAt.Time) < calmAfter && t.FinishedAt.Sub(t.StartedAt.Time) < calmAfter:
+		return t
+	}
+	return nil
+}
+
+// crash words how the program ended.
+func crash(c *check.Case, k *life.Container, t *corev1.ContainerStateTerminated) check.Finding {
+	times := fmt.Sprintf("%d times", k.Status.RestartCount)
+	if k.Status.RestartCount == 1 {
+		times = "once"
+	}
+	if c.State == facts.Failed {
+		times = "in " + wording.Number(c.Like, "pod")
+	}
+	f := check.Finding{Evidence: []facts.Evidence{k.Said(c.Pod, fmt.Sprintf("%s, exit code %d, %s", t.Reason, t.ExitCode, wording.Number(k.Status.RestartCount, "restart")))}}
+	log := t.Message + "\n" + life.Tail(c.Facts, c.Pod, k.Name)
+	gpu := outOfGPUMemory(log)
+	limit := k.Resources.Limits[corev1.ResourceMemory]
+	switch {
+	case t.Reason == "OOMKilled":
+		f.Message = fmt.Sprintf("%s of pod %s used more memory than its limit of %s and was killed (%s)", k.Noun(), c.Pod.Name, &limit, times)
+		if !limit.IsZero() {
+			f.Edits = []edit.Edit{moreMemory(c, k, limit)}
+		}
+		f.Advice = "Raise the memory limit, or have the program use less: fewer data loader workers, smaller batches."
+	case gpu != "":
+		f.Message = fmt.Sprintf("%s of pod %s ran out of GPU memory (%s): %s", k.Noun(), c.Pod.Name, times, wording.Shortened(gpu, 120))
+		f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(c.Pod).In(), Field: "log of " + k.Name, Value: wording.Shortened(gpu, 200)})
+		f.Advice = "Use a smaller batch, split the model over more GPUs, or ask for GPUs with more memory."
+	case t.ExitCode == 0:
+		f.Message = fmt.Sprintf("the program of %s in pod %s ends by itself with 0, and is started again each time (%s)", k.Noun(), c.Pod.Name, times)
+		f.Advice = "Work that ends belongs into a Job; a program that should stay must not end."
+	default:
+		f.Message = fmt.Sprintf("%s of pod %s ended with %s (%s)%s", k.Noun(), c.Pod.Name, exitCode(t.ExitCode), times, lastWords(c, k, t))
+	}
+	return f
+}
+
+// lastWords are the end of the message or log that the container left.
+func lastWords(c *check.Case, k *life.Container, t *corev1.ContainerStateTerminated) string {
+	line := wording.LastLine(t.Message)
+	if line == "" {
+		line = wording.LastLine(life.Tail(c.Facts, c.Pod, k.Name))
+	}
+	if line == "" {
+		return ""
+	}
+	return ": " + wording.Shortened(line, 140)
+}
+
+// exitCode is a code with what it usually means.
+func exitCode(n int32) string {
+	known := map[int32]string{126: "the command may not be run", 127: "the command is not in the image", 134: "aborted, as by NCCL's watchdog", 137: "killed", 139: "a memory fault", 143: "told to stop", 255: "lost with its node"}
+	if s := known[n]; s != "" {
+		return fmt.Sprintf("exit code %d: %s", n, s)
+	}
+	return fmt.Sprintf("exit code %d", n)
+}
+
+// moreMemory doubles the limit, and the request where it is the same; more than once where the pod itself says that it
+// needs more, as those of Berth's own fleet do.
+func moreMemory(c *check.Case, k *life.Container, limit resource.Quantity) edit.Edit {
+	const annotation = "sim.berth.dev/memory"
+	double, assumes := limit.DeepCopy(), "twice the memory is enough"
+	double.Add(limit)
+	if need, err := resource.ParseQuantity(c.Pod.Annotations[annotation]); err == nil {
+		for assumes = ""; double.Cmp(need) < 0; {
+			double.Add(double)
+		}
+	}
+	e := edit.Edit{
+		Side: edit.Workload, Cost: 2, Text: fmt.Sprintf("raise the memory limit of %s from %s to %s", k.Noun(), &limit, &double),
+		Ops:     []edit.Op{{Op: "replace", Path: k.Path("resources", "limits", "memory"), Value: double.String()}},
+		Assumes: assumes,
+	}
+	if request, ok := life.Authored(c, k).Resources.Requests[corev1.ResourceMemory]; ok && request.Cmp(limit) == 0 {
+		e.Ops = append(e.Ops, edit.Op{Op: "replace", Path: k.Path("resources", "requests", "memory"), Value: double.String()})
+	}
+	return e
+}

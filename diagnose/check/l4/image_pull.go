@@ -1,0 +1,101 @@
+package l4
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/check"
+	"github.com/berth-dev/berth/diagnose/edit"
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/life"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
+)
+
+var imagePullCheck = check.Check{
+	Cause: "image-pull", Layer: check.L4, Owner: check.ML, Stage: check.Start, Rank: 30,
+	Title:   "The image cannot be pulled",
+	Meaning: "The pod has its node and its GPUs, and the node cannot get the container's image: there is none of that name, access is denied, or the registry does not answer.",
+	Remedy:  "Correct the image's name or tag, give the pod a pull secret, or have the registry repaired.",
+	Not:     "The cluster is full: the pod was placed. A large image that is still being pulled is no error either.",
+	Find:    imagePull,
+}
+
+// longPull is how long even a very large image should take.
+const longPull = 30 * time.Minute
+
+func imagePull(c *check.Case) []check.Finding {
+	if c.State != facts.Starting && c.State != facts.Running {
+		return nil
+	}
+	for _, k := range life.ContainersOf(c.Pod) {
+		if w := k.Waits("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable", "ImageInspectError", "SignatureValidationFailed"); w != nil {
+			return []check.Finding{unpulled(c, &k, w)}
+		}
+	}
+	if e := life.Pulling(c); e != nil && c.Now.Sub(facts.EventTime(e)) > longPull {
+		return []check.Finding{{
+			Message:  fmt.Sprintf("node %s has been pulling for %s (%s): the registry or its network is slow", c.Pod.Spec.NodeName, wording.Minutes(c.Now.Sub(facts.EventTime(e))), wording.FirstLine(e.Message)),
+			Evidence: []facts.Evidence{life.Shown(e)}, Owner: check.Platform,
+		}}
+	}
+	return nil
+}
+
+// unpulled words one container whose image does not come.
+func unpulled(c *check.Case, k *life.Container, w *corev1.ContainerStateWaiting) check.Finding {
+	text := w.Message
+	var evidence []facts.Evidence
+	for _, e := range c.EventsOf(c.Pod, "Failed", "InspectFailed") {
+		if strings.Contains(e.Message, k.Image) {
+			text += "\n" + e.Message
+			evidence = append(evidence, life.Shown(e))
+			break
+		}
+	}
+	what, owner := pullFailure(w.Reason, text)
+	if owner == check.Platform && strings.Contains(text, "no such host") && !registryWorks(c, k.Image) {
+		what, owner = fmt.Sprintf("nobody knows a registry %s", registryOf(k.Image)), check.ML
+	}
+	f := check.Finding{
+		Message:  fmt.Sprintf("%s cannot have image %s: %s", k.Noun(), k.Image, what),
+		Evidence: append([]facts.Evidence{k.Said(c.Pod, w.Reason+": "+wording.Shortened(w.Message, 200))}, evidence...),
+		Owner:    owner,
+	}
+	if w.Reason == "ErrImageNeverPull" {
+		f.Edits = []edit.Edit{{Side: edit.Workload, Text: fmt.Sprintf("let %s pull its image where a node lacks it: imagePullPolicy IfNotPresent", k.Noun()), Cost: 2,
+			Ops: []edit.Op{{Op: "replace", Path: k.Path("imagePullPolicy"), Value: "IfNotPresent"}}, Assumes: fmt.Sprintf("image %s is in its registry", k.Image)}}
+	}
+	if other, user := otherTag(c, k.Image); owner == check.ML && other != "" {
+		f.Edits = append(f.Edits, edit.Edit{Side: edit.Workload, Text: fmt.Sprintf("use image %s for %s, as pod %s does", other, k.Noun(), user), Cost: 2,
+			Ops: []edit.Op{{Op: "replace", Path: k.Path("image"), Value: other}}, Assumes: "that version has the same program"})
+	}
+	return f
+}
+
+// registryWorks says whether any pod got an image from the same registry.
+func registryWorks(c *check.Case, image string) bool {
+	return slices.ContainsFunc(c.Pods, func(p *corev1.Pod) bool {
+		return slices.ContainsFunc(life.ContainersOf(p), func(k life.Container) bool {
+			return k.Status.ImageID != "" && registryOf(k.Image) == registryOf(image)
+		})
+	})
+}
+
+// otherTag is another version of the image that a pod of the namespace got, and that pod.
+func otherTag(c *check.Case, image string) (other, user string) {
+	for _, p := range c.Pods {
+		if p.Namespace != c.Pod.Namespace {
+			continue
+		}
+		for _, k := range life.ContainersOf(p) {
+			if k.Status.ImageID != "" && k.Image != image && repositoryOf(k.Image) == repositoryOf(image) && (other == "" || p.Name < user) {
+				other, user = k.Image, p.Name
+			}
+		}
+	}
+	return other, user
+}

@@ -1,0 +1,67 @@
+package l4
+
+import (
+	"cmp"
+	"fmt"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/berth-dev/berth/diagnose/check"
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/life"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
+)
+
+var jobGaveUpCheck = check.Check{
+	Cause: "job-gave-up", Layer: check.L4, Owner: check.ML, Stage: check.Run, Rank: 35,
+	Title:   "The Job has given up",
+	Meaning: "The Job has ended as failed and makes no more pods: they failed too often, or it ran out of its own time. It waits for nothing, whatever a dashboard still shows.",
+	Remedy:  "Find out why its pods failed, then create the Job again.",
+	Not:     "It is Pending for lack of GPUs.",
+	Find:    jobGaveUp,
+}
+
+func jobGaveUp(c *check.Case) []check.Finding {
+	for _, m := range c.Owners {
+		j, ok := m.(*batchv1.Job)
+		if !ok || facts.JobEnded(j) != batchv1.JobFailed {
+			continue
+		}
+		for _, s := range j.Status.Conditions {
+			if s.Type != batchv1.JobFailed || s.Status != corev1.ConditionTrue {
+				continue
+			}
+			f := check.Finding{
+				Message:  gaveUp(c, j, &s),
+				Evidence: []facts.Evidence{{Object: facts.RefTo(j).In(), Field: "status.conditions[Failed]", Value: s.Reason + ": " + s.Message}},
+			}
+			if s.Reason == batchv1.JobReasonDeadlineExceeded {
+				f.Owner, f.Advice = check.User, "Create the Job again with a longer activeDeadlineSeconds, which counts waiting too."
+			}
+			return []check.Finding{f}
+		}
+	}
+	return nil
+}
+
+// gaveUp says why the Job ended.
+func gaveUp(c *check.Case, j *batchv1.Job, s *batchv1.JobCondition) string {
+	when := s.LastTransitionTime.UTC().Format("2006-01-02 15:04 MST")
+	text := fmt.Sprintf("job %s gave up at %s: %s", j.Name, when, cmp.Or(s.Message, s.Reason))
+	switch s.Reason {
+	case batchv1.JobReasonBackoffLimitExceeded:
+		text = fmt.Sprintf("job %s gave up at %s, after %s; it allows %d %s", j.Name, when, wording.Number(j.Status.Failed, "failed pod"), ptr.Deref(j.Spec.BackoffLimit, 6), wording.InNumber(ptr.Deref(j.Spec.BackoffLimit, 6), "retry", "retries"))
+	case batchv1.JobReasonDeadlineExceeded:
+		text = fmt.Sprintf("job %s gave up at %s: it was longer than its deadline of %s, waiting included", j.Name, when, wording.Number(ptr.Deref(j.Spec.ActiveDeadlineSeconds, 0), "second"))
+	}
+	for _, p := range c.All {
+		for _, at := range life.ContainersOf(p) {
+			if t := at.Ended(); t != nil && t.ExitCode != 0 {
+				return text + fmt.Sprintf("; container %s of pod %s ended with exit code %d (%s)", at.Name, p.Name, t.ExitCode, t.Reason)
+			}
+		}
+	}
+	return text
+}

@@ -1,0 +1,48 @@
+package l4
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/berth-dev/berth/diagnose/internal/wording"
+)
+
+// stall is what a log says of a program that waits for its peers.
+type stall struct {
+	line    string // that says so
+	meeting bool   // it has not met all of them yet; else it met them and lost one
+}
+
+var (
+	stallMeeting = regexp.MustCompile(`(?i)waiting for ranks: \d+ of \d+ joined|\d+/\d+ clients joined|waiting for (all )?(the )?(other )?(workers|ranks|peers|processes)\b|timed out initializing process group|rendezvous.*timed out|store.* timed out|failed to connect to the (master|head)`)
+	stallLost    = regexp.MustCompile(`(?i)still waiting for rank \d+|all ranks are stalled|watchdog caught collective operation timeout|nccl.*(timed out|unhandled system error|remote process exited)|ran for \d+ milliseconds before timing out|heartbeat monitor timed out`)
+	progress     = regexp.MustCompile(`(?i)\b(step|iter|iteration|epoch|batch)\b[ =:\[]*\d+|\bloss[ =:]+\d|\d+(\.\d+)?\s*(it/s|s/it|tokens/s)|init complete|resuming from step|" 200\b`)
+)
+
+// stalled reads the last lines of a log, and says whether the program waits for peers: the latest sign counts, so that
+// one that waited and then went on does not.
+func stalled(log string) (stall, bool) {
+	lines := strings.Split(log, "\n")
+	for i := len(lines) - 1; i >= 0; i-- {
+		line := strings.TrimSpace(lines[i])
+		switch {
+		case stallLost.MatchString(line):
+			return stall{line: line}, true
+		case stallMeeting.MatchString(line):
+			return stall{line: line, meeting: true}, true
+		case progress.MatchString(line):
+			return stall{}, false
+		}
+	}
+	return stall{}, false
+}
+
+// outOfGPUMemory finds the line of a log with which a program ran out of GPU memory; "" where none says so.
+func outOfGPUMemory(log string) string {
+	for line := range strings.SplitSeq(log, "\n") {
+		if wording.Mentions(line, "cuda out of memory", "cuda error: out of memory", "cublas_status_alloc_failed", "outofmemoryerror: cuda", "cudaerrormemoryallocation", "hip out of memory") {
+			return strings.TrimSpace(line)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,109 @@
+package l4
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/internal/life"
+)
+
+// missing is a ConfigMap or Secret, or a key in one, that a pod refers to and that does not exist.
+type missing struct{ kind, name, key string }
+
+func (m missing) String() string {
+	if m.key != "" {
+		return fmt.Sprintf("key %s of %s %s", m.key, m.kind, m.name)
+	}
+	return m.kind + " " + m.name
+}
+
+var (
+	missingObject = regexp.MustCompile(`(?i)\b(configmap|secret) "([a-z0-9.-]+)" not found`)
+	missingKey    = regexp.MustCompile(`couldn't find key (\S+) in (ConfigMap|Secret) [a-z0-9.-]+/([a-z0-9.-]+)`)
+	missingItem   = regexp.MustCompile(`volume "([a-z0-9.-]+)" : .*references non-existent (?:config|secret|configmap) key: (\S+)`)
+)
+
+// parseMissing reads the kubelet's words: of a container's variables, or of a volume of the pod.
+func parseMissing(p *corev1.Pod, text string) (missing, bool) {
+	if m := missingKey.FindStringSubmatch(text); m != nil {
+		return missing{kind: m[2], name: m[3], key: m[1]}, true
+	}
+	if m := missingObject.FindStringSubmatch(text); m != nil {
+		return missing{kind: properKind(m[1]), name: m[2]}, true
+	}
+	if m := missingItem.FindStringSubmatch(text); m != nil {
+		for _, v := range p.Spec.Volumes {
+			switch {
+			case v.Name != m[1]:
+			case v.ConfigMap != nil:
+				return missing{kind: "ConfigMap", name: v.ConfigMap.Name, key: m[2]}, true
+			case v.Secret != nil:
+				return missing{kind: "Secret", name: v.Secret.SecretName, key: m[2]}, true
+			}
+		}
+	}
+	return missing{}, false
+}
+
+func properKind(word string) string {
+	if strings.EqualFold(word, "secret") {
+		return "Secret"
+	}
+	return "ConfigMap"
+}
+
+// keys are the keys of the missing object that the pod names.
+func (m missing) keys(p *corev1.Pod) []string {
+	if m.key != "" {
+		return []string{m.key}
+	}
+	var out []string
+	add := func(kind, name, key string) {
+		if kind == m.kind && name == m.name && key != "" {
+			out = append(out, key)
+		}
+	}
+	for _, k := range life.ContainersOf(p) {
+		for _, e := range k.Env {
+			if e.ValueFrom != nil && e.ValueFrom.ConfigMapKeyRef != nil {
+				add("ConfigMap", e.ValueFrom.ConfigMapKeyRef.Name, e.ValueFrom.ConfigMapKeyRef.Key)
+			}
+			if e.ValueFrom != nil && e.ValueFrom.SecretKeyRef != nil {
+				add("Secret", e.ValueFrom.SecretKeyRef.Name, e.ValueFrom.SecretKeyRef.Key)
+			}
+		}
+	}
+	for _, v := range p.Spec.Volumes {
+		if v.ConfigMap != nil {
+			for _, i := range v.ConfigMap.Items {
+				add("ConfigMap", v.ConfigMap.Name, i.Key)
+			}
+		}
+		if v.Secret != nil {
+			for _, i := range v.Secret.Items {
+				add("Secret", v.Secret.SecretName, i.Key)
+			}
+		}
+	}
+	return out
+}
+
+// make is the command that makes what is missing, with values to be filled in.
+func (m missing) make(p *corev1.Pod) string {
+	keys := m.keys(p)
+	if m.key != "" {
+		field := map[string]string{"ConfigMap": "data", "Secret": "stringData"}[m.kind]
+		return fmt.Sprintf(`kubectl patch %s %s -n %s --type=merge -p '{%q:{%q:"VALUE"}}'`, strings.ToLower(m.kind), m.name, p.Namespace, field, m.key)
+	}
+	line := fmt.Sprintf("kubectl create configmap %s -n %s", m.name, p.Namespace)
+	if m.kind == "Secret" {
+		line = fmt.Sprintf("kubectl create secret generic %s -n %s", m.name, p.Namespace)
+	}
+	for _, k := range keys {
+		line += fmt.Sprintf(" --from-literal=%s=VALUE", k)
+	}
+	return line
+}

@@ -1,0 +1,53 @@
+package l4
+
+import (
+	"strings"
+
+	"github.com/berth-dev/berth/diagnose/check"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
+)
+
+// pullFailure says in words why an image does not come, and whose it is.
+func pullFailure(reason, text string) (what string, owner check.Owner) {
+	switch {
+	case reason == "InvalidImageName" || wording.Mentions(text, "couldn't parse image", "invalid reference format"):
+		return "the name is no image reference", check.ML
+	case reason == "ErrImageNeverPull":
+		return "it is not on the node, and imagePullPolicy Never forbids to pull it", check.ML
+	case reason == "SignatureValidationFailed":
+		return "its signature is not accepted", check.Policy
+	case wording.Mentions(text, "no space left"):
+		return "the node's disk is full", check.Platform
+	case wording.Mentions(text, "toomanyrequests", "too many requests", "rate limit"):
+		return "the registry takes no more requests for now (rate limit)", check.Platform
+	case wording.Mentions(text, "no match for platform", "exec format"):
+		return "it was not built for the node's architecture", check.ML
+	case reason == "RegistryUnavailable", wording.Mentions(text, "connection refused", "i/o timeout", "no such host", "tls handshake", "x509:", "server misbehaving", "deadline exceeded", "unexpected eof", "connection reset", "no route to host", "service unavailable", "bad gateway", "internal server error"):
+		return "the registry does not answer", check.Platform
+	case wording.Mentions(text, "pull access denied", "repository does not exist"):
+		return "it does not exist, or may not be read without a pull secret", check.ML
+	case wording.Mentions(text, "401", "403", "unauthorized", "authentication required", "denied", "insufficient_scope", "forbidden"):
+		return "the registry denies access: a pull secret is missing or wrong", check.ML
+	case wording.Mentions(text, "not found", "manifest unknown", "name unknown", "notfound", "does not exist"):
+		return "there is no such image or tag", check.ML
+	}
+	return "it cannot be pulled", check.ML
+}
+
+// registryOf is the host in an image's name, "docker.io" where it has none; repositoryOf the name without tag and
+// digest.
+func registryOf(image string) string {
+	host, _, ok := strings.Cut(image, "/")
+	if !ok || !strings.ContainsAny(host, ".:") && host != "localhost" {
+		return "docker.io"
+	}
+	return host
+}
+
+func repositoryOf(image string) string {
+	image, _, _ = strings.Cut(image, "@")
+	if at := strings.LastIndexByte(image, ':'); at > strings.LastIndexByte(image, '/') {
+		image = image[:at]
+	}
+	return image
+}

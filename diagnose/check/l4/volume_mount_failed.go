@@ -1,0 +1,112 @@
+package l4
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/check"
+	"github.com/berth-dev/berth/diagnose/edit"
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/life"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
+)
+
+var volumeMountFailedCheck = check.Check{
+	Cause: "volume-mount-failed", Layer: check.L4, Owner: check.Storage, Stage: check.Start, Rank: 26,
+	Title:   "A volume cannot be attached or mounted",
+	Meaning: "The pod has its node, and one of its volumes does not get there: it is still attached elsewhere, its driver is not on the node, or the storage does not answer. The pod stays in ContainerCreating.",
+	Remedy:  "Free the volume from the node that holds it, or have the storage driver repaired.",
+	Not:     "The pod is Pending for lack of GPUs: it holds them already, and keeps them while it waits.",
+	Find:    volumeMountFailed,
+}
+
+func volumeMountFailed(c *check.Case) []check.Finding {
+	all := life.Troubles(c, "FailedAttachVolume", "FailedMount", "FailedMapVolume")
+	if len(all) == 0 {
+		return nil
+	}
+	e := all[0]
+	if _, ok := parseMissing(c.Pod, e.Message); ok {
+		return nil // config-missing
+	}
+	if f, ok := attachedElsewhere(c, e); ok {
+		return []check.Finding{f}
+	}
+	f := check.Finding{
+		Message:  fmt.Sprintf("node %s cannot mount a volume of pod %s: %s", c.Pod.Spec.NodeName, c.Pod.Name, wording.Shortened(e.Message, 200)),
+		Evidence: []facts.Evidence{life.Shown(e)},
+	}
+	switch {
+	case wording.Mentions(e.Message, "hostpath type check failed"):
+		f.Owner, f.Advice = check.User, "Correct the hostPath in the pod: the node has nothing of that type there."
+	case wording.Mentions(e.Message, "not found in the list of registered csi drivers"):
+		f.Layer, f.Owner, f.Advice = check.L2, check.Platform, fmt.Sprintf("Have the CSI driver's pod on node %s repaired: the kubelet does not know the driver.", c.Pod.Spec.NodeName)
+	}
+	return []check.Finding{f}
+}
+
+// attachedElsewhere is about a volume that one node at a time may have, and another has.
+func attachedElsewhere(c *check.Case, e *corev1.Event) (check.Finding, bool) {
+	if !strings.Contains(e.Message, "Multi-Attach error") {
+		return check.Finding{}, false
+	}
+	f := check.Finding{Evidence: []facts.Evidence{life.Shown(e)}}
+	holder, claim := volumeHolder(c)
+	if holder == nil {
+		f.Message = fmt.Sprintf("a volume of pod %s is still attached to another node: %s", c.Pod.Name, wording.Shortened(e.Message, 160))
+		return f, true
+	}
+	f.Message = fmt.Sprintf("volume claim %s can be on one node at a time, and pod %s holds it on node %s", claim, holder.Name, holder.Spec.NodeName)
+	f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(holder).In(), Field: "spec.nodeName", Value: holder.Spec.NodeName})
+	f.Owner = check.User
+	if d, ok := c.Owners[0].(*appsv1.Deployment); ok && madeBy(c, holder, d) {
+		f.Edits = []edit.Edit{recreated(c, d, holder)}
+	}
+	return f, true
+}
+
+// volumeHolder is another pod with a claim of this one, on another node.
+func volumeHolder(c *check.Case) (*corev1.Pod, string) {
+	for _, mine := range volumeClaims(c.Pod) {
+		for _, p := range c.Pods {
+			if p.Namespace == c.Pod.Namespace && p.Name != c.Pod.Name && p.Spec.NodeName != "" && p.Spec.NodeName != c.Pod.Spec.NodeName && !facts.Ended(p) && slices.Contains(volumeClaims(p), mine) {
+				return p, mine
+			}
+		}
+	}
+	return nil, ""
+}
+
+// volumeClaims are the volume claims that the pod names.
+func volumeClaims(p *corev1.Pod) []string {
+	var out []string
+	for _, v := range p.Spec.Volumes {
+		if v.PersistentVolumeClaim != nil {
+			out = append(out, v.PersistentVolumeClaim.ClaimName)
+		}
+	}
+	return out
+}
+
+// madeBy says whether the pod is of the Deployment, through any of its ReplicaSets.
+func madeBy(c *check.Case, p *corev1.Pod, d *appsv1.Deployment) bool {
+	rs := c.Controller(p)
+	return rs != nil && c.Controller(rs) != nil && c.Controller(rs).GetUID() == d.UID
+}
+
+// recreated has the Deployment end the old pod before it starts the new one.
+func recreated(c *check.Case, d *appsv1.Deployment, holder *corev1.Pod) edit.Edit {
+	n := d.DeepCopy()
+	n.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
+	stuck := life.Alike(c, func(p *corev1.Pod) bool { return facts.StateOf(p) == facts.Starting })
+	return edit.Edit{
+		Side: edit.Workload, Text: fmt.Sprintf("have deployment %s end its old pod before it starts the new one: strategy Recreate", d.Name), Cost: 2,
+		Set: append(life.Running(stuck), n), Gone: []facts.Object{holder},
+		Command: fmt.Sprintf(`kubectl patch deployment %s -n %s --type=merge -p '{"spec":{"strategy":{"type":"Recreate","rollingUpdate":null}}}'`, d.Name, d.Namespace),
+		Assumes: "the volume detaches when the old pod has ended", Outcome: fmt.Sprintf("pod %s ends, the volume moves to node %s, and the new pod starts", holder.Name, c.Pod.Spec.NodeName),
+	}
+}

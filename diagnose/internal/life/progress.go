@@ -1,0 +1,180 @@
+package life
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/berth-dev/berth/diagnose/check"
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
+)
+
+// patience is how long a pod that could be placed, or created, may wait before that is strange; startsIn how long one
+// may take from its node to its program, pulls aside.
+const (
+	Patience = time.Minute
+	startsIn = 10 * time.Minute
+)
+
+// Restful is about work that is where it should be.
+func Restful(c *check.Case) string {
+	switch c.State {
+	case facts.Running:
+		for _, k := range ContainersOf(c.Pod) {
+			if t := k.Ended(); t != nil && k.Status.State.Running == nil && FirstFall(c, &k, t) {
+				return fmt.Sprintf("%s ended with exit code %d for the first time, %s ago, and is started again", k.Noun(), t.ExitCode, wording.Minutes(c.Now.Sub(t.FinishedAt.Time)))
+			}
+		}
+		if slices.ContainsFunc(ContainersOf(c.Pod), func(k Container) bool {
+			return !k.Init && !k.Status.Ready && (k.ReadinessProbe != nil || k.StartupProbe != nil)
+		}) {
+			return "it runs, and its probes have some time left before it has to be ready"
+		}
+		if n := restarts(c.Pod); n > 0 {
+			return fmt.Sprintf("it runs; its containers were restarted %s before", wording.Number(n, "time"))
+		}
+		return "it runs"
+	case facts.Succeeded:
+		return "it has finished"
+	}
+	if c.Exists {
+		return ""
+	}
+	switch top := c.Top.(type) {
+	case *batchv1.CronJob:
+		if len(c.Owners) > 1 || len(c.Children(top)) > 0 {
+			return ""
+		}
+		if last := top.Status.LastScheduleTime; last != nil {
+			return fmt.Sprintf("its schedule is %q, it ran last %s ago, and the next run is not due", top.Spec.Schedule, wording.Minutes(c.Now.Sub(last.Time)))
+		}
+		return fmt.Sprintf("its schedule is %q, and the first run is not due", top.Spec.Schedule)
+	case *appsv1.DaemonSet:
+		if top.Status.DesiredNumberScheduled == 0 {
+			return "no node asks for it: none matches its selector and tolerations"
+		}
+	}
+	return ""
+}
+
+// Leaving is the pod, or the one whose place it takes, that ends within the time it has for that.
+func Leaving(c *check.Case) *corev1.Pod {
+	for _, p := range c.All {
+		if p.DeletionTimestamp != nil && (p.Name == c.Pod.Name || c.State == facts.Absent) && c.Now.Before(p.DeletionTimestamp.Add(Patience)) {
+			return p
+		}
+	}
+	return nil
+}
+
+// ComingUp is about pods that have a node.
+func ComingUp(c *check.Case) string {
+	if c.State != facts.Starting {
+		return ""
+	}
+	if e := Pulling(c); e != nil {
+		return fmt.Sprintf("node %s is pulling its image since %s: large images take minutes", c.Pod.Spec.NodeName, wording.Minutes(c.Now.Sub(facts.EventTime(e))))
+	}
+	for _, k := range ContainersOf(c.Pod) {
+		if run := k.Status.State.Running; run != nil && k.Init && c.Now.Sub(run.StartedAt.Time) < startsIn {
+			return fmt.Sprintf("its %s runs since %s", k.Noun(), wording.Minutes(c.Now.Sub(run.StartedAt.Time)))
+		}
+	}
+	if at := since(c.Pod); at.IsZero() && c.Age() < startsIn || c.Now.Sub(at) < startsIn {
+		return "it is starting on node " + c.Pod.Spec.NodeName
+	}
+	return ""
+}
+
+// Pulling is the event of a pull that neither succeeded nor failed yet.
+func Pulling(c *check.Case) *corev1.Event {
+	if c.State != facts.Starting {
+		return nil
+	}
+	if all := c.EventsOf(c.Pod, "Pulling", "Pulled", "Failed", "BackOff"); len(all) > 0 && all[0].Reason == "Pulling" {
+		return all[0]
+	}
+	return nil
+}
+
+// FirstFall says whether the container ended just now, and never before: it is started again in a moment.
+func FirstFall(c *check.Case, k *Container, t *corev1.ContainerStateTerminated) bool {
+	if c.Now.Sub(t.FinishedAt.Time) > Patience {
+		return false
+	}
+	if c.State != facts.Failed {
+		return k.Status.RestartCount <= 1
+	}
+	j, ok := c.Owner().(*batchv1.Job)
+	return ok && j.Status.Failed <= 1 && ptr.Deref(j.Spec.BackoffLimit, 6) > 0
+}
+
+// mostBackOff is the longest pause that a Job makes between two pods.
+const mostBackOff = 10 * time.Minute
+
+// BacksOff is about a Job that pauses after a pod that failed, or that was just made again.
+func BacksOff(c *check.Case) string {
+	job, ok := c.Owner().(*batchv1.Job)
+	if !ok || job.Status.Failed == 0 {
+		return ""
+	}
+	for _, p := range c.All {
+		for _, k := range ContainersOf(p) {
+			if t := k.Ended(); t != nil && c.Now.Sub(t.FinishedAt.Time) < mostBackOff {
+				return fmt.Sprintf("job %s pauses before it makes the next pod: %d %s failed", job.Name, job.Status.Failed, wording.InNumber(job.Status.Failed, "has", "have"))
+			}
+		}
+	}
+	return ""
+}
+
+// Nominated is about a pod for which the scheduler has chosen a node that others are leaving.
+func Nominated(c *check.Case) string {
+	node := c.Pod.Status.NominatedNodeName
+	if node == "" {
+		return ""
+	}
+	for _, p := range c.PodsOn(node) {
+		if p.DeletionTimestamp != nil {
+			return fmt.Sprintf("it gets node %s when pod %s/%s has ended", node, p.Namespace, p.Name)
+		}
+	}
+	return ""
+}
+
+// SchedulerRefusal is what the scheduler says of a pod that it cannot place.
+func SchedulerRefusal(c *check.Case) string {
+	for _, s := range c.Pod.Status.Conditions {
+		if c.State == facts.Pending && s.Type == corev1.PodScheduled && s.Status == corev1.ConditionFalse {
+			return s.Message
+		}
+	}
+	return ""
+}
+
+// Unexplained is what can be said where nothing explains the wait.
+func Unexplained(c *check.Case) string {
+	if c.State == facts.Absent {
+		return fmt.Sprintf("%s has not made its pods since %s, and nothing says why", facts.RefTo(c.Owner()), wording.Minutes(c.Age()))
+	}
+	return "nothing that can be seen keeps it"
+}
+
+// Finished says whether the owner's work is done.
+func Finished(m facts.Object) bool {
+	j, ok := m.(*batchv1.Job)
+	return ok && facts.JobEnded(j) == batchv1.JobComplete
+}
+
+func restarts(p *corev1.Pod) (n int32) {
+	for _, s := range p.Status.ContainerStatuses {
+		n += s.RestartCount
+	}
+	return n
+}

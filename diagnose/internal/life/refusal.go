@@ -1,0 +1,186 @@
+package life
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/berth-dev/berth/diagnose/check"
+	"github.com/berth-dev/berth/diagnose/facts"
+)
+
+// Refusal is the API server's last word about a pod that it would not create, as the pod's owner passes it on.
+type Refusal struct {
+	By      refuser
+	Name    string // of the quota, webhook, policy, class or account that stands in the way; "" where none is named
+	Binding string // of a policy
+	Text    string // the API server's own words, from where they matter
+	At      time.Time
+	facts.Evidence
+}
+
+// refuser is what in the API server refused.
+type refuser string
+
+const (
+	ByQuota          refuser = "quota"
+	ByLimitRange     refuser = "limit range"
+	ByWebhook        refuser = "webhook"
+	ByBrokenWebhook  refuser = "broken webhook"
+	ByPolicy         refuser = "policy"
+	ByPodSecurity    refuser = "pod security"
+	ByPriorityClass  refuser = "priority class"
+	ByRuntimeClass   refuser = "runtime class"
+	ByServiceAccount refuser = "service account"
+	ByNamespace      refuser = "namespace"
+	ByRights         refuser = "rights"
+	ByValidation     refuser = "validation"
+	ByOther          refuser = "other"
+)
+
+// refusers are the API server's phrases, the most telling first. The groups are the name, and what is said.
+var refusers = []struct {
+	by     refuser
+	phrase *regexp.Regexp
+}{
+	{ByBrokenWebhook, regexp.MustCompile(`failed calling webhook "([^"]*)"[:;] ?(?s:(.*))`)},
+	{ByWebhook, regexp.MustCompile(`admission webhook "([^"]*)" denied the request:? ?(?s:(.*))`)},
+	{ByPolicy, regexp.MustCompile(`ValidatingAdmissionPolicy '([^']*)'(?: with binding '[^']*')? denied request: (?s:(.*))`)},
+	{ByPodSecurity, regexp.MustCompile(`violates PodSecurity "([^"]*)": (?s:(.*))`)},
+	{ByQuota, regexp.MustCompile(`(?:exceeded|failed) quota: ([^,: ]+)[,:] (?s:(.*))`)},
+	{ByQuota, regexp.MustCompile(`status unknown for quota: ([^,: ]+), (?s:(.*))`)},
+	{ByLimitRange, regexp.MustCompile(`()((?:(?:maximum|minimum) \S+ usage per (?:Container|Pod) is|\S+ max limit to request ratio per (?:Container|Pod) is)(?s:.*))`)},
+	{ByPriorityClass, regexp.MustCompile(`no PriorityClass with name (\S+) was found()`)},
+	{ByRuntimeClass, regexp.MustCompile(`pod rejected: RuntimeClass "([^"]*)" not found()`)},
+	{ByServiceAccount, regexp.MustCompile(`error looking up service account [^/ ]+/([^: ]+): (?s:(.*))`)},
+	{ByNamespace, regexp.MustCompile(`unable to create new content in namespace (\S+) because it is being terminated()`)},
+	{ByRights, regexp.MustCompile(`is forbidden: User "([^"]*)" (cannot (?s:.*))`)},
+	{ByValidation, regexp.MustCompile(`(?i:\bpod )"[^"]*" is invalid: ()(?s:(.*))`)},
+	{ByOther, regexp.MustCompile(`(?i:\bpods? )"[^"]*" is forbidden: ()(?s:(.*))`)},
+}
+
+var policyBinding = regexp.MustCompile(`ValidatingAdmissionPolicy '[^']*' with binding '([^']*)'`)
+
+// ReadRefusal finds out what a message of somebody who failed to create a pod says.
+func ReadRefusal(message string) (Refusal, bool) {
+	for _, r := range refusers {
+		m := r.phrase.FindStringSubmatch(message)
+		if m == nil {
+			continue
+		}
+		out := Refusal{By: r.by, Name: m[1], Text: strings.TrimSpace(m[2])}
+		if b := policyBinding.FindStringSubmatch(message); b != nil && r.by == ByPolicy {
+			out.Binding = b[1]
+		}
+		if out.Text == "" {
+			out.Text = strings.TrimSpace(m[0])
+		}
+		return out, true
+	}
+	return Refusal{}, false
+}
+
+// lateness is by how much an event of success has to be younger than a failure to say that the failure is over: pods of
+// one batch are made side by side.
+const lateness = 5 * time.Second
+
+// Denial is the last refusal to create a pod like the one of the case, nil where there was none, the pod exists, or
+// its owner has made others since. It holds after edits too: who goes by it has to look at what it names.
+func Denial(c *check.Case) *Refusal {
+	if c.State != facts.Absent {
+		return nil
+	}
+	var last *Refusal
+	var made time.Time
+	note := func(message string, at time.Time, e facts.Evidence) {
+		if r, ok := ReadRefusal(message); ok && (last == nil || at.After(last.At)) {
+			r.At, r.Evidence = at, e
+			last = &r
+		}
+	}
+	for _, m := range c.Owners {
+		r := facts.RefTo(m)
+		for _, e := range c.EventsNamed(r.Kind, r.Namespace, r.Name) {
+			switch {
+			case e.InvolvedObject.UID != m.GetUID():
+			case e.Type == corev1.EventTypeWarning:
+				note(e.Message, facts.EventTime(e), facts.Evidence{Object: r.In(), Field: "event " + e.Reason, Value: e.Message})
+			case strings.HasPrefix(e.Reason, "SuccessfulCreate") && facts.EventTime(e).After(made):
+				made = facts.EventTime(e)
+			}
+		}
+		for _, s := range failures(m) {
+			note(s.Message, s.LastTransitionTime.Time, facts.Evidence{Object: r.In(), Field: "status.conditions[ReplicaFailure]", Value: s.Message})
+		}
+	}
+	if last != nil && made.After(last.At.Add(lateness)) {
+		return nil
+	}
+	return last
+}
+
+// failures are the conditions with which a owner says that it cannot make pods.
+func failures(m facts.Object) []appsv1.ReplicaSetCondition {
+	var out []appsv1.ReplicaSetCondition
+	switch m := m.(type) {
+	case *appsv1.ReplicaSet:
+		for _, s := range m.Status.Conditions {
+			if s.Type == appsv1.ReplicaSetReplicaFailure && s.Status == corev1.ConditionTrue {
+				out = append(out, s)
+			}
+		}
+	case *appsv1.Deployment:
+		for _, s := range m.Status.Conditions {
+			if s.Type == appsv1.DeploymentReplicaFailure && s.Status == corev1.ConditionTrue {
+				out = append(out, appsv1.ReplicaSetCondition{Message: s.Message, LastTransitionTime: s.LastTransitionTime})
+			}
+		}
+	}
+	return out
+}
+
+// DeniedBy is denial, where it is by this.
+func DeniedBy(c *check.Case, by refuser) *Refusal {
+	if r := Denial(c); r != nil && r.By == by {
+		return r
+	}
+	return nil
+}
+
+// bindingFails is how schedulers say that the API server does not take a pod's binding: Berth's, which tries again or lets
+// nodes be for a while, and kube-scheduler.
+var bindingFails = regexp.MustCompile(`^the binding to node \S+ (?:fails|waits)|^the binding to node .* admission webhook "[^"]*" denied|refused it: .*admission webhook "[^"]*" denied|^binding rejected: running Bind plugin`)
+
+// NotBound is the API server's refusal to bind the pod to a node that the scheduler found, as the scheduler passes it on,
+// where it is by one of these; nil for a pod that has not come so far.
+func NotBound(c *check.Case, by ...refuser) *Refusal {
+	if c.State != facts.Pending {
+		return nil
+	}
+	for _, s := range c.Pod.Status.Conditions {
+		if s.Type != corev1.PodScheduled || s.Status != corev1.ConditionFalse || !bindingFails.MatchString(s.Message) {
+			continue
+		}
+		if r, ok := ReadRefusal(s.Message); ok && slices.Contains(by, r.By) {
+			r.At = s.LastTransitionTime.Time
+			r.Evidence = facts.Evidence{Object: facts.RefTo(c.Pod).In(), Field: "status.conditions[PodScheduled]", Value: s.Reason + ": " + s.Message}
+			return &r
+		}
+	}
+	return nil
+}
+
+// Wanted says whether the pod of the case is to be made now. What other projects' kinds want is theirs to say: that
+// they tried shows it.
+func Wanted(c *check.Case) bool {
+	if c.State != facts.Absent {
+		return false
+	}
+	_, foreign := c.Owner().(*unstructured.Unstructured)
+	return c.Like > 0 || foreign && Denial(c) != nil
+}

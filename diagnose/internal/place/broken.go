@@ -1,0 +1,110 @@
+package place
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/check"
+	"github.com/berth-dev/berth/diagnose/gpustack"
+	"github.com/berth-dev/berth/diagnose/internal/podspec"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
+	"github.com/berth-dev/berth/engine/why"
+)
+
+// berthCounts says whether the message is about pods that may be anywhere: "needs 3 pods of 8 nvidia.com/gpu; 2 fit".
+func berthCounts(message string) bool {
+	head, rest, ok := strings.Cut(message, "; ")
+	fit, _, _ := strings.Cut(rest, "; ")
+	return ok && strings.HasPrefix(head, "needs ") && !strings.Contains(head, ", all ") && (strings.HasSuffix(fit, " fit") || strings.HasSuffix(fit, " fits"))
+}
+
+// MeansCause says whether the condition is of the cause. Where other nodes would help its reason is Unschedulable, for
+// autoscalers, and the message has to tell.
+func MeansCause(s *corev1.PodCondition, cause why.Cause) bool {
+	if s.Reason != corev1.PodReasonUnschedulable {
+		return strings.EqualFold(s.Reason, strings.ReplaceAll(string(cause), "-", ""))
+	}
+	switch cause {
+	case why.MakingRoom:
+		return strings.HasPrefix(s.Message, "waits for ") && strings.HasSuffix(wording.FirstClause(s.Message), " to end for it")
+	case why.KeptForPromise:
+		return strings.HasPrefix(s.Message, "fits, but would delay ")
+	case why.NotLent:
+		return strings.Contains(wording.FirstClause(s.Message), " more than the quota of queue ")
+	case why.UnknownTopologyLevel:
+		return strings.HasPrefix(s.Message, "no node is in any ")
+	case why.LargerThanAnyNode:
+		return strings.HasPrefix(s.Message, "one pod needs ")
+	case why.ClusterFull:
+		return berthCounts(s.Message) && strings.Contains(s.Message, " short by ")
+	case why.NoMatchingNode:
+		return berthCounts(s.Message) && !strings.Contains(s.Message, " short by ")
+	case why.TopologyFragmented:
+		return strings.HasPrefix(s.Message, "needs ") && strings.Contains(s.Message, ", all in") && strings.Contains(s.Message, "; the best, ")
+	}
+	return false
+}
+
+// Faulty are the nodes with the fault that would have room for the pod if nothing were wrong with them.
+func Faulty(c *check.Case, fault gpustack.Fault) []*check.NodeFit {
+	if !gpustack.WantsGPU(c.Pod) || Stuck(c) == nil {
+		return nil
+	}
+	s := gpustack.Of(c.Facts)
+	return barredNodes(c, func(n *corev1.Node) bool { return s.Faults[n.Name] == fault })
+}
+
+// InState are the nodes in the state that would have room for the pod if nothing were wrong with them.
+func InState(c *check.Case, state gpustack.NodeState) []*check.NodeFit {
+	if Stuck(c) == nil {
+		return nil
+	}
+	s := gpustack.Of(c.Facts)
+	return barredNodes(c, func(n *corev1.Node) bool { return s.States[n.Name] == state })
+}
+
+// Repaired is the node with its GPUs, and nothing else changed.
+func Repaired(c *check.Case, n *corev1.Node) {
+	gpustack.GiveGPUs(c.Facts, n)
+	Wish(c, n)
+}
+
+// Gap says whether the pod asks for the device and no node advertises it, nor is there hardware of which the size is known
+// to be too small.
+func Gap(c *check.Case, device string) bool {
+	ask := podspec.Requested(c.Pod, device)
+	if ask == 0 || !podspec.Extended(corev1.ResourceName(device)) || !gpustack.Unadvertised(c.Facts, device) {
+		return false
+	}
+	known, large := false, false
+	for _, n := range c.Nodes {
+		if g := gpustack.NodeNamed(c.Facts, n.Name); g != nil && g.Says != "" && device == string(gpustack.WholeGPU) {
+			known, large = true, large || g.Units >= ask
+		}
+	}
+	for _, p := range c.Foreign[gpustack.BerthPools] {
+		if units, _ := gpustack.PooledGPUs(c.Facts, p.GetName()); units > 0 && device == string(gpustack.WholeGPU) {
+			known, large = true, large || units >= ask
+		}
+	}
+	return !known || large
+}
+
+// SaidOfNone says whether Berth wrote of the pod that the largest node has none of what it asks for.
+func SaidOfNone(c *check.Case) bool {
+	return slices.ContainsFunc(c.Pod.Status.Conditions, func(s corev1.PodCondition) bool {
+		return s.Type == corev1.PodScheduled && s.Status == corev1.ConditionFalse && MeansCause(&s, why.LargerThanAnyNode) && strings.Contains(s.Message+";", "; the largest node has 0;")
+	})
+}
+
+// wishParts gives a node that is being divided by a configuration of somebody's own what the pod asks for: nobody can
+// tell yet that it will offer something else.
+func wishParts(c *check.Case, n *corev1.Node) {
+	g := gpustack.NodeNamed(c.Facts, n.Name)
+	if g == nil || !gpustack.Repartitions(g.Node) || gpustack.PartitionAs(c.Facts, n.DeepCopy(), g.Labels[gpustack.LabelMIG]) {
+		return
+	}
+	Grant(c, n)
+}

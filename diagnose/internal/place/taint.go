@@ -1,0 +1,126 @@
+package place
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/check"
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/gpustack"
+	"github.com/berth-dev/berth/diagnose/internal/podspec"
+)
+
+// taintKind is what a taint is there for, and so who may tolerate it.
+type taintKind int
+
+const (
+	TaintOfState    taintKind = iota // the node is not to be used now: tolerating it lands work on a broken node
+	TaintOfRole                      // the control plane's own nodes
+	TaintOfHardware                  // keeps work that needs no device off nodes that have them: who needs one tolerates it
+	taintOfTeam                      // keeps the node for somebody
+	taintOfOther
+)
+
+var (
+	stateWords = regexp.MustCompile(`(?i)not-?ready|unready|unreachable|unschedulable|unavailable|unhealthy|unhealth|uninitialized|unregistered|pressure|out-of-service|shutdown|quarantin|maintenance|upgrad|drain|cordon|delet|disrupt|remov|startup|repair|broken|fault|failed|failing|degraded|suspect|evict|xid`)
+	stateHomes = regexp.MustCompile(`^(node\.kubernetes\.io|node\.cloudprovider\.kubernetes\.io|readiness\.k8s\.io|karpenter\.sh|node\.cilium\.io|.*\.csi\..*)/`)
+	deviceKeys = regexp.MustCompile(`^(nvidia\.com|amd\.com|habana\.ai|gpu\.intel\.com|intel\.com/gpu|google\.com/tpu|aws\.amazon\.com/neuron|furiosa\.ai|k8s\.amazonaws\.com/accelerator|cloud\.google\.com/gke-accelerator)`)
+	DeviceWord = regexp.MustCompile(`(?i)(^|[^a-z])(gpus?|nvidia|cuda|accelerators?|tpus?|mig|[abhltv]\d{2,3}s?|gb?\d{3})([^a-z]|$)`)
+	teamWord   = regexp.MustCompile(`(?i)(^|[^a-z])(teams?|tenants?|owner|owned-by|dedicated|dedicated-to|reserved|reserved-for|projects?|departments?|orgs?|organization|customers?|groups?|squad|user|namespace|cost-?center|lab|for)([^a-z]|$)`)
+)
+
+// KindOfTaint says what the taint is there for.
+func KindOfTaint(f *facts.Facts, t corev1.Taint) taintKind {
+	switch {
+	case gpustack.IsStateTaint(f, t.Key) || stateHomes.MatchString(t.Key) || stateWords.MatchString(t.Key) || stateWords.MatchString(t.Value):
+		return TaintOfState
+	case strings.HasPrefix(t.Key, "node-role.kubernetes.io/"):
+		return TaintOfRole
+	case deviceKeys.MatchString(t.Key):
+		return TaintOfHardware
+	case teamWord.MatchString(t.Key):
+		if DeviceWord.MatchString(t.Value) {
+			return TaintOfHardware
+		}
+		return taintOfTeam
+	case DeviceWord.MatchString(t.Key) || DeviceWord.MatchString(t.Value):
+		return TaintOfHardware
+	}
+	return taintOfOther
+}
+
+// MayTolerate says whether the pod's owner may add a toleration of the taint: it is about devices, which the pod asks
+// for, or keeps the node for those whom the pod is of. Thousands of nodes may have the same one, so that it is said once.
+func MayTolerate(c *check.Case, t corev1.Taint) bool {
+	key := podspec.TaintText(t)
+	may, ok := c.Tolerable[key]
+	if !ok {
+		if c.Tolerable == nil {
+			c.Tolerable = make(map[string]bool)
+		}
+		may = toleratesByRight(c, t)
+		c.Tolerable[key] = may
+	}
+	return may
+}
+
+func toleratesByRight(c *check.Case, t corev1.Taint) bool {
+	switch KindOfTaint(c.Facts, t) {
+	case TaintOfHardware:
+		return len(facts.ExtendedOf(c.Pod)) > 0 || len(c.Pod.Spec.ResourceClaims) > 0
+	case taintOfTeam, taintOfOther:
+		return isOurs(c, t)
+	}
+	return false
+}
+
+// isOurs says whether the taint names the pod's namespace or team, or other pods of the namespace tolerate it.
+func isOurs(c *check.Case, t corev1.Taint) bool {
+	if t.Value != "" {
+		if t.Value == c.Pod.Namespace {
+			return true
+		}
+		for k, v := range c.Pod.Labels {
+			if v == t.Value && teamWord.MatchString(k) {
+				return true
+			}
+		}
+	}
+	for _, p := range c.Pods {
+		if p.Namespace == c.Pod.Namespace && p.Spec.NodeName != "" && namesTaint(p, t) {
+			return true
+		}
+	}
+	return false
+}
+
+// namesTaint says whether the pod tolerates this very taint, not just any.
+func namesTaint(p *corev1.Pod, t corev1.Taint) bool {
+	return slices.ContainsFunc(p.Spec.Tolerations, func(o corev1.Toleration) bool {
+		return o.Key == t.Key && (o.Effect == "" || o.Effect == t.Effect) && (o.Operator == corev1.TolerationOpExists || o.Value == t.Value)
+	})
+}
+
+// OnlyTaintsToTolerate says whether nothing keeps the pod off the node but taints that its owner may tolerate.
+func OnlyTaintsToTolerate(c *check.Case, n *check.NodeFit) bool {
+	if len(n.Barred) > 0 || len(n.Removed) == 0 {
+		return false
+	}
+	taints := n.Untolerated()
+	return len(taints) == len(n.Removed) && !slices.ContainsFunc(taints, func(t corev1.Taint) bool { return !MayTolerate(c, t) })
+}
+
+// KeptForOthers says whether the taint keeps its node for somebody who is not the pod's owner: it says so, or those
+// who tolerate it are of other namespaces.
+func KeptForOthers(c *check.Case, t corev1.Taint) bool {
+	switch KindOfTaint(c.Facts, t) {
+	case taintOfTeam:
+		return !isOurs(c, t)
+	case taintOfOther:
+		return !isOurs(c, t) && slices.ContainsFunc(c.Pods, func(p *corev1.Pod) bool { return p.Namespace != c.Pod.Namespace && namesTaint(p, t) })
+	}
+	return false
+}

@@ -1,0 +1,124 @@
+package place
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/berth-dev/berth/diagnose/edit"
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/internal/spelling"
+)
+
+// bindCompleted is written on a claim when it has its volume for good.
+const bindCompleted = "pv.kubernetes.io/bind-completed"
+
+// PodVolume is one of the pod's claims.
+type PodVolume struct {
+	Index int // of the volume in the pod
+	Name  string
+	Own   bool // the claim is made for the pod
+	Claim *corev1.PersistentVolumeClaim
+}
+
+func (v *PodVolume) Bound() bool {
+	return v.Claim != nil && v.Claim.Spec.VolumeName != "" && v.Claim.Annotations[bindCompleted] != ""
+}
+
+// VolumesOf are the pod's claims, in the order of its volumes.
+func VolumesOf(f *facts.Facts, p *corev1.Pod) []PodVolume {
+	var out []PodVolume
+	for i := range p.Spec.Volumes {
+		if name, own := ClaimOf(p, &p.Spec.Volumes[i]); name != "" {
+			out = append(out, PodVolume{i, name, own, claimNamed(f, p.Namespace, name)})
+		}
+	}
+	return out
+}
+
+// WaitsForPod says whether claims of the class get their volume only when a pod has a node.
+func WaitsForPod(class *storagev1.StorageClass) bool {
+	return class != nil && ptr.Deref(class.VolumeBindingMode, storagev1.VolumeBindingImmediate) == storagev1.VolumeBindingWaitForFirstConsumer
+}
+
+// Reaches says whether the volume can be used from the node.
+func Reaches(pv *corev1.PersistentVolume, n *corev1.Node) bool {
+	if a := pv.Spec.NodeAffinity; a != nil && a.Required != nil && !selects(a.Required, n) {
+		return false
+	}
+	for _, key := range []string{corev1.LabelTopologyZone, corev1.LabelTopologyRegion, corev1.LabelFailureDomainBetaZone, corev1.LabelFailureDomainBetaRegion} {
+		if want, ok := pv.Labels[key]; ok && n.Labels[key] != "" && !slices.Contains(strings.Split(want, "__"), n.Labels[key]) {
+			return false
+		}
+	}
+	return true
+}
+
+// PlaceOf is the label that says where the volume is, and its values.
+func PlaceOf(pv *corev1.PersistentVolume) (key string, values []string) {
+	if a := pv.Spec.NodeAffinity; a != nil && a.Required != nil {
+		for _, t := range a.Required.NodeSelectorTerms {
+			for _, e := range t.MatchExpressions {
+				if e.Operator == corev1.NodeSelectorOpIn {
+					return e.Key, e.Values
+				}
+			}
+		}
+	}
+	for _, key := range []string{corev1.LabelTopologyZone, corev1.LabelFailureDomainBetaZone} {
+		if v := pv.Labels[key]; v != "" {
+			return key, strings.Split(v, "__")
+		}
+	}
+	return "", nil
+}
+
+// ClaimAnew is the edit that makes the claim again with another class. The volume of a class that waits for no pod is
+// taken to be made.
+func ClaimAnew(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) edit.Edit {
+	after := claim.DeepCopy()
+	after.Spec.StorageClassName = &class.Name
+	delete(after.Annotations, corev1.BetaStorageClassAnnotation)
+	ops := []edit.Op{{Op: "add", Path: "/spec/storageClassName", Value: class.Name}}
+	e := edit.Edit{
+		Side: edit.Workload, Cost: 2, Text: fmt.Sprintf("make claim %s anew with storage class %s", claim.Name, class.Name),
+		Command: fmt.Sprintf("kubectl get pvc %s -n %s -o json | kubectl patch --local -f - --type=json -p %s -o json | kubectl replace --force -f -", claim.Name, claim.Namespace, edit.QuoteOps(ops)),
+	}
+	e.Set = append(e.Set, after)
+	if !WaitsForPod(class) {
+		pv := &corev1.PersistentVolume{Spec: corev1.PersistentVolumeSpec{StorageClassName: class.Name}}
+		pv.Name, pv.UID = "volume-of-"+claim.Name, types.UID("volume-of-"+string(claim.UID))
+		after.Spec.VolumeName = pv.Name
+		after.Status.Phase = corev1.ClaimBound
+		if after.Annotations == nil {
+			after.Annotations = make(map[string]string)
+		}
+		after.Annotations[bindCompleted] = "yes"
+		e.Set = append(e.Set, pv)
+		e.Assumes = fmt.Sprintf("%s makes the volume, where every node can reach it", class.Provisioner)
+	}
+	return e
+}
+
+// ClassesFor are the storage classes that could stand in for the one named: those with the nearest names first, of
+// these the ones that wait for a pod.
+func ClassesFor(f *facts.Facts, name string) []*storagev1.StorageClass {
+	out := slices.Clone(f.StorageClasses)
+	slices.SortFunc(out, func(a, b *storagev1.StorageClass) int {
+		if x, y := spelling.Distance(name, a.Name), spelling.Distance(name, b.Name); x != y {
+			return x - y
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	return out[:min(2, len(out))]
+}
+
+// Misspelt says whether one is probably the other, misspelt.
+func Misspelt(a, b string) bool {
+	return a != b && spelling.Distance(a, b) <= max(1, min(len(a), len(b))/4)
+}

@@ -1,0 +1,452 @@
+package queue
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
+
+	"github.com/berth-dev/berth/diagnose/check"
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/engine/why"
+	"github.com/berth-dev/berth/kube/dialect"
+)
+
+// Kueue's objects, of v1beta1 and v1beta2: a Job or a pod has a Workload, which names a LocalQueue, which leads to a
+// ClusterQueue, which has quotas by ResourceFlavor.
+const (
+	kueueWorkloads     = "Workload.kueue.x-k8s.io"
+	kueueLocalQueues   = "LocalQueue.kueue.x-k8s.io"
+	KueueClusterQueues = "ClusterQueue.kueue.x-k8s.io"
+	kueueFlavors       = "ResourceFlavor.kueue.x-k8s.io"
+
+	kueueQueueKey  = "kueue.x-k8s.io/queue-name"
+	kueueRequired  = "kueue.x-k8s.io/podset-required-topology"
+	kueuePreferred = "kueue.x-k8s.io/podset-preferred-topology"
+)
+
+// KueueView is where the target stands with Kueue: one of the causes, or "" where Kueue does not hold it back.
+type KueueView struct {
+	Cause   why.Cause
+	Queue   string                     // the LocalQueue's name
+	Work    *unstructured.Unstructured // nil: Kueue has made none
+	Local   *unstructured.Unstructured
+	Cluster *unstructured.Unstructured
+	Message string // Kueue's own words, where it said something
+	Room    kueueRoom
+}
+
+// kueueHeld says whether the pod is held back for Kueue: by its gate, or with its owner.
+func kueueHeld(c *check.Case) bool {
+	if c.State == facts.Gated {
+		return slices.ContainsFunc(c.Pod.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return strings.HasPrefix(g.Name, "kueue.x-k8s.io/") })
+	}
+	if c.State != facts.Absent || c.Exists {
+		return false
+	}
+	_, isWorkload := c.Top.(*unstructured.Unstructured)
+	return slices.ContainsFunc(c.Owners, kueueSuspended) || isWorkload && facts.RefTo(c.Top).Kind == "Workload"
+}
+
+// kueueSuspended says whether the object says so of itself.
+func kueueSuspended(o facts.Object) bool {
+	switch o := o.(type) {
+	case *batchv1.Job:
+		return ptr.Deref(o.Spec.Suspend, false)
+	case *unstructured.Unstructured:
+		return dialect.Value(o.Object, "spec", "suspend") == true || dialect.Value(o.Object, "spec", "runPolicy", "suspend") == true
+	}
+	return false
+}
+
+// kueueQueue is the LocalQueue that the target names, "" for none.
+func kueueQueue(c *check.Case) string {
+	for _, o := range append(slices.Clone(c.Owners), facts.Object(c.Pod)) {
+		if q := o.GetLabels()[kueueQueueKey]; q != "" {
+			return q
+		}
+		if q := o.GetAnnotations()[kueueQueueKey]; q != "" {
+			return q
+		}
+	}
+	return ""
+}
+
+// KueueWorks are the Workloads of the target, by name, the case's own first. A group of pods has one Workload, of the
+// group's name.
+func KueueWorks(c *check.Case) []*unstructured.Unstructured {
+	var out []*unstructured.Unstructured
+	add := func(objects ...facts.Object) {
+		for _, o := range objects {
+			if u, ok := o.(*unstructured.Unstructured); ok && facts.KindOfObject(u) != nil && facts.KindOfObject(u).Name() == "workloads.kueue.x-k8s.io" && !slices.Contains(out, u) {
+				out = append(out, u)
+			}
+		}
+	}
+	of := func(p *corev1.Pod) {
+		add(c.Children(p)...)
+		if group := p.Labels["kueue.x-k8s.io/pod-group-name"]; group != "" {
+			if u := c.ForeignNamed(kueueWorkloads, p.Namespace, group); u != nil {
+				add(u)
+			}
+		}
+	}
+	for _, m := range append([]facts.Object{c.Top}, c.Owners...) {
+		add(m)
+		add(c.Children(m)...)
+	}
+	if c.Exists {
+		of(c.Pod)
+	}
+	own := len(out)
+	for _, p := range c.All {
+		of(p)
+	}
+	byName := func(a, b *unstructured.Unstructured) int { return strings.Compare(a.GetName(), b.GetName()) }
+	slices.SortFunc(out[:own], byName)
+	slices.SortFunc(out[own:], byName)
+	return out
+}
+
+// Kueue says where the pod stands with Kueue; nil where Kueue has no part in it.
+func Kueue(c *check.Case) *KueueView {
+	if !kueueHeld(c) {
+		return nil
+	}
+	works := KueueWorks(c)
+	if len(works) == 0 && kueueQueue(c) == "" {
+		return nil
+	}
+	v := &KueueView{Queue: kueueQueue(c)}
+	if len(works) > 0 {
+		v.Work = works[0]
+		if q := dialect.Text(v.Work.Object, "spec", "queueName"); q != "" {
+			v.Queue = q
+		}
+	}
+	v.Local = c.ForeignNamed(kueueLocalQueues, c.Pod.Namespace, v.Queue)
+	if v.Local != nil {
+		v.Cluster = c.ForeignNamed(KueueClusterQueues, "", dialect.Text(v.Local.Object, "spec", "clusterQueue"))
+	}
+	if v.Work != nil && dialect.IsTrue(v.Work, "Finished") {
+		return nil
+	}
+	v.Cause = kueueCause(c, v)
+	return v
+}
+
+// kueueCause is which of the catalogue's causes the view is.
+func kueueCause(c *check.Case, v *KueueView) why.Cause {
+	if dialect.IsTrue(v.Work, "Admitted") {
+		return "kueue-gated" // what is held back is still to be let go
+	}
+	if v.Work != nil && dialect.Value(v.Work.Object, "spec", "active") == false {
+		v.Message = KueueLast(v.Work, "Evicted")
+		if s := dialect.ConditionOf(v.Work, "Evicted"); s != nil && (strings.Contains(s.Reason, "RequeuingLimitExceeded") || s.Reason == "PodsReadyTimeout") && KueuePromised(c.Facts, v.Cluster) != nil {
+			return "admitted-not-placeable"
+		}
+		return "kueue-gated"
+	}
+	if cause := kueueQueues(c, v); cause != "" {
+		return cause
+	}
+	if v.Work == nil {
+		return "kueue-gated"
+	}
+	if dialect.IsTrue(v.Work, "QuotaReserved") {
+		return kueueChecks(c, v)
+	}
+	if s := dialect.ConditionOf(v.Work, "QuotaReserved"); s != nil && !kueueEdited(c, v) {
+		_, v.Message, _ = kueueAfter(s.Message, "couldn't assign flavors to pod set ")
+		cause := kueueWords(s.Reason, s.Message)
+		if KueueBehind(c, v) != nil && (cause == "" || cause == "waiting-for-quota") && kueueMeasure(c, v) {
+			return "behind-queue-head"
+		}
+		old := v.Cluster != nil && (cause == why.QueueMissing || cause == "queue-stopped" || cause == why.QueueForbidden) // the queues are there, and open
+		if cause != "" && !old {
+			kueueMeasure(c, v)
+			return cause
+		}
+	}
+	return kueueCounted(c, v)
+}
+
+// kueueQueues is what is wrong with the queues themselves.
+func kueueQueues(c *check.Case, v *KueueView) why.Cause {
+	if v.Queue == "" {
+		return "kueue-gated"
+	}
+	if v.Local == nil {
+		if c.Sees("localqueues.kueue.x-k8s.io", c.Pod.Namespace) || kueueSaysMissing(v.Work) {
+			return why.QueueMissing
+		}
+		return ""
+	}
+	if stop := dialect.Text(v.Local.Object, "spec", "stopPolicy"); stop != "" && stop != "None" {
+		return "queue-stopped"
+	}
+	if v.Cluster == nil {
+		if c.Sees("clusterqueues.kueue.x-k8s.io", "") || kueueSaysMissing(v.Work) {
+			return why.QueueMissing
+		}
+		return ""
+	}
+	stop := dialect.Text(v.Cluster.Object, "spec", "stopPolicy")
+	active := dialect.ConditionOf(v.Cluster, "Active")
+	if stop != "" && stop != "None" || active != nil && active.Status == "False" && active.Reason != "Stopped" {
+		return "queue-stopped"
+	}
+	if !kueueOpen(c, v.Cluster) {
+		return why.QueueForbidden
+	}
+	return ""
+}
+
+func kueueSaysMissing(work *unstructured.Unstructured) bool {
+	s := dialect.ConditionOf(work, "QuotaReserved")
+	return s != nil && strings.HasSuffix(s.Message, "doesn't exist")
+}
+
+// kueueOpen says whether the ClusterQueue takes work of the pod's namespace, as far as that can be seen.
+func kueueOpen(c *check.Case, cluster *unstructured.Unstructured) bool {
+	at := slices.IndexFunc(c.Namespaces, func(n *corev1.Namespace) bool { return n.Name == c.Pod.Namespace })
+	if at < 0 {
+		return true
+	}
+	raw := dialect.Value(cluster.Object, "spec", "namespaceSelector")
+	if raw == nil {
+		return false
+	}
+	var selector metav1.LabelSelector
+	if !reshape(raw, &selector) {
+		return true
+	}
+	s, err := metav1.LabelSelectorAsSelector(&selector)
+	return err != nil || s.Matches(labels.Set(c.Namespaces[at].Labels))
+}
+
+// reshape reads a JSON tree into a Go value.
+func reshape(tree, into any) bool {
+	b, err := json.Marshal(tree)
+	return err == nil && json.Unmarshal(b, into) == nil
+}
+
+// kueueEdited says whether what Kueue said was about other objects than these.
+func kueueEdited(c *check.Case, v *KueueView) bool {
+	for _, u := range []*unstructured.Unstructured{v.Work, v.Local, v.Cluster} {
+		if u != nil && c.WasEdited(u) {
+			return true
+		}
+	}
+	return false
+}
+
+// kueueWords reads Kueue's reason and message. Releases before 0.19 say "Pending" for most, so the message counts too.
+// Of several flavors that each say something else, the one that leaves most hope counts.
+func kueueWords(reason, message string) why.Cause {
+	has := func(words ...string) bool {
+		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(message, w) })
+	}
+	switch {
+	case strings.HasSuffix(message, "doesn't exist"):
+		return why.QueueMissing
+	case reason == "Suspended", strings.HasSuffix(message, " is stopped"), strings.HasSuffix(message, " is inactive"):
+		return "queue-stopped"
+	case has("namespace doesn't match ClusterQueue selector"):
+		return why.QueueForbidden
+	case has("no requested topology level"):
+		return why.UnknownTopologyLevel
+	case reason == "WaitingForPreemptedWorkloads", has("Pending the preemption of"):
+		return "preemption-in-progress"
+	case reason == "TopologyPlacementFailed", has(" allows to fit only ", "doesn't allow to fit any"):
+		return why.TopologyFragmented
+	case reason == "WaitingForQuota", reason != "ExceedsMaxQuota" && has("insufficient unused quota"):
+		return "waiting-for-quota"
+	case reason == "ExceedsMaxQuota", has("> maximum capacity", "insufficient quota for"):
+		return why.ExceedsQueueMaximum
+	case reason == "NoMatchingFlavor", has("untolerated taint", "doesn't match node affinity", "unavailable in ClusterQueue"):
+		return "no-matching-flavor"
+	}
+	return ""
+}
+
+// kueueChecks is for work that has its quota and waits for admission checks.
+func kueueChecks(c *check.Case, v *KueueView) why.Cause {
+	for _, s := range dialect.Items(v.Work.Object, "status", "admissionChecks") {
+		if dialect.Text(s, "state") == "Ready" {
+			continue
+		}
+		v.Message = dialect.Text(s, "message")
+		if kueueProvisions(c, dialect.Text(s, "name")) || ProvisioningOf(c.Facts, v.Work) != nil {
+			return "capacity-queued"
+		}
+	}
+	return "kueue-gated"
+}
+
+// kueueProvisions says whether the admission check asks an autoscaler for machines.
+func kueueProvisions(c *check.Case, k string) bool {
+	u := c.ForeignNamed("AdmissionCheck.kueue.x-k8s.io", "", k)
+	return u != nil && dialect.Text(u.Object, "spec", "controllerName") == "kueue.x-k8s.io/provisioning-request"
+}
+
+// ProvisioningOf is the ProvisioningRequest that was made for the object, nil for none.
+func ProvisioningOf(f *facts.Facts, o facts.Object) *unstructured.Unstructured {
+	for _, u := range f.Foreign["ProvisioningRequest.autoscaling.x-k8s.io"] {
+		if u.GetNamespace() == o.GetNamespace() && slices.ContainsFunc(u.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID == o.GetUID() }) {
+			return u
+		}
+	}
+	return nil
+}
+
+// kueueMeasure counts the quota, where it can be seen, and says whether the work fits into it now.
+func kueueMeasure(c *check.Case, v *KueueView) bool {
+	if v.Cluster == nil {
+		return false
+	}
+	v.Room = kueueAssign(c.Facts, v.Cluster, kueueWaiting(c))
+	return v.Room.Fits
+}
+
+// kueueWaiting are the Workloads of the target that hold no quota.
+func kueueWaiting(c *check.Case) []*unstructured.Unstructured {
+	return slices.DeleteFunc(KueueWorks(c), func(u *unstructured.Unstructured) bool {
+		return dialect.IsTrue(u, "QuotaReserved") || dialect.IsTrue(u, "Finished")
+	})
+}
+
+// kueueCounted is the cause by the objects alone, where Kueue has not spoken, or spoke of others.
+func kueueCounted(c *check.Case, v *KueueView) why.Cause {
+	if v.Cluster == nil {
+		return "kueue-gated"
+	}
+	if kueueMeasure(c, v) {
+		if KueueBehind(c, v) != nil {
+			return "behind-queue-head"
+		}
+		return "kueue-gated"
+	}
+	switch {
+	case v.Room.Short == nil:
+		return "no-matching-flavor"
+	case v.Room.Short.Need > v.Room.Short.Most:
+		return why.ExceedsQueueMaximum
+	}
+	return "waiting-for-quota"
+}
+
+// KueueBehind is the Workload at the head of a ClusterQueue that keeps strictly to its order, where that is another's.
+func KueueBehind(c *check.Case, v *KueueView) *unstructured.Unstructured {
+	if v.Cluster == nil || dialect.Text(v.Cluster.Object, "spec", "queueingStrategy") != "StrictFIFO" {
+		return nil
+	}
+	mine := KueueWorks(c)
+	head := v.Work
+	for _, u := range c.Foreign[kueueWorkloads] {
+		if dialect.IsTrue(u, "QuotaReserved") || dialect.IsTrue(u, "Finished") || dialect.Value(u.Object, "spec", "active") == false || slices.Contains(mine, u) {
+			continue
+		}
+		local := c.ForeignNamed(kueueLocalQueues, u.GetNamespace(), dialect.Text(u.Object, "spec", "queueName"))
+		if local != nil && dialect.Text(local.Object, "spec", "clusterQueue") == v.Cluster.GetName() && kueueBefore(u, head) {
+			head = u
+		}
+	}
+	if head == v.Work {
+		return nil
+	}
+	return head
+}
+
+// kueueBefore says whether Kueue takes a before b: by priority, then by age.
+func kueueBefore(a, b *unstructured.Unstructured) bool {
+	pa, _ := dialect.Number(a.Object, "spec", "priority")
+	pb, _ := dialect.Number(b.Object, "spec", "priority")
+	if pa != pb {
+		return pa > pb
+	}
+	ta, tb := a.GetCreationTimestamp(), b.GetCreationTimestamp()
+	if !ta.Equal(&tb) {
+		return ta.Before(&tb)
+	}
+	return a.GetName() < b.GetName()
+}
+
+// kueueAfter is the text after the name and the colon that follow the words, or the whole text without them.
+func kueueAfter(text, words string) (name, after string, found bool) {
+	if _, rest, ok := strings.Cut(text, words); ok {
+		if name, after, ok := strings.Cut(rest, ": "); ok {
+			return name, after, true
+		}
+	}
+	return "", text, false
+}
+
+// KueueLast is what the Workload's condition says, or its reason where it says nothing.
+func KueueLast(work *unstructured.Unstructured, kind string) string {
+	s := dialect.ConditionOf(work, kind)
+	switch {
+	case s == nil:
+		return ""
+	case s.Message != "":
+		return s.Message
+	}
+	return s.Reason
+}
+
+// Evidence is the condition of the Workload that says why it waits.
+func (v *KueueView) Evidence() []facts.Evidence {
+	if v.Work == nil {
+		return nil
+	}
+	s := dialect.ConditionOf(v.Work, "QuotaReserved")
+	if s == nil {
+		return []facts.Evidence{{Object: facts.RefTo(v.Work).In(), Field: "spec.queueName", Value: v.Queue}}
+	}
+	return []facts.Evidence{{Object: facts.RefTo(v.Work).In(), Field: `status.conditions["QuotaReserved"]`, Value: fmt.Sprintf("%s: %s", s.Reason, s.Message)}}
+}
+
+// flavorEvidence is a quota of the ClusterQueue.
+func (v *KueueView) quotaEvidence() []facts.Evidence {
+	s := v.Room.Short
+	if s == nil {
+		return v.Evidence()
+	}
+	return append(v.Evidence(), facts.Evidence{Object: facts.RefTo(v.Cluster).In(), Field: fmt.Sprintf("spec.resourceGroups.flavors[%q].resources[%q].nominalQuota", s.Flavor, s.Resource), Value: why.Quantity(s.Resource, s.Nominal)})
+}
+
+// KueueStop is a queue that may be stopped.
+type KueueStop struct {
+	U    *unstructured.Unstructured
+	Name string
+}
+
+// Queued says whether Kueue has a say in the owners: it names a queue, or has a Workload.
+func Queued(c *check.Case) bool {
+	const label = "kueue.x-k8s.io/queue-name"
+	for _, m := range c.Owners {
+		if m.GetLabels()[label] != "" || m.GetAnnotations()[label] != "" {
+			return true
+		}
+		for _, o := range c.Children(m) {
+			if k := facts.KindOfObject(o); k != nil && k.Kind == "Workload" {
+				return true
+			}
+		}
+		for _, w := range c.Foreign["Workload.kueue.x-k8s.io"] {
+			for _, r := range w.GetOwnerReferences() {
+				if r.UID == m.GetUID() {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
