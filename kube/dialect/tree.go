@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"encoding/json"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -106,4 +107,10 @@ func Time(at any, path ...string) time.Time {
 		return time.Time{}
 	}
 	return t
+}
+
+// Decode reads a JSON tree into a Go value.
+func Decode(tree, into any) bool {
+	b, err := json.Marshal(tree)
+	return err == nil && json.Unmarshal(b, into) == nil
 }

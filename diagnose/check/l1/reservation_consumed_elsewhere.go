@@ -23,8 +23,8 @@ func reservationConsumedElsewhere(c *check.Case) []check.Finding {
 		if !failed || x.Fault != supply.CloudReserved {
 			continue
 		}
-		for _, r := range p.Pool.Suitable(c, p.Active) {
-			if !p.Pool.InReach(c, r) || supply.KarpenterBooked(c.Facts, r.Id) > 0 {
+		for _, r := range supply.Suitable(p.Pool, c, p.Active) {
+			if !supply.InReach(p.Pool, c, r) || supply.KarpenterBooked(c.Facts, r.Id) > 0 {
 				continue
 			}
 			out = append(out, check.Finding{

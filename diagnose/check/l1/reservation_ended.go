@@ -10,6 +10,7 @@ import (
 	"github.com/berth-dev/berth/diagnose/internal/supply"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/kube/dialect"
+	"github.com/berth-dev/berth/kube/dialect/karpenter"
 )
 
 var reservationEndedCheck = check.Check{
@@ -45,7 +46,7 @@ func reservationEnded(c *check.Case) []check.Finding {
 			f.Evidence = []facts.Evidence{supply.KarpenterReservationShown(p.Pool, "none")}
 		}
 		if said := supply.KarpenterSaid(c); said != nil && said.Claim == "" {
-			f.Evidence = append(f.Evidence, said.Evidence(c)...)
+			f.Evidence = append(f.Evidence, supply.KarpenterEvidence(said, c)...)
 		}
 		out = append(out, f)
 	}
@@ -53,7 +54,7 @@ func reservationEnded(c *check.Case) []check.Finding {
 }
 
 // reservationTerms are the reservations that the pool's class names.
-func reservationTerms(p *supply.KarpenterPool) string {
+func reservationTerms(p *karpenter.Pool) string {
 	var out []string
 	for _, t := range dialect.Items(p.Class.Object, "spec", "capacityReservationSelectorTerms") {
 		if id := dialect.Text(t, "id"); id != "" {

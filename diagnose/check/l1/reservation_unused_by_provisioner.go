@@ -7,6 +7,7 @@ import (
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/supply"
+	"github.com/berth-dev/berth/kube/dialect/karpenter"
 )
 
 var reservationUnusedByProvisionerCheck = check.Check{
@@ -34,7 +35,7 @@ func reservationUnused(c *check.Case) []check.Finding {
 		return out
 	}
 	for _, s := range supply.AutoscalerSources(c) {
-		if s.Pool == nil || s.Pool.Class == nil || s.Pool.Permits(supply.KarpenterCapacityLabel, supply.KarpenterReserved) {
+		if s.Pool == nil || s.Pool.Class == nil || s.Pool.Permits(karpenter.CapacityTypeLabel, karpenter.Reserved) {
 			continue
 		}
 		if x, failed := supply.KarpenterFailure(c, s.Pool); failed && (x.Fault == supply.CloudNoCapacity || x.Fault == supply.CloudNoQuota) {
@@ -48,8 +49,8 @@ func reservationUnused(c *check.Case) []check.Finding {
 func idleReservations(c *check.Case, s *supply.AutoscalerSource, x supply.AutoscalerFault) []check.Finding {
 	active, _ := supply.KarpenterLasting(c, s.Pool)
 	var out []check.Finding
-	for _, r := range s.Pool.Suitable(c, active) {
-		if !s.Pool.InReach(c, r) || supply.KarpenterBooked(c.Facts, r.Id) > 0 {
+	for _, r := range supply.Suitable(s.Pool, c, active) {
+		if !supply.InReach(s.Pool, c, r) || supply.KarpenterBooked(c.Facts, r.Id) > 0 {
 			continue
 		}
 		f := check.Finding{
@@ -57,7 +58,7 @@ func idleReservations(c *check.Case, s *supply.AutoscalerSource, x supply.Autosc
 			Message:  fmt.Sprintf("reservation %s is active, no node of this cluster uses it, and %s does not allow reserved capacity, while the provider gives it no other machine (%s)", r.Text(), s, x.Code),
 			Evidence: slices.Concat([]facts.Evidence{supply.KarpenterReservationShown(s.Pool, r.Id+" "+r.State)}, x.Evidence),
 		}
-		if e, ok := supply.KarpenterCapacity(c, s, supply.KarpenterReserved); ok {
+		if e, ok := supply.KarpenterCapacity(c, s, karpenter.Reserved); ok {
 			e.Assumes = "the reservation has machines left"
 			e.Cost = 3
 			f.Edits = append(f.Edits, e)

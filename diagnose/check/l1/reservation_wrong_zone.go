@@ -26,10 +26,10 @@ var reservationWrongZoneCheck = check.Check{
 func reservationWrongZone(c *check.Case) []check.Finding {
 	var out []check.Finding
 	for _, p := range supply.KarpenterReservedPools(c) {
-		all := p.Pool.Suitable(c, p.Active)
+		all := supply.Suitable(p.Pool, c, p.Active)
 		near := false
 		for _, r := range all {
-			near = near || p.Pool.InReach(c, r)
+			near = near || supply.InReach(p.Pool, c, r)
 		}
 		if len(all) == 0 || near {
 			continue

@@ -8,6 +8,7 @@ import (
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/podspec"
 	"github.com/berth-dev/berth/diagnose/internal/supply"
+	"github.com/berth-dev/berth/kube/dialect/clusterautoscaler"
 )
 
 var autoscalerTemplateWithoutGpuCheck = check.Check{
@@ -37,7 +38,7 @@ func templateWithoutGPU(c *check.Case) []check.Finding {
 		out = append(out, check.Finding{
 			Fit: true, Probe: supply.AutoscalerProbe(c, s),
 			Message:  fmt.Sprintf("%s is empty, and the cluster autoscaler believes that its nodes would have too few %s for the pod, which asks for %d", s, device, ask),
-			Evidence: append(said.Evidence(c), facts.Evidence{Object: "configmap/kube-system/" + supply.AutoscalerStatusName, Field: fmt.Sprintf("nodeGroups[name=%q].health.cloudProviderTarget", s.Group.Name), Value: "0"}),
+			Evidence: append(supply.AutoscalerEvidence(said, c), facts.Evidence{Object: "configmap/kube-system/" + clusterautoscaler.StatusName, Field: fmt.Sprintf("nodeGroups[name=%q].health.cloudProviderTarget", s.Group.Name), Value: "0"}),
 		})
 	}
 	return out

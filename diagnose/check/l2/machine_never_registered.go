@@ -10,6 +10,8 @@ import (
 	"github.com/berth-dev/berth/diagnose/internal/supply"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/kube/dialect"
+	"github.com/berth-dev/berth/kube/dialect/clusterautoscaler"
+	"github.com/berth-dev/berth/kube/dialect/karpenter"
 )
 
 var machineNeverRegisteredCheck = check.Check{
@@ -51,15 +53,15 @@ func autoscalerLate(c *check.Case) (check.Finding, bool) {
 		return check.Finding{}, false
 	}
 	age := c.Now.Sub(facts.EventTime(w.Event))
-	s := &supply.AutoscalerSource{Group: &supply.AutoscalerGroup{Name: w.Grows[0].Group}, Like: supply.AutoscalerWished(c)}
+	s := &supply.AutoscalerSource{Group: &clusterautoscaler.Group{Name: w.Grows[0].Group}, Like: supply.AutoscalerWished(c)}
 	return check.Finding{
-		Fit: true, Probe: supply.AutoscalerProbe(c, s), Evidence: w.Evidence(c),
+		Fit: true, Probe: supply.AutoscalerProbe(c, s), Evidence: supply.AutoscalerEvidence(w, c),
 		Message: fmt.Sprintf("%s was to grow for the pod %s ago, and no node that it can use has come", s, wording.Minutes(age)),
 	}, age > supply.AutoscalerProvisions
 }
 
 // karpenterUnregistered is about machines of the pool that should be nodes by now, or the pool whose machines never are.
-func karpenterUnregistered(c *check.Case, p *supply.KarpenterPool) (string, []facts.Evidence) {
+func karpenterUnregistered(c *check.Case, p *karpenter.Pool) (string, []facts.Evidence) {
 	for _, claim := range p.Claims {
 		if !supply.KarpenterOverdue(claim, c.Now) {
 			continue
@@ -79,7 +81,7 @@ func karpenterUnregistered(c *check.Case, p *supply.KarpenterPool) (string, []fa
 		}
 		return what, []facts.Evidence{e}
 	}
-	if h := dialect.ConditionOf(p.Unstructured, "NodeRegistrationHealthy"); h != nil && h.Status == "False" && !p.LaunchedWell(c.Now) {
+	if h := dialect.ConditionOf(p.Unstructured, "NodeRegistrationHealthy"); h != nil && h.Status == "False" && !supply.LaunchedWell(p, c.Now) {
 		return fmt.Sprintf("machines of NodePool %s do not become nodes: %s", p.GetName(), supply.CloudText(cmp.Or(h.Message, h.Reason))),
 			[]facts.Evidence{{Object: facts.RefTo(p.Unstructured).In(), Field: `status.conditions[type="NodeRegistrationHealthy"]`, Value: cmp.Or(h.Message, h.Reason, h.Status)}}
 	}
@@ -87,14 +89,14 @@ func karpenterUnregistered(c *check.Case, p *supply.KarpenterPool) (string, []fa
 }
 
 // autoscalerUnregistered is the same of a node group.
-func autoscalerUnregistered(c *check.Case, g *supply.AutoscalerGroup) (string, []facts.Evidence) {
+func autoscalerUnregistered(c *check.Case, g *clusterautoscaler.Group) (string, []facts.Evidence) {
 	if g.LongUnregistered > 0 {
 		n := "1 machine of node group %s should have become a node long ago"
 		if g.LongUnregistered > 1 {
 			n = fmt.Sprintf("%d machines of node group %%s should have become nodes long ago", g.LongUnregistered)
 		}
 		return fmt.Sprintf(n, g.Short()),
-			[]facts.Evidence{{Object: "configmap/kube-system/" + supply.AutoscalerStatusName, Field: fmt.Sprintf("nodeGroups[name=%q].health.nodeCounts.longUnregistered", g.Name), Value: fmt.Sprint(g.LongUnregistered)}}
+			[]facts.Evidence{{Object: "configmap/kube-system/" + clusterautoscaler.StatusName, Field: fmt.Sprintf("nodeGroups[name=%q].health.nodeCounts.longUnregistered", g.Name), Value: fmt.Sprint(g.LongUnregistered)}}
 	}
 	if x, ok := supply.AutoscalerFailure(c, g); ok && x.Fault == supply.CloudNoMachine {
 		return fmt.Sprintf("machines that node group %s was given did not become nodes in time: %s", g.Short(), supply.CloudText(x.Text)), x.Evidence

@@ -14,6 +14,7 @@ import (
 	"github.com/berth-dev/berth/diagnose/internal/place"
 	"github.com/berth-dev/berth/diagnose/internal/supply"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
+	"github.com/berth-dev/berth/kube/dialect/karpenter"
 )
 
 var noCompatiblePoolCheck = check.Check{
@@ -61,9 +62,9 @@ func nodesWouldDo(c *check.Case, f *check.Fit) bool {
 	return false
 }
 
-func incompatiblePools(c *check.Case, pools []*supply.KarpenterPool) []check.Finding {
+func incompatiblePools(c *check.Case, pools []*karpenter.Pool) []check.Finding {
 	var texts []string
-	out := check.Finding{Fit: true, Evidence: supply.KarpenterSaid(c).Evidence(c)}
+	out := check.Finding{Fit: true, Evidence: supply.KarpenterEvidence(supply.KarpenterSaid(c), c)}
 	sized := true
 	for _, p := range pools {
 		all := supply.KarpenterObstacles(c, p)
@@ -96,7 +97,7 @@ func incompatiblePools(c *check.Case, pools []*supply.KarpenterPool) []check.Fin
 
 // karpenterAdapts changes the pod so that the pool makes nodes for it. own says that the pod is what is wrong: a word
 // is not as the pool has it, or a toleration is missing that the pod's owner may add.
-func karpenterAdapts(c *check.Case, p *supply.KarpenterPool, all []supply.KarpenterObstacle) (e edit.Edit, own, ok bool) {
+func karpenterAdapts(c *check.Case, p *karpenter.Pool, all []supply.KarpenterObstacle) (e edit.Edit, own, ok bool) {
 	var edits []edit.Edit
 	own = true
 	var tolerate []corev1.Taint
@@ -141,7 +142,7 @@ func karpenterAdapts(c *check.Case, p *supply.KarpenterPool, all []supply.Karpen
 }
 
 // near is the label of the pool that the need probably means.
-func near(p *supply.KarpenterPool, n place.Need) (key, value string, ok bool) {
+func near(p *karpenter.Pool, n place.Need) (key, value string, ok bool) {
 	for _, want := range n.Values {
 		from := make(map[string]int)
 		for _, v := range p.Values(n.Key) {
@@ -205,7 +206,7 @@ func incompatibleGroups(c *check.Case) []check.Finding {
 		f := check.Finding{
 			Fit:      true,
 			Message:  fmt.Sprintf("the pod asks for %s, no node has it, and the cluster autoscaler has no node group that would", n.Text()),
-			Evidence: append(said.Evidence(c), facts.Evidence{Object: facts.RefTo(c.Pod).In(), Field: n.Field(), Value: n.Text()}),
+			Evidence: append(supply.AutoscalerEvidence(said, c), facts.Evidence{Object: facts.RefTo(c.Pod).In(), Field: n.Field(), Value: n.Text()}),
 		}
 		for _, v := range place.ByDistance(strings.Join(n.Values, ","), have)[:min(len(have), 3)] {
 			if e, ok := place.Renames(c, n, n.Key, v); ok {
@@ -224,11 +225,11 @@ func incompatibleGroups(c *check.Case) []check.Finding {
 // incompatibleSaid goes by the words of whoever makes nodes.
 func incompatibleSaid(c *check.Case) []check.Finding {
 	if w := supply.AutoscalerSaid(c); w.Unsuited() && w.Refused("Insufficient ") == 0 {
-		return supply.AutoscalerHeard(c, check.Finding{Message: "the cluster autoscaler has no node group whose nodes have the labels that the pod asks for and taints that it tolerates", Evidence: w.Evidence(c)})
+		return supply.AutoscalerHeard(c, check.Finding{Message: "the cluster autoscaler has no node group whose nodes have the labels that the pod asks for and taints that it tolerates", Evidence: supply.AutoscalerEvidence(w, c)})
 	}
 	w := supply.KarpenterSaid(c)
-	if w == nil || len(w.Parts) == 0 || slices.ContainsFunc(w.Parts, func(p supply.KarpenterPart) bool {
-		return !p.Has(supply.KarpenterUnsuits...) || p.Has("enough resources")
+	if w == nil || len(w.Parts) == 0 || slices.ContainsFunc(w.Parts, func(p karpenter.Part) bool {
+		return !p.Has(karpenter.Incompatible...) || p.Has("enough resources")
 	}) {
 		return nil
 	}
@@ -238,11 +239,11 @@ func incompatibleSaid(c *check.Case) []check.Finding {
 			names[p.Pool] = true
 		}
 	}
-	f := check.Finding{Message: "Karpenter has no pool whose nodes have the labels that the pod asks for and taints that it tolerates", Evidence: w.Evidence(c)}
+	f := check.Finding{Message: "Karpenter has no pool whose nodes have the labels that the pod asks for and taints that it tolerates", Evidence: supply.KarpenterEvidence(w, c)}
 	if len(names) > 0 {
 		f.Message += ": it looked at NodePool " + wording.AtMost(4, slices.Sorted(maps.Keys(names)))
 	}
-	if slices.ContainsFunc(w.Parts, func(p supply.KarpenterPart) bool { return p.Has("typo of") }) {
+	if slices.ContainsFunc(w.Parts, func(p karpenter.Part) bool { return p.Has("typo of") }) {
 		f.Owner = check.User
 	}
 	return supply.AutoscalerHeard(c, f)

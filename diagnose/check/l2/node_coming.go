@@ -10,6 +10,8 @@ import (
 	"github.com/berth-dev/berth/diagnose/internal/supply"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/kube/dialect"
+	"github.com/berth-dev/berth/kube/dialect/clusterautoscaler"
+	"github.com/berth-dev/berth/kube/dialect/karpenter"
 )
 
 var nodeComingCheck = check.Check{
@@ -53,7 +55,7 @@ func karpenterComing(c *check.Case) (check.Finding, bool) {
 	if w == nil || w.Claim == "" {
 		return check.Finding{}, false
 	}
-	f := check.Finding{Calm: true, Fit: true, Evidence: w.Evidence(c)}
+	f := check.Finding{Calm: true, Fit: true, Evidence: supply.KarpenterEvidence(w, c)}
 	claim := c.ForeignNamed("NodeClaim.karpenter.sh", "", w.Claim)
 	if claim == nil {
 		f.Message = fmt.Sprintf("Karpenter makes a node for it, NodeClaim %s, since %s", w.Claim, wording.Minutes(c.Now.Sub(facts.EventTime(w.Event))))
@@ -70,11 +72,11 @@ func karpenterComing(c *check.Case) (check.Finding, bool) {
 		return f, age < supply.KarpenterRegisters
 	case launched:
 		f.Message = fmt.Sprintf("a machine is starting for it, as NodeClaim %s, since %s", w.Claim, wording.Minutes(age))
-		f.Until, f.Because = karpenterUsual(c, claim.GetLabels()[supply.KarpenterPoolLabel], claim.GetCreationTimestamp().Time)
-		return f, supply.KarpenterWell(c, claim.GetLabels()[supply.KarpenterPoolLabel])
+		f.Until, f.Because = karpenterUsual(c, claim.GetLabels()[karpenter.PoolLabel], claim.GetCreationTimestamp().Time)
+		return f, supply.KarpenterWell(c, claim.GetLabels()[karpenter.PoolLabel])
 	}
 	f.Message = fmt.Sprintf("Karpenter has asked the provider for a machine for it, as NodeClaim %s, %s ago", w.Claim, wording.Minutes(age))
-	return f, age < supply.KarpenterLaunches && supply.KarpenterWell(c, claim.GetLabels()[supply.KarpenterPoolLabel])
+	return f, age < supply.KarpenterLaunches && supply.KarpenterWell(c, claim.GetLabels()[karpenter.PoolLabel])
 }
 
 // karpenterUsual is when a machine is a node, by how long the last one of its pool took; zero where there was none.
@@ -113,9 +115,9 @@ func autoscalerComing(c *check.Case) (check.Finding, bool) {
 			return check.Finding{}, false
 		}
 	}
-	short := (&supply.AutoscalerGroup{Name: g.Group}).Short()
+	short := (&clusterautoscaler.Group{Name: g.Group}).Short()
 	return check.Finding{
-		Calm: true, Fit: true, Evidence: w.Evidence(c),
+		Calm: true, Fit: true, Evidence: supply.AutoscalerEvidence(w, c),
 		Message: fmt.Sprintf("node group %s grows for it from %d to %s since %s", short, g.From, wording.Number(g.To, "node"), wording.Minutes(age)),
 	}, true
 }

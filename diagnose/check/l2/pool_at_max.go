@@ -14,6 +14,8 @@ import (
 	"github.com/berth-dev/berth/diagnose/internal/supply"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/engine/why"
+	"github.com/berth-dev/berth/kube/dialect/clusterautoscaler"
+	"github.com/berth-dev/berth/kube/dialect/karpenter"
 )
 
 var poolAtMaxCheck = check.Check{
@@ -50,8 +52,8 @@ func poolAtMax(c *check.Case) []check.Finding {
 		out = append(out, groupAtMax(c, s))
 	}
 	if len(supply.AutoscalerGroups(c.Facts)) == 0 || said.Refused(poolMaxWords[1:]...) > 0 && len(out) == 0 {
-		s := &supply.AutoscalerSource{Group: &supply.AutoscalerGroup{Name: "autoscaler"}, Like: supply.AutoscalerWished(c)}
-		out = append(out, check.Finding{Fit: true, Probe: supply.AutoscalerProbe(c, s), Message: poolAtMaxText(said), Evidence: said.Evidence(c)})
+		s := &supply.AutoscalerSource{Group: &clusterautoscaler.Group{Name: "autoscaler"}, Like: supply.AutoscalerWished(c)}
+		out = append(out, check.Finding{Fit: true, Probe: supply.AutoscalerProbe(c, s), Message: poolAtMaxText(said), Evidence: supply.AutoscalerEvidence(said, c)})
 	}
 	return out
 }
@@ -64,7 +66,7 @@ func groupAtMax(c *check.Case, s *supply.AutoscalerSource) check.Finding {
 	return check.Finding{
 		Fit:      true,
 		Message:  fmt.Sprintf("%s has %s, which is the most that it may have", s, wording.Number(s.Group.Target, "node")),
-		Evidence: append(supply.AutoscalerSaid(c).Evidence(c), facts.Evidence{Object: "configmap/kube-system/" + supply.AutoscalerStatusName, Field: fmt.Sprintf("nodeGroups[name=%q].health.maxSize", s.Group.Name), Value: fmt.Sprint(s.Group.Max)}),
+		Evidence: append(supply.AutoscalerEvidence(supply.AutoscalerSaid(c), c), facts.Evidence{Object: "configmap/kube-system/" + clusterautoscaler.StatusName, Field: fmt.Sprintf("nodeGroups[name=%q].health.maxSize", s.Group.Name), Value: fmt.Sprint(s.Group.Max)}),
 		Edits: []edit.Edit{{
 			Side: edit.Cluster, Cost: edit.CostConsent, Set: supply.AutoscalerNodes(c, s), Assumes: "the provider has the machines",
 			Text: fmt.Sprintf("raise the maximum size of %s from %d to %d", s, s.Group.Max, s.Group.Max+int64(n)),
@@ -74,11 +76,11 @@ func groupAtMax(c *check.Case, s *supply.AutoscalerSource) check.Finding {
 
 func karpenterAtMax(c *check.Case, s *supply.AutoscalerSource) []check.Finding {
 	nodes := supply.AutoscalerNodes(c, s)
-	over := s.Pool.Excess(s.Like, len(nodes))
+	over := supply.Excess(s.Pool, s.Like, len(nodes))
 	said := supply.KarpenterSaid(c)
-	if len(over) == 0 && said.About(s.Pool.GetName(), supply.KarpenterAtLimit...) {
+	if len(over) == 0 && said.About(s.Pool.GetName(), karpenter.AtLimit...) {
 		return []check.Finding{{
-			Fit: true, Probe: supply.AutoscalerProbe(c, s), Evidence: said.Evidence(c),
+			Fit: true, Probe: supply.AutoscalerProbe(c, s), Evidence: supply.KarpenterEvidence(said, c),
 			Message: fmt.Sprintf("the limits of %s leave too little for any machine that it may make: %s", s, karpenterLimitsText(s.Pool)),
 		}}
 	}
@@ -109,7 +111,7 @@ func karpenterAtMax(c *check.Case, s *supply.AutoscalerSource) []check.Finding {
 		assumes += ", and they are no larger than one pod needs"
 	}
 	return []check.Finding{{
-		Fit: true, Evidence: append(evidence, said.Evidence(c)...),
+		Fit: true, Evidence: append(evidence, supply.KarpenterEvidence(said, c)...),
 		Message: fmt.Sprintf("%s may not grow: it has %s%s", s, strings.Join(has, " and "), more),
 		Edits: []edit.Edit{{
 			Side: edit.Cluster, Cost: edit.CostConsent, Set: append([]facts.Object{grown}, nodes...), Assumes: assumes,
@@ -120,8 +122,8 @@ func karpenterAtMax(c *check.Case, s *supply.AutoscalerSource) []check.Finding {
 }
 
 // karpenterLimitsText is the pool's limits and what is used of them.
-func karpenterLimitsText(p *supply.KarpenterPool) string {
-	limits, used := supply.KarpenterList(p.Object, "spec", "limits"), supply.KarpenterList(p.Object, "status", "resources")
+func karpenterLimitsText(p *karpenter.Pool) string {
+	limits, used := karpenter.ResourceList(p.Object, "spec", "limits"), karpenter.ResourceList(p.Object, "status", "resources")
 	var out []string
 	for _, name := range podspec.Names(limits) {
 		l, u := limits[name], used[name]
@@ -133,25 +135,25 @@ func karpenterLimitsText(p *supply.KarpenterPool) string {
 // poolAtMaxSaid goes by the words of whoever makes nodes.
 func poolAtMaxSaid(c *check.Case) []check.Finding {
 	if w := supply.AutoscalerSaid(c); w.Refused(poolMaxWords...) > 0 {
-		return supply.AutoscalerHeard(c, check.Finding{Message: poolAtMaxText(w), Evidence: w.Evidence(c)})
+		return supply.AutoscalerHeard(c, check.Finding{Message: poolAtMaxText(w), Evidence: supply.AutoscalerEvidence(w, c)})
 	}
 	w := supply.KarpenterSaid(c)
 	if w == nil {
 		return nil
 	}
 	for _, p := range w.Parts {
-		if p.Has(supply.KarpenterAtLimit...) {
+		if p.Has(karpenter.AtLimit...) {
 			who := "a NodePool"
 			if p.Pool != "" {
 				who = "NodePool " + p.Pool
 			}
-			return supply.AutoscalerHeard(c, check.Finding{Message: fmt.Sprintf("Karpenter makes no node for the pod: %s has reached its limits", who), Evidence: w.Evidence(c)})
+			return supply.AutoscalerHeard(c, check.Finding{Message: fmt.Sprintf("Karpenter makes no node for the pod: %s has reached its limits", who), Evidence: supply.KarpenterEvidence(w, c)})
 		}
 	}
 	return nil
 }
 
-func poolAtMaxText(w *supply.AutoscalerWord) string {
+func poolAtMaxText(w *clusterautoscaler.Message) string {
 	if w.Refused(poolMaxWords[1:]...) > 0 {
 		return "the cluster autoscaler makes no node for the pod: the cluster has as many nodes as it may have"
 	}

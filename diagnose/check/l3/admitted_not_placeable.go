@@ -11,6 +11,7 @@ import (
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/engine/why"
 	"github.com/berth-dev/berth/kube/dialect"
+	"github.com/berth-dev/berth/kube/dialect/kueue"
 )
 
 var admittedNotPlaceableCheck = check.Check{
@@ -30,7 +31,7 @@ func admittedNotPlaceable(c *check.Case) []check.Finding {
 		return nil
 	}
 	for _, w := range queue.KueueWorks(c) {
-		cluster := c.ForeignNamed(queue.KueueClusterQueues, "", dialect.Text(w.Object, "status", "admission", "clusterQueue"))
+		cluster := c.ForeignNamed(kueue.ClusterQueues, "", dialect.Text(w.Object, "status", "admission", "clusterQueue"))
 		if dialect.IsTrue(w, "Admitted") && !dialect.IsTrue(w, "Finished") && queue.KueuePromised(c.Facts, cluster) != nil {
 			return []check.Finding{kueueOverpromise(c, w, cluster, "Kueue admitted it")}
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/queue"
+	"github.com/berth-dev/berth/kube/dialect/kueue"
 )
 
 var behindQueueHeadCheck = check.Check{
@@ -27,14 +28,14 @@ func behindQueueHead(c *check.Case) []check.Finding {
 	head := queue.KueueBehind(c, v)
 	name := head.GetNamespace() + "/" + head.GetName()
 	message := fmt.Sprintf("ClusterQueue %s keeps to its order, and Workload %s, which is first in line, does not fit", v.Cluster.GetName(), name)
-	if said := queue.KueueLast(head, "QuotaReserved"); said != "" {
+	if said := kueue.LastMessage(head, "QuotaReserved"); said != "" {
 		message += ": " + strings.TrimSuffix(said, ".")
 	}
 	return []check.Finding{{
 		Message: message,
 		Evidence: []facts.Evidence{
 			{Object: facts.RefTo(v.Cluster).In(), Field: "spec.queueingStrategy", Value: "StrictFIFO"},
-			{Object: facts.RefTo(head).In(), Field: `status.conditions["QuotaReserved"]`, Value: queue.KueueLast(head, "QuotaReserved")},
+			{Object: facts.RefTo(head).In(), Field: `status.conditions["QuotaReserved"]`, Value: kueue.LastMessage(head, "QuotaReserved")},
 		},
 		Edits: queue.KueueOnly(c,
 			edit.Edit{

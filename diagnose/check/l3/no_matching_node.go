@@ -18,6 +18,7 @@ import (
 	"github.com/berth-dev/berth/diagnose/internal/supply"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/engine/why"
+	"github.com/berth-dev/berth/kube/dialect/kubescheduler"
 )
 
 var noMatchingNodeCheck = check.Check{
@@ -237,7 +238,7 @@ func unmatchedAsSaid(c *check.Case) []check.Finding {
 	if c.State != facts.Pending || len(s.Lacks()) > 0 && (s.Evicting.Nobody > 0 || !s.Evicting.Known || place.TellsSize(c.Facts)) {
 		return nil
 	}
-	if s.Whole == place.SaidNoNodes {
+	if s.Whole == kubescheduler.NoNodes {
 		return []check.Finding{{Owner: check.Platform, Message: "the cluster has no nodes", Evidence: place.SaidEvidence(c)}}
 	}
 	if s.Whole != "" {

@@ -10,6 +10,7 @@ import (
 	"github.com/berth-dev/berth/engine/why"
 	"github.com/berth-dev/berth/internal/spelling"
 	"github.com/berth-dev/berth/kube/dialect"
+	"github.com/berth-dev/berth/kube/dialect/kueue"
 )
 
 var queueMissingCheck = check.Check{
@@ -54,7 +55,7 @@ func queueMissing(c *check.Case) []check.Finding {
 
 // kueueMake makes the LocalQueue that is named, for the ClusterQueue with the most alike name.
 func kueueMake(c *check.Case, v *queue.KueueView) []edit.Edit {
-	for _, cluster := range spelling.ByLikeness(v.Queue, c.ForeignNames(queue.KueueClusterQueues, "")) {
+	for _, cluster := range spelling.ByLikeness(v.Queue, c.ForeignNames(kueue.ClusterQueues, "")) {
 		local := queue.KueueNew(c.Facts, "LocalQueue", c.Pod.Namespace, v.Queue, map[string]any{"clusterQueue": cluster})
 		e := edit.Edit{Side: edit.Cluster, Cost: 3, Text: fmt.Sprintf("make LocalQueue %s in namespace %s, for ClusterQueue %s", v.Queue, c.Pod.Namespace, cluster), Set: []facts.Object{local}, Command: edit.ApplyLine(local)}
 		if out := queue.KueueOnly(c, e); out != nil {
@@ -66,7 +67,7 @@ func kueueMake(c *check.Case, v *queue.KueueView) []edit.Edit {
 
 // kueueRelead makes the LocalQueue anew for another ClusterQueue: that it leads to one cannot be changed in place.
 func kueueRelead(c *check.Case, v *queue.KueueView, missing string) []edit.Edit {
-	for _, cluster := range spelling.ByLikeness(missing, c.ForeignNames(queue.KueueClusterQueues, "")) {
+	for _, cluster := range spelling.ByLikeness(missing, c.ForeignNames(kueue.ClusterQueues, "")) {
 		local := queue.KueueNew(c.Facts, "LocalQueue", c.Pod.Namespace, v.Queue, map[string]any{"clusterQueue": cluster})
 		local.SetUID(v.Local.GetUID())
 		anew := queue.KueueNew(c.Facts, "LocalQueue", c.Pod.Namespace, v.Queue, map[string]any{"clusterQueue": cluster})

@@ -17,6 +17,7 @@ import (
 	"github.com/berth-dev/berth/diagnose/internal/queue"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/engine/why"
+	"github.com/berth-dev/berth/kube/dialect/kai"
 )
 
 var victimsProtectedCheck = check.Check{
@@ -34,7 +35,7 @@ func victimsProtected(c *check.Case) []check.Finding {
 	}
 	if message, said := queue.KaiReason(c, "PreemptionDelayNotElapsed"); said {
 		found := check.Finding{Message: "KAI may not evict others for it yet: " + strings.TrimSuffix(message, ".")}
-		if t, ok := queue.KaiTime(message); ok && t.After(c.Now) {
+		if t, ok := kai.ParseTime(message); ok && t.After(c.Now) {
 			found.Until, found.Because = t, "KAI may evict others from then on"
 		}
 		return []check.Finding{found}

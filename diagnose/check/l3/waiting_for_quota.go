@@ -11,6 +11,7 @@ import (
 	"github.com/berth-dev/berth/diagnose/internal/queue"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/engine/why"
+	"github.com/berth-dev/berth/kube/dialect/kueue"
 )
 
 var waitingForQuotaCheck = check.Check{
@@ -72,10 +73,10 @@ func kueueWho(c *check.Case, v *queue.KueueView) string {
 	for _, h := range queue.KueueHolders(c.Facts, v.Cluster.GetName(), s.Flavor, s.Resource) {
 		names = append(names, fmt.Sprintf("%s/%s (%s)", h.GetNamespace(), h.GetName(), why.Quantity(s.Resource, h.Amount)))
 	}
-	if cohort := queue.KueueCohort(v.Cluster); cohort != "" {
-		for _, other := range c.ForeignNames(queue.KueueClusterQueues, "") {
-			u := c.ForeignNamed(queue.KueueClusterQueues, "", other)
-			if other == v.Cluster.GetName() || queue.KueueCohort(u) != cohort {
+	if cohort := kueue.Cohort(v.Cluster); cohort != "" {
+		for _, other := range c.ForeignNames(kueue.ClusterQueues, "") {
+			u := c.ForeignNamed(kueue.ClusterQueues, "", other)
+			if other == v.Cluster.GetName() || kueue.Cohort(u) != cohort {
 				continue
 			}
 			if q := queue.KueueQuota(c.Facts, u, s.Flavor, s.Resource); q.Used > q.Nominal {

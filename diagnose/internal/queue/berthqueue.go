@@ -304,7 +304,7 @@ func BerthForbidden(c *check.Case, name string) check.Finding {
 func AdmitNamespace(c *check.Case, queue *unstructured.Unstructured) (edit.Edit, bool) {
 	at := slices.IndexFunc(c.Namespaces, func(n *corev1.Namespace) bool { return n.Name == c.Pod.Namespace })
 	var selector metav1.LabelSelector
-	if at < 0 || !reshape(dialect.Value(queue.Object, "spec", "namespaceSelector"), &selector) {
+	if at < 0 || !dialect.Decode(dialect.Value(queue.Object, "spec", "namespaceSelector"), &selector) {
 		return edit.Edit{}, false
 	}
 	n := c.Namespaces[at].DeepCopy()

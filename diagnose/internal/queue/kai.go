@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,20 +18,12 @@ import (
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/internal/spelling"
 	"github.com/berth-dev/berth/kube/dialect"
-)
-
-// KAI's objects: a PodGroup that its grouper makes for every workload, and Queues, in a tree, with a quota that is
-// deserved and a limit that is never passed; -1 is unlimited.
-const (
-	kaiQueues    = "Queue.scheduling.run.ai"
-	kaiPodGroups = "PodGroup.scheduling.run.ai"
-	kaiQueueKey  = "kai.scheduler/queue"
-	kaiGPU       = "nvidia.com/gpu"
+	"github.com/berth-dev/berth/kube/dialect/kai"
 )
 
 // KaiGroup is the PodGroup of the pod, nil for none.
 func KaiGroup(c *check.Case) *unstructured.Unstructured {
-	return groupOf(c, kaiPodGroups, "pod-group-name")
+	return groupOf(c, kai.PodGroups, "pod-group-name")
 }
 
 // groupOf is the foreign PodGroup that the pod's annotation names, or that belongs to the pod or one of its owners.
@@ -57,7 +48,7 @@ func groupOf(c *check.Case, kind string, annotations ...string) *unstructured.Un
 
 // KaiOurs says whether KAI schedules the pod.
 func KaiOurs(c *check.Case) bool {
-	return c.Waits() && (KaiGroup(c) != nil || c.Pod.Spec.SchedulerName == "kai-scheduler" && len(c.Foreign[kaiQueues])+len(c.Foreign[kaiPodGroups]) > 0)
+	return c.Waits() && (KaiGroup(c) != nil || c.Pod.Spec.SchedulerName == "kai-scheduler" && len(c.Foreign[kai.Queues])+len(c.Foreign[kai.PodGroups]) > 0)
 }
 
 // KaiReason is what KAI says of the group under the reason; "" where it does not. The group's state may be newer than
@@ -89,7 +80,7 @@ func kaiQueueName(c *check.Case) string {
 		return dialect.Text(g.Object, "spec", "queue")
 	}
 	for _, o := range append([]facts.Object{c.Pod}, c.Owners...) {
-		if q := cmp.Or(o.GetLabels()[kaiQueueKey], o.GetLabels()["runai/queue"]); q != "" {
+		if q := cmp.Or(o.GetLabels()[kai.QueueLabel], o.GetLabels()["runai/queue"]); q != "" {
 			return q
 		}
 	}
@@ -106,7 +97,7 @@ type KaiAmount struct {
 func KaiLine(c *check.Case) []KaiAmount {
 	var out []KaiAmount
 	for name := kaiQueueName(c); name != "" && len(out) < 8; {
-		u := c.ForeignNamed(kaiQueues, "", name)
+		u := c.ForeignNamed(kai.Queues, "", name)
 		if u == nil {
 			break
 		}
@@ -117,8 +108,8 @@ func KaiLine(c *check.Case) []KaiAmount {
 		if v, ok := dialect.Number(u.Object, "spec", "resources", "gpu", "limit"); ok {
 			a.limit = v
 		}
-		a.used, _ = podspec.AmountAt(kaiGPU, u.Object, "status", "allocated", kaiGPU)
-		a.Kept, _ = podspec.AmountAt(kaiGPU, u.Object, "status", "allocatedNonPreemptible", kaiGPU)
+		a.used, _ = podspec.AmountAt(kai.GPU, u.Object, "status", "allocated", kai.GPU)
+		a.Kept, _ = podspec.AmountAt(kai.GPU, u.Object, "status", "allocatedNonPreemptible", kai.GPU)
 		out = append(out, a)
 		name = dialect.Text(u.Object, "spec", "parentQueue")
 	}
@@ -136,7 +127,7 @@ func KaiNeed(c *check.Case) int64 {
 	if !c.Exists {
 		waiting += int64(c.Like)
 	}
-	each = podspec.Amounts(&c.Pod.Spec)[kaiGPU]
+	each = podspec.Amounts(&c.Pod.Spec)[kai.GPU]
 	if g := KaiGroup(c); g != nil {
 		if n, ok := dialect.Number(g.Object, "spec", "minMember"); ok && n > 0 {
 			return each * min(n, max(waiting, 1))
@@ -164,12 +155,12 @@ func KaiMissing(c *check.Case) []check.Finding {
 	name := kaiQueueName(c)
 	_, said := KaiReason(c, "QueueDoesNotExist")
 	unseen := !c.Sees("queues.scheduling.run.ai", "")
-	if c.ForeignNamed(kaiQueues, "", name) != nil || unseen && !said || name == "" && !said {
+	if c.ForeignNamed(kai.Queues, "", name) != nil || unseen && !said || name == "" && !said {
 		return nil
 	}
 	found := check.Finding{Message: fmt.Sprintf("KAI queue %s does not exist", name), Edits: kaiElsewhere(c, name)}
 	if name == "" {
-		found.Message = "the work names no KAI queue: it has no label " + kaiQueueKey
+		found.Message = "the work names no KAI queue: it has no label " + kai.QueueLabel
 	}
 	if g := KaiGroup(c); g != nil {
 		found.Evidence = []facts.Evidence{{Object: facts.RefTo(g).In(), Field: "spec.queue", Value: name}}
@@ -180,15 +171,15 @@ func KaiMissing(c *check.Case) []check.Finding {
 // kaiElsewhere names other queues: leaves of the tree, those with the most alike names first.
 func kaiElsewhere(c *check.Case, name string) []edit.Edit {
 	var leaves []string
-	for _, q := range c.ForeignNames(kaiQueues, "") {
-		if !slices.ContainsFunc(c.Foreign[kaiQueues], func(u *unstructured.Unstructured) bool { return dialect.Text(u.Object, "spec", "parentQueue") == q }) && q != name {
+	for _, q := range c.ForeignNames(kai.Queues, "") {
+		if !slices.ContainsFunc(c.Foreign[kai.Queues], func(u *unstructured.Unstructured) bool { return dialect.Text(u.Object, "spec", "parentQueue") == q }) && q != name {
 			leaves = append(leaves, q)
 		}
 	}
 	var out []edit.Edit
 	for _, q := range spelling.ByLikeness(name, leaves) {
 		if len(out) < 2 {
-			out = append(out, KaiRelabel(c, kaiQueueKey, q, fmt.Sprintf("name KAI queue %s instead of %s", q, cmp.Or(name, "none")), map[string]any{"/spec/queue": q}))
+			out = append(out, KaiRelabel(c, kai.QueueLabel, q, fmt.Sprintf("name KAI queue %s instead of %s", q, cmp.Or(name, "none")), map[string]any{"/spec/queue": q}))
 		}
 	}
 	return out
@@ -274,14 +265,4 @@ func KaiKept(c *check.Case) bool {
 		}
 	}
 	return name == "build" || name == "inference"
-}
-
-// KaiTime is the first time in a text.
-func KaiTime(text string) (time.Time, bool) {
-	for _, word := range strings.Fields(text) {
-		if t, err := time.Parse(time.RFC3339, strings.Trim(word, ".,;()\"'")); err == nil {
-			return t, true
-		}
-	}
-	return time.Time{}, false
 }

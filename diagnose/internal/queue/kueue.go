@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,19 +16,7 @@ import (
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/engine/why"
 	"github.com/berth-dev/berth/kube/dialect"
-)
-
-// Kueue's objects, of v1beta1 and v1beta2: a Job or a pod has a Workload, which names a LocalQueue, which leads to a
-// ClusterQueue, which has quotas by ResourceFlavor.
-const (
-	kueueWorkloads     = "Workload.kueue.x-k8s.io"
-	kueueLocalQueues   = "LocalQueue.kueue.x-k8s.io"
-	KueueClusterQueues = "ClusterQueue.kueue.x-k8s.io"
-	kueueFlavors       = "ResourceFlavor.kueue.x-k8s.io"
-
-	kueueQueueKey  = "kueue.x-k8s.io/queue-name"
-	kueueRequired  = "kueue.x-k8s.io/podset-required-topology"
-	kueuePreferred = "kueue.x-k8s.io/podset-preferred-topology"
+	"github.com/berth-dev/berth/kube/dialect/kueue"
 )
 
 // KueueView is where the target stands with Kueue: one of the causes, or "" where Kueue does not hold it back.
@@ -69,10 +56,10 @@ func kueueSuspended(o facts.Object) bool {
 // kueueQueue is the LocalQueue that the target names, "" for none.
 func kueueQueue(c *check.Case) string {
 	for _, o := range append(slices.Clone(c.Owners), facts.Object(c.Pod)) {
-		if q := o.GetLabels()[kueueQueueKey]; q != "" {
+		if q := o.GetLabels()[kueue.QueueLabel]; q != "" {
 			return q
 		}
-		if q := o.GetAnnotations()[kueueQueueKey]; q != "" {
+		if q := o.GetAnnotations()[kueue.QueueLabel]; q != "" {
 			return q
 		}
 	}
@@ -93,7 +80,7 @@ func KueueWorks(c *check.Case) []*unstructured.Unstructured {
 	of := func(p *corev1.Pod) {
 		add(c.Children(p)...)
 		if group := p.Labels["kueue.x-k8s.io/pod-group-name"]; group != "" {
-			if u := c.ForeignNamed(kueueWorkloads, p.Namespace, group); u != nil {
+			if u := c.ForeignNamed(kueue.Workloads, p.Namespace, group); u != nil {
 				add(u)
 			}
 		}
@@ -131,9 +118,9 @@ func Kueue(c *check.Case) *KueueView {
 			v.Queue = q
 		}
 	}
-	v.Local = c.ForeignNamed(kueueLocalQueues, c.Pod.Namespace, v.Queue)
+	v.Local = c.ForeignNamed(kueue.LocalQueues, c.Pod.Namespace, v.Queue)
 	if v.Local != nil {
-		v.Cluster = c.ForeignNamed(KueueClusterQueues, "", dialect.Text(v.Local.Object, "spec", "clusterQueue"))
+		v.Cluster = c.ForeignNamed(kueue.ClusterQueues, "", dialect.Text(v.Local.Object, "spec", "clusterQueue"))
 	}
 	if v.Work != nil && dialect.IsTrue(v.Work, "Finished") {
 		return nil
@@ -148,7 +135,7 @@ func kueueCause(c *check.Case, v *KueueView) why.Cause {
 		return "kueue-gated" // what is held back is still to be let go
 	}
 	if v.Work != nil && dialect.Value(v.Work.Object, "spec", "active") == false {
-		v.Message = KueueLast(v.Work, "Evicted")
+		v.Message = kueue.LastMessage(v.Work, "Evicted")
 		if s := dialect.ConditionOf(v.Work, "Evicted"); s != nil && (strings.Contains(s.Reason, "RequeuingLimitExceeded") || s.Reason == "PodsReadyTimeout") && KueuePromised(c.Facts, v.Cluster) != nil {
 			return "admitted-not-placeable"
 		}
@@ -184,7 +171,7 @@ func kueueQueues(c *check.Case, v *KueueView) why.Cause {
 		return "kueue-gated"
 	}
 	if v.Local == nil {
-		if c.Sees("localqueues.kueue.x-k8s.io", c.Pod.Namespace) || kueueSaysMissing(v.Work) {
+		if c.Sees("localqueues.kueue.x-k8s.io", c.Pod.Namespace) || kueue.SaysQueueMissing(v.Work) {
 			return why.QueueMissing
 		}
 		return ""
@@ -193,7 +180,7 @@ func kueueQueues(c *check.Case, v *KueueView) why.Cause {
 		return "queue-stopped"
 	}
 	if v.Cluster == nil {
-		if c.Sees("clusterqueues.kueue.x-k8s.io", "") || kueueSaysMissing(v.Work) {
+		if c.Sees("clusterqueues.kueue.x-k8s.io", "") || kueue.SaysQueueMissing(v.Work) {
 			return why.QueueMissing
 		}
 		return ""
@@ -209,11 +196,6 @@ func kueueQueues(c *check.Case, v *KueueView) why.Cause {
 	return ""
 }
 
-func kueueSaysMissing(work *unstructured.Unstructured) bool {
-	s := dialect.ConditionOf(work, "QuotaReserved")
-	return s != nil && strings.HasSuffix(s.Message, "doesn't exist")
-}
-
 // kueueOpen says whether the ClusterQueue takes work of the pod's namespace, as far as that can be seen.
 func kueueOpen(c *check.Case, cluster *unstructured.Unstructured) bool {
 	at := slices.IndexFunc(c.Namespaces, func(n *corev1.Namespace) bool { return n.Name == c.Pod.Namespace })
@@ -225,17 +207,11 @@ func kueueOpen(c *check.Case, cluster *unstructured.Unstructured) bool {
 		return false
 	}
 	var selector metav1.LabelSelector
-	if !reshape(raw, &selector) {
+	if !dialect.Decode(raw, &selector) {
 		return true
 	}
 	s, err := metav1.LabelSelectorAsSelector(&selector)
 	return err != nil || s.Matches(labels.Set(c.Namespaces[at].Labels))
-}
-
-// reshape reads a JSON tree into a Go value.
-func reshape(tree, into any) bool {
-	b, err := json.Marshal(tree)
-	return err == nil && json.Unmarshal(b, into) == nil
 }
 
 // kueueEdited says whether what Kueue said was about other objects than these.
@@ -350,12 +326,12 @@ func KueueBehind(c *check.Case, v *KueueView) *unstructured.Unstructured {
 	}
 	mine := KueueWorks(c)
 	head := v.Work
-	for _, u := range c.Foreign[kueueWorkloads] {
+	for _, u := range c.Foreign[kueue.Workloads] {
 		if dialect.IsTrue(u, "QuotaReserved") || dialect.IsTrue(u, "Finished") || dialect.Value(u.Object, "spec", "active") == false || slices.Contains(mine, u) {
 			continue
 		}
-		local := c.ForeignNamed(kueueLocalQueues, u.GetNamespace(), dialect.Text(u.Object, "spec", "queueName"))
-		if local != nil && dialect.Text(local.Object, "spec", "clusterQueue") == v.Cluster.GetName() && kueueBefore(u, head) {
+		local := c.ForeignNamed(kueue.LocalQueues, u.GetNamespace(), dialect.Text(u.Object, "spec", "queueName"))
+		if local != nil && dialect.Text(local.Object, "spec", "clusterQueue") == v.Cluster.GetName() && kueue.Before(u, head) {
 			head = u
 		}
 	}
@@ -363,20 +339,6 @@ func KueueBehind(c *check.Case, v *KueueView) *unstructured.Unstructured {
 		return nil
 	}
 	return head
-}
-
-// kueueBefore says whether Kueue takes a before b: by priority, then by age.
-func kueueBefore(a, b *unstructured.Unstructured) bool {
-	pa, _ := dialect.Number(a.Object, "spec", "priority")
-	pb, _ := dialect.Number(b.Object, "spec", "priority")
-	if pa != pb {
-		return pa > pb
-	}
-	ta, tb := a.GetCreationTimestamp(), b.GetCreationTimestamp()
-	if !ta.Equal(&tb) {
-		return ta.Before(&tb)
-	}
-	return a.GetName() < b.GetName()
 }
 
 // kueueAfter is the text after the name and the colon that follow the words, or the whole text without them.
@@ -387,18 +349,6 @@ func kueueAfter(text, words string) (name, after string, found bool) {
 		}
 	}
 	return "", text, false
-}
-
-// KueueLast is what the Workload's condition says, or its reason where it says nothing.
-func KueueLast(work *unstructured.Unstructured, kind string) string {
-	s := dialect.ConditionOf(work, kind)
-	switch {
-	case s == nil:
-		return ""
-	case s.Message != "":
-		return s.Message
-	}
-	return s.Reason
 }
 
 // Evidence is the condition of the Workload that says why it waits.

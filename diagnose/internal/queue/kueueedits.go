@@ -20,6 +20,7 @@ import (
 	"github.com/berth-dev/berth/engine/why"
 	"github.com/berth-dev/berth/internal/spelling"
 	"github.com/berth-dev/berth/kube/dialect"
+	"github.com/berth-dev/berth/kube/dialect/kueue"
 )
 
 // Edits for work that Kueue holds back. Each comes with what Kueue would do after it, and only if by its quotas it
@@ -36,7 +37,7 @@ func kueueRaise(c *check.Case, v *KueueView) []edit.Edit {
 		if room.Fits || s == nil {
 			break
 		}
-		path, _ := kueueQuotaAt(cluster, s.Flavor, s.Resource)
+		path, _ := kueue.QuotaAt(cluster, s.Flavor, s.Resource)
 		if from[path] == nil {
 			from[path] = s
 		}
@@ -68,7 +69,7 @@ func kueueBorrow(c *check.Case, v *KueueView) []edit.Edit {
 	if s == nil || s.borrowing < 0 || s.lendable < s.Need {
 		return nil
 	}
-	path, _ := kueueQuotaAt(v.Cluster, s.Flavor, s.Resource)
+	path, _ := kueue.QuotaAt(v.Cluster, s.Flavor, s.Resource)
 	limit := why.Quantity(s.Resource, s.used+s.Need-s.Nominal)
 	e := edit.Edit{
 		Side: edit.Cluster, Cost: 3, Set: []facts.Object{edit.WithValues(v.Cluster, map[string]any{path + "/borrowingLimit": limit})},
@@ -92,7 +93,7 @@ func KueueOnly(c *check.Case, edits ...edit.Edit) []edit.Edit {
 // KueueElsewhere moves the target to other LocalQueues of the namespace, those with the most alike names first.
 func KueueElsewhere(c *check.Case, v *KueueView) []edit.Edit {
 	var out []edit.Edit
-	for _, name := range spelling.ByLikeness(v.Queue, c.ForeignNames(kueueLocalQueues, c.Pod.Namespace)) {
+	for _, name := range spelling.ByLikeness(v.Queue, c.ForeignNames(kueue.LocalQueues, c.Pod.Namespace)) {
 		if name != v.Queue && len(out) < 2 {
 			out = append(out, KueueOnly(c, kueueRequeue(c, v, name))...)
 		}
@@ -105,9 +106,9 @@ func kueueRequeue(c *check.Case, v *KueueView, name string) edit.Edit {
 	e := edit.Edit{Side: edit.Workload, Cost: 2, Text: fmt.Sprintf("name LocalQueue %s instead of %s", name, cmp.Or(v.Queue, "none"))}
 	relabel := func(o facts.Object) facts.Object {
 		n := o.DeepCopyObject().(facts.Object)
-		labels := map[string]string{kueueQueueKey: name}
+		labels := map[string]string{kueue.QueueLabel: name}
 		for k, v := range n.GetLabels() {
-			if k != kueueQueueKey {
+			if k != kueue.QueueLabel {
 				labels[k] = v
 			}
 		}
@@ -118,14 +119,14 @@ func kueueRequeue(c *check.Case, v *KueueView, name string) edit.Edit {
 		e.Set = append(e.Set, edit.WithValues(w, map[string]any{"/spec/queueName": name}))
 	}
 	if p, ok := c.Top.(*corev1.Pod); ok {
-		e.Ops = []edit.Op{{Op: "add", Path: edit.Pointer("metadata", "labels", kueueQueueKey), Value: name}}
+		e.Ops = []edit.Op{{Op: "add", Path: edit.Pointer("metadata", "labels", kueue.QueueLabel), Value: name}}
 		if len(p.Labels) == 0 {
-			e.Ops[0] = place.PutLabel(c, kueueQueueKey, name)
+			e.Ops[0] = place.PutLabel(c, kueue.QueueLabel, name)
 		}
 		return e
 	}
 	e.Set = append(e.Set, relabel(c.Top))
-	e.Command = fmt.Sprintf("kubectl label %s %s -n %s %s=%s --overwrite", facts.KindOfObject(c.Top).Name(), c.Top.GetName(), c.Top.GetNamespace(), kueueQueueKey, name)
+	e.Command = fmt.Sprintf("kubectl label %s %s -n %s %s=%s --overwrite", facts.KindOfObject(c.Top).Name(), c.Top.GetName(), c.Top.GetNamespace(), kueue.QueueLabel, name)
 	return e
 }
 
@@ -213,7 +214,7 @@ func (v *KueueView) Name() string {
 // KueueNew is an object of Kueue in the version that the others have.
 func KueueNew(f *facts.Facts, kind, namespace, name string, spec map[string]any) *unstructured.Unstructured {
 	version := "kueue.x-k8s.io/" + facts.KindOf("kueue.x-k8s.io", kind).Version
-	for _, key := range []string{kueueLocalQueues, KueueClusterQueues, kueueWorkloads} {
+	for _, key := range []string{kueue.LocalQueues, kueue.ClusterQueues, kueue.Workloads} {
 		for _, u := range f.Foreign[key] {
 			version = u.GetAPIVersion()
 		}

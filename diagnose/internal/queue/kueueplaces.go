@@ -13,6 +13,7 @@ import (
 	"github.com/berth-dev/berth/diagnose/internal/place"
 	"github.com/berth-dev/berth/diagnose/internal/podspec"
 	"github.com/berth-dev/berth/kube/dialect"
+	"github.com/berth-dev/berth/kube/dialect/kueue"
 )
 
 // What Kueue's quotas and topologies mean on nodes.
@@ -37,7 +38,7 @@ func KueuePromised(f *facts.Facts, cluster *unstructured.Unstructured) *kueuePro
 				if !strings.Contains(p.Resource, "/") {
 					continue
 				}
-				for _, other := range f.Foreign[KueueClusterQueues] {
+				for _, other := range f.Foreign[kueue.ClusterQueues] {
 					p.Quota += KueueQuota(f, other, p.Flavor, p.Resource).Nominal
 				}
 				for _, n := range kueueNodes(f, p.Flavor) {
@@ -55,7 +56,7 @@ func KueuePromised(f *facts.Facts, cluster *unstructured.Unstructured) *kueuePro
 
 // kueueNodes are the nodes that the flavor's labels select.
 func kueueNodes(f *facts.Facts, flavor string) []*corev1.Node {
-	u := f.ForeignNamed(kueueFlavors, "", flavor)
+	u := f.ForeignNamed(kueue.ResourceFlavors, "", flavor)
 	if u == nil {
 		return nil
 	}
@@ -81,7 +82,7 @@ func KueueLevels(f *facts.Facts, cluster *unstructured.Unstructured) []string {
 	var out []string
 	for _, group := range dialect.Items(cluster.Object, "spec", "resourceGroups") {
 		for _, flavor := range dialect.Items(group, "flavors") {
-			u := f.ForeignNamed(kueueFlavors, "", dialect.Text(flavor, "name"))
+			u := f.ForeignNamed(kueue.ResourceFlavors, "", dialect.Text(flavor, "name"))
 			if u == nil {
 				continue
 			}
@@ -146,18 +147,18 @@ func KueuePods(c *check.Case, v *KueueView) int64 {
 
 // KueueTopology is the level that the pods must be together at, as they were written, and a way to change it: to
 // another level, or with preferred to a wish.
-func KueueTopology(c *check.Case) string { return place.Written(c).Annotations[kueueRequired] }
+func KueueTopology(c *check.Case) string { return place.Written(c).Annotations[kueue.RequiredTopology] }
 
 func KueueRelevel(c *check.Case, level string) edit.Edit {
-	return edit.Edit{Side: edit.Workload, Cost: 2, Ops: []edit.Op{{Op: "replace", Path: edit.Pointer("metadata", "annotations", kueueRequired), Value: level}}, Text: "require one domain of " + level + " instead of " + KueueTopology(c)}
+	return edit.Edit{Side: edit.Workload, Cost: 2, Ops: []edit.Op{{Op: "replace", Path: edit.Pointer("metadata", "annotations", kueue.RequiredTopology), Value: level}}, Text: "require one domain of " + level + " instead of " + KueueTopology(c)}
 }
 
 func KueueRelax(c *check.Case) edit.Edit {
 	return edit.Edit{
 		Side: edit.Workload, Cost: 2, Text: "prefer one domain of " + KueueTopology(c) + " instead of requiring it",
 		Ops: []edit.Op{
-			{Op: "remove", Path: edit.Pointer("metadata", "annotations", kueueRequired)},
-			{Op: "add", Path: edit.Pointer("metadata", "annotations", kueuePreferred), Value: KueueTopology(c)},
+			{Op: "remove", Path: edit.Pointer("metadata", "annotations", kueue.RequiredTopology)},
+			{Op: "add", Path: edit.Pointer("metadata", "annotations", kueue.PreferredTopology), Value: KueueTopology(c)},
 		},
 	}
 }

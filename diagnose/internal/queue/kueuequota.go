@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -9,15 +8,14 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/podspec"
 	"github.com/berth-dev/berth/kube/dialect"
+	"github.com/berth-dev/berth/kube/dialect/kueue"
 )
 
 // kueueRoom is how Workloads meet the quotas of a ClusterQueue.
@@ -61,7 +59,7 @@ func kueuePodSets(f *facts.Facts, work *unstructured.Unstructured) []kueuePodSet
 		if n, ok := dialect.Number(s, "count"); ok {
 			set.count = n
 		}
-		reshape(dialect.Value(s, "template", "spec"), &set.spec)
+		dialect.Decode(dialect.Value(s, "template", "spec"), &set.spec)
 		out = append(out, set)
 	}
 	if len(out) != 1 {
@@ -159,7 +157,7 @@ func kueueChoose(f *facts.Facts, room *kueueRoom, cluster *unstructured.Unstruct
 func kueueKeys(f *facts.Facts, group map[string]any) map[string]bool {
 	out := make(map[string]bool)
 	for _, flavor := range dialect.Items(group, "flavors") {
-		if u := f.ForeignNamed(kueueFlavors, "", dialect.Text(flavor, "name")); u != nil {
+		if u := f.ForeignNamed(kueue.ResourceFlavors, "", dialect.Text(flavor, "name")); u != nil {
 			for key := range dialect.StringMap(u.Object, "spec", "nodeLabels") {
 				out[key] = true
 			}
@@ -170,14 +168,14 @@ func kueueKeys(f *facts.Facts, group map[string]any) map[string]bool {
 
 // kueueRefuses says why the pods cannot have the flavor, nil if they can.
 func kueueRefuses(f *facts.Facts, flavor string, keys map[string]bool, spec *corev1.PodSpec) *kueueRefusal {
-	u := f.ForeignNamed(kueueFlavors, "", flavor)
+	u := f.ForeignNamed(kueue.ResourceFlavors, "", flavor)
 	if u == nil {
 		return nil
 	}
 	var taints []corev1.Taint
 	var tolerations []corev1.Toleration
-	reshape(dialect.Value(u.Object, "spec", "nodeTaints"), &taints)
-	reshape(dialect.Value(u.Object, "spec", "tolerations"), &tolerations)
+	dialect.Decode(dialect.Value(u.Object, "spec", "nodeTaints"), &taints)
+	dialect.Decode(dialect.Value(u.Object, "spec", "tolerations"), &tolerations)
 	tolerations = append(tolerations, spec.Tolerations...)
 	for i := range taints {
 		if t := &taints[i]; t.Effect != corev1.TaintEffectPreferNoSchedule && !slices.ContainsFunc(tolerations, func(x corev1.Toleration) bool { return bears(x, t) }) {
@@ -190,7 +188,7 @@ func kueueRefuses(f *facts.Facts, flavor string, keys map[string]bool, spec *cor
 			return &kueueRefusal{Flavor: flavor, Key: key, Value: have[key]}
 		}
 	}
-	if key := kueueAffinity(spec, keys, have); key != "" {
+	if key := kueue.UnmetAffinity(spec, keys, have); key != "" {
 		return &kueueRefusal{Flavor: flavor, Key: key}
 	}
 	return nil
@@ -204,44 +202,19 @@ func bears(x corev1.Toleration, t *corev1.Taint) bool {
 	return x.Operator == corev1.TolerationOpExists || x.Key != "" && x.Value == t.Value
 }
 
-// kueueAffinity is a key of the required node affinity that the labels do not satisfy, "" where they do.
-func kueueAffinity(spec *corev1.PodSpec, keys map[string]bool, have map[string]string) string {
-	if spec.Affinity == nil || spec.Affinity.NodeAffinity == nil || spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
-		return ""
-	}
-	first := ""
-	var terms []corev1.NodeSelectorTerm
-	for _, term := range spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
-		term.MatchFields = nil
-		term.MatchExpressions = slices.DeleteFunc(slices.Clone(term.MatchExpressions), func(r corev1.NodeSelectorRequirement) bool { return !keys[r.Key] })
-		if len(term.MatchExpressions) == 0 {
-			return ""
-		}
-		if first == "" {
-			first = term.MatchExpressions[0].Key
-		}
-		terms = append(terms, term)
-	}
-	s, err := nodeaffinity.NewNodeSelector(&corev1.NodeSelector{NodeSelectorTerms: terms})
-	if err != nil || s.Match(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: have}}) {
-		return ""
-	}
-	return first
-}
-
 // kueueFree is what the ClusterQueue can still hand out of the flavor's resource, its cohort's share included.
 func kueueFree(f *facts.Facts, cluster *unstructured.Unstructured, flavor, resource string) kueueShort {
 	own := KueueQuota(f, cluster, flavor, resource)
 	s := kueueShort{Flavor: flavor, Resource: resource, Nominal: own.Nominal, used: own.Used, borrowing: -1}
 	s.Free, s.Most = own.Nominal-own.Used, own.Nominal
-	cohort := KueueCohort(cluster)
+	cohort := kueue.Cohort(cluster)
 	if cohort == "" {
 		s.Free = max(0, s.Free)
 		return s
 	}
 	var pool, poolUsed int64
-	for _, other := range f.Foreign[KueueClusterQueues] {
-		if KueueCohort(other) == cohort {
+	for _, other := range f.Foreign[kueue.ClusterQueues] {
+		if kueue.Cohort(other) == cohort {
 			q := KueueQuota(f, other, flavor, resource)
 			pool += q.Nominal - q.kept
 			poolUsed += max(0, q.Used-q.kept)
@@ -261,19 +234,12 @@ func kueueFree(f *facts.Facts, cluster *unstructured.Unstructured, flavor, resou
 	return s
 }
 
-func KueueCohort(cluster *unstructured.Unstructured) string {
-	if name := dialect.Text(cluster.Object, "spec", "cohortName"); name != "" {
-		return name
-	}
-	return dialect.Text(cluster.Object, "spec", "cohort")
-}
-
 // kueueQuotaOf is one quota of a ClusterQueue: kept is what it does not lend, borrowing is -1 where it is not limited.
 type kueueQuotaOf struct{ Nominal, Used, kept, borrowing int64 }
 
 func KueueQuota(f *facts.Facts, cluster *unstructured.Unstructured, flavor, resource string) kueueQuotaOf {
 	q := kueueQuotaOf{borrowing: -1}
-	_, item := kueueQuotaAt(cluster, flavor, resource)
+	_, item := kueue.QuotaAt(cluster, flavor, resource)
 	if item == nil {
 		return q
 	}
@@ -286,20 +252,6 @@ func KueueQuota(f *facts.Facts, cluster *unstructured.Unstructured, flavor, reso
 	}
 	q.Used = kueueUsed(f, cluster, flavor, resource)
 	return q
-}
-
-// kueueQuotaAt finds a quota, and its path.
-func kueueQuotaAt(cluster *unstructured.Unstructured, flavor, resource string) (string, map[string]any) {
-	for g, group := range dialect.Items(cluster.Object, "spec", "resourceGroups") {
-		for i, fl := range dialect.Items(group, "flavors") {
-			for j, r := range dialect.Items(fl, "resources") {
-				if dialect.Text(fl, "name") == flavor && dialect.Text(r, "name") == resource {
-					return fmt.Sprintf("/spec/resourceGroups/%d/flavors/%d/resources/%d", g, i, j), r
-				}
-			}
-		}
-	}
-	return "", nil
 }
 
 // kueueUsed is what is reserved of a quota: as the ClusterQueue says, or, where it says nothing, as its Workloads do.
@@ -328,7 +280,7 @@ type KueueHolder struct {
 // KueueHolders are the Workloads that hold a quota of the ClusterQueue, the largest first.
 func KueueHolders(f *facts.Facts, cluster, flavor, resource string) []KueueHolder {
 	var out []KueueHolder
-	for _, u := range f.Foreign[kueueWorkloads] {
+	for _, u := range f.Foreign[kueue.Workloads] {
 		if !dialect.IsTrue(u, "QuotaReserved") || dialect.IsTrue(u, "Finished") || dialect.Text(u.Object, "status", "admission", "clusterQueue") != cluster {
 			continue
 		}
@@ -393,9 +345,9 @@ func kueueTry(c *check.Case, e edit.Edit) (edit.Edit, bool) {
 	if len(works) > 0 {
 		v.Work, v.Queue = works[0], dialect.Text(works[0].Object, "spec", "queueName")
 	}
-	v.Local = g.ForeignNamed(kueueLocalQueues, c.Pod.Namespace, v.Queue)
+	v.Local = g.ForeignNamed(kueue.LocalQueues, c.Pod.Namespace, v.Queue)
 	if v.Local != nil {
-		v.Cluster = g.ForeignNamed(KueueClusterQueues, "", dialect.Text(v.Local.Object, "spec", "clusterQueue"))
+		v.Cluster = g.ForeignNamed(kueue.ClusterQueues, "", dialect.Text(v.Local.Object, "spec", "clusterQueue"))
 	}
 	if v.Cluster == nil || kueueQueues(&d, v) != "" || !kueueMeasure(&d, v) || v.Work != nil && KueueBehind(&d, v) != nil {
 		return e, false
@@ -481,7 +433,7 @@ func kueueFlavored(c *check.Case, spec *corev1.PodSpec, v *KueueView, set string
 			flavor = v.Room.flavors[key]
 		}
 	}
-	u := c.ForeignNamed(kueueFlavors, "", flavor)
+	u := c.ForeignNamed(kueue.ResourceFlavors, "", flavor)
 	if u == nil {
 		return
 	}
@@ -492,6 +444,6 @@ func kueueFlavored(c *check.Case, spec *corev1.PodSpec, v *KueueView, set string
 		spec.NodeSelector[k] = value
 	}
 	var tolerations []corev1.Toleration
-	reshape(dialect.Value(u.Object, "spec", "tolerations"), &tolerations)
+	dialect.Decode(dialect.Value(u.Object, "spec", "tolerations"), &tolerations)
 	spec.Tolerations = append(spec.Tolerations, tolerations...)
 }

@@ -2,14 +2,13 @@ package queue
 
 import (
 	"slices"
-	"strings"
 	"testing"
-	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/engine/why"
+	"github.com/berth-dev/berth/kube/dialect/kueue"
 )
 
 // Kueue's words, of releases before and since reasons became granular.
@@ -86,30 +85,10 @@ func TestKueueFree(t *testing.T) {
 		{"lent by itself to others", []*unstructured.Unstructured{cq("a", "x", 8, 0, nil), cq("b", "x", 8, 12, nil)}, 4, 16},
 		{"keeps what it does not lend", []*unstructured.Unstructured{cq("a", "x", 8, 0, map[string]any{"lendingLimit": int64(0)}), cq("b", "x", 8, 8, nil)}, 8, 16},
 	} {
-		f := &facts.Facts{Objects: facts.Objects{Foreign: map[string][]*unstructured.Unstructured{KueueClusterQueues: c.queues}}}
+		f := &facts.Facts{Objects: facts.Objects{Foreign: map[string][]*unstructured.Unstructured{kueue.ClusterQueues: c.queues}}}
 		got := kueueFree(f, c.queues[0], "f", "gpu")
 		if got.Free != c.free || got.Most != c.most {
 			t.Errorf("%s: %d free of at most %d, want %d of %d", c.name, got.Free, got.Most, c.free, c.most)
 		}
-	}
-}
-
-func FuzzKaiTime(f *testing.F) {
-	f.Add("Workload may not trigger evictions before 2026-11-15T12:20:00Z.")
-	f.Add("(2026-11-15T12:20:00+02:00), then")
-	f.Fuzz(func(t *testing.T, text string) {
-		if at, ok := KaiTime(text); ok && at.IsZero() && !strings.Contains(text, "0001-01-01") {
-			t.Errorf("%q gives no time", text)
-		}
-	})
-}
-
-func TestKaiTime(t *testing.T) {
-	want := time.Date(2026, 11, 15, 12, 20, 0, 0, time.UTC)
-	if got, ok := KaiTime("Workload may not trigger evictions before 2026-11-15T12:20:00Z."); !ok || !got.Equal(want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
-	if _, ok := KaiTime("not before noon"); ok {
-		t.Error("noon is no time that can be read")
 	}
 }

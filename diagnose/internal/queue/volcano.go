@@ -16,17 +16,12 @@ import (
 	"github.com/berth-dev/berth/engine/why"
 	"github.com/berth-dev/berth/internal/spelling"
 	"github.com/berth-dev/berth/kube/dialect"
-)
-
-// Volcano's objects: a PodGroup, that is Pending until its queue lets it in, and Queues with a capability.
-const (
-	volcanoQueues    = "Queue.scheduling.volcano.sh"
-	volcanoPodGroups = "PodGroup.scheduling.volcano.sh"
+	"github.com/berth-dev/berth/kube/dialect/volcano"
 )
 
 // VolcanoGroup is the PodGroup of a pod that waits for Volcano, nil for none.
 func VolcanoGroup(c *check.Case) *unstructured.Unstructured {
-	return groupOf(c, volcanoPodGroups, "scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
+	return groupOf(c, volcano.PodGroups, "scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
 }
 
 // volcanoQueue is the queue that the group names, and its object where there is one.
@@ -35,7 +30,7 @@ func volcanoQueue(c *check.Case) (name string, queue, group *unstructured.Unstru
 		return "", nil, nil
 	}
 	name = cmp.Or(dialect.Text(group.Object, "spec", "queue"), "default")
-	return name, c.ForeignNamed(volcanoQueues, "", name), group
+	return name, c.ForeignNamed(volcano.Queues, "", name), group
 }
 
 func VolcanoMissing(c *check.Case) []check.Finding {
@@ -44,7 +39,7 @@ func VolcanoMissing(c *check.Case) []check.Finding {
 		return nil
 	}
 	found := check.Finding{Message: fmt.Sprintf("Volcano queue %s does not exist", name), Evidence: []facts.Evidence{{Object: facts.RefTo(group).In(), Field: "spec.queue", Value: name}}}
-	for _, other := range spelling.ByLikeness(name, c.ForeignNames(volcanoQueues, "")) {
+	for _, other := range spelling.ByLikeness(name, c.ForeignNames(volcano.Queues, "")) {
 		if len(found.Edits) < 2 {
 			found.Edits = append(found.Edits, volcanoRequeue(c, group, name, other))
 		}
@@ -91,7 +86,7 @@ func VolcanoLimit(c *check.Case, never bool) []check.Finding {
 	if queue == nil || dialect.Text(group.Object, "status", "phase") == "Running" {
 		return nil
 	}
-	for _, resource := range slices.Sorted(maps.Keys(pairsOrNumbers(queue.Object, "spec", "capability"))) {
+	for _, resource := range slices.Sorted(maps.Keys(volcano.Quantities(queue.Object, "spec", "capability"))) {
 		most, _ := podspec.AmountAt(resource, queue.Object, "spec", "capability", resource)
 		used, _ := podspec.AmountAt(resource, queue.Object, "status", "allocated", resource)
 		need := volcanoNeed(c, group, resource)
@@ -108,21 +103,12 @@ func VolcanoLimit(c *check.Case, never bool) []check.Finding {
 			Evidence: []facts.Evidence{{Object: facts.RefTo(queue).In(), Field: fmt.Sprintf("spec.capability[%q]", resource), Value: why.Quantity(resource, most)}},
 			Edits: []edit.Edit{{
 				Side: edit.Cluster, Cost: 3, Text: fmt.Sprintf("raise %s of Volcano queue %s from %s to %s", resource, name, why.Quantity(resource, most), raised),
-				Set:     []facts.Object{volcanoRaised(queue, resource, raised)},
+				Set:     []facts.Object{volcano.WithCapability(queue, resource, raised)},
 				Command: edit.PatchLine(queue, "merge", map[string]any{"spec": map[string]any{"capability": map[string]any{resource: raised}}}),
 			}},
 		}}
 	}
 	return nil
-}
-
-// volcanoRaised is the queue with another capability; names of resources have slashes, which paths cannot have.
-func volcanoRaised(queue *unstructured.Unstructured, resource, to string) *unstructured.Unstructured {
-	out := queue.DeepCopy()
-	if m, ok := dialect.Value(out.Object, "spec", "capability").(map[string]any); ok {
-		m[resource] = to
-	}
-	return out
 }
 
 // volcanoNeed is what the group needs to start.
@@ -132,10 +118,4 @@ func volcanoNeed(c *check.Case, group *unstructured.Unstructured, resource strin
 	}
 	n, _ := dialect.Number(group.Object, "spec", "minMember")
 	return podspec.Amounts(&c.Pod.Spec)[resource] * max(1, n)
-}
-
-// pairsOrNumbers are the keys of a map whose values may be written as strings or as numbers.
-func pairsOrNumbers(at any, path ...string) map[string]any {
-	m, _ := dialect.Value(at, path...).(map[string]any)
-	return m
 }

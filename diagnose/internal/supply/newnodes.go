@@ -18,14 +18,16 @@ import (
 	"github.com/berth-dev/berth/diagnose/internal/place"
 	"github.com/berth-dev/berth/diagnose/internal/podspec"
 	"github.com/berth-dev/berth/kube/dialect"
+	"github.com/berth-dev/berth/kube/dialect/clusterautoscaler"
+	"github.com/berth-dev/berth/kube/dialect/karpenter"
 )
 
 // This file is about nodes that are not there yet: who could make one for a pod, and what keeps it from doing so.
 
 // autoscalerIndex is what facts tell of those who make nodes, read once.
 type autoscalerIndex struct {
-	pools    []*KarpenterPool
-	groups   []*AutoscalerGroup
+	pools    []*karpenter.Pool
+	groups   []*clusterautoscaler.Group
 	launches []*corev1.Event // Karpenter's, about machines that it could not have: newest first
 	growth   []*corev1.Event // the cluster autoscaler's, about groups: newest first
 }
@@ -40,7 +42,7 @@ func readAutoscaling(f *facts.Facts) *autoscalerIndex {
 		switch about := e.InvolvedObject; {
 		case about.Kind == "NodeClaim":
 			s.launches = append(s.launches, e)
-		case about.Kind == "ConfigMap" && about.Name == AutoscalerStatusName:
+		case about.Kind == "ConfigMap" && about.Name == clusterautoscaler.StatusName:
 			s.growth = append(s.growth, e)
 		}
 	}
@@ -54,9 +56,9 @@ const autoscalerSample = 16
 
 // AutoscalerSource is who could make nodes that a pod can use.
 type AutoscalerSource struct {
-	Pool  *KarpenterPool   // of Karpenter, or
-	Group *AutoscalerGroup // of the cluster autoscaler
-	Like  *corev1.Node     // what it would make
+	Pool  *karpenter.Pool          // of Karpenter, or
+	Group *clusterautoscaler.Group // of the cluster autoscaler
+	Like  *corev1.Node             // what it would make
 }
 
 func (s *AutoscalerSource) String() string {
@@ -191,7 +193,7 @@ func autoscalerFails(c *check.Case, s *AutoscalerSource) (AutoscalerFault, bool)
 
 // KarpenterFailure goes by NodeClaims that do not get a machine, and by events of those that are gone: Karpenter
 // deletes a claim for which there is no capacity.
-func KarpenterFailure(c *check.Case, p *KarpenterPool) (AutoscalerFault, bool) {
+func KarpenterFailure(c *check.Case, p *karpenter.Pool) (AutoscalerFault, bool) {
 	for _, claim := range p.Claims {
 		if l := dialect.ConditionOf(claim, "Launched"); l != nil && l.Status != "True" {
 			if fault, code := cloudFaultOf(l.Reason + ": " + l.Message); fault != cloudOther {
@@ -201,7 +203,7 @@ func KarpenterFailure(c *check.Case, p *KarpenterPool) (AutoscalerFault, bool) {
 	}
 	for _, e := range autoscaling(c.Facts).launches {
 		at := facts.EventTime(e)
-		if e.Reason != "InsufficientCapacityError" || !p.claimed(e.InvolvedObject.Name) || c.Now.Sub(at) > autoscalerRecent || p.launchedSince(at) {
+		if e.Reason != "InsufficientCapacityError" || !p.Claimed(e.InvolvedObject.Name) || c.Now.Sub(at) > autoscalerRecent || launchedSince(p, at) {
 			continue
 		}
 		_, text, _ := strings.Cut(e.Message, " event: ")
@@ -215,14 +217,8 @@ func KarpenterFailure(c *check.Case, p *KarpenterPool) (AutoscalerFault, bool) {
 	return AutoscalerFault{}, false
 }
 
-// claimed says whether a NodeClaim of the name was the pool's: Karpenter adds a dash and some letters.
-func (p *KarpenterPool) claimed(name string) bool {
-	rest, ok := strings.CutPrefix(name, p.GetName()+"-")
-	return ok && rest != "" && !strings.Contains(rest, "-")
-}
-
 // launchedSince says whether the pool got a machine after the time.
-func (p *KarpenterPool) launchedSince(t time.Time) bool {
+func launchedSince(p *karpenter.Pool, t time.Time) bool {
 	for _, claim := range p.Claims {
 		if l := dialect.ConditionOf(claim, "Launched"); l != nil && l.Status == "True" && l.At.After(t) {
 			return true
@@ -232,11 +228,11 @@ func (p *KarpenterPool) launchedSince(t time.Time) bool {
 }
 
 // AutoscalerFailure goes by the group's backoff, and by the autoscaler's events where its status has no code.
-func AutoscalerFailure(c *check.Case, g *AutoscalerGroup) (AutoscalerFault, bool) {
+func AutoscalerFailure(c *check.Case, g *clusterautoscaler.Group) (AutoscalerFault, bool) {
 	if g.ScaleUp != "Backoff" {
 		return AutoscalerFault{}, false
 	}
-	status := facts.Evidence{Object: "configmap/kube-system/" + AutoscalerStatusName, Field: fmt.Sprintf("nodeGroups[name=%q].scaleUp.backoffInfo.errorCode", g.Name), Value: g.ErrorCode}
+	status := facts.Evidence{Object: "configmap/kube-system/" + clusterautoscaler.StatusName, Field: fmt.Sprintf("nodeGroups[name=%q].scaleUp.backoffInfo.errorCode", g.Name), Value: g.ErrorCode}
 	for _, text := range []string{g.ErrorCode, g.ErrorMessage} {
 		if fault, code := cloudFaultOf(text); fault != cloudOther {
 			return AutoscalerFault{fault, code, cmp.Or(g.ErrorMessage, g.ErrorCode), []facts.Evidence{status}}, true
@@ -246,7 +242,7 @@ func AutoscalerFailure(c *check.Case, g *AutoscalerGroup) (AutoscalerFault, bool
 		if !strings.Contains(e.Message, g.Short()) || c.Now.Sub(facts.EventTime(e)) > autoscalerRecent {
 			continue
 		}
-		shown := facts.Evidence{Object: "configmap/kube-system/" + AutoscalerStatusName, Field: "events[reason=" + e.Reason + "]", Value: e.Message}
+		shown := facts.Evidence{Object: "configmap/kube-system/" + clusterautoscaler.StatusName, Field: "events[reason=" + e.Reason + "]", Value: e.Message}
 		if e.Reason == "ScaleUpTimedOut" {
 			return AutoscalerFault{CloudNoMachine, e.Reason, e.Message, []facts.Evidence{shown}}, true
 		}
@@ -260,9 +256,9 @@ func AutoscalerFailure(c *check.Case, g *AutoscalerGroup) (AutoscalerFault, bool
 // AutoscalerFindings are about sources that failed in the way, worded by say.
 func AutoscalerFindings(c *check.Case, want cloudFault, say func(who string, x AutoscalerFault) string) []check.Finding {
 	if AutoscalerBlind(c) {
-		if w := AutoscalerSaid(c); w != nil && w.failures != "" {
-			if fault, code := cloudFaultOf(w.failures); fault == want {
-				return AutoscalerHeard(c, check.Finding{Message: say("the pod", AutoscalerFault{fault, code, w.failures, nil}), Evidence: w.Evidence(c)})
+		if w := AutoscalerSaid(c); w != nil && w.Failures != "" {
+			if fault, code := cloudFaultOf(w.Failures); fault == want {
+				return AutoscalerHeard(c, check.Finding{Message: say("the pod", AutoscalerFault{fault, code, w.Failures, nil}), Evidence: AutoscalerEvidence(w, c)})
 			}
 		}
 		return nil
@@ -273,12 +269,12 @@ func AutoscalerFindings(c *check.Case, want cloudFault, say func(who string, x A
 	var out []check.Finding
 	for _, s := range autoscalerFailing(c) {
 		if x, _ := autoscalerFails(c, s); x.Fault == want {
-			out = append(out, check.Finding{Fit: true, Probe: AutoscalerProbe(c, s), Message: say(s.String(), x), Evidence: slices.Concat(x.Evidence, AutoscalerSaid(c).Evidence(c))})
+			out = append(out, check.Finding{Fit: true, Probe: AutoscalerProbe(c, s), Message: say(s.String(), x), Evidence: slices.Concat(x.Evidence, AutoscalerEvidence(AutoscalerSaid(c), c))})
 		}
 	}
 	if w := AutoscalerSaid(c); len(out) == 0 && w != nil {
-		if fault, code := cloudFaultOf(w.failures); fault == want {
-			return AutoscalerHeard(c, check.Finding{Message: say("the pod", AutoscalerFault{fault, code, w.failures, nil}), Evidence: w.Evidence(c)})
+		if fault, code := cloudFaultOf(w.Failures); fault == want {
+			return AutoscalerHeard(c, check.Finding{Message: say("the pod", AutoscalerFault{fault, code, w.Failures, nil}), Evidence: AutoscalerEvidence(w, c)})
 		}
 	}
 	return out
@@ -322,7 +318,7 @@ func AutoscalerWilling(c *check.Case, s *AutoscalerSource) bool {
 	if what, _ := KarpenterUnready(s.Pool); what != "" || karpenterReservedOnly(c, s.Pool) {
 		return false
 	}
-	return len(s.Pool.Excess(s.Like, autoscalerCount(c, s.Like))) == 0 && KarpenterWell(c, s.Pool.GetName())
+	return len(Excess(s.Pool, s.Like, autoscalerCount(c, s.Like))) == 0 && KarpenterWell(c, s.Pool.GetName())
 }
 
 // KarpenterWell says whether nothing went wrong with the pool's machines lately.
@@ -358,7 +354,7 @@ func KarpenterOverdue(claim *unstructured.Unstructured, now time.Time) bool {
 }
 
 // LaunchedWell says whether a machine of the pool became a node lately.
-func (p *KarpenterPool) LaunchedWell(now time.Time) bool {
+func LaunchedWell(p *karpenter.Pool, now time.Time) bool {
 	return slices.ContainsFunc(p.Claims, func(claim *unstructured.Unstructured) bool {
 		r := dialect.ConditionOf(claim, "Registered")
 		return r != nil && r.Status == "True" && now.Sub(r.At) < autoscalerRecent

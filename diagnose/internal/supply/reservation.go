@@ -1,7 +1,6 @@
 package supply
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/berth-dev/berth/diagnose/gpustack"
 	"github.com/berth-dev/berth/diagnose/internal/place"
 	"github.com/berth-dev/berth/kube/dialect"
+	"github.com/berth-dev/berth/kube/dialect/karpenter"
 )
 
 // This file is about capacity that is reserved, and paid for, at the provider, as far as Karpenter's objects show it.
@@ -22,9 +22,9 @@ import (
 // reservedPool is a pool for the pod whose nodes can only be of reserved capacity.
 type reservedPool struct {
 	*AutoscalerSource
-	Selects bool                   // its class names reservations
-	Active  []karpenterReservation // that it found, and which last
-	Over    []karpenterReservation // that it found, and which have ended or are about to
+	Selects bool                    // its class names reservations
+	Active  []karpenter.Reservation // that it found, and which last
+	Over    []karpenter.Reservation // that it found, and which have ended or are about to
 }
 
 // reservationEnds is how long before its end a block of capacity is of no use: the provider takes its machines, and
@@ -49,11 +49,11 @@ func KarpenterReservedPools(c *check.Case) []*reservedPool {
 }
 
 // KarpenterLasting parts the reservations of a pool's class into those that last and those that do not.
-func KarpenterLasting(c *check.Case, p *KarpenterPool) (active, over []karpenterReservation) {
-	for _, r := range p.reservations() {
+func KarpenterLasting(c *check.Case, p *karpenter.Pool) (active, over []karpenter.Reservation) {
+	for _, r := range p.Reservations() {
 		end, err := time.Parse(time.RFC3339, r.End)
 		left := end.Sub(c.Now)
-		if r.State != "" && r.State != "active" && r.State != "expiring" || err == nil && (left <= 0 || r.kind == "capacity-block" && left <= reservationEnds) {
+		if r.State != "" && r.State != "active" && r.State != "expiring" || err == nil && (left <= 0 || r.Kind == "capacity-block" && left <= reservationEnds) {
 			over = append(over, r)
 			continue
 		}
@@ -63,27 +63,22 @@ func KarpenterLasting(c *check.Case, p *KarpenterPool) (active, over []karpenter
 }
 
 // Suitable are the reservations of machines that the pool may make for the pod, wherever they are.
-func (p *KarpenterPool) Suitable(c *check.Case, all []karpenterReservation) []karpenterReservation {
+func Suitable(p *karpenter.Pool, c *check.Case, all []karpenter.Reservation) []karpenter.Reservation {
 	var types []string
 	for _, w := range place.NeedsOf(&c.Pod.Spec) {
 		if w.Key == corev1.LabelInstanceTypeStable {
 			types = w.Values
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(all), func(r karpenterReservation) bool {
-		return !p.Permits(corev1.LabelInstanceTypeStable, r.machine) || len(types) > 0 && !slices.Contains(types, r.machine)
+	return slices.DeleteFunc(slices.Clone(all), func(r karpenter.Reservation) bool {
+		return !p.Permits(corev1.LabelInstanceTypeStable, r.Machine) || len(types) > 0 && !slices.Contains(types, r.Machine)
 	})
 }
 
 // InReach says whether the pool may make a node for the pod in the reservation's zone.
-func (p *KarpenterPool) InReach(c *check.Case, r karpenterReservation) bool {
+func InReach(p *karpenter.Pool, c *check.Case, r karpenter.Reservation) bool {
 	zones, _ := KarpenterZones(c)
 	return p.Permits(corev1.LabelTopologyZone, r.Zone) && (len(zones) == 0 || slices.Contains(zones, r.Zone))
-}
-
-// Text names the reservation.
-func (r karpenterReservation) Text() string {
-	return fmt.Sprintf("%s (%s in %s)", r.Id, cmp.Or(r.machine, "machines"), cmp.Or(r.Zone, "an unknown zone"))
 }
 
 // KarpenterOnDemand lets the pool's nodes be on demand, too.
@@ -98,10 +93,12 @@ func KarpenterOnDemand(c *check.Case, s *AutoscalerSource) []edit.Edit {
 
 // KarpenterCapacity adds a kind of capacity to those that the pool may use.
 func KarpenterCapacity(c *check.Case, s *AutoscalerSource, kind string) (edit.Edit, bool) {
-	if slices.ContainsFunc(place.NeedsOf(&c.Pod.Spec), func(w place.Need) bool { return w.Key == KarpenterCapacityLabel && !slices.Contains(w.Values, kind) }) {
+	if slices.ContainsFunc(place.NeedsOf(&c.Pod.Spec), func(w place.Need) bool {
+		return w.Key == karpenter.CapacityTypeLabel && !slices.Contains(w.Values, kind)
+	}) {
 		return edit.Edit{}, false // the pod itself says otherwise
 	}
-	at := slices.IndexFunc(s.Pool.Rules, func(r karpenterRule) bool { return r.Key == KarpenterCapacityLabel && r.operator == "In" })
+	at := slices.IndexFunc(s.Pool.Rules, func(r karpenter.Rule) bool { return r.Key == karpenter.CapacityTypeLabel && r.Operator == "In" })
 	if at < 0 {
 		return edit.Edit{}, false
 	}
@@ -114,7 +111,7 @@ func KarpenterCapacity(c *check.Case, s *AutoscalerSource, kind string) (edit.Ed
 		return edit.Edit{}, false
 	}
 	like := s.Like.DeepCopy()
-	like.Labels = gpustack.WithLabel(like.Labels, KarpenterCapacityLabel, kind)
+	like.Labels = gpustack.WithLabel(like.Labels, karpenter.CapacityTypeLabel, kind)
 	path := fmt.Sprintf("/spec/template/spec/requirements/%d/values/-", at)
 	return edit.Edit{
 		Side: edit.Cluster, Cost: edit.CostConsent, Set: append([]facts.Object{pool}, AutoscalerNodes(c, &AutoscalerSource{Pool: s.Pool, Like: like})...),
@@ -124,6 +121,6 @@ func KarpenterCapacity(c *check.Case, s *AutoscalerSource, kind string) (edit.Ed
 }
 
 // KarpenterReservationShown is evidence from the class of the pool.
-func KarpenterReservationShown(p *KarpenterPool, value string) facts.Evidence {
+func KarpenterReservationShown(p *karpenter.Pool, value string) facts.Evidence {
 	return facts.Evidence{Object: facts.RefTo(p.Class).In(), Field: "status.capacityReservations", Value: value}
 }

@@ -1,4 +1,4 @@
-package place
+package kubescheduler
 
 import (
 	"fmt"
@@ -11,51 +11,51 @@ import (
 func TestDecode(t *testing.T) {
 	for _, c := range []struct {
 		what, text string
-		want       Said
+		want       Message
 	}{
 		{
 			"1.33: the taint is named",
 			"0/7 nodes are available: 1 node(s) had untolerated taint {node-role.kubernetes.io/control-plane: }, 6 Insufficient nvidia.com/gpu. preemption: 0/7 nodes are available: 1 Preemption is not helpful for scheduling, 6 No preemption victims found for incoming pod.",
-			Said{Nodes: 7, Reasons: []SaidReason{{1, "node(s) had untolerated taint {node-role.kubernetes.io/control-plane: }"}, {6, "Insufficient nvidia.com/gpu"}}, Evicting: Evicting{Known: true, Never: 1, Nobody: 6}},
+			Message{Nodes: 7, Reasons: []Reason{{1, "node(s) had untolerated taint {node-role.kubernetes.io/control-plane: }"}, {6, "Insufficient nvidia.com/gpu"}}, Evicting: Evicting{Known: true, Never: 1, Nobody: 6}},
 		},
 		{
 			"1.34 to 1.36: claims come before preemption",
 			"0/7 nodes are available: 1 node(s) had untolerated taint(s), 6 Insufficient nvidia.com/gpu. no new claims to deallocate, preemption: 0/7 nodes are available: 7 Preemption is not helpful for scheduling.",
-			Said{Nodes: 7, Reasons: []SaidReason{{1, "node(s) had untolerated taint(s)"}, {6, "Insufficient nvidia.com/gpu"}}, Evicting: Evicting{Known: true, Never: 7}},
+			Message{Nodes: 7, Reasons: []Reason{{1, "node(s) had untolerated taint(s)"}, {6, "Insufficient nvidia.com/gpu"}}, Evicting: Evicting{Known: true, Never: 7}},
 		},
 		{
 			"1.37",
 			"0/12 nodes are available: 10 Insufficient cpu, 12 Insufficient nvidia.com/gpu, 2 Insufficient memory. preemption: 0/12 nodes are available: 12 No preemption victims found for incoming pod.",
-			Said{Nodes: 12, Reasons: []SaidReason{{10, "Insufficient cpu"}, {12, "Insufficient nvidia.com/gpu"}, {2, "Insufficient memory"}}, Evicting: Evicting{Known: true, Nobody: 12}},
+			Message{Nodes: 12, Reasons: []Reason{{10, "Insufficient cpu"}, {12, "Insufficient nvidia.com/gpu"}, {2, "Insufficient memory"}}, Evicting: Evicting{Known: true, Nobody: 12}},
 		},
 		{
 			"the pod as a whole",
 			"0/7 nodes are available: pod has unbound immediate PersistentVolumeClaims. preemption: 0/7 nodes are available: 7 Preemption is not helpful for scheduling.",
-			Said{Nodes: 7, Whole: "pod has unbound immediate PersistentVolumeClaims", Evicting: Evicting{Known: true, Never: 7}},
+			Message{Nodes: 7, Whole: "pod has unbound immediate PersistentVolumeClaims", Evicting: Evicting{Known: true, Never: 7}},
 		},
 		{
 			"never preempts",
 			"0/2 nodes are available: 2 Insufficient cpu. preemption: not eligible due to preemptionPolicy=Never.",
-			Said{Nodes: 2, Reasons: []SaidReason{{2, "Insufficient cpu"}}, Evicting: Evicting{Barred: "not eligible due to preemptionPolicy=Never"}},
+			Message{Nodes: 2, Reasons: []Reason{{2, "Insufficient cpu"}}, Evicting: Evicting{Barred: "not eligible due to preemptionPolicy=Never"}},
 		},
 		{
 			"no suffix",
 			"0/3 nodes are available: 3 node(s) were unschedulable.",
-			Said{Nodes: 3, Reasons: []SaidReason{{3, "node(s) were unschedulable"}}},
+			Message{Nodes: 3, Reasons: []Reason{{3, "node(s) were unschedulable"}}},
 		},
 		{
 			"a comma in a reason",
 			"0/3 nodes are available: 3 request gpu: bad, worse.",
-			Said{Nodes: 3, Reasons: []SaidReason{{3, "request gpu: bad, worse"}}},
+			Message{Nodes: 3, Reasons: []Reason{{3, "request gpu: bad, worse"}}},
 		},
 		{
 			"narrowed before filters",
 			"0/5 nodes are available: 1 node(s) had untolerated taint(s), 4 node(s) didn't satisfy plugin(s) [NodeAffinity]. preemption: 0/5 nodes are available: 5 Preemption is not helpful for scheduling.",
-			Said{Nodes: 5, Reasons: []SaidReason{{1, "node(s) had untolerated taint(s)"}, {4, "node(s) didn't satisfy plugin(s) [NodeAffinity]"}}, Evicting: Evicting{Known: true, Never: 5}},
+			Message{Nodes: 5, Reasons: []Reason{{1, "node(s) had untolerated taint(s)"}, {4, "node(s) didn't satisfy plugin(s) [NodeAffinity]"}}, Evicting: Evicting{Known: true, Never: 5}},
 		},
-		{"an empty cluster", "no nodes available to schedule pods", Said{Whole: "no nodes available to schedule pods"}},
+		{"an empty cluster", "no nodes available to schedule pods", Message{Whole: "no nodes available to schedule pods"}},
 	} {
-		got, ok := decode(c.text)
+		got, ok := Parse(c.text)
 		c.want.Text = c.text
 		if d := cmp.Diff(c.want, got); d != "" || !ok {
 			t.Errorf("%s: %v %s", c.what, ok, d)
@@ -75,7 +75,7 @@ func TestDecodeLeavesOthersAlone(t *testing.T) {
 		"3/3 nodes are available: 1 x",
 		"0/x nodes are available: 1 x",
 	} {
-		if s, ok := decode(text); ok {
+		if s, ok := Parse(text); ok {
 			t.Errorf("%q: %+v", text, s)
 		}
 	}
@@ -88,7 +88,7 @@ func TestDecodeCut(t *testing.T) {
 	}
 	text := "0/100 nodes are available: " + strings.Join(reasons, ", ")
 	text = text[:1020] + " ..."
-	s, ok := decode(text)
+	s, ok := Parse(text)
 	if !ok || !s.Cut || len(s.Reasons) < 10 || s.Evicting.Known {
 		t.Fatalf("%v %+v", ok, s)
 	}
@@ -105,7 +105,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add("no nodes available to schedule pods")
 	f.Add("0/1 nodes are available: , ...")
 	f.Fuzz(func(t *testing.T, text string) {
-		s, ok := decode(text)
+		s, ok := Parse(text)
 		if ok && s.Whole == "" && len(s.Reasons) == 0 {
 			t.Errorf("read, and nothing in it: %+v", s)
 		}

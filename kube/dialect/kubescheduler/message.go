@@ -1,4 +1,4 @@
-package place
+package kubescheduler
 
 import (
 	"slices"
@@ -7,27 +7,24 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-
-	"github.com/berth-dev/berth/diagnose/check"
-	"github.com/berth-dev/berth/diagnose/facts"
 )
 
-// Said is what the stock scheduler wrote about a pod that it could not place: a histogram of the first thing that was
+// Message is what the stock scheduler wrote about a pod that it could not place: a histogram of the first thing that was
 // wrong with each node. It is read where nodes may not be, and as evidence elsewhere. The words are those of
 // Kubernetes 1.30 to 1.37.
-type Said struct {
+type Message struct {
 	Text    string
 	At      time.Time
-	Nodes   int          // in the cluster
-	Whole   string       // about the pod as a whole, without counts: what it is refused for on every node
-	Reasons []SaidReason // as written: sorted by text
+	Nodes   int      // in the cluster
+	Whole   string   // about the pod as a whole, without counts: what it is refused for on every node
+	Reasons []Reason // as written: sorted by text
 	// Evicting is what the scheduler found about evicting others.
 	Evicting Evicting
 	Cut      bool // the end is missing: an event holds 1,024 bytes
 }
 
-// SaidReason is one reason, with the nodes it was given for. A node that is short of several resources counts in each.
-type SaidReason struct {
+// Reason is one reason, with the nodes it was given for. A node that is short of several resources counts in each.
+type Reason struct {
 	Nodes int
 	Text  string
 }
@@ -41,30 +38,8 @@ type Evicting struct {
 	Barred        string // why it was not looked into: "not eligible due to preemptionPolicy=Never"
 }
 
-// SaidOf returns the newest such message of the pod, from its condition, which is whole, or else from its events.
-func SaidOf(c *check.Case) (Said, bool) {
-	for _, cond := range c.Pod.Status.Conditions {
-		if cond.Type == corev1.PodScheduled && cond.Status == corev1.ConditionFalse {
-			if s, ok := decode(cond.Message); ok {
-				s.At = cond.LastTransitionTime.Time
-				return s, true
-			}
-		}
-	}
-	if !c.Exists {
-		return Said{}, false
-	}
-	for _, e := range c.EventsOf(c.Pod, "FailedScheduling") {
-		if s, ok := decode(e.Message); ok {
-			s.At = facts.EventTime(e)
-			return s, true
-		}
-	}
-	return Said{}, false
-}
-
 // Count is on how many nodes a reason was given that begins with the words.
-func (s *Said) Count(words string) int {
+func (s *Message) Count(words string) int {
 	n := 0
 	for _, r := range s.Reasons {
 		if strings.HasPrefix(r.Text, words) {
@@ -75,7 +50,7 @@ func (s *Said) Count(words string) int {
 }
 
 // Short is on how many nodes there was too little of the resource.
-func (s *Said) Short(resource string) int {
+func (s *Message) Short(resource string) int {
 	n := 0
 	for _, r := range s.Reasons {
 		if r.Text == "Insufficient "+resource {
@@ -86,7 +61,7 @@ func (s *Said) Short(resource string) int {
 }
 
 // Lacks are the resources of which there was too little somewhere.
-func (s *Said) Lacks() []string {
+func (s *Message) Lacks() []string {
 	var out []string
 	for _, r := range s.Reasons {
 		if name, ok := strings.CutPrefix(r.Text, "Insufficient "); ok && r.Nodes > 0 {
@@ -97,7 +72,7 @@ func (s *Said) Lacks() []string {
 }
 
 // Taints are those that the message names, as "key: value"; from 1.34 on it names none.
-func (s *Said) Taints() []corev1.Taint {
+func (s *Message) Taints() []corev1.Taint {
 	var out []corev1.Taint
 	for _, r := range s.Reasons {
 		in, ok := strings.CutPrefix(r.Text, "node(s) had untolerated taint {")
@@ -113,17 +88,17 @@ func (s *Said) Taints() []corev1.Taint {
 }
 
 const (
-	SaidNoNodes = "no nodes available to schedule pods"
-	saidHead    = " nodes are available: "
-	saidCut     = " ..."
+	NoNodes  = "no nodes available to schedule pods"
+	saidHead = " nodes are available: "
+	saidCut  = " ..."
 )
 
-// decode reads a message; false for one that the stock scheduler did not write.
-func decode(message string) (Said, bool) {
-	s := Said{Text: message}
+// Parse reads a message; false for one that the stock scheduler did not write.
+func Parse(message string) (Message, bool) {
+	s := Message{Text: message}
 	text := strings.TrimSpace(message)
-	if strings.HasPrefix(text, SaidNoNodes) {
-		s.Whole = SaidNoNodes
+	if strings.HasPrefix(text, NoNodes) {
+		s.Whole = NoNodes
 		return s, true
 	}
 	if len(message) >= 1000 {
@@ -131,7 +106,7 @@ func decode(message string) (Said, bool) {
 	}
 	var ok bool
 	if s.Nodes, text, ok = saidNodes(text); !ok {
-		return Said{}, false
+		return Message{}, false
 	}
 	body, end := splitEvicting(text)
 	s.Evicting = decodeEvicting(end)
@@ -139,7 +114,7 @@ func decode(message string) (Said, bool) {
 		body = dropLast(body)
 	}
 	body = strings.TrimSuffix(strings.TrimSpace(body), ".")
-	s.Reasons, ok = Histogram(body)
+	s.Reasons, ok = ParseReasons(body)
 	if !ok {
 		s.Reasons, s.Whole = nil, body
 	}
@@ -180,7 +155,7 @@ func decodeEvicting(text string) Evicting {
 	if !ok {
 		return Evicting{Barred: strings.TrimSuffix(strings.TrimSpace(text), ".")}
 	}
-	reasons, ok := Histogram(strings.TrimSuffix(strings.TrimSpace(body), "."))
+	reasons, ok := ParseReasons(strings.TrimSuffix(strings.TrimSpace(body), "."))
 	out := Evicting{Known: ok}
 	for _, r := range reasons {
 		if strings.HasPrefix(r.Text, "Preemption is not helpful") {
@@ -192,15 +167,15 @@ func decodeEvicting(text string) Evicting {
 	return out
 }
 
-// Histogram reads "1 reason, 10 other reason": a comma parts two reasons where a count follows it.
-func Histogram(text string) ([]SaidReason, bool) {
-	var out []SaidReason
+// ParseReasons reads "1 reason, 10 other reason": a comma parts two reasons where a count follows it.
+func ParseReasons(text string) ([]Reason, bool) {
+	var out []Reason
 	for _, part := range strings.Split(text, ", ") {
 		number, reason, ok := strings.Cut(part, " ")
 		n, err := strconv.Atoi(number)
 		switch {
 		case ok && err == nil && n >= 0 && n < 1e9 && reason != "":
-			out = append(out, SaidReason{Nodes: n, Text: reason})
+			out = append(out, Reason{Nodes: n, Text: reason})
 		case len(out) == 0:
 			return nil, false
 		default:
@@ -218,32 +193,7 @@ func dropLast(body string) string {
 	return body
 }
 
-// TellsSize says whether the scheduler of this release counts nodes that are too small apart from full ones.
-func TellsSize(f *facts.Facts) bool { return minor(f) >= 34 }
-
-// minor is the second number of the API server's version; 0 where it is not known.
-func minor(f *facts.Facts) int {
-	parts := strings.SplitN(strings.TrimPrefix(f.Kubernetes, "v"), ".", 3)
-	if len(parts) < 2 {
-		return 0
-	}
-	n, err := strconv.Atoi(strings.TrimRight(parts[1], "+"))
-	if err != nil {
-		return 0
-	}
-	return n
-}
-
-// SaidEvidence is where the scheduler's words are.
-func SaidEvidence(c *check.Case) []facts.Evidence {
-	s, ok := SaidOf(c)
-	if !ok {
-		return nil
-	}
-	return []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: `status.conditions[type="PodScheduled"].message`, Value: s.Text}}
-}
-
 // Strands says whether there are nodes that have enough of the device and too little of something else.
-func (s *Said) Strands(device string) bool {
+func (s *Message) Strands(device string) bool {
 	return slices.ContainsFunc(s.Lacks(), func(name string) bool { return name != device && s.Short(name) > s.Short(device) })
 }

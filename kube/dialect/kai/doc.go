@@ -1,0 +1,2 @@
+// Package kai has the kinds and keys of the KAI scheduler, and reads its objects.
+package kai
