@@ -6,17 +6,20 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+
+	"github.com/berth-dev/berth/kube/convert"
 )
 
-// GangOf names what the pod is placed together with; "" where that is nobody.
+// GangOf names what the pod is placed together with, as the scheduler reads it; "" where that is nobody.
 func (f *Facts) GangOf(p *corev1.Pod) string {
-	if g := p.Spec.SchedulingGroup; g != nil && g.PodGroupName != nil {
-		return p.Namespace + "/podgroup/" + *g.PodGroupName
+	var said []convert.Keys
+	for at, up := f.Controller(p), 0; at != nil && up < 2; at, up = f.Controller(at), up+1 {
+		if o, ok := convert.OwnerOf(at); ok && o.Namespace == p.Namespace {
+			said = append(said, o.Keys)
+		}
 	}
-	if name, _ := f.Inherited(p, GangKey); name != "" {
-		return p.Namespace + "/gang/" + name
-	}
-	return ""
+	key, _ := convert.GangOf(convert.WithOwners(p, said...))
+	return key
 }
 
 // Inherited is the value of one of Berth's keys that counts for the pod, and who says it: the pod itself, its controller, or
@@ -29,9 +32,6 @@ func (f *Facts) Inherited(p *corev1.Pod, key string) (value string, by Object) {
 	}
 	return "", nil
 }
-
-// GangKey is where a gang is named.
-const GangKey = "berth.dev/gang"
 
 // Gangs are the gangs of the pods, by the names that gangOf gives; a PodGroup that is asked about is one itself.
 func (f *Facts) Gangs(top Object, pods []*corev1.Pod) map[string]bool {

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/kube/dialect"
 )
@@ -18,8 +19,11 @@ import (
 // BerthPools are the pools of Berth's own fleet.
 const BerthPools = "Pool.berth.dev"
 
-// PoolLabel names a node's pool of Berth's fleet.
-const PoolLabel = "berth.dev/pool"
+// PoolLabels are the labels that name a node's pool, in the words of who makes nodes; Berth's own first.
+var PoolLabels = []string{
+	v1alpha1.LabelPool, "karpenter.sh/nodepool", "cloud.google.com/gke-nodepool", "eks.amazonaws.com/nodegroup", "kubernetes.azure.com/agentpool",
+	"agentpool", "gpu-pool",
+}
 
 // PooledGPUs is how many GPUs a node of the pool of Berth's fleet has by the pool's spec; false where there is no such
 // pool, or pools were not read.
@@ -80,7 +84,7 @@ func instanceGPUs(kind string) (n int64, ok bool) {
 // hardware is how many GPUs the node's pool or machine type has, and who says so; false where neither is known to have any.
 // 0: as many as nobody knows.
 func hardware(f *facts.Facts, n *corev1.Node) (units int64, says string, ok bool) {
-	if pool := n.Labels[PoolLabel]; pool != "" {
+	if pool := n.Labels[v1alpha1.LabelPool]; pool != "" {
 		if units, known := PooledGPUs(f, pool); known {
 			return units, "pool " + pool, units > 0
 		}
@@ -130,7 +134,7 @@ func WillAdvertise(f *facts.Facts, like *corev1.Node, device string) bool {
 	if device == "" {
 		return true
 	}
-	if pool := like.Labels[PoolLabel]; pool != "" {
+	if pool := like.Labels[v1alpha1.LabelPool]; pool != "" {
 		units, known := PooledGPUs(f, pool)
 		if replicas, err := strconv.ParseInt(like.Labels[labelReplicas], 10, 16); err == nil && replicas > 1 {
 			units *= replicas

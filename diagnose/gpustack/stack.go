@@ -143,7 +143,7 @@ func (s *Stack) learn(n *corev1.Node) {
 // poolsOf names what the node has in common with nodes of the same make, the closest first.
 func poolsOf(n *corev1.Node) []string {
 	var out []string
-	for _, key := range []string{"berth.dev/pool", "karpenter.sh/nodepool", "eks.amazonaws.com/nodegroup", "cloud.google.com/gke-nodepool", "kubernetes.azure.com/agentpool", "gpu-pool", corev1.LabelInstanceTypeStable} {
+	for _, key := range append(slices.Clone(PoolLabels), corev1.LabelInstanceTypeStable) {
 		if v := n.Labels[key]; v != "" {
 			out = append(out, key+"="+v)
 		}

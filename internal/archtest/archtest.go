@@ -67,38 +67,36 @@ var Rules = map[string]Rule{
 		"diagnose/internal/supply", "diagnose/internal/wording", "kube/dialect", "kube/dialect/karpenter",
 	}, Objects: true},
 	"diagnose/check/l2": {Ring: Pure, Imports: []string{
-		"diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/life", "diagnose/internal/place",
-		"diagnose/internal/podspec", "diagnose/internal/queue", "diagnose/internal/supply", "diagnose/internal/wording", "engine/why",
-		"kube/dialect", "kube/dialect/clusterautoscaler", "kube/dialect/karpenter",
+		"api/v1alpha1", "diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/life",
+		"diagnose/internal/place", "diagnose/internal/podspec", "diagnose/internal/queue", "diagnose/internal/supply",
+		"diagnose/internal/wording", "engine/why", "kube/dialect", "kube/dialect/clusterautoscaler", "kube/dialect/karpenter",
 	}, Objects: true},
 	"diagnose/check/l3": {Ring: Pure, Imports: []string{
 		"diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/life", "diagnose/internal/place",
 		"diagnose/internal/podspec", "diagnose/internal/queue", "diagnose/internal/supply", "diagnose/internal/wording", "engine/why",
-		"internal/spelling", "kube/dialect", "kube/dialect/kai", "kube/dialect/kubescheduler", "kube/dialect/kueue",
+		"internal/spelling", "kube/convert", "kube/dialect", "kube/dialect/kai", "kube/dialect/kubescheduler", "kube/dialect/kueue",
 	}, Objects: true},
 	"diagnose/check/l4": {Ring: Pure, Imports: []string{
 		"diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/life",
 		"diagnose/internal/wording",
 	}, Objects: true},
 	"diagnose/edit":  {Ring: Pure, Imports: []string{"diagnose/facts"}, Objects: true},
-	"diagnose/facts": {Ring: Pure, Imports: []string{"engine", "engine/why"}, Objects: true},
+	"diagnose/facts": {Ring: Pure, Imports: []string{"engine", "engine/why", "kube/convert"}, Objects: true},
 	"diagnose/gpustack": {Ring: Pure, Imports: []string{
-		"diagnose/facts", "diagnose/internal/podspec", "diagnose/internal/wording", "kube/dialect",
+		"api/v1alpha1", "diagnose/facts", "diagnose/internal/podspec", "diagnose/internal/wording", "kube/dialect",
 	}, Objects: true},
 	"diagnose/internal/life": {Ring: Pure, Imports: []string{
 		"diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/wording",
 	}, Objects: true},
 	"diagnose/internal/place": {Ring: Pure, Imports: []string{
-		"diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/podspec",
-		"diagnose/internal/wording", "engine/why", "internal/spelling", "kube/dialect/kubescheduler",
+		"api/v1alpha1", "diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/podspec",
+		"diagnose/internal/wording", "engine/why", "internal/spelling", "kube/convert", "kube/dialect/kubescheduler",
 	}, Objects: true},
-	"diagnose/internal/podspec": {Ring: Pure, Imports: []string{
-		"diagnose/facts", "kube/dialect",
-	}, Objects: true},
+	"diagnose/internal/podspec": {Ring: Pure, Imports: []string{"diagnose/facts", "kube/dialect"}, Objects: true},
 	"diagnose/internal/queue": {Ring: Pure, Imports: []string{
-		"diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/internal/place", "diagnose/internal/podspec",
-		"diagnose/internal/wording", "engine/why", "internal/spelling", "kube/dialect", "kube/dialect/kai", "kube/dialect/kueue",
-		"kube/dialect/volcano",
+		"api/v1alpha1", "diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/internal/place", "diagnose/internal/podspec",
+		"diagnose/internal/wording", "engine/why", "internal/spelling", "kube/convert", "kube/dialect", "kube/dialect/kai",
+		"kube/dialect/kueue", "kube/dialect/volcano",
 	}, Objects: true},
 	"diagnose/internal/supply": {Ring: Pure, Imports: []string{
 		"diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/place",
@@ -106,7 +104,7 @@ var Rules = map[string]Rule{
 	}, Objects: true},
 	"diagnose/internal/wording": {Ring: Pure},
 
-	"api/v1alpha1": {Ring: Edge},
+	"api/v1alpha1": {Ring: Pure, Objects: true},
 
 	"controlplane":      {Ring: Edge, Imports: []string{"controlplane/home"}, Heavy: true},
 	"controlplane/home": {Ring: Edge},
@@ -146,7 +144,7 @@ var Rules = map[string]Rule{
 	"kube/dialect/kubescheduler":     {Ring: Pure, Objects: true},
 	"kube/dialect/kueue":             {Ring: Pure, Imports: []string{"kube/dialect"}, Objects: true},
 	"kube/dialect/volcano":           {Ring: Pure, Imports: []string{"kube/dialect"}, Objects: true},
-	"kube/convert":                   {Ring: Edge, Imports: []string{"api/v1alpha1", "engine", "engine/why"}},
+	"kube/convert":                   {Ring: Pure, Imports: []string{"api/v1alpha1", "engine", "engine/why"}, Objects: true},
 	"kube/crd":                       {Ring: Edge, Tests: []string{"api/v1alpha1"}},
 	"kube/inspect":                   {Ring: Edge, Imports: []string{"diagnose", "diagnose/check", "diagnose/facts", "internal/spelling", "kube/inspect/mask"}},
 	"kube/inspect/mask":              {Ring: Edge},

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
@@ -95,7 +96,7 @@ func notYet(c *check.Case, device string) string {
 		}
 		have := int64(0)
 		for _, n := range c.Nodes {
-			if n.Labels[gpustack.PoolLabel] == p.GetName() {
+			if n.Labels[v1alpha1.LabelPool] == p.GetName() {
 				have++
 			}
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/berth-dev/berth/diagnose/internal/queue"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/engine/why"
+	"github.com/berth-dev/berth/kube/convert"
 )
 
 var gangIncompleteCheck = check.Check{
@@ -61,14 +62,14 @@ func gangSeen(c *check.Case, need int) []facts.Evidence {
 	if g := c.PodGroup(c.Pod); g != nil {
 		return []facts.Evidence{{Object: facts.RefTo(g).In(), Field: "spec.schedulingPolicy.gang.minCount", Value: strconv.Itoa(need)}}
 	}
-	value, by := c.Inherited(c.Pod, facts.GangKey)
+	value, by := c.Inherited(c.Pod, convert.KeyGang)
 	if by == nil {
 		return nil
 	}
-	if by.GetAnnotations()[facts.GangKey] == "" {
-		return []facts.Evidence{{Object: facts.RefTo(by).In(), Field: fmt.Sprintf("metadata.labels[%q]", facts.GangKey), Value: value}}
+	if by.GetAnnotations()[convert.KeyGang] == "" {
+		return []facts.Evidence{{Object: facts.RefTo(by).In(), Field: fmt.Sprintf("metadata.labels[%q]", convert.KeyGang), Value: value}}
 	}
-	return []facts.Evidence{{Object: facts.RefTo(by).In(), Field: fmt.Sprintf("metadata.annotations[%q]", facts.GangKey), Value: value}}
+	return []facts.Evidence{{Object: facts.RefTo(by).In(), Field: fmt.Sprintf("metadata.annotations[%q]", convert.KeyGang), Value: value}}
 }
 
 // noMore says that nobody will make what is missing.
@@ -121,12 +122,12 @@ func needFewer(c *check.Case, n int) []edit.Edit {
 		e.Set, e.Command = []facts.Object{m}, edit.PatchLine(g, "merge", map[string]any{"spec": map[string]any{"schedulingPolicy": map[string]any{"gang": map[string]any{"minCount": n}}}})
 		return []edit.Edit{e}
 	}
-	if c.Pod.Labels["berth.dev/min"] != "" {
+	if c.Pod.Labels[convert.KeyMin] != "" {
 		return nil
 	}
-	e.Ops = []edit.Op{place.PutAnnotation(c, "berth.dev/min", strconv.Itoa(n))}
-	if size, _ := c.Inherited(c.Pod, "berth.dev/size"); size != "" {
-		e.Ops = append(e.Ops, place.PutAnnotation(c, "berth.dev/size", strconv.Itoa(n)))
+	e.Ops = []edit.Op{place.PutAnnotation(c, convert.KeyMin, strconv.Itoa(n))}
+	if size, _ := c.Inherited(c.Pod, convert.KeySize); size != "" {
+		e.Ops = append(e.Ops, place.PutAnnotation(c, convert.KeySize, strconv.Itoa(n)))
 	}
 	return []edit.Edit{e}
 }

@@ -65,7 +65,7 @@ func largerThanAnyNode(c *check.Case) []check.Finding {
 // tooMuch are the resources of which the pod asks for more than any of the nodes could have.
 func tooMuch(c *check.Case, nodes []*check.NodeFit) []string {
 	var out []string
-	for _, name := range podspec.Names(podspec.Total(c.Pod, podspec.RequestsOf)) {
+	for _, name := range podspec.Names(podspec.TotalRequests(c.Pod)) {
 		ask := podspec.Requested(c.Pod, string(name))
 		fits := ask == 0 || place.Gap(c, string(name)) // not its size, but what nodes advertise, is the matter
 		for _, n := range nodes {

@@ -45,7 +45,7 @@ func limitRange(c *check.Case) []check.Finding {
 					out = append(out, b.crossed(&at, at.Noun(), at.Resources.Requests, at.Resources.Limits)...)
 				}
 			case corev1.LimitTypePod:
-				out = append(out, b.crossed(nil, "the pod", podspec.Total(p, podspec.RequestsOf), podspec.Total(p, podspec.LimitsOf))...)
+				out = append(out, b.crossed(nil, "the pod", podspec.TotalRequests(p), podspec.TotalLimits(p))...)
 			}
 		}
 	}

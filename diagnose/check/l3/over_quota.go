@@ -4,6 +4,7 @@ import (
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/internal/queue"
 	"github.com/berth-dev/berth/engine/why"
+	"github.com/berth-dev/berth/kube/convert"
 )
 
 var overQuotaCheck = check.Check{
@@ -15,14 +16,11 @@ var overQuotaCheck = check.Check{
 	Find:    overQuota,
 }
 
-// preemptibleKey is where work says whether it may be evicted.
-const preemptibleKey = "berth.dev/preemptible"
-
 func overQuota(c *check.Case) []check.Finding {
 	out := queue.BerthGate(c, why.OverQuota)
 	for i := range out {
 		if c.Fit != nil {
-			out[i].Edits = append(out[i].Edits, queue.BerthRekey(c, preemptibleKey, preemptibleKey, "true", "say that the work may be evicted: "+preemptibleKey+"=true"))
+			out[i].Edits = append(out[i].Edits, queue.BerthRekey(c, convert.KeyPreemptible, convert.KeyPreemptible, "true", "say that the work may be evicted: "+convert.KeyPreemptible+"=true"))
 		}
 	}
 	return out

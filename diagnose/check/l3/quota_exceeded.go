@@ -287,7 +287,7 @@ func quotaAsk(p *corev1.Pod, key string) (amount resource.Quantity, counted bool
 		return *resource.NewQuantity(1, resource.DecimalSI), true
 	}
 	if name, ok := strings.CutPrefix(key, "limits."); ok {
-		amount, counted = podspec.Total(p, podspec.LimitsOf)[corev1.ResourceName(name)]
+		amount, counted = podspec.TotalLimits(p)[corev1.ResourceName(name)]
 		return amount, counted
 	}
 	name, prefixed := strings.CutPrefix(key, "requests.")
@@ -297,7 +297,7 @@ func quotaAsk(p *corev1.Pod, key string) (amount resource.Quantity, counted bool
 	default:
 		return resource.Quantity{}, false
 	}
-	amount, counted = podspec.Total(p, podspec.RequestsOf)[corev1.ResourceName(name)]
+	amount, counted = podspec.TotalRequests(p)[corev1.ResourceName(name)]
 	return amount, counted
 }
 

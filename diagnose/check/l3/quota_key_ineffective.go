@@ -31,7 +31,7 @@ func quotaKeyIneffective(c *check.Case) []check.Finding {
 	if fit == nil || fit.Placed() || !c.Sees("resourcequotas", "") {
 		return nil
 	}
-	asks := podspec.Total(place.AsCreated(c), podspec.RequestsOf)
+	asks := podspec.TotalRequests(place.AsCreated(c))
 	var out []check.Finding
 	for _, q := range c.ResourceQuotas {
 		for _, key := range podspec.Names(q.Spec.Hard) {
@@ -55,7 +55,7 @@ func aboveQuota(c *check.Case, q *corev1.ResourceQuota, key corev1.ResourceName,
 	var holders []*corev1.Pod
 	held := resource.Quantity{}
 	for _, p := range c.Pods {
-		ask := podspec.Total(p, podspec.RequestsOf)[key]
+		ask := podspec.TotalRequests(p)[key]
 		if p.Namespace == q.Namespace && p.Spec.NodeName != "" && !facts.Ended(p) && !ask.IsZero() {
 			held.Add(ask)
 			holders = append(holders, p)
@@ -74,7 +74,7 @@ func aboveQuota(c *check.Case, q *corev1.ResourceQuota, key corev1.ResourceName,
 		if left.Cmp(hard) <= 0 {
 			break
 		}
-		left.Sub(podspec.Total(p, podspec.RequestsOf)[key])
+		left.Sub(podspec.TotalRequests(p)[key])
 		gone, called = append(gone, p), append(called, p.Name)
 	}
 	fixed := q.DeepCopy()

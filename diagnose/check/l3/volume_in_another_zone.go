@@ -12,6 +12,7 @@ import (
 	"github.com/berth-dev/berth/diagnose/internal/place"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/engine/why"
+	"github.com/berth-dev/berth/kube/convert"
 )
 
 var volumeInAnotherZoneCheck = check.Check{
@@ -50,7 +51,7 @@ func outOfReach(c *check.Case, pv *corev1.PersistentVolume) []*corev1.Node {
 	var out []*corev1.Node
 	for i := range c.Fit.Nodes {
 		n := &c.Fit.Nodes[i]
-		if n.Empty > 0 && len(n.Barred) == 0 && onlyVolumes(n.Removed) && !place.Reaches(pv, n.Node) {
+		if n.Empty > 0 && len(n.Barred) == 0 && onlyVolumes(n.Removed) && !convert.Reaches(pv, n.Node) {
 			out = append(out, n.Node)
 		}
 	}
@@ -71,7 +72,7 @@ func volumeApart(c *check.Case, v *place.PodVolume, pv *corev1.PersistentVolume,
 	key, values := place.PlaceOf(pv)
 	there := 0
 	for _, n := range c.Nodes {
-		if place.Reaches(pv, n) {
+		if convert.Reaches(pv, n) {
 			there++
 		}
 	}

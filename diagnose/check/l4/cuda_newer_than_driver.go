@@ -90,7 +90,7 @@ func nodesTooOld(c *check.Case, k *life.Container) *check.Finding {
 // newerNodes asks for a label value that only nodes with a driver new enough have.
 func newerNodes(c *check.Case, need gpustack.CudaVersion, sure bool) []edit.Edit {
 	var out []edit.Edit
-	for _, key := range []string{"nvidia.com/gpu.product", "berth.dev/pool", "karpenter.sh/nodepool", "cloud.google.com/gke-nodepool", "eks.amazonaws.com/nodegroup", "agentpool", "nvidia.com/cuda.runtime-version.full"} {
+	for _, key := range slices.Concat([]string{gpustack.LabelProduct}, gpustack.PoolLabels, []string{"nvidia.com/cuda.runtime-version.full"}) {
 		for _, value := range newEnough(c, key, need, sure) {
 			if len(out) == 2 {
 				return out
@@ -142,7 +142,7 @@ func selecting(c *check.Case, key, value string, need gpustack.CudaVersion) edit
 // clashing are keys by which the pod asks for GPUs or a pool already, other than the key itself.
 func clashing(p *corev1.Pod, key string) []string {
 	var out []string
-	for _, k := range []string{"nvidia.com/gpu.product", "berth.dev/pool", "karpenter.sh/nodepool", "gpu-pool"} {
+	for _, k := range append([]string{gpustack.LabelProduct}, gpustack.PoolLabels...) {
 		if _, ok := p.Spec.NodeSelector[k]; ok && k != key {
 			out = append(out, k)
 		}

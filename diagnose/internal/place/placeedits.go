@@ -17,11 +17,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/gpustack"
 	"github.com/berth-dev/berth/diagnose/internal/podspec"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
+	"github.com/berth-dev/berth/kube/convert"
 )
 
 // Toleration adds tolerations of the taints to the workload.
@@ -130,7 +133,7 @@ func AsksLess(c *check.Case, to map[string]int64) (edit.Edit, bool) {
 			r = Written(c).Spec.Containers[who[0]].Resources.DeepCopy()
 			changed[who[0]] = r
 		}
-		was := podspec.Total(c.Pod, podspec.RequestsOf)[corev1.ResourceName(name)]
+		was := podspec.TotalRequests(c.Pod)[corev1.ResourceName(name)]
 		q := podspec.Quantity(name, to[name])
 		lower(r, corev1.ResourceName(name), q)
 		texts = append(texts, fmt.Sprintf("%s from %s to %s", name, &was, &q))
@@ -352,12 +355,9 @@ func Waits(c *check.Case, nodes []*check.NodeFit, lack int) (e edit.Edit, until 
 	}, until, because, true
 }
 
-// poolKeys are labels that name a node's pool, in the words of who makes nodes.
-var poolKeys = []string{"berth.dev/pool", "karpenter.sh/nodepool", "cloud.google.com/gke-nodepool", "eks.amazonaws.com/nodegroup", "kubernetes.azure.com/agentpool", "agentpool", "gpu-pool"}
-
 // PoolOf is the node's pool, and the label that says so; "" where none does.
 func PoolOf(n *corev1.Node) (key, pool string) {
-	for _, k := range poolKeys {
+	for _, k := range gpustack.PoolLabels {
 		if v := n.Labels[k]; v != "" {
 			return k, v
 		}
@@ -392,7 +392,7 @@ func AddsNodes(c *check.Case, like *corev1.Node, n int) edit.Edit {
 	if key != "" {
 		e.Text = fmt.Sprintf("add %s to pool %s, which has %d", what, pool, have)
 	}
-	if key == "berth.dev/pool" && regexp.MustCompile(`^`+regexp.QuoteMeta(pool)+`-\d+$`).MatchString(like.Name) {
+	if key == v1alpha1.LabelPool && regexp.MustCompile(`^`+regexp.QuoteMeta(pool)+`-\d+$`).MatchString(like.Name) {
 		e.Command = fmt.Sprintf("kubectl patch pool %s --type=merge -p '{\"spec\":{\"nodes\":%d}}'", pool, have+n)
 	}
 	return e
@@ -466,7 +466,7 @@ func homesFor(c *check.Case, pods []*corev1.Pod, leaving string) []*corev1.Node 
 	rest := c.Beside(nil)
 	rest.Pods = slices.DeleteFunc(rest.Pods, func(p *corev1.Pod) bool { return slices.Contains(pods, p) })
 	for _, p := range pods {
-		asks := podspec.Total(p, podspec.RequestsOf)
+		asks := podspec.TotalRequests(p)
 		asks[corev1.ResourcePods] = podspec.Quantity("pods", 1)
 		fresh := anew(p)
 		barred := Barred(Bars(rest, fresh))
@@ -503,7 +503,7 @@ func lets(f *facts.Facts, p *corev1.Pod, n *corev1.Node) bool {
 		if v.Own || !v.Bound() {
 			continue // made anew with the pod, or where it goes
 		}
-		if pv := VolumeNamed(f, v.Claim.Spec.VolumeName); pv == nil || !Reaches(pv, n) {
+		if pv := VolumeNamed(f, v.Claim.Spec.VolumeName); pv == nil || !convert.Reaches(pv, n) {
 			return false
 		}
 	}
@@ -540,7 +540,7 @@ func clash(a, b corev1.ContainerPort) bool {
 func FreeOn(f *facts.Facts, n *corev1.Node) corev1.ResourceList {
 	out := n.Status.Allocatable.DeepCopy()
 	for _, p := range f.PodsOn(n.Name) {
-		asks := podspec.Total(p, podspec.RequestsOf)
+		asks := podspec.TotalRequests(p)
 		asks[corev1.ResourcePods] = podspec.Quantity("pods", 1)
 		podspec.Subtract(out, asks)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/berth-dev/berth/diagnose/gpustack"
 	"github.com/berth-dev/berth/diagnose/internal/podspec"
 	"github.com/berth-dev/berth/engine/why"
+	"github.com/berth-dev/berth/kube/convert"
 )
 
 // Stuck is what the engine says of a pod that waits and has no place. It is nil for facts that were edited: findings
@@ -250,7 +251,7 @@ func endOf(f *facts.Facts, p *corev1.Pod) (at time.Time, how string) {
 	if s := p.Spec.ActiveDeadlineSeconds; s != nil {
 		sooner(start.Add(time.Duration(*s)*time.Second), "has a deadline")
 	}
-	for _, key := range []string{"berth.dev/max-run", "sim.berth.dev/run"} {
+	for _, key := range []string{convert.KeyMaxRun, "sim.berth.dev/run"} {
 		if d, err := time.ParseDuration(p.Annotations[key]); err == nil && d > 0 {
 			sooner(start.Add(d), "says so by "+key)
 		}
@@ -277,7 +278,7 @@ func endsForGood(f *facts.Facts, p *corev1.Pod) bool {
 // AskText is what the pod asks for, in words.
 func AskText(p *corev1.Pod) string {
 	var out []string
-	all := podspec.Total(p, podspec.RequestsOf)
+	all := podspec.TotalRequests(p)
 	for _, name := range podspec.Names(all) {
 		q := all[name]
 		out = append(out, q.String()+" "+string(name))

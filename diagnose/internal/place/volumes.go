@@ -46,19 +46,6 @@ func WaitsForPod(class *storagev1.StorageClass) bool {
 	return class != nil && ptr.Deref(class.VolumeBindingMode, storagev1.VolumeBindingImmediate) == storagev1.VolumeBindingWaitForFirstConsumer
 }
 
-// Reaches says whether the volume can be used from the node.
-func Reaches(pv *corev1.PersistentVolume, n *corev1.Node) bool {
-	if a := pv.Spec.NodeAffinity; a != nil && a.Required != nil && !selects(a.Required, n) {
-		return false
-	}
-	for _, key := range []string{corev1.LabelTopologyZone, corev1.LabelTopologyRegion, corev1.LabelFailureDomainBetaZone, corev1.LabelFailureDomainBetaRegion} {
-		if want, ok := pv.Labels[key]; ok && n.Labels[key] != "" && !slices.Contains(strings.Split(want, "__"), n.Labels[key]) {
-			return false
-		}
-	}
-	return true
-}
-
 // PlaceOf is the label that says where the volume is, and its values.
 func PlaceOf(pv *corev1.PersistentVolume) (key string, values []string) {
 	if a := pv.Spec.NodeAffinity; a != nil && a.Required != nil {

@@ -21,14 +21,16 @@ func Untolerated(p *corev1.Pod, n *corev1.Node) []corev1.Taint {
 	var out []corev1.Taint
 	for _, t := range n.Spec.Taints {
 		keeps := t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute
-		if keeps && !slices.ContainsFunc(p.Spec.Tolerations, func(o corev1.Toleration) bool { return tolerates(&o, &t) }) {
+		if keeps && !slices.ContainsFunc(p.Spec.Tolerations, func(o corev1.Toleration) bool { return Tolerates(&o, &t) }) {
 			out = append(out, t)
 		}
 	}
 	return out
 }
 
-func tolerates(o *corev1.Toleration, t *corev1.Taint) bool {
+// Tolerates reports whether the toleration is for the taint. Kubernetes' comparison operators (Gt, Lt) are off by default and match
+// nothing.
+func Tolerates(o *corev1.Toleration, t *corev1.Taint) bool {
 	if o.Effect != "" && o.Effect != t.Effect || o.Key != "" && o.Key != t.Key {
 		return false
 	}

@@ -2,12 +2,12 @@ package podspec
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	helper "k8s.io/component-helpers/resource"
 
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/kube/dialect"
@@ -52,13 +52,22 @@ func FillFrom(l, from corev1.ResourceList) corev1.ResourceList {
 
 // Requests is what the scheduler counts for the pod, the pod itself among it.
 func Requests(p *corev1.Pod) corev1.ResourceList {
-	sum := Total(p, func(r *corev1.ResourceRequirements) corev1.ResourceList {
-		return FillFrom(maps.Clone(r.Requests), r.Limits)
-	})
+	p = p.DeepCopy()
+	for _, containers := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
+		for i := range containers {
+			r := &containers[i].Resources
+			r.Requests = FillFrom(r.Requests, r.Limits)
+		}
+	}
+	if whole := p.Spec.Resources; whole != nil {
+		whole.Requests = FillFrom(whole.Requests, whole.Limits)
+	}
+	sum := TotalRequests(p)
 	sum[corev1.ResourcePods] = *resource.NewQuantity(1, resource.DecimalSI)
 	return sum
 }
 
+// Subtract takes what is asked for from the list.
 func Subtract(from, asks corev1.ResourceList) {
 	for name, q := range asks {
 		left := from[name].DeepCopy()
@@ -67,6 +76,7 @@ func Subtract(from, asks corev1.ResourceList) {
 	}
 }
 
+// Fits reports whether everything that is asked for is free.
 func Fits(asks, free corev1.ResourceList) bool {
 	for name, q := range asks {
 		if have := free[name]; !q.IsZero() && have.Cmp(q) < 0 {
@@ -97,7 +107,7 @@ func Quantity(name string, v int64) resource.Quantity {
 
 // Requested is how much of the resource the pod asks for.
 func Requested(p *corev1.Pod, name string) int64 {
-	return Amount(name, Total(p, RequestsOf)[corev1.ResourceName(name)])
+	return Amount(name, TotalRequests(p)[corev1.ResourceName(name)])
 }
 
 // Device is the device that the pod asks for, and how many; "" where it asks for none.
@@ -110,59 +120,34 @@ func Device(p *corev1.Pod) (name string, n int64) {
 	return "", 0
 }
 
-// Total is what the pod asks for in all, of requests or of limits: containers side by side, sidecars with them, init
-// containers one after the other; what is said for the pod as a whole counts before that.
-func Total(p *corev1.Pod, of func(*corev1.ResourceRequirements) corev1.ResourceList) corev1.ResourceList {
-	sum, most := corev1.ResourceList{}, corev1.ResourceList{}
-	for i := range p.Spec.Containers {
-		Add(sum, of(&p.Spec.Containers[i].Resources))
-	}
-	beside := corev1.ResourceList{} // sidecars that were started before
-	for i := range p.Spec.InitContainers {
-		c := &p.Spec.InitContainers[i]
-		at := of(&c.Resources)
-		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
-			Add(sum, at)
-			Add(beside, at)
-			raise(most, beside)
-			continue
-		}
-		step := beside.DeepCopy()
-		Add(step, at)
-		raise(most, step)
-	}
-	raise(sum, most)
-	if whole := p.Spec.Resources; whole != nil {
-		for name, q := range of(whole) {
-			sum[name] = q
-		}
-	}
-	for name, q := range p.Spec.Overhead {
-		if have, ok := sum[name]; ok {
-			have.Add(q)
-			sum[name] = have
-		}
-	}
-	return sum
+// TotalRequests is what the pod requests in all, by upstream's formula: containers side by side, sidecars with them, init
+// containers one after the other; what is said for the pod as a whole counts before that, and overhead on top.
+func TotalRequests(p *corev1.Pod) corev1.ResourceList {
+	return helper.PodRequests(guarded(p), helper.PodResourcesOptions{})
 }
 
-func RequestsOf(r *corev1.ResourceRequirements) corev1.ResourceList { return r.Requests }
+// TotalLimits is the same for limits. Overhead counts only for resources that are limited.
+func TotalLimits(p *corev1.Pod) corev1.ResourceList {
+	return helper.PodLimits(guarded(p), helper.PodResourcesOptions{})
+}
 
-func LimitsOf(r *corev1.ResourceRequirements) corev1.ResourceList { return r.Limits }
+// guarded is the pod, or a copy where the helper would write to it: it adds the overhead to the pod's own quantities
+// (kubernetes/kubernetes#141241).
+func guarded(p *corev1.Pod) *corev1.Pod {
+	if p.Spec.Resources == nil || len(p.Spec.Overhead) == 0 {
+		return p
+	}
+	c := *p
+	c.Spec.Resources = p.Spec.Resources.DeepCopy()
+	return &c
+}
 
+// Add adds the second list to the first.
 func Add(sum, more corev1.ResourceList) {
 	for name, q := range more {
 		have := sum[name].DeepCopy()
 		have.Add(q)
 		sum[name] = have
-	}
-}
-
-func raise(most, to corev1.ResourceList) {
-	for name, q := range to {
-		if have, ok := most[name]; !ok || have.Cmp(q) < 0 {
-			most[name] = q.DeepCopy()
-		}
 	}
 }
 

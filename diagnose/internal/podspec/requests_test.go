@@ -24,11 +24,25 @@ func TestTotal(t *testing.T) {
 		{"a sidecar counts with both", corev1.PodSpec{Containers: []corev1.Container{asks("2", nil)}, InitContainers: []corev1.Container{asks("1", &always), asks("4", nil)}}, "5"},
 		{"a sidecar after the init container", corev1.PodSpec{Containers: []corev1.Container{asks("2", nil)}, InitContainers: []corev1.Container{asks("4", nil), asks("1", &always)}}, "4"},
 		{"overhead", corev1.PodSpec{Containers: []corev1.Container{asks("2", nil)}, Overhead: corev1.ResourceList{gpu: resource.MustParse("1")}}, "3"},
-		{"the pod as a whole", corev1.PodSpec{Containers: []corev1.Container{asks("2", nil)}, Resources: &corev1.ResourceRequirements{Requests: corev1.ResourceList{gpu: resource.MustParse("6")}}}, "6"},
+		{"overhead of what no container requests", corev1.PodSpec{Containers: []corev1.Container{{}}, Overhead: corev1.ResourceList{gpu: resource.MustParse("1")}}, "1"},
 	} {
-		got := Total(&corev1.Pod{Spec: c.spec}, RequestsOf)[gpu]
+		got := TotalRequests(&corev1.Pod{Spec: c.spec})[gpu]
 		if got.String() != c.want {
 			t.Errorf("%s: %s, want %s", c.what, &got, c.want)
+		}
+	}
+}
+
+// What is said for the pod as a whole counts before its containers, and asking twice does not change the pod.
+func TestTotalOfThePodAsAWhole(t *testing.T) {
+	p := &corev1.Pod{Spec: corev1.PodSpec{
+		Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("2")}}}},
+		Resources:  &corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("6")}},
+		Overhead:   corev1.ResourceList{"cpu": resource.MustParse("1")},
+	}}
+	for range 2 {
+		if got := TotalRequests(p)["cpu"]; got.String() != "7" {
+			t.Errorf("%s, want 7", &got)
 		}
 	}
 }

@@ -7,16 +7,18 @@ import (
 
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/kube/convert"
 )
 
 // The topology levels of Berth, and how work asks to be within one.
 const (
-	BerthRequired  = "berth.dev/topology-required"
-	berthPreferred = "berth.dev/topology-preferred"
-	BerthSegment   = "berth.dev/segment"
+	BerthRequired  = convert.KeyTopologyRequired
+	berthPreferred = convert.KeyTopologyPreferred
+	BerthSegment   = convert.KeySegment
 )
 
 // BerthLevel is a level by name and by node label.
@@ -39,8 +41,7 @@ func ladder(f *facts.Facts) []BerthLevel {
 
 // berthLadder are the levels that Berth has by default.
 var berthLadder = []BerthLevel{
-	{"region", "topology.kubernetes.io/region"}, {"zone", "topology.kubernetes.io/zone"},
-	{"block", "berth.dev/block"}, {"rack", "berth.dev/rack"}, {"clique", "nvidia.com/gpu.clique"},
+	{"region", v1alpha1.LabelRegion}, {"zone", v1alpha1.LabelZone}, {"block", v1alpha1.LabelBlock}, {"rack", v1alpha1.LabelRack}, {"clique", v1alpha1.LabelClique},
 }
 
 // BerthSame says whether both words name one level.

@@ -12,12 +12,14 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/place"
 	"github.com/berth-dev/berth/engine/why"
 	"github.com/berth-dev/berth/internal/spelling"
+	"github.com/berth-dev/berth/kube/convert"
 	"github.com/berth-dev/berth/kube/dialect"
 )
 
@@ -25,7 +27,7 @@ import (
 // sentences and the edits.
 const (
 	berthQueues   = "Queue.berth.dev"
-	berthQueueKey = "berth.dev/queue"
+	berthQueueKey = convert.KeyQueue
 	// berthAdmitted is the condition of a pod that is in a queue: from then on its keys are not read.
 	berthAdmitted corev1.PodConditionType = "berth.dev/Admitted"
 )
@@ -282,7 +284,7 @@ func berthEvidence(c *check.Case, name string) []facts.Evidence {
 }
 
 func BerthMissing(c *check.Case, name string) check.Finding {
-	queue := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "berth.dev/v1alpha1", "kind": "Queue", "metadata": map[string]any{"name": name}}}
+	queue := &unstructured.Unstructured{Object: map[string]any{"apiVersion": v1alpha1.GroupVersion.String(), "kind": "Queue", "metadata": map[string]any{"name": name}}}
 	return check.Finding{
 		Message: fmt.Sprintf("queue %s does not exist", name), Evidence: berthEvidence(c, name),
 		Edits: append(berthElsewhere(c, name), edit.Edit{Side: edit.Cluster, Cost: 3, Text: fmt.Sprintf("make queue %s, without limits", name), Set: []facts.Object{queue}, Command: edit.ApplyLine(queue)}),

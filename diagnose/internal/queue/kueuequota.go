@@ -178,7 +178,7 @@ func kueueRefuses(f *facts.Facts, flavor string, keys map[string]bool, spec *cor
 	dialect.Decode(dialect.Value(u.Object, "spec", "tolerations"), &tolerations)
 	tolerations = append(tolerations, spec.Tolerations...)
 	for i := range taints {
-		if t := &taints[i]; t.Effect != corev1.TaintEffectPreferNoSchedule && !slices.ContainsFunc(tolerations, func(x corev1.Toleration) bool { return bears(x, t) }) {
+		if t := &taints[i]; t.Effect != corev1.TaintEffectPreferNoSchedule && !slices.ContainsFunc(tolerations, func(x corev1.Toleration) bool { return podspec.Tolerates(&x, t) }) {
 			return &kueueRefusal{Flavor: flavor, Taint: t}
 		}
 	}
@@ -192,14 +192,6 @@ func kueueRefuses(f *facts.Facts, flavor string, keys map[string]bool, spec *cor
 		return &kueueRefusal{Flavor: flavor, Key: key}
 	}
 	return nil
-}
-
-// bears says whether the toleration is for the taint.
-func bears(x corev1.Toleration, t *corev1.Taint) bool {
-	if x.Effect != "" && x.Effect != t.Effect || x.Key != "" && x.Key != t.Key {
-		return false
-	}
-	return x.Operator == corev1.TolerationOpExists || x.Key != "" && x.Value == t.Value
 }
 
 // kueueFree is what the ClusterQueue can still hand out of the flavor's resource, its cohort's share included.
