@@ -102,8 +102,9 @@ func (w *world) reclaimed(plan engine.Plan, g, from engine.Gang) error {
 		}
 		after := w.with(plan.Starts)
 		used := after.bill(after.charged(lender.Name))
+		payer, _ := w.queue(from.Queue)
 		over := func(a engine.Amount) bool {
-			return w.promised(a.Resource) && used[a.Resource] > amount(lender.Quota, a.Resource)
+			return w.promised(a.Resource) && w.covers(payer, a.Resource) && used[a.Resource] > amount(lender.Quota, a.Resource)
 		}
 		if !some(w.resources(), over) {
 			return fmt.Errorf("queue %s has no more than its quota", lender.Name)

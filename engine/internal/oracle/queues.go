@@ -184,6 +184,12 @@ func (w *world) promised(resource string) bool {
 	})
 }
 
+// covers says whether the queue's quota is about the resource at all: where it is of devices only, of others just those that
+// it names.
+func (w *world) covers(q engine.Queue, resource string) bool {
+	return !q.DevicesOnly || strings.Contains(resource, "/") || some(q.Quota, func(a engine.Amount) bool { return a.Resource == resource })
+}
+
 // firm says whether a pod can never be asked back.
 func (w *world) firm(p engine.Pod) bool {
 	g := w.gang[p.Gang]
@@ -223,7 +229,7 @@ func (w *world) overdraft(g engine.Gang) string {
 		}
 		stays := w.bill(filter(w.charged(q.Name), w.firm))
 		for r, v := range w.bill(filter(tried, w.firm)) {
-			if v > 0 && w.promised(r) && stays[r] > amount(q.Quota, r) {
+			if v > 0 && w.promised(r) && w.covers(own, r) && stays[r] > amount(q.Quota, r) {
 				return fmt.Sprintf("firm work within quota of %s: %d of %s", q.Name, stays[r], r)
 			}
 		}

@@ -158,6 +158,8 @@ func (w *world) outbid(plan engine.Plan, gone *engine.Ref) bool {
 		return len(q.Quota) > 0 || w.cfg.Policy == engine.TimeShare
 	}
 	return some(plan.Changes, func(c engine.Change) bool {
+		return c.Hold != nil && c.Hold.Gang == old.Key // it has another place instead
+	}) || some(plan.Changes, func(c engine.Change) bool {
 		return c.Hold != nil && c.Hold.Gang != old.Key && before(c.Hold.Gang) && (c.Hold.Node == w.Holds[i].Node || w.compete(c.Hold.Gang, old.Key))
 	}) || some(plan.Starts, func(s engine.Start) bool {
 		return before(s.Gang) && (w.compete(s.Gang, old.Key) || some(s.Placements, func(p engine.Placement) bool { return p.Node == w.Holds[i].Node }))
