@@ -149,7 +149,12 @@ func (y *cycle) minimums() []*cluster.Gang {
 		}
 		y.rank = q.rank
 		evicted := len(y.plan.Evictions)
-		started := y.start(g, q.Turn)
+		t := q.Turn
+		//mutate: plan-turn-of-now
+		if t.Repair {
+			t.Repair = g.TurnNow().Repair // all that ran of it may have been ended since the line was made
+		}
+		started := y.start(g, t)
 		if started && g.Tree.Waiting() > 0 {
 			grow = append(grow, g)
 		}
