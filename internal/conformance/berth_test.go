@@ -65,8 +65,11 @@ func (b *berth) ask(t rapid.TB, p *corev1.Pod, question func(key string)) {
 func (b *berth) feasible(t rapid.TB, p *corev1.Pod) map[string]bool {
 	out := make(map[string]bool)
 	b.ask(t, p, func(key string) {
-		for _, name := range b.state.Feasible(key, noon) {
-			out[name] = true
+		cert, _ := b.state.PerNode(key, noon)
+		for _, d := range cert.Domains {
+			if d.Fits > 0 {
+				out[d.Name] = true
+			}
 		}
 	})
 	return out

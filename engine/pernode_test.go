@@ -12,11 +12,12 @@ import (
 	"github.com/berth-dev/berth/engine/why"
 )
 
-// A node is feasible exactly when the pod, told to go there and nowhere else, starts.
-func TestFeasibleIsWhereThePodWouldStart(t *testing.T) {
+// A node has room for the pod exactly when the pod, told to go there and nowhere else, starts.
+func TestPerNodeIsWhereThePodWouldStart(t *testing.T) {
 	often(t, 10, func(t *rapid.T) {
 		cfg, snap := anyConfig(t), anyCluster(t)
 		p := engine.Pod{Key: "pod", UID: "u", Spec: anySpec(t), Priority: pick[int32](t, 0, 5)}
+		p.GPU.Models = p.GPU.Models[:min(1, len(p.GPU.Models))]
 		anyMemory(t, &snap, engine.Gang{Key: "pod"}, []engine.Pod{p})
 		var want []string
 		for _, n := range snap.Nodes {
@@ -29,10 +30,21 @@ func TestFeasibleIsWhereThePodWouldStart(t *testing.T) {
 				want = append(want, n.Name)
 			}
 		}
-		if diff := cmp.Diff(want, engine.Load(plus(snap, p), cfg).Feasible("pod", noon)); diff != "" {
-			t.Fatalf("feasible nodes (-where it starts +Feasible):\n%s\n%s", diff, text(t, plus(snap, p)))
+		cert, _ := engine.Load(plus(snap, p), cfg).PerNode("pod", noon)
+		if diff := cmp.Diff(want, withRoom(cert)); diff != "" {
+			t.Fatalf("nodes with room (-where it starts +PerNode):\n%s\n%s", diff, text(t, plus(snap, p)))
 		}
 	})
+}
+
+// withRoom lists the domains of the certificate that the pod fits in.
+func withRoom(cert why.Certificate) (names []string) {
+	for _, d := range cert.Domains {
+		if d.Fits > 0 {
+			names = append(names, d.Name)
+		}
+	}
+	return names
 }
 
 // plus is the snapshot with one more pod.
@@ -47,7 +59,6 @@ func TestAskingForNodesChangesNothing(t *testing.T) {
 		s := lived(anyConfig(t), anyHistory(t))
 		before := answers(t, s, noon)
 		for _, key := range workloads(s.Dump()) {
-			s.Feasible(key, soon(t))
 			s.PerNode(key, soon(t))
 			s.Try(key, soon(t))
 		}
@@ -57,9 +68,8 @@ func TestAskingForNodesChangesNothing(t *testing.T) {
 	})
 }
 
-// A pod has room on a node in the certificate per node exactly where it is feasible, every node is in it once, and a
-// node without room says why.
-func TestPerNodeAgreesWithFeasible(t *testing.T) {
+// In the certificate per node every node is once, and a node without room says why.
+func TestPerNodeHasEveryNodeOnce(t *testing.T) {
 	often(t, 10, func(t *rapid.T) {
 		snap := anyCluster(t)
 		p := engine.Pod{Key: "pod", UID: "u", Spec: anySpec(t), Priority: pick[int32](t, 0, 5)}
@@ -67,21 +77,16 @@ func TestPerNodeAgreesWithFeasible(t *testing.T) {
 		anyMemory(t, &snap, engine.Gang{Key: "pod"}, []engine.Pod{p})
 		s := engine.Load(plus(snap, p), anyConfig(t))
 		cert, ok := s.PerNode("pod", noon)
-		if feasible := s.Feasible("pod", noon); !ok && len(feasible) > 0 {
-			t.Fatalf("feasible on %v and not to be placed", feasible)
-		}
 		if !ok {
 			return
 		}
-		var all, room []string
+		var all []string
 		for _, d := range cert.Domains {
 			all = append(all, d.Name)
 			if len(d.Rows) != 1 || d.Rows[0].Nodes != 1 || d.Rows[0].Example != d.Name {
 				t.Fatalf("rows of %s: %s", d.Name, text(t, d.Rows))
 			}
-			if d.Fits > 0 {
-				room = append(room, d.Name)
-			} else if len(d.Rows[0].Removed)+len(d.Rows[0].Short) == 0 {
+			if d.Fits == 0 && len(d.Rows[0].Removed)+len(d.Rows[0].Short) == 0 {
 				t.Fatalf("no reason on %s\n%s\n%s", d.Name, text(t, cert), text(t, plus(snap, p)))
 			}
 		}
@@ -91,9 +96,6 @@ func TestPerNodeAgreesWithFeasible(t *testing.T) {
 		}
 		if diff := cmp.Diff(names, all); diff != "" {
 			t.Fatalf("nodes (-known +counted):\n%s", diff)
-		}
-		if diff := cmp.Diff(s.Feasible("pod", noon), room); diff != "" {
-			t.Fatalf("nodes with room (-Feasible +PerNode):\n%s\n%s", diff, text(t, plus(snap, p)))
 		}
 	})
 }

@@ -9,14 +9,6 @@ import (
 	"github.com/berth-dev/berth/engine/why"
 )
 
-// Feasible lists the nodes, by name, on which the pod could be now if it were alone in line and in its gang:
-// every rule about the pod and the node holds, and there is room. Features that the engine does not decide are
-// not looked at. It is empty for a pod that is not to be placed. The state is the same before and after.
-func (s *State) Feasible(key string, now time.Time) (names []string) {
-	s.alone(key, now, func(y *cycle, p *cluster.Pod) { names = y.feasible(p) })
-	return names
-}
-
 // PerNode counts for every node, as a domain of its own, how many pods like this one would fit there now if it were
 // alone in line and in its gang, and what keeps it out. Of several GPU models the first counts. Features that the
 // engine does not decide are not looked at. It is false for a pod that is not to be placed. The state is the same
@@ -51,17 +43,4 @@ func (s *State) alone(key string, now time.Time, ask func(*cycle, *cluster.Pod))
 		s.m.Tally(g)
 	}
 	return waits
-}
-
-// feasible lists the nodes that have room for the pod with any of the GPU models that it may have.
-func (y *cycle) feasible(p *cluster.Pod) []string {
-	var names []string
-	for _, model := range y.models(p.In) {
-		c := y.kin(p.In, p.In.TurnNow(), model).Class(p)
-		for _, at := range y.s.ix.NodeParts(c, index.Scope{}) {
-			names = append(names, at.Name)
-		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
 }
