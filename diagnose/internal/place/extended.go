@@ -9,6 +9,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/gpustack"
 )
 
 // StandsFor is the device class whose devices the extended resource stands for, nil for a resource of its own.
@@ -39,7 +40,7 @@ func Offered(f *facts.Facts, o facts.Object) facts.Object {
 			if out == n {
 				out = n.DeepCopy()
 			}
-			out.Status.Allocatable[name] = *resource.NewQuantity(int64(count), resource.DecimalSI)
+			out.Status.Allocatable = gpustack.WithQuantity(out.Status.Allocatable, name, *resource.NewQuantity(int64(count), resource.DecimalSI))
 		}
 	}
 	return out

@@ -13,6 +13,7 @@ import (
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/gpustack"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
@@ -117,7 +118,7 @@ func TopOf(f *facts.Facts, p *corev1.Pod) facts.Object {
 func Another(n *corev1.Node, labels map[string]string) *corev1.Node {
 	m := n.DeepCopy()
 	m.Name, m.UID = n.Name+"-more", types.UID(string(n.UID)+"-more")
-	m.Labels[corev1.LabelHostname] = m.Name
+	m.Labels = gpustack.WithLabel(m.Labels, corev1.LabelHostname, m.Name) // a node may have none
 	for k, v := range labels {
 		m.Labels[k] = v
 	}
