@@ -78,6 +78,7 @@ func RecreateJob(o facts.Object) []Op {
 	return out
 }
 
+// QuoteOps is the JSON patch as one word of a shell.
 func QuoteOps(ops []Op) string {
 	b, err := json.Marshal(ops)
 	if err != nil {

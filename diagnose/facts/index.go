@@ -177,6 +177,7 @@ func exchange[K ~string, V comparable](m map[K][]V, from, to K, was, now V) {
 	}
 }
 
+// NewestFirst sorts events by when they last happened, ties by name.
 func NewestFirst(list []*corev1.Event) {
 	slices.SortFunc(list, func(a, b *corev1.Event) int {
 		return cmp.Or(EventTime(b).Compare(EventTime(a)), strings.Compare(a.Name, b.Name))
@@ -208,6 +209,7 @@ func (f *Facts) PodNamed(namespace, name string) *corev1.Pod {
 	return f.indexed().pods[namespace+"/"+name]
 }
 
+// NodeNamed returns the node, nil if there is none or it was not seen.
 func (f *Facts) NodeNamed(name string) *corev1.Node { return f.indexed().nodes[name] }
 
 // PodsOn returns the pods that hold something of the node.
@@ -267,4 +269,5 @@ func Emitter(e *corev1.Event) string {
 	return e.Source.Component
 }
 
+// SameType reports whether two objects are of one Go type.
 func SameType(a, b any) bool { return reflect.TypeOf(a) == reflect.TypeOf(b) }

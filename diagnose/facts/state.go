@@ -28,6 +28,7 @@ func StateOf(p *corev1.Pod) State {
 	return Starting
 }
 
+// StateOrder sorts states: the least far first, and what has failed before what runs.
 func StateOrder(s State) int {
 	return slices.Index([]State{Absent, Gated, Pending, Starting, Failed, Running, Succeeded}, s)
 }
@@ -73,6 +74,7 @@ func Suspended(o Object) (field string, yes bool) {
 	return "", false
 }
 
+// NodeReady reports whether the kubelet says that the node can run pods.
 func NodeReady(n *corev1.Node) bool {
 	c := ConditionOf(n, corev1.NodeReady)
 	return c == nil || c.Status == corev1.ConditionTrue
@@ -84,6 +86,7 @@ func Silent(n *corev1.Node) bool {
 	return ready != nil && ready.Status == corev1.ConditionUnknown
 }
 
+// ConditionOf returns the node's condition of the type, nil where it has none.
 func ConditionOf(n *corev1.Node, kind corev1.NodeConditionType) *corev1.NodeCondition {
 	for i := range n.Status.Conditions {
 		if n.Status.Conditions[i].Type == kind {

@@ -9,12 +9,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// CudaVersion is major and minor; the zero value is not known.
-type CudaVersion struct{ major, minor int }
+// CUDAVersion is major and minor; the zero value is not known.
+type CUDAVersion struct{ major, minor int }
 
-func (v CudaVersion) String() string { return fmt.Sprintf("%d.%d", v.major, v.minor) }
+func (v CUDAVersion) String() string { return fmt.Sprintf("%d.%d", v.major, v.minor) }
 
-func (v CudaVersion) Older(than CudaVersion) bool {
+// Older reports whether v is an earlier version.
+func (v CUDAVersion) Older(than CUDAVersion) bool {
 	return v.major < than.major || v.major == than.major && v.minor < than.minor
 }
 
@@ -26,7 +27,7 @@ var (
 )
 
 // parseCUDA reads "12.8" and "12.8.1".
-func parseCUDA(s string) (v CudaVersion, ok bool) {
+func parseCUDA(s string) (v CUDAVersion, ok bool) {
 	m := cudaNumber.FindStringSubmatch(s)
 	if m == nil {
 		return v, false
@@ -37,21 +38,21 @@ func parseCUDA(s string) (v CudaVersion, ok bool) {
 }
 
 // RefusedCUDA is the version that NVIDIA's container hook missed, where its words say so.
-func RefusedCUDA(text string) (CudaVersion, bool) {
+func RefusedCUDA(text string) (CUDAVersion, bool) {
 	if m := cudaRefusal.FindStringSubmatch(text); m != nil {
 		return parseCUDA(m[1])
 	}
-	return CudaVersion{}, false
+	return CUDAVersion{}, false
 }
 
 // NeededCUDA is the version that the container's pod says it needs, and where it says so: an annotation, or the
 // variable with which images state it. A tag alone is believed only where drivers of an older major version cannot run
 // it: sure is false.
-func NeededCUDA(p *corev1.Pod, k *corev1.Container) (v CudaVersion, where string, sure bool) {
+func NeededCUDA(p *corev1.Pod, k *corev1.Container) (v CUDAVersion, where string, sure bool) {
 	const annotation = "sim.berth.dev/cuda"
 	for _, e := range k.Env {
 		if e.Name == "NVIDIA_DISABLE_REQUIRE" && (e.Value == "1" || strings.EqualFold(e.Value, "true")) {
-			return CudaVersion{}, "", false
+			return CUDAVersion{}, "", false
 		}
 	}
 	if v, ok := parseCUDA(p.Annotations[annotation]); ok {
@@ -67,13 +68,13 @@ func NeededCUDA(p *corev1.Pod, k *corev1.Container) (v CudaVersion, where string
 		v, _ := parseCUDA(m[1])
 		return v, "tag of image " + k.Image, false
 	}
-	return CudaVersion{}, "", false
+	return CUDAVersion{}, "", false
 }
 
 // NodeCUDA is the newest CUDA that the node's driver runs, as GPU feature discovery labels it.
-func NodeCUDA(n *corev1.Node) (CudaVersion, bool) {
+func NodeCUDA(n *corev1.Node) (CUDAVersion, bool) {
 	if n == nil {
-		return CudaVersion{}, false
+		return CUDAVersion{}, false
 	}
 	if v, ok := parseCUDA(n.Labels["nvidia.com/cuda.runtime-version.full"]); ok {
 		return v, true
@@ -83,11 +84,11 @@ func NodeCUDA(n *corev1.Node) (CudaVersion, bool) {
 			return v, true
 		}
 	}
-	return CudaVersion{}, false
+	return CUDAVersion{}, false
 }
 
 // TooOldFor says whether the node's driver certainly cannot run the version.
-func TooOldFor(n *corev1.Node, need CudaVersion, sure bool) bool {
+func TooOldFor(n *corev1.Node, need CUDAVersion, sure bool) bool {
 	have, ok := NodeCUDA(n)
 	if !ok {
 		return false

@@ -170,6 +170,7 @@ func everywhere(key string) bool {
 	return key == corev1.TaintNodeNotReady || key == corev1.TaintNodeUnreachable || PressureTaint(key) || key == corev1.TaintNodeUnschedulable
 }
 
+// SortedKeys are the keys of the map, sorted.
 func SortedKeys(m map[string]string) []string {
 	out := make([]string, 0, len(m))
 	for k := range m {
@@ -180,7 +181,7 @@ func SortedKeys(m map[string]string) []string {
 }
 
 // Id is the same for absences that one change ends.
-func (a *Absence) Id() string {
+func (a *Absence) ID() string {
 	switch {
 	case a.Set == nil:
 		return "no set"

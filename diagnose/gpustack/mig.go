@@ -15,8 +15,8 @@ import (
 	"github.com/berth-dev/berth/diagnose/internal/podspec"
 )
 
-// MigProfile is how a GPU is divided: 1g.10gb is one of seven compute slices with 10 GB of memory.
-type MigProfile struct {
+// MIGProfile is how a GPU is divided: 1g.10gb is one of seven compute slices with 10 GB of memory.
+type MIGProfile struct {
 	Name   string // "1g.10gb"
 	Slices int
 	Memory int // GB
@@ -24,8 +24,8 @@ type MigProfile struct {
 
 var profileForm = regexp.MustCompile(`^([1-7])g\.([0-9]{1,4})gb(\.me)?$`)
 
-// ReadProfile reads a profile as resources and configurations name it; ok is false for other words.
-func ReadProfile(name string) (p MigProfile, ok bool) {
+// readProfile reads a profile as resources and configurations name it; ok is false for other words.
+func readProfile(name string) (p MIGProfile, ok bool) {
 	m := profileForm.FindStringSubmatch(name)
 	if m == nil {
 		return p, false
@@ -36,9 +36,9 @@ func ReadProfile(name string) (p MigProfile, ok bool) {
 	return p, p.Memory > 0
 }
 
-// PerGPU is how many such instances a GPU of the memory, in MiB, is divided into: seven compute slices and eight of
+// perGPU is how many such instances a GPU of the memory, in MiB, is divided into: seven compute slices and eight of
 // memory are there to share. 0 MiB: unknown. A profile that such a GPU does not have gives 0.
-func (p MigProfile) PerGPU(mebibytes int64) int64 {
+func (p MIGProfile) perGPU(mebibytes int64) int64 {
 	n := 7 / p.Slices
 	if mebibytes > 0 {
 		slice := float64(mebibytes) / 1024 / 8
@@ -54,27 +54,28 @@ func (p MigProfile) PerGPU(mebibytes int64) int64 {
 	return int64(max(n, 0))
 }
 
-// MigOf are the profiles of which the list has instances, the largest first.
-func MigOf(list corev1.ResourceList) []MigProfile {
-	var out []MigProfile
+// MIGOf are the profiles of which the list has instances, the largest first.
+func MIGOf(list corev1.ResourceList) []MIGProfile {
+	var out []MIGProfile
 	for name, q := range list {
 		if word, ok := strings.CutPrefix(string(name), migPrefix); ok && !q.IsZero() {
-			if p, ok := ReadProfile(word); ok {
+			if p, ok := readProfile(word); ok {
 				out = append(out, p)
 			}
 		}
 	}
-	slices.SortFunc(out, func(a, b MigProfile) int {
+	slices.SortFunc(out, func(a, b MIGProfile) int {
 		return b.Slices*10000 + b.Memory - a.Slices*10000 - a.Memory
 	})
 	return out
 }
 
-func (p MigProfile) Resource() corev1.ResourceName { return corev1.ResourceName(migPrefix + p.Name) }
+// Resource is the name under which a node offers devices of the profile.
+func (p MIGProfile) Resource() corev1.ResourceName { return corev1.ResourceName(migPrefix + p.Name) }
 
 // gpusIn is how many GPUs the machine has, whole.
 func gpusIn(f *facts.Facts, n *corev1.Node) int64 {
-	if count, err := strconv.ParseInt(n.Labels[LabelCount], 10, 32); err == nil && count > 0 {
+	if count, err := strconv.ParseInt(n.Labels[labelCount], 10, 32); err == nil && count > 0 {
 		return count
 	}
 	if g := NodeNamed(f, n.Name); g != nil {
@@ -94,7 +95,7 @@ func Partition(f *facts.Facts, n *corev1.Node) {
 // PartitionAs says whether it knows the configuration.
 func PartitionAs(f *facts.Facts, n *corev1.Node, config string) bool {
 	word, all := strings.CutPrefix(config, "all-")
-	profile, known := ReadProfile(strings.ReplaceAll(word, "+", "."))
+	profile, known := readProfile(strings.ReplaceAll(word, "+", "."))
 	if !all || !known && word != "disabled" {
 		return false
 	}
@@ -112,10 +113,10 @@ func PartitionAs(f *facts.Facts, n *corev1.Node, config string) bool {
 		}
 		memory, _ := strconv.ParseInt(n.Labels["nvidia.com/gpu.memory"], 10, 64)
 		*list = WithQuantity(*list, WholeGPU, resource.Quantity{})
-		*list = WithQuantity(*list, profile.Resource(), *resource.NewQuantity(gpus*profile.PerGPU(memory), resource.DecimalSI))
+		*list = WithQuantity(*list, profile.Resource(), *resource.NewQuantity(gpus*profile.perGPU(memory), resource.DecimalSI))
 	}
 	return true
 }
 
-// MigAsk are the profiles that the pod asks for.
-func MigAsk(p *corev1.Pod) []MigProfile { return MigOf(podspec.Requests(p)) }
+// MIGRequest are the profiles that the pod asks for.
+func MIGRequest(p *corev1.Pod) []MIGProfile { return MIGOf(podspec.Requests(p)) }

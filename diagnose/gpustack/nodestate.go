@@ -32,7 +32,7 @@ const (
 func StateOfNode(f *facts.Facts, n *corev1.Node) NodeState { return Of(f).States[n.Name] }
 
 func (s *Stack) stateOf(n *corev1.Node) NodeState {
-	held := n.Spec.Unschedulable || len(BarringTaints(n, StateTaint)) > 0 || s.shortOfGPUs(n)
+	held := n.Spec.Unschedulable || len(BarringTaints(n, stateTaint)) > 0 || s.shortOfGPUs(n)
 	switch {
 	case n.DeletionTimestamp != nil || len(BarringTaints(n, LeavingTaint)) > 0:
 		return NodeLeaving
@@ -64,17 +64,18 @@ func BarringTaints(n *corev1.Node, kind func(key string) bool) (keys []string) {
 	return keys
 }
 
-// StateTaint says whether a taint of the key tells of a state that passes, or has to be repaired. It is never right to
+// stateTaint says whether a taint of the key tells of a state that passes, or has to be repaired. It is never right to
 // tolerate one in order to get a place: the pod would land on a node that is not fit for it.
-func StateTaint(key string) bool {
+func stateTaint(key string) bool {
 	return LeavingTaint(key) || UnreadyTaint(key) || PressureTaint(key) || knownStartupTaint(key) || QuarantineTaint(key) || key == corev1.TaintNodeUnschedulable
 }
 
 // IsStateTaint also knows the startup taints that NodePools and readiness rules declare.
 func IsStateTaint(f *facts.Facts, key string) bool {
-	return StateTaint(key) || Of(f).StartupTaint(key)
+	return stateTaint(key) || Of(f).StartupTaint(key)
 }
 
+// LeavingTaint reports whether the taint is of a node that is being removed.
 func LeavingTaint(key string) bool {
 	switch key {
 	case "ToBeDeletedByClusterAutoscaler", "DeletionCandidateOfClusterAutoscaler", "karpenter.sh/disrupted", "karpenter.sh/disruption", "cloud.google.com/impending-node-termination":
@@ -83,6 +84,7 @@ func LeavingTaint(key string) bool {
 	return strings.HasPrefix(key, "aws-node-termination-handler/")
 }
 
+// UnreadyTaint reports whether the taint is of a node that is not Ready.
 func UnreadyTaint(key string) bool {
 	switch key {
 	case corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable, corev1.TaintNodeNetworkUnavailable, corev1.TaintNodeOutOfService, "node.cloudprovider.kubernetes.io/shutdown":
@@ -91,6 +93,7 @@ func UnreadyTaint(key string) bool {
 	return false
 }
 
+// PressureTaint reports whether the taint is of a node that is short of memory, disk or process IDs.
 func PressureTaint(key string) bool {
 	return key == corev1.TaintNodeDiskPressure || key == corev1.TaintNodeMemoryPressure || key == corev1.TaintNodePIDPressure
 }
@@ -109,6 +112,7 @@ func knownStartupTaint(key string) bool {
 	return !UnreadyTaint(key) && (strings.HasSuffix(key, "not-ready") || strings.HasSuffix(key, "NotReady"))
 }
 
+// StartupTaint reports whether the taint is one that nodes have until they are set up.
 func (s *Stack) StartupTaint(key string) bool {
 	return knownStartupTaint(key) || slices.Contains(s.startup, key)
 }

@@ -27,11 +27,13 @@ func ChangedNode(n *corev1.Node, changes ...func(*corev1.Node)) *corev1.Node {
 	return n
 }
 
+// Uncordon lets pods onto the node again.
 func Uncordon(n *corev1.Node) {
 	n.Spec.Unschedulable = false
 	DropTaints(n, func(key string) bool { return key == corev1.TaintNodeUnschedulable })
 }
 
+// DropTaints removes the taints whose keys are of the kind.
 func DropTaints(n *corev1.Node, kind func(key string) bool) {
 	n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return kind(t.Key) })
 }
@@ -89,6 +91,7 @@ func GiveGPUs(f *facts.Facts, n *corev1.Node) {
 	}
 }
 
+// WithQuantity is a copy of the list with one resource set.
 func WithQuantity(list corev1.ResourceList, name corev1.ResourceName, q resource.Quantity) corev1.ResourceList {
 	list = maps.Clone(list)
 	if list == nil {
@@ -114,6 +117,7 @@ func labelLike(f *facts.Facts, n *corev1.Node) {
 	}
 }
 
+// WithLabel is a copy of the labels with one set.
 func WithLabel(labels map[string]string, key, value string) map[string]string {
 	labels = maps.Clone(labels)
 	if labels == nil {

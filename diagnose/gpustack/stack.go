@@ -29,7 +29,7 @@ const (
 	LabelPresent  = "nvidia.com/gpu.present"
 	LabelDeploy   = "nvidia.com/gpu.deploy." // before the name of an operand
 	LabelOperands = LabelDeploy + "operands" // "false": none of them
-	LabelCount    = "nvidia.com/gpu.count"
+	labelCount    = "nvidia.com/gpu.count"
 	labelReplicas = "nvidia.com/gpu.replicas"
 	LabelProduct  = "nvidia.com/gpu.product"
 	LabelMIG      = "nvidia.com/mig.config"
@@ -88,7 +88,7 @@ func makeStack(f *facts.Facts) *Stack {
 	s.Sets, s.Nodes = make(map[Role][]*appsv1.DaemonSet), make(map[string]*Node)
 	s.dra, s.pools, s.kin = make(map[string]bool), make(map[string]int64), make(map[string]*corev1.Node)
 	for _, d := range f.DaemonSets {
-		if r := RoleOfPod(d.Spec.Template.Labels, &d.Spec.Template.Spec); r != "" {
+		if r := roleOfPod(d.Spec.Template.Labels, &d.Spec.Template.Spec); r != "" {
 			s.Sets[r] = append(s.Sets[r], d)
 		}
 	}
@@ -178,7 +178,7 @@ func (s *Stack) describe(f *facts.Facts, n *corev1.Node) *Node {
 	g := &Node{Node: n, Pods: make(map[Role][]*corev1.Pod)}
 	g.Units, g.Says = s.expect(f, n)
 	for _, p := range f.PodsOn(n.Name) {
-		if r := RoleOfPod(p.Labels, &p.Spec); r != "" && p.DeletionTimestamp == nil {
+		if r := roleOfPod(p.Labels, &p.Spec); r != "" && p.DeletionTimestamp == nil {
 			g.Pods[r] = append(g.Pods[r], p)
 		}
 	}
@@ -212,11 +212,11 @@ func (s *Stack) expect(f *facts.Facts, n *corev1.Node) (units int64, says string
 
 // shownUnits is how many GPUs the node itself shows that it has.
 func shownUnits(n *corev1.Node) (units int64, says string) {
-	if count, err := strconv.ParseInt(n.Labels[LabelCount], 10, 32); err == nil && count > 0 {
+	if count, err := strconv.ParseInt(n.Labels[labelCount], 10, 32); err == nil && count > 0 {
 		if replicas, err := strconv.ParseInt(n.Labels[labelReplicas], 10, 32); err == nil && replicas > 1 && replicas < 1000 {
 			count *= replicas
 		}
-		units, says = count, "its label "+LabelCount
+		units, says = count, "its label "+labelCount
 	}
 	if c := n.Status.Capacity[WholeGPU]; c.Value() > units {
 		units, says = c.Value(), "its capacity"
@@ -230,6 +230,7 @@ func Offers(n *corev1.Node, name corev1.ResourceName) int64 {
 	return q.Value()
 }
 
+// OffersMIG reports whether the node offers partitions of GPUs.
 func OffersMIG(n *corev1.Node) bool {
 	for name, q := range n.Status.Allocatable {
 		if strings.HasPrefix(string(name), migPrefix) && !q.IsZero() {
@@ -239,8 +240,8 @@ func OffersMIG(n *corev1.Node) bool {
 	return false
 }
 
-// GpuAsk is how much of the resource the pod asks for.
-func GpuAsk(p *corev1.Pod, name corev1.ResourceName) int64 {
+// GPURequest is how much of the resource the pod asks for.
+func GPURequest(p *corev1.Pod, name corev1.ResourceName) int64 {
 	q := podspec.Requests(p)[name]
 	return q.Value()
 }
@@ -267,8 +268,8 @@ var stackImages = map[string]Role{
 	"nvidia-device-plugin": RolePlugin, "nvidia-gpu-device-plugin": RolePlugin, "gpu-feature-discovery": RoleDiscovery, "k8s-mig-manager": RoleMIG, "dcgm-exporter": RoleOther,
 }
 
-// RoleOfPod says what a pod does for the GPUs of its node; "": nothing.
-func RoleOfPod(labels map[string]string, spec *corev1.PodSpec) Role {
+// roleOfPod says what a pod does for the GPUs of its node; "": nothing.
+func roleOfPod(labels map[string]string, spec *corev1.PodSpec) Role {
 	for _, key := range []string{"app", "app.kubernetes.io/component", "k8s-app", "name", "app.kubernetes.io/name"} {
 		r, ok := operands[labels[key]]
 		if ok && !(key == "app.kubernetes.io/name" && otherProgram(spec)) {
@@ -296,6 +297,7 @@ func otherProgram(spec *corev1.PodSpec) bool {
 	})
 }
 
+// Runs reports whether the container runs the program.
 func Runs(c *corev1.Container, program string) bool {
 	return slices.ContainsFunc(append(slices.Clone(c.Command), c.Name), func(word string) bool { return strings.HasPrefix(path.Base(word), program) })
 }

@@ -32,10 +32,10 @@ func TestRolesOfTheFleet(t *testing.T) {
 				continue
 			}
 			found = true
-			if got := RoleOfPod(d.Spec.Template.Labels, &d.Spec.Template.Spec); got != role {
+			if got := roleOfPod(d.Spec.Template.Labels, &d.Spec.Template.Spec); got != role {
 				t.Errorf("%s: role %q, want %q", file, got, role)
 			}
-			if got := RoleOfPod(nil, &d.Spec.Template.Spec); got != role && role != RoleDriver {
+			if got := roleOfPod(nil, &d.Spec.Template.Spec); got != role && role != RoleDriver {
 				t.Errorf("%s without labels: role %q, want %q", file, got, role)
 			}
 			if mounts := MountsSockets(&d.Spec.Template.Spec); mounts != (role == RolePlugin) {
@@ -69,7 +69,7 @@ func TestRoles(t *testing.T) {
 		{nil, one("example.com/nvidia/k8s-device-plugin@sha256:00"), RolePlugin},
 		{map[string]string{"app": "web"}, one("example.com/web:1"), ""},
 	} {
-		if got := RoleOfPod(c.labels, c.spec); got != c.want {
+		if got := roleOfPod(c.labels, c.spec); got != c.want {
 			t.Errorf("%v %s: role %q, want %q", c.labels, c.spec.Containers[0].Image, got, c.want)
 		}
 	}
@@ -84,7 +84,7 @@ func TestStateTaints(t *testing.T) {
 		"example.com/quarantine": true, "node.cloudprovider.kubernetes.io/uninitialized": true, "example.com/maintenance": true,
 		"nvidia.com/gpu": false, "team": false, "dedicated": false, "example.com/default-pool": false, "node-role.kubernetes.io/control-plane": false,
 	} {
-		if got := StateTaint(key); got != want {
+		if got := stateTaint(key); got != want {
 			t.Errorf("%s: %v", key, got)
 		}
 	}
@@ -124,8 +124,8 @@ func TestMIGPerGPU(t *testing.T) {
 		{"1g.6gb", 24576, 4}, {"2g.12gb", 24576, 2}, {"4g.24gb", 24576, 1},
 		{"1g.5gb", 81559, 0}, {"1g.10gb", 0, 7},
 	} {
-		p, ok := ReadProfile(c.profile)
-		if got := p.PerGPU(c.memory); !ok || got != c.want {
+		p, ok := readProfile(c.profile)
+		if got := p.perGPU(c.memory); !ok || got != c.want {
 			t.Errorf("%s of %d MiB: %d, want %d", c.profile, c.memory, got, c.want)
 		}
 	}
@@ -136,14 +136,14 @@ func FuzzReadProfile(f *testing.F) {
 		f.Add(s, int64(81559))
 	}
 	f.Fuzz(func(t *testing.T, s string, memory int64) {
-		p, ok := ReadProfile(s)
+		p, ok := readProfile(s)
 		if ok && (p.Name != s || p.Slices < 1 || p.Slices > 7 || p.Memory < 1) {
 			t.Errorf("%q reads as %+v", s, p)
 		}
 		if !ok {
 			return
 		}
-		if n := p.PerGPU(memory); n < 0 || n > 7 {
+		if n := p.perGPU(memory); n < 0 || n > 7 {
 			t.Errorf("%q: %d of %d MiB", s, n, memory)
 		}
 	})
@@ -152,7 +152,7 @@ func FuzzReadProfile(f *testing.F) {
 // A sound node has what it should, whatever was wrong with it; the node itself is not touched.
 func TestSound(t *testing.T) {
 	n := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{LabelCount: "8", LabelUpgrade: "upgrade-failed"}, Annotations: map[string]string{SentinelEvent: "[]"}},
+		ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{labelCount: "8", LabelUpgrade: "upgrade-failed"}, Annotations: map[string]string{SentinelEvent: "[]"}},
 		Spec: corev1.NodeSpec{Unschedulable: true, Taints: []corev1.Taint{
 			{Key: "node.kubernetes.io/unreachable", Effect: corev1.TaintEffectNoExecute}, {Key: "nvidia.com/gpu", Value: "present", Effect: corev1.TaintEffectNoSchedule},
 			{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule},

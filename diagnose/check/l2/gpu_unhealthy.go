@@ -61,7 +61,7 @@ func askHealthy(c *check.Case, nodes []*check.NodeFit) (edit.Edit, bool) {
 	for half*2 <= well {
 		half *= 2
 	}
-	ask := gpustack.GpuAsk(c.Pod, gpustack.WholeGPU)
+	ask := gpustack.GPURequest(c.Pod, gpustack.WholeGPU)
 	op, ok := place.AskLess(c, string(gpustack.WholeGPU), half)
 	if !ok || well == 0 || half >= ask {
 		return edit.Edit{}, false

@@ -32,7 +32,7 @@ func migShapeMismatch(c *check.Case) []check.Finding {
 	if f := place.Stuck(c); f == nil || !check.AboutPlaces(f) || !gpustack.WantsGPU(c.Pod) {
 		return nil
 	}
-	whole, parts := gpustack.GpuAsk(c.Pod, gpustack.WholeGPU), gpustack.MigAsk(c.Pod)
+	whole, parts := gpustack.GPURequest(c.Pod, gpustack.WholeGPU), gpustack.MIGRequest(c.Pod)
 	var others, uneven []*check.NodeFit // offer GPUs, and not as asked; offer none for that reason
 	for i := range c.Fit.Nodes {
 		n := &c.Fit.Nodes[i]
@@ -81,7 +81,7 @@ func offersAll(c *check.Case, n *corev1.Node) bool {
 	return true
 }
 
-func gpuAskWords(whole int64, parts []gpustack.MigProfile) string {
+func gpuAskWords(whole int64, parts []gpustack.MIGProfile) string {
 	var out []string
 	if whole == 1 {
 		out = append(out, "1 whole GPU")
@@ -96,7 +96,7 @@ func gpuAskWords(whole int64, parts []gpustack.MigProfile) string {
 
 func offerWords(n *corev1.Node) string {
 	var out []string
-	for _, p := range gpustack.MigOf(n.Status.Allocatable) {
+	for _, p := range gpustack.MIGOf(n.Status.Allocatable) {
 		out = append(out, fmt.Sprintf("%d of %s", gpustack.Offers(n, p.Resource()), p.Resource()))
 	}
 	if whole := gpustack.Offers(n, gpustack.WholeGPU); whole > 0 {
@@ -107,7 +107,7 @@ func offerWords(n *corev1.Node) string {
 
 func partsShown(n *corev1.Node) []facts.Evidence {
 	out := []facts.Evidence{place.QuantityShown(n.Status.Allocatable, "status.allocatable", gpustack.WholeGPU)}
-	for _, p := range gpustack.MigOf(n.Status.Allocatable) {
+	for _, p := range gpustack.MIGOf(n.Status.Allocatable) {
 		out = append(out, place.QuantityShown(n.Status.Allocatable, "status.allocatable", p.Resource()))
 	}
 	return out
@@ -126,7 +126,7 @@ func unevenFinding(c *check.Case, nodes []*check.NodeFit) check.Finding {
 }
 
 // askOther has the pod ask for what the nodes offer, where it asks for one GPU.
-func askOther(c *check.Case, whole int64, parts []gpustack.MigProfile, nodes []*check.NodeFit) []edit.Edit {
+func askOther(c *check.Case, whole int64, parts []gpustack.MIGProfile, nodes []*check.NodeFit) []edit.Edit {
 	var out []edit.Edit
 	for _, p := range offeredParts(nodes) {
 		switch {
@@ -151,12 +151,12 @@ func askOther(c *check.Case, whole int64, parts []gpustack.MigProfile, nodes []*
 }
 
 // offeredParts are the profiles that the nodes offer, the largest first.
-func offeredParts(nodes []*check.NodeFit) []gpustack.MigProfile {
+func offeredParts(nodes []*check.NodeFit) []gpustack.MIGProfile {
 	sum := corev1.ResourceList{}
 	for _, n := range nodes {
 		podspec.Add(sum, n.Status.Allocatable)
 	}
-	return gpustack.MigOf(sum)
+	return gpustack.MIGOf(sum)
 }
 
 // askInstead has the containers that ask for GPUs ask for this, and for no other.
@@ -187,7 +187,7 @@ func askInstead(c *check.Case, name corev1.ResourceName, n int64, text string) e
 }
 
 // divideAnew has the MIG manager divide the GPUs of nodes on which nobody uses them.
-func divideAnew(c *check.Case, whole int64, parts []gpustack.MigProfile, nodes []*check.NodeFit) []edit.Edit {
+func divideAnew(c *check.Case, whole int64, parts []gpustack.MIGProfile, nodes []*check.NodeFit) []edit.Edit {
 	config := ""
 	switch {
 	case whole > 0 && len(parts) == 0:

@@ -36,12 +36,12 @@ func bringBack(c *check.Case, r gpustack.Role, nodes []*check.NodeFit) []edit.Ed
 	var done []string
 	for _, n := range nodes {
 		a := gpustack.Of(c.Facts).WhyAbsent(r, n.Node)
-		id := a.Id()
+		id := a.ID()
 		if slices.Contains(done, id) || len(out) == 3 {
 			continue
 		}
 		done = append(done, id)
-		same := slices.DeleteFunc(slices.Clone(nodes), func(o *check.NodeFit) bool { b := gpustack.Of(c.Facts).WhyAbsent(r, o.Node); return b.Id() != id })
+		same := slices.DeleteFunc(slices.Clone(nodes), func(o *check.NodeFit) bool { b := gpustack.Of(c.Facts).WhyAbsent(r, o.Node); return b.ID() != id })
 		if e, ok := admit(c, r, a, same); ok {
 			out = append(out, e)
 		}

@@ -76,7 +76,7 @@ func taken(c *check.Case, d *place.Devices, a *place.AskAt) *check.Finding {
 			found.Edits = append(found.Edits, release(c, idle, pods)...)
 		}
 		if len(found.Evidence) < 3 {
-			found.Evidence = append(found.Evidence, facts.Evidence{Object: facts.RefTo(v.Holder).In(), Field: "status.allocation.devices.results", Value: v.Id()})
+			found.Evidence = append(found.Evidence, facts.Evidence{Object: facts.RefTo(v.Holder).In(), Field: "status.allocation.devices.results", Value: v.ID()})
 		}
 	}
 	if len(users) > 0 {

@@ -29,7 +29,7 @@ func nonPreemptibleOverQuota(c *check.Case) []check.Finding {
 		return nil
 	}
 	need := queue.KaiNeed(c)
-	low := func(q queue.KaiAmount) bool { return q.Quota >= 0 && q.Kept+need > q.Quota }
+	low := func(q queue.KAIAmount) bool { return q.Quota >= 0 && q.Kept+need > q.Quota }
 	for _, q := range queue.KaiLine(c) {
 		if !low(q) {
 			continue
@@ -39,7 +39,7 @@ func nonPreemptibleOverQuota(c *check.Case) []check.Finding {
 			Evidence: []facts.Evidence{{Object: facts.RefTo(q.Unstructured).In(), Field: "spec.resources.gpu.quota", Value: fmt.Sprint(q.Quota)}},
 			Edits: []edit.Edit{
 				queue.KaiRelabel(c, "kai.scheduler/preemptibility", "preemptible", "say that the work may be evicted: label kai.scheduler/preemptibility=preemptible", map[string]any{"/spec/preemptibility": "preemptible"}),
-				queue.KaiRaise(c, func(q queue.KaiAmount) (string, int64, bool) { return "quota", q.Kept + need, low(q) }),
+				queue.KaiRaise(c, func(q queue.KAIAmount) (string, int64, bool) { return "quota", q.Kept + need, low(q) }),
 			},
 		}}
 	}

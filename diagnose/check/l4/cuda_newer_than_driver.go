@@ -43,7 +43,7 @@ func cudaNewerThanDriver(c *check.Case) []check.Finding {
 }
 
 // cudaRefused words a container that the hook did not start.
-func cudaRefused(c *check.Case, k *life.Container, need gpustack.CudaVersion) check.Finding {
+func cudaRefused(c *check.Case, k *life.Container, need gpustack.CUDAVersion) check.Finding {
 	n := c.NodeNamed(c.Pod.Spec.NodeName)
 	have := "has an older driver"
 	evidence := []facts.Evidence{k.Said(c.Pod, wording.Shortened(wording.LastLine(k.Words()), 200))}
@@ -88,7 +88,7 @@ func nodesTooOld(c *check.Case, k *life.Container) *check.Finding {
 }
 
 // newerNodes asks for a label value that only nodes with a driver new enough have.
-func newerNodes(c *check.Case, need gpustack.CudaVersion, sure bool) []edit.Edit {
+func newerNodes(c *check.Case, need gpustack.CUDAVersion, sure bool) []edit.Edit {
 	var out []edit.Edit
 	for _, key := range slices.Concat([]string{gpustack.LabelProduct}, gpustack.PoolLabels, []string{"nvidia.com/cuda.runtime-version.full"}) {
 		for _, value := range newEnough(c, key, need, sure) {
@@ -102,7 +102,7 @@ func newerNodes(c *check.Case, need gpustack.CudaVersion, sure bool) []edit.Edit
 }
 
 // newEnough are the values of a label of which all nodes have a driver new enough.
-func newEnough(c *check.Case, key string, need gpustack.CudaVersion, sure bool) []string {
+func newEnough(c *check.Case, key string, need gpustack.CUDAVersion, sure bool) []string {
 	good, bad := make(map[string]bool), make(map[string]bool)
 	for _, n := range c.Nodes {
 		v, labelled := n.Labels[key]
@@ -126,7 +126,7 @@ func newEnough(c *check.Case, key string, need gpustack.CudaVersion, sure bool) 
 }
 
 // selecting is the edit that has the pod ask for the label, in place of what it asks of the same kind.
-func selecting(c *check.Case, key, value string, need gpustack.CudaVersion) edit.Edit {
+func selecting(c *check.Case, key, value string, need gpustack.CUDAVersion) edit.Edit {
 	e := edit.Edit{Side: edit.Workload, Cost: 2, Text: fmt.Sprintf("ask for nodes with %s %s, whose driver runs CUDA %s: nodeSelector", key[strings.LastIndexByte(key, '/')+1:], value, need)}
 	if len(c.Pod.Spec.NodeSelector) == 0 {
 		e.Ops = []edit.Op{{Op: "add", Path: "/spec/nodeSelector", Value: map[string]string{key: value}}}

@@ -85,6 +85,7 @@ func Near(p *corev1.Pod) []corev1.PodAffinityTerm {
 	return nil
 }
 
+// Apart are the pod's required terms of anti-affinity.
 func Apart(p *corev1.Pod) []corev1.PodAffinityTerm {
 	if a := p.Spec.Affinity; a != nil && a.PodAntiAffinity != nil {
 		return a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution

@@ -29,14 +29,17 @@ func claimNamed(f *facts.Facts, namespace, name string) *corev1.PersistentVolume
 	return Named(f.PersistentVolumeClaims, namespace, name)
 }
 
+// VolumeNamed returns the PersistentVolume, nil where there is none.
 func VolumeNamed(f *facts.Facts, name string) *corev1.PersistentVolume {
 	return Named(f.PersistentVolumes, "", name)
 }
 
+// StorageClassNamed returns the StorageClass, nil where there is none.
 func StorageClassNamed(f *facts.Facts, name string) *storagev1.StorageClass {
 	return Named(f.StorageClasses, "", name)
 }
 
+// Named returns the object of the list with the name, nil where there is none.
 func Named[T facts.Object](all []T, namespace, name string) (none T) {
 	for _, o := range all {
 		if o.GetName() == name && o.GetNamespace() == namespace {
@@ -61,6 +64,7 @@ type disks struct {
 	volumes map[string]*corev1.PersistentVolume
 }
 
+// DisksIn indexes claims and volumes for counting what is attached where.
 func DisksIn(f *facts.Facts) *disks {
 	d := &disks{f, make(map[string]*corev1.PersistentVolumeClaim, len(f.PersistentVolumeClaims)), make(map[string]*corev1.PersistentVolume, len(f.PersistentVolumes))}
 	for _, c := range f.PersistentVolumeClaims {

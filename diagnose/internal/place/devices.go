@@ -25,7 +25,7 @@ type Device struct {
 	Holder       *resourcev1.ResourceClaim // who has it; nil: nobody
 }
 
-func (d *Device) Id() string { return d.driver + "/" + d.pool + "/" + d.Name }
+func (d *Device) ID() string { return d.driver + "/" + d.pool + "/" + d.Name }
 
 // Devices are all that drivers offer, and who has them.
 type Devices struct {
@@ -95,7 +95,7 @@ func (d *Devices) add(s *resourcev1.ResourceSlice) {
 func (d *Devices) allocated() {
 	byID := make(map[string]*Device, len(d.All))
 	for _, v := range d.All {
-		byID[v.Id()] = v
+		byID[v.ID()] = v
 	}
 	for _, claim := range d.f.ResourceClaims {
 		if claim.Status.Allocation == nil {

@@ -207,6 +207,7 @@ func GpusShown(n *corev1.Node) []facts.Evidence {
 	return []facts.Evidence{QuantityShown(n.Status.Capacity, "status.capacity", gpustack.WholeGPU), QuantityShown(n.Status.Allocatable, "status.allocatable", gpustack.WholeGPU)}
 }
 
+// QuantityShown is a resource of a node as evidence.
 func QuantityShown(list corev1.ResourceList, field string, name corev1.ResourceName) facts.Evidence {
 	value := "not there"
 	if q, ok := list[name]; ok {
@@ -234,10 +235,12 @@ func TaintsShown(n *corev1.Node, kind func(key string) bool) []facts.Evidence {
 	return out
 }
 
+// NodesWhere are the nodes of which it is true.
 func NodesWhere(nodes []*check.NodeFit, is func(*corev1.Node) bool) []*check.NodeFit {
 	return slices.DeleteFunc(slices.Clone(nodes), func(n *check.NodeFit) bool { return !is(n.Node) })
 }
 
+// AllNodes reports whether it is true of every node.
 func AllNodes(nodes []*check.NodeFit, are func(*corev1.Node) bool) bool {
 	return len(NodesWhere(nodes, are)) == len(nodes)
 }

@@ -57,6 +57,7 @@ func ownTolerations(c *check.Case) []corev1.Toleration {
 	})
 }
 
+// AffinityPath is where a pod has its required node affinity, as a JSON pointer.
 const AffinityPath = "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution"
 
 // AsksIn says whether the need is the workload's own word: what others added to the pod cannot be changed there.
@@ -300,6 +301,7 @@ func Evicts(c *check.Case, nodes []*check.NodeFit, lack int) (edit.Edit, bool) {
 	}, true
 }
 
+// ByDaemonSet reports whether a DaemonSet owns the pod.
 func ByDaemonSet(p *corev1.Pod) bool {
 	by := metav1.GetControllerOfNoCopy(p)
 	return by != nil && by.Kind == "DaemonSet"

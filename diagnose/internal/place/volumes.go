@@ -26,6 +26,7 @@ type PodVolume struct {
 	Claim *corev1.PersistentVolumeClaim
 }
 
+// Bound reports whether the claim has its volume.
 func (v *PodVolume) Bound() bool {
 	return v.Claim != nil && v.Claim.Spec.VolumeName != "" && v.Claim.Annotations[bindCompleted] != ""
 }

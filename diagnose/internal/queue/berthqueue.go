@@ -171,6 +171,7 @@ func BerthKeyed(c *check.Case, key string) facts.Object {
 	return nil
 }
 
+// BerthSpeakers are the objects whose keys hold for the pod: itself, its owners, its PodGroup and its namespace.
 func BerthSpeakers(c *check.Case) []facts.Object {
 	out := []facts.Object{c.Pod}
 	for _, m := range slices.Backward(c.Owners) {
@@ -283,6 +284,7 @@ func berthEvidence(c *check.Case, name string) []facts.Evidence {
 	return nil
 }
 
+// BerthMissing is the finding that the queue does not exist.
 func BerthMissing(c *check.Case, name string) check.Finding {
 	queue := &unstructured.Unstructured{Object: map[string]any{"apiVersion": v1alpha1.GroupVersion.String(), "kind": "Queue", "metadata": map[string]any{"name": name}}}
 	return check.Finding{
@@ -291,6 +293,7 @@ func BerthMissing(c *check.Case, name string) check.Finding {
 	}
 }
 
+// BerthForbidden is the finding that the namespace may not use the queue.
 func BerthForbidden(c *check.Case, name string) check.Finding {
 	found := check.Finding{Message: fmt.Sprintf("queue %s is not open to namespace %s", name, c.Pod.Namespace), Evidence: berthEvidence(c, name), Edits: berthElsewhere(c, name)}
 	if q := c.ForeignNamed(berthQueues, "", name); q != nil {

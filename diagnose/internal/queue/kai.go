@@ -87,21 +87,21 @@ func kaiQueueName(c *check.Case) string {
 	return ""
 }
 
-// KaiAmount is what a queue has of GPUs.
-type KaiAmount struct {
+// KAIAmount is what a queue has of GPUs.
+type KAIAmount struct {
 	*unstructured.Unstructured
 	Quota, limit, used, Kept int64 // kept: by work that cannot be evicted; quota and limit: -1 unlimited
 }
 
 // KaiLine are the queue and the queues above it.
-func KaiLine(c *check.Case) []KaiAmount {
-	var out []KaiAmount
+func KaiLine(c *check.Case) []KAIAmount {
+	var out []KAIAmount
 	for name := kaiQueueName(c); name != "" && len(out) < 8; {
 		u := c.ForeignNamed(kai.Queues, "", name)
 		if u == nil {
 			break
 		}
-		a := KaiAmount{Unstructured: u, Quota: -1, limit: -1}
+		a := KAIAmount{Unstructured: u, Quota: -1, limit: -1}
 		if v, ok := dialect.Number(u.Object, "spec", "resources", "gpu", "quota"); ok {
 			a.Quota = v
 		}
@@ -148,6 +148,7 @@ func kaiFresh(c *check.Case, values map[string]any) []facts.Object {
 	return []facts.Object{edit.WithValues(g, values)}
 }
 
+// KaiMissing finds that the KAI queue which the pod names does not exist.
 func KaiMissing(c *check.Case) []check.Finding {
 	if !KaiOurs(c) {
 		return nil
@@ -204,6 +205,7 @@ func KaiRelabel(c *check.Case, key, value, text string, group map[string]any) ed
 	return e
 }
 
+// KaiOverLimit finds that a KAI queue has reached its limit.
 func KaiOverLimit(c *check.Case) []check.Finding {
 	if !KaiOurs(c) {
 		return nil
@@ -214,7 +216,7 @@ func KaiOverLimit(c *check.Case) []check.Finding {
 		if q.limit < 0 || q.used+need <= q.limit {
 			continue
 		}
-		e := KaiRaise(c, func(q KaiAmount) (string, int64, bool) {
+		e := KaiRaise(c, func(q KAIAmount) (string, int64, bool) {
 			return "limit", q.used + need, q.limit >= 0 && q.used+need > q.limit
 		})
 		return []check.Finding{{
@@ -230,7 +232,7 @@ func KaiOverLimit(c *check.Case) []check.Finding {
 }
 
 // KaiRaise raises a figure of all queues in the line that are too low.
-func KaiRaise(c *check.Case, low func(KaiAmount) (field string, to int64, yes bool)) edit.Edit {
+func KaiRaise(c *check.Case, low func(KAIAmount) (field string, to int64, yes bool)) edit.Edit {
 	e := edit.Edit{Side: edit.Cluster, Cost: 3, Set: kaiFresh(c, map[string]any{})}
 	var texts, commands []string
 	for _, q := range KaiLine(c) {

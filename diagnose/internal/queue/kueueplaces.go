@@ -149,10 +149,12 @@ func KueuePods(c *check.Case, v *KueueView) int64 {
 // another level, or with preferred to a wish.
 func KueueTopology(c *check.Case) string { return place.Written(c).Annotations[kueue.RequiredTopology] }
 
+// KueueRelevel asks for another topology level.
 func KueueRelevel(c *check.Case, level string) edit.Edit {
 	return edit.Edit{Side: edit.Workload, Cost: 2, Ops: []edit.Op{{Op: "replace", Path: edit.Pointer("metadata", "annotations", kueue.RequiredTopology), Value: level}}, Text: "require one domain of " + level + " instead of " + KueueTopology(c)}
 }
 
+// KueueRelax asks for the topology level as a preference.
 func KueueRelax(c *check.Case) edit.Edit {
 	return edit.Edit{
 		Side: edit.Workload, Cost: 2, Text: "prefer one domain of " + KueueTopology(c) + " instead of requiring it",

@@ -229,6 +229,7 @@ func kueueFree(f *facts.Facts, cluster *unstructured.Unstructured, flavor, resou
 // kueueQuotaOf is one quota of a ClusterQueue: kept is what it does not lend, borrowing is -1 where it is not limited.
 type kueueQuotaOf struct{ Nominal, Used, kept, borrowing int64 }
 
+// KueueQuota is what a ClusterQueue may use of a flavor's resource, and does use.
 func KueueQuota(f *facts.Facts, cluster *unstructured.Unstructured, flavor, resource string) kueueQuotaOf {
 	q := kueueQuotaOf{borrowing: -1}
 	_, item := kueue.QuotaAt(cluster, flavor, resource)

@@ -33,6 +33,7 @@ func volcanoQueue(c *check.Case) (name string, queue, group *unstructured.Unstru
 	return name, c.ForeignNamed(volcano.Queues, "", name), group
 }
 
+// VolcanoMissing finds that the Volcano queue does not exist.
 func VolcanoMissing(c *check.Case) []check.Finding {
 	name, queue, group := volcanoQueue(c)
 	if group == nil || queue != nil || !c.Sees("queues.scheduling.volcano.sh", "") {
@@ -61,6 +62,7 @@ func volcanoRequeue(c *check.Case, group *unstructured.Unstructured, name, other
 	return e
 }
 
+// VolcanoClosed finds that the Volcano queue takes nothing.
 func VolcanoClosed(c *check.Case) []check.Finding {
 	name, queue, group := volcanoQueue(c)
 	if queue == nil || group == nil {

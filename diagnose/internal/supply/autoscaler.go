@@ -61,6 +61,7 @@ func AutoscalerSaid(c *check.Case) *clusterautoscaler.Message {
 	return nil
 }
 
+// AutoscalerEvidence is the event that carries the message.
 func AutoscalerEvidence(w *clusterautoscaler.Message, c *check.Case) []facts.Evidence {
 	if w == nil {
 		return nil

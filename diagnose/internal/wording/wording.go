@@ -9,6 +9,7 @@ import (
 	"time"
 )
 
+// FirstLine is the first line of the text.
 func FirstLine(s string) string {
 	s, _, _ = strings.Cut(strings.TrimSpace(s), "\n")
 	return s

@@ -187,7 +187,7 @@ func (p *Pool) Meets(e corev1.NodeSelectorRequirement) bool {
 	return len(named) == 0 && p.Knows(e.Key) || slices.ContainsFunc(named, than.allows)
 }
 
-var GPUInstanceType = regexp.MustCompile(`^(Standard_N|[pg]\d|gr\d|a[234]-|g2-|BM\.GPU|VM\.GPU)`)
+var gpuInstanceType = regexp.MustCompile(`^(Standard_N|[pg]\d|gr\d|a[234]-|g2-|BM\.GPU|VM\.GPU)`)
 
 func LargestCount(values []string) (most int64) {
 	for _, v := range values {
@@ -206,7 +206,7 @@ func (p *Pool) WithoutGPUs() bool {
 		var gpu func(string) bool
 		switch r.Key {
 		case corev1.LabelInstanceTypeStable, "karpenter.k8s.aws/instance-family", "eks.amazonaws.com/instance-family", "karpenter.azure.com/sku-name":
-			gpu = GPUInstanceType.MatchString
+			gpu = gpuInstanceType.MatchString
 		case "karpenter.k8s.aws/instance-category", "eks.amazonaws.com/instance-category":
 			gpu = func(v string) bool { return v == "p" || v == "g" || v == "gr" }
 		case "karpenter.azure.com/sku-family":
