@@ -36,30 +36,28 @@ func (s *State) entryOf(g *cluster.Gang) *lineEntry {
 // manyStale is how many gangs may be put in line one by one; more are sorted in together.
 const manyStale = 256
 
-// freshen works out what restale noted.
+// freshen brings the line up to date with what was told.
 func (s *State) freshen() {
-	s.m.Rebuild()
+	changed := s.m.Freshen()
 	s.ix.Refresh()
-	for _, g := range s.m.Stale {
-		g.Stale = false
-		if g.Lone == nil && g.Spec == nil && len(g.Members) == 0 {
+	for _, g := range changed {
+		if g.Gone() {
 			s.unlist(g)
 			delete(s.short, g)
 			delete(s.entries, g)
 			continue
 		}
-		s.m.Tally(g)
-		s.relist(g)
+		s.relist(g, len(changed) > manyStale)
 	}
-	s.m.Stale = s.m.Stale[:0]
 	if s.loose > 0 {
 		slices.SortFunc(s.line, func(a, b *cluster.Gang) int { return s.entries[a].turn.Compare(s.entries[b].turn) })
 		s.loose = 0
 	}
 }
 
-// relist puts the gang where it belongs in the line, or takes it out of it.
-func (s *State) relist(g *cluster.Gang) {
+// relist puts the gang where it belongs in the line, or takes it out of it. With many others it goes to the end, to be sorted
+// in with them.
+func (s *State) relist(g *cluster.Gang, many bool) {
 	wants := g.Wants()
 	t, e := g.TurnNow(), s.entryOf(g)
 	if t.Repair && !wants {
@@ -76,7 +74,7 @@ func (s *State) relist(g *cluster.Gang) {
 	}
 	if !e.lined {
 		i := len(s.line)
-		if len(s.m.Stale) > manyStale {
+		if many {
 			s.loose++
 		} else {
 			i, _ = slices.BinarySearchFunc(s.line, t, func(o *cluster.Gang, t cluster.Turn) int { return s.entries[o].turn.Compare(t) })
@@ -85,7 +83,6 @@ func (s *State) relist(g *cluster.Gang) {
 		e.lined = true
 	}
 	s.enterOrder(g)
-	s.m.Want(g)
 }
 
 // unlist takes the gang out of the line, if it is in it.
@@ -98,5 +95,4 @@ func (s *State) unlist(g *cluster.Gang) {
 	s.line = slices.Delete(s.line, i, i+1)
 	e.lined = false
 	s.leaveOrder(g)
-	s.m.Unwant(g)
 }

@@ -22,7 +22,7 @@ type Gang struct {
 	Whole   bool // keeps others' GPU work off its nodes
 	Members []*Pod
 
-	Stale bool // is in Model.Stale
+	stale bool // is in Model.stale
 	Tree  *Branch
 
 	Evictable bool   // may be evicted whole, as of the last tally
@@ -143,12 +143,36 @@ func (m *Model) forgetGang(g *Gang) {
 
 // markStale notes that the gang's tally and place in line have to be worked out anew.
 func (m *Model) markStale(g *Gang) {
-	if g.Stale {
+	if g.stale {
 		return
 	}
-	g.Stale = true
-	m.Stale = append(m.Stale, g)
+	g.stale = true
+	m.stale = append(m.stale, g)
 }
+
+// Freshen works out what follows from many changes together: the tree of queues, the tallies of gangs that changed, and what
+// those lack in the accounts of their queues. It returns the gangs, with those that are gone. The list is good until the
+// next change.
+func (m *Model) Freshen() []*Gang {
+	m.Rebuild()
+	changed := m.stale
+	for _, g := range changed {
+		g.stale = false
+		if !g.Gone() {
+			m.Tally(g)
+		}
+		if !g.Gone() && g.Wants() {
+			m.want(g)
+		} else {
+			m.unwant(g)
+		}
+	}
+	m.stale = m.stale[:0]
+	return changed
+}
+
+// Gone says whether nothing is left of the gang.
+func (g *Gang) Gone() bool { return g.Lone == nil && g.Spec == nil && len(g.Members) == 0 }
 
 // Tally builds the gang's tree and counts its members.
 func (m *Model) Tally(g *Gang) {

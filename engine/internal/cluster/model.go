@@ -46,7 +46,7 @@ type Model struct {
 	Log            touchLog
 	vacant         []int32 // numbers that no node has
 	Respecced      []*Node // whose specs changed since kinds were last found
-	Stale          []*Gang // gangs whose tally may have changed
+	stale          []*Gang // gangs whose tally may have changed
 	WholeNodeGangs int     // gangs that want whole nodes
 	Tree           Tree    // of queues
 	Ending         int     // booked pods of which something says when they end

@@ -472,7 +472,7 @@ func (m *Model) Rebuild() {
 	for _, q := range m.Queues {
 		q.Wanted = nil
 	}
-	for _, g := range m.Stale {
+	for _, g := range m.stale {
 		g.lacks, g.wantedOf = false, nil // it is counted with its next tally, if it is still there
 	}
 	for _, g := range m.Gangs {

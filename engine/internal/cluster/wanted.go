@@ -39,9 +39,9 @@ func devicesOf(n *api.Node, model string) (count int64) {
 	return count
 }
 
-// Want enters in the account of its queue what the gang, which is in line, lacks by now.
-func (m *Model) Want(g *Gang) {
-	m.Unwant(g)
+// want enters in the account of its queue what the gang, which is in line, lacks by now.
+func (m *Model) want(g *Gang) {
+	m.unwant(g)
 	g.lacks = true
 	if g.Payer == nil {
 		return
@@ -53,8 +53,8 @@ func (m *Model) Want(g *Gang) {
 	}
 }
 
-// Unwant takes the same back.
-func (m *Model) Unwant(g *Gang) {
+// unwant takes the same back.
+func (m *Model) unwant(g *Gang) {
 	g.lacks = false
 	if g.wantedOf == nil {
 		return
@@ -71,7 +71,7 @@ func (m *Model) wantAgain(g *Gang) {
 		return
 	}
 	g.Payer, g.wantedOf = m.Queues[g.Queue()], nil
-	m.Want(g)
+	m.want(g)
 }
 
 // AskAgain lets the gang ask for what it lacks in this cycle, where that is not what was told.
