@@ -18,6 +18,11 @@ type Rule struct {
 	Heavy   bool     // may compile k8s.io/kubernetes
 	// Objects lets a pure package read Kubernetes' own objects: k8s.io/api and what it is written in, as values.
 	Objects bool
+	// Tool is of a pure package that no program is made of: tests and developers run it. It may do what it likes with the
+	// standard library.
+	Tool bool
+	// Unordered is of a pure package some of whose ranges over maps nobody has sorted or vouched for yet.
+	Unordered bool
 }
 
 // Ring is how far from the core a package is. Imports point inward.
@@ -33,17 +38,17 @@ const (
 // what the rest of the module uses.
 var Rules = map[string]Rule{
 	"engine": {
-		Ring: Pure, Imports: []string{
+		Ring: Pure, Unordered: true, Imports: []string{
 			"engine/why", "engine/internal/api", "engine/internal/cluster", "engine/internal/device", "engine/internal/fit", "engine/internal/index", "engine/internal/place", "engine/internal/quantity", "engine/internal/queue",
 		},
 		Tests: []string{"engine/internal/oracle", "internal/scenario"},
 	},
 	"engine/why":              {Ring: Pure},
-	"engine/internal/api":     {Ring: Pure, Imports: []string{"engine/why", "engine/internal/fit"}},
-	"engine/internal/cluster": {Ring: Pure, Imports: []string{"engine/why", "engine/internal/api", "engine/internal/device", "engine/internal/quantity"}},
+	"engine/internal/api":     {Ring: Pure, Unordered: true, Imports: []string{"engine/why", "engine/internal/fit"}},
+	"engine/internal/cluster": {Ring: Pure, Unordered: true, Imports: []string{"engine/why", "engine/internal/api", "engine/internal/device", "engine/internal/quantity"}},
 	"engine/internal/device":  {Ring: Pure},
 	"engine/internal/fit":     {Ring: Pure},
-	"engine/internal/index": {Ring: Pure, Imports: []string{
+	"engine/internal/index": {Ring: Pure, Unordered: true, Imports: []string{
 		"engine/why", "engine/internal/api", "engine/internal/cluster", "engine/internal/device", "engine/internal/fit", "engine/internal/divide", "engine/internal/quantity",
 	}},
 	"engine/internal/divide": {Ring: Pure},
@@ -51,11 +56,11 @@ var Rules = map[string]Rule{
 		"engine/why", "engine/internal/api", "engine/internal/cluster", "engine/internal/divide", "engine/internal/index", "engine/internal/quantity",
 	}},
 	"engine/internal/quantity": {Ring: Pure, Imports: []string{"engine/internal/api"}},
-	"engine/internal/queue":    {Ring: Pure, Imports: []string{"engine/internal/api", "engine/internal/cluster", "engine/internal/quantity", "engine/internal/share"}},
+	"engine/internal/queue":    {Ring: Pure, Unordered: true, Imports: []string{"engine/internal/api", "engine/internal/cluster", "engine/internal/quantity", "engine/internal/share"}},
 	"engine/internal/share":    {Ring: Pure},
-	"engine/internal/oracle":   {Ring: Pure, Imports: []string{"engine", "engine/why"}},
+	"engine/internal/oracle":   {Ring: Pure, Unordered: true, Imports: []string{"engine", "engine/why"}},
 
-	"diagnose": {Ring: Pure, Imports: []string{
+	"diagnose": {Ring: Pure, Unordered: true, Imports: []string{
 		"diagnose/check", "diagnose/check/l1", "diagnose/check/l2", "diagnose/check/l3", "diagnose/check/l4", "diagnose/edit", "diagnose/facts",
 		"diagnose/internal/life", "diagnose/internal/place", "engine", "engine/why",
 	}, Objects: true, Tests: []string{"kube/inspect", "kube/scheduler"}},
@@ -71,7 +76,7 @@ var Rules = map[string]Rule{
 		"diagnose/internal/place", "diagnose/internal/podspec", "diagnose/internal/queue", "diagnose/internal/supply",
 		"diagnose/internal/wording", "engine/why", "kube/dialect", "kube/dialect/clusterautoscaler", "kube/dialect/karpenter",
 	}, Objects: true},
-	"diagnose/check/l3": {Ring: Pure, Imports: []string{
+	"diagnose/check/l3": {Ring: Pure, Unordered: true, Imports: []string{
 		"diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/life", "diagnose/internal/place",
 		"diagnose/internal/podspec", "diagnose/internal/queue", "diagnose/internal/supply", "diagnose/internal/wording", "engine/why",
 		"internal/spelling", "kube/convert", "kube/dialect", "kube/dialect/kai", "kube/dialect/kubescheduler", "kube/dialect/kueue",
@@ -81,19 +86,19 @@ var Rules = map[string]Rule{
 		"diagnose/internal/wording",
 	}, Objects: true},
 	"diagnose/edit":  {Ring: Pure, Imports: []string{"diagnose/facts"}, Objects: true},
-	"diagnose/facts": {Ring: Pure, Imports: []string{"engine", "engine/why", "kube/convert"}, Objects: true},
-	"diagnose/gpustack": {Ring: Pure, Imports: []string{
+	"diagnose/facts": {Ring: Pure, Unordered: true, Imports: []string{"engine", "engine/why", "kube/convert"}, Objects: true},
+	"diagnose/gpustack": {Ring: Pure, Unordered: true, Imports: []string{
 		"api/v1alpha1", "diagnose/facts", "diagnose/internal/podspec", "diagnose/internal/wording", "kube/dialect",
 	}, Objects: true},
 	"diagnose/internal/life": {Ring: Pure, Imports: []string{
 		"diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/wording",
 	}, Objects: true},
-	"diagnose/internal/place": {Ring: Pure, Imports: []string{
+	"diagnose/internal/place": {Ring: Pure, Unordered: true, Imports: []string{
 		"api/v1alpha1", "diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/podspec",
 		"diagnose/internal/wording", "engine/why", "internal/spelling", "kube/convert", "kube/dialect/kubescheduler",
 	}, Objects: true},
-	"diagnose/internal/podspec": {Ring: Pure, Imports: []string{"diagnose/facts", "kube/dialect"}, Objects: true},
-	"diagnose/internal/queue": {Ring: Pure, Imports: []string{
+	"diagnose/internal/podspec": {Ring: Pure, Unordered: true, Imports: []string{"diagnose/facts", "kube/dialect"}, Objects: true},
+	"diagnose/internal/queue": {Ring: Pure, Unordered: true, Imports: []string{
 		"api/v1alpha1", "diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/internal/place", "diagnose/internal/podspec",
 		"diagnose/internal/wording", "engine/why", "internal/spelling", "kube/convert", "kube/dialect", "kube/dialect/kai",
 		"kube/dialect/kueue", "kube/dialect/volcano",
@@ -144,7 +149,7 @@ var Rules = map[string]Rule{
 	"kube/dialect/kubescheduler":     {Ring: Pure, Objects: true},
 	"kube/dialect/kueue":             {Ring: Pure, Imports: []string{"kube/dialect"}, Objects: true},
 	"kube/dialect/volcano":           {Ring: Pure, Imports: []string{"kube/dialect"}, Objects: true},
-	"kube/convert":                   {Ring: Pure, Imports: []string{"api/v1alpha1", "engine", "engine/why"}, Objects: true},
+	"kube/convert":                   {Ring: Pure, Unordered: true, Imports: []string{"api/v1alpha1", "engine", "engine/why"}, Objects: true},
 	"kube/crd":                       {Ring: Edge, Tests: []string{"api/v1alpha1"}},
 	"kube/inspect":                   {Ring: Edge, Imports: []string{"diagnose", "diagnose/check", "diagnose/facts", "internal/spelling", "kube/inspect/mask"}},
 	"kube/inspect/mask":              {Ring: Edge},
@@ -163,14 +168,14 @@ var Rules = map[string]Rule{
 	}},
 	"cmd/berth": {Ring: Shell, Imports: []string{"cli", "controlplane", "fleet"}, Tests: []string{"internal/intruder"}, Heavy: true},
 
-	"internal/archtest": {Ring: Pure},
+	"internal/archtest": {Ring: Pure, Tool: true},
 	"internal/chaos": {Ring: Shell, Imports: []string{
 		"api/v1alpha1", "controlplane/home", "engine", "kube/convert", "kube/scheduler", "record",
 	}, Tests: []string{"engine/why"}},
 	"internal/conformance":          {Ring: Edge, Tests: []string{"engine", "engine/why", "kube/convert"}, Heavy: true},
 	"internal/conformance/upstream": {Ring: Edge},
 	"internal/intruder":             {Ring: Edge},
-	"internal/mutate":               {Ring: Pure},
+	"internal/mutate":               {Ring: Shell},
 	"internal/spelling":             {Ring: Pure},
 	"internal/scenario":             {Ring: Edge, Imports: []string{"engine", "engine/why"}},
 }
