@@ -194,7 +194,7 @@ func (j *judgement) add(found check.Finding) {
 // free says whether nothing stands in the way of the target's pods.
 func (j *judgement) free() bool {
 	for _, f := range j.findings {
-		if !f.Fit && !f.Calm {
+		if !f.Fit && !f.Healthy {
 			return false
 		}
 	}
@@ -244,11 +244,11 @@ func (d *Diagnoser) why(top facts.Object) Diagnosis {
 	}
 	first := t.first()
 	if first == nil {
-		d.calm(&out, j)
+		d.healthy(&out, j)
 		return out
 	}
 	out.Layer, out.Cause, out.Owner, out.Summary = first.Layer, first.Check.Cause, first.Owner, first.Message
-	if first.Calm {
+	if first.Healthy {
 		out.Layer = check.None
 		if first.Owner != check.User { // what its author asked for is the author's to change
 			out.Owner = check.Nobody
@@ -257,7 +257,7 @@ func (d *Diagnoser) why(top facts.Object) Diagnosis {
 	if !first.Until.IsZero() {
 		out.ETA = &facts.ETA{Earliest: first.Until, Likely: first.Until, Because: first.Because}
 	}
-	if e := j.expects(); e != nil && (first.Layer == check.L3 || first.Calm) { // it knows who else waits
+	if e := j.expects(); e != nil && (first.Layer == check.L3 || first.Healthy) { // it knows who else waits
 		out.ETA = e
 	}
 	out.Fixes = t.fixes()

@@ -31,16 +31,16 @@ type Model interface {
 
 // session is the model with one target's waiting pods in it.
 type session struct {
-	model   Model
-	facts   *facts.Facts
-	waiting []*corev1.Pod          // in the model
-	claims  []metav1.Object        // of pods to come, in the model
-	bars    map[string][]check.Bar // by pod
+	model      Model
+	facts      *facts.Facts
+	waiting    []*corev1.Pod                // in the model
+	claims     []metav1.Object              // of pods to come, in the model
+	exclusions map[string][]check.Exclusion // by pod
 }
 
 // enter puts the target's waiting pods into the model: those that exist, those to come, and those of the same gang.
 func (d *Diagnoser) enter(f *facts.Facts, top facts.Object) *session {
-	s := &session{model: d.model, facts: f, bars: make(map[string][]check.Bar)}
+	s := &session{model: d.model, facts: f, exclusions: make(map[string][]check.Exclusion)}
 	if d.model == nil {
 		return s
 	}
@@ -178,15 +178,15 @@ func (s *session) take(w engine.Placement) *corev1.Pod {
 
 // restrict keeps the pod from nodes that rules between pods, or claims of devices, exclude.
 func (s *session) restrict(p *corev1.Pod) {
-	bars := place.Bars(s.facts, p)
-	s.bars[p.Namespace+"/"+p.Name] = bars
-	if len(bars) == 0 {
+	exclusions := place.Exclusions(s.facts, p)
+	s.exclusions[p.Namespace+"/"+p.Name] = exclusions
+	if len(exclusions) == 0 {
 		return
 	}
-	barred := place.Barred(bars)
+	excluded := place.ReasonsByNode(exclusions)
 	allowed := []string{}
 	for _, n := range s.facts.Nodes {
-		if barred[n.Name] == nil {
+		if excluded[n.Name] == nil {
 			allowed = append(allowed, n.Name)
 		}
 	}
@@ -210,8 +210,8 @@ func (s *session) fit(c *check.Case) *check.Fit {
 	if s.model == nil || !c.Waits() || !slices.ContainsFunc(s.waiting, func(p *corev1.Pod) bool { return p.Namespace+"/"+p.Name == key }) {
 		return nil
 	}
-	f := &check.Fit{Bars: s.bars[key]}
-	barred := place.Barred(f.Bars)
+	f := &check.Fit{Exclusions: s.exclusions[key]}
+	excluded := place.ReasonsByNode(f.Exclusions)
 	f.Explanation, f.Starts, f.Missing = s.model.Try(key, c.Now)
 	overrule(f, c)
 	table, _ := s.model.PerNode(key, c.Now)
@@ -222,9 +222,9 @@ func (s *session) fit(c *check.Case) *check.Fit {
 		}
 		row := d.Rows[0]
 		removed := slices.DeleteFunc(slices.Clone(row.Removed), func(c why.Clause) bool {
-			return c.Kind == why.ByNodeSet && barred[n.Name] != nil // said by Barred, better
+			return c.Kind == why.ByNodeSet && excluded[n.Name] != nil // ExcludedBy says it better
 		})
-		f.Nodes = append(f.Nodes, check.NodeFit{Node: n, Fits: row.Fits, Removed: removed, Short: row.Short, Empty: table.Classes[row.Class].PerEmpty, Barred: barred[n.Name]})
+		f.Nodes = append(f.Nodes, check.NodeFit{Node: n, Fits: row.Fits, Removed: removed, Short: row.Short, Empty: table.Classes[row.Class].PerEmpty, ExcludedBy: excluded[n.Name]})
 	}
 	slices.SortFunc(f.Nodes, func(a, b check.NodeFit) int { return strings.Compare(a.Name, b.Name) })
 	return f

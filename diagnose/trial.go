@@ -96,7 +96,7 @@ func (t *trial) bind() {
 	comes := t.comes()
 	for _, f := range t.base.findings {
 		if !f.Fit {
-			t.binds[f] = !f.Calm && !(comes[f.Pod] && f.Check.Stage == check.Place && t.unasked(f.Pod))
+			t.binds[f] = !f.Healthy && !(comes[f.Pod] && f.Check.Stage == check.Place && t.unasked(f.Pod))
 		}
 	}
 	places := t.places()
@@ -122,12 +122,12 @@ func (t *trial) bind() {
 }
 
 // places are the findings that bind only as far as the engine says so. None binds for a pod whose place is on its way,
-// which a calm finding about places says.
+// which a healthy finding about places says.
 func (t *trial) places() []*check.Finding {
 	comes := t.comes()
 	var out []*check.Finding
 	for _, f := range t.base.findings {
-		if f.Fit && !f.Calm && !comes[f.Pod] {
+		if f.Fit && !f.Healthy && !comes[f.Pod] {
 			out = append(out, f)
 		}
 	}
@@ -138,7 +138,7 @@ func (t *trial) places() []*check.Finding {
 func (t *trial) comes() map[*corev1.Pod]bool {
 	out := make(map[*corev1.Pod]bool)
 	for _, f := range t.base.findings {
-		out[f.Pod] = out[f.Pod] || f.Fit && f.Calm
+		out[f.Pod] = out[f.Pod] || f.Fit && f.Healthy
 	}
 	return out
 }
@@ -202,13 +202,13 @@ func compareFindings(a, b *check.Finding) int {
 	return cmp.Or(cmp.Compare(a.Check.Stage, b.Check.Stage), cmp.Compare(a.Check.Rank, b.Check.Rank), strings.Compare(string(a.Check.Cause), string(b.Check.Cause)), strings.Compare(a.Message, b.Message))
 }
 
-// ordered are the findings, those that bind first, then calm ones, then the rest.
+// ordered are the findings, those that bind first, then healthy ones, then the rest.
 func (t *trial) ordered() []*check.Finding {
 	class := func(f *check.Finding) int {
 		switch {
 		case t.binds[f]:
 			return 0
-		case f.Calm:
+		case f.Healthy:
 			return 1
 		}
 		return 2
@@ -218,10 +218,10 @@ func (t *trial) ordered() []*check.Finding {
 	return out
 }
 
-// first is the finding that the diagnosis names: one that binds, else a calm one.
+// first is the finding that the diagnosis names: one that binds, else a healthy one.
 func (t *trial) first() *check.Finding {
 	for _, f := range t.ordered() {
-		if t.binds[f] || f.Calm {
+		if t.binds[f] || f.Healthy {
 			return f
 		}
 	}

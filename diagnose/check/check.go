@@ -52,8 +52,8 @@ type Finding struct {
 	Probe *edit.Edit
 	// Fit says that the finding is about places: it binds only as far as the engine says so. Others bind by themselves.
 	Fit bool
-	// Calm says that it is a normal part of starting and nobody needs to act.
-	Calm bool
+	// Healthy says that it is a normal part of starting and nobody needs to act.
+	Healthy bool
 	// Until is when it ends by itself, where that is known, and Because of what.
 	Until   time.Time
 	Because string

@@ -13,10 +13,10 @@ import (
 // Fit is what the engine says of a pod that waits.
 type Fit struct {
 	why.Explanation
-	Starts  []engine.Placement // where the pods of its workload would go, if they would
-	Missing []string           // sentences about its volume claims that keep it from running anywhere
-	Nodes   []NodeFit          // by name
-	Bars    []Bar              // what the engine does not know and keeps the pod from nodes
+	Starts     []engine.Placement // where the pods of its workload would go, if they would
+	Missing    []string           // sentences about its volume claims that keep it from running anywhere
+	Nodes      []NodeFit          // by name
+	Exclusions []Exclusion        // what the engine does not know and keeps the pod from nodes
 }
 
 // NodeFit is why the pod does or does not fit on a node.
@@ -27,12 +27,12 @@ type NodeFit struct {
 	Short   []why.Short  // resources of which too little is free, whether or not a clause excludes the node too
 	// Empty is how many such pods the node would hold if nothing else were on it, clauses aside.
 	Empty int64
-	// Barred are reasons of Bars that exclude the node.
-	Barred []string
+	// ExcludedBy are reasons of Bars that exclude the node.
+	ExcludedBy []string
 }
 
 // Open says whether nothing but room keeps the pod off the node.
-func (n *NodeFit) Open() bool { return len(n.Removed) == 0 && len(n.Barred) == 0 }
+func (n *NodeFit) Open() bool { return len(n.Removed) == 0 && len(n.ExcludedBy) == 0 }
 
 // Placed says whether the pod's workload would start now.
 func (f *Fit) Placed() bool { return f.Verdict == why.Placed && len(f.Missing) == 0 }
@@ -46,41 +46,41 @@ func AboutPlaces(f *Fit) bool {
 	return false
 }
 
-// BarKind says what kind of rule keeps a pod from nodes.
-type BarKind string
+// ExclusionKind says what kind of rule keeps a pod from nodes.
+type ExclusionKind string
 
 const (
-	ByAntiAffinity BarKind = "anti-affinity"      // the pod's own rule
-	ByOthersRule   BarKind = "others-rule"        // anti-affinity of pods that have a node
-	ByPodAffinity  BarKind = "pod-affinity"       // all terms together: a pod has to match all of them
-	BySpread       BarKind = "topology-spread"    // too many of its kind there already
-	BySpreadLabel  BarKind = "spread-label"       // the node is in no domain of the constraint
-	ByAttachLimit  BarKind = "attach-limit"       // the node takes no more volumes of a driver
-	ByCSIDriver    BarKind = "csi-driver-missing" // the node does not have a driver that one of its volumes needs
-	ByDevices      BarKind = "devices"            // claims of devices cannot be met there
+	ByAntiAffinity ExclusionKind = "anti-affinity"      // the pod's own rule
+	ByOthersRule   ExclusionKind = "others-rule"        // anti-affinity of pods that have a node
+	ByPodAffinity  ExclusionKind = "pod-affinity"       // all terms together: a pod has to match all of them
+	BySpread       ExclusionKind = "topology-spread"    // too many of its kind there already
+	BySpreadLabel  ExclusionKind = "spread-label"       // the node is in no domain of the constraint
+	ByAttachLimit  ExclusionKind = "attach-limit"       // the node takes no more volumes of a driver
+	ByCSIDriver    ExclusionKind = "csi-driver-missing" // the node does not have a driver that one of its volumes needs
+	ByDevices      ExclusionKind = "devices"            // claims of devices cannot be met there
 )
 
-// Bar is a rule that keeps the pod from nodes and that the engine does not know: about other pods, attached volumes
+// Exclusion is a rule that keeps the pod from nodes and that the engine does not know: about other pods, attached volumes
 // or claims of devices.
-type Bar struct {
-	Kind  BarKind
+type Exclusion struct {
+	Kind  ExclusionKind
 	Term  int               // which of the pod's terms, constraints or claims; of ByOthersRule: of the terms of Pods
 	Nodes map[string]string // why, by node
 	Pods  []*corev1.Pod     // that it is about: those to keep away from, those with the rule, or those to be near
 }
 
-// Bar returns the first bar of the kind.
-func (f *Fit) Bar(kind BarKind) *Bar {
-	for i := range f.Bars {
-		if f.Bars[i].Kind == kind {
-			return &f.Bars[i]
+// Exclusion returns the first exclusion of the kind.
+func (f *Fit) Exclusion(kind ExclusionKind) *Exclusion {
+	for i := range f.Exclusions {
+		if f.Exclusions[i].Kind == kind {
+			return &f.Exclusions[i]
 		}
 	}
 	return nil
 }
 
-// Held are the nodes that the bar keeps the pod from and that would hold it when empty: those that matter to it.
-func (f *Fit) Held(b *Bar) []string {
+// Held are the nodes that the exclusion keeps the pod from and that would hold it when empty: those that matter to it.
+func (f *Fit) Held(b *Exclusion) []string {
 	var out []string
 	for i := range f.Nodes {
 		if n := &f.Nodes[i]; b.Nodes[n.Name] != "" && n.Empty > 0 && len(n.Removed) == 0 {

@@ -32,21 +32,21 @@ const (
 func StateOfNode(f *facts.Facts, n *corev1.Node) NodeState { return Of(f).States[n.Name] }
 
 func (s *Stack) stateOf(n *corev1.Node) NodeState {
-	held := n.Spec.Unschedulable || len(BarringTaints(n, stateTaint)) > 0 || s.shortOfGPUs(n)
+	held := n.Spec.Unschedulable || len(ExcludingTaints(n, stateTaint)) > 0 || s.shortOfGPUs(n)
 	switch {
-	case n.DeletionTimestamp != nil || len(BarringTaints(n, LeavingTaint)) > 0:
+	case n.DeletionTimestamp != nil || len(ExcludingTaints(n, LeavingTaint)) > 0:
 		return NodeLeaving
 	case Repartitions(n):
 		return NodeRepartitions
-	case !facts.NodeReady(n) || len(BarringTaints(n, UnreadyTaint)) > 0:
+	case !facts.NodeReady(n) || len(ExcludingTaints(n, UnreadyTaint)) > 0:
 		return NodeUnready
 	case held && upgrades(n):
 		return NodeUpgrades
 	case quarantined(n):
 		return NodeQuarantined
-	case len(BarringTaints(n, s.StartupTaint)) > 0:
+	case len(ExcludingTaints(n, s.StartupTaint)) > 0:
 		return NodeStartup
-	case len(BarringTaints(n, PressureTaint)) > 0:
+	case len(ExcludingTaints(n, PressureTaint)) > 0:
 		return NodePressed
 	case n.Spec.Unschedulable:
 		return NodeCordoned
@@ -54,8 +54,8 @@ func (s *Stack) stateOf(n *corev1.Node) NodeState {
 	return NodeOpen
 }
 
-// BarringTaints are the node's taints that keep new pods off and are of the kind.
-func BarringTaints(n *corev1.Node, kind func(key string) bool) (keys []string) {
+// ExcludingTaints are the node's taints that keep new pods off and are of the kind.
+func ExcludingTaints(n *corev1.Node, kind func(key string) bool) (keys []string) {
 	for _, t := range n.Spec.Taints {
 		if t.Effect != corev1.TaintEffectPreferNoSchedule && kind(t.Key) {
 			keys = append(keys, t.Key)
@@ -137,7 +137,7 @@ func QuarantineTaint(key string) bool { return quarantineWords.MatchString(key) 
 
 // quarantined says whether a system that watches the node's health has closed it.
 func quarantined(n *corev1.Node) bool {
-	if len(BarringTaints(n, QuarantineTaint)) > 0 || len(BarringTaints(n, AppliedTaint(n))) > 0 {
+	if len(ExcludingTaints(n, QuarantineTaint)) > 0 || len(ExcludingTaints(n, AppliedTaint(n))) > 0 {
 		return true
 	}
 	return n.Spec.Unschedulable && (n.Annotations[SentinelCordon] != "" || n.Annotations[SentinelEvent] != "" || Sickness(n) != nil)

@@ -33,14 +33,14 @@ func devicePluginMissing(c *check.Case) []check.Finding {
 	f := check.Finding{
 		Fit: true, Probe: place.NodeProbe(nodes, func(n *corev1.Node) { place.Repaired(c, n) }), Message: message + ": " + lackWords(c, gpustack.RolePlugin, stuck(g), g),
 		Evidence: append(place.NodesShow(nodes, place.GpusShown), lackShown(c, gpustack.RolePlugin, stuck(g), g)...),
-		Calm: place.AllNodes(nodes, func(n *corev1.Node) bool {
+		Healthy: place.AllNodes(nodes, func(n *corev1.Node) bool {
 			p := stuck(gpustack.NodeNamed(c.Facts, n.Name))
 			return p != nil && stackStarting(c, p, pluginTakes)
 		}) && place.Comes(c, nodes, func(n *corev1.Node) { place.Repaired(c, n) }),
 	}
 	absent := place.NodesWhere(nodes, func(n *corev1.Node) bool { return stuck(gpustack.NodeNamed(c.Facts, n.Name)) == nil })
 	f.Edits = bringBack(c, gpustack.RolePlugin, absent)
-	if e, ok := restart(c, gpustack.RolePlugin, nodes, stuck); ok && !f.Calm {
+	if e, ok := restart(c, gpustack.RolePlugin, nodes, stuck); ok && !f.Healthy {
 		f.Edits = append(f.Edits, e)
 	}
 	return []check.Finding{f}

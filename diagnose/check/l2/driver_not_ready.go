@@ -35,7 +35,7 @@ func driverNotReady(c *check.Case) []check.Finding {
 		_, p := lackingDriver(g)
 		return p != nil && stackStarting(c, p, driverTakes)
 	}
-	f.Calm = place.AllNodes(nodes, func(n *corev1.Node) bool { return young(gpustack.NodeNamed(c.Facts, n.Name)) }) && place.Comes(c, nodes, func(n *corev1.Node) { place.Repaired(c, n) })
+	f.Healthy = place.AllNodes(nodes, func(n *corev1.Node) bool { return young(gpustack.NodeNamed(c.Facts, n.Name)) }) && place.Comes(c, nodes, func(n *corev1.Node) { place.Repaired(c, n) })
 	for _, r := range []gpustack.Role{gpustack.RoleDriver, gpustack.RoleToolkit} {
 		mine := func(g *gpustack.Node) bool { role, _ := lackingDriver(g); return role == r }
 		absent := place.NodesWhere(nodes, func(n *corev1.Node) bool {
@@ -43,7 +43,7 @@ func driverNotReady(c *check.Case) []check.Finding {
 			return mine(g) && len(g.Pods[r]) == 0
 		})
 		f.Edits = append(f.Edits, bringBack(c, r, absent)...)
-		if e, ok := restart(c, r, place.NodesWhere(nodes, func(n *corev1.Node) bool { return mine(gpustack.NodeNamed(c.Facts, n.Name)) }), func(g *gpustack.Node) *corev1.Pod { return g.Unready(r) }); ok && !f.Calm {
+		if e, ok := restart(c, r, place.NodesWhere(nodes, func(n *corev1.Node) bool { return mine(gpustack.NodeNamed(c.Facts, n.Name)) }), func(g *gpustack.Node) *corev1.Pod { return g.Unready(r) }); ok && !f.Healthy {
 			f.Edits = append(f.Edits, e)
 		}
 	}

@@ -26,7 +26,7 @@ func kubeletRestarting(c *check.Case) []check.Finding {
 		return nil
 	}
 	f := check.Finding{
-		Fit: true, Calm: place.Comes(c, nodes, func(n *corev1.Node) { place.Repaired(c, n) }), Probe: place.NodeProbe(nodes, func(n *corev1.Node) { place.Repaired(c, n) }),
+		Fit: true, Healthy: place.Comes(c, nodes, func(n *corev1.Node) { place.Repaired(c, n) }), Probe: place.NodeProbe(nodes, func(n *corev1.Node) { place.Repaired(c, n) }),
 		Message:  fmt.Sprintf("the kubelet of %s has just started, and its device plugin has yet to register: no GPUs are offered for a minute or two", place.NamesOf(nodes)),
 		Evidence: place.NodesShow(nodes, place.GpusShown),
 		Until:    c.Now.Add(gpustack.Settling), Because: "a device plugin registers within two minutes after its kubelet has started",

@@ -49,7 +49,7 @@ func nodesWouldDo(c *check.Case, f *check.Fit) bool {
 	for i := range f.Nodes {
 		n := &f.Nodes[i]
 		taints := n.Untolerated()
-		if n.Empty == 0 || len(n.Barred) > 0 || len(taints) == 0 || len(taints) != len(n.Removed) {
+		if n.Empty == 0 || len(n.ExcludedBy) > 0 || len(taints) == 0 || len(taints) != len(n.Removed) {
 			continue
 		}
 		if !slices.ContainsFunc(taints, func(t corev1.Taint) bool {

@@ -45,7 +45,7 @@ func nodeBeingRemoved(c *check.Case) []check.Finding {
 
 // remover is who takes the node away.
 func remover(n *corev1.Node) string {
-	if keys := gpustack.BarringTaints(n, gpustack.LeavingTaint); len(keys) > 0 {
+	if keys := gpustack.ExcludingTaints(n, gpustack.LeavingTaint); len(keys) > 0 {
 		switch keys[0] {
 		case "ToBeDeletedByClusterAutoscaler":
 			return "the cluster autoscaler"

@@ -43,7 +43,7 @@ func justMade(c *check.Case) []check.Finding {
 	}
 	for _, s := range supply.AutoscalerSources(c) {
 		if supply.AutoscalerWilling(c, s) {
-			return []check.Finding{{Calm: true, Fit: true, Message: fmt.Sprintf("it is %s old, and %s may make a node for it", c.Age().Round(time.Second), s)}}
+			return []check.Finding{{Healthy: true, Fit: true, Message: fmt.Sprintf("it is %s old, and %s may make a node for it", c.Age().Round(time.Second), s)}}
 		}
 	}
 	return nil
@@ -55,7 +55,7 @@ func karpenterComing(c *check.Case) (check.Finding, bool) {
 	if w == nil || w.Claim == "" {
 		return check.Finding{}, false
 	}
-	f := check.Finding{Calm: true, Fit: true, Evidence: supply.KarpenterEvidence(w, c)}
+	f := check.Finding{Healthy: true, Fit: true, Evidence: supply.KarpenterEvidence(w, c)}
 	claim := c.ForeignNamed("NodeClaim.karpenter.sh", "", w.Claim)
 	if claim == nil {
 		f.Message = fmt.Sprintf("Karpenter makes a node for it, NodeClaim %s, since %s", w.Claim, wording.Minutes(c.Now.Sub(facts.EventTime(w.Event))))
@@ -117,7 +117,7 @@ func autoscalerComing(c *check.Case) (check.Finding, bool) {
 	}
 	short := (&clusterautoscaler.Group{Name: g.Group}).Short()
 	return check.Finding{
-		Calm: true, Fit: true, Evidence: supply.AutoscalerEvidence(w, c),
+		Healthy: true, Fit: true, Evidence: supply.AutoscalerEvidence(w, c),
 		Message: fmt.Sprintf("node group %s grows for it from %d to %s since %s", short, g.From, wording.Number(g.To, "node"), wording.Minutes(age)),
 	}, true
 }

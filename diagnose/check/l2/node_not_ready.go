@@ -37,7 +37,7 @@ func nodeNotReady(c *check.Case) []check.Finding {
 		Fit: true, Probe: place.NodeProbe(nodes, mend),
 		Message:  fmt.Sprintf("%s %s not been Ready%s: %s", place.NamesOf(nodes), place.Verb(nodes, "has", "have"), unreadyFor(c, first), unreadyWords(first)),
 		Evidence: place.NodesShow(nodes, unreadyShown),
-		Calm: place.AllNodes(nodes, func(n *corev1.Node) bool {
+		Healthy: place.AllNodes(nodes, func(n *corev1.Node) bool {
 			return c.Now.Sub(n.CreationTimestamp.Time) < gpustack.YoungNode && !facts.Silent(n)
 		}) && place.Comes(c, nodes, mend),
 	}
@@ -66,7 +66,7 @@ func unreadyWords(n *corev1.Node) string {
 	ready := facts.ConditionOf(n, corev1.NodeReady)
 	switch {
 	case ready == nil || ready.Status == corev1.ConditionTrue:
-		return "taint " + strings.Join(gpustack.BarringTaints(n, gpustack.UnreadyTaint), ", ") + " keeps pods off"
+		return "taint " + strings.Join(gpustack.ExcludingTaints(n, gpustack.UnreadyTaint), ", ") + " keeps pods off"
 	case ready.Status == corev1.ConditionUnknown:
 		return "its kubelet has stopped answering"
 	case ready.Message != "":

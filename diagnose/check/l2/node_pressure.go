@@ -26,7 +26,7 @@ func nodePressure(c *check.Case) []check.Finding {
 	if len(nodes) == 0 {
 		return nil
 	}
-	key := gpustack.BarringTaints(nodes[0].Node, gpustack.PressureTaint)[0]
+	key := gpustack.ExcludingTaints(nodes[0].Node, gpustack.PressureTaint)[0]
 	what := map[string]string{corev1.TaintNodeDiskPressure: "disk", corev1.TaintNodeMemoryPressure: "memory", corev1.TaintNodePIDPressure: "process IDs"}[key]
 	f := check.Finding{
 		Fit: true, Probe: place.NodeProbe(nodes, gpustack.Wake),

@@ -38,7 +38,7 @@ func quarantineWordsOf(n *corev1.Node) string {
 	if s := gpustack.Sickness(n); s != nil {
 		return fmt.Sprintf("condition %s is %s, %s", s.Type, s.Status, s.Reason)
 	}
-	if keys := append(gpustack.BarringTaints(n, gpustack.QuarantineTaint), gpustack.BarringTaints(n, gpustack.AppliedTaint(n))...); len(keys) > 0 {
+	if keys := append(gpustack.ExcludingTaints(n, gpustack.QuarantineTaint), gpustack.ExcludingTaints(n, gpustack.AppliedTaint(n))...); len(keys) > 0 {
 		return "taint " + keys[0]
 	}
 	return "annotation " + gpustack.SentinelEvent

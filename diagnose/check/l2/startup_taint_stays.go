@@ -30,13 +30,13 @@ func startupTaintStays(c *check.Case) []check.Finding {
 	}
 	s := gpustack.Of(c.Facts)
 	mend := func(n *corev1.Node) { gpustack.DropTaints(n, s.StartupTaint) }
-	key := gpustack.BarringTaints(nodes[0].Node, s.StartupTaint)[0]
+	key := gpustack.ExcludingTaints(nodes[0].Node, s.StartupTaint)[0]
 	rule, wants := readinessRule(c, key)
 	f := check.Finding{
 		Fit: true, Probe: place.NodeProbe(nodes, mend),
 		Message:  fmt.Sprintf("%s still %s startup taint %s, %s after registering", place.NamesOf(nodes), place.Verb(nodes, "has", "have"), key, wording.Minutes(c.Now.Sub(nodes[0].CreationTimestamp.Time))),
 		Evidence: place.NodesShow(nodes, func(n *corev1.Node) []facts.Evidence { return place.TaintsShown(n, s.StartupTaint) }),
-		Calm:     place.AllNodes(nodes, func(n *corev1.Node) bool { return c.Now.Sub(n.CreationTimestamp.Time) < gpustack.YoungNode }) && place.Comes(c, nodes, mend),
+		Healthy:  place.AllNodes(nodes, func(n *corev1.Node) bool { return c.Now.Sub(n.CreationTimestamp.Time) < gpustack.YoungNode }) && place.Comes(c, nodes, mend),
 	}
 	if rule != "" {
 		f.Message += fmt.Sprintf("; readiness rule %s waits for %s", rule, wants)

@@ -27,7 +27,7 @@ func affinityTargetMissing(c *check.Case) []check.Finding {
 	if f == nil {
 		return place.OnlySaid(c, [2]string{"node(s) didn't match pod affinity rules", "it has to be near a pod that is on none of the nodes that would do"})
 	}
-	b := f.Bar(check.ByPodAffinity)
+	b := f.Exclusion(check.ByPodAffinity)
 	if b == nil || len(b.Pods) > 0 {
 		return nil // none, or the others are somewhere: then room there is the question
 	}

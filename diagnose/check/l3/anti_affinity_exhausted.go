@@ -29,8 +29,8 @@ func antiAffinityExhausted(c *check.Case) []check.Finding {
 	}
 	var out []check.Finding
 	mutual := false
-	for i := range f.Bars {
-		switch b := &f.Bars[i]; {
+	for i := range f.Exclusions {
+		switch b := &f.Exclusions[i]; {
 		case len(f.Held(b)) == 0:
 		case b.Kind == check.ByAntiAffinity:
 			out = append(out, ownRule(c, b))
@@ -43,7 +43,7 @@ func antiAffinityExhausted(c *check.Case) []check.Finding {
 }
 
 // ownRule words a rule of the pod's own.
-func ownRule(c *check.Case, b *check.Bar) check.Finding {
+func ownRule(c *check.Case, b *check.Exclusion) check.Finding {
 	by := place.AsWritten(c)
 	if len(place.Apart(by)) <= b.Term {
 		by = c.Pod
@@ -75,7 +75,7 @@ func ownRule(c *check.Case, b *check.Bar) check.Finding {
 }
 
 // withoutRules is that neither the pod nor its siblings, who may have the same rule, have it any more.
-func withoutRules(c *check.Case, b *check.Bar, relax edit.Edit) *edit.Edit {
+func withoutRules(c *check.Case, b *check.Exclusion, relax edit.Edit) *edit.Edit {
 	probe := relax
 	probe.Text += ", everywhere"
 	for _, p := range b.Pods {
@@ -103,7 +103,7 @@ func nodeMore(c *check.Case, held []string, key string) edit.Edit {
 }
 
 // othersRule words a rule of other pods that keeps this one away.
-func othersRule(c *check.Case, b *check.Bar) check.Finding {
+func othersRule(c *check.Case, b *check.Exclusion) check.Finding {
 	other := place.TopOf(c.Facts, b.Pods[0])
 	term := place.Apart(b.Pods[0])[b.Term]
 	held := c.Fit.Held(b)
@@ -123,7 +123,7 @@ func othersRule(c *check.Case, b *check.Bar) check.Finding {
 }
 
 // relaxOther makes the rule of another workload a wish.
-func relaxOther(other facts.Object, b *check.Bar) (edit.Edit, bool) {
+func relaxOther(other facts.Object, b *check.Exclusion) (edit.Edit, bool) {
 	t := facts.TemplateOf(other)
 	if t == nil || t.Spec.Affinity == nil || t.Spec.Affinity.PodAntiAffinity == nil || len(t.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) <= b.Term {
 		return edit.Edit{}, false

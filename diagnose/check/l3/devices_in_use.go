@@ -25,7 +25,7 @@ var devicesInUseCheck = check.Check{
 
 func devicesInUse(c *check.Case) []check.Finding {
 	f := c.Fit
-	if f == nil || f.Bar(check.ByDevices) == nil {
+	if f == nil || f.Exclusion(check.ByDevices) == nil {
 		return nil
 	}
 	claims := place.ClaimsOf(c.Facts, c.Pod)

@@ -48,7 +48,7 @@ func gangIncomplete(c *check.Case) []check.Finding {
 		f.Message += noMore(c, owners)
 		f.Edits = append(makeMore(c, there, need), needFewer(c, len(there)+coming)...)
 	case c.Edited() || young(c, owners):
-		f.Calm, f.Owner = true, check.Nobody
+		f.Healthy, f.Owner = true, check.Nobody
 		f.Message += ", the others are being made"
 	default:
 		f.Message += fmt.Sprintf("; %s should have made %d more", wordsOf(owners), coming)

@@ -30,13 +30,13 @@ func kueueGated(c *check.Case) []check.Finding {
 	switch {
 	case dialect.IsTrue(v.Work, "Admitted"):
 		found.Message = fmt.Sprintf("Kueue has admitted Workload %s and has not let its pods go yet", v.Work.GetName())
-		found.Calm = c.Now.Sub(dialect.ConditionOf(v.Work, "Admitted").At) < time.Minute
+		found.Healthy = c.Now.Sub(dialect.ConditionOf(v.Work, "Admitted").At) < time.Minute
 	case v.Queue == "":
 		found.Message = fmt.Sprintf("Workload %s names no LocalQueue, so Kueue does not admit it", v.Work.GetName())
 		found.Edits, found.Owner = queue.KueueElsewhere(c, v), check.User
 	case v.Work == nil:
 		found.Message = fmt.Sprintf("Kueue is to admit it from LocalQueue %s and has made no Workload for it", v.Queue)
-		found.Calm = c.Age() < time.Minute
+		found.Healthy = c.Age() < time.Minute
 	case dialect.Value(v.Work.Object, "spec", "active") == false:
 		found.Message = fmt.Sprintf("Workload %s is deactivated", v.Work.GetName())
 		if v.Message != "" && !strings.HasSuffix(v.Message, "is deactivated") {
@@ -50,7 +50,7 @@ func kueueGated(c *check.Case) []check.Finding {
 		found.Message = fmt.Sprintf("Workload %s has its quota and waits for an admission check: %s", v.Work.GetName(), kueueCheckSays(v))
 	case v.Cluster != nil && v.Room.Fits:
 		found.Message = fmt.Sprintf("%s has room for Workload %s, and Kueue has not admitted it yet", v.Name(), v.Work.GetName())
-		found.Calm = c.Now.Sub(v.Work.GetCreationTimestamp().Time) < time.Minute
+		found.Healthy = c.Now.Sub(v.Work.GetCreationTimestamp().Time) < time.Minute
 	default:
 		found.Message = fmt.Sprintf("Workload %s waits in LocalQueue %s", v.Work.GetName(), v.Queue)
 		if v.Message != "" {

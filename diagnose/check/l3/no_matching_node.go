@@ -62,10 +62,10 @@ func clauseTable(c *check.Case, f *check.Fit) []string {
 		for _, r := range n.Removed {
 			count[clauseWords(r)]++
 		}
-		for _, b := range n.Barred {
+		for _, b := range n.ExcludedBy {
 			count[b]++
 		}
-		if len(n.Removed)+len(n.Barred) == 0 && n.Empty == 0 {
+		if len(n.Removed)+len(n.ExcludedBy) == 0 && n.Empty == 0 {
 			count["too small"]++
 		}
 	}
@@ -140,7 +140,7 @@ func dropping(c *check.Case, f *check.Fit) []edit.Edit {
 // ownExclusions are edits that together open the node to the pod, where nothing but what the pod asks of labels
 // excludes it, and other checks do not speak of that.
 func ownExclusions(c *check.Case, n *check.NodeFit, dead []place.Need) ([]edit.Edit, bool) {
-	if len(n.Barred) > 0 || len(n.Removed) == 0 || len(dead) > 0 {
+	if len(n.ExcludedBy) > 0 || len(n.Removed) == 0 || len(dead) > 0 {
 		return nil, false
 	}
 	var out []edit.Edit

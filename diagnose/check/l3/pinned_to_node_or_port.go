@@ -140,7 +140,7 @@ func portTaken(c *check.Case, f *check.Fit) *check.Finding {
 	for i := range f.Nodes {
 		n := &f.Nodes[i]
 		for _, r := range n.Removed {
-			if r.Kind == why.ByPort && len(n.Removed) == 1 && len(n.Barred) == 0 {
+			if r.Kind == why.ByPort && len(n.Removed) == 1 && len(n.ExcludedBy) == 0 {
 				taken[r.Detail] = append(taken[r.Detail], n.Name)
 			}
 		}

@@ -43,7 +43,7 @@ func poolOfAnotherTeam(c *check.Case) []check.Finding {
 	for i := range f.Nodes {
 		n := &f.Nodes[i]
 		taints := n.Untolerated()
-		if len(n.Barred) > 0 || n.Empty == 0 || len(n.Short) > 0 || !slices.ContainsFunc(taints, keeps) || len(taints) != len(n.Removed) {
+		if len(n.ExcludedBy) > 0 || n.Empty == 0 || len(n.Short) > 0 || !slices.ContainsFunc(taints, keeps) || len(taints) != len(n.Removed) {
 			continue
 		}
 		if slices.ContainsFunc(taints, func(t corev1.Taint) bool { return !keeps(t) && !place.MayTolerate(c, t) }) {

@@ -29,7 +29,7 @@ const evictionSlack = 2 * time.Minute
 
 func preemptionInProgress(c *check.Case) []check.Finding {
 	if v := queue.Kueue(c); v != nil && v.Cause == "preemption-in-progress" {
-		return []check.Finding{{Calm: true, Message: "Kueue evicts other work for it: " + strings.TrimSuffix(v.Message, "."), Evidence: v.Evidence()}}
+		return []check.Finding{{Healthy: true, Message: "Kueue evicts other work for it: " + strings.TrimSuffix(v.Message, "."), Evidence: v.Evidence()}}
 	}
 	node := c.Pod.Status.NominatedNodeName
 	if c.State != facts.Pending || node == "" {
@@ -55,7 +55,7 @@ func preemptionInProgress(c *check.Case) []check.Finding {
 	}
 	slices.Sort(names)
 	return []check.Finding{{
-		Calm: true, Fit: true, Until: until, Because: fmt.Sprintf("pod %s/%s is gone by then", last.Namespace, last.Name),
+		Healthy: true, Fit: true, Until: until, Because: fmt.Sprintf("pod %s/%s is gone by then", last.Namespace, last.Name),
 		Message:  fmt.Sprintf("it has been given node %s and starts when %s, which is being evicted for it, is gone", node, wording.AtMost(2, names)),
 		Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: "status.nominatedNodeName", Value: node}, {Object: facts.RefTo(last).In(), Field: "metadata.deletionTimestamp", Value: until.UTC().Format(time.RFC3339)}},
 	}}
@@ -68,7 +68,7 @@ func evictionSaid(c *check.Case, node string) []check.Finding {
 		return nil
 	}
 	return []check.Finding{{
-		Calm: true, Fit: true, Message: fmt.Sprintf("it has been given node %s and starts when a pod that is being evicted for it is gone", node),
+		Healthy: true, Fit: true, Message: fmt.Sprintf("it has been given node %s and starts when a pod that is being evicted for it is gone", node),
 		Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: "status.nominatedNodeName", Value: node}},
 	}}
 }

@@ -34,8 +34,8 @@ func spreadUnsatisfiable(c *check.Case) []check.Finding {
 	}
 	var out []check.Finding
 	for _, s := range place.Spreads(c.Facts, c.Pod) {
-		for i := range f.Bars {
-			b := &f.Bars[i]
+		for i := range f.Exclusions {
+			b := &f.Exclusions[i]
 			if b.Term != s.Index || len(f.Held(b)) == 0 {
 				continue
 			}
@@ -56,7 +56,7 @@ func spreadEvidence(c *check.Case, s *place.Spread) []facts.Evidence {
 }
 
 // tooMany words a constraint that other domains are too full for.
-func tooMany(c *check.Case, b *check.Bar, s *place.Spread) check.Finding {
+func tooMany(c *check.Case, b *check.Exclusion, s *place.Spread) check.Finding {
 	held, word := c.Fit.Held(b), place.DomainWord(s.TopologyKey)
 	found := check.Finding{
 		Fit: true, Evidence: spreadEvidence(c, s),
@@ -102,7 +102,7 @@ func emptiesTainted(c *check.Case, s *place.Spread) bool {
 }
 
 // skewNeeded is the smallest skew that would open a node with room, 0 for none.
-func skewNeeded(c *check.Case, b *check.Bar, s *place.Spread) int32 {
+func skewNeeded(c *check.Case, b *check.Exclusion, s *place.Spread) int32 {
 	least := int32(0)
 	for i := range c.Fit.Nodes {
 		n := &c.Fit.Nodes[i]
@@ -118,7 +118,7 @@ func skewNeeded(c *check.Case, b *check.Bar, s *place.Spread) int32 {
 }
 
 // noDomain words a constraint over a label that nodes do not have.
-func noDomain(c *check.Case, b *check.Bar, s *place.Spread) check.Finding {
+func noDomain(c *check.Case, b *check.Exclusion, s *place.Spread) check.Finding {
 	held := c.Fit.Held(b)
 	at := edit.Pointer("spec", "topologySpreadConstraints", fmt.Sprint(s.Index))
 	stands := anyway(s, at)

@@ -41,5 +41,5 @@ func staleCondition(c *check.Case) []check.Finding {
 }
 
 func staleSaid(object, field string) check.Finding {
-	return check.Finding{Calm: true, Message: fmt.Sprintf("it runs; %s still says that it cannot be scheduled, which is no longer true", object), Evidence: []facts.Evidence{{Object: object, Field: field, Value: "True"}}}
+	return check.Finding{Healthy: true, Message: fmt.Sprintf("it runs; %s still says that it cannot be scheduled, which is no longer true", object), Evidence: []facts.Evidence{{Object: object, Field: field, Value: "True"}}}
 }

@@ -51,7 +51,7 @@ func outOfReach(c *check.Case, pv *corev1.PersistentVolume) []*corev1.Node {
 	var out []*corev1.Node
 	for i := range c.Fit.Nodes {
 		n := &c.Fit.Nodes[i]
-		if n.Empty > 0 && len(n.Barred) == 0 && onlyVolumes(n.Removed) && !convert.Reaches(pv, n.Node) {
+		if n.Empty > 0 && len(n.ExcludedBy) == 0 && onlyVolumes(n.Removed) && !convert.Reaches(pv, n.Node) {
 			out = append(out, n.Node)
 		}
 	}

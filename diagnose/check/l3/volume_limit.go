@@ -43,8 +43,8 @@ func volumeLimit(c *check.Case) []check.Finding {
 			[2]string{"node(s) exceed max volume count", "nodes take no more volumes of its storage driver"},
 		)...)
 	}
-	for _, kind := range []check.BarKind{check.ByAttachLimit, check.ByCSIDriver} {
-		if b := f.Bar(kind); b != nil {
+	for _, kind := range []check.ExclusionKind{check.ByAttachLimit, check.ByCSIDriver} {
+		if b := f.Exclusion(kind); b != nil {
 			if held := f.Held(b); len(held) > 0 {
 				out = append(out, noAttaching(c, b, held))
 			}
@@ -92,7 +92,7 @@ func inUse(c *check.Case, v *place.PodVolume, user *corev1.Pod) check.Finding {
 }
 
 // noAttaching words nodes to which its volumes cannot be attached. What would take that away is nobody's edit.
-func noAttaching(c *check.Case, b *check.Bar, held []string) check.Finding {
+func noAttaching(c *check.Case, b *check.Exclusion, held []string) check.Finding {
 	found := check.Finding{
 		Fit:     true,
 		Message: fmt.Sprintf("%s that could hold it cannot take its volumes: %s", wording.NodesInWords(len(held)), b.Nodes[held[0]]),

@@ -106,10 +106,10 @@ func noClaim(c *check.Case, v *place.PodVolume) *check.Finding {
 	return f
 }
 
-// soon is calm about a claim that is young.
+// soon takes for healthy a claim that is young.
 func soon(c *check.Case, claim *corev1.PersistentVolumeClaim, f *check.Finding) *check.Finding {
 	if c.Now.Sub(claim.CreationTimestamp.Time) < life.Patience && complaint(c, claim) == "" {
-		f.Calm, f.Message = true, fmt.Sprintf("the volume of claim %s is being made", claim.Name)
+		f.Healthy, f.Message = true, fmt.Sprintf("the volume of claim %s is being made", claim.Name)
 	}
 	return f
 }

@@ -23,8 +23,8 @@ var crashLoopCheck = check.Check{
 	Find:    crashLoop,
 }
 
-// calmAfter is how long a container has to run for the kubelet to forget its crashes.
-const calmAfter = 10 * time.Minute
+// forgottenAfter is how long a container has to run for the kubelet to forget its crashes.
+const forgottenAfter = 10 * time.Minute
 
 func crashLoop(c *check.Case) []check.Finding {
 	if c.State != facts.Starting && c.State != facts.Running && c.State != facts.Failed {
@@ -53,7 +53,7 @@ func crashed(c *check.Case, k *life.Container) *corev1.ContainerStateTerminated 
 		return t
 	case k.Status.State.Terminated != nil && t.ExitCode != 0:
 		return t
-	case k.Status.State.Running != nil && t.ExitCode != 0 && k.Status.RestartCount >= 3 && c.Now.Sub(k.Status.State.Running.StartedAt.Time) < calmAfter && t.FinishedAt.Sub(t.StartedAt.Time) < calmAfter:
+	case k.Status.State.Running != nil && t.ExitCode != 0 && k.Status.RestartCount >= 3 && c.Now.Sub(k.Status.State.Running.StartedAt.Time) < forgottenAfter && t.FinishedAt.Sub(t.StartedAt.Time) < forgottenAfter:
 		return t
 	}
 	return nil

@@ -24,7 +24,7 @@ func cronJobSuspended(c *check.Case) []check.Finding {
 		return nil
 	}
 	return []check.Finding{{
-		Calm: true, Message: fmt.Sprintf("%s is suspended: it starts no Jobs", facts.RefTo(o)),
+		Healthy: true, Message: fmt.Sprintf("%s is suspended: it starts no Jobs", facts.RefTo(o)),
 		Evidence: []facts.Evidence{{Object: facts.RefTo(o).In(), Field: "spec.suspend", Value: "true"}},
 		Advice:   fmt.Sprintf(`To run it: kubectl patch cronjob %s -n %s -p '{"spec":{"suspend":false}}'`, o.Name, o.Namespace),
 	}}

@@ -26,7 +26,7 @@ func rolloutPaused(c *check.Case) []check.Finding {
 		return nil
 	}
 	return []check.Finding{{
-		Calm: true, Message: fmt.Sprintf("%s is paused: %d of %s %s of its newest template", facts.RefTo(d), d.Status.UpdatedReplicas, wording.Number(ptr.Deref(d.Spec.Replicas, 1), "pod"), wording.InNumber(d.Status.UpdatedReplicas, "is", "are")),
+		Healthy: true, Message: fmt.Sprintf("%s is paused: %d of %s %s of its newest template", facts.RefTo(d), d.Status.UpdatedReplicas, wording.Number(ptr.Deref(d.Spec.Replicas, 1), "pod"), wording.InNumber(d.Status.UpdatedReplicas, "is", "are")),
 		Evidence: []facts.Evidence{{Object: facts.RefTo(d).In(), Field: "spec.paused", Value: "true"}},
 		Advice:   fmt.Sprintf("To go on: kubectl rollout resume deployment %s -n %s", d.Name, d.Namespace),
 	}}

@@ -30,7 +30,7 @@ func scaledToZero(c *check.Case) []check.Finding {
 		}
 		r := facts.RefTo(o)
 		return []check.Finding{{
-			Calm: true, Message: fmt.Sprintf("%s asks for no pods: its replicas are 0", r),
+			Healthy: true, Message: fmt.Sprintf("%s asks for no pods: its replicas are 0", r),
 			Evidence: []facts.Evidence{{Object: r.In(), Field: "spec.replicas", Value: "0"}},
 			Advice:   fmt.Sprintf("To run it: kubectl scale %s %s -n %s --replicas=1", strings.ToLower(r.Kind), r.Name, r.Namespace),
 		}}

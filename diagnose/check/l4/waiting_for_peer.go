@@ -48,7 +48,7 @@ func waitingForPeer(c *check.Case) []check.Finding {
 	default:
 		return nil
 	}
-	return []check.Finding{{Message: how + ": " + what, Evidence: evidence, Calm: asksAfter(c, peers, owner), Advice: askPeer(c, peers, owner)}}
+	return []check.Finding{{Message: how + ": " + what, Evidence: evidence, Healthy: asksAfter(c, peers, owner), Advice: askPeer(c, peers, owner)}}
 }
 
 // waitsInside says how the pod waits for others, by its init container or its log.

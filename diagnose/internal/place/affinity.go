@@ -93,10 +93,10 @@ func Apart(p *corev1.Pod) []corev1.PodAffinityTerm {
 	return nil
 }
 
-// antiAffinityBars keep the pod from the domains of pods that it wants to be away from.
-func antiAffinityBars(f *facts.Facts, p *corev1.Pod) (out []check.Bar) {
+// antiAffinityExclusions keep the pod from the domains of pods that it wants to be away from.
+func antiAffinityExclusions(f *facts.Facts, p *corev1.Pod) (out []check.Exclusion) {
 	for i, t := range PeerTerms(p, Apart(p)) {
-		b := check.Bar{Kind: check.ByAntiAffinity, Term: i}
+		b := check.Exclusion{Kind: check.ByAntiAffinity, Term: i}
 		taken := make(map[string]*corev1.Pod) // domain: one who is there
 		for _, n := range f.Nodes {
 			for _, other := range f.PodsOn(n.Name) {
@@ -136,10 +136,10 @@ func DomainWord(key string) string {
 	return "domain of " + key
 }
 
-// othersRuleBars keep the pod from the domains of pods that want to be away from it: one bar for each workload and
+// othersRuleExclusions keep the pod from the domains of pods that want to be away from it: one exclusion for each workload and
 // term.
-func othersRuleBars(f *facts.Facts, p *corev1.Pod) []check.Bar {
-	byRule := make(map[string]*check.Bar)
+func othersRuleExclusions(f *facts.Facts, p *corev1.Pod) []check.Exclusion {
+	byRule := make(map[string]*check.Exclusion)
 	taken := make(map[string]map[string]*corev1.Pod)
 	var rules []string
 	for _, other := range f.Pods {
@@ -158,7 +158,7 @@ func othersRuleBars(f *facts.Facts, p *corev1.Pod) []check.Bar {
 			}
 			rule := fmt.Sprint(other.Namespace, "/", makerName(other), "/", i, "/", t.key)
 			if byRule[rule] == nil {
-				byRule[rule], taken[rule] = &check.Bar{Kind: check.ByOthersRule, Term: i, Nodes: make(map[string]string)}, make(map[string]*corev1.Pod)
+				byRule[rule], taken[rule] = &check.Exclusion{Kind: check.ByOthersRule, Term: i, Nodes: make(map[string]string)}, make(map[string]*corev1.Pod)
 				rules = append(rules, rule)
 			}
 			byRule[rule].Pods = append(byRule[rule].Pods, other)
@@ -166,7 +166,7 @@ func othersRuleBars(f *facts.Facts, p *corev1.Pod) []check.Bar {
 		}
 	}
 	slices.Sort(rules)
-	var out []check.Bar
+	var out []check.Exclusion
 	for _, rule := range rules {
 		b := byRule[rule]
 		key := Apart(b.Pods[0])[b.Term].TopologyKey
@@ -184,9 +184,9 @@ func makerName(p *corev1.Pod) string {
 	return "Pod/" + p.Name
 }
 
-// podAffinityBars keep the pod from where those are not that it has to be near. It may be the first of a group that
+// podAffinityExclusions keep the pod from where those are not that it has to be near. It may be the first of a group that
 // has to be near itself.
-func podAffinityBars(f *facts.Facts, p *corev1.Pod) []check.Bar {
+func podAffinityExclusions(f *facts.Facts, p *corev1.Pod) []check.Exclusion {
 	terms := PeerTerms(p, Near(p))
 	if len(terms) == 0 {
 		return nil
@@ -194,7 +194,7 @@ func podAffinityBars(f *facts.Facts, p *corev1.Pod) []check.Bar {
 	all := func(other *corev1.Pod) bool {
 		return !slices.ContainsFunc(terms, func(t PeerTerm) bool { return !t.Matches(f, other) })
 	}
-	b := check.Bar{Kind: check.ByPodAffinity, Nodes: make(map[string]string)}
+	b := check.Exclusion{Kind: check.ByPodAffinity, Nodes: make(map[string]string)}
 	there := make(map[[2]string]bool) // topology key and domain
 	for _, n := range f.Nodes {
 		for _, other := range f.PodsOn(n.Name) {
@@ -220,7 +220,7 @@ func podAffinityBars(f *facts.Facts, p *corev1.Pod) []check.Bar {
 			}
 		}
 	}
-	return []check.Bar{b}
+	return []check.Exclusion{b}
 }
 
 // Relaxed are operations that make required terms a wish: of the field, podAffinity or podAntiAffinity, those with the

@@ -99,9 +99,9 @@ func (d *disks) Attached(p *corev1.Pod) map[string]string {
 	return out
 }
 
-// attachBars keep the pod from nodes to which not all its volumes can be attached. VolumeAttachments are not looked
+// attachExclusions keep the pod from nodes to which not all its volumes can be attached. VolumeAttachments are not looked
 // at: what no pod uses any more may still be attached.
-func attachBars(f *facts.Facts, p *corev1.Pod) []check.Bar {
+func attachExclusions(f *facts.Facts, p *corev1.Pod) []check.Exclusion {
 	if len(f.CSINodes) == 0 || len(p.Spec.Volumes) == 0 {
 		return nil
 	}
@@ -110,8 +110,8 @@ func attachBars(f *facts.Facts, p *corev1.Pod) []check.Bar {
 	if len(wants) == 0 {
 		return nil
 	}
-	limit := check.Bar{Kind: check.ByAttachLimit, Nodes: make(map[string]string)}
-	driver := check.Bar{Kind: check.ByCSIDriver, Nodes: make(map[string]string)}
+	limit := check.Exclusion{Kind: check.ByAttachLimit, Nodes: make(map[string]string)}
+	driver := check.Exclusion{Kind: check.ByCSIDriver, Nodes: make(map[string]string)}
 	for _, c := range f.CSINodes {
 		if reason := d.attachLimit(c, wants); reason != "" {
 			limit.Nodes[c.Name] = reason
@@ -120,7 +120,7 @@ func attachBars(f *facts.Facts, p *corev1.Pod) []check.Bar {
 			driver.Nodes[c.Name] = reason
 		}
 	}
-	return []check.Bar{limit, driver}
+	return []check.Exclusion{limit, driver}
 }
 
 // attachLimit says of which driver the node takes no more volumes, "" if of all.

@@ -53,7 +53,7 @@ func Faulty(c *check.Case, fault gpustack.Fault) []*check.NodeFit {
 		return nil
 	}
 	s := gpustack.Of(c.Facts)
-	return barredNodes(c, func(n *corev1.Node) bool { return s.Faults[n.Name] == fault })
+	return excludedNodes(c, func(n *corev1.Node) bool { return s.Faults[n.Name] == fault })
 }
 
 // InState are the nodes in the state that would have room for the pod if nothing were wrong with them.
@@ -62,7 +62,7 @@ func InState(c *check.Case, state gpustack.NodeState) []*check.NodeFit {
 		return nil
 	}
 	s := gpustack.Of(c.Facts)
-	return barredNodes(c, func(n *corev1.Node) bool { return s.States[n.Name] == state })
+	return excludedNodes(c, func(n *corev1.Node) bool { return s.States[n.Name] == state })
 }
 
 // Repaired is the node with its GPUs, and nothing else changed.

@@ -279,20 +279,20 @@ func Selected(f *facts.Facts, v *Device, selectors []resourcev1.DeviceSelector) 
 	return nil
 }
 
-// deviceBars keep the pod from nodes where its claims of devices cannot be met.
-func deviceBars(f *facts.Facts, p *corev1.Pod) []check.Bar {
+// deviceExclusions keep the pod from nodes where its claims of devices cannot be met.
+func deviceExclusions(f *facts.Facts, p *corev1.Pod) []check.Exclusion {
 	claims := ClaimsOf(f, p)
 	if len(claims) == 0 || !f.Sees("resourceslices.resource.k8s.io", "") || !f.Sees("resourceclaims.resource.k8s.io", "") {
 		return nil
 	}
 	d := OffersOf(f)
-	b := check.Bar{Kind: check.ByDevices, Nodes: make(map[string]string)}
+	b := check.Exclusion{Kind: check.ByDevices, Nodes: make(map[string]string)}
 	for _, n := range f.Nodes {
 		if reason := d.refuse(n, claims); reason != "" {
 			b.Nodes[n.Name] = reason
 		}
 	}
-	return []check.Bar{b}
+	return []check.Exclusion{b}
 }
 
 // refuse says why the claims cannot all be met on the node, "" if they can.

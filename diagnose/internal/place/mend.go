@@ -43,8 +43,8 @@ func Grant(c *check.Case, n *corev1.Node) {
 	}
 }
 
-// barredNodes are the nodes of the kind that would have room for the pod if nothing were wrong with them, by name.
-func barredNodes(c *check.Case, kind func(*corev1.Node) bool) []*check.NodeFit {
+// excludedNodes are the nodes of the kind that would have room for the pod if nothing were wrong with them, by name.
+func excludedNodes(c *check.Case, kind func(*corev1.Node) bool) []*check.NodeFit {
 	f := Stuck(c)
 	if f == nil || !check.AboutPlaces(f) {
 		return nil
@@ -61,7 +61,7 @@ func barredNodes(c *check.Case, kind func(*corev1.Node) bool) []*check.NodeFit {
 
 // Matters says whether the pod could go to the node if it were sound: it matches, and there is room for one.
 func Matters(c *check.Case, n *check.NodeFit) bool {
-	if gpustack.WantsGPU(c.Pod) && gpustack.NodeNamed(c.Facts, n.Name) == nil || len(n.Barred) > 0 {
+	if gpustack.WantsGPU(c.Pod) && gpustack.NodeNamed(c.Facts, n.Name) == nil || len(n.ExcludedBy) > 0 {
 		return false
 	}
 	whole := gpustack.Repaired(c.Facts, n.Node)

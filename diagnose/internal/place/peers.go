@@ -11,17 +11,17 @@ import (
 	"github.com/berth-dev/berth/diagnose/facts"
 )
 
-// Bars are the rules that keep the pod from nodes. A pod without such rules costs a look at every other pod's
+// Exclusions are the rules that keep the pod from nodes. A pod without such rules costs a look at every other pod's
 // affinity; one with them a look at every pod's labels, for each rule.
-func Bars(f *facts.Facts, p *corev1.Pod) []check.Bar {
-	all := slices.Concat(antiAffinityBars(f, p), othersRuleBars(f, p), podAffinityBars(f, p), spreadBars(f, p), attachBars(f, p), deviceBars(f, p))
-	return slices.DeleteFunc(all, func(b check.Bar) bool { return len(b.Nodes) == 0 })
+func Exclusions(f *facts.Facts, p *corev1.Pod) []check.Exclusion {
+	all := slices.Concat(antiAffinityExclusions(f, p), othersRuleExclusions(f, p), podAffinityExclusions(f, p), spreadExclusions(f, p), attachExclusions(f, p), deviceExclusions(f, p))
+	return slices.DeleteFunc(all, func(b check.Exclusion) bool { return len(b.Nodes) == 0 })
 }
 
-// Barred says which nodes the bars keep the pod from, and why: by node.
-func Barred(bars []check.Bar) map[string][]string {
+// ReasonsByNode says which nodes the exclusions keep the pod from, and why: by node.
+func ReasonsByNode(exclusions []check.Exclusion) map[string][]string {
 	out := make(map[string][]string)
-	for _, b := range bars {
+	for _, b := range exclusions {
 		for node, reason := range b.Nodes {
 			out[node] = append(out[node], reason)
 		}

@@ -172,7 +172,7 @@ func anySpread(t *rapid.T) corev1.TopologySpreadConstraint {
 	return c
 }
 
-func TestBarsAreTheRulesOwnWords(t *testing.T) {
+func TestExclusionsAreTheRulesOwnWords(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := anyPeers(t)
 		p := anyPeer(t, "new", "")
@@ -180,11 +180,11 @@ func TestBarsAreTheRulesOwnWords(t *testing.T) {
 		p.Spec.Affinity.PodAffinity = &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: anyTerms(t, 2)}
 		p.Spec.TopologySpreadConstraints = rapid.SliceOfN(rapid.Custom(anySpread), 0, 2).Draw(t, "spread")
 		f.Pods = append(f.Pods, p)
-		got := Barred(Bars(f, p))
+		got := ReasonsByNode(Exclusions(f, p))
 		f.Pods = f.Pods[:len(f.Pods)-1]
 		for _, n := range f.Nodes {
 			if may := rulesAllow(f, p, n); may != (got[n.Name] == nil) {
-				t.Fatalf("node %s: may %v, barred %q", n.Name, may, got[n.Name])
+				t.Fatalf("node %s: may %v, excluded %q", n.Name, may, got[n.Name])
 			}
 		}
 	})
@@ -200,7 +200,7 @@ func TestTermsWithOwnValues(t *testing.T) {
 	}
 }
 
-func BenchmarkBars(b *testing.B) {
+func BenchmarkExclusions(b *testing.B) {
 	f := &facts.Facts{}
 	for i := range 5000 {
 		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("n", i), Labels: map[string]string{corev1.LabelHostname: fmt.Sprint("n", i), "zone": fmt.Sprint(i % 3)}}}
@@ -216,6 +216,6 @@ func BenchmarkBars(b *testing.B) {
 	p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1, WhenUnsatisfiable: corev1.DoNotSchedule, TopologyKey: "zone", LabelSelector: one[0].LabelSelector}}
 	f.PodsOn("n0") // makes the index
 	for b.Loop() {
-		Bars(f, p)
+		Exclusions(f, p)
 	}
 }

@@ -471,9 +471,9 @@ func homesFor(c *check.Case, pods []*corev1.Pod, leaving string) []*corev1.Node 
 		asks := podspec.TotalRequests(p)
 		asks[corev1.ResourcePods] = podspec.Quantity("pods", 1)
 		fresh := anew(p)
-		barred := Barred(Bars(rest, fresh))
+		excluded := ReasonsByNode(Exclusions(rest, fresh))
 		at := slices.IndexFunc(nodes, func(n *corev1.Node) bool {
-			if n.Name == leaving || !podspec.Suits(p, n) || barred[n.Name] != nil || !lets(rest, fresh, n) {
+			if n.Name == leaving || !podspec.Suits(p, n) || excluded[n.Name] != nil || !lets(rest, fresh, n) {
 				return false
 			}
 			if free[n.Name] == nil {
@@ -559,7 +559,7 @@ func Elsewhere(c *check.Case, f *check.Fit) []edit.Edit {
 	by := make(map[string]*way)
 	for i := range f.Nodes {
 		n := &f.Nodes[i]
-		if len(n.Short) > 0 || len(n.Barred) > 0 || len(n.Removed) != 1 {
+		if len(n.Short) > 0 || len(n.ExcludedBy) > 0 || len(n.Removed) != 1 {
 			continue
 		}
 		at, ok := oneUnmet(c, n.Node)

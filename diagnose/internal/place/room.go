@@ -43,7 +43,7 @@ func reach(c *check.Case, f *check.Fit) []*check.NodeFit {
 			open = append(open, n)
 		case OnlyTaintsToTolerate(c, n):
 			tainted = append(tainted, n)
-		case len(dead) > 0 && len(n.Barred) == 0 && !slices.ContainsFunc(n.Removed, func(r why.Clause) bool { return !mends(c, r, n, dead) }):
+		case len(dead) > 0 && len(n.ExcludedBy) == 0 && !slices.ContainsFunc(n.Removed, func(r why.Clause) bool { return !mends(c, r, n, dead) }):
 			misnamed = append(misnamed, n)
 		}
 	}

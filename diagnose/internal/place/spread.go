@@ -116,11 +116,11 @@ func spreadOn(f *facts.Facts, n *corev1.Node, s *Spread, namespace string) (coun
 	return count
 }
 
-// spreadBars keep the pod from domains that have too many of its kind, and from nodes that are in none.
-func spreadBars(f *facts.Facts, p *corev1.Pod) (out []check.Bar) {
+// spreadExclusions keep the pod from domains that have too many of its kind, and from nodes that are in none.
+func spreadExclusions(f *facts.Facts, p *corev1.Pod) (out []check.Exclusion) {
 	for _, s := range Spreads(f, p) {
-		full := check.Bar{Kind: check.BySpread, Term: s.Index, Nodes: make(map[string]string)}
-		none := check.Bar{Kind: check.BySpreadLabel, Term: s.Index, Nodes: make(map[string]string)}
+		full := check.Exclusion{Kind: check.BySpread, Term: s.Index, Nodes: make(map[string]string)}
+		none := check.Exclusion{Kind: check.BySpreadLabel, Term: s.Index, Nodes: make(map[string]string)}
 		for _, n := range f.Nodes {
 			v, ok := n.Labels[s.TopologyKey]
 			switch {

@@ -106,7 +106,7 @@ func namesTaint(p *corev1.Pod, t corev1.Taint) bool {
 
 // OnlyTaintsToTolerate says whether nothing keeps the pod off the node but taints that its owner may tolerate.
 func OnlyTaintsToTolerate(c *check.Case, n *check.NodeFit) bool {
-	if len(n.Barred) > 0 || len(n.Removed) == 0 {
+	if len(n.ExcludedBy) > 0 || len(n.Removed) == 0 {
 		return false
 	}
 	taints := n.Untolerated()

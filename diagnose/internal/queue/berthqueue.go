@@ -117,7 +117,7 @@ func asTold(c *check.Case, w *facts.ServedWorkload, cause why.Cause) []check.Fin
 func BerthWaits(c *check.Case, cause why.Cause) []check.Finding {
 	out := BerthWrote(c, cause)
 	for i := range out {
-		out[i].Calm, out[i].Fit = true, true
+		out[i].Healthy, out[i].Fit = true, true
 	}
 	return out
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/berth-dev/berth/diagnose/internal/life"
 )
 
-// calm words the answer for a target that nothing blocks: what it is at, and when it goes on where that is known. What
+// healthy words the answer for a target that nothing blocks: what it is at, and when it goes on where that is known. What
 // should have gone on long ago and shows nothing is unknown.
-func (d *Diagnoser) calm(out *Diagnosis, j *judgement) {
+func (d *Diagnoser) healthy(out *Diagnosis, j *judgement) {
 	c := j.cases[0]
 	if p := life.Leaving(c); p != nil {
 		until := p.DeletionTimestamp.Time
