@@ -14,6 +14,7 @@ import (
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/kube/answer"
+	kubecluster "github.com/berth-dev/berth/kube/cluster"
 	"github.com/berth-dev/berth/kube/scheduler"
 )
 
@@ -27,7 +28,7 @@ func diagnoser(ctx context.Context, a asker, f *facts.Facts, namespace string, a
 		names = config.SchedulerNames
 	}
 	pods := ours(f, names, namespace, about)
-	o := scheduler.ModelOptions{For: names}
+	o := kubecluster.ModelOptions{For: names}
 	switch {
 	case len(pods) == 0:
 		if err == nil {
@@ -43,7 +44,7 @@ func diagnoser(ctx context.Context, a asker, f *facts.Facts, namespace string, a
 	if o.Engine.Levels == nil && f.Served != nil && f.Served.Unreached == "" {
 		o.Engine.Levels = []engine.Level{} // it has none, which is not the default
 	}
-	return diagnose.New(f, scheduler.NewModel(o))
+	return diagnose.New(f, kubecluster.NewModel(o))
 }
 
 // ours are the pods that wait for Berth's scheduler.

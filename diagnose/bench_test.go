@@ -12,7 +12,7 @@ import (
 
 	"github.com/berth-dev/berth/diagnose"
 	"github.com/berth-dev/berth/diagnose/facts"
-	"github.com/berth-dev/berth/kube/scheduler"
+	"github.com/berth-dev/berth/kube/cluster"
 )
 
 // bigCluster has 5,000 nodes of two GPUs in racks of twenty, all of them taken by 10,000 pods, and pods that wait for one
@@ -55,7 +55,7 @@ func bigCluster(waiting int) *facts.Facts {
 // BenchmarkWhy is one question about a cluster that was just read: what `berth why` costs beside the reading.
 func BenchmarkWhy(b *testing.B) {
 	for b.Loop() {
-		d := diagnose.New(bigCluster(4), scheduler.NewModel(scheduler.ModelOptions{}))
+		d := diagnose.New(bigCluster(4), cluster.NewModel(cluster.ModelOptions{}))
 		if _, err := d.Why(facts.Ref{Kind: "Pod", Namespace: "team-1", Name: "pod-10001"}); err != nil {
 			b.Fatal(err)
 		}
@@ -67,7 +67,7 @@ func BenchmarkWhyAll(b *testing.B) {
 	for _, waiting := range []int{10, 100} {
 		b.Run(fmt.Sprintf("waiting=%d", waiting), func(b *testing.B) {
 			for b.Loop() {
-				d := diagnose.New(bigCluster(waiting), scheduler.NewModel(scheduler.ModelOptions{}))
+				d := diagnose.New(bigCluster(waiting), cluster.NewModel(cluster.ModelOptions{}))
 				for _, r := range d.Waiting("") {
 					if _, err := d.Why(r); err != nil {
 						b.Fatal(err)

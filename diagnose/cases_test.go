@@ -15,7 +15,7 @@ import (
 
 	"github.com/berth-dev/berth/diagnose"
 	"github.com/berth-dev/berth/diagnose/facts"
-	"github.com/berth-dev/berth/kube/scheduler"
+	"github.com/berth-dev/berth/kube/cluster"
 )
 
 // A shown case lies beside its cause, as a .txtar of three files: what was read of a small cluster, what is asked, and
@@ -72,7 +72,7 @@ func (q *question) answerTo(t *testing.T, name string, documents []string) strin
 	if !ok {
 		t.Fatalf("%s: target %s", name, q.Target)
 	}
-	got, err := diagnose.New(f, scheduler.NewModel(scheduler.ModelOptions{})).Why(facts.Ref{Kind: kind, Namespace: q.Namespace, Name: target})
+	got, err := diagnose.New(f, cluster.NewModel(cluster.ModelOptions{})).Why(facts.Ref{Kind: kind, Namespace: q.Namespace, Name: target})
 	if err != nil {
 		return ""
 	}

@@ -22,8 +22,8 @@ import (
 	"github.com/berth-dev/berth/diagnose"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/engine/why"
+	"github.com/berth-dev/berth/kube/cluster"
 	"github.com/berth-dev/berth/kube/inspect"
-	"github.com/berth-dev/berth/kube/scheduler"
 )
 
 var seed = flag.Uint64("seed", 0, "draws names, counts and versions of the corpus; 0: for TestScore by the clock, for others 1")
@@ -242,7 +242,7 @@ func (c *testCase) diagnose(t *testing.T) diagnose.Diagnosis {
 // diagnoseWithout does it without a check.
 func (c *testCase) diagnoseWithout(t *testing.T, cause why.Cause) diagnose.Diagnosis {
 	t.Helper()
-	d := diagnose.New(c.facts, scheduler.NewModel(scheduler.ModelOptions{})).Without(cause)
+	d := diagnose.New(c.facts, cluster.NewModel(cluster.ModelOptions{})).Without(cause)
 	kind, name, _ := strings.Cut(c.Target, "/")
 	kind, ok := facts.ParseKind(kind)
 	if !ok {

@@ -18,7 +18,7 @@ import (
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
-	"github.com/berth-dev/berth/kube/scheduler"
+	"github.com/berth-dev/berth/kube/cluster"
 )
 
 // gap is a cluster in which no node advertises a GPU, with some of the things that could tell that machines have them, and
@@ -118,7 +118,7 @@ func TestGapsAreThePlatforms(t *testing.T) {
 	for i := range uint64(400) {
 		seed := fixedSeed()*1000 + i
 		g := drawGap(seed)
-		got, err := diagnose.New(g.facts, scheduler.NewModel(scheduler.ModelOptions{})).Why(facts.Ref{Kind: "Pod", Namespace: "team", Name: "train"})
+		got, err := diagnose.New(g.facts, cluster.NewModel(cluster.ModelOptions{})).Why(facts.Ref{Kind: "Pod", Namespace: "team", Name: "train"})
 		if err != nil {
 			t.Fatal(err)
 		}

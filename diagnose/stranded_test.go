@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/diagnose"
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/facts"
-	"github.com/berth-dev/berth/kube/scheduler"
+	"github.com/berth-dev/berth/kube/cluster"
 )
 
 // A pod on a node that is not Ready is never healthy, whatever state it is in and however new that is, and is listed; but for
@@ -47,7 +47,7 @@ func TestPodsOnNodesThatAreNotReady(t *testing.T) {
 			if !c.gone {
 				f.Nodes = []*corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "n", CreationTimestamp: ago(c.age)}, Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: c.status, Reason: "Said", LastTransitionTime: ago(c.since)}}}}}
 			}
-			d := diagnose.New(f, scheduler.NewModel(scheduler.ModelOptions{}))
+			d := diagnose.New(f, cluster.NewModel(cluster.ModelOptions{}))
 			got, err := d.Why(facts.Ref{Kind: "Pod", Namespace: "team", Name: "train"})
 			if err != nil {
 				t.Fatal(err)

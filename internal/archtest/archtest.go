@@ -63,7 +63,7 @@ var Rules = map[string]Rule{
 	"diagnose": {Ring: Pure, Unordered: true, Imports: []string{
 		"diagnose/check", "diagnose/check/l1", "diagnose/check/l2", "diagnose/check/l3", "diagnose/check/l4", "diagnose/edit", "diagnose/facts",
 		"diagnose/internal/life", "diagnose/internal/place", "engine", "engine/why",
-	}, Objects: true, Tests: []string{"kube/inspect", "kube/scheduler"}},
+	}, Objects: true, Tests: []string{"kube/cluster", "kube/inspect"}},
 	"diagnose/check": {Ring: Pure, Imports: []string{
 		"diagnose/edit", "diagnose/facts", "diagnose/internal/podspec", "engine", "engine/why",
 	}, Objects: true},
@@ -149,12 +149,13 @@ var Rules = map[string]Rule{
 	"kube/dialect/kubescheduler":     {Ring: Pure, Objects: true},
 	"kube/dialect/kueue":             {Ring: Pure, Imports: []string{"kube/dialect"}, Objects: true},
 	"kube/dialect/volcano":           {Ring: Pure, Imports: []string{"kube/dialect"}, Objects: true},
+	"kube/cluster":                   {Ring: Pure, Unordered: true, Imports: []string{"api/v1alpha1", "engine", "engine/why", "kube/convert"}, Objects: true},
 	"kube/convert":                   {Ring: Pure, Unordered: true, Imports: []string{"api/v1alpha1", "engine", "engine/why"}, Objects: true},
 	"kube/crd":                       {Ring: Edge, Tests: []string{"api/v1alpha1"}},
 	"kube/inspect":                   {Ring: Edge, Imports: []string{"diagnose", "diagnose/check", "diagnose/facts", "internal/spelling", "kube/inspect/mask"}},
 	"kube/inspect/mask":              {Ring: Edge},
 	"kube/policy":                    {Ring: Edge},
-	"kube/scheduler":                 {Ring: Edge, Imports: []string{"api/v1alpha1", "engine", "engine/why", "kube/answer", "kube/convert", "kube/crd", "kube/policy", "record"}, Tests: []string{"diagnose", "diagnose/facts"}},
+	"kube/scheduler":                 {Ring: Edge, Imports: []string{"api/v1alpha1", "engine", "engine/why", "kube/answer", "kube/cluster", "kube/convert", "kube/crd", "kube/policy", "record"}, Tests: []string{"diagnose", "diagnose/facts"}},
 
 	"record": {Ring: Edge, Imports: []string{"engine", "engine/why"}},
 
@@ -164,7 +165,7 @@ var Rules = map[string]Rule{
 	}, Heavy: true},
 
 	"cli": {Ring: Shell, Imports: []string{
-		"api/v1alpha1", "controlplane/home", "diagnose", "diagnose/check", "diagnose/edit", "diagnose/facts", "engine", "engine/why", "fleet", "fleet/dra", "fleet/file", "kube/answer", "kube/inspect", "kube/scheduler", "record",
+		"api/v1alpha1", "controlplane/home", "diagnose", "diagnose/check", "diagnose/edit", "diagnose/facts", "engine", "engine/why", "fleet", "fleet/dra", "fleet/file", "kube/answer", "kube/cluster", "kube/inspect", "kube/scheduler", "record",
 	}},
 	"cmd/berth": {Ring: Shell, Imports: []string{"cli", "controlplane", "fleet"}, Tests: []string{"internal/intruder"}, Heavy: true},
 

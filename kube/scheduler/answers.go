@@ -35,7 +35,7 @@ func (s *scheduler) Workloads(ctx context.Context, namespace string) ([]answer.W
 			out = append(out, s.describe(b, t))
 		}
 	}
-	for _, p := range s.feed.keptBack(namespace) {
+	for _, p := range s.feed.KeptBack(namespace) {
 		if key := p.Namespace + "/" + p.Name; !known[key] {
 			out = append(out, heldByClaims(key, p))
 		}
@@ -63,7 +63,7 @@ func (s *scheduler) Workload(ctx context.Context, namespace, name string) (answe
 	key := workloadKey(namespace, name)
 	i, ok := slices.BinarySearchFunc(b.tallies, key, func(t engine.Tally, key string) int { return strings.Compare(t.Key, key) })
 	if !ok {
-		if p := s.feed.pod(key); p != nil && slices.Contains(s.feed.keptBack(namespace), p) {
+		if p := s.feed.Pod(key); p != nil && slices.Contains(s.feed.KeptBack(namespace), p) {
 			return heldByClaims(key, p), nil
 		}
 		return answer.Workload{}, answer.ErrNotFound
@@ -87,7 +87,7 @@ func (s *scheduler) describe(b *board, t *engine.Tally) answer.Workload {
 		Owner:      r.Owner, Queue: t.Queue, Priority: t.Priority, GPUs: t.GPUs,
 		Pods: answer.Pods{Size: t.Size, Min: t.Min, Placed: t.Placed},
 	}
-	for _, p := range s.feed.crew(t.Key) {
+	for _, p := range s.feed.PodsOf(t.Key) {
 		w.Pods.Names = append(w.Pods.Names, p.Name)
 		if p.Status.Phase == corev1.PodRunning {
 			w.Pods.Running++

@@ -336,7 +336,7 @@ func TestHoldersOfAQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, node("n1", "r1", 8), pod("other", 1))
 		s := w.source()
-		s.inbox.put(engine.Change{Queue: &engine.Queue{Name: "q", Version: 1 << 40, Limits: engine.Resources{{Resource: "nvidia.com/gpu", Value: 2}}}})
+		s.inbox.Put(engine.Change{Queue: &engine.Queue{Name: "q", Version: 1 << 40, Limits: engine.Resources{{Resource: "nvidia.com/gpu", Value: 2}}}})
 		w.add(pod("a", 2, "queue", "q"))
 		w.rest()
 		w.add(pod("b", 1, "queue", "q"))

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/kube/cluster"
 	"github.com/berth-dev/berth/kube/convert"
 )
 
@@ -107,12 +108,12 @@ func (b *binder) run(ctx context.Context) {
 func (b *binder) bind(ctx context.Context, i intent) (again bool) {
 	// A binding that could still be on its way when its assumption ends is not sent: the engine may by then
 	// have given the pod another place.
-	if p := b.s.feed.pod(i.Pod); p != nil && string(p.UID) == i.UID && p.Spec.NodeName == i.Node && *i.waits > firstWait {
+	if p := b.s.feed.Pod(i.Pod); p != nil && string(p.UID) == i.UID && p.Spec.NodeName == i.Node && *i.waits > firstWait {
 		b.bound(i) // an earlier try went through, and its answer was lost
 		return false
 	}
 	late := time.Since(i.start.planned) > b.s.opts.Engine.AssumeFor/2
-	if late || b.moved(i.start) || !b.s.feed.holds(i.Placement) {
+	if late || b.moved(i.start) || !b.s.feed.Stands(i.Placement) {
 		b.giveUp(i)
 		return false
 	}
@@ -123,7 +124,7 @@ func (b *binder) bind(ctx context.Context, i intent) (again bool) {
 	binding := bindingOf(ctx, i.Placement)
 	pods := b.client.CoreV1().Pods(binding.Namespace)
 	// A pod that has a node has its terms written down.
-	err := b.s.feed.writeTerms(ctx, b.client, b.gate.once, binding.Namespace, binding.Name, binding.UID)
+	err := b.s.writeTerms(ctx, b.client, b.gate.once, binding.Namespace, binding.Name, binding.UID)
 	if err != nil && (errors.Is(err, errUndecided) || !passing(err)) {
 		b.unwritten(i, err)
 		return false
@@ -194,7 +195,7 @@ func (b *binder) moved(s *start) bool {
 	}
 	s.check.Do(func() {
 		for _, p := range s.Placements {
-			s.stale = s.stale || !b.s.feed.holds(p)
+			s.stale = s.stale || !b.s.feed.Stands(p)
 		}
 	})
 	return s.stale
@@ -212,12 +213,12 @@ func (b *binder) lookAgain(ctx context.Context, i intent, conflict error) {
 		b.s.log.Info("not bound", "pod", i.Pod, "node", i.Node, "err", conflict)
 		return
 	}
-	strip(now)
-	b.s.feed.renewPod(now)
+	cluster.Trim(now)
+	b.s.feed.RenewPod(now)
 	switch {
 	case now.Spec.NodeName == i.Node:
 		b.bound(i) // the first try went through, and its answer was lost
-	case b.s.feed.holds(i.Placement):
+	case b.s.feed.Stands(i.Placement):
 		b.refuse(i, conflict)
 	default:
 		b.s.log.Info("not bound", "pod", i.Pod, "node", i.Node, "err", conflict)
@@ -227,7 +228,7 @@ func (b *binder) lookAgain(ctx context.Context, i intent, conflict error) {
 
 // giveUp ends the assumption: the engine is free to place the pod again.
 func (b *binder) giveUp(i intent) {
-	b.s.inbox.put(engine.Change{Gone: &engine.Ref{Kind: engine.KindAssumption, Key: i.Pod}})
+	b.s.inbox.Put(engine.Change{Gone: &engine.Ref{Kind: engine.KindAssumption, Key: i.Pod}})
 }
 
 // refuse keeps the workload from the node. Where many nodes refused it the fault is not the nodes', and the next
@@ -235,10 +236,10 @@ func (b *binder) giveUp(i intent) {
 func (b *binder) refuse(i intent, err error) {
 	text := clip(err.Error(), maxNote)
 	b.s.log.Warn("bind", "pod", i.Pod, "node", i.Node, "err", text)
-	b.s.says.refused(b.s.feed.pod(i.Pod), i.Node, err)
-	if b.s.feed.refuse(i.Pod, i.Node, text) < patience {
+	b.s.says.refused(b.s.feed.Pod(i.Pod), i.Node, err)
+	if b.s.feed.Refuse(i.Pod, i.Node, text) < patience {
 		b.giveUp(i)
 		return
 	}
-	time.AfterFunc(refuseFor, func() { b.giveUp(i) })
+	time.AfterFunc(cluster.RefuseFor, func() { b.giveUp(i) })
 }

@@ -15,6 +15,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/berth-dev/berth/kube/cluster"
 )
 
 var podKind = schema.GroupResource{Resource: "pods"}
@@ -104,7 +106,7 @@ func TestRefusedNodeIsTriedAgainAfterAWhile(t *testing.T) {
 			return nil
 		})
 		w.start()
-		w.after(refuseFor - 2*time.Second)
+		w.after(cluster.RefuseFor - 2*time.Second)
 		if diff := cmp.Diff([]string{"a n1"}, w.tried()); diff != "" {
 			t.Errorf("before it is time: %s", diff)
 		}
@@ -125,7 +127,7 @@ func TestRefusedEverywhereIsSlowedDown(t *testing.T) {
 		}
 		w.answer(func(*corev1.Binding) error { return apierrors.NewForbidden(podKind, "a", errors.New("no")) })
 		w.start()
-		w.after(refuseFor - 2*time.Second)
+		w.after(cluster.RefuseFor - 2*time.Second)
 		if got := len(w.tried()); got != patience {
 			t.Errorf("%d requests, want %d", got, patience)
 		}
@@ -134,7 +136,7 @@ func TestRefusedEverywhereIsSlowedDown(t *testing.T) {
 			t.Errorf("%d requests in ten minutes", got)
 		}
 		w.answer(nil)
-		w.after(2 * refuseFor)
+		w.after(2 * cluster.RefuseFor)
 		if len(w.done()) != 1 {
 			t.Error("not bound when it could be")
 		}
@@ -286,8 +288,8 @@ func TestNotFoundWaitsForTheWatch(t *testing.T) {
 // be bound whole.
 func TestWorldMovesBetweenPlanAndBind(t *testing.T) {
 	for name, move := range map[string]func(*scheduler, *world){
-		"pod":  func(s *scheduler, w *world) { s.feed.removePod(w.pod("g-1")) },
-		"node": func(s *scheduler, w *world) { s.feed.removeNode(node("n2", "r1", 1)) },
+		"pod":  func(s *scheduler, w *world) { s.feed.RemovePod(w.pod("g-1")) },
+		"node": func(s *scheduler, w *world) { s.feed.RemoveNode(node("n2", "r1", 1)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -320,11 +322,11 @@ func (w *world) still(t *testing.T, change ...func(*Options)) *scheduler {
 	}
 	nodes, _ := w.client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
 	for i := range nodes.Items {
-		s.feed.setNode(&nodes.Items[i])
+		s.feed.SetNode(&nodes.Items[i])
 	}
 	pods, _ := w.client.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
 	for i := range pods.Items {
-		s.feed.setPod(&pods.Items[i])
+		s.feed.SetPod(&pods.Items[i])
 	}
 	return s
 }

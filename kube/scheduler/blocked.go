@@ -119,7 +119,7 @@ func (b *binder) behindWebhook(i intent, err error) {
 }
 
 func (b *binder) say(i intent, cause, text string) {
-	if p := b.s.feed.pod(i.Pod); p != nil && string(p.UID) == i.UID {
+	if p := b.s.feed.Pod(i.Pod); p != nil && string(p.UID) == i.UID {
 		b.s.says.blocked(p, cause, text)
 	}
 }

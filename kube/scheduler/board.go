@@ -9,6 +9,7 @@ import (
 
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/kube/answer"
+	"github.com/berth-dev/berth/kube/cluster"
 )
 
 // board is what answers are made from: one moment of the loop, copied out of it.
@@ -102,7 +103,7 @@ func (s *scheduler) board(ctx context.Context) (*board, error) {
 		return nil, err
 	}
 	b.lineUp()
-	b.owe(cmp.Or(s.opts.Engine.GPU, defaultGPU))
+	b.owe(cmp.Or(s.opts.Engine.GPU, cluster.DefaultGPU))
 	s.shown.Store(b)
 	return b, nil
 }

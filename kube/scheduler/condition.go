@@ -26,7 +26,7 @@ func (y *sayer) wait(p *corev1.Pod, reason, text string) {
 		case err != nil:
 			y.s.log.Warn("write condition", "pod", key, "err", clip(err.Error(), maxNote))
 			if passing(err) {
-				y.forget(p.UID) // it is said again when there is something to say
+				y.Forget(p.UID) // it is said again when there is something to say
 			}
 		}
 		if y.waits(key, p.UID) != nil {
@@ -37,7 +37,7 @@ func (y *sayer) wait(p *corev1.Pod, reason, text string) {
 
 // waits returns the pod if it still has no place.
 func (y *sayer) waits(key string, uid types.UID) *corev1.Pod {
-	if p := y.s.feed.pod(key); p != nil && p.UID == uid && p.Spec.NodeName == "" {
+	if p := y.s.feed.Pod(key); p != nil && p.UID == uid && p.Spec.NodeName == "" {
 		return p
 	}
 	return nil
@@ -52,7 +52,7 @@ func (y *sayer) patchPod(ctx context.Context, key string, uid types.UID, reason,
 	}
 	text = clip(text, maxMessage)
 	conditions, since := []corev1.PodCondition(nil), metav1.Now()
-	if c, _ := y.s.feed.admission(key, uid, false); c != nil {
+	if c, _ := y.s.feed.Admission(key, uid, false); c != nil {
 		conditions = append(conditions, *c)
 	}
 	for _, c := range pod.Status.Conditions {

@@ -17,6 +17,7 @@ import (
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/engine/why"
+	"github.com/berth-dev/berth/kube/cluster"
 )
 
 // facts are what diagnosis reads of the world, with what the scheduler answers about the pods that wait.
@@ -118,7 +119,7 @@ func TestDiagnosisAgreesWithTheScheduler(t *testing.T) {
 					o.SetKind("Queue")
 					facts.KindOf("berth.dev", "Queue").Add(&f.Objects, o)
 				}
-				d := diagnose.New(f, NewModel(ModelOptions{Engine: s.Configuration().Engine, For: s.Configuration().SchedulerNames}))
+				d := diagnose.New(f, cluster.NewModel(cluster.ModelOptions{Engine: s.Configuration().Engine, For: s.Configuration().SchedulerNames}))
 				asked := 0
 				for _, p := range f.Pods {
 					if p.Spec.NodeName != "" {

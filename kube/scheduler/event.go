@@ -12,14 +12,9 @@ import (
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-)
 
-// object is a pod or a PodGroup.
-type object interface {
-	metav1.Object
-	runtime.Object
-}
+	"github.com/berth-dev/berth/kube/cluster"
+)
 
 // The API server lets a note and a name be so long.
 const (
@@ -29,7 +24,7 @@ const (
 
 // event is about an object. One with the same reason and note about the same object at the same time has the
 // same name, so that it is written once; once makes that true of all times, restarts included.
-func (y *sayer) event(o object, kind, reason, action, note string, once bool) *eventsv1.Event {
+func (y *sayer) event(o cluster.Object, kind, reason, action, note string, once bool) *eventsv1.Event {
 	note = clip(note, maxNote)
 	now := time.Now()
 	h := fnv.New64a()
@@ -47,7 +42,7 @@ func (y *sayer) event(o object, kind, reason, action, note string, once bool) *e
 	}
 }
 
-func reference(o object) corev1.ObjectReference {
+func reference(o cluster.Object) corev1.ObjectReference {
 	r := corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID()}
 	if _, ok := o.(*schedulingv1beta1.PodGroup); ok {
 		r.APIVersion, r.Kind = schedulingv1beta1.SchemeGroupVersion.String(), "PodGroup"
@@ -66,14 +61,14 @@ func (y *sayer) post(ctx context.Context, e *eventsv1.Event) {
 	}
 }
 
-func (y *sayer) notHonoured(o object, what []string) {
+func (y *sayer) NotHonoured(o cluster.Object, what []string) {
 	if len(what) > 0 {
 		y.notice(o, y.event(o, corev1.EventTypeNormal, "NotHonoured", "Scheduling", "Not honoured yet: "+strings.Join(what, "; "), true))
 	}
 }
 
 // notice writes an event once while the object exists.
-func (y *sayer) notice(o object, e *eventsv1.Event) {
+func (y *sayer) notice(o cluster.Object, e *eventsv1.Event) {
 	if y.first(o.GetUID(), e.Name) {
 		y.later(o, func(ctx context.Context) { y.post(ctx, e) })
 	}

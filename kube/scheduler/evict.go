@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/kube/convert"
 )
@@ -104,7 +105,7 @@ func (v *evictor) take(plan *engine.Plan) (wake time.Time) {
 		case e.sent && e.Surge:
 			wake = sooner(wake, v.watch(e, plan.Now))
 		case e.sent:
-		case e.For != "" && (started[e.For] || !v.s.feed.awaits(e.For)):
+		case e.For != "" && (started[e.For] || !v.s.feed.Waits(e.For)):
 			v.callOff(e)
 		case !e.At.After(plan.Now):
 			e.sent = true
@@ -145,15 +146,15 @@ func (v *evictor) decided(plan *engine.Plan) {
 
 // enter takes on an eviction; nil: the pod is gone already.
 func (v *evictor) enter(got engine.Eviction, uses map[string]*engine.QueueUse) *eviction {
-	at := v.s.feed.seat(got.Pod)
-	e := &eviction{Eviction: got, workload: at.workload, queue: at.queue, heir: at.heir}
-	if at.pod == nil || string(at.pod.UID) != got.UID {
+	at := v.s.feed.Find(got.Pod)
+	e := &eviction{Eviction: got, workload: at.Workload, queue: at.Queue, heir: at.Successor}
+	if at.Object == nil || string(at.Object.UID) != got.UID {
 		return nil
 	}
 	if e.Until.IsZero() {
 		e.Until = time.Now().Add(v.s.opts.Engine.AssumeFor)
 	}
-	e.node, e.why = at.pod.Spec.NodeName, whyEvicted(&got, at, v.s.feed.payerOf(got.For), uses, v.s.gpu(), v.s.marks)
+	e.node, e.why = at.Object.Spec.NodeName, whyEvicted(&got, at, v.s.feed.QueueOf(got.For), uses, v.s.gpu(), v.s.marks)
 	v.open[got.Pod] = e
 	v.s.log.Info("evict", "pod", got.Pod, "workload", e.workload, "because", e.why, "at", got.At)
 	return e
@@ -161,7 +162,7 @@ func (v *evictor) enter(got engine.Eviction, uses map[string]*engine.QueueUse) *
 
 // victim returns the pod, nil if it is gone or on its way.
 func (v *evictor) victim(e *eviction) *corev1.Pod {
-	if p := v.s.feed.pod(e.Pod); p != nil && string(p.UID) == e.UID && p.DeletionTimestamp == nil {
+	if p := v.s.feed.Pod(e.Pod); p != nil && string(p.UID) == e.UID && p.DeletionTimestamp == nil {
 		return p
 	}
 	return nil
@@ -171,10 +172,10 @@ func (v *evictor) victim(e *eviction) *corev1.Pod {
 func (v *evictor) callOff(e *eviction) {
 	delete(v.open, e.Pod)
 	v.s.log.Info("eviction called off", "pod", e.Pod, "for", e.For)
-	v.s.inbox.put(engine.Change{Gone: &engine.Ref{Kind: engine.KindEviction, Key: e.Pod}})
+	v.s.inbox.Put(engine.Change{Gone: &engine.Ref{Kind: engine.KindEviction, Key: e.Pod}})
 	v.release(e)
 	if e.warned {
-		p := v.s.feed.pod(e.Pod)
+		p := v.s.feed.Pod(e.Pod)
 		v.later(e.Pod, once(func(ctx context.Context) { v.takeBack(ctx, p) }))
 	}
 }
@@ -193,7 +194,7 @@ func (v *evictor) release(e *eviction) {
 // drop ends a hold.
 func (v *evictor) drop(gang, node string) {
 	cut(v.keeps.held, gang, node)
-	v.s.inbox.put(engine.Change{Gone: &engine.Ref{Kind: engine.KindHold, Key: gang + "@" + node}})
+	v.s.inbox.Put(engine.Change{Gone: &engine.Ref{Kind: engine.KindHold, Key: gang + "@" + node}})
 }
 
 // warn says once when and why the pod will be evicted.
@@ -202,11 +203,11 @@ func (v *evictor) warn(e *eviction) {
 		return
 	}
 	e.warned = true
-	p := v.s.feed.pod(e.Pod)
+	p := v.s.feed.Pod(e.Pod)
 	text := "at " + e.At.UTC().Format(time.RFC3339) + ", " + e.why
 	v.later(e.Pod, once(func(ctx context.Context) {
 		err := v.gate.again(ctx, p.Namespace, func(ctx context.Context) error {
-			return v.condition(ctx, p, conditionPlanned, reasonOf(e.Cause), text)
+			return v.condition(ctx, p, v1alpha1.PodEvictionPlanned, reasonOf(e.Cause), text)
 		})
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			v.s.log.Warn("warn of eviction", "pod", e.Pod, "err", err)
@@ -288,7 +289,7 @@ func (v *evictor) carryOut(ctx context.Context, e *eviction) (again bool) {
 
 // pointless says whether the one that the eviction is for needs it no more. Then it is called off.
 func (v *evictor) pointless(e *eviction) bool {
-	if e.For == "" || v.s.feed.awaits(e.For) {
+	if e.For == "" || v.s.feed.Waits(e.For) {
 		return false
 	}
 	v.mu.Lock()
@@ -361,7 +362,7 @@ func (v *evictor) refuse(e *eviction, err error) {
 	if e.Surge {
 		no.Surge, no.Until = false, no.Until.Add(surgeAgain-evictAgain)
 	}
-	v.s.inbox.put(engine.Change{Eviction: &no})
+	v.s.inbox.Put(engine.Change{Eviction: &no})
 	v.release(e)
 	if e.Cause != engine.Moved {
 		return

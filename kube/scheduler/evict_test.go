@@ -18,8 +18,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/engine/why"
+	"github.com/berth-dev/berth/kube/cluster"
 	"github.com/berth-dev/berth/kube/convert"
 )
 
@@ -565,7 +567,7 @@ func TestEvictionsAreReadBack(t *testing.T) {
 	for cause := range evictionReasons {
 		for _, gang := range []string{"", "b/x", "b/gang/y", "b/podgroup/z", "team-a/x", "team-a/gang/y"} {
 			want := engine.Eviction{Pod: "b/old", UID: "u", Cause: cause, For: gang, At: at}
-			text := whyEvicted(&want, seat{queue: "b"}, "research", nil, "nvidia.com/gpu", marks)
+			text := whyEvicted(&want, cluster.Pod{Queue: "b"}, "research", nil, "nvidia.com/gpu", marks)
 			if strings.HasPrefix(gang, "team-a/") {
 				if want.For = marks.Mark(gang); strings.Contains(text, "team-a") || !strings.Contains(text, " for a workload of queue research #") {
 					t.Errorf("another namespace is told %q", text)
@@ -574,7 +576,7 @@ func TestEvictionsAreReadBack(t *testing.T) {
 			p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "b", Name: "old", UID: "u"}}
 			p.Status.Conditions = []corev1.PodCondition{
 				{Type: corev1.PodReady, Status: corev1.ConditionTrue, Reason: "Reclaimed", Message: "not one of ours"},
-				{Type: conditionPlanned, Status: corev1.ConditionTrue, Reason: reasonOf(cause), Message: "at " + at.Format(time.RFC3339) + ", " + text},
+				{Type: v1alpha1.PodEvictionPlanned, Status: corev1.ConditionTrue, Reason: reasonOf(cause), Message: "at " + at.Format(time.RFC3339) + ", " + text},
 			}
 			got, says, ok := evictionOf(p)
 			if cause == engine.Broken {

@@ -9,17 +9,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/engine/why"
+	"github.com/berth-dev/berth/kube/cluster"
 	"github.com/berth-dev/berth/kube/convert"
-)
-
-// The conditions that evictions write beside DisruptionTarget.
-const (
-	// conditionPlanned is of a pod that will be evicted: its message begins with the time.
-	conditionPlanned corev1.PodConditionType = "berth.dev/EvictionPlanned"
-	// conditionHeld is of a pod that waits while room is made for it on the node that it is nominated for.
-	conditionHeld corev1.PodConditionType = "berth.dev/PlaceHeld"
 )
 
 // staysText is said of what is moved and stays until what follows it is ready.
@@ -59,15 +53,15 @@ func causeOf(reason string) (engine.EvictionCause, bool) {
 // whyEvicted says in one line what is done, for whom, and why: "reclaimed for PodGroup team/a: queue b had borrowed 8
 // nvidia.com/gpu". Who it is for is named to who reads its own namespace; queue is the one that it is in. beneficiary
 // reads it.
-func whyEvicted(e *engine.Eviction, at seat, queue string, uses map[string]*engine.QueueUse, gpu string, marks why.Marker) string {
+func whyEvicted(e *engine.Eviction, at cluster.Pod, queue string, uses map[string]*engine.QueueUse, gpu string, marks why.Marker) string {
 	verb, detail := "ended", ""
 	switch e.Cause {
 	case engine.Reclaimed:
-		verb, detail = "reclaimed", borrowed(at.queue, uses, gpu)
+		verb, detail = "reclaimed", borrowed(at.Queue, uses, gpu)
 	case engine.Preempted:
 		verb, detail = "preempted", "it has a higher priority"
 	case engine.Shared:
-		verb, detail = "given up", fmt.Sprintf("queue %s had more than its fair share", at.queue)
+		verb, detail = "given up", fmt.Sprintf("queue %s had more than its fair share", at.Queue)
 	case engine.Overran:
 		detail = "this ran longer than was said, into a promised start"
 	case engine.MaxRun:
@@ -133,25 +127,18 @@ func beneficiary(text string) string {
 }
 
 // marked returns the key of the workload that waits and has the mark. What is no mark, or of none, is returned as it is.
-func (f *feed) marked(mark string, marks why.Marker) string {
+func (s *scheduler) marked(mark string) string {
 	if !strings.HasPrefix(mark, "#") {
 		return mark
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, m := range f.pods {
-		if m.waiting() && marks.Mark(m.workload) == mark {
-			return m.workload
-		}
-	}
-	return mark
+	return cmp.Or(s.feed.FindWaiting(func(workload string) bool { return s.marks.Mark(workload) == mark }), mark)
 }
 
 // evictionOf reads from a pod's conditions that it is to be evicted: one that was warned, or that was marked and never
 // deleted. text is what whyEvicted said.
 func evictionOf(p *corev1.Pod) (e engine.Eviction, text string, ok bool) {
 	for _, c := range p.Status.Conditions {
-		if c.Status != corev1.ConditionTrue || c.Type != corev1.DisruptionTarget && c.Type != conditionPlanned {
+		if c.Status != corev1.ConditionTrue || c.Type != corev1.DisruptionTarget && c.Type != v1alpha1.PodEvictionPlanned {
 			continue
 		}
 		cause, ours := causeOf(c.Reason)
@@ -160,7 +147,7 @@ func evictionOf(p *corev1.Pod) (e engine.Eviction, text string, ok bool) {
 		}
 		got := engine.Eviction{Pod: keyOf(p), UID: string(p.UID), Cause: cause, At: c.LastTransitionTime.UTC()}
 		says := c.Message
-		if c.Type == conditionPlanned {
+		if c.Type == v1alpha1.PodEvictionPlanned {
 			when, rest, _ := strings.Cut(strings.TrimPrefix(says, "at "), ", ")
 			at, err := time.Parse(time.RFC3339, when)
 			if err != nil {
@@ -187,15 +174,15 @@ func (y *sayer) evicting(p *corev1.Pod, reason, text string) {
 func (y *sayer) makesRoom(gang string, victims []*eviction) {
 	namespace, _, _ := strings.Cut(gang, "/")
 	text := roomText(namespace, victims)
-	say := func(o object) {
+	say := func(o cluster.Object) {
 		y.later(o, func(ctx context.Context) {
 			y.post(ctx, y.event(o, corev1.EventTypeNormal, "MakingRoom", "Evicting", text, false))
 		})
 	}
-	if pods := y.s.feed.waiting(gang); len(pods) > 0 {
+	if pods := y.s.feed.Waiting(gang); len(pods) > 0 {
 		say(pods[0])
 	}
-	if g := y.s.feed.group(gang); g != nil {
+	if g := y.s.feed.Group(gang); g != nil {
 		say(g)
 	}
 }
@@ -251,4 +238,4 @@ func (s *scheduler) uses() map[string]*engine.QueueUse {
 }
 
 // gpu is the resource that GPUs are.
-func (s *scheduler) gpu() string { return cmp.Or(s.opts.Engine.GPU, defaultGPU) }
+func (s *scheduler) gpu() string { return cmp.Or(s.opts.Engine.GPU, cluster.DefaultGPU) }

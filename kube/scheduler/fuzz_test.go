@@ -8,8 +8,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/engine/why"
+	"github.com/berth-dev/berth/kube/cluster"
 )
 
 // FuzzEvictionOf reads any condition as an eviction. What is read is of the pod itself, of a cause that we write, and for a
@@ -18,13 +20,13 @@ func FuzzEvictionOf(f *testing.F) {
 	marks := why.NewMarker([]byte("secret"))
 	for cause := range evictionReasons {
 		e := &engine.Eviction{Pod: "b/old", Cause: cause, For: "team/gang/x", To: "n2", Surge: true}
-		f.Add(reasonOf(cause), whyEvicted(e, seat{queue: "b"}, "research", nil, "nvidia.com/gpu", marks), true)
-		f.Add(reasonOf(cause), "at 2026-11-16T12:00:00Z, "+whyEvicted(e, seat{queue: "b"}, "research", nil, "nvidia.com/gpu", marks), false)
+		f.Add(reasonOf(cause), whyEvicted(e, cluster.Pod{Queue: "b"}, "research", nil, "nvidia.com/gpu", marks), true)
+		f.Add(reasonOf(cause), "at 2026-11-16T12:00:00Z, "+whyEvicted(e, cluster.Pod{Queue: "b"}, "research", nil, "nvidia.com/gpu", marks), false)
 	}
 	f.Add("Reclaimed", " for  #: ", true)
 	f.Add("PreemptionByScheduler", "at x, y", false)
 	f.Fuzz(func(t *testing.T, reason, message string, target bool) {
-		c := corev1.PodCondition{Type: conditionPlanned, Status: corev1.ConditionTrue, Reason: reason, Message: message, LastTransitionTime: metav1.NewTime(time.Unix(1, 0))}
+		c := corev1.PodCondition{Type: v1alpha1.PodEvictionPlanned, Status: corev1.ConditionTrue, Reason: reason, Message: message, LastTransitionTime: metav1.NewTime(time.Unix(1, 0))}
 		if target {
 			c.Type = corev1.DisruptionTarget
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/engine/why"
+	"github.com/berth-dev/berth/kube/cluster"
 	"github.com/berth-dev/berth/kube/convert"
 )
 
@@ -21,16 +22,11 @@ func tried(w *engine.Waiting) bool {
 	return w.Cause != why.GangIncomplete && w.Cause != why.GangMissing
 }
 
-// initiallyScheduled says whether the group's minimum once had its nodes. That is never taken back.
-func initiallyScheduled(g *schedulingv1beta1.PodGroup) bool {
-	return meta.IsStatusConditionTrue(g.Status.Conditions, schedulingv1beta1.PodGroupInitiallyScheduled)
-}
-
 func (y *sayer) groupWaits(g *schedulingv1beta1.PodGroup, reason, text string) {
 	y.later(g, y.group(g, metav1.Condition{Status: metav1.ConditionFalse, Reason: reason, Message: text}))
 }
 
-func (y *sayer) begun(g *schedulingv1beta1.PodGroup) {
+func (y *sayer) Begun(g *schedulingv1beta1.PodGroup) {
 	if y.turns(g.UID, "begun") && !y.s.opts.Shadow {
 		y.calm.put(g.Namespace, string(g.UID), y.group(g, metav1.Condition{Status: metav1.ConditionTrue, Reason: "Scheduled"}))
 	}
@@ -49,8 +45,8 @@ func (y *sayer) group(g *schedulingv1beta1.PodGroup, c metav1.Condition) writing
 
 // patchGroup writes onto the version that is known, so that a group which has begun does not go back.
 func (y *sayer) patchGroup(ctx context.Context, key string, uid types.UID, c metav1.Condition) error {
-	g := y.s.feed.group(key)
-	if g == nil || g.UID != uid || initiallyScheduled(g) {
+	g := y.s.feed.Group(key)
+	if g == nil || g.UID != uid || cluster.InitiallyScheduled(g) {
 		return nil
 	}
 	c.ObservedGeneration = g.Generation

@@ -8,6 +8,7 @@ import (
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/engine/why"
 	"github.com/berth-dev/berth/kube/answer"
+	"github.com/berth-dev/berth/kube/cluster"
 )
 
 // holders is who has what the workload waits for; nil where nobody else has it.
@@ -20,7 +21,7 @@ func (s *scheduler) holders(ctx context.Context, key string, w *engine.Waiting, 
 		h.Queue, h.Resource = gate.Object, gate.Resource
 		ask = func() []engine.Held { return s.state.Charged(h.Queue, h.Resource) }
 	case gate.Certificate >= 0:
-		h.Resource = lacking(&certs[gate.Certificate], cmp.Or(s.opts.Engine.GPU, defaultGPU))
+		h.Resource = lacking(&certs[gate.Certificate], cmp.Or(s.opts.Engine.GPU, cluster.DefaultGPU))
 		ask = func() []engine.Held { return s.state.Holders(key, h.Resource, time.Now()) }
 	default:
 		return nil, nil
@@ -39,9 +40,6 @@ func (s *scheduler) holders(ctx context.Context, key string, w *engine.Waiting, 
 	}
 	return h, nil
 }
-
-// defaultGPU is the engine's resource where its configuration names none.
-const defaultGPU = "nvidia.com/gpu"
 
 // lacking is the resource that most nodes have too little of; GPUs, where they are among those.
 func lacking(c *why.Certificate, gpu string) string {

@@ -21,7 +21,7 @@ const thinFrom = 50_000
 
 func newInbox() *inbox { return &inbox{signal: make(chan struct{}, 1), thinAt: thinFrom} }
 
-func (b *inbox) put(changes ...engine.Change) {
+func (b *inbox) Put(changes ...engine.Change) {
 	if len(changes) == 0 {
 		return
 	}
@@ -32,11 +32,11 @@ func (b *inbox) put(changes ...engine.Change) {
 		b.thinAt = max(thinFrom, 2*len(b.changes))
 	}
 	b.mu.Unlock()
-	b.stir()
+	b.Wake()
 }
 
-// stir makes a cycle run, changes or not.
-func (b *inbox) stir() {
+// Wake makes a cycle run, changes or not.
+func (b *inbox) Wake() {
 	select {
 	case b.signal <- struct{}{}:
 	default:

@@ -13,9 +13,9 @@ import (
 func TestAnInboxThatNobodyEmptiesStaysSmall(t *testing.T) {
 	b := newInbox()
 	for i := range 4 * thinFrom {
-		b.put(engine.Change{Node: &engine.Node{Name: fmt.Sprint(i % 100), Version: uint64(i)}})
+		b.Put(engine.Change{Node: &engine.Node{Name: fmt.Sprint(i % 100), Version: uint64(i)}})
 	}
-	b.put(engine.Change{Gone: &engine.Ref{Kind: engine.KindNode, Key: "7", Version: 4*thinFrom + 1}}, engine.Change{Settled: 9})
+	b.Put(engine.Change{Gone: &engine.Ref{Kind: engine.KindNode, Key: "7", Version: 4*thinFrom + 1}}, engine.Change{Settled: 9})
 	if got := len(b.take()); got > thinFrom+2 {
 		t.Errorf("%d changes of 100 nodes", got)
 	}

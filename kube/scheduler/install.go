@@ -15,6 +15,7 @@ import (
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/kube/answer"
+	"github.com/berth-dev/berth/kube/cluster"
 	"github.com/berth-dev/berth/kube/crd"
 	"github.com/berth-dev/berth/kube/policy"
 )
@@ -63,7 +64,7 @@ func installQueues(ctx context.Context, client rest.Interface) error {
 	if err := kind.Served(ctx, client); err != nil {
 		return err
 	}
-	queue := v1alpha1.NewDefaultQueue(defaultGPU)
+	queue := v1alpha1.NewDefaultQueue(cluster.DefaultGPU)
 	queue.Labels = named("", "").Labels
 	body, err := json.Marshal(queue)
 	if err != nil {
@@ -130,7 +131,7 @@ var clusterRules = []rbacv1.PolicyRule{
 
 var leaseRules = []rbacv1.PolicyRule{
 	{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"create"}},
-	{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, ResourceNames: []string{DefaultName + "-scheduler"}, Verbs: []string{"get", "update"}},
+	{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, ResourceNames: []string{cluster.DefaultName + "-scheduler"}, Verbs: []string{"get", "update"}},
 	{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{marksName}, Verbs: []string{"get"}},
 	{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{answer.TrustName}, Verbs: []string{"get"}},
 }

@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -15,7 +14,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/kube/cluster"
 )
 
 // keeps is what is held for workloads on nodes, and the pods that say so. A pod that waits for such a place is
@@ -38,8 +39,6 @@ func newKeeps() keeps {
 	return keeps{held: make(map[string]map[string]engine.Resources), nominated: make(map[string]nomination)}
 }
 
-func sortedNames[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
-
 // keep takes note of what is held from now on, and no more. It returns the nominations that are to be written; those
 // that are over it takes back.
 func (v *evictor) keep(plan *engine.Plan) []nomination {
@@ -61,7 +60,7 @@ func (v *evictor) keep(plan *engine.Plan) []nomination {
 	v.settle(plan.Now)
 	var out []nomination
 	for _, gang := range sortedNames(touched) {
-		out = append(out, k.assign(gang, v.s.feed.members(gang))...)
+		out = append(out, k.assign(gang, v.s.feed.WaitingByRank(gang))...)
 	}
 	return out
 }
@@ -95,25 +94,25 @@ func (v *evictor) settle(now time.Time) {
 
 // assign gives the gang's waiting pods to the places held for it: those that have one keep it, others follow in order.
 // It returns what is new.
-func (k *keeps) assign(gang string, members []*member) []nomination {
+func (k *keeps) assign(gang string, members []cluster.Pod) []nomination {
 	left := make(map[string]engine.Resources)
 	for node, r := range k.held[gang] {
 		left[node] = slices.Clone(r)
 	}
 	for _, m := range members {
-		if n, ok := k.nominated[m.key]; ok && !takeFrom(left[n.node], m.takes) {
-			delete(k.nominated, m.key)
+		if n, ok := k.nominated[m.Key]; ok && !takeFrom(left[n.node], m.Requests) {
+			delete(k.nominated, m.Key)
 		}
 	}
 	var out []nomination
 	for _, m := range members {
-		if _, has := k.nominated[m.key]; has {
+		if _, has := k.nominated[m.Key]; has {
 			continue
 		}
 		for _, node := range sortedNames(left) {
-			if takeFrom(left[node], m.takes) {
-				n := nomination{pod: m.key, gang: gang, node: node, uid: m.pod.UID}
-				k.nominated[m.key] = n
+			if takeFrom(left[node], m.Requests) {
+				n := nomination{pod: m.Key, gang: gang, node: node, uid: m.Object.UID}
+				k.nominated[m.Key] = n
 				out = append(out, n)
 				break
 			}
@@ -145,7 +144,7 @@ func (v *evictor) nominate(ctx context.Context, n nomination) {
 	v.patch(ctx, "nominate", n.pod, n.uid, map[string]any{
 		"nominatedNodeName": n.node,
 		"conditions": []corev1.PodCondition{{
-			Type: conditionHeld, Status: corev1.ConditionTrue, Reason: "MakingRoom", LastTransitionTime: metav1.Now(),
+			Type: v1alpha1.PodPlaceHeld, Status: corev1.ConditionTrue, Reason: "MakingRoom", LastTransitionTime: metav1.Now(),
 			Message: "node " + n.node + " is kept for it as " + v.s.marks.Mark(n.gang),
 		}},
 	})
@@ -153,13 +152,13 @@ func (v *evictor) nominate(ctx context.Context, n nomination) {
 
 // denominate takes the pod's place back.
 func (v *evictor) denominate(ctx context.Context, n nomination) {
-	v.patch(ctx, "denominate", n.pod, n.uid, map[string]any{"nominatedNodeName": nil, "conditions": []any{without(conditionHeld)}})
+	v.patch(ctx, "denominate", n.pod, n.uid, map[string]any{"nominatedNodeName": nil, "conditions": []any{without(v1alpha1.PodPlaceHeld)}})
 }
 
 // takeBack unsays that the pod is evicted.
 func (v *evictor) takeBack(ctx context.Context, p *corev1.Pod) {
 	if p != nil {
-		v.patch(ctx, "take back", keyOf(p), p.UID, map[string]any{"conditions": []any{without(corev1.DisruptionTarget), without(conditionPlanned)}})
+		v.patch(ctx, "take back", keyOf(p), p.UID, map[string]any{"conditions": []any{without(corev1.DisruptionTarget), without(v1alpha1.PodEvictionPlanned)}})
 	}
 }
 
@@ -192,50 +191,27 @@ func (v *evictor) status(ctx context.Context, key string, uid types.UID, status 
 	return err
 }
 
-// placeHeld says whether the pod's nomination is ours.
-func placeHeld(p *corev1.Pod) bool {
-	return p.Status.NominatedNodeName != "" && slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == conditionHeld && c.Status == corev1.ConditionTrue
-	})
+func sortedNames[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+func keyOf(o metav1.Object) string { return o.GetNamespace() + "/" + o.GetName() }
+
+// namespaceOf is that of a pod or a gang, by its key.
+func namespaceOf(key string) string {
+	namespace, _, _ := strings.Cut(key, "/")
+	return namespace
 }
 
-// seat is a pod and who pays for it.
-type seat struct {
-	pod             *corev1.Pod // nil: it is gone
-	workload, queue string
-	heir            string // whom a place is held for when the pod is to run elsewhere: its gang, or who makes it again
+// insert enters a value under two keys, and cut takes it away.
+func insert[A, B comparable, V any](m map[A]map[B]V, a A, b B, v V) {
+	if m[a] == nil {
+		m[a] = make(map[B]V)
+	}
+	m[a][b] = v
 }
 
-// seat returns the pod as last seen, with its workload.
-func (f *feed) seat(key string) seat {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	m := f.pods[key]
-	if m == nil {
-		return seat{}
+func cut[A, B comparable, V any](m map[A]map[B]V, a A, b B) {
+	delete(m[a], b)
+	if len(m[a]) == 0 {
+		delete(m, a)
 	}
-	at := seat{pod: m.pod, workload: m.workload, heir: m.workload}
-	switch {
-	case m.inGang():
-		at.queue = f.described[m.workload].Queue
-	case m.value != nil:
-		at.queue, at.heir = m.value.Queue, cmp.Or(m.value.Owner, m.key)
-	}
-	return at
-}
-
-// awaits says whether the workload has pods that wait for a place.
-func (f *feed) awaits(workload string) bool { return len(f.waiting(workload)) > 0 }
-
-// members returns the workload's pods that wait for a place, in order of rank.
-func (f *feed) members(workload string) []*member {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	members := f.sorted(workload)
-	if m := f.pods[workload]; m != nil && !m.inGang() {
-		members = []*member{m}
-	}
-	members = slices.DeleteFunc(members, func(m *member) bool { return !m.given || !m.waiting() })
-	slices.SortStableFunc(members, func(a, b *member) int { return cmp.Compare(a.value.Rank, b.value.Rank) })
-	return members
 }

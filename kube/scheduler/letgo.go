@@ -20,7 +20,7 @@ func (s *scheduler) sayStays(plan *engine.Plan) {
 		if since := s.state.LapsedSince(gang); since.IsZero() || plan.Now.Before(since.Add(grace)) {
 			return
 		}
-		for _, p := range s.feed.running(gang) {
+		for _, p := range s.feed.Running(gang) {
 			if metav1.GetControllerOfNoCopy(p) == nil {
 				text := fmt.Sprintf("ran under its gang's minimum for %s; it has no controller to make it again, so it stays", grace)
 				s.says.notice(p, s.says.event(p, corev1.EventTypeWarning, reasonShort, "Releasing", text, true))

@@ -39,7 +39,7 @@ func look(ctx context.Context, client kubernetes.Interface, o Options) (*engine.
 	}
 	s.recall(time.Now())
 	s.recallMemory()
-	s.feed.settle()
+	s.feed.Settle()
 	s.apply(s.inbox.take())
 	return s.state, nil
 }

@@ -2,14 +2,20 @@ package scheduler
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
 
 	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/kube/cluster"
 )
 
 // Who looks sees what a scheduler would do, and neither does it nor says anything.
@@ -76,4 +82,68 @@ func TestLookKnowsOfEvictions(t *testing.T) {
 			t.Errorf("would evict %+v, holds %+v", plan.Evictions, state.Dump().Holds)
 		}
 	})
+}
+
+// A model of a cluster's objects does what a scheduler that looks at the cluster would.
+func TestModelAgreesWithLook(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		things := anyThings(rt)
+		synctest.Test(t, func(t *testing.T) {
+			racks := []engine.Level{{Name: "rack", Label: "rack"}}
+			w := newWorld(t)
+			m := cluster.NewModel(cluster.ModelOptions{Engine: engine.Config{Levels: racks}})
+			for _, o := range things {
+				w.add(o.(runtime.Object))
+				m.Set(o)
+			}
+			time.Sleep(time.Minute) // old enough not to wait for controllers
+			state, err := look(context.Background(), w.client, Options{queues: w.queues, Engine: engine.Config{Levels: racks}})
+			if err != nil {
+				rt.Fatal(err)
+			}
+			for _, o := range things {
+				p, ok := o.(*corev1.Pod)
+				if !ok {
+					continue
+				}
+				e, starts, _ := m.Try(keyOf(p), noon)
+				want, at := state.Try(e.Workload, noon)
+				if diff := cmp.Diff(want, e) + cmp.Diff(at, starts); diff != "" {
+					rt.Fatalf("%s (-look +model):\n%s", p.Name, diff)
+				}
+			}
+		})
+	})
+}
+
+var noon = time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
+
+// anyThings are a few nodes, queues, groups, controllers and pods of ours, in any order.
+func anyThings(t *rapid.T) []metav1.Object {
+	some := func(label string, most int) int { return rapid.IntRange(0, most).Draw(t, label) }
+	var out []metav1.Object
+	for i := range 1 + some("nodes", 3) {
+		out = append(out, node(fmt.Sprint("n", i), fmt.Sprint("r", some("rack", 1)), int64(some("gpus", 4))))
+	}
+	if some("queue", 1) == 1 {
+		out = append(out, limit("q", int64(some("limit", 4)), nil))
+	}
+	out = append(out, group("g", int32(1+some("minimum", 2))), job("train", int32(1+some("pods", 2)), "gang", "train", "topology-required", "rack"))
+	for i := range some("pods", 6) {
+		p := pod(fmt.Sprint("p", i), int64(some("asks", 3)))
+		switch some("kind", 4) {
+		case 0:
+			p.Spec.SchedulingGroup = grouped("", rapid.SampledFrom([]string{"g", "none"}).Draw(t, "group")).Spec.SchedulingGroup
+		case 1:
+			p.OwnerReferences = ownedPod("train", i).OwnerReferences
+		case 2:
+			p.Annotations["berth.dev/queue"] = "q"
+		}
+		if some("bound", 2) == 0 {
+			p.Spec.NodeName = "n0"
+		}
+		p.UID = types.UID(p.Name)
+		out = append(out, p)
+	}
+	return rapid.Permutation(out).Draw(t, "order")
 }

@@ -41,7 +41,7 @@ func (s *scheduler) loop(ctx context.Context) {
 // cycle takes in what happened, decides, and hands the decision on. It returns when to look again.
 func (s *scheduler) cycle(now time.Time) (wake time.Time) {
 	settled := s.settled(now)
-	s.feed.settle()
+	again := s.feed.Settle()
 	changes := append(s.inbox.take(), settled...)
 	s.apply(changes)
 	plan := s.decide(now)
@@ -55,7 +55,7 @@ func (s *scheduler) cycle(now time.Time) (wake time.Time) {
 			s.binds.add(&plan.Starts[i], now)
 		}
 	}
-	wake = sooner(plan.WakeAt, s.says.tell(plan))
+	wake = sooner(sooner(plan.WakeAt, again), s.says.tell(plan))
 	wake = sooner(wake, s.evicts.take(&plan))
 	s.sayStays(&plan)
 	s.auditor.look(s, now)

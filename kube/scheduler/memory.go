@@ -13,6 +13,7 @@ import (
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/kube/cluster"
 	"github.com/berth-dev/berth/kube/convert"
 )
 
@@ -65,33 +66,15 @@ func (s *scheduler) books(ctx context.Context) *books {
 }
 
 // sort gives promises to the queues of their workloads.
-func (b *books) sort(f *feed) {
+func (b *books) sort(f *cluster.Feed) {
 	b.promised = make(map[string][]v1alpha1.QueuePromise)
 	for _, p := range b.promises {
-		queue := f.queueOf(p.Gang)
+		queue := f.QueueOf(p.Gang)
 		if list := b.promised[queue]; queue != "" && len(list) < v1alpha1.MaxPromises {
 			start := p.Start.Add(time.Second - 1).Truncate(time.Second) // times are kept in seconds: rather late than not kept
 			b.promised[queue] = append(list, v1alpha1.QueuePromise{Workload: p.Gang, Since: metav1.NewTime(p.Since.Truncate(time.Second)), Start: metav1.NewTime(start)})
 		}
 	}
-}
-
-// payerOf is queueOf for who does not hold the lock.
-func (f *feed) payerOf(workload string) string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.queueOf(workload)
-}
-
-// queueOf is the queue that pays for a workload.
-func (f *feed) queueOf(workload string) string {
-	if g, ok := f.described[workload]; ok {
-		return g.Queue
-	}
-	if m := f.pods[workload]; m != nil && m.value != nil {
-		return m.value.Queue
-	}
-	return ""
 }
 
 // amounts adds what the queue has that is not its own, what of it others have, and what is its due.
@@ -119,7 +102,7 @@ func (b *books) quotas(key string) bool {
 }
 
 // models are the amounts of the GPU models that the queue says something of.
-func (b *books) models(use *engine.QueueUse, q *queue, name string) []v1alpha1.QueueUse {
+func (b *books) models(use *engine.QueueUse, q *v1alpha1.Queue, name string) []v1alpha1.QueueUse {
 	if use == nil {
 		return nil
 	}
@@ -139,7 +122,7 @@ func (b *books) models(use *engine.QueueUse, q *queue, name string) []v1alpha1.Q
 
 // remember puts what was spent and promised into the status, if that is something else than it says and was not done
 // within the last minute.
-func (b *books) remember(q *queue, out *v1alpha1.QueueStatus) {
+func (b *books) remember(q *v1alpha1.Queue, out *v1alpha1.QueueStatus) {
 	last := b.memory.written[q.Name]
 	if sp := q.Status.Spending; sp != nil {
 		last = later(last, sp.At.Time) // by who came before
@@ -187,9 +170,9 @@ func total(s *v1alpha1.QueueStatus) int64 {
 }
 
 // budgetUses are the queue's budgets in the period that is.
-func budgetUses(q *queue, sp *engine.Spending, now time.Time) []v1alpha1.QueueBudgetUse {
+func budgetUses(q *v1alpha1.Queue, sp *engine.Spending, now time.Time) []v1alpha1.QueueBudgetUse {
 	var out []v1alpha1.QueueBudgetUse
-	for i, v := range convert.Queue(q.Queue).Budgets {
+	for i, v := range convert.Queue(q).Budgets {
 		from, to := v.Span(now)
 		use := v1alpha1.QueueBudgetUse{Resource: v.Resource, From: metav1.NewTime(from), To: metav1.NewTime(to), Hours: q.Spec.Budgets[i].Hours}
 		if counted, _ := v.Span(sp.At); i < len(sp.Spent) && counted.Equal(from) {
@@ -212,7 +195,7 @@ func hours(name string, seconds int64) resource.Quantity {
 
 // recallMemory gives the engine back what queues had spent and were promised.
 func (s *scheduler) recallMemory() {
-	for _, q := range s.feed.allQueues() {
+	for _, q := range s.feed.Queues() {
 		if sp := q.Status.Spending; sp != nil {
 			v := engine.Spending{Queue: q.Name, At: sp.At.UTC(), Total: sp.TotalSeconds, Decayed: sp.DecayedSeconds, Spent: spentOf(q)}
 			for _, u := range sp.Users {
@@ -220,33 +203,23 @@ func (s *scheduler) recallMemory() {
 			}
 			slices.SortFunc(v.Users, func(a, b engine.UserSpending) int { return strings.Compare(a.User, b.User) })
 			s.memory.spendings[q.Name] = v
-			s.inbox.put(engine.Change{Spending: &v})
+			s.inbox.Put(engine.Change{Spending: &v})
 		}
 		for _, p := range q.Status.Promises {
-			s.inbox.put(engine.Change{Promise: &engine.Promise{Gang: p.Workload, Since: p.Since.UTC(), Start: p.Start.UTC()}})
+			s.inbox.Put(engine.Change{Promise: &engine.Promise{Gang: p.Workload, Since: p.Since.UTC(), Start: p.Start.UTC()}})
 		}
 	}
 }
 
 // spentOf is what the status says of each budget of the spec.
-func spentOf(q *queue) []int64 {
+func spentOf(q *v1alpha1.Queue) []int64 {
 	var out []int64
-	for i, v := range convert.Queue(q.Queue).Budgets {
+	for i, v := range convert.Queue(q).Budgets {
 		spent := int64(0)
 		if i < len(q.Status.Budgets) && q.Status.Budgets[i].Resource == v.Resource {
 			spent = q.Status.Budgets[i].SpentSeconds
 		}
 		out = append(out, spent)
-	}
-	return out
-}
-
-func (f *feed) allQueues() []*queue {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	var out []*queue
-	for _, name := range sortedNames(f.tenancy.queues) {
-		out = append(out, f.tenancy.queues[name])
 	}
 	return out
 }

@@ -8,8 +8,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/kube/cluster"
 	"github.com/berth-dev/berth/record"
 )
 
@@ -18,18 +18,10 @@ import (
 const User = "system:berth:scheduler"
 
 // DefaultName is what pods put into spec.schedulerName to be scheduled by Berth.
-const DefaultName = "berth"
+const DefaultName = cluster.DefaultName
 
 // DefaultLevels are the topology that a fleet's pools describe, widest first.
-func DefaultLevels() []engine.Level {
-	return []engine.Level{
-		{Name: "region", Label: v1alpha1.LabelRegion},
-		{Name: "zone", Label: v1alpha1.LabelZone},
-		{Name: "block", Label: v1alpha1.LabelBlock},
-		{Name: "rack", Label: v1alpha1.LabelRack},
-		{Name: "clique", Label: v1alpha1.LabelClique},
-	}
-}
+func DefaultLevels() []engine.Level { return cluster.DefaultLevels() }
 
 // Options configure Run. Config is required.
 type Options struct {
@@ -96,8 +88,6 @@ const (
 	assumeFor = 2 * time.Minute
 	// gathering is how long a gang may lack members before it is said: they are made one after the other.
 	gathering = 3 * time.Second
-	// refuseFor is how long a node is not tried again after it, or the API server for it, refused a pod.
-	refuseFor = 30 * time.Second
 	// patience is how many nodes one after the other may refuse a workload before it is slowed down.
 	patience = 5
 	// awaken is how long an API server that has just started may refuse what it will allow.

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/kube/cluster"
 )
 
 // queueClient is what is needed of a client for Queues.
@@ -64,7 +65,7 @@ func (s *scheduler) watchQueues(ctx context.Context) (i cache.SharedIndexInforme
 	if i, err = s.queueInformer(); err != nil {
 		return nil, nil, err
 	}
-	r, err := i.AddEventHandler(handler(s.feed.setQueue, s.feed.removeQueue))
+	r, err := i.AddEventHandler(handler(s.feed.SetQueue, s.feed.RemoveQueue))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -81,7 +82,7 @@ func (s *scheduler) queueInformer() (cache.SharedIndexInformer, error) {
 		WatchFuncWithContext: s.queues.Watch,
 	}
 	i := cache.NewSharedIndexInformerWithOptions(cache.ToListWatcherWithWatchListSemantics(lw, s.queues), &v1alpha1.Queue{}, cache.SharedIndexInformerOptions{})
-	if err := i.SetTransform(func(o any) (any, error) { strip(o); return o, nil }); err != nil {
+	if err := i.SetTransform(func(o any) (any, error) { cluster.Trim(o); return o, nil }); err != nil {
 		return nil, err
 	}
 	var said atomic.Bool
@@ -93,7 +94,7 @@ func (s *scheduler) queueInformer() (cache.SharedIndexInformer, error) {
 		case !said.Swap(true):
 			s.log.Warn("this cluster has no Queues (CustomResourceDefinition queues.berth.dev): a pod that names one waits")
 		}
-		s.feed.dropQueues()
+		s.feed.DropQueues()
 	})
 	return i, err
 }

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/kube/cluster"
 	"github.com/berth-dev/berth/kube/convert"
 )
 
@@ -18,8 +19,8 @@ func (s *scheduler) recall(now time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	free := make(map[string]time.Time) // when a node has the room that is being made on it, at the latest
-	for _, m := range s.feed.ours() {
-		p := m.pod
+	for _, m := range s.feed.Pods() {
+		p := m.Object
 		if p.Spec.NodeName == "" {
 			continue
 		}
@@ -39,28 +40,28 @@ func (s *scheduler) recall(now time.Time) {
 			v.later(keyOf(p), once(func(ctx context.Context) { v.takeBack(ctx, p) })) // no place is held any more: it is decided anew
 			continue
 		}
-		e.For = s.feed.marked(e.For, s.marks)
+		e.For = s.marked(e.For)
 		e.Until = later(now, e.At).Add(graceOf(p) + s.opts.Engine.AssumeFor).UTC()
 		free[p.Spec.NodeName] = later(free[p.Spec.NodeName], e.Until)
 		if kept := v.enter(e, nil); kept != nil {
 			kept.why, kept.warned = text, true // what the pod says stands
-			s.inbox.put(engine.Change{Eviction: &e})
+			s.inbox.Put(engine.Change{Eviction: &e})
 		}
 	}
-	for _, m := range s.feed.ours() {
-		if m.waiting() && placeHeld(m.pod) {
-			v.recallPlace(m, later(now, free[m.pod.Status.NominatedNodeName]).Add(s.opts.Engine.AssumeFor))
+	for _, m := range s.feed.Pods() {
+		if m.Waiting() && cluster.PlaceHeld(m.Object) {
+			v.recallPlace(m, later(now, free[m.Object.Status.NominatedNodeName]).Add(s.opts.Engine.AssumeFor))
 		}
 	}
 }
 
 // recallPlace takes the pod's nomination for part of a hold.
-func (v *evictor) recallPlace(m *member, until time.Time) {
-	node := m.pod.Status.NominatedNodeName
-	v.keeps.nominated[m.key] = nomination{pod: m.key, gang: m.workload, node: node, uid: m.pod.UID}
-	requests := plus(plus(v.keeps.held[m.workload][node], m.takes), engine.Resources{{Resource: engine.Pods, Value: 1}})
-	insert(v.keeps.held, m.workload, node, requests)
-	v.s.inbox.put(engine.Change{Hold: &engine.Hold{Gang: m.workload, Node: node, Requests: requests, Until: until.Round(0).UTC()}})
+func (v *evictor) recallPlace(m cluster.Pod, until time.Time) {
+	node := m.Object.Status.NominatedNodeName
+	v.keeps.nominated[m.Key] = nomination{pod: m.Key, gang: m.Workload, node: node, uid: m.Object.UID}
+	requests := plus(plus(v.keeps.held[m.Workload][node], m.Requests), engine.Resources{{Resource: engine.Pods, Value: 1}})
+	insert(v.keeps.held, m.Workload, node, requests)
+	v.s.inbox.Put(engine.Change{Hold: &engine.Hold{Gang: m.Workload, Node: node, Requests: requests, Until: until.Round(0).UTC()}})
 }
 
 // plus returns the sum.
@@ -93,17 +94,4 @@ func later(a, b time.Time) time.Time {
 		return b
 	}
 	return a
-}
-
-// ours returns the pods that this scheduler places, by key.
-func (f *feed) ours() []*member {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	var out []*member
-	for _, key := range sortedNames(f.pods) {
-		if m := f.pods[key]; m.ours && !m.adopted {
-			out = append(out, m)
-		}
-	}
-	return out
 }

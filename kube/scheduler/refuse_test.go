@@ -7,6 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/kube/cluster"
 )
 
 // rejected is what a kubelet makes of a pod that it does not admit.
@@ -36,7 +38,7 @@ func TestKubeletRefusesAMember(t *testing.T) {
 			t.Error(diff)
 		}
 		w.remove("pods", "default", "g-0x")
-		w.after(refuseFor)
+		w.after(cluster.RefuseFor)
 		w.add(pod("g-0y", 1, "gang", "g", "min", "2"))
 		w.rest()
 		if diff := cmp.Diff([]string{"n1"}, w.at("g-0y")); diff != "" {
@@ -98,24 +100,4 @@ func TestFailureIsNoRefusal(t *testing.T) {
 			t.Error(diff)
 		}
 	})
-}
-
-func TestTurnedAway(t *testing.T) {
-	got := map[string]bool{}
-	for _, reason := range []string{"UnexpectedAdmissionError", "OutOfcpu", "OutOfnvidia.com/gpu", "NodeAffinity", "NodePorts", "TaintToleration", "Error", "Evicted", "DeadlineExceeded", "NodeLost"} {
-		got[reason] = turnedAway(&corev1.PodStatus{Phase: corev1.PodFailed, Reason: reason, Message: "words"})
-	}
-	want := map[string]bool{
-		"UnexpectedAdmissionError": true, "OutOfcpu": true, "OutOfnvidia.com/gpu": true, "NodeAffinity": true, "NodePorts": true, "TaintToleration": true,
-		"Error": false, "Evicted": false, "DeadlineExceeded": false, "NodeLost": false,
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
-	if !turnedAway(&corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted", Message: "Pod was rejected: The node had condition: [DiskPressure]."}) {
-		t.Error("a kubelet under pressure rejects pods too")
-	}
-	if turnedAway(&corev1.PodStatus{Phase: corev1.PodRunning, Reason: "NodePorts"}) {
-		t.Error("a running pod was not rejected")
-	}
 }

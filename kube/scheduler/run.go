@@ -15,6 +15,7 @@ import (
 
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/engine/why"
+	"github.com/berth-dev/berth/kube/cluster"
 	"github.com/berth-dev/berth/kube/convert"
 	"github.com/berth-dev/berth/record"
 )
@@ -95,7 +96,7 @@ func run(ctx context.Context, client kubernetes.Interface, o Options) error {
 	if o.Identity == "" || o.Shadow { // who writes nothing need not lead
 		return work(ctx)
 	}
-	s.feed.follow(true)
+	s.feed.Follow(true)
 	return lead(ctx, lease, o, work)
 }
 
@@ -154,7 +155,7 @@ type scheduler struct {
 	log    *slog.Logger
 
 	inbox  *inbox
-	feed   *feed
+	feed   *cluster.Feed
 	binds  *binder
 	says   *sayer
 	evicts *evictor
@@ -175,14 +176,15 @@ func newScheduler(client kubernetes.Interface, o Options) (*scheduler, error) {
 	in := newInbox()
 	s := &scheduler{
 		opts: o, client: client, log: o.Log, inbox: in,
-		feed:  newFeed(convert.Options{SchedulerNames: o.For, GPU: o.Engine.GPU}, in),
 		state: engine.Load(engine.Snapshot{}, o.Engine), public: newPublic(), memory: newMemory(),
 	}
 	for _, r := range s.state.Rejected() {
 		return nil, fmt.Errorf("scheduler: %s %s: %s", r.Kind, r.Key, r.Reason)
 	}
 	s.binds, s.says, s.evicts = newBinder(s), newSayer(s), newEvictor(s)
-	s.feed.says, s.feed.storage.levels = s.says, o.Engine.Levels
+	s.feed = cluster.New(cluster.Options{
+		Convert: convert.Options{SchedulerNames: o.For, GPU: o.Engine.GPU}, Levels: o.Engine.Levels, Sink: in, Listener: s.says, Now: time.Now,
+	})
 	return s, nil
 }
 
@@ -192,9 +194,9 @@ func (s *scheduler) work(ctx context.Context) error {
 	s.marks = s.readMarks(ctx)
 	s.record = record.Start(o.Decisions, o.Engine)
 	defer s.record.Close()
-	s.feed.follow(false)
+	s.feed.Follow(false)
 	s.says.open()
-	s.feed.repeat()
+	s.feed.Repeat()
 	s.recall(time.Now())
 	s.recallMemory()
 	defer o.serving.lead(ctx, s)()

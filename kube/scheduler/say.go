@@ -29,6 +29,9 @@ type sayer struct {
 	told map[string]why.Cause // what all pods of a workload have been told; the cycle's alone
 	vows map[string]vow       // the starts that they have been told; the cycle's alone
 
+	access chan struct{} // capacity 1: which queues namespaces may use, or what they say of it, may have changed
+	usage  chan struct{} // capacity 1: what workloads of queues hold, or ask for, may have changed
+
 	mu   sync.Mutex
 	mute bool                // another scheduler leads: nothing is said, nor noted as said
 	said map[types.UID]*told // of objects that exist and wait
@@ -53,6 +56,7 @@ const newsPause = 20 * time.Millisecond
 func newSayer(s *scheduler) *sayer {
 	return &sayer{
 		s: s, told: make(map[string]why.Cause), vows: make(map[string]vow), said: make(map[types.UID]*told), mute: true,
+		access: make(chan struct{}, 1), usage: make(chan struct{}, 1),
 		queue: newLines[writing](sayers), calm: newLines[writing](sayers / 2), gate: newGate(sayers), news: newGate(sayers / 2),
 	}
 }
@@ -60,7 +64,7 @@ func newSayer(s *scheduler) *sayer {
 // tell takes note of what waits. It is called by the cycle, writes nothing itself, and returns when there may be
 // more to say though nothing happens; zero: never. Workloads whose cause and pods are as before cost nothing.
 func (y *sayer) tell(plan engine.Plan) (again time.Time) {
-	fresh := y.s.feed.news()
+	fresh := y.s.feed.News()
 	if len(y.told) > 2*len(plan.Waiting)+1000 {
 		clear(y.told)
 	}
@@ -82,7 +86,7 @@ func (y *sayer) tell(plan engine.Plan) (again time.Time) {
 // tellOf takes note of why a workload waits. It returns when to look again, zero for not before something changes.
 func (y *sayer) tellOf(w *engine.Waiting, plan engine.Plan) (again time.Time) {
 	text := sync.OnceValue(func() string { return y.sentence(w, plan.Certificates) + y.vow(w.Gang, &plan) })
-	for _, p := range y.s.feed.waiting(w.Gang) {
+	for _, p := range y.s.feed.Waiting(w.Gang) {
 		if grown := p.CreationTimestamp.Add(gathering); w.Cause == why.GangIncomplete && plan.Now.Before(grown) {
 			again = sooner(again, grown)
 			continue
@@ -91,7 +95,7 @@ func (y *sayer) tellOf(w *engine.Waiting, plan engine.Plan) (again time.Time) {
 			y.wait(p, Reason(w), text())
 		}
 	}
-	if g := y.s.feed.group(w.Gang); g != nil && tried(w) && y.turns(g.UID, string(w.Cause)) {
+	if g := y.s.feed.Group(w.Gang); g != nil && tried(w) && y.turns(g.UID, string(w.Cause)) {
 		y.groupWaits(g, Reason(w), text())
 	}
 	return again
@@ -105,8 +109,8 @@ func sooner(a, b time.Time) time.Time {
 	return a
 }
 
-// claimsMissing says what keeps a pod from the engine.
-func (y *sayer) claimsMissing(p *corev1.Pod, what []string) {
+// ClaimsMissing says what keeps a pod from the engine.
+func (y *sayer) ClaimsMissing(p *corev1.Pod, what []string) {
 	text := strings.Join(what, "; ")
 	if y.turns(p.UID, "claims: "+text) {
 		y.wait(p, "ClaimsNotReady", text)
@@ -167,10 +171,23 @@ func (y *sayer) of(uid types.UID) *told {
 	return y.said[uid]
 }
 
-func (y *sayer) forget(uid types.UID) {
+func (y *sayer) Forget(uid types.UID) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	delete(y.said, uid)
+}
+
+// UsageChanged has the statuses of queues written.
+func (y *sayer) UsageChanged() { signal(y.usage) }
+
+// AccessChanged has the namespaces looked at.
+func (y *sayer) AccessChanged() { signal(y.access) }
+
+func signal(to chan<- struct{}) {
+	select {
+	case to <- struct{}{}:
+	default:
+	}
 }
 
 // sentence is all that keeps the workload waiting, the binding gate first. Others are told by their queue, unless they
@@ -180,7 +197,7 @@ func (y *sayer) sentence(w *engine.Waiting, certs []why.Certificate) string {
 	namespace, _, _ := strings.Cut(w.Gang, "/")
 	for i, g := range w.Gates {
 		if g.NamesWorkload() {
-			g.Object = why.WorkloadFor(namespace, g.Object, y.s.feed.payerOf(g.Object))
+			g.Object = why.WorkloadFor(namespace, g.Object, y.s.feed.QueueOf(g.Object))
 		}
 		parts[i] = g.Sentence(certs)
 	}

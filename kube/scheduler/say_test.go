@@ -117,7 +117,7 @@ func TestConditionMissesABoundPod(t *testing.T) {
 		if err := s.says.patchPod(t.Context(), "default/a", w.pod("a").UID, "Unschedulable", "text"); err == nil {
 			t.Error("written onto a version that is not known")
 		}
-		s.feed.setPod(w.pod("a"))
+		s.feed.SetPod(w.pod("a"))
 		if err := s.says.patchPod(t.Context(), "default/a", w.pod("a").UID, "Unschedulable", "text"); err != nil {
 			t.Error(err)
 		}

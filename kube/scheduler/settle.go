@@ -6,6 +6,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/kube/cluster"
 )
 
 // settler tells the engine, now and then, up to which version nothing more can come, so that it forgets what is
@@ -42,7 +43,7 @@ func (t *settler) ready(gone int, now time.Time) uint64 {
 func (t *settler) oldest() uint64 {
 	var oldest uint64
 	for i, w := range t.watches {
-		if v := parseVersion(w.LastSyncResourceVersion()); i == 0 || v < oldest {
+		if v := cluster.ParseVersion(w.LastSyncResourceVersion()); i == 0 || v < oldest {
 			oldest = v
 		}
 	}
@@ -52,15 +53,10 @@ func (t *settler) oldest() uint64 {
 // settled returns the change that lets the engine forget, if it is time. What the feed gave before must be taken
 // from the inbox after this and applied before the change.
 func (s *scheduler) settled(now time.Time) []engine.Change {
-	f := s.feed
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	v := s.settler.ready(f.gone, now)
+	v := s.feed.Forget(func(gone int) uint64 { return s.settler.ready(gone, now) })
 	if v == 0 {
 		return nil
 	}
-	f.gone = 0
-	f.saw(v) // what it gives from now on is newer
 	// A watch can be ahead of every object in it. The engine numbers its own edits from the newest it knows.
-	return []engine.Change{{Settled: min(v<<ownVersions, s.version)}}
+	return []engine.Change{{Settled: min(v<<cluster.VersionBits, s.version)}}
 }

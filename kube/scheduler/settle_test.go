@@ -30,8 +30,8 @@ func TestEngineForgetsWhatIsGone(t *testing.T) {
 		for i := range settleEvery {
 			p := pod(fmt.Sprintf("p-%d", i), 9)
 			p.UID, p.ResourceVersion = types.UID(p.Name), fmt.Sprint(1000+i)
-			s.feed.setPod(p)
-			s.feed.removePod(p)
+			s.feed.SetPod(p)
+			s.feed.RemovePod(p)
 		}
 		var left []int
 		for range 3 {
@@ -54,10 +54,10 @@ func TestOldPodIsGivenAfterAllHasSettled(t *testing.T) {
 		s := w.still(t)
 		newer := node("n2", "r1", 0)
 		newer.ResourceVersion = "6000"
-		s.feed.setNode(newer)
+		s.feed.SetNode(newer)
 		s.settleAt(t, "5000")
-		s.feed.setClaim(claim)
-		s.feed.setVolume(volume)
+		s.feed.SetClaim(claim)
+		s.feed.SetVolume(volume)
 		s.cycle(time.Now())
 		if i, ok := s.binds.queue.next(); !ok || i.Pod != "default/a" {
 			t.Fatal("the pod was forgotten")
@@ -75,7 +75,7 @@ func TestWatchIsAheadOfItsObjects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, node("n1", "r1", 1), pod("a", 1))
 		s := w.still(t)
-		s.feed.refuse("default/a", "n1", "no")
+		s.feed.Refuse("default/a", "n1", "no")
 		s.settleAt(t, "5000")
 		s.cycle(time.Now())
 		if _, ok := s.binds.queue.next(); !ok {
@@ -92,7 +92,11 @@ func TestWatchIsAheadOfItsObjects(t *testing.T) {
 func (s *scheduler) settleAt(t *testing.T, version string) {
 	t.Helper()
 	s.settler.watches = []cache.SharedIndexInformer{&reached{version: version}}
-	s.feed.gone = settleEvery
+	for i := range settleEvery {
+		gone := node(fmt.Sprint("gone-", i), "", 1)
+		gone.ResourceVersion = "1"
+		s.feed.RemoveNode(gone)
+	}
 	s.cycle(time.Now())
 	time.Sleep(settleAfter)
 	for _, c := range s.settled(time.Now()) {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/kube/cluster"
 	"github.com/berth-dev/berth/kube/convert"
 )
 
@@ -34,85 +35,6 @@ const (
 // followedText is what is said of a pod that ends because the next one is ready.
 const followedText = "ended: what follows it is ready"
 
-// standing is how far a surge is.
-type standing int
-
-const (
-	awaited  standing = iota // the next pod is not ready yet
-	followed                 // it is
-	unwanted                 // the ReplicaSet is gone, or wants no pods any more
-)
-
-// surges says whether the next pod can be made before this one is gone.
-func (o *owners) surges(p *corev1.Pod) bool {
-	set := o.all[controllerOf(p)]
-	return set != nil && convert.Surges(p, set, o.all[set.Controller])
-}
-
-// surge is what the pod of the eviction is to say; false where its ReplicaSet cannot be had to make the next one.
-func (f *feed) surge(e *eviction) (s convert.Surge, ok bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	m := f.pods[e.Pod]
-	if m == nil || string(m.pod.UID) != e.UID || !f.owners.surges(m.pod) {
-		return s, false
-	}
-	set := f.owners.all[controllerOf(m.pod)]
-	s = convert.Surge{Set: set.Name, UID: set.UID, Hash: convert.HashOf(m.pod), For: e.For, To: e.To}
-	for _, o := range f.others(s.UID) {
-		if o.pod.UID != m.pod.UID && o.pod.Spec.NodeName == s.To {
-			s.There++
-		}
-	}
-	return s, true
-}
-
-// others are the ReplicaSet's pods that it has not let go and that are not on their way out.
-func (f *feed) others(set types.UID) []*member {
-	var out []*member
-	for _, key := range sortedNames(f.owners.pods[set]) {
-		m := f.owners.pods[set][key]
-		if _, letGo := convert.SurgeOf(m.pod); !letGo && m.pod.DeletionTimestamp == nil {
-			out = append(out, m)
-		}
-	}
-	return out
-}
-
-// standing says how far the surge is: the next pod is there when one more than before is ready on the node, or all
-// that the ReplicaSet wants are ready somewhere.
-func (f *feed) standing(s *convert.Surge) standing {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	set := f.owners.all[s.UID]
-	if set == nil || set.Pods == 0 {
-		return unwanted
-	}
-	ready, there := 0, 0
-	for _, m := range f.others(s.UID) {
-		if !isReady(m.pod) {
-			continue
-		}
-		ready++
-		if m.pod.Spec.NodeName == s.To {
-			there++
-		}
-	}
-	if there > s.There || ready >= set.Pods {
-		return followed
-	}
-	return awaited
-}
-
-func isReady(p *corev1.Pod) bool {
-	for i := range p.Status.Conditions {
-		if c := &p.Status.Conditions[i]; c.Type == corev1.PodReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
-}
-
 // errUnanswered is why a move is given up that the server did not answer.
 var errUnanswered = errors.New("the API server did not answer")
 
@@ -125,7 +47,7 @@ func (v *evictor) surge(ctx context.Context, e *eviction, p *corev1.Pod) (again 
 	if v.pointless(e) {
 		return false
 	}
-	s, ok := v.s.feed.surge(e)
+	s, ok := v.s.feed.Surge(&e.Eviction)
 	if !ok {
 		v.refuse(e, errors.New("its owner cannot be had to make the next pod"))
 		return false
@@ -152,7 +74,7 @@ func (v *evictor) surge(ctx context.Context, e *eviction, p *corev1.Pod) (again 
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	e.surge = &s
-	v.s.inbox.stir()
+	v.s.inbox.Wake()
 	return false
 }
 
@@ -191,14 +113,14 @@ func (v *evictor) watch(e *eviction, now time.Time) time.Time {
 	if e.surge == nil || e.busy {
 		return again
 	}
-	at := v.s.feed.standing(e.surge)
-	if at == awaited && now.Before(e.surge.Until) {
+	at := v.s.feed.SurgeProgress(e.surge)
+	if at == cluster.SurgeAwaited && now.Before(e.surge.Until) {
 		return again
 	}
 	e.busy = true
 	v.later(e.Pod, once(func(ctx context.Context) {
 		done := false
-		if at == awaited {
+		if at == cluster.SurgeAwaited {
 			done = v.giveUp(ctx, e, e.surge, fmt.Errorf("nothing that follows it was ready by %s", e.surge.Until.UTC().Format(time.RFC3339)))
 		} else {
 			done = v.finish(ctx, e, at)
@@ -211,14 +133,14 @@ func (v *evictor) watch(e *eviction, now time.Time) time.Time {
 }
 
 // finish ends the pod, which is followed or unwanted. Where that is refused it is tried again until its time is up.
-func (v *evictor) finish(ctx context.Context, e *eviction, at standing) (done bool) {
+func (v *evictor) finish(ctx context.Context, e *eviction, at cluster.SurgeProgress) (done bool) {
 	p := v.victim(e)
 	if p == nil {
 		return true
 	}
 	sending, cancel := context.WithTimeout(ctx, finishFor)
 	defer cancel()
-	if at == unwanted {
+	if at == cluster.SurgeUnwanted {
 		return v.discard(sending, e, p)
 	}
 	err := v.end(sending, e, p)
@@ -297,13 +219,13 @@ func (v *evictor) giveUp(ctx context.Context, e *eviction, s *convert.Surge, why
 }
 
 // recallSurge goes on with what the pod says of a surge, and returns until when that lasts.
-func (v *evictor) recallSurge(m *member, s convert.Surge, now time.Time) time.Time {
-	cfg, p := v.s.opts.Engine, m.pod
+func (v *evictor) recallSurge(m cluster.Pod, s convert.Surge, now time.Time) time.Time {
+	cfg, p := v.s.opts.Engine, m.Object
 	if most := now.Add(surgeAgain); s.Until.After(most) {
 		s.Until = most // whoever may write to the pod may write this
 	}
 	e := engine.Eviction{
-		Pod: m.key, UID: string(p.UID), Cause: engine.Moved, For: s.For, To: s.To, Surge: true, At: now.Round(0).UTC(),
+		Pod: m.Key, UID: string(p.UID), Cause: engine.Moved, For: s.For, To: s.To, Surge: true, At: now.Round(0).UTC(),
 		Until: later(now, s.Until).Add(graceOf(p) + cfg.AssumeFor).Round(0).UTC(),
 	}
 	kept := v.enter(e, nil)
@@ -311,25 +233,12 @@ func (v *evictor) recallSurge(m *member, s convert.Surge, now time.Time) time.Ti
 		return now
 	}
 	kept.sent, kept.surge = true, &s
-	v.s.inbox.put(engine.Change{Eviction: &e})
-	if v.s.feed.cameTo(&s) {
+	v.s.inbox.Put(engine.Change{Eviction: &e})
+	if v.s.feed.SurgeArrived(&s) {
 		return e.Until
 	}
-	requests := plus(m.takes, engine.Resources{{Resource: engine.Pods, Value: 1}})
+	requests := plus(m.Requests, engine.Resources{{Resource: engine.Pods, Value: 1}})
 	insert(v.keeps.held, kept.heir, s.To, requests)
-	v.s.inbox.put(engine.Change{Hold: &engine.Hold{Gang: kept.heir, Node: s.To, Requests: requests, Until: e.Until, Coming: true}})
+	v.s.inbox.Put(engine.Change{Hold: &engine.Hold{Gang: kept.heir, Node: s.To, Requests: requests, Until: e.Until, Coming: true}})
 	return e.Until
-}
-
-// cameTo says whether the next pod is on its node already.
-func (f *feed) cameTo(s *convert.Surge) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	there := 0
-	for _, m := range f.others(s.UID) {
-		if m.pod.Spec.NodeName == s.To {
-			there++
-		}
-	}
-	return there > s.There
 }

@@ -495,3 +495,9 @@ func TestASurgeIsWarnedOf(t *testing.T) {
 		}
 	})
 }
+
+func isReady(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/berth-dev/berth/kube/cluster"
 	"github.com/berth-dev/berth/kube/convert"
 	"github.com/berth-dev/berth/kube/policy"
 )
@@ -37,7 +38,7 @@ func TestThePolicyKnowsEveryKey(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	for _, word := range []string{User, string(convert.Admitted), DefaultName} {
+	for _, word := range []string{User, string(convert.Admitted), cluster.DefaultName} {
 		if !strings.Contains(text, `"`+word+`"`) {
 			t.Errorf("the policy does not know %s", word)
 		}

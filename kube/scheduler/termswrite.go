@@ -21,8 +21,8 @@ type sending func(ctx context.Context, namespace string, request func(context.Co
 
 // writeTerms has the pod's decided terms in its conditions when it returns nil. Where they are there already it costs
 // nothing.
-func (f *feed) writeTerms(ctx context.Context, client kubernetes.Interface, send sending, namespace, name string, uid types.UID) error {
-	c, decided := f.admission(namespace+"/"+name, uid, true)
+func (s *scheduler) writeTerms(ctx context.Context, client kubernetes.Interface, send sending, namespace, name string, uid types.UID) error {
+	c, decided := s.feed.Admission(namespace+"/"+name, uid, true)
 	switch {
 	case !decided:
 		return errUndecided
@@ -42,8 +42,8 @@ func (f *feed) writeTerms(ctx context.Context, client kubernetes.Interface, send
 	})
 }
 
-// admitted writes down the terms of a pod that is on a node and was bound by a scheduler that did not.
-func (y *sayer) admitted(p *corev1.Pod) {
+// Admitted writes down the terms of a pod that is on a node and was bound by a scheduler that did not.
+func (y *sayer) Admitted(p *corev1.Pod) {
 	y.mu.Lock()
 	mute := y.mute
 	y.mu.Unlock()
@@ -51,7 +51,7 @@ func (y *sayer) admitted(p *corev1.Pod) {
 		return // who leads does it, or this one once it leads
 	}
 	y.later(p, func(ctx context.Context) {
-		err := y.s.feed.writeTerms(ctx, y.s.client, y.gate.again, p.Namespace, p.Name, p.UID)
+		err := y.s.writeTerms(ctx, y.s.client, y.gate.again, p.Namespace, p.Name, p.UID)
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && !errors.Is(err, errUndecided) {
 			y.s.log.Warn("write terms", "pod", keyOf(p), "err", err)
 		}

@@ -29,7 +29,9 @@ func referenceOf(key string, pods []*corev1.Pod) answer.Reference {
 	return answer.Reference{Namespace: namespace, Name: answer.Named(kind, name), Owner: maker(pods)}
 }
 
-func (s *scheduler) reference(key string) answer.Reference { return referenceOf(key, s.feed.crew(key)) }
+func (s *scheduler) reference(key string) answer.Reference {
+	return referenceOf(key, s.feed.PodsOf(key))
+}
 
 // maker is the controller that made all the pods, nil if there is none or several.
 func maker(pods []*corev1.Pod) *answer.Owner {
@@ -56,34 +58,4 @@ func ownerOf(p *corev1.Pod) *answer.Owner {
 		}
 	}
 	return &answer.Owner{Kind: c.Kind, Name: c.Name}
-}
-
-// crew returns the workload's pods that are not on their way out, by name.
-func (f *feed) crew(workload string) []*corev1.Pod {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	members := f.sorted(workload)
-	if m := f.pods[workload]; m != nil && !m.inGang() {
-		members = []*member{m}
-	}
-	out := make([]*corev1.Pod, 0, len(members))
-	for _, m := range members {
-		if m.pod.DeletionTimestamp == nil {
-			out = append(out, m.pod)
-		}
-	}
-	return out
-}
-
-// keptBack returns our pods by themselves, of the namespace or of all for "", that the engine does not know.
-func (f *feed) keptBack(namespace string) []*corev1.Pod {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	var out []*corev1.Pod
-	for _, m := range f.pods {
-		if m.ours && !m.inGang() && !m.given && m.waiting() && (namespace == "" || m.pod.Namespace == namespace) {
-			out = append(out, m.pod)
-		}
-	}
-	return out
 }

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/kube/cluster"
 )
 
 // preparer sees to it that every claim of every member of a start has its volume before one member is bound. For
@@ -33,34 +33,20 @@ const preparers = 16
 
 // preparation is a start whose claims are being seen to.
 type preparation struct {
+	*cluster.Reservation
 	start *start
-	wants []want
-	news  chan struct{} // capacity 1: something that it depends on changed
-}
-
-func (p *preparation) poke() {
-	select {
-	case p.news <- struct{}{}:
-	default:
-	}
-}
-
-// failure says why a start cannot be bound now, and which of its wants the nodes are to blame for.
-type failure struct {
-	reason string
-	blamed []want
 }
 
 // add takes on a start with claims that need volumes, and says whether it is one.
 func (v *preparer) add(s *start) bool {
-	p, short := v.s.feed.reserve(s)
+	r, short := v.s.feed.Reserve(s.Start)
 	switch {
 	case short:
 		v.s.log.Info("too few volumes", "workload", s.Gang)
-	case p != nil:
-		v.queue.put(p)
+	case r != nil:
+		v.queue.put(&preparation{r, s})
 	}
-	return p != nil || short
+	return r != nil || short
 }
 
 func (v *preparer) run(ctx context.Context) {
@@ -86,8 +72,8 @@ func (v *preparer) prepare(ctx, sending context.Context, p *preparation) {
 	switch {
 	case context.Cause(ctx) == context.Canceled:
 	case failed == nil:
-		v.s.log.Info("volumes bound", "workload", p.start.Gang, "claims", len(p.wants), "took", time.Since(began))
-		v.s.feed.release(p)
+		v.s.log.Info("volumes bound", "workload", p.start.Gang, "claims", len(p.Wants), "took", time.Since(began))
+		v.s.feed.Release(p.Reservation)
 		v.s.binds.send(p.start)
 	default:
 		sending, cancel := context.WithDeadline(sending, began.Add(v.s.opts.Engine.AssumeFor*3/4))
@@ -97,37 +83,37 @@ func (v *preparer) prepare(ctx, sending context.Context, p *preparation) {
 }
 
 // await waits until every claim has its volume.
-func (v *preparer) await(ctx context.Context, p *preparation) *failure {
+func (v *preparer) await(ctx context.Context, p *preparation) *cluster.Failure {
 	for {
-		missing, failed := v.s.feed.progress(p)
+		missing, failed := v.s.feed.Progress(p.Reservation)
 		if failed != nil || len(missing) == 0 {
 			return failed
 		}
 		select {
-		case <-p.news:
+		case <-p.Changed:
 		case <-ctx.Done():
-			return &failure{reason: "claim " + missing[0].claim + " got no volume in time", blamed: missing}
+			return &cluster.Failure{Reason: "claim " + missing[0].Claim + " got no volume in time", Blamed: missing}
 		}
 	}
 }
 
 // fail gives the start up. The notes on claims go first: the next plan must not be held to them.
-func (v *preparer) fail(ctx context.Context, p *preparation, failed *failure) {
-	v.s.log.Warn("volumes", "workload", p.start.Gang, "reason", failed.reason)
-	v.each(p.wants, func(w want) *failure { v.takeBack(ctx, w); return nil })
+func (v *preparer) fail(ctx context.Context, p *preparation, failed *cluster.Failure) {
+	v.s.log.Warn("volumes", "workload", p.start.Gang, "reason", failed.Reason)
+	v.each(p.Wants, func(w cluster.Want) *cluster.Failure { v.takeBack(ctx, w); return nil })
 	refusals := 0
-	for _, w := range failed.blamed {
-		refusals = max(refusals, v.s.feed.refuse(w.pod, w.node, failed.reason))
+	for _, w := range failed.Blamed {
+		refusals = max(refusals, v.s.feed.Refuse(w.Pod, w.Node, failed.Reason))
 	}
 	if refusals < patience {
-		v.s.feed.abandon(p)
+		v.s.feed.Abandon(p.Reservation)
 		return
 	}
-	time.AfterFunc(refuseFor, func() { v.s.feed.abandon(p) })
+	time.AfterFunc(cluster.RefuseFor, func() { v.s.feed.Abandon(p.Reservation) })
 }
 
 // each does it for all wants, and returns one of the failures, if any.
-func (v *preparer) each(wants []want, do func(want) *failure) (failed *failure) {
+func (v *preparer) each(wants []cluster.Want, do func(cluster.Want) *cluster.Failure) (failed *cluster.Failure) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	for _, w := range wants {
@@ -141,13 +127,4 @@ func (v *preparer) each(wants []want, do func(want) *failure) (failed *failure) 
 	}
 	all.Wait()
 	return failed
-}
-
-// abandonment is what makes the engine place the members again.
-func abandonment(s *engine.Start) []engine.Change {
-	out := make([]engine.Change, len(s.Placements))
-	for i, p := range s.Placements {
-		out[i] = engine.Change{Gone: &engine.Ref{Kind: engine.KindAssumption, Key: p.Pod}}
-	}
-	return out
 }

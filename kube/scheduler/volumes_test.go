@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/component-helpers/storage/volume"
+
+	"github.com/berth-dev/berth/kube/cluster"
 )
 
 func TestVolumesOfAllComeBeforeBindings(t *testing.T) {
@@ -266,7 +268,7 @@ func TestTwoGangsAfterOneVolume(t *testing.T) {
 			t.Errorf("condition %q", got)
 		}
 		w.add(disk("d2", "r1"))
-		w.after(refuseFor)
+		w.after(cluster.RefuseFor)
 		w.settleAll()
 		wantAt(t, w, []string{"n1"}, "h-0")
 	})

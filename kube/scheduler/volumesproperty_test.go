@@ -13,6 +13,7 @@ import (
 	"k8s.io/component-helpers/storage/volume"
 	"pgregory.net/rapid"
 
+	"github.com/berth-dev/berth/kube/cluster"
 	"github.com/berth-dev/berth/kube/convert"
 )
 
@@ -74,10 +75,10 @@ func (d *drama) judge(b *corev1.Binding) error {
 		if member == nil || member.Spec.NodeName != "" {
 			continue
 		}
-		for _, key := range claimsOf(member) {
-			c := d.claim(key[len("default/"):])
+		for _, v := range member.Spec.Volumes {
+			c := d.claim(v.PersistentVolumeClaim.ClaimName)
 			if !convert.Bound(c) {
-				d.wrong = append(d.wrong, fmt.Sprintf("%s bound while %s of %s has no volume", b.Name, key, name))
+				d.wrong = append(d.wrong, fmt.Sprintf("%s bound while %s of %s has no volume", b.Name, c.Name, name))
 			} else if name == b.Name && n != nil && !convert.Reaches(d.volume(c.Spec.VolumeName), n) {
 				d.wrong = append(d.wrong, fmt.Sprintf("%s bound to %s, where %s is not", b.Name, n.Name, c.Spec.VolumeName))
 			}
@@ -119,7 +120,7 @@ func (d *drama) step(what, with int) {
 		_ = d.stop()
 		d.stop = d.start()
 	case 6:
-		d.after([]time.Duration{time.Millisecond, time.Second, refuseFor, assumeFor / 2}[with%4])
+		d.after([]time.Duration{time.Millisecond, time.Second, cluster.RefuseFor, assumeFor / 2}[with%4])
 	case 7:
 		d.remove("nodes", "", fmt.Sprintf("n%d", n))
 		d.after(time.Duration(with%2) * time.Second)
@@ -190,7 +191,7 @@ func (d *drama) quiet() {
 		if !slices.Contains(d.at(pods...), "") {
 			return
 		}
-		d.after(refuseFor)
+		d.after(cluster.RefuseFor)
 	}
 	for i, at := range d.at(pods...) {
 		if at == "" {

@@ -11,17 +11,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-helpers/storage/volume"
 
+	"github.com/berth-dev/berth/kube/cluster"
 	"github.com/berth-dev/berth/kube/convert"
 )
 
 // ask writes down what every claim is to get.
-func (v *preparer) ask(ctx context.Context, p *preparation) *failure {
-	return v.each(p.wants, func(w want) *failure {
+func (v *preparer) ask(ctx context.Context, p *preparation) *cluster.Failure {
+	return v.each(p.Wants, func(w cluster.Want) *cluster.Failure {
 		var err error
 		switch {
-		case w.shared:
+		case w.Shared:
 			return nil
-		case w.volume != "":
+		case w.Volume != "":
 			err = v.takeVolume(ctx, w)
 		default:
 			err = v.selectNode(ctx, w)
@@ -30,73 +31,73 @@ func (v *preparer) ask(ctx context.Context, p *preparation) *failure {
 		case err == nil:
 			return nil
 		case apierrors.IsNotFound(err):
-			return &failure{reason: err.Error()}
+			return &cluster.Failure{Reason: err.Error()}
 		}
-		return &failure{reason: err.Error(), blamed: []want{w}}
+		return &cluster.Failure{Reason: err.Error(), Blamed: []cluster.Want{w}}
 	})
 }
 
 // selectNode has a volume made for the claim on the node. Where the claim has moved on there is nothing to
 // write, and progress says what of it.
-func (v *preparer) selectNode(ctx context.Context, w want) error {
-	return v.annotate(ctx, w, w.node, func(c *corev1.PersistentVolumeClaim) bool { return c.Annotations[volume.AnnSelectedNode] != w.node })
+func (v *preparer) selectNode(ctx context.Context, w cluster.Want) error {
+	return v.annotate(ctx, w, w.Node, func(c *corev1.PersistentVolumeClaim) bool { return c.Annotations[volume.AnnSelectedNode] != w.Node })
 }
 
 // takeBack undoes selectNode, unless somebody did already or the claim has its volume.
-func (v *preparer) takeBack(ctx context.Context, w want) {
-	if w.shared || w.volume != "" {
+func (v *preparer) takeBack(ctx context.Context, w cluster.Want) {
+	if w.Shared || w.Volume != "" {
 		return
 	}
-	err := v.annotate(ctx, w, nil, func(c *corev1.PersistentVolumeClaim) bool { return c.Annotations[volume.AnnSelectedNode] == w.node })
+	err := v.annotate(ctx, w, nil, func(c *corev1.PersistentVolumeClaim) bool { return c.Annotations[volume.AnnSelectedNode] == w.Node })
 	if err != nil && !apierrors.IsNotFound(err) {
-		v.s.log.Warn("take back", "claim", w.claim, "node", w.node, "err", err)
+		v.s.log.Warn("take back", "claim", w.Claim, "node", w.Node, "err", err)
 	}
 }
 
 // annotate sets the node for which the claim's volume is made, nil for none, on an unbound claim that needs it.
-func (v *preparer) annotate(ctx context.Context, w want, node any, needs func(*corev1.PersistentVolumeClaim) bool) error {
-	return v.gate.again(ctx, namespaceOf(w.claim), func(ctx context.Context) error {
-		c := v.s.feed.claim(w.claim)
-		if c == nil || c.UID != w.uid || convert.Bound(c) || !needs(c) {
+func (v *preparer) annotate(ctx context.Context, w cluster.Want, node any, needs func(*corev1.PersistentVolumeClaim) bool) error {
+	return v.gate.again(ctx, namespaceOf(w.Claim), func(ctx context.Context) error {
+		c := v.s.feed.Claim(w.Claim)
+		if c == nil || c.UID != w.UID || convert.Bound(c) || !needs(c) {
 			return nil
 		}
 		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 			"uid": c.UID, "resourceVersion": c.ResourceVersion, "annotations": map[string]any{volume.AnnSelectedNode: node},
 		}})
 		if err != nil {
-			return fmt.Errorf("node of claim %s: %w", w.claim, err)
+			return fmt.Errorf("node of claim %s: %w", w.Claim, err)
 		}
 		got, err := v.s.client.CoreV1().PersistentVolumeClaims(c.Namespace).Patch(ctx, c.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
 		if err == nil {
-			strip(got)
-			v.s.feed.learnClaim(got)
+			cluster.Trim(got)
+			v.s.feed.LearnClaim(got)
 		}
 		return afterWatch(err)
 	})
 }
 
 // takeVolume enters the claim in the volume, as the controller that binds the two does.
-func (v *preparer) takeVolume(ctx context.Context, w want) error {
-	return v.gate.again(ctx, namespaceOf(w.claim), func(ctx context.Context) error {
-		pv, c := v.s.feed.volume(w.volume), v.s.feed.claim(w.claim)
-		if pv == nil || pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.UID != "" || c == nil || c.UID != w.uid {
+func (v *preparer) takeVolume(ctx context.Context, w cluster.Want) error {
+	return v.gate.again(ctx, namespaceOf(w.Claim), func(ctx context.Context) error {
+		pv, c := v.s.feed.Volume(w.Volume), v.s.feed.Claim(w.Claim)
+		if pv == nil || pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.UID != "" || c == nil || c.UID != w.UID {
 			return nil
 		}
 		bound, _, err := volume.GetBindVolumeToClaim(pv, c)
 		if err != nil {
-			return fmt.Errorf("volume of claim %s: %w", w.claim, err)
+			return fmt.Errorf("volume of claim %s: %w", w.Claim, err)
 		}
 		patch, err := json.Marshal(map[string]any{
 			"metadata": map[string]any{"uid": pv.UID, "resourceVersion": pv.ResourceVersion, "annotations": bound.Annotations},
 			"spec":     map[string]any{"claimRef": bound.Spec.ClaimRef},
 		})
 		if err != nil {
-			return fmt.Errorf("volume of claim %s: %w", w.claim, err)
+			return fmt.Errorf("volume of claim %s: %w", w.Claim, err)
 		}
 		got, err := v.s.client.CoreV1().PersistentVolumes().Patch(ctx, pv.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
 		if err == nil {
-			strip(got)
-			v.s.feed.learnVolume(got)
+			cluster.Trim(got)
+			v.s.feed.LearnVolume(got)
 		}
 		return afterWatch(err)
 	})

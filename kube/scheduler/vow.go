@@ -63,7 +63,7 @@ func (y *sayer) tellVow(w *engine.Waiting, plan *engine.Plan) (later time.Time) 
 		return due
 	}
 	reason, text := Reason(w), y.sentence(w, plan.Certificates)+y.vow(w.Gang, plan)
-	for _, p := range y.s.feed.waiting(w.Gang) {
+	for _, p := range y.s.feed.Waiting(w.Gang) {
 		key := keyOf(p)
 		y.later(p, func(ctx context.Context) {
 			err := y.gate.again(ctx, p.Namespace, func(ctx context.Context) error { return y.patchPod(ctx, key, p.UID, reason, text) })

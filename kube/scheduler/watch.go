@@ -9,13 +9,12 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/berth-dev/berth/kube/convert"
+	"github.com/berth-dev/berth/kube/cluster"
 )
 
 // watch starts the informers and returns when each has given its first list to the feed, or ctx has ended. stop
@@ -39,19 +38,19 @@ func (s *scheduler) watch(ctx context.Context) (stop func(), err error) {
 		}
 	}
 	core, f := all.Core().V1(), s.feed
-	add(core.Nodes().Informer(), handler(f.setNode, f.removeNode), true)
-	add(core.Pods().Informer(), handler(f.setPod, f.removePod), true)
-	add(core.PersistentVolumeClaims().Informer(), handler(f.setClaim, f.removeClaim), false)
-	add(core.PersistentVolumes().Informer(), handler(f.setVolume, f.removeVolume), false)
-	add(all.Storage().V1().StorageClasses().Informer(), handler(f.setClass, f.removeClass), false)
+	add(core.Nodes().Informer(), handler(f.SetNode, f.RemoveNode), true)
+	add(core.Pods().Informer(), handler(f.SetPod, f.RemovePod), true)
+	add(core.PersistentVolumeClaims().Informer(), handler(f.SetClaim, f.RemoveClaim), false)
+	add(core.PersistentVolumes().Informer(), handler(f.SetVolume, f.RemoveVolume), false)
+	add(all.Storage().V1().StorageClasses().Informer(), handler(f.SetClass, f.RemoveClass), false)
 	add(all.Batch().V1().Jobs().Informer(), ownerHandler[*batchv1.Job](f), false)
 	add(all.Apps().V1().StatefulSets().Informer(), ownerHandler[*appsv1.StatefulSet](f), false)
 	add(all.Apps().V1().ReplicaSets().Informer(), ownerHandler[*appsv1.ReplicaSet](f), false)
 	add(all.Apps().V1().Deployments().Informer(), ownerHandler[*appsv1.Deployment](f), false)
-	add(all.Policy().V1().PodDisruptionBudgets().Informer(), handler(f.setBudget, f.removeBudget), false)
-	add(core.Namespaces().Informer(), handler(f.setNamespace, f.removeNamespace), false)
+	add(all.Policy().V1().PodDisruptionBudgets().Informer(), handler(f.SetBudget, f.RemoveBudget), false)
+	add(core.Namespaces().Informer(), handler(f.SetNamespace, f.RemoveNamespace), false)
 	if groups {
-		add(all.Scheduling().V1beta1().PodGroups().Informer(), handler(f.setGroup, f.removeGroup), true)
+		add(all.Scheduling().V1beta1().PodGroups().Informer(), handler(f.SetGroup, f.RemoveGroup), true)
 	}
 	queues, known, failed := s.watchQueues(ctx)
 	if err = errors.Join(err, failed); err != nil {
@@ -66,35 +65,7 @@ func (s *scheduler) watch(ctx context.Context) (stop func(), err error) {
 
 // factory is of informers of objects without what nobody here reads.
 func (s *scheduler) factory() informers.SharedInformerFactory {
-	return informers.NewSharedInformerFactoryWithOptions(s.client, 0, informers.WithTransform(func(o any) (any, error) { strip(o); return o, nil }))
-}
-
-// strip drops what nobody here reads: who wrote which field, all but the outcome of a pod that is over, what containers
-// run, what the pods that a controller makes look like, and annotations of others.
-func strip(o any) {
-	if m, ok := o.(metav1.Object); ok {
-		m.SetManagedFields(nil)
-	}
-	switch o := o.(type) {
-	case *corev1.Pod:
-		if o.Status.Phase == corev1.PodFailed || o.Status.Phase == corev1.PodSucceeded {
-			o.Spec = corev1.PodSpec{NodeName: o.Spec.NodeName, SchedulerName: o.Spec.SchedulerName, SchedulingGroup: o.Spec.SchedulingGroup}
-			o.Status = corev1.PodStatus{Phase: o.Status.Phase, Reason: o.Status.Reason, Message: o.Status.Message}
-		}
-		convert.Trim(o)
-	case *batchv1.Job:
-		convert.TrimOwner(o)
-		o.Spec.Template.Spec = corev1.PodSpec{}
-	case *appsv1.StatefulSet:
-		convert.TrimOwner(o)
-		o.Spec.Template.Spec, o.Spec.VolumeClaimTemplates = corev1.PodSpec{}, nil
-	case *appsv1.ReplicaSet:
-		convert.TrimOwner(o)
-		o.Spec.Template.Spec = corev1.PodSpec{}
-	case *appsv1.Deployment:
-		convert.TrimOwner(o)
-		o.Spec.Template.Spec = corev1.PodSpec{}
-	}
+	return informers.NewSharedInformerFactoryWithOptions(s.client, 0, informers.WithTransform(func(o any) (any, error) { cluster.Trim(o); return o, nil }))
 }
 
 // serves says whether the API server has the kind. It asks until the server answers, however long that takes; one that has
@@ -127,4 +98,25 @@ func (s *scheduler) serves(ctx context.Context, groupVersion, kind string) (bool
 		}
 	}
 	return false, nil
+}
+
+// handler calls set for every new version of an object and gone when it is deleted.
+func handler[T any](set, gone func(T)) cache.ResourceEventHandlerFuncs {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(o any) { set(o.(T)) },
+		UpdateFunc: func(_, o any) { set(o.(T)) },
+		DeleteFunc: func(o any) {
+			if d, ok := o.(cache.DeletedFinalStateUnknown); ok {
+				o = d.Obj
+			}
+			if t, ok := o.(T); ok {
+				gone(t)
+			}
+		},
+	}
+}
+
+// ownerHandler takes in the controllers of one kind.
+func ownerHandler[T metav1.Object](f *cluster.Feed) cache.ResourceEventHandlerFuncs {
+	return handler(func(o T) { f.SetOwner(o) }, func(o T) { f.RemoveOwner(o) })
 }

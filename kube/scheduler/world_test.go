@@ -28,6 +28,7 @@ import (
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/kube/cluster"
 	"github.com/berth-dev/berth/kube/convert"
 )
 
@@ -345,7 +346,7 @@ func node(name, rack string, gpus int64) *corev1.Node {
 func pod(name string, gpus int64, annotations ...string) *corev1.Pod {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Annotations: map[string]string{}},
-		Spec: corev1.PodSpec{SchedulerName: DefaultName, Containers: []corev1.Container{{
+		Spec: corev1.PodSpec{SchedulerName: cluster.DefaultName, Containers: []corev1.Container{{
 			Name: "c", Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{"nvidia.com/gpu": *resource.NewQuantity(gpus, resource.DecimalSI)}},
 		}}},
 		Status: corev1.PodStatus{Phase: corev1.PodPending},

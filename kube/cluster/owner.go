@@ -1,4 +1,4 @@
-package scheduler
+package cluster
 
 import (
 	"maps"
@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/berth-dev/berth/kube/convert"
 )
@@ -23,27 +22,13 @@ type owners struct {
 	gangOf map[types.UID]string             // the native gang that the owner's template is in
 	// complete says that all that exist are known: none is awaited.
 	complete bool
+	now      func() time.Time
 }
 
-func newOwners() owners {
-	return owners{
-		all: make(map[types.UID]*convert.Owner), below: make(map[types.UID]map[types.UID]bool), pods: make(map[types.UID]map[string]*member),
+func newOwners(now func() time.Time) *owners {
+	return &owners{
+		now: now, all: make(map[types.UID]*convert.Owner), below: make(map[types.UID]map[types.UID]bool), pods: make(map[types.UID]map[string]*member),
 		parts: make(map[string]map[types.UID]string), gangOf: make(map[types.UID]string),
-	}
-}
-
-// insert enters a value under two keys, and cut takes it away.
-func insert[A, B comparable, V any](m map[A]map[B]V, a A, b B, v V) {
-	if m[a] == nil {
-		m[a] = make(map[B]V)
-	}
-	m[a][b] = v
-}
-
-func cut[A, B comparable, V any](m map[A]map[B]V, a A, b B) {
-	delete(m[a], b)
-	if len(m[a]) == 0 {
-		delete(m, a)
 	}
 }
 
@@ -75,7 +60,7 @@ func (o *owners) above(owner *convert.Owner) convert.Keys {
 // come by different watches, and one that comes early must not start as if nobody had said anything.
 func (o *owners) awaited(p *corev1.Pod) bool {
 	c := metav1.GetControllerOfNoCopy(p)
-	if o.complete || c == nil || time.Since(p.CreationTimestamp.Time) > ownerPatience {
+	if o.complete || c == nil || o.now().Sub(p.CreationTimestamp.Time) > ownerPatience {
 		return false
 	}
 	by := o.all[c.UID]
@@ -88,24 +73,12 @@ func (o *owners) awaited(p *corev1.Pod) bool {
 // ownerKinds make pods that we read.
 var ownerKinds = [...]string{"Job", "StatefulSet", "ReplicaSet"}
 
-// ownerPatience is how old a pod is when a controller that was not seen is taken to be gone. Creation times are in
-// whole seconds.
-const ownerPatience = 5 * time.Second
-
-// await keeps a pod from the engine until its controllers are known.
-func (f *feed) await(m *member) bool {
-	if !m.ours || m.given || !m.waiting() || !f.owners.awaited(m.raw) {
-		return false
-	}
-	time.AfterFunc(ownerPatience+time.Second, func() {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		if now := f.pods[m.key]; now != nil && now.pod.UID == m.pod.UID && !now.given {
-			f.reenter(now)
-		}
-	})
-	return true
-}
+const (
+	// ownerPatience is how old a pod is when a controller that was not seen is taken to be gone.
+	ownerPatience = 5 * time.Second
+	// ownerGranularity is that of creation times.
+	ownerGranularity = time.Second
+)
 
 func (o *owners) join(m *member) {
 	if by := controllerOf(m.pod); by != "" && m.ours {
@@ -128,8 +101,8 @@ func (o *owners) of(gang string) []convert.PartOwner {
 	return out
 }
 
-// makers lists the owners of the pods, by UID.
-func (o *owners) makers(members []*member) []*convert.Owner {
+// controllers lists the owners of the pods, by UID.
+func (o *owners) controllers(members []*member) []*convert.Owner {
 	found := make(map[types.UID]*convert.Owner)
 	for _, m := range members {
 		if by := o.all[controllerOf(m.pod)]; by != nil {
@@ -149,12 +122,8 @@ func compareUIDs(a, b types.UID) int {
 	return 0
 }
 
-// ownerHandler takes in the controllers of one kind.
-func ownerHandler[T metav1.Object](f *feed) cache.ResourceEventHandlerFuncs {
-	return handler(func(o T) { f.setOwner(o) }, func(o T) { f.removeOwner(o) })
-}
-
-func (f *feed) setOwner(object metav1.Object) {
+// SetOwner takes in a controller of pods: a Job, StatefulSet, ReplicaSet or Deployment.
+func (f *Feed) SetOwner(object metav1.Object) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	o, ok := convert.OwnerOf(object)
@@ -172,7 +141,8 @@ func (f *feed) setOwner(object metav1.Object) {
 	f.ownerChanged(o.UID, old != nil && maps.Equal(old.Keys, o.Keys) && old.Surges == o.Surges)
 }
 
-func (f *feed) removeOwner(object metav1.Object) {
+// RemoveOwner takes a controller away.
+func (f *Feed) RemoveOwner(object metav1.Object) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	old := f.owners.all[object.GetUID()]
@@ -186,10 +156,12 @@ func (f *feed) removeOwner(object metav1.Object) {
 
 // ownerChanged looks again at the gangs of the owner's pods, and unless what it says to them is the same as
 // before at the pods.
-func (f *feed) ownerChanged(uid types.UID, same bool) {
-	f.relate(uid)
+func (f *Feed) ownerChanged(uid types.UID, same bool) {
+	for _, gang := range f.owners.relate(uid) {
+		f.gangs.describeAgain(gang)
+	}
 	for _, m := range f.owners.pods[uid] {
-		f.describeAgain(m.workload)
+		f.gangs.describeAgain(m.workload)
 	}
 	if same {
 		return
@@ -202,29 +174,22 @@ func (f *feed) ownerChanged(uid types.UID, same bool) {
 	}
 }
 
-// relate enters the owner under the native gang that its pods are in or will be in.
-func (f *feed) relate(uid types.UID) {
-	o := &f.owners
+// relate enters the owner under the native gang that its pods are in or will be in. It returns the gangs that are to be
+// described again.
+func (o *owners) relate(uid types.UID) (gangs []string) {
 	if was := o.gangOf[uid]; was != "" {
 		cut(o.parts, was, uid)
 		delete(o.gangOf, uid)
-		f.describeAgain(was)
+		gangs = append(gangs, was)
 	}
 	owner := o.all[uid]
 	if owner == nil || owner.Pods == 0 && owner.Done == 0 {
-		return
+		return gangs
 	}
 	if gang, subgroup := owner.Gang(o.above(owner)); gang != "" {
 		insert(o.parts, gang, uid, subgroup)
 		o.gangOf[uid] = gang
-		f.describeAgain(gang)
+		gangs = append(gangs, gang)
 	}
-}
-
-// reenter takes in a pod again whose controllers say something else now.
-func (f *feed) reenter(m *member) {
-	p, decided := f.reading(m, m.raw)
-	v := f.read(p)
-	v.Version = f.versions.next()
-	f.enter(m, m.raw, p, decided, &v)
+	return gangs
 }

@@ -1,4 +1,4 @@
-package scheduler
+package cluster
 
 import (
 	"cmp"
@@ -33,10 +33,10 @@ func (s *storage) rival(m *member, claim string) *member {
 }
 
 // inUse are sentences about claims that another pod must be done with first.
-func (f *feed) inUse(m *member) (out []string) {
+func (s *storage) inUse(m *member) (out []string) {
 	for _, key := range claimsOf(m.pod) {
-		if c := f.storage.claims[key]; c != nil && forOnePod(c) {
-			if rival := f.storage.rival(m, key); rival != nil {
+		if c := s.claims[key]; c != nil && forOnePod(c) {
+			if rival := s.rival(m, key); rival != nil {
 				out = append(out, fmt.Sprintf("claim %s is for one pod at a time, and pod %s has it", c.Name, rival.pod.Name))
 			}
 		}

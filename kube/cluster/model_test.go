@@ -1,11 +1,9 @@
-package scheduler
+package cluster
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -265,37 +263,6 @@ func TestModelHasTheDefaultLevels(t *testing.T) {
 		m.Set(o.(*corev1.Pod))
 	}
 	expect(t, m, map[string]string{"g-0": "placed g-0@n1 g-1@n1"})
-}
-
-// A model of a cluster's objects does what a scheduler that looks at the cluster would.
-func TestModelAgreesWithLook(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		things := anyThings(rt)
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t)
-			m := racked()
-			for _, o := range things {
-				w.add(o.(runtime.Object))
-				m.Set(o)
-			}
-			time.Sleep(time.Minute) // old enough not to wait for controllers
-			state, err := look(context.Background(), w.client, Options{queues: w.queues, Engine: engine.Config{Levels: []engine.Level{{Name: "rack", Label: "rack"}}}})
-			if err != nil {
-				rt.Fatal(err)
-			}
-			for _, o := range things {
-				p, ok := o.(*corev1.Pod)
-				if !ok {
-					continue
-				}
-				e, starts, _ := m.Try(keyOf(p), noon)
-				want, at := state.Try(e.Workload, noon)
-				if diff := cmp.Diff(want, e) + cmp.Diff(at, starts); diff != "" {
-					rt.Fatalf("%s (-look +model):\n%s", p.Name, diff)
-				}
-			}
-		})
-	})
 }
 
 // anyThings are a few nodes, queues, groups, controllers and pods of ours, in any order.

@@ -1,4 +1,4 @@
-package scheduler
+package cluster
 
 import (
 	"fmt"
@@ -91,13 +91,13 @@ func TestBudgetThatCountsOtherwise(t *testing.T) {
 	m.Set(node("n1", "r1", 8), app(pod("a", 1), "x"), disruption("x", "x", 2))
 	m.settle()
 	m.Set(disruption("x", "x", 2))
-	m.feed.settle()
-	if got := m.feed.inbox.take(); len(got) > 0 {
+	m.feed.Settle()
+	if got := m.changes.take(); len(got) > 0 {
 		t.Errorf("nothing changed, and %d changes", len(got))
 	}
 	m.Set(disruption("x", "x", 1))
-	m.feed.settle()
-	if got := m.feed.inbox.take(); len(got) != 1 || got[0].Disruption == nil || got[0].Disruption.Allowed != 1 {
+	m.feed.Settle()
+	if got := m.changes.take(); len(got) != 1 || got[0].Disruption == nil || got[0].Disruption.Allowed != 1 {
 		t.Errorf("%v", got)
 	}
 }

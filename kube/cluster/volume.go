@@ -1,4 +1,4 @@
-package scheduler
+package cluster
 
 import (
 	"maps"
@@ -13,7 +13,8 @@ import (
 
 // What the watches of claims, volumes and classes tell the feed.
 
-func (f *feed) setClaim(c *corev1.PersistentVolumeClaim) {
+// SetClaim takes in a claim.
+func (f *Feed) SetClaim(c *corev1.PersistentVolumeClaim) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if key := keyOf(c); !outdated(f.storage.claims[key], c) {
@@ -22,27 +23,30 @@ func (f *feed) setClaim(c *corev1.PersistentVolumeClaim) {
 	}
 }
 
-func (f *feed) removeClaim(c *corev1.PersistentVolumeClaim) {
+// RemoveClaim takes a claim away.
+func (f *Feed) RemoveClaim(c *corev1.PersistentVolumeClaim) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.storage.claims, keyOf(c))
 	f.moved(keyOf(c))
 }
 
-// learnClaim takes in what the claim became by our own doing, ahead of the watch.
-func (f *feed) learnClaim(c *corev1.PersistentVolumeClaim) {
-	if have := f.claim(keyOf(c)); have != nil && have.UID == c.UID {
-		f.setClaim(c)
+// LearnClaim takes in what the claim became by our own doing, ahead of the watch.
+func (f *Feed) LearnClaim(c *corev1.PersistentVolumeClaim) {
+	if have := f.Claim(keyOf(c)); have != nil && have.UID == c.UID {
+		f.SetClaim(c)
 	}
 }
 
-func (f *feed) claim(key string) *corev1.PersistentVolumeClaim {
+// Claim is the claim as last seen, nil for none.
+func (f *Feed) Claim(key string) *corev1.PersistentVolumeClaim {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.storage.claims[key]
 }
 
-func (f *feed) setVolume(v *corev1.PersistentVolume) {
+// SetVolume takes in a volume.
+func (f *Feed) SetVolume(v *corev1.PersistentVolume) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if have := f.storage.volumes[v.Name]; !outdated(have, v) {
@@ -52,28 +56,30 @@ func (f *feed) setVolume(v *corev1.PersistentVolume) {
 	}
 }
 
-func (f *feed) removeVolume(v *corev1.PersistentVolume) {
+// RemoveVolume takes a volume away.
+func (f *Feed) RemoveVolume(v *corev1.PersistentVolume) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.storage.volumes, v.Name)
 	f.volumeMoved(v)
 }
 
-// learnVolume takes in what the volume became by our own doing, ahead of the watch.
-func (f *feed) learnVolume(v *corev1.PersistentVolume) {
-	if have := f.volume(v.Name); have != nil && have.UID == v.UID {
-		f.setVolume(v)
+// LearnVolume takes in what the volume became by our own doing, ahead of the watch.
+func (f *Feed) LearnVolume(v *corev1.PersistentVolume) {
+	if have := f.Volume(v.Name); have != nil && have.UID == v.UID {
+		f.SetVolume(v)
 	}
 }
 
-func (f *feed) volume(name string) *corev1.PersistentVolume {
+// Volume is the volume as last seen, nil for none.
+func (f *Feed) Volume(name string) *corev1.PersistentVolume {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.storage.volumes[name]
 }
 
 // volumeMoved looks at whom a volume, nil allowed, matters to.
-func (f *feed) volumeMoved(v *corev1.PersistentVolume) {
+func (f *Feed) volumeMoved(v *corev1.PersistentVolume) {
 	if v == nil {
 		return
 	}
@@ -100,30 +106,30 @@ func (s *storage) free(class string) []*corev1.PersistentVolume {
 	return out
 }
 
-func (f *feed) setClass(c *storagev1.StorageClass) {
+// SetClass takes in a storage class.
+func (f *Feed) SetClass(c *storagev1.StorageClass) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.storage.classes[c.Name] = c
 	f.storage.all = true
-	f.inbox.stir()
+	f.out.wake()
 }
 
-func (f *feed) removeClass(c *storagev1.StorageClass) {
+// RemoveClass takes a storage class away.
+func (f *Feed) RemoveClass(c *storagev1.StorageClass) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.storage.classes, c.Name)
 	f.storage.all = true
-	f.inbox.stir()
+	f.out.wake()
 }
 
 // moved has the next cycle look at the claim's pods, and those who see to its volume look at once.
-func (f *feed) moved(claim string) {
+func (f *Feed) moved(claim string) {
 	f.storage.lookAgain(claim)
 	f.storage.tell(claim)
-	f.inbox.stir()
+	f.out.wake()
 }
-
-func keyOf(o metav1.Object) string { return o.GetNamespace() + "/" + o.GetName() }
 
 // outdated says whether of the same object a newer version is known.
 func outdated[T metav1.Object](have, o T) bool {

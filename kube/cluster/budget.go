@@ -1,9 +1,8 @@
-package scheduler
+package cluster
 
 import (
 	"maps"
 	"slices"
-	"strings"
 
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,6 +15,7 @@ import (
 // budgets are the PodDisruptionBudgets, and whose pods may be covered by others than before. Without any they cost
 // nothing.
 type budgets struct {
+	out   *output
 	in    map[string]map[string]*budget // by namespace, then by key
 	first map[string][]string           // of namespaces with more than are looked at: keys of those that are; found when asked for
 	stale map[string]bool               // namespaces whose pods are to be looked at before the next plan
@@ -27,8 +27,8 @@ type budget struct {
 	allowed  int
 }
 
-func newBudgets() budgets {
-	return budgets{in: make(map[string]map[string]*budget), first: make(map[string][]string), stale: make(map[string]bool)}
+func newBudgets(out *output) *budgets {
+	return &budgets{out: out, in: make(map[string]map[string]*budget), first: make(map[string][]string), stale: make(map[string]bool)}
 }
 
 // selectorOf selects the pods that the budget covers. Without a selector, or with one that makes no sense or is above a limit,
@@ -41,33 +41,43 @@ func selectorOf(b *policyv1.PodDisruptionBudget) labels.Selector {
 	return s
 }
 
-func (f *feed) setBudget(b *policyv1.PodDisruptionBudget) {
+// SetBudget takes in a PodDisruptionBudget.
+func (f *Feed) SetBudget(b *policyv1.PodDisruptionBudget) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.budgets.set(b)
+}
+
+func (s *budgets) set(b *policyv1.PodDisruptionBudget) {
 	key := b.Namespace + "/" + b.Name
-	is, was := &budget{selectorOf(b), int(max(0, b.Status.DisruptionsAllowed))}, f.budgets.in[b.Namespace][key]
-	insert(f.budgets.in, b.Namespace, key, is)
-	delete(f.budgets.first, b.Namespace)
+	is, was := &budget{selectorOf(b), int(max(0, b.Status.DisruptionsAllowed))}, s.in[b.Namespace][key]
+	insert(s.in, b.Namespace, key, is)
+	delete(s.first, b.Namespace)
 	if was == nil || was.selector.String() != is.selector.String() {
-		f.budgets.stale[b.Namespace] = true
-		f.inbox.stir()
+		s.stale[b.Namespace] = true
+		s.out.wake()
 	}
 	if was == nil || was.allowed != is.allowed {
-		f.inbox.put(engine.Change{Disruption: &engine.Disruption{Key: key, Version: f.made.next(), Allowed: is.allowed}})
+		s.out.put(engine.Change{Disruption: &engine.Disruption{Key: key, Version: s.out.derived.next(), Allowed: is.allowed}})
 	}
 }
 
-func (f *feed) removeBudget(b *policyv1.PodDisruptionBudget) {
+// RemoveBudget takes a PodDisruptionBudget away.
+func (f *Feed) RemoveBudget(b *policyv1.PodDisruptionBudget) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.budgets.remove(b)
+}
+
+func (s *budgets) remove(b *policyv1.PodDisruptionBudget) {
 	key := b.Namespace + "/" + b.Name
-	if f.budgets.in[b.Namespace][key] == nil {
+	if s.in[b.Namespace][key] == nil {
 		return
 	}
-	cut(f.budgets.in, b.Namespace, key)
-	delete(f.budgets.first, b.Namespace)
-	f.budgets.stale[b.Namespace] = true
-	f.drop(engine.KindDisruption, key, f.made.next())
+	cut(s.in, b.Namespace, key)
+	delete(s.first, b.Namespace)
+	s.stale[b.Namespace] = true
+	s.out.drop(engine.KindDisruption, key, s.out.derived.next())
 }
 
 // of lists the budgets that cover a pod of the labels, by key.
@@ -99,55 +109,30 @@ func (b *budgets) counted(namespace string) []string {
 	return b.first[namespace]
 }
 
-// cover names the budgets that cover a pod of ours, says whether the next one can be made while it runs, and keeps it
+// coverPod names the budgets that cover a pod of ours, says whether the next one can be made while it runs, and keeps it
 // from being evicted where its PodGroup says so.
-func (f *feed) cover(m *member, v *engine.Pod) {
+func (f *Feed) coverPod(m *member, v *engine.Pod) {
 	if !m.pays() {
 		return
 	}
 	v.Budgets = f.budgets.of(m.pod.Namespace, m.raw.Labels)
 	v.Surges = !m.inGang() && f.owners.surges(m.pod)
-	if v.Evictable && m.inGang() && f.firm(m.workload) {
+	if v.Evictable && m.inGang() && f.gangs.protected(m.workload) {
 		v.Evictable = false
 	}
 }
 
-// recover gives the pods again whose budgets are others now.
-func (f *feed) recover() {
+// cover gives the pods again whose budgets are others now.
+func (f *Feed) cover() {
 	if len(f.budgets.stale) == 0 {
 		return
 	}
 	var found []*member
-	for _, m := range f.pods {
+	for _, m := range f.members.pods {
 		if f.budgets.stale[m.pod.Namespace] && m.pays() && m.given && !slices.Equal(m.value.Budgets, f.budgets.of(m.pod.Namespace, m.raw.Labels)) {
 			found = append(found, m)
 		}
 	}
 	clear(f.budgets.stale)
 	f.giveAgain(found)
-}
-
-// giveAgain gives the pods, which the engine knows, with what follows from other objects now.
-func (f *feed) giveAgain(members []*member) {
-	slices.SortFunc(members, func(a, b *member) int { return strings.Compare(a.key, b.key) })
-	for _, m := range members {
-		if m.needsClaims() {
-			f.storage.again[m.key] = true // it is given with what its claims allow
-			continue
-		}
-		v := f.read(m.pod)
-		v.Version = f.versions.next()
-		f.put(m, &v)
-	}
-}
-
-// giveMembersAgain does so with the members of a gang.
-func (f *feed) giveMembersAgain(gang string) {
-	f.giveAgain(slices.DeleteFunc(f.sorted(gang), func(m *member) bool { return !m.given }))
-}
-
-// firm says whether the workload's PodGroup keeps its pods from being evicted for others.
-func (f *feed) firm(workload string) bool {
-	g := f.groupOf(workload, leadOf(f.sorted(workload)))
-	return g != nil && !convert.Evictable(g)
 }

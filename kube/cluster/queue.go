@@ -1,10 +1,9 @@
-package scheduler
+package cluster
 
 import (
 	"cmp"
 	"maps"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -27,9 +26,8 @@ type tenancy struct {
 	changed    map[string]bool // queues to give before the next plan
 	moved      map[string]bool // namespaces whose workloads may have another payer
 	allMoved   bool
-	implied    bool          // the default queue was given to the engine without an object
-	doors      chan struct{} // capacity 1: which queues namespaces may use, or what they say of it, may have changed
-	stale      chan struct{} // capacity 1: what workloads of queues hold, or ask for, may have changed
+	implied    bool // the default queue was given to the engine without an object
+	listen     Listener
 }
 
 // queue is a Queue as last seen.
@@ -50,10 +48,11 @@ type namespace struct {
 	ending bool
 }
 
-func newTenancy() tenancy {
-	return tenancy{
+func newTenancy(l Listener) *tenancy {
+	return &tenancy{
+		listen: l,
 		queues: make(map[string]*queue), namespaces: make(map[string]namespace),
-		changed: make(map[string]bool), moved: make(map[string]bool), stale: make(chan struct{}, 1), doors: make(chan struct{}, 1),
+		changed: make(map[string]bool), moved: make(map[string]bool),
 	}
 }
 
@@ -78,25 +77,22 @@ func (t *tenancy) fallback() string {
 	return v1alpha1.DefaultQueue
 }
 
-// spent notes that what queues' workloads hold or ask for may have changed.
-func (t *tenancy) spent() {
-	if len(t.queues) == 0 {
-		return
-	}
-	select {
-	case t.stale <- struct{}{}:
-	default:
+// usageChanged says that what queues' workloads hold or ask for may have changed.
+func (t *tenancy) usageChanged() {
+	if len(t.queues) > 0 {
+		t.listen.UsageChanged()
 	}
 }
 
-func (f *feed) setQueue(q *v1alpha1.Queue) {
+// SetQueue takes in a queue.
+func (f *Feed) SetQueue(q *v1alpha1.Queue) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	t := &f.tenancy
+	t := f.tenancy
 	known := t.queues[q.Name]
 	if known != nil && equality.Semantic.DeepEqual(known.Spec, q.Spec) {
 		known.Queue = q // with a new status
-		t.spent()
+		t.usageChanged()
 		return
 	}
 	got := &queue{Queue: q}
@@ -104,11 +100,11 @@ func (f *feed) setQueue(q *v1alpha1.Queue) {
 	t.allMoved = t.allMoved || len(t.queues) == 0
 	t.queues[q.Name] = got
 	t.choose(got)
-	t.shown()
+	t.listen.AccessChanged()
 	t.changed[q.Name] = true
 	f.bookings.stale = f.bookings.stale || len(q.Spec.Bookings) > 0 || known != nil && len(known.Spec.Bookings) > 0
-	t.spent()
-	f.inbox.stir()
+	t.usageChanged()
+	f.out.wake()
 }
 
 // choose finds the namespaces that may use the queue.
@@ -124,7 +120,8 @@ func (t *tenancy) choose(q *queue) {
 	}
 }
 
-func (f *feed) removeQueue(q *v1alpha1.Queue) {
+// RemoveQueue takes a queue away.
+func (f *Feed) RemoveQueue(q *v1alpha1.Queue) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.tenancy.queues[q.Name] != nil {
@@ -132,8 +129,8 @@ func (f *feed) removeQueue(q *v1alpha1.Queue) {
 	}
 }
 
-// dropQueues forgets all queues: there is no such kind any more.
-func (f *feed) dropQueues() {
+// DropQueues forgets all queues: there is no such kind any more.
+func (f *Feed) DropQueues() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(f.tenancy.queues)) {
@@ -141,25 +138,26 @@ func (f *feed) dropQueues() {
 	}
 }
 
-func (f *feed) dropQueue(name string) {
-	t := &f.tenancy
+func (f *Feed) dropQueue(name string) {
+	t := f.tenancy
 	delete(t.queues, name)
 	delete(t.changed, name)
 	f.admissions.all = true
-	t.shown()
-	f.rebookLater()
+	t.listen.AccessChanged()
+	f.bookings.again()
 	t.implied = t.implied && name != v1alpha1.DefaultQueue
 	t.allMoved = t.allMoved || len(t.queues) == 0
-	f.drop(engine.KindQueue, name, f.made.next())
+	f.out.drop(engine.KindQueue, name, f.out.derived.next())
 }
 
-func (f *feed) setNamespace(n *corev1.Namespace) {
+// SetNamespace takes in a namespace.
+func (f *Feed) SetNamespace(n *corev1.Namespace) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	t := &f.tenancy
+	t := f.tenancy
 	is := namespace{labels: n.Labels, queue: convert.QueueOf(n), uid: n.UID, ending: n.DeletionTimestamp != nil}
 	is.queues, is.says = n.Annotations[convert.KeyQueues]
-	t.shown()
+	t.listen.AccessChanged()
 	was, known := t.namespaces[n.Name]
 	t.namespaces[n.Name] = is
 	if was.queue != is.queue {
@@ -173,10 +171,11 @@ func (f *feed) setNamespace(n *corev1.Namespace) {
 	f.reconsider()
 }
 
-func (f *feed) removeNamespace(n *corev1.Namespace) {
+// RemoveNamespace takes a namespace away.
+func (f *Feed) RemoveNamespace(n *corev1.Namespace) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	t := &f.tenancy
+	t := f.tenancy
 	if t.namespaces[n.Name].queue != "" {
 		t.moved[n.Name] = true
 	}
@@ -188,9 +187,9 @@ func (f *feed) removeNamespace(n *corev1.Namespace) {
 }
 
 // reconsider has the next cycle come at once if there is something to recharge.
-func (f *feed) reconsider() {
+func (f *Feed) reconsider() {
 	if len(f.tenancy.moved)+len(f.tenancy.changed) > 0 {
-		f.inbox.stir()
+		f.out.wake()
 	}
 }
 
@@ -208,8 +207,8 @@ func (t *tenancy) admit(q *queue, namespace string, may bool) {
 }
 
 // recharge gives the engine the queues that changed, and the workloads that another queue pays for now.
-func (f *feed) recharge() {
-	t := &f.tenancy
+func (f *Feed) recharge() {
+	t := f.tenancy
 	for _, name := range slices.Sorted(maps.Keys(t.changed)) {
 		f.giveQueue(t.queues[name])
 	}
@@ -219,32 +218,32 @@ func (f *feed) recharge() {
 	if len(t.moved) == 0 && !t.allMoved {
 		return
 	}
-	for _, m := range f.alone(t.hasMoved) {
+	for _, m := range f.members.alone(t.hasMoved) {
 		f.rechargePod(m)
 	}
-	for key := range f.described {
+	for key := range f.gangs.described {
 		if t.hasMoved(key) {
-			f.redo[key] = true
+			f.gangs.redo[key] = true
 		}
 	}
 	clear(t.moved)
 	t.allMoved = false
-	t.spent()
+	t.usageChanged()
 }
 
 // imply gives the engine a default queue where there are others and no object of that name, and takes it back.
-func (f *feed) imply() {
-	t := &f.tenancy
+func (f *Feed) imply() {
+	t := f.tenancy
 	made := t.queues[v1alpha1.DefaultQueue] != nil
 	switch wants := t.fallback() != "" && !made; {
 	case wants && !t.implied:
-		v := convert.Queue(v1alpha1.NewDefaultQueue(cmp.Or(f.opts.GPU, defaultGPU)))
-		v.Version = f.made.next()
-		f.inbox.put(engine.Change{Queue: &v})
+		v := convert.Queue(v1alpha1.NewDefaultQueue(cmp.Or(f.opts.GPU, DefaultGPU)))
+		v.Version = f.out.derived.next()
+		f.out.put(engine.Change{Queue: &v})
 		t.implied = true
 	case !wants && t.implied:
 		if !made {
-			f.drop(engine.KindQueue, v1alpha1.DefaultQueue, f.made.next())
+			f.out.drop(engine.KindQueue, v1alpha1.DefaultQueue, f.out.derived.next())
 		}
 		t.implied = false
 	}
@@ -252,35 +251,17 @@ func (f *feed) imply() {
 
 func (t *tenancy) hasMoved(key string) bool { return t.allMoved || t.moved[namespaceOf(key)] }
 
-// namespaceOf is that of a pod or a gang, by its key.
-func namespaceOf(key string) string {
-	namespace, _, _ := strings.Cut(key, "/")
-	return namespace
-}
-
-// alone returns pods of ours that are workloads of their own and known to the engine, by key.
-func (f *feed) alone(which func(key string) bool) []*member {
-	var out []*member
-	for key, m := range f.pods {
-		if m.ours && m.given && !m.inGang() && which(key) {
-			out = append(out, m)
-		}
-	}
-	slices.SortFunc(out, func(a, b *member) int { return strings.Compare(a.key, b.key) })
-	return out
-}
-
-func (f *feed) giveQueue(q *queue) {
+func (f *Feed) giveQueue(q *queue) {
 	v := convert.Queue(q.Queue)
-	v.Version = f.made.next()
+	v.Version = f.out.derived.next()
 	if q.open != nil {
 		v.Namespaces = append([]string{}, slices.Sorted(maps.Keys(q.open))...) // never nil, which is all
 	}
-	f.inbox.put(engine.Change{Queue: &v})
+	f.out.put(engine.Change{Queue: &v})
 }
 
 // rechargePod gives a pod by itself again if another queue pays for it now.
-func (f *feed) rechargePod(m *member) {
+func (f *Feed) rechargePod(m *member) {
 	if f.payer(m) == m.value.Queue {
 		return
 	}
@@ -288,7 +269,7 @@ func (f *feed) rechargePod(m *member) {
 }
 
 // charge names the queue that pays for a pod by itself.
-func (f *feed) charge(m *member, v *engine.Pod) {
+func (f *Feed) charge(m *member, v *engine.Pod) {
 	if m.pays() && !m.inGang() {
 		v.Queue = f.payer(m)
 	}
@@ -296,13 +277,13 @@ func (f *feed) charge(m *member, v *engine.Pod) {
 
 // chargeGang names the queue that pays for the gang. Where a PodGroup names none, the lowest-named of its members
 // that names one counts. A gang with members that have been decided about has the queue that it entered.
-func (f *feed) chargeGang(g *engine.Gang, members []*member, l *decidedGang) {
+func (t *tenancy) chargeGang(g *engine.Gang, members []*member, decided *decidedGang) {
 	if len(members) > 0 && !slices.ContainsFunc(members, (*member).pays) {
 		g.Queue, g.User, g.Terms, g.Core, g.Invalid = "", "", engine.Terms{}, false, ""
 		return
 	}
-	if l != nil {
-		g.Queue, g.Core = f.tenancy.decided(namespaceOf(g.Key), l.terms), l.Core
+	if decided != nil {
+		g.Queue, g.Core = t.decided(namespaceOf(g.Key), decided.terms), decided.Core
 		return
 	}
 	for _, m := range members {
@@ -310,5 +291,5 @@ func (f *feed) chargeGang(g *engine.Gang, members []*member, l *decidedGang) {
 			g.Queue = convert.QueueOf(m.pod)
 		}
 	}
-	g.Queue = f.tenancy.payer(namespaceOf(g.Key), g.Queue)
+	g.Queue = t.payer(namespaceOf(g.Key), g.Queue)
 }

@@ -1,4 +1,4 @@
-package scheduler
+package cluster
 
 import (
 	"maps"
@@ -30,7 +30,8 @@ import (
 // say does not hold for them; a PodGroup does. Features that the engine does not decide are not looked at: who asks
 // judges them, and tells the outcome by Allow.
 type Model struct {
-	feed    *feed
+	feed    *Feed
+	changes changes // for the state
 	state   *engine.State
 	hears   *silence
 	version uint64 // of the object that was given last
@@ -51,8 +52,10 @@ func NewModel(o ModelOptions) *Model {
 		o.For = []string{DefaultName}
 	}
 	m := &Model{state: engine.Load(engine.Snapshot{}, o.Engine), hears: &silence{missing: make(map[string][]string)}}
-	m.feed = newFeed(convert.Options{SchedulerNames: o.For, GPU: o.Engine.GPU}, newInbox())
-	m.feed.says, m.feed.storage.levels = m.hears, o.Engine.Levels
+	m.feed = New(Options{
+		Convert: convert.Options{SchedulerNames: o.For, GPU: o.Engine.GPU}, Levels: o.Engine.Levels, Sink: &m.changes, Listener: m.hears,
+		Now: func() time.Time { return time.Time{} }, // nothing of a Model is timed
+	})
 	m.feed.whatIf, m.feed.owners.complete = &whatIf{allowed: make(map[string][]string)}, true
 	return m
 }
@@ -65,29 +68,29 @@ func (m *Model) Set(objects ...metav1.Object) {
 	for _, o := range objects {
 		switch o := o.(type) {
 		case *corev1.Node:
-			f.setNode(stamped(m, o))
+			f.SetNode(stamped(m, o))
 		case *corev1.Pod:
 			delete(f.whatIf.allowed, keyOf(o))
-			f.setPod(stamped(m, o))
+			f.SetPod(stamped(m, o))
 		case *schedulingv1beta1.PodGroup:
-			f.setGroup(stamped(m, o))
+			f.SetGroup(stamped(m, o))
 		case *corev1.PersistentVolumeClaim:
-			f.setClaim(stamped(m, o))
+			f.SetClaim(stamped(m, o))
 		case *corev1.PersistentVolume:
-			f.setVolume(stamped(m, o))
+			f.SetVolume(stamped(m, o))
 		case *storagev1.StorageClass:
-			f.setClass(o)
+			f.SetClass(o)
 		case *policyv1.PodDisruptionBudget:
-			f.setBudget(o)
+			f.SetBudget(o)
 		case *corev1.Namespace:
-			f.setNamespace(o)
+			f.SetNamespace(o)
 		case *batchv1.Job, *appsv1.StatefulSet, *appsv1.ReplicaSet, *appsv1.Deployment:
 			if o.GetUID() != "" { // nobody can name one without as controller
-				f.setOwner(o)
+				f.SetOwner(o)
 			}
 		default:
 			if q := queueIn(o); q != nil {
-				f.setQueue(q)
+				f.SetQueue(q)
 			}
 		}
 	}
@@ -99,26 +102,26 @@ func (m *Model) Delete(objects ...metav1.Object) {
 	for _, o := range objects {
 		switch o := o.(type) {
 		case *corev1.Node:
-			f.removeNode(stamped(m, o))
+			f.RemoveNode(stamped(m, o))
 		case *corev1.Pod:
 			m.deletePod(stamped(m, o))
 		case *schedulingv1beta1.PodGroup:
-			f.removeGroup(stamped(m, o))
+			f.RemoveGroup(stamped(m, o))
 		case *corev1.PersistentVolumeClaim:
-			f.removeClaim(o)
+			f.RemoveClaim(o)
 		case *corev1.PersistentVolume:
-			f.removeVolume(o)
+			f.RemoveVolume(o)
 		case *storagev1.StorageClass:
-			f.removeClass(o)
+			f.RemoveClass(o)
 		case *policyv1.PodDisruptionBudget:
-			f.removeBudget(o)
+			f.RemoveBudget(o)
 		case *corev1.Namespace:
-			f.removeNamespace(o)
+			f.RemoveNamespace(o)
 		case *batchv1.Job, *appsv1.StatefulSet, *appsv1.ReplicaSet, *appsv1.Deployment:
-			f.removeOwner(o)
+			f.RemoveOwner(o)
 		default:
 			if q := queueIn(o); q != nil {
-				f.removeQueue(q)
+				f.RemoveQueue(q)
 			}
 		}
 	}
@@ -128,10 +131,10 @@ func (m *Model) deletePod(p *corev1.Pod) {
 	key := keyOf(p)
 	delete(m.feed.whatIf.allowed, key)
 	delete(m.hears.missing, key)
-	if known := m.feed.pod(key); known != nil {
+	if known := m.feed.Pod(key); known != nil {
 		p.UID = known.UID
 	}
-	m.feed.removePod(p)
+	m.feed.RemovePod(p)
 }
 
 // stamped is a copy, as deep as the resource version, that is newer than everything before.
@@ -169,7 +172,7 @@ func (m *Model) Allow(pod string, nodes []string) {
 	f := m.feed
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	known := f.pods[pod]
+	known := f.members.pods[pod]
 	if known == nil {
 		return
 	}
@@ -188,7 +191,7 @@ func (m *Model) Allow(pod string, nodes []string) {
 // gates is absent.
 func (m *Model) Try(pod string, now time.Time) (e why.Explanation, starts []engine.Placement, missing []string) {
 	m.settle()
-	known := m.feed.pods[pod]
+	known := m.feed.members.pods[pod]
 	if known == nil {
 		return why.Explanation{Workload: pod, Now: now.UTC().Round(0), Verdict: why.Absent}, nil, nil
 	}
@@ -205,8 +208,8 @@ func (m *Model) PerNode(pod string, now time.Time) (why.Certificate, bool) {
 
 // settle gives the engine what changed.
 func (m *Model) settle() {
-	m.feed.settle()
-	m.state.Apply(m.feed.inbox.take()...)
+	m.feed.Settle()
+	m.state.Apply(m.changes.take()...)
 }
 
 func (m *Model) missing(of *member, verdict why.Verdict) []string {
@@ -217,8 +220,8 @@ func (m *Model) missing(of *member, verdict why.Verdict) []string {
 		return nil
 	}
 	var out []string
-	for _, key := range slices.Sorted(maps.Keys(m.feed.gangs[of.workload])) {
-		if other := m.feed.gangs[of.workload][key]; !other.given {
+	for _, key := range slices.Sorted(maps.Keys(m.feed.members.gangs[of.workload])) {
+		if other := m.feed.members.gangs[of.workload][key]; !other.given {
 			for _, sentence := range m.hears.missing[key] {
 				out = append(out, "pod "+other.pod.Name+": "+sentence)
 			}
@@ -232,11 +235,25 @@ type silence struct {
 	missing map[string][]string // what was last said of a pod's claims; of one that the engine has, it is over
 }
 
-func (*silence) forget(types.UID)                             {}
-func (*silence) notHonoured(object, []string)                 {}
-func (*silence) admitted(*corev1.Pod)                         {}
-func (*silence) begun(*schedulingv1beta1.PodGroup)            {}
-func (s *silence) claimsMissing(p *corev1.Pod, what []string) { s.missing[keyOf(p)] = what }
+func (*silence) Forget(types.UID)                             {}
+func (*silence) NotHonoured(Object, []string)                 {}
+func (*silence) Admitted(*corev1.Pod)                         {}
+func (*silence) Begun(*schedulingv1beta1.PodGroup)            {}
+func (*silence) UsageChanged()                                {}
+func (*silence) AccessChanged()                               {}
+func (s *silence) ClaimsMissing(p *corev1.Pod, what []string) { s.missing[keyOf(p)] = what }
+
+// changes is the sink of a Model.
+type changes []engine.Change
+
+func (c *changes) Put(more ...engine.Change) { *c = append(*c, more...) }
+func (*changes) Wake()                       {}
+
+func (c *changes) take() []engine.Change {
+	all := *c
+	*c = nil
+	return all
+}
 
 // whatIf is what a Model wants of its feed beside what objects say.
 type whatIf struct {

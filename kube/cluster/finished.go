@@ -1,4 +1,4 @@
-package scheduler
+package cluster
 
 import (
 	corev1 "k8s.io/api/core/v1"
@@ -14,30 +14,30 @@ type finish struct {
 }
 
 // finishing takes note of a pod of ours that is in a gang and has succeeded, or has not.
-func (f *feed) finishing(p *corev1.Pod, v *engine.Pod) {
+func (s *gangs) finishing(p *corev1.Pod, v *engine.Pod) {
 	if p.Status.Phase != corev1.PodSucceeded || v.Gang == "" || v.Foreign {
-		f.unfinished(v.Key)
+		s.unfinished(v.Key)
 		return
 	}
-	f.finishes[v.Key] = finish{v.Gang, v.Subgroup, controllerOf(p)}
-	insert(f.finishers, v.Gang, v.Key, true)
-	f.describeAgain(v.Gang)
+	s.finishes[v.Key] = finish{v.Gang, v.Subgroup, controllerOf(p)}
+	insert(s.finishers, v.Gang, v.Key, true)
+	s.describeAgain(v.Gang)
 }
 
-func (f *feed) unfinished(pod string) {
-	if at, ok := f.finishes[pod]; ok {
-		delete(f.finishes, pod)
-		cut(f.finishers, at.gang, pod)
-		f.describeAgain(at.gang)
+func (s *gangs) unfinished(pod string) {
+	if at, ok := s.finishes[pod]; ok {
+		delete(s.finishes, pod)
+		cut(s.finishers, at.gang, pod)
+		s.describeAgain(at.gang)
 	}
 }
 
 // finished counts the gang's members that have succeeded and that no owner counts itself, by subgroup.
-func (f *feed) finished(gang string) map[string]int {
+func (s *gangs) finished(gang string) map[string]int {
 	var out map[string]int
-	for pod := range f.finishers[gang] {
-		at := f.finishes[pod]
-		if by := f.owners.all[at.by]; by != nil && by.Done > 0 {
+	for pod := range s.finishers[gang] {
+		at := s.finishes[pod]
+		if by := s.owners.all[at.by]; by != nil && by.Done > 0 {
 			continue
 		}
 		if out == nil {

@@ -1,4 +1,4 @@
-package scheduler
+package cluster
 
 import (
 	"fmt"
@@ -13,18 +13,18 @@ import (
 // then the plan changed. No node helps it, so it does not wait for one.
 
 // wholeGangs has all members of gangs that must be in one domain looked at, where one is.
-func (f *feed) wholeGangs() {
-	for key := range maps.Clone(f.storage.again) {
-		if m := f.pods[key]; m != nil && m.inGang() && f.described[m.workload].Layout.Required != "" {
-			for key := range f.gangs[m.workload] {
-				f.storage.again[key] = true
+func (s *storage) wholeGangs() {
+	for key := range maps.Clone(s.again) {
+		if m := s.members.pods[key]; m != nil && m.inGang() && s.gangs.described[m.workload].Layout.Required != "" {
+			for key := range s.members.gangs[m.workload] {
+				s.again[key] = true
 			}
 		}
 	}
 }
 
 // findApart enters in the allowances of a gang's members that they have no domain in common.
-func (f *feed) findApart(allowed []*allowance) {
+func (s *storage) findApart(allowed []*allowance) {
 	byGang := make(map[string][]*allowance)
 	for _, a := range allowed {
 		if a.m.inGang() && a.nodes != nil {
@@ -32,11 +32,11 @@ func (f *feed) findApart(allowed []*allowance) {
 		}
 	}
 	for gang, members := range byGang {
-		level := f.described[gang].Layout.Required
+		level := s.gangs.described[gang].Layout.Required
 		if level == "" {
 			continue
 		}
-		if reason := apart(level, f.parties(gang, members)); reason != "" {
+		if reason := apart(level, s.parties(gang, members)); reason != "" {
 			for _, a := range members {
 				a.missing = append(a.missing, reason)
 			}
@@ -50,14 +50,14 @@ type party struct {
 	domains map[string]bool
 }
 
-func (f *feed) parties(gang string, members []*allowance) (out []party) {
-	label := f.storage.label(f.described[gang].Layout.Required)
+func (s *storage) parties(gang string, members []*allowance) (out []party) {
+	label := s.label(s.gangs.described[gang].Layout.Required)
 	add := func(name string, nodes []string) {
-		if in := f.domains(label, nodes); len(in) > 0 {
+		if in := s.domains(label, nodes); len(in) > 0 {
 			out = append(out, party{name, in})
 		}
 	}
-	for _, m := range f.sorted(gang) {
+	for _, m := range s.members.sorted(gang) {
 		if m.pod.Spec.NodeName != "" {
 			add(m.pod.Name, []string{m.pod.Spec.NodeName})
 		}
@@ -87,10 +87,10 @@ func apart(level string, parties []party) string {
 }
 
 // domains are those in which the nodes are.
-func (f *feed) domains(label string, nodes []string) map[string]bool {
+func (s *storage) domains(label string, nodes []string) map[string]bool {
 	out := make(map[string]bool)
 	for _, name := range nodes {
-		if n := f.nodes[name]; n != nil && n.Labels[label] != "" {
+		if n := s.nodes.objects[name]; n != nil && n.Labels[label] != "" {
 			out[n.Labels[label]] = true
 		}
 	}

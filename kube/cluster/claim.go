@@ -1,4 +1,4 @@
-package scheduler
+package cluster
 
 import (
 	"maps"
@@ -15,6 +15,10 @@ import (
 
 // storage is what pods' claims depend on, and which pods to look at again when some of it changed.
 type storage struct {
+	out     *output
+	nodes   *nodes
+	members *members
+	gangs   *gangs
 	claims  map[string]*corev1.PersistentVolumeClaim // by namespace/name
 	volumes map[string]*corev1.PersistentVolume
 	classes map[string]*storagev1.StorageClass
@@ -24,14 +28,15 @@ type storage struct {
 	stale   map[string]bool               // classes of which other volumes are free now
 	all     bool                          // something that every claim may depend on changed
 	levels  []engine.Level                // of the topology
-	underway
+	*reservations
 }
 
-func newStorage() storage {
-	return storage{
+func newStorage(out *output, n *nodes, m *members, g *gangs, levels []engine.Level) *storage {
+	return &storage{
+		out: out, nodes: n, members: m, gangs: g, levels: levels,
 		claims: make(map[string]*corev1.PersistentVolumeClaim), volumes: make(map[string]*corev1.PersistentVolume),
 		classes: make(map[string]*storagev1.StorageClass), users: make(map[string]map[string]*member), holders: make(map[string]map[string]*member),
-		again: make(map[string]bool), stale: make(map[string]bool), underway: newUnderway(),
+		again: make(map[string]bool), stale: make(map[string]bool), reservations: newReservations(),
 	}
 }
 
@@ -89,51 +94,16 @@ func (s *storage) lookAgain(claim string) {
 	}
 }
 
-// give hands the pod to the engine. One with claims is looked at before the next plan: what it needs may be on
-// another watch.
-func (f *feed) give(m *member, v *engine.Pod) {
-	if f.await(m) {
-		return
-	}
-	if m.needsClaims() {
-		f.inbox.stir()
-		return
-	}
-	f.put(m, v)
-}
-
-func (f *feed) put(m *member, v *engine.Pod) {
-	if m.terms == nil {
-		f.admissions.look[m.workload] = true
-	}
-	f.charge(m, v)
-	f.cover(m, v)
-	f.whatIf.restrict(v)
-	known := m.given
-	if known && same(m.value, v) {
-		return
-	}
-	if known && v.Version <= m.value.Version {
-		v.Version = f.versions.next() // what the pod depends on changed since
-	}
-	m.given, m.value = true, v
-	f.fresh[m.workload] = true
-	f.inbox.put(engine.Change{Pod: v})
-	if !known {
-		f.inherit(m)
-	}
-}
-
 // giveWithClaims hands the pod to the engine with the nodes that its claims allow, or keeps it back while they
 // are not there.
-func (f *feed) giveWithClaims(a *allowance, nodes []*corev1.Node) {
+func (f *Feed) giveWithClaims(a *allowance, nodes []*corev1.Node) {
 	if len(a.missing) > 0 {
 		f.keepBack(a.m, a.missing)
 		return
 	}
 	v := f.read(a.m.pod)
 	v.Nodes = f.storage.without(a.m, a.nodes, nodes)
-	v.Version = f.versions.next()
+	v.Version = f.out.pods.next()
 	f.put(a.m, &v)
 }
 
@@ -144,44 +114,35 @@ type allowance struct {
 	missing []string // what keeps it from running anywhere
 }
 
-func (f *feed) allow(m *member, stored convert.Storage, nodes []*corev1.Node) *allowance {
+func (s *storage) allow(m *member, stored convert.Storage, nodes []*corev1.Node) *allowance {
 	names, constrained, missing := stored.AllowedNodes(m.pod, nodes)
 	if !constrained {
 		names = nil
 	}
-	return &allowance{m, names, append(missing, f.inUse(m)...)}
-}
-
-func (f *feed) keepBack(m *member, missing []string) {
-	if m.given {
-		m.given = false
-		f.drop(engine.KindPod, m.key, f.versions.next())
-		f.bequeath(m)
-	}
-	f.says.claimsMissing(m.pod, missing)
+	return &allowance{m, names, append(missing, s.inUse(m)...)}
 }
 
 // stored is the storage as it is now, for a while in which neither it nor the nodes change.
-func (f *feed) stored() convert.Storage {
-	s, near := &f.storage, make(map[string]map[string][]*corev1.PersistentVolume) // by class, then by node
+func (s *storage) stored() convert.Storage {
+	near := make(map[string]map[string][]*corev1.PersistentVolume) // by class, then by node
 	return convert.Storage{
 		Claim:  func(namespace, name string) *corev1.PersistentVolumeClaim { return s.claims[namespace+"/"+name] },
 		Volume: func(name string) *corev1.PersistentVolume { return s.volumes[name] },
 		Class:  func(name string) *storagev1.StorageClass { return s.classes[name] },
 		Free: func(class string, n *corev1.Node) []*corev1.PersistentVolume {
 			if near[class] == nil {
-				near[class] = convert.Near(s.free(class), slices.Collect(maps.Values(f.nodes)))
+				near[class] = convert.Near(s.free(class), s.nodes.list())
 			}
 			return near[class][n.Name]
 		},
-		HasNode: func(name string) bool { return f.nodes[name] != nil },
+		HasNode: func(name string) bool { return s.nodes.objects[name] != nil },
 	}
 }
 
 // recheck looks again at the pods whose claims, or what those depend on, changed. Those whose volumes are being
 // seen to are left as they are until that has ended.
-func (f *feed) recheck() {
-	s := &f.storage
+func (f *Feed) recheck() {
+	s := f.storage
 	for claim := range s.users {
 		if c := s.claims[claim]; s.all || c != nil && s.stale[volume.GetPersistentVolumeClaimClass(c)] {
 			s.lookAgain(claim)
@@ -192,15 +153,15 @@ func (f *feed) recheck() {
 	if len(s.again) == 0 {
 		return
 	}
-	f.wholeGangs()
-	stored, nodes := f.stored(), slices.Collect(maps.Values(f.nodes))
+	s.wholeGangs()
+	stored, nodes := s.stored(), f.nodes.list()
 	var allowed []*allowance
 	for _, key := range slices.Sorted(maps.Keys(s.again)) {
-		if m := f.pods[key]; m != nil && m.needsClaims() && s.preparing[key] == nil && (m.given || !f.owners.awaited(m.raw)) {
-			allowed = append(allowed, f.allow(m, stored, nodes))
+		if m := f.members.pods[key]; m != nil && m.needsClaims() && s.preparing[key] == nil && (m.given || !f.owners.awaited(m.raw)) {
+			allowed = append(allowed, s.allow(m, stored, nodes))
 		}
 	}
-	f.findApart(allowed)
+	s.findApart(allowed)
 	for _, a := range allowed {
 		f.giveWithClaims(a, nodes)
 	}

@@ -1,12 +1,10 @@
-package scheduler
+package cluster
 
 import (
 	"maps"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -41,20 +39,13 @@ func newAdmissions() admissions {
 	return admissions{look: make(map[string]bool), all: true, known: make(map[string]*terms)}
 }
 
-// follow says that another scheduler leads, or that this one does.
-func (f *feed) follow(does bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.admissions.follows = does
-}
-
 // share returns the terms, of which there is one for each text.
-func (f *feed) share(r convert.Record, text string) *terms {
+func (f *Feed) share(r convert.Record, text string) *terms {
 	a := &f.admissions
 	if t := a.known[text]; t != nil {
 		return t
 	}
-	if len(a.known) > 2*len(f.pods)+1000 {
+	if len(a.known) > 2*len(f.members.pods)+1000 {
 		clear(a.known)
 	}
 	t := &terms{r, text}
@@ -63,7 +54,7 @@ func (f *feed) share(r convert.Record, text string) *terms {
 }
 
 // recorded is what the pod's conditions say was decided, nil for nothing.
-func (f *feed) recorded(p *corev1.Pod) *terms {
+func (f *Feed) recorded(p *corev1.Pod) *terms {
 	c := convert.AdmittedOf(p)
 	if c == nil {
 		return nil
@@ -81,7 +72,7 @@ func (f *feed) recorded(p *corev1.Pod) *terms {
 // reading is the pod as the scheduler reads it, and what was decided about it, nil for nothing: raw is the pod as it is in
 // the API, known as it was seen before, nil for not. A Model believes what the pod says now, and so does a scheduler that
 // does not lead: who leads decides.
-func (f *feed) reading(known *member, raw *corev1.Pod) (*corev1.Pod, *terms) {
+func (f *Feed) reading(known *member, raw *corev1.Pod) (*corev1.Pod, *terms) {
 	if !f.opts.Ours(raw.Spec.SchedulerName) {
 		return f.owners.completed(raw), nil
 	}
@@ -95,14 +86,14 @@ func (f *feed) reading(known *member, raw *corev1.Pod) (*corev1.Pod, *terms) {
 	if t == nil {
 		t = f.recorded(raw)
 	}
-	if t == nil || known != nil && known.lapsed == t.text {
+	if t == nil || known != nil && known.revoked == t.text {
 		return f.owners.completed(raw), nil
 	}
 	return t.Keys.On(raw), t
 }
 
 // payer returns the queue that pays for a pod by itself.
-func (f *feed) payer(m *member) string {
+func (f *Feed) payer(m *member) string {
 	if m.terms != nil {
 		return f.tenancy.decided(m.pod.Namespace, m.terms)
 	}
@@ -137,8 +128,8 @@ type decidedGang struct {
 	parts  map[string]convert.Keys // of the lowest-named of each subgroup
 }
 
-// leadOf finds it among the members, which are sorted; nil: none has been decided about.
-func leadOf(members []*member) *decidedGang {
+// decidedOf finds it among the members, which are sorted; nil: none has been decided about.
+func decidedOf(members []*member) *decidedGang {
 	var l *decidedGang
 	for _, m := range members {
 		if m.terms == nil {
@@ -173,7 +164,7 @@ func (l *decidedGang) joining(m *member) (convert.Keys, bool) {
 // voices are the pods that describe the gang, and what is decided about it already. Pods that have not been decided about
 // say what the gang has.
 func voices(members []*member) ([]*corev1.Pod, *decidedGang) {
-	l := leadOf(members)
+	l := decidedOf(members)
 	out := make([]*corev1.Pod, 0, len(members))
 	for _, m := range members {
 		p := m.pod
@@ -189,36 +180,26 @@ func voices(members []*member) ([]*corev1.Pod, *decidedGang) {
 	return out, l
 }
 
-// groupOf is the PodGroup behind the key as it was decided about with its pods, which may have outlived it; nil: none.
-func (f *feed) groupOf(key string, l *decidedGang) *schedulingv1beta1.PodGroup {
-	g := f.groups[key]
-	if l == nil || l.Group == nil {
-		return g
-	}
-	namespace, rest, _ := strings.Cut(key, "/")
-	return l.Group.On(g, namespace, rest[strings.LastIndexByte(rest, '/')+1:])
-}
-
-// lapse undoes decisions about workloads of which nothing runs and that could not be decided about today: the queue is
+// revoke undoes decisions about workloads of which nothing runs and that could not be decided about today: the queue is
 // gone, or closed to the namespace, or the PodGroup is gone. They wait, and their edits are read again.
-func (f *feed) lapse() {
+func (f *Feed) revoke() {
 	if !f.admissions.all {
 		return
 	}
-	for _, key := range slices.Sorted(maps.Keys(f.pods)) {
-		m := f.pods[key]
+	for _, key := range slices.Sorted(maps.Keys(f.members.pods)) {
+		m := f.members.pods[key]
 		if m.terms == nil || m.inGang() || !m.waiting() || f.tenancy.lets(m.pod.Namespace, m.terms.Queue) {
 			continue
 		}
 		f.undecide(m)
 	}
-	for _, key := range slices.Sorted(maps.Keys(f.gangs)) {
-		members := f.sorted(key)
-		l := leadOf(members)
+	for _, key := range slices.Sorted(maps.Keys(f.members.gangs)) {
+		members := f.members.sorted(key)
+		l := decidedOf(members)
 		if l == nil || slices.ContainsFunc(members, func(m *member) bool { return m.pod.Spec.NodeName != "" }) {
 			continue
 		}
-		if f.tenancy.lets(namespaceOf(key), l.Queue) && (isNative(key) || f.groups[key] != nil) {
+		if f.tenancy.lets(namespaceOf(key), l.Queue) && (isNative(key) || f.gangs.groups[key] != nil) {
 			continue
 		}
 		for _, m := range members {
@@ -230,8 +211,8 @@ func (f *feed) lapse() {
 // disown undoes the decisions about a gang of which nothing runs and whose members have all taken its terms over from pods
 // that are gone: a Job that was replaced makes pods while those of the old one are still there. The members are decided
 // about anew, by what they said when they came.
-func (f *feed) disown(key string) {
-	members := f.sorted(key)
+func (f *Feed) disown(key string) {
+	members := f.members.sorted(key)
 	for _, m := range members {
 		if m.pod.Spec.NodeName != "" || m.terms != nil && m.terms.Own == nil {
 			return
@@ -242,23 +223,23 @@ func (f *feed) disown(key string) {
 			continue
 		}
 		p := m.terms.Own.On(m.raw)
-		m.lapsed, m.terms = m.terms.text, nil
+		m.revoked, m.terms = m.terms.text, nil
 		v := f.read(p)
-		v.Version = f.versions.next()
+		v.Version = f.out.pods.next()
 		f.enter(m, m.raw, p, nil, &v)
 	}
 }
 
-func (f *feed) undecide(m *member) {
+func (f *Feed) undecide(m *member) {
 	if m.terms == nil {
 		return
 	}
-	m.lapsed, m.terms = m.terms.text, nil
+	m.revoked, m.terms = m.terms.text, nil
 	f.reenter(m)
 }
 
 // admit decides about the workloads that can be decided about now. A Model decides nothing.
-func (f *feed) admit() {
+func (f *Feed) admit() {
 	a := &f.admissions
 	if f.whatIf != nil {
 		clear(a.look)
@@ -266,7 +247,7 @@ func (f *feed) admit() {
 		return
 	}
 	if a.all {
-		for _, m := range f.pods {
+		for _, m := range f.members.pods {
 			if m.pays() && (m.terms == nil || m.terms.Queue == "") {
 				a.look[m.workload] = true
 			}
@@ -281,8 +262,8 @@ func (f *feed) admit() {
 
 // admitWorkload decides about a workload, or what of it has not been decided about. starts says that the engine starts it:
 // then it is whole, and can be read.
-func (f *feed) admitWorkload(key string, starts bool) {
-	if m := f.pods[key]; m != nil && !m.inGang() {
+func (f *Feed) admitWorkload(key string, starts bool) {
+	if m := f.members.pods[key]; m != nil && !m.inGang() {
 		f.admitPod(m, starts)
 		return
 	}
@@ -291,7 +272,7 @@ func (f *feed) admitWorkload(key string, starts bool) {
 
 // admitPod decides about a pod by itself. What runs already, bound by a scheduler that wrote nothing down, is decided about
 // as it is.
-func (f *feed) admitPod(m *member, starts bool) {
+func (f *Feed) admitPod(m *member, starts bool) {
 	if !m.given || !m.pays() || m.terms != nil && (m.terms.Queue != "" || m.value.Queue == "") {
 		return
 	}
@@ -307,10 +288,10 @@ func (f *feed) admitPod(m *member, starts bool) {
 }
 
 // admitGang decides about the members of a gang: about all when the first of them can start, and about others as they come.
-func (f *feed) admitGang(key string, starts bool) {
-	members := f.sorted(key)
-	g, described := f.described[key]
-	l := leadOf(members)
+func (f *Feed) admitGang(key string, starts bool) {
+	members := f.members.sorted(key)
+	g, described := f.gangs.described[key]
+	l := decidedOf(members)
 	if len(members) == 0 || !described || !slices.ContainsFunc(members, (*member).pays) {
 		return
 	}
@@ -321,7 +302,7 @@ func (f *feed) admitGang(key string, starts bool) {
 			return
 		}
 		record := convert.Record{Queue: g.Queue, Core: g.Core}
-		if group := f.groups[key]; group != nil {
+		if group := f.gangs.groups[key]; group != nil {
 			record.Group = convert.GroupRecordOf(group)
 		}
 		for i, keys := range convert.Together(podsOf(members)) {
@@ -383,13 +364,13 @@ func orElse(a, b int) int {
 }
 
 // decide fixes the pod's terms. What that changes, of a pod that came to a gang, the engine hears before the next plan.
-func (f *feed) decide(m *member, r convert.Record) {
-	m.terms, m.lapsed = f.share(r, r.Text()), ""
+func (f *Feed) decide(m *member, r convert.Record) {
+	m.terms, m.revoked = f.share(r, r.Text()), ""
 	if p := m.terms.Keys.On(m.raw); !m.terms.Keys.Agrees(m.pod) {
 		m.pod = p
 		if m.given {
 			v := f.read(p)
-			v.Nodes, v.Version = m.value.Nodes, f.versions.next()
+			v.Nodes, v.Version = m.value.Nodes, f.out.pods.next()
 			f.put(m, &v)
 		}
 	}
@@ -398,9 +379,9 @@ func (f *feed) decide(m *member, r convert.Record) {
 
 // writeDown has the terms of a pod that is on a node written where they are not: those of others are written before they
 // are bound.
-func (f *feed) writeDown(m *member) {
+func (f *Feed) writeDown(m *member) {
 	if m.terms != nil && m.pays() && m.pod.Spec.NodeName != "" && m.admission() != nil {
-		f.says.admitted(m.pod)
+		f.listen.Admitted(m.pod)
 	}
 }
 
@@ -425,12 +406,12 @@ func (m *member) admission() *corev1.PodCondition {
 	return &want
 }
 
-// admission returns the condition that the pod should have and has not, nil where it has it. decided says whether its
+// Admission returns the condition that the pod should have and has not, nil where it has it. decided says whether its
 // terms are; of a pod that starts they are decided now at the latest.
-func (f *feed) admission(key string, uid types.UID, starts bool) (c *corev1.PodCondition, decided bool) {
+func (f *Feed) Admission(key string, uid types.UID, starts bool) (c *corev1.PodCondition, decided bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	m := f.pods[key]
+	m := f.members.pods[key]
 	if m == nil || m.raw.UID != uid {
 		return nil, false
 	}

@@ -1,4 +1,4 @@
-package scheduler
+package cluster
 
 import (
 	"slices"
@@ -11,14 +11,29 @@ import (
 	"github.com/berth-dev/berth/engine"
 )
 
-// refusal says that a node would not have a pod of an owner: a gang, or the controller of lone pods. It
-// outlives the pod, which a kubelet that refuses it ends for good: its successor must not try the same node.
+// RefuseFor is how long a node is not tried again after it, or the API server for it, refused a pod.
+const RefuseFor = 30 * time.Second
+
+// refusals are the nodes that would not have a pod of an owner: a gang, or the controller of lone pods. A refusal
+// outlives the pod, which a kubelet that refuses it ends for good: its successor must not try the same node. It ends by
+// its time alone.
+type refusals struct {
+	out     *output
+	members *members
+	now     func() time.Time
+	by      map[string][]*refusal // by owner
+}
+
 type refusal struct {
 	node, reason string
 	until        time.Time
 	// carrier is the member of the gang whose refusal the engine was told, "" while there is none: the engine
 	// forgets what was refused to a pod when the pod is gone.
 	carrier string
+}
+
+func newRefusals(out *output, m *members, now func() time.Time) *refusals {
+	return &refusals{out: out, members: m, now: now, by: make(map[string][]*refusal)}
 }
 
 // owner is who learns from a refusal: the gang, or for a lone pod the controller that will make another.
@@ -32,80 +47,80 @@ func (m *member) owner() string {
 	return m.key
 }
 
-// refuse keeps the pod's owner from the node for a while. It returns how many nodes have refused it by now.
-func (f *feed) refuse(key, node, reason string) int {
+// Refuse keeps the pod's owner from the node for a while. It returns how many nodes have refused it by now.
+func (f *Feed) Refuse(key, node, reason string) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	m := f.pods[key]
+	m := f.members.pods[key]
 	if m == nil {
 		return 0
 	}
-	f.refused(m, node, reason)
-	return len(f.refusals[m.owner()])
+	f.refusals.add(m, node, reason)
+	return len(f.refusals.by[m.owner()])
 }
 
-func (f *feed) refused(m *member, node, reason string) {
-	f.sweep()
-	f.fresh[m.workload] = true // what is said of it next is news, though the cause be the old one
-	r := &refusal{node: node, reason: reason, until: time.Now().Round(0).Add(refuseFor)}
+func (s *refusals) add(m *member, node, reason string) {
+	s.sweep()
+	s.members.fresh[m.workload] = true // what is said of it next is news, though the cause be the old one
+	r := &refusal{node: node, reason: reason, until: s.now().Round(0).Add(RefuseFor)}
 	owner := m.owner()
-	f.refusals[owner] = append(slices.DeleteFunc(f.refusals[owner], func(o *refusal) bool { return o.node == node }), r)
+	s.by[owner] = append(slices.DeleteFunc(s.by[owner], func(o *refusal) bool { return o.node == node }), r)
 	if !m.inGang() {
-		f.tell(m, r)
+		s.tell(m, r)
 		return
 	}
-	f.hand(r, m.workload)
+	s.hand(r, m.workload)
 }
 
 // sweep forgets refusals whose time has passed.
-func (f *feed) sweep() {
-	now := time.Now()
-	for owner, list := range f.refusals {
+func (s *refusals) sweep() {
+	now := s.now()
+	for owner, list := range s.by {
 		list = slices.DeleteFunc(list, func(r *refusal) bool { return !r.until.After(now) })
-		f.refusals[owner] = list
+		s.by[owner] = list
 		if len(list) == 0 {
-			delete(f.refusals, owner)
+			delete(s.by, owner)
 		}
 	}
 }
 
 // hand makes a member of the gang carry the refusal, if there is one.
-func (f *feed) hand(r *refusal, gang string) {
+func (s *refusals) hand(r *refusal, gang string) {
 	r.carrier = ""
-	for _, m := range f.sorted(gang) {
+	for _, m := range s.members.sorted(gang) {
 		if m.given && m.pod.DeletionTimestamp == nil {
 			r.carrier = m.key
-			f.tell(m, r)
+			s.tell(m, r)
 			return
 		}
 	}
 }
 
-func (f *feed) tell(m *member, r *refusal) {
-	f.inbox.put(engine.Change{Refusal: &engine.Refusal{Pod: m.key, UID: string(m.pod.UID), Node: r.node, Reason: r.reason, Until: r.until}})
+func (s *refusals) tell(m *member, r *refusal) {
+	s.out.put(engine.Change{Refusal: &engine.Refusal{Pod: m.key, UID: string(m.pod.UID), Node: r.node, Reason: r.reason, Until: r.until}})
 }
 
 // inherit tells the engine of a new pod where its owner was refused.
-func (f *feed) inherit(m *member) {
-	for _, r := range f.refusals[m.owner()] {
+func (s *refusals) inherit(m *member) {
+	for _, r := range s.by[m.owner()] {
 		switch {
-		case !r.until.After(time.Now()):
+		case !r.until.After(s.now()):
 		case !m.inGang():
-			f.tell(m, r)
+			s.tell(m, r)
 		case r.carrier == "":
-			f.hand(r, m.workload)
+			s.hand(r, m.workload)
 		}
 	}
 }
 
 // bequeath hands on what a member that is gone carried.
-func (f *feed) bequeath(m *member) {
+func (s *refusals) bequeath(m *member) {
 	if !m.inGang() {
 		return
 	}
-	for _, r := range f.refusals[m.workload] {
+	for _, r := range s.by[m.workload] {
 		if r.carrier == m.key {
-			f.hand(r, m.workload)
+			s.hand(r, m.workload)
 		}
 	}
 }

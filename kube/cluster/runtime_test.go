@@ -1,4 +1,4 @@
-package scheduler
+package cluster
 
 import (
 	"fmt"
@@ -18,22 +18,26 @@ import (
 
 // school is a feed that learns.
 type school struct {
-	*feed
+	*Feed
+	changes changes
 	version int
 }
 
 func newSchool() *school {
-	f := newFeed(convert.Options{SchedulerNames: []string{DefaultName}}, newInbox())
-	f.says, f.owners.complete = &silence{missing: make(map[string][]string)}, true
-	return &school{feed: f}
+	s := &school{}
+	s.Feed = New(Options{
+		Convert: convert.Options{SchedulerNames: []string{DefaultName}}, Sink: &s.changes, Listener: &silence{missing: make(map[string][]string)}, Now: time.Now,
+	})
+	s.owners.complete = true
+	return s
 }
 
 func (s *school) see(p *corev1.Pod) {
 	s.version++
 	p = p.DeepCopy()
 	p.ResourceVersion = strconv.Itoa(s.version)
-	s.setPod(p)
-	s.settle()
+	s.SetPod(p)
+	s.Settle()
 }
 
 // begin has the pod get a node now, and finish has it end.
@@ -47,13 +51,13 @@ func (s *school) begin(p *corev1.Pod) {
 func (s *school) finish(p *corev1.Pod, phase corev1.PodPhase) {
 	p = p.DeepCopy()
 	p.Status.Phase = phase
-	strip(p)
+	Trim(p)
 	s.see(p)
 }
 
 // learnt are the lessons that the engine was given, in order.
 func (s *school) learnt() (out []engine.Lesson) {
-	for _, c := range s.inbox.take() {
+	for _, c := range s.changes.take() {
 		if c.Lesson != nil {
 			c.Lesson.Version = 0
 			out = append(out, *c.Lesson)
@@ -78,7 +82,7 @@ func TestLessons(t *testing.T) {
 		gone := pod("gone", 1)
 		s.begin(gone)
 		gone.ResourceVersion = "999"
-		s.removePod(gone)
+		s.RemovePod(gone)
 		theirs := pod("theirs", 1)
 		theirs.Spec.SchedulerName = "other"
 		s.begin(theirs)
@@ -125,8 +129,8 @@ func TestLessonsOfGangs(t *testing.T) {
 		if diff := cmp.Diff(want, s.learnt()); diff != "" {
 			t.Error(diff)
 		}
-		if len(s.lessons.ending) > 0 {
-			t.Errorf("remembers %d gangs that are over", len(s.lessons.ending))
+		if len(s.runtimes.ending) > 0 {
+			t.Errorf("remembers %d gangs that are over", len(s.runtimes.ending))
 		}
 	})
 }
@@ -135,24 +139,24 @@ func TestLessonsOfGangs(t *testing.T) {
 func TestLessonsAreBounded(t *testing.T) {
 	s := newSchool()
 	for i := range 100 {
-		s.learn("a", time.Duration(i)*time.Second)
+		s.runtimes.learn("a", time.Duration(i)*time.Second)
 	}
 	got := s.learnt()
 	want := engine.Lesson{Like: "a", Count: 64, Short: 42 * time.Second, Median: 68 * time.Second, Long: 93 * time.Second}
 	if diff := cmp.Diff(want, got[len(got)-1]); diff != "" {
 		t.Error(diff)
 	}
-	s.learn("once", time.Second)
-	for i := range lessonKinds {
-		s.learn(strconv.Itoa(i), time.Second)
+	s.runtimes.learn("once", time.Second)
+	for i := range estimateKinds {
+		s.runtimes.learn(strconv.Itoa(i), time.Second)
 	}
 	var forgot []string
-	for _, c := range s.inbox.take() {
+	for _, c := range s.changes.take() {
 		if c.Gone != nil {
 			forgot = append(forgot, string(c.Gone.Kind)+" "+c.Gone.Key)
 		}
 	}
-	if diff := cmp.Diff([]string{"lesson a"}, forgot); diff != "" || len(s.lessons.of) != lessonKinds {
-		t.Errorf("%s; keeps %d kinds", diff, len(s.lessons.of))
+	if diff := cmp.Diff([]string{"lesson a"}, forgot); diff != "" || len(s.runtimes.of) != estimateKinds {
+		t.Errorf("%s; keeps %d kinds", diff, len(s.runtimes.of))
 	}
 }

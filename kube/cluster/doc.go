@@ -1,0 +1,37 @@
+// Package cluster reads a Kubernetes cluster for the engine: objects in, engine changes out. It knows what follows from
+// several objects at once, where kube/convert knows what one object says: which pods are a gang and how many will come,
+// which queue pays, which terms were decided, which nodes a pod's volumes allow, which budgets cover it.
+//
+// It has no client, no goroutine and no clock but the one that it is given. Who watches a cluster calls Set and Remove for
+// every object and Settle before every plan; what is to be told to people goes to a Listener, and requests to the API
+// server are somebody else's. kube/scheduler calls it live; a Model, which puts an engine behind it, answers what-ifs for
+// diagnose.
+//
+// # Subjects
+//
+// A Feed is one lock around subjects that own their state. A subject that depends on others holds pointers to them and
+// only reads them; what it marks as stale is worked out by Settle, once, however much changed.
+//
+//	subject       owns                                         derived from                        stale when
+//	nodes         nodes, and as last given                     -                                   -
+//	members       pods, by key and by gang                     -                                   -
+//	owners        controllers, their pods, their gangs         -                                   -
+//	gangs         PodGroups, descriptions as last given        PodGroup, members, owners, queue    one of these changes (redo)
+//	storage       claims, volumes, classes, reservations       -                                   -
+//	              nodes that a pod's claims allow              claims, volumes, classes, nodes     one of these changes (again, stale, all)
+//	tenancy       queues, namespaces, who may use which        queues, namespace labels            either changes (changed, moved)
+//	admissions    terms of pods, which workloads to decide on  members, tenancy, gangs             one of these changes (look, all)
+//	budgets       disruption budgets                           -                                   -
+//	              budgets of a pod                             budgets, pod labels                 a selector changes (stale)
+//	bookings      booked nodes as last given                   queues, nodes' labels               either changes (stale)
+//	refusals      nodes that refused an owner's pods           told by who binds                   their time is up
+//	runtimes      run times of what succeeded                  members that ended                  never: newer ones displace older
+//	timers        what is to be done at a time                 -                                   -
+//	output        versions                                     resource versions seen              -
+//
+// # Cost
+//
+// A Set costs a conversion and a comparison with what was given last: a heartbeat, or a status that nobody reads, puts no
+// change. Settle costs as much as is stale: a described gang its members, a pod with claims the nodes, a changed
+// namespace selector or payer all pods. QueueUsages and FindWaiting look at all pods; the other questions at one workload.
+package cluster

@@ -1,0 +1,182 @@
+package cluster
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/kube/convert"
+)
+
+// gangs describe workloads of several pods. A description follows from the PodGroup, the members, their controllers, the
+// members that have succeeded and the queue that pays: whatever changes one of these puts the gang into redo, and Settle
+// describes it once, however many of them changed.
+type gangs struct {
+	out     *output
+	members *members
+	owners  *owners
+	tenancy *tenancy
+
+	groups    map[string]*schedulingv1beta1.PodGroup // by the gang's key
+	described map[string]engine.Gang                 // as last given, without version
+	redo      map[string]bool                        // gangs to describe again
+	finishes  map[string]finish                      // by pod
+	finishers map[string]map[string]bool             // pods in finishes, by gang
+}
+
+func newGangs(out *output, m *members, o *owners, t *tenancy) *gangs {
+	return &gangs{
+		out: out, members: m, owners: o, tenancy: t,
+		groups: make(map[string]*schedulingv1beta1.PodGroup), described: make(map[string]engine.Gang), redo: make(map[string]bool),
+		finishes: make(map[string]finish), finishers: make(map[string]map[string]bool),
+	}
+}
+
+// describeAgain has the workload's gang described before the next plan.
+func (s *gangs) describeAgain(workload string) {
+	if s.groups[workload] != nil || isNative(workload) || len(s.members.gangs[workload]) > 0 {
+		s.redo[workload] = true
+		s.out.wake()
+	}
+}
+
+// isNative says whether a workload's key is that of a gang which only its pods' annotations describe.
+func isNative(key string) bool {
+	_, rest, _ := strings.Cut(key, "/")
+	return strings.HasPrefix(rest, "gang/")
+}
+
+// describe gives the engine the gang: what its PodGroup says, or its pods' annotations. A gang that only these
+// describe is gone with the last of them.
+func (s *gangs) describe(key string) {
+	members := s.members.sorted(key)
+	pods, decided := voices(members)
+	var g engine.Gang
+	switch group := s.groupOf(key, decided); {
+	case group != nil:
+		g = convert.PodGroup(group)
+		convert.GroupTerms(&g, group, pods)
+		s.lessDone(&g, members)
+	case len(members) == 0 || !isNative(key):
+		s.drop(key)
+		return
+	default:
+		g = convert.NativeGang(pods, s.owners.of(key), s.finished(key))
+		g.Key = key
+	}
+	s.tenancy.chargeGang(&g, members, decided)
+	g.Version = 0
+	if old, ok := s.described[key]; ok && reflect.DeepEqual(old, g) {
+		return
+	}
+	s.described[key] = g
+	g.Version = s.out.derived.next()
+	s.out.put(engine.Change{Gang: &g})
+}
+
+func (s *gangs) drop(key string) {
+	if _, ok := s.described[key]; ok {
+		delete(s.described, key)
+		s.out.drop(engine.KindGang, key, s.out.derived.next())
+	}
+}
+
+// lessDone lets a group's minimum not wait for members that have succeeded: no more than are still to come.
+func (s *gangs) lessDone(g *engine.Gang, members []*member) {
+	coming, done := 0, 0
+	for _, o := range s.owners.controllers(members) {
+		coming += o.Pods
+		done += o.Done
+	}
+	if done > 0 && coming > 0 {
+		g.Min = min(g.Min, coming)
+	}
+	g.Min = convert.Less(g.Min, s.finished(g.Key)[""])
+}
+
+// groupOf is the PodGroup behind the key as it was decided about with its pods, which may have outlived it; nil: none.
+func (s *gangs) groupOf(key string, decided *decidedGang) *schedulingv1beta1.PodGroup {
+	g := s.groups[key]
+	if decided == nil || decided.Group == nil {
+		return g
+	}
+	namespace, rest, _ := strings.Cut(key, "/")
+	return decided.Group.On(g, namespace, rest[strings.LastIndexByte(rest, '/')+1:])
+}
+
+// protected says whether the workload's PodGroup keeps its pods from being evicted for others.
+func (s *gangs) protected(workload string) bool {
+	g := s.groupOf(workload, decidedOf(s.members.sorted(workload)))
+	return g != nil && !convert.Evictable(g)
+}
+
+// SetGroup takes in a PodGroup.
+func (f *Feed) SetGroup(g *schedulingv1beta1.PodGroup) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	v := convert.PodGroup(g)
+	if old := f.gangs.groups[v.Key]; old == nil || old.UID != g.UID {
+		f.listen.NotHonoured(g, convert.UnheededGroup(g))
+	}
+	protected := f.gangs.protected(v.Key)
+	f.gangs.groups[v.Key] = g
+	f.out.derived.saw(v.Version)
+	if protected != f.gangs.protected(v.Key) {
+		f.giveMembersAgain(v.Key)
+	}
+	f.gangs.describeAgain(v.Key)
+	f.members.fresh[v.Key] = true
+	f.begun(v.Key)
+}
+
+// RemoveGroup takes a PodGroup away.
+func (f *Feed) RemoveGroup(g *schedulingv1beta1.PodGroup) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	v := convert.PodGroup(g)
+	protected := f.gangs.protected(v.Key)
+	delete(f.gangs.groups, v.Key)
+	if protected {
+		f.giveMembersAgain(v.Key)
+	}
+	delete(f.gangs.redo, v.Key)
+	f.listen.Forget(g.UID)
+	f.out.derived.saw(v.Version)
+	if decidedOf(f.members.sorted(v.Key)) == nil {
+		f.gangs.drop(v.Key)
+		return
+	}
+	f.admissions.all = true // of what waits, nothing is decided any more
+	f.gangs.describeAgain(v.Key)
+}
+
+// giveMembersAgain gives the members of a gang that the engine knows.
+func (f *Feed) giveMembersAgain(gang string) {
+	f.giveAgain(slices.DeleteFunc(f.members.sorted(gang), func(m *member) bool { return !m.given }))
+}
+
+// begun looks whether as many members of the group as must start together have a node.
+func (f *Feed) begun(key string) {
+	g := f.gangs.groups[key]
+	if g == nil || InitiallyScheduled(g) {
+		return
+	}
+	bound := 0
+	for _, m := range f.members.gangs[key] {
+		if m.bound() {
+			bound++
+		}
+	}
+	if bound > 0 && bound >= convert.PodGroup(g).Min {
+		f.listen.Begun(g)
+	}
+}
+
+// InitiallyScheduled says whether the group's minimum once had its nodes. That is never taken back.
+func InitiallyScheduled(g *schedulingv1beta1.PodGroup) bool {
+	return meta.IsStatusConditionTrue(g.Status.Conditions, schedulingv1beta1.PodGroupInitiallyScheduled)
+}

@@ -1,0 +1,58 @@
+package cluster
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/kube/convert"
+)
+
+// nodes are the nodes as last seen, and as last given to the engine: heartbeats change the object and not the value.
+type nodes struct {
+	objects map[string]*corev1.Node
+	given   map[string]*engine.Node
+}
+
+func newNodes() *nodes {
+	return &nodes{objects: make(map[string]*corev1.Node), given: make(map[string]*engine.Node)}
+}
+
+// list returns the nodes in no order.
+func (n *nodes) list() []*corev1.Node { return slices.Collect(maps.Values(n.objects)) }
+
+// SetNode takes in a node.
+func (f *Feed) SetNode(n *corev1.Node) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if old := f.nodes.objects[n.Name]; old == nil || !maps.Equal(old.Labels, n.Labels) {
+		f.storage.all = true
+		f.bookings.again()
+	}
+	f.nodes.objects[n.Name] = n
+	v := convert.Node(n, f.opts)
+	v.Version <<= VersionBits
+	if old := f.nodes.given[n.Name]; old != nil {
+		c := *old
+		if c.Version = v.Version; reflect.DeepEqual(&c, &v) {
+			return // a heartbeat
+		}
+	}
+	f.nodes.given[n.Name] = &v
+	f.out.put(engine.Change{Node: &v})
+}
+
+// RemoveNode takes a node away.
+func (f *Feed) RemoveNode(n *corev1.Node) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.nodes.objects, n.Name)
+	delete(f.nodes.given, n.Name)
+	f.storage.all = true
+	f.storage.nodeLeft()
+	f.bookings.again()
+	f.out.drop(engine.KindNode, n.Name, resourceVersion(n)<<VersionBits)
+}

@@ -1,0 +1,247 @@
+package cluster
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/kube/convert"
+)
+
+// A pod's way through the feed:
+//
+//	SetPod -> take -> reading (what its controllers say, or what was decided) -> enter -> give -> put -> sink
+//	                                                                               |
+//	                       claims, or controllers that have not been seen yet -> Settle -> put -> sink
+
+// SetPod gives the engine the pod, or takes it away if it is over or not allowed to be scheduled yet. A version older than
+// the one known is passed over.
+func (f *Feed) SetPod(p *corev1.Pod) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.takePod(p)
+}
+
+// RenewPod is SetPod for a pod that was asked for. Unlike the watch, an answer may be older than a deletion that was
+// delivered, so a pod that is not known is not brought back.
+func (f *Feed) RenewPod(p *corev1.Pod) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if known := f.members.pods[keyOf(p)]; known != nil && known.pod.UID == p.UID {
+		f.takePod(p)
+	}
+}
+
+// RemovePod takes a pod away.
+func (f *Feed) RemovePod(p *corev1.Pod) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.out.saw(resourceVersion(p))
+	key := p.Namespace + "/" + p.Name
+	f.gangs.unfinished(key)
+	known := f.members.pods[key]
+	if known == nil || known.pod.UID != p.UID {
+		return
+	}
+	f.leave(known)
+	f.out.drop(engine.KindPod, known.key, f.out.pods.next())
+	f.ended(known, nil)
+}
+
+func (f *Feed) takePod(p *corev1.Pod) {
+	raw := p
+	known := f.members.pods[keyOf(raw)]
+	p, decided := f.reading(known, raw)
+	v := f.read(p)
+	if known != nil && resourceVersion(known.pod) > v.Version {
+		return
+	}
+	f.out.saw(v.Version)
+	v.Version <<= VersionBits
+	f.gangs.finishing(p, &v)
+	if !convert.Schedulable(p) {
+		f.end(known, p, &v)
+		return
+	}
+	if known != nil && known.pod.UID != p.UID {
+		f.leave(known)
+		known = nil
+	}
+	f.enter(known, raw, p, decided, &v)
+}
+
+// read is the pod as the engine is to see it.
+func (f *Feed) read(p *corev1.Pod) engine.Pod {
+	v := convert.Pod(p, f.opts)
+	if f.whatIf != nil && v.Foreign {
+		adopt(&v)
+	}
+	if f.whatIf == nil && !v.Foreign && PlaceHeld(p) {
+		v.Nominated = "" // the hold counts
+	}
+	return v
+}
+
+// enter takes in a pod that is known, or nil, in an older version: raw as it is in the API, p with what its
+// controllers say, or as was decided.
+func (f *Feed) enter(known *member, raw, p *corev1.Pod, decided *terms, v *engine.Pod) {
+	m := &member{key: v.Key, workload: v.Key, raw: raw, pod: p, terms: decided, ours: !v.Foreign, adopted: !f.opts.Ours(p.Spec.SchedulerName), takes: v.Spec.Requests}
+	if known != nil {
+		m.given, m.value, m.revoked = known.given, known.value, known.revoked
+	}
+	if v.Gang != "" && m.ours {
+		m.workload = v.Gang
+	}
+	if known != nil && known.workload != m.workload {
+		f.leave(known)
+		known = nil
+	}
+	f.join(m)
+	if known == nil && m.ours && m.waiting() {
+		f.listen.NotHonoured(p, convert.Unheeded(p))
+	}
+	if p.Spec.NodeName != "" {
+		f.listen.Forget(p.UID)
+	}
+	f.give(m, v)
+	f.writeDown(m)
+	f.begun(m.workload)
+}
+
+// reenter takes in a pod again of which other objects say something else now.
+func (f *Feed) reenter(m *member) {
+	p, decided := f.reading(m, m.raw)
+	v := f.read(p)
+	v.Version = f.out.pods.next()
+	f.enter(m, m.raw, p, decided, &v)
+}
+
+// join enters the pod among its workload's members.
+func (f *Feed) join(m *member) {
+	f.members.pods[m.key] = m
+	f.storage.note(m)
+	f.owners.join(m)
+	f.tenancy.usageChanged()
+	if m.inGang() {
+		insert(f.members.gangs, m.workload, m.key, m)
+		f.gangs.describeAgain(m.workload)
+	}
+}
+
+// leave undoes join.
+func (f *Feed) leave(m *member) {
+	delete(f.members.pods, m.key)
+	f.storage.drop(m)
+	f.owners.leave(m)
+	f.tenancy.usageChanged()
+	f.listen.Forget(m.pod.UID)
+	if m.inGang() {
+		cut(f.members.gangs, m.workload, m.key)
+		f.gangs.describeAgain(m.workload)
+		f.refusals.bequeath(m)
+	}
+}
+
+// end takes away a pod that is over, or not to be looked at yet.
+func (f *Feed) end(known *member, p *corev1.Pod, v *engine.Pod) {
+	if known == nil {
+		return // it was never given
+	}
+	f.leave(known)
+	f.out.drop(engine.KindPod, v.Key, f.out.pods.next())
+	f.ended(known, p)
+	if f.whatIf == nil && known.ours && known.pod.UID == p.UID && p.Spec.NodeName != "" && turnedAway(&p.Status) {
+		f.refusals.add(known, p.Spec.NodeName, p.Status.Reason+": "+p.Status.Message)
+	}
+}
+
+// ended learns from a pod of ours that is over, or gone (nil), after it has left its workload.
+func (f *Feed) ended(m *member, p *corev1.Pod) {
+	if f.whatIf == nil {
+		f.runtimes.ended(m, p, f.members.gangs[m.workload], f.gangs.described[m.workload].Terms.Like)
+	}
+}
+
+// give hands the pod to the engine. One with claims is looked at before the next plan: what it needs may be on
+// another watch.
+func (f *Feed) give(m *member, v *engine.Pod) {
+	if f.await(m) {
+		return
+	}
+	if m.needsClaims() {
+		f.out.wake()
+		return
+	}
+	f.put(m, v)
+}
+
+// await keeps a pod from the engine until its controllers are known.
+func (f *Feed) await(m *member) bool {
+	if !m.ours || m.given || !m.waiting() || !f.owners.awaited(m.raw) {
+		return false
+	}
+	f.timers.after(ownerPatience+ownerGranularity, func() {
+		if now := f.members.pods[m.key]; now != nil && now.pod.UID == m.pod.UID && !now.given {
+			f.reenter(now)
+		}
+	})
+	f.out.wake()
+	return true
+}
+
+// put gives the pod with what follows from other objects, unless that is what the engine has already.
+func (f *Feed) put(m *member, v *engine.Pod) {
+	if m.terms == nil {
+		f.admissions.look[m.workload] = true
+	}
+	f.charge(m, v)
+	f.coverPod(m, v)
+	f.whatIf.restrict(v)
+	known := m.given
+	if known && same(m.value, v) {
+		return
+	}
+	if known && v.Version <= m.value.Version {
+		v.Version = f.out.pods.next() // what the pod depends on changed since
+	}
+	m.given, m.value = true, v
+	f.members.fresh[m.workload] = true
+	f.out.put(engine.Change{Pod: v})
+	if !known {
+		f.refusals.inherit(m)
+	}
+}
+
+// giveAgain gives the pods, which the engine knows, with what follows from other objects now.
+func (f *Feed) giveAgain(members []*member) {
+	slices.SortFunc(members, func(a, b *member) int { return strings.Compare(a.key, b.key) })
+	for _, m := range members {
+		if m.needsClaims() {
+			f.storage.again[m.key] = true // it is given with what its claims allow
+			continue
+		}
+		v := f.read(m.pod)
+		v.Version = f.out.pods.next()
+		f.put(m, &v)
+	}
+}
+
+// keepBack takes the pod from the engine while its claims are not there.
+func (f *Feed) keepBack(m *member, missing []string) {
+	if m.given {
+		m.given = false
+		f.out.drop(engine.KindPod, m.key, f.out.pods.next())
+		f.refusals.bequeath(m)
+	}
+	f.listen.ClaimsMissing(m.pod, missing)
+}
+
+// PlaceHeld says whether the pod's nomination is ours.
+func PlaceHeld(p *corev1.Pod) bool {
+	return p.Status.NominatedNodeName != "" && slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == v1alpha1.PodPlaceHeld && c.Status == corev1.ConditionTrue
+	})
+}

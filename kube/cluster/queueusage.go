@@ -1,0 +1,132 @@
+package cluster
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+)
+
+// QueueUsage is a queue as last seen, and what its workloads and those of queues below it hold and ask for.
+type QueueUsage struct {
+	Queue            *v1alpha1.Queue
+	Problem          error // with the selector of its namespaces; nil: none
+	Running, Waiting int32 // workloads
+	Resources        []string
+	Used, Wanted     []int64 // in the order of Resources, in the engine's units
+}
+
+// QueueUsages returns the queues by name. It counts all pods afresh, so that it cannot drift.
+func (f *Feed) QueueUsages() []QueueUsage {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	tallies := f.count()
+	var out []QueueUsage
+	for _, name := range sortedNames(f.tenancy.queues) {
+		q, t := f.tenancy.queues[name], tallies[name]
+		out = append(out, QueueUsage{q.Queue, q.problem, t.running, t.waiting, t.names, t.used, t.wanted})
+	}
+	return out
+}
+
+// Queues returns the queues by name.
+func (f *Feed) Queues() []*v1alpha1.Queue {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var out []*v1alpha1.Queue
+	for _, name := range sortedNames(f.tenancy.queues) {
+		out = append(out, f.tenancy.queues[name].Queue)
+	}
+	return out
+}
+
+// tally is what the workloads of one queue, and of those below it, hold and ask for, in the engine's units.
+type tally struct {
+	above            *tally // of the queue above it
+	running, waiting int32
+	names            []string // of resources
+	used, wanted     []int64  // in the order of names
+}
+
+// count goes through all workloads of known queues.
+func (f *Feed) count() map[string]*tally {
+	t := f.tenancy
+	out := make(map[string]*tally, len(t.queues))
+	for name, q := range t.queues {
+		out[name] = newTally(cmp.Or(f.opts.GPU, DefaultGPU), q)
+	}
+	t.stack(out)
+	for _, m := range f.members.pods {
+		if y := out[f.payer(m)]; y != nil && m.ours && !m.inGang() {
+			y.enter(y.add(m))
+		}
+	}
+	for key, members := range f.members.gangs {
+		y := out[f.gangs.described[key].Queue]
+		if y == nil {
+			continue
+		}
+		running, waiting := false, false
+		for _, m := range members {
+			holds, waits := y.add(m)
+			running, waiting = running || holds, waiting || waits
+		}
+		y.enter(running, waiting)
+	}
+	return out
+}
+
+// stack puts each queue's tally below that of its parent. What is in a circle stays alone.
+func (t *tenancy) stack(tallies map[string]*tally) {
+	for name, q := range t.queues {
+		at, steps := q, 0
+		for ; at != nil && at.Spec.Parent != "" && steps <= len(t.queues); steps++ {
+			at = t.queues[at.Spec.Parent]
+		}
+		if steps <= len(t.queues) {
+			tallies[name].above = tallies[q.Spec.Parent]
+		}
+	}
+}
+
+func newTally(gpu string, q *queue) *tally {
+	names := []string{gpu}
+	for i := range q.Spec.Resources {
+		names = append(names, q.Spec.Resources[i].Name)
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	return &tally{names: names, used: make([]int64, len(names)), wanted: make([]int64, len(names))}
+}
+
+// add counts a pod. One that has a node holds what it asks for until it is gone.
+func (y *tally) add(m *member) (holds, waits bool) {
+	holds, waits = m.pod.Spec.NodeName != "", m.waiting()
+	if !holds && !waits {
+		return false, false
+	}
+	for ; y != nil; y = y.above {
+		at := y.wanted
+		if holds {
+			at = y.used
+		}
+		for _, a := range m.takes {
+			if i, ok := slices.BinarySearch(y.names, a.Resource); ok {
+				at[i] += a.Value
+			}
+		}
+	}
+	return holds, waits
+}
+
+// enter counts a workload.
+func (y *tally) enter(running, waiting bool) {
+	for ; y != nil; y = y.above {
+		if running {
+			y.running++
+		}
+		if waiting {
+			y.waiting++
+		}
+	}
+}

@@ -1,0 +1,38 @@
+package cluster
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/kube/convert"
+)
+
+// Trim drops what nobody here reads: who wrote which field, all but the outcome of a pod that is over, what containers
+// run, what the pods that a controller makes look like, and annotations of others.
+func Trim(o any) {
+	if m, ok := o.(metav1.Object); ok {
+		m.SetManagedFields(nil)
+	}
+	switch o := o.(type) {
+	case *corev1.Pod:
+		if o.Status.Phase == corev1.PodFailed || o.Status.Phase == corev1.PodSucceeded {
+			o.Spec = corev1.PodSpec{NodeName: o.Spec.NodeName, SchedulerName: o.Spec.SchedulerName, SchedulingGroup: o.Spec.SchedulingGroup}
+			o.Status = corev1.PodStatus{Phase: o.Status.Phase, Reason: o.Status.Reason, Message: o.Status.Message}
+		}
+		convert.Trim(o)
+	case *batchv1.Job:
+		convert.TrimOwner(o)
+		o.Spec.Template.Spec = corev1.PodSpec{}
+	case *appsv1.StatefulSet:
+		convert.TrimOwner(o)
+		o.Spec.Template.Spec, o.Spec.VolumeClaimTemplates = corev1.PodSpec{}, nil
+	case *appsv1.ReplicaSet:
+		convert.TrimOwner(o)
+		o.Spec.Template.Spec = corev1.PodSpec{}
+	case *appsv1.Deployment:
+		convert.TrimOwner(o)
+		o.Spec.Template.Spec = corev1.PodSpec{}
+	}
+}
