@@ -2,8 +2,16 @@ package v1alpha1
 
 // The conditions that the scheduler writes into the status of pods, beside those of Kubernetes.
 const (
+	// PodEviction is of a pod that is, or will be, evicted: its message is JSON (kube/report.Eviction).
+	PodEviction = "berth.dev/Eviction"
 	// PodEvictionPlanned is of a pod that will be evicted: its message begins with the time.
 	PodEvictionPlanned = "berth.dev/EvictionPlanned"
+	// PodPendingCause is why a pod waits: its reason is the cause and its message JSON (kube/report.Pending). It holds
+	// while PodScheduled is False: of a pod that has a node it is what the pod waited for last.
+	PodPendingCause = "berth.dev/PendingCause"
 	// PodPlaceHeld is of a pod that waits while room is made for it on the node that it is nominated for.
 	PodPlaceHeld = "berth.dev/PlaceHeld"
 )
+
+// AnnotationCause is on events: what the note says, as JSON (kube/report.Pending or kube/report.Eviction).
+const AnnotationCause = "berth.dev/cause"

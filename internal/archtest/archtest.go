@@ -141,7 +141,7 @@ var Rules = map[string]Rule{
 	"fleet/stream":               {Ring: Edge},
 	"fleet/workload":             {Ring: Edge, Imports: []string{"fleet/clock"}},
 
-	"kube/answer":                    {Ring: Edge, Imports: []string{"engine", "engine/why"}},
+	"kube/answer":                    {Ring: Edge, Imports: []string{"engine", "engine/why", "kube/report"}},
 	"kube/dialect":                   {Ring: Pure, Objects: true},
 	"kube/dialect/clusterautoscaler": {Ring: Pure, Imports: []string{"kube/dialect/kubescheduler"}, Objects: true},
 	"kube/dialect/kai":               {Ring: Pure, Objects: true},
@@ -155,7 +155,8 @@ var Rules = map[string]Rule{
 	"kube/inspect":                   {Ring: Edge, Imports: []string{"diagnose", "diagnose/check", "diagnose/facts", "internal/spelling", "kube/inspect/mask"}},
 	"kube/inspect/mask":              {Ring: Edge},
 	"kube/policy":                    {Ring: Edge},
-	"kube/scheduler":                 {Ring: Edge, Imports: []string{"api/v1alpha1", "engine", "engine/why", "kube/answer", "kube/cluster", "kube/convert", "kube/crd", "kube/policy", "record"}, Tests: []string{"diagnose", "diagnose/facts"}},
+	"kube/report":                    {Ring: Pure, Imports: []string{"api/v1alpha1", "engine", "engine/why", "kube/convert"}, Objects: true},
+	"kube/scheduler":                 {Ring: Edge, Imports: []string{"api/v1alpha1", "engine", "engine/why", "kube/answer", "kube/cluster", "kube/convert", "kube/crd", "kube/policy", "kube/report", "record"}, Tests: []string{"diagnose", "diagnose/facts"}},
 
 	"record": {Ring: Edge, Imports: []string{"engine", "engine/why"}},
 
@@ -171,7 +172,7 @@ var Rules = map[string]Rule{
 
 	"internal/archtest": {Ring: Pure, Tool: true},
 	"internal/chaos": {Ring: Shell, Imports: []string{
-		"api/v1alpha1", "controlplane/home", "engine", "kube/convert", "kube/scheduler", "record",
+		"api/v1alpha1", "controlplane/home", "engine", "kube/convert", "kube/report", "kube/scheduler", "record",
 	}, Tests: []string{"engine/why"}},
 	"internal/conformance":          {Ring: Edge, Tests: []string{"engine", "engine/why", "kube/convert"}, Heavy: true},
 	"internal/conformance/upstream": {Ring: Edge},

@@ -14,7 +14,7 @@ import (
 	v1alpha1 "github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/kube/convert"
-	"github.com/berth-dev/berth/kube/scheduler"
+	"github.com/berth-dev/berth/kube/report"
 )
 
 // gangs finds those of which some members run and too few. Bare pods cannot be made again, so that a gang of
@@ -136,7 +136,7 @@ func (l *look) forgotten() []finding {
 
 func (l *look) misled(w *engine.Waiting) []finding {
 	var out []finding
-	want := scheduler.Reason(w)
+	want := report.Reason(w)
 	for i := range l.pods {
 		p := &l.pods[i]
 		if !ours(p) || !waits(p) || workloadOf(p) != w.Gang {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/berth-dev/berth/engine/why"
+	"github.com/berth-dev/berth/kube/report"
 )
 
 // view is what a caller may read beside what was asked for.
@@ -29,7 +30,7 @@ func (v view) hide(w *Workload) {
 	}
 	w.Gates = v.gates(w.Gates)
 	if len(w.Gates) > 0 {
-		w.Sentence = sentence(w.Gates, w.Certificates)
+		w.Sentence = report.Sentence(w.Gates, w.Certificates, why.WorkloadName)
 	}
 	if w.Position != nil {
 		w.Position = v.position(w.Position)

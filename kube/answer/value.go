@@ -254,16 +254,3 @@ func (w *Workload) Is(what string) bool {
 	}
 	return false
 }
-
-// sentence is all that keeps the workload waiting, the binding gate first. Other workloads are called what people call
-// them.
-func sentence(gates []why.Gate, certs []why.Certificate) string {
-	parts := make([]string, len(gates))
-	for i, g := range gates {
-		if g.NamesWorkload() {
-			g.Object = why.WorkloadName(g.Object)
-		}
-		parts[i] = g.Sentence(certs)
-	}
-	return strings.Join(parts, "; ")
-}

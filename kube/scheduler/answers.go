@@ -12,13 +12,11 @@ import (
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/engine/why"
 	"github.com/berth-dev/berth/kube/answer"
+	"github.com/berth-dev/berth/kube/report"
 )
 
 // mostNamed bounds the workloads, ahead or as holders, that are looked up for one answer. Of these, fewer are named.
 const mostNamed = 200
-
-// claimsNotReady is the cause of a pod that the engine does not know yet.
-const claimsNotReady why.Cause = "claims-not-ready"
 
 // Workloads is as answer.Source says.
 func (s *scheduler) Workloads(ctx context.Context, namespace string) ([]answer.Workload, error) {
@@ -147,7 +145,7 @@ func heldByClaims(key string, p *corev1.Pod) answer.Workload {
 	w := answer.Workload{
 		ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: r.Name, CreationTimestamp: p.CreationTimestamp}, Owner: r.Owner,
 		State: answer.Waiting, Pods: answer.Pods{Size: 1, Min: 1, Waiting: 1, Names: []string{p.Name}},
-		Verdict: why.Blocked, Cause: claimsNotReady,
+		Verdict: why.Blocked, Cause: report.ClaimsNotReady,
 	}
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodScheduled {

@@ -20,6 +20,7 @@ import (
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/engine/why"
 	"github.com/berth-dev/berth/kube/answer"
+	"github.com/berth-dev/berth/kube/report"
 )
 
 // source runs a scheduler on the world and returns what it would give a server.
@@ -147,10 +148,10 @@ func TestAPodHeldByItsClaimsIsListed(t *testing.T) {
 		p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}}}
 		s := newWorld(t, node("n1", "r1", 1), p).source()
 		all, err := s.Workloads(context.Background(), "")
-		if err != nil || len(all) != 1 || all[0].Name != "pod.a" || all[0].State != answer.Waiting || all[0].Cause != claimsNotReady {
+		if err != nil || len(all) != 1 || all[0].Name != "pod.a" || all[0].State != answer.Waiting || all[0].Cause != report.ClaimsNotReady {
 			t.Errorf("%v, %+v", err, all)
 		}
-		if one, err := s.Workload(context.Background(), "default", "pod.a"); err != nil || one.Cause != claimsNotReady {
+		if one, err := s.Workload(context.Background(), "default", "pod.a"); err != nil || one.Cause != report.ClaimsNotReady {
 			t.Errorf("%v, %+v", err, one)
 		}
 	})

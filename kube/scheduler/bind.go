@@ -17,6 +17,7 @@ import (
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/kube/cluster"
 	"github.com/berth-dev/berth/kube/convert"
+	"github.com/berth-dev/berth/kube/report"
 )
 
 // binder sends bindings, many at a time, and apart by namespace. What becomes of one comes back as a change: a pod that has a node by
@@ -57,7 +58,7 @@ func (i *intent) borrows() string {
 	}
 	words := make([]string, len(i.start.Borrowed))
 	for n, a := range i.start.Borrowed {
-		words[n] = amount(a.Resource, a.Value)
+		words[n] = report.Amount(a.Resource, a.Value)
 	}
 	return "; " + i.start.Gang + " borrows " + strings.Join(words, ", ") + " beyond its queue's quota, and gives it back when others claim it"
 }

@@ -149,6 +149,6 @@ func (b *binder) ask(ctx context.Context, i intent) {
 // blocked says on the pod why it is not bound, though it has a place.
 func (y *sayer) blocked(p *corev1.Pod, cause, text string) {
 	if y.turns(p.UID, "blocked: "+cause) {
-		y.wait(p, corev1.PodReasonSchedulerError, text)
+		y.wait(p, bindingFailed(text))
 	}
 }

@@ -16,10 +16,10 @@ import (
 const maxMessage = 32 << 10
 
 // wait writes the condition of a pod that waits, and the event.
-func (y *sayer) wait(p *corev1.Pod, reason, text string) {
+func (y *sayer) wait(p *corev1.Pod, said pending) {
 	key := p.Namespace + "/" + p.Name
 	y.later(p, func(ctx context.Context) {
-		err := y.gate.again(ctx, p.Namespace, func(ctx context.Context) error { return y.patchPod(ctx, key, p.UID, reason, text) })
+		err := y.gate.again(ctx, p.Namespace, func(ctx context.Context) error { return y.patchPod(ctx, key, p.UID, said) })
 		switch {
 		case apierrors.IsNotFound(err):
 			return
@@ -30,7 +30,7 @@ func (y *sayer) wait(p *corev1.Pod, reason, text string) {
 			}
 		}
 		if y.waits(key, p.UID) != nil {
-			y.post(ctx, y.event(p, corev1.EventTypeWarning, "FailedScheduling", "Scheduling", text, false))
+			y.post(ctx, y.event(p, corev1.EventTypeWarning, "FailedScheduling", "Scheduling", said.text, said.cause.Text(), false))
 		}
 	})
 }
@@ -45,12 +45,12 @@ func (y *sayer) waits(key string, uid types.UID) *corev1.Pod {
 
 // patchPod writes the condition onto the version of the pod that is known, so that it cannot fall on a pod which
 // has just been bound.
-func (y *sayer) patchPod(ctx context.Context, key string, uid types.UID, reason, text string) error {
+func (y *sayer) patchPod(ctx context.Context, key string, uid types.UID, said pending) error {
 	pod := y.waits(key, uid)
 	if pod == nil {
 		return nil
 	}
-	text = clip(text, maxMessage)
+	text := clip(said.text, maxMessage)
 	conditions, since := []corev1.PodCondition(nil), metav1.Now()
 	if c, _ := y.s.feed.Admission(key, uid, false); c != nil {
 		conditions = append(conditions, *c)
@@ -59,14 +59,14 @@ func (y *sayer) patchPod(ctx context.Context, key string, uid types.UID, reason,
 		if c.Type != corev1.PodScheduled || c.Status != corev1.ConditionFalse {
 			continue
 		}
-		if c.Reason == reason && c.Message == text && conditions == nil {
+		if c.Reason == said.reason && c.Message == text && conditions == nil {
 			return nil
 		}
 		since = c.LastTransitionTime
 	}
 	conditions = append(conditions, corev1.PodCondition{
-		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: reason, Message: text, LastTransitionTime: since,
-	})
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: said.reason, Message: text, LastTransitionTime: since,
+	}, said.cause.Condition(since))
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": uid, "resourceVersion": pod.ResourceVersion},
 		"status":   map[string]any{"conditions": conditions},

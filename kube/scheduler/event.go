@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/kube/cluster"
 )
 
@@ -22,9 +23,9 @@ const (
 	maxName = 253
 )
 
-// event is about an object. One with the same reason and note about the same object at the same time has the
+// event is about an object; cause is what it says as data, "" for nothing. One with the same reason and note about the same object at the same time has the
 // same name, so that it is written once; once makes that true of all times, restarts included.
-func (y *sayer) event(o cluster.Object, kind, reason, action, note string, once bool) *eventsv1.Event {
+func (y *sayer) event(o cluster.Object, kind, reason, action, note, cause string, once bool) *eventsv1.Event {
 	note = clip(note, maxNote)
 	now := time.Now()
 	h := fnv.New64a()
@@ -34,12 +35,16 @@ func (y *sayer) event(o cluster.Object, kind, reason, action, note string, once 
 	}
 	suffix := fmt.Sprintf(".%016x", h.Sum64())
 	name := o.GetName()[:min(len(o.GetName()), maxName-len(suffix))]
-	return &eventsv1.Event{
+	e := &eventsv1.Event{
 		ObjectMeta:          metav1.ObjectMeta{Name: name + suffix, Namespace: o.GetNamespace()},
 		EventTime:           metav1.NewMicroTime(now),
 		ReportingController: y.s.opts.Name, ReportingInstance: y.s.opts.Name,
 		Action: action, Reason: reason, Type: kind, Note: note, Regarding: reference(o),
 	}
+	if cause != "" {
+		e.Annotations = map[string]string{v1alpha1.AnnotationCause: cause}
+	}
+	return e
 }
 
 func reference(o cluster.Object) corev1.ObjectReference {
@@ -63,7 +68,7 @@ func (y *sayer) post(ctx context.Context, e *eventsv1.Event) {
 
 func (y *sayer) NotHonoured(o cluster.Object, what []string) {
 	if len(what) > 0 {
-		y.notice(o, y.event(o, corev1.EventTypeNormal, "NotHonoured", "Scheduling", "Not honoured yet: "+strings.Join(what, "; "), true))
+		y.notice(o, y.event(o, corev1.EventTypeNormal, "NotHonoured", "Scheduling", "Not honoured yet: "+strings.Join(what, "; "), "", true))
 	}
 }
 
@@ -77,7 +82,7 @@ func (y *sayer) notice(o cluster.Object, e *eventsv1.Event) {
 // scheduled notes that the pod was bound.
 func (y *sayer) scheduled(pod *metav1.ObjectMeta, node, more string) {
 	about := &corev1.Pod{ObjectMeta: *pod}
-	e := y.event(about, corev1.EventTypeNormal, "Scheduled", "Binding", fmt.Sprintf("Successfully assigned %s/%s to %s%s", pod.Namespace, pod.Name, node, more), false)
+	e := y.event(about, corev1.EventTypeNormal, "Scheduled", "Binding", fmt.Sprintf("Successfully assigned %s/%s to %s%s", pod.Namespace, pod.Name, node, more), "", false)
 	if here, all := y.calm.waiting(e.Namespace); here >= newsRoom || all >= 4*newsRoom || y.s.opts.Shadow {
 		y.shed.Add(1)
 		return

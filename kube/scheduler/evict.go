@@ -15,6 +15,7 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/kube/convert"
+	"github.com/berth-dev/berth/kube/report"
 )
 
 // evictor ends pods that the engine wants to end. For each the place is kept first, then the pod says who ends it, for
@@ -40,11 +41,10 @@ type deed func(context.Context) (again bool)
 // eviction is one that is to be carried out.
 type eviction struct {
 	engine.Eviction
-	why      string // "reclaimed for pod team/a: queue b had borrowed 8 nvidia.com/gpu"
-	queue    string // that pays for the victim
-	workload string // of the victim
-	heir     string // of a move: whom its new place is held for
-	node     string // where the victim is
+	said     report.Eviction // what the pod says, or is to say
+	workload string          // of the victim
+	heir     string          // of a move: whom its new place is held for
+	node     string          // where the victim is
 	warned   bool
 	sent     bool           // it is being carried out
 	marked   bool           // the pod says so; for who carries it out
@@ -147,16 +147,17 @@ func (v *evictor) decided(plan *engine.Plan) {
 // enter takes on an eviction; nil: the pod is gone already.
 func (v *evictor) enter(got engine.Eviction, uses map[string]*engine.QueueUse) *eviction {
 	at := v.s.feed.Find(got.Pod)
-	e := &eviction{Eviction: got, workload: at.Workload, queue: at.Queue, heir: at.Successor}
+	e := &eviction{Eviction: got, workload: at.Workload, heir: at.Successor}
 	if at.Object == nil || string(at.Object.UID) != got.UID {
 		return nil
 	}
 	if e.Until.IsZero() {
 		e.Until = time.Now().Add(v.s.opts.Engine.AssumeFor)
 	}
-	e.node, e.why = at.Object.Spec.NodeName, whyEvicted(&got, at, v.s.feed.QueueOf(got.For), uses, v.s.gpu(), v.s.marks)
+	e.node = at.Object.Spec.NodeName
+	e.said = report.OfEviction(&got, at.Queue, v.s.feed.QueueOf(got.For), uses[at.Queue], v.s.gpu(), v.s.marks)
 	v.open[got.Pod] = e
-	v.s.log.Info("evict", "pod", got.Pod, "workload", e.workload, "because", e.why, "at", got.At)
+	v.s.log.Info("evict", "pod", got.Pod, "workload", e.workload, "because", e.said.Sentence(), "at", got.At)
 	return e
 }
 
@@ -204,15 +205,15 @@ func (v *evictor) warn(e *eviction) {
 	}
 	e.warned = true
 	p := v.s.feed.Pod(e.Pod)
-	text := "at " + e.At.UTC().Format(time.RFC3339) + ", " + e.why
+	text := "at " + e.At.UTC().Format(time.RFC3339) + ", " + e.said.Sentence()
 	v.later(e.Pod, once(func(ctx context.Context) {
 		err := v.gate.again(ctx, p.Namespace, func(ctx context.Context) error {
-			return v.condition(ctx, p, v1alpha1.PodEvictionPlanned, reasonOf(e.Cause), text)
+			return v.condition(ctx, p, v1alpha1.PodEvictionPlanned, report.EvictionReason(e.Cause), text, &e.said)
 		})
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			v.s.log.Warn("warn of eviction", "pod", e.Pod, "err", err)
 		}
-		v.s.says.evicting(p, "EvictionPlanned", "to be evicted "+text)
+		v.s.says.evicting(p, "EvictionPlanned", "to be evicted "+text, &e.said)
 	}))
 }
 
@@ -266,7 +267,7 @@ func (v *evictor) carryOut(ctx context.Context, e *eviction) (again bool) {
 			return false
 		}
 		err := v.gate.again(sending, p.Namespace, func(ctx context.Context) error {
-			return v.condition(ctx, p, corev1.DisruptionTarget, reasonOf(e.Cause), e.why)
+			return v.condition(ctx, p, corev1.DisruptionTarget, report.EvictionReason(e.Cause), e.said.Sentence(), &e.said)
 		})
 		if err != nil {
 			return v.failed(ctx, whole, e, p, err)
@@ -283,7 +284,7 @@ func (v *evictor) carryOut(ctx context.Context, e *eviction) (again bool) {
 		return v.failed(ctx, whole, e, p, err)
 	}
 	v.sent.Add(1)
-	v.s.says.evicting(p, reasonOf(e.Cause), e.why)
+	v.s.says.evicting(p, report.EvictionReason(e.Cause), e.said.Sentence(), &e.said)
 	return false
 }
 

@@ -20,8 +20,6 @@ import (
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/engine"
-	"github.com/berth-dev/berth/engine/why"
-	"github.com/berth-dev/berth/kube/cluster"
 	"github.com/berth-dev/berth/kube/convert"
 )
 
@@ -41,8 +39,15 @@ func (o *orders) give(e engine.Eviction) {
 }
 
 func (o *orders) options(opts *Options) {
-	opts.amend = o.amend
+	opts.plan = o.plan
 	opts.Decisions.Dir = "" // the engine would not decide so
+}
+
+// plan is the engine's, and what was ordered.
+func (o *orders) plan(s *engine.State, now time.Time) engine.Plan {
+	plan := s.Plan(now)
+	o.amend(s, &plan)
+	return plan
 }
 
 func (o *orders) amend(s *engine.State, plan *engine.Plan) {
@@ -163,10 +168,10 @@ func (e *ends) ended() []string {
 	return slices.Clone(e.seen)
 }
 
-// holds are the conditions of the pod that are true, without its terms: "type reason".
+// holds are the conditions of the pod that are true, without its terms and why it waits: "type reason".
 func (w *world) holds(name string) (out []string) {
 	for _, c := range w.pod(name).Status.Conditions {
-		if c.Status == corev1.ConditionTrue && c.Type != convert.Admitted {
+		if c.Status == corev1.ConditionTrue && c.Type != convert.Admitted && c.Type != v1alpha1.PodPendingCause {
 			out = append(out, fmt.Sprintf("%s %s", c.Type, c.Reason))
 		}
 	}
@@ -403,7 +408,7 @@ func TestAVictimIsWarned(t *testing.T) {
 		o.give(engine.Eviction{Pod: "old", For: "new", Cause: engine.Preempted, At: at})
 		w.add(pod("younger", 1))
 		w.rest()
-		if diff := cmp.Diff([]string{"berth.dev/EvictionPlanned Preempted"}, w.holds("old")); diff != "" {
+		if diff := cmp.Diff([]string{"berth.dev/EvictionPlanned Preempted", "berth.dev/Eviction Preempted"}, w.holds("old")); diff != "" {
 			t.Error(diff)
 		}
 		text := "at " + at.Format(time.RFC3339) + ", preempted for pod default/new: it has a higher priority"
@@ -454,6 +459,49 @@ func TestASuccessorFinishesAnEviction(t *testing.T) {
 				}
 				if got := ends.ended(); len(got) != 1 || !strings.HasPrefix(got[0], "old Reclaimed, reclaimed for pod default/new: ") {
 					t.Errorf("ended %q", got)
+				}
+			})
+		})
+	}
+}
+
+// A successor goes by the data in the victim's status, whatever the sentence beside it says. Where there is no data, as an
+// older version left it, nothing is taken for an eviction: what the pod says is taken back, and all is decided anew.
+func TestASuccessorReadsDataAndNoSentence(t *testing.T) {
+	for name, c := range map[string]struct {
+		drop corev1.PodConditionType
+		want []string
+	}{
+		"another sentence": {"", []string{"evicts default/old", "holds n1 for default/new"}},
+		"no data":          {v1alpha1.PodEviction, []string{"holds n1 for default/new"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, o := full(t)
+				ends := w.ends(10 * time.Second)
+				ends.answer(func(string, bool) error { return errors.New("connection refused") })
+				stop := w.start(o.options)
+				o.give(engine.Eviction{Pod: "old", For: "new", Cause: engine.Reclaimed})
+				w.add(pod("younger", 1))
+				w.rest()
+				if err := stop(); err != nil {
+					t.Fatal(err)
+				}
+				w.edit("old", func(p *corev1.Pod) {
+					p.Status.Conditions = slices.DeleteFunc(p.Status.Conditions, func(o corev1.PodCondition) bool { return o.Type == c.drop })
+					for i := range p.Status.Conditions {
+						if at := &p.Status.Conditions[i]; at.Type == corev1.DisruptionTarget {
+							at.Message = "reclaimed for pod default/younger: in other words"
+						}
+					}
+				})
+				o = &orders{w: w}
+				w.start(o.options)
+				if diff := cmp.Diff(c.want, o.known()); diff != "" {
+					t.Error(diff)
+				}
+				if got := w.holds("old"); (len(got) == 0) != (c.drop != "") {
+					t.Errorf("old says %q", got)
 				}
 			})
 		})
@@ -559,42 +607,6 @@ func TestNominationsOfOthersStay(t *testing.T) {
 			t.Errorf("the engine knows %+v", o.last)
 		}
 	})
-}
-
-// What is said of an eviction can be read back, whatever the cause.
-func TestEvictionsAreReadBack(t *testing.T) {
-	at, marks := time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC), why.NewMarker([]byte("secret"))
-	for cause := range evictionReasons {
-		for _, gang := range []string{"", "b/x", "b/gang/y", "b/podgroup/z", "team-a/x", "team-a/gang/y"} {
-			want := engine.Eviction{Pod: "b/old", UID: "u", Cause: cause, For: gang, At: at}
-			text := whyEvicted(&want, cluster.Pod{Queue: "b"}, "research", nil, "nvidia.com/gpu", marks)
-			if strings.HasPrefix(gang, "team-a/") {
-				if want.For = marks.Mark(gang); strings.Contains(text, "team-a") || !strings.Contains(text, " for a workload of queue research #") {
-					t.Errorf("another namespace is told %q", text)
-				}
-			}
-			p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "b", Name: "old", UID: "u"}}
-			p.Status.Conditions = []corev1.PodCondition{
-				{Type: corev1.PodReady, Status: corev1.ConditionTrue, Reason: "Reclaimed", Message: "not one of ours"},
-				{Type: v1alpha1.PodEvictionPlanned, Status: corev1.ConditionTrue, Reason: reasonOf(cause), Message: "at " + at.Format(time.RFC3339) + ", " + text},
-			}
-			got, says, ok := evictionOf(p)
-			if cause == engine.Broken {
-				if ok {
-					t.Errorf("%s is read back", cause)
-				}
-				continue
-			}
-			if diff := cmp.Diff(want, got); diff != "" || says != text || !ok {
-				t.Errorf("%q: %s", text, diff)
-			}
-		}
-	}
-	p := &corev1.Pod{}
-	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonPreemptionByScheduler}}
-	if _, _, ok := evictionOf(p); ok {
-		t.Error("another scheduler's eviction is taken for ours")
-	}
 }
 
 // begun is what the engine remembers as of its first plan.

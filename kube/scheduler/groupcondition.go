@@ -22,8 +22,8 @@ func tried(w *engine.Waiting) bool {
 	return w.Cause != why.GangIncomplete && w.Cause != why.GangMissing
 }
 
-func (y *sayer) groupWaits(g *schedulingv1beta1.PodGroup, reason, text string) {
-	y.later(g, y.group(g, metav1.Condition{Status: metav1.ConditionFalse, Reason: reason, Message: text}))
+func (y *sayer) groupWaits(g *schedulingv1beta1.PodGroup, said pending) {
+	y.later(g, y.group(g, metav1.Condition{Status: metav1.ConditionFalse, Reason: said.reason, Message: said.text}))
 }
 
 func (y *sayer) Begun(g *schedulingv1beta1.PodGroup) {

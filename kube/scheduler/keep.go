@@ -17,6 +17,7 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/kube/cluster"
+	"github.com/berth-dev/berth/kube/report"
 )
 
 // keeps is what is held for workloads on nodes, and the pods that say so. A pod that waits for such a place is
@@ -158,7 +159,7 @@ func (v *evictor) denominate(ctx context.Context, n nomination) {
 // takeBack unsays that the pod is evicted.
 func (v *evictor) takeBack(ctx context.Context, p *corev1.Pod) {
 	if p != nil {
-		v.patch(ctx, "take back", keyOf(p), p.UID, map[string]any{"conditions": []any{without(corev1.DisruptionTarget), without(v1alpha1.PodEvictionPlanned)}})
+		v.patch(ctx, "take back", keyOf(p), p.UID, map[string]any{"conditions": []any{without(corev1.DisruptionTarget), without(v1alpha1.PodEvictionPlanned), without(v1alpha1.PodEviction)}})
 	}
 }
 
@@ -166,11 +167,13 @@ func without(c corev1.PodConditionType) map[string]any {
 	return map[string]any{"$patch": "delete", "type": c}
 }
 
-// condition writes a condition of the pod.
-func (v *evictor) condition(ctx context.Context, p *corev1.Pod, c corev1.PodConditionType, reason, text string) error {
-	return v.status(ctx, keyOf(p), p.UID, map[string]any{"conditions": []corev1.PodCondition{{
-		Type: c, Status: corev1.ConditionTrue, Reason: reason, Message: clip(text, maxMessage), LastTransitionTime: metav1.Now(),
-	}}})
+// condition writes a condition of the pod that says that it is evicted, and beside it the same as data.
+func (v *evictor) condition(ctx context.Context, p *corev1.Pod, c corev1.PodConditionType, reason, text string, said *report.Eviction) error {
+	now := metav1.Now()
+	return v.status(ctx, keyOf(p), p.UID, map[string]any{"conditions": []corev1.PodCondition{
+		{Type: c, Status: corev1.ConditionTrue, Reason: reason, Message: clip(text, maxMessage), LastTransitionTime: now},
+		{Type: v1alpha1.PodEviction, Status: corev1.ConditionTrue, Reason: reason, Message: said.Text(), LastTransitionTime: now},
+	}})
 }
 
 // patch changes the pod's status; a failure is said in the log.

@@ -7,10 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/kube/report"
 )
-
-// reasonShort is of events and conditions of a gang that is let go because it ran under its minimum.
-const reasonShort = "GangUnderMinimum"
 
 // sayStays says on pods of gangs that are let go, and that nobody would make again, that they stay. Since when a gang is
 // under its minimum the engine knows, which also looks again when its time is up.
@@ -23,7 +21,7 @@ func (s *scheduler) sayStays(plan *engine.Plan) {
 		for _, p := range s.feed.Running(gang) {
 			if metav1.GetControllerOfNoCopy(p) == nil {
 				text := fmt.Sprintf("ran under its gang's minimum for %s; it has no controller to make it again, so it stays", grace)
-				s.says.notice(p, s.says.event(p, corev1.EventTypeWarning, reasonShort, "Releasing", text, true))
+				s.says.notice(p, s.says.event(p, corev1.EventTypeWarning, report.UnderMinimum, "Releasing", text, "", true))
 			}
 		}
 	}

@@ -15,6 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/berth-dev/berth/kube/report"
 )
 
 // halfGang is a gang of three of which the last cannot start: its node is gone, and nothing else is free.
@@ -116,7 +118,7 @@ func TestBarePodsAreNotLetGo(t *testing.T) {
 		if diff := cmp.Diff([]string{"g-0", "g-1", "g-3"}, w.names()); diff != "" {
 			t.Error(diff)
 		}
-		said := slices.DeleteFunc(w.said("g-0"), func(s string) bool { return !strings.HasPrefix(s, reasonShort) })
+		said := slices.DeleteFunc(w.said("g-0"), func(s string) bool { return !strings.HasPrefix(s, report.UnderMinimum) })
 		if len(said) != 1 || !strings.Contains(said[0], "no controller") {
 			t.Errorf("said %q", said)
 		}

@@ -44,7 +44,7 @@ func (s *scheduler) cycle(now time.Time) (wake time.Time) {
 	again := s.feed.Settle()
 	changes := append(s.inbox.take(), settled...)
 	s.apply(changes)
-	plan := s.decide(now)
+	plan := s.opts.plan(s.state, now)
 	s.apply(plan.Changes)
 	s.memory.note(plan.Changes)
 	s.record.Cycle(now, changes, plan)
@@ -63,14 +63,6 @@ func (s *scheduler) cycle(now time.Time) (wake time.Time) {
 		wake = sooner(wake, now.Add(s.opts.Engine.AssumeFor))
 	}
 	return wake
-}
-
-func (s *scheduler) decide(now time.Time) engine.Plan {
-	plan := s.state.Plan(now)
-	if s.opts.amend != nil {
-		s.opts.amend(s.state, &plan)
-	}
-	return plan
 }
 
 func (s *scheduler) apply(changes []engine.Change) {

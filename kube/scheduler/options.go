@@ -45,12 +45,12 @@ type Options struct {
 	Answers net.Listener
 	Log     *slog.Logger // nil: silent
 
-	serving *serving                          // of Answers
-	amend   func(*engine.State, *engine.Plan) // by tests, before a plan is carried out
-	queues  queueClient                       // nil: through Config
-	writing kubernetes.Interface              // for watches and writes; nil: the one for everything
-	binding kubernetes.Interface              // for bindings; nil: the one for everything
-	reach   *reach                            // whether the API server answers; nil: nobody asks
+	serving *serving                                   // of Answers
+	plan    func(*engine.State, time.Time) engine.Plan // who plans; nil: the engine
+	queues  queueClient                                // nil: through Config
+	writing kubernetes.Interface                       // for watches and writes; nil: the one for everything
+	binding kubernetes.Interface                       // for bindings; nil: the one for everything
+	reach   *reach                                     // whether the API server answers; nil: nobody asks
 }
 
 func (o Options) normal() Options {
@@ -65,6 +65,9 @@ func (o Options) normal() Options {
 	}
 	if o.Engine.GangGrace == 0 {
 		o.Engine.GangGrace = o.GangGrace
+	}
+	if o.plan == nil {
+		o.plan = (*engine.State).Plan
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

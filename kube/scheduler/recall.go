@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -10,6 +9,7 @@ import (
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/kube/cluster"
 	"github.com/berth-dev/berth/kube/convert"
+	"github.com/berth-dev/berth/kube/report"
 )
 
 // recall gives the engine back, before the first plan, what the scheduler before this one had decided and not finished:
@@ -32,19 +32,24 @@ func (s *scheduler) recall(now time.Time) {
 			free[p.Spec.NodeName] = later(free[p.Spec.NodeName], v.recallSurge(m, s, now))
 			continue
 		}
-		e, text, ok := evictionOf(p)
-		if !ok {
+		said, ok := report.EvictionOf(p)
+		switch {
+		case ok && said.Cause == engine.Broken:
+			continue // whether a gang is under its minimum is seen anew
+		case ok && said.Surge, !ok && report.Evicted(p):
+			// No place is held any more, or a version before wrote what cannot be read: it is decided anew.
+			v.later(keyOf(p), once(func(ctx context.Context) { v.takeBack(ctx, p) }))
+			continue
+		case !ok:
 			continue
 		}
-		if strings.HasSuffix(text, staysText) {
-			v.later(keyOf(p), once(func(ctx context.Context) { v.takeBack(ctx, p) })) // no place is held any more: it is decided anew
-			continue
+		e := engine.Eviction{
+			Pod: m.Key, UID: string(p.UID), Cause: said.Cause, For: s.marked(said.For), At: said.At.UTC(),
+			Until: later(now, said.At).Add(graceOf(p) + s.opts.Engine.AssumeFor).UTC(),
 		}
-		e.For = s.marked(e.For)
-		e.Until = later(now, e.At).Add(graceOf(p) + s.opts.Engine.AssumeFor).UTC()
 		free[p.Spec.NodeName] = later(free[p.Spec.NodeName], e.Until)
 		if kept := v.enter(e, nil); kept != nil {
-			kept.why, kept.warned = text, true // what the pod says stands
+			kept.said, kept.warned = said, true // what the pod says stands
 			s.inbox.Put(engine.Change{Eviction: &e})
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/engine/why"
+	"github.com/berth-dev/berth/kube/report"
 )
 
 // sayer writes down why pods and groups wait: a condition and an event, when the cause changes and not per try.
@@ -85,18 +86,18 @@ func (y *sayer) tell(plan engine.Plan) (again time.Time) {
 
 // tellOf takes note of why a workload waits. It returns when to look again, zero for not before something changes.
 func (y *sayer) tellOf(w *engine.Waiting, plan engine.Plan) (again time.Time) {
-	text := sync.OnceValue(func() string { return y.sentence(w, plan.Certificates) + y.vow(w.Gang, &plan) })
+	said := sync.OnceValue(func() pending { return y.pending(w, &plan) })
 	for _, p := range y.s.feed.Waiting(w.Gang) {
 		if grown := p.CreationTimestamp.Add(gathering); w.Cause == why.GangIncomplete && plan.Now.Before(grown) {
 			again = sooner(again, grown)
 			continue
 		}
 		if y.turns(p.UID, string(w.Cause)) {
-			y.wait(p, Reason(w), text())
+			y.wait(p, said())
 		}
 	}
 	if g := y.s.feed.Group(w.Gang); g != nil && tried(w) && y.turns(g.UID, string(w.Cause)) {
-		y.groupWaits(g, Reason(w), text())
+		y.groupWaits(g, said())
 	}
 	return again
 }
@@ -113,7 +114,7 @@ func sooner(a, b time.Time) time.Time {
 func (y *sayer) ClaimsMissing(p *corev1.Pod, what []string) {
 	text := strings.Join(what, "; ")
 	if y.turns(p.UID, "claims: "+text) {
-		y.wait(p, "ClaimsNotReady", text)
+		y.wait(p, pending{"ClaimsNotReady", text, report.Pending{Cause: report.ClaimsNotReady, Verdict: why.Blocked}})
 	}
 }
 
@@ -127,7 +128,7 @@ func (y *sayer) open() {
 // refused says on the pod, nil allowed, that its binding was not taken.
 func (y *sayer) refused(p *corev1.Pod, node string, err error) {
 	if p != nil && y.turns(p.UID, "refused") {
-		y.wait(p, corev1.PodReasonSchedulerError, fmt.Sprintf("the binding to node %s was refused: %v", node, err))
+		y.wait(p, bindingFailed(fmt.Sprintf("the binding to node %s was refused: %v", node, err)))
 	}
 }
 
@@ -190,33 +191,24 @@ func signal(to chan<- struct{}) {
 	}
 }
 
-// sentence is all that keeps the workload waiting, the binding gate first. Others are told by their queue, unless they
-// are of the same namespace.
-func (y *sayer) sentence(w *engine.Waiting, certs []why.Certificate) string {
-	parts := make([]string, len(w.Gates))
-	namespace, _, _ := strings.Cut(w.Gang, "/")
-	for i, g := range w.Gates {
-		if g.NamesWorkload() {
-			g.Object = why.WorkloadFor(namespace, g.Object, y.s.feed.QueueOf(g.Object))
-		}
-		parts[i] = g.Sentence(certs)
-	}
-	return strings.Join(parts, "; ")
+// pending is why a pod waits: the condition's reason and sentence, and the same as data.
+type pending struct {
+	reason, text string
+	cause        report.Pending
 }
 
-// Reason is the condition's reason. Autoscalers act on Unschedulable, so it is only there where more nodes, or
-// other nodes, would help.
-func Reason(w *engine.Waiting) string {
-	if w.Verdict == why.Impossible || w.Verdict == why.NotFound {
-		return corev1.PodReasonUnschedulable
-	}
-	var b strings.Builder
-	for word := range strings.SplitSeq(string(w.Cause), "-") {
-		if word != "" {
-			b.WriteString(strings.ToUpper(word[:1]) + word[1:])
-		}
-	}
-	return b.String()
+// pending is why the workload waits, as who reads its namespace is told. The promise in it counts as announced.
+func (y *sayer) pending(w *engine.Waiting, plan *engine.Plan) pending {
+	start := promiseOf(w.Gang, plan)
+	y.vows[w.Gang] = vow{start, plan.Now}
+	name := report.ForNamespace(namespaceOf(w.Gang), y.s.feed.QueueOf)
+	text := report.Sentence(w.Gates, plan.Certificates, name) + report.PromiseText(start, plan.Now)
+	return pending{report.Reason(w), text, report.OfWaiting(w, start, name)}
+}
+
+// bindingFailed is of a pod that has a place and is not bound.
+func bindingFailed(text string) pending {
+	return pending{corev1.PodReasonSchedulerError, text, report.Pending{Cause: report.BindingFailed, Verdict: why.Blocked}}
 }
 
 // later writes in the background, after what was to be written of the same object.

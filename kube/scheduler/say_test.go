@@ -15,6 +15,7 @@ import (
 
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/engine/why"
+	"github.com/berth-dev/berth/kube/report"
 )
 
 // reasons are those of the object's events, in order.
@@ -82,7 +83,7 @@ func TestReason(t *testing.T) {
 		why.Invalid:     {why.InvalidObject},
 	} {
 		for _, c := range causes {
-			got[c] = Reason(&engine.Waiting{Verdict: verdict, Cause: c})
+			got[c] = report.Reason(&engine.Waiting{Verdict: verdict, Cause: c})
 		}
 	}
 	want := map[why.Cause]string{
@@ -114,11 +115,11 @@ func TestConditionMissesABoundPod(t *testing.T) {
 		s := w.still(t)
 		s.cycle(time.Now())
 		w.edit("a", func(p *corev1.Pod) { p.Spec.NodeName = "n1" })
-		if err := s.says.patchPod(t.Context(), "default/a", w.pod("a").UID, "Unschedulable", "text"); err == nil {
+		if err := s.says.patchPod(t.Context(), "default/a", w.pod("a").UID, pending{reason: "Unschedulable", text: "text"}); err == nil {
 			t.Error("written onto a version that is not known")
 		}
 		s.feed.SetPod(w.pod("a"))
-		if err := s.says.patchPod(t.Context(), "default/a", w.pod("a").UID, "Unschedulable", "text"); err != nil {
+		if err := s.says.patchPod(t.Context(), "default/a", w.pod("a").UID, pending{reason: "Unschedulable", text: "text"}); err != nil {
 			t.Error(err)
 		}
 		if got := w.condition("a"); got != "" {
@@ -154,7 +155,7 @@ func TestNewsIsShedAndFailuresAreNot(t *testing.T) {
 			t.Errorf("%d shed, want 7", got)
 		}
 		for range 2 * newsRoom {
-			s.says.wait(w.pod("a"), "Unschedulable", "text")
+			s.says.wait(w.pod("a"), pending{reason: "Unschedulable", text: "text"})
 		}
 		waiting, _ := s.says.queue.waiting("default")
 		if waiting != 2*newsRoom || s.says.shed.Load() != 7 {
@@ -237,7 +238,7 @@ func TestWhatIsNotHonouredIsSaid(t *testing.T) {
 func TestEventFits(t *testing.T) {
 	y := newSayer(&scheduler{})
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: strings.Repeat("n", maxName)}}
-	e := y.event(p, "Normal", "R", "A", strings.Repeat("é", maxNote), false)
+	e := y.event(p, "Normal", "R", "A", strings.Repeat("é", maxNote), "", false)
 	if len(e.Name) > maxName || len(e.Note) > maxNote || !strings.HasSuffix(e.Note, "é...") {
 		t.Errorf("name of %d, note of %d: %q", len(e.Name), len(e.Note), e.Note[len(e.Note)-8:])
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/kube/cluster"
 	"github.com/berth-dev/berth/kube/convert"
+	"github.com/berth-dev/berth/kube/report"
 )
 
 // Surges. A pod of a Deployment that is moved stays until the next one is ready in the place that is held for it. One
@@ -70,7 +71,7 @@ func (v *evictor) surge(ctx context.Context, e *eviction, p *corev1.Pod) (again 
 		return !v.giveUp(ctx, e, &s, err)
 	}
 	v.sent.Add(1)
-	v.s.says.evicting(p, reasonOf(e.Cause), e.why)
+	v.s.says.evicting(p, report.EvictionReason(e.Cause), e.said.Sentence(), &e.said)
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	e.surge = &s
@@ -146,7 +147,7 @@ func (v *evictor) finish(ctx context.Context, e *eviction, at cluster.SurgeProgr
 	err := v.end(sending, e, p)
 	switch {
 	case err == nil:
-		v.s.says.evicting(p, reasonOf(e.Cause), followedText)
+		v.s.says.evicting(p, report.EvictionReason(e.Cause), followedText, &e.said)
 		return true
 	case apierrors.IsTooManyRequests(err):
 		// Its budgets count as many that are ready as before it was moved. A pod that nobody owns can keep them from being
@@ -187,7 +188,7 @@ func (v *evictor) remove(ctx context.Context, e *eviction, p *corev1.Pod, why st
 		v.s.log.Warn("surge", "pod", e.Pod, "err", err)
 		return false
 	}
-	v.s.says.evicting(p, reasonOf(e.Cause), why)
+	v.s.says.evicting(p, report.EvictionReason(e.Cause), why, &e.said)
 	return true
 }
 
@@ -213,7 +214,7 @@ func (v *evictor) giveUp(ctx context.Context, e *eviction, s *convert.Surge, why
 			return false // the label is off, or may be: it is tried again, after others of its namespace
 		}
 	}
-	v.s.says.evicting(p, "MoveGivenUp", "it stays: "+why.Error())
+	v.s.says.evicting(p, "MoveGivenUp", "it stays: "+why.Error(), &e.said)
 	v.refuse(e, why)
 	return true
 }

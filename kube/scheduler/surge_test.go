@@ -275,7 +275,7 @@ func TestASurgeThatIsRefused(t *testing.T) {
 					return true, nil, deny
 				})
 				o := &orders{w: s.world}
-				s.start(func(opts *Options) { opts.amend = o.amend })
+				s.start(func(opts *Options) { opts.plan = o.plan })
 				s.add(pod("job", 8))
 				s.after(10 * time.Minute)
 				s.want("web-0 n1")
@@ -324,7 +324,7 @@ func TestASurgeThatIsGivenUp(t *testing.T) {
 		s := withWeb(t)
 		s.let(func() { s.never = true })
 		o := &orders{w: s.world}
-		s.start(func(opts *Options) { opts.amend = o.amend })
+		s.start(func(opts *Options) { opts.plan = o.plan })
 		s.add(pod("job", 8))
 		s.after(10 * time.Minute)
 		s.want("web-0 n1 released surging", "web-1 n2")
@@ -391,7 +391,7 @@ func TestASuccessorFinishesASurge(t *testing.T) {
 				s.let(func() { s.never, s.sleep = never, false })
 				s.add(pod("a-thief", 7)) // would take the place of what follows
 				o := &orders{w: s.world}
-				s.start(func(opts *Options) { opts.amend = o.amend })
+				s.start(func(opts *Options) { opts.plan = o.plan })
 				if diff := cmp.Diff([]string{"evicts default/web-0", "holds n1 for default/job", "holds n2 for default/replicaset/web-h"}, o.begun()); diff != "" {
 					t.Error(diff)
 				}
@@ -481,7 +481,7 @@ func TestASurgeIsWarnedOf(t *testing.T) {
 		s.add(pod("job", 9)) // which the engine moves nothing for
 		s.rest()
 		s.want("web-0 n1")
-		if diff := cmp.Diff([]string{"berth.dev/EvictionPlanned MovedForPlace", "Ready "}, s.holds("web-0")); diff != "" {
+		if diff := cmp.Diff([]string{"berth.dev/EvictionPlanned MovedForPlace", "berth.dev/Eviction MovedForPlace", "Ready "}, s.holds("web-0")); diff != "" {
 			t.Error(diff)
 		}
 		if err := stop(); err != nil {

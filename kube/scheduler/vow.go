@@ -32,41 +32,21 @@ func promiseOf(gang string, plan *engine.Plan) time.Time {
 	return time.Time{}
 }
 
-// vow notes the promise to the workload as said, and is what the end of its sentence says.
-func (y *sayer) vow(gang string, plan *engine.Plan) string {
-	start := promiseOf(gang, plan)
-	y.vows[gang] = vow{start, plan.Now}
-	return vowText(start, plan.Now)
-}
-
-// vowText is "; promised a start by 14:05 UTC", with the day if it is another one.
-func vowText(start, now time.Time) string {
-	if start.IsZero() {
-		return ""
-	}
-	start, now = start.UTC().Add(time.Minute-1).Truncate(time.Minute), now.UTC()
-	layout := "15:04 UTC"
-	if start.YearDay() != now.YearDay() || start.Year() != now.Year() {
-		layout = "2006-01-02 15:04 UTC"
-	}
-	return "; promised a start by " + start.Format(layout)
-}
-
 // tellVow says a promise that came, went or moved, onto the conditions alone. It returns when there is one to say that
 // it is too early for; zero: there is none.
 func (y *sayer) tellVow(w *engine.Waiting, plan *engine.Plan) (later time.Time) {
-	start, said := promiseOf(w.Gang, plan), y.vows[w.Gang]
-	if start.IsZero() == said.start.IsZero() && start.Sub(said.start).Abs() <= vowStep {
+	start, last := promiseOf(w.Gang, plan), y.vows[w.Gang]
+	if start.IsZero() == last.start.IsZero() && start.Sub(last.start).Abs() <= vowStep {
 		return later
 	}
-	if due := said.at.Add(vowEvery); !said.start.IsZero() && plan.Now.Before(due) {
+	if due := last.at.Add(vowEvery); !last.start.IsZero() && plan.Now.Before(due) {
 		return due
 	}
-	reason, text := Reason(w), y.sentence(w, plan.Certificates)+y.vow(w.Gang, plan)
+	said := y.pending(w, plan)
 	for _, p := range y.s.feed.Waiting(w.Gang) {
 		key := keyOf(p)
 		y.later(p, func(ctx context.Context) {
-			err := y.gate.again(ctx, p.Namespace, func(ctx context.Context) error { return y.patchPod(ctx, key, p.UID, reason, text) })
+			err := y.gate.again(ctx, p.Namespace, func(ctx context.Context) error { return y.patchPod(ctx, key, p.UID, said) })
 			if err != nil && !apierrors.IsNotFound(err) {
 				y.s.log.Warn("write condition", "pod", key, "err", err)
 			}

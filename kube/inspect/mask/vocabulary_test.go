@@ -18,7 +18,7 @@ import (
 var update = flag.Bool("update", false, "write vocabulary.txt anew")
 
 // sources are the packages whose texts are messages, or are looked for in messages.
-var sources = []string{"../../../diagnose", "../../../engine/why", "../../../kube/answer", "../../../kube/cluster", "../../../kube/convert", "../../../kube/scheduler", "../../../fleet/workload", "../../../fleet/kubelet"}
+var sources = []string{"../../../diagnose", "../../../engine/why", "../../../kube/answer", "../../../kube/cluster", "../../../kube/convert", "../../../kube/report", "../../../kube/scheduler", "../../../fleet/workload", "../../../fleet/kubelet"}
 
 var letters = regexp.MustCompile(`[A-Za-z]{2,24}`)
 
