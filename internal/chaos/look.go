@@ -33,7 +33,7 @@ func (w *world) look(ctx context.Context) (*look, error) {
 	all := metav1.ListOptions{}
 	l := &look{expected: w.expected()}
 	for _, name := range []string{one, two} {
-		state, err := scheduler.Look(ctx, scheduler.Options{Config: w.config, Name: name, Engine: engine.Config{Levels: scheduler.DefaultLevels(), MinRun: minRun}})
+		state, err := scheduler.ReadState(ctx, scheduler.Options{Config: w.config, Name: name, Engine: engine.Config{Levels: scheduler.DefaultLevels(), MinRun: minRun}})
 		if err != nil {
 			return nil, err
 		}

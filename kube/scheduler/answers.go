@@ -15,12 +15,12 @@ import (
 	"github.com/berth-dev/berth/kube/report"
 )
 
-// mostNamed bounds the workloads, ahead or as holders, that are looked up for one answer. Of these, fewer are named.
-const mostNamed = 200
+// maxNamed bounds the workloads, ahead or as holders, that are looked up for one answer. Of these, fewer are named.
+const maxNamed = 200
 
 // Workloads is as answer.Source says.
 func (s *scheduler) Workloads(ctx context.Context, namespace string) ([]answer.Workload, error) {
-	b, err := s.board(ctx)
+	b, err := s.snapshot(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +54,7 @@ func placeOf(w answer.Workload) int {
 
 // Workload is as answer.Source says.
 func (s *scheduler) Workload(ctx context.Context, namespace, name string) (answer.Workload, error) {
-	b, err := s.board(ctx)
+	b, err := s.snapshot(ctx)
 	if err != nil {
 		return answer.Workload{}, err
 	}
@@ -68,7 +68,7 @@ func (s *scheduler) Workload(ctx context.Context, namespace, name string) (answe
 	}
 	w := s.describe(b, &b.tallies[i])
 	if at, waits := b.places[key]; waits {
-		for _, o := range b.plan.Waiting[:min(at, mostNamed)] {
+		for _, o := range b.plan.Waiting[:min(at, maxNamed)] {
 			w.Position.Ahead = append(w.Position.Ahead, s.reference(o.Gang))
 		}
 		w.Position.Others = at - len(w.Position.Ahead)
@@ -78,7 +78,7 @@ func (s *scheduler) Workload(ctx context.Context, namespace, name string) (answe
 }
 
 // describe is a workload as a list shows it.
-func (s *scheduler) describe(b *board, t *engine.Tally) answer.Workload {
+func (s *scheduler) describe(b *snapshot, t *engine.Tally) answer.Workload {
 	r := s.reference(t.Key)
 	w := answer.Workload{
 		ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: r.Name, CreationTimestamp: metav1.NewTime(t.Created)},
@@ -103,11 +103,11 @@ func (s *scheduler) describe(b *board, t *engine.Tally) answer.Workload {
 }
 
 // foresee says what will become of the workload: when it starts, and what it may have to give back, or is.
-func (s *scheduler) foresee(w *answer.Workload, b *board, t *engine.Tally) {
+func (s *scheduler) foresee(w *answer.Workload, b *snapshot, t *engine.Tally) {
 	if eta, ok := b.etas[t.Key]; ok {
 		w.ETA = &eta
 	}
-	if vow, ok := b.vows[t.Key]; ok {
+	if vow, ok := b.promises[t.Key]; ok {
 		w.Promise = &vow
 	}
 	w.Borrowed = min(t.Loose, b.debts[t.Queue])
@@ -132,7 +132,7 @@ func stateOf(p answer.Pods) answer.State {
 }
 
 // explain says why the workload, at that index in line, waits.
-func (s *scheduler) explain(w *answer.Workload, b *board, at int) {
+func (s *scheduler) explain(w *answer.Workload, b *snapshot, at int) {
 	waiting := &b.plan.Waiting[at]
 	w.Verdict, w.Cause = waiting.Verdict, waiting.Cause
 	w.Gates, w.Certificates = why.Cite(waiting.Gates, b.plan.Certificates)
@@ -162,7 +162,7 @@ func (s *scheduler) Configuration() answer.Configuration {
 
 // Queues is as answer.Source says.
 func (s *scheduler) Queues(ctx context.Context) ([]answer.Queue, error) {
-	b, err := s.board(ctx)
+	b, err := s.snapshot(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -222,7 +222,7 @@ func TestWhatIsBorrowedIsSaid(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		s.shown.Store(nil)
+		s.latest.Store(nil)
 		time.Sleep(time.Second)
 		got, err := s.Queues(context.Background())
 		if err != nil {
@@ -277,16 +277,16 @@ func TestWaitingWorkIsToldWhenItStarts(t *testing.T) {
 func TestForesight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, now := newWorld(t, pod("owner", 1)).source(), time.Now()
-		b := &board{
-			etas: map[string]answer.ETA{"default/waits": {Earliest: now, Likely: now.Add(time.Hour), Because: "a job ends"}},
-			vows: map[string]answer.Promise{"default/waits": {Start: now.Add(2 * time.Hour), Since: now}}, debts: map[string]int64{},
+		b := &snapshot{
+			etas:     map[string]answer.ETA{"default/waits": {Earliest: now, Likely: now.Add(time.Hour), Because: "a job ends"}},
+			promises: map[string]answer.Promise{"default/waits": {Start: now.Add(2 * time.Hour), Since: now}}, debts: map[string]int64{},
 			queues: []engine.QueueUse{
 				{Queue: engine.Queue{Name: "lab"}, Borrowed: engine.Resources{{Resource: "nvidia.com/gpu", Value: 6}}},
 				{Queue: engine.Queue{Name: "here", Parent: "lab"}, Borrowed: engine.Resources{{Resource: "nvidia.com/gpu", Value: 2}}}, {Queue: engine.Queue{Name: "even"}},
 			},
 		}
 		b.owe("nvidia.com/gpu")
-		eta, vow := b.etas["default/waits"], b.vows["default/waits"]
+		eta, vow := b.etas["default/waits"], b.promises["default/waits"]
 		owner := answer.Reference{Namespace: "default", Name: "pod.owner"}
 		for _, c := range []struct {
 			tally engine.Tally

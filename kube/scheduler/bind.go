@@ -163,7 +163,7 @@ func (b *binder) pause(ctx context.Context, i intent, err error) bool {
 // bound says that the pod has its node.
 func (b *binder) bound(i intent) {
 	b.sent.Add(1)
-	b.s.says.scheduled(&convert.BindingOf(i.Placement).ObjectMeta, i.Node, i.borrows())
+	b.s.reports.scheduled(&convert.BindingOf(i.Placement).ObjectMeta, i.Node, i.borrows())
 }
 
 // bindingOf is the request that carries out the placement, with what the API server's policy asks of a leader.
@@ -237,7 +237,7 @@ func (b *binder) giveUp(i intent) {
 func (b *binder) refuse(i intent, err error) {
 	text := clip(err.Error(), maxNote)
 	b.s.log.Warn("bind", "pod", i.Pod, "node", i.Node, "err", text)
-	b.s.says.refused(b.s.feed.Pod(i.Pod), i.Node, err)
+	b.s.reports.refused(b.s.feed.Pod(i.Pod), i.Node, err)
 	if b.s.feed.Refuse(i.Pod, i.Node, text) < patience {
 		b.giveUp(i)
 		return

@@ -120,7 +120,7 @@ func (b *binder) behindWebhook(i intent, err error) {
 
 func (b *binder) say(i intent, cause, text string) {
 	if p := b.s.feed.Pod(i.Pod); p != nil && string(p.UID) == i.UID {
-		b.s.says.blocked(p, cause, text)
+		b.s.reports.blocked(p, cause, text)
 	}
 }
 
@@ -147,8 +147,8 @@ func (b *binder) ask(ctx context.Context, i intent) {
 }
 
 // blocked says on the pod why it is not bound, though it has a place.
-func (y *sayer) blocked(p *corev1.Pod, cause, text string) {
-	if y.turns(p.UID, "blocked: "+cause) {
-		y.wait(p, bindingFailed(text))
+func (r *reporter) blocked(p *corev1.Pod, cause, text string) {
+	if r.turns(p.UID, "blocked: "+cause) {
+		r.wait(p, bindingFailed(text))
 	}
 }

@@ -16,28 +16,28 @@ import (
 const maxMessage = 32 << 10
 
 // wait writes the condition of a pod that waits, and the event.
-func (y *sayer) wait(p *corev1.Pod, said pending) {
+func (r *reporter) wait(p *corev1.Pod, said pending) {
 	key := p.Namespace + "/" + p.Name
-	y.later(p, func(ctx context.Context) {
-		err := y.gate.again(ctx, p.Namespace, func(ctx context.Context) error { return y.patchPod(ctx, key, p.UID, said) })
+	r.later(p, func(ctx context.Context) {
+		err := r.gate.again(ctx, p.Namespace, func(ctx context.Context) error { return r.patchPod(ctx, key, p.UID, said) })
 		switch {
 		case apierrors.IsNotFound(err):
 			return
 		case err != nil:
-			y.s.log.Warn("write condition", "pod", key, "err", clip(err.Error(), maxNote))
+			r.s.log.Warn("write condition", "pod", key, "err", clip(err.Error(), maxNote))
 			if passing(err) {
-				y.Forget(p.UID) // it is said again when there is something to say
+				r.Forget(p.UID) // it is said again when there is something to say
 			}
 		}
-		if y.waits(key, p.UID) != nil {
-			y.post(ctx, y.event(p, corev1.EventTypeWarning, "FailedScheduling", "Scheduling", said.text, said.cause.Text(), false))
+		if r.waits(key, p.UID) != nil {
+			r.post(ctx, r.event(p, corev1.EventTypeWarning, "FailedScheduling", "Scheduling", said.text, said.cause.Text(), false))
 		}
 	})
 }
 
 // waits returns the pod if it still has no place.
-func (y *sayer) waits(key string, uid types.UID) *corev1.Pod {
-	if p := y.s.feed.Pod(key); p != nil && p.UID == uid && p.Spec.NodeName == "" {
+func (r *reporter) waits(key string, uid types.UID) *corev1.Pod {
+	if p := r.s.feed.Pod(key); p != nil && p.UID == uid && p.Spec.NodeName == "" {
 		return p
 	}
 	return nil
@@ -45,14 +45,14 @@ func (y *sayer) waits(key string, uid types.UID) *corev1.Pod {
 
 // patchPod writes the condition onto the version of the pod that is known, so that it cannot fall on a pod which
 // has just been bound.
-func (y *sayer) patchPod(ctx context.Context, key string, uid types.UID, said pending) error {
-	pod := y.waits(key, uid)
+func (r *reporter) patchPod(ctx context.Context, key string, uid types.UID, said pending) error {
+	pod := r.waits(key, uid)
 	if pod == nil {
 		return nil
 	}
 	text := clip(said.text, maxMessage)
 	conditions, since := []corev1.PodCondition(nil), metav1.Now()
-	if c, _ := y.s.feed.Admission(key, uid, false); c != nil {
+	if c, _ := r.s.feed.Admission(key, uid, false); c != nil {
 		conditions = append(conditions, *c)
 	}
 	for _, c := range pod.Status.Conditions {
@@ -74,7 +74,7 @@ func (y *sayer) patchPod(ctx context.Context, key string, uid types.UID, said pe
 	if err != nil {
 		return fmt.Errorf("condition of %s: %w", key, err)
 	}
-	_, err = y.s.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	_, err = r.s.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	return afterWatch(err)
 }
 

@@ -1,6 +1,12 @@
-// Package scheduler schedules a live cluster with the engine: watches become changes (watch, feed), a plan is made
-// when something changed or at the time the last plan named (loop), and the plan is carried out as bindings (bind),
-// conditions and events (say). It decides nothing about placement; what it knows beside the engine is what the
-// API server's objects do not say: what is on its way, what was said already, and which node refused whom. Who
-// runs it (cli) gives it a connection and a policy. A Model is the same reading of objects without a cluster.
+// Package scheduler schedules a live cluster with the engine. Watches tell kube/cluster what there is; each cycle takes the
+// changes that follow, asks the engine for a plan, and hands it on: to the binder, which has volumes made first; to the
+// evictor, which holds the place before it ends a pod; and to the reporter, which writes why work waits. What becomes of a
+// write comes back as a change.
+//
+// It owns the loop (loop.go), binding (bind.go, volumes.go), eviction and moves (evict.go, holds.go, surge.go), leadership
+// and the fence around writes (lead.go, leadership.go), the gate that keeps one namespace's requests from holding up
+// others' (gate.go, lines.go, retry.go), and what must outlast the process (memory.go, restore.go). It decides nothing:
+// where work runs is the engine's, what objects mean is kube/cluster's, and what is said is kube/report's. cli calls it.
+//
+// A cycle never waits for the API server. Its cost is the engine's, plus the workloads whose cause or pods changed.
 package scheduler

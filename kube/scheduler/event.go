@@ -23,9 +23,10 @@ const (
 	maxName = 253
 )
 
-// event is about an object; cause is what it says as data, "" for nothing. One with the same reason and note about the same object at the same time has the
-// same name, so that it is written once; once makes that true of all times, restarts included.
-func (y *sayer) event(o cluster.Object, kind, reason, action, note, cause string, once bool) *eventsv1.Event {
+// event is about an object; cause is what it says as data, "" for nothing. One with the same reason and note about the
+// same object at the same time has the same name, so that it is written once; once makes that true of all times, restarts
+// included.
+func (r *reporter) event(o cluster.Object, kind, reason, action, note, cause string, once bool) *eventsv1.Event {
 	note = clip(note, maxNote)
 	now := time.Now()
 	h := fnv.New64a()
@@ -38,7 +39,7 @@ func (y *sayer) event(o cluster.Object, kind, reason, action, note, cause string
 	e := &eventsv1.Event{
 		ObjectMeta:          metav1.ObjectMeta{Name: name + suffix, Namespace: o.GetNamespace()},
 		EventTime:           metav1.NewMicroTime(now),
-		ReportingController: y.s.opts.Name, ReportingInstance: y.s.opts.Name,
+		ReportingController: r.s.opts.Name, ReportingInstance: r.s.opts.Name,
 		Action: action, Reason: reason, Type: kind, Note: note, Regarding: reference(o),
 	}
 	if cause != "" {
@@ -56,47 +57,47 @@ func reference(o cluster.Object) corev1.ObjectReference {
 }
 
 // post writes an event that must not be lost. One that is there already is as good.
-func (y *sayer) post(ctx context.Context, e *eventsv1.Event) {
-	err := y.gate.again(ctx, e.Namespace, func(ctx context.Context) error {
-		_, err := y.s.client.EventsV1().Events(e.Namespace).Create(ctx, e, metav1.CreateOptions{})
+func (r *reporter) post(ctx context.Context, e *eventsv1.Event) {
+	err := r.gate.again(ctx, e.Namespace, func(ctx context.Context) error {
+		_, err := r.s.client.EventsV1().Events(e.Namespace).Create(ctx, e, metav1.CreateOptions{})
 		return err
 	})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
-		y.s.log.Warn("write event", "reason", e.Reason, "of", e.Regarding.Namespace+"/"+e.Regarding.Name, "err", err)
+		r.s.log.Warn("write event", "reason", e.Reason, "of", e.Regarding.Namespace+"/"+e.Regarding.Name, "err", err)
 	}
 }
 
-func (y *sayer) NotHonoured(o cluster.Object, what []string) {
+func (r *reporter) NotHonoured(o cluster.Object, what []string) {
 	if len(what) > 0 {
-		y.notice(o, y.event(o, corev1.EventTypeNormal, "NotHonoured", "Scheduling", "Not honoured yet: "+strings.Join(what, "; "), "", true))
+		r.notice(o, r.event(o, corev1.EventTypeNormal, "NotHonoured", "Scheduling", "Not honoured yet: "+strings.Join(what, "; "), "", true))
 	}
 }
 
 // notice writes an event once while the object exists.
-func (y *sayer) notice(o cluster.Object, e *eventsv1.Event) {
-	if y.first(o.GetUID(), e.Name) {
-		y.later(o, func(ctx context.Context) { y.post(ctx, e) })
+func (r *reporter) notice(o cluster.Object, e *eventsv1.Event) {
+	if r.first(o.GetUID(), e.Name) {
+		r.later(o, func(ctx context.Context) { r.post(ctx, e) })
 	}
 }
 
 // scheduled notes that the pod was bound.
-func (y *sayer) scheduled(pod *metav1.ObjectMeta, node, more string) {
+func (r *reporter) scheduled(pod *metav1.ObjectMeta, node, more string) {
 	about := &corev1.Pod{ObjectMeta: *pod}
-	e := y.event(about, corev1.EventTypeNormal, "Scheduled", "Binding", fmt.Sprintf("Successfully assigned %s/%s to %s%s", pod.Namespace, pod.Name, node, more), "", false)
-	if here, all := y.calm.waiting(e.Namespace); here >= newsRoom || all >= 4*newsRoom || y.s.opts.Shadow {
-		y.shed.Add(1)
+	e := r.event(about, corev1.EventTypeNormal, "Scheduled", "Binding", fmt.Sprintf("Successfully assigned %s/%s to %s%s", pod.Namespace, pod.Name, node, more), "", false)
+	if here, all := r.background.waiting(e.Namespace); here >= eventRoom || all >= 4*eventRoom || r.s.opts.Shadow {
+		r.shed.Add(1)
 		return
 	}
-	y.calm.put(e.Namespace, "", func(ctx context.Context) { y.report(ctx, e) })
+	r.background.put(e.Namespace, "", func(ctx context.Context) { r.report(ctx, e) })
 }
 
 // report writes the event of a pod that was scheduled. One that fails is shed.
-func (y *sayer) report(ctx context.Context, e *eventsv1.Event) {
-	err := y.news.once(ctx, e.Namespace, func(ctx context.Context) error {
-		_, err := y.s.client.EventsV1().Events(e.Namespace).Create(ctx, e, metav1.CreateOptions{})
+func (r *reporter) report(ctx context.Context, e *eventsv1.Event) {
+	err := r.eventGate.once(ctx, e.Namespace, func(ctx context.Context) error {
+		_, err := r.s.client.EventsV1().Events(e.Namespace).Create(ctx, e, metav1.CreateOptions{})
 		return err
 	})
 	if err != nil {
-		y.shed.Add(1)
+		r.shed.Add(1)
 	}
 }

@@ -26,31 +26,31 @@ import (
 type evictor struct {
 	s             *scheduler
 	client        kubernetes.Interface
-	queue         *lines[deed]
+	queue         *lines[action]
 	gate          *gate
 	sent, refused atomic.Int64
 
 	mu    sync.Mutex
 	open  map[string]*eviction // by pod: decided and not seen to end
-	keeps keeps
+	holds holds
 }
 
-// deed is something to do about a pod. It says whether it is to be done again, after what else waits in its namespace.
-type deed func(context.Context) (again bool)
+// action is something to do about a pod. It says whether it is to be done again, after what else waits in its namespace.
+type action func(context.Context) (again bool)
 
 // eviction is one that is to be carried out.
 type eviction struct {
 	engine.Eviction
-	said     report.Eviction // what the pod says, or is to say
-	workload string          // of the victim
-	heir     string          // of a move: whom its new place is held for
-	node     string          // where the victim is
-	warned   bool
-	sent     bool           // it is being carried out
-	marked   bool           // the pod says so; for who carries it out
-	surge    *convert.Surge // what the pod says, which stays until the next one is ready; nil: it does not, or not yet
-	busy     bool           // something is being done about the surge
-	undo     *convert.Surge // what may have been written of a surge that is given up; nil: nothing
+	said      report.Eviction // what the pod says, or is to say
+	workload  string          // of the victim
+	successor string          // of a move: whom its new place is held for: its gang, or who makes it again
+	node      string          // where the victim is
+	warned    bool
+	sent      bool           // it is being carried out
+	marked    bool           // the pod says so; for who carries it out
+	surge     *convert.Surge // what the pod says, which stays until the next one is ready; nil: it does not, or not yet
+	busy      bool           // something is being done about the surge
+	undo      *convert.Surge // what may have been written of a surge that is given up; nil: nothing
 }
 
 const (
@@ -63,7 +63,7 @@ const (
 )
 
 func newEvictor(s *scheduler) *evictor {
-	v := &evictor{s: s, client: s.opts.binding, queue: newLines[deed](evictors), gate: newGate(evictors), open: make(map[string]*eviction), keeps: newKeeps()}
+	v := &evictor{s: s, client: s.opts.binding, queue: newLines[action](evictors), gate: newGate(evictors), open: make(map[string]*eviction), holds: newHolds()}
 	if v.client == nil {
 		v.client = s.client
 	}
@@ -73,14 +73,14 @@ func newEvictor(s *scheduler) *evictor {
 func (v *evictor) run(ctx context.Context) {
 	sending, end := outlive(ctx)
 	defer end()
-	v.queue.run(ctx, func(do deed) (again bool) { return do(sending) && sending.Err() == nil })
+	v.queue.run(ctx, func(do action) (again bool) { return do(sending) && sending.Err() == nil })
 }
 
 // later does it in the background, after what was to be done about the same pod.
-func (v *evictor) later(pod string, do deed) { v.queue.put(namespaceOf(pod), pod, do) }
+func (v *evictor) later(pod string, do action) { v.queue.put(namespaceOf(pod), pod, do) }
 
 // once is a deed that is not done again.
-func once(w writing) deed { return func(ctx context.Context) bool { w(ctx); return false } }
+func once(w writing) action { return func(ctx context.Context) bool { w(ctx); return false } }
 
 // take takes on what the plan ends and keeps, carries out what is due, and calls off what nobody needs any more. The
 // cycle calls it. It returns when the next eviction is due; zero: none is.
@@ -95,7 +95,7 @@ func (v *evictor) take(plan *engine.Plan) (wake time.Time) {
 		started[plan.Starts[i].Gang] = true
 	}
 	v.decided(plan)
-	nominations := v.keep(plan)
+	nominations := v.takeHolds(plan)
 	var due []*eviction
 	for _, key := range sortedNames(v.open) {
 		e := v.open[key]
@@ -140,14 +140,14 @@ func (v *evictor) decided(plan *engine.Plan) {
 		}
 	}
 	for _, gang := range sortedNames(rooms) {
-		v.s.says.makesRoom(gang, rooms[gang])
+		v.s.reports.makesRoom(gang, rooms[gang])
 	}
 }
 
 // enter takes on an eviction; nil: the pod is gone already.
 func (v *evictor) enter(got engine.Eviction, uses map[string]*engine.QueueUse) *eviction {
 	at := v.s.feed.Find(got.Pod)
-	e := &eviction{Eviction: got, workload: at.Workload, heir: at.Successor}
+	e := &eviction{Eviction: got, workload: at.Workload, successor: at.Successor}
 	if at.Object == nil || string(at.Object.UID) != got.UID {
 		return nil
 	}
@@ -188,13 +188,13 @@ func (v *evictor) release(e *eviction) {
 		v.drop(e.For, e.node)
 	}
 	if e.To != "" {
-		v.drop(e.heir, e.To)
+		v.drop(e.successor, e.To)
 	}
 }
 
 // drop ends a hold.
 func (v *evictor) drop(gang, node string) {
-	cut(v.keeps.held, gang, node)
+	cut(v.holds.held, gang, node)
 	v.s.inbox.Put(engine.Change{Gone: &engine.Ref{Kind: engine.KindHold, Key: gang + "@" + node}})
 }
 
@@ -213,7 +213,7 @@ func (v *evictor) warn(e *eviction) {
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			v.s.log.Warn("warn of eviction", "pod", e.Pod, "err", err)
 		}
-		v.s.says.evicting(p, "EvictionPlanned", "to be evicted "+text, &e.said)
+		v.s.reports.evicting(p, "EvictionPlanned", "to be evicted "+text, &e.said)
 	}))
 }
 
@@ -284,7 +284,7 @@ func (v *evictor) carryOut(ctx context.Context, e *eviction) (again bool) {
 		return v.failed(ctx, whole, e, p, err)
 	}
 	v.sent.Add(1)
-	v.s.says.evicting(p, report.EvictionReason(e.Cause), e.said.Sentence(), &e.said)
+	v.s.reports.evicting(p, report.EvictionReason(e.Cause), e.said.Sentence(), &e.said)
 	return false
 }
 
@@ -373,7 +373,7 @@ func (v *evictor) refuse(e *eviction, err error) {
 			v.callOff(o)
 		}
 	}
-	for _, node := range sortedNames(v.keeps.held[e.For]) {
+	for _, node := range sortedNames(v.holds.held[e.For]) {
 		v.drop(e.For, node)
 	}
 }

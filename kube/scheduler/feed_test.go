@@ -186,7 +186,7 @@ func TestMemoryOfPodsThatAreGone(t *testing.T) {
 			s.feed.RemovePod(p)
 			s.cycle(time.Now())
 		}
-		if got := len(s.says.said); got != 0 {
+		if got := len(s.reports.said); got != 0 {
 			t.Errorf("%d things remembered", got)
 		}
 	})

@@ -106,7 +106,7 @@ func (g *gate) pressing() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := time.Now()
-	if now.Before(g.pressedAt.Add(newsPause / 2)) {
+	if now.Before(g.pressedAt.Add(eventPause / 2)) {
 		return g.pressed
 	}
 	g.pressedAt, g.pressed = now, 0

@@ -22,30 +22,30 @@ func tried(w *engine.Waiting) bool {
 	return w.Cause != why.GangIncomplete && w.Cause != why.GangMissing
 }
 
-func (y *sayer) groupWaits(g *schedulingv1beta1.PodGroup, said pending) {
-	y.later(g, y.group(g, metav1.Condition{Status: metav1.ConditionFalse, Reason: said.reason, Message: said.text}))
+func (r *reporter) groupWaits(g *schedulingv1beta1.PodGroup, said pending) {
+	r.later(g, r.group(g, metav1.Condition{Status: metav1.ConditionFalse, Reason: said.reason, Message: said.text}))
 }
 
-func (y *sayer) Begun(g *schedulingv1beta1.PodGroup) {
-	if y.turns(g.UID, "begun") && !y.s.opts.Shadow {
-		y.calm.put(g.Namespace, string(g.UID), y.group(g, metav1.Condition{Status: metav1.ConditionTrue, Reason: "Scheduled"}))
+func (r *reporter) Begun(g *schedulingv1beta1.PodGroup) {
+	if r.turns(g.UID, "begun") && !r.s.opts.Shadow {
+		r.background.put(g.Namespace, string(g.UID), r.group(g, metav1.Condition{Status: metav1.ConditionTrue, Reason: "Scheduled"}))
 	}
 }
 
 // group writes the condition as upstream's scheduler does.
-func (y *sayer) group(g *schedulingv1beta1.PodGroup, c metav1.Condition) writing {
+func (r *reporter) group(g *schedulingv1beta1.PodGroup, c metav1.Condition) writing {
 	c.Type, c.Message = schedulingv1beta1.PodGroupInitiallyScheduled, clip(c.Message, maxMessage)
 	return func(ctx context.Context) {
-		err := y.gate.again(ctx, g.Namespace, func(ctx context.Context) error { return y.patchGroup(ctx, convert.PodGroup(g).Key, g.UID, c) })
+		err := r.gate.again(ctx, g.Namespace, func(ctx context.Context) error { return r.patchGroup(ctx, convert.PodGroup(g).Key, g.UID, c) })
 		if err != nil && !apierrors.IsNotFound(err) {
-			y.s.log.Warn("write condition", "podgroup", g.Namespace+"/"+g.Name, "err", err)
+			r.s.log.Warn("write condition", "podgroup", g.Namespace+"/"+g.Name, "err", err)
 		}
 	}
 }
 
 // patchGroup writes onto the version that is known, so that a group which has begun does not go back.
-func (y *sayer) patchGroup(ctx context.Context, key string, uid types.UID, c metav1.Condition) error {
-	g := y.s.feed.Group(key)
+func (r *reporter) patchGroup(ctx context.Context, key string, uid types.UID, c metav1.Condition) error {
+	g := r.s.feed.Group(key)
 	if g == nil || g.UID != uid || cluster.InitiallyScheduled(g) {
 		return nil
 	}
@@ -61,6 +61,6 @@ func (y *sayer) patchGroup(ctx context.Context, key string, uid types.UID, c met
 	if err != nil {
 		return fmt.Errorf("condition of %s: %w", key, err)
 	}
-	_, err = y.s.client.SchedulingV1beta1().PodGroups(g.Namespace).Patch(ctx, g.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	_, err = r.s.client.SchedulingV1beta1().PodGroups(g.Namespace).Patch(ctx, g.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	return afterWatch(err)
 }

@@ -31,7 +31,7 @@ func (s *scheduler) holders(ctx context.Context, key string, w *engine.Waiting, 
 		return nil, err
 	}
 	for i, o := range held {
-		if i < mostNamed {
+		if i < maxNamed {
 			h.Items = append(h.Items, answer.Holder{Reference: s.reference(o.Workload), Amount: o.Amount})
 			continue
 		}

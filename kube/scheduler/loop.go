@@ -55,9 +55,9 @@ func (s *scheduler) cycle(now time.Time) (wake time.Time) {
 			s.binds.add(&plan.Starts[i], now)
 		}
 	}
-	wake = sooner(sooner(plan.WakeAt, again), s.says.tell(plan))
+	wake = sooner(sooner(plan.WakeAt, again), s.reports.tell(plan))
 	wake = sooner(wake, s.evicts.take(&plan))
-	s.sayStays(&plan)
+	s.reportKept(&plan)
 	s.auditor.look(s, now)
 	if len(plan.Starts) > 0 {
 		wake = sooner(wake, now.Add(s.opts.Engine.AssumeFor))

@@ -43,8 +43,8 @@ func (m *memory) note(changes []engine.Change) {
 	}
 }
 
-// books are what queues owe each other, have spent, and were promised, at one moment of the loop.
-type books struct {
+// ledger is what queues owe each other, have spent, and were promised, at one moment of the loop.
+type ledger struct {
 	at        time.Time
 	uses      map[string]*engine.QueueUse // nil: the loop had no time
 	promises  []engine.Promise
@@ -53,9 +53,9 @@ type books struct {
 	memory    *memory
 }
 
-// books asks the loop for them. Where it has no time they are empty, and what statuses say stays.
-func (s *scheduler) books(ctx context.Context) *books {
-	b := &books{at: time.Now(), memory: &s.memory}
+// ledger asks the loop for it. Where it has no time they are empty, and what statuses say stays.
+func (s *scheduler) ledger(ctx context.Context) *ledger {
+	b := &ledger{at: time.Now(), memory: &s.memory}
 	err := s.ask(ctx, func() {
 		b.at, b.promises, b.spendings, b.uses = time.Now(), s.plan.Promises, maps.Clone(s.memory.spendings), s.uses()
 	})
@@ -66,7 +66,7 @@ func (s *scheduler) books(ctx context.Context) *books {
 }
 
 // sort gives promises to the queues of their workloads.
-func (b *books) sort(f *cluster.Feed) {
+func (b *ledger) sort(f *cluster.Feed) {
 	b.promised = make(map[string][]v1alpha1.QueuePromise)
 	for _, p := range b.promises {
 		queue := f.QueueOf(p.Gang)
@@ -78,7 +78,7 @@ func (b *books) sort(f *cluster.Feed) {
 }
 
 // amounts adds what the queue has that is not its own, what of it others have, and what is its due.
-func (b *books) amounts(use *engine.QueueUse, key string, out v1alpha1.QueueUse) v1alpha1.QueueUse {
+func (b *ledger) amounts(use *engine.QueueUse, key string, out v1alpha1.QueueUse) v1alpha1.QueueUse {
 	if use == nil || !b.quotas(key) {
 		return out
 	}
@@ -92,7 +92,7 @@ func (b *books) amounts(use *engine.QueueUse, key string, out v1alpha1.QueueUse)
 }
 
 // quotas says whether any queue is promised some of it.
-func (b *books) quotas(key string) bool {
+func (b *ledger) quotas(key string) bool {
 	for _, u := range b.uses {
 		if u.Quota.Get(key) > 0 {
 			return true
@@ -102,7 +102,7 @@ func (b *books) quotas(key string) bool {
 }
 
 // models are the amounts of the GPU models that the queue says something of.
-func (b *books) models(use *engine.QueueUse, q *v1alpha1.Queue, name string) []v1alpha1.QueueUse {
+func (b *ledger) models(use *engine.QueueUse, q *v1alpha1.Queue, name string) []v1alpha1.QueueUse {
 	if use == nil {
 		return nil
 	}
@@ -122,7 +122,7 @@ func (b *books) models(use *engine.QueueUse, q *v1alpha1.Queue, name string) []v
 
 // remember puts what was spent and promised into the status, if that is something else than it says and was not done
 // within the last minute.
-func (b *books) remember(q *v1alpha1.Queue, out *v1alpha1.QueueStatus) {
+func (b *ledger) remember(q *v1alpha1.Queue, out *v1alpha1.QueueStatus) {
 	last := b.memory.written[q.Name]
 	if sp := q.Status.Spending; sp != nil {
 		last = later(last, sp.At.Time) // by who came before
@@ -193,8 +193,8 @@ func hours(name string, seconds int64) resource.Quantity {
 	return *resource.NewMilliQuantity(seconds*1000/3600, resource.DecimalSI)
 }
 
-// recallMemory gives the engine back what queues had spent and were promised.
-func (s *scheduler) recallMemory() {
+// restoreMemory gives the engine back what queues had spent and were promised.
+func (s *scheduler) restoreMemory() {
 	for _, q := range s.feed.Queues() {
 		if sp := q.Status.Spending; sp != nil {
 			v := engine.Spending{Queue: q.Name, At: sp.At.UTC(), Total: sp.TotalSeconds, Decayed: sp.DecayedSeconds, Spent: spentOf(q)}

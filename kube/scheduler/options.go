@@ -33,7 +33,7 @@ type Options struct {
 	// For are the schedulerNames of the pods that it schedules; nil: Name alone.
 	For []string
 	// GangGrace is how long a gang may run under its minimum, while it is being repaired, before its members
-	// are let go; 0: five minutes.
+	// are released; 0: five minutes.
 	GangGrace time.Duration
 	// Identity takes part in leader election under this name; "": there is no other scheduler of this name.
 	Identity string
@@ -99,7 +99,7 @@ const (
 	gangGrace = 5 * time.Minute
 	// finishFor is how long, at the end, what is being sent may take to be finished.
 	finishFor = 3 * time.Second
-	// binders and sayers bound the requests in flight that are answered quickly.
-	binders = 48
-	sayers  = 8
+	// binders and reporters bound the requests in flight that are answered quickly.
+	binders   = 48
+	reporters = 8
 )

@@ -38,13 +38,13 @@ func (s *scheduler) writeStatuses(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-s.says.usage:
+		case <-s.reports.usage:
 		case <-tick.C:
 		}
 		if !sleep(ctx, statusAfter) {
 			return
 		}
-		for _, q := range s.books(ctx).statuses(s.feed) {
+		for _, q := range s.ledger(ctx).statuses(s.feed) {
 			err := s.writeStatus(ctx, &q)
 			if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && said != err.Error() {
 				said = err.Error()
@@ -90,7 +90,7 @@ func (s *scheduler) writeStatus(ctx context.Context, q *v1alpha1.Queue) error {
 
 // statuses returns the queues whose status should be another one, with that status, by name. It counts all pods
 // afresh, so that it cannot drift; what queues owe each other is from the books.
-func (b *books) statuses(f *cluster.Feed) []v1alpha1.Queue {
+func (b *ledger) statuses(f *cluster.Feed) []v1alpha1.Queue {
 	b.sort(f)
 	var out []v1alpha1.Queue
 	for _, u := range f.QueueUsages() {
@@ -105,7 +105,7 @@ func (b *books) statuses(f *cluster.Feed) []v1alpha1.Queue {
 }
 
 // status is the queue's, with what was counted.
-func (b *books) status(u *cluster.QueueUsage) v1alpha1.QueueStatus {
+func (b *ledger) status(u *cluster.QueueUsage) v1alpha1.QueueStatus {
 	q := u.Queue
 	out := v1alpha1.QueueStatus{
 		Running: u.Running, Waiting: u.Waiting, Conditions: slices.Clone(q.Status.Conditions),

@@ -154,11 +154,11 @@ type scheduler struct {
 	queues queueClient // once watched
 	log    *slog.Logger
 
-	inbox  *inbox
-	feed   *cluster.Feed
-	binds  *binder
-	says   *sayer
-	evicts *evictor
+	inbox   *inbox
+	feed    *cluster.Feed
+	binds   *binder
+	reports *reporter
+	evicts  *evictor
 
 	record *record.Writer // nil: nothing is recorded
 
@@ -181,9 +181,9 @@ func newScheduler(client kubernetes.Interface, o Options) (*scheduler, error) {
 	for _, r := range s.state.Rejected() {
 		return nil, fmt.Errorf("scheduler: %s %s: %s", r.Kind, r.Key, r.Reason)
 	}
-	s.binds, s.says, s.evicts = newBinder(s), newSayer(s), newEvictor(s)
+	s.binds, s.reports, s.evicts = newBinder(s), newReporter(s), newEvictor(s)
 	s.feed = cluster.New(cluster.Options{
-		Convert: convert.Options{SchedulerNames: o.For, GPU: o.Engine.GPU}, Levels: o.Engine.Levels, Sink: in, Listener: s.says, Now: time.Now,
+		Convert: convert.Options{SchedulerNames: o.For, GPU: o.Engine.GPU}, Levels: o.Engine.Levels, Sink: in, Listener: s.reports, Now: time.Now,
 	})
 	return s, nil
 }
@@ -195,15 +195,15 @@ func (s *scheduler) work(ctx context.Context) error {
 	s.record = record.Start(o.Decisions, o.Engine)
 	defer s.record.Close()
 	s.feed.Follow(false)
-	s.says.open()
+	s.reports.open()
 	s.feed.Repeat()
-	s.recall(time.Now())
-	s.recallMemory()
+	s.restore(time.Now())
+	s.restoreMemory()
 	defer o.serving.lead(ctx, s)()
 	var workers sync.WaitGroup
 	if !o.Shadow {
 		workers.Go(func() { s.binds.run(ctx) })
-		workers.Go(func() { s.says.run(ctx) })
+		workers.Go(func() { s.reports.run(ctx) })
 		workers.Go(func() { s.evicts.run(ctx) })
 		workers.Go(func() { s.writeStatuses(ctx) })
 		workers.Go(func() { s.writeNamespaces(ctx) })

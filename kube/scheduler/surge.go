@@ -71,7 +71,7 @@ func (v *evictor) surge(ctx context.Context, e *eviction, p *corev1.Pod) (again 
 		return !v.giveUp(ctx, e, &s, err)
 	}
 	v.sent.Add(1)
-	v.s.says.evicting(p, report.EvictionReason(e.Cause), e.said.Sentence(), &e.said)
+	v.s.reports.evicting(p, report.EvictionReason(e.Cause), e.said.Sentence(), &e.said)
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	e.surge = &s
@@ -147,7 +147,7 @@ func (v *evictor) finish(ctx context.Context, e *eviction, at cluster.SurgeProgr
 	err := v.end(sending, e, p)
 	switch {
 	case err == nil:
-		v.s.says.evicting(p, report.EvictionReason(e.Cause), followedText, &e.said)
+		v.s.reports.evicting(p, report.EvictionReason(e.Cause), followedText, &e.said)
 		return true
 	case apierrors.IsTooManyRequests(err):
 		// Its budgets count as many that are ready as before it was moved. A pod that nobody owns can keep them from being
@@ -188,7 +188,7 @@ func (v *evictor) remove(ctx context.Context, e *eviction, p *corev1.Pod, why st
 		v.s.log.Warn("surge", "pod", e.Pod, "err", err)
 		return false
 	}
-	v.s.says.evicting(p, report.EvictionReason(e.Cause), why, &e.said)
+	v.s.reports.evicting(p, report.EvictionReason(e.Cause), why, &e.said)
 	return true
 }
 
@@ -214,13 +214,13 @@ func (v *evictor) giveUp(ctx context.Context, e *eviction, s *convert.Surge, why
 			return false // the label is off, or may be: it is tried again, after others of its namespace
 		}
 	}
-	v.s.says.evicting(p, "MoveGivenUp", "it stays: "+why.Error(), &e.said)
+	v.s.reports.evicting(p, "MoveGivenUp", "it stays: "+why.Error(), &e.said)
 	v.refuse(e, why)
 	return true
 }
 
-// recallSurge goes on with what the pod says of a surge, and returns until when that lasts.
-func (v *evictor) recallSurge(m cluster.Pod, s convert.Surge, now time.Time) time.Time {
+// restoreSurge goes on with what the pod says of a surge, and returns until when that lasts.
+func (v *evictor) restoreSurge(m cluster.Pod, s convert.Surge, now time.Time) time.Time {
 	cfg, p := v.s.opts.Engine, m.Object
 	if most := now.Add(surgeAgain); s.Until.After(most) {
 		s.Until = most // whoever may write to the pod may write this
@@ -239,7 +239,7 @@ func (v *evictor) recallSurge(m cluster.Pod, s convert.Surge, now time.Time) tim
 		return e.Until
 	}
 	requests := plus(m.Requests, engine.Resources{{Resource: engine.Pods, Value: 1}})
-	insert(v.keeps.held, kept.heir, s.To, requests)
-	v.s.inbox.Put(engine.Change{Hold: &engine.Hold{Gang: kept.heir, Node: s.To, Requests: requests, Until: e.Until, Coming: true}})
+	insert(v.holds.held, kept.successor, s.To, requests)
+	v.s.inbox.Put(engine.Change{Hold: &engine.Hold{Gang: kept.successor, Node: s.To, Requests: requests, Until: e.Until, Coming: true}})
 	return e.Until
 }

@@ -43,17 +43,17 @@ func (s *scheduler) writeTerms(ctx context.Context, client kubernetes.Interface,
 }
 
 // Admitted writes down the terms of a pod that is on a node and was bound by a scheduler that did not.
-func (y *sayer) Admitted(p *corev1.Pod) {
-	y.mu.Lock()
-	mute := y.mute
-	y.mu.Unlock()
+func (r *reporter) Admitted(p *corev1.Pod) {
+	r.mu.Lock()
+	mute := r.mute
+	r.mu.Unlock()
 	if mute {
 		return // who leads does it, or this one once it leads
 	}
-	y.later(p, func(ctx context.Context) {
-		err := y.s.writeTerms(ctx, y.s.client, y.gate.again, p.Namespace, p.Name, p.UID)
+	r.later(p, func(ctx context.Context) {
+		err := r.s.writeTerms(ctx, r.s.client, r.gate.again, p.Namespace, p.Name, p.UID)
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && !errors.Is(err, errUndecided) {
-			y.s.log.Warn("write terms", "pod", keyOf(p), "err", err)
+			r.s.log.Warn("write terms", "pod", keyOf(p), "err", err)
 		}
 	})
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/berth-dev/berth/kube/report"
 )
 
-// recall gives the engine back, before the first plan, what the scheduler before this one had decided and not finished:
+// restore gives the engine back, before the first plan, what the scheduler before this one had decided and not finished:
 // evictions, by the conditions of their victims, and the places kept, by those of the pods that wait for them.
-func (s *scheduler) recall(now time.Time) {
+func (s *scheduler) restore(now time.Time) {
 	v := s.evicts
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -29,7 +29,7 @@ func (s *scheduler) recall(now time.Time) {
 			continue
 		}
 		if s, ok := convert.SurgeOf(p); ok {
-			free[p.Spec.NodeName] = later(free[p.Spec.NodeName], v.recallSurge(m, s, now))
+			free[p.Spec.NodeName] = later(free[p.Spec.NodeName], v.restoreSurge(m, s, now))
 			continue
 		}
 		said, ok := report.EvictionOf(p)
@@ -55,17 +55,17 @@ func (s *scheduler) recall(now time.Time) {
 	}
 	for _, m := range s.feed.Pods() {
 		if m.Waiting() && cluster.PlaceHeld(m.Object) {
-			v.recallPlace(m, later(now, free[m.Object.Status.NominatedNodeName]).Add(s.opts.Engine.AssumeFor))
+			v.restoreHold(m, later(now, free[m.Object.Status.NominatedNodeName]).Add(s.opts.Engine.AssumeFor))
 		}
 	}
 }
 
-// recallPlace takes the pod's nomination for part of a hold.
-func (v *evictor) recallPlace(m cluster.Pod, until time.Time) {
+// restoreHold takes the pod's nomination for part of a hold.
+func (v *evictor) restoreHold(m cluster.Pod, until time.Time) {
 	node := m.Object.Status.NominatedNodeName
-	v.keeps.nominated[m.Key] = nomination{pod: m.Key, gang: m.Workload, node: node, uid: m.Object.UID}
-	requests := plus(plus(v.keeps.held[m.Workload][node], m.Requests), engine.Resources{{Resource: engine.Pods, Value: 1}})
-	insert(v.keeps.held, m.Workload, node, requests)
+	v.holds.nominated[m.Key] = nomination{pod: m.Key, gang: m.Workload, node: node, uid: m.Object.UID}
+	requests := plus(plus(v.holds.held[m.Workload][node], m.Requests), engine.Resources{{Resource: engine.Pods, Value: 1}})
+	insert(v.holds.held, m.Workload, node, requests)
 	v.s.inbox.Put(engine.Change{Hold: &engine.Hold{Gang: m.Workload, Node: node, Requests: requests, Until: until.Round(0).UTC()}})
 }
 

@@ -12,18 +12,18 @@ import (
 	"github.com/berth-dev/berth/kube/cluster"
 )
 
-// board is what answers are made from: one moment of the loop, copied out of it.
-type board struct {
-	at      time.Time
-	plan    engine.Plan // not written to
-	tallies []engine.Tally
-	queues  []engine.QueueUse
-	places  map[string]int    // index in plan.Waiting, by workload
-	inQueue []int             // place among those of its queue, from 1, by that index; 0 without a queue
-	invalid map[string]string // why a pod or a gang was rejected, by key
-	etas    map[string]answer.ETA
-	vows    map[string]answer.Promise
-	debts   map[string]int64 // GPUs that a queue, or one above it, has beyond its quota
+// snapshot is what answers are made from: one moment of the loop, copied out of it.
+type snapshot struct {
+	at       time.Time
+	plan     engine.Plan // not written to
+	tallies  []engine.Tally
+	queues   []engine.QueueUse
+	places   map[string]int    // index in plan.Waiting, by workload
+	inQueue  []int             // place among those of its queue, from 1, by that index; 0 without a queue
+	invalid  map[string]string // why a pod or a gang was rejected, by key
+	etas     map[string]answer.ETA
+	promises map[string]answer.Promise
+	debts    map[string]int64 // GPUs that a queue, or one above it, has beyond its quota
 }
 
 // public is what of the loop others may look at.
@@ -31,7 +31,7 @@ type public struct {
 	questions               chan func()   // taken between cycles
 	turn                    chan struct{} // capacity 1: somebody asks, or has just asked
 	plan                    engine.Plan   // the last one; the loop's
-	shown                   atomic.Pointer[board]
+	latest                  atomic.Pointer[snapshot]
 	began                   atomic.Int64 // when the cycle that is being run began, in Unix nanoseconds; 0: none is
 	cycles, starts, waiting atomic.Int64
 }
@@ -49,8 +49,8 @@ func (p *public) note(plan engine.Plan) {
 }
 
 const (
-	// boardFor is how long a board serves all who ask, so that questions do not keep the loop from its work.
-	boardFor = 250 * time.Millisecond
+	// snapshotFor is how long a snapshot serves all who ask, so that questions do not keep the loop from its work.
+	snapshotFor = 250 * time.Millisecond
 	// askFor is how long a question may wait for the end of a cycle.
 	askFor = 3 * time.Second
 	// stuckAfter is how long a cycle may take before the scheduler counts as broken.
@@ -83,14 +83,14 @@ func (s *scheduler) ask(ctx context.Context, question func()) error {
 	}
 }
 
-// board returns one that is recent.
-func (s *scheduler) board(ctx context.Context) (*board, error) {
-	if b := s.shown.Load(); b != nil && time.Since(b.at) < boardFor {
+// snapshot returns one that is recent.
+func (s *scheduler) snapshot(ctx context.Context) (*snapshot, error) {
+	if b := s.latest.Load(); b != nil && time.Since(b.at) < snapshotFor {
 		return b, nil
 	}
-	b := &board{
+	b := &snapshot{
 		places: make(map[string]int), invalid: make(map[string]string),
-		etas: make(map[string]answer.ETA), vows: make(map[string]answer.Promise), debts: make(map[string]int64),
+		etas: make(map[string]answer.ETA), promises: make(map[string]answer.Promise), debts: make(map[string]int64),
 	}
 	err := s.ask(ctx, func() {
 		b.at, b.plan, b.tallies, b.queues = time.Now(), s.plan, s.state.Tallies(""), s.state.QueueUses()
@@ -104,25 +104,25 @@ func (s *scheduler) board(ctx context.Context) (*board, error) {
 	}
 	b.lineUp()
 	b.owe(cmp.Or(s.opts.Engine.GPU, cluster.DefaultGPU))
-	s.shown.Store(b)
+	s.latest.Store(b)
 	return b, nil
 }
 
-// mostExpected is how many workloads, first in line, are told when they are expected to start.
-const mostExpected = 200
+// maxExpected is how many workloads, first in line, are told when they are expected to start.
+const maxExpected = 200
 
 // expect notes when those that wait will start, as far as that can be told.
-func (b *board) expect(s *engine.State) {
-	for _, e := range s.Forecast(b.at, mostExpected) {
+func (b *snapshot) expect(s *engine.State) {
+	for _, e := range s.Forecast(b.at, maxExpected) {
 		b.etas[e.Gang] = answer.ETA{Earliest: e.Earliest, Likely: e.Likely, Because: e.Because, Cause: e.Cause}
 	}
 	for _, p := range b.plan.Promises {
-		b.vows[p.Gang] = answer.Promise{Start: p.Start, Since: p.Since}
+		b.promises[p.Gang] = answer.Promise{Start: p.Start, Since: p.Since}
 	}
 }
 
 // owe works out what queues have that is not theirs. Queues come after those above them.
-func (b *board) owe(gpu string) {
+func (b *snapshot) owe(gpu string) {
 	for i := range b.queues {
 		q := &b.queues[i]
 		b.debts[q.Name] = max(q.Borrowed.Get(gpu), b.debts[q.Parent])
@@ -130,7 +130,7 @@ func (b *board) owe(gpu string) {
 }
 
 // lineUp works out who is where in line.
-func (b *board) lineUp() {
+func (b *snapshot) lineUp() {
 	for i := range b.plan.Waiting {
 		b.places[b.plan.Waiting[i].Gang] = i
 	}
@@ -170,7 +170,7 @@ func (s *scheduler) Metrics() []answer.Metric {
 		{Name: "evictions_total", Help: "Pods that were evicted.", Counter: true, Value: float64(s.evicts.sent.Load())},
 		{Name: "evictions_refused_total", Help: "Evictions that the API server did not allow.", Counter: true, Value: float64(s.evicts.refused.Load())},
 		{Name: "audit_discrepancies_total", Help: "Accounts of the engine that a recount did not confirm: an error in Berth.", Counter: true, Value: float64(s.auditor.found.Load())},
-		{Name: "events_shed_total", Help: "Events of scheduled pods that were not written.", Counter: true, Value: float64(s.says.shed.Load())},
+		{Name: "events_shed_total", Help: "Events of scheduled pods that were not written.", Counter: true, Value: float64(s.reports.shed.Load())},
 		{Name: "waiting_workloads", Help: "Workloads that wait, as of the last plan.", Value: float64(s.waiting.Load())},
 	}
 }

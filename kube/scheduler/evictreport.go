@@ -22,28 +22,28 @@ func (s *scheduler) marked(mark string) string {
 }
 
 // evicting says on the pod that it is, or will be, evicted.
-func (y *sayer) evicting(p *corev1.Pod, reason, text string, said *report.Eviction) {
-	y.later(p, func(ctx context.Context) {
-		y.post(ctx, y.event(p, corev1.EventTypeWarning, reason, "Evicting", text, said.Text(), false))
+func (r *reporter) evicting(p *corev1.Pod, reason, text string, said *report.Eviction) {
+	r.later(p, func(ctx context.Context) {
+		r.post(ctx, r.event(p, corev1.EventTypeWarning, reason, "Evicting", text, said.Text(), false))
 	})
 }
 
 // makesRoom says on a workload that waits who is evicted for it: on its first pod, and on its PodGroup.
-func (y *sayer) makesRoom(gang string, victims []*eviction) {
+func (r *reporter) makesRoom(gang string, victims []*eviction) {
 	told := make([]report.Victim, len(victims))
 	for i, e := range victims {
 		told[i] = report.Victim{Pod: e.Pod, Eviction: e.said}
 	}
 	text := report.MakingRoom(namespaceOf(gang), told, time.Now())
 	say := func(o cluster.Object) {
-		y.later(o, func(ctx context.Context) {
-			y.post(ctx, y.event(o, corev1.EventTypeNormal, "MakingRoom", "Evicting", text, told[0].Text(), false))
+		r.later(o, func(ctx context.Context) {
+			r.post(ctx, r.event(o, corev1.EventTypeNormal, "MakingRoom", "Evicting", text, told[0].Text(), false))
 		})
 	}
-	if pods := y.s.feed.Waiting(gang); len(pods) > 0 {
+	if pods := r.s.feed.Waiting(gang); len(pods) > 0 {
 		say(pods[0])
 	}
-	if g := y.s.feed.Group(gang); g != nil {
+	if g := r.s.feed.Group(gang); g != nil {
 		say(g)
 	}
 }

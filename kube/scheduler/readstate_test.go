@@ -23,7 +23,7 @@ func TestLookChangesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, node("n1", "r1", 2), pod("a", 1), pod("b", 1, "gang", "g", "min", "2"), pod("done", 1))
 		w.edit("done", func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })
-		state, err := look(context.Background(), w.client, Options{queues: w.queues})
+		state, err := readState(context.Background(), w.client, Options{queues: w.queues})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -43,7 +43,7 @@ func TestLookEndsWithItsContext(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
 		w := newWorld(t)
-		if s, err := look(ctx, w.client, Options{queues: w.queues}); err == nil {
+		if s, err := readState(ctx, w.client, Options{queues: w.queues}); err == nil {
 			t.Errorf("a look at nothing: %v", s.Dump())
 		}
 	})
@@ -74,7 +74,7 @@ func TestLookKnowsOfEvictions(t *testing.T) {
 		if len(ends.ended()) != 1 {
 			t.Fatalf("ended %q", ends.ended())
 		}
-		state, err := look(t.Context(), w.client, Options{queues: w.queues})
+		state, err := readState(t.Context(), w.client, Options{queues: w.queues})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -97,7 +97,7 @@ func TestModelAgreesWithLook(t *testing.T) {
 				m.Set(o)
 			}
 			time.Sleep(time.Minute) // old enough not to wait for controllers
-			state, err := look(context.Background(), w.client, Options{queues: w.queues, Engine: engine.Config{Levels: racks}})
+			state, err := readState(context.Background(), w.client, Options{queues: w.queues, Engine: engine.Config{Levels: racks}})
 			if err != nil {
 				rt.Fatal(err)
 			}

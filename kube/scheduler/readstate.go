@@ -10,18 +10,18 @@ import (
 	"github.com/berth-dev/berth/engine"
 )
 
-// Look reads the cluster once and returns what a scheduler that started now would plan from. It writes nothing
+// ReadState reads the cluster once and returns what a scheduler that started now would plan from. It writes nothing
 // and takes no part in any election. What only a running scheduler knows (what is on its way, who refused whom)
 // is not in it.
-func Look(ctx context.Context, o Options) (*engine.State, error) {
+func ReadState(ctx context.Context, o Options) (*engine.State, error) {
 	client, err := connect(o.Config)
 	if err != nil {
 		return nil, err
 	}
-	return look(ctx, client, o)
+	return readState(ctx, client, o)
 }
 
-func look(ctx context.Context, client kubernetes.Interface, o Options) (*engine.State, error) {
+func readState(ctx context.Context, client kubernetes.Interface, o Options) (*engine.State, error) {
 	o.Shadow = true
 	s, err := newScheduler(client, o.normal())
 	if err != nil {
@@ -35,10 +35,10 @@ func look(ctx context.Context, client kubernetes.Interface, o Options) (*engine.
 	}
 	stop()
 	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("scheduler: look: %w", err)
+		return nil, fmt.Errorf("scheduler: read state: %w", err)
 	}
-	s.recall(time.Now())
-	s.recallMemory()
+	s.restore(time.Now())
+	s.restoreMemory()
 	s.feed.Settle()
 	s.apply(s.inbox.take())
 	return s.state, nil

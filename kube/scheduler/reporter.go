@@ -17,18 +17,18 @@ import (
 	"github.com/berth-dev/berth/kube/report"
 )
 
-// sayer writes down why pods and groups wait: a condition and an event, when the cause changes and not per try.
+// reporter writes down why pods and groups wait: a condition and an event, when the cause changes and not per try.
 // Events of pods that were scheduled are shed, and counted, when more come than can be written.
-type sayer struct {
-	s     *scheduler
-	queue *lines[writing] // all about one object in order
-	calm  *lines[writing] // what waits while bindings are behind
-	gate  *gate
-	news  *gate // of events of pods that were scheduled
-	shed  atomic.Int64
+type reporter struct {
+	s          *scheduler
+	queue      *lines[writing] // all about one object in order
+	background *lines[writing] // what waits while bindings are behind
+	gate       *gate
+	eventGate  *gate // of events of pods that were scheduled
+	shed       atomic.Int64
 
-	told map[string]why.Cause // what all pods of a workload have been told; the cycle's alone
-	vows map[string]vow       // the starts that they have been told; the cycle's alone
+	told      map[string]why.Cause    // what all pods of a workload have been told; the cycle's alone
+	announced map[string]announcement // the starts that they have been told; the cycle's alone
 
 	access chan struct{} // capacity 1: which queues namespaces may use, or what they say of it, may have changed
 	usage  chan struct{} // capacity 1: what workloads of queues hold, or ask for, may have changed
@@ -47,57 +47,57 @@ type told struct {
 	notices map[string]bool // by event name
 }
 
-// newsRoom is how many events of one namespace's scheduled pods wait to be written before more are shed, and a quarter of
+// eventRoom is how many events of one namespace's scheduled pods wait to be written before more are shed, and a quarter of
 // how many of all.
-const newsRoom = 1000
+const eventRoom = 1000
 
-// newsPause is how long they wait at a time while bindings come first.
-const newsPause = 20 * time.Millisecond
+// eventPause is how long they wait at a time while bindings come first.
+const eventPause = 20 * time.Millisecond
 
-func newSayer(s *scheduler) *sayer {
-	return &sayer{
-		s: s, told: make(map[string]why.Cause), vows: make(map[string]vow), said: make(map[types.UID]*told), mute: true,
+func newReporter(s *scheduler) *reporter {
+	return &reporter{
+		s: s, told: make(map[string]why.Cause), announced: make(map[string]announcement), said: make(map[types.UID]*told), mute: true,
 		access: make(chan struct{}, 1), usage: make(chan struct{}, 1),
-		queue: newLines[writing](sayers), calm: newLines[writing](sayers / 2), gate: newGate(sayers), news: newGate(sayers / 2),
+		queue: newLines[writing](reporters), background: newLines[writing](reporters / 2), gate: newGate(reporters), eventGate: newGate(reporters / 2),
 	}
 }
 
 // tell takes note of what waits. It is called by the cycle, writes nothing itself, and returns when there may be
 // more to say though nothing happens; zero: never. Workloads whose cause and pods are as before cost nothing.
-func (y *sayer) tell(plan engine.Plan) (again time.Time) {
-	fresh := y.s.feed.News()
-	if len(y.told) > 2*len(plan.Waiting)+1000 {
-		clear(y.told)
+func (r *reporter) tell(plan engine.Plan) (again time.Time) {
+	fresh := r.s.feed.News()
+	if len(r.told) > 2*len(plan.Waiting)+1000 {
+		clear(r.told)
 	}
-	y.forgetVows(plan)
+	r.forgetAnnounced(plan)
 	for i := range plan.Waiting {
 		w := &plan.Waiting[i]
-		if y.told[w.Gang] == w.Cause && !fresh[w.Gang] {
-			again = sooner(again, y.tellVow(w, &plan))
+		if r.told[w.Gang] == w.Cause && !fresh[w.Gang] {
+			again = sooner(again, r.announcePromise(w, &plan))
 			continue
 		}
-		young := y.tellOf(w, plan)
+		young := r.tellOf(w, plan)
 		if again = sooner(again, young); young.IsZero() {
-			y.told[w.Gang] = w.Cause
+			r.told[w.Gang] = w.Cause
 		}
 	}
 	return again
 }
 
 // tellOf takes note of why a workload waits. It returns when to look again, zero for not before something changes.
-func (y *sayer) tellOf(w *engine.Waiting, plan engine.Plan) (again time.Time) {
-	said := sync.OnceValue(func() pending { return y.pending(w, &plan) })
-	for _, p := range y.s.feed.Waiting(w.Gang) {
+func (r *reporter) tellOf(w *engine.Waiting, plan engine.Plan) (again time.Time) {
+	said := sync.OnceValue(func() pending { return r.pending(w, &plan) })
+	for _, p := range r.s.feed.Waiting(w.Gang) {
 		if grown := p.CreationTimestamp.Add(gathering); w.Cause == why.GangIncomplete && plan.Now.Before(grown) {
 			again = sooner(again, grown)
 			continue
 		}
-		if y.turns(p.UID, string(w.Cause)) {
-			y.wait(p, said())
+		if r.turns(p.UID, string(w.Cause)) {
+			r.wait(p, said())
 		}
 	}
-	if g := y.s.feed.Group(w.Gang); g != nil && tried(w) && y.turns(g.UID, string(w.Cause)) {
-		y.groupWaits(g, said())
+	if g := r.s.feed.Group(w.Gang); g != nil && tried(w) && r.turns(g.UID, string(w.Cause)) {
+		r.groupWaits(g, said())
 	}
 	return again
 }
@@ -111,35 +111,35 @@ func sooner(a, b time.Time) time.Time {
 }
 
 // ClaimsMissing says what keeps a pod from the engine.
-func (y *sayer) ClaimsMissing(p *corev1.Pod, what []string) {
+func (r *reporter) ClaimsMissing(p *corev1.Pod, what []string) {
 	text := strings.Join(what, "; ")
-	if y.turns(p.UID, "claims: "+text) {
-		y.wait(p, pending{"ClaimsNotReady", text, report.Pending{Cause: report.ClaimsNotReady, Verdict: why.Blocked}})
+	if r.turns(p.UID, "claims: "+text) {
+		r.wait(p, pending{"ClaimsNotReady", text, report.Pending{Cause: report.ClaimsNotReady, Verdict: why.Blocked}})
 	}
 }
 
 // open ends the silence of one that does not lead.
-func (y *sayer) open() {
-	y.mu.Lock()
-	defer y.mu.Unlock()
-	y.mute = false
+func (r *reporter) open() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mute = false
 }
 
 // refused says on the pod, nil allowed, that its binding was not taken.
-func (y *sayer) refused(p *corev1.Pod, node string, err error) {
-	if p != nil && y.turns(p.UID, "refused") {
-		y.wait(p, bindingFailed(fmt.Sprintf("the binding to node %s was refused: %v", node, err)))
+func (r *reporter) refused(p *corev1.Pod, node string, err error) {
+	if p != nil && r.turns(p.UID, "refused") {
+		r.wait(p, bindingFailed(fmt.Sprintf("the binding to node %s was refused: %v", node, err)))
 	}
 }
 
 // turns notes the cause and says whether it is another one than before.
-func (y *sayer) turns(uid types.UID, cause string) bool {
-	y.mu.Lock()
-	defer y.mu.Unlock()
-	if y.mute {
+func (r *reporter) turns(uid types.UID, cause string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.mute {
 		return false
 	}
-	t := y.of(uid)
+	t := r.of(uid)
 	if t.cause == cause {
 		return false
 	}
@@ -148,13 +148,13 @@ func (y *sayer) turns(uid types.UID, cause string) bool {
 }
 
 // first says whether the event has not been written of the object yet.
-func (y *sayer) first(uid types.UID, event string) bool {
-	y.mu.Lock()
-	defer y.mu.Unlock()
-	if y.mute {
+func (r *reporter) first(uid types.UID, event string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.mute {
 		return false
 	}
-	t := y.of(uid)
+	t := r.of(uid)
 	if t.notices[event] {
 		return false
 	}
@@ -165,24 +165,24 @@ func (y *sayer) first(uid types.UID, event string) bool {
 	return true
 }
 
-func (y *sayer) of(uid types.UID) *told {
-	if y.said[uid] == nil {
-		y.said[uid] = &told{}
+func (r *reporter) of(uid types.UID) *told {
+	if r.said[uid] == nil {
+		r.said[uid] = &told{}
 	}
-	return y.said[uid]
+	return r.said[uid]
 }
 
-func (y *sayer) Forget(uid types.UID) {
-	y.mu.Lock()
-	defer y.mu.Unlock()
-	delete(y.said, uid)
+func (r *reporter) Forget(uid types.UID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.said, uid)
 }
 
 // UsageChanged has the statuses of queues written.
-func (y *sayer) UsageChanged() { signal(y.usage) }
+func (r *reporter) UsageChanged() { signal(r.usage) }
 
 // AccessChanged has the namespaces looked at.
-func (y *sayer) AccessChanged() { signal(y.access) }
+func (r *reporter) AccessChanged() { signal(r.access) }
 
 func signal(to chan<- struct{}) {
 	select {
@@ -198,10 +198,10 @@ type pending struct {
 }
 
 // pending is why the workload waits, as who reads its namespace is told. The promise in it counts as announced.
-func (y *sayer) pending(w *engine.Waiting, plan *engine.Plan) pending {
+func (r *reporter) pending(w *engine.Waiting, plan *engine.Plan) pending {
 	start := promiseOf(w.Gang, plan)
-	y.vows[w.Gang] = vow{start, plan.Now}
-	name := report.ForNamespace(namespaceOf(w.Gang), y.s.feed.QueueOf)
+	r.announced[w.Gang] = announcement{start, plan.Now}
+	name := report.ForNamespace(namespaceOf(w.Gang), r.s.feed.QueueOf)
 	text := report.Sentence(w.Gates, plan.Certificates, name) + report.PromiseText(start, plan.Now)
 	return pending{report.Reason(w), text, report.OfWaiting(w, start, name)}
 }
@@ -212,24 +212,24 @@ func bindingFailed(text string) pending {
 }
 
 // later writes in the background, after what was to be written of the same object.
-func (y *sayer) later(o metav1.Object, w writing) {
-	if !y.s.opts.Shadow {
-		y.queue.put(o.GetNamespace(), string(o.GetUID()), w)
+func (r *reporter) later(o metav1.Object, w writing) {
+	if !r.s.opts.Shadow {
+		r.queue.put(o.GetNamespace(), string(o.GetUID()), w)
 	}
 }
 
-func (y *sayer) run(ctx context.Context) {
+func (r *reporter) run(ctx context.Context) {
 	sending, end := outlive(ctx)
 	defer end()
 	var all sync.WaitGroup
-	all.Go(func() { y.queue.run(ctx, func(write writing) bool { write(sending); return false }) })
-	all.Go(func() { y.calm.run(ctx, func(write writing) bool { y.yield(ctx); write(sending); return false }) })
+	all.Go(func() { r.queue.run(ctx, func(write writing) bool { write(sending); return false }) })
+	all.Go(func() { r.background.run(ctx, func(write writing) bool { r.yield(ctx); write(sending); return false }) })
 	all.Wait()
 }
 
 // yield waits while bindings need the API server more.
-func (y *sayer) yield(ctx context.Context) {
-	for y.s.binds.behind() && ctx.Err() == nil {
-		time.Sleep(newsPause)
+func (r *reporter) yield(ctx context.Context) {
+	for r.s.binds.behind() && ctx.Err() == nil {
+		time.Sleep(eventPause)
 	}
 }

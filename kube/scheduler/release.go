@@ -10,9 +10,9 @@ import (
 	"github.com/berth-dev/berth/kube/report"
 )
 
-// sayStays says on pods of gangs that are let go, and that nobody would make again, that they stay. Since when a gang is
+// reportKept says on pods of gangs that are released, and that no controller would make again, that they stay. Since when a gang is
 // under its minimum the engine knows, which also looks again when its time is up.
-func (s *scheduler) sayStays(plan *engine.Plan) {
+func (s *scheduler) reportKept(plan *engine.Plan) {
 	grace := s.opts.Engine.GangGrace
 	look := func(gang string) {
 		if since := s.state.LapsedSince(gang); since.IsZero() || plan.Now.Before(since.Add(grace)) {
@@ -21,7 +21,7 @@ func (s *scheduler) sayStays(plan *engine.Plan) {
 		for _, p := range s.feed.Running(gang) {
 			if metav1.GetControllerOfNoCopy(p) == nil {
 				text := fmt.Sprintf("ran under its gang's minimum for %s; it has no controller to make it again, so it stays", grace)
-				s.says.notice(p, s.says.event(p, corev1.EventTypeWarning, report.UnderMinimum, "Releasing", text, "", true))
+				s.reports.notice(p, s.reports.event(p, corev1.EventTypeWarning, report.UnderMinimum, "Releasing", text, "", true))
 			}
 		}
 	}

@@ -115,11 +115,11 @@ func TestConditionMissesABoundPod(t *testing.T) {
 		s := w.still(t)
 		s.cycle(time.Now())
 		w.edit("a", func(p *corev1.Pod) { p.Spec.NodeName = "n1" })
-		if err := s.says.patchPod(t.Context(), "default/a", w.pod("a").UID, pending{reason: "Unschedulable", text: "text"}); err == nil {
+		if err := s.reports.patchPod(t.Context(), "default/a", w.pod("a").UID, pending{reason: "Unschedulable", text: "text"}); err == nil {
 			t.Error("written onto a version that is not known")
 		}
 		s.feed.SetPod(w.pod("a"))
-		if err := s.says.patchPod(t.Context(), "default/a", w.pod("a").UID, pending{reason: "Unschedulable", text: "text"}); err != nil {
+		if err := s.reports.patchPod(t.Context(), "default/a", w.pod("a").UID, pending{reason: "Unschedulable", text: "text"}); err != nil {
 			t.Error(err)
 		}
 		if got := w.condition("a"); got != "" {
@@ -148,18 +148,18 @@ func TestNewsIsShedAndFailuresAreNot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, node("n1", "r1", 1), pod("a", 2))
 		s := w.still(t)
-		for i := range newsRoom + 7 {
-			s.says.scheduled(&metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprintf("p%d", i)}, "n1", "")
+		for i := range eventRoom + 7 {
+			s.reports.scheduled(&metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprintf("p%d", i)}, "n1", "")
 		}
-		if got := s.says.shed.Load(); got != 7 {
+		if got := s.reports.shed.Load(); got != 7 {
 			t.Errorf("%d shed, want 7", got)
 		}
-		for range 2 * newsRoom {
-			s.says.wait(w.pod("a"), pending{reason: "Unschedulable", text: "text"})
+		for range 2 * eventRoom {
+			s.reports.wait(w.pod("a"), pending{reason: "Unschedulable", text: "text"})
 		}
-		waiting, _ := s.says.queue.waiting("default")
-		if waiting != 2*newsRoom || s.says.shed.Load() != 7 {
-			t.Errorf("%d of %d failures kept, %d shed", waiting, 2*newsRoom, s.says.shed.Load())
+		waiting, _ := s.reports.queue.waiting("default")
+		if waiting != 2*eventRoom || s.reports.shed.Load() != 7 {
+			t.Errorf("%d of %d failures kept, %d shed", waiting, 2*eventRoom, s.reports.shed.Load())
 		}
 	})
 }
@@ -183,7 +183,7 @@ func TestShadowKeepsNothing(t *testing.T) {
 		w := newWorld(t, node("n1", "r1", 1), pod("a", 1), pod("big", 9))
 		s := w.still(t, func(o *Options) { o.Shadow = true })
 		s.cycle(time.Now())
-		kept := s.binds.queue.left + s.says.queue.left + s.says.calm.left
+		kept := s.binds.queue.left + s.reports.queue.left + s.reports.background.left
 		if kept > 0 {
 			t.Errorf("%d kept", kept)
 		}
@@ -236,7 +236,7 @@ func TestWhatIsNotHonouredIsSaid(t *testing.T) {
 
 // Names and notes fit what the API server takes.
 func TestEventFits(t *testing.T) {
-	y := newSayer(&scheduler{})
+	y := newReporter(&scheduler{})
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: strings.Repeat("n", maxName)}}
 	e := y.event(p, "Normal", "R", "A", strings.Repeat("é", maxNote), "", false)
 	if len(e.Name) > maxName || len(e.Note) > maxNote || !strings.HasSuffix(e.Note, "é...") {

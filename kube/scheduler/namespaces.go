@@ -28,7 +28,7 @@ func (s *scheduler) writeNamespaces(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-s.says.access:
+		case <-s.reports.access:
 		case <-tick.C:
 		}
 		said := ""

@@ -20,10 +20,10 @@ import (
 	"github.com/berth-dev/berth/kube/report"
 )
 
-// keeps is what is held for workloads on nodes, and the pods that say so. A pod that waits for such a place is
+// holds is what is held for workloads on nodes, and the pods that say so. A pod that waits for such a place is
 // nominated for the node, so that other schedulers leave it free and who comes after this process finds it again; the
 // condition beside it says that the nomination is ours. To the engine the hold counts, and not the nomination.
-type keeps struct {
+type holds struct {
 	held      map[string]map[string]engine.Resources // by gang, then by node
 	nominated map[string]nomination                  // by pod
 }
@@ -36,14 +36,14 @@ type nomination struct {
 	started time.Time
 }
 
-func newKeeps() keeps {
-	return keeps{held: make(map[string]map[string]engine.Resources), nominated: make(map[string]nomination)}
+func newHolds() holds {
+	return holds{held: make(map[string]map[string]engine.Resources), nominated: make(map[string]nomination)}
 }
 
-// keep takes note of what is held from now on, and no more. It returns the nominations that are to be written; those
+// takeHolds takes note of what is held from now on, and no more. It returns the nominations that are to be written; those
 // that are over it takes back.
-func (v *evictor) keep(plan *engine.Plan) []nomination {
-	k := &v.keeps
+func (v *evictor) takeHolds(plan *engine.Plan) []nomination {
+	k := &v.holds
 	touched := make(map[string]bool)
 	for i := range plan.Changes {
 		switch c := &plan.Changes[i]; {
@@ -58,7 +58,7 @@ func (v *evictor) keep(plan *engine.Plan) []nomination {
 	for i := range plan.Starts {
 		k.begin(plan.Starts[i].Gang, plan.Now.Add(v.s.opts.Engine.AssumeFor))
 	}
-	v.settle(plan.Now)
+	v.settleNominations(plan.Now)
 	var out []nomination
 	for _, gang := range sortedNames(touched) {
 		out = append(out, k.assign(gang, v.s.feed.WaitingByRank(gang))...)
@@ -67,7 +67,7 @@ func (v *evictor) keep(plan *engine.Plan) []nomination {
 }
 
 // begin notes that the gang is on its way to its places.
-func (k *keeps) begin(gang string, until time.Time) {
+func (k *holds) begin(gang string, until time.Time) {
 	for key, n := range k.nominated {
 		if n.gang == gang {
 			n.started = until
@@ -76,12 +76,12 @@ func (k *keeps) begin(gang string, until time.Time) {
 	}
 }
 
-// settle forgets nominations of pods that wait no more, and takes back those without a place.
-func (v *evictor) settle(now time.Time) {
-	k := &v.keeps
+// settleNominations forgets nominations of pods that wait no more, and takes back those without a place.
+func (v *evictor) settleNominations(now time.Time) {
+	k := &v.holds
 	for _, key := range sortedNames(k.nominated) {
 		n := k.nominated[key]
-		if v.s.says.waits(n.pod, n.uid) == nil {
+		if v.s.reports.waits(n.pod, n.uid) == nil {
 			delete(k.nominated, key)
 			continue
 		}
@@ -95,7 +95,7 @@ func (v *evictor) settle(now time.Time) {
 
 // assign gives the gang's waiting pods to the places held for it: those that have one keep it, others follow in order.
 // It returns what is new.
-func (k *keeps) assign(gang string, members []cluster.Pod) []nomination {
+func (k *holds) assign(gang string, members []cluster.Pod) []nomination {
 	left := make(map[string]engine.Resources)
 	for node, r := range k.held[gang] {
 		left[node] = slices.Clone(r)
