@@ -232,7 +232,7 @@ func (r *ring) ours(pod string) bool {
 func (r *ring) tollOf(w party, pods []string) (broken int, cost int64) {
 	one := *r
 	one.all, one.snap.Disruptions = []party{w}, nil
-	return one.toll(pods)
+	return one.disruption(pods)
 }
 
 // walk decides of the workloads from the i-th on.
@@ -386,7 +386,7 @@ func (r *ring) judgeMany(t *rapid.T, least, most int, s *rates) {
 	if again := other.victims(); !slices.Equal(got, again) {
 		t.Fatalf("%v are evicted, and told the other way round %v\n%s", got, again, text(t, r.snap))
 	}
-	broken, cost := r.toll(got)
+	broken, cost := r.disruption(got)
 	h.found, h.broken, h.cost = true, broken, cost
 	h.walk(0, 0)
 	s.cases++
@@ -515,7 +515,7 @@ func TestVictimsOfPodsAreTheCheapest(t *testing.T) {
 		for _, e := range engine.Load(r.snap, r.cfg).Plan(noon).Evictions {
 			got = append(got, e.Pod)
 		}
-		if _, cost := r.toll(got); cost != max(0, least) {
+		if _, cost := r.disruption(got); cost != max(0, least) {
 			t.Fatalf("%v cost %d, and the oracle says %d\n%s", got, cost, least, text(t, r.snap))
 		}
 		if least > 0 {

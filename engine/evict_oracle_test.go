@@ -291,7 +291,7 @@ func (r *ring) opens(gone map[string]bool) bool {
 
 // disruption cost is how many evictions are beyond budgets, and what the pods cost, in thousandths of GPU-seconds; -1: a budget that
 // must be kept is broken.
-func (r *ring) toll(pods []string) (broken int, cost int64) {
+func (r *ring) disruption(pods []string) (broken int, cost int64) {
 	strict := map[string]bool{}
 	count := map[string]int{}
 	for _, w := range r.parties("*") {
@@ -348,7 +348,7 @@ func (r *ring) cheapest() (set []string, broken int, cost int64, ok bool) {
 	var walk func(i int)
 	walk = func(i int) {
 		if i == len(all) {
-			b, c := r.toll(pods)
+			b, c := r.disruption(pods)
 			if b >= 0 && (!ok || b < broken || b == broken && c < cost) && r.opens(gone) {
 				set, broken, cost, ok = slices.Clone(pods), b, c, true
 			}
@@ -480,7 +480,7 @@ func (r *ring) judge(t *rapid.T, s *rates) {
 		return
 	}
 	r.lawful(t, got)
-	b, c := r.toll(got)
+	b, c := r.disruption(got)
 	s.cases++
 	if b == broken && c == cost {
 		s.equal++

@@ -360,7 +360,7 @@ func (v *scan) one() (bid, bool) {
 		}
 	}
 	for _, t := range small {
-		consider(p.weigh(&bundle{tract: t}))
+		consider(p.weigh(&bundle{node: t}))
 	}
 	if best == nil {
 		return bid{}, false
@@ -383,7 +383,7 @@ func (v *scan) enter(u *unit) {
 // bundle is units that are worth lifting together.
 type bundle struct {
 	units []*unit
-	tract *candidateNode // whose pods they are; nil: it is one unit
+	node  *candidateNode // whose pods they are; nil: it is one unit
 	gain  int64
 	worth worth
 }
@@ -484,7 +484,7 @@ func (p *picking) fill(r *region) {
 		if small < len(t.units) && small == 0 || len(t.units) < 2 {
 			continue
 		}
-		if b := p.weigh(&bundle{tract: t}); b != nil {
+		if b := p.weigh(&bundle{node: t}); b != nil {
 			p.heap = append(p.heap, b)
 		}
 	}
@@ -502,13 +502,13 @@ func (p *picking) idleAlone(t *candidateNode, u *unit) bool {
 
 // weigh works out what the bundle gains and costs as things are; nil: nothing.
 func (p *picking) weigh(b *bundle) *bundle {
-	if b.tract != nil {
-		b = p.bundleOn(b.tract)
+	if b.node != nil {
+		b = p.bundleOn(b.node)
 		if b == nil {
 			return nil
 		}
 	}
-	out := &bundle{tract: b.tract}
+	out := &bundle{node: b.node}
 	for _, u := range b.units {
 		for _, o := range u.spare {
 			out.add(p, o)
@@ -609,7 +609,7 @@ func (p *picking) bundleOn(t *candidateNode) *bundle {
 	if !enough {
 		return nil
 	}
-	return &bundle{tract: t, units: chosen}
+	return &bundle{node: t, units: chosen}
 }
 
 // also frees the unit too, unless it is freed already.
@@ -647,8 +647,8 @@ func (p *picking) take(b *bundle) {
 	p.worth.cost += b.worth.cost
 	p.worth.pods += b.worth.pods
 	p.worth.broken += b.worth.broken
-	if b.tract != nil {
-		if next := p.weigh(&bundle{tract: b.tract}); next != nil {
+	if b.node != nil {
+		if next := p.weigh(&bundle{node: b.node}); next != nil {
 			heap.Push(&p.heap, next)
 		}
 	}

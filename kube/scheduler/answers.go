@@ -107,8 +107,8 @@ func (s *scheduler) foresee(w *answer.Workload, b *snapshot, t *engine.Tally) {
 	if eta, ok := b.etas[t.Key]; ok {
 		w.ETA = &eta
 	}
-	if vow, ok := b.promises[t.Key]; ok {
-		w.Promise = &vow
+	if promise, ok := b.promises[t.Key]; ok {
+		w.Promise = &promise
 	}
 	w.Borrowed = min(t.Loose, b.debts[t.Queue])
 	if t.Evicting == 0 {

@@ -286,13 +286,13 @@ func TestForesight(t *testing.T) {
 			},
 		}
 		b.owe("nvidia.com/gpu")
-		eta, vow := b.etas["default/waits"], b.promises["default/waits"]
+		eta, promise := b.etas["default/waits"], b.promises["default/waits"]
 		owner := answer.Reference{Namespace: "default", Name: "pod.owner"}
 		for _, c := range []struct {
 			tally engine.Tally
 			want  answer.Workload
 		}{
-			{engine.Tally{Key: "default/waits"}, answer.Workload{ETA: &eta, Promise: &vow}},
+			{engine.Tally{Key: "default/waits"}, answer.Workload{ETA: &eta, Promise: &promise}},
 			{engine.Tally{Key: "default/a", Queue: "here", Held: 8, Loose: 8}, answer.Workload{Borrowed: 6}}, // the one above owes more
 			{engine.Tally{Key: "default/b", Queue: "here", Held: 8, Loose: 4}, answer.Workload{Borrowed: 4}},
 			{engine.Tally{Key: "default/c", Queue: "here", Held: 8}, answer.Workload{}}, // nobody may take it

@@ -259,7 +259,7 @@ func (t *topology) IDs() []int32 {
 		t.orderedAt, t.order, t.SharePaths = t.Shape, t.order[:0], false
 		for i, sh := range t.Buckets {
 			t.order = append(t.order, sh.ID)
-			//mutate: index-order-of-shelves
+			//mutate: index-order-of-buckets
 			t.SharePaths = t.SharePaths || i > 0 && sh.Path == t.Buckets[i-1].Path
 		}
 	}

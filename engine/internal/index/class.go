@@ -69,13 +69,13 @@ type ownMask struct {
 
 // bucketFit is how the nodes of a bucket take a class.
 type bucketFit struct {
-	shelf *cluster.Bucket
-	epoch uint64
-	Cells []cell // by slot
-	sum   int64
-	best  int         // slot of the best node, the first of equals; -1: none
-	stale bool        // best got worse: another may be best now
-	rows  *bucketRows // of certificates; nil: not made yet
+	bucket *cluster.Bucket
+	epoch  uint64
+	Cells  []cell // by slot
+	sum    int64
+	best   int         // slot of the best node, the first of equals; -1: none
+	stale  bool        // best got worse: another may be best now
+	rows   *bucketRows // of certificates; nil: not made yet
 }
 
 // cell is how one node takes a class.
@@ -262,14 +262,14 @@ func (x *Index) reshape(c *Class) {
 	c.tops = append(c.tops, make([]int64, int(t.Made)-len(c.tops))...)
 	c.Sums = append(c.Sums, make([]int64, len(t.Domains)-len(c.Sums))...)
 	for i := range c.ByBucket {
-		//mutate: index-shelves-that-changed
-		if f := &c.ByBucket[i]; f.shelf != nil && f.epoch != f.shelf.Epoch {
-			c.add(f.shelf, -f.sum)
+		//mutate: index-buckets-that-changed
+		if f := &c.ByBucket[i]; f.bucket != nil && f.epoch != f.bucket.Epoch {
+			c.add(f.bucket, -f.sum)
 			*f = bucketFit{}
 		}
 	}
 	for _, sh := range t.Buckets {
-		if c.ByBucket[sh.ID].shelf == nil {
+		if c.ByBucket[sh.ID].bucket == nil {
 			x.fitBucket(c, sh)
 		}
 	}
@@ -277,7 +277,7 @@ func (x *Index) reshape(c *Class) {
 
 // fitBucket looks at all nodes of a bucket.
 func (x *Index) fitBucket(c *Class, sh *cluster.Bucket) {
-	f := bucketFit{shelf: sh, epoch: sh.Epoch, Cells: make([]cell, len(sh.Nodes))}
+	f := bucketFit{bucket: sh, epoch: sh.Epoch, Cells: make([]cell, len(sh.Nodes))}
 	for i, n := range sh.Nodes {
 		f.Cells[i] = x.measure(c, n)
 		f.sum += int64(f.Cells[i].Fits)
@@ -311,7 +311,7 @@ func (x *Index) refit(c *Class, n *cluster.Node) {
 	if by := int64(now.Fits - had.Fits); by != 0 {
 		//mutate: index-sum
 		f.sum += by
-		c.add(f.shelf, by)
+		c.add(f.bucket, by)
 	}
 	switch {
 	case f.stale: // whoever it is, the one that was best too: only what is above the bound is sure to be best
@@ -322,7 +322,7 @@ func (x *Index) refit(c *Class, n *cluster.Node) {
 	case i == f.best:
 		// While it gets no worse the best stays the best: equals come after it. Else its bucket is looked
 		// through when the question comes; until then its old score is a bound.
-		//mutate: index-best-of-shelf
+		//mutate: index-best-of-bucket
 		if now.Fits == 0 || now.score < had.score {
 			f.stale = true
 			return
@@ -332,7 +332,7 @@ func (x *Index) refit(c *Class, n *cluster.Node) {
 	default:
 		return
 	}
-	//mutate: index-top-of-shelf
+	//mutate: index-top-of-bucket
 	c.tops[n.Bucket.ID] = f.top()
 }
 
