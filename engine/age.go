@@ -85,13 +85,13 @@ func (y *cycle) eldest(g *cluster.Gang, t cluster.Turn, gates []why.Gate) bool {
 
 // aged says whether who has the turn has waited for as long as it may be passed.
 func (y *cycle) aged(t cluster.Turn) bool {
-	return y.s.m.Config.Overtake > 0 && !t.Created.IsZero() && !y.now.Before(t.Created.Add(y.s.m.Config.Overtake))
+	return y.s.m.Config.Overtake > 0 && !t.Created.IsZero() && !y.Now.Before(t.Created.Add(y.s.m.Config.Overtake))
 }
 
 // wakeAged wakes when who has the turn, and is promised nothing before, will have waited for so long.
 func (y *cycle) wakeAged(t cluster.Turn) {
 	if y.s.m.Config.Overtake > 0 && !t.Created.IsZero() && !y.aged(t) {
-		y.wake(t.Created.Add(y.s.m.Config.Overtake))
+		y.Wake(t.Created.Add(y.s.m.Config.Overtake))
 	}
 }
 
@@ -113,12 +113,12 @@ func (y *cycle) able(g *cluster.Gang) bool {
 	}
 	guests, known := e.invite(g)
 	e.freshen()
-	z := &cycle{s: e, now: y.now, plan: api.Plan{Now: y.now}, budget: e.m.Config.SearchBudget}
+	z := e.newCycle(y.Now)
 	z.quiet = true
 	twin := guests[0].In
 	m, end := e.m.Mark(), e.m.Log.End()
 	z.keepBookings()
-	z.keepOff(z.stay(twin, y.now))
+	z.keepOff(z.stay(twin, y.Now))
 	ok := z.wouldFit(twin, twin.TurnNow())
 	e.m.Rollback(m)
 	e.ix.Rewind(end)

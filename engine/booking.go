@@ -16,7 +16,7 @@ func (y *cycle) keepBookings() {
 	var over []*cluster.Pod
 	for _, key := range cluster.SortedKeys(y.s.m.Bookings) {
 		b := y.s.m.Bookings[key]
-		if y.s.m.IsRejected(api.KindBooking, key) || !b.To.After(y.now) {
+		if y.s.m.IsRejected(api.KindBooking, key) || !b.To.After(y.Now) {
 			continue
 		}
 		r := &reserve{name: b.Name, queue: b.Queue, start: b.From.UTC(), end: b.To.UTC(), needs: make(map[*cluster.Node]quantity.Vector)}
@@ -26,11 +26,11 @@ func (y *cycle) keepBookings() {
 			}
 		}
 		y.reserve(r)
-		if b.From.After(y.now) {
-			y.wake(b.From)
+		if b.From.After(y.Now) {
+			y.Wake(b.From)
 			continue
 		}
-		y.wake(b.To)
+		y.Wake(b.To)
 		over = append(over, y.strangers(r)...)
 	}
 	y.dismissAll(over, api.Booked)

@@ -28,7 +28,7 @@ func (c *claim) beyondAll() bool {
 		return false // that is known in another way
 	}
 	for _, x := range cuts {
-		if y.now.Before(x.ripe) {
+		if y.Now.Before(x.ripe) {
 			c.awaitRipe(x)
 		}
 	}
@@ -67,8 +67,8 @@ func (c *claim) awaitRipe(x *cut) {
 	for _, u := range x.units {
 		least := c.y.s.minRun(u.of.payer)
 		for _, p := range u.pods {
-			if at := p.Started.Add(least); !p.Started.IsZero() && c.y.now.Before(at) {
-				c.y.wake(at)
+			if at := p.Started.Add(least); !p.Started.IsZero() && c.y.Now.Before(at) {
+				c.y.Wake(at)
 				break
 			}
 		}

@@ -33,8 +33,8 @@ func (y *cycle) prove(o place.Order) why.Gate {
 	if !ok {
 		s.ix.Sync(o.Class)
 		cert, cause := s.ix.Certify(key)
-		p = proof{certificate: len(y.plan.Certificates), cause: cause}
-		y.plan.Certificates = append(y.plan.Certificates, cert)
+		p = proof{certificate: len(y.Plan.Certificates), cause: cause}
+		y.Plan.Certificates = append(y.Plan.Certificates, cert)
 		if y.proofs == nil {
 			y.proofs = make(map[index.Question]proof)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/cluster"
+	"github.com/berth-dev/berth/engine/internal/draft"
 	"github.com/berth-dev/berth/engine/internal/index"
 	"github.com/berth-dev/berth/engine/internal/quantity"
 	"github.com/berth-dev/berth/engine/why"
@@ -26,7 +27,7 @@ type making struct {
 	disrupted  map[string]int                   // by disruption budget: evictions that have not begun
 	failed     map[failedClaim]bool             // claims that no eviction helps
 	failedAsks map[victimPool]quantity.Vector   // the last that was asked for where nobody is to be evicted
-	failedAt   [2]int                           // moment of failedAsks
+	failedAt   draft.Moment                     // moment of failedAsks
 	freed      *cluster.Gang                    // that has a place now: one that was held for another
 }
 
@@ -87,7 +88,7 @@ type victimPool struct {
 // has started or been evicted since.
 func (y *cycle) knownToFail(g *cluster.Gang, t cluster.Turn) bool {
 	s := y.s
-	if !s.entryOf(g).plain.ok || len(y.failedAsks) == 0 || y.failedAt != y.moment() || y.standing(g) != nil {
+	if !s.entryOf(g).plain.ok || len(y.failedAsks) == 0 || y.failedAt != y.Moment() || y.standing(g) != nil {
 		return false
 	}
 	asked, ok := y.failedAsks[victimPool{g.Payer, t.Priority}]
@@ -107,7 +108,7 @@ func (y *cycle) noteFailure(c *claim) {
 	if !y.s.entryOf(c.g).plain.ok || y.standing(c.g) != nil {
 		return
 	}
-	if at := y.moment(); y.failedAt != at || y.failedAsks == nil {
+	if at := y.Moment(); y.failedAt != at || y.failedAsks == nil {
 		y.failedAsks, y.failedAt = make(map[victimPool]quantity.Vector), at
 	}
 	var asked quantity.Vector
@@ -154,7 +155,7 @@ func (y *cycle) pursue(c *claim, key failedClaim, waits func() []why.Gate) []why
 	for _, h := range found.lost {
 		s.m.IgnoreHold(h)
 		delete(y.freeing, h.Gang)
-		y.forget(api.KindHold, h.Ref().Key, h.Version)
+		y.Forget(api.KindHold, h.Ref().Key, h.Version)
 	}
 	if len(found.lost) > 0 && len(found.victims) == 0 && !y.emptying(found.places) {
 		y.freed = c.g
@@ -263,7 +264,7 @@ func (y *cycle) curable(gates []why.Gate) bool {
 		case why.ClusterFull, why.Fragmented, why.TopologyFragmented, why.Stranded, why.SearchBudget:
 			places = true
 			cert := g.Certificate
-			placed = placed || cert < 0 || len(y.s.m.Holds) > 0 || y.plan.Certificates[cert].IfEvicted >= int64(y.plan.Certificates[cert].Need)
+			placed = placed || cert < 0 || len(y.s.m.Holds) > 0 || y.Plan.Certificates[cert].IfEvicted >= int64(y.Plan.Certificates[cert].Need)
 		case why.NoMatchingNode, why.LargerThanAnyNode: // of one GPU model
 			places = true
 		default:
@@ -279,8 +280,8 @@ func (y *cycle) mayClaim(g *cluster.Gang) bool {
 	if terms.Patient {
 		return false
 	}
-	if due := g.TurnNow().Created.Add(terms.Delay); terms.Delay > 0 && y.now.Before(due) {
-		y.wake(due)
+	if due := g.TurnNow().Created.Add(terms.Delay); terms.Delay > 0 && y.Now.Before(due) {
+		y.Wake(due)
 		return false
 	}
 	return true
@@ -380,10 +381,10 @@ func (y *cycle) leavesSoon(p *cluster.Pod) bool {
 		return true // an eviction whose time is over has been dropped
 	}
 	by := p.ReleaseAt.Add(y.s.m.Config.AssumeFor)
-	if p.ReleaseAt.IsZero() || !cluster.Live(by, y.now) {
+	if p.ReleaseAt.IsZero() || !cluster.Live(by, y.Now) {
 		return false
 	}
-	y.wake(by)
+	y.Wake(by)
 	return true
 }
 
@@ -609,13 +610,12 @@ func (y *cycle) evict(c *claim, victims []*unit, places []*cluster.Hold, old []*
 	y.underWay()
 	last := y.goneBy(places)
 	for _, v := range all {
-		at := y.now
+		at := y.Now
 		if v.payer.Spec != nil {
 			at = at.Add(v.payer.Spec.Warning)
 		}
-		y.version++
 		e := api.Eviction{
-			Pod: v.Key, UID: v.UID, Version: y.version, Cause: v.cause, For: c.g.Key, To: v.to, Surge: v.surge,
+			Pod: v.Key, UID: v.UID, Version: y.NextVersion(), Cause: v.cause, For: c.g.Key, To: v.to, Surge: v.surge,
 			At: at, Until: at.Add(s.m.TermsOf(v.Pod).Grace + s.m.Config.AssumeFor),
 		}
 		if v.surge {
@@ -624,8 +624,8 @@ func (y *cycle) evict(c *claim, victims []*unit, places []*cluster.Hold, old []*
 		if e.Until.After(last) {
 			last = e.Until
 		}
-		y.plan.Evictions = append(y.plan.Evictions, e)
-		y.plan.Changes = append(y.plan.Changes, api.Change{Eviction: &e})
+		y.Plan.Evictions = append(y.Plan.Evictions, e)
+		y.Remember(api.Change{Eviction: &e})
 		s.m.MarkEvicting(v.Pod)
 		if !v.surge {
 			y.disrupt(v.Pod)
@@ -636,17 +636,16 @@ func (y *cycle) evict(c *claim, victims []*unit, places []*cluster.Hold, old []*
 			y.retally(g)
 		}
 	}
-	y.wake(last)
+	y.Wake(last)
 	for _, h := range old {
 		s.m.IgnoreHold(h)
-		y.forget(api.KindHold, h.Ref().Key, h.Version)
+		y.Forget(api.KindHold, h.Ref().Key, h.Version)
 	}
 	for _, h := range places {
-		y.version++
-		h.Version, h.Until = y.version, last
+		h.Version, h.Until = y.NextVersion(), last
 		s.m.PutHold(h, s.m.Nodes[h.Node])
 		s.newHolds = append(s.newHolds, h)
-		y.plan.Changes = append(y.plan.Changes, api.Change{Hold: h.Hold})
+		y.Remember(api.Change{Hold: h.Hold})
 	}
 	for _, v := range all {
 		y.noteLeaver(v.Pod)
@@ -655,7 +654,7 @@ func (y *cycle) evict(c *claim, victims []*unit, places []*cluster.Hold, old []*
 
 // goneBy is when those on their way out on the nodes of the places can be expected to be gone.
 func (y *cycle) goneBy(places []*cluster.Hold) time.Time {
-	last := y.now.Add(y.s.m.Config.AssumeFor)
+	last := y.Now.Add(y.s.m.Config.AssumeFor)
 	for _, h := range places {
 		for _, p := range y.s.m.Nodes[h.Node].Pods {
 			by := last
@@ -666,8 +665,8 @@ func (y *cycle) goneBy(places []*cluster.Hold) time.Time {
 			case e != nil:
 				by = e.Until
 			default:
-				i := slices.IndexFunc(y.plan.Evictions, func(e api.Eviction) bool { return e.Pod == p.Key })
-				by = y.plan.Evictions[i].Until
+				i := slices.IndexFunc(y.Plan.Evictions, func(e api.Eviction) bool { return e.Pod == p.Key })
+				by = y.Plan.Evictions[i].Until
 			}
 			if by.After(last) {
 				last = by
@@ -683,12 +682,12 @@ func (y *cycle) expireEvictions(lifted []*cluster.Gang) []*cluster.Gang {
 	s := y.s
 	for _, key := range cluster.SortedKeys(s.m.Evictions) {
 		e, p := s.m.Evictions[key], s.m.Pods[key]
-		if p != nil && p.UID == e.UID && cluster.Live(e.Until, y.now) {
-			y.wake(e.Until)
+		if p != nil && p.UID == e.UID && cluster.Live(e.Until, y.Now) {
+			y.Wake(e.Until)
 			y.refusing = y.refusing || e.Refused
 			continue
 		}
-		y.forget(api.KindEviction, key, e.Version)
+		y.Forget(api.KindEviction, key, e.Version)
 		if p == nil || !p.Evicting || p.Host == nil {
 			continue
 		}

@@ -14,24 +14,29 @@ import (
 // Explain says why the workload of the key waits, as of a plan made now. budget bounds the search steps for
 // any one gang; 0 is Config.SearchBudget. The state is the same before and after.
 func (s *State) Explain(key string, now time.Time, budget int) why.Explanation {
-	return s.explain(key, &cycle{s: s, now: now.UTC().Round(0), budget: budget})
+	y := s.newCycle(now)
+	if budget > 0 {
+		y.budget = budget
+	}
+	return s.explain(key, y)
 }
 
 // Try says what a plan made now would do with the workload of the key if it were alone in line. placements are those
 // of its members that would start, by rank: members above its minimum may be left out of them. Features that the
 // engine does not decide are not looked at. The state is the same before and after.
 func (s *State) Try(key string, now time.Time) (e why.Explanation, placements []api.Placement) {
-	y := &cycle{s: s, now: now.UTC().Round(0), trial: true}
+	y := s.newCycle(now)
+	y.trial = true
 	e = s.explain(key, y)
-	for i := range y.plan.Starts {
-		placements = append(placements, y.plan.Starts[i].Placements...)
+	for i := range y.Plan.Starts {
+		placements = append(placements, y.Plan.Starts[i].Placements...)
 	}
 	return e, placements
 }
 
 // explain runs the cycle until the workload has had its turn.
 func (s *State) explain(key string, y *cycle) why.Explanation {
-	e := why.Explanation{Workload: key, Now: y.now}
+	e := why.Explanation{Workload: key, Now: y.Now}
 	s.freshen()
 	g := s.workloadNamed(key)
 	if g == nil {
@@ -41,19 +46,16 @@ func (s *State) explain(key string, y *cycle) why.Explanation {
 		}
 		return e
 	}
-	if y.budget <= 0 {
-		y.budget = s.m.Config.SearchBudget
-	}
-	y.plan.Now, y.until = y.now, g
+	y.until = g
 	y.run()
 	e.Verdict = why.Placed
-	i := slices.IndexFunc(y.plan.Waiting, func(w api.Waiting) bool { return w.Gang == key })
+	i := slices.IndexFunc(y.Plan.Waiting, func(w api.Waiting) bool { return w.Gang == key })
 	if i < 0 {
 		return e
 	}
-	w := y.plan.Waiting[i]
+	w := y.Plan.Waiting[i]
 	e.Verdict, e.Cause, e.Ahead, e.Steps = w.Verdict, w.Cause, y.ahead, y.steps
-	e.Gates, e.Certificates = why.Cite(w.Gates, y.plan.Certificates)
+	e.Gates, e.Certificates = why.Cite(w.Gates, y.Plan.Certificates)
 	e.Releasing, e.ReleasedBy = y.releasing(g)
 	return e
 }

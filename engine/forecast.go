@@ -61,7 +61,7 @@ func (s *State) Estimate(key string, now time.Time) (Estimate, bool) {
 func (s *State) forecast(now time.Time, cut func([]queued) []queued) []Estimate {
 	now = now.UTC().Round(0)
 	s.freshen()
-	planned := &cycle{s: s, now: now, plan: api.Plan{Now: now}, budget: s.m.Config.SearchBudget}
+	planned := s.newCycle(now)
 	planned.run()
 	var out []Estimate
 	s.imagine(now, likely, cut, func(y *cycle, line []queued) {
@@ -105,10 +105,9 @@ func (e *Estimate) order() {
 
 // imagine makes a cycle whose run times are guessed so, in which nothing is decided.
 func (s *State) imagine(now time.Time, by guess, cut func([]queued) []queued, do func(*cycle, []queued)) {
-	y := &cycle{s: s, now: now, plan: api.Plan{Now: now}, budget: s.m.Config.SearchBudget}
+	y := s.newCycle(now)
 	y.times.by, y.times.most = by, forecastLifts
 	m, end := s.m.Mark(), s.m.Log.End()
-	y.version = s.m.Latest
 	y.expire()
 	y.endOverdue()
 	y.keepBookings()
@@ -145,9 +144,9 @@ type prospect struct {
 }
 
 func newProspect(y *cycle, planned *cycle) *prospect {
-	p := &prospect{y: y, certs: planned.plan.Certificates, heads: planned.times.blocked, waiting: make(map[string]*api.Waiting, len(planned.plan.Waiting)), starts: make(map[string]time.Time)}
-	for i := range planned.plan.Waiting {
-		w := &planned.plan.Waiting[i]
+	p := &prospect{y: y, certs: planned.Plan.Certificates, heads: planned.times.blocked, waiting: make(map[string]*api.Waiting, len(planned.Plan.Waiting)), starts: make(map[string]time.Time)}
+	for i := range planned.Plan.Waiting {
+		w := &planned.Plan.Waiting[i]
 		p.waiting[w.Gang] = w
 	}
 	return p
@@ -237,12 +236,12 @@ func (p *prospect) foresee(q *queued, own []why.Gate, behind []string) (time.Tim
 		return time.Time{}, "", "there is no place for it when all that says when it ends has ended"
 	}
 	//mutate: forecast-not-now
-	if w := p.waiting[g.Key]; w != nil && !r.start.After(y.now) {
+	if w := p.waiting[g.Key]; w != nil && !r.start.After(y.Now) {
 		return time.Time{}, w.Cause, w.Gates[0].Sentence(p.certs)
 	}
 	y.reserve(r)
 	switch {
-	case !r.start.After(y.now):
+	case !r.start.After(y.Now):
 		return r.start, "", "there is room for it"
 	case r.start.Equal(floor):
 		return r.start, "", "waits behind " + last

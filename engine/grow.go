@@ -30,8 +30,8 @@ func (y *cycle) grow(g *cluster.Gang) {
 	y.claim(g)
 	x := y.newSearch(g, y.kin(g, t, ""))
 	models := y.models(g)
-	if y.starts[g] > 0 && y.plan.Starts[y.starts[g]-1].Model != "" {
-		models = []string{y.plan.Starts[y.starts[g]-1].Model}
+	if y.starts[g] > 0 && y.Plan.Starts[y.starts[g]-1].Model != "" {
+		models = []string{y.Plan.Starts[y.starts[g]-1].Model}
 	}
 	for _, model := range models {
 		x = y.newSearch(g, y.kin(g, t, model))

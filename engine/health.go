@@ -16,7 +16,7 @@ func (y *cycle) releaseBroken() {
 	s := y.s
 	for _, key := range cluster.SortedKeys(s.m.Lapses) {
 		if g := s.m.Gangs[key]; g == nil || !g.Degraded() {
-			y.forget(api.KindLapse, key, s.m.Lapses[key].Version)
+			y.Forget(api.KindLapse, key, s.m.Lapses[key].Version)
 		}
 	}
 	for g := range s.short {
@@ -27,17 +27,16 @@ func (y *cycle) releaseBroken() {
 		if !g.Degraded() {
 			continue
 		}
-		since := y.now
+		since := y.Now
 		if l := s.m.Lapses[g.Key]; l != nil {
 			since = l.Since.UTC()
 		} else {
-			y.version++
-			y.plan.Changes = append(y.plan.Changes, api.Change{Lapse: &api.Lapse{Gang: g.Key, Version: y.version, Since: y.now}})
+			y.Remember(api.Change{Lapse: &api.Lapse{Gang: g.Key, Version: y.NextVersion(), Since: y.Now}})
 		}
 		due := since.Add(s.m.Config.GangGrace)
 		//mutate: health-grace
-		if y.now.Before(due) {
-			y.wake(due)
+		if y.Now.Before(due) {
+			y.Wake(due)
 			continue
 		}
 		y.release(g)

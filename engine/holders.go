@@ -123,7 +123,7 @@ func (s *State) Holders(key, resource string, now time.Time) []Held {
 	if i < 0 {
 		return nil
 	}
-	y := &cycle{s: s, now: now.UTC().Round(0)}
+	y := s.newCycle(now)
 	c := y.kin(g, g.TurnNow(), "").Class(g.All()[i])
 	sum, dim := make(map[string]int64), s.m.Dims.ID(resource)
 	for _, n := range s.m.Nodes {

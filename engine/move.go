@@ -71,11 +71,11 @@ func (y *cycle) scattered(gates []why.Gate) bool {
 // moving says whether work is being moved already.
 func (y *cycle) moving() bool {
 	for _, e := range y.s.m.Evictions {
-		if e.Cause == api.Moved && !e.Refused && cluster.Live(e.Until, y.now) {
+		if e.Cause == api.Moved && !e.Refused && cluster.Live(e.Until, y.Now) {
 			return true
 		}
 	}
-	return slices.ContainsFunc(y.plan.Evictions, func(e api.Eviction) bool { return e.Cause == api.Moved })
+	return slices.ContainsFunc(y.Plan.Evictions, func(e api.Eviction) bool { return e.Cause == api.Moved })
 }
 
 // findMovers lists what may be moved: pods by themselves, and gangs of which all members are needed, that are on nodes
@@ -143,7 +143,7 @@ func movable(t *running) bool {
 func (c *claim) worthIt(victims []*unit) bool {
 	wait := longest
 	if p := c.y.s.m.Promises[c.g.Key]; p != nil {
-		wait = min(wait, max(0, p.Start.Sub(c.y.now)))
+		wait = min(wait, max(0, p.Start.Sub(c.y.Now)))
 	}
 	return 1000*max(1, c.needs.At(quantity.DimGPU))*int64(wait/time.Second) > c.loss(victims)
 }
@@ -225,8 +225,8 @@ func (y *cycle) tidy() {
 	if last := s.m.Spendings[queue.BackgroundMoves]; last != nil {
 		next := last.At.Add(time.Duration(last.Decayed) * time.Hour / time.Duration(s.m.Config.Moves.Background))
 		//mutate: move-budget
-		if y.now.Before(next) {
-			y.wake(next)
+		if y.Now.Before(next) {
+			y.Wake(next)
 			return
 		}
 	}
@@ -316,8 +316,7 @@ func (y *cycle) empty(n *cluster.Node) bool {
 		return false
 	}
 	y.evict(c, c.units, joinHolds(places), nil)
-	y.version++
-	y.plan.Changes = append(y.plan.Changes, api.Change{Spending: &api.Spending{Queue: queue.BackgroundMoves, Version: y.version, At: y.now, Decayed: max(1, loss/1000)}})
+	y.Remember(api.Change{Spending: &api.Spending{Queue: queue.BackgroundMoves, Version: y.NextVersion(), At: y.Now, Decayed: max(1, loss/1000)}})
 	return true
 }
 

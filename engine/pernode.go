@@ -29,7 +29,7 @@ func (s *State) alone(key string, now time.Time, ask func(*cycle, *cluster.Pod))
 	if p == nil || p.In == nil {
 		return false
 	}
-	y := &cycle{s: s, now: now.UTC().Round(0)}
+	y := s.newCycle(now)
 	m, end := s.m.Mark(), s.m.Log.End()
 	y.expire()
 	waits := p.Waits()

@@ -205,7 +205,7 @@ func (y *cycle) refusals(g *cluster.Gang) []*api.Refusal {
 	for _, p := range g.All() {
 		for _, r := range y.s.m.RefusedOf[p.Key] {
 			//mutate: filter-refused
-			if (r.UID == "" || r.UID == p.UID) && cluster.Live(r.Until, y.now) && !y.s.m.IsRejected(api.KindRefusal, r.Pod+"@"+r.Node) {
+			if (r.UID == "" || r.UID == p.UID) && cluster.Live(r.Until, y.Now) && !y.s.m.IsRejected(api.KindRefusal, r.Pod+"@"+r.Node) {
 				out = append(out, r)
 			}
 		}

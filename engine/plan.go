@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/cluster"
+	"github.com/berth-dev/berth/engine/internal/draft"
 	"github.com/berth-dev/berth/engine/internal/index"
 	"github.com/berth-dev/berth/engine/internal/quantity"
 	"github.com/berth-dev/berth/engine/why"
@@ -23,10 +24,10 @@ func (s *State) Plan(now time.Time) api.Plan {
 		p.Now = now
 		return p
 	}
-	y := &cycle{s: s, now: now, plan: api.Plan{Now: now}, budget: s.m.Config.SearchBudget}
+	y := s.newCycle(now)
 	y.run()
-	s.last, s.lastAt = y.plan, s.m.Edits+1
-	return y.plan
+	s.last, s.lastAt = y.Plan, s.m.Edits+1
+	return y.Plan
 }
 
 // holdsStill says whether the last plan is also the answer for now: nothing started or is evicted in it, and no time that
@@ -38,9 +39,8 @@ func (s *State) holdsStill(now time.Time) bool {
 
 // cycle is one plan in the making.
 type cycle struct {
+	draft.Draft
 	s      *State
-	now    time.Time
-	plan   api.Plan
 	budget int           // of search steps, per gang
 	until  *cluster.Gang // stop after this one has its minimum; nil: consider all
 	trial  bool          // until is alone in line and grows, and features are not looked at
@@ -52,7 +52,6 @@ type cycle struct {
 	repeats bool                  // answers can be repeated in this cycle
 	starts  map[*cluster.Gang]int // by gang: index, plus one, of its Start in the plan
 	dirty   []*cluster.Gang       // gangs whose tally the cycle changed
-	version uint64                // of the last edit of memory
 	every   []string              // GPU models that nodes have, once asked for
 	proofs  map[index.Question]proof
 	ahead   int                    // gangs considered before until
@@ -67,6 +66,11 @@ type cycle struct {
 	going   map[string]int  // by workload: pods that are on their way out for it; nil: not counted yet
 	counted int             // of the plan's evictions, those in going
 	making
+}
+
+// newCycle makes a cycle in which nothing is decided yet.
+func (s *State) newCycle(now time.Time) *cycle {
+	return &cycle{Draft: draft.New(now.UTC().Round(0), s.m.Latest), s: s, budget: s.m.Config.SearchBudget}
 }
 
 // queued is a gang in line, with its turn in this cycle.
@@ -86,7 +90,6 @@ type queued struct {
 func (y *cycle) run() {
 	s := y.s
 	m, end := s.m.Mark(), s.m.Log.End()
-	y.version = s.m.Latest
 	y.expire()
 	y.endOverdue()
 	y.keepBookings()
@@ -95,9 +98,9 @@ func (y *cycle) run() {
 	y.releaseBroken()
 	y.tidy()
 	for g := range s.short {
-		y.plan.Short = append(y.plan.Short, g.Key)
+		y.Plan.Short = append(y.Plan.Short, g.Key)
 	}
-	slices.Sort(y.plan.Short)
+	slices.Sort(y.Plan.Short)
 	y.remember()
 	//mutate: rollback-plan
 	s.m.Rollback(m)
@@ -114,21 +117,20 @@ func (y *cycle) accrueUsage() {
 	if y.until != nil {
 		return
 	}
-	for _, c := range y.s.ledger.Accrue(y.now) {
+	for _, c := range y.s.ledger.Accrue(y.Now) {
 		if c.Spending != nil {
-			y.version++
-			c.Spending.Version = y.version
+			c.Spending.Version = y.NextVersion()
 		}
-		y.plan.Changes = append(y.plan.Changes, c)
+		y.Remember(c)
 	}
-	if at := y.s.ledger.AccruesAt(y.now); !at.IsZero() {
-		y.wake(at)
+	if at := y.s.ledger.AccruesAt(y.Now); !at.IsZero() {
+		y.Wake(at)
 	}
 }
 
 // minimums gives each gang in line its minimum or a reason, and returns those that may grow.
 func (y *cycle) minimums() []*cluster.Gang {
-	y.plan.Waiting = make([]api.Waiting, 0, len(y.s.line))
+	y.Plan.Waiting = make([]api.Waiting, 0, len(y.s.line))
 	var grow []*cluster.Gang
 	for {
 		q, at, ok := y.line.next()
@@ -148,7 +150,7 @@ func (y *cycle) minimums() []*cluster.Gang {
 			continue
 		}
 		y.rank = q.rank
-		evicted := len(y.plan.Evictions)
+		evicted := len(y.Plan.Evictions)
 		t := q.Turn
 		//mutate: plan-turn-of-now
 		if t.Repair {
@@ -158,7 +160,7 @@ func (y *cycle) minimums() []*cluster.Gang {
 		if started && g.Tree.Waiting() > 0 {
 			grow = append(grow, g)
 		}
-		y.line.moved(at, started || len(y.plan.Evictions) > evicted)
+		y.line.moved(at, started || len(y.Plan.Evictions) > evicted)
 		if g == y.until {
 			if y.trial {
 				return grow
@@ -204,7 +206,7 @@ func (y *cycle) start(g *cluster.Gang, t cluster.Turn) bool {
 			return true
 		}
 		found.ok = true // but for the promise, or for who is before it
-		y.wakeWhenLate(y.stay(g, y.now))
+		y.wakeWhenLate(y.stay(g, y.Now))
 	}
 	//mutate: gate-all-or-nothing
 	y.s.m.Rollback(m)
@@ -342,12 +344,12 @@ func (y *cycle) started(g *cluster.Gang, t cluster.Turn, model string, m cluster
 	placements := placementsOf(pods)
 	borrowed := y.borrows(y.s.m.Queues[g.Queue()], pods)
 	for _, h := range y.claimed {
-		y.forget(api.KindHold, h.Ref().Key, h.Version) // it has served
+		y.Forget(api.KindHold, h.Ref().Key, h.Version) // it has served
 	}
 	y.claimed = nil
 	y.retally(g)
 	if y.starts[g] > 0 {
-		start := &y.plan.Starts[y.starts[g]-1]
+		start := &y.Plan.Starts[y.starts[g]-1]
 		start.Placements = append(start.Placements, placements...)
 		slices.SortFunc(start.Placements, func(a, b api.Placement) int { return cluster.ComparePods(y.s.m.Pods[a.Pod], y.s.m.Pods[b.Pod]) })
 		if start.Model == "" {
@@ -359,8 +361,8 @@ func (y *cycle) started(g *cluster.Gang, t cluster.Turn, model string, m cluster
 	if y.starts == nil {
 		y.starts = make(map[*cluster.Gang]int)
 	}
-	y.starts[g] = len(y.plan.Starts) + 1
-	y.plan.Starts = append(y.plan.Starts, api.Start{Gang: g.Key, Kind: kind, Model: model, Borrowed: borrowed, Placements: placements})
+	y.starts[g] = len(y.Plan.Starts) + 1
+	y.Plan.Starts = append(y.Plan.Starts, api.Start{Gang: g.Key, Kind: kind, Model: model, Borrowed: borrowed, Placements: placements})
 }
 
 // retally counts the gang's members again; the count is undone with the cycle, and what it asks for meanwhile is nobody
@@ -378,7 +380,7 @@ func (y *cycle) wait(g *cluster.Gang, gates []why.Gate) {
 	if gates[0].Cause == why.MakingRoom {
 		gates[0].Need = max(1, int64(y.goingFor(g.Key)))
 	}
-	y.plan.Waiting = append(y.plan.Waiting, api.Waiting{Gang: g.Key, Verdict: verdict(gates), Cause: gates[0].Cause, Gates: gates, Short: g.Runs && g.TurnNow().Repair})
+	y.Plan.Waiting = append(y.Plan.Waiting, api.Waiting{Gang: g.Key, Verdict: verdict(gates), Cause: gates[0].Cause, Gates: gates, Short: g.Runs && g.TurnNow().Repair})
 }
 
 // goingFor is how many pods are on their way out for the workload.
@@ -386,15 +388,15 @@ func (y *cycle) goingFor(key string) int {
 	if y.going == nil {
 		y.going = make(map[string]int)
 		for pod, e := range y.s.m.Evictions {
-			if p := y.s.m.Pods[pod]; p != nil && p.UID == e.UID && p.Host != nil && !e.Refused && cluster.Live(e.Until, y.now) {
+			if p := y.s.m.Pods[pod]; p != nil && p.UID == e.UID && p.Host != nil && !e.Refused && cluster.Live(e.Until, y.Now) {
 				y.going[e.For]++
 			}
 		}
 	}
-	for _, e := range y.plan.Evictions[y.counted:] {
+	for _, e := range y.Plan.Evictions[y.counted:] {
 		y.going[e.For]++
 	}
-	y.counted = len(y.plan.Evictions)
+	y.counted = len(y.Plan.Evictions)
 	return y.going[key]
 }
 
@@ -434,9 +436,9 @@ func placementsOf(pods []*cluster.Pod) []api.Placement {
 func (y *cycle) expire() {
 	s := y.s
 	var lifted []*cluster.Gang
-	over, next := s.m.Over(y.now)
+	over, next := s.m.Over(y.Now)
 	if !next.IsZero() {
-		y.wake(next)
+		y.Wake(next)
 	}
 	for _, key := range over {
 		a, p := s.m.Assumptions[key], s.m.Pods[key]
@@ -447,7 +449,7 @@ func (y *cycle) expire() {
 				lifted = append(lifted, p.In)
 			}
 		}
-		y.forget(api.KindAssumption, key, a.Version)
+		y.Forget(api.KindAssumption, key, a.Version)
 	}
 	y.expireRefusals()
 	y.expireHolds()
@@ -456,7 +458,7 @@ func (y *cycle) expire() {
 	y.findSpecial()
 	line, kept := y.makeLine(lifted)
 	if !y.trial {
-		s.ledger.FairShares(y.now, lifted...)
+		s.ledger.FairShares(y.Now, lifted...)
 	}
 	y.line = newSelection(y, line, kept)
 }
@@ -465,11 +467,11 @@ func (y *cycle) expireRefusals() {
 	s := y.s
 	for _, key := range cluster.SortedKeys(s.m.Refusals) {
 		r := s.m.Refusals[key]
-		if p := s.m.Pods[r.Pod]; p == nil || r.UID != "" && p.UID != r.UID || !cluster.Live(r.Until, y.now) {
-			y.forget(api.KindRefusal, key, r.Version)
+		if p := s.m.Pods[r.Pod]; p == nil || r.UID != "" && p.UID != r.UID || !cluster.Live(r.Until, y.Now) {
+			y.Forget(api.KindRefusal, key, r.Version)
 			continue
 		}
-		y.wake(r.Until)
+		y.Wake(r.Until)
 	}
 }
 
@@ -477,15 +479,15 @@ func (y *cycle) expireHolds() {
 	s := y.s
 	for _, key := range cluster.SortedKeys(s.m.Holds) {
 		h := s.m.Holds[key]
-		if cluster.Live(h.Until, y.now) && h.On != nil && (h.Coming || y.awaits(h.Gang)) {
-			y.wake(h.Until)
+		if cluster.Live(h.Until, y.Now) && h.On != nil && (h.Coming || y.awaits(h.Gang)) {
+			y.Wake(h.Until)
 			continue
 		}
 		if h.On != nil {
 			//mutate: memory-expired-hold
 			s.m.IgnoreHold(h)
 		}
-		y.forget(api.KindHold, key, h.Version)
+		y.Forget(api.KindHold, key, h.Version)
 	}
 }
 
@@ -498,33 +500,19 @@ func (y *cycle) awaits(key string) bool {
 	return p != nil && p.In != nil && p.In.Lone == p && p.Waits()
 }
 
-// wake notes that the answer can change at the time.
-func (y *cycle) wake(at time.Time) {
-	if y.plan.WakeAt.IsZero() || at.Before(y.plan.WakeAt) {
-		//mutate: memory-wake-at
-		y.plan.WakeAt = at.UTC()
-	}
-}
-
-// forget drops a memory.
-func (y *cycle) forget(kind api.Kind, key string, version uint64) {
-	y.plan.Changes = append(y.plan.Changes, api.Change{Gone: &api.Ref{Kind: kind, Key: key, Version: version}})
-}
-
 // remember makes an assumption of every placement.
 func (y *cycle) remember() {
-	until := y.now.Add(y.s.m.Config.AssumeFor)
+	until := y.Now.Add(y.s.m.Config.AssumeFor)
 	n := 0
-	for _, start := range y.plan.Starts {
+	for _, start := range y.Plan.Starts {
 		n += len(start.Placements)
 	}
 	made := make([]api.Assumption, 0, n)
-	y.plan.Changes = slices.Grow(y.plan.Changes, n)
-	for _, start := range y.plan.Starts {
+	y.Plan.Changes = slices.Grow(y.Plan.Changes, n)
+	for _, start := range y.Plan.Starts {
 		for _, p := range start.Placements {
-			y.version++
-			made = append(made, api.Assumption{Pod: p.Pod, UID: p.UID, Version: y.version, Node: p.Node, Devices: p.Devices, Until: until})
-			y.plan.Changes = append(y.plan.Changes, api.Change{Assumption: &made[len(made)-1]})
+			made = append(made, api.Assumption{Pod: p.Pod, UID: p.UID, Version: y.NextVersion(), Node: p.Node, Devices: p.Devices, Until: until})
+			y.Remember(api.Change{Assumption: &made[len(made)-1]})
 		}
 	}
 }

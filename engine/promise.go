@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/cluster"
+	"github.com/berth-dev/berth/engine/internal/draft"
 	"github.com/berth-dev/berth/engine/internal/index"
 	"github.com/berth-dev/berth/engine/internal/quantity"
 	"github.com/berth-dev/berth/engine/why"
@@ -25,9 +26,9 @@ type timekeeper struct {
 	ends     map[*cluster.Gang]time.Time // when running gangs end
 	ending   []*cluster.Gang             // that have run for as long as they may, or have to leave booked nodes
 	releases []release
-	counted  [2]int          // moment at which releases were listed
+	counted  draft.Moment    // moment at which releases were listed
 	held     []*cluster.Hold // places held for workloads
-	heldAt   [2]int          // moment at which they were listed
+	heldAt   draft.Moment    // moment at which they were listed
 
 	from  time.Time // a forecast's: the gang that is looked at does not start before; zero: it may now
 	lifts int       // ends of pods that were tried out
@@ -185,7 +186,7 @@ func (y *cycle) breaks(g *cluster.Gang, pods []*cluster.Pod) []why.Gate {
 	if len(y.times.reserves) == 0 {
 		return nil
 	}
-	w := y.stay(g, y.now)
+	w := y.stay(g, y.Now)
 	gates := y.breaksOnNodes(w, pods)
 	if len(gates) == 0 {
 		gates = y.overRation(w, pods)
@@ -257,7 +258,7 @@ func (x *ration) share(pods []*cluster.Pod) int64 {
 // settleRations lets work that starts and is over in time not count against the rations.
 func (y *cycle) settleRations(g *cluster.Gang, pods []*cluster.Pod) {
 	for _, r := range y.times.reserves {
-		if len(r.rations) == 0 || !y.stay(g, y.now).over(r.start) {
+		if len(r.rations) == 0 || !y.stay(g, y.Now).over(r.start) {
 			continue
 		}
 		for i := range r.rations {
@@ -290,7 +291,7 @@ func (y *cycle) delays(g *cluster.Gang, t cluster.Turn, m cluster.Mark, found *f
 // placeBeside places the gang with all that is promised to others, and that it may not use, taken.
 func (y *cycle) placeBeside(g *cluster.Gang, t cluster.Turn, found *found) bool {
 	key, alike := y.question(g, t)
-	w := y.stay(g, y.now)
+	w := y.stay(g, y.Now)
 	alike = alike && w.until.IsZero() && !y.quiet // who leaves early may use more, and so may who has others evicted
 	if alike && y.times.hopeless[key] {
 		return false
@@ -378,7 +379,7 @@ func (y *cycle) promise(g *cluster.Gang, t cluster.Turn, gates []why.Gate, must 
 	old := y.standing(g)
 	if y.trial || !passing(gates) {
 		if old != nil {
-			y.forget(api.KindPromise, old.Gang, old.Version)
+			y.Forget(api.KindPromise, old.Gang, old.Version)
 		}
 		return false
 	}
@@ -403,10 +404,10 @@ func (y *cycle) promise(g *cluster.Gang, t cluster.Turn, gates []why.Gate, must 
 		return true
 	case old == nil:
 	case y.times.spentAll(): // it stands, unseen
-		y.plan.Promises = append(y.plan.Promises, *old)
+		y.Plan.Promises = append(y.Plan.Promises, *old)
 		return true
 	default:
-		y.forget(api.KindPromise, old.Gang, old.Version)
+		y.Forget(api.KindPromise, old.Gang, old.Version)
 	}
 	return false
 }
@@ -422,7 +423,7 @@ func (y *cycle) standing(g *cluster.Gang) *api.Promise {
 // stillHolds looks whether the gang can start when and where it was promised, or there sooner. Only what runs there is
 // looked at, unless it waits for its queue rather than for room. What is overdue there is over by then; see workEnd.
 func (y *cycle) stillHolds(g *cluster.Gang, t cluster.Turn, gates []why.Gate, old *api.Promise) *reserve {
-	by := later(old.Start.UTC(), y.now)
+	by := later(old.Start.UTC(), y.Now)
 	y.lookFrom(old.Since.UTC())
 	defer y.lookFrom(time.Time{})
 	var nodes []*cluster.Node
@@ -464,9 +465,9 @@ func (y *cycle) believedEnd(g *cluster.Gang, start time.Time) time.Time {
 	if d == 0 {
 		return time.Time{}
 	}
-	if !start.After(y.now) {
-		start = overdue(start, y.now)
-		y.wake(start)
+	if !start.After(y.Now) {
+		start = overdue(start, y.Now)
+		y.Wake(start)
 	}
 	return start.Add(d)
 }
@@ -492,8 +493,7 @@ func (y *cycle) stand(r *reserve, old *api.Promise) {
 	if old != nil && old.Start.Equal(r.start) {
 		p = *old
 	} else {
-		y.version++
-		p = api.Promise{Gang: r.name, Version: y.version, Since: y.now, Start: r.start}
+		p = api.Promise{Gang: r.name, Version: y.NextVersion(), Since: y.Now, Start: r.start}
 		if old != nil {
 			p.Since = old.Since
 		}
@@ -501,12 +501,12 @@ func (y *cycle) stand(r *reserve, old *api.Promise) {
 			p.Nodes = append(p.Nodes, n.Name)
 		}
 		slices.Sort(p.Nodes)
-		y.plan.Changes = append(y.plan.Changes, api.Change{Promise: &p})
+		y.Remember(api.Change{Promise: &p})
 	}
-	y.plan.Promises = append(y.plan.Promises, p)
+	y.Plan.Promises = append(y.Plan.Promises, p)
 	y.reserve(r)
-	if r.start.After(y.now) {
-		y.wake(r.start)
+	if r.start.After(y.Now) {
+		y.Wake(r.start)
 	}
 }
 
@@ -516,7 +516,7 @@ func (y *cycle) keptPromise(g *cluster.Gang, m cluster.Mark) {
 		y.settleRations(g, y.allocatedSince(m))
 	}
 	if p := y.standing(g); p != nil {
-		y.forget(api.KindPromise, p.Gang, p.Version)
+		y.Forget(api.KindPromise, p.Gang, p.Version)
 	}
 }
 
@@ -534,7 +534,7 @@ func (y *cycle) expirePromises() {
 			y.times.promised[p.In] = true
 		}
 		if !y.hopes(key) {
-			y.forget(api.KindPromise, key, y.s.m.Promises[key].Version)
+			y.Forget(api.KindPromise, key, y.s.m.Promises[key].Version)
 		}
 	}
 }
@@ -597,8 +597,8 @@ func (y *cycle) foresee(g *cluster.Gang, t cluster.Turn, releases []release, fir
 // wakeAtFirst wakes when the first of the releases that are yet to come is due: what has not ended by then ends later than
 // was thought, and so does what waits for it.
 func (y *cycle) wakeAtFirst(releases []release) {
-	if i := slices.IndexFunc(releases, func(r release) bool { return r.at.After(y.now) }); i >= 0 {
-		y.wake(releases[i].at)
+	if i := slices.IndexFunc(releases, func(r release) bool { return r.at.After(y.Now) }); i >= 0 {
+		y.Wake(releases[i].at)
 	}
 }
 
@@ -651,7 +651,7 @@ func (y *cycle) takeAll(r *reserve, times int64) {
 func (y *cycle) wakeWhenLate(w stay) {
 	for _, r := range y.times.reserves {
 		if r.gang != w.gang && w.over(r.start) {
-			y.wake(y.now.Add(r.start.Sub(w.until) + 1))
+			y.Wake(y.Now.Add(r.start.Sub(w.until) + 1))
 		}
 	}
 }
@@ -697,7 +697,7 @@ func (y *cycle) rations(g *cluster.Gang, used []quantity.Vector) []ration {
 
 // withMoments adds the times at which kept room is given back.
 func (y *cycle) withMoments(releases []release) []release {
-	late := y.times.from.After(y.now)
+	late := y.times.from.After(y.Now)
 	if len(y.times.reserves) == 0 && !late {
 		return releases
 	}
@@ -706,7 +706,7 @@ func (y *cycle) withMoments(releases []release) []release {
 		out = append(out, release{at: y.times.from})
 	}
 	for _, r := range y.times.reserves {
-		if r.end.After(y.now) {
+		if r.end.After(y.Now) {
 			out = append(out, release{at: r.end, who: r.name})
 		}
 	}
@@ -719,7 +719,7 @@ func (y *cycle) withMoments(releases []release) []release {
 func (x *future) firstFit() (time.Time, bool) {
 	n := len(x.releases)
 	if x.fits(0) {
-		return x.y.now, true
+		return x.y.Now, true
 	}
 	low, high := 0, 1
 	for high < n && !x.fits(high) {
@@ -753,9 +753,9 @@ type future struct {
 // at is the time after k releases.
 func (x *future) at(k int) time.Time {
 	if k == 0 {
-		return x.y.now
+		return x.y.Now
 	}
-	return later(x.releases[k-1].at, x.y.now)
+	return later(x.releases[k-1].at, x.y.Now)
 }
 
 // to goes to the time after k releases. The gang's own members stay.

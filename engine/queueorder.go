@@ -164,7 +164,7 @@ func (y *cycle) sameAnswer(q *queued, at *queueEntry) bool {
 			y.wakeAged(q.Turn)
 		}
 		a.waiting.Gang = q.Key
-		y.plan.Waiting = append(y.plan.Waiting, a.waiting)
+		y.Plan.Waiting = append(y.Plan.Waiting, a.waiting)
 		return true
 	}
 	return false
@@ -194,7 +194,7 @@ func (y *cycle) keepAnswer(g *cluster.Gang, p *plain, gates []why.Gate, standing
 	e := y.s.entryOf(g)
 	e.ask = ask{class: p.class, need: int32(p.need), level: int32(p.level), soft: g.Evictable, patient: terms.Patient}
 	q.ask = e.ask
-	a := answer{ask: q.ask, at: standing, waiting: y.plan.Waiting[len(y.plan.Waiting)-1], passing: passing(gates), aged: y.aged(q.Turn)}
+	a := answer{ask: q.ask, at: standing, waiting: y.Plan.Waiting[len(y.Plan.Waiting)-1], passing: passing(gates), aged: y.aged(q.Turn)}
 	if i := slices.IndexFunc(at.answers, func(o answer) bool { return o.ask == a.ask }); i >= 0 {
 		at.answers[i] = a
 		return

@@ -184,12 +184,12 @@ func (a *asking) budgets() {
 			if a.need(b.Resource) == 0 {
 				continue
 			}
-			_, end := b.Span(a.y.now)
-			spent := a.y.s.spent(up, i, a.y.now)
+			_, end := b.Span(a.y.Now)
+			spent := a.y.s.spent(up, i, a.y.Now)
 			//mutate: gate-budget
 			if spent >= b.Seconds {
 				a.shut(why.Gate{Cause: why.OverBudget, Object: up.Name, Resource: b.Resource, Have: spent, Limit: b.Seconds})
-				a.y.wake(end)
+				a.y.Wake(end)
 			}
 		}
 	}
@@ -462,12 +462,12 @@ func (d *drawing) userLimits() {
 func (d *drawing) budgets() {
 	for up := d.q; up != nil; up = up.Parent {
 		for i, b := range up.Spec.Budgets {
-			spent := d.y.s.spent(up, i, d.y.now)
+			spent := d.y.s.spent(up, i, d.y.Now)
 			//mutate: gate-budget-of-growth
 			if d.takes.At(d.y.s.m.Dims.ID(b.Resource)) > 0 && spent >= b.Seconds {
 				d.shut(why.Gate{Cause: why.OverBudget, Object: up.Name, Resource: b.Resource, Have: spent, Limit: b.Seconds})
-				_, end := b.Span(d.y.now)
-				d.y.wake(end)
+				_, end := b.Span(d.y.Now)
+				d.y.Wake(end)
 			}
 		}
 	}

@@ -54,9 +54,9 @@ func (y *cycle) endOf(p *cluster.Pod) time.Time {
 	switch {
 	case p.Terminating:
 		if p.ReleaseAt.IsZero() {
-			return y.now
+			return y.Now
 		}
-		return overdue(p.ReleaseAt.UTC(), y.now)
+		return overdue(p.ReleaseAt.UTC(), y.Now)
 	case p.Evicting:
 		return y.evictedBy(p)
 	case p.Foreign:
@@ -85,11 +85,11 @@ func (y *cycle) evictedBy(p *cluster.Pod) time.Time {
 	if grace == 0 {
 		grace = usualGrace
 	}
-	at := y.now
+	at := y.Now
 	if e := y.s.m.Evictions[p.Key]; e != nil {
 		at = e.At.UTC()
 	}
-	return overdue(at.Add(grace), y.now)
+	return overdue(at.Add(grace), y.Now)
 }
 
 // gangEnd is when the members of the gang that run, and are not on their way out, end.
@@ -132,7 +132,7 @@ func (y *cycle) startOf(p *cluster.Pod) time.Time {
 	if a := y.s.m.Assumptions[p.Key]; a != nil && a.UID == p.UID && a.Node == p.Host.Name {
 		return a.Until.UTC().Add(-y.s.m.Config.AssumeFor)
 	}
-	return y.now
+	return y.Now
 }
 
 // workEnd is when work on these terms that started then ends. Work that was let in beside the promise that is looked
@@ -146,20 +146,20 @@ func (y *cycle) workEnd(t *api.Terms, started time.Time, yields bool) time.Time 
 		return time.Time{}
 	}
 	end := started.Add(d)
-	if end.After(y.now) {
+	if end.After(y.Now) {
 		return end
 	}
 	said := t.Expected > 0 || t.Max > 0
 	if since := y.times.since; yields && said && !since.IsZero() && !started.Before(since) && y.s.m.Config.Policy != api.FIFO {
-		return y.now
+		return y.Now
 	}
 	if y.times.by == soonest {
-		return y.now
+		return y.Now
 	}
-	if late := started.Add(y.s.runTime(t, safely)); late.After(y.now) {
-		return y.now.Add(late.Sub(y.now) / 2)
+	if late := started.Add(y.s.runTime(t, safely)); late.After(y.Now) {
+		return y.Now.Add(late.Sub(y.Now) / 2)
 	}
-	return overdue(end, y.now)
+	return overdue(end, y.Now)
 }
 
 // overdue is the time, or where it has come the first of patience, two, four and so on times it later that is yet to
@@ -192,27 +192,27 @@ func (y *cycle) holdEnd(h *cluster.Hold) time.Time {
 		if h.Coming {
 			return time.Time{} // what an owner makes again stays
 		}
-		return later(h.Until.UTC(), y.now)
+		return later(h.Until.UTC(), y.Now)
 	}
 	d := y.s.runTime(g.Terms(), y.times.by)
 	if d == 0 {
 		return time.Time{}
 	}
 	start := h.Until.UTC().Add(-y.s.m.Config.AssumeFor)
-	if start.After(y.now) {
-		y.wake(start)
+	if start.After(y.Now) {
+		y.Wake(start)
 		return start.Add(d)
 	}
-	return later(h.Until.UTC(), y.now).Add(d)
+	return later(h.Until.UTC(), y.Now).Add(d)
 }
 
 // heldPlaces lists the places that are held for workloads, those decided in this cycle too.
 func (y *cycle) heldPlaces() []*cluster.Hold {
 	k := &y.times
-	if k.heldAt == y.moment() {
+	if k.heldAt == y.Moment() {
 		return k.held
 	}
-	k.held, k.heldAt = nil, y.moment()
+	k.held, k.heldAt = nil, y.Moment()
 	for _, h := range y.s.m.Holds {
 		k.held = append(k.held, h)
 	}
@@ -228,7 +228,7 @@ func (y *cycle) heldPlaces() []*cluster.Hold {
 // releases lists what runs and has a known end, the first to end first.
 func (y *cycle) releases() []release {
 	k := &y.times
-	if k.counted == y.moment() && k.since.IsZero() {
+	if k.counted == y.Moment() && k.since.IsZero() {
 		return k.releases
 	}
 	if y.s.m.Ending == 0 && len(y.s.m.Holds) == 0 {
@@ -249,7 +249,7 @@ func (y *cycle) releases() []release {
 	}
 	out := all.join()
 	if k.since.IsZero() {
-		k.releases, k.counted = out, y.moment()
+		k.releases, k.counted = out, y.Moment()
 	}
 	return out
 }
@@ -299,9 +299,6 @@ func (all endings) join() []release {
 	return out
 }
 
-// moment tells apart the times in a cycle between which something started or was evicted.
-func (y *cycle) moment() [2]int { return [2]int{len(y.plan.Starts) + 1, len(y.plan.Evictions)} }
-
 // releasesOn lists what ends on the nodes by the time.
 func (y *cycle) releasesOn(nodes []*cluster.Node, by time.Time) []release {
 	var all endings
@@ -336,8 +333,8 @@ func (y *cycle) endOverdue() {
 			continue // nobody knows since when it runs
 		}
 		//mutate: time-max-run
-		if due := started.Add(y.s.m.TermsOf(p).Max); y.now.Before(due) {
-			y.wake(due)
+		if due := started.Add(y.s.m.TermsOf(p).Max); y.Now.Before(due) {
+			y.Wake(due)
 			continue
 		}
 		over = append(over, p)
@@ -364,11 +361,11 @@ func (y *cycle) dismissAll(pods []*cluster.Pod, cause api.EvictionCause) {
 
 // dismiss evicts a pod for the cause alone, unless it was refused lately. It is warned as its queue says.
 func (y *cycle) dismiss(p *cluster.Pod, cause api.EvictionCause) {
-	if e := y.s.m.Evictions[p.Key]; e != nil && e.UID == p.UID && cluster.Live(e.Until, y.now) {
-		y.wake(e.Until)
+	if e := y.s.m.Evictions[p.Key]; e != nil && e.UID == p.UID && cluster.Live(e.Until, y.Now) {
+		y.Wake(e.Until)
 		return
 	}
-	at := y.now
+	at := y.Now
 	if q := y.s.m.QueueOf(p); q != nil && q.Spec != nil {
 		at = at.Add(q.Spec.Warning)
 	}
@@ -376,11 +373,10 @@ func (y *cycle) dismiss(p *cluster.Pod, cause api.EvictionCause) {
 	if grace == 0 {
 		grace = usualGrace
 	}
-	y.version++
-	e := api.Eviction{Pod: p.Key, UID: p.UID, Version: y.version, Cause: cause, At: at, Until: at.Add(grace + y.s.m.Config.AssumeFor)}
-	y.plan.Evictions = append(y.plan.Evictions, e)
-	y.plan.Changes = append(y.plan.Changes, api.Change{Eviction: &e})
-	y.wake(e.Until)
+	e := api.Eviction{Pod: p.Key, UID: p.UID, Version: y.NextVersion(), Cause: cause, At: at, Until: at.Add(grace + y.s.m.Config.AssumeFor)}
+	y.Plan.Evictions = append(y.Plan.Evictions, e)
+	y.Remember(api.Change{Eviction: &e})
+	y.Wake(e.Until)
 	y.s.m.MarkEvicting(p)
 	y.underWay()
 	y.disrupt(p)

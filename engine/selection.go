@@ -123,11 +123,11 @@ func newSelection(y *cycle, line []queued, kept bool) *selection {
 	c := &selection{y: y, policy: y.s.m.Config.Policy}
 	c.stands, c.latest = make(map[*cluster.Queue]*queueEntry), &queueEntry{}
 	if len(y.s.m.Queues) > 0 {
-		c.past = y.s.ledger.PastAt(y.now)
+		c.past = y.s.ledger.PastAt(y.Now)
 	}
 	//mutate: order-past-fades
 	if next := c.past.Next; !next.IsZero() {
-		y.wake(next)
+		y.Wake(next)
 	}
 	switch alone := len(y.s.m.Queues) == 0; { // nobody to weigh against anybody
 	case kept && alone:
@@ -228,8 +228,8 @@ func (c *selection) promote(s *queueEntry) {
 		}
 		due := q.Created.Add(s.queue.Spec.PromoteAfter)
 		//mutate: order-promote
-		if c.y.now.Before(due) {
-			c.y.wake(due)
+		if c.y.Now.Before(due) {
+			c.y.Wake(due)
 			continue
 		}
 		q.rank, q.promoted = top, true

@@ -56,7 +56,7 @@ func (c *claim) overlap(victims []*unit, places []*cluster.Hold) bool {
 			continue
 		}
 		u.surge, u.budgeted = false, len(p.Budgets) > 0
-		u.cost = s.costOf(u, y.now)
+		u.cost = s.costOf(u, y.Now)
 		c.disruption.count(u, 1)
 	}
 	s.m.Rollback(m)

@@ -426,16 +426,16 @@ func (c *claim) overrun() {
 	if p == nil {
 		return
 	}
-	if c.y.now.Before(p.Start) {
-		c.y.wake(p.Start)
+	if c.y.Now.Before(p.Start) {
+		c.y.Wake(p.Start)
 		return
 	}
 	c.y.s.everyRunning(func(t *running) {
 		end := c.y.saidEnd(t)
 		switch {
 		case end.IsZero() || t.started.Before(p.Since.Truncate(time.Second)): // clusters tell starts to the second
-		case c.y.now.Before(end):
-			c.y.wake(end)
+		case c.y.Now.Before(end):
+			c.y.Wake(end)
 		//mutate: overrun-takes-back
 		case c.takesBack(t):
 		default:
@@ -537,8 +537,8 @@ func (c *claim) idles(u *unit, after time.Duration) bool {
 		if p.Idle.IsZero() {
 			return false
 		}
-		if at := p.Idle.Add(after); c.y.now.Before(at) {
-			c.y.wake(at)
+		if at := p.Idle.Add(after); c.y.Now.Before(at) {
+			c.y.Wake(at)
 			return false
 		}
 	}
@@ -577,8 +577,8 @@ func (c *claim) takeUnit(u *unit, cause api.EvictionCause, reach int) {
 	least := c.y.s.minRun(t.payer)
 	for _, p := range u.pods {
 		// Each pod counts by itself: one that came back to a gang which runs for long is young too.
-		if at := p.Started.Add(least); !p.Started.IsZero() && c.y.now.Before(at) {
-			c.y.wake(at)
+		if at := p.Started.Add(least); !p.Started.IsZero() && c.y.Now.Before(at) {
+			c.y.Wake(at)
 			return
 		}
 	}
@@ -590,12 +590,12 @@ func (c *claim) takeUnit(u *unit, cause api.EvictionCause, reach int) {
 			return // it cannot go, and so the gang cannot go whole
 		}
 	}
-	u.claim, u.cause, u.cost, u.reach, u.taken = c.id, cause, c.y.s.costOf(u, c.y.now), reach, false
+	u.claim, u.cause, u.cost, u.reach, u.taken = c.id, cause, c.y.s.costOf(u, c.y.Now), reach, false
 	c.units = append(c.units, u)
 }
 
 // refused says whether the pod could not be evicted a short time ago.
 func (y *cycle) refused(p *cluster.Pod) bool {
 	e := y.s.m.Evictions[p.Key]
-	return e != nil && e.Refused && e.UID == p.UID && cluster.Live(e.Until, y.now) && !y.s.m.IsRejected(api.KindEviction, p.Key)
+	return e != nil && e.Refused && e.UID == p.UID && cluster.Live(e.Until, y.Now) && !y.s.m.IsRejected(api.KindEviction, p.Key)
 }

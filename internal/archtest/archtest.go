@@ -39,7 +39,7 @@ const (
 var Rules = map[string]Rule{
 	"engine": {
 		Ring: Pure, Unordered: true, Imports: []string{
-			"engine/why", "engine/internal/api", "engine/internal/cluster", "engine/internal/device", "engine/internal/fit", "engine/internal/index", "engine/internal/place", "engine/internal/quantity", "engine/internal/queue",
+			"engine/why", "engine/internal/api", "engine/internal/cluster", "engine/internal/device", "engine/internal/draft", "engine/internal/fit", "engine/internal/index", "engine/internal/place", "engine/internal/quantity", "engine/internal/queue",
 		},
 		Tests: []string{"engine/internal/oracle", "internal/scenario"},
 	},
@@ -47,6 +47,7 @@ var Rules = map[string]Rule{
 	"engine/internal/api":     {Ring: Pure, Unordered: true, Imports: []string{"engine/why", "engine/internal/fit"}},
 	"engine/internal/cluster": {Ring: Pure, Unordered: true, Imports: []string{"engine/why", "engine/internal/api", "engine/internal/device", "engine/internal/quantity"}},
 	"engine/internal/device":  {Ring: Pure},
+	"engine/internal/draft":   {Ring: Pure, Imports: []string{"engine/internal/api"}},
 	"engine/internal/fit":     {Ring: Pure},
 	"engine/internal/index": {Ring: Pure, Unordered: true, Imports: []string{
 		"engine/why", "engine/internal/api", "engine/internal/cluster", "engine/internal/device", "engine/internal/fit", "engine/internal/divide", "engine/internal/quantity",
