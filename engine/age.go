@@ -33,7 +33,7 @@ func (y *cycle) behind(g *cluster.Gang) []why.Gate {
 		return nil
 	}
 	//mutate: strict-held-passes
-	if y.hasHeld(g) {
+	if y.s.m.HasHeld(g) {
 		return nil
 	}
 	//mutate: age-of-its-rank

@@ -45,32 +45,15 @@ func (y *cycle) strangers(r *reserve) []*cluster.Pod {
 		for _, p := range n.Pods {
 			if q := p.Payer; q != nil && !seen[q] && !q.Below(r.queue) {
 				seen[q] = true
-				for _, t := range y.s.runningOf(q) {
-					t.leaveNodes(r, out)
-					if t.Gang != nil && !slices.ContainsFunc(t.pods, func(p *cluster.Pod) bool { return !out[p] }) {
-						y.times.ending = append(y.times.ending, t.Gang)
-					}
-				}
+				y.times.ending = append(y.times.ending, y.s.displaced(q, r.covers, out)...)
 			}
 		}
 	}
 	return slices.Collect(maps.Keys(out))
 }
 
-// leaveNodes adds the pods of the running workload that leave the reserve's nodes.
-func (t *running) leaveNodes(r *reserve, out map[*cluster.Pod]bool) {
-	there := func(p *cluster.Pod) bool { _, ok := r.needs[p.Host]; return ok }
-	for _, u := range t.units {
-		if !slices.ContainsFunc(u.pods, there) {
-			continue
-		}
-		for _, v := range append(u.spare[:len(u.spare):len(u.spare)], u) {
-			for _, p := range v.pods {
-				out[p] = true
-			}
-		}
-	}
-}
+// covers says whether the node is one of the reserve's.
+func (r *reserve) covers(n *cluster.Node) bool { _, ok := r.needs[n]; return ok }
 
 // bars says whether the booking keeps the stay off its nodes. Until it begins, they are for who is gone by then, or
 // can be sent away.

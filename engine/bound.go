@@ -42,7 +42,7 @@ func (c *claim) beyondAll() bool {
 		return true
 	}
 	p := y.plain(c.g, c.t)
-	return p.ok && p.level >= 0 && !y.hasHeld(c.g) && c.beyondDomains(p.level, cuts)
+	return p.ok && p.level >= 0 && !y.s.m.HasHeld(c.g) && c.beyondDomains(p.level, cuts)
 }
 
 // cuts lists what other queues hold above their quota, as far up as the claimant's own is within its.

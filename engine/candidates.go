@@ -342,3 +342,24 @@ func (s *State) eachAwaited(visit func(key string, g *cluster.Gang, holds []*clu
 		}
 	}
 }
+
+// displaced adds the pods of the queue's running workloads that leave when the nodes are to be empty, and returns the gangs
+// of which nothing stays. Where what is left of a gang is on those nodes, all of the gang leaves.
+func (s *State) displaced(q *cluster.Queue, on func(*cluster.Node) bool, out map[*cluster.Pod]bool) (gangs []*cluster.Gang) {
+	for _, t := range s.runningOf(q) {
+		for _, u := range t.units {
+			if !slices.ContainsFunc(u.pods, func(p *cluster.Pod) bool { return on(p.Host) }) {
+				continue
+			}
+			for _, v := range append(u.spare[:len(u.spare):len(u.spare)], u) {
+				for _, p := range v.pods {
+					out[p] = true
+				}
+			}
+		}
+		if t.Gang != nil && !slices.ContainsFunc(t.pods, func(p *cluster.Pod) bool { return !out[p] }) {
+			gangs = append(gangs, t.Gang)
+		}
+	}
+	return gangs
+}

@@ -88,7 +88,7 @@ type victimPool struct {
 // has started or been evicted since.
 func (y *cycle) knownToFail(g *cluster.Gang, t cluster.Turn) bool {
 	s := y.s
-	if !s.entryOf(g).plain.ok || len(y.failedAsks) == 0 || y.failedAt != y.Moment() || y.standing(g) != nil {
+	if !s.entryOf(g).plain.ok || len(y.failedAsks) == 0 || y.failedAt != y.Moment() || y.isPromised(g) {
 		return false
 	}
 	asked, ok := y.failedAsks[victimPool{g.Payer, t.Priority}]
@@ -105,7 +105,7 @@ func (y *cycle) knownToFail(g *cluster.Gang, t cluster.Turn) bool {
 
 // noteFailure notes that the claim found nobody to evict.
 func (y *cycle) noteFailure(c *claim) {
-	if !y.s.entryOf(c.g).plain.ok || y.standing(c.g) != nil {
+	if !y.s.entryOf(c.g).plain.ok || y.isPromised(c.g) {
 		return
 	}
 	if at := y.Moment(); y.failedAt != at || y.failedAsks == nil {
@@ -417,7 +417,7 @@ func (y *cycle) newClaim(g *cluster.Gang, t cluster.Turn) *claim {
 			c.dims = append(c.dims, dim)
 		}
 	}
-	c.own = y.ownHeld(g)
+	c.own = y.s.m.OwnHeld(g)
 	c.gpus = c.needs.At(quantity.DimGPU)
 	if c.gpus > 0 && len(s.m.Config.Rates) > 0 {
 		c.needs[quantity.DimGPU] = c.gpus * y.leastRate("")
@@ -475,7 +475,7 @@ func (c *claim) settle() ([]*cluster.Hold, bool) {
 	if gates, _ := y.gates(c.g); len(gates) > 0 {
 		return nil, false
 	}
-	if found := y.place(c.g, c.t); !found.ok || len(y.delays(c.g, c.t, m, &found)) > 0 || !c.withinRights() {
+	if !y.startsBeside(c.g, c.t) || !c.withinRights() {
 		return nil, false
 	}
 	out := y.holdsFor(c.g.Key, y.allocatedSince(m))

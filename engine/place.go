@@ -134,7 +134,7 @@ func (y *cycle) placeWith(g *cluster.Gang, t cluster.Turn, model string, gates [
 	}
 	c := kin.Class(p)
 	o := y.order(g, c)
-	if n := y.nominated(p); n != nil && y.s.ix.Fits(c, index.Scope{Node: n}) > 0 {
+	if n := y.s.m.NominatedNode(p); n != nil && y.s.ix.Fits(c, index.Scope{Node: n}) > 0 {
 		y.s.ix.Put(p, n, c)
 		return found{ok: true, model: c.Model}
 	}
@@ -159,17 +159,6 @@ func proved(gates []why.Gate) (n int) {
 		}
 	}
 	return n
-}
-
-// nominated returns the node that others nominated a pod by itself for.
-func (y *cycle) nominated(p *cluster.Pod) *cluster.Node {
-	if p.Gang != "" || p.Nominated == "" {
-		return nil
-	}
-	if n := y.s.m.Nodes[p.Nominated]; n != nil && n.Bucket != nil {
-		return n
-	}
-	return nil
 }
 
 // order makes the order of the gang's minimum.

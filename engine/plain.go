@@ -27,7 +27,7 @@ type plain struct {
 // it before it is proved: who gets a place needs no proof.
 func (y *cycle) stuck(g *cluster.Gang, t cluster.Turn) bool {
 	p := y.plain(g, t)
-	if !p.ok || y.hasHeld(g) {
+	if !p.ok || y.s.m.HasHeld(g) {
 		return false
 	}
 	s := y.s

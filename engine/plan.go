@@ -2,14 +2,12 @@ package engine
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/draft"
 	"github.com/berth-dev/berth/engine/internal/index"
-	"github.com/berth-dev/berth/engine/internal/quantity"
 	"github.com/berth-dev/berth/engine/why"
 )
 
@@ -54,12 +52,10 @@ type cycle struct {
 	dirty   []*cluster.Gang       // gangs whose tally the cycle changed
 	every   []string              // GPU models that nodes have, once asked for
 	proofs  map[index.Question]proof
-	ahead   int                    // gangs considered before until
-	steps   int                    // search steps that until took
-	held    map[*cluster.Gang]bool // gangs for which something is held; nil: not looked for yet
-	anyHeld bool                   // something is held for what an owner makes again
-	kept    []*cluster.Node        // whose room is held for the gang that is being placed, in order
-	claimed []*cluster.Hold        // the holds themselves
+	ahead   int             // gangs considered before until
+	steps   int             // search steps that until took
+	kept    []*cluster.Node // whose room is held for the gang that is being placed, in order
+	claimed []*cluster.Hold // the holds themselves
 	times   timekeeper
 	short   []*cluster.Gang // that run under their minimum, and could not be repaired
 	tidied  bool            // work was looked for to move for somebody
@@ -270,7 +266,7 @@ func (y *cycle) claim(g *cluster.Gang) {
 	if len(y.s.m.Holds) == 0 {
 		return
 	}
-	for _, h := range y.s.heldFor(g) {
+	for _, h := range y.s.m.HeldFor(g) {
 		if h.On == nil || h.Gang != g.Key && len(y.claimed) > 0 {
 			continue
 		}
@@ -279,56 +275,6 @@ func (y *cycle) claim(g *cluster.Gang) {
 		y.s.m.IgnoreHold(h)
 	}
 	slices.SortFunc(y.kept, cluster.ComparePlaces)
-}
-
-// findHeld finds, once in a cycle, for which gangs something is held. Where it is held for what an owner makes again, any
-// pod may be meant.
-func (y *cycle) findHeld() {
-	s := y.s
-	y.held, y.anyHeld = make(map[*cluster.Gang]bool, len(s.m.HoldsOf)), false
-	for key := range s.m.HoldsOf {
-		g := s.m.Gangs[key]
-		p := s.m.Pods[key]
-		if g != nil {
-			y.held[g] = true
-		}
-		if p != nil && p.In != nil {
-			y.held[p.In] = true
-		}
-		y.anyHeld = y.anyHeld || g == nil && p == nil
-	}
-}
-
-// hasHeld says whether something is held for the gang.
-func (y *cycle) hasHeld(g *cluster.Gang) bool {
-	if len(y.s.m.Holds) == 0 {
-		return false
-	}
-	if y.held == nil {
-		y.findHeld()
-	}
-	return (y.anyHeld || y.held[g]) && slices.ContainsFunc(y.s.heldFor(g), func(h *cluster.Hold) bool { return h.On != nil })
-}
-
-// ownHeld is what is held for the gang, and counts in the account of its queue already.
-func (y *cycle) ownHeld(g *cluster.Gang) quantity.Vector {
-	if !y.hasHeld(g) {
-		return nil
-	}
-	return y.s.m.PledgedBy(y.s.heldFor(g), g.Payer)
-}
-
-// heldFor lists what is held for the gang, by node; of a pod by itself, also what is held for whatever its owner makes
-// again.
-func (s *State) heldFor(g *cluster.Gang) []*cluster.Hold {
-	out := s.m.HoldsOf[g.Key]
-	if g.Lone != nil && g.Lone.Owner != "" && g.Lone.Owner != g.Key {
-		out = slices.Concat(out, s.m.HoldsOf[g.Lone.Owner])
-	}
-	if len(out) > 1 {
-		out = slices.SortedStableFunc(slices.Values(out), func(a, b *cluster.Hold) int { return strings.Compare(a.Ref().Key, b.Ref().Key) })
-	}
-	return out
 }
 
 // started notes the allocations given since the mark.

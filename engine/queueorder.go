@@ -217,8 +217,7 @@ func (y *cycle) findSpecial() {
 		return
 	}
 	if len(s.m.Holds) > 0 {
-		y.findHeld()
-		y.repeats = !y.anyHeld
+		y.repeats = !s.m.HoldsForOwners()
 	}
 	for key := range s.m.HoldsOf {
 		s.setApart(key)

@@ -15,7 +15,7 @@ import (
 // if its GPUs were of the model; "": of any, so that only what holds for all of them counts.
 func (y *cycle) quota(g *cluster.Gang, model string) []why.Gate {
 	q := g.Payer
-	claims := model != "" && y.pursued != nil && y.pursued.settling && y.pursued.g == g
+	claims := model != "" && y.settles(g)
 	if q != nil && q.Unrestricted && g.Evictable && !y.s.m.Tree.Lends && !claims {
 		return nil
 	}
@@ -48,26 +48,24 @@ func (y *cycle) quota(g *cluster.Gang, model string) []why.Gate {
 	a.firm()
 	a.lent()
 	if claims {
-		a.rights(y.pursued)
+		a.rights()
 	}
 	return a.gates
 }
 
 // rights keeps a claimant, with GPUs of the model, within what the claim rests on.
-func (a *asking) rights(c *claim) {
-	check := func(reach int, dims []int, part func(*cluster.Queue, int) int64) {
+func (a *asking) rights() {
+	for _, r := range a.y.rights() {
+		reach := r.reach
 		for up := a.q; up != nil && reach >= 0; up, reach = up.Parent, reach-1 {
-			for _, dim := range dims {
+			for _, dim := range r.dims {
 				resource := a.y.s.m.Dims.Names[dim]
-				if need, has := a.need(resource), up.Committed(dim); need > 0 && has+need > part(up, dim) {
-					a.shut(why.Gate{Cause: why.OverQuota, Object: up.Name, Resource: resource, Need: need, Have: has, Limit: part(up, dim)})
+				if need, has := a.need(resource), up.Committed(dim); need > 0 && has+need > r.part(up, dim) {
+					a.shut(why.Gate{Cause: why.OverQuota, Object: up.Name, Resource: resource, Need: need, Have: has, Limit: r.part(up, dim)})
 				}
 			}
 		}
 	}
-	quota, share := c.reaches()
-	check(quota, c.dims, a.y.s.m.Quota)
-	check(share, c.sharedDims(), fairShare)
 }
 
 // asking is a gang that asks its queue for its minimum.
@@ -164,7 +162,7 @@ func (a *asking) running() {
 // yet: others ended for them.
 func (a *asking) awaited(q *cluster.Queue) (n int) {
 	seen := make(map[*cluster.Gang]bool)
-	a.y.s.eachAwaited(func(_ string, g *cluster.Gang, holds []*cluster.Hold) {
+	a.y.eachAwaited(func(_ string, g *cluster.Gang, holds []*cluster.Hold) {
 		if g == a.g || g.Runs || seen[g] || !slices.ContainsFunc(holds, func(h *cluster.Hold) bool { return h.On != nil }) {
 			return
 		}
@@ -276,10 +274,8 @@ func (y *cycle) inUse(dim int) (capacity, taken int64) {
 	more = max(0, more)
 	capacity, taken = y.s.m.InAll(dim)
 	//mutate: gate-lent-returning
-	if y.pursued != nil {
-		more += y.pursued.returning(dim)
-	}
-	return capacity, taken + more + y.returning.At(dim)
+	more += y.returnsOf(dim)
+	return capacity, taken + more
 }
 
 // crowdsOut says whether so much more for the queue keeps somebody, for whom a place is held, from borrowing what it needs:
@@ -292,7 +288,7 @@ func (y *cycle) crowdsOut(g *cluster.Gang, q *cluster.Queue, dim int, need int64
 		}
 		s.m.Taken.Add(dim, n)
 	}
-	s.eachAwaited(func(_ string, w *cluster.Gang, holds []*cluster.Hold) {
+	y.eachAwaited(func(_ string, w *cluster.Gang, holds []*cluster.Hold) {
 		if crowds || w == g || w.Payer == nil || s.m.PledgedBy(holds, w.Payer).At(dim) == 0 || !y.mayBorrow(w.Payer, dim) {
 			return
 		}

@@ -369,7 +369,7 @@ func (y *cycle) owes(g *cluster.Gang) int {
 	if g.Done {
 		return len(s.m.Queues) // its turn is to grow, once all have had theirs
 	}
-	own := y.ownHeld(g)
+	own := y.s.m.OwnHeld(g)
 	if p := y.plain(g, s.entryOf(g).turn); p.ok && s.m.Config.Policy != api.TimeShare {
 		return y.owesPlainly(q, p, own)
 	}

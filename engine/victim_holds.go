@@ -45,7 +45,7 @@ func (c *claim) outbids(h *cluster.Hold) (right, bool) {
 		return none, false
 	}
 	//mutate: outbid-not-promised
-	if c.y.standing(g) != nil {
+	if c.y.isPromised(g) {
 		return none, false // others ended for its promise
 	}
 	t := g.TurnNow()
@@ -84,7 +84,7 @@ func (c *claim) exceeds(g *cluster.Gang, priority int32, within func(*cluster.Qu
 
 // coversHeld says whether the queue's part is enough for what is held for the gang beside all that goes before it.
 func (c *claim) coversHeld(v *cover, g *cluster.Gang, priority int32) bool {
-	held := c.y.ownHeld(g)
+	held := c.y.s.m.OwnHeld(g)
 	//mutate: outbid-devices-only -> len(v.over) == 0
 	if len(v.over) == 0 || !v.lacks(g.Payer, held) {
 		return true

@@ -357,7 +357,7 @@ func (c *claim) fits() bool {
 	}
 	for i := range c.kins {
 		o := c.orderOf(i)
-		if n := y.nominated(c.first); n != nil && s.ix.Fits(o.Class, index.Scope{Node: n}) > 0 {
+		if n := y.s.m.NominatedNode(c.first); n != nil && s.ix.Fits(o.Class, index.Scope{Node: n}) > 0 {
 			return true
 		}
 		if _, ok := s.placer.ChooseScope(o); ok {

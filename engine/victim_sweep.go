@@ -191,7 +191,7 @@ func (c *claim) wants(i int) []place.Order {
 	if c.alike {
 		return []place.Order{c.orderOf(i)}
 	}
-	all := c.y.certain(c.g, c.kins[i])
+	all := place.Certain(c.g, c.kins[i])
 	if len(all) == 0 {
 		return nil
 	}
