@@ -22,12 +22,14 @@ type making struct {
 	bespoke    []*cluster.Pod                   // those of them on nodes where all GPUs are spoken for
 	spoken     map[*cluster.Node][]*cluster.Pod // the same, by node
 	returning  quantity.Vector                  // in a trial: what those taken off their node took, who will be made again
+	vacated    map[string]time.Time             // in a trial: by node, when the last of those taken off it is expected to be gone
 	pursued    *claim                           // that is tried out; nil: none
 	refusing   bool                             // some pods could not be evicted a short time ago
 	disrupted  map[string]int                   // by disruption budget: evictions that have not begun
 	failed     map[failedClaim]bool             // claims that no eviction helps
 	failedAsks map[victimPool]quantity.Vector   // the last that was asked for where nobody is to be evicted
 	failedAt   draft.Moment                     // moment of failedAsks
+	evictions  map[string]int                   // by pod, which of the plan's evictions is its own; as far as they were asked for
 	freed      *cluster.Gang                    // that has a place now: one that was held for another
 }
 
@@ -194,7 +196,7 @@ func (c *claim) try(without []*cluster.Hold) (way, bool) {
 	defer func() {
 		s.m.Rollback(m)
 		y.quiet, s.m.Trying, y.pursued = false, false, nil
-		y.claimed, y.kept, y.returning = nil, nil, nil
+		y.claimed, y.kept, y.returning, y.vacated = nil, nil, nil, nil
 	}()
 	y.claim(c.g)
 	found.old = y.claimed
@@ -322,6 +324,12 @@ func (y *cycle) takeOffLeavers(gpus bool) {
 // leave takes the pod off its node. Unless it ends for somebody it may be back before what it left is used.
 func (y *cycle) leave(p *cluster.Pod) {
 	bill := p.Charge
+	if len(y.times.reserves) > 0 {
+		if y.vacated == nil {
+			y.vacated = make(map[string]time.Time)
+		}
+		y.vacated[p.Host.Name] = later(y.vacated[p.Host.Name], y.leaverGone(p))
+	}
 	y.s.m.Remove(p)
 	e := y.s.m.Evictions[p.Key]
 	//mutate: evict-leaver-returns
@@ -610,16 +618,10 @@ func (y *cycle) evict(c *claim, victims []*unit, places []*cluster.Hold, old []*
 	y.underWay()
 	last := y.goneBy(places)
 	for _, v := range all {
-		at := y.Now
-		if v.payer.Spec != nil {
-			at = at.Add(v.payer.Spec.Warning)
-		}
+		at, gone := y.evictionTimes(v.Pod, v.payer, v.surge)
 		e := api.Eviction{
 			Pod: v.Key, UID: v.UID, Version: y.NextVersion(), Cause: v.cause, For: c.g.Key, To: v.to, Surge: v.surge,
-			At: at, Until: at.Add(s.m.TermsOf(v.Pod).Grace + s.m.Config.AssumeFor),
-		}
-		if v.surge {
-			e.Until = e.Until.Add(s.startsIn(v.Pod))
+			At: at, Until: gone.Add(s.m.Config.AssumeFor),
 		}
 		if e.Until.After(last) {
 			last = e.Until
@@ -652,28 +654,75 @@ func (y *cycle) evict(c *claim, victims []*unit, places []*cluster.Hold, old []*
 	}
 }
 
+// evictionTimes is when a pod of the queue that is evicted now is told to end, and when it is expected to be gone.
+func (y *cycle) evictionTimes(p *cluster.Pod, payer *cluster.Queue, surge bool) (at, gone time.Time) {
+	at = y.Now
+	if payer.Spec != nil {
+		at = at.Add(payer.Spec.Warning)
+	}
+	gone = at.Add(y.s.m.TermsOf(p).Grace)
+	if surge {
+		gone = gone.Add(y.s.startsIn(p))
+	}
+	return at, gone
+}
+
 // goneBy is when those on their way out on the nodes of the places can be expected to be gone.
 func (y *cycle) goneBy(places []*cluster.Hold) time.Time {
 	last := y.Now.Add(y.s.m.Config.AssumeFor)
 	for _, h := range places {
 		for _, p := range y.s.m.Nodes[h.Node].Pods {
-			by := last
-			switch e := y.s.m.Evictions[p.Key]; {
-			case !p.Leaving():
-			case p.Terminating:
-				by = p.ReleaseAt.Add(y.s.m.Config.AssumeFor)
-			case e != nil:
-				by = e.Until
-			default:
-				i := slices.IndexFunc(y.Plan.Evictions, func(e api.Eviction) bool { return e.Pod == p.Key })
-				by = y.Plan.Evictions[i].Until
-			}
-			if by.After(last) {
-				last = by
+			if p.Leaving() {
+				last = later(last, y.leaverGone(p).Add(y.s.m.Config.AssumeFor))
 			}
 		}
 	}
 	return last
+}
+
+// leaverGone is when a pod that is on its way out is expected to be gone.
+func (y *cycle) leaverGone(p *cluster.Pod) time.Time {
+	if p.Terminating {
+		return p.ReleaseAt
+	}
+	e := y.s.m.Evictions[p.Key]
+	if e == nil {
+		e = y.evictionOf(p.Key)
+	}
+	return e.Until.Add(-y.s.m.Config.AssumeFor)
+}
+
+// evictionOf returns the plan's eviction of the pod.
+func (y *cycle) evictionOf(pod string) *api.Eviction {
+	if y.evictions == nil {
+		y.evictions = make(map[string]int)
+	}
+	for i := len(y.evictions); i < len(y.Plan.Evictions); i++ {
+		y.evictions[y.Plan.Evictions[i].Pod] = i
+	}
+	return &y.Plan.Evictions[y.evictions[pod]]
+}
+
+// begins is when the gang would start on the nodes: now or, while it is tried out whom to evict for it, when the victims are
+// expected to be gone, and those that are on their way out from these nodes.
+func (y *cycle) begins(g *cluster.Gang, nodes ...*cluster.Node) time.Time {
+	at := y.Now
+	if y.pursued == nil || y.pursued.g != g {
+		return at
+	}
+	for _, u := range y.pursued.units {
+		if !u.taken {
+			continue
+		}
+		for _, p := range u.pods {
+			_, gone := y.evictionTimes(p, u.of.payer, u.surge)
+			at = later(at, gone)
+		}
+	}
+	for _, n := range nodes {
+		at = later(at, y.vacated[n.Name])
+	}
+	return at
 }
 
 // expireEvictions drops evictions of pods that are gone, and those whose time is over: their pods are as others again.

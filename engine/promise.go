@@ -23,6 +23,7 @@ import (
 type timekeeper struct {
 	by       guess                       // how run times are guessed
 	since    time.Time                   // of the promise that is looked at; zero: none, or a new one
+	due      time.Time                   // its start
 	ends     map[*cluster.Gang]time.Time // when running gangs end
 	ending   []*cluster.Gang             // that have run for as long as they may, or have to leave booked nodes
 	releases []release
@@ -155,6 +156,9 @@ func (y *cycle) owed(n *cluster.Node, g *cluster.Gang, at time.Time) quantity.Ve
 		}
 	}
 	for _, p := range n.Pods {
+		if g != nil && p.In == g && p.Node == "" {
+			continue // it is being placed, and is still there then
+		}
 		if end := y.endOf(p); !end.IsZero() && !end.After(at) {
 			for _, d := range p.Demands {
 				sum.Add(d.Dim, -d.Amount)
@@ -186,7 +190,12 @@ func (y *cycle) breaks(g *cluster.Gang, pods []*cluster.Pod) []why.Gate {
 	if len(y.times.reserves) == 0 {
 		return nil
 	}
-	w := y.stay(g, y.Now)
+	hosts := make([]*cluster.Node, len(pods))
+	for i, p := range pods {
+		hosts[i] = p.Host
+	}
+	//mutate: time-begins-when-evicted -> y.stay(g, y.Now)
+	w := y.stay(g, y.begins(g, hosts...))
 	gates := y.breaksOnNodes(w, pods)
 	if len(gates) == 0 {
 		gates = y.overRation(w, pods)
@@ -291,7 +300,7 @@ func (y *cycle) delays(g *cluster.Gang, t cluster.Turn, m cluster.Mark, found *f
 // placeBeside places the gang with all that is promised to others, and that it may not use, taken.
 func (y *cycle) placeBeside(g *cluster.Gang, t cluster.Turn, found *found) bool {
 	key, alike := y.question(g, t)
-	w := y.stay(g, y.Now)
+	w := y.stay(g, y.begins(g))
 	alike = alike && w.until.IsZero() && !y.quiet // who leaves early may use more, and so may who has others evicted
 	if alike && y.times.hopeless[key] {
 		return false
@@ -424,8 +433,8 @@ func (y *cycle) standing(g *cluster.Gang) *api.Promise {
 // looked at, unless it waits for its queue rather than for room. What is overdue there is over by then; see workEnd.
 func (y *cycle) stillHolds(g *cluster.Gang, t cluster.Turn, gates []why.Gate, old *api.Promise) *reserve {
 	by := later(old.Start.UTC(), y.Now)
-	y.lookFrom(old.Since.UTC())
-	defer y.lookFrom(time.Time{})
+	y.lookFrom(old.Since.UTC(), by)
+	defer y.lookFrom(time.Time{}, time.Time{})
 	var nodes []*cluster.Node
 	for _, name := range old.Nodes {
 		n := y.s.m.Nodes[name]
@@ -472,9 +481,9 @@ func (y *cycle) believedEnd(g *cluster.Gang, start time.Time) time.Time {
 	return start.Add(d)
 }
 
-// lookFrom lets work be judged as a promise of that time sees it.
-func (y *cycle) lookFrom(since time.Time) {
-	y.times.since = since
+// lookFrom lets work be judged as a promise of that time, which is due then, sees it.
+func (y *cycle) lookFrom(since, due time.Time) {
+	y.times.since, y.times.due = since, due
 	clear(y.times.ends)
 }
 

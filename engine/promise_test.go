@@ -476,7 +476,7 @@ func TestAgeBoundsTheWait(t *testing.T) {
 		}
 		for i := 1; i < len(big.promised); i++ {
 			if big.promised[i].Start.After(big.promised[i-1].Start) || !big.promised[i].Since.Equal(big.promised[0].Since) {
-				t.Fatalf("the promise moved: %v", big.promised)
+				t.Fatalf("the promise moved: %v\n%s", big.promised, x.story())
 			}
 		}
 	})

@@ -184,7 +184,8 @@ type release struct {
 }
 
 // holdEnd is when the work that the place is held for is over; zero: nobody knows. It comes when those that are on
-// their way out for it can be expected to be gone or, where that time has passed, when the place is held no longer.
+// their way out for it can be expected to be gone or, where that time has passed, when the place is held no longer. A promise
+// that stands does not move for that delay: who comes too late to be over when the promise is due is not started.
 func (y *cycle) holdEnd(h *cluster.Hold) time.Time {
 	g := y.s.workloadNamed(h.Gang)
 	if g == nil {
@@ -203,7 +204,12 @@ func (y *cycle) holdEnd(h *cluster.Hold) time.Time {
 		y.Wake(start)
 		return start.Add(d)
 	}
-	return later(h.Until.UTC(), y.Now).Add(d)
+	end := later(h.Until.UTC(), y.Now).Add(d)
+	//mutate: promise-beside-a-hold
+	if due := y.times.due; !due.IsZero() && end.After(due) {
+		return later(due, y.Now)
+	}
+	return end
 }
 
 // heldPlaces lists the places that are held for workloads, those decided in this cycle too.
