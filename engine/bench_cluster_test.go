@@ -75,11 +75,15 @@ func newSite(b *testing.B, nodes int) *site {
 	if !ok {
 		b.Fatalf("BENCH_LAYOUT is none of %q", slices.Sorted(maps.Keys(terrains)))
 	}
+	return t.site(benchSeed(b), nodes)
+}
+
+func benchSeed(b testing.TB) uint64 {
 	seed, err := strconv.ParseUint(cmp.Or(os.Getenv("BENCH_SEED"), "1"), 10, 64)
 	if err != nil {
 		b.Fatalf("BENCH_SEED: %v", err)
 	}
-	return t.site(seed, nodes)
+	return seed
 }
 
 func (t terrain) site(seed uint64, nodes int) *site {
