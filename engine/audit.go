@@ -61,11 +61,11 @@ func (a *audit) look(p auditPlace) {
 	switch {
 	case p.nobody:
 		a.Queue(&a.s.m.Unqueued)
-		a.candidates(&a.s.m.Unqueued)
+		a.s.candidates.Check(a.Check, &a.s.m.Unqueued)
 	case p.queue != "":
 		if q := a.s.m.Queues[p.queue]; q != nil {
 			a.Queue(q)
-			a.candidates(q)
+			a.s.candidates.Check(a.Check, q)
 		}
 	case p.node != "":
 		if n := a.s.m.Nodes[p.node]; n != nil {
@@ -120,66 +120,6 @@ func (a *audit) orders() {
 		}
 	}
 	a.Note("cluster", "", "queue orders", "", int64(len(seen)), int64(len(s.line)))
-}
-
-// candidates checks that the list of candidates, where it is kept, lists who has allocations in the queue, and what quota covers of them.
-func (a *audit) candidates(q *cluster.Queue) {
-	s := a.s
-	r := s.candidates[q]
-	if r == nil || !r.made {
-		return
-	}
-	own := s.runningOf(q)
-	held := make(map[cluster.Workload][]*cluster.Pod)
-	for _, p := range q.Pods {
-		if l := (cluster.Workload{Gang: p.In}); !p.Terminating && !p.Evicting {
-			if p.Gang == "" {
-				l = cluster.Workload{Pod: p}
-			}
-			held[l] = append(held[l], p)
-		}
-	}
-	a.Note("queue", q.Name, "candidates", "", int64(len(own)), int64(len(held)))
-	for i, t := range own {
-		fine := r.by[t.Workload] == t && len(t.pods) == len(held[t.Workload]) && (i == 0 || compareRunning(own[i-1], t) <= 0)
-		for _, p := range t.pods {
-			fine = fine && slices.Contains(held[t.Workload], p)
-		}
-		fine = fine && (t.Pod == nil || t.told == t.Pod.Pod)
-		a.Note("queue", q.Name, "candidate", t.key, auditBit(fine), 1)
-	}
-	a.cut(q)
-	if len(q.Children) == 0 || r.below == nil {
-		return
-	}
-	below := s.runningBelow(q)
-	n := len(own)
-	for _, c := range q.Children {
-		n += len(s.runningBelow(c))
-	}
-	a.Note("queue", q.Name, "candidates below", "", int64(len(below)), int64(n))
-	for i, t := range below {
-		fine := s.candidatesOf(t.payer).by[t.Workload] == t && (i == 0 || below[i-1] != t && compareBelow(q)(below[i-1], t) <= 0)
-		a.Note("queue", q.Name, "candidate below", t.key, auditBit(fine), 1)
-	}
-}
-
-// cut makes what quota does not cover of the list of candidates anew.
-func (a *audit) cut(q *cluster.Queue) {
-	r, all := a.s.candidatesOf(q), a.s.runningBelow(q)
-	x := &r.cut
-	if x.edition != r.edition || x.shape != a.s.m.Topology.Shape || x.awaits {
-		return // it is not used again
-	}
-	part := func(_ *cluster.Queue, dim int) int64 { return x.parts[slices.Index(x.dims, dim)] }
-	again := cut{}
-	a.s.passes++
-	again.find(&cover{s: a.s, queue: q, dims: x.dims, over: x.over, part: part, all: all}, nil, a.s.passes)
-	a.s.appraiseCut(&again)
-	a.Note("queue", q.Name, "uncovered", "", auditBit(slices.Equal(again.units, x.units)), 1)
-	a.Note("queue", q.Name, "uncovered", "GPUs", x.gpus, again.gpus)
-	a.Note("queue", q.Name, "uncovered", "buckets", auditBit(slices.Equal(again.buckets, x.buckets)), 1)
-	a.Note("queue", q.Name, "uncovered", "ripe", x.ripe.UnixNano(), again.ripe.UnixNano())
 }
 
 // auditBit is 1 for true.

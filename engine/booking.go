@@ -45,7 +45,7 @@ func (y *cycle) strangers(r *reserve) []*cluster.Pod {
 		for _, p := range n.Pods {
 			if q := p.Payer; q != nil && !seen[q] && !q.Below(r.queue) {
 				seen[q] = true
-				y.times.ending = append(y.times.ending, y.s.displaced(q, r.covers, out)...)
+				y.times.ending = append(y.times.ending, y.s.candidates.Displaced(q, r.covers, out)...)
 			}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/draft"
 	"github.com/berth-dev/berth/engine/internal/index"
+	"github.com/berth-dev/berth/engine/internal/preempt"
 	"github.com/berth-dev/berth/engine/why"
 )
 
@@ -58,15 +59,18 @@ type cycle struct {
 	claimed []*cluster.Hold // the holds themselves
 	times   timekeeper
 	short   []*cluster.Gang // that run under their minimum, and could not be repaired
-	tidied  bool            // work was looked for to move for somebody
+	quiet   bool            // nothing is to be proved: it is only tried out
+	freed   *cluster.Gang   // that has a place now: one that was held for another
 	going   map[string]int  // by workload: pods that are on their way out for it; nil: not counted yet
 	counted int             // of the plan's evictions, those in going
-	making
+	preempt *preempt.Cycle
 }
 
 // newCycle makes a cycle in which nothing is decided yet.
 func (s *State) newCycle(now time.Time) *cycle {
-	return &cycle{Draft: draft.New(now.UTC().Round(0), s.m.Latest), s: s, budget: s.m.Config.SearchBudget}
+	y := &cycle{Draft: draft.New(now.UTC().Round(0), s.m.Latest), s: s, budget: s.m.Config.SearchBudget}
+	y.preempt = y.newPreemption()
+	return y
 }
 
 // queued is a gang in line, with its turn in this cycle.
@@ -92,7 +96,9 @@ func (y *cycle) run() {
 	grow := y.minimums()
 	y.growth(grow)
 	y.releaseBroken()
-	y.tidy()
+	if y.until == nil {
+		y.preempt.Tidy()
+	}
 	for g := range s.short {
 		y.Plan.Short = append(y.Plan.Short, g.Key)
 	}
@@ -101,7 +107,6 @@ func (y *cycle) run() {
 	//mutate: rollback-plan
 	s.m.Rollback(m)
 	s.ix.Rewind(end)
-	s.newHolds = nil
 	for _, g := range y.dirty {
 		s.m.Tally(g)
 	}
@@ -235,19 +240,26 @@ func (y *cycle) block(g *cluster.Gang, t cluster.Turn, gates []why.Gate) {
 
 // hasRoomMade says whether others end for the gang, which then waits for that, or give a place up that was held for them.
 func (y *cycle) hasRoomMade(g *cluster.Gang, t cluster.Turn, gates []why.Gate) bool {
-	room := y.makeRoom(g, t, gates)
-	if len(room) > 0 {
-		y.wait(g, room)
+	if y.s.m.Config.Policy == api.FIFO || !y.curable(gates) {
+		return false
 	}
-	return len(room) > 0 || y.freed == g
+	switch y.preempt.MakeRoom(g, t) {
+	case preempt.Evicting:
+		y.wait(g, makingRoom(g))
+		return true
+	case preempt.Freed:
+		y.freed = g
+		return true
+	}
+	return false
 }
 
 // hope promises the gang a start where it can, or has work moved for it, and notes why it waits.
 func (y *cycle) hope(g *cluster.Gang, t cluster.Turn, gates []why.Gate) {
 	eldest := y.eldest(g, t, gates)
 	promised := y.promise(g, t, gates, eldest && y.times.elders <= mostElders)
-	if room := y.tryMoves(g, t, gates); len(room) > 0 {
-		gates = room
+	if !y.trial && scattered(gates) && y.preempt.MoveFor(g, t) {
+		gates = makingRoom(g)
 	} else if eldest && !promised {
 		//mutate: age-shut
 		y.lead(g, true)
@@ -362,13 +374,7 @@ func (y *cycle) growth(gangs []*cluster.Gang) {
 }
 
 // allocatedSince lists the pods that were given allocations since the mark, by rank.
-func (y *cycle) allocatedSince(m cluster.Mark) []*cluster.Pod {
-	pods := y.s.m.AllocatedSince(m)
-	if !slices.IsSortedFunc(pods, cluster.ComparePods) {
-		slices.SortFunc(pods, cluster.ComparePods)
-	}
-	return pods
-}
+func (y *cycle) allocatedSince(m cluster.Mark) []*cluster.Pod { return y.s.m.AllocatedSince(m) }
 
 func placementsOf(pods []*cluster.Pod) []api.Placement {
 	out := make([]api.Placement, len(pods))

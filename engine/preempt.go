@@ -1,41 +1,74 @@
 package engine
 
-import "github.com/berth-dev/berth/engine/internal/cluster"
+import (
+	"slices"
 
-// What quotas, promises and bookings ask of preemption, and what preemption asks of them. Each question is one function.
+	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/cluster"
+	"github.com/berth-dev/berth/engine/internal/index"
+	"github.com/berth-dev/berth/engine/internal/place"
+	"github.com/berth-dev/berth/engine/internal/preempt"
+	"github.com/berth-dev/berth/engine/why"
+)
 
-// entitlement is how far up its tree a preemptor's queue must stay within its part of some resources, because victims are
-// evicted for it by that right; a reach of -1 asks for nothing.
-type entitlement struct {
-	reach int
-	dims  []int
-	part  func(*cluster.Queue, int) int64
+// Preemption in a cycle: what package preempt is given, and what a gang without a place does with its answers.
+
+// newPreemption gives preemption the answers that it needs of this cycle.
+func (y *cycle) newPreemption() *preempt.Cycle {
+	return y.s.candidates.Begin(&y.Draft, preempt.Placing{
+		Gates:     func(g *cluster.Gang) []why.Gate { gates, _ := y.gates(g); return gates },
+		Afford:    y.affords,
+		Kins:      y.kins,
+		Order:     y.order,
+		Question:  y.plainQuestion,
+		Place:     func(g *cluster.Gang, t cluster.Turn) bool { return y.place(g, t).ok },
+		Trial:     y.try,
+		Retally:   y.retally,
+		LeastRate: func() int64 { return y.leastRate("") },
+	}, preempt.Promises{
+		StartsBeside: y.startsBeside,
+		Delays:       func(g *cluster.Gang, pods []*cluster.Pod) bool { return len(y.breaks(g, pods)) > 0 },
+		Promised:     func(g *cluster.Gang) bool { return y.standing(g) != nil },
+	})
 }
 
-// settles says whether the cycle asks, for a set of victims, whether the gang may have the place that they leave.
-func (y *cycle) settles(g *cluster.Gang) bool {
-	return y.pursued != nil && y.pursued.settling && y.pursued.g == g
-}
-
-// rights lists what the victims that are tried out rest on: quota, and the fair share.
-func (y *cycle) rights() []entitlement {
-	c := y.pursued
-	quota, share := c.reaches()
-	return []entitlement{{quota, c.dims, y.s.m.Quota}, {share, c.sharedDims(), fairShare}}
-}
-
-// returnsOf is what those that are taken off their nodes in a trial will take of the dimension again.
-func (y *cycle) returnsOf(dim int) int64 {
-	sum := y.returning.At(dim)
-	if y.pursued != nil {
-		sum += y.pursued.returning(dim)
+// affords lists what of its queues the gang breaks: with the pods, which have been placed, or with the least that it asks for.
+func (y *cycle) affords(g *cluster.Gang, placed []*cluster.Pod) []why.Gate {
+	if len(placed) == 0 {
+		return y.quota(g, "")
 	}
-	return sum
+	return y.overdrawn(g, placed)
 }
 
-// eachAwaited visits the workloads that places are held for, with those places, in no order.
-func (y *cycle) eachAwaited(visit func(key string, g *cluster.Gang, holds []*cluster.Hold)) {
-	y.s.eachAwaited(visit)
+// kins returns how the gang's members are made into classes, once for each GPU model that is tried.
+func (y *cycle) kins(g *cluster.Gang, t cluster.Turn) (kins []place.Kin, apart bool) {
+	apart = y.modelsApart(g)
+	models := []string{""}
+	if apart || slices.ContainsFunc(g.All(), (*cluster.Pod).AsksModel) {
+		models = y.models(g)
+	}
+	for _, model := range models {
+		kins = append(kins, y.kin(g, t, model))
+	}
+	return kins, apart
+}
+
+// plainQuestion is the question of a gang about which nothing is special.
+func (y *cycle) plainQuestion(g *cluster.Gang, t cluster.Turn) (index.Question, bool) {
+	p := y.plain(g, t)
+	return index.Question{Class: p.class, Need: p.need, Level: p.level}, p.ok
+}
+
+// try lets something be tried out with the gang in possession of what is held for it. Nothing is proved, and the model is as
+// before afterwards.
+func (y *cycle) try(g *cluster.Gang, do func(own []*cluster.Hold)) {
+	m := y.s.m.Mark()
+	quiet := y.quiet
+	y.quiet = true
+	y.claim(g)
+	do(y.claimed)
+	y.s.m.Rollback(m)
+	y.quiet, y.claimed, y.kept = quiet, nil, nil
 }
 
 // startsBeside places the gang's minimum beside what is promised to others, and says whether it could.
@@ -45,5 +78,63 @@ func (y *cycle) startsBeside(g *cluster.Gang, t cluster.Turn) bool {
 	return found.ok && len(y.delays(g, t, m, &found)) == 0
 }
 
-// isPromised says whether the gang was promised a start.
-func (y *cycle) isPromised(g *cluster.Gang) bool { return y.standing(g) != nil }
+// scattered says whether the gates are of a gang that has room in all, but none in one piece.
+func scattered(gates []why.Gate) bool {
+	for _, g := range gates {
+		if g.Cause != why.Fragmented && g.Cause != why.TopologyFragmented {
+			return false
+		}
+	}
+	return len(gates) > 0
+}
+
+// makingRoom is the gate of a gang that others are on their way out for.
+func makingRoom(g *cluster.Gang) []why.Gate {
+	return []why.Gate{{Cause: why.MakingRoom, Need: int64(g.Tree.Need()), Certificate: -1}}
+}
+
+// curable says whether evicting somebody could open the gates.
+func (y *cycle) curable(gates []why.Gate) bool {
+	placed, places := false, false
+	for _, g := range gates {
+		switch g.Cause {
+		case why.OverQueueLimit, why.OverUserLimit, why.QueueBusy, why.OverQuota, why.NotLent:
+		case why.ClusterFull, why.Fragmented, why.TopologyFragmented, why.Stranded, why.SearchBudget:
+			places = true
+			cert := g.Certificate
+			placed = placed || cert < 0 || len(y.s.m.Holds) > 0 || y.Plan.Certificates[cert].IfEvicted >= int64(y.Plan.Certificates[cert].Need)
+		case why.NoMatchingNode, why.LargerThanAnyNode: // of one GPU model
+			places = true
+		default:
+			return false
+		}
+	}
+	return len(gates) > 0 && (placed || !places)
+}
+
+// expireEvictions drops evictions of pods that are gone, and those whose time is over: their pods are as others again.
+// It returns the gangs whose place in line that changes, with those given.
+func (y *cycle) expireEvictions(lifted []*cluster.Gang) []*cluster.Gang {
+	s := y.s
+	for _, key := range cluster.SortedKeys(s.m.Evictions) {
+		e, p := s.m.Evictions[key], s.m.Pods[key]
+		if p != nil && p.UID == e.UID && cluster.Live(e.Until, y.Now) {
+			y.Wake(e.Until)
+			continue
+		}
+		y.Forget(api.KindEviction, key, e.Version)
+		if p == nil || !p.Evicting || p.Host == nil {
+			continue
+		}
+		//mutate: memory-expired-eviction
+		s.m.UnmarkEvicting(p)
+		switch g := p.In; {
+		case g == nil:
+		case s.entryOf(g).lined && !slices.Contains(lifted, g):
+			lifted = append(lifted, g)
+		case !s.entryOf(g).lined:
+			y.retally(g)
+		}
+	}
+	return lifted
+}

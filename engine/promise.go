@@ -195,7 +195,7 @@ func (y *cycle) breaks(g *cluster.Gang, pods []*cluster.Pod) []why.Gate {
 		hosts[i] = p.Host
 	}
 	//mutate: time-begins-when-evicted -> y.stay(g, y.Now)
-	w := y.stay(g, y.begins(g, hosts...))
+	w := y.stay(g, y.preempt.Begins(g, hosts...))
 	gates := y.breaksOnNodes(w, pods)
 	if len(gates) == 0 {
 		gates = y.overRation(w, pods)
@@ -300,7 +300,7 @@ func (y *cycle) delays(g *cluster.Gang, t cluster.Turn, m cluster.Mark, found *f
 // placeBeside places the gang with all that is promised to others, and that it may not use, taken.
 func (y *cycle) placeBeside(g *cluster.Gang, t cluster.Turn, found *found) bool {
 	key, alike := y.question(g, t)
-	w := y.stay(g, y.begins(g))
+	w := y.stay(g, y.preempt.Begins(g))
 	alike = alike && w.until.IsZero() && !y.quiet // who leaves early may use more, and so may who has others evicted
 	if alike && y.times.hopeless[key] {
 		return false

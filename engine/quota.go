@@ -15,7 +15,7 @@ import (
 // if its GPUs were of the model; "": of any, so that only what holds for all of them counts.
 func (y *cycle) quota(g *cluster.Gang, model string) []why.Gate {
 	q := g.Payer
-	claims := model != "" && y.settles(g)
+	claims := model != "" && y.preempt.Settles(g)
 	if q != nil && q.Unrestricted && g.Evictable && !y.s.m.Tree.Lends && !claims {
 		return nil
 	}
@@ -55,13 +55,13 @@ func (y *cycle) quota(g *cluster.Gang, model string) []why.Gate {
 
 // rights keeps a claimant, with GPUs of the model, within what the claim rests on.
 func (a *asking) rights() {
-	for _, r := range a.y.rights() {
-		reach := r.reach
+	for _, r := range a.y.preempt.Rights() {
+		reach := r.Reach
 		for up := a.q; up != nil && reach >= 0; up, reach = up.Parent, reach-1 {
-			for _, dim := range r.dims {
+			for _, dim := range r.Dims {
 				resource := a.y.s.m.Dims.Names[dim]
-				if need, has := a.need(resource), up.Committed(dim); need > 0 && has+need > r.part(up, dim) {
-					a.shut(why.Gate{Cause: why.OverQuota, Object: up.Name, Resource: resource, Need: need, Have: has, Limit: r.part(up, dim)})
+				if need, has := a.need(resource), up.Committed(dim); need > 0 && has+need > r.Part(up, dim) {
+					a.shut(why.Gate{Cause: why.OverQuota, Object: up.Name, Resource: resource, Need: need, Have: has, Limit: r.Part(up, dim)})
 				}
 			}
 		}
@@ -162,7 +162,7 @@ func (a *asking) running() {
 // yet: others ended for them.
 func (a *asking) awaited(q *cluster.Queue) (n int) {
 	seen := make(map[*cluster.Gang]bool)
-	a.y.eachAwaited(func(_ string, g *cluster.Gang, holds []*cluster.Hold) {
+	a.y.preempt.EachAwaited(func(_ string, g *cluster.Gang, holds []*cluster.Hold) {
 		if g == a.g || g.Runs || seen[g] || !slices.ContainsFunc(holds, func(h *cluster.Hold) bool { return h.On != nil }) {
 			return
 		}
@@ -241,7 +241,7 @@ func (a *asking) lent() {
 		return
 	}
 	for dim, promised := range s.m.Tree.Promised {
-		if promised == 0 || s.ofModel(dim) {
+		if promised == 0 || s.m.OfModel(dim) {
 			continue
 		}
 		resource := s.m.Dims.Names[dim]
@@ -274,7 +274,7 @@ func (y *cycle) inUse(dim int) (capacity, taken int64) {
 	more = max(0, more)
 	capacity, taken = y.s.m.InAll(dim)
 	//mutate: gate-lent-returning
-	more += y.returnsOf(dim)
+	more += y.preempt.Returning(dim)
 	return capacity, taken + more
 }
 
@@ -288,7 +288,7 @@ func (y *cycle) crowdsOut(g *cluster.Gang, q *cluster.Queue, dim int, need int64
 		}
 		s.m.Taken.Add(dim, n)
 	}
-	y.eachAwaited(func(_ string, w *cluster.Gang, holds []*cluster.Hold) {
+	y.preempt.EachAwaited(func(_ string, w *cluster.Gang, holds []*cluster.Hold) {
 		if crowds || w == g || w.Payer == nil || s.m.PledgedBy(holds, w.Payer).At(dim) == 0 || !y.mayBorrow(w.Payer, dim) {
 			return
 		}
@@ -313,11 +313,6 @@ func (y *cycle) mayBorrow(q *cluster.Queue, dim int) bool {
 	kept := y.s.keptFrom(q, dim)
 	capacity, taken := y.inUse(dim)
 	return kept == 0 || capacity-taken >= kept
-}
-
-// ofModel says whether the dimension is of one GPU model; how much of that there is in all is not counted.
-func (s *State) ofModel(dim int) bool {
-	return strings.HasPrefix(s.m.Dims.Names[dim], s.m.Config.GPU+"@")
 }
 
 // hasQuota says whether the queue and all above it have quota for so much more.
@@ -396,23 +391,13 @@ func (y *cycle) overdrawn(g *cluster.Gang, pods []*cluster.Pod) []why.Gate {
 	if q == nil || q.Spec == nil || q.Unrestricted && g.Evictable && !y.s.m.Tree.Lends {
 		return nil
 	}
-	d := &drawing{y: y, g: g, q: q, takes: chargesOf(pods), firm: chargesOf(slices.DeleteFunc(slices.Clone(pods), func(p *cluster.Pod) bool { return !p.Firm() }))}
+	d := &drawing{y: y, g: g, q: q, takes: cluster.ChargesOf(pods), firm: cluster.ChargesOf(slices.DeleteFunc(slices.Clone(pods), func(p *cluster.Pod) bool { return !p.Firm() }))}
 	d.limits()
 	d.userLimits()
 	d.budgets()
 	d.quota()
 	d.lent()
 	return d.gates
-}
-
-// chargesOf is what the pods are booked with, together.
-func chargesOf(pods []*cluster.Pod) (sum quantity.Vector) {
-	for _, p := range pods {
-		for _, d := range p.Charge {
-			sum.Add(d.Dim, d.Amount)
-		}
-	}
-	return sum
 }
 
 // drawing is a gang some of whose members have just been placed.
@@ -496,7 +481,7 @@ func (d *drawing) lent() {
 	}
 	for dim, promised := range s.m.Tree.Promised {
 		need := d.takes.At(dim)
-		if promised == 0 || need == 0 || s.ofModel(dim) || d.within(dim) {
+		if promised == 0 || need == 0 || s.m.OfModel(dim) || d.within(dim) {
 			continue
 		}
 		kept := s.keptFrom(d.q, dim)

@@ -384,8 +384,7 @@ func (y *cycle) dismiss(p *cluster.Pod, cause api.EvictionCause) {
 	y.Remember(api.Change{Eviction: &e})
 	y.Wake(e.Until)
 	y.s.m.MarkEvicting(p)
-	y.underWay()
-	y.disrupt(p)
+	y.preempt.Disrupt(p)
 	if p.In != nil {
 		y.retally(p.In)
 	}

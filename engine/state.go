@@ -7,6 +7,7 @@ import (
 	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/index"
 	"github.com/berth-dev/berth/engine/internal/place"
+	"github.com/berth-dev/berth/engine/internal/preempt"
 	"github.com/berth-dev/berth/engine/internal/queue"
 )
 
@@ -18,19 +19,14 @@ type State struct {
 	placer *place.Placer
 	ledger *queue.Ledger
 
+	candidates *preempt.Candidates
+
 	line    []*cluster.Gang              // gangs with members to place, in the order of a cycle
 	loose   int                          // of line, how many at its end are not in order yet
 	entries map[*cluster.Gang]*lineEntry // of gangs that are or were in line
 	orders  queueOrders                  // the line, by queue
 	cycles  uint64                       // made so far
 	short   map[*cluster.Gang]bool       // gangs that run under their minimum with no member to place
-
-	candidateNodes []candidateNode // by Node.Index
-	newHolds       []*cluster.Hold // of the cycle that is being made
-	hunts          uint64          // claims made so far
-	passes         uint64          // scans made so far
-	editions       uint64          // of lists of candidates
-	candidates     map[*cluster.Queue]*candidates
 
 	last   api.Plan
 	lastAt uint64       // edits when last was made, plus one
@@ -45,7 +41,8 @@ func Load(snap api.Snapshot, cfg api.Config) *State {
 	cfg, problems := cfg.Normal()
 	m := cluster.NewModel(cfg)
 	ix := index.New(m)
-	s := &State{m: m, ix: ix, placer: place.New(m, ix), ledger: queue.NewLedger(m), entries: make(map[*cluster.Gang]*lineEntry), short: make(map[*cluster.Gang]bool), candidates: make(map[*cluster.Queue]*candidates)}
+	s := &State{m: m, ix: ix, placer: place.New(m, ix), ledger: queue.NewLedger(m), entries: make(map[*cluster.Gang]*lineEntry), short: make(map[*cluster.Gang]bool)}
+	s.candidates = preempt.New(m, ix, s.placer)
 	s.m.Latest = snap.Latest
 	for _, p := range problems {
 		s.m.Reject(p.Ref, p.Reason)

@@ -39,7 +39,7 @@ const (
 var Rules = map[string]Rule{
 	"engine": {
 		Ring: Pure, Unordered: true, Imports: []string{
-			"engine/why", "engine/internal/api", "engine/internal/cluster", "engine/internal/device", "engine/internal/draft", "engine/internal/fit", "engine/internal/index", "engine/internal/place", "engine/internal/quantity", "engine/internal/queue",
+			"engine/why", "engine/internal/api", "engine/internal/cluster", "engine/internal/device", "engine/internal/draft", "engine/internal/fit", "engine/internal/index", "engine/internal/place", "engine/internal/preempt", "engine/internal/quantity", "engine/internal/queue",
 		},
 		Tests: []string{"engine/internal/oracle", "internal/scenario"},
 	},
@@ -55,6 +55,9 @@ var Rules = map[string]Rule{
 	"engine/internal/divide": {Ring: Pure},
 	"engine/internal/place": {Ring: Pure, Imports: []string{
 		"engine/why", "engine/internal/api", "engine/internal/cluster", "engine/internal/divide", "engine/internal/index", "engine/internal/quantity",
+	}},
+	"engine/internal/preempt": {Ring: Pure, Unordered: true, Imports: []string{
+		"engine/why", "engine/internal/api", "engine/internal/cluster", "engine/internal/draft", "engine/internal/index", "engine/internal/place", "engine/internal/quantity", "engine/internal/queue",
 	}},
 	"engine/internal/quantity": {Ring: Pure, Imports: []string{"engine/internal/api"}},
 	"engine/internal/queue":    {Ring: Pure, Unordered: true, Imports: []string{"engine/internal/api", "engine/internal/cluster", "engine/internal/quantity", "engine/internal/share"}},

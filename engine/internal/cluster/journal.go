@@ -1,5 +1,7 @@
 package cluster
 
+import "slices"
+
 // The journal makes trials cheap: mark, try on the one state, roll back. Only what a plan may do in the
 // course of being made is journalled; Apply is for good.
 
@@ -109,13 +111,16 @@ func (m *Model) Remove(p *Pod) {
 	m.vacate(p)
 }
 
-// AllocatedSince lists the pods that were given allocations since the mark, in that order.
+// AllocatedSince lists the pods that were given allocations since the mark, by rank.
 func (s *Model) AllocatedSince(m Mark) []*Pod {
 	pods := make([]*Pod, 0, len(s.Journal)-int(m))
 	for _, e := range s.Journal[m:] {
 		if e.did == allocated {
 			pods = append(pods, e.pod)
 		}
+	}
+	if !slices.IsSortedFunc(pods, ComparePods) {
+		slices.SortFunc(pods, ComparePods)
 	}
 	return pods
 }

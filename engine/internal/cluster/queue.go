@@ -340,6 +340,21 @@ func (m *Model) chargeOfHold(h *Hold) []quantity.Demand {
 	return out
 }
 
+// ChargesOf is what the pods are charged, together.
+func ChargesOf(pods []*Pod) (sum quantity.Vector) {
+	for _, p := range pods {
+		for _, d := range p.Charge {
+			sum.Add(d.Dim, d.Amount)
+		}
+	}
+	return sum
+}
+
+// OfModel says whether the dimension is of one GPU model; how much of that there is in all is not counted.
+func (m *Model) OfModel(dim int) bool {
+	return strings.HasPrefix(m.Dims.Names[dim], m.Config.GPU+"@")
+}
+
 // PledgedBy is what the holds that stand keep at the cost of the queue.
 func (m *Model) PledgedBy(holds []*Hold, payer *Queue) (sum quantity.Vector) {
 	for _, h := range holds {

@@ -1,4 +1,4 @@
-package engine
+package preempt
 
 import (
 	"github.com/berth-dev/berth/engine/internal/api"
@@ -13,7 +13,7 @@ import (
 // in all, or in each of the domains that its members must share. It only knows of what is reclaimed; where other work may
 // be evicted too it says no.
 func (c *claim) beyondAll() bool {
-	y, s := c.y, c.y.s
+	y, s := c.y, c.y.Candidates
 	if c.gpus == 0 || len(c.dims) == 0 || c.q == &s.m.Unqueued || s.m.Config.Policy == api.TimeShare || len(s.m.Tree.Idle) > 0 ||
 		s.m.Promises[c.g.Key] != nil || c.q.Outranks(c.t.Priority) {
 		return false
@@ -33,7 +33,7 @@ func (c *claim) beyondAll() bool {
 		}
 	}
 	y.findLeavers()
-	for _, list := range [][]*cluster.Pod{y.leavers, y.bespoke} {
+	for _, list := range [][]*cluster.Pod{y.leavers.free, y.leavers.spoken} {
 		for _, p := range list {
 			free += p.Amount(quantity.DimGPU)
 		}
@@ -41,20 +41,20 @@ func (c *claim) beyondAll() bool {
 	if free < c.gpus {
 		return true
 	}
-	p := y.plain(c.g, c.t)
-	return p.ok && p.level >= 0 && !y.s.m.HasHeld(c.g) && c.beyondDomains(p.level, cuts)
+	p, ok := y.Question(c.g, c.t)
+	return ok && p.Level >= 0 && !y.m.HasHeld(c.g) && c.beyondDomains(p.Level, cuts)
 }
 
 // cuts lists what other queues hold above their quota, as far up as the claimant's own is within its.
 func (c *claim) cuts() []*cut {
-	s := c.y.s
+	s := c.y.Candidates
 	var out []*cut
 	for x := c.q; x != nil && c.fitsIn(x, s.m.Quota); x = x.Parent {
 		for _, z := range s.siblings(x) {
 			if z == x {
 				continue
 			}
-			if x := s.cutOf(z, c.dims, s.m.Quota); x != nil {
+			if x := c.y.cutOf(z, c.dims, s.m.Quota); x != nil {
 				out = append(out, x)
 			}
 		}
@@ -65,7 +65,7 @@ func (c *claim) cuts() []*cut {
 // awaitRipe notes when units of the cut that are too young may be evicted.
 func (c *claim) awaitRipe(x *cut) {
 	for _, u := range x.units {
-		least := c.y.s.minRun(u.of.payer)
+		least := c.y.minRun(u.of.payer)
 		for _, p := range u.pods {
 			if at := p.Started.Add(least); !p.Started.IsZero() && c.y.Now.Before(at) {
 				c.y.Wake(at)
@@ -77,14 +77,14 @@ func (c *claim) awaitRipe(x *cut) {
 
 // beyondDomains says whether no domain of the level would have GPUs enough.
 func (c *claim) beyondDomains(level int, cuts []*cut) bool {
-	y, s := c.y, c.y.s
+	y, s := c.y, c.y.Candidates
 	sums := make([]int64, s.m.Topology.Made)
 	for _, x := range cuts {
 		for _, f := range x.buckets {
 			sums[f.bucket.ID] += f.gpus
 		}
 	}
-	for _, list := range [][]*cluster.Pod{y.leavers, y.bespoke} {
+	for _, list := range [][]*cluster.Pod{y.leavers.free, y.leavers.spoken} {
 		for _, p := range list {
 			if p.Host.Bucket != nil {
 				sums[p.Host.Bucket.ID] += p.Amount(quantity.DimGPU)

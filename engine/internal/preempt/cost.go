@@ -1,4 +1,4 @@
-package engine
+package preempt
 
 import (
 	"time"
@@ -40,7 +40,7 @@ func stintsOf(pods []*cluster.Pod) []stint {
 }
 
 // costOf is what evicting the unit now loses.
-func (s *State) costOf(u *unit, now time.Time) int64 {
+func (s *Candidates) costOf(u *unit, now time.Time) int64 {
 	t := u.of.terms
 	restart := t.Restart
 	if restart <= 0 {

@@ -1,4 +1,4 @@
-package engine
+package preempt
 
 import (
 	"cmp"
@@ -164,7 +164,7 @@ func (w *sweep) run() {
 			v.free(u, 1)
 		}
 		regions := v.regions(wants[0])
-		if _, ok := w.y.s.placer.ChooseScope(wants[0]); ok && w.alike {
+		if _, ok := w.y.placer.ChooseScope(wants[0]); ok && w.alike {
 			regions = []*region{{}} // only limits are in the way
 		}
 		var walks []*walk
@@ -198,7 +198,7 @@ func (c *claim) wants(i int) []place.Order {
 	size := func(o place.Order) int64 { return int64(len(o.Pods)) * max(1, o.Class.Shape.GPUs) }
 	lead, lacks := all[0], false
 	for _, o := range all {
-		_, ok := c.y.s.placer.ChooseScope(o)
+		_, ok := c.y.placer.ChooseScope(o)
 		if !ok && !lacks || ok == !lacks && size(o) > size(lead) {
 			lead, lacks = o, !ok
 		}
@@ -284,8 +284,8 @@ type choice struct {
 
 // prepare gets the search in a region ready: all candidates are counted as gone.
 func (w *sweep) prepare(v *scan, r *region, wants []place.Order) *walk {
-	w.y.s.passes++
-	x := &walk{sweep: w, v: v, name: r.name, wants: wants, turn: w.y.s.passes, dim: quantity.DimGPU,
+	w.y.scans++
+	x := &walk{sweep: w, v: v, name: r.name, wants: wants, turn: w.y.scans, dim: quantity.DimGPU,
 		parts: make(map[*unit]int64), on: make(map[*unit][]partCost)}
 	if v.class.Shape.GPUs == 0 {
 		x.dim = v.class.Demands[len(v.class.Demands)-1].Dim
@@ -319,7 +319,7 @@ func (w *sweep) prepare(v *scan, r *region, wants []place.Order) *walk {
 		if r.nodes == nil {
 			break // there is room already
 		}
-		elsewhere := r.fits(w.y.s, o.Class)
+		elsewhere := r.fits(w.y.Candidates, o.Class)
 		for _, l := range x.nodes {
 			elsewhere -= l.has[i]
 		}
@@ -363,7 +363,7 @@ func (l *sweepNode) contested() bool { return l.has[0] > 0 && l.has[1] > 0 }
 
 // addContested adds to the region the nodes without candidates that have room for either class: not for both at once.
 func (x *walk) addContested(r *region) {
-	for _, sh := range x.y.s.m.Topology.Buckets {
+	for _, sh := range x.y.m.Topology.Buckets {
 		if r.domain != nil && !slices.Contains(sh.Domains, r.domain) || r.node != nil {
 			continue
 		}
@@ -643,7 +643,7 @@ func (x *walk) spent() bool { return x.steps > sweepSteps || x.asked > sweepTest
 // begin searches the region: node by node, and then for what opens the gates.
 func (x *walk) begin() {
 	if x.gated {
-		if gates, _ := x.y.gates(x.g); len(gates) > 0 {
+		if gates := x.y.Gates(x.g); len(gates) > 0 {
 			x.relief = x.findRelief(gates[0])
 			x.short = x.relief.short
 		}
@@ -682,7 +682,7 @@ func (x *walk) findRelief(g why.Gate) *relief {
 	for _, u := range x.cands {
 		h := helper{u, 1, u.cost + x.dear*x.surely(u)}
 		if g.Resource != "" {
-			h.gives = (u.charged(x.y.s.m.Dims.ID(g.Resource)) + part - 1) / part
+			h.gives = (u.charged(x.y.m.Dims.ID(g.Resource)) + part - 1) / part
 		}
 		if h.gives > 0 && (g.Cause == why.NotLent || u.of.payer.Top() == x.q.Top()) {
 			r.helpers = append(r.helpers, h)

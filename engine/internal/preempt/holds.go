@@ -1,4 +1,4 @@
-package engine
+package preempt
 
 import (
 	"slices"
@@ -14,7 +14,7 @@ import (
 
 // outbid lists the places held for workloads that the claimant could evict if they ran there, by key.
 func (c *claim) outbid() []*cluster.Hold {
-	s := c.y.s
+	s := c.y.Candidates
 	if len(s.m.Holds) == 0 {
 		return nil
 	}
@@ -40,12 +40,12 @@ type right struct{ quota, share int }
 // outbids says whether the claimant could evict the workload that the place is held for, and by what right.
 func (c *claim) outbids(h *cluster.Hold) (right, bool) {
 	none := right{-1, -1}
-	g := c.y.s.m.Awaiting(h.Gang)
+	g := c.y.m.Awaiting(h.Gang)
 	if g == nil || !g.Evictable || g.Runs || g.Payer == nil || g.Payer != h.Payer {
 		return none, false
 	}
 	//mutate: outbid-not-promised
-	if c.y.isPromised(g) {
+	if c.y.Promised(g) {
 		return none, false // others ended for its promise
 	}
 	t := g.TurnNow()
@@ -54,14 +54,14 @@ func (c *claim) outbids(h *cluster.Hold) (right, bool) {
 		//mutate: outbid-by-priority
 		return none, t.Priority < c.t.Priority && !(spec != nil && spec.PromoteAfter > 0 && !c.y.Now.Before(t.Created.Add(spec.PromoteAfter)))
 	}
-	if c.q == &c.y.s.m.Unqueued {
+	if c.q == &c.y.m.Unqueued {
 		return none, false
 	}
-	quota := func(x *cluster.Queue) bool { return len(c.dims) > 0 && c.fitsIn(x, c.y.s.m.Quota) }
+	quota := func(x *cluster.Queue) bool { return len(c.dims) > 0 && c.fitsIn(x, c.y.m.Quota) }
 	shared := c.sharedDims()
 	share := func(x *cluster.Queue) bool { return len(shared) > 0 && c.fitsShare(x, shared) }
 	//mutate: outbid-by-quota
-	if reach, ok := c.exceeds(g, t.Priority, quota, c.dims, c.y.s.m.Quota); ok {
+	if reach, ok := c.exceeds(g, t.Priority, quota, c.dims, c.y.m.Quota); ok {
 		return right{reach, -1}, true
 	}
 	reach, ok := c.exceeds(g, t.Priority, share, shared, shareOrQuota)
@@ -74,7 +74,7 @@ func (c *claim) exceeds(g *cluster.Gang, priority int32, within func(*cluster.Qu
 	for x := c.q; x != nil && within(x); x = x.Parent {
 		for z := g.Payer; z != nil; z = z.Parent {
 			if z != x && z.Parent == x.Parent {
-				return reach, !c.coversHeld(newCover(c.y.s, z, dims, part), g, priority)
+				return reach, !c.coversHeld(newCover(c.y.Candidates, z, dims, part), g, priority)
 			}
 		}
 		reach++
@@ -84,7 +84,7 @@ func (c *claim) exceeds(g *cluster.Gang, priority int32, within func(*cluster.Qu
 
 // coversHeld says whether the queue's part is enough for what is held for the gang beside all that goes before it.
 func (c *claim) coversHeld(v *cover, g *cluster.Gang, priority int32) bool {
-	held := c.y.s.m.OwnHeld(g)
+	held := c.y.m.OwnHeld(g)
 	//mutate: outbid-devices-only -> len(v.over) == 0
 	if len(v.over) == 0 || !v.lacks(g.Payer, held) {
 		return true
@@ -102,7 +102,7 @@ func (c *claim) coversHeld(v *cover, g *cluster.Gang, priority int32) bool {
 // the others. It is false where the claimant, with the places that it has found, has no right to those. All of it is
 // rolled back.
 func (c *claim) lose(places []*cluster.Hold) (lost []*cluster.Hold, ok bool) {
-	s := c.y.s
+	s := c.y.Candidates
 	var mine []*cluster.Hold
 	for _, h := range places {
 		mine = append(mine, &cluster.Hold{Hold: h.Hold})
@@ -115,7 +115,7 @@ func (c *claim) lose(places []*cluster.Hold) (lost []*cluster.Hold, ok bool) {
 			continue
 		}
 		s.m.PutHold(h, n)
-		if gates, _ := c.y.gates(c.g); len(gates) > 0 {
+		if gates := c.y.Gates(c.g); len(gates) > 0 {
 			s.m.IgnoreHold(h)
 			lost = append(lost, h)
 		}

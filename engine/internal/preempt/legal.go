@@ -1,4 +1,4 @@
-package engine
+package preempt
 
 import (
 	"cmp"
@@ -64,7 +64,7 @@ type running struct {
 }
 
 // appraise works out what of the running workload may be evicted, and what of that decides its cost.
-func (s *State) appraise(t *running) {
+func (s *Candidates) appraise(t *running) {
 	first := t.pods[0]
 	t.key, t.priority, t.started, t.terms = first.WorkloadKey(), first.Priority, first.Started, s.m.TermsOf(first)
 	if t.Gang == nil {
@@ -92,8 +92,8 @@ func compareRunning(a, b *running) int {
 }
 
 // divide adds up what the running workload holds, and divides what may be evicted of it into units.
-func (s *State) divide(t *running) {
-	t.size = chargesOf(t.pods)
+func (s *Candidates) divide(t *running) {
+	t.size = cluster.ChargesOf(t.pods)
 	if t.Gang == nil {
 		t.core = t.size
 		if bare(t.pods[0]) {
@@ -111,7 +111,7 @@ func (s *State) divide(t *running) {
 	for _, p := range t.pods {
 		if slices.Contains(spare, p) {
 			u := &unit{of: t, pods: []*cluster.Pod{p}}
-			u.size = chargesOf(u.pods)
+			u.size = cluster.ChargesOf(u.pods)
 			rest.spare = append(rest.spare, u)
 			continue
 		}
@@ -170,7 +170,7 @@ func sparesOf(g *cluster.Gang) []*cluster.Pod {
 func (t *running) coveredUpTo(depth int) bool { return t.covered >= t.payer.Depth-depth }
 
 // coverBelow returns the running workloads of the queue and of all below it, having found out which of them its quota covers.
-func (s *State) coverBelow(q *cluster.Queue) []*running {
+func (s *Candidates) coverBelow(q *cluster.Queue) []*running {
 	all := s.runningBelow(q)
 	var buf [4]int
 	dims := buf[:0]
@@ -194,7 +194,7 @@ func (s *State) coverBelow(q *cluster.Queue) []*running {
 
 // claim is a gang that looks for others' work to be evicted for it.
 type claim struct {
-	y      *cycle
+	y      *Cycle
 	g      *cluster.Gang
 	t      cluster.Turn
 	q      *cluster.Queue  // that it is charged to; Model.Unqueued: none
@@ -223,9 +223,9 @@ type claim struct {
 
 // find lists the units that are legal to evict for the claim, in no order.
 func (c *claim) find() {
-	s := c.y.s
-	s.hunts++
-	c.id = s.hunts
+	s := c.y.Candidates
+	s.claims++
+	c.id = s.claims
 	if c.q != &s.m.Unqueued {
 		c.reclaim()
 		c.share()
@@ -245,7 +245,7 @@ func (c *claim) preempt() {
 	if !c.q.Outranks(c.t.Priority) {
 		return
 	}
-	all := c.y.s.runningOf(c.q)
+	all := c.y.runningOf(c.q)
 	for i := len(all) - 1; i >= 0 && all[i].priority < c.t.Priority; i-- {
 		if !all[i].promoted() {
 			c.take(all[i], api.Preempted, -1)
@@ -273,10 +273,10 @@ func (c *claim) reclaim() {
 		return
 	}
 	reach := 0
-	for x := c.q; x != nil && c.fitsIn(x, c.y.s.m.Quota); x = x.Parent {
-		for _, z := range c.y.s.siblings(x) {
+	for x := c.q; x != nil && c.fitsIn(x, c.y.m.Quota); x = x.Parent {
+		for _, z := range c.y.siblings(x) {
 			if z != x {
-				c.uncovered(z, c.dims, c.y.s.m.Quota, api.Reclaimed, reach)
+				c.uncovered(z, c.dims, c.y.m.Quota, api.Reclaimed, reach)
 			}
 		}
 		reach++
@@ -289,7 +289,7 @@ func (c *claim) share() {
 	dims := c.sharedDims()
 	reach := 0
 	for x := c.q; x != nil && len(dims) > 0 && c.fitsShare(x, dims); x = x.Parent {
-		for _, z := range c.y.s.siblings(x) {
+		for _, z := range c.y.siblings(x) {
 			if z != x {
 				c.uncovered(z, dims, shareOrQuota, api.Shared, reach)
 			}
@@ -300,7 +300,7 @@ func (c *claim) share() {
 
 // sharedDims lists what of the claimant's needs there are fair shares of that it may ask for; none but under timeshare.
 func (c *claim) sharedDims() []int {
-	if c.y.s.m.Config.Policy != api.TimeShare {
+	if c.y.m.Config.Policy != api.TimeShare {
 		return nil
 	}
 	dims := make([]int, 0, len(c.needs))
@@ -340,7 +340,7 @@ func (c *claim) fitsIn(q *cluster.Queue, part func(*cluster.Queue, int) int64) b
 }
 
 // siblings lists the queues with the same parent, itself among them.
-func (s *State) siblings(q *cluster.Queue) []*cluster.Queue {
+func (s *Candidates) siblings(q *cluster.Queue) []*cluster.Queue {
 	if q.Parent != nil {
 		return q.Parent.Children
 	}
@@ -349,7 +349,7 @@ func (s *State) siblings(q *cluster.Queue) []*cluster.Queue {
 
 // cover is what a queue's part is enough for, as it is being added up.
 type cover struct {
-	s     *State
+	s     *Candidates
 	queue *cluster.Queue
 	dims  []int
 	over  []int // of dims, where the queue holds more than its part
@@ -359,7 +359,7 @@ type cover struct {
 }
 
 // newCover has the running workloads of a queue that holds more than its part.
-func newCover(s *State, z *cluster.Queue, dims []int, part func(*cluster.Queue, int) int64) *cover {
+func newCover(s *Candidates, z *cluster.Queue, dims []int, part func(*cluster.Queue, int) int64) *cover {
 	v := &cover{s: s, queue: z, dims: dims, part: part}
 	for _, dim := range dims {
 		if z.Committed(dim) > part(z, dim) {
@@ -406,14 +406,14 @@ func (v *cover) covers(more, counted quantity.Vector) bool {
 // back from it.
 func (v *cover) lacks(payer *cluster.Queue, some quantity.Vector) bool {
 	return slices.ContainsFunc(v.over, func(dim int) bool {
-		//mutate: cover-devices-only -> some.at(dim) > 0
+		//mutate: cover-devices-only -> some.At(dim) > 0
 		return some.At(dim) > 0 && v.s.m.Covers(payer, dim)
 	})
 }
 
 // uncovered takes of a queue that holds more than its part what is not covered by it.
 func (c *claim) uncovered(z *cluster.Queue, dims []int, part func(*cluster.Queue, int) int64, cause api.EvictionCause, reach int) {
-	if x := c.y.s.cutOf(z, dims, part); x != nil {
+	if x := c.y.cutOf(z, dims, part); x != nil {
 		for _, u := range x.units {
 			c.takeUnit(u, cause, reach)
 		}
@@ -422,7 +422,7 @@ func (c *claim) uncovered(z *cluster.Queue, dims []int, part func(*cluster.Queue
 
 // overrun: what started after the claimant was promised its start, which has come, and runs longer than was said.
 func (c *claim) overrun() {
-	p := c.y.s.m.Promises[c.g.Key]
+	p := c.y.m.Promises[c.g.Key]
 	if p == nil {
 		return
 	}
@@ -430,7 +430,7 @@ func (c *claim) overrun() {
 		c.y.Wake(p.Start)
 		return
 	}
-	c.y.s.everyRunning(func(t *running) {
+	c.y.everyRunning(func(t *running) {
 		end := c.y.saidEnd(t)
 		switch {
 		case end.IsZero() || t.started.Before(p.Since.Truncate(time.Second)): // clusters tell starts to the second
@@ -448,7 +448,7 @@ func (c *claim) overrun() {
 // priority, its quota or its share. For who runs too long, or does nothing, nobody has such a claim to begin with, and so
 // the place would be taken back and forth.
 func (c *claim) takesBack(t *running) bool {
-	s := c.y.s
+	s := c.y.Candidates
 	if !slices.ContainsFunc(t.pods, func(p *cluster.Pod) bool { return p.Owner != "" }) {
 		return false // nobody makes it again
 	}
@@ -470,7 +470,7 @@ func (c *claim) takesBack(t *running) bool {
 // isOwed says whether the running workload's queues are within their part up to where they meet the claimant's, and those hold more
 // than theirs with the claimant.
 func (c *claim) isOwed(t *running, dims []int, part, most func(*cluster.Queue, int) int64) bool {
-	s := c.y.s
+	s := c.y.Candidates
 	for x := t.payer; x != nil && len(dims) > 0; x = x.Parent {
 		for _, dim := range dims {
 			if t.size.At(dim) > 0 && x.Committed(dim) > part(x, dim) {
@@ -483,7 +483,7 @@ func (c *claim) isOwed(t *running, dims []int, part, most func(*cluster.Queue, i
 			}
 			return slices.ContainsFunc(dims, func(dim int) bool {
 				need := c.needs.At(dim)
-				if s.ofModel(dim) {
+				if s.m.OfModel(dim) {
 					need = c.gpus
 				}
 				return need > 0 && s.m.Covers(c.q, dim) && z.Committed(dim)-c.own.At(dim)+need > most(z, dim)
@@ -494,7 +494,7 @@ func (c *claim) isOwed(t *running, dims []int, part, most func(*cluster.Queue, i
 }
 
 // saidEnd is when the running workload would have ended as its author said; zero: that was not said.
-func (y *cycle) saidEnd(t *running) time.Time {
+func (y *Cycle) saidEnd(t *running) time.Time {
 	terms := t.terms
 	run := terms.Expected
 	if terms.Max > 0 && (run == 0 || terms.Max < run) {
@@ -507,7 +507,7 @@ func (y *cycle) saidEnd(t *running) time.Time {
 }
 
 // everyRunning visits all, in no order.
-func (s *State) everyRunning(visit func(*running)) {
+func (s *Candidates) everyRunning(visit func(*running)) {
 	for _, q := range s.m.Queues {
 		for _, t := range s.runningOf(q) {
 			visit(t)
@@ -520,8 +520,8 @@ func (s *State) everyRunning(visit func(*running)) {
 
 // idle: what was measured to do nothing for long enough in a queue that does not let that be.
 func (c *claim) idle() {
-	for _, q := range c.y.s.m.Tree.Idle {
-		for _, t := range c.y.s.runningOf(q) {
+	for _, q := range c.y.m.Tree.Idle {
+		for _, t := range c.y.runningOf(q) {
 			for _, u := range t.units {
 				//mutate: idle-takes-back
 				if c.idles(u, q.Spec.ReclaimIdle) && !c.takesBack(t) {
@@ -561,7 +561,7 @@ func (c *claim) take(t *running, cause api.EvictionCause, reach int) {
 }
 
 // minRun is how long a workload of the queue runs before it may be evicted.
-func (s *State) minRun(q *cluster.Queue) time.Duration {
+func (s *Candidates) minRun(q *cluster.Queue) time.Duration {
 	if q.Spec != nil && q.Spec.MinRun > 0 {
 		return q.Spec.MinRun
 	}
@@ -574,7 +574,7 @@ func (c *claim) takeUnit(u *unit, cause api.EvictionCause, reach int) {
 	if u.claim == c.id || t.Gang == c.g {
 		return
 	}
-	least := c.y.s.minRun(t.payer)
+	least := c.y.minRun(t.payer)
 	for _, p := range u.pods {
 		// Each pod counts by itself: one that came back to a gang which runs for long is young too.
 		if at := p.Started.Add(least); !p.Started.IsZero() && c.y.Now.Before(at) {
@@ -582,7 +582,7 @@ func (c *claim) takeUnit(u *unit, cause api.EvictionCause, reach int) {
 			return
 		}
 	}
-	if c.y.refusing && slices.ContainsFunc(u.pods, c.y.refused) || u.budgeted && slices.ContainsFunc(u.pods, c.forbidden) {
+	if c.y.refusing() && slices.ContainsFunc(u.pods, c.y.refused) || u.budgeted && slices.ContainsFunc(u.pods, c.forbidden) {
 		return
 	}
 	for _, o := range u.spare {
@@ -590,12 +590,23 @@ func (c *claim) takeUnit(u *unit, cause api.EvictionCause, reach int) {
 			return // it cannot go, and so the gang cannot go whole
 		}
 	}
-	u.claim, u.cause, u.cost, u.reach, u.taken = c.id, cause, c.y.s.costOf(u, c.y.Now), reach, false
+	u.claim, u.cause, u.cost, u.reach, u.taken = c.id, cause, c.y.costOf(u, c.y.Now), reach, false
 	c.units = append(c.units, u)
 }
 
+// refusing says whether any pod could not be evicted a short time ago.
+func (y *Cycle) refusing() bool {
+	if !y.knowsRefused {
+		y.knowsRefused = true
+		for _, e := range y.m.Evictions {
+			y.anyRefused = y.anyRefused || e.Refused
+		}
+	}
+	return y.anyRefused
+}
+
 // refused says whether the pod could not be evicted a short time ago.
-func (y *cycle) refused(p *cluster.Pod) bool {
-	e := y.s.m.Evictions[p.Key]
-	return e != nil && e.Refused && e.UID == p.UID && cluster.Live(e.Until, y.Now) && !y.s.m.IsRejected(api.KindEviction, p.Key)
+func (y *Cycle) refused(p *cluster.Pod) bool {
+	e := y.m.Evictions[p.Key]
+	return e != nil && e.Refused && e.UID == p.UID && cluster.Live(e.Until, y.Now) && !y.m.IsRejected(api.KindEviction, p.Key)
 }

@@ -1,4 +1,4 @@
-package engine
+package preempt
 
 import (
 	"slices"
@@ -7,31 +7,9 @@ import (
 
 	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/cluster"
-	"github.com/berth-dev/berth/engine/internal/draft"
 	"github.com/berth-dev/berth/engine/internal/index"
 	"github.com/berth-dev/berth/engine/internal/quantity"
-	"github.com/berth-dev/berth/engine/why"
 )
-
-// making is what a cycle knows of room that is being made.
-type making struct {
-	quiet      bool                             // nothing is to be proved: it is only tried out
-	freeing    map[string]bool                  // workloads that others are on their way out for; nil: not looked at yet
-	looked     bool                             // leavers were looked for
-	leavers    []*cluster.Pod                   // pods that will be gone before long
-	bespoke    []*cluster.Pod                   // those of them on nodes where all GPUs are spoken for
-	spoken     map[*cluster.Node][]*cluster.Pod // the same, by node
-	returning  quantity.Vector                  // in a trial: what those taken off their node took, who will be made again
-	vacated    map[string]time.Time             // in a trial: by node, when the last of those taken off it is expected to be gone
-	pursued    *claim                           // that is tried out; nil: none
-	refusing   bool                             // some pods could not be evicted a short time ago
-	disrupted  map[string]int                   // by disruption budget: evictions that have not begun
-	failed     map[failedClaim]bool             // claims that no eviction helps
-	failedAsks map[victimPool]quantity.Vector   // the last that was asked for where nobody is to be evicted
-	failedAt   draft.Moment                     // moment of failedAsks
-	evictions  map[string]int                   // by pod, which of the plan's evictions is its own; as far as they were asked for
-	freed      *cluster.Gang                    // that has a place now: one that was held for another
-}
 
 // failedClaim tells claims apart that no eviction helps: what fails for one fails for all alike, as room and victims only get
 // fewer in the course of a cycle.
@@ -43,40 +21,48 @@ type failedClaim struct {
 	priority int32
 }
 
-// makeRoom looks for work that may be evicted for the gang, which is blocked by the gates. If there is some, the plan
-// evicts it and holds the place, and the gates that the gang then waits at are returned; nil: nobody is evicted.
-func (y *cycle) makeRoom(g *cluster.Gang, t cluster.Turn, gates []why.Gate) []why.Gate {
-	if y.s.m.Config.Policy == api.FIFO || !y.curable(gates) {
-		return nil
-	}
-	y.lookAround()
-	waits := func() []why.Gate {
-		if len(y.freeing) > 0 && y.freeing[g.Key] {
-			return makingRoom(g)
-		}
-		return nil
-	}
+// Outcome is what has been done for a gang without a place.
+type Outcome uint8
+
+const (
+	Nothing  Outcome = iota // nobody is evicted for it
+	Evicting                // somebody is on the way out for it, and it waits for that
+	Freed                   // it has a place that was held for another, and can start at once
+)
+
+// MakeRoom looks for work that may be evicted for the gang, which has no place. If there is some, the plan evicts it and
+// holds the place.
+func (y *Cycle) MakeRoom(g *cluster.Gang, t cluster.Turn) Outcome {
+	y.findFreeing()
 	if y.knownToFail(g, t) {
-		return waits()
+		return y.awaits(g)
 	}
 	if !y.mayClaim(g) {
-		return nil
+		return Nothing
 	}
 	c := y.newClaim(g, t)
 	key, alike := c.memoKey()
 	if c.beyondAll() {
 		y.noteFailed(key)
-		return waits()
+		return y.awaits(g)
 	}
 	c.find()
 	if len(c.units)+len(c.theirs) == 0 && !c.entitled() {
 		y.noteFailure(c)
-		return waits()
+		return y.awaits(g)
 	}
 	if alike && y.failed[key] {
-		return waits()
+		return y.awaits(g)
 	}
-	return y.pursue(c, key, waits)
+	return y.pursue(c, key)
+}
+
+// awaits is the outcome for a gang for which nobody more is evicted.
+func (y *Cycle) awaits(g *cluster.Gang) Outcome {
+	if y.freeing[g.Key] {
+		return Evicting
+	}
+	return Nothing
 }
 
 // victimPool is where claims look for victims: what of them is legal depends on what else is asked for only in that a
@@ -88,17 +74,20 @@ type victimPool struct {
 
 // knownToFail says whether a claim of the same queue and priority that asked for no more found nobody to evict, and nothing
 // has started or been evicted since.
-func (y *cycle) knownToFail(g *cluster.Gang, t cluster.Turn) bool {
-	s := y.s
-	if !s.entryOf(g).plain.ok || len(y.failedAsks) == 0 || y.failedAt != y.Moment() || y.isPromised(g) {
+func (y *Cycle) knownToFail(g *cluster.Gang, t cluster.Turn) bool {
+	if len(y.failedAsks) == 0 || y.failedAt != y.Moment() || y.Promised(g) {
+		return false
+	}
+	plain, ok := y.Question(g, t)
+	if !ok {
 		return false
 	}
 	asked, ok := y.failedAsks[victimPool{g.Payer, t.Priority}]
 	if !ok {
 		return false
 	}
-	for _, d := range s.entryOf(g).plain.class.Demands {
-		if least := asked.At(d.Dim); least == 0 || d.Amount*int64(s.entryOf(g).plain.need) < least {
+	for _, d := range plain.Class.Demands {
+		if least := asked.At(d.Dim); least == 0 || d.Amount*int64(plain.Need) < least {
 			return false
 		}
 	}
@@ -106,16 +95,17 @@ func (y *cycle) knownToFail(g *cluster.Gang, t cluster.Turn) bool {
 }
 
 // noteFailure notes that the claim found nobody to evict.
-func (y *cycle) noteFailure(c *claim) {
-	if !y.s.entryOf(c.g).plain.ok || y.isPromised(c.g) {
+func (y *Cycle) noteFailure(c *claim) {
+	plain, ok := y.Question(c.g, c.t)
+	if !ok || y.Promised(c.g) {
 		return
 	}
 	if at := y.Moment(); y.failedAt != at || y.failedAsks == nil {
 		y.failedAsks, y.failedAt = make(map[victimPool]quantity.Vector), at
 	}
 	var asked quantity.Vector
-	for _, d := range y.s.entryOf(c.g).plain.class.Demands {
-		asked.Add(d.Dim, d.Amount*int64(y.s.entryOf(c.g).plain.need))
+	for _, d := range plain.Class.Demands {
+		asked.Add(d.Dim, d.Amount*int64(plain.Need))
 	}
 	y.failedAsks[victimPool{c.g.Payer, c.t.Priority}] = asked
 }
@@ -124,10 +114,10 @@ func (y *cycle) noteFailure(c *claim) {
 // leave over is for it, before they come back.
 func (c *claim) entitled() bool {
 	c.y.findLeavers()
-	if len(c.y.leavers) == 0 {
+	if len(c.y.leavers.free) == 0 {
 		return false
 	}
-	return c.owed || slices.ContainsFunc(c.y.leavers, func(p *cluster.Pod) bool {
+	return c.owed || slices.ContainsFunc(c.y.leavers.free, func(p *cluster.Pod) bool {
 		if p.Payer != c.q {
 			return false
 		}
@@ -139,8 +129,7 @@ func (c *claim) entitled() bool {
 }
 
 // pursue tries the claim out on the state and carries out what comes of it.
-func (y *cycle) pursue(c *claim, key failedClaim, waits func() []why.Gate) []why.Gate {
-	s := y.s
+func (y *Cycle) pursue(c *claim, key failedClaim) Outcome {
 	y.findLeavers()
 	found, ok := c.attempt()
 	if !ok && !c.preempts {
@@ -150,22 +139,21 @@ func (y *cycle) pursue(c *claim, key failedClaim, waits func() []why.Gate) []why
 	switch {
 	case !ok:
 		y.noteFailed(key)
-		return waits()
+		return y.awaits(c.g)
 	case len(found.victims)+len(found.lost) == 0 && len(found.old) > 0:
-		return waits()
+		return y.awaits(c.g)
 	}
 	for _, h := range found.lost {
-		s.m.IgnoreHold(h)
+		y.m.IgnoreHold(h)
 		delete(y.freeing, h.Gang)
 		y.Forget(api.KindHold, h.Ref().Key, h.Version)
 	}
 	if len(found.lost) > 0 && len(found.victims) == 0 && !y.emptying(found.places) {
-		y.freed = c.g
-		return nil
+		return Freed
 	}
 	// Without victims, what is on its way out already will do: it is held, or who was evicted before would take it.
 	y.evict(c, found.victims, found.places, found.old)
-	return makingRoom(c.g)
+	return Evicting
 }
 
 // attempt tries the claim out: first with what is held for others left as it is.
@@ -187,61 +175,55 @@ type way struct {
 	lost    []*cluster.Hold // what was held for others
 }
 
-// try tries the claim out on the state, without the places held for others that are given.
-func (c *claim) try(without []*cluster.Hold) (way, bool) {
-	y, s := c.y, c.y.s
-	var found way
-	m := s.m.Mark()
-	y.quiet, s.m.Trying, y.pursued = true, true, c
-	defer func() {
-		s.m.Rollback(m)
-		y.quiet, s.m.Trying, y.pursued = false, false, nil
-		y.claimed, y.kept, y.returning, y.vacated = nil, nil, nil, nil
-	}()
-	y.claim(c.g)
-	found.old = y.claimed
-	for _, h := range without {
-		s.m.IgnoreHold(h)
-	}
-	gates, _ := y.gates(c.g)
-	y.takeOffLeavers(c.gpus > 0 && len(gates) == 0 && len(found.old)+len(without) == 0)
-	if len(gates) > 0 {
-		gates, _ = y.gates(c.g)
-	}
-	c.gated = len(gates) > 0
-	c.prepare()
-	ok := c.opens()
-	if !ok {
-		found.victims = c.choose()
-		ok = len(found.victims) > 0
-	}
-	if ok {
-		found.places, ok = c.settle()
-	}
-	if ok && len(without) > 0 {
-		found.lost, ok = c.lose(found.places)
-	}
+// try tries the claim out on the model, without the places held for others that are given.
+func (c *claim) try(without []*cluster.Hold) (found way, ok bool) {
+	y := c.y
+	y.m.Trying, y.pursued = true, c
+	defer func() { y.m.Trying, y.pursued, y.returning, y.takenOff = false, nil, nil, nil }()
+	y.Trial(c.g, func(own []*cluster.Hold) {
+		found.old = own
+		for _, h := range without {
+			y.m.IgnoreHold(h)
+		}
+		gates := y.Gates(c.g)
+		y.takeOffLeavers(c.gpus > 0 && len(gates) == 0 && len(own)+len(without) == 0)
+		if len(gates) > 0 {
+			gates = y.Gates(c.g)
+		}
+		c.gated = len(gates) > 0
+		c.prepare()
+		if ok = c.opens(); !ok {
+			found.victims = c.choose()
+			ok = len(found.victims) > 0
+		}
+		if ok {
+			found.places, ok = c.settle()
+		}
+		if ok && len(without) > 0 {
+			found.lost, ok = c.lose(found.places)
+		}
+	})
 	return found, ok
 }
 
 // emptying says whether somebody is on the way out where the places are.
-func (y *cycle) emptying(places []*cluster.Hold) bool {
+func (y *Cycle) emptying(places []*cluster.Hold) bool {
 	return slices.ContainsFunc(places, func(h *cluster.Hold) bool {
-		return slices.ContainsFunc(y.s.m.Nodes[h.Node].Pods, (*cluster.Pod).Leaving)
+		return slices.ContainsFunc(y.m.Nodes[h.Node].Pods, (*cluster.Pod).Leaving)
 	})
 }
 
 // enough says whether there would be GPUs enough in all if all units were gone, and all that leaves.
 func (c *claim) enough() bool {
-	s := c.y.s
+	s := c.y.Candidates
 	if c.gpus == 0 {
 		return true
 	}
 	free := s.m.Capacity.At(quantity.DimGPU) - s.m.Taken.At(quantity.DimGPU)
-	for _, p := range c.y.leavers {
+	for _, p := range c.y.leavers.free {
 		free += p.Amount(quantity.DimGPU)
 	}
-	for _, p := range c.y.bespoke {
+	for _, p := range c.y.leavers.spoken {
 		free += p.Amount(quantity.DimGPU)
 	}
 	for _, u := range c.units {
@@ -252,32 +234,8 @@ func (c *claim) enough() bool {
 	return free >= c.gpus
 }
 
-// makingRoom is the gate of a gang that others are on their way out for.
-func makingRoom(g *cluster.Gang) []why.Gate {
-	return []why.Gate{{Cause: why.MakingRoom, Need: int64(g.Tree.Need()), Certificate: -1}}
-}
-
-// curable says whether evicting somebody could open the gates.
-func (y *cycle) curable(gates []why.Gate) bool {
-	placed, places := false, false
-	for _, g := range gates {
-		switch g.Cause {
-		case why.OverQueueLimit, why.OverUserLimit, why.QueueBusy, why.OverQuota, why.NotLent:
-		case why.ClusterFull, why.Fragmented, why.TopologyFragmented, why.Stranded, why.SearchBudget:
-			places = true
-			cert := g.Certificate
-			placed = placed || cert < 0 || len(y.s.m.Holds) > 0 || y.Plan.Certificates[cert].IfEvicted >= int64(y.Plan.Certificates[cert].Need)
-		case why.NoMatchingNode, why.LargerThanAnyNode: // of one GPU model
-			places = true
-		default:
-			return false
-		}
-	}
-	return len(gates) > 0 && (placed || !places)
-}
-
 // mayClaim says whether others may be stopped for the gang by now.
-func (y *cycle) mayClaim(g *cluster.Gang) bool {
+func (y *Cycle) mayClaim(g *cluster.Gang) bool {
 	terms := g.Terms()
 	if terms.Patient {
 		return false
@@ -289,12 +247,12 @@ func (y *cycle) mayClaim(g *cluster.Gang) bool {
 	return true
 }
 
-// lookAround finds, once in a cycle, for whom others are on their way out.
-func (y *cycle) lookAround() {
+// findFreeing finds, once in a cycle, for whom others are on their way out.
+func (y *Cycle) findFreeing() {
 	if y.freeing != nil {
 		return
 	}
-	s := y.s
+	s := y.Candidates
 	y.freeing = make(map[string]bool)
 	for key, e := range s.m.Evictions {
 		if p := s.m.Pods[key]; p != nil && p.Evicting && len(s.m.HoldsOf[e.For]) > 0 {
@@ -308,115 +266,28 @@ func (y *cycle) lookAround() {
 	}
 }
 
-// takeOffLeavers takes off their node all who will be gone before long. For GPUs alone, those do not matter whose GPUs
-// are held for others already.
-func (y *cycle) takeOffLeavers(gpus bool) {
-	for _, p := range y.leavers {
-		y.leave(p)
-	}
-	for _, p := range y.bespoke {
-		if !gpus {
-			y.leave(p)
-		}
-	}
-}
-
-// leave takes the pod off its node. Unless it ends for somebody it may be back before what it left is used.
-func (y *cycle) leave(p *cluster.Pod) {
-	bill := p.Charge
-	if len(y.times.reserves) > 0 {
-		if y.vacated == nil {
-			y.vacated = make(map[string]time.Time)
-		}
-		y.vacated[p.Host.Name] = later(y.vacated[p.Host.Name], y.leaverGone(p))
-	}
-	y.s.m.Remove(p)
-	e := y.s.m.Evictions[p.Key]
-	//mutate: evict-leaver-returns
-	if p.Owner != "" && (e == nil || e.UID != p.UID || e.For == "") {
-		for _, d := range bill {
-			y.returning.Add(d.Dim, d.Amount)
-		}
-	}
-}
-
-// noteLeaver notes a pod that will be gone before long, once what it is for is held.
-func (y *cycle) noteLeaver(p *cluster.Pod) {
-	free := p.Host.Free.At(quantity.DimGPU)
-	for _, o := range p.Host.Pods {
-		if o.Leaving() {
-			free += o.Amount(quantity.DimGPU)
-		}
-	}
-	if free > 0 {
-		y.leavers = append(y.leavers, p)
-	} else {
-		y.bespoke = append(y.bespoke, p)
-		if y.spoken == nil {
-			y.spoken = make(map[*cluster.Node][]*cluster.Pod)
-		}
-		y.spoken[p.Host] = append(y.spoken[p.Host], p)
-	}
-}
-
-// findLeavers finds, once in a cycle, the pods that will be gone before long.
-func (y *cycle) findLeavers() {
-	if y.looked {
-		return
-	}
-	y.looked = true
-	for _, q := range y.s.m.Queues {
-		if q.Leavers > 0 {
-			y.noteLeavers(q)
-		}
-	}
-	if y.s.m.Unqueued.Leavers > 0 {
-		y.noteLeavers(&y.s.m.Unqueued)
-	}
-}
-
-func (y *cycle) noteLeavers(q *cluster.Queue) {
-	for _, p := range q.Pods {
-		if p.Leaving() && y.leavesSoon(p) {
-			y.noteLeaver(p)
-		}
-	}
-}
-
-// leavesSoon says whether a pod on its way out can be expected to be gone before long.
-func (y *cycle) leavesSoon(p *cluster.Pod) bool {
-	if !p.Terminating {
-		return true // an eviction whose time is over has been dropped
-	}
-	by := p.ReleaseAt.Add(y.s.m.Config.AssumeFor)
-	if p.ReleaseAt.IsZero() || !cluster.Live(by, y.Now) {
-		return false
-	}
-	y.Wake(by)
-	return true
-}
-
 // newClaim makes a claim for the gang.
-func (y *cycle) newClaim(g *cluster.Gang, t cluster.Turn) *claim {
-	s := y.s
+func (y *Cycle) newClaim(g *cluster.Gang, t cluster.Turn) *claim {
+	s := y.Candidates
 	c := &claim{y: y, g: g, t: t, q: s.m.Queues[g.Queue()]}
 	if c.q == nil {
 		c.q = &s.m.Unqueued
 	}
+	plain, ok := y.Question(g, t)
 	for _, p := range g.All() {
 		if p.Host != nil || p.Terminating {
 			continue
 		}
 		for _, d := range p.Demands {
-			if s.entryOf(g).plain.ok {
-				c.needs.Add(d.Dim, d.Amount*int64(s.entryOf(g).plain.need))
+			if ok {
+				c.needs.Add(d.Dim, d.Amount*int64(plain.Need))
 			} else if c.needs.At(d.Dim) == 0 {
 				if need := g.Tree.Least(d.Dim); need > 0 {
 					c.needs.Add(d.Dim, need)
 				}
 			}
 		}
-		if s.entryOf(g).plain.ok {
+		if ok {
 			break
 		}
 	}
@@ -425,10 +296,10 @@ func (y *cycle) newClaim(g *cluster.Gang, t cluster.Turn) *claim {
 			c.dims = append(c.dims, dim)
 		}
 	}
-	c.own = y.s.m.OwnHeld(g)
+	c.own = y.m.OwnHeld(g)
 	c.gpus = c.needs.At(quantity.DimGPU)
 	if c.gpus > 0 && len(s.m.Config.Rates) > 0 {
-		c.needs[quantity.DimGPU] = c.gpus * y.leastRate("")
+		c.needs[quantity.DimGPU] = c.gpus * y.LeastRate()
 	}
 	return c
 }
@@ -444,26 +315,18 @@ func (c *claim) prepare() {
 	clear(c.disruption.kept)
 	c.tests = 0
 	c.first, c.alike = c.g.Alike()
-	apart := y.modelsApart(c.g)
-	c.alike = c.alike && !apart
-	c.kins = c.kins[:0]
-	models := []string{""}
-	if apart || slices.ContainsFunc(c.g.All(), (*cluster.Pod).AsksModel) {
-		models = y.models(c.g)
-	}
-	for _, m := range models {
-		c.kins = append(c.kins, y.kin(c.g, c.t, m))
-	}
+	kins, apart := y.Kins(c.g, c.t)
+	c.kins, c.alike = kins, c.alike && !apart
 }
 
 // memoKey names the claim, if others are just like it.
 func (c *claim) memoKey() (failedClaim, bool) {
-	p := c.y.plain(c.g, c.t)
-	return failedClaim{class: p.class, need: p.need, level: p.level, queue: c.q, priority: c.t.Priority}, p.ok
+	p, ok := c.y.Question(c.g, c.t)
+	return failedClaim{class: p.Class, need: p.Need, level: p.Level, queue: c.q, priority: c.t.Priority}, ok
 }
 
 // noteFailed notes that no eviction helps such claims.
-func (y *cycle) noteFailed(key failedClaim) {
+func (y *Cycle) noteFailed(key failedClaim) {
 	if key.class == nil {
 		return
 	}
@@ -476,17 +339,17 @@ func (y *cycle) noteFailed(key failedClaim) {
 // settle places the gang for real, with its victims lifted, and returns what is to be held where. It is false where the
 // place would break a promise, or with its GPU model the quota that the claim rests on.
 func (c *claim) settle() ([]*cluster.Hold, bool) {
-	y, s := c.y, c.y.s
+	y, s := c.y, c.y.Candidates
 	m := s.m.Mark()
 	c.settling = true
 	defer func() { s.m.Rollback(m); c.settling = false }()
-	if gates, _ := y.gates(c.g); len(gates) > 0 {
+	if gates := y.Gates(c.g); len(gates) > 0 {
 		return nil, false
 	}
-	if !y.startsBeside(c.g, c.t) || !c.withinRights() {
+	if !y.StartsBeside(c.g, c.t) || !c.withinRights() {
 		return nil, false
 	}
-	out := y.holdsFor(c.g.Key, y.allocatedSince(m))
+	out := y.holdsFor(c.g.Key, y.m.AllocatedSince(m))
 	if !c.moving {
 		return out, true
 	}
@@ -513,7 +376,7 @@ func (c *claim) newPlaces() []*cluster.Hold {
 }
 
 // holdsFor is what keeps the places of the pods, which have been placed, one for each node.
-func (y *cycle) holdsFor(key string, pods []*cluster.Pod) []*cluster.Hold {
+func (y *Cycle) holdsFor(key string, pods []*cluster.Pod) []*cluster.Hold {
 	pods = slices.Clone(pods)
 	slices.SortStableFunc(pods, func(a, b *cluster.Pod) int { return cluster.ComparePlaces(a.Host, b.Host) })
 	var out []*cluster.Hold
@@ -544,10 +407,10 @@ func joinHolds(all []*cluster.Hold) []*cluster.Hold {
 }
 
 // takes is everything that the pod takes of its node, its place among the pods too.
-func (y *cycle) takes(p *cluster.Pod) api.Resources {
+func (y *Cycle) takes(p *cluster.Pod) api.Resources {
 	out := make(api.Resources, 0, len(p.Demands))
 	for _, d := range p.Demands {
-		out = append(out, api.Amount{Resource: y.s.m.Dims.Names[d.Dim], Value: d.Amount})
+		out = append(out, api.Amount{Resource: y.m.Dims.Names[d.Dim], Value: d.Amount})
 	}
 	return out.Sorted()
 }
@@ -556,7 +419,7 @@ func (y *cycle) takes(p *cluster.Pod) api.Resources {
 // or within their share with the gang, which has been placed: before that only the least that it could ask for was known.
 func (c *claim) withinRights() bool {
 	quota, share := c.reaches()
-	return c.within(quota, c.dims, c.y.s.m.Quota, c.charges) && c.within(share, c.sharedDims(), fairShare, c.charges)
+	return c.within(quota, c.dims, c.y.m.Quota, c.charges) && c.within(share, c.sharedDims(), fairShare, c.charges)
 }
 
 // reaches is how far up the claimant's queues must be within quota, and within their share, for those that are lifted; -1:
@@ -595,8 +458,8 @@ func (c *claim) charges(dim int) bool {
 }
 
 // evict plans the evictions, and holds the places until the victims can be expected to be gone.
-func (y *cycle) evict(c *claim, victims []*unit, places []*cluster.Hold, old []*cluster.Hold) {
-	s := y.s
+func (y *Cycle) evict(c *claim, victims []*unit, places []*cluster.Hold, old []*cluster.Hold) {
+	s := y.Candidates
 	type victim struct {
 		*cluster.Pod
 		cause api.EvictionCause
@@ -635,7 +498,7 @@ func (y *cycle) evict(c *claim, victims []*unit, places []*cluster.Hold, old []*
 	}
 	for _, u := range victims {
 		if g := u.of.Gang; g != nil {
-			y.retally(g)
+			y.Retally(g)
 		}
 	}
 	y.Wake(last)
@@ -646,7 +509,7 @@ func (y *cycle) evict(c *claim, victims []*unit, places []*cluster.Hold, old []*
 	for _, h := range places {
 		h.Version, h.Until = y.NextVersion(), last
 		s.m.PutHold(h, s.m.Nodes[h.Node])
-		s.newHolds = append(s.newHolds, h)
+		y.newHolds = append(y.newHolds, h)
 		y.Remember(api.Change{Hold: h.Hold})
 	}
 	for _, v := range all {
@@ -655,25 +518,25 @@ func (y *cycle) evict(c *claim, victims []*unit, places []*cluster.Hold, old []*
 }
 
 // evictionTimes is when a pod of the queue that is evicted now is told to end, and when it is expected to be gone.
-func (y *cycle) evictionTimes(p *cluster.Pod, payer *cluster.Queue, surge bool) (at, gone time.Time) {
+func (y *Cycle) evictionTimes(p *cluster.Pod, payer *cluster.Queue, surge bool) (at, gone time.Time) {
 	at = y.Now
 	if payer.Spec != nil {
 		at = at.Add(payer.Spec.Warning)
 	}
-	gone = at.Add(y.s.m.TermsOf(p).Grace)
+	gone = at.Add(y.m.TermsOf(p).Grace)
 	if surge {
-		gone = gone.Add(y.s.startsIn(p))
+		gone = gone.Add(y.startsIn(p))
 	}
 	return at, gone
 }
 
 // goneBy is when those on their way out on the nodes of the places can be expected to be gone.
-func (y *cycle) goneBy(places []*cluster.Hold) time.Time {
-	last := y.Now.Add(y.s.m.Config.AssumeFor)
+func (y *Cycle) goneBy(places []*cluster.Hold) time.Time {
+	last := y.Now.Add(y.m.Config.AssumeFor)
 	for _, h := range places {
-		for _, p := range y.s.m.Nodes[h.Node].Pods {
+		for _, p := range y.m.Nodes[h.Node].Pods {
 			if p.Leaving() {
-				last = later(last, y.leaverGone(p).Add(y.s.m.Config.AssumeFor))
+				last = later(last, y.leaverGone(p).Add(y.m.Config.AssumeFor))
 			}
 		}
 	}
@@ -681,19 +544,19 @@ func (y *cycle) goneBy(places []*cluster.Hold) time.Time {
 }
 
 // leaverGone is when a pod that is on its way out is expected to be gone.
-func (y *cycle) leaverGone(p *cluster.Pod) time.Time {
+func (y *Cycle) leaverGone(p *cluster.Pod) time.Time {
 	if p.Terminating {
 		return p.ReleaseAt
 	}
-	e := y.s.m.Evictions[p.Key]
+	e := y.m.Evictions[p.Key]
 	if e == nil {
 		e = y.evictionOf(p.Key)
 	}
-	return e.Until.Add(-y.s.m.Config.AssumeFor)
+	return e.Until.Add(-y.m.Config.AssumeFor)
 }
 
 // evictionOf returns the plan's eviction of the pod.
-func (y *cycle) evictionOf(pod string) *api.Eviction {
+func (y *Cycle) evictionOf(pod string) *api.Eviction {
 	if y.evictions == nil {
 		y.evictions = make(map[string]int)
 	}
@@ -703,9 +566,9 @@ func (y *cycle) evictionOf(pod string) *api.Eviction {
 	return &y.Plan.Evictions[y.evictions[pod]]
 }
 
-// begins is when the gang would start on the nodes: now or, while it is tried out whom to evict for it, when the victims are
+// Begins is when the gang would start on the nodes: now or, while it is tried out whom to evict for it, when the victims are
 // expected to be gone, and those that are on their way out from these nodes.
-func (y *cycle) begins(g *cluster.Gang, nodes ...*cluster.Node) time.Time {
+func (y *Cycle) Begins(g *cluster.Gang, nodes ...*cluster.Node) time.Time {
 	at := y.Now
 	if y.pursued == nil || y.pursued.g != g {
 		return at
@@ -719,36 +582,18 @@ func (y *cycle) begins(g *cluster.Gang, nodes ...*cluster.Node) time.Time {
 			at = later(at, gone)
 		}
 	}
-	for _, n := range nodes {
-		at = later(at, y.vacated[n.Name])
+	for _, l := range y.takenOff {
+		if slices.Contains(nodes, l.node) {
+			at = later(at, y.leaverGone(l.pod))
+		}
 	}
 	return at
 }
 
-// expireEvictions drops evictions of pods that are gone, and those whose time is over: their pods are as others again.
-// It returns the gangs whose place in line that changes, with those given.
-func (y *cycle) expireEvictions(lifted []*cluster.Gang) []*cluster.Gang {
-	s := y.s
-	for _, key := range cluster.SortedKeys(s.m.Evictions) {
-		e, p := s.m.Evictions[key], s.m.Pods[key]
-		if p != nil && p.UID == e.UID && cluster.Live(e.Until, y.Now) {
-			y.Wake(e.Until)
-			y.refusing = y.refusing || e.Refused
-			continue
-		}
-		y.Forget(api.KindEviction, key, e.Version)
-		if p == nil || !p.Evicting || p.Host == nil {
-			continue
-		}
-		//mutate: memory-expired-eviction
-		s.m.UnmarkEvicting(p)
-		switch g := p.In; {
-		case g == nil:
-		case s.entryOf(g).lined && !slices.Contains(lifted, g):
-			lifted = append(lifted, g)
-		case !s.entryOf(g).lined:
-			y.retally(g)
-		}
+// later is the later of the two times.
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
 	}
-	return lifted
+	return b
 }

@@ -1,4 +1,4 @@
-package engine
+package preempt
 
 import (
 	"slices"
@@ -6,12 +6,35 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/engine/internal/cluster"
+	"github.com/berth-dev/berth/engine/internal/index"
+	"github.com/berth-dev/berth/engine/internal/place"
 	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
-// candidates is the running workloads of a queue, those first that keep their allocations longest: by priority, then since when, then by
+// Candidates is the running workloads of all queues, in the order in which they may be evicted.
+type Candidates struct {
+	m      *cluster.Model
+	ix     *index.Index
+	placer *place.Placer
+
+	lists    map[*cluster.Queue]*candidateList
+	editions uint64 // of lists
+
+	// Scratch memory of claims and scans. What is in it has the number of the claim or the scan that wrote it, and is of
+	// no meaning to any other.
+	claims uint64          // made so far
+	scans  uint64          // made so far
+	nodes  []candidateNode // by Node.Index
+}
+
+// New makes the candidates of the model's queues. The index and the placer must be of the same model.
+func New(m *cluster.Model, ix *index.Index, placer *place.Placer) *Candidates {
+	return &Candidates{m: m, ix: ix, placer: placer, lists: make(map[*cluster.Queue]*candidateList)}
+}
+
+// candidateList is the running workloads of a queue, those first that keep their allocations longest: by priority, then since when, then by
 // key. It is kept from claim to claim and from cycle to cycle: of who comes, changes or goes, note is taken.
-type candidates struct {
+type candidateList struct {
 	made    bool
 	all     []*running
 	by      map[cluster.Workload]*running
@@ -24,17 +47,17 @@ type candidates struct {
 }
 
 // candidatesOf returns the queue's list of candidates, making one if there is none.
-func (s *State) candidatesOf(q *cluster.Queue) *candidates {
-	r := s.candidates[q]
+func (s *Candidates) candidatesOf(q *cluster.Queue) *candidateList {
+	r := s.lists[q]
 	if r == nil {
-		r = &candidates{}
-		s.candidates[q] = r
+		r = &candidateList{}
+		s.lists[q] = r
 	}
 	return r
 }
 
 // runningOf returns the queue's own running workloads.
-func (s *State) runningOf(q *cluster.Queue) []*running {
+func (s *Candidates) runningOf(q *cluster.Queue) []*running {
 	r := s.candidatesOf(q)
 	switch {
 	case !r.made || !q.Followed || r.of != s.m.Tree.Version || len(q.Changes) > 8+len(r.all)/2:
@@ -54,15 +77,15 @@ func (s *State) runningOf(q *cluster.Queue) []*running {
 	return r.all
 }
 
-func (s *State) nextEdition() uint64 {
+func (s *Candidates) nextEdition() uint64 {
 	s.editions++
 	return s.editions
 }
 
 // listCandidates makes the queue's list of candidates.
-func (s *State) listCandidates(q *cluster.Queue) {
+func (s *Candidates) listCandidates(q *cluster.Queue) {
 	r := s.candidatesOf(q)
-	*r = candidates{made: true, all: r.all[:0], by: make(map[cluster.Workload]*running), of: s.m.Tree.Version, revised: s.nextEdition()}
+	*r = candidateList{made: true, all: r.all[:0], by: make(map[cluster.Workload]*running), of: s.m.Tree.Version, revised: s.nextEdition()}
 	q.Followed, q.Changes = true, q.Changes[:0]
 	for _, p := range q.Pods {
 		if p.Leaving() {
@@ -84,7 +107,7 @@ func (s *State) listCandidates(q *cluster.Queue) {
 }
 
 // revise looks again at one running workload, which may have come, changed or gone.
-func (s *State) revise(q *cluster.Queue, l cluster.Workload) {
+func (s *Candidates) revise(q *cluster.Queue, l cluster.Workload) {
 	r := s.candidatesOf(q)
 	was := r.by[l]
 	if was != nil && l.Pod != nil && was.told == l.Pod.Pod && l.Pod.Payer == q && !l.Pod.Leaving() && !s.m.Tree.ByModel {
@@ -99,7 +122,7 @@ func (s *State) revise(q *cluster.Queue, l cluster.Workload) {
 }
 
 // newRunning makes the running workload, nil where it has no allocations in the queue.
-func (s *State) newRunning(q *cluster.Queue, l cluster.Workload) *running {
+func (s *Candidates) newRunning(q *cluster.Queue, l cluster.Workload) *running {
 	t := &running{payer: q, Workload: l}
 	stays := func(p *cluster.Pod) bool { return p.Payer == q && !p.Leaving() }
 	if l.Pod != nil && stays(l.Pod) {
@@ -138,7 +161,7 @@ func replaceRunning(all []*running, was, is *running) []*running {
 // runningBelow returns the running workloads of the queue and of all below it: those first whose minimum the quotas of the queues
 // below it cover. Who borrows from a queue beside it in the same department is the first to give up what the department
 // borrows.
-func (s *State) runningBelow(q *cluster.Queue) []*running {
+func (s *Candidates) runningBelow(q *cluster.Queue) []*running {
 	own, r := s.runningOf(q), s.candidatesOf(q)
 	if len(q.Children) == 0 {
 		r.edition = r.revised
@@ -213,14 +236,15 @@ type bucketGPUs struct {
 }
 
 // cutOf returns the units of what a queue holds beyond its part of the dims, nil where it holds no more.
-func (s *State) cutOf(z *cluster.Queue, dims []int, part func(*cluster.Queue, int) int64) *cut {
+func (y *Cycle) cutOf(z *cluster.Queue, dims []int, part func(*cluster.Queue, int) int64) *cut {
+	s := y.Candidates
 	v := newCover(s, z, dims, part)
 	if len(v.over) == 0 {
 		return nil
 	}
 	r := s.candidatesOf(z)
 	x := &r.cut
-	awaited := s.awaitedBelow(z, dims)
+	awaited := y.awaitedBelow(z, dims)
 	kept := x.edition == r.edition && x.shape == s.m.Topology.Shape && slices.Equal(x.dims, dims) && slices.Equal(x.over, v.over) && !x.awaits && len(awaited) == 0
 	for i, dim := range dims {
 		kept = kept && x.parts[i] == part(z, dim)
@@ -232,8 +256,8 @@ func (s *State) cutOf(z *cluster.Queue, dims []int, part func(*cluster.Queue, in
 	for _, dim := range dims {
 		x.parts = append(x.parts, part(z, dim))
 	}
-	s.passes++
-	x.find(v, awaited, s.passes)
+	s.scans++
+	x.find(v, awaited, s.scans)
 	s.appraiseCut(x)
 	return x
 }
@@ -283,16 +307,16 @@ type awaited struct {
 }
 
 // awaitedBelow lists those of the queue and of all below it, by priority: their places are covered as if they ran.
-func (s *State) awaitedBelow(z *cluster.Queue, dims []int) (out []awaited) {
+func (y *Cycle) awaitedBelow(z *cluster.Queue, dims []int) (out []awaited) {
 	//mutate: cover-awaited
 	if !slices.ContainsFunc(dims, func(dim int) bool { return z.Pledged.At(dim) > 0 }) {
 		return nil
 	}
-	s.eachAwaited(func(key string, g *cluster.Gang, holds []*cluster.Hold) {
+	y.EachAwaited(func(key string, g *cluster.Gang, holds []*cluster.Hold) {
 		if !g.Payer.IsBelow(z) {
 			return
 		}
-		if takes := s.m.PledgedBy(holds, g.Payer); takes != nil {
+		if takes := y.m.PledgedBy(holds, g.Payer); takes != nil {
 			out = append(out, awaited{key: key, priority: g.TurnNow().Priority, takes: takes})
 		}
 	})
@@ -306,7 +330,7 @@ func (s *State) awaitedBelow(z *cluster.Queue, dims []int) (out []awaited) {
 }
 
 // appraiseCut adds up what the units of the cut would free, and finds out from when on all may be evicted.
-func (s *State) appraiseCut(x *cut) {
+func (s *Candidates) appraiseCut(x *cut) {
 	x.ripe, x.budgeted, x.gpus = time.Time{}, false, 0
 	for _, u := range x.units {
 		least := s.minRun(u.of.payer)
@@ -328,24 +352,9 @@ func (s *State) appraiseCut(x *cut) {
 	}
 }
 
-// eachAwaited visits the workloads that places are held for, with those places, in no order; those of this cycle by
-// themselves.
-func (s *State) eachAwaited(visit func(key string, g *cluster.Gang, holds []*cluster.Hold)) {
-	for key, holds := range s.m.HoldsOf {
-		if g := s.m.Awaiting(key); g != nil {
-			visit(key, g, holds)
-		}
-	}
-	for i, h := range s.newHolds {
-		if g := s.m.Awaiting(h.Gang); g != nil {
-			visit(h.Gang, g, s.newHolds[i:i+1])
-		}
-	}
-}
-
-// displaced adds the pods of the queue's running workloads that leave when the nodes are to be empty, and returns the gangs
+// Displaced adds the pods of the queue's running workloads that leave when the nodes are to be empty, and returns the gangs
 // of which nothing stays. Where what is left of a gang is on those nodes, all of the gang leaves.
-func (s *State) displaced(q *cluster.Queue, on func(*cluster.Node) bool, out map[*cluster.Pod]bool) (gangs []*cluster.Gang) {
+func (s *Candidates) Displaced(q *cluster.Queue, on func(*cluster.Node) bool, out map[*cluster.Pod]bool) (gangs []*cluster.Gang) {
 	for _, t := range s.runningOf(q) {
 		for _, u := range t.units {
 			if !slices.ContainsFunc(u.pods, func(p *cluster.Pod) bool { return on(p.Host) }) {

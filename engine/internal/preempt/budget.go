@@ -1,4 +1,4 @@
-package engine
+package preempt
 
 import (
 	"github.com/berth-dev/berth/engine/internal/api"
@@ -33,7 +33,7 @@ func (t *disruption) count(u *unit, by int) {
 }
 
 // broken is how many pods are evicted beyond what budgets allow, and whether one of those is never to be violated.
-func (y *cycle) broken(t *disruption) (pods int, never bool) {
+func (y *Cycle) broken(t *disruption) (pods int, never bool) {
 	for b, n := range t.of {
 		if over := n - y.allowed(b); n > 0 && over > 0 {
 			pods += over
@@ -44,20 +44,20 @@ func (y *cycle) broken(t *disruption) (pods int, never bool) {
 }
 
 // allowed is how many more pods of the budget may be evicted; a budget that is not known allows all.
-func (y *cycle) allowed(budget string) int {
-	d := y.s.m.Disruptions[budget]
-	if d == nil || y.s.m.IsRejected(api.KindDisruption, budget) {
+func (y *Cycle) allowed(budget string) int {
+	d := y.m.Disruptions[budget]
+	if d == nil || y.m.IsRejected(api.KindDisruption, budget) {
 		return 1 << 30
 	}
 	return max(0, d.Allowed-y.underWay()[budget])
 }
 
 // underWay counts, by budget, pods whose eviction is decided and has not begun, which no budget knows of yet.
-func (y *cycle) underWay() map[string]int {
+func (y *Cycle) underWay() map[string]int {
 	if y.disrupted == nil {
 		y.disrupted = make(map[string]int)
-		for key, e := range y.s.m.Evictions {
-			if p := y.s.m.Pods[key]; p != nil && p.Evicting && !p.Terminating && !e.Refused && !e.Surge {
+		for key, e := range y.m.Evictions {
+			if p := y.m.Pods[key]; p != nil && p.Evicting && !p.Terminating && !e.Refused && !e.Surge {
 				y.disrupt(p)
 			}
 		}
@@ -65,7 +65,7 @@ func (y *cycle) underWay() map[string]int {
 	return y.disrupted
 }
 
-func (y *cycle) disrupt(p *cluster.Pod) {
+func (y *Cycle) disrupt(p *cluster.Pod) {
 	for _, b := range p.Budgets {
 		y.disrupted[b]++
 	}

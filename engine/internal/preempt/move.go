@@ -1,4 +1,4 @@
-package engine
+package preempt
 
 import (
 	"cmp"
@@ -10,7 +10,6 @@ import (
 	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/quantity"
 	"github.com/berth-dev/berth/engine/internal/queue"
-	"github.com/berth-dev/berth/engine/why"
 )
 
 // Moves. Running work is moved so that a place becomes whole: for a gang that has room enough in all and none in one
@@ -18,59 +17,50 @@ import (
 // only made when all that is moved has one, when no disruption budget is broken, and when less work is lost than is
 // gained. Where it can the next pod runs before the one that is moved ends: surge.go.
 
-// tryMoves looks for running work that can be moved elsewhere so that the gang, which is blocked by the gates, has a
-// place. It returns the gates that the gang then waits at; nil: nothing is moved. One gang at a time has work moved.
-func (y *cycle) tryMoves(g *cluster.Gang, t cluster.Turn, gates []why.Gate) []why.Gate {
-	if y.s.m.Config.Moves.Off || y.s.m.Config.Policy == api.FIFO || y.trial || y.tidied || !y.scattered(gates) || !y.mayClaim(g) || y.moving() {
-		return nil
+// MoveFor looks for running work that can be moved elsewhere so that the gang, which has room enough in all and none in one
+// piece, has a place. It says whether work is moved for it. One gang at a time has work moved, and one in a cycle is tried.
+func (y *Cycle) MoveFor(g *cluster.Gang, t cluster.Turn) bool {
+	if y.m.Config.Moves.Off || y.m.Config.Policy == api.FIFO || y.moved || !y.mayClaim(g) || y.moving() {
+		return false
 	}
-	y.tidied = true
+	y.moved = true
 	c := y.newClaim(g, t)
 	c.moving, c.disruption.hard = true, true
 	c.findMovers()
 	if len(c.units) == 0 {
-		return nil
+		return false
 	}
-	s := y.s
-	m := s.m.Mark()
-	y.claim(g)
-	old := y.claimed
-	y.quiet = true
-	defer func() { y.quiet = false }()
-	c.prepare()
-	var places []*cluster.Hold
-	victims := c.choose()
-	ok := len(victims) > 0 && c.worthIt(victims)
-	if ok {
-		places, ok = c.settle()
-	}
-	s.m.Rollback(m)
-	for _, u := range c.units { // those that were tried and stay, too
-		if u.of.Gang != nil {
-			s.m.Tally(u.of.Gang)
+	var victims []*unit
+	var places, old []*cluster.Hold
+	ok := false
+	y.Trial(g, func(own []*cluster.Hold) {
+		old = own
+		c.prepare()
+		victims = c.choose()
+		if ok = len(victims) > 0 && c.worthIt(victims); ok {
+			places, ok = c.settle()
 		}
-	}
-	y.claimed, y.kept = nil, nil
+	})
+	c.retally()
 	if !ok || !c.overlap(victims, places) || !c.worthIt(victims) {
-		return nil
+		return false
 	}
 	y.evict(c, victims, places, old)
-	return makingRoom(g)
+	return true
 }
 
-// scattered says whether the gates are of a gang that has room in all, but none in one piece.
-func (y *cycle) scattered(gates []why.Gate) bool {
-	for _, g := range gates {
-		if g.Cause != why.Fragmented && g.Cause != why.TopologyFragmented {
-			return false
+// retally counts the members of all gangs that were tried out again, those that stay too.
+func (c *claim) retally() {
+	for _, u := range c.units {
+		if u.of.Gang != nil {
+			c.y.m.Tally(u.of.Gang)
 		}
 	}
-	return len(gates) > 0
 }
 
 // moving says whether work is being moved already.
-func (y *cycle) moving() bool {
-	for _, e := range y.s.m.Evictions {
+func (y *Cycle) moving() bool {
+	for _, e := range y.m.Evictions {
 		if e.Cause == api.Moved && !e.Refused && cluster.Live(e.Until, y.Now) {
 			return true
 		}
@@ -81,9 +71,9 @@ func (y *cycle) moving() bool {
 // findMovers lists what may be moved: pods by themselves, and gangs of which all members are needed, that are on nodes
 // where something is free.
 func (c *claim) findMovers() {
-	s := c.y.s
-	s.hunts++
-	c.id = s.hunts
+	s := c.y.Candidates
+	s.claims++
+	c.id = s.claims
 	if !s.ownsAny() {
 		return
 	}
@@ -109,7 +99,7 @@ func (c *claim) findMovers() {
 }
 
 // ownsAny says whether there is work that may be evicted and somebody makes again.
-func (s *State) ownsAny() bool {
+func (s *Candidates) ownsAny() bool {
 	for _, q := range s.m.Queues {
 		if q.Owned > 0 {
 			return true
@@ -119,7 +109,7 @@ func (s *State) ownsAny() bool {
 }
 
 // runningWith is the running workload that the pod, which has an allocation, is of.
-func (s *State) runningWith(p *cluster.Pod) *running {
+func (s *Candidates) runningWith(p *cluster.Pod) *running {
 	t := &running{payer: p.Payer, pods: []*cluster.Pod{p}}
 	if p.Gang != "" {
 		t.Gang, t.pods = p.In, nil
@@ -142,7 +132,7 @@ func movable(t *running) bool {
 // for an hour where there is none.
 func (c *claim) worthIt(victims []*unit) bool {
 	wait := longest
-	if p := c.y.s.m.Promises[c.g.Key]; p != nil {
+	if p := c.y.m.Promises[c.g.Key]; p != nil {
 		wait = min(wait, max(0, p.Start.Sub(c.y.Now)))
 	}
 	return 1000*max(1, c.needs.At(quantity.DimGPU))*int64(wait/time.Second) > c.loss(victims)
@@ -159,9 +149,9 @@ func (c *claim) loss(victims []*unit) int64 {
 
 // rehomed says whether, with the gang placed, all that is lifted has a place too. With keep the allocations stay.
 func (c *claim) rehomed(keep bool) bool {
-	y, s := c.y, c.y.s
+	y, s := c.y, c.y.Candidates
 	m := s.m.Mark()
-	ok := keep || y.place(c.g, c.t).ok
+	ok := keep || y.Place(c.g, c.t)
 	movers := c.taken()
 	slices.SortStableFunc(movers, func(a, b *unit) int {
 		return cmp.Or(-cmp.Compare(a.gpus(), b.gpus()), strings.Compare(a.of.key, b.of.key))
@@ -184,23 +174,21 @@ func (u *unit) gpus() int64 {
 }
 
 // rehome finds a place for a workload that has been lifted.
-func (y *cycle) rehome(u *unit) bool {
+func (y *Cycle) rehome(u *unit) bool {
 	g := u.of.Gang
 	if g == nil {
 		g = &cluster.Gang{Key: u.of.key, Lone: u.pods[0]}
 		g.Single.Pods[0] = u.pods[0]
-	} else {
-		y.dirty = append(y.dirty, g)
 	}
-	y.s.m.Tally(g)
+	y.m.Tally(g)
 	if !g.Tree.Complete() {
 		return false // members that it needs are on their way out
 	}
 	for _, p := range g.All() {
-		y.s.m.ShapeOf(p) // what runs had no need of one
+		y.m.ShapeOf(p) // what runs had no need of one
 	}
-	m := y.s.m.Mark()
-	if !y.place(g, g.TurnNow()).ok || len(y.breaks(g, y.allocatedSince(m))) > 0 {
+	m := y.m.Mark()
+	if !y.Place(g, g.TurnNow()) || y.Delays(g, y.m.AllocatedSince(m)) {
 		return false
 	}
 	// Of a gang that runs with more groups than it must, only those that it must have are placed: it stays.
@@ -215,11 +203,11 @@ func (u *unit) heir() string {
 	return u.of.key
 }
 
-// tidy empties a node that is little used, where its work has room on others that are in use, so that larger places
+// Tidy empties a node that is little used, where its work has room on others that are in use, so that larger places
 // come before somebody waits for them. What is lost that way in an hour is bounded.
-func (y *cycle) tidy() {
-	s := y.s
-	if s.m.Config.Moves.Background <= 0 || s.m.Config.Policy == api.FIFO || y.until != nil || y.moving() {
+func (y *Cycle) Tidy() {
+	s := y.Candidates
+	if s.m.Config.Moves.Background <= 0 || s.m.Config.Policy == api.FIFO || y.moving() {
 		return
 	}
 	if last := s.m.Spendings[queue.BackgroundMoves]; last != nil {
@@ -241,15 +229,15 @@ func (y *cycle) tidy() {
 const tries = 8
 
 // sparse lists nodes that are partly used, in domains that are little used first: those are nearest to being whole.
-func (y *cycle) sparse() []*cluster.Node {
+func (y *Cycle) sparse() []*cluster.Node {
 	type candidate struct {
 		*cluster.Node
 		around, used int64
 	}
 	var all []candidate
-	level := len(y.s.m.Config.Levels) - 1
+	level := len(y.m.Config.Levels) - 1
 	around := make(map[*cluster.Domain]int64)
-	for _, sh := range y.s.m.Topology.Buckets {
+	for _, sh := range y.m.Topology.Buckets {
 		for _, n := range sh.Nodes {
 			used := n.GPUsInUse()
 			if level >= 0 && sh.Domains[level] != nil {
@@ -276,39 +264,32 @@ func (y *cycle) sparse() []*cluster.Node {
 }
 
 // empty plans to move everything with GPUs off the node, and says whether it did.
-func (y *cycle) empty(n *cluster.Node) bool {
-	s := y.s
+func (y *Cycle) empty(n *cluster.Node) bool {
+	s := y.Candidates
 	c := &claim{y: y, g: &cluster.Gang{}, q: &s.m.Unqueued, moving: true, disruption: disruption{hard: true}}
 	gain := 1000 * n.Free.At(quantity.DimGPU) * int64(longest/time.Second)
 	loss, ok := c.findOn(n)
 	if !ok || loss >= gain || loss/1000 > s.m.Config.Moves.Background {
 		return false
 	}
-	m := s.m.Mark()
-	for _, u := range c.units {
-		c.lift(u)
-	}
-	_, never := y.broken(&c.disruption)
-	rest := &cluster.Hold{Hold: &api.Hold{Node: n.Name}}
-	for dim, free := range n.Free {
-		if free > 0 {
-			rest.Requests = append(rest.Requests, api.Amount{Resource: s.m.Dims.Names[dim], Value: free})
-		}
-	}
-	s.m.PutHold(rest, n)
-	y.quiet = true
-	ok = !never && c.rehomed(true) && c.onUsed()
-	y.quiet = false
 	var places []*cluster.Hold
-	if ok {
-		places = c.newPlaces()
-	}
-	s.m.Rollback(m)
-	for _, u := range c.units {
-		if u.of.Gang != nil {
-			s.m.Tally(u.of.Gang)
+	y.Trial(c.g, func([]*cluster.Hold) {
+		for _, u := range c.units {
+			c.lift(u)
 		}
-	}
+		_, never := y.broken(&c.disruption)
+		rest := &cluster.Hold{Hold: &api.Hold{Node: n.Name}}
+		for dim, free := range n.Free {
+			if free > 0 {
+				rest.Requests = append(rest.Requests, api.Amount{Resource: s.m.Dims.Names[dim], Value: free})
+			}
+		}
+		s.m.PutHold(rest, n)
+		if ok = !never && c.rehomed(true) && c.onUsed(); ok {
+			places = c.newPlaces()
+		}
+	})
+	c.retally()
 	if !ok || !c.overlap(c.units, places) {
 		return false
 	}
@@ -322,9 +303,9 @@ func (y *cycle) empty(n *cluster.Node) bool {
 
 // findOn lists the workloads with GPUs on the node, if all of them may be moved and are on no other, and what that loses.
 func (c *claim) findOn(n *cluster.Node) (loss int64, ok bool) {
-	s := c.y.s
-	s.hunts++
-	c.id = s.hunts
+	s := c.y.Candidates
+	s.claims++
+	c.id = s.claims
 	var all []*cluster.Pod
 	for _, p := range n.Pods {
 		if p.Amount(quantity.DimGPU) == 0 {

@@ -1,4 +1,4 @@
-package engine
+package preempt
 
 import (
 	"cmp"
@@ -105,10 +105,10 @@ func (c *claim) lift(u *unit) {
 		}
 		n := p.Host
 		u.allocations = append(u.allocations, allocationOf{n, p.HostDevices})
-		c.y.s.m.Remove(p)
-		for _, o := range c.y.spoken[n] { // what is held there is theirs, and not taken from this one
+		c.y.m.Remove(p)
+		for _, o := range c.y.leavers.on[n] { // what is held there is theirs, and not taken from this one
 			if o.Host == n {
-				c.y.s.m.Remove(o)
+				c.y.m.Remove(o)
 			}
 		}
 	}
@@ -119,7 +119,7 @@ func (c *claim) lift(u *unit) {
 func (c *claim) restore(u *unit) {
 	u.taken = false
 	for i, p := range u.pods {
-		c.y.s.m.PutOn(p, u.allocations[i].node, u.allocations[i].devices)
+		c.y.m.PutOn(p, u.allocations[i].node, u.allocations[i].devices)
 	}
 	c.disruption.count(u, -1)
 }
@@ -130,7 +130,7 @@ func (c *claim) returning(dim int) (sum int64) {
 	var more map[*cluster.Queue]int64
 	for _, u := range c.units {
 		need := u.returns.At(dim)
-		if !u.taken || need == 0 || u.of.payer == &c.y.s.m.Unqueued {
+		if !u.taken || need == 0 || u.of.payer == &c.y.m.Unqueued {
 			continue
 		}
 		if more == nil {
@@ -141,7 +141,7 @@ func (c *claim) returning(dim int) (sum int64) {
 		}
 		owed := true
 		for x := u.of.payer; x != nil; x = x.Parent {
-			owed = owed && x.Committed(dim)+more[x]+need <= c.y.s.m.Quota(x, dim)
+			owed = owed && x.Committed(dim)+more[x]+need <= c.y.m.Quota(x, dim)
 		}
 		if !owed {
 			continue
@@ -217,7 +217,7 @@ func (c *claim) relieve() {
 	own := slices.DeleteFunc(slices.Clone(c.units), func(u *unit) bool { return u.of.payer != c.q })
 	slices.SortFunc(own, compareUnits)
 	for i := len(own) - 1; i >= 0; i-- {
-		if gates, _ := c.y.gates(c.g); len(gates) == 0 {
+		if gates := c.y.Gates(c.g); len(gates) == 0 {
 			return
 		}
 		c.liftWith(own[i])
@@ -343,21 +343,21 @@ func (c *claim) settles() bool {
 // fits says whether the gang would start as things are now.
 func (c *claim) fits() bool {
 	c.tests++
-	y, s := c.y, c.y.s
+	y, s := c.y, c.y.Candidates
 	if c.gated {
-		if gates, _ := y.gates(c.g); len(gates) > 0 {
+		if gates := y.Gates(c.g); len(gates) > 0 {
 			return false
 		}
 	}
 	if !c.alike {
 		m := s.m.Mark()
-		found := y.place(c.g, c.t)
+		ok := y.Place(c.g, c.t)
 		s.m.Rollback(m)
-		return found.ok
+		return ok
 	}
 	for i := range c.kins {
 		o := c.orderOf(i)
-		if n := y.s.m.NominatedNode(c.first); n != nil && s.ix.Fits(o.Class, index.Scope{Node: n}) > 0 {
+		if n := y.m.NominatedNode(c.first); n != nil && s.ix.Fits(o.Class, index.Scope{Node: n}) > 0 {
 			return true
 		}
 		if _, ok := s.placer.ChooseScope(o); ok {
@@ -369,7 +369,7 @@ func (c *claim) fits() bool {
 
 // orderOf is what a gang of like members asks for with the i-th GPU model.
 func (c *claim) orderOf(i int) place.Order {
-	o := c.y.order(c.g, c.kins[i].Class(c.first))
+	o := c.y.Order(c.g, c.kins[i].Class(c.first))
 	if c.moving && len(o.Pods) == 1 && o.Layout.Required == "" {
 		o.Layout.Required = api.NodeLevel // so that every node is a bid
 	}

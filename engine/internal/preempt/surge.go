@@ -1,4 +1,4 @@
-package engine
+package preempt
 
 import (
 	"slices"
@@ -16,7 +16,7 @@ import (
 const startPatience = 10 * time.Minute
 
 // startsIn is the time that the next pod has to run.
-func (s *State) startsIn(p *cluster.Pod) time.Duration {
+func (s *Candidates) startsIn(p *cluster.Pod) time.Duration {
 	if t := s.m.TermsOf(p); t.Restart > 0 {
 		return t.Restart + startPatience
 	}
@@ -39,7 +39,7 @@ func (c *claim) overlap(victims []*unit, places []*cluster.Hold) bool {
 	if !slices.ContainsFunc(victims, func(u *unit) bool { return u.surge }) {
 		return true
 	}
-	y, s := c.y, c.y.s
+	y, s := c.y, c.y.Candidates
 	m := s.m.Mark()
 	for _, h := range places {
 		if h.Gang == c.g.Key {
@@ -88,12 +88,12 @@ func twinOf(p *cluster.Pod) *cluster.Gang {
 }
 
 // pays says whether the queues of the twin let it run beside all that runs; with a node it is placed there.
-func (y *cycle) pays(twin *cluster.Gang, n *cluster.Node) bool {
-	s := y.s
+func (y *Cycle) pays(twin *cluster.Gang, n *cluster.Node) bool {
+	s := y.Candidates
 	s.m.Tally(twin)
 	s.m.ShapeOf(twin.Lone)
 	//mutate: surge-may-run
-	if len(y.quota(twin, "")) > 0 {
+	if len(y.Afford(twin, nil)) > 0 {
 		return false
 	}
 	if n == nil {
@@ -102,7 +102,7 @@ func (y *cycle) pays(twin *cluster.Gang, n *cluster.Node) bool {
 	m := s.m.Mark()
 	s.m.PutOn(twin.Lone, n, nil)
 	//mutate: surge-within-limits
-	if len(y.overdrawn(twin, []*cluster.Pod{twin.Lone})) > 0 {
+	if len(y.Afford(twin, []*cluster.Pod{twin.Lone})) > 0 {
 		s.m.Rollback(m)
 		return false
 	}

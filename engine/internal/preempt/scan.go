@@ -1,4 +1,4 @@
-package engine
+package preempt
 
 import (
 	"cmp"
@@ -35,7 +35,7 @@ type region struct {
 }
 
 // fits is how many pods of the class have room in the region.
-func (r *region) fits(s *State, c *index.Class) int64 {
+func (r *region) fits(s *Candidates, c *index.Class) int64 {
 	switch {
 	case r.node != nil:
 		return s.ix.Fits(c, index.Scope{Node: r.node})
@@ -55,20 +55,20 @@ type scan struct {
 }
 
 func (c *claim) survey(o place.Order) *scan {
-	c.y.s.passes++
-	return &scan{claim: c, class: o.Class, need: int64(len(o.Pods)), pass: c.y.s.passes}
+	c.y.scans++
+	return &scan{claim: c, class: o.Class, need: int64(len(o.Pods)), pass: c.y.scans}
 }
 
 // candidate returns the node's, nil where the class may not be.
 func (v *scan) candidate(n *cluster.Node) *candidateNode {
-	s := v.y.s
+	s := v.y.Candidates
 	if n.Bucket == nil {
 		return nil
 	}
-	if len(s.candidateNodes) < len(s.m.Log.Touches) {
-		s.candidateNodes = append(s.candidateNodes, make([]candidateNode, len(s.m.Log.Touches)-len(s.candidateNodes))...)
+	if len(s.nodes) < len(s.m.Log.Touches) {
+		s.nodes = append(s.nodes, make([]candidateNode, len(s.m.Log.Touches)-len(s.nodes))...)
 	}
-	t := &s.candidateNodes[n.Index]
+	t := &s.nodes[n.Index]
 	if t.pass == v.pass {
 		if t.node == nil {
 			return nil
@@ -81,7 +81,7 @@ func (v *scan) candidate(n *cluster.Node) *candidateNode {
 	}
 	t.node, t.spoils = n, 0
 	t.free = append(t.free[:0], n.Free...)
-	for _, p := range v.y.spoken[n] {
+	for _, p := range v.y.leavers.on[n] {
 		if p.Host == n {
 			for _, d := range p.Demands {
 				t.free.Add(d.Dim, d.Amount)
@@ -114,7 +114,7 @@ func (v *scan) candidate(n *cluster.Node) *candidateNode {
 
 // admits says whether pods of the class may be on the node, whatever is free there.
 func (v *scan) admits(c *index.Class, n *cluster.Node) bool {
-	if v.y.s.ix.MaskOf(c, n).State == index.Excluded || c.Local && c.Excludes(n) {
+	if v.y.ix.MaskOf(c, n).State == index.Excluded || c.Local && c.Excludes(n) {
 		return false
 	}
 	return c.Wants.Model == "" || slices.Contains(n.Models, c.Wants.Model)
@@ -143,7 +143,7 @@ func (v *scan) slots(t *candidateNode) int64 {
 // to the nodes of the land.
 func (v *scan) free(u *unit, by int64) int64 {
 	var gain int64
-	whole := v.class.Shape.GPUs > 0 && (v.y.s.m.WholeNodeGangs > 0 || v.class.Whole != "")
+	whole := v.class.Shape.GPUs > 0 && (v.y.m.WholeNodeGangs > 0 || v.class.Whole != "")
 	for _, p := range u.pods {
 		n := p.Host
 		if u.taken {
@@ -168,7 +168,7 @@ func (v *scan) free(u *unit, by int64) int64 {
 
 // freeAll counts all units as gone, or with by = -1 as there again.
 func (v *scan) freeAll(by int64) {
-	whole := v.class.Shape.GPUs > 0 && (v.y.s.m.WholeNodeGangs > 0 || v.class.Whole != "")
+	whole := v.class.Shape.GPUs > 0 && (v.y.m.WholeNodeGangs > 0 || v.class.Whole != "")
 	for _, u := range v.units {
 		if u.taken {
 			continue
@@ -195,7 +195,7 @@ func (v *scan) freeAll(by int64) {
 func (c *claim) hopeful() bool {
 	for i := range c.kins {
 		o := c.orderOf(i)
-		if _, ok := c.y.s.placer.ChooseScope(o); ok {
+		if _, ok := c.y.placer.ChooseScope(o); ok {
 			return true // there is room, but for its queue's limits
 		}
 		v := c.survey(o)
@@ -210,7 +210,7 @@ func (c *claim) hopeful() bool {
 // regions lists where there is room for all pods of the order with what is freed by now, by name. lacks is what the
 // state itself lacks there.
 func (v *scan) regions(o place.Order) []*region {
-	s := v.y.s
+	s := v.y.Candidates
 	level := s.m.Level(o.Layout.Required)
 	home := s.placer.Home(level, o.Running)
 	if level == cluster.AnyLevel {
@@ -332,8 +332,8 @@ const maxBids = 8
 
 // one finds the cheapest units that make room for one pod: one alone, or several of one node.
 func (v *scan) one() (bid, bool) {
-	v.y.s.passes++
-	p := &picking{scan: v, turn: v.y.s.passes, whole: true, lacks: 1}
+	v.y.scans++
+	p := &picking{scan: v, turn: v.y.scans, whole: true, lacks: 1}
 	var best *bundle
 	consider := func(b *bundle) {
 		if b != nil && (best == nil || b.better(best)) {
@@ -421,8 +421,8 @@ func (b *bundle) better(o *bundle) bool {
 
 // pick chooses units that make the room which the region lacks. Nothing is lifted, and the candidate nodes are as before.
 func (v *scan) pick(r *region) ([]*unit, worth) {
-	v.y.s.passes++
-	p := &picking{scan: v, turn: v.y.s.passes, whole: len(r.nodes) == len(v.nodes), lacks: r.lacks}
+	v.y.scans++
+	p := &picking{scan: v, turn: v.y.scans, whole: len(r.nodes) == len(v.nodes), lacks: r.lacks}
 	if !p.whole {
 		p.inside = make(map[*candidateNode]bool, len(r.nodes))
 		for _, t := range r.nodes {

@@ -1,0 +1,75 @@
+package preempt
+
+import (
+	"slices"
+
+	"github.com/berth-dev/berth/engine/internal/cluster"
+)
+
+// Check notes where the queue's list of candidates, if it is kept, does not list who has allocations in the queue, or what
+// quota does not cover of them. It counts from the pods of the queue, and costs a look at each.
+func (s *Candidates) Check(a *cluster.Check, q *cluster.Queue) {
+	r := s.lists[q]
+	if r == nil || !r.made {
+		return
+	}
+	own := s.runningOf(q)
+	held := make(map[cluster.Workload][]*cluster.Pod)
+	for _, p := range q.Pods {
+		if l := (cluster.Workload{Gang: p.In}); !p.Terminating && !p.Evicting {
+			if p.Gang == "" {
+				l = cluster.Workload{Pod: p}
+			}
+			held[l] = append(held[l], p)
+		}
+	}
+	a.Note("queue", q.Name, "candidates", "", int64(len(own)), int64(len(held)))
+	for i, t := range own {
+		fine := r.by[t.Workload] == t && len(t.pods) == len(held[t.Workload]) && (i == 0 || compareRunning(own[i-1], t) <= 0)
+		for _, p := range t.pods {
+			fine = fine && slices.Contains(held[t.Workload], p)
+		}
+		fine = fine && (t.Pod == nil || t.told == t.Pod.Pod)
+		a.Note("queue", q.Name, "candidate", t.key, bit(fine), 1)
+	}
+	s.checkCut(a, q)
+	if len(q.Children) == 0 || r.below == nil {
+		return
+	}
+	below := s.runningBelow(q)
+	n := len(own)
+	for _, c := range q.Children {
+		n += len(s.runningBelow(c))
+	}
+	a.Note("queue", q.Name, "candidates below", "", int64(len(below)), int64(n))
+	for i, t := range below {
+		fine := s.candidatesOf(t.payer).by[t.Workload] == t && (i == 0 || below[i-1] != t && compareBelow(q)(below[i-1], t) <= 0)
+		a.Note("queue", q.Name, "candidate below", t.key, bit(fine), 1)
+	}
+}
+
+// cut makes what quota does not cover of the list of candidates anew.
+func (s *Candidates) checkCut(a *cluster.Check, q *cluster.Queue) {
+	r, all := s.candidatesOf(q), s.runningBelow(q)
+	x := &r.cut
+	if x.edition != r.edition || x.shape != s.m.Topology.Shape || x.awaits {
+		return // it is not used again
+	}
+	part := func(_ *cluster.Queue, dim int) int64 { return x.parts[slices.Index(x.dims, dim)] }
+	again := cut{}
+	s.scans++
+	again.find(&cover{s: s, queue: q, dims: x.dims, over: x.over, part: part, all: all}, nil, s.scans)
+	s.appraiseCut(&again)
+	a.Note("queue", q.Name, "uncovered", "", bit(slices.Equal(again.units, x.units)), 1)
+	a.Note("queue", q.Name, "uncovered", "GPUs", x.gpus, again.gpus)
+	a.Note("queue", q.Name, "uncovered", "buckets", bit(slices.Equal(again.buckets, x.buckets)), 1)
+	a.Note("queue", q.Name, "uncovered", "ripe", x.ripe.UnixNano(), again.ripe.UnixNano())
+}
+
+// bit is 1 for true.
+func bit(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}

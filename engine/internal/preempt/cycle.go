@@ -1,0 +1,128 @@
+package preempt
+
+import (
+	"github.com/berth-dev/berth/engine/internal/cluster"
+	"github.com/berth-dev/berth/engine/internal/draft"
+	"github.com/berth-dev/berth/engine/internal/index"
+	"github.com/berth-dev/berth/engine/internal/place"
+	"github.com/berth-dev/berth/engine/internal/quantity"
+	"github.com/berth-dev/berth/engine/why"
+)
+
+// Placing is what preemption asks about one gang of the cycle that places gangs.
+type Placing struct {
+	// Gates lists what keeps the gang out before any node is looked at: its queue's limits, and what is wrong with it.
+	Gates func(g *cluster.Gang) []why.Gate
+	// Afford lists what of its queues' limits the gang would break: with the pods, which have been placed, or, where there
+	// are none, with the least that it asks for.
+	Afford func(g *cluster.Gang, placed []*cluster.Pod) []why.Gate
+	// Kins returns how the gang's members are made into classes, once for each GPU model that it may have. apart says that
+	// its queue counts the models apart, so that counting alone cannot decide which one it gets.
+	Kins func(g *cluster.Gang, t cluster.Turn) (kins []place.Kin, apart bool)
+	// Order is what a gang of like members asks for.
+	Order func(g *cluster.Gang, c *index.Class) place.Order
+	// Question tells gangs apart that ask the same of the nodes; false: the gang asks something of its own.
+	Question func(g *cluster.Gang, t cluster.Turn) (index.Question, bool)
+	// Place places the gang's minimum, and says whether it could.
+	Place func(g *cluster.Gang, t cluster.Turn) bool
+	// Trial calls try with the gang in possession of what is held for it, and undoes everything that try does to the
+	// model. Nothing is proved meanwhile.
+	Trial func(g *cluster.Gang, try func(own []*cluster.Hold))
+	// Retally counts the gang's members again, until the cycle is over.
+	Retally func(g *cluster.Gang)
+	// LeastRate is the least that queues are charged for one GPU.
+	LeastRate func() int64
+}
+
+// Promises is what preemption asks of the calendar.
+type Promises struct {
+	// StartsBeside places the gang's minimum so that nobody's promised start is delayed, and says whether it could.
+	StartsBeside func(g *cluster.Gang, t cluster.Turn) bool
+	// Delays says whether the pods of the gang, which have been placed, delay somebody's promised start.
+	Delays func(g *cluster.Gang, pods []*cluster.Pod) bool
+	// Promised says whether the gang was promised a start.
+	Promised func(g *cluster.Gang) bool
+}
+
+// Cycle is the preemption of one scheduling cycle: what it knows of pods that are on their way out, and which claims have
+// failed. It writes evictions, holds and times to wake at to the draft of the plan.
+type Cycle struct {
+	*Candidates
+	*draft.Draft
+	Placing
+	Promises
+
+	pursued   *claim          // that is tried out; nil: none
+	returning quantity.Vector // in a trial: what the leavers that were taken off their nodes, and will be made again, took
+	takenOff  []takenOff      // in a trial: those leavers
+	newHolds  []*cluster.Hold // decided in this cycle
+	evictions map[string]int  // by pod, which of the plan's evictions is its own; as far as they were asked for
+
+	freeing map[string]bool // workloads that others are on their way out for; nil: not looked at yet
+	leavers leavers
+
+	knowsRefused bool // anyRefused was looked for
+	anyRefused   bool // some pods could not be evicted a short time ago
+
+	disrupted map[string]int // by disruption budget: evictions that have not begun; nil: not counted yet
+	moved     bool           // work was looked for that could be moved for somebody
+
+	failed     map[failedClaim]bool           // claims that no eviction helps
+	failedAsks map[victimPool]quantity.Vector // the last that was asked for where nobody is to be evicted
+	failedAt   draft.Moment                   // moment of failedAsks
+}
+
+// Begin makes the preemption of a cycle in which nothing is decided yet.
+func (s *Candidates) Begin(d *draft.Draft, p Placing, t Promises) *Cycle {
+	return &Cycle{Candidates: s, Draft: d, Placing: p, Promises: t}
+}
+
+// Right is how far up its tree a claimant's queue must stay within its part of some resources, because victims are evicted
+// for it by that right; a reach of -1 asks for nothing.
+type Right struct {
+	Reach int
+	Dims  []int
+	Part  func(q *cluster.Queue, dim int) int64
+}
+
+// Settles says whether it is being asked, for a set of victims, whether the gang may have the place that they leave.
+func (y *Cycle) Settles(g *cluster.Gang) bool {
+	return y.pursued != nil && y.pursued.settling && y.pursued.g == g
+}
+
+// Rights lists what the claim that is tried out rests on: quota, and the fair share. Settles must hold for some gang.
+func (y *Cycle) Rights() []Right {
+	c := y.pursued
+	quota, share := c.reaches()
+	return []Right{{quota, c.dims, y.m.Quota}, {share, c.sharedDims(), fairShare}}
+}
+
+// Returning is what those that are taken off their nodes in a trial will take of the dimension again; 0 outside of one.
+func (y *Cycle) Returning(dim int) int64 {
+	sum := y.returning.At(dim)
+	if y.pursued != nil {
+		sum += y.pursued.returning(dim)
+	}
+	return sum
+}
+
+// EachAwaited visits the workloads that places are held for, with those places, in no order; each place that is held since
+// this cycle by itself.
+func (y *Cycle) EachAwaited(visit func(key string, g *cluster.Gang, holds []*cluster.Hold)) {
+	for key, holds := range y.m.HoldsOf {
+		if g := y.m.Awaiting(key); g != nil {
+			visit(key, g, holds)
+		}
+	}
+	for i, h := range y.newHolds {
+		if g := y.m.Awaiting(h.Gang); g != nil {
+			visit(h.Gang, g, y.newHolds[i:i+1])
+		}
+	}
+}
+
+// Disrupt counts an eviction that was decided for a cause alone against the disruption budgets of the pod.
+func (y *Cycle) Disrupt(p *cluster.Pod) {
+	y.underWay()
+	y.disrupt(p)
+}
