@@ -116,6 +116,8 @@ type selection struct {
 	stands map[*cluster.Queue]*queueEntry
 	latest *queueEntry // asked for
 	past   queue.Past
+
+	passers map[*cluster.Queue]map[string]*passers // by user; see passersOf
 }
 
 // newSelection makes up the queue orders of what is in line, or takes those that are kept.
@@ -274,9 +276,75 @@ func (c *selection) settle(s *queueEntry) {
 	c.lead(s)
 }
 
-// measure works out how far the queue entry is above its share.
+// measure works out how far the queue entry is above its share. What a user's workloads hold that passed his head, which has
+// waited for as long as it may be passed, is not held against it.
 func (c *selection) measure(s *queueEntry) {
-	s.excess = c.y.s.ledger.Excess(s.queue, s.user, s.parent != nil && s.parent.queue == s.queue)
+	users := s.parent != nil && s.parent.queue == s.queue
+	s.excess = c.y.s.ledger.Excess(s.queue, s.user, users)
+	//mutate: order-passers-of-an-old-head
+	if users && len(s.order) > 0 && c.y.aged(s.order[0].Turn) {
+		s.excess.Num = max(0, s.excess.Num-c.passersOf(s).behind(s.order[0].Turn))
+	}
+}
+
+// passers is what the workloads of one user held in a queue when the cycle began, in the order in which they were in line.
+type passers struct {
+	turns []cluster.Turn
+	gpus  []int64 // held by the workload and all those after it
+}
+
+// behind is how many GPUs those hold who were in line after the turn.
+func (p *passers) behind(t cluster.Turn) int64 {
+	if p == nil {
+		return 0
+	}
+	t.Repair = false
+	i, _ := slices.BinarySearchFunc(p.turns, t, cluster.Turn.Compare)
+	if i == len(p.turns) {
+		return 0
+	}
+	return p.gpus[i]
+}
+
+// passersOf returns those of the queue entry's user, nil if he has none. It looks at all pods of the queue once in a cycle, before
+// anything starts.
+func (c *selection) passersOf(s *queueEntry) *passers {
+	if c.passers[s.queue] == nil {
+		if c.passers == nil {
+			c.passers = make(map[*cluster.Queue]map[string]*passers)
+		}
+		c.passers[s.queue] = passersIn(c.y.s.m, s.queue)
+	}
+	return c.passers[s.queue][s.user]
+}
+
+// passersIn finds the passers of all users of the queue.
+func passersIn(m *cluster.Model, q *cluster.Queue) map[string]*passers {
+	type held struct {
+		cluster.Turn
+		gpus int64
+	}
+	by := make(map[string][]held)
+	for _, p := range q.Pods {
+		for _, d := range p.Charge {
+			if d.Dim == quantity.DimGPU {
+				user := m.UserOf(p)
+				by[user] = append(by[user], held{m.TurnOf(p), d.Amount})
+			}
+		}
+	}
+	out := make(map[string]*passers, len(by))
+	for user, all := range by { //archtest:any-order each user's are sorted by themselves
+		slices.SortFunc(all, func(a, b held) int { return a.Compare(b.Turn) })
+		p := &passers{turns: make([]cluster.Turn, len(all)), gpus: make([]int64, len(all))}
+		var sum int64
+		for i := len(all) - 1; i >= 0; i-- {
+			sum += all[i].gpus
+			p.turns[i], p.gpus[i] = all[i].Turn, sum
+		}
+		out[user] = p
+	}
+	return out
 }
 
 // lead finds the queue entry's head: of its own queue order and the best below it, what comes first in any queue order.
@@ -287,6 +355,7 @@ func (c *selection) lead(s *queueEntry) {
 		s.head.owed, s.head.hides, s.head.depth = c.owes(s, s.head), 0, s.depth
 		if s.queue != nil && s.parent.queue == s.queue {
 			c.ages(s.head)
+			c.measure(s) // it depends on whose turn it is
 		}
 		if s.head.owed == 0 && s.queue != nil {
 			s.head.hides = c.hidden(s)

@@ -341,6 +341,14 @@ func (g *Gang) TurnNow() Turn {
 	return t
 }
 
+// TurnOf is the turn that the pod's workload had when it was in line, as far as it is known.
+func (m *Model) TurnOf(p *Pod) Turn {
+	if g := m.Gangs[p.Gang]; p.Gang != "" && g != nil && g.Spec != nil {
+		return Turn{Key: g.Key, Priority: g.Spec.Priority, Created: g.Spec.Created}
+	}
+	return Turn{Key: p.Key, Priority: p.Priority, Created: p.Created, Lone: p.Gang == ""}
+}
+
 // SortGangs sorts gangs by key, each once.
 func SortGangs(gangs []*Gang) {
 	slices.SortFunc(gangs, func(a, b *Gang) int { return strings.Compare(a.Key, b.Key) })
