@@ -149,11 +149,11 @@ func itemIn[T any](b *inspect.Bundle, value *T, path []string, is func(*T) bool)
 
 // writtenIn is the queues as their own objects in the bundle say.
 func writtenIn(b *inspect.Bundle) (out answer.QueueList, err error) {
-	if !b.Facts.Sees("queues.berth.dev", "") {
-		return out, errors.New("queues.berth.dev could not be read when the bundle was taken")
+	if !b.Facts.Sees("berthqueues.berth.dev", "") {
+		return out, errors.New("berthqueues.berth.dev could not be read when the bundle was taken")
 	}
-	for _, u := range b.Facts.Foreign["Queue.berth.dev"] {
-		var q v1alpha1.Queue
+	for _, u := range b.Facts.Foreign["BerthQueue.berth.dev"] {
+		var q v1alpha1.BerthQueue
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &q); err != nil {
 			return out, fmt.Errorf("read queue %s: %w", u.GetName(), err)
 		}

@@ -231,7 +231,7 @@ func TestJobsExitCodes(t *testing.T) {
 	work := apiServer(t, map[string]any{ // pods may not be listed
 		"/apis/batch/v1/namespaces/a/jobs?limit=500": batchv1.JobList{Items: []batchv1.Job{{ObjectMeta: metav1.ObjectMeta{Name: "train"}}, {ObjectMeta: metav1.ObjectMeta{Name: "other"}}}},
 	})
-	objects := apiServer(t, map[string]any{"/apis/berth.dev/v1alpha1/queues": v1alpha1.QueueList{Items: []v1alpha1.Queue{{
+	objects := apiServer(t, map[string]any{"/apis/berth.dev/v1alpha1/berthqueues": v1alpha1.BerthQueueList{Items: []v1alpha1.BerthQueue{{
 		ObjectMeta: metav1.ObjectMeta{Name: "research"},
 		Spec:       v1alpha1.QueueSpec{Resources: []v1alpha1.QueueResource{{Name: "nvidia.com/gpu", Limit: new(resource.MustParse("16"))}, {Name: "cpu", Limit: new(resource.MustParse("1500m"))}}},
 		Status:     v1alpha1.QueueStatus{Running: 1, Waiting: 2, Resources: []v1alpha1.QueueUse{{Name: "nvidia.com/gpu", Used: resource.MustParse("8"), Wanted: resource.MustParse("4")}}},

@@ -23,7 +23,7 @@ func (a asker) written(ctx context.Context) (out answer.QueueList, err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	result := a.client.Get().AbsPath("/apis", v1alpha1.GroupVersion.Group, v1alpha1.GroupVersion.Version, "queues").Do(ctx)
+	result := a.client.Get().AbsPath("/apis", v1alpha1.GroupVersion.Group, v1alpha1.GroupVersion.Version, v1alpha1.QueuePlural).Do(ctx)
 	if err := result.Error(); err != nil {
 		return out, fmt.Errorf("list queues: %w", err)
 	}
@@ -31,7 +31,7 @@ func (a asker) written(ctx context.Context) (out answer.QueueList, err error) {
 	if err != nil {
 		return out, err
 	}
-	var list v1alpha1.QueueList
+	var list v1alpha1.BerthQueueList
 	if err := json.Unmarshal(body, &list); err != nil {
 		return out, fmt.Errorf("read queues: %w", err)
 	}
@@ -41,7 +41,7 @@ func (a asker) written(ctx context.Context) (out answer.QueueList, err error) {
 	return out, nil
 }
 
-func writtenQueue(q *v1alpha1.Queue) answer.Queue {
+func writtenQueue(q *v1alpha1.BerthQueue) answer.Queue {
 	out := answer.Queue{ObjectMeta: q.ObjectMeta, Parent: q.Spec.Parent, Weight: int64(q.Spec.Weight)}
 	out.Running.Workloads, out.Waiting.Workloads = int(q.Status.Running), int(q.Status.Waiting)
 	for _, r := range q.Spec.Resources {
@@ -73,7 +73,7 @@ func writtenQueue(q *v1alpha1.Queue) answer.Queue {
 }
 
 // writtenConditions reads what is wrong with the queue, as far as that was said of what it is now.
-func writtenConditions(out *answer.Queue, q *v1alpha1.Queue) {
+func writtenConditions(out *answer.Queue, q *v1alpha1.BerthQueue) {
 	for _, c := range q.Status.Conditions {
 		switch {
 		case c.ObservedGeneration < q.Generation:

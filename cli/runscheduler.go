@@ -29,7 +29,8 @@ func (s *session) startScheduler(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := scheduler.Install(ctx, admin); err != nil {
+	log := slog.New(slog.NewTextHandler(s.log, nil)).With("component", "scheduler")
+	if err := scheduler.Install(ctx, admin, log); err != nil {
 		return err
 	}
 	cfg, err := s.cp.Config("berth-scheduler")
@@ -40,7 +41,6 @@ func (s *session) startScheduler(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	log := slog.New(slog.NewTextHandler(s.log, nil)).With("component", "scheduler")
 	pods := []string{scheduler.DefaultName}
 	if s.defaultScheduler == berthScheduler {
 		pods = append(pods, corev1.DefaultSchedulerName)

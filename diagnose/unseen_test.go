@@ -35,7 +35,7 @@ func TestWordsOfTheSchedulerWithoutNodes(t *testing.T) {
 			}}},
 		}
 		f := &facts.Facts{At: now, Kubernetes: "v1.37.1", Objects: facts.Objects{Pods: []*corev1.Pod{pod}}, Unseen: []facts.Unseen{
-			{Resource: "nodes", Reason: "forbidden"}, {Resource: "pods", Except: "a", Reason: "forbidden"}, {Resource: "queues.berth.dev", Reason: "forbidden"},
+			{Resource: "nodes", Reason: "forbidden"}, {Resource: "pods", Except: "a", Reason: "forbidden"}, {Resource: "berthqueues.berth.dev", Reason: "forbidden"},
 			{Resource: "leases.coordination.k8s.io", Reason: "forbidden"}, {Resource: "deployments.apps", Reason: "forbidden"},
 		}}
 		d, err := New(f, nil).Why(facts.Ref{Kind: "Pod", Namespace: "a", Name: "p"})

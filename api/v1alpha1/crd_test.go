@@ -39,7 +39,7 @@ func TestCRDIsAccepted(t *testing.T) {
 }
 
 func TestCRDNames(t *testing.T) {
-	for kind, text := range map[string][]byte{"Pool": v1alpha1.CRD, "Queue": v1alpha1.QueueCRD} {
+	for kind, text := range map[string][]byte{"Pool": v1alpha1.CRD, "BerthQueue": v1alpha1.QueueCRD} {
 		crd := readCRD(t, text)
 		got := map[string]string{
 			"name": crd.Name, "kind": crd.Spec.Names.Kind, "list": crd.Spec.Names.ListKind,

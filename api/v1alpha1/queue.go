@@ -5,7 +5,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Queue is what workloads are charged to: what they are promised together, how much they may hold, and
+// BerthQueue is what workloads are charged to: what they are promised together, how much they may hold, and
 // which namespaces may use it. Queues form a tree: what a queue's workloads hold counts for all queues
 // above it too. A pod, or the PodGroup it is in, names its queue under the key berth.dev/queue; one
 // that names none is charged to the queue that its namespace names under the same key, else to
@@ -27,7 +27,7 @@ import (
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63",message="metadata.name is named in labels: at most 63 characters"
 // +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.parent) || self.spec.parent != self.metadata.name",message="spec.parent: a queue is not below itself"
-type Queue struct {
+type BerthQueue struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
@@ -41,13 +41,13 @@ type Queue struct {
 	Status QueueStatus `json:"status,omitzero"`
 }
 
-// QueueList is a list of Queues.
+// BerthQueueList is a list of BerthQueues.
 //
 // +kubebuilder:object:root=true
-type QueueList struct {
+type BerthQueueList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitzero"`
-	Items           []Queue `json:"items"`
+	Items           []BerthQueue `json:"items"`
 }
 
 // QueueSpec is what the queue is promised and what it allows. A change holds at once for what waits. What
@@ -401,9 +401,9 @@ const DefaultQueue = "default"
 
 // NewDefaultQueue returns the default queue as Berth creates it: it has no quota of the GPU resource, so that
 // all GPUs of its workloads are borrowed.
-func NewDefaultQueue(gpu string) *Queue {
-	return &Queue{
-		TypeMeta:   metav1.TypeMeta{APIVersion: GroupVersion.String(), Kind: "Queue"},
+func NewDefaultQueue(gpu string) *BerthQueue {
+	return &BerthQueue{
+		TypeMeta:   metav1.TypeMeta{APIVersion: GroupVersion.String(), Kind: QueueKind},
 		ObjectMeta: metav1.ObjectMeta{Name: DefaultQueue},
 		Spec:       QueueSpec{Resources: []QueueResource{{Name: gpu, Quota: resource.NewQuantity(0, resource.DecimalSI)}}},
 	}

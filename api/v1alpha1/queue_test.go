@@ -96,7 +96,7 @@ func TestQueueExamples(t *testing.T) {
 		queues := 0
 		for doc := range strings.SplitSeq(string(data), "\n---\n") {
 			object := parse(t, doc)
-			if object["kind"] != "Queue" {
+			if object["kind"] != "BerthQueue" {
 				continue
 			}
 			queues++
@@ -111,5 +111,5 @@ func TestQueueExamples(t *testing.T) {
 }
 
 func queueOf(name, spec string) string {
-	return "{apiVersion: berth.dev/v1alpha1, kind: Queue, metadata: {name: " + name + "}, spec: " + spec + "}"
+	return "{apiVersion: berth.dev/v1alpha1, kind: BerthQueue, metadata: {name: " + name + "}, spec: " + spec + "}"
 }

@@ -12,12 +12,19 @@ import (
 var GroupVersion = schema.GroupVersion{Group: "berth.dev", Version: "v1alpha1"}
 
 // CRD is the CustomResourceDefinition pools.berth.dev as YAML, generated from the types, and
-// QueueCRD is queues.berth.dev.
+// QueueCRD is berthqueues.berth.dev.
 var (
 	//go:embed berth.dev_pools.yaml
 	CRD []byte
-	//go:embed berth.dev_queues.yaml
+	//go:embed berth.dev_berthqueues.yaml
 	QueueCRD []byte
+)
+
+// QueueKind and QueuePlural name the kind of queues. Queue alone would be the name of KAI's and Volcano's kinds too, and
+// `kubectl get queue` would then be answered by whichever of them the API server lists first.
+const (
+	QueueKind   = "BerthQueue"
+	QueuePlural = "berthqueues"
 )
 
 // SchemeBuilder adds the kinds of this package to a scheme, and AddToScheme is its shorthand.
@@ -32,7 +39,7 @@ func Resource(resource string) schema.GroupResource {
 }
 
 func addKnownTypes(s *runtime.Scheme) error {
-	s.AddKnownTypes(GroupVersion, &Pool{}, &PoolList{}, &Queue{}, &QueueList{})
+	s.AddKnownTypes(GroupVersion, &Pool{}, &PoolList{}, &BerthQueue{}, &BerthQueueList{})
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"time"
@@ -55,7 +56,7 @@ func (c *cluster) start(ctx context.Context) (err error) {
 	if c.client, err = connect(file); err != nil {
 		return err
 	}
-	if err := scheduler.Install(ctx, c.admin); err != nil {
+	if err := scheduler.Install(ctx, c.admin, slog.New(slog.DiscardHandler)); err != nil {
 		return err
 	}
 	return c.openNamespace(ctx)

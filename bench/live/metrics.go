@@ -86,7 +86,7 @@ func (w writes) byScheduler() float64 {
 	for what, count := range w {
 		_, resource, _ := strings.Cut(what, " ")
 		switch resource {
-		case "pods/binding", "pods/status", "pods/eviction", "podgroups/status", "queues/status", "persistentvolumeclaims", "events":
+		case "pods/binding", "pods/status", "pods/eviction", "podgroups/status", "berthqueues/status", "persistentvolumeclaims", "events":
 			n += count
 		}
 	}

@@ -57,8 +57,8 @@ func reclaim(nodes int) func(context.Context, *cluster, string) ([]figure, error
 
 // makeQueue makes a queue with a quota of GPUs.
 func (c *cluster) makeQueue(ctx context.Context, name string, quota int) error {
-	body := fmt.Sprintf(`{"apiVersion":"berth.dev/v1alpha1","kind":"Queue","metadata":{"name":%q},"spec":{"resources":[{"name":%q,"quota":%d}]}}`, name, gpu, quota)
-	return c.client.CoreV1().RESTClient().Post().AbsPath("/apis/berth.dev/v1alpha1/queues").
+	body := fmt.Sprintf(`{"apiVersion":"berth.dev/v1alpha1","kind":"BerthQueue","metadata":{"name":%q},"spec":{"resources":[{"name":%q,"quota":%d}]}}`, name, gpu, quota)
+	return c.client.CoreV1().RESTClient().Post().AbsPath("/apis/berth.dev/v1alpha1/berthqueues").
 		SetHeader("Content-Type", "application/json").SetHeader("Accept", "application/json").Body([]byte(body)).Do(ctx).Error()
 }
 

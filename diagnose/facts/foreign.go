@@ -46,7 +46,7 @@ func foreignOver(o *unstructured.Unstructured) bool {
 	return false
 }
 
-// ForeignNamed is the object of the foreign kind ("Queue.berth.dev"); nil where there is none.
+// ForeignNamed is the object of the foreign kind ("BerthQueue.berth.dev"); nil where there is none.
 func (f *Facts) ForeignNamed(kind, namespace, name string) *unstructured.Unstructured {
 	for _, u := range f.Foreign[kind] {
 		if u.GetName() == name && u.GetNamespace() == namespace {

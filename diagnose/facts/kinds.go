@@ -193,7 +193,7 @@ var Kinds = []*KindInfo{
 		return &o.ValidatingAdmissionPolicyBindings
 	}),
 
-	foreign("berth.dev", "v1alpha1", "Queue", "queues", false),
+	foreign("berth.dev", "v1alpha1", "BerthQueue", "berthqueues", false),
 	foreign("berth.dev", "v1alpha1", "Pool", "pools", false),
 	foreign("kueue.x-k8s.io", "v1beta2", "Workload", "workloads", true),
 	foreign("kueue.x-k8s.io", "v1beta2", "LocalQueue", "localqueues", true),

@@ -156,7 +156,7 @@ var Rules = map[string]Rule{
 	"kube/cluster":                   {Ring: Pure, Unordered: true, Imports: []string{"api/v1alpha1", "engine", "engine/why", "kube/convert"}, Objects: true},
 	"kube/convert":                   {Ring: Pure, Unordered: true, Imports: []string{"api/v1alpha1", "engine", "engine/why"}, Objects: true},
 	"kube/crd":                       {Ring: Edge, Tests: []string{"api/v1alpha1"}},
-	"kube/inspect":                   {Ring: Edge, Imports: []string{"diagnose", "diagnose/check", "diagnose/facts", "internal/spelling", "kube/inspect/mask"}},
+	"kube/inspect":                   {Ring: Edge, Imports: []string{"api/v1alpha1", "diagnose", "diagnose/check", "diagnose/facts", "internal/spelling", "kube/inspect/mask"}},
 	"kube/inspect/mask":              {Ring: Edge},
 	"kube/policy":                    {Ring: Edge},
 	"kube/report":                    {Ring: Pure, Imports: []string{"api/v1alpha1", "engine", "engine/why", "kube/convert"}, Objects: true},

@@ -83,8 +83,8 @@ func (w *world) makeTeams(ctx context.Context) error {
 		if t.limit > 0 {
 			amounts.Limit = resource.NewQuantity(t.limit, resource.DecimalSI)
 		}
-		q := &v1alpha1.Queue{
-			TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Queue"},
+		q := &v1alpha1.BerthQueue{
+			TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.QueueKind},
 			ObjectMeta: metav1.ObjectMeta{Name: t.name},
 			Spec:       v1alpha1.QueueSpec{Resources: []v1alpha1.QueueResource{amounts}},
 		}

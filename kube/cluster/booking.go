@@ -36,7 +36,7 @@ func (b *bookings) give(queues map[string]*queue, at *nodes) {
 		if all == nil {
 			all = at.list()
 		}
-		for _, v := range convert.Bookings(q.Queue, all, func(name string) []string { return b.given[name].Nodes }) {
+		for _, v := range convert.Bookings(q.BerthQueue, all, func(name string) []string { return b.given[name].Nodes }) {
 			want[v.Name] = v
 		}
 	}

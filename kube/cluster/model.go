@@ -148,14 +148,14 @@ func stamped[T any, P interface {
 	return c
 }
 
-// queueIn is the Queue that the object is, nil for anything else and for one that cannot be read.
-func queueIn(o metav1.Object) *v1alpha1.Queue {
+// queueIn is the BerthQueue that the object is, nil for anything else and for one that cannot be read.
+func queueIn(o metav1.Object) *v1alpha1.BerthQueue {
 	switch o := o.(type) {
-	case *v1alpha1.Queue:
+	case *v1alpha1.BerthQueue:
 		return o
 	case *unstructured.Unstructured:
-		var q v1alpha1.Queue
-		if at := o.GroupVersionKind(); at.Group != v1alpha1.GroupVersion.Group || at.Kind != "Queue" {
+		var q v1alpha1.BerthQueue
+		if at := o.GroupVersionKind(); at.Group != v1alpha1.GroupVersion.Group || at.Kind != v1alpha1.QueueKind {
 			return nil
 		}
 		if runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &q) != nil {

@@ -236,7 +236,7 @@ func TestModelAllows(t *testing.T) {
 // Queues come as they are read: typed, or as anything else of a kind that another project defines.
 func TestModelOfQueues(t *testing.T) {
 	q := limit("team", 2, nil)
-	q.Kind, q.APIVersion = "Queue", v1alpha1.GroupVersion.String()
+	q.Kind, q.APIVersion = v1alpha1.QueueKind, v1alpha1.GroupVersion.String()
 	raw, err := runtime.DefaultUnstructuredConverter.ToUnstructured(q)
 	if err != nil {
 		t.Fatal(err)
@@ -347,7 +347,7 @@ func anyEdit(t *rapid.T, o metav1.Object) metav1.Object {
 		})
 	case *schedulingv1beta1.PodGroup:
 		return group(o.Name, 4)
-	case *v1alpha1.Queue:
+	case *v1alpha1.BerthQueue:
 		return limit(o.Name, 9, map[string]string{"team": "x"})
 	}
 	return o

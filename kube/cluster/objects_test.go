@@ -71,8 +71,8 @@ func job(name string, pods int32, annotations ...string) *batchv1.Job {
 }
 
 // limit is a queue of so many GPUs, open to the namespaces with the labels: none given, all.
-func limit(name string, gpus int64, selector map[string]string) *v1alpha1.Queue {
-	q := &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}}
+func limit(name string, gpus int64, selector map[string]string) *v1alpha1.BerthQueue {
+	q := &v1alpha1.BerthQueue{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	q.Spec.Resources = []v1alpha1.QueueResource{{Name: "nvidia.com/gpu", Limit: resource.NewQuantity(gpus, resource.DecimalSI)}}
 	if selector != nil {
 		q.Spec.NamespaceSelector = &metav1.LabelSelector{MatchLabels: selector}

@@ -30,9 +30,9 @@ type tenancy struct {
 	listen     Listener
 }
 
-// queue is a Queue as last seen.
+// queue is a BerthQueue as last seen.
 type queue struct {
-	*v1alpha1.Queue
+	*v1alpha1.BerthQueue
 	selector labels.Selector
 	problem  error           // with the selector
 	open     map[string]bool // the namespaces that may use it; nil: all
@@ -85,17 +85,17 @@ func (t *tenancy) usageChanged() {
 }
 
 // SetQueue takes in a queue.
-func (f *Feed) SetQueue(q *v1alpha1.Queue) {
+func (f *Feed) SetQueue(q *v1alpha1.BerthQueue) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	t := f.tenancy
 	known := t.queues[q.Name]
 	if known != nil && equality.Semantic.DeepEqual(known.Spec, q.Spec) {
-		known.Queue = q // with a new status
+		known.BerthQueue = q // with a new status
 		t.usageChanged()
 		return
 	}
-	got := &queue{Queue: q}
+	got := &queue{BerthQueue: q}
 	got.selector, got.problem = convert.OpenTo(q)
 	t.allMoved = t.allMoved || len(t.queues) == 0
 	t.queues[q.Name] = got
@@ -121,7 +121,7 @@ func (t *tenancy) choose(q *queue) {
 }
 
 // RemoveQueue takes a queue away.
-func (f *Feed) RemoveQueue(q *v1alpha1.Queue) {
+func (f *Feed) RemoveQueue(q *v1alpha1.BerthQueue) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.tenancy.queues[q.Name] != nil {
@@ -252,7 +252,7 @@ func (f *Feed) imply() {
 func (t *tenancy) hasMoved(key string) bool { return t.allMoved || t.moved[namespaceOf(key)] }
 
 func (f *Feed) giveQueue(q *queue) {
-	v := convert.Queue(q.Queue)
+	v := convert.Queue(q.BerthQueue)
 	v.Version = f.out.derived.next()
 	if q.open != nil {
 		v.Namespaces = append([]string{}, slices.Sorted(maps.Keys(q.open))...) // never nil, which is all

@@ -9,7 +9,7 @@ import (
 
 // QueueUsage is a queue as last seen, and what its workloads and those of queues below it hold and ask for.
 type QueueUsage struct {
-	Queue            *v1alpha1.Queue
+	Queue            *v1alpha1.BerthQueue
 	Problem          error // with the selector of its namespaces; nil: none
 	Running, Waiting int32 // workloads
 	Resources        []string
@@ -24,18 +24,18 @@ func (f *Feed) QueueUsages() []QueueUsage {
 	var out []QueueUsage
 	for _, name := range sortedNames(f.tenancy.queues) {
 		q, t := f.tenancy.queues[name], tallies[name]
-		out = append(out, QueueUsage{q.Queue, q.problem, t.running, t.waiting, t.names, t.used, t.wanted})
+		out = append(out, QueueUsage{q.BerthQueue, q.problem, t.running, t.waiting, t.names, t.used, t.wanted})
 	}
 	return out
 }
 
 // Queues returns the queues by name.
-func (f *Feed) Queues() []*v1alpha1.Queue {
+func (f *Feed) Queues() []*v1alpha1.BerthQueue {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var out []*v1alpha1.Queue
+	var out []*v1alpha1.BerthQueue
 	for _, name := range sortedNames(f.tenancy.queues) {
-		out = append(out, f.tenancy.queues[name].Queue)
+		out = append(out, f.tenancy.queues[name].BerthQueue)
 	}
 	return out
 }

@@ -37,8 +37,8 @@ func newTeams(t *testing.T) *teams {
 		t.Fatal(err)
 	}
 	for doc := range strings.SplitSeq(string(text), "\n---\n") {
-		var q v1alpha1.Queue
-		if err := yaml.Unmarshal([]byte(doc), &q); err == nil && q.Kind == "Queue" {
+		var q v1alpha1.BerthQueue
+		if err := yaml.Unmarshal([]byte(doc), &q); err == nil && q.Kind == v1alpha1.QueueKind {
 			w.queues[q.Name] = Queue(&q)
 			w.edit(q.Name, func(*engine.Queue) {})
 		}

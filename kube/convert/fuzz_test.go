@@ -202,7 +202,7 @@ func FuzzQueue(f *testing.F) {
 	}
 	nodes := []*corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{"a": "b"}}}, {ObjectMeta: metav1.ObjectMeta{Name: "n2"}}}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		var q v1alpha1.Queue
+		var q v1alpha1.BerthQueue
 		if json.Unmarshal(data, &q) != nil {
 			return
 		}

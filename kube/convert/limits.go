@@ -50,7 +50,7 @@ const (
 	MaxNodeResources = 128  // status.allocatable
 	MaxNodeGPUs      = 256  // of one node, where their model is known
 
-	// Of a Queue; where its kind has a bound too, the API server refuses more.
+	// Of a BerthQueue; where its kind has a bound too, the API server refuses more.
 	MaxQueueResources   = 16  // spec.resources
 	MaxQueueBudgets     = 8   // spec.budgets
 	MaxQueueBookings    = 32  // spec.bookings

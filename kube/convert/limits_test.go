@@ -110,7 +110,7 @@ func nodeWith(make func(n *corev1.Node, count int)) func(int) string {
 
 func queueWith(make func(q *v1alpha1.QueueSpec, n int)) func(int) string {
 	return func(n int) string {
-		q := &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "q"}}
+		q := &v1alpha1.BerthQueue{ObjectMeta: metav1.ObjectMeta{Name: "q"}}
 		make(&q.Spec, n)
 		s, err := convert.OpenTo(q)
 		if err != nil {

@@ -20,7 +20,7 @@ import (
 // should have refused are brought into range; what does not go together is left for the engine to refuse by name. The
 // default queue is also that of services and of the system's own pods: nobody's CPU or memory is asked back from it unless
 // it has a quota of that.
-func Queue(q *v1alpha1.Queue) engine.Queue {
+func Queue(q *v1alpha1.BerthQueue) engine.Queue {
 	s := &q.Spec
 	resources, budgets := s.Resources[:min(len(s.Resources), MaxQueueResources)], s.Budgets[:min(len(s.Budgets), MaxQueueBudgets)]
 	out := engine.Queue{
@@ -98,7 +98,7 @@ func budget(b *v1alpha1.QueueBudget) engine.Budget {
 
 // Bookings are the queue's as the engine sees them, on the nodes given: of each those among the ones it has that its
 // selector selects, and then the first by name. A booking is named after its queue too.
-func Bookings(q *v1alpha1.Queue, nodes []*corev1.Node, has func(booking string) []string) []engine.Booking {
+func Bookings(q *v1alpha1.BerthQueue, nodes []*corev1.Node, has func(booking string) []string) []engine.Booking {
 	if len(q.Spec.Bookings) == 0 || len(QueueOverLimits(&q.Spec)) > 0 {
 		return nil
 	}
@@ -123,7 +123,7 @@ func Bookings(q *v1alpha1.Queue, nodes []*corev1.Node, has func(booking string) 
 
 // OpenTo selects the namespaces that may use the queue. One that makes no sense selects none, nor does a queue that is
 // above a limit.
-func OpenTo(q *v1alpha1.Queue) (labels.Selector, error) {
+func OpenTo(q *v1alpha1.BerthQueue) (labels.Selector, error) {
 	if over := QueueOverLimits(&q.Spec); len(over) > 0 {
 		return labels.Nothing(), errors.New(said(over))
 	}

@@ -20,7 +20,7 @@ func TestQueueLimits(t *testing.T) {
 	limit := func(name, v string) v1alpha1.QueueResource {
 		return v1alpha1.QueueResource{Name: name, Limit: new(resource.MustParse(v))}
 	}
-	q := &v1alpha1.Queue{
+	q := &v1alpha1.BerthQueue{
 		ObjectMeta: metav1.ObjectMeta{Name: "q", ResourceVersion: "7"},
 		Spec: v1alpha1.QueueSpec{Resources: []v1alpha1.QueueResource{
 			limit("nvidia.com/gpu", "64"), limit("cpu", "1500m"), limit("memory", "1Ki"), limit("a/negative", "-3"), limit("a/vast", "8E"),
@@ -65,7 +65,7 @@ spec:
   - {resource: memory, hours: 8Ei, period: 24h}
   - {resource: memory, hours: -1, period: 24h}
 `
-	var q v1alpha1.Queue
+	var q v1alpha1.BerthQueue
 	if err := yaml.UnmarshalStrict([]byte(text), &q); err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func TestBookings(t *testing.T) {
 		at := metav1.NewTime(from.In(time.FixedZone("", 7200)))
 		return v1alpha1.QueueBooking{Name: name, From: at, To: metav1.NewTime(at.Add(time.Hour)), Nodes: nodes, NodeSelector: selector}
 	}
-	q := &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "q"}, Spec: v1alpha1.QueueSpec{Bookings: []v1alpha1.QueueBooking{
+	q := &v1alpha1.BerthQueue{ObjectMeta: metav1.ObjectMeta{Name: "q"}, Spec: v1alpha1.QueueSpec{Bookings: []v1alpha1.QueueBooking{
 		booking("two", 2, map[string]string{"rack": "a"}), booking("any", 2, nil), booking("many", 9, map[string]string{"rack": "b"}), booking("none", 1, map[string]string{"rack": "z"}),
 	}}}
 	is := func(name string, nodes ...string) engine.Booking {
@@ -126,7 +126,7 @@ func TestBookings(t *testing.T) {
 	if diff := cmp.Diff(want, Bookings(q, nodes, func(name string) []string { return has[name] })); diff != "" {
 		t.Error(diff)
 	}
-	if got := Bookings(&v1alpha1.Queue{}, nodes, none); got != nil {
+	if got := Bookings(&v1alpha1.BerthQueue{}, nodes, none); got != nil {
 		t.Error(got)
 	}
 }
@@ -144,7 +144,7 @@ func TestQueueOpenTo(t *testing.T) {
 		{"no operator", &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "team", Operator: "Is"}}}, false, false, false},
 		{"no label key", &metav1.LabelSelector{MatchLabels: map[string]string{"a b": "c"}}, false, false, false},
 	} {
-		s, err := OpenTo(&v1alpha1.Queue{Spec: v1alpha1.QueueSpec{NamespaceSelector: c.selector}})
+		s, err := OpenTo(&v1alpha1.BerthQueue{Spec: v1alpha1.QueueSpec{NamespaceSelector: c.selector}})
 		got := []bool{s.Matches(labels.Set{"team": "a"}), s.Matches(labels.Set{}), err == nil}
 		if diff := cmp.Diff([]bool{c.team, c.ops, c.ok}, got); diff != "" {
 			t.Errorf("%s: %s", c.name, diff)

@@ -1,6 +1,6 @@
 // Package crd gives an API server one of Berth's kinds: it applies the CustomResourceDefinition that api/v1alpha1
 // embeds and waits until the kind is served. It does not know what a kind is for, and it removes nothing. Those
-// who install call it, with administrator rights: fleet for Pools, kube/scheduler for Queues.
+// who install call it, with administrator rights: fleet for Pools, kube/scheduler for BerthQueues.
 package crd
 
 import (

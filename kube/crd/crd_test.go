@@ -25,7 +25,7 @@ func TestReadRefuses(t *testing.T) {
 
 // A kind that is not served yet is asked for again; one that may not be read is not.
 func TestInstall(t *testing.T) {
-	const definition, objects = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/queues.berth.dev", "/apis/berth.dev/v1alpha1/queues"
+	const definition, objects = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/berthqueues.berth.dev", "/apis/berth.dev/v1alpha1/berthqueues"
 	for _, c := range []struct {
 		name    string
 		answers []int // to lists, the last for good

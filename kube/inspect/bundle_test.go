@@ -594,3 +594,22 @@ func TestReport(t *testing.T) {
 		}
 	}
 }
+
+// A bundle from before queues were BerthQueues is read as if they had been.
+func TestOlderBundlesHaveQueues(t *testing.T) {
+	const name = "objects/queues.berth.dev.jsonl"
+	files := map[string][]byte{name: []byte(`{"apiVersion":"berth.dev/v1alpha1","kind":"Queue","metadata":{"name":"q"}}` + "\n")}
+	m := Manifest{Format: 2, Captured: taken, Counts: map[string]int{}, Unseen: []facts.Unseen{{Resource: "queues.berth.dev", Reason: "forbidden"}}, Files: []File{fileOf(name, files[name])}}
+	files[manifestName] = m.encode()
+	files[hashName] = []byte(sum(m.encode()) + "  " + manifestName + "\n")
+	b, err := read(packed(t, []string{manifestName, hashName, name}, files))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if q := b.Facts.ForeignNamed("BerthQueue.berth.dev", "", "q"); q == nil || q.GetKind() != "BerthQueue" {
+		t.Errorf("queue %v", q)
+	}
+	if b.Facts.Unseen[0].Resource != "berthqueues.berth.dev" {
+		t.Errorf("not seen: %v", b.Facts.Unseen)
+	}
+}

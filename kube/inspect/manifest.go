@@ -16,7 +16,11 @@ import (
 //
 //	1  2026-11-15  first
 //	2  2026-11-16  kubectl in the manifest
-const Format = 2
+//	3  2026-11-16  queues are BerthQueues: berthqueues.berth.dev, which was queues.berth.dev
+const Format = 3
+
+// queuesWere is the resource of queues in bundles before format 3.
+const queuesWere = "queues.berth.dev"
 
 // Manifest says what is in a bundle. It is the first file in it.
 type Manifest struct {

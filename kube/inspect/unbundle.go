@@ -9,11 +9,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/klauspost/compress/zstd"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/diagnose/facts"
 )
 
@@ -168,6 +170,9 @@ func damage(name string, err error) error {
 func unpack(m *Manifest, files map[string][]byte) (*Bundle, error) {
 	b := &Bundle{Manifest: m, Answers: make(map[string]json.RawMessage), Report: files[reportName]}
 	b.Facts = &facts.Facts{At: m.Captured, Kubernetes: m.Kubernetes, Unseen: m.Unseen, Logs: make(map[string]string), Matches: NewMatcher()}
+	if m.Format < 3 {
+		renameQueues(b.Facts, files)
+	}
 	left := newBudget()
 	for _, k := range facts.Kinds {
 		if err := readObjects(k, files[objectsFile(k)], &b.Facts.Objects, left); err != nil {
@@ -187,6 +192,20 @@ func unpack(m *Manifest, files map[string][]byte) (*Bundle, error) {
 		}
 	}
 	return b, nil
+}
+
+// renameQueues gives the queues of an older bundle the name of their kind now. readObject does the same for each.
+func renameQueues(f *facts.Facts, files map[string][]byte) {
+	now := facts.KindOf(v1alpha1.GroupVersion.Group, v1alpha1.QueueKind)
+	was := "objects/" + queuesWere + ".jsonl"
+	files[objectsFile(now)] = files[was]
+	delete(files, was)
+	f.Unseen = slices.Clone(f.Unseen)
+	for i := range f.Unseen {
+		if f.Unseen[i].Resource == queuesWere {
+			f.Unseen[i].Resource = now.Name()
+		}
+	}
 }
 
 // readObjects adds the objects in the lines.
@@ -215,6 +234,9 @@ func readObject(o facts.Object, line []byte) error {
 	want := u.GroupVersionKind()
 	if err := u.UnmarshalJSON(line); err != nil {
 		return err
+	}
+	if want.Kind == v1alpha1.QueueKind && u.GetKind() == "Queue" { // before format 3
+		u.SetKind(v1alpha1.QueueKind)
 	}
 	if got := u.GroupVersionKind(); got.GroupKind() != want.GroupKind() {
 		return fmt.Errorf("it is a %s, not a %s", got.Kind, want.Kind)

@@ -134,7 +134,7 @@ func TestWhatIsNeverReclaimed(t *testing.T) {
 // Where no queue is promised anything a plain pod just starts, and one that may not be evicted too: with no queues, with
 // the default queue alone, and beside a queue that has a limit and no quota.
 func TestNobodyWaitsWhereNothingIsPromised(t *testing.T) {
-	for name, queues := range map[string][]*v1alpha1.Queue{
+	for name, queues := range map[string][]*v1alpha1.BerthQueue{
 		"no queues":          nil,
 		"default alone":      {promised(v1alpha1.DefaultQueue, 0)},
 		"another with limit": {limit("q", 1, nil)},

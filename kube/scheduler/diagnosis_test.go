@@ -57,8 +57,8 @@ func (w *world) facts(s *scheduler) *facts.Facts {
 // Diagnosis names the cause that the live scheduler names, or says what is behind it: under every policy, with levels of
 // the cluster's own, and also where no object shows what the scheduler remembers.
 func TestDiagnosisAgreesWithTheScheduler(t *testing.T) {
-	limit := func(name string, gpus int64) *v1alpha1.Queue {
-		return &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.QueueSpec{
+	limit := func(name string, gpus int64) *v1alpha1.BerthQueue {
+		return &v1alpha1.BerthQueue{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.QueueSpec{
 			Resources: []v1alpha1.QueueResource{{Name: "nvidia.com/gpu", Limit: resource.NewQuantity(gpus, resource.DecimalSI)}},
 		}}
 	}
@@ -116,8 +116,8 @@ func TestDiagnosisAgreesWithTheScheduler(t *testing.T) {
 					u, _ := runtime.DefaultUnstructuredConverter.ToUnstructured(&queues.Items[i])
 					o := &unstructured.Unstructured{Object: u}
 					o.SetAPIVersion("berth.dev/v1alpha1")
-					o.SetKind("Queue")
-					facts.KindOf("berth.dev", "Queue").Add(&f.Objects, o)
+					o.SetKind(v1alpha1.QueueKind)
+					facts.KindOf("berth.dev", v1alpha1.QueueKind).Add(&f.Objects, o)
 				}
 				d := diagnose.New(f, cluster.NewModel(cluster.ModelOptions{Engine: s.Configuration().Engine, For: s.Configuration().SchedulerNames}))
 				asked := 0

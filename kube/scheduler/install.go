@@ -2,27 +2,25 @@ package scheduler
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/kube/answer"
 	"github.com/berth-dev/berth/kube/cluster"
-	"github.com/berth-dev/berth/kube/crd"
 	"github.com/berth-dev/berth/kube/policy"
 )
 
-// Install gives the cluster the Queue kind, a default queue and Berth's admission policies, and User the rights that Run needs, and no more.
-// It needs administrator rights.
-func Install(ctx context.Context, admin *rest.Config) error {
+// Install gives the cluster the kind BerthQueue, a default queue and Berth's admission policies, and User the rights that Run needs, and no more.
+// Queues of the kind that an older Berth had become BerthQueues. It needs administrator rights.
+func Install(ctx context.Context, admin *rest.Config, log *slog.Logger) error {
 	client, err := kubernetes.NewForConfig(admin)
 	if err != nil {
 		return fmt.Errorf("scheduler: install: %w", err)
@@ -32,7 +30,7 @@ func Install(ctx context.Context, admin *rest.Config) error {
 		return rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: User}
 	}
 	err = errors.Join(
-		installQueues(ctx, client.Discovery().RESTClient()),
+		installQueues(ctx, client.Discovery().RESTClient(), log),
 		apply(ctx, rbac.ClusterRoles(), &rbacv1.ClusterRole{ObjectMeta: named("", User), Rules: clusterRules}),
 		apply(ctx, rbac.ClusterRoleBindings(), &rbacv1.ClusterRoleBinding{ObjectMeta: named("", User), Subjects: subjects, RoleRef: role("ClusterRole")}),
 		apply(ctx, rbac.Roles(leaseNamespace), &rbacv1.Role{ObjectMeta: named(leaseNamespace, User), Rules: leaseRules}),
@@ -47,33 +45,6 @@ func Install(ctx context.Context, admin *rest.Config) error {
 	)
 	if err != nil {
 		return fmt.Errorf("scheduler: install: %w", err)
-	}
-	return nil
-}
-
-// installQueues returns when Queues can be written, and there is a default queue. One that an administrator has is left
-// as it is. One that was deleted is made again here and nowhere else: without it the scheduler implies the same queue.
-func installQueues(ctx context.Context, client rest.Interface) error {
-	kind, err := crd.Read(v1alpha1.QueueCRD)
-	if err != nil {
-		return err
-	}
-	if _, err := kind.Apply(ctx, client); err != nil {
-		return err
-	}
-	if err := kind.Served(ctx, client); err != nil {
-		return err
-	}
-	queue := v1alpha1.NewDefaultQueue(cluster.DefaultGPU)
-	queue.Labels = named("", "").Labels
-	body, err := json.Marshal(queue)
-	if err != nil {
-		return err
-	}
-	path := "/apis/" + v1alpha1.GroupVersion.String() + "/queues"
-	err = client.Post().AbsPath(path).SetHeader("Content-Type", runtime.ContentTypeJSON).SetHeader("Accept", runtime.ContentTypeJSON).Body(body).Do(ctx).Error()
-	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("create queue %s: %w", queue.Name, err)
 	}
 	return nil
 }
@@ -121,8 +92,8 @@ var clusterRules = []rbacv1.PolicyRule{
 	{APIGroups: []string{""}, Resources: []string{"pods/eviction"}, Verbs: []string{"create"}},
 	{APIGroups: []string{"policy"}, Resources: []string{"poddisruptionbudgets"}, Verbs: []string{"get", "list", "watch"}},
 	{APIGroups: []string{"scheduling.k8s.io"}, Resources: []string{"podgroups/status"}, Verbs: []string{"patch"}},
-	{APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{"queues"}, Verbs: []string{"get", "list", "watch"}},
-	{APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{"queues/status"}, Verbs: []string{"patch"}},
+	{APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{v1alpha1.QueuePlural}, Verbs: []string{"get", "list", "watch"}},
+	{APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{v1alpha1.QueuePlural + "/status"}, Verbs: []string{"patch"}},
 	{APIGroups: []string{"events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create"}},
 	{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"tokenreviews"}, Verbs: []string{"create"}},
 	{APIGroups: []string{"authorization.k8s.io"}, Resources: []string{"subjectaccessreviews"}, Verbs: []string{"create"}},

@@ -102,7 +102,7 @@ func (b *ledger) quotas(key string) bool {
 }
 
 // models are the amounts of the GPU models that the queue says something of.
-func (b *ledger) models(use *engine.QueueUse, q *v1alpha1.Queue, name string) []v1alpha1.QueueUse {
+func (b *ledger) models(use *engine.QueueUse, q *v1alpha1.BerthQueue, name string) []v1alpha1.QueueUse {
 	if use == nil {
 		return nil
 	}
@@ -122,7 +122,7 @@ func (b *ledger) models(use *engine.QueueUse, q *v1alpha1.Queue, name string) []
 
 // remember puts what was spent and promised into the status, if that is something else than it says and was not done
 // within the last minute.
-func (b *ledger) remember(q *v1alpha1.Queue, out *v1alpha1.QueueStatus) {
+func (b *ledger) remember(q *v1alpha1.BerthQueue, out *v1alpha1.QueueStatus) {
 	last := b.memory.written[q.Name]
 	if sp := q.Status.Spending; sp != nil {
 		last = later(last, sp.At.Time) // by who came before
@@ -170,7 +170,7 @@ func total(s *v1alpha1.QueueStatus) int64 {
 }
 
 // budgetUses are the queue's budgets in the period that is.
-func budgetUses(q *v1alpha1.Queue, sp *engine.Spending, now time.Time) []v1alpha1.QueueBudgetUse {
+func budgetUses(q *v1alpha1.BerthQueue, sp *engine.Spending, now time.Time) []v1alpha1.QueueBudgetUse {
 	var out []v1alpha1.QueueBudgetUse
 	for i, v := range convert.Queue(q).Budgets {
 		from, to := v.Span(now)
@@ -212,7 +212,7 @@ func (s *scheduler) restoreMemory() {
 }
 
 // spentOf is what the status says of each budget of the spec.
-func spentOf(q *v1alpha1.Queue) []int64 {
+func spentOf(q *v1alpha1.BerthQueue) []int64 {
 	var out []int64
 	for i, v := range convert.Queue(q).Budgets {
 		spent := int64(0)

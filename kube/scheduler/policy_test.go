@@ -17,8 +17,8 @@ import (
 )
 
 // promised is a queue with a quota of GPUs.
-func promised(name string, gpus int64) *v1alpha1.Queue {
-	return &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.QueueSpec{
+func promised(name string, gpus int64) *v1alpha1.BerthQueue {
+	return &v1alpha1.BerthQueue{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.QueueSpec{
 		Resources: []v1alpha1.QueueResource{{Name: "nvidia.com/gpu", Quota: resource.NewQuantity(gpus, resource.DecimalSI)}},
 	}}
 }

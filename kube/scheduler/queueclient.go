@@ -19,11 +19,11 @@ import (
 	"github.com/berth-dev/berth/kube/cluster"
 )
 
-// queueClient is what is needed of a client for Queues.
+// queueClient is what is needed of a client for BerthQueues.
 type queueClient interface {
-	List(context.Context, metav1.ListOptions) (*v1alpha1.QueueList, error)
+	List(context.Context, metav1.ListOptions) (*v1alpha1.BerthQueueList, error)
 	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
-	Patch(ctx context.Context, name string, how types.PatchType, patch []byte, o metav1.PatchOptions, subresources ...string) (*v1alpha1.Queue, error)
+	Patch(ctx context.Context, name string, how types.PatchType, patch []byte, o metav1.PatchOptions, subresources ...string) (*v1alpha1.BerthQueue, error)
 }
 
 // queueClient is the one given, or else reaches the API server through Config.
@@ -48,14 +48,14 @@ func newQueueClient(c *rest.Config) (queueClient, error) {
 	if err != nil {
 		return nil, fmt.Errorf("queue client: %w", err)
 	}
-	return gentype.NewClientWithList("queues", client, metav1.ParameterCodec, "",
-		func() *v1alpha1.Queue { return &v1alpha1.Queue{} }, func() *v1alpha1.QueueList { return &v1alpha1.QueueList{} }), nil
+	return gentype.NewClientWithList(v1alpha1.QueuePlural, client, metav1.ParameterCodec, "",
+		func() *v1alpha1.BerthQueue { return &v1alpha1.BerthQueue{} }, func() *v1alpha1.BerthQueueList { return &v1alpha1.BerthQueueList{} }), nil
 }
 
 // watchQueues returns an informer that is to be run. known says that the queues have been given to the feed, or that
 // there is no such kind: then the informer goes on asking and nobody waits for it.
 func (s *scheduler) watchQueues(ctx context.Context) (i cache.SharedIndexInformer, known cache.InformerSynced, err error) {
-	served, err := s.serves(ctx, v1alpha1.GroupVersion.String(), "Queue")
+	served, err := s.serves(ctx, v1alpha1.GroupVersion.String(), v1alpha1.QueueKind)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -72,7 +72,7 @@ func (s *scheduler) watchQueues(ctx context.Context) (i cache.SharedIndexInforme
 	return i, func() bool { return !served || r.HasSynced() }, nil
 }
 
-// queueInformer watches Queues. Where there is no such kind it asks again, ever more rarely but at least every
+// queueInformer watches BerthQueues. Where there is no such kind it asks again, ever more rarely but at least every
 // minute, and takes it that there are no queues: a cluster may get the kind, or lose it, while the scheduler runs.
 func (s *scheduler) queueInformer() (cache.SharedIndexInformer, error) {
 	lw := &cache.ListWatch{
@@ -81,7 +81,7 @@ func (s *scheduler) queueInformer() (cache.SharedIndexInformer, error) {
 		},
 		WatchFuncWithContext: s.queues.Watch,
 	}
-	i := cache.NewSharedIndexInformerWithOptions(cache.ToListWatcherWithWatchListSemantics(lw, s.queues), &v1alpha1.Queue{}, cache.SharedIndexInformerOptions{})
+	i := cache.NewSharedIndexInformerWithOptions(cache.ToListWatcherWithWatchListSemantics(lw, s.queues), &v1alpha1.BerthQueue{}, cache.SharedIndexInformerOptions{})
 	if err := i.SetTransform(func(o any) (any, error) { cluster.Trim(o); return o, nil }); err != nil {
 		return nil, err
 	}
@@ -92,7 +92,7 @@ func (s *scheduler) queueInformer() (cache.SharedIndexInformer, error) {
 			cache.DefaultWatchErrorHandler(ctx, r, err)
 			return
 		case !said.Swap(true):
-			s.log.Warn("this cluster has no Queues (CustomResourceDefinition queues.berth.dev): a pod that names one waits")
+			s.log.Warn("this cluster has no BerthQueues (CustomResourceDefinition berthqueues.berth.dev): a pod that names one waits")
 		}
 		s.feed.DropQueues()
 	})

@@ -132,7 +132,7 @@ func TestQueueIsOpenToSomeNamespaces(t *testing.T) {
 		}
 		w.add(tenant("team", "a"))
 		w.rest()
-		w.queues.edit("q", func(q *v1alpha1.Queue) { q.Spec.NamespaceSelector.MatchLabels["team"] = "c" })
+		w.queues.edit("q", func(q *v1alpha1.BerthQueue) { q.Spec.NamespaceSelector.MatchLabels["team"] = "c" })
 		w.rest()
 		w.add(pod("z", 1, "queue", "q"))
 		w.rest()
@@ -154,7 +154,7 @@ func TestQueueSelectorMakesNoSense(t *testing.T) {
 		if len(c) != 1 || c[0].Type != v1alpha1.QueueValid || c[0].Status != metav1.ConditionFalse {
 			t.Fatalf("conditions %v", c)
 		}
-		w.queues.edit("q", func(q *v1alpha1.Queue) { q.Spec.NamespaceSelector = nil })
+		w.queues.edit("q", func(q *v1alpha1.BerthQueue) { q.Spec.NamespaceSelector = nil })
 		w.after(statusEvery + time.Second)
 		if c := w.queues.status("q").Conditions; c[0].Status != metav1.ConditionTrue || c[0].Message != "" {
 			t.Errorf("conditions %v", c)

@@ -29,7 +29,7 @@ type queueServer struct {
 	patches []string // names
 }
 
-var queuesResource = v1alpha1.GroupVersion.WithResource("queues")
+var queuesResource = v1alpha1.GroupVersion.WithResource(v1alpha1.QueuePlural)
 
 func newQueueServer(w *world) *queueServer {
 	scheme := runtime.NewScheme()
@@ -48,7 +48,7 @@ func (s *queueServer) install(there bool) {
 	s.absent = !there
 	lists := slices.DeleteFunc(s.w.client.Resources, func(l *metav1.APIResourceList) bool { return l.GroupVersion == v1alpha1.GroupVersion.String() })
 	if there {
-		lists = append(lists, &metav1.APIResourceList{GroupVersion: v1alpha1.GroupVersion.String(), APIResources: []metav1.APIResource{{Kind: "Queue"}}})
+		lists = append(lists, &metav1.APIResourceList{GroupVersion: v1alpha1.GroupVersion.String(), APIResources: []metav1.APIResource{{Kind: v1alpha1.QueueKind}}})
 	}
 	s.w.client.Resources = lists
 	for _, w := range s.watches {
@@ -59,17 +59,17 @@ func (s *queueServer) install(there bool) {
 
 func (s *queueServer) IsWatchListSemanticsUnSupported() bool { return true }
 
-func (s *queueServer) List(context.Context, metav1.ListOptions) (*v1alpha1.QueueList, error) {
+func (s *queueServer) List(context.Context, metav1.ListOptions) (*v1alpha1.BerthQueueList, error) {
 	s.w.mu.Lock()
 	defer s.w.mu.Unlock()
 	if s.absent {
 		return nil, apierrors.NewNotFound(queuesResource.GroupResource(), "")
 	}
-	list, err := s.tracker.List(queuesResource, v1alpha1.GroupVersion.WithKind("Queue"), "")
+	list, err := s.tracker.List(queuesResource, v1alpha1.GroupVersion.WithKind(v1alpha1.QueueKind), "")
 	if err != nil {
 		return nil, err
 	}
-	return list.(*v1alpha1.QueueList), nil
+	return list.(*v1alpha1.BerthQueueList), nil
 }
 
 func (s *queueServer) Watch(context.Context, metav1.ListOptions) (watch.Interface, error) {
@@ -83,7 +83,7 @@ func (s *queueServer) Watch(context.Context, metav1.ListOptions) (watch.Interfac
 	return w, err
 }
 
-func (s *queueServer) Patch(_ context.Context, name string, _ types.PatchType, patch []byte, _ metav1.PatchOptions, _ ...string) (*v1alpha1.Queue, error) {
+func (s *queueServer) Patch(_ context.Context, name string, _ types.PatchType, patch []byte, _ metav1.PatchOptions, _ ...string) (*v1alpha1.BerthQueue, error) {
 	s.w.mu.Lock()
 	defer s.w.mu.Unlock()
 	s.patches = append(s.patches, name)
@@ -95,15 +95,15 @@ func (s *queueServer) Patch(_ context.Context, name string, _ types.PatchType, p
 		return nil, err
 	}
 	old, _ := json.Marshal(have)
-	merged, err := strategicpatch.StrategicMergePatch(old, patch, v1alpha1.Queue{}) // no list of a Queue is merged
+	merged, err := strategicpatch.StrategicMergePatch(old, patch, v1alpha1.BerthQueue{}) // no list of a BerthQueue is merged
 	if err != nil {
 		return nil, err
 	}
-	got := &v1alpha1.Queue{}
+	got := &v1alpha1.BerthQueue{}
 	if err := json.Unmarshal(merged, got); err != nil {
 		return nil, err
 	}
-	if got.UID != have.(*v1alpha1.Queue).UID {
+	if got.UID != have.(*v1alpha1.BerthQueue).UID {
 		return nil, apierrors.NewConflict(queuesResource.GroupResource(), name, nil)
 	}
 	got.ResourceVersion = s.w.next()
@@ -111,7 +111,7 @@ func (s *queueServer) Patch(_ context.Context, name string, _ types.PatchType, p
 }
 
 // edit changes a queue as a user would.
-func (s *queueServer) edit(name string, change func(*v1alpha1.Queue)) {
+func (s *queueServer) edit(name string, change func(*v1alpha1.BerthQueue)) {
 	s.w.t.Helper()
 	s.w.mu.Lock()
 	defer s.w.mu.Unlock()
@@ -119,7 +119,7 @@ func (s *queueServer) edit(name string, change func(*v1alpha1.Queue)) {
 	if err != nil {
 		s.w.t.Fatal(err)
 	}
-	q := have.(*v1alpha1.Queue).DeepCopy()
+	q := have.(*v1alpha1.BerthQueue).DeepCopy()
 	change(q)
 	q.ResourceVersion = s.w.next()
 	if err := s.tracker.Update(queuesResource, q, ""); err != nil {
@@ -141,7 +141,7 @@ func (s *queueServer) status(name string) v1alpha1.QueueStatus {
 	if err != nil {
 		s.w.t.Fatal(err)
 	}
-	out := have.(*v1alpha1.Queue).Status.DeepCopy()
+	out := have.(*v1alpha1.BerthQueue).Status.DeepCopy()
 	for i := range out.Conditions {
 		out.Conditions[i].LastTransitionTime = metav1.Time{}
 	}
@@ -158,8 +158,8 @@ func (s *queueServer) deny(err error) {
 }
 
 // limit is a queue of so many GPUs, open to the namespaces with the labels: none given, all.
-func limit(name string, gpus int64, selector map[string]string) *v1alpha1.Queue {
-	q := &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}}
+func limit(name string, gpus int64, selector map[string]string) *v1alpha1.BerthQueue {
+	q := &v1alpha1.BerthQueue{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	raise(gpus)(q)
 	if selector != nil {
 		q.Spec.NamespaceSelector = &metav1.LabelSelector{MatchLabels: selector}
@@ -167,8 +167,8 @@ func limit(name string, gpus int64, selector map[string]string) *v1alpha1.Queue 
 	return q
 }
 
-func raise(gpus int64) func(*v1alpha1.Queue) {
-	return func(q *v1alpha1.Queue) {
+func raise(gpus int64) func(*v1alpha1.BerthQueue) {
+	return func(q *v1alpha1.BerthQueue) {
 		q.Spec.Resources = []v1alpha1.QueueResource{{Name: "nvidia.com/gpu", Limit: resource.NewQuantity(gpus, resource.DecimalSI)}}
 	}
 }

@@ -69,7 +69,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 
 // writeStatus spells out all fields: in a merge patch one that is left out keeps its old value. The UID keeps it
 // from another queue of the same name.
-func (s *scheduler) writeStatus(ctx context.Context, q *v1alpha1.Queue) error {
+func (s *scheduler) writeStatus(ctx context.Context, q *v1alpha1.BerthQueue) error {
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": q.UID},
 		"status": map[string]any{
@@ -90,15 +90,15 @@ func (s *scheduler) writeStatus(ctx context.Context, q *v1alpha1.Queue) error {
 
 // statuses returns the queues whose status should be another one, with that status, by name. It counts all pods
 // afresh, so that it cannot drift; what queues owe each other is from the books.
-func (b *ledger) statuses(f *cluster.Feed) []v1alpha1.Queue {
+func (b *ledger) statuses(f *cluster.Feed) []v1alpha1.BerthQueue {
 	b.sort(f)
-	var out []v1alpha1.Queue
+	var out []v1alpha1.BerthQueue
 	for _, u := range f.QueueUsages() {
 		q := u.Queue
 		next := b.status(&u)
 		b.remember(q, &next)
 		if !equality.Semantic.DeepEqual(q.Status, next) {
-			out = append(out, v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: q.Name, UID: q.UID}, Status: next})
+			out = append(out, v1alpha1.BerthQueue{ObjectMeta: metav1.ObjectMeta{Name: q.Name, UID: q.UID}, Status: next})
 		}
 	}
 	return out

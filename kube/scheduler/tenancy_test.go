@@ -20,7 +20,7 @@ type tenants struct {
 	*scheduler
 	version    int
 	namespaces map[string]*corev1.Namespace
-	queues     map[string]*v1alpha1.Queue
+	queues     map[string]*v1alpha1.BerthQueue
 	pods       map[string]*corev1.Pod
 	fixed      map[types.UID]*fixedTerms
 }
@@ -209,7 +209,7 @@ func TestTenancyFollowsFromObjects(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := &tenants{scheduler: s, namespaces: map[string]*corev1.Namespace{}, queues: map[string]*v1alpha1.Queue{}, pods: map[string]*corev1.Pod{}, fixed: map[types.UID]*fixedTerms{}}
+		w := &tenants{scheduler: s, namespaces: map[string]*corev1.Namespace{}, queues: map[string]*v1alpha1.BerthQueue{}, pods: map[string]*corev1.Pod{}, fixed: map[types.UID]*fixedTerms{}}
 		for range rapid.IntRange(1, 50).Draw(t, "steps") {
 			w.step(t)
 			if rapid.Bool().Draw(t, "cycle") {

@@ -245,7 +245,7 @@ func contested(t *testing.T) *world {
 	other.Name = "team-b"
 	group, lone := group("pg", 2), pod("a-run", 1, "queue", "a", "expected-run", "1h", "user", "a-user")
 	group.Annotations = map[string]string{"berth.dev/queue": "a"}
-	return newWorld(t, node("n1", "r1", 4), node("n2", "r2", 4), a, b, &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.DefaultQueue}},
+	return newWorld(t, node("n1", "r1", 4), node("n2", "r2", 4), a, b, &v1alpha1.BerthQueue{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.DefaultQueue}},
 		tenant("team", "a"), other, lone,
 		job("train", 2, "queue", "a", "gang", "train", "min", "1", "preemptible", "surplus"), ownedPod("train", 0), ownedPod("train", 1),
 		group, grouped("pg-0", "pg"), grouped("pg-1", "pg"),

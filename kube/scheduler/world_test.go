@@ -241,7 +241,7 @@ func (w *world) add(o runtime.Object) {
 		m.SetCreationTimestamp(metav1.Now())
 	}
 	tracker := w.client.Tracker()
-	if _, ok := o.(*v1alpha1.Queue); ok {
+	if _, ok := o.(*v1alpha1.BerthQueue); ok {
 		tracker = w.queues.tracker
 	}
 	if err := tracker.Add(o); err != nil {

@@ -26,7 +26,7 @@ import (
 // Berth's own queues, and the keys by which work names them. The engine says what a queue forbids; here are the
 // sentences and the edits.
 const (
-	berthQueues   = "Queue.berth.dev"
+	berthQueues   = "BerthQueue.berth.dev"
 	berthQueueKey = convert.KeyQueue
 	// berthAdmitted is the condition of a pod that is in a queue: from then on its keys are not read.
 	berthAdmitted corev1.PodConditionType = "berth.dev/Admitted"
@@ -286,7 +286,7 @@ func berthEvidence(c *check.Case, name string) []facts.Evidence {
 
 // BerthMissing is the finding that the queue does not exist.
 func BerthMissing(c *check.Case, name string) check.Finding {
-	queue := &unstructured.Unstructured{Object: map[string]any{"apiVersion": v1alpha1.GroupVersion.String(), "kind": "Queue", "metadata": map[string]any{"name": name}}}
+	queue := &unstructured.Unstructured{Object: map[string]any{"apiVersion": v1alpha1.GroupVersion.String(), "kind": v1alpha1.QueueKind, "metadata": map[string]any{"name": name}}}
 	return check.Finding{
 		Message: fmt.Sprintf("queue %s does not exist", name), Evidence: berthEvidence(c, name),
 		Edits: append(berthElsewhere(c, name), edit.Edit{Side: edit.Cluster, Cost: 3, Text: fmt.Sprintf("make queue %s, without limits", name), Set: []facts.Object{queue}, Command: edit.ApplyLine(queue)}),
