@@ -164,6 +164,18 @@ func (f *Feed) Stands(p engine.Placement) bool {
 	return f.stands(p)
 }
 
+// Runs says whether a member of the gang has a node and is to stay there, as far as the watches tell.
+func (f *Feed) Runs(gang string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, m := range f.members.gangs[gang] { //archtest:any-order it asks whether there is one
+		if m.bound() && m.pod.DeletionTimestamp == nil {
+			return true
+		}
+	}
+	return false
+}
+
 func (f *Feed) stands(p engine.Placement) bool {
 	m := f.members.pods[p.Pod]
 	return m != nil && m.given && string(m.pod.UID) == p.UID && m.waiting() && f.nodes.objects[p.Node] != nil

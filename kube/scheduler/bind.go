@@ -189,12 +189,14 @@ func (b *binder) unwritten(i intent, err error) {
 }
 
 // moved says, once for all members, whether a gang that is to begin would no longer begin whole: then none of
-// it is bound, and the engine plans it again. Members that come to a gang which runs go one by one.
+// it is bound, and the engine plans it again. Members that come to a gang which runs go one by one; if none of it runs any
+// more, it has to begin anew, and whole.
 func (b *binder) moved(s *start) bool {
-	if s.Kind != engine.Begin {
-		return false
-	}
 	s.check.Do(func() {
+		if s.Kind != engine.Begin {
+			s.stale = !b.s.feed.Runs(s.Gang)
+			return
+		}
 		for _, p := range s.Placements {
 			s.stale = s.stale || !b.s.feed.Stands(p)
 		}

@@ -200,6 +200,16 @@ func (d *drama) quiet() {
 	}
 }
 
+// A member is on its way to join a gang, and waits for its volume, when the last member that ran is made anew: the gang
+// begins anew, and so whole.
+func TestAGangThatLosesItsLastMemberBeginsAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		if wrong := play(t, []int{0, 12, 11, 94, 4, 3}); len(wrong) > 0 {
+			t.Error(wrong)
+		}
+	})
+}
+
 // A claim that had its volume when the gang was planned loses it while the others are seen to.
 func TestAClaimThatHadItsVolumeIsMadeAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
