@@ -279,7 +279,7 @@ func (c *selection) settle(s *queueEntry) {
 // measure works out how far the queue entry is above its share. What a user's workloads hold that passed his head, which has
 // waited for as long as it may be passed, is not held against it.
 func (c *selection) measure(s *queueEntry) {
-	users := s.parent != nil && s.parent.queue == s.queue
+	users := s.queue != nil && s.parent.queue == s.queue
 	s.excess = c.y.s.ledger.Excess(s.queue, s.user, users)
 	//mutate: order-passers-of-an-old-head
 	if users && len(s.order) > 0 && c.y.aged(s.order[0].Turn) {
