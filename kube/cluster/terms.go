@@ -33,6 +33,10 @@ type admissions struct {
 	known map[string]*terms // by text
 	// follows says that another scheduler leads.
 	follows bool
+	// seal reads the records that pods were bound with, and signs those that they will be; nil: the secret is not known.
+	seal *convert.Seal
+	// guarded says that sealed terms cannot be removed from pods. Where they can, bound pods need the condition too.
+	guarded bool
 }
 
 func newAdmissions() admissions {
@@ -53,20 +57,41 @@ func (f *Feed) share(r convert.Record, text string) *terms {
 	return t
 }
 
-// recorded is what the pod's conditions say was decided, nil for nothing.
+// recorded is what the pod says was decided, in its conditions or as it was bound; nil for nothing.
 func (f *Feed) recorded(p *corev1.Pod) *terms {
-	c := convert.AdmittedOf(p)
-	if c == nil {
-		return nil
-	}
-	if t := f.admissions.known[c.Message]; t != nil && c.Status == corev1.ConditionTrue {
+	text := convert.RecordText(p, f.admissions.seal)
+	if t := f.admissions.known[text]; t != nil {
 		return t
 	}
-	r, text, ok := convert.RecordOf(p)
+	r, text, ok := convert.RecordOf(p, f.admissions.seal)
 	if !ok {
 		return nil
 	}
 	return f.share(r, text)
+}
+
+// SealWith gives the feed the means to sign records, and to tell those that it signed. It is called before the first pod
+// is seen.
+func (f *Feed) SealWith(s *convert.Seal) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.admissions.seal = s
+}
+
+// Guard says whether sealed records are safe on pods from now on. When they are no longer, the terms of all that are
+// written down nowhere else are written into conditions.
+func (f *Feed) Guard(on bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	a := &f.admissions
+	was := a.guarded
+	a.guarded = on && a.seal != nil
+	if !was || a.guarded {
+		return
+	}
+	for _, key := range slices.Sorted(maps.Keys(f.members.pods)) {
+		f.writeDown(f.members.pods[key])
+	}
 }
 
 // reading is the pod as the scheduler reads it, and what was decided about it, nil for nothing: raw is the pod as it is in
@@ -380,13 +405,13 @@ func (f *Feed) decide(m *member, r convert.Record) {
 // writeDown has the terms of a pod that is on a node written where they are not: those of others are written before they
 // are bound.
 func (f *Feed) writeDown(m *member) {
-	if m.terms != nil && m.pays() && m.pod.Spec.NodeName != "" && m.admission() != nil {
+	if m.terms != nil && m.pays() && m.pod.Spec.NodeName != "" && f.admission(m) != nil {
 		f.listen.Admitted(m.pod)
 	}
 }
 
 // admission is the condition that the pod should have and has not, nil where it has it.
-func (m *member) admission() *corev1.PodCondition {
+func (f *Feed) admission(m *member) *corev1.PodCondition {
 	has := convert.AdmittedOf(m.raw)
 	want := corev1.PodCondition{Type: convert.Admitted, Status: corev1.ConditionTrue, Reason: "TermsDecided", LastTransitionTime: metav1.Now()}
 	switch {
@@ -397,6 +422,11 @@ func (m *member) admission() *corev1.PodCondition {
 	default:
 		want.Status, want.Reason = corev1.ConditionFalse, "NotInAQueue"
 	}
+	if has == nil && f.admissions.guarded {
+		if f.admissions.seal.Open(m.raw) == want.Message {
+			return nil
+		}
+	}
 	if has != nil && has.Status == want.Status {
 		if has.Message == want.Message {
 			return nil
@@ -406,17 +436,33 @@ func (m *member) admission() *corev1.PodCondition {
 	return &want
 }
 
-// Admission returns the condition that the pod should have and has not, nil where it has it. decided says whether its
-// terms are; of a pod that starts they are decided now at the latest.
-func (f *Feed) Admission(key string, uid types.UID, starts bool) (c *corev1.PodCondition, decided bool) {
+// Admission returns the condition that a pod which waits should have and has not, nil where it has it.
+func (f *Feed) Admission(key string, uid types.UID) *corev1.PodCondition {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if m := f.members.pods[key]; m != nil && m.raw.UID == uid {
+		return f.admission(m)
+	}
+	return nil
+}
+
+// Start returns how the terms of a pod that starts, or that runs, are to be written down. They are decided now at the
+// latest; false: they cannot be. Either the pod gets the condition before it is bound, or, where it has none yet, its
+// Binding carries the terms, which costs no request; neither where they are written down.
+func (f *Feed) Start(key string, uid types.UID) (before *corev1.PodCondition, sign func(*corev1.Binding), decided bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	m := f.members.pods[key]
 	if m == nil || m.raw.UID != uid {
-		return nil, false
+		return nil, nil, false
 	}
-	if m.terms == nil && starts {
+	if m.terms == nil {
 		f.admitWorkload(m.workload, true)
 	}
-	return m.admission(), m.terms != nil || !m.pays()
+	decided = m.terms != nil || !m.pays()
+	if m.terms != nil && m.waiting() && f.admissions.guarded && convert.AdmittedOf(m.raw) == nil {
+		seal, text := f.admissions.seal, m.terms.text
+		return nil, func(b *corev1.Binding) { seal.Sign(b, uid, text) }, decided
+	}
+	return f.admission(m), nil, decided
 }

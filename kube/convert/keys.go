@@ -63,7 +63,7 @@ func gangKeys() []string {
 
 // knownKeys are all that this package reads or writes.
 func knownKeys() []string {
-	return append(inheritable(), keyDeadline, KeySurge, KeyWantedGPUs, KeyLease)
+	return append(inheritable(), keyDeadline, KeySurge, KeyWantedGPUs, KeyLease, KeyTerms, KeySeal)
 }
 
 // inheritable are the keys that pods take over from their controllers.

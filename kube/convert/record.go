@@ -65,7 +65,7 @@ func FixedKeys() []string {
 // GuardedKeys are the keys of ours that nobody but Berth may change on a pod that has entered its queue: the fixed ones,
 // and those that Berth writes itself.
 func GuardedKeys() []string {
-	return append(inheritable(), keyDeadline, KeySurge, KeyWantedGPUs, KeyLease)
+	return knownKeys()
 }
 
 // rankKeys are the keys by which controllers number their pods.
@@ -121,13 +121,25 @@ func tooLong(o *metav1.ObjectMeta) string {
 	return fmt.Sprintf("its scheduling keys and their values are %d bytes together: want at most %d", n, mostKeys)
 }
 
-// RecordOf reads the record in the pod's conditions. What is not exactly one of this version is none.
-func RecordOf(p *corev1.Pod) (r Record, text string, ok bool) {
-	c := AdmittedOf(p)
-	if c == nil || c.Status != corev1.ConditionTrue || len(c.Message) > mostRecord {
+// RecordText is the text of the pod's record, "" for none. What its condition says goes before what it was bound with: a
+// record that is changed later is written into the condition.
+func RecordText(p *corev1.Pod, seal *Seal) string {
+	if c := AdmittedOf(p); c != nil {
+		if c.Status != corev1.ConditionTrue {
+			return ""
+		}
+		return c.Message
+	}
+	return seal.Open(p)
+}
+
+// RecordOf reads the pod's record. What is not exactly one of this version is none.
+func RecordOf(p *corev1.Pod, seal *Seal) (r Record, text string, ok bool) {
+	text = RecordText(p, seal)
+	if text == "" || len(text) > mostRecord {
 		return Record{}, "", false
 	}
-	d := json.NewDecoder(strings.NewReader(c.Message))
+	d := json.NewDecoder(strings.NewReader(text))
 	d.DisallowUnknownFields()
 	if d.Decode(&r) != nil || r.check() != nil {
 		return Record{}, "", false
@@ -135,7 +147,7 @@ func RecordOf(p *corev1.Pod) (r Record, text string, ok bool) {
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return Record{}, "", false
 	}
-	return r, c.Message, true
+	return r, text, true
 }
 
 // AdmittedOf is the pod's condition Admitted, nil for none.

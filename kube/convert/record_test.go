@@ -28,7 +28,7 @@ func TestEveryKeyIsFixedOrGuarded(t *testing.T) {
 		if !slices.Contains(GuardedKeys(), key) {
 			t.Errorf("who may edit %s on a pod that runs?", key)
 		}
-		if key != KeySurge && key != KeyWantedGPUs && key != KeyLease && !fixed[key] {
+		if key != KeySurge && key != KeyWantedGPUs && key != KeyLease && key != KeyTerms && key != KeySeal && !fixed[key] {
 			t.Errorf("%s is not fixed", key)
 		}
 	}
@@ -52,7 +52,7 @@ func TestRecordIsReadBack(t *testing.T) {
 		}
 		p, edited := draw("first "), draw("then ")
 		r := Record{Queue: "q", Keys: FixedOf(p)}
-		got, text, ok := RecordOf(with(edited, corev1.ConditionTrue, r.Text()))
+		got, text, ok := RecordOf(with(edited, corev1.ConditionTrue, r.Text()), nil)
 		if !ok || text != r.Text() || got.Queue != "q" {
 			t.Fatalf("%q reads as %+v, %v", r.Text(), got, ok)
 		}
@@ -85,11 +85,11 @@ func TestWhatIsNoRecord(t *testing.T) {
 		"a minimum below 0":  {corev1.ConditionTrue, `{"v":1,"group":{"min":-1}}`},
 		"too long":           {corev1.ConditionTrue, `{"v":1,"queue":"` + strings.Repeat("q", mostRecord) + `"}`},
 	} {
-		if r, _, ok := RecordOf(with(keyed(nil, nil), c.status, c.text)); ok {
+		if r, _, ok := RecordOf(with(keyed(nil, nil), c.status, c.text), nil); ok {
 			t.Errorf("%s: %+v", name, r)
 		}
 	}
-	if _, _, ok := RecordOf(keyed(nil, nil)); ok {
+	if _, _, ok := RecordOf(keyed(nil, nil), nil); ok {
 		t.Error("a pod without conditions has a record")
 	}
 }
@@ -106,7 +106,7 @@ func TestKeysMayBeAsLongAsTheRecord(t *testing.T) {
 		if g := NativeGang([]*corev1.Pod{p}, nil, nil); (g.Invalid == "") != want {
 			t.Errorf("%d bytes in a gang: %q", n, g.Invalid)
 		}
-		if _, _, ok := RecordOf(with(p, corev1.ConditionTrue, Record{Keys: FixedOf(p)}.Text())); !ok && want {
+		if _, _, ok := RecordOf(with(p, corev1.ConditionTrue, Record{Keys: FixedOf(p)}.Text()), nil); !ok && want {
 			t.Errorf("%d bytes are not read back", n)
 		}
 	}
@@ -139,7 +139,7 @@ func FuzzRecordOf(f *testing.F) {
 	f.Add(`{"v":1,"keys":null}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		p := with(keyed(map[string]string{KeyQueue: "x"}, nil), corev1.ConditionTrue, text)
-		r, _, ok := RecordOf(p)
+		r, _, ok := RecordOf(p, nil)
 		if !ok {
 			return
 		}
@@ -147,7 +147,7 @@ func FuzzRecordOf(f *testing.F) {
 		if !r.Keys.Agrees(on) {
 			t.Errorf("%q makes %v", text, on.Annotations)
 		}
-		if _, _, ok := RecordOf(with(p, corev1.ConditionTrue, r.Text())); !ok && len(r.Text()) <= mostRecord {
+		if _, _, ok := RecordOf(with(p, corev1.ConditionTrue, r.Text()), nil); !ok && len(r.Text()) <= mostRecord {
 			t.Errorf("%q is not read back", r.Text())
 		}
 		if r.Group != nil {

@@ -54,7 +54,13 @@ func trimAnnotations(all map[string]string) {
 		value := all[key]
 		switch {
 		case strings.HasPrefix(key, keyPrefix):
-			if key != KeySurge && len(value) > MaxPodBytes {
+			switch {
+			case key == KeySurge:
+			case key == KeyTerms: // cut, it would not be what was sealed
+				if len(value) > mostRecord {
+					delete(all, key)
+				}
+			case len(value) > MaxPodBytes:
 				all[key] = clipped(strings.TrimSpace(value), bytesOf(key))
 			}
 		case len(value) > MaxValueBytes || foreign >= mostForeign && !readForeign(key):

@@ -125,10 +125,13 @@ func (b *binder) bind(ctx context.Context, i intent) (again bool) {
 	binding := bindingOf(ctx, i.Placement)
 	pods := b.client.CoreV1().Pods(binding.Namespace)
 	// A pod that has a node has its terms written down.
-	err := b.s.writeTerms(ctx, b.client, b.gate.once, binding.Namespace, binding.Name, binding.UID)
+	sign, err := b.s.writeTerms(ctx, b.client, b.gate.once, binding.Namespace, binding.Name, binding.UID)
 	if err != nil && (errors.Is(err, errUndecided) || !passing(err)) {
 		b.unwritten(i, err)
 		return false
+	}
+	if sign != nil {
+		sign(binding)
 	}
 	if err == nil {
 		err = b.gate.once(ctx, binding.Namespace, func(ctx context.Context) error { return pods.Bind(ctx, binding, metav1.CreateOptions{}) })

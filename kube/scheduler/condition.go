@@ -52,7 +52,7 @@ func (r *reporter) patchPod(ctx context.Context, key string, uid types.UID, said
 	}
 	text := clip(said.text, maxMessage)
 	conditions, since := []corev1.PodCondition(nil), metav1.Now()
-	if c, _ := r.s.feed.Admission(key, uid, false); c != nil {
+	if c := r.s.feed.Admission(key, uid); c != nil {
 		conditions = append(conditions, *c)
 	}
 	for _, c := range pod.Status.Conditions {

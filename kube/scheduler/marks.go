@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/berth-dev/berth/engine/why"
+	"github.com/berth-dev/berth/kube/convert"
 )
 
 // Marks stand, in what is said on pods of one namespace, for workloads of another: see why.Marker. Their secret is in the
@@ -39,9 +40,10 @@ func newSecret() []byte {
 	return secret
 }
 
-// readMarks reads the secret. Without one that can be read the marks are of this process alone: pods that are being
-// evicted when it ends are evicted all the same, and the place that they leave is anybody's.
-func (s *scheduler) readMarks(ctx context.Context) why.Marker {
+// readSecret reads the secret, with which marks are made and terms sealed. Without one that can be read the marks are of
+// this process alone: pods that are being evicted when it ends are evicted all the same, and the place that they leave is
+// anybody's. Nothing is sealed then.
+func (s *scheduler) readSecret(ctx context.Context) {
 	var secret []byte
 	ctx, cancel := context.WithTimeout(ctx, awaken)
 	defer cancel()
@@ -60,7 +62,9 @@ func (s *scheduler) readMarks(ctx context.Context) why.Marker {
 	}
 	if err != nil {
 		s.log.Warn("the secret of marks cannot be read: marks do not outlast this process", "secret", leaseNamespace+"/"+marksName, "err", err)
-		secret = newSecret()
+		s.marks = why.NewMarker(newSecret())
+		return
 	}
-	return why.NewMarker(secret)
+	s.marks = why.NewMarker(secret)
+	s.feed.SealWith(convert.NewSeal(secret))
 }

@@ -20,7 +20,8 @@ func TestMarksAreOfTheCluster(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return s.readMarks(t.Context()).Mark("team/x")
+			s.readSecret(t.Context())
+			return s.marks.Mark("team/x")
 		}
 		first := read()
 		if err := makeMarks(t.Context(), w.client); err != nil {

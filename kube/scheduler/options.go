@@ -95,6 +95,9 @@ const (
 	patience = 5
 	// awaken is how long an API server that has just started may refuse what it will allow.
 	awaken = 30 * time.Second
+	// guardEvery is how often it is looked at whether sealed terms are safe on pods, and guardFor how long at most.
+	guardEvery = 10 * time.Second
+	guardFor   = 2 * time.Second
 	// gangGrace is how long a gang may run under its minimum where nothing else is said.
 	gangGrace = 5 * time.Minute
 	// finishFor is how long, at the end, what is being sent may take to be finished.

@@ -107,6 +107,7 @@ func (s *scheduler) follow(ctx context.Context) (watched <-chan error, end func(
 	result, done := make(chan error, 1), make(chan struct{})
 	go func() {
 		defer close(done)
+		s.readSecret(ctx) // what pods were bound with cannot be told without
 		stop, err := s.watch(ctx)
 		result <- err
 		if err == nil {
@@ -191,7 +192,6 @@ func newScheduler(client kubernetes.Interface, o Options) (*scheduler, error) {
 // work schedules as the leader.
 func (s *scheduler) work(ctx context.Context) error {
 	o := s.opts
-	s.marks = s.readMarks(ctx)
 	s.record = record.Start(o.Decisions, o.Engine)
 	defer s.record.Close()
 	s.feed.Follow(false)
@@ -202,6 +202,8 @@ func (s *scheduler) work(ctx context.Context) error {
 	defer o.serving.lead(ctx, s)()
 	var workers sync.WaitGroup
 	if !o.Shadow {
+		guarded := s.seeGuard(ctx)
+		workers.Go(func() { s.guardTerms(ctx, guarded) })
 		workers.Go(func() { s.binds.run(ctx) })
 		workers.Go(func() { s.reports.run(ctx) })
 		workers.Go(func() { s.evicts.run(ctx) })

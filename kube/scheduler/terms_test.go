@@ -9,14 +9,17 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/ptr"
 
 	"github.com/berth-dev/berth/kube/convert"
+	"github.com/berth-dev/berth/kube/policy"
 )
 
 // says sets what the pod says under one of our keys.
@@ -195,7 +198,7 @@ func TestAReplacedJobGetsWhatItAsksFor(t *testing.T) {
 				if diff := cmp.Diff([]string{"n1", "n1"}, w.at(names...)); diff != "" {
 					t.Errorf("runs %v, restarts %v: %s, %s", runs, restarts, diff, w.conditions(names...))
 				}
-				if r, _, ok := convert.RecordOf(w.pod("later-0")); !ok || r.Queue != "r" || r.Own != nil {
+				if r, _, ok := w.recordOf(w.pod("later-0")); !ok || r.Queue != "r" || r.Own != nil {
 					t.Errorf("decided %+v", r)
 				}
 			})
@@ -237,7 +240,7 @@ func TestRunningWorkWithoutTermsGetsThem(t *testing.T) {
 		stop := w.start()
 		for _, o := range old {
 			name := o.(*corev1.Pod).Name
-			if _, _, ok := convert.RecordOf(w.pod(name)); !ok {
+			if _, _, ok := w.recordOf(w.pod(name)); !ok {
 				t.Fatalf("%s has no terms: %v", name, w.pod(name).Status.Conditions)
 			}
 			w.edit(name, says("queue", "nowhere"))
@@ -257,22 +260,139 @@ func TestTermsThatWereTamperedWith(t *testing.T) {
 		forged.Status.Conditions = []corev1.PodCondition{{Type: convert.Admitted, Status: corev1.ConditionTrue, Message: `{"v":9,"queue":"r"}`}}
 		w := newWorld(t, node("n1", "r1", 8), limit("q", 4, nil), limit("r", 4, nil), forged)
 		w.start()
-		r, text, ok := convert.RecordOf(w.pod("a"))
+		r, text, ok := w.recordOf(w.pod("a"))
 		if !ok || r.Queue != "q" {
 			t.Fatalf("decided %+v", r)
 		}
 		w.edit("a", func(p *corev1.Pod) { p.Status.Conditions = nil })
 		w.rest()
-		if _, got, _ := convert.RecordOf(w.pod("a")); got != text {
+		if _, got, _ := w.recordOf(w.pod("a")); got != text {
 			t.Errorf("terms %q", got)
 		}
 	})
+}
+
+// What starts at once has its terms with its Binding: nothing is written before it. What waits has them in its condition.
+func TestTermsGoWithTheBinding(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, node("n1", "r1", 4), limit("q", 4, nil), pod("a", 4, "queue", "q"))
+		stop := w.start()
+		if r, _, ok := w.recordOf(w.pod("a")); !ok || r.Queue != "q" || len(w.patched()) != 0 {
+			t.Fatalf("decided %+v, %v; written before: %q", r, ok, w.patched())
+		}
+		w.add(pod("b", 4, "queue", "q"))
+		w.after(time.Minute)
+		w.remove("pods", "default", "a")
+		w.rest()
+		b := w.pod("b")
+		if convert.AdmittedOf(b) == nil || b.Annotations[convert.KeyTerms] != "" || b.Spec.NodeName == "" {
+			t.Errorf("%v, %v on %q", b.Status.Conditions, b.Annotations, b.Spec.NodeName)
+		}
+		_ = stop
+	})
+}
+
+// Sealed terms count on the pod that they were sealed for, once it is bound, and nowhere else.
+func TestSealedTermsOfAnotherPodCountForNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, node("n1", "r1", 8), limit("q", 4, nil), limit("r", 4, nil), pod("a", 1, "queue", "q"))
+		stop := w.start()
+		of := w.pod("a").Annotations
+		if of[convert.KeyTerms] == "" || of[convert.KeySeal] == "" {
+			t.Fatalf("a has no sealed terms: %v", of)
+		}
+		forge := []string{"queue", "r", "terms", of[convert.KeyTerms], "terms-seal", of[convert.KeySeal]}
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+		waits, runs := pod("waits", 1, forge...), pod("runs", 1, forge...)
+		runs.Spec.NodeName = "n1"
+		w.add(waits)
+		w.add(runs)
+		w.start()
+		for _, name := range []string{"waits", "runs"} {
+			if r, _, ok := w.recordOf(w.pod(name)); !ok || r.Queue != "r" {
+				t.Errorf("%s: decided %+v, %v", name, r, ok)
+			}
+		}
+	})
+}
+
+// Where the policy that guards sealed terms is gone, or cannot be asked for, terms are in conditions: those of pods that
+// run are written there, those of others before they are bound.
+func TestTermsAreInConditionsWhereNothingGuardsThem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, node("n1", "r1", 8), limit("q", 4, nil), pod("a", 1, "queue", "q"))
+		w.start()
+		if convert.AdmittedOf(w.pod("a")) != nil {
+			t.Fatal("a has its terms in a condition")
+		}
+		w.removePolicy()
+		w.after(2 * guardEvery)
+		w.add(pod("b", 1, "queue", "q"))
+		w.rest()
+		for _, name := range []string{"a", "b"} {
+			if convert.AdmittedOf(w.pod(name)) == nil {
+				t.Errorf("%s has no condition: %v", name, w.pod(name).Status.Conditions)
+			}
+		}
+		if b := w.pod("b"); b.Annotations[convert.KeyTerms] != "" || b.Spec.NodeName == "" {
+			t.Errorf("b is on %q with %v", b.Spec.NodeName, b.Annotations)
+		}
+	})
+}
+
+// What is said about whether terms are guarded is what the API server does: not without a policy or a binding that denies
+// everywhere, and not with one that does not know of sealed terms.
+func TestWhatGuardsTerms(t *testing.T) {
+	for name, change := range map[string]func(*admissionv1.ValidatingAdmissionPolicy, *admissionv1.ValidatingAdmissionPolicyBinding){
+		"as installed": nil,
+		"ignored when it fails": func(p *admissionv1.ValidatingAdmissionPolicy, _ *admissionv1.ValidatingAdmissionPolicyBinding) {
+			p.Spec.FailurePolicy = ptr.To(admissionv1.Ignore)
+		},
+		"of an earlier version": func(p *admissionv1.ValidatingAdmissionPolicy, _ *admissionv1.ValidatingAdmissionPolicyBinding) {
+			p.Spec.Variables[0].Expression = `["berth.dev/queue"]`
+		},
+		"warns only": func(_ *admissionv1.ValidatingAdmissionPolicy, b *admissionv1.ValidatingAdmissionPolicyBinding) {
+			b.Spec.ValidationActions = []admissionv1.ValidationAction{admissionv1.Warn}
+		},
+		"in some namespaces": func(_ *admissionv1.ValidatingAdmissionPolicy, b *admissionv1.ValidatingAdmissionPolicyBinding) {
+			b.Spec.MatchResources = &admissionv1.MatchResources{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}}
+		},
+		"of another policy": func(_ *admissionv1.ValidatingAdmissionPolicy, b *admissionv1.ValidatingAdmissionPolicyBinding) {
+			b.Spec.PolicyName = "other"
+		},
+	} {
+		w := newWorld(t)
+		api := w.client.AdmissionregistrationV1()
+		p, err := api.ValidatingAdmissionPolicies().Get(t.Context(), policy.Terms, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := api.ValidatingAdmissionPolicyBindings().Get(t.Context(), policy.Terms, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if change != nil {
+			change(p, b)
+			if _, err := api.ValidatingAdmissionPolicies().Update(t.Context(), p, metav1.UpdateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := api.ValidatingAdmissionPolicyBindings().Update(t.Context(), b, metav1.UpdateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, err := policy.GuardsTerms(t.Context(), w.client); got != (change == nil) || err != nil {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
+	}
 }
 
 // A pod is not bound while its terms cannot be written, and is once they can.
 func TestAPodIsNotBoundWithoutItsTerms(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, node("n1", "r1", 8), pod("a", 1), pod("b", 1))
+		w.removePolicy()
 		var taken atomic.Bool
 		w.client.PrependReactor("patch", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
 			if !taken.Load() && a.(clienttesting.PatchAction).GetName() == "a" {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path"
 	"reflect"
 	"slices"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -25,11 +27,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"sigs.k8s.io/yaml"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/kube/cluster"
 	"github.com/berth-dev/berth/kube/convert"
+	"github.com/berth-dev/berth/kube/policy"
 )
 
 // world is an API server that is client-go's object tracker, with what the scheduler relies on added: resource
@@ -69,12 +73,56 @@ func newWorld(t *testing.T, objects ...runtime.Object) *world {
 	if err := makeMarks(t.Context(), w.client); err != nil {
 		t.Fatal(err)
 	}
+	w.installPolicy()
 	w.client.ClearActions() // what was done to set up is nobody's doing
 	for _, o := range objects {
 		w.add(o)
 	}
 	t.Cleanup(w.stopAll)
 	return w
+}
+
+// installPolicy has the cluster know the policy that guards terms. Nothing here enforces it: tests edit pods as they like.
+func (w *world) installPolicy() {
+	w.t.Helper()
+	list, err := policy.Manifests()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, m := range list {
+		var o runtime.Object
+		switch path.Base(path.Dir(m.Path)) + "/" + path.Base(m.Path) {
+		case "validatingadmissionpolicies/" + policy.Terms:
+			o = new(admissionv1.ValidatingAdmissionPolicy)
+		case "validatingadmissionpolicybindings/" + policy.Terms:
+			o = new(admissionv1.ValidatingAdmissionPolicyBinding)
+		default:
+			continue
+		}
+		if err := yaml.UnmarshalStrict(m.Text, o); err != nil {
+			w.t.Fatal(err)
+		}
+		if err := w.client.Tracker().Add(o); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+// removePolicy is what an administrator may do.
+func (w *world) removePolicy() {
+	w.t.Helper()
+	if err := w.client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Delete(w.t.Context(), policy.Terms, metav1.DeleteOptions{}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// recordOf reads the pod's terms with the cluster's secret.
+func (w *world) recordOf(p *corev1.Pod) (convert.Record, string, bool) {
+	o, err := w.client.Tracker().Get(schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, leaseNamespace, marksName)
+	if err != nil {
+		return convert.RecordOf(p, nil)
+	}
+	return convert.RecordOf(p, convert.NewSeal(o.(*corev1.Secret).Data[marksKey]))
 }
 
 // start runs a scheduler and returns what ends it and gives its result.
@@ -215,10 +263,13 @@ func (w *world) assign(b *corev1.Binding) error {
 	case len(p.Spec.SchedulingGates) > 0:
 		return conflict("pod has non-empty .spec.schedulingGates")
 	}
-	if _, _, ok := convert.RecordOf(p); !ok {
+	p.Spec.NodeName, p.ResourceVersion = b.Target.Name, w.next()
+	for k, v := range b.Annotations {
+		metav1.SetMetaDataAnnotation(&p.ObjectMeta, k, v)
+	}
+	if _, _, ok := w.recordOf(p); !ok {
 		w.t.Errorf("pod %s is bound before its terms are written down", p.Name)
 	}
-	p.Spec.NodeName, p.ResourceVersion = b.Target.Name, w.next()
 	w.bound = append(w.bound, b.Name+" "+b.Target.Name)
 	return w.client.Tracker().Update(podsResource, p, b.Namespace)
 }
