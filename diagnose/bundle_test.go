@@ -11,6 +11,7 @@ import (
 
 	"github.com/berth-dev/berth/diagnose"
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/kube/devices"
 	"github.com/berth-dev/berth/kube/inspect"
 )
 
@@ -45,7 +46,7 @@ func TestBundleGivesTheSameAnswer(t *testing.T) {
 		t.Run(strings.TrimSuffix(name, ".yaml"), func(t *testing.T) {
 			c := loadCase(t, name, fixedSeed())
 			if c.facts.Matches == nil {
-				c.facts.Matches = inspect.NewMatcher()
+				c.facts.Matches, c.facts.NewAllocator = devices.NewMatcher(), devices.NewAllocator()
 			}
 			facts, want := c.facts, c.diagnose(t)
 			c.facts = throughBundle(t, facts, nil)

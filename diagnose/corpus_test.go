@@ -23,7 +23,7 @@ import (
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/engine/why"
 	"github.com/berth-dev/berth/kube/cluster"
-	"github.com/berth-dev/berth/kube/inspect"
+	"github.com/berth-dev/berth/kube/devices"
 )
 
 var seed = flag.Uint64("seed", 0, "draws names, counts and versions of the corpus; 0: for TestScore by the clock, for others 1")
@@ -169,7 +169,7 @@ func loadCase(t *testing.T, name string, seed uint64) testCase {
 // lists what may not be read, and "kind: Logs" has the last lines of containers.
 func readFacts(t *testing.T, name string, objects []byte, d *drawn) *facts.Facts {
 	t.Helper()
-	f := &facts.Facts{At: d.now, Kubernetes: fmt.Sprintf("v1.%d.1", d.version), Logs: map[string]string{}, Matches: inspect.NewMatcher()}
+	f := &facts.Facts{At: d.now, Kubernetes: fmt.Sprintf("v1.%d.1", d.version), Logs: map[string]string{}, Matches: devices.NewMatcher(), NewAllocator: devices.NewAllocator()}
 	for _, doc := range regexp.MustCompile(`(?m)^---\s*$`).Split(string(objects), -1) {
 		if strings.TrimSpace(doc) == "" {
 			continue

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -23,6 +24,9 @@ type Facts struct {
 	// Matches evaluates a selector of devices (CEL) for a device of the driver; nil: nobody can. Facts call it with the
 	// same pointers again and again.
 	Matches func(expression, driver string, d *resourcev1.Device) (bool, error)
+	// NewAllocator makes an Allocator of devices that drivers offer, of which the claims have some; nil: nobody can say which
+	// claims can be met where.
+	NewAllocator func(offered []*resourcev1.ResourceSlice, classes []*resourcev1.DeviceClass, claims []*resourcev1.ResourceClaim) Allocator
 
 	edited map[types.UID]bool   // objects that are not as they were read: what was said of them before does not hold
 	heard  map[string]time.Time // see heardOf; of edited facts, what it was before
@@ -30,6 +34,9 @@ type Facts struct {
 	once  sync.Once
 	index *index
 }
+
+// Allocator says whether claims that have no devices can have them on the node, all together. With an error it does not know.
+type Allocator = func(n *corev1.Node, wanted []*resourcev1.ResourceClaim) (bool, error)
 
 // Unseen is something that could not be read. What is not known is not taken for absent.
 type Unseen struct {

@@ -67,7 +67,7 @@ var Rules = map[string]Rule{
 	"diagnose": {Ring: Pure, Unordered: true, Imports: []string{
 		"diagnose/check", "diagnose/check/l1", "diagnose/check/l2", "diagnose/check/l3", "diagnose/check/l4", "diagnose/edit", "diagnose/facts",
 		"diagnose/internal/life", "diagnose/internal/place", "engine", "engine/why",
-	}, Objects: true, Tests: []string{"kube/cluster", "kube/inspect"}},
+	}, Objects: true, Tests: []string{"kube/cluster", "kube/devices", "kube/inspect"}},
 	"diagnose/check": {Ring: Pure, Imports: []string{
 		"diagnose/edit", "diagnose/facts", "diagnose/internal/podspec", "engine", "engine/why",
 	}, Objects: true},
@@ -100,7 +100,7 @@ var Rules = map[string]Rule{
 	"diagnose/internal/place": {Ring: Pure, Unordered: true, Imports: []string{
 		"api/v1alpha1", "diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/podspec",
 		"diagnose/internal/wording", "engine/why", "internal/spelling", "kube/convert", "kube/dialect/kubescheduler",
-	}, Objects: true},
+	}, Objects: true, Tests: []string{"kube/devices"}},
 	"diagnose/internal/podspec": {Ring: Pure, Unordered: true, Imports: []string{"diagnose/facts", "kube/dialect"}, Objects: true},
 	"diagnose/internal/queue": {Ring: Pure, Unordered: true, Imports: []string{
 		"api/v1alpha1", "diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/internal/place", "diagnose/internal/podspec",
@@ -156,7 +156,8 @@ var Rules = map[string]Rule{
 	"kube/cluster":                   {Ring: Pure, Unordered: true, Imports: []string{"api/v1alpha1", "engine", "engine/why", "kube/convert"}, Objects: true},
 	"kube/convert":                   {Ring: Pure, Unordered: true, Imports: []string{"api/v1alpha1", "engine", "engine/why"}, Objects: true},
 	"kube/crd":                       {Ring: Edge, Tests: []string{"api/v1alpha1"}},
-	"kube/inspect":                   {Ring: Edge, Imports: []string{"api/v1alpha1", "diagnose", "diagnose/check", "diagnose/facts", "internal/spelling", "kube/inspect/mask"}},
+	"kube/devices":                   {Ring: Edge},
+	"kube/inspect":                   {Ring: Edge, Imports: []string{"api/v1alpha1", "diagnose", "diagnose/check", "diagnose/facts", "internal/spelling", "kube/devices", "kube/inspect/mask"}},
 	"kube/inspect/mask":              {Ring: Edge},
 	"kube/policy":                    {Ring: Edge, Imports: []string{"kube/convert"}},
 	"kube/report":                    {Ring: Pure, Imports: []string{"api/v1alpha1", "engine", "engine/why", "kube/convert"}, Objects: true},

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/kube/devices"
 )
 
 // Options say what to read. Config is required.
@@ -51,7 +52,7 @@ func Gather(ctx context.Context, o Options) (*facts.Facts, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &facts.Facts{Kubernetes: version, At: c.time.latest(), Matches: NewMatcher()}
+	f := &facts.Facts{Kubernetes: version, At: c.time.latest(), Matches: devices.NewMatcher(), NewAllocator: devices.NewAllocator()}
 	for i, k := range facts.Kinds {
 		for _, object := range answers[i].objects {
 			k.Add(&f.Objects, object)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/kube/devices"
 )
 
 // Bundle is what was read from one.
@@ -169,7 +170,7 @@ func damage(name string, err error) error {
 // unpack makes sense of the files.
 func unpack(m *Manifest, files map[string][]byte) (*Bundle, error) {
 	b := &Bundle{Manifest: m, Answers: make(map[string]json.RawMessage), Report: files[reportName]}
-	b.Facts = &facts.Facts{At: m.Captured, Kubernetes: m.Kubernetes, Unseen: m.Unseen, Logs: make(map[string]string), Matches: NewMatcher()}
+	b.Facts = &facts.Facts{At: m.Captured, Kubernetes: m.Kubernetes, Unseen: m.Unseen, Logs: make(map[string]string), Matches: devices.NewMatcher(), NewAllocator: devices.NewAllocator()}
 	if m.Format < 3 {
 		renameQueues(b.Facts, files)
 	}

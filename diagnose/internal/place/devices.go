@@ -3,13 +3,12 @@ package place
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/utils/ptr"
 
 	"github.com/berth-dev/berth/diagnose/check"
@@ -34,8 +33,7 @@ type Devices struct {
 	onNode     map[string][]*Device // offered for one node alone, by node
 	elsewhere  []*Device            // offered for several
 	Incomplete []string             // pools of which not all slices are there: driver/pool, sorted
-	shared     map[string]map[string]resource.Quantity
-	used       map[string]map[string]resource.Quantity // of shared, by driver/pool/set, then counter
+	allocates  facts.Allocator      // nil: nobody can say
 }
 
 // OffersOf are the devices that there are, read once.
@@ -44,7 +42,10 @@ func OffersOf(f *facts.Facts) *Devices {
 }
 
 func readDevices(f *facts.Facts) *Devices {
-	d := &Devices{f: f, onNode: make(map[string][]*Device), shared: make(map[string]map[string]resource.Quantity), used: make(map[string]map[string]resource.Quantity)}
+	d := &Devices{f: f, onNode: make(map[string][]*Device)}
+	if f.NewAllocator != nil {
+		d.allocates = f.NewAllocator(f.ResourceSlices, f.DeviceClasses, f.ResourceClaims)
+	}
 	newest, slicesOf := make(map[string]int64), make(map[string]int64)
 	for _, s := range f.ResourceSlices {
 		pool := s.Spec.Driver + "/" + s.Spec.Pool.Name
@@ -73,13 +74,6 @@ func readDevices(f *facts.Facts) *Devices {
 }
 
 func (d *Devices) add(s *resourcev1.ResourceSlice) {
-	for _, set := range s.Spec.SharedCounters {
-		counters := make(map[string]resource.Quantity)
-		for name, c := range set.Counters {
-			counters[name] = c.Value
-		}
-		d.shared[s.Spec.Driver+"/"+s.Spec.Pool.Name+"/"+set.Name] = counters
-	}
 	for i := range s.Spec.Devices {
 		v := &Device{Device: &s.Spec.Devices[i], driver: s.Spec.Driver, pool: s.Spec.Pool.Name, Slice: s}
 		d.All = append(d.All, v)
@@ -107,43 +101,8 @@ func (d *Devices) allocated() {
 				continue // looks on, or has a share
 			}
 			v.Holder = claim
-			d.count(v, d.used, 1)
 		}
 	}
-}
-
-// count adds what the device takes of shared counters, or gives it back.
-func (d *Devices) count(v *Device, into map[string]map[string]resource.Quantity, sign int) {
-	for _, c := range v.ConsumesCounters {
-		set := v.driver + "/" + v.pool + "/" + c.CounterSet
-		if into[set] == nil {
-			into[set] = make(map[string]resource.Quantity)
-		}
-		for name, counter := range c.Counters {
-			q := into[set][name]
-			if sign > 0 {
-				q.Add(counter.Value)
-			} else {
-				q.Sub(counter.Value)
-			}
-			into[set][name] = q
-		}
-	}
-}
-
-// fits says whether the counters have enough left for the device.
-func (d *Devices) fits(v *Device) bool {
-	for _, c := range v.ConsumesCounters {
-		set := v.driver + "/" + v.pool + "/" + c.CounterSet
-		for name, counter := range c.Counters {
-			q := d.used[set][name]
-			q.Add(counter.Value)
-			if limit, ok := d.shared[set][name]; !ok || q.Cmp(limit) > 0 {
-				return false
-			}
-		}
-	}
-	return true
 }
 
 // reach are the devices that a pod on the node could have.
@@ -250,13 +209,8 @@ func (d *Devices) InClass(v *Device, class string) bool {
 // Suits says whether the device is one that is asked for, whoever has it.
 func (d *Devices) Suits(v *Device, ask *DeviceAsk) bool {
 	return d.InClass(v, ask.Class) && Selected(d.f, v, ask.Selectors) == nil && !slices.ContainsFunc(v.Taints, func(t resourcev1.DeviceTaint) bool {
-		return t.Effect != resourcev1.DeviceTaintEffectNone && !slices.ContainsFunc(ask.tolerations, func(o resourcev1.DeviceToleration) bool { return toleratesDevice(&o, &t) })
+		return t.Effect != resourcev1.DeviceTaintEffectNone && !slices.ContainsFunc(ask.tolerations, func(o resourcev1.DeviceToleration) bool { return resourceclaim.ToleratesTaint(o, t) })
 	})
-}
-
-func toleratesDevice(o *resourcev1.DeviceToleration, t *resourcev1.DeviceTaint) bool {
-	return (o.Effect == "" || o.Effect == t.Effect) && (o.Key == "" || o.Key == t.Key) &&
-		(o.Operator == resourcev1.DeviceTolerationOpExists || o.Key != "" && o.Value == t.Value)
 }
 
 // NotSelected is the expression that a device does not match; err where it cannot be worked out for the device.
@@ -295,9 +249,11 @@ func deviceExclusions(f *facts.Facts, p *corev1.Pod) []check.Exclusion {
 	return []check.Exclusion{b}
 }
 
-// refuse says why the claims cannot all be met on the node, "" if they can.
+// refuse says why the claims cannot all be met on the node, "" if they can, or if that is not known. Counting is enough for
+// most nodes; what is left is for Kubernetes' allocator, which knows constraints, counters and shares.
 func (d *Devices) refuse(n *corev1.Node, claims []PodClaim) string {
-	a := &allocation{d: d, reach: d.reach(n), taken: make(map[*Device]bool), steps: 20000}
+	var wanted []*resourcev1.ResourceClaim
+	reach := d.reach(n)
 	for i := range claims {
 		c := &claims[i]
 		if c.ResourceClaim != nil && c.Status.Allocation != nil {
@@ -310,180 +266,69 @@ func (d *Devices) refuse(n *corev1.Node, claims []PodClaim) string {
 			if len(any) == 0 {
 				return fmt.Sprintf("claim %s asks for nothing in request %d", c.Name, j)
 			}
-			a.todo = append(a.todo, pendingAsk{c, any})
-		}
-	}
-	ok := a.next(0)
-	for len(a.given) > 0 {
-		a.back()
-	}
-	if ok || a.steps <= 0 {
-		return ""
-	}
-	return a.shortage()
-}
-
-// shortage says of which request there is too little.
-func (a *allocation) shortage() string {
-	for _, todo := range a.todo {
-		ask, match, free := &todo.any[0], 0, 0
-		for _, v := range a.reach {
-			if a.d.Suits(v, ask) {
-				match++
-				if v.Holder == nil {
-					free++
-				}
+			if reason := d.shortage(reach, c, any); reason != "" {
+				return reason
 			}
 		}
-		if free < ask.Count || ask.All && free < match {
-			return fmt.Sprintf("claim %s asks for %d of class %s, and %d of %s there %s free", todo.claim.Name, ask.Count, ask.Class, free, wording.Number(match, "such device"), wording.InNumber(free, "is", "are"))
+		made := &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: c.Name}, Spec: resourcev1.ResourceClaimSpec{Devices: defaulted(c.spec)}}
+		if c.ResourceClaim != nil {
+			made.Namespace = c.Namespace
 		}
+		wanted = append(wanted, made)
+	}
+	if len(wanted) == 0 || d.allocates == nil {
+		return ""
+	}
+	if ok, err := d.allocates(n, wanted); ok || err != nil {
+		return ""
 	}
 	return "the devices that its claims ask for cannot be had together there"
 }
 
-// allocation looks for devices for all requests at once.
-type allocation struct {
-	d     *Devices
-	reach []*Device
-	todo  []pendingAsk
-	taken map[*Device]bool
-	given []given
-	steps int // left; at 0 the search has given up and nothing is said
-}
-
-type pendingAsk struct {
-	claim *PodClaim
-	any   []DeviceAsk
-}
-
-// given is a device for a request, as constraints see it.
-type given struct {
-	claim *PodClaim
-	ask   string
-	v     *Device
-	admin bool // looks on only
-}
-
-// next finds devices for the requests from the i-th on.
-func (a *allocation) next(i int) bool {
-	if i == len(a.todo) {
-		return true
+// defaulted is the claim as the API server would have it: manifests, and edits that are tried, may leave things out.
+func defaulted(spec *resourcev1.DeviceClaim) resourcev1.DeviceClaim {
+	out := spec.DeepCopy()
+	fill := func(mode *resourcev1.DeviceAllocationMode, count *int64) {
+		if *mode == "" {
+			*mode = resourcev1.DeviceAllocationModeExactCount
+		}
+		if *mode == resourcev1.DeviceAllocationModeExactCount && *count == 0 {
+			*count = 1
+		}
 	}
-	for k := range a.todo[i].any {
-		ask := &a.todo[i].any[k]
-		var suit []*Device
-		for _, v := range a.reach {
-			if a.d.Suits(v, ask) {
-				suit = append(suit, v)
+	for i := range out.Requests {
+		r := &out.Requests[i]
+		if r.Exactly != nil {
+			fill(&r.Exactly.AllocationMode, &r.Exactly.Count)
+		}
+		for j := range r.FirstAvailable {
+			fill(&r.FirstAvailable[j].AllocationMode, &r.FirstAvailable[j].Count)
+		}
+	}
+	return *out
+}
+
+// shortage says of which request there is too little on the node whatever else is asked for, "" if there may be enough.
+func (d *Devices) shortage(reach []*Device, c *PodClaim, any []DeviceAsk) string {
+	first := ""
+	for i := range any {
+		ask, match, free := &any[i], 0, 0
+		for _, v := range reach {
+			if d.Suits(v, ask) {
+				match++
+				if v.Holder == nil || ask.admin || ptr.Deref(v.AllowMultipleAllocations, false) {
+					free++
+				}
 			}
 		}
-		count := ask.Count
-		if ask.All {
-			count = max(1, len(suit))
-		}
-		if a.pick(i, ask, suit, 0, count) {
-			return true
-		}
-	}
-	return false
-}
-
-// pick takes count more of the devices from the given one on, and goes on with the next request.
-func (a *allocation) pick(i int, ask *DeviceAsk, suit []*Device, from, count int) bool {
-	if count == 0 {
-		return a.next(i + 1)
-	}
-	for k := from; k+count <= len(suit); k++ {
-		if a.steps--; a.steps <= 0 {
-			return false
-		}
-		v, claim := suit[k], a.todo[i].claim
-		if !a.may(v, ask, claim) {
-			continue
-		}
-		a.give(given{claim, ask.name, v, ask.admin})
-		if a.pick(i, ask, suit, k+1, count-1) {
-			return true
-		}
-		a.back()
-	}
-	return false
-}
-
-// may says whether the device can be had beside those that are given already.
-func (a *allocation) may(v *Device, ask *DeviceAsk, claim *PodClaim) bool {
-	several := ptr.Deref(v.AllowMultipleAllocations, false)
-	if !ask.admin && !several && (v.Holder != nil || a.taken[v] || !a.d.fits(v)) {
-		return false
-	}
-	for _, c := range claim.spec.Constraints {
-		if !concerns(&c, ask.name) {
-			continue
-		}
-		for _, g := range a.given {
-			if g.claim == claim && concerns(&c, g.ask) && !agree(&c, v, g.v) {
-				return false
-			}
-		}
-		if c.MatchAttribute != nil && v.attribute(*c.MatchAttribute) == "" || c.DistinctAttribute != nil && v.attribute(*c.DistinctAttribute) == "" {
-			return false
-		}
-	}
-	return true
-}
-
-func (a *allocation) give(g given) {
-	a.given = append(a.given, g)
-	if !g.admin {
-		a.taken[g.v] = true
-		a.d.count(g.v, a.d.used, 1)
-	}
-}
-
-func (a *allocation) back() {
-	g := a.given[len(a.given)-1]
-	a.given = a.given[:len(a.given)-1]
-	if !g.admin {
-		delete(a.taken, g.v)
-		a.d.count(g.v, a.d.used, -1)
-	}
-}
-
-// concerns says whether the constraint is about the request, or one of its alternatives.
-func concerns(c *resourcev1.DeviceConstraint, ask string) bool {
-	request, _, _ := strings.Cut(ask, "/")
-	return len(c.Requests) == 0 || slices.Contains(c.Requests, request) || slices.Contains(c.Requests, ask)
-}
-
-// agree says whether two devices satisfy the constraint together.
-func agree(c *resourcev1.DeviceConstraint, v, w *Device) bool {
-	if c.MatchAttribute != nil && v.attribute(*c.MatchAttribute) != w.attribute(*c.MatchAttribute) {
-		return false
-	}
-	return c.DistinctAttribute == nil || v.attribute(*c.DistinctAttribute) != w.attribute(*c.DistinctAttribute)
-}
-
-// attribute is the device's value as text, "" where it has none.
-func (d *Device) attribute(name resourcev1.FullyQualifiedName) string {
-	a, ok := d.Attributes[resourcev1.QualifiedName(name)]
-	if !ok {
-		domain, id, _ := strings.Cut(string(name), "/")
-		if a, ok = d.Attributes[resourcev1.QualifiedName(id)]; !ok || domain != d.driver {
+		if free >= ask.Count && (!ask.All || free == match) {
 			return ""
 		}
+		if first == "" {
+			first = fmt.Sprintf("claim %s asks for %d of class %s, and %d of %s there %s free", c.Name, ask.Count, ask.Class, free, wording.Number(match, "such device"), wording.InNumber(free, "is", "are"))
+		}
 	}
-	switch {
-	case a.StringValue != nil:
-		return "text " + *a.StringValue
-	case a.VersionValue != nil:
-		return "version " + *a.VersionValue
-	case a.IntValue != nil:
-		return fmt.Sprint("number ", *a.IntValue)
-	case a.BoolValue != nil:
-		return fmt.Sprint("is ", *a.BoolValue)
-	}
-	return fmt.Sprint(a.StringValues, a.VersionValues, a.IntValues, a.BoolValues)
+	return first
 }
 
 // HeldBy are the pods that a claim is reserved for.

@@ -2,7 +2,6 @@ package place
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,22 +10,30 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/kube/devices"
 )
 
-// offering is a node with devices, two to a root; a class of them, and nobody who evaluates selectors but by name.
+const driver = "gpu.example.com"
+
+// begins selects devices by how their names begin.
+func begins(with string) string {
+	return fmt.Sprintf("device.attributes[%q].name.startsWith(%q)", driver, with)
+}
+
+// offering is a node with devices, two to a root, and a class of them.
 func offering(gpus int) (*facts.Facts, *corev1.Node) {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
-	s := &resourcev1.ResourceSlice{Spec: resourcev1.ResourceSliceSpec{Driver: "gpu", NodeName: &n.Name, Pool: resourcev1.ResourcePool{Name: "n", Generation: 2, ResourceSliceCount: 1}}}
+	s := &resourcev1.ResourceSlice{Spec: resourcev1.ResourceSliceSpec{Driver: driver, NodeName: &n.Name, Pool: resourcev1.ResourcePool{Name: "n", Generation: 2, ResourceSliceCount: 1}}}
 	for i := range gpus {
 		s.Spec.Devices = append(s.Spec.Devices, resourcev1.Device{Name: fmt.Sprint("gpu-", i), Attributes: map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{
-			"root": {StringValue: new(fmt.Sprint("root-", i/2))}, "index": {IntValue: new(int64(i))},
+			"name": {StringValue: new(fmt.Sprint("gpu-", i))}, "root": {StringValue: new(fmt.Sprint("root-", i/2))}, "index": {IntValue: new(int64(i))},
 		}})
 	}
 	old := s.DeepCopy()
-	old.Spec.Pool.Generation, old.Spec.Devices = 1, append(old.Spec.Devices, resourcev1.Device{Name: "gone"})
-	f := &facts.Facts{Matches: func(e, _ string, d *resourcev1.Device) (bool, error) { return strings.HasPrefix(d.Name, e), nil }}
+	old.Spec.Pool.Generation, old.Spec.Devices = 1, append(old.Spec.Devices, resourcev1.Device{Name: "gone", Attributes: map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{"name": {StringValue: new("gone")}}})
+	f := &facts.Facts{Matches: devices.NewMatcher(), NewAllocator: devices.NewAllocator()}
 	f.Nodes, f.ResourceSlices = []*corev1.Node{n}, []*resourcev1.ResourceSlice{old, s}
-	f.DeviceClasses = []*resourcev1.DeviceClass{{ObjectMeta: metav1.ObjectMeta{Name: "class"}, Spec: resourcev1.DeviceClassSpec{Selectors: []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{Expression: "gpu"}}}}}}
+	f.DeviceClasses = []*resourcev1.DeviceClass{{ObjectMeta: metav1.ObjectMeta{Name: "class"}, Spec: resourcev1.DeviceClassSpec{Selectors: []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{Expression: begins("gpu")}}}}}}
 	return f, n
 }
 
@@ -42,7 +49,7 @@ func holding(names ...string) *resourcev1.ResourceClaim {
 	c := &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "held"}}
 	c.Status.Allocation = &resourcev1.AllocationResult{}
 	for _, name := range names {
-		c.Status.Allocation.Devices.Results = append(c.Status.Allocation.Devices.Results, resourcev1.DeviceRequestAllocationResult{Driver: "gpu", Pool: "n", Device: name})
+		c.Status.Allocation.Devices.Results = append(c.Status.Allocation.Devices.Results, resourcev1.DeviceRequestAllocationResult{Driver: driver, Pool: "n", Device: name})
 	}
 	return c
 }
@@ -50,15 +57,15 @@ func holding(names ...string) *resourcev1.ResourceClaim {
 func TestDevicesForClaims(t *testing.T) {
 	only := func(name string) func(*resourcev1.ExactDeviceRequest) {
 		return func(r *resourcev1.ExactDeviceRequest) {
-			r.Selectors = []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{Expression: name}}}
+			r.Selectors = []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{Expression: begins(name)}}}
 		}
 	}
 	all := func(r *resourcev1.ExactDeviceRequest) {
 		r.AllocationMode, r.Count = resourcev1.DeviceAllocationModeAll, 0
 	}
 	admin := func(r *resourcev1.ExactDeviceRequest) { r.AdminAccess = new(true) }
-	root := resourcev1.FullyQualifiedName("gpu/root")
-	index := resourcev1.FullyQualifiedName("gpu/index")
+	root := resourcev1.FullyQualifiedName(driver + "/root")
+	index := resourcev1.FullyQualifiedName(driver + "/index")
 	same := []resourcev1.DeviceConstraint{{MatchAttribute: &root}}
 	for _, c := range []struct {
 		name string
@@ -80,7 +87,8 @@ func TestDevicesForClaims(t *testing.T) {
 		{"three of different roots", nil, resourcev1.DeviceClaim{Requests: []resourcev1.DeviceRequest{wants(3)}, Constraints: []resourcev1.DeviceConstraint{{DistinctAttribute: &root}}}, false},
 		{"of an old generation", nil, resourcev1.DeviceClaim{Requests: []resourcev1.DeviceRequest{wants(1, only("gone"))}}, false},
 		{"the second of two that would do", nil, resourcev1.DeviceClaim{Requests: []resourcev1.DeviceRequest{{Name: "r", FirstAvailable: []resourcev1.DeviceSubRequest{
-			{Name: "big", DeviceClassName: "class", Count: 8}, {Name: "small", DeviceClassName: "class", Count: 2},
+			{Name: "big", DeviceClassName: "class", AllocationMode: resourcev1.DeviceAllocationModeExactCount, Count: 8},
+			{Name: "small", DeviceClassName: "class", AllocationMode: resourcev1.DeviceAllocationModeExactCount, Count: 2},
 		}}}}, true},
 	} {
 		f, n := offering(4)
@@ -97,7 +105,10 @@ func TestDevicesForClaims(t *testing.T) {
 func TestDevicesThatShareCounters(t *testing.T) {
 	f, n := offering(3)
 	s := f.ResourceSlices[1]
-	s.Spec.SharedCounters = []resourcev1.CounterSet{{Name: "gpu", Counters: map[string]resourcev1.Counter{"memory": {Value: resource.MustParse("80Gi")}}}}
+	counters := s.DeepCopy() // counters are in a slice of their own
+	s.Spec.Pool.ResourceSliceCount, counters.Spec.Pool.ResourceSliceCount, counters.Spec.Devices = 2, 2, nil
+	f.ResourceSlices = append(f.ResourceSlices, counters)
+	counters.Spec.SharedCounters = []resourcev1.CounterSet{{Name: "gpu", Counters: map[string]resourcev1.Counter{"memory": {Value: resource.MustParse("80Gi")}}}}
 	for i, takes := range []string{"80Gi", "40Gi", "40Gi"} {
 		s.Spec.Devices[i].ConsumesCounters = []resourcev1.DeviceCounterConsumption{{CounterSet: "gpu", Counters: map[string]resourcev1.Counter{"memory": {Value: resource.MustParse(takes)}}}}
 	}

@@ -1,4 +1,4 @@
-package inspect
+package devices
 
 import (
 	"context"
@@ -9,8 +9,11 @@ import (
 	"k8s.io/dynamic-resource-allocation/cel"
 )
 
-// NewMatcher evaluates selectors of devices as the scheduler does, for diagnose.Facts. What it found is kept: for the
-// same device, by pointer, it answers from memory. It may be used by several goroutines.
+// celFeatures are all that there are: an expression that the API server took must be understood.
+var celFeatures = cel.Features{EnableConsumableCapacity: true, EnableListTypeAttributes: true}
+
+// NewMatcher evaluates selectors of devices. What it found is kept: for the same device, by pointer, it answers from memory.
+// It may be used by several goroutines.
 func NewMatcher() func(expression, driver string, d *resourcev1.Device) (bool, error) {
 	m := &matcher{programs: make(map[string]*program)}
 	return m.matches
@@ -36,8 +39,7 @@ func (m *matcher) matches(expression, driver string, d *resourcev1.Device) (bool
 	defer m.mu.Unlock()
 	p := m.programs[expression]
 	if p == nil {
-		// All features: an expression that the API server took must be understood.
-		c := cel.GetCompiler(cel.Features{EnableConsumableCapacity: true, EnableListTypeAttributes: true})
+		c := cel.GetCompiler(celFeatures)
 		p = &program{c.CompileCELExpression(expression, cel.Options{DisableCostEstimation: true}), make(map[*resourcev1.Device]verdict)}
 		m.programs[expression] = p
 	}
