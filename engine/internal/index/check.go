@@ -44,6 +44,13 @@ func (x *Index) CheckNode(found []api.Discrepancy, n *cluster.Node) []api.Discre
 	if n.Bucket == nil {
 		return found
 	}
+	if kept, made := x.Kind(n), x.kinds[x.makeKind(n).key(x.asked)]; kept != made {
+		d := api.Discrepancy{Kind: "node", Key: n.Name, Account: "kind", Kept: int64(kept.id), Counted: -1}
+		if made != nil {
+			d.Counted = int64(made.id)
+		}
+		found = append(found, d)
+	}
 	for _, c := range x.classes.byKey {
 		x.Sync(c)
 		kept, counted := x.MaskOf(c, n), c.judge(&x.kindsOf[n.Index], x.newMatcher(c.Shape.Spec), false)

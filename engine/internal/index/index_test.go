@@ -2,6 +2,7 @@ package index
 
 import (
 	"fmt"
+	"maps"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -26,7 +27,11 @@ func racks() *cluster.Model {
 		})
 	}
 	for i := range 8 {
-		snap.Pods = append(snap.Pods, api.Pod{Key: fmt.Sprintf("p%d", i), Version: 1, Spec: api.Spec{Requests: gpus(int64(1 + i%3))}})
+		p := api.Pod{Key: fmt.Sprintf("p%d", i), Version: 1, Spec: api.Spec{Requests: gpus(int64(1 + i%3))}}
+		if i >= 5 {
+			p.Spec.Selector = map[string]string{fmt.Sprint("key", i): "a"} // no node has the key yet
+		}
+		snap.Pods = append(snap.Pods, p)
 	}
 	m.LoadAll(&snap)
 	m.Freshen()
@@ -48,12 +53,22 @@ func TestCountsFollowTheModel(t *testing.T) {
 		m := racks()
 		x := New(m)
 		x.Refresh()
+		first := make(map[string]api.Node)
+		for name, n := range m.Nodes {
+			first[name] = *n.Told
+		}
+		told := func(name string) api.Node { // as it is, or as it was before it left
+			if n := m.Nodes[name]; n != nil && n.Told != nil {
+				return *n.Told
+			}
+			return first[name]
+		}
 		version := uint64(1)
-		for range rapid.IntRange(1, 12).Draw(t, "steps") {
-			n := rapid.SampledFrom(cluster.SortedKeys(m.Nodes)).Draw(t, "node")
+		for range rapid.IntRange(1, 16).Draw(t, "steps") {
+			n := rapid.SampledFrom(cluster.SortedKeys(first)).Draw(t, "node")
 			p := m.Pods[rapid.SampledFrom(cluster.SortedKeys(m.Pods)).Draw(t, "pod")]
 			version++
-			switch rapid.IntRange(0, 4).Draw(t, "what") {
+			switch rapid.IntRange(0, 7).Draw(t, "what") {
 			case 0: // a class is used
 				x.ClassOf(ClassKey{Shape: m.ShapeOf(p)}, nil)
 			case 1: // a pod is bound, or ends
@@ -66,21 +81,33 @@ func TestCountsFollowTheModel(t *testing.T) {
 				}
 				m.Apply(&api.Change{Pod: &told})
 			case 2: // a node moves to another rack
-				told := *m.Nodes[n].Told
+				told := told(n)
 				told.Version, told.Labels = version, map[string]string{"rack": fmt.Sprint(rapid.IntRange(0, 2).Draw(t, "rack"))}
 				m.Apply(&api.Change{Node: &told})
 			case 3: // a node is cordoned, or not
-				told := *m.Nodes[n].Told
+				told := told(n)
 				told.Version, told.Cordoned = version, !told.Cordoned
 				m.Apply(&api.Change{Node: &told})
 			case 4: // a plan is tried and rolled back
 				mark, end := m.Mark(), m.Log.End()
-				if p.Host == nil && p.In != nil {
+				if p.Host == nil && p.In != nil && m.Nodes[n] != nil && m.Nodes[n].Bucket != nil {
 					m.PutOn(p, m.Nodes[n], nil)
 				}
 				x.ClassOf(ClassKey{Shape: m.ShapeOf(p)}, nil)
 				m.Rollback(mark)
 				x.Rewind(end)
+			case 5: // a node comes back as it was, if it has left
+				told := told(n)
+				told.Version = version
+				m.Apply(&api.Change{Node: &told})
+			case 6: // a node leaves; its pods stay
+				m.Apply(&api.Change{Gone: &api.Ref{Kind: api.KindNode, Key: n, Version: version}})
+			case 7: // a node gets a label, or other GPUs
+				told := told(n)
+				told.Version, told.Labels = version, maps.Clone(told.Labels)
+				told.Labels[fmt.Sprint("key", rapid.IntRange(5, 7).Draw(t, "key"))] = rapid.SampledFrom([]string{"a", "b", n}).Draw(t, "value")
+				told.Allocatable = api.Resources{{Resource: gpu, Value: rapid.Int64Range(3, 5).Draw(t, "GPUs")}, {Resource: api.Pods, Value: 9}}
+				m.Apply(&api.Change{Node: &told})
 			}
 			m.Freshen()
 			x.Refresh()

@@ -46,6 +46,7 @@ type kindOf struct {
 	kind *NodeKind
 	node *cluster.Node
 	spec *api.Node
+	made uint64 // Index.kindsMade when the kind was found: it is none of today's kinds if that has changed
 }
 
 // Kind returns the node's kind.
@@ -69,8 +70,8 @@ func (x *Index) Refresh() {
 // setKind finds the node's kind, unless it is the one that it has.
 func (x *Index) setKind(n *cluster.Node) {
 	k := &x.kindsOf[n.Index]
-	same := k.node == n && k.spec != nil && x.alike(k.spec, n.Spec)
-	k.node, k.spec = n, n.Spec
+	same := k.node == n && k.spec != nil && k.made == x.kindsMade && x.alike(k.spec, n.Spec)
+	k.node, k.spec, k.made = n, n.Spec, x.kindsMade
 	if same {
 		return
 	}
@@ -268,7 +269,7 @@ func (x *Index) ask(keys []string) {
 				k = x.internKind(n)
 				made[split{of.kind, string(values)}] = k
 			}
-			of.kind, of.id = k, int32(k.id)
+			of.kind, of.id, of.made = k, int32(k.id), x.kindsMade
 		}
 	}
 }
