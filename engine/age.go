@@ -169,17 +169,17 @@ func (s *State) emptied() *State {
 		return s.empty
 	}
 	s.empty = Load(api.Snapshot{Version: api.SnapshotVersion}, s.m.Config)
-	for name := range s.m.Nodes {
+	for _, name := range cluster.SortedKeys(s.m.Nodes) {
 		s.echo(api.Ref{Kind: api.KindNode, Key: name})
 	}
-	for name := range s.m.Queues {
+	for _, name := range cluster.SortedKeys(s.m.Queues) {
 		s.echo(api.Ref{Kind: api.KindQueue, Key: name})
 	}
-	for name := range s.m.Bookings {
+	for _, name := range cluster.SortedKeys(s.m.Bookings) {
 		s.echo(api.Ref{Kind: api.KindBooking, Key: name})
 	}
-	for key, p := range s.m.Pods {
-		if p.Stays(s.m) {
+	for _, key := range cluster.SortedKeys(s.m.Pods) {
+		if s.m.Pods[key].Stays(s.m) {
 			s.echo(api.Ref{Kind: api.KindPod, Key: key})
 		}
 	}

@@ -94,6 +94,7 @@ func (a *audit) orders() {
 		return
 	}
 	seen := make(map[*cluster.Gang]bool, len(s.line))
+	//archtest:any-order what is found is sorted
 	for key, l := range s.orders.byKey {
 		name := key.user
 		if key.queue != nil {
@@ -132,6 +133,7 @@ func auditBit(b bool) int64 {
 
 // waiting checks that pods without a node are in line.
 func (a *audit) waiting() {
+	//archtest:any-order what is found is sorted
 	for key, p := range a.s.m.Pods {
 		if p.Host == nil && !p.Terminating && !p.Foreign && !a.s.m.IsRejected(api.KindPod, key) {
 			a.Note("pod", key, "line", "", auditBit(p.In != nil && a.s.entryOf(p.In).lined), 1)

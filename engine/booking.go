@@ -41,6 +41,7 @@ func (y *cycle) keepBookings() {
 func (y *cycle) strangers(r *reserve) []*cluster.Pod {
 	out := make(map[*cluster.Pod]bool)
 	seen := make(map[*cluster.Queue]bool)
+	//archtest:any-order each queue is asked once, for a set of pods and of gangs
 	for n := range r.needs {
 		for _, p := range n.Pods {
 			if q := p.Payer; q != nil && !seen[q] && !q.Below(r.queue) {

@@ -42,6 +42,7 @@ func (s *State) tallies(namespace string) []Tally {
 	s.freshen()
 	out := make([]Tally, 0, len(s.m.Gangs))
 	gangs := make(map[string]int, len(s.m.Gangs)) // index in out
+	//archtest:any-order counts; the caller sorts
 	for _, p := range s.m.Pods {
 		if p.Foreign || p.Terminating || namespace != "" && !strings.HasPrefix(p.WorkloadKey(), namespace+"/") {
 			continue

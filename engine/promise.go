@@ -340,6 +340,7 @@ func (y *cycle) question(g *cluster.Gang, t cluster.Turn) (index.Question, bool)
 // keepOff lets what the stay must leave be taken from the nodes, until rolled back.
 func (y *cycle) keepOff(w stay) []*cluster.Hold {
 	var out []*cluster.Hold
+	//archtest:any-order each node is judged by itself
 	for n := range y.times.reserved {
 		kept, _, whole := y.keptOn(n, w)
 		if whole {
@@ -649,6 +650,7 @@ func (y *cycle) takeAll(r *reserve, times int64) {
 	if r.gang == nil {
 		return
 	}
+	//archtest:any-order sums are the same in any order
 	for _, needs := range r.needs {
 		for dim, amount := range needs {
 			y.s.m.Taken.Add(dim, times*amount)

@@ -219,12 +219,15 @@ func (y *cycle) findSpecial() {
 	if len(s.m.Holds) > 0 {
 		y.repeats = !s.m.HoldsForOwners()
 	}
+	//archtest:any-order each is marked by itself
 	for key := range s.m.HoldsOf {
 		s.setApart(key)
 	}
+	//archtest:any-order each is marked by itself
 	for key := range s.m.Promises {
 		s.setApart(key)
 	}
+	//archtest:any-order each is marked by itself
 	for _, e := range s.m.Evictions {
 		s.setApart(e.For)
 	}

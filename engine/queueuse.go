@@ -149,6 +149,7 @@ func (c *census) countWorkloads() {
 }
 
 func (c *census) countWanted() {
+	//archtest:any-order sums are the same in any order
 	for _, p := range c.s.m.Pods {
 		name := c.s.chargedTo(p)
 		if name == "" || !p.Waits() {

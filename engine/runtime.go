@@ -219,8 +219,8 @@ func (y *cycle) heldPlaces() []*cluster.Hold {
 		return k.held
 	}
 	k.held, k.heldAt = nil, y.Moment()
-	for _, h := range y.s.m.Holds {
-		k.held = append(k.held, h)
+	for _, key := range cluster.SortedKeys(y.s.m.Holds) {
+		k.held = append(k.held, y.s.m.Holds[key])
 	}
 	put, _ := y.s.m.HoldsTouched()
 	for _, h := range put {
@@ -246,6 +246,7 @@ func (y *cycle) releases() []release {
 		n += len(q.Pods)
 	}
 	all = make(endings, 0, n)
+	//archtest:any-order what ends at one time is lifted together
 	for _, q := range y.s.m.Queues {
 		all = y.endingsOf(q.Pods, all)
 	}
@@ -324,6 +325,7 @@ func (y *cycle) releasesOn(nodes []*cluster.Node, by time.Time) []release {
 func (y *cycle) endOverdue() {
 	var over []*cluster.Pod
 	starts := make(map[*cluster.Gang]time.Time)
+	//archtest:any-order each is judged by itself, and evictions are sorted
 	for p := range y.s.m.TimeLimited {
 		if p.Leaving() || p.Node == "" {
 			continue

@@ -133,10 +133,12 @@ func newSelection(y *cycle, line []queued, kept bool) *selection {
 	}
 	switch alone := len(y.s.m.Queues) == 0; { // nobody to weigh against anybody
 	case kept && alone:
+		//archtest:any-order there is one at the most
 		for _, l := range y.s.orders.byKey {
 			c.root.order = l.line
 		}
 	case kept:
+		//archtest:any-order settle sorts the entries
 		for _, l := range y.s.orders.byKey {
 			c.standAt(l.orderKey).order = l.line
 		}
@@ -145,6 +147,7 @@ func newSelection(y *cycle, line []queued, kept bool) *selection {
 	default:
 		c.divide(line)
 	}
+	//archtest:any-order each order by itself
 	for _, s := range c.stands {
 		c.promote(s)
 	}

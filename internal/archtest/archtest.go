@@ -38,31 +38,31 @@ const (
 // what the rest of the module uses.
 var Rules = map[string]Rule{
 	"engine": {
-		Ring: Pure, Unordered: true, Imports: []string{
+		Ring: Pure, Imports: []string{
 			"engine/why", "engine/internal/api", "engine/internal/cluster", "engine/internal/device", "engine/internal/draft", "engine/internal/fit", "engine/internal/index", "engine/internal/place", "engine/internal/preempt", "engine/internal/quantity", "engine/internal/queue",
 		},
 		Tests: []string{"engine/internal/oracle", "internal/scenario"},
 	},
 	"engine/why":              {Ring: Pure},
-	"engine/internal/api":     {Ring: Pure, Unordered: true, Imports: []string{"engine/why", "engine/internal/fit"}},
-	"engine/internal/cluster": {Ring: Pure, Unordered: true, Imports: []string{"engine/why", "engine/internal/api", "engine/internal/device", "engine/internal/quantity"}},
+	"engine/internal/api":     {Ring: Pure, Imports: []string{"engine/why", "engine/internal/fit"}},
+	"engine/internal/cluster": {Ring: Pure, Imports: []string{"engine/why", "engine/internal/api", "engine/internal/device", "engine/internal/quantity"}},
 	"engine/internal/device":  {Ring: Pure},
 	"engine/internal/draft":   {Ring: Pure, Imports: []string{"engine/internal/api"}},
 	"engine/internal/fit":     {Ring: Pure},
-	"engine/internal/index": {Ring: Pure, Unordered: true, Imports: []string{
+	"engine/internal/index": {Ring: Pure, Imports: []string{
 		"engine/why", "engine/internal/api", "engine/internal/cluster", "engine/internal/device", "engine/internal/fit", "engine/internal/divide", "engine/internal/quantity",
 	}},
 	"engine/internal/divide": {Ring: Pure},
 	"engine/internal/place": {Ring: Pure, Imports: []string{
 		"engine/why", "engine/internal/api", "engine/internal/cluster", "engine/internal/divide", "engine/internal/index", "engine/internal/quantity",
 	}},
-	"engine/internal/preempt": {Ring: Pure, Unordered: true, Imports: []string{
+	"engine/internal/preempt": {Ring: Pure, Imports: []string{
 		"engine/why", "engine/internal/api", "engine/internal/cluster", "engine/internal/draft", "engine/internal/index", "engine/internal/place", "engine/internal/quantity", "engine/internal/queue",
 	}},
 	"engine/internal/quantity": {Ring: Pure, Imports: []string{"engine/internal/api"}},
-	"engine/internal/queue":    {Ring: Pure, Unordered: true, Imports: []string{"engine/internal/api", "engine/internal/cluster", "engine/internal/quantity", "engine/internal/share"}},
+	"engine/internal/queue":    {Ring: Pure, Imports: []string{"engine/internal/api", "engine/internal/cluster", "engine/internal/quantity", "engine/internal/share"}},
 	"engine/internal/share":    {Ring: Pure},
-	"engine/internal/oracle":   {Ring: Pure, Unordered: true, Imports: []string{"engine", "engine/why"}},
+	"engine/internal/oracle":   {Ring: Pure, Imports: []string{"engine", "engine/why"}},
 
 	"diagnose": {Ring: Pure, Unordered: true, Imports: []string{
 		"diagnose/check", "diagnose/check/l1", "diagnose/check/l2", "diagnose/check/l3", "diagnose/check/l4", "diagnose/edit", "diagnose/facts",

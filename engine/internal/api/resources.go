@@ -65,6 +65,7 @@ func (r *Resources) UnmarshalJSON(data []byte) error {
 		return fmt.Errorf("resources: %w", err)
 	}
 	out := make(Resources, 0, len(m))
+	//archtest:any-order the result is sorted
 	for name, value := range m {
 		out = append(out, Amount{Resource: name, Value: value})
 	}

@@ -32,6 +32,7 @@ func (a *Check) amounts(kind, key, account string, kept quantity.Vector, counted
 		name := a.m.Dims.Names[dim]
 		a.Note(kind, key, account, name, v, counted[name])
 	}
+	//archtest:any-order Audit sorts what is found
 	for name, v := range counted {
 		if dim, known := a.m.Dims.IDs[name]; !known || dim >= len(kept) {
 			a.Note(kind, key, account, name, 0, v)
@@ -44,6 +45,7 @@ func (a *Check) Cluster() {
 	m := a.m
 	capacity, taken := make(map[string]int64), make(map[string]int64)
 	seats, rated := 0, int64(0)
+	//archtest:any-order sums are the same in any order
 	for _, n := range m.Nodes {
 		if n.Told != nil && n.Told.Check() == "" {
 			for _, r := range n.Told.Allocatable {
@@ -91,6 +93,7 @@ func (a *Check) wanted() {
 			waiting[p.In] = true
 		}
 	}
+	//archtest:any-order a sum for each queue
 	for g := range waiting {
 		if g.Payer == nil || !g.Tree.Complete() || g.Lone == nil && a.m.IsRejected(api.KindGang, g.Key) {
 			continue
@@ -100,6 +103,7 @@ func (a *Check) wanted() {
 		}
 		a.lacks(g, wanted[g.Payer])
 	}
+	//archtest:any-order Audit sorts what is found
 	for name, q := range a.m.Queues {
 		if q.Spec != nil {
 			a.amounts("queue", name, "wanted", q.Wanted, wanted[q])
@@ -300,6 +304,7 @@ func (a *Check) Queue(q *Queue) {
 	if q == &a.m.Unqueued {
 		return
 	}
+	//archtest:any-order sums, and Audit sorts what is found
 	for key, h := range a.m.Holds {
 		if !a.m.IsRejected(api.KindHold, key) && a.payerOfHold(h) == q.Name {
 			for _, r := range h.Requests {
@@ -332,9 +337,11 @@ func (a *Check) users(q *Queue, counted map[string]map[string]int64) {
 	if !matters {
 		return
 	}
+	//archtest:any-order Audit sorts what is found
 	for user, v := range q.Users {
 		a.amounts("queue", q.Name, "user "+user, v, counted[user])
 	}
+	//archtest:any-order Audit sorts what is found
 	for user, v := range counted {
 		if _, known := q.Users[user]; !known {
 			a.amounts("queue", q.Name, "user "+user, nil, v)
@@ -386,6 +393,7 @@ func (a *Check) Node(n *Node) {
 			}
 		})
 	}
+	//archtest:any-order sums, and Audit sorts what is found
 	for key, h := range a.m.Holds {
 		if h.Node != n.Name || a.m.IsRejected(api.KindHold, key) {
 			continue

@@ -24,6 +24,7 @@ func (c *presence) count(n *api.Node, by int) {
 	if c.Labels == nil {
 		c.Labels, c.Models = make(map[string]int), make(map[string]int)
 	}
+	//archtest:any-order a count for each key; what is fresh is sorted before it is used
 	for key := range n.Labels {
 		if c.Labels[key] += by; c.Labels[key] == 0 {
 			delete(c.Labels, key)
@@ -47,8 +48,8 @@ func (m *Model) meetLabels() {
 	m.Presence.fresh = nil
 	slices.Sort(fresh)
 	m.Presence.Unasked = append(m.Presence.Unasked, fresh...)
-	for _, g := range m.Gangs {
-		if g.Spec != nil && !m.IsRejected(api.KindGang, g.Key) && slices.ContainsFunc(levelsOf(g.Spec), func(name string) bool { _, ok := slices.BinarySearch(fresh, name); return ok }) {
+	for _, key := range SortedKeys(m.Gangs) { // levels are numbered as they are met
+		if g := m.Gangs[key]; g.Spec != nil && !m.IsRejected(api.KindGang, g.Key) && slices.ContainsFunc(levelsOf(g.Spec), func(name string) bool { _, ok := slices.BinarySearch(fresh, name); return ok }) {
 			m.meetLevels(g.Spec)
 			m.markStale(g)
 		}

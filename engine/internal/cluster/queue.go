@@ -490,9 +490,11 @@ func (m *Model) Rebuild() {
 	for _, g := range m.stale {
 		g.lacks, g.wantedOf = false, nil // it is counted with its next tally, if it is still there
 	}
+	//archtest:any-order a sum for each queue
 	for _, g := range m.Gangs {
 		m.wantAgain(g)
 	}
+	//archtest:any-order a sum for each queue
 	for _, p := range m.Pods {
 		if p.In != nil && p.In.Lone == p {
 			m.wantAgain(p.In)
@@ -573,6 +575,7 @@ func (m *Model) Warnings() []api.Rejected {
 
 // recount makes all accounts anew from the pods that have allocations.
 func (m *Model) recount() {
+	//archtest:any-order each by itself
 	for _, q := range m.Queues {
 		q.Used, q.Leaving, q.Pledged, q.Firm, q.Pods, q.ranks = nil, nil, nil, nil, nil, nil
 		q.Owned, q.Leavers = 0, 0
@@ -581,12 +584,14 @@ func (m *Model) recount() {
 	}
 	m.Unqueued.Pods, m.Unqueued.ranks, m.Unqueued.Owned, m.Unqueued.Leavers = nil, nil, 0, 0
 	m.Unqueued.unfollow()
+	//archtest:any-order sums are the same in any order
 	for _, h := range m.Holds {
 		if h.On != nil {
 			m.pledge(h, 1)
 		}
 	}
 	m.Ending = 0
+	//archtest:any-order sums; the pods of a queue are in no order
 	for _, p := range m.Pods {
 		p.ends = false
 		if p.Host != nil {

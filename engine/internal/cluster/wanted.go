@@ -10,6 +10,7 @@ import (
 // ModelledCapacity is what all nodes have, GPUs at the rate of their model and, apart, of their model.
 func (m *Model) ModelledCapacity() quantity.Vector {
 	out := slices.Clone(m.Capacity)
+	//archtest:any-order sums are the same in any order
 	for _, n := range m.Nodes {
 		if n.Spec == nil {
 			continue

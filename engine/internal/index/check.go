@@ -10,6 +10,7 @@ import (
 // Check recounts what classes keep of domains: each bucket is the sum of its nodes, each domain the sum of its buckets. It
 // costs the buckets of every class. Single nodes are for CheckNode.
 func (x *Index) Check(found []api.Discrepancy) []api.Discrepancy {
+	//archtest:any-order Audit sorts what is found
 	for _, c := range x.classes.byKey {
 		x.Sync(c)
 		total, sums := int64(0), make([]int64, len(c.Sums))
@@ -51,6 +52,7 @@ func (x *Index) CheckNode(found []api.Discrepancy, n *cluster.Node) []api.Discre
 		}
 		found = append(found, d)
 	}
+	//archtest:any-order Audit sorts what is found
 	for _, c := range x.classes.byKey {
 		x.Sync(c)
 		kept, counted := x.MaskOf(c, n), c.judge(&x.kindsOf[n.Index], x.newMatcher(c.Shape.Spec), false)

@@ -88,6 +88,7 @@ func (x *Index) askFresh() {
 	x.m.Presence.Unasked = nil
 	var asked []string
 	for _, key := range fresh {
+		//archtest:any-order it asks whether there is one
 		for _, c := range x.classes.byKey {
 			if _, ok := slices.BinarySearch(c.Shape.Keys, key); ok {
 				asked = append(asked, key)

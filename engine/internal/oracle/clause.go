@@ -3,6 +3,7 @@ package oracle
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -18,7 +19,8 @@ func (a *audit) clauses(n engine.Node) (out []why.Clause) {
 			out = append(out, why.Clause{Kind: kind, Detail: detail})
 		}
 	}
-	for k, v := range p.Selector {
+	for _, k := range slices.Sorted(maps.Keys(p.Selector)) {
+		v := p.Selector[k]
 		got, ok := n.Labels[k]
 		add(why.BySelector, k+"="+v, !ok || got != v)
 	}
@@ -220,9 +222,7 @@ func looks(c why.Class) string {
 
 // asked is the label keys that the pod asks about.
 func asked(p engine.Pod) (keys []string) {
-	for k := range p.Selector {
-		keys = append(keys, k)
-	}
+	keys = slices.Sorted(maps.Keys(p.Selector))
 	terms := slices.Clone(p.Affinity)
 	for _, pref := range p.Preferred {
 		terms = append(terms, pref.Term)

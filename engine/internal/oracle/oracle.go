@@ -243,6 +243,7 @@ func (w *world) home(pods []engine.Pod, level string) (home string) {
 			count[d]++
 		}
 	}
+	//archtest:any-order the most, and of several the first by name
 	for d, c := range count {
 		if home == "" || c > count[home] || c == count[home] && d < home {
 			home = d

@@ -3,6 +3,7 @@ package oracle
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -234,8 +235,8 @@ func (w *world) overdraft(g engine.Gang) string {
 			}
 		}
 	}
-	for r, v := range takes {
-		if v == 0 {
+	for _, r := range slices.Sorted(maps.Keys(takes)) {
+		if takes[r] == 0 {
 			continue
 		}
 		// Whom the plan evicts, and what it holds, it may have decided before this start or after it.

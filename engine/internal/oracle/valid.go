@@ -180,6 +180,7 @@ func (w *world) compete(a, b string) bool {
 // end of the first of what was live. What is remembered of evictions, promises, spending and lessons is not of this kind.
 func (w *world) remembered(plan engine.Plan) error {
 	want, first := w.liveMemory(), time.Time{}
+	//archtest:any-order the first of all
 	for _, until := range want {
 		if first.IsZero() || until.Before(first) {
 			first = until

@@ -34,6 +34,7 @@ func (t *disruption) count(u *unit, by int) {
 
 // broken is how many pods are evicted beyond what budgets allow, and whether one of those is never to be violated.
 func (y *Cycle) broken(t *disruption) (pods int, never bool) {
+	//archtest:any-order sums are the same in any order
 	for b, n := range t.of {
 		if over := n - y.allowed(b); n > 0 && over > 0 {
 			pods += over
@@ -56,6 +57,7 @@ func (y *Cycle) allowed(budget string) int {
 func (y *Cycle) underWay() map[string]int {
 	if y.disrupted == nil {
 		y.disrupted = make(map[string]int)
+		//archtest:any-order a count for each budget
 		for key, e := range y.m.Evictions {
 			if p := y.m.Pods[key]; p != nil && p.Evicting && !p.Terminating && !e.Refused && !e.Surge {
 				y.disrupt(p)

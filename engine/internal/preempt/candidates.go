@@ -320,7 +320,7 @@ func (y *Cycle) awaitedBelow(z *cluster.Queue, dims []int) (out []awaited) {
 			out = append(out, awaited{key: key, priority: g.TurnNow().Priority, takes: takes})
 		}
 	})
-	slices.SortFunc(out, func(a, b awaited) int {
+	slices.SortStableFunc(out, func(a, b awaited) int { // what is held since this cycle stays in order
 		if a.priority != b.priority {
 			return cluster.Before(a.priority > b.priority)
 		}

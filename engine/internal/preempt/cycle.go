@@ -109,6 +109,7 @@ func (y *Cycle) Returning(dim int) int64 {
 // EachAwaited visits the workloads that places are held for, with those places, in no order; each place that is held since
 // this cycle by itself.
 func (y *Cycle) EachAwaited(visit func(key string, g *cluster.Gang, holds []*cluster.Hold)) {
+	//archtest:any-order so callers are told; they count, or sort
 	for key, holds := range y.m.HoldsOf {
 		if g := y.m.Awaiting(key); g != nil {
 			visit(key, g, holds)

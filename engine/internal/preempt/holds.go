@@ -20,6 +20,7 @@ func (c *claim) outbid() []*cluster.Hold {
 	}
 	var out []*cluster.Hold
 	c.rights = make(map[*cluster.Hold]right)
+	//archtest:any-order the result is sorted
 	for _, h := range s.m.Holds {
 		if h.On == nil || h.Coming || h.IsFor(c.g) {
 			continue

@@ -74,6 +74,7 @@ func (y *Cycle) findLeavers() {
 		return
 	}
 	y.leavers.known = true
+	//archtest:any-order a set: all of them are taken off their nodes together
 	for _, q := range y.m.Queues {
 		if q.Leavers > 0 {
 			y.noteLeavers(q)

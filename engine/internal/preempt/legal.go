@@ -506,10 +506,10 @@ func (y *Cycle) saidEnd(t *running) time.Time {
 	return t.started.Add(run)
 }
 
-// everyRunning visits all, in no order.
+// everyRunning visits all, queue by queue.
 func (s *Candidates) everyRunning(visit func(*running)) {
-	for _, q := range s.m.Queues {
-		for _, t := range s.runningOf(q) {
+	for _, name := range cluster.SortedKeys(s.m.Queues) {
+		for _, t := range s.runningOf(s.m.Queues[name]) {
 			visit(t)
 		}
 	}

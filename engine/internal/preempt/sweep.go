@@ -74,6 +74,7 @@ func (c *claim) sweep(found bool) bool {
 	}
 	if found {
 		w.limit = w.price(at)
+		//archtest:any-order budgets are added up
 		for b, n := range c.disruption.of {
 			if allowed := c.y.allowed(b); allowed > 0 && n > allowed {
 				w.tight = append(w.tight, tight{b, allowed})

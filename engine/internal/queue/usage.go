@@ -23,6 +23,7 @@ func (l *Ledger) Accrue(now time.Time) []api.Change {
 	at := now.UTC().Truncate(tick)
 	out := l.forgetUsage()
 	meters := make(map[*cluster.Queue]*meter)
+	//archtest:any-order each by itself
 	for _, q := range l.m.Queues {
 		if m := l.meter(q, at); m != nil {
 			meters[q] = m
@@ -31,6 +32,7 @@ func (l *Ledger) Accrue(now time.Time) []api.Change {
 	if len(meters) == 0 {
 		return out
 	}
+	//archtest:any-order sums are the same in any order
 	for _, q := range l.m.Queues {
 		var up []*meter
 		for a := q; a != nil; a = a.Parent {
@@ -74,6 +76,7 @@ func (l *Ledger) forgetUsage() []api.Change {
 
 // AccruesAt is when accrue has something to add next; zero: not before something changes.
 func (l *Ledger) AccruesAt(now time.Time) time.Time {
+	//archtest:any-order it asks whether there is one
 	for _, q := range l.m.Queues {
 		if l.m.Valid(q) && l.uses(q) {
 			return now.UTC().Truncate(tick).Add(tick)
@@ -291,6 +294,7 @@ type Past struct {
 // PastAt looks at what queues used before the time.
 func (l *Ledger) PastAt(now time.Time) Past {
 	p := Past{s: l, now: now}
+	//archtest:any-order the last and the first of all
 	for _, q := range l.m.Queues {
 		u := l.usageOf(q)
 		if q.Spec == nil || u == nil || !p.counts(u) {
