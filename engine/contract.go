@@ -1,6 +1,9 @@
 package engine
 
-import "github.com/berth-dev/berth/engine/internal/api"
+import (
+	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/calendar"
+)
 
 // The values of the contract. They are declared, with their fields, units and JSON, in engine/internal/api, because the
 // packages that decide are below this one and speak of the same values. These names are the ones to use.
@@ -50,6 +53,12 @@ type (
 	Lesson        = api.Lesson
 	Lapse         = api.Lapse
 )
+
+// When those that wait will start.
+type Estimate = calendar.Estimate
+
+// ForecastVersion is the version of Estimate.
+const ForecastVersion = calendar.ForecastVersion
 
 // How everything comes in, and what is answered.
 type (

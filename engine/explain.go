@@ -38,7 +38,7 @@ func (s *State) Try(key string, now time.Time) (e why.Explanation, placements []
 func (s *State) explain(key string, y *cycle) why.Explanation {
 	e := why.Explanation{Workload: key, Now: y.Now}
 	s.freshen()
-	g := s.workloadNamed(key)
+	g := s.m.WorkloadNamed(key)
 	if g == nil {
 		e.Verdict = s.idle(key)
 		if reason := s.m.Invalid[api.Ref{Kind: api.KindPod, Key: key}]; reason != "" {
@@ -58,17 +58,6 @@ func (s *State) explain(key string, y *cycle) why.Explanation {
 	e.Gates, e.Certificates = why.Cite(w.Gates, y.Plan.Certificates)
 	e.Releasing, e.ReleasedBy = y.releasing(g)
 	return e
-}
-
-// workloadNamed returns the gang of the key that has members to place, nil if there is none.
-func (s *State) workloadNamed(key string) *cluster.Gang {
-	if g := s.m.Gangs[key]; g != nil && len(g.Members) > 0 {
-		return g
-	}
-	if p := s.m.Pods[key]; p != nil && p.In != nil && p.In.Lone == p {
-		return p.In
-	}
-	return nil
 }
 
 // idle is the verdict on a workload with nothing to place.

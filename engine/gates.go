@@ -19,7 +19,7 @@ func (y *cycle) gates(g *cluster.Gang) (gates []why.Gate, decided bool) {
 		return gates, true
 	}
 	//mutate: gate-gang-missing
-	if !y.known(g) {
+	if !g.Known() {
 		shut(why.GangMissing, g.Key, 0, 0)
 		return gates, true
 	}
@@ -51,9 +51,6 @@ func (s *State) unreadable(g *cluster.Gang) string {
 	}
 	return s.m.Invalid[api.Ref{Kind: api.KindGang, Key: g.Key}]
 }
-
-// known says whether the gang that the pods name exists.
-func (y *cycle) known(g *cluster.Gang) bool { return g.Lone != nil || g.Spec != nil }
 
 // orphans lists the subgroups that members name and the gang does not have, or that have groups below them.
 func (y *cycle) orphans(g *cluster.Gang) []string {

@@ -14,7 +14,7 @@ func (y *cycle) grow(g *cluster.Gang) {
 		y.wait(g, makingRoom(g))
 		return
 	}
-	behind := y.behind(g)
+	behind := y.times.Behind(g, y.rank)
 	if len(behind) > 0 && y.s.m.Config.Policy == api.Strict {
 		if y.starts[g] == 0 {
 			y.wait(g, behind)

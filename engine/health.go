@@ -1,9 +1,13 @@
 package engine
 
 import (
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/calendar"
 	"github.com/berth-dev/berth/engine/internal/cluster"
 )
 
@@ -60,4 +64,61 @@ func (y *cycle) release(g *cluster.Gang) {
 		}
 	}
 	y.dismissAll(over, api.Broken)
+}
+
+// endOverdue ends what has run for as long as it may.
+func (y *cycle) endOverdue() { y.dismissAll(y.times.Overdue(), api.MaxRun) }
+
+// keepBookings keeps the nodes of bookings for their queues, and ends others' work there once a booking begins: of work
+// that is not of the queue, what can be evicted and, where a gang would be left under its minimum, all of the gang, which
+// nothing joins before it is gone.
+func (y *cycle) keepBookings() {
+	over := make(map[*cluster.Pod]bool)
+	for _, r := range y.times.KeepBookings() {
+		for _, q := range r.Strangers() {
+			for _, g := range y.s.candidates.Displaced(q, r.Covers, over) {
+				y.times.End(g)
+			}
+		}
+	}
+	y.dismissAll(slices.Collect(maps.Keys(over)), api.Booked)
+}
+
+// isEnding says whether the gang has to go and some of it is still there, which could not be evicted: nothing joins it. One
+// that is on its way out whole may begin anew, and then grow.
+func (y *cycle) isEnding(g *cluster.Gang) bool {
+	return y.starts[g] == 0 && g.Tree.Running() > 0 && y.times.HasToEnd(g)
+}
+
+// dismissAll evicts the pods for the cause alone.
+func (y *cycle) dismissAll(pods []*cluster.Pod, cause api.EvictionCause) {
+	slices.SortFunc(pods, func(a, b *cluster.Pod) int { return strings.Compare(a.Key, b.Key) })
+	for _, p := range pods {
+		y.dismiss(p, cause)
+	}
+}
+
+// dismiss evicts a pod for the cause alone, unless it was refused lately. It is warned as its queue says.
+func (y *cycle) dismiss(p *cluster.Pod, cause api.EvictionCause) {
+	if e := y.s.m.Evictions[p.Key]; e != nil && e.UID == p.UID && cluster.Live(e.Until, y.Now) {
+		y.Wake(e.Until)
+		return
+	}
+	at := y.Now
+	if q := y.s.m.QueueOf(p); q != nil && q.Spec != nil {
+		at = at.Add(q.Spec.Warning)
+	}
+	grace := y.s.m.TermsOf(p).Grace
+	if grace == 0 {
+		grace = calendar.UsualGrace
+	}
+	e := api.Eviction{Pod: p.Key, UID: p.UID, Version: y.NextVersion(), Cause: cause, At: at, Until: at.Add(grace + y.s.m.Config.AssumeFor)}
+	y.Plan.Evictions = append(y.Plan.Evictions, e)
+	y.Remember(api.Change{Eviction: &e})
+	y.Wake(e.Until)
+	y.s.m.MarkEvicting(p)
+	y.preempt.Disrupt(p)
+	if p.In != nil {
+		y.retally(p.In)
+	}
 }

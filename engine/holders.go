@@ -116,7 +116,7 @@ type Held struct {
 // there: most first, then by key. It is empty for a workload that has nothing to place.
 func (s *State) Holders(key, resource string, now time.Time) []Held {
 	s.freshen()
-	g := s.workloadNamed(key)
+	g := s.m.WorkloadNamed(key)
 	if g == nil {
 		return nil
 	}

@@ -30,17 +30,13 @@ func (s *State) alone(key string, now time.Time, ask func(*cycle, *cluster.Pod))
 		return false
 	}
 	y := s.newCycle(now)
-	m, end := s.m.Mark(), s.m.Log.End()
-	y.expire()
-	waits := p.Waits()
-	if waits {
-		y.claim(p.In)
-		ask(y, p)
-	}
-	s.m.Rollback(m)
-	s.ix.Rewind(end)
-	for _, g := range y.dirty {
-		s.m.Tally(g)
-	}
+	var waits bool
+	y.undone(func() {
+		y.expire()
+		if waits = p.Waits(); waits {
+			y.claim(p.In)
+			ask(y, p)
+		}
+	})
 	return waits
 }

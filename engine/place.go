@@ -226,7 +226,103 @@ func (y *cycle) search(g *cluster.Gang, k place.Kin, gates []why.Gate) found {
 func (y *cycle) newSearch(g *cluster.Gang, k place.Kin) *place.Search {
 	return y.s.placer.NewSearch(g, k, y.budget, place.Limits{
 		Afford:  func(pods []*cluster.Pod) []why.Gate { return y.overdrawn(g, pods) },
-		Delays:  func(pods []*cluster.Pod) []why.Gate { return y.breaks(g, pods) },
+		Delays:  func(pods []*cluster.Pod) []why.Gate { return y.times.Breaks(g, pods) },
 		Decides: func(p *cluster.Pod) bool { return len(y.undecided(p)) == 0 },
 	})
+}
+
+// delays has the gang, which found its places since the mark, keep the promises given to others: where it does not, it
+// looks again beside them. The gates are those of a promise that it cannot keep.
+func (y *cycle) delays(g *cluster.Gang, t cluster.Turn, m cluster.Mark, found *found) []why.Gate {
+	gates := y.times.Breaks(g, y.s.m.AllocatedSince(m))
+	if len(gates) == 0 {
+		return nil
+	}
+	y.s.m.Rollback(m)
+	if !y.placeBeside(g, t, found) {
+		y.s.m.Rollback(m)
+		return gates
+	}
+	if again := y.times.Breaks(g, y.s.m.AllocatedSince(m)); len(again) > 0 { // its queue's limit is promised, not a node
+		y.s.m.Rollback(m)
+		return again
+	}
+	return nil
+}
+
+// placeBeside places the gang with all that is promised to others, and that it may not use, taken.
+func (y *cycle) placeBeside(g *cluster.Gang, t cluster.Turn, found *found) bool {
+	var asks *index.Question
+	if key, alike := y.question(g, t); alike && !y.quiet { // who has others evicted may use more
+		asks = &key
+	}
+	return y.times.Beside(g, asks, func() bool {
+		y.quietly(func() { *found = y.place(g, t) })
+		return found.ok
+	})
+}
+
+// placeFirst places the gang's minimum, on what is held for it or else on the first nodes where it can, and proves nothing.
+func (y *cycle) placeFirst(g *cluster.Gang, t cluster.Turn, first []*cluster.Node) (ok bool) {
+	if len(y.kept) == 0 {
+		y.kept = first
+		defer func() { y.kept = nil }()
+	}
+	y.quietly(func() { ok = y.place(g, t).ok })
+	return ok
+}
+
+// question tells apart gangs that ask the same of the nodes, where members are alike and one GPU model is looked for.
+func (y *cycle) question(g *cluster.Gang, t cluster.Turn) (index.Question, bool) {
+	p, alike := g.Alike()
+	models := y.models(g)
+	if !alike || len(models) != 1 || g.Tree.Allocated > 0 || len(y.kept) > 0 {
+		return index.Question{}, false
+	}
+	o := y.order(g, y.kin(g, t, models[0]).Class(p))
+	key := index.Question{Class: o.Class, Need: len(o.Pods), Level: y.s.m.Level(o.Layout.Required)}
+	if o.Layout.Segment > 0 {
+		key.Segment, key.SegmentLevel = o.Layout.Segment, y.s.m.Level(o.Layout.SegmentLevel)
+	}
+	return key, true
+}
+
+// quietly does something whose proofs are nobody's business.
+func (y *cycle) quietly(do func()) {
+	quiet, steps, budget := y.quiet, y.steps, y.budget
+	y.quiet, y.budget = true, min(budget, trialBudget)
+	do()
+	y.quiet, y.steps, y.budget = quiet, steps, budget
+}
+
+// trialBudget bounds the search steps of one look into the future.
+const trialBudget = 2000
+
+// wouldFit says whether all gates are open to the gang and there is a place for it.
+func (y *cycle) wouldFit(g *cluster.Gang, t cluster.Turn) bool {
+	if gates, _ := y.gates(g); len(gates) > 0 {
+		return false
+	}
+	apart := y.modelsApart(g)
+	for _, model := range y.models(g) {
+		if apart && len(y.quota(g, model)) > 0 {
+			continue
+		}
+		k := y.kin(g, t, model)
+		p, alike := g.Alike()
+		if alike {
+			if _, ok := y.s.placer.ChooseScope(y.order(g, k.Class(p))); ok {
+				return true
+			}
+			continue
+		}
+		ok := false
+		m := y.s.m.Mark()
+		y.quietly(func() { ok = y.search(g, k, nil).ok })
+		y.s.m.Rollback(m)
+		if ok {
+			return true
+		}
+	}
+	return false
 }

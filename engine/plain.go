@@ -43,7 +43,7 @@ func (y *cycle) stuck(g *cluster.Gang, t cluster.Turn) bool {
 		}
 	}
 	gates := y.quota(g, "")
-	if !proved && len(y.behind(g)) == 0 && y.hasRoomMade(g, t, append(gates[:len(gates):len(gates)], noRoom)) {
+	if !proved && len(y.times.Behind(g, y.rank)) == 0 && y.hasRoomMade(g, t, append(gates[:len(gates):len(gates)], noRoom)) {
 		return true
 	}
 	if !proved {
@@ -90,7 +90,7 @@ func (y *cycle) plain(g *cluster.Gang, t cluster.Turn) *plain {
 
 // isPlain says whether nothing about the gang itself is special, and returns its first member.
 func (y *cycle) isPlain(g *cluster.Gang) (*cluster.Pod, bool) {
-	if !y.known(g) || len(g.Tree.Children) > 0 || g.Tree.Allocated > 0 || g.Layout().Segment > 0 || !g.Tree.Complete() {
+	if !g.Known() || len(g.Tree.Children) > 0 || g.Tree.Allocated > 0 || g.Layout().Segment > 0 || !g.Tree.Complete() {
 		return nil, false
 	}
 	if g.Lone != nil && g.Lone.Invalid != "" {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/calendar"
 	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/draft"
 	"github.com/berth-dev/berth/engine/internal/index"
@@ -57,7 +58,7 @@ type cycle struct {
 	steps   int             // search steps that until took
 	kept    []*cluster.Node // whose room is held for the gang that is being placed, in order
 	claimed []*cluster.Hold // the holds themselves
-	times   timekeeper
+	times   *calendar.Calendar
 	short   []*cluster.Gang // that run under their minimum, and could not be repaired
 	quiet   bool            // nothing is to be proved: it is only tried out
 	freed   *cluster.Gang   // that has a place now: one that was held for another
@@ -70,7 +71,27 @@ type cycle struct {
 func (s *State) newCycle(now time.Time) *cycle {
 	y := &cycle{Draft: draft.New(now.UTC().Round(0), s.m.Latest), s: s, budget: s.m.Config.SearchBudget}
 	y.preempt = y.newPreemption()
+	y.times = calendar.New(s.m, &y.Draft, calendar.Questions{
+		Claim:  y.claim,
+		Gates:  func(g *cluster.Gang) []why.Gate { gates, _ := y.gates(g); return gates },
+		Fits:   y.wouldFit,
+		Begins: func(g *cluster.Gang, on []*cluster.Node) time.Time { return y.preempt.Begins(g, on...) },
+		Place:  y.placeFirst,
+	})
 	return y
+}
+
+// undone does something on the state, and undoes all that it did there.
+func (y *cycle) undone(do func()) {
+	s := y.s
+	m, end := s.m.Mark(), s.m.Log.End()
+	do()
+	//mutate: rollback-plan
+	s.m.Rollback(m)
+	s.ix.Rewind(end)
+	for _, g := range y.dirty {
+		s.m.Tally(g)
+	}
 }
 
 // queued is a gang in line, with its turn in this cycle.
@@ -88,28 +109,22 @@ type queued struct {
 }
 
 func (y *cycle) run() {
-	s := y.s
-	m, end := s.m.Mark(), s.m.Log.End()
-	y.expire()
-	y.endOverdue()
-	y.keepBookings()
-	grow := y.minimums()
-	y.growth(grow)
-	y.releaseBroken()
-	if y.until == nil {
-		y.preempt.Tidy()
-	}
-	for g := range s.short {
-		y.Plan.Short = append(y.Plan.Short, g.Key)
-	}
-	slices.Sort(y.Plan.Short)
-	y.remember()
-	//mutate: rollback-plan
-	s.m.Rollback(m)
-	s.ix.Rewind(end)
-	for _, g := range y.dirty {
-		s.m.Tally(g)
-	}
+	y.undone(func() {
+		y.expire()
+		y.endOverdue()
+		y.keepBookings()
+		grow := y.minimums()
+		y.growth(grow)
+		y.releaseBroken()
+		if y.until == nil {
+			y.preempt.Tidy()
+		}
+		for g := range y.s.short {
+			y.Plan.Short = append(y.Plan.Short, g.Key)
+		}
+		slices.Sort(y.Plan.Short)
+		y.remember()
+	})
 	y.accrueUsage()
 }
 
@@ -145,7 +160,7 @@ func (y *cycle) minimums() []*cluster.Gang {
 		}
 		g := q.gang
 		y.entry, y.stood = q, at
-		if g.Done && len(y.orphans(g)) == 0 && y.known(g) {
+		if g.Done && len(y.orphans(g)) == 0 && g.Known() {
 			grow = append(grow, g)
 			y.line.moved(at, false)
 			continue
@@ -177,7 +192,7 @@ func (y *cycle) start(g *cluster.Gang, t cluster.Turn) bool {
 	if y.stuck(g, t) {
 		return y.again(g, t)
 	}
-	m, behind := y.s.m.Mark(), y.behind(g)
+	m, behind := y.s.m.Mark(), y.times.Behind(g, y.rank)
 	y.claim(g)
 	gates, decided := y.gates(g)
 	if decided {
@@ -203,11 +218,11 @@ func (y *cycle) start(g *cluster.Gang, t cluster.Turn) bool {
 		}
 		if len(gates) == 0 {
 			y.started(g, t, found.model, m)
-			y.keptPromise(g, m)
+			y.times.Started(g, m)
 			return true
 		}
 		found.ok = true // but for the promise, or for who is before it
-		y.wakeWhenLate(y.stay(g, y.Now))
+		y.times.WakeWhenLate(g)
 	}
 	//mutate: gate-all-or-nothing
 	y.s.m.Rollback(m)
@@ -254,15 +269,38 @@ func (y *cycle) hasRoomMade(g *cluster.Gang, t cluster.Turn, gates []why.Gate) b
 	return false
 }
 
+// queues says that the gang, which is blocked by the gates, waits behind another of its queue. Behind one that is only
+// older it is told what it would wait for anyway.
+func (y *cycle) queues(g *cluster.Gang, gates []why.Gate) bool {
+	behind := y.times.Behind(g, y.rank)
+	if len(behind) == 0 {
+		y.times.Shut(g, y.rank, gates)
+		return false
+	}
+	if y.s.m.Config.Policy == api.Strict {
+		gates = append(behind, gates...)
+	} else if calendar.Passing(gates) {
+		y.times.Blocked() // as if it were not behind
+	}
+	y.wait(g, gates)
+	return true
+}
+
 // hope promises the gang a start where it can, or has work moved for it, and notes why it waits.
 func (y *cycle) hope(g *cluster.Gang, t cluster.Turn, gates []why.Gate) {
-	eldest := y.eldest(g, t, gates)
-	promised := y.promise(g, t, gates, eldest && y.times.elders <= mostElders)
+	var eldest, promised bool
+	if y.trial {
+		y.times.Withdraw(g)
+	} else {
+		var must bool
+		eldest, must = y.times.Eldest(g, t, y.rank, gates, func() bool { return y.able(g) })
+		promised = y.times.Promise(g, t, gates, must)
+	}
 	if !y.trial && scattered(gates) && y.preempt.MoveFor(g, t) {
 		gates = makingRoom(g)
 	} else if eldest && !promised {
 		//mutate: age-shut
-		y.lead(g, true)
+		y.times.Lead(g, y.rank, true)
 	}
 	y.wait(g, gates)
 }
@@ -298,7 +336,7 @@ func (y *cycle) started(g *cluster.Gang, t cluster.Turn, model string, m cluster
 	case g.Tree.Running() > 0:
 		kind = api.Grow
 	}
-	pods := y.allocatedSince(m)
+	pods := y.s.m.AllocatedSince(m)
 	placements := placementsOf(pods)
 	borrowed := y.borrows(y.s.m.Queues[g.Queue()], pods)
 	for _, h := range y.claimed {
@@ -332,7 +370,7 @@ func (y *cycle) retally(g *cluster.Gang) {
 }
 
 func (y *cycle) wait(g *cluster.Gang, gates []why.Gate) {
-	if g.Runs && g.Degraded() && y.known(g) {
+	if g.Runs && g.Degraded() && g.Known() {
 		y.short = append(y.short, g)
 	}
 	if gates[0].Cause == why.MakingRoom {
@@ -373,9 +411,6 @@ func (y *cycle) growth(gangs []*cluster.Gang) {
 	}
 }
 
-// allocatedSince lists the pods that were given allocations since the mark, by rank.
-func (y *cycle) allocatedSince(m cluster.Mark) []*cluster.Pod { return y.s.m.AllocatedSince(m) }
-
 func placementsOf(pods []*cluster.Pod) []api.Placement {
 	out := make([]api.Placement, len(pods))
 	for i, p := range pods {
@@ -406,7 +441,7 @@ func (y *cycle) expire() {
 	y.expireRefusals()
 	y.expireHolds()
 	lifted = y.expireEvictions(lifted)
-	y.expirePromises()
+	y.times.Expire()
 	y.findSpecial()
 	line, kept := y.makeLine(lifted)
 	if !y.trial {

@@ -27,8 +27,8 @@ func (y *cycle) newPreemption() *preempt.Cycle {
 		LeastRate: func() int64 { return y.leastRate("") },
 	}, preempt.Promises{
 		StartsBeside: y.startsBeside,
-		Delays:       func(g *cluster.Gang, pods []*cluster.Pod) bool { return len(y.breaks(g, pods)) > 0 },
-		Promised:     func(g *cluster.Gang) bool { return y.standing(g) != nil },
+		Delays:       func(g *cluster.Gang, pods []*cluster.Pod) bool { return len(y.times.Breaks(g, pods)) > 0 },
+		Promised:     func(g *cluster.Gang) bool { return y.times.Standing(g) != nil },
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/calendar"
 	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/index"
 	"github.com/berth-dev/berth/engine/why"
@@ -156,29 +157,18 @@ func (y *cycle) sameAnswer(q *queued, at *queueEntry) bool {
 		if a.ask != q.ask {
 			continue
 		}
-		if a.at != standing || a.passing && !y.pastHeads() || !a.aged && y.aged(q.Turn) && !y.isLed(q) {
+		if a.at != standing || a.passing && !y.times.PastHeads() || !a.aged && y.times.Aged(q.Turn) && !y.times.Led(q.gang.Queue(), q.rank) {
 			return false
 		}
 		if a.passing {
-			y.times.heads++
-			y.wakeAged(q.Turn)
+			y.times.Blocked()
+			y.times.WakeAged(q.Turn)
 		}
 		a.waiting.Gang = q.Key
 		y.Plan.Waiting = append(y.Plan.Waiting, a.waiting)
 		return true
 	}
 	return false
-}
-
-// isLed says whether somebody of the queue who goes before it is known to have waited for as long as it may be passed.
-func (y *cycle) isLed(q *queued) bool {
-	h, ok := y.times.blocked[q.gang.Queue()]
-	return ok && (h.rank >= q.rank || y.s.m.Config.Policy == api.FIFO)
-}
-
-// pastHeads says whether no more promises are given to those that have none.
-func (y *cycle) pastHeads() bool {
-	return y.s.m.Config.Heads >= 0 && y.times.heads >= y.s.m.Config.Heads
 }
 
 // keepAnswer keeps what the gang, whose question is a plain one, was last told, if nothing changed since the standing.
@@ -194,7 +184,7 @@ func (y *cycle) keepAnswer(g *cluster.Gang, p *plain, gates []why.Gate, standing
 	e := y.s.entryOf(g)
 	e.ask = ask{class: p.class, need: int32(p.need), level: int32(p.level), soft: g.Evictable, patient: terms.Patient}
 	q.ask = e.ask
-	a := answer{ask: q.ask, at: standing, waiting: y.Plan.Waiting[len(y.Plan.Waiting)-1], passing: passing(gates), aged: y.aged(q.Turn)}
+	a := answer{ask: q.ask, at: standing, waiting: y.Plan.Waiting[len(y.Plan.Waiting)-1], passing: calendar.Passing(gates), aged: y.times.Aged(q.Turn)}
 	if i := slices.IndexFunc(at.answers, func(o answer) bool { return o.ask == a.ask }); i >= 0 {
 		at.answers[i] = a
 		return

@@ -285,7 +285,7 @@ func (c *selection) measure(s *queueEntry) {
 	users := s.queue != nil && s.parent.queue == s.queue
 	s.excess = c.y.s.ledger.Excess(s.queue, s.user, users)
 	//mutate: order-passers-of-an-old-head
-	if users && len(s.order) > 0 && c.y.aged(s.order[0].Turn) {
+	if users && len(s.order) > 0 && c.y.times.Aged(s.order[0].Turn) {
 		s.excess.Num = max(0, s.excess.Num-c.passersOf(s).behind(s.order[0].Turn))
 	}
 }
@@ -376,8 +376,8 @@ func (c *selection) lead(s *queueEntry) {
 
 // ages finds out whether the head of a user's queue order has waited for as long as it may be passed.
 func (c *selection) ages(q *queued) {
-	if q.aged = c.y.aged(q.Turn); !q.aged {
-		c.y.wakeAged(q.Turn)
+	if q.aged = c.y.times.Aged(q.Turn); !q.aged {
+		c.y.times.WakeAged(q.Turn)
 	}
 }
 

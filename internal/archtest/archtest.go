@@ -39,12 +39,15 @@ const (
 var Rules = map[string]Rule{
 	"engine": {
 		Ring: Pure, Imports: []string{
-			"engine/why", "engine/internal/api", "engine/internal/cluster", "engine/internal/device", "engine/internal/draft", "engine/internal/fit", "engine/internal/index", "engine/internal/place", "engine/internal/preempt", "engine/internal/quantity", "engine/internal/queue",
+			"engine/why", "engine/internal/api", "engine/internal/calendar", "engine/internal/cluster", "engine/internal/device", "engine/internal/draft", "engine/internal/fit", "engine/internal/index", "engine/internal/place", "engine/internal/preempt", "engine/internal/quantity", "engine/internal/queue",
 		},
 		Tests: []string{"engine/internal/oracle", "internal/scenario"},
 	},
-	"engine/why":              {Ring: Pure},
-	"engine/internal/api":     {Ring: Pure, Imports: []string{"engine/why", "engine/internal/fit"}},
+	"engine/why":          {Ring: Pure},
+	"engine/internal/api": {Ring: Pure, Imports: []string{"engine/why", "engine/internal/fit"}},
+	"engine/internal/calendar": {Ring: Pure, Imports: []string{
+		"engine/why", "engine/internal/api", "engine/internal/cluster", "engine/internal/draft", "engine/internal/index", "engine/internal/quantity",
+	}, Tests: []string{"engine/internal/place"}},
 	"engine/internal/cluster": {Ring: Pure, Imports: []string{"engine/why", "engine/internal/api", "engine/internal/device", "engine/internal/quantity"}},
 	"engine/internal/device":  {Ring: Pure},
 	"engine/internal/draft":   {Ring: Pure, Imports: []string{"engine/internal/api"}},

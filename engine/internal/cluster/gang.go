@@ -44,6 +44,20 @@ type Branch struct {
 	Allocated int       // of pods
 }
 
+// Known says whether the gang that the pods name exists.
+func (g *Gang) Known() bool { return g.Lone != nil || g.Spec != nil }
+
+// WorkloadNamed returns the gang of the key that has members, nil if there is none.
+func (m *Model) WorkloadNamed(key string) *Gang {
+	if g := m.Gangs[key]; g != nil && len(g.Members) > 0 {
+		return g
+	}
+	if p := m.Pods[key]; p != nil && p.In != nil && p.In.Lone == p {
+		return p.In
+	}
+	return nil
+}
+
 // Turn is what decides when a gang has its turn in a cycle.
 type Turn struct {
 	Repair   bool

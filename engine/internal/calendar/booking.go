@@ -1,0 +1,61 @@
+package calendar
+
+import (
+	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/cluster"
+	"github.com/berth-dev/berth/engine/internal/quantity"
+)
+
+// Bookings. A booking is room that is kept from a time on, as a promise is: of whole nodes, and for a queue.
+
+// KeepBookings lets the nodes of bookings be kept for their queues, and returns the bookings that have begun.
+func (c *Calendar) KeepBookings() (begun []*Reservation) {
+	for _, key := range cluster.SortedKeys(c.m.Bookings) {
+		b := c.m.Bookings[key]
+		if c.m.IsRejected(api.KindBooking, key) || !b.To.After(c.now) {
+			continue
+		}
+		r := &Reservation{name: b.Name, queue: b.Queue, start: b.From.UTC(), end: b.To.UTC(), needs: make(map[*cluster.Node]quantity.Vector)}
+		for _, name := range b.Nodes {
+			if n := c.m.Nodes[name]; n != nil && n.Bucket != nil {
+				r.needs[n] = nil
+			}
+		}
+		c.reserve(r)
+		if b.From.After(c.now) {
+			c.draft.Wake(b.From)
+			continue
+		}
+		c.draft.Wake(b.To)
+		begun = append(begun, r)
+	}
+	return begun
+}
+
+// Strangers lists the queues with pods on the booking's nodes that are not its own.
+func (r *Reservation) Strangers() []*cluster.Queue {
+	var out []*cluster.Queue
+	seen := make(map[*cluster.Queue]bool)
+	//archtest:any-order the queues are a set
+	for n := range r.needs {
+		for _, p := range n.Pods {
+			if q := p.Payer; q != nil && !seen[q] && !q.Below(r.queue) {
+				seen[q] = true
+				out = append(out, q)
+			}
+		}
+	}
+	return out
+}
+
+// bars says whether the booking keeps the stay off its nodes. Until it begins, they are for who is gone by then, or
+// can be sent away.
+func (c *Calendar) bars(r *Reservation, w stay) bool {
+	switch {
+	case c.m.Queues[w.gang.Queue()].Below(r.queue):
+		return false
+	case !r.start.After(w.from):
+		return true
+	}
+	return !w.over(r.start) && !w.soft
+}

@@ -1,0 +1,82 @@
+package calendar
+
+import (
+	"slices"
+
+	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/cluster"
+)
+
+// Check works out anew what the calendar derives, and returns where that is not what is kept. It is for the moments of a
+// cycle at which nothing is being tried out, and costs a look at every pod that runs.
+func (c *Calendar) Check() (found []api.Discrepancy) {
+	differ := func(kind, key, account string, kept, counted int64) {
+		if kept != counted {
+			found = append(found, api.Discrepancy{Kind: kind, Key: key, Account: account, Kept: kept, Counted: counted})
+		}
+	}
+	c.checkReserved(differ)
+	if c.endsAt == c.draft.Moment() {
+		//archtest:any-order what is found is sorted
+		for g, end := range c.ends {
+			differ("gang", g.Key, "end", end.Unix(), c.gangEnd(g).Unix())
+		}
+	}
+	if c.heldAt == c.draft.Moment() {
+		put, _ := c.m.HoldsTouched()
+		put = slices.DeleteFunc(put, func(h *cluster.Hold) bool { return h.Gang == "" })
+		differ("cluster", "", "held places", int64(len(c.held)), int64(len(c.m.Holds)+len(put)))
+	}
+	if c.listedAt == c.draft.Moment() {
+		c.checkReleases(differ)
+	}
+	slices.SortFunc(found, func(a, b api.Discrepancy) int {
+		return slices.Compare([]string{a.Kind, a.Key, a.Account}, []string{b.Kind, b.Key, b.Account})
+	})
+	return found
+}
+
+// checkReserved counts, by node, what the reservations in order say of it.
+func (c *Calendar) checkReserved(differ func(kind, key, account string, kept, counted int64)) {
+	at := make(map[*cluster.Node]int)
+	for i, r := range c.reservations {
+		//archtest:any-order what is found is sorted
+		for n := range r.needs {
+			k := at[n]
+			if k >= len(c.reserved[n]) || c.reserved[n][k] != r {
+				differ("node", n.Name, "reservation", -1, int64(i))
+			}
+			at[n]++
+		}
+	}
+	//archtest:any-order what is found is sorted
+	for n, list := range c.reserved {
+		differ("node", n.Name, "reservations", int64(len(list)), int64(at[n]))
+	}
+}
+
+// checkReleases looks whether every pod with a known end is in the release of that time.
+func (c *Calendar) checkReleases(differ func(kind, key, account string, kept, counted int64)) {
+	listed := make(map[*cluster.Pod]int64)
+	for i, r := range c.releases {
+		if i > 0 && !c.releases[i-1].at.Before(r.at) {
+			differ("cluster", "", "order of releases", int64(i), -1)
+		}
+		for _, p := range r.pods {
+			listed[p] = r.at.UnixNano()
+		}
+	}
+	//archtest:any-order what is found is sorted
+	for _, p := range c.m.Pods {
+		if p.Host == nil {
+			continue
+		}
+		end := int64(0)
+		if at := c.endOf(p); !at.IsZero() {
+			end = at.UnixNano()
+		}
+		differ("pod", p.Key, "release", listed[p], end)
+		delete(listed, p)
+	}
+	differ("cluster", "", "released pods that do not run", int64(len(listed)), 0)
+}

@@ -1,0 +1,151 @@
+package calendar
+
+import (
+	"slices"
+	"time"
+
+	"github.com/berth-dev/berth/engine/internal/cluster"
+)
+
+// A future is the model with the first few releases done: their pods are off their nodes, and the places that were held
+// are free. It goes forward by releasing and back by rolling back, so that a step costs what lies between.
+type future struct {
+	c        *Calendar
+	g        *cluster.Gang
+	turn     cluster.Turn
+	releases []release      // in order
+	marks    []cluster.Mark // before each release that is done
+}
+
+// withMoments adds the times at which kept room is given back, and the one before which the gang does not start: at these
+// too it may first fit.
+func (c *Calendar) withMoments(releases []release) []release {
+	late := c.from.After(c.now)
+	if len(c.reservations) == 0 && !late {
+		return releases
+	}
+	out := slices.Clone(releases)
+	if late {
+		out = append(out, release{at: c.from})
+	}
+	for _, r := range c.reservations {
+		if r.end.After(c.now) {
+			out = append(out, release{at: r.end, who: r.name})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b release) int { return a.at.Compare(b.at) })
+	return out
+}
+
+// firstFit releases what ends, in order, until the gang fits, and returns that time.
+//
+// More room never makes a gang fit less, so it goes ahead in growing steps (1, 2, 4 and so on) and then halves the way
+// back: some 2 log n questions for n releases, of which the most expensive goes no further than twice the way. Reservations
+// of others make it an approximation: there may be an earlier gap between two of them, which the steps pass over. What is
+// found is a time at which the gang fits in any case.
+func (x *future) firstFit() (time.Time, bool) {
+	n := len(x.releases)
+	if x.fits(0) {
+		return x.c.now, true
+	}
+	low, high := 0, 1
+	for high < n && !x.fits(high) {
+		low, high = high, 2*high
+	}
+	if high >= n {
+		if high = n; high == low || !x.fits(n) {
+			return time.Time{}, false
+		}
+	}
+	for low+1 < high {
+		if mid := (low + high) / 2; x.fits(mid) {
+			high = mid
+		} else {
+			low = mid
+		}
+	}
+	x.to(high)
+	return x.at(high), true
+}
+
+// at is the time after k releases.
+func (x *future) at(k int) time.Time {
+	if k == 0 {
+		return x.c.now
+	}
+	return later(x.releases[k-1].at, x.c.now)
+}
+
+// to goes to the time after k releases. The gang's own members stay.
+func (x *future) to(k int) {
+	m := x.c.m
+	if k < len(x.marks) {
+		m.Rollback(x.marks[k])
+		x.marks = x.marks[:k]
+	}
+	for i := len(x.marks); i < k; i++ {
+		x.marks = append(x.marks, m.Mark())
+		for _, p := range x.releases[i].pods {
+			if p.Host != nil && (p.In == nil || p.In != x.g) {
+				m.Remove(p)
+			}
+		}
+		for _, h := range x.releases[i].holds {
+			if h.On != nil {
+				m.IgnoreHold(h)
+			}
+		}
+		x.c.lifts += len(x.releases[i].pods)
+	}
+}
+
+// fits says whether the gang has a place after k releases: beside what is reserved for others from then on, with their
+// queues charged for it.
+func (x *future) fits(k int) bool {
+	c := x.c
+	if c.exhausted() || x.at(k).Before(c.from) {
+		return false
+	}
+	x.to(k)
+	m := c.m.Mark()
+	w := c.stay(x.g, x.at(k))
+	if k == 0 {
+		c.wakeWhenLate(w)
+	}
+	c.keepOff(w)
+	ok := c.lentFrom(w)
+	c.charge(w, 1)
+	ok = ok && c.ask.Fits(x.g, x.turn)
+	c.charge(w, -1)
+	c.m.Rollback(m)
+	return ok
+}
+
+// lentFrom says whether the gang may borrow when its stay begins. What queues keep for themselves shrinks when those that
+// were promised a start take it up: so for borrowing the first moment of the stay is the strictest, while every other gate
+// only shuts when they have come.
+func (c *Calendar) lentFrom(w stay) bool {
+	//mutate: time-lent-from -> true
+	if !c.m.Tree.Lends {
+		return true
+	}
+	w.until = w.from.Add(1)
+	c.charge(w, 1)
+	gates := c.ask.Gates(w.gang)
+	c.charge(w, -1)
+	return len(gates) == 0
+}
+
+// lastToEnd names the workload whose end brought the future about, the first of several by name; "": none had to.
+func (x *future) lastToEnd() string {
+	first := ""
+	if k := len(x.marks); k > 0 {
+		first = x.releases[k-1].who
+		for _, p := range x.releases[k-1].pods {
+			if key := p.WorkloadKey(); first == "" || key < first {
+				first = key
+			}
+		}
+	}
+	return first
+}

@@ -1,0 +1,110 @@
+package calendar
+
+import (
+	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/cluster"
+	"github.com/berth-dev/berth/engine/why"
+)
+
+// Heads of queues. Under policy strict nothing of a queue starts after one of its workloads that is blocked. Under the other
+// policies small work of its own queue could pass a large gang for ever. So once a workload has waited for Config.Overtake,
+// and is the first of its queue to have done so, it is promised a start wherever it is in line. Where nobody can tell when a
+// place becomes free, or many have been promised one, nothing starts that comes after it in its queue, as under policy
+// strict for all. That is for what could start once all is over that ends by itself; anything else would shut its queue for
+// good.
+
+// heads is who is blocked so far in the cycle.
+type heads struct {
+	blocked int             // gangs that promises can help
+	elders  int             // of those, that were old enough to be promised a start
+	of      map[string]Head // by queue
+}
+
+// mostElders bounds how many workloads of a cycle are promised a start for their age: each costs what all before it keep.
+// Queues of those beyond it are shut.
+const mostElders = 16
+
+// Head is the first workload of its queue that is blocked and, but for policy strict, has waited for too long.
+type Head struct {
+	Key  string
+	rank int32
+	shut bool // those after it wait behind it, but for those above its rank; under policies strict and fifo all do
+}
+
+// Behind says, as a gate, which blocked gang of its queue the gang of the rank waits behind. A gang that has a place held for
+// it waits behind nobody: others ended for it, who may be the head now. One that was promised a start waits for nobody's age.
+func (c *Calendar) Behind(g *cluster.Gang, rank int32) []why.Gate {
+	if len(c.heads.of) == 0 {
+		return nil
+	}
+	h, ok := c.heads.of[g.Queue()]
+	if !ok || !h.shut || h.Key == g.Key {
+		return nil
+	}
+	//mutate: strict-held-passes
+	if c.m.HasHeld(g) {
+		return nil
+	}
+	//mutate: age-of-its-rank
+	if c.m.Config.Policy != api.Strict && (rank > h.rank && c.m.Config.Policy != api.FIFO || c.Standing(g) != nil) {
+		return nil
+	}
+	return []why.Gate{{Cause: why.BehindTheHead, Object: h.Key, Certificate: -1}}
+}
+
+// Blocked counts a gang that waits for running work to end and is promised nothing, as one before those after it.
+func (c *Calendar) Blocked() { c.heads.blocked++ }
+
+// PastHeads says whether no more promises are given to those that have none.
+func (c *Calendar) PastHeads() bool {
+	return c.m.Config.Heads >= 0 && c.heads.blocked >= c.m.Config.Heads
+}
+
+// Shut notes, under policy strict, that nothing of the gang's queue starts after it in this cycle.
+func (c *Calendar) Shut(g *cluster.Gang, rank int32, gates []why.Gate) {
+	if _, ok := c.heads.of[g.Queue()]; !ok && c.m.Config.Policy == api.Strict && Passing(gates) {
+		c.Lead(g, rank, true)
+	}
+}
+
+// Eldest says whether the gang, which is blocked by the gates, is the first of its queue that has waited for as long as
+// it may be passed, and notes that; must says that it is promised a start for that. able is whether it could start at all. It
+// makes no difference to who is among the first in line: what could start by then has.
+func (c *Calendar) Eldest(g *cluster.Gang, t cluster.Turn, rank int32, gates []why.Gate, able func() bool) (eldest, must bool) {
+	if c.m.Config.Policy == api.Strict || !c.Aged(t) || !Passing(gates) {
+		return false, false
+	}
+	//mutate: age-able
+	if c.Led(g.Queue(), rank) || !able() {
+		return false, false
+	}
+	c.Lead(g, rank, false)
+	c.heads.elders++
+	return true, c.heads.elders <= mostElders
+}
+
+// Led says whether somebody of the queue who goes before the rank is known to have waited for as long as it may be passed.
+func (c *Calendar) Led(queue string, rank int32) bool {
+	h, ok := c.heads.of[queue]
+	return ok && (h.rank >= rank || c.m.Config.Policy == api.FIFO)
+}
+
+// Aged says whether who has the turn has waited for as long as it may be passed.
+func (c *Calendar) Aged(t cluster.Turn) bool {
+	return c.m.Config.Overtake > 0 && !t.Created.IsZero() && !c.now.Before(t.Created.Add(c.m.Config.Overtake))
+}
+
+// WakeAged wakes when who has the turn, and is promised nothing before, will have waited for so long.
+func (c *Calendar) WakeAged(t cluster.Turn) {
+	if c.m.Config.Overtake > 0 && !t.Created.IsZero() && !c.Aged(t) {
+		c.draft.Wake(t.Created.Add(c.m.Config.Overtake))
+	}
+}
+
+// Lead lets the gang be the head of its queue.
+func (c *Calendar) Lead(g *cluster.Gang, rank int32, shut bool) {
+	if c.heads.of == nil {
+		c.heads.of = make(map[string]Head)
+	}
+	c.heads.of[g.Queue()] = Head{Key: g.Key, rank: rank, shut: shut}
+}

@@ -1,0 +1,293 @@
+package calendar
+
+import (
+	"slices"
+	"time"
+
+	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/cluster"
+	"github.com/berth-dev/berth/engine/internal/quantity"
+	"github.com/berth-dev/berth/engine/why"
+)
+
+// Promises. A blocked gang that is among the first in line is given a start time: the first end of running work after
+// which it has a place. What is tried after it in the cycle may use its place only if it is over by then (reservation.go),
+// so that a stream of small work neither waits for the large gang nor starves it.
+//
+// A promise is kept, where it can be: in the next cycle the gang is looked for at the same nodes and the same time first, and
+// only where that fails anew. So a promise moves only when what it rests on did: a node went, work ran on for longer than
+// it was believed to. Work that ran on is believed to go on for a while, each time for longer (overdue), so that promises
+// behind it move a few times and not with every cycle.
+
+// Passing says whether a gang waits at gates that open when running work ends, and at no others.
+func Passing(gates []why.Gate) bool {
+	return !slices.ContainsFunc(gates, func(g why.Gate) bool {
+		switch g.Cause {
+		case why.ClusterFull, why.Fragmented, why.TopologyFragmented, why.Stranded, why.SearchBudget, why.OverQueueLimit, why.OverUserLimit,
+			why.QueueBusy, why.OverQuota, why.NotLent, why.KeptForPromise, why.KeptByBooking:
+			return false
+		}
+		return true
+	})
+}
+
+// ofRoom says whether a cause is about nodes and what is promised on them.
+func ofRoom(c why.Cause) bool {
+	switch c {
+	case why.ClusterFull, why.Fragmented, why.TopologyFragmented, why.Stranded, why.SearchBudget, why.KeptForPromise, why.KeptByBooking:
+		return true
+	}
+	return false
+}
+
+// Promise gives the gang, which is blocked by the gates, a start time if it is among the first in line, must be promised
+// one, or has one. It says whether it has one now.
+func (c *Calendar) Promise(g *cluster.Gang, t cluster.Turn, gates []why.Gate, must bool) bool {
+	old := c.Standing(g)
+	if !Passing(gates) {
+		c.drop(old)
+		return false
+	}
+	c.heads.blocked++
+	if old == nil && !must && c.m.Config.Heads >= 0 && c.heads.blocked > c.m.Config.Heads {
+		c.WakeAged(t)
+		return false
+	}
+	m := c.m.Mark()
+	c.ask.Claim(g)
+	defer c.m.Rollback(m)
+	var r *Reservation
+	if old != nil {
+		r = c.stillHolds(g, t, gates, old)
+	}
+	if r == nil {
+		r = c.foresee(g, t, c.allReleases(), nil)
+	}
+	switch {
+	case r != nil:
+		c.give(r, old)
+		return true
+	case old == nil:
+	case c.exhausted(): // it stands, unseen
+		c.draft.Plan.Promises = append(c.draft.Plan.Promises, *old)
+		return true
+	default:
+		c.drop(old)
+	}
+	return false
+}
+
+// Withdraw drops the promise of the gang, if it has one.
+func (c *Calendar) Withdraw(g *cluster.Gang) { c.drop(c.Standing(g)) }
+
+// drop forgets the promise; nil: there is none.
+func (c *Calendar) drop(p *api.Promise) {
+	if p != nil {
+		c.draft.Forget(api.KindPromise, p.Gang, p.Version)
+	}
+}
+
+// Standing returns the promise that the gang was given, nil if there is none.
+func (c *Calendar) Standing(g *cluster.Gang) *api.Promise {
+	if len(c.m.Promises) == 0 || !c.promised[g] || c.m.IsRejected(api.KindPromise, g.Key) {
+		return nil
+	}
+	return c.m.Promises[g.Key]
+}
+
+// stillHolds looks whether the gang can start when and where it was promised, or there sooner. Only what runs there is
+// looked at, unless it waits for its queue rather than for room. What is overdue there is over by then; see workEnd.
+func (c *Calendar) stillHolds(g *cluster.Gang, t cluster.Turn, gates []why.Gate, old *api.Promise) *Reservation {
+	by := later(old.Start.UTC(), c.now)
+	c.lookFrom(old.Since.UTC(), by)
+	defer c.lookFrom(time.Time{}, time.Time{})
+	var nodes []*cluster.Node
+	for _, name := range old.Nodes {
+		n := c.m.Nodes[name]
+		if n == nil || n.Bucket == nil {
+			return nil
+		}
+		nodes = append(nodes, n)
+	}
+	slices.SortFunc(nodes, cluster.ComparePlaces)
+	releases := c.releasesOn(nodes, by)
+	if slices.ContainsFunc(gates, func(g why.Gate) bool { return !ofRoom(g.Cause) }) {
+		releases = until(c.allReleases(), by)
+	}
+	r := c.foresee(g, t, releases, nodes)
+	if r == nil || r.start.After(by) {
+		return nil
+	}
+	if r.start.After(old.Start) { // it is due, and only what is overdue is in its way
+		r.start = old.Start.UTC()
+		r.end = c.believedEnd(g, r.start)
+	}
+	return r
+}
+
+// until is the part of the releases, which are in order, that are due by the time.
+func until(releases []release, by time.Time) []release {
+	end, _ := slices.BinarySearchFunc(releases, by, func(r release, by time.Time) int {
+		if r.at.After(by) {
+			return 1
+		}
+		return -1
+	})
+	return releases[:end]
+}
+
+// believedEnd is when the gang that is to start at the time gives its room back; zero: nobody knows. One that should have
+// started by now is believed to start a while later, as work that is overdue is to end: so what is promised after it does
+// not move with every moment.
+func (c *Calendar) believedEnd(g *cluster.Gang, start time.Time) time.Time {
+	d := c.runTime(g.Terms(), c.by)
+	if d == 0 {
+		return time.Time{}
+	}
+	if !start.After(c.now) {
+		start = overdue(start, c.now)
+		c.draft.Wake(start)
+	}
+	return start.Add(d)
+}
+
+// lookFrom lets work be judged as a promise of that time, which is due then, sees it.
+func (c *Calendar) lookFrom(since, due time.Time) {
+	c.since, c.due = since, due
+	clear(c.ends)
+}
+
+// give enters the promise in the plan, and in memory if it is new or changed, and protects it in this cycle.
+func (c *Calendar) give(r *Reservation, old *api.Promise) {
+	var p api.Promise
+	if old != nil && old.Start.Equal(r.start) {
+		p = *old
+	} else {
+		p = api.Promise{Gang: r.name, Version: c.draft.NextVersion(), Since: c.now, Start: r.start}
+		if old != nil {
+			p.Since = old.Since
+		}
+		for n := range r.needs {
+			p.Nodes = append(p.Nodes, n.Name)
+		}
+		slices.Sort(p.Nodes)
+		c.draft.Remember(api.Change{Promise: &p})
+	}
+	c.draft.Plan.Promises = append(c.draft.Plan.Promises, p)
+	c.reserve(r)
+	if r.start.After(c.now) {
+		c.draft.Wake(r.start)
+	}
+}
+
+// Started notes that the gang starts with the allocations since the mark: a promise that it had is kept.
+func (c *Calendar) Started(g *cluster.Gang, m cluster.Mark) {
+	if len(c.reservations) > 0 {
+		c.settleHeadroom(g, c.m.AllocatedSince(m))
+	}
+	c.drop(c.Standing(g))
+}
+
+// Expire drops the promises of gangs that have started or are gone, and notes for whom the others stand.
+func (c *Calendar) Expire() {
+	if len(c.m.Promises) == 0 {
+		return
+	}
+	c.promised = make(map[*cluster.Gang]bool, len(c.m.Promises))
+	for _, key := range cluster.SortedKeys(c.m.Promises) {
+		if g := c.m.Gangs[key]; g != nil {
+			c.promised[g] = true
+		}
+		if p := c.m.Pods[key]; p != nil && p.In != nil {
+			c.promised[p.In] = true
+		}
+		if !c.waits(key) {
+			c.draft.Forget(api.KindPromise, key, c.m.Promises[key].Version)
+		}
+	}
+}
+
+// waits says whether a workload of the key waits for its minimum.
+func (c *Calendar) waits(key string) bool {
+	if g := c.m.Gangs[key]; g != nil && g.Wants() && !(g.Known() && g.Tree.Satisfied()) {
+		return true
+	}
+	p := c.m.Pods[key]
+	return p != nil && p.In != nil && p.In.Lone == p && p.Waits()
+}
+
+// foresee finds the first time at which the gang has a place, as the releases go, and what it takes there. Nodes that
+// are named are taken first. nil: at none. The model is as before.
+//
+// When the time is found, the model is put into that future: what ends by then is gone, what is reserved for others then is
+// taken, their queues are charged. The gang is placed there, and what it then takes, of nodes and of queues, is the
+// reservation.
+func (c *Calendar) foresee(g *cluster.Gang, t cluster.Turn, releases []release, first []*cluster.Node) *Reservation {
+	m := c.m.Mark()
+	defer c.m.Rollback(m)
+	used := c.usedOf(g)
+	x := &future{c: c, g: g, turn: t, releases: c.withMoments(releases)}
+	at, ok := x.firstFit()
+	if !ok {
+		return nil
+	}
+	//mutate: time-promise-wakes
+	c.wakeAtFirst(x.releases[:len(x.marks)])
+	w := c.stay(g, at)
+	c.keepOff(w)
+	c.charge(w, 1)
+	defer c.charge(w, -1)
+	places := c.m.Mark()
+	if !c.ask.Place(g, t, first) {
+		return nil
+	}
+	pods := c.m.AllocatedSince(places)
+	r := &Reservation{gang: g, name: g.Key, start: at, end: c.believedEnd(g, at), needs: make(map[*cluster.Node]quantity.Vector)}
+	for _, p := range pods {
+		v := r.needs[p.Host]
+		for _, d := range p.Demands {
+			v.Add(d.Dim, d.Amount)
+		}
+		if g.Whole && v.At(quantity.DimGPU) > 0 {
+			v.Add(quantity.DimGPU, p.Host.Spec.Allocatable.Get(c.m.Config.GPU)-v.At(quantity.DimGPU))
+		}
+		r.needs[p.Host] = v
+	}
+	r.charges = chargesOf(pods)
+	r.headroom = c.headroomOf(g, used)
+	r.after = x.lastToEnd()
+	return r
+}
+
+// wakeAtFirst wakes when the first of the releases that are yet to come is due: what has not ended by then ends later than
+// was thought, and so does what waits for it.
+func (c *Calendar) wakeAtFirst(releases []release) {
+	if i := slices.IndexFunc(releases, func(r release) bool { return r.at.After(c.now) }); i >= 0 {
+		c.draft.Wake(releases[i].at)
+	}
+}
+
+// usedOf is what the queues that the gang is charged to use, the lowest first.
+func (c *Calendar) usedOf(g *cluster.Gang) []quantity.Vector {
+	var out []quantity.Vector
+	for q := c.m.Queues[g.Queue()]; q != nil; q = q.Parent {
+		out = append(out, slices.Clone(q.Used))
+	}
+	return out
+}
+
+// headroomOf works out, with the gang placed when it starts, by how much its queues may use more than they did.
+func (c *Calendar) headroomOf(g *cluster.Gang, used []quantity.Vector) []headroom {
+	var out []headroom
+	i := 0
+	for q := c.m.Queues[g.Queue()]; q != nil; q = q.Parent {
+		if q.Spec != nil {
+			for _, limit := range q.Spec.Limits {
+				dim := c.m.Dims.ID(limit.Resource)
+				out = append(out, headroom{q, dim, used[i].At(dim) + limit.Value - q.Used.At(dim)})
+			}
+		}
+		i++
+	}
+	return out
+}

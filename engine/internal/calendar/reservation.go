@@ -1,0 +1,377 @@
+package calendar
+
+import (
+	"slices"
+	"time"
+
+	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/cluster"
+	"github.com/berth-dev/berth/engine/internal/index"
+	"github.com/berth-dev/berth/engine/internal/quantity"
+	"github.com/berth-dev/berth/engine/why"
+)
+
+// Backfill. A reservation is room on nodes from a time on. Nothing is taken from the nodes for it while the cycle goes on:
+// whoever finds a place has it checked (Breaks), and only where it would be in the way of a reservation does it look again,
+// with the reserved room taken (Beside). So a cluster with promises costs the many that are not in their way next to nothing.
+//
+// The invariant: at every moment at which a promised gang is to start, its nodes have what it needs, given that what runs
+// ends when it is believed to. A stay, which is a gang on its places from a time to its end, keeps the invariant if
+//   - it is over when the promised gang starts (that is backfill), or
+//   - on each of its nodes enough is left at that start: free room, and what has ended by then, less what all promised
+//     gangs need there, and
+//   - with it, the queues of the promised gang stay within their limits at that start (headroom).
+
+// Reservation is room that is kept from a time on: for a gang that was promised it, or by a booking.
+type Reservation struct {
+	gang       *cluster.Gang // nil: it is a booking
+	name       string
+	start, end time.Time                         // end: when it is given back; zero: nobody knows
+	needs      map[*cluster.Node]quantity.Vector // of a booking nil for each node: it is kept whole
+	charges    []charge                          // of a promised gang: what its queues are charged
+	headroom   []headroom
+	after      string // the workload whose end it waits for last; "": none
+	queue      string // of a booking: whose work may be there
+}
+
+// headroom is the most that a queue may use now for the promised gang to be within its limit when it starts.
+type headroom struct {
+	queue *cluster.Queue
+	dim   int
+	most  int64
+}
+
+// charge is what a queue is charged.
+type charge struct {
+	queue  *cluster.Queue
+	dim    int
+	amount int64
+}
+
+// Covers says whether the node is one of the reservation's.
+func (r *Reservation) Covers(n *cluster.Node) bool { _, ok := r.needs[n]; return ok }
+
+// holdsAt says whether the reservation has the room at the time.
+func (r *Reservation) holdsAt(at time.Time) bool {
+	return !r.start.After(at) && (r.end.IsZero() || r.end.After(at))
+}
+
+func (r *Reservation) gate() why.Gate {
+	if r.gang == nil {
+		return why.Gate{Cause: why.KeptByBooking, Object: r.name, Certificate: -1}
+	}
+	return why.Gate{Cause: why.KeptForPromise, Object: r.name, Certificate: -1}
+}
+
+// stay is a gang on places that it looks for, and when it would be there.
+type stay struct {
+	gang        *cluster.Gang
+	from, until time.Time // until: zero: nobody knows
+	soft        bool      // all of it can be evicted when the place is needed
+}
+
+// stay is the gang if it started at the time.
+func (c *Calendar) stay(g *cluster.Gang, from time.Time) stay {
+	w := stay{gang: g, from: from, soft: !slices.ContainsFunc(g.All(), (*cluster.Pod).Firm)}
+	if d := c.runTime(g.Terms(), c.by); d > 0 {
+		w.until = from.Add(d)
+	}
+	return w
+}
+
+// over says whether the stay has left by the time.
+func (w stay) over(by time.Time) bool { return !w.until.IsZero() && !w.until.After(by) }
+
+// reserve lets the room be kept for the rest of the cycle.
+func (c *Calendar) reserve(r *Reservation) {
+	c.reservations = append(c.reservations, r)
+	if c.reserved == nil {
+		c.reserved = make(map[*cluster.Node][]*Reservation)
+	}
+	for n := range r.needs {
+		c.reserved[n] = append(c.reserved[n], r)
+	}
+}
+
+// unreserve forgets all that is kept but the first few.
+func (c *Calendar) unreserve(first int) {
+	for _, r := range c.reservations[first:] {
+		for n := range r.needs {
+			list := c.reserved[n]
+			if c.reserved[n] = list[:len(list)-1]; len(list) == 1 {
+				delete(c.reserved, n)
+			}
+		}
+	}
+	c.reservations = c.reservations[:first]
+}
+
+// keptOn is how much of what is free on the node the stay must leave, and for whom; whole says that it may not be there at
+// all.
+//
+// What promised gangs need grows and shrinks with time: one starts, another ends, running work makes room. It can only
+// grow at a start. So it is enough to look at the starts that fall into the stay, and at the stay's own beginning for those
+// that have started by then; of each resource the most counts.
+func (c *Calendar) keptOn(n *cluster.Node, w stay) (kept quantity.Vector, by *Reservation, whole bool) {
+	for _, r := range c.reserved[n] {
+		if r.gang == w.gang || !r.end.IsZero() && !r.end.After(w.from) {
+			continue
+		}
+		if r.gang == nil {
+			if c.bars(r, w) {
+				return nil, r, true
+			}
+			continue
+		}
+		at := later(r.start, w.from)
+		//mutate: time-backfill
+		if w.over(at) {
+			continue
+		}
+		more := c.owed(n, w.gang, at)
+		for dim, amount := range more {
+			if amount > kept.At(dim) {
+				kept.Add(dim, amount-kept.At(dim))
+				if by == nil {
+					by = r
+				}
+			}
+		}
+	}
+	return kept, by, false
+}
+
+// owed is what promised gangs other than g need on the node at the time, less what will have ended there: pods, and places
+// that are held for work which will have come and gone. Below zero, more ends than is needed.
+func (c *Calendar) owed(n *cluster.Node, g *cluster.Gang, at time.Time) quantity.Vector {
+	var sum quantity.Vector
+	for _, r := range c.reserved[n] {
+		if r.gang != nil && r.gang != g && r.holdsAt(at) {
+			for dim, amount := range r.needs[n] {
+				sum.Add(dim, amount)
+			}
+		}
+	}
+	for _, p := range n.Pods {
+		if g != nil && p.In == g && p.Node == "" {
+			continue // it is being placed, and is still there then
+		}
+		if end := c.endOf(p); !end.IsZero() && !end.After(at) {
+			for _, d := range p.Demands {
+				sum.Add(d.Dim, -d.Amount)
+			}
+		}
+	}
+	for _, h := range c.heldPlaces() {
+		if h.On != n || g != nil && h.IsFor(g) {
+			continue
+		}
+		if end := c.holdEnd(h); !end.IsZero() && !end.After(at) {
+			for _, a := range h.Requests {
+				sum.Add(c.m.Dims.ID(a.Resource), -a.Value)
+			}
+		}
+	}
+	return sum
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// Breaks lists, as gates, the first promise or booking that the pods of the gang, which have been placed, would be in the way of. It is the backfill test; no gate means that the pods may start.
+func (c *Calendar) Breaks(g *cluster.Gang, pods []*cluster.Pod) []why.Gate {
+	if len(c.reservations) == 0 {
+		return nil
+	}
+	hosts := make([]*cluster.Node, len(pods))
+	for i, p := range pods {
+		hosts[i] = p.Host
+	}
+	//mutate: time-begins-when-evicted -> c.stay(g, c.now)
+	w := c.stay(g, c.ask.Begins(g, hosts))
+	gates := c.breaksOnNodes(w, pods)
+	if len(gates) == 0 {
+		gates = c.overHeadroom(w, pods)
+	}
+	if len(gates) > 0 {
+		//mutate: time-breaks-wakes
+		c.wakeWhenLate(w) // from then on it may be another promise that it breaks first
+	}
+	return gates
+}
+
+// breaksOnNodes is Breaks for what is kept on nodes.
+func (c *Calendar) breaksOnNodes(w stay, pods []*cluster.Pod) []why.Gate {
+	for _, p := range pods {
+		kept, by, whole := c.keptOn(p.Host, w)
+		if whole {
+			return []why.Gate{by.gate()}
+		}
+		for _, d := range p.Demands {
+			if by != nil && kept.At(d.Dim) > 0 && p.Host.Free.At(d.Dim) < kept.At(d.Dim) {
+				return []why.Gate{by.gate()}
+			}
+		}
+	}
+	return nil
+}
+
+// overHeadroom is Breaks for queues' limits: what the pods add to a queue must leave the promised gang within it.
+func (c *Calendar) overHeadroom(w stay, pods []*cluster.Pod) []why.Gate {
+	for _, r := range c.reservations {
+		for i := range r.headroom {
+			x := &r.headroom[i]
+			if r.gang == w.gang || w.over(r.start) {
+				continue
+			}
+			if x.part(pods) > 0 && x.queue.Used.At(x.dim) > x.most {
+				return []why.Gate{r.gate()}
+			}
+		}
+	}
+	return nil
+}
+
+// part is what the pods, which are placed, take of the headroom.
+func (x *headroom) part(pods []*cluster.Pod) int64 {
+	var sum int64
+	for _, p := range pods {
+		for q := p.Payer; q != nil; q = q.Parent {
+			if q != x.queue {
+				continue
+			}
+			for _, d := range p.Charge {
+				if d.Dim == x.dim {
+					sum += d.Amount
+				}
+			}
+		}
+	}
+	return sum
+}
+
+// settleHeadroom lets work that starts and is over in time not count against the headroom.
+func (c *Calendar) settleHeadroom(g *cluster.Gang, pods []*cluster.Pod) {
+	for _, r := range c.reservations {
+		if len(r.headroom) == 0 || !c.stay(g, c.now).over(r.start) {
+			continue
+		}
+		for i := range r.headroom {
+			r.headroom[i].most += r.headroom[i].part(pods)
+		}
+	}
+}
+
+// Beside looks for a place for the gang with all that is reserved for others, and that it may not use, taken, and says
+// whether place found one. A question, where the gang's is one that others ask too, is not asked again once there was none.
+func (c *Calendar) Beside(g *cluster.Gang, asks *index.Question, place func() bool) bool {
+	w := c.stay(g, c.ask.Begins(g, nil))
+	if asks != nil && !w.until.IsZero() {
+		asks = nil // who leaves early may use more
+	}
+	if asks != nil && c.hopeless[*asks] {
+		return false
+	}
+	holds := c.keepOff(w)
+	if place() {
+		for _, h := range holds {
+			c.m.IgnoreHold(h)
+		}
+		return true
+	}
+	if asks != nil {
+		if c.hopeless == nil {
+			c.hopeless = make(map[index.Question]bool)
+		}
+		c.hopeless[*asks] = true // and stays so: room only gets less
+	}
+	return false
+}
+
+// KeepOff lets what the gang must leave, if it starts now, be taken from the nodes until rolled back.
+func (c *Calendar) KeepOff(g *cluster.Gang) { c.keepOff(c.stay(g, c.now)) }
+
+// keepOff lets what the stay must leave be taken from the nodes, until rolled back.
+func (c *Calendar) keepOff(w stay) []*cluster.Hold {
+	var out []*cluster.Hold
+	//archtest:any-order a hold changes its own node alone
+	for n := range c.reserved {
+		kept, _, whole := c.keptOn(n, w)
+		if whole {
+			kept = n.Free
+		}
+		h := &cluster.Hold{Hold: &api.Hold{Node: n.Name}}
+		for dim, amount := range kept {
+			if amount > 0 {
+				h.Requests = append(h.Requests, api.Amount{Resource: c.m.Dims.Names[dim], Value: amount})
+			}
+		}
+		if len(h.Requests) > 0 {
+			c.m.PutHold(h, n)
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
+// chargesOf adds up what the pods, which are placed, are charged, by queue.
+func chargesOf(pods []*cluster.Pod) []charge {
+	var out []charge
+	for _, p := range pods {
+		for q := p.Payer; q != nil; q = q.Parent {
+			for _, d := range p.Charge {
+				i := slices.IndexFunc(out, func(b charge) bool { return b.queue == q && b.dim == d.Dim })
+				if i < 0 {
+					i = len(out)
+					out = append(out, charge{queue: q, dim: d.Dim})
+				}
+				out[i].amount += d.Amount
+			}
+		}
+	}
+	return out
+}
+
+// charge lets queues be charged, or no longer, for the promised gangs that are there at any time of the stay, and what they
+// take count as taken. The accounts are the model's own, and not in its journal: who charges takes the same off again.
+func (c *Calendar) charge(w stay, times int64) {
+	for _, r := range c.reservations {
+		if r.gang == w.gang || w.over(r.start) || !r.end.IsZero() && !r.end.After(w.from) {
+			continue
+		}
+		for _, b := range r.charges {
+			b.queue.Used.Add(b.dim, times*b.amount)
+		}
+		//mutate: time-charge-taken
+		c.takeAll(r, times)
+	}
+}
+
+// takeAll lets what the promised gang needs on nodes count as taken.
+func (c *Calendar) takeAll(r *Reservation, times int64) {
+	if r.gang == nil {
+		return
+	}
+	//archtest:any-order it only adds up
+	for _, needs := range r.needs {
+		for dim, amount := range needs {
+			c.m.Taken.Add(dim, times*amount)
+		}
+	}
+}
+
+// WakeWhenLate wakes when the gang, if it starts later than now, would first be in the way of a promise that it is over
+// before if it starts now.
+func (c *Calendar) WakeWhenLate(g *cluster.Gang) { c.wakeWhenLate(c.stay(g, c.now)) }
+
+func (c *Calendar) wakeWhenLate(w stay) {
+	for _, r := range c.reservations {
+		if r.gang != w.gang && w.over(r.start) {
+			c.draft.Wake(c.now.Add(r.start.Sub(w.until) + 1))
+		}
+	}
+}
