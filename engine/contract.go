@@ -3,6 +3,7 @@ package engine
 import (
 	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/calendar"
+	"github.com/berth-dev/berth/engine/internal/census"
 )
 
 // The values of the contract. They are declared, with their fields, units and JSON, in engine/internal/api, because the
@@ -54,8 +55,17 @@ type (
 	Lapse         = api.Lapse
 )
 
-// When those that wait will start.
-type Estimate = calendar.Estimate
+// What is counted between plans, and when those that wait will start.
+type (
+	Report   = census.Report
+	Usage    = census.Usage
+	Largest  = census.Largest
+	QueueUse = census.QueueUse
+	Crowd    = census.Crowd
+	Tally    = census.Tally
+	Held     = census.Held
+	Estimate = calendar.Estimate
+)
 
 // ForecastVersion is the version of Estimate.
 const ForecastVersion = calendar.ForecastVersion

@@ -39,7 +39,7 @@ const (
 var Rules = map[string]Rule{
 	"engine": {
 		Ring: Pure, Imports: []string{
-			"engine/why", "engine/internal/api", "engine/internal/calendar", "engine/internal/cluster", "engine/internal/device", "engine/internal/draft", "engine/internal/fit", "engine/internal/index", "engine/internal/place", "engine/internal/preempt", "engine/internal/quantity", "engine/internal/queue",
+			"engine/why", "engine/internal/api", "engine/internal/calendar", "engine/internal/census", "engine/internal/cluster", "engine/internal/describe", "engine/internal/device", "engine/internal/draft", "engine/internal/fit", "engine/internal/index", "engine/internal/place", "engine/internal/preempt", "engine/internal/quantity", "engine/internal/queue",
 		},
 		Tests: []string{"engine/internal/oracle", "internal/scenario"},
 	},
@@ -48,10 +48,12 @@ var Rules = map[string]Rule{
 	"engine/internal/calendar": {Ring: Pure, Imports: []string{
 		"engine/why", "engine/internal/api", "engine/internal/cluster", "engine/internal/draft", "engine/internal/index", "engine/internal/quantity",
 	}, Tests: []string{"engine/internal/place"}},
-	"engine/internal/cluster": {Ring: Pure, Imports: []string{"engine/why", "engine/internal/api", "engine/internal/device", "engine/internal/quantity"}},
-	"engine/internal/device":  {Ring: Pure},
-	"engine/internal/draft":   {Ring: Pure, Imports: []string{"engine/internal/api"}},
-	"engine/internal/fit":     {Ring: Pure},
+	"engine/internal/census":   {Ring: Pure, Imports: []string{"engine/internal/api", "engine/internal/cluster", "engine/internal/quantity"}},
+	"engine/internal/describe": {Ring: Pure, Imports: []string{"engine/why", "engine/internal/api", "engine/internal/calendar", "engine/internal/census"}},
+	"engine/internal/cluster":  {Ring: Pure, Imports: []string{"engine/why", "engine/internal/api", "engine/internal/device", "engine/internal/quantity"}},
+	"engine/internal/device":   {Ring: Pure},
+	"engine/internal/draft":    {Ring: Pure, Imports: []string{"engine/internal/api"}},
+	"engine/internal/fit":      {Ring: Pure},
 	"engine/internal/index": {Ring: Pure, Imports: []string{
 		"engine/why", "engine/internal/api", "engine/internal/cluster", "engine/internal/device", "engine/internal/fit", "engine/internal/divide", "engine/internal/quantity",
 	}},

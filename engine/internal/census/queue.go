@@ -1,4 +1,4 @@
-package engine
+package census
 
 import (
 	"cmp"
@@ -50,15 +50,14 @@ type Crowd struct {
 
 // QueueUses lists the queues that exist: each, then those below it, siblings by name. Then, by name, those that do not
 // exist and yet are charged or named.
-func (s *State) QueueUses() []QueueUse {
-	s.freshen()
-	c := census{s: s, rows: make(map[string]*useRow, len(s.m.Queues))}
-	for _, q := range s.m.Tree.Top {
+func QueueUses(m *cluster.Model) []QueueUse {
+	c := census{m: m, rows: make(map[string]*useRow, len(m.Queues))}
+	for _, q := range m.Tree.Top {
 		c.enter(q, 0)
 	}
 	c.countWorkloads()
 	c.countWanted()
-	for dim, n := range s.m.Tree.Promised {
+	for dim, n := range m.Tree.Promised {
 		if n > 0 {
 			c.balance(dim)
 		}
@@ -68,7 +67,7 @@ func (s *State) QueueUses() []QueueUse {
 
 // census is a count of all queues that is being made.
 type census struct {
-	s     *State
+	m     *cluster.Model
 	rows  map[string]*useRow
 	order []*useRow // of the tree
 }
@@ -87,12 +86,12 @@ func (c *census) enter(q *cluster.Queue, depth int) {
 	if r.Known {
 		r.Queue = *q.Spec
 	}
-	for _, w := range c.s.m.Tree.Warnings {
+	for _, w := range c.m.Tree.Warnings {
 		if w.Key == q.Name {
 			r.Warnings = append(r.Warnings, w.Reason)
 		}
 	}
-	if sp := c.s.m.Spendings[q.Name]; sp != nil {
+	if sp := c.m.Spendings[q.Name]; sp != nil {
 		r.GPUSeconds, r.Spent, r.At = sp.Total, sp.Spent, sp.At
 	}
 	for _, child := range q.Children {
@@ -115,7 +114,7 @@ func (c *census) problem(q *cluster.Queue) string {
 	if q.Spec == nil {
 		return ""
 	}
-	return cmp.Or(c.s.m.Invalid[api.Ref{Kind: api.KindQueue, Key: q.Name}], q.Problem, q.Trouble())
+	return cmp.Or(c.m.Invalid[api.Ref{Kind: api.KindQueue, Key: q.Name}], q.Problem, q.Trouble())
 }
 
 // up are the rows of the queue and of those above it.
@@ -132,7 +131,7 @@ func (c *census) up(name string) []*useRow {
 }
 
 func (c *census) countWorkloads() {
-	for _, t := range c.s.tallies("") {
+	for _, t := range tallies(c.m, "") {
 		if t.Queue == "" {
 			continue
 		}
@@ -149,9 +148,9 @@ func (c *census) countWorkloads() {
 }
 
 func (c *census) countWanted() {
-	//archtest:any-order sums are the same in any order
-	for _, p := range c.s.m.Pods {
-		name := c.s.chargedTo(p)
+	//archtest:any-order it only adds up
+	for _, p := range c.m.Pods {
+		name := chargedTo(c.m, p)
 		if name == "" || !p.Waits() {
 			continue
 		}
@@ -164,14 +163,14 @@ func (c *census) countWanted() {
 }
 
 // chargedTo is the name of the queue that the pod is charged to, "" for none.
-func (s *State) chargedTo(p *cluster.Pod) string {
+func chargedTo(m *cluster.Model, p *cluster.Pod) string {
 	if p.Foreign {
 		return ""
 	}
 	if p.Gang == "" {
 		return p.Queue
 	}
-	if g := s.m.Gangs[p.Gang]; g != nil && g.Spec != nil {
+	if g := m.Gangs[p.Gang]; g != nil && g.Spec != nil {
 		return g.Spec.Queue
 	}
 	return ""
@@ -184,20 +183,20 @@ func (c *census) balance(dim int) {
 			r.borrowed.Add(dim, max(0, r.of.Used.At(dim)-c.quota(r.of, dim)))
 		}
 	}
-	nobodys, strangers := c.s.m.InAll(dim)
-	for _, q := range c.s.m.Tree.Top {
+	nobodys, strangers := c.m.InAll(dim)
+	for _, q := range c.m.Tree.Top {
 		nobodys -= c.quota(q, dim)
 		strangers -= q.Used.At(dim)
 	}
-	c.lend(c.s.m.Tree.Top, dim, c.beyond(c.s.m.Tree.Top, dim)-max(0, nobodys-max(0, strangers)))
+	c.lend(c.m.Tree.Top, dim, c.beyond(c.m.Tree.Top, dim)-max(0, nobodys-max(0, strangers)))
 }
 
 // quota is what the queue is promised, as far as that has an effect.
 func (c *census) quota(q *cluster.Queue, dim int) int64 {
-	if !c.s.m.Valid(q) {
+	if !c.m.Valid(q) {
 		return 0
 	}
-	return c.s.m.Quota(q, dim)
+	return c.m.Quota(q, dim)
 }
 
 // beyond is what the siblings use beyond their quotas together.
@@ -240,7 +239,7 @@ func (c *census) lendable(q *cluster.Queue, dim int) int64 {
 	if idle == 0 {
 		return 0
 	}
-	name := c.s.m.Dims.Names[dim]
+	name := c.m.Dims.Names[dim]
 	if i := slices.IndexFunc(q.Spec.Lend, func(a api.Amount) bool { return a.Resource == name }); i >= 0 {
 		return min(idle, q.Spec.Lend[i].Value)
 	}
@@ -301,7 +300,7 @@ func (c *census) list() []QueueUse {
 func (c *census) amounts(v quantity.Vector) (out api.Resources) {
 	for dim, n := range v {
 		if n != 0 && dim != quantity.DimPods {
-			out = append(out, api.Amount{Resource: c.s.m.Dims.Names[dim], Value: n})
+			out = append(out, api.Amount{Resource: c.m.Dims.Names[dim], Value: n})
 		}
 	}
 	if out == nil {

@@ -1,4 +1,4 @@
-package engine
+package census
 
 import (
 	"maps"
@@ -51,11 +51,11 @@ type Largest struct {
 	GPUs   int64  `json:"gpus"`
 }
 
-// Report counts GPUs and finds the largest jobs that could start, over nodes that are not cordoned.
-func (s *State) Report() Report {
+// Count counts GPUs and finds the largest jobs that could start, over nodes that are not cordoned.
+func Count(m *cluster.Model) Report {
 	pools := make(map[string]*Usage)
 	var r Report
-	for _, n := range s.m.SortedNodes() {
+	for _, n := range m.SortedNodes() {
 		if n.Spec == nil {
 			continue
 		}
@@ -64,15 +64,15 @@ func (s *State) Report() Report {
 			p = &Usage{Pool: n.Spec.Pool}
 			pools[n.Spec.Pool] = p
 		}
-		p.count(n, s.m.Config.GPU)
-		r.All.count(n, s.m.Config.GPU)
+		p.count(n, m.Config.GPU)
+		r.All.count(n, m.Config.GPU)
 	}
 	for _, name := range slices.Sorted(maps.Keys(pools)) {
 		if name != "" {
 			r.Pools = append(r.Pools, *pools[name])
 		}
 	}
-	r.Largest = s.largest()
+	r.Largest = largest(m)
 	return r
 }
 
@@ -90,10 +90,10 @@ func (u *Usage) count(n *cluster.Node, gpu string) {
 }
 
 // largest finds, per model and level, the domain with the most free GPUs.
-func (s *State) largest() []Largest {
+func largest(m *cluster.Model) []Largest {
 	best := make(map[string]map[int]Largest)
 	sums := make(map[string]map[string]int64)
-	for _, sh := range s.m.Topology.Buckets {
+	for _, sh := range m.Topology.Buckets {
 		for _, n := range sh.Nodes {
 			if n.Spec.Cordoned {
 				continue
@@ -102,13 +102,13 @@ func (s *State) largest() []Largest {
 				if free <= 0 {
 					continue
 				}
-				s.addFree(best, sums, sh, n, model, free)
+				addFree(m, best, sums, sh, n, model, free)
 			}
 		}
 	}
 	var out []Largest
 	for _, model := range slices.Sorted(maps.Keys(best)) {
-		for _, level := range s.reportLevels() {
+		for _, level := range reportLevels(m) {
 			if l, ok := best[model][level]; ok {
 				out = append(out, l)
 			}
@@ -118,20 +118,20 @@ func (s *State) largest() []Largest {
 }
 
 // reportLevels lists the whole cluster, Config.Levels and the node.
-func (s *State) reportLevels() []int {
+func reportLevels(m *cluster.Model) []int {
 	out := []int{cluster.AnyLevel}
-	for i := range s.m.Config.Levels {
+	for i := range m.Config.Levels {
 		out = append(out, i)
 	}
 	return append(out, cluster.NodeLevel)
 }
 
 // addFree adds a node's free GPUs of a model to every domain it is in.
-func (s *State) addFree(best map[string]map[int]Largest, sums map[string]map[string]int64, sh *cluster.Bucket, n *cluster.Node, model string, free int64) {
+func addFree(m *cluster.Model, best map[string]map[int]Largest, sums map[string]map[string]int64, sh *cluster.Bucket, n *cluster.Node, model string, free int64) {
 	if best[model] == nil {
 		best[model], sums[model] = make(map[int]Largest), make(map[string]int64)
 	}
-	for _, level := range s.reportLevels() {
+	for _, level := range reportLevels(m) {
 		name := ""
 		switch {
 		case level == cluster.NodeLevel:
@@ -141,10 +141,10 @@ func (s *State) addFree(best map[string]map[int]Largest, sums map[string]map[str
 		case level >= 0:
 			name = sh.Domains[level].Name
 		}
-		key := s.m.Topology.LevelName(level) + "\x00" + name
+		key := m.Topology.LevelName(level) + "\x00" + name
 		sums[model][key] += free
 		if now, had := sums[model][key], best[model][level]; now > had.GPUs || now == had.GPUs && now > 0 && name < had.Domain {
-			best[model][level] = Largest{Model: model, Level: s.m.Topology.LevelName(level), Domain: name, GPUs: now}
+			best[model][level] = Largest{Model: model, Level: m.Topology.LevelName(level), Domain: name, GPUs: now}
 		}
 	}
 }

@@ -1,10 +1,11 @@
-package engine
+package describe
 
 import (
 	"testing"
 	"time"
 
 	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/census"
 	"github.com/berth-dev/berth/engine/why"
 	"github.com/google/go-cmp/cmp"
 )
@@ -43,10 +44,10 @@ waits team/c: blocked, queue-missing
 memory: adds 2 assumptions, drops 2 assumptions, drops 1 hold
 wakes +1m30s
 `
-	if diff := cmp.Diff(want, Describe(plan)); diff != "" {
+	if diff := cmp.Diff(want, Plan(plan)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if got := Describe(api.Plan{Now: now}); got != "nothing to do\n" {
+	if got := Plan(api.Plan{Now: now}); got != "nothing to do\n" {
 		t.Errorf("an empty plan reads %q", got)
 	}
 }
@@ -92,7 +93,7 @@ evicts e (max-run)
 promises team/big a start at +1h on n[0-1]
 memory: adds 2 holds, adds 1 eviction, adds 1 promise, adds 1 lesson, drops 1 eviction, drops 1 promise
 `
-	if diff := cmp.Diff(want, Describe(plan)); diff != "" {
+	if diff := cmp.Diff(want, Plan(plan)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if plan.Starts[1].Borrowed[0].Value != 1 {
@@ -102,9 +103,9 @@ memory: adds 2 holds, adds 1 eviction, adds 1 promise, adds 1 lesson, drops 1 ev
 
 func TestDescribeQueues(t *testing.T) {
 	gpus := func(n int64) api.Resources { return api.Resources{{Resource: "nvidia.com/gpu", Value: n}} }
-	got := DescribeQueues([]QueueUse{
+	got := Queues([]census.QueueUse{
 		{Queue: api.Queue{Name: "z", Quota: gpus(4), Lend: gpus(1)}, Known: true, Used: gpus(6), Borrowed: gpus(2), Warnings: []string{"promises more"}},
-		{Queue: api.Queue{Name: "a", Parent: "z", Quota: gpus(8), Limits: gpus(16)}, Depth: 1, Known: true, Used: gpus(4), Lent: gpus(2), Waiting: Crowd{Workloads: 2}},
+		{Queue: api.Queue{Name: "a", Parent: "z", Quota: gpus(8), Limits: gpus(16)}, Depth: 1, Known: true, Used: gpus(4), Lent: gpus(2), Waiting: census.Crowd{Workloads: 2}},
 		{Queue: api.Queue{Name: "lost", Parent: "nowhere"}, Known: true, Problem: "no parent"},
 		{Queue: api.Queue{Name: "gone"}, Used: gpus(1)},
 	})
@@ -117,7 +118,7 @@ gone: does not exist, uses 1 nvidia.com/gpu
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if got := DescribeQueues(nil); got != "no queues\n" {
+	if got := Queues(nil); got != "no queues\n" {
 		t.Errorf("no queues read %q", got)
 	}
 }
@@ -142,7 +143,7 @@ starts g (begin)
 starts a-4 (begin)
   n1: a-4
 `
-	if diff := cmp.Diff(want, Describe(plan)); diff != "" {
+	if diff := cmp.Diff(want, Plan(plan)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if len(plan.Starts[0].Placements) != 1 {
@@ -180,10 +181,10 @@ func TestSince(t *testing.T) {
 }
 
 func TestDescribeReport(t *testing.T) {
-	got := DescribeReport(Report{
-		All:   Usage{Nodes: 16, FreeNodes: 4, GPUs: 128, Allocated: 12, InUse: 96},
-		Pools: []Usage{{Pool: "train", Nodes: 1, GPUs: 8, Allocated: 8, InUse: 8}},
-		Largest: []Largest{
+	got := Report(census.Report{
+		All:   census.Usage{Nodes: 16, FreeNodes: 4, GPUs: 128, Allocated: 12, InUse: 96},
+		Pools: []census.Usage{{Pool: "train", Nodes: 1, GPUs: 8, Allocated: 8, InUse: 8}},
+		Largest: []census.Largest{
 			{Level: "", GPUs: 116}, {Level: "rack", Domain: "r1", GPUs: 1}, {Level: api.NodeLevel, Domain: "n12", GPUs: 8},
 			{Model: "H100", Level: api.NodeLevel, Domain: "n3", GPUs: 2},
 		},
@@ -204,7 +205,7 @@ largest job of H100:
 
 func TestDescribeExplanation(t *testing.T) {
 	now := time.Unix(0, 0)
-	got := DescribeExplanation(why.Explanation{
+	got := Explanation(why.Explanation{
 		Workload: "team/a", Now: now, Verdict: why.Impossible, Cause: why.TopologyFragmented, Ahead: 2, Steps: 7,
 		Gates:     []why.Gate{{Cause: why.TopologyFragmented, Certificate: 0}},
 		Releasing: []why.Amount{{Resource: "nvidia.com/gpu", Value: 2}}, ReleasedBy: now.Add(time.Minute),
@@ -234,11 +235,11 @@ certificate 0: 3 fit in all; by resources alone 2 in the best place, if all that
 }
 
 func TestDescribeRejected(t *testing.T) {
-	got := DescribeRejected([]api.Rejected{{Ref: api.Ref{Kind: api.KindPod, Key: "team/a-0", Version: 3}, Reason: "asks for -1 cpu"}})
+	got := Rejected([]api.Rejected{{Ref: api.Ref{Kind: api.KindPod, Key: "team/a-0", Version: 3}, Reason: "asks for -1 cpu"}})
 	if diff := cmp.Diff("pod team/a-0: asks for -1 cpu\n", got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if got := DescribeRejected(nil); got != "nothing\n" {
+	if got := Rejected(nil); got != "nothing\n" {
 		t.Errorf("no rejections read %q", got)
 	}
 }

@@ -1,4 +1,4 @@
-package engine
+package census
 
 import (
 	"cmp"
@@ -8,7 +8,6 @@ import (
 
 	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/cluster"
-	"github.com/berth-dev/berth/engine/internal/index"
 	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
@@ -31,45 +30,44 @@ type Tally struct {
 
 // Tallies counts the workloads of the namespace, or of all for "", by key. Other schedulers' pods are none. It
 // looks at every pod.
-func (s *State) Tallies(namespace string) []Tally {
-	out := s.tallies(namespace)
+func Tallies(m *cluster.Model, namespace string) []Tally {
+	out := tallies(m, namespace)
 	slices.SortFunc(out, func(a, b Tally) int { return strings.Compare(a.Key, b.Key) })
 	return out
 }
 
 // tallies are those of Tallies in no order.
-func (s *State) tallies(namespace string) []Tally {
-	s.freshen()
-	out := make([]Tally, 0, len(s.m.Gangs))
-	gangs := make(map[string]int, len(s.m.Gangs)) // index in out
-	//archtest:any-order counts; the caller sorts
-	for _, p := range s.m.Pods {
+func tallies(m *cluster.Model, namespace string) []Tally {
+	out := make([]Tally, 0, len(m.Gangs))
+	gangs := make(map[string]int, len(m.Gangs)) // index in out
+	//archtest:any-order who asks sorts, or adds up
+	for _, p := range m.Pods {
 		if p.Foreign || p.Terminating || namespace != "" && !strings.HasPrefix(p.WorkloadKey(), namespace+"/") {
 			continue
 		}
 		i, known := gangs[p.Gang]
 		if p.Gang == "" || !known {
 			i = len(out)
-			out = append(out, s.newTally(p))
+			out = append(out, newTally(m, p))
 		}
 		if p.Gang != "" {
 			gangs[p.Gang] = i
 		}
 		out[i].count(p)
 		if p.Evicting && p.Host != nil {
-			out[i].end(s.m.Evictions[p.Key])
+			out[i].end(m.Evictions[p.Key])
 		}
 	}
 	return out
 }
 
 // newTally is of the pod's workload, with nothing counted.
-func (s *State) newTally(p *cluster.Pod) Tally {
+func newTally(m *cluster.Model, p *cluster.Pod) Tally {
 	if p.Gang == "" {
 		return Tally{Key: p.Key, Queue: p.Queue, Priority: p.Priority, Created: p.Created, Min: 1}
 	}
 	t := Tally{Key: p.Gang}
-	g := s.m.Gangs[p.Gang]
+	g := m.Gangs[p.Gang]
 	if g == nil || g.Spec == nil {
 		return t
 	}
@@ -112,37 +110,25 @@ type Held struct {
 	Amount   int64
 }
 
-// Holders lists who has the resource on nodes that the workload's first waiting member matches, whatever is free
-// there: most first, then by key. It is empty for a workload that has nothing to place.
-func (s *State) Holders(key, resource string, now time.Time) []Held {
-	s.freshen()
-	g := s.m.WorkloadNamed(key)
-	if g == nil {
-		return nil
-	}
-	i := slices.IndexFunc(g.All(), (*cluster.Pod).Waits)
-	if i < 0 {
-		return nil
-	}
-	y := s.newCycle(now)
-	c := y.kin(g, g.TurnNow(), "").Class(g.All()[i])
-	sum, dim := make(map[string]int64), s.m.Dims.ID(resource)
-	for _, n := range s.m.Nodes {
-		if n.Bucket == nil || s.ix.MaskOf(c, n).State == index.Excluded || c.Local && c.Excludes(n) {
+// Holders lists who has the resource on the nodes: most first, then by key.
+func Holders(m *cluster.Model, resource string, on func(*cluster.Node) bool) []Held {
+	sum, dim := make(map[string]int64), m.Dims.ID(resource)
+	//archtest:any-order it only adds up
+	for _, n := range m.Nodes {
+		if !on(n) {
 			continue
 		}
 		for _, p := range n.Pods {
 			sum[p.WorkloadKey()] += p.Amount(dim)
 		}
 	}
-	delete(sum, key)
 	return most(sum)
 }
 
 // Charged lists who has the resource at the queue's expense: most first, then by key.
-func (s *State) Charged(queue, resource string) []Held {
-	sum, dim := make(map[string]int64), s.m.Dims.ID(resource)
-	if q := s.m.Queues[queue]; q != nil {
+func Charged(m *cluster.Model, queue, resource string) []Held {
+	sum, dim := make(map[string]int64), m.Dims.ID(resource)
+	if q := m.Queues[queue]; q != nil {
 		for _, p := range q.Pods {
 			sum[p.WorkloadKey()] += p.Amount(dim)
 		}
