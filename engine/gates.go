@@ -40,7 +40,7 @@ func (y *cycle) gates(g *cluster.Gang) (gates []why.Gate, decided bool) {
 		decided = true
 	}
 	//mutate: gate-queue-limit
-	gates = append(gates, y.quota(g, "")...)
+	gates = append(gates, y.limits.Gates(g, "")...)
 	return gates, decided
 }
 

@@ -21,7 +21,7 @@ func (y *cycle) grow(g *cluster.Gang) {
 		}
 		return
 	}
-	if gates := y.quota(g, ""); len(gates) > 0 {
+	if gates := y.limits.Gates(g, ""); len(gates) > 0 {
 		y.wait(g, gates)
 		return
 	}

@@ -34,7 +34,7 @@ func (y *cycle) place(g *cluster.Gang, t cluster.Turn) found {
 	for _, model := range models {
 		if apart {
 			//mutate: gate-quota-of-model
-			if gates := y.quota(g, model); len(gates) > 0 {
+			if gates := y.limits.Gates(g, model); len(gates) > 0 {
 				out.gates = append(out.gates, gates...)
 				continue
 			}
@@ -225,7 +225,7 @@ func (y *cycle) search(g *cluster.Gang, k place.Kin, gates []why.Gate) found {
 // newSearch makes a search for the gang that asks this cycle what its queues afford and who was promised a start.
 func (y *cycle) newSearch(g *cluster.Gang, k place.Kin) *place.Search {
 	return y.s.placer.NewSearch(g, k, y.budget, place.Limits{
-		Afford:  func(pods []*cluster.Pod) []why.Gate { return y.overdrawn(g, pods) },
+		Afford:  func(pods []*cluster.Pod) []why.Gate { return y.limits.Overdrawn(g, pods) },
 		Delays:  func(pods []*cluster.Pod) []why.Gate { return y.times.Breaks(g, pods) },
 		Decides: func(p *cluster.Pod) bool { return len(y.undecided(p)) == 0 },
 	})
@@ -305,7 +305,7 @@ func (y *cycle) wouldFit(g *cluster.Gang, t cluster.Turn) bool {
 	}
 	apart := y.modelsApart(g)
 	for _, model := range y.models(g) {
-		if apart && len(y.quota(g, model)) > 0 {
+		if apart && len(y.limits.Gates(g, model)) > 0 {
 			continue
 		}
 		k := y.kin(g, t, model)

@@ -7,6 +7,7 @@ import (
 	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/index"
 	"github.com/berth-dev/berth/engine/internal/place"
+	"github.com/berth-dev/berth/engine/internal/quantity"
 	"github.com/berth-dev/berth/engine/why"
 )
 
@@ -42,7 +43,7 @@ func (y *cycle) stuck(g *cluster.Gang, t cluster.Turn) bool {
 			return false
 		}
 	}
-	gates := y.quota(g, "")
+	gates := y.limits.Gates(g, "")
 	if !proved && len(y.times.Behind(g, y.rank)) == 0 && y.hasRoomMade(g, t, append(gates[:len(gates):len(gates)], noRoom)) {
 		return true
 	}
@@ -112,4 +113,13 @@ func (y *cycle) isPlain(g *cluster.Gang) (*cluster.Pod, bool) {
 // asksPlainly says whether nothing around the gang makes its question a special one now.
 func (y *cycle) asksPlainly(g *cluster.Gang, p *plain) bool {
 	return !y.modelsApart(g) && (p.level < 0 || y.s.m.Topology.Populated(p.level))
+}
+
+// plainDemands is what each member of the gang asks for, and how many start together, if its question is a plain one.
+func (y *cycle) plainDemands(g *cluster.Gang) ([]quantity.Demand, int, bool) {
+	p := y.plain(g, y.s.entryOf(g).turn)
+	if !p.ok {
+		return nil, 0, false
+	}
+	return p.class.Demands, p.need, true
 }

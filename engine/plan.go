@@ -10,6 +10,7 @@ import (
 	"github.com/berth-dev/berth/engine/internal/draft"
 	"github.com/berth-dev/berth/engine/internal/index"
 	"github.com/berth-dev/berth/engine/internal/preempt"
+	"github.com/berth-dev/berth/engine/internal/quota"
 	"github.com/berth-dev/berth/engine/why"
 )
 
@@ -59,6 +60,7 @@ type cycle struct {
 	kept    []*cluster.Node // whose room is held for the gang that is being placed, in order
 	claimed []*cluster.Hold // the holds themselves
 	times   *calendar.Calendar
+	limits  *quota.Limits
 	short   []*cluster.Gang // that run under their minimum, and could not be repaired
 	quiet   bool            // nothing is to be proved: it is only tried out
 	freed   *cluster.Gang   // that has a place now: one that was held for another
@@ -71,6 +73,7 @@ type cycle struct {
 func (s *State) newCycle(now time.Time) *cycle {
 	y := &cycle{Draft: draft.New(now.UTC().Round(0), s.m.Latest), s: s, budget: s.m.Config.SearchBudget}
 	y.preempt = y.newPreemption()
+	y.limits = quota.New(s.m, &y.Draft, quota.Questions{Models: y.models, AllModels: y.allModels, Plain: y.plainDemands}, y.preempt)
 	y.times = calendar.New(s.m, &y.Draft, calendar.Questions{
 		Claim:  y.claim,
 		Gates:  func(g *cluster.Gang) []why.Gate { gates, _ := y.gates(g); return gates },
@@ -338,7 +341,7 @@ func (y *cycle) started(g *cluster.Gang, t cluster.Turn, model string, m cluster
 	}
 	pods := y.s.m.AllocatedSince(m)
 	placements := placementsOf(pods)
-	borrowed := y.borrows(y.s.m.Queues[g.Queue()], pods)
+	borrowed := y.limits.Borrowed(y.s.m.Queues[g.Queue()], pods)
 	for _, h := range y.claimed {
 		y.Forget(api.KindHold, h.Ref().Key, h.Version) // it has served
 	}

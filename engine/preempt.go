@@ -24,7 +24,7 @@ func (y *cycle) newPreemption() *preempt.Cycle {
 		Place:     func(g *cluster.Gang, t cluster.Turn) bool { return y.place(g, t).ok },
 		Trial:     y.try,
 		Retally:   y.retally,
-		LeastRate: func() int64 { return y.leastRate("") },
+		LeastRate: func() int64 { return y.limits.LeastRate("") },
 	}, preempt.Promises{
 		StartsBeside: y.startsBeside,
 		Delays:       func(g *cluster.Gang, pods []*cluster.Pod) bool { return len(y.times.Breaks(g, pods)) > 0 },
@@ -35,9 +35,9 @@ func (y *cycle) newPreemption() *preempt.Cycle {
 // affords lists what of its queues the gang breaks: with the pods, which have been placed, or with the least that it asks for.
 func (y *cycle) affords(g *cluster.Gang, placed []*cluster.Pod) []why.Gate {
 	if len(placed) == 0 {
-		return y.quota(g, "")
+		return y.limits.Gates(g, "")
 	}
-	return y.overdrawn(g, placed)
+	return y.limits.Overdrawn(g, placed)
 }
 
 // kins returns how the gang's members are made into classes, once for each GPU model that is tried.

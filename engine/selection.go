@@ -388,20 +388,20 @@ type due struct {
 	reach int
 }
 
-// owes is cycle.owes, of one of the queue entry's queue order. Those that ask the same get the same answer while nothing changes.
+// owes is quota.Limits.Owed, of one of the queue entry's queue order. Those that ask the same get the same answer while nothing changes.
 func (c *selection) owes(s *queueEntry, q *queued) int {
 	y := c.y
 	if !y.repeats || q.special == y.s.cycles || q.ask.class == nil || q.ask.class.Dropped {
-		return y.owes(q.gang)
+		return y.limits.Owed(q.gang)
 	}
 	at := y.s.m.Standing()
 	i := slices.IndexFunc(s.dues, func(d due) bool { return d.ask == q.ask })
 	if i < 0 {
 		i = len(s.dues)
-		s.dues = append(s.dues, due{ask: q.ask, at: at, reach: y.owes(q.gang)})
+		s.dues = append(s.dues, due{ask: q.ask, at: at, reach: y.limits.Owed(q.gang)})
 	}
 	if d := &s.dues[i]; d.at != at {
-		d.at, d.reach = at, y.owes(q.gang)
+		d.at, d.reach = at, y.limits.Owed(q.gang)
 	}
 	return s.dues[i].reach
 }
@@ -427,72 +427,6 @@ func (c *selection) hidden(s *queueEntry) int {
 		}
 	}
 	return 0
-}
-
-// owes is how far up the tree the gang could take what it asks for back from whoever borrowed it: of its queue and those
-// above it, how many have quota for it, or under policy timeshare a share, without a gap. Who borrows goes after those,
-// whatever its priority: it would be evicted for them at once.
-func (y *cycle) owes(g *cluster.Gang) int {
-	s := y.s
-	q := g.Payer
-	if q == nil || len(s.m.Tree.Promised) == 0 && s.m.Config.Policy != api.TimeShare || !s.m.Valid(q) {
-		return 0
-	}
-	if g.Done {
-		return len(s.m.Queues) // its turn is to grow, once all have had theirs
-	}
-	own := y.s.m.OwnHeld(g)
-	if p := y.plain(g, s.entryOf(g).turn); p.ok && s.m.Config.Policy != api.TimeShare {
-		return y.owesPlainly(q, p, own)
-	}
-	a := &asking{y: y, g: g, q: q, own: own}
-	reach := a.within(s.m.Quota, s.m.Tree.PromisedDims())
-	if s.m.Config.Policy == api.TimeShare {
-		reach = max(reach, a.within(func(q *cluster.Queue, dim int) int64 { return q.Fair.At(dim) }, s.m.Tree.Shared))
-	}
-	return reach
-}
-
-// owesPlainly is owes for like members, of which models do not matter.
-func (y *cycle) owesPlainly(q *cluster.Queue, p *plain, own quantity.Vector) int {
-	reach, asks := len(y.s.m.Queues), false
-	for _, d := range p.class.Demands {
-		if y.s.m.Tree.Promised.At(d.Dim) == 0 {
-			continue
-		}
-		asks = true
-		n := 0
-		for up := q; up != nil && n < reach && up.Committed(d.Dim)-own.At(d.Dim)+d.Amount*int64(p.need) <= up.Quota.At(d.Dim); up = up.Parent {
-			n++
-		}
-		reach = n
-	}
-	if !asks {
-		return 0
-	}
-	return reach
-}
-
-// within is how far up all that the gang asks for, of the resources that count, fits into the parts of its queue and of
-// those above it; 0 also if it asks for none of them.
-func (a *asking) within(part func(*cluster.Queue, int) int64, counts []int) int {
-	reach, asks := len(a.y.s.m.Queues), false
-	for _, dim := range counts {
-		need := a.need(a.y.s.m.Dims.Names[dim])
-		if need == 0 {
-			continue
-		}
-		asks = true
-		n := 0
-		for up := a.q; up != nil && n < reach && up.Committed(dim)-a.own.At(dim)+need <= part(up, dim); up = up.Parent {
-			n++
-		}
-		reach = n
-	}
-	if !asks {
-		return 0
-	}
-	return reach
 }
 
 // next takes the one that goes next out of its queue order; false when nothing is left.

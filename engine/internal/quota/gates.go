@@ -1,0 +1,269 @@
+package quota
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/cluster"
+	"github.com/berth-dev/berth/engine/internal/quantity"
+	"github.com/berth-dev/berth/engine/why"
+)
+
+// Gates lists what of the gang's queue, and of those above it, the least that its minimum can ask for would break,
+// if its GPUs were of the model; "": of any, so that only what holds for all of them counts.
+func (l *Limits) Gates(g *cluster.Gang, model string) []why.Gate {
+	q := g.Payer
+	claims := model != "" && l.Settles(g)
+	if q != nil && q.Unrestricted && g.Evictable && !l.m.Tree.Lends && !claims {
+		return nil
+	}
+	name := g.Queue()
+	if name == "" {
+		return nil
+	}
+	//mutate: gate-queue-missing
+	if q == nil || q.Spec == nil || l.m.IsRejected(api.KindQueue, name) {
+		return []why.Gate{{Cause: why.QueueMissing, Object: name, Certificate: -1}}
+	}
+	//mutate: gate-queue-problem
+	if problem := q.Trouble(); problem != "" {
+		return []why.Gate{{Cause: why.InvalidObject, Object: problem, Certificate: -1}}
+	}
+	//mutate: gate-queue-forbidden
+	if !q.Spec.Open(g.Key) {
+		return []why.Gate{{Cause: why.QueueForbidden, Object: name, Certificate: -1}}
+	}
+	if model == "" && l.m.Tree.ByModel {
+		if only := l.ask.Models(g); len(only) == 1 {
+			model = only[0]
+		}
+	}
+	a := &asking{Limits: l, g: g, q: q, model: model}
+	a.limits()
+	a.userLimits()
+	a.running()
+	a.budgets()
+	a.firm()
+	a.lent()
+	if claims {
+		a.rights()
+	}
+	return a.gates
+}
+
+// rights keeps a claimant, with GPUs of the model, within what the claim rests on.
+func (a *asking) rights() {
+	for _, r := range a.Rights() {
+		reach := r.Reach
+		for up := a.q; up != nil && reach >= 0; up, reach = up.Parent, reach-1 {
+			for _, dim := range r.Dims {
+				resource := a.m.Dims.Names[dim]
+				if need, has := a.need(resource), up.Committed(dim); need > 0 && has+need > r.Part(up, dim) {
+					a.shut(why.Gate{Cause: why.OverQuota, Object: up.Name, Resource: resource, Need: need, Have: has, Limit: r.Part(up, dim)})
+				}
+			}
+		}
+	}
+}
+
+// asking is a gang that asks its queue for its minimum.
+type asking struct {
+	*Limits
+	g     *cluster.Gang
+	q     *cluster.Queue
+	model string
+	own   quantity.Vector // what is held for it, and counts in its queues already
+	gates []why.Gate
+}
+
+func (a *asking) shut(g why.Gate) {
+	g.Certificate = -1
+	a.gates = append(a.gates, g)
+}
+
+// need is the least that the gang can ask for of a resource, as queues count it.
+func (a *asking) need(resource string) int64 {
+	base, model, apart := strings.Cut(resource, "@")
+	if apart && base == a.m.Config.GPU {
+		if model != a.model {
+			return 0
+		}
+		return a.g.Tree.Least(quantity.DimGPU)
+	}
+	n := a.g.Tree.Least(a.m.Dims.ID(resource))
+	if resource == a.m.Config.GPU && len(a.m.Config.Rates) > 0 {
+		n *= a.LeastRate(a.model)
+	}
+	return n
+}
+
+// LeastRate is what one GPU of the model counts; of any, the least of those that there are.
+func (l *Limits) LeastRate(model string) int64 {
+	if model != "" {
+		return l.m.Rate(model)
+	}
+	least := int64(api.MaxRate)
+	for _, m := range l.ask.AllModels() {
+		least = min(least, l.m.Rate(m))
+	}
+	return least
+}
+
+// limits are those of the queue and of all above it. What is held for others of the queue counts as used.
+func (a *asking) limits() {
+	for up := a.q; up != nil; up = up.Parent {
+		for _, limit := range up.Spec.Limits.Sorted() {
+			dim := a.m.Dims.ID(limit.Resource)
+			need, used := a.need(limit.Resource), up.Used.At(dim)+up.Pledged.At(dim)
+			if need == 0 || used+need <= limit.Value {
+				continue
+			}
+			gate := why.Gate{Cause: why.OverQueueLimit, Object: up.Name, Resource: limit.Resource, Need: need, Have: used, Limit: limit.Value}
+			if need+a.g.Tree.Held(dim) > limit.Value {
+				gate.Cause = why.ExceedsQueueMaximum
+			}
+			a.shut(gate)
+		}
+	}
+}
+
+// userLimits are what one user's workloads may hold in the queue.
+func (a *asking) userLimits() {
+	user := a.g.User()
+	for _, limit := range a.q.Spec.UserLimits.Sorted() {
+		v := a.q.Users[user]
+		need, used := a.need(limit.Resource), v.At(a.m.Dims.ID(limit.Resource))
+		//mutate: gate-user-limit
+		if need > 0 && used+need > limit.Value {
+			a.shut(why.Gate{Cause: why.OverUserLimit, Object: user, Resource: limit.Resource, Need: need, Have: used, Limit: limit.Value})
+		}
+	}
+}
+
+// running is how many workloads of the queue, and of those above it, may run at a time.
+func (a *asking) running() {
+	if slices.ContainsFunc(a.g.All(), func(p *cluster.Pod) bool { return p.Host != nil }) {
+		return // it is one of them
+	}
+	for up := a.q; up != nil; up = up.Parent {
+		if most := up.Spec.MaxRunning; most > 0 {
+			//mutate: gate-max-running
+			if n := up.Workloads() + a.awaited(up); n >= most {
+				a.shut(why.Gate{Cause: why.QueueBusy, Object: up.Name, Have: int64(n), Limit: int64(most)})
+			}
+		}
+	}
+}
+
+// awaited counts the other workloads of the queue, and of those below it, that a place is held for and that hold nothing
+// yet: others ended for them.
+func (a *asking) awaited(q *cluster.Queue) (n int) {
+	seen := make(map[*cluster.Gang]bool)
+	a.EachAwaited(func(_ string, g *cluster.Gang, holds []*cluster.Hold) {
+		if g == a.g || g.Runs || seen[g] || !slices.ContainsFunc(holds, func(h *cluster.Hold) bool { return h.On != nil }) {
+			return
+		}
+		//mutate: gate-max-running-held
+		if g.Payer.IsBelow(q) {
+			seen[g] = true
+			n++
+		}
+	})
+	return n
+}
+
+// budgets are what the queue and those above it may use in a period.
+func (a *asking) budgets() {
+	for up := a.q; up != nil; up = up.Parent {
+		for i, b := range up.Spec.Budgets {
+			if a.need(b.Resource) == 0 {
+				continue
+			}
+			_, end := b.Span(a.draft.Now)
+			spent := a.spent(up, i, a.draft.Now)
+			//mutate: gate-budget
+			if spent >= b.Seconds {
+				a.shut(why.Gate{Cause: why.OverBudget, Object: up.Name, Resource: b.Resource, Have: spent, Limit: b.Seconds})
+				a.draft.Wake(end)
+			}
+		}
+	}
+}
+
+// spent is what the queue has used of its i-th budget in the period of now.
+func (l *Limits) spent(q *cluster.Queue, i int, now time.Time) int64 {
+	sp := l.m.Spendings[q.Name]
+	if sp == nil || i >= len(sp.Spent) {
+		return 0
+	}
+	was, _ := q.Spec.Budgets[i].Span(sp.At)
+	is, _ := q.Spec.Budgets[i].Span(now)
+	if was.Before(is) { // what is dated ahead, of before the clock went back, counts
+		return 0
+	}
+	return sp.Spent[i]
+}
+
+// firm keeps work that may not be evicted within quota, at all levels: what it holds cannot be asked back.
+func (a *asking) firm() {
+	if a.g.Evictable {
+		return
+	}
+	for dim, promised := range a.m.Tree.Promised {
+		if promised == 0 {
+			continue
+		}
+		resource := a.m.Dims.Names[dim]
+		need := a.need(resource)
+		//mutate: gate-firm-devices-only -> need == 0
+		if need == 0 || !a.m.Covers(a.q, dim) {
+			continue
+		}
+		for up := a.q; up != nil; up = up.Parent {
+			quota, has := a.m.Quota(up, dim), up.Firm.At(dim)
+			//mutate: gate-firm-within-quota
+			if has+need > quota {
+				a.shut(why.Gate{Cause: why.OverQuota, Object: up.Name, Resource: resource, Need: need, Have: has, Limit: quota})
+				return
+			}
+		}
+	}
+}
+
+// lent keeps a gang that borrows from what others' queues keep for themselves.
+func (a *asking) lent() {
+	if !a.m.Tree.Lends {
+		return
+	}
+	for dim, promised := range a.m.Tree.Promised {
+		if promised == 0 || a.m.OfModel(dim) {
+			continue
+		}
+		resource := a.m.Dims.Names[dim]
+		need := a.need(resource)
+		if need == 0 || a.hasQuota(dim, need) {
+			continue
+		}
+		kept := a.keptFrom(a.q, dim)
+		capacity, taken := a.inUse(dim)
+		free := capacity - taken - kept
+		//mutate: gate-lent
+		if kept > 0 && need > free {
+			a.shut(why.Gate{Cause: why.NotLent, Object: a.q.Name, Resource: resource, Need: need, Have: max(0, free)})
+		} else if a.crowdsOut(a.g, a.q, dim, need) {
+			a.shut(why.Gate{Cause: why.NotLent, Object: a.q.Name, Resource: resource, Need: need})
+		}
+	}
+}
+
+// hasQuota says whether the queue and all above it have quota for so much more.
+func (a *asking) hasQuota(dim int, need int64) bool {
+	for up := a.q; up != nil; up = up.Parent {
+		if up.Committed(dim)+need > a.m.Quota(up, dim) {
+			return false
+		}
+	}
+	return true
+}

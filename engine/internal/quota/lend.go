@@ -1,0 +1,94 @@
+package quota
+
+import (
+	"slices"
+
+	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/cluster"
+)
+
+// inUse is what there is in all, as queues count it, and what of it is taken now or, where that is more, will be once those
+// on their way out are gone and all that is held is taken. In a trial those that were taken off their node, and will be made again, count as there.
+func (l *Limits) inUse(dim int) (capacity, taken int64) {
+	more := l.m.Unqueued.Pledged.At(dim) - l.m.Unqueued.Leaving.At(dim)
+	for _, q := range l.m.Tree.Top {
+		if q.Spec != nil { // one that is only named may not be in the forest yet
+			more += q.Pledged.At(dim) - q.Leaving.At(dim)
+		}
+	}
+	//mutate: gate-lent-pledged
+	more = max(0, more)
+	capacity, taken = l.m.InAll(dim)
+	//mutate: gate-lent-returning
+	more += l.Returning(dim)
+	return capacity, taken + more
+}
+
+// crowdsOut says whether so much more for the queue keeps somebody, for whom a place is held, from borrowing what it needs:
+// others ended for it, who would be back before it starts.
+func (l *Limits) crowdsOut(g *cluster.Gang, q *cluster.Queue, dim int, need int64) (crowds bool) {
+	count := func(n int64) {
+		for up := q; up != nil; up = up.Parent {
+			up.Used.Add(dim, n)
+		}
+		l.m.Taken.Add(dim, n)
+	}
+	l.EachAwaited(func(_ string, w *cluster.Gang, holds []*cluster.Hold) {
+		if crowds || w == g || w.Payer == nil || l.m.PledgedBy(holds, w.Payer).At(dim) == 0 || !l.mayBorrow(w.Payer, dim) {
+			return
+		}
+		count(need)
+		//mutate: gate-lent-crowds-out
+		crowds = !l.mayBorrow(w.Payer, dim)
+		count(-need)
+	})
+	return crowds
+}
+
+// mayBorrow says whether the queue, with all that is held for it, has quota for what it holds or takes nothing of what
+// others do not lend.
+func (l *Limits) mayBorrow(q *cluster.Queue, dim int) bool {
+	within := true
+	for up := q; up != nil; up = up.Parent {
+		within = within && up.Committed(dim) <= l.m.Quota(up, dim)
+	}
+	if within {
+		return true
+	}
+	kept := l.keptFrom(q, dim)
+	capacity, taken := l.inUse(dim)
+	return kept == 0 || capacity-taken >= kept
+}
+
+// keptFrom is the unused quota that queues do not lend to this one: of the siblings of it and of those above it.
+func (l *Limits) keptFrom(q *cluster.Queue, dim int) int64 {
+	var sum int64
+	for ; q != nil; q = q.Parent {
+		siblings := l.m.Tree.Top
+		if q.Parent != nil {
+			siblings = q.Parent.Children
+		}
+		for _, o := range siblings {
+			if o != q {
+				sum += l.kept(o, dim)
+			}
+		}
+	}
+	return sum
+}
+
+// kept is the unused quota of the queue, or of those below it, that nobody else may have.
+func (l *Limits) kept(q *cluster.Queue, dim int) int64 {
+	var below int64
+	for _, c := range q.Children {
+		below += l.kept(c, dim)
+	}
+	if !l.m.Valid(q) {
+		return below
+	}
+	name := l.m.Dims.Names[dim]
+	if !slices.ContainsFunc(q.Spec.Lend, func(a api.Amount) bool { return a.Resource == name }) {
+		return below
+	}
+	return max(below, l.m.Quota(q, dim)-q.Committed(dim)-q.Spec.Lend.Get(name))
+}

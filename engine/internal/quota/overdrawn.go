@@ -1,0 +1,166 @@
+package quota
+
+import (
+	"slices"
+
+	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/cluster"
+	"github.com/berth-dev/berth/engine/internal/quantity"
+	"github.com/berth-dev/berth/engine/why"
+)
+
+// Overdrawn lists what of the gang's queue, and of those above it, the pods, which have been placed, break.
+func (l *Limits) Overdrawn(g *cluster.Gang, pods []*cluster.Pod) []why.Gate {
+	q := l.m.Queues[g.Queue()]
+	if q == nil || q.Spec == nil || q.Unrestricted && g.Evictable && !l.m.Tree.Lends {
+		return nil
+	}
+	d := &drawing{Limits: l, g: g, q: q, takes: cluster.ChargesOf(pods), firm: cluster.ChargesOf(slices.DeleteFunc(slices.Clone(pods), func(p *cluster.Pod) bool { return !p.Firm() }))}
+	d.limits()
+	d.userLimits()
+	d.budgets()
+	d.quota()
+	d.lent()
+	return d.gates
+}
+
+// drawing is a gang some of whose members have just been placed.
+type drawing struct {
+	*Limits
+	g           *cluster.Gang
+	q           *cluster.Queue
+	takes, firm quantity.Vector // what those members are booked with, and what of it cannot be asked back
+	gates       []why.Gate
+}
+
+func (d *drawing) shut(g why.Gate) {
+	g.Certificate = -1
+	d.gates = append(d.gates, g)
+}
+
+func (d *drawing) limits() {
+	for up := d.q; up != nil; up = up.Parent {
+		for _, limit := range up.Spec.Limits.Sorted() {
+			dim := d.m.Dims.ID(limit.Resource)
+			need, used := d.takes.At(dim), up.Used.At(dim)+up.Pledged.At(dim)
+			//mutate: gate-queue-limit-of-growth
+			if need > 0 && used > limit.Value {
+				d.shut(why.Gate{Cause: why.OverQueueLimit, Object: up.Name, Resource: limit.Resource, Need: need, Have: used - need, Limit: limit.Value})
+			}
+		}
+	}
+}
+
+func (d *drawing) userLimits() {
+	user := d.g.User()
+	for _, limit := range d.q.Spec.UserLimits.Sorted() {
+		dim := d.m.Dims.ID(limit.Resource)
+		v := d.q.Users[user]
+		need, used := d.takes.At(dim), v.At(dim)
+		//mutate: gate-user-limit-of-growth
+		if need > 0 && used > limit.Value {
+			d.shut(why.Gate{Cause: why.OverUserLimit, Object: user, Resource: limit.Resource, Need: need, Have: used - need, Limit: limit.Value})
+		}
+	}
+}
+
+func (d *drawing) budgets() {
+	for up := d.q; up != nil; up = up.Parent {
+		for i, b := range up.Spec.Budgets {
+			spent := d.spent(up, i, d.draft.Now)
+			//mutate: gate-budget-of-growth
+			if d.takes.At(d.m.Dims.ID(b.Resource)) > 0 && spent >= b.Seconds {
+				d.shut(why.Gate{Cause: why.OverBudget, Object: up.Name, Resource: b.Resource, Have: spent, Limit: b.Seconds})
+				_, end := b.Span(d.draft.Now)
+				d.draft.Wake(end)
+			}
+		}
+	}
+}
+
+// quota keeps what cannot be asked back within it.
+func (d *drawing) quota() {
+	for dim, promised := range d.m.Tree.Promised {
+		need := d.firm.At(dim)
+		//mutate: gate-firm-growth-devices-only -> promised == 0 || need == 0
+		if promised == 0 || need == 0 || !d.m.Covers(d.q, dim) {
+			continue
+		}
+		for up := d.q; up != nil; up = up.Parent {
+			//mutate: gate-firm-growth-within-quota
+			if has := up.Firm.At(dim); has > d.m.Quota(up, dim) {
+				d.shut(why.Gate{Cause: why.OverQuota, Object: up.Name, Resource: d.m.Dims.Names[dim], Need: need, Have: has - need, Limit: d.m.Quota(up, dim)})
+				break
+			}
+		}
+	}
+}
+
+// lent keeps what is borrowed out of what others do not lend.
+func (d *drawing) lent() {
+	if !d.m.Tree.Lends {
+		return
+	}
+	for dim, promised := range d.m.Tree.Promised {
+		need := d.takes.At(dim)
+		if promised == 0 || need == 0 || d.m.OfModel(dim) || d.within(dim) {
+			continue
+		}
+		kept := d.keptFrom(d.q, dim)
+		capacity, taken := d.inUse(dim)
+		free := capacity - taken - kept
+		//mutate: gate-lent-to-growth
+		if kept > 0 && free < 0 {
+			d.shut(why.Gate{Cause: why.NotLent, Object: d.q.Name, Resource: d.m.Dims.Names[dim], Need: need, Have: max(0, free+need)})
+			continue
+		}
+		for up := d.q; up != nil; up = up.Parent {
+			up.Used.Add(dim, -need)
+		}
+		d.m.Taken.Add(dim, -need)
+		crowds := d.crowdsOut(d.g, d.q, dim, need)
+		for up := d.q; up != nil; up = up.Parent {
+			up.Used.Add(dim, need)
+		}
+		d.m.Taken.Add(dim, need)
+		if crowds {
+			d.shut(why.Gate{Cause: why.NotLent, Object: d.q.Name, Resource: d.m.Dims.Names[dim], Need: need})
+		}
+	}
+}
+
+// within says whether the queue and all above it are within quota.
+func (d *drawing) within(dim int) bool {
+	for up := d.q; up != nil; up = up.Parent {
+		if up.Committed(dim) > d.m.Quota(up, dim) {
+			return false
+		}
+	}
+	return true
+}
+
+// Borrowed is what the pods, which have been placed, take beyond the quota of their queue, or of one above it.
+func (l *Limits) Borrowed(q *cluster.Queue, pods []*cluster.Pod) api.Resources {
+	var out api.Resources
+	for dim, promised := range l.m.Tree.Promised {
+		//mutate: borrows-devices-only -> promised == 0
+		if promised == 0 || q != nil && !l.m.Covers(q, dim) {
+			continue
+		}
+		var takes, over int64
+		for _, p := range pods {
+			for _, d := range p.Charge {
+				if d.Dim == dim {
+					takes += d.Amount
+				}
+			}
+		}
+		for up := q; up != nil && takes > 0; up = up.Parent {
+			over = max(over, min(takes, up.Committed(dim)-l.m.Quota(up, dim)))
+		}
+		if over > 0 {
+			out = append(out, api.Amount{Resource: l.m.Dims.Names[dim], Value: over})
+		}
+	}
+	return out.Sorted()
+}

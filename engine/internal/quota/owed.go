@@ -1,0 +1,72 @@
+package quota
+
+import (
+	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/cluster"
+	"github.com/berth-dev/berth/engine/internal/quantity"
+)
+
+// Owed is how far up the tree the gang could take what it asks for back from whoever borrowed it: of its queue and those
+// above it, how many have quota for it, or under policy timeshare a share, without a gap. Borrowers are scheduled after
+// those, whatever their priority: they would be evicted for them at once.
+func (l *Limits) Owed(g *cluster.Gang) int {
+	q := g.Payer
+	if q == nil || len(l.m.Tree.Promised) == 0 && l.m.Config.Policy != api.TimeShare || !l.m.Valid(q) {
+		return 0
+	}
+	if g.Done {
+		return len(l.m.Queues) // its turn is to grow, once all have had theirs
+	}
+	own := l.m.OwnHeld(g)
+	if demands, need, ok := l.ask.Plain(g); ok && l.m.Config.Policy != api.TimeShare {
+		return l.owedPlainly(q, demands, int64(need), own)
+	}
+	a := &asking{Limits: l, g: g, q: q, own: own}
+	reach := a.reach(l.m.Quota, l.m.Tree.PromisedDims())
+	if l.m.Config.Policy == api.TimeShare {
+		reach = max(reach, a.reach(func(q *cluster.Queue, dim int) int64 { return q.Fair.At(dim) }, l.m.Tree.Shared))
+	}
+	return reach
+}
+
+// owedPlainly is Owed for like members, of which models do not matter.
+func (l *Limits) owedPlainly(q *cluster.Queue, demands []quantity.Demand, need int64, own quantity.Vector) int {
+	reach, asks := len(l.m.Queues), false
+	for _, d := range demands {
+		if l.m.Tree.Promised.At(d.Dim) == 0 {
+			continue
+		}
+		asks = true
+		n := 0
+		for up := q; up != nil && n < reach && up.Committed(d.Dim)-own.At(d.Dim)+d.Amount*need <= up.Quota.At(d.Dim); up = up.Parent {
+			n++
+		}
+		reach = n
+	}
+	if !asks {
+		return 0
+	}
+	return reach
+}
+
+// reach is how far up all that the gang asks for, of the resources that count, fits into the parts of its queue and of
+// those above it; 0 also if it asks for none of them.
+func (a *asking) reach(part func(*cluster.Queue, int) int64, counts []int) int {
+	reach, asks := len(a.m.Queues), false
+	for _, dim := range counts {
+		need := a.need(a.m.Dims.Names[dim])
+		if need == 0 {
+			continue
+		}
+		asks = true
+		n := 0
+		for up := a.q; up != nil && n < reach && up.Committed(dim)-a.own.At(dim)+need <= part(up, dim); up = up.Parent {
+			n++
+		}
+		reach = n
+	}
+	if !asks {
+		return 0
+	}
+	return reach
+}

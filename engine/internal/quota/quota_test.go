@@ -1,0 +1,107 @@
+package quota
+
+import (
+	"testing"
+	"time"
+
+	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/cluster"
+	"github.com/berth-dev/berth/engine/internal/draft"
+	"github.com/berth-dev/berth/engine/internal/preempt"
+	"github.com/berth-dev/berth/engine/internal/quantity"
+	"github.com/berth-dev/berth/engine/why"
+)
+
+var noon = time.Date(2026, 11, 16, 12, 0, 0, 0, time.UTC)
+
+func gpus(n int64) api.Resources { return api.Resources{{Resource: "nvidia.com/gpu", Value: n}} }
+
+// nobody is preemption in a cycle in which nobody is evicted and nothing is held.
+type nobody struct{}
+
+func (nobody) Settles(*cluster.Gang) bool                                   { return false }
+func (nobody) Rights() []preempt.Right                                      { return nil }
+func (nobody) Returning(int) int64                                          { return 0 }
+func (nobody) EachAwaited(func(string, *cluster.Gang, []*cluster.Hold))     {}
+func anyModel(*cluster.Gang) []string                                       { return []string{""} }
+func notPlain(*cluster.Gang) (demands []quantity.Demand, need int, ok bool) { return nil, 0, false }
+func world(queues []api.Queue, pods ...api.Pod) (*cluster.Model, *Limits) {
+	config, _ := api.Config{}.Normal()
+	m := cluster.NewModel(config)
+	for i := range pods {
+		pods[i].Version = 1
+	}
+	for i := range queues {
+		queues[i].Version = 1
+	}
+	m.LoadAll(&api.Snapshot{
+		Version: api.SnapshotVersion, Queues: queues, Pods: pods,
+		Nodes: []api.Node{{Name: "n", Version: 1, Allocatable: append(gpus(16), api.Amount{Resource: api.Pods, Value: 99})}},
+	})
+	m.Freshen()
+	d := draft.New(noon, 0)
+	return m, New(m, &d, Questions{Models: anyModel, AllModels: func() []string { return []string{""} }, Plain: notPlain}, nobody{})
+}
+
+// Every limit of the queue, and of those above it, is told: not only the first.
+func TestGatesOfQueues(t *testing.T) {
+	runs := api.Pod{Key: "runs", Queue: "team", Node: "n", Evictable: true, Spec: api.Spec{Requests: gpus(4)}}
+	asks := api.Pod{Key: "asks", Queue: "team", User: "eve", Spec: api.Spec{Requests: gpus(4)}}
+	for _, c := range []struct {
+		name string
+		team api.Queue
+		top  api.Queue
+		firm bool
+		want []why.Cause
+	}{
+		{"free", api.Queue{}, api.Queue{}, false, nil},
+		{"limit", api.Queue{Limits: gpus(7)}, api.Queue{}, false, []why.Cause{why.OverQueueLimit}},
+		{"limit above", api.Queue{}, api.Queue{Limits: gpus(7)}, false, []why.Cause{why.OverQueueLimit}},
+		{"never", api.Queue{Limits: gpus(3)}, api.Queue{}, false, []why.Cause{why.ExceedsQueueMaximum}},
+		{"both, and too many run", api.Queue{Limits: gpus(7), MaxRunning: 1}, api.Queue{Limits: gpus(6)}, false, []why.Cause{why.OverQueueLimit, why.OverQueueLimit, why.QueueBusy}},
+		{"user", api.Queue{UserLimits: gpus(3)}, api.Queue{}, false, []why.Cause{why.OverUserLimit}},
+		{"firm beyond quota", api.Queue{Quota: gpus(3)}, api.Queue{Quota: gpus(16)}, true, []why.Cause{why.OverQuota}},
+		{"evictable beyond quota", api.Queue{Quota: gpus(3)}, api.Queue{Quota: gpus(16)}, false, nil},
+	} {
+		team, top, pod := c.team, c.top, asks
+		team.Name, team.Parent, top.Name, pod.Evictable = "team", "top", "top", !c.firm
+		m, l := world([]api.Queue{team, top}, runs, pod)
+		var got []why.Cause
+		for _, g := range l.Gates(m.WorkloadNamed("asks"), "") {
+			got = append(got, g.Cause)
+		}
+		if len(got) != len(c.want) {
+			t.Errorf("%s: %v, not %v", c.name, got, c.want)
+			continue
+		}
+		for i := range got {
+			if got[i] != c.want[i] {
+				t.Errorf("%s: %v, not %v", c.name, got, c.want)
+			}
+		}
+	}
+}
+
+// What a queue does not lend is kept from those that would borrow it, and not from those with quota of their own.
+func TestWhatIsNotLentIsKept(t *testing.T) {
+	queues := []api.Queue{{Name: "miser", Quota: gpus(10), Lend: gpus(2)}, {Name: "poor"}, {Name: "rich", Quota: gpus(6)}}
+	for queue, may := range map[string]bool{"poor": false, "rich": true, "miser": true} {
+		m, l := world(queues,
+			api.Pod{Key: "runs", Queue: "poor", Node: "n", Evictable: true, Spec: api.Spec{Requests: gpus(6)}},
+			api.Pod{Key: "asks", Queue: queue, Evictable: true, Spec: api.Spec{Requests: gpus(6)}})
+		if gates := l.Gates(m.WorkloadNamed("asks"), ""); (len(gates) == 0) != may {
+			t.Errorf("%s: %v", queue, gates)
+		}
+	}
+}
+
+// A workload is owed a place as far up as there is quota for it without a gap.
+func TestOwedReachesAsFarAsQuota(t *testing.T) {
+	for _, c := range []struct{ team, top, want int64 }{{4, 8, 2}, {4, 3, 1}, {3, 8, 0}} {
+		m, l := world([]api.Queue{{Name: "team", Parent: "top", Quota: gpus(c.team)}, {Name: "top", Quota: gpus(c.top)}},
+			api.Pod{Key: "asks", Queue: "team", Evictable: true, Spec: api.Spec{Requests: gpus(4)}})
+		if got := l.Owed(m.WorkloadNamed("asks")); int64(got) != c.want {
+			t.Errorf("with quotas of %d and %d it is owed %d up, not %d", c.team, c.top, got, c.want)
+		}
+	}
+}
