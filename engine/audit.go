@@ -75,8 +75,7 @@ func (a *audit) look(p auditPlace) {
 	default:
 		a.Cluster()
 		a.Found = a.s.ix.Check(a.Found)
-		a.orders()
-		a.waiting()
+		a.s.line.Check(a.Check)
 	}
 }
 
@@ -85,58 +84,4 @@ func (a *audit) sorted() []api.Discrepancy {
 		return cmp.Or(strings.Compare(x.Kind, y.Kind), strings.Compare(x.Key, y.Key), strings.Compare(x.Account, y.Account), strings.Compare(x.Resource, y.Resource))
 	})
 	return a.Found
-}
-
-// orders checks that the queue orders that are kept have each gang in line once, where it belongs.
-func (a *audit) orders() {
-	s := a.s
-	if !s.ordersKept() {
-		return
-	}
-	seen := make(map[*cluster.Gang]bool, len(s.line))
-	//archtest:any-order what is found is sorted
-	for key, l := range s.orders.byKey {
-		name := key.user
-		if key.queue != nil {
-			name = key.queue.Name + "/" + name
-		}
-		a.Note("cluster", "", "queue order", name, auditBit(len(l.line) > 0 && l.orderKey == key), 1)
-		for i, q := range l.line {
-			queue, user := "", ""
-			if q.gang.Lone != nil {
-				queue, user = a.PayerOf(q.gang.Lone.Pod)
-			} else {
-				queue, user = a.Pays(q.gang.Key, nil)
-			}
-			o := s.m.Queues[queue]
-			if o == nil || o.Spec == nil || !o.Spec.FairUsers {
-				user = ""
-			}
-			e := s.entryOf(q.gang)
-			fine := e.lined && e.order == l && user == key.user && !seen[q.gang] && (o == key.queue || o != nil && o.Spec == nil)
-			fine = fine && q.Turn == e.turn && q.rank == q.Priority && (i == 0 || l.line[i-1].Turn.Compare(q.Turn) < 0)
-			fine = fine && (q.ask == ask{} || e.ask == ask{} || q.ask == e.ask)
-			a.Note("cluster", "", "queue order", q.Key, auditBit(fine), 1)
-			seen[q.gang] = true
-		}
-	}
-	a.Note("cluster", "", "queue orders", "", int64(len(seen)), int64(len(s.line)))
-}
-
-// auditBit is 1 for true.
-func auditBit(b bool) int64 {
-	if b {
-		return 1
-	}
-	return 0
-}
-
-// waiting checks that pods without a node are in line.
-func (a *audit) waiting() {
-	//archtest:any-order what is found is sorted
-	for key, p := range a.s.m.Pods {
-		if p.Host == nil && !p.Terminating && !p.Foreign && !a.s.m.IsRejected(api.KindPod, key) {
-			a.Note("pod", key, "line", "", auditBit(p.In != nil && a.s.entryOf(p.In).lined), 1)
-		}
-	}
 }

@@ -62,7 +62,7 @@ func TestAuditNamesWhatIsWrong(t *testing.T) {
 		{"capacity", func(s *State) { s.m.Capacity.Add(quantity.DimGPU, 1) }, discrepancy("cluster", "", "capacity", gpu, 9, 8)},
 		{"used", func(s *State) { s.m.Queues["team"].Used.Add(quantity.DimGPU, 2) }, discrepancy("queue", "team", "used", gpu, 4, 2)},
 		{"free", func(s *State) { s.m.Nodes["n0"].Free.Add(quantity.DimGPU, 1) }, discrepancy("node", "n0", "free", gpu, 2, 1)},
-		{"a pod that waits is not in line", func(s *State) { s.unlist(s.m.Pods["waits"].In) }, discrepancy("pod", "waits", "line", "", 0, 1)},
+		{"a pod that waits is not in line", func(s *State) { s.line.Entry(s.m.Pods["waits"].In).Lined = false }, discrepancy("pod", "waits", "line", "", 0, 1)},
 		{"a trial was not undone", func(s *State) { s.m.Journal = append(s.m.Journal, cluster.Undo{}) }, discrepancy("cluster", "", "journal", "", 1, 0)},
 	} {
 		t.Run(c.name, func(t *testing.T) {

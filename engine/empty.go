@@ -3,6 +3,7 @@ package engine
 import (
 	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/cluster"
+	"github.com/berth-dev/berth/engine/internal/order"
 )
 
 // able says whether the gang could start once all is over that ends by itself. It is asked of a cluster where nothing
@@ -10,8 +11,8 @@ import (
 func (y *cycle) able(g *cluster.Gang) bool {
 	s := y.s
 	e := s.emptied()
-	if able := &s.entryOf(g).able; able.known && able.as == s.echoes && len(s.m.Bookings) == 0 {
-		return able.ok
+	if able := &s.line.Entry(g).Able; able.Known && able.As == s.echoes && len(s.m.Bookings) == 0 {
+		return able.OK
 	}
 	guests, known := e.invite(g)
 	e.freshen()
@@ -31,14 +32,8 @@ func (y *cycle) able(g *cluster.Gang) bool {
 		e.m.SetGang(g.Key, nil)
 	}
 	e.freshen()
-	s.entryOf(g).able = ability{known: true, ok: ok, as: s.echoes}
+	s.line.Entry(g).Able = order.Ability{Known: true, OK: ok, As: s.echoes}
 	return ok
-}
-
-// ability is what able found.
-type ability struct {
-	known, ok bool
-	as        uint64 // State.echoes
 }
 
 // invite brings the gang's members into the emptied state, where those that run run, and returns those that came. known

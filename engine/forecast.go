@@ -50,13 +50,13 @@ func (s *State) forecast(now time.Time, cut func([]calendar.Entry) []calendar.En
 func (y *cycle) hopeful() []calendar.Entry {
 	var out []calendar.Entry
 	for {
-		q, at, ok := y.line.next()
+		q, ok := y.turns.Next()
 		if !ok {
 			return out
 		}
-		if !q.gang.Tree.Satisfied() || !q.gang.Known() {
-			out = append(out, calendar.Entry{Gang: q.gang, Turn: q.Turn, Rank: q.rank})
+		if !q.Gang.Tree.Satisfied() || !q.Gang.Known() {
+			out = append(out, calendar.Entry{Gang: q.Gang, Turn: q.Turn, Rank: q.Rank})
 		}
-		y.line.moved(at, false)
+		y.turns.Done(false)
 	}
 }

@@ -23,7 +23,7 @@ func (y *cycle) releaseBroken() {
 			y.Forget(api.KindLapse, key, s.m.Lapses[key].Version)
 		}
 	}
-	for g := range s.short {
+	for g := range s.line.Short {
 		y.short = append(y.short, g)
 	}
 	cluster.SortGangs(y.short)

@@ -6,6 +6,7 @@ import (
 	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/index"
+	"github.com/berth-dev/berth/engine/internal/order"
 	"github.com/berth-dev/berth/engine/internal/place"
 	"github.com/berth-dev/berth/engine/internal/quantity"
 	"github.com/berth-dev/berth/engine/why"
@@ -14,31 +15,21 @@ import (
 // Most of a long line waits for room, and asks for it in few ways: so many pods of one class, in one domain of a
 // level. Such a question is answered once for all who ask it. The answer is the one that placing would give.
 
-// plain is the question of a gang about which nothing is special: like members of which none runs, without alternatives,
-// nominations or refusals.
-type plain struct {
-	known bool // it was looked at
-	ok    bool // the gang is such a one
-	class *index.Class
-	need  int
-	level int
-}
-
 // stuck deals with a gang that a look at the counts shows to have no place, and says whether that is so. Others end for
 // it before it is proved: who gets a place needs no proof.
 func (y *cycle) stuck(g *cluster.Gang, t cluster.Turn) bool {
 	p := y.plain(g, t)
-	if !p.ok || y.s.m.HasHeld(g) {
+	if !p.OK || y.s.m.HasHeld(g) {
 		return false
 	}
 	s := y.s
 	standing := s.m.Standing()
-	s.ix.Use(p.class)
-	key := index.Question{Class: p.class, Need: p.need, Level: p.level, At: standing, Unmet: s.m.Unmet(g.Layout().Required)}
+	s.ix.Use(p.Class)
+	key := index.Question{Class: p.Class, Need: p.Need, Level: p.Level, At: standing, Unmet: s.m.Unmet(g.Layout().Required)}
 	proof, proved := y.proofs[key]
 	var o place.Order
 	if !proved {
-		o = place.Order{Class: p.class, Layout: g.Layout(), Pods: g.Tree.Pods[:p.need], Want: len(g.Tree.Pods)}
+		o = place.Order{Class: p.Class, Layout: g.Layout(), Pods: g.Tree.Pods[:p.Need], Want: len(g.Tree.Pods)}
 		if _, fits := s.placer.ChooseScope(o); fits {
 			return false
 		}
@@ -48,7 +39,7 @@ func (y *cycle) stuck(g *cluster.Gang, t cluster.Turn) bool {
 		return true
 	}
 	if !proved {
-		s.ix.Use(p.class)
+		s.ix.Use(p.Class)
 		y.prove(o)
 		proof = y.proofs[key]
 	}
@@ -59,7 +50,7 @@ func (y *cycle) stuck(g *cluster.Gang, t cluster.Turn) bool {
 	}
 	if !y.queues(g, gates) && !(proved && y.hasRoomMade(g, t, gates)) {
 		y.hope(g, t, gates)
-		y.keepAnswer(g, p, gates, standing)
+		y.keepAnswer(g, t, gates, standing)
 	}
 	return true
 }
@@ -68,23 +59,23 @@ func (y *cycle) stuck(g *cluster.Gang, t cluster.Turn) bool {
 var noRoom = why.Gate{Cause: why.ClusterFull, Certificate: -1}
 
 // plain returns the gang's question. What of it is the gang's alone holds until the gang changes.
-func (y *cycle) plain(g *cluster.Gang, t cluster.Turn) *plain {
-	p := &y.s.entryOf(g).plain
+func (y *cycle) plain(g *cluster.Gang, t cluster.Turn) *order.Plain {
+	p := &y.s.line.Entry(g).Plain
 	if y.trial || len(y.s.m.Refusals) > 0 && len(y.refusals(g)) > 0 {
-		return &plain{}
+		return &order.Plain{}
 	}
-	if !p.known || p.ok && p.class.Dropped {
+	if !p.Known || p.OK && p.Class.Dropped {
 		kin := y.kin(g, t, "")
 		if len(kin.Refusals) > 0 {
-			return &plain{}
+			return &order.Plain{}
 		}
-		*p = plain{known: true}
+		*p = order.Plain{Known: true}
 		if first, ok := y.isPlain(g); ok {
-			p.class, p.need, p.level, p.ok = kin.Class(first), g.Tree.Min(), y.s.m.Level(g.Layout().Required), true
+			p.Class, p.Need, p.Level, p.OK = kin.Class(first), g.Tree.Min(), y.s.m.Level(g.Layout().Required), true
 		}
 	}
-	if p.ok && !y.asksPlainly(g, p) {
-		return &plain{}
+	if p.OK && !y.asksPlainly(g, p) {
+		return &order.Plain{}
 	}
 	return p
 }
@@ -111,15 +102,15 @@ func (y *cycle) isPlain(g *cluster.Gang) (*cluster.Pod, bool) {
 }
 
 // asksPlainly says whether nothing around the gang makes its question a special one now.
-func (y *cycle) asksPlainly(g *cluster.Gang, p *plain) bool {
-	return !y.modelsApart(g) && (p.level < 0 || y.s.m.Topology.Populated(p.level))
+func (y *cycle) asksPlainly(g *cluster.Gang, p *order.Plain) bool {
+	return !y.modelsApart(g) && (p.Level < 0 || y.s.m.Topology.Populated(p.Level))
 }
 
 // plainDemands is what each member of the gang asks for, and how many start together, if its question is a plain one.
 func (y *cycle) plainDemands(g *cluster.Gang) ([]quantity.Demand, int, bool) {
-	p := y.plain(g, y.s.entryOf(g).turn)
-	if !p.ok {
+	p := y.plain(g, y.s.line.Entry(g).Turn)
+	if !p.OK {
 		return nil, 0, false
 	}
-	return p.class.Demands, p.need, true
+	return p.Class.Demands, p.Need, true
 }

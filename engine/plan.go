@@ -9,6 +9,7 @@ import (
 	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/draft"
 	"github.com/berth-dev/berth/engine/internal/index"
+	"github.com/berth-dev/berth/engine/internal/order"
 	"github.com/berth-dev/berth/engine/internal/preempt"
 	"github.com/berth-dev/berth/engine/internal/quota"
 	"github.com/berth-dev/berth/engine/why"
@@ -46,11 +47,8 @@ type cycle struct {
 	until  *cluster.Gang // stop after this one has its minimum; nil: consider all
 	trial  bool          // until is alone in line and grows, and features are not looked at
 
-	line    *selection
-	rank    int32   // of the gang whose turn it is
-	entry   *queued // the one whose turn it is, and its queue entry
-	stood   *queueEntry
-	repeats bool                  // answers can be repeated in this cycle
+	turns   *order.Selection      // who goes next
+	rank    int32                 // of the gang whose turn it is
 	starts  map[*cluster.Gang]int // by gang: index, plus one, of its Start in the plan
 	dirty   []*cluster.Gang       // gangs whose tally the cycle changed
 	every   []string              // GPU models that nodes have, once asked for
@@ -97,20 +95,6 @@ func (y *cycle) undone(do func()) {
 	}
 }
 
-// queued is a gang in line, with its turn in this cycle.
-type queued struct {
-	cluster.Turn
-	gang     *cluster.Gang
-	rank     int32 // its priority, or the one that it was promoted to
-	promoted bool
-	aged     bool // of the head of a user's queue order: it has waited for as long as it may be passed
-	ask      ask
-	special  uint64 // the last cycle in which it has an answer of its own
-	owed     int    // of the head of a queue order: how far up the tree it could take back what it asks for
-	hides    int    // of the head of a queue order, which borrows: how far up somebody behind it could
-	depth    int    // of the head of a queue order: of its queue in the tree
-}
-
 func (y *cycle) run() {
 	y.undone(func() {
 		y.expire()
@@ -122,7 +106,7 @@ func (y *cycle) run() {
 		if y.until == nil {
 			y.preempt.Tidy()
 		}
-		for g := range y.s.short {
+		for g := range y.s.line.Short {
 			y.Plan.Short = append(y.Plan.Short, g.Key)
 		}
 		slices.Sort(y.Plan.Short)
@@ -149,26 +133,25 @@ func (y *cycle) accrueUsage() {
 
 // minimums gives each gang in line its minimum or a reason, and returns those that may grow.
 func (y *cycle) minimums() []*cluster.Gang {
-	y.Plan.Waiting = make([]api.Waiting, 0, len(y.s.line))
+	y.Plan.Waiting = make([]api.Waiting, 0, y.s.line.Len())
 	var grow []*cluster.Gang
 	for {
-		q, at, ok := y.line.next()
+		q, ok := y.turns.Next()
 		if !ok {
 			return grow
 		}
-		if y.sameAnswer(q, at) {
-			y.line.moved(at, false)
+		g := q.Gang
+		if g != y.until && y.sameAnswer(q) {
+			y.turns.Done(false)
 			y.ahead++
 			continue
 		}
-		g := q.gang
-		y.entry, y.stood = q, at
 		if g.Done && len(y.orphans(g)) == 0 && g.Known() {
 			grow = append(grow, g)
-			y.line.moved(at, false)
+			y.turns.Done(false)
 			continue
 		}
-		y.rank = q.rank
+		y.rank = q.Rank
 		evicted := len(y.Plan.Evictions)
 		t := q.Turn
 		//mutate: plan-turn-of-now
@@ -179,7 +162,7 @@ func (y *cycle) minimums() []*cluster.Gang {
 		if started && g.Tree.Waiting() > 0 {
 			grow = append(grow, g)
 		}
-		y.line.moved(at, started || len(y.Plan.Evictions) > evicted)
+		y.turns.Done(started || len(y.Plan.Evictions) > evicted)
 		if g == y.until {
 			if y.trial {
 				return grow
@@ -188,6 +171,29 @@ func (y *cycle) minimums() []*cluster.Gang {
 		}
 		y.ahead++
 	}
+}
+
+// sameAnswer tells the gang what another of its queue was told that asks the same, and says whether there was one. What
+// is done for some and not for others is over by then: promises are given to the first few.
+func (y *cycle) sameAnswer(q *order.Queued) bool {
+	a := y.turns.Given()
+	if a == nil || a.Passing && !y.times.PastHeads() || !a.Aged && y.times.Aged(q.Turn) && !y.times.Led(q.Gang.Queue(), q.Rank) {
+		return false
+	}
+	if a.Passing {
+		y.times.Blocked()
+		y.times.WakeAged(q.Turn)
+	}
+	a.Waiting.Gang = q.Key
+	y.Plan.Waiting = append(y.Plan.Waiting, a.Waiting)
+	return true
+}
+
+// keepAnswer keeps what the gang, whose question is a plain one, was last told, if nothing changed since the standing.
+func (y *cycle) keepAnswer(g *cluster.Gang, t cluster.Turn, gates []why.Gate, standing uint64) {
+	y.turns.Keep(g, standing, func() order.Answer {
+		return order.Answer{Waiting: y.Plan.Waiting[len(y.Plan.Waiting)-1], Passing: calendar.Passing(gates), Aged: y.times.Aged(t)}
+	})
 }
 
 // start places the gang's minimum and reports whether it could; else it notes why not.
@@ -368,7 +374,7 @@ func (y *cycle) started(g *cluster.Gang, t cluster.Turn, model string, m cluster
 // else's question.
 func (y *cycle) retally(g *cluster.Gang) {
 	y.s.m.Tally(g)
-	y.s.setApartGang(g)
+	y.s.line.SetApart(g)
 	y.dirty = append(y.dirty, g)
 }
 
@@ -402,7 +408,7 @@ func (y *cycle) goingFor(key string) int {
 // growth gives members above the minimum what room is left.
 func (y *cycle) growth(gangs []*cluster.Gang) {
 	for _, g := range gangs {
-		y.rank = y.s.entryOf(g).turn.Priority
+		y.rank = y.s.line.Entry(g).Turn.Priority
 		if g.Tree.Satisfied() {
 			y.grow(g)
 		} else if y.starts[g] == 0 { // it was evicted in this cycle
@@ -445,12 +451,20 @@ func (y *cycle) expire() {
 	y.expireHolds()
 	lifted = y.expireEvictions(lifted)
 	y.times.Expire()
-	y.findSpecial()
-	line, kept := y.makeLine(lifted)
+	y.turns = s.line.Begin(&y.Draft, s.ledger, order.Questions{Owed: y.limits.Owed, Aged: y.times.Aged, WakeAged: y.times.WakeAged})
+	var only *cluster.Gang
+	if y.trial {
+		only = y.until
+	} else {
+		y.turns.Repeat()
+	}
+	for _, g := range lifted {
+		y.retally(g)
+	}
 	if !y.trial {
 		s.ledger.FairShares(y.Now, lifted...)
 	}
-	y.line = newSelection(y, line, kept)
+	y.turns.Fill(lifted, only)
 }
 
 func (y *cycle) expireRefusals() {

@@ -56,7 +56,7 @@ func (y *cycle) kins(g *cluster.Gang, t cluster.Turn) (kins []place.Kin, apart b
 // plainQuestion is the question of a gang about which nothing is special.
 func (y *cycle) plainQuestion(g *cluster.Gang, t cluster.Turn) (index.Question, bool) {
 	p := y.plain(g, t)
-	return index.Question{Class: p.class, Need: p.need, Level: p.level}, p.ok
+	return index.Question{Class: p.Class, Need: p.Need, Level: p.Level}, p.OK
 }
 
 // try lets something be tried out with the gang in possession of what is held for it. Nothing is proved, and the model is as
@@ -130,9 +130,9 @@ func (y *cycle) expireEvictions(lifted []*cluster.Gang) []*cluster.Gang {
 		s.m.UnmarkEvicting(p)
 		switch g := p.In; {
 		case g == nil:
-		case s.entryOf(g).lined && !slices.Contains(lifted, g):
+		case s.line.Entry(g).Lined && !slices.Contains(lifted, g):
 			lifted = append(lifted, g)
-		case !s.entryOf(g).lined:
+		case !s.line.Entry(g).Lined:
 			y.retally(g)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/index"
+	"github.com/berth-dev/berth/engine/internal/order"
 	"github.com/berth-dev/berth/engine/internal/place"
 	"github.com/berth-dev/berth/engine/internal/preempt"
 	"github.com/berth-dev/berth/engine/internal/queue"
@@ -14,19 +15,12 @@ import (
 // State is the cluster as the engine knows it, with everything derived from it kept up to date. The zero
 // value is of no use; Load makes one.
 type State struct {
-	m      *cluster.Model
-	ix     *index.Index
-	placer *place.Placer
-	ledger *queue.Ledger
-
-	candidates *preempt.Candidates
-
-	line    []*cluster.Gang              // gangs with members to place, in the order of a cycle
-	loose   int                          // of line, how many at its end are not in order yet
-	entries map[*cluster.Gang]*lineEntry // of gangs that are or were in line
-	orders  queueOrders                  // the line, by queue
-	cycles  uint64                       // made so far
-	short   map[*cluster.Gang]bool       // gangs that run under their minimum with no member to place
+	m          *cluster.Model
+	ix         *index.Index
+	placer     *place.Placer
+	ledger     *queue.Ledger
+	line       *order.Line         // who waits
+	candidates *preempt.Candidates // who could be evicted
 
 	last   api.Plan
 	lastAt uint64       // edits when last was made, plus one
@@ -41,7 +35,7 @@ func Load(snap api.Snapshot, cfg api.Config) *State {
 	cfg, problems := cfg.Normal()
 	m := cluster.NewModel(cfg)
 	ix := index.New(m)
-	s := &State{m: m, ix: ix, placer: place.New(m, ix), ledger: queue.NewLedger(m), entries: make(map[*cluster.Gang]*lineEntry), short: make(map[*cluster.Gang]bool)}
+	s := &State{m: m, ix: ix, placer: place.New(m, ix), ledger: queue.NewLedger(m), line: order.NewLine(m)}
 	s.candidates = preempt.New(m, ix, s.placer)
 	s.m.Latest = snap.Latest
 	for _, p := range problems {
@@ -65,6 +59,13 @@ func (s *State) Apply(changes ...api.Change) []api.Rejected {
 		}
 	}
 	return bad
+}
+
+// freshen brings what is derived up to date with what was told.
+func (s *State) freshen() {
+	changed := s.m.Freshen()
+	s.ix.Refresh()
+	s.line.Follow(changed)
 }
 
 // Rejected lists the objects that are known and have no effect, or not all of it, sorted.

@@ -39,7 +39,7 @@ const (
 var Rules = map[string]Rule{
 	"engine": {
 		Ring: Pure, Imports: []string{
-			"engine/why", "engine/internal/api", "engine/internal/calendar", "engine/internal/census", "engine/internal/cluster", "engine/internal/describe", "engine/internal/device", "engine/internal/draft", "engine/internal/fit", "engine/internal/index", "engine/internal/place", "engine/internal/preempt", "engine/internal/quantity", "engine/internal/queue", "engine/internal/quota",
+			"engine/why", "engine/internal/api", "engine/internal/calendar", "engine/internal/census", "engine/internal/cluster", "engine/internal/describe", "engine/internal/device", "engine/internal/draft", "engine/internal/fit", "engine/internal/index", "engine/internal/order", "engine/internal/place", "engine/internal/preempt", "engine/internal/quantity", "engine/internal/queue", "engine/internal/quota",
 		},
 		Tests: []string{"engine/internal/oracle", "internal/scenario"},
 	},
@@ -66,6 +66,7 @@ var Rules = map[string]Rule{
 	}},
 	"engine/internal/quantity": {Ring: Pure, Imports: []string{"engine/internal/api"}},
 	"engine/internal/queue":    {Ring: Pure, Imports: []string{"engine/internal/api", "engine/internal/cluster", "engine/internal/quantity", "engine/internal/share"}},
+	"engine/internal/order":    {Ring: Pure, Imports: []string{"engine/internal/api", "engine/internal/cluster", "engine/internal/draft", "engine/internal/index", "engine/internal/quantity", "engine/internal/queue"}},
 	"engine/internal/quota":    {Ring: Pure, Imports: []string{"engine/why", "engine/internal/api", "engine/internal/cluster", "engine/internal/draft", "engine/internal/preempt", "engine/internal/quantity"}},
 	"engine/internal/share":    {Ring: Pure},
 	"engine/internal/oracle":   {Ring: Pure, Imports: []string{"engine", "engine/why"}},

@@ -1,4 +1,4 @@
-package engine
+package order
 
 import (
 	"math"
@@ -7,7 +7,7 @@ import (
 
 	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/cluster"
-	"github.com/berth-dev/berth/engine/internal/quantity"
+	"github.com/berth-dev/berth/engine/internal/draft"
 	"github.com/berth-dev/berth/engine/internal/queue"
 )
 
@@ -17,16 +17,30 @@ import (
 // head's age. A start changes the standing of its queue and of those above it and nobody else's, so that the next choice
 // costs the depth of the tree.
 
+// Queued is a gang in line, with its turn in this cycle.
+type Queued struct {
+	cluster.Turn
+	Gang *cluster.Gang
+	Rank int32 // its priority, or the one that it was promoted to
+
+	aged    bool // of the head of a user's queue order: it has waited for as long as it may be passed
+	ask     Ask
+	special uint64 // the last cycle in which it has an answer of its own
+	owed    int    // of the head of a queue order: how far up the tree it could take back what it asks for
+	hides   int    // of the head of a queue order, which borrows: how far up somebody behind it could
+	depth   int    // of the head of a queue order: of its queue in the tree
+}
+
 // queueEntry is a queue that has something waiting in it or below it, or one user's part of such a queue.
 type queueEntry struct {
 	queue  *cluster.Queue // nil: of workloads without a queue
 	user   string         // whose part of the queue it is, where users are treated fairly
 	parent *queueEntry
-	order  []queued       // its own workloads that have not had their turn
+	order  []Queued       // its own workloads that have not had their turn
 	waits  int            // of queue order, at first
 	below  []*queueEntry  // a heap: the first goes first
 	place  int            // in parent.below
-	head   *queued        // the one of queue order, or of those below, that goes next; nil: nothing is left
+	head   *Queued        // the one of queue order, or of those below, that goes next; nil: nothing is left
 	front  uint64         // what decides first between heads: see rate
 	excess queue.Fraction // how far it is above its share
 	past   queue.Fraction // what the queue used in the past, for its weight, or the user
@@ -35,7 +49,7 @@ type queueEntry struct {
 	searched bool // somebody owed a place was looked for behind the head
 	rest     int  // of the queue order from that one on; 0: there is none
 
-	answers []answer // that its workloads were given in this cycle
+	answers []Answer // that its workloads were given in this cycle
 	dues    []due
 }
 
@@ -76,7 +90,7 @@ func (s *queueEntry) rate(p api.Policy) (front uint64) {
 	if s.owes(s.head.hides) && !s.old() {
 		front |= 1 << 61
 	}
-	return front | uint64(int64(s.head.rank)-math.MinInt32)
+	return front | uint64(int64(s.head.Rank)-math.MinInt32)
 }
 
 // old says whether a user's head has waited for as long as it may be passed. It then goes with those who are owed their
@@ -98,7 +112,7 @@ func (s *queueEntry) used() queue.Fraction {
 func (s *queueEntry) owes(reach int) bool { return reach > 0 && s.head.depth-reach < s.depth }
 
 // younger compares age, then key; a pod by itself goes before a gang of the same.
-func (q *queued) younger(o *queued) int {
+func (q *Queued) younger(o *Queued) int {
 	if c := q.Created.Compare(o.Created); c != 0 {
 		return c
 	}
@@ -108,61 +122,114 @@ func (q *queued) younger(o *queued) int {
 	return cluster.Before(q.Lone)
 }
 
-// selection decides who goes next.
-type selection struct {
-	y      *cycle
-	policy api.Policy
+// Questions are what a selection asks of the cycle.
+type Questions struct {
+	// Owed is how far up the tree the gang could take what it asks for back from whoever borrowed it.
+	Owed func(*cluster.Gang) int
+	// Aged says whether who has the turn has waited for as long as it may be passed, and WakeAged wakes when it has.
+	Aged     func(cluster.Turn) bool
+	WakeAged func(cluster.Turn)
+}
+
+// Selection decides who goes next in one cycle.
+type Selection struct {
+	l       *Line
+	draft   *draft.Draft
+	ledger  *queue.Ledger
+	ask     Questions
+	policy  api.Policy
+	repeats bool // answers can be repeated in this cycle
+
 	root   queueEntry
 	stands map[*cluster.Queue]*queueEntry
 	latest *queueEntry // asked for
 	past   queue.Past
 
 	passers map[*cluster.Queue]map[string]*passers // by user; see passersOf
+
+	turn *Queued // whose turn it is, and the entry of its queue
+	in   *queueEntry
 }
 
-// newSelection makes up the queue orders of what is in line, or takes those that are kept.
-func newSelection(y *cycle, line []queued, kept bool) *selection {
-	c := &selection{y: y, policy: y.s.m.Config.Policy}
-	c.stands, c.latest = make(map[*cluster.Queue]*queueEntry), &queueEntry{}
-	if len(y.s.m.Queues) > 0 {
-		c.past = y.s.ledger.PastAt(y.Now)
+// Begin begins a cycle. The selection has nobody in it before Fill.
+func (l *Line) Begin(d *draft.Draft, ledger *queue.Ledger, ask Questions) *Selection {
+	l.cycles++
+	return &Selection{l: l, draft: d, ledger: ledger, ask: ask, policy: l.m.Config.Policy, stands: make(map[*cluster.Queue]*queueEntry), latest: &queueEntry{}}
+}
+
+// Fill makes up the queue orders of the line as it was told, with the gangs that lost allocations to time where they now
+// belong; only, unless nil, is alone in it. Those that are kept are taken where nothing is different.
+func (c *Selection) Fill(lifted []*cluster.Gang, only *cluster.Gang) {
+	if only == nil && c.policy != api.FIFO && len(lifted) == 0 {
+		c.l.makeOrders()
+		c.start(nil, true)
+		return
+	}
+	c.start(c.withLifted(lifted, only), false)
+}
+
+// withLifted is the line as it was told, with gangs that lost allocations to time put where they now belong.
+func (c *Selection) withLifted(lifted []*cluster.Gang, only *cluster.Gang) []Queued {
+	l := c.l
+	line := make([]Queued, 0, len(l.gangs)+len(lifted))
+	for _, g := range l.gangs {
+		if (only == nil || g == only) && !slices.Contains(lifted, g) {
+			e := l.Entry(g)
+			line = append(line, e.queuedAs(g, e.Turn))
+		}
+	}
+	for _, g := range lifted {
+		if only != nil && g != only {
+			continue
+		}
+		t := g.TurnNow()
+		i, _ := slices.BinarySearchFunc(line, t, func(q Queued, t cluster.Turn) int { return q.Turn.Compare(t) })
+		line = slices.Insert(line, i, l.Entry(g).queuedAs(g, t))
+	}
+	return line
+}
+
+// start makes up the queue orders of what is in line, or takes those that are kept.
+func (c *Selection) start(line []Queued, kept bool) {
+	m := c.l.m
+	if len(m.Queues) > 0 {
+		c.past = c.ledger.PastAt(c.draft.Now)
 	}
 	//mutate: order-past-fades
 	if next := c.past.Next; !next.IsZero() {
-		y.Wake(next)
+		c.draft.Wake(next)
 	}
-	switch alone := len(y.s.m.Queues) == 0; { // nobody to weigh against anybody
+	switch alone := len(m.Queues) == 0; { // nobody to weigh against anybody
 	case kept && alone:
-		//archtest:any-order there is one at the most
-		for _, l := range y.s.orders.byKey {
-			c.root.order = l.line
+		//archtest:any-order without queues there is one order
+		for _, o := range c.l.orders.byKey {
+			c.root.order = o.line
 		}
 	case kept:
 		//archtest:any-order settle sorts the entries
-		for _, l := range y.s.orders.byKey {
-			c.standAt(l.orderKey).order = l.line
+		for _, o := range c.l.orders.byKey {
+			c.standAt(o.orderKey).order = o.line
 		}
 	case alone:
 		c.root.order = line
 	default:
 		c.divide(line)
 	}
-	//archtest:any-order each order by itself
+	//archtest:any-order each queue is by itself
 	for _, s := range c.stands {
 		c.promote(s)
 	}
 	c.settle(&c.root)
-	return c
 }
 
 // divide makes the queue orders.
-func (c *selection) divide(line []queued) {
+func (c *Selection) divide(line []Queued) {
 	at := make([]*queueEntry, len(line))
 	for i := range line {
 		at[i] = c.standOf(&line[i])
 		at[i].waits++
 	}
-	room := make([]queued, len(line)) // of all queue orders
+	room := make([]Queued, len(line)) // of all queue orders
 	for i, s := range at {
 		if s.order == nil {
 			s.order, room = room[:0:s.waits], room[s.waits:]
@@ -172,15 +239,15 @@ func (c *selection) divide(line []queued) {
 }
 
 // standOf returns the queue entry whose queue order the gang is in. Age alone decides in one queue order for all.
-func (c *selection) standOf(q *queued) *queueEntry {
+func (c *Selection) standOf(q *Queued) *queueEntry {
 	if c.policy == api.FIFO {
 		return &c.root
 	}
-	return c.standAt(orderKeyOf(q.gang))
+	return c.standAt(orderKeyOf(q.Gang))
 }
 
 // standAt returns the queue entry of the queue order, making it if it is not there.
-func (c *selection) standAt(key orderKey) *queueEntry {
+func (c *Selection) standAt(key orderKey) *queueEntry {
 	s := c.stand(key.queue)
 	if s.queue == nil || s.queue.Spec == nil || !s.queue.Spec.FairUsers {
 		return s
@@ -196,7 +263,7 @@ func (c *selection) standAt(key orderKey) *queueEntry {
 }
 
 // stand returns the queue's, making it and those above it if they are not there.
-func (c *selection) stand(q *cluster.Queue) *queueEntry {
+func (c *Selection) stand(q *cluster.Queue) *queueEntry {
 	if q == c.latest.queue && c.latest.parent != nil {
 		return c.latest
 	}
@@ -215,46 +282,46 @@ func (c *selection) stand(q *cluster.Queue) *queueEntry {
 }
 
 // promote puts workloads that waited longer than their queue lets them before higher priorities of the queue.
-func (c *selection) promote(s *queueEntry) {
+func (c *Selection) promote(s *queueEntry) {
 	if s.queue == nil || s.queue.Spec == nil || s.queue.Spec.PromoteAfter == 0 {
 		return
 	}
 	s.order = slices.Clone(s.order) // it may be kept
 	top := int32(0)
 	for i := range s.order {
-		if i == 0 || s.order[i].rank > top {
-			top = s.order[i].rank
+		if i == 0 || s.order[i].Rank > top {
+			top = s.order[i].Rank
 		}
 	}
 	for i := range s.order {
 		q := &s.order[i]
-		if q.Repair || q.rank == top {
+		if q.Repair || q.Rank == top {
 			continue
 		}
 		due := q.Created.Add(s.queue.Spec.PromoteAfter)
 		//mutate: order-promote
-		if c.y.Now.Before(due) {
-			c.y.Wake(due)
+		if c.draft.Now.Before(due) {
+			c.draft.Wake(due)
 			continue
 		}
-		q.rank, q.promoted = top, true
+		q.Rank = top
 	}
-	slices.SortStableFunc(s.order, func(a, b queued) int { return a.compare(&b) })
+	slices.SortStableFunc(s.order, func(a, b Queued) int { return a.compare(&b) })
 }
 
 // compare is the order within a queue order.
-func (q *queued) compare(o *queued) int {
+func (q *Queued) compare(o *Queued) int {
 	if q.Repair != o.Repair {
 		return cluster.Before(q.Repair)
 	}
-	if q.rank != o.rank {
-		return cluster.Before(q.rank > o.rank)
+	if q.Rank != o.Rank {
+		return cluster.Before(q.Rank > o.Rank)
 	}
 	return q.younger(o)
 }
 
 // settle works out the queue entry and all below it.
-func (c *selection) settle(s *queueEntry) {
+func (c *Selection) settle(s *queueEntry) {
 	for _, b := range s.below {
 		c.settle(b)
 	}
@@ -268,7 +335,7 @@ func (c *selection) settle(s *queueEntry) {
 		b.place = i
 	}
 	if c.policy == api.FIFO {
-		slices.SortStableFunc(s.order, func(a, b queued) int {
+		slices.SortStableFunc(s.order, func(a, b Queued) int {
 			if a.Repair != b.Repair {
 				return cluster.Before(a.Repair)
 			}
@@ -281,77 +348,17 @@ func (c *selection) settle(s *queueEntry) {
 
 // measure works out how far the queue entry is above its share. What a user's workloads hold that passed his head, which has
 // waited for as long as it may be passed, is not held against it.
-func (c *selection) measure(s *queueEntry) {
+func (c *Selection) measure(s *queueEntry) {
 	users := s.queue != nil && s.parent.queue == s.queue
-	s.excess = c.y.s.ledger.Excess(s.queue, s.user, users)
+	s.excess = c.ledger.Excess(s.queue, s.user, users)
 	//mutate: order-passers-of-an-old-head
-	if users && len(s.order) > 0 && c.y.times.Aged(s.order[0].Turn) {
+	if users && len(s.order) > 0 && c.ask.Aged(s.order[0].Turn) {
 		s.excess.Num = max(0, s.excess.Num-c.passersOf(s).behind(s.order[0].Turn))
 	}
 }
 
-// passers is what the workloads of one user held in a queue when the cycle began, in the order in which they were in line.
-type passers struct {
-	turns []cluster.Turn
-	gpus  []int64 // held by the workload and all those after it
-}
-
-// behind is how many GPUs those hold who were in line after the turn.
-func (p *passers) behind(t cluster.Turn) int64 {
-	if p == nil {
-		return 0
-	}
-	t.Repair = false
-	i, _ := slices.BinarySearchFunc(p.turns, t, cluster.Turn.Compare)
-	if i == len(p.turns) {
-		return 0
-	}
-	return p.gpus[i]
-}
-
-// passersOf returns those of the queue entry's user, nil if he has none. It looks at all pods of the queue once in a cycle, before
-// anything starts.
-func (c *selection) passersOf(s *queueEntry) *passers {
-	if c.passers[s.queue] == nil {
-		if c.passers == nil {
-			c.passers = make(map[*cluster.Queue]map[string]*passers)
-		}
-		c.passers[s.queue] = passersIn(c.y.s.m, s.queue)
-	}
-	return c.passers[s.queue][s.user]
-}
-
-// passersIn finds the passers of all users of the queue.
-func passersIn(m *cluster.Model, q *cluster.Queue) map[string]*passers {
-	type held struct {
-		cluster.Turn
-		gpus int64
-	}
-	by := make(map[string][]held)
-	for _, p := range q.Pods {
-		for _, d := range p.Charge {
-			if d.Dim == quantity.DimGPU {
-				user := m.UserOf(p)
-				by[user] = append(by[user], held{m.TurnOf(p), d.Amount})
-			}
-		}
-	}
-	out := make(map[string]*passers, len(by))
-	for user, all := range by { //archtest:any-order each user's are sorted by themselves
-		slices.SortFunc(all, func(a, b held) int { return a.Compare(b.Turn) })
-		p := &passers{turns: make([]cluster.Turn, len(all)), gpus: make([]int64, len(all))}
-		var sum int64
-		for i := len(all) - 1; i >= 0; i-- {
-			sum += all[i].gpus
-			p.turns[i], p.gpus[i] = all[i].Turn, sum
-		}
-		out[user] = p
-	}
-	return out
-}
-
 // lead finds the queue entry's head: of its own queue order and the best below it, what comes first in any queue order.
-func (c *selection) lead(s *queueEntry) {
+func (c *Selection) lead(s *queueEntry) {
 	s.head = nil
 	if len(s.order) > 0 {
 		s.head = &s.order[0]
@@ -375,33 +382,32 @@ func (c *selection) lead(s *queueEntry) {
 }
 
 // ages finds out whether the head of a user's queue order has waited for as long as it may be passed.
-func (c *selection) ages(q *queued) {
-	if q.aged = c.y.times.Aged(q.Turn); !q.aged {
-		c.y.times.WakeAged(q.Turn)
+func (c *Selection) ages(q *Queued) {
+	if q.aged = c.ask.Aged(q.Turn); !q.aged {
+		c.ask.WakeAged(q.Turn)
 	}
 }
 
 // due is how far up who asks so could take that back, at a standing.
 type due struct {
-	ask   ask
+	ask   Ask
 	at    uint64
 	reach int
 }
 
-// owes is quota.Limits.Owed, of one of the queue entry's queue order. Those that ask the same get the same answer while nothing changes.
-func (c *selection) owes(s *queueEntry, q *queued) int {
-	y := c.y
-	if !y.repeats || q.special == y.s.cycles || q.ask.class == nil || q.ask.class.Dropped {
-		return y.limits.Owed(q.gang)
+// owes is how far up the gang, which is in the queue entry's order, is owed a place. Those that ask the same get the same answer while nothing changes.
+func (c *Selection) owes(s *queueEntry, q *Queued) int {
+	if !c.repeatable(q) {
+		return c.ask.Owed(q.Gang)
 	}
-	at := y.s.m.Standing()
+	at := c.l.m.Standing()
 	i := slices.IndexFunc(s.dues, func(d due) bool { return d.ask == q.ask })
 	if i < 0 {
 		i = len(s.dues)
-		s.dues = append(s.dues, due{ask: q.ask, at: at, reach: y.limits.Owed(q.gang)})
+		s.dues = append(s.dues, due{ask: q.ask, at: at, reach: c.ask.Owed(q.Gang)})
 	}
 	if d := &s.dues[i]; d.at != at {
-		d.at, d.reach = at, y.limits.Owed(q.gang)
+		d.at, d.reach = at, c.ask.Owed(q.Gang)
 	}
 	return s.dues[i].reach
 }
@@ -409,7 +415,7 @@ func (c *selection) owes(s *queueEntry, q *queued) int {
 // hidden is how far up somebody in the queue order behind its head, who borrows, is owed a place. It has its turn once the head has
 // had its own, and before those of other queue orders who borrow. While nobody is evicted a queue has ever less quota left, so
 // that who was not owed a place before need not be asked again.
-func (c *selection) hidden(s *queueEntry) int {
+func (c *Selection) hidden(s *queueEntry) int {
 	i := 1
 	if s.searched {
 		if s.rest == 0 {
@@ -419,7 +425,7 @@ func (c *selection) hidden(s *queueEntry) int {
 	}
 	s.searched, s.rest = true, 0
 	for ; i < len(s.order); i++ {
-		if q := &s.order[i]; q.ask.class != nil || !q.gang.Done { // who is done asks for nothing
+		if q := &s.order[i]; q.ask.class != nil || !q.Gang.Done { // who is done asks for nothing
 			if reach := c.owes(s, q); reach > 0 {
 				s.rest = len(s.order) - i
 				return reach
@@ -429,24 +435,25 @@ func (c *selection) hidden(s *queueEntry) int {
 	return 0
 }
 
-// next takes the one that goes next out of its queue order; false when nothing is left.
-func (c *selection) next() (*queued, *queueEntry, bool) {
+// Next takes the one that goes next out of its queue order; false when nothing is left. Done ends its turn.
+func (c *Selection) Next() (*Queued, bool) {
 	s := &c.root
 	if s.head == nil {
-		return nil, nil, false
+		return nil, false
 	}
 	for len(s.order) == 0 || s.head != &s.order[0] {
 		s = s.below[0]
 	}
 	q := &s.order[0]
 	s.order = s.order[1:]
-	return q, s, true
+	c.turn, c.in = q, s
+	return q, true
 }
 
-// moved works out the standing of a queue entry whose queue order moved on and, with started, whose queue's account changed, and of
-// those above it.
-func (c *selection) moved(s *queueEntry, started bool) {
-	for ; s != nil; s = s.parent {
+// Done ends the turn: it works out where the queue entry now stands, whose order moved on and, with started, whose queue's
+// account changed, and those above it.
+func (c *Selection) Done(started bool) {
+	for s := c.in; s != nil; s = s.parent {
 		if started {
 			c.measure(s)
 		}
@@ -459,7 +466,7 @@ func (c *selection) moved(s *queueEntry, started bool) {
 
 // sift puts the i-th of the heap where it belongs. Most go far down: so it first goes down as if it came last, and from
 // there up.
-func (c *selection) sift(heap []*queueEntry, i int) {
+func (c *Selection) sift(heap []*queueEntry, i int) {
 	x, top := heap[i], i
 	if i > 0 && x.before(heap[(i-1)/2], c.policy) {
 		top = 0
@@ -487,30 +494,4 @@ func (c *selection) sift(heap []*queueEntry, i int) {
 	}
 	heap[i] = x
 	x.place = i
-}
-
-// makeLine is the cycle's line, with gangs that lost allocations to time put where they now belong. kept: it is as it was told,
-// and in the queue orders.
-func (y *cycle) makeLine(lifted []*cluster.Gang) (line []queued, kept bool) {
-	if !y.trial && y.s.m.Config.Policy != api.FIFO && len(lifted) == 0 {
-		y.s.makeOrders()
-		return nil, true
-	}
-	line = make([]queued, 0, len(y.s.line)+len(lifted))
-	for _, g := range y.s.line {
-		if (!y.trial || g == y.until) && !slices.Contains(lifted, g) {
-			e := y.s.entryOf(g)
-			line = append(line, e.queuedAs(g, e.turn))
-		}
-	}
-	for _, g := range lifted {
-		y.retally(g)
-		if y.trial && g != y.until {
-			continue
-		}
-		t := g.TurnNow()
-		i, _ := slices.BinarySearchFunc(line, t, func(q queued, t cluster.Turn) int { return q.Turn.Compare(t) })
-		line = slices.Insert(line, i, y.s.entryOf(g).queuedAs(g, t))
-	}
-	return line, false
 }

@@ -1,0 +1,92 @@
+package order
+
+import (
+	"slices"
+
+	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/cluster"
+)
+
+// Answer is what a gang was told, for all of its queue entry who ask the same while nothing changes.
+type Answer struct {
+	ask     Ask
+	at      uint64 // Model.Standing
+	Waiting api.Waiting
+	Passing bool // it waits at gates that open when running work ends
+	Aged    bool // who was told so has waited for as long as it may be passed
+}
+
+// Repeat finds out whether answers can be repeated in this cycle, and for whom they cannot: those that have a promise, for
+// whom something is held, or for whom others are on their way out.
+func (c *Selection) Repeat() {
+	m := c.l.m
+	c.repeats = len(m.Refusals) == 0 && !m.Tree.ByModel && c.policy != api.Strict
+	if !c.repeats {
+		return
+	}
+	if len(m.Holds) > 0 {
+		c.repeats = !m.HoldsForOwners()
+	}
+	//archtest:any-order each workload is by itself
+	for key := range m.HoldsOf {
+		c.l.setApart(key)
+	}
+	//archtest:any-order each workload is by itself
+	for key := range m.Promises {
+		c.l.setApart(key)
+	}
+	//archtest:any-order each workload is by itself
+	for _, e := range m.Evictions {
+		c.l.setApart(e.For)
+	}
+}
+
+// repeatable says whether others of its queue entry that ask what the gang does are told the same.
+func (c *Selection) repeatable(q *Queued) bool {
+	return c.repeats && q.special != c.l.cycles && q.ask.class != nil && !q.ask.class.Dropped
+}
+
+// Given returns the answer that another of its queue entry was given who asks what the one whose turn it is does; nil: there
+// is none that holds.
+func (c *Selection) Given() *Answer {
+	if !c.repeatable(c.turn) {
+		return nil
+	}
+	for i := range c.in.answers {
+		if a := &c.in.answers[i]; a.ask == c.turn.ask {
+			if a.at != c.l.m.Standing() {
+				return nil
+			}
+			return a
+		}
+	}
+	return nil
+}
+
+// Keep keeps the answer that the gang, whose question is a plain one, was given, if it is its turn and nothing changed since
+// the standing.
+func (c *Selection) Keep(g *cluster.Gang, standing uint64, answer func() Answer) {
+	q, in := c.turn, c.in
+	if q == nil || q.Gang != g || !c.repeats || q.special == c.l.cycles || c.l.m.Standing() != standing || !in.alike() {
+		return
+	}
+	terms := g.Terms()
+	if terms.Delay > 0 || g.Done || in.queue == nil && g.Queue() != "" {
+		return
+	}
+	e := c.l.Entry(g)
+	e.ask = Ask{class: e.Plain.Class, need: int32(e.Plain.Need), level: int32(e.Plain.Level), soft: g.Evictable, patient: terms.Patient}
+	q.ask = e.ask
+	a := answer()
+	a.ask, a.at = q.ask, standing
+	if i := slices.IndexFunc(in.answers, func(o Answer) bool { return o.ask == a.ask }); i >= 0 {
+		in.answers[i] = a
+		return
+	}
+	in.answers = append(in.answers, a)
+}
+
+// alike says whether the queue entry's queue treats all its workloads alike, whose they are and what they are called.
+func (s *queueEntry) alike() bool {
+	return s.queue == nil || s.queue.Spec == nil || s.queue.Spec.Namespaces == nil && len(s.queue.Spec.UserLimits) == 0
+}
