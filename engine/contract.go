@@ -43,16 +43,16 @@ type (
 
 // What the engine remembers between plans. A plan edits it by Changes; it comes back by Apply.
 type (
-	Assumption    = api.Assumption
-	Refusal       = api.Refusal
-	Hold          = api.Hold
-	Eviction      = api.Eviction
-	EvictionCause = api.EvictionCause
-	Promise       = api.Promise
-	Spending      = api.Spending
-	UserSpending  = api.UserSpending
-	Lesson        = api.Lesson
-	Lapse         = api.Lapse
+	Assumption      = api.Assumption
+	Refusal         = api.Refusal
+	Hold            = api.Hold
+	Eviction        = api.Eviction
+	EvictionCause   = api.EvictionCause
+	Promise         = api.Promise
+	QueueUsage      = api.QueueUsage
+	UserUsage       = api.UserUsage
+	RunTimeEstimate = api.RunTimeEstimate
+	Degradation     = api.Degradation
 )
 
 // What is counted between plans, and when those that wait will start.
@@ -145,21 +145,21 @@ const (
 )
 
 const (
-	KindNode       = api.KindNode
-	KindPod        = api.KindPod
-	KindGang       = api.KindGang
-	KindQueue      = api.KindQueue
-	KindAssumption = api.KindAssumption
-	KindRefusal    = api.KindRefusal
-	KindHold       = api.KindHold
-	KindDisruption = api.KindDisruption
-	KindBooking    = api.KindBooking
-	KindEviction   = api.KindEviction
-	KindPromise    = api.KindPromise
-	KindSpending   = api.KindSpending
-	KindLesson     = api.KindLesson
-	KindLapse      = api.KindLapse
-	KindConfig     = api.KindConfig
+	KindNode            = api.KindNode
+	KindPod             = api.KindPod
+	KindGang            = api.KindGang
+	KindQueue           = api.KindQueue
+	KindAssumption      = api.KindAssumption
+	KindRefusal         = api.KindRefusal
+	KindHold            = api.KindHold
+	KindDisruption      = api.KindDisruption
+	KindBooking         = api.KindBooking
+	KindEviction        = api.KindEviction
+	KindPromise         = api.KindPromise
+	KindUsage           = api.KindUsage
+	KindRunTimeEstimate = api.KindRunTimeEstimate
+	KindDegradation     = api.KindDegradation
+	KindConfig          = api.KindConfig
 )
 
 const (

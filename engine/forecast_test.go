@@ -64,8 +64,8 @@ func TestForecastOfTheUnknown(t *testing.T) {
 // before it.
 func TestForecast(t *testing.T) {
 	x := newSimulation(t, engine.Snapshot{
-		Nodes:   eights(2),
-		Lessons: []engine.Lesson{{Like: "train", Version: 1, Count: 9, Short: time.Hour, Median: hours(2), Long: hours(4)}},
+		Nodes:            eights(2),
+		RunTimeEstimates: []engine.RunTimeEstimate{{Like: "train", Version: 1, Count: 9, Short: time.Hour, Median: hours(2), Long: hours(4)}},
 	}, engine.Config{})
 	x.submit(&job{key: "learned", gpus: 8, terms: engine.Terms{Like: "train"}, true: hours(9)})
 	x.submit(&job{key: "said", gpus: 8, terms: expected(hours(3)), true: hours(9)})
@@ -135,7 +135,7 @@ type calibration struct {
 }
 
 // calibrate plays a random history and compares every forecast made in it with what came. Run times are learned: their
-// logarithm is normal, and the lessons are its quantiles.
+// logarithm is normal, and the run-time estimates are its quantiles.
 func calibrate(t rapid.TB, seed uint64, c *calibration) {
 	r := rand.New(rand.NewPCG(seed, 6))
 	kinds := []struct {
@@ -146,7 +146,7 @@ func calibrate(t rapid.TB, seed uint64, c *calibration) {
 	snap := engine.Snapshot{Nodes: eights(8)}
 	for _, k := range kinds {
 		tenth := time.Duration(float64(k.median) * math.Exp(1.2816*k.spread))
-		snap.Lessons = append(snap.Lessons, engine.Lesson{Like: k.like, Version: 1, Count: 100, Short: time.Duration(float64(k.median) * math.Exp(-1.2816*k.spread)), Median: k.median, Long: tenth})
+		snap.RunTimeEstimates = append(snap.RunTimeEstimates, engine.RunTimeEstimate{Like: k.like, Version: 1, Count: 100, Short: time.Duration(float64(k.median) * math.Exp(-1.2816*k.spread)), Median: k.median, Long: tenth})
 	}
 	x := newSimulation(t, snap, engine.Config{})
 	type told struct {

@@ -502,12 +502,12 @@ var (
 
 func anyRef(t *rapid.T, version uint64) *engine.Ref {
 	kind := pick(t, engine.KindPod, engine.KindNode, engine.KindGang, engine.KindQueue, engine.KindAssumption, engine.KindRefusal, engine.KindHold,
-		engine.KindDisruption, engine.KindBooking, engine.KindEviction, engine.KindPromise, engine.KindSpending, engine.KindLapse, engine.KindLesson)
+		engine.KindDisruption, engine.KindBooking, engine.KindEviction, engine.KindPromise, engine.KindUsage, engine.KindDegradation, engine.KindRunTimeEstimate)
 	key := map[engine.Kind][]string{
 		engine.KindPod: append([]string{"gang-0", "gang-1", "band-0"}, podNames...), engine.KindNode: nodeNames, engine.KindGang: gangNames, engine.KindQueue: queueNames,
 		engine.KindAssumption: append([]string{"gang-0"}, podNames...), engine.KindRefusal: {"gang-0@n0", "solo-0@n1"}, engine.KindHold: {"gang@n0", "band@n1"},
 		engine.KindDisruption: {"pdb"}, engine.KindBooking: {"calendar"}, engine.KindEviction: {"bound-0", "gang-0", "solo-0"},
-		engine.KindPromise: gangNames, engine.KindLapse: gangNames, engine.KindSpending: queueNames, engine.KindLesson: {"train"},
+		engine.KindPromise: gangNames, engine.KindDegradation: gangNames, engine.KindUsage: queueNames, engine.KindRunTimeEstimate: {"train"},
 	}[kind]
 	return &engine.Ref{Kind: kind, Key: pick(t, key...), Version: version}
 }
@@ -525,7 +525,7 @@ func anyMemoryEdit(t *rapid.T, version uint64) engine.Change {
 
 // anyPolicy is what else is told or remembered that decides who goes and who stays.
 func anyPolicy(t *rapid.T, version uint64) engine.Change {
-	switch pick(t, "disruption", "booking", "eviction", "eviction", "promise", "spending", "lesson", "lapse") {
+	switch pick(t, "disruption", "booking", "eviction", "eviction", "promise", "usage", "run-time-estimate", "degradation") {
 	case "disruption":
 		return engine.Change{Disruption: &engine.Disruption{Key: "pdb", Version: version, Allowed: upTo(t, 2)}}
 	case "booking":
@@ -538,12 +538,12 @@ func anyPolicy(t *rapid.T, version uint64) engine.Change {
 		}}
 	case "promise":
 		return engine.Change{Promise: &engine.Promise{Gang: pick(t, "gang", "band", "solo-0"), Version: version, Since: noon.Add(-time.Minute), Start: soon(t), Nodes: pick(t, nodeNames[:1], nodeNames[1:3])}}
-	case "lapse":
-		return engine.Change{Lapse: &engine.Lapse{Gang: pick(t, gangNames...), Version: version, Since: noon.Add(-pick(t, time.Second, time.Hour))}}
-	case "spending":
-		return engine.Change{Spending: &engine.Spending{Queue: pick(t, queueNames...), Version: version, At: noon.Add(-time.Second), Decayed: int64(upTo(t, 1000)), Spent: pick(t, nil, []int64{2}), Total: 1000, Users: []engine.UserSpending{{User: "ann", Decayed: 7}}}}
+	case "degradation":
+		return engine.Change{Degradation: &engine.Degradation{Gang: pick(t, gangNames...), Version: version, Since: noon.Add(-pick(t, time.Second, time.Hour))}}
+	case "usage":
+		return engine.Change{Usage: &engine.QueueUsage{Queue: pick(t, queueNames...), Version: version, At: noon.Add(-time.Second), Decayed: int64(upTo(t, 1000)), Spent: pick(t, nil, []int64{2}), Total: 1000, Users: []engine.UserUsage{{User: "ann", Decayed: 7}}}}
 	}
-	return engine.Change{Lesson: &engine.Lesson{Like: "train", Version: version, Count: 1 + upTo(t, 20), Short: time.Second, Median: time.Minute, Long: time.Hour}}
+	return engine.Change{RunTimeEstimate: &engine.RunTimeEstimate{Like: "train", Version: version, Count: 1 + upTo(t, 20), Short: time.Second, Median: time.Minute, Long: time.Hour}}
 }
 
 // nonsense is an object that contradicts itself, or another one.
@@ -569,7 +569,7 @@ func nonsense(t *rapid.T, version uint64) engine.Change {
 	case 7:
 		return engine.Change{Booking: &engine.Booking{Name: "calendar", Version: version, Queue: "q", Nodes: nodeNames[:1], From: noon, To: noon}}
 	case 8:
-		return engine.Change{Lesson: &engine.Lesson{Like: "train", Version: version, Short: time.Hour}}
+		return engine.Change{RunTimeEstimate: &engine.RunTimeEstimate{Like: "train", Version: version, Short: time.Hour}}
 	}
 	return engine.Change{Pod: &engine.Pod{Version: version}}
 }

@@ -18,9 +18,9 @@ import (
 // releaseBroken ends gangs that have been running under their minimum for too long.
 func (y *cycle) releaseBroken() {
 	s := y.s
-	for _, key := range cluster.SortedKeys(s.m.Lapses) {
+	for _, key := range cluster.SortedKeys(s.m.Degradations) {
 		if g := s.m.Gangs[key]; g == nil || !g.Degraded() {
-			y.Forget(api.KindLapse, key, s.m.Lapses[key].Version)
+			y.Forget(api.KindDegradation, key, s.m.Degradations[key].Version)
 		}
 	}
 	for g := range s.line.Short {
@@ -32,10 +32,10 @@ func (y *cycle) releaseBroken() {
 			continue
 		}
 		since := y.Now
-		if l := s.m.Lapses[g.Key]; l != nil {
+		if l := s.m.Degradations[g.Key]; l != nil {
 			since = l.Since.UTC()
 		} else {
-			y.Remember(api.Change{Lapse: &api.Lapse{Gang: g.Key, Version: y.NextVersion(), Since: y.Now}})
+			y.Remember(api.Change{Degradation: &api.Degradation{Gang: g.Key, Version: y.NextVersion(), Since: y.Now}})
 		}
 		due := since.Add(s.m.Config.GangGrace)
 		//mutate: health-grace
@@ -47,9 +47,9 @@ func (y *cycle) releaseBroken() {
 	}
 }
 
-// LapsedSince is since when the gang of the key has been running under its minimum; zero: it does not.
-func (s *State) LapsedSince(key string) time.Time {
-	if l := s.m.Lapses[key]; l != nil {
+// DegradedSince is since when the gang of the key has been running under its minimum; zero: it does not.
+func (s *State) DegradedSince(key string) time.Time {
+	if l := s.m.Degradations[key]; l != nil {
 		return l.Since.UTC()
 	}
 	return time.Time{}

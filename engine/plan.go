@@ -121,8 +121,8 @@ func (y *cycle) accrueUsage() {
 		return
 	}
 	for _, c := range y.s.ledger.Accrue(y.Now) {
-		if c.Spending != nil {
-			c.Spending.Version = y.NextVersion()
+		if c.Usage != nil {
+			c.Usage.Version = y.NextVersion()
 		}
 		y.Remember(c)
 	}

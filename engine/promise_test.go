@@ -118,8 +118,8 @@ func TestPromiseAfterOneThatIsDue(t *testing.T) {
 // A gang ends as one, and what is on its way out when it is said to.
 func TestPromiseKnowsWhatEnds(t *testing.T) {
 	x := newSimulation(t, engine.Snapshot{
-		Nodes:   eights(3),
-		Lessons: []engine.Lesson{{Like: "train", Version: 1, Count: 10, Short: time.Minute, Median: time.Hour, Long: hours(5)}},
+		Nodes:            eights(3),
+		RunTimeEstimates: []engine.RunTimeEstimate{{Like: "train", Version: 1, Count: 10, Short: time.Minute, Median: time.Hour, Long: hours(5)}},
 	}, engine.Config{Policy: engine.FIFO}) // else room is made where work leaves
 	x.submit(&job{key: "learned", gpus: 8, terms: engine.Terms{Like: "train"}, true: hours(9)})
 	x.submit(&job{key: "capped", gpus: 8, terms: engine.Terms{Like: "train", Max: hours(4)}, true: hours(9)})
@@ -169,7 +169,7 @@ func TestBackfill(t *testing.T) {
 		{"a gang that stays", job{size: 4, gpus: 1, terms: expected(hours(3))}, why.KeptForPromise},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			x := newSimulation(t, engine.Snapshot{Nodes: eights(1), Lessons: []engine.Lesson{
+			x := newSimulation(t, engine.Snapshot{Nodes: eights(1), RunTimeEstimates: []engine.RunTimeEstimate{
 				{Like: "short", Version: 1, Median: time.Hour, Long: hours(2)}, {Like: "long", Version: 1, Median: time.Hour, Long: hours(3)},
 			}}, engine.Config{})
 			x.submit(&job{key: "old", gpus: 4, firm: true, terms: expected(hours(2)), true: hours(2)})

@@ -130,7 +130,7 @@ func TestQueuesSayWhatIsWrong(t *testing.T) {
 		{Name: "x", Parent: "nowhere"}, {Name: "x-1", Parent: "x"}, {Name: "y", Parent: "z"}, {Name: "z", Parent: "y"},
 	}, nil, map[string]int64{"a-1": 2})
 	snap.Pods = append(snap.Pods, engine.Pod{Key: "t/lost", Queue: "lost", Spec: engine.Spec{Requests: someGPUs(1)}})
-	snap.Spendings = []engine.Spending{{Queue: "a", Version: 1, At: at, Spent: []int64{1800}, Total: 36000}}
+	snap.Usages = []engine.QueueUsage{{Queue: "a", Version: 1, At: at, Spent: []int64{1800}, Total: 36000}}
 	s := engine.Load(snap, engine.Config{})
 	wants := engine.Crowd{Workloads: 1, GPUs: 2}
 	want := []engine.QueueUse{

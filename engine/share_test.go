@@ -107,7 +107,7 @@ func TestFairShares(t *testing.T) {
 			cfg:  api.Config{HalfLife: time.Hour},
 			snap: func() api.Snapshot {
 				snap := with(clusterOf(1, q("a", nil), q("b", nil)), work("x", "a", "", gpus(9)), work("y", "b", "", gpus(9)))
-				snap.Spendings = []api.Spending{{Queue: "a", Version: 1, At: shareNoon, Decayed: 3000}, {Queue: "b", Version: 1, At: shareNoon.Add(-time.Hour), Decayed: 2000}}
+				snap.Usages = []api.QueueUsage{{Queue: "a", Version: 1, At: shareNoon, Decayed: 3000}, {Queue: "b", Version: 1, At: shareNoon.Add(-time.Hour), Decayed: 2000}}
 				return snap
 			}(),
 			want: map[string]api.Resources{"a": gpus(2), "b": gpus(6)}, // 3000 to 1000: weights 1/4 and 3/4
@@ -116,7 +116,7 @@ func TestFairShares(t *testing.T) {
 			name: "and not without",
 			snap: func() api.Snapshot {
 				snap := with(clusterOf(1, q("a", nil), q("b", nil)), work("x", "a", "", gpus(9)), work("y", "b", "", gpus(9)))
-				snap.Spendings = []api.Spending{{Queue: "a", Version: 1, At: shareNoon, Decayed: 3000}}
+				snap.Usages = []api.QueueUsage{{Queue: "a", Version: 1, At: shareNoon, Decayed: 3000}}
 				return snap
 			}(),
 			want: map[string]api.Resources{"a": gpus(4), "b": gpus(4)},
@@ -240,13 +240,13 @@ func anyTeams(t *rapid.T) api.Snapshot {
 	}
 	for _, name := range names {
 		if rapid.Bool().Draw(t, "with a past") {
-			snap.Spendings = append(snap.Spendings, api.Spending{Queue: name, Version: 1, At: shareNoon.Add(-time.Hour), Decayed: rapid.Int64Range(0, 1e6).Draw(t, "decayed")})
+			snap.Usages = append(snap.Usages, api.QueueUsage{Queue: name, Version: 1, At: shareNoon.Add(-time.Hour), Decayed: rapid.Int64Range(0, 1e6).Draw(t, "decayed")})
 		}
 	}
 	return snap
 }
 
-// BenchmarkSharesOfState is fair shares and spending of 1,000 queues, three deep, of a cluster of 40,000 GPUs that 4,000
+// BenchmarkSharesOfState is fair shares and usage of 1,000 queues, three deep, of a cluster of 40,000 GPUs that 4,000
 // jobs hold and 10,000 wait for.
 func BenchmarkSharesOfState(b *testing.B) {
 	var queues []api.Queue
@@ -277,7 +277,7 @@ func BenchmarkSharesOfState(b *testing.B) {
 		snap.Pods = append(snap.Pods, p)
 	}
 	for i := range queues {
-		snap.Spendings = append(snap.Spendings, api.Spending{Queue: queues[i].Name, Version: 1, At: shareNoon, Decayed: int64(i) * 1000})
+		snap.Usages = append(snap.Usages, api.QueueUsage{Queue: queues[i].Name, Version: 1, At: shareNoon, Decayed: int64(i) * 1000})
 	}
 	s := Load(snap, api.Config{HalfLife: 24 * time.Hour})
 	s.freshen()
@@ -298,7 +298,7 @@ func BenchmarkSharesOfState(b *testing.B) {
 	})
 }
 
-// Shares and spending do not depend on the order in which things were told, nor on what was known before.
+// Shares and usage do not depend on the order in which things were told, nor on what was known before.
 func TestSharesWhateverTheWay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		snap := anyTeams(t)
@@ -324,8 +324,8 @@ func TestSharesWhateverTheWay(t *testing.T) {
 		for i := range snap.Pods {
 			history = append(history, api.Change{Pod: &snap.Pods[i]})
 		}
-		for i := range snap.Spendings {
-			history = append(history, api.Change{Spending: &snap.Spendings[i]})
+		for i := range snap.Usages {
+			history = append(history, api.Change{Usage: &snap.Usages[i]})
 		}
 		told := Load(api.Snapshot{Version: api.SnapshotVersion}, cfg)
 		for _, c := range rapid.Permutation(history).Draw(t, "order") {
@@ -339,7 +339,7 @@ func TestSharesWhateverTheWay(t *testing.T) {
 			t.Fatalf("shares (-loaded +told):\n%s", diff)
 		}
 		if diff := cmp.Diff(loaded.ledger.Accrue(shareNoon), told.ledger.Accrue(shareNoon)); diff != "" {
-			t.Fatalf("spending (-loaded +told):\n%s", diff)
+			t.Fatalf("usage (-loaded +told):\n%s", diff)
 		}
 	})
 }

@@ -336,16 +336,16 @@ func soakDone(plan engine.Plan) engine.Plan {
 	var rest []engine.Change
 	for _, c := range plan.Changes {
 		switch {
-		case c.Spending != nil:
+		case c.Usage != nil:
 			continue
 		case c.Promise != nil:
 			p := *c.Promise
 			p.Version = 0
 			c.Promise = &p
-		case c.Lapse != nil:
-			l := *c.Lapse
+		case c.Degradation != nil:
+			l := *c.Degradation
 			l.Version = 0
-			c.Lapse = &l
+			c.Degradation = &l
 		}
 		rest = append(rest, c)
 	}
@@ -368,7 +368,7 @@ func (w *soakWorld) checkWake(plan engine.Plan) {
 	}
 	loaded := engine.Load(w.state.Dump(), w.cfg)
 	for _, c := range plan.Changes {
-		if c.Lapse != nil {
+		if c.Degradation != nil {
 			loaded.Apply(c) // since when a gang runs short is told once: what follows from it is at a time of its own
 		}
 	}

@@ -530,8 +530,8 @@ func (w *soakWorld) trouble() {
 		w.idle()
 	}
 	if w.odds(60) {
-		l := engine.Lesson{Like: "train", Version: w.next(), Count: 9, Short: time.Minute, Median: time.Minute + w.seconds(600), Long: time.Hour}
-		w.tell(engine.Change{Lesson: &l})
+		l := engine.RunTimeEstimate{Like: "train", Version: w.next(), Count: 9, Short: time.Minute, Median: time.Minute + w.seconds(600), Long: time.Hour}
+		w.tell(engine.Change{RunTimeEstimate: &l})
 	}
 	if w.odds(80) {
 		b := engine.Booking{Name: "ns/b", Version: w.next(), Queue: soakPick(w, "q0", "q1"), Nodes: []string{soakSome(w, w.nodes)}, From: w.now.Add(w.seconds(900))}
@@ -612,11 +612,11 @@ func (w *soakWorld) failPod() {
 // spend enters what queues have used.
 func (w *soakWorld) spend() {
 	for _, name := range soakKeys(w.queues) {
-		u := engine.Spending{Queue: name, Version: w.next(), At: w.now, Decayed: int64(w.upTo(200_000)), Total: int64(w.cycle) * 1000}
+		u := engine.QueueUsage{Queue: name, Version: w.next(), At: w.now, Decayed: int64(w.upTo(200_000)), Total: int64(w.cycle) * 1000}
 		for range w.queues[name].Budgets {
 			u.Spent = append(u.Spent, int64(w.upTo(120_000)))
 		}
-		w.tell(engine.Change{Spending: &u})
+		w.tell(engine.Change{Usage: &u})
 	}
 }
 

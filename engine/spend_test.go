@@ -18,8 +18,8 @@ func spend(s *State, now time.Time) []api.Change {
 	s.freshen()
 	changes := s.ledger.Accrue(now)
 	for _, c := range changes {
-		if c.Spending != nil {
-			c.Spending.Version = s.m.Latest + 1
+		if c.Usage != nil {
+			c.Usage.Version = s.m.Latest + 1
 			s.m.Latest++
 		}
 	}
@@ -28,10 +28,10 @@ func spend(s *State, now time.Time) []api.Change {
 }
 
 // spentBy is what the queue has spent, without its version.
-func spentBy(s *State, queue string) api.Spending {
-	u := s.m.Spendings[queue]
+func spentBy(s *State, queue string) api.QueueUsage {
+	u := s.m.Usages[queue]
 	if u == nil {
-		return api.Spending{}
+		return api.QueueUsage{}
 	}
 	out := *u
 	out.Version = 0
@@ -46,15 +46,15 @@ func TestSpendingAddsUp(t *testing.T) {
 		work("x", "a", "n0", gpus(2)), edited(work("y", "b", "n0", gpus(4)), func(p *api.Pod) { p.Started = after(150 * time.Second) }))
 	s := Load(snap, api.Config{})
 	spend(s, after(10*time.Second))
-	if diff := cmp.Diff(api.Spending{Queue: "a", At: shareNoon}, spentBy(s, "a")); diff != "" {
+	if diff := cmp.Diff(api.QueueUsage{Queue: "a", At: shareNoon}, spentBy(s, "a")); diff != "" {
 		t.Fatalf("seen first (-want +got):\n%s", diff)
 	}
 	if changes := spend(s, after(59*time.Second)); len(changes) > 0 {
 		t.Fatalf("within a minute: %+v", changes)
 	}
 	spend(s, after(5*time.Minute+30*time.Second))
-	want := []api.Spending{{Queue: "a", At: after(5 * time.Minute), Total: 2*300 + 4*150}, {Queue: "b", At: after(5 * time.Minute), Total: 4 * 150}, {}}
-	got := []api.Spending{spentBy(s, "a"), spentBy(s, "b"), spentBy(s, "c")}
+	want := []api.QueueUsage{{Queue: "a", At: after(5 * time.Minute), Total: 2*300 + 4*150}, {Queue: "b", At: after(5 * time.Minute), Total: 4 * 150}, {}}
+	got := []api.QueueUsage{spentBy(s, "a"), spentBy(s, "b"), spentBy(s, "c")}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("after five minutes (-want +got):\n%s", diff)
 	}
@@ -80,7 +80,7 @@ func TestNothingIsSaidWhereNothingIsSpent(t *testing.T) {
 // A queue that was idle for a day is not charged for the day when work starts again.
 func TestIdleTimeIsNotCharged(t *testing.T) {
 	snap := with(clusterOf(1, api.Queue{Name: "a", Version: 1}), edited(work("x", "a", "n0", gpus(2)), func(p *api.Pod) { p.Started = after(24 * time.Hour) }))
-	snap.Spendings = []api.Spending{{Queue: "a", Version: 1, At: shareNoon, Total: 7}}
+	snap.Usages = []api.QueueUsage{{Queue: "a", Version: 1, At: shareNoon, Total: 7}}
 	s := Load(snap, api.Config{})
 	spend(s, after(24*time.Hour+2*time.Minute))
 	if got := spentBy(s, "a").Total; got != 7+2*120 {
@@ -127,7 +127,7 @@ func TestDecayDoesNotDependOnHowOften(t *testing.T) {
 
 func TestIdleQueueFades(t *testing.T) {
 	snap := clusterOf(1, api.Queue{Name: "a", Version: 1})
-	snap.Spendings = []api.Spending{{Queue: "a", Version: 1, At: shareNoon, Decayed: 1 << 20, Total: 5}}
+	snap.Usages = []api.QueueUsage{{Queue: "a", Version: 1, At: shareNoon, Decayed: 1 << 20, Total: 5}}
 	s := Load(snap, api.Config{HalfLife: 16 * time.Hour})
 	if changes := spend(s, after(40000*time.Hour)); len(changes) > 0 {
 		t.Errorf("it is said again: %+v", changes)
@@ -170,10 +170,10 @@ func TestBudgetsRollOver(t *testing.T) {
 // A clock that was years ahead does not stop the adding up for years once it is right again.
 func TestClockThatWasWrong(t *testing.T) {
 	snap := with(clusterOf(1, api.Queue{Name: "a", Version: 1, Budgets: []api.Budget{{Resource: testGPU, Seconds: 9, Period: time.Hour}}}), work("x", "a", "n0", gpus(2)))
-	snap.Spendings = []api.Spending{{Queue: "a", Version: 1, At: after(10000 * time.Hour), Decayed: 50, Spent: []int64{70}, Total: 90}}
+	snap.Usages = []api.QueueUsage{{Queue: "a", Version: 1, At: after(10000 * time.Hour), Decayed: 50, Spent: []int64{70}, Total: 90}}
 	s := Load(snap, api.Config{HalfLife: time.Hour})
 	spend(s, shareNoon)
-	if diff := cmp.Diff(api.Spending{Queue: "a", At: shareNoon, Decayed: 50, Spent: []int64{0}, Total: 90}, spentBy(s, "a")); diff != "" {
+	if diff := cmp.Diff(api.QueueUsage{Queue: "a", At: shareNoon, Decayed: 50, Spent: []int64{0}, Total: 90}, spentBy(s, "a")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	spend(s, after(time.Minute))
@@ -198,17 +198,17 @@ func TestBudgetsAreEdited(t *testing.T) {
 	fewer.Version, fewer.Budgets = 200, nil
 	s.Apply(api.Change{Queue: &fewer})
 	spend(s, after(3*time.Minute))
-	if diff := cmp.Diff(api.Spending{Queue: "a", At: after(3 * time.Minute), Total: 360}, spentBy(s, "a")); diff != "" {
+	if diff := cmp.Diff(api.QueueUsage{Queue: "a", At: after(3 * time.Minute), Total: 360}, spentBy(s, "a")); diff != "" {
 		t.Errorf("none (-want +got):\n%s", diff)
 	}
 	s.Apply(api.Change{Gone: &api.Ref{Kind: api.KindQueue, Key: "a", Version: 300}})
 	spend(s, after(4*time.Minute))
-	if diff := cmp.Diff(api.Spending{}, spentBy(s, "a")); diff != "" {
+	if diff := cmp.Diff(api.QueueUsage{}, spentBy(s, "a")); diff != "" {
 		t.Errorf("gone (-want +got):\n%s", diff)
 	}
 }
 
-// Spending is the same whether the scheduler restarted along the way or not, and total and budgets do not depend on
+// Usage is the same whether the scheduler restarted along the way or not, and total and budgets do not depend on
 // when they were added up. It never shrinks but by decay and new periods.
 func TestSpendingSurvivesRestarts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -234,7 +234,7 @@ func TestSpendingSurvivesRestarts(t *testing.T) {
 			}
 		}
 		latest := now
-		for _, u := range one.m.Spendings {
+		for _, u := range one.m.Usages {
 			if u.At.After(latest) {
 				latest = u.At
 			}
@@ -295,11 +295,11 @@ func TestUsersSpend(t *testing.T) {
 // Of very many users those who used most are remembered.
 func TestOnlySoManyUsersAreRemembered(t *testing.T) {
 	snap := clusterOf(1, api.Queue{Name: "a", Version: 1, FairUsers: true})
-	u := api.Spending{Queue: "a", Version: 1, At: shareNoon}
+	u := api.QueueUsage{Queue: "a", Version: 1, At: shareNoon}
 	for i := range queue.MostUsers {
-		u.Users = append(u.Users, api.UserSpending{User: fmt.Sprintf("u%03d", i), Decayed: int64(1000 + i)})
+		u.Users = append(u.Users, api.UserUsage{User: fmt.Sprintf("u%03d", i), Decayed: int64(1000 + i)})
 	}
-	snap.Spendings = []api.Spending{u}
+	snap.Usages = []api.QueueUsage{u}
 	snap.Pods = []api.Pod{{Key: "x/new", Version: 1, Queue: "a", User: "new", Node: "n0", Started: shareNoon, Spec: api.Spec{Requests: api.Resources{{Resource: "nvidia.com/gpu", Value: 8}}}}}
 	s := Load(snap, api.Config{HalfLife: time.Hour})
 	spend(s, after(10*time.Minute))
@@ -307,7 +307,7 @@ func TestOnlySoManyUsersAreRemembered(t *testing.T) {
 	if len(got) != queue.MostUsers || got[0].User != "new" || got[1].User != "u001" {
 		t.Errorf("%d: %+v", len(got), got[:2])
 	}
-	if reason := (&api.Spending{Queue: "a", Users: []api.UserSpending{{User: "b"}, {User: "a"}}}).Check(); reason == "" {
+	if reason := (&api.QueueUsage{Queue: "a", Users: []api.UserUsage{{User: "b"}, {User: "a"}}}).Check(); reason == "" {
 		t.Error("users in no order are taken")
 	}
 }
@@ -317,7 +317,7 @@ func TestOnlySoManyUsersAreRemembered(t *testing.T) {
 func TestPastIsComparedAlikeAtAllTimes(t *testing.T) {
 	const half = time.Hour
 	snap := clusterOf(1, api.Queue{Name: "a", Version: 1}, api.Queue{Name: "b", Version: 1})
-	snap.Spendings = []api.Spending{
+	snap.Usages = []api.QueueUsage{
 		{Queue: "a", Version: 1, At: shareNoon, Decayed: 3 << 20},
 		{Queue: "b", Version: 1, At: after(time.Hour), Decayed: 1<<20 + 1}, // by then a's is half as much again
 	}

@@ -30,6 +30,7 @@ type lines struct {
 	n      int    // lines read
 	sum    uint32 // of lines read
 	format int    // as the head says; 0: it was not read
+	values int    // the same, of the version of the values
 	torn   bool   // the end of the file is missing
 }
 
@@ -128,7 +129,13 @@ func (l *lines) close() {
 // decode reads the line into one that has exactly one field set.
 func (l *lines) decode(b []byte) (line, error) {
 	var v line
-	if err := json.Unmarshal(b, &v); err != nil {
+	var err error
+	if l.values > 0 && l.values < renamed {
+		v, err = decodeOlder(b)
+	} else {
+		err = json.Unmarshal(b, &v)
+	}
+	if err != nil {
 		return v, fmt.Errorf("line %d: %w", l.n, err)
 	}
 	set := 0
@@ -158,7 +165,7 @@ func (l *lines) head() (head, error) {
 	case v.Segment.Format > Format || v.Segment.Values > engine.SnapshotVersion:
 		return head{}, fmt.Errorf("berth %s wrote it in a format that is newer than this berth: use that one", v.Segment.Berth)
 	}
-	l.format = v.Segment.Format
+	l.format, l.values = v.Segment.Format, v.Segment.Values
 	return *v.Segment, nil
 }
 

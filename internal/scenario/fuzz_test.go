@@ -26,7 +26,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte("x\n-- config --\nshape gpus=1 weight=3\n-- start --\nnode n[0-3] model=A:1,B:3 cliques=2\npods a-[0-9] on=n[0-3] devices=gpu-[0-7]\n-- then -1h --\nlose n0 1\n-- plan --\n"))
 	f.Add([]byte("x\n-- config --\npolicy strict\nheads 2\nrate A 2\nmoves background 60\n-- start --\nqueue q[0-1] parent=p quota=gpus=8,gpus@A=1 lend=cpu=1 budget=gpus=1h/24h fair-users min-run=1m\n" +
 		"gang t/g core grace=1s expected=1h\npods t/g-[0-1] gang=t/g terminating release=+1s budgets=b,a started=-1h\ndisruption b allowed=1\nbooking k queue=q0 nodes=n[0-1] from=+1h to=+2h\n" +
-		"-- then +1s --\nleave\neviction t/g-0 moved to=n1\npromise t/g start=+1h nodes=n1\nspending q0 spent=1,2\nlesson l count=1 short=1s\nend t/g\n-- queues --\n"))
+		"-- then +1s --\nleave\neviction t/g-0 moved to=n1\npromise t/g start=+1h nodes=n1\nusage q0 spent=1,2\nrun-time-estimate l count=1 short=1s\nend t/g\n-- queues --\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		story, err := Parse("f", data)
 		if err != nil {

@@ -81,12 +81,12 @@ func promise(gang string, words []string) (func(*world) error, error) {
 		func(p *engine.Promise) engine.Change { return engine.Change{Promise: p} })
 }
 
-// spending reads "spending QUEUE decayed=3600 spent=100,200 total=7200 at=-1h"; amounts are in GPU-seconds.
-func spending(queue string, words []string) (func(*world) error, error) {
-	return memory(words, setters[engine.Spending]{values: map[string]reader[engine.Spending]{
-		"decayed": number(func(u *engine.Spending, n int) { u.Decayed = int64(n) }),
-		"total":   number(func(u *engine.Spending, n int) { u.Total = int64(n) }),
-		"at":      when(func(u *engine.Spending, t time.Time) { u.At = t }),
+// usage reads "usage QUEUE decayed=3600 spent=100,200 total=7200 at=-1h"; amounts are in GPU-seconds.
+func usage(queue string, words []string) (func(*world) error, error) {
+	return memory(words, setters[engine.QueueUsage]{values: map[string]reader[engine.QueueUsage]{
+		"decayed": number(func(u *engine.QueueUsage, n int) { u.Decayed = int64(n) }),
+		"total":   number(func(u *engine.QueueUsage, n int) { u.Total = int64(n) }),
+		"at":      when(func(u *engine.QueueUsage, t time.Time) { u.At = t }),
 		"spent": parsed(func(text string) (out []int64, err error) {
 			for _, part := range strings.Split(text, ",") {
 				n, err := whole(part)
@@ -96,26 +96,26 @@ func spending(queue string, words []string) (func(*world) error, error) {
 				out = append(out, int64(n))
 			}
 			return out, nil
-		}, func(u *engine.Spending, v []int64) { u.Spent = v }),
-	}}, func(w *world) engine.Spending { return engine.Spending{Queue: queue, At: w.now} },
-		func(u *engine.Spending) engine.Change { return engine.Change{Spending: u} })
+		}, func(u *engine.QueueUsage, v []int64) { u.Spent = v }),
+	}}, func(w *world) engine.QueueUsage { return engine.QueueUsage{Queue: queue, At: w.now} },
+		func(u *engine.QueueUsage) engine.Change { return engine.Change{Usage: u} })
 }
 
-// lapse reads "lapse GANG since=-1m".
-func lapse(gang string, words []string) (func(*world) error, error) {
-	return memory(words, setters[engine.Lapse]{values: map[string]reader[engine.Lapse]{
-		"since": when(func(l *engine.Lapse, t time.Time) { l.Since = t }),
-	}}, func(w *world) engine.Lapse { return engine.Lapse{Gang: gang, Since: w.now} },
-		func(l *engine.Lapse) engine.Change { return engine.Change{Lapse: l} })
+// degradation reads "degradation GANG since=-1m".
+func degradation(gang string, words []string) (func(*world) error, error) {
+	return memory(words, setters[engine.Degradation]{values: map[string]reader[engine.Degradation]{
+		"since": when(func(l *engine.Degradation, t time.Time) { l.Since = t }),
+	}}, func(w *world) engine.Degradation { return engine.Degradation{Gang: gang, Since: w.now} },
+		func(l *engine.Degradation) engine.Change { return engine.Change{Degradation: l} })
 }
 
-// lesson reads "lesson LIKE count=20 short=30m median=1h long=2h".
-func lesson(like string, words []string) (func(*world) error, error) {
-	return memory(words, setters[engine.Lesson]{values: map[string]reader[engine.Lesson]{
-		"count":  number(func(l *engine.Lesson, n int) { l.Count = n }),
-		"short":  span(func(l *engine.Lesson, d time.Duration) { l.Short = d }),
-		"median": span(func(l *engine.Lesson, d time.Duration) { l.Median = d }),
-		"long":   span(func(l *engine.Lesson, d time.Duration) { l.Long = d }),
-	}}, func(*world) engine.Lesson { return engine.Lesson{Like: like} },
-		func(l *engine.Lesson) engine.Change { return engine.Change{Lesson: l} })
+// runTimeEstimate reads "run-time-estimate LIKE count=20 short=30m median=1h long=2h".
+func runTimeEstimate(like string, words []string) (func(*world) error, error) {
+	return memory(words, setters[engine.RunTimeEstimate]{values: map[string]reader[engine.RunTimeEstimate]{
+		"count":  number(func(l *engine.RunTimeEstimate, n int) { l.Count = n }),
+		"short":  span(func(l *engine.RunTimeEstimate, d time.Duration) { l.Short = d }),
+		"median": span(func(l *engine.RunTimeEstimate, d time.Duration) { l.Median = d }),
+		"long":   span(func(l *engine.RunTimeEstimate, d time.Duration) { l.Long = d }),
+	}}, func(*world) engine.RunTimeEstimate { return engine.RunTimeEstimate{Like: like} },
+		func(l *engine.RunTimeEstimate) engine.Change { return engine.Change{RunTimeEstimate: l} })
 }

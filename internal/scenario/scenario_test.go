@@ -176,9 +176,9 @@ queue q1 quota= lend= fair-users= keep-budgets= budget= min-run= limit=
 pod ns/p evictable= started= patient= surges=
 eviction ns/p moved for=ns/g to=n1 at=+30s until=+2m refused surge
 promise ns/g since=-1m start=+1h nodes=n[0-1]
-spending q0 decayed=60 spent=10,20 total=90 at=-1m
-lesson train count=20 short=30m median=1h long=2h
-lapse ns/g since=-30s
+usage q0 decayed=60 spent=10,20 total=90 at=-1m
+run-time-estimate train count=20 short=30m median=1h long=2h
+degradation ns/g since=-30s
 hold ns/g n0 gpus=1 until=+1m coming
 gone booking b
 gone eviction ns/old
@@ -218,9 +218,9 @@ gone eviction ns/old
 		{Queue: &less}, {Pod: &kept}, {Gone: &engine.Ref{Kind: engine.KindBooking, Key: "b", Version: 10}},
 		{Eviction: &engine.Eviction{Pod: "ns/p", Version: 11, Cause: engine.Moved, For: "ns/g", To: "n1", Surge: true, At: at(now + 30*time.Second), Until: at(now + 2*time.Minute), Refused: true}},
 		{Promise: &engine.Promise{Gang: "ns/g", Version: 12, Since: at(0), Start: at(now + time.Hour), Nodes: []string{"n0", "n1"}}},
-		{Spending: &engine.Spending{Queue: "q0", Version: 13, At: at(0), Decayed: 60, Spent: []int64{10, 20}, Total: 90}},
-		{Lesson: &engine.Lesson{Like: "train", Version: 14, Count: 20, Short: 30 * time.Minute, Median: time.Hour, Long: 2 * time.Hour}},
-		{Lapse: &engine.Lapse{Gang: "ns/g", Version: 15, Since: at(30 * time.Second)}},
+		{Usage: &engine.QueueUsage{Queue: "q0", Version: 13, At: at(0), Decayed: 60, Spent: []int64{10, 20}, Total: 90}},
+		{RunTimeEstimate: &engine.RunTimeEstimate{Like: "train", Version: 14, Count: 20, Short: 30 * time.Minute, Median: time.Hour, Long: 2 * time.Hour}},
+		{Degradation: &engine.Degradation{Gang: "ns/g", Version: 15, Since: at(30 * time.Second)}},
 		{Hold: &engine.Hold{Gang: "ns/g", Version: 16, Node: "n0", Requests: engine.Resources{amount("gpu", 1)}, Until: at(now + time.Minute), Coming: true}},
 		{Gone: &engine.Ref{Kind: engine.KindEviction, Key: "ns/old", Version: 17}},
 	}
@@ -401,7 +401,7 @@ func TestErrorsNameTheLineAndWhatWasExpected(t *testing.T) {
 		{"x\n-- start --\ngang a segment=4\n", "f:3:", "SIZE@LEVEL"},
 		{"x\n-- start --\nrefuse a n0\n", "f:3:", "REASON"},
 		{"x\n-- start --\ngone pod\n", "f:3:", "NAMES"},
-		{"x\n-- start --\ngone moon a\n", "f:3:", "lesson"},
+		{"x\n-- start --\ngone moon a\n", "f:3:", "run-time-estimate"},
 		{"x\n-- config --\nrate H100\n-- start --\n", "f:3:", "rate MODEL UNITS"},
 		{"x\n-- config --\nmoves often\n-- start --\n", "f:3:", "moves off"},
 		{"x\n-- start --\nqueue q quota=8\n", "f:3:", "gpus=8,cpu=64"},
@@ -409,7 +409,7 @@ func TestErrorsNameTheLineAndWhatWasExpected(t *testing.T) {
 		{"x\n-- start --\nqueue q min-run=5\n", "f:3:", "90s"},
 		{"x\n-- start --\nqueue q fair-users=yes\n", "f:3:", "an empty one"},
 		{"x\n-- start --\neviction a for=b\n", "f:3:", "CAUSE"},
-		{"x\n-- start --\nspending q spent=a\n", "f:3:", "whole number"},
+		{"x\n-- start --\nusage q spent=a\n", "f:3:", "whole number"},
 		{"x\n-- start --\nend a b\n", "f:3:", "end KEYS"},
 		{"x\n-- --\n", "f:2:", "a name"},
 		{"x\n-- start --\n-- then --\n", "f:3:", "then ..."},

@@ -51,17 +51,17 @@ func (s *Story) statement(words []string) (func(*world) error, error) {
 		return eviction(subject, rest)
 	case "promise":
 		return promise(subject, rest)
-	case "spending":
-		return spending(subject, rest)
-	case "lapse":
-		return lapse(subject, rest)
-	case "lesson":
-		return lesson(subject, rest)
+	case "usage":
+		return usage(subject, rest)
+	case "degradation":
+		return degradation(subject, rest)
+	case "run-time-estimate":
+		return runTimeEstimate(subject, rest)
 	case "end", "leave":
 		return names(verb, words[1:])
 	}
 	return nil, fmt.Errorf("%s: expected nodes, pods, gang, group, queue, disruption, booking, cordon, uncordon, lose, twin, gone, end, leave, "+
-		"refuse, hold, eviction, promise, spending, lapse or lesson", verb)
+		"refuse, hold, eviction, promise, usage, degradation or run-time-estimate", verb)
 }
 
 // gone reads "gone pod team/a-[0-1]", and of memory "gone refusal POD@NODE".
@@ -69,7 +69,7 @@ func gone(kind string, words []string) (func(*world) error, error) {
 	kinds := []engine.Kind{
 		engine.KindNode, engine.KindPod, engine.KindGang, engine.KindQueue,
 		engine.KindDisruption, engine.KindBooking, engine.KindAssumption, engine.KindRefusal, engine.KindHold,
-		engine.KindEviction, engine.KindPromise, engine.KindSpending, engine.KindLapse, engine.KindLesson, engine.KindLapse,
+		engine.KindEviction, engine.KindPromise, engine.KindUsage, engine.KindRunTimeEstimate, engine.KindDegradation,
 	}
 	if !slices.Contains(kinds, engine.Kind(kind)) || len(words) != 1 {
 		return nil, fmt.Errorf("gone %s: expected gone KIND NAMES, of the kinds %v", kind, kinds)

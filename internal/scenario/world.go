@@ -144,12 +144,12 @@ func versioned(c engine.Change, v uint64) engine.Change {
 		c.Eviction.Version = v
 	case c.Promise != nil:
 		c.Promise.Version = v
-	case c.Spending != nil:
-		c.Spending.Version = v
-	case c.Lapse != nil:
-		c.Lapse.Version = v
-	case c.Lesson != nil:
-		c.Lesson.Version = v
+	case c.Usage != nil:
+		c.Usage.Version = v
+	case c.Degradation != nil:
+		c.Degradation.Version = v
+	case c.RunTimeEstimate != nil:
+		c.RunTimeEstimate.Version = v
 	case c.Gone != nil:
 		c.Gone.Version = v
 	}

@@ -108,7 +108,7 @@ func (s *runtimes) learn(like string, took time.Duration) {
 	if len(r.took) >= estimateLeast {
 		v := r.estimate(like)
 		v.Version = s.out.derived.next()
-		s.out.put(engine.Change{Lesson: &v})
+		s.out.put(engine.Change{RunTimeEstimate: &v})
 	}
 }
 
@@ -124,7 +124,7 @@ func (s *runtimes) forget() {
 		}
 	}
 	if len(s.of[oldest].took) >= estimateLeast {
-		s.out.drop(engine.KindLesson, oldest, s.out.derived.next())
+		s.out.drop(engine.KindRunTimeEstimate, oldest, s.out.derived.next())
 	}
 	delete(s.of, oldest)
 }
@@ -140,8 +140,8 @@ func (r *runs) add(took time.Duration, at uint64) {
 }
 
 // estimate is what the run times say: the ones below which a tenth, half and nine tenths of them are.
-func (r *runs) estimate(like string) engine.Lesson {
+func (r *runs) estimate(like string) engine.RunTimeEstimate {
 	s := slices.Sorted(slices.Values(r.took))
 	n := len(s)
-	return engine.Lesson{Like: like, Count: n, Short: s[n/10], Median: s[n/2], Long: s[(9*n+9)/10-1]}
+	return engine.RunTimeEstimate{Like: like, Count: n, Short: s[n/10], Median: s[n/2], Long: s[(9*n+9)/10-1]}
 }

@@ -55,12 +55,12 @@ func (s *school) finish(p *corev1.Pod, phase corev1.PodPhase) {
 	s.see(p)
 }
 
-// learnt are the lessons that the engine was given, in order.
-func (s *school) learnt() (out []engine.Lesson) {
+// learnt are the run-time estimates that the engine was given, in order.
+func (s *school) learnt() (out []engine.RunTimeEstimate) {
 	for _, c := range s.changes.take() {
-		if c.Lesson != nil {
-			c.Lesson.Version = 0
-			out = append(out, *c.Lesson)
+		if c.RunTimeEstimate != nil {
+			c.RunTimeEstimate.Version = 0
+			out = append(out, *c.RunTimeEstimate)
 		}
 	}
 	return out
@@ -94,7 +94,7 @@ func TestLessons(t *testing.T) {
 			t.Fatalf("learnt from two: %v", got)
 		}
 		run("c", 2*time.Hour, corev1.PodSucceeded)
-		want := []engine.Lesson{{Like: "default/train:1 x1", Count: 3, Short: time.Hour, Median: 2 * time.Hour, Long: 3 * time.Hour}}
+		want := []engine.RunTimeEstimate{{Like: "default/train:1 x1", Count: 3, Short: time.Hour, Median: 2 * time.Hour, Long: 3 * time.Hour}}
 		if diff := cmp.Diff(want, s.learnt()); diff != "" {
 			t.Error(diff)
 		}
@@ -125,7 +125,7 @@ func TestLessonsOfGangs(t *testing.T) {
 		}
 		run(5, corev1.PodSucceeded)
 		took := time.Hour + 2*time.Minute
-		want := []engine.Lesson{{Like: "default/train:1 x2", Count: 3, Short: took, Median: took, Long: took}}
+		want := []engine.RunTimeEstimate{{Like: "default/train:1 x2", Count: 3, Short: took, Median: took, Long: took}}
 		if diff := cmp.Diff(want, s.learnt()); diff != "" {
 			t.Error(diff)
 		}
@@ -142,7 +142,7 @@ func TestLessonsAreBounded(t *testing.T) {
 		s.runtimes.learn("a", time.Duration(i)*time.Second)
 	}
 	got := s.learnt()
-	want := engine.Lesson{Like: "a", Count: 64, Short: 42 * time.Second, Median: 68 * time.Second, Long: 93 * time.Second}
+	want := engine.RunTimeEstimate{Like: "a", Count: 64, Short: 42 * time.Second, Median: 68 * time.Second, Long: 93 * time.Second}
 	if diff := cmp.Diff(want, got[len(got)-1]); diff != "" {
 		t.Error(diff)
 	}
@@ -156,7 +156,7 @@ func TestLessonsAreBounded(t *testing.T) {
 			forgot = append(forgot, string(c.Gone.Kind)+" "+c.Gone.Key)
 		}
 	}
-	if diff := cmp.Diff([]string{"lesson a"}, forgot); diff != "" || len(s.runtimes.of) != estimateKinds {
+	if diff := cmp.Diff([]string{"run-time-estimate a"}, forgot); diff != "" || len(s.runtimes.of) != estimateKinds {
 		t.Errorf("%s; keeps %d kinds", diff, len(s.runtimes.of))
 	}
 }

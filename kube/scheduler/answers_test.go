@@ -218,7 +218,7 @@ func TestWhatIsBorrowedIsSaid(t *testing.T) {
 		w.add(pod("a", 5, "queue", "here"))
 		w.after(time.Second)
 		if err := s.ask(context.Background(), func() {
-			s.state.Apply(engine.Change{Spending: &engine.Spending{Queue: "here", Version: 1 << 41, At: time.Now(), Spent: []int64{60}, Total: 600}})
+			s.state.Apply(engine.Change{Usage: &engine.QueueUsage{Queue: "here", Version: 1 << 41, At: time.Now(), Spent: []int64{60}, Total: 600}})
 		}); err != nil {
 			t.Fatal(err)
 		}

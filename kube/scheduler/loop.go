@@ -97,8 +97,8 @@ func unnumbered(c *engine.Change) *uint64 {
 		return &c.Eviction.Version
 	case c.Promise != nil:
 		return &c.Promise.Version
-	case c.Spending != nil:
-		return &c.Spending.Version
+	case c.Usage != nil:
+		return &c.Usage.Version
 	case c.Gone != nil:
 		return &c.Gone.Version
 	}

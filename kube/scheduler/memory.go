@@ -23,21 +23,21 @@ const memoryEvery = time.Minute
 
 // memory is what must outlast this process. The loop keeps it.
 type memory struct {
-	spendings map[string]engine.Spending // by queue
-	written   map[string]time.Time       // when a queue's was last written; the writer's
+	spendings map[string]engine.QueueUsage // by queue
+	written   map[string]time.Time         // when a queue's was last written; the writer's
 }
 
 func newMemory() memory {
-	return memory{spendings: make(map[string]engine.Spending), written: make(map[string]time.Time)}
+	return memory{spendings: make(map[string]engine.QueueUsage), written: make(map[string]time.Time)}
 }
 
 // note keeps what the engine remembers from now on.
 func (m *memory) note(changes []engine.Change) {
 	for i := range changes {
 		switch c := &changes[i]; {
-		case c.Spending != nil:
-			m.spendings[c.Spending.Queue] = *c.Spending
-		case c.Gone != nil && c.Gone.Kind == engine.KindSpending:
+		case c.Usage != nil:
+			m.spendings[c.Usage.Queue] = *c.Usage
+		case c.Gone != nil && c.Gone.Kind == engine.KindUsage:
 			delete(m.spendings, c.Gone.Key)
 		}
 	}
@@ -48,7 +48,7 @@ type ledger struct {
 	at        time.Time
 	uses      map[string]*engine.QueueUse // nil: the loop had no time
 	promises  []engine.Promise
-	spendings map[string]engine.Spending
+	spendings map[string]engine.QueueUsage
 	promised  map[string][]v1alpha1.QueuePromise // by queue
 	memory    *memory
 }
@@ -170,7 +170,7 @@ func total(s *v1alpha1.QueueStatus) int64 {
 }
 
 // budgetUses are the queue's budgets in the period that is.
-func budgetUses(q *v1alpha1.BerthQueue, sp *engine.Spending, now time.Time) []v1alpha1.QueueBudgetUse {
+func budgetUses(q *v1alpha1.BerthQueue, sp *engine.QueueUsage, now time.Time) []v1alpha1.QueueBudgetUse {
 	var out []v1alpha1.QueueBudgetUse
 	for i, v := range convert.Queue(q).Budgets {
 		from, to := v.Span(now)
@@ -197,13 +197,13 @@ func hours(name string, seconds int64) resource.Quantity {
 func (s *scheduler) restoreMemory() {
 	for _, q := range s.feed.Queues() {
 		if sp := q.Status.Spending; sp != nil {
-			v := engine.Spending{Queue: q.Name, At: sp.At.UTC(), Total: sp.TotalSeconds, Decayed: sp.DecayedSeconds, Spent: spentOf(q)}
+			v := engine.QueueUsage{Queue: q.Name, At: sp.At.UTC(), Total: sp.TotalSeconds, Decayed: sp.DecayedSeconds, Spent: spentOf(q)}
 			for _, u := range sp.Users {
-				v.Users = append(v.Users, engine.UserSpending{User: u.User, Decayed: u.DecayedSeconds})
+				v.Users = append(v.Users, engine.UserUsage{User: u.User, Decayed: u.DecayedSeconds})
 			}
-			slices.SortFunc(v.Users, func(a, b engine.UserSpending) int { return strings.Compare(a.User, b.User) })
+			slices.SortFunc(v.Users, func(a, b engine.UserUsage) int { return strings.Compare(a.User, b.User) })
 			s.memory.spendings[q.Name] = v
-			s.inbox.Put(engine.Change{Spending: &v})
+			s.inbox.Put(engine.Change{Usage: &v})
 		}
 		for _, p := range q.Status.Promises {
 			s.inbox.Put(engine.Change{Promise: &engine.Promise{Gang: p.Workload, Since: p.Since.UTC(), Start: p.Start.UTC()}})

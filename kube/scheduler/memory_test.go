@@ -29,12 +29,12 @@ func TestSpendingOutlastsTheScheduler(t *testing.T) {
 		w := newWorld(t, node("n1", "r1", 2), q)
 		o := &orders{w: w}
 		w.start(o.options, func(o *Options) { o.Engine.HalfLife = time.Hour })
-		if len(o.first.Spendings) != 1 {
-			t.Fatalf("known before the first plan: %+v", o.first.Spendings)
+		if len(o.first.Usages) != 1 {
+			t.Fatalf("known before the first plan: %+v", o.first.Usages)
 		}
-		got := o.first.Spendings[0]
+		got := o.first.Usages[0]
 		got.Version = 0
-		want := engine.Spending{Queue: "q", At: at, Total: 7200, Decayed: 3600, Spent: []int64{7200, 0}, Users: []engine.UserSpending{{User: "ann", Decayed: 3000}}}
+		want := engine.QueueUsage{Queue: "q", At: at, Total: 7200, Decayed: 3600, Spent: []int64{7200, 0}, Users: []engine.UserUsage{{User: "ann", Decayed: 3000}}}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
 		}

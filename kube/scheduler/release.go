@@ -15,7 +15,7 @@ import (
 func (s *scheduler) reportKept(plan *engine.Plan) {
 	grace := s.opts.Engine.GangGrace
 	look := func(gang string) {
-		if since := s.state.LapsedSince(gang); since.IsZero() || plan.Now.Before(since.Add(grace)) {
+		if since := s.state.DegradedSince(gang); since.IsZero() || plan.Now.Before(since.Add(grace)) {
 			return
 		}
 		for _, p := range s.feed.Running(gang) {

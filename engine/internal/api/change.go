@@ -33,11 +33,11 @@ func (e *Eviction) Ref() Ref { return Ref{KindEviction, e.Pod, e.Version} }
 
 func (p *Promise) Ref() Ref { return Ref{KindPromise, p.Gang, p.Version} }
 
-func (u *Spending) Ref() Ref { return Ref{KindSpending, u.Queue, u.Version} }
+func (u *QueueUsage) Ref() Ref { return Ref{KindUsage, u.Queue, u.Version} }
 
-func (l *Lesson) Ref() Ref { return Ref{KindLesson, l.Like, l.Version} }
+func (l *RunTimeEstimate) Ref() Ref { return Ref{KindRunTimeEstimate, l.Like, l.Version} }
 
-func (l *Lapse) Ref() Ref { return Ref{KindLapse, l.Gang, l.Version} }
+func (l *Degradation) Ref() Ref { return Ref{KindDegradation, l.Gang, l.Version} }
 
 // Ref names the object in the change; false where there is none: of a Gone, or a Settled.
 func (c *Change) Ref() (Ref, bool) {
@@ -64,17 +64,17 @@ func (c *Change) Ref() (Ref, bool) {
 		return c.Eviction.Ref(), true
 	case c.Promise != nil:
 		return c.Promise.Ref(), true
-	case c.Spending != nil:
-		return c.Spending.Ref(), true
-	case c.Lesson != nil:
-		return c.Lesson.Ref(), true
-	case c.Lapse != nil:
-		return c.Lapse.Ref(), true
+	case c.Usage != nil:
+		return c.Usage.Ref(), true
+	case c.RunTimeEstimate != nil:
+		return c.RunTimeEstimate.Ref(), true
+	case c.Degradation != nil:
+		return c.Degradation.Ref(), true
 	}
 	return Ref{}, false
 }
 
 // Dated says whether the change says when it was made.
 func (c Change) Dated() bool {
-	return c.Promise != nil || c.Eviction != nil || c.Hold != nil || c.Lapse != nil
+	return c.Promise != nil || c.Eviction != nil || c.Hold != nil || c.Degradation != nil
 }

@@ -150,16 +150,16 @@ func (p *Promise) Check() string {
 	return ""
 }
 
-func (u *Spending) Check() string {
+func (u *QueueUsage) Check() string {
 	if u.Queue == "" {
-		return "spending of no queue"
+		return "usage of no queue"
 	}
 	if u.Decayed < 0 || u.Total < 0 {
-		return "spending is negative"
+		return "usage is negative"
 	}
 	for i, v := range u.Users {
 		if v.Decayed < 0 {
-			return "spending is negative"
+			return "usage is negative"
 		}
 		if i > 0 && u.Users[i-1].User >= v.User {
 			return "its users are not in order"
@@ -168,9 +168,9 @@ func (u *Spending) Check() string {
 	return ""
 }
 
-func (l *Lesson) Check() string {
+func (l *RunTimeEstimate) Check() string {
 	if l.Like == "" {
-		return "a lesson about nothing"
+		return "a run-time estimate about nothing"
 	}
 	if l.Short < 0 || l.Median < l.Short || l.Long < l.Median {
 		return "its run times are not in order"
@@ -178,9 +178,9 @@ func (l *Lesson) Check() string {
 	return ""
 }
 
-func (l *Lapse) Check() string {
+func (l *Degradation) Check() string {
 	if l.Gang == "" {
-		return "a lapse of no gang"
+		return "a degradation of no gang"
 	}
 	return ""
 }

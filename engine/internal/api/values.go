@@ -138,7 +138,7 @@ const (
 type Terms struct {
 	Expected   time.Duration `json:"expected,omitempty"`   // how long it runs, as its author says; 0: not said
 	Max        time.Duration `json:"max,omitempty"`        // after so long it is ended; 0: never
-	Like       string        `json:"like,omitempty"`       // the key of the Lesson about workloads like it
+	Like       string        `json:"like,omitempty"`       // the key of the RunTimeEstimate about workloads like it
 	Checkpoint time.Duration `json:"checkpoint,omitempty"` // how often it saves its work; 0: never, as far as is known
 	Restart    time.Duration `json:"restart,omitempty"`    // what starting again costs it; 0: Config.Restart
 	Grace      time.Duration `json:"grace,omitempty"`      // the time that its pods have to end
@@ -346,8 +346,8 @@ type Promise struct {
 	Nodes   []string  `json:"nodes"` // where, as things stand; sorted
 }
 
-// Spending is what a queue has used, as of At. Memory; kept in its status.
-type Spending struct {
+// QueueUsage is what a queue has used, as of At. Memory; kept in its status.
+type QueueUsage struct {
 	Queue   string    `json:"queue"`
 	Version uint64    `json:"version"`
 	At      time.Time `json:"at"`
@@ -355,24 +355,24 @@ type Spending struct {
 	Spent   []int64   `json:"spent,omitempty"` // of each of its budgets, in the period that At is in
 	Total   int64     `json:"total,omitempty"` // GPU-seconds since it was first seen
 	// Users are those of a queue with FairUsers whose use still counts, sorted by name.
-	Users []UserSpending `json:"users,omitempty"`
+	Users []UserUsage `json:"users,omitempty"`
 }
 
-// UserSpending is what one user of a queue has used there.
-type UserSpending struct {
+// UserUsage is what one user of a queue has used there.
+type UserUsage struct {
 	User    string `json:"user"`
 	Decayed int64  `json:"decayed"` // GPU-seconds, halved every Config.HalfLife
 }
 
-// Lapse is since when a gang has been running under its minimum. Memory; lost harmlessly, it then starts anew.
-type Lapse struct {
+// Degradation is since when a gang has been running under its minimum. Memory; lost harmlessly, it then starts anew.
+type Degradation struct {
 	Gang    string    `json:"gang"`
 	Version uint64    `json:"version"`
 	Since   time.Time `json:"since"`
 }
 
-// Lesson is how long workloads like each other ran. Memory; lost harmlessly.
-type Lesson struct {
+// RunTimeEstimate is how long workloads like each other ran. Memory; lost harmlessly.
+type RunTimeEstimate struct {
 	Like    string        `json:"like"`
 	Version uint64        `json:"version"`
 	Count   int           `json:"count"`  // of workloads that it is drawn from
@@ -385,21 +385,21 @@ type Lesson struct {
 type Kind string
 
 const (
-	KindNode       Kind = "node"
-	KindPod        Kind = "pod"
-	KindGang       Kind = "gang"
-	KindQueue      Kind = "queue"
-	KindAssumption Kind = "assumption" // key: the pod's
-	KindRefusal    Kind = "refusal"    // key: the pod's, "@", the node's
-	KindHold       Kind = "hold"       // key: the gang's, "@", the node's
-	KindDisruption Kind = "disruption"
-	KindBooking    Kind = "booking"
-	KindEviction   Kind = "eviction" // key: the pod's
-	KindPromise    Kind = "promise"  // key: the gang's
-	KindSpending   Kind = "spending" // key: the queue's
-	KindLesson     Kind = "lesson"
-	KindLapse      Kind = "lapse"  // key: the gang's
-	KindConfig     Kind = "config" // in a Rejected alone; key: the field
+	KindNode            Kind = "node"
+	KindPod             Kind = "pod"
+	KindGang            Kind = "gang"
+	KindQueue           Kind = "queue"
+	KindAssumption      Kind = "assumption" // key: the pod's
+	KindRefusal         Kind = "refusal"    // key: the pod's, "@", the node's
+	KindHold            Kind = "hold"       // key: the gang's, "@", the node's
+	KindDisruption      Kind = "disruption"
+	KindBooking         Kind = "booking"
+	KindEviction        Kind = "eviction" // key: the pod's
+	KindPromise         Kind = "promise"  // key: the gang's
+	KindUsage           Kind = "usage"    // key: the queue's
+	KindRunTimeEstimate Kind = "run-time-estimate"
+	KindDegradation     Kind = "degradation" // key: the gang's
+	KindConfig          Kind = "config"      // in a Rejected alone; key: the field
 )
 
 // Ref names one version of an object.
@@ -413,21 +413,21 @@ type Ref struct {
 // what was known under its key unless that is as new or newer; Gone removes it in the same way. The state
 // keeps what a Change points to: do not write to it afterwards.
 type Change struct {
-	Node       *Node       `json:"node,omitempty"`
-	Pod        *Pod        `json:"pod,omitempty"`
-	Gang       *Gang       `json:"gang,omitempty"`
-	Queue      *Queue      `json:"queue,omitempty"`
-	Assumption *Assumption `json:"assumption,omitempty"`
-	Refusal    *Refusal    `json:"refusal,omitempty"`
-	Hold       *Hold       `json:"hold,omitempty"`
-	Disruption *Disruption `json:"disruption,omitempty"`
-	Booking    *Booking    `json:"booking,omitempty"`
-	Eviction   *Eviction   `json:"eviction,omitempty"`
-	Promise    *Promise    `json:"promise,omitempty"`
-	Spending   *Spending   `json:"spending,omitempty"`
-	Lesson     *Lesson     `json:"lesson,omitempty"`
-	Lapse      *Lapse      `json:"lapse,omitempty"`
-	Gone       *Ref        `json:"gone,omitempty"`
+	Node            *Node            `json:"node,omitempty"`
+	Pod             *Pod             `json:"pod,omitempty"`
+	Gang            *Gang            `json:"gang,omitempty"`
+	Queue           *Queue           `json:"queue,omitempty"`
+	Assumption      *Assumption      `json:"assumption,omitempty"`
+	Refusal         *Refusal         `json:"refusal,omitempty"`
+	Hold            *Hold            `json:"hold,omitempty"`
+	Disruption      *Disruption      `json:"disruption,omitempty"`
+	Booking         *Booking         `json:"booking,omitempty"`
+	Eviction        *Eviction        `json:"eviction,omitempty"`
+	Promise         *Promise         `json:"promise,omitempty"`
+	Usage           *QueueUsage      `json:"usage,omitempty"`
+	RunTimeEstimate *RunTimeEstimate `json:"runTimeEstimate,omitempty"`
+	Degradation     *Degradation     `json:"degradation,omitempty"`
+	Gone            *Ref             `json:"gone,omitempty"`
 	// Settled promises that no change of this version or older will come any more, so that what is
 	// kept about things gone can be dropped. It alone depends on its place in a history.
 	Settled uint64 `json:"settled,omitempty"`
@@ -448,27 +448,28 @@ type Rejected struct {
 //	               Disruption, Booking, Eviction, Promise, Spending, Lesson, Lapse; Hold.Coming; Plan.Evictions and Promises
 //	4  2026-11-15  Pod.Surges, Pod.Endless, Eviction.Surge, Spending.Users
 //	5  2026-11-16  Queue.DevicesOnly; a quota of 0 alone promises nothing
-const SnapshotVersion = 5
+//	6  2026-11-16  names: Spending is QueueUsage (usage), Lesson is RunTimeEstimate, Lapse is Degradation
+const SnapshotVersion = 6
 
 // Snapshot is everything a State knows, in canonical order. Times are in UTC.
 type Snapshot struct {
-	Version     int          `json:"version"`
-	Nodes       []Node       `json:"nodes,omitempty"`       // by name
-	Pods        []Pod        `json:"pods,omitempty"`        // by key
-	Gangs       []Gang       `json:"gangs,omitempty"`       // by key
-	Queues      []Queue      `json:"queues,omitempty"`      // by name
-	Assumptions []Assumption `json:"assumptions,omitempty"` // by pod
-	Refusals    []Refusal    `json:"refusals,omitempty"`    // by pod, node
-	Holds       []Hold       `json:"holds,omitempty"`       // by gang, node
-	Disruptions []Disruption `json:"disruptions,omitempty"` // by key
-	Bookings    []Booking    `json:"bookings,omitempty"`    // by name
-	Evictions   []Eviction   `json:"evictions,omitempty"`   // by pod
-	Promises    []Promise    `json:"promises,omitempty"`    // by gang
-	Spendings   []Spending   `json:"spendings,omitempty"`   // by queue
-	Lessons     []Lesson     `json:"lessons,omitempty"`     // by key
-	Lapses      []Lapse      `json:"lapses,omitempty"`      // by gang
-	Gone        []Ref        `json:"gone,omitempty"`        // by kind, key: what is known to be gone
-	Settled     uint64       `json:"settled,omitempty"`
+	Version          int               `json:"version"`
+	Nodes            []Node            `json:"nodes,omitempty"`            // by name
+	Pods             []Pod             `json:"pods,omitempty"`             // by key
+	Gangs            []Gang            `json:"gangs,omitempty"`            // by key
+	Queues           []Queue           `json:"queues,omitempty"`           // by name
+	Assumptions      []Assumption      `json:"assumptions,omitempty"`      // by pod
+	Refusals         []Refusal         `json:"refusals,omitempty"`         // by pod, node
+	Holds            []Hold            `json:"holds,omitempty"`            // by gang, node
+	Disruptions      []Disruption      `json:"disruptions,omitempty"`      // by key
+	Bookings         []Booking         `json:"bookings,omitempty"`         // by name
+	Evictions        []Eviction        `json:"evictions,omitempty"`        // by pod
+	Promises         []Promise         `json:"promises,omitempty"`         // by gang
+	Usages           []QueueUsage      `json:"usages,omitempty"`           // by queue
+	RunTimeEstimates []RunTimeEstimate `json:"runTimeEstimates,omitempty"` // by key
+	Degradations     []Degradation     `json:"degradations,omitempty"`     // by gang
+	Gone             []Ref             `json:"gone,omitempty"`             // by kind, key: what is known to be gone
+	Settled          uint64            `json:"settled,omitempty"`
 	// Latest is the highest version of any change seen; edits of memory get versions above it.
 	Latest uint64 `json:"latest,omitempty"`
 }

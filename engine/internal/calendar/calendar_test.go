@@ -159,7 +159,7 @@ func TestBookingsKeepTheirNodes(t *testing.T) {
 // What an author says counts, then for promises the limit, and for guesses what others like it did.
 func TestRunTimes(t *testing.T) {
 	const h = time.Hour
-	w := newWorld(1, api.Config{}, api.Snapshot{Lessons: []api.Lesson{{Like: "a", Version: 1, Count: 9, Short: h, Median: 2 * h, Long: 4 * h}}})
+	w := newWorld(1, api.Config{}, api.Snapshot{RunTimeEstimates: []api.RunTimeEstimate{{Like: "a", Version: 1, Count: 9, Short: h, Median: 2 * h, Long: 4 * h}}})
 	for _, c := range []struct {
 		terms api.Terms
 		want  [3]time.Duration // safely, likely, soonest

@@ -10,7 +10,7 @@ import (
 )
 
 // Run-time estimates. What a workload's author says about its run time counts first; else what others like it did
-// (api.Lesson), of which the calendar trusts another quantile for each purpose.
+// (api.RunTimeEstimate), of which the calendar trusts another quantile for each purpose.
 
 // Guess is which of the run times that a workload may have is meant.
 type Guess uint8
@@ -36,7 +36,7 @@ func (c *Calendar) runTime(t *api.Terms, by Guess) time.Duration {
 	if t.Max > 0 && by == Safely {
 		return t.Max
 	}
-	if l := c.m.Lessons[t.Like]; t.Like != "" && l != nil && !c.m.IsRejected(api.KindLesson, t.Like) {
+	if l := c.m.RunTimeEstimates[t.Like]; t.Like != "" && l != nil && !c.m.IsRejected(api.KindRunTimeEstimate, t.Like) {
 		return capped([...]time.Duration{Safely: l.Long, Likely: l.Median, Soonest: l.Short}[by], t.Max)
 	}
 	return t.Max

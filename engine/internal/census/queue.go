@@ -91,7 +91,7 @@ func (c *census) enter(q *cluster.Queue, depth int) {
 			r.Warnings = append(r.Warnings, w.Reason)
 		}
 	}
-	if sp := c.m.Spendings[q.Name]; sp != nil {
+	if sp := c.m.Usages[q.Name]; sp != nil {
 		r.GPUSeconds, r.Spent, r.At = sp.Total, sp.Spent, sp.At
 	}
 	for _, child := range q.Children {

@@ -50,12 +50,12 @@ func (m *Model) Apply(c *api.Change) api.Rejected {
 		return m.applyEviction(c.Eviction)
 	case c.Promise != nil:
 		return enterIn(m, m.Promises, c.Promise)
-	case c.Spending != nil:
-		return enterIn(m, m.Spendings, c.Spending)
-	case c.Lesson != nil:
-		return enterIn(m, m.Lessons, c.Lesson)
-	case c.Lapse != nil:
-		return enterIn(m, m.Lapses, c.Lapse)
+	case c.Usage != nil:
+		return enterIn(m, m.Usages, c.Usage)
+	case c.RunTimeEstimate != nil:
+		return enterIn(m, m.RunTimeEstimates, c.RunTimeEstimate)
+	case c.Degradation != nil:
+		return enterIn(m, m.Degradations, c.Degradation)
 	case c.Gone != nil:
 		return m.applyGone(*c.Gone)
 	}
@@ -350,12 +350,12 @@ func (m *Model) versionOf(at api.Ref) (version uint64, exists, kindOK bool) {
 		return knownVersion(m.Evictions, at.Key)
 	case api.KindPromise:
 		return knownVersion(m.Promises, at.Key)
-	case api.KindSpending:
-		return knownVersion(m.Spendings, at.Key)
-	case api.KindLesson:
-		return knownVersion(m.Lessons, at.Key)
-	case api.KindLapse:
-		return knownVersion(m.Lapses, at.Key)
+	case api.KindUsage:
+		return knownVersion(m.Usages, at.Key)
+	case api.KindRunTimeEstimate:
+		return knownVersion(m.RunTimeEstimates, at.Key)
+	case api.KindDegradation:
+		return knownVersion(m.Degradations, at.Key)
 	default:
 		return 0, false, false
 	}
@@ -398,12 +398,12 @@ func (m *Model) remove(at api.Ref) {
 		m.reassign(m.Pods[at.Key])
 	case api.KindPromise:
 		delete(m.Promises, at.Key)
-	case api.KindSpending:
-		delete(m.Spendings, at.Key)
-	case api.KindLesson:
-		delete(m.Lessons, at.Key)
-	case api.KindLapse:
-		delete(m.Lapses, at.Key)
+	case api.KindUsage:
+		delete(m.Usages, at.Key)
+	case api.KindRunTimeEstimate:
+		delete(m.RunTimeEstimates, at.Key)
+	case api.KindDegradation:
+		delete(m.Degradations, at.Key)
 	}
 }
 

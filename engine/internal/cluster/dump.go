@@ -48,8 +48,8 @@ func (m *Model) dumpMemory(snap *api.Snapshot) {
 	}
 	snap.Disruptions, snap.Bookings = values(m.Disruptions), values(m.Bookings)
 	snap.Evictions, snap.Promises = values(m.Evictions), values(m.Promises)
-	snap.Spendings, snap.Lessons = values(m.Spendings), values(m.Lessons)
-	snap.Lapses = values(m.Lapses)
+	snap.Usages, snap.RunTimeEstimates = values(m.Usages), values(m.RunTimeEstimates)
+	snap.Degradations = values(m.Degradations)
 	for ref, version := range m.gone {
 		snap.Gone = append(snap.Gone, api.Ref{Kind: ref.Kind, Key: ref.Key, Version: version})
 	}

@@ -19,9 +19,9 @@ func (m *Model) LoadAll(snap *api.Snapshot) {
 	all(snap.Bookings, func(o *api.Booking) api.Rejected { return enterIn(m, m.Bookings, o) })
 	all(snap.Evictions, m.applyEviction)
 	all(snap.Promises, func(o *api.Promise) api.Rejected { return enterIn(m, m.Promises, o) })
-	all(snap.Spendings, func(o *api.Spending) api.Rejected { return enterIn(m, m.Spendings, o) })
-	all(snap.Lessons, func(o *api.Lesson) api.Rejected { return enterIn(m, m.Lessons, o) })
-	all(snap.Lapses, func(o *api.Lapse) api.Rejected { return enterIn(m, m.Lapses, o) })
+	all(snap.Usages, func(o *api.QueueUsage) api.Rejected { return enterIn(m, m.Usages, o) })
+	all(snap.RunTimeEstimates, func(o *api.RunTimeEstimate) api.Rejected { return enterIn(m, m.RunTimeEstimates, o) })
+	all(snap.Degradations, func(o *api.Degradation) api.Rejected { return enterIn(m, m.Degradations, o) })
 }
 
 // all applies each of the list; what it rejects is in Model.Invalid.

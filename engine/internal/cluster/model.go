@@ -12,27 +12,27 @@ type Model struct {
 	Dims   *quantity.Dims
 
 	// What was told, by key. A rejected object is here too, with no effect.
-	Nodes       map[string]*Node
-	Pods        map[string]*Pod
-	Gangs       map[string]*Gang
-	Queues      map[string]*Queue
-	Assumptions map[string]*api.Assumption
-	Refusals    map[string]*api.Refusal
-	Holds       map[string]*Hold
-	HoldsOf     map[string][]*Hold // by gang
-	Disruptions map[string]*api.Disruption
-	Bookings    map[string]*api.Booking
-	Evictions   map[string]*api.Eviction
-	Promises    map[string]*api.Promise
-	Spendings   map[string]*api.Spending
-	Lessons     map[string]*api.Lesson
-	Lapses      map[string]*api.Lapse
-	gone        map[api.Ref]uint64 // version by kind and key
-	SettledAt   uint64
-	Latest      uint64
-	Edits       uint64             // changes that had an effect, ever
-	Invalid     map[api.Ref]string // reason by kind and key
-	Claims      map[string][]*Node
+	Nodes            map[string]*Node
+	Pods             map[string]*Pod
+	Gangs            map[string]*Gang
+	Queues           map[string]*Queue
+	Assumptions      map[string]*api.Assumption
+	Refusals         map[string]*api.Refusal
+	Holds            map[string]*Hold
+	HoldsOf          map[string][]*Hold // by gang
+	Disruptions      map[string]*api.Disruption
+	Bookings         map[string]*api.Booking
+	Evictions        map[string]*api.Eviction
+	Promises         map[string]*api.Promise
+	Usages           map[string]*api.QueueUsage
+	RunTimeEstimates map[string]*api.RunTimeEstimate
+	Degradations     map[string]*api.Degradation
+	gone             map[api.Ref]uint64 // version by kind and key
+	SettledAt        uint64
+	Latest           uint64
+	Edits            uint64             // changes that had an effect, ever
+	Invalid          map[api.Ref]string // reason by kind and key
+	Claims           map[string][]*Node
 
 	RefusedOf map[string][]*api.Refusal // by pod key
 	deadlines deadlines                 // of assumptions
@@ -67,7 +67,7 @@ func NewModel(cfg api.Config) *Model {
 		Nodes: make(map[string]*Node), Pods: make(map[string]*Pod), Gangs: make(map[string]*Gang), Queues: make(map[string]*Queue),
 		Assumptions: make(map[string]*api.Assumption), Refusals: make(map[string]*api.Refusal), Holds: make(map[string]*Hold), HoldsOf: make(map[string][]*Hold),
 		Disruptions: make(map[string]*api.Disruption), Bookings: make(map[string]*api.Booking), Evictions: make(map[string]*api.Eviction),
-		Promises: make(map[string]*api.Promise), Spendings: make(map[string]*api.Spending), Lessons: make(map[string]*api.Lesson), Lapses: make(map[string]*api.Lapse),
+		Promises: make(map[string]*api.Promise), Usages: make(map[string]*api.QueueUsage), RunTimeEstimates: make(map[string]*api.RunTimeEstimate), Degradations: make(map[string]*api.Degradation),
 		gone: make(map[api.Ref]uint64), Invalid: make(map[api.Ref]string), Claims: make(map[string][]*Node), RefusedOf: make(map[string][]*api.Refusal),
 		unused: make(map[string]bool), Tree: Tree{ByModel: len(cfg.Rates) > 0},
 	}

@@ -237,10 +237,10 @@ func describeMemory(changes []api.Change) string {
 			added[api.KindEviction]++
 		case c.Promise != nil:
 			added[api.KindPromise]++
-		case c.Lesson != nil:
-			added[api.KindLesson]++
-		case c.Lapse != nil:
-			added[api.KindLapse]++
+		case c.RunTimeEstimate != nil:
+			added[api.KindRunTimeEstimate]++
+		case c.Degradation != nil:
+			added[api.KindDegradation]++
 		case c.Gone != nil:
 			dropped[c.Gone.Kind]++
 		}
@@ -250,7 +250,7 @@ func describeMemory(changes []api.Change) string {
 
 func countKinds(verb string, counts map[api.Kind]int) []string {
 	var out []string
-	for _, k := range []api.Kind{api.KindAssumption, api.KindRefusal, api.KindHold, api.KindEviction, api.KindPromise, api.KindLesson, api.KindLapse} {
+	for _, k := range []api.Kind{api.KindAssumption, api.KindRefusal, api.KindHold, api.KindEviction, api.KindPromise, api.KindRunTimeEstimate, api.KindDegradation} {
 		if n := counts[k]; n > 0 {
 			out = append(out, fmt.Sprintf("%s %s", verb, plural(n, string(k))))
 		}

@@ -76,8 +76,8 @@ func TestDescribePolicy(t *testing.T) {
 		},
 		Promises: []api.Promise{{Gang: "team/big", Since: now, Start: now.Add(time.Hour), Nodes: []string{"n0", "n1"}}},
 		Changes: []api.Change{
-			{Hold: &api.Hold{}}, {Hold: &api.Hold{}}, {Eviction: &api.Eviction{}}, {Promise: &api.Promise{}}, {Lesson: &api.Lesson{}},
-			{Spending: &api.Spending{}}, {Gone: &api.Ref{Kind: api.KindEviction}}, {Gone: &api.Ref{Kind: api.KindPromise}},
+			{Hold: &api.Hold{}}, {Hold: &api.Hold{}}, {Eviction: &api.Eviction{}}, {Promise: &api.Promise{}}, {RunTimeEstimate: &api.RunTimeEstimate{}},
+			{Usage: &api.QueueUsage{}}, {Gone: &api.Ref{Kind: api.KindEviction}}, {Gone: &api.Ref{Kind: api.KindPromise}},
 		},
 	}
 	want := `starts x-0 (begin)
@@ -91,7 +91,7 @@ evicts c (preempted for team/a, at +30s)
 evicts d (moved to n3 for team/a)
 evicts e (max-run)
 promises team/big a start at +1h on n[0-1]
-memory: adds 2 holds, adds 1 eviction, adds 1 promise, adds 1 lesson, drops 1 eviction, drops 1 promise
+memory: adds 2 holds, adds 1 eviction, adds 1 promise, adds 1 run-time-estimate, drops 1 eviction, drops 1 promise
 `
 	if diff := cmp.Diff(want, Plan(plan)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -360,7 +360,7 @@ func (w *world) spent(q engine.Queue, i int) int64 {
 		}
 		return n
 	}
-	for _, s := range w.Spendings {
+	for _, s := range w.Usages {
 		if s.Queue == q.Name && i < len(s.Spent) && number(s.At) == number(w.now) {
 			return s.Spent[i]
 		}

@@ -177,7 +177,7 @@ func (w *world) compete(a, b string) bool {
 
 // remembered checks the plan's edits of memory: afterwards it holds what was live, less the holds of gangs
 // that start, an assumption for each placement, holds for who waits, and nothing else. WakeAt is no later than the
-// end of the first of what was live. What is remembered of evictions, promises, spending and lessons is not of this kind.
+// end of the first of what was live. What is remembered of evictions, promises, usage and run-time estimates is not of this kind.
 func (w *world) remembered(plan engine.Plan) error {
 	want, first := w.liveMemory(), time.Time{}
 	//archtest:any-order the first of all
@@ -208,7 +208,7 @@ func (w *world) remembered(plan engine.Plan) error {
 		case c.Hold != nil && w.stands(*c.Hold):
 			got[ref(engine.KindHold, c.Hold.Gang+"@"+c.Hold.Node)] = c.Hold.Until
 			want[ref(engine.KindHold, c.Hold.Gang+"@"+c.Hold.Node)] = c.Hold.Until
-		case c.Eviction != nil, c.Promise != nil, c.Spending != nil, c.Lesson != nil, c.Lapse != nil:
+		case c.Eviction != nil, c.Promise != nil, c.Usage != nil, c.RunTimeEstimate != nil, c.Degradation != nil:
 		case c.Gone != nil:
 			delete(got, ref(c.Gone.Kind, c.Gone.Key))
 			if w.outbid(plan, c.Gone) {

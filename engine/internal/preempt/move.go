@@ -210,7 +210,7 @@ func (y *Cycle) Tidy() {
 	if s.m.Config.Moves.Background <= 0 || s.m.Config.Policy == api.FIFO || y.moving() {
 		return
 	}
-	if last := s.m.Spendings[queue.BackgroundMoves]; last != nil {
+	if last := s.m.Usages[queue.BackgroundMoves]; last != nil {
 		next := last.At.Add(time.Duration(last.Decayed) * time.Hour / time.Duration(s.m.Config.Moves.Background))
 		//mutate: move-budget
 		if y.Now.Before(next) {
@@ -297,7 +297,7 @@ func (y *Cycle) empty(n *cluster.Node) bool {
 		return false
 	}
 	y.evict(c, c.units, joinHolds(places), nil)
-	y.Remember(api.Change{Spending: &api.Spending{Queue: queue.BackgroundMoves, Version: y.NextVersion(), At: y.Now, Decayed: max(1, loss/1000)}})
+	y.Remember(api.Change{Usage: &api.QueueUsage{Queue: queue.BackgroundMoves, Version: y.NextVersion(), At: y.Now, Decayed: max(1, loss/1000)}})
 	return true
 }
 

@@ -45,21 +45,21 @@ func TestAccrueCountsOnce(t *testing.T) {
 	l := NewLedger(m)
 	accrue := func(now time.Time) {
 		for i, c := range l.Accrue(now) {
-			if c.Spending != nil {
-				c.Spending.Version = m.Latest + uint64(i) + 1
+			if c.Usage != nil {
+				c.Usage.Version = m.Latest + uint64(i) + 1
 			}
 			m.Apply(&c)
 		}
 		m.Freshen()
 	}
 	accrue(noon)
-	before := m.Spendings["a"].Total
+	before := m.Usages["a"].Total
 	accrue(noon.Add(10 * time.Minute))
-	if got := m.Spendings["a"].Total - before; got != 4*600 {
+	if got := m.Usages["a"].Total - before; got != 4*600 {
 		t.Errorf("4 GPUs for 10 minutes are %d GPU-seconds", got)
 	}
 	accrue(noon.Add(10 * time.Minute))
-	if got := m.Spendings["a"].Total - before; got != 4*600 {
+	if got := m.Usages["a"].Total - before; got != 4*600 {
 		t.Errorf("after asking again they are %d", got)
 	}
 }

@@ -55,7 +55,7 @@ func (l *Ledger) Accrue(now time.Time) []api.Change {
 	for _, name := range cluster.SortedKeys(l.m.Queues) {
 		if m := meters[l.m.Queues[name]]; m != nil {
 			if u := m.sum(); u != nil {
-				out = append(out, api.Change{Spending: u})
+				out = append(out, api.Change{Usage: u})
 			}
 		}
 	}
@@ -65,9 +65,9 @@ func (l *Ledger) Accrue(now time.Time) []api.Change {
 // forgetUsage drops what queues spent that do not exist any more.
 func (l *Ledger) forgetUsage() []api.Change {
 	var out []api.Change
-	for name, u := range l.m.Spendings {
+	for name, u := range l.m.Usages {
 		if q := l.m.Queues[name]; name != BackgroundMoves && (q == nil || q.Spec == nil) {
-			out = append(out, api.Change{Gone: &api.Ref{Kind: api.KindSpending, Key: name, Version: u.Version}})
+			out = append(out, api.Change{Gone: &api.Ref{Kind: api.KindUsage, Key: name, Version: u.Version}})
 		}
 	}
 	slices.SortFunc(out, func(a, b api.Change) int { return api.CompareRefs(*a.Gone, *b.Gone) })
@@ -94,18 +94,18 @@ func (l *Ledger) uses(q *cluster.Queue) bool {
 }
 
 // usageOf is what is known that the queue spent, nil for nothing.
-func (l *Ledger) usageOf(q *cluster.Queue) *api.Spending {
-	if l.m.IsRejected(api.KindSpending, q.Name) {
+func (l *Ledger) usageOf(q *cluster.Queue) *api.QueueUsage {
+	if l.m.IsRejected(api.KindUsage, q.Name) {
 		return nil
 	}
-	return l.m.Spendings[q.Name]
+	return l.m.Usages[q.Name]
 }
 
 // meter adds up what one queue spent since from, in seconds of Unix time.
 type meter struct {
 	s        *Ledger
 	q        *cluster.Queue
-	was      *api.Spending // nil: it is seen for the first time
+	was      *api.QueueUsage // nil: it is seen for the first time
 	at       time.Time
 	from, to int64
 	budgets  []allowance
@@ -237,7 +237,7 @@ func (m *meter) chargeUser(p *cluster.Pod) {
 }
 
 // usages is what users used by now, as far as it still counts.
-func (m *meter) usages() []api.UserSpending {
+func (m *meter) usages() []api.UserUsage {
 	if m.users == nil {
 		return nil
 	}
@@ -248,23 +248,23 @@ func (m *meter) usages() []api.UserSpending {
 	for user, u := range m.users {
 		past[user] = min(past[user]+m.s.Stream(u.all, m.to-m.from)+u.decayed, maxSpent)
 	}
-	var out []api.UserSpending
+	var out []api.UserUsage
 	for _, user := range cluster.SortedKeys(past) {
 		if past[user] > 0 {
-			out = append(out, api.UserSpending{User: user, Decayed: past[user]})
+			out = append(out, api.UserUsage{User: user, Decayed: past[user]})
 		}
 	}
 	if len(out) > MostUsers {
-		slices.SortStableFunc(out, func(a, b api.UserSpending) int { return cmp.Compare(b.Decayed, a.Decayed) })
+		slices.SortStableFunc(out, func(a, b api.UserUsage) int { return cmp.Compare(b.Decayed, a.Decayed) })
 		out = out[:MostUsers]
-		slices.SortFunc(out, func(a, b api.UserSpending) int { return strings.Compare(a.User, b.User) })
+		slices.SortFunc(out, func(a, b api.UserUsage) int { return strings.Compare(a.User, b.User) })
 	}
 	return out
 }
 
 // sum is what the queue has spent by now, nil if that is not worth saying.
-func (m *meter) sum() *api.Spending {
-	u := &api.Spending{Queue: m.q.Name, At: m.at}
+func (m *meter) sum() *api.QueueUsage {
+	u := &api.QueueUsage{Queue: m.q.Name, At: m.at}
 	for _, a := range m.budgets {
 		u.Spent = append(u.Spent, a.spent)
 	}
@@ -326,7 +326,7 @@ func (l *Ledger) fadesBy(at time.Time, decayed int64) time.Time {
 	return at.Add(time.Duration(halves) * min(l.m.Config.HalfLife, math.MaxInt64/64))
 }
 
-func (p Past) counts(u *api.Spending) bool {
+func (p Past) counts(u *api.QueueUsage) bool {
 	return p.s.m.Config.HalfLife > 0 && p.now.Before(p.s.fadesBy(u.At, u.Decayed))
 }
 
@@ -357,7 +357,7 @@ func (p Past) OfUser(q *cluster.Queue, user string) Fraction {
 	if u == nil || !p.counts(u) {
 		return Fraction{0, 1}
 	}
-	i, ok := slices.BinarySearchFunc(u.Users, user, func(v api.UserSpending, user string) int { return strings.Compare(v.User, user) })
+	i, ok := slices.BinarySearchFunc(u.Users, user, func(v api.UserUsage, user string) int { return strings.Compare(v.User, user) })
 	if !ok || !p.now.Before(p.s.fadesBy(u.At, u.Users[i].Decayed)) {
 		return Fraction{0, 1}
 	}

@@ -194,7 +194,7 @@ func (a *asking) budgets() {
 
 // spent is what the queue has used of its i-th budget in the period of now.
 func (l *Limits) spent(q *cluster.Queue, i int, now time.Time) int64 {
-	sp := l.m.Spendings[q.Name]
+	sp := l.m.Usages[q.Name]
 	if sp == nil || i >= len(sp.Spent) {
 		return 0
 	}

@@ -1,0 +1,58 @@
+package record
+
+import (
+	"encoding/json"
+
+	"github.com/berth-dev/berth/engine"
+)
+
+// renamed is the first version of the values in which memory has the names that it has now.
+const renamed = 6
+
+// olderLine is a line with the names of values before version 6.
+type olderLine struct {
+	Segment *head        `json:"segment"`
+	Live    *olderChange `json:"live"`
+	Change  *olderChange `json:"change"`
+	Cycle   *mark        `json:"cycle"`
+}
+
+type olderChange struct {
+	engine.Change
+	Spending *engine.QueueUsage      `json:"spending"`
+	Lesson   *engine.RunTimeEstimate `json:"lesson"`
+	Lapse    *engine.Degradation     `json:"lapse"`
+}
+
+// olderKinds names kinds as they are named now.
+var olderKinds = map[engine.Kind]engine.Kind{"spending": engine.KindUsage, "lesson": engine.KindRunTimeEstimate, "lapse": engine.KindDegradation}
+
+// decodeOlder reads a line of a segment whose values are of a version before 6.
+func decodeOlder(b []byte) (line, error) {
+	var v olderLine
+	err := json.Unmarshal(b, &v)
+	return line{Segment: v.Segment, Live: v.Live.now(), Change: v.Change.now(), Cycle: v.Cycle}, err
+}
+
+// now is the change in the names of now.
+func (c *olderChange) now() *engine.Change {
+	if c == nil {
+		return nil
+	}
+	out := c.Change
+	if c.Spending != nil {
+		out.Usage = c.Spending
+	}
+	if c.Lesson != nil {
+		out.RunTimeEstimate = c.Lesson
+	}
+	if c.Lapse != nil {
+		out.Degradation = c.Lapse
+	}
+	if out.Gone != nil {
+		if kind, ok := olderKinds[out.Gone.Kind]; ok {
+			out.Gone.Kind = kind
+		}
+	}
+	return &out
+}
