@@ -326,3 +326,25 @@ func (y *cycle) wouldFit(g *cluster.Gang, t cluster.Turn) bool {
 	}
 	return false
 }
+
+// claim lets the gang have what is kept for it alone: its holds, and its members' nominations.
+func (y *cycle) claim(g *cluster.Gang) {
+	for _, p := range g.All() {
+		if p.Nominee != nil {
+			y.s.m.IgnoreNomination(p)
+		}
+	}
+	y.kept, y.claimed = nil, nil
+	if len(y.s.m.Holds) == 0 {
+		return
+	}
+	for _, h := range y.s.m.HeldFor(g) {
+		if h.On == nil || h.Gang != g.Key && len(y.claimed) > 0 {
+			continue
+		}
+		y.kept = append(y.kept, h.On)
+		y.claimed = append(y.claimed, h)
+		y.s.m.IgnoreHold(h)
+	}
+	slices.SortFunc(y.kept, cluster.ComparePlaces)
+}

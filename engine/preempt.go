@@ -3,7 +3,6 @@ package engine
 import (
 	"slices"
 
-	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/index"
 	"github.com/berth-dev/berth/engine/internal/place"
@@ -110,31 +109,4 @@ func (y *cycle) curable(gates []why.Gate) bool {
 		}
 	}
 	return len(gates) > 0 && (placed || !places)
-}
-
-// expireEvictions drops evictions of pods that are gone, and those whose time is over: their pods are as others again.
-// It returns the gangs whose place in line that changes, with those given.
-func (y *cycle) expireEvictions(lifted []*cluster.Gang) []*cluster.Gang {
-	s := y.s
-	for _, key := range cluster.SortedKeys(s.m.Evictions) {
-		e, p := s.m.Evictions[key], s.m.Pods[key]
-		if p != nil && p.UID == e.UID && cluster.Live(e.Until, y.Now) {
-			y.Wake(e.Until)
-			continue
-		}
-		y.Forget(api.KindEviction, key, e.Version)
-		if p == nil || !p.Evicting || p.Host == nil {
-			continue
-		}
-		//mutate: memory-expired-eviction
-		s.m.UnmarkEvicting(p)
-		switch g := p.In; {
-		case g == nil:
-		case s.line.Entry(g).Lined && !slices.Contains(lifted, g):
-			lifted = append(lifted, g)
-		case !s.line.Entry(g).Lined:
-			y.retally(g)
-		}
-	}
-	return lifted
 }
