@@ -14,16 +14,16 @@ import (
 // longest is the most that work which is not known to be saved is worth.
 const longest = time.Hour
 
-// stint is pods that have run for the same time, and how much they count.
-type stint struct {
+// span is pods that have run for the same time, and how much they count.
+type span struct {
 	started time.Time
 	weight  int64
 	pods    int64
 }
 
-// stintsOf sorts the pods by how long they have run.
-func stintsOf(pods []*cluster.Pod) []stint {
-	var out []stint
+// spansOf sorts the pods by how long they have run.
+func spansOf(pods []*cluster.Pod) []span {
+	var out []span
 	for _, p := range pods {
 		weight := int64(1)
 		if gpus := p.Amount(quantity.DimGPU); gpus > 0 {
@@ -34,7 +34,7 @@ func stintsOf(pods []*cluster.Pod) []stint {
 			out[last].pods++
 			continue
 		}
-		out = append(out, stint{p.Started, weight, 1})
+		out = append(out, span{p.Started, weight, 1})
 	}
 	return out
 }
@@ -47,7 +47,7 @@ func (s *Candidates) costOf(u *unit, now time.Time) int64 {
 		restart = s.m.Config.Restart
 	}
 	var sum int64
-	for _, w := range u.stints {
+	for _, w := range u.spans {
 		lost := restart
 		//mutate: cost-surge
 		if !u.surge {

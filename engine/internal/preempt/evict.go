@@ -227,7 +227,7 @@ func (c *claim) enough() bool {
 		free += p.Amount(quantity.DimGPU)
 	}
 	for _, u := range c.units {
-		for _, w := range u.stints {
+		for _, w := range u.spans {
 			free += w.weight / 1000
 		}
 	}
@@ -313,7 +313,6 @@ func (c *claim) prepare() {
 	}
 	clear(c.disruption.of)
 	clear(c.disruption.kept)
-	c.tests = 0
 	c.first, c.alike = c.g.Alike()
 	kins, apart := y.Kins(c.g, c.t)
 	c.kins, c.alike = kins, c.alike && !apart
@@ -367,7 +366,7 @@ func (c *claim) newPlaces() []*cluster.Hold {
 		for _, p := range u.pods {
 			u.to = append(u.to, p.Host.Name)
 		}
-		for _, h := range c.y.holdsFor(u.heir(), u.pods) {
+		for _, h := range c.y.holdsFor(u.nextKey(), u.pods) {
 			h.Coming = true
 			out = append(out, h)
 		}

@@ -1,9 +1,7 @@
 package preempt
 
 import (
-	"cmp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/berth-dev/berth/engine/internal/api"
@@ -13,184 +11,6 @@ import (
 )
 
 // Who may be evicted for whom. Legality is judged workload by workload, as things stand before anybody is taken.
-
-// unit is what is evicted together: a pod by itself, a member of a gang above its minimum, or what is left of a gang
-// once those are gone.
-type unit struct {
-	of    *running
-	pods  []*cluster.Pod
-	spare []*unit // of what is left of a gang: its members above the minimum, which go first
-	rest  *unit   // of a member above the minimum: what is left of its gang; nil: that stays
-
-	size     quantity.Vector // of a member above the minimum: what it is booked with
-	returns  quantity.Vector // while it is lifted: what it was booked with of pods that somebody makes again
-	stints   []stint
-	budgeted bool // disruption budgets cover some of its pods, and are taken from when it goes
-	surge    bool // of what is moved: it stays until the next one runs
-
-	// For one claim.
-	claim       uint64
-	cause       api.EvictionCause
-	cost        int64
-	reach       int // how far up its tree the claimant's queue must be within quota for it or, where it is shared, within its share
-	taken       bool
-	pass        uint64 // scan that has looked at it
-	gone        uint64 // scan that counts it as gone
-	allocations []allocationOf
-	to          []string // of what is moved: the nodes where its pods have places
-}
-
-// allocationOf is where a pod sat before it was lifted.
-type allocationOf struct {
-	node    *cluster.Node
-	devices []string
-}
-
-// running is a workload that has allocations in a queue: those of its pods that are not on their way out.
-type running struct {
-	cluster.Workload
-	key      string
-	told     *api.Pod // of a pod by itself
-	payer    *cluster.Queue
-	priority int32
-	terms    *api.Terms
-	started  time.Time       // when its first pod got its allocation; zero: for long
-	size     quantity.Vector // what it is booked with
-	core     quantity.Vector // what of that is its minimum
-	stays    quantity.Vector // what of that can never be evicted
-	units    []*unit         // what of it may be evicted; what is left of a gang last
-	pods     []*cluster.Pod
-	covered  int // by the quotas of how many queues its minimum is covered: its own, the one above, and so on, without a gap
-}
-
-// appraise works out what of the running workload may be evicted, and what of that decides its cost.
-func (s *Candidates) appraise(t *running) {
-	first := t.pods[0]
-	t.key, t.priority, t.started, t.terms = first.WorkloadKey(), first.Priority, first.Started, s.m.TermsOf(first)
-	if t.Gang == nil {
-		t.told = first.Pod
-	} else if t.priority = 0; t.Gang.Spec != nil {
-		t.priority = t.Gang.Spec.Priority
-	}
-	for _, p := range t.pods[1:] {
-		if p.Started.Before(t.started) {
-			t.started = p.Started
-		}
-	}
-	s.divide(t)
-	for _, u := range t.units {
-		u.stints = stintsOf(u.pods)
-		u.budgeted = slices.ContainsFunc(u.pods, func(p *cluster.Pod) bool { return len(p.Budgets) > 0 })
-	}
-}
-
-func compareRunning(a, b *running) int {
-	if a.priority != b.priority {
-		return cluster.Before(a.priority > b.priority)
-	}
-	return cmp.Or(a.started.Compare(b.started), strings.Compare(a.key, b.key))
-}
-
-// divide adds up what the running workload holds, and divides what may be evicted of it into units.
-func (s *Candidates) divide(t *running) {
-	t.size = cluster.ChargesOf(t.pods)
-	if t.Gang == nil {
-		t.core = t.size
-		if bare(t.pods[0]) {
-			t.units = []*unit{{of: t, pods: t.pods}}
-		} else if !t.pods[0].Evictable {
-			t.stays = t.size
-		}
-		return
-	}
-	slices.SortFunc(t.pods, cluster.ComparePods)
-	rest := &unit{of: t}
-	spare := sparesOf(t.Gang)
-	whole := t.Gang.Spec == nil || !t.Gang.Spec.Core
-	stays := !whole
-	for _, p := range t.pods {
-		if slices.Contains(spare, p) {
-			u := &unit{of: t, pods: []*cluster.Pod{p}}
-			u.size = cluster.ChargesOf(u.pods)
-			rest.spare = append(rest.spare, u)
-			continue
-		}
-		stays = stays || !p.Evictable
-		for _, d := range p.Charge {
-			t.core.Add(d.Dim, d.Amount)
-		}
-		if bare(p) {
-			rest.pods = append(rest.pods, p)
-		} else {
-			whole = false
-		}
-	}
-	if stays {
-		t.stays = t.core
-	}
-	t.units = append(t.units, rest.spare...)
-	if whole && len(rest.pods) > 0 {
-		for _, u := range rest.spare {
-			u.rest = rest
-		}
-		t.units = append(t.units, rest)
-	}
-}
-
-// bare says whether nothing about the pod itself keeps it from being evicted.
-func bare(p *cluster.Pod) bool { return p.Evictable && p.Node != "" && p.Host != nil && !p.Leaving() }
-
-// sparesOf lists the members that the gang can lose and still have its minimum: in each leaf those of the last ranks.
-func sparesOf(g *cluster.Gang) []*cluster.Pod {
-	if g.Spec == nil || g.Tree == nil {
-		return nil
-	}
-	var out []*cluster.Pod
-	g.Tree.Each(func(b *cluster.Branch) {
-		if len(b.Children) > 0 {
-			return
-		}
-		bound := 0
-		for _, p := range b.Pods {
-			if p.Host != nil && p.Node != "" {
-				bound++
-			}
-		}
-		for i := len(b.Pods) - 1; i >= 0 && bound > b.Min(); i-- {
-			if bare(b.Pods[i]) {
-				out = append(out, b.Pods[i])
-				bound--
-			}
-		}
-	})
-	return out
-}
-
-// coveredUpTo says whether all queues of the running workload that are deeper than that cover its minimum.
-func (t *running) coveredUpTo(depth int) bool { return t.covered >= t.payer.Depth-depth }
-
-// coverBelow returns the running workloads of the queue and of all below it, having found out which of them its quota covers.
-func (s *Candidates) coverBelow(q *cluster.Queue) []*running {
-	all := s.runningBelow(q)
-	var buf [4]int
-	dims := buf[:0]
-	for dim, promised := range s.m.Tree.Promised {
-		if promised > 0 {
-			dims = append(dims, dim)
-		}
-	}
-	v := &cover{s: s, queue: q, dims: dims, part: s.m.Quota, all: all}
-	v.firm()
-	for _, t := range all {
-		below := t.payer.Depth - q.Depth
-		t.covered = min(t.covered, below)
-		//mutate: cover-from-below
-		if v.covers(t.core, t.stays) && t.covered == below {
-			t.covered++
-		}
-	}
-	return all
-}
 
 // claim is a gang that looks for others' work to be evicted for it.
 type claim struct {
@@ -218,7 +38,6 @@ type claim struct {
 	moving     bool       // its units are moved, not taken away
 	settling   bool       // it is asked whether the claimant may have the place
 	disruption disruption // of the units that are lifted
-	tests      int
 }
 
 // find lists the units that are legal to evict for the claim, in no order.
@@ -251,20 +70,6 @@ func (c *claim) preempt() {
 			c.take(all[i], api.Preempted, -1)
 		}
 	}
-}
-
-// promoted says whether the running workload started after it had waited for so long that it goes before higher priorities of its
-// queue: it is not evicted for them then.
-func (t *running) promoted() bool {
-	q := t.payer.Spec
-	if q == nil || q.PromoteAfter == 0 {
-		return false
-	}
-	created := t.pods[0].Created
-	if t.Gang != nil && t.Gang.Spec != nil {
-		created = t.Gang.Spec.Created
-	}
-	return !t.started.Before(created.Add(q.PromoteAfter))
 }
 
 // reclaim: what queues hold above their quota, as far up as the claimant's own is within its.
@@ -345,70 +150,6 @@ func (s *Candidates) siblings(q *cluster.Queue) []*cluster.Queue {
 		return q.Parent.Children
 	}
 	return s.m.Tree.Top
-}
-
-// cover is what a queue's part is enough for, as it is being added up.
-type cover struct {
-	s     *Candidates
-	queue *cluster.Queue
-	dims  []int
-	over  []int // of dims, where the queue holds more than its part
-	part  func(*cluster.Queue, int) int64
-	all   []*running
-	sum   quantity.Vector
-}
-
-// newCover has the running workloads of a queue that holds more than its part.
-func newCover(s *Candidates, z *cluster.Queue, dims []int, part func(*cluster.Queue, int) int64) *cover {
-	v := &cover{s: s, queue: z, dims: dims, part: part}
-	for _, dim := range dims {
-		if z.Committed(dim) > part(z, dim) {
-			v.over = append(v.over, dim)
-		}
-	}
-	if len(v.over) == 0 {
-		return v
-	}
-	v.all = s.runningBelow(z)
-	return v
-}
-
-// firm adds up what can never be evicted.
-func (v *cover) firm() {
-	for _, dim := range v.dims {
-		if v.queue.Firm.At(dim) == 0 {
-			continue
-		}
-		for _, t := range v.all {
-			if n := t.stays.At(dim); n > 0 {
-				v.sum.Add(dim, n)
-			}
-		}
-	}
-}
-
-// covers adds more, without what of it is counted already, if the part is enough for it.
-func (v *cover) covers(more, counted quantity.Vector) bool {
-	for _, dim := range v.dims {
-		if n := more.At(dim) - counted.At(dim); n > 0 && v.sum.At(dim)+n > v.part(v.queue, dim) {
-			return false
-		}
-	}
-	for _, dim := range v.dims {
-		if n := more.At(dim) - counted.At(dim); n > 0 {
-			v.sum.Add(dim, n)
-		}
-	}
-	return true
-}
-
-// lacks says whether some of what a workload of the payer holds is of what the queue holds too much of, and can be asked
-// back from it.
-func (v *cover) lacks(payer *cluster.Queue, some quantity.Vector) bool {
-	return slices.ContainsFunc(v.over, func(dim int) bool {
-		//mutate: cover-devices-only -> some.At(dim) > 0
-		return some.At(dim) > 0 && v.s.m.Covers(payer, dim)
-	})
 }
 
 // uncovered takes of a queue that holds more than its part what is not covered by it.

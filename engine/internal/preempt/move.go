@@ -195,8 +195,8 @@ func (y *Cycle) rehome(u *unit) bool {
 	return !slices.ContainsFunc(u.pods, func(p *cluster.Pod) bool { return p.Host == nil })
 }
 
-// heir is the key under which a place is held for what is moved.
-func (u *unit) heir() string {
+// nextKey is the key under which a place is held for what is moved.
+func (u *unit) nextKey() string {
 	if u.of.Gang == nil && u.pods[0].Owner != "" {
 		return u.pods[0].Owner
 	}

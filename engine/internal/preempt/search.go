@@ -2,22 +2,33 @@ package preempt
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strings"
 
-	"github.com/berth-dev/berth/engine/internal/api"
-	"github.com/berth-dev/berth/engine/internal/cluster"
-	"github.com/berth-dev/berth/engine/internal/index"
 	"github.com/berth-dev/berth/engine/internal/place"
 )
 
-// The victims of a claim: a set of legal units, cheapest first by what it breaks and what it costs, from which none can
-// be put back. Whether a set will do is asked of the state itself, with the victims lifted off their node.
-
-const (
-	exactUnits = 14   // so many units are decided exactly
-	exactTests = 4000 // unless that takes more tests than this
-)
+// The search for victims. It looks for the cheapest set of units that lets the claimant start, where a set that breaks fewer
+// disruption budgets is cheaper than any that breaks more, and then disruption cost decides.
+//
+// There is one search, a branch and bound.
+//
+//   - It begins with a set that is found greedily (greedy.go). What that costs is the limit: whatever cannot become
+//     cheaper is left alone.
+//   - It goes from node to node of one region, a domain that all members must share. On each node it branches over the
+//     smallest sets of units that make room for so many more pods, those first that could be cheapest.
+//   - What the nodes ahead cost at the least is known (lowerbound.go), and what a gate lacks too (relief.go). A branch whose
+//     cost so far plus that bound reaches the limit is cut.
+//   - A set that makes room by counting is proposed to the model (trial.go), which knows what counting does not: devices,
+//     unlike members, promises, GPU models. If it agrees, the set is the new limit.
+//   - Where there are few units, sets that the model refused are then extended by one more unit, by two, and so on. Any set
+//     that will do contains one that makes room by counting, so that with few units the result is the cheapest there is.
+//
+// The search ends at its budget of steps and trials; the best set so far stands. An example: a claimant needs 72 GPUs, and
+// gangs of 64, 24 and 72 GPUs may be evicted at costs of 41, 43 and 45 for each. Greedily it is the first two, for 3,656. The
+// bound says that 72 GPUs cost at least 64*41 + 8*43 = 2,968, so that there may be better, and the third gang alone, for
+// 3,240, is.
 
 // worth is what a set of victims costs: less is better.
 type worth struct {
@@ -32,346 +43,416 @@ func (a worth) less(b worth) bool {
 
 // choose lifts a set of victims that lets the gang start, and returns it; nil: there is none.
 func (c *claim) choose() []*unit {
-	if len(c.units) > exactUnits {
-		if found, hope := c.approach(); hope {
-			return c.refine(found)
-		}
+	found, hope := c.firstSet()
+	if !hope {
 		return nil
 	}
-	slices.SortFunc(c.units, compareUnits)
-	if c.alike && !c.hopeful() {
+	//mutate: victims-search
+	if c.improve(found) {
+		found = true
+	}
+	if !found {
 		return nil
-	}
-	for _, u := range c.units {
-		c.lift(u)
-	}
-	if !c.fits() {
-		return nil
-	}
-	x := exact{claim: c}
-	x.decide(0, worth{})
-	if !x.found {
-		return nil
-	}
-	for i, u := range c.units {
-		switch {
-		case u.taken && !x.best[i]:
-			c.restore(u)
-		case !u.taken && x.best[i]:
-			c.lift(u)
-		}
-	}
-	if c.tests > exactTests {
-		return c.refine(true)
 	}
 	return c.taken()
 }
 
-// compareUnits puts first what is rather left alone: what is left of gangs, then the dearest, then as on a list of candidates.
-func compareUnits(a, b *unit) int {
-	if x, y := len(a.spare) > 0, len(b.spare) > 0; x != y {
-		return cluster.Before(x)
-	}
-	if a.cost != b.cost {
-		return cluster.Before(a.cost > b.cost)
-	}
-	if c := compareRunning(a.of, b.of); c != 0 {
-		return c
-	}
-	return cmp.Or(strings.Compare(a.of.payer.Name, b.of.payer.Name), cluster.ComparePods(a.pods[0], b.pods[0]))
+const (
+	searchSteps = 20_000 // so many sets of one node's units are looked at for a claim
+	searchTests = 400    // so often a set is tried out on the model
+	searchPods  = 64     // a claim of more pods is left as it is
+	searchNodes = 32     // so many nodes of a region are looked at, the cheapest first
+	searchUnits = 16     // so many units of a node, the cheapest first
+	secondPods  = 7      // so many pods of a second class, at the most
+	fewUnits    = 14     // so few units can be gone through set by set
+	fewTests    = 4000   // so often a set is tried out then
+)
+
+// infinite is more than any set costs.
+const infinite = math.MaxInt64 / 4
+
+// search is the search for a cheaper set.
+type search struct {
+	*claim
+	pool    []*unit       // that alone cost less than the set at hand
+	penalty int64         // what an eviction beyond a budget counts: more than all units cost
+	limit   int64         // what the set at hand costs
+	tight   []tightBudget // the budgets that it breaks
+	best    []*unit
+	steps   int
+	asked   int
+
+	refused   bool // the model refused a set that makes room by counting
+	extending bool // sets that the model refused are extended
+	few       bool // there are so few units that all sets can be gone through
+	tests     int  // how often the model may be asked
 }
 
-// taken lists the units that are lifted, those first that are rather left alone.
-func (c *claim) taken() []*unit {
-	var out []*unit
+// improve puts a cheaper set in the place of the one that is lifted, if it finds one.
+func (c *claim) improve(found bool) bool {
+	few := len(c.units) <= fewUnits
+	if !few && (c.moving || c.alike && len(c.orderOf(0).Pods) > searchPods) {
+		return false
+	}
+	w := &search{claim: c, limit: infinite, penalty: 1, few: few, tests: searchTests}
+	if few {
+		w.tests = fewTests
+	}
+	var at []*unit
 	for _, u := range c.units {
+		w.penalty += u.cost
 		if u.taken {
-			out = append(out, u)
+			at = append(at, u)
 		}
 	}
-	slices.SortFunc(out, compareUnits)
+	if found {
+		w.limit = w.priceOf(at)
+		for b, n := range c.disruption.of {
+			if allowed := c.y.allowed(b); allowed > 0 && n > allowed {
+				w.tight = append(w.tight, tightBudget{b, allowed})
+			}
+		}
+	}
+	for _, u := range c.units {
+		if u.whole()+w.penalty*w.overBudget(u) < w.limit {
+			w.pool = append(w.pool, u)
+		}
+	}
+	if len(w.pool) == 0 {
+		return false
+	}
+	if few { // sets are extended in this order: by what is rather evicted
+		slices.SortFunc(w.pool, func(a, b *unit) int { return compareUnits(b, a) })
+	}
+	for _, u := range at {
+		c.restore(u)
+	}
+	if w.run(); w.refused && few && !w.spent() {
+		w.extending = true
+		w.run()
+	}
+	if w.best != nil {
+		at = w.best
+	}
+	for _, u := range at {
+		c.lift(u)
+	}
+	if w.best != nil {
+		c.putBack()
+	}
+	return w.best != nil
+}
+
+// spent says whether the search has been long enough.
+func (x *search) spent() bool { return x.steps > searchSteps || x.asked > x.tests }
+
+// run searches the regions, those first that could be cheapest.
+func (w *search) run() {
+	for i := range w.kins {
+		wants := w.wants(i)
+		if len(wants) == 0 || len(wants[0].Pods) > searchPods {
+			w.uncounted()
+			continue
+		}
+		v := w.newScan(wants[0])
+		for _, u := range w.pool {
+			v.enter(u)
+		}
+		for _, u := range w.pool {
+			v.free(u, 1)
+		}
+		regions := v.regions(wants[0])
+		if _, ok := w.y.placer.ChooseScope(wants[0]); ok && w.alike {
+			regions = []*region{{}} // only limits are in the way
+		}
+		var regional []*regionSearch
+		for _, r := range regions {
+			if x := w.prepare(v, r, wants); x.lowerBound(0, x.lacks) < w.limit {
+				regional = append(regional, x)
+			}
+		}
+		for _, u := range w.pool {
+			v.free(u, -1)
+		}
+		slices.SortStableFunc(regional, func(a, b *regionSearch) int {
+			return cmp.Or(cmp.Compare(a.lowerBound(0, a.lacks), b.lowerBound(0, b.lacks)), compareSets(a.cheapest(), b.cheapest()), strings.Compare(a.name, b.name))
+		})
+		for _, x := range regional {
+			x.run()
+		}
+	}
+}
+
+// uncounted searches where nothing can be counted: a claim of too many pods, or of unlike ones of which none is certain to
+// start. Only few units can be gone through then, and the model is asked about every set that costs little enough.
+func (w *search) uncounted() {
+	if !w.few {
+		return
+	}
+	w.y.scans++
+	x := &regionSearch{search: w, turn: w.y.scans}
+	x.ahead = [][]int64{{0}}
+	x.run()
+}
+
+// wants lists what must have room with the i-th GPU model: of like members all of them; of unlike ones the class that
+// lacks most, and one more that must be in the same domain.
+func (c *claim) wants(i int) []place.Order {
+	if c.alike {
+		return []place.Order{c.orderOf(i)}
+	}
+	all := place.Certain(c.g, c.kins[i])
+	if len(all) == 0 {
+		return nil
+	}
+	size := func(o place.Order) int64 { return int64(len(o.Pods)) * max(1, o.Class.Shape.GPUs) }
+	lead, lacks := all[0], false
+	for _, o := range all {
+		_, ok := c.y.placer.ChooseScope(o)
+		if !ok && !lacks || ok == !lacks && size(o) > size(lead) {
+			lead, lacks = o, !ok
+		}
+	}
+	out := []place.Order{lead}
+	if lead.Layout.Required != c.g.Layout().Required {
+		return out
+	}
+	for _, o := range all {
+		n := len(o.Pods)
+		if o.Class == lead.Class || o.Layout.Required != lead.Layout.Required || n > secondPods || n*len(lead.Pods) > searchPods {
+			continue
+		}
+		if len(out) == 1 || size(o) > size(out[1]) {
+			out = append(out[:1], o)
+		}
+	}
 	return out
 }
 
-// lift takes the unit's pods off their node.
-func (c *claim) lift(u *unit) {
-	u.taken = true
-	u.allocations, u.returns = u.allocations[:0], u.returns[:0]
-	for _, p := range u.pods {
-		if p.Owner != "" {
-			for _, d := range p.Charge {
-				u.returns.Add(d.Dim, d.Amount)
-			}
-		}
-		n := p.Host
-		u.allocations = append(u.allocations, allocationOf{n, p.HostDevices})
-		c.y.m.Remove(p)
-		for _, o := range c.y.leavers.on[n] { // what is held there is theirs, and not taken from this one
-			if o.Host == n {
-				c.y.m.Remove(o)
-			}
+// regionSearch is the search in one region.
+type regionSearch struct {
+	*search
+	v     *scan
+	name  string
+	wants []place.Order
+	most  room // that is wanted
+	lacks room // of that, what the nodes must have
+	dim   int  // the resource that its nodes are compared by
+	turn  uint64
+	nodes []*searchNode
+	ahead [][]int64            // by node and room: what it costs at the least from that node on
+	parts map[*unit]int64      // of a unit: how much it gives in all of the region
+	on    map[*unit][]partCost // where it counts
+	paid  []int64              // by node: what counts there of the units that are chosen
+
+	relief *relief // what could open a gate that is shut; nil: none is
+	short  int64   // what that gate lacks
+
+	chosen  []*unit
+	cost    int64
+	choices []choice // a stack
+}
+
+// choice is some of the units of a node, by position, and the room that it then has.
+type choice struct {
+	set   uint32
+	room  room
+	least int64
+}
+
+// cheapest is the first unit of the region's first node: one that is rather evicted than others of its cost.
+func (x *regionSearch) cheapest() []*unit {
+	for _, l := range x.nodes {
+		if len(l.units) > 0 {
+			return l.units[:1]
 		}
 	}
-	c.disruption.count(u, 1)
+	return nil
 }
 
-// restore undoes lift.
-func (c *claim) restore(u *unit) {
-	u.taken = false
-	for i, p := range u.pods {
-		c.y.m.PutOn(p, u.allocations[i].node, u.allocations[i].devices)
+// run searches the region: node by node, and then for what opens the gates.
+func (x *regionSearch) run() {
+	if x.gated {
+		if gates := x.y.Gates(x.g); len(gates) > 0 {
+			x.relief = x.findRelief(gates[0])
+			x.short = x.relief.short
+		}
 	}
-	c.disruption.count(u, -1)
+	x.branch(0, x.lacks)
 }
 
-// returning is what those that are lifted will take of the dimension again by right: who is made again and has quota for it
-// need not borrow, so that evicting it lends the claimant nothing.
-func (c *claim) returning(dim int) (sum int64) {
-	var more map[*cluster.Queue]int64
-	for _, u := range c.units {
-		need := u.returns.At(dim)
-		if !u.taken || need == 0 || u.of.payer == &c.y.m.Unqueued {
-			continue
-		}
-		if more == nil {
-			more = make(map[*cluster.Queue]int64)
-			for x := c.q; x != nil; x = x.Parent {
-				more[x] = c.needs.At(dim)
-			}
-		}
-		owed := true
-		for x := u.of.payer; x != nil; x = x.Parent {
-			owed = owed && x.Committed(dim)+more[x]+need <= c.y.m.Quota(x, dim)
-		}
-		if !owed {
-			continue
-		}
-		for x := u.of.payer; x != nil; x = x.Parent {
-			more[x] += need
-		}
-		sum += need
-	}
-	return sum
-}
-
-// exact goes through the sets that will do: beginning with all units it decides of each in turn whether it is put back.
-type exact struct {
-	*claim
-	best  [exactUnits]bool
-	worth worth
-	found bool
-}
-
-// decide settles the units from the i-th on; so far is what those before it cost that stay lifted.
-func (x *exact) decide(i int, so worth) {
-	if x.found && !so.less(x.worth) || x.found && x.tests > exactTests {
+// branch makes room from the i-th node on.
+func (x *regionSearch) branch(i int, lacks room) {
+	if x.lowerBound(i, lacks) >= x.limit || x.spent() {
 		return
 	}
-	if i == len(x.units) {
-		broken, never := x.y.broken(&x.disruption)
-		so.broken = broken
-		if !never && (!x.found || so.less(x.worth)) && (!x.moving || x.rehomed(false)) && x.settles() {
-			x.found, x.worth = true, so
-			for j, u := range x.units {
-				x.best[j] = u.taken
-			}
-		}
+	if lacks == (room{}) {
+		x.openGates(0)
 		return
 	}
-	u := x.units[i]
-	if u.rest == nil || !u.rest.taken || u.rest.claim != x.id {
-		x.restore(u)
-		if x.fits() {
-			x.decide(i+1, so)
+	l := x.nodes[i]
+	from := len(x.choices)
+	is := x.roomBeside(l)
+	x.offer(i, lacks, 0, is)
+	x.enumerate(i, lacks, 0, 0, is)
+	mine := x.choices[from:]
+	slices.SortStableFunc(mine, func(a, b choice) int { return cmp.Compare(a.least, b.least) })
+	for _, o := range mine {
+		if o.least >= x.limit {
+			break
 		}
+		was := len(x.chosen)
+		for j, u := range l.units {
+			if o.set>>j&1 == 1 && u.gone != x.turn {
+				x.add(u)
+			}
+		}
+		x.branch(i+1, lacks.less(o.room))
+		x.undo(was)
+	}
+	x.choices = x.choices[:from]
+}
+
+// enumerate lists the sets of the node's units from the j-th on that make more room, with those of the set, which are chosen,
+// than without their last.
+func (x *regionSearch) enumerate(i int, lacks room, set uint32, j int, is roomBeside) {
+	l := x.nodes[i]
+	for ; j < len(l.units) && !x.spent(); j++ {
+		u := l.units[j]
+		if u.gone == x.turn {
+			continue
+		}
+		x.steps++
+		was := len(x.chosen)
+		x.add(u)
+		if x.lowerBound(i, lacks) < x.limit {
+			with := x.roomBeside(l)
+			if with.more(is) {
+				x.offer(i, lacks, set|1<<j, with)
+			}
+			if !with.holds(lacks) {
+				x.enumerate(i, lacks, set|1<<j, j+1, with)
+			}
+		}
+		x.undo(was)
+	}
+}
+
+// offer lists the set, which is chosen, with each room that the node can have then.
+func (x *regionSearch) offer(i int, lacks room, set uint32, is roomBeside) {
+	for b := lacks[1]; b >= 0; b-- {
+		if b < lacks[1] && is[b] <= is[b+1] {
+			continue // more of the one at no loss of the other
+		}
+		if is[b] < 0 {
+			continue
+		}
+		r := room{is[b], b}
+		x.choices = append(x.choices, choice{set, r, x.lowerBound(i+1, lacks.less(r))})
+	}
+}
+
+// add counts the unit as gone, with what goes before it.
+func (x *regionSearch) add(u *unit) {
+	for _, o := range u.spare {
+		if o.gone != x.turn {
+			x.addOne(o)
+		}
+	}
+	x.addOne(u)
+}
+
+func (x *regionSearch) addOne(u *unit) {
+	u.gone = x.turn
+	if x.v != nil {
+		x.v.free(u, 1)
+	}
+	x.disruption.count(u, 1)
+	x.cost += u.cost
+	x.chosen = append(x.chosen, u)
+	if x.relief != nil {
+		x.short -= x.relief.gives[u]
+	}
+	for _, s := range x.on[u] {
+		x.paid[s.node] += s.cost
+		x.nodes[s.node].used++
+	}
+}
+
+// undo undoes what was chosen since there were so many.
+func (x *regionSearch) undo(to int) {
+	for i := len(x.chosen) - 1; i >= to; i-- {
+		u := x.chosen[i]
+		u.gone = 0
+		if x.v != nil {
+			x.v.free(u, -1)
+		}
+		x.disruption.count(u, -1)
+		x.cost -= u.cost
+		if x.relief != nil {
+			x.short += x.relief.gives[u]
+		}
+		for _, s := range x.on[u] {
+			x.paid[s.node] -= s.cost
+			x.nodes[s.node].used--
+		}
+	}
+	x.chosen = x.chosen[:to]
+}
+
+// extend proposes what is chosen, which makes room by counting and yet was refused, with one more unit, then with two, and
+// so on: whatever the reason is, one of the smallest sets that have it is found before the larger ones.
+func (x *regionSearch) extend() {
+	for more := 1; more <= len(x.pool) && !x.spent(); more++ {
+		if !x.extendBy(more, 0) {
+			return // all others cost too much
+		}
+	}
+}
+
+// extendBy proposes what is chosen with so many more of the candidates from the i-th on, and says whether there was any set
+// of so many that is not too dear.
+func (x *regionSearch) extendBy(more, i int) (any bool) {
+	for ; i < len(x.pool) && !x.spent(); i++ {
+		u := x.pool[i]
+		if u.gone == x.turn {
+			continue
+		}
+		x.steps++
+		was := len(x.chosen)
+		x.add(u)
+		if x.costSoFar() < x.limit {
+			switch {
+			case more == 1:
+				any = true
+				x.propose()
+			default:
+				any = x.extendBy(more-1, i+1) || any
+			}
+		}
+		x.undo(was)
+	}
+	return any
+}
+
+// propose tries out on the model the units that are chosen, which cost less than what is at hand.
+func (x *regionSearch) propose() bool {
+	x.asked++
+	if !x.alike && !x.few {
+		x.asked += 9 // to place unlike members is a search by itself
+	}
+	cost := x.costSoFar()
+	for _, u := range x.chosen {
 		x.lift(u)
 	}
-	so.cost += u.cost
-	so.pods += len(u.pods)
-	x.decide(i+1, so)
-}
-
-// approach lifts victims found among many: greedily, and then puts back what is not needed. hope is false where no set
-// of them will do.
-func (c *claim) approach() (found, hope bool) {
-	open := false
-	if c.gated {
-		c.relieve()
-		open = c.opens()
+	open := x.opens()
+	if open {
+		x.limit, x.best = cost, slices.Clone(x.chosen)
+	} else {
+		x.refused = true
 	}
-	if !open {
-		if open, hope = c.gather(); !hope {
-			return false, false
-		}
+	for _, u := range x.chosen {
+		x.restore(u)
 	}
-	if !open && (c.moving || !c.takeMore()) {
-		return false, true
-	}
-	c.putBack()
-	_, never := c.y.broken(&c.disruption)
-	return !never, true
-}
-
-// relieve lifts units of the claimant's own queue, the cheapest first, until its limits let it start.
-func (c *claim) relieve() {
-	own := slices.DeleteFunc(slices.Clone(c.units), func(u *unit) bool { return u.of.payer != c.q })
-	slices.SortFunc(own, compareUnits)
-	for i := len(own) - 1; i >= 0; i-- {
-		if gates := c.y.Gates(c.g); len(gates) == 0 {
-			return
-		}
-		c.liftWith(own[i])
-	}
-}
-
-// liftWith lifts the unit and what goes before it.
-func (c *claim) liftWith(u *unit) {
-	for _, o := range u.spare {
-		if !o.taken {
-			c.lift(o)
-		}
-	}
-	if !u.taken {
-		c.lift(u)
-	}
-}
-
-// liftWithin lifts the unit and what goes before it, unless that violates a budget that must be kept.
-func (c *claim) liftWithin(u *unit) {
-	lifted := []*unit{u}
-	for _, o := range u.spare {
-		if !o.taken {
-			lifted = append(lifted, o)
-		}
-	}
-	c.liftWith(u)
-	if _, never := c.y.broken(&c.disruption); never {
-		for _, o := range lifted {
-			c.restore(o)
-		}
-	}
-}
-
-// takeMore lifts more units, the cheapest first, until the gang has a place.
-func (c *claim) takeMore() bool {
-	order := slices.Clone(c.units)
-	slices.SortStableFunc(order, func(a, b *unit) int {
-		return cmp.Or(cmp.Compare(c.breaks(a), c.breaks(b)), cmp.Compare(a.whole(), b.whole()), -compareUnits(a, b))
-	})
-	batch := 1
-	for len(order) > 0 {
-		n := min(batch, len(order))
-		for _, u := range order[:n] {
-			if !u.taken {
-				c.liftWithin(u)
-			}
-		}
-		order = order[n:]
-		if c.opens() {
-			return true
-		}
-		batch *= 2
-	}
-	return false
-}
-
-// breaks says whether lifting the unit violates disruption budgets: 1, or 0.
-func (c *claim) breaks(u *unit) int {
-	for _, p := range u.pods {
-		for _, b := range p.Budgets {
-			if c.y.allowed(b)-c.disruption.of[b] <= 0 {
-				return 1
-			}
-		}
-	}
-	return 0
-}
-
-// whole is what the unit costs with what goes before it.
-func (u *unit) whole() int64 {
-	cost := u.cost
-	for _, o := range u.spare {
-		cost += o.cost
-	}
-	return cost
-}
-
-// putBack puts back every unit that is not needed: those first that break budgets, then the dearest.
-func (c *claim) putBack() {
-	order := c.taken()
-	if len(c.disruption.of) > 0 {
-		slices.SortStableFunc(order, func(a, b *unit) int {
-			if (len(a.spare) > 0) != (len(b.spare) > 0) {
-				return 0
-			}
-			return -cmp.Compare(c.overdraws(a), c.overdraws(b))
-		})
-	}
-	for _, u := range order {
-		if u.rest != nil && u.rest.taken && u.rest.claim == c.id {
-			continue
-		}
-		c.restore(u)
-		if !c.opens() {
-			c.lift(u)
-		}
-	}
-}
-
-// overdraws says whether the unit, which is lifted, is one of more than a budget allows: 1, or 0.
-func (c *claim) overdraws(u *unit) int {
-	for _, p := range u.pods {
-		for _, b := range p.Budgets {
-			if c.disruption.of[b] > c.y.allowed(b) {
-				return 1
-			}
-		}
-	}
-	return 0
-}
-
-// opens says whether the gang would start as things are now, and what is moved for it too, and the claim is settled then.
-func (c *claim) opens() bool { return c.fits() && (!c.moving || c.rehomed(false)) && c.settles() }
-
-// settles says whether the claim is settled with those that are lifted. Of two sets that make room one may break a promise,
-// or be of a GPU model that the claimant has no right to: so that each is asked, and not only the cheapest.
-func (c *claim) settles() bool {
-	_, ok := c.settle()
-	return ok
-}
-
-// fits says whether the gang would start as things are now.
-func (c *claim) fits() bool {
-	c.tests++
-	y, s := c.y, c.y.Candidates
-	if c.gated {
-		if gates := y.Gates(c.g); len(gates) > 0 {
-			return false
-		}
-	}
-	if !c.alike {
-		m := s.m.Mark()
-		ok := y.Place(c.g, c.t)
-		s.m.Rollback(m)
-		return ok
-	}
-	for i := range c.kins {
-		o := c.orderOf(i)
-		if n := y.m.NominatedNode(c.first); n != nil && s.ix.Fits(o.Class, index.Scope{Node: n}) > 0 {
-			return true
-		}
-		if _, ok := s.placer.ChooseScope(o); ok {
-			return true
-		}
-	}
-	return false
-}
-
-// orderOf is what a gang of like members asks for with the i-th GPU model.
-func (c *claim) orderOf(i int) place.Order {
-	o := c.y.Order(c.g, c.kins[i].Class(c.first))
-	if c.moving && len(o.Pods) == 1 && o.Layout.Required == "" {
-		o.Layout.Required = api.NodeLevel // so that every node is a bid
-	}
-	return o
+	return open
 }

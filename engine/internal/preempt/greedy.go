@@ -1,0 +1,539 @@
+package preempt
+
+import (
+	"cmp"
+	"container/heap"
+	"slices"
+	"strings"
+
+	"github.com/berth-dev/berth/engine/internal/cluster"
+	"github.com/berth-dev/berth/engine/internal/quantity"
+)
+
+// The first set of victims. It is found greedily and need not be cheap: it shows that there is a set at all, and the search
+// has something to beat.
+//
+//  1. Where limits of its own queue keep the claimant out, units of that queue are lifted, the cheapest first, until they do
+//     not (relieve).
+//  2. In each region, bundles of units that make room are taken by cost for each pod that gets room, as in a knapsack, on
+//     counts alone. The regions' sets are proposed to the model, the cheapest first (pickRegion).
+//  3. If the model agrees with none of them, because members are unlike or devices are in the way, ever more units are
+//     lifted until it agrees (takeMore).
+//  4. What is not needed is put back, the dearest first (putBack). Nothing of the set can then be spared.
+
+// firstSet lifts a first set of victims, and puts back what is not needed. hope is false where no set
+// of them will do.
+func (c *claim) firstSet() (found, hope bool) {
+	open := false
+	if c.gated {
+		c.relieve()
+		open = c.opens()
+	}
+	if !open {
+		if open, hope = c.pickRegion(); !hope {
+			return false, false
+		}
+	}
+	if !open && (c.moving || !c.takeMore()) {
+		return false, true
+	}
+	c.putBack()
+	_, never := c.y.broken(&c.disruption)
+	return !never, true
+}
+
+// relieve lifts units of the claimant's own queue, the cheapest first, until its limits let it start.
+func (c *claim) relieve() {
+	own := slices.DeleteFunc(slices.Clone(c.units), func(u *unit) bool { return u.of.payer != c.q })
+	slices.SortFunc(own, compareUnits)
+	for i := len(own) - 1; i >= 0; i-- {
+		if gates := c.y.Gates(c.g); len(gates) == 0 {
+			return
+		}
+		c.liftWith(own[i])
+	}
+}
+
+// liftWith lifts the unit and what goes before it.
+func (c *claim) liftWith(u *unit) {
+	for _, o := range u.spare {
+		if !o.taken {
+			c.lift(o)
+		}
+	}
+	if !u.taken {
+		c.lift(u)
+	}
+}
+
+// liftWithin lifts the unit and what goes before it, unless that violates a budget that must be kept.
+func (c *claim) liftWithin(u *unit) {
+	lifted := []*unit{u}
+	for _, o := range u.spare {
+		if !o.taken {
+			lifted = append(lifted, o)
+		}
+	}
+	c.liftWith(u)
+	if _, never := c.y.broken(&c.disruption); never {
+		for _, o := range lifted {
+			c.restore(o)
+		}
+	}
+}
+
+// takeMore lifts more units, the cheapest first, until the gang has a place.
+func (c *claim) takeMore() bool {
+	order := slices.Clone(c.units)
+	slices.SortStableFunc(order, func(a, b *unit) int {
+		return cmp.Or(cmp.Compare(c.breaks(a), c.breaks(b)), cmp.Compare(a.whole(), b.whole()), -compareUnits(a, b))
+	})
+	batch := 1
+	for len(order) > 0 {
+		n := min(batch, len(order))
+		for _, u := range order[:n] {
+			if !u.taken {
+				c.liftWithin(u)
+			}
+		}
+		order = order[n:]
+		if c.opens() {
+			return true
+		}
+		batch *= 2
+	}
+	return false
+}
+
+// breaks says whether lifting the unit violates disruption budgets: 1, or 0.
+func (c *claim) breaks(u *unit) int {
+	for _, p := range u.pods {
+		for _, b := range p.Budgets {
+			if c.y.allowed(b)-c.disruption.of[b] <= 0 {
+				return 1
+			}
+		}
+	}
+	return 0
+}
+
+// putBack puts back every unit that is not needed: those first that break budgets, then the dearest.
+func (c *claim) putBack() {
+	order := c.taken()
+	if len(c.disruption.of) > 0 {
+		slices.SortStableFunc(order, func(a, b *unit) int {
+			if (len(a.spare) > 0) != (len(b.spare) > 0) {
+				return 0
+			}
+			return -cmp.Compare(c.overdraws(a), c.overdraws(b))
+		})
+	}
+	for _, u := range order {
+		if u.rest != nil && u.rest.taken && u.rest.claim == c.id {
+			continue
+		}
+		c.restore(u)
+		if !c.opens() {
+			c.lift(u)
+		}
+	}
+}
+
+// overdraws says whether the unit, which is lifted, is one of more than a budget allows: 1, or 0.
+func (c *claim) overdraws(u *unit) int {
+	for _, p := range u.pods {
+		for _, b := range p.Budgets {
+			if c.disruption.of[b] > c.y.allowed(b) {
+				return 1
+			}
+		}
+	}
+	return 0
+}
+
+// bid is units that make room in one region.
+type bid struct {
+	units []*unit
+	worth worth
+	name  string
+}
+
+// pickRegion lifts units that make room in one region by resources: the cheapest that the state agrees with, which is open
+// then. Without hope no eviction helps.
+func (c *claim) pickRegion() (open, hope bool) {
+	var bids []bid
+	for i := range c.kins {
+		wants := c.wants(i)
+		if len(wants) == 0 {
+			hope = true
+			continue
+		}
+		o := wants[0]
+		v := c.newScan(o)
+		if v.need-v.class.Total == 1 && o.Layout.Required == "" {
+			if b, ok := v.one(); ok {
+				bids = append(bids, b)
+				continue
+			}
+			v = c.newScan(o)
+		}
+		v.freeAll(1)
+		regions := v.regions(o)
+		v.freeAll(-1)
+		if len(regions) == 0 {
+			continue
+		}
+		hope = true
+		for _, u := range c.units {
+			v.enter(u)
+		}
+		for _, r := range regions {
+			if units, w := v.pick(r); units != nil {
+				slices.SortFunc(units, compareUnits)
+				bids = append(bids, bid{units, w, r.name})
+			}
+		}
+	}
+	slices.SortStableFunc(bids, func(a, b bid) int {
+		if a.worth != b.worth {
+			return cluster.Before(a.worth.less(b.worth))
+		}
+		return cmp.Or(compareSets(a.units, b.units), strings.Compare(a.name, b.name))
+	})
+	for i, b := range bids {
+		if i == maxBids {
+			break
+		}
+		var lifted []*unit
+		for _, u := range b.units {
+			if !u.taken {
+				c.lift(u)
+				lifted = append(lifted, u)
+			}
+		}
+		if c.opens() {
+			return true, true
+		}
+		for _, u := range lifted {
+			if c.alike || i > 0 { // for unlike members the first is a beginning
+				c.restore(u)
+			}
+		}
+	}
+	return false, hope || len(bids) > 0
+}
+
+// maxBids is how many regions the state is asked about.
+const maxBids = 8
+
+// one finds the cheapest units that make room for one pod: one alone, or several of one node.
+func (v *scan) one() (bid, bool) {
+	v.y.scans++
+	p := &picker{scan: v, turn: v.y.scans, whole: true, lacks: 1}
+	var best *bundle
+	consider := func(b *bundle) {
+		if b != nil && (best == nil || b.better(best)) {
+			best = b
+		}
+	}
+	var small []*candidateNode
+	for _, u := range v.units {
+		if u.taken || best != nil && best.worth.broken == 0 && u.whole() > best.worth.cost {
+			continue
+		}
+		if b := p.weigh(&bundle{units: []*unit{u}}); b != nil {
+			consider(b)
+			continue
+		}
+		for _, q := range u.pods {
+			t := v.candidate(q.Host)
+			if t == nil || len(t.units) > 0 && t.units[len(t.units)-1] == u {
+				continue
+			}
+			if t.units = append(t.units, u); len(t.units) == 2 {
+				small = append(small, t)
+			}
+		}
+	}
+	for _, t := range small {
+		consider(p.weigh(&bundle{node: t}))
+	}
+	if best == nil {
+		return bid{}, false
+	}
+	return bid{units: best.units, worth: best.worth}, true
+}
+
+// bundle is units that are worth lifting together.
+type bundle struct {
+	units []*unit
+	node  *candidateNode // whose pods they are; nil: it is one unit
+	gain  int64
+	worth worth
+}
+
+// bundles is a heap: those first that break no budget and cost least for each pod that they make room for.
+type bundles []*bundle
+
+func (h bundles) Len() int           { return len(h) }
+func (h bundles) Less(i, j int) bool { return h[i].better(h[j]) }
+func (h bundles) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *bundles) Push(x any)        { *h = append(*h, x.(*bundle)) }
+func (h *bundles) Pop() any {
+	last := len(*h) - 1
+	x := (*h)[last]
+	*h = (*h)[:last]
+	return x
+}
+
+func (b *bundle) better(o *bundle) bool {
+	if (b.worth.broken > 0) != (o.worth.broken > 0) {
+		return b.worth.broken == 0
+	}
+	x, y := b.worth.cost*o.gain, o.worth.cost*b.gain
+	if x != y {
+		return x < y
+	}
+	if b.worth.pods != o.worth.pods {
+		return b.worth.pods < o.worth.pods
+	}
+	if b.gain != o.gain {
+		return b.gain > o.gain
+	}
+	return compareUnits(b.units[0], o.units[0]) > 0
+}
+
+// pick chooses units that make the room which the region lacks. Nothing is lifted, and the candidate nodes are as before.
+func (v *scan) pick(r *region) ([]*unit, worth) {
+	v.y.scans++
+	p := &picker{scan: v, turn: v.y.scans, whole: len(r.nodes) == len(v.nodes), lacks: r.lacks}
+	if !p.whole {
+		p.inside = make(map[*candidateNode]bool, len(r.nodes))
+		for _, t := range r.nodes {
+			p.inside[t] = true
+		}
+	}
+	p.fill(r)
+	for p.lacks > 0 && len(p.heap) > 0 {
+		b := heap.Pop(&p.heap).(*bundle)
+		again := p.weigh(b)
+		if again == nil {
+			continue
+		}
+		if len(p.heap) > 0 && p.heap[0].better(again) {
+			heap.Push(&p.heap, again)
+			continue
+		}
+		p.take(again)
+	}
+	for _, u := range p.picked {
+		v.free(u, -1)
+	}
+	for _, u := range p.picked {
+		p.disruption.count(u, -1)
+	}
+	if p.lacks > 0 {
+		return nil, worth{}
+	}
+	return p.picked, p.worth
+}
+
+// picker is a pick in the making.
+type picker struct {
+	*scan
+	turn   uint64 // stamps units
+	inside map[*candidateNode]bool
+	whole  bool // the region is all of the land
+	lacks  int64
+	heap   bundles
+	picked []*unit
+	worth  worth
+}
+
+// fill makes the heap: each unit by itself, and for each node the units on it that would not do alone.
+func (p *picker) fill(r *region) {
+	for _, t := range r.nodes {
+		small := 0
+		for _, u := range t.units {
+			if u.pass != p.turn {
+				u.pass = p.turn
+				if b := p.weigh(&bundle{units: []*unit{u}}); b != nil {
+					p.heap = append(p.heap, b)
+				}
+			}
+			if len(u.pods) == 1 && p.idleAlone(t, u) {
+				small++
+			}
+		}
+		if small < len(t.units) && small == 0 || len(t.units) < 2 {
+			continue
+		}
+		if b := p.weigh(&bundle{node: t}); b != nil {
+			p.heap = append(p.heap, b)
+		}
+	}
+	heap.Init(&p.heap)
+}
+
+// idleAlone says whether the unit alone makes no room on the candidate node.
+func (p *picker) idleAlone(t *candidateNode, u *unit) bool {
+	was := t.slots
+	p.free(u, 1)
+	is := t.slots
+	p.free(u, -1)
+	return is == was
+}
+
+// weigh works out what the bundle gains and costs as things are; nil: nothing.
+func (p *picker) weigh(b *bundle) *bundle {
+	if b.node != nil {
+		b = p.bundleOn(b.node)
+		if b == nil {
+			return nil
+		}
+	}
+	out := &bundle{node: b.node}
+	for _, u := range b.units {
+		for _, o := range u.spare {
+			out.add(p, o)
+		}
+		out.add(p, u)
+	}
+	if len(out.units) == 0 {
+		return nil
+	}
+	for _, u := range out.units {
+		out.gain += p.gainOf(u, 1)
+		p.disruption.count(u, 1)
+	}
+	broken, never := p.y.broken(&p.disruption)
+	out.worth.broken = broken - p.worth.broken
+	for _, u := range out.units {
+		p.gainOf(u, -1)
+		p.disruption.count(u, -1)
+	}
+	out.gain = min(out.gain, p.lacks)
+	if out.gain <= 0 || never {
+		return nil
+	}
+	return out
+}
+
+func (b *bundle) add(p *picker, u *unit) {
+	if u.gone == p.turn || u.taken || u.claim != p.id || slices.Contains(b.units, u) {
+		return
+	}
+	b.units = append(b.units, u)
+	b.worth.cost += u.cost
+	b.worth.pods += len(u.pods)
+}
+
+// gainOf is free, counting the candidate nodes of the region alone.
+func (p *picker) gainOf(u *unit, by int64) int64 {
+	if p.whole {
+		return p.free(u, by)
+	}
+	var outside int64
+	for _, q := range u.pods {
+		if t := p.candidate(q.Host); t != nil && !p.inside[t] {
+			outside -= t.slots
+		}
+	}
+	gain := p.free(u, by)
+	for _, q := range u.pods {
+		if t := p.candidate(q.Host); t != nil && !p.inside[t] {
+			outside += t.slots
+		}
+	}
+	return gain - outside
+}
+
+// bundleOn makes, of the units on one node, the cheapest that it can find that makes room for one more pod there.
+func (p *picker) bundleOn(t *candidateNode) *bundle {
+	order := make([]*unit, 0, len(t.units))
+	for _, u := range t.units {
+		if u.gone != p.turn && !u.taken {
+			order = append(order, u)
+		}
+	}
+	if len(order) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(order, func(a, b *unit) int {
+		x, y := a.whole()*p.helps(b, t), b.whole()*p.helps(a, t)
+		return cmp.Or(cmp.Compare(x, y), -compareUnits(a, b))
+	})
+	was := t.slots
+	var chosen []*unit
+	for _, u := range order {
+		if t.slots > was {
+			break
+		}
+		for _, o := range u.spare {
+			chosen = p.also(chosen, o)
+		}
+		chosen = p.also(chosen, u)
+	}
+	enough := t.slots > was
+	for i := len(chosen) - 1; i >= 0 && enough; i-- {
+		u := chosen[i]
+		if u.rest != nil && slices.Contains(chosen, u.rest) {
+			continue
+		}
+		p.free(u, -1)
+		if t.slots > was {
+			chosen = slices.Delete(chosen, i, i+1)
+			continue
+		}
+		p.free(u, 1)
+	}
+	for _, u := range chosen {
+		p.free(u, -1)
+	}
+	if !enough {
+		return nil
+	}
+	return &bundle{node: t, units: chosen}
+}
+
+// also frees the unit too, unless it is freed already.
+func (p *picker) also(chosen []*unit, u *unit) []*unit {
+	if u.gone == p.turn || u.taken || slices.Contains(chosen, u) {
+		return chosen
+	}
+	p.free(u, 1)
+	return append(chosen, u)
+}
+
+// helps is how much the unit gives of what the class asks for most on the node, at least 1.
+func (p *picker) helps(u *unit, t *candidateNode) int64 {
+	dim := quantity.DimGPU
+	if p.class.Shape.GPUs == 0 {
+		dim = p.class.Demands[len(p.class.Demands)-1].Dim
+	}
+	var sum int64
+	for _, q := range u.pods {
+		if q.Host == t.node {
+			sum += q.Amount(dim)
+		}
+	}
+	return max(1, sum)
+}
+
+// take counts the bundle's units as gone.
+func (p *picker) take(b *bundle) {
+	for _, u := range b.units {
+		u.gone = p.turn
+		p.lacks -= p.gainOf(u, 1)
+		p.disruption.count(u, 1)
+		p.picked = append(p.picked, u)
+	}
+	p.worth.cost += b.worth.cost
+	p.worth.pods += b.worth.pods
+	p.worth.broken += b.worth.broken
+	if b.node != nil {
+		if next := p.weigh(&bundle{node: b.node}); next != nil {
+			heap.Push(&p.heap, next)
+		}
+	}
+}

@@ -1,0 +1,420 @@
+package preempt
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/berth-dev/berth/engine/internal/cluster"
+	"github.com/berth-dev/berth/engine/internal/place"
+	"github.com/berth-dev/berth/engine/internal/quantity"
+)
+
+// The lower bound of the search: what it costs at the least to make so much room on the nodes that are still ahead.
+//
+// Each node by itself is a small knapsack: which units, of all that are on it, free enough of one resource for k more pods,
+// and what do they cost at the least? A unit with pods on several nodes counts on each with the part of its cost that is
+// the part of its resource there, so that the sum over nodes never counts more than its cost. The nodes are then added up
+// from the last to the first, for every number of pods: ahead[i][k] is the least that k pods cost on nodes i, i+1, and so on.
+//
+// For example, with nodes A (one pod for 3, two for 7) and B (one pod for 4), two pods cost min(7, 3+4) = 7.
+//
+// It is a bound because whatever it leaves out only makes sets dearer: other resources, devices, limits, budgets. Where each
+// unit is on one node and none of these is in the way it is exact, and the first set that the search finds is the cheapest.
+// Two classes of pods are counted together, since what they need on a node adds up; others are left to the model.
+
+// tightBudget is a budget of which every eviction counts as one beyond it, and what it allows is taken off in the end: no set
+// costs less than that says.
+type tightBudget struct {
+	budget  string
+	allowed int
+}
+
+// priceOf is what the units cost, which are lifted and nobody else.
+func (w *search) priceOf(units []*unit) int64 {
+	broken, _ := w.y.broken(&w.disruption)
+	sum := w.penalty * int64(broken)
+	for _, u := range units {
+		sum += u.cost
+	}
+	return sum
+}
+
+// overBudget is how many evictions beyond budgets the unit is, whatever else is evicted.
+func (w *search) overBudget(u *unit) (sum int64) {
+	if !u.budgeted {
+		return 0
+	}
+	for _, p := range u.pods {
+		for _, b := range p.Budgets {
+			if w.y.allowed(b) == 0 {
+				sum++
+			}
+		}
+	}
+	return sum
+}
+
+// budgetLoad is overBudget, and what it takes of budgets that are tight.
+func (w *search) budgetLoad(u *unit) int64 {
+	sum := w.overBudget(u)
+	for _, t := range w.tight {
+		for _, p := range u.pods {
+			if slices.Contains(p.Budgets, t.budget) {
+				sum++
+			}
+		}
+	}
+	return sum
+}
+
+// slack is what tight budgets allow beyond what is taken of them.
+func (w *search) slack() (sum int64) {
+	for _, t := range w.tight {
+		sum += int64(max(0, t.allowed-w.disruption.of[t.budget]))
+	}
+	return sum
+}
+
+// costSoFar is what the units cost that are chosen so far.
+func (x *regionSearch) costSoFar() int64 {
+	if len(x.disruption.of) == 0 {
+		return x.cost
+	}
+	broken, never := x.y.broken(&x.disruption)
+	if never {
+		return infinite
+	}
+	return x.cost + x.penalty*int64(broken)
+}
+
+// lowerBound is what any set costs that is chosen so far and makes that room from the i-th node on.
+func (x *regionSearch) lowerBound(i int, lacks room) int64 {
+	more := x.ahead[i][x.code(lacks)]
+	if more >= infinite {
+		return infinite
+	}
+	for _, paid := range x.paid[i:] {
+		more -= paid
+	}
+	so := x.costSoFar()
+	least := max(so, so-x.penalty*x.slack()+max(0, more))
+	if x.relief != nil {
+		least = max(least, so+x.relief.ahead[0][max(0, x.short)])
+	}
+	return min(infinite, least)
+}
+
+// room is for so many pods of the first class that is wanted, and of the second.
+type room [2]int64
+
+func (r room) less(o room) room { return room{max(0, r[0]-o[0]), max(0, r[1]-o[1])} }
+
+// code numbers the rooms up to what is wanted.
+func (x *regionSearch) code(r room) int { return int(r[0]*(x.most[1]+1) + r[1]) }
+
+// roomBeside is, by number of pods of the second class on a node, how many of the first have room beside them; -1: none, as
+// those have no room themselves.
+type roomBeside [secondPods + 1]int64
+
+// searchNode is a node of the region.
+type searchNode struct {
+	*candidateNode
+	has   room       // pods that go there already
+	may   [2]bool    // which of the classes may be there
+	units []*unit    // the cheapest first
+	top   room       // with all of them gone
+	costs []int64    // by room: what it costs at the least
+	rate  int64      // the same for each pod
+	now   roomBeside // with none of them gone
+	used  int        // how many of its units are chosen
+	bound bool       // some of its units are on other nodes too, or covered by budgets
+}
+
+// partCost is what counts of a unit's cost on a node.
+type partCost struct {
+	node int
+	cost int64
+}
+
+// prepare gets the search in a region ready: all candidates are counted as gone.
+func (w *search) prepare(v *scan, r *region, wants []place.Order) *regionSearch {
+	w.y.scans++
+	x := &regionSearch{search: w, v: v, name: r.name, wants: wants, turn: w.y.scans, dim: quantity.DimGPU,
+		parts: make(map[*unit]int64), on: make(map[*unit][]partCost)}
+	if v.class.Shape.GPUs == 0 {
+		x.dim = v.class.Demands[len(v.class.Demands)-1].Dim
+	}
+	for i, o := range wants {
+		x.most[i] = int64(len(o.Pods))
+	}
+	if len(wants) > 1 {
+		x.addContested(r)
+	}
+	for _, t := range r.nodes {
+		if l := x.node(t); x.roomBeside(l) != l.now || l.contested() {
+			x.nodes = append(x.nodes, l)
+			for _, u := range t.units {
+				x.parts[u] += x.gives(u, l)
+			}
+		}
+	}
+	for _, l := range x.nodes {
+		l.top = x.roomBeside(l).top()
+		l.used = 0
+		x.boundNode(l)
+	}
+	if len(x.nodes) > searchNodes && !w.few {
+		slices.SortFunc(x.nodes, func(a, b *searchNode) int {
+			return cmp.Or(cmp.Compare(a.rate, b.rate), strings.Compare(a.node.Name, b.node.Name))
+		})
+		x.nodes = x.nodes[:searchNodes]
+	}
+	for i, o := range wants {
+		if r.nodes == nil {
+			break // there is room already
+		}
+		elsewhere := r.fits(w.y.Candidates, o.Class)
+		for _, l := range x.nodes {
+			elsewhere -= l.has[i]
+		}
+		x.lacks[i] = max(0, x.most[i]-elsewhere)
+	}
+	x.boundRegion()
+	return x
+}
+
+// node makes a node of a node whose units are counted as gone.
+func (x *regionSearch) node(t *candidateNode) *searchNode {
+	l := &searchNode{candidateNode: t, has: x.has(t.node)}
+	for i, o := range x.wants {
+		l.may[i] = x.v.admits(o.Class, t.node)
+	}
+	if len(x.wants) == 1 {
+		l.now = x.roomBeside(l)
+	} else {
+		for _, u := range t.units {
+			x.v.free(u, -1)
+		}
+		l.now = x.roomBeside(l)
+		for _, u := range t.units {
+			x.v.free(u, 1)
+		}
+	}
+	l.used = 1
+	return l
+}
+
+// has is what has room on the node already, of either class by itself.
+func (x *regionSearch) has(n *cluster.Node) (r room) {
+	for i, o := range x.wants {
+		r[i] = int64(o.Class.ByBucket[n.Bucket.ID].Cells[n.Slot].Fits)
+	}
+	return r
+}
+
+// contested says whether there is room already for either class.
+func (l *searchNode) contested() bool { return l.has[0] > 0 && l.has[1] > 0 }
+
+// addContested adds to the region the nodes without candidates that have room for either class: not for both at once.
+func (x *regionSearch) addContested(r *region) {
+	for _, sh := range x.y.m.Topology.Buckets {
+		if r.domain != nil && !slices.Contains(sh.Domains, r.domain) || r.node != nil {
+			continue
+		}
+		for _, n := range sh.Nodes {
+			if has := x.has(n); has[0] == 0 || has[1] == 0 {
+				continue
+			}
+			if t := x.v.candidate(n); t != nil && len(t.units) == 0 {
+				r.nodes = append(r.nodes[:len(r.nodes):len(r.nodes)], t)
+			}
+		}
+	}
+}
+
+// roomBeside counts what has room on the node as it is: where none of its units is chosen, no more than the state says.
+func (x *regionSearch) roomBeside(l *searchNode) roomBeside {
+	out := roomBeside{-1, -1, -1, -1, -1, -1, -1, -1}
+	for b := range x.most[1] + 1 {
+		if b > 0 && (!l.may[1] || l.used == 0 && b > l.has[1]) {
+			break
+		}
+		a := x.beside(l, b)
+		if a < 0 {
+			break
+		}
+		if l.used == 0 {
+			a = min(a, l.has[0])
+		}
+		out[b] = min(a, x.most[0])
+	}
+	return out
+}
+
+// beside is how many pods of the first class have room on the node beside so many of the second, by resources; -1: those
+// have none.
+func (x *regionSearch) beside(l *searchNode, others int64) int64 {
+	if others == 0 {
+		return x.v.slots(l.candidateNode)
+	}
+	if l.spoils > 0 {
+		return -1
+	}
+	for _, d := range x.wants[1].Class.Demands {
+		if l.free.At(d.Dim) < others*d.Amount {
+			return -1
+		}
+	}
+	k := x.most[0]
+	for _, d := range x.wants[0].Class.Demands {
+		left := l.free.At(d.Dim)
+		for _, o := range x.wants[1].Class.Demands {
+			if o.Dim == d.Dim {
+				left -= others * o.Amount
+			}
+		}
+		k = min(k, left/d.Amount)
+	}
+	return k
+}
+
+// top is the most of either class.
+func (s roomBeside) top() (r room) {
+	for b, a := range s {
+		if a >= 0 {
+			r[0], r[1] = max(r[0], a), int64(b)
+		}
+	}
+	return r
+}
+
+// holds says whether there is that room.
+func (s roomBeside) holds(r room) bool { return s[r[1]] >= r[0] }
+
+// more says whether there is more room anywhere than in the other.
+func (s roomBeside) more(o roomBeside) bool {
+	for b := range s {
+		if s[b] > o[b] {
+			return true
+		}
+	}
+	return false
+}
+
+// gives is how much of the resource the unit's pods leave on the node, at least 1.
+func (x *regionSearch) gives(u *unit, l *searchNode) int64 {
+	var sum int64
+	for _, p := range u.pods {
+		if p.Host == l.node {
+			sum += p.Amount(x.dim)
+		}
+	}
+	return max(1, sum)
+}
+
+// share is what of the unit's cost counts on the node.
+func (x *regionSearch) share(u *unit, l *searchNode) int64 {
+	cost := u.cost + x.penalty*x.budgetLoad(u)
+	if part := x.gives(u, l); part < x.parts[u] {
+		return int64(float64(cost) * (float64(part) / float64(x.parts[u])))
+	}
+	return cost
+}
+
+// boundNode decides the node by itself, by the one resource: a knapsack.
+func (x *regionSearch) boundNode(l *searchNode) {
+	type load struct{ amount, cost int64 }
+	idle := l.free.At(x.dim)
+	for _, u := range l.candidateNode.units {
+		idle -= x.gives(u, l)
+	}
+	l.units = slices.Clone(l.candidateNode.units)
+	slices.SortFunc(l.units, func(a, b *unit) int {
+		each := cmp.Compare(float64(x.share(a, l))*float64(x.gives(b, l)), float64(x.share(b, l))*float64(x.gives(a, l)))
+		return cmp.Or(each, compareUnits(b, a))
+	})
+	l.units = l.units[:min(len(l.units), searchUnits)]
+	loads := []load{{}}
+	for _, u := range l.units {
+		amount, cost := x.gives(u, l), x.share(u, l)
+		l.bound = l.bound || u.budgeted || amount < x.parts[u] || len(u.spare) > 0 || u.rest != nil
+		for _, have := range loads[:len(loads):len(loads)] {
+			loads = append(loads, load{have.amount + amount, have.cost + cost})
+		}
+		slices.SortFunc(loads, func(a, b load) int {
+			return cmp.Or(cmp.Compare(a.cost, b.cost), -cmp.Compare(a.amount, b.amount))
+		})
+		kept := loads[:0]
+		for _, n := range loads {
+			if len(kept) == 0 || n.amount > kept[len(kept)-1].amount {
+				kept = append(kept, n)
+			}
+		}
+		loads = kept
+	}
+	l.costs, l.rate = slices.Repeat([]int64{infinite}, x.code(l.top)+1), infinite
+	x.rooms(l.top, func(r room) {
+		if r == (room{}) {
+			l.costs[0] = 0 // nobody need go, also where less is free than nothing
+			return
+		}
+		need := -idle
+		for i, o := range x.wants {
+			for _, d := range o.Class.Demands {
+				if d.Dim == x.dim {
+					need += r[i] * d.Amount
+				}
+			}
+		}
+		for _, n := range loads {
+			if n.amount >= need && (n.amount > 0 || l.now.holds(r)) {
+				l.costs[x.code(r)] = n.cost
+				if n.cost > 0 {
+					l.rate = min(l.rate, n.cost/(r[0]+r[1]))
+				}
+				break
+			}
+		}
+	})
+}
+
+// rooms visits all up to this one.
+func (x *regionSearch) rooms(top room, visit func(room)) {
+	for a := range top[0] + 1 {
+		for b := range top[1] + 1 {
+			visit(room{a, b})
+		}
+	}
+}
+
+// boundRegion puts the nodes in order, those first whose units are not theirs alone, and adds up what they cost.
+func (x *regionSearch) boundRegion() {
+	slices.SortFunc(x.nodes, func(a, b *searchNode) int {
+		if a.bound != b.bound {
+			return cluster.Before(a.bound)
+		}
+		return cmp.Or(cmp.Compare(a.rate, b.rate), strings.Compare(a.node.Name, b.node.Name))
+	})
+	x.paid = make([]int64, len(x.nodes))
+	x.ahead = make([][]int64, len(x.nodes)+1)
+	x.ahead[len(x.nodes)] = slices.Repeat([]int64{infinite}, x.code(x.most)+1)
+	x.ahead[len(x.nodes)][0] = 0
+	for i := len(x.nodes) - 1; i >= 0; i-- {
+		l := x.nodes[i]
+		for _, u := range l.units {
+			x.on[u] = append(x.on[u], partCost{i, x.share(u, l)})
+		}
+		x.ahead[i] = slices.Clone(x.ahead[i+1])
+		x.rooms(x.lacks, func(r room) {
+			least := x.ahead[i+1][x.code(r)]
+			for a := int64(0); a <= min(r[0], l.top[0]); a++ {
+				for b := int64(0); b <= min(r[1], l.top[1]); b++ {
+					n := room{a, b}
+					least = min(least, l.costs[x.code(n)]+x.ahead[i+1][x.code(r.less(n))])
+				}
+			}
+			x.ahead[i][x.code(r)] = least
+		})
+	}
+}
