@@ -16,9 +16,9 @@ import (
 // goes through all of them, workload by workload, less those that are dearer already, or that would not do with all
 // that is still undecided.
 
-// anyCrowd makes a cluster with a claim in it, of unlike pods or not, and at most so many workloads.
-func anyCrowd(t *rapid.T, most int, unlike bool) *ring {
-	r := &ring{cfg: engine.Config{Levels: []engine.Level{{Name: "rack", Label: "rack"}}}}
+// anyCrowdedWorld makes a cluster with a claim in it, of unlike pods or not, and at most so many workloads.
+func anyCrowdedWorld(t *rapid.T, most int, unlike bool) *claimWorld {
+	r := &claimWorld{cfg: engine.Config{Levels: []engine.Level{{Name: "rack", Label: "rack"}}}}
 	r.snap.Version = engine.SnapshotVersion
 	quota := func(name string, n int) engine.Queue {
 		return engine.Queue{Name: name, Version: 1, Quota: engine.Resources{{Resource: gpu, Value: int64(n)}}, KeepBudgets: seldom(t, 3)}
@@ -48,7 +48,7 @@ func anyCrowd(t *rapid.T, most int, unlike bool) *ring {
 	lone, large, budgets := seldom(t, 2), pick(t, 1, 2, 4), pick(t, 0, 0, 1, 3)
 	home := pick(t, "a", "b", "b")
 	for i := range most - upTo(t, 4) {
-		r.anyLodger(t, fmt.Sprint("w", i), home, free, lone, large, budgets)
+		r.addRunning(t, fmt.Sprint("w", i), home, free, lone, large, budgets)
 	}
 	if home == "a" && seldom(t, 1) { // it must give up as much as is over its limit
 		q := &r.snap.Queues[0]
@@ -60,7 +60,7 @@ func anyCrowd(t *rapid.T, most int, unlike bool) *ring {
 }
 
 // join adds the claimant and its pods.
-func (r *ring) join() {
+func (r *claimWorld) join() {
 	r.claimant.Min = r.pods
 	for i := range r.pods {
 		r.snap.Pods = append(r.snap.Pods, engine.Pod{Key: fmt.Sprint("new-", i), Version: 1, Gang: "new", Rank: i, Evictable: true, Spec: gpus(r.gpus)})
@@ -72,8 +72,8 @@ func (r *ring) join() {
 	r.snap.Gangs = append(r.snap.Gangs, r.claimant)
 }
 
-// anyLodger adds a workload that runs where there is room: a pod, or a gang unless only lone ones are wanted.
-func (r *ring) anyLodger(t *rapid.T, key, home string, free []int64, lone bool, large, budgets int) {
+// addRunning adds a workload that runs where there is room: a pod, or a gang unless only lone ones are wanted.
+func (r *claimWorld) addRunning(t *rapid.T, key, home string, free []int64, lone bool, large, budgets int) {
 	size := 1
 	if !lone {
 		size = pick(t, 1, 1, 1, 2, 3, 4)
@@ -113,9 +113,9 @@ func (r *ring) anyLodger(t *rapid.T, key, home string, free []int64, lone bool, 
 	r.snap.Pods = append(r.snap.Pods, pods...)
 }
 
-// hunt is the search for a cheaper set.
-type hunt struct {
-	*ring
+// bruteForce is the search for a cheaper set.
+type bruteForce struct {
+	*claimWorld
 	ways    [][]way
 	left    [][]int64 // by workload: what could be freed on each node by those from it on
 	own     []int64   // the same in the claimant's queue
@@ -141,9 +141,9 @@ type way struct {
 	strict  bool
 }
 
-func (r *ring) hunt() *hunt {
-	r.all = r.parties("*")
-	h := &hunt{ring: r, over: -1 << 60}
+func (r *claimWorld) bruteForce() *bruteForce {
+	r.all = r.runners("*")
+	h := &bruteForce{claimWorld: r, over: -1 << 60}
 	at, racks := map[string]int{}, map[string]int{}
 	for i, n := range r.snap.Nodes {
 		at[n.Name] = i
@@ -184,7 +184,7 @@ func (r *ring) hunt() *hunt {
 					}
 				}
 			}
-			_, v.cost = r.tollOf(w, keys)
+			_, v.cost = r.disruptionOf(w, keys)
 			ways = append(ways, v)
 		}
 		if len(ways) > 1 {
@@ -211,7 +211,7 @@ func (r *ring) hunt() *hunt {
 }
 
 // units counts what may be evicted by itself.
-func (h *hunt) units() (sum int) {
+func (h *bruteForce) units() (sum int) {
 	for _, ways := range h.ways {
 		sum += bits.Len(uint(len(ways))) - 1 // 2 to the power of those above the minimum, and one more for the whole
 		if n := len(ways); n > 2 && n%2 == 1 {
@@ -222,21 +222,21 @@ func (h *hunt) units() (sum int) {
 }
 
 // ours says whether the pod is of the claimant's own queue.
-func (r *ring) ours(pod string) bool {
-	return slices.ContainsFunc(r.all, func(w party) bool {
+func (r *claimWorld) ours(pod string) bool {
+	return slices.ContainsFunc(r.all, func(w runner) bool {
 		return w.queue == r.claimant.Queue && slices.ContainsFunc(w.pods, func(p engine.Pod) bool { return p.Key == pod })
 	})
 }
 
-// tollOf is what some pods of one workload cost, budgets aside.
-func (r *ring) tollOf(w party, pods []string) (broken int, cost int64) {
+// disruptionOf is what some pods of one workload cost, budgets aside.
+func (r *claimWorld) disruptionOf(w runner, pods []string) (broken int, cost int64) {
 	one := *r
-	one.all, one.snap.Disruptions = []party{w}, nil
+	one.all, one.snap.Disruptions = []runner{w}, nil
 	return one.disruption(pods)
 }
 
 // walk decides of the workloads from the i-th on.
-func (h *hunt) walk(i int, cost int64) {
+func (h *bruteForce) walk(i int, cost int64) {
 	broken := 0
 	for b, n := range h.count {
 		if over := n - h.allowed[b]; over > 0 {
@@ -263,7 +263,7 @@ func (h *hunt) walk(i int, cost int64) {
 	}
 }
 
-func (h *hunt) put(v way, by int) {
+func (h *bruteForce) put(v way, by int) {
 	for n, x := range v.freed {
 		h.free[n] += int64(by) * x
 	}
@@ -277,7 +277,7 @@ func (h *hunt) put(v way, by int) {
 }
 
 // opens says whether the claimant has a place if all from the i-th workload on were gone too.
-func (h *hunt) opens(i int) bool {
+func (h *bruteForce) opens(i int) bool {
 	if h.over > h.own[i] {
 		return false
 	}
@@ -297,10 +297,10 @@ func (h *hunt) opens(i int) bool {
 }
 
 // done says whether the claimant has a place as it is.
-func (h *hunt) done() bool { return h.opens(len(h.ways)) }
+func (h *bruteForce) done() bool { return h.opens(len(h.ways)) }
 
 // minimal checks that nothing of the set can be put back: a pod, a member above the minimum, or a gang less those.
-func (r *ring) minimal(t *rapid.T, got []string) {
+func (r *claimWorld) minimal(t *rapid.T, got []string) {
 	gone := map[string]bool{}
 	for _, key := range got {
 		gone[key] = true
@@ -308,7 +308,7 @@ func (r *ring) minimal(t *rapid.T, got []string) {
 	if !r.opens(gone) {
 		t.Fatalf("%v will not do\n%s", got, text(t, r.snap))
 	}
-	for _, w := range r.parties("*") {
+	for _, w := range r.runners("*") {
 		var mine []string
 		for _, p := range w.pods {
 			if gone[p.Key] {
@@ -345,7 +345,7 @@ func (r *ring) minimal(t *rapid.T, got []string) {
 }
 
 // victims is who the engine evicts for the claimant.
-func (r *ring) victims() (got []string) {
+func (r *claimWorld) victims() (got []string) {
 	for _, e := range engine.Load(r.snap, r.cfg).Plan(noon).Evictions {
 		if e.For == "new" {
 			got = append(got, e.Pod)
@@ -355,8 +355,8 @@ func (r *ring) victims() (got []string) {
 }
 
 // judgeMany compares the engine's choice with whatever is cheaper.
-func (r *ring) judgeMany(t *rapid.T, least, most int, s *rates) {
-	h := r.hunt()
+func (r *claimWorld) judgeMany(t *rapid.T, least, most int, s *rates) {
+	h := r.bruteForce()
 	if n := h.units(); h.done() || n < least || n > most {
 		return
 	}
@@ -369,7 +369,7 @@ func (r *ring) judgeMany(t *rapid.T, least, most int, s *rates) {
 	}
 	if r.owed() { // its own queue is spared if others will do
 		r.abroad = true
-		others := r.hunt()
+		others := r.bruteForce()
 		if !slices.ContainsFunc(got, r.ours) {
 			h = others
 		} else if others.walk(0, 0); others.found {
@@ -406,13 +406,13 @@ func (r *ring) judgeMany(t *rapid.T, least, most int, s *rates) {
 // above one and a half times, and none of them could be put back.
 func TestVictimsOfManyEqualBruteForce(t *testing.T) {
 	for _, c := range []struct {
-		name           string
-		lodgers, times int
-		unlike         bool
+		name             string
+		workloads, times int
+		unlike           bool
 	}{{"some", 18, 10, false}, {"many", 26, 10, false}, {"unlike", 22, 10, true}} {
 		t.Run(c.name, func(t *testing.T) {
 			var s rates
-			often(t, c.times, func(t *rapid.T) { anyCrowd(t, c.lodgers, c.unlike).judgeMany(t, 15, 30, &s) })
+			often(t, c.times, func(t *rapid.T) { anyCrowdedWorld(t, c.workloads, c.unlike).judgeMany(t, 15, 30, &s) })
 			t.Logf("%d of %d cases as cheap as can be, the worst at %.3f times", s.equal, s.cases, s.worst)
 			if s.cases == 0 && testing.Short() {
 				t.Skip("too few draws for a case that can be judged")
@@ -424,9 +424,9 @@ func TestVictimsOfManyEqualBruteForce(t *testing.T) {
 	}
 }
 
-// anyBlock makes a cluster of pods by themselves, all of which may be evicted, and a claim in it.
-func anyBlock(t *rapid.T, nodes int) *ring {
-	r := &ring{cfg: engine.Config{Levels: []engine.Level{{Name: "rack", Label: "rack"}}}}
+// anyWorldOfPods makes a cluster of pods by themselves, all of which may be evicted, and a claim in it.
+func anyWorldOfPods(t *rapid.T, nodes int) *claimWorld {
+	r := &claimWorld{cfg: engine.Config{Levels: []engine.Level{{Name: "rack", Label: "rack"}}}}
 	r.snap.Version = engine.SnapshotVersion
 	r.snap.Queues = []engine.Queue{
 		{Name: "a", Version: 1, Quota: engine.Resources{{Resource: gpu, Value: 1000}}}, {Name: "b", Version: 1, Quota: engine.Resources{{Resource: gpu, Value: 0}}},
@@ -453,7 +453,7 @@ func anyBlock(t *rapid.T, nodes int) *ring {
 
 // leastOfPods is what the cheapest pods cost that the claimant could have a place without: of each node every set is looked
 // at, and of each number of pods the cheapest are put together. -1: there are none.
-func (r *ring) leastOfPods() int64 {
+func (r *claimWorld) leastOfPods() int64 {
 	const none = int64(1) << 60
 	sums := map[string][]int64{} // by domain and number of pods
 	for _, n := range r.snap.Nodes {
@@ -474,7 +474,7 @@ func (r *ring) leastOfPods() int64 {
 					free -= p.Requests.Get(gpu)
 					continue
 				}
-				_, c := r.tollOf(party{terms: p.Terms, pods: []engine.Pod{p}}, []string{p.Key})
+				_, c := r.disruptionOf(runner{terms: p.Terms, pods: []engine.Pod{p}}, []string{p.Key})
 				cost += c
 			}
 			k := min(int(free/r.gpus), r.pods)
@@ -509,7 +509,7 @@ func (r *ring) leastOfPods() int64 {
 func TestVictimsOfPodsAreTheCheapest(t *testing.T) {
 	cases := 0
 	often(t, 5, func(t *rapid.T) {
-		r := anyBlock(t, 3+upTo(t, 27))
+		r := anyWorldOfPods(t, 3+upTo(t, 27))
 		least := r.leastOfPods()
 		var got []string
 		for _, e := range engine.Load(r.snap, r.cfg).Plan(noon).Evictions {

@@ -15,20 +15,20 @@ import (
 // The oracle of evictions looks at every set of victims that the rules allow, on clusters that have nothing but GPUs. It
 // shares no code with the engine.
 
-// ring is a claim in a small cluster, as the oracle sees it.
-type ring struct {
+// claimWorld is a claim in a small cluster, as the oracle sees it.
+type claimWorld struct {
 	snap     engine.Snapshot
 	cfg      engine.Config
 	claimant engine.Gang
 	pods     int
 	gpus     int64 // of each
 	head     int64 // GPUs of one more pod; 0: there is none
-	all      []party
+	all      []runner
 	abroad   bool // nobody of the claimant's own queue is to be evicted
 }
 
-// party is a workload that runs.
-type party struct {
+// runner is a workload that runs.
+type runner struct {
 	key      string
 	queue    string
 	priority int32
@@ -40,15 +40,15 @@ type party struct {
 }
 
 // asks is how many GPUs the claimant asks for.
-func (r *ring) asks() int64 { return int64(r.pods)*r.gpus + r.head }
+func (r *claimWorld) asks() int64 { return int64(r.pods)*r.gpus + r.head }
 
 // owed says whether the claimant's queue has quota for it.
-func (r *ring) owed() bool {
+func (r *claimWorld) owed() bool {
 	own := r.claimant.Queue
 	return r.used(own)+r.asks() <= r.queue(own).Quota.Get(gpu)
 }
 
-func (r *ring) queue(name string) engine.Queue {
+func (r *claimWorld) queue(name string) engine.Queue {
 	i := slices.IndexFunc(r.snap.Queues, func(q engine.Queue) bool { return q.Name == name })
 	if i < 0 {
 		return engine.Queue{}
@@ -57,16 +57,16 @@ func (r *ring) queue(name string) engine.Queue {
 }
 
 // chain is the queue and those above it, by name.
-func (r *ring) chain(name string) (out []string) {
+func (r *claimWorld) chain(name string) (out []string) {
 	for ; name != ""; name = r.queue(name).Parent {
 		out = append(out, name)
 	}
 	return out
 }
 
-// parties lists what runs in the queue or below it, those first that quota covers first: of a department, what the quotas of
+// runners lists what runs in the queue or below it, those first that quota covers first: of a department, what the quotas of
 // the queues in it cover. Of "*" everything.
-func (r *ring) parties(queue string) (out []party) {
+func (r *claimWorld) runners(queue string) (out []runner) {
 	if queue == "*" && r.all != nil {
 		return r.all
 	}
@@ -75,10 +75,10 @@ func (r *ring) parties(queue string) (out []party) {
 		if p.Node == "" {
 			continue
 		}
-		w := party{key: p.Key, queue: p.Queue, priority: p.Priority, terms: p.Terms}
+		w := runner{key: p.Key, queue: p.Queue, priority: p.Priority, terms: p.Terms}
 		if p.Gang != "" {
 			g := r.snap.Gangs[slices.IndexFunc(r.snap.Gangs, func(g engine.Gang) bool { return g.Key == p.Gang })]
-			w = party{key: g.Key, queue: g.Queue, priority: g.Priority, terms: g.Terms, core: g.Core, spare: -g.Min}
+			w = runner{key: g.Key, queue: g.Queue, priority: g.Priority, terms: g.Terms, core: g.Core, spare: -g.Min}
 		}
 		if queue != "*" && !slices.Contains(r.chain(w.queue), queue) {
 			continue
@@ -107,7 +107,7 @@ func (r *ring) parties(queue string) (out []party) {
 			_, borrows[w.key] = r.uncovered(w.queue, w)
 		}
 	}
-	slices.SortFunc(out, func(a, b party) int {
+	slices.SortFunc(out, func(a, b runner) int {
 		if borrows[a.key] != borrows[b.key] {
 			if borrows[b.key] {
 				return -1
@@ -125,23 +125,23 @@ func (r *ring) parties(queue string) (out []party) {
 	return out
 }
 
-func (w *party) size() (sum int64) {
+func (w *runner) size() (sum int64) {
 	for _, p := range w.pods {
 		sum += p.Requests.Get(gpu)
 	}
 	return sum
 }
 
-func (r *ring) used(queue string) (sum int64) {
-	for _, w := range r.parties(queue) {
+func (r *claimWorld) used(queue string) (sum int64) {
+	for _, w := range r.runners(queue) {
 		sum += w.size()
 	}
 	return sum
 }
 
-// legal says how many of the party's members above the minimum the rules let be evicted for the claimant, and whether the
+// legal says how many of the workload's members above the minimum the rules let be evicted for the claimant, and whether the
 // rest of it with them.
-func (r *ring) legal(w party) (spare int, whole bool) {
+func (r *claimWorld) legal(w runner) (spare int, whole bool) {
 	if least := max(r.queue(w.queue).MinRun, 0); least > 0 && noon.Before(w.started.Add(least)) {
 		return 0, false
 	}
@@ -170,14 +170,14 @@ func (r *ring) legal(w party) (spare int, whole bool) {
 	return 0, false
 }
 
-// uncovered says how many of the party's members above the minimum the queue's quota is not enough for, and whether it is
+// uncovered says how many of the workload's members above the minimum the queue's quota is not enough for, and whether it is
 // not even enough for the rest of it. It is for what can never be evicted first, then for what all need at the least.
-func (r *ring) uncovered(z string, w party) (spare int, whole bool) {
+func (r *claimWorld) uncovered(z string, w runner) (spare int, whole bool) {
 	left := r.queue(z).Quota.Get(gpu)
-	for _, o := range r.parties(z) {
+	for _, o := range r.runners(z) {
 		left -= o.stays()
 	}
-	for _, o := range r.parties(z) {
+	for _, o := range r.runners(z) {
 		least := o.size() - o.stays()
 		for _, p := range o.above() {
 			least -= p.Requests.Get(gpu)
@@ -190,7 +190,7 @@ func (r *ring) uncovered(z string, w party) (spare int, whole bool) {
 		}
 		left -= least
 	}
-	for _, o := range r.parties(z) {
+	for _, o := range r.runners(z) {
 		for _, p := range slices.Backward(o.above()) {
 			if need := p.Requests.Get(gpu); need <= left {
 				left -= need
@@ -202,8 +202,8 @@ func (r *ring) uncovered(z string, w party) (spare int, whole bool) {
 	return spare, false
 }
 
-// above lists the members that the party can lose, the last first.
-func (w *party) above() (out []engine.Pod) {
+// above lists the members that the workload can lose, the last first.
+func (w *runner) above() (out []engine.Pod) {
 	for _, p := range slices.Backward(w.pods) {
 		if len(out) < w.spare && p.Evictable {
 			out = append(out, p)
@@ -212,8 +212,8 @@ func (w *party) above() (out []engine.Pod) {
 	return out
 }
 
-// stays is what of the party can never be evicted: all but what is above its minimum, if that may not be.
-func (w *party) stays() (sum int64) {
+// stays is what of the workload can never be evicted: all but what is above its minimum, if that may not be.
+func (w *runner) stays() (sum int64) {
 	above, firm := w.above(), w.core
 	for _, p := range w.pods {
 		if slices.ContainsFunc(above, func(o engine.Pod) bool { return o.Key == p.Key }) {
@@ -229,7 +229,7 @@ func (w *party) stays() (sum int64) {
 }
 
 // ways lists the sets of its pods that may be evicted.
-func (r *ring) ways(w party) (out [][]engine.Pod) {
+func (r *claimWorld) ways(w runner) (out [][]engine.Pod) {
 	out = append(out, nil)
 	n, whole := r.legal(w)
 	may := func(pods []engine.Pod) bool {
@@ -253,13 +253,13 @@ func (r *ring) ways(w party) (out [][]engine.Pod) {
 }
 
 // opens says whether the claimant has a place without the pods.
-func (r *ring) opens(gone map[string]bool) bool {
+func (r *claimWorld) opens(gone map[string]bool) bool {
 	free := map[string]int64{}
 	for _, n := range r.snap.Nodes {
 		free[n.Name] = n.Allocatable.Get(gpu)
 	}
 	used := r.asks()
-	for _, w := range r.parties("*") {
+	for _, w := range r.runners("*") {
 		for _, p := range w.pods {
 			if gone[p.Key] {
 				continue
@@ -291,10 +291,10 @@ func (r *ring) opens(gone map[string]bool) bool {
 
 // disruption cost is how many evictions are beyond budgets, and what the pods cost, in thousandths of GPU-seconds; -1: a budget that
 // must be kept is broken.
-func (r *ring) disruption(pods []string) (broken int, cost int64) {
+func (r *claimWorld) disruption(pods []string) (broken int, cost int64) {
 	strict := map[string]bool{}
 	count := map[string]int{}
-	for _, w := range r.parties("*") {
+	for _, w := range r.runners("*") {
 		for _, p := range w.pods {
 			if !slices.Contains(pods, p.Key) {
 				continue
@@ -323,7 +323,7 @@ func (r *ring) disruption(pods []string) (broken int, cost int64) {
 
 // best is the cheapest set that will do; ok is false where there is none. Who has quota for what it asks takes from its own
 // queue only what it cannot take from others.
-func (r *ring) best() (set []string, broken int, cost int64, ok bool) {
+func (r *claimWorld) best() (set []string, broken int, cost int64, ok bool) {
 	if r.owed() {
 		r.abroad = true
 		set, broken, cost, ok = r.cheapest()
@@ -336,8 +336,8 @@ func (r *ring) best() (set []string, broken int, cost int64, ok bool) {
 }
 
 // cheapest is the cheapest of the legal sets that will do.
-func (r *ring) cheapest() (set []string, broken int, cost int64, ok bool) {
-	r.all = r.parties("*")
+func (r *claimWorld) cheapest() (set []string, broken int, cost int64, ok bool) {
+	r.all = r.runners("*")
 	all := r.all
 	options := make([][][]engine.Pod, len(all))
 	for i, w := range all {
@@ -371,8 +371,8 @@ func (r *ring) cheapest() (set []string, broken int, cost int64, ok bool) {
 }
 
 // anyRing makes a small cluster with a claim in it, of at most so many workloads; small ones have a pod with a GPU.
-func anyRing(t *rapid.T, nodes, most int, small bool) *ring {
-	r := &ring{cfg: engine.Config{Levels: []engine.Level{{Name: "rack", Label: "rack"}}}}
+func anyRing(t *rapid.T, nodes, most int, small bool) *claimWorld {
+	r := &claimWorld{cfg: engine.Config{Levels: []engine.Level{{Name: "rack", Label: "rack"}}}}
 	r.snap.Version = engine.SnapshotVersion
 	quota := func(name string) engine.Resources {
 		most := map[string]int{"a": 12, "dep": 12}[name]
@@ -412,7 +412,7 @@ func anyRing(t *rapid.T, nodes, most int, small bool) *ring {
 }
 
 // anyParty adds a workload that runs where there is room.
-func (r *ring) anyParty(t *rapid.T, key string, free []int64, small bool) {
+func (r *claimWorld) anyParty(t *rapid.T, key string, free []int64, small bool) {
 	g := engine.Gang{Key: key, Version: 1, Queue: pick(t, "a", "b", "c"), Priority: int32(upTo(t, 2)), Core: seldom(t, 4)}
 	g.Terms.Checkpoint = pick(t, 0, 0, 7*time.Minute)
 	size := pick(t, 1, 1, 1, 2, 3)
@@ -458,7 +458,7 @@ type rates struct {
 }
 
 // judge compares the engine's choice with the oracle's.
-func (r *ring) judge(t *rapid.T, s *rates) {
+func (r *claimWorld) judge(t *rapid.T, s *rates) {
 	plan := engine.Load(r.snap, r.cfg).Plan(noon)
 	var got []string
 	for _, e := range plan.Evictions {
@@ -493,9 +493,9 @@ func (r *ring) judge(t *rapid.T, s *rates) {
 }
 
 // lawful checks that the set is one that the rules allow, that it will do, and that no part of it would.
-func (r *ring) lawful(t *rapid.T, got []string) {
+func (r *claimWorld) lawful(t *rapid.T, got []string) {
 	var options [][][]engine.Pod
-	for _, w := range r.parties("*") {
+	for _, w := range r.runners("*") {
 		var fit [][]engine.Pod
 		whole := 0
 		for _, way := range r.ways(w) {

@@ -21,8 +21,8 @@ import (
 //     lifted until it agrees (takeMore).
 //  4. What is not needed is put back, the dearest first (putBack). Nothing of the set can then be spared.
 
-// firstSet lifts a first set of victims, and puts back what is not needed. hope is false where no set
-// of them will do.
+// firstSet lifts a first set of victims. found says that there is one; hope is false where counting shows that no set of units
+// makes room, so that a search would be in vain.
 func (c *claim) firstSet() (found, hope bool) {
 	open := false
 	if c.gated {
@@ -82,7 +82,8 @@ func (c *claim) liftWithin(u *unit) {
 	}
 }
 
-// takeMore lifts more units, the cheapest first, until the gang has a place.
+// takeMore lifts more units, the cheapest first, until the gang has a place. It lifts twice as many each time, since each
+// time costs a trial on the model; putBack returns what was too much.
 func (c *claim) takeMore() bool {
 	order := slices.Clone(c.units)
 	slices.SortStableFunc(order, func(a, b *unit) int {
@@ -151,15 +152,16 @@ func (c *claim) overdraws(u *unit) int {
 	return 0
 }
 
-// bid is units that make room in one region.
+// bid is what a region offers: units that make room in it by counting.
 type bid struct {
 	units []*unit
 	worth worth
 	name  string
 }
 
-// pickRegion lifts units that make room in one region by resources: the cheapest that the state agrees with, which is open
-// then. Without hope no eviction helps.
+// pickRegion lifts the units of the cheapest bid that the model agrees with, and says whether there is one (open). hope is false
+// where no region could have room with all units gone. Of unlike members only one class was counted: if the model agrees with
+// no bid, the units of the first one stay lifted, as a beginning for takeMore.
 func (c *claim) pickRegion() (open, hope bool) {
 	var bids []bid
 	for i := range c.kins {
@@ -170,7 +172,7 @@ func (c *claim) pickRegion() (open, hope bool) {
 		}
 		o := wants[0]
 		v := c.newScan(o)
-		if v.need-v.class.Total == 1 && o.Layout.Required == "" {
+		if v.need-v.class.Total == 1 && o.Layout.Required == "" { // one pod, anywhere: no need to count all units as gone
 			if b, ok := v.one(); ok {
 				bids = append(bids, b)
 				continue
@@ -215,7 +217,7 @@ func (c *claim) pickRegion() (open, hope bool) {
 			return true, true
 		}
 		for _, u := range lifted {
-			if c.alike || i > 0 { // for unlike members the first is a beginning
+			if c.alike || i > 0 {
 				c.restore(u)
 			}
 		}
@@ -223,7 +225,7 @@ func (c *claim) pickRegion() (open, hope bool) {
 	return false, hope || len(bids) > 0
 }
 
-// maxBids is how many regions the state is asked about.
+// maxBids is how many regions are tried out on the model.
 const maxBids = 8
 
 // one finds the cheapest units that make room for one pod: one alone, or several of one node.
@@ -236,7 +238,7 @@ func (v *scan) one() (bid, bool) {
 			best = b
 		}
 	}
-	var small []*candidateNode
+	var small []*candidateNode // with several units that make no room alone
 	for _, u := range v.units {
 		if u.taken || best != nil && best.worth.broken == 0 && u.whole() > best.worth.cost {
 			continue
@@ -264,11 +266,12 @@ func (v *scan) one() (bid, bool) {
 	return bid{units: best.units, worth: best.worth}, true
 }
 
-// bundle is units that are worth lifting together.
+// bundle is units that are taken together: a unit that makes room by itself, with what must go before it, or several on one
+// node of which none makes room alone, such as two pods of four GPUs for one of eight.
 type bundle struct {
 	units []*unit
 	node  *candidateNode // whose pods they are; nil: it is one unit
-	gain  int64
+	gain  int64          // pods that get room in the region
 	worth worth
 }
 
@@ -286,6 +289,7 @@ func (h *bundles) Pop() any {
 	return x
 }
 
+// better says whether the bundle is taken before the other. Fractions are compared by cross-multiplication.
 func (b *bundle) better(o *bundle) bool {
 	if (b.worth.broken > 0) != (o.worth.broken > 0) {
 		return b.worth.broken == 0
@@ -303,7 +307,9 @@ func (b *bundle) better(o *bundle) bool {
 	return compareUnits(b.units[0], o.units[0]) > 0
 }
 
-// pick chooses units that make the room which the region lacks. Nothing is lifted, and the candidate nodes are as before.
+// pick chooses units that make the room which the region lacks. What a bundle gains gets less as others are taken, and never
+// more, so that the heap is lazy: the bundle on top is weighed again, and goes back if another is better now. Nothing is
+// lifted, and the candidate nodes are as before afterwards.
 func (v *scan) pick(r *region) ([]*unit, worth) {
 	v.y.scans++
 	p := &picker{scan: v, turn: v.y.scans, whole: len(r.nodes) == len(v.nodes), lacks: r.lacks}
@@ -341,10 +347,10 @@ func (v *scan) pick(r *region) ([]*unit, worth) {
 // picker is a pick in the making.
 type picker struct {
 	*scan
-	turn   uint64 // stamps units
-	inside map[*candidateNode]bool
-	whole  bool // the region is all of the land
-	lacks  int64
+	turn   uint64                  // marks the units that it has looked at or taken
+	inside map[*candidateNode]bool // the nodes of the region, unless it is all nodes
+	whole  bool                    // the region is all nodes of the scan
+	lacks  int64                   // pods that are still without room
 	heap   bundles
 	picked []*unit
 	worth  worth
@@ -384,7 +390,8 @@ func (p *picker) idleAlone(t *candidateNode, u *unit) bool {
 	return is == was
 }
 
-// weigh works out what the bundle gains and costs as things are; nil: nothing.
+// weigh works out what the bundle gains and costs beside what is taken already; nil: it gains nothing, or breaks a budget that
+// is always kept. It counts the bundle's units as gone, looks, and counts them as there again.
 func (p *picker) weigh(b *bundle) *bundle {
 	if b.node != nil {
 		b = p.bundleOn(b.node)
@@ -419,6 +426,7 @@ func (p *picker) weigh(b *bundle) *bundle {
 	return out
 }
 
+// add adds the unit to the bundle, unless it goes already or must not.
 func (b *bundle) add(p *picker, u *unit) {
 	if u.gone == p.turn || u.taken || u.claim != p.id || slices.Contains(b.units, u) {
 		return
@@ -448,7 +456,8 @@ func (p *picker) gainOf(u *unit, by int64) int64 {
 	return gain - outside
 }
 
-// bundleOn makes, of the units on one node, the cheapest that it can find that makes room for one more pod there.
+// bundleOn makes a bundle of units on one node that makes room for one more pod there: by cost for what each frees until it is
+// enough, and then less what turns out not to be needed.
 func (p *picker) bundleOn(t *candidateNode) *bundle {
 	order := make([]*unit, 0, len(t.units))
 	for _, u := range t.units {
@@ -505,7 +514,8 @@ func (p *picker) also(chosen []*unit, u *unit) []*unit {
 	return append(chosen, u)
 }
 
-// helps is how much the unit gives of what the class asks for most on the node, at least 1.
+// helps is how much the unit frees on the node of what the class asks for most, at least 1: GPUs, or where it asks for none the
+// last of its demands.
 func (p *picker) helps(u *unit, t *candidateNode) int64 {
 	dim := quantity.DimGPU
 	if p.class.Shape.GPUs == 0 {

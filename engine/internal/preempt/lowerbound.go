@@ -23,8 +23,12 @@ import (
 // unit is on one node and none of these is in the way it is exact, and the first set that the search finds is the cheapest.
 // Two classes of pods are counted together, since what they need on a node adds up; others are left to the model.
 
-// tightBudget is a budget of which every eviction counts as one beyond it, and what it allows is taken off in the end: no set
-// costs less than that says.
+// Disruption budgets. An eviction beyond a budget costs the penalty, which is more than all units together: so a set that
+// breaks fewer budgets is always the cheaper one, and one number compares sets.
+
+// tightBudget is a budget that the set at hand exceeds. How many evictions of a set are beyond it depends on the whole set,
+// which is not known in the middle of the search. So the bound counts every eviction that the budget covers as one beyond
+// it, and takes what the budget still allows off again once (slack). No set costs less than that says.
 type tightBudget struct {
 	budget  string
 	allowed int
@@ -40,7 +44,8 @@ func (w *search) priceOf(units []*unit) int64 {
 	return sum
 }
 
-// overBudget is how many evictions beyond budgets the unit is, whatever else is evicted.
+// overBudget is how many evictions beyond budgets the unit is whatever else is evicted: its pods are covered by budgets that
+// allow nothing.
 func (w *search) overBudget(u *unit) (sum int64) {
 	if !u.budgeted {
 		return 0
@@ -55,7 +60,7 @@ func (w *search) overBudget(u *unit) (sum int64) {
 	return sum
 }
 
-// budgetLoad is overBudget, and what it takes of budgets that are tight.
+// budgetLoad is how many evictions beyond budgets the bound counts for the unit.
 func (w *search) budgetLoad(u *unit) int64 {
 	sum := w.overBudget(u)
 	for _, t := range w.tight {
@@ -88,12 +93,14 @@ func (x *regionSearch) costSoFar() int64 {
 	return x.cost + x.penalty*int64(broken)
 }
 
-// lowerBound is what any set costs that is chosen so far and makes that room from the i-th node on.
+// lowerBound is the least that any set can cost that contains the units chosen so far and makes the room that is lacking from
+// the i-th node on. It costs a sum over the nodes ahead.
 func (x *regionSearch) lowerBound(i int, lacks room) int64 {
 	more := x.ahead[i][x.code(lacks)]
 	if more >= infinite {
 		return infinite
 	}
+	// Units that are chosen already may be on nodes ahead, where the table counts a part of their cost again.
 	for _, paid := range x.paid[i:] {
 		more -= paid
 	}
@@ -105,19 +112,22 @@ func (x *regionSearch) lowerBound(i int, lacks room) int64 {
 	return min(infinite, least)
 }
 
-// room is for so many pods of the first class that is wanted, and of the second.
+// room is for so many pods of the first class that is wanted, and of the second. Claims of like members have one class, and
+// the second number is 0.
 type room [2]int64
+
+// less is what is left to make of the room once the other room is there.
 
 func (r room) less(o room) room { return room{max(0, r[0]-o[0]), max(0, r[1]-o[1])} }
 
-// code numbers the rooms up to what is wanted.
+// code numbers the rooms up to what is wanted, row by row: the position in a table of costs.
 func (x *regionSearch) code(r room) int { return int(r[0]*(x.most[1]+1) + r[1]) }
 
 // roomBeside is, by number of pods of the second class on a node, how many of the first have room beside them; -1: none, as
 // those have no room themselves.
 type roomBeside [secondPods + 1]int64
 
-// searchNode is a node of the region.
+// searchNode is a node of the region with what its units would free.
 type searchNode struct {
 	*candidateNode
 	has   room       // pods that go there already
@@ -128,7 +138,7 @@ type searchNode struct {
 	rate  int64      // the same for each pod
 	now   roomBeside // with none of them gone
 	used  int        // how many of its units are chosen
-	bound bool       // some of its units are on other nodes too, or covered by budgets
+	bound bool       // some of its units are on other nodes too, are covered by budgets, or go with others: its costs are a bound only
 }
 
 // partCost is what counts of a unit's cost on a node.
@@ -137,7 +147,9 @@ type partCost struct {
 	cost int64
 }
 
-// prepare gets the search in a region ready: all candidates are counted as gone.
+// prepare gets the search in a region ready: which of its nodes matter, what each of them costs at the least, and what they
+// cost together. All units of the pool are counted as gone meanwhile. Of many nodes those with the cheapest room are kept: the
+// bound is one of sets on these nodes then.
 func (w *search) prepare(v *scan, r *region, wants []place.Order) *regionSearch {
 	w.y.scans++
 	x := &regionSearch{search: w, v: v, name: r.name, wants: wants, turn: w.y.scans, dim: quantity.DimGPU,
@@ -184,7 +196,7 @@ func (w *search) prepare(v *scan, r *region, wants []place.Order) *regionSearch 
 	return x
 }
 
-// node makes a node of a node whose units are counted as gone.
+// node makes a searchNode of a node whose units are counted as gone.
 func (x *regionSearch) node(t *candidateNode) *searchNode {
 	l := &searchNode{candidateNode: t, has: x.has(t.node)}
 	for i, o := range x.wants {
@@ -213,7 +225,8 @@ func (x *regionSearch) has(n *cluster.Node) (r room) {
 	return r
 }
 
-// contested says whether there is room already for either class.
+// contested says whether there is room already for either class. There may not be room for both at once, so that even
+// a node without units decides which of the two must get room elsewhere.
 func (l *searchNode) contested() bool { return l.has[0] > 0 && l.has[1] > 0 }
 
 // addContested adds to the region the nodes without candidates that have room for either class: not for both at once.
@@ -325,7 +338,7 @@ func (x *regionSearch) share(u *unit, l *searchNode) int64 {
 // boundNode decides the node by itself, by the one resource: a knapsack.
 func (x *regionSearch) boundNode(l *searchNode) {
 	type load struct{ amount, cost int64 }
-	idle := l.free.At(x.dim)
+	idle := l.free.At(x.dim) // what is free before any unit goes; all of them count as gone now
 	for _, u := range l.candidateNode.units {
 		idle -= x.gives(u, l)
 	}
@@ -335,6 +348,8 @@ func (x *regionSearch) boundNode(l *searchNode) {
 		return cmp.Or(each, compareUnits(b, a))
 	})
 	l.units = l.units[:min(len(l.units), searchUnits)]
+	// loads is the sets of the units so far of which none frees more for less: a frontier, by cost and by amount. With 16 units
+	// it has some hundred entries at the most, since amounts are small numbers of GPUs.
 	loads := []load{{}}
 	for _, u := range l.units {
 		amount, cost := x.gives(u, l), x.share(u, l)
@@ -359,7 +374,7 @@ func (x *regionSearch) boundNode(l *searchNode) {
 			l.costs[0] = 0 // nobody need go, also where less is free than nothing
 			return
 		}
-		need := -idle
+		need := -idle // of the resource, that units must free
 		for i, o := range x.wants {
 			for _, d := range o.Class.Demands {
 				if d.Dim == x.dim {
@@ -388,7 +403,9 @@ func (x *regionSearch) rooms(top room, visit func(room)) {
 	}
 }
 
-// boundRegion puts the nodes in order, those first whose units are not theirs alone, and adds up what they cost.
+// boundRegion puts the nodes in order and adds up what they cost from the last to the first. Nodes whose own costs are only a
+// bound come first: once the search has decided these, the table for the nodes behind them is exact. It costs, for each node,
+// the product of the rooms that are lacking and those that the node can have.
 func (x *regionSearch) boundRegion() {
 	slices.SortFunc(x.nodes, func(a, b *searchNode) int {
 		if a.bound != b.bound {

@@ -15,7 +15,7 @@ import (
 
 // candidateNode is a node, as a claim's units could free it.
 type candidateNode struct {
-	pass   uint64          // the scan that the rest is of
+	pass   uint64          // the number of the scan that the rest is of; of another scan it is void
 	node   *cluster.Node   // nil: the class may not be there
 	free   quantity.Vector // with what is freed so far
 	slots  int64           // pods of the class that go there then, by resources
@@ -43,21 +43,25 @@ func (r *region) fits(s *Candidates, c *index.Class) int64 {
 	return c.Total
 }
 
-// scan is one class of a claim on the land that its units could free.
+// scan counts, for one class of pods, the room that a claim's units would free. Nodes are looked at when a unit on them is, so
+// that it costs what the units are on and not the size of the cluster.
 type scan struct {
 	*claim
 	class *index.Class
-	need  int64
-	pass  uint64
+	need  int64  // pods of the class
+	pass  uint64 // its number
 	nodes []*candidateNode
 }
+
+// newScan makes a scan in which nothing is freed yet.
 
 func (c *claim) newScan(o place.Order) *scan {
 	c.y.scans++
 	return &scan{claim: c, class: o.Class, need: int64(len(o.Pods)), pass: c.y.scans}
 }
 
-// candidate returns the node's, nil where the class may not be.
+// candidate returns what the scan knows of the node, nil where the class may not be. Of a node that is new to it, it works out
+// what is free as the index does: with what leavers leave that is spoken for, less what is nominated.
 func (v *scan) candidate(n *cluster.Node) *candidateNode {
 	s := v.y.Candidates
 	if n.Bucket == nil {
@@ -118,7 +122,7 @@ func (v *scan) admits(c *index.Class, n *cluster.Node) bool {
 	return c.Wants.Model == "" || slices.Contains(n.Models, c.Wants.Model)
 }
 
-// spoils says whether the pod keeps the class off its node.
+// spoils says whether the pod keeps the class off its node: one of the two must have the node to itself.
 func (v *scan) spoils(p *cluster.Pod) bool {
 	if p.Amount(quantity.DimGPU) == 0 || v.class.Whole != "" && p.Gang == v.class.Whole {
 		return false
@@ -126,6 +130,7 @@ func (v *scan) spoils(p *cluster.Pod) bool {
 	return v.class.Whole != "" || p.In != nil && p.In.Whole
 }
 
+// slots is how many pods of the class the node has room for, by resources.
 func (v *scan) slots(t *candidateNode) int64 {
 	if t.spoils > 0 {
 		return 0
@@ -164,7 +169,7 @@ func (v *scan) free(u *unit, by int64) int64 {
 	return gain
 }
 
-// freeAll counts all units as gone, or with by = -1 as there again.
+// freeAll is free for all units at once: each node is divided once, and not once for each pod.
 func (v *scan) freeAll(by int64) {
 	whole := v.class.Shape.GPUs > 0 && (v.y.m.WholeNodeGangs > 0 || v.class.Whole != "")
 	for _, u := range v.units {

@@ -57,6 +57,7 @@ func (c *claim) choose() []*unit {
 	return c.taken()
 }
 
+// The budget of a search. It is counted and not timed, so that the same state gives the same plan.
 const (
 	searchSteps = 20_000 // so many sets of one node's units are looked at for a claim
 	searchTests = 400    // so often a set is tried out on the model
@@ -74,7 +75,7 @@ const infinite = math.MaxInt64 / 4
 // search is the search for a cheaper set.
 type search struct {
 	*claim
-	pool    []*unit       // that alone cost less than the set at hand
+	pool    []*unit       // that alone cost less than the set at hand: no other can be in a cheaper one
 	penalty int64         // what an eviction beyond a budget counts: more than all units cost
 	limit   int64         // what the set at hand costs
 	tight   []tightBudget // the budgets that it breaks
@@ -91,6 +92,8 @@ type search struct {
 // improve puts a cheaper set in the place of the one that is lifted, if it finds one.
 func (c *claim) improve(found bool) bool {
 	few := len(c.units) <= fewUnits
+	// To move many costs a trial for each that looks for a new place, and the tables of a large claim do not pay: what was
+	// found greedily stands.
 	if !few && (c.moving || c.alike && len(c.orderOf(0).Pods) > searchPods) {
 		return false
 	}
@@ -106,7 +109,8 @@ func (c *claim) improve(found bool) bool {
 		}
 	}
 	if found {
-		w.limit = w.priceOf(at)
+		w.limit = w.priceOf(at) // as long as they are lifted: the disruption is theirs
+		//archtest:any-order budgets are added up, and each is looked at for itself
 		for b, n := range c.disruption.of {
 			if allowed := c.y.allowed(b); allowed > 0 && n > allowed {
 				w.tight = append(w.tight, tightBudget{b, allowed})
@@ -127,6 +131,7 @@ func (c *claim) improve(found bool) bool {
 	for _, u := range at {
 		c.restore(u)
 	}
+	// Without a refusal the search was complete, by its bound. With one, a larger set may do.
 	if w.run(); w.refused && few && !w.spent() {
 		w.extending = true
 		w.run()
@@ -191,7 +196,7 @@ func (w *search) uncounted() {
 	}
 	w.y.scans++
 	x := &regionSearch{search: w, turn: w.y.scans}
-	x.ahead = [][]int64{{0}}
+	x.ahead = [][]int64{{0}} // no nodes, and no room that is lacking
 	x.run()
 }
 
@@ -206,7 +211,7 @@ func (c *claim) wants(i int) []place.Order {
 		return nil
 	}
 	size := func(o place.Order) int64 { return int64(len(o.Pods)) * max(1, o.Class.Shape.GPUs) }
-	lead, lacks := all[0], false
+	lead, lacks := all[0], false // lacks: of the lead, some have no room now
 	for _, o := range all {
 		_, ok := c.y.placer.ChooseScope(o)
 		if !ok && !lacks || ok == !lacks && size(o) > size(lead) {
@@ -281,7 +286,9 @@ func (x *regionSearch) run() {
 	x.branch(0, x.lacks)
 }
 
-// branch makes room from the i-th node on.
+// branch makes the room that is lacking from the i-th node on, in every way that could be cheaper than the set at hand. On the
+// i-th node that is nothing, or one of the sets that enumerate lists; the one with the least bound goes first, so that a good
+// set is found early and cuts the others.
 func (x *regionSearch) branch(i int, lacks room) {
 	if x.lowerBound(i, lacks) >= x.limit || x.spent() {
 		return
@@ -313,8 +320,9 @@ func (x *regionSearch) branch(i int, lacks room) {
 	x.choices = x.choices[:from]
 }
 
-// enumerate lists the sets of the node's units from the j-th on that make more room, with those of the set, which are chosen,
-// than without their last.
+// enumerate lists the sets of the node's units that add some from the j-th on to the set, which is chosen, and whose last unit
+// makes more room. Others cannot be part of a cheapest set by counting: without their last unit there is the same room. A set
+// that makes all the room that is lacking is not extended.
 func (x *regionSearch) enumerate(i int, lacks room, set uint32, j int, is roomBeside) {
 	l := x.nodes[i]
 	for ; j < len(l.units) && !x.spent(); j++ {
@@ -338,7 +346,8 @@ func (x *regionSearch) enumerate(i int, lacks room, set uint32, j int, is roomBe
 	}
 }
 
-// offer lists the set, which is chosen, with each room that the node can have then.
+// offer lists the set, which is chosen, with each room that the node can have then: many pods of the first class and few of
+// the second, or the other way round.
 func (x *regionSearch) offer(i int, lacks room, set uint32, is roomBeside) {
 	for b := lacks[1]; b >= 0; b-- {
 		if b < lacks[1] && is[b] <= is[b+1] {
@@ -352,7 +361,7 @@ func (x *regionSearch) offer(i int, lacks room, set uint32, is roomBeside) {
 	}
 }
 
-// add counts the unit as gone, with what goes before it.
+// add counts the unit as gone. What is left of a gang goes with its members above the minimum, so that these are added too.
 func (x *regionSearch) add(u *unit) {
 	for _, o := range u.spare {
 		if o.gone != x.turn {
@@ -379,7 +388,7 @@ func (x *regionSearch) addOne(u *unit) {
 	}
 }
 
-// undo undoes what was chosen since there were so many.
+// undo takes back what was chosen since there were so many.
 func (x *regionSearch) undo(to int) {
 	for i := len(x.chosen) - 1; i >= to; i-- {
 		u := x.chosen[i]

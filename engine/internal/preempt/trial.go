@@ -24,7 +24,8 @@ func (c *claim) taken() []*unit {
 	return out
 }
 
-// lift takes the unit's pods off their node.
+// lift takes the unit's pods off their nodes, and notes where they were. It is journalled, as everything in a trial is, and so
+// costs a few additions for each pod.
 func (c *claim) lift(u *unit) {
 	u.taken = true
 	u.allocations, u.returns = u.allocations[:0], u.returns[:0]
@@ -95,7 +96,8 @@ func (c *claim) settles() bool {
 	return ok
 }
 
-// fits says whether the gang would start as things are now.
+// fits says whether the gang would start as things are now: by counting where members are alike, and else by placing it. It is
+// the cheap half of opens; more victims never make it false.
 func (c *claim) fits() bool {
 	y, s := c.y, c.y.Candidates
 	if c.gated {
