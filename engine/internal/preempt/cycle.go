@@ -67,9 +67,7 @@ type Cycle struct {
 	disrupted map[string]int // by disruption budget: evictions that have not begun; nil: not counted yet
 	moved     bool           // work was looked for that could be moved for somebody
 
-	failed     map[failedClaim]bool           // claims that no eviction helps
-	failedAsks map[victimPool]quantity.Vector // the last that was asked for where nobody is to be evicted
-	failedAt   draft.Moment                   // moment of failedAsks
+	failures failures
 }
 
 // Begin makes the preemption of a cycle in which nothing is decided yet.

@@ -7,19 +7,19 @@ import (
 
 	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/cluster"
-	"github.com/berth-dev/berth/engine/internal/index"
 	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
-// failedClaim tells claims apart that no eviction helps: what fails for one fails for all alike, as room and victims only get
-// fewer in the course of a cycle.
-type failedClaim struct {
-	class    *index.Class
-	need     int
-	level    int
-	queue    *cluster.Queue
-	priority int32
-}
+// A claim. A gang that has found no place goes through these steps, and most end at one of the first:
+//
+//  1. Others that asked the same have failed, and nothing has changed since (memo.go): nothing.
+//  2. All that could be evicted for it would free too little, by sums (bound.go): nothing.
+//  3. The units that the rules allow to be evicted for it are listed (legal.go), and the places held for others that it may
+//     have (holds.go).
+//  4. On the model, pods that are on their way out are taken off their nodes. If that is enough, the place is held for it.
+//  5. Otherwise victims are searched for (search.go): first with what is held for others left as it is, then without, and
+//     last with lower priorities of its own queue among the units, where these were spared before.
+//  6. The victims are evicted, and the place that the gang found is held for it until they are gone.
 
 // Outcome is what has been done for a gang without a place.
 type Outcome uint8
@@ -34,27 +34,27 @@ const (
 // holds the place.
 func (y *Cycle) MakeRoom(g *cluster.Gang, t cluster.Turn) Outcome {
 	y.findFreeing()
-	if y.knownToFail(g, t) {
+	if y.isAlone(g, t) {
 		return y.awaits(g)
 	}
 	if !y.mayClaim(g) {
 		return Nothing
 	}
 	c := y.newClaim(g, t)
-	key, alike := c.memoKey()
+	kind, alike := c.kind()
 	if c.beyondAll() {
-		y.noteFailed(key)
+		y.noteHelpless(kind)
 		return y.awaits(g)
 	}
 	c.find()
 	if len(c.units)+len(c.theirs) == 0 && !c.entitled() {
-		y.noteFailure(c)
+		y.noteAlone(c)
 		return y.awaits(g)
 	}
-	if alike && y.failed[key] {
+	if alike && y.isHelpless(kind) {
 		return y.awaits(g)
 	}
-	return y.pursue(c, key)
+	return y.pursue(c, kind)
 }
 
 // awaits is the outcome for a gang for which nobody more is evicted.
@@ -63,51 +63,6 @@ func (y *Cycle) awaits(g *cluster.Gang) Outcome {
 		return Evicting
 	}
 	return Nothing
-}
-
-// victimPool is where claims look for victims: what of them is legal depends on what else is asked for only in that a
-// queue is sooner beyond its quota with more.
-type victimPool struct {
-	queue    *cluster.Queue
-	priority int32
-}
-
-// knownToFail says whether a claim of the same queue and priority that asked for no more found nobody to evict, and nothing
-// has started or been evicted since.
-func (y *Cycle) knownToFail(g *cluster.Gang, t cluster.Turn) bool {
-	if len(y.failedAsks) == 0 || y.failedAt != y.Moment() || y.Promised(g) {
-		return false
-	}
-	plain, ok := y.Question(g, t)
-	if !ok {
-		return false
-	}
-	asked, ok := y.failedAsks[victimPool{g.Payer, t.Priority}]
-	if !ok {
-		return false
-	}
-	for _, d := range plain.Class.Demands {
-		if least := asked.At(d.Dim); least == 0 || d.Amount*int64(plain.Need) < least {
-			return false
-		}
-	}
-	return true
-}
-
-// noteFailure notes that the claim found nobody to evict.
-func (y *Cycle) noteFailure(c *claim) {
-	plain, ok := y.Question(c.g, c.t)
-	if !ok || y.Promised(c.g) {
-		return
-	}
-	if at := y.Moment(); y.failedAt != at || y.failedAsks == nil {
-		y.failedAsks, y.failedAt = make(map[victimPool]quantity.Vector), at
-	}
-	var asked quantity.Vector
-	for _, d := range plain.Class.Demands {
-		asked.Add(d.Dim, d.Amount*int64(plain.Need))
-	}
-	y.failedAsks[victimPool{c.g.Payer, c.t.Priority}] = asked
 }
 
 // entitled says whether the claimant would have been allowed to evict some of those on their way out already: what they
@@ -129,7 +84,7 @@ func (c *claim) entitled() bool {
 }
 
 // pursue tries the claim out on the state and carries out what comes of it.
-func (y *Cycle) pursue(c *claim, key failedClaim) Outcome {
+func (y *Cycle) pursue(c *claim, kind claimKind) Outcome {
 	y.findLeavers()
 	found, ok := c.attempt()
 	if !ok && !c.preempts {
@@ -138,7 +93,7 @@ func (y *Cycle) pursue(c *claim, key failedClaim) Outcome {
 	}
 	switch {
 	case !ok:
-		y.noteFailed(key)
+		y.noteHelpless(kind)
 		return y.awaits(c.g)
 	case len(found.victims)+len(found.lost) == 0 && len(found.old) > 0:
 		return y.awaits(c.g)
@@ -167,7 +122,7 @@ func (c *claim) attempt() (found way, ok bool) {
 	return found, ok
 }
 
-// way is how a claim can be met: who is evicted, and what is held then where.
+// way is how a claim is met: who is evicted, and what is held where.
 type way struct {
 	victims []*unit
 	places  []*cluster.Hold
@@ -316,23 +271,6 @@ func (c *claim) prepare() {
 	c.first, c.alike = c.g.Alike()
 	kins, apart := y.Kins(c.g, c.t)
 	c.kins, c.alike = kins, c.alike && !apart
-}
-
-// memoKey names the claim, if others are just like it.
-func (c *claim) memoKey() (failedClaim, bool) {
-	p, ok := c.y.Question(c.g, c.t)
-	return failedClaim{class: p.Class, need: p.Need, level: p.Level, queue: c.q, priority: c.t.Priority}, ok
-}
-
-// noteFailed notes that no eviction helps such claims.
-func (y *Cycle) noteFailed(key failedClaim) {
-	if key.class == nil {
-		return
-	}
-	if y.failed == nil {
-		y.failed = make(map[failedClaim]bool)
-	}
-	y.failed[key] = true
 }
 
 // settle places the gang for real, with its victims lifted, and returns what is to be held where. It is false where the

@@ -98,12 +98,15 @@ func (w *world) load() (*Candidates, *Cycle) {
 	}
 	d := draft.New(noon, m.Latest)
 	return s, s.Begin(&d, Placing{
-		Gates:    func(*cluster.Gang) []why.Gate { return nil },
-		Afford:   func(*cluster.Gang, []*cluster.Pod) []why.Gate { return nil },
-		Kins:     func(g *cluster.Gang, t cluster.Turn) ([]place.Kin, bool) { return []place.Kin{kin(g, t)}, false },
-		Order:    order,
-		Question: func(*cluster.Gang, cluster.Turn) (index.Question, bool) { return index.Question{}, false },
-		Place:    fits,
+		Gates:  func(*cluster.Gang) []why.Gate { return nil },
+		Afford: func(*cluster.Gang, []*cluster.Pod) []why.Gate { return nil },
+		Kins:   func(g *cluster.Gang, t cluster.Turn) ([]place.Kin, bool) { return []place.Kin{kin(g, t)}, false },
+		Order:  order,
+		Question: func(g *cluster.Gang, t cluster.Turn) (index.Question, bool) {
+			first, alike := g.Alike()
+			return index.Question{Class: kin(g, t).Class(first), Need: g.Tree.Min(), Level: m.Level("")}, alike
+		},
+		Place: fits,
 		Trial: func(g *cluster.Gang, try func([]*cluster.Hold)) {
 			mark := m.Mark()
 			try(nil)
@@ -176,6 +179,35 @@ func TestNobodyIsEvictedInVain(t *testing.T) {
 	w.runs("some", 30, 0, 3, 8)
 	if got := w.claim(t, 5, 8); len(got) > 0 {
 		t.Errorf("evicts %q, which cannot be enough", got)
+	}
+}
+
+// A claim that fails is not made again for others like it, until something is evicted: what the victims leave over may be
+// enough for them.
+func TestFailureIsForgottenAtAnEviction(t *testing.T) {
+	w := newWorld(2, 8)
+	w.runs("whole", 30, 0, 1, 8)
+	w.snap.Queues = append(w.snap.Queues, api.Queue{Name: "small", Version: 1, Quota: gpus(4)})
+	w.snap.Pods = append(w.snap.Pods,
+		api.Pod{Key: "firm", UID: "u", Version: 1, Queue: "owed", Node: "n01", Spec: api.Spec{Requests: gpus(6)}},
+		api.Pod{Key: "low", UID: "u", Version: 1, Queue: "small", Node: "n01", Evictable: true, Priority: -1, Started: noon.Add(-time.Hour), Spec: api.Spec{Requests: gpus(2)}})
+	pending := func(key, queue string) {
+		w.snap.Pods = append(w.snap.Pods, api.Pod{Key: key, Version: 1, Queue: queue, Evictable: true, Spec: api.Spec{Requests: gpus(4)}})
+	}
+	pending("first", "small")
+	pending("second", "owed")
+	pending("third", "small")
+	s, y := w.load()
+	var got []Outcome
+	for _, key := range []string{"first", "second", "third"} {
+		g := s.m.Pods[key].In
+		got = append(got, y.MakeRoom(g, g.TurnNow()))
+	}
+	if diff := cmp.Diff([]Outcome{Nothing, Evicting, Evicting}, got); diff != "" {
+		t.Errorf("outcomes (-want +got):\n%s", diff)
+	}
+	if len(y.Plan.Evictions) != 1 || y.Plan.Evictions[0].Pod != "whole-0" {
+		t.Errorf("evicts %v, and what whole-0 leaves is enough for both", y.Plan.Evictions)
 	}
 }
 

@@ -1,0 +1,107 @@
+package preempt
+
+import (
+	"github.com/berth-dev/berth/engine/internal/cluster"
+	"github.com/berth-dev/berth/engine/internal/draft"
+	"github.com/berth-dev/berth/engine/internal/index"
+	"github.com/berth-dev/berth/engine/internal/quantity"
+)
+
+// Memos of failed claims. Thousands of pending gangs ask alike, and most of them fail alike, so that a failure is noted for
+// all that ask the same.
+//
+// Whether a claim fails follows from what is free, who runs where, and what queues hold. All of it changes in a cycle only
+// when something starts or is evicted, so both memos hold until then: they are of one draft.Moment.
+
+// failures is the claims that have failed at a moment of the cycle.
+type failures struct {
+	at       draft.Moment
+	helpless map[claimKind]bool             // claims that no eviction helps
+	alone    map[victimPool]quantity.Vector // the last that was asked for where nobody may be evicted
+}
+
+// failuresNow returns the failures of this moment of the cycle.
+func (y *Cycle) failuresNow() *failures {
+	if at := y.Moment(); y.failures.at != at {
+		y.failures = failures{at: at}
+	}
+	return &y.failures
+}
+
+// claimKind tells apart claims that ask the same: so many pods of a class within one domain of a level, by the rights of a
+// queue and a priority.
+type claimKind struct {
+	class    *index.Class
+	need     int
+	level    int
+	queue    *cluster.Queue
+	priority int32
+}
+
+// kind names the claim, if others can be just like it.
+func (c *claim) kind() (claimKind, bool) {
+	p, ok := c.y.Question(c.g, c.t)
+	return claimKind{class: p.Class, need: p.Need, level: p.Level, queue: c.q, priority: c.t.Priority}, ok
+}
+
+// isHelpless says whether a claim of the kind has failed.
+func (y *Cycle) isHelpless(k claimKind) bool { return y.failuresNow().helpless[k] }
+
+// noteHelpless notes that no eviction helps claims of the kind.
+func (y *Cycle) noteHelpless(k claimKind) {
+	if k.class == nil {
+		return
+	}
+	f := y.failuresNow()
+	if f.helpless == nil {
+		f.helpless = make(map[claimKind]bool)
+	}
+	f.helpless[k] = true
+}
+
+// victimPool is where claims look for victims. Requesting more can only make fewer victims legal, because the claimant's queue
+// exceeds its quota sooner.
+type victimPool struct {
+	queue    *cluster.Queue
+	priority int32
+}
+
+// isAlone says whether a claim of the same queue and priority that asked for no more found nobody to evict.
+func (y *Cycle) isAlone(g *cluster.Gang, t cluster.Turn) bool {
+	f := y.failuresNow()
+	if len(f.alone) == 0 || y.Promised(g) {
+		return false
+	}
+	plain, ok := y.Question(g, t)
+	if !ok {
+		return false
+	}
+	asked, ok := f.alone[victimPool{g.Payer, t.Priority}]
+	if !ok {
+		return false
+	}
+	for _, d := range plain.Class.Demands {
+		if least := asked.At(d.Dim); least == 0 || d.Amount*int64(plain.Need) < least {
+			return false
+		}
+	}
+	return true
+}
+
+// noteAlone notes that the claim found nobody to evict. A gang that was promised a start may evict others by that right, and
+// says nothing about those that were not.
+func (y *Cycle) noteAlone(c *claim) {
+	plain, ok := y.Question(c.g, c.t)
+	if !ok || y.Promised(c.g) {
+		return
+	}
+	f := y.failuresNow()
+	if f.alone == nil {
+		f.alone = make(map[victimPool]quantity.Vector)
+	}
+	var asked quantity.Vector
+	for _, d := range plain.Class.Demands {
+		asked.Add(d.Dim, d.Amount*int64(plain.Need))
+	}
+	f.alone[victimPool{c.g.Payer, c.t.Priority}] = asked
+}
