@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -73,7 +74,7 @@ func (d *Diagnoser) enter(f *facts.Facts, top facts.Object) *session {
 			add(p)
 		}
 	}
-	for gang := range gangs {
+	for _, gang := range slices.Sorted(maps.Keys(gangs)) {
 		for _, m := range f.GangOwners(gang) {
 			for i := range f.MissingPods(m) {
 				p := facts.PodFrom(m, i)

@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -47,7 +48,7 @@ func mates(f *facts.Facts, target facts.Ref, top facts.Object, own []*check.Case
 		byLook[look] = c
 		out = append(out, c)
 	}
-	for gang := range all {
+	for _, gang := range slices.Sorted(maps.Keys(all)) {
 		for _, m := range f.GangOwners(gang) {
 			if mine[string(m.GetUID())] {
 				continue

@@ -74,9 +74,11 @@ func makeIndex(o *Objects) *index {
 		name := about.Kind + "/" + about.Namespace + "/" + about.Name
 		x.byName[name] = append(x.byName[name], e)
 	}
+	//archtest:any-order each list is sorted by itself
 	for _, list := range x.events {
 		NewestFirst(list)
 	}
+	//archtest:any-order each list is sorted by itself
 	for _, list := range x.byName {
 		NewestFirst(list)
 	}

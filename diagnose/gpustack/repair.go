@@ -108,6 +108,7 @@ func labelLike(f *facts.Facts, n *corev1.Node) {
 		if kin == nil {
 			continue
 		}
+		//archtest:any-order each label is set once
 		for key, value := range kin.Labels {
 			if (strings.HasPrefix(key, "nvidia.com/gpu.") || strings.HasPrefix(key, "nvidia.com/cuda.")) && !strings.HasPrefix(key, LabelDeploy) && n.Labels[key] == "" && key != "nvidia.com/gpu.clique" {
 				n.Labels = WithLabel(n.Labels, key, value)

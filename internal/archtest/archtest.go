@@ -71,7 +71,7 @@ var Rules = map[string]Rule{
 	"engine/internal/share":    {Ring: Pure},
 	"engine/internal/oracle":   {Ring: Pure, Imports: []string{"engine", "engine/why"}},
 
-	"diagnose": {Ring: Pure, Unordered: true, Imports: []string{
+	"diagnose": {Ring: Pure, Imports: []string{
 		"diagnose/check", "diagnose/check/l1", "diagnose/check/l2", "diagnose/check/l3", "diagnose/check/l4", "diagnose/edit", "diagnose/facts",
 		"diagnose/internal/life", "diagnose/internal/place", "engine", "engine/why",
 	}, Objects: true, Tests: []string{"kube/cluster", "kube/devices", "kube/inspect"}},
@@ -87,7 +87,7 @@ var Rules = map[string]Rule{
 		"diagnose/internal/place", "diagnose/internal/podspec", "diagnose/internal/queue", "diagnose/internal/supply",
 		"diagnose/internal/wording", "engine/why", "kube/dialect", "kube/dialect/clusterautoscaler", "kube/dialect/karpenter",
 	}, Objects: true},
-	"diagnose/check/l3": {Ring: Pure, Unordered: true, Imports: []string{
+	"diagnose/check/l3": {Ring: Pure, Imports: []string{
 		"diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/life", "diagnose/internal/place",
 		"diagnose/internal/podspec", "diagnose/internal/queue", "diagnose/internal/supply", "diagnose/internal/wording", "engine/why",
 		"internal/spelling", "kube/convert", "kube/dialect", "kube/dialect/kai", "kube/dialect/kubescheduler", "kube/dialect/kueue",
@@ -97,19 +97,19 @@ var Rules = map[string]Rule{
 		"diagnose/internal/wording",
 	}, Objects: true},
 	"diagnose/edit":  {Ring: Pure, Imports: []string{"diagnose/facts"}, Objects: true},
-	"diagnose/facts": {Ring: Pure, Unordered: true, Imports: []string{"engine", "engine/why", "kube/convert"}, Objects: true},
-	"diagnose/gpustack": {Ring: Pure, Unordered: true, Imports: []string{
+	"diagnose/facts": {Ring: Pure, Imports: []string{"engine", "engine/why", "kube/convert"}, Objects: true},
+	"diagnose/gpustack": {Ring: Pure, Imports: []string{
 		"api/v1alpha1", "diagnose/facts", "diagnose/internal/podspec", "diagnose/internal/wording", "kube/dialect",
 	}, Objects: true},
 	"diagnose/internal/life": {Ring: Pure, Imports: []string{
 		"diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/wording",
 	}, Objects: true},
-	"diagnose/internal/place": {Ring: Pure, Unordered: true, Imports: []string{
+	"diagnose/internal/place": {Ring: Pure, Imports: []string{
 		"api/v1alpha1", "diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/podspec",
 		"diagnose/internal/wording", "engine/why", "internal/spelling", "kube/convert", "kube/dialect/kubescheduler",
 	}, Objects: true, Tests: []string{"kube/devices"}},
-	"diagnose/internal/podspec": {Ring: Pure, Unordered: true, Imports: []string{"diagnose/facts", "kube/dialect"}, Objects: true},
-	"diagnose/internal/queue": {Ring: Pure, Unordered: true, Imports: []string{
+	"diagnose/internal/podspec": {Ring: Pure, Imports: []string{"diagnose/facts", "kube/dialect"}, Objects: true},
+	"diagnose/internal/queue": {Ring: Pure, Imports: []string{
 		"api/v1alpha1", "diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/internal/place", "diagnose/internal/podspec",
 		"diagnose/internal/wording", "engine/why", "internal/spelling", "kube/convert", "kube/dialect", "kube/dialect/kai",
 		"kube/dialect/kueue", "kube/dialect/volcano",
@@ -160,8 +160,8 @@ var Rules = map[string]Rule{
 	"kube/dialect/kubescheduler":     {Ring: Pure, Objects: true},
 	"kube/dialect/kueue":             {Ring: Pure, Imports: []string{"kube/dialect"}, Objects: true},
 	"kube/dialect/volcano":           {Ring: Pure, Imports: []string{"kube/dialect"}, Objects: true},
-	"kube/cluster":                   {Ring: Pure, Unordered: true, Imports: []string{"api/v1alpha1", "engine", "engine/why", "kube/convert"}, Objects: true},
-	"kube/convert":                   {Ring: Pure, Unordered: true, Imports: []string{"api/v1alpha1", "engine", "engine/why"}, Objects: true},
+	"kube/cluster":                   {Ring: Pure, Imports: []string{"api/v1alpha1", "engine", "engine/why", "kube/convert"}, Objects: true},
+	"kube/convert":                   {Ring: Pure, Imports: []string{"api/v1alpha1", "engine", "engine/why"}, Objects: true},
 	"kube/crd":                       {Ring: Edge, Tests: []string{"api/v1alpha1"}},
 	"kube/devices":                   {Ring: Edge},
 	"kube/inspect":                   {Ring: Edge, Imports: []string{"api/v1alpha1", "diagnose", "diagnose/check", "diagnose/facts", "internal/spelling", "kube/devices", "kube/inspect/mask"}},

@@ -128,6 +128,7 @@ func (f *Feed) cover() {
 		return
 	}
 	var found []*member
+	//archtest:any-order giveAgain sorts them
 	for _, m := range f.members.pods {
 		if f.budgets.stale[m.pod.Namespace] && m.pays() && m.given && !slices.Equal(m.value.Budgets, f.budgets.of(m.pod.Namespace, m.raw.Labels)) {
 			found = append(found, m)

@@ -143,6 +143,7 @@ func (s *storage) stored() convert.Storage {
 // seen to are left as they are until that has ended.
 func (f *Feed) recheck() {
 	s := f.storage
+	//archtest:any-order it fills a set
 	for claim := range s.users {
 		if c := s.claims[claim]; s.all || c != nil && s.stale[volume.GetPersistentVolumeClaimClass(c)] {
 			s.lookAgain(claim)

@@ -21,6 +21,7 @@ func (s *storage) rival(m *member, claim string) *member {
 		return held[slices.Min(slices.Collect(maps.Keys(held)))]
 	}
 	first := m
+	//archtest:any-order the oldest wins, and of equals the one with the least key
 	for _, o := range s.users[claim] {
 		if cmp.Or(o.pod.CreationTimestamp.Compare(first.pod.CreationTimestamp.Time), cmp.Compare(o.key, first.key)) < 0 {
 			first = o

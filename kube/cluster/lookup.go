@@ -112,12 +112,13 @@ func (f *Feed) WaitingByRank(workload string) []Pod {
 	return out
 }
 
-// KeptBack returns our pods by themselves, of the namespace or of all for "", that the engine does not know.
+// KeptBack returns our pods by themselves, of the namespace or of all for "", that the engine does not know, by key.
 func (f *Feed) KeptBack(namespace string) []*corev1.Pod {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var out []*corev1.Pod
-	for _, m := range f.members.pods {
+	for _, key := range sortedNames(f.members.pods) {
+		m := f.members.pods[key]
 		if m.ours && !m.inGang() && !m.given && m.waiting() && (namespace == "" || m.pod.Namespace == namespace) {
 			out = append(out, m.pod)
 		}
@@ -125,10 +126,12 @@ func (f *Feed) KeptBack(namespace string) []*corev1.Pod {
 	return out
 }
 
-// FindWaiting returns a workload that waits and matches, "" for none. It looks at all pods.
+// FindWaiting returns the workload that waits and matches, "" for none. It looks at pods in any order until it has found
+// it: at most one may match.
 func (f *Feed) FindWaiting(matches func(workload string) bool) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	//archtest:any-order at most one workload matches
 	for _, m := range f.members.pods {
 		if m.waiting() && matches(m.workload) {
 			return m.workload

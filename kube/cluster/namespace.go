@@ -29,8 +29,8 @@ func (f *Feed) StaleNamespaces() []NamespaceAccess {
 	defer f.mu.Unlock()
 	t := f.tenancy
 	var open []string // to all
-	for name, q := range t.queues {
-		if q.open == nil {
+	for _, name := range sortedNames(t.queues) {
+		if t.queues[name].open == nil {
 			open = append(open, name)
 		}
 	}

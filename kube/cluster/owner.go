@@ -160,6 +160,7 @@ func (f *Feed) ownerChanged(uid types.UID, same bool) {
 	for _, gang := range f.owners.relate(uid) {
 		f.gangs.describeAgain(gang)
 	}
+	//archtest:any-order it fills a set
 	for _, m := range f.owners.pods[uid] {
 		f.gangs.describeAgain(m.workload)
 	}
@@ -169,7 +170,7 @@ func (f *Feed) ownerChanged(uid types.UID, same bool) {
 	for _, key := range slices.Sorted(maps.Keys(f.owners.pods[uid])) {
 		f.reenter(f.owners.pods[uid][key])
 	}
-	for child := range f.owners.below[uid] {
+	for _, child := range slices.Sorted(maps.Keys(f.owners.below[uid])) {
 		f.ownerChanged(child, false)
 	}
 }

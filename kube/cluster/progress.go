@@ -102,6 +102,7 @@ func has(v *corev1.PersistentVolume, w Want) bool {
 
 // nodeLeft has all who see to volumes look whether it was theirs.
 func (s *storage) nodeLeft() {
+	//archtest:any-order each has a signal of its own
 	for _, r := range s.preparing {
 		r.poke()
 	}

@@ -164,6 +164,7 @@ func (f *Feed) SetNamespace(n *corev1.Namespace) {
 		t.moved[n.Name] = true
 	}
 	if !known || !maps.Equal(was.labels, is.labels) {
+		//archtest:any-order each queue has a set of its own
 		for _, q := range t.queues {
 			t.admit(q, n.Name, q.selector.Matches(is.labels))
 		}
@@ -180,6 +181,7 @@ func (f *Feed) RemoveNamespace(n *corev1.Namespace) {
 		t.moved[n.Name] = true
 	}
 	delete(t.namespaces, n.Name)
+	//archtest:any-order each queue has a set of its own
 	for _, q := range t.queues {
 		t.admit(q, n.Name, false)
 	}

@@ -56,11 +56,13 @@ func (f *Feed) count() map[string]*tally {
 		out[name] = newTally(cmp.Or(f.opts.GPU, DefaultGPU), q)
 	}
 	t.stack(out)
+	//archtest:any-order sums of whole numbers
 	for _, m := range f.members.pods {
 		if y := out[f.payer(m)]; y != nil && m.ours && !m.inGang() {
 			y.enter(y.add(m))
 		}
 	}
+	//archtest:any-order sums of whole numbers
 	for key, members := range f.members.gangs {
 		y := out[f.gangs.described[key].Queue]
 		if y == nil {
@@ -78,6 +80,7 @@ func (f *Feed) count() map[string]*tally {
 
 // stack puts each queue's tally below that of its parent. What is in a circle stays alone.
 func (t *tenancy) stack(tallies map[string]*tally) {
+	//archtest:any-order each tally is put below another once
 	for name, q := range t.queues {
 		at, steps := q, 0
 		for ; at != nil && at.Spec.Parent != "" && steps <= len(t.queues); steps++ {

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -73,6 +74,7 @@ func (s *runtimes) endedOf(m *member, left map[string]*member, like string, ran,
 	}
 	e.failed = e.failed || ran && !well
 	e.begin(m)
+	//archtest:any-order the earliest start counts
 	for _, other := range left {
 		e.begin(other)
 	}
@@ -118,8 +120,9 @@ func (s *runtimes) forget() {
 		return
 	}
 	oldest := ""
+	//archtest:any-order the oldest goes, and of equals the one with the least name
 	for like, r := range s.of {
-		if oldest == "" || r.at < s.of[oldest].at {
+		if oldest == "" || cmp.Or(cmp.Compare(r.at, s.of[oldest].at), cmp.Compare(like, oldest)) < 0 {
 			oldest = like
 		}
 	}

@@ -3,6 +3,7 @@ package convert
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -98,6 +99,7 @@ func overLimits(p *corev1.Pod) []string {
 	t.resources(s)
 	t.most(hostPortCount(s), MaxHostPorts, "host ports of its containers")
 	t.most(len(s.NodeSelector), MaxSelectorLabels, "spec.nodeSelector")
+	//archtest:any-order a sum of whole numbers
 	for key, value := range s.NodeSelector {
 		t.text(key, value)
 	}
@@ -117,7 +119,7 @@ func (t *tally) resources(s *corev1.PodSpec) {
 	names := make(map[corev1.ResourceName]bool)
 	add := func(lists ...corev1.ResourceList) {
 		for _, list := range lists {
-			for name := range list {
+			for _, name := range slices.Sorted(maps.Keys(list)) { // which names are the first too many is not left to chance
 				if !names[name] && len(names) <= MaxResources {
 					names[name] = true
 					t.text(string(name))

@@ -175,7 +175,8 @@ func (r *Record) check() error {
 		said = append(said, g.Keys)
 	}
 	for _, keys := range said {
-		for key, value := range keys {
+		for _, key := range slices.Sorted(maps.Keys(keys)) { // the error names the first
+			value := keys[key]
 			if !fixed[key] || value == "" || value != strings.TrimSpace(value) {
 				return fmt.Errorf("key %q is %q", key, value)
 			}

@@ -73,10 +73,9 @@ func trimAnnotations(all map[string]string) {
 
 // trimLists cuts the lists of maps and of terms, which are found to be too large only by counting.
 func trimLists(s *corev1.PodSpec) {
-	for len(s.NodeSelector) > MaxSelectorLabels+1 {
-		for key := range s.NodeSelector {
+	if len(s.NodeSelector) > MaxSelectorLabels+1 {
+		for _, key := range slices.Sorted(maps.Keys(s.NodeSelector))[MaxSelectorLabels+1:] {
 			delete(s.NodeSelector, key)
-			break
 		}
 	}
 	if s.Affinity == nil || s.Affinity.NodeAffinity == nil {

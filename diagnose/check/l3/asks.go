@@ -166,6 +166,7 @@ func gpuResource(c *check.Case, word string) string {
 	count := make(map[string]int)
 	best := ""
 	for _, n := range c.Nodes {
+		//archtest:any-order the name with the highest count wins, and of equals the least
 		for name := range n.Status.Capacity {
 			if _, last, ok := strings.Cut(string(name), "/"); ok && podspec.Extended(name) && last == word {
 				count[string(name)]++

@@ -2,6 +2,8 @@ package place
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -157,7 +159,7 @@ func (k *disks) attachLimit(c *storagev1.CSINode, wants map[string]string) strin
 // missingDriver names a driver that the node does not have and the pod needs. Only drivers that ask for it keep pods
 // from such nodes, and that they do is known from the scheduler's words alone.
 func missingDriver(c *storagev1.CSINode, p *corev1.Pod, wants map[string]string) string {
-	for _, of := range wants {
+	for _, of := range slices.Sorted(maps.Values(wants)) {
 		if !strings.Contains(scheduledMessage(p), of+" CSI driver is not installed on the node") {
 			continue
 		}

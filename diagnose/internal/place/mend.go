@@ -27,6 +27,7 @@ func Wish(c *check.Case, n *corev1.Node) {
 	if n.Labels[gpustack.LabelProduct] != "" || gpustack.NodeNamed(c.Facts, n.Name) == nil {
 		return
 	}
+	//archtest:any-order each label is set once
 	for key, value := range c.Pod.Spec.NodeSelector {
 		if strings.HasPrefix(key, "nvidia.com/") && n.Labels[key] == "" {
 			n.Labels = gpustack.WithLabel(n.Labels, key, value)

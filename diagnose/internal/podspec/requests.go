@@ -69,6 +69,7 @@ func Requests(p *corev1.Pod) corev1.ResourceList {
 
 // Subtract takes what is asked for from the list.
 func Subtract(from, asks corev1.ResourceList) {
+	//archtest:any-order each amount is changed once
 	for name, q := range asks {
 		left := from[name].DeepCopy()
 		left.Sub(q)
@@ -144,6 +145,7 @@ func guarded(p *corev1.Pod) *corev1.Pod {
 
 // Add adds the second list to the first.
 func Add(sum, more corev1.ResourceList) {
+	//archtest:any-order each amount is changed once
 	for name, q := range more {
 		have := sum[name].DeepCopy()
 		have.Add(q)

@@ -323,6 +323,7 @@ func AdmitNamespace(c *check.Case, queue *unstructured.Unstructured) (edit.Edit,
 			words = append(words, k+"="+v)
 		}
 	}
+	//archtest:any-order each label is set once, and the words are sorted before they are used
 	for k, v := range selector.MatchLabels {
 		put(k, v)
 	}
