@@ -152,7 +152,7 @@ func (o *whyOptions) blind(facts *facts.Facts) error {
 }
 
 // calm says that nothing waits, as far as could be seen.
-func (o *whyOptions) calm(unseen []string) string {
+func (o *whyOptions) calm(unseen []facts.Unseen) string {
 	text := "Nothing waits"
 	if o.space != "" {
 		text += " in namespace " + o.space
@@ -169,9 +169,7 @@ func (o *whyOptions) list(d *diagnose.Diagnoser, facts *facts.Facts) error {
 		return exitError{code: exitUnknown, err: err}
 	}
 	list := diagnose.DiagnosisList{APIVersion: diagnose.APIVersion, Kind: diagnose.ListKind, Items: []diagnose.Diagnosis{}}
-	for _, u := range facts.Unseen {
-		list.Unseen = append(list.Unseen, u.String())
-	}
+	list.Unseen = facts.Unseen
 	stuck, start, waiting, kubectl := false, time.Now(), d.Waiting(o.space), o.kubectl()
 	for i, r := range waiting {
 		if isTerminal(o.streams.Err) && time.Since(start) > quietFor {

@@ -84,7 +84,7 @@ func wholeDiagnosis() diagnose.Diagnosis {
 			Earliest: whyTime.Add(30 * time.Minute), Likely: whyTime.Add(13 * time.Hour),
 			Because: "job/other of team-b has a deadline",
 		},
-		Unseen:  []string{"resourcequotas: forbidden", "pods outside namespace team-a: forbidden", "jobs.batch outside namespace team-a: forbidden", "clusterqueues.kueue.x-k8s.io: no answer in time"},
+		Unseen:  []facts.Unseen{{Resource: "resourcequotas", Reason: "forbidden"}, {Resource: "pods", Except: "team-a", Reason: "forbidden"}, {Resource: "jobs.batch", Except: "team-a", Reason: "forbidden"}, {Resource: "clusterqueues.kueue.x-k8s.io", Reason: "no answer in time"}},
 		Created: whyTime.Add(-5 * time.Minute),
 	}
 }
@@ -99,7 +99,7 @@ func unprovenDiagnosis() diagnose.Diagnosis {
 			Evidence: []facts.Evidence{{Object: "pod/team-a/web-0", Field: `status.conditions[type="PodScheduled"].message`, Value: "0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector."}},
 		}},
 		Advice:  "Compare the node selector with the nodes, or ask somebody who may see them.",
-		Unseen:  []string{"nodes: forbidden", "pods/log in namespace team-a: forbidden"},
+		Unseen:  []facts.Unseen{{Resource: "nodes", Reason: "forbidden"}, {Resource: "pods/log", Namespace: "team-a", Reason: "forbidden"}},
 		Created: whyTime.Add(-40 * time.Second),
 	}
 }
@@ -123,7 +123,7 @@ func calmDiagnosis() diagnose.Diagnosis {
 func unknownDiagnosis() diagnose.Diagnosis {
 	return diagnose.Diagnosis{
 		Target: facts.Ref{Kind: "Pod", Namespace: "team-b", Name: "odd"}, State: facts.Pending, Layer: check.None, Cause: diagnose.Unknown, Owner: check.Nobody,
-		Summary: "nothing that can be seen keeps it", Unseen: []string{"nodes: forbidden"}, Created: whyTime.Add(-3 * time.Hour),
+		Summary: "nothing that can be seen keeps it", Unseen: []facts.Unseen{{Resource: "nodes", Reason: "forbidden"}}, Created: whyTime.Add(-3 * time.Hour),
 	}
 }
 
@@ -164,7 +164,7 @@ func TestWhyPages(t *testing.T) {
 func TestWhyTable(t *testing.T) {
 	list := diagnose.DiagnosisList{
 		Items:  []diagnose.Diagnosis{wholeDiagnosis(), unprovenDiagnosis(), calmDiagnosis(), unknownDiagnosis()},
-		Unseen: []string{"nodes: forbidden", "pods outside namespace team-a: forbidden"},
+		Unseen: []facts.Unseen{{Resource: "nodes", Reason: "forbidden"}, {Resource: "pods", Except: "team-a", Reason: "forbidden"}},
 	}
 	var got strings.Builder
 	for _, c := range []struct {

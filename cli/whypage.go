@@ -9,6 +9,7 @@ import (
 
 	"github.com/berth-dev/berth/diagnose"
 	"github.com/berth-dev/berth/diagnose/check"
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
 // whyPage writes diagnoses for people.
@@ -88,11 +89,7 @@ var shows = map[check.Layer]string{check.L1: "nodes", check.L2: "nodes", check.L
 
 // hides says whether what shows the layer could not be read.
 func hides(d *diagnose.Diagnosis, l check.Layer) bool {
-	return slices.ContainsFunc(d.Unseen, func(u string) bool {
-		resource, _, _ := strings.Cut(u, ":")
-		resource, _, _ = strings.Cut(resource, " ")
-		return resource == shows[l]
-	})
+	return slices.ContainsFunc(d.Unseen, func(u facts.Unseen) bool { return u.Resource == shows[l] })
 }
 
 // noted is what was noticed of a layer that does not hold the work up; "" for nothing.
@@ -209,7 +206,7 @@ func clock(at, now time.Time) string {
 }
 
 // unseen writes what could not be read: short names in one paragraph, or all in full.
-func (p whyPage) unseen(b *strings.Builder, unseen []string) {
+func (p whyPage) unseen(b *strings.Builder, unseen []facts.Unseen) {
 	if len(unseen) == 0 {
 		return
 	}
@@ -223,33 +220,30 @@ func (p whyPage) unseen(b *strings.Builder, unseen []string) {
 		if i == 0 {
 			head = "Not seen"
 		}
-		p.para(b, head, u)
+		p.para(b, head, u.String())
 	}
 }
 
 // inShort gathers what could not be read by where and why: "nodes, secrets (forbidden); outside namespace a: pods
 // (forbidden)".
-func inShort(unseen []string) string {
-	var order []string
-	names := make(map[string][]string)
+func inShort(unseen []facts.Unseen) string {
+	type kind struct{ where, reason string }
+	var order []kind
+	names := make(map[kind][]string)
 	for _, u := range unseen {
-		what, reason, _ := strings.Cut(u, ": ")
-		resource, where, _ := strings.Cut(what, " ")
-		resource, _, _ = strings.Cut(resource, ".")
-		key := where + "\x00" + reason
+		key := kind{u.Where(), u.Reason}
 		if names[key] == nil {
 			order = append(order, key)
 		}
-		if !slices.Contains(names[key], resource) {
+		if resource, _, _ := strings.Cut(u.Resource, "."); !slices.Contains(names[key], resource) {
 			names[key] = append(names[key], resource)
 		}
 	}
 	parts := make([]string, len(order))
 	for i, key := range order {
-		where, reason, _ := strings.Cut(key, "\x00")
-		parts[i] = fmt.Sprintf("%s (%s)", strings.Join(names[key], ", "), reason)
-		if where != "" {
-			parts[i] = where + ": " + parts[i]
+		parts[i] = fmt.Sprintf("%s (%s)", strings.Join(names[key], ", "), key.reason)
+		if key.where != "" {
+			parts[i] = key.where + ": " + parts[i]
 		}
 	}
 	return strings.Join(parts, "; ")

@@ -239,9 +239,7 @@ func (d *Diagnoser) why(top facts.Object) Diagnosis {
 	for _, f := range t.ordered() {
 		out.Blockers = append(out.Blockers, Blocker{Layer: f.Layer, Cause: f.Check.Cause, Owner: f.Owner, Binding: t.binds[f], Message: f.Message, Evidence: f.Evidence})
 	}
-	for _, u := range d.facts.Unseen {
-		out.Unseen = append(out.Unseen, u.String())
-	}
+	out.Unseen = slices.Clone(d.facts.Unseen)
 	first := t.first()
 	if first == nil {
 		d.healthy(&out, j)

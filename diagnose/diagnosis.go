@@ -37,7 +37,7 @@ type Diagnosis struct {
 	ETA        *facts.ETA  `json:"eta,omitempty"`
 	// Scheduler is what Berth's live scheduler says of it, where it schedules the target.
 	Scheduler *SchedulerAnswer `json:"scheduler,omitempty"`
-	Unseen    []string         `json:"unseen,omitempty"` // what the caller may not read, and so is not known
+	Unseen    []facts.Unseen   `json:"unseen,omitempty"` // what the caller may not read, and so is not known
 
 	Created time.Time `json:"-"` // of the target, or of its oldest pod that waits
 	Advice  string    `json:"-"` // what usually helps, where no fix could be verified
@@ -45,10 +45,10 @@ type Diagnosis struct {
 
 // DiagnosisList is the answer for everything that waits.
 type DiagnosisList struct {
-	APIVersion string      `json:"apiVersion"`
-	Kind       string      `json:"kind"`
-	Items      []Diagnosis `json:"items"`
-	Unseen     []string    `json:"unseen,omitempty"`
+	APIVersion string         `json:"apiVersion"`
+	Kind       string         `json:"kind"`
+	Items      []Diagnosis    `json:"items"`
+	Unseen     []facts.Unseen `json:"unseen,omitempty"`
 }
 
 // Blocker is one thing that stands in the way.

@@ -64,11 +64,19 @@ func (u Unseen) hides(namespace string) bool {
 // String says what could not be read.
 func (u Unseen) String() string {
 	s := u.Resource
-	if u.Namespace != "" {
-		s += " in namespace " + u.Namespace
-	}
-	if u.Except != "" {
-		s += " outside namespace " + u.Except
+	if where := u.Where(); where != "" {
+		s += " " + where
 	}
 	return s + ": " + u.Reason
+}
+
+// Where says in which namespaces it could not be read: "in namespace a", "outside namespace b"; "": nowhere.
+func (u Unseen) Where() string {
+	switch {
+	case u.Except != "":
+		return "outside namespace " + u.Except
+	case u.Namespace != "":
+		return "in namespace " + u.Namespace
+	}
+	return ""
 }

@@ -29,19 +29,6 @@ func WorkloadName(key string) string {
 	return kind + " " + namespace + "/" + name
 }
 
-// WorkloadKey undoes WorkloadName. What is no such name is returned as it is.
-func WorkloadKey(name string) string {
-	kind, rest, ok := strings.Cut(name, " ")
-	namespace, short, slash := strings.Cut(rest, "/")
-	switch {
-	case !ok || !slash || strings.ContainsAny(rest, " #"):
-		return name
-	case kind == "pod":
-		return rest
-	}
-	return namespace + "/" + strings.ToLower(kind) + "/" + short
-}
-
 // WorkloadFor is what who reads a namespace is told of the workload of the key: its name if it is in there, else the
 // queue that it is in.
 func WorkloadFor(namespace, key, queue string) string {
@@ -71,15 +58,6 @@ func (m Marker) Mark(workload string) string {
 	h := hmac.New(sha256.New, m.secret)
 	h.Write([]byte(workload))
 	return fmt.Sprintf("#%x", h.Sum(nil)[:markBytes])
-}
-
-// MarkIn is the mark at the end of a text, "" for none.
-func MarkIn(text string) string {
-	at := strings.LastIndex(text, " #")
-	if at < 0 || strings.ContainsAny(text[at+1:], " :;,") {
-		return ""
-	}
-	return text[at+1:]
 }
 
 // NamesWorkload says whether the gate's Object is the key of another workload.

@@ -241,10 +241,8 @@ func (c Certificate) each() string {
 // largerSentence names the resources of which even the largest node has too little.
 func (c Certificate) largerSentence() string {
 	var parts []string
-	for _, r := range c.Request {
-		if most := c.most(r.Resource); most < r.Value {
-			parts = append(parts, fmt.Sprintf("one pod needs %s; the largest node has %s", r.Text(), Quantity(r.Resource, most)))
-		}
+	for _, l := range c.Lacks() {
+		parts = append(parts, fmt.Sprintf("one pod needs %s; the largest node has %s", Amount{l.Resource, l.Need}.Text(), Quantity(l.Resource, l.Largest)))
 	}
 	if len(parts) == 0 {
 		parts = append(parts, fmt.Sprintf("one pod needs %s; no node that matches has all of it, even when empty", c.each()))
@@ -254,6 +252,40 @@ func (c Certificate) largerSentence() string {
 		parts = append(parts, r.Text())
 	}
 	return strings.Join(parts, "; ")
+}
+
+// Lack is a resource of which one pod needs more than any node of the right kind has, even an empty one.
+type Lack struct {
+	Resource string `json:"resource"`
+	Need     int64  `json:"need"`
+	Largest  int64  `json:"largest"` // allocatable of the node that has most
+}
+
+// Lacks are the resources that make a pod larger than any node, sorted; none where no single one does.
+func (c Certificate) Lacks() []Lack {
+	var out []Lack
+	for _, r := range c.Request {
+		if most := c.most(r.Resource); most < r.Value {
+			out = append(out, Lack{Resource: r.Resource, Need: r.Value, Largest: most})
+		}
+	}
+	return out
+}
+
+// Refusals are the reasons that nodes, or the API server for them, gave for not having the pods, each once and sorted.
+func (c Certificate) Refusals() []string {
+	var out []string
+	for _, d := range c.Domains {
+		for _, r := range d.Rows {
+			for _, x := range r.Removed {
+				if x.Kind == ByRefusal && !slices.Contains(out, x.Detail) {
+					out = append(out, x.Detail)
+				}
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // most is the largest allocatable amount of a resource on any node.

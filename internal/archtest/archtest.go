@@ -74,7 +74,7 @@ var Rules = map[string]Rule{
 	"diagnose": {Ring: Pure, Imports: []string{
 		"diagnose/check", "diagnose/check/l1", "diagnose/check/l2", "diagnose/check/l3", "diagnose/check/l4", "diagnose/edit", "diagnose/facts",
 		"diagnose/internal/life", "diagnose/internal/place", "engine", "engine/why",
-	}, Objects: true, Tests: []string{"kube/cluster", "kube/devices", "kube/inspect"}},
+	}, Objects: true, Tests: []string{"api/v1alpha1", "kube/cluster", "kube/devices", "kube/inspect"}},
 	"diagnose/check": {Ring: Pure, Imports: []string{
 		"diagnose/edit", "diagnose/facts", "diagnose/internal/podspec", "engine", "engine/why",
 	}, Objects: true},
@@ -102,17 +102,17 @@ var Rules = map[string]Rule{
 		"api/v1alpha1", "diagnose/facts", "diagnose/internal/podspec", "diagnose/internal/wording", "kube/dialect",
 	}, Objects: true},
 	"diagnose/internal/life": {Ring: Pure, Imports: []string{
-		"diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/wording",
+		"diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/wording", "kube/report",
 	}, Objects: true},
 	"diagnose/internal/place": {Ring: Pure, Imports: []string{
 		"api/v1alpha1", "diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/podspec",
-		"diagnose/internal/wording", "engine/why", "internal/spelling", "kube/convert", "kube/dialect/kubescheduler",
+		"diagnose/internal/wording", "engine/why", "internal/spelling", "kube/convert", "kube/dialect/kubescheduler", "kube/report",
 	}, Objects: true, Tests: []string{"kube/devices"}},
 	"diagnose/internal/podspec": {Ring: Pure, Imports: []string{"diagnose/facts", "kube/dialect"}, Objects: true},
 	"diagnose/internal/queue": {Ring: Pure, Imports: []string{
 		"api/v1alpha1", "diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/internal/place", "diagnose/internal/podspec",
 		"diagnose/internal/wording", "engine/why", "internal/spelling", "kube/convert", "kube/dialect", "kube/dialect/kai",
-		"kube/dialect/kueue", "kube/dialect/volcano",
+		"kube/dialect/kueue", "kube/dialect/volcano", "kube/report",
 	}, Objects: true},
 	"diagnose/internal/supply": {Ring: Pure, Imports: []string{
 		"diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/place",
@@ -164,7 +164,7 @@ var Rules = map[string]Rule{
 	"kube/convert":                   {Ring: Pure, Imports: []string{"api/v1alpha1", "engine", "engine/why"}, Objects: true},
 	"kube/crd":                       {Ring: Edge, Tests: []string{"api/v1alpha1"}},
 	"kube/devices":                   {Ring: Edge},
-	"kube/inspect":                   {Ring: Edge, Imports: []string{"api/v1alpha1", "diagnose", "diagnose/check", "diagnose/facts", "internal/spelling", "kube/devices", "kube/inspect/mask"}},
+	"kube/inspect":                   {Ring: Edge, Imports: []string{"api/v1alpha1", "diagnose", "diagnose/check", "diagnose/facts", "internal/spelling", "kube/devices", "kube/inspect/mask"}, Tests: []string{"engine", "engine/why", "kube/report"}},
 	"kube/inspect/mask":              {Ring: Edge},
 	"kube/policy":                    {Ring: Edge, Imports: []string{"kube/convert"}},
 	"kube/report":                    {Ring: Pure, Imports: []string{"api/v1alpha1", "engine", "engine/why", "kube/convert"}, Objects: true},

@@ -28,6 +28,9 @@ import (
 	"github.com/berth-dev/berth/diagnose"
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/engine/why"
+	"github.com/berth-dev/berth/kube/report"
 )
 
 var taken = time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
@@ -611,5 +614,45 @@ func TestOlderBundlesHaveQueues(t *testing.T) {
 	}
 	if b.Facts.Unseen[0].Resource != "berthqueues.berth.dev" {
 		t.Errorf("not seen: %v", b.Facts.Unseen)
+	}
+}
+
+// What Berth wrote as data can be read from a bundle too, with the names that the bundle has.
+func TestBundlesKeepTheDataOfConditions(t *testing.T) {
+	mark := why.NewMarker([]byte("secret")).Mark("team-a/train-1")
+	waits := report.Pending{
+		Cause: why.OverQueueLimit, Verdict: why.Blocked, PromisedStart: taken,
+		Gates:    []report.Gate{{Cause: why.OverQueueLimit, Object: "research", Resource: "nvidia.com/gpu", Need: 8, Have: 4, Limit: 16}, {Cause: why.LargerThanAnyNode, Lacks: []why.Lack{{Resource: "nvidia.com/gpu", Need: 8}}}},
+		Refusals: []string{`pods "train-1" is forbidden: admission webhook "bind.example.com" denied the request`},
+		Binding:  &report.Binding{Node: "gpu-1", State: report.BindingFails, Error: `failed calling webhook "bind.example.com": connection refused`},
+	}
+	evicted := report.Eviction{Cause: engine.Reclaimed, At: taken, For: mark, ForQueue: "research", Queue: "guests", Borrowed: &why.Amount{Resource: "nvidia.com/gpu", Value: 8}}
+	f := some()
+	f.Pods = append(f.Pods, &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "train-1"}, Spec: corev1.PodSpec{SchedulerName: "berth"},
+		Status: corev1.PodStatus{Conditions: []corev1.PodCondition{
+			{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "OverQueueLimit", Message: "needs 8"},
+			waits.Condition(metav1.NewTime(taken)), report.Held{Node: "gpu-1", Mark: mark}.Condition(metav1.NewTime(taken)),
+			{Type: "berth.dev/Eviction", Status: corev1.ConditionTrue, Reason: "Reclaimed", Message: evicted.Text()},
+		}},
+	})
+	for name, r := range map[string]*Redaction{"plain": nil, "redacted": NewRedaction(f, nil)} {
+		t.Run(name, func(t *testing.T) {
+			data, _ := written(t, f, BundleOptions{Redact: r})
+			b, err := read(data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := b.Facts.Pods[slices.IndexFunc(b.Facts.Pods, func(p *corev1.Pod) bool { return p.Spec.SchedulerName == "berth" })]
+			got, ok := report.PendingOf(p)
+			if !ok || got.Cause != waits.Cause || len(got.Gates) != 2 || got.Gates[0].Limit != 16 || len(got.Gates[1].Lacks) != 1 || got.Binding == nil || got.Binding.State != report.BindingFails || !strings.Contains(got.Binding.Error, "failed calling webhook") || len(got.Refusals) != 1 {
+				t.Errorf("waits: %+v, %v", got, p.Status.Conditions)
+			}
+			held, ok := report.HeldOf(p)
+			e, evicts := report.EvictionOf(p)
+			if !ok || !evicts || held.Mark != mark || e.For != mark || e.Borrowed == nil || e.Borrowed.Value != 8 {
+				t.Errorf("held %+v, evicted %+v, %v", held, e, p.Status.Conditions)
+			}
+		})
 	}
 }

@@ -2,6 +2,7 @@ package report
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,17 +14,23 @@ import (
 	"github.com/berth-dev/berth/engine/why"
 )
 
-// Pending is why a workload waits: the message of the condition berth.dev/PendingCause of its pods, and the annotation
-// berth.dev/cause of events about them, as JSON. The sentence beside it, in the condition PodScheduled or the event's
+// Pending is why a workload waits: the message of the condition berth.dev/PendingCause of its pods and of its PodGroup, and
+// the annotation berth.dev/cause of events about them, as JSON. The sentence beside it, in the condition PodScheduled or the event's
 // note, says the same. It holds while PodScheduled is False: of a pod that has a node it is what the pod waited for last.
 //
-// Version 1, 2026-11-16. Fields are added, never renamed; who reads passes over those that it does not know.
+// Version 2, 2026-11-16: lacks, refusals, binding. Version 1, 2026-11-16. Fields are added, never renamed; who reads
+// passes over those that it does not know.
 type Pending struct {
 	Cause   why.Cause   `json:"cause"`
 	Verdict why.Verdict `json:"verdict,omitempty"`
 	Gates   []Gate      `json:"gates,omitempty"` // the binding one first
 	// PromisedStart is by when the workload was promised to start; absent: it was not.
 	PromisedStart time.Time `json:"promisedStart,omitzero"`
+	// Refusals are what the API server, or kubelets, said when they refused the workload on a node, at most maxRefusals
+	// of them: their words, not Berth's.
+	Refusals []string `json:"refusals,omitempty"`
+	// Binding is of a pod that has a place and is not bound to it.
+	Binding *Binding `json:"binding,omitempty"`
 }
 
 // Gate is one thing that stands between a workload and its start, with its numbers: those of a why.Gate, without the
@@ -35,6 +42,8 @@ type Gate struct {
 	Need     int64     `json:"need,omitempty"`
 	Have     int64     `json:"have,omitempty"`
 	Limit    int64     `json:"limit,omitempty"`
+	// Lacks are, of larger-than-any-node, the resources of which the largest node has too little.
+	Lacks []why.Lack `json:"lacks,omitempty"`
 }
 
 // ClaimsNotReady is the cause of a pod that the engine does not know because its claims are not there, and BindingFailed
@@ -47,6 +56,9 @@ const (
 // maxGates is how many gates are written down.
 const maxGates = 8
 
+// maxRefusals is how many refusals are written down.
+const maxRefusals = 4
+
 // Naming is what the reader is told of a workload, by its key.
 type Naming func(workload string) string
 
@@ -55,14 +67,26 @@ func ForNamespace(namespace string, queueOf func(workload string) string) Naming
 	return func(workload string) string { return why.WorkloadFor(namespace, workload, queueOf(workload)) }
 }
 
-// OfWaiting is what is to be said of a workload that waits.
-func OfWaiting(w *engine.Waiting, promised time.Time, name Naming) Pending {
+// OfWaiting is what is to be said of a workload that waits; certs are those of the plan.
+func OfWaiting(w *engine.Waiting, certs []why.Certificate, promised time.Time, name Naming) Pending {
 	p := Pending{Cause: w.Cause, Verdict: w.Verdict, PromisedStart: promised.UTC().Truncate(time.Second)}
 	for _, g := range w.Gates[:min(len(w.Gates), maxGates)] {
 		if g.NamesWorkload() {
 			g.Object = name(g.Object)
 		}
-		p.Gates = append(p.Gates, Gate{Cause: g.Cause, Object: g.Object, Resource: g.Resource, Need: g.Need, Have: g.Have, Limit: g.Limit})
+		gate := Gate{Cause: g.Cause, Object: g.Object, Resource: g.Resource, Need: g.Need, Have: g.Have, Limit: g.Limit}
+		if g.Certificate >= 0 && g.Certificate < len(certs) {
+			c := &certs[g.Certificate]
+			if g.Cause == why.LargerThanAnyNode {
+				gate.Lacks = c.Lacks()
+			}
+			for _, r := range c.Refusals() {
+				if len(p.Refusals) < maxRefusals && !slices.Contains(p.Refusals, r) {
+					p.Refusals = append(p.Refusals, r)
+				}
+			}
+		}
+		p.Gates = append(p.Gates, gate)
 	}
 	return p
 }
@@ -99,11 +123,11 @@ func Reason(w *engine.Waiting) string {
 	if w.Verdict == why.Impossible || w.Verdict == why.NotFound {
 		return corev1.PodReasonUnschedulable
 	}
-	return causeReason(w.Cause)
+	return CauseReason(w.Cause)
 }
 
-// causeReason is the cause as a reason of a condition: over-queue-limit is OverQueueLimit.
-func causeReason(c why.Cause) string {
+// CauseReason is the cause as a reason of a condition: over-queue-limit is OverQueueLimit.
+func CauseReason(c why.Cause) string {
 	var b strings.Builder
 	for word := range strings.SplitSeq(string(c), "-") {
 		if word != "" {
@@ -115,7 +139,12 @@ func causeReason(c why.Cause) string {
 
 // Condition is the cause as a condition of the pod, which waits since then.
 func (p *Pending) Condition(since metav1.Time) corev1.PodCondition {
-	return corev1.PodCondition{Type: v1alpha1.PodPendingCause, Status: corev1.ConditionTrue, Reason: causeReason(p.Cause), Message: p.Text(), LastTransitionTime: since}
+	return corev1.PodCondition{Type: v1alpha1.PodPendingCause, Status: corev1.ConditionTrue, Reason: CauseReason(p.Cause), Message: p.Text(), LastTransitionTime: since}
+}
+
+// GroupCondition is the cause as a condition of a PodGroup of the generation, which waits.
+func (p *Pending) GroupCondition(generation int64) metav1.Condition {
+	return metav1.Condition{Type: v1alpha1.PodPendingCause, Status: metav1.ConditionTrue, Reason: CauseReason(p.Cause), Message: p.Text(), ObservedGeneration: generation}
 }
 
 // Text is the cause as it is written down.

@@ -82,7 +82,7 @@ func TestPending(t *testing.T) {
 	}
 	w := &engine.Waiting{Gang: "b/x", Cause: why.OverQueueLimit, Verdict: why.Blocked, Gates: gates}
 	name := ForNamespace("b", func(string) string { return "research" })
-	said := OfWaiting(w, due, name)
+	said := OfWaiting(w, nil, due, name)
 	text := Sentence(gates, nil, name) + PromiseText(due, due.Add(-time.Hour))
 	if strings.Contains(text+said.Text(), "team-a") {
 		t.Errorf("another namespace is told %q %s", text, said.Text())

@@ -2,13 +2,14 @@ package scheduler
 
 import (
 	"context"
-	"fmt"
 	"regexp"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/kube/report"
 )
 
 // brokenWebhook is how the API server names a webhook that failed.
@@ -102,25 +103,25 @@ func (b *binder) blocked(ctx context.Context, i intent, err error) {
 	switch {
 	case fenced(err) && *i.waits < lastWait: // the server's policy has not heard yet who leads
 	case name != "":
-		b.say(i, "webhook "+name, fmt.Sprintf("the binding to node %s fails, and is tried again: %v", i.Node, err))
+		b.say(i, "webhook "+name, report.BindingFails, err)
 		b.queue.each(namespaceOf(i.Pod), func(o intent) { b.behindWebhook(o, err) })
 	case unanswered(err):
-		b.say(i, "unanswered", fmt.Sprintf("the API server has not answered the binding to node %s in time: it, or an admission webhook that it asks about pods/binding, hangs; it is tried again", i.Node))
+		b.say(i, "unanswered", report.BindingUnanswered, err)
 	case *i.waits >= lastWait:
-		b.say(i, "failing", fmt.Sprintf("the binding to node %s fails, and is tried again: %v", i.Node, err))
+		b.say(i, "failing", report.BindingFails, err)
 	}
 }
 
 // behindWebhook says on a pod that its binding has to wait, because a webhook fails at others of its namespace.
 func (b *binder) behindWebhook(i intent, err error) {
 	if name := webhookIn(err); name != "" {
-		b.say(i, "webhook "+name, fmt.Sprintf("the binding to node %s waits, because bindings in its namespace fail: %v", i.Node, err))
+		b.say(i, "webhook "+name, report.BindingWaits, err)
 	}
 }
 
-func (b *binder) say(i intent, cause, text string) {
+func (b *binder) say(i intent, cause string, state report.BindingState, err error) {
 	if p := b.s.feed.Pod(i.Pod); p != nil && string(p.UID) == i.UID {
-		b.s.reports.blocked(p, cause, text)
+		b.s.reports.blocked(p, cause, report.Binding{Node: i.Node, State: state, Error: clip(err.Error(), maxError)})
 	}
 }
 
@@ -147,8 +148,8 @@ func (b *binder) ask(ctx context.Context, i intent) {
 }
 
 // blocked says on the pod why it is not bound, though it has a place.
-func (r *reporter) blocked(p *corev1.Pod, cause, text string) {
+func (r *reporter) blocked(p *corev1.Pod, cause string, said report.Binding) {
 	if r.turns(p.UID, "blocked: "+cause) {
-		r.wait(p, bindingFailed(text))
+		r.wait(p, bindingFailed(said))
 	}
 }

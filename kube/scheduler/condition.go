@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,6 +15,9 @@ import (
 // maxMessage is how long a condition's message is at most. The API server takes no more of a metav1.Condition; a pod's it
 // takes until the pod is too large to be stored.
 const maxMessage = 32 << 10
+
+// maxError is how much is passed on of what the API server said.
+const maxError = 4 << 10
 
 // wait writes the condition of a pod that waits, and the event.
 func (r *reporter) wait(p *corev1.Pod, said pending) {
@@ -55,18 +59,27 @@ func (r *reporter) patchPod(ctx context.Context, key string, uid types.UID, said
 	if c := r.s.feed.Admission(key, uid); c != nil {
 		conditions = append(conditions, *c)
 	}
-	for _, c := range pod.Status.Conditions {
-		if c.Type != corev1.PodScheduled || c.Status != corev1.ConditionFalse {
-			continue
-		}
-		if c.Reason == said.reason && c.Message == text && conditions == nil {
+	sentence := corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: said.reason, Message: text}
+	data := said.cause.Condition(since)
+	was := func(c corev1.PodCondition) *corev1.PodCondition {
+		i := slices.IndexFunc(pod.Status.Conditions, func(o corev1.PodCondition) bool { return o.Type == c.Type && o.Status == c.Status })
+		if i < 0 {
 			return nil
 		}
-		since = c.LastTransitionTime
+		return &pod.Status.Conditions[i]
 	}
-	conditions = append(conditions, corev1.PodCondition{
-		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: said.reason, Message: text, LastTransitionTime: since,
-	}, said.cause.Condition(since))
+	same := func(a *corev1.PodCondition, b corev1.PodCondition) bool {
+		return a != nil && a.Reason == b.Reason && a.Message == b.Message
+	}
+	old := was(sentence)
+	if same(old, sentence) && same(was(data), data) && conditions == nil {
+		return nil
+	}
+	if old != nil {
+		since = old.LastTransitionTime
+	}
+	sentence.LastTransitionTime, data.LastTransitionTime = since, since
+	conditions = append(conditions, sentence, data)
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": uid, "resourceVersion": pod.ResourceVersion},
 		"status":   map[string]any{"conditions": conditions},

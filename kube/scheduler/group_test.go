@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"encoding/json"
 	"testing"
 	"testing/synctest"
 
@@ -9,6 +10,10 @@ import (
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/engine/why"
+	"github.com/berth-dev/berth/kube/report"
 )
 
 func group(name string, minimum int32) *schedulingv1beta1.PodGroup {
@@ -45,6 +50,20 @@ func (w *world) initially(name string) *metav1.Condition {
 	return &out
 }
 
+// groupCause is why the group waits, as data.
+func (w *world) groupCause(name string) (said report.Pending) {
+	w.t.Helper()
+	g, err := w.client.SchedulingV1beta1().PodGroups("default").Get(w.t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	c := meta.FindStatusCondition(g.Status.Conditions, v1alpha1.PodPendingCause)
+	if c == nil || json.Unmarshal([]byte(c.Message), &said) != nil {
+		w.t.Fatalf("no data, or none that can be read: %v", c)
+	}
+	return said
+}
+
 // The group's condition follows it to its start, as upstream writes it, and never goes back.
 func TestPodGroupCondition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -63,6 +82,9 @@ func TestPodGroupCondition(t *testing.T) {
 		want := &metav1.Condition{Type: "PodGroupInitiallyScheduled", Status: metav1.ConditionFalse, Reason: "Unschedulable", ObservedGeneration: 3}
 		if diff := cmp.Diff(want, c); diff != "" {
 			t.Fatal(diff)
+		}
+		if said := w.groupCause("g"); said.Cause != why.ClusterFull || len(said.Gates) != 1 {
+			t.Errorf("as data: %+v", said)
 		}
 		w.add(node("n2", "r1", 1))
 		w.rest()

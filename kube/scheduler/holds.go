@@ -144,10 +144,7 @@ func (v *evictor) nominate(ctx context.Context, n nomination) {
 	defer cancel()
 	v.patch(ctx, "nominate", n.pod, n.uid, map[string]any{
 		"nominatedNodeName": n.node,
-		"conditions": []corev1.PodCondition{{
-			Type: v1alpha1.PodPlaceHeld, Status: corev1.ConditionTrue, Reason: "MakingRoom", LastTransitionTime: metav1.Now(),
-			Message: "node " + n.node + " is kept for it as " + v.s.marks.Mark(n.gang),
-		}},
+		"conditions":        []corev1.PodCondition{report.Held{Node: n.node, Mark: v.s.marks.Mark(n.gang)}.Condition(metav1.Now())},
 	})
 }
 

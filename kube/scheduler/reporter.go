@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -128,7 +127,7 @@ func (r *reporter) open() {
 // refused says on the pod, nil allowed, that its binding was not taken.
 func (r *reporter) refused(p *corev1.Pod, node string, err error) {
 	if p != nil && r.turns(p.UID, "refused") {
-		r.wait(p, bindingFailed(fmt.Sprintf("the binding to node %s was refused: %v", node, err)))
+		r.wait(p, bindingFailed(report.Binding{Node: node, State: report.BindingRefused, Error: clip(err.Error(), maxError)}))
 	}
 }
 
@@ -203,12 +202,13 @@ func (r *reporter) pending(w *engine.Waiting, plan *engine.Plan) pending {
 	r.announced[w.Gang] = announcement{start, plan.Now}
 	name := report.ForNamespace(namespaceOf(w.Gang), r.s.feed.QueueOf)
 	text := report.Sentence(w.Gates, plan.Certificates, name) + report.PromiseText(start, plan.Now)
-	return pending{report.Reason(w), text, report.OfWaiting(w, start, name)}
+	return pending{report.Reason(w), text, report.OfWaiting(w, plan.Certificates, start, name)}
 }
 
 // bindingFailed is of a pod that has a place and is not bound.
-func bindingFailed(text string) pending {
-	return pending{corev1.PodReasonSchedulerError, text, report.Pending{Cause: report.BindingFailed, Verdict: why.Blocked}}
+func bindingFailed(b report.Binding) pending {
+	reason, text, cause := report.OfBinding(b)
+	return pending{reason, text, cause}
 }
 
 // later writes in the background, after what was to be written of the same object.

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/engine/why"
 	"github.com/berth-dev/berth/kube/report"
@@ -242,4 +243,30 @@ func TestEventFits(t *testing.T) {
 	if len(e.Name) > maxName || len(e.Note) > maxNote || !strings.HasSuffix(e.Note, "é...") {
 		t.Errorf("name of %d, note of %d: %q", len(e.Name), len(e.Note), e.Note[len(e.Note)-8:])
 	}
+}
+
+// A pod on which a version before wrote the same sentence, and no data beside it, gets the data.
+func TestDataIsWrittenBesideAnOldSentence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, node("n1", "r1", 1), pod("a", 2))
+		stop := w.start()
+		w.rest()
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+		w.edit("a", func(p *corev1.Pod) {
+			p.Status.Conditions = slices.DeleteFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == v1alpha1.PodPendingCause })
+		})
+		w.start()
+		w.rest()
+		said, ok := report.PendingOf(w.pod("a"))
+		want := []report.Gate{{Cause: why.LargerThanAnyNode, Lacks: []why.Lack{{Resource: "nvidia.com/gpu", Need: 2, Largest: 1}}}}
+		got := slices.Clone(said.Gates)
+		for i := range got {
+			got[i] = report.Gate{Cause: got[i].Cause, Lacks: got[i].Lacks}
+		}
+		if diff := cmp.Diff(want, got); !ok || diff != "" {
+			t.Error(diff)
+		}
+	})
 }

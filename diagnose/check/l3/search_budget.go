@@ -1,12 +1,9 @@
 package l3
 
 import (
-	"strings"
-
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/place"
 	"github.com/berth-dev/berth/diagnose/internal/queue"
 	"github.com/berth-dev/berth/engine/why"
 )
@@ -27,10 +24,9 @@ func searchBudget(c *check.Case) []check.Finding {
 	if len(out) > 0 || c.Fit != nil || c.State != facts.Pending {
 		return out
 	}
-	for _, s := range c.Pod.Status.Conditions { // Berth calls it Unschedulable, for autoscalers
-		if s.Type == corev1.PodScheduled && s.Status == corev1.ConditionFalse && strings.HasPrefix(s.Message, "no place found") {
-			return []check.Finding{{Message: s.Message, Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: "status.conditions[PodScheduled]", Value: s.Message}}}}
-		}
+	s, _, ok := place.BerthSaid(c, why.SearchBudget)
+	if !ok {
+		return nil
 	}
-	return nil
+	return []check.Finding{{Message: s.Message, Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: "status.conditions[PodScheduled]", Value: s.Message}}}}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/kube/report"
 )
 
 // Refusal is the API server's last word about a pod that it would not create, as the pod's owner passes it on.
@@ -152,9 +153,24 @@ func DeniedBy(c *check.Case, by refuser) *Refusal {
 	return nil
 }
 
-// bindingFails is how schedulers say that the API server does not take a pod's binding: Berth's, which tries again or lets
-// nodes be for a while, and kube-scheduler.
-var bindingFails = regexp.MustCompile(`^the binding to node \S+ (?:fails|waits)|^the binding to node .* admission webhook "[^"]*" denied|refused it: .*admission webhook "[^"]*" denied|^binding rejected: running Bind plugin`)
+// bindingRejected is how kube-scheduler says that the API server does not take a pod's binding.
+const bindingRejected = "binding rejected: running Bind plugin"
+
+// notBound is what the API server said to the scheduler that tried to bind the pod. Berth, which tries again or lets nodes
+// be for a while, writes it as data; what kube-scheduler says of it is the condition's message. final says that this binding
+// is not tried again.
+func notBound(p *corev1.Pod, s *corev1.PodCondition) (words []string, final bool) {
+	if said, ok := report.PendingOf(p); ok {
+		if b := said.Binding; b != nil {
+			return []string{b.Error}, b.State == report.BindingRefused
+		}
+		return said.Refusals, true
+	}
+	if strings.HasPrefix(s.Message, bindingRejected) {
+		return []string{s.Message}, false
+	}
+	return nil, false
+}
 
 // NotBound is the API server's refusal to bind the pod to a node that the scheduler found, as the scheduler passes it on,
 // where it is by one of these; nil for a pod that has not come so far.
@@ -163,13 +179,20 @@ func NotBound(c *check.Case, by ...refuser) *Refusal {
 		return nil
 	}
 	for _, s := range c.Pod.Status.Conditions {
-		if s.Type != corev1.PodScheduled || s.Status != corev1.ConditionFalse || !bindingFails.MatchString(s.Message) {
+		if s.Type != corev1.PodScheduled || s.Status != corev1.ConditionFalse {
 			continue
 		}
-		if r, ok := ReadRefusal(s.Message); ok && slices.Contains(by, r.By) {
-			r.At = s.LastTransitionTime.Time
-			r.Evidence = facts.Evidence{Object: facts.RefTo(c.Pod).In(), Field: "status.conditions[PodScheduled]", Value: s.Reason + ": " + s.Message}
-			return &r
+		words, final := notBound(c.Pod, &s)
+		for _, text := range words {
+			r, ok := ReadRefusal(text)
+			if final && r.By == ByBrokenWebhook { // it is not tried again: the fault is over, and the scheduler has other nodes
+				continue
+			}
+			if ok && slices.Contains(by, r.By) {
+				r.At = s.LastTransitionTime.Time
+				r.Evidence = facts.Evidence{Object: facts.RefTo(c.Pod).In(), Field: "status.conditions[PodScheduled]", Value: s.Reason + ": " + s.Message}
+				return &r
+			}
 		}
 	}
 	return nil

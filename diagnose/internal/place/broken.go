@@ -2,50 +2,15 @@ package place
 
 import (
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/gpustack"
 	"github.com/berth-dev/berth/diagnose/internal/podspec"
-	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/engine/why"
+	"github.com/berth-dev/berth/kube/report"
 )
-
-// berthCounts says whether the message is about pods that may be anywhere: "needs 3 pods of 8 nvidia.com/gpu; 2 fit".
-func berthCounts(message string) bool {
-	head, rest, ok := strings.Cut(message, "; ")
-	fit, _, _ := strings.Cut(rest, "; ")
-	return ok && strings.HasPrefix(head, "needs ") && !strings.Contains(head, ", all ") && (strings.HasSuffix(fit, " fit") || strings.HasSuffix(fit, " fits"))
-}
-
-// MeansCause says whether the condition is of the cause. Where other nodes would help its reason is Unschedulable, for
-// autoscalers, and the message has to tell.
-func MeansCause(s *corev1.PodCondition, cause why.Cause) bool {
-	if s.Reason != corev1.PodReasonUnschedulable {
-		return strings.EqualFold(s.Reason, strings.ReplaceAll(string(cause), "-", ""))
-	}
-	switch cause {
-	case why.MakingRoom:
-		return strings.HasPrefix(s.Message, "waits for ") && strings.HasSuffix(wording.FirstClause(s.Message), " to end for it")
-	case why.KeptForPromise:
-		return strings.HasPrefix(s.Message, "fits, but would delay ")
-	case why.NotLent:
-		return strings.Contains(wording.FirstClause(s.Message), " more than the quota of queue ")
-	case why.UnknownTopologyLevel:
-		return strings.HasPrefix(s.Message, "no node is in any ")
-	case why.LargerThanAnyNode:
-		return strings.HasPrefix(s.Message, "one pod needs ")
-	case why.ClusterFull:
-		return berthCounts(s.Message) && strings.Contains(s.Message, " short by ")
-	case why.NoMatchingNode:
-		return berthCounts(s.Message) && !strings.Contains(s.Message, " short by ")
-	case why.TopologyFragmented:
-		return strings.HasPrefix(s.Message, "needs ") && strings.Contains(s.Message, ", all in") && strings.Contains(s.Message, "; the best, ")
-	}
-	return false
-}
 
 // Faulty are the nodes with the fault that would have room for the pod if nothing were wrong with them.
 func Faulty(c *check.Case, fault gpustack.Fault) []*check.NodeFit {
@@ -94,8 +59,9 @@ func Gap(c *check.Case, device string) bool {
 
 // SaidOfNone says whether Berth wrote of the pod that the largest node has none of what it asks for.
 func SaidOfNone(c *check.Case) bool {
-	return slices.ContainsFunc(c.Pod.Status.Conditions, func(s corev1.PodCondition) bool {
-		return s.Type == corev1.PodScheduled && s.Status == corev1.ConditionFalse && MeansCause(&s, why.LargerThanAnyNode) && strings.Contains(s.Message+";", "; the largest node has 0;")
+	_, said, ok := BerthSaid(c, why.LargerThanAnyNode)
+	return ok && slices.ContainsFunc(said.Gates, func(g report.Gate) bool {
+		return slices.ContainsFunc(g.Lacks, func(l why.Lack) bool { return l.Largest == 0 })
 	})
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/berth-dev/berth/internal/spelling"
 	"github.com/berth-dev/berth/kube/convert"
 	"github.com/berth-dev/berth/kube/dialect"
+	"github.com/berth-dev/berth/kube/report"
 )
 
 // Berth's own queues, and the keys by which work names them. The engine says what a queue forbids; here are the
@@ -54,12 +55,16 @@ func BerthSaid(c *check.Case, cause why.Cause) []check.Finding {
 	if w := c.ServedFor(c.Pod); w != nil {
 		return asTold(c, w, cause)
 	}
-	for _, s := range c.Pod.Status.Conditions {
-		if s.Type == corev1.PodScheduled && s.Status == corev1.ConditionFalse && place.MeansCause(&s, cause) {
-			return []check.Finding{{Message: "Berth says: " + s.Message, Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: `status.conditions["PodScheduled"]`, Value: s.Reason}}}}
-		}
+	return berthQuoted(c, cause)
+}
+
+// berthQuoted is Berth's own sentence about the pod, where the data beside it says that it is of the cause.
+func berthQuoted(c *check.Case, cause why.Cause) []check.Finding {
+	s, _, ok := place.BerthSaid(c, cause)
+	if !ok {
+		return nil
 	}
-	return nil
+	return []check.Finding{{Message: "Berth says: " + s.Message, Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: `status.conditions["PodScheduled"]`, Value: s.Reason}}}}
 }
 
 // BerthGate is the engine's gate of the cause in words, and where the engine cannot be asked what Berth wrote.
@@ -93,12 +98,7 @@ func BerthWrote(c *check.Case, cause why.Cause) []check.Finding {
 	if w := c.ServedFor(c.Pod); w != nil {
 		return asTold(c, w, cause)
 	}
-	for _, s := range c.Pod.Status.Conditions {
-		if s.Type == corev1.PodScheduled && s.Status == corev1.ConditionFalse && place.MeansCause(&s, cause) {
-			return []check.Finding{{Message: "Berth says: " + s.Message, Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: `status.conditions["PodScheduled"]`, Value: s.Reason}}}}
-		}
-	}
-	return nil
+	return berthQuoted(c, cause)
 }
 
 // asTold is what the scheduler says of the pod under the cause: the one that binds alone.
@@ -129,16 +129,13 @@ func BerthEnds(c *check.Case) (until time.Time, because string) {
 	if key == "" {
 		key = c.Pod.Namespace + "/" + c.Pod.Name
 	}
-	name, mark := why.WorkloadName(key), berthMark(c, key)
+	mark := berthMark(c, key)
 	for _, p := range c.Pods {
 		if p.DeletionTimestamp == nil || !p.DeletionTimestamp.After(until) {
 			continue
 		}
-		for _, s := range p.Status.Conditions {
-			head, _, _ := strings.Cut(s.Message, ": ") // reclaimed for gang team/train: why
-			if s.Type == corev1.DisruptionTarget && (strings.HasSuffix(head, " for "+name) || mark != "" && why.MarkIn(head) == mark) {
-				until, because = p.DeletionTimestamp.Time, fmt.Sprintf("pod %s/%s is gone by then", p.Namespace, p.Name)
-			}
+		if e, ok := report.EvictionOf(p); ok && (e.For == key || mark != "" && e.For == mark) {
+			until, because = p.DeletionTimestamp.Time, fmt.Sprintf("pod %s/%s is gone by then", p.Namespace, p.Name)
 		}
 	}
 	return until, because
@@ -151,10 +148,8 @@ func berthMark(c *check.Case, workload string) string {
 		if cmp.Or(c.GangOf(p), p.Namespace+"/"+p.Name) != workload {
 			continue
 		}
-		for _, s := range p.Status.Conditions {
-			if mark := why.MarkIn(s.Message); s.Type == "berth.dev/PlaceHeld" && mark != "" {
-				return mark
-			}
+		if held, ok := report.HeldOf(p); ok && held.Mark != "" {
+			return held.Mark
 		}
 	}
 	return ""
