@@ -16,7 +16,7 @@ import (
 
 // The busy cluster is one as it is met in production: racks of machines of one type on the five levels of the topology that
 // the live scheduler has by default; 200 queues, three deep, with quotas, limits and weights, that borrow from each other;
-// 360 request shapes, 300 of them with GPUs; devices as the live scheduler knows them, which is models at most, and never
+// 360 request shapes, 300 of them with GPUs, a third of these of gangs; devices as the live scheduler knows them, which is models at most, and never
 // which of them a pod holds. What runs in it, and what waits, was decided by the engine itself: see settle.
 const (
 	busyGPUShapes = 300
@@ -65,10 +65,13 @@ type busySite struct {
 	movers  []mover
 }
 
-// busyShape is what a pod asks for, and the priority of its kind of work.
+// busyShape is what a workload asks for: its pods, how many there are and where they lie, and the priority of its kind of
+// work. Two of three are pods by themselves, the others gangs of up to 16 pods.
 type busyShape struct {
 	engine.Spec
 	priority int32
+	size     int // 1: a pod by itself
+	layout   engine.Layout
 }
 
 func (f *busySite) next() uint64 {
@@ -228,7 +231,7 @@ func (f *busySite) shapes() {
 
 func (f *busySite) shape(gpus int64) busyShape {
 	r := f.rand
-	sh := busyShape{priority: oneOf[int32](r, 0, 0, 0, 0, 0, 0, 100, 1000)}
+	sh := busyShape{priority: oneOf[int32](r, 0, 0, 0, 0, 0, 0, 100, 1000), size: 1}
 	if gpus == 0 {
 		cpu := oneOf[int64](r, 250, 500, 1000, 2000, 4000, 8000, 16000)
 		sh.Requests = engine.Resources{{Resource: engine.CPU, Value: cpu}, {Resource: engine.Memory, Value: cpu * gib / oneOf[int64](r, 250, 500, 1000)}}
@@ -238,6 +241,10 @@ func (f *busySite) shape(gpus int64) busyShape {
 			{Resource: benchGPU, Value: gpus},
 		}
 		sh.Tolerations = append(sh.Tolerations, engine.Toleration{Key: benchGPU, Op: "Exists"})
+		if r.IntN(3) == 0 {
+			sh.size = oneOf(r, 2, 2, 4, 8, 8+int(gpus))
+			sh.layout = oneOf(r, engine.Layout{}, engine.Layout{Required: "block"}, engine.Layout{Preferred: "rack"}, engine.Layout{Required: "rack"})
+		}
 	}
 	if r.IntN(4) == 0 {
 		sh.Requests = append(sh.Requests, engine.Amount{Resource: "ephemeral-storage", Value: oneOf[int64](r, 20, 100, 400) * gib})
@@ -296,8 +303,7 @@ func (f *busySite) constrain(spec *engine.Spec, gpus int64) {
 	}
 }
 
-// job is a workload of a team: two of three are pods by themselves, the others gangs of up to 16 pods. It has a user, says
-// how long it runs in one of two cases, and may be evicted in nine of ten.
+// job is a workload of a team. It has a user, says how long it runs in one of two cases, and may be evicted in nine of ten.
 func (f *busySite) job(sh busyShape, team int) []engine.Change {
 	r := f.rand
 	f.jobs++
@@ -311,29 +317,14 @@ func (f *busySite) job(sh busyShape, team int) []engine.Change {
 	pod := func(name string) *engine.Pod {
 		return &engine.Pod{Key: name, UID: name, Version: f.next(), Created: created, Spec: own(sh.Spec), Evictable: evictable, Owner: key, Priority: sh.priority}
 	}
-	gpus := amount(sh.Requests, benchGPU)
-	if gpus == 0 || r.IntN(3) > 0 {
+	if sh.size == 1 {
 		p := pod(key)
 		p.Queue, p.User, p.Terms = busyTeam(team), user, terms
 		return []engine.Change{{Pod: p}}
 	}
-	size := oneOf(r, 2, 2, 4, 8)
-	if gpus == 8 {
-		size = oneOf(r, 2, 4, 8, 16)
-	}
-	g := &engine.Gang{Key: key, Version: f.next(), Created: created, Queue: busyTeam(team), User: user, Priority: sh.priority, Terms: terms, Group: engine.Group{Min: size}}
-	switch r.IntN(4) {
-	case 0:
-		g.Layout.Required = "block"
-	case 1:
-		g.Layout.Preferred = "rack"
-	case 2:
-		if size <= 8 {
-			g.Layout.Required = "rack"
-		}
-	}
+	g := &engine.Gang{Key: key, Version: f.next(), Created: created, Queue: busyTeam(team), User: user, Priority: sh.priority, Terms: terms, Group: engine.Group{Min: sh.size, Layout: sh.layout}}
 	out := []engine.Change{{Gang: g}}
-	for rank := range size {
+	for rank := range sh.size {
 		p := pod(fmt.Sprintf("%s-%d", key, rank))
 		p.Gang, p.Rank = key, rank
 		out = append(out, engine.Change{Pod: p})
@@ -368,7 +359,7 @@ func (f *busySite) settle(percent, waiting int) {
 	f.live(s)
 	if waiting > 0 {
 		held := f.held()
-		for range waiting + waiting/10 {
+		for range waiting + waiting/20 { // some start
 			sh, team := f.specs[f.rand.IntN(busyGPUShapes)], f.rand.IntN(busyTeams)
 			for held[busyTeam(team)] < amount(f.snapshot.Queues[busyOrgs+busyDepts+team].Quota, benchGPU) {
 				team = (team + 1) % busyTeams
@@ -380,7 +371,7 @@ func (f *busySite) settle(percent, waiting int) {
 	}
 	f.snapshot = s.Dump()
 	f.version = f.snapshot.Latest
-	f.part(waiting)
+	f.part()
 	f.now = benchNow
 	f.findMovers()
 }
@@ -440,30 +431,22 @@ func (f *busySite) bind(s *engine.State, plan engine.Plan) {
 	}
 }
 
-// part takes out of the snapshot what waits, so many workloads at most, and forgets the rest of them. Gangs that run, and
-// could grow, stay.
-func (f *busySite) part(waiting int) {
+// part takes out of the snapshot what waits. Gangs that run, and could grow, stay.
+func (f *busySite) part() {
 	runs := map[string]bool{}
 	for _, p := range f.snapshot.Pods {
 		if p.Node != "" {
 			runs[p.WorkloadKey()] = true
 		}
 	}
-	kept := map[string]bool{}
-	keep := func(key string) bool {
-		if !kept[key] && len(kept) < waiting {
-			kept[key] = true
-		}
-		return kept[key]
-	}
 	f.snapshot.Gangs = slices.DeleteFunc(f.snapshot.Gangs, func(g engine.Gang) bool {
-		if !runs[g.Key] && keep(g.Key) {
+		if !runs[g.Key] {
 			f.waiting = append(f.waiting, engine.Change{Gang: &g})
 		}
 		return !runs[g.Key]
 	})
 	f.snapshot.Pods = slices.DeleteFunc(f.snapshot.Pods, func(p engine.Pod) bool {
-		if key := p.WorkloadKey(); !runs[key] && (p.Gang == "" && keep(key) || kept[key]) {
+		if !runs[p.WorkloadKey()] {
 			f.waiting = append(f.waiting, engine.Change{Pod: &p})
 		}
 		return !runs[p.WorkloadKey()]
@@ -537,7 +520,7 @@ func cloneWith(labels map[string]string, key, value string) map[string]string {
 
 // The busy cluster, a small one of its kind, is as described.
 func TestBusyCluster(t *testing.T) {
-	f := newBusySite(t, 400, 100, 500)
+	f := newBusySite(t, 400, 100, 1_000)
 	shapes, workloads := map[string]bool{}, map[string]bool{}
 	for _, c := range f.waiting {
 		if c.Pod != nil {
@@ -559,8 +542,8 @@ func TestBusyCluster(t *testing.T) {
 		got, min, max int
 	}{
 		{"nodes", len(f.snapshot.Nodes), 400, 400}, {"queues", len(f.snapshot.Queues), 200, 200}, {"request shapes", len(f.specs), 360, 360},
-		{"workloads that wait", len(workloads), 500, 500}, {"request shapes that wait", len(shapes), 200, 300},
-		{"queues that borrow", borrow, 30, 120}, {"per cent of the GPUs free", int(free * 100 / f.gpus), 0, 10},
+		{"workloads that wait", len(workloads), 1000, 1200}, {"request shapes that wait", len(shapes), 250, 360},
+		{"queues that borrow", borrow, 30, 120}, {"per cent of the GPUs free", int(free * 100 / f.gpus), 0, 20},
 		{"pods that move", len(f.movers), 200, busyMovers},
 	} {
 		if c.got < c.min || c.got > c.max {

@@ -202,7 +202,7 @@ func BenchmarkBusyProve(b *testing.B) {
 // takes. ns/change is what one more object costs Apply.
 func BenchmarkBusyCycle(b *testing.B) {
 	b.Run("all", func(b *testing.B) {
-		f := newBusySite(b, busyNodes, 100, 10_000)
+		f := newBusySite(b, busyNodes, 100, 2*busyNodes)
 		var w stopwatch
 		for b.Loop() {
 			b.StopTimer()
@@ -210,7 +210,7 @@ func BenchmarkBusyCycle(b *testing.B) {
 			b.StartTimer()
 			w.time("change", len(f.waiting), func() { s.Apply(f.waiting...) })
 			w.time("plan", 1, func() {
-				if plan := s.Plan(f.now); len(plan.Waiting) < 10_000 {
+				if plan := s.Plan(f.now); len(plan.Waiting) < 2*busyNodes {
 					b.Fatalf("%d wait", len(plan.Waiting))
 				}
 			})
@@ -218,7 +218,7 @@ func BenchmarkBusyCycle(b *testing.B) {
 		w.report(b, "all", b.N)
 	})
 	b.Run("ten", func(b *testing.B) {
-		f := newBusySite(b, busyNodes, 100, 10_000)
+		f := newBusySite(b, busyNodes, 100, 2*busyNodes)
 		d := &busyBed{B: b, busySite: f, state: engine.Load(f.snapshot, busyConfig())}
 		d.apply(f.waiting)
 		d.apply(d.state.Plan(f.now).Changes)

@@ -12,7 +12,9 @@ type Undo struct {
 	node    *Node    // that the pod was taken from
 	devices []string // that it held there
 	did     deed
-	stamp   uint64 // no other entry ever has it
+	stamp   uint64  // no other entry ever has it
+	bucket  *Bucket // of the node that was touched; nil: none
+	touched uint64  // Bucket.Touched until then
 }
 
 type deed uint8
@@ -31,10 +33,13 @@ const (
 // Mark is a place in the journal to roll back to.
 type Mark int
 
-// note enters something to undo.
-func (m *Model) note(e Undo) {
+// note enters something to undo, before it is done to the node.
+func (m *Model) note(e Undo, n *Node) {
 	m.stamp++
 	e.stamp = m.stamp
+	if n != nil && n.Bucket != nil {
+		e.bucket, e.touched = n.Bucket, n.Bucket.Touched
+	}
 	m.Journal = append(m.Journal, e)
 }
 
@@ -50,51 +55,51 @@ func (m *Model) Mark() Mark { return Mark(len(m.Journal)) }
 
 // PutOn allocates the pod on the node, with the devices, until rolled back.
 func (m *Model) PutOn(p *Pod, n *Node, devices []string) {
+	m.note(Undo{did: allocated, pod: p}, n)
 	m.occupy(p, n, devices)
-	m.note(Undo{did: allocated, pod: p})
 }
 
 // Lift releases the pod until rolled back. A nomination that it had counts again.
 func (m *Model) Lift(p *Pod) {
-	m.note(Undo{did: released, pod: p, node: p.Host, devices: p.HostDevices})
+	m.note(Undo{did: released, pod: p, node: p.Host, devices: p.HostDevices}, p.Host)
 	m.vacate(p)
 	if n := m.Nodes[p.Nominated]; n != nil {
+		m.note(Undo{did: nominated, pod: p}, n)
 		m.nominate(p, n)
-		m.note(Undo{did: nominated, pod: p})
 	}
 }
 
 // IgnoreNomination lets the pod's nomination not count until rolled back.
 func (m *Model) IgnoreNomination(p *Pod) {
-	m.note(Undo{did: denominated, pod: p, node: p.Nominee})
+	m.note(Undo{did: denominated, pod: p, node: p.Nominee}, p.Nominee)
 	m.denominate(p)
 }
 
 // IgnoreHold lets the hold not count until rolled back.
 func (m *Model) IgnoreHold(h *Hold) {
-	m.note(Undo{did: unheld, hold: h, node: h.On})
+	m.note(Undo{did: unheld, hold: h, node: h.On}, h.On)
 	m.reserve(h, -1)
 	h.On = nil
 }
 
 // PutHold lets a hold, which is not in Model.Holds, count on the node until rolled back.
 func (m *Model) PutHold(h *Hold, n *Node) {
+	m.note(Undo{did: held, hold: h}, n)
 	h.On = n
 	m.reserve(h, 1)
-	m.note(Undo{did: held, hold: h})
 }
 
 // MarkEvicting lets the pod be on its way out until rolled back: it keeps its allocation, and is nobody's victim any more.
 func (m *Model) MarkEvicting(p *Pod) {
+	m.note(Undo{did: condemned, pod: p}, p.Host)
 	m.uncharge(p)
 	p.Evicting = true
 	m.charge(p)
-	m.note(Undo{did: condemned, pod: p})
 }
 
 // UnmarkEvicting lets the pod, whose eviction has come to nothing, not be on its way out until rolled back.
 func (m *Model) UnmarkEvicting(p *Pod) {
-	m.note(Undo{did: reprieved, pod: p})
+	m.note(Undo{did: reprieved, pod: p}, p.Host)
 	m.setEvicting(p, false)
 }
 
@@ -107,7 +112,7 @@ func (m *Model) setEvicting(p *Pod, evicting bool) {
 
 // Remove releases the pod until rolled back, as if it were gone: a nomination does not count again.
 func (m *Model) Remove(p *Pod) {
-	m.note(Undo{did: released, pod: p, node: p.Host, devices: p.HostDevices})
+	m.note(Undo{did: released, pod: p, node: p.Host, devices: p.HostDevices}, p.Host)
 	m.vacate(p)
 }
 
@@ -168,6 +173,11 @@ func (m *Model) Rollback(to Mark) {
 			m.charge(e.pod)
 		case reprieved:
 			m.setEvicting(e.pod, true)
+		}
+		// The nodes of the bucket are as they were when it was last touched before: what was counted of them then is true
+		// again, and no other state of theirs ever had that number.
+		if e.bucket != nil {
+			e.bucket.Touched = e.touched
 		}
 	}
 }

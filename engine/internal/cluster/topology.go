@@ -74,7 +74,7 @@ type Bucket struct {
 	Domains []*Domain // by level; nil: in none
 	Nodes   []*Node   // by name
 	Epoch   uint64    // goes up when nodes move in or out; 0: taken down
-	Touched uint64    // Log.Moment when the room of one of its nodes last changed
+	Touched uint64    // Log.Moment when the room of one of its nodes last changed; after a rollback what it was before
 	vacancy vacancy
 }
 

@@ -44,15 +44,30 @@ func (x *Index) Certify(key Question) (why.Certificate, why.Cause) {
 	return cert, b.table.cause(&cert)
 }
 
-// bodyOf makes the part of a certificate that any need of the class shares.
+// bodyOf makes the part of a certificate that any need of the class shares. It is kept, one for each level, while the model
+// is as it was: a trial that was rolled back leaves it as it is.
 func (x *Index) bodyOf(c *Class, level int) *body {
-	b := &c.proofs.body
-	if b.made && b.level == level && b.at == x.m.Log.Moment && b.shape == x.m.Topology.Shape {
-		return b
+	p := &c.proofs
+	at := position{edits: x.m.Edits, standing: x.m.Standing(), shape: x.m.Topology.Shape}
+	if p.at != at {
+		p.at, p.bodies = at, nil
 	}
-	*b = body{made: true, level: level, at: x.m.Log.Moment, shape: x.m.Topology.Shape, table: x.makeTable(c, level)}
+	for _, b := range p.bodies {
+		if b.level == level {
+			return b
+		}
+	}
+	b := &body{level: level, table: x.makeTable(c, level)}
 	b.table.finish(&b.cert)
+	p.bodies = append(p.bodies, b)
 	return b
+}
+
+// position tells apart all states that the model is ever in.
+type position struct {
+	edits    uint64 // Model.Edits: what was told
+	standing uint64 // Model.Standing: what the plan in the making has done so far
+	shape    uint64 // of the topology, to which a level may come between
 }
 
 func (x *Index) requestOf(c *Class) []api.Amount {
@@ -83,7 +98,8 @@ type proofs struct {
 	bySign  map[sign]*kindProof
 	numbers []*kindProof // by number: sorted by key
 	epoch   uint64       // goes up when numbers change
-	body    body
+	at      position     // of bodies
+	bodies  []*body      // one for each level that was asked about
 }
 
 // add gives the kind its number.
@@ -118,10 +134,7 @@ func (p *proofs) renumber() {
 
 // body is a certificate that can be used again while nothing changes.
 type body struct {
-	made  bool
 	level int
-	at    uint64 // Log.Moment
-	shape uint64 // of the topology
 	cert  why.Certificate
 	table *table
 }

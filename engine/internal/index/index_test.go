@@ -5,6 +5,7 @@ import (
 	"maps"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/berth-dev/berth/engine/internal/api"
@@ -144,6 +145,82 @@ func TestCheckFindsWrongCounts(t *testing.T) {
 				t.Error("nothing is found")
 			}
 		})
+	}
+}
+
+// What is kept of certificates is what would be counted anew, while a plan is tried, after part of it was rolled back, and
+// when nodes have changed.
+func TestKeptCertificatesFollowTheModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := racks()
+		x := New(m)
+		x.Refresh()
+		version, marks := uint64(1), []cluster.Mark(nil)
+		for range rapid.IntRange(1, 20).Draw(t, "steps") {
+			n := m.Nodes[rapid.SampledFrom(cluster.SortedKeys(m.Nodes)).Draw(t, "node")]
+			p := m.Pods[rapid.SampledFrom(cluster.SortedKeys(m.Pods)).Draw(t, "pod")]
+			switch rapid.IntRange(0, 4).Draw(t, "what") {
+			case 0: // a pod is tried on a node
+				if p.Host == nil && p.In != nil {
+					marks = append(marks, m.Mark())
+					m.PutOn(p, n, nil)
+				}
+			case 1: // it is tried what would be if it were gone
+				if p.Host != nil {
+					marks = append(marks, m.Mark())
+					m.Remove(p)
+				}
+			case 2: // some of it is rolled back
+				if len(marks) > 0 {
+					i := rapid.IntRange(0, len(marks)-1).Draw(t, "mark")
+					m.Rollback(marks[i])
+					marks = marks[:i]
+				}
+			case 3: // all of it is, and a pod is bound, or ends
+				m.Rollback(0)
+				marks, version = nil, version+1
+				told := *p.Pod
+				told.Version = version
+				if told.Node == "" {
+					told.Node = n.Name
+				} else {
+					told.Node = ""
+				}
+				m.Apply(&api.Change{Pod: &told})
+				m.Freshen()
+				x.Refresh()
+			}
+			q := Question{
+				Class: x.ClassOf(ClassKey{Shape: m.ShapeOf(p)}, nil), Need: 9,
+				Level: rapid.SampledFrom([]int{cluster.AnyLevel, cluster.NodeLevel, m.Level("rack")}).Draw(t, "level"),
+			}
+			kept, _ := x.Certify(q)
+			x.classes.forgetMasks()
+			counted, _ := x.Certify(q)
+			if diff := cmp.Diff(counted, kept); diff != "" {
+				t.Fatalf("- counted, + kept: %s", diff)
+			}
+		}
+	})
+}
+
+// A trial that was rolled back leaves what was counted before it as it is, of the nodes that it touched too.
+func TestRolledBackTrialsCostNoCertificate(t *testing.T) {
+	m := racks()
+	x := New(m)
+	x.Refresh()
+	c := x.ClassOf(ClassKey{Shape: m.ShapeOf(m.Pods["p2"])}, nil)
+	all, rack := x.bodyOf(c, cluster.AnyLevel), x.bodyOf(c, m.Level("rack"))
+	rows := x.rowsOf(c, m.Nodes["n1"].Bucket)
+	mark := m.Mark()
+	m.PutOn(m.Pods["p1"], m.Nodes["n1"], nil)
+	if c.counted(m.Nodes["n1"].Bucket) {
+		t.Error("the trial does not show in the rows")
+	}
+	m.Rollback(mark)
+	x.Use(c)
+	if x.bodyOf(c, cluster.AnyLevel) != all || x.bodyOf(c, m.Level("rack")) != rack || x.rowsOf(c, m.Nodes["n1"].Bucket) != rows {
+		t.Error("certificates are made anew though nothing has changed")
 	}
 }
 

@@ -15,8 +15,8 @@ import (
 type bucketRows struct {
 	rows []why.Row // sorted by class
 	tally
-	epoch uint64 // proofs.epoch: classes have had these numbers since
-	made  uint64 // Log.Moment
+	epoch   uint64 // proofs.epoch: classes have had these numbers since
+	touched uint64 // Bucket.Touched
 }
 
 // tally is what else is counted of nodes that no clause excludes.
@@ -48,7 +48,7 @@ func (x *Index) rowsOf(c *Class, sh *cluster.Bucket) *bucketRows {
 // counted says whether the rows of the bucket are up to date.
 func (c *Class) counted(sh *cluster.Bucket) bool {
 	r := c.ByBucket[sh.ID].rows
-	return r != nil && r.epoch == c.proofs.epoch && r.made >= sh.Touched
+	return r != nil && r.epoch == c.proofs.epoch && r.touched == sh.Touched
 }
 
 // makeRows counts the nodes on some of the bucket's slots.
@@ -72,7 +72,7 @@ func (x *Index) makeRows(c *Class, sh *cluster.Bucket, from, to int) *bucketRows
 		sortRow(&out.rows[i])
 	}
 	slices.SortFunc(out.rows, func(a, b why.Row) int { return a.Class - b.Class })
-	out.epoch, out.made = c.proofs.epoch, x.m.Log.Moment
+	out.epoch, out.touched = c.proofs.epoch, sh.Touched
 	return out
 }
 
