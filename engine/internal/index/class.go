@@ -69,13 +69,14 @@ type ownMask struct {
 
 // bucketFit is how the nodes of a bucket take a class.
 type bucketFit struct {
-	bucket *cluster.Bucket
-	epoch  uint64
-	Cells  []cell // by slot
-	sum    int64
-	best   int         // slot of the best node, the first of equals; -1: none
-	stale  bool        // best got worse: another may be best now
-	rows   *bucketRows // of certificates; nil: not made yet
+	bucket  *cluster.Bucket
+	epoch   uint64
+	touched uint64 // Bucket.Touched when its nodes were last looked at
+	Cells   []cell // by slot
+	sum     int64
+	best    int         // slot of the best node, the first of equals; -1: none
+	stale   bool        // best got worse: another may be best now
+	rows    *bucketRows // of certificates; nil: not made yet
 }
 
 // cell is how one node takes a class.
@@ -220,7 +221,8 @@ func deviceWish(w api.Wish) device.Wish {
 	return device.Any
 }
 
-// Sync brings the class up to date with every node touched since its last use.
+// Sync brings the class up to date with every node touched since its last use. Nodes of a bucket that is again as it was
+// then, because what touched them was rolled back, are passed over.
 func (x *Index) Sync(c *Class) {
 	if c.cursor < x.m.Log.Base {
 		c.ByBucket, c.tops, c.Sums, c.Total, c.seen, c.redo = nil, nil, nil, 0, 0, nil
@@ -230,22 +232,35 @@ func (x *Index) Sync(c *Class) {
 	}
 	//mutate: index-redo-after-a-plan
 	for _, n := range c.redo {
-		if n.Bucket != nil && !x.skips(c, n.Index) {
+		if n.Bucket != nil && !c.looked(n.Bucket) && !x.skips(c, n.Index) {
 			x.refit(c, n)
 		}
 	}
-	c.redo = nil
-	if c.cursor == x.m.Log.End() {
-		c.met = x.m.Log.Moment
-		return
-	}
 	from := max(c.cursor, x.m.Log.Base)
-	for i, e := range x.m.Log.Entries[from-x.m.Log.Base:] {
-		if x.m.Log.Touches[e.Index] == from+uint64(i)+1 && !x.skips(c, e.Index) && e.Node.Bucket != nil {
+	news := x.m.Log.Entries[from-x.m.Log.Base:]
+	for i, e := range news {
+		if b := e.Node.Bucket; x.m.Log.Touches[e.Index] == from+uint64(i)+1 && b != nil && !c.looked(b) && !x.skips(c, e.Index) {
 			x.refit(c, e.Node)
 		}
 	}
-	c.cursor, c.met = x.m.Log.End(), x.m.Log.Moment
+	// Only now have all nodes of a bucket been looked at that were touched.
+	for _, n := range c.redo {
+		c.note(n.Bucket)
+	}
+	for i := range news {
+		c.note(news[i].Node.Bucket)
+	}
+	c.redo, c.cursor, c.met = nil, x.m.Log.End(), x.m.Log.Moment
+}
+
+// looked says whether the nodes of the bucket are as they were when the class last looked at them.
+func (c *Class) looked(b *cluster.Bucket) bool { return c.ByBucket[b.ID].touched == b.Touched }
+
+// note notes that the class has looked at the nodes of the bucket as they are.
+func (c *Class) note(b *cluster.Bucket) {
+	if b != nil {
+		c.ByBucket[b.ID].touched = b.Touched
+	}
 }
 
 // skips says whether no pod of the class fitted on the node when it was last looked at, and none does: the
@@ -278,7 +293,7 @@ func (x *Index) reshape(c *Class) {
 
 // fitBucket looks at all nodes of a bucket.
 func (x *Index) fitBucket(c *Class, sh *cluster.Bucket) {
-	f := bucketFit{bucket: sh, epoch: sh.Epoch, Cells: make([]cell, len(sh.Nodes))}
+	f := bucketFit{bucket: sh, epoch: sh.Epoch, touched: sh.Touched, Cells: make([]cell, len(sh.Nodes))}
 	for i, n := range sh.Nodes {
 		f.Cells[i] = x.measure(c, n)
 		f.sum += int64(f.Cells[i].Fits)
