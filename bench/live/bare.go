@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"os"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,10 +18,15 @@ import (
 )
 
 // bare is a part: it binds every pod that waits, through the kubeconfig args[0], with args[1] requests in
-// flight, and decides nothing: node after node, a gang's eight members on one. It watches what Berth's scheduler
-// watches, and like it begins when it has seen everything.
+// flight, and decides nothing: node after node, a gang's eight members on one. It is what a scheduler can reach at the
+// most, and so is tuned as Berth's is: it watches the same, begins when it has seen everything, sends bindings over a socket
+// of their own, speaks protobuf, has no rate limit, and lets its heap grow as far between collections.
 func bare(ctx context.Context, args []string) error {
 	workers, err := strconv.Atoi(args[1])
+	if err != nil {
+		return err
+	}
+	watching, err := connect(args[0])
 	if err != nil {
 		return err
 	}
@@ -27,7 +34,10 @@ func bare(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	pods, nodes := watchAsBerth(ctx, client)
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
+	pods, nodes := watchAsBerth(ctx, watching)
 	work := bindings(pods, nodes)
 	var next atomic.Int64
 	var wg sync.WaitGroup
@@ -49,6 +59,9 @@ func bare(ctx context.Context, args []string) error {
 	<-ctx.Done() // the watchers stay to the end
 	return nil
 }
+
+// gcPercent is that of `berth scheduler`.
+const gcPercent = 300
 
 // watchAsBerth starts the informers of package kube/scheduler, that of its queues aside, and returns their pods and
 // nodes once all are filled.

@@ -49,6 +49,12 @@ func bars(t table) []bar {
 		limit(m.what+": first binding after the start, s", m.name, figFirst, stall)
 		limit(m.what+": writes per pod", m.name, figWrites, 2.5)
 	}
+	for _, m := range []struct{ name, what string }{{"mixed5000", "5,000 nodes, a fleet that runs, queues, 40 shapes"}, {"mixed500", "500 nodes, the same"}} {
+		ratio(m.what+": rate beside bare bindings, both from their start", m.name, figRate, figRate, whoBare, 0.75)
+		limit(m.what+": first binding after the start, s", m.name, figFirst, stall)
+		limit(m.what+": writes per pod", m.name, figWrites, 2.5)
+		limit(m.what+": creation to binding: p99, ms", m.name, figP99, 50)
+	}
 	limit("500 nodes, pods: writes per pod", "pods500", figWrites, 2.5)
 	limit("500 nodes, gang of 512 that waits: last binding after the start, s", "gang512", figLast, 1.5)
 	limit("500 nodes, gang of 512 that comes: last binding after its last pod, s", "gang512", figOnline, 1.5)

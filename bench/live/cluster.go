@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"time"
@@ -98,13 +99,15 @@ func (c *cluster) part(ctx context.Context, name string, args ...string) (*proce
 	return launch(ctx, c.dir, name, self, append([]string{name}, args...), env)
 }
 
-// connect makes a client without limits of its own that speaks protobuf.
+// connect makes a client without limits of its own that speaks protobuf, over a socket of its own: client-go gives all
+// clients of one configuration the same one, and a server works on the requests of a socket one frame at a time.
 func connect(kubeconfig string) (kubernetes.Interface, error) {
 	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		return nil, err
 	}
-	cfg.QPS = -1
+	cfg.QPS, cfg.Burst = -1, -1
+	cfg.Dial = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext
 	cfg.ContentType = "application/vnd.kubernetes.protobuf"
 	cfg.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
 	return kubernetes.NewForConfig(cfg)

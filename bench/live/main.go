@@ -28,7 +28,7 @@ func main() {
 // parts are what runs in processes of their own: this program, started again with the part's name.
 func parts() map[string]func(context.Context, []string) error {
 	return map[string]func(context.Context, []string) error{
-		"serve": serve, "stock": stock, "bare": bare, "ours": ours,
+		"serve": serve, "stock": stock, "bare": bare, "ours": ours, "kubelets": kubelets,
 	}
 }
 

@@ -39,8 +39,10 @@ func measurements(o options) []measurement {
 	return []measurement{
 		{"pods5000", "5,000 nodes, 10,000 pods of one GPU", all, singles(o.scaled(5000), o.scaled(10000))},
 		{"gangs5000", "5,000 nodes, 1,000 gangs of 8 with a required rack", all, gangs(o.scaled(5000), o.scaled(1000))},
+		{"mixed5000", "5,000 nodes that run a fleet, 20 queues, 40 request shapes: 10,000 pods, half of them in gangs of 4; then pods that come as others end", all, mixed(o.scaled(5000), o.scaled(10000))},
 		{"pods500", "500 nodes, 4,000 pods of one GPU; then a gang of 10 x 8 GPUs that cannot run", all, full(o.scaled(500), o.scaled(4000))},
 		{"gangs500", "500 nodes, 100 gangs of 8 with a required rack", all, gangs(o.scaled(500), o.scaled(100))},
+		{"mixed500", "500 nodes that run a fleet, 20 queues, 40 request shapes: 1,000 pods, half of them in gangs of 4; then pods that come as others end", all, mixed(o.scaled(500), o.scaled(1000))},
 		{"gang512", "500 nodes, one gang of 512: waiting at the start, then another while it runs", two, large(o.scaled(500), o.scaled(512))},
 		{"latency", "500 nodes, idle: one pod at a time", two, latency(o.scaled(500), o.scaled(200))},
 		{"reclaim", "500 nodes full of a queue's borrowed pods: another queue claims its quota of 8 GPUs", []string{whoOurs}, reclaim(o.scaled(500))},

@@ -80,11 +80,15 @@ func (w writes) since(before writes) writes {
 }
 
 // byScheduler counts the writes that only a scheduler makes here. Left out are what the measurement itself
-// makes (pods, groups), leases, whose number follows time and not work, and the API server's own.
+// makes (pods, groups), what machines write (PUT pods/status, DELETE pods after the scheduler's), leases, whose number follows
+// time and not work, and the API server's own.
 func (w writes) byScheduler() float64 {
 	var n float64
 	for what, count := range w {
-		_, resource, _ := strings.Cut(what, " ")
+		verb, resource, _ := strings.Cut(what, " ")
+		if verb == "PUT" && resource == "pods/status" {
+			continue
+		}
 		switch resource {
 		case "pods/binding", "pods/status", "pods/eviction", "podgroups/status", "berthqueues/status", "persistentvolumeclaims", "events":
 			n += count

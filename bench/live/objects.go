@@ -19,6 +19,7 @@ const (
 
 	gpusPerNode   = 8
 	nodesPerRack  = 32
+	rackLabel     = v1alpha1.LabelRack
 	nodesPerBlock = 8 * nodesPerRack
 	nodesPerZone  = 4 * nodesPerBlock
 )
@@ -32,14 +33,22 @@ func node(i int) *corev1.Node {
 		corev1.ResourceMemory: resource.MustParse("2Ti"), corev1.ResourcePods: resource.MustParse("110"),
 		corev1.ResourceEphemeralStorage: resource.MustParse("4Ti"),
 	}
+	labels := map[string]string{
+		corev1.LabelHostname: nodeName(i), corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64",
+		v1alpha1.LabelRegion: "region-0",
+		v1alpha1.LabelZone:   fmt.Sprintf("zone-%d", i/nodesPerZone),
+		v1alpha1.LabelBlock:  fmt.Sprintf("block-%d", i/nodesPerBlock),
+		v1alpha1.LabelRack:   fmt.Sprintf("rack-%d", i/nodesPerRack),
+	}
+	for kind, name := range instanceTypes {
+		if i/nodesPerRack%len(instanceTypes) == kind {
+			labels[instanceType] = name
+		} else {
+			labels[fabric(kind)] = "true"
+		}
+	}
 	return &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: nodeName(i), Labels: map[string]string{
-			corev1.LabelHostname: nodeName(i), corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64",
-			v1alpha1.LabelRegion: "region-0",
-			v1alpha1.LabelZone:   fmt.Sprintf("zone-%d", i/nodesPerZone),
-			v1alpha1.LabelBlock:  fmt.Sprintf("block-%d", i/nodesPerBlock),
-			v1alpha1.LabelRack:   fmt.Sprintf("rack-%d", i/nodesPerRack),
-		}},
+		ObjectMeta: metav1.ObjectMeta{Name: nodeName(i), Labels: labels},
 		Status: corev1.NodeStatus{
 			Capacity: room, Allocatable: room,
 			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady"}},

@@ -57,7 +57,12 @@ func reclaim(nodes int) func(context.Context, *cluster, string) ([]figure, error
 
 // makeQueue makes a queue with a quota of GPUs.
 func (c *cluster) makeQueue(ctx context.Context, name string, quota int) error {
-	body := fmt.Sprintf(`{"apiVersion":"berth.dev/v1alpha1","kind":"BerthQueue","metadata":{"name":%q},"spec":{"resources":[{"name":%q,"quota":%d}]}}`, name, gpu, quota)
+	return c.createQueue(ctx, name, fmt.Sprintf(`{"resources":[{"name":%q,"quota":%d}]}`, gpu, quota))
+}
+
+// createQueue makes a queue with the spec, in JSON.
+func (c *cluster) createQueue(ctx context.Context, name, spec string) error {
+	body := fmt.Sprintf(`{"apiVersion":"berth.dev/v1alpha1","kind":"BerthQueue","metadata":{"name":%q},"spec":%s}`, name, spec)
 	return c.client.CoreV1().RESTClient().Post().AbsPath("/apis/berth.dev/v1alpha1/berthqueues").
 		SetHeader("Content-Type", "application/json").SetHeader("Accept", "application/json").Body([]byte(body)).Do(ctx).Error()
 }
