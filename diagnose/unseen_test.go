@@ -17,15 +17,17 @@ func TestWordsOfTheSchedulerWithoutNodes(t *testing.T) {
 	now := time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
 	for _, c := range []struct {
 		scheduler, reason, message string
+		data                       why.Cause // beside the sentence
 		want                       why.Cause
 	}{
-		{"berth", "Unschedulable", "needs 3 pods of 8 nvidia.com/gpu; 2 fit; nvidia.com/gpu short by 8 on 1 node", why.ClusterFull},
-		{"berth", "Unschedulable", "needs 1 pod of 8 nvidia.com/gpu; 0 fit; taint team=a:NoSchedule excludes 3 nodes", why.NoMatchingNode},
-		{"berth", "Unschedulable", "one pod needs 16 nvidia.com/gpu; the largest node has 8", why.LargerThanAnyNode},
-		{"berth", "Unschedulable", "needs 4 pods of 8 nvidia.com/gpu, all in one rack; the best, r1, fits 2 (6 in all); nvidia.com/gpu short by 8 on 1 node", why.TopologyFragmented},
-		{"berth", "ExceedsQueueMaximum", "needs 24 nvidia.com/gpu of queue research, whose limit is 16", why.ExceedsQueueMaximum},
-		{"default-scheduler", "Unschedulable", "0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector. preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.", why.NoMatchingNode},
-		{"mine", "Unschedulable", "the moon is not full", Unknown},
+		{"berth", "Unschedulable", "needs 3 pods of 8 nvidia.com/gpu; 2 fit; nvidia.com/gpu short by 8 on 1 node", why.ClusterFull, why.ClusterFull},
+		{"berth", "Unschedulable", "needs 1 pod of 8 nvidia.com/gpu; 0 fit; taint team=a:NoSchedule excludes 3 nodes", why.NoMatchingNode, why.NoMatchingNode},
+		{"berth", "Unschedulable", "one pod needs 16 nvidia.com/gpu; the largest node has 8", why.LargerThanAnyNode, why.LargerThanAnyNode},
+		{"berth", "Unschedulable", "needs 4 pods of 8 nvidia.com/gpu, all in one rack; the best, r1, fits 2 (6 in all); nvidia.com/gpu short by 8 on 1 node", why.TopologyFragmented, why.TopologyFragmented},
+		{"berth", "ExceedsQueueMaximum", "needs 24 nvidia.com/gpu of queue research, whose limit is 16", "", why.ExceedsQueueMaximum},
+		{"berth", "Unschedulable", "one pod needs 16 nvidia.com/gpu; the largest node has 8", "", Unknown},
+		{"default-scheduler", "Unschedulable", "0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector. preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.", "", why.NoMatchingNode},
+		{"mine", "Unschedulable", "the moon is not full", "", Unknown},
 	} {
 		pod := &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "p", UID: "p", CreationTimestamp: metav1.NewTime(now.Add(-20 * time.Second))},
@@ -33,6 +35,11 @@ func TestWordsOfTheSchedulerWithoutNodes(t *testing.T) {
 			Status: corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{
 				Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: c.reason, Message: c.message,
 			}}},
+		}
+		if c.data != "" {
+			pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{
+				Type: "berth.dev/PendingCause", Status: corev1.ConditionTrue, Message: `{"cause":"` + string(c.data) + `"}`,
+			})
 		}
 		f := &facts.Facts{At: now, Kubernetes: "v1.37.1", Objects: facts.Objects{Pods: []*corev1.Pod{pod}}, Unseen: []facts.Unseen{
 			{Resource: "nodes", Reason: "forbidden"}, {Resource: "pods", Except: "a", Reason: "forbidden"}, {Resource: "berthqueues.berth.dev", Reason: "forbidden"},
