@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -17,8 +18,26 @@ import (
 
 var update = flag.Bool("update", false, "write vocabulary.txt anew")
 
-// sources are the packages whose texts are messages, or are looked for in messages.
-var sources = []string{"../../../diagnose", "../../../engine/why", "../../../kube/answer", "../../../kube/cluster", "../../../kube/convert", "../../../kube/report", "../../../kube/scheduler", "../../../fleet/workload", "../../../fleet/kubelet"}
+// sources are the folders of the packages whose texts are messages, or are looked for in messages.
+var sources = []string{
+	"../../../diagnose", "../../../engine/why", "../../../engine/internal/describe", "../../../kube/answer", "../../../kube/cluster", "../../../kube/convert",
+	"../../../kube/dialect", "../../../kube/report", "../../../kube/scheduler", "../../../fleet/workload", "../../../fleet/kubelet",
+}
+
+// filesIn are the Go files of the folder and those below it.
+func filesIn(t *testing.T, folder string) (files []string) {
+	t.Helper()
+	err := filepath.WalkDir(folder, func(path string, _ fs.DirEntry, err error) error {
+		if strings.HasSuffix(path, ".go") {
+			files = append(files, path)
+		}
+		return err
+	})
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%s: %v", folder, err)
+	}
+	return files
+}
 
 var letters = regexp.MustCompile(`[A-Za-z]{2,24}`)
 
@@ -40,11 +59,7 @@ func made(t *testing.T) []string {
 		}
 	}
 	for _, dir := range sources {
-		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
-		if err != nil || len(files) == 0 {
-			t.Fatalf("%s: %v", dir, err)
-		}
-		for _, name := range files {
+		for _, name := range filesIn(t, dir) {
 			if strings.HasSuffix(name, "_test.go") {
 				continue
 			}
