@@ -51,7 +51,7 @@ func (c *connection) flags(cmd *cobra.Command) {
 }
 
 // programAnnotation is where the root command keeps how the user called this program.
-const programAnnotation = "berth.dev/program"
+const programAnnotation = "program"
 
 func programOf(cmd *cobra.Command) string {
 	if p := cmd.Root().Annotations[programAnnotation]; p != "" {

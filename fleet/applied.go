@@ -7,10 +7,12 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
 // appliedAnnotation marks a Node as the fleet's and remembers what its pool last gave it.
-const appliedAnnotation = "berth.dev/applied"
+const appliedAnnotation = v1alpha1.KeyApplied
 
 // applied is what a pool gives a node. Comparing it with what the pool gave last time, and not
 // with the node, leaves alone what users and controllers change on the node in between: only a

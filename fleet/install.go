@@ -17,7 +17,7 @@ import (
 
 const (
 	// installedAnnotation on the CRD says that the first installation came to its end.
-	installedAnnotation = "berth.dev/fleet-installed"
+	installedAnnotation = v1alpha1.KeyFleetInstalled
 	// fieldManager is the name under which Berth owns what it applies.
 	fieldManager = "berth"
 )

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/fleet/device"
 )
 
@@ -17,7 +18,7 @@ const (
 	featureLabelsAnnotation = "nfd.node.kubernetes.io/feature-labels"
 	// pluginAnnotation stands for the kubelet's device checkpoint: after a restart it tells a
 	// resource that a device plugin had registered from one that a user wrote into the status.
-	pluginAnnotation = "berth.dev/device-plugin-resource"
+	pluginAnnotation = v1alpha1.KeyDevicePluginResource
 )
 
 // facts is what a machine knows of itself without looking at the node object.

@@ -2,6 +2,8 @@ package v1alpha1
 
 // The conditions that the scheduler writes into the status of pods, beside those of Kubernetes.
 const (
+	// PodAdmitted is of a pod that is in a queue: its message is the terms that it entered with (kube/convert.Record).
+	PodAdmitted = "berth.dev/Admitted"
 	// PodEviction is of a pod that is, or will be, evicted: its message is JSON (kube/report.Eviction).
 	PodEviction = "berth.dev/Eviction"
 	// PodEvictionPlanned is of a pod that will be evicted: its message begins with the time.

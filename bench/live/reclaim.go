@@ -9,6 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
 const (
@@ -21,7 +23,7 @@ const (
 const (
 	owner    = "owner"
 	borrower = "borrower"
-	keyQueue = "berth.dev/queue" // on pods
+	keyQueue = v1alpha1.KeyQueue // on pods
 )
 
 // reclaim measures how fast a queue gets back what it is promised from another that borrowed the whole cluster: from

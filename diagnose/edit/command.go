@@ -8,6 +8,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/diagnose/facts"
 )
 
@@ -45,8 +46,8 @@ func PatchCommand(o facts.Object, ops []Op) string {
 		if o.Spec.NodeName != "" {
 			moved = append(moved, Op{Op: "remove", Path: "/spec/nodeName"})
 		}
-		if o.Annotations["berth.dev/gpus"] != "" { // of the devices that it had there
-			moved = append(moved, Op{Op: "remove", Path: Pointer("metadata", "annotations", "berth.dev/gpus")})
+		if o.Annotations[v1alpha1.KeyGPUs] != "" { // of the devices that it had there
+			moved = append(moved, Op{Op: "remove", Path: Pointer("metadata", "annotations", v1alpha1.KeyGPUs)})
 		}
 	case *batchv1.Job:
 		anew = true

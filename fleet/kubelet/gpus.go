@@ -8,13 +8,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/fleet/device"
 	"github.com/berth-dev/berth/fleet/gpu"
 )
 
 // gpuAnnotation records which GPUs a pod was given, as JSON: container name -> GPU UUIDs. It is
 // written with the pod's first status and read back after a restart of this process.
-const gpuAnnotation = "berth.dev/gpus"
+const gpuAnnotation = v1alpha1.KeyGPUs
 
 // allocateGPUs asks the device manager for every container's GPUs, init containers first because
 // the others may take over theirs. given says whether there were any; the words around the device

@@ -88,7 +88,7 @@ var Rules = map[string]Rule{
 		"diagnose/internal/wording", "engine/why", "kube/dialect", "kube/dialect/clusterautoscaler", "kube/dialect/karpenter",
 	}, Objects: true},
 	"diagnose/check/l3": {Ring: Pure, Imports: []string{
-		"diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/life", "diagnose/internal/place",
+		"api/v1alpha1", "diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/life", "diagnose/internal/place",
 		"diagnose/internal/podspec", "diagnose/internal/queue", "diagnose/internal/supply", "diagnose/internal/wording", "engine/why",
 		"internal/spelling", "kube/convert", "kube/dialect", "kube/dialect/kai", "kube/dialect/kubescheduler", "kube/dialect/kueue",
 	}, Objects: true},
@@ -96,7 +96,7 @@ var Rules = map[string]Rule{
 		"diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/life",
 		"diagnose/internal/wording",
 	}, Objects: true},
-	"diagnose/edit":  {Ring: Pure, Imports: []string{"diagnose/facts"}, Objects: true},
+	"diagnose/edit":  {Ring: Pure, Imports: []string{"api/v1alpha1", "diagnose/facts"}, Objects: true},
 	"diagnose/facts": {Ring: Pure, Imports: []string{"engine", "engine/why", "kube/convert"}, Objects: true},
 	"diagnose/gpustack": {Ring: Pure, Imports: []string{
 		"api/v1alpha1", "diagnose/facts", "diagnose/internal/podspec", "diagnose/internal/wording", "kube/dialect",
@@ -135,7 +135,7 @@ var Rules = map[string]Rule{
 	"fleet/file":   {Ring: Edge, Imports: []string{"api/v1alpha1", "fleet/gpu", "internal/spelling"}},
 	"fleet/gpu":    {Ring: Edge},
 	"fleet/kubelet": {Ring: Edge, Imports: []string{
-		"fleet/clock", "fleet/device", "fleet/dra", "fleet/gpu", "fleet/shell", "fleet/shell/budget", "fleet/smi", "fleet/stream", "fleet/workload",
+		"api/v1alpha1", "fleet/clock", "fleet/device", "fleet/dra", "fleet/gpu", "fleet/shell", "fleet/shell/budget", "fleet/smi", "fleet/stream", "fleet/workload",
 	}},
 	"fleet/shell": {Ring: Edge, Imports: []string{
 		"fleet/clock", "fleet/shell/budget", "fleet/shell/internal/fd", "fleet/shell/internal/lang", "fleet/shell/internal/regex", "fleet/shell/vfs",
@@ -166,7 +166,7 @@ var Rules = map[string]Rule{
 	"kube/devices":                   {Ring: Edge},
 	"kube/inspect":                   {Ring: Edge, Imports: []string{"api/v1alpha1", "diagnose", "diagnose/check", "diagnose/facts", "internal/spelling", "kube/devices", "kube/inspect/mask"}, Tests: []string{"engine", "engine/why", "kube/report"}},
 	"kube/inspect/mask":              {Ring: Edge},
-	"kube/policy":                    {Ring: Edge, Imports: []string{"kube/convert"}},
+	"kube/policy":                    {Ring: Edge, Imports: []string{"api/v1alpha1"}},
 	"kube/report":                    {Ring: Pure, Imports: []string{"api/v1alpha1", "engine", "engine/why", "kube/convert"}, Objects: true},
 	"kube/scheduler":                 {Ring: Edge, Imports: []string{"api/v1alpha1", "engine", "engine/why", "kube/answer", "kube/cluster", "kube/convert", "kube/crd", "kube/policy", "kube/report", "record"}, Tests: []string{"diagnose", "diagnose/facts"}},
 

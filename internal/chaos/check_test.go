@@ -11,9 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/engine/why"
-	"github.com/berth-dev/berth/kube/convert"
 )
 
 // A cluster in which all is well, and what each check says when one thing of it is changed.
@@ -69,7 +69,7 @@ func TestChecksFindWhatIsWrong(t *testing.T) {
 		}, []string{"forgotten"}},
 		{"a queue that holds more than it may", func(l *look) {
 			for i := range l.pods {
-				l.pods[i].Annotations[convert.KeyQueue] = "team-c"
+				l.pods[i].Annotations[v1alpha1.KeyQueue] = "team-c"
 			}
 		}, []string{"queue over its limit"}},
 		{"a pod that was to be evicted and runs on", func(l *look) {

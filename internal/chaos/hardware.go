@@ -8,6 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/component-helpers/resource"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
 // devices finds GPUs that are under two pods. The kubelets of the fleet say which they gave.
@@ -31,7 +33,7 @@ func (l *look) devices() []finding {
 
 func heldBy(p *corev1.Pod) (ids []string) {
 	var of map[string][]string
-	if json.Unmarshal([]byte(p.Annotations["berth.dev/gpus"]), &of) != nil {
+	if json.Unmarshal([]byte(p.Annotations[v1alpha1.KeyGPUs]), &of) != nil {
 		return nil
 	}
 	for _, name := range slices.Sorted(maps.Keys(of)) {

@@ -8,7 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/berth-dev/berth/kube/convert"
+	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
 // recipe is a workload to be made: so many pods of one kind, who owns them, and what they do.
@@ -132,14 +132,14 @@ func (c recipe) annotations() map[string]string {
 		out[keyMin] = strconv.Itoa(c.min)
 	}
 	if c.min > 0 && !c.group {
-		out[convert.KeyGang], out[convert.KeyMin] = c.name, strconv.Itoa(c.min)
+		out[v1alpha1.KeyGang], out[v1alpha1.KeyMin] = c.name, strconv.Itoa(c.min)
 	}
 	if c.queue != "" {
-		out[convert.KeyQueue] = c.queue
+		out[v1alpha1.KeyQueue] = c.queue
 	}
 	maps.Copy(out, c.terms)
 	if c.rack {
-		out[convert.KeyTopologyRequired] = "rack"
+		out[v1alpha1.KeyTopologyRequired] = "rack"
 	}
 	if _, together := c.sim["sim.berth.dev/world"]; together {
 		out["sim.berth.dev/group"] = c.name

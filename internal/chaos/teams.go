@@ -18,7 +18,6 @@ import (
 
 	v1alpha1 "github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/engine"
-	"github.com/berth-dev/berth/kube/convert"
 )
 
 // team is a queue that work is charged to.
@@ -58,16 +57,16 @@ func charge(r *rand.Rand, c recipe) recipe {
 		if r.IntN(5) == 0 {
 			declared /= 3
 		}
-		c.terms[convert.KeyExpectedRun] = declared.Round(time.Second).String()
+		c.terms[v1alpha1.KeyExpectedRun] = declared.Round(time.Second).String()
 	}
 	if r.IntN(2) == 0 {
-		c.terms[convert.KeyCheckpoint] = "5s"
+		c.terms[v1alpha1.KeyCheckpoint] = "5s"
 	}
 	switch {
 	case r.IntN(6) == 0 && int64(c.members)*c.gpus <= t.quota:
-		c.terms[convert.KeyPreemptible] = "false"
+		c.terms[v1alpha1.KeyPreemptible] = "false"
 	case c.min > 0 && c.min < c.members && r.IntN(2) == 0:
-		c.terms[convert.KeyPreemptible] = "surplus"
+		c.terms[v1alpha1.KeyPreemptible] = "surplus"
 	}
 	return c
 }
@@ -146,7 +145,7 @@ func target(p *corev1.Pod) *corev1.PodCondition {
 // was promised the place. Whether that is so is for forgotten to find.
 func heldBack(p *corev1.Pod) bool {
 	c := scheduled(p)
-	return p.Annotations[convert.KeyQueue] != "" || c != nil && c.Reason == "KeptForPromise"
+	return p.Annotations[v1alpha1.KeyQueue] != "" || c != nil && c.Reason == "KeptForPromise"
 }
 
 // limits finds queues that hold more than they may. What goes away counts until it is gone.
@@ -154,7 +153,7 @@ func (l *look) limits() []finding {
 	held := make(map[string]int64)
 	for i := range l.pods {
 		if p := &l.pods[i]; p.Spec.NodeName != "" && !over(p) {
-			held[p.Annotations[convert.KeyQueue]] += gpusOf(p)
+			held[p.Annotations[v1alpha1.KeyQueue]] += gpusOf(p)
 		}
 	}
 	var out []finding

@@ -41,7 +41,7 @@ func (l *look) gangs() []finding {
 
 // apart finds a gang that must be in one rack and is not.
 func (l *look) apart(gang string, pods []*corev1.Pod) *finding {
-	if pods[0].Annotations[convert.KeyTopologyRequired] == "" {
+	if pods[0].Annotations[v1alpha1.KeyTopologyRequired] == "" {
 		return nil
 	}
 	racks := make(map[string]bool)

@@ -156,7 +156,7 @@ func (f *Feed) SetNamespace(n *corev1.Namespace) {
 	defer f.mu.Unlock()
 	t := f.tenancy
 	is := namespace{labels: n.Labels, queue: convert.QueueOf(n), uid: n.UID, ending: n.DeletionTimestamp != nil}
-	is.queues, is.says = n.Annotations[convert.KeyQueues]
+	is.queues, is.says = n.Annotations[v1alpha1.KeyQueues]
 	t.listen.AccessChanged()
 	was, known := t.namespaces[n.Name]
 	t.namespaces[n.Name] = is

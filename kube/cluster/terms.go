@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/kube/convert"
 )
@@ -163,7 +164,7 @@ func decidedOf(members []*member) *decidedGang {
 		if l == nil {
 			l = &decidedGang{terms: m.terms, parts: make(map[string]convert.Keys)}
 		}
-		part := m.terms.Keys[convert.KeySubgroup]
+		part := m.terms.Keys[v1alpha1.KeySubgroup]
 		if _, ok := l.parts[part]; !ok {
 			l.parts[part] = m.terms.Keys
 		}
@@ -175,8 +176,8 @@ func decidedOf(members []*member) *decidedGang {
 // as it is: it names a subgroup and the others do not, or the other way round.
 func (l *decidedGang) joining(m *member) (convert.Keys, bool) {
 	own := convert.FixedOf(m.pod)
-	part := own[convert.KeySubgroup]
-	if isNative(m.workload) && (part == "") != (l.Keys[convert.KeySubgroup] == "") {
+	part := own[v1alpha1.KeySubgroup]
+	if isNative(m.workload) && (part == "") != (l.Keys[v1alpha1.KeySubgroup] == "") {
 		return nil, false
 	}
 	beside, ok := l.parts[part]

@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/kube/convert"
 )
 
@@ -13,7 +14,7 @@ import (
 func TestModelKeepsTerms(t *testing.T) {
 	p := ownedPod("train", 0, "queue", "q")
 	p.Status.Conditions = []corev1.PodCondition{{Type: convert.Admitted, Status: corev1.ConditionTrue,
-		Message: convert.Record{Queue: "q", Keys: convert.Keys{convert.KeyQueue: "q"}}.Text()}}
+		Message: convert.Record{Queue: "q", Keys: convert.Keys{v1alpha1.KeyQueue: "q"}}.Text()}}
 	m := racked(node("n1", "r1", 8), limit("q", 0, nil), limit("r", 8, nil), job("train", 1), p)
 	expect(t, m, map[string]string{"train-0": "blocked exceeds-queue-maximum"})
 	edited := p.DeepCopy()

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/engine"
 )
 
@@ -22,7 +23,7 @@ func BindingOf(pl engine.Placement) *corev1.Binding {
 	}
 	if len(pl.Devices) > 0 {
 		list, _ := json.Marshal(pl.Devices) // strings always can be
-		b.Annotations = map[string]string{KeyWantedGPUs: string(list)}
+		b.Annotations = map[string]string{v1alpha1.KeyWantedGPUs: string(list)}
 	}
 	return b
 }

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/engine/why"
 )
@@ -44,7 +45,7 @@ func spreads(p *corev1.Pod, when corev1.UnsatisfiableConstraintAction) bool {
 // fraction says whether the pod asks for a part of a GPU: in our words, in KAI's, or by the resources that
 // HAMi and Volcano count memory and cores of one GPU with.
 func fraction(p *corev1.Pod, requests engine.Resources) bool {
-	for _, key := range []string{KeyGPUFraction, KeyGPUMemory, kaiFraction, kaiMemory} {
+	for _, key := range []string{v1alpha1.KeyGPUFraction, v1alpha1.KeyGPUMemory, kaiFraction, kaiMemory} {
 		if asked(&p.ObjectMeta, key) != "" {
 			return true
 		}
@@ -74,7 +75,7 @@ func Unheeded(p *corev1.Pod) []string {
 	if spreads(p, corev1.ScheduleAnyway) {
 		out = append(out, "topology spread with ScheduleAnyway")
 	}
-	out = append(out, variants(asked(&p.ObjectMeta, KeyGPUModel))...)
+	out = append(out, variants(asked(&p.ObjectMeta, v1alpha1.KeyGPUModel))...)
 	return append(out, strayKeys(p)...)
 }
 
@@ -87,7 +88,7 @@ func variants(list string) []string {
 		}
 		name = clipped(strings.TrimSpace(name), MaxQuoteBytes)
 		if short, variant := shortModel(name); variant {
-			out = append(out, fmt.Sprintf("%s %s (any %s will do)", KeyGPUModel, name, short))
+			out = append(out, fmt.Sprintf("%s %s (any %s will do)", v1alpha1.KeyGPUModel, name, short))
 		}
 	}
 	return out
@@ -103,14 +104,14 @@ func strayKeys(p *corev1.Pod) []string {
 	var out []string
 	for _, from := range []map[string]string{p.Annotations, p.Labels} {
 		for key := range from {
-			if strings.HasPrefix(key, keyPrefix) && !slices.Contains(read, key) {
+			if strings.HasPrefix(key, v1alpha1.KeyPrefix) && !slices.Contains(read, key) {
 				out = append(out, key)
 			}
 		}
 	}
 	slices.Sort(out)
 	if out = slices.Compact(out); len(out) > MaxProblems {
-		out = append(out[:MaxProblems:MaxProblems], fmt.Sprintf("%d more keys that begin with %s", len(out)-MaxProblems, keyPrefix))
+		out = append(out[:MaxProblems:MaxProblems], fmt.Sprintf("%d more keys that begin with %s", len(out)-MaxProblems, v1alpha1.KeyPrefix))
 	}
 	return out
 }

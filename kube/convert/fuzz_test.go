@@ -113,7 +113,7 @@ func FuzzModels(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, list string) {
 		p := waiting()
-		p.Annotations[convert.KeyGPUModel] = list
+		p.Annotations[v1alpha1.KeyGPUModel] = list
 		got := convert.Pod(p, convert.Options{})
 		seen := make(map[string]bool)
 		for _, m := range got.GPU.Models {
@@ -139,14 +139,14 @@ func FuzzTerms(f *testing.F) {
 	f.Fuzz(func(t *testing.T, run, preemptible, user, level, segment, members string) {
 		p := waiting()
 		for key, value := range map[string]string{
-			convert.KeyExpectedRun: run, convert.KeyMaxRun: run, convert.KeyCheckpoint: run, convert.KeyRestartCost: run, convert.KeyPreemptionDelay: run,
-			convert.KeyPreemptible: preemptible, convert.KeyUser: user,
-			convert.KeyTopologyRequired: level, convert.KeySpread: level, convert.KeySegment: segment, convert.KeyMin: members, convert.KeySize: members,
+			v1alpha1.KeyExpectedRun: run, v1alpha1.KeyMaxRun: run, v1alpha1.KeyCheckpoint: run, v1alpha1.KeyRestartCost: run, v1alpha1.KeyPreemptionDelay: run,
+			v1alpha1.KeyPreemptible: preemptible, v1alpha1.KeyUser: user,
+			v1alpha1.KeyTopologyRequired: level, v1alpha1.KeySpread: level, v1alpha1.KeySegment: segment, v1alpha1.KeyMin: members, v1alpha1.KeySize: members,
 		} {
 			p.Annotations[key] = value
 		}
 		lone := convert.Pod(p, convert.Options{})
-		p.Annotations[convert.KeyGang] = "g"
+		p.Annotations[v1alpha1.KeyGang] = "g"
 		gang := convert.NativeGang([]*corev1.Pod{p}, nil, nil)
 		for _, terms := range []engine.Terms{lone.Terms, gang.Terms} {
 			if min(terms.Expected, terms.Max, terms.Checkpoint, terms.Restart, terms.Delay) < 0 {
@@ -172,7 +172,7 @@ func FuzzSurge(f *testing.F) {
 	f.Add(`{"set":1}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		p := waiting()
-		p.Annotations[convert.KeySurge] = text
+		p.Annotations[v1alpha1.KeySurge] = text
 		s, ok := convert.SurgeOf(p)
 		if !ok {
 			return
@@ -183,7 +183,7 @@ func FuzzSurge(f *testing.F) {
 		if _, err := json.Marshal(s.Until); err != nil {
 			return // a year that cannot be written
 		}
-		p.Annotations[convert.KeySurge] = s.String()
+		p.Annotations[v1alpha1.KeySurge] = s.String()
 		if again, ok := convert.SurgeOf(p); ok && (again.Set != s.Set || again.To != s.To || again.There != s.There || !again.Until.Equal(s.Until)) {
 			t.Errorf("%+v is read again as %+v", s, again)
 		}

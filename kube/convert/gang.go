@@ -4,6 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/engine"
 )
 
@@ -13,8 +14,8 @@ func GangOf(p *corev1.Pod) (key, subgroup string) {
 	if inPodGroup(p) {
 		return podGroupKey(p.Namespace, *p.Spec.SchedulingGroup.PodGroupName), ""
 	}
-	if name := asked(&p.ObjectMeta, KeyGang); name != "" {
-		return nativeKey(p.Namespace, name), asked(&p.ObjectMeta, KeySubgroup)
+	if name := asked(&p.ObjectMeta, v1alpha1.KeyGang); name != "" {
+		return nativeKey(p.Namespace, name), asked(&p.ObjectMeta, v1alpha1.KeySubgroup)
 	}
 	return "", ""
 }
@@ -34,7 +35,7 @@ func PodGroup(g *schedulingv1beta1.PodGroup) engine.Gang {
 	out := engine.Gang{
 		Key:     podGroupKey(g.Namespace, g.Name),
 		Version: version(&g.ObjectMeta),
-		Queue:   asked(&g.ObjectMeta, KeyQueue),
+		Queue:   asked(&g.ObjectMeta, v1alpha1.KeyQueue),
 		Created: g.CreationTimestamp.UTC(),
 	}
 	if g.Spec.Priority != nil {

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/engine"
 )
 
@@ -22,11 +23,11 @@ func TestGangOf(t *testing.T) {
 		want                [2]string
 	}{
 		{name: "none"},
-		{name: "a subgroup of nothing", labels: map[string]string{KeySubgroup: "s"}},
-		{name: "label", labels: map[string]string{KeyGang: "g"}, want: [2]string{"ns/gang/g", ""}},
-		{name: "annotation first", labels: map[string]string{KeyGang: "g"}, annotations: map[string]string{KeyGang: " h ", KeySubgroup: "s"}, want: [2]string{"ns/gang/h", "s"}},
-		{name: "PodGroup first", labels: map[string]string{KeyGang: "g", KeySubgroup: "s"}, group: &corev1.PodSchedulingGroup{PodGroupName: ptr("p")}, want: [2]string{"ns/podgroup/p", ""}},
-		{name: "an empty group", labels: map[string]string{KeyGang: "g"}, group: &corev1.PodSchedulingGroup{}, want: [2]string{"ns/gang/g", ""}},
+		{name: "a subgroup of nothing", labels: map[string]string{v1alpha1.KeySubgroup: "s"}},
+		{name: "label", labels: map[string]string{v1alpha1.KeyGang: "g"}, want: [2]string{"ns/gang/g", ""}},
+		{name: "annotation first", labels: map[string]string{v1alpha1.KeyGang: "g"}, annotations: map[string]string{v1alpha1.KeyGang: " h ", v1alpha1.KeySubgroup: "s"}, want: [2]string{"ns/gang/h", "s"}},
+		{name: "PodGroup first", labels: map[string]string{v1alpha1.KeyGang: "g", v1alpha1.KeySubgroup: "s"}, group: &corev1.PodSchedulingGroup{PodGroupName: ptr("p")}, want: [2]string{"ns/podgroup/p", ""}},
+		{name: "an empty group", labels: map[string]string{v1alpha1.KeyGang: "g"}, group: &corev1.PodSchedulingGroup{}, want: [2]string{"ns/gang/g", ""}},
 	} {
 		key, subgroup := GangOf(&corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Labels: c.labels, Annotations: c.annotations},
@@ -39,7 +40,7 @@ func TestGangOf(t *testing.T) {
 }
 
 func TestPodGroup(t *testing.T) {
-	meta := metav1.ObjectMeta{Namespace: "ns", Name: "p", ResourceVersion: "9", CreationTimestamp: elsewhere(noon), Labels: map[string]string{KeyQueue: "q"}}
+	meta := metav1.ObjectMeta{Namespace: "ns", Name: "p", ResourceVersion: "9", CreationTimestamp: elsewhere(noon), Labels: map[string]string{v1alpha1.KeyQueue: "q"}}
 	for _, c := range []struct {
 		spec schedulingv1beta1.PodGroupSpec
 		want engine.Gang
@@ -77,7 +78,7 @@ func member(n int, pairs ...string) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "ns", Name: "g-" + strconv.Itoa(n), ResourceVersion: strconv.Itoa(100 + n),
 		CreationTimestamp: elsewhere(noon.Add(time.Duration(n) * time.Second)),
-		Annotations:       map[string]string{KeyGang: "g"},
+		Annotations:       map[string]string{v1alpha1.KeyGang: "g"},
 	}}
 	for i := 0; i < len(pairs); i += 2 {
 		p.Annotations[pairs[i]] = pairs[i+1]
@@ -103,22 +104,22 @@ func TestNativeGang(t *testing.T) {
 		},
 		{
 			name: "everything said",
-			pods: []*corev1.Pod{member(0, KeyMin, "2", KeySize, "4", KeyTopologyRequired, "block", KeyTopologyPreferred, "rack",
-				KeySegment, "2@topology.example/row", KeyWholeNodes, "true", KeyBalanced, "true", KeyQueue, "q")},
+			pods: []*corev1.Pod{member(0, v1alpha1.KeyMin, "2", v1alpha1.KeySize, "4", v1alpha1.KeyTopologyRequired, "block", v1alpha1.KeyTopologyPreferred, "rack",
+				v1alpha1.KeySegment, "2@topology.example/row", v1alpha1.KeyWholeNodes, "true", v1alpha1.KeyBalanced, "true", v1alpha1.KeyQueue, "q")},
 			want: engine.Gang{Key: "ns/gang/g", Version: 100, Created: noon, Queue: "q", Group: engine.Group{Min: 2, Size: 4, Layout: engine.Layout{
 				Required: "block", Preferred: "rack", Segment: 2, SegmentLevel: "topology.example/row", WholeNodes: true, Balanced: true,
 			}}},
 		},
 		{
 			name: "the lowest-named that says anything counts",
-			pods: []*corev1.Pod{member(2, KeyMin, "3", KeySpread, "node"), member(1, KeyMin, "2"), member(0)},
+			pods: []*corev1.Pod{member(2, v1alpha1.KeyMin, "3", v1alpha1.KeySpread, "node"), member(1, v1alpha1.KeyMin, "2"), member(0)},
 			want: engine.Gang{Key: "ns/gang/g", Version: 102, Created: noon, Group: engine.Group{Min: 2, Layout: engine.Layout{Spread: "node"}}},
 		},
 		{
 			name: "bad values",
 			pods: []*corev1.Pod{
-				member(0, KeyMin, "x", KeySize, "0", KeySegment, "4", KeyWholeNodes, "yes", KeyBalanced, "TRUE"),
-				member(1, KeyMin, "2", KeySegment, "2@rack"),
+				member(0, v1alpha1.KeyMin, "x", v1alpha1.KeySize, "0", v1alpha1.KeySegment, "4", v1alpha1.KeyWholeNodes, "yes", v1alpha1.KeyBalanced, "TRUE"),
+				member(1, v1alpha1.KeyMin, "2", v1alpha1.KeySegment, "2@rack"),
 			},
 			want: engine.Gang{
 				Key: "ns/gang/g", Version: 101, Created: noon,
@@ -132,9 +133,9 @@ func TestNativeGang(t *testing.T) {
 		{
 			name: "subgroups that agree on a required level",
 			pods: []*corev1.Pod{
-				member(0, KeySubgroup, "workers", KeyMin, "1", KeyTopologyRequired, "rack", KeyTopologyPreferred, "row"),
-				member(1, KeySubgroup, "workers", KeyTopologyRequired, "rack"),
-				member(2, KeySubgroup, "leader", KeyTopologyRequired, "rack", KeyWholeNodes, "true"),
+				member(0, v1alpha1.KeySubgroup, "workers", v1alpha1.KeyMin, "1", v1alpha1.KeyTopologyRequired, "rack", v1alpha1.KeyTopologyPreferred, "row"),
+				member(1, v1alpha1.KeySubgroup, "workers", v1alpha1.KeyTopologyRequired, "rack"),
+				member(2, v1alpha1.KeySubgroup, "leader", v1alpha1.KeyTopologyRequired, "rack", v1alpha1.KeyWholeNodes, "true"),
 			},
 			want: engine.Gang{
 				Key: "ns/gang/g", Version: 102, Created: noon, Group: engine.Group{Layout: engine.Layout{Required: "rack", WholeNodes: true}},
@@ -144,9 +145,9 @@ func TestNativeGang(t *testing.T) {
 		{
 			name: "subgroups with levels of their own, and a pod with none",
 			pods: []*corev1.Pod{
-				member(0, KeySubgroup, "a", KeyTopologyRequired, "rack", KeyMin, "no"),
-				member(1, KeySubgroup, "b", KeyTopologyRequired, "row"),
-				member(2, KeyMin, "9"),
+				member(0, v1alpha1.KeySubgroup, "a", v1alpha1.KeyTopologyRequired, "rack", v1alpha1.KeyMin, "no"),
+				member(1, v1alpha1.KeySubgroup, "b", v1alpha1.KeyTopologyRequired, "row"),
+				member(2, v1alpha1.KeyMin, "9"),
 			},
 			want: engine.Gang{
 				Key: "ns/gang/g", Version: 102, Created: noon,
@@ -162,19 +163,19 @@ func TestNativeGang(t *testing.T) {
 		},
 		{
 			name:   "two jobs, one of which has no pods yet",
-			pods:   []*corev1.Pod{owned(member(0, KeyMin, "3"), "job")},
+			pods:   []*corev1.Pod{owned(member(0, v1alpha1.KeyMin, "3"), "job")},
 			owners: []PartOwner{{Owner: &Owner{UID: "job", Pods: 1}}, {Owner: &Owner{UID: "other", Pods: 4}}},
 			want:   engine.Gang{Key: "ns/gang/g", Version: 100, Created: noon, Group: engine.Group{Min: 3, Size: 5}},
 		},
 		{
 			name:   "what has succeeded is not waited for",
-			pods:   []*corev1.Pod{owned(member(0, KeyMin, "8", KeySize, "8"), "job")},
+			pods:   []*corev1.Pod{owned(member(0, v1alpha1.KeyMin, "8", v1alpha1.KeySize, "8"), "job")},
 			owners: []PartOwner{{Owner: &Owner{UID: "job", Pods: 5, Done: 3}}},
 			want:   engine.Gang{Key: "ns/gang/g", Version: 100, Created: noon, Group: engine.Group{Min: 5, Size: 5}},
 		},
 		{
 			name:     "nor what succeeded without an owner that counts",
-			pods:     []*corev1.Pod{member(0, KeyMin, "3", KeySize, "4")},
+			pods:     []*corev1.Pod{member(0, v1alpha1.KeyMin, "3", v1alpha1.KeySize, "4")},
 			finished: map[string]int{"": 3},
 			want:     engine.Gang{Key: "ns/gang/g", Version: 100, Created: noon, Group: engine.Group{Min: 1, Size: 1}},
 		},
@@ -189,7 +190,7 @@ func TestNativeGang(t *testing.T) {
 		},
 		{
 			name:   "owners of parts",
-			pods:   []*corev1.Pod{owned(member(0, KeySubgroup, "a"), "job"), owned(member(1, KeySubgroup, "b"), "other")},
+			pods:   []*corev1.Pod{owned(member(0, v1alpha1.KeySubgroup, "a"), "job"), owned(member(1, v1alpha1.KeySubgroup, "b"), "other")},
 			owners: []PartOwner{{Owner: &Owner{UID: "job", Pods: 2}, Subgroup: "a"}, {Owner: &Owner{UID: "other", Pods: 3}, Subgroup: "b"}},
 			want:   engine.Gang{Key: "ns/gang/g", Version: 101, Created: noon, Groups: []engine.Group{{Name: "a", Size: 2}, {Name: "b", Size: 3}}},
 		},
@@ -229,10 +230,10 @@ func FuzzNativeGang(f *testing.F) {
 	f.Add("1000001", "99999999999999999999", "4@@", "", "true", "", "", "", "s")
 	f.Fuzz(func(t *testing.T, minimum, size, segment, whole, balanced, required, preferred, spread, subgroup string) {
 		said := map[string]string{
-			KeyMin: minimum, KeySize: size, KeySegment: segment, KeyWholeNodes: whole, KeyBalanced: balanced,
-			KeyTopologyRequired: required, KeyTopologyPreferred: preferred, KeySpread: spread, KeySubgroup: subgroup,
+			v1alpha1.KeyMin: minimum, v1alpha1.KeySize: size, v1alpha1.KeySegment: segment, v1alpha1.KeyWholeNodes: whole, v1alpha1.KeyBalanced: balanced,
+			v1alpha1.KeyTopologyRequired: required, v1alpha1.KeyTopologyPreferred: preferred, v1alpha1.KeySpread: spread, v1alpha1.KeySubgroup: subgroup,
 		}
-		first, second := member(0), member(1, KeyMin, "7", KeySegment, "7@row")
+		first, second := member(0), member(1, v1alpha1.KeyMin, "7", v1alpha1.KeySegment, "7@row")
 		for key, value := range said {
 			first.Annotations[key] = value
 		}

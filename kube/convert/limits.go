@@ -182,9 +182,9 @@ func (t *tally) affinity(a *corev1.Affinity) {
 // bytesOf is the most that a value under the key may have.
 func bytesOf(key string) int {
 	switch key {
-	case KeyGPUModel:
+	case v1alpha1.KeyGPUModel:
 		return MaxPodBytes
-	case KeyQueue, KeyGang, KeySubgroup, KeyUser, KeyTopologyRequired, KeyTopologyPreferred, KeySegment, KeySpread:
+	case v1alpha1.KeyQueue, v1alpha1.KeyGang, v1alpha1.KeySubgroup, v1alpha1.KeyUser, v1alpha1.KeyTopologyRequired, v1alpha1.KeyTopologyPreferred, v1alpha1.KeySegment, v1alpha1.KeySpread:
 		return MaxNameBytes
 	}
 	return MaxValueBytes
@@ -195,12 +195,12 @@ func (t *tally) keys(o *metav1.ObjectMeta) {
 	for _, key := range knownKeys() {
 		t.most(len(asked(o, key)), bytesOf(key), "bytes of "+key)
 	}
-	models := asked(o, KeyGPUModel)
+	models := asked(o, v1alpha1.KeyGPUModel)
 	t.text(models)
-	t.most(strings.Count(models, ",")+min(1, len(models)), MaxGPUModels, "models in "+KeyGPUModel)
+	t.most(strings.Count(models, ",")+min(1, len(models)), MaxGPUModels, "models in "+v1alpha1.KeyGPUModel)
 	for name := range strings.SplitSeq(models, ",") {
 		if len(name) > MaxNameBytes {
-			t.most(len(name), MaxNameBytes, "bytes of a model in "+KeyGPUModel)
+			t.most(len(name), MaxNameBytes, "bytes of a model in "+v1alpha1.KeyGPUModel)
 			return
 		}
 	}
@@ -302,7 +302,7 @@ func BudgetOverLimits(b *policyv1.PodDisruptionBudget) bool {
 }
 
 // overLimitTaint is on nodes, as the engine sees them, that are above a limit.
-var overLimitTaint = engine.Taint{Key: keyPrefix + "over-limit", Effect: engine.NoSchedule}
+var overLimitTaint = engine.Taint{Key: v1alpha1.KeyPrefix + "over-limit", Effect: engine.NoSchedule}
 
 // nodeOverLimits says whether the node is above a limit.
 func nodeOverLimits(n *corev1.Node) bool {

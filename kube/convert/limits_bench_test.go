@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/kube/convert"
 )
@@ -63,7 +64,7 @@ func limitPod(i int, known bool) *corev1.Pod {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "tenant", Name: name, UID: types.UID(name), ResourceVersion: fmt.Sprint(1000 + i), CreationTimestamp: metav1.NewTime(limitNow),
-			Annotations: map[string]string{convert.KeyGPUModel: models(name, known), convert.KeyUser: strings.Repeat("u", convert.MaxNameBytes-10) + name},
+			Annotations: map[string]string{v1alpha1.KeyGPUModel: models(name, known), v1alpha1.KeyUser: strings.Repeat("u", convert.MaxNameBytes-10) + name},
 		},
 		Spec: corev1.PodSpec{SchedulerName: "berth", NodeSelector: make(map[string]string)},
 	}
@@ -171,12 +172,12 @@ func gangsAtLimits(tb testing.TB, known bool) []engine.Change {
 		var pods []*corev1.Pod
 		for n := range convert.MaxSubgroups {
 			p := limitPod(g*convert.MaxSubgroups+n, known)
-			p.Annotations[convert.KeyGang], p.Annotations[convert.KeySubgroup] = fmt.Sprintf("g%d", g), fmt.Sprintf("s%d", n)
+			p.Annotations[v1alpha1.KeyGang], p.Annotations[v1alpha1.KeySubgroup] = fmt.Sprintf("g%d", g), fmt.Sprintf("s%d", n)
 			level := fmt.Sprintf("g%d/l%d", g, n%convert.MaxLevels)
 			if known {
 				level = fmt.Sprintf("fleet.example/l%d", n%convert.MaxLevels)
 			}
-			p.Annotations[convert.KeyTopologyPreferred] = level
+			p.Annotations[v1alpha1.KeyTopologyPreferred] = level
 			pods = append(pods, p)
 			v := convert.Pod(p, convert.Options{})
 			out = append(out, engine.Change{Pod: &v})

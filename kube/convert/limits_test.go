@@ -92,7 +92,7 @@ func gangOf(pods ...*corev1.Pod) string { return convert.NativeGang(pods, nil, n
 func member(i int, key, value string) *corev1.Pod {
 	p := waiting()
 	p.Name = fmt.Sprintf("p%03d", i)
-	p.Annotations[convert.KeyGang], p.Annotations[convert.KeySubgroup], p.Annotations[key] = "g", fmt.Sprintf("s%d", i), value
+	p.Annotations[v1alpha1.KeyGang], p.Annotations[v1alpha1.KeySubgroup], p.Annotations[key] = "g", fmt.Sprintf("s%d", i), value
 	return p
 }
 
@@ -174,11 +174,13 @@ var atLimit = map[string]func(n int) string{
 	}),
 	"MaxVolumes": podWith(func(p *corev1.Pod, n int) { p.Spec.Volumes = make([]corev1.Volume, n) }),
 	"MaxGPUModels": podWith(func(p *corev1.Pod, n int) {
-		p.Annotations[convert.KeyGPUModel] = strings.TrimSuffix(strings.Repeat("H100,", n), ",")
+		p.Annotations[v1alpha1.KeyGPUModel] = strings.TrimSuffix(strings.Repeat("H100,", n), ",")
 	}),
-	"MaxNameBytes": func(n int) string { return convert.Pod(annotated(convert.KeyQueue, "q", n), convert.Options{}).Invalid },
+	"MaxNameBytes": func(n int) string {
+		return convert.Pod(annotated(v1alpha1.KeyQueue, "q", n), convert.Options{}).Invalid
+	},
 	"MaxValueBytes": func(n int) string {
-		return convert.Pod(annotated(convert.KeyGPUMemory, "1", n), convert.Options{}).Invalid
+		return convert.Pod(annotated(v1alpha1.KeyGPUMemory, "1", n), convert.Options{}).Invalid
 	},
 	"MaxPodBytes": podWith(func(p *corev1.Pod, n int) {
 		p.Spec.NodeSelector = make(map[string]string)
@@ -188,8 +190,8 @@ var atLimit = map[string]func(n int) string{
 		p.Spec.NodeSelector["00"] += strings.Repeat("v", n%16)
 	}),
 	"MaxGangSize": func(n int) string {
-		p := annotated(convert.KeyGang, "g", 1)
-		p.Annotations[convert.KeyMin] = strconv.Itoa(n)
+		p := annotated(v1alpha1.KeyGang, "g", 1)
+		p.Annotations[v1alpha1.KeyMin] = strconv.Itoa(n)
 		group := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Name: "g"}}
 		group.Spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{MinCount: int32(n)}
 		g := convert.PodGroup(group)
@@ -202,14 +204,14 @@ var atLimit = map[string]func(n int) string{
 	"MaxSubgroups": func(n int) string {
 		var pods []*corev1.Pod
 		for i := range n {
-			pods = append(pods, member(i, convert.KeySpread, "rack"))
+			pods = append(pods, member(i, v1alpha1.KeySpread, "rack"))
 		}
 		return gangOf(pods...)
 	},
 	"MaxLevels": func(n int) string {
 		var pods []*corev1.Pod
 		for i := range n {
-			pods = append(pods, member(i, convert.KeySpread, fmt.Sprint("level", i)))
+			pods = append(pods, member(i, v1alpha1.KeySpread, fmt.Sprint("level", i)))
 		}
 		return gangOf(pods...)
 	},
@@ -264,7 +266,7 @@ var atLimit = map[string]func(n int) string{
 		return ""
 	},
 	"MaxQuoteBytes": func(n int) string { // what is longer is shortened
-		p := annotated(convert.KeyMaxRun, "x", n)
+		p := annotated(v1alpha1.KeyMaxRun, "x", n)
 		told := convert.Pod(p, convert.Options{}).Invalid
 		if strings.Contains(told, `"`+strings.Repeat("x", n)+`"`) {
 			return ""
@@ -277,7 +279,7 @@ var atLimit = map[string]func(n int) string{
 	"MaxProblems": func(n int) string { // more are counted
 		var pods []*corev1.Pod
 		for i := range n {
-			pods = append(pods, member(i, convert.KeyBalanced, "maybe"))
+			pods = append(pods, member(i, v1alpha1.KeyBalanced, "maybe"))
 		}
 		told := gangOf(pods...)
 		if strings.Count(told, "maybe") == n {
@@ -345,8 +347,8 @@ func TestBoundPodOverLimit(t *testing.T) {
 
 // A gang waits for what one of its members is above.
 func TestGangOverLimit(t *testing.T) {
-	p := member(1, convert.KeyGPUModel, strings.Repeat("A100,", 20_000))
-	if got := gangOf(member(0, convert.KeySpread, "rack"), p); !strings.Contains(got, "pod p001: ") || len(got) > 1000 {
+	p := member(1, v1alpha1.KeyGPUModel, strings.Repeat("A100,", 20_000))
+	if got := gangOf(member(0, v1alpha1.KeySpread, "rack"), p); !strings.Contains(got, "pod p001: ") || len(got) > 1000 {
 		t.Errorf("%.2000s", got)
 	}
 	if got := convert.Pod(p, convert.Options{}); len(got.GPU.Models) > 0 {

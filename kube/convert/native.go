@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	schedulinghelper "k8s.io/component-helpers/scheduling/corev1"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/engine"
 )
 
@@ -35,24 +36,24 @@ func NativeGang(pods []*corev1.Pod, owners []PartOwner, finished map[string]int)
 	r := reader{pods: pods, owners: owners, finished: finished[""]}
 	g := engine.Gang{
 		Version:  slices.Max(each(pods, func(p *corev1.Pod) uint64 { return version(&p.ObjectMeta) })),
-		Queue:    r.text(KeyQueue),
+		Queue:    r.text(v1alpha1.KeyQueue),
 		Priority: slices.Max(each(pods, schedulinghelper.PodPriority)),
 		Created:  slices.MinFunc(each(pods, func(p *corev1.Pod) time.Time { return p.CreationTimestamp.UTC() }), time.Time.Compare),
 	}
 	g.Key, _ = GangOf(pods[0])
-	g.Layout.WholeNodes = r.flag(KeyWholeNodes)
+	g.Layout.WholeNodes = r.flag(v1alpha1.KeyWholeNodes)
 	if !slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return subgroup(p) != "" }) {
 		whole := g.Layout.WholeNodes
 		g.Group = r.leaf()
-		g.Layout.Required, g.Layout.WholeNodes = r.text(KeyTopologyRequired), whole
+		g.Layout.Required, g.Layout.WholeNodes = r.text(v1alpha1.KeyTopologyRequired), whole
 	} else {
-		if r.agree(KeyTopologyRequired) {
-			g.Layout.Required = r.text(KeyTopologyRequired)
+		if r.agree(v1alpha1.KeyTopologyRequired) {
+			g.Layout.Required = r.text(v1alpha1.KeyTopologyRequired)
 		}
 		g.Groups = r.groups(g.Layout.Required == "", finished)
 	}
 	size := 0
-	for _, key := range []string{KeySize, KeyMin} {
+	for _, key := range []string{v1alpha1.KeySize, v1alpha1.KeyMin} {
 		if n, ok := number(r.text(key)); ok {
 			size = n
 		}
@@ -71,7 +72,7 @@ type PartOwner struct {
 	Subgroup string
 }
 
-func subgroup(p *corev1.Pod) string { return asked(&p.ObjectMeta, KeySubgroup) }
+func subgroup(p *corev1.Pod) string { return asked(&p.ObjectMeta, v1alpha1.KeySubgroup) }
 
 func each[T any](pods []*corev1.Pod, get func(*corev1.Pod) T) []T {
 	out := make([]T, len(pods))
@@ -96,7 +97,7 @@ func (r *reader) groups(required bool, finished map[string]int) []engine.Group {
 	for _, p := range r.pods {
 		name := subgroup(p)
 		if name == "" {
-			r.problems = append(r.problems, fmt.Sprintf("pod %s has no %s, as other members have", p.Name, KeySubgroup))
+			r.problems = append(r.problems, fmt.Sprintf("pod %s has no %s, as other members have", p.Name, v1alpha1.KeySubgroup))
 			continue
 		}
 		if members[name] == nil {
@@ -112,7 +113,7 @@ func (r *reader) groups(required bool, finished map[string]int) []engine.Group {
 		leaf := part.leaf()
 		leaf.Name = name
 		if required {
-			leaf.Layout.Required = part.text(KeyTopologyRequired)
+			leaf.Layout.Required = part.text(v1alpha1.KeyTopologyRequired)
 		}
 		out = append(out, leaf)
 		r.problems = append(r.problems, part.problems...)
@@ -122,11 +123,11 @@ func (r *reader) groups(required bool, finished map[string]int) []engine.Group {
 
 // leaf reads what holds for a group with pods in it.
 func (r *reader) leaf() engine.Group {
-	g := engine.Group{Min: Less(r.count(KeyMin), r.finished), Size: Less(r.count(KeySize), r.finished)}
+	g := engine.Group{Min: Less(r.count(v1alpha1.KeyMin), r.finished), Size: Less(r.count(v1alpha1.KeySize), r.finished)}
 	g.Layout = engine.Layout{
-		Preferred: r.text(KeyTopologyPreferred),
-		Balanced:  r.flag(KeyBalanced),
-		Spread:    r.text(KeySpread),
+		Preferred: r.text(v1alpha1.KeyTopologyPreferred),
+		Balanced:  r.flag(v1alpha1.KeyBalanced),
+		Spread:    r.text(v1alpha1.KeySpread),
 	}
 	g.Layout.Segment, g.Layout.SegmentLevel = r.segment()
 	if len(r.owners) > 0 {
@@ -154,7 +155,7 @@ func (r *reader) expect(g *engine.Group) {
 	}
 	for _, o := range r.owners {
 		if o.InTurn && o.Pods > 1 && g.Min != 1 {
-			r.problems = append(r.problems, fmt.Sprintf("%s %s makes its pods one after the other: set podManagementPolicy to Parallel, or %s to 1", o.Kind, o.Name, KeyMin))
+			r.problems = append(r.problems, fmt.Sprintf("%s %s makes its pods one after the other: set podManagementPolicy to Parallel, or %s to 1", o.Kind, o.Name, v1alpha1.KeyMin))
 		}
 	}
 }
@@ -217,14 +218,14 @@ func (r *reader) flag(key string) bool {
 
 // segment reads size@level.
 func (r *reader) segment() (size int, level string) {
-	p, v := r.first(KeySegment)
+	p, v := r.first(v1alpha1.KeySegment)
 	if p == nil {
 		return 0, ""
 	}
 	left, right, _ := strings.Cut(v, "@")
 	size, ok := number(left)
 	if !ok || right == "" {
-		r.reject(p, KeySegment, v, "a size and a level, such as 4@rack")
+		r.reject(p, v1alpha1.KeySegment, v, "a size and a level, such as 4@rack")
 		return 0, ""
 	}
 	return size, right

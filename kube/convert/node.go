@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/engine"
 )
 
@@ -74,7 +75,7 @@ func version(o *metav1.ObjectMeta) uint64 {
 
 // pool is the node's pool in the words of whoever made the node.
 func pool(labels map[string]string) string {
-	for _, key := range []string{keyPrefix + "pool", "karpenter.sh/nodepool", "cloud.google.com/gke-nodepool", "gpu-pool"} {
+	for _, key := range []string{v1alpha1.KeyPrefix + "pool", "karpenter.sh/nodepool", "cloud.google.com/gke-nodepool", "gpu-pool"} {
 		if v := labels[key]; v != "" {
 			return v
 		}

@@ -8,6 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
 // Owner is what a controller says about the pods it makes.
@@ -87,7 +89,7 @@ func withDeadline(keys Keys, j *batchv1.Job) Keys {
 	if keys == nil {
 		keys = make(Keys)
 	}
-	keys[keyDeadline] = d.String()
+	keys[v1alpha1.KeyDeadline] = d.String()
 	return keys
 }
 
@@ -124,8 +126,8 @@ func (o *Owner) Gang(above Keys) (key, subgroup string) {
 		}
 		return ""
 	}
-	if name := get(KeyGang); name != "" {
-		return nativeKey(o.Namespace, name), get(KeySubgroup)
+	if name := get(v1alpha1.KeyGang); name != "" {
+		return nativeKey(o.Namespace, name), get(v1alpha1.KeySubgroup)
 	}
 	return "", ""
 }

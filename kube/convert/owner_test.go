@@ -8,15 +8,17 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
 func TestOwnerOf(t *testing.T) {
 	meta := metav1.ObjectMeta{
-		Namespace: "ns", Name: "x", UID: "u", Annotations: map[string]string{KeyMin: " 4 ", KeyWantedGPUs: "not for pods", "other": "x"},
+		Namespace: "ns", Name: "x", UID: "u", Annotations: map[string]string{v1alpha1.KeyMin: " 4 ", v1alpha1.KeyWantedGPUs: "not for pods", "other": "x"},
 		OwnerReferences: []metav1.OwnerReference{{UID: "above", Controller: ptr(true)}},
 	}
-	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{KeyGang: "g"}}}
-	base := Owner{Namespace: "ns", Name: "x", UID: "u", Controller: "above", Keys: Keys{KeyMin: "4"}, Template: Keys{KeyGang: "g"}}
+	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1alpha1.KeyGang: "g"}}}
+	base := Owner{Namespace: "ns", Name: "x", UID: "u", Controller: "above", Keys: Keys{v1alpha1.KeyMin: "4"}, Template: Keys{v1alpha1.KeyGang: "g"}}
 	job := func(parallelism, completions *int32, succeeded int32) *batchv1.Job {
 		return &batchv1.Job{ObjectMeta: meta, Spec: batchv1.JobSpec{Parallelism: parallelism, Completions: completions, Template: template},
 			Status: batchv1.JobStatus{Succeeded: succeeded}}
@@ -36,7 +38,7 @@ func TestOwnerOf(t *testing.T) {
 		"a job runs what is left":            {job(ptr(int32(8)), ptr(int32(8)), 3), func(o *Owner) { o.Kind, o.Pods, o.Done = "Job", 5, 3 }},
 		"a work queue that is being emptied": {job(ptr(int32(8)), nil, 1), func(o *Owner) { o.Kind, o.Done = "Job", 1 }},
 		"a job with a deadline": {limited, func(o *Owner) {
-			o.Kind, o.Pods, o.Keys = "Job", 1, Keys{KeyMin: "4", "berth.dev/job-deadline": "1m30s"}
+			o.Kind, o.Pods, o.Keys = "Job", 1, Keys{v1alpha1.KeyMin: "4", "berth.dev/job-deadline": "1m30s"}
 		}},
 		"a job that is over":          {over, func(o *Owner) { o.Kind = "Job" }},
 		"a job that is being deleted": {leaving, func(o *Owner) { o.Kind = "Job" }},
@@ -71,17 +73,17 @@ func TestOwnerOf(t *testing.T) {
 
 // TestWithOwners: the pod counts before its controller, and that before the controller's own.
 func TestWithOwners(t *testing.T) {
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{KeyMin: "1"}, Annotations: map[string]string{KeyGang: " ", "other": "x"}}}
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1alpha1.KeyMin: "1"}, Annotations: map[string]string{v1alpha1.KeyGang: " ", "other": "x"}}}
 	before := p.DeepCopy()
-	got := WithOwners(p, Keys{KeyMin: "2", KeyGang: "g"}, Keys{KeyGang: "h", KeySize: "3"})
-	want := map[string]string{KeyGang: "g", KeySize: "3", "other": "x"}
+	got := WithOwners(p, Keys{v1alpha1.KeyMin: "2", v1alpha1.KeyGang: "g"}, Keys{v1alpha1.KeyGang: "h", v1alpha1.KeySize: "3"})
+	want := map[string]string{v1alpha1.KeyGang: "g", v1alpha1.KeySize: "3", "other": "x"}
 	if diff := cmp.Diff(want, got.Annotations); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	if diff := cmp.Diff(before, p); diff != "" {
 		t.Errorf("the pod was written to:\n%s", diff)
 	}
-	if WithOwners(p, nil, Keys{KeyMin: "2"}) != p {
+	if WithOwners(p, nil, Keys{v1alpha1.KeyMin: "2"}) != p {
 		t.Error("a pod to which nothing is added was copied")
 	}
 }

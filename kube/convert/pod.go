@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	schedulinghelper "k8s.io/component-helpers/scheduling/corev1"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/engine"
 )
 
@@ -22,7 +23,7 @@ func Pod(p *corev1.Pod, o Options) engine.Pod {
 		Gang:      gang,
 		Subgroup:  subgroup,
 		Rank:      rank(p),
-		Queue:     asked(&p.ObjectMeta, KeyQueue),
+		Queue:     asked(&p.ObjectMeta, v1alpha1.KeyQueue),
 		Priority:  schedulinghelper.PodPriority(p),
 		Created:   p.CreationTimestamp.UTC(),
 		Node:      p.Spec.NodeName,
@@ -57,7 +58,7 @@ const criticalPriority = 2_000_000_000
 
 // indispensable says whether the pod is not to be evicted for others whatever its author says: it would be back on the
 // same node at once, or the cluster needs it. Anybody can make a pod look like this, and gains no more than by
-// KeyPreemptible: what may not be evicted does not borrow.
+// v1alpha1.KeyPreemptible: what may not be evicted does not borrow.
 func indispensable(p *corev1.Pod) bool {
 	if schedulinghelper.PodPriority(p) >= criticalPriority || p.Annotations[corev1.MirrorPodAnnotationKey] != "" {
 		return true
@@ -103,7 +104,7 @@ func spec(p *corev1.Pod) engine.Spec {
 		Preferred:   preferred(nodes.PreferredDuringSchedulingIgnoredDuringExecution),
 		Tolerations: tolerations(p.Spec.Tolerations),
 		Ports:       hostPorts(p),
-		GPU:         engine.GPU{Models: models(asked(&p.ObjectMeta, KeyGPUModel))},
+		GPU:         engine.GPU{Models: models(asked(&p.ObjectMeta, v1alpha1.KeyGPUModel))},
 		Features:    features(p, takes),
 	}
 }

@@ -139,7 +139,7 @@ func OpenTo(q *v1alpha1.BerthQueue) (labels.Selector, error) {
 
 // QueueOf is the queue that the object names, "" for none. On a namespace it is for workloads that name none.
 func QueueOf(o metav1.Object) string {
-	return asked(&metav1.ObjectMeta{Annotations: o.GetAnnotations(), Labels: o.GetLabels()}, KeyQueue)
+	return asked(&metav1.ObjectMeta{Annotations: o.GetAnnotations(), Labels: o.GetLabels()}, v1alpha1.KeyQueue)
 }
 
 // Quantity is an amount in the engine's units as Kubernetes writes it.

@@ -154,9 +154,9 @@ func TestQueueOpenTo(t *testing.T) {
 
 // An annotation counts before a label, as on pods.
 func TestQueueOfNamespace(t *testing.T) {
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{KeyQueue: "label"}}}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1alpha1.KeyQueue: "label"}}}
 	got := []string{QueueOf(&corev1.Namespace{}), QueueOf(ns)}
-	ns.Annotations = map[string]string{KeyQueue: " annotation "}
+	ns.Annotations = map[string]string{v1alpha1.KeyQueue: " annotation "}
 	got = append(got, QueueOf(ns))
 	if diff := cmp.Diff([]string{"", "label", "annotation"}, got); diff != "" {
 		t.Error(diff)

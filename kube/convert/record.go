@@ -15,11 +15,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
 // Admitted is the condition in which the scheduler writes down, as a Record, the terms that a pod entered its queue with.
 // Status is where it belongs: who may edit pods, as with the built-in roles edit and admin, may not write their status.
-const Admitted corev1.PodConditionType = keyPrefix + "Admitted"
+const Admitted corev1.PodConditionType = v1alpha1.PodAdmitted
 
 // recordVersion is that of Record.
 //
@@ -59,7 +61,7 @@ type GroupRecord struct {
 // asks for something. Those of Kubernetes and of others that decide about its place in a gang, or whether it is looked
 // at, are among them.
 func FixedKeys() []string {
-	return append(append(inheritable(), keyDeadline, kaiFraction, kaiMemory), rankKeys()...)
+	return append(append(inheritable(), v1alpha1.KeyDeadline, kaiFraction, kaiMemory), rankKeys()...)
 }
 
 // GuardedKeys are the keys of ours that nobody but Berth may change on a pod that has entered its queue: the fixed ones,
@@ -231,10 +233,10 @@ func (k Keys) put(o *metav1.ObjectMeta) {
 // wide are the keys that hold for a gang as a whole, and partWide those that hold for a subgroup of it.
 var (
 	wide = []string{
-		KeyQueue, KeyUser, KeyExpectedRun, KeyMaxRun, KeyCheckpoint, KeyRestartCost, KeyPreemptionDelay, keyDeadline, KeyWholeNodes,
+		v1alpha1.KeyQueue, v1alpha1.KeyUser, v1alpha1.KeyExpectedRun, v1alpha1.KeyMaxRun, v1alpha1.KeyCheckpoint, v1alpha1.KeyRestartCost, v1alpha1.KeyPreemptionDelay, v1alpha1.KeyDeadline, v1alpha1.KeyWholeNodes,
 	}
 	partWide = []string{
-		KeyMin, KeySize, KeyTopologyRequired, KeyTopologyPreferred, KeySegment, KeySpread, KeyBalanced,
+		v1alpha1.KeyMin, v1alpha1.KeySize, v1alpha1.KeyTopologyRequired, v1alpha1.KeyTopologyPreferred, v1alpha1.KeySegment, v1alpha1.KeySpread, v1alpha1.KeyBalanced,
 	}
 )
 
@@ -245,7 +247,7 @@ func Together(pods []*corev1.Pod) []Keys {
 	out := make([]Keys, len(pods))
 	for i, p := range pods {
 		out[i] = FixedOf(p)
-		part := out[i][KeySubgroup]
+		part := out[i][v1alpha1.KeySubgroup]
 		if firstOf[part] == nil {
 			firstOf[part] = make(Keys)
 		}
@@ -253,7 +255,7 @@ func Together(pods []*corev1.Pod) []Keys {
 		firstOf[part].learn(out[i], partWide)
 	}
 	for i, own := range out {
-		out[i] = own.taking(first, wide).taking(firstOf[own[KeySubgroup]], partWide)
+		out[i] = own.taking(first, wide).taking(firstOf[own[v1alpha1.KeySubgroup]], partWide)
 	}
 	return out
 }
@@ -289,7 +291,7 @@ func (k Keys) taking(others Keys, keys []string) Keys {
 // the part as the members have it. gang are the keys of a member, part those of one in the same subgroup, nil for none.
 // Whether it may be evicted is the gang's too: a pod must not make members that run firmer than they were.
 func (k Keys) Joining(gang, part Keys) Keys {
-	out := k.taking(gang, append(slices.Clone(wide), KeyPreemptible))
+	out := k.taking(gang, append(slices.Clone(wide), v1alpha1.KeyPreemptible))
 	if part != nil {
 		out = out.taking(part, partWide)
 	}

@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
 func keyed(annotations, labels map[string]string) *corev1.Pod {
@@ -28,7 +30,7 @@ func TestEveryKeyIsFixedOrGuarded(t *testing.T) {
 		if !slices.Contains(GuardedKeys(), key) {
 			t.Errorf("who may edit %s on a pod that runs?", key)
 		}
-		if key != KeySurge && key != KeyWantedGPUs && key != KeyLease && key != KeyTerms && key != KeySeal && !fixed[key] {
+		if key != v1alpha1.KeySurge && key != v1alpha1.KeyWantedGPUs && key != v1alpha1.KeyLease && key != v1alpha1.KeyTerms && key != v1alpha1.KeySeal && !fixed[key] {
 			t.Errorf("%s is not fixed", key)
 		}
 	}
@@ -96,10 +98,10 @@ func TestWhatIsNoRecord(t *testing.T) {
 
 // As much as may be written down is taken, and no more; the record of it is short enough to be read back.
 func TestKeysMayBeAsLongAsTheRecord(t *testing.T) {
-	longest := mostKeys - len(KeyGPUModel)
+	longest := mostKeys - len(v1alpha1.KeyGPUModel)
 	for n, want := range map[int]bool{longest: true, longest + 1: false} {
 		models := strings.Repeat(strings.Repeat("\x01", MaxNameBytes-1)+",", n/MaxNameBytes) + strings.Repeat("\x01", n%MaxNameBytes)
-		p := keyed(map[string]string{KeyGPUModel: models}, nil)
+		p := keyed(map[string]string{v1alpha1.KeyGPUModel: models}, nil)
 		if got := Pod(p, Options{SchedulerNames: []string{""}}).Invalid == ""; got != want {
 			t.Errorf("%d bytes: taken %v", n, got)
 		}
@@ -115,30 +117,30 @@ func TestKeysMayBeAsLongAsTheRecord(t *testing.T) {
 // What holds for a gang is decided for all its pods; what each says for itself stays its own.
 func TestAGangIsDecidedTogether(t *testing.T) {
 	got := Together([]*corev1.Pod{
-		keyed(map[string]string{KeyGang: "g", KeySubgroup: "x", KeyPreemptible: "surplus"}, nil),
-		keyed(map[string]string{KeyGang: "g", KeySubgroup: "y", KeyQueue: "q", KeyMin: "2"}, nil),
-		keyed(map[string]string{KeyGang: "g", KeySubgroup: "x", KeyQueue: "r", KeyMin: "3", KeyGPUModel: "H100"}, nil),
+		keyed(map[string]string{v1alpha1.KeyGang: "g", v1alpha1.KeySubgroup: "x", v1alpha1.KeyPreemptible: "surplus"}, nil),
+		keyed(map[string]string{v1alpha1.KeyGang: "g", v1alpha1.KeySubgroup: "y", v1alpha1.KeyQueue: "q", v1alpha1.KeyMin: "2"}, nil),
+		keyed(map[string]string{v1alpha1.KeyGang: "g", v1alpha1.KeySubgroup: "x", v1alpha1.KeyQueue: "r", v1alpha1.KeyMin: "3", v1alpha1.KeyGPUModel: "H100"}, nil),
 	})
 	want := []Keys{
-		{KeyGang: "g", KeySubgroup: "x", KeyPreemptible: "surplus", KeyQueue: "q", KeyMin: "3"},
-		{KeyGang: "g", KeySubgroup: "y", KeyQueue: "q", KeyMin: "2"},
-		{KeyGang: "g", KeySubgroup: "x", KeyQueue: "q", KeyMin: "3", KeyGPUModel: "H100"},
+		{v1alpha1.KeyGang: "g", v1alpha1.KeySubgroup: "x", v1alpha1.KeyPreemptible: "surplus", v1alpha1.KeyQueue: "q", v1alpha1.KeyMin: "3"},
+		{v1alpha1.KeyGang: "g", v1alpha1.KeySubgroup: "y", v1alpha1.KeyQueue: "q", v1alpha1.KeyMin: "2"},
+		{v1alpha1.KeyGang: "g", v1alpha1.KeySubgroup: "x", v1alpha1.KeyQueue: "q", v1alpha1.KeyMin: "3", v1alpha1.KeyGPUModel: "H100"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	joins := Keys{KeyGang: "g", KeySubgroup: "y", KeyQueue: "z", KeyPreemptible: "false", KeyMin: "9", KeyGPUModel: "A100"}
-	if diff := cmp.Diff(Keys{KeyGang: "g", KeySubgroup: "y", KeyQueue: "q", KeyPreemptible: "surplus", KeyMin: "2", KeyGPUModel: "A100"}, joins.Joining(got[0], got[1])); diff != "" {
+	joins := Keys{v1alpha1.KeyGang: "g", v1alpha1.KeySubgroup: "y", v1alpha1.KeyQueue: "z", v1alpha1.KeyPreemptible: "false", v1alpha1.KeyMin: "9", v1alpha1.KeyGPUModel: "A100"}
+	if diff := cmp.Diff(Keys{v1alpha1.KeyGang: "g", v1alpha1.KeySubgroup: "y", v1alpha1.KeyQueue: "q", v1alpha1.KeyPreemptible: "surplus", v1alpha1.KeyMin: "2", v1alpha1.KeyGPUModel: "A100"}, joins.Joining(got[0], got[1])); diff != "" {
 		t.Error(diff)
 	}
 }
 
 // FuzzRecordOf never fails, and reads nothing that it would not write.
 func FuzzRecordOf(f *testing.F) {
-	f.Add(Record{Queue: "q", Keys: Keys{KeyGang: "g"}, Core: true, Group: &GroupRecord{Min: 2, Topology: "rack"}}.Text())
+	f.Add(Record{Queue: "q", Keys: Keys{v1alpha1.KeyGang: "g"}, Core: true, Group: &GroupRecord{Min: 2, Topology: "rack"}}.Text())
 	f.Add(`{"v":1,"keys":null}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		p := with(keyed(map[string]string{KeyQueue: "x"}, nil), corev1.ConditionTrue, text)
+		p := with(keyed(map[string]string{v1alpha1.KeyQueue: "x"}, nil), corev1.ConditionTrue, text)
 		r, _, ok := RecordOf(p, nil)
 		if !ok {
 			return

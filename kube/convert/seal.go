@@ -8,17 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-)
 
-// KeyTerms and KeySeal are annotations in which a Binding carries the Record of a pod that starts at once, and its seal. The
-// API server copies them onto the pod in the same write that gives the pod its node, so a bound pod has its terms whenever
-// the process dies.
-//
-// An annotation can be edited by whoever may edit the pod, which a condition cannot. Two things make up for that: the seal,
-// without which the record counts for nothing, and the policy berth-terms, which keeps both from being removed.
-const (
-	KeyTerms = keyPrefix + "terms"
-	KeySeal  = keyPrefix + "terms-seal"
+	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
 // sealBytes is how much of the hash a seal has.
@@ -32,14 +23,14 @@ type Seal struct{ key []byte }
 // pass for a seal.
 func NewSeal(secret []byte) *Seal {
 	h := hmac.New(sha256.New, secret)
-	h.Write([]byte(KeySeal))
+	h.Write([]byte(v1alpha1.KeySeal))
 	return &Seal{key: h.Sum(nil)}
 }
 
 // Sign puts the record's text and its seal on the Binding of the pod with the UID.
 func (s *Seal) Sign(b *corev1.Binding, uid types.UID, text string) {
-	metav1.SetMetaDataAnnotation(&b.ObjectMeta, KeyTerms, text)
-	metav1.SetMetaDataAnnotation(&b.ObjectMeta, KeySeal, s.of(uid, text))
+	metav1.SetMetaDataAnnotation(&b.ObjectMeta, v1alpha1.KeyTerms, text)
+	metav1.SetMetaDataAnnotation(&b.ObjectMeta, v1alpha1.KeySeal, s.of(uid, text))
 }
 
 func (s *Seal) of(uid types.UID, text string) string {
@@ -53,11 +44,11 @@ func (s *Seal) of(uid types.UID, text string) string {
 // Open returns the text of the record that the pod was bound with; "": it has none, or one that was not sealed for it. A nil
 // Seal, of one who does not know the secret, takes the text as it is.
 func (s *Seal) Open(p *corev1.Pod) string {
-	text := p.Annotations[KeyTerms]
+	text := p.Annotations[v1alpha1.KeyTerms]
 	if p.Spec.NodeName == "" || text == "" { // only a Binding has terms sealed
 		return ""
 	}
-	if s != nil && !hmac.Equal([]byte(p.Annotations[KeySeal]), []byte(s.of(p.UID, text))) {
+	if s != nil && !hmac.Equal([]byte(p.Annotations[v1alpha1.KeySeal]), []byte(s.of(p.UID, text))) {
 		return ""
 	}
 	return text

@@ -9,6 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
 // boundPod is a pod after a Binding.
@@ -43,7 +45,7 @@ func TestASealIsOfOneSecretPodAndText(t *testing.T) {
 		if other := word.Draw(t, "other uid"); other != uid && s.Open(boundPod(other, "n1", b)) != "" {
 			t.Fatal("it counts on another pod")
 		}
-		key := rapid.SampledFrom([]string{KeyTerms, KeySeal}).Draw(t, "key")
+		key := rapid.SampledFrom([]string{v1alpha1.KeyTerms, v1alpha1.KeySeal}).Draw(t, "key")
 		value := bound.Annotations[key]
 		at, c := rapid.IntRange(0, len(value)-1).Draw(t, "at"), byte(rapid.IntRange(32, 126).Draw(t, "byte"))
 		bound.Annotations[key] = value[:at] + string(c) + value[at+1:]
@@ -60,9 +62,9 @@ func TestASealIsOfOneSecretPodAndText(t *testing.T) {
 // A record of any length that is written survives trimming, and what is longer is not kept.
 func TestTrimKeepsSealedTerms(t *testing.T) {
 	for n, kept := range map[int]bool{100: true, MaxPodBytes + 1: true, mostRecord: true, mostRecord + 1: false} {
-		p := keyed(map[string]string{KeyTerms: strings.Repeat("x", n)}, nil)
+		p := keyed(map[string]string{v1alpha1.KeyTerms: strings.Repeat("x", n)}, nil)
 		Trim(p)
-		if got := len(p.Annotations[KeyTerms]); (got == n) != kept || !kept && got != 0 {
+		if got := len(p.Annotations[v1alpha1.KeyTerms]); (got == n) != kept || !kept && got != 0 {
 			t.Errorf("%d bytes: %d are kept", n, got)
 		}
 	}

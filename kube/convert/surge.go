@@ -8,9 +8,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
-// Surge is what a pod says, under KeySurge, that is moved and stays until the next one of its ReplicaSet is ready. The
+// Surge is what a pod says, under v1alpha1.KeySurge, that is moved and stays until the next one of its ReplicaSet is ready. The
 // label by which the ReplicaSet knew it has been taken off, so that the ReplicaSet lets it go and makes the next one; the
 // other labels are as before, and Services go on sending to it.
 type Surge struct {
@@ -24,13 +26,13 @@ type Surge struct {
 	Until time.Time `json:"until"` // it is given up then
 }
 
-// Moving is the condition in which the scheduler confirms what the pod says under KeySurge. The annotation is written
+// Moving is the condition in which the scheduler confirms what the pod says under v1alpha1.KeySurge. The annotation is written
 // together with the label; but whoever may edit the pod may write it too, and places are held by it.
-const Moving corev1.PodConditionType = keyPrefix + "Moving"
+const Moving corev1.PodConditionType = v1alpha1.KeyPrefix + "Moving"
 
 // SurgeOf reads what the pod says and the scheduler confirmed; ok is false where there is nothing of the kind.
 func SurgeOf(p *corev1.Pod) (s Surge, ok bool) {
-	text := p.Annotations[KeySurge]
+	text := p.Annotations[v1alpha1.KeySurge]
 	if text == "" || len(text) > MaxValueBytes || !confirmed(p, text) || json.Unmarshal([]byte(text), &s) != nil {
 		return Surge{}, false
 	}

@@ -8,6 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
 func surging(change func(*corev1.Pod)) *corev1.Pod {
@@ -103,7 +105,9 @@ func TestAPodThatWasLetGo(t *testing.T) {
 	}
 	says(p, s.String())
 	for name, edit := range map[string]func(){
-		"another one":              func() { p.Annotations[KeySurge] = Surge{Set: "web-h", UID: "set", Hash: "h", To: "n3"}.String() },
+		"another one": func() {
+			p.Annotations[v1alpha1.KeySurge] = Surge{Set: "web-h", UID: "set", Hash: "h", To: "n3"}.String()
+		},
 		"one that is over":         func() { p.Status.Conditions[0].Status = corev1.ConditionFalse },
 		"one that nobody confirms": func() { p.Status.Conditions = nil },
 	} {
@@ -117,6 +121,6 @@ func TestAPodThatWasLetGo(t *testing.T) {
 
 // says has the pod say it, and the scheduler confirm it.
 func says(p *corev1.Pod, surge string) {
-	p.Annotations = map[string]string{KeySurge: surge}
+	p.Annotations = map[string]string{v1alpha1.KeySurge: surge}
 	p.Status.Conditions = []corev1.PodCondition{{Type: Moving, Status: corev1.ConditionTrue, Message: surge}}
 }

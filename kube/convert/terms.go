@@ -12,10 +12,11 @@ import (
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/engine"
 )
 
-// Values of KeyPreemptible. Without the key work may be evicted.
+// Values of v1alpha1.KeyPreemptible. Without the key work may be evicted.
 const (
 	preemptible = "true"    // may be evicted for others
 	firm        = "false"   // is never evicted for others, and so never borrows
@@ -71,22 +72,22 @@ func (t *terms) time(key string) time.Duration {
 
 // preemptible reads whether the workload may be evicted.
 func (t *terms) preemptible() string {
-	a, v := t.first(KeyPreemptible)
+	a, v := t.first(v1alpha1.KeyPreemptible)
 	switch v {
 	case "", preemptible, firm, surplus:
 		return v
 	}
-	t.reject(a, KeyPreemptible, v, "true, false or surplus")
+	t.reject(a, v1alpha1.KeyPreemptible, v, "true, false or surplus")
 	return ""
 }
 
 // read returns the terms of a workload of the pods, which are sorted by name. like is its kind: see likeOf.
 func (t *terms) read(pods []*corev1.Pod, like string) engine.Terms {
 	out := engine.Terms{
-		Expected: t.time(KeyExpectedRun), Max: t.time(KeyMaxRun), Checkpoint: t.time(KeyCheckpoint),
-		Restart: t.time(KeyRestartCost), Delay: t.time(KeyPreemptionDelay), Like: like,
+		Expected: t.time(v1alpha1.KeyExpectedRun), Max: t.time(v1alpha1.KeyMaxRun), Checkpoint: t.time(v1alpha1.KeyCheckpoint),
+		Restart: t.time(v1alpha1.KeyRestartCost), Delay: t.time(v1alpha1.KeyPreemptionDelay), Like: like,
 	}
-	out.Max = sooner(out.Max, t.time(keyDeadline))
+	out.Max = sooner(out.Max, t.time(v1alpha1.KeyDeadline))
 	for _, p := range pods {
 		out.Max = sooner(out.Max, seconds(p.Spec.ActiveDeadlineSeconds))
 		out.Grace = max(out.Grace, seconds(p.Spec.TerminationGracePeriodSeconds))
@@ -115,7 +116,7 @@ func seconds(n *int64) time.Duration {
 // not count any more. over are the limits that it is above.
 func loneTerms(p *corev1.Pod, out *engine.Pod, over []string) {
 	t := terms{authors: authorsOf([]*corev1.Pod{p}), problems: over}
-	out.User = asked(&p.ObjectMeta, KeyUser)
+	out.User = asked(&p.ObjectMeta, v1alpha1.KeyUser)
 	out.Terms = t.read([]*corev1.Pod{p}, likeOf(p, 1))
 	if v := t.preemptible(); v == surplus { // it has no members to spare
 		out.Evictable = false
@@ -133,7 +134,7 @@ func loneTerms(p *corev1.Pod, out *engine.Pod, over []string) {
 func gangTerms(g *engine.Gang, pods []*corev1.Pod, size int, first ...author) (problems []string) {
 	t := terms{authors: authorsOf(pods, first...)}
 	// Whose a gang is, its pods say first: a PodGroup may have been made by a controller in its own name.
-	_, g.User = (&terms{authors: append(authorsOf(pods), first...)}).first(KeyUser)
+	_, g.User = (&terms{authors: append(authorsOf(pods), first...)}).first(v1alpha1.KeyUser)
 	like := ""
 	if len(pods) > 0 {
 		like = likeOf(pods[0], size)
@@ -161,7 +162,7 @@ func GroupTerms(out *engine.Gang, g *schedulingv1beta1.PodGroup, pods []*corev1.
 
 // Evictable says whether the object, a pod or a PodGroup, lets pods be evicted for others. What cannot be read does not.
 func Evictable(o metav1.Object) bool {
-	v := asked(&metav1.ObjectMeta{Annotations: o.GetAnnotations(), Labels: o.GetLabels()}, KeyPreemptible)
+	v := asked(&metav1.ObjectMeta{Annotations: o.GetAnnotations(), Labels: o.GetLabels()}, v1alpha1.KeyPreemptible)
 	return v == "" || v == preemptible || v == surplus
 }
 
@@ -224,7 +225,7 @@ func idle(p *corev1.Pod) time.Time {
 		return time.Time{}
 	}
 	for i := range p.Status.Conditions {
-		if c := &p.Status.Conditions[i]; c.Type == ConditionIdle && c.Status == corev1.ConditionTrue && !c.LastTransitionTime.IsZero() {
+		if c := &p.Status.Conditions[i]; c.Type == v1alpha1.PodIdle && c.Status == corev1.ConditionTrue && !c.LastTransitionTime.IsZero() {
 			return c.LastTransitionTime.UTC()
 		}
 	}

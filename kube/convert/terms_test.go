@@ -10,6 +10,7 @@ import (
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/engine"
 )
 
@@ -17,7 +18,7 @@ import (
 func alone(name string, keys ...string) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Annotations: map[string]string{}}, Spec: corev1.PodSpec{SchedulerName: "berth"}}
 	for i := 0; i+1 < len(keys); i += 2 {
-		p.Annotations[keyPrefix+keys[i]] = keys[i+1]
+		p.Annotations[v1alpha1.KeyPrefix+keys[i]] = keys[i+1]
 	}
 	return p
 }
@@ -63,7 +64,7 @@ func TestLoneTerms(t *testing.T) {
 		{
 			"when it got its node, and was idle from", edit(alone("a"), func(p *corev1.Pod) {
 				p.Spec.NodeName, p.Status.StartTime = "n", ptr(elsewhere(noon.Add(time.Second)))
-				p.Status.Conditions = []corev1.PodCondition{{Type: ConditionIdle, Status: corev1.ConditionTrue, LastTransitionTime: elsewhere(noon)}, {Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: elsewhere(noon.Add(time.Minute))}, {Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: elsewhere(noon)}}
+				p.Status.Conditions = []corev1.PodCondition{{Type: v1alpha1.PodIdle, Status: corev1.ConditionTrue, LastTransitionTime: elsewhere(noon)}, {Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: elsewhere(noon.Add(time.Minute))}, {Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: elsewhere(noon)}}
 			}),
 			engine.Pod{Evictable: true, Node: "n", Started: noon, Idle: noon},
 		},
@@ -74,14 +75,14 @@ func TestLoneTerms(t *testing.T) {
 		{
 			"it is busy again", edit(alone("a"), func(p *corev1.Pod) {
 				p.Spec.NodeName, p.Status.StartTime = "n", ptr(elsewhere(noon))
-				p.Status.Conditions = []corev1.PodCondition{{Type: ConditionIdle, Status: corev1.ConditionFalse, LastTransitionTime: elsewhere(noon)}}
+				p.Status.Conditions = []corev1.PodCondition{{Type: v1alpha1.PodIdle, Status: corev1.ConditionFalse, LastTransitionTime: elsewhere(noon)}}
 			}),
 			engine.Pod{Evictable: true, Node: "n", Started: noon},
 		},
 		{
 			"it has no node", edit(alone("a"), func(p *corev1.Pod) {
 				p.Status.StartTime = ptr(elsewhere(noon))
-				p.Status.Conditions = []corev1.PodCondition{{Type: ConditionIdle, Status: corev1.ConditionTrue, LastTransitionTime: elsewhere(noon)}}
+				p.Status.Conditions = []corev1.PodCondition{{Type: v1alpha1.PodIdle, Status: corev1.ConditionTrue, LastTransitionTime: elsewhere(noon)}}
 			}),
 			engine.Pod{Evictable: true},
 		},
@@ -125,7 +126,7 @@ func TestGangTerms(t *testing.T) {
 
 // What is written on a PodGroup counts before what is written on its pods, but for whose they are.
 func TestGroupTerms(t *testing.T) {
-	g := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g", Annotations: map[string]string{KeyUser: "bob", KeyMaxRun: "1h"}}}
+	g := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g", Annotations: map[string]string{v1alpha1.KeyUser: "bob", v1alpha1.KeyMaxRun: "1h"}}}
 	g.Spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{MinCount: 2}
 	pods := []*corev1.Pod{alone("b", "user", "ann", "max-run", "2h", "expected-run", "30m"), alone("a")}
 	pods[0].Spec.PreemptionPolicy = ptr(corev1.PreemptNever)
@@ -137,7 +138,7 @@ func TestGroupTerms(t *testing.T) {
 		t.Error(diff)
 	}
 	g.Spec.PreemptionPolicy = ptr(schedulingv1beta1.PreemptLowerPriority)
-	g.Annotations[KeyPreemptible] = "maybe"
+	g.Annotations[v1alpha1.KeyPreemptible] = "maybe"
 	GroupTerms(&got, g, nil)
 	want = engine.Gang{User: "bob", Terms: engine.Terms{Max: time.Hour}, Invalid: `berth.dev/preemptible of PodGroup g is "maybe": want true, false or surplus`}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
 // Trim drops, in place, what nobody reads of a pod that is watched, and cuts lists that are above a limit to one more than
@@ -53,10 +55,10 @@ func trimAnnotations(all map[string]string) {
 	for _, key := range slices.Sorted(maps.Keys(all)) {
 		value := all[key]
 		switch {
-		case strings.HasPrefix(key, keyPrefix):
+		case strings.HasPrefix(key, v1alpha1.KeyPrefix):
 			switch {
-			case key == KeySurge:
-			case key == KeyTerms: // cut, it would not be what was sealed
+			case key == v1alpha1.KeySurge:
+			case key == v1alpha1.KeyTerms: // cut, it would not be what was sealed
 				if len(value) > mostRecord {
 					delete(all, key)
 				}

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/kube/inspect/mask"
 )
@@ -319,7 +320,7 @@ var numbered = regexp.MustCompile(`^` + masked + `-\d+$`)
 var hashes = map[string]bool{
 	"pod-template-hash": true, "controller-revision-hash": true, "pod-template-generation": true, "controller-uid": true, "batch.kubernetes.io/controller-uid": true, "jobset.sigs.k8s.io/job-key": true, "jobset.sigs.k8s.io/jobset-uid": true,
 	"leaderworkerset.sigs.k8s.io/group-key": true, "leaderworkerset.sigs.k8s.io/template-revision-hash": true, "statefulset.kubernetes.io/pod-name": true, "job-name": true, "batch.kubernetes.io/job-name": true, "ray.io/cluster": true, "ray.io/identifier": true, "kueue.x-k8s.io/podset": true,
-	"karpenter.sh/nodepool": true, "kubernetes.io/hostname": true, "kubernetes.io/metadata.name": true, "berth.dev/pool": true,
+	"karpenter.sh/nodepool": true, "kubernetes.io/hostname": true, "kubernetes.io/metadata.name": true, v1alpha1.LabelPool: true,
 }
 
 // env drops the values of environment variables, in whatever form they are, but for those that are known to be harmless.

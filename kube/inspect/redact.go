@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/kube/inspect/mask"
 )
@@ -378,7 +379,7 @@ func (r *Redaction) path(p string) string {
 func hardware(key string) bool {
 	for _, start := range []string{
 		"nvidia.com/", "feature.node.kubernetes.io/", "node.kubernetes.io/", "topology.kubernetes.io/", "karpenter.sh/", "karpenter.k8s.aws/", "karpenter.azure.com/", "kubernetes.io/arch", "kubernetes.io/os", "beta.kubernetes.io/", "failure-domain.beta.kubernetes.io/",
-		"cloud.google.com/", "eks.amazonaws.com/", "k8s.amazonaws.com/", "kubernetes.azure.com/", "node-role.kubernetes.io/", "node.cloudprovider.kubernetes.io/", "berth.dev/rack", "berth.dev/block", "sim.berth.dev/", "amd.com/", "pod-security.kubernetes.io/",
+		"cloud.google.com/", "eks.amazonaws.com/", "k8s.amazonaws.com/", "kubernetes.azure.com/", "node-role.kubernetes.io/", "node.cloudprovider.kubernetes.io/", v1alpha1.LabelRack, v1alpha1.LabelBlock, "sim.berth.dev/", "amd.com/", "pod-security.kubernetes.io/",
 	} {
 		if strings.HasPrefix(key, start) {
 			return true

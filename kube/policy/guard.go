@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/berth-dev/berth/kube/convert"
+	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
 // Terms is the name of the policy that keeps the terms of admitted pods as they are, and of its binding.
@@ -36,7 +36,7 @@ func guards(s *admissionv1.ValidatingAdmissionPolicySpec) bool {
 		return false
 	}
 	return slices.ContainsFunc(s.Variables, func(v admissionv1.Variable) bool {
-		return v.Name == "keys" && strings.Contains(v.Expression, `"`+convert.KeyTerms+`"`) && strings.Contains(v.Expression, `"`+convert.KeySeal+`"`)
+		return v.Name == "keys" && strings.Contains(v.Expression, `"`+v1alpha1.KeyTerms+`"`) && strings.Contains(v.Expression, `"`+v1alpha1.KeySeal+`"`)
 	})
 }
 

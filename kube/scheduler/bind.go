@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/kube/cluster"
 	"github.com/berth-dev/berth/kube/convert"
@@ -173,7 +174,7 @@ func (b *binder) bound(i intent) {
 func bindingOf(ctx context.Context, p engine.Placement) *corev1.Binding {
 	b := convert.BindingOf(p)
 	if mark := leadershipOf(ctx).mark(); mark != "" {
-		metav1.SetMetaDataAnnotation(&b.ObjectMeta, convert.KeyLease, mark)
+		metav1.SetMetaDataAnnotation(&b.ObjectMeta, v1alpha1.KeyLease, mark)
 	}
 	return b
 }

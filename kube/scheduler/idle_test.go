@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/berth-dev/berth/kube/convert"
+	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
 // That a pod is idle is read off its status, which its author cannot write, and not off what the author writes: neither when
@@ -30,7 +30,7 @@ func TestOnlyTheNodeSaysThatAPodIsIdle(t *testing.T) {
 			t.Fatalf("ended %q", got)
 		}
 		w.edit("y", func(p *corev1.Pod) {
-			p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: convert.ConditionIdle, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()})
+			p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: v1alpha1.PodIdle, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()})
 		})
 		w.after(9 * time.Minute)
 		if got := ends.ended(); len(got) > 0 {

@@ -9,7 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/berth-dev/berth/kube/convert"
+	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
 // Pods that are above a limit say so, and keep nobody else from running. Nothing is written of them twice.
@@ -23,7 +23,7 @@ func TestPodsOverLimit(t *testing.T) {
 		const many = 30
 		for i := range many {
 			p := pod(fmt.Sprint("big", i), 1)
-			p.Annotations = map[string]string{convert.KeyGPUModel: strings.Join(names, ",")}
+			p.Annotations = map[string]string{v1alpha1.KeyGPUModel: strings.Join(names, ",")}
 			w.add(p)
 		}
 		w.add(pod("small", 1))

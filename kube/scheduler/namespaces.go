@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/kube/cluster"
-	"github.com/berth-dev/berth/kube/convert"
 )
 
 const (
@@ -19,7 +19,7 @@ const (
 	namespacesPause, namespacesAgain = 10 * time.Millisecond, 30 * time.Second
 )
 
-// writeNamespaces keeps up to date, until ctx ends, which queues each namespace may use: convert.KeyQueues on it. An
+// writeNamespaces keeps up to date, until ctx ends, which queues each namespace may use: v1alpha1.KeyQueues on it. An
 // admission policy reads it, and refuses early what would wait in vain. Nothing is decided by it.
 func (s *scheduler) writeNamespaces(ctx context.Context) {
 	tick := time.NewTicker(namespacesAgain)
@@ -47,7 +47,7 @@ func (s *scheduler) writeNamespaces(ctx context.Context) {
 
 func (s *scheduler) writeNamespace(ctx context.Context, n cluster.NamespaceAccess) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": n.UID, "annotations": map[string]any{convert.KeyQueues: n.Queues},
+		"uid": n.UID, "annotations": map[string]any{v1alpha1.KeyQueues: n.Queues},
 	}})
 	if err != nil {
 		return err

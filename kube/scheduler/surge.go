@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/kube/cluster"
 	"github.com/berth-dev/berth/kube/convert"
@@ -99,7 +100,7 @@ func (v *evictor) relabel(ctx context.Context, p *corev1.Pod, hash, surge any) e
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid":         p.UID,
 		"labels":      map[string]any{appsv1.DefaultDeploymentUniqueLabelKey: hash},
-		"annotations": map[string]any{convert.KeySurge: surge},
+		"annotations": map[string]any{v1alpha1.KeySurge: surge},
 	}})
 	if err != nil {
 		return fmt.Errorf("labels of %s: %w", keyOf(p), err)

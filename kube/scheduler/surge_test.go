@@ -19,8 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	clienttesting "k8s.io/client-go/testing"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/engine"
-	"github.com/berth-dev/berth/kube/convert"
 )
 
 var setsResource = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "replicasets"}
@@ -183,7 +183,7 @@ func (s *webWorld) shown() []string {
 		if p.Labels["pod-template-hash"] == "" {
 			line += " released"
 		}
-		if p.Annotations[convert.KeySurge] != "" {
+		if p.Annotations[v1alpha1.KeySurge] != "" {
 			line += " surging"
 		}
 		out = append(out, line)

@@ -26,35 +26,35 @@ import (
 // hostile is what tenant A writes under each key, "" for taking it off. Every key that decides about work over time is
 // here: a new one fails TestATenantCannotChangeTheTermsOfAdmittedWork until it is.
 var hostile = map[string][]string{
-	convert.KeyQueue:             {"nowhere", "b", "default", ""},
-	convert.KeyUser:              {"b-user", ""},
-	convert.KeyPreemptible:       {"false", "surplus", "nonsense", ""},
-	convert.KeyExpectedRun:       {"1s", "9000h", "nonsense", ""},
-	convert.KeyMaxRun:            {"1s", "9000h", ""},
-	convert.KeyCheckpoint:        {"9000h", "1s"},
-	convert.KeyRestartCost:       {"9000h", "1s"},
-	convert.KeyPreemptionDelay:   {"9000h", "1s"},
-	convert.KeyGang:              {"train", "other", ""},
-	convert.KeySubgroup:          {"part", ""},
-	convert.KeyMin:               {"1000", "1", "nonsense", ""},
-	convert.KeySize:              {"1000", "1"},
-	convert.KeyTopologyRequired:  {"rack", "nonsense"},
-	convert.KeyTopologyPreferred: {"rack"},
-	convert.KeySegment:           {"1@rack", "nonsense"},
-	convert.KeySpread:            {"rack"},
-	convert.KeyWholeNodes:        {"true", "nonsense"},
-	convert.KeyBalanced:          {"true"},
-	convert.KeyGPUModel:          {"B200", "H100,A100"},
-	convert.KeyGPUFraction:       {"0.1"},
-	convert.KeyGPUMemory:         {"1Gi"},
-	convert.KeySurge:             {`{"set":"x","uid":"uid-x","hash":"h","for":"default/a-wait","to":"n2","until":"2000-01-01T02:00:00Z"}`},
-	convert.KeyWantedGPUs:        {`["GPU-0"]`},
-	convert.KeyLease:             {"berth-scheduler/uid/9/another"},
-	convert.KeyTerms:             {`{"v":1,"queue":"b"}`, ""},
-	convert.KeySeal:              {strings.Repeat("0", 32), ""},
-	"berth.dev/job-deadline":     {"1s", "9000h"},
-	"gpu-fraction":               {"0.1"},
-	"gpu-memory":                 {"1000"},
+	v1alpha1.KeyQueue:             {"nowhere", "b", "default", ""},
+	v1alpha1.KeyUser:              {"b-user", ""},
+	v1alpha1.KeyPreemptible:       {"false", "surplus", "nonsense", ""},
+	v1alpha1.KeyExpectedRun:       {"1s", "9000h", "nonsense", ""},
+	v1alpha1.KeyMaxRun:            {"1s", "9000h", ""},
+	v1alpha1.KeyCheckpoint:        {"9000h", "1s"},
+	v1alpha1.KeyRestartCost:       {"9000h", "1s"},
+	v1alpha1.KeyPreemptionDelay:   {"9000h", "1s"},
+	v1alpha1.KeyGang:              {"train", "other", ""},
+	v1alpha1.KeySubgroup:          {"part", ""},
+	v1alpha1.KeyMin:               {"1000", "1", "nonsense", ""},
+	v1alpha1.KeySize:              {"1000", "1"},
+	v1alpha1.KeyTopologyRequired:  {"rack", "nonsense"},
+	v1alpha1.KeyTopologyPreferred: {"rack"},
+	v1alpha1.KeySegment:           {"1@rack", "nonsense"},
+	v1alpha1.KeySpread:            {"rack"},
+	v1alpha1.KeyWholeNodes:        {"true", "nonsense"},
+	v1alpha1.KeyBalanced:          {"true"},
+	v1alpha1.KeyGPUModel:          {"B200", "H100,A100"},
+	v1alpha1.KeyGPUFraction:       {"0.1"},
+	v1alpha1.KeyGPUMemory:         {"1Gi"},
+	v1alpha1.KeySurge:             {`{"set":"x","uid":"uid-x","hash":"h","for":"default/a-wait","to":"n2","until":"2000-01-01T02:00:00Z"}`},
+	v1alpha1.KeyWantedGPUs:        {`["GPU-0"]`},
+	v1alpha1.KeyLease:             {"berth-scheduler/uid/9/another"},
+	v1alpha1.KeyTerms:             {`{"v":1,"queue":"b"}`, ""},
+	v1alpha1.KeySeal:              {strings.Repeat("0", 32), ""},
+	"berth.dev/job-deadline":      {"1s", "9000h"},
+	"gpu-fraction":                {"0.1"},
+	"gpu-memory":                  {"1000"},
 
 	"batch.kubernetes.io/job-completion-index": {"0", "1000"},
 	"apps.kubernetes.io/pod-index":             {"0", "1000"},
@@ -76,7 +76,7 @@ func TestATenantCannotChangeTheTermsOfAdmittedWork(t *testing.T) {
 	for _, key := range slices.Sorted(maps.Keys(hostile)) {
 		for _, value := range hostile[key] {
 			for _, down := range []bool{false, true} {
-				if down && (key == convert.KeyTerms || key == convert.KeySeal) {
+				if down && (key == v1alpha1.KeyTerms || key == v1alpha1.KeySeal) {
 					continue // the policy does not let it: the story of terms shows that
 				}
 				t.Run(fmt.Sprintf("%s=%s, down %v", key, value, down), func(t *testing.T) {
@@ -95,7 +95,7 @@ func TestATenantCannotChangeTheTermsByItsControllers(t *testing.T) {
 	want := contest(t, false, nil)
 	for _, down := range []bool{false, true} {
 		for key, value := range map[string]string{
-			convert.KeyQueue: "b", convert.KeyPreemptible: "false", convert.KeyGang: "other", convert.KeyMin: "1000", convert.KeyUser: "b-user",
+			v1alpha1.KeyQueue: "b", v1alpha1.KeyPreemptible: "false", v1alpha1.KeyGang: "other", v1alpha1.KeyMin: "1000", v1alpha1.KeyUser: "b-user",
 		} {
 			got := contest(t, down, func(o metav1.Object) {
 				if _, isPod := o.(*corev1.Pod); !isPod {
@@ -172,7 +172,7 @@ func setKey(o metav1.Object, key, value string, asLabel bool) {
 	delete(labels, key)
 	switch {
 	case value == "":
-	case asLabel && key != convert.KeySurge:
+	case asLabel && key != v1alpha1.KeySurge:
 		labels[key] = value
 	default:
 		annotations[key] = value

@@ -18,6 +18,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/kube/convert"
 	"github.com/berth-dev/berth/kube/policy"
 )
@@ -285,7 +286,7 @@ func TestTermsGoWithTheBinding(t *testing.T) {
 		w.remove("pods", "default", "a")
 		w.rest()
 		b := w.pod("b")
-		if convert.AdmittedOf(b) == nil || b.Annotations[convert.KeyTerms] != "" || b.Spec.NodeName == "" {
+		if convert.AdmittedOf(b) == nil || b.Annotations[v1alpha1.KeyTerms] != "" || b.Spec.NodeName == "" {
 			t.Errorf("%v, %v on %q", b.Status.Conditions, b.Annotations, b.Spec.NodeName)
 		}
 		_ = stop
@@ -298,10 +299,10 @@ func TestSealedTermsOfAnotherPodCountForNothing(t *testing.T) {
 		w := newWorld(t, node("n1", "r1", 8), limit("q", 4, nil), limit("r", 4, nil), pod("a", 1, "queue", "q"))
 		stop := w.start()
 		of := w.pod("a").Annotations
-		if of[convert.KeyTerms] == "" || of[convert.KeySeal] == "" {
+		if of[v1alpha1.KeyTerms] == "" || of[v1alpha1.KeySeal] == "" {
 			t.Fatalf("a has no sealed terms: %v", of)
 		}
-		forge := []string{"queue", "r", "terms", of[convert.KeyTerms], "terms-seal", of[convert.KeySeal]}
+		forge := []string{"queue", "r", "terms", of[v1alpha1.KeyTerms], "terms-seal", of[v1alpha1.KeySeal]}
 		if err := stop(); err != nil {
 			t.Fatal(err)
 		}
@@ -336,7 +337,7 @@ func TestTermsAreInConditionsWhereNothingGuardsThem(t *testing.T) {
 				t.Errorf("%s has no condition: %v", name, w.pod(name).Status.Conditions)
 			}
 		}
-		if b := w.pod("b"); b.Annotations[convert.KeyTerms] != "" || b.Spec.NodeName == "" {
+		if b := w.pod("b"); b.Annotations[v1alpha1.KeyTerms] != "" || b.Spec.NodeName == "" {
 			t.Errorf("b is on %q with %v", b.Spec.NodeName, b.Annotations)
 		}
 	})
@@ -425,7 +426,7 @@ func TestNamespacesSayWhichQueuesTheyMayUse(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got, ok := n.Annotations[convert.KeyQueues]; got != want || ok != has {
+			if got, ok := n.Annotations[v1alpha1.KeyQueues]; got != want || ok != has {
 				t.Errorf("says %q, %v; want %q", got, ok, want)
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
@@ -17,7 +18,6 @@ import (
 	"github.com/berth-dev/berth/diagnose/internal/queue"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/engine/why"
-	"github.com/berth-dev/berth/kube/convert"
 )
 
 var gangIncompleteCheck = check.Check{
@@ -62,14 +62,14 @@ func gangSeen(c *check.Case, need int) []facts.Evidence {
 	if g := c.PodGroup(c.Pod); g != nil {
 		return []facts.Evidence{{Object: facts.RefTo(g).In(), Field: "spec.schedulingPolicy.gang.minCount", Value: strconv.Itoa(need)}}
 	}
-	value, by := c.Inherited(c.Pod, convert.KeyGang)
+	value, by := c.Inherited(c.Pod, v1alpha1.KeyGang)
 	if by == nil {
 		return nil
 	}
-	if by.GetAnnotations()[convert.KeyGang] == "" {
-		return []facts.Evidence{{Object: facts.RefTo(by).In(), Field: fmt.Sprintf("metadata.labels[%q]", convert.KeyGang), Value: value}}
+	if by.GetAnnotations()[v1alpha1.KeyGang] == "" {
+		return []facts.Evidence{{Object: facts.RefTo(by).In(), Field: fmt.Sprintf("metadata.labels[%q]", v1alpha1.KeyGang), Value: value}}
 	}
-	return []facts.Evidence{{Object: facts.RefTo(by).In(), Field: fmt.Sprintf("metadata.annotations[%q]", convert.KeyGang), Value: value}}
+	return []facts.Evidence{{Object: facts.RefTo(by).In(), Field: fmt.Sprintf("metadata.annotations[%q]", v1alpha1.KeyGang), Value: value}}
 }
 
 // noMore says that nobody will make what is missing.
@@ -122,12 +122,12 @@ func needFewer(c *check.Case, n int) []edit.Edit {
 		e.Set, e.Command = []facts.Object{m}, edit.PatchLine(g, "merge", map[string]any{"spec": map[string]any{"schedulingPolicy": map[string]any{"gang": map[string]any{"minCount": n}}}})
 		return []edit.Edit{e}
 	}
-	if c.Pod.Labels[convert.KeyMin] != "" {
+	if c.Pod.Labels[v1alpha1.KeyMin] != "" {
 		return nil
 	}
-	e.Ops = []edit.Op{place.PutAnnotation(c, convert.KeyMin, strconv.Itoa(n))}
-	if size, _ := c.Inherited(c.Pod, convert.KeySize); size != "" {
-		e.Ops = append(e.Ops, place.PutAnnotation(c, convert.KeySize, strconv.Itoa(n)))
+	e.Ops = []edit.Op{place.PutAnnotation(c, v1alpha1.KeyMin, strconv.Itoa(n))}
+	if size, _ := c.Inherited(c.Pod, v1alpha1.KeySize); size != "" {
+		e.Ops = append(e.Ops, place.PutAnnotation(c, v1alpha1.KeySize, strconv.Itoa(n)))
 	}
 	return []edit.Edit{e}
 }

@@ -1,10 +1,10 @@
 package l3
 
 import (
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/internal/queue"
 	"github.com/berth-dev/berth/engine/why"
-	"github.com/berth-dev/berth/kube/convert"
 )
 
 var overQuotaCheck = check.Check{
@@ -20,7 +20,7 @@ func overQuota(c *check.Case) []check.Finding {
 	out := queue.BerthGate(c, why.OverQuota)
 	for i := range out {
 		if c.Fit != nil {
-			out[i].Edits = append(out[i].Edits, queue.BerthRekey(c, convert.KeyPreemptible, convert.KeyPreemptible, "true", "say that the work may be evicted: "+convert.KeyPreemptible+"=true"))
+			out[i].Edits = append(out[i].Edits, queue.BerthRekey(c, v1alpha1.KeyPreemptible, v1alpha1.KeyPreemptible, "true", "say that the work may be evicted: "+v1alpha1.KeyPreemptible+"=true"))
 		}
 	}
 	return out

@@ -10,12 +10,12 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/gpustack"
 	"github.com/berth-dev/berth/diagnose/internal/podspec"
 	"github.com/berth-dev/berth/engine/why"
-	"github.com/berth-dev/berth/kube/convert"
 )
 
 // Stuck is what the engine says of a pod that waits and has no place. It is nil for facts that were edited: findings
@@ -251,7 +251,7 @@ func endOf(f *facts.Facts, p *corev1.Pod) (at time.Time, how string) {
 	if s := p.Spec.ActiveDeadlineSeconds; s != nil {
 		sooner(start.Add(time.Duration(*s)*time.Second), "has a deadline")
 	}
-	for _, key := range []string{convert.KeyMaxRun, "sim.berth.dev/run"} {
+	for _, key := range []string{v1alpha1.KeyMaxRun, "sim.berth.dev/run"} {
 		if d, err := time.ParseDuration(p.Annotations[key]); err == nil && d > 0 {
 			sooner(start.Add(d), "says so by "+key)
 		}

@@ -11,14 +11,13 @@ import (
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
-	"github.com/berth-dev/berth/kube/convert"
 )
 
 // The topology levels of Berth, and how work asks to be within one.
 const (
-	BerthRequired  = convert.KeyTopologyRequired
-	berthPreferred = convert.KeyTopologyPreferred
-	BerthSegment   = convert.KeySegment
+	BerthRequired  = v1alpha1.KeyTopologyRequired
+	berthPreferred = v1alpha1.KeyTopologyPreferred
+	BerthSegment   = v1alpha1.KeySegment
 )
 
 // BerthLevel is a level by name and by node label.

@@ -19,7 +19,6 @@ import (
 	"github.com/berth-dev/berth/diagnose/internal/place"
 	"github.com/berth-dev/berth/engine/why"
 	"github.com/berth-dev/berth/internal/spelling"
-	"github.com/berth-dev/berth/kube/convert"
 	"github.com/berth-dev/berth/kube/dialect"
 	"github.com/berth-dev/berth/kube/report"
 )
@@ -28,9 +27,9 @@ import (
 // sentences and the edits.
 const (
 	berthQueues   = "BerthQueue.berth.dev"
-	berthQueueKey = convert.KeyQueue
+	berthQueueKey = v1alpha1.KeyQueue
 	// berthAdmitted is the condition of a pod that is in a queue: from then on its keys are not read.
-	berthAdmitted corev1.PodConditionType = "berth.dev/Admitted"
+	berthAdmitted corev1.PodConditionType = v1alpha1.PodAdmitted
 )
 
 // GateOf is the engine's gate of the cause that is shut for the pod.

@@ -7,9 +7,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/engine/why"
-	"github.com/berth-dev/berth/kube/convert"
 )
 
 // ReadsPodGroups says whether PodGroups were read in the version that is known here, which Kubernetes serves from 1.37 on.
@@ -41,7 +41,7 @@ func Needs(c *check.Case, gang string, there []*corev1.Pod) (int, bool) {
 		return 0, false
 	}
 	says := slices.MinFunc(there, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) }) // it counts, where members differ
-	for _, key := range []string{convert.KeyMin, convert.KeySize} {
+	for _, key := range []string{v1alpha1.KeyMin, v1alpha1.KeySize} {
 		n := 0
 		if value, _ := c.Inherited(says, key); value == "" {
 			continue

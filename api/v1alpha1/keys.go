@@ -1,0 +1,71 @@
+package v1alpha1
+
+// The keys by which people ask, on a pod or a PodGroup. Each but KeyUser is read as an annotation or, where there is
+// none, as a label. Space around a value does not count, and an empty value is as none.
+const (
+	KeyPrefix = "berth.dev/"
+
+	KeyQueue    = KeyPrefix + "queue"
+	KeyGang     = KeyPrefix + "gang"     // name of the gang within the namespace
+	KeySubgroup = KeyPrefix + "subgroup" // name of a part of the gang
+
+	KeyMin               = KeyPrefix + "min"                // members that start together
+	KeySize              = KeyPrefix + "size"               // members that there will be
+	KeyTopologyRequired  = KeyPrefix + "topology-required"  // a level, or a node label key
+	KeyTopologyPreferred = KeyPrefix + "topology-preferred" // the same
+	KeySegment           = KeyPrefix + "segment"            // size@level
+	KeySpread            = KeyPrefix + "spread"             // a level
+	KeyWholeNodes        = KeyPrefix + "whole-nodes"        // true or false
+	KeyBalanced          = KeyPrefix + "balanced"           // true or false
+
+	KeyGPUModel    = KeyPrefix + "gpu-model" // alternatives, best first, with commas between
+	KeyGPUFraction = KeyPrefix + "gpu-fraction"
+	KeyGPUMemory   = KeyPrefix + "gpu-memory"
+
+	KeyUser            = KeyPrefix + "user"             // whose work it is; an annotation: kube/policy/manifests/user.yaml
+	KeyPreemptible     = KeyPrefix + "preemptible"      // true, false or surplus
+	KeyExpectedRun     = KeyPrefix + "expected-run"     // how long it runs: 90m
+	KeyMaxRun          = KeyPrefix + "max-run"          // after so long it is ended
+	KeyCheckpoint      = KeyPrefix + "checkpoint"       // how often it saves its work
+	KeyRestartCost     = KeyPrefix + "restart-cost"     // how long it takes to be where it was
+	KeyPreemptionDelay = KeyPrefix + "preemption-delay" // how long it waits before others are evicted for it
+	// KeyDeadline carries the time that a Job gives all its pods to them, beside what these say themselves.
+	KeyDeadline = KeyPrefix + "job-deadline"
+
+	// KeySurge is on a pod that is moved and stays until the next one is ready: a Surge.
+	KeySurge = KeyPrefix + "surge"
+	// KeyQueues is on a namespace: the queues that it may use, as the scheduler writes it.
+	KeyQueues = KeyPrefix + "queues"
+	// KeyWantedGPUs is on a binding, and so on the pod: a JSON list of device IDs.
+	KeyWantedGPUs = KeyPrefix + "wanted-gpus"
+	// KeyLease is on a binding, and so on the pod: by which lease its scheduler leads, NAME/UID/TRANSITIONS/HOLDER.
+	KeyLease = KeyPrefix + "lease"
+)
+
+// KeyTerms and KeySeal are annotations in which a Binding carries the Record of a pod that starts at once, and its seal. The
+// API server copies them onto the pod in the same write that gives the pod its node, so a bound pod has its terms whenever
+// the process dies.
+//
+// An annotation can be edited by whoever may edit the pod, which a condition cannot. Two things make up for that: the seal,
+// without which the record counts for nothing, and the policy berth-terms, which keeps both from being removed.
+const (
+	KeyTerms = KeyPrefix + "terms"
+	KeySeal  = KeyPrefix + "terms-seal"
+)
+
+// PodIdle is the type of a pod's condition: since its last transition, while it is True, the pod's GPUs have been
+// measured to do nothing. It is a condition because only who may write the status of pods can set it: whoever runs the node,
+// and not the pod's author.
+const PodIdle = KeyPrefix + "Idle"
+
+// The annotations by which the fleet keeps its books on objects.
+const (
+	// KeyGPUs is on a pod: which GPUs it was given, as JSON by container.
+	KeyGPUs = KeyPrefix + "gpus"
+	// KeyDevicePluginResource is on a Node: the resource that a device plugin has registered there.
+	KeyDevicePluginResource = KeyPrefix + "device-plugin-resource"
+	// KeyApplied is on a Node of the fleet: what its pool last gave it.
+	KeyApplied = KeyPrefix + "applied"
+	// KeyFleetInstalled is on the definition of Pools: the first installation came to its end.
+	KeyFleetInstalled = KeyPrefix + "fleet-installed"
+)
