@@ -174,6 +174,9 @@ func (p *pass) foresee(q Entry, own []why.Gate, behind []string) (time.Time, why
 	c.from = floor
 	r := c.foresee(g, q.Turn, c.allReleases(), nil)
 	c.from = time.Time{}
+	if r != nil {
+		r.end = c.believedEnd(g, r.start)
+	}
 	switch {
 	case c.exhausted():
 		return time.Time{}, "", "too much is before it in line to be worked out"

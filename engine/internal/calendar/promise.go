@@ -61,7 +61,9 @@ func (c *Calendar) Promise(g *cluster.Gang, t cluster.Turn, gates []why.Gate, mu
 		r = c.stillHolds(g, t, gates, old)
 	}
 	if r == nil {
-		r = c.foresee(g, t, c.allReleases(), nil)
+		if r = c.foresee(g, t, c.allReleases(), nil); r != nil {
+			r.end = c.believedEnd(g, r.start)
+		}
 	}
 	switch {
 	case r != nil:
@@ -120,8 +122,8 @@ func (c *Calendar) stillHolds(g *cluster.Gang, t cluster.Turn, gates []why.Gate,
 	}
 	if r.start.After(old.Start) { // it is due, and only what is overdue is in its way
 		r.start = old.Start.UTC()
-		r.end = c.believedEnd(g, r.start)
 	}
+	r.end = c.believedEnd(g, r.start)
 	return r
 }
 
@@ -217,7 +219,8 @@ func (c *Calendar) waits(key string) bool {
 }
 
 // foresee finds the first time at which the gang has a place, as the releases go, and what it takes there. Nodes that
-// are named are taken first. nil: at none. The model is as before.
+// are named are taken first. nil: at none. The model is as before. When it gives the room back is for the caller to say, who
+// knows whether it starts then or was promised to start before.
 //
 // When the time is found, the model is put into that future: what ends by then is gone, what is reserved for others then is
 // taken, their queues are charged. The gang is placed there, and what it then takes, of nodes and of queues, is the
@@ -242,7 +245,7 @@ func (c *Calendar) foresee(g *cluster.Gang, t cluster.Turn, releases []release, 
 		return nil
 	}
 	pods := c.m.AllocatedSince(places)
-	r := &Reservation{gang: g, name: g.Key, start: at, end: c.believedEnd(g, at), needs: make(map[*cluster.Node]quantity.Vector)}
+	r := &Reservation{gang: g, name: g.Key, start: at, needs: make(map[*cluster.Node]quantity.Vector)}
 	for _, p := range pods {
 		v := r.needs[p.Host]
 		for _, d := range p.Demands {
