@@ -47,7 +47,7 @@ fuzz: ## every fuzz target in turn, for a minute in all (FOR=1h PATTERN=FuzzQueu
 bench: ## benchmarks; figures go to docs/performance.md (PATTERN=Engine COUNT=6 and so on)
 	@GO="$(GO)" scripts/bench
 
-bench-live: build ## the live scheduler beside the stock one and beside bare bindings, about 12 minutes (ARGS="-scale 0.1 -only pods500")
+bench-live: build ## the live scheduler beside the stock one and beside bare bindings, about half an hour (ARGS="-scale 0.1 -only pods500")
 	@GO="$(GO)" scripts/build bin/bench-live ./bench/live
 	@bin/bench-live -berth $(BERTH) $(ARGS)
 
