@@ -91,7 +91,7 @@ func (w *world) makeTeams(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		err = w.client.Discovery().RESTClient().Post().AbsPath("/apis/"+v1alpha1.GroupVersion.String()+"/queues").
+		err = w.client.Discovery().RESTClient().Post().AbsPath("/apis/"+v1alpha1.GroupVersion.String()+"/berthqueues").
 			SetHeader("Content-Type", "application/json").Body(body).Do(ctx).Error()
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			return err
