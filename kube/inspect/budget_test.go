@@ -21,6 +21,9 @@ func bundleOf(t *testing.T, names []string, files map[string][]byte) []byte {
 
 // A small file that would take a machine's memory once it is read is refused in one line, and before it has.
 func TestReadingHasABudget(t *testing.T) {
+	if testing.Short() {
+		t.Skip("writes and reads hundreds of megabytes")
+	}
 	repeat := func(s string, n int) []byte { return []byte(strings.Repeat(s, n)) }
 	many := map[string][]byte{}
 	var names []string
