@@ -72,6 +72,7 @@ func crash(c *check.Case, k *life.Container, t *corev1.ContainerStateTerminated)
 	log := t.Message + "\n" + life.Tail(c.Facts, c.Pod, k.Name)
 	gpu := outOfGPUMemory(log)
 	limit := k.Resources.Limits[corev1.ResourceMemory]
+	killer, sign := life.KilledBy(c, k)
 	switch {
 	case t.Reason == "OOMKilled":
 		f.Message = fmt.Sprintf("%s of pod %s used more memory than its limit of %s and was killed (%s)", k.Noun(), c.Pod.Name, &limit, times)
@@ -83,6 +84,10 @@ func crash(c *check.Case, k *life.Container, t *corev1.ContainerStateTerminated)
 		f.Message = fmt.Sprintf("%s of pod %s ran out of GPU memory (%s): %s", k.Noun(), c.Pod.Name, times, wording.Shortened(gpu, 120))
 		f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(c.Pod).In(), Field: "log of " + k.Name, Value: wording.Shortened(gpu, 200)})
 		f.Advice = "Use a smaller batch, split the model over more GPUs, or ask for GPUs with more memory."
+	case killer != nil:
+		f.Message = fmt.Sprintf("the kubelet stops %s of pod %s (%s), because its %s fails: %s", k.Noun(), c.Pod.Name, times, killer, wording.Shortened(sign.Message, 120))
+		f.Evidence = append(f.Evidence, life.Shown(sign))
+		f.Advice = "Correct what the probe asks, or give the program more time: a startup probe, a longer period, more failures before it counts."
 	case t.ExitCode == 0:
 		f.Message = fmt.Sprintf("the program of %s in pod %s ends by itself with 0, and is started again each time (%s)", k.Noun(), c.Pod.Name, times)
 		f.Advice = "Work that ends belongs into a Job; a program that should stay must not end."

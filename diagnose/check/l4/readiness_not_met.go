@@ -2,10 +2,6 @@ package l4
 
 import (
 	"fmt"
-	"time"
-
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/facts"
@@ -16,80 +12,63 @@ import (
 var readinessNotMetCheck = check.Check{
 	Cause: "readiness-not-met", Layer: check.L4, Owner: check.ML, Stage: check.Run, Rank: 60,
 	Title:   "The pod runs and is not ready",
-	Meaning: "All containers run, and a startup or readiness probe does not succeed, or a readiness gate is not met. Services send it no traffic and rollouts wait for it.",
+	Meaning: "A container runs, and its startup or readiness probe does not succeed in the time that the probe itself allows, or nobody meets a readiness gate. Services send it no traffic and rollouts wait for it; behind a sidecar that has not started, the other containers do not start either.",
 	Remedy:  "Read the probe's message and the container's log; give a slow start more time with a startup probe.",
 	Not:     "It is Pending: it was placed and started.",
 	Find:    readinessNotMet,
 }
 
 func readinessNotMet(c *check.Case) []check.Finding {
-	if c.State != facts.Running || c.Pod.DeletionTimestamp != nil || facts.Unsettled(c.Pod) {
+	sidecar := c.State == facts.Starting // one that runs, with the others behind it
+	if !sidecar && (c.State != facts.Running || facts.Unsettled(c.Pod)) || c.Pod.DeletionTimestamp != nil {
 		return nil
 	}
 	if what, _ := life.Lost(c); what != "" {
 		return nil
 	}
 	for _, k := range life.ContainersOf(c.Pod) {
-		if f, ok := notReady(c, &k); ok {
+		if f, ok := notReady(c, &k); ok && k.Init == sidecar {
 			return []check.Finding{f}
 		}
 	}
 	return gateNotMet(c)
 }
 
-// notReady words one container that runs and does not answer its probe in time.
+// notReady words one container that runs and does not answer its probe. As long as the probe gives it more time, that is
+// a part of starting, and worth a word only once the probe has failed.
 func notReady(c *check.Case, k *life.Container) (check.Finding, bool) {
-	run := k.Status.State.Running
-	if k.Init || run == nil || k.Status.Ready || k.ReadinessProbe == nil && k.StartupProbe == nil {
+	p, left := life.Unanswered(c, k)
+	if p == nil || left > 0 && p.Failed(c) == nil {
 		return check.Finding{}, false
 	}
-	ran := c.Now.Sub(run.StartedAt.Time)
-	if ran < allowance(k) {
-		return check.Finding{}, false
-	}
-	probe := "readiness"
-	if k.StartupProbe != nil && !ptr.Deref(k.Status.Started, false) {
-		probe = "startup"
-	}
+	ran := c.Now.Sub(k.Status.State.Running.StartedAt.Time)
 	f := check.Finding{
-		Message:  fmt.Sprintf("%s of pod %s runs since %s, and its %s probe does not succeed", k.Noun(), c.Pod.Name, wording.Minutes(ran), probe),
-		Evidence: []facts.Evidence{k.Said(c.Pod, "running, ready: false")},
+		Message:  fmt.Sprintf("%s of pod %s runs since %s, and its %s does not succeed", k.Noun(), c.Pod.Name, wording.Minutes(ran), p),
+		Evidence: []facts.Evidence{k.Said(c.Pod, "running, "+p.State())},
 	}
-	for _, e := range c.EventsOf(c.Pod, "Unhealthy") {
+	if k.Init {
+		f.Message += ", so that the containers after it do not start"
+	}
+	if left > 0 {
+		f.Healthy = true
+		f.Message = fmt.Sprintf("%s of pod %s has %s left to answer its %s", k.Noun(), c.Pod.Name, wording.Minutes(left), p)
+	}
+	if e := p.Failed(c); e != nil {
 		f.Message += ": " + wording.Shortened(e.Message, 120)
 		f.Evidence = append(f.Evidence, life.Shown(e))
-		break
 	}
 	return f, true
 }
 
-// allowance is how long the container may take to become ready before that is strange.
-func allowance(k *life.Container) time.Duration {
-	d := 2 * time.Minute
-	for _, p := range []*corev1.Probe{k.StartupProbe, k.ReadinessProbe} {
-		if p != nil {
-			d = max(d, time.Duration(p.InitialDelaySeconds+p.PeriodSeconds*max(p.FailureThreshold, 1))*time.Second)
-		}
-	}
-	return d
-}
-
 // gateNotMet is about conditions that others have to set.
 func gateNotMet(c *check.Case) []check.Finding {
-	for _, g := range c.Pod.Spec.ReadinessGates {
-		met, since := false, c.Pod.CreationTimestamp.Time
-		for _, k := range c.Pod.Status.Conditions {
-			if k.Type == g.ConditionType {
-				met, since = k.Status == corev1.ConditionTrue, k.LastTransitionTime.Time
-			}
-		}
-		if !met && c.Now.Sub(since) > 2*time.Minute {
-			return []check.Finding{{
-				Message:  fmt.Sprintf("pod %s runs, and nobody has set its readiness gate %s since %s", c.Pod.Name, g.ConditionType, wording.Minutes(c.Now.Sub(since))),
-				Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: fmt.Sprintf("status.conditions[%s]", g.ConditionType), Value: "not True"}},
-				Owner:    check.Platform, Advice: fmt.Sprintf("Look at the controller that sets %s, often a load balancer's.", g.ConditionType),
-			}}
-		}
+	g, left := life.GateShut(c)
+	if g == "" || left > 0 {
+		return nil
 	}
-	return nil
+	return []check.Finding{{
+		Message:  fmt.Sprintf("pod %s runs and is not ready: nobody has set its readiness gate %s to True", c.Pod.Name, g),
+		Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: fmt.Sprintf("status.conditions[%s]", g), Value: "not True"}},
+		Owner:    check.Platform, Advice: fmt.Sprintf("Look at the controller that sets %s, often a load balancer's: whether it runs, and what it says of the pod.", g),
+	}}
 }

@@ -2,7 +2,6 @@ package life
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -31,10 +30,13 @@ func Restful(c *check.Case) string {
 				return fmt.Sprintf("%s ended with exit code %d for the first time, %s ago, and is started again", k.Noun(), t.ExitCode, wording.Minutes(c.Now.Sub(t.FinishedAt.Time)))
 			}
 		}
-		if slices.ContainsFunc(ContainersOf(c.Pod), func(k Container) bool {
-			return !k.Init && !k.Status.Ready && (k.ReadinessProbe != nil || k.StartupProbe != nil)
-		}) {
-			return "it runs, and its probes have some time left before it has to be ready"
+		for _, k := range ContainersOf(c.Pod) {
+			if p, left := Unanswered(c, &k); p != nil {
+				return fmt.Sprintf("it runs, and %s has %s left to answer its %s", k.Noun(), wording.Minutes(left), p)
+			}
+		}
+		if g, left := GateShut(c); g != "" {
+			return fmt.Sprintf("it runs, and is ready when a controller sets its readiness gate %s, which should take no longer than %s", g, wording.Minutes(left))
 		}
 		if n := restarts(c.Pod); n > 0 {
 			return fmt.Sprintf("it runs; its containers were restarted %s before", wording.Number(n, "time"))
@@ -82,6 +84,9 @@ func ComingUp(c *check.Case) string {
 		return fmt.Sprintf("node %s is pulling its image since %s: large images take minutes", c.Pod.Spec.NodeName, wording.Minutes(c.Now.Sub(facts.EventTime(e))))
 	}
 	for _, k := range ContainersOf(c.Pod) {
+		if p, left := Unanswered(c, &k); p != nil && k.Init {
+			return fmt.Sprintf("its %s has %s left to answer its %s", k.Noun(), wording.Minutes(left), p)
+		}
 		if run := k.Status.State.Running; run != nil && k.Init && c.Now.Sub(run.StartedAt.Time) < startsIn {
 			return fmt.Sprintf("its %s runs since %s", k.Noun(), wording.Minutes(c.Now.Sub(run.StartedAt.Time)))
 		}
