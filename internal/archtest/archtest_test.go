@@ -96,9 +96,10 @@ func violations(p listed, rules map[string]Rule) []string {
 	return out
 }
 
-// objects says whether the package is of Kubernetes' objects as values: no client is among them.
+// objects says whether the package is of Kubernetes' objects as values, or of notations in them (patches, schedules): no
+// client is among them.
 func objects(path string) bool {
-	return slices.ContainsFunc([]string{"k8s.io/api/", "k8s.io/apimachinery/", "k8s.io/component-helpers/scheduling/", "k8s.io/component-helpers/resource", "k8s.io/component-helpers/storage/", "k8s.io/component-helpers/nodedeclaredfeatures", "k8s.io/dynamic-resource-allocation/resourceclaim", "k8s.io/utils/ptr", "gopkg.in/evanphx/json-patch.v4"}, func(prefix string) bool {
+	return slices.ContainsFunc([]string{"k8s.io/api/", "k8s.io/apimachinery/", "k8s.io/component-helpers/scheduling/", "k8s.io/component-helpers/resource", "k8s.io/component-helpers/storage/", "k8s.io/component-helpers/nodedeclaredfeatures", "k8s.io/dynamic-resource-allocation/resourceclaim", "k8s.io/utils/ptr", "gopkg.in/evanphx/json-patch.v4", "github.com/robfig/cron/v3"}, func(prefix string) bool {
 		return strings.HasPrefix(path, prefix)
 	})
 }

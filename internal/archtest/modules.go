@@ -14,7 +14,7 @@ var Modules = map[string][]string{
 	"diagnose/check/l1":              {"k8s.io/api", "k8s.io/apimachinery"},
 	"diagnose/check/l2":              {"k8s.io/api", "k8s.io/apimachinery", "k8s.io/component-helpers", "k8s.io/utils"},
 	"diagnose/check/l3":              {"k8s.io/api", "k8s.io/apimachinery", "k8s.io/component-helpers", "k8s.io/utils"},
-	"diagnose/check/l4":              {"k8s.io/api", "k8s.io/apimachinery", "k8s.io/utils"},
+	"diagnose/check/l4":              {"github.com/robfig/cron/v3", "k8s.io/api", "k8s.io/apimachinery", "k8s.io/utils"},
 	"diagnose/edit":                  {"gopkg.in/evanphx/json-patch.v4", "k8s.io/api", "k8s.io/apimachinery"},
 	"diagnose/facts":                 {"k8s.io/api", "k8s.io/apimachinery", "k8s.io/utils"},
 	"diagnose/gpustack":              {"k8s.io/api", "k8s.io/apimachinery", "k8s.io/component-helpers", "k8s.io/utils"},

@@ -37,6 +37,7 @@ var Checks = []*check.Check{
 	&largerThanAnyNodeCheck,
 	&limitRangeCheck,
 	&makingRoomCheck,
+	&managedElsewhereCheck,
 	&namespaceTerminatingCheck,
 	&noMatchingFlavorCheck,
 	&noMatchingNodeCheck,

@@ -1,6 +1,7 @@
 package l3
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"github.com/berth-dev/berth/diagnose/internal/place"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/engine/why"
+	"github.com/berth-dev/berth/internal/spelling"
 )
 
 var pinnedToNodeOrPortCheck = check.Check{
@@ -75,6 +77,8 @@ type pin struct {
 	node  string
 	field string
 	ops   []edit.Op
+	// to asks for another node in the same way; nil where the author did not write the pin.
+	to func(node string) edit.Op
 }
 
 // pinOf finds a node's name in the selector or the only affinity term.
@@ -84,7 +88,9 @@ func pinOf(c *check.Case) (pin, bool) {
 	if v := s.NodeSelector[corev1.LabelHostname]; v != "" {
 		p := pin{node: v, field: fmt.Sprintf("spec.nodeSelector[%q]", corev1.LabelHostname)}
 		if own.NodeSelector[corev1.LabelHostname] == v {
-			p.ops = []edit.Op{{Op: "remove", Path: edit.Pointer("spec", "nodeSelector", corev1.LabelHostname)}}
+			path := edit.Pointer("spec", "nodeSelector", corev1.LabelHostname)
+			p.ops = []edit.Op{{Op: "remove", Path: path}}
+			p.to = func(node string) edit.Op { return edit.Op{Op: "replace", Path: path, Value: node} }
 		}
 		return p, true
 	}
@@ -97,6 +103,9 @@ func pinOf(c *check.Case) (pin, bool) {
 			p := pin{node: e.Values[0], field: fmt.Sprintf("spec.affinity.nodeAffinity…matchExpressions[%d]", i)}
 			if len(place.Terms(own)) == 1 {
 				p.ops = []edit.Op{place.WithoutExpression(c, 0, i)}
+				p.to = func(node string) edit.Op {
+					return edit.Op{Op: "replace", Path: fmt.Sprintf("%s/nodeSelectorTerms/0/matchExpressions/%d/values/0", place.AffinityPath, i), Value: node}
+				}
 			}
 			return p, true
 		}
@@ -106,6 +115,9 @@ func pinOf(c *check.Case) (pin, bool) {
 			p := pin{node: e.Values[0], field: fmt.Sprintf("spec.affinity.nodeAffinity…matchFields[%d]", i)}
 			if len(place.Terms(own)) == 1 && len(all[0].MatchFields)+len(all[0].MatchExpressions) == 1 {
 				p.ops = []edit.Op{{Op: "remove", Path: place.AffinityPath}}
+				p.to = func(node string) edit.Op {
+					return edit.Op{Op: "replace", Path: fmt.Sprintf("%s/nodeSelectorTerms/0/matchFields/%d/values/0", place.AffinityPath, i), Value: node}
+				}
 			}
 			return p, true
 		}
@@ -128,8 +140,25 @@ func pinnedToName(c *check.Case, f *check.Fit) *check.Finding {
 			out.Message = fmt.Sprintf("the pod may run on node %s alone, which is short of %s by %s", p.node, s[0].Resource, why.Quantity(s[0].Resource, s[0].By))
 		}
 	}
+	if at < 0 {
+		if near, ok := spelling.Closest(p.node, hostnames(f)); ok {
+			out.Message += "; " + near + " is one"
+			if p.to != nil {
+				out.Edits = []edit.Edit{{Side: edit.Workload, Cost: edit.CostWord, Text: fmt.Sprintf("ask for node %s instead of %s", near, p.node), Ops: []edit.Op{p.to(near)}}}
+			}
+		}
+	}
 	if p.ops != nil {
-		out.Edits = []edit.Edit{{Side: edit.Workload, Cost: edit.CostSmall, Text: fmt.Sprintf("do not ask for node %s by name", p.node), Ops: p.ops}}
+		out.Edits = append(out.Edits, edit.Edit{Side: edit.Workload, Cost: edit.CostSmall, Text: fmt.Sprintf("do not ask for node %s by name", p.node), Ops: p.ops})
+	}
+	return out
+}
+
+// hostnames are the names under which nodes can be asked for.
+func hostnames(f *check.Fit) []string {
+	var out []string
+	for i := range f.Nodes {
+		out = append(out, cmp.Or(f.Nodes[i].Labels[corev1.LabelHostname], f.Nodes[i].Name))
 	}
 	return out
 }

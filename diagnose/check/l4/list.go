@@ -8,6 +8,7 @@ var Checks = []*check.Check{
 	&configMissingCheck,
 	&containerCreateErrorCheck,
 	&crashLoopCheck,
+	&cronjobNeverDueCheck,
 	&cronjobSuspendedCheck,
 	&cudaNewerThanDriverCheck,
 	&imagePullCheck,
