@@ -110,11 +110,8 @@ func (w *world) reclaimed(plan engine.Plan, g, from engine.Gang) error {
 			return fmt.Errorf("queue %s has no more than its quota", lender.Name)
 		}
 	}
-	// Bookings are kept before anybody claims a place.
-	booked := func(p engine.Pod) bool {
-		return some(plan.Evictions, func(e engine.Eviction) bool { return e.Pod == p.Key && e.Cause == engine.Booked })
-	}
-	stays := w.bill(filter(w.charged(claimant.Name), func(p engine.Pod) bool { return !w.leaving(p) && !booked(p) }))
+	// What was decided for the claimant or before it counts: victims of its own queue make way in its quota too.
+	then := w.decidedBy(plan, lastFor(plan, g.Key))
 	for _, a := range w.resources() {
 		var takes int64
 		for _, c := range plan.Changes {
@@ -122,11 +119,44 @@ func (w *world) reclaimed(plan engine.Plan, g, from engine.Gang) error {
 				takes += w.billOf(*c.Hold)[a.Resource]
 			}
 		}
-		if w.promised(a.Resource) && takes > 0 && stays[a.Resource]+takes > amount(claimant.Quota, a.Resource) {
-			return fmt.Errorf("queue %s would have %d of %s", claimant.Name, stays[a.Resource]+takes, a.Resource)
+		if has := then.committed(claimant.Name, a.Resource, g.Key) + takes; w.promised(a.Resource) && takes > 0 && has > amount(claimant.Quota, a.Resource) {
+			return fmt.Errorf("queue %s would have %d of %s", claimant.Name, has, a.Resource)
 		}
 	}
 	return nil
+}
+
+// lastFor is the version of the plan's last eviction for the gang.
+func lastFor(plan engine.Plan, gang string) (version uint64) {
+	for _, e := range plan.Evictions {
+		if e.For == gang {
+			version = max(version, e.Version)
+		}
+	}
+	return version
+}
+
+// decidedBy is the world with what the plan changes up to a version carried out, in its order: starts, evictions, and places
+// that are held or no longer held. Pods that are moved come back, and count where they are.
+func (w *world) decidedBy(plan engine.Plan, version uint64) *world {
+	after := *w
+	after.at, after.Evictions, after.Holds = maps.Clone(w.at), slices.Clip(w.Evictions), slices.Clip(w.Holds)
+	for _, c := range plan.Changes {
+		if ref, ok := c.Ref(); ok && ref.Version > version {
+			break
+		}
+		switch {
+		case c.Assumption != nil:
+			after.at[c.Assumption.Pod] = spot{c.Assumption.Node, c.Assumption.Devices}
+		case c.Eviction != nil && c.Eviction.Cause != engine.Moved:
+			after.Evictions = append(after.Evictions, *c.Eviction)
+		case c.Hold != nil && !c.Hold.Coming:
+			after.Holds = append(after.Holds, *c.Hold)
+		case c.Gone != nil && c.Gone.Kind == engine.KindHold:
+			after.Holds = filter(after.Holds, func(h engine.Hold) bool { return place(h).Key != c.Gone.Key })
+		}
+	}
+	return &after
 }
 
 // with is the world with the starts carried out.

@@ -217,10 +217,35 @@ func TestValidEvictions(t *testing.T) {
 			w.plan.Changes = append(w.plan.Changes, engine.Change{Assumption: &engine.Assumption{Pod: "b-2", Version: 3, Node: "n", Until: noon.Add(30 * time.Second)}})
 		}, ""},
 		{"claimant beyond quota", func(w *world) { w.snap.Queues[0].Quota = gpus(0) }, "would have 1"},
-		{"claimant beyond quota with what leaves for a booking", func(w *world) {
-			away := engine.Eviction{Pod: "a-1", Version: 3, Cause: engine.Booked, At: noon, Until: noon.Add(time.Minute)}
+		{"claimant beyond quota but for what left for a booking before", func(w *world) {
+			first := engine.Eviction{Pod: "a-1", Version: 1, Cause: engine.Booked, At: noon, Until: noon.Add(time.Minute)}
 			w.snap.Pods = append(w.snap.Pods, pod("a-1", "a", "n"))
-			w.plan.Evictions, w.plan.Changes = append(w.plan.Evictions, away), append(w.plan.Changes, engine.Change{Eviction: &away})
+			w.plan.Evictions[0].Version, w.plan.Changes[0].Eviction.Version, w.plan.Changes[1].Hold.Version = 2, 2, 3
+			w.plan.Evictions, w.plan.Changes = append(w.plan.Evictions, first), append([]engine.Change{{Eviction: &first}}, w.plan.Changes...)
+		}, ""},
+		{"claimant beyond quota but for what is preempted for it", func(w *world) {
+			own := engine.Eviction{Pod: "a-1", Version: 3, Cause: engine.Preempted, For: "a-0", At: noon, Until: noon.Add(time.Minute)}
+			w.snap.Pods = append(w.snap.Pods, pod("a-1", "a", "n"))
+			w.snap.Pods[0].Priority = 1
+			w.plan.Evictions, w.plan.Changes = append(w.plan.Evictions, own), append(w.plan.Changes, engine.Change{Eviction: &own})
+		}, ""},
+		{"claimant beyond quota but for what leaves after", func(w *world) {
+			late := engine.Eviction{Pod: "a-1", Version: 3, Cause: engine.Booked, At: noon, Until: noon.Add(time.Minute)}
+			w.snap.Pods = append(w.snap.Pods, pod("a-1", "a", "n"))
+			w.plan.Evictions, w.plan.Changes = append(w.plan.Evictions, late), append(w.plan.Changes, engine.Change{Eviction: &late})
+		}, "would have 2"},
+		{"claimant beyond quota with what is held", func(w *world) {
+			w.snap.Pods = append(w.snap.Pods, pod("a-1", "a", ""))
+			w.snap.Holds = []engine.Hold{{Gang: "a-1", Node: "n", Requests: gpus(1), Until: noon.Add(time.Minute)}}
+			w.plan.Waiting, w.plan.WakeAt = append(w.plan.Waiting, engine.Waiting{Gang: "a-1"}), noon.Add(time.Minute)
+		}, "would have 2"},
+		{"claimant beyond quota but for what is held no longer", func(w *world) {
+			w.snap.Pods = append(w.snap.Pods, pod("a-1", "a", ""))
+			w.snap.Pods[0].Priority = 1
+			w.snap.Holds = []engine.Hold{{Gang: "a-1", Node: "n", Requests: gpus(1), Until: noon.Add(time.Minute)}}
+			w.plan.Waiting = append(w.plan.Waiting, engine.Waiting{Gang: "a-1"})
+			w.plan.WakeAt = noon.Add(time.Minute)
+			w.plan.Changes = append([]engine.Change{{Gone: &engine.Ref{Kind: engine.KindHold, Key: "a-1@n"}}}, w.plan.Changes...)
 		}, ""},
 		{"fifo", func(w *world) { w.cfg.Policy = engine.FIFO }, "fifo"},
 		{"patient", func(w *world) { w.snap.Pods[0].Terms.Patient = true }, "nobody is stopped"},
