@@ -97,6 +97,9 @@ func (g Gate) Sentence(certs []Certificate) string {
 	case OverQuota:
 		return fmt.Sprintf("needs %s within the quota of queue %s, which uses %s of %s; it may not be evicted, so it may not borrow", g.amount(g.Need), g.Object, g.quantity(g.Have), g.quantity(g.Limit))
 	case NotLent:
+		if g.Object == "" {
+			return fmt.Sprintf("needs %s without a queue of its own, and a place is held for somebody who would borrow them", g.amount(g.Need))
+		}
 		return fmt.Sprintf("needs %s more than the quota of queue %s, and others lend %s more", g.amount(g.Need), g.Object, g.quantity(g.Have))
 	case MakingRoom:
 		return fmt.Sprintf("waits for %s to end for it", count(g.Need, "pod"))

@@ -350,6 +350,16 @@ func ChargesOf(pods []*Pod) (sum quantity.Vector) {
 	return sum
 }
 
+// ChargesAt is what the pods count where they are, together, as queues count it: those without a queue too.
+func (m *Model) ChargesAt(pods []*Pod) (sum quantity.Vector) {
+	for _, p := range pods {
+		for _, d := range m.chargeOf(p) {
+			sum.Add(d.Dim, d.Amount)
+		}
+	}
+	return sum
+}
+
 // OfModel says whether the dimension is of one GPU model; how much of that there is in all is not counted.
 func (m *Model) OfModel(dim int) bool {
 	return strings.HasPrefix(m.Dims.Names[dim], m.Config.GPU+"@")

@@ -21,7 +21,9 @@ func (l *Limits) Gates(g *cluster.Gang, model string) []why.Gate {
 	}
 	name := g.Queue()
 	if name == "" {
-		return nil
+		a := &asking{Limits: l, g: g, model: model}
+		a.lent()
+		return a.gates
 	}
 	//mutate: gate-queue-missing
 	if q == nil || q.Spec == nil || l.m.IsRejected(api.KindQueue, name) {
@@ -72,7 +74,7 @@ func (a *asking) rights() {
 type asking struct {
 	*Limits
 	g     *cluster.Gang
-	q     *cluster.Queue
+	q     *cluster.Queue // nil: none
 	model string
 	own   quantity.Vector // what is held for it, and counts in its queues already
 	gates []why.Gate
@@ -232,7 +234,8 @@ func (a *asking) firm() {
 	}
 }
 
-// lent keeps a gang that borrows from what others' queues keep for themselves.
+// lent keeps a gang that borrows from what others' queues keep for themselves. A gang without a queue has no quota, and no
+// queue keeps anything from it; but it may not take the loan that a place held for somebody depends on.
 func (a *asking) lent() {
 	if !a.m.Tree.Lends {
 		return
@@ -251,9 +254,9 @@ func (a *asking) lent() {
 		free := capacity - taken - kept
 		//mutate: gate-lent
 		if kept > 0 && need > free {
-			a.shut(why.Gate{Cause: why.NotLent, Object: a.q.Name, Resource: resource, Need: need, Have: max(0, free)})
+			a.shut(why.Gate{Cause: why.NotLent, Object: a.g.Queue(), Resource: resource, Need: need, Have: max(0, free)})
 		} else if a.crowdsOut(a.g, a.q, dim, need) {
-			a.shut(why.Gate{Cause: why.NotLent, Object: a.q.Name, Resource: resource, Need: need})
+			a.shut(why.Gate{Cause: why.NotLent, Object: a.g.Queue(), Resource: resource, Need: need})
 		}
 	}
 }
@@ -265,5 +268,6 @@ func (a *asking) hasQuota(dim int, need int64) bool {
 			return false
 		}
 	}
-	return true
+	//mutate: gate-lent-unqueued -> true
+	return a.q != nil
 }

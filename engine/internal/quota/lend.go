@@ -24,23 +24,25 @@ func (l *Limits) inUse(dim int) (capacity, taken int64) {
 	return capacity, taken + more
 }
 
+// count counts so much more as used by the queue and those above it; nil: by nobody's.
+func (l *Limits) count(q *cluster.Queue, dim int, n int64) {
+	for ; q != nil; q = q.Parent {
+		q.Used.Add(dim, n)
+	}
+	l.m.Taken.Add(dim, n)
+}
+
 // crowdsOut says whether so much more for the queue keeps somebody, for whom a place is held, from borrowing what it needs:
 // others ended for it, who would be back before it starts.
 func (l *Limits) crowdsOut(g *cluster.Gang, q *cluster.Queue, dim int, need int64) (crowds bool) {
-	count := func(n int64) {
-		for up := q; up != nil; up = up.Parent {
-			up.Used.Add(dim, n)
-		}
-		l.m.Taken.Add(dim, n)
-	}
 	l.EachAwaited(func(_ string, w *cluster.Gang, holds []*cluster.Hold) {
 		if crowds || w == g || w.Payer == nil || l.m.PledgedBy(holds, w.Payer).At(dim) == 0 || !l.mayBorrow(w.Payer, dim) {
 			return
 		}
-		count(need)
+		l.count(q, dim, need)
 		//mutate: gate-lent-crowds-out
 		crowds = !l.mayBorrow(w.Payer, dim)
-		count(-need)
+		l.count(q, dim, -need)
 	})
 	return crowds
 }

@@ -11,6 +11,11 @@ import (
 
 // Overdrawn lists what of the gang's queue, and of those above it, the pods, which have been placed, break.
 func (l *Limits) Overdrawn(g *cluster.Gang, pods []*cluster.Pod) []why.Gate {
+	if g.Queue() == "" {
+		d := &drawing{Limits: l, g: g, takes: l.m.ChargesAt(pods)}
+		d.lent()
+		return d.gates
+	}
 	q := l.m.Queues[g.Queue()]
 	if q == nil || q.Spec == nil || q.Unrestricted && g.Evictable && !l.m.Tree.Lends {
 		return nil
@@ -28,7 +33,7 @@ func (l *Limits) Overdrawn(g *cluster.Gang, pods []*cluster.Pod) []why.Gate {
 type drawing struct {
 	*Limits
 	g           *cluster.Gang
-	q           *cluster.Queue
+	q           *cluster.Queue  // nil: none
 	takes, firm quantity.Vector // what those members are booked with, and what of it cannot be asked back
 	gates       []why.Gate
 }
@@ -111,20 +116,14 @@ func (d *drawing) lent() {
 		free := capacity - taken - kept
 		//mutate: gate-lent-to-growth
 		if kept > 0 && free < 0 {
-			d.shut(why.Gate{Cause: why.NotLent, Object: d.q.Name, Resource: d.m.Dims.Names[dim], Need: need, Have: max(0, free+need)})
+			d.shut(why.Gate{Cause: why.NotLent, Object: d.g.Queue(), Resource: d.m.Dims.Names[dim], Need: need, Have: max(0, free+need)})
 			continue
 		}
-		for up := d.q; up != nil; up = up.Parent {
-			up.Used.Add(dim, -need)
-		}
-		d.m.Taken.Add(dim, -need)
+		d.count(d.q, dim, -need)
 		crowds := d.crowdsOut(d.g, d.q, dim, need)
-		for up := d.q; up != nil; up = up.Parent {
-			up.Used.Add(dim, need)
-		}
-		d.m.Taken.Add(dim, need)
+		d.count(d.q, dim, need)
 		if crowds {
-			d.shut(why.Gate{Cause: why.NotLent, Object: d.q.Name, Resource: d.m.Dims.Names[dim], Need: need})
+			d.shut(why.Gate{Cause: why.NotLent, Object: d.g.Queue(), Resource: d.m.Dims.Names[dim], Need: need})
 		}
 	}
 }
@@ -136,7 +135,8 @@ func (d *drawing) within(dim int) bool {
 			return false
 		}
 	}
-	return true
+	//mutate: gate-lent-to-unqueued-growth -> true
+	return d.q != nil
 }
 
 // Borrowed is what the pods, which have been placed, take beyond the quota of their queue, or of one above it.

@@ -95,6 +95,51 @@ func TestWhatIsNotLentIsKept(t *testing.T) {
 	}
 }
 
+// awaiting is preemption in a cycle in which places are held, and nobody is evicted.
+type awaiting struct {
+	nobody
+	m    *cluster.Model
+	held *cluster.Hold
+}
+
+func (a awaiting) EachAwaited(visit func(string, *cluster.Gang, []*cluster.Hold)) {
+	visit(a.held.Gang, a.m.WorkloadNamed(a.held.Gang), []*cluster.Hold{a.held})
+}
+
+// A workload without a queue needs no quota; but it may not take the loan on which a place depends that is held for
+// somebody, neither when it starts nor when it grows.
+func TestLoansAreKeptFromWorkWithoutAQueue(t *testing.T) {
+	queues := []api.Queue{{Name: "miser", Quota: gpus(10), Lend: gpus(2)}, {Name: "poor"}}
+	for _, c := range []struct {
+		asks int64
+		held bool
+		want int
+	}{{4, true, 0}, {6, true, 1}, {6, false, 0}} {
+		claims := api.Pod{Key: "claims", Queue: "poor", Evictable: true, Spec: api.Spec{Requests: gpus(4)}}
+		asks := api.Pod{Key: "asks", Evictable: true, Spec: api.Spec{Requests: gpus(c.asks)}}
+		grown := asks
+		grown.Key, grown.Node = "grown", "n"
+		m, l := world(queues, claims, asks)
+		began, lived := world(queues, claims, asks, grown)
+		for _, x := range []struct {
+			m *cluster.Model
+			l *Limits
+		}{{m, l}, {began, lived}} {
+			if c.held {
+				h := &cluster.Hold{Hold: &api.Hold{Gang: "claims", Node: "n", Requests: gpus(4), Until: noon.Add(time.Minute)}}
+				x.m.PutHold(h, x.m.Nodes["n"])
+				x.l.Preemption = awaiting{m: x.m, held: h}
+			}
+		}
+		if got := l.Gates(m.WorkloadNamed("asks"), ""); len(got) != c.want {
+			t.Errorf("starts with %d, a place held: %v: %v", c.asks, c.held, got)
+		}
+		if got := lived.Overdrawn(began.WorkloadNamed("asks"), []*cluster.Pod{began.Pods["grown"]}); len(got) != c.want {
+			t.Errorf("grows by %d, a place held: %v: %v", c.asks, c.held, got)
+		}
+	}
+}
+
 // A workload is owed a place as far up as there is quota for it without a gap.
 func TestOwedReachesAsFarAsQuota(t *testing.T) {
 	for _, c := range []struct{ team, top, want int64 }{{4, 8, 2}, {4, 3, 1}, {3, 8, 0}} {
