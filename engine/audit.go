@@ -76,6 +76,9 @@ func (a *audit) look(p auditPlace) {
 		a.Cluster()
 		a.Found = a.s.ix.Check(a.Found)
 		a.s.line.Check(a.Check)
+		if a.s.lastAt == a.s.m.Edits+1 {
+			a.Found = append(a.Found, a.s.times.Check()...)
+		}
 	}
 }
 

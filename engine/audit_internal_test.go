@@ -26,12 +26,13 @@ func audited(t *testing.T) *State {
 		Nodes:   []api.Node{node("n0"), node("n1")},
 		Queues: []api.Queue{{Name: "org", Limits: api.Resources{{Resource: "nvidia.com/gpu@A", Value: 8}}},
 			{Name: "team", Parent: "org", FairUsers: true, MaxRunning: 9, Quota: gpus(2)}},
-		Gangs: []api.Gang{{Key: "g", Queue: "team", User: "ann", Core: true, Group: api.Group{Min: 1}}},
+		Gangs: []api.Gang{{Key: "g", Queue: "team", User: "ann", Core: true, Group: api.Group{Min: 1}, Terms: api.Terms{Expected: 2 * time.Hour}}},
 		Pods: []api.Pod{
-			{Key: "g-0", UID: "u", Gang: "g", Node: "n0", Devices: []string{"n00"}, Evictable: true, Spec: api.Spec{Requests: gpus(1)}},
+			{Key: "g-0", UID: "u", Gang: "g", Node: "n0", Started: later.Add(-90 * time.Minute), Devices: []string{"n00"}, Evictable: true, Spec: api.Spec{Requests: gpus(1)}},
 			{Key: "g-1", UID: "u", Gang: "g", Rank: 1, Node: "n0", Devices: []string{"n01"}, Evictable: true, Spec: api.Spec{Requests: gpus(1)}},
 			{Key: "blind", Node: "n1", Spec: api.Spec{Requests: gpus(1)}},
 			{Key: "waits", Queue: "team", Spec: api.Spec{Requests: gpus(9)}},
+			{Key: "hopes", Spec: api.Spec{Requests: gpus(4)}},
 		},
 		Assumptions: []api.Assumption{{Pod: "g-2", UID: "u", Version: 1, Node: "n1", Devices: []string{"n10"}, Until: later}},
 		Evictions:   []api.Eviction{{Pod: "g-1", UID: "u", Version: 1, Cause: api.Preempted, For: "waits", At: later, Until: later}},
@@ -63,6 +64,11 @@ func TestAuditNamesWhatIsWrong(t *testing.T) {
 		{"used", func(s *State) { s.m.Queues["team"].Used.Add(quantity.DimGPU, 2) }, discrepancy("queue", "team", "used", gpu, 4, 2)},
 		{"free", func(s *State) { s.m.Nodes["n0"].Free.Add(quantity.DimGPU, 1) }, discrepancy("node", "n0", "free", gpu, 2, 1)},
 		{"a pod that waits is not in line", func(s *State) { s.line.Entry(s.m.Pods["waits"].In).Lined = false }, discrepancy("pod", "waits", "line", "", 0, 1)},
+		{"an end that does not follow its start", func(s *State) {
+			p := *s.m.Pods["g-0"].Pod
+			p.Started = p.Started.Add(time.Minute)
+			s.m.Pods["g-0"].Pod = &p
+		}, discrepancy("gang", "g", "end", "", 1794749400, 1794749460)},
 		{"a trial was not undone", func(s *State) { s.m.Journal = append(s.m.Journal, cluster.Undo{}) }, discrepancy("cluster", "", "journal", "", 1, 0)},
 	} {
 		t.Run(c.name, func(t *testing.T) {

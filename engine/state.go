@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/calendar"
 	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/index"
 	"github.com/berth-dev/berth/engine/internal/order"
@@ -23,8 +24,9 @@ type State struct {
 	candidates *preempt.Candidates // who could be evicted
 
 	last   api.Plan
-	lastAt uint64       // edits when last was made, plus one
-	places []auditPlace // of the audit's round
+	lastAt uint64             // edits when last was made, plus one
+	times  *calendar.Calendar // of last
+	places []auditPlace       // of the audit's round
 
 	empty  *State // see emptied; nil: not asked for yet
 	echoes uint64 // changes that it was told

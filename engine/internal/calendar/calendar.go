@@ -40,16 +40,13 @@ type Calendar struct {
 	reserved     map[*cluster.Node][]*Reservation
 	hopeless     map[index.Question]bool // no place is left beside what is reserved
 
-	// What ends. See lookFrom for since, and draft.Moment for the rest.
-	since    time.Time                   // of the promise that is looked at; zero: none, or a new one
-	due      time.Time                   // its start
-	ends     map[*cluster.Gang]time.Time // of running gangs
-	endsAt   draft.Moment
-	releases []release
-	listedAt draft.Moment    // of releases
-	held     []*cluster.Hold // places held for workloads
-	heldAt   draft.Moment
-	ending   map[*cluster.Gang]bool // that have run for as long as they may, or have to leave booked nodes
+	// What ends. See lookFrom for since.
+	since    time.Time                 // of the promise that is looked at; zero: none, or a new one
+	due      time.Time                 // its start
+	ends     map[*cluster.Gang]gangEnd // of running gangs, as since sees them
+	releases []release                 // of which since is zero
+	listedAt uint64                    // Model.Standing of releases, plus one
+	ending   map[*cluster.Gang]bool    // that have run for as long as they may, or have to leave booked nodes
 
 	from     time.Time              // of a forecast: the gang that is looked at does not start before; zero: it may now
 	promised map[*cluster.Gang]bool // that had promises when the cycle began

@@ -103,6 +103,16 @@ func TestAPromiseIsForTheFirstEndThatSuffices(t *testing.T) {
 	}
 }
 
+// The room of another scheduler's pod that is on its way out is promised too, from when it is released.
+func TestAPromiseCountsOthersThatLeave(t *testing.T) {
+	other := running(lone("other", 8, 0), "n0")
+	other.Foreign, other.Terminating, other.ReleaseAt = true, true, at(1)
+	w := newWorld(1, api.Config{}, api.Snapshot{Pods: []api.Pod{other, lone("waits", 8, 1)}})
+	if got := w.promise("waits"); len(got) != 1 || !got[0].Start.Equal(at(1)) {
+		t.Errorf("promised %v", got)
+	}
+}
+
 // Work that is over before the promised start may use the place until then, and other work may not.
 func TestBackfillEndsBeforeThePromise(t *testing.T) {
 	for _, c := range []struct {
@@ -232,6 +242,46 @@ func TestCheckHoldsInACycle(t *testing.T) {
 			}
 		}
 	})
+}
+
+// team is two members of a gang for four hours, of which the first has run for two hours and the second for one.
+func team() api.Snapshot {
+	snap := api.Snapshot{Gangs: []api.Gang{{Key: "team", Version: 1, Terms: api.Terms{Expected: 4 * time.Hour}}}}
+	for i, since := range []float64{-2, -1} {
+		snap.Pods = append(snap.Pods, api.Pod{Key: fmt.Sprintf("m%d", i), UID: "u", Version: 1, Gang: "team", Rank: i, Node: "n0", Started: at(since), Spec: api.Spec{Requests: gpus(1)}})
+	}
+	return snap
+}
+
+// What is worked out of a gang while some of it is taken away on trial is not believed once the trial is over.
+func TestEndsDoNotOutliveATrial(t *testing.T) {
+	w := newWorld(1, api.Config{}, team())
+	m := w.m.Mark()
+	w.m.Remove(w.m.Pods["m0"])
+	if end := w.endOf(w.m.Pods["m1"]); !end.Equal(at(3)) {
+		t.Errorf("without the first member the second ends at %v", end)
+	}
+	w.m.Rollback(m)
+	if end := w.endOf(w.m.Pods["m1"]); !end.Equal(at(2)) {
+		t.Errorf("after the trial the second member ends at %v, and the first at %v", end, w.endOf(w.m.Pods["m0"]))
+	}
+	if found := w.Check(); len(found) > 0 {
+		t.Error(found)
+	}
+}
+
+// The same is so of places that are held on trial, and of the ends that follow from them.
+func TestReleasesDoNotOutliveATrial(t *testing.T) {
+	w := newWorld(1, api.Config{}, api.Snapshot{Pods: []api.Pod{running(lone("r", 4, 2), "n0"), lone("w", 8, 1)}})
+	m := w.m.Mark()
+	w.m.PutHold(&cluster.Hold{Hold: &api.Hold{Gang: "w", Node: "n0", Requests: gpus(1), Until: at(1)}}, w.m.Nodes["n0"])
+	if n := len(w.allReleases()); n != 2 {
+		t.Errorf("with a place that is held there are %d releases", n)
+	}
+	w.m.Rollback(m)
+	if n := len(w.allReleases()); n != 1 {
+		t.Errorf("after the trial there are %d releases", n)
+	}
 }
 
 // A recount notices what does not follow its source.

@@ -7,11 +7,13 @@
 //
 // It derives, from the model, the time and the plan so far:
 //   - the end of each running workload, from its terms, the run-time estimates and its start (runtime.go);
-//   - the releases, which are all those ends in order, and the places that are held for others. Both are listed anew when
-//     something has started or was evicted since (draft.Moment), and ends when they are looked at from another promise;
+//     It holds while no member of a gang is given an allocation, loses it or is told to (Gang.Moves), and is worked out anew
+//     where it is looked at from another promise;
+//   - the releases, which are all those ends in order, with the places that are held for others. They hold for the state of
+//     the model that they were listed in (Model.Standing), so that what is listed in a trial is not believed after it;
 //   - for which classes no place is left beside what is promised. That stays true in a cycle, in which room only gets less.
 //
-// Check recounts all of these. What the calendar must not decide itself, because it depends on queues, topology and
+// Check recounts all of these, and the audit of the engine checks the calendar of the last plan. What the calendar must not decide itself, because it depends on queues, topology and
 // placement, it asks of the Questions that the cycle gives: there are five.
 //
 // Costs. The backfill test of a placed gang (Breaks) looks at the reservations, and at what runs on those of its nodes on

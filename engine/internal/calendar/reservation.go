@@ -162,8 +162,8 @@ func (c *Calendar) owed(n *cluster.Node, g *cluster.Gang, at time.Time) quantity
 			}
 		}
 	}
-	for _, h := range c.heldPlaces() {
-		if h.On != n || g != nil && h.IsFor(g) {
+	for _, h := range n.Held {
+		if h.Gang == "" || g != nil && h.IsFor(g) {
 			continue
 		}
 		if end := c.holdEnd(h); !end.IsZero() && !end.After(at) {

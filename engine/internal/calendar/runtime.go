@@ -70,15 +70,21 @@ func (c *Calendar) endOf(p *cluster.Pod) time.Time {
 	if g == nil {
 		return time.Time{}
 	}
-	if at := c.draft.Moment(); c.ends == nil || c.endsAt != at {
-		c.ends, c.endsAt = make(map[*cluster.Gang]time.Time), at
+	if e, ok := c.ends[g]; ok && e.moves == g.Moves {
+		return e.at
 	}
-	if end, ok := c.ends[g]; ok {
-		return end
+	if c.ends == nil {
+		c.ends = make(map[*cluster.Gang]gangEnd)
 	}
-	end := c.gangEnd(g)
-	c.ends[g] = end
-	return end
+	e := gangEnd{c.gangEnd(g), g.Moves}
+	c.ends[g] = e
+	return e.at
+}
+
+// gangEnd is when a gang ends, as long as its Moves are that many: a trial takes members off their nodes and puts them back.
+type gangEnd struct {
+	at    time.Time
+	moves uint64
 }
 
 // evictedBy is when a pod that is being evicted is gone.
@@ -215,48 +221,39 @@ func (c *Calendar) holdEnd(h *cluster.Hold) time.Time {
 }
 
 // heldPlaces lists the places that are held for workloads, those decided in this cycle too.
-func (c *Calendar) heldPlaces() []*cluster.Hold {
-	if c.heldAt == c.draft.Moment() {
-		return c.held
-	}
-	c.held, c.heldAt = nil, c.draft.Moment()
+func (c *Calendar) heldPlaces() (out []*cluster.Hold) {
 	for _, key := range cluster.SortedKeys(c.m.Holds) {
-		c.held = append(c.held, c.m.Holds[key])
+		out = append(out, c.m.Holds[key])
 	}
 	put, _ := c.m.HoldsTouched()
 	for _, h := range put {
 		if h.Gang != "" {
-			c.held = append(c.held, h)
+			out = append(out, h)
 		}
 	}
-	return c.held
+	return out
 }
 
 // allReleases lists what runs and has a known end, the first to end first.
 func (c *Calendar) allReleases() []release {
-	if c.listedAt == c.draft.Moment() && c.since.IsZero() {
+	if c.listedAt == c.m.Standing()+1 && c.since.IsZero() {
 		return c.releases
 	}
 	if c.m.Ending == 0 && len(c.m.Holds) == 0 {
 		return nil
 	}
 	var all endings
-	n := len(c.m.Unqueued.Pods)
-	for _, q := range c.m.Queues {
-		n += len(q.Pods)
-	}
-	all = make(endings, 0, n)
+	all = make(endings, 0, c.m.Ending)
 	//archtest:any-order join sorts by time, and those of one time end together
-	for _, q := range c.m.Queues {
-		all = c.endingsOf(q.Pods, all)
+	for _, n := range c.m.Nodes {
+		all = c.endingsOf(n.Pods, all)
 	}
-	all = c.endingsOf(c.m.Unqueued.Pods, all)
 	for _, h := range c.heldPlaces() {
 		all = all.add(c.holdEnd(h), nil, h)
 	}
 	out := all.join()
 	if c.since.IsZero() {
-		c.releases, c.listedAt = out, c.draft.Moment()
+		c.releases, c.listedAt = out, c.m.Standing()+1
 	}
 	return out
 }
@@ -311,10 +308,10 @@ func (c *Calendar) releasesOn(nodes []*cluster.Node, by time.Time) []release {
 	var all endings
 	for _, n := range nodes {
 		all = c.endingsOf(n.Pods, all)
-	}
-	for _, h := range c.heldPlaces() {
-		if slices.Contains(nodes, h.On) {
-			all = all.add(c.holdEnd(h), nil, h)
+		for _, h := range n.Held {
+			if h.Gang != "" {
+				all = all.add(c.holdEnd(h), nil, h)
+			}
 		}
 	}
 	last := by.UnixNano()

@@ -44,7 +44,7 @@ func (a *Check) amounts(kind, key, account string, kept quantity.Vector, counted
 func (a *Check) Cluster() {
 	m := a.m
 	capacity, taken := make(map[string]int64), make(map[string]int64)
-	seats, rated := 0, int64(0)
+	seats, ending, rated := 0, 0, int64(0)
 	//archtest:any-order sums are the same in any order
 	for _, n := range m.Nodes {
 		if n.Told != nil && n.Told.Check() == "" {
@@ -55,6 +55,9 @@ func (a *Check) Cluster() {
 		seats += len(n.Pods)
 		for _, p := range n.Pods {
 			auditTakes(p.Pod, func(resource string, amount int64) { taken[resource] += amount })
+			if m.endsByItself(p) {
+				ending++
+			}
 			_, devices := a.place(p.Pod)
 			a.charge(p.Pod, n, devices, func(resource string, amount int64) {
 				if resource == m.Config.GPU {
@@ -66,6 +69,7 @@ func (a *Check) Cluster() {
 	a.amounts("cluster", "", "capacity", m.Capacity, capacity)
 	a.amounts("cluster", "", "taken", m.Taken, taken)
 	a.Note("cluster", "", "surplus", m.Config.GPU, m.Surplus, rated-taken[m.Config.GPU])
+	a.Note("cluster", "", "pods that end", "", int64(m.Ending), int64(ending))
 	a.Note("cluster", "", "journal", "", int64(len(m.Journal)), 0)
 	ought := 0
 	for key, p := range m.Pods {

@@ -30,6 +30,7 @@ type Gang struct {
 	Runs      bool   // some of it has an allocation, as of the last tally
 	Payer     *Queue // its queue, as of the last tally; nil: none, or one that is not known
 	Tallies   uint64 // made so far
+	Moves     uint64 // how often a member was given an allocation, lost it, or was told to give it up or not to; trials count
 
 	wanting  []quantity.Demand // what its members without an allocation ask for, as entered in wantedOf.wanted
 	wantedOf *Queue

@@ -94,6 +94,7 @@ func (m *Model) MarkEvicting(p *Pod) {
 	m.note(Undo{did: condemned, pod: p}, p.Host)
 	m.uncharge(p)
 	p.Evicting = true
+	p.moved()
 	m.charge(p)
 }
 
@@ -170,6 +171,7 @@ func (m *Model) Rollback(to Mark) {
 		case condemned:
 			m.uncharge(e.pod)
 			e.pod.Evicting = false
+			e.pod.moved()
 			m.charge(e.pod)
 		case reprieved:
 			m.setEvicting(e.pod, true)

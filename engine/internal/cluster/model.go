@@ -49,7 +49,7 @@ type Model struct {
 	stale          []*Gang // gangs whose tally may have changed
 	WholeNodeGangs int     // gangs that want whole nodes
 	Tree           Tree    // of queues
-	Ending         int     // booked pods of which something says when they end
+	Ending         int     // pods on nodes of which something says when they end, others' too
 	Unqueued       Queue   // the account of workloads without a queue
 	Capacity       quantity.Vector
 	Taken          quantity.Vector

@@ -208,6 +208,7 @@ func (m *Model) Assumed(p *Pod) *api.Assumption {
 // occupy lets the pod take its room on the node.
 func (m *Model) occupy(p *Pod, n *Node, devices []string) {
 	p.Host, p.HostDevices = n, devices
+	p.moved()
 	n.Pods = append(n.Pods, p)
 	m.account(p, n, 1)
 	n.grip(p, 1)
@@ -226,8 +227,17 @@ func (m *Model) vacate(p *Pod) {
 	n.Pods[slices.Index(n.Pods, p)] = n.Pods[last]
 	n.Pods = n.Pods[:last]
 	p.Host, p.HostDevices = nil, nil
+	p.moved()
 	//mutate: index-touch-on-unseat
 	m.touched(n)
+}
+
+// moved counts a change of the pod's allocation with its gang.
+func (p *Pod) moved() {
+	if p.In != nil {
+		//mutate: index-gang-moves
+		p.In.Moves++
+	}
 }
 
 // account books what the pod takes, once more or once less, on the node.

@@ -97,6 +97,9 @@ func (m *Model) UserOf(p *Pod) string {
 // charge enters a pod that has an allocation in its queue's account, and in those above it. Workloads without a queue have an
 // account too, of which only the pods count.
 func (m *Model) charge(p *Pod) {
+	if p.ends = m.endsByItself(p); p.ends {
+		m.Ending++
+	}
 	if p.Foreign {
 		return
 	}
@@ -110,10 +113,6 @@ func (m *Model) charge(p *Pod) {
 	if p.going = p.Leaving(); p.going {
 		q.Leavers++
 	}
-	if t := m.TermsOf(p); p.Leaving() || t.Expected > 0 || t.Max > 0 || t.Like != "" {
-		p.ends = true
-		m.Ending++
-	}
 	q.Pods = append(q.Pods, p)
 	q.Epoch++
 	m.report(q, p)
@@ -125,6 +124,13 @@ func (m *Model) charge(p *Pod) {
 	if q.Users != nil {
 		q.chargeUser(m.UserOf(p), p.Charge, 1)
 	}
+}
+
+// endsByItself says whether something says when the pod ends: it is on its way out, or its terms do. Of work that is not
+// ours the terms are not known.
+func (m *Model) endsByItself(p *Pod) bool {
+	t := m.TermsOf(p)
+	return p.Leaving() || !p.Foreign && (t.Expected > 0 || t.Max > 0 || t.Like != "")
 }
 
 // rank counts a pod that may be evicted among those of its priority.
@@ -161,6 +167,10 @@ func (q *Queue) Outranks(priority int32) bool {
 
 // uncharge takes the same back.
 func (m *Model) uncharge(p *Pod) {
+	if p.ends {
+		p.ends = false
+		m.Ending--
+	}
 	q := p.Payer
 	if q == nil {
 		return
@@ -170,10 +180,6 @@ func (m *Model) uncharge(p *Pod) {
 	if p.going {
 		p.going = false
 		q.Leavers--
-	}
-	if p.ends {
-		p.ends = false
-		m.Ending--
 	}
 	last := len(q.Pods) - 1
 	q.Pods[p.Slot] = q.Pods[last]
