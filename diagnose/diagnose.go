@@ -146,6 +146,7 @@ func (d *Diagnoser) judge(f *facts.Facts, target facts.Ref, top facts.Object) *j
 			for _, found := range check.Find(c) {
 				found.Check, found.Pod = check, c.Pod
 				found.Layer, found.Owner = cmp.Or(found.Layer, check.Layer), cmp.Or(found.Owner, check.Owner)
+				found.Stage = cmp.Or(found.Stage, check.Stage)
 				found.Advice = cmp.Or(found.Advice, check.Remedy)
 				found.On(subject(c, top), top)
 				j.add(found)
@@ -194,7 +195,7 @@ func (j *judgement) add(found check.Finding) {
 // free says whether nothing stands in the way of the target's pods.
 func (j *judgement) free() bool {
 	for _, f := range j.findings {
-		if !f.Fit && !f.Healthy {
+		if !f.Fit && !f.Healthy && !f.Last && !j.explained(f) {
 			return false
 		}
 	}
@@ -241,7 +242,7 @@ func (d *Diagnoser) why(top facts.Object) Diagnosis {
 	}
 	out.Unseen = slices.Clone(d.facts.Unseen)
 	first := t.first()
-	if first == nil {
+	if first == nil || first.Healthy && d.contradicted(&out, j) {
 		d.healthy(&out, j)
 		return out
 	}

@@ -14,6 +14,11 @@ import (
 // should have gone on long ago and shows nothing is unknown.
 func (d *Diagnoser) healthy(out *Diagnosis, j *judgement) {
 	c := j.cases[0]
+	hard, young := d.against(j)
+	if len(hard) > 0 {
+		unproven(out, hard)
+		return
+	}
 	if p := life.Leaving(c); p != nil {
 		until := p.DeletionTimestamp.Time
 		out.Summary = fmt.Sprintf("pod %s is ending, and has until %s for it", p.Name, until.UTC().Format("15:04:05"))
@@ -33,14 +38,16 @@ func (d *Diagnoser) healthy(out *Diagnosis, j *judgement) {
 		out.Cause = Unknown
 		out.Summary = "its scheduler has no place for it, and what it would take to say why cannot be seen; it says: " + life.SchedulerRefusal(c)
 	case c.Waits() && c.Fit != nil && !placed && d.engineSays(out, c):
+	case c.Waits() && c.Age() < life.Patience && len(young) > 0:
+		out.Summary = fmt.Sprintf("it is %s old, and waits for what may pass by itself: %s", c.Age().Round(time.Second), young[0].What)
 	case c.Waits() && c.Age() < life.Patience:
 		out.Summary = fmt.Sprintf("it is %s old, and nothing stands in its way", c.Age().Round(time.Second))
 	case c.State == facts.Absent && life.BacksOff(c) != "":
 		out.Summary = life.BacksOff(c)
 	case c.Waits() && c.Exists && life.Nominated(c) != "":
 		out.Summary = life.Nominated(c)
-	case c.Waits() && c.Exists && placed:
-		out.Summary = "the engine finds a place for it now: " + j.outcome() + " once its scheduler looks at it"
+	case c.Waits() && c.Exists && placed && roomSince(c) != "":
+		out.Summary = roomSince(c) + ": " + j.outcome() + " once its scheduler looks at it again"
 	default:
 		out.Cause, out.Owner = Unknown, check.Nobody
 		out.Summary = life.Unexplained(c)

@@ -93,10 +93,11 @@ func move(m Model, f *facts.Facts, changes []facts.Change) {
 // keeps the pod from one, else the smallest set that does so together, else what the engine names.
 func (t *trial) bind() {
 	t.binds = make(map[*check.Finding]bool)
+	defer t.bindLast()
 	comes := t.comes()
 	for _, f := range t.base.findings {
-		if !f.Fit {
-			t.binds[f] = !f.Healthy && !(comes[f.Pod] && f.Check.Stage == check.Place && t.unasked(f.Pod))
+		if !f.Fit && !f.Last {
+			t.binds[f] = !f.Healthy && !t.base.explained(f) && !(comes[f.Pod] && f.Stage == check.Place && t.unasked(f.Pod))
 		}
 	}
 	places := t.places()
@@ -119,6 +120,25 @@ func (t *trial) bind() {
 		return
 	}
 	t.named(places)
+}
+
+// bindLast has the findings bind that do so only where nothing else does, unless something healthy explains them.
+func (t *trial) bindLast() {
+	for _, f := range t.base.findings {
+		if t.binds[f] {
+			return
+		}
+	}
+	for _, generic := range []bool{false, true} { // who knows the cause goes before who only repeats a report
+		for _, f := range t.base.findings {
+			if f.Last && !f.Healthy && (f.Check.Cause == controllerReports) == generic && !t.base.explained(f) {
+				t.binds[f] = true
+			}
+		}
+		if slices.ContainsFunc(t.base.findings, func(f *check.Finding) bool { return t.binds[f] }) {
+			return
+		}
+	}
 }
 
 // places are the findings that bind only as far as the engine says so. None binds for a pod whose place is on its way,
@@ -199,7 +219,7 @@ func (t *trial) named(places []*check.Finding) {
 }
 
 func compareFindings(a, b *check.Finding) int {
-	return cmp.Or(cmp.Compare(a.Check.Stage, b.Check.Stage), cmp.Compare(a.Check.Rank, b.Check.Rank), strings.Compare(string(a.Check.Cause), string(b.Check.Cause)), strings.Compare(a.Message, b.Message))
+	return cmp.Or(cmp.Compare(a.Stage, b.Stage), cmp.Compare(a.Check.Rank, b.Check.Rank), strings.Compare(string(a.Check.Cause), string(b.Check.Cause)), strings.Compare(a.Message, b.Message))
 }
 
 // ordered are the findings, those that bind first, then healthy ones, then the rest.
@@ -213,7 +233,7 @@ func (t *trial) ordered() []*check.Finding {
 		}
 		return 2
 	}
-	out := slices.Clone(t.base.findings)
+	out := slices.DeleteFunc(slices.Clone(t.base.findings), func(f *check.Finding) bool { return !t.binds[f] && (f.Last || t.base.explained(f)) }) // consequences
 	slices.SortStableFunc(out, func(a, b *check.Finding) int { return cmp.Or(cmp.Compare(class(a), class(b)), compareFindings(a, b)) })
 	return out
 }

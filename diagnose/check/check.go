@@ -45,6 +45,7 @@ type Finding struct {
 	Evidence []facts.Evidence
 	Layer    Layer // "": the check's
 	Owner    Owner // "": the check's
+	Stage    Stage // 0: the check's
 	// Edits are alternatives: each, alone, takes this blocker away. The first one stands for it when the engine is
 	// asked whether it binds.
 	Edits []edit.Edit
@@ -54,6 +55,8 @@ type Finding struct {
 	Fit bool
 	// Healthy says that it is a normal part of starting and nobody needs to act.
 	Healthy bool
+	// Last says that it binds only where no other finding does: it may be a consequence of another.
+	Last bool
 	// Until is when it ends by itself, where that is known, and Because of what.
 	Until   time.Time
 	Because string

@@ -57,7 +57,7 @@ func makeIndex(o *Objects) *index {
 			x.onNode[p.Spec.NodeName] = append(x.onNode[p.Spec.NodeName], p)
 		}
 	}
-	for _, k := range Kinds {
+	for _, k := range o.Kinds() {
 		if k.Kind == "Event" {
 			continue
 		}

@@ -2,6 +2,9 @@ package facts
 
 import (
 	"reflect"
+	"slices"
+	"strings"
+	"sync"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -14,6 +17,7 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -234,11 +238,42 @@ func KindOf(group, kind string) *KindInfo {
 	return nil
 }
 
+// found are the rows of kinds that no table has, by group and kind: one each, so that rows can be compared.
+var found sync.Map
+
+// Found is the row of a kind that is read because the cluster has it, and that no check knows. Its resource is the usual
+// plural of its name.
+func Found(gvk schema.GroupVersionKind) *KindInfo {
+	if k, ok := found.Load(gvk.GroupKind()); ok {
+		return k.(*KindInfo)
+	}
+	plural, _ := meta.UnsafeGuessKindToResource(gvk)
+	k, _ := found.LoadOrStore(gvk.GroupKind(), foreign(gvk.Group, gvk.Version, gvk.Kind, plural.Resource, true))
+	return k.(*KindInfo)
+}
+
+// Kinds are the rows of Kinds, and of the kinds beside them of which there are objects, by name.
+func (o *Objects) Kinds() []*KindInfo {
+	var more []*KindInfo
+	for _, all := range o.Foreign {
+		if len(all) > 0 {
+			if gvk := all[0].GroupVersionKind(); KindOf(gvk.Group, gvk.Kind) == nil {
+				more = append(more, Found(gvk))
+			}
+		}
+	}
+	slices.SortFunc(more, func(a, b *KindInfo) int { return strings.Compare(a.Name(), b.Name()) })
+	return slices.Concat(Kinds, more)
+}
+
 // KindOfObject is the row of the object. Typed objects need not carry their own kind.
 func KindOfObject(o Object) *KindInfo {
 	if u, ok := o.(*unstructured.Unstructured); ok {
 		gvk := u.GroupVersionKind()
-		return KindOf(gvk.Group, gvk.Kind)
+		if k := KindOf(gvk.Group, gvk.Kind); k != nil {
+			return k
+		}
+		return Found(gvk)
 	}
 	return kindByType[reflect.TypeOf(o)]
 }

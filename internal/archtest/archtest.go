@@ -73,7 +73,7 @@ var Rules = map[string]Rule{
 
 	"diagnose": {Ring: Pure, Imports: []string{
 		"diagnose/check", "diagnose/check/l1", "diagnose/check/l2", "diagnose/check/l3", "diagnose/check/l4", "diagnose/edit", "diagnose/facts",
-		"diagnose/internal/life", "diagnose/internal/place", "engine", "engine/why",
+		"diagnose/internal/life", "diagnose/internal/place", "diagnose/internal/signs", "diagnose/internal/wording", "engine", "engine/why",
 	}, Objects: true, Tests: []string{"api/v1alpha1", "kube/cluster", "kube/devices", "kube/inspect"}},
 	"diagnose/check": {Ring: Pure, Imports: []string{
 		"diagnose/edit", "diagnose/facts", "diagnose/internal/podspec", "engine", "engine/why",
@@ -89,7 +89,7 @@ var Rules = map[string]Rule{
 	}, Objects: true},
 	"diagnose/check/l3": {Ring: Pure, Imports: []string{
 		"api/v1alpha1", "diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/life", "diagnose/internal/place",
-		"diagnose/internal/podspec", "diagnose/internal/queue", "diagnose/internal/supply", "diagnose/internal/wording", "engine/why",
+		"diagnose/internal/podspec", "diagnose/internal/queue", "diagnose/internal/signs", "diagnose/internal/supply", "diagnose/internal/wording", "engine/why",
 		"internal/spelling", "kube/convert", "kube/dialect", "kube/dialect/kai", "kube/dialect/kubescheduler", "kube/dialect/kueue",
 	}, Objects: true},
 	"diagnose/check/l4": {Ring: Pure, Imports: []string{
@@ -113,6 +113,9 @@ var Rules = map[string]Rule{
 		"api/v1alpha1", "diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/internal/place", "diagnose/internal/podspec",
 		"diagnose/internal/wording", "engine/why", "internal/spelling", "kube/convert", "kube/dialect", "kube/dialect/kai",
 		"kube/dialect/kueue", "kube/dialect/volcano", "kube/report",
+	}, Objects: true},
+	"diagnose/internal/signs": {Ring: Pure, Imports: []string{
+		"api/v1alpha1", "diagnose/check", "diagnose/facts", "diagnose/internal/life", "diagnose/internal/wording",
 	}, Objects: true},
 	"diagnose/internal/supply": {Ring: Pure, Imports: []string{
 		"diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/place",

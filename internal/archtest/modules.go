@@ -22,6 +22,7 @@ var Modules = map[string][]string{
 	"diagnose/internal/place":        {"k8s.io/api", "k8s.io/apimachinery", "k8s.io/component-helpers", "k8s.io/dynamic-resource-allocation", "k8s.io/utils"},
 	"diagnose/internal/podspec":      {"k8s.io/api", "k8s.io/apimachinery", "k8s.io/component-helpers"},
 	"diagnose/internal/queue":        {"k8s.io/api", "k8s.io/apimachinery", "k8s.io/utils"},
+	"diagnose/internal/signs":        {"k8s.io/api", "k8s.io/apimachinery", "k8s.io/utils"},
 	"diagnose/internal/supply":       {"k8s.io/api", "k8s.io/apimachinery", "k8s.io/component-helpers"},
 	"fleet":                          {"golang.org/x/sync", "k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go", "sigs.k8s.io/yaml"},
 	"fleet/device":                   {"k8s.io/api", "k8s.io/apimachinery"},

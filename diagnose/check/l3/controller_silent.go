@@ -46,6 +46,7 @@ func controllerSilent(c *check.Case) []check.Finding {
 		}
 	}
 	return []check.Finding{{
+		Last:     true, // silence is no cause where somebody speaks
 		Message:  fmt.Sprintf("%s should have made %s, and its controller has neither made them nor said why", r, wording.Pods(c.Like)),
 		Evidence: []facts.Evidence{{Object: r.In(), Field: "metadata.creationTimestamp", Value: m.GetCreationTimestamp().UTC().Format("2006-01-02T15:04:05Z")}},
 	}}

@@ -12,6 +12,7 @@ var Checks = []*check.Check{
 	&behindTheHeadCheck,
 	&claimNotCreatedCheck,
 	&clusterFullCheck,
+	&controllerReportsCheck,
 	&controllerSilentCheck,
 	&cpuOrMemoryStrandedCheck,
 	&devicesInUseCheck,

@@ -41,7 +41,7 @@ func noSuchScheduler(c *check.Case) []check.Finding {
 		f.Advice = "Start the scheduler; its pods and its log say why it does not run."
 	case silence(c, since):
 		f.Message = fmt.Sprintf("no scheduler has said anything about pod %s, which names %s, for %s", c.Pod.Name, name, wording.Minutes(c.Age()))
-		f.Owner = check.Scheduler
+		f.Owner, f.Last = check.Scheduler, true // silence is no cause where somebody speaks
 	default:
 		return nil
 	}

@@ -1,0 +1,144 @@
+package facts
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// Condition is what a controller reports of an object, of whichever kind.
+type Condition struct {
+	Type, Status, Reason, Message string
+	Since                         time.Time // its last transition; zero where it does not say
+	Field                         string    // where it is: status.conditions[Ready]
+}
+
+// ConditionsOf reads the conditions of any object: typed ones by their types, others from every list under status whose
+// items have a type and a status. A phase or state that names a fault reads as a condition too.
+func ConditionsOf(o Object) []Condition {
+	var out []Condition
+	add := func(kind, status, reason, message string, since metav1.Time) {
+		out = append(out, Condition{Type: kind, Status: status, Reason: reason, Message: message, Since: since.Time, Field: "status.conditions[" + kind + "]"})
+	}
+	switch o := o.(type) {
+	case *corev1.Pod:
+		for _, c := range o.Status.Conditions {
+			add(string(c.Type), string(c.Status), c.Reason, c.Message, c.LastTransitionTime)
+		}
+	case *corev1.Node:
+		for _, c := range o.Status.Conditions {
+			add(string(c.Type), string(c.Status), c.Reason, c.Message, c.LastTransitionTime)
+		}
+	case *corev1.PersistentVolumeClaim:
+		for _, c := range o.Status.Conditions {
+			add(string(c.Type), string(c.Status), c.Reason, c.Message, c.LastTransitionTime)
+		}
+	case *corev1.Namespace:
+		for _, c := range o.Status.Conditions {
+			add(string(c.Type), string(c.Status), c.Reason, c.Message, c.LastTransitionTime)
+		}
+	case *appsv1.Deployment:
+		for _, c := range o.Status.Conditions {
+			add(string(c.Type), string(c.Status), c.Reason, c.Message, c.LastTransitionTime)
+		}
+	case *appsv1.ReplicaSet:
+		for _, c := range o.Status.Conditions {
+			add(string(c.Type), string(c.Status), c.Reason, c.Message, c.LastTransitionTime)
+		}
+	case *appsv1.StatefulSet:
+		for _, c := range o.Status.Conditions {
+			add(string(c.Type), string(c.Status), c.Reason, c.Message, c.LastTransitionTime)
+		}
+	case *appsv1.DaemonSet:
+		for _, c := range o.Status.Conditions {
+			add(string(c.Type), string(c.Status), c.Reason, c.Message, c.LastTransitionTime)
+		}
+	case *batchv1.Job:
+		for _, c := range o.Status.Conditions {
+			add(string(c.Type), string(c.Status), c.Reason, c.Message, c.LastTransitionTime)
+		}
+	case *schedulingv1beta1.PodGroup:
+		for _, c := range o.Status.Conditions {
+			add(c.Type, string(c.Status), c.Reason, c.Message, c.LastTransitionTime)
+		}
+	case *resourcev1.ResourceClaim:
+		for _, d := range o.Status.Devices {
+			for _, c := range d.Conditions {
+				add(c.Type, string(c.Status), c.Reason, c.Message, c.LastTransitionTime)
+			}
+		}
+	case *unstructured.Unstructured:
+		return foreignConditions(o)
+	}
+	return out
+}
+
+func foreignConditions(u *unstructured.Unstructured) []Condition {
+	status, _ := u.Object["status"].(map[string]any)
+	var out []Condition
+	for _, list := range sortedKeys(status) {
+		items, _ := status[list].([]any)
+		for _, item := range items {
+			m, _ := item.(map[string]any)
+			kind, value := text(m, "type"), text(m, "status")
+			if kind == "" || value == "" {
+				continue
+			}
+			since, _ := time.Parse(time.RFC3339, text(m, "lastTransitionTime"))
+			out = append(out, Condition{Type: kind, Status: value, Reason: text(m, "reason"), Message: text(m, "message"), Since: since, Field: "status." + list + "[" + kind + "]"})
+		}
+	}
+	for _, key := range []string{"phase", "state", "health"} {
+		if word := text(status, key); badWord.MatchString(word) {
+			out = append(out, Condition{Type: key + " " + word, Status: string(metav1.ConditionTrue), Reason: text(status, "reason"), Message: text(status, "message"), Field: "status." + key})
+		}
+	}
+	return out
+}
+
+func text(m map[string]any, key string) string {
+	s, _ := m[key].(string)
+	return s
+}
+
+func sortedKeys(m map[string]any) []string {
+	out := make([]string, 0, len(m))
+	for k := range m {
+		out = append(out, k)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// badWord is in the types of conditions, in phases and in reasons that are good news only while they are not True.
+// Kubernetes' API conventions allow both polarities, and nothing in a condition says which one its author chose.
+var badWord = regexp.MustCompile(`(?i)fail|error|degraded|pressure|unavailable|suspend|stall|stuck|terminating|deadlock|unschedulable|unhealthy|nothealthy|notready|evict|conflict|expired|revoked|paused|blocked|reject|denied|invalid|violat|disrupt|deactivat|missing|timedout|timeout|exceeded|misconfig|insufficient|exhaust|refused|unknown|broken|corrupt|readonlyfilesystem|pending|unresolv|notfound|backoff|quarantin|expir|closed`)
+
+// neutral conditions say how far something has come, or what is going on: neither polarity is a fault.
+var neutral = regexp.MustCompile(`(?i)^(complete|completed|succeeded|success|finished|ended|done|reconciling|drifted|consolidatable|drained|idle|empty|issuing|resizing|filesystemresizepending|unused|requeued|preempted|successcriteriamet|restarting|deleting|disruptionallowed|podresizeinprogress|scalinglimited|ableto.*)$`)
+
+// Bad says whether the condition reports a fault: False or Unknown of what should be, True of what should not.
+func (c Condition) Bad() bool {
+	if neutral.MatchString(c.Type) {
+		return false
+	}
+	name := c.Type[strings.LastIndexByte(c.Type, '/')+1:]
+	switch negative := badWord.MatchString(name); c.Status {
+	case string(metav1.ConditionTrue):
+		return negative || strings.HasSuffix(strings.ToLower(c.Reason), "nothealthy")
+	case string(metav1.ConditionFalse):
+		return !negative
+	case string(metav1.ConditionUnknown):
+		return true
+	}
+	return false
+}
