@@ -62,11 +62,10 @@ func (s *State) newCycle(now time.Time) *cycle {
 // undone does something on the state, and undoes all that it did there.
 func (y *cycle) undone(do func()) {
 	s := y.s
-	m, end := s.m.Mark(), s.m.Log.End()
+	m := s.m.Mark()
 	do()
 	//mutate: rollback-plan
 	s.m.Rollback(m)
-	s.ix.Rewind(end)
 	for _, g := range y.dirty {
 		s.m.Tally(g)
 	}

@@ -8,9 +8,9 @@
 // Accounts are kept at once, by the few methods that allocate and release (occupy and vacate in pod.go, reserve for
 // holds), so a Model is right between any two calls; Check recounts all of them from what was told with code of its own.
 // Three things are worked out later, when they are first needed, because many changes come together: the tree of queues
-// (Rebuild), the tallies of gangs that changed and what those lack (Freshen), and, for who derives more from nodes, the Log of nodes whose room
-// changed and the list Respecced of those whose specs did. Whoever keeps something derived from a Model keeps with it the
-// position that it was derived at: Edits for everything, Log.Moment for room on nodes, Topology.Shape for domains,
+// (Rebuild), the tallies of gangs that changed and what those lack (Freshen), and, for who derives more from nodes, the list
+// Respecced of those whose specs changed. Whoever keeps something derived from a Model keeps with it the
+// position that it was derived at: Edits for everything, the numbers of Room, a Bucket and a node for room on nodes (room.go), Topology.Shape for domains,
 // Tree.Version for queues, Gang.Tallies for one gang.
 //
 // The journal (journal.go) makes trials cheap: Mark, try on the one Model, Rollback. Only what a plan may do in the course

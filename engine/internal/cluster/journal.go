@@ -12,9 +12,8 @@ type Undo struct {
 	node    *Node    // that the pod was taken from
 	devices []string // that it held there
 	did     deed
-	stamp   uint64  // no other entry ever has it
-	bucket  *Bucket // of the node that was touched; nil: none
-	touched uint64  // Bucket.Touched until then
+	stamp   uint64 // no other entry ever has it
+	room    numbers
 }
 
 type deed uint8
@@ -36,10 +35,7 @@ type Mark int
 // note enters something to undo, before it is done to the node.
 func (m *Model) note(e Undo, n *Node) {
 	m.stamp++
-	e.stamp = m.stamp
-	if n != nil && n.Bucket != nil {
-		e.bucket, e.touched = n.Bucket, n.Bucket.Touched
-	}
+	e.stamp, e.room = m.stamp, m.numbersOf(n)
 	m.Journal = append(m.Journal, e)
 }
 
@@ -176,10 +172,6 @@ func (m *Model) Rollback(to Mark) {
 		case reprieved:
 			m.setEvicting(e.pod, true)
 		}
-		// The nodes of the bucket are as they were when it was last touched before: what was counted of them then is true
-		// again, and no other state of theirs ever had that number.
-		if e.bucket != nil {
-			e.bucket.Touched = e.touched
-		}
+		m.restore(&e.room)
 	}
 }

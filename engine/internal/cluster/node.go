@@ -27,7 +27,7 @@ type Node struct {
 	Name    string
 	Told    *api.Node       // what was told, also when rejected; nil: nothing
 	Spec    *api.Node       // told, where it counts; nil otherwise
-	Index   int32           // its number: in touchLog.touches, and in what others keep by node
+	Index   int32           // its number in what others keep by node
 	Yield   quantity.Vector // what evictable and terminating occupants would give back
 	Pods    []*Pod          // in no order
 	Held    []*Hold         // that count here, in no order
@@ -40,10 +40,9 @@ func (m *Model) newNode(name string) *Node {
 	n.Free = n.near[:0]
 	if last := len(m.vacant) - 1; last >= 0 {
 		n.Index, m.vacant = m.vacant[last], m.vacant[:last]
-		m.Log.Touches[n.Index] = 0
 	} else {
-		n.Index = int32(len(m.Log.Touches))
-		m.Log.Touches = append(m.Log.Touches, 0)
+		n.Index = int32(m.Room.Nodes)
+		m.Room.Nodes++
 	}
 	m.Nodes[name] = n
 	return n

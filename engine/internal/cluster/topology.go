@@ -74,7 +74,8 @@ type Bucket struct {
 	Domains []*Domain // by level; nil: in none
 	Nodes   []*Node   // by name
 	Epoch   uint64    // goes up when nodes move in or out; 0: taken down
-	Touched uint64    // Log.Moment when the room of one of its nodes last changed; after a rollback what it was before
+	Touched uint64    // number of the state that its nodes' room is in
+	Numbers []uint64  // likewise of each node, by slot; of one Epoch
 	vacancy vacancy
 }
 
@@ -236,6 +237,7 @@ func (t *topology) settle(sh *Bucket) {
 	for i, n := range sh.Nodes {
 		n.Bucket, n.Slot = sh, i
 	}
+	sh.Numbers = make([]uint64, len(sh.Nodes))
 	t.Shape++
 	sh.Epoch = t.Shape
 }

@@ -44,11 +44,11 @@ func (x *Index) Certify(key Question) (why.Certificate, why.Cause) {
 	return cert, b.table.cause(&cert)
 }
 
-// bodyOf makes the part of a certificate that any need of the class shares. It is kept, one for each level, while the model
-// is as it was: a trial that was rolled back leaves it as it is.
+// bodyOf makes the part of a certificate that any need of the class shares. It is kept, one for each level, while the room on
+// nodes has its number: a trial that was rolled back leaves it as it is.
 func (x *Index) bodyOf(c *Class, level int) *body {
 	p := &c.proofs
-	at := position{edits: x.m.Edits, standing: x.m.Standing(), shape: x.m.Topology.Shape}
+	at := position{room: x.m.Room.Now, shape: x.m.Topology.Shape}
 	if p.at != at {
 		p.at, p.bodies = at, nil
 	}
@@ -63,11 +63,10 @@ func (x *Index) bodyOf(c *Class, level int) *body {
 	return b
 }
 
-// position tells apart all states that the model is ever in.
+// position tells apart all states that nodes are ever in.
 type position struct {
-	edits    uint64 // Model.Edits: what was told
-	standing uint64 // Model.Standing: what the plan in the making has done so far
-	shape    uint64 // of the topology, to which a level may come between
+	room  uint64 // Room.Now
+	shape uint64 // of the topology, to which a level may come between
 }
 
 func (x *Index) requestOf(c *Class) []api.Amount {

@@ -13,7 +13,7 @@ import (
 
 // Class is a class of pods: everything about them, and about their gang, that decides where they fit. For
 // each it is kept how many fit on each node, and their sum in each domain: built when the class is first
-// used, then followed along the log of touched nodes.
+// used, then followed by the numbers of their room.
 type Class struct {
 	ClassKey
 	look      *look
@@ -29,12 +29,11 @@ type Class struct {
 	tops     []int64     // by bucket: the best node's score, or more while the bucket is stale; noScore: none fits
 	Sums     []int64     // by domain
 	Total    int64
-	cursor   uint64          // in the log: nodes touched since are not looked at yet
-	redo     []*cluster.Node // nodes to look at again, besides
-	seen     uint64          // Topology.Shape
-	met      uint64          // Log.Moment of its last sync
-	Dropped  bool            // it is not kept any more
-	used     uint64          // classes.clock at its last use
+	now      uint64 // Room.Now that all counts are of
+	seen     uint64 // Topology.Shape
+	met      uint64 // Room.Moment of its last sync
+	Dropped  bool   // it is not kept any more
+	used     uint64 // classes.clock at its last use
 	proofs   proofs
 }
 
@@ -81,23 +80,27 @@ type bucketFit struct {
 
 // cell is how one node takes a class.
 type cell struct {
-	score int64 // how good a place it is; only where fits > 0
-	Fits  int32 // pods
+	number uint64 // of the node's room when it was looked at
+	score  int64  // how good a place it is; only where fits > 0
+	Fits   int32  // pods
 }
 
 // classes keeps the classes used last.
 type classes struct {
-	byKey  map[ClassKey]*Class
-	clock  uint64
-	active []*Class // used since the log was last rewound; some more than once
+	byKey map[ClassKey]*Class
+	clock uint64
 }
 
 func (t *classes) forgetMasks() {
 	for _, c := range t.byKey {
-		c.proofs = proofs{}
-		for i := range c.ByBucket {
-			c.ByBucket[i].rows = nil
-		}
+		c.forgetProofs()
+	}
+}
+
+func (c *Class) forgetProofs() {
+	c.proofs = proofs{}
+	for i := range c.ByBucket {
+		c.ByBucket[i].rows = nil
 	}
 }
 
@@ -116,9 +119,18 @@ func (x *Index) ClassOf(key ClassKey, refusals []*api.Refusal) *Class {
 		c = x.newClass(key, refusals)
 		t.byKey[key] = c
 	}
-	c.refusals = refusals
+	c.refuse(refusals)
 	x.Use(c)
 	return c
+}
+
+// refuse takes note of the refusals, which name the nodes that they named before. What certificates tell of their reasons is
+// forgotten where these changed.
+func (c *Class) refuse(refusals []*api.Refusal) {
+	if !slices.EqualFunc(c.refusals, refusals, func(a, b *api.Refusal) bool { return a.Reason == b.Reason }) {
+		c.forgetProofs()
+	}
+	c.refusals = refusals
 }
 
 // Use brings the class up to date.
@@ -126,9 +138,6 @@ func (x *Index) Use(c *Class) {
 	t := &x.classes
 	t.clock++
 	c.used = t.clock
-	if len(t.active) == 0 || t.active[len(t.active)-1] != c {
-		t.active = append(t.active, c)
-	}
 	x.Sync(c)
 }
 
@@ -176,21 +185,6 @@ func (x *Index) lookOf(sh *cluster.Shape) *look {
 	return l
 }
 
-// Rewind is Model.Rewind, and lets classes that the plan used look again at the nodes that it touched.
-func (x *Index) Rewind(to uint64) {
-	redo, ok := x.m.Rewind(to)
-	if !ok {
-		return
-	}
-	for _, c := range x.classes.active {
-		if c.cursor > to {
-			c.cursor, c.redo = to, redo
-		}
-	}
-	clear(x.classes.active) // classes that are not kept any more are large
-	x.classes.active = x.classes.active[:0]
-}
-
 func (x *Index) newClass(key ClassKey, refusals []*api.Refusal) *Class {
 	sh := key.Shape
 	x.ask(sh.Keys)
@@ -221,46 +215,36 @@ func deviceWish(w api.Wish) device.Wish {
 	return device.Any
 }
 
-// Sync brings the class up to date with every node touched since its last use. Nodes of a bucket that is again as it was
-// then, because what touched them was rolled back, are passed over.
+// Sync brings the class up to date: it looks again at nodes whose room has another number than when it last looked.
 func (x *Index) Sync(c *Class) {
-	if c.cursor < x.m.Log.Base {
-		c.ByBucket, c.tops, c.Sums, c.Total, c.seen, c.redo = nil, nil, nil, 0, 0, nil
+	if c.now == x.m.Room.Now && c.seen == x.m.Topology.Shape {
+		return
 	}
 	if c.seen != x.m.Topology.Shape {
 		x.reshape(c)
 	}
-	//mutate: index-redo-after-a-plan
-	for _, n := range c.redo {
-		if n.Bucket != nil && !c.looked(n.Bucket) && !x.skips(c, n.Index) {
+	for _, b := range x.m.Topology.Buckets {
+		//mutate: index-follow-buckets
+		if f := &c.ByBucket[b.ID]; f.touched != b.Touched {
+			x.follow(c, f, b)
+		}
+	}
+	c.now, c.met = x.m.Room.Now, x.m.Room.Moment
+}
+
+// follow looks again at the nodes of a bucket whose room changed.
+func (x *Index) follow(c *Class, f *bucketFit, b *cluster.Bucket) {
+	for i, number := range b.Numbers {
+		if f.Cells[i].number == number {
+			continue
+		}
+		if n := b.Nodes[i]; x.skips(c, n.Index) {
+			f.Cells[i].number = number
+		} else {
 			x.refit(c, n)
 		}
 	}
-	from := max(c.cursor, x.m.Log.Base)
-	news := x.m.Log.Entries[from-x.m.Log.Base:]
-	for i, e := range news {
-		if b := e.Node.Bucket; x.m.Log.Touches[e.Index] == from+uint64(i)+1 && b != nil && !c.looked(b) && !x.skips(c, e.Index) {
-			x.refit(c, e.Node)
-		}
-	}
-	// Only now have all nodes of a bucket been looked at that were touched.
-	for _, n := range c.redo {
-		c.note(n.Bucket)
-	}
-	for i := range news {
-		c.note(news[i].Node.Bucket)
-	}
-	c.redo, c.cursor, c.met = nil, x.m.Log.End(), x.m.Log.Moment
-}
-
-// looked says whether the nodes of the bucket are as they were when the class last looked at them.
-func (c *Class) looked(b *cluster.Bucket) bool { return c.ByBucket[b.ID].touched == b.Touched }
-
-// note notes that the class has looked at the nodes of the bucket as they are.
-func (c *Class) note(b *cluster.Bucket) {
-	if b != nil {
-		c.ByBucket[b.ID].touched = b.Touched
-	}
+	f.touched = b.Touched
 }
 
 // skips says whether no pod of the class fitted on the node when it was last looked at, and none does: the
@@ -296,6 +280,7 @@ func (x *Index) fitBucket(c *Class, sh *cluster.Bucket) {
 	f := bucketFit{bucket: sh, epoch: sh.Epoch, touched: sh.Touched, Cells: make([]cell, len(sh.Nodes))}
 	for i, n := range sh.Nodes {
 		f.Cells[i] = x.measure(c, n)
+		f.Cells[i].number = sh.Numbers[i]
 		f.sum += int64(f.Cells[i].Fits)
 	}
 	f.findBest()
@@ -323,6 +308,7 @@ func (x *Index) refit(c *Class, n *cluster.Node) {
 	f := &c.ByBucket[n.Bucket.ID]
 	i := n.Slot
 	had, now := f.Cells[i], x.measure(c, n)
+	now.number = n.Bucket.Numbers[i]
 	f.Cells[i] = now
 	if by := int64(now.Fits - had.Fits); by != 0 {
 		//mutate: index-sum

@@ -41,7 +41,7 @@ const ownName = "\x00own"
 
 // kindOf is the kind of one node, and what it was made of.
 type kindOf struct {
-	born uint64 // Log.Moment when it became of its kind
+	born uint64 // Room.Moment when it became of its kind
 	id   int32  // of the kind
 	kind *NodeKind
 	node *cluster.Node
@@ -55,7 +55,7 @@ func (x *Index) Kind(n *cluster.Node) *NodeKind { return x.kindsOf[n.Index].kind
 // Refresh finds the kinds of nodes whose specs changed, and lets classes that ask about labels which nodes have got
 // tell nodes apart by them.
 func (x *Index) Refresh() {
-	if more := len(x.m.Log.Touches) - len(x.kindsOf); more > 0 {
+	if more := x.m.Room.Nodes - len(x.kindsOf); more > 0 {
 		x.kindsOf = append(x.kindsOf, make([]kindOf, more)...)
 	}
 	for _, n := range x.m.Respecced {
@@ -76,7 +76,7 @@ func (x *Index) setKind(n *cluster.Node) {
 		return
 	}
 	k.kind = x.internKind(n)
-	k.id, k.born = int32(k.kind.id), x.m.Log.Moment
+	k.id, k.born = int32(k.kind.id), x.m.Room.Moment
 }
 
 // askFresh makes node kinds differ by the label keys that nodes have got, as far as classes ask about them.

@@ -67,8 +67,8 @@ func (v *scan) candidate(n *cluster.Node) *candidateNode {
 	if n.Bucket == nil {
 		return nil
 	}
-	if len(s.nodes) < len(s.m.Log.Touches) {
-		s.nodes = append(s.nodes, make([]candidateNode, len(s.m.Log.Touches)-len(s.nodes))...)
+	if len(s.nodes) < s.m.Room.Nodes {
+		s.nodes = append(s.nodes, make([]candidateNode, s.m.Room.Nodes-len(s.nodes))...)
 	}
 	t := &s.nodes[n.Index]
 	if t.pass == v.pass {
