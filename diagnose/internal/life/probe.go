@@ -29,7 +29,7 @@ func (p *Probe) String() string {
 	case p.GRPC != nil:
 		return fmt.Sprintf("%s probe (gRPC port %d)", p.kind, p.GRPC.Port)
 	case p.Exec != nil:
-		return fmt.Sprintf("%s probe (command %s)", p.kind, strings.Join(p.Exec.Command, " "))
+		return p.kind + " probe (a command)" // bundles mask the words of commands, which may hold secrets
 	}
 	return p.kind + " probe"
 }
