@@ -20,11 +20,8 @@ import (
 // Resource is the extended resource that whole GPUs are advertised as.
 const Resource = "nvidia.com/gpu"
 
-// How a machine's GPUs are offered to the scheduler.
-const (
-	ByPlugin = "device-plugin" // as a count of Resource, the default
-	ByDRA    = "dra"           // as a ResourceSlice, which package fleet writes; no device plugin registers
-)
+// ByDRA offers a machine's GPUs to the scheduler as a ResourceSlice, which package fleet writes: no device plugin registers.
+const ByDRA = "dra"
 
 // GracePeriod is how long the kubelet keeps the capacity of a device plugin that went away.
 const GracePeriod = 5 * time.Minute
@@ -34,7 +31,7 @@ type Config struct {
 	Devices    []gpu.Device
 	Driver     gpu.Driver // the driver that is in the image, or that the driver pod loads
 	HostDriver bool       // the driver is part of the machine image: no driver pod is needed
-	Advertise  string     // ByPlugin or ByDRA; empty: ByPlugin
+	Advertise  string     // ByDRA; anything else: as a count of Resource, by the device plugin
 	Clique     string     // NVLink domain, "<cluster uuid>.<clique id>"; empty: the GPUs are not on a fabric
 	Machine    string     // the machine type for nvidia.com/gpu.machine; empty: "unknown", as GFD says it
 }
@@ -85,16 +82,4 @@ func (m *Manager) DriverReady() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.driverReady()
-}
-
-// SetHealthy records what the device plugin would report of a GPU. An unknown uuid changes
-// nothing. Whoever holds the device keeps it.
-func (m *Manager) SetHealthy(uuid string, ok bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for i, d := range m.cfg.Devices {
-		if d.UUID == uuid {
-			m.unwell[i] = !ok
-		}
-	}
 }
