@@ -332,9 +332,9 @@ func (w *world) kept(q engine.Queue, resource, but string) (below int64) {
 	return max(below, amount(q.Quota, resource)-w.committed(q.Name, resource, but)-amount(q.Lend, resource))
 }
 
-// begins says whether the gang holds nothing but what is being tried.
+// begins says whether the gang holds nothing but what is being tried, and what is on its way out.
 func (w *world) begins(g engine.Gang) bool {
-	return !some(w.Pods, func(p engine.Pod) bool { return p.Gang == g.Key && w.was[p.Key].node != "" })
+	return !some(w.Pods, func(p engine.Pod) bool { return p.Gang == g.Key && w.was[p.Key].node != "" && !w.leaving(p) })
 }
 
 // crowd is how many workloads of the queue hold something.

@@ -144,15 +144,23 @@ func (a *asking) userLimits() {
 	}
 }
 
-// running is how many workloads of the queue, and of those above it, may run at a time.
+// running is how many workloads of the queue, and of those above it, may run at a time. A gang of which all that runs is on
+// its way out begins anew: it counts among those that run still, and needs a turn as any other.
 func (a *asking) running() {
-	if slices.ContainsFunc(a.g.All(), func(p *cluster.Pod) bool { return p.Host != nil }) {
-		return // it is one of them
+	itself := 0
+	for _, p := range a.g.All() {
+		//mutate: gate-max-running-anew -> p.Host != nil
+		if p.Host != nil && !p.Leaving() {
+			return // it is one of them
+		}
+		if p.Host != nil {
+			itself = 1
+		}
 	}
 	for up := a.q; up != nil; up = up.Parent {
 		if most := up.Spec.MaxRunning; most > 0 {
 			//mutate: gate-max-running
-			if n := up.Workloads() + a.awaited(up); n >= most {
+			if n := up.Workloads() - itself + a.awaited(up); n >= most {
 				a.shut(why.Gate{Cause: why.QueueBusy, Object: up.Name, Have: int64(n), Limit: int64(most)})
 			}
 		}
