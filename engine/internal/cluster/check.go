@@ -69,6 +69,7 @@ func (a *Check) Cluster() {
 	a.amounts("cluster", "", "capacity", m.Capacity, capacity)
 	a.amounts("cluster", "", "taken", m.Taken, taken)
 	a.Note("cluster", "", "surplus", m.Config.GPU, m.Surplus, rated-taken[m.Config.GPU])
+	a.Note("cluster", "", "queues at the top", "", int64(len(m.Tree.Top)), a.topmost())
 	a.Note("cluster", "", "pods that end", "", int64(m.Ending), int64(ending))
 	a.Note("cluster", "", "journal", "", int64(len(m.Journal)), 0)
 	ought := 0
@@ -86,6 +87,16 @@ func (a *Check) Cluster() {
 		}
 		a.Note("cluster", "", "vacancy", sh.Nodes[0].Name, sh.FreeGPUs(), free)
 	}
+}
+
+// topmost counts the queues without a parent.
+func (a *Check) topmost() (n int64) {
+	for _, q := range a.m.Queues {
+		if q.Parent == nil {
+			n++
+		}
+	}
+	return n
 }
 
 // wanted counts what the workloads in line of each queue lack.

@@ -161,3 +161,22 @@ func TestFreshenReturnsWhatChanged(t *testing.T) {
 		t.Errorf("found %v", found)
 	}
 }
+
+// A queue that somebody runs in, and that is not known, is in the tree from the moment that it is named, and not only once the
+// tree is made anew: what runs in it can be asked for.
+func TestQueuesKnownByNameAreInTheTree(t *testing.T) {
+	m := audited(t)
+	version := m.Tree.Version
+	m.Apply(&api.Change{Pod: &api.Pod{Key: "stray", UID: "u", Version: 9, Queue: "nowhere", Node: "n1", Evictable: true}})
+	m.Freshen()
+	var top []string
+	for _, q := range m.Tree.Top {
+		top = append(top, q.Name)
+	}
+	if want := []string{"nowhere", "org"}; !slices.Equal(top, want) || m.Tree.Version == version {
+		t.Errorf("at the top are %v, not %v", top, want)
+	}
+	if found := checkAll(m); len(found) > 0 {
+		t.Error(found)
+	}
+}

@@ -57,6 +57,8 @@ type Tree struct {
 	Warnings []api.Rejected
 }
 
+// QueueNamed returns the queue of the name, nil for "". One that is not known is in the tree too: what its workloads hold is
+// promised to nobody, and others may ask for it.
 func (m *Model) QueueNamed(name string) *Queue {
 	if name == "" {
 		return nil
@@ -65,8 +67,20 @@ func (m *Model) QueueNamed(name string) *Queue {
 	if q == nil {
 		q = &Queue{Name: name}
 		m.Queues[name] = q
+		m.plant(q)
 	}
 	return q
+}
+
+// plant enters a queue of which the name alone is known in the tree, unless that is made anew anyway.
+func (m *Model) plant(q *Queue) {
+	f := &m.Tree
+	//mutate: tree-named-queue
+	if !f.Stale {
+		at, _ := slices.BinarySearchFunc(f.Top, q.Name, func(q *Queue, name string) int { return strings.Compare(q.Name, name) })
+		f.Top = slices.Insert(f.Top, at, q)
+		f.Version++
+	}
 }
 
 // QueueOf returns the queue that the pod is charged to, nil for none.

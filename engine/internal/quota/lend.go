@@ -12,7 +12,7 @@ import (
 func (l *Limits) inUse(dim int) (capacity, taken int64) {
 	more := l.m.Unqueued.Pledged.At(dim) - l.m.Unqueued.Leaving.At(dim)
 	for _, q := range l.m.Tree.Top {
-		if q.Spec != nil { // one that is only named may not be in the forest yet
+		if q.Spec != nil { // what leaves a queue that does not exist counts as taken until it is gone
 			more += q.Pledged.At(dim) - q.Leaving.At(dim)
 		}
 	}
