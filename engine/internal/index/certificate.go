@@ -2,7 +2,6 @@ package index
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,39 +33,14 @@ func (x *Index) Certify(key Question) (why.Certificate, why.Cause) {
 		Request: x.requestOf(c), Model: c.Model, Total: c.Total,
 	}
 	b := x.bodyOf(c, key.Level)
-	cert.Classes, cert.Domains = b.cert.Classes, b.cert.Domains
-	cert.IfEvicted = b.table.mostEvicted(key.Pinned)
+	cert.Classes, cert.Domains = b.classes, b.domains
+	cert.IfEvicted = b.mostEvicted(key.Pinned)
 	if key.Segment > 0 {
 		cert.SegmentLevel = cmp.Or(key.UnmetSegment, x.m.Topology.LevelName(key.SegmentLevel))
 		cert.Domains = slices.Clone(cert.Domains)
 		x.countSegments(key, &cert)
 	}
-	return cert, b.table.cause(&cert)
-}
-
-// bodyOf makes the part of a certificate that any need of the class shares. It is kept, one for each level, while the room on
-// nodes has its number: a trial that was rolled back leaves it as it is.
-func (x *Index) bodyOf(c *Class, level int) *body {
-	p := &c.proofs
-	at := position{room: x.m.Room.Now, shape: x.m.Topology.Shape}
-	if p.at != at {
-		p.at, p.bodies = at, nil
-	}
-	for _, b := range p.bodies {
-		if b.level == level {
-			return b
-		}
-	}
-	b := &body{level: level, table: x.makeTable(c, level)}
-	b.table.finish(&b.cert)
-	p.bodies = append(p.bodies, b)
-	return b
-}
-
-// position tells apart all states that nodes are ever in.
-type position struct {
-	room  uint64 // Room.Now
-	shape uint64 // of the topology, to which a level may come between
+	return cert, b.cause(c, &cert)
 }
 
 func (x *Index) requestOf(c *Class) []api.Amount {
@@ -93,12 +67,18 @@ func (x *Index) countSegments(key Question, cert *why.Certificate) {
 
 // proofs is what certificates of a class share.
 type proofs struct {
-	byKind  []*kindProof // by node kind; nil: not met yet
+	byGroup []*kindProof // by group of node kinds; nil: not met yet
 	bySign  map[sign]*kindProof
 	numbers []*kindProof // by number: sorted by key
 	epoch   uint64       // goes up when numbers change
-	at      position     // of bodies
+	counted position     // that the rows of all buckets are of
 	bodies  []*body      // one for each level that was asked about
+}
+
+// position tells apart all states that nodes are ever in.
+type position struct {
+	room  uint64 // Room.Now
+	shape uint64 // of the topology, to which a level may come between
 }
 
 // add gives the kind its number.
@@ -116,9 +96,9 @@ func (p *proofs) keep(present []bool) {
 		}
 	}
 	p.numbers, p.bySign = kept, nil
-	for i, k := range p.byKind {
+	for i, k := range p.byGroup {
 		if k != nil && !slices.Contains(kept, k) {
-			p.byKind[i] = nil
+			p.byGroup[i] = nil
 		}
 	}
 	p.renumber()
@@ -131,32 +111,44 @@ func (p *proofs) renumber() {
 	}
 }
 
-// body is a certificate that can be used again while nothing changes.
-type body struct {
-	level int
-	cert  why.Certificate
-	table *table
-}
-
 // kindProof is how node kinds that the class cannot tell apart look to it.
 type kindProof struct {
-	number  int
-	key     string
-	class   why.Class
-	clauses []why.Clause // clauses that depend on a node's name aside
+	number   int
+	key      string
+	class    why.Class
+	personal bool           // what excludes a node depends on its name
+	clauses  []why.Clause   // clauses that depend on a node's name aside
+	removed  [][]why.Clause // by number of nodes: the clauses, counted; nil: not made yet
+}
+
+// removes are the clauses, of so many nodes.
+func (k *kindProof) removes(nodes int) []why.Clause {
+	if len(k.clauses) == 0 {
+		return nil
+	}
+	if nodes >= len(k.removed) {
+		k.removed = append(k.removed, make([][]why.Clause, nodes+1-len(k.removed))...)
+	}
+	if k.removed[nodes] == nil {
+		var row why.Row
+		note(&row, k.clauses, nodes)
+		sortClauses(row.Removed)
+		k.removed[nodes] = row.Removed
+	}
+	return k.removed[nodes]
 }
 
 // kindProof returns how the node's kind looks to the class.
 func (x *Index) kindProof(c *Class, n *cluster.Node) *kindProof {
 	p := &c.proofs
-	id := x.Kind(n).id
-	if id >= len(p.byKind) {
-		p.byKind = append(p.byKind, make([]*kindProof, len(x.kinds)-len(p.byKind))...)
+	id := x.group(c.look.groups, x.Kind(n)).id
+	if id >= len(p.byGroup) {
+		p.byGroup = append(p.byGroup, make([]*kindProof, id+1-len(p.byGroup))...)
 	}
-	if p.byKind[id] == nil {
-		p.byKind[id] = x.findKindProof(c, n)
+	if p.byGroup[id] == nil {
+		p.byGroup[id] = x.findKindProof(c, n)
 	}
-	return p.byKind[id]
+	return p.byGroup[id]
 }
 
 // sign is what kinds look like to a class that asks about so many labels that these are not told: kinds of one sign look
@@ -174,9 +166,8 @@ func (x *Index) findKindProof(c *Class, n *cluster.Node) *kindProof {
 		return x.newKindProof(c, n)
 	}
 	match := x.matcherOf(c.look)
-	x.MaskOf(c, n)
 	kind := x.Kind(n)
-	g := sign{profile: kind.profile.id, hasModel: slices.Contains(kind.Models, c.Model), mask: c.look.masks[kind.id].State}
+	g := sign{profile: kind.profile.id, hasModel: slices.Contains(kind.Models, c.Model), mask: x.maskOfKind(c, &x.kindsOf[n.Index]).State}
 	if g.mask == Excluded {
 		g.failing, g.affinity = match.failing(&x.kindsOf[n.Index]), match.likes(&x.kindsOf[n.Index])
 	}
@@ -196,13 +187,13 @@ func (x *Index) newKindProof(c *Class, n *cluster.Node) *kindProof {
 	p := &c.proofs
 	k := &kindProof{}
 	is := x.MaskOf(c, n)
-	personalKind := is == (mask{}) || c.look.masks[x.Kind(n).id].State == personal
-	if !personalKind {
+	k.personal = x.maskOfKind(c, &x.kindsOf[n.Index]).State == personal
+	if !k.personal {
 		k.clauses = x.clauses(c, n, is.State)
 	}
-	told := x.tellsOf(c, x.Kind(n))
-	k.key = fmt.Sprintf("%q", told) + " " + x.Kind(n).profile.told + " " + strconv.FormatBool(personalKind)
-	if told == nil {
+	g := x.group(c.look.groups, x.Kind(n))
+	k.key = g.text + " " + strconv.FormatBool(k.personal)
+	if g.told == nil {
 		for _, clause := range k.clauses {
 			k.key += " " + string(clause.Kind) + " " + clause.Detail
 		}
@@ -211,24 +202,9 @@ func (x *Index) newKindProof(c *Class, n *cluster.Node) *kindProof {
 	if found {
 		return p.numbers[at]
 	}
-	k.class = x.describeKind(c, n, told)
+	k.class = x.describeKind(c, n, g.told)
 	p.add(at, k)
 	return k
-}
-
-// tellsOf lists the labels of the kind that the class asks about, unless these are so many that nobody would read them.
-// Then kinds differ by what excludes them.
-func (x *Index) tellsOf(c *Class, k *NodeKind) []string {
-	if len(c.Shape.Keys) > mostTold {
-		return nil
-	}
-	var out []string
-	for _, key := range c.Shape.Keys {
-		if v, ok := k.labels[key]; ok && v != ownName {
-			out = append(out, key+"="+v)
-		}
-	}
-	return out
 }
 
 func (x *Index) describeKind(c *Class, n *cluster.Node, told []string) why.Class {

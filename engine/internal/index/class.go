@@ -3,6 +3,7 @@ package index
 import (
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/cluster"
@@ -160,18 +161,21 @@ func (t *classes) drop() {
 // look is what nodes mean to pods of a shape, as of Index.kindsMade.
 type look struct {
 	shape   *cluster.Shape
+	groups  *groups
 	matched uint64
 	matcher *matcher
-	masks   []mask    // by node kind
+	masks   []mask    // by group of node kinds
 	own     []ownMask // by Node.Index, for kinds to which the node's name matters
 }
 
 // dropLooks forgets those of shapes that no class is of.
 func (x *Index) dropLooks() {
 	clear(x.looks)
+	clear(x.groups)
 	//archtest:any-order classes of a shape have one look
 	for _, c := range x.classes.byKey {
 		x.looks[c.Shape] = c.look
+		x.groups[strings.Join(c.Shape.Keys, "\x00")] = c.look.groups
 	}
 }
 
@@ -179,7 +183,7 @@ func (x *Index) dropLooks() {
 func (x *Index) lookOf(sh *cluster.Shape) *look {
 	l := x.looks[sh]
 	if l == nil {
-		l = &look{shape: sh}
+		l = &look{shape: sh, groups: x.groupsOf(sh.Keys)}
 		x.looks[sh] = l
 	}
 	return l
@@ -251,7 +255,11 @@ func (x *Index) follow(c *Class, f *bucketFit, b *cluster.Bucket) {
 // node's kind excludes it.
 func (x *Index) skips(c *Class, node int32) bool {
 	sh, k := c.look, &x.kindsOf[node]
-	return k.born <= c.met && sh.matched == x.kindsMade && int(k.id) < len(sh.masks) && sh.masks[k.id].State == Excluded
+	if k.born > c.met || sh.matched != x.kindsMade {
+		return false
+	}
+	g := x.group(sh.groups, k.kind)
+	return g.id < len(sh.masks) && sh.masks[g.id].State == Excluded
 }
 
 // reshape takes up buckets that came or changed, and drops those taken down.
@@ -277,13 +285,20 @@ func (x *Index) reshape(c *Class) {
 
 // fitBucket looks at all nodes of a bucket.
 func (x *Index) fitBucket(c *Class, sh *cluster.Bucket) {
-	f := bucketFit{bucket: sh, epoch: sh.Epoch, touched: sh.Touched, Cells: make([]cell, len(sh.Nodes))}
+	f := bucketFit{bucket: sh, epoch: sh.Epoch, touched: sh.Touched, Cells: make([]cell, len(sh.Nodes)), best: -1}
+	v := x.viewOf(sh)
+	gpus := v.freeOf(quantity.DimGPU)
 	for i, n := range sh.Nodes {
-		f.Cells[i] = x.measure(c, n)
+		//mutate: index-gpus-first
+		if gpus[i] >= c.Shape.GPUs || c.Shape.GPUs == 0 {
+			f.Cells[i] = x.measure(c, n)
+			f.sum += int64(f.Cells[i].Fits)
+		}
 		f.Cells[i].number = sh.Numbers[i]
-		f.sum += int64(f.Cells[i].Fits)
 	}
-	f.findBest()
+	if f.sum > 0 {
+		f.findBest()
+	}
 	c.tops[sh.ID] = f.top()
 	c.ByBucket[sh.ID] = f
 	c.add(sh, f.sum)
@@ -382,19 +397,25 @@ func (x *Index) measure(c *Class, n *cluster.Node) cell {
 
 // MaskOf returns what the node means to the class, free room aside.
 func (x *Index) MaskOf(c *Class, n *cluster.Node) mask {
-	kind, sh := &x.kindsOf[n.Index], c.look
-	id, match := int(kind.id), x.matcherOf(sh)
+	m := x.maskOfKind(c, &x.kindsOf[n.Index])
+	//mutate: filter-own-name
+	if m.State == personal {
+		return x.ownMask(c, n, c.look.matcher)
+	}
+	return m
+}
+
+// maskOfKind returns what nodes of the kind mean to the class, or that it differs from node to node.
+func (x *Index) maskOfKind(c *Class, kind *kindOf) mask {
+	sh := c.look
+	match, id := x.matcherOf(sh), x.group(sh.groups, kind.kind).id
 	if id >= len(sh.masks) {
-		sh.masks = append(sh.masks, make([]mask, len(x.kinds)-len(sh.masks))...)
+		sh.masks = append(sh.masks, make([]mask, id+1-len(sh.masks))...)
 	}
 	m := &sh.masks[id]
 	if m.State == unknown {
 		own := !match.hopeless && (c.names || match.asksForName(kind.kind))
 		*m = c.judge(kind, match, own)
-	}
-	//mutate: filter-own-name
-	if m.State == personal {
-		return x.ownMask(c, n, match)
 	}
 	return *m
 }

@@ -12,8 +12,13 @@
 // when pods ask about a label that none asked about before. Rows of certificates hold at the number of their bucket, bodies
 // at that of all nodes and at Topology.Shape. Check recounts.
 //
+// What does not depend on one class is kept once for all of them: which kinds pods that ask about the same labels can tell
+// apart (group.go), what is free on the nodes of a bucket, resource by resource (view.go), and which buckets make up a domain
+// (layout in table.go). Each says at its type what it holds at.
+//
 // Costs: a question about a class that is up to date is a lookup (Fits) or a comparison per bucket (Best); bringing a class
-// up to date costs a comparison per bucket and one look (room.go) per node whose room changed; a class that is new looks at every node. A certificate adds up rows
-// that each bucket keeps while its number is the same (table.go). At most Config.Classes classes are kept; the quarter
-// used longest ago goes first.
+// up to date costs a comparison per bucket and one look (room.go) per node whose room changed; a class that is new looks at
+// every node that has the GPUs it asks for. A certificate adds up rows that each bucket keeps while its number is the same, and
+// of the sums those where rows changed (table.go). At most Config.Classes classes are kept; the quarter used longest ago goes
+// first.
 package index

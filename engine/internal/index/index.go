@@ -13,12 +13,16 @@ type Index struct {
 	kindsOf   []kindOf            // by Node.Index
 	asked     []string            // label keys that pods ask about and nodes have, sorted; node kinds differ by their values
 	looks     map[*cluster.Shape]*look
+	groups    map[string]*groups // by the keys, joined
+	views     []view             // by bucket
+	layouts   []layout           // of certificates, by level
+	counting  counting
 	classes   classes
 }
 
 func New(m *cluster.Model) *Index {
 	return &Index{
 		m: m, workload: expect(m.Dims, m.Config.Workload),
-		kinds: make(map[string]*NodeKind), profiles: make(map[string]*profile), looks: make(map[*cluster.Shape]*look),
+		kinds: make(map[string]*NodeKind), profiles: make(map[string]*profile), looks: make(map[*cluster.Shape]*look), groups: make(map[string]*groups),
 	}
 }

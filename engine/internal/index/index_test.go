@@ -3,6 +3,7 @@ package index
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -47,8 +48,30 @@ func check(x *Index) []api.Discrepancy {
 	return found
 }
 
+// checkCertificates finds certificates that an index of the same model which has kept nothing makes otherwise.
+func checkCertificates(t *rapid.T, x *Index) {
+	fresh := New(x.m)
+	for _, n := range x.m.SortedNodes() {
+		x.m.Respecced = append(x.m.Respecced, n)
+	}
+	fresh.Refresh()
+	for _, key := range cluster.SortedKeys(x.m.Pods) {
+		sh := x.m.ShapeOf(x.m.Pods[key])
+		for _, level := range []int{cluster.AnyLevel, cluster.NodeLevel, x.m.Level("rack")} {
+			q := Question{Need: 9, Level: level}
+			q.Class = x.ClassOf(ClassKey{Shape: sh}, nil)
+			kept, because := x.Certify(q)
+			q.Class = fresh.ClassOf(ClassKey{Shape: sh}, nil)
+			counted, cause := fresh.Certify(q)
+			if !reflect.DeepEqual(counted, kept) || cause != because {
+				t.Fatalf("pod %s: %s, not %s; - counted, + kept: %s", key, because, cause, cmp.Diff(counted, kept))
+			}
+		}
+	}
+}
+
 // Counts follow whatever happens to nodes, and what is tried out leaves no trace. It protects the one rule of the index: a
-// class is what it would be if it were counted anew, at whatever position of the log it was last used.
+// class is what it would be if it were counted anew, at whatever number it was last used, and so are its certificates.
 func TestCountsFollowTheModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := racks()
@@ -94,7 +117,7 @@ func TestCountsFollowTheModel(t *testing.T) {
 				if p.Host == nil && p.In != nil && m.Nodes[n] != nil && m.Nodes[n].Bucket != nil {
 					m.PutOn(p, m.Nodes[n], nil)
 				}
-				x.ClassOf(ClassKey{Shape: m.ShapeOf(p)}, nil)
+				x.Certify(Question{Class: x.ClassOf(ClassKey{Shape: m.ShapeOf(p)}, nil), Need: 9, Level: rapid.IntRange(-2, 0).Draw(t, "level")})
 				m.Rollback(mark)
 			case 5: // a node comes back as it was, if it has left
 				told := told(n)
@@ -115,6 +138,7 @@ func TestCountsFollowTheModel(t *testing.T) {
 				if found := check(x); len(found) > 0 {
 					t.Fatalf("found %v", found)
 				}
+				checkCertificates(t, x)
 			}
 		}
 		if found := check(x); len(found) > 0 {
@@ -199,6 +223,45 @@ func TestKeptCertificatesFollowTheModel(t *testing.T) {
 			if diff := cmp.Diff(counted, kept); diff != "" {
 				t.Fatalf("- counted, + kept: %s", diff)
 			}
+		}
+	})
+}
+
+// Certificates of many racks are added up in parts, of which only those are added up again where room changed.
+func TestCertificatesOfManyRacks(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		config, _ := api.Config{Levels: []api.Level{{Name: "rack", Label: "rack"}}}.Normal()
+		m := cluster.NewModel(config)
+		snap := api.Snapshot{Version: api.SnapshotVersion}
+		for i := range 40 {
+			snap.Nodes = append(snap.Nodes, api.Node{
+				Name: fmt.Sprintf("n%02d", i), Version: 1, Labels: map[string]string{"rack": fmt.Sprint(i), "key7": fmt.Sprint(i % 3)},
+				Allocatable: api.Resources{{Resource: gpu, Value: int64(2 + i%2)}, {Resource: api.Pods, Value: 9}},
+			})
+		}
+		for i := range 4 {
+			snap.Pods = append(snap.Pods, api.Pod{Key: fmt.Sprintf("p%d", i), Version: 1, Spec: api.Spec{Requests: gpus(int64(1 + i%3))}})
+		}
+		snap.Pods[3].Spec.Selector = map[string]string{"key7": "1"}
+		m.LoadAll(&snap)
+		m.Freshen()
+		x := New(m)
+		x.Refresh()
+		for version := range uint64(rapid.IntRange(1, 8).Draw(t, "steps")) {
+			p := m.Pods[rapid.SampledFrom(cluster.SortedKeys(m.Pods)).Draw(t, "pod")]
+			n := rapid.SampledFrom(cluster.SortedKeys(m.Nodes)).Draw(t, "node")
+			if rapid.Bool().Draw(t, "cordons") {
+				told := *m.Nodes[n].Told
+				told.Version, told.Cordoned = version+2, !told.Cordoned
+				m.Apply(&api.Change{Node: &told})
+			} else {
+				told := *p.Pod
+				told.Version, told.Node = version+2, n
+				m.Apply(&api.Change{Pod: &told})
+			}
+			m.Freshen()
+			x.Refresh()
+			checkCertificates(t, x)
 		}
 	})
 }

@@ -16,6 +16,7 @@ import (
 type NodeKind struct {
 	profile *profile
 	id      int
+	alone   group // of the kind alone
 	// labels are those among the keys that pods ask about; a value that is the node's own name is
 	// replaced by ownName, because it sets every node apart.
 	labels   map[string]string
@@ -167,6 +168,7 @@ func (x *Index) describe(k *NodeKind) {
 		x.profiles[told] = same
 	}
 	k.profile = same
+	k.alone = group{id: k.id, text: fmt.Sprintf("%q", []string(nil)) + " " + told}
 }
 
 // profile is what kinds have in common that differ in labels alone.

@@ -156,7 +156,7 @@ func (m *matcher) wish(k *kindOf, weights []api.Preference) (sum int64) {
 func (x *Index) matcherOf(sh *look) *matcher {
 	//mutate: index-masks-of-new-labels -> sh.matcher == nil
 	if sh.matcher == nil || sh.matched != x.kindsMade {
-		sh.matcher, sh.masks, sh.own, sh.matched = x.newMatcher(sh.shape.Spec), nil, nil, x.kindsMade
+		sh.matcher, sh.masks, sh.own, sh.matched = x.newMatcher(sh.shape.Spec), sh.masks[:0], nil, x.kindsMade
 	}
 	return sh.matcher
 }

@@ -1,6 +1,7 @@
 package index
 
 import (
+	"math"
 	"slices"
 	"strings"
 
@@ -51,53 +52,108 @@ func (c *Class) counted(sh *cluster.Bucket) bool {
 	return r != nil && r.epoch == c.proofs.epoch && r.touched == sh.Touched
 }
 
+// counting is room to count the nodes of a bucket, or to add rows up, in.
+type counting struct {
+	proofs  []*kindProof // by row
+	rowOf   []int        // by kind of the view; -1: none yet
+	shorts  []why.Short  // by row, then by demand
+	sums    []why.Row    // by class; Nodes 0: none
+	changed []bool       // by class
+}
+
 // makeRows counts the nodes on some of the bucket's slots.
 func (x *Index) makeRows(c *Class, sh *cluster.Bucket, from, to int) *bucketRows {
-	f := &c.ByBucket[sh.ID]
-	out := &bucketRows{rows: make([]why.Row, 0, 8)}
-	kinds := make([]*kindProof, 0, 8)
+	f, v, w := &c.ByBucket[sh.ID], x.viewOf(sh), &x.counting
+	out := &bucketRows{rows: make([]why.Row, 0, len(v.kinds))}
+	w.proofs, w.shorts, w.rowOf = w.proofs[:0], w.shorts[:0], w.rowOf[:0]
+	for range v.kinds {
+		w.rowOf = append(w.rowOf, -1)
+	}
 	for slot := from; slot < to; slot++ {
-		n := sh.Nodes[slot]
-		k := x.kindProof(c, n)
-		i := slices.Index(kinds, k)
+		i := w.rowOf[v.of[slot]]
 		if i < 0 {
-			i = len(kinds)
-			kinds = append(kinds, k)
-			out.rows = append(out.rows, why.Row{Example: n.Name})
+			i = w.row(c, x.kindProof(c, v.kinds[v.of[slot]]), out, sh.Nodes[slot].Name)
+			w.rowOf[v.of[slot]] = i
 		}
-		x.countNode(c, n, k, int64(f.Cells[slot].Fits), &out.rows[i], &out.tally)
+		fits := int64(f.Cells[slot].Fits)
+		out.rows[i].Nodes++
+		out.rows[i].Fits += fits
+		for j, d := range c.Demands {
+			if free := v.free[d.Dim*v.nodes+slot]; free < d.Amount {
+				short := &w.shorts[i*len(c.Demands)+j]
+				if short.Nodes++; short.Nodes == 1 || d.Amount-free < short.By {
+					short.By = d.Amount - free
+				}
+			}
+		}
+		x.countNode(c, sh.Nodes[slot], w.proofs[i], v, slot, fits, &out.rows[i], &out.tally)
 	}
 	for i := range out.rows {
-		out.rows[i].Class = kinds[i].number
-		sortRow(&out.rows[i])
+		x.finishRow(c, &out.rows[i], w.proofs[i], w.shorts[i*len(c.Demands):(i+1)*len(c.Demands)])
 	}
 	slices.SortFunc(out.rows, func(a, b why.Row) int { return a.Class - b.Class })
 	out.epoch, out.touched = c.proofs.epoch, sh.Touched
 	return out
 }
 
-// countNode adds one node to its row and to the tally.
-func (x *Index) countNode(c *Class, n *cluster.Node, k *kindProof, fits int64, row *why.Row, sum *tally) {
-	row.Nodes++
-	row.Fits += fits
-	clauses := k.clauses
-	if c.look.masks[x.Kind(n).id].State == personal {
-		clauses = x.clauses(c, n, x.MaskOf(c, n).State)
+// row returns the row of nodes that look so to the class, beginning one with the example if there is none.
+func (w *counting) row(c *Class, k *kindProof, out *bucketRows, example string) int {
+	if i := slices.Index(w.proofs, k); i >= 0 {
+		return i
 	}
-	note(row, clauses)
-	if x.special(c, n, fits) {
-		note(row, x.localClauses(c, n))
+	w.proofs = append(w.proofs, k)
+	for range c.Demands {
+		w.shorts = append(w.shorts, why.Short{})
 	}
-	for _, d := range c.Demands {
-		if free := n.Free.At(d.Dim); free < d.Amount {
-			noteShort(row, why.Short{Resource: x.m.Dims.Names[d.Dim], Nodes: 1, By: d.Amount - free})
+	out.rows = append(out.rows, why.Row{Example: example})
+	return len(out.rows) - 1
+}
+
+// finishRow enters what was counted for all nodes of the row together.
+func (x *Index) finishRow(c *Class, row *why.Row, k *kindProof, shorts []why.Short) {
+	row.Class = k.number
+	short := 0
+	for j := range shorts {
+		if shorts[j].Nodes > 0 {
+			short++
 		}
+	}
+	if short > 0 {
+		row.Short = make([]why.Short, 0, short)
+		for j, d := range c.Demands {
+			if shorts[j].Nodes > 0 {
+				row.Short = append(row.Short, why.Short{Resource: x.m.Dims.Names[d.Dim], Nodes: shorts[j].Nodes, By: shorts[j].By})
+			}
+		}
+	}
+	switch {
+	case row.Removed == nil && !k.personal:
+		row.Removed = k.removes(row.Nodes)
+	case !k.personal:
+		note(row, k.clauses, row.Nodes)
+		fallthrough
+	default:
+		sortClauses(row.Removed)
+	}
+	sortShorts(row.Short)
+}
+
+// countNode adds what is about this very node to its row, and the node to the tally.
+func (x *Index) countNode(c *Class, n *cluster.Node, k *kindProof, v *view, slot int, fits int64, row *why.Row, sum *tally) {
+	gpus := v.free[quantity.DimGPU*v.nodes+slot]
+	clauses := k.clauses
+	if k.personal {
+		clauses = x.clauses(c, n, x.MaskOf(c, n).State)
+		note(row, clauses, 1)
+	}
+	if x.special(c, fits, gpus) || v.nominated && len(n.Nominated) > 0 {
+		note(row, x.localClauses(c, n), 1)
 	}
 	if len(clauses) > 0 || c.Local && c.Excludes(n) {
 		return
 	}
-	t := tally{ifEvicted: ifEvicted(c, n), matching: 1, largest: k.class.PerEmpty}
-	if c.Shape.GPUs > 0 {
+	t := tally{ifEvicted: v.evictedQuotient(slot, c.Demands), matching: 1, largest: k.class.PerEmpty}
+	if c.Shape.GPUs > 0 && gpus > 0 {
 		t.gpuFree, t.gpuFits = x.gpuRoom(c, n)
 	}
 	sum.add(t)
@@ -123,16 +179,16 @@ func (x *Index) gpuRoom(c *Class, n *cluster.Node) (free, fits int64) {
 	return free, min(free/c.Shape.GPUs, deviceRoom(c, n))
 }
 
-// special says whether more than the node's kind and its free resources may exclude it.
-func (x *Index) special(c *Class, n *cluster.Node, fits int64) bool {
-	return c.Local || len(c.Shape.Spec.Ports) > 0 || len(n.Nominated) > 0 ||
-		c.Shape.GPUs > 0 && (x.m.WholeNodeGangs > 0 || c.Whole != "" || fits == 0 && n.Free.At(quantity.DimGPU) >= c.Shape.GPUs)
+// special says whether more than the node's kind and its free resources, of which so many are GPUs, may exclude it.
+func (x *Index) special(c *Class, fits, gpus int64) bool {
+	return c.Local || len(c.Shape.Spec.Ports) > 0 ||
+		c.Shape.GPUs > 0 && (x.m.WholeNodeGangs > 0 || c.Whole != "" || fits == 0 && gpus >= c.Shape.GPUs)
 }
 
-// note counts the clauses, each of one node, in the row.
-func note(row *why.Row, clauses []why.Clause) {
+// note counts the clauses, each of so many nodes, in the row.
+func note(row *why.Row, clauses []why.Clause, nodes int) {
 	for _, c := range clauses {
-		c.Nodes = 1
+		c.Nodes = nodes
 		noteClause(row, c)
 	}
 }
@@ -159,63 +215,173 @@ func noteShort(row *why.Row, short why.Short) {
 	row.Short = append(row.Short, short)
 }
 
-// ifEvicted is how many pods the node's resources would hold if everything that can go were gone.
-func ifEvicted(c *Class, n *cluster.Node) int64 {
-	if len(n.Yield) == 0 {
-		return Quotient(n.Free, c.Demands)
-	}
-	var buf [8]int64
-	free := append(quantity.Vector(buf[:0]), n.Free...)
-	for i, v := range n.Yield {
-		free.Add(i, v)
-	}
-	return Quotient(free, c.Demands)
-}
-
-func sortRow(row *why.Row) {
-	slices.SortFunc(row.Removed, func(a, b why.Clause) int {
+func sortClauses(list []why.Clause) {
+	slices.SortFunc(list, func(a, b why.Clause) int {
 		if c := strings.Compare(string(a.Kind), string(b.Kind)); c != 0 {
 			return c
 		}
 		return strings.Compare(a.Detail, b.Detail)
 	})
-	slices.SortFunc(row.Short, func(a, b why.Short) int { return strings.Compare(a.Resource, b.Resource) })
 }
 
-// table adds rows of buckets up into the domains of a certificate.
-type table struct {
-	c       *Class
+func sortShorts(list []why.Short) {
+	slices.SortFunc(list, func(a, b why.Short) int { return strings.Compare(a.Resource, b.Resource) })
+}
+
+// layout is the domains of a level, as certificates list them, with the buckets that each is made of. It holds at
+// Topology.Shape.
+type layout struct {
 	level   int
-	domains []*tableDomain
-	at      map[*cluster.Domain]*tableDomain
+	shape   uint64
+	domains []layoutDomain
+}
+
+type layoutDomain struct {
+	name    string
+	buckets []*cluster.Bucket
+	counts  bool // is a domain of the level; nodes outside any are counted in one that is not
+}
+
+// layoutOf returns the domains of the level.
+func (x *Index) layoutOf(level int) *layout {
+	i := slices.IndexFunc(x.layouts, func(l layout) bool { return l.level == level })
+	if i < 0 {
+		i = len(x.layouts)
+		x.layouts = append(x.layouts, layout{level: level})
+	}
+	l := &x.layouts[i]
+	if l.shape == x.m.Topology.Shape {
+		return l
+	}
+	*l = layout{level: level, shape: x.m.Topology.Shape}
+	at := make(map[*cluster.Domain]int)
+	for _, sh := range x.m.Topology.Buckets {
+		var in *cluster.Domain
+		name := ""
+		if level >= 0 {
+			if in = sh.Domains[level]; in != nil {
+				name = in.Name
+			}
+		}
+		i, ok := at[in]
+		if !ok {
+			i = len(l.domains)
+			at[in] = i
+			l.domains = append(l.domains, layoutDomain{name: name, counts: in != nil || level == cluster.AnyLevel})
+		}
+		l.domains[i].buckets = append(l.domains[i].buckets, sh)
+	}
+	slices.SortFunc(l.domains, func(a, b layoutDomain) int {
+		if c := strings.Compare(a.name, b.name); c != 0 || a.counts == b.counts {
+			return c
+		}
+		return cluster.Before(b.counts)
+	})
+	return l
+}
+
+// body is the part of a certificate that any need of the class shares. It is kept, one for each level, while the room on
+// nodes has its number: a trial that was rolled back leaves it as it is. When room changed, the domains are added up anew
+// whose buckets have other rows.
+type body struct {
+	level   int
+	at      position
+	epoch   uint64 // proofs.epoch
+	layout  *layout
+	classes []why.Class
+	domains []why.Domain // never written to: certificates share them
+	sums    []sum        // by domain
 	tally
 }
 
-// tableDomain is a domain in the making.
-type tableDomain struct {
-	name      string
-	rows      []why.Row // sorted by class; a bucket's own until sum is made
-	sum       []why.Row // by class, where there are several buckets; Nodes 0: none
-	ifEvicted int64
-	counts    bool // is a domain of the level; nodes outside any are counted in one that is not
+// bodyOf returns the body for the level.
+func (x *Index) bodyOf(c *Class, level int) *body {
+	at := position{room: x.m.Room.Now, shape: x.m.Topology.Shape}
+	p := &c.proofs
+	i := slices.IndexFunc(p.bodies, func(b *body) bool { return b.level == level })
+	//mutate: index-body-of-certificate
+	if i >= 0 && p.bodies[i].at == at {
+		return p.bodies[i]
+	}
+	x.recount(c, at)
+	b := &body{level: level, at: at, epoch: p.epoch}
+	if level == cluster.NodeLevel {
+		x.bodyOfNodes(c, b)
+	} else {
+		var old *body
+		if i >= 0 && p.bodies[i].at.shape == at.shape && p.bodies[i].epoch == p.epoch {
+			old = p.bodies[i]
+		}
+		x.addUp(c, b, old)
+	}
+	if i < 0 {
+		p.bodies = append(p.bodies, b)
+	} else {
+		p.bodies[i] = b
+	}
+	return b
 }
 
-// makeTable counts every node, bucket by bucket; buckets where nothing changed were counted before.
-func (x *Index) makeTable(c *Class, level int) *table {
+// addUp adds the rows of buckets up into domains. Those of the old body are taken where the rows are the same.
+func (x *Index) addUp(c *Class, b, old *body) {
+	l := x.layoutOf(b.level)
+	b.layout = &layout{level: l.level, shape: l.shape, domains: l.domains}
+	if old != nil {
+		b.classes, b.domains, b.sums = old.classes, old.domains, old.sums
+	} else {
+		b.classes, b.domains, b.sums = c.proofs.classes(), make([]why.Domain, len(l.domains)), make([]sum, len(l.domains))
+	}
+	var buf [64]*bucketRows
+	for i := range l.domains {
+		parts := buf[:0]
+		for _, sh := range l.domains[i].buckets {
+			parts = append(parts, c.ByBucket[sh.ID].rows)
+		}
+		if !x.addTo(&b.sums[i], parts) {
+			b.tally.add(b.sums[i].total.tally)
+			continue
+		}
+		if old != nil {
+			b.domains, old = slices.Clone(b.domains), nil
+		}
+		b.domains[i] = b.sums[i].domain(l.domains[i].name)
+		b.tally.add(b.sums[i].total.tally)
+	}
+}
+
+// bodyOfNodes lists single nodes as domains.
+func (x *Index) bodyOfNodes(c *Class, b *body) {
+	b.classes, b.domains, b.layout = c.proofs.classes(), []why.Domain{}, &layout{level: b.level}
+	for _, sh := range x.m.Topology.Buckets {
+		for i, n := range sh.Nodes {
+			b.layout.domains = append(b.layout.domains, layoutDomain{name: n.Name, counts: true})
+			b.sums = append(b.sums, sum{total: x.makeRows(c, sh, i, i+1)})
+			b.domains = append(b.domains, b.sums[len(b.sums)-1].domain(n.Name))
+			b.tally.add(b.sums[len(b.sums)-1].total.tally)
+		}
+	}
+	slices.SortStableFunc(b.domains, func(a, b why.Domain) int { return strings.Compare(a.Name, b.Name) })
+}
+
+// classes describes the kinds by number.
+func (p *proofs) classes() []why.Class {
+	out := make([]why.Class, len(p.numbers))
+	for i, k := range p.numbers {
+		out[i] = k.class
+	}
+	return out
+}
+
+// recount brings the rows of all buckets up to date, and the numbers of classes in them.
+func (x *Index) recount(c *Class, at position) {
+	p := &c.proofs
+	if p.counted == at && len(p.bodies) > 0 {
+		return
+	}
 	x.meetKinds(c)
 	for x.renumber(c) {
 	}
-	t := &table{c: c, level: level, at: make(map[*cluster.Domain]*tableDomain)}
-	for _, sh := range x.m.Topology.Buckets {
-		if level == cluster.NodeLevel {
-			for i, n := range sh.Nodes {
-				t.add(t.newDomain(n.Name, true), x.makeRows(c, sh, i, i+1))
-			}
-			continue
-		}
-		t.add(t.domainOf(sh), x.rowsOf(c, sh))
-	}
-	return t
+	p.counted = at
 }
 
 // meetKinds numbers the kinds of the nodes that have to be counted, all before the first row is made: rows would have
@@ -225,7 +391,7 @@ func (x *Index) meetKinds(c *Class) {
 		if c.counted(sh) {
 			continue
 		}
-		for _, n := range sh.Nodes {
+		for _, n := range x.viewOf(sh).kinds {
 			x.kindProof(c, n)
 		}
 	}
@@ -253,120 +419,187 @@ func (x *Index) renumber(c *Class) bool {
 	return true
 }
 
-func (t *table) domainOf(sh *cluster.Bucket) *tableDomain {
-	var in *cluster.Domain
-	name := ""
-	if t.level >= 0 {
-		if in = sh.Domains[t.level]; in != nil {
-			name = in.Name
+// sum is rows of several buckets added up. Where there are many it is made of parts, so that rows which change cost an
+// addition of their part and one of the parts, and in these of the classes that changed. Rows are never written to: the
+// same ones make the same sum. Its inputs are of, and the numbers of classes (proofs.epoch): see bodyOf.
+type sum struct {
+	of    []*bucketRows
+	parts []sum         // nil: few
+	added []*bucketRows // what the total was made of: of, or the totals of the parts
+	total *bucketRows
+}
+
+// fewRows is how many buckets are added up without parts.
+const fewRows = 32
+
+// addTo brings the sum of the rows up to date, and says whether it changed.
+func (x *Index) addTo(s *sum, rows []*bucketRows) bool {
+	//mutate: index-sum-of-rows
+	if slices.Equal(s.of, rows) {
+		return false
+	}
+	s.of = append(s.of[:0], rows...)
+	if len(rows) == 1 {
+		s.total = rows[0]
+		return true
+	}
+	if len(rows) > fewRows {
+		rows = x.addParts(s)
+	}
+	s.total = x.merge(rows, s.added, s.total)
+	s.added = append(s.added[:0], rows...)
+	return true
+}
+
+// addParts brings the parts of the sum up to date and returns their totals.
+func (x *Index) addParts(s *sum) []*bucketRows {
+	size := int(math.Sqrt(float64(len(s.of))))
+	n := (len(s.of) + size - 1) / size
+	if len(s.parts) != n {
+		s.parts = make([]sum, n)
+	}
+	totals := make([]*bucketRows, n)
+	for i := range s.parts {
+		x.addTo(&s.parts[i], s.of[i*size:min((i+1)*size, len(s.of))])
+		totals[i] = s.parts[i].total
+	}
+	return totals
+}
+
+// merge adds rows up, which stay as they are. had is the sum of was; of classes whose rows are the same in both, so is the sum.
+func (x *Index) merge(all, was []*bucketRows, had *bucketRows) *bucketRows {
+	w := &x.counting
+	anew := had == nil || len(was) != len(all)
+	if !anew {
+		w.markChanged(all, was)
+	}
+	out, n := &bucketRows{}, 0
+	for _, b := range all {
+		out.tally.add(b.tally)
+		for i := range b.rows {
+			r := &b.rows[i]
+			w.makeRoom(r.Class)
+			//mutate: index-merge-changed
+			if !anew && !w.changed[r.Class] {
+				continue
+			}
+			if w.sums[r.Class].Nodes == 0 {
+				n++
+			}
+			addRow(&w.sums[r.Class], r)
 		}
 	}
-	d := t.at[in]
-	if d == nil {
-		d = t.newDomain(name, in != nil || t.level == cluster.AnyLevel)
-		t.at[in] = d
+	if !anew {
+		for i := range had.rows {
+			if r := &had.rows[i]; !w.changed[r.Class] {
+				w.sums[r.Class] = *r
+				n++
+			}
+		}
 	}
-	return d
+	out.rows = make([]why.Row, 0, n)
+	for i := range w.sums {
+		if r := &w.sums[i]; r.Nodes > 0 {
+			if anew || w.changed[i] {
+				sortClauses(r.Removed)
+				sortShorts(r.Short)
+			}
+			out.rows = append(out.rows, *r)
+		}
+	}
+	clear(w.sums)
+	clear(w.changed)
+	return out
 }
 
-func (t *table) newDomain(name string, counts bool) *tableDomain {
-	d := &tableDomain{name: name, counts: counts}
-	t.domains = append(t.domains, d)
-	return d
+// makeRoom lets the class be counted.
+func (w *counting) makeRoom(class int) {
+	if more := class + 1 - len(w.sums); more > 0 {
+		w.sums, w.changed = append(w.sums, make([]why.Row, more)...), append(w.changed, make([]bool, more)...)
+	}
 }
 
-func (t *table) add(d *tableDomain, r *bucketRows) {
-	t.tally.add(r.tally)
-	d.ifEvicted += r.ifEvicted
-	if d.rows == nil {
-		d.rows = r.rows
-		return
-	}
-	if d.sum == nil {
-		d.sum = make([]why.Row, len(t.c.proofs.numbers))
-		d.merge(d.rows)
-	}
-	d.merge(r.rows)
-}
-
-// merge adds rows to the sum. The rows stay as they are.
-func (d *tableDomain) merge(rows []why.Row) {
-	for i := range rows {
-		r := &rows[i]
-		sum := &d.sum[r.Class]
-		if sum.Nodes == 0 {
-			*sum = *r
-			sum.Removed, sum.Short = slices.Clone(r.Removed), slices.Clone(r.Short)
+// markChanged marks the classes of which some rows differ.
+func (w *counting) markChanged(all, was []*bucketRows) {
+	for i := range all {
+		if all[i] == was[i] {
 			continue
 		}
-		sum.Nodes += r.Nodes
-		sum.Fits += r.Fits
-		sum.Example = min(sum.Example, r.Example)
-		for _, c := range r.Removed {
-			noteClause(sum, c)
-		}
-		for _, s := range r.Short {
-			noteShort(sum, s)
+		now, old := all[i].rows, was[i].rows
+		for len(now)+len(old) > 0 {
+			switch {
+			case len(old) == 0 || len(now) > 0 && now[0].Class < old[0].Class:
+				w.makeRoom(now[0].Class)
+				w.changed[now[0].Class] = true
+				now = now[1:]
+			case len(now) == 0 || old[0].Class < now[0].Class:
+				w.makeRoom(old[0].Class)
+				w.changed[old[0].Class] = true
+				old = old[1:]
+			default:
+				w.makeRoom(now[0].Class)
+				w.changed[now[0].Class] = w.changed[now[0].Class] || !sameRow(&now[0], &old[0])
+				now, old = now[1:], old[1:]
+			}
 		}
 	}
 }
 
-// finish puts the domains, in canonical order, into the certificate.
-func (t *table) finish(cert *why.Certificate) {
-	cert.Classes = make([]why.Class, len(t.c.proofs.numbers))
-	for i, k := range t.c.proofs.numbers {
-		cert.Classes[i] = k.class
+func sameRow(a, b *why.Row) bool {
+	return a.Nodes == b.Nodes && a.Fits == b.Fits && a.Example == b.Example && slices.Equal(a.Removed, b.Removed) && slices.Equal(a.Short, b.Short)
+}
+
+// addRow adds the row to a sum of its class; one without nodes is empty.
+func addRow(sum, r *why.Row) {
+	if sum.Nodes == 0 {
+		*sum = *r
+		sum.Removed, sum.Short = slices.Clone(r.Removed), slices.Clone(r.Short)
+		return
 	}
-	slices.SortFunc(t.domains, func(a, b *tableDomain) int {
-		if c := strings.Compare(a.name, b.name); c != 0 || a.counts == b.counts {
-			return c
-		}
-		return cluster.Before(b.counts)
-	})
-	cert.Domains = make([]why.Domain, len(t.domains))
-	for i, d := range t.domains {
-		cert.Domains[i] = d.finish()
+	sum.Nodes += r.Nodes
+	sum.Fits += r.Fits
+	sum.Example = min(sum.Example, r.Example)
+	for _, c := range r.Removed {
+		noteClause(sum, c)
+	}
+	for _, s := range r.Short {
+		noteShort(sum, s)
 	}
 }
 
-func (d *tableDomain) finish() why.Domain {
-	if d.sum != nil {
-		d.rows = slices.DeleteFunc(d.sum, func(r why.Row) bool { return r.Nodes == 0 })
-		for i := range d.rows {
-			sortRow(&d.rows[i])
-		}
-	}
-	out := why.Domain{Name: d.name, Rows: d.rows}
-	for i := range d.rows {
-		out.Fits += d.rows[i].Fits
+// domain is the sum as a domain of a certificate.
+func (s *sum) domain(name string) why.Domain {
+	out := why.Domain{Name: name, Rows: s.total.rows}
+	for i := range out.Rows {
+		out.Fits += out.Rows[i].Fits
 	}
 	return out
 }
 
 // mostEvicted is the most that could fit in one domain, or in the pinned one, if all that can go were gone.
-func (t *table) mostEvicted(pinned string) int64 {
+func (b *body) mostEvicted(pinned string) int64 {
 	var most int64
-	for _, d := range t.domains {
+	for i, d := range b.layout.domains {
 		if d.counts && (pinned == "" || pinned == d.name) {
-			most = max(most, d.ifEvicted)
+			most = max(most, b.sums[i].total.ifEvicted)
 		}
 	}
 	return most
 }
 
 // cause names what the counts amount to.
-func (t *table) cause(cert *why.Certificate) why.Cause {
-	need, gpus := int64(cert.Need), t.c.Shape.GPUs
+func (b *body) cause(c *Class, cert *why.Certificate) why.Cause {
+	need, gpus := int64(cert.Need), c.Shape.GPUs
 	switch {
-	case t.matching == 0:
+	case b.matching == 0:
 		return why.NoMatchingNode
-	case t.largest == 0:
+	case b.largest == 0:
 		return why.LargerThanAnyNode
 	case cert.Total >= need:
 		return why.TopologyFragmented
-	case gpus > 0 && t.gpuFits >= need:
+	case gpus > 0 && b.gpuFits >= need:
 		return why.Stranded
-	case gpus > 0 && t.gpuFree >= need*gpus:
+	case gpus > 0 && b.gpuFree >= need*gpus:
 		return why.Fragmented
 	}
 	return why.ClusterFull

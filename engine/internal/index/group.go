@@ -1,0 +1,79 @@
+package index
+
+import (
+	"fmt"
+	"strings"
+)
+
+// groups sorts node kinds as pods see them that ask about the same label keys: kinds that differ in other labels alone are
+// one group. Hundreds of shapes ask about a few sets of keys, so what selectors, affinities and tolerations come to is
+// worked out per group, not per kind. It is derived from the kinds, and holds as long as they (Index.kindsMade). Where more
+// keys are asked about than certificates tell, each kind is a group by itself: finding out which are alike would cost more
+// than it saves.
+type groups struct {
+	keys []string // sorted
+	made uint64   // Index.kindsMade
+	of   []*group // by node kind; nil: not met yet
+	met  map[string]*group
+}
+
+// group is node kinds that shapes with the same keys cannot tell apart.
+type group struct {
+	id   int
+	told []string // labels that the kinds have of those asked about; nil also where nobody would read as many
+	text string   // told, and what the kinds have in common beside labels
+}
+
+// groupsOf returns the groups of all shapes that ask about the keys.
+func (x *Index) groupsOf(keys []string) *groups {
+	name := strings.Join(keys, "\x00")
+	g := x.groups[name]
+	if g == nil {
+		g = &groups{keys: keys}
+		x.groups[name] = g
+	}
+	return g
+}
+
+// group returns the kind's group.
+func (x *Index) group(gs *groups, k *NodeKind) *group {
+	if len(gs.keys) > mostTold {
+		return &k.alone
+	}
+	if gs.made != x.kindsMade || gs.met == nil {
+		gs.made, gs.of, gs.met = x.kindsMade, nil, make(map[string]*group)
+	}
+	if k.id >= len(gs.of) {
+		gs.of = append(gs.of, make([]*group, len(x.kinds)-len(gs.of))...)
+	}
+	g := gs.of[k.id]
+	if g == nil {
+		g = x.findGroup(gs, k)
+		gs.of[k.id] = g
+	}
+	return g
+}
+
+func (x *Index) findGroup(gs *groups, k *NodeKind) *group {
+	var name strings.Builder
+	fmt.Fprint(&name, k.profile.id)
+	for _, key := range gs.keys {
+		name.WriteByte(0)
+		if v, ok := k.labels[key]; ok {
+			name.WriteByte('=')
+			name.WriteString(v)
+		}
+	}
+	g := gs.met[name.String()]
+	if g == nil {
+		g = &group{id: len(gs.met)}
+		for _, key := range gs.keys {
+			if v, ok := k.labels[key]; ok && v != ownName {
+				g.told = append(g.told, key+"="+v)
+			}
+		}
+		g.text = fmt.Sprintf("%q", g.told) + " " + k.profile.told
+		gs.met[name.String()] = g
+	}
+	return g
+}

@@ -1,0 +1,94 @@
+package index
+
+import (
+	"math"
+
+	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/cluster"
+	"github.com/berth-dev/berth/engine/internal/quantity"
+)
+
+// view is the nodes of one bucket as all classes count them: resource by resource, so that a class reads a few short rows
+// of numbers rather than every node. It is derived from the nodes and their kinds, and holds at the bucket's number and epoch,
+// at Index.kindsMade and while no resource is new: a node's spec changes with its number.
+type view struct {
+	epoch, touched, made uint64
+
+	nodes     int
+	dims      int     // resources
+	free      []int64 // by resource, then by slot: what is free
+	ifEvicted []int64 // likewise: what would be if everything that can go were gone
+	gpus      int64   // the most GPUs that are free on one node
+	kinds     []*cluster.Node
+	of        []uint8 // by slot: index in kinds, which has one node of each kind
+	nominated bool    // pods are nominated to some node
+}
+
+// viewOf returns the view of the bucket, up to date.
+func (x *Index) viewOf(b *cluster.Bucket) *view {
+	if int(x.m.Topology.Made) > len(x.views) {
+		x.dropViews()
+	}
+	v := &x.views[b.ID]
+	//mutate: index-view-of-bucket
+	if v.touched != b.Touched || v.epoch != b.Epoch || v.made != x.kindsMade || v.dims != len(x.m.Dims.Names) {
+		x.look(v, b)
+	}
+	return v
+}
+
+// dropViews makes room for the views of new buckets, and forgets those of buckets that are not there any more.
+func (x *Index) dropViews() {
+	views := make([]view, x.m.Topology.Made)
+	for _, b := range x.m.Topology.Buckets {
+		if int(b.ID) < len(x.views) {
+			views[b.ID] = x.views[b.ID]
+		}
+	}
+	x.views = views
+}
+
+// look makes the view anew.
+func (x *Index) look(v *view, b *cluster.Bucket) {
+	nodes, dims := len(b.Nodes), len(x.m.Dims.Names)
+	v.epoch, v.touched, v.made, v.nodes, v.dims = b.Epoch, b.Touched, x.kindsMade, nodes, dims
+	if cap(v.free) < nodes*dims || cap(v.of) < nodes {
+		v.free, v.ifEvicted, v.of = make([]int64, nodes*dims), make([]int64, nodes*dims), make([]uint8, nodes)
+	}
+	v.free, v.ifEvicted, v.of, v.kinds = v.free[:nodes*dims], v.ifEvicted[:nodes*dims], v.of[:nodes], v.kinds[:0]
+	v.gpus, v.nominated = math.MinInt64, false
+	for slot, n := range b.Nodes {
+		for dim := range dims {
+			free := n.Free.At(dim)
+			v.free[dim*nodes+slot], v.ifEvicted[dim*nodes+slot] = free, free+n.Yield.At(dim)
+		}
+		v.gpus = max(v.gpus, n.Free.At(quantity.DimGPU))
+		v.nominated = v.nominated || len(n.Nominated) > 0
+		kind, at := x.Kind(n), 0
+		for at < len(v.kinds) && x.Kind(v.kinds[at]) != kind {
+			at++
+		}
+		if at == len(v.kinds) {
+			v.kinds = append(v.kinds, n)
+		}
+		v.of[slot] = uint8(at)
+	}
+}
+
+// freeOf is what of a resource is free on the nodes, by slot.
+func (v *view) freeOf(dim int) []int64 { return v.free[dim*v.nodes : (dim+1)*v.nodes] }
+
+// evictedQuotient is how many pods with the demands the node's resources would hold if everything that can go were gone.
+func (v *view) evictedQuotient(slot int, demands []quantity.Demand) int64 {
+	k := int64(math.MaxInt64)
+	for i, d := range demands {
+		f := v.ifEvicted[d.Dim*v.nodes+slot]
+		if f < d.Amount {
+			return 0
+		}
+		if i == 0 || k > api.MaxAmount/d.Amount || f < k*d.Amount {
+			k = min(k, f/d.Amount)
+		}
+	}
+	return k
+}
