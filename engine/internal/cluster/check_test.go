@@ -138,6 +138,26 @@ func TestRollbackRestoresAccounts(t *testing.T) {
 	}
 }
 
+// Pods that change places in a trial are not where the journal says: part of it undone is a state of its own.
+func TestRollbackOfPodsThatChangedPlaces(t *testing.T) {
+	m := audited(t)
+	a, b, first, second := m.Pods["waits"], m.Pods["g-0"], m.Nodes["n0"], m.Nodes["n1"]
+	m.Remove(b)
+	m.PutOn(a, first, nil)
+	mark, between := m.Mark(), m.Room.Now
+	m.PutOn(b, second, nil)
+	for _, p := range []*Pod{a, b} { // as place deals ranks
+		p.Host.Pods = slices.DeleteFunc(p.Host.Pods, func(o *Pod) bool { return o == p })
+	}
+	a.Host, b.Host = second, first
+	first.Pods, second.Pods = append(first.Pods, b), append(second.Pods, a)
+	m.Rollback(mark)
+	if m.Room.Now == between {
+		t.Error("the room has the number of a state in which the pod is on the other node")
+	}
+	m.Rollback(0)
+}
+
 // Freshen returns each gang that changed once, with those that are gone, and counts what the others lack.
 func TestFreshenReturnsWhatChanged(t *testing.T) {
 	m := audited(t)

@@ -145,8 +145,10 @@ func (m *Model) Rollback(to Mark) {
 	for len(m.Journal) > int(to) {
 		e := m.Journal[len(m.Journal)-1]
 		m.Journal = m.Journal[:len(m.Journal)-1]
+		dealt := false
 		switch e.did {
 		case allocated:
+			dealt = !e.room.of(e.pod.Host)
 			//mutate: rollback-seat
 			m.vacate(e.pod)
 		case released:
@@ -172,6 +174,8 @@ func (m *Model) Rollback(to Mark) {
 		case reprieved:
 			m.setEvicting(e.pod, true)
 		}
-		m.restore(&e.room)
+		if !dealt {
+			m.restore(&e.room)
+		}
 	}
 }

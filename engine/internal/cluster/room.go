@@ -10,6 +10,36 @@ type room struct {
 	Now    uint64 // the state that it is in
 	Moment uint64 // changes ever; never goes back
 	Nodes  int    // Node.Index is below it
+
+	steps [recentSteps]step // the latest changes, by number; older ones are overwritten
+}
+
+// recentSteps is how many changes can be followed one by one.
+const recentSteps = 64
+
+// step is a change: the state of a number came about from the one before, in the bucket alone.
+type step struct {
+	number, before uint64
+	bucket         *Bucket // nil: of a node in none
+}
+
+// Since adds the buckets in which room changed since it had the number; false: these are not known any more, and any may
+// have.
+func (r *room) Since(then uint64, buckets []*Bucket) ([]*Bucket, bool) {
+	for at, n := r.Now, 0; n < recentSteps; n++ {
+		if at == then {
+			return buckets, true
+		}
+		s := &r.steps[at%recentSteps]
+		if s.number != at {
+			break
+		}
+		if s.bucket != nil {
+			buckets = append(buckets, s.bucket)
+		}
+		at = s.before
+	}
+	return nil, false
 }
 
 // numbers are those of the room from before a change.
@@ -25,6 +55,8 @@ type numbers struct {
 // touched notes that the node's room changed.
 func (m *Model) touched(n *Node) {
 	m.Room.Moment++
+	//mutate: index-step-of-room
+	m.Room.steps[m.Room.Moment%recentSteps] = step{number: m.Room.Moment, before: m.Room.Now, bucket: n.Bucket}
 	m.Room.Now = m.Room.Moment
 	if b := n.Bucket; b != nil {
 		//mutate: index-rows-of-certificates
@@ -42,6 +74,12 @@ func (m *Model) numbersOf(n *Node) numbers {
 		was.bucket, was.epoch, was.slot, was.touched, was.node = b, b.Epoch, n.Slot, b.Touched, b.Numbers[n.Slot]
 	}
 	return was
+}
+
+// of says whether the numbers are those that a change of the node changes. Pods of one class may have changed places since
+// (place deals ranks): what is undone then is a change of another node, and leaves room in a state of its own.
+func (was *numbers) of(n *Node) bool {
+	return n.Bucket == was.bucket && (n.Bucket == nil || n.Slot == was.slot)
 }
 
 // restore gives the numbers back once the change is undone. Where nodes have been sorted anew since, the new bucket's stay:
