@@ -244,11 +244,16 @@ var found sync.Map
 // Found is the row of a kind that is read because the cluster has it, and that no check knows. Its resource is the usual
 // plural of its name.
 func Found(gvk schema.GroupVersionKind) *KindInfo {
+	plural, _ := meta.UnsafeGuessKindToResource(gvk)
+	return FoundAs(gvk, plural.Resource, true)
+}
+
+// FoundAs is Found for a kind whose resource the API server has named.
+func FoundAs(gvk schema.GroupVersionKind, resource string, namespaced bool) *KindInfo {
 	if k, ok := found.Load(gvk.GroupKind()); ok {
 		return k.(*KindInfo)
 	}
-	plural, _ := meta.UnsafeGuessKindToResource(gvk)
-	k, _ := found.LoadOrStore(gvk.GroupKind(), foreign(gvk.Group, gvk.Version, gvk.Kind, plural.Resource, true))
+	k, _ := found.LoadOrStore(gvk.GroupKind(), foreign(gvk.Group, gvk.Version, gvk.Kind, resource, namespaced))
 	return k.(*KindInfo)
 }
 

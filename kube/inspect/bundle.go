@@ -66,7 +66,7 @@ func (p *packer) pack(f *facts.Facts) (*Manifest, error) {
 	if p.Redact != nil {
 		m.Cluster, m.Kubectl, m.Namespace = "", "", p.rename(p.Namespace)
 	}
-	for _, k := range facts.Kinds {
+	for _, k := range f.Objects.Kinds() {
 		if err := p.objects(k, f, m); err != nil {
 			return nil, err
 		}

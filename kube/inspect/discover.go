@@ -16,6 +16,7 @@ type served struct {
 	versions map[schema.GroupResource][]string // the server's favourite first
 	failed   map[string]error                  // by group: what it could not say
 	err      error                             // nothing could be said
+	more     []beside                          // kinds that are not in the table
 }
 
 // discover asks for everything at once, or group by group where the server is too old for that.
@@ -46,6 +47,7 @@ func (s *served) add(list *metav1.APIResourceList) {
 	for _, r := range list.APIResources {
 		gr := schema.GroupResource{Group: gv.Group, Resource: r.Name}
 		s.versions[gr] = append(s.versions[gr], gv.Version)
+		s.addBeside(gv, &r)
 	}
 }
 

@@ -36,7 +36,7 @@ const (
 	atOnce   = 8 // kinds that are read at the same time
 )
 
-// Gather reads every kind of diagnose.Kinds that the cluster serves and the caller may read. The kinds are read one
+// Gather reads every kind of facts.Kinds that the cluster serves and the caller may read, and then the kinds beside these. The kinds are read one
 // beside the other, so the facts are of one moment only as far as reading is quick.
 func Gather(ctx context.Context, o Options) (*facts.Facts, error) {
 	o.Patience = cmp.Or(o.Patience, patience)
@@ -48,7 +48,8 @@ func Gather(ctx context.Context, o Options) (*facts.Facts, error) {
 	if err != nil {
 		return nil, err
 	}
-	answers, err := c.readAll(ctx, o)
+	served := sync.OnceValue(func() served { return c.discover(ctx, o.Patience) })
+	answers, err := c.readAll(ctx, o, served)
 	if err != nil {
 		return nil, err
 	}
@@ -59,6 +60,8 @@ func Gather(ctx context.Context, o Options) (*facts.Facts, error) {
 		}
 		f.Unseen = append(f.Unseen, answers[i].unseen...)
 	}
+	s := served()
+	c.readBeside(ctx, o, f, &s)
 	if o.Targets != nil {
 		c.readLogs(ctx, f, o.Targets(f))
 	}
@@ -73,8 +76,7 @@ type answer struct {
 }
 
 // readAll reads every kind. The answers are in the order of diagnose.Kinds.
-func (c *cluster) readAll(ctx context.Context, o Options) ([]answer, error) {
-	served := sync.OnceValue(func() served { return c.discover(ctx, o.Patience) })
+func (c *cluster) readAll(ctx context.Context, o Options, served func() served) ([]answer, error) {
 	go served() // asked for when the first kinds are through
 	var progress sync.Mutex
 	done := 0

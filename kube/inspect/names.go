@@ -32,7 +32,7 @@ type names struct {
 // namesIn are the names in the facts.
 func namesIn(f *facts.Facts) *names {
 	n := &names{private: make(map[string]bool), public: make(map[string]bool), have: make(map[string]map[string]bool), want: make(map[string]map[string]bool), objects: make(map[string]bool), odd: make(map[string]bool)}
-	for _, k := range facts.Kinds {
+	for _, k := range f.Objects.Kinds() {
 		for _, o := range k.List(&f.Objects) {
 			n.learn(k, o)
 		}

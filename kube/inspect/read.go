@@ -120,6 +120,9 @@ func (r reader) pages(ctx context.Context, namespace string, size int64) ([]fact
 		if err != nil {
 			return nil, err
 		}
+		if facts.KindOf(r.Group, r.Kind) == nil {
+			return out, nil // beside the table, a page is enough: there is no time for more
+		}
 		if o.Continue = at.GetContinue(); o.Continue == "" {
 			return out, nil
 		}

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/klauspost/compress/zstd"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
@@ -182,6 +183,12 @@ func unpack(m *Manifest, files map[string][]byte) (*Bundle, error) {
 		delete(files, objectsFile(k)) // what was read need not be held twice
 	}
 	for name, data := range files {
+		if k := besideIn(name, data); k != nil {
+			if err := readObjects(k, data, &b.Facts.Objects, left); err != nil {
+				return nil, err
+			}
+			continue
+		}
 		if key, ok := logKey(name); ok {
 			b.Facts.Logs[key] = string(data)
 		}
@@ -193,6 +200,25 @@ func unpack(m *Manifest, files map[string][]byte) (*Bundle, error) {
 		}
 	}
 	return b, nil
+}
+
+// besideIn is the kind of the objects in a file of a kind that is not in the table; nil for other files.
+func besideIn(name string, data []byte) *facts.KindInfo {
+	resource, ok := strings.CutPrefix(strings.TrimSuffix(name, ".jsonl"), "objects/")
+	if !ok {
+		return nil
+	}
+	line, _, _ := bytes.Cut(data, []byte("\n"))
+	var head metav1.PartialObjectMetadata
+	if json.Unmarshal(line, &head) != nil {
+		return nil
+	}
+	gvk := head.GroupVersionKind()
+	resource, group, _ := strings.Cut(resource, ".")
+	if gvk.Kind == "" || gvk.Group != group || facts.KindOf(gvk.Group, gvk.Kind) != nil {
+		return nil
+	}
+	return facts.FoundAs(gvk, resource, head.Namespace != "")
 }
 
 // renameQueues gives the queues of an older bundle the name of their kind now. readObject does the same for each.

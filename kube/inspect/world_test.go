@@ -30,6 +30,7 @@ type world struct {
 	t       *testing.T
 	facts   facts.Objects
 	serves  map[string]string // version by resource.group; without an entry: as diagnose.Kinds expects, "": not at all
+	beside  []*facts.KindInfo // kinds that the server has and the table does not
 	stale   []string          // groups of which discovery knows nothing for now
 	logs    map[string]string // by path and query
 	say     func(w http.ResponseWriter, r *http.Request) bool
@@ -99,7 +100,7 @@ func (w *world) versionOf(k *facts.KindInfo) string {
 
 func (w *world) discovery(rw http.ResponseWriter, in func(group string) bool) {
 	groups := map[string]map[string][]apidiscoveryv2.APIResourceDiscovery{}
-	for _, k := range facts.Kinds {
+	for _, k := range slices.Concat(facts.Kinds, w.beside) {
 		if v := w.versionOf(k); v != "" && in(k.Group) {
 			if groups[k.Group] == nil {
 				groups[k.Group] = map[string][]apidiscoveryv2.APIResourceDiscovery{}
@@ -151,6 +152,11 @@ func request(path string) (k *facts.KindInfo, version, namespace, name string) {
 
 func (w *world) object(rw http.ResponseWriter, r *http.Request) {
 	k, version, namespace, name := request(r.URL.Path)
+	if i := slices.IndexFunc(w.beside, func(k *facts.KindInfo) bool {
+		return strings.HasPrefix(r.URL.Path, "/apis/"+k.Group+"/") && strings.HasSuffix(r.URL.Path, "/"+k.Resource)
+	}); i >= 0 {
+		k = w.beside[i]
+	}
 	if k == nil || w.versionOf(k) != version {
 		refuse(rw, http.StatusNotFound, metav1.StatusReasonNotFound, "the server could not find the requested resource")
 		return
