@@ -27,8 +27,10 @@ var Checks = []*check.Check{
 	&nodeNotReadyCheck,
 	&nodePressureCheck,
 	&nodeQuarantinedCheck,
+	&nodeUnlikeItsPoolCheck,
 	&podEvictedCheck,
 	&poolAtMaxCheck,
+	&poolWithoutNodesCheck,
 	&runtimeHandlerMissingCheck,
 	&startupTaintStaysCheck,
 }

@@ -120,9 +120,9 @@ func groupKnown(c *check.Case) bool {
 		func(words string) bool { return strings.Contains(newest.Message, words) })
 }
 
-// offered says whether a node that Karpenter could make would meet the need.
+// offered says whether a node that Karpenter could make, or one of a pool that has none now, would meet the need.
 func offered(c *check.Case, n Need) bool {
-	return slices.ContainsFunc(c.Foreign["NodePool.karpenter.sh"], func(pool *unstructured.Unstructured) bool {
+	return pooled(c.Facts, n) || slices.ContainsFunc(c.Foreign["NodePool.karpenter.sh"], func(pool *unstructured.Unstructured) bool {
 		labels, _, _ := unstructured.NestedStringMap(pool.Object, "spec", "template", "metadata", "labels")
 		if n.Met(labels) {
 			return true

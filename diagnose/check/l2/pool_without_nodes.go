@@ -1,0 +1,69 @@
+package l2
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/diagnose/check"
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/place"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
+)
+
+var poolWithoutNodesCheck = check.Check{
+	Cause: "pool-without-nodes", Layer: check.L2, Owner: check.Platform, Stage: check.Place, Rank: 5,
+	Title:   "The pool that is asked for has no nodes",
+	Meaning: "The pod asks for nodes of a Pool that exists and has none: its specification cannot be carried out, or it asks for no nodes.",
+	Remedy:  "Correct the field of the Pool that its condition Valid names, or give it nodes.",
+	Not:     "The pod asks for a pool that does not exist.",
+	Find:    poolWithoutNodes,
+}
+
+func poolWithoutNodes(c *check.Case) []check.Finding {
+	if place.Stuck(c) == nil {
+		return nil
+	}
+	var out []check.Finding
+	for _, p := range place.Pools(c.Facts) {
+		if !asksFor(c, p) || slices.ContainsFunc(c.Nodes, func(n *corev1.Node) bool { return isOf(n, p) }) {
+			continue
+		}
+		object := "pool/" + p.Name
+		f := check.Finding{
+			Message:  fmt.Sprintf("the pod asks for nodes of pool %s, which has none: it asks for %s", p.Name, wording.Number(place.PoolSize(p), "node")),
+			Evidence: []facts.Evidence{{Object: object, Field: "spec.nodes", Value: fmt.Sprint(place.PoolSize(p))}},
+		}
+		if valid := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.PoolValid); valid != nil && valid.Status != "True" {
+			f.Message = fmt.Sprintf("the pod asks for nodes of pool %s, which has none because it cannot be carried out: %s", p.Name, strings.TrimSuffix(valid.Message, "."))
+			f.Evidence = []facts.Evidence{{Object: object, Field: "status.conditions[type=Valid]", Value: valid.Message}}
+			f.Advice = fmt.Sprintf("Correct pool %s: %s.", p.Name, strings.TrimSuffix(valid.Message, "."))
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// asksFor says whether a node of the pool, and no node that exists, would meet what the pod asks for by labels that the pool
+// gives.
+func asksFor(c *check.Case, p *v1alpha1.Pool) bool {
+	labels := p.NodeLabels(0)
+	asks := false
+	for _, n := range place.NeedsOf(&c.Pod.Spec) {
+		asks = asks || n.Met(labels) && !slices.ContainsFunc(c.Nodes, func(o *corev1.Node) bool { return n.Met(o.Labels) })
+		if _, own := labels[n.Key]; own && n.Term < 0 && !n.Met(labels) {
+			return false
+		}
+	}
+	return asks
+}
+
+// isOf says whether the node is of the pool, by its label or by its name.
+func isOf(n *corev1.Node, p *v1alpha1.Pool) bool {
+	of, _ := place.PoolOfNode([]*v1alpha1.Pool{p}, n)
+	return of != nil || n.Labels[v1alpha1.LabelPool] == p.Name
+}

@@ -1,0 +1,51 @@
+package place
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/diagnose/facts"
+)
+
+// Pools are Berth's pools, completed with their defaults, in order of name.
+func Pools(f *facts.Facts) (out []*v1alpha1.Pool) {
+	for _, u := range f.Foreign["Pool.berth.dev"] {
+		p := &v1alpha1.Pool{}
+		if runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, p) != nil {
+			continue // of another version
+		}
+		v1alpha1.Default(p)
+		out = append(out, p)
+	}
+	slices.SortFunc(out, func(a, b *v1alpha1.Pool) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
+// PoolSize is how many nodes the pool asks for.
+func PoolSize(p *v1alpha1.Pool) int {
+	if len(p.Spec.NodeNames) > 0 || p.Spec.Nodes == nil {
+		return len(p.Spec.NodeNames)
+	}
+	return int(*p.Spec.Nodes)
+}
+
+// PoolOfNode is the pool that asks for a node of this name, and the node's place in it; nil: none does.
+func PoolOfNode(pools []*v1alpha1.Pool, n *corev1.Node) (*v1alpha1.Pool, int) {
+	for _, p := range pools {
+		for i := range PoolSize(p) {
+			if p.NodeName(i) == n.Name {
+				return p, i
+			}
+		}
+	}
+	return nil, 0
+}
+
+// pooled says whether a pool would give its nodes the label.
+func pooled(f *facts.Facts, n Need) bool {
+	return slices.ContainsFunc(Pools(f), func(p *v1alpha1.Pool) bool { return n.Met(p.NodeLabels(0)) })
+}
