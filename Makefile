@@ -3,7 +3,7 @@
 GO    ?= go
 BERTH := bin/berth
 
-.PHONY: up build test drawn stories race fuzz verify soak bench bench-live chaos conformance mutate lint fmt clean
+.PHONY: up build test drawn stories race fuzz verify soak bench bench-live chaos conformance mutate mutations lint fmt clean
 
 up: build ## build Berth and start a cluster (ARGS="--fleet research-128" and so on)
 	@$(BERTH) up $(ARGS)
@@ -38,7 +38,7 @@ CONCURRENT = ./kube/answer ./kube/inspect ./kube/scheduler ./record ./fleet ./fl
 race: ## the tests of packages with goroutines, with the race detector
 	RAPID_SEED=$(SEED) RAPID_CHECKS=20 $(GO) test -race -short $(CONCURRENT)
 
-verify: ## everything, for hours: stories, soak, chaos, conformance, mutate, fuzz; goes on where it stopped
+verify: ## everything, for hours: stories, soak, chaos, conformance, mutate, mutations, fuzz; goes on where it stopped
 	@MAKE="$(MAKE)" scripts/verify $(ARGS)
 
 # A million cycles of small worlds (CYCLES), then the properties on CHECKS cases each. A failure names its world: SOAK_WORLD=n
@@ -66,6 +66,10 @@ conformance: ## upstream's own scheduler tests against Berth, about 10 minutes (
 
 mutate: ## switch off the engine's rules one by one: a test must fail for each (ARGS="-run index")
 	$(GO) run ./internal/mutate $(ARGS)
+
+# One cluster, a field of a live object broken at a time, and every counted answer of `berth why` scored.
+mutations: build ## break fields of live objects and score berth why (COUNT=500 SEED=7 ARGS="-fixes 0"); see docs/mutations.md
+	$(GO) run ./internal/breakage -berth $(BERTH) -count $(or $(COUNT),50) $(if $(filter command line,$(origin SEED)),-seed $(SEED)) $(ARGS)
 
 lint: ## vet, staticcheck, architecture
 	$(GO) vet ./...

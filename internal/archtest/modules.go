@@ -34,6 +34,7 @@ var Modules = map[string][]string{
 	"fleet/storage":                  {"k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go", "k8s.io/component-helpers"},
 	"fleet/stream":                   {"k8s.io/api", "k8s.io/apimachinery", "k8s.io/cri-streaming", "k8s.io/utils"},
 	"fleet/workload":                 {"k8s.io/api", "k8s.io/apimachinery"},
+	"internal/breakage":              {"k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go", "k8s.io/klog/v2"},
 	"internal/chaos":                 {"k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go", "k8s.io/component-helpers", "k8s.io/klog/v2"},
 	"internal/conformance/upstream":  {"go.etcd.io/etcd/server/v3"},
 	"internal/intruder":              {"golang.org/x/sys"},

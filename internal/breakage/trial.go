@@ -1,0 +1,580 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// candidate is a mutation that could be made in any cell.
+type candidate struct {
+	index int
+	kind  kind
+	space string // "": of the cell or none; else the stack's
+	alias string // the object's name, with CELL for the cell's
+	path  path
+	way   string
+}
+
+// Kinds of results.
+const (
+	counted   = "counted"   // the outcome changed
+	uncounted = "uncounted" // it did not
+	skipped   = "skipped"   // the mutation could not be made
+)
+
+// result is what came of a mutation.
+type result struct {
+	candidate
+	result   string
+	why      string // of one that is not counted
+	change   change
+	target   string
+	seen     string // what the workload shows
+	answer   answer
+	layer    bool
+	cause    bool
+	owner    bool
+	fix      bool
+	allClear bool
+	findable bool // the old value is somewhere in the cluster
+	tried    []attempt
+	took     time.Duration
+}
+
+// attempt is a printed fix that was applied.
+type attempt struct {
+	edit   string
+	works  bool
+	revert bool // the field has its old value then
+	note   string
+}
+
+func measure(ctx context.Context, o options, out io.Writer) ([]result, error) {
+	c, err := startCluster(ctx, o)
+	if c != nil {
+		defer c.stop()
+	}
+	if err != nil {
+		return nil, err
+	}
+	m := &measurement{cluster: c, options: o, out: out, end: time.Now().Add(o.total), yield: map[string]yield{}}
+	return m.run(ctx)
+}
+
+// measurement is a run: workers take candidates in order until enough have counted.
+type measurement struct {
+	*cluster
+	options
+	out io.Writer
+	end time.Time
+
+	mu      sync.Mutex
+	queue   []candidate      // not tried yet, in the order of the seed
+	yield   map[string]yield // by class of candidates
+	cells   int              // made so far
+	results []result
+	counted int
+	seen    map[string][]string
+}
+
+func (m *measurement) run(ctx context.Context) ([]result, error) {
+	workers := m.options.cells
+	if m.only != nil {
+		workers = min(workers, len(m.only))
+	}
+	first, err := m.cell(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.enumerate(ctx, first); err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(m.out, "%d mutations of %d kinds of objects\n", len(m.queue), m.kindsIn(m.queue))
+	errs := make([]error, workers)
+	var wg sync.WaitGroup
+	for i := range workers {
+		wg.Go(func() {
+			x := first
+			if i > 0 {
+				if x, errs[i] = m.cell(ctx); errs[i] != nil {
+					return
+				}
+			}
+			errs[i] = m.work(ctx, x)
+		})
+	}
+	wg.Wait()
+	slices.SortFunc(m.results, func(a, b result) int { return a.index - b.index })
+	if len(m.results) == 0 {
+		return nil, errors.Join(errs...)
+	}
+	if err := errors.Join(errs...); err != nil {
+		fmt.Fprintln(m.out, "note:", err)
+	}
+	return m.results, nil
+}
+
+func (m *measurement) kindsIn(list []candidate) int {
+	kinds := map[string]bool{}
+	for _, c := range list {
+		kinds[c.kind.name] = true
+	}
+	return len(kinds)
+}
+
+func (m *measurement) cell(ctx context.Context) (*cell, error) {
+	m.mu.Lock()
+	name := fmt.Sprintf("cell-%d", m.cells)
+	m.cells++
+	m.mu.Unlock()
+	return newCell(ctx, m.cluster, name)
+}
+
+// enumerate lists every way to break every field of the objects that bear on a cell, in the order of the seed. Kinds take
+// turns, so that those with few objects are not lost among the labels of nodes.
+func (m *measurement) enumerate(ctx context.Context, x *cell) error {
+	objects, err := x.bearing(ctx)
+	if err != nil {
+		return err
+	}
+	byKind := map[string][]candidate{}
+	seen := map[string]map[string]bool{}
+	for _, o := range objects {
+		body := fresh(o.body).Object
+		collect(body, "", seen)
+		for _, p := range fieldsOf(body) {
+			v, _ := get(body, p)
+			for _, way := range ways(v, p) {
+				c := candidate{kind: o.kind, alias: x.alias(o), path: p, way: way}
+				if o.space() == stackNamespace {
+					c.space = stackNamespace
+				}
+				byKind[o.kind.name] = append(byKind[o.kind.name], c)
+			}
+		}
+	}
+	m.seen = map[string][]string{}
+	for field, values := range seen {
+		for v := range values {
+			m.seen[field] = append(m.seen[field], v)
+		}
+		slices.Sort(m.seen[field])
+	}
+	m.queue = interleave(byKind, rand.New(rand.NewPCG(m.seed, 0)))
+	return nil
+}
+
+func interleave(byKind map[string][]candidate, r *rand.Rand) (out []candidate) {
+	kinds := make([]string, 0, len(byKind))
+	for k := range byKind {
+		kinds = append(kinds, k)
+	}
+	slices.Sort(kinds)
+	for _, k := range kinds {
+		list := byKind[k]
+		r.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+	}
+	for i := 0; ; i++ {
+		any := false
+		for _, k := range kinds {
+			if i < len(byKind[k]) {
+				c := byKind[k][i]
+				c.index = len(out)
+				out = append(out, c)
+				any = true
+			}
+		}
+		if !any {
+			return out
+		}
+	}
+}
+
+// alias names an object in all cells alike. A volume's name is drawn, so it goes by its claim's.
+func (x *cell) alias(o object) string {
+	if claim, ok, _ := unstructured.NestedString(o.body, "spec", "claimRef", "name"); ok {
+		return "of " + claim
+	}
+	return strings.ReplaceAll(o.name(), x.name, "CELL")
+}
+
+// yield is how many mutations of a class were tried, and how many of them counted.
+type yield struct{ tried, counted int }
+
+// class is a part of a kind of objects: most labels of a node change nothing, and most fields of a template do.
+func (c *candidate) class() string {
+	o := object{kind: c.kind}
+	depth := 2 // "metadata.labels"
+	if o.works() {
+		depth = 4 // "spec.template.spec.tolerations"
+	}
+	return c.kind.name + " " + podField(o, c.path[:min(len(c.path), depth)])
+}
+
+// next takes the first candidate of the order that is worth its time: classes that change no outcome are tried less and less
+// often, by chance that the seed decides. Which mutation an index stands for does not depend on it.
+func (m *measurement) next(ctx context.Context) (candidate, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.counted >= m.count || time.Now().After(m.end) || ctx.Err() != nil {
+		return candidate{}, false
+	}
+	for _, sure := range []bool{false, true} {
+		for i, c := range m.queue {
+			if m.only != nil && !slices.Contains(m.only, c.index) || m.only == nil && !sure && !m.worth(&c) {
+				continue
+			}
+			m.queue = slices.Delete(m.queue, i, i+1)
+			return c, true
+		}
+	}
+	return candidate{}, false
+}
+
+func (m *measurement) worth(c *candidate) bool {
+	y := m.yield[c.class()]
+	return rand.New(rand.NewPCG(m.seed, uint64(c.index))).Float64() < float64(y.counted+1)/float64(y.tried+1)
+}
+
+func (m *measurement) add(r result) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.results = append(m.results, r)
+	y := m.yield[r.class()]
+	y.tried++
+	if r.result == counted {
+		m.counted++
+		y.counted++
+	}
+	m.yield[r.class()] = y
+	if m.loud || r.result == counted && !r.right() {
+		fmt.Fprintln(m.out, r.line())
+	}
+}
+
+func (m *measurement) work(ctx context.Context, x *cell) error {
+	for {
+		c, ok := m.next(ctx)
+		if !ok {
+			return nil
+		}
+		r, whole := m.try(ctx, x, c)
+		m.add(r)
+		if whole {
+			continue
+		}
+		m.discard(ctx, x)
+		var err error
+		if x, err = m.cell(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// discard lets a cell go that could not be healed.
+func (m *measurement) discard(ctx context.Context, x *cell) {
+	for _, o := range x.objects {
+		if o.kind.name == "Namespace" || o.kind.name == "Pool" {
+			_ = m.of(o.kind, o.space()).Delete(ctx, o.name(), metav1.DeleteOptions{})
+		}
+	}
+}
+
+// try makes one mutation and undoes it. whole says whether the cell is healthy again.
+func (m *measurement) try(ctx context.Context, x *cell, c candidate) (r result, whole bool) {
+	t := &trial{m: m, cell: x, result: result{candidate: c, result: skipped}, rand: rand.New(rand.NewPCG(m.seed, uint64(c.index)+1))}
+	if !t.prepare(ctx) {
+		return t.result, true
+	}
+	if c.space == stackNamespace {
+		m.stack.Lock()
+		defer m.stack.Unlock()
+	} else {
+		m.stack.RLock()
+		defer m.stack.RUnlock()
+	}
+	start := time.Now()
+	t.run(ctx)
+	whole = t.undo(ctx)
+	t.took = time.Since(start)
+	return t.result, whole
+}
+
+// trial is one mutation in one cell.
+type trial struct {
+	m *measurement
+	*cell
+	result
+	rand   *rand.Rand
+	object object         // before
+	body   map[string]any // broken
+	wrote  bool
+	since  time.Time // of the restart
+}
+
+// prepare draws the change, and finds out at no cost what the API server rejects.
+func (t *trial) prepare(ctx context.Context) bool {
+	var ok bool
+	if t.object, ok = t.find(ctx); !ok {
+		t.why = "the cell has no such object"
+		return false
+	}
+	t.body, t.change, ok = breakField(t.object.body, t.path, t.way, t.own(t.m.seen), t.rand)
+	if !ok || equal(t.body, t.object.body) {
+		t.why = "this way leads to the same value"
+		return false
+	}
+	u := fresh(t.body)
+	u.SetResourceVersion((&unstructured.Unstructured{Object: t.object.body}).GetResourceVersion())
+	_, err := t.of(t.object.kind, t.object.space()).Update(ctx, u, metav1.UpdateOptions{FieldValidation: strict, DryRun: []string{metav1.DryRunAll}})
+	if err != nil && !apierrors.IsConflict(err) && !(fixed(err) && renewable(t.object)) && t.object.kind.name != "Job" {
+		t.why = "rejected: " + err.Error()
+		return false
+	}
+	return true
+}
+
+func (t *trial) run(ctx context.Context) {
+	if err := t.apply(ctx); err != nil {
+		t.why = "rejected: " + err.Error()
+		return
+	}
+	if live, err := t.live(ctx); err == nil && t.setAgain(live) {
+		t.result.result, t.why = uncounted, "the API server sets the value again"
+		return
+	}
+	s, err := t.show(ctx)
+	if err != nil {
+		t.why = err.Error()
+		return
+	}
+	t.judge(ctx, s)
+}
+
+// setAgain says whether the live object is as before: a default came back.
+func (t *trial) setAgain(live *unstructured.Unstructured) bool {
+	return equal(fresh(live.Object).Object, fresh(t.object.body).Object)
+}
+
+// own are the strings of the cluster with this cell's name in place of the first one's.
+func (t *trial) own(seen map[string][]string) map[string][]string {
+	out := make(map[string][]string, len(seen))
+	for k, list := range seen {
+		for _, v := range list {
+			out[k] = append(out[k], strings.ReplaceAll(v, "cell-0", t.cell.name))
+		}
+	}
+	return out
+}
+
+func (t *trial) space() string {
+	if t.candidate.space != "" {
+		return t.candidate.space
+	}
+	return t.cell.name
+}
+
+// find reads the object of this cell.
+func (t *trial) find(ctx context.Context) (object, bool) {
+	list, err := t.of(t.candidate.kind, t.space()).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return object{}, false
+	}
+	for i := range list.Items {
+		o := object{t.candidate.kind, clone(list.Items[i].Object)}
+		if t.cell.alias(o) == t.candidate.alias && (t.candidate.kind.namespaced || t.cell.mentions(&list.Items[i])) {
+			return o, true
+		}
+	}
+	return object{}, false
+}
+
+func (t *trial) live(ctx context.Context) (*unstructured.Unstructured, error) {
+	return t.of(t.object.kind, t.object.space()).Get(ctx, t.object.name(), metav1.GetOptions{})
+}
+
+// apply writes the broken object.
+func (t *trial) apply(ctx context.Context) error {
+	live, err := t.live(ctx)
+	if err != nil {
+		return err
+	}
+	touched, err := t.cell.write(ctx, t.object, live, t.body)
+	t.wrote = t.wrote || touched
+	return err
+}
+
+// show starts the workloads anew around the broken object and waits for the outcome.
+func (t *trial) show(ctx context.Context) (*sight, error) {
+	t.since = time.Now()
+	switch {
+	case t.candidate.space == stackNamespace:
+		time.Sleep(8 * time.Second) // the rollout over all nodes
+	case !t.candidate.kind.namespaced:
+		time.Sleep(2 * time.Second) // the fleet and the schedulers follow
+	}
+	if !t.object.works() {
+		if err := t.cell.restart(ctx, ""); err != nil && !created(err) {
+			return nil, err
+		}
+	}
+	return t.cell.settle(ctx)
+}
+
+// created says whether a pod was rejected when it was created: that is an outcome.
+func created(err error) bool { return strings.Contains(err.Error(), "start ") }
+
+// judge asks and scores, where the outcome changed.
+func (t *trial) judge(ctx context.Context, s *sight) {
+	if s.ill() == "" {
+		t.result.result = uncounted
+		t.why = "all workloads run"
+		return
+	}
+	if t.target = t.askable(s); t.target == "" {
+		t.why = "the workload was rejected when it was created: " + s.ill()
+		return
+	}
+	a, still, err := t.ask(ctx)
+	switch {
+	case err != nil:
+		t.why = err.Error()
+		return
+	case !still:
+		t.result.result, t.why = uncounted, "it started late"
+		return
+	}
+	t.result.result, t.answer, t.seen = counted, a, s.states[t.target]
+	t.score(ctx)
+	t.tryFixes(ctx)
+	t.scoreFix()
+}
+
+// askable is the workload to ask about: the broken one, else one of those that show the effect and exist.
+func (t *trial) askable(s *sight) string {
+	list := slices.DeleteFunc(s.changed(), func(w string) bool { return s.states[w] == "does not exist" })
+	if slices.Contains(list, t.object.String()) {
+		return t.object.String()
+	}
+	if len(list) == 0 {
+		return ""
+	}
+	return list[t.rand.IntN(len(list))]
+}
+
+// ask asks until there is a cause. What is young may wait for something; only what is said after a minute is held against
+// the answer. still says whether the workload does not run even then.
+func (t *trial) ask(ctx context.Context) (a answer, still bool, err error) {
+	for {
+		if a, err = t.cluster.why(ctx, t.cell.name, t.target); err != nil {
+			return a, false, err
+		}
+		s, err := t.cell.look(ctx)
+		if err != nil {
+			return a, false, err
+		}
+		if s.states[t.target] == "" {
+			return a, false, nil
+		}
+		if !clear(a) || time.Since(t.since) > patience || ctx.Err() != nil {
+			return a, true, nil
+		}
+		time.Sleep(3 * time.Second)
+	}
+}
+
+// patience is a little more than the age until which `berth why` takes a pod for young.
+const patience = 66 * time.Second
+
+// clear says whether the answer is that nothing is wrong.
+func clear(a answer) bool { return a.Layer == "none" && a.Cause != "unknown" }
+
+// tryFixes applies printed fixes by their commands, the first to the world as it is, further ones to it broken again.
+func (t *trial) tryFixes(ctx context.Context) {
+	var list []int
+	for i, f := range t.answer.Fixes {
+		if f.Command != "" {
+			list = append(list, i)
+		}
+	}
+	if t.m.options.fixes > 0 && len(list) > t.m.options.fixes {
+		t.rand.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+		list = list[:t.m.options.fixes]
+	}
+	for n, i := range list {
+		if n > 0 && !t.again(ctx) {
+			return
+		}
+		t.tried = append(t.tried, t.tryFix(ctx, i))
+	}
+}
+
+// again breaks the cell once more after a fix. It reports false where that does not succeed.
+func (t *trial) again(ctx context.Context) bool {
+	if !t.undo(ctx) || t.apply(ctx) != nil {
+		return false
+	}
+	s, err := t.show(ctx)
+	return err == nil && s.states[t.target] != ""
+}
+
+func (t *trial) tryFix(ctx context.Context, i int) attempt {
+	f := t.answer.Fixes[i]
+	a := attempt{edit: f.Edit}
+	if err := t.cluster.sh(ctx, f.Command); err != nil {
+		a.note = err.Error()
+		return a
+	}
+	var state string
+	a.works = until(ctx, 40*time.Second, func() bool {
+		s, err := t.cell.look(ctx)
+		if err != nil {
+			return false
+		}
+		state = s.states[t.target]
+		return state == ""
+	}) == nil
+	if !a.works {
+		a.note = state
+	}
+	if live, err := t.live(ctx); err == nil {
+		now, ok := get(live.Object, t.path)
+		a.revert = ok && equal(now, t.change.old)
+	}
+	return a
+}
+
+// undo puts everything back and reports whether all is healthy.
+func (t *trial) undo(ctx context.Context) bool {
+	if !t.wrote {
+		return true
+	}
+	if t.result.result == counted || t.result.result == skipped {
+		if err := t.putBackBroken(ctx); err != nil {
+			return false
+		}
+		return t.cell.restore(ctx) == nil
+	}
+	return t.putBackBroken(ctx) == nil && t.cell.recover(ctx, 40*time.Second) == nil
+}
+
+func (t *trial) putBackBroken(ctx context.Context) error {
+	if err := t.cell.putBack(ctx, t.object); err != nil {
+		return err
+	}
+	if t.candidate.space == stackNamespace {
+		time.Sleep(8 * time.Second)
+	}
+	return nil
+}
