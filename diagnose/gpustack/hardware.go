@@ -175,3 +175,9 @@ func sameMake(a, b *corev1.Node) bool {
 	x, y := poolsOf(a), poolsOf(b)
 	return len(x) > 0 && len(y) > 0 && x[0] == y[0]
 }
+
+// Installed is how many GPUs the node's pool or machine type has, and who says so; 0 where neither tells.
+func Installed(f *facts.Facts, n *corev1.Node) (units int64, says string) {
+	units, says, _ = hardware(f, n)
+	return units, says
+}

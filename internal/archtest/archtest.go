@@ -96,6 +96,10 @@ var Rules = map[string]Rule{
 		"diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/life",
 		"diagnose/internal/wording",
 	}, Objects: true},
+	"diagnose/doctor": {Ring: Pure, Imports: []string{
+		"api/v1alpha1", "diagnose/check", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/podspec", "diagnose/internal/wording", "engine",
+		"kube/convert", "kube/dialect", "kube/dialect/clusterautoscaler", "kube/dialect/kai", "kube/dialect/karpenter", "kube/dialect/kueue", "kube/dialect/volcano",
+	}, Objects: true, Tests: []string{"kube/cluster", "kube/exposition"}},
 	"diagnose/edit":  {Ring: Pure, Imports: []string{"api/v1alpha1", "diagnose/facts"}, Objects: true},
 	"diagnose/facts": {Ring: Pure, Imports: []string{"engine", "engine/why", "kube/convert"}, Objects: true},
 	"diagnose/gpustack": {Ring: Pure, Imports: []string{
@@ -167,6 +171,7 @@ var Rules = map[string]Rule{
 	"kube/convert":                   {Ring: Pure, Imports: []string{"api/v1alpha1", "engine", "engine/why"}, Objects: true},
 	"kube/crd":                       {Ring: Edge, Tests: []string{"api/v1alpha1"}},
 	"kube/devices":                   {Ring: Edge},
+	"kube/exposition":                {Ring: Edge, Imports: []string{"diagnose/doctor"}},
 	"kube/inspect":                   {Ring: Edge, Imports: []string{"api/v1alpha1", "diagnose", "diagnose/check", "diagnose/facts", "internal/spelling", "kube/devices", "kube/inspect/mask"}, Tests: []string{"engine", "engine/why", "kube/report"}},
 	"kube/inspect/mask":              {Ring: Edge},
 	"kube/policy":                    {Ring: Edge, Imports: []string{"api/v1alpha1"}},
@@ -181,7 +186,7 @@ var Rules = map[string]Rule{
 	}, Heavy: true},
 
 	"cli": {Ring: Shell, Imports: []string{
-		"api/v1alpha1", "controlplane/home", "diagnose", "diagnose/check", "diagnose/edit", "diagnose/facts", "engine", "engine/why", "fleet", "fleet/dra", "fleet/file", "kube/answer", "kube/cluster", "kube/inspect", "kube/scheduler", "record",
+		"api/v1alpha1", "controlplane/home", "diagnose", "diagnose/check", "diagnose/doctor", "diagnose/edit", "diagnose/facts", "engine", "engine/why", "fleet", "fleet/dra", "fleet/file", "kube/answer", "kube/cluster", "kube/exposition", "kube/inspect", "kube/scheduler", "record",
 	}},
 	"cmd/berth": {Ring: Shell, Imports: []string{"cli", "controlplane", "fleet"}, Tests: []string{"internal/intruder"}, Heavy: true},
 

@@ -206,6 +206,12 @@ func (m *Model) PerNode(pod string, now time.Time) (why.Certificate, bool) {
 	return m.state.PerNode(pod, now)
 }
 
+// Report counts the GPUs of the model, and finds the largest jobs that could start: see engine.State.Report.
+func (m *Model) Report() engine.Report {
+	m.settle()
+	return m.state.Report()
+}
+
 // settle gives the engine what changed.
 func (m *Model) settle() {
 	m.feed.Settle()
