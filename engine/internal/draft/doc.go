@@ -3,6 +3,5 @@
 //
 // It owns the plan and the numbering of what the plan remembers. It derives nothing and nothing invalidates it: the packages
 // that decide (calendar, preempt) and the cycle itself write to one Draft, in the order in which they decide, and that order
-// is the order of the plan's Changes. Moment says how far a plan has come, for those that keep answers which hold until
-// something more starts or is evicted. Every call costs an append.
+// is the order of the plan's Changes. Every call costs an append.
 package draft

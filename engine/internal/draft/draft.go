@@ -40,9 +40,3 @@ func (d *Draft) Remember(c api.Change) { d.Plan.Changes = append(d.Plan.Changes,
 func (d *Draft) Forget(kind api.Kind, key string, version uint64) {
 	d.Remember(api.Change{Gone: &api.Ref{Kind: kind, Key: key, Version: version}})
 }
-
-// Moment tells apart the times in a cycle between which something started or was evicted. It is never the zero value.
-type Moment struct{ starts, evictions int }
-
-// Moment is how far the plan has come.
-func (d *Draft) Moment() Moment { return Moment{len(d.Plan.Starts) + 1, len(d.Plan.Evictions)} }

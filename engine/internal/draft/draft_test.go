@@ -39,20 +39,3 @@ func TestMemoryIsInTheOrderOfDecisions(t *testing.T) {
 		t.Errorf("changes (-want +got):\n%s", diff)
 	}
 }
-
-// A moment ends with a start or an eviction, and with nothing else. The zero value is of no moment.
-func TestMomentsEndWithDecisions(t *testing.T) {
-	d := New(noon, 0)
-	first := d.Moment()
-	d.Wake(noon.Add(time.Minute))
-	d.Remember(api.Change{Hold: &api.Hold{}})
-	if first != d.Moment() || first == (Moment{}) {
-		t.Errorf("%v, then %v", first, d.Moment())
-	}
-	d.Plan.Starts = append(d.Plan.Starts, api.Start{})
-	second := d.Moment()
-	d.Plan.Evictions = append(d.Plan.Evictions, api.Eviction{})
-	if third := d.Moment(); first == second || second == third || first == third {
-		t.Errorf("%v, %v, %v", first, second, third)
-	}
-}

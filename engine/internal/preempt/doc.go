@@ -22,7 +22,7 @@
 // states the parts of the queue, the topology and the dimensions that it was made for, and is not kept while places are
 // held for workloads of the queue. Check makes all of them anew and compares.
 //
-// Memos of failed claims hold until something starts or is evicted (draft.Moment).
+// Memos of failed claims hold for one state of the model (Model.Standing).
 //
 // # Which victims
 //

@@ -2,7 +2,6 @@ package preempt
 
 import (
 	"github.com/berth-dev/berth/engine/internal/cluster"
-	"github.com/berth-dev/berth/engine/internal/draft"
 	"github.com/berth-dev/berth/engine/internal/index"
 	"github.com/berth-dev/berth/engine/internal/quantity"
 )
@@ -10,19 +9,19 @@ import (
 // Memos of failed claims. Thousands of pending gangs ask alike, and most of them fail alike, so that a failure is noted for
 // all that ask the same.
 //
-// Whether a claim fails follows from what is free, who runs where, and what queues hold. All of it changes in a cycle only
-// when something starts or is evicted, so both memos hold until then: they are of one draft.Moment.
+// Whether a claim fails follows from what is free, who runs where, and what queues hold. All of it is the model's, so both
+// memos hold for one state of it (Model.Standing): until something starts, is evicted, or has another place held.
 
-// failures is the claims that have failed at a moment of the cycle.
+// failures is the claims that have failed in a state of the model.
 type failures struct {
-	at       draft.Moment
+	at       uint64                         // Model.Standing
 	helpless map[claimKind]bool             // claims that no eviction helps
 	alone    map[victimPool]quantity.Vector // the last that was asked for where nobody may be evicted
 }
 
-// failuresNow returns the failures of this moment of the cycle.
+// failuresNow returns the failures in the state that the model is in.
 func (y *Cycle) failuresNow() *failures {
-	if at := y.Moment(); y.failures.at != at {
+	if at := y.m.Standing(); y.failures.at != at {
 		y.failures = failures{at: at}
 	}
 	return &y.failures
