@@ -24,7 +24,7 @@ func (s *State) Plan(now time.Time) api.Plan {
 	}
 	y := s.newCycle(now)
 	y.run()
-	s.last, s.lastAt, s.times = y.Plan, s.m.Edits+1, y.times
+	s.last, s.lastAt, s.times = y.Plan, s.m.Edits+1, y.times.Rest()
 	return y.Plan
 }
 

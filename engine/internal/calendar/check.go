@@ -7,6 +7,12 @@ import (
 	"github.com/berth-dev/berth/engine/internal/cluster"
 )
 
+// Rest ends the calendar's part in the cycle and lets go of that: from then on it can be checked, and nothing else.
+func (c *Calendar) Rest() *Calendar {
+	c.draft, c.ask = nil, Questions{}
+	return c
+}
+
 // Check works out anew what the calendar derives, and returns where that is not what is kept. What the calendar would derive
 // anew is passed over: it is asked in the cycle or, of the same model, after it. It costs a look at every pod that runs.
 func (c *Calendar) Check() (found []api.Discrepancy) {
