@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"slices"
+
 	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/order"
@@ -75,10 +77,15 @@ func (s *State) emptied() *State {
 	for _, name := range cluster.SortedKeys(s.m.Bookings) {
 		s.echo(api.Ref{Kind: api.KindBooking, Key: name})
 	}
-	for _, key := range cluster.SortedKeys(s.m.Pods) {
-		if s.m.Pods[key].Stays(s.m) {
-			s.echo(api.Ref{Kind: api.KindPod, Key: key})
+	var stay []string
+	for key, p := range s.m.Pods {
+		if p.Stays(s.m) {
+			stay = append(stay, key)
 		}
+	}
+	slices.Sort(stay)
+	for _, key := range stay {
+		s.echo(api.Ref{Kind: api.KindPod, Key: key})
 	}
 	return s.empty
 }

@@ -21,10 +21,14 @@ func (r Resources) Get(resource string) int64 {
 	return 0
 }
 
-// Sorted returns the amounts by name, leaving r as it is.
+// Sorted returns the amounts by name, leaving r as it is. The result may share its memory: do not write to it.
 func (r Resources) Sorted() Resources {
+	byName := func(a, b Amount) int { return strings.Compare(a.Resource, b.Resource) }
+	if slices.IsSortedFunc(r, byName) {
+		return slices.Clip(r)
+	}
 	c := slices.Clone(r)
-	slices.SortFunc(c, func(a, b Amount) int { return strings.Compare(a.Resource, b.Resource) })
+	slices.SortFunc(c, byName)
 	return c
 }
 

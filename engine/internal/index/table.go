@@ -375,13 +375,58 @@ func (p *proofs) classes() []why.Class {
 // recount brings the rows of all buckets up to date, and the numbers of classes in them.
 func (x *Index) recount(c *Class, at position) {
 	p := &c.proofs
-	if p.counted == at && len(p.bodies) > 0 {
+	if p.counted == at {
 		return
 	}
-	x.meetKinds(c)
-	for x.renumber(c) {
+	if p.counted.shape != at.shape || !x.recountChanged(c) {
+		x.meetKinds(c)
+		for x.renumber(c) {
+		}
 	}
 	p.counted = at
+}
+
+// recountChanged brings the rows of the buckets up to date in which room changed since all were, and says whether that was
+// enough: these are known, and the classes are the same.
+func (x *Index) recountChanged(c *Class) bool {
+	p := &c.proofs
+	var buf [recent]*cluster.Bucket
+	changed, known := x.m.Room.Since(p.counted.room, buf[:0])
+	if !known {
+		return false
+	}
+	for _, sh := range changed {
+		if c.counted(sh) {
+			continue
+		}
+		old := c.ByBucket[sh.ID].rows
+		for _, n := range x.viewOf(sh).kinds {
+			x.kindProof(c, n)
+		}
+		//mutate: index-classes-come
+		if old == nil || old.epoch != p.epoch { // a class came, or came before
+			return false
+		}
+		//mutate: index-classes-go
+		if !x.rowsOf(c, sh).holds(old) {
+			return false
+		}
+	}
+	return true
+}
+
+// holds says whether there is a row of each class that there is one of in the other.
+func (r *bucketRows) holds(o *bucketRows) bool {
+	at := 0
+	for i := range o.rows {
+		for at < len(r.rows) && r.rows[at].Class < o.rows[i].Class {
+			at++
+		}
+		if at == len(r.rows) || r.rows[at].Class != o.rows[i].Class {
+			return false
+		}
+	}
+	return true
 }
 
 // meetKinds numbers the kinds of the nodes that have to be counted, all before the first row is made: rows would have
