@@ -285,16 +285,24 @@ func (x *Index) reshape(c *Class) {
 			*f = bucketFit{}
 		}
 	}
+	news := 0
 	for _, sh := range t.Buckets {
 		if c.ByBucket[sh.ID].bucket == nil {
-			x.fitBucket(c, sh)
+			news += len(sh.Nodes)
+		}
+	}
+	cells := make([]cell, news)
+	for _, sh := range t.Buckets {
+		if n := len(sh.Nodes); c.ByBucket[sh.ID].bucket == nil {
+			x.fitBucket(c, sh, cells[:n:n])
+			cells = cells[n:]
 		}
 	}
 }
 
-// fitBucket looks at all nodes of a bucket.
-func (x *Index) fitBucket(c *Class, sh *cluster.Bucket) {
-	f := bucketFit{bucket: sh, epoch: sh.Epoch, touched: sh.Touched, Cells: make([]cell, len(sh.Nodes)), best: -1}
+// fitBucket looks at all nodes of a bucket, and keeps what it sees in the cells.
+func (x *Index) fitBucket(c *Class, sh *cluster.Bucket, cells []cell) {
+	f := bucketFit{bucket: sh, epoch: sh.Epoch, touched: sh.Touched, Cells: cells, best: -1}
 	v := x.viewOf(sh)
 	gpus := v.freeOf(quantity.DimGPU)
 	for i, n := range sh.Nodes {

@@ -247,7 +247,7 @@ func TestCertificatesOfManyRacks(t *testing.T) {
 		m.Freshen()
 		x := New(m)
 		x.Refresh()
-		for version := range uint64(rapid.IntRange(1, 8).Draw(t, "steps")) {
+		for version := range uint64(rapid.IntRange(1, 4).Draw(t, "steps")) {
 			p := m.Pods[rapid.SampledFrom(cluster.SortedKeys(m.Pods)).Draw(t, "pod")]
 			n := rapid.SampledFrom(cluster.SortedKeys(m.Nodes)).Draw(t, "node")
 			if rapid.Bool().Draw(t, "cordons") {

@@ -59,12 +59,18 @@ type counting struct {
 	shorts  []why.Short  // by row, then by demand
 	sums    []why.Row    // by class; Nodes 0: none
 	changed []bool       // by class
+
+	// Room for rows, which is handed out. While all buckets of a class are counted it is made for many at once.
+	slab  int
+	sets  []bucketRows
+	rows  []why.Row
+	short []why.Short
 }
 
 // makeRows counts the nodes on some of the bucket's slots.
 func (x *Index) makeRows(c *Class, sh *cluster.Bucket, from, to int) *bucketRows {
 	f, v, w := &c.ByBucket[sh.ID], x.viewOf(sh), &x.counting
-	out := &bucketRows{rows: make([]why.Row, 0, len(v.kinds))}
+	out := w.newRows(len(v.kinds))
 	w.proofs, w.shorts, w.rowOf = w.proofs[:0], w.shorts[:0], w.rowOf[:0]
 	for range v.kinds {
 		w.rowOf = append(w.rowOf, -1)
@@ -96,6 +102,30 @@ func (x *Index) makeRows(c *Class, sh *cluster.Bucket, from, to int) *bucketRows
 	return out
 }
 
+// newRows makes room for the rows of a bucket.
+func (w *counting) newRows(n int) *bucketRows {
+	if len(w.sets) == 0 {
+		w.sets = make([]bucketRows, max(1, w.slab))
+	}
+	if len(w.rows) < n {
+		w.rows = make([]why.Row, max(n, w.slab))
+	}
+	out := &w.sets[0]
+	out.rows = w.rows[:0:n]
+	w.sets, w.rows = w.sets[1:], w.rows[n:]
+	return out
+}
+
+// newShorts makes room for the shortages of a row.
+func (w *counting) newShorts(n int) []why.Short {
+	if len(w.short) < n {
+		w.short = make([]why.Short, max(n, w.slab))
+	}
+	out := w.short[:0:n]
+	w.short = w.short[n:]
+	return out
+}
+
 // row returns the row of nodes that look so to the class, beginning one with the example if there is none.
 func (w *counting) row(c *Class, k *kindProof, out *bucketRows, example string) int {
 	if i := slices.Index(w.proofs, k); i >= 0 {
@@ -119,7 +149,7 @@ func (x *Index) finishRow(c *Class, row *why.Row, k *kindProof, shorts []why.Sho
 		}
 	}
 	if short > 0 {
-		row.Short = make([]why.Short, 0, short)
+		row.Short = x.counting.newShorts(short)
 		for j, d := range c.Demands {
 			if shorts[j].Nodes > 0 {
 				row.Short = append(row.Short, why.Short{Resource: x.m.Dims.Names[d.Dim], Nodes: shorts[j].Nodes, By: shorts[j].By})
@@ -380,8 +410,11 @@ func (x *Index) recount(c *Class, at position) {
 	}
 	if p.counted.shape != at.shape || !x.recountChanged(c) {
 		x.meetKinds(c)
+		x.counting.slab = 256
 		for x.renumber(c) {
 		}
+		w := &x.counting
+		w.slab, w.sets, w.rows, w.short = 0, nil, nil, nil
 	}
 	p.counted = at
 }
