@@ -51,9 +51,7 @@ func check(x *Index) []api.Discrepancy {
 // checkCertificates finds certificates that an index of the same model which has kept nothing makes otherwise.
 func checkCertificates(t *rapid.T, x *Index) {
 	fresh := New(x.m)
-	for _, n := range x.m.SortedNodes() {
-		x.m.Respecced = append(x.m.Respecced, n)
-	}
+	x.m.Respecced = append(x.m.Respecced, x.m.SortedNodes()...)
 	fresh.Refresh()
 	for _, key := range cluster.SortedKeys(x.m.Pods) {
 		sh := x.m.ShapeOf(x.m.Pods[key])
