@@ -57,6 +57,8 @@ func (x *Index) look(v *view, b *cluster.Bucket) {
 	}
 	v.free, v.ifEvicted, v.of, v.kinds = v.free[:nodes*dims], v.ifEvicted[:nodes*dims], v.of[:nodes], v.kinds[:0]
 	v.gpus, v.nominated = math.MinInt64, false
+	x.looked++
+	x.metKinds = append(x.metKinds, make([]metKind, max(0, len(x.kinds)-len(x.metKinds)))...)
 	for slot, n := range b.Nodes {
 		for dim := range dims {
 			free := n.Free.At(dim)
@@ -64,15 +66,19 @@ func (x *Index) look(v *view, b *cluster.Bucket) {
 		}
 		v.gpus = max(v.gpus, n.Free.At(quantity.DimGPU))
 		v.nominated = v.nominated || len(n.Nominated) > 0
-		kind, at := x.Kind(n), 0
-		for at < len(v.kinds) && x.Kind(v.kinds[at]) != kind {
-			at++
-		}
-		if at == len(v.kinds) {
+		met := &x.metKinds[x.Kind(n).id]
+		if met.look != x.looked {
+			met.look, met.at = x.looked, uint8(len(v.kinds))
 			v.kinds = append(v.kinds, n)
 		}
-		v.of[slot] = uint8(at)
+		v.of[slot] = met.at
 	}
+}
+
+// metKind is where in the kinds of a view a kind is, if it was met in that look: there may be as many kinds as nodes.
+type metKind struct {
+	look uint64
+	at   uint8
 }
 
 // freeOf is what of a resource is free on the nodes, by slot.
