@@ -62,8 +62,12 @@ func (c *Cluster) gapOf(n *gpuNode) (gap, bool) {
 	for _, r := range n.resources() {
 		have, want := n.allocatable(r), n.capacity(r)
 		if have < want {
+			next := lost
+			if have == 0 {
+				next = "look at the device plugin of the node first: it reports no GPU as healthy, or does not run"
+			}
 			return gap{
-				Fail, fmt.Sprintf("%d of %d %s are allocatable", have, want, r), lost,
+				Fail, fmt.Sprintf("%d of %d %s are allocatable", have, want, r), next,
 				[]facts.Evidence{n.evidence(`status.allocatable["`+r+`"]`, fmt.Sprint(have)), n.evidence(`status.capacity["`+r+`"]`, fmt.Sprint(want))},
 			}, true
 		}

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -290,3 +291,69 @@ func (g *gpuNode) evidence(field, value string) facts.Evidence {
 }
 
 func labelField(key string) string { return `metadata.labels["` + key + `"]` }
+
+// gather puts nodes with the same key together, in their order; those with "" are left out.
+func gather(nodes []*gpuNode, key func(*gpuNode) string) [][]*gpuNode {
+	at := make(map[string]int)
+	var out [][]*gpuNode
+	for _, n := range nodes {
+		k := key(n)
+		if k == "" {
+			continue
+		}
+		i, ok := at[k]
+		if !ok {
+			i = len(out)
+			at[k] = i
+			out = append(out, nil)
+		}
+		out[i] = append(out[i], n)
+	}
+	return out
+}
+
+// gpusOf counts the nodes' GPUs in words: "8 nvidia.com/gpu".
+func gpusOf(nodes []*gpuNode) string {
+	sums := make(map[string]int64)
+	var names []string
+	for _, n := range nodes {
+		for _, r := range n.resources() {
+			if _, ok := sums[r]; !ok {
+				names = append(names, r)
+			}
+			sums[r] += n.capacity(r)
+		}
+	}
+	var words []string
+	for _, r := range names {
+		words = append(words, fmt.Sprintf("%d %s", sums[r], r))
+	}
+	if len(words) == 0 {
+		return "it is not known how many GPUs"
+	}
+	return wording.AtMost(3, words)
+}
+
+// poolName is what nodes have in common whose drivers should be equal.
+func poolName(n *gpuNode) string {
+	if _, pool := n.pool(); pool != "" {
+		return "pool " + pool
+	}
+	return cmp.Or(n.product(), "all nodes without a pool")
+}
+
+// whole is the product of the GPUs, however they are shared or divided.
+func (g *gpuNode) whole() string {
+	p, _, _ := strings.Cut(g.product(), "-MIG-")
+	return strings.TrimSuffix(p, "-SHARED")
+}
+
+func sortedNames(list corev1.ResourceList) []string {
+	out := make([]string, 0, len(list))
+	//archtest:any-order sorted below
+	for name := range list {
+		out = append(out, string(name))
+	}
+	slices.Sort(out)
+	return out
+}

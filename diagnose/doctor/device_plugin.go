@@ -26,6 +26,7 @@ type lack struct {
 	text     string // after the nodes' names
 	next     string
 	evidence facts.Evidence
+	lasts    bool // on a new node too: nothing that is still being installed will end it
 }
 
 func devicePluginFound(c *Cluster) Result {
@@ -65,7 +66,7 @@ func (c *Cluster) lackOf(n *gpuNode) (lack, bool) {
 		if !ok {
 			continue
 		}
-		if c.young(n.Node) && l.severity == Fail {
+		if c.young(n.Node) && l.severity == Fail && !l.lasts {
 			l.severity, l.text, l.next = Note, l.text+", and the node is new", "wait: the node's software is being installed"
 		}
 		return l, true
@@ -85,19 +86,19 @@ func (c *Cluster) nvidiaLack(n *gpuNode) (lack, bool) {
 	case gpustack.FaultPlugin:
 		return c.pluginLack(n, gpustack.RolePlugin, g.Unready(gpustack.RolePlugin), c.stack.Sets[gpustack.RolePlugin], offers), true
 	case gpustack.FaultSilent:
-		return lack{Fail, "the device plugin runs, and the kubelet does not know it", "check that its pod mounts " + gpustack.PluginSockets + ", then restart it", offers}, true
+		return lack{Fail, "the device plugin runs, and the kubelet does not know it", "check that its pod mounts " + gpustack.PluginSockets + ", then restart it", offers, false}, true
 	case gpustack.FaultKubelet:
-		return lack{Note, "the kubelet has just started, and the device plugin has yet to register", "wait a minute", offers}, true
+		return lack{Note, "the kubelet has just started, and the device plugin has yet to register", "wait a minute", offers, false}, true
 	case gpustack.FaultUneven:
-		return lack{Fail, "its GPUs are divided in ways that one MIG strategy cannot count", "divide all GPUs of the node alike, or set the MIG strategy to mixed", n.evidence(labelField(gpustack.LabelProduct), n.Labels[gpustack.LabelProduct])}, true
+		return lack{Fail, "its GPUs are divided in ways that one MIG strategy cannot count", "divide all GPUs of the node alike, or set the MIG strategy to mixed", n.evidence(labelField(gpustack.LabelProduct), n.Labels[gpustack.LabelProduct]), true}, true
 	case gpustack.FaultOperator:
 		reason, message, e := gpustack.OperatorSays(c.Facts)
-		return lack{Fail, "the GPU Operator has deployed nothing: " + wording.Shortened(cmp.Or(message, reason), 120), "read the log of the GPU Operator", e}, true
+		return lack{Fail, "the GPU Operator has deployed nothing: " + wording.Shortened(cmp.Or(message, reason), 120), "read the log of the GPU Operator", e, false}, true
 	case gpustack.FaultUnhealthy:
 		return lack{}, false // another item's
 	}
 	if p := g.Unready(gpustack.RolePlugin); p != nil && n.state == gpustack.NodeOpen && len(g.Ready(gpustack.RolePlugin)) == 0 {
-		return lack{Warn, "the device plugin is not ready: " + gpustack.Trouble(p), "read the log of its pod", podEvidence(p)}, true
+		return lack{Warn, "the device plugin is not ready: " + gpustack.Trouble(p), "read the log of its pod", podEvidence(p), false}, true
 	}
 	if len(g.Pods[gpustack.RolePlugin]) == 0 {
 		return c.absent(n, c.stack.Sets[gpustack.RolePlugin])
@@ -108,10 +109,10 @@ func (c *Cluster) nvidiaLack(n *gpuNode) (lack, bool) {
 func (c *Cluster) driverLack(g *gpustack.Node, offers facts.Evidence) lack {
 	for _, r := range []gpustack.Role{gpustack.RoleDriver, gpustack.RoleToolkit} {
 		if p := g.Unready(r); p != nil {
-			return lack{Fail, fmt.Sprintf("the %s is not ready: %s", r, gpustack.Trouble(p)), "read the log of its pod", podEvidence(p)}
+			return lack{Fail, fmt.Sprintf("the %s is not ready: %s", r, gpustack.Trouble(p)), "read the log of its pod", podEvidence(p), false}
 		}
 	}
-	return lack{Fail, "no driver or container toolkit is installed", "install the driver, or let its DaemonSet onto the node", offers}
+	return lack{Fail, "no driver or container toolkit is installed", "install the driver, or let its DaemonSet onto the node", offers, false}
 }
 
 func podEvidence(p *corev1.Pod) facts.Evidence {
@@ -121,20 +122,20 @@ func podEvidence(p *corev1.Pod) facts.Evidence {
 // pluginLack says why no device plugin works on the node, which offers nothing.
 func (c *Cluster) pluginLack(n *gpuNode, what gpustack.Role, unready *corev1.Pod, sets []*appsv1.DaemonSet, offers facts.Evidence) lack {
 	if unready != nil {
-		return lack{Fail, fmt.Sprintf("the %s is not ready: %s", what, gpustack.Trouble(unready)), "read the log of its pod", podEvidence(unready)}
+		return lack{Fail, fmt.Sprintf("the %s is not ready: %s", what, gpustack.Trouble(unready)), "read the log of its pod", podEvidence(unready), false}
 	}
 	if l, ok := c.absent(n, sets); ok {
 		l.severity = Fail
 		return l
 	}
 	if len(sets) == 0 {
-		return lack{Fail, "no " + string(what) + " is installed in the cluster", "install the vendor's device plugin, or its operator", offers}
+		return lack{Fail, "no " + string(what) + " is installed in the cluster", "install the vendor's device plugin, or its operator", offers, true}
 	}
 	a, _ := gpustack.KeptOff(sets[0], n.Node)
 	if a.Key != "" {
-		return lack{Fail, fmt.Sprintf("DaemonSet %s/%s does not run there: it selects %s=%s", a.Set.Namespace, a.Set.Name, a.Key, a.Value), "give the node the label, or change the DaemonSet's selector", n.evidence(labelField(a.Key), n.Labels[a.Key])}
+		return lack{Fail, fmt.Sprintf("DaemonSet %s/%s does not run there: it selects %s=%s", a.Set.Namespace, a.Set.Name, a.Key, a.Value), "give the node the label, or change the DaemonSet's selector", n.evidence(labelField(a.Key), n.Labels[a.Key]), n.Labels[a.Key] != ""}
 	}
-	return lack{Fail, fmt.Sprintf("DaemonSet %s/%s does not run there: its affinity excludes the node", sets[0].Namespace, sets[0].Name), "change the DaemonSet's affinity, or the node's labels", offers}
+	return lack{Fail, fmt.Sprintf("DaemonSet %s/%s does not run there: its affinity excludes the node", sets[0].Namespace, sets[0].Name), "change the DaemonSet's affinity, or the node's labels", offers, false}
 }
 
 // absent says that a DaemonSet which is meant for the node has no pod there. One that selects other nodes is not meant.
@@ -147,9 +148,9 @@ func (c *Cluster) absent(n *gpuNode, sets []*appsv1.DaemonSet) (lack, bool) {
 		name := d.Namespace + "/" + d.Name
 		switch {
 		case a.Taint != nil:
-			return lack{Warn, fmt.Sprintf("DaemonSet %s does not tolerate the taint %s", name, podspec.TaintText(*a.Taint)), "add the toleration to DaemonSet " + name, n.evidence("spec.taints", a.Taint.ToString())}, true
+			return lack{Warn, fmt.Sprintf("DaemonSet %s does not tolerate the taint %s", name, podspec.TaintText(*a.Taint)), "add the toleration to DaemonSet " + name, n.evidence("spec.taints", a.Taint.ToString()), true}, true
 		case points == 3 && a.Key == "" && !a.Other:
-			return lack{Warn, "DaemonSet " + name + " has no pod there, and nothing keeps it away", "look at the DaemonSet's events", facts.Evidence{Object: facts.RefTo(d).In(), Field: "status.numberReady", Value: fmt.Sprintf("%d of %d", d.Status.NumberReady, d.Status.DesiredNumberScheduled)}}, true
+			return lack{Warn, "DaemonSet " + name + " has no pod there, and nothing keeps it away", "look at the DaemonSet's events", facts.Evidence{Object: facts.RefTo(d).In(), Field: "status.numberReady", Value: fmt.Sprintf("%d of %d", d.Status.NumberReady, d.Status.DesiredNumberScheduled)}, false}, true
 		}
 	}
 	return lack{}, false
@@ -176,22 +177,9 @@ func (c *Cluster) otherLack(n *gpuNode, v *vendor) (lack, bool) {
 	case units == 0 && n.state == gpustack.NodeOpen && !c.byClaim(n):
 		return c.pluginLack(n, role, unready, sets, n.evidence("status.capacity", "no "+v.name+" GPU")), true
 	case unready != nil && n.state == gpustack.NodeOpen:
-		return lack{Warn, fmt.Sprintf("the %s is not ready: %s", role, gpustack.Trouble(unready)), "read the log of its pod", podEvidence(unready)}, true
+		return lack{Warn, fmt.Sprintf("the %s is not ready: %s", role, gpustack.Trouble(unready)), "read the log of its pod", podEvidence(unready), false}, true
 	case here == nil:
 		return c.absent(n, sets)
 	}
 	return lack{}, false
-}
-
-// runs says whether the pod is the vendor's device plugin.
-func (v *vendor) runs(labels map[string]string, spec *corev1.PodSpec) bool {
-	if v.plugin == nil {
-		return false
-	}
-	for _, key := range []string{"app", "name", "app.kubernetes.io/name", "app.kubernetes.io/component", "k8s-app"} {
-		if v.plugin.MatchString(labels[key]) {
-			return true
-		}
-	}
-	return slices.ContainsFunc(spec.Containers, func(k corev1.Container) bool { return v.plugin.MatchString(k.Image) })
 }

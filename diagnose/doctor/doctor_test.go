@@ -187,7 +187,9 @@ var breakages = []breakage{
 		return "node/" + n.Name
 	}, doctor.Warn},
 	{"another memory", label("nvidia.com/gpu.memory", func(t *rapid.T, _ string) string { return fmt.Sprint(rapid.IntRange(100, 9000).Draw(t, "memory")) }), doctor.Warn},
-	{"another product", label("nvidia.com/gpu.product", func(t *rapid.T, was string) string { return rapid.SampledFrom([]string{"NVIDIA-B200", "Tesla-P4"}).Draw(t, "product") }), doctor.Note},
+	{"another product", label("nvidia.com/gpu.product", func(t *rapid.T, was string) string {
+		return rapid.SampledFrom([]string{"NVIDIA-B200", "Tesla-P4"}).Draw(t, "product")
+	}), doctor.Note},
 	{"another count", label("nvidia.com/gpu.count", func(t *rapid.T, was string) string {
 		return rapid.SampledFrom([]string{"0", "-1", "many", "17", "32"}).Draw(t, "count")
 	}), doctor.Warn},
@@ -331,32 +333,69 @@ func promise(w *world, name string, quota int64) string {
 	return "berthqueue/" + name
 }
 
+// broken is a world in which one thing was broken, as the doctor sees it.
+type broken struct {
+	breakage
+	object  string // "": there was nothing to break
+	checkup doctor.Checkup
+}
+
+func drawBroken(t *rapid.T, b breakage) broken {
+	w := drawWorld(t)
+	out := broken{breakage: b, object: b.do(t, w)}
+	if out.object != "" {
+		out.checkup = w.checkup()
+	}
+	return out
+}
+
+// problem is what the doctor missed; "": nothing.
+func (b *broken) problem() string {
+	var all []string
+	for _, item := range b.checkup.Items {
+		for _, f := range item.Findings {
+			if slices.Contains(f.Objects, b.object) && f.Severity.Rank() >= b.least.Rank() {
+				if f.Next == "" || f.Owner == "" || len(f.Evidence) == 0 {
+					return fmt.Sprintf("%s: no next step, owner or evidence: %+v", item.Item, f)
+				}
+				return ""
+			}
+			all = append(all, fmt.Sprintf("%s: %s: %s %v", item.Item, f.Severity, f.Message, f.Objects))
+		}
+	}
+	return fmt.Sprintf("nothing of severity %s or worse names %s:\n%s", b.least, b.object, strings.Join(all, "\n"))
+}
+
 // Whatever one thing breaks in a healthy cluster, the doctor notices, and names the object.
 func TestWhatIsBrokenIsNamed(t *testing.T) {
-	for _, b := range breakages {
-		t.Run(b.name, func(t *testing.T) {
-			rapid.Check(t, func(t *rapid.T) {
-				w := drawWorld(t)
-				object := b.do(t, w)
-				if object == "" {
-					return
-				}
-				c := w.checkup()
-				var all []string
-				for _, item := range c.Items {
-					for _, f := range item.Findings {
-						if slices.Contains(f.Objects, object) && f.Severity.Rank() >= b.least.Rank() {
-							if f.Next == "" || f.Owner == "" || len(f.Evidence) == 0 {
-								t.Errorf("%s: no next step, owner or evidence: %+v", item.Item, f)
-							}
-							return
-						}
-						all = append(all, fmt.Sprintf("%s: %s: %s %v", item.Item, f.Severity, f.Message, f.Objects))
-					}
-				}
-				t.Fatalf("nothing of severity %s or worse names %s:\n%s", b.least, object, strings.Join(all, "\n"))
-			})
-		})
+	rapid.Check(t, func(t *rapid.T) {
+		b := drawBroken(t, rapid.SampledFrom(breakages).Draw(t, "breakage"))
+		if b.object == "" {
+			return
+		}
+		if problem := b.problem(); problem != "" {
+			t.Fatalf("%s: %s", b.name, problem)
+		}
+	})
+}
+
+// Every way to break a cluster is seen, whatever is drawn above.
+func TestEveryBreakageIsNamed(t *testing.T) {
+	for _, breakage := range breakages {
+		tried := 0
+		for seed := 0; tried < 3 && seed < 30; seed++ {
+			b := rapid.Custom(func(t *rapid.T) broken { return drawBroken(t, breakage) }).Example(seed)
+			if b.object == "" {
+				continue
+			}
+			tried++
+			if problem := b.problem(); problem != "" {
+				t.Errorf("%s, example %d: %s", breakage.name, seed, problem)
+			}
+		}
+		if tried == 0 {
+			t.Errorf("%s: there is nothing to break in any world", breakage.name)
+		}
 	}
 }
 

@@ -40,7 +40,7 @@ func driversFound(c *Cluster) Result {
 			r.Findings = append(r.Findings, f...)
 		}
 	}
-	r.Looked = fmt.Sprintf("%s of %s", wording.Number(told, "driver version"), wording.Number(len(c.gpus), "node"))
+	r.Looked = fmt.Sprintf("versions of %d of %s are known, and equal in every pool", told, wording.Number(len(c.gpus), "node"))
 	if told == 0 && slices.ContainsFunc(c.gpus, func(n *gpuNode) bool { return slices.Contains(n.vendors, nvidia) }) {
 		r.Blind = "no label or metric tells a driver version"
 	}
@@ -56,14 +56,6 @@ func (c *Cluster) measuredDrivers() map[string]string {
 		}
 	}
 	return out
-}
-
-// poolName is what nodes have in common whose drivers should be equal.
-func poolName(n *gpuNode) string {
-	if _, pool := n.pool(); pool != "" {
-		return "pool " + pool
-	}
-	return cmp.Or(n.product(), "all nodes without a pool")
 }
 
 func driversOf(pool []*gpuNode, version func(*gpuNode) (string, string)) ([]Finding, int) {

@@ -24,8 +24,6 @@ var (
 	link = regexp.MustCompile(`(?i)rdma|infiniband|roce|(^|[/_.-])(hca|efa|ib|mlnx|vf|nic)s?([/_.-]|\d|$)`)
 )
 
-const clique = "nvidia.com/gpu.clique"
-
 // linkRules are counters of NVLink that stand still on a link that is well.
 var linkRules = []string{
 	"DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL", "DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL",

@@ -199,12 +199,6 @@ func otherProduct(g *group) []Finding {
 	})}
 }
 
-// whole is the product of the GPUs, however they are shared or divided.
-func (g *gpuNode) whole() string {
-	p, _, _ := strings.Cut(g.product(), "-MIG-")
-	return strings.TrimSuffix(p, "-SHARED")
-}
-
 var memoryInName = regexp.MustCompile(`-(\d{1,4})GB(-|$)`)
 
 // untrue are labels that contradict what else is known of the node.
@@ -275,9 +269,6 @@ func modelLie(v *vendor, n *gpuNode, model string) lie {
 	}
 	return lie{v.product, "DCGM measures " + clipped(model)}
 }
-
-// dashed is a model's name as feature discovery writes it into a label.
-func dashed(model string) string { return strings.Join(strings.Fields(model), "-") }
 
 // strangers are resources that seem to count GPUs of vendors that are not known here.
 func (c *Cluster) strangers() (out []Finding) {

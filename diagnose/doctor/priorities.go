@@ -20,7 +20,7 @@ var prioritiesItem = Item{
 }
 
 func prioritiesFound(c *Cluster) Result {
-	r := Result{Looked: wording.Number(len(c.PriorityClasses), "priority class") + "es"}
+	r := Result{Looked: fmt.Sprintf("%d priority %s", len(c.PriorityClasses), wording.InNumber(len(c.PriorityClasses), "class", "classes"))}
 	classes := make(map[string]*schedulingv1.PriorityClass)
 	var defaults []*schedulingv1.PriorityClass
 	for _, p := range slices.SortedFunc(slices.Values(c.PriorityClasses), func(a, b *schedulingv1.PriorityClass) int { return cmp.Compare(a.Name, b.Name) }) {
@@ -28,9 +28,6 @@ func prioritiesFound(c *Cluster) Result {
 		if p.GlobalDefault {
 			defaults = append(defaults, p)
 		}
-	}
-	if len(c.PriorityClasses) == 1 {
-		r.Looked = "1 priority class"
 	}
 	r.Findings = slices.Concat(severalDefaults(defaults), c.missingClasses(classes), c.neverPreempt(classes), c.onePriority())
 	return r

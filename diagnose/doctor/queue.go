@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -227,4 +228,19 @@ func (c *Cluster) queueOf(p *corev1.Pod) (system, name string, by facts.Object) 
 		}
 	}
 	return "", "", nil
+}
+
+// thing is what the share counts, in words: "nvidia.com/gpu of H100".
+func (s *share) thing() string {
+	if s.kind == "" {
+		return s.resource
+	}
+	return s.resource + " of " + s.kind
+}
+
+func amountText(n int64) string {
+	if n < 0 {
+		return "none"
+	}
+	return strconv.FormatInt(n, 10)
 }

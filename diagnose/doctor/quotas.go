@@ -80,14 +80,6 @@ func (c *Cluster) overPromised(queues []queue) (out []Finding) {
 	return out
 }
 
-// thing is what the share counts, in words: "nvidia.com/gpu of H100".
-func (s *share) thing() string {
-	if s.kind == "" {
-		return s.resource
-	}
-	return s.resource + " of " + s.kind
-}
-
 // overParent are children that are promised more than their parent, or more than it may hold.
 func (c *Cluster) overParent(queues []queue) (out []Finding) {
 	for i := range queues {
@@ -120,13 +112,6 @@ func (c *Cluster) overParent(queues []queue) (out []Finding) {
 		}
 	}
 	return out
-}
-
-func amountText(n int64) string {
-	if n < 0 {
-		return "none"
-	}
-	return strconv.FormatInt(n, 10)
 }
 
 // deadKeys are ResourceQuotas that name an extended resource without "requests.", which the API server never counts.
@@ -193,14 +178,4 @@ func sortedQuotas(all []*corev1.ResourceQuota) []*corev1.ResourceQuota {
 	return slices.SortedFunc(slices.Values(all), func(a, b *corev1.ResourceQuota) int {
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 	})
-}
-
-func sortedNames(list corev1.ResourceList) []string {
-	out := make([]string, 0, len(list))
-	//archtest:any-order sorted below
-	for name := range list {
-		out = append(out, string(name))
-	}
-	slices.Sort(out)
-	return out
 }

@@ -111,6 +111,12 @@ func number(s string) int {
 // hosts finds nodes by the names that exporters may give them.
 func (c *Cluster) hosts() map[string]string {
 	out := make(map[string]string, len(c.Nodes))
+	for _, p := range c.Pods { // an exporter that was not told its node's name goes by its pod's
+		if p.Spec.NodeName != "" && !p.Spec.HostNetwork && strings.Contains(p.Name, "exporter") {
+			out[p.Name] = p.Spec.NodeName
+			out[p.Status.PodIP] = p.Spec.NodeName
+		}
+	}
 	for _, n := range c.Nodes {
 		out[shortHost(n.Labels[corev1.LabelHostname])] = n.Name
 		for _, a := range n.Status.Addresses {
@@ -221,3 +227,6 @@ func (c *Cluster) unmeasured(family string) string {
 	}
 	return ""
 }
+
+// dashed is a model's name as feature discovery writes it into a label.
+func dashed(model string) string { return strings.Join(strings.Fields(model), "-") }

@@ -127,7 +127,7 @@ func (c *Cluster) bare(pool []*gpuNode) (out []Finding) {
 		}
 		out = append(out, nodesAs(Finding{
 			Severity: Warn, Message: fmt.Sprintf("%s %s no taint %s, and %s of %s: work without GPUs may take the CPUs there", named(without), wording.InNumber(len(without), "has", "have"), text, wording.Number(count[text], "other"), poolName(pool[0])),
-			Next: "taint the node as the others, or make the pool's owner do it", Command: "kubectl taint node " + strings.Join(names(without), " ") + " " + text,
+			Next: "taint the node as the others, or make the pool's owner do it", Command: "kubectl taint node " + strings.Join(nodeWords(without), " ") + " " + text,
 		}, without, func(n *gpuNode) []facts.Evidence {
 			return []facts.Evidence{n.evidence("spec.taints", wording.AtMost(3, taintTexts(n)))}
 		}))
@@ -142,8 +142,8 @@ func taintTexts(n *gpuNode) (out []string) {
 	return out
 }
 
-// names are those of a few nodes.
-func names(nodes []*gpuNode) (out []string) {
+// nodeWords are the names of a few nodes, for a command.
+func nodeWords(nodes []*gpuNode) (out []string) {
 	for _, n := range nodes[:min(len(nodes), MaxListed)] {
 		out = append(out, n.Name)
 	}

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -140,4 +141,20 @@ func (v *vendor) counted(n *corev1.Node) (int64, bool) {
 		count *= r
 	}
 	return count, true
+}
+
+// clique is the label of the NVLink domain that a node is in.
+const clique = "nvidia.com/gpu.clique"
+
+// runs says whether the pod is the vendor's device plugin.
+func (v *vendor) runs(labels map[string]string, spec *corev1.PodSpec) bool {
+	if v.plugin == nil {
+		return false
+	}
+	for _, key := range []string{"app", "name", "app.kubernetes.io/name", "app.kubernetes.io/component", "k8s-app"} {
+		if v.plugin.MatchString(labels[key]) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(spec.Containers, func(k corev1.Container) bool { return v.plugin.MatchString(k.Image) })
 }

@@ -33,7 +33,7 @@ type world struct {
 // pool is nodes of one kind.
 type pool struct {
 	name, resource string
-	vendor         string // "nvidia", "amd", "intel", "other"
+	vendor         string // "nvidia", "mig", "amd", "intel", "other"
 	gpus           int64  // of a node
 	nodes          []*corev1.Node
 	tainted        bool
@@ -51,7 +51,7 @@ var products = []struct {
 func drawWorld(t *rapid.T, vendors ...string) *world {
 	w := &world{Facts: &facts.Facts{At: now, Kubernetes: "v1.37.1"}}
 	if len(vendors) == 0 {
-		vendors = []string{"nvidia", "nvidia", "amd", "intel", "other"}
+		vendors = []string{"nvidia", "nvidia", "mig", "amd", "intel", "other"}
 	}
 	for i := range rapid.IntRange(1, 4).Draw(t, "pools") {
 		w.drawPool(t, fmt.Sprintf("%s%d", rapid.StringMatching(`[a-z]{1,8}-`).Draw(t, "pool"), i), rapid.SampledFrom(vendors).Draw(t, "vendor"))
@@ -111,6 +111,12 @@ func (w *world) drawPool(t *rapid.T, name, vendor string) {
 			labels["nvidia.com/gpu.replicas"], labels["nvidia.com/gpu.product"] = fmt.Sprint(replicas), m.name+"-SHARED"
 			p.gpus *= replicas
 		}
+	case "mig": // of the mixed strategy
+		p.resource = "nvidia.com/mig-1g.10gb"
+		labels["nvidia.com/gpu.product"], labels["nvidia.com/gpu.count"], labels["nvidia.com/gpu.present"] = "NVIDIA-A100-SXM4-80GB", fmt.Sprint(p.gpus), "true"
+		labels["nvidia.com/mig.strategy"], labels["nvidia.com/mig.capable"], labels["nvidia.com/mig.config.state"] = "mixed", "true", "success"
+		p.gpus *= 7
+		labels[p.resource+".count"] = fmt.Sprint(p.gpus)
 	case "amd":
 		p.resource = "amd.com/gpu"
 		if rapid.Bool().Draw(t, "labelled") {
@@ -139,7 +145,7 @@ func (w *world) drawPool(t *rapid.T, name, vendor string) {
 
 // plugin is the DaemonSet of the pool's device plugin; nil where it is part of the machines.
 func (w *world) plugin(p *pool, seen bool) *appsv1.DaemonSet {
-	app := map[string]string{"nvidia": "nvidia-device-plugin-daemonset", "amd": "amdgpu-device-plugin-daemonset", "intel": "intel-gpu-plugin"}[p.vendor]
+	app := map[string]string{"nvidia": "nvidia-device-plugin-daemonset", "mig": "nvidia-device-plugin-daemonset", "amd": "amdgpu-device-plugin-daemonset", "intel": "intel-gpu-plugin"}[p.vendor]
 	if app == "" || !seen {
 		return nil
 	}

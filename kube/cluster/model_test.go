@@ -362,3 +362,24 @@ func outcomes(m *Model, things []metav1.Object) map[string]why.Explanation {
 	}
 	return out
 }
+
+// A model counts its GPUs: the largest job is on the nodes that are open.
+func TestModelReports(t *testing.T) {
+	node := func(name string) *corev1.Node {
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"rack": "r1", "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}}}
+		n.Status.Allocatable = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("8"), "cpu": resource.MustParse("8"), "pods": resource.MustParse("9")}
+		return n
+	}
+	closed := node("b")
+	closed.Spec.Unschedulable = true
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", UID: "p"}}
+	p.Spec.NodeName, p.Spec.SchedulerName = "a", "someone"
+	p.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("3")}}}}
+	got := racked(node("a"), closed, p).Report()
+	want := engine.Report{All: engine.Usage{Nodes: 2, FreeNodes: 1, GPUs: 16, Allocated: 3, InUse: 8}, Largest: []engine.Largest{
+		{Model: "H100", GPUs: 5}, {Model: "H100", Level: "rack", Domain: "r1", GPUs: 5}, {Model: "H100", Level: engine.NodeLevel, Domain: "a", GPUs: 5},
+	}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
