@@ -132,7 +132,15 @@ func (o *doctorOptions) verdict(c *doctor.Checkup) error {
 	if o.failOn != "never" && c.Severity.Rank() >= doctor.Severity(o.failOn).Rank() {
 		return exitError{code: exitFailed}
 	}
+	if slices.ContainsFunc(c.Unseen, func(u facts.Unseen) bool { return u.Resource == "nodes" }) && slices.ContainsFunc(c.Items, needsNodes) {
+		return exitError{code: exitUnknown} // the page says what could not be read
+	}
 	return nil
+}
+
+// needsNodes says whether nothing can be said of the item without the nodes.
+func needsNodes(r doctor.ItemResult) bool {
+	return slices.ContainsFunc(doctor.Items, func(item *doctor.Item) bool { return item.Code == r.Item && slices.Contains(item.Needs, "nodes") })
 }
 
 // look reads the cluster, and the metrics, and goes through the checklist.
@@ -144,9 +152,6 @@ func (o *doctorOptions) look(ctx context.Context) (doctor.Checkup, error) {
 	f, err := o.facts(ctx, o.streams, facts.Ref{})
 	if err != nil {
 		return doctor.Checkup{}, err
-	}
-	if !f.Sees("nodes", "") && !f.Sees("pods", "") {
-		return doctor.Checkup{}, errors.New("neither nodes nor pods may be listed in the whole cluster: ask for the right to read them")
 	}
 	c := doctor.Examine(doctor.Input{Facts: f, Samples: samples, Report: o.counts(ctx, f)}, o.items...)
 	kubectl := o.kubectl()

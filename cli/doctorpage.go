@@ -20,7 +20,9 @@ const fewEvidence = 3
 func (p doctorPage) text(c *doctor.Checkup) string {
 	var b strings.Builder
 	p.items(&b, c)
-	p.gpus(&b, c)
+	if slices.ContainsFunc(c.Items, func(item doctor.ItemResult) bool { return item.Item == "utilisation" }) {
+		p.gpus(&b, c)
+	}
 	for _, item := range c.Items {
 		p.findings(&b, &item)
 	}
@@ -89,9 +91,9 @@ func (p doctorPage) findings(b *strings.Builder, item *doctor.ItemResult) {
 	if len(shown) == 0 && !p.verbose {
 		return
 	}
-	fmt.Fprintf(b, "\n%s: %s\n", item.Item, item.Title)
+	fmt.Fprintf(b, "\n%s\n", item.Item)
 	if i := slices.IndexFunc(doctor.Items, func(d *doctor.Item) bool { return d.Code == item.Item }); i >= 0 && p.verbose {
-		p.line(b, "  ", doctor.Items[i].Meaning)
+		p.line(b, "  ", "Expected: "+item.Title+". "+doctor.Items[i].Meaning)
 	}
 	if len(shown) == 0 {
 		p.line(b, "  ", string(item.Severity)+": "+item.Summary)
@@ -152,11 +154,20 @@ func (p doctorPage) conclusion(c *doctor.Checkup) string {
 		}
 	}
 	text := "Fit for GPU work"
-	if count[doctor.Fail] > 0 {
+	switch {
+	case count[doctor.Fail] > 0:
 		text = "Not fit for GPU work"
+	case count[doctor.Unknown] > 0:
+		text = "No failure was seen, and not everything could be looked at"
+	case len(rest) == 0:
+		return fmt.Sprintf("%s: %s looked at, all ok.", text, itemsInWords(len(c.Items)))
 	}
-	if len(rest) == 0 {
-		return fmt.Sprintf("%s: all %d items are ok.", text, len(c.Items))
+	return fmt.Sprintf("%s: of %s %s, %d ok.", text, itemsInWords(len(c.Items)), strings.Join(rest, ", "), count[doctor.OK])
+}
+
+func itemsInWords(n int) string {
+	if n == 1 {
+		return "1 item"
 	}
-	return fmt.Sprintf("%s: of %d items %s.", text, len(c.Items), strings.Join(rest, ", "))
+	return fmt.Sprintf("%d items", n)
 }
