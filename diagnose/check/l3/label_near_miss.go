@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/berth-dev/berth/diagnose/check"
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/place"
 	"github.com/berth-dev/berth/diagnose/internal/supply"
@@ -42,6 +43,13 @@ func labelNearMiss(c *check.Case) []check.Finding {
 		}
 		if e, ok := place.Renames(c, n, key, value); ok {
 			f.Edits = append(f.Edits, e)
+		}
+		if class := place.WrittenByClass(c, n); class != nil {
+			f.Owner, f.Evidence = check.Platform, append([]facts.Evidence{place.ClassEvidence(class, n)}, f.Evidence...)
+			f.Message += fmt.Sprintf("; RuntimeClass %s, which the pod names, asks for it", class.Name)
+			if e, ok := place.RenamesInClass(c, class, n, value); ok && key == n.Key {
+				f.Edits = []edit.Edit{e}
+			}
 		}
 		out = append(out, f)
 	}
