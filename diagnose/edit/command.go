@@ -3,6 +3,7 @@ package edit
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -55,6 +56,12 @@ func PatchCommand(o facts.Object, ops []Op) string {
 	}
 	for _, op := range ops {
 		op.Path = facts.TemplatePath(o) + op.Path
+		if slices.ContainsFunc(moved, func(m Op) bool { return m.Op == "remove" && m.Path == op.Path }) { // it is gone by then
+			if op.Op == "remove" {
+				continue
+			}
+			op.Op = "add"
+		}
 		moved = append(moved, op)
 	}
 	kind := strings.ToLower(r.Kind)
