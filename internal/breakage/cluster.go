@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/controlplane/home"
 )
 
@@ -195,8 +196,12 @@ func fresh(o map[string]any) *unstructured.Unstructured {
 		unstructured.RemoveNestedField(u.Object, "metadata", f)
 	}
 	delete(u.Object, "status")
-	if u.GetKind() == "Job" {
+	switch u.GetKind() {
+	case "Job":
 		forget(u)
+	case "Pod": // its scheduler and its kubelet choose again
+		unstructured.RemoveNestedField(u.Object, "spec", "nodeName")
+		unstructured.RemoveNestedField(u.Object, "metadata", "annotations", v1alpha1.KeyGPUs)
 	}
 	return u
 }

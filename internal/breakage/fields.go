@@ -28,10 +28,6 @@ func (p path) String() string {
 	return b.String()
 }
 
-func (p path) has(prefix ...string) bool {
-	return len(p) >= len(prefix) && slices.Equal([]string(p[:len(prefix)]), prefix)
-}
-
 func index(s string) (int, bool) {
 	inner, ok := strings.CutPrefix(s, "[")
 	if !ok {
@@ -247,13 +243,13 @@ func broken(old any, field, way string, seen map[string][]string, r *rand.Rand) 
 		}
 		return v * 1000, true
 	case []any:
-		return append(slices.Clone(v), addition(v[r.IntN(len(v))], seen, r)), true
+		return append(slices.Clone(v), addition(v[r.IntN(len(v))], r)), true
 	}
 	return nil, false
 }
 
 // addition is one more item of a list, like one that it has but for one string.
-func addition(like any, seen map[string][]string, r *rand.Rand) any {
+func addition(like any, r *rand.Rand) any {
 	switch v := like.(type) {
 	case string:
 		return misspell(v, r)
@@ -334,7 +330,7 @@ func whole(v any) any {
 	return v
 }
 
-// strings of an object, by the name of the field that they are in.
+// collect gathers the strings of an object by the name of the field that they are in.
 func collect(v any, field string, into map[string]map[string]bool) {
 	switch v := v.(type) {
 	case map[string]any:

@@ -18,7 +18,6 @@ type truth struct {
 // truths are read from the top: the first that matches holds.
 var truths = []truth{
 	{kind: "DaemonSet", layers: []string{"L2"}, owners: []string{"platform"}},
-	{kind: "Node", fields: []string{"metadata.labels"}, layers: []string{"L2", "L3"}, owners: []string{"platform"}},
 	{kind: "Node", layers: []string{"L2", "L3"}, owners: []string{"platform"}},
 	{kind: "Pool", fields: []string{"spec.nodes", "spec.gpus"}, layers: []string{"L1", "L2"}, owners: []string{"capacity", "platform"}},
 	{kind: "Pool", layers: []string{"L2", "L3"}, owners: []string{"platform"}},

@@ -92,8 +92,7 @@ func (c change) String() string {
 
 // report prints the figures, and says whether all bars are met.
 func report(out io.Writer, o options, results []result) bool {
-	list := slices.DeleteFunc(slices.Clone(results), func(r result) bool { return r.result != counted })
-	list2 := func(kind string) (out []result) {
+	of := func(kind string) (out []result) {
 		for _, r := range results {
 			if r.result == kind {
 				out = append(out, r)
@@ -101,8 +100,9 @@ func report(out io.Writer, o options, results []result) bool {
 		}
 		return out
 	}
-	reasons(out, "Skipped", list2(skipped))
-	reasons(out, "Not counted", list2(uncounted))
+	reasons(out, "Skipped", of(skipped))
+	reasons(out, "Not counted", of(uncounted))
+	list := of(counted)
 	wrong := 0
 	for i := range list {
 		if list[i].right() {
