@@ -191,7 +191,7 @@ var Rules = map[string]Rule{
 	"cmd/berth": {Ring: Shell, Imports: []string{"cli", "controlplane", "fleet"}, Tests: []string{"internal/intruder"}, Heavy: true},
 
 	"internal/archtest": {Ring: Pure, Tool: true},
-	"internal/breakage": {Ring: Shell, Imports: []string{"controlplane/home"}},
+	"internal/breakage": {Ring: Shell, Imports: []string{"api/v1alpha1", "controlplane/home"}},
 	"internal/chaos": {Ring: Shell, Imports: []string{
 		"api/v1alpha1", "controlplane/home", "engine", "kube/convert", "kube/report", "kube/scheduler", "record",
 	}, Tests: []string{"engine/why"}},
