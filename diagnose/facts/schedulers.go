@@ -128,7 +128,7 @@ func (f *Facts) heardOf() map[string]time.Time {
 	}
 	f.heard = make(map[string]time.Time)
 	note := func(name string, at time.Time) {
-		if at.After(f.heard[name]) {
+		if name != "" && at.After(f.heard[name]) { // an event need not say who writes it
 			f.heard[name] = at
 		}
 	}
