@@ -38,6 +38,9 @@ func noMatchingNode(c *check.Case) []check.Finding {
 	if f == nil || !place.Unmatched(c, f) || supply.NewNodeWouldSuit(c) || len(f.Nodes) == 0 && len(c.Foreign[gpustack.BerthPools]) > 0 && slices.ContainsFunc(facts.ExtendedOf(c.Pod), func(device string) bool { return place.Gap(c, device) }) {
 		return nil
 	}
+	if empty, ok := emptyTerms(c); ok {
+		return []check.Finding{empty}
+	}
 	out := check.Finding{Fit: true, Edits: dropping(c, f)}
 	out.Message = fmt.Sprintf("of %s none will do: %s", wording.Number(len(f.Nodes), "node"), strings.Join(clauseTable(c, f), "; "))
 	if len(f.Nodes) == 0 {
@@ -52,6 +55,24 @@ func noMatchingNode(c *check.Case) []check.Finding {
 	}
 	out.Evidence = place.SaidEvidence(c)
 	return []check.Finding{out}
+}
+
+// emptyTerms is about a required node affinity whose terms all ask for nothing. People write it for "any node"; it means none.
+func emptyTerms(c *check.Case) (check.Finding, bool) {
+	terms := place.Terms(&place.Written(c).Spec)
+	if len(terms) == 0 || slices.ContainsFunc(terms, func(t corev1.NodeSelectorTerm) bool { return len(t.MatchExpressions)+len(t.MatchFields) > 0 }) {
+		return check.Finding{}, false
+	}
+	const field = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
+	return check.Finding{
+		Fit: true, Message: "the pod's required node affinity has an empty term in nodeSelectorTerms, and an empty term matches no node",
+		Evidence: append([]facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: field, Value: "[{}]"}}, place.SaidEvidence(c)...),
+		Advice:   "Write the matchExpressions that are meant, or take the affinity away.",
+		Edits: []edit.Edit{{
+			Side: edit.Workload, Cost: edit.CostSmall, Text: "take the empty node affinity away",
+			Ops: []edit.Op{{Op: "remove", Path: place.AffinityPath}}, Assumes: "any node will do that meets the rest",
+		}},
+	}, true
 }
 
 // clauseTable says what excludes nodes, and how many, the most first.
