@@ -256,7 +256,7 @@ func (t *trial) fixes() []Fix {
 	for _, f := range t.ordered() {
 		if t.binds[f] {
 			binding = append(binding, f)
-			edits = append(edits, f.Edits...)
+			edits = append(edits, t.allowed(f)...)
 		}
 	}
 	slices.SortStableFunc(edits, func(a, b edit.Edit) int { return cmp.Compare(a.Cost, b.Cost) })
@@ -277,13 +277,26 @@ func (t *trial) fixes() []Fix {
 	return out
 }
 
+// allowed are the finding's edits that may be proposed, with what each takes for granted.
+func (t *trial) allowed(f *check.Finding) []edit.Edit {
+	var out []edit.Edit
+	for _, e := range f.Edits {
+		if never(t.d.facts, t.top, e) == "" {
+			e.Assumes = assumed(t.d.facts, t.top, e)
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
 // joint tries one edit of every finding that binds, all together: all of one side, else whichever is first.
 func (t *trial) joint(binding []*check.Finding) []Fix {
 	for _, side := range []edit.Side{edit.Workload, edit.Cluster, ""} {
 		var set []edit.Edit
 		for _, f := range binding {
-			if i := slices.IndexFunc(f.Edits, func(e edit.Edit) bool { return side == "" || e.Side == side }); i >= 0 {
-				set = append(set, f.Edits[i])
+			may := t.allowed(f)
+			if i := slices.IndexFunc(may, func(e edit.Edit) bool { return side == "" || e.Side == side }); i >= 0 {
+				set = append(set, may[i])
 			}
 		}
 		if len(set) < len(binding) {

@@ -123,6 +123,7 @@ func Patched(f *facts.Facts, top facts.Object, ops []Op, before []facts.Change) 
 		fresh := n.(*corev1.Pod)
 		fresh.Status = corev1.PodStatus{Phase: corev1.PodPending}
 		fresh.Spec.NodeName = ""
+		f.Default(fresh)
 		fresh.CreationTimestamp = metav1.NewTime(f.At)
 		out = append(out, facts.Change{Now: fresh})
 	}

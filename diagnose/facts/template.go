@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -11,17 +12,7 @@ import (
 // where only these are given, and where all others that ask for
 // an extended resource tolerate a taint of its name, so will this one.
 func (f *Facts) Admit(p *corev1.Pod) {
-	for i := range p.Spec.Containers {
-		r := &p.Spec.Containers[i].Resources
-		for name, q := range r.Limits {
-			if _, ok := r.Requests[name]; !ok {
-				if r.Requests == nil {
-					r.Requests = corev1.ResourceList{}
-				}
-				r.Requests[name] = q
-			}
-		}
-	}
+	f.Default(p)
 	for _, name := range ExtendedOf(p) {
 		asks, tolerates := 0, 0
 		for _, other := range f.Pods {
@@ -37,6 +28,47 @@ func (f *Facts) Admit(p *corev1.Pod) {
 			p.Spec.Tolerations = append(p.Spec.Tolerations, corev1.Toleration{Key: name, Operator: corev1.TolerationOpExists})
 		}
 	}
+}
+
+// Default fills in what the API server does for every pod that is made, and what the LimitRanges of its namespace give: a
+// request that is left out is the limit, else what is given. Without it a pod that was edited asks for less than it will.
+func (f *Facts) Default(p *corev1.Pod) {
+	for _, containers := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
+		for i := range containers {
+			r := &containers[i].Resources
+			r.Requests = filled(r.Requests, r.Limits)
+			for _, l := range f.LimitRanges {
+				for _, item := range l.Spec.Limits {
+					if l.Namespace == p.Namespace && item.Type == corev1.LimitTypeContainer {
+						r.Limits, r.Requests = filled(r.Limits, item.Default), filled(r.Requests, item.DefaultRequest)
+						r.Requests = filled(r.Requests, item.Default)
+					}
+				}
+			}
+		}
+	}
+}
+
+// filled is the list with what it lacks of the other. Neither is changed.
+func filled(list, from corev1.ResourceList) corev1.ResourceList {
+	var out corev1.ResourceList
+	//archtest:any-order each name is set once
+	for name, q := range from {
+		if _, ok := list[name]; ok {
+			continue
+		}
+		if out == nil {
+			out = maps.Clone(list)
+			if out == nil {
+				out = corev1.ResourceList{}
+			}
+		}
+		out[name] = q
+	}
+	if out == nil {
+		return list
+	}
+	return out
 }
 
 // ExtendedOf are the extended resources that the pod asks for: devices, in practice.

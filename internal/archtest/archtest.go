@@ -72,7 +72,7 @@ var Rules = map[string]Rule{
 	"engine/internal/oracle":   {Ring: Pure, Imports: []string{"engine", "engine/why"}},
 
 	"diagnose": {Ring: Pure, Imports: []string{
-		"diagnose/check", "diagnose/check/l1", "diagnose/check/l2", "diagnose/check/l3", "diagnose/check/l4", "diagnose/edit", "diagnose/facts",
+		"api/v1alpha1", "diagnose/check", "diagnose/check/l1", "diagnose/check/l2", "diagnose/check/l3", "diagnose/check/l4", "diagnose/edit", "diagnose/facts",
 		"diagnose/internal/life", "diagnose/internal/place", "diagnose/internal/signs", "diagnose/internal/wording", "engine", "engine/why",
 	}, Objects: true, Tests: []string{"api/v1alpha1", "kube/cluster", "kube/devices", "kube/inspect"}},
 	"diagnose/check": {Ring: Pure, Imports: []string{

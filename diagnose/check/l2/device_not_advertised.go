@@ -54,7 +54,26 @@ func deviceNotAdvertised(c *check.Case) []check.Finding {
 		}
 		out = append(out, found)
 	}
+	for _, r := range podspec.Names(podspec.TotalRequests(c.Pod)) {
+		if name := string(r); place.Nowhere(c, name) && !place.Gap(c, name) {
+			out = append(out, nowhere(c, f, name))
+		}
+	}
 	return out
+}
+
+// nowhere words a resource of which no node has any: a name that is a near miss is its author's to correct.
+func nowhere(c *check.Case, f *check.Fit, name string) check.Finding {
+	found := check.Finding{
+		Fit: true, Probe: grantProbe(c, f), Evidence: gapShown(c, name),
+		Message: fmt.Sprintf("the pod asks for %s %s, and %s", why.Quantity(name, podspec.Requested(c.Pod, name)), name, advertisesNone(len(c.Nodes))),
+	}
+	if near, e, ok := place.Renamed(c, name); ok {
+		found.Layer, found.Owner, found.Edits = check.L3, check.User, []edit.Edit{e}
+		found.Message += fmt.Sprintf("; nodes have %s", near)
+		found.Advice = fmt.Sprintf("Ask for %s, if that is what was meant.", near)
+	}
+	return found
 }
 
 func advertisesNone(nodes int) string {
@@ -79,7 +98,7 @@ func grantProbe(c *check.Case, f *check.Fit) *edit.Edit {
 // grantAll has the node offer the devices that the pod asks for, of any vendor.
 func grantAll(c *check.Case, n *corev1.Node) {
 	for name, q := range podspec.Requests(c.Pod) {
-		if have := n.Status.Allocatable[name]; podspec.Extended(name) && have.Cmp(q) < 0 {
+		if have := n.Status.Allocatable[name]; (podspec.Extended(name) || strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)) && have.Cmp(q) < 0 {
 			n.Status.Allocatable, n.Status.Capacity = gpustack.WithQuantity(n.Status.Allocatable, name, q), gpustack.WithQuantity(n.Status.Capacity, name, q)
 		}
 	}

@@ -36,6 +36,18 @@ func kubeletRefusedPod(c *check.Case) []check.Finding {
 		f.Edits = []edit.Edit{anew(c)}
 	}
 	switch {
+	case strings.HasPrefix(reason, "PodOS"):
+		n := c.NodeNamed(node)
+		f.Layer, f.Owner, f.Edits = check.L3, check.User, nil // another kubelet refuses it as well
+		f.Message = fmt.Sprintf("node %s refused %s (%s): the pod is for an operating system that the node does not run", node, life.Refused(c), reason)
+		if os := c.Pod.Spec.OS; os != nil && n != nil && n.Labels[corev1.LabelOSStable] != "" && n.Labels[corev1.LabelOSStable] != string(os.Name) {
+			f.Message = fmt.Sprintf("node %s refused %s (%s): the pod is for %s, and the node runs %s", node, life.Refused(c), reason, os.Name, n.Labels[corev1.LabelOSStable])
+			f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(c.Pod).In(), Field: "spec.os.name", Value: string(os.Name)}, facts.Evidence{Object: facts.RefTo(n).In(), Field: fmt.Sprintf("metadata.labels[%q]", corev1.LabelOSStable), Value: n.Labels[corev1.LabelOSStable]})
+			f.Edits = []edit.Edit{{
+				Side: edit.Workload, Cost: edit.CostSmall, Text: fmt.Sprintf("say spec.os.name %s instead of %s", n.Labels[corev1.LabelOSStable], os.Name), Assumes: "the image is for " + n.Labels[corev1.LabelOSStable],
+				Ops: []edit.Op{{Op: "replace", Path: "/spec/os/name", Value: n.Labels[corev1.LabelOSStable]}},
+			}}
+		}
 	case reason == "UnexpectedAdmissionError":
 		f.Message = fmt.Sprintf("the kubelet of node %s refused %s: %s", node, life.Refused(c), wording.Shortened(c.Pod.Status.Message, 160))
 		f.Edits = keepOff(c, bare)

@@ -3,6 +3,7 @@ package l2
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -36,7 +37,9 @@ func startupTaintStays(c *check.Case) []check.Finding {
 		Fit: true, Probe: place.NodeProbe(nodes, mend),
 		Message:  fmt.Sprintf("%s still %s startup taint %s, %s after registering", place.NamesOf(nodes), place.Verb(nodes, "has", "have"), key, wording.Minutes(c.Now.Sub(nodes[0].CreationTimestamp.Time))),
 		Evidence: place.NodesShow(nodes, func(n *corev1.Node) []facts.Evidence { return place.TaintsShown(n, s.StartupTaint) }),
-		Healthy:  place.AllNodes(nodes, func(n *corev1.Node) bool { return c.Now.Sub(n.CreationTimestamp.Time) < gpustack.YoungNode }) && place.Comes(c, nodes, mend),
+		Healthy: place.AllNodes(nodes, func(n *corev1.Node) bool {
+			return c.Now.Sub(n.CreationTimestamp.Time) < gpustack.YoungNode && !settledSince(c, n)
+		}) && place.Comes(c, nodes, mend),
 	}
 	if rule != "" {
 		f.Message += fmt.Sprintf("; readiness rule %s waits for %s", rule, wants)
@@ -48,6 +51,12 @@ func startupTaintStays(c *check.Case) []check.Finding {
 		}
 	}
 	return []check.Finding{f}
+}
+
+// settledSince says whether the node has been Ready for so long that agents on it, which come up with it, have had their time.
+func settledSince(c *check.Case, n *corev1.Node) bool {
+	k := facts.ConditionOf(n, corev1.NodeReady)
+	return k != nil && k.Status == corev1.ConditionTrue && !k.LastTransitionTime.IsZero() && c.Now.Sub(k.LastTransitionTime.Time) > time.Minute
 }
 
 // readinessRule is the rule that sets the taint, and the conditions that it waits for.

@@ -36,6 +36,10 @@ func clusterFull(c *check.Case) []check.Finding {
 	f := c.Fit
 	nodes := place.Shortest(c.Pod, reach)
 	out := check.Finding{Fit: true, Message: fullMessage(c, f, nodes)}
+	if p := c.Pod.Spec.PreemptionPolicy; p != nil && *p == corev1.PreemptNever {
+		out.Message += "; nothing is evicted for it, as its preemptionPolicy is Never"
+		out.Evidence = append(out.Evidence, facts.Evidence{Object: facts.RefTo(c.Pod).In(), Field: "spec.preemptionPolicy", Value: string(corev1.PreemptNever)})
+	}
 	for _, n := range nodes[:min(len(nodes), 3)] {
 		out.Evidence = append(out.Evidence, freeEvidence(c, n)...)
 	}

@@ -18,7 +18,7 @@ var gangUnplaceableCheck = check.Check{
 	Cause: "gang-unplaceable", Layer: check.L3, Owner: check.Scheduler, Stage: check.Place, Rank: 69,
 	Title:   "Some of the gang fit, but not enough of it at once",
 	Meaning: "All members that the gang needs exist, and the cluster has room for some of them now, but not for as many as have to start together.",
-	Remedy:  "Wait for room, let the gang start with fewer, or make room.",
+	Remedy:  "Wait for room, or make room.",
 	Not:     "There is no room at all.",
 	Find:    gangUnplaceable,
 }

@@ -51,15 +51,26 @@ func largerThanAnyNode(c *check.Case) []check.Finding {
 			f.Evidence = []facts.Evidence{{Object: "node/" + at, Field: fmt.Sprintf("status.allocatable[%q]", name), Value: why.Quantity(name, most)}}
 			f.Edits = smaller(c, name, ask, most)
 		}
+		if l := place.GivenBy(c, name); l != nil {
+			f.Owner = check.Policy
+			f.Message += fmt.Sprintf("; the pod does not say how much it wants, and LimitRange %s gives it that", l.Name)
+			f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(l).In(), Field: "spec.limits", Value: fmt.Sprintf("default %s", name)})
+			f.Advice = fmt.Sprintf("State a request for %s in the pod, or lower the default of LimitRange %s.", name, l.Name)
+		}
 		if len(c.ConfigMaps) > 0 || supply.Autoscaled(c) {
 			f.Probe = edit.Nothing("a larger node may come") // why it does not is for others to say
 		}
 		out = append(out, f)
 	}
-	if len(out) == 0 && notBroken(c, nodes) && !slices.ContainsFunc(facts.ExtendedOf(c.Pod), func(device string) bool { return place.Gap(c, device) }) {
+	if len(out) == 0 && notBroken(c, nodes) && !nowhere(c) && !slices.ContainsFunc(facts.ExtendedOf(c.Pod), func(device string) bool { return place.Gap(c, device) }) {
 		out = append(out, check.Finding{Fit: true, Message: "no node has everything that one pod asks for, even when empty: " + place.AskText(c.Pod)})
 	}
 	return out
+}
+
+// nowhere says whether the pod asks for a resource of which no node has any.
+func nowhere(c *check.Case) bool {
+	return slices.ContainsFunc(podspec.Names(podspec.TotalRequests(c.Pod)), func(name corev1.ResourceName) bool { return place.Nowhere(c, string(name)) })
 }
 
 // tooMuch are the resources of which the pod asks for more than any of the nodes could have.
@@ -67,7 +78,7 @@ func tooMuch(c *check.Case, nodes []*check.NodeFit) []string {
 	var out []string
 	for _, name := range podspec.Names(podspec.TotalRequests(c.Pod)) {
 		ask := podspec.Requested(c.Pod, string(name))
-		fits := ask == 0 || place.Gap(c, string(name)) // not its size, but what nodes advertise, is the matter
+		fits := ask == 0 || place.Gap(c, string(name)) || place.Nowhere(c, string(name)) // not its size, but what nodes advertise, is the matter
 		for _, n := range nodes {
 			fits = fits || place.CouldHave(n.Node, string(name)) >= ask
 		}

@@ -67,6 +67,8 @@ func unbound(c *check.Case, v *place.PodVolume) *check.Finding {
 		return say(check.Storage, "claim %s is bound to volume %s, which does not exist", claim.Name, claim.Spec.VolumeName)
 	case v.Bound():
 		return nil
+	case claim.Spec.VolumeName != "" && c.Sees("persistentvolumes", "") && place.VolumeNamed(c.Facts, claim.Spec.VolumeName) == nil:
+		return volumeMissing(c, claim, say(check.User, "claim %s asks for volume %s, which does not exist", claim.Name, claim.Spec.VolumeName))
 	case claim.Spec.VolumeName != "":
 		return soon(c, claim, say(check.Storage, "claim %s asks for volume %s and is not bound to it yet", claim.Name, claim.Spec.VolumeName))
 	case class == "":
@@ -83,6 +85,20 @@ func unbound(c *check.Case, v *place.PodVolume) *check.Finding {
 		return say(check.Storage, "claim %s gets no volume%s", claim.Name, complaint(c, claim))
 	}
 	return nil
+}
+
+// volumeMissing shows the volume that the claim names, and the one that may have been meant.
+func volumeMissing(c *check.Case, claim *corev1.PersistentVolumeClaim, f *check.Finding) *check.Finding {
+	f.Evidence = append([]facts.Evidence{{Object: facts.RefTo(claim).In(), Field: "spec.volumeName", Value: claim.Spec.VolumeName}}, f.Evidence...)
+	f.Advice = "Make the volume, or make the claim anew without spec.volumeName or with a volume that exists: a claim cannot be changed."
+	for _, pv := range c.PersistentVolumes {
+		if place.Misspelt(claim.Spec.VolumeName, pv.Name) {
+			f.Message += fmt.Sprintf("; volume %s does", pv.Name)
+			f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(pv).In(), Field: "metadata.name", Value: pv.Name})
+			break
+		}
+	}
+	return f
 }
 
 // noClaim words a claim that is not there.

@@ -1,14 +1,19 @@
 package place
 
 import (
+	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-dev/berth/diagnose/check"
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/gpustack"
 	"github.com/berth-dev/berth/diagnose/internal/podspec"
 	"github.com/berth-dev/berth/engine/why"
+	"github.com/berth-dev/berth/internal/spelling"
 	"github.com/berth-dev/berth/kube/report"
 )
 
@@ -55,6 +60,56 @@ func Gap(c *check.Case, device string) bool {
 		}
 	}
 	return !known || large
+}
+
+// Nowhere says whether the pod asks for a resource that no node has any of, by its very name, and that nothing else, such as
+// a driver's class or a way to divide GPUs, could bring. It is about what nodes are, not about how much they have.
+func Nowhere(c *check.Case, name string) bool {
+	if podspec.Requested(c.Pod, name) == 0 || !c.Sees("nodes", "") || len(c.Nodes) == 0 || StandsFor(c.Facts, corev1.ResourceName(name)) != nil {
+		return false
+	}
+	if !podspec.Extended(corev1.ResourceName(name)) && !strings.HasPrefix(name, corev1.ResourceHugePagesPrefix) || name == string(gpustack.WholeGPU) || strings.HasPrefix(name, "nvidia.com/mig-") || strings.HasPrefix(name, "nvidia.com/gpumem") || name == "nvidia.com/gpucores" { // the last are HAMi's, whose scheduler counts them
+		return false
+	}
+	return !slices.ContainsFunc(c.Nodes, func(n *corev1.Node) bool {
+		has, will := n.Status.Capacity[corev1.ResourceName(name)], n.Status.Allocatable[corev1.ResourceName(name)]
+		return !has.IsZero() || !will.IsZero() || CouldHave(n, name) > 0
+	})
+}
+
+// Renamed asks for a resource that nodes have under a name much like the one that none has.
+func Renamed(c *check.Case, name string) (near string, e edit.Edit, ok bool) {
+	have := make(map[string]bool)
+	for _, n := range c.Nodes {
+		for r, q := range n.Status.Allocatable {
+			if !q.IsZero() && (podspec.Extended(r) || strings.HasPrefix(string(r), corev1.ResourceHugePagesPrefix)) {
+				have[string(r)] = true
+			}
+		}
+	}
+	near, ok = spelling.Closest(name, slices.Sorted(maps.Keys(have)))
+	if !ok {
+		return "", e, false
+	}
+	e = edit.Edit{Side: edit.Workload, Cost: edit.CostWord, Text: fmt.Sprintf("ask for %s, which nodes have, in place of %s", near, name)}
+	for i := range c.Pod.Spec.Containers {
+		if i >= len(Written(c).Spec.Containers) {
+			break
+		}
+		r := Written(c).Spec.Containers[i].Resources.DeepCopy()
+		changed := false
+		for _, list := range []corev1.ResourceList{r.Requests, r.Limits} {
+			if q, there := list[corev1.ResourceName(name)]; there {
+				delete(list, corev1.ResourceName(name))
+				list[corev1.ResourceName(near)] = q
+				changed = true
+			}
+		}
+		if changed {
+			e.Ops = append(e.Ops, edit.Op{Op: "replace", Path: edit.Pointer("spec", "containers", fmt.Sprint(i), "resources"), Value: r})
+		}
+	}
+	return near, e, len(e.Ops) > 0
 }
 
 // SaidOfNone says whether Berth wrote of the pod that the largest node has none of what it asks for.

@@ -49,6 +49,36 @@ func AsCreated(c *check.Case) *corev1.Pod {
 	return p
 }
 
+// limitRanger is the annotation in which the API server lists what LimitRanges gave to a pod: "memory request for container
+// main".
+const limitRanger = "kubernetes.io/limit-ranger"
+
+// GivenBy is the LimitRange that gave the pod its request for the resource, of which the pod itself says nothing; nil where
+// the pod says how much it wants.
+func GivenBy(c *check.Case, name string) *corev1.LimitRange {
+	if c.Exists && !strings.Contains(c.Pod.Annotations[limitRanger], name+" ") {
+		return nil
+	}
+	for _, k := range Written(c).Spec.Containers {
+		_, requested := k.Resources.Requests[corev1.ResourceName(name)]
+		_, limited := k.Resources.Limits[corev1.ResourceName(name)]
+		if (requested || limited) && Written(c) != c.Pod {
+			return nil
+		}
+	}
+	for _, l := range LimitRanges(c.Facts, c.Pod.Namespace) {
+		for _, item := range l.Spec.Limits {
+			if _, ok := item.Default[corev1.ResourceName(name)]; ok {
+				return l
+			}
+			if _, ok := item.DefaultRequest[corev1.ResourceName(name)]; ok {
+				return l
+			}
+		}
+	}
+	return nil
+}
+
 // Asking are the operations after which the container asks for this much of the resource. What the template leaves
 // to the API server is left to it.
 func Asking(c *check.Case, container int, name corev1.ResourceName, amount resource.Quantity) []edit.Op {

@@ -3,6 +3,7 @@ package signs
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -484,6 +485,9 @@ func owners(c *check.Case) []Sign {
 			}
 			s := condition(c, o, k)
 			s.Young = c.Now.Sub(o.GetCreationTimestamp().Time) < life.Patience && k.Status != string(metav1.ConditionTrue)
+			gvk := o.GetObjectKind().GroupVersionKind()
+			_, foreign := o.(*unstructured.Unstructured)
+			s.Stands = foreign && c.Waits() && facts.KindOf(gvk.Group, gvk.Kind) == nil && !ofPods.MatchString(k.Type) && !spectators.MatchString(gvk.Kind)
 			own = append(own, s)
 		}
 		if len(own) == 0 && c.State == facts.Absent {
@@ -505,6 +509,9 @@ func owners(c *check.Case) []Sign {
 	}
 	return out
 }
+
+// ofPods are conditions with which an owner says how its pods fare: a consequence.
+var ofPods = regexp.MustCompile(`(?i)pod|schedul|worker|replica|member|rank|start|launch|created|admitted|quota|resources`)
 
 // made says whether the owner has made something since.
 func made(c *check.Case, o facts.Object, since time.Time) bool {

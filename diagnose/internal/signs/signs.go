@@ -260,7 +260,7 @@ func readyInTime(c *check.Case) bool {
 
 // allowance is how long the container may take to become ready before that is strange.
 func allowance(k *life.Container) time.Duration {
-	d := probes
+	d := life.Patience
 	for _, p := range []*corev1.Probe{k.StartupProbe, k.ReadinessProbe} {
 		if p != nil {
 			d = max(d, time.Duration(p.InitialDelaySeconds+p.PeriodSeconds*max(p.FailureThreshold, 1))*time.Second)
