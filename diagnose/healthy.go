@@ -40,6 +40,8 @@ func (d *Diagnoser) healthy(out *Diagnosis, j *judgement) {
 	case c.Waits() && c.Fit != nil && !placed && d.engineSays(out, c):
 	case c.Waits() && c.Age() < life.Patience && len(young) > 0:
 		out.Summary = fmt.Sprintf("it is %s old, and waits for what may pass by itself: %s", c.Age().Round(time.Second), young[0].What)
+	case c.Waits() && c.Age() < life.Patience && len(out.Unseen) > 0:
+		out.Summary = fmt.Sprintf("it is %s old, and nothing stands in its way as far as can be seen", c.Age().Round(time.Second))
 	case c.Waits() && c.Age() < life.Patience:
 		out.Summary = fmt.Sprintf("it is %s old, and nothing stands in its way", c.Age().Round(time.Second))
 	case c.State == facts.Absent && life.BacksOff(c) != "":

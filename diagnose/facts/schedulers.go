@@ -159,6 +159,7 @@ func (f *Facts) LivingSchedulers() []string {
 			called[name] = time.Time{}
 		}
 	}
+	delete(called, "") // of pods that were never admitted
 	for name := range called {
 		how, _, _ := f.Scheduler(name)
 		if how == SchedulerAlive || how == SchedulerUnclear && !f.heardOf()[name].IsZero() {

@@ -250,12 +250,20 @@ func readyInTime(c *check.Case) bool {
 		if k.Status.Ready || k.Init {
 			continue
 		}
-		if run := k.Status.State.Running; run != nil && (k.ReadinessProbe != nil || k.StartupProbe != nil) && c.Now.Sub(run.StartedAt.Time) < allowance(&k) {
+		if run := k.Status.State.Running; run != nil && (k.ReadinessProbe != nil || k.StartupProbe != nil) && timeLeft(c, &k) {
 			return true
 		}
 		return k.Status.State.Running == nil
 	}
 	return false
+}
+
+// timeLeft says whether the container's probes allow it more time.
+func timeLeft(c *check.Case, k *life.Container) bool {
+	if p, left := life.Unanswered(c, k); p != nil {
+		return left > 0
+	}
+	return c.Now.Sub(k.Status.State.Running.StartedAt.Time) < allowance(k)
 }
 
 // allowance is how long the container may take to become ready before that is strange.
@@ -453,8 +461,8 @@ func containers(c *check.Case) []Sign {
 			say(check.ML, ended.FinishedAt.Time, life.FirstFall(c, &k, ended), fmt.Sprintf("restarted %d times", k.Status.RestartCount), "was restarted %s, and last ended%s%s", wording.Number(k.Status.RestartCount, "time"), exit(ended), ago(c, ended.FinishedAt.Time))
 		case state.Running != nil && k.Init && !sidecar && c.Now.Sub(state.Running.StartedAt.Time) > slow:
 			say(check.ML, state.Running.StartedAt.Time, false, "running", "runs%s and does not end", aged(c, state.Running.StartedAt.Time))
-		case state.Running != nil && (k.StartupProbe != nil || k.ReadinessProbe != nil) && (!k.Status.Ready && !k.Init || sidecar && !ptr.Deref(k.Status.Started, true)):
-			say(check.ML, state.Running.StartedAt.Time, c.Now.Sub(state.Running.StartedAt.Time) < allowance(&k), "running, ready: false", "runs%s and its probes do not succeed", aged(c, state.Running.StartedAt.Time))
+		case state.Running != nil && (k.StartupProbe != nil || k.ReadinessProbe != nil) && (!k.Status.Ready && !k.Init || sidecar && !ptr.Deref(k.Status.Started, k.StartupProbe == nil)):
+			say(check.ML, state.Running.StartedAt.Time, timeLeft(c, &k), "running, ready: false", "runs%s and its probes do not succeed", aged(c, state.Running.StartedAt.Time))
 		}
 	}
 	if c.State == facts.Starting && len(c.Pod.Status.ContainerStatuses) == 0 && c.Now.Sub(since(c)) > slow {
@@ -521,6 +529,9 @@ func siblings(c *check.Case) []Sign {
 		if !c.Waits() && c.State != facts.Failed && c.Age() > slow {
 			return nil // it has run for longer than others did
 		}
+	}
+	if c.State == facts.Running && !facts.Unsettled(c.Pod) {
+		return nil // others made way for it
 	}
 	n, last := 0, (*corev1.Pod)(nil)
 	for _, p := range c.All {
