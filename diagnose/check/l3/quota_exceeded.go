@@ -48,7 +48,30 @@ func quotaExceeded(c *check.Case) []check.Finding {
 			out = append(out, *f)
 		}
 	}
+	if len(out) == 0 {
+		return quotaOfClaims(c)
+	}
 	return out
+}
+
+// quotaOfClaims is about claims that are made for the pod, and before it, and that a quota refuses.
+func quotaOfClaims(c *check.Case) []check.Finding {
+	const key = corev1.ResourcePersistentVolumeClaims
+	r := life.DeniedBy(c, life.ByQuota)
+	if r == nil || !strings.Contains(r.Value, string(key)+` "`) {
+		return nil
+	}
+	for _, q := range c.ResourceQuotas {
+		hard, used := q.Status.Hard[key], q.Status.Used[key]
+		if q.Namespace != c.Pod.Namespace || q.Name != r.Name || used.Cmp(hard) < 0 {
+			continue
+		}
+		return []check.Finding{{
+			Message:  fmt.Sprintf("quota %s of namespace %s allows %s claims of volumes, all are used, and each pod needs one more", q.Name, q.Namespace, hard.String()),
+			Evidence: []facts.Evidence{{Object: facts.RefTo(q).In(), Field: fmt.Sprintf("status.hard[%q]", key), Value: hard.String()}, r.Evidence},
+		}}
+	}
+	return nil
 }
 
 // quotaSaid goes by the refusal, where quotas may not be read.
