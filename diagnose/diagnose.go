@@ -34,6 +34,16 @@ func New(f *facts.Facts, m Model) *Diagnoser {
 	return &Diagnoser{facts: f, model: m, checks: Checks()}
 }
 
+// NewLoaded is New with a model that holds everything that does not wait already, as Load gives it.
+func NewLoaded(f *facts.Facts, m Model) *Diagnoser {
+	d := New(f, m)
+	d.loaded = true
+	return d
+}
+
+// Load gives a model everything of the facts that does not wait.
+func Load(f *facts.Facts, m Model) { New(f, m).load() }
+
 // load gives the model everything that does not wait.
 func (d *Diagnoser) load() {
 	if d.loaded || d.model == nil {

@@ -69,4 +69,13 @@ type Fix struct {
 	Verified bool      `json:"verified"`          // always true of what is printed
 	Assumes  string    `json:"assumes,omitempty"`
 	Outcome  string    `json:"outcome"` // what then happens
+
+	// Patch is what it does to pod templates, for who has the manifest at hand; nil where it does something else, or more.
+	Patch []Patch `json:"-"`
+}
+
+// Patch is operations on the pods of an object, with paths in a pod.
+type Patch struct {
+	On  facts.Ref
+	Ops []edit.Op
 }

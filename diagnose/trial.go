@@ -338,11 +338,15 @@ func (t *trial) fix(j *judgement, edits ...edit.Edit) Fix {
 		}
 		out.Outcome = cmp.Or(e.Outcome, out.Outcome)
 	}
+	whole := !slices.ContainsFunc(edits, func(e edit.Edit) bool { return len(e.Ops) == 0 || len(e.Set)+len(e.Gone) > 0 })
 	for _, p := range patches {
 		if p.on == nil {
 			p.on = t.top
 		}
 		commands = append(commands, t.command(p.on, p.ops))
+		if whole {
+			out.Patch = append(out.Patch, Patch{On: facts.RefTo(p.on), Ops: p.ops})
+		}
 	}
 	out.Edit, out.Command, out.Assumes = strings.Join(texts, "; and "), strings.Join(commands, "\n"), strings.Join(assumes, "; ")
 	if out.Outcome == "" {

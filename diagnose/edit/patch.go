@@ -32,6 +32,24 @@ func Patch(o facts.Object, prefix string, ops []Op) (facts.Object, error) {
 	return n, json.Unmarshal(doc, n)
 }
 
+// PatchTree returns a copy of an object as JSON has it with the operations done, as Patch does them.
+func PatchTree(object map[string]any, ops []Op) (map[string]any, error) {
+	doc, err := json.Marshal(object)
+	if err != nil {
+		return nil, err
+	}
+	for _, op := range ops {
+		if doc, err = apply(doc, op); err != nil {
+			return nil, err
+		}
+	}
+	var u unstructured.Unstructured // whole numbers stay whole
+	if err := u.UnmarshalJSON(doc); err != nil {
+		return nil, err
+	}
+	return u.Object, nil
+}
+
 // WithValues returns a copy of the foreign object with the values put in place, by JSON pointer; nil takes one away.
 // What cannot be put in place is left out.
 func WithValues(u *unstructured.Unstructured, values map[string]any) *unstructured.Unstructured {

@@ -126,6 +126,15 @@ var Rules = map[string]Rule{
 		"diagnose/internal/podspec", "kube/dialect", "kube/dialect/clusterautoscaler", "kube/dialect/karpenter",
 	}, Objects: true},
 	"diagnose/internal/wording": {Ring: Pure},
+	"diagnose/submit": {Ring: Pure, Imports: []string{
+		"api/v1alpha1", "diagnose", "diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/place", "diagnose/internal/podspec",
+		"diagnose/internal/wording", "diagnose/submit/rule", "diagnose/submit/workload", "engine", "engine/why", "internal/spelling", "kube/cluster",
+	}, Objects: true, Tests: []string{"fleet", "fleet/file", "kube/devices", "kube/manifest"}},
+	"diagnose/submit/rule": {Ring: Pure, Imports: []string{
+		"api/v1alpha1", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/place", "diagnose/internal/podspec",
+		"diagnose/submit/workload", "engine/why", "internal/spelling", "kube/convert",
+	}, Objects: true, Tests: []string{"kube/manifest"}},
+	"diagnose/submit/workload": {Ring: Pure, Imports: []string{"diagnose/facts", "diagnose/internal/podspec"}, Objects: true, Tests: []string{"kube/manifest"}},
 
 	"api/v1alpha1": {Ring: Pure, Objects: true},
 
@@ -174,6 +183,7 @@ var Rules = map[string]Rule{
 	"kube/exposition":                {Ring: Edge, Imports: []string{"diagnose/doctor"}},
 	"kube/inspect":                   {Ring: Edge, Imports: []string{"api/v1alpha1", "diagnose", "diagnose/check", "diagnose/facts", "internal/spelling", "kube/devices", "kube/inspect/mask"}, Tests: []string{"engine", "engine/why", "kube/report"}},
 	"kube/inspect/mask":              {Ring: Edge},
+	"kube/manifest":                  {Ring: Edge},
 	"kube/policy":                    {Ring: Edge, Imports: []string{"api/v1alpha1"}},
 	"kube/report":                    {Ring: Pure, Imports: []string{"api/v1alpha1", "engine", "engine/why", "kube/convert"}, Objects: true},
 	"kube/scheduler":                 {Ring: Edge, Imports: []string{"api/v1alpha1", "engine", "engine/why", "kube/answer", "kube/cluster", "kube/convert", "kube/crd", "kube/policy", "kube/report", "record"}, Tests: []string{"diagnose", "diagnose/facts"}},

@@ -1,0 +1,54 @@
+package rule
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/edit"
+	"github.com/berth-dev/berth/diagnose/internal/podspec"
+)
+
+var bareQuotaKey = Rule{
+	Code: "B111", Name: "quota-key-without-requests",
+	Title: "A quota of devices that counts nothing",
+	Why:   "A ResourceQuota counts devices only under requests.NAME. The bare name is taken and counts nothing: the namespace has as much as it can get.",
+	find:  quotasOfNamespace,
+	of:    findBareQuotaKey,
+}
+
+func findBareQuotaKey(object map[string]any) (out []Finding) {
+	if object["kind"] != "ResourceQuota" || object["apiVersion"] != "v1" {
+		return nil
+	}
+	spec, _ := object["spec"].(map[string]any)
+	hard, _ := spec["hard"].(map[string]any)
+	for _, key := range slices.Sorted(maps.Keys(hard)) {
+		if !podspec.Extended(corev1.ResourceName(key)) || strings.HasPrefix(key, "count/") || hard["requests."+key] != nil {
+			continue
+		}
+		out = append(out, Finding{
+			Path: edit.Pointer("spec", "hard", key), Message: fmt.Sprintf("%s counts nothing: only requests.%s does", key, key),
+			Patch: []edit.Op{{Op: "remove", Path: edit.Pointer("spec", "hard", key)}, {Op: "add", Path: edit.Pointer("spec", "hard", "requests."+key), Value: hard[key]}},
+		})
+	}
+	return out
+}
+
+// quotasOfNamespace tells the author of work for a namespace that its quota counts nothing.
+func quotasOfNamespace(c *Case) (out []Finding) {
+	for _, q := range c.ResourceQuotas {
+		if q.Namespace != c.Workload.Ref.Namespace || strings.HasPrefix(string(q.UID), "submitted-") {
+			continue
+		}
+		for _, key := range podspec.Names(q.Spec.Hard) {
+			if _, ok := q.Spec.Hard["requests."+key]; !ok && podspec.Extended(key) && !strings.HasPrefix(string(key), "count/") {
+				out = append(out, Finding{Path: "/metadata", Message: fmt.Sprintf("quota %s of namespace %s has %s, which counts nothing: only requests.%s does", q.Name, q.Namespace, key, key)})
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,79 @@
+package rule
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/diagnose/edit"
+	"github.com/berth-dev/berth/diagnose/submit/workload"
+)
+
+var noRetries = Rule{
+	Code: "B104", Name: "no-retries-and-preemptible",
+	Title: "A Job that may be evicted and is not tried again",
+	Why:   "An eviction counts as a failure of the pod. With backoffLimit 0 the Job fails with the first one, and what it had done is lost, though nothing was wrong with it.",
+	find:  findNoRetries,
+}
+
+func findNoRetries(c *Case) (out []Finding) {
+	c.each(func(p *workload.Part, pod *corev1.Pod) {
+		j, ok := p.Maker.(*batchv1.Job)
+		if !ok || j.Spec.BackoffLimit == nil || *j.Spec.BackoffLimit != 0 || j.Spec.BackoffLimitPerIndex != nil || forgives(j) {
+			return
+		}
+		by := c.mayBeEvicted(pod)
+		if by == "" {
+			return
+		}
+		at := strings.TrimSuffix(p.Template, "/template")
+		f := Finding{Path: at + "/backoffLimit", Message: "backoffLimit is 0, and its pods may be evicted: " + by}
+		if pod.Spec.RestartPolicy == corev1.RestartPolicyNever && j.Spec.PodFailurePolicy == nil {
+			f.Advice = "Have the Job leave evictions out of its count of failures."
+			f.Patch = []edit.Op{{Op: "add", Path: at + "/podFailurePolicy", Value: map[string]any{"rules": []any{map[string]any{
+				"action": string(batchv1.PodFailurePolicyActionIgnore), "onPodConditions": []any{map[string]any{"type": string(corev1.DisruptionTarget)}},
+			}}}}}
+		} else {
+			f.Advice = "Raise backoffLimit, or give the Job a podFailurePolicy that ignores DisruptionTarget."
+		}
+		out = append(out, f)
+	})
+	return out
+}
+
+// forgives says whether the Job does not count evictions.
+func forgives(j *batchv1.Job) bool {
+	if j.Spec.PodFailurePolicy == nil {
+		return false
+	}
+	return slices.ContainsFunc(j.Spec.PodFailurePolicy.Rules, func(r batchv1.PodFailurePolicyRule) bool {
+		return r.Action == batchv1.PodFailurePolicyActionIgnore && slices.ContainsFunc(r.OnPodConditions, func(p batchv1.PodFailurePolicyOnPodConditionsPattern) bool {
+			return p.Type == corev1.DisruptionTarget
+		})
+	})
+}
+
+// mayBeEvicted says who may have the pod evicted, in words; "": nobody is known to.
+func (c *Case) mayBeEvicted(p *corev1.Pod) string {
+	if p.Spec.SchedulerName == berth {
+		if value, _ := c.Inherited(p, v1alpha1.KeyPreemptible); value == "false" {
+			return ""
+		}
+		return "Berth evicts work for others unless " + v1alpha1.KeyPreemptible + " is false"
+	}
+	mine := ptr.Deref(p.Spec.Priority, 0)
+	for _, class := range c.PriorityClasses {
+		if class.Value > mine && !strings.HasPrefix(class.Name, "system-") && ptr.Deref(class.PreemptionPolicy, corev1.PreemptLowerPriority) != corev1.PreemptNever {
+			return fmt.Sprintf("pods of priority class %s (%d) preempt those of %d", class.Name, class.Value, mine)
+		}
+	}
+	return ""
+}
+
+// berth is the schedulerName of Berth's scheduler.
+const berth = "berth"

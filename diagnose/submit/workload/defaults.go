@@ -1,0 +1,205 @@
+package workload
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/podspec"
+)
+
+// Default is one field of a pod that the API server fills in and that bears on where, when or whether the pod runs.
+type Default struct {
+	Field string
+	fill  func(p *corev1.Pod, f *facts.Facts)
+}
+
+// Defaults are what the API server would do to a pod that is created: the defaults of the API, and its own admission. They
+// are used where no API server can be asked. internal/conformance holds them against the API server's code.
+var Defaults = []Default{
+	{"spec.schedulerName", func(p *corev1.Pod, _ *facts.Facts) {
+		if p.Spec.SchedulerName == "" {
+			p.Spec.SchedulerName = corev1.DefaultSchedulerName
+		}
+	}},
+	{"spec.restartPolicy", func(p *corev1.Pod, _ *facts.Facts) {
+		if p.Spec.RestartPolicy == "" {
+			p.Spec.RestartPolicy = corev1.RestartPolicyAlways
+		}
+	}},
+	{"spec.containers[*].ports[*].hostPort of a pod in the host's network", hostPorts},
+	{"spec.containers[*].ports[*].protocol", protocols},
+	{"spec.containers[*].resources.requests from limits", requestsFromLimits},
+	{"spec.resources.requests from limits", podLevelRequests},
+	{"spec.containers[*].resources from the namespace's LimitRanges", limitRanges},
+	{"spec.priority and spec.preemptionPolicy from the PriorityClass", priority},
+	{"spec.tolerations of nodes that are not ready", toleratesShortly},
+}
+
+// Fill does to the pod what the API server would.
+func Fill(p *corev1.Pod, f *facts.Facts) {
+	for _, d := range Defaults {
+		d.fill(p, f)
+	}
+}
+
+// eachContainer calls for init containers and containers.
+func eachContainer(p *corev1.Pod, do func(*corev1.Container)) {
+	for i := range p.Spec.InitContainers {
+		do(&p.Spec.InitContainers[i])
+	}
+	for i := range p.Spec.Containers {
+		do(&p.Spec.Containers[i])
+	}
+}
+
+func hostPorts(p *corev1.Pod, _ *facts.Facts) {
+	if !p.Spec.HostNetwork {
+		return
+	}
+	eachContainer(p, func(c *corev1.Container) {
+		for i := range c.Ports {
+			if c.Ports[i].HostPort == 0 {
+				c.Ports[i].HostPort = c.Ports[i].ContainerPort
+			}
+		}
+	})
+}
+
+func protocols(p *corev1.Pod, _ *facts.Facts) {
+	eachContainer(p, func(c *corev1.Container) {
+		for i := range c.Ports {
+			if c.Ports[i].Protocol == "" {
+				c.Ports[i].Protocol = corev1.ProtocolTCP
+			}
+		}
+	})
+}
+
+// requestsFromLimits gives a container that names a limit alone a request of the same.
+func requestsFromLimits(p *corev1.Pod, _ *facts.Facts) {
+	eachContainer(p, func(c *corev1.Container) {
+		c.Resources.Requests = podspec.FillFrom(c.Resources.Requests, c.Resources.Limits)
+	})
+}
+
+// podLevelRequests gives a pod that names limits for itself the requests that its containers have together, else the limits.
+func podLevelRequests(p *corev1.Pod, _ *facts.Facts) {
+	r := p.Spec.Resources
+	if r == nil || len(r.Limits) == 0 {
+		return
+	}
+	if r.Requests == nil {
+		r.Requests = corev1.ResourceList{}
+	}
+	bare := p.DeepCopy()
+	bare.Spec.Resources = nil
+	sums := podspec.TotalRequests(bare)
+	for _, name := range podspec.Names(r.Limits) {
+		if _, ok := r.Requests[name]; ok || !podLevel(name) {
+			continue
+		}
+		sum, asked := sums[name]
+		limit := r.Limits[name]
+		if asked && !sum.IsZero() {
+			r.Requests[name] = sum
+		} else {
+			r.Requests[name] = limit
+		}
+	}
+}
+
+func podLevel(name corev1.ResourceName) bool {
+	return name == corev1.ResourceCPU || name == corev1.ResourceMemory || strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
+}
+
+// limitRanges are the defaults that the namespace gives to containers that say nothing.
+func limitRanges(p *corev1.Pod, f *facts.Facts) {
+	if f == nil {
+		return
+	}
+	ranges := slices.DeleteFunc(slices.Clone(f.LimitRanges), func(l *corev1.LimitRange) bool { return l.Namespace != p.Namespace })
+	slices.SortFunc(ranges, func(a, b *corev1.LimitRange) int { return strings.Compare(a.Name, b.Name) })
+	for _, l := range ranges {
+		for _, item := range l.Spec.Limits {
+			if item.Type != corev1.LimitTypeContainer {
+				continue
+			}
+			eachContainer(p, func(c *corev1.Container) {
+				c.Resources.Limits = podspec.FillFrom(c.Resources.Limits, item.Default)
+				c.Resources.Requests = podspec.FillFrom(c.Resources.Requests, item.DefaultRequest)
+			})
+		}
+	}
+}
+
+// priority is that of the pod's class, or of the class that is everybody's default.
+func priority(p *corev1.Pod, f *facts.Facts) {
+	if p.Spec.Priority != nil {
+		return
+	}
+	value := int32(0)
+	policy := corev1.PreemptLowerPriority
+	switch p.Spec.PriorityClassName {
+	case "system-node-critical":
+		value = 2000001000
+	case "system-cluster-critical":
+		value = 2000000000
+	default:
+		if f == nil {
+			break
+		}
+		for _, c := range f.PriorityClasses {
+			if c.Name == p.Spec.PriorityClassName || p.Spec.PriorityClassName == "" && c.GlobalDefault {
+				value = c.Value
+				if c.PreemptionPolicy != nil {
+					policy = *c.PreemptionPolicy
+				}
+				break
+			}
+		}
+	}
+	p.Spec.Priority = &value
+	if p.Spec.PreemptionPolicy == nil {
+		p.Spec.PreemptionPolicy = &policy
+	}
+}
+
+// toleratesShortly is what every pod does when its node goes: it stays for five minutes.
+func toleratesShortly(p *corev1.Pod, _ *facts.Facts) {
+	for _, key := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
+		if !slices.ContainsFunc(p.Spec.Tolerations, func(t corev1.Toleration) bool {
+			return (t.Key == key || t.Key == "") && (t.Effect == corev1.TaintEffectNoExecute || t.Effect == "")
+		}) {
+			p.Spec.Tolerations = append(p.Spec.Tolerations, corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: new(int64(300))})
+		}
+	}
+}
+
+// TolerateDevices is the admission ExtendedResourceToleration, which not every API server has: a pod that asks for a
+// device tolerates the taint of its name. Berth's own has it.
+func TolerateDevices(p *corev1.Pod) {
+	for _, name := range facts.ExtendedOf(p) {
+		if !slices.ContainsFunc(p.Spec.Tolerations, func(t corev1.Toleration) bool {
+			return t.Key == name && t.Operator == corev1.TolerationOpExists && t.Effect == ""
+		}) {
+			p.Spec.Tolerations = append(p.Spec.Tolerations, corev1.Toleration{Key: name, Operator: corev1.TolerationOpExists})
+		}
+	}
+}
+
+// FillClass gives a volume claim that names no class the one that is everybody's default, as admission does.
+func FillClass(o facts.Object, f *facts.Facts) {
+	claim, ok := o.(*corev1.PersistentVolumeClaim)
+	if !ok || claim.Spec.StorageClassName != nil || claim.Annotations[corev1.BetaStorageClassAnnotation] != "" || claim.Spec.VolumeName != "" {
+		return
+	}
+	for _, class := range f.StorageClasses {
+		if class.Annotations["storageclass.kubernetes.io/is-default-class"] == "true" {
+			claim.Spec.StorageClassName = &class.Name
+			return
+		}
+	}
+}

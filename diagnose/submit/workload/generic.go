@@ -1,0 +1,208 @@
+package workload
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+)
+
+// jobSet makes the Jobs of a JobSet, as its controller names them.
+func (m *maker) jobSet(w *Workload, u *unstructured.Unstructured) error {
+	list, _, _ := unstructured.NestedSlice(u.Object, "spec", "replicatedJobs")
+	for i, item := range list {
+		r, ok := item.(map[string]any)
+		if !ok {
+			return fmt.Errorf("spec.replicatedJobs[%d] is no object", i)
+		}
+		var of struct {
+			Name     string
+			Replicas *int
+			Template batchv1.JobTemplateSpec
+		}
+		if err := decode(r, &of); err != nil {
+			return fmt.Errorf("spec.replicatedJobs[%d]: %w", i, err)
+		}
+		n := 1
+		if of.Replicas != nil {
+			n = *of.Replicas
+		}
+		if suspended(u) {
+			n = 0
+		}
+		path := fmt.Sprintf("/spec/replicatedJobs/%d/template/spec/template", i)
+		if n <= 0 {
+			w.add(Part{Name: of.Name, Maker: u, Template: path})
+		}
+		for k := range n {
+			if m.left == 0 {
+				w.add(Part{Name: of.Name, Maker: u, Template: path, Wanted: n - k})
+				break
+			}
+			j := &batchv1.Job{ObjectMeta: *of.Template.ObjectMeta.DeepCopy(), Spec: *of.Template.Spec.DeepCopy()}
+			m.below(j, u, fmt.Sprintf("%s-%s-%d", u.GetName(), of.Name, k))
+			w.add(m.job(fmt.Sprintf("%s-%d", of.Name, k), j, u, path))
+		}
+	}
+	return nil
+}
+
+func suspended(u *unstructured.Unstructured) bool {
+	_, yes := facts.Suspended(u)
+	return yes
+}
+
+// decode reads a value as JSON has it into a Go value.
+func decode(from any, into any) error {
+	b, err := json.Marshal(from)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(b, into); err != nil {
+		return fmt.Errorf("%s", wrong(err))
+	}
+	return nil
+}
+
+// generic looks for pod templates in an object of a kind that is not known: an object under a key that ends in "template"
+// whose spec has containers. How many pods it stands for follows from the fields around it (see count).
+func (m *maker) generic(w *Workload, u *unstructured.Unstructured) error {
+	s := search{}
+	s.in(u.Object["spec"], "/spec", 1)
+	for _, f := range s.found {
+		var t corev1.PodTemplateSpec
+		if err := decode(f.template, &t); err != nil {
+			return fmt.Errorf("%s: %w", strings.ReplaceAll(strings.TrimPrefix(f.path, "/"), "/", "."), err)
+		}
+		n := f.count
+		if suspended(u) {
+			n = 0
+		}
+		called := u.GetName()
+		if len(s.found) > 1 {
+			called += "-" + strings.ToLower(f.name)
+		}
+		w.add(m.replicaSet(f.name, u, called, f.path, &t, n))
+	}
+	return nil
+}
+
+// search collects pod templates.
+type search struct{ found []foundTemplate }
+
+type foundTemplate struct {
+	name, path string
+	template   map[string]any
+	count      int
+}
+
+// mostTemplates bounds what is taken of one object.
+const mostTemplates = 100
+
+func (s *search) in(at any, path string, count int) {
+	if len(s.found) >= mostTemplates {
+		return
+	}
+	switch at := at.(type) {
+	case map[string]any:
+		n := times(count, around(at))
+		for _, key := range slices.Sorted(maps.Keys(at)) {
+			below := path + "/" + escape(key)
+			if t, ok := podTemplate(key, at[key]); ok {
+				s.found = append(s.found, foundTemplate{name: s.nameOf(at, key, path), path: below, template: t, count: times(count, own(at, key))})
+				continue
+			}
+			s.in(at[key], below, n)
+		}
+	case []any:
+		for i, v := range at {
+			s.in(v, fmt.Sprintf("%s/%d", path, i), count)
+		}
+	}
+}
+
+func escape(key string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(key, "~", "~0"), "/", "~1")
+}
+
+// podTemplate says whether the value of the key is a template of pods.
+func podTemplate(key string, v any) (map[string]any, bool) {
+	t, ok := v.(map[string]any)
+	if !ok || !strings.HasSuffix(strings.ToLower(key), "template") {
+		return nil, false
+	}
+	spec, ok := t["spec"].(map[string]any)
+	if !ok {
+		return nil, false
+	}
+	list, ok := spec["containers"].([]any)
+	return t, ok && len(list) > 0
+}
+
+// around is how many times what is inside of an object is wanted.
+func around(at map[string]any) int {
+	if n, ok := number(at["replicas"]); ok {
+		return n
+	}
+	return 1
+}
+
+// own is how many pods an object wants of its template: of the group sizes that projects have, whichever is there.
+func own(at map[string]any, key string) int {
+	if n, ok := number(at["parallelism"]); ok {
+		if c, ok := number(at["completions"]); ok {
+			return min(n, c)
+		}
+		return n
+	}
+	if size, ok := number(at["size"]); ok && at["workerTemplate"] != nil { // LeaderWorkerSet: the leader counts
+		switch {
+		case key == "leaderTemplate":
+			return 1
+		case at["leaderTemplate"] != nil:
+			return max(0, size-1)
+		}
+		return size
+	}
+	return around(at)
+}
+
+func number(v any) (int, bool) {
+	switch v := v.(type) {
+	case int64:
+		return int(max(0, min(v, 1<<30))), true
+	case float64:
+		return int(max(0, min(v, 1<<30))), true
+	}
+	return 0, false
+}
+
+// times multiplies without going over what a count can be.
+func times(a, b int) int {
+	if a > 0 && b > (1<<30)/a {
+		return 1 << 30
+	}
+	return a * b
+}
+
+// nameOf is what people call the part: a name beside the template, or the key around it.
+func (s *search) nameOf(at map[string]any, key, path string) string {
+	for _, k := range []string{"name", "groupName"} {
+		if name, ok := at[k].(string); ok && name != "" {
+			return name
+		}
+	}
+	name := strings.TrimSuffix(strings.TrimSuffix(key, "emplate"), "T")
+	if name == "t" || name == "" { // plain "template": the key around it says more
+		name = path[strings.LastIndexByte(path, '/')+1:]
+	}
+	return cmp.Or(name, fmt.Sprint(len(s.found)))
+}

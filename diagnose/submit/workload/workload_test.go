@@ -1,0 +1,113 @@
+package workload
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-dev/berth/kube/manifest"
+)
+
+const pod = `{spec: {containers: [{name: a, image: x, resources: {limits: {nvidia.com/gpu: 1}}}]}}`
+
+// TestOf makes the pods of every kind: what Kubernetes' controllers do, and what can be told of others.
+func TestOf(t *testing.T) {
+	for _, c := range []struct{ name, text, want string }{
+		{"pod", `{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{name: a}]}}`, "p at : p"},
+		{"job", `{apiVersion: batch/v1, kind: Job, metadata: {name: j}, spec: {parallelism: 3, completions: 2, template: ` + pod + `}}`, "j at /spec/template: j-0 j-1"},
+		{"suspended job", `{apiVersion: batch/v1, kind: Job, metadata: {name: j}, spec: {suspend: true, template: ` + pod + `}}`, "idle: spec.suspend is true: it has no pods until that changes"},
+		{"generated name", `{apiVersion: batch/v1, kind: Job, metadata: {generateName: j-}, spec: {template: ` + pod + `}}`, "j-xxxxx at /spec/template: j-xxxxx-0"},
+		{"cron job", `{apiVersion: batch/v1, kind: CronJob, metadata: {name: c}, spec: {jobTemplate: {spec: {template: ` + pod + `}}}}`, "c-next at /spec/jobTemplate/spec/template: c-next-0"},
+		{"deployment", `{apiVersion: apps/v1, kind: Deployment, metadata: {name: d}, spec: {replicas: 2, template: ` + pod + `}}`, "d at /spec/template: d-0 d-1"},
+		{"deployment without replicas", `{apiVersion: apps/v1, kind: Deployment, metadata: {name: d}, spec: {template: ` + pod + `}}`, "d at /spec/template: d-0"},
+		{"stateful set", `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: s}, spec: {replicas: 2, volumeClaimTemplates: [{metadata: {name: v}}], template: ` + pod + `}}`, "s at /spec/template: s-0 s-1\nclaim v-s-0\nclaim v-s-1"},
+		{"daemon set", `{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: d}, spec: {template: {spec: {nodeSelector: {gpu: "true"}, containers: [{name: a}]}}}}`, "d at /spec/template: d-0"},
+		{"job set", `{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, metadata: {name: js}, spec: {replicatedJobs: [
+			{name: driver, template: {spec: {template: ` + pod + `}}}, {name: workers, replicas: 2, template: {spec: {parallelism: 2, completions: 2, template: ` + pod + `}}}]}}`,
+			"js-driver-0 at /spec/replicatedJobs/0/template/spec/template: js-driver-0-0\njs-workers-0 at /spec/replicatedJobs/1/template/spec/template: js-workers-0-0 js-workers-0-1\njs-workers-1 at /spec/replicatedJobs/1/template/spec/template: js-workers-1-0 js-workers-1-1"},
+		{"pytorch job", `{apiVersion: kubeflow.org/v1, kind: PyTorchJob, metadata: {name: t}, spec: {pytorchReplicaSpecs: {Master: {replicas: 1, template: ` + pod + `}, Worker: {replicas: 2, template: ` + pod + `}}}}`,
+			"t-master at /spec/pytorchReplicaSpecs/Master/template: t-master-0\nt-worker at /spec/pytorchReplicaSpecs/Worker/template: t-worker-0 t-worker-1"},
+		{"leader worker set", `{apiVersion: leaderworkerset.x-k8s.io/v1, kind: LeaderWorkerSet, metadata: {name: l}, spec: {replicas: 2, leaderWorkerTemplate: {size: 3, leaderTemplate: ` + pod + `, workerTemplate: ` + pod + `}}}`,
+			"l-leader at /spec/leaderWorkerTemplate/leaderTemplate: l-leader-0 l-leader-1\nl-worker at /spec/leaderWorkerTemplate/workerTemplate: l-worker-0 l-worker-1 l-worker-2 l-worker-3"},
+		{"ray cluster", `{apiVersion: ray.io/v1, kind: RayCluster, metadata: {name: r}, spec: {headGroupSpec: {template: ` + pod + `}, workerGroupSpecs: [{groupName: gpus, replicas: 2, template: ` + pod + `}]}}`,
+			"r-headgroupspec at /spec/headGroupSpec/template: r-headgroupspec-0\nr-gpus at /spec/workerGroupSpecs/0/template: r-gpus-0 r-gpus-1"},
+		{"unknown kind", `{apiVersion: example.com/v1, kind: Training, metadata: {name: x}, spec: {anything: [{inside: {replicas: 2, podTemplate: ` + pod + `}}]}}`, "x at /spec/anything/0/inside/podTemplate: x-0 x-1"},
+		{"no pods", `{apiVersion: v1, kind: ConfigMap, metadata: {name: c}, data: {template: x}}`, "none"},
+		{"a billion", `{apiVersion: batch/v1, kind: Job, metadata: {name: j}, spec: {parallelism: 1000000000, template: ` + pod + `}}`, "j at /spec/template: 5000 of 1000000000"},
+		{"wrong type", `{apiVersion: batch/v1, kind: Job, metadata: {name: j}, spec: {parallelism: many}}`, "Job j: spec.parallelism is string, and not as the kind has it (int32)"},
+		{"wrong name", `{apiVersion: example.com/v1, kind: Training, metadata: {name: 1}}`, "metadata.name is no text: put it in quotes"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			docs, err := manifest.Parse("x", []byte(c.text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			n := 0
+			gpu, cpu := &corev1.Node{}, &corev1.Node{}
+			gpu.Name, gpu.Labels, cpu.Name = "g", map[string]string{"gpu": "true"}, "c"
+			w, _, err := Of(docs[0].Object, Options{At: time.Unix(0, 0), Namespace: "default", Nodes: []*corev1.Node{gpu, cpu}, UID: func() types.UID { n++; return types.UID(fmt.Sprint(n)) }})
+			if diff := cmp.Diff(c.want, words(w, err)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func words(w *Workload, err error) string {
+	switch {
+	case err != nil:
+		return err.Error()
+	case w == nil:
+		return "none"
+	case w.Idle != "":
+		return "idle: " + w.Idle
+	}
+	var out []string
+	for _, p := range w.Parts {
+		var names []string
+		for _, pod := range p.Pods {
+			names = append(names, pod.Name)
+		}
+		if p.Wanted > 10 {
+			names = []string{fmt.Sprintf("%d of %d", len(p.Pods), p.Wanted)}
+		}
+		out = append(out, fmt.Sprintf("%s at %s: %s", p.Maker.GetName(), p.Template, strings.Join(names, " ")))
+	}
+	for _, c := range w.Claims() {
+		out = append(out, "claim "+c.Name)
+	}
+	return strings.Join(out, "\n")
+}
+
+// FuzzOf reads objects of any shape: pods come of it, or an error, and never too many.
+func FuzzOf(f *testing.F) {
+	f.Add([]byte(`{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"j"},"spec":{"parallelism":3,"template":{"spec":{"containers":[{}]}}}}`))
+	f.Add([]byte(`{"apiVersion":"x/v1","kind":"T","spec":{"replicas":-1,"template":{"spec":{"containers":[1]}}}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		docs, err := manifest.Parse("x", data)
+		if err != nil {
+			return
+		}
+		for _, d := range docs {
+			n := 0
+			w, _, err := Of(d.Object, Options{Namespace: "default", UID: func() types.UID { n++; return types.UID(fmt.Sprint(n)) }})
+			if err != nil || w == nil {
+				continue
+			}
+			for _, p := range w.Parts {
+				if len(p.Pods) > MostPods {
+					t.Fatalf("%d pods", len(p.Pods))
+				}
+				for _, pod := range p.Pods[:min(2, len(p.Pods))] {
+					Fill(pod, nil)
+				}
+			}
+			w.Claims()
+		}
+	})
+}

@@ -1,0 +1,83 @@
+package fleet
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/fleet/device"
+)
+
+// Booted is a fleet as it is once every node is up and its GPU stack runs, without a cluster: what the API server would
+// show of it then.
+type Booted struct {
+	Nodes          []*corev1.Node
+	ResourceSlices []*resourcev1.ResourceSlice
+	DeviceClasses  []*resourcev1.DeviceClass
+	StorageClasses []*storagev1.StorageClass
+}
+
+// Boot makes the objects of the pools' nodes at the time now. It starts nothing. A pool that is not valid has no nodes,
+// as in a cluster.
+func Boot(pools []v1alpha1.Pool, now time.Time) (Booted, error) {
+	var out Booted
+	all := make([]*v1alpha1.Pool, len(pools))
+	for i := range pools {
+		all[i] = &pools[i]
+	}
+	nodes, _ := wanted(all)
+	for i, w := range nodes {
+		m := device.New(hardware(w.pool, w.index))
+		m.SetStack(wholeStack(&w.pool.Spec), now)
+		f := facts{want: w, slot: slot(i), ready: true}
+		n := publish(newNode(w, slot(i), f, now), f, m.Advertise(now), now)
+		n.UID, n.CreationTimestamp.Time = types.UID("node-"+n.Name), now.Add(-time.Hour)
+		out.Nodes = append(out.Nodes, n)
+		if w.pool.Spec.Advertise == v1alpha1.AdvertiseDRA && m.Slices(now).Publish {
+			out.ResourceSlices = append(out.ResourceSlices, sliceOf(n.Name, m, n))
+		}
+	}
+	return out, out.addClasses()
+}
+
+// addClasses adds what an installation brings for everybody: classes of volumes and of devices.
+func (b *Booted) addClasses() error {
+	all, err := classes()
+	if err != nil {
+		return err
+	}
+	for _, m := range all {
+		var disks storagev1.StorageClass
+		if err := yaml.Unmarshal(m.Body, &disks); err != nil {
+			return err
+		}
+		if disks.Kind == "StorageClass" {
+			b.StorageClasses = append(b.StorageClasses, &disks)
+			continue
+		}
+		var devices resourcev1.DeviceClass
+		if err := yaml.Unmarshal(m.Body, &devices); err != nil {
+			return err
+		}
+		b.DeviceClasses = append(b.DeviceClasses, &devices)
+	}
+	return nil
+}
+
+// wholeStack are the pods of a GPU stack that has come up, for pools that have one.
+func wholeStack(s *v1alpha1.PoolSpec) []device.StackPod {
+	if s.GPUStack != v1alpha1.GPUStackOperator {
+		return nil
+	}
+	roles := []device.Role{device.Driver, device.Toolkit, device.Plugin, device.GFD, device.DRA}
+	out := make([]device.StackPod, len(roles))
+	for i, r := range roles {
+		out[i] = device.StackPod{Name: "gpu-operator/" + string(r), Role: r, Ready: true, HostPaths: []string{"/var/lib/kubelet"}}
+	}
+	return out
+}
