@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -99,7 +100,7 @@ func newRoot(s Streams, d Deps) *cobra.Command {
 
 Start with:  berth up
 Then:        berth kubectl get nodes`,
-		Annotations:   map[string]string{programAnnotation: d.Program},
+		Annotations:   map[string]string{programAnnotation: d.Program, cobra.CommandDisplayNameAnnotation: displayName(d.Program)},
 		Version:       Version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -118,6 +119,8 @@ Then:        berth kubectl get nodes`,
 		newCmdFleet(s),
 		newCmdWhy(s),
 		newCmdDoctor(s),
+		newCmdCheck(s),
+		newCmdWhatif(s),
 		newCmdEvidence(s),
 		newCmdJobs(s),
 		newCmdQueue(s),
@@ -126,6 +129,14 @@ Then:        berth kubectl get nodes`,
 		newCmdVersion(s, d),
 	)
 	return root
+}
+
+// displayName is how the program is called in help: as a plugin of kubectl where its file is called kubectl-berth.
+func displayName(program string) string {
+	if filepath.Base(program) == "kubectl-berth" {
+		return "kubectl berth"
+	}
+	return "berth"
 }
 
 func newCmdVersion(s Streams, d Deps) *cobra.Command {

@@ -180,6 +180,7 @@ var Rules = map[string]Rule{
 	"kube/convert":                   {Ring: Pure, Imports: []string{"api/v1alpha1", "engine", "engine/why"}, Objects: true},
 	"kube/crd":                       {Ring: Edge, Tests: []string{"api/v1alpha1"}},
 	"kube/devices":                   {Ring: Edge},
+	"kube/dryrun":                    {Ring: Edge, Imports: []string{"diagnose/submit", "diagnose/submit/workload"}},
 	"kube/exposition":                {Ring: Edge, Imports: []string{"diagnose/doctor"}},
 	"kube/inspect":                   {Ring: Edge, Imports: []string{"api/v1alpha1", "diagnose", "diagnose/check", "diagnose/facts", "internal/spelling", "kube/devices", "kube/inspect/mask"}, Tests: []string{"engine", "engine/why", "kube/report"}},
 	"kube/inspect/mask":              {Ring: Edge},
@@ -196,7 +197,7 @@ var Rules = map[string]Rule{
 	}, Heavy: true},
 
 	"cli": {Ring: Shell, Imports: []string{
-		"api/v1alpha1", "controlplane/home", "diagnose", "diagnose/check", "diagnose/doctor", "diagnose/edit", "diagnose/facts", "engine", "engine/why", "fleet", "fleet/dra", "fleet/file", "kube/answer", "kube/cluster", "kube/exposition", "kube/inspect", "kube/scheduler", "record",
+		"api/v1alpha1", "controlplane/home", "diagnose", "diagnose/check", "diagnose/doctor", "diagnose/edit", "diagnose/facts", "diagnose/submit", "diagnose/submit/rule", "engine", "engine/why", "fleet", "fleet/dra", "fleet/file", "kube/answer", "kube/cluster", "kube/devices", "kube/dryrun", "kube/exposition", "kube/inspect", "kube/manifest", "kube/scheduler", "record",
 	}},
 	"cmd/berth": {Ring: Shell, Imports: []string{"cli", "controlplane", "fleet"}, Tests: []string{"internal/intruder"}, Heavy: true},
 

@@ -54,6 +54,7 @@ var Modules = map[string][]string{
 	"kube/dialect/kubescheduler":     {"k8s.io/api"},
 	"kube/dialect/kueue":             {"k8s.io/api", "k8s.io/apimachinery", "k8s.io/component-helpers"},
 	"kube/dialect/volcano":           {"k8s.io/apimachinery"},
+	"kube/dryrun":                    {"golang.org/x/sync", "k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go"},
 	"kube/exposition":                {"github.com/prometheus/common"},
 	"kube/inspect":                   {"github.com/klauspost/compress", "golang.org/x/sync", "k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go"},
 	"kube/inspect/mask":              {"github.com/pelletier/go-toml/v2", "github.com/zricethezav/gitleaks/v8"},
