@@ -70,6 +70,9 @@ func (t *trial) words() (out []string) {
 		out = append(out, s, strings.TrimSuffix(s, "s"), strings.TrimSuffix(s, "Name"))
 		break
 	}
+	if len(out) == 0 { // of data.key, key is all there is
+		out = append(out, t.path[len(t.path)-1])
+	}
 	for _, v := range []any{t.change.old, t.change.new, t.change.key} {
 		out = append(out, leaves(v)...)
 	}
