@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -22,7 +23,7 @@ const besideFor = 2 * time.Second
 var notBeside = []string{
 	"", "apps", "batch", "autoscaling", "policy", "extensions", "authentication.k8s.io", "authorization.k8s.io", "rbac.authorization.k8s.io", "metrics.k8s.io", "custom.metrics.k8s.io", "external.metrics.k8s.io",
 	"events.k8s.io", "coordination.k8s.io", "discovery.k8s.io", "flowcontrol.apiserver.k8s.io", "networking.k8s.io", "node.k8s.io", "admissionregistration.k8s.io", "internal.apiserver.k8s.io", "storagemigration.k8s.io",
-	"apiextensions.k8s.io", "apiregistration.k8s.io", "certificates.k8s.io", "wgpolicyk8s.io", "reports.kyverno.io", "monitoring.coreos.com", "visibility.kueue.x-k8s.io", "packages.operators.coreos.com",
+	"apiextensions.k8s.io", "apiregistration.k8s.io", "certificates.k8s.io", "wgpolicyk8s.io", "reports.kyverno.io", "monitoring.coreos.com", "visibility.kueue.x-k8s.io", "answers.berth.dev", "packages.operators.coreos.com",
 }
 
 // beside is one kind that the cluster serves and the table does not have.
@@ -36,14 +37,15 @@ type beside struct {
 func (s *served) besides(f *facts.Facts) []beside {
 	first := wanted(f)
 	out := slices.Clone(s.more)
-	slices.SortStableFunc(out, func(a, b beside) int {
-		rank := func(k beside) int {
-			if first[k.GroupKind()] {
-				return 0
-			}
-			return 1
+	rank := func(k beside) int {
+		if first[k.GroupKind()] {
+			return 0
 		}
-		return rank(a) - rank(b)
+		return 1
+	}
+	// By name among each other: discovery has no order, and answers to the same question are alike.
+	slices.SortFunc(out, func(a, b beside) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Group, b.Group), cmp.Compare(a.resource, b.resource))
 	})
 	return out
 }
