@@ -108,7 +108,7 @@ func Check(w World, namespace string, items []Item) Report {
 }
 
 func (c *checker) caseOf(s *submission) *rule.Case {
-	return &rule.Case{Facts: c.now, Workload: s.Workload, Object: s.item.Object, Starts: s.result.Verdict == Starts, Cause: s.result.Cause}
+	return &rule.Case{Facts: c.now, Workload: s.Workload, Object: s.item.Object, Starts: s.result.Verdict == Starts, Cause: s.result.Cause, Refused: s.item.Refused != ""}
 }
 
 // read makes workloads of the manifests, and returns all objects that they add to the facts.

@@ -38,6 +38,7 @@ type Case struct {
 	Object   map[string]any // as it was written
 	Starts   bool           // the plan starts it
 	Cause    why.Cause      // why it does not
+	Refused  bool           // the API server does not take it
 }
 
 // Finding is one mistake in one object.

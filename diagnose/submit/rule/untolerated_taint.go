@@ -21,6 +21,9 @@ var untoleratedTaint = Rule{
 }
 
 func findUntoleratedTaint(c *Case) (out []Finding) {
+	if c.Refused {
+		return nil // clusters may add the toleration at admission, which it did not pass
+	}
 	c.each(func(p *workload.Part, pod *corev1.Pod) {
 		device, ask := podspec.Device(pod)
 		if ask == 0 {
