@@ -149,7 +149,8 @@ func pinnedToName(c *check.Case, f *check.Fit) *check.Finding {
 		}
 	}
 	if p.ops != nil {
-		out.Edits = append(out.Edits, edit.Edit{Side: edit.Workload, Cost: edit.CostSmall, Text: fmt.Sprintf("do not ask for node %s by name", p.node), Ops: p.ops})
+		free := edit.Edit{Side: edit.Workload, Cost: edit.CostSmall, Text: fmt.Sprintf("do not ask for node %s by name", p.node), Ops: p.ops}
+		out.Probe, out.Edits = &free, append(out.Edits, free) // the node that was meant may be full, and the name wrong all the same
 	}
 	return out
 }

@@ -27,8 +27,8 @@ var crashLoopCheck = check.Check{
 const forgottenAfter = 10 * time.Minute
 
 func crashLoop(c *check.Case) []check.Finding {
-	if c.State != facts.Starting && c.State != facts.Running && c.State != facts.Failed {
-		return nil
+	if c.State != facts.Starting && c.State != facts.Running && c.State != facts.Failed || c.Pod.DeletionTimestamp != nil {
+		return nil // what is deleted is told to stop
 	}
 	for _, k := range life.ContainersOf(c.Pod) {
 		if t := crashed(c, &k); t != nil {

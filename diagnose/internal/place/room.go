@@ -145,8 +145,17 @@ func fullAndBroken(c *check.Case, nodes []*check.NodeFit) []*check.NodeFit {
 	return out
 }
 
-// orAll is all nodes where there are none.
+// orAll is, where there are no nodes, those that only a taken port closes, or else all.
 func orAll(c *check.Case, f *check.Fit, nodes []*check.NodeFit) []*check.NodeFit {
+	if len(nodes) > 0 {
+		return nodes
+	}
+	for i := range f.Nodes {
+		taken := func(r why.Clause) bool { return r.Kind == why.ByPort }
+		if n := &f.Nodes[i]; len(n.ExcludedBy) == 0 && slices.ContainsFunc(n.Removed, taken) && !slices.ContainsFunc(n.Removed, func(r why.Clause) bool { return !taken(r) }) {
+			nodes = append(nodes, n)
+		}
+	}
 	if len(nodes) > 0 {
 		return nodes
 	}

@@ -69,7 +69,7 @@ func withReasons(all []Sign) {
 				continue
 			}
 			g.What += "; " + s.What
-			g.Reported = true
+			g.Reported, g.Young = true, g.Young && s.Young
 			if domain, _, _ := strings.Cut(g.Gate, "/"); placeOf(domain, "", "", "").layer == "" {
 				g.Layer, g.Owner = s.Layer, s.Owner
 			}
@@ -120,13 +120,14 @@ func gates(c *check.Case) []Sign {
 			Evidence: facts.Evidence{Object: facts.RefTo(c.Pod).In(), Field: fmt.Sprintf("spec.schedulingGates[%q]", g.Name), Value: g.Name},
 			What:     fmt.Sprintf("scheduling gate %s keeps pod %s back%s", g.Name, c.Pod.Name, aged(c, c.Pod.CreationTimestamp.Time)),
 			Layer:    check.L3, Owner: check.Scheduler, Stage: check.Admit, Since: c.Pod.CreationTimestamp.Time, Stands: true, Gate: g.Name,
-			Young: c.Exists && c.Age() < life.Patience,
 		}
 		if place.layer != "" {
 			s.Layer, s.Owner = place.layer, place.owner
 		}
 		opener, e := opener(c, g.Name)
 		s.What += ", and " + opener
+		// A gate that nobody can be seen to open does not open by itself.
+		s.Young = c.Exists && (c.Age() < life.Patience/6 || e.Object != "" && c.Age() < life.Patience)
 		s.Advice = fmt.Sprintf("Ask who runs the controller of %s to open the gate, or to say what it waits for.", g.Name)
 		if e.Object != "" {
 			s.Value += "; " + e.Object + " " + e.Field + ": " + e.Value
