@@ -29,6 +29,11 @@ var Defaults = []Default{
 			p.Spec.RestartPolicy = corev1.RestartPolicyAlways
 		}
 	}},
+	{"spec.terminationGracePeriodSeconds", func(p *corev1.Pod, _ *facts.Facts) {
+		if p.Spec.TerminationGracePeriodSeconds == nil {
+			p.Spec.TerminationGracePeriodSeconds = new(int64(corev1.DefaultTerminationGracePeriodSeconds))
+		}
+	}},
 	{"spec.containers[*].ports[*].hostPort of a pod in the host's network", hostPorts},
 	{"spec.containers[*].ports[*].protocol", protocols},
 	{"spec.containers[*].resources.requests from limits", requestsFromLimits},
@@ -91,22 +96,17 @@ func podLevelRequests(p *corev1.Pod, _ *facts.Facts) {
 	if r == nil || len(r.Limits) == 0 {
 		return
 	}
-	if r.Requests == nil {
-		r.Requests = corev1.ResourceList{}
-	}
 	bare := p.DeepCopy()
-	bare.Spec.Resources = nil
+	bare.Spec.Resources, bare.Spec.Overhead = nil, nil
 	sums := podspec.TotalRequests(bare)
-	for _, name := range podspec.Names(r.Limits) {
-		if _, ok := r.Requests[name]; ok || !podLevel(name) {
-			continue
+	for _, name := range podspec.Names(sums) {
+		if podLevel(name) && !strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix) { // huge pages cannot be overcommitted
+			r.Requests = podspec.FillFrom(r.Requests, corev1.ResourceList{name: sums[name]})
 		}
-		sum, asked := sums[name]
-		limit := r.Limits[name]
-		if asked && !sum.IsZero() {
-			r.Requests[name] = sum
-		} else {
-			r.Requests[name] = limit
+	}
+	for _, name := range podspec.Names(r.Limits) {
+		if podLevel(name) {
+			r.Requests = podspec.FillFrom(r.Requests, corev1.ResourceList{name: r.Limits[name]})
 		}
 	}
 }
