@@ -58,7 +58,7 @@ var Modules = map[string][]string{
 	"kube/exposition":                {"github.com/prometheus/common"},
 	"kube/inspect":                   {"github.com/klauspost/compress", "golang.org/x/sync", "k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go"},
 	"kube/inspect/mask":              {"github.com/pelletier/go-toml/v2", "github.com/zricethezav/gitleaks/v8"},
-	"kube/manifest":                  {"go.yaml.in/yaml/v3", "gopkg.in/evanphx/json-patch.v4", "sigs.k8s.io/yaml"},
+	"kube/manifest":                  {"go.yaml.in/yaml/v3", "gopkg.in/evanphx/json-patch.v4", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
 	"kube/policy":                    {"k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go", "sigs.k8s.io/yaml"},
 	"kube/report":                    {"k8s.io/api", "k8s.io/apimachinery"},
 	"kube/scheduler":                 {"k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go", "k8s.io/component-helpers"},

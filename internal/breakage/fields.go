@@ -8,6 +8,8 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
 // path leads to a field: keys of maps, and places in lists as "[0]".
@@ -300,34 +302,11 @@ func clone(o map[string]any) map[string]any {
 }
 
 func decode(b []byte) map[string]any {
-	d := json.NewDecoder(strings.NewReader(string(b)))
-	d.UseNumber()
 	var out map[string]any
-	if err := d.Decode(&out); err != nil {
+	if err := utiljson.Unmarshal(b, &out); err != nil {
 		panic(fmt.Sprintf("no JSON object: %v", err))
 	}
-	return whole(out).(map[string]any)
-}
-
-// whole turns numbers into those that unstructured objects have.
-func whole(v any) any {
-	switch v := v.(type) {
-	case map[string]any:
-		for k := range v {
-			v[k] = whole(v[k])
-		}
-	case []any:
-		for i := range v {
-			v[i] = whole(v[i])
-		}
-	case json.Number:
-		if n, err := v.Int64(); err == nil {
-			return n
-		}
-		f, _ := v.Float64()
-		return f
-	}
-	return v
+	return out
 }
 
 // collect gathers the strings of an object by the name of the field that they are in.

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	yamlv3 "go.yaml.in/yaml/v3"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/yaml"
 )
 
@@ -319,33 +320,8 @@ func toJSON(doc []byte) (any, error) {
 		return nil, err
 	}
 	var tree any
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.UseNumber()
-	if err := d.Decode(&tree); err != nil {
-		return nil, err
-	}
-	return numbers(tree), nil
-}
-
-// numbers makes whole numbers of those that are, as unstructured objects have them.
-func numbers(v any) any {
-	switch v := v.(type) {
-	case map[string]any:
-		for key, value := range v {
-			v[key] = numbers(value)
-		}
-	case []any:
-		for i := range v {
-			v[i] = numbers(v[i])
-		}
-	case json.Number:
-		if n, err := v.Int64(); err == nil {
-			return n
-		}
-		f, _ := v.Float64()
-		return f
-	}
-	return v
+	err = utiljson.Unmarshal(b, &tree) // whole numbers are int64, as unstructured objects have them
+	return tree, err
 }
 
 // guard counts the values of a document with its aliases expanded, before anything expands them.

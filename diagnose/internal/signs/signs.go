@@ -233,13 +233,11 @@ func podConditions(c *check.Case) []Sign {
 		}
 		out = append(out, s)
 	}
-	for _, g := range c.Pod.Spec.ReadinessGates {
-		if c.State == facts.Running && !slices.ContainsFunc(c.Pod.Status.Conditions, func(k corev1.PodCondition) bool { return k.Type == g.ConditionType }) {
-			out = append(out, Sign{
-				Evidence: facts.Evidence{Object: facts.RefTo(c.Pod).In(), Field: fmt.Sprintf("spec.readinessGates[%q]", g.ConditionType), Value: "no such condition"},
-				What:     fmt.Sprintf("nobody has set readiness gate %s of pod %s", g.ConditionType, c.Pod.Name), Layer: check.L4, Owner: check.Platform, Stage: check.Run, Young: c.Age() < probes,
-			})
-		}
+	if g, left := life.GateShut(c); g != "" && !slices.ContainsFunc(c.Pod.Status.Conditions, func(k corev1.PodCondition) bool { return k.Type == g }) {
+		out = append(out, Sign{
+			Evidence: facts.Evidence{Object: facts.RefTo(c.Pod).In(), Field: fmt.Sprintf("spec.readinessGates[%q]", g), Value: "no such condition"},
+			What:     fmt.Sprintf("nobody has set readiness gate %s of pod %s", g, c.Pod.Name), Layer: check.L4, Owner: check.Platform, Stage: check.Run, Young: left > 0,
+		})
 	}
 	return out
 }
@@ -264,18 +262,7 @@ func timeLeft(c *check.Case, k *life.Container) bool {
 	if p, left := life.Unanswered(c, k); p != nil {
 		return left > 0
 	}
-	return c.Now.Sub(k.Status.State.Running.StartedAt.Time) < allowance(k)
-}
-
-// allowance is how long the container may take to become ready before that is strange.
-func allowance(k *life.Container) time.Duration {
-	d := life.Patience
-	for _, p := range []*corev1.Probe{k.StartupProbe, k.ReadinessProbe} {
-		if p != nil {
-			d = max(d, time.Duration(p.InitialDelaySeconds+p.PeriodSeconds*max(p.FailureThreshold, 1))*time.Second)
-		}
-	}
-	return d
+	return c.Now.Sub(k.Status.State.Running.StartedAt.Time) < life.Patience // its probes are answered, and the kubelet is to say so
 }
 
 // scheduler is whether anybody looks at a pod that waits.
