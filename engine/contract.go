@@ -28,17 +28,20 @@ type (
 
 // The vocabulary of what pods ask of nodes, as Kubernetes defines it.
 type (
-	Amount      = api.Amount
-	Resources   = api.Resources
-	Requirement = api.Requirement
-	Op          = api.Op
-	Term        = api.Term
-	Preference  = api.Preference
-	Taint       = api.Taint
-	Effect      = api.Effect
-	Toleration  = api.Toleration
-	Port        = api.Port
-	Wish        = api.Wish
+	Amount        = api.Amount
+	Resources     = api.Resources
+	Requirement   = api.Requirement
+	Op            = api.Op
+	Term          = api.Term
+	Preference    = api.Preference
+	Taint         = api.Taint
+	Effect        = api.Effect
+	Toleration    = api.Toleration
+	PodTerm       = api.PodTerm
+	PodPreference = api.PodPreference
+	Spread        = api.Spread
+	Port          = api.Port
+	Wish          = api.Wish
 )
 
 // What the engine remembers between plans. A plan edits it by Changes; it comes back by Apply.

@@ -14,6 +14,8 @@ func (s *Spec) Equal(o *Spec) bool {
 		slices.Equal(s.Tolerations, o.Tolerations) && slices.Equal(s.Ports, o.Ports) && s.NodeName == o.NodeName &&
 		(s.Nodes == nil) == (o.Nodes == nil) && slices.Equal(s.Nodes, o.Nodes) &&
 		slices.Equal(s.GPU.Models, o.GPU.Models) && s.GPU.Clique == o.GPU.Clique && s.GPU.NUMA == o.GPU.NUMA &&
+		slices.EqualFunc(s.PodAffinity, o.PodAffinity, PodTerm.Equal) && slices.EqualFunc(s.PodAntiAffinity, o.PodAntiAffinity, PodTerm.Equal) &&
+		slices.EqualFunc(s.PodPreferred, o.PodPreferred, PodPreference.Equal) && slices.EqualFunc(s.Spread, o.Spread, Spread.Equal) &&
 		slices.Equal(s.Features, o.Features)
 }
 

@@ -67,7 +67,35 @@ func (s *Spec) Check() string {
 			return "ports: " + err.Error()
 		}
 	}
+	if reason := s.checkBetween(); reason != "" {
+		return reason
+	}
 	return s.GPU.check()
+}
+
+// checkBetween is about the rules between pods.
+func (s *Spec) checkBetween() string {
+	for _, t := range s.PodAffinity {
+		if err := t.Check(); err != nil {
+			return "podAffinity: " + err.Error()
+		}
+	}
+	for _, t := range s.PodAntiAffinity {
+		if err := t.Check(); err != nil {
+			return "podAntiAffinity: " + err.Error()
+		}
+	}
+	for _, p := range s.PodPreferred {
+		if err := p.Check(); err != nil {
+			return "podPreferred: " + err.Error()
+		}
+	}
+	for _, c := range s.Spread {
+		if err := c.Check(); err != nil {
+			return "spread: " + err.Error()
+		}
+	}
+	return ""
 }
 
 func (g GPU) check() string {

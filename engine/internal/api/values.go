@@ -9,15 +9,18 @@ import (
 
 // The vocabulary of node constraints, with Kubernetes' meaning.
 type (
-	Op          = fit.Op
-	Requirement = fit.Requirement
-	Term        = fit.Term
-	Preference  = fit.Preference
-	Effect      = fit.Effect
-	Taint       = fit.Taint
-	Toleration  = fit.Toleration
-	Port        = fit.Port
-	Amount      = why.Amount
+	Op            = fit.Op
+	Requirement   = fit.Requirement
+	Term          = fit.Term
+	Preference    = fit.Preference
+	Effect        = fit.Effect
+	Taint         = fit.Taint
+	Toleration    = fit.Toleration
+	PodTerm       = fit.PodTerm
+	PodPreference = fit.PodPreference
+	Spread        = fit.Spread
+	Port          = fit.Port
+	Amount        = why.Amount
 )
 
 const (
@@ -71,6 +74,8 @@ type Pod struct {
 	Key     string `json:"key"` // namespace/name
 	UID     string `json:"uid,omitempty"`
 	Version uint64 `json:"version,omitempty"`
+	// Labels are what rules between pods select it by; its namespace is its key up to the first "/".
+	Labels map[string]string `json:"labels,omitempty"`
 
 	Gang     string `json:"gang,omitempty"`     // key of its gang; "": the pod is a gang of its own, under its own key
 	Subgroup string `json:"subgroup,omitempty"` // of the gang
@@ -108,14 +113,21 @@ type Spec struct {
 	Selector map[string]string `json:"selector,omitempty"`
 	// Affinity is the required terms, of which one must match; nil asks for nothing, and a list
 	// without terms matches no node.
-	Affinity    []Term        `json:"affinity,omitzero"`
-	Preferred   []Preference  `json:"preferred,omitempty"`
-	Tolerations []Toleration  `json:"tolerations,omitempty"`
-	Ports       []Port        `json:"ports,omitempty"`
-	NodeName    string        `json:"nodeName,omitempty"` // the one node it may be on
-	Nodes       []string      `json:"nodes,omitzero"`     // the nodes its volumes allow; nil: all
-	GPU         GPU           `json:"gpu,omitzero"`
-	Features    []why.Feature `json:"features,omitempty"` // what else it asks for, which the engine does not decide yet
+	Affinity    []Term       `json:"affinity,omitzero"`
+	Preferred   []Preference `json:"preferred,omitempty"`
+	Tolerations []Toleration `json:"tolerations,omitempty"`
+	Ports       []Port       `json:"ports,omitempty"`
+	NodeName    string       `json:"nodeName,omitempty"` // the one node it may be on
+	Nodes       []string     `json:"nodes,omitzero"`     // the nodes its volumes allow; nil: all
+	GPU         GPU          `json:"gpu,omitzero"`
+	// Rules between pods. PodAffinity and PodAntiAffinity are required: for each term of the first there is a pod that it
+	// matches in the node's domain, and for no term of the second. Who carries a term of PodAntiAffinity is kept apart from
+	// pods that come later, too.
+	PodAffinity     []PodTerm       `json:"podAffinity,omitempty"`
+	PodAntiAffinity []PodTerm       `json:"podAntiAffinity,omitempty"`
+	PodPreferred    []PodPreference `json:"podPreferred,omitempty"`
+	Spread          []Spread        `json:"spread,omitempty"`
+	Features        []why.Feature   `json:"features,omitempty"` // what else it asks for, which the engine does not decide yet
 }
 
 // GPU is what a pod asks of the devices behind its GPU count.
@@ -449,7 +461,8 @@ type Rejected struct {
 //	4  2026-11-15  Pod.Surges, Pod.Endless, Eviction.Surge, Spending.Users
 //	5  2026-11-16  Queue.DevicesOnly; a quota of 0 alone promises nothing
 //	6  2026-11-16  names: Spending is QueueUsage (usage), Lesson is RunTimeEstimate, Lapse is Degradation
-const SnapshotVersion = 6
+//	7  2026-11-16  Pod.Labels; rules between pods: Spec.PodAffinity, PodAntiAffinity, PodPreferred, Spread
+const SnapshotVersion = 7
 
 // Snapshot is everything a State knows, in canonical order. Times are in UTC.
 type Snapshot struct {

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"hash/maphash"
+	"slices"
 
 	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/quantity"
@@ -105,10 +106,19 @@ func hashRequirement(h *maphash.Hash, r api.Requirement) {
 
 // unsupported lists what the spec asks for that the engine does not decide yet.
 func unsupported(spec *api.Spec) []why.Feature {
-	features := spec.Features
+	features := spec.Features[:len(spec.Features):len(spec.Features)]
+	if len(spec.PodAffinity) > 0 {
+		features = append(features, why.PodAffinity)
+	}
+	if len(spec.PodAntiAffinity) > 0 {
+		features = append(features, why.PodAntiAffinity)
+	}
+	if slices.ContainsFunc(spec.Spread, func(c api.Spread) bool { return !c.Soft }) {
+		features = append(features, why.TopologySpread)
+	}
 	for _, a := range spec.Requests {
 		if a.Value > 0 && api.IsMIG(a.Resource) {
-			return append(features[:len(features):len(features)], why.MIG)
+			return append(features, why.MIG)
 		}
 	}
 	return features
