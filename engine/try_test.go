@@ -80,3 +80,19 @@ func TestTry(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// What runs for longer than it may, and could not be evicted for others, is on its way out in the same plan: its room counts as
+// room that may become free.
+func TestTryCountsWhatIsOver(t *testing.T) {
+	gpu := engine.Spec{Requests: engine.Resources{{Resource: "nvidia.com/gpu", Value: 1}}}
+	over := engine.Pod{Key: "over", UID: "o", Spec: gpu, Node: "n1", Terms: engine.Terms{Max: time.Minute}, Started: noon.Add(-time.Hour)}
+	next := engine.Pod{Key: "next", UID: "n", Spec: gpu, Priority: 5, Created: noon}
+	e, _ := engine.Load(engine.Snapshot{
+		Version: engine.SnapshotVersion,
+		Nodes:   []engine.Node{{Name: "n1", Allocatable: engine.Resources{{Resource: "nvidia.com/gpu", Value: 1}, {Resource: engine.Pods, Value: 10}}}},
+		Pods:    []engine.Pod{over, next},
+	}, engine.Config{}).Try("next", noon)
+	if e.Verdict != why.Blocked || e.Cause != why.MakingRoom {
+		t.Errorf("%s, %s: want that it waits for the one that is over", e.Verdict, e.Cause)
+	}
+}

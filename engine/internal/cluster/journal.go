@@ -88,10 +88,7 @@ func (m *Model) PutHold(h *Hold, n *Node) {
 // MarkEvicting lets the pod be on its way out until rolled back: it keeps its allocation, and is nobody's victim any more.
 func (m *Model) MarkEvicting(p *Pod) {
 	m.note(Undo{did: condemned, pod: p}, p.Host)
-	m.uncharge(p)
-	p.Evicting = true
-	p.moved()
-	m.charge(p)
+	m.setEvicting(p, true)
 }
 
 // UnmarkEvicting lets the pod, whose eviction has come to nothing, not be on its way out until rolled back.
@@ -100,11 +97,25 @@ func (m *Model) UnmarkEvicting(p *Pod) {
 	m.setEvicting(p, false)
 }
 
+// setEvicting moves the pod between the accounts of those that stay and of those on their way out. What it takes of its
+// node stays the same, but not whether that can go.
 func (m *Model) setEvicting(p *Pod, evicting bool) {
-	n, devices := p.Host, p.HostDevices
-	m.vacate(p)
+	m.uncharge(p)
+	could := p.canGo()
 	p.Evicting = evicting
-	m.occupy(p, n, devices)
+	//mutate: index-evictable-condemned
+	if can := p.canGo(); can != could {
+		for _, d := range p.Demands {
+			if can {
+				p.Host.Yield.Add(d.Dim, d.Amount)
+			} else {
+				p.Host.Yield.Add(d.Dim, -d.Amount)
+			}
+		}
+		m.touched(p.Host)
+	}
+	p.moved()
+	m.charge(p)
 }
 
 // Remove releases the pod until rolled back, as if it were gone: a nomination does not count again.
@@ -167,10 +178,7 @@ func (m *Model) Rollback(to Mark) {
 			m.reserve(e.hold, -1)
 			e.hold.On = nil
 		case condemned:
-			m.uncharge(e.pod)
-			e.pod.Evicting = false
-			e.pod.moved()
-			m.charge(e.pod)
+			m.setEvicting(e.pod, false)
 		case reprieved:
 			m.setEvicting(e.pod, true)
 		}

@@ -242,7 +242,6 @@ func (p *Pod) moved() {
 
 // account books what the pod takes, once more or once less, on the node.
 func (m *Model) account(p *Pod, n *Node, times int64) {
-	soft := p.Evictable || p.Leaving()
 	if len(m.Config.Rates) > 0 {
 		if times > 0 {
 			p.surplus = m.surplusOf(p)
@@ -253,12 +252,15 @@ func (m *Model) account(p *Pod, n *Node, times int64) {
 	for _, d := range p.Demands {
 		n.Free.Add(d.Dim, -times*d.Amount)
 		m.Taken.Add(d.Dim, times*d.Amount)
-		if soft {
+		if p.canGo() {
 			//mutate: index-evictable
 			n.Yield.Add(d.Dim, times*d.Amount)
 		}
 	}
 }
+
+// canGo says whether what the pod takes may become free for another: it may be evicted, or is on its way out.
+func (p *Pod) canGo() bool { return p.Evictable || p.Leaving() }
 
 // nominate lets the pod count against others of the same or lower priority on the node.
 func (m *Model) nominate(p *Pod, n *Node) {
