@@ -77,7 +77,12 @@ func deviceRoom(c *Class, n *cluster.Node) int64 {
 	}
 	free := n.FreeDevices - n.UnknownDevices
 	if c.Wants.Model != "" && !(n.Uniform && n.Devices[0].Model == c.Wants.Model) {
-		free = -n.UnknownDevices
+		// Of several models, whose devices are not all known, the kubelet may give any: no model is sure, and none can be charged.
+		//mutate: filter-unknown-model
+		if n.UnknownDevices > 0 {
+			return 0
+		}
+		free = 0
 		for i := range n.Devices {
 			if d := &n.Devices[i]; d.Free && d.Model == c.Wants.Model {
 				free++

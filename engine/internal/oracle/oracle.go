@@ -53,6 +53,8 @@ func (w *world) choices(p engine.Pod, n engine.Node, model string) (ways [][]str
 	switch {
 	case !w.fits(p, n), unnamed && count > 0 && (fussy || w.picky(p, model)):
 		return nil
+	case count > 0 && silent > 0 && w.picky(p, model) && some(n.Devices, func(d engine.Device) bool { return d.Model != n.Devices[0].Model }):
+		return nil // the kubelet may give it any of several models
 	case unnamed, count == 0, silent > 0 && !fussy && len(free)-silent >= count:
 		return [][]string{nil}
 	case silent > 0:
