@@ -82,7 +82,8 @@ func (y *cycle) minimums() []*cluster.Gang {
 			y.ahead++
 			continue
 		}
-		if g.Done && len(y.orphans(g)) == 0 && g.Known() {
+		//mutate: plan-grow-what-can-be-read
+		if g.Done && len(y.orphans(g)) == 0 && g.Known() && y.s.unreadable(g) == "" {
 			grow = append(grow, g)
 			y.turns.Done(false)
 			continue
