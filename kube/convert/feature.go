@@ -76,7 +76,8 @@ func Unheeded(p *corev1.Pod) []string {
 		out = append(out, "topology spread with ScheduleAnyway")
 	}
 	out = append(out, variants(asked(&p.ObjectMeta, v1alpha1.KeyGPUModel))...)
-	return append(out, strayKeys(p)...)
+	out = append(out, strayKeys(p)...)
+	return append(out, foreignKeys(p, requests(p))...)
 }
 
 // variants lists the alternatives that name more than a model, for the model alone decides.
@@ -109,9 +110,5 @@ func strayKeys(p *corev1.Pod) []string {
 			}
 		}
 	}
-	slices.Sort(out)
-	if out = slices.Compact(out); len(out) > MaxProblems {
-		out = append(out[:MaxProblems:MaxProblems], fmt.Sprintf("%d more keys that begin with %s", len(out)-MaxProblems, v1alpha1.KeyPrefix))
-	}
-	return out
+	return fewKeys(out, "that begin with "+v1alpha1.KeyPrefix)
 }

@@ -1,0 +1,59 @@
+package convert
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/engine"
+)
+
+// schedulers are the domains of keys by which pods ask other schedulers for something. Kueue is not among them: it lets
+// pods in beside any scheduler, and heeds its own keys itself.
+var schedulers = []string{
+	"hami.io", "kai.scheduler", "koordinator.sh", "run.ai", "scheduling.sigs.k8s.io", "scheduling.x-k8s.io", "volcano.sh", "yunikorn.apache.org",
+}
+
+// foreignKeys lists the keys by which the pod asks for something that only another scheduler would give it: all keys in the
+// domain of one, and annotations in the domain of a device that it requests, such as nvidia.com/use-gputype of HAMi. Passed
+// over in silence, they put a pod on the wrong GPU.
+func foreignKeys(p *corev1.Pod, requests engine.Resources) []string {
+	read := rankKeys()
+	var out []string
+	for key := range p.Annotations {
+		if (ofScheduler(key) || ofDevice(key, requests)) && !slices.Contains(read, key) {
+			out = append(out, key)
+		}
+	}
+	for key := range p.Labels {
+		if ofScheduler(key) && !slices.Contains(read, key) {
+			out = append(out, key)
+		}
+	}
+	return fewKeys(out, "of other schedulers")
+}
+
+// fewKeys is the keys, sorted and each once; of more than MaxProblems the first of them and how many more there are.
+func fewKeys(keys []string, what string) []string {
+	slices.Sort(keys)
+	if keys = slices.Compact(keys); len(keys) > MaxProblems {
+		keys = append(keys[:MaxProblems:MaxProblems], fmt.Sprintf("%d more keys %s", len(keys)-MaxProblems, what))
+	}
+	return keys
+}
+
+// ofScheduler says whether the key is in the domain of another scheduler, or below it: batch.volcano.sh/job-name.
+func ofScheduler(key string) bool {
+	domain, _, ok := strings.Cut(key, "/")
+	return ok && slices.ContainsFunc(schedulers, func(s string) bool { return domain == s || strings.HasSuffix(domain, "."+s) })
+}
+
+// ofDevice says whether the key has the domain of an extended resource among the requests.
+func ofDevice(key string, requests engine.Resources) bool {
+	domain, _, ok := strings.Cut(key, "/")
+	return ok && slices.ContainsFunc(requests, func(a engine.Amount) bool {
+		return len(a.Resource) > len(domain) && a.Resource[:len(domain)] == domain && a.Resource[len(domain)] == '/'
+	})
+}

@@ -1,0 +1,45 @@
+package convert
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// What a pod asks another scheduler for is said, whatever the scheduler: nobody else tells that it has no effect.
+func TestForeignKeysAreSaid(t *testing.T) {
+	pod := func(resourceName string, labels, annotations map[string]string) *corev1.Pod {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: annotations}}
+		if resourceName != "" {
+			p.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceName(resourceName): resource.MustParse("1")}}}}
+		}
+		return p
+	}
+	many := make(map[string]string)
+	for i := range MaxProblems + 2 {
+		many[fmt.Sprintf("volcano.sh/key-%02d", i)] = "x"
+	}
+	for name, c := range map[string]struct {
+		pod  *corev1.Pod
+		want []string
+	}{
+		"HAMi":               {pod("nvidia.com/gpu", nil, map[string]string{"nvidia.com/use-gputype": "A100", "hami.io/gpu-scheduler-policy": "spread"}), []string{"hami.io/gpu-scheduler-policy", "nvidia.com/use-gputype"}},
+		"another vendor":     {pod("amd.com/gpu", nil, map[string]string{"amd.com/xcp": "1", "nvidia.com/use-gputype": "A100"}), []string{"amd.com/xcp"}},
+		"no device":          {pod("", nil, map[string]string{"nvidia.com/use-gputype": "A100"}), nil},
+		"below the domain":   {pod("", map[string]string{"gang.scheduling.koordinator.sh/name": "g"}, nil), []string{"gang.scheduling.koordinator.sh/name"}},
+		"both":               {pod("", map[string]string{"kai.scheduler/queue": "q"}, map[string]string{"kai.scheduler/queue": "q"}), []string{"kai.scheduler/queue"}},
+		"Kueue heeds itself": {pod("", map[string]string{"kueue.x-k8s.io/queue-name": "q"}, nil), nil},
+		"nothing like it":    {pod("nvidia.com/gpu", map[string]string{"app": "a", "nvidia.com/gpu.product": "x"}, map[string]string{"nvidia.community/x": "1", "myvolcano.sh/x": "1"}), nil},
+		"many":               {pod("", nil, many), append(slices.Sorted(maps.Keys(many))[:MaxProblems:MaxProblems], "2 more keys of other schedulers")},
+	} {
+		if diff := cmp.Diff(c.want, Unheeded(c.pod)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
