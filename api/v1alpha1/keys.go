@@ -7,7 +7,11 @@ const (
 
 	KeyQueue    = KeyPrefix + "queue"
 	KeyGang     = KeyPrefix + "gang"     // name of the gang within the namespace
-	KeySubgroup = KeyPrefix + "subgroup" // name of a part of the gang
+	KeySubgroup = KeyPrefix + "subgroup" // name of a part of the gang; serve/decode: of a part of a part
+	// KeyMinSubgroups is how many of its subgroups a gang must start with: a number, and serve=2 for those in a subgroup.
+	KeyMinSubgroups = KeyPrefix + "min-subgroups"
+	// KeySubgroupTopology is the level that the pod's subgroup must share: a level, and serve=block for all in a subgroup.
+	KeySubgroupTopology = KeyPrefix + "subgroup-topology"
 
 	KeyMin               = KeyPrefix + "min"                // members that start together
 	KeySize              = KeyPrefix + "size"               // members that there will be

@@ -156,6 +156,40 @@ func TestNativeGang(t *testing.T) {
 			},
 		},
 		{
+			name: "subgroups in subgroups",
+			pods: []*corev1.Pod{
+				member(0, v1alpha1.KeySubgroup, "serve/decode", v1alpha1.KeyTopologyRequired, "zone", v1alpha1.KeySubgroupTopology, "rack, serve=block"),
+				member(1, v1alpha1.KeySubgroup, "serve/prefill", v1alpha1.KeyTopologyRequired, "zone", v1alpha1.KeyMinSubgroups, "1,serve=2"),
+				member(2, v1alpha1.KeySubgroup, "router", v1alpha1.KeyTopologyRequired, "zone", v1alpha1.KeyMinSubgroups, "2"),
+			},
+			want: engine.Gang{
+				Key: "ns/gang/g", Version: 102, Created: noon, Group: engine.Group{MinGroups: 1, Layout: engine.Layout{Required: "zone"}},
+				Groups: []engine.Group{
+					{Name: "router"},
+					{Name: "serve", MinGroups: 2, Layout: engine.Layout{Required: "block"}},
+					{Name: "serve/decode", Parent: "serve", Layout: engine.Layout{Required: "rack"}},
+					{Name: "serve/prefill", Parent: "serve"},
+				},
+			},
+		},
+		{
+			name: "a tree that cannot be read",
+			pods: []*corev1.Pod{
+				member(0, v1alpha1.KeySubgroup, "serve", v1alpha1.KeyMinSubgroups, "few, other=2"),
+				member(1, v1alpha1.KeySubgroup, "serve/decode", v1alpha1.KeySubgroupTopology, "serve="),
+				member(2, v1alpha1.KeySubgroup, "serve//x"),
+			},
+			want: engine.Gang{
+				Key: "ns/gang/g", Version: 102, Created: noon,
+				Groups: []engine.Group{{Name: "serve"}, {Name: "serve/decode", Parent: "serve"}},
+				Invalid: `berth.dev/subgroup of pod g-2 is "serve//x": want a name, or a path such as serve/decode; ` +
+					`subgroup "serve" has pods of its own beside those of subgroup "serve/decode"; ` +
+					`berth.dev/subgroup-topology of pod g-1 is "serve=": want no empty items; ` +
+					`berth.dev/min-subgroups of pod g-0 is "few": want a whole number of subgroups, or serve=2 for those of the subgroup serve; ` +
+					`berth.dev/min-subgroups of pod g-0 names subgroup "other", which no pod is in`,
+			},
+		},
+		{
 			name:   "a job and a pod by itself",
 			pods:   []*corev1.Pod{owned(member(0), "job"), member(1)},
 			owners: []PartOwner{{Owner: &Owner{UID: "job", Pods: 4}}},

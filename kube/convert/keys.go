@@ -12,7 +12,7 @@ import (
 func gangKeys() []string {
 	return []string{
 		v1alpha1.KeyGang, v1alpha1.KeySubgroup, v1alpha1.KeyMin, v1alpha1.KeySize, v1alpha1.KeyTopologyRequired, v1alpha1.KeyTopologyPreferred, v1alpha1.KeySegment, v1alpha1.KeySpread,
-		v1alpha1.KeyWholeNodes, v1alpha1.KeyBalanced,
+		v1alpha1.KeyWholeNodes, v1alpha1.KeyBalanced, v1alpha1.KeyMinSubgroups, v1alpha1.KeySubgroupTopology,
 	}
 }
 

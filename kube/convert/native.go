@@ -24,7 +24,7 @@ import (
 //
 // Pods with a subgroup describe that subgroup. What holds for a gang as a whole is asked of it, by any of its
 // pods: queue, whole nodes, its terms, and a required level that all its pods agree on. One that they do not agree on
-// holds within each subgroup.
+// holds within each subgroup. A subgroup may be named by its path, serve/decode: then it is in the subgroup serve.
 //
 // Version is the highest of the pods'. It falls when that pod is deleted: a caller that saw it must then raise
 // it to the version of the deletion.
@@ -51,6 +51,7 @@ func NativeGang(pods []*corev1.Pod, owners []PartOwner, finished map[string]int)
 			g.Layout.Required = r.text(v1alpha1.KeyTopologyRequired)
 		}
 		g.Groups = r.groups(g.Layout.Required == "", finished)
+		g.MinGroups = r.tree(&g)
 	}
 	size := 0
 	for _, key := range []string{v1alpha1.KeySize, v1alpha1.KeyMin} {
@@ -98,6 +99,10 @@ func (r *reader) groups(required bool, finished map[string]int) []engine.Group {
 		name := subgroup(p)
 		if name == "" {
 			r.problems = append(r.problems, fmt.Sprintf("pod %s has no %s, as other members have", p.Name, v1alpha1.KeySubgroup))
+			continue
+		}
+		if slices.Contains(strings.Split(name, "/"), "") {
+			r.reject(p, v1alpha1.KeySubgroup, name, "a name, or a path such as serve/decode")
 			continue
 		}
 		if members[name] == nil {

@@ -234,9 +234,11 @@ func (k Keys) put(o *metav1.ObjectMeta) {
 var (
 	wide = []string{
 		v1alpha1.KeyQueue, v1alpha1.KeyUser, v1alpha1.KeyExpectedRun, v1alpha1.KeyMaxRun, v1alpha1.KeyCheckpoint, v1alpha1.KeyRestartCost, v1alpha1.KeyPreemptionDelay, v1alpha1.KeyDeadline, v1alpha1.KeyWholeNodes,
+		v1alpha1.KeyMinSubgroups,
 	}
 	partWide = []string{
 		v1alpha1.KeyMin, v1alpha1.KeySize, v1alpha1.KeyTopologyRequired, v1alpha1.KeyTopologyPreferred, v1alpha1.KeySegment, v1alpha1.KeySpread, v1alpha1.KeyBalanced,
+		v1alpha1.KeySubgroupTopology,
 	}
 )
 

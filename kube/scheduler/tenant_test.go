@@ -36,6 +36,8 @@ var hostile = map[string][]string{
 	v1alpha1.KeyPreemptionDelay:   {"9000h", "1s"},
 	v1alpha1.KeyGang:              {"train", "other", ""},
 	v1alpha1.KeySubgroup:          {"part", ""},
+	v1alpha1.KeyMinSubgroups:      {"1", "part=9", "nonsense"},
+	v1alpha1.KeySubgroupTopology:  {"rack", "part=nonsense"},
 	v1alpha1.KeyMin:               {"1000", "1", "nonsense", ""},
 	v1alpha1.KeySize:              {"1000", "1"},
 	v1alpha1.KeyTopologyRequired:  {"rack", "nonsense"},
