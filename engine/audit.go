@@ -16,7 +16,8 @@ import (
 // audit is a round in the making: the places that are looked at, and what was found.
 type audit struct {
 	*cluster.Check
-	s *State
+	s     *State
+	nodes []*cluster.Node // those of the round, whose counts are looked at together
 }
 
 // auditPlace is something with accounts; neither: the cluster as a whole.
@@ -42,6 +43,7 @@ func (s *State) Audit(from, most int) (found []api.Discrepancy, next int) {
 	if from >= len(s.places) {
 		from = 0
 	}
+	a.Found = s.ix.CheckNodes(a.Found, a.nodes)
 	return a.sorted(), from
 }
 
@@ -70,7 +72,7 @@ func (a *audit) look(p auditPlace) {
 	case p.node != "":
 		if n := a.s.m.Nodes[p.node]; n != nil {
 			a.Node(n)
-			a.Found = a.s.ix.CheckNode(a.Found, n)
+			a.nodes = append(a.nodes, n)
 		}
 	default:
 		a.Cluster()

@@ -2,13 +2,14 @@ package index
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/cluster"
 )
 
 // Check recounts what classes keep of domains: each bucket is the sum of its nodes, each domain the sum of its buckets. It
-// costs the buckets of every class. Single nodes are for CheckNode.
+// costs the buckets of every class. Single nodes are for CheckNodes.
 func (x *Index) Check(found []api.Discrepancy) []api.Discrepancy {
 	//archtest:any-order Audit sorts what is found
 	for _, c := range x.classes.byKey {
@@ -39,31 +40,41 @@ func (x *Index) Check(found []api.Discrepancy) []api.Discrepancy {
 	return found
 }
 
-// CheckNode looks again, for every class, at how many pods fit on the node. It trusts neither the counts nor what is kept
-// of how the node's kind looks to the class.
-func (x *Index) CheckNode(found []api.Discrepancy, n *cluster.Node) []api.Discrepancy {
-	if n.Bucket == nil {
+// CheckNodes looks again, for every class, at how many pods fit on the nodes. It trusts neither the counts nor what is kept
+// of how a node's kind looks to the class: what the class asks of labels is read anew, once for all of the nodes.
+func (x *Index) CheckNodes(found []api.Discrepancy, nodes []*cluster.Node) []api.Discrepancy {
+	nodes = slices.DeleteFunc(slices.Clone(nodes), func(n *cluster.Node) bool { return n.Bucket == nil })
+	if len(nodes) == 0 {
 		return found
 	}
-	if kept, made := x.Kind(n), x.kinds[x.makeKind(n).key(x.asked)]; kept != made {
-		d := api.Discrepancy{Kind: "node", Key: n.Name, Account: "kind", Kept: int64(kept.id), Counted: -1}
-		if made != nil {
-			d.Counted = int64(made.id)
+	for _, n := range nodes {
+		if kept, made := x.Kind(n), x.kinds[x.makeKind(n).key(x.asked)]; kept != made {
+			d := api.Discrepancy{Kind: "node", Key: n.Name, Account: "kind", Kept: int64(kept.id), Counted: -1}
+			if made != nil {
+				d.Counted = int64(made.id)
+			}
+			found = append(found, d)
 		}
-		found = append(found, d)
 	}
 	//archtest:any-order Audit sorts what is found
 	for _, c := range x.classes.byKey {
 		x.Sync(c)
-		kept, counted := x.MaskOf(c, n), c.judge(&x.kindsOf[n.Index], x.newMatcher(c.Shape.Spec), false)
-		found = differ(found, "node", n.Name, c, int64(kept.State), int64(counted.State))
-		var fits int64
-		if counted.State != Excluded && !(c.Local && c.Excludes(n)) {
-			fits = x.Room(c, n)
+		match := x.newMatcher(c.Shape.Spec)
+		for _, n := range nodes {
+			found = x.checkNode(found, c, match, n)
 		}
-		found = differ(found, "node", n.Name, c, int64(c.ByBucket[n.Bucket.ID].Cells[n.Slot].Fits), fits)
 	}
 	return found
+}
+
+func (x *Index) checkNode(found []api.Discrepancy, c *Class, match *matcher, n *cluster.Node) []api.Discrepancy {
+	kept, counted := x.MaskOf(c, n), c.judge(&x.kindsOf[n.Index], match, false)
+	found = differ(found, "node", n.Name, c, int64(kept.State), int64(counted.State))
+	var fits int64
+	if counted.State != Excluded && !(c.Local && c.Excludes(n)) {
+		fits = x.Room(c, n)
+	}
+	return differ(found, "node", n.Name, c, int64(c.ByBucket[n.Bucket.ID].Cells[n.Slot].Fits), fits)
 }
 
 func differ(found []api.Discrepancy, kind, key string, c *Class, kept, counted int64) []api.Discrepancy {

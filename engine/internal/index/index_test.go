@@ -41,11 +41,7 @@ func racks() *cluster.Model {
 }
 
 func check(x *Index) []api.Discrepancy {
-	found := x.Check(nil)
-	for _, name := range cluster.SortedKeys(x.m.Nodes) {
-		found = x.CheckNode(found, x.m.Nodes[name])
-	}
-	return found
+	return x.CheckNodes(x.Check(nil), x.m.SortedNodes())
 }
 
 // checkCertificates finds certificates that an index of the same model which has kept nothing makes otherwise.
