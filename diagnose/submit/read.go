@@ -1,0 +1,136 @@
+package submit
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-dev/berth/diagnose/check"
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/submit/workload"
+)
+
+// read makes workloads of the manifests, and returns all objects that they add to the facts.
+func (c *checker) read(namespace string, items []Item) []facts.Object {
+	uid := func() types.UID {
+		c.uids++
+		return types.UID(fmt.Sprintf("submitted-%d", c.uids))
+	}
+	left := workload.MostInAll
+	o := workload.Options{At: c.world.Facts.At, Namespace: namespace, Nodes: c.world.Facts.Nodes, UID: uid, Budget: &left}
+	var objects []facts.Object
+	for i := range items {
+		item := &items[i]
+		w, object, err := workload.Of(item.Object, o)
+		switch {
+		case err != nil:
+			c.subs = append(c.subs, &submission{item: item, Workload: &workload.Workload{Ref: refOf(item.Object, namespace)}, result: Workload{
+				Verdict: Never, Cause: Invalid, Owner: check.User, Layer: check.L4, Summary: err.Error(),
+			}})
+		case w == nil && item.Refused != "":
+			c.subs = append(c.subs, &submission{item: item, Workload: &workload.Workload{Ref: facts.RefTo(object)}})
+		case w == nil:
+			objects = append(objects, object)
+			if claim, ok := object.(*corev1.PersistentVolumeClaim); ok {
+				claim.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending}
+			}
+		default:
+			s := &submission{item: item, Workload: w}
+			c.subs = append(c.subs, s)
+		}
+	}
+	defaults := with(c.world.Facts, objects) // classes and ranges that are in the manifests themselves count
+	if c.world.Bare {
+		assumed, said := c.assume(defaults)
+		objects, c.assumes = append(objects, assumed...), said
+		defaults = with(c.world.Facts, objects)
+	}
+	for _, o := range objects {
+		workload.FillClass(o, defaults)
+	}
+	for _, s := range c.subs {
+		for i := range s.Parts {
+			c.admit(s, &s.Parts[i], defaults)
+			s.pods = append(s.pods, s.Parts[i].Pods...)
+		}
+		if s.Object != nil {
+			for _, o := range objectsOf(s.Workload) {
+				workload.FillClass(o, defaults)
+				objects = append(objects, o)
+			}
+		}
+	}
+	return objects
+}
+
+func refOf(object map[string]any, namespace string) facts.Ref {
+	r := facts.Ref{Namespace: namespace}
+	r.Kind, _ = object["kind"].(string)
+	if meta, ok := object["metadata"].(map[string]any); ok {
+		r.Name, _ = meta["name"].(string)
+		if n, ok := meta["namespace"].(string); ok {
+			r.Namespace = n
+		}
+	}
+	return r
+}
+
+// admit gives the part's pods, and the template of their maker, what the API server would give them.
+func (c *checker) admit(s *submission, p *workload.Part, f *facts.Facts) {
+	like := s.item.Admitted[p.Template]
+	fill := func(pod *corev1.Pod) {
+		if like != nil {
+			asAdmitted(pod, like)
+			return
+		}
+		workload.Fill(pod, f)
+		if c.world.Bare {
+			workload.TolerateDevices(pod)
+		} else {
+			f.Admit(pod)
+		}
+	}
+	for _, pod := range p.Pods {
+		fill(pod)
+	}
+	if t := facts.TemplateOf(p.Maker); t != nil && len(p.Pods) > 0 {
+		filled := &corev1.Pod{ObjectMeta: t.ObjectMeta, Spec: t.Spec}
+		filled.Namespace = s.Ref.Namespace
+		fill(filled)
+		t.Spec, t.Labels, t.Annotations = filled.Spec, filled.Labels, filled.Annotations
+	}
+}
+
+// asAdmitted takes from a pod that was admitted in dry run what webhooks and admission put there, and leaves what is of the
+// pod's own number: where a DaemonSet pins it, and the volumes of its ordinal.
+func asAdmitted(p, like *corev1.Pod) {
+	spec := *like.Spec.DeepCopy()
+	spec.NodeName, spec.Hostname = p.Spec.NodeName, p.Spec.Hostname
+	if p.Spec.Affinity != nil && p.Spec.Affinity.NodeAffinity != nil {
+		spec.Affinity = p.Spec.Affinity
+	}
+	own := p.Spec.Volumes
+	spec.Volumes = slices.DeleteFunc(spec.Volumes, func(v corev1.Volume) bool {
+		return slices.ContainsFunc(own, func(o corev1.Volume) bool { return o.Name == v.Name })
+	})
+	spec.Volumes = append(slices.Clone(own), spec.Volumes...)
+	p.Spec = spec
+	for key, value := range like.Labels {
+		if _, ok := p.Labels[key]; !ok {
+			if p.Labels == nil {
+				p.Labels = make(map[string]string)
+			}
+			p.Labels[key] = value
+		}
+	}
+	for key, value := range like.Annotations {
+		if _, ok := p.Annotations[key]; !ok {
+			if p.Annotations == nil {
+				p.Annotations = make(map[string]string)
+			}
+			p.Annotations[key] = value
+		}
+	}
+}
