@@ -23,6 +23,8 @@ type Diagnoser struct {
 	checks []*check.Check
 	loaded bool
 	trials int // left for the target at hand
+	alike  int // most pods to come of one maker, in no gang, that the engine is asked about
+	late   func() bool
 }
 
 // New makes a Diagnoser. The model is empty and belongs to it from now on; nil does without the engine. Where the
@@ -31,15 +33,20 @@ func New(f *facts.Facts, m Model) *Diagnoser {
 	if !f.Sees("nodes", "") || !f.Sees("pods", "") {
 		m = nil
 	}
-	return &Diagnoser{facts: f, model: m, checks: Checks()}
+	return &Diagnoser{facts: f, model: m, checks: Checks(), alike: mostTogether}
 }
 
-// NewLoaded is New with a model that holds everything that does not wait already, as Load gives it.
+// NewLoaded is New with a model that holds everything that does not wait already, as Load gives it. Of pods to come that are
+// alike it asks the engine about the first alone: whoever has a model of their own has them all planned.
 func NewLoaded(f *facts.Facts, m Model) *Diagnoser {
 	d := New(f, m)
-	d.loaded = true
+	d.loaded, d.alike = true, 1
 	return d
 }
+
+// Until ends the trials of edits once late says so: a diagnosis made after that names its cause by what the engine says, and has
+// no fixes.
+func (d *Diagnoser) Until(late func() bool) { d.late = late }
 
 // Load gives a model everything of the facts that does not wait.
 func Load(f *facts.Facts, m Model) { New(f, m).load() }
@@ -163,7 +170,7 @@ func (d *Diagnoser) judge(f *facts.Facts, target facts.Ref, top facts.Object) *j
 			}
 		}
 	}
-	if len(s.waiting) > 1 && j.eachFits() {
+	if len(s.waiting) > 1 && d.alike > 1 && j.eachFits() {
 		j.starts, j.left = s.together(f.At)
 	}
 	return j

@@ -61,11 +61,13 @@ func (d *Diagnoser) enter(f *facts.Facts, top facts.Object) *session {
 	}
 	for _, m := range f.PodOwners(top) {
 		for i := range f.MissingPods(m) {
-			if p := facts.PodFrom(m, i); p != nil {
-				f.Admit(p)
-				add(p)
-				gangs[f.GangOf(p)] = true
+			p := facts.PodFrom(m, i)
+			if p == nil || i >= d.alike && f.GangOf(p) == "" {
+				break
 			}
+			f.Admit(p)
+			add(p)
+			gangs[f.GangOf(p)] = true
 		}
 	}
 	delete(gangs, "")

@@ -41,7 +41,7 @@ func (t *trial) with(edits ...edit.Edit) *judgement {
 	if j, ok := t.tried[key]; ok {
 		return j
 	}
-	if t.d.trials <= 0 {
+	if t.d.trials <= 0 || t.d.late != nil && t.d.late() {
 		return nil
 	}
 	t.d.trials--

@@ -13,21 +13,26 @@ import (
 // an extended resource tolerate a taint of its name, so will this one.
 func (f *Facts) Admit(p *corev1.Pod) {
 	f.Default(p)
+	tolerated := Derive(f, toleratedDevices)
 	for _, name := range ExtendedOf(p) {
-		asks, tolerates := 0, 0
-		for _, other := range f.Pods {
-			if !slices.Contains(ExtendedOf(other), name) {
-				continue
-			}
-			asks++
-			if slices.ContainsFunc(other.Spec.Tolerations, func(t corev1.Toleration) bool { return t.Key == name && t.Operator == corev1.TolerationOpExists }) {
-				tolerates++
-			}
-		}
-		if asks > 0 && asks == tolerates {
+		if tolerated[name] {
 			p.Spec.Tolerations = append(p.Spec.Tolerations, corev1.Toleration{Key: name, Operator: corev1.TolerationOpExists})
 		}
 	}
+}
+
+// deviceTolerations are, by extended resource, whether all pods that ask for it tolerate a taint of its name.
+type deviceTolerations map[string]bool
+
+func toleratedDevices(f *Facts) deviceTolerations {
+	out := make(deviceTolerations)
+	for _, p := range f.Pods {
+		for _, name := range ExtendedOf(p) {
+			all, known := out[name]
+			out[name] = (all || !known) && slices.ContainsFunc(p.Spec.Tolerations, func(t corev1.Toleration) bool { return t.Key == name && t.Operator == corev1.TolerationOpExists })
+		}
+	}
+	return out
 }
 
 // Default fills in what the API server does for every pod that is made, and what the LimitRanges of its namespace give: a

@@ -108,9 +108,18 @@ func (s *gangs) groupOf(key string, decided *decidedGang) *schedulingv1beta1.Pod
 	return decided.Group.On(g, namespace, rest[strings.LastIndexByte(rest, '/')+1:])
 }
 
-// protected says whether the workload's PodGroup keeps its pods from being evicted for others.
+// protected says whether the workload's PodGroup keeps its pods from being evicted for others. It is asked for every member
+// that comes, so it does not sort them.
 func (s *gangs) protected(workload string) bool {
-	g := s.groupOf(workload, decidedOf(s.members.sorted(workload)))
+	var decided *decidedGang
+	lowest := ""
+	//archtest:any-order the lowest name decides
+	for key, m := range s.members.gangs[workload] {
+		if m.terms != nil && (decided == nil || key < lowest) {
+			decided, lowest = &decidedGang{terms: m.terms}, key
+		}
+	}
+	g := s.groupOf(workload, decided)
 	return g != nil && !convert.Evictable(g)
 }
 
