@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -23,6 +24,7 @@ type checkOptions struct {
 	failOn  string
 	fix     bool
 	dryRun  bool
+	timeout time.Duration
 	streams Streams
 }
 
@@ -39,8 +41,10 @@ The objects are admitted by the API server in dry run, with its defaults and pol
 engine beside all that waits in the cluster. With --from a bundle of berth evidence takes the place of the
 cluster, and with --fleet a fleet that need not run. Nothing is changed in any of them.
 
+After --timeout, start times and fixes are no longer worked out, and the answer says so; verdicts always are.
+
 Exit code: 0 fine, 1 something can never start (--fail-on waits: or waits), 2 wrong usage or a file that
-cannot be read, 3 could not look.`,
+cannot be read, 3 could not look: the cluster, or its nodes and pods, cannot be read.`,
 		Example: `  berth check -f job.yaml
   helm template chart/ | berth check -f -
   berth check -f manifests/ --fleet research-128     # without any cluster
@@ -61,6 +65,7 @@ cannot be read, 3 could not look.`,
 	f.StringVar(&o.failOn, "fail-on", "never", "what makes the exit code 1: never (only what can never start) or waits")
 	f.BoolVar(&o.fix, "fix", false, "write verified fixes into the files; of standard input, print the patched documents")
 	f.BoolVar(&o.dryRun, "dry-run", true, "have the API server admit the objects in dry run; false: defaults come from a table")
+	f.DurationVar(&o.timeout, "timeout", time.Second, "how long to work out start times and fixes; 0: as long as it takes")
 	cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(checkOutputs, cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("fail-on", cobra.FixedCompletions([]string{"never", "waits"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
@@ -76,11 +81,14 @@ func (o *checkOptions) valid() error {
 		return fmt.Errorf("--output %q: use %s", o.output, strings.Join(checkOutputs, ", "))
 	case o.failOn != "never" && o.failOn != "waits":
 		return fmt.Errorf("--fail-on %q: use never or waits", o.failOn)
+	case o.timeout < 0:
+		return fmt.Errorf("--timeout %s: give a time above 0, or 0 for no limit", o.timeout)
 	}
 	return nil
 }
 
 func checkRun(ctx context.Context, o *checkOptions) error {
+	began := time.Now()
 	docs, err := manifest.Read(o.files, o.streams.In)
 	if err != nil {
 		return err
@@ -94,6 +102,9 @@ func checkRun(ctx context.Context, o *checkOptions) error {
 		return exitError{code: exitUnknown, err: err}
 	}
 	world.Assumes = append(world.Assumes, said...)
+	if o.timeout > 0 {
+		world.Late = func() bool { return time.Since(began) > o.timeout }
+	}
 	report := submit.Check(world, o.defaultNamespace(), items)
 	if o.fix {
 		if err := o.write(docs, &report); err != nil {
@@ -103,8 +114,11 @@ func checkRun(ctx context.Context, o *checkOptions) error {
 	if err := o.print(&report); err != nil {
 		return failed(err)
 	}
-	if w := report.Worst(); w == submit.Never || w == submit.Waits && o.failOn == "waits" {
+	switch w := report.Worst(); {
+	case w == submit.Never, w == submit.Waits && o.failOn == "waits":
 		return exitError{code: exitFailed}
+	case report.Unplanned():
+		return exitError{code: exitUnknown} // the page says what could not be read
 	}
 	return nil
 }

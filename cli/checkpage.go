@@ -110,6 +110,9 @@ func untilText(e *facts.ETA, at time.Time) string {
 	if e.Because != "" {
 		because = ": " + e.Because
 	}
+	if e.Likely.IsZero() && strings.HasPrefix(e.Because, submit.NotEstimated) {
+		return e.Because
+	}
 	if e.Likely.IsZero() {
 		return "unknown" + because
 	}

@@ -86,6 +86,9 @@ func whatifRun(ctx context.Context, o *whatifOptions) error {
 		items[i] = submit.Item{File: docs[i].File, Line: docs[i].Line, Object: docs[i].Object}
 	}
 	answer, err := submit.Imagine(world, o.defaultNamespace(), items, ch)
+	if errors.Is(err, submit.ErrBlind) {
+		return exitError{code: exitUnknown, err: err}
+	}
 	if err != nil {
 		return err
 	}
@@ -159,6 +162,8 @@ func stateText(s submit.State, at time.Time) string {
 	switch s.State {
 	case "absent":
 		return "-"
+	case "gone":
+		return "gone: no controller makes it again"
 	case "waits":
 		text := "waits: " + s.Cause
 		if s.ETA != nil && !s.ETA.Likely.IsZero() {

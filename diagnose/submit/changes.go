@@ -17,6 +17,7 @@ import (
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/gpustack"
 	"github.com/berth-dev/berth/diagnose/internal/place"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/internal/spelling"
 )
 
@@ -28,14 +29,18 @@ func (ch *Changes) apply(f *facts.Facts) (*facts.Facts, []string, error) {
 		if err := addNodes(out, a); err != nil {
 			return nil, nil, err
 		}
-		said = append(said, fmt.Sprintf("add %d nodes to pool %s", a.N, a.Of))
+		said = append(said, fmt.Sprintf("add %s to pool %s", wording.Number(a.N, "node"), a.Of))
 	}
 	for _, name := range ch.Drain {
-		moved, err := drain(out, name)
+		moved, lost, err := drain(out, name)
 		if err != nil {
 			return nil, nil, err
 		}
-		said = append(said, fmt.Sprintf("drain node %s: %d pods move", name, moved))
+		text := fmt.Sprintf("drain node %s: %s to place again", name, wording.Pods(moved))
+		if lost > 0 {
+			text += fmt.Sprintf(", %s that no controller makes again", wording.Pods(lost))
+		}
+		said = append(said, text)
 	}
 	for _, q := range ch.Quota {
 		text, err := setQuota(out, q)
@@ -97,8 +102,9 @@ func among(name string, names []string) string {
 	return "; there are " + strings.Join(names[:min(8, len(names))], ", ")
 }
 
-// drain cordons the node and takes its pods off, but those of DaemonSets: what a controller makes again waits.
-func drain(f *facts.Facts, name string) (moved int, err error) {
+// drain cordons the node and takes its pods off, but those of DaemonSets: what a controller makes again waits (moved), and
+// the rest is gone (lost).
+func drain(f *facts.Facts, name string) (moved, lost int, err error) {
 	i := slices.IndexFunc(f.Nodes, func(n *corev1.Node) bool { return n.Name == name })
 	if i < 0 {
 		var names []string
@@ -106,7 +112,7 @@ func drain(f *facts.Facts, name string) (moved int, err error) {
 			names = append(names, n.Name)
 		}
 		slices.Sort(names)
-		return 0, fmt.Errorf("there is no node %s%s", name, among(name, names))
+		return 0, 0, fmt.Errorf("there is no node %s%s", name, among(name, names))
 	}
 	n := f.Nodes[i].DeepCopy()
 	n.Spec.Unschedulable = true
@@ -117,17 +123,18 @@ func drain(f *facts.Facts, name string) (moved int, err error) {
 			pods = append(pods, p)
 			continue
 		}
-		moved++
 		if metav1.GetControllerOfNoCopy(p) == nil {
-			continue // nobody makes it again
+			lost++
+			continue
 		}
+		moved++
 		q := p.DeepCopy()
 		q.Spec.NodeName, q.Status = "", corev1.PodStatus{Phase: corev1.PodPending}
 		delete(q.Annotations, v1alpha1.KeyGPUs)
 		pods = append(pods, q)
 	}
 	f.Pods = pods
-	return moved, nil
+	return moved, lost, nil
 }
 
 // setQuota changes the quota of GPUs of a queue or, where there is no queue of the name, of a namespace.

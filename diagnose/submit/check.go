@@ -41,8 +41,10 @@ type submission struct {
 	pods   []*corev1.Pod // of all parts
 	placed int           // that the plan starts
 	enough bool          // to run
+	first  *corev1.Pod   // that the plan does not start; nil: it starts all
 	waits  Workload      // what the plan has it wait for
 	result Workload
+	shaped string // see shape
 }
 
 // checker is one check.
@@ -58,15 +60,24 @@ type checker struct {
 	plan  engine.Plan
 	where map[string]string // node, by pod, of all that starts
 	byKey map[string]*corev1.Pod
+	// what the plan says, by the key of the workload
+	starts   map[string]*engine.Start
+	waiting  map[string]*engine.Waiting
+	evicting map[string][]string // pods
+	// answers that hold for every workload of a shape; see shape
+	held    map[string]answer
+	never   map[string]answer
+	holders map[string][]Holder
+	nodes   rule.Nodes
 }
 
 // Check says what will become of the manifests, submitted together and now.
 func Check(w World, namespace string, items []Item) Report {
-	c := &checker{world: w, where: make(map[string]string)}
+	c := newChecker(w)
 	r := Report{APIVersion: diagnose.APIVersion, Kind: Kind, At: w.Facts.At, Against: w.Against, Assumes: w.Assumes, Unseen: slices.Clone(w.Facts.Unseen)}
 	objects := c.read(namespace, items)
 	c.now = with(w.Facts, objects)
-	c.full = newPlanner(c.now, w.Model)
+	c.full = c.planner(c.now)
 	c.place()
 	for _, s := range c.subs {
 		c.judge(s)
@@ -91,8 +102,23 @@ func Check(w World, namespace string, items []Item) Report {
 	return r
 }
 
+func newChecker(w World) *checker {
+	return &checker{world: w, where: make(map[string]string), held: make(map[string]answer), never: make(map[string]answer), holders: make(map[string][]Holder), nodes: make(rule.Nodes)}
+}
+
+// planner makes a planner that stops trying edits out when the time is up.
+func (c *checker) planner(f *facts.Facts) *planner {
+	p := newPlanner(f, c.world.Model)
+	if c.world.Late != nil {
+		p.why.Until(c.world.Late)
+	}
+	return p
+}
+
+func (c *checker) late() bool { return c.world.Late != nil && c.world.Late() }
+
 func (c *checker) caseOf(s *submission) *rule.Case {
-	return &rule.Case{Facts: c.now, Workload: s.Workload, Object: s.item.Object, Starts: s.result.Verdict == Starts, Cause: s.result.Cause, Refused: s.item.Refused != ""}
+	return &rule.Case{Facts: c.now, Workload: s.Workload, Object: s.item.Object, Starts: s.result.Verdict == Starts, Cause: s.result.Cause, Refused: s.item.Refused != "", Matching: c.nodes}
 }
 
 // place has the engine plan all that waits, the manifests' pods among it.
@@ -116,17 +142,32 @@ func (c *checker) place() {
 	}
 	c.full.set(together)
 	c.plan = c.full.model.Plan(c.now.At)
-	for _, start := range c.plan.Starts {
+	c.index()
+	c.full.next(slices.Concat(apart, c.full.unruled(&c.plan, together)), together, c.where)
+	for _, s := range c.subs {
+		c.outcome(s)
+	}
+	c.estimate(together)
+	c.full.unset(together) // a diagnosis wants a model without what waits
+	c.full.unset(apart)
+}
+
+// index finds what the plan says of a workload.
+func (c *checker) index() {
+	c.starts, c.waiting, c.evicting = make(map[string]*engine.Start), make(map[string]*engine.Waiting), make(map[string][]string)
+	for i := range c.plan.Starts {
+		start := &c.plan.Starts[i]
+		c.starts[start.Gang] = start
 		for _, at := range start.Placements {
 			c.where[at.Pod] = at.Node
 		}
 	}
-	c.full.next(apart, together, c.where)
-	for _, s := range c.subs {
-		c.outcome(s)
+	for i := range c.plan.Waiting {
+		c.waiting[c.plan.Waiting[i].Gang] = &c.plan.Waiting[i]
 	}
-	c.full.unset(together) // a diagnosis wants a model without what waits
-	c.full.unset(apart)
+	for _, e := range c.plan.Evictions {
+		c.evicting[e.For] = append(c.evicting[e.For], e.Pod)
+	}
 }
 
 // outcome notes what the plan says of the workload.
@@ -135,7 +176,7 @@ func (c *checker) outcome(s *submission) {
 		return
 	}
 	r := &s.result
-	r.Nodes, r.Terms = c.nodes(s), c.terms(s)
+	r.Nodes, r.Terms = c.nodesOf(s), c.terms(s)
 	if s.placed, s.enough = c.placed(s); !s.enough {
 		c.waitsFor(s)
 	}

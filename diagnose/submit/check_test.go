@@ -171,22 +171,3 @@ func TestFixesWork(t *testing.T) {
 		})
 	}
 }
-
-// BenchmarkCheck is a check against a cluster of 5,000 nodes that was just read.
-func BenchmarkCheck(b *testing.B) {
-	for _, c := range []struct {
-		name, text string
-		busy       int
-	}{
-		{"starts", job("j", 64, 8, ""), 2500},
-		{"waits", job("j", 64, 8, ""), 5000},
-		{"never", job("j", 64, 8, "\n      nodeSelector: {nvidia.com/gpu.product: H100}"), 2500},
-	} {
-		b.Run(c.name, func(b *testing.B) {
-			f := clusterOf(5000, c.busy)
-			for b.Loop() {
-				Check(World{Facts: f}, "default", items(b, c.text))
-			}
-		})
-	}
-}

@@ -16,17 +16,21 @@ import (
 // mostVerified bounds the changed manifests that are planned for one workload.
 const mostVerified = 3
 
-// verify plans the manifest as each fix would make it, and drops those after which it still cannot start.
-func (c *checker) verify(s *submission) {
+// verify plans the manifest as each fix would make it, and drops those after which it still cannot start, and those of the
+// file that were not tried.
+func (c *checker) verify(s *submission, fixes []Fix) []Fix {
 	var out []Fix
 	tried := 0
-	for _, f := range s.result.Fixes {
+	for _, f := range fixes {
 		if f.Patch == nil {
 			f.Then = Waits
+			if len(s.pods) > 1 && c.now.GangOf(s.pods[0]) == "" && f.Outcome != "" { // a diagnosis tries one of those alike
+				f.Outcome = "the first of its pods has a place"
+			}
 			out = append(out, f)
 			continue
 		}
-		if tried++; tried > mostVerified {
+		if tried++; tried > mostVerified || tried > 1 && c.late() {
 			break
 		}
 		if then, outcome, ok := c.after(s, f.Patch); ok {
@@ -34,7 +38,7 @@ func (c *checker) verify(s *submission) {
 			out = append(out, f)
 		}
 	}
-	s.result.Fixes = out
+	return out
 }
 
 // after is what becomes of the workload once the operations are done to its manifest; false: it cannot start then either,

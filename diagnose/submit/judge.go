@@ -36,10 +36,10 @@ func (c *checker) judge(s *submission) {
 			r.Verdict, r.Cause, r.Layer, r.Owner, r.Summary = Never, why.NoMatchingNode, check.L3, check.User, "no node matches what its pods ask of one, so there will be none"
 		}
 	case c.full.blind():
-		r.Verdict, r.Summary = Starts, "nothing is in its way that can be seen; nodes and their pods cannot be"
-		if d, part, ok := c.worst(c.full, s); ok && blocks(&d) {
-			r.Verdict, r.Part = Never, part
-			s.fill(r, d)
+		r.Verdict, r.Summary = Unknown, "nothing is in its way that can be seen; nodes and their pods cannot be"
+		if a := c.heldUp(s); a.yes {
+			r.Verdict = Never
+			r.takeOver(a.about(s))
 		}
 	default:
 		c.decide(s)
@@ -62,19 +62,18 @@ func refusedOwner(by string) check.Owner {
 // it does not start is looked at on the cluster without other work.
 func (c *checker) decide(s *submission) {
 	r := &s.result
-	held := Workload{}
+	var held Workload
 	if s.enough {
-		d, part, ok := c.worst(c.full, s)
-		if !ok || !blocks(&d) {
+		a := c.heldUp(s)
+		if !a.yes {
 			r.Verdict, r.Summary = Starts, startsText(r, s.placed)
 			return
 		}
-		held.Part = part
-		s.fill(&held, d)
+		held = a.about(s)
 	}
-	if c.neverStarts(s) {
+	if a := c.neverStarts(s); a.yes {
 		r.Verdict, r.Nodes = Never, nil
-		c.verify(s)
+		r.takeOver(a.about(s))
 		return
 	}
 	r.Verdict = Waits
@@ -82,7 +81,7 @@ func (c *checker) decide(s *submission) {
 		r.Cause, r.Layer, r.Owner, r.Summary, r.Part, r.ETA = held.Cause, held.Layer, held.Owner, held.Summary, held.Part, held.ETA
 	} else {
 		r.Cause, r.Layer, r.Owner, r.Summary = s.waits.Cause, s.waits.Layer, s.waits.Owner, s.waits.Summary
-		r.For, r.ETA = s.waits.For, s.waits.ETA
+		r.For, r.ETA = s.waits.For, c.until(s)
 	}
 	if s.placed > 0 && !s.enough {
 		r.Summary = fmt.Sprintf("%d of %d pods start now; for the others: %s", s.placed, r.Pods, r.Summary)
@@ -119,28 +118,60 @@ func (c *checker) allPartsBegin(s *submission) bool {
 	return true
 }
 
-// neverStarts says whether the workload would not start on the cluster without other work either. It takes over what is in
-// the way there, with its fixes.
-func (c *checker) neverStarts(s *submission) bool {
+// heldUp says whether something other than room is in the workload's way, and what.
+func (c *checker) heldUp(s *submission) answer {
+	shape := s.shape()
+	a, known := c.held[shape]
+	if !known {
+		a = answer{of: s}
+		if d, part, ok := c.worst(c.full, s); ok && blocks(&d) {
+			a.yes, a.result.Part = true, part
+			s.fill(&a.result, d)
+		}
+		c.held[shape] = a
+	}
+	return a
+}
+
+// neverStarts says whether the workload would not start on the cluster without other work either, and what is in the way there,
+// with its fixes.
+func (c *checker) neverStarts(s *submission) answer {
+	shape := s.shape()
+	a, known := c.never[shape]
+	if !known {
+		a = answer{of: s}
+		a.yes = c.blockedAlone(s, &a.result)
+		if a.yes {
+			a.result.Fixes = c.verify(s, a.result.Fixes)
+		}
+		c.never[shape] = a
+	}
+	return a
+}
+
+func (c *checker) blockedAlone(s *submission, r *Workload) bool {
 	if c.alone == nil {
 		if c.alone = c.full; !c.world.Bare {
-			c.alone = newPlanner(emptied(c.now), c.world.Model)
+			c.alone = c.planner(emptied(c.now))
 		}
 	}
-	d, part, ok := c.worst(c.alone, s)
-	if ok && blocks(&d) {
-		s.result.Part = part
-		s.fill(&s.result, d)
+	if d, part, ok := c.worst(c.alone, s); ok && blocks(&d) {
+		r.Part = part
+		s.fill(r, d)
 		return true
 	}
 	n := c.tryAlone(s.pods)
 	if c.suffices(s, n) {
 		return false
 	}
-	r := &s.result
-	r.Cause, r.Layer, r.Owner, r.Fixes, r.Part = why.ClusterFull, check.L1, check.Capacity, nil, ""
+	r.Cause, r.Layer, r.Owner = why.ClusterFull, check.L1, check.Capacity
 	r.Summary = fmt.Sprintf("at most %d of its %d pods fit at once, even if nothing else ran", n, len(s.pods))
 	return true
+}
+
+// takeOver takes what is in the workload's way from an answer.
+func (r *Workload) takeOver(a Workload) {
+	r.Cause, r.Layer, r.Owner, r.Summary, r.Part, r.ETA, r.Fixes = a.Cause, a.Layer, a.Owner, a.Summary, a.Part, a.ETA, a.Fixes
 }
 
 // suffices says whether the workload does what it should with n pods at a time: all of them, of a gang the minimum, which starts

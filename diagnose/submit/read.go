@@ -77,7 +77,8 @@ func refOf(object map[string]any, namespace string) facts.Ref {
 	return r
 }
 
-// admit gives the part's pods, and the template of their maker, what the API server would give them.
+// admit gives the part's pods, and the template of their maker, what the API server would give them. They are alike, so it
+// is worked out for the first of them.
 func (c *checker) admit(s *submission, p *workload.Part, f *facts.Facts) {
 	like := s.item.Admitted[p.Template]
 	fill := func(pod *corev1.Pod) {
@@ -92,10 +93,14 @@ func (c *checker) admit(s *submission, p *workload.Part, f *facts.Facts) {
 			f.Admit(pod)
 		}
 	}
-	for _, pod := range p.Pods {
-		fill(pod)
+	if len(p.Pods) == 0 {
+		return
 	}
-	if t := facts.TemplateOf(p.Maker); t != nil && len(p.Pods) > 0 {
+	fill(p.Pods[0])
+	for _, pod := range p.Pods[1:] {
+		asAdmitted(pod, p.Pods[0])
+	}
+	if t := facts.TemplateOf(p.Maker); t != nil {
 		filled := &corev1.Pod{ObjectMeta: t.ObjectMeta, Spec: t.Spec}
 		filled.Namespace = s.Ref.Namespace
 		fill(filled)
@@ -103,8 +108,8 @@ func (c *checker) admit(s *submission, p *workload.Part, f *facts.Facts) {
 	}
 }
 
-// asAdmitted takes from a pod that was admitted in dry run what webhooks and admission put there, and leaves what is of the
-// pod's own number: where a DaemonSet pins it, and the volumes of its ordinal.
+// asAdmitted takes from a pod of the same template that was admitted what webhooks, admission and defaults put there, and
+// leaves what is of the pod's own number: where a DaemonSet pins it, and the volumes of its ordinal.
 func asAdmitted(p, like *corev1.Pod) {
 	spec := *like.Spec.DeepCopy()
 	spec.NodeName, spec.Hostname = p.Spec.NodeName, p.Spec.Hostname

@@ -1,6 +1,7 @@
 package submit
 
 import (
+	"slices"
 	"time"
 
 	"github.com/berth-dev/berth/diagnose/check"
@@ -21,6 +22,8 @@ const (
 	Waits  Verdict = "waits"
 	Never  Verdict = "never"
 	Idle   Verdict = "idle" // it asks for no pods
+	// Unknown is of one that nothing seen is in the way of, where nodes or the pods on them cannot be seen.
+	Unknown Verdict = "unknown"
 )
 
 // Refused is the cause of an object that the API server does not take, and Invalid of one that is not what its kind says.
@@ -124,8 +127,13 @@ func (r *Report) Worst() Verdict {
 	return worst
 }
 
+// Unplanned says whether some workload could not be planned.
+func (r *Report) Unplanned() bool {
+	return slices.ContainsFunc(r.Workloads, func(w Workload) bool { return w.Verdict == Unknown })
+}
+
 func worse(a, b Verdict) Verdict {
-	rank := map[Verdict]int{Idle: 0, Starts: 1, Waits: 2, Never: 3}
+	rank := map[Verdict]int{Idle: 0, Starts: 1, Unknown: 2, Waits: 3, Never: 4}
 	if rank[b] > rank[a] {
 		return b
 	}

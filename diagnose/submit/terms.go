@@ -14,7 +14,7 @@ import (
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
-func (c *checker) nodes(s *submission) []NodePods {
+func (c *checker) nodesOf(s *submission) []NodePods {
 	count := make(map[string]int)
 	for _, p := range s.pods {
 		if n := c.where[keyOf(p)]; n != "" {
@@ -37,25 +37,22 @@ func (c *checker) terms(s *submission) *Terms {
 	if value, _ := c.now.Inherited(p, v1alpha1.KeyPreemptible); value == "false" {
 		t.Preemptible = false
 	}
-	mine := make(map[string]bool)
+	seen := make(map[string]bool)
 	for _, p := range s.pods {
-		mine[c.full.model.WorkloadOf(keyOf(p))] = true
-	}
-	for _, start := range c.plan.Starts {
-		if !mine[start.Gang] {
+		gang := c.full.model.WorkloadOf(keyOf(p))
+		if seen[gang] {
 			continue
 		}
-		for _, a := range start.Borrowed {
-			if t.Borrowed == nil {
-				t.Borrowed = make(map[string]int64)
+		seen[gang] = true
+		if start := c.starts[gang]; start != nil {
+			for _, a := range start.Borrowed {
+				if t.Borrowed == nil {
+					t.Borrowed = make(map[string]int64)
+				}
+				t.Borrowed[a.Resource] += a.Value
 			}
-			t.Borrowed[a.Resource] += a.Value
 		}
-	}
-	for _, e := range c.plan.Evictions {
-		if mine[e.For] {
-			t.Evicts = append(t.Evicts, e.Pod)
-		}
+		t.Evicts = append(t.Evicts, c.evicting[gang]...)
 	}
 	return t
 }

@@ -9,44 +9,48 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-dev/berth/diagnose/check"
-	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/podspec"
 	"github.com/berth-dev/berth/engine/why"
 )
 
-// waitsFor notes what the plan has the workload wait for.
+// waitsFor notes what the plan has the workload wait for, and for whom.
 func (c *checker) waitsFor(s *submission) {
 	r := &s.waits
-	var first *corev1.Pod
-	for _, p := range s.pods {
-		if c.where[keyOf(p)] == "" {
-			first = p
-			break
-		}
-	}
-	if first == nil {
+	i := slices.IndexFunc(s.pods, func(p *corev1.Pod) bool { return c.where[keyOf(p)] == "" })
+	if i < 0 {
 		return
 	}
-	for _, w := range c.plan.Waiting {
-		if w.Gang == c.full.model.WorkloadOf(keyOf(first)) && len(w.Gates) > 0 {
-			r.Cause, r.Layer, r.Owner = w.Cause, check.L3, check.Scheduler
-			r.Summary = clauses(w.Gates[0].Sentence(c.plan.Certificates), 2)
-		}
+	s.first = s.pods[i]
+	if w := c.waiting[c.full.model.WorkloadOf(keyOf(s.first))]; w != nil && len(w.Gates) > 0 {
+		r.Cause, r.Layer, r.Owner = w.Cause, check.L3, check.Scheduler
+		r.Summary = clauses(w.Gates[0].Sentence(c.plan.Certificates), 2)
 	}
 	if r.Summary == "" {
 		r.Cause, r.Layer, r.Owner = cmp.Or(r.Cause, why.ClusterFull), check.L3, check.Scheduler
 		r.Summary = "there is no room for it beside what runs and waits"
 	}
-	if device, n := podspec.Device(first); n > 0 {
-		for _, h := range c.full.model.Holders(keyOf(first), device, c.now.At) {
-			r.For = append(r.For, Holder{Workload: h.Workload, Resource: device, Amount: h.Amount})
+	r.For = c.whom(s)
+}
+
+// mostHolders is how many of those that a workload waits for are named.
+const mostHolders = 5
+
+// whom is who has what the workload waits for, or starts before it: most first.
+func (c *checker) whom(s *submission) []Holder {
+	device, n := podspec.Device(s.first)
+	if n == 0 {
+		return nil
+	}
+	shape := s.shape()
+	out, known := c.holders[shape]
+	if !known {
+		for _, h := range c.full.model.Holders(keyOf(s.first), device, c.now.At) {
+			out = append(out, Holder{Workload: h.Workload, Resource: device, Amount: h.Amount})
 		}
-		r.For = append(r.For, c.before(first, device)...)
-		r.For = r.For[:min(len(r.For), 5)]
+		out = append(out, c.before(s.first, device)...)
+		c.holders[shape] = out
 	}
-	if e, ok := c.full.model.Estimate(keyOf(first), c.now.At); ok {
-		r.ETA = &facts.ETA{Earliest: e.Earliest, Likely: e.Likely, Because: e.Because}
-	}
+	return slices.Clone(out[:min(len(out), mostHolders)])
 }
 
 // before is who starts now, before the pod, on nodes that it could use: most first.

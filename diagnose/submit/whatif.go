@@ -65,13 +65,16 @@ type Outcome struct {
 
 // State is what becomes of a workload in one of the two plans.
 type State struct {
-	State   string     `json:"state"` // absent, runs, starts, waits or evicted
+	State   string     `json:"state"` // absent, runs, starts, waits, evicted or gone: it ran, and nobody makes it again
 	Pods    int        `json:"pods,omitempty"`
 	Nodes   []string   `json:"nodes,omitempty"`
 	Cause   string     `json:"cause,omitempty"`
 	ETA     *facts.ETA `json:"eta,omitempty"`
 	Because string     `json:"because,omitempty"`
 }
+
+// ErrBlind says that nothing can be planned.
+var ErrBlind = errors.New("nodes, or the pods on them, could not be read: nothing can be planned")
 
 // Same says whether two states are one to people.
 func (s State) Same(o State) bool {
@@ -83,7 +86,7 @@ func (s State) Same(o State) bool {
 func Imagine(w World, namespace string, items []Item, ch Changes) (WhatIf, error) {
 	out := WhatIf{APIVersion: diagnose.APIVersion, Kind: WhatIfKind, At: w.Facts.At, Against: w.Against, Assumes: w.Assumes, Unseen: slices.Clone(w.Facts.Unseen)}
 	if !w.Facts.Sees("nodes", "") || !w.Facts.Sees("pods", "") {
-		return out, errors.New("nodes, or the pods on them, could not be read: nothing can be planned")
+		return out, ErrBlind
 	}
 	after, said, err := ch.apply(w.Facts)
 	if err != nil {
@@ -91,7 +94,7 @@ func Imagine(w World, namespace string, items []Item, ch Changes) (WhatIf, error
 	}
 	out.Changes = said
 	before := planAll(w, w.Facts, nil)
-	c := &checker{world: World{Facts: after, Model: w.Model, Bare: w.Bare}, where: make(map[string]string)}
+	c := newChecker(World{Facts: after, Model: w.Model, Bare: w.Bare})
 	objects := c.read(namespace, items)
 	var pods []*corev1.Pod
 	for _, s := range c.subs {
@@ -145,6 +148,7 @@ func planAll(w World, f *facts.Facts, more []*corev1.Pod) *whole {
 			out.where[at.Pod] = at.Node
 		}
 	}
+	p.next(p.unruled(&out.plan, waiting), waiting, out.where)
 	out.count()
 	return out
 }
@@ -166,7 +170,13 @@ func (w *whole) count() {
 			w.capacity.Starting += gpusOf(p)
 		}
 	}
-	w.capacity.Waiting = len(w.plan.Waiting)
+	waiting := make(map[string]bool)
+	for key := range w.pods {
+		if w.where[key] == "" {
+			waiting[w.workload[key]] = true
+		}
+	}
+	w.capacity.Waiting = len(waiting)
 }
 
 func gpusIn(l corev1.ResourceList) int64 {
@@ -204,6 +214,16 @@ func compare(before, after *whole) []Outcome {
 	}
 	see(before)
 	see(after)
+	for _, p := range before.facts.Pods { // that leave with their node
+		if p.Spec.NodeName == "" || facts.Ended(p) || after.facts.PodNamed(p.Namespace, p.Name) != nil {
+			continue
+		}
+		r := facts.RefTo(before.facts.TopOwner(p))
+		if all[r] == nil {
+			all[r], pods[r] = &Outcome{Target: r}, make(map[string]*corev1.Pod)
+		}
+		pods[r][keyOf(p)] = p
+	}
 	var out []Outcome
 	for r, o := range all {
 		keys := slices.Sorted(maps.Keys(pods[r]))
@@ -212,6 +232,9 @@ func compare(before, after *whole) []Outcome {
 			o.GPUs += gpusOf(pods[r][key])
 		}
 		o.Before, o.After = before.state(keys), after.state(keys)
+		if o.Before.State == "runs" && o.After.State == "absent" {
+			o.After.State = "gone"
+		}
 		out = append(out, *o)
 	}
 	slices.SortFunc(out, func(a, b Outcome) int {

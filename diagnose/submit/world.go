@@ -14,6 +14,7 @@ import (
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/place"
 	"github.com/berth-dev/berth/diagnose/submit/workload"
+	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/engine/why"
 	"github.com/berth-dev/berth/kube/cluster"
 )
@@ -26,6 +27,9 @@ type World struct {
 	Assumes []string             // for the report
 	// Bare says that there is no cluster, only nodes: what the manifests refer to is taken to exist.
 	Bare bool
+	// Late says that the time for an answer is up: start times are then not worked out any more, nor fixes. Verdicts always are.
+	// nil: there is time.
+	Late func() bool
 }
 
 // with are the facts with the objects in them, in the place of those with the same names. The pods of what is replaced are
@@ -116,11 +120,15 @@ func emptied(f *facts.Facts) *facts.Facts {
 type planner struct {
 	facts *facts.Facts
 	model *cluster.Model
+	ours  []string // schedulerNames of the pods that Berth schedules
 	why   *diagnose.Diagnoser
 }
 
 func newPlanner(f *facts.Facts, o cluster.ModelOptions) *planner {
-	p := &planner{facts: f, model: cluster.NewModel(o)}
+	p := &planner{facts: f, model: cluster.NewModel(o), ours: o.For}
+	if p.ours == nil {
+		p.ours = []string{cluster.DefaultName}
+	}
 	diagnose.Load(f, p.model)
 	p.why = diagnose.NewLoaded(f, p.model)
 	return p
@@ -206,7 +214,9 @@ func (p *planner) next(apart, before []*corev1.Pod, where map[string]string) {
 		if i >= mostApart {
 			continue
 		}
-		p.restrict(p.facts.Beside(placed), pod)
+		if minds(pod) {
+			p.restrict(p.facts.Beside(placed), pod)
+		}
 		e, starts, missing := p.model.Try(keyOf(pod), p.facts.At)
 		if e.Verdict != why.Placed || len(missing) > 0 {
 			continue
@@ -218,6 +228,25 @@ func (p *planner) next(apart, before []*corev1.Pod, where map[string]string) {
 			}
 		}
 	}
+}
+
+// unruled are the pods of other schedulers that the plan leaves waiting for the order of Berth's queues alone. Another scheduler
+// lets whatever fits pass what waits, so they are placed one after the other.
+func (p *planner) unruled(plan *engine.Plan, pods []*corev1.Pod) []*corev1.Pod {
+	order := make(map[string]bool) // workloads that wait for that alone
+	for i := range plan.Waiting {
+		w := &plan.Waiting[i]
+		order[w.Gang] = len(w.Gates) > 0 && !slices.ContainsFunc(w.Gates, func(g why.Gate) bool {
+			return g.Cause != why.BehindTheHead && g.Cause != why.KeptForPromise && g.Cause != why.KeptByBooking
+		})
+	}
+	var out []*corev1.Pod
+	for _, pod := range pods {
+		if !slices.Contains(p.ours, pod.Spec.SchedulerName) && order[p.model.WorkloadOf(keyOf(pod))] && p.facts.GangOf(pod) == "" {
+			out = append(out, pod)
+		}
+	}
+	return out
 }
 
 // oneByOne is how many of the pods, which wait in the model, have places one beside the other.

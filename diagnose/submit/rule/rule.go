@@ -39,6 +39,7 @@ type Case struct {
 	Starts   bool           // the plan starts it
 	Cause    why.Cause      // why it does not
 	Refused  bool           // the API server does not take it
+	Matching Nodes          // shared by the cases of one check; nil: by none
 }
 
 // Finding is one mistake in one object.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/diagnose/edit"
+	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/gpustack"
 	"github.com/berth-dev/berth/diagnose/submit/workload"
 	"github.com/berth-dev/berth/engine/why"
@@ -25,7 +26,7 @@ var unknownModel = Rule{
 }
 
 func findUnknownModel(c *Case) (out []Finding) {
-	products := c.products()
+	products := facts.Derive(c.Facts, productsOf)
 	if len(products) == 0 {
 		return nil
 	}
@@ -58,9 +59,11 @@ func findUnknownModel(c *Case) (out []Finding) {
 }
 
 // products are the models that nodes say they have, sorted.
-func (c *Case) products() []string {
-	var out []string
-	for _, n := range c.Nodes {
+type products []string
+
+func productsOf(f *facts.Facts) products {
+	var out products
+	for _, n := range f.Nodes {
 		if v := n.Labels[gpustack.LabelProduct]; v != "" && !slices.Contains(out, v) {
 			out = append(out, v)
 		}
