@@ -23,6 +23,8 @@
 //	admissions    terms of pods, which workloads to decide on  members, tenancy, gangs             one of these changes (look, all)
 //	budgets       disruption budgets                           -                                   -
 //	              budgets of a pod                             budgets, pod labels                 a selector changes (stale)
+//	rules         Services, namespace selectors of pods        namespace labels, owners, members    a selector selects others (changed),
+//	                                                                                               a Service changes (moved)
 //	bookings      booked nodes as last given                   queues, nodes' labels               either changes (stale)
 //	refusals      nodes that refused an owner's pods           told by who binds                   their time is up
 //	runtimes      run times of what succeeded                  members that ended                  never: newer ones displace older

@@ -34,6 +34,7 @@ type Feed struct {
 	admissions admissions
 	budgets    *budgets
 	bookings   *bookings
+	rules      *rules
 	runtimes   *runtimes
 	refusals   *refusals
 	timers     timers
@@ -83,6 +84,8 @@ func New(o Options) *Feed {
 	f.gangs = newGangs(f.out, f.members, f.owners, f.tenancy)
 	f.storage = newStorage(f.out, f.nodes, f.members, f.gangs, o.Levels)
 	f.budgets = newBudgets(f.out)
+	f.rules = newRules(f.tenancy, f.owners)
+	f.opts.Around = f.rules.around()
 	f.bookings = &bookings{out: f.out}
 	f.runtimes = newRuntimes(f.out, o.Now)
 	f.refusals = newRefusals(f.out, f.members, o.Now)
@@ -90,7 +93,7 @@ func New(o Options) *Feed {
 }
 
 // Settle puts into the sink what follows from several changes at once: the cycle calls it before it takes them. What
-// another queue pays for, and what other disruption budgets cover, is given again, nodes are booked, gangs are described
+// another queue pays for, what other disruption budgets cover, and what rules between pods mean now, is given again, nodes are booked, gangs are described
 // again, pods whose volumes changed given again, and terms decided. It returns when it has something to do though nothing
 // changes; zero: never.
 func (f *Feed) Settle() (again time.Time) {
@@ -100,6 +103,7 @@ func (f *Feed) Settle() (again time.Time) {
 	f.recharge()
 	f.revoke()
 	f.cover()
+	f.giveRules()
 	f.bookings.give(f.tenancy.queues, f.nodes)
 	for _, key := range slices.Sorted(maps.Keys(f.gangs.redo)) {
 		f.disown(key)

@@ -61,7 +61,7 @@ func NewModel(o ModelOptions) *Model {
 }
 
 // Set takes in objects, each as a newer version than all before: nodes, pods, PodGroups, Jobs, StatefulSets,
-// ReplicaSets, Deployments, claims, volumes, storage classes, PodDisruptionBudgets, namespaces and Queues, also
+// ReplicaSets, Deployments, claims, volumes, storage classes, PodDisruptionBudgets, namespaces, Services and Queues, also
 // unstructured ones. Others are passed over. The objects are kept, and not written to.
 func (m *Model) Set(objects ...metav1.Object) {
 	f := m.feed
@@ -84,6 +84,8 @@ func (m *Model) Set(objects ...metav1.Object) {
 			f.SetBudget(o)
 		case *corev1.Namespace:
 			f.SetNamespace(o)
+		case *corev1.Service:
+			f.SetService(o)
 		case *batchv1.Job, *appsv1.StatefulSet, *appsv1.ReplicaSet, *appsv1.Deployment:
 			if o.GetUID() != "" { // nobody can name one without as controller
 				f.SetOwner(o)
@@ -117,6 +119,8 @@ func (m *Model) Delete(objects ...metav1.Object) {
 			f.RemoveBudget(o)
 		case *corev1.Namespace:
 			f.RemoveNamespace(o)
+		case *corev1.Service:
+			f.RemoveService(o)
 		case *batchv1.Job, *appsv1.StatefulSet, *appsv1.ReplicaSet, *appsv1.Deployment:
 			f.RemoveOwner(o)
 		default:

@@ -139,7 +139,7 @@ func TestModelLooksAtNoFeatures(t *testing.T) {
 		p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"nvidia.com/mig-1g.10gb": resource.MustParse("2")}
 		p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{TopologyKey: "rack"}}}}
 		p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "c"}}
-		p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{WhenUnsatisfiable: corev1.DoNotSchedule}}
+		p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: "rack", WhenUnsatisfiable: corev1.DoNotSchedule}}
 		p.Annotations["berth.dev/gpu-fraction"] = "0.5"
 	})
 	few, enough := node("n1", "r1", 0), node("n2", "r1", 0)

@@ -124,6 +124,7 @@ func (f *Feed) join(m *member) {
 	f.members.pods[m.key] = m
 	f.storage.note(m)
 	f.owners.join(m)
+	f.rules.join(m)
 	f.tenancy.usageChanged()
 	if m.inGang() {
 		insert(f.members.gangs, m.workload, m.key, m)
@@ -136,6 +137,7 @@ func (f *Feed) leave(m *member) {
 	delete(f.members.pods, m.key)
 	f.storage.drop(m)
 	f.owners.leave(m)
+	f.rules.leave(m)
 	f.tenancy.usageChanged()
 	f.listen.Forget(m.pod.UID)
 	if m.inGang() {
@@ -199,6 +201,7 @@ func (f *Feed) put(m *member, v *engine.Pod) {
 	}
 	f.charge(m, v)
 	f.coverPod(m, v)
+	v.Labels = m.raw.Labels
 	f.whatIf.restrict(v)
 	known := m.given
 	if known && same(m.value, v) {

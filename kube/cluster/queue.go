@@ -168,6 +168,9 @@ func (f *Feed) SetNamespace(n *corev1.Namespace) {
 		for _, q := range t.queues {
 			t.admit(q, n.Name, q.selector.Matches(is.labels))
 		}
+		if f.rules.namespaceChanged(n.Name, was.labels, is.labels, known, true) {
+			f.out.wake()
+		}
 	}
 	f.reconsider()
 }
@@ -180,7 +183,11 @@ func (f *Feed) RemoveNamespace(n *corev1.Namespace) {
 	if t.namespaces[n.Name].queue != "" {
 		t.moved[n.Name] = true
 	}
+	was, known := t.namespaces[n.Name]
 	delete(t.namespaces, n.Name)
+	if f.rules.namespaceChanged(n.Name, was.labels, nil, known, false) {
+		f.out.wake()
+	}
 	//archtest:any-order each queue has a set of its own
 	for _, q := range t.queues {
 		t.admit(q, n.Name, false)

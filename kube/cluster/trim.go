@@ -22,6 +22,8 @@ func Trim(o any) {
 			o.Status = corev1.PodStatus{Phase: o.Status.Phase, Reason: o.Status.Reason, Message: o.Status.Message}
 		}
 		convert.Trim(o)
+	case *corev1.Service:
+		o.Spec, o.Status = corev1.ServiceSpec{Selector: o.Spec.Selector}, corev1.ServiceStatus{}
 	case *batchv1.Job:
 		convert.TrimOwner(o)
 		o.Spec.Template.Spec = corev1.PodSpec{}

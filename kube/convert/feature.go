@@ -12,21 +12,10 @@ import (
 	"github.com/berth-dev/berth/engine/why"
 )
 
-// features are what the pod must have and the engine does not decide yet. MIG is not among them: the engine
-// sees it in the requests.
+// features are what the pod must have and the engine does not decide yet. MIG is not among them, nor are rules between pods: the
+// engine sees them in the spec.
 func features(p *corev1.Pod, requests engine.Resources) []why.Feature {
 	var out []why.Feature
-	if a := p.Spec.Affinity; a != nil {
-		if a.PodAffinity != nil && len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
-			out = append(out, why.PodAffinity)
-		}
-		if a.PodAntiAffinity != nil && len(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
-			out = append(out, why.PodAntiAffinity)
-		}
-	}
-	if spreads(p, corev1.DoNotSchedule) {
-		out = append(out, why.TopologySpread)
-	}
 	if fraction(p, requests) {
 		out = append(out, why.Fraction)
 	}

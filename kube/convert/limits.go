@@ -32,6 +32,10 @@ const (
 	MaxAffinityTerms       = 16   // node affinity, required and preferred together
 	MaxAffinityExpressions = 32   // in all these terms
 	MaxAffinityValues      = 256  // in all these expressions
+	MaxPodLabels           = 64   // metadata.labels
+	MaxRules               = 16   // pod affinity and anti-affinity, required and preferred, and spread constraints together
+	MaxRuleExpressions     = 64   // labels and expressions in all these rules
+	MaxRuleValues          = 256  // values and namespaces in all these rules
 	MaxVolumes             = 64   // spec.volumes
 	MaxGPUModels           = 32   // names in berth.dev/gpu-model
 	MaxNameBytes           = 512  // a queue, gang, subgroup, user or level by name, and a GPU model
@@ -108,9 +112,10 @@ func overLimits(p *corev1.Pod) []string {
 		t.text(s.Tolerations[i].Key, s.Tolerations[i].Value)
 	}
 	t.affinity(s.Affinity)
+	t.rules(p)
 	t.most(len(s.Volumes), MaxVolumes, "spec.volumes")
 	t.keys(&p.ObjectMeta)
-	t.most(t.bytes, MaxPodBytes, "bytes of its selector, affinity, tolerations, ports, resource names and GPU models")
+	t.most(t.bytes, MaxPodBytes, "bytes of its selector, affinity, spread, tolerations, ports, resource names and GPU models")
 	return t.problems[:min(len(t.problems), MaxProblems)]
 }
 

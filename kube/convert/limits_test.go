@@ -86,6 +86,10 @@ func required(p *corev1.Pod, terms ...corev1.NodeSelectorTerm) {
 	p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms}}}
 }
 
+func keepApart(p *corev1.Pod, t corev1.PodAffinityTerm) {
+	p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{t}}}
+}
+
 // gangOf makes a gang of pods, and returns what is wrong with it.
 func gangOf(pods ...*corev1.Pod) string { return convert.NativeGang(pods, nil, nil).Invalid }
 
@@ -171,6 +175,45 @@ var atLimit = map[string]func(n int) string{
 	}),
 	"MaxAffinityValues": podWith(func(p *corev1.Pod, n int) {
 		required(p, corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{requirement(n / 2), requirement(n - n/2)}})
+	}),
+	"MaxPodLabels": podWith(func(p *corev1.Pod, n int) {
+		p.Labels = make(map[string]string)
+		for i := range n {
+			p.Labels[fmt.Sprint("l", i)] = "v"
+		}
+	}),
+	"MaxRules": podWith(func(p *corev1.Pod, n int) {
+		p.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{}, PodAntiAffinity: &corev1.PodAntiAffinity{}}
+		for i := range n {
+			t := corev1.PodAffinityTerm{TopologyKey: "zone"}
+			switch at := p.Spec.Affinity; i % 5 {
+			case 0:
+				at.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution = append(at.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution, t)
+			case 1:
+				at.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution = append(at.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution, t)
+			case 2:
+				at.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution = append(at.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution, corev1.WeightedPodAffinityTerm{Weight: 1, PodAffinityTerm: t})
+			case 3:
+				at.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution = append(at.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution, corev1.WeightedPodAffinityTerm{Weight: 1, PodAffinityTerm: t})
+			default:
+				p.Spec.TopologySpreadConstraints = append(p.Spec.TopologySpreadConstraints, corev1.TopologySpreadConstraint{TopologyKey: "zone", MaxSkew: 1})
+			}
+		}
+	}),
+	"MaxRuleExpressions": podWith(func(p *corev1.Pod, n int) {
+		s := &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
+		for range n - 3 {
+			s.MatchExpressions = append(s.MatchExpressions, metav1.LabelSelectorRequirement{Key: "k", Operator: metav1.LabelSelectorOpExists})
+		}
+		other := &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
+		p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{TopologyKey: "zone", MaxSkew: 1, LabelSelector: other}}
+		keepApart(p, corev1.PodAffinityTerm{TopologyKey: "zone", LabelSelector: s, NamespaceSelector: other})
+	}),
+	"MaxRuleValues": podWith(func(p *corev1.Pod, n int) {
+		keepApart(p, corev1.PodAffinityTerm{
+			TopologyKey: "zone", Namespaces: labelValues(n / 2),
+			LabelSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "k", Operator: metav1.LabelSelectorOpIn, Values: labelValues(n - n/2)}}},
+		})
 	}),
 	"MaxVolumes": podWith(func(p *corev1.Pod, n int) { p.Spec.Volumes = make([]corev1.Volume, n) }),
 	"MaxGPUModels": podWith(func(p *corev1.Pod, n int) {

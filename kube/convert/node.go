@@ -17,6 +17,7 @@ import (
 type Options struct {
 	SchedulerNames []string // of the pods that we place; nil: berth
 	GPU            string   // the resource that counts GPUs; "": nvidia.com/gpu
+	Around         Around   // what rules between pods depend on
 }
 
 // Ours says whether we place pods that name the scheduler.

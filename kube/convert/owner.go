@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/engine"
 )
 
 // Owner is what a controller says about the pods it makes.
@@ -27,6 +28,8 @@ type Owner struct {
 	InTurn bool
 	// Surges says, of a Deployment, that for a while there may be one pod more than it wants.
 	Surges bool
+	// Selector, of a StatefulSet or ReplicaSet, selects its pods, and never changes; nil: none, or one that is above a limit.
+	Selector []engine.Requirement
 }
 
 // Keys are values under our own keys.
@@ -42,9 +45,11 @@ func OwnerOf(object any) (o Owner, ok bool) {
 	case *appsv1.StatefulSet:
 		o = newOwner("StatefulSet", &c.ObjectMeta, &c.Spec.Template.ObjectMeta)
 		o.Pods, o.InTurn = replicas(c.Spec.Replicas), c.Spec.PodManagementPolicy != appsv1.ParallelPodManagement
+		o.Selector = Selector(c.Spec.Selector)
 	case *appsv1.ReplicaSet:
 		o = newOwner("ReplicaSet", &c.ObjectMeta, &c.Spec.Template.ObjectMeta)
 		o.Pods = replicas(c.Spec.Replicas)
+		o.Selector = Selector(c.Spec.Selector)
 	case *appsv1.Deployment: // its ReplicaSets make the pods
 		o = newOwner("Deployment", &c.ObjectMeta, &metav1.ObjectMeta{})
 		o.Surges = surges(c)

@@ -20,6 +20,7 @@ func Pod(p *corev1.Pod, o Options) engine.Pod {
 		Key:       key(p),
 		UID:       string(p.UID),
 		Version:   version(&p.ObjectMeta),
+		Labels:    p.Labels,
 		Gang:      gang,
 		Subgroup:  subgroup,
 		Rank:      rank(p),
@@ -39,7 +40,10 @@ func Pod(p *corev1.Pod, o Options) engine.Pod {
 	}
 	over := overLimits(p)
 	if len(over) == 0 {
-		out.Spec = spec(p)
+		out.Spec = spec(p, o)
+		if !out.Foreign && gang == "" && len(p.Spec.TopologySpreadConstraints) == 0 && out.Requests.Get(o.gpu()) == 0 {
+			out.Spread = peersSpread(p, o)
+		}
 	} else {
 		out.Spec = overLimit(p)
 	}
@@ -91,13 +95,13 @@ func Schedulable(p *corev1.Pod) bool {
 
 func key(p *corev1.Pod) string { return p.Namespace + "/" + p.Name }
 
-func spec(p *corev1.Pod) engine.Spec {
+func spec(p *corev1.Pod, o Options) engine.Spec {
 	var nodes corev1.NodeAffinity
 	if a := p.Spec.Affinity; a != nil && a.NodeAffinity != nil {
 		nodes = *a.NodeAffinity
 	}
 	takes := requests(p)
-	return engine.Spec{
+	out := engine.Spec{
 		Requests:    takes,
 		Selector:    needing(p),
 		Affinity:    required(nodes.RequiredDuringSchedulingIgnoredDuringExecution),
@@ -107,6 +111,8 @@ func spec(p *corev1.Pod) engine.Spec {
 		GPU:         engine.GPU{Models: models(asked(&p.ObjectMeta, v1alpha1.KeyGPUModel))},
 		Features:    features(p, takes),
 	}
+	between(p, &out, o)
+	return out
 }
 
 // rank is the pod's index in the controller that made it.

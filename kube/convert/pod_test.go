@@ -65,6 +65,7 @@ func TestPod(t *testing.T) {
 	}, Options{})
 	want := engine.Pod{
 		Key: "team/train-3", UID: "u", Version: 7, Gang: "team/gang/train", Subgroup: "workers", Rank: 3, Queue: "research",
+		Labels:   map[string]string{"batch.kubernetes.io/job-completion-index": "3", "berth.dev/queue": "research"},
 		Priority: 100, Created: noon, Node: "n1", Evictable: true, Terminating: true, ReleaseAt: noon.Add(time.Minute), Nominated: "n2",
 		Spec: engine.Spec{
 			Requests: engine.Resources{
@@ -232,7 +233,6 @@ func TestFeatures(t *testing.T) {
 				},
 				TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{WhenUnsatisfiable: corev1.DoNotSchedule}},
 			},
-			want: []why.Feature{why.PodAffinity, why.PodAntiAffinity, why.TopologySpread},
 		},
 		{
 			name: "preferred between pods",

@@ -28,18 +28,11 @@ func Trim(p *corev1.Pod) {
 	for i := range s.Volumes {
 		s.Volumes[i].VolumeSource = corev1.VolumeSource{PersistentVolumeClaim: s.Volumes[i].PersistentVolumeClaim, Ephemeral: s.Volumes[i].Ephemeral}
 	}
-	s.TopologySpreadConstraints = spreadOnly(s.TopologySpreadConstraints)
 	s.ResourceClaims, s.SchedulingGates, s.ReadinessGates = cutTo(s.ResourceClaims, 0), cutTo(s.SchedulingGates, 0), nil
-	if a := s.Affinity; a != nil && a.PodAffinity != nil {
-		a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution = cutTo(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution, 0)
-		a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution = cutTo(a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution, 0)
-	}
-	if a := s.Affinity; a != nil && a.PodAntiAffinity != nil {
-		a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution = cutTo(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution, 0)
-		a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution = cutTo(a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution, 0)
-	}
 	if len(overLimits(p)) > 0 {
 		trimLists(s)
+		trimRules(s)
+		trimLabels(p.Labels, MaxPodLabels)
 	}
 }
 
@@ -75,11 +68,7 @@ func trimAnnotations(all map[string]string) {
 
 // trimLists cuts the lists of maps and of terms, which are found to be too large only by counting.
 func trimLists(s *corev1.PodSpec) {
-	if len(s.NodeSelector) > MaxSelectorLabels+1 {
-		for _, key := range slices.Sorted(maps.Keys(s.NodeSelector))[MaxSelectorLabels+1:] {
-			delete(s.NodeSelector, key)
-		}
-	}
+	trimLabels(s.NodeSelector, MaxSelectorLabels)
 	if s.Affinity == nil || s.Affinity.NodeAffinity == nil {
 		return
 	}
@@ -138,17 +127,6 @@ func trimResources(list corev1.ResourceList) {
 	for _, name := range names[MaxResources+1:] {
 		delete(list, name)
 	}
-}
-
-// spreadOnly keeps one constraint of each kind: that there is one is all that is read.
-func spreadOnly(list []corev1.TopologySpreadConstraint) []corev1.TopologySpreadConstraint {
-	var out []corev1.TopologySpreadConstraint
-	for _, when := range []corev1.UnsatisfiableConstraintAction{corev1.DoNotSchedule, corev1.ScheduleAnyway} {
-		if spreads(&corev1.Pod{Spec: corev1.PodSpec{TopologySpreadConstraints: list}}, when) {
-			out = append(out, corev1.TopologySpreadConstraint{WhenUnsatisfiable: when})
-		}
-	}
-	return out
 }
 
 // readForeign says whether the key is of those that somebody here reads, or may: Kubernetes' own and KAI's.

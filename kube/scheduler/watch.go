@@ -48,6 +48,7 @@ func (s *scheduler) watch(ctx context.Context) (stop func(), err error) {
 	add(all.Apps().V1().ReplicaSets().Informer(), ownerHandler[*appsv1.ReplicaSet](f), false)
 	add(all.Apps().V1().Deployments().Informer(), ownerHandler[*appsv1.Deployment](f), false)
 	add(all.Policy().V1().PodDisruptionBudgets().Informer(), handler(f.SetBudget, f.RemoveBudget), false)
+	add(core.Services().Informer(), handler(f.SetService, f.RemoveService), false)
 	add(core.Namespaces().Informer(), handler(f.SetNamespace, f.RemoveNamespace), false)
 	if groups {
 		add(all.Scheduling().V1beta1().PodGroups().Informer(), handler(f.SetGroup, f.RemoveGroup), true)
