@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/podspec"
@@ -36,6 +37,7 @@ var Defaults = []Default{
 	}},
 	{"spec.containers[*].ports[*].hostPort of a pod in the host's network", hostPorts},
 	{"spec.containers[*].ports[*].protocol", protocols},
+	{"spec.containers[*].resources and spec.overhead in whole thousandths", wholeThousandths},
 	{"spec.containers[*].resources.requests from limits", requestsFromLimits},
 	{"spec.resources.requests from limits", podLevelRequests},
 	{"spec.containers[*].resources from the namespace's LimitRanges", limitRanges},
@@ -81,6 +83,23 @@ func protocols(p *corev1.Pod, _ *facts.Facts) {
 			}
 		}
 	})
+}
+
+// wholeThousandths rounds quantities up, as the API server does with what it stores.
+func wholeThousandths(p *corev1.Pod, _ *facts.Facts) {
+	round := func(lists ...corev1.ResourceList) {
+		for _, list := range lists {
+			for name, q := range list {
+				q.RoundUp(resource.Milli)
+				list[name] = q
+			}
+		}
+	}
+	eachContainer(p, func(c *corev1.Container) { round(c.Resources.Requests, c.Resources.Limits) })
+	round(p.Spec.Overhead)
+	if p.Spec.Resources != nil {
+		round(p.Spec.Resources.Requests, p.Spec.Resources.Limits)
+	}
 }
 
 // requestsFromLimits gives a container that names a limit alone a request of the same.
