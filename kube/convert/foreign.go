@@ -13,7 +13,7 @@ import (
 // schedulers are the domains of keys by which pods ask other schedulers for something. Kueue is not among them: it lets
 // pods in beside any scheduler, and heeds its own keys itself.
 var schedulers = []string{
-	"hami.io", "kai.scheduler", "koordinator.sh", "run.ai", "scheduling.sigs.k8s.io", "scheduling.x-k8s.io", "volcano.sh", "yunikorn.apache.org",
+	"hami.io", "kai.scheduler", "koordinator.sh", "run.ai", "runai", "scheduling.k8s.io", "scheduling.sigs.k8s.io", "scheduling.x-k8s.io", "volcano.sh", "yunikorn.apache.org",
 }
 
 // foreignKeys lists the keys by which the pod asks for something that only another scheduler would give it: all keys in the
@@ -31,6 +31,9 @@ func foreignKeys(p *corev1.Pod, requests engine.Resources) []string {
 		if ofScheduler(key) && !slices.Contains(read, key) {
 			out = append(out, key)
 		}
+	}
+	for i, key := range out {
+		out[i] = clipped(key, MaxNameBytes) + " (a key of another scheduler)"
 	}
 	return fewKeys(out, "of other schedulers")
 }

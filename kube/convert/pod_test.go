@@ -263,6 +263,13 @@ func TestFeatures(t *testing.T) {
 			unheeded:    []string{"berth.dev/max-runs", "berth.dev/topolgy-required"},
 		},
 		{
+			name: "disks of the cloud",
+			spec: corev1.PodSpec{Volumes: []corev1.Volume{
+				{VolumeSource: corev1.VolumeSource{RBD: &corev1.RBDVolumeSource{}}}, {VolumeSource: corev1.VolumeSource{RBD: &corev1.RBDVolumeSource{}}}, {VolumeSource: corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{}}},
+			}},
+			unheeded: []string{"spec.volumes of kind rbd (whether its disk is in use on the node is not looked at)"},
+		},
+		{
 			name:        "our gang and a PodGroup",
 			annotations: map[string]string{"berth.dev/gang": "g", "berth.dev/min": "2", "berth.dev/queue": "q"},
 			spec:        corev1.PodSpec{SchedulingGroup: &corev1.PodSchedulingGroup{PodGroupName: ptr("g")}},

@@ -26,9 +26,10 @@ func Trim(p *corev1.Pod) {
 	}
 	s.Volumes, s.Tolerations = cutTo(s.Volumes, MaxVolumes), cutTo(s.Tolerations, MaxTolerations)
 	for i := range s.Volumes {
-		s.Volumes[i].VolumeSource = corev1.VolumeSource{PersistentVolumeClaim: s.Volumes[i].PersistentVolumeClaim, Ephemeral: s.Volumes[i].Ephemeral}
+		trimVolume(&s.Volumes[i].VolumeSource)
 	}
 	s.ResourceClaims, s.SchedulingGates, s.ReadinessGates = cutTo(s.ResourceClaims, 0), cutTo(s.SchedulingGates, 0), nil
+	s.EvictionResponders = cutTo(s.EvictionResponders, 0)
 	if len(overLimits(p)) > 0 {
 		trimLists(s)
 		trimRules(s)
@@ -58,6 +59,8 @@ func trimAnnotations(all map[string]string) {
 			case len(value) > MaxPodBytes:
 				all[key] = clipped(strings.TrimSpace(value), bytesOf(key))
 			}
+		case ofScheduler(key): // that it is there is said on the pod
+			all[key] = clipped(value, 0)
 		case len(value) > MaxValueBytes || foreign >= mostForeign && !readForeign(key):
 			delete(all, key)
 		default:
@@ -98,6 +101,24 @@ func cutTo[T any](list []T, limit int) []T {
 		return list
 	}
 	return append([]T(nil), list[:limit+1]...)
+}
+
+// trimVolume leaves the claim behind a volume, and that it is a disk of a kind that is told about.
+func trimVolume(v *corev1.VolumeSource) {
+	out := corev1.VolumeSource{PersistentVolumeClaim: v.PersistentVolumeClaim, Ephemeral: v.Ephemeral}
+	if v.GCEPersistentDisk != nil {
+		out.GCEPersistentDisk = &corev1.GCEPersistentDiskVolumeSource{}
+	}
+	if v.AWSElasticBlockStore != nil {
+		out.AWSElasticBlockStore = &corev1.AWSElasticBlockStoreVolumeSource{}
+	}
+	if v.RBD != nil {
+		out.RBD = &corev1.RBDVolumeSource{}
+	}
+	if v.ISCSI != nil {
+		out.ISCSI = &corev1.ISCSIVolumeSource{}
+	}
+	*v = out
 }
 
 // trimContainer leaves what a container takes of its node, and what decides which features the node must declare.
