@@ -28,6 +28,8 @@ type storage struct {
 	stale   map[string]bool               // classes of which other volumes are free now
 	all     bool                          // something that every claim may depend on changed
 	levels  []engine.Level                // of the topology
+	// attached is what CSI drivers say of nodes.
+	attached *attachments
 	*reservations
 }
 
@@ -36,7 +38,7 @@ func newStorage(out *output, n *nodes, m *members, g *gangs, levels []engine.Lev
 		out: out, nodes: n, members: m, gangs: g, levels: levels,
 		claims: make(map[string]*corev1.PersistentVolumeClaim), volumes: make(map[string]*corev1.PersistentVolume),
 		classes: make(map[string]*storagev1.StorageClass), users: make(map[string]map[string]*member), holders: make(map[string]map[string]*member),
-		again: make(map[string]bool), stale: make(map[string]bool), reservations: newReservations(),
+		again: make(map[string]bool), stale: make(map[string]bool), reservations: newReservations(), attached: newAttachments(),
 	}
 }
 
@@ -68,6 +70,7 @@ func (s *storage) note(m *member) {
 	}
 	for _, claim := range claimsOf(m.pod) {
 		insert(at, claim, m.key, m)
+		s.countAgain(claim)
 	}
 }
 
@@ -80,6 +83,7 @@ func (s *storage) drop(m *member) {
 		for _, at := range []map[string]map[string]*member{s.users, s.holders} {
 			cut(at, claim, m.key)
 		}
+		s.countAgain(claim)
 		if c := s.claims[claim]; c != nil && forOnePod(c) {
 			s.lookAgain(claim)
 		}
@@ -125,18 +129,14 @@ func (s *storage) allow(m *member, stored convert.Storage, nodes []*corev1.Node)
 // stored is the storage as it is now, for a while in which neither it nor the nodes change.
 func (s *storage) stored() convert.Storage {
 	near := make(map[string]map[string][]*corev1.PersistentVolume) // by class, then by node
-	return convert.Storage{
-		Claim:  func(namespace, name string) *corev1.PersistentVolumeClaim { return s.claims[namespace+"/"+name] },
-		Volume: func(name string) *corev1.PersistentVolume { return s.volumes[name] },
-		Class:  func(name string) *storagev1.StorageClass { return s.classes[name] },
-		Free: func(class string, n *corev1.Node) []*corev1.PersistentVolume {
-			if near[class] == nil {
-				near[class] = convert.Near(s.free(class), s.nodes.list())
-			}
-			return near[class][n.Name]
-		},
-		HasNode: func(name string) bool { return s.nodes.objects[name] != nil },
+	out := s.lookup()
+	out.Free = func(class string, n *corev1.Node) []*corev1.PersistentVolume {
+		if near[class] == nil {
+			near[class] = convert.Near(s.free(class), s.nodes.list())
+		}
+		return near[class][n.Name]
 	}
+	return out
 }
 
 // recheck looks again at the pods whose claims, or what those depend on, changed. Those whose volumes are being

@@ -19,12 +19,15 @@
 //	gangs         PodGroups, descriptions as last given        PodGroup, members, owners, queue    one of these changes (redo)
 //	storage       claims, volumes, classes, reservations       -                                   -
 //	              nodes that a pod's claims allow              claims, volumes, classes, nodes     one of these changes (again, stale, all)
+//	attachments   limits and room of CSI drivers               -                                   -
+//	              volumes that a pod on a node counts for      claims, limits, members             a claim has another user (recount)
 //	tenancy       queues, namespaces, who may use which        queues, namespace labels            either changes (changed, moved)
 //	admissions    terms of pods, which workloads to decide on  members, tenancy, gangs             one of these changes (look, all)
 //	budgets       disruption budgets                           -                                   -
 //	              budgets of a pod                             budgets, pod labels                 a selector changes (stale)
 //	rules         Services, namespace selectors of pods        namespace labels, owners, members    a selector selects others (changed),
 //	                                                                                               a Service changes (moved)
+//	extended      device classes, who waits for resources      node's allocatable                  a resource is had otherwise (changed)
 //	bookings      booked nodes as last given                   queues, nodes' labels               either changes (stale)
 //	refusals      nodes that refused an owner's pods           told by who binds                   their time is up
 //	runtimes      run times of what succeeded                  members that ended                  never: newer ones displace older

@@ -35,6 +35,7 @@ type Feed struct {
 	budgets    *budgets
 	bookings   *bookings
 	rules      *rules
+	extended   *extended
 	runtimes   *runtimes
 	refusals   *refusals
 	timers     timers
@@ -84,6 +85,7 @@ func New(o Options) *Feed {
 	f.gangs = newGangs(f.out, f.members, f.owners, f.tenancy)
 	f.storage = newStorage(f.out, f.nodes, f.members, f.gangs, o.Levels)
 	f.budgets = newBudgets(f.out)
+	f.extended = newExtended()
 	f.rules = newRules(f.tenancy, f.owners)
 	f.opts.Around = f.rules.around()
 	f.bookings = &bookings{out: f.out}
@@ -104,6 +106,8 @@ func (f *Feed) Settle() (again time.Time) {
 	f.revoke()
 	f.cover()
 	f.giveRules()
+	f.recountVolumes()
+	f.giveExtended()
 	f.bookings.give(f.tenancy.queues, f.nodes)
 	for _, key := range slices.Sorted(maps.Keys(f.gangs.redo)) {
 		f.disown(key)

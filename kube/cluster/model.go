@@ -61,7 +61,7 @@ func NewModel(o ModelOptions) *Model {
 }
 
 // Set takes in objects, each as a newer version than all before: nodes, pods, PodGroups, Jobs, StatefulSets,
-// ReplicaSets, Deployments, claims, volumes, storage classes, PodDisruptionBudgets, namespaces, Services and Queues, also
+// ReplicaSets, Deployments, claims, volumes, storage classes, what CSI drivers say, PodDisruptionBudgets, namespaces, Services and Queues, also
 // unstructured ones. Others are passed over. The objects are kept, and not written to.
 func (m *Model) Set(objects ...metav1.Object) {
 	f := m.feed
@@ -80,6 +80,12 @@ func (m *Model) Set(objects ...metav1.Object) {
 			f.SetVolume(stamped(m, o))
 		case *storagev1.StorageClass:
 			f.SetClass(o)
+		case *storagev1.CSINode:
+			f.SetCSINode(o)
+		case *storagev1.CSIDriver:
+			f.SetCSIDriver(o)
+		case *storagev1.CSIStorageCapacity:
+			f.SetCapacity(o)
 		case *policyv1.PodDisruptionBudget:
 			f.SetBudget(o)
 		case *corev1.Namespace:
@@ -115,6 +121,12 @@ func (m *Model) Delete(objects ...metav1.Object) {
 			f.RemoveVolume(o)
 		case *storagev1.StorageClass:
 			f.RemoveClass(o)
+		case *storagev1.CSINode:
+			f.RemoveCSINode(o)
+		case *storagev1.CSIDriver:
+			f.RemoveCSIDriver(o)
+		case *storagev1.CSIStorageCapacity:
+			f.RemoveCapacity(o)
 		case *policyv1.PodDisruptionBudget:
 			f.RemoveBudget(o)
 		case *corev1.Namespace:

@@ -35,13 +35,20 @@ func (f *Feed) SetNode(n *corev1.Node) {
 	f.nodes.objects[n.Name] = n
 	v := convert.Node(n, f.opts)
 	v.Version <<= VersionBits
-	if old := f.nodes.given[n.Name]; old != nil {
+	f.putNode(v)
+}
+
+// putNode gives the engine a node, with what other objects say of it, unless it has it so.
+func (f *Feed) putNode(v engine.Node) {
+	v.Allocatable = convert.With(v.Allocatable, f.storage.attached.onNode(v.Name))
+	if old := f.nodes.given[v.Name]; old != nil {
 		c := *old
 		if c.Version = v.Version; reflect.DeepEqual(&c, &v) {
 			return // a heartbeat
 		}
 	}
-	f.nodes.given[n.Name] = &v
+	f.extended.nodeChanged(f.nodes.given[v.Name], &v)
+	f.nodes.given[v.Name] = &v
 	f.out.put(engine.Change{Node: &v})
 }
 
@@ -50,6 +57,7 @@ func (f *Feed) RemoveNode(n *corev1.Node) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.nodes.objects, n.Name)
+	f.extended.nodeChanged(f.nodes.given[n.Name], nil)
 	delete(f.nodes.given, n.Name)
 	f.storage.all = true
 	f.storage.nodeLeft()

@@ -125,6 +125,7 @@ func (f *Feed) join(m *member) {
 	f.storage.note(m)
 	f.owners.join(m)
 	f.rules.join(m)
+	f.extended.join(m)
 	f.tenancy.usageChanged()
 	if m.inGang() {
 		insert(f.members.gangs, m.workload, m.key, m)
@@ -138,6 +139,7 @@ func (f *Feed) leave(m *member) {
 	f.storage.drop(m)
 	f.owners.leave(m)
 	f.rules.leave(m)
+	f.extended.leave(m)
 	f.tenancy.usageChanged()
 	f.listen.Forget(m.pod.UID)
 	if m.inGang() {
@@ -202,6 +204,8 @@ func (f *Feed) put(m *member, v *engine.Pod) {
 	f.charge(m, v)
 	f.coverPod(m, v)
 	v.Labels = m.raw.Labels
+	f.attach(m, v)
+	f.extended.mark(m, v)
 	f.whatIf.restrict(v)
 	known := m.given
 	if known && same(m.value, v) {

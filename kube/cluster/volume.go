@@ -127,6 +127,7 @@ func (f *Feed) RemoveClass(c *storagev1.StorageClass) {
 // moved has the next cycle look at the claim's pods, and those who see to its volume look at once.
 func (f *Feed) moved(claim string) {
 	f.storage.lookAgain(claim)
+	f.storage.countAgain(claim)
 	f.storage.tell(claim)
 	f.out.wake()
 }

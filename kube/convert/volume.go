@@ -20,6 +20,11 @@ type Storage struct {
 	// them: they are passed over.
 	Free    func(class string, n *corev1.Node) []*corev1.PersistentVolume
 	HasNode func(name string) bool
+	// Driver, Capacities and Installed are of CSI drivers: the room that one reports for volumes of a class, and whether one is
+	// on a node. Nil: no driver says anything.
+	Driver     func(name string) *storagev1.CSIDriver
+	Capacities func(class string) []*storagev1.CSIStorageCapacity
+	Installed  func(driver, node string) bool
 }
 
 // AllowedNodes says where the pod's claims let it run.
@@ -29,8 +34,7 @@ type Storage struct {
 // whose volume is being made for a node allows that node alone, as upstream has it. missing are sentences about
 // claims that keep the pod from running anywhere, in the order of its volumes.
 //
-// Not looked at: how much room a storage driver reports for new volumes (CSIStorageCapacity), and translations
-// of volume types that are no longer in Kubernetes itself.
+// Not looked at: translations of volume types that are no longer in Kubernetes itself.
 func (s Storage) AllowedNodes(p *corev1.Pod, nodes []*corev1.Node) (names []string, constrained bool, missing []string) {
 	var rules []rule
 	var open []*corev1.PersistentVolumeClaim
@@ -46,6 +50,11 @@ func (s Storage) AllowedNodes(p *corev1.Pod, nodes []*corev1.Node) (names []stri
 			rules = append(rules, reach(s.Volume(claim.Spec.VolumeName))...)
 		case !slices.Contains(open, claim):
 			open = append(open, claim)
+		}
+		if claim != nil && complaint == "" {
+			if r := s.missingDriver(claim); r != nil {
+				rules = append(rules, r)
+			}
 		}
 	}
 	if slices.ContainsFunc(open, func(c *corev1.PersistentVolumeClaim) bool { return !s.anywhere(c) }) {

@@ -63,7 +63,7 @@ func (s Storage) volumeFor(claim *corev1.PersistentVolumeClaim, n *corev1.Node, 
 		}
 	}
 	class := s.Class(name)
-	return nil, makes(class) && inTopology(class.AllowedTopologies, n.Labels)
+	return nil, makes(class) && inTopology(class.AllowedTopologies, n.Labels) && (node != "" || s.hasRoom(claim, class, n))
 }
 
 // SelectedNode is the node for which the claim's volume is being made, "" for none. One that is gone does not
@@ -78,7 +78,7 @@ func (s Storage) SelectedNode(claim *corev1.PersistentVolumeClaim) string {
 // anywhere says whether a volume can be made for the claim on every node.
 func (s Storage) anywhere(claim *corev1.PersistentVolumeClaim) bool {
 	class := s.Class(volume.GetPersistentVolumeClaimClass(claim))
-	return makes(class) && len(class.AllowedTopologies) == 0 && s.SelectedNode(claim) == ""
+	return makes(class) && len(class.AllowedTopologies) == 0 && s.SelectedNode(claim) == "" && !s.reportsRoom(class)
 }
 
 // makes says whether the class, nil allowed, has somebody who makes volumes.

@@ -24,6 +24,10 @@ func (s *scheduler) watch(ctx context.Context) (stop func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("scheduler: watch: %w", err)
 	}
+	classes, err := s.serves(ctx, "resource.k8s.io/v1", "DeviceClass")
+	if err != nil {
+		return nil, fmt.Errorf("scheduler: watch: %w", err)
+	}
 	all := s.factory()
 	var synced []cache.InformerSynced
 	add := func(i cache.SharedIndexInformer, h cache.ResourceEventHandlerFuncs, versioned bool) {
@@ -43,6 +47,9 @@ func (s *scheduler) watch(ctx context.Context) (stop func(), err error) {
 	add(core.PersistentVolumeClaims().Informer(), handler(f.SetClaim, f.RemoveClaim), false)
 	add(core.PersistentVolumes().Informer(), handler(f.SetVolume, f.RemoveVolume), false)
 	add(all.Storage().V1().StorageClasses().Informer(), handler(f.SetClass, f.RemoveClass), false)
+	add(all.Storage().V1().CSINodes().Informer(), handler(f.SetCSINode, f.RemoveCSINode), false)
+	add(all.Storage().V1().CSIDrivers().Informer(), handler(f.SetCSIDriver, f.RemoveCSIDriver), false)
+	add(all.Storage().V1().CSIStorageCapacities().Informer(), handler(f.SetCapacity, f.RemoveCapacity), false)
 	add(all.Batch().V1().Jobs().Informer(), ownerHandler[*batchv1.Job](f), false)
 	add(all.Apps().V1().StatefulSets().Informer(), ownerHandler[*appsv1.StatefulSet](f), false)
 	add(all.Apps().V1().ReplicaSets().Informer(), ownerHandler[*appsv1.ReplicaSet](f), false)
@@ -50,6 +57,9 @@ func (s *scheduler) watch(ctx context.Context) (stop func(), err error) {
 	add(all.Policy().V1().PodDisruptionBudgets().Informer(), handler(f.SetBudget, f.RemoveBudget), false)
 	add(core.Services().Informer(), handler(f.SetService, f.RemoveService), false)
 	add(core.Namespaces().Informer(), handler(f.SetNamespace, f.RemoveNamespace), false)
+	if classes {
+		add(all.Resource().V1().DeviceClasses().Informer(), handler(f.SetDeviceClass, f.RemoveDeviceClass), false)
+	}
 	if groups {
 		add(all.Scheduling().V1beta1().PodGroups().Informer(), handler(f.SetGroup, f.RemoveGroup), true)
 	}

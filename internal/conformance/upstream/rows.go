@@ -29,6 +29,7 @@ var tests = []test{
 	{32, "volumes: affinity, binding on first use, provisioning", "volumescheduling", "TestVolumeBindingRescheduling", "volume_binding_test.go:280"},
 	{32, "volumes: affinity, binding on first use, provisioning", "volumescheduling", "TestPVAffinityConflict", "volume_binding_test.go:640"},
 	{32, "volumes: affinity, binding on first use, provisioning", "volumescheduling", "TestVolumeProvision", "volume_binding_test.go:699"},
+	{32, "volumes: affinity, binding on first use, provisioning", "volumescheduling", "TestCapacity", "volume_binding_test.go:847"},
 	{32, "volumes: affinity, binding on first use, provisioning", "volumescheduling", "TestRescheduleProvisioning", "volume_binding_test.go:989"},
 	{39, "features that nodes declare", "scheduler/filters", "TestNodeDeclaredFeaturesFilter", "filters_test.go:3221"},
 	{49, "what the watches bring is seen", "scheduler", "TestSchedulerInformers", "scheduler_test.go:422"},
@@ -63,5 +64,4 @@ var absent = []struct {
 	{"83", "composite pod groups (alpha)", "scheduler/podgroup/cpg_test.go:77; topology_aware_scheduling/cpg_tas_test.go:104", "only PodGroups are read"},
 	{"86-97", "dynamic resource allocation", "dra", "claims are refused by name; comes with devices"},
 	{"19, 41, 58, 100", "what the API server alone decides", "pods/pods_test.go:52,1208,1808; quota/quota_test.go:62", "these tests start no scheduler: they say nothing about one"},
-	{"32", "room that storage drivers report", "volumescheduling/volume_binding_test.go:847", "CSIStorageCapacity is not looked at"},
 }
