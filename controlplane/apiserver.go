@@ -19,8 +19,9 @@ import (
 )
 
 // featureGates hold for the API server, the controllers and the scheduler alike.
-// WorkloadWithJob stays off: it turns every Job into a gang, which must be somebody's wish.
-const featureGates = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true"
+// With WorkloadWithJob every Job without a controller of its own gets a Workload and a PodGroup. Where spec.scheduling of the
+// Job asks for nothing their policy is Basic, and Berth schedules the Job as if they were not there.
+const featureGates = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true,WorkloadWithJob=true"
 
 // runtimeConfig serves the gang scheduling API in both its versions.
 const runtimeConfig = "scheduling.k8s.io/v1beta1=true,scheduling.k8s.io/v1alpha3=true"

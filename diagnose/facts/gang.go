@@ -12,6 +12,9 @@ import (
 
 // GangOf names what the pod is placed together with, as the scheduler reads it; "" where that is nobody.
 func (f *Facts) GangOf(p *corev1.Pod) string {
+	if g := f.PodGroup(p); g != nil && convert.Idle(g) {
+		p = convert.Ungrouped(p)
+	}
 	var said []convert.Keys
 	for at, up := f.Controller(p), 0; at != nil && up < 2; at, up = f.Controller(at), up+1 {
 		if o, ok := convert.OwnerOf(at); ok && o.Namespace == p.Namespace {
@@ -99,7 +102,7 @@ func (f *Facts) PodGroup(p *corev1.Pod) *schedulingv1beta1.PodGroup {
 func (f *Facts) GangName(p *corev1.Pod) string {
 	g := f.GangOf(p)
 	name := g[strings.LastIndexByte(g, '/')+1:]
-	if s := p.Spec.SchedulingGroup; s != nil && s.PodGroupName != nil {
+	if convert.PodGroupOf(p) == g {
 		return "PodGroup " + name
 	}
 	return "gang " + name

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/api/meta"
 
@@ -57,6 +58,9 @@ func (s *gangs) describe(key string) {
 	pods, decided := voices(members)
 	var g engine.Gang
 	switch group := s.groupOf(key, decided); {
+	case group != nil && convert.Idle(group):
+		s.drop(key)
+		return
 	case group != nil:
 		g = convert.PodGroup(group)
 		convert.GroupTerms(&g, group, pods)
@@ -134,12 +138,36 @@ func (f *Feed) SetGroup(g *schedulingv1beta1.PodGroup) {
 	protected := f.gangs.protected(v.Key)
 	f.gangs.groups[v.Key] = g
 	f.out.derived.saw(v.Version)
+	if convert.Idle(g) {
+		f.ungroup(v.Key)
+		return
+	}
 	if protected != f.gangs.protected(v.Key) {
 		f.giveMembersAgain(v.Key)
 	}
 	f.gangs.describeAgain(v.Key)
 	f.members.fresh[v.Key] = true
 	f.begun(v.Key)
+}
+
+// idle says whether the pod's group asks nothing of it, or did when it was last seen: a group may be gone before its pods.
+func (s *gangs) idle(known *member, raw *corev1.Pod) bool {
+	key := convert.PodGroupOf(raw)
+	if key == "" {
+		return false
+	}
+	if g := s.groups[key]; g != nil {
+		return convert.Idle(g)
+	}
+	return known != nil && known.raw.UID == raw.UID && known.pod.Spec.SchedulingGroup == nil
+}
+
+// ungroup takes in again the members of a group that asks nothing of them, which came before it.
+func (f *Feed) ungroup(key string) {
+	for _, m := range f.members.sorted(key) {
+		f.reenter(m)
+	}
+	f.gangs.drop(key)
 }
 
 // RemoveGroup takes a PodGroup away.

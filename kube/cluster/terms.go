@@ -99,6 +99,9 @@ func (f *Feed) Guard(on bool) {
 // the API, known as it was seen before, nil for not. A Model believes what the pod says now, and so does a scheduler that
 // does not lead: who leads decides.
 func (f *Feed) reading(known *member, raw *corev1.Pod) (*corev1.Pod, *terms) {
+	if f.gangs.idle(known, raw) {
+		raw = convert.Ungrouped(raw)
+	}
 	if !f.opts.Ours(raw.Spec.SchedulerName) {
 		return f.owners.completed(raw), nil
 	}

@@ -1,8 +1,11 @@
 package convert
 
 import (
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/engine"
@@ -49,6 +52,33 @@ func PodGroup(g *schedulingv1beta1.PodGroup) engine.Gang {
 		out.Layout.Required = c.Topology[0].Key
 	}
 	return out
+}
+
+// Idle says whether the group is one that the Job controller makes for every Job (gate WorkloadWithJob), and asks nothing of
+// its members. They are what they would be without it, and what they say of a gang themselves counts.
+func Idle(g *schedulingv1beta1.PodGroup) bool {
+	by := metav1.GetControllerOfNoCopy(g)
+	if by == nil || by.Kind != "Job" || !strings.HasPrefix(by.APIVersion, "batch/") {
+		return false
+	}
+	s := &g.Spec
+	topology := s.SchedulingConstraints != nil && len(s.SchedulingConstraints.Topology) > 0
+	return s.SchedulingPolicy.Gang == nil && !topology && len(UnheededGroup(g)) == 0
+}
+
+// Ungrouped is the pod without its group.
+func Ungrouped(p *corev1.Pod) *corev1.Pod {
+	out := *p
+	out.Spec.SchedulingGroup = nil
+	return &out
+}
+
+// PodGroupOf is the key of the gang of the PodGroup that the pod names, "" for none.
+func PodGroupOf(p *corev1.Pod) string {
+	if !inPodGroup(p) {
+		return ""
+	}
+	return podGroupKey(p.Namespace, *p.Spec.SchedulingGroup.PodGroupName)
 }
 
 // UnheededGroup lists what the group asks for and does not get yet, as Unheeded does for a pod.
