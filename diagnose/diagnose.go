@@ -254,6 +254,7 @@ func (d *Diagnoser) why(top facts.Object) Diagnosis {
 	d.trials = mostTrials
 	t := &trial{d: d, target: target, top: top, base: j}
 	t.bind()
+	t.recollect()
 	for _, f := range t.ordered() {
 		out.Blockers = append(out.Blockers, Blocker{Layer: f.Layer, Cause: f.Check.Cause, Owner: f.Owner, Binding: t.binds[f], Message: f.Message, Evidence: f.Evidence})
 	}

@@ -29,6 +29,7 @@ type trial struct {
 	top    facts.Object
 	base   *judgement
 	binds  map[*check.Finding]bool
+	before []recalled // earlier versions of what bears on the target
 	tried  map[string]*judgement
 }
 
@@ -256,7 +257,8 @@ func (t *trial) fixes() []Fix {
 	for _, f := range t.ordered() {
 		if t.binds[f] {
 			binding = append(binding, f)
-			edits = append(edits, t.allowed(f)...)
+			edits = append(edits, t.allowed(f.Edits)...)
+			edits = append(edits, t.allowed(t.reverts(f, t.before))...)
 		}
 	}
 	slices.SortStableFunc(edits, func(a, b edit.Edit) int { return cmp.Compare(a.Cost, b.Cost) })
@@ -277,10 +279,10 @@ func (t *trial) fixes() []Fix {
 	return out
 }
 
-// allowed are the finding's edits that may be proposed, with what each takes for granted.
-func (t *trial) allowed(f *check.Finding) []edit.Edit {
+// allowed are those of the edits that may be proposed, with what each takes for granted.
+func (t *trial) allowed(edits []edit.Edit) []edit.Edit {
 	var out []edit.Edit
-	for _, e := range f.Edits {
+	for _, e := range edits {
 		if never(t.d.facts, t.top, e) == "" {
 			e.Assumes = assumed(t.d.facts, t.top, e)
 			out = append(out, e)
@@ -294,7 +296,7 @@ func (t *trial) joint(binding []*check.Finding) []Fix {
 	for _, side := range []edit.Side{edit.Workload, edit.Cluster, ""} {
 		var set []edit.Edit
 		for _, f := range binding {
-			may := t.allowed(f)
+			may := t.allowed(f.Edits)
 			if i := slices.IndexFunc(may, func(e edit.Edit) bool { return side == "" || e.Side == side }); i >= 0 {
 				set = append(set, may[i])
 			}

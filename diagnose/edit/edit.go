@@ -144,6 +144,7 @@ func remade(p *corev1.Pod, all []*corev1.Pod) bool {
 
 // What edits ask of people, the least first.
 const (
+	CostRevert  = 0 // it was so before
 	CostWord    = 1 // of the workload
 	CostSmall   = 2 // in the workload
 	CostWait    = 3

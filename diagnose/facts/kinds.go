@@ -40,8 +40,10 @@ type Objects struct {
 	ReplicaSets  []*appsv1.ReplicaSet
 	StatefulSets []*appsv1.StatefulSet
 	DaemonSets   []*appsv1.DaemonSet
-	Jobs         []*batchv1.Job
-	CronJobs     []*batchv1.CronJob
+	// ControllerRevisions are earlier templates of StatefulSets and DaemonSets. Bundles have none of what is in them.
+	ControllerRevisions []*appsv1.ControllerRevision
+	Jobs                []*batchv1.Job
+	CronJobs            []*batchv1.CronJob
 
 	PriorityClasses      []*schedulingv1.PriorityClass
 	PodGroups            []*schedulingv1beta1.PodGroup
@@ -175,6 +177,7 @@ var Kinds = []*KindInfo{
 	known("apps", "v1", "ReplicaSet", "replicasets", true, func(o *Objects) *[]*appsv1.ReplicaSet { return &o.ReplicaSets }),
 	known("apps", "v1", "StatefulSet", "statefulsets", true, func(o *Objects) *[]*appsv1.StatefulSet { return &o.StatefulSets }),
 	known("apps", "v1", "DaemonSet", "daemonsets", true, func(o *Objects) *[]*appsv1.DaemonSet { return &o.DaemonSets }),
+	known("apps", "v1", "ControllerRevision", "controllerrevisions", true, func(o *Objects) *[]*appsv1.ControllerRevision { return &o.ControllerRevisions }),
 	known("batch", "v1", "Job", "jobs", true, func(o *Objects) *[]*batchv1.Job { return &o.Jobs }),
 	known("batch", "v1", "CronJob", "cronjobs", true, func(o *Objects) *[]*batchv1.CronJob { return &o.CronJobs }),
 	known("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", false, func(o *Objects) *[]*schedulingv1.PriorityClass { return &o.PriorityClasses }),

@@ -104,6 +104,27 @@ func (r Ref) In() string {
 	return strings.ToLower(r.Kind) + "/" + r.Namespace + "/" + r.Name
 }
 
+// Shown is the object that evidence names, as In has it; nil where there is none, and of pods and events, which are many and
+// made by others.
+func (f *Facts) Shown(in string) Object {
+	kind, rest, _ := strings.Cut(in, "/")
+	namespace, name, namespaced := strings.Cut(rest, "/")
+	if !namespaced {
+		namespace, name = "", namespace
+	}
+	for _, k := range f.Objects.Kinds() {
+		if strings.ToLower(k.Kind) != kind || k.Kind == "Pod" || k.Kind == "Event" {
+			continue
+		}
+		for _, o := range k.List(&f.Objects) {
+			if o.GetName() == name && o.GetNamespace() == namespace {
+				return o
+			}
+		}
+	}
+	return nil
+}
+
 // AskedKinds are the kinds that may be asked about, in the order in which a bare name is looked for.
 var AskedKinds = []string{
 	"Job", "Deployment", "StatefulSet", "Pod", "ReplicaSet", "DaemonSet", "CronJob", "PodGroup",

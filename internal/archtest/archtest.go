@@ -73,7 +73,7 @@ var Rules = map[string]Rule{
 
 	"diagnose": {Ring: Pure, Imports: []string{
 		"api/v1alpha1", "diagnose/check", "diagnose/check/l1", "diagnose/check/l2", "diagnose/check/l3", "diagnose/check/l4", "diagnose/edit", "diagnose/facts",
-		"diagnose/internal/life", "diagnose/internal/place", "diagnose/internal/signs", "diagnose/internal/wording", "engine", "engine/why",
+		"diagnose/internal/history", "diagnose/internal/life", "diagnose/internal/place", "diagnose/internal/signs", "diagnose/internal/wording", "engine", "engine/why",
 	}, Objects: true, Tests: []string{"api/v1alpha1", "kube/cluster", "kube/devices", "kube/inspect"}},
 	"diagnose/check": {Ring: Pure, Imports: []string{
 		"diagnose/edit", "diagnose/facts", "diagnose/internal/podspec", "engine", "engine/why",
@@ -105,6 +105,7 @@ var Rules = map[string]Rule{
 	"diagnose/gpustack": {Ring: Pure, Imports: []string{
 		"api/v1alpha1", "diagnose/facts", "diagnose/internal/podspec", "diagnose/internal/wording", "kube/dialect",
 	}, Objects: true},
+	"diagnose/internal/history": {Ring: Pure, Imports: []string{"diagnose/edit", "diagnose/facts", "diagnose/internal/wording"}, Objects: true},
 	"diagnose/internal/life": {Ring: Pure, Imports: []string{
 		"diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/wording", "kube/report",
 	}, Objects: true},

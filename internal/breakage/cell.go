@@ -272,7 +272,7 @@ func (x *cell) write(ctx context.Context, o object, live *unstructured.Unstructu
 		if _, err = x.of(o.kind, o.space()).Update(ctx, u, metav1.UpdateOptions{FieldValidation: strict}); err == nil {
 			return true, nil
 		}
-		if !fixed(err) || !renewable(o) {
+		if !fixed(err) || !x.renewable(o) {
 			return false, err
 		}
 	}
@@ -329,7 +329,9 @@ func fixed(err error) bool {
 	return false
 }
 
-// renewable says whether the object may be deleted and created: machines and namespaces are more than their object.
-func renewable(o object) bool {
-	return !slices.Contains([]string{"Node", "Namespace", "PersistentVolume", "Pool"}, o.kind.name) && o.space() != stackNamespace
+// renewable says whether the object may be deleted and created: machines and namespaces are more than their object, and what a
+// workload made for itself is used again before it is gone.
+func (x *cell) renewable(o object) bool {
+	made := slices.ContainsFunc(x.objects, func(a object) bool { return a.kind == o.kind && a.name() == o.name() })
+	return made && !slices.Contains([]string{"Node", "Namespace", "PersistentVolume", "Pool"}, o.kind.name) && o.space() != stackNamespace
 }

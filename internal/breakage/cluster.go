@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -36,14 +35,13 @@ const (
 //go:embed fleet.yaml
 var fleet []byte
 
-// cluster is one `berth up` that all cells share.
+// cluster is one `berth up` that its cells share.
 type cluster struct {
+	name   string
 	berth  string
 	env    []string // for commands of the binary
 	client dynamic.Interface
 	kinds  []kind // that can be listed, sorted
-
-	stack sync.RWMutex // held for writing while an object is broken that all cells use
 }
 
 // kind is a kind of object that the cluster serves.
@@ -53,7 +51,11 @@ type kind struct {
 	namespaced bool
 }
 
-func startCluster(ctx context.Context, o options) (*cluster, error) {
+func startCluster(ctx context.Context, o options, name string) (*cluster, error) {
+	o.dir = filepath.Join(o.dir, name) // with a kubeconfig of its own
+	if err := os.MkdirAll(o.dir, 0o700); err != nil {
+		return nil, err
+	}
 	file := filepath.Join(o.dir, "fleet.yaml")
 	if err := os.WriteFile(file, fleet, 0o600); err != nil {
 		return nil, err
@@ -66,12 +68,12 @@ func startCluster(ctx context.Context, o options) (*cluster, error) {
 		return nil, err
 	}
 	root := filepath.Join(o.dir, "home")
-	c := &cluster{berth: o.berth, env: append(os.Environ(), "BERTH_HOME="+root, "HOME="+o.dir, "KUBECONFIG=", "PATH="+bin+":"+os.Getenv("PATH"))}
-	cmd := c.command(ctx, "up", "--detach", "--ephemeral", "--name", clusterName, "--fleet", file, "--speed", speed)
+	c := &cluster{name: name, berth: o.berth, env: append(os.Environ(), "BERTH_HOME="+root, "HOME="+o.dir, "KUBECONFIG=", "PATH="+bin+":"+os.Getenv("PATH"))}
+	cmd := c.command(ctx, "up", "--detach", "--ephemeral", "--name", name, "--fleet", file, "--speed", speed)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("berth up: %w\n%s", err, out)
 	}
-	cfg, err := clientcmd.BuildConfigFromFlags("", home.Named(root, clusterName).Kubeconfig())
+	cfg, err := clientcmd.BuildConfigFromFlags("", home.Named(root, name).Kubeconfig())
 	if err != nil {
 		return c, err
 	}
@@ -111,7 +113,7 @@ func (c *cluster) discover(d *discovery.DiscoveryClient) error {
 func (c *cluster) stop() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	_ = c.command(ctx, "down", "--name", clusterName).Run()
+	_ = c.command(ctx, "down", "--name", c.name).Run()
 }
 
 func (c *cluster) command(ctx context.Context, args ...string) *exec.Cmd {
@@ -152,7 +154,7 @@ func (c *cluster) why(ctx context.Context, namespace, target string) (answer, er
 	var a answer
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	cmd := c.command(ctx, "why", target, "-n", namespace, "--name", clusterName, "-o", "json")
+	cmd := c.command(ctx, "why", target, "-n", namespace, "--name", c.name, "-o", "json")
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err := cmd.Run()

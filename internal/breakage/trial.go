@@ -61,20 +61,21 @@ type attempt struct {
 }
 
 func measure(ctx context.Context, o options, out io.Writer) ([]result, error) {
-	c, err := startCluster(ctx, o)
+	c, err := startCluster(ctx, o, clusterName)
 	if c != nil {
 		defer c.stop()
 	}
 	if err != nil {
 		return nil, err
 	}
-	m := &measurement{cluster: c, options: o, out: out, end: time.Now().Add(o.total), yield: map[string]yield{}}
+	m := &measurement{main: c, options: o, out: out, end: time.Now().Add(o.total), yield: map[string]yield{}}
 	return m.run(ctx)
 }
 
-// measurement is a run: workers take candidates in order until enough have counted.
+// measurement is a run: workers take candidates in order until enough have counted. What all cells of a cluster share, its GPU
+// stack, is broken in a second cluster with one cell, so that nobody waits for it.
 type measurement struct {
-	*cluster
+	main *cluster
 	options
 	out io.Writer
 	end time.Time
@@ -89,11 +90,7 @@ type measurement struct {
 }
 
 func (m *measurement) run(ctx context.Context) ([]result, error) {
-	workers := m.options.cells
-	if m.only != nil {
-		workers = min(workers, len(m.only))
-	}
-	first, err := m.cell(ctx)
+	first, err := m.cell(ctx, m.main)
 	if err != nil {
 		return nil, err
 	}
@@ -101,18 +98,28 @@ func (m *measurement) run(ctx context.Context) ([]result, error) {
 		return nil, err
 	}
 	fmt.Fprintf(m.out, "%d mutations of %d kinds of objects\n", len(m.queue), m.kindsIn(m.queue))
-	errs := make([]error, workers)
+	workers := m.options.cells
+	if m.only != nil {
+		workers = min(workers, len(m.only))
+	}
+	onStack := slices.ContainsFunc(m.queue, func(c candidate) bool {
+		return c.space == stackNamespace && (m.only == nil || slices.Contains(m.only, c.index))
+	})
+	errs := make([]error, workers+1)
 	var wg sync.WaitGroup
 	for i := range workers {
 		wg.Go(func() {
 			x := first
 			if i > 0 {
-				if x, errs[i] = m.cell(ctx); errs[i] != nil {
+				if x, errs[i] = m.cell(ctx, m.main); errs[i] != nil {
 					return
 				}
 			}
-			errs[i] = m.work(ctx, x)
+			errs[i] = m.work(ctx, x, "")
 		})
+	}
+	if onStack {
+		wg.Go(func() { errs[workers] = m.workOnStack(ctx) })
 	}
 	wg.Wait()
 	slices.SortFunc(m.results, func(a, b result) int { return a.index - b.index })
@@ -125,6 +132,22 @@ func (m *measurement) run(ctx context.Context) ([]result, error) {
 	return m.results, nil
 }
 
+// workOnStack tries the mutations of the GPU stack, in a cluster of their own.
+func (m *measurement) workOnStack(ctx context.Context) error {
+	c, err := startCluster(ctx, m.options, clusterName+"-stack")
+	if c != nil {
+		defer c.stop()
+	}
+	if err != nil {
+		return err
+	}
+	x, err := m.cell(ctx, c)
+	if err != nil {
+		return err
+	}
+	return m.work(ctx, x, stackNamespace)
+}
+
 func (m *measurement) kindsIn(list []candidate) int {
 	kinds := map[string]bool{}
 	for _, c := range list {
@@ -133,12 +156,12 @@ func (m *measurement) kindsIn(list []candidate) int {
 	return len(kinds)
 }
 
-func (m *measurement) cell(ctx context.Context) (*cell, error) {
+func (m *measurement) cell(ctx context.Context, c *cluster) (*cell, error) {
 	m.mu.Lock()
 	name := fmt.Sprintf("cell-%d", m.cells)
 	m.cells++
 	m.mu.Unlock()
-	return newCell(ctx, m.cluster, name)
+	return newCell(ctx, c, name)
 }
 
 // enumerate lists every way to break every field of the objects that bear on a cell, in the order of the seed. Kinds take
@@ -224,7 +247,7 @@ func (c *candidate) class() string {
 
 // next takes the first candidate of the order that is worth its time: classes that change no outcome are tried less and less
 // often, by chance that the seed decides. Which mutation an index stands for does not depend on it.
-func (m *measurement) next(ctx context.Context) (candidate, bool) {
+func (m *measurement) next(ctx context.Context, space string) (candidate, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.counted >= m.count || time.Now().After(m.end) || ctx.Err() != nil {
@@ -232,6 +255,9 @@ func (m *measurement) next(ctx context.Context) (candidate, bool) {
 	}
 	for _, sure := range []bool{false, true} {
 		for i, c := range m.queue {
+			if c.space != space {
+				continue
+			}
 			if m.only != nil && !slices.Contains(m.only, c.index) || m.only == nil && !sure && !m.worth(&c) {
 				continue
 			}
@@ -263,9 +289,10 @@ func (m *measurement) add(r result) {
 	}
 }
 
-func (m *measurement) work(ctx context.Context, x *cell) error {
+// work tries candidates of the space in the cell, and in its successors where it does not recover.
+func (m *measurement) work(ctx context.Context, x *cell, space string) error {
 	for {
-		c, ok := m.next(ctx)
+		c, ok := m.next(ctx, space)
 		if !ok {
 			return nil
 		}
@@ -276,7 +303,7 @@ func (m *measurement) work(ctx context.Context, x *cell) error {
 		}
 		m.discard(ctx, x)
 		var err error
-		if x, err = m.cell(ctx); err != nil {
+		if x, err = m.cell(ctx, x.cluster); err != nil {
 			return err
 		}
 	}
@@ -286,7 +313,7 @@ func (m *measurement) work(ctx context.Context, x *cell) error {
 func (m *measurement) discard(ctx context.Context, x *cell) {
 	for _, o := range x.objects {
 		if o.kind.name == "Namespace" || o.kind.name == "Pool" {
-			_ = m.of(o.kind, o.space()).Delete(ctx, o.name(), metav1.DeleteOptions{})
+			_ = x.of(o.kind, o.space()).Delete(ctx, o.name(), metav1.DeleteOptions{})
 		}
 	}
 }
@@ -296,13 +323,6 @@ func (m *measurement) try(ctx context.Context, x *cell, c candidate) (r result, 
 	t := &trial{m: m, cell: x, result: result{candidate: c, result: skipped}, rand: rand.New(rand.NewPCG(m.seed, uint64(c.index)+1))}
 	if !t.prepare(ctx) {
 		return t.result, true
-	}
-	if c.space == stackNamespace {
-		m.stack.Lock()
-		defer m.stack.Unlock()
-	} else {
-		m.stack.RLock()
-		defer m.stack.RUnlock()
 	}
 	start := time.Now()
 	t.run(ctx)
@@ -338,7 +358,7 @@ func (t *trial) prepare(ctx context.Context) bool {
 	u := fresh(t.body)
 	u.SetResourceVersion((&unstructured.Unstructured{Object: t.object.body}).GetResourceVersion())
 	_, err := t.of(t.object.kind, t.object.space()).Update(ctx, u, metav1.UpdateOptions{FieldValidation: strict, DryRun: []string{metav1.DryRunAll}})
-	if err != nil && !apierrors.IsConflict(err) && !(fixed(err) && renewable(t.object)) && t.object.kind.name != "Job" {
+	if err != nil && !apierrors.IsConflict(err) && !(fixed(err) && t.cell.renewable(t.object)) && t.object.kind.name != "Job" {
 		t.why = "rejected: " + err.Error()
 		return false
 	}
@@ -422,7 +442,7 @@ func (t *trial) show(ctx context.Context) (*sight, error) {
 	case t.candidate.space == stackNamespace:
 		time.Sleep(8 * time.Second) // the rollout over all nodes
 	case !t.candidate.kind.namespaced:
-		time.Sleep(2 * time.Second) // the fleet and the schedulers follow
+		time.Sleep(time.Second) // the fleet and the schedulers follow
 	}
 	if !t.object.works() {
 		if err := t.cell.restart(ctx, ""); err != nil && !created(err) {

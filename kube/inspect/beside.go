@@ -78,7 +78,7 @@ func (s *served) addBeside(gv schema.GroupVersion, r *metav1.APIResource) {
 	}
 }
 
-// readBeside reads the kinds beside the table, a page of each at most, for as long as besideFor. What was not read is unseen.
+// readBeside reads the kinds beside the table for as long as besideFor. What was not read is unseen.
 func (c *cluster) readBeside(ctx context.Context, o Options, f *facts.Facts, s *served) {
 	kinds := s.besides(f)
 	if len(kinds) == 0 {

@@ -3,6 +3,7 @@ package inspect
 import (
 	"bufio"
 	"bytes"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -75,5 +76,35 @@ func TestKindsBesideTheTableHaveABudget(t *testing.T) {
 	}
 	if !slices.ContainsFunc(f.Unseen, func(u facts.Unseen) bool { return u.Resource == "approvals.board.corp.test" }) {
 		t.Errorf("unseen are %v", f.Unseen)
+	}
+}
+
+// A kind beside the table with more objects than an answer has is read to its end; where there is no time for that, what was
+// read counts, and the rest is unseen.
+func TestKindsBesideTheTableAreReadToTheirEnd(t *testing.T) {
+	k := facts.FoundAs(schema.GroupVersionKind{Group: "board.corp.test", Version: "v1alpha3", Kind: "Approval"}, "approvals", true)
+	for _, slow := range []bool{false, true} {
+		w := &world{t: t, beside: []*facts.KindInfo{k}}
+		for i := range pageSize + 20 {
+			k.Add(&w.facts, approval("team-a", fmt.Sprintf("train-%04d", i)))
+		}
+		w.say = func(_ http.ResponseWriter, r *http.Request) bool {
+			if slow && r.URL.Query().Get("continue") != "" {
+				<-r.Context().Done()
+				return true
+			}
+			return false
+		}
+		f := gather(t, Options{Config: w.start()})
+		want := pageSize + 20
+		if slow {
+			want = pageSize
+		}
+		unseen := slices.ContainsFunc(f.Unseen, func(u facts.Unseen) bool {
+			return u.Resource == "approvals.board.corp.test" && u.Reason == "the first 500 were read, and there was no time for the others"
+		})
+		if got := len(f.Foreign["Approval.board.corp.test"]); got != want || unseen != slow {
+			t.Errorf("slow %v: read %d, want %d; unseen %v", slow, got, want, f.Unseen)
+		}
 	}
 }

@@ -51,6 +51,26 @@ func full(t *testing.T) *world {
 	return w
 }
 
+// What was last applied is read where it says how the object was before.
+func TestTrimKeepsWhatWasLastApplied(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		bytes int
+		owned bool
+		kept  bool
+	}{{"written by a person", 100, false, true}, {"large", mostApplied + 1, false, false}, {"made by a controller", 100, true, false}} {
+		p := pod("team-a", "train")
+		p.Annotations = map[string]string{corev1.LastAppliedConfigAnnotation: strings.Repeat(" ", c.bytes)}
+		if c.owned {
+			p.OwnerReferences = []metav1.OwnerReference{{Kind: "Job", Name: "train", Controller: new(true)}}
+		}
+		trim(p)
+		if _, kept := p.Annotations[corev1.LastAppliedConfigAnnotation]; kept != c.kept {
+			t.Errorf("%s: kept %v", c.name, kept)
+		}
+	}
+}
+
 func TestReadsEveryKind(t *testing.T) {
 	w := full(t)
 	json := 0
@@ -68,7 +88,7 @@ func TestReadsEveryKind(t *testing.T) {
 			t.Errorf("%s: %d objects, want 1", k.Name(), len(list))
 			continue
 		}
-		if diff := cmp.Diff(map[string]string{"mine": "kept"}, list[0].GetAnnotations()); diff != "" || len(list[0].GetManagedFields()) > 0 {
+		if diff := cmp.Diff(map[string]string{"mine": "kept", corev1.LastAppliedConfigAnnotation: "{}"}, list[0].GetAnnotations()); diff != "" || len(list[0].GetManagedFields()) > 0 {
 			t.Errorf("%s: history was not dropped: %s%v", k.Name(), diff, list[0].GetManagedFields())
 		}
 	}

@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -26,6 +27,8 @@ func (c *cluster) read(ctx context.Context, o Options, k *facts.KindInfo, served
 	switch {
 	case err == nil && except == "":
 		return answer{objects: objects}
+	case errors.As(err, new(errCut)):
+		return answer{objects: objects, unseen: []facts.Unseen{{Resource: k.Name(), Reason: reason(err)}}}
 	case err == nil:
 		return answer{objects: objects, unseen: []facts.Unseen{{Resource: k.Name(), Except: except, Reason: forbidden}}}
 	case ctx.Err() != nil:
@@ -105,6 +108,9 @@ func (r reader) pages(ctx context.Context, namespace string, size int64) ([]fact
 	var out []facts.Object
 	for {
 		list, err := r.page(ctx, namespace, o)
+		if err != nil && len(out) > 0 && facts.KindOf(r.Group, r.Kind) == nil { // beside the table, some are better than none
+			return out, errCut{len(out)}
+		}
 		if list == nil || err != nil {
 			return nil, err
 		}
@@ -119,9 +125,6 @@ func (r reader) pages(ctx context.Context, namespace string, size int64) ([]fact
 		at, err := meta.ListAccessor(list)
 		if err != nil {
 			return nil, err
-		}
-		if facts.KindOf(r.Group, r.Kind) == nil {
-			return out, nil // beside the table, a page is enough: there is no time for more
 		}
 		if o.Continue = at.GetContinue(); o.Continue == "" {
 			return out, nil
@@ -183,11 +186,15 @@ func (r reader) one(ctx context.Context, namespace, name string) ([]facts.Object
 	return []facts.Object{object}, nil
 }
 
-// trim drops what nobody reads and is often the largest part.
+// mostApplied bounds the copy of an object that `kubectl apply` leaves in it, in bytes.
+const mostApplied = 16 << 10
+
+// trim drops what nobody reads and is often the largest part. What was last applied stays where it says how the object was
+// before: not in what controllers made, and not where it is large. Bundles never have it.
 func trim(o facts.Object) {
 	o.SetManagedFields(nil)
 	a := o.GetAnnotations()
-	if _, ok := a[corev1.LastAppliedConfigAnnotation]; ok {
+	if text, ok := a[corev1.LastAppliedConfigAnnotation]; ok && (len(text) > mostApplied || metav1.GetControllerOfNoCopy(o) != nil) {
 		delete(a, corev1.LastAppliedConfigAnnotation)
 		o.SetAnnotations(a)
 	}

@@ -3,6 +3,7 @@ package inspect
 import (
 	"context"
 	"errors"
+	"fmt"
 	neturl "net/url"
 	"strings"
 
@@ -14,6 +15,13 @@ const forbidden = "forbidden"
 
 // errLate is the error of a kind that the caller had no time left for.
 var errLate = errors.New("not read in time")
+
+// errCut is the error of a kind of which there was time for some objects only.
+type errCut struct{ read int }
+
+func (e errCut) Error() string {
+	return fmt.Sprintf("the first %d were read, and there was no time for the others", e.read)
+}
 
 // reason words an error for people: one line, and one word where rights are lacking.
 func reason(err error) string {

@@ -1,0 +1,203 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/check"
+	"github.com/berth-dev/berth/diagnose/edit"
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/history"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
+)
+
+// What worked before and does not work now was changed in between. Where the cluster still has the earlier value, going back to
+// it is a fix like any other, and tried like any other; the difference is evidence.
+
+// mostReverts bounds the fields of one earlier version that are tried one by one.
+const mostReverts = 4
+
+// recalled is an earlier version of an object that bears on the target.
+type recalled struct {
+	history.Version
+	of facts.Object
+}
+
+// recollect finds the earlier versions, and shows what has changed beside the first finding that binds.
+func (t *trial) recollect() {
+	var binding []*check.Finding
+	for _, f := range t.ordered() {
+		if t.binds[f] {
+			binding = append(binding, f)
+		}
+	}
+	if len(binding) == 0 {
+		return
+	}
+	t.before = t.recall(binding)
+	t.remember(binding[0], t.before)
+}
+
+// recall finds earlier versions: of what makes the target's pods, and of the objects that the findings show.
+func (t *trial) recall(binding []*check.Finding) []recalled {
+	var out []recalled
+	var seen []facts.Object
+	add := func(o facts.Object) {
+		if o == nil || slices.Contains(seen, o) {
+			return
+		}
+		seen = append(seen, o)
+		for _, v := range history.Versions(t.d.facts, o) {
+			out = append(out, recalled{v, o})
+		}
+	}
+	for _, c := range t.base.cases {
+		for _, o := range c.Owners {
+			add(o)
+		}
+	}
+	for _, f := range binding {
+		for _, e := range f.Evidence {
+			add(t.d.facts.Shown(e.Object))
+		}
+	}
+	return out
+}
+
+// ran says whether pods of the version are ready while the target's are not: what differs is why, at whichever stage.
+func (r *recalled) ran() bool { return r.Ready > 0 }
+
+// blames says whether a finding shows one of the fields that have changed.
+func (r *recalled) blames(f *check.Finding) bool {
+	return slices.ContainsFunc(r.Changes, func(c history.Change) bool {
+		return slices.ContainsFunc(f.Evidence, func(e facts.Evidence) bool { return e.Field != "" && strings.HasSuffix(c.Field(), e.Field) })
+	})
+}
+
+// reverts are edits that go back to earlier versions, for what the finding says.
+func (t *trial) reverts(f *check.Finding, all []recalled) []edit.Edit {
+	var out []edit.Edit
+	for i := range all {
+		r := &all[i]
+		// A container that has not started yet shows nothing of how it will end: a trial of the pod's beginning proves nothing.
+		if f.Stage >= check.Start && !r.ran() && !r.blames(f) {
+			continue
+		}
+		out = append(out, t.revert(f, r, r.Changes))
+		if f.Stage < check.Start && len(r.Changes) > 1 && len(r.Changes) <= mostReverts {
+			for j, c := range r.Changes {
+				if !c.Hidden() {
+					out = append(out, t.revert(f, r, r.Changes[j:j+1]))
+				}
+			}
+		}
+	}
+	return out
+}
+
+// revert is one edit that takes changes of the version back.
+func (t *trial) revert(f *check.Finding, r *recalled, changes []history.Change) edit.Edit {
+	ref := facts.RefTo(r.of)
+	was, now := changes[0].Words()
+	text := fmt.Sprintf("go back to %s of %s: %s is %s, and was %s", r.From, ref, changes[0].Field(), now, was)
+	if len(changes) > 1 {
+		text += fmt.Sprintf(" (and %s more)", wording.Number(len(changes)-1, "field"))
+	}
+	e := edit.Edit{Side: edit.Cluster, Text: text, Cost: edit.CostRevert}
+	var whole []edit.Op
+	for i := range changes {
+		whole = append(whole, changes[i].Back())
+	}
+	e.Command = edit.PatchLine(r.of, "json", whole)
+	if r.Revision > 0 && len(changes) == len(r.Changes) {
+		e.Command = fmt.Sprintf("kubectl rollout undo %s -n %s --to-revision=%d", ref, ref.Namespace, r.Revision)
+	}
+	if t.makes(r.of) {
+		e.Side = edit.Workload
+		e.Command = t.anew(r.of, whole, e.Command)
+	}
+	prefix := facts.TemplatePath(r.of)
+	inTemplate := !slices.ContainsFunc(whole, func(op edit.Op) bool { return prefix == "" || !strings.HasPrefix(op.Path, prefix+"/") })
+	switch {
+	case t.makes(r.of) && (inTemplate || facts.KindOfObject(r.of).Kind == "Pod"):
+		for _, op := range whole {
+			op.Path = strings.TrimPrefix(op.Path, prefix)
+			e.Ops = append(e.Ops, op)
+		}
+		e.On = r.of
+	default:
+		if n, err := edit.Patch(r.of, "", whole); err == nil {
+			e.Set = []facts.Object{n}
+		}
+		if _, stack := r.of.(*appsv1.DaemonSet); stack { // what its pods do on nodes is not tried: it does what takes the finding away
+			if p, ok := f.Stands(); ok {
+				e.Set, e.Gone = append(e.Set, p.Set...), p.Gone
+			}
+		}
+	}
+	if r.Ready > 0 {
+		e.Outcome = fmt.Sprintf("%s of %s %s ready", wording.Pods(r.Ready), r.From, wording.InNumber(r.Ready, "is", "are"))
+	} else if f.Stage >= check.Start {
+		e.Assumes = fmt.Sprintf("%s of %s ran well", r.From, ref)
+	}
+	return e
+}
+
+// makes says whether the object makes pods of the target.
+func (t *trial) makes(o facts.Object) bool {
+	return slices.ContainsFunc(t.base.cases, func(c *check.Case) bool { return slices.Contains(c.Owners, o) })
+}
+
+// anew is the command that changes a workload: pods and Jobs are made anew, and a StatefulSet's pods that do not run are deleted,
+// because it waits for them.
+func (t *trial) anew(o facts.Object, ops []edit.Op, line string) string {
+	switch o := o.(type) {
+	case *appsv1.StatefulSet:
+		for _, p := range t.d.facts.PodsMadeBy(o) {
+			if facts.StateOf(p) != facts.Running || facts.Unsettled(p) || !podReady(p) {
+				line += fmt.Sprintf("\nkubectl delete pod %s -n %s", p.Name, p.Namespace)
+			}
+		}
+	case *corev1.Pod:
+		return edit.PatchCommand(o, ops)
+	default:
+		prefix := facts.TemplatePath(o)
+		if facts.KindOfObject(o).Kind == "Job" && !slices.ContainsFunc(ops, func(op edit.Op) bool { return !strings.HasPrefix(op.Path, prefix+"/") }) {
+			moved := slices.Clone(ops)
+			for i := range moved {
+				moved[i].Path = strings.TrimPrefix(moved[i].Path, prefix)
+			}
+			return edit.PatchCommand(o, moved)
+		}
+	}
+	return line
+}
+
+func podReady(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// remember adds to the first finding what has changed since a version whose pods are ready, or in a field that it shows.
+func (t *trial) remember(first *check.Finding, all []recalled) {
+	for i := range all {
+		r := &all[i]
+		if !r.ran() && !r.blames(first) {
+			continue
+		}
+		for _, c := range r.Changes[:min(len(r.Changes), mostReverts)] {
+			was, now := c.Words()
+			since := fmt.Sprintf("%s; %s in %s", now, was, r.From)
+			if r.Ready > 0 {
+				since += fmt.Sprintf(", of which %s ready", wording.InNumber(r.Ready, "1 pod is", fmt.Sprintf("%d pods are", r.Ready)))
+			}
+			first.Evidence = append(first.Evidence, facts.Evidence{Object: facts.RefTo(r.of).In(), Field: c.Field(), Value: since})
+		}
+		return
+	}
+}
