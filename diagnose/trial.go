@@ -3,6 +3,7 @@ package diagnose
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -29,7 +30,8 @@ type trial struct {
 	top    facts.Object
 	base   *judgement
 	binds  map[*check.Finding]bool
-	before []recalled // earlier versions of what bears on the target
+	mends  map[*check.Finding]bool // those that bind before any is gone: the edits of all of them are tried
+	before []recalled              // earlier versions of what bears on the target
 	tried  map[string]*judgement
 }
 
@@ -94,6 +96,7 @@ func move(m Model, f *facts.Facts, changes []facts.Change) {
 // keeps the pod from one, else the smallest set that does so together, else what the engine names.
 func (t *trial) bind() {
 	t.binds = make(map[*check.Finding]bool)
+	defer t.remain()
 	defer t.bindLast()
 	comes := t.comes()
 	for _, f := range t.base.findings {
@@ -140,6 +143,34 @@ func (t *trial) bindLast() {
 			return
 		}
 	}
+}
+
+// remain has only those bind that are still there when the first cause is gone: two findings that one edit takes away are one
+// obstacle, seen twice. What is found of pods that run is left alone: an edit makes them anew, which proves nothing of it.
+func (t *trial) remain() {
+	t.mends = maps.Clone(t.binds)
+	first := t.first()
+	if first == nil || !t.binds[first] {
+		return
+	}
+	e, ok := first.Stands()
+	if !ok {
+		return
+	}
+	j := t.with(e)
+	if j == nil || j.finds(first) {
+		return
+	}
+	for _, f := range t.base.findings {
+		if t.binds[f] && f.Stage <= check.Place && !j.finds(f) {
+			t.binds[f] = f == first
+		}
+	}
+}
+
+// finds says whether the check of the finding still finds something.
+func (j *judgement) finds(f *check.Finding) bool {
+	return slices.ContainsFunc(j.findings, func(g *check.Finding) bool { return g.Check == f.Check && !g.Healthy })
 }
 
 // places are the findings that bind only as far as the engine says so. None binds for a pod whose place is on its way,
@@ -253,10 +284,13 @@ func (t *trial) first() *check.Finding {
 // together.
 func (t *trial) fixes() []Fix {
 	var edits []edit.Edit
-	var binding []*check.Finding
+	var binding, mends []*check.Finding
 	for _, f := range t.ordered() {
 		if t.binds[f] {
 			binding = append(binding, f)
+		}
+		if t.mends[f] {
+			mends = append(mends, f)
 			edits = append(edits, t.allowed(f.Edits)...)
 			edits = append(edits, t.allowed(t.reverts(f, t.before))...)
 		}
@@ -273,8 +307,10 @@ func (t *trial) fixes() []Fix {
 			have[e.Side]++
 		}
 	}
-	if len(out) == 0 && len(binding) > 1 {
-		out = t.joint(binding)
+	for _, set := range [][]*check.Finding{binding, mends} { // what stands for a cause may do more than its edit
+		if len(out) == 0 && len(set) > 1 {
+			out = t.joint(set)
+		}
 	}
 	return out
 }

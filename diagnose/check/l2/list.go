@@ -30,6 +30,7 @@ var Checks = []*check.Check{
 	&nodeUnlikeItsPoolCheck,
 	&podEvictedCheck,
 	&poolAtMaxCheck,
+	&poolUnlikeItsWorkCheck,
 	&poolWithoutNodesCheck,
 	&runtimeHandlerMissingCheck,
 	&startupTaintStaysCheck,

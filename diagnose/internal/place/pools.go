@@ -49,3 +49,12 @@ func PoolOfNode(pools []*v1alpha1.Pool, n *corev1.Node) (*v1alpha1.Pool, int) {
 func pooled(f *facts.Facts, n Need) bool {
 	return slices.ContainsFunc(Pools(f), func(p *v1alpha1.Pool) bool { return n.Met(p.NodeLabels(0)) })
 }
+
+// PoolNamed is Berth's pool of the name; nil: there is none.
+func PoolNamed(f *facts.Facts, name string) *v1alpha1.Pool {
+	all := Pools(f)
+	if i := slices.IndexFunc(all, func(p *v1alpha1.Pool) bool { return p.Name == name }); i >= 0 {
+		return all[i]
+	}
+	return nil
+}

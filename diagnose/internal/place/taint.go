@@ -77,7 +77,8 @@ func toleratesByRight(c *check.Case, t corev1.Taint) bool {
 	return false
 }
 
-// isOurs says whether the taint names the pod's namespace or team, or other pods of the namespace tolerate it.
+// isOurs says whether the taint names the pod's namespace or team, or other pods of the namespace tolerate it: those that tolerate
+// any value count where they are on a node that has this one.
 func isOurs(c *check.Case, t corev1.Taint) bool {
 	if t.Value != "" {
 		if t.Value == c.Pod.Namespace {
@@ -90,7 +91,7 @@ func isOurs(c *check.Case, t corev1.Taint) bool {
 		}
 	}
 	for _, p := range c.Pods {
-		if p.Namespace == c.Pod.Namespace && p.Spec.NodeName != "" && namesTaint(p, t) {
+		if p.Namespace == c.Pod.Namespace && p.Spec.NodeName != "" && namesTaint(p, t) && (namesValue(p, t) || hasTaint(c.NodeNamed(p.Spec.NodeName), t)) {
 			return true
 		}
 	}
@@ -102,6 +103,17 @@ func namesTaint(p *corev1.Pod, t corev1.Taint) bool {
 	return slices.ContainsFunc(p.Spec.Tolerations, func(o corev1.Toleration) bool {
 		return o.Key == t.Key && (o.Effect == "" || o.Effect == t.Effect) && (o.Operator == corev1.TolerationOpExists || o.Value == t.Value)
 	})
+}
+
+// namesValue says whether the pod tolerates the taint by its value, and not by its key alone.
+func namesValue(p *corev1.Pod, t corev1.Taint) bool {
+	return slices.ContainsFunc(p.Spec.Tolerations, func(o corev1.Toleration) bool {
+		return o.Key == t.Key && o.Operator != corev1.TolerationOpExists && o.Value == t.Value
+	})
+}
+
+func hasTaint(n *corev1.Node, t corev1.Taint) bool {
+	return n != nil && slices.ContainsFunc(n.Spec.Taints, func(o corev1.Taint) bool { return o.MatchTaint(&t) && o.Value == t.Value })
 }
 
 // OnlyTaintsToTolerate says whether nothing keeps the pod off the node but taints that its owner may tolerate.

@@ -60,7 +60,10 @@ func TestTaintIsOurs(t *testing.T) {
 	}
 	colleague := pod("a", nil)
 	colleague.Spec.NodeName = "n"
-	colleague.Spec.Tolerations = []corev1.Toleration{{Key: "team", Operator: corev1.TolerationOpExists}}
+	colleague.Spec.Tolerations = []corev1.Toleration{{Key: "team", Value: "vision"}}
+	stranger := pod("a", nil)
+	stranger.Spec.NodeName = "n"
+	stranger.Spec.Tolerations = []corev1.Toleration{{Key: "team", Operator: corev1.TolerationOpExists}}
 	for _, c := range []struct {
 		what   string
 		pod    *corev1.Pod
@@ -71,6 +74,7 @@ func TestTaintIsOurs(t *testing.T) {
 		{"its label", pod("a", map[string]string{"team": "vision"}), nil, true},
 		{"a label that says nothing of teams", pod("a", map[string]string{"app": "vision"}), nil, false},
 		{"a pod beside it", pod("a", nil), []*corev1.Pod{colleague}, true},
+		{"a pod beside it that any team would let in", pod("a", nil), []*corev1.Pod{stranger}, false},
 		{"a pod of another namespace", pod("b", nil), []*corev1.Pod{colleague}, false},
 	} {
 		k := &check.Case{Facts: &facts.Facts{Objects: facts.Objects{Pods: c.others}}, Pod: c.pod}

@@ -1,0 +1,308 @@
+package l2
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/diagnose/check"
+	"github.com/berth-dev/berth/diagnose/edit"
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/gpustack"
+	"github.com/berth-dev/berth/diagnose/internal/place"
+	"github.com/berth-dev/berth/diagnose/internal/podspec"
+	"github.com/berth-dev/berth/engine/why"
+)
+
+var poolUnlikeItsWorkCheck = check.Check{
+	Cause: "pool-unlike-its-work", Layer: check.L2, Owner: check.Platform, Stage: check.Place, Rank: 8,
+	Title:   "A pool's label, taint or GPUs are not what its work asks for",
+	Meaning: "One label or taint of a pool's nodes keeps the pod off all of them, or they have no GPUs. Other work, or a RuntimeClass, asks for the same as the pod, or runs there although it does not tolerate the taint; and none asks for what the pool has: the pool was changed, and not the work.",
+	Remedy:  "Give the pool the label, the taint or the GPUs that its work asks for.",
+	Not:     "The pod asks for the wrong label, or lacks a toleration.",
+	Find:    poolUnlikeItsWork,
+}
+
+func poolUnlikeItsWork(c *check.Case) []check.Finding {
+	fit := place.Stuck(c)
+	if fit == nil || len(place.Terms(&c.Pod.Spec)) > 1 {
+		return nil
+	}
+	groups := make(map[string][]*check.NodeFit)
+	for i := range fit.Nodes {
+		n := &fit.Nodes[i]
+		if group := groupOf(n.Node); group != "" {
+			groups[group] = append(groups[group], n)
+		}
+	}
+	var out []check.Finding
+	for _, name := range slices.Sorted(maps.Keys(groups)) {
+		nodes := groups[name]
+		g, ok := gapOf(c, nodes[0])
+		if !ok || slices.ContainsFunc(nodes[1:], func(n *check.NodeFit) bool { o, ok := gapOf(c, n); return !ok || o.had != g.had }) {
+			continue
+		}
+		g.group = name
+		if g.poolsFault(c, nodes) {
+			out = append(out, g.finding(c, nodes))
+		}
+	}
+	return out
+}
+
+// groupOf is the pool that the node is of, by the label that names it at its provider.
+func groupOf(n *corev1.Node) string {
+	for _, key := range poolLabels {
+		if v := n.Labels[key]; v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+// gap is the one thing that keeps the pod off a node.
+type gap struct {
+	group  string
+	had    string // what the node has: "label team=rad", "taint team=rad:NoSchedule", "no nvidia.com/gpu"
+	asked  string // what the pod asks for
+	field  string // of the node
+	need   *place.Need
+	key    string // of the node's label that is nearly the need's
+	taint  *corev1.Taint
+	tol    *corev1.Toleration // of the pod, nearly of the taint
+	device corev1.ResourceName
+}
+
+// gapOf finds it; false where there is none, or more than one.
+func gapOf(c *check.Case, n *check.NodeFit) (gap, bool) {
+	if len(n.ExcludedBy) > 0 || n.Spec.Unschedulable || slices.ContainsFunc(n.Removed, func(r why.Clause) bool {
+		return r.Kind != why.BySelector && r.Kind != why.ByAffinity && r.Kind != why.ByTaint
+	}) {
+		return gap{}, false
+	}
+	needs := place.NeedsOf(&c.Pod.Spec)
+	unmet := slices.DeleteFunc(slices.Clone(needs), func(need place.Need) bool { return need.Met(n.Labels) })
+	taints := n.Untolerated()
+	switch {
+	case len(unmet) == 1 && len(taints) == 0 && n.Empty > 0:
+		return labelGap(n.Node, unmet[0]), true
+	case len(taints) == 1 && len(unmet) == 0 && n.Empty > 0:
+		return taintGap(c, taints[0]), true
+	case len(n.Removed) == 0 && len(needs) > 0 && n.Empty == 0:
+		for _, name := range facts.ExtendedOf(c.Pod) {
+			if q := n.Status.Capacity[corev1.ResourceName(name)]; q.IsZero() {
+				return gap{had: "no " + name, asked: name, field: fmt.Sprintf("status.capacity[%q]", name), device: corev1.ResourceName(name)}, true
+			}
+		}
+	}
+	return gap{}, false
+}
+
+func labelGap(n *corev1.Node, need place.Need) gap {
+	g := gap{need: &need, asked: "label " + need.Text(), field: fmt.Sprintf("metadata.labels[%q]", need.Key), had: "no label " + need.Key}
+	if v, ok := n.Labels[need.Key]; ok {
+		g.had = fmt.Sprintf("label %s=%s", need.Key, v)
+		return g
+	}
+	for _, key := range sortedLabels(n.Labels) {
+		if place.Misspelt(key, need.Key) && slices.Contains(need.Values, n.Labels[key]) {
+			g.key, g.had, g.field = key, fmt.Sprintf("label %s=%s", key, n.Labels[key]), fmt.Sprintf("metadata.labels[%q]", key)
+			return g
+		}
+	}
+	return g
+}
+
+func taintGap(c *check.Case, t corev1.Taint) gap {
+	g := gap{taint: &t, had: "taint " + podspec.TaintText(t), asked: "no such taint", field: fmt.Sprintf("spec.taints[key=%q]", t.Key)}
+	for i := range c.Pod.Spec.Tolerations {
+		o := &c.Pod.Spec.Tolerations[i]
+		if o.Key == "" || o.TolerationSeconds != nil {
+			continue
+		}
+		if o.Key == t.Key || place.Misspelt(o.Key, t.Key) && (o.Value == t.Value || o.Operator == corev1.TolerationOpExists) {
+			g.tol = o
+			g.asked = "taint " + podspec.TaintText(g.meant())
+			return g
+		}
+	}
+	return g
+}
+
+// meant is the taint that the pod tolerates.
+func (g *gap) meant() corev1.Taint {
+	t := *g.taint
+	t.Key = g.tol.Key
+	if g.tol.Operator != corev1.TolerationOpExists {
+		t.Value = g.tol.Value
+	}
+	if g.tol.Effect != "" {
+		t.Effect = g.tol.Effect
+	}
+	return t
+}
+
+// poolsFault says whether it is the pool that is wrong: others ask for what the pod asks for and nobody for what the pool has, or
+// work runs there that the pool would not take now.
+func (g *gap) poolsFault(c *check.Case, nodes []*check.NodeFit) bool {
+	switch {
+	case g.need != nil:
+		had, same := nodes[0].Labels[g.need.Key], func(n place.Need) bool { return n.Key == g.need.Key && slices.Equal(n.Values, g.need.Values) }
+		near := g.key != "" || had == "" || slices.ContainsFunc(g.need.Values, func(v string) bool { return place.Misspelt(had, v) })
+		asks := g.others(c, func(p *corev1.Pod) bool { return slices.ContainsFunc(place.NeedsOf(&p.Spec), same) })
+		byClass := slices.ContainsFunc(c.RuntimeClasses, func(r *nodev1.RuntimeClass) bool {
+			return r.Scheduling != nil && slices.Contains(g.need.Values, r.Scheduling.NodeSelector[g.need.Key])
+		})
+		content := g.others(c, func(p *corev1.Pod) bool {
+			return had != "" && slices.ContainsFunc(place.NeedsOf(&p.Spec), func(n place.Need) bool { return n.Key == g.need.Key && slices.Contains(n.Values, had) })
+		})
+		return near && (asks > 0 || byClass) && content == 0
+	case g.taint != nil:
+		switch place.KindOfTaint(c.Facts, *g.taint) {
+		case place.TaintOfState, place.TaintOfRole:
+			return false
+		}
+		exact := g.others(c, func(p *corev1.Pod) bool {
+			return slices.ContainsFunc(p.Spec.Tolerations, func(o corev1.Toleration) bool {
+				return o.Operator != corev1.TolerationOpExists && podspec.Tolerates(&o, g.taint)
+			})
+		})
+		if g.tol == nil || exact > 0 {
+			return false
+		}
+		like := g.others(c, func(p *corev1.Pod) bool { return slices.Contains(p.Spec.Tolerations, *g.tol) })
+		return like > 0 || g.stays(c, nodes)
+	}
+	p := place.PoolNamed(c.Facts, g.group)
+	return p != nil && p.GPUsPerNode() == 0 && string(g.device) == string(gpustack.WholeGPU)
+}
+
+// stays says whether pods are on the nodes that do not tolerate the taint: it came after them.
+func (g *gap) stays(c *check.Case, nodes []*check.NodeFit) bool {
+	for _, n := range nodes {
+		for _, p := range c.PodsOn(n.Name) {
+			if !place.ByDaemonSet(p) && p.Annotations[corev1.MirrorPodAnnotationKey] == "" && slices.Contains(podspec.Untolerated(p, n.Node), *g.taint) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// others counts the workloads beside the target that have a pod of which it is true.
+func (g *gap) others(c *check.Case, is func(*corev1.Pod) bool) int {
+	owners := make(map[facts.Ref]bool)
+	for _, p := range c.Pods {
+		if top := facts.RefTo(c.TopOwner(p)); top != c.Target && !owners[top] && is(p) {
+			owners[top] = true
+		}
+	}
+	return len(owners)
+}
+
+func (g *gap) finding(c *check.Case, nodes []*check.NodeFit) check.Finding {
+	mend := func(n *corev1.Node) { g.mend(c, n) }
+	few := place.Fewest(c, nodes, mend)
+	f := check.Finding{
+		Fit: true, Probe: place.NodeProbe(nodes, mend),
+		Message:  fmt.Sprintf("all nodes of pool %s have %s, and the pod, like other work, asks for %s", g.group, g.had, g.asked),
+		Evidence: place.NodesShow(few, func(*corev1.Node) []facts.Evidence { return []facts.Evidence{{Field: g.field, Value: g.had}} }),
+	}
+	p := place.PoolNamed(c.Facts, g.group)
+	if p == nil {
+		d := difference{from: "its work", labels: make(map[string]string)}
+		switch {
+		case g.need != nil && len(g.need.Values) > 0:
+			d.labels[g.need.Key] = g.need.Values[0]
+		case g.tol != nil:
+			d.drop, d.add = []corev1.Taint{*g.taint}, []corev1.Taint{g.meant()}
+		default:
+			return f
+		}
+		differs := make(map[string]difference)
+		for _, n := range nodes {
+			differs[n.Name] = d
+		}
+		f.Edits = []edit.Edit{{Side: edit.Cluster, Set: place.Mended(nodes, mend), Text: fmt.Sprintf("give the nodes of pool %s what work asks for: %s", g.group, d.wanted()), Command: commandsFor(nodes, differs)}}
+		return f
+	}
+	object := c.ForeignNamed("Pool.berth.dev", "", p.Name)
+	field, value, ops, text := g.patch(c, p)
+	f.Evidence = append([]facts.Evidence{{Object: "pool/" + p.Name, Field: field, Value: value}}, f.Evidence...)
+	if len(ops) > 0 {
+		f.Edits = []edit.Edit{{Side: edit.Cluster, Set: place.Mended(nodes, mend), Text: text, Command: edit.PatchLine(object, "json", ops)}}
+	}
+	return f
+}
+
+// mend gives the node what the pod asks for.
+func (g *gap) mend(c *check.Case, n *corev1.Node) {
+	switch {
+	case g.need != nil:
+		n.Labels = maps.Clone(n.Labels)
+		delete(n.Labels, g.key)
+		if len(g.need.Values) > 0 {
+			n.Labels[g.need.Key] = g.need.Values[0]
+		}
+	case g.taint != nil:
+		n.Spec.Taints = slices.DeleteFunc(slices.Clone(n.Spec.Taints), func(t corev1.Taint) bool { return t == *g.taint })
+		if meant := g.meant(); !slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return podspec.TaintText(t) == podspec.TaintText(meant) }) {
+			n.Spec.Taints = append(n.Spec.Taints, meant)
+		}
+	default:
+		place.Grant(c, n)
+	}
+}
+
+// patch is the field of the Pool that is wrong, its value, and the operations that mend it.
+func (g *gap) patch(c *check.Case, p *v1alpha1.Pool) (field, value string, ops []edit.Op, text string) {
+	switch {
+	case g.need != nil:
+		field, value = fmt.Sprintf("spec.labels[%q]", g.need.Key), "absent"
+		if v, ok := p.Spec.Labels[g.need.Key]; ok {
+			value = v
+		}
+		if g.key != "" {
+			field, value = fmt.Sprintf("spec.labels[%q]", g.key), p.Spec.Labels[g.key]
+			ops = append(ops, edit.Op{Op: "remove", Path: edit.Pointer("spec", "labels", g.key)})
+		}
+		if len(g.need.Values) == 0 {
+			return field, value, nil, ""
+		}
+		if len(p.Spec.Labels) == 0 {
+			ops = append(ops, edit.Op{Op: "add", Path: "/spec/labels", Value: map[string]string{}})
+		}
+		ops = append(ops, edit.Op{Op: "add", Path: edit.Pointer("spec", "labels", g.need.Key), Value: g.need.Values[0]})
+		return field, value, ops, fmt.Sprintf("give pool %s %s in place of %s", p.Name, g.asked, g.had)
+	case g.taint != nil:
+		meant := g.meant()
+		var taints []v1alpha1.Taint
+		at := 0
+		for i, t := range p.Spec.Taints {
+			if t.Key == g.taint.Key && t.Value == g.taint.Value && t.Effect == g.taint.Effect {
+				at = i
+				t = v1alpha1.Taint{Key: meant.Key, Value: meant.Value, Effect: meant.Effect}
+			}
+			if !slices.Contains(taints, t) {
+				taints = append(taints, t)
+			}
+		}
+		return fmt.Sprintf("spec.taints[%d]", at), podspec.TaintText(*g.taint), []edit.Op{{Op: "add", Path: "/spec/taints", Value: taints}}, fmt.Sprintf("give pool %s %s in place of %s", p.Name, g.asked, g.had)
+	}
+	for _, o := range place.Pools(c.Facts) {
+		if o.Name != p.Name && o.GPUsPerNode() > 0 && maps.Equal(o.Spec.Labels, p.Spec.Labels) {
+			gpus := c.ForeignNamed("Pool.berth.dev", "", o.Name).Object["spec"].(map[string]any)["gpus"]
+			words := make([]string, len(o.Spec.GPUs))
+			for i, g := range o.Spec.GPUs {
+				words[i] = fmt.Sprintf("%d %s", g.Count, g.Model)
+			}
+			return "spec.gpus", "absent", []edit.Op{{Op: "add", Path: "/spec/gpus", Value: gpus}}, fmt.Sprintf("give the nodes of pool %s GPUs, as pool %s has them: %s", p.Name, o.Name, strings.Join(words, ", "))
+		}
+	}
+	return "spec.gpus", "absent", nil, ""
+}
