@@ -262,6 +262,7 @@ func (d *Diagnoser) why(top facts.Object) Diagnosis {
 	first := t.first()
 	if first == nil || first.Healthy && d.contradicted(&out, j) {
 		d.healthy(&out, j)
+		d.blind(&out, j.cases[0])
 		return out
 	}
 	out.Layer, out.Cause, out.Owner, out.Summary = first.Layer, first.Check.Cause, first.Owner, first.Message

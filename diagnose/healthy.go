@@ -56,6 +56,14 @@ func (d *Diagnoser) healthy(out *Diagnosis, j *judgement) {
 	}
 }
 
+// blind makes an all-clear unknown where what could speak against it was not seen: the node of a pod that starts, or the nodes
+// that a pod could go to.
+func (d *Diagnoser) blind(out *Diagnosis, c *check.Case) {
+	if out.Layer == check.None && c.Exists && (c.Waits() || c.State == facts.Starting) && d.model == nil {
+		out.Cause, out.Owner = Unknown, check.Nobody
+	}
+}
+
 // engineSays names what the engine has against the pod, where no check did: never is work called healthy for which there
 // is no place.
 func (d *Diagnoser) engineSays(out *Diagnosis, c *check.Case) bool {

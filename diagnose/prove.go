@@ -35,6 +35,9 @@ func (j *judgement) explained(f *check.Finding) bool {
 			continue
 		}
 		for _, e := range f.Evidence {
+			if e.Field == "status.conditions[PodScheduled]" && g.Pod == f.Pod && g.Stage <= check.Place && !g.Healthy {
+				return true // the scheduler's words, of which another check knows what they are about
+			}
 			if strings.HasPrefix(e.Field, "spec.schedulingGates") && g.Stage <= check.Admit && g.Pod == f.Pod {
 				return true
 			}

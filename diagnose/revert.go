@@ -12,6 +12,7 @@ import (
 	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/history"
+	"github.com/berth-dev/berth/diagnose/internal/place"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
@@ -40,6 +41,22 @@ func (t *trial) recollect() {
 	}
 	t.before = t.recall(binding)
 	t.remember(binding[0], t.before)
+	t.own(binding[0])
+}
+
+// own gives a cause of placing to the workload's author where it came with a change of the workload: pods of an earlier version
+// are ready, and going back to it is all that it takes.
+func (t *trial) own(first *check.Finding) {
+	for i := range t.before {
+		r := &t.before[i]
+		if first.Stage > check.Place || !r.ran() || !t.makes(r.of) {
+			continue
+		}
+		if j := t.with(t.revert(first, r, r.Changes)); j != nil && j.free() {
+			first.Owner = check.User
+			return
+		}
+	}
 }
 
 // recall finds earlier versions: of what makes the target's pods, and of the objects that the findings show.
@@ -94,6 +111,28 @@ func (t *trial) reverts(f *check.Finding, all []recalled) []edit.Edit {
 					out = append(out, t.revert(f, r, r.Changes[j:j+1]))
 				}
 			}
+		}
+	}
+	return out
+}
+
+// peers are edits that give a field, which the finding shows in a pod of the target, the value that running pods of the
+// namespace have in it, where the two are written nearly alike.
+func (t *trial) peers(f *check.Finding) []edit.Edit {
+	var out []edit.Edit
+	for _, e := range f.Evidence {
+		if f.Pod == nil || e.Object != facts.RefTo(f.Pod).In() || !strings.HasPrefix(e.Field, "spec.") {
+			continue
+		}
+		for _, p := range history.Peers(t.d.facts, f.Pod, e.Field) {
+			if !place.Misspelt(p.Own, p.Value) {
+				continue
+			}
+			out = append(out, edit.Edit{
+				Side: edit.Workload, Cost: edit.CostWord, Text: fmt.Sprintf("set %s to %s, as pod %s has it, in place of %s", e.Field, p.Value, p.Pod.Name, p.Own),
+				Ops: []edit.Op{{Op: "replace", Path: edit.Pointer(p.Keys...), Value: p.Value}},
+			})
+			break
 		}
 	}
 	return out

@@ -56,14 +56,21 @@ func (t *trial) with(edits ...edit.Edit) *judgement {
 	return j
 }
 
-func (t *trial) judge(edits []edit.Edit) *judgement {
+func (t *trial) judge(edits []edit.Edit) (j *judgement) {
+	t.tryOut(edits, func(f *facts.Facts, top facts.Object) { j = t.d.judge(f, t.target, top) })
+	return j
+}
+
+// tryOut has somebody look at the facts after the edits, with the model as it would be. Nobody looks where the edits cannot be
+// made.
+func (t *trial) tryOut(edits []edit.Edit, look func(*facts.Facts, facts.Object)) {
 	f, changes, err := edit.After(t.d.facts, t.top, edits)
 	if err != nil {
-		return nil
+		return
 	}
 	top, err := f.Find(t.target)
 	if err != nil {
-		return nil
+		return
 	}
 	m := t.d.model
 	if m != nil {
@@ -77,7 +84,7 @@ func (t *trial) judge(edits []edit.Edit) *judgement {
 			move(m, t.d.facts, back)
 		}()
 	}
-	return t.d.judge(f, t.target, top)
+	look(f, top)
 }
 
 // move carries the changes out in the model.
@@ -283,6 +290,9 @@ func (t *trial) first() *check.Finding {
 // fixes tries the edits of what binds: each alone, then, where none of a side helps alone, one of each finding
 // together.
 func (t *trial) fixes() []Fix {
+	if f := t.first(); f != nil && t.binds[f] && f.Check.Cause == controllerReports && f.Stage == check.Admit && len(f.Edits) == 0 {
+		return nil // whoever reports it says yes or no: no trial can
+	}
 	var edits []edit.Edit
 	var binding, mends []*check.Finding
 	for _, f := range t.ordered() {
@@ -292,7 +302,7 @@ func (t *trial) fixes() []Fix {
 		if t.mends[f] {
 			mends = append(mends, f)
 			edits = append(edits, t.allowed(f.Edits)...)
-			edits = append(edits, t.allowed(t.reverts(f, t.before))...)
+			edits = append(edits, t.allowed(slices.Concat(t.reverts(f, t.before), t.peers(f)))...)
 		}
 	}
 	slices.SortStableFunc(edits, func(a, b edit.Edit) int { return cmp.Compare(a.Cost, b.Cost) })
@@ -385,6 +395,9 @@ func (t *trial) fix(j *judgement, edits ...edit.Edit) Fix {
 		if whole {
 			out.Patch = append(out.Patch, Patch{On: facts.RefTo(p.on), Ops: p.ops})
 		}
+	}
+	if said := t.outrun(edits); said != "" {
+		assumes = append(assumes, said)
 	}
 	out.Edit, out.Command, out.Assumes = strings.Join(texts, "; and "), strings.Join(commands, "\n"), strings.Join(assumes, "; ")
 	if out.Outcome == "" {

@@ -120,7 +120,7 @@ var Rules = map[string]Rule{
 		"kube/dialect/kueue", "kube/dialect/volcano", "kube/report",
 	}, Objects: true},
 	"diagnose/internal/signs": {Ring: Pure, Imports: []string{
-		"api/v1alpha1", "diagnose/check", "diagnose/facts", "diagnose/internal/life", "diagnose/internal/wording",
+		"api/v1alpha1", "diagnose/check", "diagnose/facts", "diagnose/internal/life", "diagnose/internal/wording", "kube/dialect/kubescheduler",
 	}, Objects: true},
 	"diagnose/internal/supply": {Ring: Pure, Imports: []string{
 		"diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/place",

@@ -39,10 +39,12 @@ var truths = []truth{
 	{fields: []string{"pod.metadata", "pod.spec.nodeSelector", "pod.spec.affinity", "pod.spec.tolerations", "pod.spec.schedulerName", "pod.spec.priority",
 		"pod.spec.preemptionPolicy", "pod.spec.topologySpreadConstraints", "pod.spec.schedulingGates", "pod.spec.schedulingGroup", "pod.spec.nodeName",
 		"pod.spec.serviceAccount", "pod.spec.runtimeClassName", "pod.spec.overhead", "pod.spec.resourceClaims", "pod.spec.containers.ports.hostPort"}, layers: []string{"L3"}, owners: []string{"user"}},
-	{fields: []string{"pod.spec.containers.resources", "pod.spec.initContainers.resources"}, layers: []string{"L2", "L3"}, owners: []string{"user", "platform"}},
+	{fields: []string{"pod.spec.containers.resources", "pod.spec.initContainers.resources"}, layers: []string{"L2", "L3"}, owners: []string{"user", "platform", "scheduler"}},
 	{fields: []string{"pod.spec.volumes", "claims"}, layers: []string{"L3", "L4"}, owners: []string{"user", "storage"}},
 	{fields: []string{"pod."}, layers: []string{"L4"}, owners: []string{"user", "ml"}},
-	{layers: []string{"L3", "L4"}, owners: []string{"user"}}, // the workload beside its template: replicas, selector, suspend
+	// More pods than a quota or a pool has room for: whoever asks for them, or whoever gives the room, has to act.
+	{fields: []string{"spec.replicas", "spec.parallelism", "spec.completions"}, layers: []string{"L3", "L4"}, owners: []string{"user", "scheduler"}},
+	{layers: []string{"L3", "L4"}, owners: []string{"user"}}, // the workload beside its template: selector, suspend
 }
 
 // truthOf looks a mutation up.

@@ -232,7 +232,7 @@ func (x *cell) alias(o object) string {
 	return strings.ReplaceAll(o.name(), x.name, "CELL")
 }
 
-// yield is how many mutations of a class were tried, and how many of them counted.
+// yield is how many mutations of a class or a kind were made, and how many of them counted.
 type yield struct{ tried, counted int }
 
 // class is a part of a kind of objects: most labels of a node change nothing, and most fields of a template do.
@@ -242,7 +242,11 @@ func (c *candidate) class() string {
 	if o.works() {
 		depth = 4 // "spec.template.spec.tolerations"
 	}
-	return c.kind.name + " " + podField(o, c.path[:min(len(c.path), depth)])
+	field := podField(o, c.path[:min(len(c.path), depth)])
+	if strings.HasPrefix(field, "pod.") { // the same of all that make pods
+		return field
+	}
+	return c.kind.name + " " + field
 }
 
 // next takes the first candidate of the order that is worth its time: classes that change no outcome are tried less and less
@@ -269,21 +273,30 @@ func (m *measurement) next(ctx context.Context, space string) (candidate, bool) 
 }
 
 func (m *measurement) worth(c *candidate) bool {
-	y := m.yield[c.class()]
-	return rand.New(rand.NewPCG(m.seed, uint64(c.index))).Float64() < float64(y.counted+1)/float64(y.tried+1)
+	// Of a class that was hardly tried, what is known of its kind is the guess.
+	kind, y := m.yield[c.kind.name], m.yield[c.class()]
+	guess := float64(kind.counted+1) / float64(kind.tried+1)
+	chance := (float64(y.counted) + guess) / float64(y.tried+1)
+	return rand.New(rand.NewPCG(m.seed, uint64(c.index))).Float64() < chance
 }
 
 func (m *measurement) add(r result) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.results = append(m.results, r)
-	y := m.yield[r.class()]
-	y.tried++
 	if r.result == counted {
 		m.counted++
-		y.counted++
 	}
-	m.yield[r.class()] = y
+	for _, of := range []string{r.kind.name, r.class()} {
+		y := m.yield[of]
+		if r.result != skipped { // which costs nothing
+			y.tried++
+		}
+		if r.result == counted {
+			y.counted++
+		}
+		m.yield[of] = y
+	}
 	if m.loud || r.result == counted && !r.right() {
 		fmt.Fprintln(m.out, r.line())
 	}

@@ -66,9 +66,17 @@ func quotaOfClaims(c *check.Case) []check.Finding {
 		if q.Namespace != c.Pod.Namespace || q.Name != r.Name || used.Cmp(hard) < 0 {
 			continue
 		}
+		wanted := used.DeepCopy()
+		wanted.Add(*resource.NewQuantity(int64(max(1, c.Like)), resource.DecimalSI))
+		raised := q.DeepCopy()
+		raised.Spec.Hard[key], raised.Status.Hard[key] = wanted, wanted
 		return []check.Finding{{
 			Message:  fmt.Sprintf("quota %s of namespace %s allows %s claims of volumes, all are used, and each pod needs one more", q.Name, q.Namespace, hard.String()),
 			Evidence: []facts.Evidence{{Object: facts.RefTo(q).In(), Field: fmt.Sprintf("status.hard[%q]", key), Value: hard.String()}, r.Evidence},
+			Edits: []edit.Edit{{
+				Side: edit.Cluster, Text: fmt.Sprintf("raise %s of quota %s from %s to %s", key, q.Name, hard.String(), wanted.String()), Set: []facts.Object{raised}, Cost: edit.CostWait,
+				Command: fmt.Sprintf("kubectl patch resourcequota %s -n %s -p '{\"spec\":{\"hard\":{%q:%q}}}'", q.Name, q.Namespace, key, wanted.String()),
+			}},
 		}}
 	}
 	return nil
@@ -103,6 +111,8 @@ func overResourceQuota(c *check.Case, q *corev1.ResourceQuota, p *corev1.Pod) *c
 		for range max(1, c.Like) {
 			wanted.Add(ask)
 		}
+		others := askedByOthers(c, q, string(key)) // who comes first is chance: there has to be room for all
+		wanted.Add(others)
 		raised.Spec.Hard[key], raised.Status.Hard[key] = wanted, wanted
 		patch = append(patch, fmt.Sprintf("%q:%q", key, wanted.String()))
 		said = append(said, fmt.Sprintf("allows %s %s, %s are used, and each pod asks for %s more", &hard, key, &used, &ask))
@@ -124,12 +134,43 @@ func overResourceQuota(c *check.Case, q *corev1.ResourceQuota, p *corev1.Pod) *c
 	for i, key := range over {
 		hard, wanted := q.Status.Hard[key], raised.Spec.Hard[key]
 		words[i] = fmt.Sprintf("%s of quota %s from %s to %s", key, q.Name, &hard, &wanted)
+		if others := askedByOthers(c, q, string(key)); !others.IsZero() {
+			words[i] += fmt.Sprintf(" (%s of it for other work that waits for it)", &others)
+		}
 	}
 	f.Edits = append(f.Edits, edit.Edit{
 		Side: edit.Cluster, Text: "raise " + strings.Join(words, " and "), Set: []facts.Object{raised}, Cost: 3,
 		Command: fmt.Sprintf("kubectl patch resourcequota %s -n %s -p '{\"spec\":{\"hard\":{%s}}}'", q.Name, q.Namespace, strings.Join(patch, ",")),
 	})
 	return &f
+}
+
+// askedByOthers is what the pods that other workloads of the namespace have still to make would add to the quota's key.
+func askedByOthers(c *check.Case, q *corev1.ResourceQuota, key string) (sum resource.Quantity) {
+	for _, kind := range []string{"ReplicaSet", "StatefulSet", "Job"} {
+		for _, k := range facts.Kinds {
+			if k.Kind != kind || k.Foreign {
+				continue
+			}
+			for _, m := range k.List(&c.Objects) {
+				if m.GetNamespace() != q.Namespace || m.GetDeletionTimestamp() != nil || facts.RefTo(c.TopOwner(m)) == c.Target {
+					continue
+				}
+				n := c.MissingPods(m)
+				p := facts.PodFrom(m, 0)
+				if n == 0 || p == nil {
+					continue
+				}
+				c.Admit(p)
+				if ask, counted := quotaAsk(p, key); counted && quotaCounts(q, p) {
+					for range n {
+						sum.Add(ask)
+					}
+				}
+			}
+		}
+	}
+	return sum
 }
 
 // quotaSilent is of a quota that refuses because it cannot be counted: the pod does not say what it counts, or nobody

@@ -28,7 +28,7 @@ func serviceAccountMissing(c *check.Case) []check.Finding {
 	}
 	f := check.Finding{
 		Message:  fmt.Sprintf("there is no service account %s in namespace %s, which the pod names", name, c.Pod.Namespace),
-		Evidence: []facts.Evidence{r.Evidence},
+		Evidence: []facts.Evidence{r.Evidence, {Object: facts.RefTo(c.Pod).In(), Field: "spec.serviceAccountName", Value: name}},
 		Advice:   fmt.Sprintf("Create it (kubectl create serviceaccount %s -n %s), or name one that exists.", name, c.Pod.Namespace),
 	}
 	if name != "default" {

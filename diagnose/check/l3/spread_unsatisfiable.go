@@ -128,27 +128,42 @@ func noDomain(c *check.Case, b *check.Exclusion, s *place.Spread) check.Finding 
 		Evidence: append(spreadEvidence(c, s), facts.Evidence{Object: facts.RefTo(c.NodeNamed(held[0])).In(), Field: fmt.Sprintf("metadata.labels[%q]", s.TopologyKey), Value: ""}),
 		Advice:   fmt.Sprintf("Label the nodes with %s, as their place says, or spread over a label that they have.", s.TopologyKey),
 	}
-	if key := otherKey(c, s); key != "" {
+	key, near := otherKey(c, s)
+	if near {
+		found.Owner = check.User
+		found.Message += fmt.Sprintf("; all have %s", key)
+	}
+	if key != "" {
 		found.Edits = append([]edit.Edit{{Side: edit.Workload, Cost: 1, Text: fmt.Sprintf("spread over %s, which the nodes have, instead of %s", key, s.TopologyKey),
 			Ops: []edit.Op{{Op: "replace", Path: at + "/topologyKey", Value: key}}}}, found.Edits...)
 	}
 	return found
 }
 
-// otherKey is a label by which the nodes have domains, for one that none of them has; "" if there is none.
-func otherKey(c *check.Case, s *place.Spread) string {
+// otherKey is a label by which the nodes have domains, for one that none of them has; "" if there is none. near: it is written
+// nearly like it.
+func otherKey(c *check.Case, s *place.Spread) (key string, near bool) {
 	has := func(key string) bool {
 		return !slices.ContainsFunc(c.Nodes, func(n *corev1.Node) bool { return n.Labels[key] == "" })
 	}
 	for _, n := range c.Nodes {
 		if n.Labels[s.TopologyKey] != "" {
-			return ""
+			return "", false
 		}
+	}
+	keys := make(map[string]int)
+	for _, n := range c.Nodes {
+		for key := range n.Labels {
+			keys[key]++
+		}
+	}
+	if key, ok := place.Nearest(s.TopologyKey, keys, place.Misspelt); ok && has(key) {
+		return key, true
 	}
 	for _, key := range []string{corev1.LabelTopologyZone, corev1.LabelHostname} {
 		if has(key) {
-			return key
+			return key, false
 		}
 	}
-	return ""
+	return "", false
 }

@@ -60,7 +60,7 @@ func unbound(c *check.Case, v *place.PodVolume) *check.Finding {
 	}
 	switch {
 	case claim.Status.Phase == corev1.ClaimLost:
-		return say(check.Storage, "claim %s has lost its volume %s", claim.Name, claim.Spec.VolumeName)
+		return disagreeing(c, claim, say(check.Storage, "claim %s has lost its volume %s", claim.Name, claim.Spec.VolumeName))
 	case claim.DeletionTimestamp != nil:
 		return say(check.User, "claim %s is being deleted", claim.Name)
 	case v.Bound() && c.Sees("persistentvolumes", "") && place.VolumeNamed(c.Facts, claim.Spec.VolumeName) == nil:
@@ -70,7 +70,7 @@ func unbound(c *check.Case, v *place.PodVolume) *check.Finding {
 	case claim.Spec.VolumeName != "" && c.Sees("persistentvolumes", "") && place.VolumeNamed(c.Facts, claim.Spec.VolumeName) == nil:
 		return volumeMissing(c, claim, say(check.User, "claim %s asks for volume %s, which does not exist", claim.Name, claim.Spec.VolumeName))
 	case claim.Spec.VolumeName != "":
-		return soon(c, claim, say(check.Storage, "claim %s asks for volume %s and is not bound to it yet", claim.Name, claim.Spec.VolumeName))
+		return disagreeing(c, claim, soon(c, claim, say(check.Storage, "claim %s asks for volume %s and is not bound to it yet", claim.Name, claim.Spec.VolumeName)))
 	case class == "":
 		return otherClass(c, claim, say(check.User, "claim %s has no volume and names no storage class that would make one", claim.Name))
 	case !c.Sees("storageclasses.storage.k8s.io", ""):
@@ -85,6 +85,30 @@ func unbound(c *check.Case, v *place.PodVolume) *check.Finding {
 		return say(check.Storage, "claim %s gets no volume%s", claim.Name, complaint(c, claim))
 	}
 	return nil
+}
+
+// disagreeing shows in what the claim and the volume that it names do not agree, and offers to have the volume agree.
+func disagreeing(c *check.Case, claim *corev1.PersistentVolumeClaim, f *check.Finding) *check.Finding {
+	v := life.VolumeOf(c.Facts, claim)
+	if v == nil {
+		if c.Sees("persistentvolumes", "") {
+			f.Message += ", which does not exist"
+		}
+		return f
+	}
+	all := life.Disagreements(claim, v)
+	if len(all) == 0 {
+		return f
+	}
+	f.Healthy = false
+	f.Message += ": of the volume, " + all[0].Text
+	for _, d := range all {
+		f.Evidence = append(f.Evidence, d.Evidence)
+	}
+	if e, ok := life.Agreeing(claim, v, all); ok {
+		f.Edits = append(f.Edits, e)
+	}
+	return f
 }
 
 // volumeMissing shows the volume that the claim names, and the one that may have been meant.

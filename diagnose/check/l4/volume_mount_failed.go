@@ -40,6 +40,21 @@ func volumeMountFailed(c *check.Case) []check.Finding {
 		Message:  fmt.Sprintf("node %s cannot mount a volume of pod %s: %s", c.Pod.Spec.NodeName, c.Pod.Name, wording.Shortened(e.Message, 200)),
 		Evidence: []facts.Evidence{life.Shown(e)},
 	}
+	for _, name := range volumeClaims(c.Pod) {
+		for _, claim := range c.PersistentVolumeClaims {
+			if v := life.VolumeOf(c.Facts, claim); v != nil && claim.Namespace == c.Pod.Namespace && claim.Name == name {
+				all := life.Disagreements(claim, v)
+				for i, d := range all {
+					if f.Evidence = append(f.Evidence, d.Evidence); i == 0 {
+						f.Message = fmt.Sprintf("claim %s of pod %s and its volume %s do not agree: of the volume, %s", name, c.Pod.Name, v.Name, d.Text)
+					}
+				}
+				if edit, ok := life.Agreeing(claim, v, all); ok {
+					f.Edits = append(f.Edits, edit)
+				}
+			}
+		}
+	}
 	switch {
 	case wording.Mentions(e.Message, "hostpath type check failed"):
 		f.Owner, f.Advice = check.User, "Correct the hostPath in the pod: the node has nothing of that type there."

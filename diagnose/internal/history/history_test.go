@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
@@ -119,5 +120,26 @@ func TestSinceLastApplied(t *testing.T) {
 	}
 	if got := strings.Join(fields, " "); got != "spec.replicas spec.template.spec.containers[0] spec.template.spec.nodeSelector.pool" {
 		t.Errorf("changes %s", got)
+	}
+}
+
+// Running pods of the namespace say which values a field may have.
+func TestPeers(t *testing.T) {
+	pod := func(namespace, name, account string, phase corev1.PodPhase) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(namespace + name)}, Spec: corev1.PodSpec{ServiceAccountName: account, NodeSelector: map[string]string{"a.b/c": account}}, Status: corev1.PodStatus{Phase: phase}}
+	}
+	p := pod("n", "mine", "runer", corev1.PodPending)
+	f := &facts.Facts{Objects: facts.Objects{Pods: []*corev1.Pod{p, pod("n", "a", "other", corev1.PodRunning), pod("n", "b", "runner", corev1.PodRunning), pod("n", "c", "runner", corev1.PodRunning), pod("n", "d", "pending", corev1.PodPending), pod("m", "e", "foreign", corev1.PodRunning)}}}
+	for _, field := range []string{"spec.serviceAccountName", `spec.nodeSelector["a.b/c"]`} {
+		var got []string
+		for _, peer := range history.Peers(f, p, field) {
+			got = append(got, peer.Value+" of "+peer.Pod.Name)
+		}
+		if text := strings.Join(got, ", "); text != "runner of b, other of a" {
+			t.Errorf("%s: %s", field, text)
+		}
+	}
+	if got := history.Peers(f, p, "spec.volumes[3].name"); got != nil {
+		t.Errorf("a field that is not there has peers %v", got)
 	}
 }

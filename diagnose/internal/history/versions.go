@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -67,7 +68,9 @@ func revisions(f *facts.Facts, o facts.Object) []revision {
 			if r, ok := child.(*appsv1.ReplicaSet); ok {
 				var number int64
 				fmt.Sscan(r.Annotations["deployment.kubernetes.io/revision"], &number)
-				out = append(out, revision{number, &r.Spec.Template, readyPods(f, r, "")})
+				if number > 0 {
+					out = append(out, revision{number, &r.Spec.Template, readyPods(f, r, "")})
+				}
 			}
 		}
 	case *appsv1.StatefulSet, *appsv1.DaemonSet:
@@ -173,4 +176,80 @@ func tree(v any) (out any) {
 		return nil
 	}
 	return out
+}
+
+// Peers are the other values that running pods of the namespace have in a field of which this pod has a value, the most used
+// first, each with one of the pods. The field is one of a pod, as people write it: spec.serviceAccountName.
+func Peers(f *facts.Facts, p *corev1.Pod, field string) (out []Peer) {
+	keys := split(field)
+	own, ok := at(tree(p), keys).(string)
+	if !ok || own == "" {
+		return nil
+	}
+	count := make(map[string]int)
+	for _, o := range f.Pods {
+		if o.Namespace != p.Namespace || o.UID == p.UID || facts.StateOf(o) != facts.Running {
+			continue
+		}
+		if v, ok := at(tree(o), keys).(string); ok && v != "" && v != own {
+			if count[v]++; count[v] == 1 {
+				out = append(out, Peer{Keys: keys, Value: v, Own: own, Pod: o})
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Peer) int {
+		return cmp.Or(cmp.Compare(count[b.Value], count[a.Value]), cmp.Compare(a.Value, b.Value))
+	})
+	return out
+}
+
+// Peer is another value of a field, and a pod that has it.
+type Peer struct {
+	Keys       []string
+	Value, Own string
+	Pod        *corev1.Pod
+}
+
+// split takes a field apart: spec.volumes[0].name, spec.nodeSelector["a/b"].
+func split(field string) []string {
+	var out []string
+	for field != "" {
+		i := strings.IndexAny(field, ".[")
+		switch {
+		case i < 0:
+			return append(out, field)
+		case i > 0:
+			out = append(out, field[:i])
+		}
+		if field[i] == '.' {
+			field = field[i+1:]
+			continue
+		}
+		end := strings.IndexByte(field[i:], ']')
+		if end < 0 {
+			return nil
+		}
+		out = append(out, strings.Trim(field[i+1:i+end], `"`))
+		field = strings.TrimPrefix(field[i+end+1:], ".")
+	}
+	return out
+}
+
+// at is the value under the keys; nil: there is none.
+func at(v any, keys []string) any {
+	for _, key := range keys {
+		switch m := v.(type) {
+		case map[string]any:
+			v = m[key]
+		case []any:
+			i, err := strconv.Atoi(key)
+			if err != nil || i < 0 || i >= len(m) {
+				return nil
+			}
+			v = m[i]
+		default:
+			return nil
+		}
+	}
+	return v
 }

@@ -214,6 +214,11 @@ func podConditions(c *check.Case) []Sign {
 			s.Layer, s.Owner, s.Stage = check.L3, check.Scheduler, check.Place
 			s.What = fmt.Sprintf("scheduler %s refuses pod %s%s%s", c.Pod.Spec.SchedulerName, c.Pod.Name, saying(k.Reason, k.Message), aged(c, k.Since))
 			s.Young = c.Age() < life.Patience
+			if rule := ownRule(c, k.Message); rule != "" && !s.Young && !c.Hypothetical() { // before any place: only the scheduler knows what it takes
+				s.Stands, s.Stage = true, check.Admit
+				s.What = fmt.Sprintf("scheduler %s refuses pod %s by a rule of its own: %s", c.Pod.Spec.SchedulerName, c.Pod.Name, wording.Shortened(rule, 200))
+				s.Advice = fmt.Sprintf("Ask who runs scheduler %s what the rule wants: nothing else says it.", c.Pod.Spec.SchedulerName)
+			}
 		case "Ready", "ContainersReady":
 			if c.State != facts.Running || readyInTime(c) {
 				continue
