@@ -19,7 +19,7 @@ import (
 // that wait with equal or higher standing are placed before it.
 
 // mostRivals bounds them: each costs a search of the engine, for every fix that is printed.
-const mostRivals = 48
+const mostRivals = 16
 
 // rivals are the pods that wait beside the target and would be looked at before it: of a higher priority, or of the same and
 // older. The highest comes first.
@@ -43,6 +43,9 @@ func rivals(f *facts.Facts, own []*corev1.Pod) []*corev1.Pod {
 	for _, p := range f.Pods {
 		if facts.StateOf(p) != facts.Pending || p.DeletionTimestamp != nil || mine[p.Namespace+"/"+p.Name] || p.Spec.SchedulerName != own[0].Spec.SchedulerName {
 			continue
+		}
+		if !slices.ContainsFunc(facts.ExtendedOf(own[0]), func(name string) bool { return slices.Contains(facts.ExtendedOf(p), name) }) && len(facts.ExtendedOf(own[0])) > 0 {
+			continue // it wants none of the devices
 		}
 		if prio := ptr.Deref(p.Spec.Priority, 0); prio > least || prio == least && !p.CreationTimestamp.After(newest) {
 			out = append(out, p)

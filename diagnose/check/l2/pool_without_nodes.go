@@ -2,14 +2,20 @@ package l2
 
 import (
 	"fmt"
+	"maps"
+	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/diagnose/check"
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/place"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
@@ -42,10 +48,50 @@ func poolWithoutNodes(c *check.Case) []check.Finding {
 			f.Message = fmt.Sprintf("the pod asks for nodes of pool %s, which has none because it cannot be carried out: %s", p.Name, strings.TrimSuffix(valid.Message, "."))
 			f.Evidence = []facts.Evidence{{Object: object, Field: "status.conditions[type=Valid]", Value: valid.Message}}
 			f.Advice = fmt.Sprintf("Correct pool %s: %s.", p.Name, strings.TrimSuffix(valid.Message, "."))
+			f.Edits = asSibling(c, p, valid.Message)
 		}
 		out = append(out, f)
 	}
 	return out
+}
+
+// faultyField is the field of a Pool that its condition says is wrong: "gpus" of "spec.gpus[1].model: Invalid value".
+var faultyField = regexp.MustCompile(`^spec\.(\w+)`)
+
+// asSibling has the pool's faulty field be as a pool has it that differs in nothing else but its nodes and their place. The nodes
+// that come are like those of the sibling.
+func asSibling(c *check.Case, p *v1alpha1.Pool, message string) []edit.Edit {
+	m := faultyField.FindStringSubmatch(message)
+	own := c.ForeignNamed("Pool.berth.dev", "", p.Name)
+	if m == nil || own == nil {
+		return nil
+	}
+	for _, o := range place.Pools(c.Facts) {
+		other := c.ForeignNamed("Pool.berth.dev", "", o.Name)
+		at := slices.IndexFunc(c.Nodes, func(n *corev1.Node) bool { return isOf(n, o) })
+		if o.Name == p.Name || at < 0 || !maps.Equal(o.Spec.Labels, p.Spec.Labels) || !slices.Equal(o.Spec.Taints, p.Spec.Taints) {
+			continue
+		}
+		is, _, _ := unstructured.NestedFieldNoCopy(own.Object, "spec", m[1])
+		value, has, _ := unstructured.NestedFieldNoCopy(other.Object, "spec", m[1])
+		op := edit.Op{Op: "remove", Path: edit.Pointer("spec", m[1])}
+		if has {
+			op = edit.Op{Op: "add", Path: edit.Pointer("spec", m[1]), Value: value}
+		}
+		if reflect.DeepEqual(is, value) {
+			continue
+		}
+		e := edit.Edit{Side: edit.Cluster, Cost: edit.CostWord, Text: fmt.Sprintf("have spec.%s of pool %s be as pool %s has it", m[1], p.Name, o.Name), Command: edit.PatchLine(own, "json", []edit.Op{op}), Assumes: fmt.Sprintf("the nodes are like those of pool %s", o.Name)}
+		for i := range place.PoolSize(p) {
+			n := c.Nodes[at].DeepCopy()
+			n.Name, n.UID = p.NodeName(i), types.UID("to come "+p.NodeName(i))
+			maps.Copy(n.Labels, p.NodeLabels(i))
+			n.Labels[corev1.LabelHostname] = n.Name
+			e.Set = append(e.Set, n)
+		}
+		return []edit.Edit{e}
+	}
+	return nil
 }
 
 // asksFor says whether a node of the pool, and no node that exists, would meet what the pod asks for by labels that the pool

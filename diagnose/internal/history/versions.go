@@ -178,6 +178,9 @@ func tree(v any) (out any) {
 	return out
 }
 
+// mostPeers bounds the pods that are compared.
+const mostPeers = 200
+
 // Peers are the other values that running pods of the namespace have in a field of which this pod has a value, the most used
 // first, each with one of the pods. The field is one of a pod, as people write it: spec.serviceAccountName.
 func Peers(f *facts.Facts, p *corev1.Pod, field string) (out []Peer) {
@@ -187,10 +190,15 @@ func Peers(f *facts.Facts, p *corev1.Pod, field string) (out []Peer) {
 		return nil
 	}
 	count := make(map[string]int)
+	seen := 0
 	for _, o := range f.Pods {
+		if seen == mostPeers {
+			break
+		}
 		if o.Namespace != p.Namespace || o.UID == p.UID || facts.StateOf(o) != facts.Running {
 			continue
 		}
+		seen++
 		if v, ok := at(tree(o), keys).(string); ok && v != "" && v != own {
 			if count[v]++; count[v] == 1 {
 				out = append(out, Peer{Keys: keys, Value: v, Own: own, Pod: o})

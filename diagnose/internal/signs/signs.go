@@ -48,7 +48,7 @@ const (
 // Of are the signs of the case: those that stand by themselves first, then the nearest to the pod.
 func Of(c *check.Case) []Sign {
 	var out []Sign
-	for _, read := range []func(*check.Case) []Sign{gates, podConditions, claims, gang, node, containers, siblings, ending, related, owners, logs, scheduler} {
+	for _, read := range []func(*check.Case) []Sign{gates, podConditions, claims, gang, node, containers, siblings, displaced, ending, related, owners, logs, scheduler} {
 		out = append(out, read(c)...)
 	}
 	slices.SortStableFunc(out, func(a, b Sign) int { return cmp.Compare(order(a), order(b)) })
