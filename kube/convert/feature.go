@@ -117,6 +117,7 @@ func strayKeys(p *corev1.Pod) []string {
 	}
 	var out []string
 	for _, from := range []map[string]string{p.Annotations, p.Labels} {
+		//archtest:any-order the keys are sorted below
 		for key := range from {
 			if strings.HasPrefix(key, v1alpha1.KeyPrefix) && !slices.Contains(read, key) {
 				out = append(out, key)

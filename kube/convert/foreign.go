@@ -22,11 +22,13 @@ var schedulers = []string{
 func foreignKeys(p *corev1.Pod, requests engine.Resources) []string {
 	read := rankKeys()
 	var out []string
+	//archtest:any-order the keys are sorted below
 	for key := range p.Annotations {
 		if (ofScheduler(key) || ofDevice(key, requests)) && !slices.Contains(read, key) {
 			out = append(out, key)
 		}
 	}
+	//archtest:any-order the keys are sorted below
 	for key := range p.Labels {
 		if ofScheduler(key) && !slices.Contains(read, key) {
 			out = append(out, key)
