@@ -239,15 +239,10 @@ func (c *Calendar) allReleases() []release {
 	if c.listedAt == c.m.Standing()+1 && c.since.IsZero() {
 		return c.releases
 	}
-	if c.m.Ending == 0 && len(c.m.Holds) == 0 {
+	if len(c.m.Ending) == 0 && len(c.m.Holds) == 0 {
 		return nil
 	}
-	var all endings
-	all = make(endings, 0, c.m.Ending)
-	//archtest:any-order join sorts by time, and those of one time end together
-	for _, n := range c.m.Nodes {
-		all = c.endingsOf(n.Pods, all)
-	}
+	all := c.endingsOf(c.m.Ending, make(endings, 0, len(c.m.Ending)))
 	for _, h := range c.heldPlaces() {
 		all = all.add(c.holdEnd(h), nil, h)
 	}

@@ -57,6 +57,7 @@ func (a *Check) Cluster() {
 			auditTakes(p.Pod, func(resource string, amount int64) { taken[resource] += amount })
 			if m.endsByItself(p) {
 				ending++
+				a.Note("pod", p.Key, "place among those that end", "", auditBit(p.ends > 0 && p.ends <= len(m.Ending) && m.Ending[p.ends-1] == p), 1)
 			}
 			_, devices := a.place(p.Pod)
 			a.charge(p.Pod, n, devices, func(resource string, amount int64) {
@@ -70,7 +71,7 @@ func (a *Check) Cluster() {
 	a.amounts("cluster", "", "taken", m.Taken, taken)
 	a.Note("cluster", "", "surplus", m.Config.GPU, m.Surplus, rated-taken[m.Config.GPU])
 	a.Note("cluster", "", "queues at the top", "", int64(len(m.Tree.Top)), a.topmost())
-	a.Note("cluster", "", "pods that end", "", int64(m.Ending), int64(ending))
+	a.Note("cluster", "", "pods that end", "", int64(len(m.Ending)), int64(ending))
 	a.Note("cluster", "", "journal", "", int64(len(m.Journal)), 0)
 	ought := 0
 	for key, p := range m.Pods {

@@ -49,7 +49,7 @@ type Model struct {
 	stale          []*Gang // gangs whose tally may have changed
 	WholeNodeGangs int     // gangs that want whole nodes
 	Tree           Tree    // of queues
-	Ending         int     // pods on nodes of which something says when they end, others' too
+	Ending         []*Pod  // those on nodes of which something says when they end, others' too, in no order
 	Unqueued       Queue   // the account of workloads without a queue
 	Capacity       quantity.Vector
 	Taken          quantity.Vector

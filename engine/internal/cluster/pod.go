@@ -25,7 +25,7 @@ type Pod struct {
 	Evicting bool              // an Eviction says that it is to end
 	Payer    *Queue            // whose account its allocation is charged to; nil: it has none, or is another scheduler's
 	Slot     int               // in payer.pods
-	ends     bool              // something says when it ends
+	ends     int               // one more than its place in Model.Ending; 0: nothing says when it ends
 	going    bool              // it counts in payer.going
 	rankedAt int32             // in payer.ranks
 	Charge   []quantity.Demand // what it is booked with

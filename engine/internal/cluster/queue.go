@@ -111,8 +111,10 @@ func (m *Model) UserOf(p *Pod) string {
 // charge enters a pod that has an allocation in its queue's account, and in those above it. Workloads without a queue have an
 // account too, of which only the pods count.
 func (m *Model) charge(p *Pod) {
-	if p.ends = m.endsByItself(p); p.ends {
-		m.Ending++
+	//mutate: index-pods-that-end
+	if m.endsByItself(p) {
+		m.Ending = append(m.Ending, p)
+		p.ends = len(m.Ending)
 	}
 	if p.Foreign {
 		return
@@ -145,6 +147,16 @@ func (m *Model) charge(p *Pod) {
 func (m *Model) endsByItself(p *Pod) bool {
 	t := m.TermsOf(p)
 	return p.Leaving() || !p.Foreign && (t.Expected > 0 || t.Max > 0 || t.Like != "")
+}
+
+// endsNot takes the pod off those of which something says when they end, if it is one.
+func (m *Model) endsNot(p *Pod) {
+	if p.ends == 0 {
+		return
+	}
+	last := m.Ending[len(m.Ending)-1]
+	m.Ending[p.ends-1], last.ends = last, p.ends
+	m.Ending, p.ends = m.Ending[:len(m.Ending)-1], 0
 }
 
 // rank counts a pod that may be evicted among those of its priority.
@@ -181,10 +193,7 @@ func (q *Queue) Outranks(priority int32) bool {
 
 // uncharge takes the same back.
 func (m *Model) uncharge(p *Pod) {
-	if p.ends {
-		p.ends = false
-		m.Ending--
-	}
+	m.endsNot(p)
 	q := p.Payer
 	if q == nil {
 		return
@@ -620,10 +629,10 @@ func (m *Model) recount() {
 			m.pledge(h, 1)
 		}
 	}
-	m.Ending = 0
+	m.Ending = nil
 	//archtest:any-order sums; the pods of a queue are in no order
 	for _, p := range m.Pods {
-		p.ends = false
+		p.ends = 0
 		if p.Host != nil {
 			m.charge(p)
 		}
