@@ -159,7 +159,9 @@ func (m *Model) Rollback(to Mark) {
 		dealt := false
 		switch e.did {
 		case allocated:
-			dealt = !e.room.of(e.pod.Host)
+			if dealt = !e.room.of(e.pod.Host); dealt {
+				m.Room.undoneElsewhere(&e.room, e.pod.Host)
+			}
 			//mutate: rollback-seat
 			m.vacate(e.pod)
 		case released:
@@ -182,7 +184,8 @@ func (m *Model) Rollback(to Mark) {
 		case reprieved:
 			m.setEvicting(e.pod, true)
 		}
-		if !dealt {
+		//mutate: rollback-ranks-dealt
+		if !dealt && len(m.Room.moved) == 0 {
 			m.restore(&e.room)
 		}
 	}

@@ -225,7 +225,7 @@ func (x *Index) Sync(c *Class) {
 	if c.now == x.m.Room.Now && c.seen == x.m.Topology.Shape {
 		return
 	}
-	var buf [recent]*cluster.Bucket
+	var buf [cluster.MostSteps]*cluster.Bucket
 	changed, known := x.m.Room.Since(c.now, buf[:0])
 	if c.seen != x.m.Topology.Shape {
 		x.reshape(c)
@@ -242,9 +242,6 @@ func (x *Index) Sync(c *Class) {
 	}
 	c.now, c.met = x.m.Room.Now, x.m.Room.Moment
 }
-
-// recent is how many changes of room a class follows without allocating.
-const recent = 16
 
 // follow looks again at the nodes of a bucket whose room changed.
 func (x *Index) follow(c *Class, f *bucketFit, b *cluster.Bucket) {

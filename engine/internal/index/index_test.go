@@ -280,6 +280,28 @@ func TestRolledBackTrialsCostNoCertificate(t *testing.T) {
 	}
 }
 
+// Pods that changed places before their trial was rolled back, as ranks are dealt, leave no count of the trial behind: neither
+// in a class that was used in it nor in one that was not.
+func TestDealtPodsAreRolledBack(t *testing.T) {
+	m := racks()
+	x := New(m)
+	x.Refresh()
+	used := x.ClassOf(ClassKey{Shape: m.ShapeOf(m.Pods["p0"])}, nil)
+	x.ClassOf(ClassKey{Shape: m.ShapeOf(m.Pods["p2"])}, nil)
+	mark := m.Mark()
+	a, b, c := m.Pods["p0"], m.Pods["p1"], m.Pods["p3"]
+	m.PutOn(a, m.Nodes["n0"], nil)
+	m.PutOn(b, m.Nodes["n3"], nil)
+	m.PutOn(c, m.Nodes["n4"], nil)
+	a.Host.Pods[0], c.Host.Pods[0] = c, a
+	a.Host, c.Host = c.Host, a.Host
+	x.Use(used)
+	m.Rollback(mark)
+	if found := check(x); len(found) > 0 {
+		t.Error(found)
+	}
+}
+
 // A certificate counts every node once and proves what the counts say.
 func TestCertificateCountsEveryNode(t *testing.T) {
 	m := racks()

@@ -423,7 +423,7 @@ func (x *Index) recount(c *Class, at position) {
 // enough: these are known, and the classes are the same.
 func (x *Index) recountChanged(c *Class) bool {
 	p := &c.proofs
-	var buf [recent]*cluster.Bucket
+	var buf [cluster.MostSteps]*cluster.Bucket
 	changed, known := x.m.Room.Since(p.counted.room, buf[:0])
 	if !known {
 		return false
