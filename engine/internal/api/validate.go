@@ -44,12 +44,13 @@ func (s *Spec) Check() string {
 	if s.Requests.Get(Pods) != 0 {
 		return "requests: pods is not asked for; every pod takes one"
 	}
-	for _, t := range s.Affinity {
-		if err := t.Check(); err != nil {
+	for i := range s.Affinity {
+		if err := s.Affinity[i].Check(); err != nil {
 			return "affinity: " + err.Error()
 		}
 	}
-	for _, p := range s.Preferred {
+	for i := range s.Preferred { // in place: a pod is checked with every change of it
+		p := &s.Preferred[i]
 		if p.Weight < 0 || p.Weight > 100 {
 			return fmt.Sprintf("preferred: weight %d is not in 0 to 100", p.Weight)
 		}
@@ -57,8 +58,8 @@ func (s *Spec) Check() string {
 			return "preferred: " + err.Error()
 		}
 	}
-	for _, t := range s.Tolerations {
-		if err := t.Check(); err != nil {
+	for i := range s.Tolerations {
+		if err := s.Tolerations[i].Check(); err != nil {
 			return "tolerations: " + err.Error()
 		}
 	}

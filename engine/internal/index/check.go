@@ -70,11 +70,15 @@ func (x *Index) CheckNodes(found []api.Discrepancy, nodes []*cluster.Node) []api
 func (x *Index) checkNode(found []api.Discrepancy, c *Class, match *matcher, n *cluster.Node) []api.Discrepancy {
 	kept, counted := x.MaskOf(c, n), c.judge(&x.kindsOf[n.Index], match, false)
 	found = differ(found, "node", n.Name, c, int64(kept.State), int64(counted.State))
+	at := &c.ByBucket[n.Bucket.ID].Cells[n.Slot]
 	var fits int64
 	if counted.State != Excluded && !(c.Local && c.Excludes(n)) {
 		fits = x.Room(c, n)
+		if at.excluded {
+			found = differ(found, "node", n.Name, c, int64(Excluded), int64(counted.State))
+		}
 	}
-	return differ(found, "node", n.Name, c, int64(c.ByBucket[n.Bucket.ID].Cells[n.Slot].Fits), fits)
+	return differ(found, "node", n.Name, c, int64(at.Fits), fits)
 }
 
 func differ(found []api.Discrepancy, kind, key string, c *Class, kept, counted int64) []api.Discrepancy {

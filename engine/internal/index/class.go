@@ -33,6 +33,7 @@ type Class struct {
 	now      uint64 // Room.Now that all counts are of
 	seen     uint64 // Topology.Shape
 	met      uint64 // Room.Moment of its last sync
+	respecs  uint64 // Index.respecs of its last sync
 	Dropped  bool   // it is not kept any more
 	used     uint64 // classes.clock at its last use
 	proofs   proofs
@@ -84,6 +85,9 @@ type cell struct {
 	number uint64 // of the node's room when it was looked at
 	score  int64  // how good a place it is; only where fits > 0
 	Fits   int32  // pods
+	// The node's spec excludes it, whatever is free. It holds at Index.respecs, and of a node whose number is the same: one
+	// that was told another spec has another.
+	excluded bool
 }
 
 // classes keeps the classes used last.
@@ -240,19 +244,22 @@ func (x *Index) Sync(c *Class) {
 			x.follow(c, f, b)
 		}
 	}
-	c.now, c.met = x.m.Room.Now, x.m.Room.Moment
+	c.now, c.met, c.respecs = x.m.Room.Now, x.m.Room.Moment, x.respecs
 }
 
 // follow looks again at the nodes of a bucket whose room changed.
 func (x *Index) follow(c *Class, f *bucketFit, b *cluster.Bucket) {
+	same := c.respecs == x.respecs
 	for i, number := range b.Numbers {
-		if f.Cells[i].number == number {
+		at := &f.Cells[i]
+		if at.number == number {
 			continue
 		}
-		if n := b.Nodes[i]; x.skips(c, n.Index) {
-			f.Cells[i].number = number
+		//mutate: index-excluded-by-spec -> at.excluded || x.skips(c, b.Nodes[i].Index)
+		if same && at.excluded || x.skips(c, b.Nodes[i].Index) {
+			at.number, at.excluded = number, true
 		} else {
-			x.refit(c, n)
+			x.refit(c, b.Nodes[i])
 		}
 	}
 	f.touched = b.Touched
@@ -401,7 +408,7 @@ func (f *bucketFit) findBest() {
 func (x *Index) measure(c *Class, n *cluster.Node) cell {
 	m := x.MaskOf(c, n)
 	if m.State == Excluded || c.Local && c.Excludes(n) {
-		return cell{}
+		return cell{excluded: true}
 	}
 	k := x.Room(c, n)
 	if k == 0 {

@@ -11,6 +11,7 @@ type Index struct {
 	kindsMade uint64              // goes up when kinds are made anew
 	profiles  map[string]*profile // of kinds, by what they tell
 	kindsOf   []kindOf            // by Node.Index
+	respecs   uint64              // goes up when a node becomes of another kind
 	asked     []string            // label keys that pods ask about and nodes have, sorted; node kinds differ by their values
 	looks     map[*cluster.Shape]*look
 	groups    map[string]*groups // by the keys, joined

@@ -78,6 +78,7 @@ func (x *Index) setKind(n *cluster.Node) {
 	}
 	k.kind = x.internKind(n)
 	k.id, k.born = int32(k.kind.id), x.m.Room.Moment
+	x.respecs++
 }
 
 // askFresh makes node kinds differ by the label keys that nodes have got, as far as classes ask about them.
@@ -246,6 +247,7 @@ func (x *Index) ask(keys []string) {
 	x.kinds = make(map[string]*NodeKind, len(x.kinds))
 	x.profiles = make(map[string]*profile)
 	x.kindsMade++
+	x.respecs++
 	x.classes.forgetMasks()
 	// Nodes that were of one kind and have the same values of the keys are of one kind again.
 	type split struct {
