@@ -3,7 +3,6 @@ package index
 import (
 	"cmp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/berth-dev/berth/engine/internal/api"
@@ -118,7 +117,8 @@ type kindProof struct {
 	class    why.Class
 	personal bool           // what excludes a node depends on its name
 	clauses  []why.Clause   // clauses that depend on a node's name aside
-	removed  [][]why.Clause // by number of nodes: the clauses, counted; nil: not made yet
+	removes1 []why.Clause   // the clauses of one node, counted and sorted
+	removed  [][]why.Clause // by number of nodes: the same; nil: not made yet
 }
 
 // removes are the clauses, of so many nodes.
@@ -130,10 +130,16 @@ func (k *kindProof) removes(nodes int) []why.Clause {
 		k.removed = append(k.removed, make([][]why.Clause, nodes+1-len(k.removed))...)
 	}
 	if k.removed[nodes] == nil {
-		var row why.Row
-		note(&row, k.clauses, nodes)
-		sortClauses(row.Removed)
-		k.removed[nodes] = row.Removed
+		if k.removes1 == nil {
+			var row why.Row
+			note(&row, k.clauses, 1)
+			sortClauses(row.Removed)
+			k.removes1 = row.Removed
+		}
+		k.removed[nodes] = slices.Clone(k.removes1)
+		for i := range k.removed[nodes] {
+			k.removed[nodes][i].Nodes *= nodes
+		}
 	}
 	return k.removed[nodes]
 }
@@ -192,7 +198,10 @@ func (x *Index) newKindProof(c *Class, n *cluster.Node) *kindProof {
 		k.clauses = x.clauses(c, n, is.State)
 	}
 	g := x.group(c.look.groups, x.Kind(n))
-	k.key = g.text + " " + strconv.FormatBool(k.personal)
+	k.key = g.plain
+	if k.personal {
+		k.key = g.personal
+	}
 	if g.told == nil {
 		for _, clause := range k.clauses {
 			k.key += " " + string(clause.Kind) + " " + clause.Detail
@@ -209,22 +218,18 @@ func (x *Index) newKindProof(c *Class, n *cluster.Node) *kindProof {
 
 func (x *Index) describeKind(c *Class, n *cluster.Node, told []string) why.Class {
 	k := x.Kind(n)
-	out := why.Class{Labels: told, Cordoned: k.cordoned, Allocatable: k.alloc, Models: k.Models, PerEmpty: x.perEmpty(c, n)}
-	for _, t := range k.taints {
-		out.Taints = append(out.Taints, t.String())
-	}
-	return out
+	return why.Class{Labels: told, Taints: k.taintTexts, Cordoned: k.cordoned, Allocatable: k.alloc, Models: k.Models, PerEmpty: x.perEmpty(c, n)}
 }
 
 // perEmpty is how many pods of the class an empty node like this one holds.
 func (x *Index) perEmpty(c *Class, n *cluster.Node) int64 {
-	empty := &cluster.Node{Name: n.Name, Spec: n.Spec, Models: n.Models, Uniform: n.Uniform, Free: x.Kind(n).size, Devices: slices.Clone(n.Devices), FreeDevices: int64(len(n.Devices))}
-	for i := range empty.Devices {
-		empty.Devices[i].Free = true
-	}
-	k := Quotient(empty.Free, c.Demands)
-	if c.Shape.GPUs > 0 {
-		k = min(k, deviceRoom(c, empty))
+	k := Quotient(x.Kind(n).size, c.Demands)
+	if c.Shape.GPUs > 0 && k > 0 {
+		empty := cluster.Node{Models: n.Models, Uniform: n.Uniform, Devices: slices.Clone(n.Devices), FreeDevices: int64(len(n.Devices))}
+		for i := range empty.Devices {
+			empty.Devices[i].Free = true
+		}
+		k = min(k, deviceRoom(c, &empty))
 	}
 	if len(c.Shape.Spec.Ports) > 0 {
 		k = min(k, 1)

@@ -21,7 +21,15 @@ type groups struct {
 type group struct {
 	id   int
 	told []string // labels that the kinds have of those asked about; nil also where nobody would read as many
-	text string   // told, and what the kinds have in common beside labels
+
+	// What certificates sort by: told, and what the kinds have in common beside labels; personal where what excludes a node
+	// depends on its name.
+	plain, personal string
+}
+
+func newGroup(id int, told []string, beside string) group {
+	text := fmt.Sprintf("%q", told) + " " + beside
+	return group{id: id, told: told, plain: text + " false", personal: text + " true"}
 }
 
 // groupsOf returns the groups of all shapes that ask about the keys.
@@ -66,13 +74,14 @@ func (x *Index) findGroup(gs *groups, k *NodeKind) *group {
 	}
 	g := gs.met[name.String()]
 	if g == nil {
-		g = &group{id: len(gs.met)}
+		var told []string
 		for _, key := range gs.keys {
 			if v, ok := k.labels[key]; ok && v != ownName {
-				g.told = append(g.told, key+"="+v)
+				told = append(told, key+"="+v)
 			}
 		}
-		g.text = fmt.Sprintf("%q", g.told) + " " + k.profile.told
+		made := newGroup(len(gs.met), told, k.profile.told)
+		g = &made
 		gs.met[name.String()] = g
 	}
 	return g

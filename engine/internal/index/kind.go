@@ -19,16 +19,18 @@ type NodeKind struct {
 	alone   group // of the kind alone
 	// labels are those among the keys that pods ask about; a value that is the node's own name is
 	// replaced by ownName, because it sets every node apart.
-	labels   map[string]string
-	owns     []int // places in Index.asked of labels with the value ownName
-	taints   []api.Taint
-	cordoned bool
-	alloc    api.Resources
-	size     quantity.Vector // alloc by dimension
-	scale    []float64       // 1023 over size
-	Models   []string        // sorted, each once
-	values   []labelValue    // of labels, in the order of Index.asked
-	layout   string          // of the devices: models, NVLink cliques and NUMA nodes
+	labels map[string]string
+	owns   []int // places in Index.asked of labels with the value ownName
+	taints []api.Taint
+	// taintTexts are the taints as certificates tell them, which share them.
+	taintTexts []string
+	cordoned   bool
+	alloc      api.Resources
+	size       quantity.Vector // alloc by dimension
+	scale      []float64       // 1023 over size
+	Models     []string        // sorted, each once
+	values     []labelValue    // of labels, in the order of Index.asked
+	layout     string          // of the devices: models, NVLink cliques and NUMA nodes
 }
 
 // labelValue is a kind's value of a label.
@@ -158,18 +160,17 @@ func (s *Index) makeKind(n *cluster.Node) *NodeKind {
 
 // describe writes down what of the kind a certificate tells beside its labels. Kinds of one profile tell the same.
 func (x *Index) describe(k *NodeKind) {
-	var taints []string
 	for _, t := range k.taints {
-		taints = append(taints, t.String())
+		k.taintTexts = append(k.taintTexts, t.String())
 	}
-	told := fmt.Sprintf("%q %v %v %q", taints, k.cordoned, k.alloc, k.layout)
+	told := fmt.Sprintf("%q %v %v %q", k.taintTexts, k.cordoned, k.alloc, k.layout)
 	same := x.profiles[told]
 	if same == nil {
 		same = &profile{id: int32(len(x.profiles)), told: told}
 		x.profiles[told] = same
 	}
 	k.profile = same
-	k.alone = group{id: k.id, text: fmt.Sprintf("%q", []string(nil)) + " " + told}
+	k.alone = newGroup(k.id, nil, told)
 }
 
 // profile is what kinds have in common that differ in labels alone.
