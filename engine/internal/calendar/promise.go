@@ -226,8 +226,12 @@ func (c *Calendar) waits(key string) bool {
 // taken, their queues are charged. The gang is placed there, and what it then takes, of nodes and of queues, is the
 // reservation.
 func (c *Calendar) foresee(g *cluster.Gang, t cluster.Turn, releases []release, first []*cluster.Node) *Reservation {
-	m := c.m.Mark()
-	defer c.m.Rollback(m)
+	m, trying := c.m.Mark(), c.m.Trying
+	c.m.Trying = true // nobody looks at running workloads before it is rolled back
+	defer func() {
+		c.m.Rollback(m)
+		c.m.Trying = trying
+	}()
 	used := c.usedOf(g)
 	x := &future{c: c, g: g, turn: t, releases: c.withMoments(releases)}
 	at, ok := x.firstFit()
