@@ -46,6 +46,7 @@ type Calendar struct {
 	ends     map[*cluster.Gang]gangEnd // of running gangs, as since sees them
 	releases []release                 // of which since is zero
 	listedAt uint64                    // Model.Standing of releases, plus one
+	lastLate time.Time                 // the latest start of work that a promise of before it would see over; see workEnd
 	ending   map[*cluster.Gang]bool    // that have run for as long as they may, or have to leave booked nodes
 
 	from     time.Time              // of a forecast: the gang that is looked at does not start before; zero: it may now

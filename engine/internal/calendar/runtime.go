@@ -158,8 +158,11 @@ func (c *Calendar) workEnd(t *api.Terms, started time.Time, yields bool) time.Ti
 		return end
 	}
 	said := t.Expected > 0 || t.Max > 0
-	if since := c.since; yields && said && !since.IsZero() && !started.Before(since) && c.m.Config.Policy != api.FIFO {
-		return c.now
+	if yields && said && c.m.Config.Policy != api.FIFO {
+		c.lastLate = later(c.lastLate, started)
+		if since := c.since; !since.IsZero() && !started.Before(since) {
+			return c.now
+		}
 	}
 	if c.by == Soonest {
 		return c.now
@@ -234,13 +237,23 @@ func (c *Calendar) heldPlaces() (out []*cluster.Hold) {
 	return out
 }
 
-// allReleases lists what runs and has a known end, the first to end first.
+// allReleases lists what runs and has a known end, the first to end first. A promise sees the list that anybody does, unless
+// work that is late counts as over for it, or places are held, of which it has a view of its own.
 func (c *Calendar) allReleases() []release {
-	if c.listedAt == c.m.Standing()+1 && c.since.IsZero() {
-		return c.releases
-	}
 	if len(c.m.Ending) == 0 && len(c.m.Holds) == 0 {
 		return nil
+	}
+	if since, due := c.since, c.due; !since.IsZero() && len(c.heldPlaces()) == 0 {
+		c.lookFrom(time.Time{}, time.Time{})
+		all := c.allReleases()
+		c.lookFrom(since, due)
+		//mutate: time-releases-late
+		if c.lastLate.Before(since) {
+			return all
+		}
+	}
+	if c.listedAt == c.m.Standing()+1 && c.since.IsZero() {
+		return c.releases
 	}
 	all := c.endingsOf(c.m.Ending, make(endings, 0, len(c.m.Ending)))
 	for _, h := range c.heldPlaces() {
