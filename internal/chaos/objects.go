@@ -76,6 +76,7 @@ func (c recipe) template(restart corev1.RestartPolicy) corev1.PodTemplateSpec {
 	if c.high {
 		spec.PriorityClassName = high
 	}
+	c.restrict(&spec)
 	if c.disks {
 		spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "disk", MountPath: "/disk"}}
 	}
@@ -88,6 +89,22 @@ func (c recipe) template(restart corev1.RestartPolicy) corev1.PodTemplateSpec {
 		spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &c.name}
 	}
 	return corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: c.podLabels(), Annotations: c.annotations()}, Spec: spec}
+}
+
+// restrict writes the rule about the workload's own pods into their spec.
+func (c recipe) restrict(spec *corev1.PodSpec) {
+	zone := corev1.PodAffinityTerm{TopologyKey: corev1.LabelTopologyZone, LabelSelector: c.selector()}
+	switch c.rule {
+	case "apart":
+		host := corev1.PodAffinityTerm{TopologyKey: corev1.LabelHostname, LabelSelector: c.selector()}
+		spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{host}}}
+	case "near":
+		spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{zone}}}
+	case "spread":
+		spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
+			MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: c.selector(),
+		}}
+	}
 }
 
 // disk is of the class that fleets come with, which makes it where its first user is.

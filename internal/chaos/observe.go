@@ -17,6 +17,7 @@ import (
 // judges nothing but evictions: after a cut it may see two changes as one.
 type observer struct {
 	pods  corelisters.PodNamespaceLister
+	nodes corelisters.NodeLister
 	tally *tally
 
 	next chan string // unbuffered: whoever waits for a binding gets its node
@@ -24,7 +25,7 @@ type observer struct {
 
 func observe(ctx context.Context, client kubernetes.Interface, t *tally) *observer {
 	f := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(namespace))
-	o := &observer{pods: f.Core().V1().Pods().Lister().Pods(namespace), tally: t, next: make(chan string)}
+	o := &observer{pods: f.Core().V1().Pods().Lister().Pods(namespace), nodes: f.Core().V1().Nodes().Lister(), tally: t, next: make(chan string)}
 	// Handlers of informers that have not started cannot fail.
 	_, _ = f.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(p any) { o.saw(&corev1.Pod{}, p.(*corev1.Pod)) },
@@ -54,6 +55,15 @@ func (o *observer) saw(old, p *corev1.Pod) {
 	case p.Status.Phase == corev1.PodFailed:
 		o.tally.count("pods failed")
 	}
+}
+
+// known are the nodes that there are.
+func (o *observer) known() []*corev1.Node {
+	nodes, err := o.nodes.List(labels.Everything())
+	if err != nil {
+		return nil // the cache never fails
+	}
+	return nodes
 }
 
 // binding waits until a pod is bound and returns its node, "" where none is within the time.

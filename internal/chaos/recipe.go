@@ -24,6 +24,7 @@ type recipe struct {
 	queue     string            // "": none
 	terms     map[string]string // what may be done to it for others, and what it says of itself
 	high      bool              // of the class that goes first
+	rule      string            // about its own pods: apart, spread or near; "": none
 	disks     bool              // each member has a volume in the zone where it starts
 	sim       map[string]string
 	life      time.Duration // on the wall, until it is deleted
@@ -38,7 +39,7 @@ const (
 // kinds are the workloads there are, as often as they are listed.
 var kinds = []func(*rand.Rand) recipe{
 	gangJob, gangJob, gangJob, gangJob, gangJob, groupJob, groupJob, groupJob, single, single, single, single,
-	stockJob, stockJob, stockJob, gangSet, gangSet, deployment, deployment, bareGang,
+	stockJob, stockJob, stockJob, gangSet, gangSet, deployment, deployment, bareGang, ruled, ruled, stockRuled,
 }
 
 // draw makes up a workload.
@@ -118,6 +119,24 @@ func gangSet(r *rand.Rand) recipe {
 
 func deployment(r *rand.Rand) recipe {
 	return recipe{owner: "deployment", members: 1 + r.IntN(6), gpus: 1 + r.Int64N(2), sim: map[string]string{}}
+}
+
+// rules are required ones between the pods of one workload: others' decisions, which a scheduler cannot know of, do not count
+// for them.
+var rules = []string{"apart", "spread", "near"}
+
+// ruled is a service with a rule.
+func ruled(r *rand.Rand) recipe {
+	c := deployment(r)
+	c.members, c.rule = 2+r.IntN(5), rules[r.IntN(len(rules))]
+	return c
+}
+
+// stockRuled is one of the stock scheduler's, which the referee must find nothing wrong with.
+func stockRuled(r *rand.Rand) recipe {
+	c := ruled(r)
+	c.scheduler = corev1.DefaultSchedulerName
+	return c
 }
 
 func bareGang(r *rand.Rand) recipe { return shape(r, recipe{sim: training(r)}) }

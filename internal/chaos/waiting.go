@@ -157,8 +157,8 @@ func workloadOf(p *corev1.Pod) string {
 	return key(p)
 }
 
-// byHand finds pods outside gangs that wait though a node has room for them, by plain counting: it believes no
-// part of Berth.
+// byHand finds pods outside gangs, and without rules about other pods, that wait though a node has room for them, by plain
+// counting: it believes no part of Berth.
 func (l *look) byHand() []finding {
 	used := make(map[string]corev1.ResourceList)
 	for i := range l.pods {
@@ -169,7 +169,7 @@ func (l *look) byHand() []finding {
 	var out []finding
 	for i := range l.pods {
 		p := &l.pods[i]
-		if !ours(p) || !waits(p) || p.Annotations[keyMin] != "" || heldBack(p) {
+		if !ours(p) || !waits(p) || p.Annotations[keyMin] != "" || heldBack(p) || strict(p) {
 			continue
 		}
 		for j := range l.nodes {

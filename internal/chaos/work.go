@@ -97,6 +97,9 @@ func (c recipe) kind() string {
 	if c.disks {
 		what += ", disks"
 	}
+	if c.rule != "" {
+		what += ", " + c.rule
+	}
 	return what + ", " + c.scheduler
 }
 

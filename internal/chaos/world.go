@@ -80,6 +80,7 @@ func (w *world) start(ctx, running context.Context) (err error) {
 		return err
 	}
 	w.seen = observe(running, w.client, w.tally)
+	w.children.Go(func() { referees(running, w.client, w.seen.known, w.tally) })
 	w.work = newWork(w)
 	return nil
 }

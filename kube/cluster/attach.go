@@ -110,7 +110,7 @@ func (f *Feed) giveNode(name string) {
 // onNode are the limits of a node, by resource.
 func (a *attachments) onNode(name string) map[string]int64 {
 	out := make(map[string]int64)
-	//archtest:any-order each limit is by itself
+	//archtest:any-order it fills a map
 	for d := range a.limited {
 		limit, ok := a.limits[name][d]
 		if !ok {

@@ -125,7 +125,7 @@ func (r *rules) peers(p *corev1.Pod) []engine.Requirement {
 	all := make(map[string]string)
 	//archtest:any-order what matches one pod agrees on its labels
 	for key, value := range p.Labels {
-		//archtest:any-order as above
+		//archtest:any-order Services that match one pod agree on its labels
 		for name := range r.byLabel[serviceLabel(p.Namespace, key, value)] {
 			if s := r.services[p.Namespace][name]; s.matches(p.Labels) {
 				maps.Copy(all, s)

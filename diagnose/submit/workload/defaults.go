@@ -89,7 +89,7 @@ func protocols(p *corev1.Pod, _ *facts.Facts) {
 func wholeThousandths(p *corev1.Pod, _ *facts.Facts) {
 	round := func(lists ...corev1.ResourceList) {
 		for _, list := range lists {
-			//archtest:any-order each quantity is by itself
+			//archtest:any-order each quantity by itself
 			for name, q := range list {
 				q.RoundUp(resource.Milli)
 				list[name] = q
