@@ -31,22 +31,32 @@ func (y *cycle) prove(o place.Order) why.Gate {
 	p, ok := y.proofs[key]
 	if !ok {
 		s.ix.Sync(o.Class)
-		cert, cause := s.ix.Certify(key)
-		p = proof{certificate: len(y.Plan.Certificates), cause: cause}
-		y.Plan.Certificates = append(y.Plan.Certificates, cert)
 		if y.proofs == nil {
 			y.proofs = make(map[index.Question]proof)
 		}
-		gate := why.Gate{Cause: cause, Object: cert.Level, Need: int64(cert.Need), Certificate: p.certificate}
-		for _, d := range cert.Domains {
-			if cert.Pinned == "" || cert.Pinned == d.Name {
-				gate.Have = max(gate.Have, d.Fits)
-			}
-		}
-		p.gates = []why.Gate{gate}
+		p = y.newProof(o, key)
 		y.proofs[key] = p
 	}
 	return p.gates[0]
+}
+
+// newProof makes the certificate. Where pods of the order concern each other there may be none: that they were placed one after
+// the other, as many as go, is the proof.
+func (y *cycle) newProof(o place.Order, key index.Question) proof {
+	if have, short := y.s.placer.TooFew(o); short {
+		return proof{certificate: -1, cause: why.PodRules, gates: []why.Gate{{Cause: why.PodRules, Need: int64(len(o.Pods)), Have: int64(have), Certificate: -1}}}
+	}
+	cert, cause := y.s.ix.Certify(key)
+	p := proof{certificate: len(y.Plan.Certificates), cause: cause}
+	y.Plan.Certificates = append(y.Plan.Certificates, cert)
+	gate := why.Gate{Cause: cause, Object: cert.Level, Need: int64(cert.Need), Certificate: p.certificate}
+	for _, d := range cert.Domains {
+		if cert.Pinned == "" || cert.Pinned == d.Name {
+			gate.Have = max(gate.Have, d.Fits)
+		}
+	}
+	p.gates = []why.Gate{gate}
+	return p
 }
 
 // proveShort looks for a class of the gang of which too few fit, whatever the others do.

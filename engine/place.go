@@ -134,6 +134,9 @@ func (y *cycle) placeWith(g *cluster.Gang, t cluster.Turn, model string, gates [
 	}
 	c := kin.Class(p)
 	o := y.order(g, c)
+	if o.Searches() {
+		return y.search(g, kin, gates)
+	}
 	if n := y.s.m.NominatedNode(p); n != nil && y.s.ix.Fits(c, index.Scope{Node: n}) > 0 {
 		y.s.ix.Put(p, n, c)
 		return found{ok: true, model: c.Model}
@@ -253,7 +256,8 @@ func (y *cycle) delays(g *cluster.Gang, t cluster.Turn, m cluster.Mark, found *f
 // placeBeside places the gang with all that is promised to others, and that it may not use, taken.
 func (y *cycle) placeBeside(g *cluster.Gang, t cluster.Turn, found *found) bool {
 	var asks *index.Question
-	if key, alike := y.question(g, t); alike && !y.quiet { // who has others evicted may use more
+	// Who has others evicted may use more, and what starts may open nodes by a rule between pods.
+	if key, alike := y.question(g, t); alike && !y.quiet && !key.Class.Opens() {
 		asks = &key
 	}
 	return y.times.Beside(g, asks, func() bool {
@@ -311,10 +315,12 @@ func (y *cycle) wouldFit(g *cluster.Gang, t cluster.Turn) bool {
 		k := y.kin(g, t, model)
 		p, alike := g.Alike()
 		if alike {
-			if _, ok := y.s.placer.ChooseScope(y.order(g, k.Class(p))); ok {
+			o := y.order(g, k.Class(p))
+			if _, ok := y.s.placer.ChooseScope(o); ok && !o.Searches() {
 				return true
+			} else if !ok {
+				continue
 			}
-			continue
 		}
 		ok := false
 		m := y.s.m.Mark()

@@ -98,7 +98,7 @@ func (y *cycle) curable(gates []why.Gate) bool {
 	for _, g := range gates {
 		switch g.Cause {
 		case why.OverQueueLimit, why.OverUserLimit, why.QueueBusy, why.OverQuota, why.NotLent:
-		case why.ClusterFull, why.Fragmented, why.TopologyFragmented, why.Stranded, why.SearchBudget:
+		case why.ClusterFull, why.Fragmented, why.TopologyFragmented, why.Stranded, why.SearchBudget, why.PodRules:
 			places = true
 			cert := g.Certificate
 			placed = placed || cert < 0 || len(y.s.m.Holds) > 0 || y.Plan.Certificates[cert].IfEvicted >= int64(y.Plan.Certificates[cert].Need)

@@ -40,7 +40,7 @@ func (f *Fit) Placed() bool { return f.Verdict == why.Placed && len(f.Missing) =
 // AboutPlaces says whether the engine looked for a place and found none: no gate before that is shut.
 func AboutPlaces(f *Fit) bool {
 	switch f.Cause {
-	case why.ClusterFull, why.Fragmented, why.TopologyFragmented, why.LargerThanAnyNode, why.Stranded, why.NoMatchingNode, why.SearchBudget:
+	case why.ClusterFull, why.Fragmented, why.TopologyFragmented, why.LargerThanAnyNode, why.Stranded, why.NoMatchingNode, why.PodRules, why.SearchBudget:
 		return !f.Placed()
 	}
 	return false

@@ -20,6 +20,8 @@ func Meaning(c Cause) string {
 		return "One pod asks for more than an empty node of the right kind has; waiting will not help."
 	case Stranded:
 		return "GPUs are free, but on nodes that have no CPU, memory or other resource left to go with them."
+	case PodRules:
+		return "Nodes have room, but rules between pods keep the job off them: affinity, anti-affinity or topology spread."
 	case NoMatchingNode:
 		return "Selectors, taints, cordons or other conditions leave no node to try."
 	case GangIncomplete:
@@ -115,6 +117,8 @@ func (g Gate) Sentence(certs []Certificate) string {
 		return g.budgetSentence()
 	case Fragmented, TopologyFragmented:
 		return g.about(fmt.Sprintf("needs %s together; every way to place them was tried and none works", count(g.Need, "pod")))
+	case PodRules:
+		return g.rulesSentence()
 	case UnsupportedFeature:
 		return fmt.Sprintf("asks for %s, which is not supported yet", g.Object)
 	case InvalidObject:
@@ -133,6 +137,22 @@ func (g Gate) budgetSentence() string {
 		s += fmt.Sprintf(" in %s", count(g.Need, "step"))
 	}
 	return s + "; one may exist"
+}
+
+// rulesSentence is for rules between pods of one workload; Have is how many of them have a place, where that is known.
+func (g Gate) rulesSentence() string {
+	s := fmt.Sprintf("needs %s, which rules between pods keep apart or together", count(g.Need, "pod"))
+	if g.Have > 0 {
+		return g.about(fmt.Sprintf("%s; %s a place that way", s, haveOf(g.Have)))
+	}
+	return g.about(s + "; every way to place them was tried and none works")
+}
+
+func haveOf(n int64) string {
+	if n == 1 {
+		return "1 has"
+	}
+	return fmt.Sprintf("%d have", n)
 }
 
 // plainSentence is for a shut gate that brings numbers and no certificate.
@@ -382,13 +402,40 @@ func brief(clauses []Clause) []Clause {
 	var out []Clause
 	for i := 0; i < len(clauses); {
 		j := i + 1
-		for j < len(clauses) && clauses[j].Kind == clauses[i].Kind && (clauses[i].Kind == ByWholeNode || clauses[i].Kind == ByRefusal) {
+		for j < len(clauses) && clauses[j].Kind == clauses[i].Kind && clauses[i].joins(clauses[j]) {
 			j++
 		}
 		out = append(out, joinClauses(clauses[i:j]))
 		i = j
 	}
 	return out
+}
+
+// joins says whether the two clauses, of one kind, are told as one.
+func (c Clause) joins(o Clause) bool {
+	switch c.Kind {
+	case ByWholeNode, ByRefusal, ByOthersAntiAffinity:
+		return true
+	case ByPodAffinity, ByPodAntiAffinity, BySpread:
+		return c.Rule() == o.Rule()
+	}
+	return false
+}
+
+// Rule is, of a clause about a rule between pods, the rule without what is in its way.
+func (c Clause) Rule() string {
+	rule, _, _ := strings.Cut(c.Detail, ": ")
+	return rule
+}
+
+// Pod is the key of the pod that a clause about a rule between pods names; "": it names none.
+func (c Clause) Pod() string {
+	if c.Kind != ByPodAntiAffinity && c.Kind != ByOthersAntiAffinity {
+		return ""
+	}
+	_, told, _ := strings.Cut(c.Detail, ": ")
+	pod, _, _ := strings.Cut(told, " in ")
+	return pod
 }
 
 func joinClauses(same []Clause) Clause {
@@ -399,6 +446,10 @@ func joinClauses(same []Clause) Clause {
 	switch n := int64(len(same)); {
 	case c.Kind == ByWholeNode:
 		c.Detail = count(n, "other workload")
+	case c.Kind == ByPodAffinity, c.Kind == ByPodAntiAffinity, c.Kind == BySpread:
+		c.Detail = c.Rule()
+	case c.Kind == ByOthersAntiAffinity:
+		c.Detail = ""
 	case n > 1:
 		c.Detail += " and " + count(n-1, "other")
 	}
@@ -437,6 +488,17 @@ func (c Clause) Text() string {
 		return fmt.Sprintf("%s refused it: %s", nodes, c.Detail)
 	case ByNominated:
 		return nodes + " kept for nominated pods"
+	case ByPodAffinity:
+		return fmt.Sprintf("affinity to pods (%s) excludes %s", c.Detail, nodes)
+	case ByPodAntiAffinity:
+		return fmt.Sprintf("anti-affinity to pods (%s) excludes %s", c.Detail, nodes)
+	case ByOthersAntiAffinity:
+		if c.Detail == "" {
+			return "anti-affinity of running pods excludes " + nodes
+		}
+		return fmt.Sprintf("anti-affinity of running pods (%s) excludes %s", c.Detail, nodes)
+	case BySpread:
+		return fmt.Sprintf("topology spread (%s) excludes %s", c.Detail, nodes)
 	}
 	return fmt.Sprintf("%s %s excludes %s", c.Kind, c.Detail, nodes)
 }

@@ -27,6 +27,7 @@ const (
 	TopologyFragmented   Cause = "topology-fragmented"    // enough fits in all, too little in any one domain
 	LargerThanAnyNode    Cause = "larger-than-any-node"   // one pod does not fit on an empty matching node
 	Stranded             Cause = "cpu-or-memory-stranded" // GPUs are free where another resource is not
+	PodRules             Cause = "pod-rules"              // rules between pods keep it from nodes that have room
 	NoMatchingNode       Cause = "no-matching-node"       // selectors, taints and the like leave no node
 	GangIncomplete       Cause = "gang-incomplete"        // members that the minimum needs do not exist
 	GangMissing          Cause = "gang-missing"           // the pods name a gang that does not exist
@@ -148,6 +149,13 @@ const (
 	ByWholeNode ClauseKind = "whole-node"    // Detail: the workload that has, or spoils, the whole node
 	ByRefusal   ClauseKind = "refused"       // Detail: the reason of the refusal
 	ByNominated ClauseKind = "nominated"     // room is kept for nominated pods of the same or higher priority
+
+	// Rules between pods. Detail: the rule, as selector and topology key, and for some of the domains that it closes what closes
+	// them, with the domain. The pod that is in the way, where there is one, is the word before " in ".
+	ByPodAffinity        ClauseKind = "pod-affinity"            // no pod that it must be near is in the node's domain
+	ByPodAntiAffinity    ClauseKind = "pod-anti-affinity"       // a pod that it must be away from is
+	ByOthersAntiAffinity ClauseKind = "anti-affinity-of-others" // a pod is that must be away from it
+	BySpread             ClauseKind = "topology-spread"         // the domain has more pods than its constraint admits
 )
 
 // Clause excluded Nodes nodes of a row.

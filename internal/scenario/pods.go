@@ -47,7 +47,7 @@ func (s *Story) podSetters() setters[engine.Pod] {
 			"patient":     yes(func(p *engine.Pod) *bool { return &p.Terms.Patient }),
 			"surges":      yes(func(p *engine.Pod) *bool { return &p.Surges }),
 		},
-		values: merge(membership(), placing(), constraints(), terms(func(p *engine.Pod) *engine.Terms { return &p.Terms })),
+		values: merge(membership(), placing(), constraints(), between(), terms(func(p *engine.Pod) *engine.Terms { return &p.Terms })),
 		other:  resources(&s.Config, func(p *engine.Pod) *engine.Resources { return &p.Requests }),
 	}
 }

@@ -150,7 +150,7 @@ func (v view) row(r *why.Row) {
 	r.Removed = slices.Clone(r.Removed)
 	for i := range r.Removed {
 		if v.tells(r.Removed[i]) {
-			r.Removed[i].Detail = untold
+			r.Removed[i].Detail = hidden(r.Removed[i])
 		}
 	}
 }
@@ -161,6 +161,15 @@ const untoldWorkload = "another workload"
 // untold stands for a name that the viewer may not read.
 const untold = "(not shown)"
 
+// hidden is what of a clause's detail who may not read it is told: of the workload's own rules between pods, the rule.
+func hidden(c why.Clause) string {
+	switch c.Kind {
+	case why.ByPodAffinity, why.ByPodAntiAffinity, why.BySpread:
+		return c.Rule()
+	}
+	return untold
+}
+
 // tells says whether the clause tells the viewer something that they may not read: another's workload, or, in
 // somebody's own words, a node.
 func (v view) tells(c why.Clause) bool {
@@ -168,8 +177,11 @@ func (v view) tells(c why.Clause) bool {
 	case why.ByWholeNode:
 		namespace, _, _ := strings.Cut(c.Detail, "/")
 		return !v.pods(namespace)
-	case why.ByRefusal:
+	case why.ByRefusal, why.ByPodAffinity, why.BySpread:
 		return !v.nodes
+	case why.ByPodAntiAffinity, why.ByOthersAntiAffinity:
+		namespace, _, _ := strings.Cut(c.Pod(), "/")
+		return !v.nodes || !v.pods(namespace)
 	}
 	return false
 }

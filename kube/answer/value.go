@@ -16,6 +16,7 @@ import (
 //	          2026-11-15  Queue: parent, problem, warnings, quota, weight, borrowed, lent, wanted, share, gpuSeconds,
 //	                      budgets; a queue counts what is in those below it. Workload: eta, promise, borrowed, evicting
 //	          2026-11-16  Workload: eta.cause; Configuration
+//	          2026-11-16  Workload: cause pod-rules; clauses pod-affinity, pod-anti-affinity, anti-affinity-of-others and topology-spread
 const (
 	Group        = "answers.berth.dev"
 	Version      = "v1alpha1"

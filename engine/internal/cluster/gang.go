@@ -391,7 +391,7 @@ func (g *Gang) Alike() (*Pod, bool) {
 		if first == nil {
 			first = p
 		}
-		if p.Shape != first.Shape {
+		if p.Shape != first.Shape || p.Stance() != first.Stance() {
 			return first, false
 		}
 	}

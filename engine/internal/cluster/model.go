@@ -43,6 +43,7 @@ type Model struct {
 	Presence       presence
 	shapes         shapes
 	requests       requestCache
+	rules          rules
 	Room           room
 	vacant         []int32 // numbers that no node has
 	Respecced      []*Node // whose specs changed since kinds were last found

@@ -30,6 +30,13 @@ type Pod struct {
 	rankedAt int32             // in payer.ranks
 	Charge   []quantity.Demand // what it is booked with
 	surplus  int64             // by how much its GPUs count for more than their number
+
+	// What rules between pods see of it; see rules.go.
+	book     *rules
+	own      *OwnRules // nil: it has no rules
+	profile  *Profile  // nil: not asked for yet
+	stance   *Stance   // as of stanceAt; nil: not asked for yet, or none
+	stanceAt uint64
 }
 
 // Amount returns what the pod asks of one dimension.
@@ -87,13 +94,18 @@ func (m *Model) SetPod(p *Pod, got *api.Pod) {
 }
 
 func (m *Model) become(p *Pod, got *api.Pod) {
+	m.disown(p)
 	p.Pod, p.Shape = got, nil
 	p.Demands = m.requests.demands(m.Dims, got.Requests)
+	if !m.IsRejected(api.KindPod, got.Key) {
+		m.adopt(p)
+	}
 }
 
 // RemovePod forgets the pod.
 func (m *Model) RemovePod(p *Pod) {
 	m.leave(p)
+	m.disown(p)
 	delete(m.Pods, p.Key)
 	m.repledge(p.Key)
 }
@@ -211,6 +223,7 @@ func (m *Model) occupy(p *Pod, n *Node, devices []string) {
 	p.moved()
 	n.Pods = append(n.Pods, p)
 	m.account(p, n, 1)
+	m.count(p, n, 1)
 	n.grip(p, 1)
 	m.charge(p)
 	//mutate: index-touch-on-seat
@@ -222,6 +235,7 @@ func (m *Model) vacate(p *Pod) {
 	n := p.Host
 	m.uncharge(p)
 	n.grip(p, -1)
+	m.count(p, n, -1)
 	m.account(p, n, -1)
 	last := len(n.Pods) - 1
 	n.Pods[slices.Index(n.Pods, p)] = n.Pods[last]

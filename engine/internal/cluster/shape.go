@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"hash/maphash"
-	"slices"
 
 	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/quantity"
@@ -16,6 +15,7 @@ type Shape struct {
 	GPUs     int64
 	Keys     []string // label keys that it asks about, sorted
 	Features []why.Feature
+	Own      *OwnRules // between pods; nil while no known pod has them
 }
 
 // shapes finds the shape of a spec. It forgets all when it grows too large: pods keep those they have.
@@ -93,7 +93,26 @@ func (t *shapes) hash(spec *api.Spec) uint64 {
 		h.WriteString(n)
 	}
 	h.WriteString(spec.NodeName)
+	for _, terms := range [][]api.PodTerm{spec.PodAffinity, spec.PodAntiAffinity} {
+		for i := range terms {
+			hashSelector(&h, terms[i].Topology, terms[i].Namespaces, terms[i].Labels)
+		}
+	}
+	for i := range spec.Spread {
+		hashSelector(&h, spec.Spread[i].Topology, nil, spec.Spread[i].Labels)
+		h.WriteString(spec.Spread[i].Namespace)
+	}
 	return sum ^ h.Sum64()
+}
+
+func hashSelector(h *maphash.Hash, topology string, namespaces []string, labels []api.Requirement) {
+	h.WriteString(topology)
+	for _, n := range namespaces {
+		h.WriteString(n)
+	}
+	for _, r := range labels {
+		hashRequirement(h, r)
+	}
 }
 
 func hashRequirement(h *maphash.Hash, r api.Requirement) {
@@ -107,15 +126,6 @@ func hashRequirement(h *maphash.Hash, r api.Requirement) {
 // unsupported lists what the spec asks for that the engine does not decide yet.
 func unsupported(spec *api.Spec) []why.Feature {
 	features := spec.Features[:len(spec.Features):len(spec.Features)]
-	if len(spec.PodAffinity) > 0 {
-		features = append(features, why.PodAffinity)
-	}
-	if len(spec.PodAntiAffinity) > 0 {
-		features = append(features, why.PodAntiAffinity)
-	}
-	if slices.ContainsFunc(spec.Spread, func(c api.Spread) bool { return !c.Soft }) {
-		features = append(features, why.TopologySpread)
-	}
 	for _, a := range spec.Requests {
 		if a.Value > 0 && api.IsMIG(a.Resource) {
 			return append(features, why.MIG)

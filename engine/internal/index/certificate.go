@@ -39,6 +39,10 @@ func (x *Index) Certify(key Question) (why.Certificate, why.Cause) {
 		cert.Domains = slices.Clone(cert.Domains)
 		x.countSegments(key, &cert)
 	}
+	//mutate: cause-pod-rules
+	if b.matching > 0 && b.largest > 0 && x.keptByRules(c, key) {
+		return cert, why.PodRules
+	}
 	return cert, b.cause(c, &cert)
 }
 
@@ -295,6 +299,9 @@ func (x *Index) localClauses(c *Class, n *cluster.Node) []why.Clause {
 	}
 	if len(n.Nominated) > 0 && Quotient(n.Free, c.Demands) > 0 && Quotient(n.LessNominated(c.Priority), c.Demands) == 0 {
 		add(why.ByNominated, "")
+	}
+	if c.rules != nil {
+		x.ruleClauses(c, n, add)
 	}
 	return append(out, x.gpuClauses(c, n)...)
 }

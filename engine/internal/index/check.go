@@ -74,6 +74,9 @@ func (x *Index) checkNode(found []api.Discrepancy, c *Class, match *matcher, n *
 	var fits int64
 	if counted.State != Excluded && !(c.Local && c.Excludes(n)) {
 		fits = x.Room(c, n)
+		if c.rules != nil && fits > 0 {
+			fits = min(fits, c.rules.limit(n))
+		}
 		if at.excluded {
 			found = differ(found, "node", n.Name, c, int64(Excluded), int64(counted.State))
 		}

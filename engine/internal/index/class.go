@@ -37,14 +37,16 @@ type Class struct {
 	Dropped  bool   // it is not kept any more
 	used     uint64 // classes.clock at its last use
 	proofs   proofs
+	rules    *classRules // between pods; nil: it is under none
 }
 
 type ClassKey struct {
 	Shape    *cluster.Shape
 	Priority int32
-	Model    string // of its GPUs; "": any
-	Whole    string // the gang, if it wants whole nodes
-	Refused  string // the nodes that refused the gang, joined
+	Model    string          // of its GPUs; "": any
+	Whole    string          // the gang, if it wants whole nodes
+	Refused  string          // the nodes that refused the gang, joined
+	Stance   *cluster.Stance // in rules between pods; nil: none concerns it
 }
 
 // mask is what a node kind means to a class.
@@ -114,6 +116,9 @@ func (c *Class) forgetProofs() {
 func (x *Index) ClassOf(key ClassKey, refusals []*api.Refusal) *Class {
 	t := &x.classes
 	c := t.byKey[key]
+	if c != nil && c.rules != nil && c.rules.own != key.Shape.Own { // its rules were nobody's for a while, and were not counted
+		c.Dropped, c = true, nil
+	}
 	if c == nil {
 		if t.byKey == nil {
 			t.byKey = make(map[ClassKey]*Class)
@@ -211,6 +216,7 @@ func (x *Index) newClass(key ClassKey, refusals []*api.Refusal) *Class {
 			c.refusedBy[r.Node] = i
 		}
 	}
+	c.rules = x.newRules(key)
 	return c
 }
 
@@ -232,11 +238,18 @@ func (x *Index) Sync(c *Class) {
 	var buf [cluster.MostSteps]*cluster.Bucket
 	changed, known := x.m.Room.Since(c.now, buf[:0])
 	if c.seen != x.m.Topology.Shape {
+		if c.rules != nil {
+			x.forgetBuckets(c)
+			x.recountRules(c)
+		}
 		x.reshape(c)
 		known = false
 	}
 	if !known {
 		changed = x.m.Topology.Buckets
+	}
+	if c.rules != nil {
+		x.followRules(c, changed)
 	}
 	for _, b := range changed {
 		//mutate: index-follow-buckets
@@ -245,6 +258,16 @@ func (x *Index) Sync(c *Class) {
 		}
 	}
 	c.now, c.met, c.respecs = x.m.Room.Now, x.m.Room.Moment, x.respecs
+}
+
+// forgetBuckets lets all buckets be looked at anew.
+func (x *Index) forgetBuckets(c *Class) {
+	for i := range c.ByBucket {
+		if f := &c.ByBucket[i]; f.bucket != nil {
+			c.add(f.bucket, -f.sum)
+			*f = bucketFit{}
+		}
+	}
 }
 
 // follow looks again at the nodes of a bucket whose room changed.
@@ -411,6 +434,10 @@ func (x *Index) measure(c *Class, n *cluster.Node) cell {
 		return cell{excluded: true}
 	}
 	k := x.Room(c, n)
+	if c.rules != nil && k > 0 {
+		//mutate: filter-rules
+		k = min(k, c.rules.limit(n))
+	}
 	if k == 0 {
 		return cell{}
 	}

@@ -20,6 +20,7 @@ type Index struct {
 	metKinds  []metKind          // by node kind, of the view being made
 	layouts   []layout           // of certificates, by level
 	counting  counting
+	keys      map[string]*keyView // domains of node labels that rules between pods name
 	classes   classes
 }
 

@@ -64,6 +64,10 @@ func (x *Index) Refresh() {
 	for _, n := range x.m.Respecced {
 		if n.Spec != nil {
 			x.setKind(n)
+			//archtest:any-order each label is by itself
+			for _, v := range x.keys {
+				v.set(n)
+			}
 		}
 	}
 	x.m.Respecced = x.m.Respecced[:0]

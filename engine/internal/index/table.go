@@ -18,6 +18,7 @@ type bucketRows struct {
 	tally
 	epoch   uint64 // proofs.epoch: classes have had these numbers since
 	touched uint64 // Bucket.Touched
+	ruled   uint64 // of a class under rules between pods, Room.Now: pods on any node may matter
 }
 
 // tally is what else is counted of nodes that no clause excludes.
@@ -49,7 +50,7 @@ func (x *Index) rowsOf(c *Class, sh *cluster.Bucket) *bucketRows {
 // counted says whether the rows of the bucket are up to date.
 func (c *Class) counted(sh *cluster.Bucket) bool {
 	r := c.ByBucket[sh.ID].rows
-	return r != nil && r.epoch == c.proofs.epoch && r.touched == sh.Touched
+	return r != nil && r.epoch == c.proofs.epoch && r.touched == sh.Touched && r.ruled == c.ruled()
 }
 
 // counting is room to count the nodes of a bucket, or to add rows up, in.
@@ -98,7 +99,7 @@ func (x *Index) makeRows(c *Class, sh *cluster.Bucket, from, to int) *bucketRows
 		x.finishRow(c, &out.rows[i], w.proofs[i], w.shorts[i*len(c.Demands):(i+1)*len(c.Demands)])
 	}
 	slices.SortFunc(out.rows, func(a, b why.Row) int { return a.Class - b.Class })
-	out.epoch, out.touched = c.proofs.epoch, sh.Touched
+	out.epoch, out.touched, out.ruled = c.proofs.epoch, sh.Touched, c.ruled()
 	return out
 }
 
@@ -211,7 +212,7 @@ func (x *Index) gpuRoom(c *Class, n *cluster.Node) (free, fits int64) {
 
 // special says whether more than the node's kind and its free resources, of which so many are GPUs, may exclude it.
 func (x *Index) special(c *Class, fits, gpus int64) bool {
-	return c.Local || len(c.Shape.Spec.Ports) > 0 ||
+	return c.Local || c.rules != nil || len(c.Shape.Spec.Ports) > 0 ||
 		c.Shape.GPUs > 0 && (x.m.WholeNodeGangs > 0 || c.Whole != "" || fits == 0 && gpus >= c.Shape.GPUs)
 }
 
@@ -408,7 +409,7 @@ func (x *Index) recount(c *Class, at position) {
 	if p.counted == at {
 		return
 	}
-	if p.counted.shape != at.shape || !x.recountChanged(c) {
+	if p.counted.shape != at.shape || c.rules != nil || !x.recountChanged(c) {
 		x.meetKinds(c)
 		x.counting.slab = 256
 		for x.renumber(c) {

@@ -135,7 +135,7 @@ func (a *audit) needs(g engine.Gang, group engine.Group) (out []int) {
 // like counts the pods that are like the one in question.
 func (a *audit) like(pods []engine.Pod) (count int) {
 	for _, p := range pods {
-		if reflect.DeepEqual(p.Spec, a.pod.Spec) {
+		if reflect.DeepEqual(p.Spec, a.pod.Spec) && a.w.seenAlike(p, a.pod) {
 			count++
 		}
 	}

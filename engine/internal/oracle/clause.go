@@ -35,6 +35,7 @@ func (a *audit) clauses(n engine.Node) (out []why.Clause) {
 	add(why.ByPort, a.port(n), a.port(n) != "")
 	add(why.ByWholeNode, w.spoiler(p, n), w.spoiler(p, n) != "")
 	add(why.ByNominated, "", a.crowded(n))
+	out = append(out, w.broken(p, n)...)
 	kind, excluded := a.devices(n)
 	detail := ""
 	if kind == why.ByModel {
@@ -130,7 +131,7 @@ func (w *world) hasDevices(p engine.Pod, n engine.Node, model string) bool {
 	}
 	bare.Requests = engine.Resources{{Resource: w.gpu, Value: amount(p.Requests, w.gpu)}}
 	alone := *w
-	alone.Refusals, alone.Holds, alone.gang = nil, nil, nil
+	alone.Refusals, alone.Holds, alone.gang, alone.lax = nil, nil, nil, true
 	n.Cordoned, n.Taints, n.Allocatable = false, nil, engine.Resources{{Resource: w.gpu, Value: math.MaxInt32}}
 	return len(alone.choices(bare, n, model)) > 0
 }

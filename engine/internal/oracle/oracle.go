@@ -20,7 +20,12 @@ func CanStart(snap engine.Snapshot, cfg engine.Config, now time.Time, gang strin
 	g, known := w.gang[gang]
 	waiting := w.waiting(gang)
 	return known && !some(waiting, func(p engine.Pod) bool { return len(p.Features) > 0 }) &&
-		some(w.models(g), func(model string) bool { return w.try(g, waiting, model) })
+		some(w.models(g), func(model string) bool {
+			if w.ruled() {
+				return w.tryInAnyOrder(g, waiting, model)
+			}
+			return w.try(g, waiting, model)
+		})
 }
 
 // try has the first of the members on every node in turn, with every choice of devices, and nowhere; then
@@ -82,7 +87,7 @@ func (w *world) fits(p engine.Pod, n engine.Node) bool {
 		(p.Affinity == nil || some(p.Affinity, func(t engine.Term) bool { return matches(t, n) })) &&
 		!some(w.Refusals, func(r engine.Refusal) bool { return w.counts(r) && w.pod[r.Pod].Gang == p.Gang && r.Node == n.Name }) &&
 		!some(near, func(q engine.Pod) bool { return some(q.Ports, func(a engine.Port) bool { return clash(a, p.Ports) }) }) &&
-		w.spoiler(p, n) == "" &&
+		w.spoiler(p, n) == "" && len(w.broken(p, n)) == 0 &&
 		!some(p.Requests, func(a engine.Amount) bool { return a.Value > 0 && a.Value > w.free(p, n, a.Resource) })
 }
 

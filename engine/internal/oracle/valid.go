@@ -72,16 +72,24 @@ func (w *world) start(s engine.Start, evicted []engine.Eviction) error {
 		return fmt.Errorf("model %s is none of %v", s.Model, models)
 	}
 	w.was = maps.Clone(w.at)
-	waiting, last := w.waiting(s.Gang), -1
+	waiting, last, ruled := w.waiting(s.Gang), -1, w.ruled()
 	for _, x := range s.Placements {
 		i := slices.IndexFunc(waiting, func(p engine.Pod) bool { return p.Key == x.Pod && p.UID == x.UID })
 		if i <= last {
 			return fmt.Errorf("%s does not wait, or is out of order", x.Pod)
 		}
+		last = i
+		if ruled {
+			continue
+		}
 		if err := w.place(waiting[i], x, s.Model); err != nil {
 			return fmt.Errorf("%s on %s: %w", x.Pod, x.Node, err)
 		}
-		last = i
+	}
+	if ruled {
+		if err := w.placeInAnyOrder(waiting, s.Placements, s.Model); err != nil {
+			return err
+		}
 	}
 	if broken := w.overdraft(g); broken != "" {
 		return fmt.Errorf("breaks %s", broken)

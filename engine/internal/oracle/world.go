@@ -22,6 +22,7 @@ type world struct {
 	model   string          // that GPUs of what is being tried are to be of
 	at, was map[string]spot // by pod: now, and before what is being tried; absent: nowhere
 	plan    *engine.Plan    // that is checked; nil: none
+	lax     bool            // rules between pods do not count
 }
 
 // spot is a pod's place. Devices is nil where they are not known.

@@ -43,7 +43,17 @@ func (c *Selection) Repeat() {
 
 // repeatable says whether others of its queue entry that ask what the gang does are told the same.
 func (c *Selection) repeatable(q *Queued) bool {
-	return c.repeats && q.special != c.l.cycles && q.ask.class != nil && !q.ask.class.Dropped
+	return c.repeats && q.special != c.l.cycles && q.ask.class != nil && !q.ask.class.Dropped && c.asksStill(q)
+}
+
+// asksStill says whether the gang's members are of the class that its question is about: rules between pods of others may have
+// come or gone since.
+func (c *Selection) asksStill(q *Queued) bool {
+	if !c.l.m.HasRules() && q.ask.class.Stance == nil {
+		return true
+	}
+	first, alike := q.Gang.Alike()
+	return alike && first != nil && first.Stance() == q.ask.class.Stance
 }
 
 // Given returns the answer that another of its queue entry was given who asks what the one whose turn it is does; nil: there

@@ -54,6 +54,7 @@ type Plain struct {
 	Class *index.Class
 	Need  int
 	Level int
+	Rules uint64 // Model.RulesEdition that it is of
 }
 
 // Ability is whether a gang could start once all is over that ends by itself.

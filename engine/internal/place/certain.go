@@ -29,6 +29,9 @@ func Certain(g *cluster.Gang, k Kin) []Order {
 			pods[c] = append(pods[c], p)
 		}
 		for _, c := range classes {
+			if c.Opens() { // others of the gang may open nodes to it
+				continue
+			}
 			n := len(pods[c]) - spare
 			for _, up := range g.Tree.Path(leaf) {
 				if l := up.Group.Layout; n > 0 && (l.Required != "" || up == g.Tree) {

@@ -22,7 +22,9 @@ type Search struct {
 	greedy bool
 	Steps  int
 	spent  bool       // the budget ended it
-	cut    bool       // not every choice of devices was tried
+	cut    bool       // not every choice of devices, or order of pods, was tried
+	ruled  bool       // rules between pods decide where some may be
+	opened bool       // some can be opened nodes by others
 	Quota  []why.Gate // the queue could not afford places that were found
 	Placed []*cluster.Pod
 	// blocked is, of a gang that grows, the first member that found no room, and its place in its leaf.
@@ -50,6 +52,7 @@ func (p *Placer) NewSearch(g *cluster.Gang, k Kin, budget int, l Limits) *Search
 
 // Minimum places the gang's minimum, and says whether it could: greedily or, where that fails, by trying all.
 func (x *Search) Minimum() bool {
+	x.findRules()
 	ok := x.branch(x.G.Tree, index.Scope{}, x.done)
 	if !ok && !x.spent {
 		x.greedy = false
@@ -65,7 +68,10 @@ func (x *Search) Failure() why.Gate {
 		return gate
 	}
 	gate.Cause, gate.Need = why.Fragmented, int64(x.G.Tree.Need())
-	if x.G.Tree.Required() {
+	switch {
+	case x.ruled:
+		gate.Cause = why.PodRules
+	case x.G.Tree.Required():
 		gate.Cause = why.TopologyFragmented
 	}
 	if len(x.Quota) > 0 {
@@ -199,6 +205,9 @@ func (x *Search) pods(b *cluster.Branch, i, need int, sc index.Scope, next func(
 	if len(b.Pods)-i < need {
 		return false
 	}
+	if x.opened && b.Group.Layout.Segment == 0 {
+		return x.podsInAnyOrder(b, need, sc, next)
+	}
 	p := b.Pods[i]
 	c := x.Kin.Class(p)
 	for _, sub := range x.segment(b, i, c, sc) {
@@ -215,6 +224,53 @@ func (x *Search) pods(b *cluster.Branch, i, need int, sc index.Scope, next func(
 		return false // segments are counted by rank: the minimum is its first members
 	}
 	return x.pods(b, i+1, need, sc, next)
+}
+
+// findRules finds out whether rules between pods decide where waiting members may be. Where others open nodes to a member, the
+// order in which members are placed matters: within a leaf all orders are tried, and of segments and several leaves not all.
+func (x *Search) findRules() {
+	leaves := 0
+	x.G.Tree.Each(func(b *cluster.Branch) {
+		if len(b.Children) == 0 {
+			leaves++
+		}
+		for _, p := range b.Pods {
+			if p.Host != nil || p.Stance() == nil {
+				continue
+			}
+			c := x.Kin.Class(p)
+			x.ruled, x.opened = x.ruled || c.Ruled(), x.opened || c.Opens()
+			x.cut = x.cut || c.Opens() && b.Group.Layout.Segment > 0
+		}
+	})
+	x.cut = x.cut || x.opened && leaves > 1
+}
+
+// podsInAnyOrder gives need of the leaf's waiting pods places, one of any class first: greedily the first that has a node.
+func (x *Search) podsInAnyOrder(b *cluster.Branch, need int, sc index.Scope, next func() bool) bool {
+	if need <= 0 {
+		return next()
+	}
+	tried := make(map[*index.Class]bool)
+	for i, p := range b.Pods {
+		if p.Host != nil {
+			continue
+		}
+		c := x.Kin.Class(p)
+		if tried[c] {
+			continue
+		}
+		tried[c] = true
+		for _, n := range x.nodes(b, i, c, sc) {
+			if x.on(p, n, c, func() bool { return x.podsInAnyOrder(b, need-1, sc, next) }) {
+				return true
+			}
+			if x.spent || x.greedy {
+				return false
+			}
+		}
+	}
+	return false
 }
 
 // on tries the pod on the node: with the best devices, or with all choices of them.
@@ -267,7 +323,7 @@ func (x *Search) nodes(b *cluster.Branch, i int, c *index.Class, sc index.Scope)
 		return nil
 	}
 	var from *cluster.Node
-	if i > 0 && b.Group.Layout.Segment == 0 && b.Pods[i-1].Shape == b.Pods[i].Shape && slices.Contains(x.Placed, b.Pods[i-1]) {
+	if i > 0 && !c.Ruled() && b.Group.Layout.Segment == 0 && b.Pods[i-1].Shape == b.Pods[i].Shape && slices.Contains(x.Placed, b.Pods[i-1]) {
 		from = b.Pods[i-1].Host
 	}
 	var out []*cluster.Node

@@ -31,6 +31,9 @@ type Order struct {
 
 // Uniform places the pods of the order, ranks in order of domain and name, and says whether it could.
 func (p *Placer) Uniform(o Order) bool {
+	if o.coupled() {
+		return !o.Searches() && p.placeCoupled(o)
+	}
 	sc, ok := p.ChooseScope(o)
 	if !ok {
 		return false
@@ -42,7 +45,7 @@ func (p *Placer) Uniform(o Order) bool {
 	}
 	if o.Layout.Segment == 0 {
 		//mutate: topology-ranks
-		deal(o.Pods)
+		p.deal(o.Pods)
 	}
 	return true
 }
@@ -54,7 +57,7 @@ func (p *Placer) fillShares(o Order, shares []share) {
 		p.fill(o, sh.Scope, left[:sh.pods])
 		if o.Layout.Segment > 0 {
 			//mutate: topology-segment-ranks
-			deal(left[:sh.pods])
+			p.deal(left[:sh.pods])
 		}
 		left = left[sh.pods:]
 	}
@@ -76,7 +79,7 @@ func (s *Placer) fill(o Order, sc index.Scope, pods []*cluster.Pod) {
 }
 
 // deal lets pods of one class change allocations, so that ranks follow domains and names.
-func deal(pods []*cluster.Pod) {
+func (p *Placer) deal(pods []*cluster.Pod) {
 	if slices.IsSortedFunc(pods, func(a, b *cluster.Pod) int { return cluster.ComparePlaces(a.Host, b.Host) }) {
 		return
 	}
@@ -90,15 +93,20 @@ func deal(pods []*cluster.Pod) {
 		seats[i] = seat{p.Host, p.HostDevices, slices.Index(p.Host.Pods, p)}
 	}
 	slices.SortStableFunc(seats, func(a, b seat) int { return cluster.ComparePlaces(a.node, b.node) })
-	for i, p := range pods {
-		p.Host, p.HostDevices = seats[i].node, seats[i].devices
-		p.Host.Pods[seats[i].place] = p
-	}
+	p.m.Swap(pods, func() {
+		for i, p := range pods {
+			p.Host, p.HostDevices = seats[i].node, seats[i].devices
+			p.Host.Pods[seats[i].place] = p
+		}
+	})
 }
 
 // ChooseScope returns the domain of the required level that takes the pods: one that holds all that are
 // wanted before one that holds only these, then the one with the least room to spare.
 func (s *Placer) ChooseScope(o Order) (index.Scope, bool) {
+	if o.coupled() {
+		return index.Scope{}, s.tryCoupled(o)
+	}
 	level := s.m.Level(o.Layout.Required)
 	if level == cluster.AnyLevel && o.Layout.Segment == 0 {
 		return index.Scope{}, o.Class.Total >= int64(len(o.Pods))

@@ -171,6 +171,8 @@ func (c *claim) pickRegion() (open, hope bool) {
 			continue
 		}
 		o := wants[0]
+		// What keeps pods of the class off a node by a rule may be on another, where counting does not look for it.
+		hope = hope || o.Class.Ruled()
 		v := c.newScan(o)
 		if v.need-v.class.Total == 1 && o.Layout.Required == "" { // one pod, anywhere: no need to count all units as gone
 			if b, ok := v.one(); ok {

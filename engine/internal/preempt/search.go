@@ -155,7 +155,7 @@ func (x *search) spent() bool { return x.steps > searchSteps || x.asked > x.test
 func (w *search) run() {
 	for i := range w.kins {
 		wants := w.wants(i)
-		if len(wants) == 0 || len(wants[0].Pods) > searchPods {
+		if len(wants) == 0 || len(wants[0].Pods) > searchPods || w.few && wants[0].Class.Ruled() {
 			w.uncounted()
 			continue
 		}

@@ -1,0 +1,547 @@
+package index
+
+import (
+	"math"
+	"slices"
+
+	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/cluster"
+	"github.com/berth-dev/berth/engine/internal/fit"
+)
+
+// Rules between pods, as a class sees them. A class that is under rules keeps, for each, how many pods count in every domain of
+// its node label, and from that how many pods of the class each domain admits. It follows the nodes: whatever changes the counts
+// of a node changes the number of its room too, so a class that is brought up to date notes what each changed node now counts,
+// works out the domains that this concerns, and looks again at the nodes of those whose answer differs. That costs the nodes
+// of the domains that flip; of a spread constraint, whose answers all depend on the domain with the fewest pods, a look at
+// every domain as well.
+//
+// What a domain admits is exact for one more pod, and for several on one node. Where pods of the class would be in each
+// other's way, or make way for each other, on different nodes, sums over nodes mean nothing: Coupled says so.
+
+// classRules are the rules that a class is under.
+type classRules struct {
+	own       *cluster.OwnRules // of the shape; nil: it has none
+	list      []rule
+	seen      []counted  // by Node.Index, then by rule: what the node counts for
+	affinity  int64      // pods that its affinity counts, in any domain
+	alone     bool       // its affinity matches itself, so that it may be the first
+	stamp     uint64     // Room.Now that all of this is of
+	coupled   int        // rules by which pods of the class concern each other on different nodes
+	regrouped bool       // nodes are in other domains than when coupled was found
+	told      []toldRule // as of toldAt
+	toldAt    uint64     // stamp
+	opens     bool       // other pods can open nodes to it: it has affinity, or a constraint
+}
+
+type ruleKind uint8
+
+const (
+	needsNear ruleKind = iota // required affinity
+	needsFar                  // required anti-affinity
+	keptFar                   // required anti-affinity of others
+	spreads                   // a spread constraint
+)
+
+// rule is one rule and the state of its domains.
+type rule struct {
+	kind    ruleKind
+	view    *keyView
+	tally   *cluster.Tally   // what it counts, unless it is keptFar
+	carrier *cluster.Carrier // likewise
+	term    *api.PodTerm
+	spread  *api.Spread
+	self    bool // pods of the class count for it
+
+	pods  []int32 // by domain
+	nodes []int32 // by domain; of a constraint, those that count
+	allow []int32 // by domain: how many pods of the class more; unlimited
+	dirty []int32 // domains that changed since allow was worked out
+	least least
+	first bool // of affinity: the class could be the first when allow was worked out
+}
+
+// least is the smallest counts of a constraint's domains.
+type least struct {
+	domains     int
+	first, next int32 // the smallest count, and the smallest of the other domains
+}
+
+// counted is what a node counts for a rule.
+type counted struct {
+	domain int32 // noDomain: it has no such label
+	pods   int32
+	node   bool // it is there, and of a constraint it counts
+}
+
+const (
+	noDomain  = -1
+	unlimited = math.MaxInt32
+)
+
+// keyView is the domains of a node label.
+type keyView struct {
+	key    string
+	ids    map[string]int32
+	values []string
+	of     []int32           // by Node.Index; noDomain
+	order  []int32           // domains by name
+	nodes  [][]*cluster.Node // by domain; also nodes that are gone, or are elsewhere now
+}
+
+// viewOfKey returns the domains of the label, which Refresh keeps up to date from then on.
+func (x *Index) viewOfKey(key string) *keyView {
+	v := x.keys[key]
+	if v == nil {
+		v = &keyView{key: key, ids: make(map[string]int32)}
+		if x.keys == nil {
+			x.keys = make(map[string]*keyView)
+		}
+		x.keys[key] = v
+		for _, b := range x.m.Topology.Buckets {
+			for _, n := range b.Nodes {
+				v.set(n)
+			}
+		}
+	}
+	return v
+}
+
+// set enters the node, which may have been known by another label before.
+func (v *keyView) set(n *cluster.Node) {
+	for int(n.Index) >= len(v.of) {
+		v.of = append(v.of, noDomain)
+	}
+	value, ok := n.Spec.Labels[v.key]
+	if !ok {
+		v.of[n.Index] = noDomain
+		return
+	}
+	d, known := v.ids[value]
+	if !known {
+		d = int32(len(v.values))
+		v.ids[value] = d
+		v.values, v.nodes = append(v.values, value), append(v.nodes, nil)
+	}
+	if v.of[n.Index] == d && slices.Contains(v.nodes[d], n) {
+		return
+	}
+	v.of[n.Index] = d
+	if list := v.nodes[d]; len(list) == cap(list) {
+		v.nodes[d] = slices.DeleteFunc(list, func(o *cluster.Node) bool { return o == n || !v.holds(d, o) })
+	}
+	v.nodes[d] = append(v.nodes[d], n)
+}
+
+// holds says whether the node is there and in the domain.
+func (v *keyView) holds(d int32, n *cluster.Node) bool {
+	return n.Bucket != nil && v.of[n.Index] == d
+}
+
+// domain is the node's domain; noDomain: it has no such label.
+func (v *keyView) domain(n *cluster.Node) int32 {
+	if int(n.Index) >= len(v.of) {
+		return noDomain
+	}
+	return v.of[n.Index]
+}
+
+// newRules makes the rules of a class; nil: it is under none.
+func (x *Index) newRules(key ClassKey) *classRules {
+	if key.Stance == nil {
+		return nil
+	}
+	r := &classRules{own: key.Shape.Own}
+	if own, spec := r.own, key.Shape.Spec; own != nil {
+		self := key.Stance.Self
+		for i := range spec.PodAffinity {
+			r.alone, r.opens = self[0] == '1', true
+			r.list = append(r.list, rule{kind: needsNear, view: x.viewOfKey(spec.PodAffinity[i].Topology), tally: x.m.Counted(own.Affinity), term: &spec.PodAffinity[i], self: r.alone})
+		}
+		for i := range spec.PodAntiAffinity {
+			r.list = append(r.list, rule{kind: needsFar, view: x.viewOfKey(spec.PodAntiAffinity[i].Topology), tally: x.m.Counted(own.Anti[i]), term: &spec.PodAntiAffinity[i], self: self[1+i] == '1'})
+		}
+		for i := range spec.Spread {
+			if c := &spec.Spread[i]; !c.Soft {
+				r.opens = true
+				r.list = append(r.list, rule{kind: spreads, view: x.viewOfKey(c.Topology), tally: x.m.Counted(own.Spread[i]), spread: c, self: self[1+len(own.Anti)+i] == '1'})
+			}
+		}
+	}
+	for _, c := range key.Stance.Exposed {
+		r.list = append(r.list, rule{kind: keptFar, view: x.viewOfKey(c.Term.Topology), carrier: c, term: &c.Term})
+	}
+	if len(r.list) == 0 {
+		return nil
+	}
+	return r
+}
+
+// Ruled says whether the class is under rules between pods.
+func (c *Class) Ruled() bool { return c.rules != nil }
+
+// Coupled says whether a pod of the class decides where others of it may be, on other nodes than its own: what the nodes
+// admit does not add up.
+func (c *Class) Coupled() bool { return c.rules != nil && c.rules.coupled > 0 }
+
+// CoupledOnce says whether that is by one rule alone.
+func (c *Class) CoupledOnce() bool { return c.rules != nil && c.rules.coupled == 1 }
+
+// Opens says whether other pods can open nodes to the class: by its affinity, or a spread constraint.
+func (c *Class) Opens() bool { return c.rules != nil && c.rules.opens }
+
+// Spreads says whether pods of the class are to be spread evenly among themselves.
+func (c *Class) Spreads() bool {
+	return c.rules != nil && slices.ContainsFunc(c.rules.list, func(u rule) bool { return u.kind == spreads && u.self })
+}
+
+// StartsAlone says whether the class looks for the first place of pods that must be near each other: none of them is
+// anywhere, and wherever the first goes the others follow.
+func (c *Class) StartsAlone() bool { return c.rules != nil && c.rules.first() }
+
+// first says whether the affinity of the class counts no pod yet and matches the class itself: then it may be anywhere.
+func (r *classRules) first() bool { return r.alone && r.affinity == 0 }
+
+// counts is what the node counts for the rule.
+func (x *Index) counts(c *Class, r *rule, n *cluster.Node) counted {
+	at := counted{domain: r.view.domain(n), node: true}
+	if at.domain == noDomain {
+		return counted{domain: noDomain}
+	}
+	list := []int32(nil)
+	switch r.kind {
+	case keptFar:
+		list = r.carrier.On
+	case spreads:
+		//mutate: rules-spread-eligible
+		if at.node = x.eligible(c, r.spread, n); !at.node {
+			return at
+		}
+		list = r.tally.Staying
+	default:
+		list = r.tally.All
+	}
+	if int(n.Index) < len(list) {
+		at.pods = list[n.Index]
+	}
+	return at
+}
+
+// eligible says whether the node counts for a constraint of the class: it has the labels of all constraints, the class's node
+// selector and affinity match it unless they do not matter, and so with its taints.
+func (x *Index) eligible(c *Class, s *api.Spread, n *cluster.Node) bool {
+	for i := range c.rules.list {
+		if r := &c.rules.list[i]; r.kind == spreads && r.view.domain(n) == noDomain {
+			return false
+		}
+	}
+	spec, k := c.Shape.Spec, &x.kindsOf[n.Index]
+	if !s.AnyNode {
+		match := x.matcherOf(c.look)
+		if !match.selects(k) || spec.Affinity != nil && !match.likes(k) {
+			return false
+		}
+	}
+	var buf [4]api.Taint
+	return !s.Untainted || len(fit.Untolerated(n.Spec.Taints, spec.Tolerations, buf[:0])) == 0 && (!n.Spec.Cordoned || toleratesCordon(spec))
+}
+
+// recountRules counts all nodes anew, and works out all domains.
+func (x *Index) recountRules(c *Class) {
+	r := c.rules
+	clear(r.seen)
+	r.affinity = 0
+	for i := range r.list {
+		u := &r.list[i]
+		u.pods, u.nodes, u.allow, u.dirty = u.pods[:0], u.nodes[:0], u.allow[:0], u.dirty[:0]
+		u.grow()
+	}
+	for _, b := range x.m.Topology.Buckets {
+		for _, n := range b.Nodes {
+			x.note(c, n)
+		}
+	}
+	for i := range r.list {
+		u := &r.list[i]
+		u.survey()
+		u.dirty, u.first = u.dirty[:0], r.first()
+		for d := range u.allow {
+			u.allow[d] = u.admits(r, int32(d))
+		}
+	}
+	r.couple()
+	r.stamp = x.m.Room.Now
+}
+
+// couple finds out by how many rules pods of the class concern each other on different nodes.
+func (r *classRules) couple() {
+	r.coupled, r.regrouped = 0, false
+	for i := range r.list {
+		u := &r.list[i]
+		//mutate: rules-coupled
+		if u.self && (u.kind != needsFar || slices.ContainsFunc(u.nodes, func(n int32) bool { return n > 1 })) && !r.couples(u.view, u.kind, i) {
+			r.coupled++
+		}
+	}
+}
+
+// couples says whether a rule before the i-th of the kind is about the same label: of affinity and anti-affinity that is the same
+// coupling again, and of affinity every label is.
+func (r *classRules) couples(v *keyView, kind ruleKind, i int) bool {
+	return slices.ContainsFunc(r.list[:i], func(o rule) bool {
+		return o.self && o.kind == kind && (kind == needsNear || kind == needsFar && o.view == v)
+	})
+}
+
+// grow makes room for domains that came.
+func (u *rule) grow() {
+	if more := len(u.view.values) - len(u.pods); more > 0 {
+		u.pods, u.nodes, u.allow = append(u.pods, make([]int32, more)...), append(u.nodes, make([]int32, more)...), append(u.allow, make([]int32, more)...)
+	}
+}
+
+// note counts the node as it is now.
+func (x *Index) note(c *Class, n *cluster.Node) {
+	r := c.rules
+	at := int(n.Index) * len(r.list)
+	if more := at + len(r.list) - len(r.seen); more > 0 {
+		r.seen = append(r.seen, make([]counted, more)...)
+	}
+	for i := range r.list {
+		u, was := &r.list[i], &r.seen[at+i]
+		is := x.counts(c, u, n)
+		if *was == is {
+			continue
+		}
+		u.grow()
+		r.regrouped = r.regrouped || was.domain != is.domain || was.node != is.node
+		r.enter(u, *was, -1)
+		r.enter(u, is, 1)
+		*was = is
+	}
+}
+
+// enter adds what a node counts to its domain or, with by = -1, takes it away.
+func (r *classRules) enter(u *rule, at counted, by int32) {
+	if !at.node {
+		return
+	}
+	u.pods[at.domain] += by * at.pods
+	u.nodes[at.domain] += by
+	if u.kind == needsNear {
+		r.affinity += int64(by * at.pods)
+	}
+	u.dirty = append(u.dirty, at.domain)
+}
+
+// survey finds the domains with the fewest pods.
+func (u *rule) survey() {
+	if u.kind != spreads {
+		return
+	}
+	u.least = least{first: unlimited, next: unlimited}
+	for d, nodes := range u.nodes {
+		if nodes == 0 {
+			continue
+		}
+		u.least.domains++
+		if n := u.pods[d]; n < u.least.first {
+			u.least.first, u.least.next = n, u.least.first
+		} else if n < u.least.next {
+			u.least.next = n
+		}
+	}
+}
+
+// admits is how many more pods of the class the rule admits to the domain.
+func (u *rule) admits(r *classRules, d int32) int32 {
+	pods := u.pods[d]
+	switch u.kind {
+	case needsNear:
+		//mutate: rules-affinity
+		if pods == 0 && !r.first() {
+			return 0
+		}
+		return unlimited
+	case needsFar:
+		//mutate: rules-anti-affinity
+		if pods > 0 {
+			return 0
+		}
+		if u.self {
+			return 1
+		}
+		return unlimited
+	case keptFar:
+		//mutate: rules-anti-affinity-of-others
+		if pods > 0 {
+			return 0
+		}
+		return unlimited
+	}
+	return u.admitsSpread(d)
+}
+
+// admitsSpread is admits for a constraint. As pods are added to a domain they are compared with the other domains: while the domain
+// itself has the fewest, one more is no further above than 1.
+func (u *rule) admitsSpread(d int32) int32 {
+	pods, low := u.pods[d], u.least.first
+	if u.self && u.nodes[d] > 0 && pods == low {
+		low = u.least.next
+	}
+	//mutate: rules-min-domains
+	if u.least.domains < int(max(1, u.spread.MinDomains)) {
+		low = 0
+	}
+	switch {
+	case low == unlimited:
+		return unlimited
+	case u.self:
+		//mutate: rules-skew
+		return int32(max(0, int64(u.spread.MaxSkew)+int64(low)-int64(pods)))
+	case pods-low > u.spread.MaxSkew:
+		return 0
+	}
+	return unlimited
+}
+
+// limit is how many more pods of the class the rules admit to the node.
+func (r *classRules) limit(n *cluster.Node) int64 {
+	k := int64(math.MaxInt64)
+	for i := range r.list {
+		u := &r.list[i]
+		d := u.view.domain(n)
+		if d == noDomain {
+			//mutate: rules-node-without-label
+			if u.kind == needsNear || u.kind == spreads {
+				return 0
+			}
+			continue
+		}
+		if a := u.allow[d]; a < unlimited {
+			if k = min(k, int64(a)); k == 0 {
+				return 0
+			}
+		}
+	}
+	return k
+}
+
+// followRules notes the nodes of the buckets whose room changed, and looks again at the nodes of domains whose answers
+// differ now.
+func (x *Index) followRules(c *Class, changed []*cluster.Bucket) {
+	r := c.rules
+	for _, b := range changed {
+		f := &c.ByBucket[b.ID]
+		if f.touched == b.Touched {
+			continue
+		}
+		for i, number := range b.Numbers {
+			if f.Cells[i].number != number {
+				x.note(c, b.Nodes[i])
+			}
+		}
+	}
+	r.stamp = x.m.Room.Now
+	if r.regrouped {
+		r.couple()
+	}
+	for i := range r.list {
+		x.settle(c, &r.list[i])
+	}
+}
+
+// settle works out what the rule's domains admit where that may have changed.
+func (x *Index) settle(c *Class, u *rule) {
+	r := c.rules
+	u.grow()
+	all := false
+	switch u.kind {
+	case needsNear:
+		all = u.first != r.first()
+		u.first = r.first()
+	case spreads:
+		was := u.least
+		u.survey()
+		all = was != u.least
+	}
+	look := func(d int32) {
+		if allow := u.admits(r, d); allow != u.allow[d] {
+			u.allow[d] = allow
+			x.refitDomain(c, u.view, d)
+		}
+	}
+	if all {
+		for d := range u.allow {
+			look(int32(d))
+		}
+	} else {
+		for _, d := range u.dirty {
+			look(d)
+		}
+	}
+	u.dirty = u.dirty[:0]
+}
+
+// refitDomain looks again at the nodes of the domain.
+func (x *Index) refitDomain(c *Class, v *keyView, d int32) {
+	for _, n := range v.nodes[d] {
+		if !v.holds(d, n) {
+			continue
+		}
+		if f := &c.ByBucket[n.Bucket.ID]; f.bucket == n.Bucket && f.epoch == n.Bucket.Epoch {
+			x.refit(c, n)
+		}
+	}
+}
+
+// ruled is the number that what certificates tell of rules is of; 0 where the class is under none.
+func (c *Class) ruled() uint64 {
+	if c.rules == nil {
+		return 0
+	}
+	return c.rules.stamp
+}
+
+// Start is where pods that must be near each other may begin: the best node of its domains, and how many pods have room there.
+type Start struct {
+	Node  *cluster.Node
+	Fits  int64
+	score int64
+}
+
+// Starts lists where in the scope the first of pods that must be near each other may go, one node for all that are in the same
+// domains of the class's affinity, in the order of nodes.
+func (x *Index) Starts(c *Class, sc Scope) []Start {
+	var out []Start
+	at := make(map[string]int)
+	var key []byte
+	x.Buckets(sc, func(b *cluster.Bucket) {
+		f := &c.ByBucket[b.ID]
+		for i, n := range b.Nodes {
+			cell := &f.Cells[i]
+			if cell.Fits == 0 || sc.Node != nil && sc.Node != n {
+				continue
+			}
+			key = key[:0]
+			for j := range c.rules.list {
+				if u := &c.rules.list[j]; u.kind == needsNear {
+					d := u.view.domain(n)
+					key = append(key, byte(d), byte(d>>8), byte(d>>16), byte(d>>24))
+				}
+			}
+			k, ok := at[string(key)]
+			if !ok {
+				k = len(out)
+				at[string(key)] = k
+				out = append(out, Start{Node: n, score: cell.score})
+			}
+			if s := &out[k]; cell.score > s.score {
+				s.Node, s.score = n, cell.score
+			}
+			out[k].Fits += int64(cell.Fits)
+		}
+	})
+	slices.SortStableFunc(out, func(a, b Start) int { return cluster.ComparePlaces(a.Node, b.Node) })
+	return out
+}

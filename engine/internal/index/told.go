@@ -1,0 +1,199 @@
+package index
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/cluster"
+	"github.com/berth-dev/berth/engine/why"
+)
+
+// What certificates tell of rules between pods: for each domain that a rule closes, the rule, the domain and the pod that is in
+// the way. Of the domains that a rule closes the first by name are told so, and of the others the rule alone: a rule about
+// single nodes may close thousands.
+
+// toldRule is what is told of a rule, as of one state.
+type toldRule struct {
+	kind    why.ClauseKind
+	text    string           // the rule
+	domains map[int32]string // what is told of the domains that are told
+}
+
+// toldRules returns what is told of the class's rules.
+func (x *Index) toldRules(c *Class) []toldRule {
+	r := c.rules
+	if r.told != nil && r.toldAt == r.stamp {
+		return r.told
+	}
+	r.told, r.toldAt = make([]toldRule, len(r.list)), r.stamp
+	for i := range r.list {
+		u := &r.list[i]
+		t := toldRule{kind: u.clause(), text: u.text(), domains: make(map[int32]string)}
+		for _, d := range u.view.sorted() {
+			if len(t.domains) == mostTold {
+				break
+			}
+			if int(d) < len(u.allow) && u.allow[d] == 0 && slices.ContainsFunc(u.view.nodes[d], func(n *cluster.Node) bool { return u.view.holds(d, n) }) {
+				t.domains[d] = t.text + ": " + u.tell(d)
+			}
+		}
+		r.told[i] = t
+	}
+	return r.told
+}
+
+// ruleClauses lists the rules that close the node.
+func (x *Index) ruleClauses(c *Class, n *cluster.Node, add func(why.ClauseKind, string)) {
+	told := x.toldRules(c)
+	for i := range c.rules.list {
+		u := &c.rules.list[i]
+		d := u.view.domain(n)
+		switch {
+		case d == noDomain:
+			if u.kind == needsNear || u.kind == spreads {
+				add(told[i].kind, told[i].text+": no such label")
+			}
+		case u.allow[d] > 0:
+		case told[i].domains[d] != "":
+			add(told[i].kind, told[i].domains[d])
+		default:
+			add(told[i].kind, told[i].text)
+		}
+	}
+}
+
+// clause is the kind of clause by which the rule excludes nodes.
+func (u *rule) clause() why.ClauseKind {
+	switch u.kind {
+	case needsNear:
+		return why.ByPodAffinity
+	case needsFar:
+		return why.ByPodAntiAffinity
+	case keptFar:
+		return why.ByOthersAntiAffinity
+	}
+	return why.BySpread
+}
+
+// text is the rule in words.
+func (u *rule) text() string {
+	if u.kind == spreads {
+		return fmt.Sprintf("%s per %s, skew %d", selectorText(u.spread.Labels), u.spread.Topology, u.spread.MaxSkew)
+	}
+	return selectorText(u.term.Labels) + " per " + u.term.Topology
+}
+
+// tell is what closes the domain.
+func (u *rule) tell(d int32) string {
+	name := u.view.values[d]
+	switch u.kind {
+	case needsNear:
+		return "none in " + name
+	case spreads:
+		low := u.least.first
+		if u.least.domains < int(max(1, u.spread.MinDomains)) {
+			low = 0
+		}
+		return fmt.Sprintf("%d in %s, %d in the least", u.pods[d], name, low)
+	}
+	return u.blocker(d) + " in " + name
+}
+
+// blocker is the first pod by key in the domain that the rule counts.
+func (u *rule) blocker(d int32) string {
+	first := ""
+	for _, n := range u.view.nodes[d] {
+		if !u.view.holds(d, n) {
+			continue
+		}
+		for _, p := range n.Pods {
+			if first != "" && p.Key >= first {
+				continue
+			}
+			if u.kind == keptFar && p.Carries(u.carrier) || u.kind == needsFar && u.tally.Matches(p) {
+				first = p.Key
+			}
+		}
+	}
+	return first
+}
+
+// sorted lists the domains by name.
+func (v *keyView) sorted() []int32 {
+	if len(v.order) != len(v.values) {
+		v.order = v.order[:0]
+		for d := range v.values {
+			v.order = append(v.order, int32(d))
+		}
+		slices.SortFunc(v.order, func(a, b int32) int { return strings.Compare(v.values[a], v.values[b]) })
+	}
+	return v.order
+}
+
+// selectorText writes label requirements as kubectl takes them.
+func selectorText(labels []api.Requirement) string {
+	switch {
+	case labels == nil:
+		return "no pod"
+	case len(labels) == 0:
+		return "any pod"
+	}
+	parts := make([]string, len(labels))
+	for i, r := range labels {
+		switch {
+		case r.Op == api.In && len(r.Values) == 1:
+			parts[i] = r.Key + "=" + r.Values[0]
+		case r.Op == api.NotIn && len(r.Values) == 1:
+			parts[i] = r.Key + "!=" + r.Values[0]
+		case r.Op == api.In:
+			parts[i] = r.Key + " in (" + strings.Join(r.Values, ", ") + ")"
+		case r.Op == api.NotIn:
+			parts[i] = r.Key + " notin (" + strings.Join(r.Values, ", ") + ")"
+		case r.Op == api.DoesNotExist:
+			parts[i] = "!" + r.Key
+		default:
+			parts[i] = r.Key
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// keptByRules says whether so many pods of the class would fit in one domain that counts, were it not for rules between pods.
+func (x *Index) keptByRules(c *Class, key Question) bool {
+	if c.rules == nil {
+		return false
+	}
+	need := int64(key.Need)
+	more := func(b *cluster.Bucket, from, to int) (sum int64) {
+		for i := from; i < to && sum < need; i++ {
+			if n := b.Nodes[i]; x.MaskOf(c, n).State != Excluded && !(c.Local && c.Excludes(n)) {
+				sum += x.Room(c, n)
+			}
+		}
+		return sum
+	}
+	if key.Level == cluster.NodeLevel {
+		for _, b := range x.m.Topology.Buckets {
+			for i, n := range b.Nodes {
+				if (key.Pinned == "" || key.Pinned == n.Name) && more(b, i, i+1) >= need {
+					return true
+				}
+			}
+		}
+		return false
+	}
+	for _, d := range x.layoutOf(key.Level).domains {
+		if !d.counts || key.Pinned != "" && key.Pinned != d.name {
+			continue
+		}
+		sum := int64(0)
+		for _, b := range d.buckets {
+			if sum += more(b, 0, len(b.Nodes)); sum >= need {
+				return true
+			}
+		}
+	}
+	return false
+}

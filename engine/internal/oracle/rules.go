@@ -1,0 +1,264 @@
+package oracle
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/engine/why"
+)
+
+// Rules between pods, by looking at every pod for every question.
+
+// broken lists the rules between pods that keep the pod off the node.
+func (w *world) broken(p engine.Pod, n engine.Node) (out []why.Clause) {
+	if w.lax {
+		return nil
+	}
+	add := func(kind why.ClauseKind, format string, args ...any) {
+		out = append(out, why.Clause{Kind: kind, Detail: fmt.Sprintf(format, args...)})
+	}
+	for _, t := range p.PodAffinity {
+		if v, ok := n.Labels[t.Topology]; !ok {
+			add(why.ByPodAffinity, "%s: no such label", rule(t))
+		} else if w.lonely(p, t, v) {
+			add(why.ByPodAffinity, "%s%s", rule(t), w.tell(t.Topology, v, func(v string) bool { return w.lonely(p, t, v) }, "none"))
+		}
+	}
+	for _, t := range p.PodAntiAffinity {
+		hostile := func(v string) []engine.Pod {
+			return filter(w.in(t.Topology, v), func(q engine.Pod) bool { return selects(t, q) })
+		}
+		if v, ok := n.Labels[t.Topology]; ok && len(hostile(v)) > 0 {
+			add(why.ByPodAntiAffinity, "%s%s", rule(t), w.tell(t.Topology, v, func(v string) bool { return len(hostile(v)) > 0 }, least(hostile(v))))
+		}
+	}
+	for _, t := range w.hostileTerms(p) {
+		carriers := func(v string) []engine.Pod {
+			return filter(w.in(t.Topology, v), func(q engine.Pod) bool {
+				return some(q.PodAntiAffinity, func(o engine.PodTerm) bool { return fmt.Sprintf("%#v", o) == fmt.Sprintf("%#v", t) })
+			})
+		}
+		if v, ok := n.Labels[t.Topology]; ok && len(carriers(v)) > 0 {
+			add(why.ByOthersAntiAffinity, "%s%s", rule(t), w.tell(t.Topology, v, func(v string) bool { return len(carriers(v)) > 0 }, least(carriers(v))))
+		}
+	}
+	for _, c := range p.Spread {
+		text := fmt.Sprintf("%s per %s, skew %d", selector(c.Labels), c.Topology, c.MaxSkew)
+		if v, ok := n.Labels[c.Topology]; c.Soft {
+		} else if !ok {
+			add(why.BySpread, "%s: no such label", text)
+		} else if count, low, skewed := w.skewed(p, c, v); skewed {
+			add(why.BySpread, "%s%s", text, w.tell(c.Topology, v, func(v string) bool { _, _, s := w.skewed(p, c, v); return s }, fmt.Sprint(count))+tail(w.tells(c.Topology, v, func(v string) bool { _, _, s := w.skewed(p, c, v); return s }), low))
+		}
+	}
+	return out
+}
+
+func tail(told bool, low int) string {
+	if !told {
+		return ""
+	}
+	return fmt.Sprintf(", %d in the least", low)
+}
+
+// in is the pods on nodes with the value of the label.
+func (w *world) in(key, value string) []engine.Pod {
+	return filter(w.Pods, func(q engine.Pod) bool {
+		v, ok := w.node[w.at[q.Key].node].Labels[key]
+		return ok && v == value
+	})
+}
+
+// lonely says whether no pod that the pod must be near is in the domain, unless it is one of them and would be the first.
+func (w *world) lonely(p engine.Pod, t engine.PodTerm, value string) bool {
+	all := func(q engine.Pod) bool {
+		return !some(p.PodAffinity, func(t engine.PodTerm) bool { return !selects(t, q) })
+	}
+	if some(w.in(t.Topology, value), all) {
+		return false
+	}
+	exists := some(p.PodAffinity, func(t engine.PodTerm) bool {
+		return some(w.Pods, func(q engine.Pod) bool {
+			_, in := w.node[w.at[q.Key].node].Labels[t.Topology]
+			return in && all(q)
+		})
+	})
+	return exists || !all(p)
+}
+
+// hostileTerms are the terms of anti-affinity that pods have against the pod, each once.
+func (w *world) hostileTerms(p engine.Pod) (out []engine.PodTerm) {
+	for _, q := range w.Pods {
+		for _, t := range q.PodAntiAffinity {
+			if selects(t, p) && !some(out, func(o engine.PodTerm) bool { return fmt.Sprintf("%#v", o) == fmt.Sprintf("%#v", t) }) {
+				out = append(out, t)
+			}
+		}
+	}
+	return out
+}
+
+// skewed says whether one more pod would make the domain too full beside the one with the fewest, with what each counts.
+func (w *world) skewed(p engine.Pod, c engine.Spread, value string) (count, low int, skewed bool) {
+	counts := map[string]int{}
+	for _, n := range w.Nodes {
+		if some(p.Spread, func(o engine.Spread) bool { _, ok := n.Labels[o.Topology]; return !o.Soft && !ok }) {
+			continue
+		}
+		selected := !some(slices.Sorted(maps.Keys(p.Selector)), func(k string) bool { v, ok := n.Labels[k]; return !ok || v != p.Selector[k] }) &&
+			(p.Affinity == nil || some(p.Affinity, func(t engine.Term) bool { return matches(t, n) }))
+		tainted := n.Cordoned && !tolerates(p, unschedulable) ||
+			some(n.Taints, func(t engine.Taint) bool { return t.Effect != engine.PreferNoSchedule && !tolerates(p, t) })
+		if !c.AnyNode && !selected || c.Untainted && tainted {
+			continue
+		}
+		counts[n.Labels[c.Topology]] += len(filter(w.Pods, func(q engine.Pod) bool {
+			return w.at[q.Key].node == n.Name && !q.Terminating && namespace(q) == c.Namespace && selectsLabels(c.Labels, q)
+		}))
+	}
+	low = -1
+	//archtest:any-order the smallest of all
+	for _, n := range counts {
+		if low < 0 || n < low {
+			low = n
+		}
+	}
+	if len(counts) < max(1, int(c.MinDomains)) {
+		low = 0
+	}
+	more := 0
+	if namespace(p) == c.Namespace && selectsLabels(c.Labels, p) {
+		more = 1
+	}
+	return counts[value], low, counts[value]+more-low > int(c.MaxSkew)
+}
+
+// tells says whether the domain is one of the eight first by name that are closed.
+func (w *world) tells(key, value string, closed func(string) bool) bool {
+	var values []string
+	for _, n := range w.Nodes {
+		if v, ok := n.Labels[key]; ok && closed(v) {
+			values = append(values, v)
+		}
+	}
+	slices.Sort(values)
+	values = slices.Compact(values)
+	return slices.Contains(values[:min(len(values), 8)], value)
+}
+
+// tell is what is said of a domain that is closed.
+func (w *world) tell(key, value string, closed func(string) bool, what string) string {
+	if !w.tells(key, value, closed) {
+		return ""
+	}
+	return ": " + what + " in " + value
+}
+
+func least(pods []engine.Pod) string {
+	return slices.MinFunc(pods, func(a, b engine.Pod) int { return cmp.Compare(a.Key, b.Key) }).Key
+}
+
+func namespace(p engine.Pod) string { return strings.Split(p.Key, "/")[0] }
+
+func selects(t engine.PodTerm, p engine.Pod) bool {
+	return (t.Namespaces == nil || slices.Contains(t.Namespaces, namespace(p))) && selectsLabels(t.Labels, p)
+}
+
+func selectsLabels(labels []engine.Requirement, p engine.Pod) bool {
+	return labels != nil && !some(labels, func(r engine.Requirement) bool { return !holds(r, p.Labels) })
+}
+
+func rule(t engine.PodTerm) string { return selector(t.Labels) + " per " + t.Topology }
+
+func selector(labels []engine.Requirement) string {
+	if labels == nil {
+		return "no pod"
+	}
+	var out []string
+	for _, r := range labels {
+		values, one := strings.Join(r.Values, ", "), len(r.Values) == 1
+		switch {
+		case r.Op == engine.In && one:
+			out = append(out, r.Key+"="+values)
+		case r.Op == engine.NotIn && one:
+			out = append(out, r.Key+"!="+values)
+		case r.Op == engine.In:
+			out = append(out, r.Key+" in ("+values+")")
+		case r.Op == engine.NotIn:
+			out = append(out, r.Key+" notin ("+values+")")
+		case r.Op == engine.Exists:
+			out = append(out, r.Key)
+		default:
+			out = append(out, "!"+r.Key)
+		}
+	}
+	return cmp.Or(strings.Join(out, ", "), "any pod")
+}
+
+// ruled says whether some pod has a rule between pods: then the order in which pods start matters.
+func (w *world) ruled() bool {
+	return some(w.Pods, func(p engine.Pod) bool { return len(p.PodAffinity)+len(p.PodAntiAffinity)+len(p.Spread) > 0 })
+}
+
+// tryInAnyOrder is try for worlds with rules between pods: any of the members is the next.
+func (w *world) tryInAnyOrder(g engine.Gang, members []engine.Pod, model string) bool {
+	if len(w.fresh(w.Pods)) > 0 && w.breach(g) == "" {
+		return true
+	}
+	w.model = model
+	for i, p := range members {
+		rest := append(slices.Clone(members[:i]), members[i+1:]...)
+		for _, n := range w.Nodes {
+			for _, ids := range w.choices(p, n, model) {
+				w.at[p.Key] = spot{n.Name, ids}
+				if w.tryInAnyOrder(g, rest, model) {
+					return true
+				}
+				delete(w.at, p.Key)
+			}
+		}
+	}
+	return false
+}
+
+// placeInAnyOrder carries the placements out in some order in which each is lawful.
+func (w *world) placeInAnyOrder(pods []engine.Pod, places []engine.Placement, model string) error {
+	if len(places) == 0 {
+		return nil
+	}
+	var first error
+	for i, x := range places {
+		k := slices.IndexFunc(pods, func(p engine.Pod) bool { return p.Key == x.Pod })
+		err := w.place(pods[k], x, model)
+		if err == nil {
+			if err = w.placeInAnyOrder(pods, append(slices.Clone(places[:i]), places[i+1:]...), model); err == nil {
+				return nil
+			}
+			delete(w.at, x.Pod)
+		}
+		if first == nil {
+			first = fmt.Errorf("%s on %s: %w", x.Pod, x.Node, err)
+		}
+	}
+	return first
+}
+
+// seenAlike says whether rules between pods see no difference between two pods of one spec: the same terms of others are about
+// them, and the same of their own.
+func (w *world) seenAlike(a, b engine.Pod) bool {
+	terms := slices.Clone(a.PodAntiAffinity)
+	for _, q := range w.Pods {
+		terms = append(terms, q.PodAntiAffinity...)
+	}
+	for _, c := range a.Spread {
+		terms = append(terms, engine.PodTerm{Namespaces: []string{c.Namespace}, Labels: c.Labels})
+	}
+	near := func(p engine.Pod) bool {
+		return !some(a.PodAffinity, func(t engine.PodTerm) bool { return !selects(t, p) })
+	}
+	return near(a) == near(b) && !some(terms, func(t engine.PodTerm) bool { return selects(t, a) != selects(t, b) })
+}

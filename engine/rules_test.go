@@ -1,0 +1,161 @@
+package engine_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/engine/internal/oracle"
+	"github.com/berth-dev/berth/engine/why"
+)
+
+const hostname = "kubernetes.io/hostname"
+
+// anyPodLabels is few labels of few values, so that selectors match some pods and not others.
+func anyPodLabels(t *rapid.T) map[string]string {
+	return pick(t, map[string]string{"app": "x"}, map[string]string{"app": "y"}, map[string]string{"app": "x", "tier": "db"}, nil)
+}
+
+func anySelector(t *rapid.T) []engine.Requirement {
+	x := engine.Requirement{Key: "app", Op: engine.In, Values: []string{"x"}}
+	return pick(t,
+		[]engine.Requirement{x}, []engine.Requirement{x},
+		[]engine.Requirement{{Key: "app", Op: pick(t, engine.In, engine.NotIn), Values: []string{"x", "z"}}},
+		[]engine.Requirement{x, {Key: "tier", Op: pick(t, engine.Exists, engine.DoesNotExist)}},
+		[]engine.Requirement{{Key: "app", Op: engine.NotIn, Values: []string{"x"}}},
+		[]engine.Requirement{}, nil)
+}
+
+func anyPodTerm(t *rapid.T) engine.PodTerm {
+	return engine.PodTerm{
+		Topology:   pick(t, "rack", hostname, "block", "nowhere"),
+		Namespaces: pick(t, []string{"a"}, nil, []string{"a", "b"}, []string{"b"}, []string{}), Labels: anySelector(t),
+	}
+}
+
+func anySpread(t *rapid.T) engine.Spread {
+	return engine.Spread{
+		Topology: pick(t, "rack", hostname, "block", "disk"), Namespace: pick(t, "a", "a", "a", "b"), Labels: anySelector(t), MaxSkew: pick[int32](t, 1, 1, 2),
+		MinDomains: pick[int32](t, 0, 0, 0, 2, 3), AnyNode: seldom(t, 1), Untainted: seldom(t, 1), Soft: seldom(t, 3),
+	}
+}
+
+// anyRules gives the spec rules between pods.
+func anyRules(t *rapid.T, s *engine.Spec) {
+	for seldom(t, 2) {
+		s.PodAffinity = append(s.PodAffinity, anyPodTerm(t))
+	}
+	for seldom(t, 1) {
+		s.PodAntiAffinity = append(s.PodAntiAffinity, anyPodTerm(t))
+	}
+	for seldom(t, 1) {
+		s.Spread = append(s.Spread, anySpread(t))
+	}
+}
+
+// anyRuledCase is a cluster whose pods have rules, with a gang that waits.
+func anyRuledCase(t *rapid.T, cfg engine.Config) (engine.Snapshot, string) {
+	snap := engine.Snapshot{Version: engine.SnapshotVersion}
+	taken := map[string]bool{}
+	for i := range 2 + upTo(t, 3) {
+		n := anyNode(t, fmt.Sprintf("n%d", i))
+		n.Labels[hostname] = n.Name
+		if seldom(t, 4) {
+			n.Labels[hostname] = "n0"
+		}
+		if seldom(t, 4) {
+			delete(n.Labels, hostname)
+		}
+		snap.Nodes = append(snap.Nodes, n)
+		for j := range pick(t, 0, 1, 0, 2) {
+			p := anyBound(t, fmt.Sprintf("%s/bound-%d-%d", pick(t, "a", "a", "b"), i, j), n, taken)
+			p.Labels = anyPodLabels(t)
+			if seldom(t, 1) {
+				anyRules(t, &p.Spec)
+			}
+			snap.Pods = append(snap.Pods, p)
+		}
+	}
+	g := engine.Gang{Key: "gang", Priority: pick[int32](t, 0, 5), Terms: anyTerms(t)}
+	members := anyMembers(t, "a/gang", 1+upTo(t, 3))
+	spec, other, labels, others := members[0].Spec, members[0].Spec, anyPodLabels(t), anyPodLabels(t)
+	spec.GPU, other.GPU = engine.GPU{}, engine.GPU{}
+	anyRules(t, &spec)
+	anyRules(t, &other)
+	mixed := seldom(t, 2)
+	for i := range members {
+		members[i].Gang, members[i].Spec, members[i].Labels = "gang", spec, labels
+		if mixed && rapid.Bool().Draw(t, "other") {
+			members[i].Spec, members[i].Labels = other, others
+		}
+	}
+	if len(members) == 1 && seldom(t, 1) {
+		p := members[0]
+		p.Key, p.Gang, p.Priority = "a/gang", "", g.Priority
+		members = []engine.Pod{p}
+		g.Key = "a/gang"
+	} else {
+		if seldom(t, 1) {
+			g.Layout = engine.Layout{Required: pick(t, "rack", "block", engine.NodeLevel)}
+		}
+		g.Min = pick(t, 0, 1)
+		snap.Gangs = []engine.Gang{g}
+	}
+	for len(members) > 1 && seldom(t, 2) {
+		settle(t, snap, members)
+	}
+	snap.Pods = append(snap.Pods, members...)
+	s := engine.Load(snap, cfg)
+	if bad := s.Rejected(); len(bad) > 0 {
+		t.Fatalf("the generator made nonsense: %v", bad)
+	}
+	return s.Dump(), g.Key
+}
+
+// The engine keeps rules between pods exactly: it starts a gang where some order of placing its pods breaks none, and nowhere
+// else. Its certificates name the rules, and its counts are those of a recount.
+func TestRulesEqualBruteForce(t *testing.T) {
+	often(t, 20, func(t *rapid.T) {
+		cfg := engine.Config{Levels: levels, Moves: engine.Moves{Off: true}}
+		snap, gang := anyRuledCase(t, cfg)
+		can := oracle.CanStart(snap, cfg, noon, gang)
+		s := engine.Load(snap, cfg)
+		plan := s.Plan(noon)
+		got := verdict(plan, gang)
+		switch {
+		case got == why.NotFound && !can:
+		case can != (got == why.Placed):
+			t.Fatalf("verdict %q, but brute force says %v\n%s\n%s", got, can, text(t, snap), text(t, plan))
+		}
+		if err := oracle.Valid(snap, cfg, noon, plan); err != nil {
+			t.Fatalf("%v\n%s\n%s", err, text(t, snap), text(t, plan))
+		}
+		for _, p := range proofs(snap, plan) {
+			if err := oracle.Check(p.snap, cfg, noon, p.gang, p.cert); err != nil {
+				t.Fatalf("%s: %v\n%s\n%s", p.gang, err, text(t, p.cert), text(t, p.snap))
+			}
+		}
+		if found, _ := s.Audit(0, 1000); len(found) > 0 {
+			t.Fatalf("after a plan the counts are wrong: %+v\n%s", found, text(t, snap))
+		}
+		if free := without(snap); got == why.Impossible && !can && oracle.CanStart(free, cfg, noon, gang) {
+			w := plan.Waiting[slices.IndexFunc(plan.Waiting, func(w engine.Waiting) bool { return w.Gang == gang })]
+			if !slices.ContainsFunc(w.Gates, func(g why.Gate) bool { return g.Cause == why.PodRules }) {
+				t.Fatalf("only rules are in the way, and it is told %s\n%s", w.Cause, text(t, snap))
+			}
+		}
+	})
+}
+
+// without is the snapshot without rules between pods.
+func without(snap engine.Snapshot) engine.Snapshot {
+	snap.Pods = slices.Clone(snap.Pods)
+	for i := range snap.Pods {
+		s := &snap.Pods[i].Spec
+		s.PodAffinity, s.PodAntiAffinity, s.Spread, s.PodPreferred = nil, nil, nil, nil
+	}
+	return snap
+}
