@@ -75,6 +75,7 @@ type proofs struct {
 	numbers []*kindProof // by number: sorted by key
 	epoch   uint64       // goes up when numbers change
 	counted position     // that the rows of all buckets are of
+	ruled   uint64       // likewise, of a class under rules between pods
 	bodies  []*body      // one for each level that was asked about
 }
 
@@ -299,9 +300,6 @@ func (x *Index) localClauses(c *Class, n *cluster.Node) []why.Clause {
 	}
 	if len(n.Nominated) > 0 && Quotient(n.Free, c.Demands) > 0 && Quotient(n.LessNominated(c.Priority), c.Demands) == 0 {
 		add(why.ByNominated, "")
-	}
-	if c.rules != nil {
-		x.ruleClauses(c, n, add)
 	}
 	return append(out, x.gpuClauses(c, n)...)
 }

@@ -26,8 +26,9 @@ type classRules struct {
 	seen      []counted  // by Node.Index, then by rule: what the node counts for
 	affinity  int64      // pods that its affinity counts, in any domain
 	alone     bool       // its affinity matches itself, so that it may be the first
-	stamp     uint64     // Room.Now that all of this is of
+	stamp     uint64     // Room.Now when a node that counts last changed: equal ones are one state
 	coupled   int        // rules by which pods of the class concern each other on different nodes
+	moved     bool       // a node that counts was noted since the stamp
 	regrouped bool       // nodes are in other domains than when coupled was found
 	told      []toldRule // as of toldAt
 	toldAt    uint64     // stamp
@@ -270,7 +271,7 @@ func (x *Index) recountRules(c *Class) {
 		}
 	}
 	r.couple()
-	r.stamp = x.m.Room.Now
+	r.stamp, r.moved = x.m.Room.Now, false
 }
 
 // couple finds out by how many rules pods of the class concern each other on different nodes.
@@ -310,9 +311,11 @@ func (x *Index) note(c *Class, n *cluster.Node) {
 	for i := range r.list {
 		u, was := &r.list[i], &r.seen[at+i]
 		is := x.counts(c, u, n)
+		r.moved = r.moved || was.pods > 0 || is.pods > 0 // other pods may be counted, of the same number
 		if *was == is {
 			continue
 		}
+		r.moved = true
 		u.grow()
 		r.regrouped = r.regrouped || was.domain != is.domain || was.node != is.node
 		r.enter(u, *was, -1)
@@ -442,7 +445,9 @@ func (x *Index) followRules(c *Class, changed []*cluster.Bucket) {
 			}
 		}
 	}
-	r.stamp = x.m.Room.Now
+	if r.moved {
+		r.stamp, r.moved = x.m.Room.Now, false
+	}
 	if r.regrouped {
 		r.couple()
 	}

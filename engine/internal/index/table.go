@@ -177,6 +177,9 @@ func (x *Index) countNode(c *Class, n *cluster.Node, k *kindProof, v *view, slot
 		clauses = x.clauses(c, n, x.MaskOf(c, n).State)
 		note(row, clauses, 1)
 	}
+	if c.rules != nil && fits == 0 {
+		x.noteRules(c, n, row)
+	}
 	if x.special(c, fits, gpus) || v.nominated && len(n.Nominated) > 0 {
 		note(row, x.localClauses(c, n), 1)
 	}
@@ -212,7 +215,7 @@ func (x *Index) gpuRoom(c *Class, n *cluster.Node) (free, fits int64) {
 
 // special says whether more than the node's kind and its free resources, of which so many are GPUs, may exclude it.
 func (x *Index) special(c *Class, fits, gpus int64) bool {
-	return c.Local || c.rules != nil || len(c.Shape.Spec.Ports) > 0 ||
+	return c.Local || len(c.Shape.Spec.Ports) > 0 ||
 		c.Shape.GPUs > 0 && (x.m.WholeNodeGangs > 0 || c.Whole != "" || fits == 0 && gpus >= c.Shape.GPUs)
 }
 
@@ -409,7 +412,8 @@ func (x *Index) recount(c *Class, at position) {
 	if p.counted == at {
 		return
 	}
-	if p.counted.shape != at.shape || c.rules != nil || !x.recountChanged(c) {
+	//mutate: index-rows-under-rules
+	if p.counted.shape != at.shape || p.ruled != c.ruled() || !x.recountChanged(c) {
 		x.meetKinds(c)
 		x.counting.slab = 256
 		for x.renumber(c) {
@@ -417,7 +421,7 @@ func (x *Index) recount(c *Class, at position) {
 		w := &x.counting
 		w.slab, w.sets, w.rows, w.short = 0, nil, nil, nil
 	}
-	p.counted = at
+	p.counted, p.ruled = at, c.ruled()
 }
 
 // recountChanged brings the rows of the buckets up to date in which room changed since all were, and says whether that was

@@ -44,8 +44,11 @@ func (x *Index) toldRules(c *Class) []toldRule {
 	return r.told
 }
 
-// ruleClauses lists the rules that close the node.
-func (x *Index) ruleClauses(c *Class, n *cluster.Node, add func(why.ClauseKind, string)) {
+// noteRules counts in the row the rules that close the node.
+func (x *Index) noteRules(c *Class, n *cluster.Node, row *why.Row) {
+	add := func(kind why.ClauseKind, detail string) {
+		noteClause(row, why.Clause{Kind: kind, Detail: detail, Nodes: 1})
+	}
 	told := x.toldRules(c)
 	for i := range c.rules.list {
 		u := &c.rules.list[i]
