@@ -54,6 +54,9 @@ func anyRules(t *rapid.T, s *engine.Spec) {
 	for seldom(t, 1) {
 		s.Spread = append(s.Spread, anySpread(t))
 	}
+	for seldom(t, 2) {
+		s.PodPreferred = append(s.PodPreferred, engine.PodPreference{Weight: pick[int32](t, 100, 1, -1, -100), PodTerm: anyPodTerm(t)})
+	}
 }
 
 // anyRuledCase is a cluster whose pods have rules, with a gang that waits.

@@ -11,8 +11,8 @@ import (
 )
 
 // Rules between pods: what the model counts for them. For every selector that a rule of a known pod has there is a Tally, the
-// number of allocated pods on each node that it matches, and for every term of required anti-affinity a Carrier, the number
-// of allocated pods on each node that have it. Both are kept by occupy and vacate as all accounts are, so that a rollback restores
+// number of allocated pods on each node that it matches, and for every term of required anti-affinity, and every wish, a Carrier, the
+// number of allocated pods on each node that have it. Both are kept by occupy and vacate as all accounts are, so that a rollback restores
 // them, and a node's counts change only with the number of its room. Domains of node labels are not known here: package
 // index adds nodes up for the classes that ask.
 //
@@ -58,13 +58,15 @@ func (t *Tally) Matches(p *Pod) bool {
 	return true
 }
 
-// Carrier counts the allocated pods on each node that keep pods apart by one term of required anti-affinity.
+// Carrier counts the allocated pods on each node that have one term: of required anti-affinity, by which they keep pods apart,
+// or one by which they wish others near, or away.
 type Carrier struct {
-	Term api.PodTerm
-	key  string
-	id   int32
-	refs int
-	On   []int32 // by Node.Index
+	Term   api.PodTerm
+	Weight int32 // of a wish; 0: required anti-affinity
+	key    string
+	id     int32
+	refs   int
+	On     []int32 // by Node.Index
 }
 
 // Carries says whether the pod is one of the carriers, wherever it is.
@@ -77,7 +79,12 @@ type OwnRules struct {
 	Anti     []*Tally   // by term
 	Carried  []*Carrier // by term of required anti-affinity
 	Spread   []*Tally   // by constraint, those that are wishes too
+	Wishes   []*Tally   // by preference
+	Wished   []*Carrier // what it wishes others for: by preference, then by term of required affinity, which weighs hardWeight
 }
+
+// hardWeight is what a pod's required affinity weighs in the wishes of the pods that it needs, as in Kubernetes.
+const hardWeight = 1
 
 // Profile is what rules see of pods: their namespace and labels.
 type Profile struct {
@@ -85,13 +92,15 @@ type Profile struct {
 	labels    map[string]string
 	edition   uint64 // of the lists
 	tallies   []*Tally
-	exposed   []*Carrier
+	exposed   []*Carrier // that keep it apart
+	wished    []*Carrier // that wish it near, or away
 }
 
 // Stance is what tells pods of one shape apart for rules: which terms of others keep it from them, and which of its own rules
 // match it itself. Equal ones are one pointer. The pods of a class have one stance.
 type Stance struct {
 	Exposed []*Carrier // terms of required anti-affinity of known pods that match it
+	Wished  []*Carrier // terms by which known pods wish it near, or away
 	Self    string     // by own rule, '1' where it matches: affinity, then each term of anti-affinity, then each constraint
 }
 
@@ -106,7 +115,7 @@ func (p *Pod) Namespace() string {
 
 // hasRules says whether the spec has rules between pods that something must be counted for.
 func hasRules(s *api.Spec) bool {
-	return len(s.PodAffinity)+len(s.PodAntiAffinity)+len(s.Spread) > 0
+	return len(s.PodAffinity)+len(s.PodAntiAffinity)+len(s.PodPreferred)+len(s.Spread) > 0
 }
 
 // adopt enters the rules of a pod that is known from now on.
@@ -130,7 +139,17 @@ func (m *Model) adopt(p *Pod) {
 	}
 	for i := range s.PodAntiAffinity {
 		own.Anti = append(own.Anti, r.tally(s.PodAntiAffinity[i:i+1]))
-		own.Carried = append(own.Carried, r.carrier(s.PodAntiAffinity[i]))
+		own.Carried = append(own.Carried, r.carrier(s.PodAntiAffinity[i], 0))
+	}
+	for i := range s.PodPreferred {
+		t := s.PodPreferred[i].PodTerm
+		own.Wishes = append(own.Wishes, r.tally([]api.PodTerm{t}))
+		if w := s.PodPreferred[i].Weight; w != 0 {
+			own.Wished = append(own.Wished, r.carrier(t, w))
+		}
+	}
+	for _, t := range s.PodAffinity {
+		own.Wished = append(own.Wished, r.carrier(t, hardWeight))
 	}
 	for _, c := range s.Spread {
 		own.Spread = append(own.Spread, r.tally([]api.PodTerm{{Namespaces: []string{c.Namespace}, Labels: c.Labels}}))
@@ -158,7 +177,10 @@ func (m *Model) disown(p *Pod) {
 	for _, t := range own.Spread {
 		r.dropTally(t)
 	}
-	for _, c := range own.Carried {
+	for _, t := range own.Wishes {
+		r.dropTally(t)
+	}
+	for _, c := range slices.Concat(own.Carried, own.Wished) {
 		r.dropCarrier(c)
 	}
 	*own = OwnRules{}
@@ -192,13 +214,13 @@ func (r *rules) dropTally(t *Tally) {
 }
 
 // carrier returns the carriers of the term, for one more rule.
-func (r *rules) carrier(term api.PodTerm) *Carrier {
-	key := selectorsKey([]api.PodTerm{term}) + "\x00" + term.Topology
+func (r *rules) carrier(term api.PodTerm, weight int32) *Carrier {
+	key := selectorsKey([]api.PodTerm{term}) + "\x00" + term.Topology + "\x00" + strconv.Itoa(int(weight))
 	c := r.carriers[key]
 	if c == nil {
 		r.begin()
 		r.made++
-		c = &Carrier{Term: term, key: key, id: r.made}
+		c = &Carrier{Term: term, Weight: weight, key: key, id: r.made}
 		r.carriers[key] = c
 		r.edition++
 		r.eachScope(term.Namespaces, func(s *scopedRules) { s.carriers = append(s.carriers, c) })
@@ -291,7 +313,7 @@ func (r *rules) profileOf(p *Pod) *Profile {
 	}
 	//mutate: rules-new-selectors
 	if f.edition != r.edition {
-		f.edition, f.tallies, f.exposed = r.edition, f.tallies[:0], nil
+		f.edition, f.tallies, f.exposed, f.wished = r.edition, f.tallies[:0], nil, nil
 		f.meet(&r.anywhere)
 		if s := r.named[f.namespace]; s != nil {
 			f.meet(s)
@@ -329,8 +351,12 @@ func (f *Profile) meet(s *scopedRules) {
 		}
 	}
 	for _, c := range s.carriers {
-		if c.Term.Selects(f.namespace, f.labels) {
+		switch {
+		case !c.Term.Selects(f.namespace, f.labels):
+		case c.Weight == 0:
 			f.exposed = append(f.exposed, c)
+		default:
+			f.wished = append(f.wished, c)
 		}
 	}
 }
@@ -345,16 +371,18 @@ func (p *Pod) Stance() *Stance {
 		return p.stance
 	}
 	f := r.profileOf(p)
-	if p.own == nil && len(f.exposed) == 0 {
+	if p.own == nil && len(f.exposed)+len(f.wished) == 0 {
 		return nil
 	}
 	self := p.own.self(p)
 	var b strings.Builder
 	b.WriteString(self)
-	slices.SortFunc(f.exposed, func(a, b *Carrier) int { return int(a.id - b.id) })
-	for _, c := range f.exposed {
-		b.WriteByte(' ')
-		b.WriteString(strconv.Itoa(int(c.id)))
+	for _, list := range [][]*Carrier{f.exposed, f.wished} {
+		slices.SortFunc(list, func(a, b *Carrier) int { return int(a.id - b.id) })
+		for _, c := range list {
+			b.WriteByte(' ')
+			b.WriteString(strconv.Itoa(int(c.id)))
+		}
 	}
 	key := b.String()
 	s := r.stances[key]
@@ -362,7 +390,7 @@ func (p *Pod) Stance() *Stance {
 		if len(r.stances) >= mostStances {
 			clear(r.stances)
 		}
-		s = &Stance{Exposed: slices.Clone(f.exposed), Self: self}
+		s = &Stance{Exposed: slices.Clone(f.exposed), Wished: slices.Clone(f.wished), Self: self}
 		r.stances[key] = s
 	}
 	p.stance, p.stanceAt = s, r.edition
@@ -406,6 +434,9 @@ func (m *Model) count(p *Pod, n *Node, by int32) {
 	if p.own != nil {
 		for _, c := range p.own.Carried {
 			//mutate: rules-carriers
+			c.On = addAt(c.On, n.Index, by)
+		}
+		for _, c := range p.own.Wished {
 			c.On = addAt(c.On, n.Index, by)
 		}
 	}

@@ -441,7 +441,11 @@ func (x *Index) measure(c *Class, n *cluster.Node) cell {
 	if k == 0 {
 		return cell{}
 	}
-	return cell{Fits: int32(min(k, math.MaxInt32)), score: x.score(c, n, m.wish)}
+	wish := m.wish
+	if c.rules != nil && c.rules.soft {
+		wish += c.rules.wish(n)
+	}
+	return cell{Fits: int32(min(k, math.MaxInt32)), score: x.score(c, n, wish)}
 }
 
 // MaskOf returns what the node means to the class, free room aside.
@@ -516,7 +520,7 @@ func (c *Class) judge(k *kindOf, match *matcher, own bool) mask {
 	if node.Cordoned && !toleratesCordon(spec) {
 		return mask{State: Excluded}
 	}
-	return mask{State: allowed, wish: match.wish(k, spec.Preferred) - 100*int64(fit.Discouraging(node.Taints, spec.Tolerations))}
+	return mask{State: allowed, wish: affinityWeight*match.wish(k, spec.Preferred) - taintWeight*100*int64(fit.Discouraging(node.Taints, spec.Tolerations))}
 }
 
 func toleratesCordon(spec *api.Spec) bool {

@@ -21,28 +21,35 @@ import (
 
 // classRules are the rules that a class is under.
 type classRules struct {
-	own       *cluster.OwnRules // of the shape; nil: it has none
-	list      []rule
-	seen      []counted  // by Node.Index, then by rule: what the node counts for
-	affinity  int64      // pods that its affinity counts, in any domain
-	alone     bool       // its affinity matches itself, so that it may be the first
-	stamp     uint64     // Room.Now when a node that counts last changed: equal ones are one state
-	coupled   int        // rules by which pods of the class concern each other on different nodes
-	moved     bool       // a node that counts was noted since the stamp
-	regrouped bool       // nodes are in other domains than when coupled was found
-	told      []toldRule // as of toldAt
-	toldAt    uint64     // stamp
-	opens     bool       // other pods can open nodes to it: it has affinity, or a constraint
+	own        *cluster.OwnRules // of the shape; nil: it has none
+	list       []rule
+	seen       []counted  // by Node.Index, then by rule: what the node counts for
+	affinity   int64      // pods that its affinity counts, in any domain
+	alone      bool       // its affinity matches itself, so that it may be the first
+	stamp      uint64     // Room.Now when a node that counts last changed: equal ones are one state
+	coupled    int        // rules by which pods of the class concern each other on different nodes
+	moved      bool       // a node that counts was noted since the stamp
+	regrouped  bool       // nodes are in other domains than when coupled was found
+	told       []toldRule // as of toldAt
+	toldAt     uint64     // stamp
+	hard, soft bool       // there are rules that must be kept, and wishes
+	scale      scale
+	opens      bool // other pods can open nodes to it: it has affinity, or a constraint
 }
 
 type ruleKind uint8
 
 const (
-	needsNear ruleKind = iota // required affinity
-	needsFar                  // required anti-affinity
-	keptFar                   // required anti-affinity of others
-	spreads                   // a spread constraint
+	needsNear    ruleKind = iota // required affinity
+	needsFar                     // required anti-affinity
+	keptFar                      // required anti-affinity of others
+	spreads                      // a spread constraint
+	wishes                       // preferred affinity or anti-affinity, its own or of others
+	wishesSpread                 // a spread constraint that is a wish
 )
+
+// hard says whether the rule must be kept.
+func (k ruleKind) hard() bool { return k < wishes }
 
 // rule is one rule and the state of its domains.
 type rule struct {
@@ -52,11 +59,12 @@ type rule struct {
 	carrier *cluster.Carrier // likewise
 	term    *api.PodTerm
 	spread  *api.Spread
-	self    bool // pods of the class count for it
+	self    bool  // pods of the class count for it
+	weight  int32 // of a wish: for each pod
 
 	pods  []int32 // by domain
 	nodes []int32 // by domain; of a constraint, those that count
-	allow []int32 // by domain: how many pods of the class more; unlimited
+	allow []int32 // by domain: how many pods of the class more, or unlimited; of a wish what the domain is worth, wishes.go
 	dirty []int32 // domains that changed since allow was worked out
 	least least
 	first bool // of affinity: the class could be the first when allow was worked out
@@ -169,17 +177,22 @@ func (x *Index) newRules(key ClassKey) *classRules {
 			}
 		}
 	}
+	x.addWishes(r, key)
 	for _, c := range key.Stance.Exposed {
 		r.list = append(r.list, rule{kind: keptFar, view: x.viewOfKey(c.Term.Topology), carrier: c, term: &c.Term})
 	}
 	if len(r.list) == 0 {
 		return nil
 	}
+	for i := range r.list {
+		r.hard = r.hard || r.list[i].kind.hard()
+		r.soft = r.soft || !r.list[i].kind.hard()
+	}
 	return r
 }
 
-// Ruled says whether the class is under rules between pods.
-func (c *Class) Ruled() bool { return c.rules != nil }
+// Ruled says whether the class is under rules between pods that must be kept.
+func (c *Class) Ruled() bool { return c.rules != nil && c.rules.hard }
 
 // Coupled says whether a pod of the class decides where others of it may be, on other nodes than its own: what the nodes
 // admit does not add up.
@@ -211,16 +224,18 @@ func (x *Index) counts(c *Class, r *rule, n *cluster.Node) counted {
 	}
 	list := []int32(nil)
 	switch r.kind {
-	case keptFar:
-		list = r.carrier.On
-	case spreads:
+	case spreads, wishesSpread:
 		//mutate: rules-spread-eligible
 		if at.node = x.eligible(c, r.spread, n); !at.node {
 			return at
 		}
 		list = r.tally.Staying
 	default:
-		list = r.tally.All
+		if r.carrier != nil {
+			list = r.carrier.On
+		} else {
+			list = r.tally.All
+		}
 	}
 	if int(n.Index) < len(list) {
 		at.pods = list[n.Index]
@@ -232,7 +247,7 @@ func (x *Index) counts(c *Class, r *rule, n *cluster.Node) counted {
 // selector and affinity match it unless they do not matter, and so with its taints.
 func (x *Index) eligible(c *Class, s *api.Spread, n *cluster.Node) bool {
 	for i := range c.rules.list {
-		if r := &c.rules.list[i]; r.kind == spreads && r.view.domain(n) == noDomain {
+		if r := &c.rules.list[i]; r.spread != nil && r.spread.Soft == s.Soft && r.view.domain(n) == noDomain {
 			return false
 		}
 	}
@@ -271,6 +286,7 @@ func (x *Index) recountRules(c *Class) {
 		}
 	}
 	r.couple()
+	r.scale = r.findScale()
 	r.stamp, r.moved = x.m.Room.Now, false
 }
 
@@ -280,7 +296,7 @@ func (r *classRules) couple() {
 	for i := range r.list {
 		u := &r.list[i]
 		//mutate: rules-coupled
-		if u.self && (u.kind != needsFar || slices.ContainsFunc(u.nodes, func(n int32) bool { return n > 1 })) && !r.couples(u.view, u.kind, i) {
+		if u.kind.hard() && u.self && (u.kind != needsFar || slices.ContainsFunc(u.nodes, func(n int32) bool { return n > 1 })) && !r.couples(u.view, u.kind, i) {
 			r.coupled++
 		}
 	}
@@ -339,7 +355,7 @@ func (r *classRules) enter(u *rule, at counted, by int32) {
 
 // survey finds the domains with the fewest pods.
 func (u *rule) survey() {
-	if u.kind != spreads {
+	if u.spread == nil {
 		return
 	}
 	u.least = least{first: unlimited, next: unlimited}
@@ -381,6 +397,8 @@ func (u *rule) admits(r *classRules, d int32) int32 {
 			return 0
 		}
 		return unlimited
+	case wishes, wishesSpread:
+		return u.worth(d)
 	}
 	return u.admitsSpread(d)
 }
@@ -413,6 +431,9 @@ func (r *classRules) limit(n *cluster.Node) int64 {
 	k := int64(math.MaxInt64)
 	for i := range r.list {
 		u := &r.list[i]
+		if !u.kind.hard() {
+			continue
+		}
 		d := u.view.domain(n)
 		if d == noDomain {
 			//mutate: rules-node-without-label
@@ -454,6 +475,7 @@ func (x *Index) followRules(c *Class, changed []*cluster.Bucket) {
 	for i := range r.list {
 		x.settle(c, &r.list[i])
 	}
+	x.rescale(c)
 }
 
 // settle works out what the rule's domains admit where that may have changed.
@@ -469,6 +491,10 @@ func (x *Index) settle(c *Class, u *rule) {
 		was := u.least
 		u.survey()
 		all = was != u.least
+	case wishesSpread:
+		was := u.least.domains
+		u.survey()
+		all = was != u.least.domains
 	}
 	look := func(d int32) {
 		if allow := u.admits(r, d); allow != u.allow[d] {

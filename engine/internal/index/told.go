@@ -30,6 +30,9 @@ func (x *Index) toldRules(c *Class) []toldRule {
 	r.told, r.toldAt = make([]toldRule, len(r.list)), r.stamp
 	for i := range r.list {
 		u := &r.list[i]
+		if !u.kind.hard() {
+			continue
+		}
 		t := toldRule{kind: u.clause(), text: u.text(), domains: make(map[int32]string)}
 		for _, d := range u.view.sorted() {
 			if len(t.domains) == mostTold {
@@ -54,6 +57,7 @@ func (x *Index) noteRules(c *Class, n *cluster.Node, row *why.Row) {
 		u := &c.rules.list[i]
 		d := u.view.domain(n)
 		switch {
+		case !u.kind.hard():
 		case d == noDomain:
 			if u.kind == needsNear || u.kind == spreads {
 				add(told[i].kind, told[i].text+": no such label")
@@ -165,7 +169,7 @@ func selectorText(labels []api.Requirement) string {
 
 // keptByRules says whether so many pods of the class would fit in one domain that counts, were it not for rules between pods.
 func (x *Index) keptByRules(c *Class, key Question) bool {
-	if c.rules == nil {
+	if !c.Ruled() {
 		return false
 	}
 	need := int64(key.Need)
