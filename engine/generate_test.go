@@ -445,6 +445,18 @@ func anyHistory(t *rapid.T) (history []engine.Change) {
 }
 
 func anyChange(t *rapid.T, version uint64) engine.Change {
+	c := plainChange(t, version)
+	if c.Pod != nil && seldom(t, 1) {
+		c.Pod.Labels = anyPodLabels(t)
+		if seldom(t, 1) {
+			anyRules(t, &c.Pod.Spec)
+		}
+	}
+	return c
+}
+
+// plainChange is a change without rules between pods.
+func plainChange(t *rapid.T, version uint64) engine.Change {
 	switch pick(t, "pod", "pod", "node", "member", "member", "bound", "gang", "gone", "memory", "queue", "queue", "policy", "nonsense") {
 	case "node":
 		n := anyNode(t, pick(t, nodeNames...))

@@ -390,6 +390,7 @@ func (a *Check) parentOf(q *Queue) string {
 
 // Node counts what is free on the node, what can go, and its devices.
 func (a *Check) Node(n *Node) {
+	a.rules(n)
 	free, yield := make(map[string]int64), make(map[string]int64)
 	counts := n.Told != nil && n.Told.Check() == ""
 	a.Note("node", n.Name, "spec", "", auditBit(n.Spec != nil && n.Spec == n.Told), auditBit(counts))

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"fmt"
 	"hash/maphash"
 	"maps"
 	"slices"
@@ -74,6 +75,7 @@ func (p *Pod) Carries(c *Carrier) bool { return p.own != nil && slices.Contains(
 
 // OwnRules are the rules of a spec, with what counts for them. Pods of one shape share them.
 type OwnRules struct {
+	shape    *Shape
 	refs     int        // known pods
 	Affinity *Tally     // of pods that match all terms; nil: there is no term
 	Anti     []*Tally   // by term
@@ -126,7 +128,7 @@ func (m *Model) adopt(p *Pod) {
 	}
 	sh := m.ShapeOf(p)
 	if sh.Own == nil {
-		sh.Own = &OwnRules{}
+		sh.Own = &OwnRules{shape: sh}
 	}
 	own := sh.Own
 	p.own = own
@@ -183,7 +185,7 @@ func (m *Model) disown(p *Pod) {
 	for _, c := range slices.Concat(own.Carried, own.Wished) {
 		r.dropCarrier(c)
 	}
-	*own = OwnRules{}
+	own.shape.Own = nil // what comes next is counted anew
 }
 
 // tally returns the tally of pods that match all terms, for one more rule.
@@ -474,6 +476,39 @@ func (m *Model) Counted(t *Tally) *Tally {
 		}
 	}
 	return t
+}
+
+// rules recounts what the node's pods count for.
+func (a *Check) rules(n *Node) {
+	r := &a.m.rules
+	count := func(rule []api.PodTerm, account string, kept []int32, counts func(p *Pod) int) {
+		var is, counted int64
+		if int(n.Index) < len(kept) {
+			is = int64(kept[n.Index])
+		}
+		for _, p := range n.Pods {
+			counted += int64(counts(p))
+		}
+		a.Note("node", n.Name, account, fmt.Sprint(rule), is, counted)
+	}
+	//archtest:any-order Audit sorts what is found
+	for _, t := range r.tallies {
+		if t.counted {
+			count(t.terms, "matching pods", t.All, func(p *Pod) int { return int(auditBit(t.Matches(p))) })
+			count(t.terms, "matching pods that stay", t.Staying, func(p *Pod) int { return int(auditBit(!p.Terminating && t.Matches(p))) })
+		}
+	}
+	//archtest:any-order Audit sorts what is found
+	for _, c := range r.carriers {
+		count([]api.PodTerm{c.Term}, "rules of pods", c.On, func(p *Pod) (times int) {
+			if p.own != nil {
+				for _, o := range slices.Concat(p.own.Carried, p.own.Wished) {
+					times += int(auditBit(o == c))
+				}
+			}
+			return times
+		})
+	}
 }
 
 // HasRules says whether some known pod has a rule that pods must be counted for.

@@ -13,6 +13,9 @@ import (
 func (x *Index) Check(found []api.Discrepancy) []api.Discrepancy {
 	//archtest:any-order Audit sorts what is found
 	for _, c := range x.classes.byKey {
+		if c.outlived() {
+			continue
+		}
 		x.Sync(c)
 		total, sums := int64(0), make([]int64, len(c.Sums))
 		for _, b := range x.m.Topology.Buckets {
@@ -58,6 +61,9 @@ func (x *Index) CheckNodes(found []api.Discrepancy, nodes []*cluster.Node) []api
 	}
 	//archtest:any-order Audit sorts what is found
 	for _, c := range x.classes.byKey {
+		if c.outlived() {
+			continue
+		}
 		x.Sync(c)
 		match := x.newMatcher(c.Shape.Spec)
 		for _, n := range nodes {

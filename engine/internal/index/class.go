@@ -116,7 +116,8 @@ func (c *Class) forgetProofs() {
 func (x *Index) ClassOf(key ClassKey, refusals []*api.Refusal) *Class {
 	t := &x.classes
 	c := t.byKey[key]
-	if c != nil && c.rules != nil && c.rules.own != key.Shape.Own { // its rules were nobody's for a while, and were not counted
+	//mutate: rules-outlived
+	if c != nil && c.outlived() {
 		c.Dropped, c = true, nil
 	}
 	if c == nil {

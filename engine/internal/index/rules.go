@@ -576,3 +576,6 @@ func (x *Index) Starts(c *Class, sc Scope) []Start {
 	slices.SortStableFunc(out, func(a, b Start) int { return cluster.ComparePlaces(a.Node, b.Node) })
 	return out
 }
+
+// outlived says whether no known pod has the rules of the class any more: they are not counted then.
+func (c *Class) outlived() bool { return c.rules != nil && c.rules.own != c.Shape.Own }
