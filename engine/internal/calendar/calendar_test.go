@@ -284,6 +284,30 @@ func TestReleasesDoNotOutliveATrial(t *testing.T) {
 	}
 }
 
+// A promise of before late work sees it over, whatever others were shown before it; one of after sees what anybody does.
+func TestPromisesSeeReleasesAsOfTheirTime(t *testing.T) {
+	early, late, due := lone("early", 1, 1), lone("late", 1, 1), lone("due", 1, 3)
+	for p, started := range map[*api.Pod]float64{&early: -4, &late: -2, &due: -1} {
+		p.Node, p.Started, p.Evictable = "n0", at(started), true
+	}
+	for _, since := range []float64{-5, -3, -1} {
+		w := newWorld(1, api.Config{}, api.Snapshot{Pods: []api.Pod{early, late, due}})
+		w.allReleases()
+		w.lookFrom(at(since), at(1))
+		seen := make(map[string]time.Time)
+		for _, r := range w.allReleases() {
+			for _, p := range r.pods {
+				seen[p.Key] = r.at
+			}
+		}
+		for _, p := range w.m.Pods {
+			if end := w.endOf(p); !seen[p.Key].Equal(end) {
+				t.Errorf("a promise of hour %v sees %s end at %s, not at %s", since, p.Key, seen[p.Key], end)
+			}
+		}
+	}
+}
+
 // A recount notices what does not follow its source.
 func TestCheckNotices(t *testing.T) {
 	w := newWorld(1, api.Config{}, api.Snapshot{Pods: []api.Pod{running(lone("r", 8, 2), "n0"), lone("w", 8, 1)}})

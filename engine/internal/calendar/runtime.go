@@ -247,7 +247,7 @@ func (c *Calendar) allReleases() []release {
 		c.lookFrom(time.Time{}, time.Time{})
 		all := c.allReleases()
 		c.lookFrom(since, due)
-		//mutate: time-releases-late
+		//mutate: time-releases-late -> true
 		if c.lastLate.Before(since) {
 			return all
 		}

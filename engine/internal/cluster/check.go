@@ -73,6 +73,7 @@ func (a *Check) Cluster() {
 	a.Note("cluster", "", "queues at the top", "", int64(len(m.Tree.Top)), a.topmost())
 	a.Note("cluster", "", "pods that end", "", int64(len(m.Ending)), int64(ending))
 	a.Note("cluster", "", "journal", "", int64(len(m.Journal)), 0)
+	a.Note("cluster", "", "changes undone elsewhere", "", int64(len(m.Room.moved)), 0)
 	ought := 0
 	for key, p := range m.Pods {
 		if a.whereabouts(key, p) {

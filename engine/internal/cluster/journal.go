@@ -184,7 +184,7 @@ func (m *Model) Rollback(to Mark) {
 		case reprieved:
 			m.setEvicting(e.pod, true)
 		}
-		//mutate: rollback-ranks-dealt
+		//mutate: rollback-ranks-dealt -> !dealt
 		if !dealt && len(m.Room.moved) == 0 {
 			m.restore(&e.room)
 		}
