@@ -28,7 +28,7 @@ type Queue struct {
 	Used, Leaving, Pledged, Firm quantity.Vector
 
 	Pods    []*Pod                     // its own placed pods, in no order
-	ranks   map[int32]int              // by priority: its own placed pods that may be evicted
+	ranks   []rankCount                // its own placed pods that may be evicted, by priority in no order: a queue has few
 	Owned   int                        // of those, how many somebody makes again
 	Leavers int                        // its own placed pods that are on their way out
 	Fair    quantity.Vector            // its fair share, as of the cycle
@@ -173,22 +173,25 @@ func (q *Queue) rank(p *Pod, by int) {
 			p.rankedAt = p.In.Spec.Priority
 		}
 	}
-	if q.ranks == nil {
-		q.ranks = make(map[int32]int)
+	at := slices.IndexFunc(q.ranks, func(r rankCount) bool { return r.priority == p.rankedAt })
+	if at < 0 {
+		q.ranks = append(q.ranks, rankCount{p.rankedAt, by})
+		return
 	}
-	if q.ranks[p.rankedAt] += by; q.ranks[p.rankedAt] == 0 {
-		delete(q.ranks, p.rankedAt)
+	if q.ranks[at].pods += by; q.ranks[at].pods == 0 {
+		q.ranks = slices.Delete(q.ranks, at, at+1)
 	}
+}
+
+// rankCount is how many pods have a priority.
+type rankCount struct {
+	priority int32
+	pods     int
 }
 
 // Outranks says whether the queue has work of its own that may be evicted, of a lower priority.
 func (q *Queue) Outranks(priority int32) bool {
-	for r := range q.ranks {
-		if r < priority {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(q.ranks, func(r rankCount) bool { return r.priority < priority })
 }
 
 // uncharge takes the same back.

@@ -22,10 +22,11 @@ func (l *Ledger) FairShares(now time.Time, lifted ...*cluster.Gang) {
 		l.m.AskAgain(g)
 	}
 	n := len(l.m.Queues)
-	t := &sharing{
-		s: l, past: l.PastAt(now), dims: l.m.Tree.Shared, amounts: make([]int64, 3*n*len(l.m.Tree.Shared)),
-		nodes: make([]shares.Node, 0, n), queues: make([]*cluster.Queue, 0, n),
-	}
+	t := &l.sharing
+	t.s, t.past, t.dims, t.nodes, t.queues = l, l.PastAt(now), l.m.Tree.Shared, t.nodes[:0], t.queues[:0]
+	t.room = slices.Grow(t.room[:0], 3*n*len(t.dims))[:3*n*len(t.dims)]
+	clear(t.room)
+	t.amounts = t.room
 	t.enterAll(l.m.Tree.Top, -1)
 	if len(t.nodes) == 0 {
 		return
@@ -78,7 +79,8 @@ type sharing struct {
 	past    Past
 	dims    []int
 	nodes   []shares.Node
-	amounts []int64          // room for those of the nodes
+	room    []int64          // for the amounts of all nodes
+	amounts []int64          // what is left of it
 	queues  []*cluster.Queue // of the nodes; nil: the own workloads of a queue with others below it
 }
 
