@@ -2,8 +2,10 @@ package engine_test
 
 import (
 	"fmt"
+	"math/bits"
 	"slices"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -160,5 +162,64 @@ func without(snap engine.Snapshot) engine.Snapshot {
 		s := &snap.Pods[i].Spec
 		s.PodAffinity, s.PodAntiAffinity, s.Spread, s.PodPreferred = nil, nil, nil, nil
 	}
+	return snap
+}
+
+// Who is evicted may be on another node than the one that is taken, and the pod that a claimant must be near is not evicted for
+// it: with few pods the victims are as few as any that let it start, and nobody is evicted where no set does.
+func TestVictimsUnderRules(t *testing.T) {
+	often(t, 10, func(t *rapid.T) {
+		cfg := engine.Config{Levels: levels, Moves: engine.Moves{Off: true}}
+		snap := engine.Snapshot{Version: engine.SnapshotVersion, Queues: []engine.Queue{{Name: "q"}}}
+		var running []string
+		for i := range 1 + upTo(t, 3) {
+			n := engine.Node{
+				Name: fmt.Sprintf("n%d", i), Labels: map[string]string{"rack": pick(t, "0", "1"), "block": "0", hostname: fmt.Sprintf("n%d", i)},
+				Allocatable: engine.Resources{{Resource: gpu, Value: pick[int64](t, 2, 3)}, {Resource: engine.Pods, Value: 9}},
+			}
+			snap.Nodes = append(snap.Nodes, n)
+			for j := range upTo(t, 2) {
+				p := engine.Pod{Key: fmt.Sprintf("a/r%d-%d", i, j), UID: "u", Queue: "q", Node: n.Name, Evictable: true, Started: noon.Add(-time.Hour), Labels: anyPodLabels(t)}
+				p.Requests = engine.Resources{{Resource: gpu, Value: 1}}
+				if seldom(t, 1) {
+					p.PodAntiAffinity = []engine.PodTerm{anyPodTerm(t)}
+				}
+				p.Evictable = !seldom(t, 2)
+				if snap.Pods = append(snap.Pods, p); p.Evictable {
+					running = append(running, p.Key)
+				}
+			}
+		}
+		p := engine.Pod{Key: "a/high", UID: "u", Queue: "q", Priority: 5, Labels: anyPodLabels(t)}
+		p.Requests = engine.Resources{{Resource: gpu, Value: pick[int64](t, 1, 2)}}
+		anyRules(t, &p.Spec)
+		snap.Pods = append(snap.Pods, p)
+		plan := engine.Schedule(snap, noon, cfg)
+		fewest := -1
+		for set := range 1 << len(running) {
+			if n := bits.OnesCount(uint(set)); (fewest < 0 || n < fewest) && oracle.CanStart(less(snap, running, set), cfg, noon, "a/high") {
+				fewest = n
+			}
+		}
+		started := verdict(plan, "a/high") == why.Placed
+		victims := 0
+		for _, e := range plan.Evictions {
+			victims |= 1 << slices.Index(running, e.Pod)
+		}
+		switch {
+		case started != (fewest == 0), len(plan.Evictions) != max(0, fewest):
+			t.Fatalf("the fewest victims that let it start are %d; it starts: %v, and %d are evicted\n%s\n%s", fewest, started, len(plan.Evictions), text(t, snap), text(t, plan))
+		case fewest > 0 && !oracle.CanStart(less(snap, running, victims), cfg, noon, "a/high"):
+			t.Fatalf("without its victims it does not start\n%s\n%s", text(t, snap), text(t, plan))
+		}
+	})
+}
+
+// less is the snapshot without those of the pods that are in the set.
+func less(snap engine.Snapshot, pods []string, set int) engine.Snapshot {
+	snap.Pods = slices.DeleteFunc(slices.Clone(snap.Pods), func(p engine.Pod) bool {
+		i := slices.Index(pods, p.Key)
+		return i >= 0 && set>>i&1 == 1
+	})
 	return snap
 }
