@@ -264,6 +264,7 @@ func (w *soakWorld) step() engine.Plan {
 	}
 	w.remember(plan)
 	w.checkStarts(plan)
+	w.checkRules(plan)
 	w.checkRoom(plan, old)
 	for _, e := range plan.Evictions {
 		w.checkSurge(e, w.pods[e.Pod])

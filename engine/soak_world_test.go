@@ -165,7 +165,7 @@ func (w *soakWorld) disrupt(d engine.Disruption) {
 
 func (w *soakWorld) addNode(name string) {
 	count := soakPick(w, 4, 4, 2, 8, 0)
-	n := engine.Node{Name: name, Labels: map[string]string{"block": soakPick(w, "0", "1"), "rack": soakPick(w, "0", "1")}}
+	n := engine.Node{Name: name, Labels: map[string]string{hostname: name, "block": soakPick(w, "0", "1"), "rack": soakPick(w, "0", "1")}}
 	n.Allocatable = engine.Resources{{Resource: gpu, Value: int64(count)}, {Resource: engine.CPU, Value: 32_000}, {Resource: engine.Pods, Value: soakPick[int64](w, 110, 110, 6)}}
 	model := soakPick(w, "A", "A", "B", "C")
 	if !w.odds(6) {
@@ -263,6 +263,7 @@ func (w *soakWorld) arrive() {
 	}
 	for i := range size {
 		p := engine.Pod{Key: job.key, Spec: spec, Evictable: evictable, Budgets: budgets}
+		w.rule(&p)
 		if job.returns {
 			p.Owner = job.key
 		}

@@ -1,0 +1,111 @@
+package engine_test
+
+import (
+	"slices"
+
+	"github.com/berth-dev/berth/engine"
+)
+
+// Rules between pods in the worlds of the soak, and the law that no start breaks one. It looks at every pod for every start, and
+// shares nothing with the engine or the oracle.
+
+// rule gives some of the jobs labels and a rule, by their number.
+func (w *soakWorld) rule(p *engine.Pod) {
+	app := func(name string) []engine.Requirement {
+		return []engine.Requirement{{Key: "app", Op: engine.In, Values: []string{name}}}
+	}
+	mine := string(rune('a' + w.born%3))
+	p.Labels = map[string]string{"app": mine}
+	switch w.born % 11 {
+	case 1:
+		p.PodAntiAffinity = []engine.PodTerm{{Topology: hostname, Namespaces: []string{"ns"}, Labels: app(mine)}}
+	case 4:
+		p.PodAntiAffinity = []engine.PodTerm{{Topology: "rack", Labels: app("a")}}
+	case 6:
+		p.PodAffinity = []engine.PodTerm{{Topology: "block", Labels: app(mine)}}
+	case 8:
+		p.Spread = []engine.Spread{{Topology: "rack", Namespace: "ns", Labels: app(mine), MaxSkew: 2}}
+	case 9:
+		p.PodPreferred = []engine.PodPreference{{Weight: -10, PodTerm: engine.PodTerm{Topology: hostname, Labels: app(mine)}}}
+	}
+}
+
+// checkRules checks, start by start, that what starts breaks no rule of its own and none of what is there.
+func (w *soakWorld) checkRules(plan engine.Plan) {
+	at := map[string]string{} // node by pod
+	for key, p := range w.pods {
+		at[key], _ = w.seatOf(p)
+	}
+	for _, s := range plan.Starts {
+		for _, x := range s.Placements {
+			delete(at, x.Pod)
+		}
+	}
+	for _, s := range plan.Starts {
+		before := map[string]bool{}
+		for key, node := range at {
+			before[key] = node != ""
+		}
+		for _, x := range s.Placements {
+			at[x.Pod] = x.Node
+		}
+		for _, x := range s.Placements {
+			w.checkRulesOf(w.pods[x.Pod], at, before)
+		}
+	}
+}
+
+func (w *soakWorld) checkRulesOf(p *soakPod, at map[string]string, before map[string]bool) {
+	near := func(o *soakPod, key string) bool {
+		mine, has := w.nodes[at[p.Key]].Labels[key]
+		theirs, have := w.nodes[at[o.Key]].Labels[key]
+		return at[o.Key] != "" && has && have && mine == theirs
+	}
+	is := func(o *soakPod, labels []engine.Requirement) bool {
+		return slices.Contains(labels[0].Values, o.Labels["app"])
+	}
+	for _, o := range w.pods {
+		for _, t := range p.PodAntiAffinity {
+			if o != p && near(o, t.Topology) && is(o, t.Labels) {
+				w.fail("apart", "%s starts on %s, and keeps away from %s on %s", p.Key, at[p.Key], o.Key, at[o.Key])
+			}
+		}
+		for _, t := range o.PodAntiAffinity {
+			if o != p && near(o, t.Topology) && is(p, t.Labels) {
+				w.fail("apart", "%s starts on %s, and %s on %s keeps away from it", p.Key, at[p.Key], o.Key, at[o.Key])
+			}
+		}
+	}
+	for _, t := range p.PodAffinity {
+		found, others := false, false
+		for _, o := range w.pods {
+			found = found || o != p && is(o, t.Labels) && near(o, t.Topology)
+			others = others || before[o.Key] && is(o, t.Labels) && w.nodes[at[o.Key]].Labels[t.Topology] != ""
+		}
+		if !found && (others || !is(p, t.Labels)) {
+			w.fail("near", "%s starts on %s, and nothing that it needs is near", p.Key, at[p.Key])
+		}
+	}
+	for _, c := range p.Spread {
+		counts := map[string]int{}
+		for _, n := range w.nodes {
+			if v, ok := n.Labels[c.Topology]; ok {
+				counts[v] += 0
+			}
+		}
+		for _, o := range w.pods {
+			if v, ok := w.nodes[at[o.Key]].Labels[c.Topology]; ok && at[o.Key] != "" && !o.Terminating && is(o, c.Labels) {
+				counts[v]++
+			}
+		}
+		fewest := -1
+		for _, n := range counts {
+			if fewest < 0 || n < fewest {
+				fewest = n
+			}
+		}
+		if n := counts[w.nodes[at[p.Key]].Labels[c.Topology]]; is(p, c.Labels) && n-fewest > int(c.MaxSkew) {
+			w.fail("spread", "%s starts on %s, whose %s then has %d beside %d", p.Key, at[p.Key], c.Topology, n, fewest)
+		}
+	}
+}
