@@ -3,7 +3,7 @@
 // It owns, by key, every object that a Change carries, in its newest version, with what is known to be gone and what was
 // rejected (apply.go, dump.go); the nodes with what is allocated on them (node.go, pod.go); the gangs with how much of
 // each runs (gang.go, branch.go); the queues with what each is charged (queue.go, wanted.go); and which topology domains
-// nodes are in (topology.go). It decides nothing: no method of it looks for a place or chooses a victim.
+// nodes are in (topology.go); and how many pods on each node the selectors of rules between pods match (rules.go). It decides nothing: no method of it looks for a place or chooses a victim.
 //
 // Accounts are kept at once, by the few methods that allocate and release (occupy and vacate in pod.go, reserve for
 // holds), so a Model is right between any two calls; Check recounts all of them from what was told with code of its own.

@@ -13,6 +13,9 @@
 // when pods ask about a label that none asked about before. Rows of certificates hold at the number of their bucket, bodies
 // at that of all nodes and at Topology.Shape. Check recounts.
 //
+// A class under rules between pods (rules.go) also keeps how many pods count in each domain of the node labels that its rules name, and
+// looks again at the nodes of the domains that open or close; wishes.go weighs those that are wishes, told.go names them.
+//
 // What does not depend on one class is kept once for all of them: which kinds pods that ask about the same labels can tell
 // apart (group.go), what is free on the nodes of a bucket, resource by resource (view.go), and which buckets make up a domain
 // (layout in table.go). Each says at its type what it holds at.

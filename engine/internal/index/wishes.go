@@ -48,7 +48,7 @@ func (x *Index) addWishes(r *classRules, key ClassKey) {
 // worth is what the wish makes of the domain: its weight for each pod, or of a constraint less the more pods there are, and the
 // more so the more domains there are to choose from.
 func (u *rule) worth(d int32) int32 {
-	//mutate: rules-wish
+	//mutate: rules-wish -> int64(0)
 	sum := int64(u.weight) * int64(u.pods[d])
 	if u.kind == wishesSpread {
 		sum = -int64(u.pods[d]) * u.perPod()
