@@ -46,6 +46,12 @@ func (c *Selection) repeatable(q *Queued) bool {
 	return c.repeats && q.special != c.l.cycles && q.ask.class != nil && !q.ask.class.Dropped && c.asksStill(q)
 }
 
+// outlived says whether the question is about a class that its gang is not of any more, where the other is its question now:
+// rules between pods came or went meanwhile. Nobody is given its answer then.
+func (a Ask) outlived(now Ask) bool {
+	return a.class != nil && now.class != nil && (a.class.Dropped || a.class.Stance != now.class.Stance)
+}
+
 // asksStill says whether the gang's members are of the class that its question is about: rules between pods of others may have
 // come or gone since.
 func (c *Selection) asksStill(q *Queued) bool {

@@ -43,7 +43,7 @@ func (l *Line) checkOrders(a *cluster.Check) {
 			e := l.Entry(q.Gang)
 			fine := e.Lined && e.order == o && user == key.user && !seen[q.Gang] && (of == key.queue || of != nil && of.Spec == nil)
 			fine = fine && q.Turn == e.Turn && q.Rank == q.Priority && (i == 0 || o.line[i-1].Turn.Compare(q.Turn) < 0)
-			fine = fine && (q.ask == Ask{} || e.ask == Ask{} || q.ask == e.ask)
+			fine = fine && (q.ask == Ask{} || e.ask == Ask{} || q.ask == e.ask || q.ask.outlived(e.ask))
 			a.Note("cluster", "", "queue order", q.Key, bit(fine), 1)
 			seen[q.Gang] = true
 		}
