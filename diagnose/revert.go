@@ -229,13 +229,20 @@ func (t *trial) remember(first *check.Finding, all []recalled) {
 		if !r.ran() && !r.blames(first) {
 			continue
 		}
+		var shown []facts.Evidence
 		for _, c := range r.Changes[:min(len(r.Changes), mostReverts)] {
 			was, now := c.Words()
 			since := fmt.Sprintf("%s; %s in %s", now, was, r.From)
 			if r.Ready > 0 {
 				since += fmt.Sprintf(", of which %s ready", wording.InNumber(r.Ready, "1 pod is", fmt.Sprintf("%d pods are", r.Ready)))
 			}
-			first.Evidence = append(first.Evidence, facts.Evidence{Object: facts.RefTo(r.of).In(), Field: c.Field(), Value: since})
+			shown = append(shown, facts.Evidence{Object: facts.RefTo(r.of).In(), Field: c.Field(), Value: since})
+		}
+		if r.ran() && len(r.Changes) <= 2 { // nothing tells more
+			first.Message += fmt.Sprintf("; %s of %s runs, and since then %s has changed", r.From, facts.RefTo(r.of), shown[0].Field)
+			first.Evidence = append(shown, first.Evidence...)
+		} else {
+			first.Evidence = append(first.Evidence, shown...)
 		}
 		return
 	}

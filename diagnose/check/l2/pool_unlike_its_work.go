@@ -278,7 +278,11 @@ func (g *gap) patch(c *check.Case, p *v1alpha1.Pool) (field, value string, ops [
 			ops = append(ops, edit.Op{Op: "add", Path: "/spec/labels", Value: map[string]string{}})
 		}
 		ops = append(ops, edit.Op{Op: "add", Path: edit.Pointer("spec", "labels", g.need.Key), Value: g.need.Values[0]})
-		return field, value, ops, fmt.Sprintf("give pool %s %s in place of %s", p.Name, g.asked, g.had)
+		text = fmt.Sprintf("give pool %s %s", p.Name, g.asked)
+		if value != "absent" {
+			text += " in place of " + g.had
+		}
+		return field, value, ops, text
 	case g.taint != nil:
 		meant := g.meant()
 		var taints []v1alpha1.Taint

@@ -44,6 +44,9 @@ func poolWithoutNodes(c *check.Case) []check.Finding {
 			Message:  fmt.Sprintf("the pod asks for nodes of pool %s, which has none: it asks for %s", p.Name, wording.Number(place.PoolSize(p), "node")),
 			Evidence: []facts.Evidence{{Object: object, Field: "spec.nodes", Value: fmt.Sprint(place.PoolSize(p))}},
 		}
+		if place.PoolSize(p) == 0 {
+			f.Edits = asSibling(c, p, "spec.nodes")
+		}
 		if valid := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.PoolValid); valid != nil && valid.Status != "True" {
 			f.Message = fmt.Sprintf("the pod asks for nodes of pool %s, which has none because it cannot be carried out: %s", p.Name, strings.TrimSuffix(valid.Message, "."))
 			f.Evidence = []facts.Evidence{{Object: object, Field: "status.conditions[type=Valid]", Value: valid.Message}}
@@ -82,7 +85,12 @@ func asSibling(c *check.Case, p *v1alpha1.Pool, message string) []edit.Edit {
 			continue
 		}
 		e := edit.Edit{Side: edit.Cluster, Cost: edit.CostWord, Text: fmt.Sprintf("have spec.%s of pool %s be as pool %s has it", m[1], p.Name, o.Name), Command: edit.PatchLine(own, "json", []edit.Op{op}), Assumes: fmt.Sprintf("the nodes are like those of pool %s", o.Name)}
-		for i := range place.PoolSize(p) {
+		size := place.PoolSize(p)
+		if m[1] == "nodes" {
+			size = place.PoolSize(o)
+			e.Text = fmt.Sprintf("give pool %s %s, as pool %s has", p.Name, wording.Number(size, "node"), o.Name)
+		}
+		for i := range size {
 			n := c.Nodes[at].DeepCopy()
 			n.Name, n.UID = p.NodeName(i), types.UID("to come "+p.NodeName(i))
 			maps.Copy(n.Labels, p.NodeLabels(i))
