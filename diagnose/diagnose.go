@@ -193,7 +193,7 @@ func (j *judgement) placed() bool {
 // eachFits says whether the engine has a place for every pod that waits, taken alone.
 func (j *judgement) eachFits() bool {
 	for _, c := range j.cases {
-		if c.Waits() && (c.Fit == nil || !c.Fit.Placed()) {
+		if c.Waits() && c.Like > 0 && (c.Fit == nil || !c.Fit.Placed()) { // of none, there is nothing to place
 			return false
 		}
 	}

@@ -36,6 +36,9 @@ func (t *trial) recollect() {
 			binding = append(binding, f)
 		}
 	}
+	if f := t.first(); len(binding) == 0 && f != nil {
+		t.before = t.recall([]*check.Finding{f})
+	}
 	if len(binding) == 0 {
 		return
 	}
@@ -95,13 +98,35 @@ func (r *recalled) blames(f *check.Finding) bool {
 	})
 }
 
+// touches says whether the container that a finding is about has changed since: its image, its command, what it is given.
+func (r *recalled) touches(f *check.Finding) bool {
+	if r.Revision == 0 || f.Pod == nil {
+		return false
+	}
+	for _, e := range f.Evidence {
+		for _, field := range []string{"containers", "initContainers"} {
+			list := f.Pod.Spec.Containers
+			if field == "initContainers" {
+				list = f.Pod.Spec.InitContainers
+			}
+			for i := range list {
+				about := strings.Contains(strings.ToLower(e.Field), strings.TrimSuffix(strings.ToLower(field), "s")+"statuses["+fmt.Sprintf("%q", list[i].Name))
+				if about && slices.ContainsFunc(r.Changes, func(c history.Change) bool { return strings.Contains(c.Field(), fmt.Sprintf(".spec.%s[%d].", field, i)) }) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
 // reverts are edits that go back to earlier versions, for what the finding says.
 func (t *trial) reverts(f *check.Finding, all []recalled) []edit.Edit {
 	var out []edit.Edit
 	for i := range all {
 		r := &all[i]
 		// A container that has not started yet shows nothing of how it will end: a trial of the pod's beginning proves nothing.
-		if f.Stage >= check.Start && !r.ran() && !r.blames(f) {
+		if f.Stage >= check.Start && !r.ran() && !r.blames(f) && !r.touches(f) {
 			continue
 		}
 		out = append(out, t.revert(f, r, r.Changes))
@@ -143,6 +168,9 @@ func (t *trial) revert(f *check.Finding, r *recalled, changes []history.Change) 
 	ref := facts.RefTo(r.of)
 	was, now := changes[0].Words()
 	text := fmt.Sprintf("go back to %s of %s: %s is %s, and was %s", r.From, ref, changes[0].Field(), now, was)
+	if changes[0].Hidden() {
+		text = fmt.Sprintf("go back to %s of %s: %s has changed", r.From, ref, changes[0].Field())
+	}
 	if len(changes) > 1 {
 		text += fmt.Sprintf(" (and %s more)", wording.Number(len(changes)-1, "field"))
 	}
@@ -226,7 +254,7 @@ func podReady(p *corev1.Pod) bool {
 func (t *trial) remember(first *check.Finding, all []recalled) {
 	for i := range all {
 		r := &all[i]
-		if !r.ran() && !r.blames(first) {
+		if !r.ran() && !r.blames(first) && !r.touches(first) {
 			continue
 		}
 		var shown []facts.Evidence

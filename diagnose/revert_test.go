@@ -39,7 +39,8 @@ func TestGoingBackIsAmongTheFixes(t *testing.T) {
 		undone bool
 	}{
 		{"command of a program that fails", func(s *corev1.PodSpec) { s.Containers[0].Command = []string{"sh", "-c"} }, crashed, 1, "spec.template.spec.containers[0].command", true},
-		{"last revision not seen to run", func(s *corev1.PodSpec) { s.Containers[0].Command = []string{"sh", "-c"} }, crashed, 0, "", false},
+		{"last revision not seen to run", func(s *corev1.PodSpec) { s.Containers[0].Command = []string{"sh", "-c"} }, crashed, 0, "spec.template.spec.containers[0].command", true},
+		{"change that does not touch the program", func(s *corev1.PodSpec) { s.TerminationGracePeriodSeconds = new(int64(7)) }, crashed, 0, "", false},
 		{"selector that no node meets", func(s *corev1.PodSpec) { s.NodeSelector = map[string]string{"disk": "quick"} }, waits, 0, "", true},
 		{"two changes", func(s *corev1.PodSpec) {
 			s.NodeSelector, s.TerminationGracePeriodSeconds = map[string]string{"disk": "quick"}, new(int64(7))

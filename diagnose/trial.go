@@ -169,7 +169,8 @@ func (t *trial) remain() {
 		return
 	}
 	for _, f := range t.base.findings {
-		if t.binds[f] && f.Stage <= check.Place && !j.finds(f) {
+		gone := f.Fit && j.placed() || !f.Fit && !j.finds(f)
+		if t.binds[f] && f.Stage <= check.Place && gone {
 			t.binds[f] = f == first
 		}
 	}
@@ -295,6 +296,13 @@ func (t *trial) fixes() []Fix {
 	}
 	var edits []edit.Edit
 	var binding, mends []*check.Finding
+	if f := t.first(); f != nil && f.Healthy { // as its author has it: whoever changed it may want it back
+		for i := range t.before {
+			if r := &t.before[i]; r.blames(f) {
+				edits = append(edits, t.allowed([]edit.Edit{t.revert(f, r, r.Changes)})...)
+			}
+		}
+	}
 	for _, f := range t.ordered() {
 		if t.binds[f] {
 			binding = append(binding, f)

@@ -3,6 +3,8 @@ package l3
 import (
 	"fmt"
 
+	appsv1 "k8s.io/api/apps/v1"
+
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
@@ -21,7 +23,8 @@ var labelNearMissCheck = check.Check{
 }
 
 func labelNearMiss(c *check.Case) []check.Finding {
-	if place.Stuck(c) == nil || supply.NewNodeWouldSuit(c) {
+	idle := unasked(c)
+	if !idle && (place.Stuck(c) == nil || supply.NewNodeWouldSuit(c)) {
 		return nil
 	}
 	var out []check.Finding
@@ -31,7 +34,7 @@ func labelNearMiss(c *check.Case) []check.Finding {
 			continue
 		}
 		f := check.Finding{
-			Fit:      true,
+			Fit:      !idle,
 			Message:  fmt.Sprintf("no node has %s; %d %s %s=%s", n.Text(), place.ValuesOf(c.Facts, key)[value], wording.InNumber(place.ValuesOf(c.Facts, key)[value], "has", "have"), key, value),
 			Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: n.Field(), Value: n.Text()}},
 		}
@@ -54,4 +57,10 @@ func labelNearMiss(c *check.Case) []check.Finding {
 		out = append(out, f)
 	}
 	return out
+}
+
+// unasked says whether it is about a DaemonSet that no node asks for: nobody looks for a place for pods that it does not make.
+func unasked(c *check.Case) bool {
+	d, ok := c.Top.(*appsv1.DaemonSet)
+	return ok && c.State == facts.Absent && d.Status.DesiredNumberScheduled == 0 && d.Status.ObservedGeneration >= d.Generation && len(c.Nodes) > 0
 }

@@ -3,6 +3,7 @@ package l3
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -31,7 +32,7 @@ var quotaExceededCheck = check.Check{
 
 func quotaExceeded(c *check.Case) []check.Finding {
 	if !life.Wanted(c) {
-		return nil
+		return quotaOfObjects(c)
 	}
 	if !c.Sees("resourcequotas", c.Pod.Namespace) {
 		return quotaSaid(c)
@@ -54,16 +55,55 @@ func quotaExceeded(c *check.Case) []check.Finding {
 	return out
 }
 
+// overKey is how the API server says by how much a quota would be exceeded.
+var overKey = regexp.MustCompile(`requested: ([^=,\s]+)=([^,\s]+).*?, limited: `)
+
+// quotaOfObjects is about objects between the target and its pods that a quota refuses: Jobs of a CronJob, by their number.
+func quotaOfObjects(c *check.Case) []check.Finding {
+	r := life.DeniedBy(c, life.ByQuota)
+	if r == nil {
+		return nil
+	}
+	m := overKey.FindStringSubmatch(r.Value)
+	for _, q := range c.ResourceQuotas {
+		if m == nil || q.Namespace != c.Pod.Namespace || q.Name != r.Name {
+			continue
+		}
+		key := corev1.ResourceName(m[1])
+		ask, err := resource.ParseQuantity(m[2])
+		hard, counted := q.Status.Hard[key]
+		used := q.Status.Used[key]
+		wanted := used.DeepCopy()
+		wanted.Add(ask)
+		if err != nil || !counted || wanted.Cmp(hard) <= 0 {
+			continue
+		}
+		raised := q.DeepCopy()
+		raised.Spec.Hard[key], raised.Status.Hard[key] = wanted, wanted
+		return []check.Finding{{
+			Message:  fmt.Sprintf("quota %s of namespace %s allows %s %s, %s are used, and %s needs %s more to make its pods", q.Name, q.Namespace, &hard, key, &used, facts.RefTo(c.Top), &ask),
+			Evidence: []facts.Evidence{{Object: facts.RefTo(q).In(), Field: fmt.Sprintf("status.hard[%q]", key), Value: hard.String()}, r.Evidence},
+			Edits: []edit.Edit{{
+				Side: edit.Cluster, Text: fmt.Sprintf("raise %s of quota %s from %s to %s", key, q.Name, &hard, &wanted), Set: []facts.Object{raised}, Cost: edit.CostWait,
+				Command: fmt.Sprintf("kubectl patch resourcequota %s -n %s -p '{\"spec\":{\"hard\":{%q:%q}}}'", q.Name, q.Namespace, key, wanted.String()),
+			}},
+		}}
+	}
+	return nil
+}
+
 // quotaOfClaims is about claims that are made for the pod, and before it, and that a quota refuses.
 func quotaOfClaims(c *check.Case) []check.Finding {
 	const key = corev1.ResourcePersistentVolumeClaims
 	r := life.DeniedBy(c, life.ByQuota)
-	if r == nil || !strings.Contains(r.Value, string(key)+` "`) {
+	sts, _ := c.Owner().(*appsv1.StatefulSet)
+	if r == nil || !strings.Contains(r.Value, string(key)+` "`) && sts == nil { // the words may be masked
 		return nil
 	}
 	for _, q := range c.ResourceQuotas {
-		hard, used := q.Status.Hard[key], q.Status.Used[key]
-		if q.Namespace != c.Pod.Namespace || q.Name != r.Name || used.Cmp(hard) < 0 {
+		hard, counted := q.Status.Hard[key]
+		used := q.Status.Used[key]
+		if q.Namespace != c.Pod.Namespace || q.Name != r.Name || !counted || used.Cmp(hard) < 0 {
 			continue
 		}
 		wanted := used.DeepCopy()

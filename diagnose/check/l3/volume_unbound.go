@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/edit"
@@ -83,8 +84,29 @@ func unbound(c *check.Case, v *place.PodVolume) *check.Finding {
 		return say(check.Storage, "claim %s needs a volume of storage class %s that was made by hand, and none that is free is large enough", claim.Name, class)
 	case complaint(c, claim) != "":
 		return say(check.Storage, "claim %s gets no volume%s", claim.Name, complaint(c, claim))
+	case chosenNode(claim) != "" && c.Exists && c.Age() > life.Patience && c.Now.Sub(claim.CreationTimestamp.Time) > life.Patience:
+		return unprovisioned(c, claim, say)
 	}
 	return nil
+}
+
+// chosenNode is the node that a scheduler has found for the claim's first consumer: its provisioner has to act then.
+func chosenNode(claim *corev1.PersistentVolumeClaim) string {
+	return claim.Annotations["volume.kubernetes.io/selected-node"]
+}
+
+// unprovisioned words a claim whose provisioner knows the node and makes no volume.
+func unprovisioned(c *check.Case, claim *corev1.PersistentVolumeClaim, say func(check.Owner, string, ...any) *check.Finding) *check.Finding {
+	class := place.StorageClassNamed(c.Facts, place.ClassOf(claim))
+	f := say(check.Storage, "claim %s gets no volume: node %s was found for it, and provisioner %s of storage class %s has not made one", claim.Name, chosenNode(claim), class.Provisioner, class.Name)
+	if !slices.ContainsFunc(c.CSINodes, func(n *storagev1.CSINode) bool {
+		return slices.ContainsFunc(n.Spec.Drivers, func(d storagev1.CSINodeDriver) bool { return d.Name == class.Provisioner })
+	}) && c.Sees("csinodes.storage.k8s.io", "") {
+		f.Message += "; no node has a driver of that name"
+	}
+	f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(class).In(), Field: "provisioner", Value: class.Provisioner})
+	f.Advice = fmt.Sprintf("Look whether provisioner %s runs, or make the claim anew with a storage class whose provisioner does.", class.Provisioner)
+	return otherClass(c, claim, f)
 }
 
 // disagreeing shows in what the claim and the volume that it names do not agree, and offers to have the volume agree.

@@ -50,7 +50,11 @@ func webhookDown(c *check.Case) []check.Finding {
 			return nil // its failures do not matter any more
 		}
 		f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(w.in).In(), Field: fmt.Sprintf("webhooks[%q].clientConfig", w.name), Value: w.server()})
-		if d := servesWebhook(c.Facts, w); d != nil {
+		gone := w.client.Service != nil && strings.Contains(r.Text, fmt.Sprintf("service %q not found", w.client.Service.Name))
+		if gone {
+			f.Message = fmt.Sprintf("webhook %s does not answer: service %s/%s, which leads to it, does not exist%s", r.Name, w.client.Service.Namespace, w.client.Service.Name, stops)
+		}
+		if d := servesWebhook(c.Facts, w); d != nil && !gone && d.UID != c.Top.GetUID() {
 			if d.Status.AvailableReplicas > 0 && c.WasEdited(d) {
 				return nil
 			}

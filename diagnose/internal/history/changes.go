@@ -53,9 +53,13 @@ func (c *Change) Field() string {
 	return b.String()
 }
 
-// Hidden says whether the values are nobody's to print: those of environment variables may be secrets.
+// Hidden says whether the values are nobody's to print: those of environment variables may be secrets. Where a variable's value is
+// from is no secret.
 func (c *Change) Hidden() bool {
-	return slices.ContainsFunc(c.Path, func(key string) bool { return key == "env" || key == "envFrom" || key == "data" || key == "stringData" })
+	if slices.Contains(c.Path, "valueFrom") {
+		return false
+	}
+	return slices.ContainsFunc(c.Path, func(key string) bool { return key == "env" || key == "data" || key == "stringData" })
 }
 
 // Words are the field's values as a person reads them.
@@ -145,6 +149,9 @@ func listDifferences(was, now []any, at []string, compare func(was, now any, at 
 		}
 		return append(out, surplus(names(was), here, now, at)...)
 	}
+	if scalars(was) && scalars(now) { // a command line means nothing word by word
+		return []Change{{at, was, now}}
+	}
 	if len(was) == len(now) {
 		for i := range was {
 			out = append(out, compare(was[i], now[i], below(at, strconv.Itoa(i)))...)
@@ -165,6 +172,17 @@ func listDifferences(was, now []any, at []string, compare func(was, now any, at 
 		}
 	}
 	return out
+}
+
+// scalars says whether no item has fields.
+func scalars(list []any) bool {
+	return !slices.ContainsFunc(list, func(v any) bool {
+		switch v.(type) {
+		case map[string]any, []any:
+			return true
+		}
+		return false
+	})
 }
 
 // surplus are the named items that were not there before, from the end.
