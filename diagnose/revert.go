@@ -111,7 +111,9 @@ func (r *recalled) touches(f *check.Finding) bool {
 			}
 			for i := range list {
 				about := strings.Contains(strings.ToLower(e.Field), strings.TrimSuffix(strings.ToLower(field), "s")+"statuses["+fmt.Sprintf("%q", list[i].Name))
-				if about && slices.ContainsFunc(r.Changes, func(c history.Change) bool { return strings.Contains(c.Field(), fmt.Sprintf(".spec.%s[%d].", field, i)) }) {
+				if about && slices.ContainsFunc(r.Changes, func(c history.Change) bool {
+					return strings.Contains(c.Field(), fmt.Sprintf(".spec.%s[%d].", field, i))
+				}) {
 					return true
 				}
 			}

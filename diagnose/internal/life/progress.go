@@ -2,6 +2,8 @@ package life
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -12,6 +14,7 @@ import (
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
+	"github.com/berth-dev/berth/internal/spelling"
 )
 
 // patience is how long a pod that could be placed, or created, may wait before that is strange; startsIn how long one
@@ -58,7 +61,7 @@ func Restful(c *check.Case) string {
 		}
 		return fmt.Sprintf("its schedule is %q, and the first run is not due", top.Spec.Schedule)
 	case *appsv1.DaemonSet:
-		if top.Status.DesiredNumberScheduled == 0 {
+		if top.Status.DesiredNumberScheduled == 0 && !nearly(c.Facts, top.Spec.Template.Spec.NodeSelector) {
 			return "no node asks for it: none matches its selector and tolerations"
 		}
 	}
@@ -182,4 +185,16 @@ func restarts(p *corev1.Pod) (n int32) {
 		n += s.RestartCount
 	}
 	return n
+}
+
+// nearly says whether nodes have a label of the selector with a value that is written nearly like the one it asks for.
+func nearly(f *facts.Facts, selector map[string]string) bool {
+	return slices.ContainsFunc(f.Nodes, func(n *corev1.Node) bool {
+		for _, key := range slices.Sorted(maps.Keys(selector)) {
+			if v := n.Labels[key]; v != "" && v != selector[key] && spelling.Typo(v, selector[key]) {
+				return true
+			}
+		}
+		return false
+	})
 }
