@@ -225,7 +225,11 @@ func (s *session) fit(c *check.Case) *check.Fit {
 		}
 		row := d.Rows[0]
 		removed := slices.DeleteFunc(slices.Clone(row.Removed), func(c why.Clause) bool {
-			return c.Kind == why.ByNodeSet && excluded[n.Name] != nil // ExcludedBy says it better
+			switch c.Kind { // ExcludedBy says it better
+			case why.ByNodeSet, why.ByPodAffinity, why.ByPodAntiAffinity, why.ByOthersAntiAffinity, why.BySpread:
+				return excluded[n.Name] != nil
+			}
+			return false
 		})
 		f.Nodes = append(f.Nodes, check.NodeFit{Node: n, Fits: row.Fits, Removed: removed, Short: row.Short, Empty: table.Classes[row.Class].PerEmpty, ExcludedBy: excluded[n.Name]})
 	}
