@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -221,9 +220,6 @@ func (o *checkOptions) print(r *submit.Report) error {
 		return err
 	case "github":
 		return printGithub(o.streams.Out, r)
-	}
-	if len(r.Workloads) == 0 && len(r.Findings) == 0 {
-		return errors.New("no workload in the manifests")
 	}
 	p := checkPage{columns: width(o.streams.Out), wide: o.output == "wide", kubectl: o.commands()}
 	_, err := fmt.Fprint(o.streams.Out, o.head()+p.whole(r))

@@ -52,6 +52,7 @@ func TestCheckExitCodes(t *testing.T) {
 			{"-f " + file("waits") + " --fail-on waits", exitFailed, "waits"},
 			{"-f " + file("starts") + " --fail-on waits", exitOK, "starts"},
 			{"-f " + file("suspended") + " --fail-on waits", exitOK, "idle"},
+			{"-f " + file("none") + " --fail-on waits", exitOK, "No workload in the manifests."},
 			{"-f " + file("never"), exitFailed, "never"},
 			{"-f " + file("both"), exitFailed, "never"},
 			{"-f " + file("starts") + " -f " + file("never") + " --fail-on waits", exitFailed, "never"},

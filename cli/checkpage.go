@@ -35,6 +35,9 @@ func (p *checkPage) whole(r *submit.Report) string {
 		}
 		_ = t.write(&b, columns) // a strings.Builder takes everything
 	}
+	if len(r.Workloads) == 0 {
+		b.WriteString("No workload in the manifests.\n")
+	}
 	for i := range r.Workloads {
 		b.WriteString(p.one(&r.Workloads[i], r.At))
 	}

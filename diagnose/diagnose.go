@@ -25,6 +25,7 @@ type Diagnoser struct {
 	trials int // left for the target at hand
 	alike  int // most pods to come of one maker, in no gang, that the engine is asked about
 	late   func() bool
+	brief  bool
 }
 
 // New makes a Diagnoser. The model is empty and belongs to it from now on; nil does without the engine. Where the
@@ -44,9 +45,11 @@ func NewLoaded(f *facts.Facts, m Model) *Diagnoser {
 	return d
 }
 
-// Until ends the trials of edits once late says so: a diagnosis made after that names its cause by what the engine says, and has
-// no fixes.
+// Until ends the search for fixes once late says so. What is in the way is always found.
 func (d *Diagnoser) Until(late func() bool) { d.late = late }
+
+// Brief has a diagnosis try nothing out: it names its cause by what the engine says, and has no fixes.
+func (d *Diagnoser) Brief(yes bool) { d.brief = yes }
 
 // Load gives a model everything of the facts that does not wait.
 func Load(f *facts.Facts, m Model) { New(f, m).load() }
@@ -251,7 +254,9 @@ func (d *Diagnoser) why(top facts.Object) Diagnosis {
 	j := d.judge(d.facts, target, top)
 	out.State = j.cases[0].State
 	out.Scheduler = d.asServed(j)
-	d.trials = mostTrials
+	if d.trials = mostTrials; d.brief {
+		d.trials = 0
+	}
 	t := &trial{d: d, target: target, top: top, base: j}
 	t.bind()
 	t.recollect()

@@ -44,7 +44,7 @@ func (t *trial) with(edits ...edit.Edit) *judgement {
 	if j, ok := t.tried[key]; ok {
 		return j
 	}
-	if t.d.trials <= 0 || t.d.late != nil && t.d.late() {
+	if t.d.trials <= 0 {
 		return nil
 	}
 	t.d.trials--
@@ -317,6 +317,9 @@ func (t *trial) fixes() []Fix {
 	var out []Fix
 	have := make(map[edit.Side]int)
 	for _, e := range edits {
+		if t.d.late != nil && t.d.late() {
+			return out
+		}
 		if have[e.Side] >= mostFixes/2 || slices.ContainsFunc(out, func(f Fix) bool { return f.Edit == e.Text }) {
 			continue
 		}

@@ -45,7 +45,11 @@ type submission struct {
 	waits  Workload      // what the plan has it wait for
 	result Workload
 	shaped string // see shape
+	fault  *workload.Fault
 }
+
+// unplanned says whether its pods will not exist, as the API server refuses them.
+func (s *submission) unplanned() bool { return s.item.Refused != "" || s.fault != nil }
 
 // checker is one check.
 type checker struct {
@@ -74,7 +78,7 @@ type checker struct {
 // Check says what will become of the manifests, submitted together and now.
 func Check(w World, namespace string, items []Item) Report {
 	c := newChecker(w)
-	r := Report{APIVersion: diagnose.APIVersion, Kind: Kind, At: w.Facts.At, Against: w.Against, Assumes: w.Assumes, Unseen: slices.Clone(w.Facts.Unseen)}
+	r := Report{APIVersion: diagnose.APIVersion, Kind: Kind, At: w.Facts.At, Against: w.Against, Assumes: w.Assumes, Unseen: slices.Clone(w.Facts.Unseen), Workloads: []Workload{}}
 	objects := c.read(namespace, items)
 	c.now = with(w.Facts, objects)
 	c.full = c.planner(c.now)
@@ -118,7 +122,7 @@ func (c *checker) planner(f *facts.Facts) *planner {
 func (c *checker) late() bool { return c.world.Late != nil && c.world.Late() }
 
 func (c *checker) caseOf(s *submission) *rule.Case {
-	return &rule.Case{Facts: c.now, Workload: s.Workload, Object: s.item.Object, Starts: s.result.Verdict == Starts, Cause: s.result.Cause, Refused: s.item.Refused != "", Matching: c.nodes}
+	return &rule.Case{Facts: c.now, Workload: s.Workload, Object: s.item.Object, Starts: s.result.Verdict == Starts, Cause: s.result.Cause, Refused: s.item.Refused != "", Matching: c.nodes, Bare: c.world.Bare}
 }
 
 // place has the engine plan all that waits, the manifests' pods among it.
@@ -129,7 +133,7 @@ func (c *checker) place() {
 	together := pending(c.now)
 	var apart []*corev1.Pod
 	for _, s := range c.subs {
-		if s.item.Refused != "" {
+		if s.unplanned() {
 			continue
 		}
 		for _, p := range s.pods {
@@ -172,7 +176,7 @@ func (c *checker) index() {
 
 // outcome notes what the plan says of the workload.
 func (c *checker) outcome(s *submission) {
-	if len(s.pods) == 0 || s.item.Refused != "" {
+	if len(s.pods) == 0 || s.unplanned() {
 		return
 	}
 	r := &s.result

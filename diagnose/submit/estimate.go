@@ -21,7 +21,7 @@ func (c *checker) estimate(waiting []*corev1.Pod) {
 	var first []*submission
 	var spare []*corev1.Pod // that do not matter to the question
 	for _, s := range c.subs {
-		if s.first == nil || s.enough || s.item.Refused != "" {
+		if s.first == nil || s.enough || s.unplanned() {
 			continue
 		}
 		first = append(first, s)

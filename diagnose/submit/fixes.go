@@ -59,6 +59,9 @@ func (c *checker) after(s *submission, ops []edit.Op) (then Verdict, outcome str
 	changed := &submission{item: &Item{Object: object}, Workload: w}
 	for i := range w.Parts {
 		c.admit(changed, &w.Parts[i], c.now)
+		if p := &w.Parts[i]; len(p.Pods) > 0 && workload.Refused(p) != nil {
+			return "", "", false
+		}
 		changed.pods = append(changed.pods, w.Parts[i].Pods...)
 	}
 	was, is := metaOf(objectsOf(s.Workload)), metaOf(objectsOf(w))
@@ -78,7 +81,7 @@ func (c *checker) beside(s, changed *submission) (Verdict, string, bool) {
 	was, is := metaOf(objectsOf(s.Workload)), metaOf(objectsOf(changed.Workload))
 	others := pending(c.now)
 	for _, o := range c.subs {
-		if o != s && o.item.Refused == "" {
+		if o != s && !o.unplanned() {
 			others = append(others, o.pods...)
 		}
 	}

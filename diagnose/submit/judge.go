@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/berth-dev/berth/diagnose/check"
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/submit/workload"
 	"github.com/berth-dev/berth/engine/why"
 )
@@ -30,6 +31,10 @@ func (c *checker) judge(s *submission) {
 		r.Verdict, r.Cause, r.Owner, r.Layer = Never, Refused, refusedOwner(s.item.RefusedBy), check.L3
 		r.Summary = s.item.Refused
 		r.Fixes, r.ETA = nil, nil
+	case s.fault != nil:
+		r.Verdict, r.Cause, r.Layer, r.Owner, r.Summary = Never, s.fault.Cause, check.L3, check.User, s.fault.Message+": the API server refuses such a pod"
+		c.emptyCluster()
+		r.Fixes = c.verify(s, []Fix{{Side: edit.Workload, Edit: s.fault.Edit, Patch: s.fault.Patch}})
 	case s.Idle != "":
 		r.Verdict, r.Summary = Idle, s.Idle
 		if _, ds := s.Object.(*appsv1.DaemonSet); ds && len(c.now.Nodes) > 0 {
@@ -149,12 +154,22 @@ func (c *checker) neverStarts(s *submission) answer {
 	return a
 }
 
-func (c *checker) blockedAlone(s *submission, r *Workload) bool {
+// mostDiagnosed bounds the shapes for which it is tried out what of several things is in the way, and what would help. It is
+// a number and no time, so that the cause that is named does not depend on the machine.
+const mostDiagnosed = 20
+
+// emptyCluster has c.alone be the cluster without other work.
+func (c *checker) emptyCluster() {
 	if c.alone == nil {
 		if c.alone = c.full; !c.world.Bare {
 			c.alone = c.planner(emptied(c.now))
 		}
 	}
+}
+
+func (c *checker) blockedAlone(s *submission, r *Workload) bool {
+	c.emptyCluster()
+	c.alone.why.Brief(len(c.never) >= mostDiagnosed)
 	if d, part, ok := c.worst(c.alone, s); ok && blocks(&d) {
 		r.Part = part
 		s.fill(r, d)

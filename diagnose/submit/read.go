@@ -2,13 +2,17 @@ package submit
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/podspec"
 	"github.com/berth-dev/berth/diagnose/submit/workload"
 )
 
@@ -21,6 +25,7 @@ func (c *checker) read(namespace string, items []Item) []facts.Object {
 	left := workload.MostInAll
 	o := workload.Options{At: c.world.Facts.At, Namespace: namespace, Nodes: c.world.Facts.Nodes, UID: uid, Budget: &left}
 	var objects []facts.Object
+	var claims []*corev1.PersistentVolumeClaim
 	for i := range items {
 		item := &items[i]
 		w, object, err := workload.Of(item.Object, o)
@@ -33,8 +38,12 @@ func (c *checker) read(namespace string, items []Item) []facts.Object {
 			c.subs = append(c.subs, &submission{item: item, Workload: &workload.Workload{Ref: facts.RefTo(object)}})
 		case w == nil:
 			objects = append(objects, object)
+			if device := deviceIn(item.Object); device != "" && unknown(object) {
+				c.assumes = append(c.assumes, fmt.Sprintf("%s, which asks for %s, was not planned: it has no pod template", facts.RefTo(object), device))
+			}
 			if claim, ok := object.(*corev1.PersistentVolumeClaim); ok {
 				claim.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending}
+				claims = append(claims, claim)
 			}
 		default:
 			s := &submission{item: item, Workload: w}
@@ -44,15 +53,23 @@ func (c *checker) read(namespace string, items []Item) []facts.Object {
 	defaults := with(c.world.Facts, objects) // classes and ranges that are in the manifests themselves count
 	if c.world.Bare {
 		assumed, said := c.assume(defaults)
-		objects, c.assumes = append(objects, assumed...), said
+		objects, c.assumes = append(objects, assumed...), append(c.assumes, said...)
 		defaults = with(c.world.Facts, objects)
 	}
 	for _, o := range objects {
 		workload.FillClass(o, defaults)
 	}
+	for _, claim := range claims {
+		bindByName(claim, defaults.PersistentVolumes)
+	}
 	for _, s := range c.subs {
+		templates := make(map[string]bool) // that were looked at
 		for i := range s.Parts {
 			c.admit(s, &s.Parts[i], defaults)
+			if p := &s.Parts[i]; len(p.Pods) > 0 && s.item.Admitted[p.Template] == nil && !templates[p.Template] {
+				templates[p.Template] = true
+				s.fault = s.fault.And(workload.Refused(p))
+			}
 			s.pods = append(s.pods, s.Parts[i].Pods...)
 		}
 		if s.Object != nil {
@@ -63,6 +80,53 @@ func (c *checker) read(namespace string, items []Item) []facts.Object {
 		}
 	}
 	return objects
+}
+
+// bindByName binds a claim to the volume that it names, or that names it: nobody has to provision or choose one.
+func bindByName(claim *corev1.PersistentVolumeClaim, volumes []*corev1.PersistentVolume) {
+	for _, v := range volumes {
+		r := v.Spec.ClaimRef
+		reserved := r != nil && r.Namespace == claim.Namespace && r.Name == claim.Name
+		if !reserved && (claim.Spec.VolumeName != v.Name || r != nil) {
+			continue
+		}
+		claim.Spec.VolumeName, claim.Status.Phase = v.Name, corev1.ClaimBound
+		claim.Status.AccessModes, claim.Status.Capacity = v.Spec.AccessModes, v.Spec.Capacity
+		metav1.SetMetaDataAnnotation(&claim.ObjectMeta, "pv.kubernetes.io/bind-completed", "yes")
+		return
+	}
+}
+
+// unknown says whether the object is of a kind that Kubernetes does not have itself.
+func unknown(o facts.Object) bool {
+	_, yes := o.(*unstructured.Unstructured)
+	return yes
+}
+
+// deviceIn is a device that the object asks for under limits or requests somewhere; "": none.
+func deviceIn(v any) string {
+	switch v := v.(type) {
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			if list, ok := v[key].(map[string]any); ok && (key == "limits" || key == "requests") {
+				for _, name := range slices.Sorted(maps.Keys(list)) {
+					if podspec.Extended(corev1.ResourceName(name)) {
+						return name
+					}
+				}
+			}
+			if found := deviceIn(v[key]); found != "" {
+				return found
+			}
+		}
+	case []any:
+		for _, item := range v {
+			if found := deviceIn(item); found != "" {
+				return found
+			}
+		}
+	}
+	return ""
 }
 
 func refOf(object map[string]any, namespace string) facts.Ref {

@@ -9,6 +9,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/submit/workload"
 )
 
 // shape is the same for two workloads that differ in nothing but their names: where the cluster has no place for one, it has none
@@ -52,6 +54,9 @@ func (s *submission) shape() string {
 func ownLabels(labels map[string]string) map[string]string {
 	out := maps.Clone(labels)
 	for _, key := range []string{batchv1.JobNameLabel, batchv1.JobCompletionIndexAnnotation, appsv1.StatefulSetPodNameLabel, appsv1.PodIndexLabel} {
+		delete(out, key)
+	}
+	for _, key := range workload.CrewLabels() {
 		delete(out, key)
 	}
 	return out

@@ -135,7 +135,7 @@ var Rules = map[string]Rule{
 		"api/v1alpha1", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/place", "diagnose/internal/podspec",
 		"diagnose/submit/workload", "engine/why", "internal/spelling", "kube/convert",
 	}, Objects: true, Tests: []string{"kube/manifest"}},
-	"diagnose/submit/workload": {Ring: Pure, Imports: []string{"diagnose/facts", "diagnose/internal/podspec"}, Objects: true, Tests: []string{"kube/manifest"}},
+	"diagnose/submit/workload": {Ring: Pure, Imports: []string{"diagnose/edit", "diagnose/facts", "diagnose/internal/podspec", "engine/why"}, Objects: true, Tests: []string{"kube/manifest"}},
 
 	"api/v1alpha1": {Ring: Pure, Objects: true},
 

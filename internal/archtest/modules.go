@@ -27,7 +27,7 @@ var Modules = map[string][]string{
 	"diagnose/internal/signs":        {"k8s.io/api", "k8s.io/apimachinery", "k8s.io/utils"},
 	"diagnose/internal/supply":       {"k8s.io/api", "k8s.io/apimachinery", "k8s.io/component-helpers"},
 	"diagnose/submit":                {"k8s.io/api", "k8s.io/apimachinery", "k8s.io/utils"},
-	"diagnose/submit/rule":           {"k8s.io/api", "k8s.io/utils"},
+	"diagnose/submit/rule":           {"k8s.io/api", "k8s.io/apimachinery", "k8s.io/utils"},
 	"diagnose/submit/workload":       {"k8s.io/api", "k8s.io/apimachinery", "k8s.io/utils"},
 	"fleet":                          {"golang.org/x/sync", "k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go", "sigs.k8s.io/yaml"},
 	"fleet/device":                   {"k8s.io/api", "k8s.io/apimachinery"},

@@ -27,15 +27,27 @@ func findBareQuotaKey(object map[string]any) (out []Finding) {
 	spec, _ := object["spec"].(map[string]any)
 	hard, _ := spec["hard"].(map[string]any)
 	for _, key := range slices.Sorted(maps.Keys(hard)) {
-		if !podspec.Extended(corev1.ResourceName(key)) || strings.HasPrefix(key, "count/") || hard["requests."+key] != nil {
+		counts, idle := countingKey(key)
+		if !idle || hard[counts] != nil {
 			continue
 		}
 		out = append(out, Finding{
-			Path: edit.Pointer("spec", "hard", key), Message: fmt.Sprintf("%s counts nothing: only requests.%s does", key, key),
-			Patch: []edit.Op{{Op: "remove", Path: edit.Pointer("spec", "hard", key)}, {Op: "add", Path: edit.Pointer("spec", "hard", "requests."+key), Value: hard[key]}},
+			Path: edit.Pointer("spec", "hard", key), Message: fmt.Sprintf("%s counts nothing: only %s does", key, counts),
+			Patch: []edit.Op{{Op: "remove", Path: edit.Pointer("spec", "hard", key)}, {Op: "add", Path: edit.Pointer("spec", "hard", counts), Value: hard[key]}},
 		})
 	}
 	return out
+}
+
+// countingKey is the key that would count what a key of a quota, which counts nothing, is about; false: it counts, or is about
+// no device. Keys of storage classes, device classes and the like are of Kubernetes' own groups.
+func countingKey(key string) (string, bool) {
+	name := strings.TrimPrefix(key, "limits.")
+	group, _, _ := strings.Cut(name, "/")
+	if !podspec.Extended(corev1.ResourceName(name)) || group == "count" || strings.HasSuffix(group, "k8s.io") {
+		return "", false
+	}
+	return corev1.DefaultResourceRequestsPrefix + name, true
 }
 
 // quotasOfNamespace tells the author of work for a namespace that its quota counts nothing.
@@ -45,8 +57,9 @@ func quotasOfNamespace(c *Case) (out []Finding) {
 			continue
 		}
 		for _, key := range podspec.Names(q.Spec.Hard) {
-			if _, ok := q.Spec.Hard["requests."+key]; !ok && podspec.Extended(key) && !strings.HasPrefix(string(key), "count/") {
-				out = append(out, Finding{Path: "/metadata", Message: fmt.Sprintf("quota %s of namespace %s has %s, which counts nothing: only requests.%s does", q.Name, q.Namespace, key, key)})
+			counts, idle := countingKey(string(key))
+			if _, ok := q.Spec.Hard[corev1.ResourceName(counts)]; idle && !ok {
+				out = append(out, Finding{Path: "/metadata", Message: fmt.Sprintf("quota %s of namespace %s has %s, which counts nothing: only %s does", q.Name, q.Namespace, key, counts)})
 			}
 		}
 	}

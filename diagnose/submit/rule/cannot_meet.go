@@ -2,15 +2,19 @@ package rule
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/diagnose/edit"
+	"github.com/berth-dev/berth/diagnose/internal/podspec"
 	"github.com/berth-dev/berth/diagnose/submit/workload"
 )
 
@@ -22,7 +26,7 @@ var cannotMeet = Rule{
 }
 
 func findCannotMeet(c *Case) (out []Finding) {
-	out = c.tooFew()
+	out = append(c.tooFew(), c.tooFewForItsOperator()...)
 	c.containers(func(p *workload.Part, pod *corev1.Pod, k *corev1.Container, path string) {
 		for i, e := range k.Env {
 			if e.Name != "MASTER_ADDR" && e.Name != "PET_MASTER_ADDR" && e.Name != "RDZV_ENDPOINT" && e.Name != "PET_RDZV_ENDPOINT" {
@@ -34,28 +38,95 @@ func findCannotMeet(c *Case) (out []Finding) {
 		}
 		out = append(out, c.flags(p, pod, k, path, "command", k.Command)...)
 		out = append(out, c.flags(p, pod, k, path, "args", k.Args)...)
+		out = append(out, c.crowd(k, path)...)
 	})
 	return out
 }
 
 // flags looks for an address at which workers meet among the words of a command line.
 func (c *Case) flags(p *workload.Part, pod *corev1.Pod, k *corev1.Container, path, field string, words []string) (out []Finding) {
-	for i, word := range words {
-		flag, ok := strings.CutPrefix(word, "--")
-		name, value, given := strings.Cut(flag, "=")
-		if !given && i+1 < len(words) {
-			value = words[i+1]
+	eachFlag(words, func(i int, name, value string) {
+		if name != "master_addr" && name != "rdzv_endpoint" {
+			return
 		}
-		switch strings.ReplaceAll(name, "-", "_") {
-		case "master_addr", "rdzv_endpoint":
-		default:
-			continue
-		}
-		if wrong := c.noSuchHost(p, pod, value); ok && wrong != "" {
+		if wrong := c.noSuchHost(p, pod, value); wrong != "" {
 			out = append(out, Finding{Path: fmt.Sprintf("%s/%s/%d", path, field, i), Message: fmt.Sprintf("--%s of container %s is %s, %s", name, k.Name, value, wrong)})
+		}
+	})
+	return out
+}
+
+// eachFlag calls for each --flag of a command line, which may be the script of a shell, with the index of the word that it is
+// in. Names have underscores.
+func eachFlag(words []string, do func(i int, name, value string)) {
+	for i, word := range words {
+		inside := strings.Fields(word)
+		for j, w := range inside {
+			flag, ok := strings.CutPrefix(w, "--")
+			name, value, given := strings.Cut(flag, "=")
+			switch {
+			case !ok:
+				continue
+			case given:
+			case j+1 < len(inside):
+				value = inside[j+1]
+			case i+1 < len(words):
+				value = words[i+1]
+			}
+			do(i, strings.ReplaceAll(name, "-", "_"), strings.Trim(value, `"'`))
+		}
+	}
+}
+
+// crowd compares the nodes and ranks that a program is told of with the pods of all parts together. Of Kubernetes' own kinds a
+// diagnosis does.
+func (c *Case) crowd(k *corev1.Container, path string) (out []Finding) {
+	if _, foreign := c.Workload.Object.(*unstructured.Unstructured); !foreign {
+		return nil
+	}
+	pods, gpus := 0, int64(0)
+	for i := range c.Workload.Parts {
+		p := &c.Workload.Parts[i]
+		pods += p.Wanted
+		if len(p.Pods) > 0 {
+			_, n := podspec.Device(p.Pods[0])
+			gpus += int64(p.Wanted) * max(1, n)
+		}
+	}
+	eachFlag(slices.Concat(k.Command, k.Args), func(_ int, name, value string) {
+		least, _, _ := strings.Cut(value, ":") // of torchrun's MIN:MAX
+		if n, err := strconv.Atoi(least); err == nil && n > pods && (name == "nnodes" || name == "num_nodes" || name == "num_machines") {
+			out = append(out, Finding{Path: path, Message: fmt.Sprintf("container %s is told of %d nodes (--%s), and there will be %d pods", k.Name, n, name, pods)})
+		}
+	})
+	for i, e := range k.Env {
+		if n, err := strconv.ParseInt(e.Value, 10, 64); err == nil && e.Name == "WORLD_SIZE" && n > gpus {
+			out = append(out, Finding{Path: fmt.Sprintf("%s/env/%d", path, i), Message: fmt.Sprintf("container %s waits for %d ranks (WORLD_SIZE), and there will be %d at most", k.Name, n, gpus)})
 		}
 	}
 	return out
+}
+
+// tooFewForItsOperator compares the minimum that an operator's object asks for with its pods.
+func (c *Case) tooFewForItsOperator() []Finding {
+	if _, foreign := c.Workload.Object.(*unstructured.Unstructured); !foreign || c.Workload.Idle != "" {
+		return nil
+	}
+	pods := 0
+	for i := range c.Workload.Parts {
+		pods += c.Workload.Parts[i].Wanted
+	}
+	for _, at := range [][]string{{"spec", "minAvailable"}, {"spec", "runPolicy", "schedulingPolicy", "minAvailable"}} {
+		value, _, _ := unstructured.NestedFieldNoCopy(c.Object, at...)
+		n, ok := value.(int64)
+		if f, float := value.(float64); float {
+			n, ok = int64(f), true
+		}
+		if ok && n > int64(pods) {
+			return []Finding{{Path: edit.Pointer(at...), Message: fmt.Sprintf("%s is %d, and there will be %d pods", strings.Join(at, "."), n, pods)}}
+		}
+	}
+	return nil
 }
 
 // tooFew compares the minimum of gangs with the pods that there will be.
@@ -98,12 +169,14 @@ func (c *Case) noSuchHost(p *workload.Part, pod *corev1.Pod, address string) str
 	host, _, _ := strings.Cut(address, ":")
 	labels := strings.Split(host, ".")
 	var base, service string
+	indexed := true
 	switch m := p.Maker.(type) {
 	case *batchv1.Job:
-		if ptr.Deref(m.Spec.CompletionMode, batchv1.NonIndexedCompletion) != batchv1.IndexedCompletion || p.Above != nil {
+		if p.Above != nil {
 			return ""
 		}
 		base, service = m.Name, pod.Spec.Subdomain
+		indexed = ptr.Deref(m.Spec.CompletionMode, batchv1.NonIndexedCompletion) == batchv1.IndexedCompletion
 	case *appsv1.StatefulSet:
 		base, service = m.Name, m.Spec.ServiceName
 	default:
@@ -116,6 +189,10 @@ func (c *Case) noSuchHost(p *workload.Part, pod *corev1.Pod, address string) str
 	switch {
 	case strings.ContainsAny(host, "$()") || host == "" || host == "localhost" || len(labels) > 1 && digits != nil, strings.Trim(host, "0123456789.") == "":
 		return "" // a variable, a service, or an address: not the name of a pod
+	case !indexed && numbered && err == nil:
+		return "and its pods have no such names: completionMode is not Indexed"
+	case !indexed:
+		return ""
 	case numbered && err == nil && n >= p.Wanted:
 		return fmt.Sprintf("and the pods are %s-0 to %s-%d", base, base, p.Wanted-1)
 	case numbered && err == nil && service == "":

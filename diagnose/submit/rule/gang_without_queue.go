@@ -17,7 +17,7 @@ var gangWithoutQueue = Rule{
 }
 
 func findGangWithoutQueue(c *Case) (out []Finding) {
-	if len(c.Foreign[v1alpha1.QueueKind+"."+v1alpha1.GroupVersion.Group]) == 0 {
+	if len(c.Foreign[v1alpha1.QueueKind+"."+v1alpha1.GroupVersion.Group]) == 0 && !c.Bare {
 		return nil // nobody has queues here: nothing is promised to anybody
 	}
 	c.each(func(p *workload.Part, pod *corev1.Pod) {

@@ -2,6 +2,8 @@ package rule
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -29,6 +31,9 @@ func findNoCheckpoint(c *Case) (out []Finding) {
 		if value, _ := c.Inherited(pod, v1alpha1.KeyCheckpoint); value != "" {
 			return
 		}
+		if saves(pod) {
+			return
+		}
 		run, says := c.runTime(p, pod)
 		if run < longRun || c.mayBeEvicted(pod) == "" {
 			return
@@ -39,6 +44,18 @@ func findNoCheckpoint(c *Case) (out []Finding) {
 		})
 	})
 	return out[:min(1, len(out))]
+}
+
+// saves says whether a program of the pod is told of checkpoints, by its arguments or its environment.
+func saves(pod *corev1.Pod) bool {
+	tells := func(s string) bool {
+		s = strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(s))
+		return slices.ContainsFunc([]string{"checkpoint", "ckpt", "savesteps", "saveinterval", "saveevery", "savefreq", "resumefrom", "autoresume", "snapshot"}, func(w string) bool { return strings.Contains(s, w) })
+	}
+	return slices.ContainsFunc(pod.Spec.Containers, func(k corev1.Container) bool {
+		return slices.ContainsFunc(slices.Concat(k.Command, k.Args), tells) ||
+			slices.ContainsFunc(k.Env, func(e corev1.EnvVar) bool { return tells(e.Name) || tells(e.Value) })
+	})
 }
 
 // runTime is how long the work is to run, and where it says so; 0: it does not.

@@ -8,15 +8,13 @@ import (
 	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/internal/podspec"
 	"github.com/berth-dev/berth/diagnose/submit/workload"
-	"github.com/berth-dev/berth/engine/why"
 )
 
 var requestsOnly = Rule{
 	Code: "B102", Name: "gpu-in-requests-only",
-	Title:  "A device in requests and not in limits",
-	Why:    "Devices cannot be overcommitted, so the API server refuses a pod that requests one and gives no limit. A Job or Deployment is taken all the same, and never gets its pods.",
-	Covers: []why.Cause{"gpu-request-invalid"},
-	find:   findRequestsOnly,
+	Title: "A device in requests and not in limits",
+	Why:   "Devices cannot be overcommitted, so the API server refuses a pod that requests one and gives no limit. A Job or Deployment is taken all the same, and never gets its pods.",
+	find:  findRequestsOnly,
 }
 
 func findRequestsOnly(c *Case) (out []Finding) {

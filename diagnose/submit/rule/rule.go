@@ -39,6 +39,7 @@ type Case struct {
 	Starts   bool           // the plan starts it
 	Cause    why.Cause      // why it does not
 	Refused  bool           // the API server does not take it
+	Bare     bool           // there is no cluster that could have queues and classes
 	Matching Nodes          // shared by the cases of one check; nil: by none
 }
 

@@ -2,7 +2,9 @@ package rule
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -41,7 +43,7 @@ func findUntoleratedTaint(c *Case) (out []Finding) {
 			}
 		}
 		for _, t := range order {
-			if !forGPUs(t.Key, device) {
+			if !forGPUs(t, device) {
 				continue // a team's own nodes, or one that is being repaired: nobody should tolerate that because it helps
 			}
 			out = append(out, Finding{
@@ -54,9 +56,18 @@ func findUntoleratedTaint(c *Case) (out []Finding) {
 	return out
 }
 
-// forGPUs says whether the taint keeps work without GPUs away: its key is the device's name, or says so.
-func forGPUs(key, device string) bool {
-	return key == device || strings.Contains(strings.ToLower(key), "gpu") && !strings.Contains(key, "node.kubernetes.io/")
+// forGPUs says whether the taint keeps work without GPUs away: its key is the device's name, or a word of its key or value
+// says so (gpu, dedicated=gpu, sku=gpu-a100). One that speaks of somebody's nodes, or of nodes in repair, does not.
+func forGPUs(t corev1.Taint, device string) bool {
+	if t.Key == device {
+		return true
+	}
+	words := strings.FieldsFunc(strings.ToLower(t.Key+" "+t.Value), func(r rune) bool { return !unicode.IsLetter(r) })
+	says := func(any ...string) bool {
+		return slices.ContainsFunc(words, func(w string) bool { return slices.Contains(any, w) })
+	}
+	return says("gpu", "gpus", "nvidia", "amd", "accelerator", "accelerators") && !strings.Contains(t.Key, "node.kubernetes.io/") &&
+		!says("team", "tenant", "owner", "user", "project", "reserved", "repair", "maintenance", "unhealthy", "quarantine", "broken", "error", "fault", "drain", "xid")
 }
 
 func tolerating(t corev1.Taint) map[string]any {

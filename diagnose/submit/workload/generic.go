@@ -49,11 +49,25 @@ func (m *maker) jobSet(w *Workload, u *unstructured.Unstructured) error {
 			}
 			j := &batchv1.Job{ObjectMeta: *of.Template.ObjectMeta.DeepCopy(), Spec: *of.Template.Spec.DeepCopy()}
 			m.below(j, u, fmt.Sprintf("%s-%s-%d", u.GetName(), of.Name, k))
+			if j.Spec.Template.Labels == nil {
+				j.Spec.Template.Labels = make(map[string]string)
+			}
+			j.Spec.Template.Labels[crewLabels["jobset.x-k8s.io"]] = u.GetName()
 			w.add(m.job(fmt.Sprintf("%s-%d", of.Name, k), j, u, path))
 		}
 	}
 	return nil
 }
+
+// crewLabels are what operators, by API group, mark the pods of one object with: who looks for those that work together goes by
+// them. A kind that is not known is taken for a training.
+var crewLabels = map[string]string{
+	"jobset.x-k8s.io": "jobset.sigs.k8s.io/jobset-name", "kubeflow.org": "training.kubeflow.org/job-name", "leaderworkerset.x-k8s.io": "leaderworkerset.sigs.k8s.io/name",
+	"ray.io": "ray.io/cluster", "batch.volcano.sh": "volcano.sh/job-name",
+}
+
+// CrewLabels are the keys of labels that operators give to pods after the name of their object, sorted.
+func CrewLabels() []string { return slices.Sorted(maps.Values(crewLabels)) }
 
 func suspended(u *unstructured.Unstructured) bool {
 	_, yes := facts.Suspended(u)
@@ -82,6 +96,10 @@ func (m *maker) generic(w *Workload, u *unstructured.Unstructured) error {
 		if err := decode(f.template, &t); err != nil {
 			return fmt.Errorf("%s: %w", strings.ReplaceAll(strings.TrimPrefix(f.path, "/"), "/", "."), err)
 		}
+		if t.Labels == nil {
+			t.Labels = make(map[string]string)
+		}
+		t.Labels[cmp.Or(crewLabels[u.GroupVersionKind().Group], crewLabels["kubeflow.org"])] = u.GetName()
 		n := f.count
 		if suspended(u) {
 			n = 0
