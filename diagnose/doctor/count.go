@@ -19,8 +19,27 @@ func (c *Cluster) capacities() []Capacity {
 		return c.counted
 	}
 	c.counted = []Capacity{}
+	type counted struct {
+		resource string
+		nodes    []*gpuNode
+	}
+	var all []counted
 	for _, r := range c.resources() {
-		k := Capacity{Resource: r, Models: c.models(r)}
+		all = append(all, counted{r, c.gpus})
+	}
+	claims := claimedGPUs(c.Facts)
+	for _, driver := range claims.drivers() {
+		var nodes []*gpuNode
+		for _, n := range c.Nodes {
+			if g, _ := claims.node(n, driver); g != nil {
+				nodes = append(nodes, g)
+			}
+		}
+		all = append(all, counted{driver, nodes})
+	}
+	for _, one := range all {
+		r := one.resource
+		k := Capacity{Resource: r, Models: models(one.nodes, r)}
 		if c.report != nil {
 			report := c.report(r)
 			k.All, k.Largest = usageOf(report.All), report.Largest
@@ -50,9 +69,9 @@ func (c *Cluster) resources() []string {
 }
 
 // models counts the GPUs of the resource by model, with the engine's formulas.
-func (c *Cluster) models(resource string) []Usage {
+func models(all []*gpuNode, resource string) []Usage {
 	var out []Usage
-	for _, nodes := range gather(c.gpus, func(n *gpuNode) string {
+	for _, nodes := range gather(all, func(n *gpuNode) string {
 		if n.capacity(resource) == 0 && n.held[resource] == 0 {
 			return ""
 		}
@@ -78,11 +97,26 @@ func (c *Cluster) models(resource string) []Usage {
 	return out
 }
 
-// Objects are what the engine has to know to count the GPUs of the resource: the nodes that have any, and the pods on
-// them. A node that is closed to new work, whatever closes it, is cordoned for the engine: nothing can start there now.
+// Objects are what the engine has to know to count the GPUs of the resource, or of the driver that offers them in ResourceSlices:
+// the nodes that have any, and the pods on them. A node that is closed to new work, whatever closes it, is cordoned for the engine: nothing can start there now.
 func Objects(f *facts.Facts, resource string) []metav1.Object {
 	states, name := gpustack.Of(f).States, corev1.ResourceName(resource)
 	var out []metav1.Object
+	if claims := claimedGPUs(f); claims[resource] != nil {
+		for _, n := range f.Nodes {
+			g, holder := claims.node(n, resource)
+			if g == nil {
+				continue
+			}
+			if states[n.Name] != gpustack.NodeOpen {
+				g.Spec.Unschedulable = true
+			}
+			if out = append(out, g.Node); holder != nil {
+				out = append(out, holder)
+			}
+		}
+		return out
+	}
 	for _, n := range f.Nodes {
 		if capacity := n.Status.Capacity[name]; capacity.IsZero() {
 			continue
