@@ -153,3 +153,17 @@ func TestWhatifExitCodes(t *testing.T) {
 		}
 	}
 }
+
+// TestCheckAndWhatifComplete asks a shell's questions about every flag that has a few values.
+func TestCheckAndWhatifComplete(t *testing.T) {
+	t.Setenv("BERTH_HOME", t.TempDir())
+	for args, want := range map[string]string{
+		"check --fail-on w": "waits\n", "check -o s": "sarif\n", "check --fleet research": "research-128\n", "doctor -o n": "name\n", "whatif -o w": "wide\n",
+		"whatif --fleet lab --drain kwok-gpu-h": "kwok-gpu-h100-0\n", "whatif --fleet lab --add-nodes h1": "h100=\n", "whatif --from nowhere --quota x": ":4\n",
+	} {
+		code, stdout, _ := run(t, append([]string{"__complete"}, strings.Fields(args)...)...)
+		if code != exitOK || !strings.Contains("\n"+stdout, "\n"+want) { // shells leave out what does not begin as the word does
+			t.Errorf("berth %s: code %d, %q, want %q", args, code, stdout, want)
+		}
+	}
+}

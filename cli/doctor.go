@@ -75,6 +75,7 @@ Exit code: 0 fit, 1 a finding is as severe as --fail-on, 2 wrong usage, 3 could 
 	f.BoolVarP(&o.watch, "watch", "w", false, "look again and again, and print what changed")
 	f.DurationVar(&o.every, "interval", 15*time.Second, "how often --watch looks")
 	cmd.MarkFlagsMutuallyExclusive("watch", "from")
+	cobra.CheckErr(cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "wide", "json", "yaml", "name"}, cobra.ShellCompDirectiveNoFileComp)))
 	cobra.CheckErr(cmd.RegisterFlagCompletionFunc("fail-on", func(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
 		return matching(failOns, begun), cobra.ShellCompDirectiveNoFileComp
 	}))

@@ -52,6 +52,29 @@ func (ch *Changes) apply(f *facts.Facts) (*facts.Facts, []string, error) {
 	return out, said, nil
 }
 
+// NodeNames are the nodes, sorted.
+func (w World) NodeNames() []string {
+	var out []string
+	for _, n := range w.Facts.Nodes {
+		out = append(out, n.Name)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// PoolNames are the pools that nodes can be added to, sorted.
+func (w World) PoolNames() []string { return slices.Sorted(maps.Keys(poolsIn(w.Facts))) }
+
+// QueueNames are the queues and namespaces that have a quota, sorted.
+func (w World) QueueNames() []string {
+	out := slices.Clone(w.Facts.ForeignNames(v1alpha1.QueueKind+".berth.dev", ""))
+	for _, q := range w.Facts.ResourceQuotas {
+		out = append(out, q.Namespace)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
 // poolsIn are the first nodes of pools, by every name that a pool has.
 func poolsIn(f *facts.Facts) map[string]*corev1.Node {
 	out := make(map[string]*corev1.Node)
@@ -107,12 +130,7 @@ func among(name string, names []string) string {
 func drain(f *facts.Facts, name string) (moved, lost int, err error) {
 	i := slices.IndexFunc(f.Nodes, func(n *corev1.Node) bool { return n.Name == name })
 	if i < 0 {
-		var names []string
-		for _, n := range f.Nodes {
-			names = append(names, n.Name)
-		}
-		slices.Sort(names)
-		return 0, 0, fmt.Errorf("there is no node %s%s", name, among(name, names))
+		return 0, 0, fmt.Errorf("there is no node %s%s", name, among(name, World{Facts: f}.NodeNames()))
 	}
 	n := f.Nodes[i].DeepCopy()
 	n.Spec.Unschedulable = true
