@@ -95,3 +95,42 @@ func text(name string, v int64) string {
 	q := podspec.Quantity(name, v)
 	return q.String()
 }
+
+// overQuota are the pods, of those to come, that the ResourceQuotas of their namespaces do not admit, and why, by key. Quotas with
+// scopes are left out: most are about priorities.
+func overQuota(f *facts.Facts, pods []*corev1.Pod) map[string]string {
+	out := make(map[string]string)
+	asked := make(map[*corev1.ResourceQuota]corev1.ResourceList)
+	for _, p := range pods {
+		requests := podspec.TotalRequests(p)
+		for _, q := range f.ResourceQuotas {
+			if q.Namespace != p.Namespace || q.Spec.ScopeSelector != nil || len(q.Spec.Scopes) > 0 {
+				continue
+			}
+			next := added(asked[q].DeepCopy(), requests)
+			if why := exceeds(q, next); why != "" {
+				out[keyOf(p)] = why
+				break
+			}
+			asked[q] = next
+		}
+	}
+	return out
+}
+
+// exceeds says what of the quota is too little for what is asked beyond what is used; "": it is enough.
+func exceeds(q *corev1.ResourceQuota, asked corev1.ResourceList) string {
+	for _, key := range podspec.Names(q.Spec.Hard) {
+		name, requests := strings.CutPrefix(string(key), corev1.DefaultResourceRequestsPrefix)
+		want, ok := asked[corev1.ResourceName(name)]
+		if !ok || !requests && podspec.Extended(key) {
+			continue
+		}
+		limit, used := q.Spec.Hard[key], q.Status.Used[key]
+		want.Add(used)
+		if want.Cmp(limit) > 0 {
+			return "quota " + q.Name + " allows " + limit.String() + " " + string(key) + ", of which " + used.String() + " are used"
+		}
+	}
+	return ""
+}

@@ -124,6 +124,7 @@ type whole struct {
 	workload map[string]string // by pod
 	etas     map[string]engine.Estimate
 	owners   map[string]facts.Ref // by pod
+	refused  map[string]string    // why a pod of the manifests is not created, by pod
 }
 
 // mostForecast bounds the workloads of which it is said when they start.
@@ -132,15 +133,17 @@ const mostForecast = 200
 func planAll(w World, f *facts.Facts, more []*corev1.Pod) *whole {
 	p := newPlanner(f, w.Model)
 	out := &whole{facts: f, pods: make(map[string]*corev1.Pod), where: make(map[string]string), workload: make(map[string]string), etas: make(map[string]engine.Estimate), owners: make(map[string]facts.Ref)}
-	waiting := slices.Concat(pending(f), more)
+	out.refused = overQuota(f, more)
+	may := slices.DeleteFunc(slices.Clone(more), func(p *corev1.Pod) bool { return out.refused[keyOf(p)] != "" })
+	waiting := slices.Concat(pending(f), may)
 	p.set(waiting)
 	out.plan = p.model.Plan(f.At)
 	for _, e := range p.model.Forecast(f.At, mostForecast) {
 		out.etas[e.Gang] = e
 	}
-	for _, pod := range waiting {
+	for _, pod := range slices.Concat(pending(f), more) {
 		key := keyOf(pod)
-		out.pods[key], out.workload[key] = pod, p.model.WorkloadOf(key)
+		out.pods[key], out.workload[key] = pod, cmp.Or(p.model.WorkloadOf(key), key)
 		out.owners[key] = facts.RefTo(f.TopOwner(pod))
 	}
 	for _, s := range out.plan.Starts {
@@ -254,7 +257,7 @@ func (w *whole) state(keys []string) State {
 	var s State
 	runs, evicted := 0, ""
 	nodes := make(map[string]bool)
-	var waits string
+	var waits, refused string
 	for _, key := range keys {
 		switch node := w.where[key]; {
 		case node != "":
@@ -264,6 +267,7 @@ func (w *whole) state(keys []string) State {
 			if waits == "" {
 				waits = w.workload[key]
 			}
+			refused = cmp.Or(refused, w.refused[key])
 		default:
 			namespace, name, _ := strings.Cut(key, "/")
 			if p := w.facts.PodNamed(namespace, name); p != nil && p.Spec.NodeName != "" {
@@ -283,7 +287,9 @@ func (w *whole) state(keys []string) State {
 		s.State, s.Pods, s.Because = "evicted", runs, "for "+evicted
 	case waits != "":
 		s.State = "waits"
-		w.why(&s, waits)
+		if w.why(&s, waits); refused != "" {
+			s.Cause, s.Because = "quota-exceeded", refused
+		}
 	case s.Pods > 0:
 		s.State = "starts"
 	case runs > 0:
