@@ -50,6 +50,11 @@ func FillFrom(l, from corev1.ResourceList) corev1.ResourceList {
 	return l
 }
 
+// ContainerLimits are the limits of the pod's containers together, as Kubernetes adds them up.
+func ContainerLimits(p *corev1.Pod) corev1.ResourceList {
+	return helper.AggregateContainerLimits(p, helper.PodResourcesOptions{})
+}
+
 // Requests is what the scheduler counts for the pod, the pod itself among it.
 func Requests(p *corev1.Pod) corev1.ResourceList {
 	p = p.DeepCopy()

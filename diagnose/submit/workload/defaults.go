@@ -1,10 +1,13 @@
 package workload
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/berth-dev/berth/diagnose/facts"
@@ -39,7 +42,9 @@ var Defaults = []Default{
 	{"spec.containers[*].ports[*].protocol", protocols},
 	{"spec.containers[*].resources and spec.overhead in whole thousandths", wholeThousandths},
 	{"spec.containers[*].resources.requests from limits", requestsFromLimits},
+	{"spec.resources.limits of huge pages from those of containers", podLevelHugePages},
 	{"spec.resources.requests from limits", podLevelRequests},
+	{"spec.overhead, spec.nodeSelector and spec.tolerations from the RuntimeClass", runtimeClass},
 	{"spec.containers[*].resources from the namespace's LimitRanges", limitRanges},
 	{"spec.priority and spec.preemptionPolicy from the PriorityClass", priority},
 	{"spec.tolerations of nodes that are not ready", toleratesShortly},
@@ -110,6 +115,50 @@ func requestsFromLimits(p *corev1.Pod, _ *facts.Facts) {
 	})
 }
 
+// podLevelHugePages gives a pod that names resources for itself the limits of huge pages that its containers have together.
+func podLevelHugePages(p *corev1.Pod, _ *facts.Facts) {
+	r := p.Spec.Resources
+	if r == nil || len(r.Limits) == 0 && len(r.Requests) == 0 {
+		return
+	}
+	sums := podspec.ContainerLimits(p)
+	for _, name := range podspec.Names(sums) {
+		if _, requested := r.Requests[name]; strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix) && !requested {
+			r.Limits = podspec.FillFrom(r.Limits, corev1.ResourceList{name: sums[name]})
+		}
+	}
+}
+
+// runtimeClass is what the class costs, and where it is to be found. A class that does not exist gives nothing: the API server
+// refuses such a pod.
+func runtimeClass(p *corev1.Pod, f *facts.Facts) {
+	if f == nil || p.Spec.RuntimeClassName == nil {
+		return
+	}
+	i := slices.IndexFunc(f.RuntimeClasses, func(c *nodev1.RuntimeClass) bool { return c.Name == *p.Spec.RuntimeClassName })
+	if i < 0 {
+		return
+	}
+	class := f.RuntimeClasses[i]
+	if class.Overhead != nil && p.Spec.Overhead == nil {
+		p.Spec.Overhead = class.Overhead.PodFixed.DeepCopy()
+	}
+	if class.Scheduling == nil {
+		return
+	}
+	for _, key := range slices.Sorted(maps.Keys(class.Scheduling.NodeSelector)) {
+		if p.Spec.NodeSelector == nil {
+			p.Spec.NodeSelector = make(map[string]string)
+		}
+		p.Spec.NodeSelector[key] = class.Scheduling.NodeSelector[key]
+	}
+	for _, t := range class.Scheduling.Tolerations {
+		if !slices.ContainsFunc(p.Spec.Tolerations, func(have corev1.Toleration) bool { return have.MatchToleration(&t) }) {
+			p.Spec.Tolerations = append(p.Spec.Tolerations, t)
+		}
+	}
+}
+
 // podLevelRequests gives a pod that names limits for itself the requests that its containers have together, else the limits.
 func podLevelRequests(p *corev1.Pod, _ *facts.Facts) {
 	r := p.Spec.Resources
@@ -147,9 +196,12 @@ func limitRanges(p *corev1.Pod, f *facts.Facts) {
 			if item.Type != corev1.LimitTypeContainer {
 				continue
 			}
+			// A range has defaults of its own: the maximum is the default limit, and that, or the minimum, the default request.
+			limit := podspec.FillFrom(item.Default.DeepCopy(), item.Max)
+			request := podspec.FillFrom(podspec.FillFrom(item.DefaultRequest.DeepCopy(), limit), item.Min)
 			eachContainer(p, func(c *corev1.Container) {
-				c.Resources.Limits = podspec.FillFrom(c.Resources.Limits, item.Default)
-				c.Resources.Requests = podspec.FillFrom(c.Resources.Requests, item.DefaultRequest)
+				c.Resources.Limits = podspec.FillFrom(c.Resources.Limits, limit)
+				c.Resources.Requests = podspec.FillFrom(c.Resources.Requests, request)
 			})
 		}
 	}
@@ -171,13 +223,10 @@ func priority(p *corev1.Pod, f *facts.Facts) {
 		if f == nil {
 			break
 		}
-		for _, c := range f.PriorityClasses {
-			if c.Name == p.Spec.PriorityClassName || p.Spec.PriorityClassName == "" && c.GlobalDefault {
-				value = c.Value
-				if c.PreemptionPolicy != nil {
-					policy = *c.PreemptionPolicy
-				}
-				break
+		if c := classOf(p.Spec.PriorityClassName, f.PriorityClasses); c != nil {
+			value = c.Value
+			if c.PreemptionPolicy != nil {
+				policy = *c.PreemptionPolicy
 			}
 		}
 	}
@@ -185,6 +234,19 @@ func priority(p *corev1.Pod, f *facts.Facts) {
 	if p.Spec.PreemptionPolicy == nil {
 		p.Spec.PreemptionPolicy = &policy
 	}
+}
+
+// classOf is the class of the name or, where none is named, the lowest of those that are everybody's default; nil: none.
+func classOf(name string, all []*schedulingv1.PriorityClass) (found *schedulingv1.PriorityClass) {
+	for _, c := range all {
+		switch {
+		case name != "" && c.Name == name:
+			return c
+		case name == "" && c.GlobalDefault && (found == nil || c.Value < found.Value):
+			found = c
+		}
+	}
+	return found
 }
 
 // toleratesShortly is what every pod does when its node goes: it stays for five minutes.
