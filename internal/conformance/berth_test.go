@@ -16,7 +16,7 @@ import (
 var noon = time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
 
 // ours is how pods of the tests are read: those without a scheduler's name are Berth's.
-var ours = convert.Options{SchedulerNames: []string{""}}
+var ours = convert.Options{SchedulerNames: []string{""}, Around: convert.Around{Namespaces: selectedSpaces}}
 
 // berth is the engine with a fleet, fed the way the live scheduler feeds it.
 type berth struct {

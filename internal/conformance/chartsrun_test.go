@@ -1,0 +1,287 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/engine/why"
+	"github.com/berth-dev/berth/kube/cluster"
+	"github.com/berth-dev/berth/kube/convert"
+)
+
+// deployment is what a scheduler made of the charts.
+type deployment struct {
+	on    map[string]string // nodes by pod
+	order []*corev1.Pod     // as they got their nodes
+}
+
+// start has the pod on the node from now on.
+func (d *deployment) start(p *corev1.Pod, node string) *corev1.Pod {
+	p = p.DeepCopy()
+	p.Spec.NodeName = node
+	d.on[p.Namespace+"/"+p.Name] = node
+	d.order = append(d.order, p)
+	return p
+}
+
+// place places the pods one by one where the stock scheduler's filters let them and its scores are highest; of equals the
+// first by name.
+func (k *stock) place(t *testing.T, nodes []*corev1.Node, all []installed) *deployment {
+	out := &deployment{on: make(map[string]string)}
+	for _, chart := range all {
+		for _, p := range chart.pods {
+			k.show(fleet{nodes: nodes, bound: out.order})
+			if node := k.best(t, p); node != "" {
+				out.start(p, node)
+			}
+		}
+	}
+	return out
+}
+
+func (k *stock) best(t *testing.T, p *corev1.Pod) string {
+	ctx, state := context.Background(), framework.NewCycleState()
+	only, status, _ := k.profile.RunPreFilterPlugins(ctx, state, p)
+	if !status.IsSuccess() {
+		return ""
+	}
+	infos, err := k.snapshot.NodeInfos().List()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var feasible []fwk.NodeInfo
+	for _, info := range infos {
+		if (only.AllNodes() || only.NodeNames.Has(info.Node().Name)) && k.profile.RunFilterPluginsWithNominatedPods(ctx, state, p, info).IsSuccess() {
+			feasible = append(feasible, info)
+		}
+	}
+	if len(feasible) == 0 {
+		return ""
+	}
+	slices.SortFunc(feasible, func(a, b fwk.NodeInfo) int {
+		if a.Node().Name < b.Node().Name {
+			return -1
+		}
+		return 1
+	})
+	if s := k.profile.RunPreScorePlugins(ctx, state, p, feasible); !s.IsSuccess() {
+		t.Fatal(s.AsError())
+	}
+	scores, s := k.profile.RunScorePlugins(ctx, state, p, feasible)
+	if !s.IsSuccess() {
+		t.Fatal(s.AsError())
+	}
+	best := scores[0]
+	for _, at := range scores[1:] {
+		if at.TotalScore > best.TotalScore {
+			best = at
+		}
+	}
+	return best.Name
+}
+
+// live is Berth as the live scheduler runs it, without an API server: a feed and an engine.
+type live struct {
+	feed    *cluster.Feed
+	state   *engine.State
+	changes []engine.Change
+	version int
+}
+
+func (l *live) Put(more ...engine.Change) { l.changes = append(l.changes, more...) }
+func (*live) Wake()                       {}
+
+func (*live) Forget(types.UID)                     {}
+func (*live) NotHonoured(cluster.Object, []string) {}
+func (*live) ClaimsMissing(*corev1.Pod, []string)  {}
+func (*live) Admitted(*corev1.Pod)                 {}
+func (*live) Begun(*schedulingv1beta1.PodGroup)    {}
+func (*live) UsageChanged()                        {}
+func (*live) AccessChanged()                       {}
+func (l *live) stamp(o metav1.Object)              { l.version++; o.SetResourceVersion(fmt.Sprint(l.version)) }
+func (l *live) clock() time.Time                   { return noon.Add(time.Minute) }
+
+func newLive() *live {
+	levels := cluster.DefaultLevels()
+	l := &live{state: engine.Load(engine.Snapshot{}, engine.Config{Levels: levels})}
+	l.feed = cluster.New(cluster.Options{Convert: convert.Options{SchedulerNames: []string{corev1.DefaultSchedulerName}}, Levels: levels, Sink: l, Listener: l, Now: l.clock})
+	return l
+}
+
+func (l *live) set(objects ...runtime.Object) {
+	for _, o := range objects {
+		o := o.DeepCopyObject()
+		l.stamp(o.(metav1.Object))
+		switch o := o.(type) {
+		case *corev1.Node:
+			l.feed.SetNode(o)
+		case *corev1.Namespace:
+			l.feed.SetNamespace(o)
+		case *corev1.Pod:
+			l.feed.SetPod(o)
+		case *corev1.Service:
+			l.feed.SetService(o)
+		case *corev1.PersistentVolumeClaim:
+			l.feed.SetClaim(o)
+		case *storagev1.StorageClass:
+			l.feed.SetClass(o)
+		case *storagev1.CSINode:
+			l.feed.SetCSINode(o)
+		case *appsv1.StatefulSet, *appsv1.ReplicaSet:
+			l.feed.SetOwner(o.(metav1.Object))
+		default:
+			panic(fmt.Sprintf("%T", o))
+		}
+	}
+}
+
+// place installs the charts one after the other, and starts what the engine plans until it plans nothing more.
+func (l *live) place(t *testing.T, all []installed) *deployment {
+	out := &deployment{on: make(map[string]string)}
+	for _, chart := range all {
+		l.set(chart.objects...)
+		byKey := make(map[string]*corev1.Pod)
+		for _, p := range chart.pods {
+			byKey[p.Namespace+"/"+p.Name] = p
+			l.set(p)
+		}
+		for started := true; started; {
+			l.feed.Settle()
+			for _, r := range l.state.Apply(l.changes...) {
+				t.Fatalf("the engine rejects %s %s: %s", r.Kind, r.Key, r.Reason)
+			}
+			l.changes = nil
+			started = false
+			for _, s := range l.state.Plan(l.clock()).Starts {
+				for _, at := range s.Placements {
+					started = true
+					l.set(out.start(byKey[at.Pod], at.Node))
+				}
+			}
+		}
+	}
+	return out
+}
+
+// skewOf is by how much the fullest domain of the label is above the emptiest, of the chart's pods. Domains are those of nodes
+// that the pods may be on: with GPUs or without.
+func (d *deployment) skewOf(c installed, key string, nodes []*corev1.Node) int {
+	counts := make(map[string]int)
+	at := make(map[string]string)
+	for _, n := range nodes {
+		if (len(n.Spec.Taints) > 0) == (c.gpus > 0) {
+			counts[n.Labels[key]] += 0
+		}
+		at[n.Name] = n.Labels[key]
+	}
+	for _, p := range c.pods {
+		if node := d.on[p.Namespace+"/"+p.Name]; node != "" {
+			counts[at[node]]++
+		}
+	}
+	least, most := 1<<30, 0
+	for _, n := range counts {
+		least, most = min(least, n), max(most, n)
+	}
+	return most - least
+}
+
+// decides says whether the engine decides rules between pods.
+func decides(t *testing.T) bool {
+	l := newLive()
+	nodes, _ := mixedFleet()
+	l.set(nodes[0])
+	p := shape{chart: "a", part: "b", kind: "Pod", replicas: 1, cpu: "1", memory: "1Gi", rules: rulesOf{hard}}.install(nodes).pods[0]
+	p.OwnerReferences = nil
+	l.set(p)
+	l.feed.Settle()
+	l.state.Apply(l.changes...)
+	return l.state.Explain("a/"+p.Name, noon, 0).Verdict != why.Unsupported
+}
+
+// Twenty and more popular charts on 200 mixed nodes: what the stock scheduler runs, Berth runs; on no node that the stock
+// scheduler's filters refuse, each pod judged when it starts; and no more unevenly.
+func TestChartsAsStock(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it places some thousand pods twice")
+	}
+	if !decides(t) {
+		t.Skip("the engine does not decide rules between pods yet")
+	}
+	nodes, drivers := mixedFleet()
+	var all []installed
+	objects := shared(drivers)
+	for _, s := range charts {
+		c := s.install(nodes)
+		all = append(all, c)
+		objects = append(objects, c.objects...)
+	}
+	k := newStock(t, objects...)
+	began := time.Now()
+	theirs := k.place(t, nodes, all)
+	between := time.Now()
+	l := newLive()
+	l.set(objects[:len(shared(drivers))]...)
+	for _, n := range nodes {
+		l.set(n)
+	}
+	ours := l.place(t, all)
+	t.Logf("%d pods of %d charts run with the stock scheduler (%v), %d with Berth (%v)", len(theirs.on), len(all), between.Sub(began).Round(time.Millisecond), len(ours.on), time.Since(between).Round(time.Millisecond))
+
+	for i, p := range ours.order {
+		k.show(fleet{nodes: nodes, bound: ours.order[:i]})
+		asks := p.DeepCopy()
+		asks.Spec.NodeName = ""
+		if by := k.judge(t, nodes, asks)[p.Spec.NodeName]; by != "" {
+			t.Errorf("%s/%s is on %s, which %s of the stock scheduler refuses", p.Namespace, p.Name, p.Spec.NodeName, by)
+		}
+	}
+	for _, c := range all {
+		for _, p := range c.pods {
+			key := p.Namespace + "/" + p.Name
+			if theirs.on[key] != "" && ours.on[key] == "" {
+				t.Errorf("%s runs with the stock scheduler and not with Berth: %v", key, l.state.Explain(l.feed.Find(key).Workload, l.clock(), 0))
+			}
+		}
+		if c.kind == "DaemonSet" {
+			continue
+		}
+		for _, key := range []string{zone, host} {
+			was, is := theirs.skewOf(c, key, nodes), ours.skewOf(c, key, nodes)
+			if limit := max(was, c.wanted(key)); is > limit {
+				t.Errorf("%v: skew %d over %s, with the stock scheduler %d", c, is, key, was)
+			}
+		}
+	}
+}
+
+// wanted is the skew that the chart's own constraints, or upstream's default ones, are content with; packing GPUs is ours to
+// do where nobody asks for a spread.
+func (c installed) wanted(key string) int {
+	for _, s := range c.pods[0].Spec.TopologySpreadConstraints {
+		if s.TopologyKey == key {
+			return int(s.MaxSkew)
+		}
+	}
+	if c.gpus > 0 {
+		return len(c.pods)
+	}
+	if key == zone {
+		return 5
+	}
+	return 3
+}
