@@ -43,8 +43,10 @@ func (d *deployment) start(p *corev1.Pod, node string) *corev1.Pod {
 func (k *stock) place(t *testing.T, nodes []*corev1.Node, all []installed) *deployment {
 	out := &deployment{on: make(map[string]string)}
 	for _, chart := range all {
-		for _, p := range chart.pods {
-			k.show(fleet{nodes: nodes, bound: out.order})
+		for i, p := range chart.pods {
+			if i == 0 || !chart.perNode() {
+				k.show(fleet{nodes: nodes, bound: out.order})
+			}
 			if node := k.best(t, p); node != "" {
 				out.start(p, node)
 			}
@@ -93,6 +95,9 @@ func (k *stock) best(t *testing.T, p *corev1.Pod) string {
 	}
 	return best.Name
 }
+
+// perNode says that the chart's pods are on a node each, which is theirs from the start: they do not concern each other.
+func (c installed) perNode() bool { return c.kind == "DaemonSet" }
 
 // live is Berth as the live scheduler runs it, without an API server: a feed and an engine.
 type live struct {
@@ -242,11 +247,24 @@ func TestChartsAsStock(t *testing.T) {
 	ours := l.place(t, all)
 	t.Logf("%d pods of %d charts run with the stock scheduler (%v), %d with Berth (%v)", len(theirs.on), len(all), between.Sub(began).Round(time.Millisecond), len(ours.on), time.Since(between).Round(time.Millisecond))
 
+	at := make(map[string]*corev1.Node)
+	for _, n := range nodes {
+		at[n.Name] = n
+	}
+	byOwner := make(map[types.UID]installed)
+	for _, c := range all {
+		byOwner[c.pods[0].OwnerReferences[0].UID] = c
+	}
+	var last types.UID
 	for i, p := range ours.order {
-		k.show(fleet{nodes: nodes, bound: ours.order[:i]})
+		owner := p.OwnerReferences[0].UID
+		if owner != last || !byOwner[owner].perNode() {
+			k.show(fleet{nodes: nodes, bound: ours.order[:i]})
+		}
+		last = owner
 		asks := p.DeepCopy()
 		asks.Spec.NodeName = ""
-		if by := k.judge(t, nodes, asks)[p.Spec.NodeName]; by != "" {
+		if by := k.judge(t, []*corev1.Node{at[p.Spec.NodeName]}, asks)[p.Spec.NodeName]; by != "" {
 			t.Errorf("%s/%s is on %s, which %s of the stock scheduler refuses", p.Namespace, p.Name, p.Spec.NodeName, by)
 		}
 	}
@@ -257,31 +275,42 @@ func TestChartsAsStock(t *testing.T) {
 				t.Errorf("%s runs with the stock scheduler and not with Berth: %v", key, l.state.Explain(l.feed.Find(key).Workload, l.clock(), 0))
 			}
 		}
-		if c.kind == "DaemonSet" {
+		if c.perNode() {
 			continue
 		}
 		for _, key := range []string{zone, host} {
+			limit, ok := c.asks(key)
 			was, is := theirs.skewOf(c, key, nodes), ours.skewOf(c, key, nodes)
-			if limit := max(was, c.wanted(key)); is > limit {
+			if ok && is > max(was, limit) {
 				t.Errorf("%v: skew %d over %s, with the stock scheduler %d", c, is, key, was)
 			}
 		}
 	}
 }
 
-// wanted is the skew that the chart's own constraints, or upstream's default ones, are content with; packing GPUs is ours to
-// do where nobody asks for a spread.
-func (c installed) wanted(key string) int {
-	for _, s := range c.pods[0].Spec.TopologySpreadConstraints {
+// asks says whether the pods ask to be apart by the label, and which skew they are content with: by their own constraints, else
+// by upstream's default ones, which pods with GPUs do not have here; or by anti-affinity.
+func (c installed) asks(key string) (skew int, ok bool) {
+	spec := &c.pods[0].Spec
+	for _, s := range spec.TopologySpreadConstraints {
 		if s.TopologyKey == key {
-			return int(s.MaxSkew)
+			return int(s.MaxSkew), true
 		}
 	}
-	if c.gpus > 0 {
-		return len(c.pods)
+	if a := spec.Affinity; a != nil && a.PodAntiAffinity != nil {
+		for _, t := range a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
+			if t.TopologyKey == key {
+				return 1, true
+			}
+		}
+		for _, w := range a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution {
+			if w.PodAffinityTerm.TopologyKey == key {
+				return 1, true
+			}
+		}
 	}
-	if key == zone {
-		return 5
+	if len(spec.TopologySpreadConstraints) > 0 || c.gpus > 0 {
+		return 0, false
 	}
-	return 3
+	return map[string]int{zone: 5, host: 3}[key], true
 }

@@ -15,15 +15,6 @@ var demands = []struct {
 	feature why.Feature
 	add     func(*corev1.PodSpec)
 }{
-	{why.PodAffinity, func(s *corev1.PodSpec) {
-		affinity(s).PodAffinity = &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{TopologyKey: "disk"}}}
-	}},
-	{why.PodAntiAffinity, func(s *corev1.PodSpec) {
-		affinity(s).PodAntiAffinity = &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{TopologyKey: "disk"}}}
-	}},
-	{why.TopologySpread, func(s *corev1.PodSpec) {
-		s.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: "disk", WhenUnsatisfiable: corev1.DoNotSchedule}}
-	}},
 	{why.Claims, func(s *corev1.PodSpec) {
 		s.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: new("one")}}
 	}},
