@@ -7,6 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	"github.com/berth-dev/berth/engine"
 )
 
 // rule says whether a volume can be reached from a node.
@@ -116,6 +118,9 @@ func oneLabel(pv *corev1.PersistentVolume) (key string, values []string, ok bool
 		return "", nil, false
 	}
 	r := terms[0].MatchExpressions[0]
+	if (engine.Requirement{Key: r.Key, Op: engine.In, Values: r.Values}).Check() != nil {
+		return "", nil, false // upstream takes no part of it
+	}
 	values = slices.Clone(r.Values)
 	slices.Sort(values)
 	return r.Key, slices.Compact(values), true
