@@ -25,12 +25,6 @@ func features(p *corev1.Pod, requests engine.Resources) []why.Feature {
 	return out
 }
 
-func spreads(p *corev1.Pod, when corev1.UnsatisfiableConstraintAction) bool {
-	return slices.ContainsFunc(p.Spec.TopologySpreadConstraints, func(c corev1.TopologySpreadConstraint) bool {
-		return c.WhenUnsatisfiable == when
-	})
-}
-
 // fraction says whether the pod asks for a part of a GPU: in our words, in KAI's, or by the resources that
 // HAMi and Volcano count memory and cores of one GPU with.
 func fraction(p *corev1.Pod, requests engine.Resources) bool {
@@ -53,17 +47,6 @@ func fraction(p *corev1.Pod, requests engine.Resources) bool {
 // by name and in a fixed order, so that it can be said on the object.
 func Unheeded(p *corev1.Pod) []string {
 	var out []string
-	if a := p.Spec.Affinity; a != nil {
-		if a.PodAffinity != nil && len(a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution) > 0 {
-			out = append(out, "preferred pod affinity")
-		}
-		if a.PodAntiAffinity != nil && len(a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution) > 0 {
-			out = append(out, "preferred pod anti-affinity")
-		}
-	}
-	if spreads(p, corev1.ScheduleAnyway) {
-		out = append(out, "topology spread with ScheduleAnyway")
-	}
 	out = append(out, ownDisks(p)...)
 	if len(p.Spec.EvictionResponders) > 0 {
 		out = append(out, "spec.evictionResponders (the pod is evicted by the eviction API)")

@@ -243,7 +243,6 @@ func TestFeatures(t *testing.T) {
 				},
 				TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{WhenUnsatisfiable: corev1.ScheduleAnyway}},
 			},
-			unheeded: []string{"preferred pod affinity", "preferred pod anti-affinity", "topology spread with ScheduleAnyway"},
 		},
 		{name: "claims", spec: corev1.PodSpec{ResourceClaims: []corev1.PodResourceClaim{{}}}, want: []why.Feature{why.Claims}},
 		{name: "our fraction", annotations: map[string]string{"berth.dev/gpu-fraction": "0.5"}, want: []why.Feature{why.Fraction}},
