@@ -171,7 +171,8 @@ func (w *world) with(starts []engine.Start) *world {
 	return &after
 }
 
-// without is the world with the evictions carried out.
+// without is the world with the evictions carried out: who is evicted is no member of its gang any more, as one that is on its
+// way out is none.
 func (w *world) without(evicted []engine.Eviction) *world {
 	after := *w
 	after.at, after.was = maps.Clone(w.at), maps.Clone(w.was)
@@ -179,6 +180,7 @@ func (w *world) without(evicted []engine.Eviction) *world {
 		delete(after.at, e.Pod)
 		delete(after.was, e.Pod)
 	}
+	after.Pods = filter(w.Pods, func(p engine.Pod) bool { return !some(evicted, func(e engine.Eviction) bool { return e.Pod == p.Key }) })
 	return &after
 }
 
