@@ -190,6 +190,16 @@ func TestNativeGang(t *testing.T) {
 			},
 		},
 		{
+			name:   "a subgroup of which there are no pods yet",
+			pods:   []*corev1.Pod{owned(member(0, v1alpha1.KeySubgroup, "one/decode", v1alpha1.KeyMinSubgroups, "2, one=2"), "job")},
+			owners: []PartOwner{{Owner: &Owner{UID: "job", Pods: 1}, Subgroup: "one/decode"}, {Owner: &Owner{UID: "other", Pods: 3}, Subgroup: "one/prefill"}},
+			want: engine.Gang{
+				Key: "ns/gang/g", Version: 100, Created: noon, Group: engine.Group{MinGroups: 2},
+				Groups:  []engine.Group{{Name: "one", MinGroups: 2}, {Name: "one/decode", Parent: "one", Size: 1}, {Name: "one/prefill", Parent: "one", Size: 3}},
+				Invalid: "2 subgroups must start, and pods name 1 so far",
+			},
+		},
+		{
 			name:   "a job and a pod by itself",
 			pods:   []*corev1.Pod{owned(member(0), "job"), member(1)},
 			owners: []PartOwner{{Owner: &Owner{UID: "job", Pods: 4}}},

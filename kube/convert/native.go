@@ -110,6 +110,11 @@ func (r *reader) groups(required bool, finished map[string]int) []engine.Group {
 		}
 		members[name] = append(members[name], p)
 	}
+	for _, o := range r.owners { // one that has made no pods yet is waited for
+		if o.Subgroup != "" && !slices.Contains(names, o.Subgroup) && !slices.Contains(strings.Split(o.Subgroup, "/"), "") && len(names) <= MaxSubgroups {
+			names = append(names, o.Subgroup)
+		}
+	}
 	slices.Sort(names)
 	out := make([]engine.Group, 0, len(names))
 	for _, name := range names {

@@ -50,8 +50,25 @@ func (r *reader) tree(g *engine.Gang) (least int) {
 			g.Groups[i].MinGroups = n
 		}
 	})
+	r.lacking(g, least)
 	slices.SortFunc(g.Groups, func(a, b engine.Group) int { return strings.Compare(a.Name, b.Name) })
 	return least
+}
+
+// lacking says which subgroups, and whether the gang itself, have fewer subgroups than must start: more are to come.
+func (r *reader) lacking(g *engine.Gang, least int) {
+	below := make(map[string]int)
+	for i := range g.Groups {
+		below[g.Groups[i].Parent]++
+	}
+	if n := below[""]; least > n {
+		r.problems = append(r.problems, fmt.Sprintf("%d subgroups must start, and pods name %d so far", least, n))
+	}
+	for i := range g.Groups {
+		if c := &g.Groups[i]; c.MinGroups > below[c.Name] {
+			r.problems = append(r.problems, fmt.Sprintf("%d subgroups of %s must start, and pods name %d so far", c.MinGroups, quoted(c.Name), below[c.Name]))
+		}
+	}
 }
 
 // eachPart calls do for every item of the pods' values under the key: a value by itself, which is about the pod's own
