@@ -6,7 +6,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	corev1defaults "k8s.io/kubernetes/pkg/apis/core/v1"
+	"k8s.io/kubernetes/pkg/features"
 	"pgregory.net/rapid"
 
 	"github.com/berth-dev/berth/diagnose/submit/workload"
@@ -15,9 +17,17 @@ import (
 
 // TestDefaultsAsTheAPIServer holds the table of defaults, which `berth check` uses where there is no API server, against the
 // API server's own: of a pod after one and after the other the engine reads the same. What admission adds (priorities,
-// tolerations, limit ranges) is set aside here; the story of `berth check` has it on a live cluster. So are resources of the pod
-// as a whole, of which a feature gate decides when they are filled in.
+// tolerations, limit ranges, runtime classes) is set aside here: diagnose/submit/workload has a test of it, and the story of
+// `berth check` a live cluster.
+//
+// Resources of the pod as a whole are filled in after admission. The gate that has it so is switched off: then the same code
+// runs with the other defaults, which can be called.
 func TestDefaultsAsTheAPIServer(t *testing.T) {
+	gates := utilfeature.DefaultMutableFeatureGate
+	if err := gates.SetFromMap(map[string]bool{string(features.PodLevelResourcesFixDefaulting): false}); err != nil {
+		t.Fatal(err)
+	}
+	defer gates.SetFromMap(map[string]bool{string(features.PodLevelResourcesFixDefaulting): true})
 	volumes := everyVolume()
 	rapid.Check(t, func(t *rapid.T) {
 		p := anyPod(t, "p", volumes)
@@ -28,7 +38,17 @@ func TestDefaultsAsTheAPIServer(t *testing.T) {
 				unsaid(t, &list[i].Resources)
 			}
 		}
-		p.Spec.Resources = nil
+		if r := p.Spec.Resources; r != nil {
+			r.Limits = maps.Clone(r.Requests)
+			for _, name := range sortedKeys(r.Requests) {
+				if chance(t, 2, "no request of the pod for "+string(name)) {
+					delete(r.Requests, name)
+				}
+				if chance(t, 3, "no limit of the pod for "+string(name)) {
+					delete(r.Limits, name)
+				}
+			}
+		}
 
 		ours, theirs := p.DeepCopy(), p.DeepCopy()
 		workload.Fill(ours, nil)
@@ -37,6 +57,9 @@ func TestDefaultsAsTheAPIServer(t *testing.T) {
 		read := convert.Options{SchedulerNames: []string{corev1.DefaultSchedulerName}}
 		if diff := cmp.Diff(convert.Pod(theirs, read), convert.Pod(ours, read)); diff != "" {
 			t.Errorf("%+v (-API server +table)\n%s", p.Spec, diff)
+		}
+		if diff := cmp.Diff(theirs.Spec.Resources, ours.Spec.Resources); diff != "" {
+			t.Errorf("resources of the pod (-API server +table)\n%s", diff)
 		}
 		if theirs.Spec.RestartPolicy != ours.Spec.RestartPolicy {
 			t.Errorf("restart policy is %q, want %q", ours.Spec.RestartPolicy, theirs.Spec.RestartPolicy)
