@@ -294,10 +294,10 @@ var breakages = []breakage{
 	}, doctor.Warn},
 	{"a pod that nobody made", func(t *rapid.T, w *world) string {
 		_, n := anyNode(t, w)
-		p := gpuPod("somewhere", "mine", w.pools[0].resource, 1)
+		p := gpuPod("somewhere", fmt.Sprintf("mine-%d", len(w.Pods)), w.pools[0].resource, 1) // it may be drawn twice
 		p.Spec.NodeName, p.Status.Phase = n.Name, corev1.PodRunning
 		w.Pods = append(w.Pods, p)
-		return "pod/somewhere/mine"
+		return "pod/somewhere/" + p.Name
 	}, doctor.Warn},
 	{"a pod whose Job is gone", func(t *rapid.T, w *world) string {
 		if len(w.Jobs) == 0 {
