@@ -19,9 +19,9 @@ import (
 )
 
 // featureGates hold for the API server, the controllers and the scheduler alike.
-// With WorkloadWithJob every Job without a controller of its own gets a Workload and a PodGroup. Where spec.scheduling of the
-// Job asks for nothing their policy is Basic, and Berth schedules the Job as if they were not there.
-const featureGates = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true,WorkloadWithJob=true"
+// WorkloadWithJob stays off: every Job would get a Workload and a PodGroup, of which the stock scheduler says less about why
+// a pod waits. Berth reads spec.scheduling of Jobs through them where the gate is on.
+const featureGates = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true"
 
 // runtimeConfig serves the gang scheduling API in both its versions.
 const runtimeConfig = "scheduling.k8s.io/v1beta1=true,scheduling.k8s.io/v1alpha3=true"
