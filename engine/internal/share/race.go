@@ -95,7 +95,7 @@ func (d *divider) handicap() {
 		x := &c.racers[k]
 		x.weight = min(max(1, d.nodes[x.node].Weight), heaviest)
 		weights += x.weight
-		used = min(enough, used+d.used(x.node))
+		used = min(most, used+d.used(x.node))
 	}
 	for k := range c.racers {
 		x := &c.racers[k]
@@ -106,7 +106,7 @@ func (d *divider) handicap() {
 	}
 }
 
-func (d *divider) used(i int32) int64 { return min(max(0, d.nodes[i].Used), enough) }
+func (d *divider) used(i int32) int64 { return min(max(0, d.nodes[i].Used), most) }
 
 // pace works out how fast racers take what they need: in proportion to it, and so that the dominant part, divided by
 // the weight, rises alike for all.

@@ -107,8 +107,8 @@ func (d *divider) grow() {
 	}
 }
 
-// enough bounds sums of requests.
-const enough = 1 << 60
+// most bounds sums of requests.
+const most = 1 << 60
 
 // ask works out what each node would take at most, from the leaves up.
 func (d *divider) ask() {
@@ -117,10 +117,10 @@ func (d *divider) ask() {
 		want, kids := d.row(d.want, i), d.below(int(i))
 		for r := range want {
 			if len(kids) == 0 {
-				want[r] = min(enough, max(0, at(d.nodes[i].Request, r)))
+				want[r] = min(most, max(0, at(d.nodes[i].Request, r)))
 			}
 			for _, c := range kids {
-				want[r] = min(enough, want[r]+d.want[int(c)*d.dims+r])
+				want[r] = min(most, want[r]+d.want[int(c)*d.dims+r])
 			}
 			if limit := d.nodes[i].Limit; r < len(limit) && limit[r] >= 0 {
 				want[r] = min(want[r], limit[r])
@@ -168,14 +168,16 @@ func (d *divider) divide(have []int64, group []int32) {
 // promised gives everybody its quota of the resource as far as it is wanted, cut in proportion to the quotas where
 // there is less.
 func (d *divider) promised(r int, group []int32) {
-	var sum int64
+	left, enough := d.left[r], true
 	for _, i := range group {
 		q := d.claim(i, r)
 		d.share[int(i)*d.dims+r] = q
-		sum = min(enough, sum+q)
+		if enough = enough && q <= left; enough {
+			left -= q
+		}
 	}
-	if sum <= d.left[r] {
-		d.left[r] -= sum
+	if enough {
+		d.left[r] = left
 		return
 	}
 	d.cut(r, group)
@@ -188,7 +190,7 @@ func (d *divider) claim(i int32, r int) int64 {
 
 // cut divides what is left of the resource in proportion to quotas, nobody getting more than its claim.
 func (d *divider) cut(r int, group []int32) {
-	quota := func(i int32) int64 { return min(enough/int64(len(group)), d.nodes[i].Quota[r]) }
+	quota := func(i int32) int64 { return min(most/int64(len(group)), d.nodes[i].Quota[r]) }
 	var open []int32
 	var quotas int64
 	for _, i := range group {
