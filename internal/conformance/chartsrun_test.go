@@ -18,7 +18,6 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/berth-dev/berth/engine"
-	"github.com/berth-dev/berth/engine/why"
 	"github.com/berth-dev/berth/kube/cluster"
 	"github.com/berth-dev/berth/kube/convert"
 )
@@ -205,27 +204,11 @@ func (d *deployment) skewOf(c installed, key string, nodes []*corev1.Node) int {
 	return most - least
 }
 
-// decides says whether the engine decides rules between pods.
-func decides(t *testing.T) bool {
-	l := newLive()
-	nodes, _ := mixedFleet()
-	l.set(nodes[0])
-	p := shape{chart: "a", part: "b", kind: "Pod", replicas: 1, cpu: "1", memory: "1Gi", rules: rulesOf{hard}}.install(nodes).pods[0]
-	p.OwnerReferences = nil
-	l.set(p)
-	l.feed.Settle()
-	l.state.Apply(l.changes...)
-	return l.state.Explain("a/"+p.Name, noon, 0).Verdict != why.Unsupported
-}
-
 // Twenty and more popular charts on 200 mixed nodes: what the stock scheduler runs, Berth runs; on no node that the stock
 // scheduler's filters refuse, each pod judged when it starts; and no more unevenly.
 func TestChartsAsStock(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it places some thousand pods twice")
-	}
-	if !decides(t) {
-		t.Skip("the engine does not decide rules between pods yet")
 	}
 	nodes, drivers := mixedFleet()
 	var all []installed

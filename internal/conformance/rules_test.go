@@ -140,9 +140,6 @@ func ruledFleet(t *rapid.T) fleet {
 // Berth and the stock scheduler have the same feasible nodes for pods with rules about other pods, among pods that have such
 // rules too.
 func TestRulesAsStock(t *testing.T) {
-	if !decides(t) {
-		t.Skip("the engine does not decide rules between pods yet")
-	}
 	var objects []runtime.Object
 	for _, name := range sortedKeys(spaces) {
 		objects = append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: spaces[name]}})

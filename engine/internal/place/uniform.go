@@ -65,16 +65,8 @@ func (p *Placer) fillShares(o Order, shares []share) {
 
 // fill places the pods in the scope, which holds them, each on the node that is best by then.
 func (s *Placer) fill(o Order, sc index.Scope, pods []*cluster.Pod) {
-	for i, p := range pods {
-		s.ix.Sync(o.Class)
-		n := s.firstOf(o.Kept, o.Class, sc)
-		if n == nil {
-			n = s.ix.Best(o.Class, sc)
-		}
-		if n == nil {
-			panic(fmt.Sprintf("engine: %d pods were promised in a scope that holds %d", len(pods), i))
-		}
-		s.ix.Put(p, n, o.Class)
+	if n := s.place(o, sc, pods); n < len(pods) {
+		panic(fmt.Sprintf("engine: %d pods were promised in a scope that holds %d", len(pods), n))
 	}
 }
 
