@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/berth-dev/berth/engine"
@@ -28,6 +29,24 @@ func (w *soakWorld) rule(p *engine.Pod) {
 	case 9:
 		p.PodPreferred = []engine.PodPreference{{Weight: -10, PodTerm: engine.PodTerm{Topology: hostname, Labels: app(mine)}}}
 	}
+}
+
+// soakRules is what portraits say of a pod's labels and rules.
+func soakRules(p *engine.Pod) string {
+	b := fmt.Sprintf(" labels %v", p.Labels)
+	if len(p.PodAffinity) > 0 {
+		b += fmt.Sprintf(" near %+v", p.PodAffinity)
+	}
+	if len(p.PodAntiAffinity) > 0 {
+		b += fmt.Sprintf(" apart %+v", p.PodAntiAffinity)
+	}
+	if len(p.PodPreferred) > 0 {
+		b += fmt.Sprintf(" wishes %+v", p.PodPreferred)
+	}
+	if len(p.Spread) > 0 {
+		b += fmt.Sprintf(" spread %+v", p.Spread)
+	}
+	return b
 }
 
 // checkRules checks, start by start, that what starts breaks no rule of its own and none of what is there.

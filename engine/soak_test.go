@@ -173,12 +173,12 @@ func (w *soakWorld) portrait() string {
 	}
 	for _, name := range soakKeys(w.nodes) {
 		n := w.nodes[name]
-		fmt.Fprintf(&b, "node %s cordoned %v %v\n", name, n.Cordoned, n.Allocatable)
+		fmt.Fprintf(&b, "node %s cordoned %v %v %v\n", name, n.Cordoned, n.Allocatable, n.Labels)
 		for _, key := range soakKeys(w.pods) {
 			if p := w.pods[key]; p != nil {
 				if node, devices := w.seatOf(p); node == name {
 					queue, user := p.queueOf()
-					fmt.Fprintf(&b, "  %s %v devices %v queue %q user %q priority %d evictable %v since %s idle %v terminating %v until %s surges %v budgets %v\n", key, p.Requests, devices, queue, user, p.priority(), p.Evictable, p.Started.Format(time.TimeOnly), !p.Idle.IsZero(), p.Terminating, p.ReleaseAt.Format(time.TimeOnly), p.Surges, p.Budgets)
+					fmt.Fprintf(&b, "  %s %v devices %v queue %q user %q priority %d evictable %v since %s idle %v terminating %v until %s surges %v budgets %v%s\n", key, p.Requests, devices, queue, user, p.priority(), p.Evictable, p.Started.Format(time.TimeOnly), !p.Idle.IsZero(), p.Terminating, p.ReleaseAt.Format(time.TimeOnly), p.Surges, p.Budgets, soakRules(&p.Pod))
 				}
 			}
 		}
@@ -191,7 +191,7 @@ func (w *soakWorld) portrait() string {
 	snap := w.state.Dump()
 	for _, p := range snap.Pods {
 		if p.Node == "" {
-			fmt.Fprintf(&b, "pod %s %v models %v queue %q user %q priority %d evictable %v %+v\n", p.Key, p.Requests, p.GPU.Models, p.Queue, p.User, p.Priority, p.Evictable, p.Terms)
+			fmt.Fprintf(&b, "pod %s %v models %v queue %q user %q priority %d evictable %v %+v%s\n", p.Key, p.Requests, p.GPU.Models, p.Queue, p.User, p.Priority, p.Evictable, p.Terms, soakRules(&p))
 		}
 	}
 	fmt.Fprintf(&b, "evictions %+v\nholds %+v\npromises %+v\nassumptions %+v\nbookings %+v\n", snap.Evictions, snap.Holds, snap.Promises, snap.Assumptions, snap.Bookings)
