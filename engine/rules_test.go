@@ -113,11 +113,56 @@ func anyRuledCase(t *rapid.T, cfg engine.Config) (engine.Snapshot, string) {
 		settle(t, snap, members)
 	}
 	snap.Pods = append(snap.Pods, members...)
+	anyGuests(t, &snap, g.Key)
 	s := engine.Load(snap, cfg)
 	if bad := s.Rejected(); len(bad) > 0 {
 		t.Fatalf("the generator made nonsense: %v", bad)
 	}
 	return s.Dump(), g.Key
+}
+
+// anyGuests adds pods that are to come: nominated ones, and places that are held. They wait for something that the engine does not
+// decide, so that the gang is alone in asking for a place.
+func anyGuests(t *rapid.T, snap *engine.Snapshot, gang string) {
+	node := func() string { return snap.Nodes[upTo(t, len(snap.Nodes)-1)].Name }
+	guest := func(key string) engine.Pod {
+		p := engine.Pod{Key: key, UID: "u", Labels: anyPodLabels(t), Priority: pick[int32](t, 0, 5, 9)}
+		p.Requests = engine.Resources{{Resource: gpu, Value: 1}}
+		p.Features = []why.Feature{why.Claims}
+		anyRules(t, &p.Spec)
+		return p
+	}
+	hold := func(gang string, pods int64) {
+		h := engine.Hold{Gang: gang, Version: 1, Node: node(), Requests: engine.Resources{{Resource: gpu, Value: pods}, {Resource: engine.Pods, Value: pods}}, Until: noon.Add(time.Minute)}
+		if !slices.ContainsFunc(snap.Holds, func(o engine.Hold) bool { return o.Gang == h.Gang && o.Node == h.Node }) {
+			snap.Holds = append(snap.Holds, h)
+		}
+	}
+	for i := range pick(t, 0, 0, 1, 2) {
+		p := guest(fmt.Sprintf("a/nominated-%d", i))
+		p.Nominated = node()
+		snap.Pods = append(snap.Pods, p)
+	}
+	if seldom(t, 1) {
+		p := guest("b/held")
+		p.Owner = pick(t, "", "owner")
+		hold(pick(t, p.Key, p.Key, "owner"), 1)
+		snap.Holds[len(snap.Holds)-1].Coming = seldom(t, 1)
+		snap.Pods = append(snap.Pods, p)
+	}
+	if seldom(t, 1) {
+		snap.Gangs = append(snap.Gangs, engine.Gang{Key: "held"})
+		for i := range 1 + upTo(t, 2) {
+			p := guest(fmt.Sprintf("a/held-%d", i))
+			p.Gang = "held"
+			snap.Pods = append(snap.Pods, p)
+		}
+		hold("held", 1+int64(upTo(t, 1)))
+		hold("held", 1)
+	}
+	if seldom(t, 3) {
+		hold(gang, 1)
+	}
 }
 
 // The engine keeps rules between pods exactly: it starts a gang where some order of placing its pods breaks none, and nowhere

@@ -414,7 +414,7 @@ func brief(clauses []Clause) []Clause {
 // joins says whether the two clauses, of one kind, are told as one.
 func (c Clause) joins(o Clause) bool {
 	switch c.Kind {
-	case ByWholeNode, ByRefusal, ByOthersAntiAffinity:
+	case ByWholeNode, ByRefusal, ByOthersAntiAffinity, ByPodsToCome:
 		return true
 	case ByPodAffinity, ByPodAntiAffinity, BySpread:
 		return c.Rule() == o.Rule()
@@ -430,7 +430,7 @@ func (c Clause) Rule() string {
 
 // Pod is the key of the pod that a clause about a rule between pods names; "": it names none.
 func (c Clause) Pod() string {
-	if c.Kind != ByPodAntiAffinity && c.Kind != ByOthersAntiAffinity {
+	if c.Kind != ByPodAntiAffinity && c.Kind != ByOthersAntiAffinity && c.Kind != ByPodsToCome {
 		return ""
 	}
 	_, told, _ := strings.Cut(c.Detail, ": ")
@@ -448,7 +448,7 @@ func joinClauses(same []Clause) Clause {
 		c.Detail = count(n, "other workload")
 	case c.Kind == ByPodAffinity, c.Kind == ByPodAntiAffinity, c.Kind == BySpread:
 		c.Detail = c.Rule()
-	case c.Kind == ByOthersAntiAffinity:
+	case c.Kind == ByOthersAntiAffinity, c.Kind == ByPodsToCome:
 		c.Detail = ""
 	case n > 1:
 		c.Detail += " and " + count(n-1, "other")
@@ -497,6 +497,11 @@ func (c Clause) Text() string {
 			return "anti-affinity of running pods excludes " + nodes
 		}
 		return fmt.Sprintf("anti-affinity of running pods (%s) excludes %s", c.Detail, nodes)
+	case ByPodsToCome:
+		if c.Detail == "" {
+			return "rules of pods that have places held exclude " + nodes
+		}
+		return fmt.Sprintf("rules of pods that have places held (%s) exclude %s", c.Detail, nodes)
 	case BySpread:
 		return fmt.Sprintf("topology spread (%s) excludes %s", c.Detail, nodes)
 	}

@@ -156,6 +156,7 @@ const (
 	ByPodAntiAffinity    ClauseKind = "pod-anti-affinity"       // a pod that it must be away from is
 	ByOthersAntiAffinity ClauseKind = "anti-affinity-of-others" // a pod is that must be away from it
 	BySpread             ClauseKind = "topology-spread"         // the domain has more pods than its constraint admits
+	ByPodsToCome         ClauseKind = "pods-to-come"            // a pod that has a place held, or is nominated, would lose it by its rule
 )
 
 // Clause excluded Nodes nodes of a row.

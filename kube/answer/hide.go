@@ -179,7 +179,7 @@ func (v view) tells(c why.Clause) bool {
 		return !v.pods(namespace)
 	case why.ByRefusal, why.ByPodAffinity, why.BySpread:
 		return !v.nodes
-	case why.ByPodAntiAffinity, why.ByOthersAntiAffinity:
+	case why.ByPodAntiAffinity, why.ByOthersAntiAffinity, why.ByPodsToCome:
 		namespace, _, _ := strings.Cut(c.Pod(), "/")
 		return !v.nodes || !v.pods(namespace)
 	}

@@ -260,6 +260,12 @@ func (c *Calendar) foresee(g *cluster.Gang, t cluster.Turn, releases []release, 
 		}
 		r.needs[p.Host] = v
 	}
+	if c.m.HasRules() {
+		r.pods = make(map[*cluster.Node][]*cluster.Pod)
+		for _, p := range pods {
+			r.pods[p.Host] = append(r.pods[p.Host], p)
+		}
+	}
 	r.charges = chargesOf(pods)
 	r.headroom = c.headroomOf(g, used)
 	r.after = x.lastToEnd()

@@ -19,8 +19,9 @@ import (
 // ends when it is believed to. A stay, which is a gang on its places from a time to its end, keeps the invariant if
 //   - it is over when the promised gang starts (that is backfill), or
 //   - on each of its nodes enough is left at that start: free room, and what has ended by then, less what all promised
-//     gangs need there, and
-//   - with it, the queues of the promised gang stay within their limits at that start (headroom).
+//     gangs need there,
+//   - with it, the queues of the promised gang stay within their limits at that start (headroom), and
+//   - no required anti-affinity, of either, keeps them apart (keptApart).
 
 // Reservation is room that is kept from a time on: for a gang that was promised it, or by a booking.
 type Reservation struct {
@@ -28,6 +29,7 @@ type Reservation struct {
 	name       string
 	start, end time.Time                         // end: when it is given back; zero: nobody knows
 	needs      map[*cluster.Node]quantity.Vector // of a booking nil for each node: it is kept whole
+	pods       map[*cluster.Node][]*cluster.Pod  // of a promised gang, where there are rules between pods: who will be there
 	charges    []charge                          // of a promised gang: what its queues are charged
 	headroom   []headroom
 	after      string // the workload whose end it waits for last; "": none
@@ -197,6 +199,9 @@ func (c *Calendar) Breaks(g *cluster.Gang, pods []*cluster.Pod) []why.Gate {
 	if len(gates) == 0 {
 		gates = c.overHeadroom(w, pods)
 	}
+	if len(gates) == 0 {
+		gates = c.keptApart(w, pods)
+	}
 	if len(gates) > 0 {
 		//mutate: time-breaks-wakes
 		c.wakeWhenLate(w) // from then on it may be another promise that it breaks first
@@ -234,6 +239,41 @@ func (c *Calendar) overHeadroom(w stay, pods []*cluster.Pod) []why.Gate {
 		}
 	}
 	return nil
+}
+
+// keptApart is Breaks for rules between pods: of the pods and those of a promised gang none must be apart.
+func (c *Calendar) keptApart(w stay, pods []*cluster.Pod) []why.Gate {
+	if !c.m.HasRules() {
+		return nil
+	}
+	for _, r := range c.reservations {
+		if len(r.pods) == 0 || !c.meets(r, w) {
+			continue
+		}
+		for _, p := range pods {
+			//mutate: rules-promised
+			if p.Stance() != nil && r.shuns(p) {
+				return []why.Gate{r.gate()}
+			}
+		}
+	}
+	return nil
+}
+
+// shuns says whether anti-affinity keeps the pod, which is placed, from one that will be there.
+func (r *Reservation) shuns(p *cluster.Pod) bool {
+	//archtest:any-order whether there is one
+	for n, pods := range r.pods {
+		if slices.ContainsFunc(pods, func(q *cluster.Pod) bool { return cluster.KeepsApart(p, p.Host, q, n) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// meets says whether the promised gang, which is another, is there at some time of the stay.
+func (c *Calendar) meets(r *Reservation, w stay) bool {
+	return r.gang != nil && r.gang != w.gang && !w.over(later(r.start, w.from)) && (r.end.IsZero() || r.end.After(w.from))
 }
 
 // part is what the pods, which are placed, take of the headroom.
@@ -310,7 +350,15 @@ func (c *Calendar) keepOff(w stay) []*cluster.Hold {
 				h.Requests = append(h.Requests, api.Amount{Resource: c.m.Dims.Names[dim], Value: amount})
 			}
 		}
-		if len(h.Requests) > 0 {
+		var pods []*cluster.Pod
+		for _, r := range c.reserved[n] {
+			//mutate: rules-beside-promised
+			if c.meets(r, w) {
+				pods = append(pods, r.pods[n]...)
+			}
+		}
+		h.Expect(pods)
+		if len(h.Requests)+len(pods) > 0 {
 			c.m.PutHold(h, n)
 			out = append(out, h)
 		}

@@ -118,6 +118,7 @@ func (m *Model) SetGang(key string, got *api.Gang) {
 		}
 	}
 	m.repledge(key)
+	m.expectAnewFor(key)
 	valid := got != nil && !m.IsRejected(api.KindGang, key)
 	m.rewhole(g, valid && got.Layout.WholeNodes)
 	if valid {

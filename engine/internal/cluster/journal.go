@@ -103,8 +103,9 @@ func (m *Model) setEvicting(p *Pod, evicting bool) {
 	m.uncharge(p)
 	could := p.canGo()
 	p.Evicting = evicting
+	can := p.canGo()
 	//mutate: index-evictable-condemned
-	if can := p.canGo(); can != could {
+	if can != could {
 		for _, d := range p.Demands {
 			if can {
 				p.Host.Yield.Add(d.Dim, d.Amount)
@@ -112,6 +113,8 @@ func (m *Model) setEvicting(p *Pod, evicting bool) {
 				p.Host.Yield.Add(d.Dim, -d.Amount)
 			}
 		}
+	}
+	if can != could || m.HasRules() { // pods to come do not count on those that leave
 		m.touched(p.Host)
 	}
 	p.moved()

@@ -82,11 +82,14 @@ func (m *Model) SetPod(p *Pod, got *api.Pod) {
 		m.assign(p)
 		m.weigh(p)
 		m.markStale(p.In)
+		m.expectAnew(p)
 		return
 	default:
 		m.leave(p)
+		m.expectAnew(p)
 	}
 	m.become(p, got)
+	m.expectAnew(p)
 	m.repledge(got.Key)
 	if !bad {
 		m.join(p)
@@ -108,6 +111,7 @@ func (m *Model) RemovePod(p *Pod) {
 	m.disown(p)
 	delete(m.Pods, p.Key)
 	m.repledge(p.Key)
+	m.expectAnew(p)
 }
 
 // join allocates the pod where it belongs and enters it in its gang.
@@ -178,6 +182,7 @@ func (m *Model) reassign(p *Pod) {
 	}
 	m.unassign(p)
 	m.assign(p)
+	m.expectAnew(p)
 	if p.In != nil {
 		m.markStale(p.In)
 	}
@@ -353,6 +358,11 @@ type Hold struct {
 	On     *Node
 	Payer  *Queue            // in whose account it is pledged; nil: nobody's
 	Charge []quantity.Demand // what it is pledged with there; the same is taken back
+
+	// Who comes; see coming.go.
+	who     []*Pod
+	listed  bool // who is as told
+	Certain bool // who is as Expect said
 }
 
 // AsksModel says whether the pod names GPU models.

@@ -25,18 +25,20 @@ type rules struct {
 	edition  uint64 // goes up when a selector or term comes or goes
 	tallies  map[string]*Tally
 	carriers map[string]*Carrier
+	stakes   map[string]*Stake
 	named    map[string]*scopedRules // by namespace: what names it
 	anywhere scopedRules             // what holds in all namespaces
 	seed     maphash.Seed
 	profiles map[uint64][]*Profile
 	stances  map[string]*Stance
-	made     int32 // carriers ever
+	made     int32 // carriers and stakes ever
 }
 
-// scopedRules are tallies and carriers by where their selectors look.
+// scopedRules are tallies, carriers and stakes by where their selectors look.
 type scopedRules struct {
 	tallies  []*Tally
 	carriers []*Carrier
+	stakes   []*Stake
 }
 
 // Tally counts the allocated pods on each node that match all of its terms, wherever those look.
@@ -48,6 +50,9 @@ type Tally struct {
 	All     []int32       // by Node.Index
 	Staying []int32       // likewise, without pods that are being deleted
 }
+
+// Terms are those that a pod must match, all of them, to be counted.
+func (t *Tally) Terms() []api.PodTerm { return t.terms }
 
 // Matches says whether the tally counts the pod, wherever it is.
 func (t *Tally) Matches(p *Pod) bool {
@@ -83,6 +88,7 @@ type OwnRules struct {
 	Spread   []*Tally   // by constraint, those that are wishes too
 	Wishes   []*Tally   // by preference
 	Wished   []*Carrier // what it wishes others for: by preference, then by term of required affinity, which weighs hardWeight
+	Stakes   []*Stake   // what others could break before it comes: by constraint, then by label of its affinity
 }
 
 // hardWeight is what a pod's required affinity weighs in the wishes of the pods that it needs, as in Kubernetes.
@@ -96,6 +102,7 @@ type Profile struct {
 	tallies   []*Tally
 	exposed   []*Carrier // that keep it apart
 	wished    []*Carrier // that wish it near, or away
+	staked    []*Stake   // that it could break
 }
 
 // Stance is what tells pods of one shape apart for rules: which terms of others keep it from them, and which of its own rules
@@ -103,6 +110,7 @@ type Profile struct {
 type Stance struct {
 	Exposed []*Carrier // terms of required anti-affinity of known pods that match it
 	Wished  []*Carrier // terms by which known pods wish it near, or away
+	Staked  []*Stake   // stakes of known pods that it could break
 	Self    string     // by own rule, '1' where it matches: affinity, then each term of anti-affinity, then each constraint
 }
 
@@ -153,8 +161,17 @@ func (m *Model) adopt(p *Pod) {
 	for _, t := range s.PodAffinity {
 		own.Wished = append(own.Wished, r.carrier(t, hardWeight))
 	}
-	for _, c := range s.Spread {
+	for i := range s.Spread {
+		c := &s.Spread[i]
 		own.Spread = append(own.Spread, r.tally([]api.PodTerm{{Namespaces: []string{c.Namespace}, Labels: c.Labels}}))
+		if !c.Soft {
+			own.Stakes = append(own.Stakes, r.stake(own.Spread[i], c.Topology, c))
+		}
+	}
+	for i, t := range s.PodAffinity {
+		if !slices.ContainsFunc(s.PodAffinity[:i], func(o api.PodTerm) bool { return o.Topology == t.Topology }) {
+			own.Stakes = append(own.Stakes, r.stake(own.Affinity, t.Topology, nil))
+		}
 	}
 }
 
@@ -184,6 +201,9 @@ func (m *Model) disown(p *Pod) {
 	}
 	for _, c := range slices.Concat(own.Carried, own.Wished) {
 		r.dropCarrier(c)
+	}
+	for _, k := range own.Stakes {
+		r.dropStake(k)
 	}
 	own.shape.Own = nil // what comes next is counted anew
 }
@@ -243,17 +263,48 @@ func (r *rules) dropCarrier(c *Carrier) {
 	r.end()
 }
 
+// stake returns the stake of the pods that the tally counts, for one more rule.
+func (r *rules) stake(t *Tally, topology string, c *api.Spread) *Stake {
+	key := t.key + "\x00" + topology
+	if c != nil {
+		key += fmt.Sprintf("\x00%d %d", c.MaxSkew, c.MinDomains)
+	}
+	k := r.stakes[key]
+	if k == nil {
+		r.made++
+		k = &Stake{Tally: t, Topology: topology, Spread: c, key: key, id: r.made}
+		r.stakes[key] = k
+		r.edition++
+		r.eachScope(t.terms[0].Namespaces, func(s *scopedRules) { s.stakes = append(s.stakes, k) })
+	}
+	k.refs++
+	return k
+}
+
+func (r *rules) dropStake(k *Stake) {
+	if k.refs--; k.refs > 0 {
+		return
+	}
+	delete(r.stakes, k.key)
+	r.edition++
+	r.eachScope(k.Tally.terms[0].Namespaces, func(s *scopedRules) {
+		s.stakes = slices.DeleteFunc(s.stakes, func(o *Stake) bool { return o == k })
+	})
+	r.end()
+}
+
 // begin makes room for the first rule.
 func (r *rules) begin() {
 	if r.tallies == nil {
 		r.tallies, r.carriers, r.named = make(map[string]*Tally), make(map[string]*Carrier), make(map[string]*scopedRules)
+		r.stakes = make(map[string]*Stake)
 		r.profiles, r.stances, r.seed = make(map[uint64][]*Profile), make(map[string]*Stance), maphash.MakeSeed()
 	}
 }
 
 // end forgets everything with the last rule.
 func (r *rules) end() {
-	if len(r.tallies)+len(r.carriers) == 0 {
+	if len(r.tallies)+len(r.carriers)+len(r.stakes) == 0 {
 		*r = rules{edition: r.edition, made: r.made}
 	}
 }
@@ -271,7 +322,7 @@ func (r *rules) eachScope(namespaces []string, visit func(*scopedRules)) {
 			r.named[name] = s
 		}
 		visit(s)
-		if len(s.tallies)+len(s.carriers) == 0 {
+		if len(s.tallies)+len(s.carriers)+len(s.stakes) == 0 {
 			delete(r.named, name)
 		}
 	}
@@ -315,7 +366,7 @@ func (r *rules) profileOf(p *Pod) *Profile {
 	}
 	//mutate: rules-new-selectors
 	if f.edition != r.edition {
-		f.edition, f.tallies, f.exposed, f.wished = r.edition, f.tallies[:0], nil, nil
+		f.edition, f.tallies, f.exposed, f.wished, f.staked = r.edition, f.tallies[:0], nil, nil, nil
 		f.meet(&r.anywhere)
 		if s := r.named[f.namespace]; s != nil {
 			f.meet(s)
@@ -345,11 +396,21 @@ func (r *rules) internProfile(namespace string, labels map[string]string) *Profi
 // mostProfiles bounds how many profiles are kept to be found again.
 const mostProfiles = 1 << 17
 
+// counts says whether the tally counts pods of the profile.
+func (t *Tally) counts(f *Profile) bool {
+	return !slices.ContainsFunc(t.terms, func(term api.PodTerm) bool { return !term.Selects(f.namespace, f.labels) })
+}
+
 // meet lists what of the rules matches the profile.
 func (f *Profile) meet(s *scopedRules) {
 	for _, t := range s.tallies {
-		if !slices.ContainsFunc(t.terms, func(term api.PodTerm) bool { return !term.Selects(f.namespace, f.labels) }) {
+		if t.counts(f) {
 			f.tallies = append(f.tallies, t)
+		}
+	}
+	for _, k := range s.stakes {
+		if k.Tally.counts(f) {
+			f.staked = append(f.staked, k)
 		}
 	}
 	for _, c := range s.carriers {
@@ -373,7 +434,7 @@ func (p *Pod) Stance() *Stance {
 		return p.stance
 	}
 	f := r.profileOf(p)
-	if p.own == nil && len(f.exposed)+len(f.wished) == 0 {
+	if p.own == nil && len(f.exposed)+len(f.wished)+len(f.staked) == 0 {
 		return nil
 	}
 	self := p.own.self(p)
@@ -386,13 +447,18 @@ func (p *Pod) Stance() *Stance {
 			b.WriteString(strconv.Itoa(int(c.id)))
 		}
 	}
+	slices.SortFunc(f.staked, func(a, b *Stake) int { return int(a.id - b.id) })
+	for _, k := range f.staked {
+		b.WriteByte(' ')
+		b.WriteString(strconv.Itoa(int(k.id)))
+	}
 	key := b.String()
 	s := r.stances[key]
 	if s == nil {
 		if len(r.stances) >= mostStances {
 			clear(r.stances)
 		}
-		s = &Stance{Exposed: slices.Clone(f.exposed), Wished: slices.Clone(f.wished), Self: self}
+		s = &Stance{Exposed: slices.Clone(f.exposed), Wished: slices.Clone(f.wished), Staked: slices.Clone(f.staked), Self: self}
 		r.stances[key] = s
 	}
 	p.stance, p.stanceAt = s, r.edition

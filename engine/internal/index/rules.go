@@ -16,6 +16,11 @@ import (
 // of the domains that flip; of a spread constraint, whose answers all depend on the domain with the fewest pods, a look at
 // every domain as well.
 //
+// Pods that are to come, because they are nominated to a node or have a place held there, count as if they were there where that keeps a
+// pod out, and do not where it would let one in: for anti-affinity in both directions, for a constraint in the pod's own
+// domain and not in the one with the fewest, and not for affinity. Where pods to come could lose their place by a rule of
+// their own that pods of the class can break, the class is under that rule too (stakesNear, stakesEven).
+//
 // What a domain admits is exact for one more pod, and for several on one node. Where pods of the class would be in each
 // other's way, or make way for each other, on different nodes, sums over nodes mean nothing: Coupled says so.
 
@@ -44,6 +49,8 @@ const (
 	needsFar                     // required anti-affinity
 	keptFar                      // required anti-affinity of others
 	spreads                      // a spread constraint
+	stakesNear                   // affinity of pods to come that may be the first of those that they need
+	stakesEven                   // a spread constraint of pods to come
 	wishes                       // preferred affinity or anti-affinity, its own or of others
 	wishesSpread                 // a spread constraint that is a wish
 )
@@ -57,17 +64,22 @@ type rule struct {
 	view    *keyView
 	tally   *cluster.Tally   // what it counts, unless it is keptFar
 	carrier *cluster.Carrier // likewise
+	stake   *cluster.Stake
 	term    *api.PodTerm
 	spread  *api.Spread
 	self    bool  // pods of the class count for it
 	weight  int32 // of a wish: for each pod
 
 	pods  []int32 // by domain
+	come  []int32 // by domain: those to come that count
 	nodes []int32 // by domain; of a constraint, those that count
 	allow []int32 // by domain: how many pods of the class more, or unlimited; of a wish what the domain is worth, wishes.go
 	dirty []int32 // domains that changed since allow was worked out
 	least least
-	first bool // of affinity: the class could be the first when allow was worked out
+	first bool  // of affinity: the class could be the first when allow was worked out
+	comes int64 // pods to come, in all domains
+	alone int   // of stakesNear: domains that pods come to and where they would be the first
+	shut  bool  // of stakesNear: there were such when allow was worked out
 }
 
 // least is the smallest counts of a constraint's domains.
@@ -80,6 +92,7 @@ type least struct {
 type counted struct {
 	domain int32 // noDomain: it has no such label
 	pods   int32
+	come   int32
 	node   bool // it is there, and of a constraint it counts
 }
 
@@ -178,6 +191,13 @@ func (x *Index) newRules(key ClassKey) *classRules {
 		}
 	}
 	x.addWishes(r, key)
+	for _, k := range key.Stance.Staked {
+		kind := stakesNear
+		if k.Spread != nil {
+			kind = stakesEven
+		}
+		r.list = append(r.list, rule{kind: kind, view: x.viewOfKey(k.Topology), tally: x.m.Counted(k.Tally), stake: k, spread: k.Spread, self: true})
+	}
 	for _, c := range key.Stance.Exposed {
 		r.list = append(r.list, rule{kind: keptFar, view: x.viewOfKey(c.Term.Topology), carrier: c, term: &c.Term})
 	}
@@ -202,11 +222,15 @@ func (c *Class) Coupled() bool { return c.rules != nil && c.rules.coupled > 0 }
 func (c *Class) CoupledOnce() bool { return c.rules != nil && c.rules.coupled == 1 }
 
 // Opens says whether other pods can open nodes to the class: by its affinity, or a spread constraint.
-func (c *Class) Opens() bool { return c.rules != nil && c.rules.opens }
+func (c *Class) Opens() bool {
+	return c.rules != nil && (c.rules.opens || slices.ContainsFunc(c.rules.list, func(u rule) bool { return u.kind == stakesEven && u.comes > 0 }))
+}
 
 // Spreads says whether pods of the class are to be spread evenly among themselves.
 func (c *Class) Spreads() bool {
-	return c.rules != nil && slices.ContainsFunc(c.rules.list, func(u rule) bool { return u.kind == spreads && u.self })
+	return c.rules != nil && slices.ContainsFunc(c.rules.list, func(u rule) bool {
+		return u.self && (u.kind == spreads || u.kind == stakesEven && u.comes > 0)
+	})
 }
 
 // StartsAlone says whether the class looks for the first place of pods that must be near each other: none of them is
@@ -230,6 +254,11 @@ func (x *Index) counts(c *Class, r *rule, n *cluster.Node) counted {
 			return at
 		}
 		list = r.tally.Staying
+	case stakesNear:
+		at.pods, at.come = stayers(r.tally, n), x.coming(c, r, n)
+		return at
+	case stakesEven:
+		list = r.tally.Staying
 	default:
 		if r.carrier != nil {
 			list = r.carrier.On
@@ -240,14 +269,58 @@ func (x *Index) counts(c *Class, r *rule, n *cluster.Node) counted {
 	if int(n.Index) < len(list) {
 		at.pods = list[n.Index]
 	}
+	at.come = x.coming(c, r, n)
 	return at
+}
+
+// coming counts the pods that are to come to the node and that the class minds by the rule: those of nominated pods that
+// have its priority or a higher one.
+func (x *Index) coming(c *Class, u *rule, n *cluster.Node) (sum int32) {
+	if len(n.Nominated)+len(n.Held) == 0 || u.kind == needsNear || !u.kind.hard() {
+		return 0
+	}
+	for _, p := range n.Nominated {
+		//mutate: rules-nominated
+		if p.Priority >= c.Priority && u.minds(p) {
+			sum++
+		}
+	}
+	for _, h := range n.Held {
+		//mutate: rules-held
+		sum += x.m.Coming(h, u.minds)
+	}
+	return sum
+}
+
+// minds says whether the rule is about the pod, wherever it comes to.
+func (u *rule) minds(p *cluster.Pod) bool {
+	switch u.kind {
+	case keptFar:
+		return p.Carries(u.carrier)
+	case stakesNear, stakesEven:
+		return u.stake.Has(p)
+	}
+	return u.tally.Matches(p)
+}
+
+// stayers counts the bound pods of the tally on the node that are not on their way out: what pods to come can count on.
+func stayers(t *cluster.Tally, n *cluster.Node) (sum int32) {
+	if int(n.Index) >= len(t.Staying) || t.Staying[n.Index] == 0 {
+		return 0
+	}
+	for _, p := range n.Pods {
+		if p.Node != "" && !p.Leaving() && t.Matches(p) {
+			sum++
+		}
+	}
+	return sum
 }
 
 // eligible says whether the node counts for a constraint of the class: it has the labels of all constraints, the class's node
 // selector and affinity match it unless they do not matter, and so with its taints.
 func (x *Index) eligible(c *Class, s *api.Spread, n *cluster.Node) bool {
 	for i := range c.rules.list {
-		if r := &c.rules.list[i]; r.spread != nil && r.spread.Soft == s.Soft && r.view.domain(n) == noDomain {
+		if r := &c.rules.list[i]; r.spread != nil && r.stake == nil && r.spread.Soft == s.Soft && r.view.domain(n) == noDomain {
 			return false
 		}
 	}
@@ -269,7 +342,8 @@ func (x *Index) recountRules(c *Class) {
 	r.affinity = 0
 	for i := range r.list {
 		u := &r.list[i]
-		u.pods, u.nodes, u.allow, u.dirty = u.pods[:0], u.nodes[:0], u.allow[:0], u.dirty[:0]
+		u.pods, u.come, u.nodes, u.allow, u.dirty = u.pods[:0], u.come[:0], u.nodes[:0], u.allow[:0], u.dirty[:0]
+		u.comes, u.alone = 0, 0
 		u.grow()
 	}
 	for _, b := range x.m.Topology.Buckets {
@@ -280,7 +354,7 @@ func (x *Index) recountRules(c *Class) {
 	for i := range r.list {
 		u := &r.list[i]
 		u.survey()
-		u.dirty, u.first = u.dirty[:0], r.first()
+		u.dirty, u.first, u.shut = u.dirty[:0], r.first(), u.alone > 0
 		for d := range u.allow {
 			u.allow[d] = u.admits(r, int32(d))
 		}
@@ -296,7 +370,7 @@ func (r *classRules) couple() {
 	for i := range r.list {
 		u := &r.list[i]
 		//mutate: rules-coupled
-		if u.kind.hard() && u.self && (u.kind != needsFar || slices.ContainsFunc(u.nodes, func(n int32) bool { return n > 1 })) && !r.couples(u.view, u.kind, i) {
+		if u.kind.hard() && u.self && u.kind != stakesNear && (u.kind != stakesEven || u.comes > 0) && (u.kind != needsFar || slices.ContainsFunc(u.nodes, func(n int32) bool { return n > 1 })) && !r.couples(u.view, u.kind, i) {
 			r.coupled++
 		}
 	}
@@ -313,7 +387,8 @@ func (r *classRules) couples(v *keyView, kind ruleKind, i int) bool {
 // grow makes room for domains that came.
 func (u *rule) grow() {
 	if more := len(u.view.values) - len(u.pods); more > 0 {
-		u.pods, u.nodes, u.allow = append(u.pods, make([]int32, more)...), append(u.nodes, make([]int32, more)...), append(u.allow, make([]int32, more)...)
+		u.pods, u.come = append(u.pods, make([]int32, more)...), append(u.come, make([]int32, more)...)
+		u.nodes, u.allow = append(u.nodes, make([]int32, more)...), append(u.allow, make([]int32, more)...)
 	}
 }
 
@@ -327,13 +402,13 @@ func (x *Index) note(c *Class, n *cluster.Node) {
 	for i := range r.list {
 		u, was := &r.list[i], &r.seen[at+i]
 		is := x.counts(c, u, n)
-		r.moved = r.moved || was.pods > 0 || is.pods > 0 // other pods may be counted, of the same number
+		r.moved = r.moved || was.pods > 0 || is.pods > 0 || was.come > 0 || is.come > 0 // other pods may be counted, of the same number
 		if *was == is {
 			continue
 		}
 		r.moved = true
 		u.grow()
-		r.regrouped = r.regrouped || was.domain != is.domain || was.node != is.node
+		r.regrouped = r.regrouped || was.domain != is.domain || was.node != is.node || u.kind == stakesEven && was.come != is.come
 		r.enter(u, *was, -1)
 		r.enter(u, is, 1)
 		*was = is
@@ -345,17 +420,30 @@ func (r *classRules) enter(u *rule, at counted, by int32) {
 	if !at.node {
 		return
 	}
+	if u.waitsAlone(at.domain) {
+		u.alone--
+	}
 	u.pods[at.domain] += by * at.pods
+	u.come[at.domain] += by * at.come
+	u.comes += int64(by * at.come)
 	u.nodes[at.domain] += by
+	if u.waitsAlone(at.domain) {
+		u.alone++
+	}
 	if u.kind == needsNear {
 		r.affinity += int64(by * at.pods)
 	}
 	u.dirty = append(u.dirty, at.domain)
 }
 
+// waitsAlone says whether pods come to the domain that would be the first there of those that they need.
+func (u *rule) waitsAlone(d int32) bool {
+	return u.kind == stakesNear && u.come[d] > 0 && u.pods[d] == 0
+}
+
 // survey finds the domains with the fewest pods.
 func (u *rule) survey() {
-	if u.spread == nil {
+	if u.spread == nil || u.kind == stakesEven && u.comes == 0 {
 		return
 	}
 	u.least = least{first: unlimited, next: unlimited}
@@ -374,7 +462,7 @@ func (u *rule) survey() {
 
 // admits is how many more pods of the class the rule admits to the domain.
 func (u *rule) admits(r *classRules, d int32) int32 {
-	pods := u.pods[d]
+	pods := u.pods[d] + u.come[d]
 	switch u.kind {
 	case needsNear:
 		//mutate: rules-affinity
@@ -397,6 +485,17 @@ func (u *rule) admits(r *classRules, d int32) int32 {
 			return 0
 		}
 		return unlimited
+	case stakesNear:
+		//mutate: rules-first-to-come
+		if u.alone > 0 && u.come[d] == 0 {
+			return 0
+		}
+		return unlimited
+	case stakesEven:
+		//mutate: rules-even-for-those-to-come
+		if u.come[d] == 0 {
+			return unlimited
+		}
 	case wishes, wishesSpread:
 		return u.worth(d)
 	}
@@ -406,14 +505,7 @@ func (u *rule) admits(r *classRules, d int32) int32 {
 // admitsSpread is admits for a constraint. As pods are added to a domain they are compared with the other domains: while the domain
 // itself has the fewest, one more is no further above than 1.
 func (u *rule) admitsSpread(d int32) int32 {
-	pods, low := u.pods[d], u.least.first
-	if u.self && u.nodes[d] > 0 && pods == low {
-		low = u.least.next
-	}
-	//mutate: rules-min-domains
-	if u.least.domains < int(max(1, u.spread.MinDomains)) {
-		low = 0
-	}
+	pods, low := u.pods[d]+u.come[d], u.lowBeside(d)
 	switch {
 	case low == unlimited:
 		return unlimited
@@ -424,6 +516,19 @@ func (u *rule) admitsSpread(d int32) int32 {
 		return 0
 	}
 	return unlimited
+}
+
+// lowBeside is the fewest pods of another domain, where the domain itself counts; 0 where there are too few domains.
+func (u *rule) lowBeside(d int32) int32 {
+	low := u.least.first
+	if u.nodes[d] > 0 && u.pods[d] == low {
+		low = u.least.next
+	}
+	//mutate: rules-min-domains
+	if u.least.domains < int(max(1, u.spread.MinDomains)) {
+		low = 0
+	}
+	return low
 }
 
 // limit is how many more pods of the class the rules admit to the node.
@@ -487,10 +592,13 @@ func (x *Index) settle(c *Class, u *rule) {
 	case needsNear:
 		all = u.first != r.first()
 		u.first = r.first()
-	case spreads:
+	case spreads, stakesEven:
 		was := u.least
 		u.survey()
 		all = was != u.least
+	case stakesNear:
+		all = u.shut != (u.alone > 0)
+		u.shut = u.alone > 0
 	case wishesSpread:
 		was := u.least.domains
 		u.survey()

@@ -39,7 +39,7 @@ func (x *Index) toldRules(c *Class) []toldRule {
 				break
 			}
 			if int(d) < len(u.allow) && u.allow[d] == 0 && slices.ContainsFunc(u.view.nodes[d], func(n *cluster.Node) bool { return u.view.holds(d, n) }) {
-				t.domains[d] = t.text + ": " + u.tell(d)
+				t.domains[d] = t.text + ": " + x.tell(c, u, d)
 			}
 		}
 		r.told[i] = t
@@ -80,48 +80,86 @@ func (u *rule) clause() why.ClauseKind {
 		return why.ByPodAntiAffinity
 	case keptFar:
 		return why.ByOthersAntiAffinity
+	case stakesNear, stakesEven:
+		return why.ByPodsToCome
 	}
 	return why.BySpread
 }
 
 // text is the rule in words.
 func (u *rule) text() string {
-	if u.kind == spreads {
+	if u.kind == stakesNear {
+		var parts []string
+		for _, t := range u.tally.Terms() {
+			parts = append(parts, selectorText(t.Labels))
+		}
+		return strings.Join(parts, " and ") + " per " + u.stake.Topology
+	}
+	if u.spread != nil {
 		return fmt.Sprintf("%s per %s, skew %d", selectorText(u.spread.Labels), u.spread.Topology, u.spread.MaxSkew)
 	}
 	return selectorText(u.term.Labels) + " per " + u.term.Topology
 }
 
 // tell is what closes the domain.
-func (u *rule) tell(d int32) string {
+func (x *Index) tell(c *Class, u *rule, d int32) string {
 	name := u.view.values[d]
 	switch u.kind {
 	case needsNear:
 		return "none in " + name
 	case spreads:
 		low := u.least.first
-		if u.least.domains < int(max(1, u.spread.MinDomains)) {
+		switch {
+		case u.least.domains < int(max(1, u.spread.MinDomains)):
 			low = 0
+		case u.come[d] > 0:
+			low = min(u.lowBeside(d), u.pods[d]+u.come[d])
 		}
-		return fmt.Sprintf("%d in %s, %d in the least", u.pods[d], name, low)
+		return fmt.Sprintf("%d in %s, %d in the least", u.pods[d]+u.come[d], name, low)
+	case stakesNear:
+		return x.awaited(c, u)
 	}
-	return u.blocker(d) + " in " + name
+	return x.blocker(c, u, d) + " in " + name
 }
 
-// blocker is the first pod by key in the domain that the rule counts.
-func (u *rule) blocker(d int32) string {
+// awaited is the first pod by key that comes to a domain where it would be the first, with the domain.
+func (x *Index) awaited(c *Class, u *rule) string {
+	first, in := "", ""
+	for _, d := range u.view.sorted() {
+		if int(d) >= len(u.come) || !u.waitsAlone(d) {
+			continue
+		}
+		if p := x.blocker(c, u, d); first == "" || p < first {
+			first, in = p, u.view.values[d]
+		}
+	}
+	return first + " in " + in
+}
+
+// blocker is the first pod by key in the domain, or to come there, that the rule counts.
+func (x *Index) blocker(c *Class, u *rule, d int32) string {
 	first := ""
+	look := func(p *cluster.Pod) {
+		if (first == "" || p.Key < first) && u.minds(p) {
+			first = p.Key
+		}
+	}
 	for _, n := range u.view.nodes[d] {
 		if !u.view.holds(d, n) {
 			continue
 		}
-		for _, p := range n.Pods {
-			if first != "" && p.Key >= first {
-				continue
+		if u.stake == nil {
+			for _, p := range n.Pods {
+				look(p)
 			}
-			if u.kind == keptFar && p.Carries(u.carrier) || u.kind == needsFar && u.tally.Matches(p) {
-				first = p.Key
+		}
+		for _, p := range n.Nominated {
+			if p.Priority >= c.Priority {
+				look(p)
 			}
+		}
+		for _, h := range n.Held {
+			x.m.EachComing(h, look)
 		}
 	}
 	return first

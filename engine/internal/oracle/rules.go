@@ -21,6 +21,15 @@ func (w *world) broken(p engine.Pod, n engine.Node) (out []why.Clause) {
 	add := func(kind why.ClauseKind, format string, args ...any) {
 		out = append(out, why.Clause{Kind: kind, Detail: fmt.Sprintf(format, args...)})
 	}
+	guests := w.guests(p)
+	guestsIn := func(key, value string) (out []engine.Pod) {
+		for _, g := range guests {
+			if v, ok := w.node[g.node].Labels[key]; ok && v == value {
+				out = append(out, g.pods...)
+			}
+		}
+		return out
+	}
 	for _, t := range p.PodAffinity {
 		if v, ok := n.Labels[t.Topology]; !ok {
 			add(why.ByPodAffinity, "%s: no such label", rule(t))
@@ -30,7 +39,7 @@ func (w *world) broken(p engine.Pod, n engine.Node) (out []why.Clause) {
 	}
 	for _, t := range p.PodAntiAffinity {
 		hostile := func(v string) []engine.Pod {
-			return filter(w.in(t.Topology, v), func(q engine.Pod) bool { return selects(t, q) })
+			return filter(append(w.in(t.Topology, v), guestsIn(t.Topology, v)...), func(q engine.Pod) bool { return selects(t, q) })
 		}
 		if v, ok := n.Labels[t.Topology]; ok && len(hostile(v)) > 0 {
 			add(why.ByPodAntiAffinity, "%s%s", rule(t), w.tell(t.Topology, v, func(v string) bool { return len(hostile(v)) > 0 }, least(hostile(v))))
@@ -38,7 +47,7 @@ func (w *world) broken(p engine.Pod, n engine.Node) (out []why.Clause) {
 	}
 	for _, t := range w.hostileTerms(p) {
 		carriers := func(v string) []engine.Pod {
-			return filter(w.in(t.Topology, v), func(q engine.Pod) bool {
+			return filter(append(w.in(t.Topology, v), guestsIn(t.Topology, v)...), func(q engine.Pod) bool {
 				return some(q.PodAntiAffinity, func(o engine.PodTerm) bool { return fmt.Sprintf("%#v", o) == fmt.Sprintf("%#v", t) })
 			})
 		}
@@ -51,11 +60,168 @@ func (w *world) broken(p engine.Pod, n engine.Node) (out []why.Clause) {
 		if v, ok := n.Labels[c.Topology]; c.Soft {
 		} else if !ok {
 			add(why.BySpread, "%s: no such label", text)
-		} else if count, low, skewed := w.skewed(p, c, v); skewed {
-			add(why.BySpread, "%s%s", text, w.tell(c.Topology, v, func(v string) bool { _, _, s := w.skewed(p, c, v); return s }, fmt.Sprint(count))+tail(w.tells(c.Topology, v, func(v string) bool { _, _, s := w.skewed(p, c, v); return s }), low))
+		} else if count, low, skewed := w.skewed(p, c, v, guests); skewed {
+			add(why.BySpread, "%s%s", text, w.tell(c.Topology, v, func(v string) bool { _, _, s := w.skewed(p, c, v, guests); return s }, fmt.Sprint(count))+tail(w.tells(c.Topology, v, func(v string) bool { _, _, s := w.skewed(p, c, v, guests); return s }), low))
+		}
+	}
+	for _, k := range w.stakes(p) {
+		v, ok := n.Labels[k.topology]
+		what := func(v string) string { return w.lost(k, v, guests) }
+		if ok && what(v) != "" {
+			closed := func(v string) bool { return what(v) != "" }
+			if w.tells(k.topology, v, closed) {
+				add(why.ByPodsToCome, "%s: %s", k.text, what(v))
+			} else {
+				add(why.ByPodsToCome, "%s", k.text)
+			}
 		}
 	}
 	return out
+}
+
+// guest is who comes to a node, one or more of the pods.
+type guest struct {
+	node string
+	pods []engine.Pod
+	most int
+}
+
+// count is how many of those that come may be such pods.
+func (g guest) count(is func(engine.Pod) bool) int { return min(g.most, len(filter(g.pods, is))) }
+
+// guests are the pods that are to come and that the pod has to mind: nominated ones of its priority or a higher one, and those that a
+// place is held for, none of them of its own workload. To a place that is held any waiting member comes, or one that is moved there, that
+// asks for no more than is held.
+func (w *world) guests(p engine.Pod) (out []guest) {
+	for _, q := range w.Pods {
+		_, placed := w.at[q.Key]
+		if !placed && !q.Terminating && q.Nominated != "" && q.Gang != p.Gang && q.Priority >= w.gang[p.Gang].Priority {
+			out = append(out, guest{q.Nominated, []engine.Pod{q}, 1})
+		}
+	}
+	mine := w.claimed(w.Holds, p.Gang)
+	for _, h := range w.Holds {
+		if mine[place(h)] || !w.stands(h) {
+			continue
+		}
+		_, known := w.gang[h.Gang]
+		pods := filter(w.Pods, func(q engine.Pod) bool {
+			moves := some(w.Evictions, func(e engine.Eviction) bool {
+				return e.Pod == q.Key && e.UID == q.UID && e.To == h.Node && !e.Refused && q.Node != ""
+			})
+			waits := q.Node == "" && !q.Terminating
+			is := q.Gang == h.Gang || !known && q.Gang == q.Key && q.Owner == h.Gang
+			return is && !q.Foreign && (waits || moves) && !some(h.Requests, func(a engine.Amount) bool {
+				return a.Resource != engine.Pods && amount(q.Requests, a.Resource) > a.Value
+			})
+		})
+		out = append(out, guest{h.Node, pods, max(1, int(amount(h.Requests, engine.Pods)))})
+	}
+	return out
+}
+
+// stake is a rule of pods that may come, which a pod that the terms select can break for them.
+type stake struct {
+	terms    []engine.PodTerm
+	topology string
+	spread   *engine.Spread // nil: affinity
+	text     string
+	key      string
+}
+
+// stakes are those of all pods that the pod could break, each once.
+func (w *world) stakes(p engine.Pod) (out []stake) {
+	add := func(k stake) {
+		if !some(k.terms, func(t engine.PodTerm) bool { return !selects(t, p) }) && !some(out, func(o stake) bool { return o.key == k.key }) {
+			out = append(out, k)
+		}
+	}
+	for _, q := range w.Pods {
+		for _, k := range stakesOf(q) {
+			add(k)
+		}
+	}
+	return out
+}
+
+func stakesOf(q engine.Pod) (out []stake) {
+	for _, c := range q.Spread {
+		if !c.Soft {
+			k := stake{terms: []engine.PodTerm{{Namespaces: []string{c.Namespace}, Labels: c.Labels}}, topology: c.Topology, spread: &c}
+			k.text = fmt.Sprintf("%s per %s, skew %d", selector(c.Labels), c.Topology, c.MaxSkew)
+			k.key = fmt.Sprintf("%#v %s %d %d", k.terms, c.Topology, c.MaxSkew, c.MinDomains)
+			out = append(out, k)
+		}
+	}
+	var terms []engine.PodTerm
+	var texts []string
+	for _, t := range q.PodAffinity {
+		terms, texts = append(terms, engine.PodTerm{Namespaces: t.Namespaces, Labels: t.Labels}), append(texts, selector(t.Labels))
+	}
+	for _, t := range q.PodAffinity {
+		out = append(out, stake{terms: terms, topology: t.Topology, text: strings.Join(texts, " and ") + " per " + t.Topology, key: fmt.Sprintf("%#v %s", terms, t.Topology)})
+	}
+	return out
+}
+
+// lost is the guest that would lose its place if one more pod of the stake were in the domain, with the domain that it comes to; "":
+// none.
+func (w *world) lost(k stake, value string, guests []guest) string {
+	matches := func(q engine.Pod) bool {
+		return !some(k.terms, func(t engine.PodTerm) bool { return !selects(t, q) })
+	}
+	has := func(q engine.Pod) bool {
+		return (k.spread != nil || matches(q)) && some(stakesOf(q), func(o stake) bool { return o.key == k.key })
+	}
+	counts, come, first := map[string]int{}, map[string]int{}, map[string]string{}
+	for _, n := range w.Nodes {
+		v, ok := n.Labels[k.topology]
+		if !ok {
+			continue
+		}
+		counts[v] += len(filter(w.Pods, func(q engine.Pod) bool {
+			if w.at[q.Key].node != n.Name || !matches(q) {
+				return false
+			}
+			return k.spread != nil && !q.Terminating || k.spread == nil && q.Node != "" && !w.leaving(q)
+		}))
+		for _, g := range guests {
+			if g.node == n.Name {
+				come[v] += g.count(has)
+				for _, q := range filter(g.pods, has) {
+					if first[v] == "" || q.Key < first[v] {
+						first[v] = q.Key
+					}
+				}
+			}
+		}
+	}
+	if k.spread == nil {
+		alone := ""
+		for _, v := range slices.Sorted(maps.Keys(come)) {
+			if come[v] > 0 && counts[v] == 0 && (alone == "" || first[v] < strings.Split(alone, " ")[0]) {
+				alone = first[v] + " in " + v
+			}
+		}
+		if come[value] > 0 {
+			return ""
+		}
+		return alone
+	}
+	low := counts[value] + come[value]
+	//archtest:any-order the smallest of all
+	for v, n := range counts {
+		if v != value {
+			low = min(low, n)
+		}
+	}
+	if len(counts) < max(1, int(k.spread.MinDomains)) {
+		low = 0
+	}
+	if come[value] == 0 || counts[value]+come[value]+1-low <= int(k.spread.MaxSkew) {
+		return ""
+	}
+	return first[value] + " in " + value
 }
 
 func tail(told bool, low int) string {
@@ -103,8 +269,8 @@ func (w *world) hostileTerms(p engine.Pod) (out []engine.PodTerm) {
 }
 
 // skewed says whether one more pod would make the domain too full beside the one with the fewest, with what each counts.
-func (w *world) skewed(p engine.Pod, c engine.Spread, value string) (count, low int, skewed bool) {
-	counts := map[string]int{}
+func (w *world) skewed(p engine.Pod, c engine.Spread, value string, guests []guest) (count, low int, skewed bool) {
+	counts, come := map[string]int{}, 0
 	for _, n := range w.Nodes {
 		if some(p.Spread, func(o engine.Spread) bool { _, ok := n.Labels[o.Topology]; return !o.Soft && !ok }) {
 			continue
@@ -119,6 +285,14 @@ func (w *world) skewed(p engine.Pod, c engine.Spread, value string) (count, low 
 		counts[n.Labels[c.Topology]] += len(filter(w.Pods, func(q engine.Pod) bool {
 			return w.at[q.Key].node == n.Name && !q.Terminating && namespace(q) == c.Namespace && selectsLabels(c.Labels, q)
 		}))
+		for _, g := range guests {
+			if g.node == n.Name && n.Labels[c.Topology] == value {
+				come += g.count(func(q engine.Pod) bool { return namespace(q) == c.Namespace && selectsLabels(c.Labels, q) })
+			}
+		}
+	}
+	if _, counted := counts[value]; counted {
+		counts[value] += come // who is to come counts where the pod would be, and nowhere else
 	}
 	low = -1
 	//archtest:any-order the smallest of all
@@ -256,6 +430,13 @@ func (w *world) seenAlike(a, b engine.Pod) bool {
 	}
 	for _, c := range a.Spread {
 		terms = append(terms, engine.PodTerm{Namespaces: []string{c.Namespace}, Labels: c.Labels})
+	}
+	for _, q := range w.Pods {
+		for _, k := range stakesOf(q) {
+			if some(k.terms, func(t engine.PodTerm) bool { return !selects(t, a) }) != some(k.terms, func(t engine.PodTerm) bool { return !selects(t, b) }) {
+				return false
+			}
+		}
 	}
 	near := func(p engine.Pod) bool {
 		return !some(a.PodAffinity, func(t engine.PodTerm) bool { return !selects(t, p) })

@@ -15,12 +15,11 @@ import (
 //     other is.
 //   - Near, and some such pods are there already: the domains that admit one admit all, and no other opens.
 //   - Near, and there are none: all go to the domains of the first. Each choice of these is tried.
-//   - Spread: say that a domain d can have c(d) pods in all, for want of room. Let M be the least c(d) of all domains that
-//     count, and T(d) the smaller of c(d) and M + maxSkew. No lawful order of placing gives a domain more than T(d), because
-//     the domain with the fewest never has more than M. And no order ends before every domain has T(d): the domain with the
-//     fewest, m, is always open, since one more is 1 above at most, so it has no room, and m = M; and every other one that has
-//     room is closed only from M + maxSkew on. So any order places as many pods as can be placed. With fewer domains than
-//     minDomains, M counts as 0 from the beginning, and nothing opens.
+//   - Spread: a domain is open to one more pod while it has less than the fewest of the other domains, plus maxSkew, less the pods that
+//     are to come there. Placing a pod never closes another domain. Take an order that ended, and any other one: say that the
+//     other is the first to give a domain more pods than the order that ended did. Until then it gave no domain more, so
+//     its fewest are no more, and where it may place that pod the order that ended may too. So any order places as many pods as
+//     can be placed. With fewer domains than minDomains the fewest are 0 from the beginning.
 //
 // Several such rules at once are for the search.
 

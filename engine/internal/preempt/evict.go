@@ -306,6 +306,7 @@ func (c *claim) newPlaces() []*cluster.Hold {
 		}
 		for _, h := range c.y.holdsFor(u.nextKey(), u.pods) {
 			h.Coming = true
+			h.Expect(slices.DeleteFunc(slices.Clone(u.pods), func(p *cluster.Pod) bool { return p.Host.Name != h.Node }))
 			out = append(out, h)
 		}
 	}
@@ -335,6 +336,7 @@ func joinHolds(all []*cluster.Hold) []*cluster.Hold {
 		key := h.Ref().Key
 		if have := at[key]; have != nil {
 			have.Requests = have.Requests.Plus(h.Requests)
+			have.Join(h)
 			continue
 		}
 		at[key] = h

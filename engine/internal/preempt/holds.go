@@ -106,12 +106,12 @@ func (c *claim) lose(places []*cluster.Hold) (lost []*cluster.Hold, ok bool) {
 	s := c.y.Candidates
 	var mine []*cluster.Hold
 	for _, h := range places {
-		mine = append(mine, &cluster.Hold{Hold: h.Hold})
+		mine = append(mine, h.Like())
 		s.m.PutHold(mine[len(mine)-1], s.m.Nodes[h.Node])
 	}
 	for _, h := range c.theirs {
 		n := s.m.Nodes[h.Node]
-		if slices.ContainsFunc(h.Requests, func(a api.Amount) bool { return n.Free.At(s.m.Dims.ID(a.Resource)) < a.Value }) {
+		if slices.ContainsFunc(h.Requests, func(a api.Amount) bool { return n.Free.At(s.m.Dims.ID(a.Resource)) < a.Value }) || c.keptApart(h, mine) {
 			lost = append(lost, h)
 			continue
 		}
@@ -133,4 +133,24 @@ func (c *claim) lose(places []*cluster.Hold) (lost []*cluster.Hold, ok bool) {
 		}
 	}
 	return lost, true
+}
+
+// keptApart says whether anti-affinity keeps who comes to the place from those that come to the others.
+func (c *claim) keptApart(h *cluster.Hold, others []*cluster.Hold) (apart bool) {
+	m := c.y.m
+	if !m.HasRules() {
+		return false
+	}
+	n := m.Nodes[h.Node]
+	m.EachComing(h, func(p *cluster.Pod) {
+		for _, o := range others {
+			m.EachComing(o, func(q *cluster.Pod) {
+				//mutate: rules-lost-places
+				if cluster.KeepsApart(p, n, q, o.On) {
+					apart = true
+				}
+			})
+		}
+	})
+	return apart
 }
