@@ -87,7 +87,7 @@ func anyDevices(t *rapid.T, node string, count int) []engine.Device {
 	for i := range count {
 		d := engine.Device{ID: fmt.Sprintf("%s-gpu%d", node, i), Model: model, Clique: "c", NUMA: i / 2, Unhealthy: seldom(t, 5)}
 		if mixed {
-			d.Model, d.Clique, d.NUMA = pick(t, "A", "B"), pick(t, "c", "d", ""), upTo(t, 1)
+			d.Model, d.Clique, d.NUMA = pick(t, "A", "B"), pick(t, "c", "d", ""), upTo(t, 2)-1
 		}
 		out = append(out, d)
 	}
@@ -412,7 +412,7 @@ func anyCase(t *rapid.T, cfg engine.Config, most int) (engine.Snapshot, string) 
 func anyDeviceCase(t *rapid.T) engine.Snapshot {
 	n := engine.Node{Name: "n0", Allocatable: engine.Resources{{Resource: gpu, Value: 6}, {Resource: engine.Pods, Value: 9}}}
 	for i := range 6 {
-		n.Devices = append(n.Devices, engine.Device{ID: fmt.Sprint("d", i), Model: pick(t, "A", "A", "B"), Clique: pick(t, "c", "d", ""), NUMA: upTo(t, 1)})
+		n.Devices = append(n.Devices, engine.Device{ID: fmt.Sprint("d", i), Model: pick(t, "A", "A", "B"), Clique: pick(t, "c", "d", ""), NUMA: upTo(t, 2) - 1})
 	}
 	snap := engine.Snapshot{Version: engine.SnapshotVersion, Nodes: []engine.Node{n}, Gangs: []engine.Gang{{Key: "gang"}}}
 	for i := range 1 + upTo(t, 3) {

@@ -34,7 +34,7 @@ func Boot(pools []v1alpha1.Pool, now time.Time) (Booted, error) {
 	for i, w := range nodes {
 		m := device.New(hardware(w.pool, w.index))
 		m.SetStack(wholeStack(&w.pool.Spec), now)
-		f := facts{want: w, slot: slot(i), ready: true}
+		f := facts{want: w, slot: slot(i), gpus: m.Places(), ready: true}
 		n := publish(newNode(w, slot(i), f, now), f, m.Advertise(now), now)
 		n.UID, n.CreationTimestamp.Time = types.UID("node-"+n.Name), now.Add(-time.Hour)
 		out.Nodes = append(out.Nodes, n)

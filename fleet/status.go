@@ -1,8 +1,10 @@
 package fleet
 
 import (
+	"encoding/json"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -26,7 +28,8 @@ type facts struct {
 	want  want
 	slot  slot
 	port  int32 // of the kubelet's endpoint
-	ready bool  // booted: kubelet and network are up
+	gpus  []device.Place
+	ready bool // booted: kubelet and network are up
 }
 
 // publish is the node with the status its kubelet would write and the labels its GPU Feature
@@ -55,7 +58,29 @@ func publish(node *corev1.Node, f facts, adv device.Advertisement, now time.Time
 	out.Status.DeclaredFeatures = declaredFeatures()
 	rememberPlugin(out, plugin)
 	labelFeatures(out, adv.Labels)
+	if adv.Labels != nil {
+		tellTopology(out, f.gpus)
+	}
 	return out
+}
+
+// tellTopology writes where the node's GPUs lie, which no label of GPU Feature Discovery says. While that does not run,
+// nobody has looked, and what is there stays.
+func tellTopology(node *corev1.Node, devices []device.Place) {
+	if len(devices) == 0 {
+		return
+	}
+	places := make([]v1alpha1.GPUPlace, len(devices))
+	for i := range devices {
+		d := &devices[i]
+		places[i] = v1alpha1.GPUPlace{ID: d.UUID, NUMA: &d.NUMA, Unhealthy: d.Unhealthy}
+		if d.NVLink >= 0 {
+			places[i].NVLink = strconv.Itoa(d.NVLink)
+		}
+	}
+	text, _ := json.Marshal(places) // plain strings and numbers always can be
+	node.Annotations = cloneLabels(node.Annotations)
+	node.Annotations[v1alpha1.KeyGPUTopology] = string(text)
 }
 
 func nodeInfo(node string) corev1.NodeSystemInfo {

@@ -47,7 +47,7 @@ func TestWholeNodes(t *testing.T) {
 
 	m := newMachine(machineOptions{Want: a100, Slot: 3})
 	m.devices.SetStack(stackPods(), noon)
-	up := publish(registered, facts{want: a100, slot: 3, port: 40001, ready: true}, m.devices.Advertise(noon), noon.Add(time.Minute))
+	up := publish(registered, facts{want: a100, slot: 3, port: 40001, gpus: m.devices.Places(), ready: true}, m.devices.Advertise(noon), noon.Add(time.Minute))
 	golden(t, "gpu-node-up.yaml", up)
 
 	cp := want{pool: lab["lab-control-plane"], index: 0}

@@ -22,9 +22,12 @@ const (
 	KeyWholeNodes        = KeyPrefix + "whole-nodes"        // true or false
 	KeyBalanced          = KeyPrefix + "balanced"           // true or false
 
-	KeyGPUModel    = KeyPrefix + "gpu-model" // alternatives, best first, with commas between
-	KeyGPUFraction = KeyPrefix + "gpu-fraction"
-	KeyGPUMemory   = KeyPrefix + "gpu-memory"
+	KeyGPUModel = KeyPrefix + "gpu-model" // alternatives, best first, with commas between
+	// KeyGPUAlignment is what the pod's GPUs must have in common on their node: nvlink, numa, or both with a comma between.
+	// numa=preferred is a wish.
+	KeyGPUAlignment = KeyPrefix + "gpu-alignment"
+	KeyGPUFraction  = KeyPrefix + "gpu-fraction"
+	KeyGPUMemory    = KeyPrefix + "gpu-memory"
 
 	KeyUser            = KeyPrefix + "user"             // whose work it is; an annotation: kube/policy/manifests/user.yaml
 	KeyPreemptible     = KeyPrefix + "preemptible"      // true, false or surplus
@@ -64,8 +67,11 @@ const PodIdle = KeyPrefix + "Idle"
 
 // The annotations by which the fleet keeps its books on objects.
 const (
-	// KeyGPUs is on a pod: which GPUs it was given, as JSON by container.
+	// KeyGPUs is on a pod: which GPUs it was given, as JSON by container. The scheduler reads it too.
 	KeyGPUs = KeyPrefix + "gpus"
+	// KeyGPUTopology is on a Node: where its GPUs lie, as a JSON list of GPUPlace. The scheduler reads it; on nodes that are
+	// not of the fleet, people write it.
+	KeyGPUTopology = KeyPrefix + "gpu-topology"
 	// KeyDevicePluginResource is on a Node: the resource that a device plugin has registered there.
 	KeyDevicePluginResource = KeyPrefix + "device-plugin-resource"
 	// KeyApplied is on a Node of the fleet: what its pool last gave it.
@@ -73,3 +79,11 @@ const (
 	// KeyFleetInstalled is on the definition of Pools: the first installation came to its end.
 	KeyFleetInstalled = KeyPrefix + "fleet-installed"
 )
+
+// GPUPlace is one GPU of a node, in the list under KeyGPUTopology.
+type GPUPlace struct {
+	ID        string `json:"id,omitempty"`        // its UUID, as KeyGPUs has it; all GPUs of a node have one, or none
+	NUMA      *int   `json:"numa,omitempty"`      // the number of its NUMA node; nil: not known
+	NVLink    string `json:"nvlink,omitempty"`    // GPUs of a node with the same name reach each other over NVLink; "": none
+	Unhealthy bool   `json:"unhealthy,omitempty"` // it is not among those that the node offers
+}

@@ -1,6 +1,10 @@
 package device
 
-import "time"
+import (
+	"time"
+
+	"github.com/berth-dev/berth/fleet/gpu"
+)
 
 // Advertisement is what the node's status and labels should say about its GPUs. While no plugin
 // is Registered and Changes is zero, Resource is not the device manager's: what somebody else
@@ -12,6 +16,23 @@ type Advertisement struct {
 	Labels      map[string]string // GFD's labels; nil while no GFD pod is ready
 	// Changes is when the answer changes without an event; zero: never.
 	Changes time.Time
+}
+
+// Place is a GPU in its machine, and whether the plugin offers it.
+type Place struct {
+	gpu.Device
+	Unhealthy bool
+}
+
+// Places lists the machine's GPUs.
+func (m *Manager) Places() []Place {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := make([]Place, len(m.cfg.Devices))
+	for i, d := range m.cfg.Devices {
+		out[i] = Place{d, m.unwell[i]}
+	}
+	return out
 }
 
 // registration is the kubelet's view of a plugin's endpoint.

@@ -52,7 +52,7 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Object is a pod or a PodGroup.
+// Object is a pod, a PodGroup or a node.
 type Object interface {
 	metav1.Object
 	runtime.Object

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/kube/convert"
 )
@@ -28,9 +29,15 @@ func (n *nodes) list() []*corev1.Node { return slices.Collect(maps.Values(n.obje
 func (f *Feed) SetNode(n *corev1.Node) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if old := f.nodes.objects[n.Name]; old == nil || !maps.Equal(old.Labels, n.Labels) {
+	old := f.nodes.objects[n.Name]
+	if old == nil || !maps.Equal(old.Labels, n.Labels) {
 		f.storage.all = true
 		f.bookings.again()
+	}
+	if old == nil || old.Annotations[v1alpha1.KeyGPUTopology] != n.Annotations[v1alpha1.KeyGPUTopology] {
+		if problem := convert.TopologyProblem(n); problem != "" {
+			f.listen.NotHonoured(n, []string{problem})
+		}
 	}
 	f.nodes.objects[n.Name] = n
 	v := convert.Node(n, f.opts)
@@ -57,6 +64,7 @@ func (f *Feed) RemoveNode(n *corev1.Node) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.nodes.objects, n.Name)
+	f.listen.Forget(n.UID)
 	f.extended.nodeChanged(f.nodes.given[n.Name], nil)
 	delete(f.nodes.given, n.Name)
 	f.storage.all = true

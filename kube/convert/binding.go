@@ -22,7 +22,11 @@ func BindingOf(pl engine.Placement) *corev1.Binding {
 		Target:     corev1.ObjectReference{Kind: "Node", Name: pl.Node},
 	}
 	if len(pl.Devices) > 0 {
-		list, _ := json.Marshal(pl.Devices) // strings always can be
+		names := make([]string, len(pl.Devices))
+		for i, id := range pl.Devices {
+			names[i] = strings.TrimPrefix(id, pl.Node+"/") // as the node calls them
+		}
+		list, _ := json.Marshal(names) // strings always can be
 		b.Annotations = map[string]string{v1alpha1.KeyWantedGPUs: string(list)}
 	}
 	return b

@@ -17,7 +17,7 @@ func TestBindingOf(t *testing.T) {
 	if diff := cmp.Diff(&corev1.Binding{ObjectMeta: meta, Target: target}, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	meta.Annotations = map[string]string{"berth.dev/wanted-gpus": `["n1/gpu-0","n1/gpu-3"]`}
+	meta.Annotations = map[string]string{"berth.dev/wanted-gpus": `["gpu-0","gpu-3"]`}
 	got = BindingOf(engine.Placement{Pod: "ns/p", UID: "u", Node: "n1", Devices: []string{"n1/gpu-0", "n1/gpu-3"}})
 	if diff := cmp.Diff(&corev1.Binding{ObjectMeta: meta, Target: target}, got); diff != "" {
 		t.Errorf("with devices (-want +got):\n%s", diff)

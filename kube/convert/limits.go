@@ -50,10 +50,12 @@ const (
 	MaxLevels    = 8         // topology levels that it names, of all its subgroups
 
 	// Of a node.
-	MaxNodeLabels    = 1024 // labels and declared features
-	MaxNodeTaints    = 128  // spec.taints
-	MaxNodeResources = 128  // status.allocatable
-	MaxNodeGPUs      = 256  // of one node, where their model is known
+	MaxNodeLabels    = 1024     // labels and declared features
+	MaxNodeTaints    = 128      // spec.taints
+	MaxNodeResources = 128      // status.allocatable
+	MaxNodeGPUs      = 256      // of one node, where their model is known
+	MaxTopologyBytes = 64 << 10 // berth.dev/gpu-topology
+	MaxDeviceName    = 64       // bytes of a GPU's ID, and of an NVLink domain inside a node
 
 	// Of a BerthQueue; where its kind has a bound too, the API server refuses more.
 	MaxQueueResources   = 16  // spec.resources

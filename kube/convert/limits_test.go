@@ -140,6 +140,11 @@ func budgetWith(make func(s *metav1.LabelSelector, n int)) func(int) string {
 
 func labelValues(n int) []string { return requirement(n).Values }
 
+func topologyOf(text string) string {
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Annotations: map[string]string{v1alpha1.KeyGPUTopology: text}}}
+	return convert.TopologyProblem(n)
+}
+
 // atLimit says, for each limit, what is wrong with an object that has n of what is limited; "": nothing.
 var atLimit = map[string]func(n int) string{
 	"MaxContainers": podWith(func(p *corev1.Pod, n int) {
@@ -281,6 +286,12 @@ var atLimit = map[string]func(n int) string{
 			return "the limit"
 		}
 		return ""
+	},
+	"MaxTopologyBytes": func(n int) string {
+		return topologyOf("[]" + strings.Repeat(" ", n-2))
+	},
+	"MaxDeviceName": func(n int) string {
+		return topologyOf(fmt.Sprintf(`[{"id":%q}]`, strings.Repeat("g", n)))
 	},
 	"MaxQueueResources": queueWith(func(q *v1alpha1.QueueSpec, n int) { q.Resources = make([]v1alpha1.QueueResource, n) }),
 	"MaxQueueBudgets":   queueWith(func(q *v1alpha1.QueueSpec, n int) { q.Budgets = make([]v1alpha1.QueueBudget, n) }),

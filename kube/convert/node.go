@@ -1,7 +1,6 @@
 package convert
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -84,18 +83,21 @@ func pool(labels map[string]string) string {
 	return ""
 }
 
-// devices makes up one device for each GPU that the node offers, where its labels say what they are. A
-// device plugin tells no more than a count: the IDs are ours, and cliques and NUMA nodes are not known. The
-// label nvidia.com/gpu.clique is of the node, not of a device, and serves as a level of the topology.
+// devices has one device for each GPU that the node offers, where its labels say what they are. A device plugin tells no
+// more than a count: where nobody wrote down how they lie, the IDs are ours, and cliques and NUMA nodes are not known.
+// The label nvidia.com/gpu.clique is of the node, not of a device, and serves as a level of the topology.
 func devices(n *corev1.Node, gpus int64) []engine.Device {
 	product := n.Labels[labelProduct]
 	if product == "" || gpus <= 0 || gpus > MaxNodeGPUs || !whole(n.Labels, gpus) {
 		return nil
 	}
 	model, _ := shortModel(product)
+	if places, _ := gpuPlaces(n); healthy(places) == gpus {
+		return placed(n.Name, model, places)
+	}
 	out := make([]engine.Device, gpus)
 	for i := range out {
-		out[i] = engine.Device{ID: fmt.Sprintf("%s/gpu-%d", n.Name, i), Model: model}
+		out[i] = engine.Device{ID: deviceID(n.Name, i, ""), Model: model, NUMA: -1}
 	}
 	return out
 }

@@ -43,7 +43,7 @@ func TestNode(t *testing.T) {
 			{Resource: "cpu", Value: 1500}, {Resource: "huge/one", Value: most}, {Resource: "memory", Value: 2 << 30},
 			{Resource: "none/left", Value: 0}, {Resource: "nvidia.com/gpu", Value: 2}, {Resource: "pods", Value: 110},
 		},
-		Devices: []engine.Device{{ID: "n1/gpu-0", Model: "H100"}, {ID: "n1/gpu-1", Model: "H100"}},
+		Devices: []engine.Device{{ID: "n1/gpu-0", Model: "H100", NUMA: -1}, {ID: "n1/gpu-1", Model: "H100", NUMA: -1}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
@@ -75,15 +75,15 @@ func TestDevices(t *testing.T) {
 		o      Options
 		want   []engine.Device
 	}{
-		{"whole GPUs", map[string]string{labelProduct: "Tesla-T4", labelCount: "4"}, "1", Options{}, []engine.Device{{ID: "n/gpu-0", Model: "T4"}}},
-		{"no count to compare with", map[string]string{labelProduct: "Tesla-T4"}, "1", Options{}, []engine.Device{{ID: "n/gpu-0", Model: "T4"}}},
-		{"a product not known", map[string]string{labelProduct: "Rubin-CPX"}, "1", Options{}, []engine.Device{{ID: "n/gpu-0", Model: "Rubin-CPX"}}},
+		{"whole GPUs", map[string]string{labelProduct: "Tesla-T4", labelCount: "4"}, "1", Options{}, []engine.Device{{ID: "n/gpu-0", Model: "T4", NUMA: -1}}},
+		{"no count to compare with", map[string]string{labelProduct: "Tesla-T4"}, "1", Options{}, []engine.Device{{ID: "n/gpu-0", Model: "T4", NUMA: -1}}},
+		{"a product not known", map[string]string{labelProduct: "Rubin-CPX"}, "1", Options{}, []engine.Device{{ID: "n/gpu-0", Model: "Rubin-CPX", NUMA: -1}}},
 		{"no label", nil, "1", Options{}, nil},
 		{"none left", map[string]string{labelProduct: "Tesla-T4"}, "0", Options{}, nil},
 		{"another resource", map[string]string{labelProduct: "Tesla-T4"}, "1", Options{GPU: "amd.com/gpu"}, nil},
 		{"too many to be true", map[string]string{labelProduct: "Tesla-T4"}, "257", Options{}, nil},
 		{"MIG", map[string]string{labelProduct: "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb", "nvidia.com/mig.strategy": "single"}, "7", Options{}, nil},
-		{"single strategy, no MIG", map[string]string{labelProduct: "NVIDIA-A30", "nvidia.com/mig.strategy": "single"}, "1", Options{}, []engine.Device{{ID: "n/gpu-0", Model: "A30"}}},
+		{"single strategy, no MIG", map[string]string{labelProduct: "NVIDIA-A30", "nvidia.com/mig.strategy": "single"}, "1", Options{}, []engine.Device{{ID: "n/gpu-0", Model: "A30", NUMA: -1}}},
 		{"time slices", map[string]string{labelProduct: "Tesla-T4", labelReplicas: "4", labelCount: "1"}, "1", Options{}, nil},
 		{"time slices by name", map[string]string{labelProduct: "Tesla-T4-SHARED"}, "4", Options{}, nil},
 		{"two models", map[string]string{labelProduct: "Tesla-T4", labelCount: "2"}, "3", Options{}, nil},

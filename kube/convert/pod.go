@@ -12,8 +12,7 @@ import (
 )
 
 // Pod is the pod as the engine sees it. The nodes that its volumes allow are not in it: see AllowedNodes.
-// Nor are the GPUs it holds, which no device plugin tells, and the disruption budgets that cover it. What others
-// schedule is never evictable.
+// Nor are the disruption budgets that cover it. What others schedule is never evictable.
 func Pod(p *corev1.Pod, o Options) engine.Pod {
 	gang, subgroup := GangOf(p)
 	out := engine.Pod{
@@ -47,6 +46,7 @@ func Pod(p *corev1.Pod, o Options) engine.Pod {
 	} else {
 		out.Spec = overLimit(p)
 	}
+	out.Devices = held(p, out.Requests.Get(o.gpu()))
 	if gang == "" && !out.Foreign {
 		loneTerms(p, &out, over)
 	}
@@ -108,7 +108,7 @@ func spec(p *corev1.Pod, o Options) engine.Spec {
 		Preferred:   preferred(nodes.PreferredDuringSchedulingIgnoredDuringExecution),
 		Tolerations: tolerations(p.Spec.Tolerations),
 		Ports:       hostPorts(p),
-		GPU:         engine.GPU{Models: models(asked(&p.ObjectMeta, v1alpha1.KeyGPUModel))},
+		GPU:         gpuOf(&p.ObjectMeta),
 		Features:    features(p, takes),
 	}
 	between(p, &out, o)

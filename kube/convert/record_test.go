@@ -30,7 +30,7 @@ func TestEveryKeyIsFixedOrGuarded(t *testing.T) {
 		if !slices.Contains(GuardedKeys(), key) {
 			t.Errorf("who may edit %s on a pod that runs?", key)
 		}
-		if key != v1alpha1.KeySurge && key != v1alpha1.KeyWantedGPUs && key != v1alpha1.KeyLease && key != v1alpha1.KeyTerms && key != v1alpha1.KeySeal && !fixed[key] {
+		if key != v1alpha1.KeySurge && key != v1alpha1.KeyWantedGPUs && key != v1alpha1.KeyGPUs && key != v1alpha1.KeyLease && key != v1alpha1.KeyTerms && key != v1alpha1.KeySeal && !fixed[key] {
 			t.Errorf("%s is not fixed", key)
 		}
 	}

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"hash/fnv"
@@ -37,7 +38,7 @@ func (r *reporter) event(o cluster.Object, kind, reason, action, note, cause str
 	suffix := fmt.Sprintf(".%016x", h.Sum64())
 	name := o.GetName()[:min(len(o.GetName()), maxName-len(suffix))]
 	e := &eventsv1.Event{
-		ObjectMeta:          metav1.ObjectMeta{Name: name + suffix, Namespace: o.GetNamespace()},
+		ObjectMeta:          metav1.ObjectMeta{Name: name + suffix, Namespace: cmp.Or(o.GetNamespace(), metav1.NamespaceDefault)},
 		EventTime:           metav1.NewMicroTime(now),
 		ReportingController: r.s.opts.Name, ReportingInstance: r.s.opts.Name,
 		Action: action, Reason: reason, Type: kind, Note: note, Regarding: reference(o),
@@ -52,6 +53,9 @@ func reference(o cluster.Object) corev1.ObjectReference {
 	r := corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID()}
 	if _, ok := o.(*schedulingv1beta1.PodGroup); ok {
 		r.APIVersion, r.Kind = schedulingv1beta1.SchemeGroupVersion.String(), "PodGroup"
+	}
+	if _, ok := o.(*corev1.Node); ok {
+		r.Kind = "Node"
 	}
 	return r
 }

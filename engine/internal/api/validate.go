@@ -23,6 +23,9 @@ func (n *Node) Check() string {
 		if slices.ContainsFunc(n.Devices[:i], func(o Device) bool { return o.ID == d.ID }) {
 			return fmt.Sprintf("device %s is listed twice", d.ID)
 		}
+		if d.NUMA < -1 {
+			return fmt.Sprintf("device %s is on NUMA node %d: want a number from 0, or -1 where it is not known", d.ID, d.NUMA)
+		}
 	}
 	return ""
 }

@@ -65,7 +65,7 @@ type Device struct {
 	ID        string `json:"id"`               // unique in the cluster
 	Model     string `json:"model,omitempty"`  //
 	Clique    string `json:"clique,omitempty"` // devices of one clique reach each other over NVLink; "": none
-	NUMA      int    `json:"numa,omitempty"`
+	NUMA      int    `json:"numa,omitempty"`   // the number of its NUMA node; -1: not known
 	Unhealthy bool   `json:"unhealthy,omitempty"`
 }
 
@@ -462,7 +462,8 @@ type Rejected struct {
 //	5  2026-11-16  Queue.DevicesOnly; a quota of 0 alone promises nothing
 //	6  2026-11-16  names: Spending is QueueUsage (usage), Lesson is RunTimeEstimate, Lapse is Degradation
 //	7  2026-11-16  Pod.Labels; rules between pods: Spec.PodAffinity, PodAntiAffinity, PodPreferred, Spread
-const SnapshotVersion = 7
+//	8  2026-11-16  Device.NUMA may be -1, not known
+const SnapshotVersion = 8
 
 // Snapshot is everything a State knows, in canonical order. Times are in UTC.
 type Snapshot struct {

@@ -8,8 +8,8 @@ package device
 type Device struct {
 	Model  string
 	Clique string // GPUs of one clique reach each other over NVLink; "": none
-	NUMA   int
-	Free   bool // healthy and held by nobody
+	NUMA   int    // -1: not known, and so with no other
+	Free   bool   // healthy and held by nobody
 }
 
 // Wish is how much a pod cares that its devices agree in something.
@@ -115,7 +115,7 @@ func together(devs []Device, i, j int, by by) bool {
 		return true
 	}
 	a, b := &devs[i], &devs[j]
-	if by&byNUMA != 0 && a.NUMA != b.NUMA {
+	if by&byNUMA != 0 && (a.NUMA != b.NUMA || a.NUMA < 0) {
 		return false
 	}
 	return by&byClique == 0 || a.Clique != "" && a.Clique == b.Clique

@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// node has one free device per word: a clique's letter, or '-' for none, and a NUMA node's digit. An
+// node has one free device per word: a clique's letter, or '-' for none, and a NUMA node's digit, or '?'. An
 // upper-case letter is a device that is not free, of the clique of the lower-case letter.
 func node(words ...string) []Device {
 	devs := make([]Device, len(words))
@@ -17,6 +17,9 @@ func node(words ...string) []Device {
 			d.Clique = ""
 		case w[0] < 'a':
 			d.Clique, d.Free = string(w[0]|0x20), false
+		}
+		if w[1] == '?' {
+			d.NUMA = -1
 		}
 		devs[i] = d
 	}
@@ -48,6 +51,8 @@ func TestFits(t *testing.T) {
 		{"one of any bridge", bridge, Want{Count: 1, Clique: Require}, 8},
 		{"no cliques, one each", loose, Want{Count: 1, Clique: Require}, 4},
 		{"no cliques, two each", loose, Want{Count: 2, Clique: Require}, 0},
+		{"NUMA nodes not known", node("a?", "a?"), Want{Count: 2, NUMA: Require}, 0},
+		{"NUMA nodes not known, one each", node("a?", "a?"), Want{Count: 1, NUMA: Require}, 2},
 		{"not free", node("A0", "a0", "a0"), Want{Count: 2}, 1},
 		{"other model", whole, Want{Count: 1, Model: "A100"}, 0},
 		{"same model", whole, Want{Count: 4, Model: "H100", Clique: Require, NUMA: Require}, 2},

@@ -150,7 +150,7 @@ func subsets(of []engine.Device, count int) (all [][]engine.Device) {
 func lieTogether(p engine.Pod, set []engine.Device) bool {
 	return !some(set, func(d engine.Device) bool {
 		return p.GPU.Clique == engine.Require && len(set) > 1 && (d.Clique == "" || d.Clique != set[0].Clique) ||
-			p.GPU.NUMA == engine.Require && d.NUMA != set[0].NUMA
+			p.GPU.NUMA == engine.Require && len(set) > 1 && (d.NUMA < 0 || d.NUMA != set[0].NUMA)
 	})
 }
 

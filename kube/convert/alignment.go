@@ -1,0 +1,168 @@
+package convert
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/engine"
+)
+
+// gpuOf is what the object asks of the GPUs behind its count.
+func gpuOf(o *metav1.ObjectMeta) engine.GPU {
+	out := engine.GPU{Models: models(asked(o, v1alpha1.KeyGPUModel))}
+	out.Clique, out.NUMA, _ = alignment(asked(o, v1alpha1.KeyGPUAlignment))
+	return out
+}
+
+// alignment reads a value of v1alpha1.KeyGPUAlignment. One that cannot be read asks for nothing: its workload waits.
+func alignment(value string) (nvlink, numa engine.Wish, ok bool) {
+	if value == "" {
+		return "", "", true
+	}
+	for part := range strings.SplitSeq(value, ",") {
+		name, how, said := strings.Cut(part, "=")
+		wish := engine.Require
+		switch how = strings.TrimSpace(how); {
+		case said && how == "preferred":
+			wish = engine.Prefer
+		case said && how != "required":
+			return "", "", false
+		}
+		of := &nvlink
+		switch strings.TrimSpace(name) {
+		case "nvlink":
+		case "numa":
+			of = &numa
+		default:
+			return "", "", false
+		}
+		if *of != "" {
+			return "", "", false
+		}
+		*of = wish
+	}
+	return nvlink, numa, true
+}
+
+// alignment notes a value that cannot be read.
+func (t *terms) alignment(p *corev1.Pod) {
+	if v := asked(&p.ObjectMeta, v1alpha1.KeyGPUAlignment); v != "" && len(t.problems) < MaxProblems {
+		if _, _, ok := alignment(v); !ok {
+			t.reject(author{"pod", &p.ObjectMeta}, v1alpha1.KeyGPUAlignment, v, "nvlink, numa, or both with a comma between, each with =preferred if it is a wish")
+		}
+	}
+}
+
+// held are the GPUs that the pod was given, where whoever runs its node wrote that down: as many as it asks for. Nil: not
+// known. Whoever may write a pod's status may write this (kube/policy/manifests/terms.yaml); what is wrong costs others
+// the alignment of their GPUs on this node, and never a GPU: those are counted.
+func held(p *corev1.Pod, gpus int64) []string {
+	text := p.Annotations[v1alpha1.KeyGPUs]
+	if text == "" || p.Spec.NodeName == "" || gpus <= 0 || len(text) > MaxPodBytes {
+		return nil
+	}
+	var of map[string][]string
+	if json.Unmarshal([]byte(text), &of) != nil {
+		return nil
+	}
+	var out []string
+	//archtest:any-order what is collected is sorted
+	for _, ids := range of {
+		for _, id := range ids {
+			if id == "" || len(id) > MaxDeviceName {
+				return nil
+			}
+			out = append(out, deviceID(p.Spec.NodeName, 0, id))
+		}
+	}
+	slices.Sort(out)
+	out = slices.Compact(out) // a container may take over what an init container had
+	if int64(len(out)) != gpus {
+		return nil
+	}
+	return out
+}
+
+// deviceID is unique in the cluster, whatever nodes call their GPUs.
+func deviceID(node string, i int, id string) string {
+	if id == "" {
+		return fmt.Sprintf("%s/gpu-%d", node, i)
+	}
+	return node + "/" + id
+}
+
+// TopologyProblem says what is wrong with what the node's annotation says of its GPUs, "" for nothing. They are then taken
+// for GPUs of which nobody knows how they lie.
+func TopologyProblem(n *corev1.Node) string {
+	_, problem := gpuPlaces(n)
+	return problem
+}
+
+func gpuPlaces(n *corev1.Node) (places []v1alpha1.GPUPlace, problem string) {
+	text := n.Annotations[v1alpha1.KeyGPUTopology]
+	switch {
+	case text == "":
+		return nil, ""
+	case len(text) > MaxTopologyBytes:
+		return nil, fmt.Sprintf("%s: more than %d bytes, the limit", v1alpha1.KeyGPUTopology, MaxTopologyBytes)
+	case json.Unmarshal([]byte(text), &places) != nil:
+		return nil, fmt.Sprintf(`%s is %s: want a JSON list, such as [{"numa":0,"nvlink":"a"},{"numa":1,"nvlink":"a"}]`, v1alpha1.KeyGPUTopology, quoted(text))
+	case len(places) > MaxNodeGPUs:
+		return nil, fmt.Sprintf("%s: more than %d GPUs, the limit", v1alpha1.KeyGPUTopology, MaxNodeGPUs)
+	}
+	if problem = wrongPlace(places); problem != "" {
+		return nil, v1alpha1.KeyGPUTopology + ": " + problem
+	}
+	return places, ""
+}
+
+// maxNUMA is the highest number of a NUMA node; Linux has at most 1,024 of them.
+const maxNUMA = 1023
+
+func wrongPlace(places []v1alpha1.GPUPlace) string {
+	seen := make(map[string]bool, len(places))
+	for i := range places {
+		g := &places[i]
+		switch {
+		case len(g.ID) > MaxDeviceName || len(g.NVLink) > MaxDeviceName:
+			return fmt.Sprintf("GPU %d: more than %d bytes of a name, the limit", i, MaxDeviceName)
+		case g.NUMA != nil && (*g.NUMA < -1 || *g.NUMA > maxNUMA):
+			return fmt.Sprintf("GPU %d: numa is %d: want a number from 0 to %d", i, *g.NUMA, maxNUMA)
+		case (g.ID == "") != (places[0].ID == ""):
+			return fmt.Sprintf("GPU %d: want an id for each GPU, or for none", i)
+		case g.ID != "" && seen[g.ID]:
+			return fmt.Sprintf("GPU %d: the id %s is there twice", i, quoted(g.ID))
+		}
+		seen[g.ID] = true
+	}
+	return ""
+}
+
+// healthy counts the GPUs that the node can offer.
+func healthy(places []v1alpha1.GPUPlace) (n int64) {
+	for i := range places {
+		if !places[i].Unhealthy {
+			n++
+		}
+	}
+	return n
+}
+
+// placed are the GPUs of the node as they lie.
+func placed(node, model string, places []v1alpha1.GPUPlace) []engine.Device {
+	out := make([]engine.Device, len(places))
+	for i := range places {
+		g := &places[i]
+		out[i] = engine.Device{ID: deviceID(node, i, g.ID), Model: model, Clique: g.NVLink, NUMA: -1, Unhealthy: g.Unhealthy}
+		if g.NUMA != nil {
+			out[i].NUMA = *g.NUMA
+		}
+	}
+	return out
+}
