@@ -122,6 +122,8 @@ const (
 	NoSchedule       = api.NoSchedule
 	PreferNoSchedule = api.PreferNoSchedule
 	NoExecute        = api.NoExecute
+
+	Exclusive = api.Exclusive
 )
 
 const (

@@ -477,6 +477,9 @@ func (c Clause) Text() string {
 	case ByNodeSet:
 		return "volumes exclude " + nodes
 	case ByPort:
+		if strings.Contains(c.Detail, " ") { // no port: something else that one pod at a time has
+			return fmt.Sprintf("%s on %s", c.Detail, nodes)
+		}
 		return fmt.Sprintf("host port %s taken on %s", c.Detail, nodes)
 	case ByModel:
 		return fmt.Sprintf("no free GPU of model %s on %s", c.Detail, nodes)

@@ -153,9 +153,13 @@ func (s *storage) counts(m *member, claim string) bool {
 
 // countAgain has the pods counted again that use the claim on nodes.
 func (s *storage) countAgain(claim string) {
-	if len(s.attached.limited) == 0 {
-		return
+	if len(s.attached.limited) > 0 {
+		s.holdAgain(claim)
 	}
+}
+
+// holdAgain has the pods given again that use the claim on nodes.
+func (s *storage) holdAgain(claim string) {
 	//archtest:any-order it fills a set
 	for key := range s.holders[claim] {
 		s.attached.recount[key] = true

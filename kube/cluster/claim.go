@@ -107,6 +107,7 @@ func (f *Feed) giveWithClaims(a *allowance, nodes []*corev1.Node) {
 	}
 	v := f.read(a.m.pod)
 	v.Nodes = f.storage.without(a.m, a.nodes, nodes)
+	v.Ports = append(v.Ports, a.ports...)
 	v.Version = f.out.pods.next()
 	f.put(a.m, &v)
 }
@@ -114,8 +115,9 @@ func (f *Feed) giveWithClaims(a *allowance, nodes []*corev1.Node) {
 // allowance is what its claims allow a pod.
 type allowance struct {
 	m       *member
-	nodes   []string // sorted; nil: all
-	missing []string // what keeps it from running anywhere
+	nodes   []string      // sorted; nil: all
+	missing []string      // what keeps it from running anywhere
+	ports   []engine.Port // what another pod must give up for it
 }
 
 func (s *storage) allow(m *member, stored convert.Storage, nodes []*corev1.Node) *allowance {
@@ -123,7 +125,18 @@ func (s *storage) allow(m *member, stored convert.Storage, nodes []*corev1.Node)
 	if !constrained {
 		names = nil
 	}
-	return &allowance{m, names, append(missing, s.inUse(m)...)}
+	a := &allowance{m: m, nodes: names, missing: missing}
+	take, ok := s.contested(m)
+	if !ok {
+		a.missing = append(a.missing, s.inUse(m)...)
+		return a
+	}
+	if a.ports = take.ports; !constrained || slices.Contains(names, take.node) {
+		a.nodes = []string{take.node}
+	} else {
+		a.nodes = []string{}
+	}
+	return a
 }
 
 // stored is the storage as it is now, for a while in which neither it nor the nodes change.

@@ -7,6 +7,9 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	schedulinghelper "k8s.io/component-helpers/scheduling/corev1"
+
+	"github.com/berth-dev/berth/engine"
 )
 
 // forOnePod says whether one pod at a time may use the claim.
@@ -14,16 +17,67 @@ func forOnePod(c *corev1.PersistentVolumeClaim) bool {
 	return slices.Contains(c.Spec.AccessModes, corev1.ReadWriteOncePod)
 }
 
+// A claim that one pod at a time may use can be had from the pod that has it: upstream's VolumeRestrictions lets a pod of a
+// higher priority preempt that one, and so on its node alone. To the engine the claim is like a host port there: who
+// has it takes the port, and so does who would have it.
+
+// held are what the pod, which has a node, keeps from others on it.
+func (s *storage) held(m *member) (out []engine.Port) {
+	for _, key := range claimsOf(m.pod) {
+		if c := s.claims[key]; c != nil && forOnePod(c) {
+			out = append(out, engine.Port{Protocol: engine.Exclusive, Port: 1, IP: inWords(c, m.key)})
+		}
+	}
+	return out
+}
+
+// inWords names the pod by its key to the engine, which sees all namespaces, and by its name to people.
+func inWords(c *corev1.PersistentVolumeClaim, pod string) string {
+	return fmt.Sprintf("claim %s is for one pod at a time, and pod %s has it", c.Name, pod)
+}
+
+// contest is what a pod would have to take from others to have its claims for itself.
+type contest struct {
+	node  string // where all of them are; "": there is nothing to take
+	ports []engine.Port
+}
+
+// contested returns what the pod would have to take from pods that the engine may evict for it. ok is false where one of those
+// that have its claims is not of a lower priority, or not on the same node as the others, or never evicted.
+func (s *storage) contested(m *member) (out contest, ok bool) {
+	if p := m.pod.Spec.PreemptionPolicy; p != nil && *p == corev1.PreemptNever {
+		return contest{}, false
+	}
+	for _, key := range claimsOf(m.pod) {
+		c := s.claims[key]
+		if c == nil || !forOnePod(c) {
+			continue
+		}
+		for _, holder := range slices.Sorted(maps.Keys(s.holders[key])) {
+			h := s.holders[key][holder]
+			node := h.pod.Spec.NodeName
+			if h.value == nil || !h.value.Evictable || !h.given || priorityOf(h) >= priorityOf(m) || out.node != "" && out.node != node {
+				return contest{}, false
+			}
+			out.node = node
+			out.ports = append(out.ports, engine.Port{Protocol: engine.Exclusive, Port: 1, IP: inWords(c, h.key)})
+		}
+	}
+	return out, out.node != ""
+}
+
+func priorityOf(m *member) int32 { return schedulinghelper.PodPriority(m.pod) }
+
 // rival is the pod for which another must leave alone a claim that one pod at a time may use: one on a node, or
-// the oldest of those that wait. Nil: there is none.
+// the first of those that wait, by priority and age. Nil: there is none.
 func (s *storage) rival(m *member, claim string) *member {
 	if held := s.holders[claim]; len(held) > 0 {
 		return held[slices.Min(slices.Collect(maps.Keys(held)))]
 	}
 	first := m
-	//archtest:any-order the oldest wins, and of equals the one with the least key
+	//archtest:any-order the highest priority wins, then the oldest, and of equals the one with the least key
 	for _, o := range s.users[claim] {
-		if cmp.Or(o.pod.CreationTimestamp.Compare(first.pod.CreationTimestamp.Time), cmp.Compare(o.key, first.key)) < 0 {
+		if cmp.Or(cmp.Compare(priorityOf(first), priorityOf(o)), o.pod.CreationTimestamp.Compare(first.pod.CreationTimestamp.Time), cmp.Compare(o.key, first.key)) < 0 {
 			first = o
 		}
 	}
@@ -38,7 +92,7 @@ func (s *storage) inUse(m *member) (out []string) {
 	for _, key := range claimsOf(m.pod) {
 		if c := s.claims[key]; c != nil && forOnePod(c) {
 			if rival := s.rival(m, key); rival != nil {
-				out = append(out, fmt.Sprintf("claim %s is for one pod at a time, and pod %s has it", c.Name, rival.pod.Name))
+				out = append(out, inWords(c, rival.pod.Name))
 			}
 		}
 	}

@@ -205,6 +205,9 @@ func (f *Feed) put(m *member, v *engine.Pod) {
 	f.coverPod(m, v)
 	v.Labels = m.raw.Labels
 	f.attach(m, v)
+	if m.ours && m.bound() {
+		v.Ports = append(v.Ports, f.storage.held(m)...)
+	}
 	f.extended.mark(m, v)
 	f.whatIf.restrict(v)
 	known := m.given

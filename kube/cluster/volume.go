@@ -19,6 +19,9 @@ func (f *Feed) SetClaim(c *corev1.PersistentVolumeClaim) {
 	defer f.mu.Unlock()
 	if key := keyOf(c); !outdated(f.storage.claims[key], c) {
 		f.storage.claims[key] = c
+		if forOnePod(c) {
+			f.storage.holdAgain(key)
+		}
 		f.moved(key)
 	}
 }

@@ -171,3 +171,44 @@ func TestClaimForOnePodIsAForeigners(t *testing.T) {
 		}
 	})
 }
+
+// A pod of a higher priority has a claim for one pod at a time from the pod that has it, on that pod's node, though another is
+// free. One of the same priority waits, and so does one that evicts nobody.
+func TestClaimForOnePodIsPreempted(t *testing.T) {
+	for name, c := range map[string]struct {
+		priority int32
+		policy   corev1.PreemptionPolicy
+		takes    bool
+	}{
+		"higher":          {10, corev1.PreemptLowerPriority, true},
+		"the same":        {5, corev1.PreemptLowerPriority, false},
+		"higher, patient": {10, corev1.PreemptNever, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				claim, volume := boundClaim("data", "r1")
+				claim.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}
+				low, high := claiming("low", "data"), claiming("high", "data")
+				low.Spec.Priority, high.Spec.Priority, high.Spec.PreemptionPolicy = new(int32(5)), &c.priority, &c.policy
+				w := newWorld(t, node("n1", "r1", 8), node("n2", "r1", 8), claim, volume, low)
+				ends := w.ends(2 * time.Second)
+				w.start()
+				at := w.at("low")
+				w.add(high)
+				w.after(5 * time.Second)
+				if !c.takes {
+					if got := w.condition("high"); got != "False ClaimsNotReady" || len(ends.ended()) > 0 {
+						t.Fatalf("condition %q, ended %q", got, ends.ended())
+					}
+					return
+				}
+				if diff := cmp.Diff([]string{"low Preempted, preempted for pod default/high: it has a higher priority"}, ends.ended()); diff != "" {
+					t.Error(diff)
+				}
+				if diff := cmp.Diff(at, w.at("high")); diff != "" {
+					t.Error(diff)
+				}
+			})
+		})
+	}
+}

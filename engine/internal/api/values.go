@@ -34,6 +34,8 @@ const (
 	NoSchedule       = fit.NoSchedule
 	PreferNoSchedule = fit.PreferNoSchedule
 	NoExecute        = fit.NoExecute
+
+	Exclusive = fit.Exclusive
 )
 
 // CPU, Memory and Pods are the resources with a name of their own. Every pod takes one of Pods without
@@ -462,7 +464,7 @@ type Rejected struct {
 //	5  2026-11-16  Queue.DevicesOnly; a quota of 0 alone promises nothing
 //	6  2026-11-16  names: Spending is QueueUsage (usage), Lesson is RunTimeEstimate, Lapse is Degradation
 //	7  2026-11-16  Pod.Labels; rules between pods: Spec.PodAffinity, PodAntiAffinity, PodPreferred, Spread
-//	8  2026-11-16  Device.NUMA may be -1, not known
+//	8  2026-11-16  Device.NUMA may be -1, not known; Port.Protocol may be exclusive
 const SnapshotVersion = 8
 
 // Snapshot is everything a State knows, in canonical order. Times are in UTC.

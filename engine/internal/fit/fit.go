@@ -60,6 +60,9 @@ type Toleration struct {
 	Effect Effect `json:"effect,omitempty"`
 }
 
+// Exclusive is the protocol of a Port that is none: one pod at a time on a node has what its IP says in words.
+const Exclusive = "exclusive"
+
 // Port is a port of the node that a pod takes. An empty IP is 0.0.0.0, an empty protocol TCP.
 type Port struct {
 	IP       string `json:"ip,omitempty"`

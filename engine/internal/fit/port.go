@@ -33,6 +33,9 @@ func (p Port) protocol() string {
 
 // String is the port with its defaults spelled out, such as 0.0.0.0:8080/TCP.
 func (p Port) String() string {
+	if p.Protocol == Exclusive {
+		return p.IP
+	}
 	ip := p.ip()
 	if strings.Contains(ip, ":") {
 		ip = "[" + ip + "]"
@@ -46,7 +49,7 @@ func (p Port) Check() error {
 		return fmt.Errorf("host port %s: not within 1 to 65535", p)
 	}
 	switch p.protocol() {
-	case "TCP", "UDP", "SCTP":
+	case "TCP", "UDP", "SCTP", Exclusive:
 		return nil
 	}
 	return fmt.Errorf("host port %s: unknown protocol", p)
