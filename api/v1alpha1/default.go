@@ -18,7 +18,6 @@ func Default(p *Pool) {
 		s.Nodes = new(int32(len(s.NodeNames)))
 	}
 	fill(&s.Role, RoleWorker)
-	fill(&s.Placement, PlacementPack)
 	fill(&s.Pods, new(int32(110)))
 	if len(s.Taints) == 0 {
 		s.Taints = nil

@@ -37,7 +37,7 @@ func TestNodesOfAPool(t *testing.T) {
 		t.Errorf("places (-want +got):\n%s", diff)
 	}
 	wantLabels := map[string]string{
-		"team": "x", "berth.dev/pool": "a", "berth.dev/placement": "pack", "berth.dev/workload-class": "training",
+		"team": "x", "berth.dev/pool": "a", "berth.dev/workload-class": "training",
 		"topology.kubernetes.io/region": "n", "topology.kubernetes.io/zone": "n-a",
 		"berth.dev/block": "blk-0", "berth.dev/rack": "a-rack-0",
 	}
@@ -59,7 +59,7 @@ func TestControlPlaneNode(t *testing.T) {
 	p.Name = "control"
 	v1alpha1.Default(&p)
 	labels := map[string]string{
-		"berth.dev/pool": "control", "berth.dev/placement": "pack", "node-role.kubernetes.io/control-plane": "",
+		"berth.dev/pool": "control", "node-role.kubernetes.io/control-plane": "",
 		"node.kubernetes.io/exclude-from-external-load-balancers": "",
 	}
 	if diff := cmp.Diff(labels, p.NodeLabels(0)); diff != "" {

@@ -89,6 +89,15 @@ const (
 	PlacementWholeNode Placement = "wholeNode"
 )
 
+// QueuePlacement is how the work of a queue is laid on nodes.
+// +kubebuilder:validation:Enum=pack;spread
+type QueuePlacement string
+
+const (
+	QueuePlacementPack   QueuePlacement = "pack"
+	QueuePlacementSpread QueuePlacement = "spread"
+)
+
 // WorkloadClass is a kind of work.
 // +kubebuilder:validation:Enum=training;inference;batch;interactive;system
 type WorkloadClass string

@@ -132,8 +132,9 @@ type PoolSpec struct {
 	// +optional
 	GPUStack GPUStack `json:"gpuStack,omitempty"`
 
-	// Placement is how work is laid on the pool: pack (default; fill a node before the next),
-	// spread, or wholeNode (a node belongs to one workload).
+	// Placement is how work is laid on the pool: pack (fill a node before the next), spread, or
+	// wholeNode (a node belongs to one workload, which nobody enforces). Default: as the scheduler is
+	// configured. A queue may say otherwise for its work.
 	// +optional
 	Placement Placement `json:"placement,omitempty"`
 

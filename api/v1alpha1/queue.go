@@ -136,6 +136,12 @@ type QueueSpec struct {
 	// +optional
 	KeepDisruptionBudgets bool `json:"keepDisruptionBudgets,omitempty"`
 
+	// Placement is how the queue's work, and that of the queues below it, is laid on nodes: pack (fill
+	// a node before the next) or spread. Absent: as the queue above it says, then as the nodes' pool
+	// does, then as the scheduler is configured.
+	// +optional
+	Placement QueuePlacement `json:"placement,omitempty"`
+
 	// Bookings are a calendar: times at which nodes are kept for this queue and those below it.
 	// +optional
 	// +listType=map

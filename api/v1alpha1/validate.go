@@ -36,7 +36,9 @@ func Validate(p *Pool) field.ErrorList {
 	errs = append(errs, validateLabels(s.Labels, spec.Child("labels"))...)
 	errs = append(errs, validateTaints(p.NodeTaints(), len(s.Taints), spec.Child("taints"))...)
 	errs = append(errs, validateTopology(&s.Topology, spec.Child("topology"))...)
-	errs = append(errs, oneOf(spec.Child("placement"), s.Placement, PlacementPack, PlacementSpread, PlacementWholeNode)...)
+	if s.Placement != "" {
+		errs = append(errs, oneOf(spec.Child("placement"), s.Placement, PlacementPack, PlacementSpread, PlacementWholeNode)...)
+	}
 	if s.WorkloadClass != "" {
 		errs = append(errs, oneOf(spec.Child("workloadClass"), s.WorkloadClass,
 			ClassTraining, ClassInference, ClassBatch, ClassInteractive, ClassSystem)...)

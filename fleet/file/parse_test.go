@@ -90,7 +90,6 @@ spec:
 			Driver:           v1alpha1.Driver{Version: "550.127.08", CUDA: "12.4"},
 			Advertise:        "device-plugin",
 			GPUStack:         "operator",
-			Placement:        "pack",
 			Boot: v1alpha1.Boot{
 				Register: d(90 * time.Second), Ready: d(25 * time.Second), Driver: d(time.Minute),
 				DevicePlugin: d(20 * time.Second), ImagePull: d(15 * time.Second),

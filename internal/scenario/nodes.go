@@ -105,6 +105,7 @@ func (s *Story) nodeSetters() setters[machine] {
 			"pool":    word(func(m *machine, v string) { m.Pool = v }),
 			"label":   parsed(pair, func(m *machine, kv [2]string) { m.label(kv[0], kv[1]) }),
 			"taint":   listed(taint, func(m *machine) *[]engine.Taint { return &m.Taints }),
+			"packing": word(func(m *machine, v string) { m.Packing = engine.Packing(v) }),
 			"pods":    number(func(m *machine, n int) { m.Allocatable = withAmount(m.Allocatable, engine.Pods, int64(n)) }),
 			"model":   parsed(parseModels, func(m *machine, v []models) { m.models, m.stale = v, true }),
 			"clique":  word(func(m *machine, v string) { m.clique, m.stale = v, true }),

@@ -51,6 +51,7 @@ func (s *Story) queueSetters() setters[engine.Queue] {
 			"max-running":   number(func(q *engine.Queue, n int) { q.MaxRunning = n }),
 			"fair-users":    no(fair),
 			"budget":        listed(s.budget, func(q *engine.Queue) *[]engine.Budget { return &q.Budgets }),
+			"packing":       word(func(q *engine.Queue, v string) { q.Packing = engine.Packing(v) }),
 			"min-run":       span(func(q *engine.Queue, d time.Duration) { q.MinRun = d }),
 			"warning":       span(func(q *engine.Queue, d time.Duration) { q.Warning = d }),
 			"promote-after": span(func(q *engine.Queue, d time.Duration) { q.PromoteAfter = d }),

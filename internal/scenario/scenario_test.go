@@ -165,7 +165,7 @@ func TestObjectsOfPolicy(t *testing.T) {
 -- config --
 gpu gpu
 -- start --
-queue q[0-1] parent=all quota=gpus=8,gpus@H100=4 limit=cpu=64 gpus=16 lend=gpus=2 user-limit=gpus=4 weight=2 priority=3 max-running=5 fair-users budget=gpus=100h/24h budget=cpu=1h/2h min-run=5m warning=30s promote-after=1h reclaim-idle=10m keep-budgets
+queue q[0-1] parent=all quota=gpus=8,gpus@H100=4 limit=cpu=64 gpus=16 lend=gpus=2 user-limit=gpus=4 weight=2 priority=3 max-running=5 fair-users budget=gpus=100h/24h budget=cpu=1h/2h min-run=5m warning=30s promote-after=1h reclaim-idle=10m keep-budgets packing=loose
 gang ns/g queue=q0 user=ann expected=1h max-run=2h like=train checkpoint=10m restart=1m grace=30s delay=2m patient core
 pod ns/p queue=q0 user=bob expected=1h patient started=-1h idle=-10m budgets=ns/b,ns/a evictable surges
 pod ns/other foreign
@@ -188,7 +188,7 @@ gone eviction ns/old
 	queue := engine.Queue{
 		Name: "q0", Version: 1, Parent: "all", Quota: engine.Resources{amount("gpu", 8), amount("gpu@H100", 4)},
 		Limits: engine.Resources{amount("cpu", 64000), amount("gpu", 16)}, Lend: engine.Resources{amount("gpu", 2)},
-		UserLimits: engine.Resources{amount("gpu", 4)}, Weight: 2, Priority: 3, MaxRunning: 5, FairUsers: true, KeepBudgets: true,
+		UserLimits: engine.Resources{amount("gpu", 4)}, Weight: 2, Priority: 3, MaxRunning: 5, FairUsers: true, KeepBudgets: true, Packing: engine.Loose,
 		Budgets: []engine.Budget{
 			{Resource: "gpu", Seconds: 360_000, Period: 24 * time.Hour, From: startTime},
 			{Resource: "cpu", Seconds: 3_600_000, Period: 2 * time.Hour, From: startTime},

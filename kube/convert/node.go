@@ -60,6 +60,7 @@ func Node(n *corev1.Node, o Options) engine.Node {
 	for _, t := range n.Spec.Taints {
 		out.Taints = append(out.Taints, engine.Taint{Key: t.Key, Value: t.Value, Effect: engine.Effect(t.Effect)})
 	}
+	out.Packing = packing(n.Labels[v1alpha1.LabelPlacement])
 	out.Devices = devices(n, out.Allocatable.Get(o.gpu()))
 	return out
 }
@@ -79,6 +80,17 @@ func pool(labels map[string]string) string {
 		if v := labels[key]; v != "" {
 			return v
 		}
+	}
+	return ""
+}
+
+// packing is a placement of a queue, or of a pool on its nodes, as the engine has it. Whole nodes are for workloads to ask for.
+func packing(placement string) engine.Packing {
+	switch placement {
+	case string(v1alpha1.PlacementPack):
+		return engine.Tight
+	case string(v1alpha1.PlacementSpread):
+		return engine.Loose
 	}
 	return ""
 }

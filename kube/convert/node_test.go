@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/engine"
 )
 
@@ -132,5 +133,19 @@ func TestMost(t *testing.T) {
 	}
 	if bad := engine.Load(node(most+1), engine.Config{}).Rejected(); len(bad) != 1 {
 		t.Errorf("more than the most is not rejected: %v", bad)
+	}
+}
+
+// A pool says how its nodes are filled, and a queue how its work is laid on them; what is not known says nothing.
+func TestPacking(t *testing.T) {
+	for placement, want := range map[string]engine.Packing{"": "", "pack": engine.Tight, "spread": engine.Loose, "wholeNode": "", "Spread": "", "nonsense": ""} {
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{v1alpha1.LabelPlacement: placement}}}
+		if got := Node(n, Options{}).Packing; got != want {
+			t.Errorf("a node of %q: got %q, want %q", placement, got, want)
+		}
+		q := &v1alpha1.BerthQueue{ObjectMeta: metav1.ObjectMeta{Name: "q"}, Spec: v1alpha1.QueueSpec{Placement: v1alpha1.QueuePlacement(placement)}}
+		if got := Queue(q).Packing; got != want {
+			t.Errorf("a queue of %q: got %q, want %q", placement, got, want)
+		}
 	}
 }

@@ -27,6 +27,7 @@ func Queue(q *v1alpha1.BerthQueue) engine.Queue {
 		Name: q.Name, Version: version(&q.ObjectMeta), Parent: s.Parent, Weight: int64(s.Weight), Priority: s.Priority,
 		MaxRunning: int(s.MaxRunning), FairUsers: s.FairUsers, KeepBudgets: s.KeepDisruptionBudgets,
 		DevicesOnly: q.Name == v1alpha1.DefaultQueue,
+		Packing:     packing(string(s.Placement)),
 		MinRun:      length(s.MinRunTime), Warning: length(s.Warning), PromoteAfter: length(s.PromoteAfter), ReclaimIdle: length(s.ReclaimIdleAfter),
 	}
 	for i := range resources {

@@ -91,6 +91,13 @@ const (
 	LeastF Packing = "fgd"   // where the expected fragmentation grows least (Fragmentation Gradient Descent)
 )
 
+// known says whether the packing is one of those, or "", which leaves it to others.
+func (p Packing) known() bool { return p == "" || p == Tight || p == Loose || p == LeastF }
+
+func (p Packing) unknown() string {
+	return fmt.Sprintf("packing: unknown packing %q: want tight, loose or fgd", string(p))
+}
+
 // Shape is a kind of pod to expect and how often, for the expected fragmentation.
 type Shape struct {
 	Requests Resources `json:"requests"`

@@ -16,6 +16,9 @@ func (n *Node) Check() string {
 	if reason := n.Allocatable.Check(); reason != "" {
 		return "allocatable: " + reason
 	}
+	if !n.Packing.known() {
+		return n.Packing.unknown()
+	}
 	for i, d := range n.Devices {
 		if d.ID == "" {
 			return "a device without an id"
@@ -138,6 +141,8 @@ func (q *Queue) Check() string {
 		return fmt.Sprintf("weight: %d is not in 1 to %d", q.Weight, maxWeight)
 	case q.MaxRunning < 0:
 		return fmt.Sprintf("maxRunning: %d is negative", q.MaxRunning)
+	case !q.Packing.known():
+		return q.Packing.unknown()
 	case min(q.MinRun, q.Warning, q.PromoteAfter, q.ReclaimIdle) < 0:
 		return "a time is negative"
 	}

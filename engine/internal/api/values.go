@@ -60,6 +60,9 @@ type Node struct {
 	Cordoned    bool              `json:"cordoned,omitempty"` // spec.unschedulable
 	Allocatable Resources         `json:"allocatable,omitempty"`
 	Devices     []Device          `json:"devices,omitempty"` // nil: only counts are known
+	// Packing is how nodes are chosen among those that have the same, for work whose queue does not say; "": Config.Packing.
+	// Nodes with another than loose go before those with loose.
+	Packing Packing `json:"packing,omitempty"`
 }
 
 // Device is one GPU of a node.
@@ -238,6 +241,8 @@ type Queue struct {
 	ReclaimIdle  time.Duration `json:"reclaimIdle,omitempty"`  // what was measured idle for so long may be evicted for anybody; 0: never
 	// KeepBudgets says that disruption budgets of its pods are never violated; else that is the last resort.
 	KeepBudgets bool `json:"keepBudgets,omitempty"`
+	// Packing is how nodes are chosen for its workloads; "": as for the queue above it, and at the top as nodes say.
+	Packing Packing `json:"packing,omitempty"`
 }
 
 // Budget is what the queue's workloads may use in a period: Seconds of one resource held. Periods follow each other
@@ -464,7 +469,7 @@ type Rejected struct {
 //	5  2026-11-16  Queue.DevicesOnly; a quota of 0 alone promises nothing
 //	6  2026-11-16  names: Spending is QueueUsage (usage), Lesson is RunTimeEstimate, Lapse is Degradation
 //	7  2026-11-16  Pod.Labels; rules between pods: Spec.PodAffinity, PodAntiAffinity, PodPreferred, Spread
-//	8  2026-11-16  Device.NUMA may be -1, not known; Port.Protocol may be exclusive
+//	8  2026-11-16  Device.NUMA may be -1, not known; Port.Protocol may be exclusive; Node.Packing, Queue.Packing
 const SnapshotVersion = 8
 
 // Snapshot is everything a State knows, in canonical order. Times are in UTC.

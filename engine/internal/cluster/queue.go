@@ -97,6 +97,23 @@ func (m *Model) QueueOf(p *Pod) *Queue {
 	return nil
 }
 
+// PackingOf is how the gang's queue, or the next one above it that says so, has nodes chosen; "": none of them says.
+func (m *Model) PackingOf(g *Gang) api.Packing {
+	name := ""
+	switch {
+	case g.Lone != nil:
+		name = g.Lone.Queue
+	case g.Spec != nil:
+		name = g.Spec.Queue
+	}
+	for q := m.Queues[name]; q != nil; q = q.Parent {
+		if q.Spec != nil && q.Spec.Packing != "" {
+			return q.Spec.Packing
+		}
+	}
+	return ""
+}
+
 // UserOf returns whose workload the pod is of.
 func (m *Model) UserOf(p *Pod) string {
 	if p.Gang == "" {

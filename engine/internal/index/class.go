@@ -45,6 +45,7 @@ type ClassKey struct {
 	Priority int32
 	Model    string          // of its GPUs; "": any
 	Whole    string          // the gang, if it wants whole nodes
+	Packing  api.Packing     // that its queue asks for; "": each node its own
 	Refused  string          // the nodes that refused the gang, joined
 	Stance   *cluster.Stance // in rules between pods; nil: none concerns it
 }

@@ -1,6 +1,7 @@
 package index
 
 import (
+	"cmp"
 	"math"
 
 	"github.com/berth-dev/berth/engine/internal/api"
@@ -197,17 +198,22 @@ func harden(w device.Wish) device.Wish {
 	return w
 }
 
-// packing is between 0 and 1<<packBits; more is better.
+// packing is between 0 and 1<<packBits; more is better. Where nodes differ in their policy, what tight gives is above what
+// loose gives, and what fgd gives above both. Pods without GPUs go to nodes without.
 func (x *Index) packing(c *Class, n *cluster.Node) int64 {
-	gpus := max(0, min(n.Free.At(quantity.DimGPU), 1<<15))
+	gpus := max(0, min(n.Free.At(quantity.DimGPU), 1<<14))
 	used := x.usedShare(c, n)
-	switch x.m.Config.Packing {
-	case api.Loose:
-		return gpus<<20 | (1023 - used)
+	var pack int64
+	//mutate: score-packing-of-queue-or-node -> x.m.Config.Packing
+	policy := cmp.Or(c.Packing, n.Spec.Packing, x.m.Config.Packing)
+	switch policy {
 	case api.LeastF:
 		return max(0, 1<<29-x.fragmentationGrowth(c, n))<<10 | used
+	case api.Loose:
+		pack = gpus<<10 | (1023 - used)
+	default:
+		pack = (1<<15-gpus)<<10 | used
 	}
-	pack := (1<<15-gpus)<<10 | used
 	if c.Shape.GPUs == 0 && x.Kind(n).size.At(quantity.DimGPU) == 0 {
 		pack += 1 << 30
 	}
