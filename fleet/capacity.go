@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,41 +15,57 @@ import (
 // it is a tenth.
 const evictionMemory = 100 << 20
 
-// plugin is what the kubelet's device manager says about nvidia.com/gpu.
+// plugin is what the kubelet's device manager says about one resource.
 type plugin struct {
-	managed               bool // by the device manager: its figures count, and nobody else's
+	name                  corev1.ResourceName
 	forget                bool // for the last time: the plugin has been gone too long
 	capacity, allocatable int64
 }
 
-// pluginState combines the device manager's answer with the node's checkpoint of it. A plugin
-// that is connected, or went away a short while ago, is followed. One that is only remembered
-// leaves zeros behind, once: after that the resource belongs to nobody, and what a user writes
+// pluginState combines the device manager's answer with the node's checkpoint of it, in order of name. A resource
+// whose plugin is connected, or went away a short while ago, is followed. One that is only remembered
+// leaves zeros behind, once: after that it belongs to nobody, and what a user writes
 // into the capacity counts again.
-func pluginState(node *corev1.Node, adv device.Advertisement) plugin {
-	if adv.Registered || !adv.Changes.IsZero() {
-		return plugin{managed: true, capacity: adv.Capacity, allocatable: adv.Allocatable}
+func pluginState(node *corev1.Node, adv device.Advertisement) []plugin {
+	var out []plugin
+	for _, o := range adv.Resources {
+		out = append(out, plugin{name: corev1.ResourceName(o.Name), capacity: o.Capacity, allocatable: o.Allocatable})
 	}
-	if node.Annotations[pluginAnnotation] == device.Resource {
-		return plugin{managed: true, forget: true}
+	for name := range strings.SplitSeq(node.Annotations[pluginAnnotation], ",") {
+		known := func(p plugin) bool { return string(p.name) == name }
+		if name != "" && !slices.ContainsFunc(out, known) {
+			out = append(out, plugin{name: corev1.ResourceName(name), forget: true})
+		}
 	}
-	return plugin{}
+	return out
 }
 
 // rememberPlugin keeps the checkpoint.
-func rememberPlugin(node *corev1.Node, p plugin) {
-	switch {
-	case p.forget:
-		delete(node.Annotations, pluginAnnotation)
-	case p.managed:
-		node.Annotations = cloneLabels(node.Annotations)
-		node.Annotations[pluginAnnotation] = device.Resource
+func rememberPlugin(node *corev1.Node, plugins []plugin) {
+	var names []string
+	for _, p := range plugins {
+		if !p.forget {
+			names = append(names, string(p.name))
+		}
+	}
+	keepAnnotation(node, pluginAnnotation, strings.Join(names, ","))
+}
+
+// keepAnnotation sets an annotation of the node, or removes it where there is nothing to say.
+func keepAnnotation(node *corev1.Node, key, value string) {
+	if node.Annotations[key] == value {
+		return
+	}
+	node.Annotations = cloneLabels(node.Annotations)
+	node.Annotations[key] = value
+	if value == "" {
+		delete(node.Annotations, key)
 	}
 }
 
 // capacity is the machine's own resources over what the status has: a resource that somebody
 // else put there stays, as with a kubelet. It writes to have unless that is nil.
-func capacity(have corev1.ResourceList, pool *v1alpha1.Pool, p plugin) corev1.ResourceList {
+func capacity(have corev1.ResourceList, pool *v1alpha1.Pool, plugins []plugin) corev1.ResourceList {
 	if have == nil {
 		have = corev1.ResourceList{}
 	}
@@ -59,8 +76,8 @@ func capacity(have corev1.ResourceList, pool *v1alpha1.Pool, p plugin) corev1.Re
 	have[corev1.ResourcePods] = *resource.NewQuantity(int64(*s.Pods), resource.DecimalSI)
 	have["hugepages-1Gi"] = *resource.NewQuantity(0, resource.DecimalSI)
 	have["hugepages-2Mi"] = *resource.NewQuantity(0, resource.DecimalSI)
-	if p.managed {
-		have[device.Resource] = *resource.NewQuantity(p.capacity, resource.DecimalSI)
+	for _, p := range plugins {
+		have[p.name] = *resource.NewQuantity(p.capacity, resource.DecimalSI)
 	}
 	return have
 }
@@ -68,7 +85,7 @@ func capacity(have corev1.ResourceList, pool *v1alpha1.Pool, p plugin) corev1.Re
 // allocatable follows the capacity by the kubelet's rules: less what is reserved, an extended
 // resource that left the capacity leaves here too, and for plugin resources the device manager
 // has the last word. It writes to have unless that is nil.
-func allocatable(have, total corev1.ResourceList, p plugin) corev1.ResourceList {
+func allocatable(have, total corev1.ResourceList, plugins []plugin) corev1.ResourceList {
 	if have == nil {
 		have = corev1.ResourceList{}
 	}
@@ -80,8 +97,8 @@ func allocatable(have, total corev1.ResourceList, p plugin) corev1.ResourceList 
 	for name, amount := range total {
 		have[name] = lessReserved(name, amount)
 	}
-	if p.managed {
-		have[device.Resource] = *resource.NewQuantity(p.allocatable, resource.DecimalSI)
+	for _, p := range plugins {
+		have[p.name] = *resource.NewQuantity(p.allocatable, resource.DecimalSI)
 	}
 	return have
 }

@@ -102,7 +102,7 @@ func TestShippedStackIsEnoughToAdvertise(t *testing.T) {
 	if m.devices.Slices(noon).Publish {
 		t.Error("a device-plugin pool offers its GPUs through DRA too")
 	}
-	if adv := m.devices.Advertise(noon); adv.Allocatable != 8 || adv.Labels["nvidia.com/gpu.product"] != "NVIDIA-H100-80GB-HBM3" {
+	if adv := m.devices.Advertise(noon); len(adv.Resources) != 1 || adv.Resources[0].Allocatable != 8 || adv.Labels["nvidia.com/gpu.product"] != "NVIDIA-H100-80GB-HBM3" {
 		t.Errorf("advertises %+v", adv)
 	}
 }
@@ -114,7 +114,7 @@ func TestShippedStackIsEnoughForDRA(t *testing.T) {
 	if !m.devices.Slices(noon).Publish {
 		t.Error("no slice")
 	}
-	if adv := m.devices.Advertise(noon); adv.Registered || adv.Capacity != 0 || adv.Labels["nvidia.com/gpu.product"] == "" {
+	if adv := m.devices.Advertise(noon); len(adv.Resources) > 0 || adv.Labels["nvidia.com/gpu.product"] == "" {
 		t.Errorf("advertises %+v", adv)
 	}
 }

@@ -57,6 +57,7 @@ func publish(node *corev1.Node, f facts, adv device.Advertisement, now time.Time
 	out.Status.NodeInfo = nodeInfo(out.Name)
 	out.Status.DeclaredFeatures = declaredFeatures()
 	rememberPlugin(out, plugin)
+	keepAnnotation(out, v1alpha1.KeyMIG, adv.Partitions)
 	labelFeatures(out, adv.Labels)
 	if adv.Labels != nil {
 		tellTopology(out, f.gpus)

@@ -112,7 +112,7 @@ func (c *controller) heartbeat(ctx context.Context, m *machine, node *corev1.Nod
 		return nil
 	}
 	c.leases.Add(m.name, node.UID)
-	adv := c.advertise(m, now)
+	adv := c.advertise(m, node, now)
 	c.wakeAt(m.name, adv.Changes, now)
 	if err := c.writeStatus(ctx, m, node, publish(node, c.facts(m, now), adv, now)); err != nil {
 		return err
@@ -133,7 +133,8 @@ func (c *controller) writeStatus(ctx context.Context, m *machine, node, next *co
 }
 
 // advertise asks the device side, after telling it which pods of the GPU stack stand there.
-func (c *controller) advertise(m *machine, now time.Time) device.Advertisement {
+func (c *controller) advertise(m *machine, node *corev1.Node, now time.Time) device.Advertisement {
+	m.devices.Recall(node.Annotations[v1alpha1.KeyMIG])
 	m.devices.SetStack(c.pods.StackPods(m.name), now)
 	return m.devices.Advertise(now)
 }

@@ -74,6 +74,8 @@ const (
 	KeyGPUTopology = KeyPrefix + "gpu-topology"
 	// KeyDevicePluginResource is on a Node: the resource that a device plugin has registered there.
 	KeyDevicePluginResource = KeyPrefix + "device-plugin-resource"
+	// KeyMIG is on a Node: what MIG has made of its GPUs, as JSON by index.
+	KeyMIG = KeyPrefix + "mig"
 	// KeyApplied is on a Node of the fleet: what its pool last gave it.
 	KeyApplied = KeyPrefix + "applied"
 	// KeyFleetInstalled is on the definition of Pools: the first installation came to its end.

@@ -1,21 +1,30 @@
 package device
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/berth-dev/berth/fleet/gpu"
 )
 
-// Advertisement is what the node's status and labels should say about its GPUs. While no plugin
-// is Registered and Changes is zero, Resource is not the device manager's: what somebody else
-// wrote into the node's status stays, and a plugin that was there before leaves zeros, once.
+// Advertisement is what the node's status and labels should say about its GPUs. A resource that is not
+// among Resources is not the device manager's: what somebody else wrote into the node's status stays, and
+// a plugin that was there before leaves zeros, once.
 type Advertisement struct {
-	Registered  bool // a device plugin is connected now
-	Capacity    int64
-	Allocatable int64
-	Labels      map[string]string // GFD's labels; nil while no GFD pod is ready
+	Resources []Offer           // in order of name
+	Labels    map[string]string // GFD's labels; nil while no GFD pod is ready
 	// Changes is when the answer changes without an event; zero: never.
 	Changes time.Time
+	// Partitions is what MIG has made of the GPUs, for Recall; empty: nothing.
+	Partitions string
+}
+
+// Offer is one resource that a device plugin has registered, or had until a short while ago.
+type Offer struct {
+	Name                  string
+	Connected             bool // a device plugin is there now
+	Capacity, Allocatable int64
 }
 
 // Place is a GPU in its machine, and whether the plugin offers it.
@@ -40,6 +49,7 @@ func (m *Manager) Places() []Place {
 //	unknown --plugin connects--> connected --plugin goes--> stopped --grace period--> unknown
 //	                                 ^------plugin connects-----'
 type registration struct {
+	units     []int     // what the plugin listed last, by position in Manager.units
 	connected bool      // now
 	stopped   time.Time // when the plugin went; zero while connected, never connected or forgotten
 }
@@ -47,7 +57,7 @@ type registration struct {
 func (r *registration) set(connected bool, now time.Time) {
 	switch {
 	case connected:
-		*r = registration{connected: true}
+		r.connected, r.stopped = true, time.Time{}
 	case r.connected:
 		r.connected, r.stopped = false, now
 	}
@@ -68,29 +78,64 @@ func (r registration) tracked() bool { return r.connected || !r.stopped.IsZero()
 func (m *Manager) Advertise(now time.Time) Advertisement {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.register.expire(now, GracePeriod)
-	a := Advertisement{Registered: m.register.connected, Labels: m.labels()}
-	if m.register.tracked() {
-		a.Capacity = int64(len(m.cfg.Devices))
-	}
-	if m.register.connected {
-		a.Allocatable = int64(len(m.healthy()))
-	} else if m.register.tracked() {
-		a.Changes = m.register.stopped.Add(GracePeriod)
+	a := Advertisement{Labels: m.labels(), Partitions: formatPartitions(m.parts)}
+	for _, name := range slices.Sorted(maps.Keys(m.register)) {
+		r := m.register[name]
+		r.expire(now, GracePeriod)
+		if !r.tracked() {
+			delete(m.register, name)
+			continue
+		}
+		a.Resources = append(a.Resources, Offer{
+			Name: name, Connected: r.connected, Capacity: int64(len(r.units)), Allocatable: int64(len(m.healthy(name))),
+		})
+		if ends := r.stopped.Add(GracePeriod); !r.connected && (a.Changes.IsZero() || ends.Before(a.Changes)) {
+			a.Changes = ends
+		}
 	}
 	return a
 }
 
-// healthy lists the positions of the devices that a connected plugin reports as healthy.
-func (m *Manager) healthy() []int {
-	var out []int
-	if !m.register.connected {
+// healthy lists the devices of a resource that a connected plugin reports as healthy.
+func (m *Manager) healthy(resource string) []int {
+	r := m.register[resource]
+	if r == nil || !r.connected {
 		return nil
 	}
-	for i := range m.cfg.Devices {
-		if !m.unwell[i] {
+	var out []int
+	for _, i := range r.units {
+		if !m.unwell[m.units[i].gpu] {
 			out = append(out, i)
 		}
 	}
 	return out
+}
+
+// relist follows the device plugin: which resources it has registered, and with which devices. A resource that
+// it no longer serves stays known for the grace period, as when the plugin goes.
+func (m *Manager) relist(now time.Time) {
+	serves := m.pluginServes()
+	var lists map[string][]int
+	if serves {
+		lists = m.listing()
+	}
+	for name, r := range m.register {
+		r.set(lists[name] != nil, now)
+	}
+	for name, units := range lists {
+		if m.register[name] == nil {
+			m.register[name] = &registration{connected: true}
+		}
+		m.register[name].units = units
+	}
+}
+
+// connected says whether the device plugin has registered anything.
+func (m *Manager) connected() bool {
+	for _, r := range m.register {
+		if r.connected {
+			return true
+		}
+	}
+	return false
 }

@@ -1,6 +1,6 @@
 // Package device is the device side of one simulated node as plain in-memory state: the GPUs
 // in the machine, what the GPU software stack on it makes of them, and the kubelet's managers of
-// devices, which hand whole GPUs to containers and to ResourceClaims.
+// devices, which hand GPUs and parts of them to containers, and whole GPUs to ResourceClaims.
 //
 // It has no API client and no clock: time is an argument, and what a node should advertise is
 // an answer (Advertise, Slices), not a write. Package fleet tells it which GPU-stack pods stand on the
@@ -17,7 +17,7 @@ import (
 	"github.com/berth-dev/berth/fleet/gpu"
 )
 
-// Resource is the extended resource that whole GPUs are advertised as.
+// Resource is the extended resource that whole GPUs are advertised as; see listing for the others.
 const Resource = "nvidia.com/gpu"
 
 // ByDRA offers a machine's GPUs to the scheduler as a ResourceSlice, which package fleet writes: no device plugin registers.
@@ -42,25 +42,37 @@ type Manager struct {
 
 	mu       sync.Mutex
 	stack    stack
-	unwell   map[int]bool      // devices that report unhealthy, by position in cfg.Devices
-	owner    map[int]types.UID // device -> the one pod or claim that holds it
+	unwell   map[int]bool // GPUs that report unhealthy, by position in cfg.Devices
+	units    []unit       // all that was ever offered here; the first are cfg.Devices, and none goes away
+	byID     map[string]int
+	parts    []gpu.Partition   // by position in cfg.Devices
+	recalled bool              // parts is as an earlier process left it; see Recall
+	plugin   PluginConfig      // of the device plugin and of GFD
+	owner    map[int]types.UID // unit -> the one pod or claim that holds it
 	held     map[types.UID]pod // pod -> its containers' devices, from the device plugin
 	claims   map[types.UID]claim
-	register registration // of the device plugin
-	dra      registration // of the DRA driver
+	register map[string]*registration // of the device plugin, by resource
+	dra      registration             // of the DRA driver
 }
 
 // New makes the manager of a machine on which no GPU-stack pod runs yet.
 func New(cfg Config) *Manager {
-	return &Manager{
-		cfg:    cfg,
-		unwell: map[int]bool{},
-		owner:  map[int]types.UID{},
-		held:   map[types.UID]pod{},
-		claims: map[types.UID]claim{},
+	m := &Manager{
+		cfg:      cfg,
+		unwell:   map[int]bool{},
+		byID:     map[string]int{},
+		parts:    make([]gpu.Partition, len(cfg.Devices)),
+		owner:    map[int]types.UID{},
+		held:     map[types.UID]pod{},
+		claims:   map[types.UID]claim{},
+		register: map[string]*registration{},
 		// A kubelet that starts waits for the drivers it may have known before as for one it lost.
 		dra: registration{connected: true},
 	}
+	for i, d := range cfg.Devices {
+		m.intern(d, i)
+	}
+	return m
 }
 
 // Devices lists the machine's GPUs by index, healthy or not.

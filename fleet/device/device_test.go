@@ -114,7 +114,7 @@ func TestRegistration(t *testing.T) {
 			got.Labels = nil
 			want := Advertisement{}
 			if tc.want {
-				want = Advertisement{Registered: true, Capacity: 8, Allocatable: 8}
+				want = Advertisement{Resources: []Offer{{Resource, true, 8, 8}}}
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Error(diff)
@@ -127,7 +127,7 @@ func TestRegistration(t *testing.T) {
 // one that comes back in between changes nothing else.
 func TestPluginGoesAndReturns(t *testing.T) {
 	m := serving(h100(4))
-	held, err := m.Allocate("pod", "main", 2)
+	held, err := m.Allocate("pod", "main", Resource, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func TestPluginGoesAndReturns(t *testing.T) {
 	gone := start.Add(time.Minute)
 	m.SetStack(without(Plugin), gone)
 	m.SetStack(without(Plugin), gone.Add(time.Minute)) // the same news again does not restart the clock
-	stopped := Advertisement{Capacity: 4, Changes: gone.Add(GracePeriod)}
+	stopped := Advertisement{Resources: []Offer{{Resource, false, 4, 0}}, Changes: gone.Add(GracePeriod)}
 	steps := []struct {
 		after time.Duration
 		want  Advertisement
@@ -158,10 +158,10 @@ func TestPluginGoesAndReturns(t *testing.T) {
 		t.Errorf("the holder lost its devices: %s", diff)
 	}
 	m.SetStack(fullStack(), start.Add(2*time.Hour))
-	if diff := cmp.Diff(Advertisement{Registered: true, Capacity: 4, Allocatable: 4}, at(2*time.Hour)); diff != "" {
+	if diff := cmp.Diff(Advertisement{Resources: []Offer{{Resource, true, 4, 4}}}, at(2*time.Hour)); diff != "" {
 		t.Error(diff)
 	}
-	if got, err := m.Allocate("next", "main", 2); err != nil || cmp.Diff([]int{2, 3}, indices(got)) != "" {
+	if got, err := m.Allocate("next", "main", Resource, 2); err != nil || cmp.Diff([]int{2, 3}, indices(got)) != "" {
 		t.Errorf("after the return: %v, %v", indices(got), err)
 	}
 }
@@ -170,14 +170,14 @@ func TestUnhealthy(t *testing.T) {
 	m := serving(h100(4))
 	m.SetHealthy(m.Devices()[1].UUID, false)
 	m.SetHealthy("GPU-of-another-machine", false)
-	if a := m.Advertise(start); a.Capacity != 4 || a.Allocatable != 3 {
+	if a := m.Advertise(start).Resources[0]; a.Capacity != 4 || a.Allocatable != 3 {
 		t.Errorf("capacity %d, allocatable %d; want 4 and 3", a.Capacity, a.Allocatable)
 	}
-	if got, err := m.Allocate("pod", "main", 3); err != nil || cmp.Diff([]int{0, 2, 3}, indices(got)) != "" {
+	if got, err := m.Allocate("pod", "main", Resource, 3); err != nil || cmp.Diff([]int{0, 2, 3}, indices(got)) != "" {
 		t.Errorf("%v, %v", indices(got), err)
 	}
 	m.SetHealthy(m.Devices()[1].UUID, true)
-	if a := m.Advertise(start); a.Allocatable != 4 {
+	if a := m.Advertise(start).Resources[0]; a.Allocatable != 4 {
 		t.Errorf("allocatable %d after recovery, want 4", a.Allocatable)
 	}
 }
@@ -201,7 +201,7 @@ func TestConcurrent(t *testing.T) {
 		wg.Go(func() {
 			uid := types.UID(fmt.Sprint("pod-", i))
 			for n := range 200 {
-				got, err := m.Allocate(uid, "main", 1+n%2)
+				got, err := m.Allocate(uid, "main", Resource, 1+n%2)
 				if err == nil && len(got) != 1+n%2 {
 					t.Errorf("asked for %d, got %d", 1+n%2, len(got))
 				}
@@ -216,7 +216,7 @@ func TestConcurrent(t *testing.T) {
 	for _, d := range m.Devices() {
 		m.SetHealthy(d.UUID, true)
 	}
-	if got, err := m.Allocate("last", "main", 8); err != nil || len(got) != 8 {
+	if got, err := m.Allocate("last", "main", Resource, 8); err != nil || len(got) != 8 {
 		t.Errorf("%d devices, %v: something leaked", len(got), err)
 	}
 }

@@ -82,7 +82,7 @@ func TestPrepare(t *testing.T) {
 	try("p4", "c2", ids[1:2], fmt.Sprintf("device %s is already in use by claim c1", ids[1]))
 	m.Release("p2")
 	try("p4", "c2", ids[1:2], "")
-	if got, err := m.Allocate("p5", "c", 1); got != nil || err != nil {
+	if got, err := m.Allocate("p5", "c", Resource, 1); got != nil || err != nil {
 		t.Errorf("a resource that nobody registered: %v, %v", got, err)
 	}
 }
@@ -116,7 +116,7 @@ func TestOneDeviceOneHolder(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"allocate": func(t *rapid.T) {
 				p := pod()
-				if got, err := m.Allocate(p, "c", rapid.IntRange(1, 3).Draw(t, "n")); err == nil {
+				if got, err := m.Allocate(p, "c", Resource, rapid.IntRange(1, 3).Draw(t, "n")); err == nil {
 					take(uuids(got), p)
 				}
 			},

@@ -1,6 +1,7 @@
 package device
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -19,28 +20,106 @@ func (m *Manager) labels() map[string]string {
 	}
 	dev, count := predominant(m.cfg.Devices)
 	out := map[string]string{
-		"gfd.timestamp":        strconv.FormatInt(since.Unix(), 10),
-		"gpu.machine":          machineLabel(m.cfg.Machine),
-		"gpu.product":          dev.Model.Label(),
-		"gpu.count":            strconv.Itoa(count),
-		"gpu.replicas":         "1",
-		"gpu.sharing-strategy": "none",
-		"gpu.memory":           strconv.Itoa(dev.MemoryMiB),
-		"gpu.family":           dev.Model.Family,
-		"gpu.mode":             mode(dev.Model),
-		"mig.capable":          strconv.FormatBool(anyMIG(m.cfg.Devices)),
-		"mps.capable":          "false",
-		"vgpu.present":         "false",
+		"gfd.timestamp": strconv.FormatInt(since.Unix(), 10),
+		"gpu.machine":   machineLabel(m.cfg.Machine),
+		"gpu.memory":    strconv.Itoa(dev.MemoryMiB),
+		"gpu.family":    dev.Model.Family,
+		"gpu.mode":      mode(dev.Model),
+		"mig.capable":   strconv.FormatBool(anyMIG(m.cfg.Devices)),
+		"mps.capable":   strconv.FormatBool(m.plugin.Sharing.Strategy == MPS && !m.anyInMIGMode()),
+		"vgpu.present":  "false",
+	}
+	sharing := m.plugin.Sharing
+	sharing.label(out, Resource, count, dev.Model.Label())
+	if !m.anyWhole(dev.Model) {
+		Sharing{}.label(out, Resource, count, dev.Model.Label())
+		out["gpu.replicas"] = "0" // GFD's way to say that none of them is offered as a whole
 	}
 	out["gpu.compute.major"], out["gpu.compute.minor"], _ = strings.Cut(dev.Model.Compute, ".")
 	addVersions(out, m.cfg.Driver)
 	if m.cfg.Clique != "" {
 		out["gpu.clique"] = m.cfg.Clique
 	}
-	if s := m.stack.ready(GFD)[0].Env["MIG_STRATEGY"]; s != "" && s != "none" {
-		out["mig.strategy"] = s
+	switch strategy := m.strategy(GFD); strategy {
+	case StrategySingle:
+		out["mig.strategy"] = strategy
+		m.labelSingle(out, sharing)
+	case StrategyMixed:
+		out["mig.strategy"] = strategy
+		m.labelMixed(out, sharing)
 	}
 	return qualify(out)
+}
+
+// label writes what GFD says of a resource: the product of its devices, how many there are, and how often each is offered.
+func (s Sharing) label(out map[string]string, resource string, count int, product string) {
+	key := strings.TrimPrefix(resource, "nvidia.com/")
+	replicas, strategy := 1, "none"
+	if n := s.Replicas[resource]; n > 1 {
+		replicas, strategy = n, s.Strategy
+		if !s.Rename {
+			product += "-SHARED"
+		}
+	}
+	out[key+".product"], out[key+".count"] = product, strconv.Itoa(count)
+	out[key+".replicas"], out[key+".sharing-strategy"] = strconv.Itoa(replicas), strategy
+}
+
+// labelSingle writes the labels of the strategy single over those of the GPUs: nvidia.com/gpu means MIG devices there. Where
+// the GPUs are not all cut alike it says so, and that there are none.
+func (m *Manager) labelSingle(out map[string]string, s Sharing) {
+	if !m.anyInMIGMode() {
+		return
+	}
+	if m.invalid() != "" {
+		at := slices.IndexFunc(m.parts, func(p gpu.Partition) bool { return p.Enabled })
+		out["gpu.product"] = m.cfg.Devices[at].Model.Label() + "-MIG-INVALID"
+		out["gpu.count"], out["gpu.replicas"], out["gpu.sharing-strategy"], out["gpu.memory"] = "0", "0", "", "0"
+		return
+	}
+	all := m.migDevices()
+	s.labelMIG(out, Resource, all[0].Device, len(all))
+}
+
+// labelMixed writes the labels of each profile that is there.
+func (m *Manager) labelMixed(out map[string]string, s Sharing) {
+	first, counts := map[string]gpu.Device{}, map[string]int{}
+	for _, d := range m.migDevices() {
+		name := migResource(d.MIG.Profile)
+		if counts[name]++; counts[name] == 1 {
+			first[name] = d.Device
+		}
+	}
+	for name, d := range first {
+		s.labelMIG(out, name, d, counts[name])
+	}
+}
+
+func (s Sharing) labelMIG(out map[string]string, resource string, d gpu.Device, count int) {
+	p := d.MIG.Profile
+	s.label(out, resource, count, d.Model.Label()+"-MIG-"+p.ResourceName())
+	key := strings.TrimPrefix(resource, "nvidia.com/")
+	for name, n := range map[string]int{
+		"memory": p.MemoryMiB, "multiprocessors": p.SMs, "slices.gi": p.Slices, "slices.ci": p.Slices,
+		"engines.copy": p.Engines.Copy, "engines.decoder": p.Engines.Decoder, "engines.encoder": p.Engines.Encoder,
+		"engines.jpeg": p.Engines.JPEG, "engines.ofa": p.Engines.OFA,
+	} {
+		out[key+"."+name] = strconv.Itoa(n)
+	}
+}
+
+func (m *Manager) anyInMIGMode() bool {
+	return slices.ContainsFunc(m.parts, func(p gpu.Partition) bool { return p.Enabled })
+}
+
+// anyWhole says whether a GPU of the model is not in MIG mode.
+func (m *Manager) anyWhole(model gpu.Model) bool {
+	for i, d := range m.cfg.Devices {
+		if d.Model.Product == model.Product && !m.parts[i].Enabled {
+			return true
+		}
+	}
+	return false
 }
 
 // addVersions writes the driver's and CUDA's version, under the current keys and under those

@@ -61,7 +61,7 @@ func (w *world) allocate(t *rapid.T) {
 		call, w.shareable[uid] = w.m.AllocateInit, true
 	}
 	had, held := w.books[uid][container]
-	got, err := call(uid, container, n)
+	got, err := call(uid, container, Resource, n)
 	switch {
 	case err != nil:
 		return
@@ -77,7 +77,7 @@ func (w *world) allocate(t *rapid.T) {
 		}
 		w.note(uid, container, uuids(got))
 	}
-	again, err := call(uid, container, n)
+	again, err := call(uid, container, Resource, n)
 	if diff := cmp.Diff(got, again); diff != "" || err != nil {
 		t.Fatalf("not idempotent: %v\n%s", err, diff)
 	}
@@ -110,7 +110,7 @@ func (w *world) restore(t *rapid.T) {
 			ids = append(ids, d.UUID)
 		}
 	}
-	if w.m.Restore(uid, container, ids) == nil && len(ids) > 0 {
+	if w.m.Restore(uid, container, Resource, ids) == nil && len(ids) > 0 {
 		w.note(uid, container, ids)
 		w.shareable[uid] = true // a pod's record may name a device under its init container too
 	}
@@ -158,7 +158,11 @@ func (w *world) check(t *rapid.T) {
 }
 
 func (w *world) checkAdvertisement(t *rapid.T) {
-	a := w.m.Advertise(w.now)
+	whole := w.m.Advertise(w.now)
+	var a Offer // of the one resource there is, while it is known
+	if len(whole.Resources) > 0 {
+		a = whole.Resources[0]
+	}
 	total, healthy := int64(len(w.m.Devices())), int64(0)
 	for _, d := range w.m.Devices() {
 		if !w.unhealthy[d.UUID] {
@@ -168,14 +172,14 @@ func (w *world) checkAdvertisement(t *rapid.T) {
 	switch {
 	case a.Allocatable > a.Capacity:
 		t.Fatalf("allocatable %d of %d", a.Allocatable, a.Capacity)
-	case a.Registered && (a.Capacity != total || a.Allocatable != healthy):
+	case a.Connected && (a.Capacity != total || a.Allocatable != healthy):
 		t.Fatalf("registered with %d/%d, hardware is %d/%d", a.Allocatable, a.Capacity, healthy, total)
-	case !a.Registered && a.Allocatable != 0:
+	case !a.Connected && a.Allocatable != 0:
 		t.Fatalf("no plugin and %d allocatable", a.Allocatable)
-	case !a.Registered && (a.Capacity != 0) == a.Changes.IsZero():
-		t.Fatalf("capacity %d changes at %v", a.Capacity, a.Changes)
-	case !a.Changes.IsZero() && !a.Changes.After(w.now):
-		t.Fatalf("changes at %v, and it is %v", a.Changes, w.now)
+	case !a.Connected && (a.Capacity != 0) == whole.Changes.IsZero():
+		t.Fatalf("capacity %d changes at %v", a.Capacity, whole.Changes)
+	case !whole.Changes.IsZero() && !whole.Changes.After(w.now):
+		t.Fatalf("changes at %v, and it is %v", whole.Changes, w.now)
 	}
 }
 

@@ -21,6 +21,7 @@ func StackPodOf(p *corev1.Pod) (StackPod, bool) {
 				Ready:     isReady(p),
 				HostPaths: hostPaths(p, c),
 				Env:       literalEnv(c),
+				ConfigMap: configMap(p, c),
 			}, true
 		}
 	}
@@ -38,6 +39,7 @@ var programs = map[string]Role{
 	"nvidia-toolkit":        Toolkit,
 	"nvidia-driver":         Driver,
 	"gpu-kubelet-plugin":    DRA,
+	"nvidia-mig-manager":    MIG,
 
 	"compute-domain-kubelet-plugin": "",
 	"compute-domain-controller":     "",
@@ -58,6 +60,7 @@ var images = map[string]Role{
 	"gpu-feature-discovery":    GFD,
 	"dcgm-exporter":            DCGM,
 	"k8s-dra-driver-gpu":       DRA,
+	"k8s-mig-manager":          MIG,
 }
 
 // roleOf goes by the image first: only inside an image of the stack does a program's name mean
@@ -132,4 +135,15 @@ func literalEnv(c *corev1.Container) map[string]string {
 		}
 	}
 	return out
+}
+
+// configMap is the ConfigMap that the container mounts, if it is told to find configurations there.
+func configMap(p *corev1.Pod, c *corev1.Container) string {
+	for _, v := range p.Spec.Volumes {
+		mounted := slices.ContainsFunc(c.VolumeMounts, func(mount corev1.VolumeMount) bool { return mount.Name == v.Name })
+		if v.ConfigMap != nil && mounted {
+			return v.ConfigMap.Name
+		}
+	}
+	return ""
 }

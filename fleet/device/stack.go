@@ -17,6 +17,7 @@ const (
 	GFD     Role = "gfd"           // labels the node
 	DCGM    Role = "dcgm-exporter" // exports metrics
 	DRA     Role = "dra-driver"    // offers the GPUs in ResourceSlices and prepares claims
+	MIG     Role = "mig-manager"   // cuts the GPUs as the node's label says
 )
 
 // StackPod is a pod of the GPU stack as far as its node's devices depend on it.
@@ -26,6 +27,7 @@ type StackPod struct {
 	Ready     bool
 	HostPaths []string          // host directories that the container sees at the same path
 	Env       map[string]string // the container's literal environment
+	ConfigMap string            // of a device plugin or GFD: where its configurations are, in the pod's namespace; empty: nowhere
 }
 
 // Where the kubelet and its plugins meet: it listens for device plugins in one directory, and looks
@@ -80,7 +82,7 @@ func (m *Manager) SetStack(pods []StackPod, now time.Time) {
 	defer m.mu.Unlock()
 	m.stack.pods = sorted
 	m.stack.gfdSince = m.gfdSince(now)
-	m.register.set(m.pluginServes(), now)
+	m.relist(now)
 	m.dra.set(m.draServes(), now)
 }
 
@@ -108,7 +110,7 @@ func (m *Manager) pluginServes() bool {
 	if m.cfg.Advertise == ByDRA || len(m.cfg.Devices) == 0 || !m.driverReady() {
 		return false
 	}
-	if !m.register.connected && m.stack.has(Toolkit) && len(m.stack.ready(Toolkit)) == 0 {
+	if !m.connected() && m.stack.has(Toolkit) && len(m.stack.ready(Toolkit)) == 0 {
 		return false
 	}
 	return slices.ContainsFunc(m.stack.ready(Plugin), StackPod.reachesKubelet)

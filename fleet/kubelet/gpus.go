@@ -4,63 +4,90 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/fleet/device"
 	"github.com/berth-dev/berth/fleet/gpu"
 )
 
-// gpuAnnotation records which GPUs a pod was given, as JSON: container name -> GPU UUIDs. It is
+// gpuAnnotation records which GPUs a pod was given, as JSON: container name -> IDs of devices, which are the
+// UUIDs of GPUs and MIG devices, with ::N behind where one is shared. It is
 // written with the pod's first status and read back after a restart of this process.
 const gpuAnnotation = v1alpha1.KeyGPUs
 
 // allocateGPUs asks the device manager for every container's GPUs, init containers first because
-// the others may take over theirs. given says whether there were any; the words around the device
+// the others may take over theirs. given is what there was, by resource; the words around the device
 // manager's error are the kubelet's.
-func allocateGPUs(m *Machine, pod *corev1.Pod) (given bool, rejected *rejection) {
+func allocateGPUs(m *Machine, pod *corev1.Pod) (given map[corev1.ResourceName]bool, rejected *rejection) {
+	given = map[corev1.ResourceName]bool{}
+	allocate := func(c *corev1.Container, from func(types.UID, string, string, int) ([]gpu.Device, error)) *rejection {
+		for _, name := range gpuResources(c) {
+			q := c.Resources.Limits[name]
+			got, err := from(pod.UID, c.Name, string(name), int(q.Value()))
+			if err != nil {
+				return unexpected(err)
+			}
+			given[name] = given[name] || len(got) > 0
+		}
+		return nil
+	}
 	for i := range pod.Spec.InitContainers {
-		c := &pod.Spec.InitContainers[i]
-		allocate := m.Devices.AllocateInit
+		c, from := &pod.Spec.InitContainers[i], m.Devices.AllocateInit
 		if isSidecar(c) {
-			allocate = m.Devices.Allocate
+			from = m.Devices.Allocate
 		}
-		got, err := allocate(pod.UID, c.Name, gpusWanted(c))
-		if err != nil {
-			return false, unexpected(err)
+		if rejected = allocate(c, from); rejected != nil {
+			return nil, rejected
 		}
-		given = given || len(got) > 0
 	}
 	for i := range pod.Spec.Containers {
-		c := &pod.Spec.Containers[i]
-		got, err := m.Devices.Allocate(pod.UID, c.Name, gpusWanted(c))
-		if err != nil {
-			return false, unexpected(err)
+		if rejected = allocate(&pod.Spec.Containers[i], m.Devices.Allocate); rejected != nil {
+			return nil, rejected
 		}
-		given = given || len(got) > 0
 	}
 	return given, nil
+}
+
+// gpuResources are the resources of the device plugin that the container asks for, in order of name.
+func gpuResources(c *corev1.Container) []corev1.ResourceName {
+	var out []corev1.ResourceName
+	for name, q := range c.Resources.Limits {
+		if device.IsResource(string(name)) && !q.IsZero() {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 func unexpected(err error) *rejection {
 	return &rejection{"UnexpectedAdmissionError", fmt.Sprintf("Allocate failed due to %v, which is unexpected", err)}
 }
 
+// gpusWanted counts the GPUs and parts of GPUs that the container asks for.
 func gpusWanted(c *corev1.Container) int {
-	q := c.Resources.Limits[device.Resource]
-	return int(q.Value())
+	n := 0
+	for _, name := range gpuResources(c) {
+		q := c.Resources.Limits[name]
+		n += int(q.Value())
+	}
+	return n
 }
 
 // raiseGPUs makes sure that the node's figure is not below what the device manager has given: a
 // plugin that just came back must not cost pods that hold devices. The input is not changed.
-func raiseGPUs(allocatable corev1.ResourceList, held int64) corev1.ResourceList {
-	if q, ok := allocatable[device.Resource]; ok && q.Value() >= held {
+func raiseGPUs(allocatable corev1.ResourceList, name corev1.ResourceName, held int64) corev1.ResourceList {
+	if q, ok := allocatable[name]; ok && q.Value() >= held {
 		return allocatable
 	}
 	raised := maps.Clone(allocatable)
-	raised[device.Resource] = *resource.NewQuantity(held, resource.DecimalSI)
+	raised[name] = *resource.NewQuantity(held, resource.DecimalSI)
 	return raised
 }
 
@@ -69,8 +96,8 @@ func recordGPUs(pod *corev1.Pod, has func(container string) []gpu.Device) string
 	held := make(map[string][]string)
 	for _, cs := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range cs {
-			if uuids := uuidsOf(has(cs[i].Name)); len(uuids) > 0 {
-				held[cs[i].Name] = uuids
+			if ids := idsOf(has(cs[i].Name)); len(ids) > 0 {
+				held[cs[i].Name] = ids
 			}
 		}
 	}
@@ -115,4 +142,40 @@ func uuidsOf(devices []gpu.Device) []string {
 		uuids = append(uuids, d.UUID)
 	}
 	return uuids
+}
+
+func idsOf(devices []gpu.Device) []string {
+	var ids []string
+	for _, d := range devices {
+		ids = append(ids, d.ID())
+	}
+	return ids
+}
+
+// visible is what NVIDIA_VISIBLE_DEVICES says: a GPU that a container has more than one share of is there once.
+func visible(devices []gpu.Device) string {
+	var names []string
+	for _, d := range devices {
+		if name := d.Visible(); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, ",")
+}
+
+// byResource splits what a container was given among the resources that it asks for: the record has them in order of
+// resource, as many of each as it asked for.
+func byResource(c *corev1.Container, ids []string) map[string][]string {
+	names := gpuResources(c)
+	if len(names) == 1 {
+		return map[string][]string{string(names[0]): ids}
+	}
+	out := map[string][]string{}
+	rest := ids
+	for _, name := range names {
+		q := c.Resources.Limits[name]
+		n := min(int(q.Value()), len(rest))
+		out[string(name)], rest = rest[:n], rest[n:]
+	}
+	return out
 }

@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/berth-dev/berth/fleet/device"
+	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
 // host is one node name and what its pods share: the books of admission, the images pulled, the
@@ -46,6 +46,7 @@ func (h *host) powered() *Machine {
 	defer h.mu.Unlock()
 	if h.machine != m {
 		h.machine = m
+		m.Devices.Recall(m.Node().Annotations[v1alpha1.KeyMIG])
 		h.restore()
 	}
 	return m
@@ -64,9 +65,11 @@ func (h *host) restore() {
 // device that cannot be given back (the machine changed) is simply not held.
 func (h *host) readmit(w *worker, pod *corev1.Pod) {
 	h.book(w.uid, demandOf(pod))
-	for container, uuids := range recordedGPUs(pod) {
-		if err := h.machine.Devices.Restore(w.uid, container, uuids); err != nil {
-			w.k.log.Warn("restore devices", "pod", pod.Name, "container", container, "err", err)
+	for container, ids := range recordedGPUs(pod) {
+		for resource, some := range byResource(specOf(pod, container), ids) {
+			if err := h.machine.Devices.Restore(w.uid, container, resource, some); err != nil {
+				w.k.log.Warn("restore devices", "pod", pod.Name, "container", container, "err", err)
+			}
 		}
 	}
 }
@@ -106,8 +109,10 @@ func (h *host) check(m *Machine, pod *corev1.Pod) error {
 	}
 	if rejected == nil {
 		d, allocatable := demandOf(pod), m.Allocatable()
-		if given {
-			allocatable = raiseGPUs(allocatable, h.total.extended[device.Resource]+d.extended[device.Resource])
+		for name, any := range given {
+			if any {
+				allocatable = raiseGPUs(allocatable, name, h.total.extended[name]+d.extended[name])
+			}
 		}
 		rejected = h.total.fits(&d, allocatable)
 	}

@@ -101,7 +101,7 @@ func (p *process) ownEnv(pod *corev1.Pod) map[string]string {
 		"HOSTNAME": hostname(pod),
 	}
 	if len(p.gpus) > 0 {
-		env["NVIDIA_VISIBLE_DEVICES"] = strings.Join(uuidsOf(p.gpus), ",")
+		env["NVIDIA_VISIBLE_DEVICES"] = visible(p.gpus)
 	}
 	return env
 }
@@ -203,15 +203,15 @@ func (p *process) command(argv []string, in io.Reader, out, err io.Writer, tty b
 
 // resourceHealth tells which devices the container has from the device plugin.
 func (p *process) resourceHealth() []corev1.ResourceStatus {
-	held := p.m.Devices.Held(p.c.w.uid, p.spec.Name)
-	if len(held) == 0 {
-		return nil
+	var all []corev1.ResourceStatus
+	for _, a := range p.m.Devices.Allocations(p.c.w.uid, p.spec.Name) {
+		s := corev1.ResourceStatus{Name: corev1.ResourceName(a.Resource)}
+		for _, d := range a.Devices {
+			s.Resources = append(s.Resources, corev1.ResourceHealth{ResourceID: corev1.ResourceID(d.ID()), Health: corev1.ResourceHealthStatusHealthy})
+		}
+		all = append(all, s)
 	}
-	s := corev1.ResourceStatus{Name: device.Resource}
-	for _, d := range held {
-		s.Resources = append(s.Resources, corev1.ResourceHealth{ResourceID: corev1.ResourceID(d.UUID), Health: corev1.ResourceHealthStatusHealthy})
-	}
-	return []corev1.ResourceStatus{s}
+	return all
 }
 
 // lastWords is the termination message: the file the container may write, or the end of its log if it
