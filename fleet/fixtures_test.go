@@ -54,6 +54,24 @@ func draPool(name string, nodes int32) *v1alpha1.Pool {
 	return p
 }
 
+// migPool is a pool of nodes with eight H100 each that are cut by MIG.
+func migPool(name string, nodes int32, strategy v1alpha1.MIGStrategy, config string) *v1alpha1.Pool {
+	p := gpuPool(name, nodes)
+	p.Spec.MIG = v1alpha1.MIG{Strategy: strategy, Config: config}
+	return p
+}
+
+// migPods is a GPU stack with a MIG manager in which everything is ready.
+func migPods() []device.StackPod {
+	pods := stackPods()
+	for i := range pods {
+		if pods[i].Role == device.Plugin || pods[i].Role == device.GFD {
+			pods[i].ConfigMap = "device-plugin-config"
+		}
+	}
+	return append(pods, device.StackPod{Name: "gpu-operator/mig-manager", Role: device.MIG, Ready: true})
+}
+
 // draPods is a GPU stack with a DRA driver in which everything is ready.
 func draPods() []device.StackPod {
 	return []device.StackPod{

@@ -34,6 +34,8 @@ type machine struct {
 	kubeletAt time.Time // when the kubelet is up: registers, renews its lease, writes status
 	readyAt   time.Time // when the node is Ready and its pods run
 	offer     corev1.ResourceList
+	mig       string // the last task that the MIG manager is through with; see syncMIG
+	plugin    string // what the device plugin was configured by; see configurePlugin
 }
 
 // phase is where a machine is in its life.
@@ -168,4 +170,28 @@ func (m *machine) setAllocatable(list corev1.ResourceList) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.offer = list
+}
+
+func (m *machine) migTask() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.mig
+}
+
+func (m *machine) setMIGTask(task string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mig = task
+}
+
+func (m *machine) pluginTask() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.plugin
+}
+
+func (m *machine) setPluginTask(task string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.plugin = task
 }

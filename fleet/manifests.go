@@ -25,8 +25,11 @@ func prerequisites() ([]manifest, error) { return readManifests("rbac.yaml") }
 
 func gpuNamespace() ([]manifest, error) { return readManifests("namespace.yaml") }
 
+// gpuConfigs are what the programs of the GPU stack read, which must be there before they start.
+func gpuConfigs() ([]manifest, error) { return readManifests("device-plugin-config.yaml") }
+
 func gpuStack() ([]manifest, error) {
-	return readManifests("driver.yaml", "toolkit.yaml", "device-plugin.yaml", "gpu-feature-discovery.yaml", "dcgm-exporter.yaml", "dra-driver.yaml")
+	return readManifests("driver.yaml", "toolkit.yaml", "device-plugin.yaml", "gpu-feature-discovery.yaml", "dcgm-exporter.yaml", "dra-driver.yaml", "mig-manager.yaml")
 }
 
 // classes are those of devices, which belong to the DRA driver, and of volumes.
@@ -77,7 +80,7 @@ func newManifest(body []byte) (manifest, error) {
 // plurals names the resource of each kind that is shipped.
 func plurals(kind string) (string, bool) {
 	switch kind {
-	case "ClusterRole", "ClusterRoleBinding", "DaemonSet", "Namespace", "ServiceAccount":
+	case "ClusterRole", "ClusterRoleBinding", "ConfigMap", "DaemonSet", "Namespace", "ServiceAccount":
 		return strings.ToLower(kind) + "s", true
 	case "DeviceClass", "StorageClass":
 		return strings.ToLower(kind) + "es", true

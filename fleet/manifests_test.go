@@ -35,6 +35,7 @@ func TestGPUStackManifests(t *testing.T) {
 	}
 	deployed := operatorLabels(&draPool("p", 1).Spec)
 	maps.Copy(deployed, operatorLabels(&gpuPool("p", 1).Spec))
+	maps.Copy(deployed, operatorLabels(&migPool("p", 1, "mixed", "all-balanced").Spec))
 	got := map[string]device.Role{}
 	for i := 0; i < len(stack); i += 2 {
 		account, set := decode[corev1.ServiceAccount](t, stack[i]), decode[appsv1.DaemonSet](t, stack[i+1])
@@ -67,9 +68,29 @@ func TestGPUStackManifests(t *testing.T) {
 		"gpu-feature-discovery":                device.GFD,
 		"nvidia-dcgm-exporter":                 device.DCGM,
 		"nvidia-dra-driver-gpu-kubelet-plugin": device.DRA,
+		"nvidia-mig-manager":                   device.MIG,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// Every entry of the shipped configurations can be read, and the strategies of pools are among them.
+func TestShippedPluginConfigs(t *testing.T) {
+	list, err := gpuConfigs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := decode[corev1.ConfigMap](t, list[0]).Data
+	for name, text := range data {
+		if _, err := parsePluginConfig(text); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, strategy := range []v1alpha1.MIGStrategy{"none", "single", "mixed"} {
+		if c, _ := parsePluginConfig(data["mig-"+string(strategy)]); c.MIGStrategy != string(strategy) {
+			t.Errorf("mig-%s has the strategy %q", strategy, c.MIGStrategy)
+		}
 	}
 }
 

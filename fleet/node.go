@@ -65,6 +65,11 @@ func operatorLabels(s *v1alpha1.PoolSpec) map[string]string {
 		labels[deploy+"device-plugin"] = "false"
 		labels["nvidia.com/dra-kubelet-plugin"] = "true"
 	}
+	if s.MIG != (v1alpha1.MIG{}) {
+		labels[deploy+"mig-manager"] = "true"
+		labels[migConfigLabel] = s.MIG.Config
+		labels[pluginConfigLabel] = "mig-" + string(s.MIG.Strategy)
+	}
 	return labels
 }
 

@@ -21,6 +21,8 @@ const (
 	// pluginAnnotation stands for the kubelet's device checkpoint: after a restart it tells a
 	// resource that a device plugin had registered from one that a user wrote into the status.
 	pluginAnnotation = v1alpha1.KeyDevicePluginResource
+	// migAnnotation stands for what the GPUs themselves know: how MIG has cut them.
+	migAnnotation = v1alpha1.KeyMIG
 )
 
 // facts is what a machine knows of itself without looking at the node object.
@@ -57,7 +59,7 @@ func publish(node *corev1.Node, f facts, adv device.Advertisement, now time.Time
 	out.Status.NodeInfo = nodeInfo(out.Name)
 	out.Status.DeclaredFeatures = declaredFeatures()
 	rememberPlugin(out, plugin)
-	keepAnnotation(out, v1alpha1.KeyMIG, adv.Partitions)
+	keepAnnotation(out, migAnnotation, adv.Partitions)
 	labelFeatures(out, adv.Labels)
 	if adv.Labels != nil {
 		tellTopology(out, f.gpus)

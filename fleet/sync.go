@@ -112,7 +112,13 @@ func (c *controller) heartbeat(ctx context.Context, m *machine, node *corev1.Nod
 		return nil
 	}
 	c.leases.Add(m.name, node.UID)
-	adv := c.advertise(m, node, now)
+	if written, err := c.stepMIG(ctx, m, node); written || err != nil {
+		return err
+	}
+	adv, err := c.advertise(ctx, m, node, now)
+	if err != nil {
+		return err
+	}
 	c.wakeAt(m.name, adv.Changes, now)
 	if err := c.writeStatus(ctx, m, node, publish(node, c.facts(m, now), adv, now)); err != nil {
 		return err
@@ -132,11 +138,15 @@ func (c *controller) writeStatus(ctx context.Context, m *machine, node, next *co
 	return wrap(err, "update status of node %s", m.name)
 }
 
-// advertise asks the device side, after telling it which pods of the GPU stack stand there.
-func (c *controller) advertise(m *machine, node *corev1.Node, now time.Time) device.Advertisement {
-	m.devices.Recall(node.Annotations[v1alpha1.KeyMIG])
-	m.devices.SetStack(c.pods.StackPods(m.name), now)
-	return m.devices.Advertise(now)
+// advertise asks the device side, after telling it which pods of the GPU stack stand there and how they are configured.
+func (c *controller) advertise(ctx context.Context, m *machine, node *corev1.Node, now time.Time) (device.Advertisement, error) {
+	m.devices.Recall(node.Annotations[migAnnotation])
+	pods := c.pods.StackPods(m.name)
+	if err := c.configurePlugin(ctx, m, node, pods); err != nil {
+		return device.Advertisement{}, err
+	}
+	m.devices.SetStack(pods, now)
+	return m.devices.Advertise(now), nil
 }
 
 // wakeAt looks at the node again at that time; zero: never.

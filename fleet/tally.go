@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/fleet/device"
+	"github.com/berth-dev/berth/fleet/gpu"
 )
 
 // tally counts nodes and GPUs by pool as they change, so that nobody has to walk the fleet. Pools
@@ -44,12 +45,27 @@ func newTally(report func(Progress), port int32) *tally {
 }
 
 func (t *tally) countOf(node *corev1.Node) nodeCount {
-	gpus := node.Status.Allocatable[device.Resource]
 	return nodeCount{
-		pool: node.Labels[v1alpha1.LabelPool], gpus: gpus.Value(),
+		pool: node.Labels[v1alpha1.LabelPool], gpus: offeredGPUs(node),
 		ready: isReady(node), schedulable: isSchedulable(node),
 		live: node.Status.DaemonEndpoints.KubeletEndpoint.Port == t.port,
 	}
+}
+
+// offeredGPUs counts what the node's device plugin offers, MIG devices and shares of GPUs among it. While the MIG manager has
+// work to do there it is nothing: what is offered goes away again.
+func offeredGPUs(node *corev1.Node) int64 {
+	state := node.Labels[migStateLabel]
+	if node.Labels[migConfigLabel] != "" && state != migSuccess && state != migFailed {
+		return 0
+	}
+	n := int64(0)
+	for name, q := range node.Status.Allocatable {
+		if device.IsResource(string(name)) {
+			n += q.Value()
+		}
+	}
+	return n
 }
 
 // SetNode counts a node as it is now, and returns the pools whose figures changed.
@@ -148,7 +164,29 @@ func expectedGPUs(pool *v1alpha1.Pool) int64 {
 	if pool.Spec.GPUStack != v1alpha1.GPUStackOperator {
 		return 0
 	}
+	if pool.Spec.MIG != (v1alpha1.MIG{}) {
+		return expectedMIG(pool)
+	}
 	return int64(pool.GPUsPerNode())
+}
+
+// expectedMIG counts what a node offers once the MIG manager is through: MIG devices, and GPUs that stay whole. Of a
+// configuration that only a ConfigMap may have nothing is expected, nor of one that fails.
+func expectedMIG(pool *v1alpha1.Pool) int64 {
+	devices := gpu.Devices("", gpuGroups(&pool.Spec))
+	specs, known := gpu.NamedMIG(pool.Spec.MIG.Config, devices)
+	if !known {
+		return 0
+	}
+	parts, err := gpu.ApplyMIG(specs, devices, make([]gpu.Partition, len(devices)))
+	if err != nil {
+		return 0
+	}
+	m := device.New(device.Config{Devices: devices})
+	if m.Repartition(parts) != nil {
+		return 0
+	}
+	return int64(m.Offers(string(pool.Spec.MIG.Strategy)))
 }
 
 // tell reports the sum. The lock is held, which keeps reports in order.

@@ -55,6 +55,10 @@ func defaultGPUs(s *PoolSpec) {
 	fill(&s.Advertise, AdvertiseDevicePlugin)
 	fill(&s.GPUStack, GPUStackOperator)
 	defaultDriver(&s.Driver)
+	if s.MIG != (MIG{}) {
+		fill(&s.MIG.Strategy, MIGStrategySingle)
+		fill(&s.MIG.Config, "all-disabled")
+	}
 }
 
 func defaultTopology(pool string, t *Topology) {

@@ -50,6 +50,32 @@ type Driver struct {
 	Preinstalled bool `json:"preinstalled,omitempty"`
 }
 
+// MIG is how the GPUs of a node are cut into instances, and how these are offered.
+type MIG struct {
+	// Strategy is how the device plugin offers MIG devices: single (default; all nodes' GPUs are cut
+	// alike, and nvidia.com/gpu counts MIG devices), mixed (each profile is a resource of its own, such as
+	// nvidia.com/mig-1g.10gb) or none (MIG devices are not offered).
+	// +optional
+	Strategy MIGStrategy `json:"strategy,omitempty"`
+	// Config is the name of the configuration that the MIG manager gives to nodes of the pool: one of
+	// mig-parted's (all-disabled, all-1g.10gb, all-balanced, ...) or of the ConfigMap mig-parted-config in the
+	// namespace gpu-operator. It is the node's label nvidia.com/mig.config. Default: all-disabled.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$`
+	Config string `json:"config,omitempty"`
+}
+
+// MIGStrategy is a way to offer MIG devices.
+// +kubebuilder:validation:Enum=none;single;mixed
+type MIGStrategy string
+
+const (
+	MIGStrategyNone   MIGStrategy = "none"
+	MIGStrategySingle MIGStrategy = "single"
+	MIGStrategyMixed  MIGStrategy = "mixed"
+)
+
 // Advertise is a way for GPUs to reach the scheduler.
 // +kubebuilder:validation:Enum=device-plugin;dra
 type Advertise string

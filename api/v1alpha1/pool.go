@@ -45,6 +45,9 @@ type PoolList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.nodes) || !has(self.nodeNames) || self.nodes == size(self.nodeNames)",message="nodes must equal the number of nodeNames; leave nodes out"
 // +kubebuilder:validation:XValidation:rule="has(self.gpus) || !has(self.nvlink)",message="nvlink has no meaning without gpus"
 // +kubebuilder:validation:XValidation:rule="has(self.gpus) || !has(self.driver)",message="driver has no meaning without gpus"
+// +kubebuilder:validation:XValidation:rule="has(self.gpus) || !has(self.mig)",message="mig has no meaning without gpus"
+// +kubebuilder:validation:XValidation:rule="!has(self.mig) || !has(self.advertise) || self.advertise != 'dra'",message="mig needs advertise: device-plugin"
+// +kubebuilder:validation:XValidation:rule="!has(self.mig) || !has(self.gpuStack) || self.gpuStack != 'none'",message="mig needs gpuStack: operator"
 // +kubebuilder:validation:XValidation:rule="has(self.gpus) || !has(self.advertise)",message="advertise has no meaning without gpus"
 // +kubebuilder:validation:XValidation:rule="has(self.gpus) || !has(self.gpuStack) || self.gpuStack == 'none'",message="gpuStack: operator has no meaning without gpus"
 // +kubebuilder:validation:XValidation:rule="!has(self.gpus) || self.gpus.map(g, g.count).sum() <= 64",message="a node has at most 64 GPUs"
@@ -121,6 +124,11 @@ type PoolSpec struct {
 	// Driver is the GPU driver of every node.
 	// +optional
 	Driver Driver `json:"driver,omitzero"`
+
+	// MIG cuts the GPUs of every node into instances. Without it the GPUs stay whole, and no MIG
+	// manager runs on the nodes.
+	// +optional
+	MIG MIG `json:"mig,omitzero"`
 
 	// Advertise is how GPUs reach the scheduler: device-plugin (default) as the extended
 	// resource nvidia.com/gpu, or dra, as devices of a ResourceSlice that pods claim. Never both.

@@ -27,7 +27,26 @@ func validateGPUs(s *PoolSpec, spec *field.Path) field.ErrorList {
 	errs = append(errs, oneOf(spec.Child("nvlink"), s.NVLink, NVLinkAuto, NVLinkNone, NVLinkPairs, NVLinkFull)...)
 	errs = append(errs, validateDriver(&s.Driver, spec.Child("driver"))...)
 	errs = append(errs, oneOf(spec.Child("advertise"), s.Advertise, AdvertiseDevicePlugin, AdvertiseDRA)...)
-	return append(errs, oneOf(spec.Child("gpuStack"), s.GPUStack, GPUStackOperator, GPUStackNone)...)
+	errs = append(errs, oneOf(spec.Child("gpuStack"), s.GPUStack, GPUStackOperator, GPUStackNone)...)
+	return append(errs, validateMIG(s, spec.Child("mig"))...)
+}
+
+// validateMIG does not know which configurations there are: a ConfigMap may have more.
+func validateMIG(s *PoolSpec, at *field.Path) field.ErrorList {
+	if s.MIG == (MIG{}) {
+		return nil
+	}
+	errs := oneOf(at.Child("strategy"), s.MIG.Strategy, MIGStrategyNone, MIGStrategySingle, MIGStrategyMixed)
+	if len(validation.IsValidLabelValue(s.MIG.Config)) > 0 {
+		errs = append(errs, field.Invalid(at.Child("config"), s.MIG.Config, labelValueRule(validation.LabelValueMaxLength)))
+	}
+	if s.Advertise == AdvertiseDRA {
+		errs = append(errs, field.Forbidden(at, "needs advertise: device-plugin"))
+	}
+	if s.GPUStack == GPUStackNone {
+		errs = append(errs, field.Forbidden(at, "needs gpuStack: operator"))
+	}
+	return errs
 }
 
 // validateNoGPUs refuses what only GPUs could use: somebody forgot them.
@@ -39,6 +58,7 @@ func validateNoGPUs(s *PoolSpec, spec *field.Path) field.ErrorList {
 	}{
 		{"nvlink", s.NVLink != ""},
 		{"driver", s.Driver != Driver{}},
+		{"mig", s.MIG != MIG{}},
 		{"advertise", s.Advertise != ""},
 		{"gpuStack", s.GPUStack != GPUStackNone},
 	} {

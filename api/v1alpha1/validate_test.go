@@ -51,6 +51,12 @@ func TestValidate(t *testing.T) {
 		{name: "driver without GPUs", want: "spec.driver", edit: func(p *v1alpha1.Pool) {
 			p.Spec.GPUs, p.Spec.Driver.Version = nil, "580.95.05"
 		}},
+		{name: "MIG", edit: func(p *v1alpha1.Pool) { p.Spec.MIG.Config = "all-1g.10gb" }},
+		{name: "MIG strategy", want: "spec.mig.strategy", edit: func(p *v1alpha1.Pool) { p.Spec.MIG.Strategy = "both" }},
+		{name: "MIG config", want: "spec.mig.config", edit: func(p *v1alpha1.Pool) { p.Spec.MIG.Config = "all 1g" }},
+		{name: "MIG without GPUs", want: "spec.mig", edit: func(p *v1alpha1.Pool) { p.Spec.GPUs, p.Spec.MIG.Strategy = nil, "mixed" }},
+		{name: "MIG with DRA", want: "spec.mig", edit: func(p *v1alpha1.Pool) { p.Spec.Advertise, p.Spec.MIG.Strategy = "dra", "mixed" }},
+		{name: "MIG without a stack", want: "spec.mig", edit: func(p *v1alpha1.Pool) { p.Spec.GPUStack, p.Spec.MIG.Strategy = "none", "mixed" }},
 		{name: "dra without GPUs", want: "spec.advertise", edit: func(p *v1alpha1.Pool) { p.Spec.GPUs, p.Spec.Advertise = nil, "dra" }},
 		{name: "stack without GPUs", want: "spec.gpuStack", edit: func(p *v1alpha1.Pool) { p.Spec.GPUs, p.Spec.GPUStack = nil, "operator" }},
 		{name: "advertise", want: "spec.advertise", edit: func(p *v1alpha1.Pool) { p.Spec.Advertise = "both" }},

@@ -30,6 +30,12 @@ type StackPod struct {
 	ConfigMap string            // of a device plugin or GFD: where its configurations are, in the pod's namespace; empty: nowhere
 }
 
+// Namespace is the pod's.
+func (p StackPod) Namespace() string {
+	namespace, _, _ := strings.Cut(p.Name, "/")
+	return namespace
+}
+
 // Where the kubelet and its plugins meet: it listens for device plugins in one directory, and looks
 // for the sockets of DRA drivers in another, which lead to a third.
 const (

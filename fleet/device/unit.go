@@ -80,9 +80,21 @@ func (m *Manager) strategy(role Role) string {
 
 // listing is what the device plugin registers: devices by resource, in the order of the machine. It is empty where the
 // plugin refuses to start, as with the strategy single on GPUs that are not all cut alike.
-func (m *Manager) listing() map[string][]int {
+func (m *Manager) listing() map[string][]int { return m.listed(m.strategy(Plugin)) }
+
+// Offers is how many devices a plugin with that MIG strategy would register.
+func (m *Manager) Offers(strategy string) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := 0
+	for _, list := range m.listed(strategy) {
+		n += len(list)
+	}
+	return n
+}
+
+func (m *Manager) listed(strategy string) map[string][]int {
 	plain := map[string][]int{}
-	strategy := m.strategy(Plugin)
 	for i, d := range m.cfg.Devices {
 		if m.parts[i].Enabled && strategy != StrategyNone {
 			continue

@@ -27,7 +27,22 @@ func Check(p *v1alpha1.Pool) field.ErrorList {
 				"must be none or auto, since "+model.Name+" has no NVLink"))
 		}
 	}
-	return errs
+	return append(errs, checkMIG(&p.Spec, spec.Child("mig"))...)
+}
+
+// checkMIG refuses MIG where no GPU can be cut: the MIG manager would fail on every node.
+func checkMIG(s *v1alpha1.PoolSpec, at *field.Path) field.ErrorList {
+	if s.MIG == (v1alpha1.MIG{}) || len(s.GPUs) == 0 {
+		return nil
+	}
+	var names []string
+	for _, g := range s.GPUs {
+		if m, known := gpu.Lookup(g.Model); known && m.MIG {
+			return nil
+		}
+		names = append(names, g.Model)
+	}
+	return field.ErrorList{field.Forbidden(at, "has no meaning here, since "+strings.Join(names, " and ")+" cannot be cut into MIG instances")}
 }
 
 func unknownModel(name string) string {

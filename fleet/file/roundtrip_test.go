@@ -103,6 +103,10 @@ func drawGPUs(t *rapid.T, s *v1alpha1.PoolSpec) {
 	s.Advertise = rapid.SampledFrom([]v1alpha1.Advertise{"", "device-plugin", "dra"}).Draw(t, "advertise")
 	s.GPUStack = rapid.SampledFrom([]v1alpha1.GPUStack{"", "operator", "none"}).Draw(t, "gpuStack")
 	s.Driver.CUDA = rapid.SampledFrom([]string{"", "12.4", "13.0"}).Draw(t, "cuda")
+	if s.Advertise != v1alpha1.AdvertiseDRA && s.GPUStack != v1alpha1.GPUStackNone {
+		s.MIG.Strategy = rapid.SampledFrom([]v1alpha1.MIGStrategy{"", "none", "single", "mixed"}).Draw(t, "mig")
+		s.MIG.Config = rapid.SampledFrom([]string{"", "all-balanced", "1e3", "0"}).Draw(t, "migConfig")
+	}
 	s.Driver.Preinstalled = rapid.Bool().Draw(t, "preinstalled")
 }
 
