@@ -365,6 +365,3 @@ func (h *Hold) Check() string {
 	}
 	return ""
 }
-
-// IsMIG says whether the resource counts MIG devices.
-func IsMIG(resource string) bool { return strings.HasPrefix(resource, "nvidia.com/mig-") }

@@ -50,7 +50,7 @@ func (m *Model) internShape(spec *api.Spec) *Shape {
 			return sh
 		}
 	}
-	sh := &Shape{Spec: spec, Demands: m.Dims.Demands(spec.Requests), Keys: spec.Keys(), Features: unsupported(spec)}
+	sh := &Shape{Spec: spec, Demands: m.Dims.Demands(spec.Requests), Keys: spec.Keys(), Features: spec.Features}
 	for i, d := range sh.Demands {
 		if d.Dim == quantity.DimGPU {
 			sh.GPUs = d.Amount
@@ -121,15 +121,4 @@ func hashRequirement(h *maphash.Hash, r api.Requirement) {
 	for _, v := range r.Values {
 		h.WriteString(v)
 	}
-}
-
-// unsupported lists what the spec asks for that the engine does not decide yet.
-func unsupported(spec *api.Spec) []why.Feature {
-	features := spec.Features[:len(spec.Features):len(spec.Features)]
-	for _, a := range spec.Requests {
-		if a.Value > 0 && api.IsMIG(a.Resource) {
-			return append(features, why.MIG)
-		}
-	}
-	return features
 }
