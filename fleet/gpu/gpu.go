@@ -61,6 +61,15 @@ type Reading struct {
 	PowerWatts     int
 	TempC          int
 	Processes      []Process
+
+	MIGEnabled bool   // the GPU is in MIG mode
+	Parts      []Part // its instances, as far as they are visible
+}
+
+// Part is what a GPU instance shows at one moment.
+type Part struct {
+	Instance
+	UsedMiB int
 }
 
 // Process is one compute process on a device.
@@ -68,4 +77,5 @@ type Process struct {
 	PID     int
 	Name    string
 	UsedMiB int
+	MIG     *Instance // the instance it runs on; nil: the whole GPU
 }

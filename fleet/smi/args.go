@@ -20,6 +20,7 @@ const (
 	verbLog           verb = "log" // -q
 	verbQueryGPU      verb = "query-gpu"
 	verbQueryApps     verb = "query-compute-apps"
+	verbMIG           verb = "mig" // -mig 0|1
 	verbHelpQueryGPU  verb = "help-query-gpu"
 	verbHelpQueryApps verb = "help-query-compute-apps"
 )
@@ -32,6 +33,7 @@ type options struct {
 	ids     []string      // -i; nil: all GPUs
 	display []string      // -d, upper case; nil: everything
 	loop    time.Duration // 0: once
+	mig     string        // -mig: 0 or 1
 }
 
 // format is how a query is printed.
@@ -159,10 +161,23 @@ func (o *options) apply(w word) (err *failure) {
 		o.loop, err = parseLoop(w, time.Second)
 	case "loop-ms":
 		o.loop, err = parseLoop(w, time.Millisecond)
+	case string(verbMIG):
+		o.mig, err = parseSwitch(w)
 	case "xml":
 		return notAvailable(w.name)
 	}
 	return err
+}
+
+// parseSwitch reads the value of an option that turns something on or off.
+func parseSwitch(w word) (string, *failure) {
+	switch strings.ToUpper(w.given) {
+	case "0", "DISABLED":
+		return "0", nil
+	case "1", "ENABLED":
+		return "1", nil
+	}
+	return "", &failure{fmt.Sprintf("Invalid value for option %s. Possible values: 0/DISABLED, 1/ENABLED\n", w.name), exitBadArgument}
 }
 
 func splitList(s string) []string {

@@ -121,7 +121,7 @@ func memoryFields() []field[view] {
 		{"memory.free", "", "MiB", func(_ *run, v view) string { return fmt.Sprint(v.freeMiB()) }},
 		{"compute_mode", "", "", fixed("Default")},
 		{"compute_cap", "", "", func(_ *run, v view) string { return v.Model.Compute }},
-		{"utilization.gpu", "", "%", func(_ *run, v view) string { return fmt.Sprint(v.UtilPercent) }},
+		{"utilization.gpu", "", "%", func(_ *run, v view) string { return v.utilization("") }},
 		{"utilization.memory", "", "%", func(_ *run, v view) string { return fmt.Sprint(v.MemUtilPercent) }},
 		{"utilization.encoder", "", "%", fixed("0")},
 		{"utilization.decoder", "", "%", fixed("0")},

@@ -2,7 +2,7 @@
 // R580) prints, to the character where people or scripts look, for devices that exist only as
 // gpu.Reading values.
 //
-// It reads nothing but its Host argument and changes nothing: options that would configure a
+// It reads nothing but its Host argument and, MIG apart, changes nothing: options that would configure a
 // GPU say that they are not available. Layouts, field names and error messages are quoted from
 // the real program because people and scripts look for them; help texts are our own.
 // fleet/kubelet offers it to the shell of every container that holds GPUs, and to the pods of
@@ -33,6 +33,8 @@ type Host struct {
 	// All is the view of the whole machine, with the machine's GPU indices. Otherwise the GPUs
 	// are those of a container, which numbers what it has from 0.
 	All bool
+	// Cut changes what MIG makes of a GPU. Nil: whoever runs the program may not.
+	Cut func(uuid string, next gpu.Partition) error
 	// NUMACPUs is the number of logical CPUs on one NUMA node, for topo; 0: 64.
 	NUMACPUs int
 }
@@ -108,6 +110,8 @@ func (r *run) main(args []string) *failure {
 			return r.topo(args[1:])
 		case "nvlink":
 			return r.nvlink(args[1:])
+		case "mig":
+			return r.mig(args[1:])
 		}
 		if otherSubcommands[args[0]] {
 			return notAvailable(args[0])
@@ -123,7 +127,7 @@ func (r *run) main(args []string) *failure {
 // otherSubcommands exist in the real program and not here.
 var otherSubcommands = map[string]bool{
 	"daemon": true, "replay": true, "drain": true, "c2c": true, "clocks": true, "encodersessions": true,
-	"fbcsessions": true, "vgpu": true, "mig": true, "compute-policy": true, "boost-slider": true,
+	"fbcsessions": true, "vgpu": true, "compute-policy": true, "boost-slider": true,
 	"power-hint": true, "base-clocks": true, "conf-compute": true, "gpm": true, "pci": true,
 	"power-smoothing": true, "power-profiles": true, "prm": true,
 }
@@ -152,6 +156,8 @@ func (r *run) command(o options) *failure {
 		return nil
 	case verbList:
 		return r.list()
+	case verbMIG:
+		return r.setMIG(o)
 	case verbQueryGPU:
 		return r.queryGPU(o)
 	case verbQueryApps:
@@ -169,6 +175,9 @@ func (r *run) list() *failure {
 	}
 	for _, g := range gpus {
 		r.printf("GPU %d: %s (UUID: %s)\n", g.shown, g.Model.Product, g.UUID)
+		for i, p := range g.devices() {
+			r.printf("  MIG %-11s Device %2d: (UUID: %s)\n", bare(p.Profile), i, g.InstanceUUID(p.Instance))
+		}
 	}
 	return nil
 }

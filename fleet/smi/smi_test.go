@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -125,9 +126,57 @@ func hosts() map[string]Host {
 	noDriver.Driver = gpu.Driver{}
 	noDevices.GPUs = nil
 	return map[string]Host{
+		"h200-mig": cuttable(idle), "mig": migHost(), "mig-pod": migPod(),
 		"h200": h200, "h200-idle": idle, "h100x8": node, "pod": pod, "mixed": mixed(node),
 		"no-driver": noDriver, "no-devices": noDevices,
 	}
+}
+
+// cuttable is the host with MIG commands that change its GPUs.
+func cuttable(h Host) Host {
+	h.GPUs = slices.Clone(h.GPUs)
+	h.Cut = func(uuid string, next gpu.Partition) error {
+		for i := range h.GPUs {
+			if h.GPUs[i].UUID == uuid {
+				h.GPUs[i].MIGEnabled, h.GPUs[i].Parts = next.Enabled, nil
+				for _, in := range next.Instances {
+					h.GPUs[i].Parts = append(h.GPUs[i].Parts, gpu.Part{Instance: in})
+				}
+			}
+		}
+		return nil
+	}
+	return h
+}
+
+// migHost has an A100 that is cut, one in MIG mode without instances, and a T4. A pod holds an instance of the first.
+func migHost() Host {
+	a100 := model("a100")
+	devices := gpu.Devices("node-0", []gpu.Group{{Model: a100, Count: 2}, {Model: model("t4"), Count: 1}})
+	list, err := a100.Layout(map[string]int{"1g.10gb": 2, "2g.20gb": 1, "3g.40gb": 1})
+	if err != nil {
+		panic(err)
+	}
+	h := Host{Driver: gpu.Driver{Version: "580.95.05", CUDA: "13.0"}, Now: time.Date(2026, 11, 15, 2, 38, 40, 0, time.UTC), All: true}
+	for _, d := range devices {
+		h.GPUs = append(h.GPUs, gpu.Reading{Device: d, PowerWatts: d.Model.IdleWatts, TempC: 32, MIGEnabled: d.Model.MIG})
+	}
+	for _, in := range list {
+		h.GPUs[0].Parts = append(h.GPUs[0].Parts, gpu.Part{Instance: in})
+	}
+	h.GPUs[0].Parts[3].UsedMiB, h.GPUs[0].MemUsedMiB = 8012, 8012
+	h.GPUs[0].Processes = []gpu.Process{{PID: 1, Name: "python3", UsedMiB: 8012, MIG: &h.GPUs[0].Parts[3].Instance}}
+	h.Cut = func(string, gpu.Partition) error { return gpu.ErrInUse }
+	return h
+}
+
+// migPod is what a container with one of its MIG devices sees.
+func migPod() Host {
+	h := migHost()
+	h.All, h.Cut = false, nil
+	h.GPUs = h.GPUs[:1]
+	h.GPUs[0].Parts = h.GPUs[0].Parts[3:]
+	return h
 }
 
 func model(name string) gpu.Model {
@@ -268,6 +317,7 @@ func FuzzArguments(f *testing.F) {
 	known := map[int]bool{
 		exitOK: true, exitBadArgument: true, exitNotAvailable: true, exitNotFound: true,
 		exitNoDriver: true, exitInterrupted: true, exitUsage: true,
+		exitInUse: true, exitInsufficient: true, exitPermission: true,
 	}
 	f.Fuzz(func(t *testing.T, line string) {
 		for _, host := range hosts() {
@@ -284,6 +334,30 @@ func FuzzArguments(f *testing.F) {
 			if _, code := smi(host, strings.Fields(line)...); !known[code] {
 				t.Errorf("%q: exit %d", line, code)
 			}
+		}
+	})
+}
+
+// Whatever is asked of MIG, the GPU stays cut in a way that is possible, and the program ends with a code it has.
+func FuzzMIG(f *testing.F) {
+	for _, line := range []string{"-cgi 19,9:4 -C", "-lgi", "-dgi -gi 7", "-cci", "-dci -gi 1,2", "-lcip", "-cgi :::,", "-i x -lgip", "-cgi 5:-1", "-cgi 14:99999999999999999999"} {
+		f.Add(line)
+	}
+	f.Fuzz(func(t *testing.T, line string) {
+		h := cuttable(hosts()["h200-idle"])
+		h.GPUs[0].MIGEnabled = true
+		for _, args := range []string{"mig -cgi 9,19 -C", "mig " + line, "mig -lgi", "mig -lci", "mig -lcip", "-L", ""} {
+			if _, code := smi(h, strings.Fields(args)...); code < 0 || code > 255 {
+				t.Errorf("%s: exit code %d", args, code)
+			}
+		}
+		var have []gpu.Instance
+		for _, p := range h.GPUs[0].Parts {
+			next, _, err := h.GPUs[0].Model.Create(have, p.Profile, p.Start, p.Compute)
+			if err != nil {
+				t.Fatalf("%q leaves %v: %v", line, h.GPUs[0].Parts, err)
+			}
+			have = next
 		}
 	})
 }

@@ -25,7 +25,7 @@ func (r *run) summary(gpus []view) string {
 		b.WriteString(g.summaryRows())
 		b.WriteString(rule)
 	}
-	b.WriteString("\n" + processTable(gpus))
+	b.WriteString("\n" + migTable(gpus) + processTable(gpus))
 	return b.String()
 }
 
@@ -36,9 +36,13 @@ func (v view) summaryRows() string {
 	if fan != na {
 		fan += "%"
 	}
-	return fmt.Sprintf("|%4d  %-31s%-3s |%19s %3s |%21s |\n", v.shown, shorten(v.Model.Product, 27), "On", v.BusID, "Off", v.eccErrors()) +
+	ecc := v.eccErrors()
+	if v.MIGEnabled {
+		ecc = "On" // errors are counted by MIG device
+	}
+	return fmt.Sprintf("|%4d  %-31s%-3s |%19s %3s |%21s |\n", v.shown, shorten(v.Model.Product, 27), "On", v.BusID, "Off", ecc) +
 		fmt.Sprintf("| %3s%5dC    %-2s%16s / %5s |%11s / %9s |%8s%13s |\n", fan, v.TempC, v.pstate(), watts(v.PowerWatts), watts(v.Model.PowerWatts),
-			mib(v.MemUsedMiB), mib(v.MemoryMiB), fmt.Sprintf("%d%%", v.UtilPercent), "Default") +
+			mib(v.MemUsedMiB), mib(v.MemoryMiB), v.utilization("%"), "Default") +
 		fmt.Sprintf("|%41s|%24s|%21s |\n", "", "", v.migMode())
 }
 
@@ -54,7 +58,11 @@ func processTable(gpus []view) string {
 	for _, g := range gpus {
 		for _, p := range g.Processes {
 			rows++
-			fmt.Fprintf(&b, "|%5d   N/A  N/A%16d      C   %-36s%10s |\n", g.shown, p.PID, shortenPath(p.Name, 34), mib(p.UsedMiB))
+			instance := "   N/A  N/A"
+			if p.MIG != nil {
+				instance = fmt.Sprintf("%5d%5d ", g.GPUInstance(*p.MIG), 0)
+			}
+			fmt.Fprintf(&b, "|%5d%s%16d      C   %-36s%10s |\n", g.shown, instance, p.PID, shortenPath(p.Name, 34), mib(p.UsedMiB))
 		}
 	}
 	if rows == 0 {

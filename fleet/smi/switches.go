@@ -29,6 +29,7 @@ var flags = map[string]option{
 	"-l": {"loop", mayHaveValue}, "--loop": {"loop", mayHaveValue},
 	"-lms": {"loop-ms", needsValue}, "--loop-ms": {"loop-ms", needsValue},
 	"--format": {"format", needsValue},
+	"-mig":     {string(verbMIG), needsValue}, "--multi-instance-gpu": {string(verbMIG), needsValue},
 }
 
 // unavailable are options of the real program that would change a GPU, write a file or show
@@ -39,7 +40,7 @@ var unavailable = map[string]bool{
 	"-lgc": true, "--lock-gpu-clocks": true, "-rgc": true, "--reset-gpu-clocks": true,
 	"-lmc": true, "--lock-memory-clocks": true, "-rmc": true, "--reset-memory-clocks": true,
 	"-ac": true, "--applications-clocks": true, "-rac": true, "--reset-applications-clocks": true,
-	"-pl": true, "--power-limit": true, "-am": true, "--accounting-mode": true, "-mig": true, "--multi-instance-gpu": true,
+	"-pl": true, "--power-limit": true, "-am": true, "--accounting-mode": true,
 	"-f": true, "--filename": true, "-u": true, "--unit": true, "--dtd": true, "-col": true, "--columns": true,
 	"--query-supported-clocks": true, "--query-accounted-apps": true, "--query-retired-pages": true, "--query-remapped-rows": true,
 }
@@ -48,6 +49,7 @@ var unavailable = map[string]bool{
 var companions = map[verb][]string{
 	verbSummary:   {"id", "loop", "loop-ms"},
 	verbLog:       {"id", "loop", "loop-ms", "display", "xml"},
+	verbMIG:       {"id"},
 	verbQueryGPU:  {"id", "loop", "loop-ms", "format"},
 	verbQueryApps: {"id", "loop", "loop-ms", "format"},
 }

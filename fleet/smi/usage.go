@@ -41,6 +41,8 @@ nvidia-smi [OPTION1 [ARG1]] [OPTION2 [ARG2]] ...
     pmon                        Processes, line after line.
     topo -m                     How the GPUs reach each other.
     nvlink -s                   The state of the NVLinks.
+    mig                         MIG: profiles and instances; see mig -h.
+    -mig 0|1                    MIG mode off or on.
 `
 
 const dmonUsage = `

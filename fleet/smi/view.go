@@ -135,10 +135,21 @@ func (v view) eccMode() string {
 }
 
 func (v view) migMode() string {
-	if !v.Model.MIG {
+	switch {
+	case !v.Model.MIG:
 		return na
+	case v.MIGEnabled:
+		return "Enabled"
 	}
 	return "Disabled"
+}
+
+// utilization is not told of a GPU in MIG mode.
+func (v view) utilization(unit string) string {
+	if v.MIGEnabled {
+		return na
+	}
+	return fmt.Sprint(v.UtilPercent) + unit
 }
 
 // linked says whether the GPU's NVLinks are up.
