@@ -37,7 +37,7 @@ func casesOf(f *facts.Facts, target facts.Ref, top facts.Object) []*check.Case {
 	}
 	for _, m := range f.PodOwners(top) {
 		if n := f.MissingPods(m); n > 0 {
-			if p := facts.PodFrom(m, 0); p != nil {
+			if p := f.PodFrom(m, 0); p != nil {
 				f.Admit(p)
 				out = append(out, &check.Case{Facts: f, Now: f.At, Target: target, Top: top, Pod: p, Like: n, State: facts.Absent, All: pods, Owners: f.OwnerPath(top, m)})
 			}
@@ -58,7 +58,7 @@ func emptyCase(f *facts.Facts, target facts.Ref, top facts.Object) *check.Case {
 	ms := f.PodOwners(top)
 	c.Owners = f.OwnerPath(top, ms[len(ms)-1])
 	for _, m := range ms {
-		if p := facts.PodFrom(m, 0); p != nil {
+		if p := f.PodFrom(m, 0); p != nil {
 			f.Admit(p)
 			c.Pod, c.Owners = p, f.OwnerPath(top, m)
 		}

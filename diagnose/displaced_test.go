@@ -21,7 +21,7 @@ func TestRepeatedPreemptionIsRead(t *testing.T) {
 	now := time.Date(2026, 11, 16, 12, 0, 0, 0, time.UTC)
 	for _, times := range []int{0, 1, 3} {
 		job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "train", UID: "j", CreationTimestamp: metav1.NewTime(now.Add(-time.Hour))}, Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{SchedulerName: corev1.DefaultSchedulerName, Containers: []corev1.Container{{Name: "main", Image: "a:1"}}}}}}
-		pod := facts.PodFrom(job, 7)
+		pod := (&facts.Facts{}).PodFrom(job, 7)
 		pod.UID, pod.CreationTimestamp = "p", metav1.NewTime(now.Add(-2*time.Minute))
 		f := &facts.Facts{At: now, Kubernetes: "v1.37.1"}
 		room := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("8"), corev1.ResourcePods: resource.MustParse("9")}

@@ -61,7 +61,7 @@ func (d *Diagnoser) enter(f *facts.Facts, top facts.Object) *session {
 	}
 	for _, m := range f.PodOwners(top) {
 		for i := range f.MissingPods(m) {
-			p := facts.PodFrom(m, i)
+			p := f.PodFrom(m, i)
 			if p == nil || i >= d.alike && f.GangOf(p) == "" {
 				break
 			}
@@ -79,7 +79,7 @@ func (d *Diagnoser) enter(f *facts.Facts, top facts.Object) *session {
 	for _, gang := range slices.Sorted(maps.Keys(gangs)) {
 		for _, m := range f.GangOwners(gang) {
 			for i := range f.MissingPods(m) {
-				p := facts.PodFrom(m, i)
+				p := f.PodFrom(m, i)
 				f.Admit(p)
 				add(p)
 			}

@@ -53,7 +53,7 @@ func mates(f *facts.Facts, target facts.Ref, top facts.Object, own []*check.Case
 			if mine[string(m.GetUID())] {
 				continue
 			}
-			p := facts.PodFrom(m, 0)
+			p := f.PodFrom(m, 0)
 			f.Admit(p)
 			at := f.TopOwner(m)
 			out = append(out, &check.Case{Facts: f, Now: f.At, Target: target, Top: at, Pod: p, Like: f.MissingPods(m), State: facts.Absent, All: f.PodsMadeBy(at), Owners: f.OwnerPath(at, m)})

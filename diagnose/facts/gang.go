@@ -62,7 +62,7 @@ func (f *Facts) GangOwners(gang string) []Object {
 			if !strings.HasPrefix(gang, o.GetNamespace()+"/") || f.MissingPods(o) == 0 {
 				continue
 			}
-			if p := PodFrom(o, 0); p != nil && f.GangOf(p) == gang {
+			if p := f.PodFrom(o, 0); p != nil && f.GangOf(p) == gang {
 				out = append(out, o)
 			}
 		}
@@ -92,6 +92,26 @@ func (f *Facts) PodGroup(p *corev1.Pod) *schedulingv1beta1.PodGroup {
 	}
 	for _, g := range f.PodGroups {
 		if g.Namespace == p.Namespace && g.Name == *s.PodGroupName {
+			return g
+		}
+	}
+	return nil
+}
+
+// GangGroup is the PodGroup that the pod's gang is, nil where the pod has none: a group that asks nothing of its members, as the
+// Job controller makes for every Job, is no gang.
+func (f *Facts) GangGroup(p *corev1.Pod) *schedulingv1beta1.PodGroup {
+	g := f.PodGroup(p)
+	if g == nil || convert.Idle(g) {
+		return nil
+	}
+	return g
+}
+
+// groupFrom is the gang that the Job controller has made for the Job and puts its pods into, nil for none.
+func (f *Facts) groupFrom(o Object) *schedulingv1beta1.PodGroup {
+	for _, child := range f.Children(o) {
+		if g, ok := child.(*schedulingv1beta1.PodGroup); ok && !convert.Idle(g) {
 			return g
 		}
 	}

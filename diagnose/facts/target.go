@@ -234,9 +234,13 @@ func (f *Facts) PodsMadeBy(o Object) []*corev1.Pod {
 	return out
 }
 
-// current are the object's children: of a Deployment, its newest ReplicaSet alone; of a CronJob, its newest Job.
+// current are the object's children: of a Deployment, its newest ReplicaSet alone; of a CronJob, its newest Job. The PodGroup of a
+// Job is not among them: the pods that it groups are the Job's own.
 func (f *Facts) current(o Object) []Object {
-	children := f.Children(o)
+	children := slices.DeleteFunc(slices.Clone(f.Children(o)), func(child Object) bool {
+		_, group := child.(*schedulingv1beta1.PodGroup)
+		return group
+	})
 	switch o.(type) {
 	case *appsv1.Deployment, *batchv1.CronJob:
 		if len(children) == 0 {
@@ -405,7 +409,7 @@ func JobEnded(j *batchv1.Job) batchv1.JobConditionType {
 }
 
 // PodFrom is a pod as the object would make it.
-func PodFrom(o Object, number int) *corev1.Pod {
+func (f *Facts) PodFrom(o Object, number int) *corev1.Pod {
 	t := TemplateOf(o)
 	if t == nil {
 		return nil
@@ -418,6 +422,9 @@ func PodFrom(o Object, number int) *corev1.Pod {
 	p.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(o, KindOfObject(o).GroupVersionKind)}
 	if p.Spec.SchedulerName == "" {
 		p.Spec.SchedulerName = corev1.DefaultSchedulerName
+	}
+	if g := f.groupFrom(o); g != nil && p.Spec.SchedulingGroup == nil {
+		p.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &g.Name}
 	}
 	p.Status.Phase = corev1.PodPending
 	return p

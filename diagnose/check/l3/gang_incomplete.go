@@ -59,7 +59,7 @@ func gangIncomplete(c *check.Case) []check.Finding {
 
 // gangSeen is where the number is said.
 func gangSeen(c *check.Case, need int) []facts.Evidence {
-	if g := c.PodGroup(c.Pod); g != nil {
+	if g := c.GangGroup(c.Pod); g != nil {
 		return []facts.Evidence{{Object: facts.RefTo(g).In(), Field: "spec.schedulingPolicy.gang.minCount", Value: strconv.Itoa(need)}}
 	}
 	value, by := c.Inherited(c.Pod, v1alpha1.KeyGang)
@@ -97,7 +97,7 @@ func young(c *check.Case, owners []facts.Object) bool {
 // kept says whether another check finds what keeps the owners from making pods.
 func kept(c *check.Case, owners []facts.Object) bool {
 	for _, m := range owners {
-		p := facts.PodFrom(m, 0)
+		p := c.PodFrom(m, 0)
 		c.Admit(p)
 		top := c.TopOwner(m)
 		at := &check.Case{Facts: c.Facts, Now: c.Now, Target: c.Target, Top: top, Pod: p, Like: c.MissingPods(m), State: facts.Absent, All: c.PodsMadeBy(top), Owners: c.OwnerPath(top, m), Checks: c.Checks}
@@ -116,10 +116,8 @@ func needFewer(c *check.Case, n int) []edit.Edit {
 		return nil
 	}
 	e := edit.Edit{Side: edit.Workload, Cost: 2, Text: fmt.Sprintf("let %s start with %s", c.GangName(c.Pod), wording.Pods(n)), Assumes: "the work can do with fewer pods"}
-	if g := c.PodGroup(c.Pod); g != nil {
-		m := g.DeepCopy()
-		m.Spec.SchedulingPolicy.Gang.MinCount = int32(n)
-		e.Set, e.Command = []facts.Object{m}, edit.PatchLine(g, "merge", map[string]any{"spec": map[string]any{"schedulingPolicy": map[string]any{"gang": map[string]any{"minCount": n}}}})
+	if g := c.GangGroup(c.Pod); g != nil {
+		e.Set, e.Command = queue.WithMinCount(c, g, int32(n))
 		return []edit.Edit{e}
 	}
 	if c.Pod.Labels[v1alpha1.KeyMin] != "" {

@@ -10,6 +10,7 @@ import (
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/queue"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/engine/why"
 )
@@ -65,11 +66,8 @@ func gangUnplaceable(c *check.Case) []check.Finding {
 	if f.Message == "" {
 		f.Message = fmt.Sprintf("PodGroup %s needs %s at once, and there is room for %d", g.Name, wording.Pods(need), room)
 	}
-	fewer := g.DeepCopy()
-	fewer.Spec.SchedulingPolicy.Gang.MinCount = int32(room)
-	f.Edits = []edit.Edit{{
-		Side: edit.Workload, Cost: 5, Set: []facts.Object{fewer}, Text: fmt.Sprintf("let PodGroup %s start with %s", g.Name, wording.Pods(int(room))), Assumes: "the work can do with fewer pods",
-		Command: edit.PatchLine(g, "merge", map[string]any{"spec": map[string]any{"schedulingPolicy": map[string]any{"gang": map[string]any{"minCount": room}}}}),
-	}}
+	e := edit.Edit{Side: edit.Workload, Cost: 5, Text: fmt.Sprintf("let PodGroup %s start with %s", g.Name, wording.Pods(int(room))), Assumes: "the work can do with fewer pods"}
+	e.Set, e.Command = queue.WithMinCount(c, g, int32(room))
+	f.Edits = []edit.Edit{e}
 	return []check.Finding{f}
 }

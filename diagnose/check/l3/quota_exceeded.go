@@ -197,7 +197,7 @@ func askedByOthers(c *check.Case, q *corev1.ResourceQuota, key string) (sum reso
 					continue
 				}
 				n := c.MissingPods(m)
-				p := facts.PodFrom(m, 0)
+				p := c.PodFrom(m, 0)
 				if n == 0 || p == nil {
 					continue
 				}

@@ -20,12 +20,17 @@ var schedulerErrorCheck = check.Check{
 	Find:    schedulerError,
 }
 
+// refusedBeforeDevices is what the stock scheduler of Kubernetes 1.37 writes over its own reason where a plugin refuses a pod of
+// a PodGroup before the plugin for devices has looked at it: afterwards that plugin looks for notes that it never made
+// (DynamicResources.PodGroupPostFilter). It says that there is a reason, and not which.
+const refusedBeforeDevices = `error in "DynamicResources" PodGroupPostFilter plugins: not found`
+
 func schedulerError(c *check.Case) []check.Finding {
 	if c.State != facts.Pending || life.NotBound(c, life.ByBrokenWebhook, life.ByWebhook, life.ByPolicy) != nil {
 		return nil // or it says whose error it is
 	}
 	for _, s := range c.Pod.Status.Conditions {
-		if s.Type == corev1.PodScheduled && s.Status == corev1.ConditionFalse && s.Reason == corev1.PodReasonSchedulerError {
+		if s.Type == corev1.PodScheduled && s.Status == corev1.ConditionFalse && s.Reason == corev1.PodReasonSchedulerError && s.Message != refusedBeforeDevices {
 			return []check.Finding{{
 				Message:  fmt.Sprintf("scheduler %s failed at pod %s: %s", c.Pod.Spec.SchedulerName, c.Pod.Name, wording.Shortened(wording.OneLine(s.Message), 400)),
 				Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: "status.conditions[PodScheduled]", Value: s.Reason + ": " + s.Message}},

@@ -5,10 +5,14 @@ import (
 	"slices"
 	"strings"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/diagnose/check"
+	"github.com/berth-dev/berth/diagnose/edit"
+	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/engine/why"
 )
 
@@ -21,7 +25,7 @@ func ReadsPodGroups(c *check.Case) bool {
 
 // Needs is how many members the gang starts with, where it says so.
 func Needs(c *check.Case, gang string, there []*corev1.Pod) (int, bool) {
-	if g := c.PodGroup(c.Pod); g != nil {
+	if g := c.GangGroup(c.Pod); g != nil {
 		if g.Spec.SchedulingPolicy.Gang == nil {
 			return 0, false
 		}
@@ -61,4 +65,19 @@ func Incomplete(c *check.Case) bool {
 	there, _, _ := c.GangMembers(gang)
 	need, ok := Needs(c, gang, there)
 	return ok && len(there) < need
+}
+
+// WithMinCount is the group with another minimum, and the command for it. The minimum of a group that the Job controller made is
+// said in the Job: the controller writes it into the group, over what anybody else writes there.
+func WithMinCount(c *check.Case, g *schedulingv1beta1.PodGroup, n int32) (set []facts.Object, command string) {
+	fewer := g.DeepCopy()
+	fewer.Spec.SchedulingPolicy.Gang.MinCount = n
+	policy := map[string]any{"schedulingPolicy": map[string]any{"gang": map[string]any{"minCount": n}}}
+	j, ok := c.Controller(g).(*batchv1.Job)
+	if !ok || j.Spec.Scheduling == nil || j.Spec.Scheduling.SchedulingPolicy == nil || j.Spec.Scheduling.SchedulingPolicy.Gang == nil {
+		return []facts.Object{fewer}, edit.PatchLine(g, "merge", map[string]any{"spec": policy})
+	}
+	after := j.DeepCopy()
+	after.Spec.Scheduling.SchedulingPolicy.Gang.MinCount = &n
+	return []facts.Object{fewer, after}, edit.PatchLine(j, "merge", map[string]any{"spec": map[string]any{"scheduling": policy}})
 }

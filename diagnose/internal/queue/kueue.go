@@ -386,7 +386,7 @@ func Queued(c *check.Case) bool {
 			return true
 		}
 		for _, o := range c.Children(m) {
-			if k := facts.KindOfObject(o); k != nil && k.Kind == "Workload" {
+			if k := facts.KindOfObject(o); k != nil && k.Kind == "Workload" && k.Group == "kueue.x-k8s.io" {
 				return true
 			}
 		}
