@@ -47,7 +47,7 @@ func (d *bed) settled(app string, every int, spec engine.Spec) {
 func BenchmarkEngineRulesPlaceApart(b *testing.B) {
 	questions(b, func(d *bed) question {
 		spec := small()
-		spec.PodAntiAffinity = []engine.PodTerm{appTerm("db", hostLabel)}
+		spec.PodRules = &engine.PodRules{PodAntiAffinity: []engine.PodTerm{appTerm("db", hostLabel)}}
 		d.settled("db", 4, spec)
 		return question{
 			ask:   func(int) []engine.Change { return []engine.Change{d.service("bench/db", "db", spec)} },
@@ -60,7 +60,7 @@ func BenchmarkEngineRulesPlaceApart(b *testing.B) {
 func BenchmarkEngineRulesPlaceApartRacks(b *testing.B) {
 	questions(b, func(d *bed) question {
 		spec := small()
-		spec.PodAntiAffinity = []engine.PodTerm{appTerm("db", rackLabel)}
+		spec.PodRules = &engine.PodRules{PodAntiAffinity: []engine.PodTerm{appTerm("db", rackLabel)}}
 		d.settled("db", rackSize, spec)
 		ask := question{ask: func(int) []engine.Change { return []engine.Change{d.service("bench/db", "db", spec)} }, check: d.started(1, 1)}
 		if len(d.snapshot.Nodes) <= 100*rackSize {
@@ -74,7 +74,7 @@ func BenchmarkEngineRulesPlaceApartRacks(b *testing.B) {
 func BenchmarkEngineRulesService100(b *testing.B) {
 	questions(b, func(d *bed) question {
 		spec := small()
-		spec.Spread = []engine.Spread{appSpread("web", rackLabel)}
+		spec.PodRules = &engine.PodRules{Spread: []engine.Spread{appSpread("web", rackLabel)}}
 		return question{
 			ask: func(int) (pods []engine.Change) {
 				for i := range 100 {
@@ -91,7 +91,7 @@ func BenchmarkEngineRulesService100(b *testing.B) {
 func BenchmarkEngineRulesGang64(b *testing.B) {
 	questions(b, func(d *bed) question {
 		spec := anywhere(1)
-		spec.PodAntiAffinity = []engine.PodTerm{appTerm("ring", hostLabel)}
+		spec.PodRules = &engine.PodRules{PodAntiAffinity: []engine.PodTerm{appTerm("ring", hostLabel)}}
 		return question{
 			ask: func(int) []engine.Change {
 				changes := d.gang("bench/ring", 64, spec, engine.Layout{})
@@ -115,7 +115,7 @@ func BenchmarkEngineRulesProveSpread(b *testing.B) {
 		c := appSpread("web", rackLabel)
 		c.AnyNode = true
 		last := d.snapshot.Nodes[len(d.snapshot.Nodes)-1].Labels[rackLabel]
-		spec.Spread = []engine.Spread{c}
+		spec.PodRules = &engine.PodRules{Spread: []engine.Spread{c}}
 		spec.Affinity = []engine.Term{{Labels: []engine.Requirement{{Key: rackLabel, Op: engine.NotIn, Values: []string{last}}}}}
 		var pods []engine.Change
 		for i := 0; i < len(d.snapshot.Nodes); i += rackSize {

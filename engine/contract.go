@@ -40,6 +40,7 @@ type (
 	PodTerm       = api.PodTerm
 	PodPreference = api.PodPreference
 	Spread        = api.Spread
+	PodRules      = api.PodRules
 	Port          = api.Port
 	Wish          = api.Wish
 )

@@ -47,17 +47,21 @@ func anySpread(t *rapid.T) engine.Spread {
 
 // anyRules gives the spec rules between pods.
 func anyRules(t *rapid.T, s *engine.Spec) {
+	var r engine.PodRules
 	for seldom(t, 2) {
-		s.PodAffinity = append(s.PodAffinity, anyPodTerm(t))
+		r.PodAffinity = append(r.PodAffinity, anyPodTerm(t))
 	}
 	for seldom(t, 1) {
-		s.PodAntiAffinity = append(s.PodAntiAffinity, anyPodTerm(t))
+		r.PodAntiAffinity = append(r.PodAntiAffinity, anyPodTerm(t))
 	}
 	for seldom(t, 1) {
-		s.Spread = append(s.Spread, anySpread(t))
+		r.Spread = append(r.Spread, anySpread(t))
 	}
 	for seldom(t, 2) {
-		s.PodPreferred = append(s.PodPreferred, engine.PodPreference{Weight: pick[int32](t, 100, 1, -1, -100), PodTerm: anyPodTerm(t)})
+		r.PodPreferred = append(r.PodPreferred, engine.PodPreference{Weight: pick[int32](t, 100, 1, -1, -100), PodTerm: anyPodTerm(t)})
+	}
+	if s.PodRules = nil; r.Any() {
+		s.PodRules = &r
 	}
 }
 
@@ -204,8 +208,7 @@ func TestRulesEqualBruteForce(t *testing.T) {
 func without(snap engine.Snapshot) engine.Snapshot {
 	snap.Pods = slices.Clone(snap.Pods)
 	for i := range snap.Pods {
-		s := &snap.Pods[i].Spec
-		s.PodAffinity, s.PodAntiAffinity, s.Spread, s.PodPreferred = nil, nil, nil, nil
+		snap.Pods[i].PodRules = nil
 	}
 	return snap
 }
@@ -227,7 +230,7 @@ func TestVictimsUnderRules(t *testing.T) {
 				p := engine.Pod{Key: fmt.Sprintf("a/r%d-%d", i, j), UID: "u", Queue: "q", Node: n.Name, Evictable: true, Started: noon.Add(-time.Hour), Labels: anyPodLabels(t)}
 				p.Requests = engine.Resources{{Resource: gpu, Value: 1}}
 				if seldom(t, 1) {
-					p.PodAntiAffinity = []engine.PodTerm{anyPodTerm(t)}
+					p.PodRules = &engine.PodRules{PodAntiAffinity: []engine.PodTerm{anyPodTerm(t)}}
 				}
 				p.Evictable = !seldom(t, 2)
 				if snap.Pods = append(snap.Pods, p); p.Evictable {

@@ -19,32 +19,32 @@ func (w *soakWorld) rule(p *engine.Pod) {
 	p.Labels = map[string]string{"app": mine}
 	switch w.born % 11 {
 	case 1:
-		p.PodAntiAffinity = []engine.PodTerm{{Topology: hostname, Namespaces: []string{"ns"}, Labels: app(mine)}}
+		p.PodRules = &engine.PodRules{PodAntiAffinity: []engine.PodTerm{{Topology: hostname, Namespaces: []string{"ns"}, Labels: app(mine)}}}
 	case 4:
-		p.PodAntiAffinity = []engine.PodTerm{{Topology: "rack", Labels: app("a")}}
+		p.PodRules = &engine.PodRules{PodAntiAffinity: []engine.PodTerm{{Topology: "rack", Labels: app("a")}}}
 	case 6:
-		p.PodAffinity = []engine.PodTerm{{Topology: "block", Labels: app(mine)}}
+		p.PodRules = &engine.PodRules{PodAffinity: []engine.PodTerm{{Topology: "block", Labels: app(mine)}}}
 	case 8:
-		p.Spread = []engine.Spread{{Topology: "rack", Namespace: "ns", Labels: app(mine), MaxSkew: 2}}
+		p.PodRules = &engine.PodRules{Spread: []engine.Spread{{Topology: "rack", Namespace: "ns", Labels: app(mine), MaxSkew: 2}}}
 	case 9:
-		p.PodPreferred = []engine.PodPreference{{Weight: -10, PodTerm: engine.PodTerm{Topology: hostname, Labels: app(mine)}}}
+		p.PodRules = &engine.PodRules{PodPreferred: []engine.PodPreference{{Weight: -10, PodTerm: engine.PodTerm{Topology: hostname, Labels: app(mine)}}}}
 	}
 }
 
 // soakRules is what portraits say of a pod's labels and rules.
 func soakRules(p *engine.Pod) string {
 	b := fmt.Sprintf(" labels %v", p.Labels)
-	if len(p.PodAffinity) > 0 {
-		b += fmt.Sprintf(" near %+v", p.PodAffinity)
+	if len(p.Rules().PodAffinity) > 0 {
+		b += fmt.Sprintf(" near %+v", p.Rules().PodAffinity)
 	}
-	if len(p.PodAntiAffinity) > 0 {
-		b += fmt.Sprintf(" apart %+v", p.PodAntiAffinity)
+	if len(p.Rules().PodAntiAffinity) > 0 {
+		b += fmt.Sprintf(" apart %+v", p.Rules().PodAntiAffinity)
 	}
-	if len(p.PodPreferred) > 0 {
-		b += fmt.Sprintf(" wishes %+v", p.PodPreferred)
+	if len(p.Rules().PodPreferred) > 0 {
+		b += fmt.Sprintf(" wishes %+v", p.Rules().PodPreferred)
 	}
-	if len(p.Spread) > 0 {
-		b += fmt.Sprintf(" spread %+v", p.Spread)
+	if len(p.Rules().Spread) > 0 {
+		b += fmt.Sprintf(" spread %+v", p.Rules().Spread)
 	}
 	return b
 }
@@ -84,18 +84,18 @@ func (w *soakWorld) checkRulesOf(p *soakPod, at map[string]string, before map[st
 		return slices.Contains(labels[0].Values, o.Labels["app"])
 	}
 	for _, o := range w.pods {
-		for _, t := range p.PodAntiAffinity {
+		for _, t := range p.Rules().PodAntiAffinity {
 			if o != p && near(o, t.Topology) && is(o, t.Labels) {
 				w.fail("apart", "%s starts on %s, and keeps away from %s on %s", p.Key, at[p.Key], o.Key, at[o.Key])
 			}
 		}
-		for _, t := range o.PodAntiAffinity {
+		for _, t := range o.Rules().PodAntiAffinity {
 			if o != p && near(o, t.Topology) && is(p, t.Labels) {
 				w.fail("apart", "%s starts on %s, and %s on %s keeps away from it", p.Key, at[p.Key], o.Key, at[o.Key])
 			}
 		}
 	}
-	for _, t := range p.PodAffinity {
+	for _, t := range p.Rules().PodAffinity {
 		found, others := false, false
 		for _, o := range w.pods {
 			found = found || o != p && is(o, t.Labels) && near(o, t.Topology)
@@ -105,7 +105,7 @@ func (w *soakWorld) checkRulesOf(p *soakPod, at map[string]string, before map[st
 			w.fail("near", "%s starts on %s, and nothing that it needs is near", p.Key, at[p.Key])
 		}
 	}
-	for _, c := range p.Spread {
+	for _, c := range p.Rules().Spread {
 		counts := map[string]int{}
 		for _, n := range w.nodes {
 			if v, ok := n.Labels[c.Topology]; ok {

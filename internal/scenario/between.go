@@ -3,6 +3,7 @@ package scenario
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -21,21 +22,35 @@ func between() map[string]reader[engine.Pod] {
 		}),
 		"near": parsed(podTerm, func(p *engine.Pod, t engine.PodTerm) {
 			t.Namespaces = []string{namespaceOf(p)}
-			p.PodAffinity = append(p.PodAffinity[:len(p.PodAffinity):len(p.PodAffinity)], t)
+			r := rulesOf(p)
+			r.PodAffinity = append(r.PodAffinity, t)
 		}),
 		"apart": parsed(podTerm, func(p *engine.Pod, t engine.PodTerm) {
 			t.Namespaces = []string{namespaceOf(p)}
-			p.PodAntiAffinity = append(p.PodAntiAffinity[:len(p.PodAntiAffinity):len(p.PodAntiAffinity)], t)
+			r := rulesOf(p)
+			r.PodAntiAffinity = append(r.PodAntiAffinity, t)
 		}),
 		"rather": parsed(podPreference, func(p *engine.Pod, t engine.PodPreference) {
 			t.Namespaces = []string{namespaceOf(p)}
-			p.PodPreferred = append(p.PodPreferred[:len(p.PodPreferred):len(p.PodPreferred)], t)
+			r := rulesOf(p)
+			r.PodPreferred = append(r.PodPreferred, t)
 		}),
 		"skew": parsed(spread, func(p *engine.Pod, c engine.Spread) {
 			c.Namespace = namespaceOf(p)
-			p.Spread = append(p.Spread[:len(p.Spread):len(p.Spread)], c)
+			r := rulesOf(p)
+			r.Spread = append(r.Spread, c)
 		}),
 	}
+}
+
+// rulesOf makes a copy of the pod's rules, to be added to: pods of one line begin with the same.
+func rulesOf(p *engine.Pod) *engine.PodRules {
+	r := p.Rules()
+	p.PodRules = &engine.PodRules{
+		PodAffinity: slices.Clone(r.PodAffinity), PodAntiAffinity: slices.Clone(r.PodAntiAffinity),
+		PodPreferred: slices.Clone(r.PodPreferred), Spread: slices.Clone(r.Spread),
+	}
+	return p.PodRules
 }
 
 func namespaceOf(p *engine.Pod) string {

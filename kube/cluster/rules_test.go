@@ -28,8 +28,8 @@ func given(f *clock) map[string][]string {
 	f.Settle()
 	out := make(map[string][]string)
 	for _, c := range f.changes.take() {
-		if c.Pod != nil && len(c.Pod.PodAntiAffinity) > 0 {
-			out[c.Pod.Key] = c.Pod.PodAntiAffinity[0].Namespaces
+		if c.Pod != nil && len(c.Pod.Rules().PodAntiAffinity) > 0 {
+			out[c.Pod.Key] = c.Pod.Rules().PodAntiAffinity[0].Namespaces
 		}
 	}
 	return out
@@ -99,7 +99,7 @@ func TestServicesSpreadTheirPods(t *testing.T) {
 		for _, c := range f.changes.take() {
 			if c.Pod != nil {
 				out[c.Pod.Key] = nil
-				for _, s := range c.Pod.Spread {
+				for _, s := range c.Pod.Rules().Spread {
 					out[c.Pod.Key] = s.Labels
 				}
 			}

@@ -22,16 +22,20 @@ type Around struct {
 
 // between fills in the rules between pods of p, as upstream's InterPodAffinity and PodTopologySpread read them.
 func between(p *corev1.Pod, s *engine.Spec, o Options) {
+	var r engine.PodRules
 	if a := p.Spec.Affinity; a != nil && a.PodAffinity != nil {
-		s.PodAffinity = together(podTerms(p, a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution, o))
-		s.PodPreferred = preferredPods(p, a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution, 1, o)
+		r.PodAffinity = together(podTerms(p, a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution, o))
+		r.PodPreferred = preferredPods(p, a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution, 1, o)
 	}
 	if a := p.Spec.Affinity; a != nil && a.PodAntiAffinity != nil {
-		s.PodAntiAffinity = podTerms(p, a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution, o)
-		s.PodPreferred = append(s.PodPreferred, preferredPods(p, a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution, -1, o)...)
+		r.PodAntiAffinity = podTerms(p, a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution, o)
+		r.PodPreferred = append(r.PodPreferred, preferredPods(p, a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution, -1, o)...)
 	}
 	for i := range p.Spec.TopologySpreadConstraints {
-		s.Spread = append(s.Spread, spread(p, &p.Spec.TopologySpreadConstraints[i]))
+		r.Spread = append(r.Spread, spread(p, &p.Spec.TopologySpreadConstraints[i]))
+	}
+	if r.Any() {
+		s.PodRules = &r
 	}
 }
 

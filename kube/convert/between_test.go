@@ -101,19 +101,19 @@ func TestPodTermsAsUpstream(t *testing.T) {
 		if reason := v.Check(); reason != "" || v.Invalid != "" {
 			t.Fatalf("%s %s", reason, v.Invalid)
 		}
-		if len(v.PodPreferred) != 2 || v.PodPreferred[0].Weight != weight || v.PodPreferred[1].Weight != -weight {
-			t.Fatalf("wishes: %+v", v.PodPreferred)
+		if len(v.Rules().PodPreferred) != 2 || v.Rules().PodPreferred[0].Weight != weight || v.Rules().PodPreferred[1].Weight != -weight {
+			t.Fatalf("wishes: %+v", v.Rules().PodPreferred)
 		}
 		all := true
 		for i := range terms {
 			want := matches(t, p, &terms[i], q)
 			all = all && want
 			answers[want]++
-			if got := v.PodAntiAffinity[i]; got.Topology != terms[i].TopologyKey || got.Selects(q.Namespace, q.Labels) != want {
+			if got := v.Rules().PodAntiAffinity[i]; got.Topology != terms[i].TopologyKey || got.Selects(q.Namespace, q.Labels) != want {
 				t.Fatalf("anti-affinity %+v is about %s %v: upstream says %v", got, q.Namespace, q.Labels, want)
 			}
 		}
-		for i, got := range v.PodAffinity {
+		for i, got := range v.Rules().PodAffinity {
 			if got.Topology != terms[i].TopologyKey || got.Selects(q.Namespace, q.Labels) != all {
 				t.Fatalf("affinity %+v is about %s %v: upstream says %v", got, q.Namespace, q.Labels, all)
 			}
@@ -163,7 +163,7 @@ func TestSpreadAsUpstream(t *testing.T) {
 			c.NodeTaintsPolicy = ptr(corev1.NodeInclusionPolicy(pick(t, "taints", "Honor", "Ignore")))
 		}
 		p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{c}
-		got := Pod(p, Options{}).Spread[0]
+		got := Pod(p, Options{}).PodRules.Spread[0]
 		if err := got.Check(); err != nil {
 			t.Fatal(err)
 		}
@@ -206,7 +206,8 @@ func TestPeersAreSpread(t *testing.T) {
 	} {
 		p := plain.DeepCopy()
 		test.change(p)
-		if got := Pod(p, o).Spread; len(got) != test.want {
+		v := Pod(p, o)
+		if got := v.Rules().Spread; len(got) != test.want {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
@@ -221,7 +222,7 @@ func TestMalformedRule(t *testing.T) {
 	} {
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}, Spec: corev1.PodSpec{SchedulerName: "berth"}}
 		p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{at}}}
-		if v := Pod(p, Options{}); v.Invalid == "" || len(v.PodAntiAffinity) > 0 {
+		if v := Pod(p, Options{}); v.Invalid == "" || len(v.Rules().PodAntiAffinity) > 0 {
 			t.Errorf("%+v: %q", at, v.Invalid)
 		}
 	}

@@ -41,7 +41,11 @@ func Pod(p *corev1.Pod, o Options) engine.Pod {
 	if len(over) == 0 {
 		out.Spec = spec(p, o)
 		if !out.Foreign && gang == "" && len(p.Spec.TopologySpreadConstraints) == 0 && out.Requests.Get(o.gpu()) == 0 {
-			out.Spread = peersSpread(p, o)
+			if c := peersSpread(p, o); len(c) > 0 {
+				r := *out.Rules()
+				r.Spread = c
+				out.PodRules = &r
+			}
 		}
 	} else {
 		out.Spec = overLimit(p)

@@ -14,9 +14,27 @@ func (s *Spec) Equal(o *Spec) bool {
 		slices.Equal(s.Tolerations, o.Tolerations) && slices.Equal(s.Ports, o.Ports) && s.NodeName == o.NodeName &&
 		(s.Nodes == nil) == (o.Nodes == nil) && slices.Equal(s.Nodes, o.Nodes) &&
 		slices.Equal(s.GPU.Models, o.GPU.Models) && s.GPU.Clique == o.GPU.Clique && s.GPU.NUMA == o.GPU.NUMA &&
-		slices.EqualFunc(s.PodAffinity, o.PodAffinity, PodTerm.Equal) && slices.EqualFunc(s.PodAntiAffinity, o.PodAntiAffinity, PodTerm.Equal) &&
-		slices.EqualFunc(s.PodPreferred, o.PodPreferred, PodPreference.Equal) && slices.EqualFunc(s.Spread, o.Spread, Spread.Equal) &&
-		slices.Equal(s.Features, o.Features)
+		(s.PodRules == o.PodRules || s.Rules().equal(o.Rules())) && slices.Equal(s.Features, o.Features)
+}
+
+// Rules are the rules between pods, to be read; of a spec without any it is one value for all.
+func (s *Spec) Rules() *PodRules {
+	if s.PodRules == nil {
+		return &noRules
+	}
+	return s.PodRules
+}
+
+var noRules PodRules
+
+// Any says whether there is a rule.
+func (r *PodRules) Any() bool {
+	return r != nil && len(r.PodAffinity)+len(r.PodAntiAffinity)+len(r.PodPreferred)+len(r.Spread) > 0
+}
+
+func (r *PodRules) equal(o *PodRules) bool {
+	return slices.EqualFunc(r.PodAffinity, o.PodAffinity, PodTerm.Equal) && slices.EqualFunc(r.PodAntiAffinity, o.PodAntiAffinity, PodTerm.Equal) &&
+		slices.EqualFunc(r.PodPreferred, o.PodPreferred, PodPreference.Equal) && slices.EqualFunc(r.Spread, o.Spread, Spread.Equal)
 }
 
 func equalTerms(a, b Term) bool {

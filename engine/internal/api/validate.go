@@ -82,22 +82,22 @@ func (s *Spec) Check() string {
 
 // checkBetween is about the rules between pods.
 func (s *Spec) checkBetween() string {
-	for _, t := range s.PodAffinity {
+	for _, t := range s.Rules().PodAffinity {
 		if err := t.Check(); err != nil {
 			return "podAffinity: " + err.Error()
 		}
 	}
-	for _, t := range s.PodAntiAffinity {
+	for _, t := range s.Rules().PodAntiAffinity {
 		if err := t.Check(); err != nil {
 			return "podAntiAffinity: " + err.Error()
 		}
 	}
-	for _, p := range s.PodPreferred {
+	for _, p := range s.Rules().PodPreferred {
 		if err := p.Check(); err != nil {
 			return "podPreferred: " + err.Error()
 		}
 	}
-	for _, c := range s.Spread {
+	for _, c := range s.Rules().Spread {
 		if err := c.Check(); err != nil {
 			return "spread: " + err.Error()
 		}

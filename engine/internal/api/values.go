@@ -118,21 +118,25 @@ type Spec struct {
 	Selector map[string]string `json:"selector,omitempty"`
 	// Affinity is the required terms, of which one must match; nil asks for nothing, and a list
 	// without terms matches no node.
-	Affinity    []Term       `json:"affinity,omitzero"`
-	Preferred   []Preference `json:"preferred,omitempty"`
-	Tolerations []Toleration `json:"tolerations,omitempty"`
-	Ports       []Port       `json:"ports,omitempty"`
-	NodeName    string       `json:"nodeName,omitempty"` // the one node it may be on
-	Nodes       []string     `json:"nodes,omitzero"`     // the nodes its volumes allow; nil: all
-	GPU         GPU          `json:"gpu,omitzero"`
-	// Rules between pods. PodAffinity and PodAntiAffinity are required: for each term of the first there is a pod that it
-	// matches in the node's domain, and for no term of the second. Who carries a term of PodAntiAffinity is kept apart from
-	// pods that come later, too.
+	Affinity    []Term        `json:"affinity,omitzero"`
+	Preferred   []Preference  `json:"preferred,omitempty"`
+	Tolerations []Toleration  `json:"tolerations,omitempty"`
+	Ports       []Port        `json:"ports,omitempty"`
+	NodeName    string        `json:"nodeName,omitempty"` // the one node it may be on
+	Nodes       []string      `json:"nodes,omitzero"`     // the nodes its volumes allow; nil: all
+	GPU         GPU           `json:"gpu,omitzero"`
+	*PodRules                 // nil: it has none, as most pods; Rules reads it
+	Features    []why.Feature `json:"features,omitempty"` // what else it asks for, which the engine does not decide yet
+}
+
+// PodRules are the rules between pods of a spec. PodAffinity and PodAntiAffinity are required: for each term of the first there is a
+// pod that it matches in the node's domain, and for no term of the second. Who carries a term of PodAntiAffinity is kept apart
+// from pods that come later, too.
+type PodRules struct {
 	PodAffinity     []PodTerm       `json:"podAffinity,omitempty"`
 	PodAntiAffinity []PodTerm       `json:"podAntiAffinity,omitempty"`
 	PodPreferred    []PodPreference `json:"podPreferred,omitempty"`
 	Spread          []Spread        `json:"spread,omitempty"`
-	Features        []why.Feature   `json:"features,omitempty"` // what else it asks for, which the engine does not decide yet
 }
 
 // GPU is what a pod asks of the devices behind its GPU count.

@@ -26,7 +26,8 @@ type Stake struct {
 // Has says whether the pod, wherever it comes to, has something to lose by the stake. Of affinity only a pod that may be the
 // first has: for any other there must be pods that it needs, and more of them do no harm.
 func (s *Stake) Has(p *Pod) bool {
-	return p.own != nil && slices.Contains(p.own.Stakes, s) && (s.Spread != nil || s.Tally.Matches(p))
+	own := p.own()
+	return own != nil && slices.Contains(own.Stakes, s) && (s.Spread != nil || s.Tally.Matches(p))
 }
 
 // Coming is how many pods for which is holds can come to the held place. Where it is not known which members of a gang will, each
@@ -138,7 +139,7 @@ func (m *Model) expectAnewFor(key string) {
 func KeepsApart(p *Pod, n *Node, q *Pod, o *Node) bool { return p.shuns(n, q, o) || q.shuns(o, p, n) }
 
 func (p *Pod) shuns(n *Node, q *Pod, o *Node) bool {
-	return slices.ContainsFunc(p.Spec.PodAntiAffinity, func(t api.PodTerm) bool {
+	return slices.ContainsFunc(p.Rules().PodAntiAffinity, func(t api.PodTerm) bool {
 		if n.Spec == nil || o.Spec == nil || !t.Selects(q.Namespace(), q.Labels) {
 			return false
 		}

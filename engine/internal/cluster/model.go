@@ -44,6 +44,7 @@ type Model struct {
 	shapes         shapes
 	requests       requestCache
 	rules          rules
+	unseen         seen // what every pod shares that rules between pods have not looked at
 	Room           room
 	vacant         []int32 // numbers that no node has
 	Respecced      []*Node // whose specs changed since kinds were last found
@@ -73,5 +74,6 @@ func NewModel(cfg api.Config) *Model {
 		unused: make(map[string]bool), Tree: Tree{ByModel: len(cfg.Rates) > 0},
 	}
 	m.Topology.init(cfg.Levels)
+	m.unseen = seen{book: &m.rules, shared: true}
 	return m
 }

@@ -31,12 +31,7 @@ type Pod struct {
 	Charge   []quantity.Demand // what it is booked with
 	surplus  int64             // by how much its GPUs count for more than their number
 
-	// What rules between pods see of it; see rules.go.
-	book     *rules
-	own      *OwnRules // nil: it has no rules
-	profile  *Profile  // nil: not asked for yet
-	stance   *Stance   // as of stanceAt; nil: not asked for yet, or none
-	stanceAt uint64
+	seen *seen // by rules between pods; all pods that nothing is known of share one. nil: it is no pod of the model
 }
 
 // Amount returns what the pod asks of one dimension.

@@ -76,7 +76,10 @@ type Carrier struct {
 }
 
 // Carries says whether the pod is one of the carriers, wherever it is.
-func (p *Pod) Carries(c *Carrier) bool { return p.own != nil && slices.Contains(p.own.Carried, c) }
+func (p *Pod) Carries(c *Carrier) bool {
+	own := p.own()
+	return own != nil && slices.Contains(own.Carried, c)
+}
 
 // OwnRules are the rules of a spec, with what counts for them. Pods of one shape share them.
 type OwnRules struct {
@@ -123,15 +126,41 @@ func (p *Pod) Namespace() string {
 	return namespace
 }
 
-// hasRules says whether the spec has rules between pods that something must be counted for.
-func hasRules(s *api.Spec) bool {
-	return len(s.PodAffinity)+len(s.PodAntiAffinity)+len(s.PodPreferred)+len(s.Spread) > 0
+// seen is what rules between pods see of a pod.
+type seen struct {
+	book     *rules
+	own      *OwnRules // nil: it has no rules
+	profile  *Profile  // nil: not asked for yet
+	stance   *Stance   // as of stanceAt; nil: not asked for yet, or none
+	stanceAt uint64
+	shared   bool // by all pods that nothing is known of
+}
+
+// see makes what is seen of the pod one of its own, to be written.
+func (p *Pod) see() *seen {
+	switch {
+	case p.seen == nil:
+		p.seen = &seen{}
+	case p.seen.shared:
+		s := *p.seen
+		s.shared = false
+		p.seen = &s
+	}
+	return p.seen
+}
+
+// own are the pod's rules; nil: it has none.
+func (p *Pod) own() *OwnRules {
+	if p.seen == nil {
+		return nil
+	}
+	return p.seen.own
 }
 
 // adopt enters the rules of a pod that is known from now on.
 func (m *Model) adopt(p *Pod) {
-	p.book = &m.rules
-	if !hasRules(&p.Spec) {
+	p.seen = &m.unseen
+	if !p.PodRules.Any() {
 		return
 	}
 	sh := m.ShapeOf(p)
@@ -139,11 +168,11 @@ func (m *Model) adopt(p *Pod) {
 		sh.Own = &OwnRules{shape: sh}
 	}
 	own := sh.Own
-	p.own = own
+	p.see().own = own
 	if own.refs++; own.refs > 1 {
 		return
 	}
-	r, s := &m.rules, sh.Spec
+	r, s := &m.rules, sh.Spec.Rules()
 	if len(s.PodAffinity) > 0 {
 		own.Affinity = r.tally(s.PodAffinity)
 	}
@@ -177,12 +206,11 @@ func (m *Model) adopt(p *Pod) {
 
 // disown undoes adopt: the pod is gone, or has another spec.
 func (m *Model) disown(p *Pod) {
-	p.profile, p.stance = nil, nil
-	own := p.own
+	own := p.own()
+	p.seen = nil
 	if own == nil {
 		return
 	}
-	p.own = nil
 	if own.refs--; own.refs > 0 {
 		return
 	}
@@ -359,10 +387,13 @@ func selectorsKey(terms []api.PodTerm) string {
 
 // profileOf returns the pod's profile, with lists that are up to date.
 func (r *rules) profileOf(p *Pod) *Profile {
-	f := p.profile
+	var f *Profile
+	if p.seen != nil {
+		f = p.seen.profile
+	}
 	if f == nil {
 		f = r.internProfile(p.Namespace(), p.Labels)
-		p.profile = f
+		p.see().profile = f
 	}
 	//mutate: rules-new-selectors
 	if f.edition != r.edition {
@@ -426,18 +457,18 @@ func (f *Profile) meet(s *scopedRules) {
 
 // Stance returns the pod's stance; nil where no rule of a known pod is about it and it has none.
 func (p *Pod) Stance() *Stance {
-	r := p.book
-	if r == nil || r.tallies == nil {
+	if p.seen == nil || p.seen.book == nil || p.seen.book.tallies == nil {
 		return nil
 	}
-	if p.stance != nil && p.stanceAt == r.edition {
-		return p.stance
+	r, own := p.seen.book, p.seen.own
+	if p.seen.stance != nil && p.seen.stanceAt == r.edition {
+		return p.seen.stance
 	}
 	f := r.profileOf(p)
-	if p.own == nil && len(f.exposed)+len(f.wished)+len(f.staked) == 0 {
+	if own == nil && len(f.exposed)+len(f.wished)+len(f.staked) == 0 {
 		return nil
 	}
-	self := p.own.self(p)
+	self := own.self(p)
 	var b strings.Builder
 	b.WriteString(self)
 	for _, list := range [][]*Carrier{f.exposed, f.wished} {
@@ -461,7 +492,7 @@ func (p *Pod) Stance() *Stance {
 		s = &Stance{Exposed: slices.Clone(f.exposed), Wished: slices.Clone(f.wished), Staked: slices.Clone(f.staked), Self: self}
 		r.stances[key] = s
 	}
-	p.stance, p.stanceAt = s, r.edition
+	p.seen.stance, p.seen.stanceAt = s, r.edition
 	return s
 }
 
@@ -499,12 +530,12 @@ func (m *Model) count(p *Pod, n *Node, by int32) {
 			t.add(p, n, by)
 		}
 	}
-	if p.own != nil {
-		for _, c := range p.own.Carried {
+	if own := p.own(); own != nil {
+		for _, c := range own.Carried {
 			//mutate: rules-carriers
 			c.On = addAt(c.On, n.Index, by)
 		}
-		for _, c := range p.own.Wished {
+		for _, c := range own.Wished {
 			c.On = addAt(c.On, n.Index, by)
 		}
 	}
@@ -567,8 +598,8 @@ func (a *Check) rules(n *Node) {
 	//archtest:any-order Audit sorts what is found
 	for _, c := range r.carriers {
 		count([]api.PodTerm{c.Term}, "rules of pods", c.On, func(p *Pod) (times int) {
-			if p.own != nil {
-				for _, o := range slices.Concat(p.own.Carried, p.own.Wished) {
+			if own := p.own(); own != nil {
+				for _, o := range slices.Concat(own.Carried, own.Wished) {
 					times += int(auditBit(o == c))
 				}
 			}

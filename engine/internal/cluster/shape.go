@@ -93,14 +93,14 @@ func (t *shapes) hash(spec *api.Spec) uint64 {
 		h.WriteString(n)
 	}
 	h.WriteString(spec.NodeName)
-	for _, terms := range [][]api.PodTerm{spec.PodAffinity, spec.PodAntiAffinity} {
+	for _, terms := range [][]api.PodTerm{spec.Rules().PodAffinity, spec.Rules().PodAntiAffinity} {
 		for i := range terms {
 			hashSelector(&h, terms[i].Topology, terms[i].Namespaces, terms[i].Labels)
 		}
 	}
-	for i := range spec.Spread {
-		hashSelector(&h, spec.Spread[i].Topology, nil, spec.Spread[i].Labels)
-		h.WriteString(spec.Spread[i].Namespace)
+	for i := range spec.Rules().Spread {
+		hashSelector(&h, spec.Rules().Spread[i].Topology, nil, spec.Rules().Spread[i].Labels)
+		h.WriteString(spec.Rules().Spread[i].Namespace)
 	}
 	return sum ^ h.Sum64()
 }

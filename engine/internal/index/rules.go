@@ -176,15 +176,15 @@ func (x *Index) newRules(key ClassKey) *classRules {
 	r := &classRules{own: key.Shape.Own}
 	if own, spec := r.own, key.Shape.Spec; own != nil {
 		self := key.Stance.Self
-		for i := range spec.PodAffinity {
+		for i := range spec.Rules().PodAffinity {
 			r.alone, r.opens = self[0] == '1', true
-			r.list = append(r.list, rule{kind: needsNear, view: x.viewOfKey(spec.PodAffinity[i].Topology), tally: x.m.Counted(own.Affinity), term: &spec.PodAffinity[i], self: r.alone})
+			r.list = append(r.list, rule{kind: needsNear, view: x.viewOfKey(spec.Rules().PodAffinity[i].Topology), tally: x.m.Counted(own.Affinity), term: &spec.Rules().PodAffinity[i], self: r.alone})
 		}
-		for i := range spec.PodAntiAffinity {
-			r.list = append(r.list, rule{kind: needsFar, view: x.viewOfKey(spec.PodAntiAffinity[i].Topology), tally: x.m.Counted(own.Anti[i]), term: &spec.PodAntiAffinity[i], self: self[1+i] == '1'})
+		for i := range spec.Rules().PodAntiAffinity {
+			r.list = append(r.list, rule{kind: needsFar, view: x.viewOfKey(spec.Rules().PodAntiAffinity[i].Topology), tally: x.m.Counted(own.Anti[i]), term: &spec.Rules().PodAntiAffinity[i], self: self[1+i] == '1'})
 		}
-		for i := range spec.Spread {
-			if c := &spec.Spread[i]; !c.Soft {
+		for i := range spec.Rules().Spread {
+			if c := &spec.Rules().Spread[i]; !c.Soft {
 				r.opens = true
 				r.list = append(r.list, rule{kind: spreads, view: x.viewOfKey(c.Topology), tally: x.m.Counted(own.Spread[i]), spread: c, self: self[1+len(own.Anti)+i] == '1'})
 			}

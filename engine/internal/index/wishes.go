@@ -30,12 +30,12 @@ type scale struct {
 // addWishes adds the wishes that concern the class.
 func (x *Index) addWishes(r *classRules, key ClassKey) {
 	if own, spec := r.own, key.Shape.Spec; own != nil {
-		for i := range spec.PodPreferred {
-			p := &spec.PodPreferred[i]
+		for i := range spec.Rules().PodPreferred {
+			p := &spec.Rules().PodPreferred[i]
 			r.list = append(r.list, rule{kind: wishes, view: x.viewOfKey(p.Topology), tally: x.m.Counted(own.Wishes[i]), term: &p.PodTerm, weight: p.Weight})
 		}
-		for i := range spec.Spread {
-			if c := &spec.Spread[i]; c.Soft {
+		for i := range spec.Rules().Spread {
+			if c := &spec.Rules().Spread[i]; c.Soft {
 				r.list = append(r.list, rule{kind: wishesSpread, view: x.viewOfKey(c.Topology), tally: x.m.Counted(own.Spread[i]), spread: c})
 			}
 		}

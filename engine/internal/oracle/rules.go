@@ -30,14 +30,14 @@ func (w *world) broken(p engine.Pod, n engine.Node) (out []why.Clause) {
 		}
 		return out
 	}
-	for _, t := range p.PodAffinity {
+	for _, t := range p.Rules().PodAffinity {
 		if v, ok := n.Labels[t.Topology]; !ok {
 			add(why.ByPodAffinity, "%s: no such label", rule(t))
 		} else if w.lonely(p, t, v) {
 			add(why.ByPodAffinity, "%s%s", rule(t), w.tell(t.Topology, v, func(v string) bool { return w.lonely(p, t, v) }, "none"))
 		}
 	}
-	for _, t := range p.PodAntiAffinity {
+	for _, t := range p.Rules().PodAntiAffinity {
 		hostile := func(v string) []engine.Pod {
 			return filter(append(w.in(t.Topology, v), guestsIn(t.Topology, v)...), func(q engine.Pod) bool { return selects(t, q) })
 		}
@@ -48,14 +48,14 @@ func (w *world) broken(p engine.Pod, n engine.Node) (out []why.Clause) {
 	for _, t := range w.hostileTerms(p) {
 		carriers := func(v string) []engine.Pod {
 			return filter(append(w.in(t.Topology, v), guestsIn(t.Topology, v)...), func(q engine.Pod) bool {
-				return some(q.PodAntiAffinity, func(o engine.PodTerm) bool { return fmt.Sprintf("%#v", o) == fmt.Sprintf("%#v", t) })
+				return some(q.Rules().PodAntiAffinity, func(o engine.PodTerm) bool { return fmt.Sprintf("%#v", o) == fmt.Sprintf("%#v", t) })
 			})
 		}
 		if v, ok := n.Labels[t.Topology]; ok && len(carriers(v)) > 0 {
 			add(why.ByOthersAntiAffinity, "%s%s", rule(t), w.tell(t.Topology, v, func(v string) bool { return len(carriers(v)) > 0 }, least(carriers(v))))
 		}
 	}
-	for _, c := range p.Spread {
+	for _, c := range p.Rules().Spread {
 		text := fmt.Sprintf("%s per %s, skew %d", selector(c.Labels), c.Topology, c.MaxSkew)
 		if v, ok := n.Labels[c.Topology]; c.Soft {
 		} else if !ok {
@@ -145,7 +145,7 @@ func (w *world) stakes(p engine.Pod) (out []stake) {
 }
 
 func stakesOf(q engine.Pod) (out []stake) {
-	for _, c := range q.Spread {
+	for _, c := range q.Rules().Spread {
 		if !c.Soft {
 			k := stake{terms: []engine.PodTerm{{Namespaces: []string{c.Namespace}, Labels: c.Labels}}, topology: c.Topology, spread: &c}
 			k.text = fmt.Sprintf("%s per %s, skew %d", selector(c.Labels), c.Topology, c.MaxSkew)
@@ -155,10 +155,10 @@ func stakesOf(q engine.Pod) (out []stake) {
 	}
 	var terms []engine.PodTerm
 	var texts []string
-	for _, t := range q.PodAffinity {
+	for _, t := range q.Rules().PodAffinity {
 		terms, texts = append(terms, engine.PodTerm{Namespaces: t.Namespaces, Labels: t.Labels}), append(texts, selector(t.Labels))
 	}
-	for _, t := range q.PodAffinity {
+	for _, t := range q.Rules().PodAffinity {
 		out = append(out, stake{terms: terms, topology: t.Topology, text: strings.Join(texts, " and ") + " per " + t.Topology, key: fmt.Sprintf("%#v %s", terms, t.Topology)})
 	}
 	return out
@@ -242,12 +242,12 @@ func (w *world) in(key, value string) []engine.Pod {
 // lonely says whether no pod that the pod must be near is in the domain, unless it is one of them and would be the first.
 func (w *world) lonely(p engine.Pod, t engine.PodTerm, value string) bool {
 	all := func(q engine.Pod) bool {
-		return !some(p.PodAffinity, func(t engine.PodTerm) bool { return !selects(t, q) })
+		return !some(p.Rules().PodAffinity, func(t engine.PodTerm) bool { return !selects(t, q) })
 	}
 	if some(w.in(t.Topology, value), all) {
 		return false
 	}
-	exists := some(p.PodAffinity, func(t engine.PodTerm) bool {
+	exists := some(p.Rules().PodAffinity, func(t engine.PodTerm) bool {
 		return some(w.Pods, func(q engine.Pod) bool {
 			_, in := w.node[w.at[q.Key].node].Labels[t.Topology]
 			return in && all(q)
@@ -259,7 +259,7 @@ func (w *world) lonely(p engine.Pod, t engine.PodTerm, value string) bool {
 // hostileTerms are the terms of anti-affinity that pods have against the pod, each once.
 func (w *world) hostileTerms(p engine.Pod) (out []engine.PodTerm) {
 	for _, q := range w.Pods {
-		for _, t := range q.PodAntiAffinity {
+		for _, t := range q.Rules().PodAntiAffinity {
 			if selects(t, p) && !some(out, func(o engine.PodTerm) bool { return fmt.Sprintf("%#v", o) == fmt.Sprintf("%#v", t) }) {
 				out = append(out, t)
 			}
@@ -272,7 +272,7 @@ func (w *world) hostileTerms(p engine.Pod) (out []engine.PodTerm) {
 func (w *world) skewed(p engine.Pod, c engine.Spread, value string, guests []guest) (count, low int, skewed bool) {
 	counts, come := map[string]int{}, 0
 	for _, n := range w.Nodes {
-		if some(p.Spread, func(o engine.Spread) bool { _, ok := n.Labels[o.Topology]; return !o.Soft && !ok }) {
+		if some(p.Rules().Spread, func(o engine.Spread) bool { _, ok := n.Labels[o.Topology]; return !o.Soft && !ok }) {
 			continue
 		}
 		selected := !some(slices.Sorted(maps.Keys(p.Selector)), func(k string) bool { v, ok := n.Labels[k]; return !ok || v != p.Selector[k] }) &&
@@ -375,7 +375,9 @@ func selector(labels []engine.Requirement) string {
 
 // ruled says whether some pod has a rule between pods: then the order in which pods start matters.
 func (w *world) ruled() bool {
-	return some(w.Pods, func(p engine.Pod) bool { return len(p.PodAffinity)+len(p.PodAntiAffinity)+len(p.Spread) > 0 })
+	return some(w.Pods, func(p engine.Pod) bool {
+		return len(p.Rules().PodAffinity)+len(p.Rules().PodAntiAffinity)+len(p.Rules().Spread) > 0
+	})
 }
 
 // tryInAnyOrder is try for worlds with rules between pods: any of the members is the next.
@@ -424,11 +426,11 @@ func (w *world) placeInAnyOrder(pods []engine.Pod, places []engine.Placement, mo
 // seenAlike says whether rules between pods see no difference between two pods of one spec: the same terms of others are about
 // them, and the same of their own.
 func (w *world) seenAlike(a, b engine.Pod) bool {
-	terms := slices.Clone(a.PodAntiAffinity)
+	terms := slices.Clone(a.Rules().PodAntiAffinity)
 	for _, q := range w.Pods {
-		terms = append(terms, q.PodAntiAffinity...)
+		terms = append(terms, q.Rules().PodAntiAffinity...)
 	}
-	for _, c := range a.Spread {
+	for _, c := range a.Rules().Spread {
 		terms = append(terms, engine.PodTerm{Namespaces: []string{c.Namespace}, Labels: c.Labels})
 	}
 	for _, q := range w.Pods {
@@ -439,7 +441,7 @@ func (w *world) seenAlike(a, b engine.Pod) bool {
 		}
 	}
 	near := func(p engine.Pod) bool {
-		return !some(a.PodAffinity, func(t engine.PodTerm) bool { return !selects(t, p) })
+		return !some(a.Rules().PodAffinity, func(t engine.PodTerm) bool { return !selects(t, p) })
 	}
 	return near(a) == near(b) && !some(terms, func(t engine.PodTerm) bool { return selects(t, a) != selects(t, b) })
 }
