@@ -26,8 +26,9 @@ import (
 // Disruption budgets. An eviction beyond a budget costs the penalty, which is more than all units together: so a set that
 // breaks fewer budgets is always the cheaper one, and one number compares sets.
 
-// tightBudget is a budget that the set at hand exceeds. How many evictions of a set are beyond it depends on the whole set,
-// which is not known in the middle of the search. So the bound counts every eviction that the budget covers as one beyond
+// tightBudget is a budget that the set at hand exceeds, or uses up: other sets are likely to exceed it, and a bound that does not
+// see that has the search end at its budget of steps. How many evictions of a set are beyond it depends on the whole set, which is
+// not known in the middle of the search. So the bound counts every eviction that the budget covers as one beyond
 // it, and takes what the budget still allows off again once (slack). No set costs less than that says.
 type tightBudget struct {
 	budget  string

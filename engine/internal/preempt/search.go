@@ -78,7 +78,7 @@ type search struct {
 	pool    []*unit       // that alone cost less than the set at hand: no other can be in a cheaper one
 	penalty int64         // what an eviction beyond a budget counts: more than all units cost
 	limit   int64         // what the set at hand costs
-	tight   []tightBudget // the budgets that it breaks
+	tight   []tightBudget // the budgets that it uses up or breaks
 	best    []*unit
 	steps   int
 	asked   int
@@ -112,7 +112,7 @@ func (c *claim) improve(found bool) bool {
 		w.limit = w.priceOf(at) // as long as they are lifted: the disruption is theirs
 		//archtest:any-order budgets are added up, and each is looked at for itself
 		for b, n := range c.disruption.of {
-			if allowed := c.y.allowed(b); allowed > 0 && n > allowed {
+			if allowed := c.y.allowed(b); allowed > 0 && n >= allowed {
 				w.tight = append(w.tight, tightBudget{b, allowed})
 			}
 		}
