@@ -137,7 +137,7 @@ func newPlanner(f *facts.Facts, o cluster.ModelOptions) *planner {
 // blind says whether nodes, or the pods on them, could not be read: nothing can be planned.
 func (p *planner) blind() bool { return !p.facts.Sees("nodes", "") || !p.facts.Sees("pods", "") }
 
-// set puts pods that wait into the model, each kept from the nodes that rules between pods exclude.
+// set puts pods that wait into the model, each kept from the nodes that what it claims excludes.
 func (p *planner) set(pods []*corev1.Pod) {
 	for _, pod := range pods {
 		p.claims(pod)
@@ -161,8 +161,7 @@ func (p *planner) claims(pod *corev1.Pod) {
 	}
 }
 
-// restrict keeps the pod from nodes that rules between pods, attached volumes or claims of devices exclude: the engine does
-// not know these.
+// restrict keeps the pod from nodes that attached volumes or claims of devices exclude: the engine does not know these.
 func (p *planner) restrict(f *facts.Facts, pod *corev1.Pod) {
 	if !minds(pod) {
 		return
@@ -256,10 +255,10 @@ func (p *planner) oneByOne(pods []*corev1.Pod) int {
 	return len(where)
 }
 
-// minds says whether where the pod may be depends on where others are, or on what they hold.
+// minds says whether where the pod may be depends on what others hold beside what the engine counts: claims of devices, and
+// volumes. Rules between pods are the engine's, for all replicas at once.
 func minds(p *corev1.Pod) bool {
-	a := p.Spec.Affinity
-	return len(p.Spec.TopologySpreadConstraints) > 0 || len(p.Spec.ResourceClaims) > 0 || a != nil && (a.PodAffinity != nil || a.PodAntiAffinity != nil) ||
+	return len(p.Spec.ResourceClaims) > 0 ||
 		slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool { return v.PersistentVolumeClaim != nil || v.Ephemeral != nil })
 }
 
