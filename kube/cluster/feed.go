@@ -155,6 +155,9 @@ func (f *Feed) Repeat() {
 		f.listen.NotHonoured(f.gangs.groups[key], convert.UnheededGroup(f.gangs.groups[key]))
 		f.begun(key)
 	}
+	for _, name := range sortedNames(f.nodes.objects) {
+		f.tellTopology(f.nodes.objects[name])
+	}
 }
 
 // News returns the workloads whose pods changed since it was last called.

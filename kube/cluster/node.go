@@ -35,14 +35,19 @@ func (f *Feed) SetNode(n *corev1.Node) {
 		f.bookings.again()
 	}
 	if old == nil || old.Annotations[v1alpha1.KeyGPUTopology] != n.Annotations[v1alpha1.KeyGPUTopology] {
-		if problem := convert.TopologyProblem(n); problem != "" {
-			f.listen.NotHonoured(n, []string{problem})
-		}
+		f.tellTopology(n)
 	}
 	f.nodes.objects[n.Name] = n
 	v := convert.Node(n, f.opts)
 	v.Version <<= VersionBits
 	f.putNode(v)
+}
+
+// tellTopology says what of the node's annotation cannot be read.
+func (f *Feed) tellTopology(n *corev1.Node) {
+	if problem := convert.TopologyProblem(n); problem != "" {
+		f.listen.NotHonoured(n, []string{problem})
+	}
 }
 
 // putNode gives the engine a node, with what other objects say of it, unless it has it so.

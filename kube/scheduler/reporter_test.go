@@ -191,6 +191,23 @@ func TestShadowKeepsNothing(t *testing.T) {
 	})
 }
 
+// Where the GPUs of a node lie is said by hand; what cannot be read is said on the node, and costs it no pod.
+func TestATopologyThatCannotBeReadIsSaid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := node("n1", "r1", 8)
+		n.Annotations = map[string]string{v1alpha1.KeyGPUTopology: "half of them on each socket"}
+		w := newWorld(t, n, pod("a", 1))
+		w.start()
+		want := []string{`NotHonoured: Not honoured yet: berth.dev/gpu-topology is "half of them on each socket": want a JSON list, such as [{"numa":0,"nvlink":"a"},{"numa":1,"nvlink":"a"}]`}
+		if diff := cmp.Diff(want, w.said("n1")); diff != "" {
+			t.Error(diff)
+		}
+		if diff := cmp.Diff([]string{"n1"}, w.at("a")); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
 // What is said and not done is said on the pod, once, and not again by the next run; what cannot be read keeps the
 // whole gang waiting, though a default would have let it start.
 func TestWhatIsNotHonouredIsSaid(t *testing.T) {
