@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"pgregory.net/rapid"
 
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/kube/cluster"
@@ -54,11 +55,22 @@ func (k *stock) place(t *testing.T, nodes []*corev1.Node, all []installed) *depl
 	return out
 }
 
-func (k *stock) best(t *testing.T, p *corev1.Pod) string {
+func (k *stock) best(t rapid.TB, p *corev1.Pod) string {
+	var best fwk.NodePluginScores
+	for i, at := range k.scores(t, p) {
+		if i == 0 || at.TotalScore > best.TotalScore {
+			best = at
+		}
+	}
+	return best.Name
+}
+
+// scores are of the feasible nodes, by name.
+func (k *stock) scores(t rapid.TB, p *corev1.Pod) []fwk.NodePluginScores {
 	ctx, state := context.Background(), framework.NewCycleState()
 	only, status, _ := k.profile.RunPreFilterPlugins(ctx, state, p)
 	if !status.IsSuccess() {
-		return ""
+		return nil
 	}
 	infos, err := k.snapshot.NodeInfos().List()
 	if err != nil {
@@ -71,7 +83,7 @@ func (k *stock) best(t *testing.T, p *corev1.Pod) string {
 		}
 	}
 	if len(feasible) == 0 {
-		return ""
+		return nil
 	}
 	slices.SortFunc(feasible, func(a, b fwk.NodeInfo) int {
 		if a.Node().Name < b.Node().Name {
@@ -86,13 +98,7 @@ func (k *stock) best(t *testing.T, p *corev1.Pod) string {
 	if !s.IsSuccess() {
 		t.Fatal(s.AsError())
 	}
-	best := scores[0]
-	for _, at := range scores[1:] {
-		if at.TotalScore > best.TotalScore {
-			best = at
-		}
-	}
-	return best.Name
+	return scores
 }
 
 // perNode says that the chart's pods are on a node each, which is theirs from the start: they do not concern each other.
@@ -141,6 +147,8 @@ func (l *live) set(objects ...runtime.Object) {
 			l.feed.SetService(o)
 		case *corev1.PersistentVolumeClaim:
 			l.feed.SetClaim(o)
+		case *corev1.PersistentVolume:
+			l.feed.SetVolume(o)
 		case *storagev1.StorageClass:
 			l.feed.SetClass(o)
 		case *storagev1.CSINode:

@@ -522,7 +522,7 @@ func (c *Class) judge(k *kindOf, match *matcher, own bool) mask {
 	if node.Cordoned && !toleratesCordon(spec) {
 		return mask{State: Excluded}
 	}
-	return mask{State: allowed, wish: affinityWeight*match.wish(k, spec.Preferred) - taintWeight*100*int64(fit.Discouraging(node.Taints, spec.Tolerations))}
+	return mask{State: allowed, wish: match.wish(k, spec.Preferred, affinityWeight*fullWish) - taintWeight*fullWish*int64(fit.Discouraging(node.Taints, spec.Tolerations))}
 }
 
 func toleratesCordon(spec *api.Spec) bool {

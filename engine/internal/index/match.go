@@ -142,14 +142,16 @@ func (m *matcher) likes(k *kindOf) bool {
 	return slices.ContainsFunc(m.affinity, func(t matchTerm) bool { return t.matches(k) })
 }
 
-// wish sums the weights of the preferences that match the node.
-func (m *matcher) wish(k *kindOf, weights []api.Preference) (sum int64) {
+// wish is how much of the weight of its preferences the node has, out of most.
+func (m *matcher) wish(k *kindOf, weights []api.Preference, most int64) int64 {
+	var sum, all int64
 	for i := range m.preferred {
+		all += int64(weights[i].Weight)
 		if m.preferred[i].matches(k) {
 			sum += int64(weights[i].Weight)
 		}
 	}
-	return sum
+	return most * sum / max(1, all)
 }
 
 // matcherOf is the look's, made anew when other labels are asked about.

@@ -10,7 +10,8 @@ import (
 // Wishes between pods are part of how good a place is to a class: preferred affinity and anti-affinity, its own and that of
 // pods that are there, required affinity of those pods with weight 1, and spread constraints that are wishes. They weigh as
 // Kubernetes weighs its plugins against node affinity and taints. Kubernetes stretches what a plugin finds to 0 to 100 over the nodes
-// that are left for a pod, which would have every node looked at for every pod. Here the sums stay as they are while
+// that are left for a pod, which would have every node looked at for every pod. Node affinity is stretched by the weights that
+// the pod gives out, which is the same wherever a node has all that the pod prefers. Of wishes between pods the sums stay as they are while
 // they are small, and are halved until they are in that range where they are large: the scale is of the largest sums that the domains
 // could make together, and every node is looked at again only when it changes by a factor of two.
 
@@ -21,6 +22,10 @@ const (
 	podsWeight     = 2 // InterPodAffinity
 	spreadWeight   = 2 // PodTopologySpread
 )
+
+// fullWish is what a plugin gives the best node, 100 in Kubernetes, in sixteenths, so that preferences that differ in weight by
+// little do not come out the same.
+const fullWish = 100 * 16
 
 // scale is by how many bits the sums of wishes are shifted down.
 type scale struct {
@@ -120,5 +125,5 @@ func (r *classRules) wish(n *cluster.Node) int64 {
 			spread -= 127 << r.scale.spread
 		}
 	}
-	return podsWeight*(pods>>r.scale.pods) + spreadWeight*(spread>>r.scale.spread)
+	return fullWish / 100 * (podsWeight*(pods>>r.scale.pods) + spreadWeight*(spread>>r.scale.spread))
 }
