@@ -19,9 +19,9 @@ import (
 )
 
 // featureGates hold for the API server, the controllers and the scheduler alike.
-// WorkloadWithJob stays off: every Job would get a Workload and a PodGroup, of which the stock scheduler says less about why
-// a pod waits. Berth reads spec.scheduling of Jobs through them where the gate is on.
-const featureGates = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true"
+// With WorkloadWithJob the Job controller makes a Workload and a PodGroup for every Job that has no controller of its own. Where
+// spec.scheduling of the Job asks for nothing their policy is Basic, and the Job's pods are scheduled one by one (ADR 47).
+const featureGates = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true,WorkloadWithJob=true"
 
 // runtimeConfig serves the gang scheduling API in both its versions.
 const runtimeConfig = "scheduling.k8s.io/v1beta1=true,scheduling.k8s.io/v1alpha3=true"

@@ -162,6 +162,14 @@ func (s *gangs) idle(known *member, raw *corev1.Pod) bool {
 	return known != nil && known.raw.UID == raw.UID && known.pod.Spec.SchedulingGroup == nil
 }
 
+// without is the pod as it is in the API, without a group that asks nothing of it.
+func (s *gangs) without(known *member, raw *corev1.Pod) *corev1.Pod {
+	if s.idle(known, raw) {
+		return convert.Ungrouped(raw)
+	}
+	return raw
+}
+
 // ungroup takes in again the members of a group that asks nothing of them, which came before it.
 func (f *Feed) ungroup(key string) {
 	for _, m := range f.members.sorted(key) {
