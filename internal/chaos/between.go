@@ -130,6 +130,9 @@ func (r *referee) bound(p *corev1.Pod, now time.Time) {
 	if strict(p) {
 		r.tally.count("bindings judged by rules between pods: " + p.Spec.SchedulerName)
 	}
+	if p.Labels[labelLoud] != "" {
+		r.tally.count("bindings judged by the rules of other pods: " + p.Spec.SchedulerName)
+	}
 	if why := apart(p, there, where); why != "" {
 		r.tally.find(finding{"bound beside a pod that it must not be with", key(p), why})
 	}

@@ -53,6 +53,13 @@ func TestReferee(t *testing.T) {
 		{"beside one that keeps apart", func(c *court) { c.bind("a", "apart", "1", "n0"); c.bind("a", "", "2", "n0") }, 1},
 		{"another workload", func(c *court) { c.bind("a", "apart", "1", "n0"); c.bind("b", "apart", "2", "n0") }, 0},
 		{"after it is gone", func(c *court) { c.bind("a", "apart", "1", "n0"); c.end("1"); c.bind("a", "apart", "2", "n0") }, 0},
+		{"aloof from one that is loud", func(c *court) { c.bind("a", "loud", "1", "n0"); c.bind("b", "aloof", "2", "n0") }, 1},
+		{"loud beside one that is aloof", func(c *court) { c.bind("a", "aloof", "1", "n0"); c.bind("b", "loud", "2", "n0") }, 1},
+		{"loud where nobody is aloof", func(c *court) {
+			c.bind("a", "aloof", "1", "n0")
+			c.bind("b", "loud", "2", "n1")
+			c.bind("c", "loud", "3", "n1")
+		}, 0},
 		{"near", func(c *court) { c.bind("a", "near", "1", "n0"); c.bind("a", "near", "2", "n1") }, 0},
 		{"not near", func(c *court) { c.bind("a", "near", "1", "n0"); c.bind("a", "near", "2", "n2") }, 1},
 		{"spread", func(c *court) {

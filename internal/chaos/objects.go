@@ -48,6 +48,9 @@ func (c recipe) podLabels() map[string]string {
 	if c.queue != "" {
 		out[labelTeam] = c.queue
 	}
+	if c.rule == "loud" {
+		out[labelLoud] = c.scheduler
+	}
 	return out
 }
 
@@ -91,13 +94,16 @@ func (c recipe) template(restart corev1.RestartPolicy) corev1.PodTemplateSpec {
 	return corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: c.podLabels(), Annotations: c.annotations()}, Spec: spec}
 }
 
-// restrict writes the rule about the workload's own pods into their spec.
+// restrict writes the workload's rule into the spec of its pods.
 func (c recipe) restrict(spec *corev1.PodSpec) {
 	zone := corev1.PodAffinityTerm{TopologyKey: corev1.LabelTopologyZone, LabelSelector: c.selector()}
 	switch c.rule {
 	case "apart":
 		host := corev1.PodAffinityTerm{TopologyKey: corev1.LabelHostname, LabelSelector: c.selector()}
 		spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{host}}}
+	case "aloof":
+		loud := corev1.PodAffinityTerm{TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{labelLoud: c.scheduler}}}
+		spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{loud}}}
 	case "near":
 		spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{zone}}}
 	case "spread":

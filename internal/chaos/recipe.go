@@ -24,7 +24,7 @@ type recipe struct {
 	queue     string            // "": none
 	terms     map[string]string // what may be done to it for others, and what it says of itself
 	high      bool              // of the class that goes first
-	rule      string            // about its own pods: apart, spread or near; "": none
+	rule      string            // about its own pods: apart, spread or near; about others': aloof, of whom the loud are told; "": none
 	disks     bool              // each member has a volume in the zone where it starts
 	sim       map[string]string
 	life      time.Duration // on the wall, until it is deleted
@@ -34,12 +34,13 @@ type recipe struct {
 const (
 	labelWorkload = "chaos.example/workload"
 	keyMin        = "chaos.example/min"
+	labelLoud     = "chaos.example/loud" // with the name of its scheduler: who is aloof keeps away
 )
 
 // kinds are the workloads there are, as often as they are listed.
 var kinds = []func(*rand.Rand) recipe{
 	gangJob, gangJob, gangJob, gangJob, gangJob, groupJob, groupJob, groupJob, single, single, single, single,
-	stockJob, stockJob, stockJob, gangSet, gangSet, deployment, deployment, bareGang, ruled, ruled, stockRuled,
+	stockJob, stockJob, stockJob, gangSet, gangSet, deployment, deployment, bareGang, ruled, ruled, stockRuled, others, others,
 }
 
 // draw makes up a workload.
@@ -129,6 +130,14 @@ var rules = []string{"apart", "spread", "near"}
 func ruled(r *rand.Rand) recipe {
 	c := deployment(r)
 	c.members, c.rule = 2+r.IntN(5), rules[r.IntN(len(rules))]
+	return c
+}
+
+// others is a service whose pods are on no node with a loud one of the same scheduler, or a loud service, which has no rule
+// itself: the rules of those that run keep it from their nodes.
+func others(r *rand.Rand) recipe {
+	c := deployment(r)
+	c.members, c.gpus, c.rule = 1+r.IntN(3), 1, []string{"aloof", "loud"}[r.IntN(2)]
 	return c
 }
 

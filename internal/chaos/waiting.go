@@ -150,7 +150,12 @@ func (l *look) misled(w *engine.Waiting) []finding {
 	return out
 }
 
+// workloadOf names the workload as the scheduler does. A gang by annotations is one though the Job controller has put its pods
+// into a PodGroup, which asks nothing of them.
 func workloadOf(p *corev1.Pod) string {
+	if p.Annotations[v1alpha1.KeyGang] != "" {
+		p = convert.Ungrouped(p)
+	}
 	if gang, _ := convert.GangOf(p); gang != "" {
 		return gang
 	}
@@ -169,7 +174,7 @@ func (l *look) byHand() []finding {
 	var out []finding
 	for i := range l.pods {
 		p := &l.pods[i]
-		if !ours(p) || !waits(p) || p.Annotations[keyMin] != "" || heldBack(p) || strict(p) {
+		if !ours(p) || !waits(p) || p.Annotations[keyMin] != "" || heldBack(p) || strict(p) || p.Labels[labelLoud] != "" {
 			continue
 		}
 		for j := range l.nodes {
