@@ -70,7 +70,7 @@ func condition(f *facts.Facts, j *batchv1.Job, g *schedulingv1beta1.PodGroup) {
 		c.Status, c.Reason = metav1.ConditionTrue, "Scheduled"
 		g.Status.Conditions = []metav1.Condition{c}
 	case waiting:
-		c.Status, c.Reason, c.Message = metav1.ConditionFalse, schedulingv1beta1.PodGroupReasonUnschedulable, "no new claims to deallocate, preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling."
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, schedulingv1beta1.PodGroupReasonUnschedulable, "pod group preemption: no victims found"
 		g.Status.Conditions = []metav1.Condition{c}
 	}
 }
