@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/berth-dev/berth/controlplane/home"
+	"github.com/berth-dev/berth/fleet"
 	"github.com/berth-dev/berth/fleet/dra"
 )
 
@@ -140,7 +141,13 @@ func (u *clusterUse) addClaim(c *resourcev1.ResourceClaim) {
 	}
 }
 
+// quantity counts GPUs, MIG devices and shares of GPUs: whatever a device plugin of NVIDIA's offers.
 func quantity(l corev1.ResourceList) int {
-	q := l[gpuResource]
-	return int(q.Value())
+	n := 0
+	for name, q := range l {
+		if fleet.IsGPU(name) {
+			n += int(q.Value())
+		}
+	}
+	return n
 }

@@ -61,12 +61,15 @@ func offeredGPUs(node *corev1.Node) int64 {
 	}
 	n := int64(0)
 	for name, q := range node.Status.Allocatable {
-		if device.IsResource(string(name)) {
+		if IsGPU(name) {
 			n += q.Value()
 		}
 	}
 	return n
 }
+
+// IsGPU says whether the resource is GPUs, MIG devices or shares of either, as NVIDIA's device plugin names them.
+func IsGPU(name corev1.ResourceName) bool { return device.IsResource(string(name)) }
 
 // SetNode counts a node as it is now, and returns the pools whose figures changed.
 func (t *tally) SetNode(node *corev1.Node) []string {

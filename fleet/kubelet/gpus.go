@@ -153,15 +153,7 @@ func idsOf(devices []gpu.Device) []string {
 }
 
 // visible is what NVIDIA_VISIBLE_DEVICES says: a GPU that a container has more than one share of is there once.
-func visible(devices []gpu.Device) string {
-	var names []string
-	for _, d := range devices {
-		if name := d.Visible(); !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	return strings.Join(names, ",")
-}
+func visible(devices []gpu.Device) string { return strings.Join(distinct(devices), ",") }
 
 // byResource splits what a container was given among the resources that it asks for: the record has them in order of
 // resource, as many of each as it asked for.

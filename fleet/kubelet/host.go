@@ -22,6 +22,7 @@ type host struct {
 	total    tally
 	images   map[string]*pull // by image name as pods spell it
 	leases   addresses
+	memory   gpuMemory
 	workers  map[types.UID]*worker
 }
 

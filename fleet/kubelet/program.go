@@ -49,7 +49,8 @@ func (p *process) steered() bool {
 }
 
 // simulate is the simulated program: it listens on the declared ports, works as the annotations say, with the peers
-// that they or its launch tell of, and is killed if it takes more memory than the container may have.
+// that they or its launch tell of, fails if its GPUs have less memory left than it takes, and is killed if it takes more
+// memory than the container may have.
 func (p *process) simulate(ctx context.Context, l workload.Launch, out io.Writer) int {
 	w := p.c.w
 	pod := w.current()
@@ -62,6 +63,11 @@ func (p *process) simulate(ctx context.Context, l workload.Launch, out io.Writer
 		p.oom.Store(true)
 		return 137
 	}
+	if short := w.host.allocateMemory(p, spec.GPUMemory, p.m.Devices.Sharing()); short != nil {
+		fmt.Fprintln(out, short)
+		return 1
+	}
+	defer w.host.freeMemory(p)
 	if spec, err = spec.Joins(l); err != nil {
 		fmt.Fprintln(out, err)
 		return 1
