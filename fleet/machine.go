@@ -88,6 +88,20 @@ func (m *machine) launch(now time.Time) {
 	}
 }
 
+// rebootTime is how long a machine is off when it reboots, at least: its pods must notice.
+const rebootTime = time.Second
+
+// reboot turns the machine off and on. What MIG has made of its GPUs stays.
+func (m *machine) reboot(now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.launch(now)
+	if up := now.Add(rebootTime); m.kubeletAt.Before(up) {
+		m.kubeletAt = up
+		m.readyAt = up
+	}
+}
+
 // startTime is how long the pods of the GPU stack take to do their work on a cold machine.
 func (m *machine) startTime(role device.Role) time.Duration {
 	m.mu.Lock()

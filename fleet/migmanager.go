@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,9 +25,10 @@ const (
 )
 
 const (
-	migPending = "pending"
-	migSuccess = "success"
-	migFailed  = "failed"
+	migPending   = "pending"
+	migRebooting = "rebooting"
+	migSuccess   = "success"
+	migFailed    = "failed"
 )
 
 // migConfigMap has configurations besides those that mig-parted brings along, under the key config.yaml, in the namespace
@@ -48,6 +50,7 @@ var migClients = map[device.Role]string{
 //	    v
 //	pending: its clients' labels say paused-for-mig-change, and the DaemonSets take their pods away
 //	    |
+//	    |--the mode of a GPU changes that needs a reset, and the pod has WITH_REBOOT--> rebooting, then on
 //	    '--no client is left--> the GPUs are cut --> success, or failed where a pod still holds one; the clients come back
 //
 // A configuration that failed is tried again when the label changes or the MIG manager's pod is another.
@@ -58,7 +61,6 @@ func (c *controller) syncMIG(ctx context.Context, m *machine, node *corev1.Node)
 	if at < 0 || config == "" || !m.devices.DriverReady() {
 		return nil, nil
 	}
-	m.devices.Recall(node.Annotations[migAnnotation])
 	task := config + " " + pods[at].Name
 	state := node.Labels[migStateLabel]
 	if m.migTask() == task && (state == migSuccess || state == migFailed) {
@@ -69,11 +71,14 @@ func (c *controller) syncMIG(ctx context.Context, m *machine, node *corev1.Node)
 		return nil, err
 	}
 	if err == nil && !device.SamePartitions(m.devices.Partitions(), next) {
-		if labels := paused(node.Labels); state != migPending || labels != nil {
+		if labels := paused(node.Labels); state != migPending && state != migRebooting || labels != nil {
 			return with(labels, migStateLabel, migPending), nil
 		}
 		if slices.ContainsFunc(pods, func(p device.StackPod) bool { return migClients[p.Role] != "" }) {
 			return nil, nil
+		}
+		if state == migPending && pods[at].Env["WITH_REBOOT"] == "true" && m.devices.NeedsReset(next) {
+			return map[string]string{migStateLabel: migRebooting}, nil
 		}
 		err = m.devices.Repartition(next)
 	}
@@ -182,6 +187,13 @@ func (c *controller) stepMIG(ctx context.Context, m *machine, node *corev1.Node)
 	out.Labels = cloneLabels(out.Labels)
 	maps.Copy(out.Labels, labels)
 	_, err = c.client.CoreV1().Nodes().Update(ctx, out, metav1.UpdateOptions{})
+	if err == nil && labels[migStateLabel] == migRebooting {
+		now := time.Now()
+		m.reboot(now)
+		c.log.Info("reboot for MIG", "node", m.name)
+		c.pods.NodeChanged(m.name)
+		c.wakeAt(m.name, m.next(now), now)
+	}
 	return true, wrap(err, "label node %s", m.name)
 }
 

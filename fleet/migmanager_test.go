@@ -5,10 +5,12 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/fleet/device"
@@ -100,6 +102,36 @@ func TestMIGManager(t *testing.T) {
 		b.want("MIG is off", "all-disabled success true true", map[corev1.ResourceName]string{device.Resource: "8/8", one: "56/0"})
 		if got, has := b.get("p-0").Annotations[v1alpha1.KeyMIG]; has {
 			t.Errorf("%s=%s", v1alpha1.KeyMIG, got)
+		}
+	})
+}
+
+// A GPU of the Ampere family is reset for another MIG mode, and where that cannot be done the MIG manager reboots the node.
+func TestMIGManagerReboots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pool := migPool("p", 1, "mixed", "all-balanced")
+		pool.Spec.GPUs[0].Model = "a100"
+		b := migBed{newBed(t, false, []*v1alpha1.Pool{pool}, pluginConfigs(t)), "p-0"}
+		only := slices.DeleteFunc(migPods(), func(p device.StackPod) bool { return migClients[p.Role] != "" })
+		for i := range only {
+			only[i].Env = map[string]string{"WITH_REBOOT": "true"}
+		}
+		b.setStack("p-0", only)
+		b.settle()
+		time.Sleep(rebootTime)
+		b.settle()
+		b.want("it is back", "all-balanced success true true", nil)
+		var states []string
+		for _, a := range b.client.Actions() {
+			if u, ok := a.(clienttesting.UpdateAction); ok && a.Matches("update", "nodes") && a.GetSubresource() == "" {
+				states = append(states, u.GetObject().(*corev1.Node).Labels[migStateLabel])
+			}
+		}
+		if diff := cmp.Diff([]string{migPending, migRebooting, migSuccess}, states); diff != "" {
+			t.Error(diff)
+		}
+		if !b.machines.get("p-0").devices.Partitions()[0].Enabled {
+			t.Error("the GPUs are not cut")
 		}
 	})
 }

@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
-	"github.com/berth-dev/berth/fleet/device"
 )
 
 // node is the Node as last seen; nil: there is none.
@@ -112,13 +111,13 @@ func (c *controller) heartbeat(ctx context.Context, m *machine, node *corev1.Nod
 		return nil
 	}
 	c.leases.Add(m.name, node.UID)
+	if err := c.tellStack(ctx, m, node, now); err != nil {
+		return err
+	}
 	if written, err := c.stepMIG(ctx, m, node); written || err != nil {
 		return err
 	}
-	adv, err := c.advertise(ctx, m, node, now)
-	if err != nil {
-		return err
-	}
+	adv := m.devices.Advertise(now)
 	c.wakeAt(m.name, adv.Changes, now)
 	if err := c.writeStatus(ctx, m, node, publish(node, c.facts(m, now), adv, now)); err != nil {
 		return err
@@ -138,15 +137,15 @@ func (c *controller) writeStatus(ctx context.Context, m *machine, node, next *co
 	return wrap(err, "update status of node %s", m.name)
 }
 
-// advertise asks the device side, after telling it which pods of the GPU stack stand there and how they are configured.
-func (c *controller) advertise(ctx context.Context, m *machine, node *corev1.Node, now time.Time) (device.Advertisement, error) {
+// tellStack tells the device side which pods of the GPU stack stand on the node and how they are configured.
+func (c *controller) tellStack(ctx context.Context, m *machine, node *corev1.Node, now time.Time) error {
 	m.devices.Recall(node.Annotations[migAnnotation])
 	pods := c.pods.StackPods(m.name)
 	if err := c.configurePlugin(ctx, m, node, pods); err != nil {
-		return device.Advertisement{}, err
+		return err
 	}
 	m.devices.SetStack(pods, now)
-	return m.devices.Advertise(now), nil
+	return nil
 }
 
 // wakeAt looks at the node again at that time; zero: never.

@@ -49,6 +49,18 @@ func (m *Manager) Repartition(next []gpu.Partition) error {
 	return nil
 }
 
+// NeedsReset says whether the change switches the MIG mode of a GPU that has to be reset for it, as all before Hopper.
+func (m *Manager) NeedsReset(next []gpu.Partition) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i, p := range next {
+		if i < len(m.parts) && p.Enabled != m.parts[i].Enabled && m.cfg.Devices[i].Model.Family == "ampere" {
+			return true
+		}
+	}
+	return false
+}
+
 // busy says whether a pod or a claim holds the GPU or a part of it.
 func (m *Manager) busy(at int) bool {
 	for i := range m.owner {
