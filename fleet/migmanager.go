@@ -20,6 +20,7 @@ import (
 const (
 	migConfigLabel = "nvidia.com/mig.config"
 	migStateLabel  = "nvidia.com/mig.config.state"
+	migDeployLabel = "nvidia.com/gpu.deploy.mig-manager"
 	// pausedForMIG is the value of a deploy label while its pod has to be away.
 	pausedForMIG = "paused-for-mig-change"
 )

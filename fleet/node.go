@@ -66,7 +66,7 @@ func operatorLabels(s *v1alpha1.PoolSpec) map[string]string {
 		labels["nvidia.com/dra-kubelet-plugin"] = "true"
 	}
 	if s.MIG != (v1alpha1.MIG{}) {
-		labels[deploy+"mig-manager"] = "true"
+		labels[migDeployLabel] = "true"
 		labels[migConfigLabel] = s.MIG.Config
 		labels[pluginConfigLabel] = "mig-" + string(s.MIG.Strategy)
 	}

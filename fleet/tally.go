@@ -55,8 +55,8 @@ func (t *tally) countOf(node *corev1.Node) nodeCount {
 // offeredGPUs counts what the node's device plugin offers, MIG devices and shares of GPUs among it. While the MIG manager has
 // work to do there it is nothing: what is offered goes away again.
 func offeredGPUs(node *corev1.Node) int64 {
-	state := node.Labels[migStateLabel]
-	if node.Labels[migConfigLabel] != "" && state != migSuccess && state != migFailed {
+	state, config := node.Labels[migStateLabel], node.Labels[migConfigLabel]
+	if config != "" && node.Labels[migDeployLabel] == "true" && state != migSuccess && state != migFailed {
 		return 0
 	}
 	n := int64(0)

@@ -126,3 +126,40 @@ func TestPoolStatusIsWrittenOnChangeOnly(t *testing.T) {
 		}
 	}
 }
+
+// What a node offers counts once the MIG manager is through with it, and at once where none is to come.
+func TestOfferedGPUs(t *testing.T) {
+	for _, tc := range []struct {
+		labels map[string]string
+		want   int64
+	}{
+		{nil, 11},
+		{map[string]string{migConfigLabel: "all-balanced"}, 11},
+		{map[string]string{migConfigLabel: "all-balanced", migDeployLabel: "true"}, 0},
+		{map[string]string{migConfigLabel: "all-balanced", migDeployLabel: "true", migStateLabel: migPending}, 0},
+		{map[string]string{migConfigLabel: "all-balanced", migDeployLabel: "true", migStateLabel: migFailed}, 11},
+	} {
+		node := &corev1.Node{}
+		node.Labels = tc.labels
+		node.Status.Allocatable = quantities(map[corev1.ResourceName]string{"nvidia.com/gpu": "1", "nvidia.com/mig-1g.10gb": "7", "nvidia.com/gpu.shared": "3", "cpu": "64", "example.com/gpu": "5"})
+		if got := offeredGPUs(node); got != tc.want {
+			t.Errorf("%v: %d, want %d", tc.labels, got, tc.want)
+		}
+	}
+}
+
+// A pool of MIG expects what its configuration makes of the GPUs, and nothing where nobody knows.
+func TestExpectedMIG(t *testing.T) {
+	for _, tc := range []struct {
+		strategy v1alpha1.MIGStrategy
+		config   string
+		want     int64
+	}{
+		{"mixed", "all-balanced", 32}, {"single", "all-1g.10gb", 56}, {"single", "all-balanced", 0}, {"none", "all-1g.10gb", 8},
+		{"single", "all-disabled", 8}, {"mixed", "all-enabled", 0}, {"mixed", "mine", 0}, {"mixed", "all-1g.5gb", 0},
+	} {
+		if got := expectedGPUs(migPool("p", 1, tc.strategy, tc.config)); got != tc.want {
+			t.Errorf("%s %s: %d, want %d", tc.strategy, tc.config, got, tc.want)
+		}
+	}
+}
