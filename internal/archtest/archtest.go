@@ -71,6 +71,8 @@ var Rules = map[string]Rule{
 	"engine/internal/share":    {Ring: Pure},
 	"engine/internal/oracle":   {Ring: Pure, Imports: []string{"engine", "engine/why"}},
 
+	"engine/internal/packing/openb": {Ring: Pure, Tool: true},
+
 	"diagnose": {Ring: Pure, Imports: []string{
 		"api/v1alpha1", "diagnose/check", "diagnose/check/l1", "diagnose/check/l2", "diagnose/check/l3", "diagnose/check/l4", "diagnose/edit", "diagnose/facts",
 		"diagnose/internal/history", "diagnose/internal/life", "diagnose/internal/place", "diagnose/internal/signs", "diagnose/internal/wording", "engine", "engine/why",
