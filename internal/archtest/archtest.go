@@ -54,6 +54,7 @@ var Rules = map[string]Rule{
 	"engine/internal/device":   {Ring: Pure},
 	"engine/internal/draft":    {Ring: Pure, Imports: []string{"engine/internal/api"}},
 	"engine/internal/fit":      {Ring: Pure},
+	"engine/internal/fragment": {Ring: Pure},
 	"engine/internal/index": {Ring: Pure, Imports: []string{
 		"engine/why", "engine/internal/api", "engine/internal/cluster", "engine/internal/device", "engine/internal/fit", "engine/internal/divide", "engine/internal/quantity",
 	}},
@@ -71,7 +72,7 @@ var Rules = map[string]Rule{
 	"engine/internal/share":    {Ring: Pure},
 	"engine/internal/oracle":   {Ring: Pure, Imports: []string{"engine", "engine/why"}},
 
-	"engine/internal/packing/openb": {Ring: Pure, Tool: true},
+	"engine/internal/packing/openb": {Ring: Pure, Imports: []string{"engine/internal/fragment"}, Tool: true},
 
 	"diagnose": {Ring: Pure, Imports: []string{
 		"api/v1alpha1", "diagnose/check", "diagnose/check/l1", "diagnose/check/l2", "diagnose/check/l3", "diagnose/check/l4", "diagnose/edit", "diagnose/facts",

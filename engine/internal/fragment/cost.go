@@ -1,0 +1,235 @@
+package fragment
+
+import "math"
+
+// Weights say how much each kind of loss counts, in thousandths of what it is measured in.
+type Weights struct {
+	Card   int64 // of the worth that the remainder of the card loses
+	Cores  int64 // of the idle GPUs for which the node lacks cores
+	Need   int64 // how many cores a GPU is taken to need, in thousandths of what GPUs have been requested with on average
+	Blur   int64 // thousandths of a core around balance within which a lack of cores begins to count
+	Unfit  int64 // of the idle GPUs of the node that a typical request could not use
+	Fresh  int64 // of a card, for beginning a node none of whose cards is in use
+	Model  int64 // of the pressure on the node's model by requests that accept few models
+	Coarse int64 // costs that differ by less than one part in so many of a card are equal
+}
+
+// Default is one set for every workload. docs/packing.md says how it was found.
+var Default = Weights{Card: 1500, Cores: 300, Need: 1200, Blur: 5_000, Unfit: 200, Fresh: 100, Model: 500, Coarse: 50}
+
+// Room is what is free on a node.
+type Room struct {
+	CPU   int64 // thousandths of a core
+	Free  []int // thousandths of each card
+	Model int   // number of the bit in Kind.Models
+}
+
+// Table has the prices that follow from a mix. It does not change.
+type Table struct {
+	w        Weights
+	value    [levels]int64 // of a card, by what is left of it
+	kinds    []typical
+	total    int64   // weight of kinds
+	need     int64   // thousandths of a core that a GPU will need
+	pressure []int64 // by model, millionths of a card per card taken
+}
+
+// Table makes the prices of the mix.
+func (m *Mix) Table(w Weights) *Table {
+	t := &Table{w: w}
+	t.kinds, t.total = m.typicals()
+	var count [levels]int64
+	var cores, milli int64
+	for i := range m.kinds {
+		k := &m.kinds[i]
+		if k.Cards == 0 {
+			continue
+		}
+		cores += k.CPU * m.counts[i]
+		milli += k.milli() * m.counts[i]
+		if k.Shares() {
+			count[(k.Milli+9)/10] += m.counts[i]
+		}
+	}
+	t.value = worth(&count)
+	if milli > 0 {
+		t.need = cores * 1000 / milli * w.Need / 1000
+	}
+	t.pressure = m.pressure(milli, w.Model)
+	return t
+}
+
+// pressure is what it costs to take a card of each model: the part of its cards that requests which do not accept every
+// model would take if all cards were requested in the proportions of the mix, each spread evenly over what it accepts.
+func (m *Mix) pressure(milli, weight int64) []int64 {
+	out := make([]int64, len(m.supply))
+	all, cards := uint64(0), int64(0)
+	for i, n := range m.supply {
+		if n > 0 {
+			all |= 1 << i
+			cards += n
+		}
+	}
+	for i := range m.kinds {
+		k := &m.kinds[i]
+		if k.Cards == 0 || k.Models&all == all || k.Models&all == 0 {
+			continue
+		}
+		accepted := int64(0)
+		for j, n := range m.supply {
+			if k.Models>>j&1 == 1 {
+				accepted += n
+			}
+		}
+		load := k.milli() * m.counts[i] * unit / milli * cards / accepted
+		for j := range m.supply {
+			if k.Models>>j&1 == 1 {
+				out[j] += load
+			}
+		}
+	}
+	for i := range out {
+		out[i] = min(out[i], unit*5/4) * weight / 1000
+	}
+	return out
+}
+
+// Value is the worth of what is left of a card, in millionths of a card.
+func (t *Table) Value(free int) int64 { return t.value[free/10] }
+
+// Cost is what a request of the kind costs in a room that it fits into, and the card on which a share costs least; -1 for
+// others. Less is better, and the unit is the coarse one of the weights. Equal costs are equal on purpose: the caller's own
+// order of nodes decides, and if it is always the same it fills one node after the other.
+func (t *Table) Cost(r *Room, k *Kind) (cost int64, card int) {
+	idle, used := 0, false
+	for _, f := range r.Free {
+		idle += f
+		used = used || f < whole
+	}
+	fixed := t.cores(int64(idle)-k.milli(), r.CPU-k.CPU) - t.cores(int64(idle), r.CPU)
+	if k.Cards > 0 {
+		if r.Model < len(t.pressure) {
+			fixed += t.pressure[r.Model] * k.milli() / whole
+		}
+		if !used {
+			fixed += t.w.Fresh * (unit / 1000)
+		}
+	}
+	var fits [most]fitting
+	before := t.unfit(r, idle, &fits)
+	if !k.Shares() {
+		return t.coarse(fixed + t.taken(r, k, idle, &fits) - before), -1
+	}
+	cost, card = math.MaxInt64, -1
+	for i, f := range r.Free {
+		if f < k.Milli || seen(r.Free[:i], f) {
+			continue
+		}
+		c := fixed + (t.value[f/10]-t.value[(f-k.Milli)/10])*t.w.Card/1000
+		c = t.coarse(c + t.cut(r, k, idle, f, &fits) - before)
+		if c < cost || c == cost && f < r.Free[card] {
+			cost, card = c, i
+		}
+	}
+	return cost, card
+}
+
+func seen(list []int, v int) bool {
+	for _, x := range list {
+		if x == v {
+			return true
+		}
+	}
+	return false
+}
+
+// coarse rounds to the nearest unit in which costs are compared.
+func (t *Table) coarse(c int64) int64 {
+	step := unit / t.w.Coarse
+	c += step / 2
+	if c < 0 {
+		return -((-c + step - 1) / step)
+	}
+	return c / step
+}
+
+// cores is the idle GPUs for which there will be no cores, weighed, in millionths: nothing where cores abound, all that are
+// lacking where they are scarce, and a parabola between.
+func (t *Table) cores(idle, cpu int64) int64 {
+	if t.need == 0 {
+		return 0
+	}
+	lack, blur := idle*t.need/whole-cpu, t.w.Blur
+	switch {
+	case lack <= -blur || idle <= 0:
+		return 0
+	case lack < blur:
+		lack = (lack + blur) * (lack + blur) / (4 * blur)
+	}
+	return lack * unit / t.need * t.w.Cores / 1000
+}
+
+// fitting is how many cards of a room have enough left for a kind, and what is left of the others together.
+type fitting struct{ cards, small int }
+
+// unfit is the idle GPUs of the room that a typical request could not use, weighed, in millionths: all of them where it does
+// not fit at all, else those on cards with too little left. It is the fragmentation of the FGD paper. It fills in fits.
+func (t *Table) unfit(r *Room, idle int, fits *[most]fitting) int64 {
+	sum := int64(0)
+	for i := range t.kinds {
+		k, f := &t.kinds[i], &fits[i]
+		for _, free := range r.Free {
+			if free >= k.Milli {
+				f.cards++
+			} else {
+				f.small += free
+			}
+		}
+		sum += k.weight * int64(k.useless(r, r.CPU, idle, *f))
+	}
+	return t.weigh(sum)
+}
+
+// taken is unfit after a request for whole cards, or for none.
+func (t *Table) taken(r *Room, k *Kind, idle int, fits *[most]fitting) int64 {
+	sum := int64(0)
+	for i := range t.kinds {
+		o, f := &t.kinds[i], fits[i]
+		f.cards -= k.Cards
+		sum += o.weight * int64(o.useless(r, r.CPU-k.CPU, idle-k.Cards*whole, f))
+	}
+	return t.weigh(sum)
+}
+
+// cut is unfit after a share was cut from a card of which so much was free.
+func (t *Table) cut(r *Room, k *Kind, idle, free int, fits *[most]fitting) int64 {
+	sum := int64(0)
+	left := free - k.Milli
+	for i := range t.kinds {
+		o, f := &t.kinds[i], fits[i]
+		switch {
+		case free < o.Milli:
+			f.small -= k.Milli
+		case left < o.Milli:
+			f.cards--
+			f.small += left
+		}
+		sum += o.weight * int64(o.useless(r, r.CPU-k.CPU, idle-k.Milli, f))
+	}
+	return t.weigh(sum)
+}
+
+func (t *Table) weigh(sum int64) int64 {
+	if t.total == 0 {
+		return 0
+	}
+	return sum * t.w.Unfit / t.total
+}
+
+// useless is how much of the idle cards the kind could not use, in thousandths.
+func (k *typical) useless(r *Room, cpu int64, idle int, f fitting) int {
+	if k.CPU > cpu || f.cards < k.Cards || k.Models>>r.Model&1 == 0 {
+		return idle
+	}
+	return f.small
+}

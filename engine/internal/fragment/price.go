@@ -1,0 +1,95 @@
+package fragment
+
+// levels are the remainders of a card that are told apart: hundredths, both ends included.
+const levels = whole/10 + 1
+
+// unit is the worth of a whole card.
+const unit int64 = 1_000_000
+
+// worth is the value of a card by what is left of it, in hundredths, where shares of these sizes were asked for so often.
+//
+// The idea is that of cutting stock. Suppose all shares of the mix were to be packed into as few cards as possible, fractions
+// of cards allowed. The dual of that linear program puts a price on each size such that no combination that fits on a card
+// costs more than a card, and the prices of all shares together are the number of cards needed. What is left of a card is worth
+// the dearest combination of sizes that still fits. So 19 hundredths beside a share of 81 are worth nearly nothing if nearly
+// nobody asks for so little, though they would fit someone; and 35 are worth a third of a card where shares of 65 and of 32
+// are asked for as often.
+//
+// The prices are found by raising those of sizes that the best combination has too few of and lowering the others, rounds
+// times with shrinking steps, and averaging the second half. It does not have to be exact: a placement is charged the
+// difference of two values, and differences below a fiftieth of a card do not count.
+func worth(count *[levels]int64) [levels]int64 {
+	const rounds = 384
+	var sizes []int
+	var price, sum [levels]int64
+	for s := 1; s < levels; s++ {
+		if count[s] > 0 {
+			sizes = append(sizes, s)
+			price[s] = unit * int64(s) / (levels - 1)
+		}
+	}
+	if len(sizes) == 0 {
+		return linear()
+	}
+	root := int64(1000) // of the round, in thousandths
+	for round := int64(1); round <= rounds; round++ {
+		for (root+1)*(root+1) <= round*1_000_000 {
+			root++
+		}
+		value, last := dearest(sizes, &price)
+		cards := int64(0) // what all shares cost, in millionths of a card
+		for _, s := range sizes {
+			price[s] = price[s] * unit / value[levels-1]
+			cards += count[s] * price[s]
+		}
+		var holds [levels]int64
+		for left := levels - 1; left > 0; {
+			if last[left] == 0 {
+				left--
+				continue
+			}
+			holds[last[left]]++
+			left -= last[left]
+		}
+		for _, s := range sizes {
+			// How many of the size a card should hold, less how many the dearest one holds, in thousandths.
+			lack := count[s]*1000*unit/cards - holds[s]*1000
+			lack = max(-4000, min(4000, lack))
+			price[s] += price[s] * lack * 150 / (root * 1000)
+			price[s] = max(1, min(unit, price[s]))
+			if round > rounds/2 {
+				sum[s] += price[s]
+			}
+		}
+	}
+	value, _ := dearest(sizes, &sum)
+	card := value[levels-1]
+	for r := range value {
+		value[r] = value[r] * unit / card
+	}
+	return value
+}
+
+// linear is the worth of remainders where no shares are known.
+func linear() (out [levels]int64) {
+	for r := range out {
+		out[r] = unit * int64(r) / (levels - 1)
+	}
+	return out
+}
+
+// dearest is the most that sizes which fit together into each remainder are worth, and the size that was put in last.
+func dearest(sizes []int, price *[levels]int64) (value [levels]int64, last [levels]int) {
+	for r := 1; r < levels; r++ {
+		value[r] = value[r-1]
+		for _, s := range sizes {
+			if s > r {
+				break
+			}
+			if v := price[s] + value[r-s]; v > value[r] {
+				value[r], last[r] = v, s
+			}
+		}
+	}
+	return value, last
+}
