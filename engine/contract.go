@@ -13,6 +13,9 @@ import (
 type (
 	Node       = api.Node
 	Device     = api.Device
+	Offer      = api.Offer
+	Counter    = api.Counter
+	Draw       = api.Draw
 	Pod        = api.Pod
 	Spec       = api.Spec
 	GPU        = api.GPU
@@ -43,6 +46,11 @@ type (
 	PodRules      = api.PodRules
 	Port          = api.Port
 	Wish          = api.Wish
+
+	Claims          = api.Claims
+	DeviceRequest   = api.DeviceRequest
+	DeviceOption    = api.DeviceOption
+	DeviceAgreement = api.DeviceAgreement
 )
 
 // What the engine remembers between plans. A plan edits it by Changes; it comes back by Apply.

@@ -485,6 +485,12 @@ func (c Clause) Text() string {
 		return fmt.Sprintf("no free GPU of model %s on %s", c.Detail, nodes)
 	case ByIsland:
 		return "GPUs not in one NVLink clique or NUMA node on " + nodes
+	case ByDevices:
+		return fmt.Sprintf("no devices, or too few, for %s on %s", c.Detail, nodes)
+	case ByHeld:
+		return fmt.Sprintf("devices for %s held by others on %s", c.Detail, nodes)
+	case ByClaimsOnly:
+		return "GPUs only through resource claims on " + nodes
 	case ByWholeNode:
 		return fmt.Sprintf("%s cannot be shared with %s", nodes, c.Detail)
 	case ByRefusal:

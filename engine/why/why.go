@@ -147,8 +147,12 @@ const (
 	ByModel     ClauseKind = "gpu-model"     // Detail: the model asked for
 	ByIsland    ClauseKind = "gpu-island"    // devices are free, but not in one NVLink clique or NUMA node
 	ByWholeNode ClauseKind = "whole-node"    // Detail: the workload that has, or spoils, the whole node
-	ByRefusal   ClauseKind = "refused"       // Detail: the reason of the refusal
-	ByNominated ClauseKind = "nominated"     // room is kept for nominated pods of the same or higher priority
+	ByDevices   ClauseKind = "devices"       // no devices that match its resource claims, or too few; Detail: the requests
+	// The node gives its GPUs through resource claims, and the pod has none.
+	ByClaimsOnly ClauseKind = "claims-only"
+	ByHeld       ClauseKind = "devices-held" // there are such devices, and others hold too many of them; Detail: the requests
+	ByRefusal    ClauseKind = "refused"      // Detail: the reason of the refusal
+	ByNominated  ClauseKind = "nominated"    // room is kept for nominated pods of the same or higher priority
 
 	// Rules between pods. Detail: the rule, as selector and topology key, and for some of the domains that it closes what closes
 	// them, with the domain. The pod that is in the way, where there is one, is the word before " in ".

@@ -51,7 +51,7 @@ var Rules = map[string]Rule{
 	"engine/internal/census":   {Ring: Pure, Imports: []string{"engine/internal/api", "engine/internal/cluster", "engine/internal/quantity"}},
 	"engine/internal/describe": {Ring: Pure, Imports: []string{"engine/why", "engine/internal/api", "engine/internal/calendar", "engine/internal/census"}},
 	"engine/internal/cluster":  {Ring: Pure, Imports: []string{"engine/why", "engine/internal/api", "engine/internal/device", "engine/internal/quantity"}},
-	"engine/internal/device":   {Ring: Pure},
+	"engine/internal/device":   {Ring: Pure, Imports: []string{"engine/internal/api"}},
 	"engine/internal/draft":    {Ring: Pure, Imports: []string{"engine/internal/api"}},
 	"engine/internal/fit":      {Ring: Pure},
 	"engine/internal/fragment": {Ring: Pure},

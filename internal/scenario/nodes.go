@@ -111,6 +111,8 @@ func (s *Story) nodeSetters() setters[machine] {
 			"clique":  word(func(m *machine, v string) { m.clique, m.stale = v, true }),
 			"cliques": number(func(m *machine, n int) { m.cliques, m.stale = n, true }),
 			"numa":    number(func(m *machine, n int) { m.numa, m.stale = n, true }),
+			"offer":   offer,
+			"cards":   cards,
 			"ids":     parsed(texts, func(m *machine, v []string) { m.ids, m.stale = v, true }),
 		},
 		other: s.nodeOther,

@@ -137,6 +137,7 @@ func constraints() map[string]reader[engine.Pod] {
 			p.Selector[kv[0]] = kv[1]
 		}),
 		"affinity": affinity,
+		"claim":    claim,
 		"prefer":   listed(preference, func(p *engine.Pod) *[]engine.Preference { return &p.Preferred }),
 		"tolerate": listed(toleration, func(p *engine.Pod) *[]engine.Toleration { return &p.Tolerations }),
 		"port":     listed(port, func(p *engine.Pod) *[]engine.Port { return &p.Ports }),

@@ -30,7 +30,7 @@ func (n *Node) Check() string {
 			return fmt.Sprintf("device %s is on NUMA node %d: want a number from 0, or -1 where it is not known", d.ID, d.NUMA)
 		}
 	}
-	return ""
+	return n.checkOffers()
 }
 
 func (p *Pod) Check() string {
@@ -75,6 +75,9 @@ func (s *Spec) Check() string {
 		}
 	}
 	if reason := s.checkBetween(); reason != "" {
+		return reason
+	}
+	if reason := s.Claims.check(); reason != "" {
 		return reason
 	}
 	return s.GPU.check()

@@ -63,6 +63,10 @@ type Node struct {
 	// Packing is how nodes are chosen among those that have the same, for work whose queue does not say; "": Config.Packing.
 	// Nodes with another than loose go before those with loose.
 	Packing Packing `json:"packing,omitempty"`
+	// Offers are the devices that resource claims are met with, and Counters what partitions of them share. A node that has
+	// any gives its GPUs through claims alone.
+	Offers   []Offer   `json:"offers,omitempty"`
+	Counters []Counter `json:"counters,omitempty"`
 }
 
 // Device is one GPU of a node.
@@ -126,6 +130,7 @@ type Spec struct {
 	Nodes       []string      `json:"nodes,omitzero"`     // the nodes its volumes allow; nil: all
 	GPU         GPU           `json:"gpu,omitzero"`
 	*PodRules                 // nil: it has none, as most pods; Rules reads it
+	Claims      *Claims       `json:"claims,omitempty"`   // devices of resource claims; nil: none
 	Features    []why.Feature `json:"features,omitempty"` // what else it asks for, which the engine does not decide yet
 }
 
@@ -474,7 +479,8 @@ type Rejected struct {
 //	6  2026-11-16  names: Spending is QueueUsage (usage), Lesson is RunTimeEstimate, Lapse is Degradation
 //	7  2026-11-16  Pod.Labels; rules between pods: Spec.PodAffinity, PodAntiAffinity, PodPreferred, Spread
 //	8  2026-11-16  Device.NUMA may be -1, not known; Port.Protocol may be exclusive; Node.Packing, Queue.Packing
-const SnapshotVersion = 8
+//	9  2026-11-17  devices of resource claims: Node.Offers and Counters, Spec.Claims
+const SnapshotVersion = 9
 
 // Snapshot is everything a State knows, in canonical order. Times are in UTC.
 type Snapshot struct {

@@ -475,6 +475,35 @@ func (a *Check) devices(n *Node) {
 	}
 	a.Note("node", n.Name, "free devices", "", n.FreeDevices, loose)
 	a.Note("node", n.Name, "unknown devices", "", n.UnknownDevices, blind)
+	a.offers(n)
+}
+
+// offers counts who holds which of the devices that claims are met with, and what that leaves of their counters.
+func (a *Check) offers(n *Node) {
+	if a.Note("node", n.Name, "offers", "", auditBit(n.Offers != nil), auditBit(len(n.Spec.Offers) > 0)); n.Offers == nil {
+		return
+	}
+	left := make(map[string]int64)
+	for _, c := range n.Spec.Counters {
+		left[c.Name] = c.Amount
+	}
+	for i, d := range n.Spec.Offers {
+		held := auditBit(d.Taken)
+		for _, p := range n.Pods {
+			if _, devices := a.place(p.Pod); slices.Contains(devices, d.ID) {
+				held++
+			}
+		}
+		a.Note("node", n.Name, "offer", d.ID, int64(n.Offers.Holders(i)), held)
+		for _, x := range d.Draws {
+			if held > 0 {
+				left[x.Counter] -= x.Amount
+			}
+		}
+	}
+	for i, c := range n.Spec.Counters {
+		a.Note("node", n.Name, "counter", c.Name, n.Offers.Left(i), left[c.Name])
+	}
 }
 
 func auditBit(b bool) int64 {

@@ -22,6 +22,7 @@ type Node struct {
 	Models         []string        // of its devices, sorted, each once
 	Uniform        bool            // its devices are all of one model
 	Devices        []device.Device // as in spec; Free: healthy, owned and held by nobody
+	Offers         *device.Offers  // that claims are met with; nil: none
 	near           [6]int64        // where free lies, unless there are more resources
 
 	Name    string
@@ -61,7 +62,7 @@ func (m *Model) SetNode(n *Node, got *api.Node) api.Rejected {
 	defer m.rechargeOn(n)
 	old := n.Spec
 	n.Told = got
-	if old != nil && slices.Equal(old.Devices, got.Devices) && !m.IsRejected(api.KindNode, n.Name) {
+	if old != nil && slices.Equal(old.Devices, got.Devices) && old.EqualOffers(got) && !m.IsRejected(api.KindNode, n.Name) {
 		n.Spec = got
 		m.allocate(n, old, got)
 		m.Respecced = append(m.Respecced, n)
@@ -76,7 +77,7 @@ func (m *Model) SetNode(n *Node, got *api.Node) api.Rejected {
 	m.unclaim(n)
 	if m.IsRejected(api.KindNode, n.Name) {
 		m.regroup(n, old, nil)
-		n.Spec, n.Devices, n.Models = nil, nil, nil
+		n.Spec, n.Devices, n.Models, n.Offers = nil, nil, nil, nil
 		m.allocate(n, old, nil)
 		return api.Rejected{}
 	}
@@ -96,7 +97,7 @@ func (m *Model) UnsetNode(n *Node) {
 	m.unclaim(n)
 	old := n.Spec
 	m.regroup(n, old, nil)
-	n.Told, n.Spec, n.Devices, n.Models = nil, nil, nil, nil
+	n.Told, n.Spec, n.Devices, n.Models, n.Offers = nil, nil, nil, nil, nil
 	m.allocate(n, old, nil)
 	m.forgetNode(n)
 }
@@ -148,6 +149,7 @@ func (m *Model) setDevices(n *Node) {
 		n.Devices[i] = device.Device{Model: d.Model, Clique: d.Clique, NUMA: d.NUMA}
 		n.freeDevice(i)
 	}
+	n.Offers = device.NewOffers(n.Spec)
 	for _, p := range n.Pods {
 		n.grip(p, 1)
 	}
@@ -162,7 +164,10 @@ func (n *Node) grip(p *Pod, by int32) {
 			n.Holders[i] += by
 			n.freeDevice(i)
 			gpus--
+			continue
 		}
+		//mutate: index-offers-held
+		n.Offers.Hold(id, by)
 	}
 	if gpus > 0 {
 		//mutate: index-devices-unknown

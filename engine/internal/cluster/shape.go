@@ -102,6 +102,11 @@ func (t *shapes) hash(spec *api.Spec) uint64 {
 		hashSelector(&h, spec.Rules().Spread[i].Topology, nil, spec.Rules().Spread[i].Labels)
 		h.WriteString(spec.Rules().Spread[i].Namespace)
 	}
+	if spec.Claims != nil {
+		for i := range spec.Claims.Requests {
+			h.WriteString(spec.Claims.Requests[i].Options[0].Selection)
+		}
+	}
 	return sum ^ h.Sum64()
 }
 

@@ -234,7 +234,16 @@ func (x *Index) perEmpty(c *Class, n *cluster.Node) int64 {
 		for i := range empty.Devices {
 			empty.Devices[i].Free = true
 		}
+		if n.Offers != nil {
+			empty.Offers = n.Offers.Empty()
+		}
 		k = min(k, deviceRoom(c, &empty))
+	}
+	if claims := c.Shape.Spec.Claims; claims != nil && k > 0 {
+		if n.Offers == nil {
+			return 0
+		}
+		k = min(k, n.Offers.Empty().Pods(claims, min(k, mostPods)))
 	}
 	if len(c.Shape.Spec.Ports) > 0 {
 		k = min(k, 1)
@@ -255,6 +264,12 @@ func (x *Index) clauses(c *Class, n *cluster.Node, is maskState) []why.Clause {
 	}
 	if c.Model != "" && !slices.Contains(n.Models, c.Model) {
 		add(why.ByModel, c.Model)
+	}
+	switch claims := c.Shape.Spec.Claims; {
+	case claims == nil && c.Shape.GPUs > 0 && n.Offers != nil:
+		add(why.ByClaimsOnly, "")
+	case claims != nil && (n.Offers == nil || n.Offers.Empty().Pods(claims, 1) == 0):
+		add(why.ByDevices, claims.String())
 	}
 	return out
 }
@@ -301,6 +316,9 @@ func (x *Index) localClauses(c *Class, n *cluster.Node) []why.Clause {
 	if len(n.Nominated) > 0 && Quotient(n.Free, c.Demands) > 0 && Quotient(n.LessNominated(c.Priority), c.Demands) == 0 {
 		add(why.ByNominated, "")
 	}
+	if claims := spec.Claims; claims != nil && n.Offers != nil && n.Offers.Pods(claims, 1) == 0 && n.Offers.Empty().Pods(claims, 1) > 0 {
+		add(why.ByHeld, claims.String())
+	}
 	return append(out, x.gpuClauses(c, n)...)
 }
 
@@ -314,6 +332,9 @@ func (x *Index) gpuClauses(c *Class, n *cluster.Node) []why.Clause {
 		if by := x.sharesWith(c, n); by != "" {
 			out = append(out, why.Clause{Kind: why.ByWholeNode, Detail: by})
 		}
+	}
+	if c.Shape.Spec.Claims != nil || n.Offers != nil {
+		return out // claims say which devices, and have clauses of their own
 	}
 	if n.Free.At(quantity.DimGPU) < c.Shape.GPUs || deviceRoom(c, n) > 0 || c.Model != "" && !slices.Contains(n.Models, c.Model) {
 		return out

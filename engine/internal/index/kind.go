@@ -2,6 +2,7 @@ package index
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -109,7 +110,7 @@ func (x *Index) askFresh() {
 
 // alike says whether two specs make the same kind, without making it.
 func (x *Index) alike(a, b *api.Node) bool {
-	if a.Cordoned != b.Cordoned || !slices.Equal(a.Taints, b.Taints) || !slices.Equal(a.Allocatable, b.Allocatable) || !slices.Equal(a.Devices, b.Devices) {
+	if a.Cordoned != b.Cordoned || !slices.Equal(a.Taints, b.Taints) || !slices.Equal(a.Allocatable, b.Allocatable) || !slices.Equal(a.Devices, b.Devices) || !a.EqualOffers(b) {
 		return false
 	}
 	for _, key := range x.asked {
@@ -146,7 +147,7 @@ func (x *Index) internKind(n *cluster.Node) *NodeKind {
 // makeKind makes the node's kind, short of what only one that is kept needs.
 func (s *Index) makeKind(n *cluster.Node) *NodeKind {
 	spec := n.Spec
-	k := &NodeKind{cordoned: spec.Cordoned, alloc: spec.Allocatable.Sorted(), Models: cluster.ModelsOf(spec.Devices), layout: deviceLayout(spec.Devices)}
+	k := &NodeKind{cordoned: spec.Cordoned, alloc: spec.Allocatable.Sorted(), Models: cluster.ModelsOf(spec.Devices), layout: deviceLayout(spec.Devices) + offerLayout(spec)}
 	k.taints = slices.Clone(spec.Taints)
 	slices.SortFunc(k.taints, func(x, y api.Taint) int { return strings.Compare(x.String(), y.String()) })
 	k.labels, k.values = make(map[string]string), make([]labelValue, len(s.asked))
@@ -229,6 +230,44 @@ func deviceLayout(devices []api.Device) string {
 		b.WriteByte(',')
 		b.WriteString(strconv.Itoa(d.NUMA))
 		b.WriteByte(';')
+	}
+	return b.String()
+}
+
+// offerLayout describes the devices that claims are met with, up to their names and the names of what they have in common.
+func offerLayout(n *api.Node) string {
+	if len(n.Offers) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	number := make(map[string]int) // of an attribute's value, a counter or a list of selections, in the order in which they are met
+	name := func(parts ...string) {
+		key := strings.Join(parts, "\x00")
+		if _, ok := number[key]; !ok {
+			number[key] = len(number)
+		}
+		b.WriteString(strconv.Itoa(number[key]))
+		b.WriteByte(',')
+	}
+	for i := range n.Offers {
+		o := &n.Offers[i]
+		b.WriteString(strings.Join(o.Selections, ","))
+		for _, key := range slices.Sorted(maps.Keys(o.Attributes)) {
+			b.WriteByte('=')
+			b.WriteString(key)
+			name("a", key, o.Attributes[key])
+		}
+		for _, d := range o.Draws {
+			b.WriteByte('-')
+			name("c", d.Counter)
+			b.WriteString(strconv.FormatInt(d.Amount, 10))
+		}
+		b.WriteByte(';')
+	}
+	for _, c := range n.Counters {
+		b.WriteByte('+')
+		name("c", c.Name)
+		b.WriteString(strconv.FormatInt(c.Amount, 10))
 	}
 	return b.String()
 }

@@ -21,6 +21,12 @@ func (x *Index) Room(c *Class, n *cluster.Node) int64 {
 	if k == 0 {
 		return 0
 	}
+	if claims := c.Shape.Spec.Claims; claims != nil {
+		//mutate: filter-claims
+		if k = min(k, n.Offers.Pods(claims, min(k, mostPods))); k == 0 {
+			return 0
+		}
+	}
 	if c.Shape.GPUs > 0 {
 		//mutate: filter-devices
 		if k = min(k, deviceRoom(c, n)); k == 0 {
@@ -42,6 +48,9 @@ func (x *Index) Room(c *Class, n *cluster.Node) int64 {
 	return k
 }
 
+// mostPods is how many pods with claims are counted on a node, which is done one after the other. No node has room for more.
+const mostPods = 1024
+
 // Quotient is the smallest of free/amount over the demands, 0 where anything is short.
 func Quotient(free quantity.Vector, demands []quantity.Demand) int64 {
 	k := int64(math.MaxInt64)
@@ -62,6 +71,9 @@ func Quotient(free quantity.Vector, demands []quantity.Demand) int64 {
 // deviceRoom returns how many pods the node's devices hold, GPU counts aside. Where pods hold devices and do
 // not say which, any device may be theirs: it counts what is certain.
 func deviceRoom(c *Class, n *cluster.Node) int64 {
+	if n.Offers != nil && c.Shape.Spec.Claims == nil {
+		return 0 // its GPUs are given through claims alone
+	}
 	if len(n.Devices) == 0 {
 		if c.Wants.Model != "" || c.islands() {
 			return 0
@@ -101,8 +113,17 @@ func (c *Class) islands() bool {
 	return c.Wants.Count > 1 && (c.Wants.Clique == device.Require || c.Wants.NUMA == device.Require)
 }
 
-// ChooseDevices picks the devices for one pod of the class, nil where they are not known.
+// ChooseDevices picks the devices for one pod of the class, nil where they are not known. Those of its claims come last.
 func ChooseDevices(c *Class, n *cluster.Node) []string {
+	ids := chooseCounted(c, n)
+	if claims := c.Shape.Spec.Claims; claims != nil {
+		ids, _ = n.Offers.Choose(claims, ids)
+	}
+	return ids
+}
+
+// chooseCounted picks the devices behind the GPU count.
+func chooseCounted(c *Class, n *cluster.Node) []string {
 	if c.Shape.GPUs == 0 || len(n.Devices) == 0 || n.UnknownDevices > 0 {
 		return nil
 	}
@@ -116,6 +137,9 @@ func ChooseDevices(c *Class, n *cluster.Node) []string {
 
 // WaysOfDevices lists the different choices of devices for one pod of the class, and whether these are all.
 func WaysOfDevices(c *Class, n *cluster.Node) (ways [][]string, all bool) {
+	if c.Shape.Spec.Claims != nil {
+		return [][]string{ChooseDevices(c, n)}, false
+	}
 	if c.Shape.GPUs == 0 || len(n.Devices) == 0 || n.UnknownDevices > 0 {
 		return [][]string{nil}, true
 	}

@@ -1,0 +1,173 @@
+package api
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Offer is one device of a node that resource claims are met with: a GPU, a partition of one, a network card. What a pod may
+// ask about it was decided where it is known: Selections names the selections that it matches, so that the engine compares names
+// and evaluates no expression.
+type Offer struct {
+	ID         string            `json:"id"`                   // driver/pool/device, unique in the cluster
+	Selections []string          `json:"selections,omitempty"` // sorted
+	Attributes map[string]string `json:"attributes,omitempty"` // those that pods want to be the same, or to differ, among their devices
+	Draws      []Draw            `json:"draws,omitempty"`      // what it takes of the node's counters while it is held
+	Taken      bool              `json:"taken,omitempty"`      // held by nobody who is known, and yet not free
+}
+
+// Draw is what a device takes of a counter: partitions of one card share its memory and its compute slices.
+type Draw struct {
+	Counter string `json:"counter"`
+	Amount  int64  `json:"amount"`
+}
+
+// Counter is what the devices of a node that draw on it share.
+type Counter struct {
+	Name   string `json:"name"`
+	Amount int64  `json:"amount"`
+}
+
+// Claims are the devices that a pod's resource claims ask for, those of all claims together: either all are had on the pod's
+// node, or the pod does not fit there.
+type Claims struct {
+	Requests []DeviceRequest   `json:"requests"`
+	Match    []DeviceAgreement `json:"match,omitempty"`
+}
+
+// DeviceRequest is met by the first of its options that can be had on the node together with the requests before it.
+type DeviceRequest struct {
+	Name    string         `json:"name"` // claim/request, for people
+	Options []DeviceOption `json:"options"`
+}
+
+// DeviceOption is so many devices that match a selection.
+type DeviceOption struct {
+	Selection string `json:"selection"`
+	Count     int    `json:"count,omitempty"`
+	All       bool   `json:"all,omitempty"`   // all that match on the node, one at least; none of them may be held
+	Admin     bool   `json:"admin,omitempty"` // it looks on: others may hold them, and it keeps nobody from them
+	Match     []int  `json:"match,omitempty"` // the agreements that its devices are under, by their number in Claims.Match
+}
+
+// DeviceAgreement is an attribute that devices must have: the same value on all, or another on each.
+type DeviceAgreement struct {
+	Attribute string `json:"attribute"`
+	Distinct  bool   `json:"distinct,omitempty"`
+}
+
+// What a node may offer and a pod may claim. Kubernetes allows 32 devices in a claim; a pod has few claims.
+const (
+	MaxOffers       = 4096
+	MaxClaimDevices = 256
+)
+
+// String names the requests, for people.
+func (c *Claims) String() string {
+	names := make([]string, len(c.Requests))
+	for i, r := range c.Requests {
+		names[i] = r.Name
+	}
+	return strings.Join(names, ", ")
+}
+
+func (c *Claims) equal(o *Claims) bool {
+	if c == nil || o == nil {
+		return c == o
+	}
+	return slices.Equal(c.Match, o.Match) && slices.EqualFunc(c.Requests, o.Requests, func(a, b DeviceRequest) bool {
+		return a.Name == b.Name && slices.EqualFunc(a.Options, b.Options, func(a, b DeviceOption) bool {
+			return a.Selection == b.Selection && a.Count == b.Count && a.All == b.All && a.Admin == b.Admin && slices.Equal(a.Match, b.Match)
+		})
+	})
+}
+
+// check says why the claims make no sense; "": they do.
+func (c *Claims) check() string {
+	if c == nil {
+		return ""
+	}
+	if len(c.Requests) == 0 {
+		return "claims: no request"
+	}
+	total := 0
+	for _, r := range c.Requests {
+		if len(r.Options) == 0 {
+			return fmt.Sprintf("claims: request %s has no option", r.Name)
+		}
+		most := 0
+		for _, o := range r.Options {
+			switch {
+			case o.Selection == "":
+				return fmt.Sprintf("claims: request %s selects nothing", r.Name)
+			case o.All != (o.Count == 0) || o.Count < 0:
+				return fmt.Sprintf("claims: request %s asks for %d devices", r.Name, o.Count)
+			case slices.ContainsFunc(o.Match, func(i int) bool { return i < 0 || i >= len(c.Match) }):
+				return fmt.Sprintf("claims: request %s names an agreement that there is not", r.Name)
+			}
+			most = max(most, o.Count)
+		}
+		if total += most; total > MaxClaimDevices {
+			return fmt.Sprintf("claims: more than %d devices", MaxClaimDevices)
+		}
+	}
+	for _, m := range c.Match {
+		if m.Attribute == "" {
+			return "claims: an agreement about no attribute"
+		}
+	}
+	return ""
+}
+
+// Matches says whether the selection selects the device.
+func (o *Offer) Matches(selection string) bool {
+	_, ok := slices.BinarySearch(o.Selections, selection)
+	return ok
+}
+
+// Alike says whether no claim can tell the devices apart.
+func (o *Offer) Alike(p *Offer) bool {
+	return o.Taken == p.Taken && slices.Equal(o.Selections, p.Selections) && maps.Equal(o.Attributes, p.Attributes) && slices.Equal(o.Draws, p.Draws)
+}
+
+func (o Offer) equal(p Offer) bool {
+	return o.ID == p.ID && o.Alike(&p)
+}
+
+// EqualOffers says whether two nodes have the same devices for claims.
+func (n *Node) EqualOffers(o *Node) bool {
+	return slices.Equal(n.Counters, o.Counters) && slices.EqualFunc(n.Offers, o.Offers, Offer.equal)
+}
+
+// checkOffers is about the devices that claims are met with.
+func (n *Node) checkOffers() string {
+	if len(n.Offers) > MaxOffers {
+		return fmt.Sprintf("%d devices are offered, more than %d", len(n.Offers), MaxOffers)
+	}
+	left := make(map[string]int64, len(n.Counters))
+	for _, c := range n.Counters {
+		if _, twice := left[c.Name]; twice || c.Amount < 0 || c.Amount > MaxAmount {
+			return fmt.Sprintf("counter %s of %d makes no sense, or is there twice", c.Name, c.Amount)
+		}
+		left[c.Name] = c.Amount
+	}
+	ids := make(map[string]bool, len(n.Offers))
+	for i := range n.Offers {
+		o := &n.Offers[i]
+		if o.ID == "" || ids[o.ID] {
+			return fmt.Sprintf("device %q is offered twice, or has no id", o.ID)
+		}
+		ids[o.ID] = true
+		if !slices.IsSorted(o.Selections) {
+			return fmt.Sprintf("selections of device %s are not sorted", o.ID)
+		}
+		for _, d := range o.Draws {
+			if _, known := left[d.Counter]; !known || d.Amount < 0 || d.Amount > MaxAmount {
+				return fmt.Sprintf("device %s draws %d on counter %s", o.ID, d.Amount, d.Counter)
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,251 @@
+package device
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/berth-dev/berth/engine/internal/api"
+)
+
+// card is a GPU with two halves and itself as devices, all drawing on its memory.
+func card(name string, selections ...string) []api.Offer {
+	half := func(part string) api.Offer {
+		return api.Offer{ID: name + part, Selections: []string{"half"}, Draws: []api.Draw{{Counter: name, Amount: 40}}}
+	}
+	whole := api.Offer{ID: name, Selections: append(selections, "whole"), Draws: []api.Draw{{Counter: name, Amount: 80}}}
+	return []api.Offer{whole, half("a"), half("b")}
+}
+
+func one(selection string, count int) *api.Claims {
+	return &api.Claims{Requests: []api.DeviceRequest{{Name: "c/r", Options: []api.DeviceOption{{Selection: selection, Count: count}}}}}
+}
+
+func TestPartitionsShareTheirCard(t *testing.T) {
+	n := &api.Node{
+		Name: "n", Offers: append(card("x"), card("y")...),
+		Counters: []api.Counter{{Name: "x", Amount: 80}, {Name: "y", Amount: 80}},
+	}
+	o := NewOffers(n)
+	if got := [2]int64{o.Pods(one("whole", 1), 10), o.Pods(one("half", 1), 10)}; got != [2]int64{2, 4} {
+		t.Fatalf("%d whole cards and %d halves", got[0], got[1])
+	}
+	o.Hold("xa", 1)
+	ids, _ := o.Choose(one("half", 1), nil)
+	if diff := cmp.Diff([]string{"xb"}, ids); diff != "" {
+		t.Errorf("a half is not taken off the card in use (-want +got):\n%s", diff)
+	}
+	if ids, _ := o.Choose(one("whole", 1), nil); !slices.Equal(ids, []string{"y"}) {
+		t.Errorf("a whole card: %v", ids)
+	}
+	if ids, ok := o.Choose(one("whole", 2), nil); ok {
+		t.Errorf("two whole cards: %v", ids)
+	}
+	o.Hold("xa", 1) // a second pod with the same claim
+	o.Hold("xa", -1)
+	if got := o.Pods(one("whole", 1), 10); got != 1 {
+		t.Errorf("%d whole cards while one half is shared by two pods", got)
+	}
+	o.Hold("xa", -1)
+	if got := o.Pods(one("whole", 1), 10); got != 2 {
+		t.Errorf("%d whole cards when all is given back", got)
+	}
+}
+
+func TestFirstOptionThatCanBeHad(t *testing.T) {
+	n := &api.Node{Name: "n", Offers: []api.Offer{{ID: "a", Selections: []string{"big"}}, {ID: "b", Selections: []string{"small"}}}}
+	c := &api.Claims{Requests: []api.DeviceRequest{{Name: "c/r", Options: []api.DeviceOption{{Selection: "big", Count: 1}, {Selection: "small", Count: 1}}}}}
+	o := NewOffers(n)
+	for _, want := range []string{"a", "b"} {
+		ids, ok := o.Choose(c, nil)
+		if !ok || !slices.Equal(ids, []string{want}) {
+			t.Fatalf("%v, want %s", ids, want)
+		}
+		o.Hold(ids[0], 1)
+	}
+	if ids, ok := o.Choose(c, nil); ok {
+		t.Errorf("%v when none is left", ids)
+	}
+}
+
+// TestOffersEqualBruteForce holds the search against one that tries every assignment.
+func TestOffersEqualBruteForce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n, c := drawOffers(t), drawClaims(t)
+		o := NewOffers(n)
+		for i := range n.Offers {
+			if rapid.IntRange(0, 3).Draw(t, "held") == 0 {
+				o.Hold(n.Offers[i].ID, 1)
+				n.Offers[i].Taken = true
+			}
+		}
+		ids, ok := o.Choose(c, nil)
+		if want := len(assignments(n, c, true)) > 0; ok != want {
+			t.Fatalf("found %v, brute force says %v\n%s", ids, want, cmp.Diff(nil, n))
+		}
+		if pods := o.Pods(c, 5); (pods > 0) != ok {
+			t.Fatalf("room for %d pods, and for one: %v", pods, ok)
+		}
+		if ok {
+			slices.Sort(ids)
+			if all := assignments(n, c, false); !slices.ContainsFunc(all, func(way []string) bool { return slices.Equal(way, ids) }) {
+				t.Fatalf("%v is not among %v", ids, all)
+			}
+		}
+	})
+}
+
+func drawOffers(t *rapid.T) *api.Node {
+	n := &api.Node{Name: "n"}
+	for i := range rapid.IntRange(0, 2).Draw(t, "counters") {
+		n.Counters = append(n.Counters, api.Counter{Name: fmt.Sprint("c", i), Amount: int64(rapid.IntRange(0, 4).Draw(t, "amount"))})
+	}
+	for i := range rapid.IntRange(1, 6).Draw(t, "devices") {
+		o := api.Offer{ID: fmt.Sprint("d", i)}
+		for _, s := range []string{"s", "u"} {
+			if rapid.Bool().Draw(t, s) {
+				o.Selections = append(o.Selections, s)
+			}
+		}
+		if v := rapid.SampledFrom([]string{"", "p", "q"}).Draw(t, "root"); v != "" {
+			o.Attributes = map[string]string{"root": v}
+		}
+		for _, c := range n.Counters {
+			if rapid.Bool().Draw(t, "draws") {
+				o.Draws = append(o.Draws, api.Draw{Counter: c.Name, Amount: int64(rapid.IntRange(1, 2).Draw(t, "draw"))})
+			}
+		}
+		n.Offers = append(n.Offers, o)
+	}
+	return n
+}
+
+func drawClaims(t *rapid.T) *api.Claims {
+	c := &api.Claims{}
+	for range rapid.IntRange(0, 2).Draw(t, "agreements") {
+		c.Match = append(c.Match, api.DeviceAgreement{Attribute: "root", Distinct: rapid.Bool().Draw(t, "distinct")})
+	}
+	for i := range rapid.IntRange(1, 3).Draw(t, "requests") {
+		r := api.DeviceRequest{Name: fmt.Sprint("c/r", i)}
+		for range rapid.IntRange(1, 2).Draw(t, "options") {
+			opt := api.DeviceOption{Selection: rapid.SampledFrom([]string{"s", "u"}).Draw(t, "selection"), Count: rapid.IntRange(1, 2).Draw(t, "count")}
+			switch rapid.IntRange(0, 7).Draw(t, "mode") {
+			case 0:
+				opt.All, opt.Count = true, 0
+			case 1:
+				opt.Admin = true
+			}
+			for m := range c.Match {
+				if rapid.Bool().Draw(t, "under") {
+					opt.Match = append(opt.Match, m)
+				}
+			}
+			r.Options = append(r.Options, opt)
+		}
+		c.Requests = append(c.Requests, r)
+	}
+	return c
+}
+
+// assignments is every way to meet the claims, as sorted lists of the devices that are held; with first, one at most.
+func assignments(n *api.Node, c *api.Claims, first bool) (all [][]string) {
+	type use struct {
+		device, request int
+		opt             *api.DeviceOption
+	}
+	lawful := func(uses []use) bool {
+		left := map[string]int64{}
+		for _, k := range n.Counters {
+			left[k.Name] = k.Amount
+		}
+		for _, d := range n.Offers {
+			if d.Taken {
+				for _, x := range d.Draws {
+					left[x.Counter] -= x.Amount
+				}
+			}
+		}
+		drawn := map[string]bool{}
+		seen := map[int]bool{}
+		values := make([][]string, len(c.Match))
+		for _, u := range uses {
+			d := n.Offers[u.device]
+			if seen[u.device] || !u.opt.Admin && d.Taken {
+				return false
+			}
+			seen[u.device] = true
+			if !u.opt.Admin {
+				for _, x := range d.Draws {
+					left[x.Counter] -= x.Amount
+					drawn[x.Counter] = true
+				}
+			}
+			for _, m := range u.opt.Match {
+				v, ok := d.Attributes["root"]
+				if !ok {
+					return false
+				}
+				values[m] = append(values[m], v)
+			}
+		}
+		for name, v := range left {
+			if v < 0 && drawn[name] {
+				return false
+			}
+		}
+		for m, list := range values {
+			for i, v := range list {
+				for _, w := range list[:i] {
+					if c.Match[m].Distinct == (v == w) {
+						return false
+					}
+				}
+			}
+		}
+		return true
+	}
+	var try func(r int, uses []use)
+	try = func(r int, uses []use) {
+		if first && len(all) > 0 {
+			return
+		}
+		if r == len(c.Requests) {
+			if lawful(uses) {
+				held := []string{}
+				for _, u := range uses {
+					if !u.opt.Admin {
+						held = append(held, n.Offers[u.device].ID)
+					}
+				}
+				slices.Sort(held)
+				all = append(all, held)
+			}
+			return
+		}
+		for k := range c.Requests[r].Options {
+			opt := &c.Requests[r].Options[k]
+			var fits []int
+			for i := range n.Offers {
+				if slices.Contains(n.Offers[i].Selections, opt.Selection) {
+					fits = append(fits, i)
+				}
+			}
+			for set := 1; set < 1<<len(fits); set++ {
+				more := slices.Clone(uses)
+				for b, i := range fits {
+					if set&(1<<b) != 0 {
+						more = append(more, use{i, r, opt})
+					}
+				}
+				if count := len(more) - len(uses); opt.All && count == len(fits) || !opt.All && count == opt.Count {
+					try(r+1, more)
+				}
+			}
+		}
+	}
+	try(0, nil)
+	return all
+}
