@@ -53,6 +53,13 @@ type (
 	DeviceAgreement = api.DeviceAgreement
 )
 
+// Bounds of what objects may say.
+const (
+	MaxAmount       = api.MaxAmount
+	MaxOffers       = api.MaxOffers
+	MaxClaimDevices = api.MaxClaimDevices
+)
+
 // What the engine remembers between plans. A plan edits it by Changes; it comes back by Apply.
 type (
 	Assumption      = api.Assumption

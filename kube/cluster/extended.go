@@ -75,14 +75,20 @@ func (f *Feed) SetDeviceClass(c *resourcev1.DeviceClass) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.devices.classes[c.Name] = c
+	f.devices.classMoved()
 	f.backs(c.Name, name)
+	f.out.wake()
 }
 
 // RemoveDeviceClass takes a device class away.
 func (f *Feed) RemoveDeviceClass(c *resourcev1.DeviceClass) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	delete(f.devices.classes, c.Name)
+	f.devices.classMoved()
 	f.backs(c.Name, "")
+	f.out.wake()
 }
 
 // backs says that the class has the resource, "" for none.

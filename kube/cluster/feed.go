@@ -36,6 +36,7 @@ type Feed struct {
 	bookings   *bookings
 	rules      *rules
 	extended   *extended
+	devices    *devices
 	runtimes   *runtimes
 	refusals   *refusals
 	timers     timers
@@ -48,6 +49,8 @@ type Options struct {
 	Levels   []engine.Level // of the topology
 	Sink     Sink
 	Listener Listener
+	// Selects evaluates selectors of devices; nil: pods with resource claims wait as unsupported.
+	Selects Selects
 	// Now is the clock: the feed has no other.
 	Now func() time.Time
 }
@@ -86,6 +89,7 @@ func New(o Options) *Feed {
 	f.storage = newStorage(f.out, f.nodes, f.members, f.gangs, o.Levels)
 	f.budgets = newBudgets(f.out)
 	f.extended = newExtended()
+	f.devices = newDevices(o.Selects, o.Convert.GPUResource())
 	f.rules = newRules(f.tenancy, f.owners)
 	f.opts.Around = f.rules.around()
 	f.bookings = &bookings{out: f.out}
@@ -108,6 +112,7 @@ func (f *Feed) Settle() (again time.Time) {
 	f.giveRules()
 	f.recountVolumes()
 	f.giveExtended()
+	f.giveDevices()
 	f.bookings.give(f.tenancy.queues, f.nodes)
 	for _, key := range slices.Sorted(maps.Keys(f.gangs.redo)) {
 		f.disown(key)

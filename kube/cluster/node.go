@@ -53,6 +53,7 @@ func (f *Feed) tellTopology(n *corev1.Node) {
 // putNode gives the engine a node, with what other objects say of it, unless it has it so.
 func (f *Feed) putNode(v engine.Node) {
 	v.Allocatable = convert.With(v.Allocatable, f.storage.attached.onNode(v.Name))
+	f.devices.onNode(&v)
 	if old := f.nodes.given[v.Name]; old != nil {
 		c := *old
 		if c.Version = v.Version; reflect.DeepEqual(&c, &v) {

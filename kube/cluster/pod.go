@@ -126,6 +126,7 @@ func (f *Feed) join(m *member) {
 	f.owners.join(m)
 	f.rules.join(m)
 	f.extended.join(m)
+	f.devices.join(m)
 	f.tenancy.usageChanged()
 	if m.inGang() {
 		insert(f.members.gangs, m.workload, m.key, m)
@@ -140,6 +141,7 @@ func (f *Feed) leave(m *member) {
 	f.owners.leave(m)
 	f.rules.leave(m)
 	f.extended.leave(m)
+	f.devices.leave(m)
 	f.tenancy.usageChanged()
 	f.listen.Forget(m.pod.UID)
 	if m.inGang() {
@@ -207,6 +209,10 @@ func (f *Feed) put(m *member, v *engine.Pod) {
 	f.attach(m, v)
 	if m.ours && m.bound() {
 		v.Ports = append(v.Ports, f.storage.held(m)...)
+	}
+	if missing := f.claimDevices(m, v); len(missing) > 0 {
+		f.keepBack(m, missing)
+		return
 	}
 	f.extended.mark(m, v)
 	f.whatIf.restrict(v)

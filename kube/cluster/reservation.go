@@ -31,6 +31,7 @@ func newReservations() *reservations {
 type Reservation struct {
 	Start   *engine.Start
 	Wants   []Want
+	Devices []DeviceWant  // what is to be had before volumes are
 	Changed chan struct{} // capacity 1: something that it depends on changed
 }
 
@@ -64,8 +65,9 @@ func (f *Feed) Reserve(s *engine.Start) (r *Reservation, short bool) {
 			f.storage.abandon(r)
 			return nil, true
 		}
+		f.wantDevices(r, at)
 	}
-	if len(r.Wants) == 0 {
+	if len(r.Wants) == 0 && len(r.Devices) == 0 {
 		return nil, false
 	}
 	for _, at := range s.Placements {
@@ -79,6 +81,9 @@ func (f *Feed) Release(r *Reservation) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.storage.release(r)
+	for _, w := range r.Devices {
+		f.devices.pods[w.Pod] = true
+	}
 	f.out.wake()
 }
 
@@ -87,6 +92,9 @@ func (f *Feed) Abandon(r *Reservation) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.storage.abandon(r)
+	for _, w := range r.Devices {
+		f.devices.pods[w.Pod] = true
+	}
 }
 
 // shun keeps one pod, and not its gang, from a node for a while.

@@ -4,7 +4,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/kube/convert"
@@ -25,8 +24,6 @@ func Trim(o any) {
 		convert.Trim(o)
 	case *corev1.Service:
 		o.Spec, o.Status = corev1.ServiceSpec{Selector: o.Spec.Selector}, corev1.ServiceStatus{}
-	case *resourcev1.DeviceClass:
-		o.Spec = resourcev1.DeviceClassSpec{ExtendedResourceName: o.Spec.ExtendedResourceName}
 	case *batchv1.Job:
 		convert.TrimOwner(o)
 		o.Spec.Template.Spec = corev1.PodSpec{}

@@ -27,7 +27,8 @@ func (o Options) Ours(schedulerName string) bool {
 	return slices.Contains(o.SchedulerNames, schedulerName)
 }
 
-func (o Options) gpu() string {
+// GPUResource is the resource that counts GPUs.
+func (o Options) GPUResource() string {
 	if o.GPU == "" {
 		return "nvidia.com/gpu"
 	}
@@ -61,7 +62,7 @@ func Node(n *corev1.Node, o Options) engine.Node {
 		out.Taints = append(out.Taints, engine.Taint{Key: t.Key, Value: t.Value, Effect: engine.Effect(t.Effect)})
 	}
 	out.Packing = packing(n.Labels[v1alpha1.LabelPlacement])
-	out.Devices = devices(n, out.Allocatable.Get(o.gpu()))
+	out.Devices = devices(n, out.Allocatable.Get(o.GPUResource()))
 	return out
 }
 

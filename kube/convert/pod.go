@@ -40,7 +40,7 @@ func Pod(p *corev1.Pod, o Options) engine.Pod {
 	over := overLimits(p)
 	if len(over) == 0 {
 		out.Spec = spec(p, o)
-		if !out.Foreign && gang == "" && len(p.Spec.TopologySpreadConstraints) == 0 && out.Requests.Get(o.gpu()) == 0 {
+		if !out.Foreign && gang == "" && len(p.Spec.TopologySpreadConstraints) == 0 && out.Requests.Get(o.GPUResource()) == 0 {
 			if c := peersSpread(p, o); len(c) > 0 {
 				r := *out.Rules()
 				r.Spread = c
@@ -50,7 +50,7 @@ func Pod(p *corev1.Pod, o Options) engine.Pod {
 	} else {
 		out.Spec = overLimit(p)
 	}
-	out.Devices = held(p, out.Requests.Get(o.gpu()))
+	out.Devices = held(p, out.Requests.Get(o.GPUResource()))
 	if gang == "" && !out.Foreign {
 		loneTerms(p, &out, over)
 	}

@@ -80,7 +80,7 @@ var firstMonday = time.Date(1970, 1, 5, 0, 0, 0, 0, time.UTC)
 func budget(b *v1alpha1.QueueBudget) engine.Budget {
 	out := engine.Budget{Resource: b.Resource, Period: b.Period.Duration, From: firstMonday}
 	if out.Resource == "" {
-		out.Resource = Options{}.gpu()
+		out.Resource = Options{}.GPUResource()
 	}
 	if b.From != nil {
 		out.From = b.From.UTC()

@@ -1,6 +1,8 @@
 package convert
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -97,4 +99,14 @@ func With(r engine.Resources, amounts map[string]int64) engine.Resources {
 		out = append(out, engine.Amount{Resource: name, Value: value})
 	}
 	return sorted(out)
+}
+
+// Plus adds an amount to a resource, which may be among the resources already.
+func Plus(r engine.Resources, name string, value int64) engine.Resources {
+	out := append(engine.Resources{}, r...)
+	if i := slices.IndexFunc(out, func(a engine.Amount) bool { return a.Resource == name }); i >= 0 {
+		out[i].Value += value
+		return out
+	}
+	return sorted(append(out, engine.Amount{Resource: name, Value: value}))
 }

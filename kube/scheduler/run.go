@@ -17,6 +17,7 @@ import (
 	"github.com/berth-dev/berth/engine/why"
 	"github.com/berth-dev/berth/kube/cluster"
 	"github.com/berth-dev/berth/kube/convert"
+	"github.com/berth-dev/berth/kube/devices"
 	"github.com/berth-dev/berth/record"
 )
 
@@ -184,7 +185,7 @@ func newScheduler(client kubernetes.Interface, o Options) (*scheduler, error) {
 	}
 	s.binds, s.reports, s.evicts = newBinder(s), newReporter(s), newEvictor(s)
 	s.feed = cluster.New(cluster.Options{
-		Convert: convert.Options{SchedulerNames: o.For, GPU: o.Engine.GPU}, Levels: o.Engine.Levels, Sink: in, Listener: s.reports, Now: time.Now,
+		Convert: convert.Options{SchedulerNames: o.For, GPU: o.Engine.GPU}, Levels: o.Engine.Levels, Sink: in, Listener: s.reports, Selects: devices.NewMatcher(), Now: time.Now,
 	})
 	return s, nil
 }

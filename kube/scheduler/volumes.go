@@ -6,10 +6,11 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/kube/cluster"
+	"github.com/berth-dev/berth/kube/devices"
 )
 
-// preparer sees to it that every claim of every member of a start has its volume before one member is bound. For
-// each claim it writes down which volume it takes, or for which node one is to be made, and waits for those who
+// preparer sees to it that every claim of every member of a start has its devices, or its volume, before one member is bound.
+// Devices are allocated first, which needs nobody else. For each claim of a volume it writes down which volume it takes, or for which node one is to be made, and waits for those who
 // do it. If one of them does not get its volume, none of the start is bound: claims that are still without lose
 // the note for which node, the nodes are refused, and the engine plans again, with the volumes that did come.
 //
@@ -22,10 +23,11 @@ type preparer struct {
 	s     *scheduler
 	queue *backlog[*preparation]
 	gate  *gate
+	makes devices.Maker
 }
 
 func newPreparer(s *scheduler) *preparer {
-	return &preparer{s: s, queue: newBacklog[*preparation](), gate: newGate(preparers)}
+	return &preparer{s: s, queue: newBacklog[*preparation](), gate: newGate(preparers), makes: devices.NewMaker()}
 }
 
 // preparers bounds the requests about claims and volumes in flight.
@@ -65,14 +67,17 @@ func (v *preparer) prepare(ctx, sending context.Context, p *preparation) {
 	began := p.start.planned
 	ctx, cancel := context.WithDeadline(ctx, began.Add(v.s.opts.Engine.AssumeFor*2/5))
 	defer cancel()
-	failed := v.ask(ctx, p)
+	failed := v.allocate(ctx, p)
+	if failed == nil {
+		failed = v.ask(ctx, p)
+	}
 	if failed == nil {
 		failed = v.await(ctx, p)
 	}
 	switch {
 	case context.Cause(ctx) == context.Canceled:
 	case failed == nil:
-		v.s.log.Info("volumes bound", "workload", p.start.Gang, "claims", len(p.Wants), "took", time.Since(began))
+		v.s.log.Info("claims met", "workload", p.start.Gang, "volumes", len(p.Wants), "devices", len(p.Devices), "took", time.Since(began))
 		v.s.feed.Release(p.Reservation)
 		v.s.binds.send(p.start)
 	default:
@@ -99,8 +104,9 @@ func (v *preparer) await(ctx context.Context, p *preparation) *cluster.Failure {
 
 // fail gives the start up. The notes on claims go first: the next plan must not be held to them.
 func (v *preparer) fail(ctx context.Context, p *preparation, failed *cluster.Failure) {
-	v.s.log.Warn("volumes", "workload", p.start.Gang, "reason", failed.Reason)
+	v.s.log.Warn("claims", "workload", p.start.Gang, "reason", failed.Reason)
 	v.each(p.Wants, func(w cluster.Want) *cluster.Failure { v.takeBack(ctx, w); return nil })
+	v.giveBack(ctx, p)
 	refusals := 0
 	for _, w := range failed.Blamed {
 		refusals = max(refusals, v.s.feed.Refuse(w.Pod, w.Node, failed.Reason))

@@ -59,6 +59,8 @@ func (s *scheduler) watch(ctx context.Context) (stop func(), err error) {
 	add(core.Namespaces().Informer(), handler(f.SetNamespace, f.RemoveNamespace), false)
 	if classes {
 		add(all.Resource().V1().DeviceClasses().Informer(), handler(f.SetDeviceClass, f.RemoveDeviceClass), false)
+		add(all.Resource().V1().ResourceSlices().Informer(), handler(f.SetSlice, f.RemoveSlice), false)
+		add(all.Resource().V1().ResourceClaims().Informer(), handler(f.SetResourceClaim, f.RemoveResourceClaim), false)
 	}
 	if groups {
 		add(all.Scheduling().V1beta1().PodGroups().Informer(), handler(f.SetGroup, f.RemoveGroup), true)

@@ -1,0 +1,545 @@
+package cluster
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
+
+	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/engine/why"
+	"github.com/berth-dev/berth/kube/convert"
+)
+
+// Selects evaluates an expression about a device of a driver.
+type Selects = func(expression, driver string, d *resourcev1.Device) (bool, error)
+
+// devices is what resource claims depend on. What a node offers follows from its slices, from the selections and attributes that
+// known claims ask about, and from which devices are held by claims whose pods are not on nodes.
+type devices struct {
+	selects Selects // nil: claims are not decided, and say so
+	gpu     string  // the resource under which whole GPUs count
+
+	slices  map[string]map[string]*resourcev1.ResourceSlice // by node, then by name
+	offered map[string]convert.Offered                      // by node; as read of the slices
+	nodes   map[string]string                               // by driver and pool: the node that it is of
+	claims  map[string]*resourcev1.ResourceClaim            // by key
+	classes map[string]*resourcev1.DeviceClass
+	users   map[string]map[string]*member // pods of any scheduler, by claim, then by key
+
+	holding map[string]map[string]bool // by node: the claims that hold devices of it
+
+	selections map[string]convert.Selection // that claims ask for
+	met        map[string]meeting           // by selection; since the devices last changed
+	attributes map[string]bool              // that claims want to agree in
+	grown      bool                         // there are more of either
+
+	pods  map[string]bool // keys of pods to give again
+	stale map[string]bool // names of nodes to give again
+	moved bool            // pools are of other nodes: where claims hold devices is to be worked out anew
+}
+
+// maxSelections is how many different selections are kept. When there are more, all are forgotten and those that are still asked
+// for entered again: each costs a look at every device.
+const maxSelections = 256
+
+func newDevices(selects Selects, gpu string) *devices {
+	return &devices{
+		selects: selects, gpu: gpu,
+		slices: make(map[string]map[string]*resourcev1.ResourceSlice), offered: make(map[string]convert.Offered), nodes: make(map[string]string),
+		claims: make(map[string]*resourcev1.ResourceClaim), classes: make(map[string]*resourcev1.DeviceClass), users: make(map[string]map[string]*member), holding: make(map[string]map[string]bool), met: make(map[string]meeting),
+		selections: make(map[string]convert.Selection), attributes: make(map[string]bool), pods: make(map[string]bool), stale: make(map[string]bool),
+	}
+}
+
+// join notes which claims the pod has.
+func (d *devices) join(m *member) {
+	keys, _ := convert.ResourceClaims(m.pod)
+	for _, key := range keys {
+		insert(d.users, key, m.key, m)
+		d.claimMoved(key)
+	}
+}
+
+func (d *devices) leave(m *member) {
+	keys, _ := convert.ResourceClaims(m.pod)
+	for _, key := range keys {
+		cut(d.users, key, m.key)
+		d.claimMoved(key)
+	}
+}
+
+// claimMoved has the next cycle look at the claim's pods, and at the nodes of its devices.
+func (d *devices) claimMoved(key string) {
+	for pod := range d.users[key] {
+		d.pods[pod] = true
+	}
+	if c := d.claims[key]; c != nil {
+		for _, id := range convert.Holds(c) {
+			if node := d.nodeOf(id); node != "" {
+				d.stale[node] = true
+			}
+		}
+	}
+}
+
+// setClaim takes in a claim, nil where it is gone.
+func (d *devices) setClaim(key string, c *resourcev1.ResourceClaim) {
+	d.claimMoved(key)
+	d.holds(key, false)
+	if d.claims[key] = c; c == nil {
+		delete(d.claims, key)
+	}
+	d.holds(key, true)
+	d.claimMoved(key)
+}
+
+// holds enters the claim at the nodes of its devices, or takes it out there.
+func (d *devices) holds(key string, does bool) {
+	c := d.claims[key]
+	if c == nil {
+		return
+	}
+	for _, id := range convert.Holds(c) {
+		if node := d.nodeOf(id); node != "" && does {
+			insert(d.holding, node, key, true)
+		} else {
+			cut(d.holding, node, key)
+		}
+	}
+}
+
+// nodeOf is the node that a device is of, "" where that is not known.
+func (d *devices) nodeOf(id string) string {
+	if at := strings.LastIndexByte(id, '/'); at > 0 {
+		return d.nodes[id[:at]]
+	}
+	return ""
+}
+
+// SetResourceClaim takes in a resource claim.
+func (f *Feed) SetResourceClaim(c *resourcev1.ResourceClaim) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	key := keyOf(c)
+	if outdated(f.devices.claims[key], c) {
+		return
+	}
+	f.devices.setClaim(key, c)
+	f.out.wake()
+}
+
+// RemoveResourceClaim takes a resource claim away.
+func (f *Feed) RemoveResourceClaim(c *resourcev1.ResourceClaim) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.devices.setClaim(keyOf(c), nil)
+	f.out.wake()
+}
+
+// ResourceClaim is the claim as last seen, nil for none.
+func (f *Feed) ResourceClaim(key string) *resourcev1.ResourceClaim {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.devices.claims[key]
+}
+
+// LearnResourceClaim takes in what the claim became by our own doing, ahead of the watch.
+func (f *Feed) LearnResourceClaim(c *resourcev1.ResourceClaim) {
+	if have := f.ResourceClaim(keyOf(c)); have != nil && have.UID == c.UID {
+		f.SetResourceClaim(c)
+	}
+}
+
+// SetSlice takes in devices that a driver offers.
+func (f *Feed) SetSlice(s *resourcev1.ResourceSlice) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	d := f.devices
+	if s.Spec.NodeName == nil {
+		return // devices that several nodes reach are not decided
+	}
+	node := *s.Spec.NodeName
+	insert(d.slices, node, s.Name, s)
+	if pool := s.Spec.Driver + "/" + s.Spec.Pool.Name; d.nodes[pool] != node {
+		d.nodes[pool], d.moved = node, true
+	}
+	d.read(node)
+	f.out.wake()
+}
+
+// RemoveSlice takes them away.
+func (f *Feed) RemoveSlice(s *resourcev1.ResourceSlice) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if s.Spec.NodeName == nil {
+		return
+	}
+	cut(f.devices.slices, *s.Spec.NodeName, s.Name)
+	f.devices.read(*s.Spec.NodeName)
+	f.out.wake()
+}
+
+func (d *devices) read(node string) {
+	d.offered[node] = convert.ReadSlices(slices.Collect(maps.Values(d.slices[node])))
+	if len(d.slices[node]) == 0 {
+		delete(d.offered, node)
+	}
+	d.stale[node] = true
+	clear(d.met)
+}
+
+// classMoved has every claim looked at: few classes come and go.
+func (d *devices) classMoved() {
+	//archtest:any-order it fills a set
+	for _, pods := range d.users {
+		for key := range pods {
+			d.pods[key] = true
+		}
+	}
+}
+
+// onNode adds to the node what its devices are.
+func (d *devices) onNode(n *engine.Node) {
+	offered, ok := d.offered[n.Name]
+	if !ok || d.selects == nil {
+		return
+	}
+	attributes, gpus := slices.Sorted(maps.Keys(d.attributes)), int64(0)
+	n.Counters = offered.Counters
+	held := d.unplaced(n.Name)
+	for i := range offered.Devices {
+		dev := &offered.Devices[i]
+		if !dev.Exclusive() {
+			continue
+		}
+		o := dev.Offer(d.matching(dev), attributes)
+		o.Taken = held[o.ID]
+		n.Offers = append(n.Offers, o)
+		if dev.WholeGPU() {
+			gpus++
+		}
+	}
+	if gpus > 0 {
+		n.Allocatable = convert.Plus(n.Allocatable, d.gpu, gpus)
+	}
+}
+
+// matching are the selections that the device matches, sorted.
+func (d *devices) matching(dev *convert.OfferedDevice) []string {
+	var out []string
+	//archtest:any-order they are sorted below
+	for name, s := range d.selections {
+		if d.isSelected(&s, dev) {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// unplaced are the devices of the node that claims hold of which no pod is on a node.
+func (d *devices) unplaced(node string) map[string]bool {
+	out := make(map[string]bool)
+	//archtest:any-order it fills a set
+	for key := range d.holding[node] {
+		for _, id := range convert.Holds(d.claims[key]) {
+			if d.nodeOf(id) == node && !d.inUse(key) {
+				out[id] = true
+			}
+		}
+	}
+	return out
+}
+
+// inUse says whether a pod on a node has the claim.
+func (d *devices) inUse(claim string) bool {
+	//archtest:any-order it asks whether there is one
+	for _, m := range d.users[claim] {
+		if m.bound() {
+			return true
+		}
+	}
+	return false
+}
+
+// claimDevices adds to the pod what its claims ask for or have. missing says what keeps it from the engine.
+func (f *Feed) claimDevices(m *member, v *engine.Pod) (missing []string) {
+	d := f.devices
+	if len(m.pod.Spec.ResourceClaims) == 0 || d.selects == nil {
+		return nil
+	}
+	keys, missing := convert.ResourceClaims(m.pod)
+	if len(m.pod.Spec.ResourceClaims) > convert.MaxResourceClaims {
+		return nil // it stays unsupported
+	}
+	var asked convert.Asked
+	gpus := int64(0)
+	for _, key := range keys {
+		c := d.claims[key]
+		switch {
+		case c == nil:
+			missing = append(missing, "resource claim "+key+" does not exist")
+		case c.DeletionTimestamp != nil:
+			missing = append(missing, "resource claim "+key+" is being deleted")
+		case c.Status.Allocation != nil:
+			v.Devices = append(v.Devices, convert.Holds(c)...)
+			gpus += d.gpusHeld(c)
+			if m.waiting() {
+				v.Nodes = f.reaching(c, v.Nodes)
+				if !resourceclaim.IsReservedForPod(m.pod, c, false) && len(c.Status.ReservedFor) >= resourcev1.ResourceClaimReservedForMaxSize {
+					missing = append(missing, fmt.Sprintf("resource claim %s is in use by %d pods, as many as can be", key, len(c.Status.ReservedFor)))
+				}
+			}
+		case m.waiting():
+			asked.Add(c, func(name string) *resourcev1.DeviceClass { return d.classes[name] })
+			missing = append(missing, f.sharedWith(m, key)...)
+		}
+	}
+	if m.waiting() {
+		v.Devices = nil
+		missing = append(missing, asked.Missing...)
+		if len(asked.Unknown) > 0 || slices.ContainsFunc(asked.Selections, func(s convert.Selection) bool { return d.meets(&s).undecided }) {
+			return missing
+		}
+		d.learn(&asked)
+		gpus += d.gpusAsked(&asked)
+	}
+	if len(asked.Claims.Requests) > 0 {
+		v.Claims = &asked.Claims
+	}
+	if gpus > 0 {
+		v.Requests = convert.Plus(v.Requests, d.gpu, gpus)
+		m.takes = v.Requests
+	}
+	v.Features = slices.DeleteFunc(slices.Clone(v.Features), func(x why.Feature) bool { return x == why.Claims })
+	return missing
+}
+
+// sharedWith says for whom the pod waits that has the same claim, which gets its devices with the first of them.
+func (f *Feed) sharedWith(m *member, claim string) []string {
+	first := m
+	//archtest:any-order the first by age and name is looked for
+	for _, o := range f.devices.users[claim] {
+		if o.waiting() && (o.pod.CreationTimestamp.Before(&first.pod.CreationTimestamp) ||
+			o.pod.CreationTimestamp.Equal(&first.pod.CreationTimestamp) && o.key < first.key) {
+			first = o
+		}
+	}
+	if first == m {
+		return nil
+	}
+	return []string{fmt.Sprintf("resource claim %s gets its devices with pod %s first", claim, first.pod.Name)}
+}
+
+// reaching are those of names, of which nil is all nodes, from which the devices of the claim can be reached.
+func (f *Feed) reaching(c *resourcev1.ResourceClaim, names []string) []string {
+	if c.Status.Allocation.NodeSelector == nil {
+		return names
+	}
+	match, err := nodeaffinity.NewNodeSelector(c.Status.Allocation.NodeSelector)
+	out := []string{}
+	//archtest:any-order they are sorted below
+	for name, n := range f.nodes.objects {
+		if err == nil && match.Match(n) && (names == nil || slices.Contains(names, name)) {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// meeting is which devices meet a selection.
+type meeting struct {
+	some      bool // there are such
+	parts     bool // not all of them are whole GPUs
+	undecided bool // some are shared in part, or had only after a condition is true
+}
+
+// meets looks at all devices once for a selection, until they change.
+func (d *devices) meets(s *convert.Selection) meeting {
+	out, known := d.met[s.Name]
+	if known {
+		return out
+	}
+	//archtest:any-order it asks whether there is one
+	for _, offered := range d.offered {
+		for i := range offered.Devices {
+			if dev := &offered.Devices[i]; d.isSelected(s, dev) {
+				out.some = true
+				out.parts = out.parts || !dev.WholeGPU()
+				out.undecided = out.undecided || !dev.Exclusive()
+			}
+		}
+	}
+	d.met[s.Name] = out
+	return out
+}
+
+func (d *devices) isSelected(s *convert.Selection, dev *convert.OfferedDevice) bool {
+	return s.Tolerates(dev.Taints) && !slices.ContainsFunc(s.Expressions, func(e string) bool {
+		ok, err := d.selects(e, dev.Driver, dev.Device)
+		return err != nil || !ok
+	})
+}
+
+// learn takes note of what claims ask about.
+func (d *devices) learn(a *convert.Asked) {
+	for _, s := range a.Selections {
+		if _, known := d.selections[s.Name]; !known {
+			if len(d.selections) >= maxSelections {
+				clear(d.selections)
+				clear(d.attributes)
+				d.classMoved()
+			}
+			d.selections[s.Name], d.grown = s, true
+		}
+	}
+	for _, rule := range a.Claims.Match {
+		if !d.attributes[rule.Attribute] {
+			d.attributes[rule.Attribute], d.grown = true, true
+		}
+	}
+}
+
+// gpusHeld counts the whole GPUs that the claim has.
+func (d *devices) gpusHeld(c *resourcev1.ResourceClaim) (n int64) {
+	for _, id := range convert.Holds(c) {
+		offered := d.offered[d.nodeOf(id)]
+		if i := slices.IndexFunc(offered.Devices, func(o convert.OfferedDevice) bool { return o.ID == id }); i >= 0 && offered.Devices[i].WholeGPU() {
+			n++
+		}
+	}
+	return n
+}
+
+// gpusAsked counts the GPUs of requests that only whole GPUs match: of several options the most.
+func (d *devices) gpusAsked(a *convert.Asked) (n int64) {
+	whole := make(map[string]bool)
+	for _, s := range a.Selections {
+		is := d.meets(&s)
+		whole[s.Name] = is.some && !is.parts
+	}
+	for _, r := range a.Claims.Requests {
+		most := 0
+		for _, o := range r.Options {
+			if whole[o.Selection] && !o.Admin {
+				most = max(most, o.Count)
+			}
+		}
+		n += int64(most)
+	}
+	return n
+}
+
+// giveDevices gives the nodes and the pods again whose devices, or claims, changed. Pods whose claims are being seen to are left
+// as they are until that has ended.
+func (f *Feed) giveDevices() {
+	d := f.devices
+	for range 2 { // pods may ask about devices what nobody asked before
+		var again []*member
+		for _, key := range sortedNames(d.pods) {
+			if m := f.members.pods[key]; m != nil && f.storage.preparing[key] == nil && (m.given || !f.owners.awaited(m.raw)) {
+				again = append(again, m)
+			}
+		}
+		clear(d.pods)
+		f.giveAgain(again)
+	}
+	if d.moved {
+		clear(d.holding)
+		//archtest:any-order each claim by itself
+		for key := range d.claims {
+			d.holds(key, true)
+		}
+		d.moved = false
+	}
+	if d.grown {
+		//archtest:any-order it fills a set
+		for node := range d.offered {
+			d.stale[node] = true
+		}
+		d.grown = false
+	}
+	for _, name := range sortedNames(d.stale) {
+		if f.nodes.given[name] != nil {
+			f.giveNode(name)
+		}
+	}
+	clear(d.stale)
+}
+
+// DeviceWant is the claims of one pod of a start, which are to get their devices, or to be reserved for it.
+type DeviceWant struct {
+	Pod, Node string
+	UID       string   // the pod's
+	Claims    []string // keys
+	Devices   []string // that those without have to get, by DeviceID
+}
+
+// wantDevices notes which claims of a member are to be seen to before it is bound.
+func (f *Feed) wantDevices(r *Reservation, at engine.Placement) {
+	m := f.members.pods[at.Pod]
+	if m == nil || f.devices.selects == nil {
+		return
+	}
+	keys, _ := convert.ResourceClaims(m.pod)
+	w := DeviceWant{Pod: at.Pod, UID: at.UID, Node: at.Node, Devices: at.Devices}
+	for _, key := range keys {
+		if c := f.devices.claims[key]; c != nil && !resourceclaim.IsReservedForPod(m.pod, c, false) {
+			w.Claims = append(w.Claims, key)
+		}
+	}
+	if len(w.Claims) > 0 {
+		r.Devices = append(r.Devices, w)
+	}
+}
+
+// DeviceScene is what an allocation is made of.
+type DeviceScene struct {
+	Node    *corev1.Node
+	Pod     *corev1.Pod
+	Claims  []*resourcev1.ResourceClaim // of the want, in its order
+	Classes []*resourcev1.DeviceClass
+	Slices  []*resourcev1.ResourceSlice // of the node, with no devices but those that are to be had
+}
+
+// Scene returns what the devices of the want are allocated of; nil where something of it is gone.
+func (f *Feed) Scene(w DeviceWant) *DeviceScene {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m, n := f.members.pods[w.Pod], f.nodes.objects[w.Node]
+	if m == nil || n == nil || string(m.pod.UID) != w.UID {
+		return nil
+	}
+	out := &DeviceScene{Node: n, Pod: m.pod, Classes: slices.Collect(maps.Values(f.devices.classes))}
+	for _, key := range w.Claims {
+		c := f.devices.claims[key]
+		if c == nil || c.DeletionTimestamp != nil {
+			return nil
+		}
+		out.Claims = append(out.Claims, c)
+	}
+	for _, name := range sortedNames(f.devices.slices[w.Node]) {
+		s := f.devices.slices[w.Node][name].DeepCopy()
+		s.Spec.Devices = slices.DeleteFunc(s.Spec.Devices, func(d resourcev1.Device) bool {
+			return !slices.Contains(w.Devices, convert.DeviceID(s.Spec.Driver, s.Spec.Pool.Name, d.Name)) && !admins(out.Claims)
+		})
+		out.Slices = append(out.Slices, s)
+	}
+	return out
+}
+
+// admins says whether a claim looks on, and so has devices that the plan does not name.
+func admins(claims []*resourcev1.ResourceClaim) bool {
+	return slices.ContainsFunc(claims, func(c *resourcev1.ResourceClaim) bool {
+		return slices.ContainsFunc(c.Spec.Devices.Requests, func(r resourcev1.DeviceRequest) bool {
+			return r.Exactly != nil && r.Exactly.AdminAccess != nil && *r.Exactly.AdminAccess
+		})
+	})
+}

@@ -1,0 +1,155 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	resourcev1 "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-dev/berth/kube/cluster"
+)
+
+// allocate gives the resource claims of every member their devices, and reserves them for it, in the order in which upstream's
+// scheduler writes: the finalizer, then allocation and reservation in one write. Devices are those of the plan; Kubernetes' own
+// allocator makes the allocation of them, and so has to agree.
+func (v *preparer) allocate(ctx context.Context, p *preparation) *cluster.Failure {
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	var failed *cluster.Failure
+	for _, w := range p.Devices {
+		all.Go(func() {
+			if err := v.allocateFor(ctx, w); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				failed = &cluster.Failure{Reason: err.Error(), Blamed: []cluster.Want{{Pod: w.Pod, Node: w.Node}}}
+			}
+		})
+	}
+	all.Wait()
+	return failed
+}
+
+func (v *preparer) allocateFor(ctx context.Context, w cluster.DeviceWant) error {
+	scene := v.s.feed.Scene(w)
+	if scene == nil {
+		return fmt.Errorf("pod %s, its node or a claim of it is gone", w.Pod)
+	}
+	open := slices.DeleteFunc(slices.Clone(scene.Claims), func(c *resourcev1.ResourceClaim) bool { return c.Status.Allocation != nil })
+	results := make(map[types.UID]*resourcev1.AllocationResult, len(open))
+	if len(open) > 0 {
+		made, err := v.makes(ctx, scene.Node, scene.Slices, scene.Classes, open)
+		if err != nil {
+			return fmt.Errorf("devices of pod %s on node %s: %w", w.Pod, w.Node, err)
+		}
+		for i := range made {
+			results[open[i].UID] = &made[i]
+		}
+	}
+	consumer := resourcev1.ResourceClaimConsumerReference{Resource: "pods", Name: scene.Pod.Name, UID: scene.Pod.UID}
+	for _, c := range scene.Claims {
+		if err := v.reserve(ctx, c, results[c.UID], consumer); err != nil {
+			return fmt.Errorf("resource claim %s: %w", c.Name, err)
+		}
+	}
+	return nil
+}
+
+// reserve writes the allocation, nil for a claim that has one, and for whom it is.
+func (v *preparer) reserve(ctx context.Context, c *resourcev1.ResourceClaim, made *resourcev1.AllocationResult, consumer resourcev1.ResourceClaimConsumerReference) error {
+	return v.editClaim(ctx, c, func(now *resourcev1.ResourceClaim) (bool, error) {
+		switch {
+		case now.DeletionTimestamp != nil:
+			return false, fmt.Errorf("it is being deleted")
+		case made != nil && now.Status.Allocation != nil:
+			return false, fmt.Errorf("it has other devices by now")
+		case made == nil && now.Status.Allocation == nil:
+			return false, fmt.Errorf("it has lost its devices")
+		case len(now.Status.ReservedFor) >= resourcev1.ResourceClaimReservedForMaxSize:
+			return false, fmt.Errorf("it is in use by %d pods, as many as can be", len(now.Status.ReservedFor))
+		}
+		if made != nil {
+			now.Status.Allocation = made
+		}
+		if !slices.Contains(now.Status.ReservedFor, consumer) {
+			now.Status.ReservedFor = append(now.Status.ReservedFor, consumer)
+		}
+		return true, nil
+	})
+}
+
+// giveBack takes the reservations of a start that is given up off its claims, and the devices of those that nobody else uses.
+func (v *preparer) giveBack(ctx context.Context, p *preparation) {
+	for _, w := range p.Devices {
+		for _, key := range w.Claims {
+			c := v.s.feed.ResourceClaim(key)
+			if c == nil || !slices.ContainsFunc(c.Status.ReservedFor, func(r resourcev1.ResourceClaimConsumerReference) bool { return string(r.UID) == w.UID }) {
+				continue
+			}
+			err := v.editClaim(ctx, c, func(now *resourcev1.ResourceClaim) (bool, error) {
+				left := slices.DeleteFunc(slices.Clone(now.Status.ReservedFor), func(r resourcev1.ResourceClaimConsumerReference) bool { return string(r.UID) == w.UID })
+				if len(left) == len(now.Status.ReservedFor) {
+					return false, nil
+				}
+				if now.Status.ReservedFor = left; len(left) == 0 {
+					now.Status.ReservedFor, now.Status.Allocation = nil, nil
+				}
+				return true, nil
+			})
+			if err != nil && !apierrors.IsNotFound(err) {
+				v.s.log.Warn("give devices back", "claim", key, "pod", w.Pod, "err", err)
+			}
+		}
+	}
+}
+
+// editClaim edits the status of a claim as it is known, and after a conflict as the API server has it.
+func (v *preparer) editClaim(ctx context.Context, c *resourcev1.ResourceClaim, edit func(*resourcev1.ResourceClaim) (bool, error)) error {
+	api := v.s.client.ResourceV1().ResourceClaims(c.Namespace)
+	known := c.DeepCopy()
+	for {
+		var refused error
+		err := v.gate.again(ctx, c.Namespace, func(ctx context.Context) (err error) {
+			now := known
+			if now == nil {
+				if now, err = api.Get(ctx, c.Name, metav1.GetOptions{}); err != nil {
+					return err
+				}
+			}
+			known = nil
+			if now.UID != c.UID {
+				refused = fmt.Errorf("it is another one by now")
+				return nil
+			}
+			needed, err := edit(now)
+			if err != nil || !needed {
+				refused = err
+				return nil
+			}
+			status := now.Status
+			if now.Status.Allocation != nil && !slices.Contains(now.Finalizers, resourcev1.Finalizer) {
+				now.Finalizers = append(now.Finalizers, resourcev1.Finalizer)
+				if now, err = api.Update(ctx, now, metav1.UpdateOptions{}); err != nil {
+					return err
+				}
+				now.Status = status
+			}
+			got, err := api.UpdateStatus(ctx, now, metav1.UpdateOptions{})
+			if err == nil {
+				cluster.Trim(got)
+				v.s.feed.LearnResourceClaim(got)
+			}
+			return err
+		})
+		if refused != nil {
+			return refused
+		}
+		if !apierrors.IsConflict(err) || ctx.Err() != nil {
+			return err
+		}
+	}
+}
