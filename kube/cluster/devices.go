@@ -289,7 +289,9 @@ func (f *Feed) claimDevices(m *member, v *engine.Pod) (missing []string) {
 			missing = append(missing, "resource claim "+key+" is being deleted")
 		case c.Status.Allocation != nil:
 			v.Devices = append(v.Devices, convert.Holds(c)...)
-			gpus += d.gpusHeld(c)
+			if d.pays(m, key) {
+				gpus += d.gpusHeld(c)
+			}
 			if m.waiting() {
 				v.Nodes = f.reaching(c, v.Nodes)
 				if !resourceclaim.IsReservedForPod(m.pod, c, false) && len(c.Status.ReservedFor) >= resourcev1.ResourceClaimReservedForMaxSize {
@@ -319,6 +321,20 @@ func (f *Feed) claimDevices(m *member, v *engine.Pod) (missing []string) {
 	}
 	v.Features = slices.DeleteFunc(slices.Clone(v.Features), func(x why.Feature) bool { return x == why.Claims })
 	return missing
+}
+
+// pays says whether the devices of a claim count as this pod's: as those of the first by name of the pods on nodes that have it.
+func (d *devices) pays(m *member, claim string) bool {
+	if !m.bound() {
+		return false
+	}
+	//archtest:any-order it asks whether there is one
+	for key, o := range d.users[claim] {
+		if o.bound() && key < m.key {
+			return false
+		}
+	}
+	return true
 }
 
 // sharedWith says for whom the pod waits that has the same claim, which gets its devices with the first of them.
