@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
@@ -31,6 +32,7 @@ type devices struct {
 	claims  map[string]*resourcev1.ResourceClaim            // by key
 	classes map[string]*resourcev1.DeviceClass
 	users   map[string]map[string]*member // pods of any scheduler, by claim, then by key
+	loose   map[string]time.Time          // claims with an onlyUser, since when as far as was noticed
 
 	holding map[string]map[string]bool // by node: the claims that hold devices of it
 
@@ -52,25 +54,25 @@ func newDevices(selects Selects, gpu string) *devices {
 	return &devices{
 		selects: selects, gpu: gpu,
 		slices: make(map[string]map[string]*resourcev1.ResourceSlice), offered: make(map[string]convert.Offered), nodes: make(map[string]string),
-		claims: make(map[string]*resourcev1.ResourceClaim), classes: make(map[string]*resourcev1.DeviceClass), users: make(map[string]map[string]*member), holding: make(map[string]map[string]bool), met: make(map[string]meeting),
+		claims: make(map[string]*resourcev1.ResourceClaim), classes: make(map[string]*resourcev1.DeviceClass), users: make(map[string]map[string]*member), loose: make(map[string]time.Time), holding: make(map[string]map[string]bool), met: make(map[string]meeting),
 		selections: make(map[string]convert.Selection), attributes: make(map[string]bool), pods: make(map[string]bool), stale: make(map[string]bool),
 	}
 }
 
 // join notes which claims the pod has.
 func (d *devices) join(m *member) {
-	keys, _ := convert.ResourceClaims(m.pod)
-	for _, key := range keys {
-		insert(d.users, key, m.key, m)
-		d.claimMoved(key)
+	claims, _ := convert.ResourceClaims(m.pod)
+	for _, c := range claims {
+		insert(d.users, c.Key, m.key, m)
+		d.claimMoved(c.Key)
 	}
 }
 
 func (d *devices) leave(m *member) {
-	keys, _ := convert.ResourceClaims(m.pod)
-	for _, key := range keys {
-		cut(d.users, key, m.key)
-		d.claimMoved(key)
+	claims, _ := convert.ResourceClaims(m.pod)
+	for _, c := range claims {
+		cut(d.users, c.Key, m.key)
+		d.claimMoved(c.Key)
 	}
 }
 
@@ -78,6 +80,11 @@ func (d *devices) leave(m *member) {
 func (d *devices) claimMoved(key string) {
 	for pod := range d.users[key] {
 		d.pods[pod] = true
+	}
+	if d.onlyUser(key) == nil {
+		delete(d.loose, key)
+	} else if _, known := d.loose[key]; !known {
+		d.loose[key] = time.Time{}
 	}
 	if c := d.claims[key]; c != nil {
 		for _, id := range convert.Holds(c) {
@@ -274,13 +281,14 @@ func (f *Feed) claimDevices(m *member, v *engine.Pod) (missing []string) {
 	if len(m.pod.Spec.ResourceClaims) == 0 || d.selects == nil {
 		return nil
 	}
-	keys, missing := convert.ResourceClaims(m.pod)
+	claims, missing := convert.ResourceClaims(m.pod)
 	if len(m.pod.Spec.ResourceClaims) > convert.MaxResourceClaims {
 		return nil // it stays unsupported
 	}
 	var asked convert.Asked
 	gpus := int64(0)
-	for _, key := range keys {
+	for _, named := range claims {
+		key := named.Key
 		c := d.claims[key]
 		switch {
 		case c == nil:
@@ -299,7 +307,7 @@ func (f *Feed) claimDevices(m *member, v *engine.Pod) (missing []string) {
 				}
 			}
 		case m.waiting():
-			asked.Add(c, func(name string) *resourcev1.DeviceClass { return d.classes[name] })
+			asked.Add(named.Name, c, func(name string) *resourcev1.DeviceClass { return d.classes[name] })
 			missing = append(missing, f.sharedWith(m, key)...)
 		}
 	}
@@ -504,16 +512,58 @@ func (f *Feed) wantDevices(r *Reservation, at engine.Placement) {
 	if m == nil || f.devices.selects == nil {
 		return
 	}
-	keys, _ := convert.ResourceClaims(m.pod)
+	claims, _ := convert.ResourceClaims(m.pod)
 	w := DeviceWant{Pod: at.Pod, UID: at.UID, Node: at.Node, Devices: at.Devices}
-	for _, key := range keys {
-		if c := f.devices.claims[key]; c != nil && !resourceclaim.IsReservedForPod(m.pod, c, false) {
-			w.Claims = append(w.Claims, key)
+	for _, named := range claims {
+		if c := f.devices.claims[named.Key]; c != nil && !resourceclaim.IsReservedForPod(m.pod, c, false) {
+			w.Claims = append(w.Claims, named.Key)
 		}
 	}
 	if len(w.Claims) > 0 {
 		r.Devices = append(r.Devices, w)
 	}
+}
+
+// Stranded are the claims of pods of ours that wait, and have waited for so long with devices that nobody else uses: a start of
+// them was given up, or whoever began it is gone. They are to be given back, so that the next plan is free to choose. next is
+// when to ask again; zero: when something changes.
+func (f *Feed) Stranded(patience time.Duration) (out []DeviceWant, next time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	d, now := f.devices, f.timers.now()
+	for _, key := range sortedNames(d.loose) {
+		since := d.loose[key]
+		if since.IsZero() {
+			since = now
+			d.loose[key] = now
+		}
+		if due := since.Add(patience); now.Before(due) {
+			if next.IsZero() || due.Before(next) {
+				next = due
+			}
+			continue
+		}
+		delete(d.loose, key)
+		if m := d.onlyUser(key); m != nil && f.storage.preparing[m.key] == nil {
+			out = append(out, DeviceWant{Pod: m.key, UID: string(m.pod.UID), Claims: []string{key}})
+		}
+	}
+	return out, next
+}
+
+// onlyUser is the pod of ours that waits and that the claim, which has devices, is reserved for alone; nil: none.
+func (d *devices) onlyUser(key string) *member {
+	c := d.claims[key]
+	if c == nil || c.Status.Allocation == nil || len(c.Status.ReservedFor) != 1 {
+		return nil
+	}
+	//archtest:any-order one has the UID
+	for _, m := range d.users[key] {
+		if m.pod.UID == c.Status.ReservedFor[0].UID && m.ours && !m.adopted && m.waiting() {
+			return m
+		}
+	}
+	return nil
 }
 
 // DeviceScene is what an allocation is made of.

@@ -18,9 +18,14 @@ import (
 // MaxResourceClaims is how many resource claims of a pod are looked at.
 const MaxResourceClaims = 16
 
-// ResourceClaims are the keys of the pod's resource claims, those that others made for it included. missing says which are not
-// there yet.
-func ResourceClaims(p *corev1.Pod) (keys, missing []string) {
+// PodClaim is a resource claim of a pod.
+type PodClaim struct {
+	Name string // in the pod's spec: pods that one template made are alike in it
+	Key  string // of the object
+}
+
+// ResourceClaims are the pod's resource claims, those that others made for it included. missing says which are not there yet.
+func ResourceClaims(p *corev1.Pod) (claims []PodClaim, missing []string) {
 	for i := range p.Spec.ResourceClaims {
 		c := &p.Spec.ResourceClaims[i]
 		name, _, err := resourceclaim.Name(p, c)
@@ -30,10 +35,10 @@ func ResourceClaims(p *corev1.Pod) (keys, missing []string) {
 		case err != nil:
 			missing = append(missing, clipped(err.Error(), MaxQuoteBytes))
 		case name != nil:
-			keys = append(keys, p.Namespace+"/"+*name)
+			claims = append(claims, PodClaim{c.Name, p.Namespace + "/" + *name})
 		}
 	}
-	return keys, missing
+	return claims, missing
 }
 
 // Selection is which devices a request may have: those for which all expressions are true and whose taints are tolerated.
@@ -80,27 +85,28 @@ type Asked struct {
 	Unknown    []string    // what is asked for and not decided
 }
 
-// Add takes in what a claim that has no devices yet asks for. class finds device classes, nil for none.
-func (a *Asked) Add(c *resourcev1.ResourceClaim, class func(string) *resourcev1.DeviceClass) {
+// Add takes in what a claim that has no devices yet, and that the pod calls by the name, asks for. class finds device classes,
+// nil for none.
+func (a *Asked) Add(called string, c *resourcev1.ResourceClaim, class func(string) *resourcev1.DeviceClass) {
 	spec := &c.Spec.Devices
 	first := len(a.Claims.Requests)
 	parts := make([][]string, 0, len(spec.Requests)) // names of the options of each request, as constraints name them
 	for i := range spec.Requests {
 		r := &spec.Requests[i]
-		out := engine.DeviceRequest{Name: c.Name + "/" + r.Name}
+		out := engine.DeviceRequest{Name: called + "/" + r.Name}
 		var names []string
 		if e := r.Exactly; e != nil {
-			out.Options = append(out.Options, a.option(c.Name, e.DeviceClassName, e.Selectors, e.Tolerations, e.AllocationMode, e.Count, e.Capacity, class))
+			out.Options = append(out.Options, a.option(called, e.DeviceClassName, e.Selectors, e.Tolerations, e.AllocationMode, e.Count, e.Capacity, class))
 			out.Options[0].Admin = e.AdminAccess != nil && *e.AdminAccess
 			names = append(names, r.Name)
 		}
 		for k := range r.FirstAvailable {
 			e := &r.FirstAvailable[k]
-			out.Options = append(out.Options, a.option(c.Name, e.DeviceClassName, e.Selectors, e.Tolerations, e.AllocationMode, e.Count, e.Capacity, class))
+			out.Options = append(out.Options, a.option(called, e.DeviceClassName, e.Selectors, e.Tolerations, e.AllocationMode, e.Count, e.Capacity, class))
 			names = append(names, r.Name+"/"+e.Name)
 		}
 		if len(out.Options) == 0 {
-			a.Unknown = append(a.Unknown, fmt.Sprintf("request %s of claim %s", r.Name, c.Name))
+			a.Unknown = append(a.Unknown, fmt.Sprintf("request %s of claim %s", r.Name, called))
 			continue
 		}
 		a.Claims.Requests, parts = append(a.Claims.Requests, out), append(parts, names)
@@ -114,7 +120,7 @@ func (a *Asked) Add(c *resourcev1.ResourceClaim, class func(string) *resourcev1.
 		case k.DistinctAttribute != nil:
 			rule = engine.DeviceAgreement{Attribute: string(*k.DistinctAttribute), Distinct: true}
 		default:
-			a.Unknown = append(a.Unknown, "a constraint of claim "+c.Name)
+			a.Unknown = append(a.Unknown, "a constraint of claim "+called)
 			continue
 		}
 		number := len(a.Claims.Match)

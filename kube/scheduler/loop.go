@@ -57,6 +57,9 @@ func (s *scheduler) cycle(now time.Time) (wake time.Time) {
 	}
 	wake = sooner(sooner(plan.WakeAt, again), s.reports.tell(plan))
 	wake = sooner(wake, s.evicts.take(&plan))
+	if !s.opts.Shadow {
+		wake = sooner(wake, s.binds.volumes.recover())
+	}
 	s.reportKept(&plan)
 	s.auditor.look(s, now)
 	if len(plan.Starts) > 0 {

@@ -33,7 +33,7 @@ func newPreparer(s *scheduler) *preparer {
 // preparers bounds the requests about claims and volumes in flight.
 const preparers = 16
 
-// preparation is a start whose claims are being seen to.
+// preparation is a start whose claims are being seen to; without a start, devices that are given back.
 type preparation struct {
 	*cluster.Reservation
 	start *start
@@ -61,8 +61,21 @@ func (v *preparer) run(ctx context.Context) {
 	}
 }
 
+// recover gives back the devices of claims whose pods were not bound in time. It returns when to look again.
+func (v *preparer) recover() time.Time {
+	stranded, next := v.s.feed.Stranded(v.s.opts.Engine.AssumeFor)
+	if len(stranded) > 0 {
+		v.queue.put(&preparation{Reservation: &cluster.Reservation{Devices: stranded}})
+	}
+	return next
+}
+
 // prepare ends with the start on its way to the binder, or given up. When ctx ends it is left as it is.
 func (v *preparer) prepare(ctx, sending context.Context, p *preparation) {
+	if p.start == nil {
+		v.giveBack(sending, p)
+		return
+	}
 	// Earlier than bindings are late, so that not some of them are sent and some are not.
 	began := p.start.planned
 	ctx, cancel := context.WithDeadline(ctx, began.Add(v.s.opts.Engine.AssumeFor*2/5))
