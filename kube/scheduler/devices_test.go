@@ -1,0 +1,223 @@
+package scheduler
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clienttesting "k8s.io/client-go/testing"
+)
+
+var resourceClaims = schema.GroupVersionResource{Group: "resource.k8s.io", Version: "v1", Resource: "resourceclaims"}
+
+// deviceWorld is a world whose API server serves resource claims, and compares and swaps them.
+func deviceWorld(t *testing.T, objects ...runtime.Object) *world {
+	class := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}, Spec: resourcev1.DeviceClassSpec{
+		Selectors: []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{Expression: `device.driver == "gpu.example.com"`}}},
+	}}
+	w := newWorld(t, append(objects, class)...)
+	w.client.Resources = append(w.client.Resources, &metav1.APIResourceList{GroupVersion: "resource.k8s.io/v1", APIResources: []metav1.APIResource{{Kind: "DeviceClass"}}})
+	w.client.PrependReactor("update", "resourceclaims", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		o, _ := meta.Accessor(a.(clienttesting.UpdateAction).GetObject())
+		have, err := w.client.Tracker().Get(a.GetResource(), a.GetNamespace(), o.GetName())
+		if err != nil {
+			return true, nil, err
+		}
+		if h, _ := meta.Accessor(have); h.GetResourceVersion() != o.GetResourceVersion() {
+			return true, nil, apierrors.NewConflict(resourceClaims.GroupResource(), o.GetName(), errors.New("it has changed"))
+		}
+		return false, nil, nil
+	})
+	return w
+}
+
+// gpuNode is a node and the slice with its GPUs.
+func gpuNode(name string, gpus int) []runtime.Object {
+	s := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: name + "-gpus"}, Spec: resourcev1.ResourceSliceSpec{
+		Driver: "gpu.example.com", NodeName: &name, Pool: resourcev1.ResourcePool{Name: name, Generation: 1, ResourceSliceCount: 1},
+	}}
+	for i := range gpus {
+		s.Spec.Devices = append(s.Spec.Devices, resourcev1.Device{Name: fmt.Sprint("gpu-", i)})
+	}
+	return []runtime.Object{node(name, "r1", 0), s}
+}
+
+func resourceClaim(name string, count int64) *resourcev1.ResourceClaim {
+	return &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: resourcev1.ResourceClaimSpec{
+		Devices: resourcev1.DeviceClaim{Requests: []resourcev1.DeviceRequest{{
+			Name: "gpus", Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: "gpu", AllocationMode: resourcev1.DeviceAllocationModeExactCount, Count: count},
+		}}},
+	}}
+}
+
+// withDevices is a pod with a resource claim.
+func withDevices(name, claim string) *corev1.Pod {
+	p := pod(name, 0)
+	p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpus", ResourceClaimName: &claim}}
+	return p
+}
+
+func (w *world) resourceClaim(name string) *resourcev1.ResourceClaim {
+	w.t.Helper()
+	c, err := w.client.Tracker().Get(resourceClaims, "default", name)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return c.(*resourcev1.ResourceClaim)
+}
+
+// held is which devices the claim has, and for which pods.
+func (w *world) held(name string) string {
+	c := w.resourceClaim(name)
+	out := "nothing"
+	if a := c.Status.Allocation; a != nil {
+		out = ""
+		for _, r := range a.Devices.Results {
+			out += r.Pool + "/" + r.Device + " "
+		}
+		if !slices.Contains(c.Finalizers, resourcev1.Finalizer) {
+			out += "(unprotected) "
+		}
+		out += "for"
+	}
+	for _, r := range c.Status.ReservedFor {
+		out += " " + r.Name
+	}
+	return out
+}
+
+func TestDevicesComeBeforeBindings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := deviceWorld(t, append(gpuNode("n1", 2), resourceClaim("two", 2), withDevices("a", "two"), resourceClaim("one", 1), withDevices("b", "one"))...)
+		w.deny = func(b *corev1.Binding) error {
+			if w.resourceClaim("two").Status.Allocation == nil {
+				t.Error("bound without its devices")
+			}
+			return nil
+		}
+		w.start()
+		wantAt(t, w, []string{"n1", ""}, "a", "b")
+		if diff := cmp.Diff([]string{"n1/gpu-0 n1/gpu-1 for a", "nothing"}, []string{w.held("two"), w.held("one")}); diff != "" {
+			t.Error(diff)
+		}
+		want := []string{"FailedScheduling: needs 1 pod of 1 nvidia.com/gpu; 0 fit; nvidia.com/gpu short by 1 on 1 node; devices for gpus/gpus held by others on 1 node; up to 2 would fit if all that may be evicted or is leaving were gone"}
+		if diff := cmp.Diff(want, w.said("b")); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// Two pods have one claim: the second waits for the devices that the first gets, and runs beside it.
+func TestClaimOfTwoPods(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := deviceWorld(t, append(append(gpuNode("n1", 1), gpuNode("n2", 1)...), resourceClaim("both", 1), withDevices("a", "both"), withDevices("b", "both"))...)
+		w.start()
+		w.rest()
+		if a, b := w.pod("a").Spec.NodeName, w.pod("b").Spec.NodeName; a == "" || a != b {
+			t.Errorf("on %q and %q", a, b)
+		}
+		if got := w.held("both"); got != "n1/gpu-0 for a b" && got != "n2/gpu-0 for a b" {
+			t.Error(got)
+		}
+	})
+}
+
+// The claim was given other devices while ours were being written: nothing is bound on the wrong node, and the next plan keeps to
+// what the claim has.
+func TestClaimIsGivenOtherDevices(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := deviceWorld(t, append(append(gpuNode("n1", 1), gpuNode("n2", 1)...), resourceClaim("one", 1), withDevices("a", "one"))...)
+		once := false
+		w.client.PrependReactor("update", "resourceclaims", func(a clienttesting.Action) (bool, runtime.Object, error) {
+			if once || a.GetSubresource() != "status" {
+				return false, nil, nil
+			}
+			once = true
+			c := w.resourceClaim("one").DeepCopy()
+			ours := a.(clienttesting.UpdateAction).GetObject().(*resourcev1.ResourceClaim).Status.Allocation.Devices.Results[0].Pool
+			other := map[string]string{"n1": "n2", "n2": "n1"}[ours]
+			c.Status.Allocation = &resourcev1.AllocationResult{
+				Devices: resourcev1.DeviceAllocationResult{Results: []resourcev1.DeviceRequestAllocationResult{{Request: "gpus", Driver: "gpu.example.com", Pool: other, Device: "gpu-0"}}},
+				NodeSelector: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{
+					{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{other}},
+				}}}},
+			}
+			w.mu.Lock()
+			c.ResourceVersion = w.next()
+			w.mu.Unlock()
+			if err := w.client.Tracker().Update(resourceClaims, c, "default"); err != nil {
+				t.Error(err)
+			}
+			return true, nil, apierrors.NewConflict(resourceClaims.GroupResource(), "one", errors.New("it has changed"))
+		})
+		w.start()
+		w.after(2 * time.Minute)
+		at := w.pod("a").Spec.NodeName
+		if got := w.held("one"); at == "" || got != at+"/gpu-0 (unprotected) for a" && got != at+"/gpu-0 for a" {
+			t.Errorf("on %q, the claim has %s", at, got)
+		}
+	})
+}
+
+// The API server refuses the binding after the devices were written: they are given back, and the pod starts elsewhere.
+func TestDevicesOfARefusedBindingAreGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := deviceWorld(t, append(append(gpuNode("n1", 1), gpuNode("n2", 1)...), resourceClaim("one", 1), withDevices("a", "one"))...)
+		first := ""
+		w.deny = func(b *corev1.Binding) error {
+			if first == "" {
+				first = b.Target.Name
+			}
+			if b.Target.Name == first {
+				return apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, b.Name, errors.New("not there"))
+			}
+			return nil
+		}
+		w.start()
+		w.after(5 * time.Minute)
+		at := w.pod("a").Spec.NodeName
+		if at == "" || at == first {
+			t.Fatalf("on %q after %q refused it; it was said: %q", at, first, w.said("a"))
+		}
+		if got := w.held("one"); got != at+"/gpu-0 for a" {
+			t.Error(got)
+		}
+	})
+}
+
+// A scheduler dies after it wrote devices and before it bound the pod, and the node is gone: its successor frees the claim.
+func TestDevicesOfAScheduler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := resourceClaim("one", 1)
+		p := withDevices("a", "one")
+		p.UID = "a"
+		c.Finalizers = []string{resourcev1.Finalizer}
+		c.Status = resourcev1.ResourceClaimStatus{
+			ReservedFor: []resourcev1.ResourceClaimConsumerReference{{Resource: "pods", Name: "a", UID: "a"}},
+			Allocation: &resourcev1.AllocationResult{
+				Devices: resourcev1.DeviceAllocationResult{Results: []resourcev1.DeviceRequestAllocationResult{{Request: "gpus", Driver: "gpu.example.com", Pool: "gone", Device: "gpu-0"}}},
+				NodeSelector: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{
+					{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{"gone"}},
+				}}}},
+			},
+		}
+		w := deviceWorld(t, append(gpuNode("n1", 1), c, p)...)
+		w.start()
+		w.after(3 * time.Minute)
+		wantAt(t, w, []string{"n1"}, "a")
+		if got := w.held("one"); got != "n1/gpu-0 for a" {
+			t.Error(got)
+		}
+	})
+}
