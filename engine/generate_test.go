@@ -78,7 +78,33 @@ func anyNode(t *rapid.T, name string) engine.Node {
 	if !seldom(t, 2) {
 		n.Devices = anyDevices(t, name, gpus)
 	}
+	if seldom(t, 3) {
+		n.Devices, n.Offers = nil, anyOffers(t, name)
+	}
 	return n
+}
+
+// anyOffers makes up to three devices for claims. How many pods they hold is a matter of counting: no device is of two
+// selections, and none shares a card with another.
+func anyOffers(t *rapid.T, node string) (out []engine.Offer) {
+	for i := range 1 + upTo(t, 2) {
+		o := engine.Offer{ID: fmt.Sprintf("%s-dev%d", node, i), Selections: []string{pick(t, "s", "s", "u")}, Taken: seldom(t, 5)}
+		if v := pick(t, "p", "p", "q", ""); v != "" {
+			o.Attributes = map[string]string{"root": v}
+		}
+		out = append(out, o)
+	}
+	return out
+}
+
+func anyClaims(t *rapid.T) *engine.Claims {
+	opt := engine.DeviceOption{Selection: pick(t, "s", "s", "u"), Count: pick(t, 1, 1, 2)}
+	c := &engine.Claims{Requests: []engine.DeviceRequest{{Name: "c/r"}}}
+	if seldom(t, 2) {
+		opt.Match, c.Match = []int{0}, []engine.DeviceAgreement{{Attribute: "root"}}
+	}
+	c.Requests[0].Options = []engine.DeviceOption{opt}
+	return c
 }
 
 func anyDevices(t *rapid.T, node string, count int) []engine.Device {
@@ -122,6 +148,9 @@ func anySpec(t *rapid.T) engine.Spec {
 	}
 	if s.Requests[0].Value > 0 {
 		s.GPU = anyGPU(t)
+	}
+	if seldom(t, 3) {
+		s.Requests[0].Value, s.GPU, s.Claims = pick[int64](t, 0, 0, 1), engine.GPU{}, anyClaims(t)
 	}
 	return s
 }

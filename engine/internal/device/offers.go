@@ -155,14 +155,38 @@ func (o *Offers) Choose(c *api.Claims, dst []string) (ids []string, ok bool) {
 
 // choose returns the devices for one pod, those first that it holds; nil where there are none.
 func (o *Offers) choose(c *api.Claims) (chosen []int, held int) {
-	s := search{Offers: o, claims: c, values: make([][]string, len(c.Match)), used: make([]bool, len(o.told)), steps: mostSteps}
-	s.spent = make([]int64, len(o.left))
-	if !s.request(0) {
-		return nil, 0
+	o.search(c, func(holds, looks []int) bool {
+		chosen, held = slices.Concat(holds, looks), len(holds)
+		return true
+	})
+	return chosen, held
+}
+
+// Ways lists the different choices of devices that one pod would hold, alike devices being one: up to most, and whether these are
+// all.
+func (o *Offers) Ways(c *api.Claims, most int) (ways [][]string, all bool) {
+	if o == nil {
+		return nil, true
 	}
-	chosen = make([]int, 0, len(s.holds)+len(s.looks))
-	chosen = append(append(chosen, s.holds...), s.looks...)
-	return chosen, len(s.holds)
+	all = o.search(c, func(holds, _ []int) bool {
+		if len(ways) == most {
+			return true
+		}
+		way := make([]string, len(holds))
+		for k, i := range holds {
+			way[k] = o.told[i].ID
+		}
+		ways = append(ways, way)
+		return false
+	})
+	return ways, all
+}
+
+// search shows found every choice in turn until it says that it has enough. It returns whether it came to the end.
+func (o *Offers) search(c *api.Claims, found func(holds, looks []int) bool) (all bool) {
+	s := search{Offers: o, claims: c, values: make([][]string, len(c.Match)), used: make([]bool, len(o.told)), steps: mostSteps, found: found}
+	s.spent = make([]int64, len(o.left))
+	return !s.request(0) && s.steps > 0
 }
 
 // mostSteps bounds the devices that are tried for one pod on one node. Requests that agree in an attribute and share
@@ -180,11 +204,13 @@ type search struct {
 	holds  []int
 	looks  []int
 	steps  int
+	found  func(holds, looks []int) (enough bool)
 }
 
+// request meets the requests from this one on, and says whether enough was found.
 func (s *search) request(r int) bool {
 	if r == len(s.claims.Requests) {
-		return true
+		return s.found(s.holds, s.looks)
 	}
 	for i := range s.claims.Requests[r].Options {
 		opt := &s.claims.Requests[r].Options[i]

@@ -3,6 +3,7 @@ package index
 import (
 	"cmp"
 	"math"
+	"slices"
 
 	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/cluster"
@@ -137,8 +138,13 @@ func chooseCounted(c *Class, n *cluster.Node) []string {
 
 // WaysOfDevices lists the different choices of devices for one pod of the class, and whether these are all.
 func WaysOfDevices(c *Class, n *cluster.Node) (ways [][]string, all bool) {
-	if c.Shape.Spec.Claims != nil {
-		return [][]string{ChooseDevices(c, n)}, false
+	if claims := c.Shape.Spec.Claims; claims != nil {
+		more, all := n.Offers.Ways(claims, maxWays)
+		counted := chooseCounted(c, n)
+		for _, way := range more {
+			ways = append(ways, slices.Concat(counted, way))
+		}
+		return ways, all && len(counted) == 0
 	}
 	if c.Shape.GPUs == 0 || len(n.Devices) == 0 || n.UnknownDevices > 0 {
 		return [][]string{nil}, true

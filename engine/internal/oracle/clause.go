@@ -36,6 +36,11 @@ func (a *audit) clauses(n engine.Node) (out []why.Clause) {
 	add(why.ByWholeNode, w.spoiler(p, n), w.spoiler(p, n) != "")
 	add(why.ByNominated, "", a.crowded(n))
 	out = append(out, w.broken(p, n)...)
+	if kind := a.claimClause(n); kind == why.ByClaimsOnly {
+		add(kind, "", true)
+	} else if kind != "" {
+		add(kind, p.Claims.String(), true)
+	}
 	kind, excluded := a.devices(n)
 	detail := ""
 	if kind == why.ByModel {
@@ -113,6 +118,9 @@ func (a *audit) devices(n engine.Node) (why.ClauseKind, bool) {
 	if a.w.picky(p, a.cert.Model) && !slices.ContainsFunc(n.Devices, func(d engine.Device) bool { return d.Model == a.cert.Model }) {
 		return why.ByModel, true
 	}
+	if p.Claims != nil || len(n.Offers) > 0 {
+		return why.ByModel, false
+	}
 	if a.unnominated().free(p, n, w.gpu) < int64(count) || w.hasDevices(p, n, a.cert.Model) {
 		return why.ByModel, false
 	}
@@ -172,6 +180,11 @@ func (a *audit) perEmpty(n engine.Node) int64 {
 	}
 	if fussy := a.pod.GPU.Clique == engine.Require || a.pod.GPU.NUMA == engine.Require; count > 0 && len(n.Devices) == 0 &&
 		(a.w.picky(a.pod, a.cert.Model) || count > 1 && fussy) {
+		most = 0
+	}
+	if c := a.pod.Claims; c != nil {
+		most = min(most, claimSets(c, n, nil))
+	} else if count > 0 && len(n.Offers) > 0 {
 		most = 0
 	}
 	if len(a.pod.Ports) > 0 {

@@ -52,6 +52,22 @@ func (w *world) try(g engine.Gang, members []engine.Pod, model string) bool {
 // leaves them to the kubelet: the node names none, or some are given away and it is not known which, so that
 // only their number is sure, and nothing about how they lie.
 func (w *world) choices(p engine.Pod, n engine.Node, model string) (ways [][]string) {
+	if p.Claims == nil {
+		if len(n.Offers) > 0 && amount(p.Requests, w.gpu) > 0 {
+			return nil // its GPUs are for claims alone
+		}
+		return w.counted(p, n, model)
+	}
+	for _, way := range w.counted(p, n, model) {
+		for _, more := range w.offers(p, n) {
+			ways = append(ways, slices.Concat(way, more))
+		}
+	}
+	return ways
+}
+
+// counted is every way to have the devices behind the pod's GPU count.
+func (w *world) counted(p engine.Pod, n engine.Node, model string) (ways [][]string) {
 	count, silent, free := int(amount(p.Requests, w.gpu)), w.silent(n), w.usable(p, n, model)
 	fussy := count > 1 && (p.GPU.Clique == engine.Require || p.GPU.NUMA == engine.Require)
 	unnamed := len(n.Devices) == 0

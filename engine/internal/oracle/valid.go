@@ -106,9 +106,15 @@ func (w *world) start(s engine.Start, evicted []engine.Eviction) error {
 func (w *world) place(p engine.Pod, x engine.Placement, model string) error {
 	n, ok := w.node[x.Node]
 	free := names(w.usable(p, n, model))
+	if p.Claims != nil {
+		free = append(free, slices.Concat(w.offers(p, n)...)...)
+	}
 	kinds := func(ids []string) (out []string) {
 		for _, d := range filter(n.Devices, func(d engine.Device) bool { return slices.Contains(ids, d.ID) }) {
 			out = append(out, fmt.Sprint(d.Model, d.Clique, d.NUMA))
+		}
+		for _, o := range filter(n.Offers, func(o engine.Offer) bool { return slices.Contains(ids, o.ID) }) {
+			out = append(out, offerKind(o))
 		}
 		slices.Sort(out)
 		return out
