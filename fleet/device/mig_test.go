@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -185,6 +186,49 @@ func TestRepartitionInUse(t *testing.T) {
 	t4 := New(Config{Devices: gpu.Devices("n", []gpu.Group{{Model: model("t4"), Count: 1}})})
 	if err := t4.Repartition([]gpu.Partition{{Enabled: true}}); !errors.Is(err, gpu.ErrInvalid) {
 		t.Error("a GPU without MIG:", err)
+	}
+}
+
+// nvidia-smi changes what nobody holds, on a GPU that is in use too.
+func TestCut(t *testing.T) {
+	m := cut(t, "mixed", map[string]int{"1g.10gb": 2}, nil)
+	h := model("h100")
+	got, err := m.Allocate("pod", "main", "nvidia.com/mig-1g.10gb", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	held, uuid := *got[0].MIG, got[0].UUID
+	if _, err := m.Allocate("pod", "main", Resource, 1); err != nil {
+		t.Fatal(err)
+	}
+	three, _ := h.Profile("3g.40gb")
+	more, _, err := h.Create([]gpu.Instance{held}, three, 0, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stopped := slices.Clone(more)
+	for i := range stopped {
+		stopped[i].Compute = false
+	}
+	for _, tc := range []struct {
+		what, uuid string
+		next       gpu.Partition
+		want       error
+	}{
+		{"the free one goes, another comes", uuid, gpu.Partition{Enabled: true, Instances: more}, nil},
+		{"the held one would go", uuid, gpu.Partition{Enabled: true, Instances: []gpu.Instance{more[0]}}, gpu.ErrInUse},
+		{"its compute instance would go", uuid, gpu.Partition{Enabled: true, Instances: stopped}, gpu.ErrInUse},
+		{"MIG would be off", uuid, gpu.Partition{}, gpu.ErrInUse},
+		{"two in one place", uuid, gpu.Partition{Enabled: true, Instances: append(slices.Clone(more), more[0])}, gpu.ErrInvalid},
+		{"a whole GPU is held", m.Devices()[1].UUID, gpu.Partition{Enabled: true}, gpu.ErrInUse},
+		{"no such GPU", "GPU-x", gpu.Partition{}, gpu.ErrNotFound},
+	} {
+		if err := m.Cut(tc.uuid, tc.next); !errors.Is(err, tc.want) {
+			t.Errorf("%s: %v, want %v", tc.what, err, tc.want)
+		}
+	}
+	if diff := cmp.Diff(more, m.Partitions()[0].Instances); diff != "" {
+		t.Error("a refusal changed the GPU:", diff)
 	}
 }
 

@@ -49,6 +49,37 @@ func (m *Manager) Repartition(next []gpu.Partition) error {
 	return nil
 }
 
+// Cut changes one GPU as nvidia-smi does: instances that somebody holds have to stay, the others may change.
+func (m *Manager) Cut(uuid string, next gpu.Partition) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	i := m.position(uuid)
+	if i < 0 {
+		return gpu.ErrNotFound
+	}
+	if !possible(m.cfg.Devices[i].Model, next) {
+		return gpu.ErrInvalid
+	}
+	for k := range m.owner {
+		if u := m.units[k]; u.gpu == i && !keeps(next, u.device) {
+			return gpu.ErrInUse
+		}
+	}
+	m.parts[i] = clonePartitions([]gpu.Partition{next})[0]
+	m.recalled = true
+	return nil
+}
+
+// keeps says whether the device is still there after the change.
+func keeps(next gpu.Partition, d gpu.Device) bool {
+	if d.MIG == nil {
+		return !next.Enabled
+	}
+	return slices.ContainsFunc(next.Instances, func(in gpu.Instance) bool {
+		return in.Profile.ID == d.MIG.Profile.ID && in.Start == d.MIG.Start && in.Compute
+	})
+}
+
 // NeedsReset says whether the change switches the MIG mode of a GPU that has to be reset for it, as all before Hopper.
 func (m *Manager) NeedsReset(next []gpu.Partition) bool {
 	m.mu.Lock()

@@ -27,13 +27,7 @@ func (p *process) nvidiaSMI(ctx context.Context, sp *shell.Process) int {
 
 // cut changes what MIG makes of one GPU of the machine, and has its node looked at.
 func (p *process) cut(uuid string, next gpu.Partition) error {
-	parts := p.m.Devices.Partitions()
-	for i, d := range p.m.Devices.Devices() {
-		if d.UUID == uuid {
-			parts[i] = next
-		}
-	}
-	err := p.m.Devices.Repartition(parts)
+	err := p.m.Devices.Cut(uuid, next)
 	if err == nil && p.c.w.k.stackChanged != nil {
 		p.c.w.k.stackChanged(p.m.Name)
 	}
