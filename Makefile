@@ -3,7 +3,7 @@
 GO    ?= go
 BERTH := bin/berth
 
-.PHONY: up build test drawn stories race fuzz verify soak bench bench-live chaos conformance mutate mutations lint fmt clean
+.PHONY: up build test drawn stories race fuzz verify soak bench bench-live packing chaos conformance mutate mutations lint fmt clean
 
 up: build ## build Berth and start a cluster (ARGS="--fleet research-128" and so on)
 	@$(BERTH) up $(ARGS)
@@ -57,6 +57,9 @@ bench: ## benchmarks; figures go to docs/performance.md (PATTERN=Engine COUNT=6 
 bench-live: build ## the live scheduler beside the stock one and beside bare bindings, about half an hour (ARGS="-scale 0.1 -only pods500")
 	@GO="$(GO)" scripts/build bin/bench-live ./bench/live
 	@bin/bench-live -berth $(BERTH) $(ARGS)
+
+packing: ## the tables of docs/packing.md, half an hour; BERTH_TRACES names the folder with the traces (ARGS="-only mig")
+	@$(GO) run ./engine/internal/packing $(ARGS)
 
 chaos: build ## break a cluster for an hour and check it at rest (FOR=5m SEED=7); see docs/chaos.md
 	$(GO) run ./internal/chaos -berth $(BERTH) -for $(or $(FOR),1h) -seed $(SEED)

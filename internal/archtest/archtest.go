@@ -72,6 +72,7 @@ var Rules = map[string]Rule{
 	"engine/internal/share":    {Ring: Pure},
 	"engine/internal/oracle":   {Ring: Pure, Imports: []string{"engine", "engine/why"}},
 
+	"engine/internal/packing":       {Ring: Pure, Imports: []string{"engine/internal/fragment", "engine/internal/packing/mig", "engine/internal/packing/openb"}, Tool: true},
 	"engine/internal/packing/mig":   {Ring: Pure, Imports: []string{"engine/internal/fragment"}, Tool: true},
 	"engine/internal/packing/openb": {Ring: Pure, Imports: []string{"engine/internal/fragment"}, Tool: true},
 

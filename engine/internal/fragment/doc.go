@@ -6,8 +6,8 @@
 // what these lose by it. For MIG, where a card has few states, Slots holds what still fits in each.
 //
 // Everything is whole numbers and depends on nothing but the mix, so that two runs decide alike. It knows neither nodes by
-// name nor pods, and keeps no account: callers say what is free. A Table costs about a million additions to make and is meant
-// to be made anew when the mix has changed by a part of it, not per request. A node then costs one pass over the kinds of requests and its cards, and
+// name nor pods, and keeps no account: callers say what is free. A Table costs about a million additions, and is meant to be
+// made anew after many requests, not after each. A node then costs one pass over the kinds of requests and its cards, and
 // each card that differs from the others one more pass over the kinds.
 //
 // The replay of engine/internal/packing/openb measures it; docs/packing.md has the results and the reasons.

@@ -8,8 +8,8 @@ import (
 
 var loads = []float64{0.70, 0.85, 0.95}
 
-// At 95 % of the small and of the large mix the bar of half is below what moving everything at every arrival would reach
-// (docs/packing.md), so those two have their own.
+// At 95 % of the small and of the large mix half of first-fit is not reached (docs/packing.md says what was tried), so those
+// two have a bar of their own.
 func TestWorthRefusesLessThanHalfOfFirstFit(t *testing.T) {
 	for _, mix := range Mixes {
 		for _, load := range loads {

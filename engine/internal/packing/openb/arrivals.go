@@ -41,3 +41,17 @@ func Inflate(pods []Pod, nodes []Node, seed int64) Arrivals {
 	}
 	return Arrivals{Pods: list, Rank: r.Perm(len(nodes))}
 }
+
+// Until are the arrivals up to those that ask for so many percent of all GPUs.
+func (a Arrivals) Until(w *Workload, percent int64) Arrivals {
+	var capacity, arrived int64
+	for i := range w.Nodes {
+		capacity += int64(w.Nodes[i].GPUs) * 1000
+	}
+	n := 0
+	for n < len(a.Pods) && arrived*100 < capacity*percent {
+		arrived += w.Pods[a.Pods[n]].total()
+		n++
+	}
+	return Arrivals{Pods: a.Pods[:n], Rank: a.Rank}
+}

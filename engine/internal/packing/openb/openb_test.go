@@ -8,10 +8,13 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-dev/berth/engine/internal/fragment"
 )
@@ -186,5 +189,67 @@ func TestTracesAreRead(t *testing.T) {
 	}
 	if _, err := Pods(fstest.MapFS{"openb/openb_pod_list_x.csv.gz": {Data: []byte("not compressed")}}, "x"); err == nil {
 		t.Error("a file that is not compressed was read")
+	}
+}
+
+// Two nodes each run a share of 47 on their only card. A pod that wants a whole card fits nowhere until one of them moves.
+func TestMovesMakeRoom(t *testing.T) {
+	nodes := []Node{{Name: "a", CPU: 8000, Memory: 8, GPUs: 1, Model: "T4"}, {Name: "b", CPU: 8000, Memory: 8, GPUs: 1, Model: "T4"}}
+	pods := []Pod{{Name: "0", CPU: 5000, Memory: 1, GPUs: 1, Milli: 470}, {Name: "1", CPU: 3000, Memory: 1, GPUs: 1, Milli: 470}, {Name: "2", CPU: 5000, Memory: 1, GPUs: 1, Milli: 1000}}
+	w := NewWorkload("tiny", nodes, pods)
+	b := newBoard(w, []int{0, 1})
+	b.lives = make([][]life, len(nodes))
+	for i := range 2 {
+		if err := b.place(&w.Classes[w.Class[i]], i, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := &w.Classes[w.Class[2]]
+	if n, err := b.makeRoom(BestFit{}, want, 0); n != 0 || err != nil {
+		t.Fatalf("without a budget %d pods moved, %v", n, err)
+	}
+	if n, err := b.makeRoom(BestFit{}, want, 1); n != 1 || err != nil {
+		t.Fatalf("%d pods moved, want 1, %v", n, err)
+	}
+	var left []Room
+	for i := range b.rooms {
+		r := w.Empty[i]
+		for _, l := range b.lives[i] {
+			r.CPU -= l.class.CPU
+			r.Memory -= l.class.Memory
+			for c := range r.GPUs {
+				if l.cards>>c&1 == 1 {
+					r.Cards[c] -= l.class.Milli
+				}
+			}
+		}
+		left = append(left, r)
+	}
+	if diff := cmp.Diff(left, b.rooms); diff != "" {
+		t.Errorf("what runs does not add up to what is taken (-runs +taken):\n%s", diff)
+	}
+	if n := len(b.lives[0]) + len(b.lives[1]); n != 3 {
+		t.Errorf("%d pods run, want 3", n)
+	}
+}
+
+// A chain that ends nowhere leaves everything as it was.
+func TestMovesThatFailChangeNothing(t *testing.T) {
+	nodes := []Node{{Name: "a", CPU: 8000, Memory: 8, GPUs: 1, Model: "T4"}, {Name: "b", CPU: 8000, Memory: 8, GPUs: 1, Model: "T4"}}
+	pods := []Pod{{Name: "0", CPU: 1000, Memory: 1, GPUs: 1, Milli: 650}, {Name: "1", CPU: 1000, Memory: 1, GPUs: 1, Milli: 470}, {Name: "2", CPU: 1000, Memory: 1, GPUs: 1, Milli: 1000}}
+	w := NewWorkload("tiny", nodes, pods)
+	b := newBoard(w, []int{0, 1})
+	b.lives = make([][]life, len(nodes))
+	for i := range 2 {
+		if err := b.place(&w.Classes[w.Class[i]], i, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := slices.Clone(b.rooms)
+	if n, err := b.makeRoom(BestFit{}, &w.Classes[w.Class[2]], 3); n != 0 || err != nil {
+		t.Fatalf("%d pods moved, %v", n, err)
+	}
+	if diff := cmp.Diff(before, b.rooms); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -19,6 +19,7 @@ type Result struct {
 	Unallocated [131]float64 // percent of GPUs, by how many percent of them the pods so far ask for; NaN where no pod ends there
 	Dropped     int          // pods that fitted nowhere
 	Placed      int
+	Moved       int // moves of pods that ran, to make room for one that fitted nowhere
 }
 
 // Run replays the arrivals. A pod goes to the node with the best score, among equals to the one with the smallest rank. An
@@ -26,8 +27,15 @@ type Result struct {
 //
 // Scores are kept by class and node until the node changes, so that a run costs one evaluation per class and changed node
 // and a scan of the kept scores per pod.
-func Run(w *Workload, a Arrivals, s Scorer) (*Result, error) {
+func Run(w *Workload, a Arrivals, s Scorer) (*Result, error) { return RunMoving(w, a, s, 0) }
+
+// RunMoving is Run with moves: a pod that fits nowhere may have others moved to make room, as long as no more than so many
+// moves have been made in a thousand placed pods.
+func RunMoving(w *Workload, a Arrivals, s Scorer, moves int) (*Result, error) {
 	b := newBoard(w, a.Rank)
+	if moves > 0 {
+		b.lives = make([][]life, len(w.Empty))
+	}
 	var capacity, used, arrived int64
 	for i := range w.Empty {
 		capacity += int64(w.Empty[i].Idle())
@@ -51,7 +59,17 @@ func Run(w *Workload, a Arrivals, s Scorer) (*Result, error) {
 			if n := b.anyFit(c); n >= 0 {
 				return nil, fmt.Errorf("pod %s was dropped and fits on node %s", w.Pods[p].Name, w.Nodes[n].Name)
 			}
-			res.Dropped++
+			if left := res.Placed*moves/1000 - res.Moved; c.GPUs > 0 && left > 0 {
+				n, err := b.makeRoom(s, c, left)
+				if err != nil {
+					return nil, fmt.Errorf("pod %s: %w", w.Pods[p].Name, err)
+				}
+				if n > 0 {
+					res.Moved += n
+					res.Placed++
+					used += w.Pods[p].total()
+				}
+			}
 		}
 		column := int(math.Round(float64(arrived) * 100 / float64(capacity)))
 		if column < len(sum) {
@@ -59,6 +77,7 @@ func Run(w *Workload, a Arrivals, s Scorer) (*Result, error) {
 			count[column]++
 		}
 	}
+	res.Dropped = len(a.Pods) - res.Placed
 	for i := range sum {
 		res.Unallocated[i] = 100 - sum[i]/float64(count[i])
 	}
@@ -72,7 +91,10 @@ type board struct {
 	rooms   []Room
 	version []int32 // by node: how often it has changed
 	scores  [][]score
-	none    []bool // by class: it fits nowhere, and so never will again
+	none    []bool   // by class: it fits nowhere, and will not until a pod has moved
+	lives   [][]life // by node: the pods that run there; nil where nobody asks
+	undo    []saved  // what moves that are being tried have changed
+	stuck   []bool   // by class: no moves were found since the last that were made
 }
 
 type score struct {
@@ -83,7 +105,7 @@ type score struct {
 }
 
 func newBoard(w *Workload, rank []int) *board {
-	b := &board{w: w, rank: rank, rooms: append([]Room(nil), w.Empty...), version: make([]int32, len(w.Empty)), scores: make([][]score, len(w.Classes)), none: make([]bool, len(w.Classes))}
+	b := &board{w: w, rank: rank, rooms: append([]Room(nil), w.Empty...), version: make([]int32, len(w.Empty)), scores: make([][]score, len(w.Classes)), none: make([]bool, len(w.Classes)), stuck: make([]bool, len(w.Classes))}
 	for i := range b.scores {
 		b.scores[i] = make([]score, len(w.Empty))
 	}
@@ -129,8 +151,12 @@ func (b *board) place(c *Class, node, card int) error {
 	if !c.Fits(r) || c.Shared() && (card < 0 || card >= r.GPUs || r.Cards[card] < c.Milli) {
 		return fmt.Errorf("does not fit on node %s, card %d", b.w.Nodes[node].Name, card)
 	}
+	before := r.Cards
 	c.Take(r, card)
 	b.version[node]++
+	if b.lives != nil {
+		b.lives[node] = append(b.lives[node], life{c, cut(&before, &r.Cards)})
+	}
 	return nil
 }
 
