@@ -2,7 +2,6 @@ package gpu
 
 import (
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -33,12 +32,17 @@ type Instance struct {
 	Compute bool // it has its compute instance: without one no program can use it
 }
 
-// Why an instance cannot be created or destroyed. The texts are NVML's.
-var (
-	ErrInsufficient = errors.New("Insufficient Resources")
-	ErrInvalid      = errors.New("Invalid Argument")
-	ErrNotFound     = errors.New("Not Found")
-	ErrInUse        = errors.New("In use by another client")
+// Error is an answer of NVML, in its words.
+type Error string
+
+func (e Error) Error() string { return string(e) }
+
+// Why an instance cannot be created or destroyed.
+const (
+	ErrInsufficient Error = "Insufficient Resources"
+	ErrInvalid      Error = "Invalid Argument"
+	ErrNotFound     Error = "Not Found"
+	ErrInUse        Error = "In use by another client"
 )
 
 // Profiles lists what the model can be cut into, in the order of nvidia-smi mig -lgip: from the smallest. A model without

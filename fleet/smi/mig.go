@@ -385,9 +385,9 @@ func (r *run) destroyInstance(v *view, i gpu.Instance) error {
 }
 
 // More of NVML's answers to whoever wants to change a GPU.
-var (
-	errPermission  = errors.New("Insufficient Permissions") // in a container
-	errUnsupported = errors.New("Not Supported")
+const (
+	errPermission  gpu.Error = "Insufficient Permissions" // in a container
+	errUnsupported gpu.Error = "Not Supported"
 )
 
 // cut changes the GPU's instances, and what this run knows of them.
