@@ -62,8 +62,8 @@ type Options struct {
 	Workloads *workload.Registry
 	Clock     clock.Clock
 	Log       *slog.Logger // nil: silent
-	// StackChanged is called, without locks held, when a GPU-stack pod of the node came, went or
-	// changed its readiness. Nil: nobody wants to know.
+	// StackChanged is called when a GPU-stack pod of the node came, went or changed its readiness. It must neither wait nor
+	// ask the Kubelet anything. Nil: nobody wants to know.
 	StackChanged func(node string)
 }
 

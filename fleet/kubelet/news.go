@@ -21,6 +21,7 @@ func (w *worker) change(f func()) {
 	defer w.mu.Unlock()
 	f()
 	w.news++
+	w.tellStack()
 }
 
 // current is the pod as last seen. It must not be changed.
@@ -40,6 +41,7 @@ func (w *worker) learn(pod *corev1.Pod) {
 		return
 	}
 	w.pod = pod
+	w.tellStack()
 	if len(pod.Spec.ReadinessGates) > 0 && gatesChanged(old, pod) {
 		w.news++
 		w.poke()
@@ -73,6 +75,7 @@ func gatesChanged(a, b *corev1.Pod) bool {
 func (w *worker) vanish() {
 	w.mu.Lock()
 	w.gone = true
+	w.tellStack()
 	w.mu.Unlock()
 	w.hurry()
 	w.poke()

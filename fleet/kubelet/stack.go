@@ -8,28 +8,32 @@ func (w *worker) stackPod() (device.StackPod, bool) {
 	if !w.stack {
 		return device.StackPod{}, false
 	}
-	s, ok := device.StackPodOf(w.current())
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	return w.stackPodNow()
+}
+
+// stackPodNow is stackPod with w.mu held, for a pod of the GPU stack. What the API server was told in an earlier life of this
+// process is not so until the containers are there again.
+func (w *worker) stackPodNow() (device.StackPod, bool) {
+	s, ok := device.StackPodOf(w.pod)
+	s.Ready = s.Ready && len(w.containers) > 0
 	for _, c := range w.containers {
 		s.Ready = s.Ready && (c.kind != mainContainer || c.status.Ready)
 	}
 	return s, ok && !w.gone && !w.over
 }
 
-// stackMayHaveChanged tells the owner of the nodes if a GPU-stack pod came, went or changed its
-// readiness. It is called without locks held.
-func (w *worker) stackMayHaveChanged() {
+// tellStack tells the owner of the nodes if a GPU-stack pod came, went or changed its readiness. Whoever changes what
+// stackPodNow reads calls it before w.mu is given up, so that no change goes untold.
+func (w *worker) tellStack() {
 	if !w.stack || w.k.stackChanged == nil {
 		return
 	}
-	s, present := w.stackPod()
+	s, present := w.stackPodNow()
 	now := stackState{present: present, ready: present && s.Ready}
-	w.mu.Lock()
-	changed := now != w.stackTold
-	w.stackTold = now
-	w.mu.Unlock()
-	if changed {
+	if now != w.stackTold {
+		w.stackTold = now
 		w.k.stackChanged(w.host.name)
 	}
 }

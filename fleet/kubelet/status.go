@@ -95,7 +95,6 @@ func (w *worker) write(ctx context.Context, pod *corev1.Pod, news int) error {
 	}
 	w.learn(got)
 	w.settle(news)
-	w.stackMayHaveChanged()
 	return nil
 }
 

@@ -117,5 +117,4 @@ func (w *worker) losePower() {
 		<-p.done
 	}
 	w.rebooted = w.admitted
-	w.stackMayHaveChanged()
 }

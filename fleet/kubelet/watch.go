@@ -103,6 +103,9 @@ func (k *Kubelet) introduce(seen *corev1.Pod) *worker {
 	k.pods[pod.UID] = w
 	k.byName[types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}] = w
 	h.attach(w)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.tellStack()
 	return w
 }
 

@@ -83,7 +83,6 @@ func (w *worker) run(ctx context.Context) {
 		w.host.release(w.uid)
 		w.host.detach(w)
 		w.change(func() { w.over = true })
-		w.stackMayHaveChanged()
 		w.mu.Lock()
 		w.ended = true
 		w.mu.Unlock()

@@ -29,6 +29,7 @@ type world struct {
 	t      *testing.T
 	client *fake.Clientset
 	writes atomic.Int64 // status writes
+	told   atomic.Int64 // changes of the GPU stack
 	stop   context.CancelFunc
 	ended  chan struct{}
 	k      *Kubelet
@@ -91,8 +92,9 @@ func allocatable(gpus int) corev1.ResourceList {
 // start runs a new Kubelet over the same objects, as a new process would.
 func (w *world) start() {
 	w.k = New(Options{
-		Client:    w.client,
-		Workloads: workload.New(workload.Options{}),
+		Client:       w.client,
+		Workloads:    workload.New(workload.Options{}),
+		StackChanged: func(string) { w.told.Add(1) },
 		Machine: func(node string) *Machine {
 			w.mu.Lock()
 			defer w.mu.Unlock()
