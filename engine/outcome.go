@@ -27,8 +27,10 @@ func (y *cycle) started(g *cluster.Gang, t cluster.Turn, model string, m cluster
 	}
 	y.claimed = nil
 	y.retally(g)
-	if y.starts[g] > 0 {
-		start := &y.Plan.Starts[y.starts[g]-1]
+	// Under rules between pods what is placed later may lean on what started in between: then growth comes after that.
+	//mutate: grow-in-order
+	if n := y.starts[g]; n > 0 && (n == len(y.Plan.Starts) || !y.s.m.HasRules()) {
+		start := &y.Plan.Starts[n-1]
 		start.Placements = append(start.Placements, placements...)
 		slices.SortFunc(start.Placements, func(a, b api.Placement) int { return cluster.ComparePods(y.s.m.Pods[a.Pod], y.s.m.Pods[b.Pod]) })
 		if start.Model == "" {

@@ -65,7 +65,7 @@ type checker struct {
 	where map[string]string // node, by pod, of all that starts
 	byKey map[string]*corev1.Pod
 	// what the plan says, by the key of the workload
-	starts   map[string]*engine.Start
+	borrowed map[string]engine.Resources // what its starts take beyond its quota
 	waiting  map[string]*engine.Waiting
 	evicting map[string][]string // pods
 	// answers that hold for every workload of a shape; see shape
@@ -158,10 +158,10 @@ func (c *checker) place() {
 
 // index finds what the plan says of a workload.
 func (c *checker) index() {
-	c.starts, c.waiting, c.evicting = make(map[string]*engine.Start), make(map[string]*engine.Waiting), make(map[string][]string)
+	c.borrowed, c.waiting, c.evicting = make(map[string]engine.Resources), make(map[string]*engine.Waiting), make(map[string][]string)
 	for i := range c.plan.Starts {
 		start := &c.plan.Starts[i]
-		c.starts[start.Gang] = start
+		c.borrowed[start.Gang] = c.borrowed[start.Gang].Plus(start.Borrowed)
 		for _, at := range start.Placements {
 			c.where[at.Pod] = at.Node
 		}

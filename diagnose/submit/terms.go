@@ -44,13 +44,11 @@ func (c *checker) terms(s *submission) *Terms {
 			continue
 		}
 		seen[gang] = true
-		if start := c.starts[gang]; start != nil {
-			for _, a := range start.Borrowed {
-				if t.Borrowed == nil {
-					t.Borrowed = make(map[string]int64)
-				}
-				t.Borrowed[a.Resource] += a.Value
+		for _, a := range c.borrowed[gang] {
+			if t.Borrowed == nil {
+				t.Borrowed = make(map[string]int64)
 			}
+			t.Borrowed[a.Resource] += a.Value
 		}
 		t.Evicts = append(t.Evicts, c.evicting[gang]...)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -33,7 +34,7 @@ type binder struct {
 	hung   hung
 	over   context.Context // ends when the binder has
 
-	volumes *preparer
+	prepares *preparer
 }
 
 // intent is one binding to send.
@@ -65,18 +66,37 @@ func (i *intent) borrows() string {
 }
 
 func newBinder(s *scheduler) *binder {
-	b := &binder{s: s, client: s.opts.binding, queue: newLines[intent](binders), gate: newGate(binders), volumes: newPreparer(s), over: context.Background()}
+	b := &binder{s: s, client: s.opts.binding, queue: newLines[intent](binders), gate: newGate(binders), prepares: newPreparer(s), over: context.Background()}
 	if b.client == nil {
 		b.client = s.client
 	}
 	return b
 }
 
-// add takes on the members of a gang. Their volumes come first.
+// add takes on the members of a gang. Their claims are seen to first.
 func (b *binder) add(plan *engine.Start, now time.Time) {
-	if s := (&start{Start: plan, planned: now}); !b.volumes.add(s) {
+	if s := (&start{Start: plan, planned: now}); !b.prepares.add(s) {
 		b.send(s)
 	}
+}
+
+// joined has the starts of each gang as one: what begins and grows in one plan begins whole.
+func joined(starts []engine.Start) []*engine.Start {
+	out, first := make([]*engine.Start, 0, len(starts)), make(map[string]int, len(starts))
+	for i := range starts {
+		next := &starts[i]
+		n, again := first[next.Gang]
+		if !again {
+			first[next.Gang] = len(out)
+			out = append(out, next)
+			continue
+		}
+		whole := *out[n] // the plan is not written to
+		whole.Placements = slices.Concat(whole.Placements, next.Placements)
+		whole.Borrowed = whole.Borrowed.Plus(next.Borrowed)
+		out[n] = &whole
+	}
+	return out
 }
 
 // send binds the members of a gang, in order.
@@ -97,13 +117,13 @@ func (b *binder) run(ctx context.Context) {
 	sending, end := outlive(ctx)
 	defer end()
 	b.over = ctx
-	var volumes sync.WaitGroup
-	volumes.Go(func() { b.volumes.run(ctx) })
+	var preparing sync.WaitGroup
+	preparing.Go(func() { b.prepares.run(ctx) })
 	send := func(i intent) (again bool) { return b.bind(sending, i) }
 	b.queue.run(ctx, send)
 	// Rather no half gangs at the end: the rest of what has begun is sent too.
 	b.queue.finish(func(i intent) bool { return i.start.begun.Load() }, send)
-	volumes.Wait()
+	preparing.Wait()
 }
 
 // bind sends one binding, unless the world moved since it was planned. It says whether it is to be sent again.

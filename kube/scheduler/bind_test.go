@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/kube/cluster"
 )
 
@@ -360,5 +361,22 @@ func TestPassing(t *testing.T) {
 	}
 	if !slices.Contains(got, 429) || !slices.Contains(got, 500) || got[1] != 500 {
 		t.Errorf("passing: %v", got)
+	}
+}
+
+// A gang that begins and grows in one plan is bound as one, and the plan stays as it is.
+func TestStartsOfAGangAreJoined(t *testing.T) {
+	at := func(pod string) engine.Placement { return engine.Placement{Pod: pod, Node: "n"} }
+	starts := []engine.Start{
+		{Gang: "a", Kind: engine.Begin, Placements: []engine.Placement{at("a-0")}},
+		{Gang: "b", Kind: engine.Begin, Placements: []engine.Placement{at("b")}},
+		{Gang: "a", Kind: engine.Grow, Borrowed: engine.Resources{{Resource: "gpu", Value: 1}}, Placements: []engine.Placement{at("a-1")}},
+	}
+	want := []*engine.Start{
+		{Gang: "a", Kind: engine.Begin, Borrowed: engine.Resources{{Resource: "gpu", Value: 1}}, Placements: []engine.Placement{at("a-0"), at("a-1")}},
+		{Gang: "b", Kind: engine.Begin, Placements: []engine.Placement{at("b")}},
+	}
+	if diff := cmp.Diff(want, joined(starts)); diff != "" || len(starts[0].Placements) != 1 {
+		t.Error(diff, starts[0])
 	}
 }

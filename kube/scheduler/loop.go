@@ -51,14 +51,16 @@ func (s *scheduler) cycle(now time.Time) (wake time.Time) {
 	s.note(plan)
 	for i := range plan.Starts {
 		s.log.Info("start", "workload", plan.Starts[i].Gang, "kind", plan.Starts[i].Kind, "pods", len(plan.Starts[i].Placements))
-		if !s.opts.Shadow {
-			s.binds.add(&plan.Starts[i], now)
+	}
+	if !s.opts.Shadow {
+		for _, start := range joined(plan.Starts) {
+			s.binds.add(start, now)
 		}
 	}
 	wake = sooner(sooner(plan.WakeAt, again), s.reports.tell(plan))
 	wake = sooner(wake, s.evicts.take(&plan))
 	if !s.opts.Shadow {
-		wake = sooner(wake, s.binds.volumes.recover())
+		wake = sooner(wake, s.binds.prepares.recover())
 	}
 	s.reportKept(&plan)
 	s.auditor.look(s, now)

@@ -531,7 +531,8 @@ const (
 	Grow   StartKind = "grow"   // members above the minimum
 )
 
-// Start is members of one gang to bind together.
+// Start is members of one gang to bind together. Starts are in the order in which they were decided: each keeps the rules
+// between pods beside those before it. A gang that begins and grows in one plan may have two, where others come in between.
 type Start struct {
 	Gang  string    `json:"gang"`
 	Kind  StartKind `json:"kind"`

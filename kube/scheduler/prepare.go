@@ -10,9 +10,10 @@ import (
 )
 
 // preparer sees to it that every claim of every member of a start has its devices, or its volume, before one member is bound.
-// Devices are allocated first, which needs nobody else. For each claim of a volume it writes down which volume it takes, or for which node one is to be made, and waits for those who
-// do it. If one of them does not get its volume, none of the start is bound: claims that are still without lose
-// the note for which node, the nodes are refused, and the engine plans again, with the volumes that did come.
+// Devices are allocated first, which needs nobody else. For each claim of a volume it writes down which volume it takes, or for
+// which node one is to be made, and waits for those who do it. If one of them does not get its volume, none of the start is
+// bound: claims that are still without lose the note for which node, the nodes are refused, and the engine plans again, with the
+// volumes that did come.
 //
 //	reserved --asked--> awaited --all bound--> sent to the binder
 //	    |                  |
