@@ -160,11 +160,15 @@ var valueOf = map[string]bool{"value": true, "values": true, "val": true, "v": t
 func (c *cleaner) secretKey(under, key string) bool {
 	known, ok := c.names["\x00"+key]
 	if !ok {
-		known = !fieldName.MatchString(key) || mask.Looks(key) || !c.loose.Names[key] && !hardware(key) && c.loose.Find(strings.NewReplacer("/", " ", "_", " ", "-", " ", ".", " ").Replace(key))
+		known = !fieldName.MatchString(key) || mask.Looks(key) || !c.loose.Names[key] && !hardware(key) && (c.loose.Find(keyWords.Replace(key)) || c.loose.Find(key))
 		c.names["\x00"+key] = known
 	}
 	return known
 }
+
+// keyWords parts a key into words. A key is judged by its words and as a whole: a secret in groups has none that is odd by
+// itself.
+var keyWords = strings.NewReplacer("/", " ", "_", " ", "-", " ", ".", " ")
 
 var fieldName = regexp.MustCompile(`^[A-Za-z0-9_./:$@ -]+$`)
 
