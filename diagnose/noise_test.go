@@ -165,21 +165,47 @@ func aged(c *testCase, r *rand.Rand) {
 	c.facts.At = c.facts.At.Add(time.Duration(2+r.IntN(30)) * time.Hour)
 }
 
-// hidden takes one kind of objects away, as from somebody who may not read it. Pods and what was asked about stay: without
-// them there is no question.
+// hidden takes one kind of objects away, as from somebody who may not read it.
 func hidden(c *testCase, r *rand.Rand) {
+	if list := c.hideable(); len(list) > 0 {
+		c.hide(list[r.IntN(len(list))])
+	}
+}
+
+// hideable are the kinds of the case's objects, without pods and what was asked about: without them there is no question.
+func (c *testCase) hideable() (list []*facts.KindInfo) {
 	asked, _, _ := strings.Cut(c.Target, "/")
 	asked, _ = facts.ParseKind(asked)
-	var list []*facts.KindInfo
 	for _, k := range facts.Kinds {
 		if len(k.List(&c.facts.Objects)) > 0 && k.Kind != "Pod" && k.Kind != asked {
 			list = append(list, k)
 		}
 	}
-	if len(list) == 0 {
-		return
-	}
-	k := list[r.IntN(len(list))]
+	return list
+}
+
+func (c *testCase) hide(k *facts.KindInfo) {
 	c.facts.Objects = without(c.facts.Objects, k)
 	c.facts.Unseen = append(c.facts.Unseen, facts.Unseen{Resource: k.Name(), Reason: "forbidden"})
+}
+
+// TestNothingHiddenIsAnAllClear takes every kind of objects away from every case, one at a time. With a kind that may not be read
+// the cause may be lost, and must not become an all-clear.
+func TestNothingHiddenIsAnAllClear(t *testing.T) {
+	if testing.Short() {
+		t.Skip("thousands of diagnoses")
+	}
+	for _, name := range caseNames(t) {
+		c := loadCase(t, name, 7)
+		if !c.stopped() {
+			continue
+		}
+		for _, k := range c.hideable() {
+			c := loadCase(t, name, 7)
+			c.hide(k)
+			if got := c.diagnose(t); got.Cause == diagnose.Healthy {
+				t.Errorf("%s without %s: %s", name, k.Name(), got.Summary)
+			}
+		}
+	}
 }

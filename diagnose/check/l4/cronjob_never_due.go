@@ -2,13 +2,12 @@ package l4
 
 import (
 	"fmt"
-	"strings"
 
-	"github.com/robfig/cron/v3"
 	batchv1 "k8s.io/api/batch/v1"
 
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/life"
 )
 
 var cronjobNeverDueCheck = check.Check{
@@ -21,12 +20,10 @@ var cronjobNeverDueCheck = check.Check{
 
 func cronJobNeverDue(c *check.Case) []check.Finding {
 	o, ok := c.Top.(*batchv1.CronJob)
-	if !ok || c.Exists || strings.Contains(o.Spec.Schedule, "TZ") {
-		return nil // the API server refuses time zones in the schedule, and the parser panics at some
+	if !ok || c.Exists {
+		return nil
 	}
-	// The same parser as the CronJob controller's. It looks five years ahead.
-	s, err := cron.ParseStandard(o.Spec.Schedule)
-	if err != nil || !s.Next(c.Now).IsZero() {
+	if next, err := life.NextRun(o, c.Now); err != nil || !next.IsZero() {
 		return nil
 	}
 	return []check.Finding{{

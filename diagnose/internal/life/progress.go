@@ -1,11 +1,14 @@
 package life
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/robfig/cron/v3"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -53,7 +56,7 @@ func Restful(c *check.Case) string {
 	}
 	switch top := c.Top.(type) {
 	case *batchv1.CronJob:
-		if len(c.Owners) > 1 || len(c.Children(top)) > 0 {
+		if len(c.Owners) > 1 || len(c.Children(top)) > 0 || overdue(top, c.Now) {
 			return ""
 		}
 		if last := top.Status.LastScheduleTime; last != nil {
@@ -61,11 +64,37 @@ func Restful(c *check.Case) string {
 		}
 		return fmt.Sprintf("its schedule is %q, and the first run is not due", top.Spec.Schedule)
 	case *appsv1.DaemonSet:
-		if top.Status.DesiredNumberScheduled == 0 && !nearly(c.Facts, top.Spec.Template.Spec.NodeSelector) {
+		if top.Status.DesiredNumberScheduled == 0 && c.Sees("nodes", "") && !nearly(c.Facts, top.Spec.Template.Spec.NodeSelector) {
 			return "no node asks for it: none matches its selector and tolerations"
 		}
 	}
 	return ""
+}
+
+// NextRun is when the CronJob's schedule is due after a time; zero where it is not within five years. The parser is that of
+// the CronJob controller.
+func NextRun(o *batchv1.CronJob, after time.Time) (time.Time, error) {
+	if strings.Contains(o.Spec.Schedule, "TZ") {
+		return time.Time{}, errors.New("a time zone in the schedule") // the API server refuses it, and the parser panics at some
+	}
+	s, err := cron.ParseStandard(o.Spec.Schedule)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return s.Next(after.UTC()), nil
+}
+
+// overdue says whether a run of the CronJob should have been started by now.
+func overdue(o *batchv1.CronJob, now time.Time) bool {
+	from, grace := o.CreationTimestamp.Time, time.Minute
+	if last := o.Status.LastScheduleTime; last != nil {
+		from = last.Time
+	}
+	if ptr.Deref(o.Spec.TimeZone, "UTC") != "UTC" {
+		grace += 28 * time.Hour // what its zone is, is not known here: it is at most 14 hours off, then and now
+	}
+	next, err := NextRun(o, from)
+	return err != nil || !next.IsZero() && next.Add(grace).Before(now)
 }
 
 // Leaving is the pod, or the one whose place it takes, that ends within the time it has for that.
