@@ -236,6 +236,12 @@ func (c *Calendar) foresee(g *cluster.Gang, t cluster.Turn, releases []release, 
 	x := &future{c: c, g: g, turn: t, releases: c.withMoments(releases)}
 	at, ok := x.firstFit()
 	if !ok {
+		if c.m.HasRules() || len(c.reservations) > 0 {
+			// More room may help less here: who a pod has to be near leaves, or another was promised a start. So an end that
+			// turns out to be later can let the gang fit before it.
+			//mutate: time-no-promise-wakes
+			c.wakeAtFirst(x.releases)
+		}
 		return nil
 	}
 	//mutate: time-promise-wakes
