@@ -50,11 +50,13 @@ func (s *State) newCycle(now time.Time) *cycle {
 	y.preempt = y.newPreemption()
 	y.limits = quota.New(s.m, &y.Draft, quota.Questions{Models: y.models, AllModels: y.allModels, Plain: y.plainDemands}, y.preempt)
 	y.times = calendar.New(s.m, &y.Draft, calendar.Questions{
-		Claim:  y.claim,
-		Gates:  func(g *cluster.Gang) []why.Gate { gates, _ := y.gates(g); return gates },
-		Fits:   y.wouldFit,
-		Begins: func(g *cluster.Gang, on []*cluster.Node) time.Time { return y.preempt.Begins(g, on...) },
-		Place:  y.placeFirst,
+		Claim: y.claim,
+		Gates: func(g *cluster.Gang) []why.Gate { gates, _ := y.gates(g); return gates },
+		Fits:  y.wouldFit,
+		Begins: func(g *cluster.Gang, on []*cluster.Node) (time.Time, time.Duration) {
+			return y.preempt.Begins(g, on...)
+		},
+		Place: y.placeFirst,
 	})
 	return y
 }

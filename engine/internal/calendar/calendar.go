@@ -19,8 +19,9 @@ type Questions struct {
 	// Fits says whether all gates are open to the gang and there is a place for it. The model is as before.
 	Fits func(*cluster.Gang, cluster.Turn) bool
 	// Begins is when the gang would start on the nodes: now or, while it is tried out whom to evict for it, when the victims
-	// and those that leave the nodes are expected to be gone.
-	Begins func(g *cluster.Gang, on []*cluster.Node) time.Time
+	// and those that leave the nodes are expected to be gone. notice is how long the victims take: that long after the
+	// cycle it starts at the earliest, whenever the cycle is.
+	Begins func(g *cluster.Gang, on []*cluster.Node) (at time.Time, notice time.Duration)
 	// Place allocates the gang's minimum, on the first nodes where it can, and says whether it could. Nothing is proved.
 	Place func(g *cluster.Gang, t cluster.Turn, first []*cluster.Node) bool
 }

@@ -63,7 +63,7 @@ func newWorld(nodes int, config api.Config, snap api.Snapshot) *world {
 			_, ok := w.placer.ChooseScope(w.order(g, t))
 			return ok
 		},
-		Begins: func(*cluster.Gang, []*cluster.Node) time.Time { return noon },
+		Begins: func(*cluster.Gang, []*cluster.Node) (time.Time, time.Duration) { return noon, 0 },
 		Place:  func(g *cluster.Gang, t cluster.Turn, _ []*cluster.Node) bool { return w.placer.Uniform(w.order(g, t)) },
 	})
 	w.Expire()

@@ -68,8 +68,9 @@ func (r *Reservation) gate() why.Gate {
 // stay is a gang on places that it looks for, and when it would be there.
 type stay struct {
 	gang        *cluster.Gang
-	from, until time.Time // until: zero: nobody knows
-	soft        bool      // all of it can be evicted when the place is needed
+	from, until time.Time     // until: zero: nobody knows
+	notice      time.Duration // how long after the cycle it begins at the earliest, because victims take that long
+	soft        bool          // all of it can be evicted when the place is needed
 }
 
 // stay is the gang if it started at the time.
@@ -78,6 +79,14 @@ func (c *Calendar) stay(g *cluster.Gang, from time.Time) stay {
 	if d := c.runTime(g.Terms(), c.by); d > 0 {
 		w.until = from.Add(d)
 	}
+	return w
+}
+
+// stayOn is the gang if it started on the nodes as soon as it can: once those that end for it are gone.
+func (c *Calendar) stayOn(g *cluster.Gang, nodes []*cluster.Node) stay {
+	from, notice := c.ask.Begins(g, nodes)
+	w := c.stay(g, from)
+	w.notice = notice
 	return w
 }
 
@@ -194,7 +203,7 @@ func (c *Calendar) Breaks(g *cluster.Gang, pods []*cluster.Pod) []why.Gate {
 		hosts[i] = p.Host
 	}
 	//mutate: time-begins-when-evicted -> c.stay(g, c.now)
-	w := c.stay(g, c.ask.Begins(g, hosts))
+	w := c.stayOn(g, hosts)
 	gates := c.breaksOnNodes(w, pods)
 	if len(gates) == 0 {
 		gates = c.overHeadroom(w, pods)
@@ -205,6 +214,7 @@ func (c *Calendar) Breaks(g *cluster.Gang, pods []*cluster.Pod) []why.Gate {
 	if len(gates) > 0 {
 		//mutate: time-breaks-wakes
 		c.wakeWhenLate(w) // from then on it may be another promise that it breaks first
+		c.wakeAsItMoves(w)
 	}
 	return gates
 }
@@ -309,7 +319,7 @@ func (c *Calendar) settleHeadroom(g *cluster.Gang, pods []*cluster.Pod) {
 // Beside looks for a place for the gang with all that is reserved for others, and that it may not use, taken, and says
 // whether place found one. A question, where the gang's is one that others ask too, is not asked again once there was none.
 func (c *Calendar) Beside(g *cluster.Gang, asks *index.Question, place func() bool) bool {
-	w := c.stay(g, c.ask.Begins(g, nil))
+	w := c.stayOn(g, nil)
 	if asks != nil && !w.until.IsZero() {
 		asks = nil // who leaves early may use more
 	}
@@ -329,6 +339,7 @@ func (c *Calendar) Beside(g *cluster.Gang, asks *index.Question, place func() bo
 		}
 		c.hopeless[*asks] = true // and stays so: room only gets less
 	}
+	c.wakeAsItMoves(w)
 	return false
 }
 
@@ -419,7 +430,40 @@ func (c *Calendar) WakeWhenLate(g *cluster.Gang) { c.wakeWhenLate(c.stay(g, c.no
 func (c *Calendar) wakeWhenLate(w stay) {
 	for _, r := range c.reservations {
 		if r.gang != w.gang && w.over(r.start) {
-			c.draft.Wake(c.now.Add(r.start.Sub(w.until) + 1))
+			c.draft.Wake(r.start.Add(w.from.Sub(w.until) - w.notice + 1))
+		}
+	}
+}
+
+// wakeAsItMoves wakes when the stay, which others have to be evicted for, would begin after one more end of what it is in the
+// way of: of a promised gang or a booking, or of what runs where a promised gang will be. Without a notice these ends are
+// yet to come, and others wake for them.
+func (c *Calendar) wakeAsItMoves(w stay) {
+	if w.notice == 0 {
+		return
+	}
+	wake := func(end, after time.Time) {
+		if end.After(after) {
+			//mutate: time-notice-wakes
+			c.draft.Wake(end.Add(-w.notice))
+		}
+	}
+	for _, r := range c.reservations {
+		if r.gang == w.gang {
+			continue
+		}
+		wake(r.end, w.from)
+		after := later(r.start, w.from)
+		//archtest:any-order the earliest counts
+		for n := range r.needs {
+			for _, p := range n.Pods {
+				wake(c.endOf(p), after)
+			}
+			for _, h := range n.Held {
+				if h.Gang != "" {
+					wake(c.holdEnd(h), after)
+				}
+			}
 		}
 	}
 }

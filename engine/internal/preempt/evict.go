@@ -506,11 +506,10 @@ func (y *Cycle) evictionOf(pod string) *api.Eviction {
 }
 
 // Begins is when the gang would start on the nodes: now or, while it is tried out whom to evict for it, when the victims are
-// expected to be gone, and those that are on their way out from these nodes.
-func (y *Cycle) Begins(g *cluster.Gang, nodes ...*cluster.Node) time.Time {
-	at := y.Now
+// expected to be gone, and those that are on their way out from these nodes. notice is how long the victims take.
+func (y *Cycle) Begins(g *cluster.Gang, nodes ...*cluster.Node) (at time.Time, notice time.Duration) {
 	if y.pursued == nil || y.pursued.g != g {
-		return at
+		return y.Now, 0
 	}
 	for _, u := range y.pursued.units {
 		if !u.taken {
@@ -518,15 +517,16 @@ func (y *Cycle) Begins(g *cluster.Gang, nodes ...*cluster.Node) time.Time {
 		}
 		for _, p := range u.pods {
 			_, gone := y.evictionTimes(p, u.of.payer, u.surge)
-			at = later(at, gone)
+			notice = max(notice, gone.Sub(y.Now))
 		}
 	}
+	at = y.Now.Add(notice)
 	for _, l := range y.takenOff {
 		if slices.Contains(nodes, l.node) {
 			at = later(at, y.leaverGone(l.pod))
 		}
 	}
-	return at
+	return at, notice
 }
 
 // later is the later of the two times.
