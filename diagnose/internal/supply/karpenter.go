@@ -53,6 +53,10 @@ func KarpenterObstacles(c *check.Case, p *karpenter.Pool) []KarpenterObstacle {
 	if text := karpenterTooSmall(c, p); text != "" {
 		out = append(out, KarpenterObstacle{Size: true, Text: text})
 	}
+	// A pool that names no machines permits every label of one, and only Karpenter knows which machines there are.
+	if text := KarpenterSaid(c).Unmet(p.GetName()); text != "" && len(out) == 0 {
+		out = append(out, KarpenterObstacle{Text: "Karpenter says of it: " + text})
+	}
 	return out
 }
 

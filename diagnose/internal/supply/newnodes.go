@@ -195,7 +195,7 @@ func autoscalerFails(c *check.Case, s *AutoscalerSource) (AutoscalerFault, bool)
 // deletes a claim for which there is no capacity.
 func KarpenterFailure(c *check.Case, p *karpenter.Pool) (AutoscalerFault, bool) {
 	for _, claim := range p.Claims {
-		if l := dialect.ConditionOf(claim, "Launched"); l != nil && l.Status != "True" {
+		if l := dialect.ConditionOf(claim, "Launched"); l != nil && l.Status != "True" && machineForPod(c, claim.GetName(), claim, l.Message) {
 			if fault, code := cloudFaultOf(l.Reason + ": " + l.Message); fault != cloudOther {
 				return AutoscalerFault{fault, code, l.Message, []facts.Evidence{{Object: facts.RefTo(claim).In(), Field: `status.conditions[type="Launched"].message`, Value: l.Message}}}, true
 			}
@@ -204,6 +204,9 @@ func KarpenterFailure(c *check.Case, p *karpenter.Pool) (AutoscalerFault, bool) 
 	for _, e := range autoscaling(c.Facts).launches {
 		at := facts.EventTime(e)
 		if e.Reason != "InsufficientCapacityError" || !p.Claimed(e.InvolvedObject.Name) || c.Now.Sub(at) > autoscalerRecent || launchedSince(p, at) {
+			continue
+		}
+		if !machineForPod(c, e.InvolvedObject.Name, nil, e.Message) {
 			continue
 		}
 		_, text, _ := strings.Cut(e.Message, " event: ")
@@ -215,6 +218,35 @@ func KarpenterFailure(c *check.Case, p *karpenter.Pool) (AutoscalerFault, bool) 
 		return AutoscalerFault{fault, code, text, []facts.Evidence{{Object: "nodeclaim/" + e.InvolvedObject.Name, Field: "events[reason=" + e.Reason + "]", Value: e.Message}}}, true
 	}
 	return AutoscalerFault{}, false
+}
+
+// machineForPod says whether the machine that a NodeClaim asked for could be for the pod: a pool that names no machines
+// asks for all kinds, and that one kind is not to be had tells nothing of another. It goes by the machines that the
+// provider's answer names, else by what the claim was for; claim is nil where it is gone. Where nothing tells, it could.
+func machineForPod(c *check.Case, name string, claim *unstructured.Unstructured, answer string) bool {
+	if w := KarpenterSaid(c); w != nil && w.Claim == name {
+		return true
+	}
+	device, _ := podspec.Device(c.Pod)
+	if types := karpenter.MachinesIn(answer); len(types) > 0 {
+		return slices.ContainsFunc(types, func(t string) bool { return karpenter.HasGPU(t) == (device != "") && asksForMachine(c, t) })
+	}
+	if claim == nil {
+		return true
+	}
+	asked := karpenter.ResourceList(claim.Object, "spec", "resources", "requests")
+	if len(asked) == 0 {
+		return true
+	}
+	_, has := asked[corev1.ResourceName(device)]
+	return has || device == ""
+}
+
+// asksForMachine says whether the pod leaves it open, or asks for, machines of the type.
+func asksForMachine(c *check.Case, machine string) bool {
+	return !slices.ContainsFunc(place.NeedsOf(&c.Pod.Spec), func(w place.Need) bool {
+		return w.Key == corev1.LabelInstanceTypeStable && len(w.Values) > 0 && !slices.Contains(w.Values, machine)
+	})
 }
 
 // launchedSince says whether the pool got a machine after the time.

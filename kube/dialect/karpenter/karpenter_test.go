@@ -43,3 +43,36 @@ func TestKarpenterRule(t *testing.T) {
 		}
 	}
 }
+
+func TestUnmet(t *testing.T) {
+	for _, c := range []struct{ message, want string }{
+		{`Failed to schedule pod, incompatible with nodepool "a", daemonset overhead={"cpu":"1"}, no instance type met all requirements`, "no instance type met all requirements"},
+		{`Failed to schedule pod, no instance type has enough resources (NodePool=a); all available instance types exceed limits for nodepool (NodePool=b)`, "no instance type has enough resources"},
+		{`Failed to schedule pod, no instance type has enough resources (NodePool=b); all available instance types exceed limits for nodepool (NodePool=a)`, ""},
+		{`Failed to schedule pod, no instance type which met the scheduling requirements and had enough resources, had a required offering (NodePool=a)`, ""},
+		{`Failed to schedule pod, all available instance types exceed limits for nodepool: "a"`, ""},
+	} {
+		w, _ := ParseMessage(c.message)
+		if got := w.Unmet("a"); got != c.want {
+			t.Errorf("Unmet of %q = %q, want %q", c.message, got, c.want)
+		}
+	}
+}
+
+func TestMachinesIn(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"InsufficientInstanceCapacity: We currently do not have sufficient p5.48xlarge capacity in the Availability Zone you requested (us-east-1a).", "p5.48xlarge"},
+		{"SkuNotAvailable: Standard_ND96isr_H100_v5 is currently not available in location 'eastus'", "Standard_ND96isr_H100_v5"},
+		{"ZONE_RESOURCE_POOL_EXHAUSTED: no a3-highgpu-8g or n2-standard-8 in us-central1-a", "a3-highgpu-8g n2-standard-8"},
+		{"with fleet error(s), UnfulfillableCapacity: in us-east-1a, karpenter.sh/v1, 10.0.0.1", ""},
+	} {
+		if got := strings.Join(MachinesIn(c.text), " "); got != c.want {
+			t.Errorf("MachinesIn(%q) = %q, want %q", c.text, got, c.want)
+		}
+	}
+	for machine, want := range map[string]bool{"p5.48xlarge": true, "g6.xlarge": true, "m6i.4xlarge": false, "Standard_ND96isr_H100_v5": true, "Standard_D4s_v5": false, "a3-highgpu-8g": true, "n2-standard-8": false} {
+		if HasGPU(machine) != want {
+			t.Errorf("HasGPU(%s) = %v", machine, !want)
+		}
+	}
+}

@@ -75,6 +75,26 @@ func (p *Part) Has(phrases ...string) bool {
 	return slices.ContainsFunc(phrases, func(s string) bool { return strings.Contains(p.text, s) })
 }
 
+// Unmet is what Karpenter says that no machine of the pool has: labels or size that the pod asks for. It is "" where
+// Karpenter says nothing of the pool, or names offerings: those are machines that would do, and cannot be had now.
+func (w *Message) Unmet(pool string) string {
+	if w == nil {
+		return ""
+	}
+	for _, p := range w.Parts {
+		if (p.Pool == pool || p.Pool == "" && len(w.Parts) == 1) && !strings.Contains(p.text, "offering") {
+			if m := noInstanceType.FindString(p.text); m != "" {
+				return m
+			}
+		}
+	}
+	return ""
+}
+
+// noInstanceType is how Karpenter begins to say that it knows of no machine, for all that it looks at: requirements,
+// resources and offerings (pkg/controllers/provisioning/scheduling/nodeclaim.go, v1.6).
+var noInstanceType = regexp.MustCompile(`no instance type [^;(]*[^;( ]`)
+
 // Phrases of Karpenter.
 var (
 	AtLimit      = []string{"exceed limits for nodepool", "node limits have been exhausted"}

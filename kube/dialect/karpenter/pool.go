@@ -189,6 +189,15 @@ func (p *Pool) Meets(e corev1.NodeSelectorRequirement) bool {
 
 var gpuInstanceType = regexp.MustCompile(`^(Standard_N|[pg]\d|gr\d|a[234]-|g2-|BM\.GPU|VM\.GPU)`)
 
+// HasGPU says whether machines of the type have GPUs, by the name that their cloud gives them.
+func HasGPU(machine string) bool { return gpuInstanceType.MatchString(machine) }
+
+// machineName is how clouds call types of machines: p5.48xlarge, Standard_ND96isr_H100_v5, a3-highgpu-8g.
+var machineName = regexp.MustCompile(`\b([a-z][a-z0-9-]*\.(?:\d*x?large|medium|small|micro|nano|metal(?:-\d+xl)?)|Standard_[A-Z]\w+|[a-z]\d[a-z]?-(?:standard|high\w+|mega\w+|ultra\w+)-\d+\w*)\b`)
+
+// MachinesIn are the types of machines that a text names.
+func MachinesIn(text string) []string { return machineName.FindAllString(text, -1) }
+
 func LargestCount(values []string) (most int64) {
 	for _, v := range values {
 		n, _ := strconv.ParseInt(v, 10, 64)
