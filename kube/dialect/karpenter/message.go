@@ -91,9 +91,9 @@ func (w *Message) Unmet(pool string) string {
 	return ""
 }
 
-// noInstanceType is how Karpenter begins to say that it knows of no machine, for all that it looks at: requirements,
-// resources and offerings (pkg/controllers/provisioning/scheduling/nodeclaim.go, v1.6).
-var noInstanceType = regexp.MustCompile(`no instance type [^;(]*[^;( ]`)
+// noInstanceType is how Karpenter says that it knows of no machine, of all that it looks at: requirements, resources
+// and offerings. Newer releases add what was asked for.
+var noInstanceType = regexp.MustCompile(`no instance type [^;(,]*[^;(, ]`)
 
 // Phrases of Karpenter.
 var (
