@@ -1,8 +1,8 @@
 // Package gpu holds what the fleet knows about GPUs as plain values: the models NVIDIA
 // sells, the devices in one simulated machine, and what a device reads at a moment.
 //
-// It talks to nobody. fleet/device decides who holds a device, fleet/smi prints it,
-// fleet/workload loads it.
+// It talks to nobody. fleet/device decides who holds a device, fleet/workload loads it, and
+// fleet/smi and fleet/dcgm show what a [Meter] makes of that.
 package gpu
 
 import "fmt"
@@ -50,32 +50,4 @@ type Partition struct {
 type Driver struct {
 	Version string // "580.95.05"; empty: no driver is loaded
 	CUDA    string // the newest CUDA the driver supports, "13.0"
-}
-
-// Reading is what a device shows at one moment.
-type Reading struct {
-	Device
-	UtilPercent    int // SM busy
-	MemUtilPercent int
-	MemUsedMiB     int
-	PowerWatts     int
-	TempC          int
-	Processes      []Process
-
-	MIGEnabled bool   // the GPU is in MIG mode
-	Parts      []Part // its instances, as far as they are visible
-}
-
-// Part is what a GPU instance shows at one moment.
-type Part struct {
-	Instance
-	UsedMiB int
-}
-
-// Process is one compute process on a device.
-type Process struct {
-	PID     int
-	Name    string
-	UsedMiB int
-	MIG     *Instance // the instance it runs on; nil: the whole GPU
 }

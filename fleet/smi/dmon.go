@@ -30,8 +30,8 @@ var metrics = []struct {
 		{"enc", "%", zero}, {"dec", "%", zero}, {"jpg", "%", zero}, {"ofa", "%", zero},
 	}},
 	{'c', []metric{
-		{"mclk", "MHz", func(v view) string { return fmt.Sprint(v.memClock()) }},
-		{"pclk", "MHz", func(v view) string { return fmt.Sprint(v.smClock()) }},
+		{"mclk", "MHz", func(v view) string { return fmt.Sprint(v.MemClockMHz()) }},
+		{"pclk", "MHz", func(v view) string { return fmt.Sprint(v.SMClockMHz()) }},
 	}},
 	{'v', []metric{{"pviol", "%", zero}, {"tviol", "bool", zero}}},
 	{'m', []metric{
@@ -44,10 +44,15 @@ var metrics = []struct {
 		{"dbecc", "errs", func(v view) string { return dash(v.eccErrors()) }},
 		{"pci", "errs", zero},
 	}},
-	{'t', []metric{{"rxpci", "MB/s", zero}, {"txpci", "MB/s", zero}}},
+	{'t', []metric{
+		{"rxpci", "MB/s", func(v view) string { return megabytes(v.Model.Pipes(v.Activity).PCIeReceived) }},
+		{"txpci", "MB/s", func(v view) string { return megabytes(v.Model.Pipes(v.Activity).PCIeSent) }},
+	}},
 }
 
 func zero(view) string { return "0" }
+
+func megabytes(n float64) string { return strconv.Itoa(int(n / 1e6)) }
 
 // dash is how the scrolling commands write what a board cannot tell.
 func dash(s string) string {

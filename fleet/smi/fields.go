@@ -64,15 +64,7 @@ func (v view) pci() pciAddress {
 	return pciAddress{domain: domain[max(0, len(domain)-4):], bus: bus, device: device}
 }
 
-func pcieGeneration(m gpu.Model) string {
-	switch m.Family {
-	case "volta", "turing":
-		return "3"
-	case "ampere", "ada-lovelace":
-		return "4"
-	}
-	return "5"
-}
+func pcieGeneration(m gpu.Model) string { return fmt.Sprint(m.PCIeGeneration()) }
 
 func stateFields() []field[view] {
 	return []field[view]{
@@ -86,10 +78,10 @@ func stateFields() []field[view] {
 		{"driver_model.pending", "", "", fixed(na)},
 		{"gpu_recovery_action", "", "", fixed("None")},
 		{"fan.speed", "", "%", func(_ *run, v view) string { return v.fan() }},
-		{"pstate", "", "", func(_ *run, v view) string { return v.pstate() }},
+		{"pstate", "", "", func(_ *run, v view) string { return v.State() }},
 		{"clocks_event_reasons.active", "clocks_throttle_reasons.active", "", func(_ *run, v view) string { return v.clockReasons() }},
-		{"clocks_event_reasons.gpu_idle", "clocks_throttle_reasons.gpu_idle", "", func(_ *run, v view) string { return active(!v.busy()) }},
-		{"clocks_event_reasons.sw_power_cap", "clocks_throttle_reasons.sw_power_cap", "", fixed(active(false))},
+		{"clocks_event_reasons.gpu_idle", "clocks_throttle_reasons.gpu_idle", "", func(_ *run, v view) string { return active(!v.Busy()) }},
+		{"clocks_event_reasons.sw_power_cap", "clocks_throttle_reasons.sw_power_cap", "", func(_ *run, v view) string { return active(v.PowerCapped()) }},
 		{"clocks_event_reasons.hw_slowdown", "clocks_throttle_reasons.hw_slowdown", "", fixed(active(false))},
 		{"clocks_event_reasons.hw_thermal_slowdown", "clocks_throttle_reasons.hw_thermal_slowdown", "", fixed(active(false))},
 		{"clocks_event_reasons.hw_power_brake_slowdown", "clocks_throttle_reasons.hw_power_brake_slowdown", "", fixed(active(false))},
@@ -98,12 +90,16 @@ func stateFields() []field[view] {
 	}
 }
 
-// clockReasons is NVML's bit mask: bit 0 is "idle", the only reason there is here.
+// clockReasons is NVML's bit mask: bit 0 is "idle" and bit 2 the power limit, the only reasons there are here.
 func (v view) clockReasons() string {
-	if v.busy() {
-		return "0x0000000000000000"
+	mask := 0
+	switch {
+	case !v.Busy():
+		mask = 1
+	case v.PowerCapped():
+		mask = 4
 	}
-	return "0x0000000000000001"
+	return fmt.Sprintf("0x%016x", mask)
 }
 
 func active(on bool) string {
@@ -116,9 +112,9 @@ func active(on bool) string {
 func memoryFields() []field[view] {
 	return []field[view]{
 		{"memory.total", "", "MiB", func(_ *run, v view) string { return fmt.Sprint(v.MemoryMiB) }},
-		{"memory.reserved", "", "MiB", func(_ *run, v view) string { return fmt.Sprint(v.reservedMiB()) }},
+		{"memory.reserved", "", "MiB", func(_ *run, v view) string { return fmt.Sprint(v.ReservedMiB()) }},
 		{"memory.used", "", "MiB", func(_ *run, v view) string { return fmt.Sprint(v.MemUsedMiB) }},
-		{"memory.free", "", "MiB", func(_ *run, v view) string { return fmt.Sprint(v.freeMiB()) }},
+		{"memory.free", "", "MiB", func(_ *run, v view) string { return fmt.Sprint(v.FreeMiB()) }},
 		{"compute_mode", "", "", fixed("Default")},
 		{"compute_cap", "", "", func(_ *run, v view) string { return v.Model.Compute }},
 		{"utilization.gpu", "", "%", func(_ *run, v view) string { return v.utilization("") }},
@@ -156,7 +152,7 @@ func eccFields() []field[view] {
 
 // remapped answers for boards that can remap memory rows: Ampere and later, with ECC.
 func (v view) remapped(value string) string {
-	if v.Model.Consumer || v.Model.Family == "volta" || v.Model.Family == "turing" {
+	if !v.Model.Remaps() {
 		return na
 	}
 	return value
@@ -182,8 +178,8 @@ func powerFields() []field[view] {
 func decimal(n int) string { return fmt.Sprintf("%d.00", n) }
 
 func clockFields() []field[view] {
-	sm := func(_ *run, v view) string { return fmt.Sprint(v.smClock()) }
-	mem := func(_ *run, v view) string { return fmt.Sprint(v.memClock()) }
+	sm := func(_ *run, v view) string { return fmt.Sprint(v.SMClockMHz()) }
+	mem := func(_ *run, v view) string { return fmt.Sprint(v.MemClockMHz()) }
 	maxSM := func(_ *run, v view) string { return fmt.Sprint(v.Model.SMClockMHz) }
 	maxMem := func(_ *run, v view) string { return fmt.Sprint(v.Model.MemClockMHz) }
 	return []field[view]{

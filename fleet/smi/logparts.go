@@ -46,11 +46,11 @@ func logPCI(_ *run, b *logbook, v view) {
 }
 
 func logPerformance(_ *run, b *logbook, v view) {
-	b.pair(1, "Performance State", v.pstate())
+	b.pair(1, "Performance State", v.State())
 	b.pairs(1, "Clocks Event Reasons",
-		"Idle", active(!v.busy()),
+		"Idle", active(!v.Busy()),
 		"Applications Clocks Setting", active(false),
-		"SW Power Cap", active(false),
+		"SW Power Cap", active(v.PowerCapped()),
 		"HW Slowdown", active(false))
 	b.pair(3, "HW Thermal Slowdown", active(false))
 	b.pair(3, "HW Power Brake Slowdown", active(false))
@@ -62,9 +62,9 @@ func logPerformance(_ *run, b *logbook, v view) {
 func logMemory(_ *run, b *logbook, v view) {
 	b.pairs(1, "FB Memory Usage",
 		"Total", spaced(v.MemoryMiB, "MiB"),
-		"Reserved", spaced(v.reservedMiB(), "MiB"),
+		"Reserved", spaced(v.ReservedMiB(), "MiB"),
 		"Used", spaced(v.MemUsedMiB, "MiB"),
-		"Free", spaced(v.freeMiB(), "MiB"))
+		"Free", spaced(v.FreeMiB(), "MiB"))
 	b.pairs(1, "BAR1 Memory Usage",
 		"Total", spaced(v.bar1MiB(), "MiB"),
 		"Used", spaced(v.bar1UsedMiB(), "MiB"),
@@ -128,9 +128,9 @@ func logPower(_ *run, b *logbook, v view) {
 
 func logClocks(_ *run, b *logbook, v view) {
 	b.pairs(1, "Clocks",
-		"Graphics", spaced(v.smClock(), "MHz"),
-		"SM", spaced(v.smClock(), "MHz"),
-		"Memory", spaced(v.memClock(), "MHz"))
+		"Graphics", spaced(v.SMClockMHz(), "MHz"),
+		"SM", spaced(v.SMClockMHz(), "MHz"),
+		"Memory", spaced(v.MemClockMHz(), "MHz"))
 	b.pairs(1, "Applications Clocks",
 		"Graphics", spaced(v.Model.SMClockMHz, "MHz"),
 		"Memory", spaced(v.Model.MemClockMHz, "MHz"))

@@ -25,7 +25,7 @@ func (r *run) nvlink(args []string) *failure {
 		return err
 	}
 	for _, g := range gpus {
-		if !g.linked() {
+		if !g.Linked() {
 			continue
 		}
 		r.printf("GPU %d: %s (UUID: %s)\n", g.shown, g.Model.Product, g.UUID)

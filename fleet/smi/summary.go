@@ -41,7 +41,7 @@ func (v view) summaryRows() string {
 		ecc = "On" // errors are counted by MIG device
 	}
 	return fmt.Sprintf("|%4d  %-31s%-3s |%19s %3s |%21s |\n", v.shown, shorten(v.Model.Product, 27), "On", v.BusID, "Off", ecc) +
-		fmt.Sprintf("| %3s%5dC    %-2s%16s / %5s |%11s / %9s |%8s%13s |\n", fan, v.TempC, v.pstate(), watts(v.PowerWatts), watts(v.Model.PowerWatts),
+		fmt.Sprintf("| %3s%5dC    %-2s%16s / %5s |%11s / %9s |%8s%13s |\n", fan, v.TempC, v.State(), watts(v.PowerWatts), watts(v.Model.PowerWatts),
 			mib(v.MemUsedMiB), mib(v.MemoryMiB), v.utilization("%"), "Default") +
 		fmt.Sprintf("|%41s|%24s|%21s |\n", "", "", v.migMode())
 }

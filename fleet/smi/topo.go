@@ -65,7 +65,7 @@ func path(a, b view, nvlink bool) string {
 	switch {
 	case a.UUID == b.UUID:
 		return " X "
-	case nvlink && a.linked() && a.NVLink == b.NVLink:
+	case nvlink && a.Linked() && a.NVLink == b.NVLink:
 		return fmt.Sprintf("NV%d", a.Model.NVLinks)
 	case a.NUMA == b.NUMA:
 		return "NODE"

@@ -46,56 +46,12 @@ func (v view) named(id string) bool {
 		strings.EqualFold(id, v.BusID) || strings.EqualFold(id, strings.TrimPrefix(v.BusID, "0000"))
 }
 
-// busy says whether a program keeps the GPU out of its idle state.
-func (v view) busy() bool { return v.UtilPercent > 0 || len(v.Processes) > 0 }
-
-func (v view) pstate() string {
-	if v.busy() || v.Model.IdleState == "" {
-		return "P0"
-	}
-	return v.Model.IdleState
-}
-
-// smClock is the SM clock in MHz. Between idle and full there is nothing: boost keeps a working
-// GPU at its highest clock while power and temperature allow it.
-func (v view) smClock() int {
-	switch {
-	case v.busy():
-		return v.Model.SMClockMHz
-	case v.Model.Family == "hopper":
-		return 345
-	case v.Model.Family == "blackwell":
-		return 120
-	case v.Model.Family == "volta":
-		return 135
-	case v.Model.Family == "turing":
-		return 300
-	}
-	return 210
-}
-
-func (v view) memClock() int {
-	if v.pstate() == "P8" {
-		return 405
-	}
-	return v.Model.MemClockMHz
-}
-
-// stacked says whether the board has HBM, which reports a temperature of its own. The boards
-// that idle in P0 are those.
-func (v view) stacked() bool { return v.Model.IdleState == "P0" }
-
 func (v view) memTemp() string {
-	if !v.stacked() {
-		return na
+	if c, ok := v.MemTempC(); ok {
+		return fmt.Sprint(c)
 	}
-	return fmt.Sprint(v.TempC + 1)
+	return na
 }
-
-// reservedMiB is what the driver keeps for itself, rounded up: the share seen on an H200.
-func (v view) reservedMiB() int { return v.MemoryMiB*428/100000 + 1 }
-
-func (v view) freeMiB() int { return max(0, v.MemoryMiB-v.MemUsedMiB-v.reservedMiB()+1) }
 
 // bar1MiB is the aperture through which the host reaches the board's memory: all of it on
 // boards with a large BAR, 256 MiB on the T4.
@@ -151,6 +107,3 @@ func (v view) utilization(unit string) string {
 	}
 	return fmt.Sprint(v.UtilPercent) + unit
 }
-
-// linked says whether the GPU's NVLinks are up.
-func (v view) linked() bool { return v.NVLink >= 0 && v.Model.NVLinks > 0 }
