@@ -32,6 +32,7 @@ type Process struct {
 	Name    string
 	UsedMiB int
 	MIG     *Instance // the instance it runs on; nil: the whole GPU
+	Pod     string    // namespace/name of the pod it runs in
 }
 
 // Busy says whether a program keeps the GPU out of its idle state.

@@ -3,18 +3,21 @@ package kubelet
 import (
 	"errors"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/fleet/gpu"
 )
 
 // host is one node name and what its pods share: the books of admission, the images pulled, the
 // workers of its pods. It outlives the Machine, which may appear later or be replaced.
 type host struct {
-	name string
-	find func(node string) *Machine
+	name  string
+	find  func(node string) *Machine
+	since time.Time // when its GPUs were switched on, as far as their meters know
 
 	mu       sync.Mutex
 	machine  *Machine // the one the books are for; nil: none seen yet
@@ -24,12 +27,14 @@ type host struct {
 	leases   addresses
 	memory   gpuMemory
 	workers  map[types.UID]*worker
+	meters   map[string]*gpu.Meter // by GPU and MIG device, those that somebody asked for
 }
 
 func newHost(name string, find func(string) *Machine) *host {
 	return &host{
 		name:     name,
 		find:     find,
+		since:    time.Now(),
 		admitted: make(map[types.UID]*demand),
 		images:   make(map[string]*pull),
 		workers:  make(map[types.UID]*worker),

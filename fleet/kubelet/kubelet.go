@@ -102,6 +102,9 @@ func New(o Options) *Kubelet {
 		byName: make(map[types.NamespacedName]*worker),
 		hosts:  make(map[string]*host),
 	}
+	if k.workloads != nil {
+		k.workloads.Ending(k.settle)
+	}
 	k.sources = newSources(o.Client, k.budget)
 	if k.log == nil {
 		k.log = slog.New(slog.DiscardHandler)

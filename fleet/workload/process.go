@@ -52,6 +52,21 @@ func (p *process) use() (util int, mem int64) {
 	return util, p.spec.GPUMemory
 }
 
+// load is what it asked of its GPUs so far; false: nothing yet. The caller holds Registry.mu.
+func (p *process) load(now time.Time) (Load, bool) {
+	if p.comm == nil || p.comm.began.IsZero() {
+		return Load{}, false
+	}
+	l := Load{From: p.comm.began, GPUUtil: p.spec.GPUUtil}
+	switch {
+	case p.comm.loss != nil:
+		l.To = p.comm.loss.at
+	case p.comm.over(now):
+		l.To = p.comm.began.Add(p.comm.clock.Wall(p.comm.length()))
+	}
+	return l, true
+}
+
 // rendezvous waits for the other ranks; ok means that comm is set and works. A program that
 // works alone passes without a word.
 func (p *process) rendezvous(ctx context.Context) (code int, ok bool) {

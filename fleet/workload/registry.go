@@ -43,6 +43,8 @@ type Registry struct {
 	clock clock.Clock
 	store Store
 
+	ending func(pod string) // nil: nobody wants to know
+
 	mu    sync.Mutex
 	crews map[meeting]*crew     // those with at least one program
 	pods  map[string][]*process // running programs by Identity.Pod
@@ -79,6 +81,9 @@ func (r *Registry) Run(ctx context.Context, id Identity, spec Spec, out io.Write
 	}
 	r.join(p)
 	defer r.leave(p)
+	if r.ending != nil {
+		defer r.ending(id.Pod)
+	}
 	return p.main(ctx)
 }
 
@@ -92,6 +97,29 @@ func (r *Registry) Use(pod string) (gpuUtil int, gpuMem int64) {
 		gpuUtil, gpuMem = min(gpuUtil+util, 100), gpuMem+mem
 	}
 	return gpuUtil, gpuMem
+}
+
+// Ending has f called whenever a program of a pod ends, while Loads still tells of it. It is set before the first Run.
+func (r *Registry) Ending(f func(pod string)) { r.ending = f }
+
+// Load is what a program asked of each of its GPUs, from its first step to its last.
+type Load struct {
+	From, To time.Time // To is zero while it works
+	GPUUtil  int       // percent
+}
+
+// Loads is what the programs that run in the pod ask of its GPUs, and asked of them before they stalled.
+func (r *Registry) Loads(pod string) []Load {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var all []Load
+	now := time.Now()
+	for _, p := range r.pods[pod] {
+		if l, ok := p.load(now); ok {
+			all = append(all, l)
+		}
+	}
+	return all
 }
 
 // join enters p into its crew. Whoever completes a set of ranks starts their communicator.
