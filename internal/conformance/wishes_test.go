@@ -8,61 +8,137 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
 	"pgregory.net/rapid"
 )
 
-// Where nodes differ in nothing else, Berth's node for a pod is one that the stock scheduler's scores for preferred node affinity
-// and for taints that discourage put first. Nodes have one such taint at most: of several, each counts for less upstream.
+// Berth's node for a pod is one that the stock scheduler's scores for what pods prefer put first: preferred node affinity, taints that
+// discourage, preferred affinity between pods of both directions, and constraints that are wishes. Scores of resources are left
+// out: in Berth packing decides after what a pod prefers.
 func TestPreferredNodesAsStock(t *testing.T) {
 	k := newStock(t)
-	differ := 0
-	inRounds(t, 3, func(t *rapid.T) {
-		var nodes []*corev1.Node
-		for i := range rapid.IntRange(2, 6).Draw(t, "nodes") {
-			n := plainNode(fmt.Sprintf("n%d", i))
-			for _, key := range []string{"zone", "disk", "cpu"} {
-				n.Labels[key] = pick(t, key, "a", "b")
-			}
-			if pick(t, "tainted", false, true) {
-				n.Spec.Taints = []corev1.Taint{{Key: "team", Value: "x", Effect: corev1.TaintEffectPreferNoSchedule}}
-			}
-			nodes = append(nodes, n)
+	differ, kinds := 0, make(map[string]int)
+	inRounds(t, 6, func(t *rapid.T) {
+		nodes := wishedNodes(t)
+		var bound []*corev1.Pod
+		for i := range rapid.IntRange(0, 6).Draw(t, "bound") {
+			p := wishfulPod(t, fmt.Sprintf("b%d", i))
+			p.Spec.NodeName = nodes[rapid.IntRange(0, len(nodes)-1).Draw(t, "on")].Name
+			bound = append(bound, p)
 		}
-		p := plainPod("p")
-		p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{}}
-		for range pick(t, "terms", 0, 1, 2, 3) {
-			like := corev1.NodeSelectorRequirement{Key: pick(t, "key", "zone", "disk", "cpu"), Operator: corev1.NodeSelectorOpIn, Values: []string{pick(t, "value", "a", "b")}}
-			p.Spec.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution = append(p.Spec.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution,
-				corev1.PreferredSchedulingTerm{Weight: pick(t, "weight", int32(1), 2, 50, 99, 100), Preference: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{like}}})
-		}
-		if pick(t, "tolerates", false, false, true) {
-			p.Spec.Tolerations = []corev1.Toleration{{Key: "team", Operator: corev1.TolerationOpExists}}
-		}
-		k.show(fleet{nodes: nodes})
-		score := make(map[string]int64)
-		var most, least int64
-		for i, at := range k.scores(t, p) {
-			score[at.Name] = at.TotalScore
-			if i == 0 {
-				most, least = at.TotalScore, at.TotalScore
-			}
-			most, least = max(most, at.TotalScore), min(least, at.TotalScore)
-		}
-		if most != least {
+		p := wishfulPod(t, "p")
+		k.show(fleet{nodes: nodes, bound: bound})
+		score, most, apart := preferences(k.scores(t, p), kinds)
+		if apart {
 			differ++
 		}
 		l := newLive()
 		for _, n := range nodes {
 			l.set(n)
 		}
-		l.set(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, p)
-		if at := l.plan(t)["default/p"]; at == "" || score[at] != most {
+		l.set(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}})
+		for _, b := range bound {
+			l.set(b)
+		}
+		l.set(p)
+		at := l.plan(t)["default/p"]
+		if (at == "") != (len(score) == 0) || at != "" && score[at] != most {
 			t.Fatalf("on %q with a score of %d; the stock scheduler's scores are %v", at, score[at], score)
 		}
 	})
 	if differ == 0 {
 		t.Error("no scores differ: it says nothing")
 	}
+	for _, kind := range []string{"TaintToleration", "NodeAffinity", "InterPodAffinity", "PodTopologySpread"} {
+		if kinds[kind] == 0 {
+			t.Errorf("%s never sets nodes apart: it says nothing", kind)
+		}
+	}
+	t.Logf("scores differ for %d pods; by plugin: %v", differ, kinds)
+}
+
+// preferences are the scores by node, less those of resources; the best of them; and whether they differ. It counts the plugins
+// whose scores do.
+func preferences(scores []fwk.NodePluginScores, kinds map[string]int) (by map[string]int64, most int64, apart bool) {
+	by = make(map[string]int64)
+	first, set := make(map[string]int64), make(map[string]bool)
+	for i, at := range scores {
+		sum := at.TotalScore
+		for _, s := range at.Scores {
+			switch {
+			case s.Name == "NodeResourcesFit" || s.Name == "NodeResourcesBalancedAllocation":
+				sum -= s.Score
+			case i == 0:
+				first[s.Name] = s.Score
+			case first[s.Name] != s.Score && !set[s.Name]:
+				set[s.Name] = true
+				kinds[s.Name]++
+			}
+		}
+		by[at.Name] = sum
+		if i == 0 {
+			most = sum
+		}
+		apart = apart || i > 0 && sum != most
+		most = max(most, sum)
+	}
+	return by, most, apart
+}
+
+// wishedNodes are nodes that differ in what pods may prefer, and some that no pod may be on.
+func wishedNodes(t *rapid.T) (nodes []*corev1.Node) {
+	for i := range rapid.IntRange(2, 6).Draw(t, "nodes") {
+		n := plainNode(fmt.Sprintf("n%d", i))
+		for _, key := range []string{"disk", "cpu"} {
+			n.Labels[key] = pick(t, key, "a", "b")
+		}
+		if pick(t, "zoned", true, true, true, false) {
+			n.Labels[zone] = pick(t, "zone", "z1", "z2", "z3")
+		}
+		for _, key := range []string{"team", "spot", "old"} {
+			if pick(t, "tainted", false, false, true) {
+				n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: key, Value: "x", Effect: corev1.TaintEffectPreferNoSchedule})
+			}
+		}
+		if pick(t, "closed", false, false, false, true) {
+			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "closed", Effect: corev1.TaintEffectNoSchedule})
+		}
+		nodes = append(nodes, n)
+	}
+	return nodes
+}
+
+// wishfulPod is a pod with preferences of some kinds.
+func wishfulPod(t *rapid.T, name string) *corev1.Pod {
+	p := plainPod(name)
+	p.Labels = map[string]string{"app": pick(t, "app", "a", "b")}
+	p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{}, PodAffinity: &corev1.PodAffinity{}, PodAntiAffinity: &corev1.PodAntiAffinity{}}
+	near := &p.Spec.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution
+	for range pick(t, "terms", 0, 0, 1, 2, 3) {
+		like := corev1.NodeSelectorRequirement{Key: pick(t, "key", "disk", "cpu"), Operator: corev1.NodeSelectorOpIn, Values: []string{pick(t, "value", "a", "b")}}
+		*near = append(*near, corev1.PreferredSchedulingTerm{Weight: pick(t, "weight", int32(1), 2, 20, 21), Preference: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{like}}})
+	}
+	for range pick(t, "wishes", 0, 0, 1, 2) {
+		wish := corev1.WeightedPodAffinityTerm{Weight: pick(t, "weight", int32(1), 3, 5), PodAffinityTerm: corev1.PodAffinityTerm{
+			TopologyKey: pick(t, "topology", zone, host), LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": pick(t, "app", "a", "b")}},
+		}}
+		if pick(t, "together", true, false) {
+			p.Spec.Affinity.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution = append(p.Spec.Affinity.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution, wish)
+		} else {
+			p.Spec.Affinity.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution = append(p.Spec.Affinity.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution, wish)
+		}
+	}
+	keys := []string{zone, host}
+	for i := range pick(t, "constraints", 0, 0, 1, 2) {
+		p.Spec.TopologySpreadConstraints = append(p.Spec.TopologySpreadConstraints, corev1.TopologySpreadConstraint{
+			MaxSkew: pick(t, "skew", int32(1), 3), TopologyKey: keys[i], WhenUnsatisfiable: corev1.ScheduleAnyway,
+			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": pick(t, "app", "a", "b")}},
+		})
+	}
+	if pick(t, "tolerates", false, false, true) {
+		p.Spec.Tolerations = []corev1.Toleration{{Key: "team", Operator: corev1.TolerationOpExists}}
+	}
+	return p
 }
 
 // A claim for one pod at a time keeps others from all nodes while one has it, as upstream's VolumeRestrictions has it.

@@ -10,10 +10,12 @@ import (
 // place in any table: a label key that pods ask about, a level that a gang names and a model in a list are names that any
 // user makes up, as many as it likes, and each in a table would cost something on every node.
 type presence struct {
-	Labels  map[string]int
-	Models  map[string]int
-	fresh   []string // label keys that the first node has got, and that nobody has looked for yet
-	Unasked []string // the same, for node kinds
+	Labels map[string]int
+	Models map[string]int
+	// Discouraging is how many nodes have a taint that makes them less welcome.
+	Discouraging int
+	fresh        []string // label keys that the first node has got, and that nobody has looked for yet
+	Unasked      []string // the same, for node kinds
 }
 
 // count adds, or with by = -1 takes away, what the node has.
@@ -31,6 +33,9 @@ func (c *presence) count(n *api.Node, by int) {
 		} else if by > 0 && c.Labels[key] == 1 {
 			c.fresh = append(c.fresh, key)
 		}
+	}
+	if slices.ContainsFunc(n.Taints, func(t api.Taint) bool { return t.Effect == api.PreferNoSchedule }) {
+		c.Discouraging += by
 	}
 	for _, model := range ModelsOf(n.Devices) {
 		if c.Models[model] += by; c.Models[model] == 0 {

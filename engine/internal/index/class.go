@@ -38,6 +38,8 @@ type Class struct {
 	used     uint64 // classes.clock at its last use
 	proofs   proofs
 	rules    *classRules // between pods; nil: it is under none
+	compared *comparison // of what it prefers; nil: of one kind at most
+	mostNear int64       // the weight of all its preferred terms of node affinity; 1: it has none
 }
 
 type ClassKey struct {
@@ -52,8 +54,9 @@ type ClassKey struct {
 
 // mask is what a node kind means to a class.
 type mask struct {
-	State maskState
-	wish  int64 // how much the pod wants nodes of this kind
+	State  maskState
+	near   int32 // the weight of the preferred terms that nodes of this kind match
+	taints int32 // of the kind, that discourage the pod
 }
 
 type maskState uint8
@@ -77,6 +80,7 @@ type bucketFit struct {
 	epoch   uint64
 	touched uint64 // Bucket.Touched when its nodes were last looked at
 	Cells   []cell // by slot
+	wishes  []wish // by slot, of a class that compares; only where Cells has Fits > 0
 	sum     int64
 	best    int         // slot of the best node, the first of equals; -1: none
 	stale   bool        // best got worse: another may be best now
@@ -219,6 +223,10 @@ func (x *Index) newClass(key ClassKey, refusals []*api.Refusal) *Class {
 		}
 	}
 	c.rules = x.newRules(key)
+	for i := range sh.Spec.Preferred {
+		c.mostNear += int64(sh.Spec.Preferred[i].Weight)
+	}
+	c.mostNear = max(1, c.mostNear)
 	return c
 }
 
@@ -239,6 +247,7 @@ func (x *Index) Sync(c *Class) {
 	}
 	var buf [cluster.MostSteps]*cluster.Bucket
 	changed, known := x.m.Room.Since(c.now, buf[:0])
+	x.recompare(c)
 	if c.seen != x.m.Topology.Shape {
 		if c.rules != nil {
 			x.forgetBuckets(c)
@@ -259,6 +268,7 @@ func (x *Index) Sync(c *Class) {
 			x.follow(c, f, b)
 		}
 	}
+	x.weigh(c)
 	c.now, c.met, c.respecs = x.m.Room.Now, x.m.Room.Moment, x.respecs
 }
 
@@ -269,6 +279,9 @@ func (x *Index) forgetBuckets(c *Class) {
 			c.add(f.bucket, -f.sum)
 			*f = bucketFit{}
 		}
+	}
+	if c.compared != nil {
+		c.compared = &comparison{}
 	}
 }
 
@@ -312,6 +325,7 @@ func (x *Index) reshape(c *Class) {
 		//mutate: index-buckets-that-changed
 		if f := &c.ByBucket[i]; f.bucket != nil && f.epoch != f.bucket.Epoch {
 			c.add(f.bucket, -f.sum)
+			c.leave(f)
 			*f = bucketFit{}
 		}
 	}
@@ -330,15 +344,29 @@ func (x *Index) reshape(c *Class) {
 	}
 }
 
+// leave takes the nodes of the bucket out of what wishes are compared with.
+func (c *Class) leave(f *bucketFit) {
+	for i := range f.wishes {
+		if f.Cells[i].Fits > 0 {
+			c.compared.enter(f.wishes[i], -1)
+		}
+	}
+}
+
 // fitBucket looks at all nodes of a bucket, and keeps what it sees in the cells.
 func (x *Index) fitBucket(c *Class, sh *cluster.Bucket, cells []cell) {
 	f := bucketFit{bucket: sh, epoch: sh.Epoch, touched: sh.Touched, Cells: cells, best: -1}
 	v := x.viewOf(sh)
 	gpus := v.freeOf(quantity.DimGPU)
+	if c.compared != nil {
+		f.wishes = make([]wish, len(cells))
+	}
 	for i, n := range sh.Nodes {
 		//mutate: index-gpus-first
 		if gpus[i] >= c.Shape.GPUs || c.Shape.GPUs == 0 {
-			f.Cells[i] = x.measure(c, n)
+			var w wish
+			f.Cells[i], w = x.measure(c, n)
+			c.compare(&f, n, i, 0, f.Cells[i].Fits, w)
 			f.sum += int64(f.Cells[i].Fits)
 		}
 		f.Cells[i].number = sh.Numbers[i]
@@ -369,7 +397,9 @@ func (c *Class) add(sh *cluster.Bucket, by int64) {
 func (x *Index) refit(c *Class, n *cluster.Node) {
 	f := &c.ByBucket[n.Bucket.ID]
 	i := n.Slot
-	had, now := f.Cells[i], x.measure(c, n)
+	had := f.Cells[i]
+	now, w := x.measure(c, n)
+	c.compare(f, n, i, had.Fits, now.Fits, w)
 	now.number = n.Bucket.Numbers[i]
 	f.Cells[i] = now
 	if by := int64(now.Fits - had.Fits); by != 0 {
@@ -398,6 +428,24 @@ func (x *Index) refit(c *Class, n *cluster.Node) {
 	}
 	//mutate: index-top-of-bucket
 	c.tops[n.Bucket.ID] = f.top()
+}
+
+// compare notes what the class finds on the node, where had pods of it fitted and fits do now.
+func (c *Class) compare(f *bucketFit, n *cluster.Node, i int, had, fits int32, w wish) {
+	if c.compared == nil {
+		return
+	}
+	if had > 0 {
+		//mutate: score-leaves
+		c.compared.enter(f.wishes[i], -1)
+	}
+	if fits > 0 {
+		f.wishes[i] = w
+		c.compared.enter(w, 1)
+	}
+	if c.rules != nil {
+		c.rules.seat(n, fits > 0)
+	}
 }
 
 // topOf returns the score of the bucket's best node, noScore if none fits.
@@ -429,11 +477,11 @@ func (f *bucketFit) findBest() {
 	}
 }
 
-// measure returns how many pods of the class fit on the node, and how good a place it is.
-func (x *Index) measure(c *Class, n *cluster.Node) cell {
+// measure returns how many pods of the class fit on the node, how good a place it is, and what of its preferences it finds there.
+func (x *Index) measure(c *Class, n *cluster.Node) (cell, wish) {
 	m := x.MaskOf(c, n)
 	if m.State == Excluded || c.Local && c.Excludes(n) {
-		return cell{excluded: true}
+		return cell{excluded: true}, wish{}
 	}
 	k := x.Room(c, n)
 	if c.rules != nil && k > 0 {
@@ -441,13 +489,13 @@ func (x *Index) measure(c *Class, n *cluster.Node) cell {
 		k = min(k, c.rules.limit(n))
 	}
 	if k == 0 {
-		return cell{}
+		return cell{}, wish{}
 	}
-	wish := m.wish
+	w := wish{near: m.near, taints: m.taints}
 	if c.rules != nil && c.rules.soft {
-		wish += c.rules.wish(n)
+		c.rules.wish(n, &w)
 	}
-	return cell{Fits: int32(min(k, math.MaxInt32)), score: x.score(c, n, wish)}
+	return cell{Fits: int32(min(k, math.MaxInt32)), score: x.score(c, n, c.points(w))}, w
 }
 
 // MaskOf returns what the node means to the class, free room aside.
@@ -522,7 +570,7 @@ func (c *Class) judge(k *kindOf, match *matcher, own bool) mask {
 	if node.Cordoned && !toleratesCordon(spec) {
 		return mask{State: Excluded}
 	}
-	return mask{State: allowed, wish: match.wish(k, spec.Preferred, affinityWeight*fullWish) - taintWeight*fullWish*int64(fit.Discouraging(node.Taints, spec.Tolerations))}
+	return mask{State: allowed, near: match.near(k, spec.Preferred), taints: int32(fit.Discouraging(node.Taints, spec.Tolerations))}
 }
 
 func toleratesCordon(spec *api.Spec) bool {

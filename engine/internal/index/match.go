@@ -142,16 +142,14 @@ func (m *matcher) likes(k *kindOf) bool {
 	return slices.ContainsFunc(m.affinity, func(t matchTerm) bool { return t.matches(k) })
 }
 
-// wish is how much of the weight of its preferences the node has, out of most.
-func (m *matcher) wish(k *kindOf, weights []api.Preference, most int64) int64 {
-	var sum, all int64
+// near is the weight of the preferences that the node matches.
+func (m *matcher) near(k *kindOf, weights []api.Preference) (sum int32) {
 	for i := range m.preferred {
-		all += int64(weights[i].Weight)
 		if m.preferred[i].matches(k) {
-			sum += int64(weights[i].Weight)
+			sum += weights[i].Weight
 		}
 	}
-	return most * sum / max(1, all)
+	return sum
 }
 
 // matcherOf is the look's, made anew when other labels are asked about.

@@ -205,8 +205,7 @@ const (
 )
 
 func (x *Index) score(c *Class, n *cluster.Node, wish int64) int64 {
-	wish = max(-maxWish, min(wish, maxWish))
-	score := wish << (packBits + 1)
+	score := joined(wish, 0)
 	if c.wishesIslands() && len(n.Devices) > 0 {
 		strict := c.Wants
 		strict.Clique, strict.NUMA = harden(strict.Clique), harden(strict.NUMA)
@@ -215,6 +214,11 @@ func (x *Index) score(c *Class, n *cluster.Node, wish int64) int64 {
 		}
 	}
 	return score + x.packing(c, n)
+}
+
+// joined is the score with another wish.
+func joined(wish, score int64) int64 {
+	return max(-maxWish, min(wish, maxWish))<<(packBits+1) | score&(1<<(packBits+1)-1)
 }
 
 func (c *Class) wishesIslands() bool {

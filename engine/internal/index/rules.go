@@ -38,8 +38,8 @@ type classRules struct {
 	told       []toldRule // as of toldAt
 	toldAt     uint64     // stamp
 	hard, soft bool       // there are rules that must be kept, and wishes
-	scale      scale
-	opens      bool // other pods can open nodes to it: it has affinity, or a constraint
+	unit       int64      // what all weights of wishes between pods are multiples of
+	opens      bool       // other pods can open nodes to it: it has affinity, or a constraint
 }
 
 type ruleKind uint8
@@ -80,6 +80,13 @@ type rule struct {
 	comes int64 // pods to come, in all domains
 	alone int   // of stakesNear: domains that pods come to and where they would be the first
 	shut  bool  // of stakesNear: there were such when allow was worked out
+
+	// Of a constraint that is a wish: the domain of each node that the class fits on, by Node.Index; how many such nodes each
+	// domain has; how many domains have any; and what a pod counts for.
+	seats  []int32
+	seated []int32
+	open   int
+	perPod float64
 }
 
 // least is the smallest counts of a constraint's domains.
@@ -344,6 +351,7 @@ func (x *Index) recountRules(c *Class) {
 		u := &r.list[i]
 		u.pods, u.come, u.nodes, u.allow, u.dirty = u.pods[:0], u.come[:0], u.nodes[:0], u.allow[:0], u.dirty[:0]
 		u.comes, u.alone = 0, 0
+		u.seats, u.seated, u.open = u.seats[:0], u.seated[:0], 0
 		u.grow()
 	}
 	for _, b := range x.m.Topology.Buckets {
@@ -360,7 +368,6 @@ func (x *Index) recountRules(c *Class) {
 		}
 	}
 	r.couple()
-	r.scale = r.findScale()
 	r.stamp, r.moved = x.m.Room.Now, false
 }
 
@@ -580,7 +587,6 @@ func (x *Index) followRules(c *Class, changed []*cluster.Bucket) {
 	for i := range r.list {
 		x.settle(c, &r.list[i])
 	}
-	x.rescale(c)
 }
 
 // settle works out what the rule's domains admit where that may have changed.
@@ -599,10 +605,6 @@ func (x *Index) settle(c *Class, u *rule) {
 	case stakesNear:
 		all = u.shut != (u.alone > 0)
 		u.shut = u.alone > 0
-	case wishesSpread:
-		was := u.least.domains
-		u.survey()
-		all = was != u.least.domains
 	}
 	look := func(d int32) {
 		if allow := u.admits(r, d); allow != u.allow[d] {

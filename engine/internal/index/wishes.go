@@ -3,33 +3,218 @@ package index
 import (
 	"math"
 	"math/bits"
+	"slices"
+	"sort"
 
 	"github.com/berth-dev/berth/engine/internal/cluster"
 )
 
-// Wishes between pods are part of how good a place is to a class: preferred affinity and anti-affinity, its own and that of
-// pods that are there, required affinity of those pods with weight 1, and spread constraints that are wishes. They weigh as
-// Kubernetes weighs its plugins against node affinity and taints. Kubernetes stretches what a plugin finds to 0 to 100 over the nodes
-// that are left for a pod, which would have every node looked at for every pod. Node affinity is stretched by the weights that
-// the pod gives out, which is the same wherever a node has all that the pod prefers. Of wishes between pods the sums stay as they are while
-// they are small, and are halved until they are in that range where they are large: the scale is of the largest sums that the domains
-// could make together, and every node is looked at again only when it changes by a factor of two.
+// What a pod prefers is weighed as Kubernetes weighs it: each plugin of its scheduler has a value for every node, stretches the
+// values of the nodes that are left for the pod to 0 to 100, and has a weight. A class whose preferences are of more than one
+// kind keeps the values of the nodes that it fits on, with the smallest and the largest of each kind: the ends. The score of a
+// node depends on its own values and on the ends, so a class that is brought up to date looks again at the nodes whose values
+// changed, and weighs all its nodes anew where an end moved. That is a pass over numbers at hand, no look at a node.
+//
+// Ends are exact up to 63, and of six significant bits above: with a range of thousands nearly every pod that is placed would move
+// one. They depend on nothing but the state, so a class that was followed and one that was counted anew give the same scores.
+// Preferences of one kind alone need no ends, for stretching keeps their order.
 
-// The weights of Kubernetes' plugins in its default configuration.
+// The weights of Kubernetes' plugins in its default configuration, and what a plugin gives the best node.
 const (
 	affinityWeight = 2 // NodeAffinity
 	taintWeight    = 3 // TaintToleration
 	podsWeight     = 2 // InterPodAffinity
 	spreadWeight   = 2 // PodTopologySpread
+	mostPoints     = 100
 )
 
-// fullWish is what a plugin gives the best node, 100 in Kubernetes, in sixteenths, so that preferences that differ in weight by
-// little do not come out the same.
-const fullWish = 100 * 16
+// wish is what a class finds of its preferences on a node.
+type wish struct {
+	near   int32 // the weight of its preferred terms of node affinity that match
+	taints int32 // that discourage it
+	pods   int64 // the weight of wishes between pods, in units
+	spread int64 // of constraints that are wishes: more is worse; unspread: the node has not all of their labels
+}
 
-// scale is by how many bits the sums of wishes are shifted down.
-type scale struct {
-	pods, spread int
+const unspread = -1
+
+// ends are the smallest and largest of what a class finds, as coarse as comparing needs them.
+type ends struct {
+	near, taints          int64 // the largest
+	podsLow, podsRange    int64
+	spreadLow, spreadHigh int64
+}
+
+// comparison is what a class keeps to weigh preferences of several kinds against each other.
+type comparison struct {
+	near, taints, pods, spread spectrum
+	ends                       ends
+}
+
+// spectrum is how many nodes have each value, by value. It costs the different values, which are few: of what differs from
+// node to node, the pods on a node are a small number.
+type spectrum []struct {
+	value int64
+	nodes int
+}
+
+// add counts one node more with the value or, with by = -1, one less.
+func (s *spectrum) add(value int64, by int) {
+	at := sort.Search(len(*s), func(i int) bool { return (*s)[i].value >= value })
+	if at == len(*s) || (*s)[at].value != value {
+		*s = slices.Insert(*s, at, struct {
+			value int64
+			nodes int
+		}{value, by})
+		return
+	}
+	if (*s)[at].nodes += by; (*s)[at].nodes == 0 {
+		*s = slices.Delete(*s, at, at+1)
+	}
+}
+
+// low and high are the smallest and the largest value, 0 without any.
+func (s spectrum) low() int64 {
+	if len(s) == 0 {
+		return 0
+	}
+	return s[0].value
+}
+
+func (s spectrum) high() int64 {
+	if len(s) == 0 {
+		return 0
+	}
+	return s[len(s)-1].value
+}
+
+// enter counts a node that the class fits on or, with by = -1, one that it fitted on.
+func (p *comparison) enter(w wish, by int) {
+	p.near.add(int64(w.near), by)
+	p.taints.add(int64(w.taints), by)
+	p.pods.add(w.pods, by)
+	if w.spread != unspread {
+		p.spread.add(w.spread, by)
+	}
+}
+
+// find works out the ends.
+func (p *comparison) find() ends {
+	e := ends{near: coarse(p.near.high()), taints: coarse(p.taints.high())}
+	low, high := p.pods.low(), p.pods.high()
+	e.podsLow = floor(low, high-low)
+	e.podsRange = coarse(high - e.podsLow)
+	e.spreadHigh = coarse(p.spread.high())
+	e.spreadLow = floor(p.spread.low(), p.spread.high())
+	return e
+}
+
+// coarse is the number, rounded up to six significant bits.
+func coarse(v int64) int64 {
+	k := spare(v)
+	return (v + 1<<k - 1) >> k << k
+}
+
+// floor is the number, rounded down to what is told apart in the range.
+func floor(v, within int64) int64 {
+	k := spare(within)
+	return v >> k << k
+}
+
+// spare is how many bits of a number are rounded.
+func spare(v int64) int { return max(0, bits.Len64(uint64(v))-6) }
+
+// points is what the class makes of the wish: what Kubernetes' plugins give the node together, and between equals the weight of
+// node affinity, of which whole points hide small parts.
+func (c *Class) points(w wish) int64 {
+	p := c.compared
+	if p == nil {
+		return maxWish*int64(w.near)/c.mostNear - int64(w.taints)<<12
+	}
+	e, sum, fine := &p.ends, int64(0), int64(0)
+	if e.near > 0 {
+		//mutate: score-node-affinity
+		sum += affinityWeight * (mostPoints * int64(w.near) / e.near)
+		fine = 255 * int64(w.near) / e.near
+	}
+	if e.taints > 0 {
+		//mutate: score-taints
+		sum -= taintWeight * (mostPoints * int64(w.taints) / e.taints)
+	}
+	if e.podsRange > 0 {
+		//mutate: rules-wish
+		sum += podsWeight * int64(mostPoints*(float64(w.pods-e.podsLow)/float64(e.podsRange)))
+	}
+	switch {
+	case w.spread == unspread:
+	case e.spreadHigh == 0:
+		sum += spreadWeight * mostPoints
+	default:
+		//mutate: rules-wish-spread
+		sum += spreadWeight * (mostPoints * (e.spreadHigh + e.spreadLow - w.spread) / e.spreadHigh)
+	}
+	return sum<<8 + fine
+}
+
+// compares says whether preferences of the class are of several kinds.
+func (x *Index) compares(c *Class) bool {
+	return c.rules != nil && c.rules.soft || len(c.Shape.Spec.Preferred) > 0 && x.m.Presence.Discouraging > 0
+}
+
+// recompare begins anew where preferences of the class have become, or are no more, of several kinds.
+func (x *Index) recompare(c *Class) {
+	if is := x.compares(c); is != (c.compared != nil) {
+		c.compared = nil
+		if is {
+			c.compared = &comparison{}
+		}
+		x.forgetBuckets(c)
+		c.seen = never
+	}
+}
+
+// never is a number that Topology.Shape has never had.
+const never = math.MaxUint64
+
+// weigh scores all nodes of the class anew where what their wishes are compared with has changed.
+func (x *Index) weigh(c *Class) {
+	if c.compared == nil {
+		return
+	}
+	resized := c.rules != nil && c.rules.resize()
+	if resized {
+		x.eachFit(c, func(f *bucketFit, i int, n *cluster.Node) {
+			c.compared.enter(f.wishes[i], -1)
+			c.rules.wish(n, &f.wishes[i])
+			c.compared.enter(f.wishes[i], 1)
+		})
+	}
+	//mutate: score-ends
+	if is := c.compared.find(); resized || is != c.compared.ends {
+		c.compared.ends = is
+		x.eachFit(c, func(f *bucketFit, i int, _ *cluster.Node) {
+			at := &f.Cells[i]
+			at.score = joined(c.points(f.wishes[i]), at.score)
+		})
+		for _, b := range x.m.Topology.Buckets {
+			f := &c.ByBucket[b.ID]
+			f.findBest()
+			f.stale = false
+			c.tops[b.ID] = f.top()
+		}
+	}
+}
+
+// eachFit calls with every node that the class fits on.
+func (x *Index) eachFit(c *Class, with func(f *bucketFit, i int, n *cluster.Node)) {
+	for _, b := range x.m.Topology.Buckets {
+		f := &c.ByBucket[b.ID]
+		for i := range f.Cells {
+			if f.Cells[i].Fits > 0 {
+				with(f, i, b.Nodes[i])
+			}
+		}
+	}
 }
 
 // addWishes adds the wishes that concern the class.
@@ -48,82 +233,113 @@ func (x *Index) addWishes(r *classRules, key ClassKey) {
 	for _, c := range key.Stance.Wished {
 		r.list = append(r.list, rule{kind: wishes, view: x.viewOfKey(c.Term.Topology), carrier: c, term: &c.Term, weight: c.Weight})
 	}
-}
-
-// worth is what the wish makes of the domain: its weight for each pod, or of a constraint less the more pods there are, and the
-// more so the more domains there are to choose from.
-func (u *rule) worth(d int32) int32 {
-	//mutate: rules-wish -> int64(0)
-	sum := int64(u.weight) * int64(u.pods[d])
-	if u.kind == wishesSpread {
-		sum = -int64(u.pods[d]) * u.perPod()
-	}
-	return int32(max(-math.MaxInt32, min(sum, math.MaxInt32-1)))
-}
-
-// perPod is what a pod counts for in a constraint's domain: about 10 ln(n+2) for n domains.
-func (u *rule) perPod() int64 { return int64(7 * bits.Len(uint(u.least.domains+2))) }
-
-// findScale works out by how much the sums must be shifted down to be in the range of 100.
-func (r *classRules) findScale() scale {
-	var pods, spread int64
+	var common int64
 	for i := range r.list {
-		u, most := &r.list[i], int64(0)
+		if u := &r.list[i]; u.kind == wishes {
+			common = divisor(common, int64(u.weight))
+		}
+	}
+	r.unit = max(1, common)
+}
+
+// divisor is the greatest number that divides both.
+func divisor(a, b int64) int64 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return max(a, -a)
+}
+
+// worth is what the rule counts in the domain: the weight of a wish for each pod, or the pods of a constraint.
+func (u *rule) worth(d int32) int32 {
+	if u.kind == wishesSpread {
+		return u.pods[d]
+	}
+	return int32(max(-math.MaxInt32, min(int64(u.weight)*int64(u.pods[d]), math.MaxInt32-1)))
+}
+
+// wish finds what the wishes between pods make of the node. As in Kubernetes a pod counts for more the more domains there are, and
+// a constraint's skew, less 1, is added everywhere, which makes differences matter less.
+func (r *classRules) wish(n *cluster.Node, w *wish) {
+	var pods int64
+	var spread float64
+	lacks := false
+	for i := range r.list {
+		u := &r.list[i]
 		if u.kind.hard() {
 			continue
 		}
-		for _, worth := range u.allow {
-			most = max(most, int64(worth), -int64(worth))
-		}
-		if u.kind == wishes {
-			pods += most
-		} else {
-			spread += most
-		}
-	}
-	return scale{pods: shift(pods), spread: shift(spread)}
-}
-
-// shift is how often the sum is halved to be 127 at most.
-func shift(sum int64) int { return max(0, bits.Len64(uint64(sum))-7) }
-
-// rescale looks again at all nodes where the scale is another.
-func (x *Index) rescale(c *Class) {
-	r := c.rules
-	if !r.soft {
-		return
-	}
-	is := r.findScale()
-	if is == r.scale {
-		return
-	}
-	r.scale = is
-	for _, b := range x.m.Topology.Buckets {
-		if f := &c.ByBucket[b.ID]; f.bucket == b && f.epoch == b.Epoch {
-			for i, n := range b.Nodes {
-				if f.Cells[i].Fits > 0 {
-					x.refit(c, n)
-				}
-			}
-		}
-	}
-}
-
-// wish is what the wishes between pods make of the node.
-func (r *classRules) wish(n *cluster.Node) int64 {
-	var pods, spread int64
-	for i := range r.list {
-		u := &r.list[i]
 		d := u.view.domain(n)
 		switch {
-		case u.kind.hard():
-		case u.kind == wishes && d != noDomain:
-			pods += int64(u.allow[d])
-		case u.kind == wishesSpread && d != noDomain:
-			spread += int64(u.allow[d])
+		case u.kind == wishesSpread && d == noDomain:
+			lacks = true
 		case u.kind == wishesSpread:
-			spread -= 127 << r.scale.spread
+			spread += float64(u.allow[d])*u.perPod + float64(u.spread.MaxSkew-1)
+		case d != noDomain:
+			pods += int64(u.allow[d])
 		}
 	}
-	return fullWish / 100 * (podsWeight*(pods>>r.scale.pods) + spreadWeight*(spread>>r.scale.spread))
+	w.pods, w.spread = pods/r.unit, int64(math.Round(spread))
+	//mutate: rules-wish-without-label
+	if lacks {
+		w.spread = unspread
+	}
+}
+
+// seat notes whether the class fits on the node: a constraint that is a wish goes by how many domains there are with such nodes.
+func (r *classRules) seat(n *cluster.Node, fits bool) {
+	for i := range r.list {
+		if u := &r.list[i]; u.kind == wishesSpread {
+			is := int32(noDomain)
+			//mutate: rules-wish-domains
+			if fits && !r.lacksLabel(n) {
+				is = u.view.domain(n)
+			}
+			u.seat(n, is)
+		}
+	}
+}
+
+// lacksLabel says whether the node has not all labels of the constraints that are wishes.
+func (r *classRules) lacksLabel(n *cluster.Node) bool {
+	return slices.ContainsFunc(r.list, func(u rule) bool { return u.kind == wishesSpread && u.view.domain(n) == noDomain })
+}
+
+// seat moves the node from the domain that it was noted in.
+func (u *rule) seat(n *cluster.Node, is int32) {
+	for int(n.Index) >= len(u.seats) {
+		u.seats = append(u.seats, noDomain)
+	}
+	was := u.seats[n.Index]
+	if was == is {
+		return
+	}
+	u.seats[n.Index] = is
+	for len(u.seated) < len(u.view.values) {
+		u.seated = append(u.seated, 0)
+	}
+	if was != noDomain {
+		if u.seated[was]--; u.seated[was] == 0 {
+			u.open--
+		}
+	}
+	if is != noDomain {
+		if u.seated[is]++; u.seated[is] == 1 {
+			u.open++
+		}
+	}
+}
+
+// resize works out what a pod counts for in each constraint that is a wish, and says whether that has changed.
+func (r *classRules) resize() (changed bool) {
+	for i := range r.list {
+		u := &r.list[i]
+		if u.kind != wishesSpread {
+			continue
+		}
+		if is := math.Log(float64(coarse(int64(u.open)) + 2)); is != u.perPod {
+			u.perPod, changed = is, true
+		}
+	}
+	return changed
 }
