@@ -177,10 +177,16 @@ func TestCountSeesOnlyWhatIsThere(t *testing.T) {
 	pod := corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{
 		{Resources: corev1.ResourceRequirements{Limits: gpus("2")}}, {},
 	}}}
-	slice := resourcev1.ResourceSlice{Spec: resourcev1.ResourceSliceSpec{Driver: dra.Driver, Devices: make([]resourcev1.Device, 4)}}
+	device := func(name, attribute, uuid string) resourcev1.Device {
+		return resourcev1.Device{Name: name, Attributes: map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{resourcev1.QualifiedName(attribute): {StringValue: &uuid}}}
+	}
+	slice := resourcev1.ResourceSlice{Spec: resourcev1.ResourceSliceSpec{Driver: dra.Driver, Devices: []resourcev1.Device{
+		device("gpu-0", "uuid", "a"), device("gpu-1", "uuid", "b"), device("gpu-2", "uuid", "c"), {Name: "gpu-3"},
+		device("mig-0", "parentUUID", "a"), device("mig-1", "parentUUID", "a"), // parts that the first could be divided into
+	}}}
 	foreign := resourcev1.ResourceSlice{Spec: resourcev1.ResourceSliceSpec{Driver: "nic.example", Devices: make([]resourcev1.Device, 4)}}
 	claim := resourcev1.ResourceClaim{Status: resourcev1.ResourceClaimStatus{Allocation: &resourcev1.AllocationResult{
-		Devices: resourcev1.DeviceAllocationResult{Results: []resourcev1.DeviceRequestAllocationResult{{Driver: dra.Driver}, {Driver: "nic.example"}}},
+		Devices: resourcev1.DeviceAllocationResult{Results: []resourcev1.DeviceRequestAllocationResult{{Driver: dra.Driver, Device: "mig-0"}, {Driver: dra.Driver, Device: "mig-1"}, {Driver: "nic.example"}}},
 	}}}
 	got := observed{
 		nodes:  []corev1.Node{node(corev1.ConditionTrue, "8", "8", corev1.Taint{Key: "x"}), node(corev1.ConditionUnknown, "8", "0")},

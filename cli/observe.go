@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -105,16 +106,57 @@ func (o observed) count() clusterUse {
 			u.GPUs.Requested += quantity(c.Resources.Limits)
 		}
 	}
-	for i := range o.slices {
-		if s := &o.slices[i].Spec; s.Driver == dra.Driver {
-			u.GPUs.Capacity += len(s.Devices)
-			u.GPUs.Allocatable += len(s.Devices)
+	gpus := o.offered()
+	for _, g := range gpus {
+		if !g.part {
+			u.GPUs.Capacity++
+			u.GPUs.Allocatable++
 		}
 	}
+	held := make(map[string]bool)
 	for i := range o.claims {
-		u.addClaim(&o.claims[i])
+		if a := o.claims[i].Status.Allocation; a != nil {
+			for _, r := range a.Devices.Results {
+				if r.Driver == dra.Driver {
+					held[cmp.Or(gpus[[2]string{r.Pool, r.Device}].uuid, r.Pool+"/"+r.Device)] = true
+				}
+			}
+		}
 	}
+	u.GPUs.Requested += len(held)
 	return u
+}
+
+// offeredGPU is a GPU that is offered through DRA, or a part of one.
+type offeredGPU struct {
+	uuid string // of the GPU
+	part bool
+}
+
+// offered are the devices of NVIDIA's driver by pool and name. A GPU that may be divided is offered as a whole and in every part
+// that it could have.
+func (o observed) offered() map[[2]string]offeredGPU {
+	out := make(map[[2]string]offeredGPU)
+	for i := range o.slices {
+		s := &o.slices[i].Spec
+		if s.Driver != dra.Driver {
+			continue
+		}
+		for _, d := range s.Devices {
+			text := func(name resourcev1.QualifiedName) (v string) {
+				if a := d.Attributes[name].StringValue; a != nil {
+					v = *a
+				}
+				return v
+			}
+			g := offeredGPU{uuid: text("uuid")}
+			if parent := text("parentUUID"); parent != "" {
+				g = offeredGPU{uuid: parent, part: true}
+			}
+			out[[2]string{s.Pool.Name, d.Name}] = g
+		}
+	}
+	return out
 }
 
 func (u *clusterUse) addNode(n *corev1.Node) {
@@ -128,17 +170,6 @@ func (u *clusterUse) addNode(n *corev1.Node) {
 	}
 	u.GPUs.Capacity += quantity(n.Status.Capacity)
 	u.GPUs.Allocatable += quantity(n.Status.Allocatable)
-}
-
-func (u *clusterUse) addClaim(c *resourcev1.ResourceClaim) {
-	if c.Status.Allocation == nil {
-		return
-	}
-	for _, r := range c.Status.Allocation.Devices.Results {
-		if r.Driver == dra.Driver {
-			u.GPUs.Requested++
-		}
-	}
 }
 
 // quantity counts GPUs, MIG devices and shares of GPUs: whatever a device plugin of NVIDIA's offers.

@@ -17,6 +17,7 @@ func hardware(pool *v1alpha1.Pool, i int) device.Config {
 		Driver:     gpu.Driver{Version: s.Driver.Version, CUDA: s.Driver.CUDA},
 		HostDriver: s.Driver.Preinstalled,
 		Advertise:  string(s.Advertise),
+		DynamicMIG: cutByClaims(s),
 		Clique:     pool.NodeClique(i),
 		Machine:    instanceType(s),
 	}
@@ -32,8 +33,14 @@ func hardwareID(pool *v1alpha1.Pool, i int) string {
 	}
 	d := pool.Spec.Driver
 	fmt.Fprintf(&text, "%s %s %t %s %s", d.Version, d.CUDA, d.Preinstalled, pool.Spec.Advertise, pool.NodeClique(i))
+	if cutByClaims(&pool.Spec) {
+		text.WriteString(" dynamic")
+	}
 	return fmt.Sprintf("%x", fingerprint("hardware", text.String()))[:12]
 }
+
+// cutByClaims says whether claims cut the pool's GPUs by MIG.
+func cutByClaims(s *v1alpha1.PoolSpec) bool { return s.MIG.Strategy == v1alpha1.MIGStrategyDynamic }
 
 // gpuGroups turns the pool's GPUs into groups that share NVLink.
 func gpuGroups(s *v1alpha1.PoolSpec) []gpu.Group {

@@ -145,9 +145,11 @@ func TestDeviceClass(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	class := decode[resourcev1.DeviceClass](t, list[0])
-	if class.Name != dra.Driver || list[0].Path != "/apis/resource.k8s.io/v1/deviceclasses/gpu.nvidia.com" {
-		t.Errorf("class %s at %s", class.Name, list[0].Path)
+	for i, name := range []string{dra.Driver, "mig.nvidia.com"} {
+		class := decode[resourcev1.DeviceClass](t, list[i])
+		if class.Name != name || list[i].Path != "/apis/resource.k8s.io/v1/deviceclasses/"+name {
+			t.Errorf("class %s at %s", class.Name, list[i].Path)
+		}
 	}
 }
 
@@ -157,12 +159,12 @@ func TestStorageClass(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	class := decode[storagev1.StorageClass](t, list[1])
+	class := decode[storagev1.StorageClass](t, list[2])
 	if class.Provisioner != storage.Provisioner || *class.VolumeBindingMode != storagev1.VolumeBindingWaitForFirstConsumer || class.Annotations["storageclass.kubernetes.io/is-default-class"] != "true" {
 		t.Errorf("class %+v", class)
 	}
-	if want := "/apis/storage.k8s.io/v1/storageclasses/zonal"; list[1].Path != want {
-		t.Errorf("at %s, want %s", list[1].Path, want)
+	if want := "/apis/storage.k8s.io/v1/storageclasses/zonal"; list[2].Path != want {
+		t.Errorf("at %s, want %s", list[2].Path, want)
 	}
 }
 

@@ -65,7 +65,7 @@ func operatorLabels(s *v1alpha1.PoolSpec) map[string]string {
 		labels[deploy+"device-plugin"] = "false"
 		labels["nvidia.com/dra-kubelet-plugin"] = "true"
 	}
-	if s.MIG != (v1alpha1.MIG{}) {
+	if s.MIG != (v1alpha1.MIG{}) && !cutByClaims(s) {
 		labels[migDeployLabel] = "true"
 		labels[migConfigLabel] = s.MIG.Config
 		labels[pluginConfigLabel] = "mig-" + string(s.MIG.Strategy)

@@ -2,6 +2,8 @@ package fleet
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,63 +29,74 @@ func (c *controller) sliceEvents() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{AddFunc: look, UpdateFunc: func(_, obj any) { look(obj) }, DeleteFunc: look}
 }
 
-// syncSlice makes the node's ResourceSlice what the state of its DRA driver wants it to be. The
-// garbage collector removes the slice of a node that is gone.
-func (c *controller) syncSlice(ctx context.Context, m *machine, node *corev1.Node, now time.Time) error {
+// syncSlices makes the node's ResourceSlices what the state of its DRA driver wants them to be. The
+// garbage collector removes the slices of a node that is gone.
+func (c *controller) syncSlices(ctx context.Context, m *machine, node *corev1.Node, now time.Time) error {
 	if !m.usesDRA() {
 		return nil
 	}
 	state := m.devices.Slices(now)
 	c.wakeAt(m.name, state.Changes, now)
-	have, err := c.sliceStore.Get(dra.SliceName(m.name))
-	if err != nil && !apierrors.IsNotFound(err) {
-		return wrap(err, "look up the resource slice of node %s", m.name)
+	want := slicesOf(m.name, m.devices, node)
+	have := map[string]*resourcev1.ResourceSlice{}
+	for _, w := range want {
+		s, err := c.sliceStore.Get(w.Name)
+		if err != nil && !apierrors.IsNotFound(err) {
+			return wrap(err, "look up the resource slices of node %s", m.name)
+		}
+		if err == nil {
+			have[w.Name] = s
+		}
 	}
 	switch {
 	case state.Publish:
-		return c.publishSlice(ctx, m, node, have)
+		return c.publishSlices(ctx, m, have, want)
 	case !state.Keep:
 		c.countPools(c.tally.SetSlice(m.name, 0))
-		return c.wipeSlice(ctx, have)
+		return c.wipeSlices(ctx, have)
 	}
 	return nil
 }
 
-// publishSlice writes the slice where it is not as it should be; have is nil where there is none.
-func (c *controller) publishSlice(ctx context.Context, m *machine, node *corev1.Node, have *resourcev1.ResourceSlice) error {
-	want := sliceOf(m.name, m.devices, node)
+// publishSlices writes the slices that are not as they should be.
+func (c *controller) publishSlices(ctx context.Context, m *machine, have map[string]*resourcev1.ResourceSlice, want []*resourcev1.ResourceSlice) error {
 	client := c.client.ResourceV1().ResourceSlices()
-	var err error
-	if have == nil {
-		_, err = client.Create(ctx, want, metav1.CreateOptions{})
-	} else if next, changed := dra.Next(have, want); changed {
-		_, err = client.Update(ctx, next, metav1.UpdateOptions{})
+	for _, next := range dra.Next(have, want) {
+		var err error
+		switch {
+		case next == nil:
+			continue
+		case have[next.Name] == nil:
+			_, err = client.Create(ctx, next, metav1.CreateOptions{})
+		default:
+			_, err = client.Update(ctx, next, metav1.UpdateOptions{})
+		}
+		if apierrors.IsAlreadyExists(err) {
+			return nil // its event is on the way
+		}
+		if err != nil {
+			return wrap(err, "publish resource slice %s", next.Name)
+		}
 	}
-	if apierrors.IsAlreadyExists(err) {
-		return nil // its event is on the way
-	}
-	if err == nil {
-		c.countPools(c.tally.SetSlice(m.name, int64(len(want.Spec.Devices))))
-	}
-	return wrap(err, "publish the resource slice of node %s", m.name)
+	c.countPools(c.tally.SetSlice(m.name, int64(len(m.devices.Devices()))))
+	return nil
 }
 
-// wipeSlice deletes what a driver left behind that went and did not come back.
-func (c *controller) wipeSlice(ctx context.Context, have *resourcev1.ResourceSlice) error {
-	if have == nil {
-		return nil
+// wipeSlices deletes what a driver left behind that went and did not come back.
+func (c *controller) wipeSlices(ctx context.Context, have map[string]*resourcev1.ResourceSlice) error {
+	for _, name := range slices.Sorted(maps.Keys(have)) {
+		opts := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(have[name].UID))}
+		err := c.client.ResourceV1().ResourceSlices().Delete(ctx, name, opts)
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) { // else it is gone, and its event is on the way
+			return wrap(err, "delete resource slice %s", name)
+		}
 	}
-	opts := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(have.UID))}
-	err := c.client.ResourceV1().ResourceSlices().Delete(ctx, have.Name, opts)
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil // gone already, and its event is on the way
-	}
-	return wrap(err, "delete resource slice %s", have.Name)
+	return nil
 }
 
-// sliceOf is what the DRA driver on the node offers. The GPUs are all there, healthy or not: by
+// slicesOf is what the DRA driver on the node offers. The GPUs are all there, healthy or not: by
 // default NVIDIA's driver does not look.
-func sliceOf(name string, devices *device.Manager, node *corev1.Node) *resourcev1.ResourceSlice {
-	m := dra.Machine{Node: name, GPUs: devices.Devices(), Driver: devices.Driver()}
-	return m.Slice(metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID, Controller: new(true)})
+func slicesOf(name string, devices *device.Manager, node *corev1.Node) []*resourcev1.ResourceSlice {
+	m := dra.Machine{Node: name, GPUs: devices.Devices(), Driver: devices.Driver(), Dynamic: devices.DynamicMIG()}
+	return m.Slices(metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID, Controller: new(true)})
 }

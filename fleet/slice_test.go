@@ -93,12 +93,66 @@ func TestSliceIsRepaired(t *testing.T) {
 	})
 }
 
+// A pool whose claims cut GPUs has several slices, which are one generation of one pool however they were spoiled.
+func TestSlicesOfAPoolThatClaimsCut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pool := draPool("p", 1)
+		pool.Spec.MIG.Strategy = v1alpha1.MIGStrategyDynamic
+		b := newBed(t, false, []*v1alpha1.Pool{pool})
+		client := b.client.ResourceV1().ResourceSlices()
+		step := func(what string, slices int, generation int64, devices int) {
+			t.Helper()
+			b.settle()
+			list, err := client.List(t.Context(), metav1.ListOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := 0
+			for _, s := range list.Items {
+				got += len(s.Spec.Devices)
+				if s.Spec.Pool.Generation != generation || s.Spec.Pool.ResourceSliceCount != int64(slices) {
+					t.Errorf("%s: %s is of generation %d, one of %d", what, s.Name, s.Spec.Pool.Generation, s.Spec.Pool.ResourceSliceCount)
+				}
+			}
+			if len(list.Items) != slices || got != devices {
+				t.Errorf("%s: %d slices with %d devices, want %d with %d", what, len(list.Items), got, slices, devices)
+			}
+		}
+		b.setStack("p-0", draPods())
+		step("published", 9, 1, 8*26)
+		if node := b.get("p-0"); node.Labels[migConfigLabel] != "" || node.Labels[migDeployLabel] != "" {
+			t.Errorf("labels %v", node.Labels)
+		}
+		if got := b.statuses["p"].GPUs; got != 8 {
+			t.Errorf("%d GPUs in the pool's status", got)
+		}
+		spoiled, err := client.Get(t.Context(), "p-0-gpu.nvidia.com-03", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		spoiled.Spec.Devices = spoiled.Spec.Devices[:3]
+		if _, err := client.Update(t.Context(), spoiled, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		step("spoiled", 9, 2, 8*26)
+		for _, name := range []string{"p-0-gpu.nvidia.com-counters-0", "p-0-gpu.nvidia.com-07"} {
+			if err := client.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		step("deleted", 9, 2, 8*26)
+		b.setStack("p-0", nil)
+		time.Sleep(device.WipingDelay)
+		step("the driver is gone", 0, 0, 0)
+	})
+}
+
 // A slice of an earlier run stays while the driver's pod comes back, and goes if it does not.
 func TestSliceOfAnEarlierRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMachine(machineOptions{Want: want{pool: draPool("p", 1), index: 0}})
 		node := newNode(m.wants(), 0, facts{want: m.wants(), ready: true}, time.Now())
-		left := sliceOf("p-0", m.devices, node)
+		left := slicesOf("p-0", m.devices, node)[0]
 		b := newBed(t, false, []*v1alpha1.Pool{draPool("p", 1)}, node, left)
 		b.wantSlice("just started", "p-0", 8)
 		if got := b.tally.Pool("p").gpus; got != 0 {

@@ -122,7 +122,7 @@ func (c *controller) heartbeat(ctx context.Context, m *machine, node *corev1.Nod
 	if err := c.writeStatus(ctx, m, node, publish(node, c.facts(m, now), adv, now)); err != nil {
 		return err
 	}
-	return c.syncSlice(ctx, m, node, now)
+	return c.syncSlices(ctx, m, node, now)
 }
 
 func (c *controller) writeStatus(ctx context.Context, m *machine, node, next *corev1.Node) error {

@@ -88,7 +88,7 @@ func (t *tally) DropNode(name string) []string {
 	return t.change(name, nodeCount{}, false)
 }
 
-// SetSlice counts the GPUs that a node offers in its ResourceSlice, besides those in its status.
+// SetSlice counts the GPUs that a node offers in its ResourceSlices, as a whole or in parts, besides those in its status.
 func (t *tally) SetSlice(name string, gpus int64) []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -167,7 +167,7 @@ func expectedGPUs(pool *v1alpha1.Pool) int64 {
 	if pool.Spec.GPUStack != v1alpha1.GPUStackOperator {
 		return 0
 	}
-	if pool.Spec.MIG != (v1alpha1.MIG{}) {
+	if pool.Spec.MIG != (v1alpha1.MIG{}) && !cutByClaims(&pool.Spec) {
 		return expectedMIG(pool)
 	}
 	return int64(pool.GPUsPerNode())

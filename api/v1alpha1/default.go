@@ -55,7 +55,11 @@ func defaultGPUs(s *PoolSpec) {
 	fill(&s.Advertise, AdvertiseDevicePlugin)
 	fill(&s.GPUStack, GPUStackOperator)
 	defaultDriver(&s.Driver)
-	if s.MIG != (MIG{}) {
+	switch {
+	case s.MIG == (MIG{}):
+	case s.Advertise == AdvertiseDRA:
+		fill(&s.MIG.Strategy, MIGStrategyDynamic)
+	case s.MIG.Strategy != MIGStrategyDynamic:
 		fill(&s.MIG.Strategy, MIGStrategySingle)
 		fill(&s.MIG.Config, "all-disabled")
 	}

@@ -54,12 +54,14 @@ type Driver struct {
 type MIG struct {
 	// Strategy is how the device plugin offers MIG devices: single (default; all nodes' GPUs are cut
 	// alike, and nvidia.com/gpu counts MIG devices), mixed (each profile is a resource of its own, such as
-	// nvidia.com/mig-1g.10gb) or none (MIG devices are not offered).
+	// nvidia.com/mig-1g.10gb) or none (MIG devices are not offered). With advertise: dra it is dynamic: every
+	// instance that a GPU could be cut into is a device, and claims cut the GPUs.
 	// +optional
 	Strategy MIGStrategy `json:"strategy,omitempty"`
 	// Config is the name of the configuration that the MIG manager gives to nodes of the pool: one of
 	// mig-parted's (all-disabled, all-1g.10gb, all-balanced, ...) or of the ConfigMap mig-parted-config in the
-	// namespace gpu-operator. It is the node's label nvidia.com/mig.config. Default: all-disabled.
+	// namespace gpu-operator. It is the node's label nvidia.com/mig.config. Default: all-disabled. With the
+	// strategy dynamic there is none.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$`
@@ -67,13 +69,14 @@ type MIG struct {
 }
 
 // MIGStrategy is a way to offer MIG devices.
-// +kubebuilder:validation:Enum=none;single;mixed
+// +kubebuilder:validation:Enum=none;single;mixed;dynamic
 type MIGStrategy string
 
 const (
-	MIGStrategyNone   MIGStrategy = "none"
-	MIGStrategySingle MIGStrategy = "single"
-	MIGStrategyMixed  MIGStrategy = "mixed"
+	MIGStrategyNone    MIGStrategy = "none"
+	MIGStrategySingle  MIGStrategy = "single"
+	MIGStrategyMixed   MIGStrategy = "mixed"
+	MIGStrategyDynamic MIGStrategy = "dynamic"
 )
 
 // Advertise is a way for GPUs to reach the scheduler.

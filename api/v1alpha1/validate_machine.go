@@ -36,12 +36,18 @@ func validateMIG(s *PoolSpec, at *field.Path) field.ErrorList {
 	if s.MIG == (MIG{}) {
 		return nil
 	}
-	errs := oneOf(at.Child("strategy"), s.MIG.Strategy, MIGStrategyNone, MIGStrategySingle, MIGStrategyMixed)
+	errs := oneOf(at.Child("strategy"), s.MIG.Strategy, MIGStrategyNone, MIGStrategySingle, MIGStrategyMixed, MIGStrategyDynamic)
 	if len(validation.IsValidLabelValue(s.MIG.Config)) > 0 {
 		errs = append(errs, field.Invalid(at.Child("config"), s.MIG.Config, labelValueRule(validation.LabelValueMaxLength)))
 	}
-	if s.Advertise == AdvertiseDRA {
-		errs = append(errs, field.Forbidden(at, "needs advertise: device-plugin"))
+	dynamic := s.MIG.Strategy == MIGStrategyDynamic
+	switch {
+	case dynamic && s.Advertise != AdvertiseDRA:
+		errs = append(errs, field.Forbidden(at.Child("strategy"), "dynamic needs advertise: dra"))
+	case s.Advertise == AdvertiseDRA && s.MIG.Config != "":
+		errs = append(errs, field.Forbidden(at.Child("config"), "needs advertise: device-plugin; with dra, claims cut the GPUs"))
+	case s.Advertise == AdvertiseDRA && !dynamic && len(errs) == 0:
+		errs = append(errs, field.Forbidden(at.Child("strategy"), "must be dynamic with advertise: dra, since it is not a device plugin that offers the GPUs"))
 	}
 	if s.GPUStack == GPUStackNone {
 		errs = append(errs, field.Forbidden(at, "needs gpuStack: operator"))

@@ -78,7 +78,10 @@ func (r registration) tracked() bool { return r.connected || !r.stopped.IsZero()
 func (m *Manager) Advertise(now time.Time) Advertisement {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	a := Advertisement{Labels: m.labels(), Partitions: formatPartitions(m.parts)}
+	a := Advertisement{Labels: m.labels()}
+	if !m.cfg.DynamicMIG {
+		a.Partitions = formatPartitions(m.parts)
+	}
 	for _, name := range slices.Sorted(maps.Keys(m.register)) {
 		r := m.register[name]
 		r.expire(now, GracePeriod)

@@ -1,6 +1,6 @@
 // Package device is the device side of one simulated node as plain in-memory state: the GPUs
 // in the machine, what the GPU software stack on it makes of them, and the kubelet's managers of
-// devices, which hand GPUs and parts of them to containers, and whole GPUs to ResourceClaims.
+// devices, which hand GPUs and parts of them to containers and to ResourceClaims.
 //
 // It has no API client and no clock: time is an argument, and what a node should advertise is
 // an answer (Advertise, Slices), not a write. Package fleet tells it which GPU-stack pods stand on the
@@ -32,6 +32,7 @@ type Config struct {
 	Driver     gpu.Driver // the driver that is in the image, or that the driver pod loads
 	HostDriver bool       // the driver is part of the machine image: no driver pod is needed
 	Advertise  string     // ByDRA; anything else: as a count of Resource, by the device plugin
+	DynamicMIG bool       // with ByDRA: claims cut GPUs by MIG
 	Clique     string     // NVLink domain, "<cluster uuid>.<clique id>"; empty: the GPUs are not on a fabric
 	Machine    string     // the machine type for nvidia.com/gpu.machine; empty: "unknown", as GFD says it
 }
@@ -71,6 +72,7 @@ func New(cfg Config) *Manager {
 	}
 	for i, d := range cfg.Devices {
 		m.intern(d, i)
+		m.parts[i].Enabled = m.alwaysMIG(i)
 	}
 	return m
 }

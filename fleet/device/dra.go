@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-dev/berth/fleet/gpu"
 )
 
 // WipingDelay is how long the kubelet leaves the ResourceSlices of a DRA driver that went away.
@@ -47,39 +49,97 @@ func (m *Manager) draServes() bool {
 
 // claim is a ResourceClaim that pods on this machine use.
 type claim struct {
-	devices []int // positions in Config.Devices
+	devices []int // positions in Manager.units
 	pods    map[types.UID]bool
 }
 
-// Prepare gives a pod the devices that its claim was allocated; doing it again changes nothing. Pods
-// may share a claim, but a device is never under two claims, nor under a claim and a container that
-// has it from the device plugin. On an error nothing changes.
-func (m *Manager) Prepare(pod, uid types.UID, uuids []string) error {
+// Prepare gives a pod the devices that its claim was allocated; doing it again changes nothing. Parts of GPUs are cut for
+// it. Pods may share a claim, but a device is never under two claims, nor under a claim and a container that has it from
+// the device plugin. On an error nothing changes.
+func (m *Manager) Prepare(pod, uid types.UID, devices []gpu.Device) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var devices []int
-	for _, uuid := range uuids {
-		i := m.position(uuid)
-		if i < 0 {
-			return fmt.Errorf("requested device is not allocatable: %s", uuid)
+	if have, ok := m.claims[uid]; ok {
+		if !slices.EqualFunc(have.devices, devices, func(i int, d gpu.Device) bool { return m.units[i].device.ID() == d.ID() }) {
+			return fmt.Errorf("claim %s is already prepared with other devices", uid)
 		}
-		if o := m.owner[i]; o != "" && o != uid {
-			return fmt.Errorf("device %s is already in use by %s", uuid, m.describe(o))
+		have.pods[pod] = true
+		return nil
+	}
+	next := clonePartitions(m.parts)
+	for _, d := range devices {
+		i := m.position(d.UUID)
+		if i < 0 || d.Replica > 0 || d.MIG != nil && !m.cfg.DynamicMIG {
+			return fmt.Errorf("requested device is not allocatable: %s", d.ID())
 		}
-		devices = append(devices, i)
+		if o := m.overlaps(i, d); o != "" {
+			return fmt.Errorf("device %s is already in use by %s", d.ID(), m.describe(o))
+		}
+		if err := carve(&next[i], d); err != nil {
+			return err
+		}
 	}
-	if have, ok := m.claims[uid]; ok && !slices.Equal(have.devices, devices) {
-		return fmt.Errorf("claim %s is already prepared with other devices", uid)
+	m.parts = next
+	var units []int
+	for _, d := range devices {
+		units = append(units, m.intern(d, m.position(d.UUID)))
 	}
-	m.note(pod, uid, devices)
+	m.note(pod, uid, units)
 	return nil
 }
 
-func (m *Manager) note(pod, uid types.UID, devices []int) {
-	if _, ok := m.claims[uid]; !ok {
-		m.claims[uid] = claim{devices: devices, pods: map[types.UID]bool{}}
+// overlaps is who holds the device, or anything of its GPU where one of both is the whole; of several the first by UID, "" for
+// nobody.
+func (m *Manager) overlaps(at int, d gpu.Device) (first types.UID) {
+	for i, holder := range m.owner {
+		u := m.units[i]
+		if u.gpu == at && (d.MIG == nil || u.device.MIG == nil || u.device.Visible() == d.Visible()) && (first == "" || holder < first) {
+			first = holder
+		}
 	}
-	m.claims[uid].pods[pod] = true
+	return first
+}
+
+// carve makes the part that the device is, in the words of NVIDIA's driver where that cannot be. A whole GPU cannot be had
+// while it is cut.
+func carve(p *gpu.Partition, d gpu.Device) error {
+	if d.MIG == nil {
+		if p.Enabled {
+			return fmt.Errorf("device %s: %w", d.ID(), gpu.ErrInUse)
+		}
+		return nil
+	}
+	list, _, err := d.Model.Create(p.Instances, d.MIG.Profile, d.MIG.Start, true)
+	if err != nil {
+		return fmt.Errorf("prepare devices failed: error creating MIG device: error creating GPU instance for %s on %s: %w", d.MIG.Profile.Name, d.UUID, err)
+	}
+	*p = gpu.Partition{Enabled: true, Instances: list}
+	return nil
+}
+
+// mend takes away the part that the device is, and leaves MIG mode with the last one where that needs no reset.
+func (m *Manager) mend(i int) {
+	u := m.units[i]
+	if u.device.MIG == nil || !m.cfg.DynamicMIG {
+		return
+	}
+	p := &m.parts[u.gpu]
+	p.Instances = slices.DeleteFunc(slices.Clone(p.Instances), func(in gpu.Instance) bool {
+		return in.Start == u.device.MIG.Start && in.Profile.ID == u.device.MIG.Profile.ID
+	})
+	p.Enabled = len(p.Instances) > 0 || m.alwaysMIG(u.gpu)
+}
+
+// alwaysMIG says whether the GPU is in MIG mode from the start, since claims cut it and it cannot change the mode for them.
+func (m *Manager) alwaysMIG(at int) bool {
+	return m.cfg.DynamicMIG && m.cfg.Devices[at].Model.MIGNeedsReset()
+}
+
+// DynamicMIG says whether claims cut the machine's GPUs.
+func (m *Manager) DynamicMIG() bool { return m.cfg.DynamicMIG }
+
+func (m *Manager) note(pod, uid types.UID, devices []int) {
+	m.claims[uid] = claim{devices: devices, pods: map[types.UID]bool{pod: true}}
 	for _, i := range devices {
 		m.owner[i] = uid
 	}
@@ -99,6 +159,9 @@ func (m *Manager) unprepare(pod types.UID) {
 		if len(c.pods) == 0 {
 			delete(m.claims, uid)
 			m.disown(uid)
+			for _, i := range c.devices {
+				m.mend(i)
+			}
 		}
 	}
 }

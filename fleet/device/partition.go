@@ -85,7 +85,7 @@ func (m *Manager) NeedsReset(next []gpu.Partition) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i, p := range next {
-		if i < len(m.parts) && p.Enabled != m.parts[i].Enabled && m.cfg.Devices[i].Model.Family == "ampere" {
+		if i < len(m.parts) && p.Enabled != m.parts[i].Enabled && m.cfg.Devices[i].Model.MIGNeedsReset() {
 			return true
 		}
 	}
@@ -159,10 +159,11 @@ func formatPartitions(parts []gpu.Partition) string {
 
 // Recall brings the GPUs back to what an earlier process made of them, as MIG survives a restart of everything but the
 // machine. Only the first call, and none after Repartition, does anything. What cannot be read or cannot be is left out.
+// Where claims cut the GPUs there is nothing to recall: those that are in use are prepared again, and make the same parts.
 func (m *Manager) Recall(text string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.recalled {
+	if m.recalled || m.cfg.DynamicMIG {
 		return
 	}
 	m.recalled = true

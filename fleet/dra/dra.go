@@ -1,6 +1,6 @@
 // Package dra says in Kubernetes' words what NVIDIA's driver for Dynamic Resource Allocation says
-// about the GPUs of a machine: the ResourceSlice that offers them, and which of them an allocated
-// ResourceClaim names.
+// about the GPUs of a machine: the ResourceSlices that offer them and the parts that MIG could make of them, and
+// which of these an allocated ResourceClaim names.
 //
 // It holds values only: no client, no clock, no state. Package fleet publishes the slices where
 // the driver's pod runs (fleet/device decides that), fleet/kubelet looks up what a pod's claims were
@@ -25,32 +25,52 @@ type Machine struct {
 	Node   string // also the name of the pool that its devices form
 	GPUs   []gpu.Device
 	Driver gpu.Driver
+	// Dynamic is that claims cut GPUs by MIG, which the driver has as its feature DynamicMIG.
+	Dynamic bool
 }
 
-// Name is what a GPU is called in slices and claims.
-func Name(d gpu.Device) string { return fmt.Sprintf("gpu-%d", d.Index) }
-
-// Allocated lists the GPUs that the results name, in order of index and each once. Results of other
-// drivers are passed over; one that names no GPU of this machine is an error, in the driver's words.
-func (m Machine) Allocated(results []resourcev1.DeviceRequestAllocationResult) ([]gpu.Device, error) {
-	taken := make([]bool, len(m.GPUs))
-	for _, r := range results {
-		if r.Driver != Driver {
-			continue
-		}
-		i := slices.IndexFunc(m.GPUs, func(d gpu.Device) bool { return Name(d) == r.Device })
-		if i < 0 || r.Pool != m.Node {
-			return nil, fmt.Errorf("requested device is not allocatable: %s", r.Device)
-		}
-		taken[i] = true
+// Name is what a GPU, or a part of one, is called in slices and claims.
+func Name(d gpu.Device) string {
+	if d.MIG != nil {
+		return partName(d)
 	}
+	return fmt.Sprintf("gpu-%d", d.Index)
+}
+
+// Allocated lists the devices that the results name, by index of the GPU, then by name, and each once. Results of
+// other drivers are passed over; one that names no device of this machine is an error, in the driver's words.
+func (m Machine) Allocated(results []resourcev1.DeviceRequestAllocationResult) ([]gpu.Device, error) {
+	taken := make(map[string]bool)
+	for _, r := range results {
+		if r.Driver == Driver {
+			taken[r.Device] = true
+		}
+	}
+	found := make(map[string]bool)
 	var out []gpu.Device
-	for i, d := range m.GPUs {
-		if taken[i] {
-			out = append(out, d)
+	if len(taken) > 0 {
+		for _, d := range m.Devices() {
+			if name := Name(d); taken[name] {
+				found[name] = true
+				out = append(out, d)
+			}
+		}
+	}
+	for _, r := range results {
+		if r.Driver == Driver && (!found[r.Device] || r.Pool != m.Node) {
+			return nil, fmt.Errorf("requested device is not allocatable: %s", r.Device)
 		}
 	}
 	return out, nil
+}
+
+// Devices lists all that the machine offers: by index of the GPU, then by name.
+func (m Machine) Devices() []gpu.Device {
+	var out []gpu.Device
+	for _, d := range m.GPUs {
+		out = append(out, m.offered(d)...)
+	}
+	return out
 }
 
 // OfRequest narrows the results to those of one request of the claim; "" means all. A result for

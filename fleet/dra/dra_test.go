@@ -2,6 +2,7 @@ package dra
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -44,11 +45,16 @@ func owner() metav1.OwnerReference {
 }
 
 func TestSlice(t *testing.T) {
-	text, err := yaml.Marshal(workstation(t).Slice(owner()))
+	text, err := yaml.Marshal(workstation(t).Slices(owner())[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join("testdata", "slice.yaml")
+	golden(t, "slice.yaml", text)
+}
+
+func golden(t *testing.T, name string, text []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
 	if *rewrite {
 		if err := os.WriteFile(path, text, 0o644); err != nil {
 			t.Fatal(err)
@@ -107,23 +113,63 @@ func TestAllocated(t *testing.T) {
 	}
 }
 
-func TestNext(t *testing.T) {
-	have := workstation(t).Slice(owner())
-	have.ResourceVersion, have.Spec.Pool.Generation = "7", 4
-	if _, changed := Next(have, workstation(t).Slice(owner())); changed {
-		t.Error("nothing to say, and said")
+// next is which slices are to be written over those that are there, by name, with generation and how many devices they have.
+func next(have, want []*resourcev1.ResourceSlice) []string {
+	there := map[string]*resourcev1.ResourceSlice{}
+	for _, s := range have {
+		there[s.Name] = s
 	}
+	var out []string
+	for _, s := range Next(there, want) {
+		if s != nil {
+			out = append(out, fmt.Sprintf("%s rv%s g%d of %d: %d", s.Name, s.ResourceVersion, s.Spec.Pool.Generation, s.Spec.Pool.ResourceSliceCount, len(s.Spec.Devices)))
+		}
+	}
+	return out
+}
+
+func TestNext(t *testing.T) {
+	have := workstation(t).Slices(owner())
+	have[0].ResourceVersion, have[0].Spec.Pool.Generation = "7", 4
 	reborn := owner()
 	reborn.UID = "other"
-	next, changed := Next(have, workstation(t).Slice(reborn))
-	if !changed || next.Spec.Pool.Generation != 4 || next.OwnerReferences[0].UID != "other" || next.ResourceVersion != "7" {
-		t.Errorf("another owner: %t %+v", changed, next)
-	}
 	smaller := workstation(t)
 	smaller.GPUs = smaller.GPUs[:1]
-	next, changed = Next(have, smaller.Slice(owner()))
-	if !changed || next.Spec.Pool.Generation != 5 || len(next.Spec.Devices) != 1 || len(have.Spec.Devices) != 3 {
-		t.Errorf("fewer devices: %t %+v", changed, next)
+	parts := cutting(t).Slices(owner())
+	for i, s := range parts {
+		s.ResourceVersion, s.Spec.Pool.Generation = fmt.Sprint(i), 3
+	}
+	spoiled := slices.Clone(parts)
+	spoiled[1] = parts[1].DeepCopy()
+	spoiled[1].Spec.Devices = spoiled[1].Spec.Devices[:5]
+	halfway := slices.Clone(parts)
+	halfway[2] = parts[2].DeepCopy()
+	halfway[2].Spec.Pool.Generation = 2
+	got := map[string][]string{
+		"as it is":      next(have, workstation(t).Slices(owner())),
+		"another owner": next(have, workstation(t).Slices(reborn)),
+		"fewer devices": next(have, smaller.Slices(owner())),
+		"none yet":      next(nil, workstation(t).Slices(owner())),
+		"parts":         next(parts, cutting(t).Slices(owner())),
+		"one is gone":   next(slices.Delete(slices.Clone(parts), 1, 2), cutting(t).Slices(owner())),
+		"one differs":   next(spoiled, cutting(t).Slices(owner())),
+		"half written":  next(halfway, cutting(t).Slices(owner())),
+	}
+	want := map[string][]string{
+		"as it is":      nil,
+		"another owner": {"alice-gpu.nvidia.com rv7 g4 of 1: 3"},
+		"fewer devices": {"alice-gpu.nvidia.com rv7 g5 of 1: 1"},
+		"none yet":      {"alice-gpu.nvidia.com rv g1 of 1: 3"},
+		"parts":         nil,
+		"one is gone":   {"alice-gpu.nvidia.com-00 rv g3 of 4: 26"},
+		"one differs": {
+			"alice-gpu.nvidia.com-counters-0 rv0 g4 of 4: 0", "alice-gpu.nvidia.com-00 rv1 g4 of 4: 26",
+			"alice-gpu.nvidia.com-01 rv2 g4 of 4: 13", "alice-gpu.nvidia.com-02 rv3 g4 of 4: 1",
+		},
+		"half written": {"alice-gpu.nvidia.com-01 rv2 g3 of 4: 13"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }
 
@@ -132,24 +178,37 @@ func TestNext(t *testing.T) {
 func TestSlicesAndDevicesAgree(t *testing.T) {
 	models := gpu.Models()
 	rapid.Check(t, func(t *rapid.T) {
+		dynamic, most := rapid.Bool().Draw(t, "dynamic"), 21
+		if dynamic {
+			most = 2 // each has 26 devices
+		}
 		var groups []gpu.Group
 		for range rapid.IntRange(1, 3).Draw(t, "groups") {
-			groups = append(groups, gpu.Group{Model: rapid.SampledFrom(models).Draw(t, "model"), Count: rapid.IntRange(1, 21).Draw(t, "count")})
+			groups = append(groups, gpu.Group{Model: rapid.SampledFrom(models).Draw(t, "model"), Count: rapid.IntRange(1, most).Draw(t, "count")})
 		}
-		m := Machine{Node: "alice", GPUs: gpu.Devices("alice", groups), Driver: gpu.Driver{Version: "570.133.20", CUDA: "12.8"}}
-		slice := m.Slice(owner())
-		if diff := cmp.Diff(slice, m.Slice(owner())); diff != "" {
+		m := Machine{Node: "alice", GPUs: gpu.Devices("alice", groups), Driver: gpu.Driver{Version: "570.133.20", CUDA: "12.8"}, Dynamic: dynamic}
+		all := m.Slices(owner())
+		if diff := cmp.Diff(all, m.Slices(owner())); diff != "" {
 			t.Fatal(diff)
 		}
+		offered := m.Devices()
 		var results []resourcev1.DeviceRequestAllocationResult
 		var want []string
-		for i, d := range slice.Spec.Devices {
-			if *d.Attributes["uuid"].StringValue != m.GPUs[i].UUID {
-				t.Fatalf("%s is %s, device %d is %s", d.Name, *d.Attributes["uuid"].StringValue, i, m.GPUs[i].UUID)
-			}
-			if rapid.Bool().Draw(t, "picked") {
-				results = append(results, result("r", d.Name))
-				want = append(want, m.GPUs[i].UUID)
+		for _, s := range all {
+			for _, d := range s.Spec.Devices {
+				is := offered[0]
+				offered = offered[1:]
+				uuid, parent := d.Attributes["uuid"].StringValue, d.Attributes["parentUUID"].StringValue
+				if uuid == nil {
+					uuid = parent
+				}
+				if *uuid != is.UUID || (parent != nil) != (is.MIG != nil) {
+					t.Fatalf("%s is of %s, the device %s", d.Name, *uuid, is.UUID)
+				}
+				if rapid.Bool().Draw(t, "picked") {
+					results = append(results, result("r", d.Name))
+					want = append(want, is.ID())
+				}
 			}
 		}
 		slices.Reverse(results)
@@ -157,11 +216,11 @@ func TestSlicesAndDevicesAgree(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var uuids []string
+		var ids []string
 		for _, d := range got {
-			uuids = append(uuids, d.UUID)
+			ids = append(ids, d.ID())
 		}
-		if diff := cmp.Diff(want, uuids); diff != "" || len(slice.Spec.Devices) != len(m.GPUs) {
+		if diff := cmp.Diff(want, ids); diff != "" || len(offered) > 0 {
 			t.Fatal(diff)
 		}
 	})

@@ -2,6 +2,7 @@ package dra
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -19,52 +20,109 @@ type (
 	capacities = map[resourcev1.QualifiedName]resourcev1.DeviceCapacity
 )
 
-// SliceName is the name of the one slice of a node. NVIDIA's driver lets the API server add a random
-// end to it.
-func SliceName(node string) string { return node + "-" + Driver }
+// Slices offer every device of the machine. They are the node's only ones, in the first generation of its pool, and owned
+// by the node, with which they go; NVIDIA's driver lets the API server add random ends to their names. Where claims cut GPUs, a slice has the devices of one GPU, and others have the counters:
+// no slice may have both.
+func (m Machine) Slices(owner metav1.OwnerReference) []*resourcev1.ResourceSlice {
+	specs, ends := m.specs()
+	for i := range specs {
+		specs[i].Driver, specs[i].NodeName = Driver, &m.Node
+		specs[i].Pool = resourcev1.ResourcePool{Name: m.Node, Generation: 1, ResourceSliceCount: int64(len(specs))}
+	}
+	out := make([]*resourcev1.ResourceSlice, len(specs))
+	for i, spec := range specs {
+		name := m.Node + "-" + Driver + ends[i]
+		out[i] = &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: name, OwnerReferences: []metav1.OwnerReference{owner}}, Spec: spec}
+	}
+	return out
+}
 
-// Slice offers every GPU of the machine. It is the node's only slice, in the first generation of its
-// pool, and owned by the node, with which it goes.
-func (m Machine) Slice(owner metav1.OwnerReference) *resourcev1.ResourceSlice {
-	s := &resourcev1.ResourceSlice{
-		ObjectMeta: metav1.ObjectMeta{Name: SliceName(m.Node), OwnerReferences: []metav1.OwnerReference{owner}},
-		Spec: resourcev1.ResourceSliceSpec{
-			Driver:   Driver,
-			NodeName: &m.Node,
-			Pool:     resourcev1.ResourcePool{Name: m.Node, Generation: 1, ResourceSliceCount: 1},
-		},
+// specs are what the slices say, and how their names end.
+func (m Machine) specs() (specs []resourcev1.ResourceSliceSpec, ends []string) {
+	if !slices.ContainsFunc(m.GPUs, m.cuttable) {
+		var one resourcev1.ResourceSliceSpec
+		for _, d := range m.GPUs {
+			one.Devices = append(one.Devices, m.device(d))
+		}
+		return []resourcev1.ResourceSliceSpec{one}, []string{""}
+	}
+	var sets []resourcev1.CounterSet
+	for _, d := range m.GPUs {
+		if m.cuttable(d) {
+			sets = append(sets, shared(d))
+		}
+	}
+	for chunk := range slices.Chunk(sets, resourcev1.ResourceSliceMaxCounterSets) {
+		ends = append(ends, fmt.Sprintf("-counters-%d", len(specs)))
+		specs = append(specs, resourcev1.ResourceSliceSpec{SharedCounters: chunk})
 	}
 	for _, d := range m.GPUs {
-		s.Spec.Devices = append(s.Spec.Devices, m.device(d))
+		var one resourcev1.ResourceSliceSpec
+		for _, part := range m.offered(d) {
+			one.Devices = append(one.Devices, m.device(part))
+		}
+		ends, specs = append(ends, fmt.Sprintf("-%02d", d.Index)), append(specs, one)
 	}
-	return s
+	return specs, ends
 }
 
-// Next is the slice to write over have so that it says what want says, and whether there is anything
-// to write. Whoever looked at an older generation of the pool sees that it is out of date.
-func Next(have, want *resourcev1.ResourceSlice) (next *resourcev1.ResourceSlice, changed bool) {
-	next = have.DeepCopy()
-	next.OwnerReferences = want.OwnerReferences
-	next.Spec = *want.Spec.DeepCopy()
-	next.Spec.Pool.Generation = have.Spec.Pool.Generation
-	if !equality.Semantic.DeepEqual(have.Spec, next.Spec) {
-		next.Spec.Pool.Generation++
-		return next, true
+// Next is the slices to write so that those of the node, of which have are there, say what want says: in the order of want,
+// nil where nothing is to be written, and without a resource version where one is to be made. A pool that says something
+// else is a new generation of it, in all its slices: whoever looked at an older one sees that it is out of date.
+func Next(have map[string]*resourcev1.ResourceSlice, want []*resourcev1.ResourceSlice) []*resourcev1.ResourceSlice {
+	generation, other := int64(1), false
+	for _, w := range want {
+		if h := have[w.Name]; h != nil {
+			generation = max(generation, h.Spec.Pool.Generation)
+			other = other || !says(h, w)
+		}
 	}
-	return next, !equality.Semantic.DeepEqual(have.OwnerReferences, next.OwnerReferences)
+	if other {
+		generation++
+	}
+	out := make([]*resourcev1.ResourceSlice, len(want))
+	for i, w := range want {
+		next, h := w.DeepCopy(), have[w.Name]
+		if h != nil {
+			next.ObjectMeta = *h.ObjectMeta.DeepCopy()
+			next.OwnerReferences = w.OwnerReferences
+		}
+		if next.Spec.Pool.Generation = generation; h == nil || !equality.Semantic.DeepEqual(h.Spec, next.Spec) || !equality.Semantic.DeepEqual(h.OwnerReferences, next.OwnerReferences) {
+			out[i] = next
+		}
+	}
+	return out
 }
 
-// device is a whole GPU. What is not known of a model is left out.
+// says is whether the slice says what it should, in whatever generation.
+func says(have, want *resourcev1.ResourceSlice) bool {
+	spec := *have.Spec.DeepCopy()
+	spec.Pool.Generation = want.Spec.Pool.Generation
+	return equality.Semantic.DeepEqual(spec, want.Spec)
+}
+
+// device is a GPU or a part of one. What is not known of a model is left out.
 func (m Machine) device(d gpu.Device) resourcev1.Device {
+	if d.MIG != nil {
+		return m.part(d)
+	}
+	a := m.attributes(d)
+	a["type"], a["uuid"], a["index"], a["minor"] = text("gpu"), text(d.UUID), number(d.Index), number(d.Index)
+	a["pcieBusID"] = text(busID(d))
+	if m.cuttable(d) {
+		c := largest(d.Model)
+		return resourcev1.Device{Name: Name(d), Attributes: a, Capacity: c, ConsumesCounters: draws(d, c, 0, d.Model.Slots())}
+	}
+	memory := resource.NewQuantity(int64(d.MemoryMiB)<<20, resource.BinarySI)
+	return resourcev1.Device{Name: Name(d), Attributes: a, Capacity: capacities{"memory": {Value: *memory}}}
+}
+
+// attributes are those that a GPU and its parts have in common.
+func (m Machine) attributes(d gpu.Device) attributes {
 	bus := busID(d)
 	a := attributes{
-		"type":                            text("gpu"),
-		"uuid":                            text(d.UUID),
 		"productName":                     text(d.Model.Product),
 		"brand":                           text(brand(d.Model)),
-		"index":                           number(d.Index),
-		"minor":                           number(d.Index),
-		"pcieBusID":                       text(bus),
 		"resource.kubernetes.io/pciBusID": text(bus),
 		"resource.kubernetes.io/pcieRoot": text(pcieRoot(bus)),
 	}
@@ -74,8 +132,7 @@ func (m Machine) device(d gpu.Device) resourcev1.Device {
 	addVersion(a, "cudaComputeCapability", d.Model.Compute)
 	addVersion(a, "driverVersion", m.Driver.Version)
 	addVersion(a, "cudaDriverVersion", m.Driver.CUDA)
-	memory := resource.NewQuantity(int64(d.MemoryMiB)<<20, resource.BinarySI)
-	return resourcev1.Device{Name: Name(d), Attributes: a, Capacity: capacities{"memory": {Value: *memory}}}
+	return a
 }
 
 func text(s string) resourcev1.DeviceAttribute { return resourcev1.DeviceAttribute{StringValue: &s} }

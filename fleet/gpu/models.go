@@ -82,3 +82,6 @@ func (m Model) Architecture() string {
 	}
 	return strings.Join(words, " ")
 }
+
+// MIGNeedsReset says whether the GPU has to be reset to enter or leave MIG mode, as all before Hopper.
+func (m Model) MIGNeedsReset() bool { return m.MIG && m.Family == "ampere" }

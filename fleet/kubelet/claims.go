@@ -128,15 +128,20 @@ func driversReady(m *Machine, claims []podClaim) error {
 	return nil
 }
 
+// driverOf is the machine as its DRA driver sees it.
+func driverOf(m *Machine) dra.Machine {
+	return dra.Machine{Node: m.Name, GPUs: m.Devices.Devices(), Dynamic: m.Devices.DynamicMIG()}
+}
+
 // prepareAll books the claims' devices for the pod. What it booked before an error stays with the pod
 // until it is released, as with a kubelet.
 func prepareAll(m *Machine, pod *corev1.Pod, claims []podClaim) error {
-	machine := dra.Machine{Node: m.Name, GPUs: m.Devices.Devices()}
+	machine := driverOf(m)
 	for _, claim := range claims {
 		_, err := machine.Allocated(claim.results())
 		if err == nil {
 			own, _ := machine.Allocated(dra.Exclusive(claim.results())) // some of those that were all found
-			err = m.Devices.Prepare(pod.UID, claim.UID, uuidsOf(own))
+			err = m.Devices.Prepare(pod.UID, claim.UID, own)
 		}
 		if err != nil {
 			return fmt.Errorf("NodePrepareResources failed for ResourceClaim %s: %w", claim.Name, err)
@@ -147,7 +152,7 @@ func prepareAll(m *Machine, pod *corev1.Pod, claims []podClaim) error {
 
 // share says which container gets which of the claims' devices.
 func share(m *Machine, pod *corev1.Pod, claims []podClaim) claimed {
-	machine := dra.Machine{Node: m.Name, GPUs: m.Devices.Devices()}
+	machine := driverOf(m)
 	out := make(claimed)
 	for _, cs := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range cs {

@@ -47,6 +47,18 @@ func (w *world) useDRA() {
 	m.Devices.SetStack(draPods(), time.Now())
 }
 
+// cutByClaims gives "n0" two H100 that claims cut by MIG.
+func (w *world) cutByClaims() {
+	w.useDRA()
+	h100, _ := gpu.Lookup("h100")
+	m := w.machines["n0"]
+	m.Devices = device.New(device.Config{
+		Devices: gpu.Devices("n0", []gpu.Group{{Model: h100, Count: 2}}), HostDriver: true, DynamicMIG: true,
+		Driver: gpu.Driver{Version: "580.95.05", CUDA: "13.0"}, Advertise: device.ByDRA,
+	})
+	m.Devices.SetStack(draPods(), time.Now())
+}
+
 // uuid is that of a device of "n0".
 func (w *world) uuid(i int) string {
 	w.mu.Lock()
@@ -287,6 +299,84 @@ func TestExtendedResourceThroughAClaim(t *testing.T) {
 		want := []any{corev1.PodRunning, "running", int32(1), "terminated Unknown 255", `{"c":["` + w.uuid(1) + `"],"d":["` + w.uuid(3) + `"]}`}
 		if diff := cmp.Diff(want, summary(w.get("p"))); diff != "" {
 			t.Error(diff)
+		}
+	})
+}
+
+// Claims cut GPUs: each container sees its own part, a part that would overlap another is refused in the driver's words, and the
+// GPU is whole again when the last pod is gone.
+func TestClaimsForPartsOfGPUs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newDRAWorld(t,
+			allocated("parts", []string{"p"}, "small=gpu-1-mig-1g10gb-19-2", "large=gpu-1-mig-3g40gb-9-4"),
+			allocated("wrong", []string{"q"}, "r=gpu-1-mig-2g20gb-14-2"), allocated("odd", []string{"r"}, "r=gpu-1-mig-2g20gb-14-1"),
+			allocated("whole", []string{"s"}, "r=gpu-1"))
+		w.cutByClaims()
+		list := []string{"sh", "-c", "nvidia-smi -L; sleep 1000"}
+		w.create(testPod("p", "busybox", command(list...), claims("parts"), func(p *corev1.Pod) {
+			p.Spec.Containers[0].Resources.Claims = []corev1.ResourceClaim{{Name: "parts", Request: "small"}}
+			both := *p.Spec.Containers[0].DeepCopy()
+			both.Name, both.Resources.Claims = "both", []corev1.ResourceClaim{{Name: "parts"}}
+			p.Spec.Containers = append(p.Spec.Containers, both)
+		}))
+		for name, claim := range map[string]string{"q": "wrong", "r": "odd", "s": "whole"} {
+			w.create(testPod(name, "pause", claims(claim)))
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		seen := func(container string) []string {
+			var out []string
+			for line := range strings.Lines(w.log("p", container)) {
+				text, _, _ := strings.Cut(line, " (UUID")
+				out = append(out, strings.Join(strings.Fields(text), " "))
+			}
+			return out
+		}
+		got := map[string][]string{
+			"c": seen("c"), "both": seen("both"), "q": w.said("q")[:1], "r": w.said("r")[:1], "s": w.said("s")[:1],
+		}
+		failed := "FailedPrepareDynamicResources Failed to prepare dynamic resources: prepare dynamic resources: NodePrepareResources failed for ResourceClaim "
+		want := map[string][]string{
+			"c":    {"GPU 0: NVIDIA H100 80GB HBM3", "MIG 1g.10gb Device 0:"},
+			"both": {"GPU 0: NVIDIA H100 80GB HBM3", "MIG 3g.40gb Device 0:", "MIG 1g.10gb Device 1:"},
+			"q":    {failed + "wrong: prepare devices failed: error creating MIG device: error creating GPU instance for 2g.20gb on " + w.uuid(1) + ": Insufficient Resources"},
+			"r":    {failed + "odd: requested device is not allocatable: gpu-1-mig-2g20gb-14-1"},
+			"s":    {failed + "whole: device " + w.uuid(1) + " is already in use by claim claim-parts"},
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+		w.remove("p", time.Second)
+		w.remove("q", time.Second)
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		if p := w.get("s"); p.Status.Phase != corev1.PodRunning {
+			t.Errorf("the whole GPU is not to be had after its parts: %s, %q", p.Status.Phase, w.said("s"))
+		}
+	})
+}
+
+// After a restart of this process a claim has the same part again, under the same UUID.
+func TestPartsOfClaimsSurviveARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newDRAWorld(t, allocated("part", []string{"a"}, "r=gpu-0-mig-2g20gb-14-4"))
+		w.cutByClaims()
+		w.create(testPod("a", "busybox", command("sleep", "1000"), claims("part")))
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		before := w.get("a").Annotations[gpuAnnotation]
+		w.shutdown()
+		w.cutByClaims()
+		w.start()
+		synctest.Wait()
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		want := []any{corev1.PodRunning, "running", int32(1), "terminated Unknown 255", before}
+		if diff := cmp.Diff(want, summary(w.get("a"))); diff != "" || !strings.Contains(before, "MIG-") {
+			t.Error(before, diff)
+		}
+		if p := w.machines["n0"].Devices.Partitions(); len(p[0].Instances) != 1 || len(p[1].Instances) != 0 {
+			t.Errorf("%+v", p)
 		}
 	})
 }

@@ -136,14 +136,6 @@ func wantsGPUs(pod *corev1.Pod) bool {
 	return false
 }
 
-func uuidsOf(devices []gpu.Device) []string {
-	var uuids []string
-	for _, d := range devices {
-		uuids = append(uuids, d.UUID)
-	}
-	return uuids
-}
-
 func idsOf(devices []gpu.Device) []string {
 	var ids []string
 	for _, d := range devices {
