@@ -129,6 +129,23 @@ func TestPlanningLeavesNoTrace(t *testing.T) {
 	})
 }
 
+// What a plan remembers has versions after all that was told, also where that changed nothing: a pod is gone that was never
+// seen.
+func TestPlansRememberLaterVersions(t *testing.T) {
+	history := []engine.Change{
+		{Node: &engine.Node{Name: "n0", Version: 1, Allocatable: engine.Resources{{Resource: gpu, Value: 4}}}},
+		{Queue: &engine.Queue{Name: "q", Version: 2}},
+		{Pod: &engine.Pod{Key: "ns/p", UID: "u", Version: 3, Queue: "q", Node: "n0", Spec: engine.Spec{Requests: engine.Resources{{Resource: gpu, Value: 1}}}}},
+	}
+	s := lived(engine.Config{}, history)
+	s.Plan(noon)
+	s.Apply(engine.Change{Gone: &engine.Ref{Kind: engine.KindPod, Key: "ns/unseen", Version: 9}})
+	want := []engine.Change{{Usage: &engine.QueueUsage{Queue: "q", Version: 10, At: noon}}}
+	if diff := cmp.Diff(want, s.Plan(noon).Changes); diff != "" {
+		t.Errorf("what is remembered (-want +got):\n%s", diff)
+	}
+}
+
 // Settled only forgets what can not matter any more: answers stay, the dump loses its gravestones.
 func TestSettledForgetsOnlyTheGone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -24,14 +24,19 @@ func (s *State) Plan(now time.Time) api.Plan {
 	}
 	y := s.newCycle(now)
 	y.run()
-	s.last, s.lastAt, s.times = y.Plan, s.m.Edits+1, y.times.Rest()
+	s.last, s.lastAt, s.lastOf, s.times = y.Plan, s.m.Edits+1, s.m.Latest, y.times.Rest()
 	return y.Plan
 }
 
 // holdsStill says whether the last plan is also the answer for now: nothing started or is evicted in it, and no time that
-// matters has come since.
+// matters has come since. A version that was told since is used up, also where it changed nothing, as that of an object that
+// is gone and was never seen: what the plan remembers needs later ones.
 func (s *State) holdsStill(now time.Time) bool {
 	p := &s.last
+	//mutate: plan-kept-versions
+	if s.lastOf != s.m.Latest {
+		return false
+	}
 	return len(p.Starts) == 0 && !slices.ContainsFunc(p.Changes, (api.Change).Dated) && !now.Before(p.Now) && (p.WakeAt.IsZero() || now.Before(p.WakeAt))
 }
 

@@ -25,6 +25,7 @@ type State struct {
 
 	last   api.Plan
 	lastAt uint64             // edits when last was made, plus one
+	lastOf uint64             // the latest version that was told when last was made
 	times  *calendar.Calendar // of last
 	places []auditPlace       // of the audit's round
 
