@@ -103,7 +103,7 @@ func (y *Cycle) pursue(c *claim, kind claimKind) Outcome {
 		delete(y.freeing, h.Gang)
 		y.Forget(api.KindHold, h.Ref().Key, h.Version)
 	}
-	if len(found.lost) > 0 && len(found.victims) == 0 && !y.emptying(found.places) {
+	if len(found.lost) > 0 && len(found.victims) == 0 && !y.emptying(found.places) && y.startsAtOnce(c) {
 		return Freed
 	}
 	// Without victims, what is on its way out already will do: it is held, or who was evicted before would take it.
@@ -159,6 +159,16 @@ func (c *claim) try(without []*cluster.Hold) (found way, ok bool) {
 		}
 	})
 	return found, ok
+}
+
+// startsAtOnce says whether the claimant needs nobody to be gone, now that places of others were given up for it. Who is on the
+// way out elsewhere may count in its queue until then, or be kept apart from it.
+func (y *Cycle) startsAtOnce(c *claim) (ok bool) {
+	y.Trial(c.g, func([]*cluster.Hold) {
+		ok = len(y.Gates(c.g)) == 0 && y.StartsBeside(c.g, c.t)
+	})
+	//mutate: outbid-starts-at-once -> true
+	return ok
 }
 
 // emptying says whether somebody is on the way out where the places are.
