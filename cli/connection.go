@@ -32,6 +32,7 @@ type cluster struct {
 	kubectl   string   // the words in front of a printed command, so that it acts on this cluster wherever it is pasted
 	portable  string   // the same for another machine, which has none of this one's files
 	title     string   // for people
+	decisions string   // folder of its decision log; "": it is not of this machine, or the caller is not its administrator
 	others    []string // clusters that could have been meant instead
 }
 
@@ -143,6 +144,7 @@ func (c *connection) embedded(dir home.Dir, name string) (*cluster, error) {
 	return &cluster{
 		config: cfg, namespace: namespaceIn(&clientcmd.ClientConfigLoadingRules{ExplicitPath: dir.Kubeconfig()}, ""),
 		name: name, kubectl: kubectl, portable: "berth kubectl --name " + name, title: fmt.Sprintf("cluster %q of this machine", name),
+		decisions: dir.Decisions(),
 	}, nil
 }
 

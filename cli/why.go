@@ -115,6 +115,7 @@ func whyRun(ctx context.Context, o *whyOptions) error {
 	if err != nil {
 		return exitError{code: exitUnknown, err: err}
 	}
+	o.remember(&answer, facts)
 	address(&answer, o.kubectl())
 	if err := o.printOne(&answer, facts.At); err != nil {
 		return failed(err)

@@ -44,6 +44,7 @@ func (p whyPage) one(d *diagnose.Diagnosis) string {
 	p.fixes(&b, d)
 	p.when(&b, d)
 	p.basis(&b, d)
+	p.history(&b, d)
 	p.unseen(&b, d.Unseen)
 	return b.String()
 }
@@ -194,6 +195,29 @@ func (p whyPage) when(b *strings.Builder, d *diagnose.Diagnosis) {
 		text += ", likely at " + clock(d.ETA.Likely, p.now)
 	}
 	p.para(b, "When", text+": "+d.ETA.Because+".")
+}
+
+// history writes what happened to the work, where that is more than that it waits as it has from its beginning.
+func (p whyPage) history(b *strings.Builder, d *diagnose.Diagnosis) {
+	eventful := len(d.History) > 1 && blocks(d)
+	for _, m := range d.History {
+		eventful = eventful || m.What == "refused" || m.What == "evicted" || m.Times > 1
+	}
+	if !eventful {
+		return
+	}
+	b.WriteByte('\n')
+	for i, m := range d.History {
+		head := ""
+		if i == 0 {
+			head = "History"
+		}
+		text := fmt.Sprintf("%s: %s: %s", clock(m.Last, p.now), m.What, m.Text)
+		if m.Times > 1 {
+			text += fmt.Sprintf(" (%d times since %s)", m.Times, clock(m.At, p.now))
+		}
+		p.para(b, head, text)
+	}
 }
 
 // clock is a time of today, or of another day with its date.

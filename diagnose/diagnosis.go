@@ -37,10 +37,23 @@ type Diagnosis struct {
 	ETA        *facts.ETA  `json:"eta,omitempty"`
 	// Scheduler is what Berth's live scheduler says of it, where it schedules the target.
 	Scheduler *SchedulerAnswer `json:"scheduler,omitempty"`
-	Unseen    []facts.Unseen   `json:"unseen,omitempty"` // what the caller may not read, and so is not known
+	// History is what happened to it, from the scheduler's decision log where that could be read: by Last.
+	History []Moment       `json:"history,omitempty"`
+	Unseen  []facts.Unseen `json:"unseen,omitempty"` // what the caller may not read, and so is not known
 
 	Created time.Time `json:"-"` // of the target, or of its oldest pod that waits
 	Advice  string    `json:"-"` // what usually helps, where no fix could be verified
+}
+
+// Moment is one thing that happened to the target, once or several times.
+type Moment struct {
+	At    time.Time `json:"at"`    // the first time
+	Last  time.Time `json:"last"`  // the latest; At where it happened once
+	Times int       `json:"times"` // how often
+	// What is waits (it began to, for Cause), starts, refused (a node that was chosen could not be had) or evicted.
+	What  string    `json:"what"`
+	Cause why.Cause `json:"cause,omitempty"` // of waits and evicted
+	Text  string    `json:"text"`            // in words, of the latest
 }
 
 // DiagnosisList is the answer for everything that waits.
