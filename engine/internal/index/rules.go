@@ -256,8 +256,9 @@ func (x *Index) counts(c *Class, r *rule, n *cluster.Node) counted {
 	list := []int32(nil)
 	switch r.kind {
 	case spreads, wishesSpread:
-		//mutate: rules-spread-eligible
-		if at.node = x.eligible(c, r.spread, n); !at.node {
+		//mutate: rules-spread-eligible -> true
+		at.node = x.eligible(c, r.spread, n)
+		if !at.node {
 			return at
 		}
 		list = r.tally.Staying
