@@ -36,6 +36,8 @@ var truths = []truth{
 	{kind: "ServiceAccount", layers: []string{"L3", "L4"}, owners: []string{"user", "platform"}},
 	{kind: "Service", layers: []string{"L4"}, owners: []string{"user", "ml"}},
 
+	// Annotations of the simulated kubelet stand for the program.
+	{fields: []string{"pod.metadata.annotations.sim.berth.dev/"}, layers: []string{"L4"}, owners: []string{"user", "ml"}},
 	{fields: []string{"pod.metadata", "pod.spec.nodeSelector", "pod.spec.affinity", "pod.spec.tolerations", "pod.spec.schedulerName", "pod.spec.priority",
 		"pod.spec.preemptionPolicy", "pod.spec.topologySpreadConstraints", "pod.spec.schedulingGates", "pod.spec.schedulingGroup", "pod.spec.nodeName",
 		"pod.spec.serviceAccount", "pod.spec.runtimeClassName", "pod.spec.overhead", "pod.spec.resourceClaims", "pod.spec.containers.ports.hostPort"}, layers: []string{"L3"}, owners: []string{"user"}},

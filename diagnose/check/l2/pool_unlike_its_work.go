@@ -125,7 +125,8 @@ func taintGap(c *check.Case, t corev1.Taint) gap {
 		if o.Key == "" || o.TolerationSeconds != nil {
 			continue
 		}
-		if o.Key == t.Key || place.Misspelt(o.Key, t.Key) && (o.Value == t.Value || o.Operator == corev1.TolerationOpExists) {
+		sameValue := o.Operator != corev1.TolerationOpExists && o.Value == t.Value
+		if o.Key == t.Key || place.Misspelt(o.Key, t.Key) && (sameValue || o.Operator == corev1.TolerationOpExists) || sameValue && len(t.Value) > 2 {
 			g.tol = o
 			g.asked = "taint " + podspec.TaintText(g.meant())
 			return g

@@ -2,6 +2,7 @@ package l3
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -9,6 +10,7 @@ import (
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/gpustack"
 	"github.com/berth-dev/berth/diagnose/internal/place"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/engine/why"
@@ -92,9 +94,40 @@ func volumeApart(c *check.Case, v *place.PodVolume, pv *corev1.PersistentVolume,
 		},
 		Probe: &edit.Edit{Side: edit.Cluster, Text: "move volume " + pv.Name, Set: []facts.Object{anywhere}},
 	}
+	if unlabelled(lost, key) && len(values) > 0 {
+		return volumeNowhere(c, found, pv, lost, key, values[0])
+	}
 	if key != "" && key != corev1.LabelHostname && len(values) > 0 {
 		found.Edits = append(found.Edits, edit.Edit{Side: edit.Cluster, Cost: 9, Text: fmt.Sprintf("add a node like %s in %s %s", lost[0].Name, place.DomainWord(key), values[0]),
 			Set: []facts.Object{place.Another(lost[0], map[string]string{key: values[0]})}})
 	}
+	return found
+}
+
+// unlabelled says whether the nodes are not elsewhere but nowhere: they lack the label by which the volume knows its place.
+func unlabelled(nodes []*corev1.Node, key string) bool {
+	return key != "" && key != corev1.LabelHostname && !slices.ContainsFunc(nodes, func(n *corev1.Node) bool { return n.Labels[key] != "" })
+}
+
+// volumeNowhere is the finding about such nodes: whoever runs them has to say where they are.
+func volumeNowhere(c *check.Case, found check.Finding, pv *corev1.PersistentVolume, lost []*corev1.Node, key, value string) check.Finding {
+	found.Owner = check.Platform
+	found.Message = fmt.Sprintf("volume %s can be reached from nodes with %s=%s; %s would hold the pod, such as %s, and %s not have the label %s at all",
+		pv.Name, key, value, wording.NodesInWords(len(lost)), lost[0].Name, wording.InNumber(len(lost), "does", "do"), key)
+	labelled := edit.Edit{Side: edit.Cluster, Cost: edit.CostSmall, Assumes: "the nodes are in " + place.DomainWord(key) + " " + value}
+	var names []string
+	for _, n := range lost {
+		found.Evidence = append(found.Evidence, facts.Evidence{Object: facts.RefTo(n).In(), Field: fmt.Sprintf("metadata.labels[%q]", key), Value: "absent"})
+		labelled.Set = append(labelled.Set, gpustack.ChangedNode(n, func(n *corev1.Node) { n.Labels = gpustack.WithLabel(n.Labels, key, value) }))
+		names = append(names, n.Name)
+	}
+	labelled.Text = fmt.Sprintf("give %s the label %s=%s", wording.AtMost(3, names), key, value)
+	labelled.Command = fmt.Sprintf("kubectl label node %s %s=%s", strings.Join(names, " "), key, value)
+	if p, patch, ok := place.PlacePatch(c.Facts, lost, key, value); ok {
+		labelled.Text = fmt.Sprintf("give pool %s %s %s: its nodes have no label %s", p.GetName(), place.DomainWord(key), value, key)
+		labelled.Command = edit.PatchLine(p, "merge", patch)
+		found.Evidence = append([]facts.Evidence{{Object: "pool/" + p.GetName(), Field: "spec.topology." + place.DomainWord(key), Value: "absent"}}, found.Evidence...)
+	}
+	found.Edits = append([]edit.Edit{labelled}, found.Edits...)
 	return found
 }

@@ -58,3 +58,23 @@ func PoolNamed(f *facts.Facts, name string) *v1alpha1.Pool {
 	}
 	return nil
 }
+
+// PlacePatch is Berth's pool that all the nodes are of, and the merge patch by which it gives them the label of a zone or
+// region. It is false for other labels, and for nodes of no pool or of several.
+func PlacePatch(f *facts.Facts, nodes []*corev1.Node, key, value string) (pool facts.Object, patch any, ok bool) {
+	field := map[string]string{v1alpha1.LabelZone: "zone", v1alpha1.LabelRegion: "region"}[key]
+	all := Pools(f)
+	var of *v1alpha1.Pool
+	for _, n := range nodes {
+		p, _ := PoolOfNode(all, n)
+		if p == nil || of != nil && of.Name != p.Name {
+			return nil, nil, false
+		}
+		of = p
+	}
+	if field == "" || of == nil {
+		return nil, nil, false
+	}
+	pool = f.ForeignNamed("Pool.berth.dev", "", of.Name)
+	return pool, map[string]any{"spec": map[string]any{"topology": map[string]any{field: value}}}, true
+}
