@@ -96,12 +96,15 @@ func (c *installer) applyAll(ctx context.Context, source func() ([]manifest, err
 	return group.Wait()
 }
 
-// installStack needs its namespace first, then its configurations; the rest goes in any order.
+// installStack needs its namespace first, then its configurations and services; the rest goes in any order.
 func (c *installer) installStack(ctx context.Context) error {
 	if err := c.applyAll(ctx, gpuNamespace); err != nil {
 		return err
 	}
 	if err := c.applyAll(ctx, gpuConfigs); err != nil {
+		return err
+	}
+	if err := c.applyAll(ctx, gpuServices); err != nil {
 		return err
 	}
 	return c.applyAll(ctx, gpuStack)

@@ -28,6 +28,9 @@ func gpuNamespace() ([]manifest, error) { return readManifests("namespace.yaml")
 // gpuConfigs are what the programs of the GPU stack read, which must be there before they start.
 func gpuConfigs() ([]manifest, error) { return readManifests("device-plugin-config.yaml") }
 
+// gpuServices are how the GPU stack is reached.
+func gpuServices() ([]manifest, error) { return readManifests("dcgm-exporter-service.yaml") }
+
 func gpuStack() ([]manifest, error) {
 	return readManifests("driver.yaml", "toolkit.yaml", "device-plugin.yaml", "gpu-feature-discovery.yaml", "dcgm-exporter.yaml", "dra-driver.yaml", "mig-manager.yaml")
 }
@@ -80,7 +83,7 @@ func newManifest(body []byte) (manifest, error) {
 // plurals names the resource of each kind that is shipped.
 func plurals(kind string) (string, bool) {
 	switch kind {
-	case "ClusterRole", "ClusterRoleBinding", "ConfigMap", "DaemonSet", "Namespace", "ServiceAccount":
+	case "ClusterRole", "ClusterRoleBinding", "ConfigMap", "DaemonSet", "Namespace", "Service", "ServiceAccount":
 		return strings.ToLower(kind) + "s", true
 	case "DeviceClass", "StorageClass":
 		return strings.ToLower(kind) + "es", true

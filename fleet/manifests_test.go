@@ -28,6 +28,26 @@ func decode[T any](t *testing.T, m manifest) *T {
 	return out
 }
 
+// The exporters' Service selects their pods and a port that they have.
+func TestGPUServices(t *testing.T) {
+	services, err := gpuServices()
+	if err != nil || len(services) != 1 {
+		t.Fatal(services, err)
+	}
+	sets, err := readManifests("dcgm-exporter.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	service, set := decode[corev1.Service](t, services[0]), decode[appsv1.DaemonSet](t, sets[1])
+	if !k8slabels.SelectorFromSet(service.Spec.Selector).Matches(k8slabels.Set(set.Spec.Template.Labels)) || service.Namespace != set.Namespace {
+		t.Errorf("it selects %v in %s", service.Spec.Selector, service.Namespace)
+	}
+	port := set.Spec.Template.Spec.Containers[0].Ports[0].ContainerPort
+	if got := service.Spec.Ports[0]; got.TargetPort.IntVal != port || got.Port != port {
+		t.Errorf("port %+v, and the exporter listens on %d", got, port)
+	}
+}
+
 func TestGPUStackManifests(t *testing.T) {
 	stack, err := gpuStack()
 	if err != nil {

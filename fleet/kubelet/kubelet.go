@@ -81,6 +81,7 @@ type Kubelet struct {
 	logs    *budget.Store // of all containers
 	events  *recorder
 	writes  chan struct{}   // one token per status write in flight
+	pages   chan struct{}   // one token per page of metrics that somebody reads
 	ctx     context.Context // Run's; set before any worker starts
 	workers sync.WaitGroup
 
@@ -98,6 +99,7 @@ func New(o Options) *Kubelet {
 		logs:   budget.NewStore(allLogs, freeLog),
 		events: newRecorder(),
 		writes: make(chan struct{}, writesInFlight),
+		pages:  make(chan struct{}, allPages),
 		pods:   make(map[types.UID]*worker),
 		byName: make(map[types.NamespacedName]*worker),
 		hosts:  make(map[string]*host),

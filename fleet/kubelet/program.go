@@ -4,14 +4,16 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
+	"log"
 	"net/http"
 	"path"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/berth-dev/berth/fleet/device"
 	"github.com/berth-dev/berth/fleet/shell"
 	"github.com/berth-dev/berth/fleet/workload"
 )
@@ -75,7 +77,7 @@ func (p *process) simulate(ctx context.Context, l workload.Launch, out io.Writer
 	if spec.World > 0 && spec.Group == "" && metav1.GetControllerOf(pod) == nil {
 		spec.Group = l.Meets()
 	}
-	defer p.listen()()
+	defer p.listen(http.HandlerFunc(p.answer))()
 	code := w.k.workloads.Run(ctx, workload.IdentityOf(pod, spec), spec, out)
 	if ctx.Err() != nil {
 		return exitOnSignal(ctx, 143)
@@ -85,7 +87,7 @@ func (p *process) simulate(ctx context.Context, l workload.Launch, out io.Writer
 
 // serve is a simulated program that nobody steers: it answers on its ports until it is stopped.
 func (p *process) serve(ctx context.Context) int {
-	defer p.listen()()
+	defer p.listen(http.HandlerFunc(p.answer))()
 	<-ctx.Done()
 	return exitOnSignal(ctx, 143)
 }
@@ -98,7 +100,11 @@ func (p *process) serveStack() int {
 	}
 	out := p.log.writer(stdout)
 	fmt.Fprintf(out, "simulated %s on node %s: starting\n", p.role, p.m.Name)
-	defer p.listen()()
+	answer := http.Handler(http.HandlerFunc(p.answer))
+	if p.role == device.DCGM {
+		answer = p.exporter()
+	}
+	defer p.listen(answer)()
 	if p.c.w.k.clock.Sleep(p.ctx, p.settle) == nil {
 		fmt.Fprintf(out, "simulated %s on node %s: ready\n", p.role, p.m.Name)
 	}
@@ -106,9 +112,9 @@ func (p *process) serveStack() int {
 	return exitOnSignal(p.ctx, 143)
 }
 
-// listen answers HTTP 200 on the container's declared TCP ports, and on 80 for known web servers. A
-// port that somebody else in the pod has is left to them. The returned function stops it.
-func (p *process) listen() (stop func()) {
+// listen answers HTTP on the container's declared TCP ports, and on 80 for known web servers. A port that somebody else in
+// the pod has is left to them. The returned function stops it and hangs up.
+func (p *process) listen(answer http.Handler) (stop func()) {
 	var ports []int
 	if servesHTTP(p.image) && len(p.spec.Ports) == 0 {
 		ports = append(ports, 80)
@@ -118,21 +124,20 @@ func (p *process) listen() (stop func()) {
 			ports = append(ports, int(port.ContainerPort))
 		}
 	}
-	var open []net.Listener
+	server := &http.Server{
+		Handler: answer, ReadTimeout: httpTimeout, WriteTimeout: httpTimeout, MaxHeaderBytes: 64 << 10,
+		ErrorLog: log.New(io.Discard, "", 0), // the default is the host's standard error
+	}
 	for _, port := range ports {
-		l, err := p.net.Listen(port)
-		if err != nil {
-			continue
-		}
-		open = append(open, l)
-		go http.Serve(l, http.HandlerFunc(p.answer))
-	}
-	return func() {
-		for _, l := range open {
-			l.Close()
+		if l, err := p.net.Listen(port); err == nil {
+			go server.Serve(l)
 		}
 	}
+	return func() { server.Close() }
 }
+
+// httpTimeout is how long a caller may take for its request, and for reading the answer.
+const httpTimeout = 10 * time.Second
 
 func (p *process) answer(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprintf(w, "%s\n", hostname(p.c.w.current()))

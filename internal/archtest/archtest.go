@@ -152,12 +152,13 @@ var Rules = map[string]Rule{
 		"fleet/kubelet", "fleet/storage", "fleet/stream", "fleet/workload", "kube/crd",
 	}},
 	"fleet/clock":  {Ring: Edge},
+	"fleet/dcgm":   {Ring: Edge, Imports: []string{"fleet/gpu"}},
 	"fleet/device": {Ring: Edge, Imports: []string{"fleet/gpu"}},
 	"fleet/dra":    {Ring: Edge, Imports: []string{"fleet/gpu"}},
 	"fleet/file":   {Ring: Edge, Imports: []string{"api/v1alpha1", "fleet/gpu", "internal/spelling"}},
 	"fleet/gpu":    {Ring: Edge},
 	"fleet/kubelet": {Ring: Edge, Imports: []string{
-		"api/v1alpha1", "fleet/clock", "fleet/device", "fleet/dra", "fleet/gpu", "fleet/shell", "fleet/shell/budget", "fleet/smi", "fleet/stream", "fleet/workload",
+		"api/v1alpha1", "fleet/clock", "fleet/dcgm", "fleet/device", "fleet/dra", "fleet/gpu", "fleet/shell", "fleet/shell/budget", "fleet/smi", "fleet/stream", "fleet/workload",
 	}},
 	"fleet/shell": {Ring: Edge, Imports: []string{
 		"fleet/clock", "fleet/shell/budget", "fleet/shell/internal/fd", "fleet/shell/internal/lang", "fleet/shell/internal/regex", "fleet/shell/vfs",
