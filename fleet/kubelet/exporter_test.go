@@ -159,7 +159,7 @@ func TestExporterRefuses(t *testing.T) {
 }
 
 // scraped is a kubelet with so many machines of eight busy GPUs, and one exporter's handler for each.
-func scraped(b *testing.B, nodes int) []http.Handler {
+func scraped(b testing.TB, nodes int) []http.Handler {
 	w := &world{machines: map[string]*Machine{}, down: map[string]bool{}}
 	programs := workload.New(workload.Options{})
 	k := New(Options{Machine: func(n string) *Machine { return w.machines[n] }, Workloads: programs})
