@@ -16,6 +16,7 @@ type (
 	Offer      = api.Offer
 	Counter    = api.Counter
 	Draw       = api.Draw
+	Image      = api.Image
 	Pod        = api.Pod
 	Spec       = api.Spec
 	GPU        = api.GPU

@@ -64,12 +64,12 @@ func (y *cycle) plain(g *cluster.Gang, t cluster.Turn) *order.Plain {
 	if y.trial || len(y.s.m.Refusals) > 0 && len(y.refusals(g)) > 0 {
 		return &order.Plain{}
 	}
-	if !p.Known || p.Rules != y.s.m.RulesEdition() || p.OK && p.Class.Dropped {
+	if !p.Known || p.Rules != y.s.m.RulesEdition() || p.Images != y.s.m.Images.Edition || p.OK && p.Class.Dropped {
 		kin := y.kin(g, t, "")
 		if len(kin.Refusals) > 0 {
 			return &order.Plain{}
 		}
-		*p = order.Plain{Known: true, Rules: y.s.m.RulesEdition()}
+		*p = order.Plain{Known: true, Rules: y.s.m.RulesEdition(), Images: y.s.m.Images.Edition}
 		if first, ok := y.isPlain(g); ok {
 			p.Class, p.Need, p.Level, p.OK = kin.Class(first), g.Tree.Min(), y.s.m.Level(g.Layout().Required), true
 		}

@@ -13,7 +13,7 @@ import (
 )
 
 // Berth's node for a pod is one that the stock scheduler's scores for what pods prefer put first: preferred node affinity, taints that
-// discourage, preferred affinity between pods of both directions, and constraints that are wishes. Scores of resources are left
+// discourage, preferred affinity between pods of both directions, constraints that are wishes, and images. Scores of resources are left
 // out: in Berth packing decides after what a pod prefers.
 func TestPreferredNodesAsStock(t *testing.T) {
 	k := newStock(t)
@@ -49,7 +49,7 @@ func TestPreferredNodesAsStock(t *testing.T) {
 	if differ == 0 {
 		t.Error("no scores differ: it says nothing")
 	}
-	for _, kind := range []string{"TaintToleration", "NodeAffinity", "InterPodAffinity", "PodTopologySpread"} {
+	for _, kind := range []string{"TaintToleration", "NodeAffinity", "InterPodAffinity", "PodTopologySpread", "ImageLocality"} {
 		if kinds[kind] == 0 {
 			t.Errorf("%s never sets nodes apart: it says nothing", kind)
 		}
@@ -103,15 +103,30 @@ func wishedNodes(t *rapid.T) (nodes []*corev1.Node) {
 		if pick(t, "closed", false, false, false, true) {
 			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "closed", Effect: corev1.TaintEffectNoSchedule})
 		}
+		for _, name := range []string{"registry.example/big:1", "registry.example/model:latest", "proxy:2"} {
+			if pick(t, "pulled", false, true) {
+				n.Status.Images = append(n.Status.Images, corev1.ContainerImage{Names: []string{name, name + "@sha256:0"}, SizeBytes: imageSizes[name]})
+			}
+		}
 		nodes = append(nodes, n)
 	}
 	return nodes
 }
 
+// imageSizes are in bytes, by name as nodes have them.
+var imageSizes = map[string]int64{"registry.example/big:1": 9 << 30, "registry.example/model:latest": 700 << 20, "proxy:2": 60 << 20}
+
 // wishfulPod is a pod with preferences of some kinds.
 func wishfulPod(t *rapid.T, name string) *corev1.Pod {
 	p := plainPod(name)
 	p.Labels = map[string]string{"app": pick(t, "app", "a", "b")}
+	p.Spec.Containers[0].Image = pick(t, "image", "x", "registry.example/big:1", "registry.example/model", "registry.example/big:1@sha256:0")
+	if pick(t, "sidecar", false, false, true) {
+		p.Spec.InitContainers = []corev1.Container{{Name: "init", Image: "proxy:2"}}
+	}
+	if pick(t, "mounted", false, false, true) {
+		p.Spec.Volumes = []corev1.Volume{{Name: "model", VolumeSource: corev1.VolumeSource{Image: &corev1.ImageVolumeSource{Reference: "registry.example/model"}}}}
+	}
 	p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{}, PodAffinity: &corev1.PodAffinity{}, PodAntiAffinity: &corev1.PodAntiAffinity{}}
 	near := &p.Spec.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution
 	for range pick(t, "terms", 0, 0, 1, 2, 3) {

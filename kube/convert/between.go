@@ -261,8 +261,8 @@ func peersSpread(p *corev1.Pod, o Options) []engine.Spread {
 		return nil
 	}
 	return []engine.Spread{
-		{Topology: corev1.LabelHostname, Namespace: p.Namespace, Labels: peers, MaxSkew: 3, Soft: true},
-		{Topology: corev1.LabelTopologyZone, Namespace: p.Namespace, Labels: peers, MaxSkew: 5, Soft: true},
+		{Topology: corev1.LabelHostname, Namespace: p.Namespace, Labels: peers, MaxSkew: 3, Soft: true, Default: true},
+		{Topology: corev1.LabelTopologyZone, Namespace: p.Namespace, Labels: peers, MaxSkew: 5, Soft: true, Default: true},
 	}
 }
 

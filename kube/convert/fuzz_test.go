@@ -240,7 +240,7 @@ func FuzzNode(f *testing.F) {
 	for _, seed := range []string{
 		`{}`,
 		`{"metadata":{"name":"n","labels":{"nvidia.com/gpu.product":"NVIDIA-H100-80GB-HBM3","nvidia.com/gpu.count":"8"}},"spec":{"taints":[{"key":"a","effect":"NoSchedule"}]},"status":{"allocatable":{"nvidia.com/gpu":"8","cpu":"-3","memory":"1e40"},"declaredFeatures":["F"]}}`,
-		`{"metadata":{"name":"n","labels":{"nvidia.com/gpu.product":"A100-MIG-1g","nvidia.com/gpu.replicas":"4"}},"status":{"allocatable":{"nvidia.com/gpu":"100000"}}}`,
+		`{"metadata":{"name":"n","labels":{"nvidia.com/gpu.product":"A100-MIG-1g","nvidia.com/gpu.replicas":"4"}},"status":{"allocatable":{"nvidia.com/gpu":"100000"},"images":[{"names":["b:1","a:1","b:1",""],"sizeBytes":99000000},{"sizeBytes":-1,"names":["c"]}]}}`,
 	} {
 		f.Add([]byte(seed))
 	}
@@ -250,7 +250,7 @@ func FuzzNode(f *testing.F) {
 			return
 		}
 		got := convert.Node(&n, convert.Options{})
-		if len(got.Devices) > convert.MaxNodeGPUs || len(got.Labels) > convert.MaxNodeLabels || len(got.Taints) > convert.MaxNodeTaints || len(got.Allocatable) > convert.MaxNodeResources {
+		if len(got.Devices) > convert.MaxNodeGPUs || len(got.Labels) > convert.MaxNodeLabels || len(got.Taints) > convert.MaxNodeTaints || len(got.Allocatable) > convert.MaxNodeResources || len(got.Images) > convert.MaxNodeImages {
 			t.Errorf("%d devices, %d labels, %d taints, %d resources", len(got.Devices), len(got.Labels), len(got.Taints), len(got.Allocatable))
 		}
 		for _, r := range rejected(engine.Change{Node: &got}) {

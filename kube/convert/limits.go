@@ -55,6 +55,7 @@ const (
 	MaxNodeResources = 128      // status.allocatable
 	MaxNodeGPUs      = 256      // of one node, where their model is known
 	MaxTopologyBytes = 64 << 10 // berth.dev/gpu-topology
+	MaxNodeImages    = 128      // names in status.images, of the largest; others are passed over
 	MaxDeviceName    = 64       // bytes of a GPU's ID, and of an NVLink domain inside a node
 
 	// Of a BerthQueue; where its kind has a bound too, the API server refuses more.

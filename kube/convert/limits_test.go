@@ -287,6 +287,20 @@ var atLimit = map[string]func(n int) string{
 		}
 		return ""
 	},
+	"MaxNodeImages": func(n int) string { // above it the largest count
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
+		for i := range n {
+			node.Status.Images = append(node.Status.Images, corev1.ContainerImage{Names: []string{fmt.Sprint("im", i)}, SizeBytes: int64(1<<30 + i)})
+		}
+		got := convert.Node(node, convert.Options{}).Images
+		if !slices.ContainsFunc(got, func(im engine.Image) bool { return im.Name == fmt.Sprint("im", n-1) }) {
+			return "the largest is missing"
+		}
+		if len(got) != n {
+			return "the limit"
+		}
+		return ""
+	},
 	"MaxTopologyBytes": func(n int) string {
 		return topologyOf("[]" + strings.Repeat(" ", n-2))
 	},

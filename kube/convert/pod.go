@@ -40,6 +40,9 @@ func Pod(p *corev1.Pod, o Options) engine.Pod {
 	over := overLimits(p)
 	if len(over) == 0 {
 		out.Spec = spec(p, o)
+		if !out.Foreign && p.Spec.NodeName == "" {
+			out.Images = imagesOf(p)
+		}
 		if !out.Foreign && gang == "" && len(p.Spec.TopologySpreadConstraints) == 0 && out.Requests.Get(o.GPUResource()) == 0 {
 			if c := peersSpread(p, o); len(c) > 0 {
 				r := *out.Rules()

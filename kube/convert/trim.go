@@ -118,6 +118,12 @@ func trimVolume(v *corev1.VolumeSource) {
 	if v.ISCSI != nil {
 		out.ISCSI = &corev1.ISCSIVolumeSource{}
 	}
+	if v.Image != nil {
+		out.Image = &corev1.ImageVolumeSource{}
+		if len(v.Image.Reference) <= MaxNameBytes {
+			out.Image.Reference = v.Image.Reference
+		}
+	}
 	*v = out
 }
 

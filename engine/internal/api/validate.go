@@ -30,6 +30,14 @@ func (n *Node) Check() string {
 			return fmt.Sprintf("device %s is on NUMA node %d: want a number from 0, or -1 where it is not known", d.ID, d.NUMA)
 		}
 	}
+	for i, im := range n.Images {
+		if im.Name == "" || im.Bytes < 0 || im.Bytes > MaxAmount {
+			return fmt.Sprintf("image %q of %d bytes", im.Name, im.Bytes)
+		}
+		if i > 0 && n.Images[i-1].Name >= im.Name {
+			return fmt.Sprintf("image %q: images are sorted by name, each once", im.Name)
+		}
+	}
 	return n.checkOffers()
 }
 

@@ -1,6 +1,8 @@
 package api
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/berth-dev/berth/engine/internal/fit"
@@ -67,6 +69,26 @@ type Node struct {
 	// any gives its GPUs through claims alone.
 	Offers   []Offer   `json:"offers,omitempty"`
 	Counters []Counter `json:"counters,omitempty"`
+	// Images are the container images that the node has, by name, each once.
+	Images []Image `json:"images,omitempty"`
+}
+
+// Image is a container image on a node.
+type Image struct {
+	Name  string `json:"name"` // as pods spell it, with a tag or a digest
+	Bytes int64  `json:"bytes"`
+}
+
+// Image returns the node's copy of the image.
+func (n *Node) Image(name string) (Image, bool) {
+	if n == nil {
+		return Image{}, false
+	}
+	at, ok := slices.BinarySearchFunc(n.Images, name, func(im Image, name string) int { return strings.Compare(im.Name, name) })
+	if !ok {
+		return Image{}, false
+	}
+	return n.Images[at], true
 }
 
 // Device is one GPU of a node.
@@ -114,6 +136,9 @@ type Pod struct {
 	Budgets     []string  `json:"budgets,omitempty"`     // keys of the disruption budgets that cover it, sorted
 	Owner       string    `json:"owner,omitempty"`       // who makes it again, under any name, when it is gone; "": nobody
 	Surges      bool      `json:"surges,omitempty"`      // its owner can be had to make the next one before it is gone
+	// Images are those of its containers and image volumes, one for each. A node that has them is preferred; of a gang the images of
+	// the first pod by key count for all.
+	Images []string `json:"images,omitempty"`
 }
 
 // Spec is everything about a pod that decides where it fits.
@@ -480,7 +505,8 @@ type Rejected struct {
 //	7  2026-11-16  Pod.Labels; rules between pods: Spec.PodAffinity, PodAntiAffinity, PodPreferred, Spread
 //	8  2026-11-16  Device.NUMA may be -1, not known; Port.Protocol may be exclusive; Node.Packing, Queue.Packing
 //	9  2026-11-17  devices of resource claims: Node.Offers and Counters, Spec.Claims
-const SnapshotVersion = 9
+//	10 2026-11-17  Node.Images, Pod.Images; Spread.Default
+const SnapshotVersion = 10
 
 // Snapshot is everything a State knows, in canonical order. Times are in UTC.
 type Snapshot struct {

@@ -47,6 +47,7 @@ type Model struct {
 	unseen         seen // what every pod shares that rules between pods have not looked at
 	Room           room
 	vacant         []int32 // numbers that no node has
+	Images         images
 	Respecced      []*Node // whose specs changed since kinds were last found
 	stale          []*Gang // gangs whose tally may have changed
 	WholeNodeGangs int     // gangs that want whole nodes

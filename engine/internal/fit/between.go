@@ -35,6 +35,8 @@ type Spread struct {
 	AnyNode bool `json:"anyNode,omitempty"`
 	// Untainted says that nodes with taints which the pod does not tolerate do not count (nodeTaintsPolicy Honor).
 	Untainted bool `json:"untainted,omitempty"`
+	// Default marks a wish that the pod's author did not write: nodes that lack the label of another one of them count all the same.
+	Default bool `json:"default,omitempty"`
 }
 
 // Equal compares field by field.
@@ -51,7 +53,7 @@ func (p PodPreference) Equal(o PodPreference) bool {
 // Equal compares field by field.
 func (s Spread) Equal(o Spread) bool {
 	return s.Topology == o.Topology && s.Namespace == o.Namespace && equalSelectors(s.Labels, o.Labels) && s.MaxSkew == o.MaxSkew &&
-		s.MinDomains == o.MinDomains && s.Soft == o.Soft && s.AnyNode == o.AnyNode && s.Untainted == o.Untainted
+		s.MinDomains == o.MinDomains && s.Soft == o.Soft && s.AnyNode == o.AnyNode && s.Untainted == o.Untainted && s.Default == o.Default
 }
 
 func equalSelectors(a, b []Requirement) bool {

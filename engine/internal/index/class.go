@@ -39,7 +39,9 @@ type Class struct {
 	proofs   proofs
 	rules    *classRules // between pods; nil: it is under none
 	compared *comparison // of what it prefers; nil: of one kind at most
-	mostNear int64       // the weight of all its preferred terms of node affinity; 1: it has none
+	images   []classImage
+	pulled   int64 // how many images it has
+	mostNear int64 // the weight of all its preferred terms of node affinity; 1: it has none
 }
 
 type ClassKey struct {
@@ -49,6 +51,7 @@ type ClassKey struct {
 	Whole    string          // the gang, if it wants whole nodes
 	Packing  api.Packing     // that its queue asks for; "": each node its own
 	Refused  string          // the nodes that refused the gang, joined
+	Images   string          // that some node has, with the number of all, joined; "": none
 	Stance   *cluster.Stance // in rules between pods; nil: none concerns it
 }
 
@@ -227,6 +230,7 @@ func (x *Index) newClass(key ClassKey, refusals []*api.Refusal) *Class {
 		c.mostNear += int64(sh.Spec.Preferred[i].Weight)
 	}
 	c.mostNear = max(1, c.mostNear)
+	c.setImages(key.Images)
 	return c
 }
 
@@ -248,6 +252,7 @@ func (x *Index) Sync(c *Class) {
 	var buf [cluster.MostSteps]*cluster.Bucket
 	changed, known := x.m.Room.Since(c.now, buf[:0])
 	x.recompare(c)
+	moved := x.rateImages(c)
 	if c.seen != x.m.Topology.Shape {
 		if c.rules != nil {
 			x.forgetBuckets(c)
@@ -267,6 +272,9 @@ func (x *Index) Sync(c *Class) {
 		if f := &c.ByBucket[b.ID]; f.touched != b.Touched {
 			x.follow(c, f, b)
 		}
+	}
+	for _, name := range moved {
+		x.refitImage(c, name)
 	}
 	x.weigh(c)
 	c.now, c.met, c.respecs = x.m.Room.Now, x.m.Room.Moment, x.respecs
@@ -494,6 +502,9 @@ func (x *Index) measure(c *Class, n *cluster.Node) (cell, wish) {
 	w := wish{near: m.near, taints: m.taints}
 	if c.rules != nil && c.rules.soft {
 		c.rules.wish(n, &w)
+	}
+	if c.images != nil {
+		w.images = c.locality(n)
 	}
 	return cell{Fits: int32(min(k, math.MaxInt32)), score: x.score(c, n, c.points(w))}, w
 }

@@ -328,7 +328,7 @@ func stayers(t *cluster.Tally, n *cluster.Node) (sum int32) {
 // selector and affinity match it unless they do not matter, and so with its taints.
 func (x *Index) eligible(c *Class, s *api.Spread, n *cluster.Node) bool {
 	for i := range c.rules.list {
-		if r := &c.rules.list[i]; r.spread != nil && r.stake == nil && r.spread.Soft == s.Soft && r.view.domain(n) == noDomain {
+		if r := &c.rules.list[i]; !s.Default && r.spread != nil && r.stake == nil && r.spread.Soft == s.Soft && r.view.domain(n) == noDomain {
 			return false
 		}
 	}

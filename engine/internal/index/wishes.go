@@ -25,6 +25,7 @@ const (
 	taintWeight    = 3 // TaintToleration
 	podsWeight     = 2 // InterPodAffinity
 	spreadWeight   = 2 // PodTopologySpread
+	imageWeight    = 1 // ImageLocality
 	mostPoints     = 100
 )
 
@@ -33,6 +34,7 @@ type wish struct {
 	near   int32 // the weight of its preferred terms of node affinity that match
 	taints int32 // that discourage it
 	pods   int64 // the weight of wishes between pods, in units
+	images int32 // points for its images that are there
 	spread int64 // of constraints that are wishes: more is worse; unspread: the node has not all of their labels
 }
 
@@ -129,9 +131,10 @@ func spare(v int64) int { return max(0, bits.Len64(uint64(v))-6) }
 func (c *Class) points(w wish) int64 {
 	p := c.compared
 	if p == nil {
-		return maxWish*int64(w.near)/c.mostNear - int64(w.taints)<<12
+		return maxWish*int64(w.near)/c.mostNear - int64(w.taints)<<12 + int64(w.images)
 	}
-	e, sum, fine := &p.ends, int64(0), int64(0)
+	//mutate: score-images -> &p.ends, int64(0), int64(0)
+	e, sum, fine := &p.ends, imageWeight*int64(w.images), int64(0)
 	if e.near > 0 {
 		//mutate: score-node-affinity
 		sum += affinityWeight * (mostPoints * int64(w.near) / e.near)
@@ -158,7 +161,13 @@ func (c *Class) points(w wish) int64 {
 
 // compares says whether preferences of the class are of several kinds.
 func (x *Index) compares(c *Class) bool {
-	return c.rules != nil && c.rules.soft || len(c.Shape.Spec.Preferred) > 0 && x.m.Presence.Discouraging > 0
+	kinds := 0
+	for _, is := range [...]bool{len(c.Shape.Spec.Preferred) > 0, x.m.Presence.Discouraging > 0, c.images != nil} {
+		if is {
+			kinds++
+		}
+	}
+	return c.rules != nil && c.rules.soft || kinds > 1
 }
 
 // recompare begins anew where preferences of the class have become, or are no more, of several kinds.
@@ -272,7 +281,7 @@ func (r *classRules) wish(n *cluster.Node, w *wish) {
 		d := u.view.domain(n)
 		switch {
 		case u.kind == wishesSpread && d == noDomain:
-			lacks = true
+			lacks = lacks || !u.spread.Default
 		case u.kind == wishesSpread:
 			spread += float64(u.allow[d])*u.perPod + float64(u.spread.MaxSkew-1)
 		case d != noDomain:
@@ -290,7 +299,7 @@ func (r *classRules) wish(n *cluster.Node, w *wish) {
 func (r *classRules) seat(n *cluster.Node, fits bool) {
 	for i := range r.list {
 		if u := &r.list[i]; u.kind == wishesSpread {
-			is := int32(noDomain)
+			is := int32(noSeat)
 			//mutate: rules-wish-domains
 			if fits && !r.lacksLabel(n) {
 				is = u.view.domain(n)
@@ -302,29 +311,33 @@ func (r *classRules) seat(n *cluster.Node, fits bool) {
 
 // lacksLabel says whether the node has not all labels of the constraints that are wishes.
 func (r *classRules) lacksLabel(n *cluster.Node) bool {
-	return slices.ContainsFunc(r.list, func(u rule) bool { return u.kind == wishesSpread && u.view.domain(n) == noDomain })
+	return slices.ContainsFunc(r.list, func(u rule) bool { return u.kind == wishesSpread && !u.spread.Default && u.view.domain(n) == noDomain })
 }
+
+// noSeat is of a node that the class does not fit on. One that it fits on without the label counts as in a domain of its own,
+// as in Kubernetes: the first of seated.
+const noSeat = noDomain - 1
 
 // seat moves the node from the domain that it was noted in.
 func (u *rule) seat(n *cluster.Node, is int32) {
 	for int(n.Index) >= len(u.seats) {
-		u.seats = append(u.seats, noDomain)
+		u.seats = append(u.seats, noSeat)
 	}
 	was := u.seats[n.Index]
 	if was == is {
 		return
 	}
 	u.seats[n.Index] = is
-	for len(u.seated) < len(u.view.values) {
+	for len(u.seated) <= len(u.view.values) {
 		u.seated = append(u.seated, 0)
 	}
-	if was != noDomain {
-		if u.seated[was]--; u.seated[was] == 0 {
+	if was != noSeat {
+		if u.seated[was+1]--; u.seated[was+1] == 0 {
 			u.open--
 		}
 	}
-	if is != noDomain {
-		if u.seated[is]++; u.seated[is] == 1 {
+	if is != noSeat {
+		if u.seated[is+1]++; u.seated[is+1] == 1 {
 			u.open++
 		}
 	}

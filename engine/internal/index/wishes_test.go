@@ -27,7 +27,7 @@ func TestScoresFollowTheModel(t *testing.T) {
 			n := m.Nodes[rapid.SampledFrom(cluster.SortedKeys(m.Nodes)).Draw(t, "node")]
 			switch rapid.IntRange(0, 4).Draw(t, "what") {
 			case 0:
-				x.ClassOf(ClassKey{Shape: m.ShapeOf(p), Stance: p.Stance()}, nil)
+				x.ClassOf(classOf(m, p), nil)
 			case 1: // a pod is bound, or ends
 				told := *p.Pod
 				told.Version = version
@@ -47,7 +47,7 @@ func TestScoresFollowTheModel(t *testing.T) {
 				if p.Host == nil && p.In != nil && n.Bucket != nil {
 					m.PutOn(p, n, nil)
 				}
-				x.ClassOf(ClassKey{Shape: m.ShapeOf(p), Stance: p.Stance()}, nil)
+				x.ClassOf(classOf(m, p), nil)
 				m.Rollback(mark)
 			case 4: // a node leaves and comes back
 				told := *n.Told
@@ -64,7 +64,7 @@ func TestScoresFollowTheModel(t *testing.T) {
 		fresh.Refresh()
 		for _, key := range cluster.SortedKeys(m.Pods) {
 			p := m.Pods[key]
-			class := ClassKey{Shape: m.ShapeOf(p), Stance: p.Stance()}
+			class := classOf(m, p)
 			kept, counted := scores(x, x.ClassOf(class, nil)), scores(fresh, fresh.ClassOf(class, nil))
 			if diff := cmp.Diff(counted, kept); diff != "" {
 				t.Fatalf("pod %s: - counted, + kept: %s", key, diff)
@@ -77,6 +77,14 @@ func TestScoresFollowTheModel(t *testing.T) {
 	if same == 0 {
 		t.Error("no pod has a choice: it says nothing")
 	}
+}
+
+func classOf(m *cluster.Model, p *cluster.Pod) ClassKey {
+	key := ClassKey{Shape: m.ShapeOf(p), Stance: p.Stance()}
+	if p.In != nil {
+		key.Images = m.ImagesOf(p.In)
+	}
+	return key
 }
 
 // scores are what the class makes of the nodes, and which it takes for the best of each bucket.
@@ -102,7 +110,12 @@ func anyNode(t *rapid.T, n *api.Node) {
 	if rapid.Bool().Draw(t, "named") {
 		n.Labels["host"] = n.Name
 	}
-	n.Taints = nil
+	n.Taints, n.Images = nil, nil
+	for _, name := range []string{"big", "small"} {
+		if rapid.Bool().Draw(t, "pulled") {
+			n.Images = append(n.Images, api.Image{Name: name, Bytes: int64(len(name)) << 29})
+		}
+	}
 	for i := range rapid.IntRange(0, 3).Draw(t, "taints") {
 		n.Taints = append(n.Taints, api.Taint{Key: fmt.Sprint("t", i), Effect: api.PreferNoSchedule})
 	}
@@ -124,6 +137,7 @@ func wishers(t *rapid.T) *cluster.Model {
 		if rapid.Bool().Draw(t, "prefers") {
 			p.Preferred = []api.Preference{{Weight: rapid.SampledFrom([]int32{1, 70}).Draw(t, "weight"), Term: api.Term{Labels: []api.Requirement{{Key: "disk", Op: "In", Values: []string{"a"}}}}}}
 		}
+		p.Images = []string{rapid.SampledFrom([]string{"big", "small", "none"}).Draw(t, "image"), "small"}[:rapid.IntRange(0, 2).Draw(t, "images")]
 		rules := &api.PodRules{}
 		if rapid.Bool().Draw(t, "wishes") {
 			rules.PodPreferred = []api.PodPreference{{Weight: rapid.SampledFrom([]int32{-100, -3, 40}).Draw(t, "weight"), PodTerm: api.PodTerm{Topology: rapid.SampledFrom([]string{"rack", "host"}).Draw(t, "key"), Namespaces: []string{"a"}, Labels: app}}}

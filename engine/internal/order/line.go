@@ -49,12 +49,13 @@ type Memos struct {
 // Plain is the question of a gang about which nothing is special: like members of which none runs, without alternatives,
 // nominations or refusals.
 type Plain struct {
-	Known bool // it was looked at
-	OK    bool // the gang is such a one
-	Class *index.Class
-	Need  int
-	Level int
-	Rules uint64 // Model.RulesEdition that it is of
+	Known  bool // it was looked at
+	OK     bool // the gang is such a one
+	Class  *index.Class
+	Need   int
+	Level  int
+	Rules  uint64 // Model.RulesEdition that it is of
+	Images uint64 // Model.Images.Edition, likewise
 }
 
 // Ability is whether a gang could start once all is over that ends by itself.

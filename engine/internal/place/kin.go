@@ -20,7 +20,7 @@ type Kin struct {
 // NewKin makes the kin of the gang's members with the GPU model; all: also of those that name no model.
 func (p *Placer) NewKin(g *cluster.Gang, t cluster.Turn, model string, all bool, refusals []*api.Refusal) Kin {
 	k := Kin{s: p, model: model, all: all, Refusals: refusals}
-	k.base.Priority, k.base.Packing = t.Priority, p.m.PackingOf(g)
+	k.base.Priority, k.base.Packing, k.base.Images = t.Priority, p.m.PackingOf(g), p.m.ImagesOf(g)
 	if g.Whole {
 		k.base.Whole = g.Key
 	}
