@@ -52,6 +52,8 @@ type (
 	DeviceRequest   = api.DeviceRequest
 	DeviceOption    = api.DeviceOption
 	DeviceAgreement = api.DeviceAgreement
+
+	Part = api.Part
 )
 
 // Bounds of what objects may say.
@@ -59,6 +61,7 @@ const (
 	MaxAmount       = api.MaxAmount
 	MaxOffers       = api.MaxOffers
 	MaxClaimDevices = api.MaxClaimDevices
+	MaxCardMemory   = api.MaxCardMemory
 )
 
 // What the engine remembers between plans. A plan edits it by Changes; it comes back by Apply.

@@ -109,9 +109,12 @@ func anyClaims(t *rapid.T) *engine.Claims {
 
 func anyDevices(t *rapid.T, node string, count int) []engine.Device {
 	out := []engine.Device{}
-	model, mixed := pick(t, "A", "B"), seldom(t, 2)
+	model, mixed, shared := pick(t, "A", "B"), seldom(t, 2), seldom(t, 1)
 	for i := range count {
 		d := engine.Device{ID: fmt.Sprintf("%s-gpu%d", node, i), Model: model, Clique: "c", NUMA: i / 2, Unhealthy: seldom(t, 5)}
+		if shared {
+			d.Memory, d.Parts = pick[int64](t, 4, 4, 8), pick(t, 2, 2, 3, 1)
+		}
 		if mixed {
 			d.Model, d.Clique, d.NUMA = pick(t, "A", "B"), pick(t, "c", "d", ""), upTo(t, 2)-1
 		}
@@ -151,8 +154,18 @@ func anySpec(t *rapid.T) engine.Spec {
 	}
 	if seldom(t, 3) {
 		s.Requests[0].Value, s.GPU, s.Claims = pick[int64](t, 0, 0, 1), engine.GPU{}, anyClaims(t)
+	} else if seldom(t, 2) {
+		s.Requests[0].Value, s.GPU, s.Part = 0, engine.GPU{Models: s.GPU.Models}, anyPart(t)
 	}
 	return s
+}
+
+func anyPart(t *rapid.T) *engine.Part {
+	p := &engine.Part{Cards: pick(t, 1, 1, 1, 2), Compute: pick[int64](t, 0, 0, 500, 1000)}
+	if p.Memory = pick[int64](t, 2, 0, 3, 9); p.Memory == 0 {
+		p.Share = pick[int64](t, 500, 250, 1000)
+	}
+	return p
 }
 
 func anyGPU(t *rapid.T) engine.GPU {
@@ -277,8 +290,29 @@ func anyBound(t *rapid.T, key string, n engine.Node, taken map[string]bool) engi
 	if seldom(t, 2) {
 		p.Terminating, p.ReleaseAt, p.Evictable = true, noon.Add(time.Minute), false
 	}
+	if seldom(t, 2) {
+		p.Requests[0].Value, p.Part = 0, anyPart(t)
+		p.Devices = anyShared(t, p.Part, n, taken)
+		return p
+	}
 	p.Devices = anyHeld(t, p.Requests[0].Value, n, taken)
 	return p
+}
+
+// anyShared is cards of the node that nobody holds whole, and that others may have given away more of than there is; nil: not known.
+func anyShared(t *rapid.T, part *engine.Part, n engine.Node, taken map[string]bool) (ids []string) {
+	for _, d := range n.Devices {
+		if len(ids) < part.Cards && (!taken[d.ID] || taken["part of "+d.ID]) {
+			ids = append(ids, d.ID)
+		}
+	}
+	if len(ids) < part.Cards || seldom(t, 3) {
+		return nil
+	}
+	for _, id := range ids {
+		taken[id], taken["part of "+id] = true, true
+	}
+	return ids
 }
 
 // started is since when something runs: for long, for a moment, or, by a clock that is off, from the future on.

@@ -304,10 +304,11 @@ func TestReportEqualsRecount(t *testing.T) {
 func recount(snap engine.Snapshot) (r engine.Report) {
 	pools, sums := map[string]*engine.Usage{}, map[engine.Largest]int64{}
 	for _, n := range snap.Nodes {
-		on, size, given := occupants(snap, n.Name), n.Allocatable.Get(gpu), int64(0)
+		on, size, counted := occupants(snap, n.Name), n.Allocatable.Get(gpu), int64(0)
 		for _, o := range on {
-			given += o.gpus
+			counted += o.gpus
 		}
+		given := counted + inParts(n, on)
 		if pools[n.Pool] == nil {
 			pools[n.Pool] = &engine.Usage{Pool: n.Pool}
 		}
@@ -319,7 +320,7 @@ func recount(snap engine.Snapshot) (r engine.Report) {
 				u.FreeNodes++
 			}
 		}
-		for model, count := range freeByModel(n, size-given-heldOn(snap, n.Name), on) {
+		for model, count := range freeByModel(n, size-counted-heldOn(snap, n.Name), on) {
 			for _, place := range places(n) {
 				place.Model = model
 				sums[place] += count
@@ -336,7 +337,24 @@ func recount(snap engine.Snapshot) (r engine.Report) {
 
 type occupant struct {
 	gpus    int64
+	cards   int64 // that it has parts of
 	devices []string
+}
+
+// inParts counts the cards of which parts are given away, each once, and those of pods that do not say which.
+func inParts(n engine.Node, on []occupant) int64 {
+	cards, unknown := map[string]bool{}, int64(0)
+	for _, o := range on {
+		left := o.cards
+		for _, d := range n.Devices {
+			if o.cards > 0 && d.Parts > 0 && slices.Contains(o.devices, d.ID) {
+				cards[d.ID] = true
+				left--
+			}
+		}
+		unknown += max(0, left)
+	}
+	return int64(len(cards)) + unknown
 }
 
 // occupants is who is on the node, bound or assumed.
@@ -349,7 +367,11 @@ func occupants(snap engine.Snapshot, node string) (out []occupant) {
 			}
 		}
 		if at == node {
-			out = append(out, occupant{p.Requests.Get(gpu), devices})
+			o := occupant{gpus: p.Requests.Get(gpu), devices: devices}
+			if p.Part != nil {
+				o.cards = int64(p.Part.Cards)
+			}
+			out = append(out, o)
 		}
 	}
 	return out
@@ -381,7 +403,7 @@ func freeByModel(n engine.Node, free int64, on []occupant) map[string]int64 {
 				known++
 			}
 		}
-		silent += max(0, o.gpus-known)
+		silent += max(0, o.gpus+o.cards-known)
 	}
 	for _, d := range n.Devices {
 		has := func(o occupant) bool { return slices.Contains(o.devices, d.ID) }

@@ -265,14 +265,20 @@ func (c Certificate) each() string {
 func (c Certificate) largerSentence() string {
 	var parts []string
 	for _, l := range c.Lacks() {
-		parts = append(parts, fmt.Sprintf("one pod needs %s; the largest node has %s", Amount{l.Resource, l.Need}.Text(), Quantity(l.Resource, l.Largest)))
+		largest := "node"
+		if l.Resource == CardMemory {
+			largest = "card"
+		}
+		parts = append(parts, fmt.Sprintf("one pod needs %s; the largest %s has %s", Amount{l.Resource, l.Need}.Text(), largest, Quantity(l.Resource, l.Largest)))
 	}
 	if len(parts) == 0 {
 		parts = append(parts, fmt.Sprintf("one pod needs %s; no node that matches has all of it, even when empty", c.each()))
 	}
 	removed, _ := c.obstacles()
 	for _, r := range brief(removed) {
-		parts = append(parts, r.Text())
+		if r.Kind != ByParts || r.Detail != SmallCards { // that is what was said
+			parts = append(parts, r.Text())
+		}
 	}
 	return strings.Join(parts, "; ")
 }
@@ -489,6 +495,12 @@ func (c Clause) Text() string {
 		return fmt.Sprintf("no devices, or too few, for %s on %s", c.Detail, nodes)
 	case ByHeld:
 		return fmt.Sprintf("devices for %s held by others on %s", c.Detail, nodes)
+	case ByWholeOnly:
+		return "no GPU given in parts on " + nodes
+	case ByParts:
+		return partsText(c.Detail) + " on " + nodes
+	case ByShared:
+		return "GPUs given away in parts on " + nodes
 	case ByClaimsOnly:
 		return "GPUs only through resource claims on " + nodes
 	case ByWholeNode:
@@ -517,6 +529,23 @@ func (c Clause) Text() string {
 	return fmt.Sprintf("%s %s excludes %s", c.Kind, c.Detail, nodes)
 }
 
+// partsText is what the cards of a node lack.
+func partsText(detail string) string {
+	switch detail {
+	case "memory":
+		return "too little GPU memory left on each card"
+	case "compute":
+		return "too little GPU compute left on each card"
+	case "pods":
+		return "each card shared by as many pods as may"
+	case SmallCards:
+		return "no card large enough"
+	case UnknownCards:
+		return "not known which GPUs are taken"
+	}
+	return "GPUs held whole, or unhealthy,"
+}
+
 // Text is the shortage as part of a sentence.
 func (s Short) Text() string {
 	by := Quantity(s.Resource, s.By)
@@ -527,7 +556,19 @@ func (s Short) Text() string {
 }
 
 // Text is the amount with its unit and name, like "8 nvidia.com/gpu".
-func (a Amount) Text() string { return Quantity(a.Resource, a.Value) + " " + a.Resource }
+func (a Amount) Text() string {
+	switch a.Resource {
+	case CardMemory:
+		return Quantity(a.Resource, a.Value) + " of GPU memory"
+	case CardShare:
+		return Quantity(a.Resource, a.Value) + " of a GPU"
+	case CardCompute:
+		return Quantity(a.Resource, a.Value) + " of GPU compute"
+	case Cards:
+		return count(a.Value, "card")
+	}
+	return Quantity(a.Resource, a.Value) + " " + a.Resource
+}
 
 // Amounts is the texts of several.
 func Amounts(all []Amount) []string {
@@ -546,6 +587,12 @@ func Quantity(resource string, v int64) string {
 		return cores(v)
 	case resource == "memory" || strings.HasSuffix(resource, "storage") || strings.HasPrefix(resource, "hugepages-"):
 		return bytes(v)
+	}
+	switch resource {
+	case CardMemory:
+		return strconv.FormatInt(v, 10) + " MiB"
+	case CardShare, CardCompute:
+		return strconv.FormatFloat(float64(v)/10, 'f', -1, 64) + "%"
 	}
 	return strconv.FormatInt(v, 10)
 }

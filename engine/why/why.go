@@ -133,6 +133,22 @@ type Class struct {
 	PerEmpty    int64    `json:"perEmpty"`         // pods that its allocatable and its devices hold, clauses aside; 0: not one, ever
 }
 
+// What a pod asks of a part of a GPU, in Certificate.Request; in Class.Allocatable it is what the largest card of the node has, and
+// how many cards there are. They are no resources of Kubernetes.
+const (
+	CardMemory  = "gpu-memory"  // MiB of one card
+	CardShare   = "gpu-share"   // thousandths of the memory of one card
+	CardCompute = "gpu-compute" // thousandths of the compute of one card
+	Cards       = "gpu-cards"   // that parts are of
+)
+
+// Details of a clause ByParts. UnknownCards: somebody on the node has GPUs, and nobody said which. SmallCards: its cards would not do
+// if they were empty.
+const (
+	UnknownCards = "unknown"
+	SmallCards   = "size"
+)
+
 // ClauseKind is which part of a pod, or of its place, excluded a node.
 type ClauseKind string
 
@@ -151,8 +167,13 @@ const (
 	// The node gives its GPUs through resource claims, and the pod has none.
 	ByClaimsOnly ClauseKind = "claims-only"
 	ByHeld       ClauseKind = "devices-held" // there are such devices, and others hold too many of them; Detail: the requests
-	ByRefusal    ClauseKind = "refused"      // Detail: the reason of the refusal
-	ByNominated  ClauseKind = "nominated"    // room is kept for nominated pods of the same or higher priority
+	// ByWholeOnly, ByParts and ByShared are about parts of GPUs: the node gives none, or has too little left on its cards (Detail:
+	// memory, compute, pods, whole, size or unknown), or its cards are given away in parts to others while the pod wants whole ones.
+	ByWholeOnly ClauseKind = "gpu-whole-only"
+	ByParts     ClauseKind = "gpu-parts"
+	ByShared    ClauseKind = "gpu-shared"
+	ByRefusal   ClauseKind = "refused"   // Detail: the reason of the refusal
+	ByNominated ClauseKind = "nominated" // room is kept for nominated pods of the same or higher priority
 
 	// Rules between pods. Detail: the rule, as selector and topology key, and for some of the domains that it closes what closes
 	// them, with the domain. The pod that is in the way, where there is one, is the word before " in ".

@@ -19,7 +19,7 @@ func (m *machine) devices(n int64) []engine.Device {
 	}
 	out := []engine.Device{}
 	for i := range int(n) {
-		d := engine.Device{ID: fmt.Sprintf("%s/gpu-%d", m.Name, i), Model: m.model(i), Clique: m.clique}
+		d := engine.Device{ID: fmt.Sprintf("%s/gpu-%d", m.Name, i), Model: m.model(i), Clique: m.clique, Memory: int64(m.memory), Parts: m.parts}
 		if i < len(m.ids) {
 			d.ID = m.ids[i]
 		}

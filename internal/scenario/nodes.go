@@ -17,6 +17,8 @@ type machine struct {
 	cliques int      // how many equal cliques of its own; 0: none
 	numa    int      // how many equal NUMA nodes; 0: one
 	ids     []string // of the devices; nil: NODE/gpu-N
+	memory  int      // MiB of each GPU
+	parts   int      // how many pods may have a part of each GPU; 0: given whole only
 	stale   bool     // the devices must be made again
 }
 
@@ -28,7 +30,7 @@ type models struct {
 
 // describes says whether devices are known, and not their number alone.
 func (m *machine) describes() bool {
-	return len(m.models) > 0 || m.clique != "" || m.cliques > 0 || m.numa > 0 || m.ids != nil
+	return len(m.models) > 0 || m.clique != "" || m.cliques > 0 || m.numa > 0 || m.ids != nil || m.memory > 0
 }
 
 func newMachine(name string) machine {
@@ -112,6 +114,7 @@ func (s *Story) nodeSetters() setters[machine] {
 			"cliques": number(func(m *machine, n int) { m.cliques, m.stale = n, true }),
 			"numa":    number(func(m *machine, n int) { m.numa, m.stale = n, true }),
 			"offer":   offer,
+			"card":    card,
 			"cards":   cards,
 			"ids":     parsed(texts, func(m *machine, v []string) { m.ids, m.stale = v, true }),
 		},

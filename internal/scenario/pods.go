@@ -138,6 +138,7 @@ func constraints() map[string]reader[engine.Pod] {
 		}),
 		"affinity": affinity,
 		"claim":    claim,
+		"part":     part,
 		"prefer":   listed(preference, func(p *engine.Pod) *[]engine.Preference { return &p.Preferred }),
 		"tolerate": listed(toleration, func(p *engine.Pod) *[]engine.Toleration { return &p.Tolerations }),
 		"port":     listed(port, func(p *engine.Pod) *[]engine.Port { return &p.Ports }),

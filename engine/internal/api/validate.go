@@ -29,6 +29,9 @@ func (n *Node) Check() string {
 		if d.NUMA < -1 {
 			return fmt.Sprintf("device %s is on NUMA node %d: want a number from 0, or -1 where it is not known", d.ID, d.NUMA)
 		}
+		if d.Memory < 0 || d.Memory > MaxCardMemory || d.Parts < 0 || d.Parts > 0 && d.Memory == 0 {
+			return fmt.Sprintf("device %s has %d MiB and %d parts: want a memory of at most %d MiB, known where there are parts", d.ID, d.Memory, d.Parts, int64(MaxCardMemory))
+		}
 	}
 	for i, im := range n.Images {
 		if im.Name == "" || im.Bytes < 0 || im.Bytes > MaxAmount {
@@ -86,6 +89,9 @@ func (s *Spec) Check() string {
 		return reason
 	}
 	if reason := s.Claims.check(); reason != "" {
+		return reason
+	}
+	if reason := s.Part.check(&s.GPU); reason != "" {
 		return reason
 	}
 	return s.GPU.check()

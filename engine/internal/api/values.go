@@ -98,6 +98,9 @@ type Device struct {
 	Clique    string `json:"clique,omitempty"` // devices of one clique reach each other over NVLink; "": none
 	NUMA      int    `json:"numa,omitempty"`   // the number of its NUMA node; -1: not known
 	Unhealthy bool   `json:"unhealthy,omitempty"`
+	Memory    int64  `json:"memory,omitempty"` // MiB; 0: not known
+	// Parts is how many pods may have a part of it at a time; 0: it is given whole only. Its memory is known if it is not 0.
+	Parts int `json:"parts,omitempty"`
 }
 
 // Pod is one pod: waiting, or an occupant of a node.
@@ -124,7 +127,7 @@ type Pod struct {
 	Spec
 
 	Node        string    `json:"node,omitempty"`        // where it is bound; "": nowhere yet
-	Devices     []string  `json:"devices,omitempty"`     // the GPUs it holds, where known
+	Devices     []string  `json:"devices,omitempty"`     // the GPUs it holds, or has a part of, where known
 	Evictable   bool      `json:"evictable,omitempty"`   // may be evicted for others; never true of what others bound
 	Terminating bool      `json:"terminating,omitempty"` // holds everything until it is gone
 	ReleaseAt   time.Time `json:"releaseAt,omitzero"`    // when a terminating pod is gone at the latest
@@ -156,6 +159,7 @@ type Spec struct {
 	GPU         GPU           `json:"gpu,omitzero"`
 	*PodRules                 // nil: it has none, as most pods; Rules reads it
 	Claims      *Claims       `json:"claims,omitempty"`   // devices of resource claims; nil: none
+	Part        *Part         `json:"part,omitempty"`     // of GPUs, in place of a GPU count; nil: none
 	Features    []why.Feature `json:"features,omitempty"` // what else it asks for, which the engine does not decide yet
 }
 
@@ -506,7 +510,8 @@ type Rejected struct {
 //	8  2026-11-16  Device.NUMA may be -1, not known; Port.Protocol may be exclusive; Node.Packing, Queue.Packing
 //	9  2026-11-17  devices of resource claims: Node.Offers and Counters, Spec.Claims
 //	10 2026-11-17  Node.Images, Pod.Images; Spread.Default
-const SnapshotVersion = 10
+//	11 2026-11-17  parts of GPUs: Device.Memory and Parts, Spec.Part
+const SnapshotVersion = 11
 
 // Snapshot is everything a State knows, in canonical order. Times are in UTC.
 type Snapshot struct {

@@ -446,16 +446,24 @@ func (a *Check) occupant(n *Node, p *Pod, twice bool) {
 // devices counts who holds which.
 func (a *Check) devices(n *Node) {
 	held, blind := make(map[string]int64), int64(0)
+	parts, shared := make(map[string][]*api.Part), make(map[string]bool)
 	for _, d := range n.Spec.Devices {
-		held[d.ID] = 0
+		held[d.ID], shared[d.ID] = 0, d.Parts > 0
 	}
 	for _, p := range n.Pods {
 		silent := p.Requests.Get(a.m.Config.GPU)
+		if p.Part != nil {
+			silent = int64(p.Part.Cards)
+		}
 		_, devices := a.place(p.Pod)
 		for _, id := range devices {
 			if _, here := held[id]; here {
-				held[id]++
 				silent--
+				if p.Part != nil && shared[id] {
+					parts[id] = append(parts[id], p.Part)
+				} else {
+					held[id]++
+				}
 			}
 		}
 		blind += max(0, silent)
@@ -464,7 +472,7 @@ func (a *Check) devices(n *Node) {
 	for i, d := range n.Spec.Devices {
 		nodes := a.m.Claims[d.ID]
 		owned := slices.Contains(nodes, n) && !slices.ContainsFunc(nodes, func(o *Node) bool { return o.Name < n.Name })
-		free := auditBit(held[d.ID] == 0 && !d.Unhealthy && owned)
+		free := auditBit(held[d.ID] == 0 && !d.Unhealthy && owned && len(parts[d.ID]) == 0)
 		loose += free
 		if i >= len(n.Devices) || i >= len(n.Holders) {
 			a.Note("node", n.Name, "devices", "", int64(len(n.Devices)), int64(len(n.Spec.Devices)))
@@ -472,10 +480,35 @@ func (a *Check) devices(n *Node) {
 		}
 		a.Note("node", n.Name, "holders", d.ID, int64(n.Holders[i]), held[d.ID])
 		a.Note("node", n.Name, "device", d.ID, auditBit(n.Devices[i].Free), free)
+		if shared[d.ID] {
+			a.card(n, i, parts[d.ID], held[d.ID] > 0 || d.Unhealthy || !owned)
+		}
 	}
 	a.Note("node", n.Name, "free devices", "", n.FreeDevices, loose)
 	a.Note("node", n.Name, "unknown devices", "", n.UnknownDevices, blind)
 	a.offers(n)
+}
+
+// card counts what of a GPU is given away in parts.
+func (a *Check) card(n *Node, i int, parts []*api.Part, closed bool) {
+	d := &n.Spec.Devices[i]
+	if len(n.Cards) != len(n.Spec.Devices) {
+		a.Note("node", n.Name, "cards", d.ID, int64(len(n.Cards)), int64(len(n.Spec.Devices)))
+		return
+	}
+	memory, compute := int64(0), int64(0)
+	for _, p := range parts {
+		memory += p.Memory
+		if p.Memory == 0 {
+			memory += d.Memory * p.Share / 1000
+		}
+		compute += p.Compute
+	}
+	c := &n.Cards[i]
+	a.Note("node", n.Name, "card memory", d.ID, c.UsedMemory, memory)
+	a.Note("node", n.Name, "card compute", d.ID, c.UsedCompute, compute)
+	a.Note("node", n.Name, "card parts", d.ID, int64(c.Sharers), int64(len(parts)))
+	a.Note("node", n.Name, "card closed", d.ID, auditBit(c.Closed), auditBit(closed))
 }
 
 // offers counts who holds which of the devices that claims are met with, and what that leaves of their counters.

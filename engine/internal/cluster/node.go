@@ -22,6 +22,7 @@ type Node struct {
 	Models         []string        // of its devices, sorted, each once
 	Uniform        bool            // its devices are all of one model
 	Devices        []device.Device // as in spec; Free: healthy, owned and held by nobody
+	Cards          []device.Card   // by device: what of it is given away in parts; nil: all are given whole only
 	Offers         *device.Offers  // that claims are met with; nil: none
 	near           [6]int64        // where free lies, unless there are more resources
 
@@ -77,7 +78,7 @@ func (m *Model) SetNode(n *Node, got *api.Node) api.Rejected {
 	m.unclaim(n)
 	if m.IsRejected(api.KindNode, n.Name) {
 		m.regroup(n, old, nil)
-		n.Spec, n.Devices, n.Models, n.Offers = nil, nil, nil, nil
+		n.Spec, n.Devices, n.Models, n.Cards, n.Offers = nil, nil, nil, nil, nil
 		m.allocate(n, old, nil)
 		return api.Rejected{}
 	}
@@ -97,7 +98,7 @@ func (m *Model) UnsetNode(n *Node) {
 	m.unclaim(n)
 	old := n.Spec
 	m.regroup(n, old, nil)
-	n.Told, n.Spec, n.Devices, n.Models, n.Offers = nil, nil, nil, nil, nil
+	n.Told, n.Spec, n.Devices, n.Models, n.Cards, n.Offers = nil, nil, nil, nil, nil, nil
 	m.allocate(n, old, nil)
 	m.forgetNode(n)
 }
@@ -146,6 +147,7 @@ func (m *Model) setDevices(n *Node) {
 	n.foreign, n.UnknownDevices, n.FreeDevices = nil, 0, 0
 	n.Models = ModelsOf(n.Spec.Devices)
 	n.Uniform = !slices.ContainsFunc(n.Spec.Devices, func(d api.Device) bool { return d.Model != n.Spec.Devices[0].Model })
+	n.Cards = cardsOf(n.Spec.Devices)
 	for i, d := range n.Spec.Devices {
 		n.Devices[i] = device.Device{Model: d.Model, Clique: d.Clique, NUMA: d.NUMA}
 		n.freeDevice(i)
@@ -156,11 +158,31 @@ func (m *Model) setDevices(n *Node) {
 	}
 }
 
-// grip notes, or with by = -1 forgets, which devices the pod holds.
+// cardsOf are the devices as far as parts of them can be had; nil where all are given whole only.
+func cardsOf(devices []api.Device) []device.Card {
+	if !slices.ContainsFunc(devices, func(d api.Device) bool { return d.Parts > 0 }) {
+		return nil
+	}
+	out := make([]device.Card, len(devices))
+	for i, d := range devices {
+		out[i] = device.Card{Model: d.Model, Memory: d.Memory, Seats: int32(d.Parts)}
+	}
+	return out
+}
+
+// grip notes, or with by = -1 forgets, which devices the pod holds, or has a part of. A part of a card that is given whole only is
+// taken for the whole.
 func (n *Node) grip(p *Pod, by int32) {
-	gpus := p.Amount(quantity.DimGPU)
+	gpus := p.gpus()
 	for _, id := range p.HostDevices {
 		if i := n.deviceIndex(id); i >= 0 {
+			if p.Part != nil && n.Cards != nil && n.Cards[i].Seats > 0 {
+				//mutate: index-parts-held
+				n.Cards[i].Give(p.Part, by)
+				n.freeDevice(i)
+				gpus--
+				continue
+			}
 			//mutate: index-devices-held
 			n.Holders[i] += by
 			n.freeDevice(i)
@@ -191,6 +213,11 @@ func (n *Node) deviceIndex(id string) int {
 // freeDevice works out anew whether the i-th device is free.
 func (n *Node) freeDevice(i int) {
 	free := n.Holders[i] == 0 && !n.Spec.Devices[i].Unhealthy && (n.foreign == nil || !n.foreign[i])
+	if n.Cards != nil {
+		n.Cards[i].Closed = !free
+		//mutate: filter-whole-beside-parts
+		free = free && n.Cards[i].Sharers == 0
+	}
 	switch d := &n.Devices[i]; {
 	case free && !d.Free:
 		n.FreeDevices++
@@ -340,13 +367,31 @@ func (n *Node) contended(ports []api.Port) []api.Port {
 	return out
 }
 
-// GPUsInUse is the GPUs that the node's occupants hold.
+// GPUsInUse is the GPUs that the node's occupants hold, whole or in part. A card with several parts counts once.
 func (n *Node) GPUsInUse() int64 {
-	var sum int64
+	sum := n.SharedCards()
 	for _, p := range n.Pods {
-		sum += p.Amount(quantity.DimGPU)
+		gpus := p.gpus()
+		if p.Part != nil {
+			for _, id := range p.HostDevices {
+				if i := n.deviceIndex(id); i >= 0 && n.Cards != nil && n.Cards[i].Seats > 0 {
+					gpus--
+				}
+			}
+		}
+		sum += max(0, gpus)
 	}
 	return sum
+}
+
+// SharedCards counts the GPUs of which parts are given away.
+func (n *Node) SharedCards() (count int64) {
+	for i := range n.Cards {
+		if n.Cards[i].Sharers > 0 {
+			count++
+		}
+	}
+	return count
 }
 
 // FreeByModel counts the node's free GPUs by model; "" where models are not known.

@@ -361,7 +361,18 @@ type Hold struct {
 }
 
 // AsksModel says whether the pod names GPU models.
-func (p *Pod) AsksModel() bool { return len(p.GPU.Models) > 0 && p.Amount(quantity.DimGPU) > 0 }
+func (p *Pod) AsksModel() bool { return len(p.GPU.Models) > 0 && p.HasGPU() }
+
+// HasGPU says whether the pod asks for GPUs or for parts of some.
+func (p *Pod) HasGPU() bool { return p.Part != nil || p.Amount(quantity.DimGPU) > 0 }
+
+// gpus is how many GPUs the pod has, whole or in part.
+func (p *Pod) gpus() int64 {
+	if p.Part != nil {
+		return int64(p.Part.Cards)
+	}
+	return p.Amount(quantity.DimGPU)
+}
 
 // GPUModel returns the GPU model that the pod runs on, "" where that is not known.
 func (p *Pod) GPUModel() string {

@@ -13,6 +13,7 @@ type Shape struct {
 	Spec     *api.Spec
 	Demands  []quantity.Demand // the scarcest first: GPUs before the rest
 	GPUs     int64
+	HasGPU   bool     // it asks for GPUs or for parts of some
 	Keys     []string // label keys that it asks about, sorted
 	Features []why.Feature
 	Own      *OwnRules // between pods; nil while no known pod has them
@@ -57,6 +58,7 @@ func (m *Model) internShape(spec *api.Spec) *Shape {
 			sh.Demands[0], sh.Demands[i] = sh.Demands[i], sh.Demands[0]
 		}
 	}
+	sh.HasGPU = sh.GPUs > 0 || spec.Part != nil
 	t.byHash[h] = append(t.byHash[h], sh)
 	t.n++
 	t.last = sh
@@ -101,6 +103,9 @@ func (t *shapes) hash(spec *api.Spec) uint64 {
 	for i := range spec.Rules().Spread {
 		hashSelector(&h, spec.Rules().Spread[i].Topology, nil, spec.Rules().Spread[i].Labels)
 		h.WriteString(spec.Rules().Spread[i].Namespace)
+	}
+	if p := spec.Part; p != nil {
+		sum += uint64(p.Memory)*31 + uint64(p.Share)*37 + uint64(p.Compute)*41 + uint64(p.Cards)
 	}
 	if spec.Claims != nil {
 		for i := range spec.Claims.Requests {

@@ -53,7 +53,48 @@ func (x *Index) requestOf(c *Class) []api.Amount {
 			out = append(out, api.Amount{Resource: x.m.Dims.Names[d.Dim], Value: d.Amount})
 		}
 	}
-	return out.Sorted()
+	return append(out.Sorted(), partRequest(c.Shape.Spec.Part)...)
+}
+
+// partRequest is what is asked of one card, and of how many, under names of its own.
+func partRequest(p *api.Part) (out []api.Amount) {
+	if p == nil {
+		return nil
+	}
+	for _, a := range []api.Amount{{Resource: why.CardCompute, Value: p.Compute}, {Resource: why.CardMemory, Value: p.Memory}, {Resource: why.CardShare, Value: p.Share}} {
+		if a.Value > 0 {
+			out = append(out, a)
+		}
+	}
+	if p.Cards > 1 {
+		out = append(out, api.Amount{Resource: why.Cards, Value: int64(p.Cards)})
+	}
+	return out
+}
+
+// partSupply is what an empty node has of the same: of its largest card, and cards in all.
+func partSupply(p *api.Part, cards []device.Card, model string) (out []api.Amount) {
+	var memory, count int64
+	for i := range cards {
+		if c := &cards[i]; c.Seats > 0 && (model == "" || c.Model == model) {
+			memory, count = max(memory, c.Memory), count+1
+		}
+	}
+	if count == 0 {
+		return nil
+	}
+	for _, a := range partRequest(p) {
+		switch a.Resource {
+		case why.CardMemory:
+			a.Value = memory
+		case why.Cards:
+			a.Value = count
+		default:
+			a.Value = api.Whole
+		}
+		out = append(out, a)
+	}
+	return out
 }
 
 func (x *Index) countSegments(key Question, cert *why.Certificate) {
@@ -223,16 +264,23 @@ func (x *Index) newKindProof(c *Class, n *cluster.Node) *kindProof {
 
 func (x *Index) describeKind(c *Class, n *cluster.Node, told []string) why.Class {
 	k := x.Kind(n)
-	return why.Class{Labels: told, Taints: k.taintTexts, Cordoned: k.cordoned, Allocatable: k.alloc, Models: k.Models, PerEmpty: x.perEmpty(c, n)}
+	alloc := k.alloc
+	if part := c.Shape.Spec.Part; part != nil {
+		alloc = slices.Concat(alloc, partSupply(part, n.Cards, c.Wants.Model))
+	}
+	return why.Class{Labels: told, Taints: k.taintTexts, Cordoned: k.cordoned, Allocatable: alloc, Models: k.Models, PerEmpty: x.perEmpty(c, n)}
 }
 
 // perEmpty is how many pods of the class an empty node like this one holds.
 func (x *Index) perEmpty(c *Class, n *cluster.Node) int64 {
 	k := Quotient(x.Kind(n).size, c.Demands)
-	if c.Shape.GPUs > 0 && k > 0 {
+	if c.Shape.HasGPU && k > 0 {
 		empty := cluster.Node{Models: n.Models, Uniform: n.Uniform, Devices: slices.Clone(n.Devices), FreeDevices: int64(len(n.Devices))}
 		for i := range empty.Devices {
 			empty.Devices[i].Free = true
+		}
+		for i := range n.Cards {
+			empty.Cards = append(empty.Cards, n.Cards[i].Empty())
 		}
 		if n.Offers != nil {
 			empty.Offers = n.Offers.Empty()
@@ -265,8 +313,11 @@ func (x *Index) clauses(c *Class, n *cluster.Node, is maskState) []why.Clause {
 	if c.Model != "" && !slices.Contains(n.Models, c.Model) {
 		add(why.ByModel, c.Model)
 	}
+	if c.Shape.Spec.Part != nil && n.Offers == nil && n.Cards == nil {
+		add(why.ByWholeOnly, "")
+	}
 	switch claims := c.Shape.Spec.Claims; {
-	case claims == nil && c.Shape.GPUs > 0 && n.Offers != nil:
+	case claims == nil && c.Shape.HasGPU && n.Offers != nil:
 		add(why.ByClaimsOnly, "")
 	case claims != nil && (n.Offers == nil || n.Offers.Empty().Pods(claims, 1) == 0):
 		add(why.ByDevices, claims.String())
@@ -324,7 +375,7 @@ func (x *Index) localClauses(c *Class, n *cluster.Node) []why.Clause {
 
 // gpuClauses lists what excludes the node although the count of its free GPUs would do.
 func (x *Index) gpuClauses(c *Class, n *cluster.Node) []why.Clause {
-	if c.Shape.GPUs == 0 {
+	if !c.Shape.HasGPU {
 		return nil
 	}
 	var out []why.Clause
@@ -336,12 +387,59 @@ func (x *Index) gpuClauses(c *Class, n *cluster.Node) []why.Clause {
 	if c.Shape.Spec.Claims != nil || n.Offers != nil {
 		return out // claims say which devices, and have clauses of their own
 	}
+	if part := c.Shape.Spec.Part; part != nil {
+		if short := partShort(c, n); short != "" {
+			out = append(out, why.Clause{Kind: why.ByParts, Detail: short})
+		}
+		return out
+	}
 	if n.Free.At(quantity.DimGPU) < c.Shape.GPUs || deviceRoom(c, n) > 0 || c.Model != "" && !slices.Contains(n.Models, c.Model) {
 		return out
+	}
+	if n.Cards != nil && deviceRoom(c, withoutParts(n)) > 0 {
+		return append(out, why.Clause{Kind: why.ByShared})
 	}
 	kind, detail := why.ByIsland, ""
 	if loose := (&Class{ClassKey: c.ClassKey, Wants: device.Want{Count: c.Wants.Count, Model: c.Wants.Model}}); deviceRoom(loose, n) == 0 {
 		kind, detail = why.ByModel, c.Model
 	}
 	return append(out, why.Clause{Kind: kind, Detail: detail})
+}
+
+// withoutParts is the node as far as its devices go, were no parts of them given away.
+func withoutParts(n *cluster.Node) *cluster.Node {
+	out := &cluster.Node{Models: n.Models, Uniform: n.Uniform, Devices: slices.Clone(n.Devices), FreeDevices: n.FreeDevices, UnknownDevices: n.UnknownDevices}
+	for i := range n.Cards {
+		if c := &n.Cards[i]; c.Sharers > 0 && !c.Closed {
+			out.Devices[i].Free = true
+			out.FreeDevices++
+		}
+	}
+	return out
+}
+
+// partShort is what the node's cards lack for the class at the moment, of those that could have it when empty; "": nothing. cards
+// lack different things it is the last of memory, compute and the number of pods: what the best of them lacks.
+func partShort(c *Class, n *cluster.Node) string {
+	part, best := c.Shape.Spec.Part, -1
+	if n.Cards == nil || deviceRoom(c, n) > 0 {
+		return ""
+	}
+	if n.UnknownDevices > 0 {
+		return why.UnknownCards
+	}
+	order := []device.Short{device.Closed, device.Memory, device.Compute, device.Seats}
+	for i := range n.Cards {
+		empty := n.Cards[i].Empty()
+		if empty.Lacks(part, c.Wants.Model) != device.Enough {
+			continue
+		}
+		if lacks := n.Cards[i].Lacks(part, c.Wants.Model); lacks != device.Enough {
+			best = max(best, slices.Index(order, lacks))
+		}
+	}
+	if best < 0 {
+		return why.SmallCards
+	}
+	return string(order[best])
 }

@@ -229,6 +229,9 @@ func deviceLayout(devices []api.Device) string {
 		b.WriteString(strconv.Itoa(i))
 		b.WriteByte(',')
 		b.WriteString(strconv.Itoa(d.NUMA))
+		if d.Parts > 0 {
+			fmt.Fprintf(&b, ",%d,%d", d.Memory, d.Parts)
+		}
 		b.WriteByte(';')
 	}
 	return b.String()

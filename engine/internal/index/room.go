@@ -28,7 +28,7 @@ func (x *Index) Room(c *Class, n *cluster.Node) int64 {
 			return 0
 		}
 	}
-	if c.Shape.GPUs > 0 {
+	if c.Shape.HasGPU {
 		//mutate: filter-devices
 		if k = min(k, deviceRoom(c, n)); k == 0 {
 			return 0
@@ -74,6 +74,13 @@ func Quotient(free quantity.Vector, demands []quantity.Demand) int64 {
 func deviceRoom(c *Class, n *cluster.Node) int64 {
 	if n.Offers != nil && c.Shape.Spec.Claims == nil {
 		return 0 // its GPUs are given through claims alone
+	}
+	//mutate: filter-parts
+	if part := c.Shape.Spec.Part; part != nil {
+		if n.UnknownDevices > 0 {
+			return 0
+		}
+		return device.PartPods(n.Cards, part, c.Wants.Model, mostPods)
 	}
 	if len(n.Devices) == 0 {
 		if c.Wants.Model != "" || c.islands() {
@@ -125,10 +132,13 @@ func ChooseDevices(c *Class, n *cluster.Node) []string {
 
 // chooseCounted picks the devices behind the GPU count.
 func chooseCounted(c *Class, n *cluster.Node) []string {
-	if c.Shape.GPUs == 0 || len(n.Devices) == 0 || n.UnknownDevices > 0 {
+	var buf [16]int
+	if !c.Shape.HasGPU || len(n.Devices) == 0 || n.UnknownDevices > 0 {
 		return nil
 	}
-	var buf [16]int
+	if part := c.Shape.Spec.Part; part != nil {
+		return n.DeviceIDs(device.ChooseParts(n.Cards, part, c.Wants.Model, buf[:0]))
+	}
 	chosen := device.Choose(n.Devices, c.Wants, buf[:0])
 	if len(chosen) == 0 {
 		return nil
@@ -145,6 +155,16 @@ func WaysOfDevices(c *Class, n *cluster.Node) (ways [][]string, all bool) {
 			ways = append(ways, slices.Concat(counted, way))
 		}
 		return ways, all && len(counted) == 0
+	}
+	if part := c.Shape.Spec.Part; part != nil {
+		all = true
+		device.EachParts(n.Cards, part, c.Wants.Model, func(way []int) bool {
+			if all = len(ways) < maxWays; all {
+				ways = append(ways, n.DeviceIDs(way))
+			}
+			return all
+		})
+		return ways, all
 	}
 	if c.Shape.GPUs == 0 || len(n.Devices) == 0 || n.UnknownDevices > 0 {
 		return [][]string{nil}, true
@@ -169,7 +189,7 @@ func (x *Index) sharesWith(c *Class, n *cluster.Node) string {
 	found := ""
 	for _, p := range n.Pods {
 		key := p.WorkloadKey()
-		if p.Amount(quantity.DimGPU) == 0 || c.Whole != "" && p.Gang == c.Whole {
+		if !p.HasGPU() || c.Whole != "" && p.Gang == c.Whole {
 			continue
 		}
 		if (c.Whole != "" || p.In != nil && p.In.Whole) && (found == "" || key < found) {
@@ -240,6 +260,9 @@ func (x *Index) packing(c *Class, n *cluster.Node) int64 {
 	var pack int64
 	//mutate: score-packing-of-queue-or-node -> x.m.Config.Packing
 	policy := cmp.Or(c.Packing, n.Spec.Packing, x.m.Config.Packing)
+	if part := c.Shape.Spec.Part; part != nil && policy != api.Loose {
+		return 1<<34 | device.Snugness(n.Cards, part, c.Wants.Model)<<10 | used
+	}
 	switch policy {
 	case api.LeastF:
 		return max(0, 1<<29-x.fragmentationGrowth(c, n))<<10 | used
@@ -248,7 +271,7 @@ func (x *Index) packing(c *Class, n *cluster.Node) int64 {
 	default:
 		pack = (1<<15-gpus)<<10 | used
 	}
-	if c.Shape.GPUs == 0 && x.Kind(n).size.At(quantity.DimGPU) == 0 {
+	if !c.Shape.HasGPU && x.Kind(n).size.At(quantity.DimGPU) == 0 {
 		pack += 1 << 30
 	}
 	return pack

@@ -215,7 +215,7 @@ func (x *Index) gpuRoom(c *Class, n *cluster.Node) (free, fits int64) {
 
 // special says whether more than the node's kind and its free resources, of which so many are GPUs, may exclude it.
 func (x *Index) special(c *Class, fits, gpus int64) bool {
-	return c.Local || len(c.Shape.Spec.Ports) > 0 || c.Shape.Spec.Claims != nil && fits == 0 ||
+	return c.Local || len(c.Shape.Spec.Ports) > 0 || c.Shape.Spec.Claims != nil && fits == 0 || c.Shape.Spec.Part != nil && (fits == 0 || x.m.WholeNodeGangs > 0) ||
 		c.Shape.GPUs > 0 && (x.m.WholeNodeGangs > 0 || c.Whole != "" || fits == 0 && gpus >= c.Shape.GPUs)
 }
 

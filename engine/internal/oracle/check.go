@@ -21,7 +21,7 @@ func Check(snap engine.Snapshot, cfg engine.Config, now time.Time, gang string, 
 	err := errors.New("no waiting member asks for this")
 	for _, p := range w.waiting(gang) {
 		models := []string{""}
-		if (len(p.GPU.Models) > 0 || w.apart(w.gang[gang])) && amount(p.Requests, w.gpu) > 0 {
+		if len(p.GPU.Models) > 0 && w.hasGPU(p) || w.apart(w.gang[gang]) && amount(p.Requests, w.gpu) > 0 {
 			models = w.models(w.gang[gang])
 		}
 		if slices.Equal(request(p), cert.Request) && slices.Contains(models, cert.Model) {

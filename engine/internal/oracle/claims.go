@@ -97,7 +97,7 @@ func lawfulUses(c *engine.Claims, n engine.Node, uses []use, held func(engine.Of
 func (a *audit) claimClause(n engine.Node) why.ClauseKind {
 	c := a.pod.Claims
 	switch {
-	case c == nil && len(n.Offers) > 0 && amount(a.pod.Requests, a.w.gpu) > 0:
+	case c == nil && len(n.Offers) > 0 && a.w.hasGPU(a.pod):
 		return why.ByClaimsOnly
 	case c == nil:
 		return ""

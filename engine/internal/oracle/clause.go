@@ -41,6 +41,9 @@ func (a *audit) clauses(n engine.Node) (out []why.Clause) {
 	} else if kind != "" {
 		add(kind, p.Claims.String(), true)
 	}
+	add(why.ByWholeOnly, "", p.Part != nil && len(n.Offers) == 0 && !some(n.Devices, func(d engine.Device) bool { return d.Parts > 0 }))
+	short := a.partShort(n)
+	add(why.ByParts, short, short != "")
 	kind, excluded := a.devices(n)
 	detail := ""
 	if kind == why.ByModel {
@@ -74,7 +77,7 @@ func (a *audit) port(n engine.Node) string {
 
 // spoiler is the first workload by key for whose sake the pod may not have a GPU here.
 func (w *world) spoiler(p engine.Pod, n engine.Node) (first string) {
-	gpus := func(q engine.Pod) bool { return amount(q.Requests, w.gpu) > 0 }
+	gpus := w.hasGPU
 	whole := func(q engine.Pod) bool { return w.gang[q.Gang].Layout.WholeNodes }
 	for _, q := range w.up(w.Pods) {
 		spoils := w.at[q.Key].node == n.Name && q.Gang != p.Gang && gpus(p) && gpus(q) && (whole(p) || whole(q))
@@ -112,17 +115,20 @@ func (a *audit) unnominated() *world {
 // devices says whether the node's devices are not what the pod asks for although their number would do.
 func (a *audit) devices(n engine.Node) (why.ClauseKind, bool) {
 	w, p, count := a.w, a.pod, int(amount(a.pod.Requests, a.w.gpu))
-	if count == 0 {
+	if !w.hasGPU(p) {
 		return why.ByModel, false
 	}
 	if a.w.picky(p, a.cert.Model) && !slices.ContainsFunc(n.Devices, func(d engine.Device) bool { return d.Model == a.cert.Model }) {
 		return why.ByModel, true
 	}
-	if p.Claims != nil || len(n.Offers) > 0 {
+	if p.Claims != nil || len(n.Offers) > 0 || p.Part != nil {
 		return why.ByModel, false
 	}
 	if a.unnominated().free(p, n, w.gpu) < int64(count) || w.hasDevices(p, n, a.cert.Model) {
 		return why.ByModel, false
+	}
+	if a.w.withoutParts().hasDevices(p, n, a.cert.Model) {
+		return why.ByShared, true
 	}
 	p.GPU.Clique, p.GPU.NUMA = "", ""
 	if w.hasDevices(p, n, a.cert.Model) {
@@ -162,7 +168,7 @@ func (a *audit) class(n engine.Node) (c why.Class) {
 	slices.Sort(c.Labels)
 	slices.Sort(c.Taints)
 	slices.Sort(c.Models)
-	c.Cordoned, c.Allocatable, c.PerEmpty = n.Cordoned, byName(n.Allocatable), a.perEmpty(n)
+	c.Cordoned, c.Allocatable, c.PerEmpty = n.Cordoned, append(byName(n.Allocatable), a.partSupply(n)...), a.perEmpty(n)
 	return c
 }
 
@@ -182,9 +188,12 @@ func (a *audit) perEmpty(n engine.Node) int64 {
 		(a.w.picky(a.pod, a.cert.Model) || count > 1 && fussy) {
 		most = 0
 	}
+	if a.pod.Part != nil {
+		most = min(most, a.partSets(n))
+	}
 	if c := a.pod.Claims; c != nil {
 		most = min(most, claimSets(c, n, nil))
-	} else if count > 0 && len(n.Offers) > 0 {
+	} else if a.w.hasGPU(a.pod) && len(n.Offers) > 0 {
 		most = 0
 	}
 	if len(a.pod.Ports) > 0 {
@@ -251,7 +260,11 @@ func asked(p engine.Pod) (keys []string) {
 
 // request is what the pod asks for, by name, its one of Pods aside.
 func request(p engine.Pod) []engine.Amount {
-	return byName(slices.DeleteFunc(slices.Clone(p.Requests), func(a engine.Amount) bool { return a.Value == 0 || a.Resource == engine.Pods }))
+	out := byName(slices.DeleteFunc(slices.Clone(p.Requests), func(a engine.Amount) bool { return a.Value == 0 || a.Resource == engine.Pods }))
+	if p.Part != nil {
+		out = append(out, partRequest(p.Part)...)
+	}
+	return out
 }
 
 func byName(rs engine.Resources) []engine.Amount {

@@ -53,7 +53,7 @@ func (w *world) try(g engine.Gang, members []engine.Pod, model string) bool {
 // only their number is sure, and nothing about how they lie.
 func (w *world) choices(p engine.Pod, n engine.Node, model string) (ways [][]string) {
 	if p.Claims == nil {
-		if len(n.Offers) > 0 && amount(p.Requests, w.gpu) > 0 {
+		if len(n.Offers) > 0 && w.hasGPU(p) {
 			return nil // its GPUs are for claims alone
 		}
 		return w.counted(p, n, model)
@@ -66,8 +66,14 @@ func (w *world) choices(p engine.Pod, n engine.Node, model string) (ways [][]str
 	return ways
 }
 
-// counted is every way to have the devices behind the pod's GPU count.
+// counted is every way to have the devices behind the pod's GPU count, or the cards that it has parts of.
 func (w *world) counted(p engine.Pod, n engine.Node, model string) (ways [][]string) {
+	if p.Part != nil {
+		if !w.fits(p, n) {
+			return nil
+		}
+		return w.parts(p, n, model)
+	}
 	count, silent, free := int(amount(p.Requests, w.gpu)), w.silent(n), w.usable(p, n, model)
 	fussy := count > 1 && (p.GPU.Clique == engine.Require || p.GPU.NUMA == engine.Require)
 	unnamed := len(n.Devices) == 0
@@ -140,7 +146,11 @@ func (w *world) usable(p engine.Pod, n engine.Node, model string) []engine.Devic
 func (w *world) silent(n engine.Node) (total int) {
 	for _, q := range filter(w.Pods, func(q engine.Pod) bool { return w.at[q.Key].node == n.Name }) {
 		known := filter(n.Devices, func(d engine.Device) bool { return slices.Contains(w.at[q.Key].devices, d.ID) })
-		total += max(0, int(amount(q.Requests, w.gpu))-len(known))
+		want := int(amount(q.Requests, w.gpu))
+		if q.Part != nil {
+			want = q.Part.Cards
+		}
+		total += max(0, want-len(known))
 	}
 	return total
 }
@@ -278,7 +288,7 @@ func (w *world) home(pods []engine.Pod, level string) (home string) {
 // models is the GPU models that the gang may get, best first: the one that a member is known to run on, else
 // those that all waiting members who ask for any have in common; "" where none asks, or all there are where its queue counts them apart.
 func (w *world) models(g engine.Gang) []string {
-	asking := filter(w.members(g, g.Group), func(p engine.Pod) bool { return len(p.GPU.Models) > 0 && amount(p.Requests, w.gpu) > 0 })
+	asking := filter(w.members(g, g.Group), func(p engine.Pod) bool { return len(p.GPU.Models) > 0 && w.hasGPU(p) })
 	for _, p := range w.up(asking) {
 		ids := w.at[p.Key].devices
 		on := filter(w.node[w.at[p.Key].node].Devices, func(d engine.Device) bool { return len(ids) == 0 || slices.Contains(ids, d.ID) })

@@ -109,9 +109,16 @@ func (w *world) place(p engine.Pod, x engine.Placement, model string) error {
 	if p.Claims != nil {
 		free = append(free, slices.Concat(w.offers(p, n)...)...)
 	}
+	if p.Part != nil {
+		free = append(free, names(filter(n.Devices, func(d engine.Device) bool { return w.lack(p, n, d, model) == "" }))...)
+	}
 	kinds := func(ids []string) (out []string) {
 		for _, d := range filter(n.Devices, func(d engine.Device) bool { return slices.Contains(ids, d.ID) }) {
-			out = append(out, fmt.Sprint(d.Model, d.Clique, d.NUMA))
+			kind := fmt.Sprint(d.Model, d.Clique, d.NUMA)
+			if p.Part != nil {
+				kind = w.cardKind(n, d)
+			}
+			out = append(out, kind)
 		}
 		for _, o := range filter(n.Offers, func(o engine.Offer) bool { return slices.Contains(ids, o.ID) }) {
 			out = append(out, offerKind(o))

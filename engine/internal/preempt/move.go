@@ -243,7 +243,8 @@ func (y *Cycle) sparse() []*cluster.Node {
 			if level >= 0 && sh.Domains[level] != nil {
 				around[sh.Domains[level]] += used
 			}
-			if used > 0 && n.Free.At(quantity.DimGPU) > 0 && !n.Spec.Cordoned {
+			// Pods with parts of GPUs are not moved.
+			if used > 0 && n.Free.At(quantity.DimGPU) > 0 && !n.Spec.Cordoned && n.SharedCards() == 0 {
 				all = append(all, candidate{Node: n, used: used})
 			}
 		}

@@ -97,7 +97,7 @@ func (v *scan) candidate(n *cluster.Node) *candidateNode {
 			}
 		}
 	}
-	if v.class.Shape.GPUs > 0 && (s.m.WholeNodeGangs > 0 || v.class.Whole != "") {
+	if v.class.Shape.HasGPU && (s.m.WholeNodeGangs > 0 || v.class.Whole != "") {
 		for _, p := range n.Pods {
 			if v.spoils(p) {
 				t.spoils++
@@ -124,7 +124,7 @@ func (v *scan) admits(c *index.Class, n *cluster.Node) bool {
 
 // spoils says whether the pod keeps the class off its node: one of the two must have the node to itself.
 func (v *scan) spoils(p *cluster.Pod) bool {
-	if p.Amount(quantity.DimGPU) == 0 || v.class.Whole != "" && p.Gang == v.class.Whole {
+	if !p.HasGPU() || v.class.Whole != "" && p.Gang == v.class.Whole {
 		return false
 	}
 	return v.class.Whole != "" || p.In != nil && p.In.Whole
@@ -146,7 +146,7 @@ func (v *scan) slots(t *candidateNode) int64 {
 // to the nodes of the land.
 func (v *scan) free(u *unit, by int64) int64 {
 	var gain int64
-	whole := v.class.Shape.GPUs > 0 && (v.y.m.WholeNodeGangs > 0 || v.class.Whole != "")
+	whole := v.class.Shape.HasGPU && (v.y.m.WholeNodeGangs > 0 || v.class.Whole != "")
 	for _, p := range u.pods {
 		n := p.Host
 		if u.taken {
@@ -171,7 +171,7 @@ func (v *scan) free(u *unit, by int64) int64 {
 
 // freeAll is free for all units at once: each node is divided once, and not once for each pod.
 func (v *scan) freeAll(by int64) {
-	whole := v.class.Shape.GPUs > 0 && (v.y.m.WholeNodeGangs > 0 || v.class.Whole != "")
+	whole := v.class.Shape.HasGPU && (v.y.m.WholeNodeGangs > 0 || v.class.Whole != "")
 	for _, u := range v.units {
 		if u.taken {
 			continue

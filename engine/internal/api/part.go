@@ -1,0 +1,56 @@
+package api
+
+import "fmt"
+
+// Part is a request for a part of a GPU, or of each of several: an amount of its memory and a share of its compute. A card has
+// either pods that hold it whole or pods that have parts of it. The parts of one pod are on different cards.
+type Part struct {
+	Cards int `json:"cards"`
+	// Memory is MiB of each card. Where it is 0, Share is the part of each card's memory, in thousandths.
+	Memory int64 `json:"memory,omitempty"`
+	Share  int64 `json:"share,omitempty"`
+	// Compute is the share of each card's compute, in thousandths; 0: whatever the others leave. A pod that wants all of it has
+	// the card for itself.
+	Compute int64 `json:"compute,omitempty"`
+}
+
+// Whole is the whole of a card's memory or compute in the units of Part.Share and Part.Compute.
+const Whole = 1000
+
+// MaxCardMemory bounds the memory of a card and of a request for it, in MiB, so that sums and products stay small. It is more
+// than any card has by a factor of a million.
+const MaxCardMemory = 1 << 40
+
+// Of is how much memory of a card with so much of it the part takes, in MiB. Shares are rounded down, so that n parts of 1/n fit.
+func (p *Part) Of(memory int64) int64 {
+	if p.Memory > 0 {
+		return p.Memory
+	}
+	return memory * p.Share / Whole
+}
+
+func (p *Part) equal(o *Part) bool {
+	if p == nil || o == nil {
+		return p == o
+	}
+	return *p == *o
+}
+
+// check says why the request makes no sense; "": it does.
+func (p *Part) check(g *GPU) string {
+	switch {
+	case p == nil:
+		return ""
+	case p.Cards < 1 || p.Cards > MaxClaimDevices:
+		return fmt.Sprintf("part: of %d cards: want 1 to %d", p.Cards, MaxClaimDevices)
+	case p.Memory < 0 || p.Memory > MaxCardMemory:
+		return fmt.Sprintf("part: %d MiB of memory: want 0 to %d", p.Memory, int64(MaxCardMemory))
+	case p.Share < 0 || p.Share > Whole || p.Compute < 0 || p.Compute > Whole:
+		return fmt.Sprintf("part: %d thousandths of memory and %d of compute: want 0 to %d of each", p.Share, p.Compute, Whole)
+	case (p.Memory > 0) == (p.Share > 0):
+		return "part: want memory either in MiB or as a share of the card"
+	case g.Clique != "" || g.NUMA != "":
+		return "part: NVLink and NUMA are for whole GPUs"
+	}
+	return ""
+}
