@@ -37,7 +37,7 @@ func TestPresetNodes(t *testing.T) {
 }
 
 func TestPresetGPUs(t *testing.T) {
-	want := map[string]int{"lab": 32, "layers": 0, "research-128": 128, "inference": 28, "mig": 8, "sharing": 6}
+	want := map[string]int{"lab": 32, "layers": 0, "research-128": 128, "inference": 28, "mig": 8, "sharing": 6, "dra": 24}
 	got := map[string]int{}
 	for _, info := range Presets() {
 		for _, p := range preset(t, info.Name) {
@@ -94,8 +94,8 @@ func TestLoad(t *testing.T) {
 		"lab":                     "lab-control-plane", // the preset, though a file is called so
 		"./lab":                   "layers-control-plane",
 		filepath.Join(dir, "lab"): "layers-control-plane",
-		"labb":                    `fleet "labb" is neither a preset nor a file; did you mean lab?; presets: inference, lab, layers, mig, research-128, sharing`,
-		"no/such/file.yaml":       `fleet "no/such/file.yaml" is neither a preset nor a file; presets: inference, lab, layers, mig, research-128, sharing`,
+		"labb":                    `fleet "labb" is neither a preset nor a file; did you mean lab?; presets: dra, inference, lab, layers, mig, research-128, sharing`,
+		"no/such/file.yaml":       `fleet "no/such/file.yaml" is neither a preset nor a file; presets: dra, inference, lab, layers, mig, research-128, sharing`,
 		dir:                       "read fleet file: read " + dir + ": is a directory",
 	} {
 		pools, err := Load(arg)
