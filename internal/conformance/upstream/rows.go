@@ -25,6 +25,10 @@ var tests = []test{
 	{15, "requests against allocatable", "scheduler", "TestAllocatable", "scheduler_test.go:350"},
 	{23, "host ports", "scheduler/filters", "TestNodePortsFilter", "filters_test.go:2294"},
 	{23, "host ports", "scheduler", "TestHostPorts", "scheduler_test.go:644"},
+	{24, "inter-pod affinity and anti-affinity (with 25: of pods that run)", "scheduler/filters", "TestInterPodAffinity", "filters_test.go:75"},
+	{26, "inter-pod affinity by namespace selectors", "scheduler/filters", "TestInterPodAffinityWithNamespaceSelector", "filters_test.go:1212"},
+	{27, "matchLabelKeys of inter-pod affinity", "scheduler/filters", "TestPodAffinityMatchLabelKeyEnablement", "filters_test.go:2774"},
+	{29, "topology spread", "scheduler/filters", "TestPodTopologySpreadFilter", "filters_test.go:1817"},
 	{32, "volumes: affinity, binding on first use, provisioning", "volumescheduling", "TestVolumeBinding", "volume_binding_test.go:97"},
 	{32, "volumes: affinity, binding on first use, provisioning", "volumescheduling", "TestVolumeBindingRescheduling", "volume_binding_test.go:280"},
 	{32, "volumes: affinity, binding on first use, provisioning", "volumescheduling", "TestPVAffinityConflict", "volume_binding_test.go:640"},
@@ -47,7 +51,6 @@ type deferred struct {
 }
 
 var later = []deferred{
-	{"scheduler/filters", "TestUnschedulablePodBecomesSchedulable", "affinity_gets_added|match_affinity", "inter-pod affinity: not run here yet"},
 	{"scheduler/podgroup", "TestPodGroupScheduling", "preemption", "preemption"},
 	{"scheduler/podgroup/topology_aware_scheduling", "TestTopologyAwareSchedulingWithGangPolicy", "preemption", "preemption"},
 }
@@ -56,12 +59,11 @@ var later = []deferred{
 var absent = []struct {
 	rows, semantic, upstream, why string
 }{
-	{"24-27", "inter-pod affinity and anti-affinity", "scheduler/filters/filters_test.go:75,1212,2774; scheduler/podgroup/podgroup_affinity_test.go:56", "decided, and compared above by TestRulesAsStock; not run here yet"},
-	{"29", "topology spread", "scheduler/filters/filters_test.go:1817", "decided, and compared above by TestRulesAsStock; not run here yet"},
-	{"42, 59-71", "preemption", "scheduler/preemption/preemption_test.go:135 and its folders", "comes with policy"},
-	{"76-80, 82", "preemption by and of gangs", "scheduler/preemption/podgroup/podgrouppreemption_test.go:60,1312", "comes with policy"},
-	{"83", "composite pod groups (alpha)", "scheduler/podgroup/cpg_test.go:77; topology_aware_scheduling/cpg_tas_test.go:104", "only PodGroups are read"},
-	{"86-97", "dynamic resource allocation", "dra", "claims are refused by name; comes with devices"},
+	{"42, 62, 63, 67", "preemption", "scheduler/preemption/misc/miscpreemption_test.go:71,154,359,471,622", "decided; not run here yet"},
+	{"75", "gangs whose members must be apart", "scheduler/podgroup/podgroup_affinity_test.go:56", "decided; not run here yet"},
+	{"76", "a gang's condition when it preempts", "scheduler/preemption/podgroup/podgrouppreemption_test.go:1312", "decided; not run here yet"},
+	{"83", "composite pod groups (alpha)", "scheduler/podgroup/cpg_test.go:77; topology_aware_scheduling/cpg_tas_test.go:104", "only PodGroups are read: see below"},
+	{"86-97", "dynamic resource allocation", "dra", "decided (ADR 53); not run here yet"},
 	{"19, 41, 58, 100", "what the API server alone decides", "pods/pods_test.go:52,1208,1808; quota/quota_test.go:62", "these tests start no scheduler: they say nothing about one"},
 	{"32", "room that storage drivers report", "volumescheduling/volume_binding_test.go:847", "heeded; not run here yet"},
 }
