@@ -88,4 +88,8 @@ type GPUPlace struct {
 	NUMA      *int   `json:"numa,omitempty"`      // the number of its NUMA node; nil: not known
 	NVLink    string `json:"nvlink,omitempty"`    // GPUs of a node with the same name reach each other over NVLink; "": none
 	Unhealthy bool   `json:"unhealthy,omitempty"` // it is not among those that the node offers
+	Memory    int64  `json:"memory,omitempty"`    // MiB; 0: not known
+	// Parts is how many pods may have a part of it at a time, where an agent on the node gives each pod the parts that its
+	// annotation KeyWantedGPUs names and keeps it to its memory; 0: it is given whole only.
+	Parts int `json:"parts,omitempty"`
 }

@@ -140,7 +140,6 @@ func TestModelLooksAtNoFeatures(t *testing.T) {
 		p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{TopologyKey: "rack"}}}}
 		p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "c"}}
 		p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: "rack", WhenUnsatisfiable: corev1.DoNotSchedule}}
-		p.Annotations["berth.dev/gpu-fraction"] = "0.5"
 	})
 	few, enough := node("n1", "r1", 0), node("n2", "r1", 0)
 	few.Status.Allocatable["nvidia.com/mig-1g.10gb"], enough.Status.Allocatable["nvidia.com/mig-1g.10gb"] = resource.MustParse("1"), resource.MustParse("7")

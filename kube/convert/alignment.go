@@ -11,6 +11,7 @@ import (
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/kube/dialect/hami"
 )
 
 // gpuOf is what the object asks of the GPUs behind its count.
@@ -59,27 +60,35 @@ func (t *terms) alignment(p *corev1.Pod) {
 	}
 }
 
-// held are the GPUs that the pod was given, where whoever runs its node wrote that down: as many as it asks for. Nil: not
-// known. Whoever may write a pod's status may write this (kube/policy/manifests/terms.yaml); what is wrong costs others
-// the alignment of their GPUs on this node, and never a GPU: those are counted.
+// held are the GPUs that the pod was given, or parts of, where whoever runs its node wrote that down: as many as it asks for. Nil:
+// not known. Whoever may write a pod's status may write this (kube/policy/manifests/terms.yaml); what is wrong costs others
+// the alignment of their GPUs on this node, and never a GPU: those are counted. Parts are where the pod's binding wants them, and so
+// are all GPUs that HAMi's plugin gives; where another scheduler bound the pod for it, it says itself which.
 func held(p *corev1.Pod, gpus int64) []string {
-	text := p.Annotations[v1alpha1.KeyGPUs]
-	if text == "" || p.Spec.NodeName == "" || gpus <= 0 || len(text) > MaxPodBytes {
+	if p.Spec.NodeName == "" || gpus <= 0 {
 		return nil
 	}
-	var of map[string][]string
-	if json.Unmarshal([]byte(text), &of) != nil {
-		return nil
+	names := given(p.Annotations[v1alpha1.KeyGPUs])
+	part := partOf(p)
+	if wanted := p.Annotations[v1alpha1.KeyWantedGPUs]; names == nil && wanted != "" && len(wanted) <= MaxPodBytes && (part.Part != nil || p.Annotations[hami.KeyNode] != "") {
+		if json.Unmarshal([]byte(wanted), &names) != nil {
+			return nil
+		}
+	}
+	if text := p.Annotations[hami.KeyAllocated]; names == nil && text != "" {
+		all, _ := hami.Grants(text)
+		for _, grants := range all {
+			for _, g := range grants {
+				names = append(names, g.UUID)
+			}
+		}
 	}
 	var out []string
-	//archtest:any-order what is collected is sorted
-	for _, ids := range of {
-		for _, id := range ids {
-			if id == "" || len(id) > MaxDeviceName {
-				return nil
-			}
-			out = append(out, deviceID(p.Spec.NodeName, 0, id))
+	for _, id := range names {
+		if id == "" || len(id) > MaxDeviceName {
+			return nil
 		}
+		out = append(out, deviceID(p.Spec.NodeName, 0, id))
 	}
 	slices.Sort(out)
 	out = slices.Compact(out) // a container may take over what an init container had
@@ -87,6 +96,19 @@ func held(p *corev1.Pod, gpus int64) []string {
 		return nil
 	}
 	return out
+}
+
+// given reads v1alpha1.KeyGPUs; nil: nothing that can be read.
+func given(text string) (names []string) {
+	var of map[string][]string
+	if text == "" || len(text) > MaxPodBytes || json.Unmarshal([]byte(text), &of) != nil {
+		return nil
+	}
+	//archtest:any-order what is collected is sorted
+	for _, ids := range of {
+		names = append(names, ids...)
+	}
+	return names
 }
 
 // deviceID is unique in the cluster, whatever nodes call their GPUs.
@@ -122,6 +144,9 @@ func gpuPlaces(n *corev1.Node) (places []v1alpha1.GPUPlace, problem string) {
 	return places, ""
 }
 
+// maxParts is how many pods may share a GPU; Linux and CUDA allow fewer.
+const maxParts = 1024
+
 // maxNUMA is the highest number of a NUMA node; Linux has at most 1,024 of them.
 const maxNUMA = 1023
 
@@ -134,6 +159,8 @@ func wrongPlace(places []v1alpha1.GPUPlace) string {
 			return fmt.Sprintf("GPU %d: more than %d bytes of a name, the limit", i, MaxDeviceName)
 		case g.NUMA != nil && (*g.NUMA < -1 || *g.NUMA > maxNUMA):
 			return fmt.Sprintf("GPU %d: numa is %d: want a number from 0 to %d", i, *g.NUMA, maxNUMA)
+		case g.Memory < 0 || g.Memory > engine.MaxCardMemory || g.Parts < 0 || g.Parts > maxParts || g.Parts > 0 && (g.Memory == 0 || g.ID == ""):
+			return fmt.Sprintf("GPU %d: %d MiB and %d parts: want an id and a memory where there are parts, of which at most %d", i, g.Memory, g.Parts, maxParts)
 		case (g.ID == "") != (places[0].ID == ""):
 			return fmt.Sprintf("GPU %d: want an id for each GPU, or for none", i)
 		case g.ID != "" && seen[g.ID]:
@@ -162,6 +189,9 @@ func placed(node, model string, places []v1alpha1.GPUPlace) []engine.Device {
 		out[i] = engine.Device{ID: deviceID(node, i, g.ID), Model: model, Clique: g.NVLink, NUMA: -1, Unhealthy: g.Unhealthy}
 		if g.NUMA != nil {
 			out[i].NUMA = *g.NUMA
+		}
+		if out[i].Memory = g.Memory; g.Memory > 0 {
+			out[i].Parts = g.Parts
 		}
 	}
 	return out

@@ -16,7 +16,7 @@ import (
 // engine sees them in the spec.
 func features(p *corev1.Pod, requests engine.Resources) []why.Feature {
 	var out []why.Feature
-	if fraction(p, requests) {
+	if fraction(requests) {
 		out = append(out, why.Fraction)
 	}
 	if len(p.Spec.ResourceClaims) > 0 {
@@ -25,22 +25,9 @@ func features(p *corev1.Pod, requests engine.Resources) []why.Feature {
 	return out
 }
 
-// fraction says whether the pod asks for a part of a GPU: in our words, in KAI's, or by the resources that
-// HAMi and Volcano count memory and cores of one GPU with.
-func fraction(p *corev1.Pod, requests engine.Resources) bool {
-	for _, key := range []string{v1alpha1.KeyGPUFraction, v1alpha1.KeyGPUMemory, kaiFraction, kaiMemory} {
-		if asked(&p.ObjectMeta, key) != "" {
-			return true
-		}
-	}
-	for _, name := range []string{
-		"nvidia.com/gpumem", "nvidia.com/gpumem-percentage", "nvidia.com/gpucores", "volcano.sh/vgpu-memory", "volcano.sh/vgpu-cores",
-	} {
-		if requests.Get(name) > 0 {
-			return true
-		}
-	}
-	return false
+// fraction says whether the pod asks for a part of a GPU by the resources that Volcano counts memory and cores with.
+func fraction(requests engine.Resources) bool {
+	return requests.Get("volcano.sh/vgpu-memory") > 0 || requests.Get("volcano.sh/vgpu-cores") > 0
 }
 
 // Unheeded lists what the pod wishes for and does not get yet, and what it says that nobody understands, each

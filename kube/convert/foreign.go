@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/kube/dialect/hami"
 )
 
 // schedulers are the domains of keys by which pods ask other schedulers for something. Kueue is not among them: it lets
@@ -20,7 +21,8 @@ var schedulers = []string{
 // domain of one, and annotations in the domain of a device that it requests, such as nvidia.com/use-gputype of HAMi. Passed
 // over in silence, they put a pod on the wrong GPU.
 func foreignKeys(p *corev1.Pod, requests engine.Resources) []string {
-	read := rankKeys()
+	// What is written when a pod is bound for HAMi's device plugin is nobody's wish.
+	read := append(rankKeys(), hami.KeyNode, hami.KeyTime, hami.KeyToAllocate, hami.KeyAllocated, hami.KeyBindTime, hami.KeyBindPhase)
 	var out []string
 	//archtest:any-order the keys are sorted below
 	for key := range p.Annotations {

@@ -228,7 +228,9 @@ var atLimit = map[string]func(n int) string{
 		return convert.Pod(annotated(v1alpha1.KeyQueue, "q", n), convert.Options{}).Invalid
 	},
 	"MaxValueBytes": func(n int) string {
-		return convert.Pod(annotated(v1alpha1.KeyGPUMemory, "1", n), convert.Options{}).Invalid
+		p := annotated(v1alpha1.KeyGPUFraction, "0", n)
+		p.Annotations[v1alpha1.KeyGPUFraction] = "0.5" + strings.Repeat("0", n-3)
+		return convert.Pod(p, convert.Options{}).Invalid
 	},
 	"MaxPodBytes": podWith(func(p *corev1.Pod, n int) {
 		p.Spec.NodeSelector = make(map[string]string)

@@ -53,7 +53,11 @@ func Pod(p *corev1.Pod, o Options) engine.Pod {
 	} else {
 		out.Spec = overLimit(p)
 	}
-	out.Devices = held(p, out.Requests.Get(o.GPUResource()))
+	gpus := out.Requests.Get(o.GPUResource())
+	if out.Part != nil {
+		gpus = int64(out.Part.Cards)
+	}
+	out.Devices = held(p, gpus)
 	if gang == "" && !out.Foreign {
 		loneTerms(p, &out, over)
 	}
@@ -118,6 +122,7 @@ func spec(p *corev1.Pod, o Options) engine.Spec {
 		GPU:         gpuOf(&p.ObjectMeta),
 		Features:    features(p, takes),
 	}
+	partOf(p).give(&out)
 	between(p, &out, o)
 	return out
 }

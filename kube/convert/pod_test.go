@@ -215,7 +215,7 @@ func TestSchedulable(t *testing.T) {
 }
 
 func TestFeatures(t *testing.T) {
-	fractional := container("nvidia.com/gpumem", "1000")
+	fractional := container("volcano.sh/vgpu-memory", "1000")
 	for _, c := range []struct {
 		name        string
 		annotations map[string]string
@@ -245,11 +245,8 @@ func TestFeatures(t *testing.T) {
 			},
 		},
 		{name: "claims", spec: corev1.PodSpec{ResourceClaims: []corev1.PodResourceClaim{{}}}, want: []why.Feature{why.Claims}},
-		{name: "our fraction", annotations: map[string]string{"berth.dev/gpu-fraction": "0.5"}, want: []why.Feature{why.Fraction}},
-		{name: "our memory", annotations: map[string]string{"berth.dev/gpu-memory": "10Gi"}, want: []why.Feature{why.Fraction}},
-		{name: "KAI's fraction", annotations: map[string]string{"gpu-fraction": "0.5"}, want: []why.Feature{why.Fraction}},
-		{name: "KAI's memory", annotations: map[string]string{"gpu-memory": "2000"}, want: []why.Feature{why.Fraction}},
-		{name: "HAMi's memory", spec: corev1.PodSpec{Containers: []corev1.Container{fractional}}, want: []why.Feature{why.Fraction}},
+		{name: "our fraction", annotations: map[string]string{"berth.dev/gpu-fraction": "0.5"}},
+		{name: "Volcano's memory", spec: corev1.PodSpec{Containers: []corev1.Container{fractional}}, want: []why.Feature{why.Fraction}},
 		{name: "an empty fraction", annotations: map[string]string{"gpu-fraction": " "}},
 		{
 			name:        "a variant of a model",

@@ -61,7 +61,7 @@ type GroupRecord struct {
 // asks for something. Those of Kubernetes and of others that decide about its place in a gang, or whether it is looked
 // at, are among them.
 func FixedKeys() []string {
-	return append(append(inheritable(), v1alpha1.KeyDeadline, kaiFraction, kaiMemory), rankKeys()...)
+	return append(append(inheritable(), v1alpha1.KeyDeadline, kaiFraction, kaiMemory, kaiDevices), rankKeys()...)
 }
 
 // GuardedKeys are the keys of ours that nobody but Berth may change on a pod that has entered its queue: the fixed ones,
@@ -74,9 +74,6 @@ func GuardedKeys() []string {
 func rankKeys() []string {
 	return []string{batchv1.JobCompletionIndexAnnotation, appsv1.PodIndexLabel, "leaderworkerset.sigs.k8s.io/worker-index"}
 }
-
-// KAI's keys for a part of a GPU.
-const kaiFraction, kaiMemory = "gpu-fraction", "gpu-memory"
 
 // fixedKeys is FixedKeys, which is gone through for every version of a pod, and fixed the same as it is looked up.
 var fixedKeys, fixed = func() ([]string, map[string]bool) {

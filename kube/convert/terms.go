@@ -90,6 +90,7 @@ func (t *terms) read(pods []*corev1.Pod, like string) engine.Terms {
 	out.Max = sooner(out.Max, t.time(v1alpha1.KeyDeadline))
 	for _, p := range pods {
 		t.alignment(p)
+		t.part(p)
 		out.Max = sooner(out.Max, seconds(p.Spec.ActiveDeadlineSeconds))
 		out.Grace = max(out.Grace, seconds(p.Spec.TerminationGracePeriodSeconds))
 		out.Patient = out.Patient || p.Spec.PreemptionPolicy != nil && *p.Spec.PreemptionPolicy == corev1.PreemptNever

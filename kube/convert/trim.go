@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/kube/dialect/hami"
 )
 
 // Trim drops, in place, what nobody reads of a pod that is watched, and cuts lists that are above a limit to one more than
@@ -59,6 +60,7 @@ func trimAnnotations(all map[string]string) {
 			case len(value) > MaxPodBytes:
 				all[key] = clipped(strings.TrimSpace(value), bytesOf(key))
 			}
+		case (key == hami.KeyNode || key == hami.KeyAllocated) && len(value) <= MaxPodBytes:
 		case ofScheduler(key): // that it is there is said on the pod
 			all[key] = clipped(value, 0)
 		case len(value) > MaxValueBytes || foreign >= mostForeign && !readForeign(key):
@@ -159,5 +161,5 @@ func trimResources(list corev1.ResourceList) {
 // readForeign says whether the key is of those that somebody here reads, or may: Kubernetes' own and KAI's.
 func readForeign(key string) bool {
 	prefix, _, _ := strings.Cut(key, "/")
-	return key == "gpu-fraction" || key == "gpu-memory" || strings.HasSuffix(prefix, "kubernetes.io") || strings.HasSuffix(prefix, "k8s.io")
+	return key == kaiFraction || key == kaiMemory || key == kaiDevices || strings.HasSuffix(prefix, "kubernetes.io") || strings.HasSuffix(prefix, "k8s.io")
 }

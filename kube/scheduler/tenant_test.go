@@ -49,7 +49,7 @@ var hostile = map[string][]string{
 	v1alpha1.KeyGPUModel:          {"B200", "H100,A100"},
 	v1alpha1.KeyGPUAlignment:      {"numa", "nvlink=preferred", "nonsense", ""},
 	v1alpha1.KeyGPUFraction:       {"0.1"},
-	v1alpha1.KeyGPUMemory:         {"1Gi"},
+	v1alpha1.KeyGPUMemory:         {"1Gi", "1000"},
 	v1alpha1.KeySurge:             {`{"set":"x","uid":"uid-x","hash":"h","for":"default/a-wait","to":"n2","until":"2000-01-01T02:00:00Z"}`},
 	v1alpha1.KeyWantedGPUs:        {`["GPU-0"]`},
 	v1alpha1.KeyGPUs:              {`{"main":["GPU-0"]}`, "nonsense"},
@@ -59,6 +59,7 @@ var hostile = map[string][]string{
 	"berth.dev/job-deadline":      {"1s", "9000h"},
 	"gpu-fraction":                {"0.1"},
 	"gpu-memory":                  {"1000"},
+	"gpu-fraction-num-devices":    {"1", "2"},
 
 	"batch.kubernetes.io/job-completion-index": {"0", "1000"},
 	"apps.kubernetes.io/pod-index":             {"0", "1000"},

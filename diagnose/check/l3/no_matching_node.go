@@ -18,6 +18,7 @@ import (
 	"github.com/berth-dev/berth/diagnose/internal/supply"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/engine/why"
+	"github.com/berth-dev/berth/kube/convert"
 	"github.com/berth-dev/berth/kube/dialect/kubescheduler"
 )
 
@@ -104,7 +105,12 @@ func clauseTable(c *check.Case, f *check.Fit) []string {
 
 func clauseWords(r why.Clause) string {
 	switch r.Kind {
+	case why.ByWholeOnly:
+		return "without parts of GPUs to give"
 	case why.BySelector:
+		if by, ok := strings.CutPrefix(r.Detail, convert.KeySharing+"="); ok {
+			return "on which nobody gives parts of GPUs as " + by + " does"
+		}
 		return "without the label " + r.Detail
 	case why.ByAffinity:
 		return "that the node affinity excludes"

@@ -1,0 +1,289 @@
+package convert
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/kube/dialect/hami"
+)
+
+// KAI's keys for a part of a GPU.
+const (
+	kaiFraction = "gpu-fraction"
+	kaiMemory   = "gpu-memory"
+	kaiDevices  = "gpu-fraction-num-devices"
+)
+
+// Who gives parts of GPUs on a node: an agent that honours v1alpha1.KeyWantedGPUs, or HAMi's device plugin. It stands among the
+// labels of nodes and in the selectors of pods under a key that no label can have.
+const (
+	// KeySharing is that key.
+	KeySharing    = "gpu parts from"
+	sharedByAgent = "berth"
+	sharedByHAMi  = "hami"
+)
+
+// partRequest is what a pod says about a part of GPUs, in one of the dialects.
+type partRequest struct {
+	*engine.Part
+	by      string // who has to give it
+	problem string // why it cannot be read; "": it can, or there is none
+}
+
+// partOf reads the pod's request for a part of GPUs; its Part is nil where there is none, or none that can be read.
+func partOf(p *corev1.Pod) partRequest {
+	own := keyedPart(p, v1alpha1.KeyGPUFraction, v1alpha1.KeyGPUMemory, "")
+	kai := keyedPart(p, kaiFraction, kaiMemory, kaiDevices)
+	vgpu := hamiPart(p)
+	var said []partRequest
+	for _, r := range []partRequest{own, kai, vgpu} {
+		if r.problem != "" {
+			return r
+		}
+		if r.Part != nil {
+			said = append(said, r)
+		}
+	}
+	switch {
+	case len(said) == 0:
+		return partRequest{}
+	case len(said) > 1:
+		return partRequest{problem: "it asks for parts of GPUs in more than one way: want the keys of Berth, those of KAI, or the resources of HAMi"}
+	case said[0].by == sharedByAgent && gpusOf(p) > 0:
+		return partRequest{problem: fmt.Sprintf("it asks for %d of %s beside a part of a GPU: want one of them", gpusOf(p), wholeGPU)}
+	}
+	return said[0]
+}
+
+const wholeGPU = "nvidia.com/gpu"
+
+func gpusOf(p *corev1.Pod) int64 { return requests(p).Get(wholeGPU) }
+
+// keyedPart reads a fraction of a GPU or MiB of its memory, on as many GPUs as the third key says, if there is one.
+func keyedPart(p *corev1.Pod, fraction, memory, devices string) partRequest {
+	share, mib, count := asked(&p.ObjectMeta, fraction), asked(&p.ObjectMeta, memory), ""
+	if devices != "" {
+		count = asked(&p.ObjectMeta, devices)
+	}
+	wrong := func(key, value, want string) partRequest {
+		return partRequest{problem: fmt.Sprintf("%s is %s: want %s", key, quoted(value), want)}
+	}
+	out := partRequest{Part: &engine.Part{Cards: 1}, by: sharedByAgent}
+	switch {
+	case share == "" && mib == "" && count == "":
+		return partRequest{}
+	case share == "" && mib == "":
+		return partRequest{problem: fmt.Sprintf("%s without %s or %s: want one of them", devices, fraction, memory)}
+	case share != "" && mib != "":
+		return partRequest{problem: fmt.Sprintf("%s and %s: want one of them", fraction, memory)}
+	case share != "":
+		f, err := strconv.ParseFloat(share, 64)
+		thousandths := math.Round(f * 1000)
+		if err != nil || !(f > 0 && f <= 1) || thousandths < 1 || math.Abs(thousandths-f*1000) > 1e-6 {
+			return wrong(fraction, share, "a number above 0, up to 1, with at most three decimals, such as 0.5")
+		}
+		// A fraction is of the compute too, so that fractions of a card add up to one.
+		out.Share, out.Compute = int64(thousandths), int64(thousandths)
+	default:
+		n, err := strconv.ParseInt(mib, 10, 64)
+		if err != nil || n < 1 || n > engine.MaxCardMemory {
+			return wrong(memory, mib, "a number of MiB above 0, such as 4096")
+		}
+		out.Memory = n
+	}
+	if count != "" {
+		n, err := strconv.Atoi(count)
+		if err != nil || n < 1 || n > MaxNodeGPUs {
+			return wrong(devices, count, fmt.Sprintf("a number from 1 to %d", MaxNodeGPUs))
+		}
+		out.Cards = n
+	}
+	return out
+}
+
+// hamiPart reads HAMi's resources. Its plugin gives each container its own; one container may ask.
+func hamiPart(p *corev1.Pod) partRequest {
+	var asking []*corev1.Container
+	for _, list := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
+		for i := range list {
+			if asksHAMi(&list[i]) || takes(&list[i], wholeGPU) > 0 {
+				asking = append(asking, &list[i])
+			}
+		}
+	}
+	if !slices.ContainsFunc(asking, asksHAMi) {
+		return partRequest{}
+	}
+	if len(asking) > 1 {
+		return partRequest{problem: fmt.Sprintf("%d containers ask for GPUs, and one of them for a part: want one container that asks", len(asking))}
+	}
+	c := asking[0]
+	mib, percent, cores := takes(c, hami.ResMemory), takes(c, hami.ResPercentage), takes(c, hami.ResCores)
+	wrong := func(name string, value int64, want string) partRequest {
+		return partRequest{problem: fmt.Sprintf("%s of container %s is %d: want %s", name, c.Name, value, want)}
+	}
+	switch cards := max(1, takes(c, wholeGPU)); {
+	case mib < 0 || mib > math.MaxInt32:
+		return wrong(hami.ResMemory, mib, "a number of MiB")
+	case percent < 0 || percent > 100:
+		return wrong(hami.ResPercentage, percent, "0 to 100")
+	case cores < 0 || cores > 100:
+		return wrong(hami.ResCores, cores, "0 to 100")
+	case cards > MaxNodeGPUs:
+		return wrong(wholeGPU, cards, fmt.Sprintf("1 to %d", MaxNodeGPUs))
+	default:
+		out := engine.Part{Cards: int(cards), Memory: mib, Compute: cores * 10}
+		if mib == 0 { // all of it, where nothing is said
+			if out.Share = percent * 10; percent == 0 {
+				out.Share = 1000
+			}
+		}
+		return partRequest{Part: &out, by: sharedByHAMi}
+	}
+}
+
+// give has the spec ask for the part in place of the resources that stand for it.
+func (r partRequest) give(s *engine.Spec) {
+	if r.Part == nil {
+		return
+	}
+	s.Part = r.Part
+	if r.by == sharedByHAMi {
+		s.Requests = slices.DeleteFunc(slices.Clone(s.Requests), func(a engine.Amount) bool {
+			return a.Resource == wholeGPU || a.Resource == hami.ResMemory || a.Resource == hami.ResPercentage || a.Resource == hami.ResCores
+		})
+	}
+	selector := maps.Clone(s.Selector)
+	if selector == nil {
+		selector = make(map[string]string)
+	}
+	selector[KeySharing] = r.by
+	s.Selector = selector
+}
+
+// part notes a request for a part of GPUs that cannot be read.
+func (t *terms) part(p *corev1.Pod) {
+	if problem := partOf(p).problem; problem != "" && len(t.problems) < MaxProblems {
+		t.problems = append(t.problems, fmt.Sprintf("pod %s: %s", p.Name, problem))
+	}
+}
+
+// registered are the GPUs that HAMi's device plugin has registered on the node; nil: it has not. GPUs that MIG or MPS divides are
+// given whole.
+func registered(n *corev1.Node) []engine.Device {
+	text := n.Annotations[hami.KeyRegister]
+	if text == "" {
+		return nil
+	}
+	list, err := hami.Registered(text)
+	if err != nil || len(list) > MaxNodeGPUs {
+		return nil
+	}
+	var out []engine.Device
+	for i := range list {
+		d := &list[i]
+		model, _ := shortModel(d.Type)
+		e := engine.Device{ID: deviceID(n.Name, i, d.ID), Model: model, NUMA: max(-1, min(d.NUMA, maxNUMA)), Unhealthy: !d.Health, Memory: int64(d.Memory)}
+		if e.Memory > 0 && (d.Mode == hami.Core || d.Mode == "") {
+			e.Parts = int(d.Count)
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+// share enters HAMi's GPUs, or those of which an agent gives parts, and who does. HAMi's plugin advertises each GPU as often as it
+// may be shared; the engine counts GPUs.
+func share(n *corev1.Node, out *engine.Node, gpu string) {
+	if list := registered(n); list != nil && out.Allocatable.Get(gpu) > 0 {
+		out.Devices = list
+		usable := int64(0)
+		for _, d := range list {
+			if !d.Unhealthy {
+				usable++
+			}
+		}
+		out.Allocatable = slices.Clone(out.Allocatable)
+		for i := range out.Allocatable {
+			if a := &out.Allocatable[i]; a.Resource == gpu {
+				a.Value = min(a.Value, usable)
+			}
+		}
+		out.Labels = labelled(out.Labels, KeySharing, sharedByHAMi)
+		return
+	}
+	if slices.ContainsFunc(out.Devices, func(d engine.Device) bool { return d.Parts > 0 }) {
+		out.Labels = labelled(out.Labels, KeySharing, sharedByAgent)
+	}
+}
+
+func labelled(labels map[string]string, key, value string) map[string]string {
+	labels = maps.Clone(labels)
+	if labels == nil {
+		labels = make(map[string]string)
+	}
+	labels[key] = value
+	return labels
+}
+
+// Grants are what HAMi's device plugin is told to give to the containers of a pod that gets these GPUs of the node, which are as
+// engine.Placement names them. Nil: the node's plugin is not HAMi's, or the pod asks it for nothing.
+func Grants(p *corev1.Pod, n *corev1.Node, devices []string) [][]hami.Grant {
+	cards := registered(n)
+	if cards == nil || len(devices) == 0 {
+		return nil
+	}
+	part := partOf(p)
+	var out [][]hami.Grant
+	given := 0
+	for _, list := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
+		for i := range list {
+			count := int(min(takes(&list[i], wholeGPU), MaxNodeGPUs+1))
+			if asksHAMi(&list[i]) {
+				count = max(1, count)
+			}
+			var grants []hami.Grant
+			for range count {
+				if given == len(devices) {
+					return nil // its containers ask for more than it was given
+				}
+				at := slices.IndexFunc(cards, func(d engine.Device) bool { return d.ID == devices[given] })
+				if at < 0 {
+					return nil
+				}
+				g := hami.Grant{UUID: cards[at].ID[len(n.Name)+1:], Memory: cards[at].Memory}
+				if part.Part != nil {
+					g.Memory, g.Cores = part.Of(cards[at].Memory), part.Compute/10
+				}
+				grants = append(grants, g)
+				given++
+			}
+			out = append(out, grants)
+		}
+	}
+	if given != len(devices) {
+		return nil
+	}
+	return out
+}
+
+// asksHAMi says whether the container asks for a part of GPUs.
+func asksHAMi(c *corev1.Container) bool {
+	return takes(c, hami.ResMemory) != 0 || takes(c, hami.ResPercentage) != 0 || takes(c, hami.ResCores) != 0
+}
+
+// takes is what the container asks for of a device's resource, whose request and limit are the same.
+func takes(c *corev1.Container, name corev1.ResourceName) int64 {
+	q, ok := c.Resources.Requests[name]
+	if !ok {
+		q = c.Resources.Limits[name]
+	}
+	return q.Value()
+}
