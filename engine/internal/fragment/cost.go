@@ -17,10 +17,12 @@ type Weights struct {
 // Default is one set for every workload. docs/packing.md says how it was found.
 var Default = Weights{Card: 1500, Cores: 300, Need: 1200, Blur: 5_000, Unfit: 200, Fresh: 100, Model: 500, Coarse: 50}
 
-// Room is what is free on a node.
+// Room is what is free on a node. Cards that are free altogether, or not at all, need not be listed one by one.
 type Room struct {
 	CPU   int64 // thousandths of a core
-	Free  []int // thousandths of each card
+	Free  []int // thousandths of each card that is listed
+	Whole int   // further cards, of which all is free
+	Taken int   // further cards, of which nothing is
 	Model int   // number of the bit in Kind.Models
 }
 
@@ -97,11 +99,11 @@ func (m *Mix) pressure(milli, weight int64) []int64 {
 // Value is the worth of what is left of a card, in millionths of a card.
 func (t *Table) Value(free int) int64 { return t.value[free/10] }
 
-// Cost is what a request of the kind costs in a room that it fits into, and the card on which a share costs least; -1 for
-// others. Less is better, and the unit is the coarse one of the weights. Equal costs are equal on purpose: the caller's own
+// Cost is what a request of the kind costs in a room that it fits into, and the card on which a share costs least: its place
+// in Free, or after the last for one of those that are not listed; -1 for other requests. Less is better, and the unit is the coarse one of the weights. Equal costs are equal on purpose: the caller's own
 // order of nodes decides, and if it is always the same it fills one node after the other.
 func (t *Table) Cost(r *Room, k *Kind) (cost int64, card int) {
-	idle, used := 0, false
+	idle, used := r.Whole*whole, r.Taken > 0
 	for _, f := range r.Free {
 		idle += f
 		used = used || f < whole
@@ -129,6 +131,12 @@ func (t *Table) Cost(r *Room, k *Kind) (cost int64, card int) {
 		c = t.coarse(c + t.cut(r, k, idle, f, &fits) - before)
 		if c < cost || c == cost && f < r.Free[card] {
 			cost, card = c, i
+		}
+	}
+	if r.Whole > 0 {
+		c := fixed + (t.value[whole/10]-t.value[(whole-k.Milli)/10])*t.w.Card/1000
+		if c = t.coarse(c + t.cut(r, k, idle, whole, &fits) - before); c < cost {
+			cost, card = c, len(r.Free)
 		}
 	}
 	return cost, card
@@ -178,6 +186,7 @@ func (t *Table) unfit(r *Room, idle int, fits *[most]fitting) int64 {
 	sum := int64(0)
 	for i := range t.kinds {
 		k, f := &t.kinds[i], &fits[i]
+		f.cards = r.Whole
 		for _, free := range r.Free {
 			if free >= k.Milli {
 				f.cards++

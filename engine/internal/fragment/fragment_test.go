@@ -209,6 +209,66 @@ func TestCostIsWhatTheRoomLoses(t *testing.T) {
 	})
 }
 
+// A room costs the same whether its cards are listed or counted, and a share goes to a card of which as much is free.
+func TestCountedCardsCostAsListedOnes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := NewMix([]int64{100, 20, 5})
+		for range rapid.IntRange(1, 40).Draw(t, "seen") {
+			m.Add(drawKind(t))
+		}
+		table, k := m.Table(Default), drawKind(t)
+		counted := Room{CPU: k.CPU + rapid.Int64Range(0, 90).Draw(t, "room")*1000, Model: rapid.IntRange(0, 2).Draw(t, "model")}
+		listed, fits := counted, 0
+		for range rapid.IntRange(1, 8).Draw(t, "gpus") {
+			f := rapid.SampledFrom([]int{0, 190, 350, 530, 680, whole, whole}).Draw(t, "free")
+			if f >= k.Milli {
+				fits++
+			}
+			listed.Free = append(listed.Free, f)
+			switch {
+			case f == 0:
+				counted.Taken++
+			case f == whole:
+				counted.Whole++
+			default:
+				counted.Free = append(counted.Free, f)
+			}
+		}
+		if fits < k.Cards {
+			t.Skip()
+		}
+		want, at := table.Cost(&listed, &k)
+		got, card := table.Cost(&counted, &k)
+		free := func(r *Room, card int) int {
+			switch {
+			case card < 0:
+				return 0
+			case card == len(r.Free):
+				return whole
+			}
+			return r.Free[card]
+		}
+		if got != want || free(&counted, card) != free(&listed, at) {
+			t.Fatalf("%+v in %+v costs %d on card %d, and %d on card %d of %+v", k, counted, got, card, want, at, listed)
+		}
+	})
+}
+
+// A mix is its counts, however they came about.
+func TestMixOfCounts(t *testing.T) {
+	kinds, counts := []Kind{{CPU: 4000, Cards: 1, Milli: 320, Models: 3}, {CPU: 9000, Cards: 8, Milli: whole, Models: 1}}, []int64{5, 2}
+	seen := NewMix([]int64{100, 20})
+	for i, k := range kinds {
+		for range counts[i] {
+			seen.Add(k)
+		}
+	}
+	a, b := seen.Table(Default), MixOf([]int64{100, 20}, kinds, counts).Table(Default)
+	if a.value != b.value || a.need != b.need || a.total != b.total || !slices.Equal(a.kinds, b.kinds) || !slices.Equal(a.pressure, b.pressure) {
+		t.Fatalf("counts give another table than requests one by one:\n%+v\n%+v", a, b)
+	}
+}
+
 // The order in which requests were seen is no part of the mix.
 func TestTableDependsOnCountsAlone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -258,6 +318,14 @@ func BenchmarkTable(b *testing.B) {
 func BenchmarkCost(b *testing.B) {
 	t := benchMix().Table(Default)
 	r, k := Room{CPU: 50_000, Free: []int{0, 190, 530, 350, 1000, 1000, 1000, 1000}}, Kind{CPU: 4000, Cards: 1, Milli: 320, Models: 1}
+	for b.Loop() {
+		t.Cost(&r, &k)
+	}
+}
+
+func BenchmarkCostOfWhole(b *testing.B) {
+	t := benchMix().Table(Default)
+	r, k := Room{CPU: 50_000, Whole: 5, Taken: 3}, Kind{CPU: 4000, Cards: 2, Milli: whole, Models: 1}
 	for b.Loop() {
 		t.Cost(&r, &k)
 	}

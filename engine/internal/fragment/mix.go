@@ -41,6 +41,17 @@ func NewMix(supply []int64) *Mix {
 	return &Mix{supply: slices.Clone(supply), at: make(map[Kind]int)}
 }
 
+// MixOf is the mix in which there are so many requests of each kind, on a cluster with so many cards of each model. Counts are
+// below 2^20, cards of a kind below 2^10, its cores below 2^24 thousandths and there are at most 256 kinds, so that no sum is
+// too large.
+func MixOf(supply []int64, kinds []Kind, counts []int64) *Mix {
+	m := &Mix{supply: supply, kinds: kinds, counts: counts}
+	for _, n := range counts {
+		m.total += n
+	}
+	return m
+}
+
 // Add counts a request. A request asks for what a cluster could give at best; callers drop others.
 func (m *Mix) Add(k Kind) {
 	i, ok := m.at[k]
