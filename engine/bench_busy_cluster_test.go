@@ -28,7 +28,7 @@ const (
 )
 
 func busyConfig() engine.Config {
-	return engine.Config{Levels: []engine.Level{
+	return engine.Config{Packing: benchPacking(), Levels: []engine.Level{
 		{Name: "region", Label: "topology.kubernetes.io/region"}, {Name: "zone", Label: "topology.kubernetes.io/zone"},
 		{Name: "block", Label: "berth.dev/block"}, {Name: "rack", Label: "berth.dev/rack"}, {Name: "clique", Label: "nvidia.com/gpu.clique"},
 	}}

@@ -86,6 +86,11 @@ func benchSeed(b testing.TB) uint64 {
 	return seed
 }
 
+// benchPacking is how nodes are chosen: as by default in the live scheduler, or as BENCH_PACKING says.
+func benchPacking() engine.Packing {
+	return engine.Packing(cmp.Or(os.Getenv("BENCH_PACKING"), string(engine.Priced)))
+}
+
 func (t terrain) site(seed uint64, nodes int) *site {
 	s := &site{terrain: t, rand: rand.New(rand.NewPCG(seed, uint64(nodes)))}
 	s.snapshot.Version = engine.SnapshotVersion
@@ -100,9 +105,9 @@ func (t terrain) site(seed uint64, nodes int) *site {
 
 func (s *site) config() engine.Config {
 	if s.flat {
-		return engine.Config{}
+		return engine.Config{Packing: benchPacking()}
 	}
-	return engine.Config{Levels: []engine.Level{{Name: "rack", Label: rackLabel}}}
+	return engine.Config{Packing: benchPacking(), Levels: []engine.Level{{Name: "rack", Label: rackLabel}}}
 }
 
 // level is the topology level of gangs that must stay together.

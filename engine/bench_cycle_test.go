@@ -114,7 +114,7 @@ func (f *fullSite) job(key string, queue int, sh jobShape, priority int32) []eng
 const benchRack = "topology.example/rack"
 
 func fullConfig() engine.Config {
-	return engine.Config{Levels: []engine.Level{{Name: "rack", Label: benchRack}}}
+	return engine.Config{Packing: benchPacking(), Levels: []engine.Level{{Name: "rack", Label: benchRack}}}
 }
 
 // balance gives every queue the quota that it holds, so that nobody owes anybody anything, and lets all that runs say

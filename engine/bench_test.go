@@ -14,7 +14,7 @@ import (
 
 // The benchmarks put one question at a time to a cluster of each size, in the default configuration, with
 // the 200 pod classes warm. `make bench PATTERN=Engine` runs them on one core; BENCH_SEED and BENCH_LAYOUT
-// choose another cluster. An op is a whole turn: objects are made, the question is put, the answer is
+// choose another cluster, BENCH_PACKING another policy. An op is a whole turn: objects are made, the question is put, the answer is
 // checked, the objects are taken away, and elsewhere a pod moves, so that no answer can be last turn's.
 // What the bars are about is reported beside it: ns/answer is Apply and Plan, ns/plan the Plan alone.
 
@@ -44,6 +44,8 @@ func (d *bed) warm() {
 		pods = append(pods, d.pod(fmt.Sprintf("warm/%d", k), spec))
 	}
 	d.apply(pods)
+	d.apply(slices.DeleteFunc(d.state.Plan(benchNow).Changes, func(c engine.Change) bool { return c.RequestMix == nil }))
+	d.version += 1 << 20 // above the mix's
 	d.state.Plan(benchNow)
 	d.apply(d.gone(pods))
 }

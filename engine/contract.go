@@ -76,6 +76,9 @@ type (
 	UserUsage       = api.UserUsage
 	RunTimeEstimate = api.RunTimeEstimate
 	Degradation     = api.Degradation
+	RequestMix      = api.RequestMix
+	RequestKind     = api.RequestKind
+	ModelSupply     = api.ModelSupply
 )
 
 // What is counted between plans, and when those that wait will start.
@@ -130,6 +133,7 @@ const (
 	Tight  = api.Tight
 	Loose  = api.Loose
 	LeastF = api.LeastF
+	Priced = api.Priced
 )
 
 const (
@@ -184,6 +188,7 @@ const (
 	KindUsage           = api.KindUsage
 	KindRunTimeEstimate = api.KindRunTimeEstimate
 	KindDegradation     = api.KindDegradation
+	KindRequestMix      = api.KindRequestMix
 	KindConfig          = api.KindConfig
 )
 

@@ -68,6 +68,7 @@ func (s *State) emptied() *State {
 		return s.empty
 	}
 	s.empty = Load(api.Snapshot{Version: api.SnapshotVersion}, s.m.Config)
+	s.empty.unpriced = true // whether something fits does not depend on prices, and each guest would change the mix
 	for _, name := range cluster.SortedKeys(s.m.Nodes) {
 		s.echo(api.Ref{Kind: api.KindNode, Key: name})
 	}

@@ -39,7 +39,7 @@ func upTo(t *rapid.T, n int) int { return rapid.IntRange(0, n).Draw(t, "upTo") }
 
 func anyConfig(t *rapid.T) engine.Config {
 	cfg := engine.Config{
-		Levels: levels, Packing: pick(t, "", engine.Loose, engine.LeastF),
+		Levels: levels, Packing: pick(t, "", engine.Loose, engine.LeastF, engine.Priced),
 		Policy: pick(t, "", engine.TimeShare, engine.FIFO, engine.Strict),
 		Heads:  pick(t, 0, 1, -1), HalfLife: pick(t, 0, time.Hour), MinRun: pick(t, 0, time.Minute),
 		Moves: engine.Moves{Off: seldom(t, 2), Background: pick[int64](t, 0, 0, 3600)}, Overtake: pick(t, 0, time.Second, -1),
@@ -577,12 +577,12 @@ var (
 
 func anyRef(t *rapid.T, version uint64) *engine.Ref {
 	kind := pick(t, engine.KindPod, engine.KindNode, engine.KindGang, engine.KindQueue, engine.KindAssumption, engine.KindRefusal, engine.KindHold,
-		engine.KindDisruption, engine.KindBooking, engine.KindEviction, engine.KindPromise, engine.KindUsage, engine.KindDegradation, engine.KindRunTimeEstimate)
+		engine.KindDisruption, engine.KindBooking, engine.KindEviction, engine.KindPromise, engine.KindUsage, engine.KindDegradation, engine.KindRunTimeEstimate, engine.KindRequestMix)
 	key := map[engine.Kind][]string{
 		engine.KindPod: append([]string{"gang-0", "gang-1", "band-0"}, podNames...), engine.KindNode: nodeNames, engine.KindGang: gangNames, engine.KindQueue: queueNames,
 		engine.KindAssumption: append([]string{"gang-0"}, podNames...), engine.KindRefusal: {"gang-0@n0", "solo-0@n1"}, engine.KindHold: {"gang@n0", "band@n1"},
 		engine.KindDisruption: {"pdb"}, engine.KindBooking: {"calendar"}, engine.KindEviction: {"bound-0", "gang-0", "solo-0"},
-		engine.KindPromise: gangNames, engine.KindDegradation: gangNames, engine.KindUsage: queueNames, engine.KindRunTimeEstimate: {"train"},
+		engine.KindPromise: gangNames, engine.KindDegradation: gangNames, engine.KindUsage: queueNames, engine.KindRunTimeEstimate: {"train"}, engine.KindRequestMix: {"cluster", "other"},
 	}[kind]
 	return &engine.Ref{Kind: kind, Key: pick(t, key...), Version: version}
 }
@@ -600,7 +600,7 @@ func anyMemoryEdit(t *rapid.T, version uint64) engine.Change {
 
 // anyPolicy is what else is told or remembered that decides who goes and who stays.
 func anyPolicy(t *rapid.T, version uint64) engine.Change {
-	switch pick(t, "disruption", "booking", "eviction", "eviction", "promise", "usage", "run-time-estimate", "degradation") {
+	switch pick(t, "disruption", "booking", "eviction", "eviction", "promise", "usage", "run-time-estimate", "degradation", "request-mix") {
 	case "disruption":
 		return engine.Change{Disruption: &engine.Disruption{Key: "pdb", Version: version, Allowed: upTo(t, 2)}}
 	case "booking":
@@ -615,6 +615,12 @@ func anyPolicy(t *rapid.T, version uint64) engine.Change {
 		return engine.Change{Promise: &engine.Promise{Gang: pick(t, "gang", "band", "solo-0"), Version: version, Since: noon.Add(-time.Minute), Start: soon(t), Nodes: pick(t, nodeNames[:1], nodeNames[1:3])}}
 	case "degradation":
 		return engine.Change{Degradation: &engine.Degradation{Gang: pick(t, gangNames...), Version: version, Since: noon.Add(-pick(t, time.Second, time.Hour))}}
+	case "request-mix":
+		mix := &engine.RequestMix{Version: version, Supply: []engine.ModelSupply{{Model: "A", GPUs: 4}, {Model: "B", GPUs: 2}}}
+		for gpus := range int64(3) {
+			mix.Requests = append(mix.Requests, engine.RequestKind{GPUs: 1 + gpus, CPU: pick[int64](t, 0, 1000), Models: pick(t, nil, []string{"A"}), Count: 1 + int64(upTo(t, 9))})
+		}
+		return engine.Change{RequestMix: mix}
 	case "usage":
 		return engine.Change{Usage: &engine.QueueUsage{Queue: pick(t, queueNames...), Version: version, At: noon.Add(-time.Second), Decayed: int64(upTo(t, 1000)), Spent: pick(t, nil, []int64{2}), Total: 1000, Users: []engine.UserUsage{{User: "ann", Decayed: 7}}}}
 	}
@@ -624,7 +630,7 @@ func anyPolicy(t *rapid.T, version uint64) engine.Change {
 // nonsense is an object that contradicts itself, or another one.
 func nonsense(t *rapid.T, version uint64) engine.Change {
 	minus := engine.Resources{{Resource: gpu, Value: -1}}
-	switch upTo(t, 9) {
+	switch upTo(t, 10) {
 	case 0:
 		return engine.Change{Node: &engine.Node{Name: pick(t, nodeNames...), Version: version, Allocatable: minus}}
 	case 1:
@@ -645,6 +651,8 @@ func nonsense(t *rapid.T, version uint64) engine.Change {
 		return engine.Change{Booking: &engine.Booking{Name: "calendar", Version: version, Queue: "q", Nodes: nodeNames[:1], From: noon, To: noon}}
 	case 8:
 		return engine.Change{RunTimeEstimate: &engine.RunTimeEstimate{Like: "train", Version: version, Short: time.Hour}}
+	case 9:
+		return engine.Change{RequestMix: &engine.RequestMix{Version: version, Requests: []engine.RequestKind{{GPUs: 2, Count: 1}, {GPUs: 1, Count: 1}}}}
 	}
 	return engine.Change{Pod: &engine.Pod{Version: version}}
 }

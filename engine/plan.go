@@ -70,6 +70,7 @@ func (y *cycle) run() {
 		y.remember()
 	})
 	y.accrueUsage()
+	y.rememberMix()
 }
 
 // minimums gives each gang in line its minimum or a reason, and returns those that may grow.

@@ -347,6 +347,10 @@ func soakDone(plan engine.Plan) engine.Plan {
 			l := *c.Degradation
 			l.Version = 0
 			c.Degradation = &l
+		case c.RequestMix != nil:
+			m := *c.RequestMix
+			m.Version = 0
+			c.RequestMix = &m
 		}
 		rest = append(rest, c)
 	}

@@ -86,7 +86,7 @@ func newSoakWorld(seed uint64) *soakWorld {
 		seen: soakCount{causes: map[engine.EvictionCause]int{}},
 	}
 	w.cfg = engine.Config{
-		Levels: levels, Packing: soakPick(w, engine.Tight, engine.Tight, engine.Loose, engine.LeastF),
+		Levels: levels, Packing: soakPick(w, engine.Tight, engine.Loose, engine.LeastF, engine.Priced),
 		Policy: []engine.Policy{engine.Default, engine.TimeShare, engine.FIFO, engine.Strict}[seed%4],
 		Heads:  soakPick(w, 0, 0, 1, -1), HalfLife: soakPick(w, 0, time.Hour), MinRun: soakPick(w, 0, time.Minute, 5*time.Minute),
 		Moves: engine.Moves{Off: w.odds(4), Background: soakPick[int64](w, 0, 0, 7200)}, Overtake: []time.Duration{0, 10 * time.Minute, -1}[seed%3],

@@ -29,6 +29,9 @@ type State struct {
 	times  *calendar.Calendar // of last
 	places []auditPlace       // of the audit's round
 
+	settled  settled // the mix of requests
+	unpriced bool    // nothing is priced
+
 	empty  *State // see emptied; nil: not asked for yet
 	echoes uint64 // changes that it was told
 }
@@ -68,6 +71,7 @@ func (s *State) Apply(changes ...api.Change) []api.Rejected {
 func (s *State) freshen() {
 	changed := s.m.Freshen()
 	s.ix.Refresh()
+	s.ix.Price(s.mix())
 	s.line.Follow(changed)
 }
 

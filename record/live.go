@@ -126,5 +126,5 @@ func sortedRefs[V any](m map[engine.Ref]V) []engine.Ref {
 var kinds = [...]engine.Kind{
 	engine.KindNode, engine.KindQueue, engine.KindGang, engine.KindPod,
 	engine.KindAssumption, engine.KindRefusal, engine.KindHold,
-	engine.KindDisruption, engine.KindBooking, engine.KindEviction, engine.KindPromise, engine.KindUsage, engine.KindRunTimeEstimate, engine.KindDegradation,
+	engine.KindDisruption, engine.KindBooking, engine.KindEviction, engine.KindPromise, engine.KindUsage, engine.KindRunTimeEstimate, engine.KindDegradation, engine.KindRequestMix,
 }

@@ -56,7 +56,7 @@ var Rules = map[string]Rule{
 	"engine/internal/fit":      {Ring: Pure},
 	"engine/internal/fragment": {Ring: Pure},
 	"engine/internal/index": {Ring: Pure, Imports: []string{
-		"engine/why", "engine/internal/api", "engine/internal/cluster", "engine/internal/device", "engine/internal/fit", "engine/internal/divide", "engine/internal/quantity",
+		"engine/why", "engine/internal/api", "engine/internal/cluster", "engine/internal/device", "engine/internal/fit", "engine/internal/fragment", "engine/internal/divide", "engine/internal/quantity",
 	}},
 	"engine/internal/divide": {Ring: Pure},
 	"engine/internal/place": {Ring: Pure, Imports: []string{

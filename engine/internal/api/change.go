@@ -70,6 +70,8 @@ func (c *Change) Ref() (Ref, bool) {
 		return c.RunTimeEstimate.Ref(), true
 	case c.Degradation != nil:
 		return c.Degradation.Ref(), true
+	case c.RequestMix != nil:
+		return c.RequestMix.Ref(), true
 	}
 	return Ref{}, false
 }

@@ -89,13 +89,17 @@ const (
 	Tight  Packing = "tight" // where least is left free: keeps large places whole
 	Loose  Packing = "loose" // where most is left free
 	LeastF Packing = "fgd"   // where the expected fragmentation grows least (Fragmentation Gradient Descent)
+	// Priced: where it costs later requests least, by the mix of those that are known (RequestMix).
+	Priced Packing = "priced"
 )
 
 // known says whether the packing is one of those, or "", which leaves it to others.
-func (p Packing) known() bool { return p == "" || p == Tight || p == Loose || p == LeastF }
+func (p Packing) known() bool {
+	return p == "" || p == Tight || p == Loose || p == LeastF || p == Priced
+}
 
 func (p Packing) unknown() string {
-	return fmt.Sprintf("packing: unknown packing %q: want tight, loose or fgd", string(p))
+	return fmt.Sprintf("packing: unknown packing %q: want tight, loose, fgd or priced", string(p))
 }
 
 // Shape is a kind of pod to expect and how often, for the expected fragmentation.
@@ -126,11 +130,11 @@ func (c Config) Normal() (Config, []Rejected) {
 	}
 	c.Levels = levels
 	switch c.Packing {
-	case Tight, Loose, LeastF:
+	case Tight, Loose, LeastF, Priced:
 	case "":
 		c.Packing = Tight
 	default:
-		reject("packing", "unknown packing %q: want tight, loose or fgd", c.Packing)
+		reject("packing", "unknown packing %q: want tight, loose, fgd or priced", c.Packing)
 		c.Packing = Tight
 	}
 	for _, s := range c.Workload {

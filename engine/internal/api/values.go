@@ -456,6 +456,7 @@ const (
 	KindUsage           Kind = "usage"    // key: the queue's
 	KindRunTimeEstimate Kind = "run-time-estimate"
 	KindDegradation     Kind = "degradation" // key: the gang's
+	KindRequestMix      Kind = "request-mix" // key: "cluster"
 	KindConfig          Kind = "config"      // in a Rejected alone; key: the field
 )
 
@@ -484,6 +485,7 @@ type Change struct {
 	Usage           *QueueUsage      `json:"usage,omitempty"`
 	RunTimeEstimate *RunTimeEstimate `json:"runTimeEstimate,omitempty"`
 	Degradation     *Degradation     `json:"degradation,omitempty"`
+	RequestMix      *RequestMix      `json:"requestMix,omitempty"`
 	Gone            *Ref             `json:"gone,omitempty"`
 	// Settled promises that no change of this version or older will come any more, so that what is
 	// kept about things gone can be dropped. It alone depends on its place in a history.
@@ -511,7 +513,8 @@ type Rejected struct {
 //	9  2026-11-17  devices of resource claims: Node.Offers and Counters, Spec.Claims
 //	10 2026-11-17  Node.Images, Pod.Images; Spread.Default
 //	11 2026-11-17  parts of GPUs: Device.Memory and Parts, Spec.Part
-const SnapshotVersion = 11
+//	12 2026-11-17  RequestMix; Packing may be priced
+const SnapshotVersion = 12
 
 // Snapshot is everything a State knows, in canonical order. Times are in UTC.
 type Snapshot struct {
@@ -530,6 +533,7 @@ type Snapshot struct {
 	Usages           []QueueUsage      `json:"usages,omitempty"`           // by queue
 	RunTimeEstimates []RunTimeEstimate `json:"runTimeEstimates,omitempty"` // by key
 	Degradations     []Degradation     `json:"degradations,omitempty"`     // by gang
+	RequestMix       *RequestMix       `json:"requestMix,omitempty"`       // nil: none was told
 	Gone             []Ref             `json:"gone,omitempty"`             // by kind, key: what is known to be gone
 	Settled          uint64            `json:"settled,omitempty"`
 	// Latest is the highest version of any change seen; edits of memory get versions above it.

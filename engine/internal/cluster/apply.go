@@ -56,6 +56,8 @@ func (m *Model) Apply(c *api.Change) api.Rejected {
 		return enterIn(m, m.RunTimeEstimates, c.RunTimeEstimate)
 	case c.Degradation != nil:
 		return enterIn(m, m.Degradations, c.Degradation)
+	case c.RequestMix != nil:
+		return m.applyMix(c.RequestMix)
 	case c.Gone != nil:
 		return m.applyGone(*c.Gone)
 	}
@@ -236,6 +238,14 @@ func enterIn[T any, P object[T]](m *Model, in map[string]P, got P) api.Rejected 
 	return r
 }
 
+func (m *Model) applyMix(got *api.RequestMix) api.Rejected {
+	ok, r := take(m, m.RequestMix, got)
+	if ok {
+		m.RequestMix = got
+	}
+	return r
+}
+
 func (m *Model) applyEviction(got *api.Eviction) api.Rejected {
 	ok, r := keep(m, m.Evictions, got)
 	if ok {
@@ -356,6 +366,10 @@ func (m *Model) versionOf(at api.Ref) (version uint64, exists, kindOK bool) {
 		return knownVersion(m.RunTimeEstimates, at.Key)
 	case api.KindDegradation:
 		return knownVersion(m.Degradations, at.Key)
+	case api.KindRequestMix:
+		if x := m.RequestMix; x != nil && x.Ref().Key == at.Key {
+			return x.Version, true, true
+		}
 	default:
 		return 0, false, false
 	}
@@ -404,6 +418,8 @@ func (m *Model) remove(at api.Ref) {
 		delete(m.RunTimeEstimates, at.Key)
 	case api.KindDegradation:
 		delete(m.Degradations, at.Key)
+	case api.KindRequestMix:
+		m.RequestMix = nil
 	}
 }
 

@@ -82,6 +82,7 @@ func (a *Check) Cluster() {
 	}
 	a.Note("cluster", "", "allocations", "", int64(seats), int64(ought))
 	a.wanted()
+	a.asked()
 	for _, sh := range m.Topology.Buckets {
 		free := int64(0)
 		for _, n := range sh.Nodes {

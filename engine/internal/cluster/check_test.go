@@ -97,6 +97,10 @@ func TestCheckNamesWhatIsWrong(t *testing.T) {
 		{"a hold does not count", func(m *Model) { m.Holds["waits@n0"].On = nil }, discrepancy("node", "n0", "hold", "waits", 0, 1)},
 		{"an eviction does not count", func(m *Model) { m.Pods["g-1"].Evicting = false }, discrepancy("pod", "g-1", "evicting", "", 0, 1)},
 		{"a pod on the wrong seat", func(m *Model) { m.Pods["blind"].Host = m.Nodes["n0"] }, discrepancy("pod", "blind", "allocation", "n1", 0, 1)},
+		{"requests", func(m *Model) { m.Pods["waits"].kind.count++ }, discrepancy("cluster", "", "requests", "9 GPUs, 0m CPU, models ", 2, 1)},
+		{"a kind of request is lost", func(m *Model) { clear(m.Asked.kinds) }, discrepancy("cluster", "", "requests", "1 GPUs, 0m CPU, models ", 0, 3)},
+		{"supply", func(m *Model) { m.Supply.byModel["A"]-- }, discrepancy("cluster", "", "supply", "A", 7, 8)},
+		{"a model is lost", func(m *Model) { clear(m.Supply.byModel) }, discrepancy("cluster", "", "supply", "A", 0, 8)},
 		{"a trial was not undone", func(m *Model) { m.Journal = append(m.Journal, Undo{}) }, discrepancy("cluster", "", "journal", "", 1, 0)},
 	} {
 		t.Run(c.name, func(t *testing.T) {

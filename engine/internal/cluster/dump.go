@@ -24,6 +24,10 @@ func (m *Model) dumpMemory(snap *api.Snapshot) {
 	snap.Evictions, snap.Promises = values(m.Evictions), values(m.Promises)
 	snap.Usages, snap.RunTimeEstimates = values(m.Usages), values(m.RunTimeEstimates)
 	snap.Degradations = values(m.Degradations)
+	if m.RequestMix != nil {
+		mix := *m.RequestMix
+		snap.RequestMix = &mix
+	}
 	for ref, version := range m.gone {
 		snap.Gone = append(snap.Gone, api.Ref{Kind: ref.Kind, Key: ref.Key, Version: version})
 	}

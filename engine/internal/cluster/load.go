@@ -22,6 +22,9 @@ func (m *Model) LoadAll(snap *api.Snapshot) {
 	all(snap.Usages, func(o *api.QueueUsage) api.Rejected { return enterIn(m, m.Usages, o) })
 	all(snap.RunTimeEstimates, func(o *api.RunTimeEstimate) api.Rejected { return enterIn(m, m.RunTimeEstimates, o) })
 	all(snap.Degradations, func(o *api.Degradation) api.Rejected { return enterIn(m, m.Degradations, o) })
+	if snap.RequestMix != nil {
+		m.applyMix(snap.RequestMix)
+	}
 }
 
 // all applies each of the list; what it rejects is in Model.Invalid.

@@ -27,6 +27,7 @@ type Model struct {
 	Usages           map[string]*api.QueueUsage
 	RunTimeEstimates map[string]*api.RunTimeEstimate
 	Degradations     map[string]*api.Degradation
+	RequestMix       *api.RequestMix    // nil: none
 	gone             map[api.Ref]uint64 // version by kind and key
 	SettledAt        uint64
 	Latest           uint64
@@ -43,6 +44,8 @@ type Model struct {
 	Presence       presence
 	shapes         shapes
 	requests       requestCache
+	Asked          asked // kinds of requests for GPUs
+	Supply         supply
 	rules          rules
 	unseen         seen // what every pod shares that rules between pods have not looked at
 	Room           room

@@ -125,6 +125,8 @@ func (m *Model) allocate(n *Node, old, got *api.Node) {
 	m.Presence.count(got, 1) // before what it had, so that what stays is not new
 	m.Presence.count(old, -1)
 	m.Images.move(n, old, got)
+	//mutate: index-supply
+	m.Supply.move(old, got, m.Config.GPU)
 	if old != nil {
 		for _, a := range old.Allocatable {
 			//mutate: index-allocatable

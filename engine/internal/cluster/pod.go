@@ -31,6 +31,8 @@ type Pod struct {
 	Charge   []quantity.Demand // what it is booked with
 	surplus  int64             // by how much its GPUs count for more than their number
 
+	kind *requestKind // that it counts in; nil: it asks for no GPU
+
 	seen *seen // by rules between pods; all pods that nothing is known of share one. nil: it is no pod of the model
 }
 
@@ -93,10 +95,13 @@ func (m *Model) SetPod(p *Pod, got *api.Pod) {
 
 func (m *Model) become(p *Pod, got *api.Pod) {
 	m.disown(p)
+	m.Asked.drop(p)
 	p.Pod, p.Shape = got, nil
 	p.Demands = m.requests.demands(m.Dims, got.Requests)
 	if !m.IsRejected(api.KindPod, got.Key) {
 		m.adopt(p)
+		//mutate: index-requests
+		m.Asked.add(p, m.Dims)
 	}
 }
 
@@ -104,6 +109,7 @@ func (m *Model) become(p *Pod, got *api.Pod) {
 func (m *Model) RemovePod(p *Pod) {
 	m.leave(p)
 	m.disown(p)
+	m.Asked.drop(p)
 	delete(m.Pods, p.Key)
 	m.repledge(p.Key)
 	m.expectAnew(p)

@@ -241,6 +241,8 @@ func describeMemory(changes []api.Change) string {
 			added[api.KindRunTimeEstimate]++
 		case c.Degradation != nil:
 			added[api.KindDegradation]++
+		case c.RequestMix != nil:
+			added[api.KindRequestMix]++
 		case c.Gone != nil:
 			dropped[c.Gone.Kind]++
 		}
@@ -250,7 +252,7 @@ func describeMemory(changes []api.Change) string {
 
 func countKinds(verb string, counts map[api.Kind]int) []string {
 	var out []string
-	for _, k := range []api.Kind{api.KindAssumption, api.KindRefusal, api.KindHold, api.KindEviction, api.KindPromise, api.KindRunTimeEstimate, api.KindDegradation} {
+	for _, k := range []api.Kind{api.KindAssumption, api.KindRefusal, api.KindHold, api.KindEviction, api.KindPromise, api.KindRunTimeEstimate, api.KindDegradation, api.KindRequestMix} {
 		if n := counts[k]; n > 0 {
 			out = append(out, fmt.Sprintf("%s %s", verb, plural(n, string(k))))
 		}

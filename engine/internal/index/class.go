@@ -9,6 +9,7 @@ import (
 	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/device"
 	"github.com/berth-dev/berth/engine/internal/fit"
+	"github.com/berth-dev/berth/engine/internal/fragment"
 	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
@@ -20,6 +21,7 @@ type Class struct {
 	look      *look
 	Demands   []quantity.Demand
 	Wants     device.Want
+	kind      fragment.Kind   // what it asks for, as far as prices go
 	Local     bool            // it may only be on some nodes by name, or was refused by some
 	names     bool            // its affinity looks at nodes' names
 	allowed   map[string]bool // nodes that its volumes allow; nil: all
@@ -213,6 +215,7 @@ func (x *Index) newClass(key ClassKey, refusals []*api.Refusal) *Class {
 	x.ask(sh.Keys)
 	c := &Class{ClassKey: key, look: x.lookOf(sh), Demands: sh.Demands, names: namesNodes(sh.Spec), Local: sh.Spec.NodeName != "" || sh.Spec.Nodes != nil || len(refusals) > 0}
 	c.Wants = device.Want{Count: int(sh.GPUs), Model: key.Model, Clique: deviceWish(sh.Spec.GPU.Clique), NUMA: deviceWish(sh.Spec.GPU.NUMA)}
+	c.kind = kindOfRequest(sh)
 	if sh.Spec.Nodes != nil {
 		c.allowed = make(map[string]bool, len(sh.Spec.Nodes))
 		for _, n := range sh.Spec.Nodes {

@@ -8,7 +8,8 @@
 // holds while the number is the same. A class that is used compares the numbers of the buckets with those that its counts
 // are of, and looks again at the nodes of which the number differs; so trials that came to nothing cost the classes that were
 // not asked about in them nothing. A node that moved to another domain, came or went changes the shape of the topology, by
-// which a class sees which buckets to count anew. That a node's spec excludes it is kept with its count, and holds while no node
+// which a class sees which buckets to count anew. Scores under Packing priced hold at the prices of one mix of requests; where
+// another is told, all classes are dropped (price.go). That a node's spec excludes it is kept with its count, and holds while no node
 // is told another spec (Index.respecs). A kind is made anew when its node's spec changes (Refresh), and all of them
 // when pods ask about a label that none asked about before. Rows of certificates hold at the number of their bucket, bodies
 // at that of all nodes and at Topology.Shape. Check recounts.

@@ -6,6 +6,7 @@ import "github.com/berth-dev/berth/engine/internal/cluster"
 type Index struct {
 	m        *cluster.Model
 	workload []expectation // of the policy
+	prices   *prices       // of the mix that placements are priced by; nil: none is known
 
 	kinds     map[string]*NodeKind
 	kindsMade uint64              // goes up when kinds are made anew

@@ -32,6 +32,8 @@ type NodeKind struct {
 	Models     []string        // sorted, each once
 	values     []labelValue    // of labels, in the order of Index.asked
 	layout     string          // of the devices: models, NVLink cliques and NUMA nodes
+	pricedBy   *prices         // what model is of
+	model      int             // its number in the mix
 }
 
 // labelValue is a kind's value of a label.

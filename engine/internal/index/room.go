@@ -253,29 +253,45 @@ func harden(w device.Wish) device.Wish {
 }
 
 // packing is between 0 and 1<<packBits; more is better. Where nodes differ in their policy, what tight gives is above what
-// loose gives, and what fgd gives above both. Pods without GPUs go to nodes without.
+// loose gives, what priced gives above both, and what fgd gives above all. Pods without GPUs go to nodes without. Under priced
+// equal costs stay equal: that the first of such nodes is filled before the next is a part of the policy.
 func (x *Index) packing(c *Class, n *cluster.Node) int64 {
-	gpus := max(0, min(n.Free.At(quantity.DimGPU), 1<<14))
-	used := x.usedShare(c, n)
-	var pack int64
 	//mutate: score-packing-of-queue-or-node -> x.m.Config.Packing
 	policy := cmp.Or(c.Packing, n.Spec.Packing, x.m.Config.Packing)
 	if part := c.Shape.Spec.Part; part != nil && policy != api.Loose {
-		return 1<<34 | device.Snugness(n.Cards, part, c.Wants.Model)<<10 | used
+		return 1<<34 | device.Snugness(n.Cards, part, c.Wants.Model)<<10 | x.usedShare(c, n)
 	}
+	bare := !c.Shape.HasGPU && x.Kind(n).size.At(quantity.DimGPU) == 0
+	base := int64(0)
+	if policy == api.Priced && x.prices != nil {
+		//mutate: score-priced-above-others
+		base = pricedBase
+		if !bare {
+			return base + pricedMost - max(-pricedMost, min(x.cost(c, n), pricedMost))
+		}
+	}
+	gpus := max(0, min(n.Free.At(quantity.DimGPU), 1<<14))
+	used := x.usedShare(c, n)
+	pack := base
 	switch policy {
 	case api.LeastF:
 		return max(0, 1<<29-x.fragmentationGrowth(c, n))<<10 | used
 	case api.Loose:
-		pack = gpus<<10 | (1023 - used)
+		pack += gpus<<10 | (1023 - used)
 	default:
-		pack = (1<<15-gpus)<<10 | used
+		pack += (1<<15-gpus)<<10 | used
 	}
-	if !c.Shape.HasGPU && x.Kind(n).size.At(quantity.DimGPU) == 0 {
+	if bare {
 		pack += 1 << 30
 	}
 	return pack
 }
+
+// What priced gives is from pricedBase on, and costs are cut at pricedMost parts of a card.
+const (
+	pricedBase = 1 << 35
+	pricedMost = 1 << 20
+)
 
 // usedShare is how much of the resources that the class asks for, GPUs and pods aside, is in use, from 0
 // to 1023.

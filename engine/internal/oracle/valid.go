@@ -229,7 +229,7 @@ func (w *world) remembered(plan engine.Plan) error {
 		case c.Hold != nil && w.stands(*c.Hold):
 			got[ref(engine.KindHold, c.Hold.Gang+"@"+c.Hold.Node)] = c.Hold.Until
 			want[ref(engine.KindHold, c.Hold.Gang+"@"+c.Hold.Node)] = c.Hold.Until
-		case c.Eviction != nil, c.Promise != nil, c.Usage != nil, c.RunTimeEstimate != nil, c.Degradation != nil:
+		case c.Eviction != nil, c.Promise != nil, c.Usage != nil, c.RunTimeEstimate != nil, c.Degradation != nil, c.RequestMix != nil:
 		case c.Gone != nil:
 			delete(got, ref(c.Gone.Kind, c.Gone.Key))
 			if w.outbid(plan, c.Gone) {

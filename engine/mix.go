@@ -1,0 +1,117 @@
+package engine
+
+import (
+	"github.com/berth-dev/berth/engine/internal/api"
+)
+
+// settled is the mix that was found to hold, what it was found from, and how long it holds. More than slack pods have to come or
+// go before it can be another.
+type settled struct {
+	mix, told     *api.RequestMix
+	asked, supply uint64 // editions
+	slack         uint64
+}
+
+// mix is the mix of requests that placements are priced by: the one that was told, while what is known is much like it, else what
+// is known. nil: nothing is priced. It follows from what was told alone, in whatever order that came.
+func (s *State) mix() *api.RequestMix {
+	m := s.m
+	if s.unpriced || !m.Prices() {
+		return nil
+	}
+	told := m.RequestMix
+	if told != nil && m.IsRejected(api.KindRequestMix, told.Ref().Key) {
+		told = nil
+	}
+	b := &s.settled
+	//mutate: mix-slack
+	if b.mix != nil && b.told == told && b.supply == m.Supply.Edition && m.Asked.Edition-b.asked <= b.slack {
+		return b.mix
+	}
+	known, all := m.KnownMix()
+	*b = settled{mix: known, told: told, asked: m.Asked.Edition, supply: m.Supply.Edition}
+	if told == nil {
+		return known
+	}
+	if slack, alike := muchAlike(told, known); alike {
+		b.mix = told
+		if all {
+			b.slack = slack
+		}
+	}
+	return b.mix
+}
+
+// muchAlike says whether the parts that requests of each kind make up of all differ by no more than a quarter in sum, and so of the
+// GPUs of each model. It also says how many requests may come or go before that can be otherwise. Where nothing is known, all
+// that was told still holds.
+func muchAlike(told, known *api.RequestMix) (slack uint64, alike bool) {
+	if len(known.Requests) == 0 {
+		return 0, true
+	}
+	had, has, apart := distance(told.Requests, known.Requests, (*api.RequestKind).Compare, func(k *api.RequestKind) int64 { return k.Count })
+	//mutate: mix-of-requests
+	if apart > had*has/4 {
+		return 0, false
+	}
+	// Of n requests, one more or less moves the parts by no more than 2/n in sum.
+	slack = uint64((had*has - 4*apart) / (9 * had))
+	had, has, apart = distance(told.Supply, known.Supply, compareSupply, func(s *api.ModelSupply) int64 { return s.GPUs })
+	//mutate: mix-of-supply
+	return slack, apart <= had*has/4
+}
+
+func compareSupply(a, b *api.ModelSupply) int {
+	switch {
+	case a.Model < b.Model:
+		return -1
+	case a.Model > b.Model:
+		return 1
+	}
+	return 0
+}
+
+// distance is the sum of the lists and, in parts of the product of these, the sum of the differences of each one's part. Where one
+// of the lists is empty, it is the product, or above.
+func distance[T any](a, b []T, compare func(x, y *T) int, amount func(*T) int64) (sumA, sumB, apart int64) {
+	for i := range a {
+		sumA += amount(&a[i])
+	}
+	for i := range b {
+		sumB += amount(&b[i])
+	}
+	if (sumA == 0) != (sumB == 0) {
+		return max(1, sumA), max(1, sumB), max(1, sumA) * max(1, sumB)
+	}
+	for len(a) > 0 || len(b) > 0 {
+		order := 0
+		switch {
+		case len(a) == 0:
+			order = 1
+		case len(b) == 0:
+			order = -1
+		default:
+			order = compare(&a[0], &b[0])
+		}
+		by := int64(0)
+		if order <= 0 {
+			by, a = amount(&a[0])*sumB, a[1:]
+		}
+		if order >= 0 {
+			by, b = by-amount(&b[0])*sumA, b[1:]
+		}
+		apart += max(by, -by)
+	}
+	return sumA, sumB, apart
+}
+
+// rememberMix tells the mix that the plan is priced by, unless it was told.
+func (y *cycle) rememberMix() {
+	b := &y.s.settled
+	if y.until != nil || y.s.mix() == nil || b.mix == b.told || len(b.mix.Requests) == 0 {
+		return
+	}
+	mix := *b.mix
+	mix.Version = y.NextVersion()
+	y.Remember(api.Change{RequestMix: &mix})
+}
