@@ -24,7 +24,6 @@ func (s *State) mix() *api.RequestMix {
 		told = nil
 	}
 	b := &s.settled
-	//mutate: mix-slack
 	if b.mix != nil && b.told == told && b.supply == m.Supply.Edition && m.Asked.Edition-b.asked <= b.slack {
 		return b.mix
 	}
@@ -58,7 +57,10 @@ func muchAlike(told, known *api.RequestMix) (slack uint64, alike bool) {
 	slack = uint64((had*has - 4*apart) / (9 * had))
 	had, has, apart = distance(told.Supply, known.Supply, compareSupply, func(s *api.ModelSupply) int64 { return s.GPUs })
 	//mutate: mix-of-supply
-	return slack, apart <= had*has/4
+	if apart > had*has/4 {
+		return 0, false
+	}
+	return slack, true
 }
 
 func compareSupply(a, b *api.ModelSupply) int {
