@@ -412,7 +412,7 @@ func (x *Index) recount(c *Class, at position) {
 	if p.counted == at {
 		return
 	}
-	//mutate: index-rows-under-rules
+	//mutate: index-rows-under-rules -> p.counted.shape != at.shape || !x.recountChanged(c)
 	if p.counted.shape != at.shape || p.ruled != c.ruled() || !x.recountChanged(c) {
 		x.meetKinds(c)
 		x.counting.slab = 256
