@@ -57,6 +57,7 @@ type controller struct {
 // podSide is what the node side needs of fleet/kubelet.
 type podSide interface {
 	StackPods(node string) []device.StackPod
+	Images(node string, now time.Time) []corev1.ContainerImage
 	NodeChanged(node string)
 }
 

@@ -42,6 +42,8 @@ func (s *stackBed) StackPods(string) []device.StackPod {
 	return s.pods
 }
 
+func (*stackBed) Images(string, time.Time) []corev1.ContainerImage { return nil }
+
 func (s *stackBed) NodeChanged(node string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -120,12 +120,13 @@ func (p *parts) addKubelet(o Options) error {
 	}
 	pace := clock.Clock{Speed: o.Speed}
 	p.kubelet = kubelet.New(kubelet.Options{
-		Client:       client,
-		Machine:      p.handle,
-		Workloads:    workload.New(workload.Options{Clock: pace, Store: store}),
-		Clock:        pace,
-		Log:          o.Log,
-		StackChanged: p.nodeQueue.Add,
+		Client:        client,
+		Machine:       p.handle,
+		Workloads:     workload.New(workload.Options{Clock: pace, Store: store}),
+		Clock:         pace,
+		Log:           o.Log,
+		StackChanged:  p.nodeQueue.Add,
+		ImagesChanged: func(node string) { p.nodeQueue.AddAfter(node, statusFrequency) },
 	})
 	p.controller.pods = p.kubelet
 	return nil

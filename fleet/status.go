@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -27,11 +28,13 @@ const (
 
 // facts is what a machine knows of itself without looking at the node object.
 type facts struct {
-	want  want
-	slot  slot
-	port  int32 // of the kubelet's endpoint
-	gpus  []device.Place
-	ready bool // booted: kubelet and network are up
+	want want
+	slot slot
+	port int32 // of the kubelet's endpoint
+	gpus []device.Place
+	// images are those that were pulled since this process began. What the node had before, it has still.
+	images []corev1.ContainerImage
+	ready  bool // booted: kubelet and network are up
 }
 
 // publish is the node with the status its kubelet would write and the labels its GPU Feature
@@ -58,6 +61,7 @@ func publish(node *corev1.Node, f facts, adv device.Advertisement, now time.Time
 	out.Status.DaemonEndpoints.KubeletEndpoint.Port = f.port
 	out.Status.NodeInfo = nodeInfo(out.Name)
 	out.Status.DeclaredFeatures = declaredFeatures()
+	out.Status.Images = imageList(out.Status.Images, f.images)
 	rememberPlugin(out, plugin)
 	keepAnnotation(out, migAnnotation, adv.Partitions)
 	labelFeatures(out, adv.Labels)
@@ -65,6 +69,28 @@ func publish(node *corev1.Node, f facts, adv device.Advertisement, now time.Time
 		tellTopology(out, f.gpus)
 	}
 	return out
+}
+
+const (
+	// statusFrequency is how long a kubelet takes to tell of an image (nodeStatusUpdateFrequency), in wall time like leases.
+	statusFrequency = 10 * time.Second
+	// mostImages is how many images a kubelet tells of, the largest (nodeStatusMaxImages).
+	mostImages = 50
+)
+
+// imageList is the images that the node had and those that were pulled, the largest first.
+func imageList(had, pulled []corev1.ContainerImage) []corev1.ContainerImage {
+	out := slices.Clone(pulled)
+	for _, im := range had {
+		known := slices.ContainsFunc(pulled, func(o corev1.ContainerImage) bool { return slices.Equal(o.Names, im.Names) })
+		if !known && len(im.Names) > 0 {
+			out = append(out, im)
+		}
+	}
+	slices.SortFunc(out, func(a, b corev1.ContainerImage) int {
+		return cmp.Or(cmp.Compare(b.SizeBytes, a.SizeBytes), slices.Compare(a.Names, b.Names))
+	})
+	return out[:min(len(out), mostImages)]
 }
 
 // tellTopology writes where the node's GPUs lie, which no label of GPU Feature Discovery says. While that does not run,

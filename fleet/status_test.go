@@ -2,8 +2,10 @@ package fleet
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"testing"
 	"time"
 
@@ -103,5 +105,25 @@ func TestConditionsComeBackAfterTheControllerGaveUpOnTheNode(t *testing.T) {
 	}
 	if diff := cmp.Diff(before.Status.Conditions, got.Status.Conditions); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A kubelet tells of the 50 largest images, and those that the node had before this process began stay.
+func TestImagesOnANode(t *testing.T) {
+	big := corev1.ContainerImage{Names: []string{"registry.example/big@sha256:1", "registry.example/big:1"}, SizeBytes: 1 << 40}
+	old := corev1.ContainerImage{Names: []string{"registry.example/old@sha256:2"}, SizeBytes: 1 << 39}
+	var pulled []corev1.ContainerImage
+	for i := range 60 {
+		pulled = append(pulled, corev1.ContainerImage{Names: []string{fmt.Sprintf("registry.example/%02d@sha256:3", i)}, SizeBytes: int64(i)})
+	}
+	got := imageList([]corev1.ContainerImage{old, big}, append(pulled, big))
+	if len(got) != 50 || !reflect.DeepEqual(got[:2], []corev1.ContainerImage{big, old}) || got[49].SizeBytes != 12 {
+		t.Errorf("%d images, first %v, last %v", len(got), got[:2], got[len(got)-1])
+	}
+	if diff := cmp.Diff(got, imageList(got, append(pulled[12:], big))); diff != "" {
+		t.Errorf("told twice: %s", diff)
+	}
+	if got := imageList(nil, nil); got != nil {
+		t.Errorf("none: %v", got)
 	}
 }

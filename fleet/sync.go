@@ -100,7 +100,7 @@ func (c *controller) register(ctx context.Context, m *machine, now time.Time) er
 }
 
 func (c *controller) facts(m *machine, now time.Time) facts {
-	return facts{want: m.wants(), slot: m.slot, port: c.port, gpus: m.devices.Places(), ready: m.phase(now) == running}
+	return facts{want: m.wants(), slot: m.slot, port: c.port, gpus: m.devices.Places(), images: c.pods.Images(m.name, now), ready: m.phase(now) == running}
 }
 
 // heartbeat is the kubelet's life sign: the lease, and the status where it changed. Besides, the DRA

@@ -65,16 +65,19 @@ type Options struct {
 	// StackChanged is called when a GPU-stack pod of the node came, went or changed its readiness. It must neither wait nor
 	// ask the Kubelet anything. Nil: nobody wants to know.
 	StackChanged func(node string)
+	// ImagesChanged is called when an image was pulled to the node. What holds of StackChanged holds of it.
+	ImagesChanged func(node string)
 }
 
 // Kubelet runs pods. Make one with New and start it with Run; it implements stream.Backend.
 type Kubelet struct {
-	client       kubernetes.Interface
-	machine      func(node string) *Machine
-	workloads    *workload.Registry
-	clock        clock.Clock
-	log          *slog.Logger
-	stackChanged func(node string)
+	client        kubernetes.Interface
+	machine       func(node string) *Machine
+	workloads     *workload.Registry
+	clock         clock.Clock
+	log           *slog.Logger
+	stackChanged  func(node string)
+	imagesChanged func(node string)
 
 	sources *sources
 	budget  *shell.Budget // of all containers
@@ -94,7 +97,7 @@ type Kubelet struct {
 // New makes a Kubelet that does nothing until Run.
 func New(o Options) *Kubelet {
 	k := &Kubelet{
-		client: o.Client, machine: o.Machine, workloads: o.Workloads, clock: o.Clock, log: o.Log, stackChanged: o.StackChanged,
+		client: o.Client, machine: o.Machine, workloads: o.Workloads, clock: o.Clock, log: o.Log, stackChanged: o.StackChanged, imagesChanged: o.ImagesChanged,
 		budget: shell.NewBudget(),
 		logs:   budget.NewStore(allLogs, freeLog),
 		events: newRecorder(),

@@ -2,6 +2,8 @@ package kubelet
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -38,6 +40,33 @@ func (h *host) present(name string, now time.Time) bool {
 	defer h.mu.Unlock()
 	p := h.images[name]
 	return p != nil && !now.Before(p.ready)
+}
+
+// Images lists the images on the node, by name, as a container runtime names them: by digest and by tag.
+func (k *Kubelet) Images(node string, now time.Time) []corev1.ContainerImage {
+	k.mu.Lock()
+	h := k.hosts[node]
+	k.mu.Unlock()
+	if h == nil {
+		return nil
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var out []corev1.ContainerImage
+	for _, name := range slices.Sorted(maps.Keys(h.images)) {
+		im, err := parseImage(name)
+		if p := h.images[name]; err != nil || now.Before(p.ready) {
+			continue
+		}
+		names := []string{im.id()}
+		if im.digest == "" {
+			names = append(names, im.String())
+		}
+		if !slices.ContainsFunc(out, func(o corev1.ContainerImage) bool { return o.Names[0] == names[0] }) {
+			out = append(out, corev1.ContainerImage{Names: names, SizeBytes: imageBytes(name)})
+		}
+	}
+	return out
 }
 
 // ensureImage sees to it that the container's image is on the machine. It gives when to look again
@@ -83,6 +112,9 @@ func (c *container) awaitPull(m *Machine, now time.Time) time.Time {
 		c.pulling = false
 		took := p.took.Truncate(time.Millisecond)
 		c.event(corev1.EventTypeNormal, "Pulled", "Successfully pulled image %q in %v (%v including waiting). Image size: %d bytes.", name, took, took, imageBytes(name))
+		if k.imagesChanged != nil {
+			k.imagesChanged(c.w.host.name)
+		}
 	default:
 		c.event(corev1.EventTypeNormal, "Pulled", "Container image %q already present on machine and can be accessed by the pod", name)
 	}
