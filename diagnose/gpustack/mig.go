@@ -73,6 +73,20 @@ func MIGOf(list corev1.ResourceList) []MIGProfile {
 // Resource is the name under which a node offers devices of the profile.
 func (p MIGProfile) Resource() corev1.ResourceName { return corev1.ResourceName(migPrefix + p.Name) }
 
+// SingleProfile is the part of a GPU that the node offers as nvidia.com/gpu, by MIG's strategy single: feature discovery has it
+// in the product's name, as in NVIDIA-H100-80GB-HBM3-MIG-1g.10gb.
+func SingleProfile(n *corev1.Node) (MIGProfile, bool) {
+	_, profile, ok := CutProfile(n.Labels[LabelProduct])
+	return profile, ok && n.Labels[LabelMIGStrategy] == StrategySingle
+}
+
+// CutProfile parts the name of such a product in the product's own and the profile.
+func CutProfile(product string) (of string, profile MIGProfile, ok bool) {
+	of, word, cut := strings.Cut(product, "-MIG-")
+	profile, ok = readProfile(word)
+	return of, profile, cut && ok
+}
+
 // gpusIn is how many GPUs the machine has, whole.
 func gpusIn(f *facts.Facts, n *corev1.Node) int64 {
 	if count, err := strconv.ParseInt(n.Labels[labelCount], 10, 32); err == nil && count > 0 {

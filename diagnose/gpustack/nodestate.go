@@ -199,3 +199,9 @@ func (s *Stack) shortOfGPUs(n *corev1.Node) bool {
 
 // YoungNode is how long a machine may take from its registration until it is fit for work.
 const YoungNode = 5 * time.Minute
+
+// DeviceHealthTaint says whether the taint of a device tells that it is broken or not watched: NVIDIA's driver has
+// gpu.nvidia.com/xid, gpu-lost and unmonitored.
+func DeviceHealthTaint(key string) bool { return deviceHealthWords.MatchString(key) }
+
+var deviceHealthWords = regexp.MustCompile(`(?i)xid|lost|unmonitored|unhealthy|health|fail|error|fault|broken|ecc`)

@@ -33,9 +33,12 @@ const (
 	labelReplicas = "nvidia.com/gpu.replicas"
 	LabelProduct  = "nvidia.com/gpu.product"
 	LabelMIG      = "nvidia.com/mig.config"
-	LabelMIGState = "nvidia.com/mig.config.state"
-	LabelUpgrade  = "nvidia.com/gpu-driver-upgrade-state"
-	labelDRA      = "nvidia.com/dra-kubelet-plugin"
+	// LabelMIGStrategy is how parts are named: mixed gives each profile a resource, single calls them all nvidia.com/gpu.
+	LabelMIGStrategy = "nvidia.com/mig.strategy"
+	StrategySingle   = "single"
+	LabelMIGState    = "nvidia.com/mig.config.state"
+	LabelUpgrade     = "nvidia.com/gpu-driver-upgrade-state"
+	labelDRA         = "nvidia.com/dra-kubelet-plugin"
 )
 
 // Role is what a DaemonSet of the GPU software does for its nodes, in words.

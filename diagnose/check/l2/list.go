@@ -8,6 +8,7 @@ var Checks = []*check.Check{
 	&deviceNotAdvertisedCheck,
 	&devicePluginMissingCheck,
 	&devicePluginNotRegisteredCheck,
+	&deviceTaintedCheck,
 	&draDriverSilentCheck,
 	&driverNotReadyCheck,
 	&driverUpgradeCheck,

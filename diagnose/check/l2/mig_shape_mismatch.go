@@ -3,11 +3,9 @@ package l2
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	"github.com/berth-dev/berth/diagnose/check"
@@ -22,7 +20,7 @@ import (
 var migShapeMismatchCheck = check.Check{
 	Cause: "mig-shape-mismatch", Layer: check.L2, Owner: check.Platform, Stage: check.Place, Rank: 13,
 	Title:   "GPUs are divided in another way than the pod asks for",
-	Meaning: "The nodes offer MIG instances and the pod asks for whole GPUs, or it asks for instances of a size that no node has.",
+	Meaning: "The nodes offer MIG instances and the pod asks for whole GPUs, or it asks for instances of a size that no node has, or by the names of the other MIG strategy: single calls every instance nvidia.com/gpu, mixed has a name for each size.",
 	Remedy:  "Ask for what the nodes offer, or have a node divided as the pod needs it.",
 	Not:     "The cluster is full.",
 	Find:    migShapeMismatch,
@@ -33,6 +31,9 @@ func migShapeMismatch(c *check.Case) []check.Finding {
 		return nil
 	}
 	whole, parts := gpustack.GPURequest(c.Pod, gpustack.WholeGPU), gpustack.MIGRequest(c.Pod)
+	if f := otherStrategy(c, whole, parts); f != nil {
+		return f
+	}
 	var others, uneven []*check.NodeFit // offer GPUs, and not as asked; offer none for that reason
 	for i := range c.Fit.Nodes {
 		n := &c.Fit.Nodes[i]
@@ -57,7 +58,7 @@ func migShapeMismatch(c *check.Case) []check.Finding {
 	}
 	f := check.Finding{
 		Fit: true, Message: fmt.Sprintf("the pod asks for %s, and %s %s %s", gpuAskWords(whole, parts), place.NamesOf(others), place.Verb(others, "offers", "offer"), offerWords(others[0].Node)),
-		Evidence: place.NodesShow(others, partsShown), Edits: append(askOther(c, whole, parts, others), divideAnew(c, whole, parts, others)...),
+		Evidence: place.NodesShow(others, partsShown), Edits: append(askOther(c, whole, parts, others), place.DivideAnew(c, whole, parts, others)...),
 	}
 	if len(f.Edits) == 0 || f.Edits[0].Side != edit.Cluster {
 		f.Probe = place.NodeProbe(others, func(n *corev1.Node) { place.Grant(c, n) })
@@ -99,7 +100,9 @@ func offerWords(n *corev1.Node) string {
 	for _, p := range gpustack.MIGOf(n.Status.Allocatable) {
 		out = append(out, fmt.Sprintf("%d of %s", gpustack.Offers(n, p.Resource()), p.Resource()))
 	}
-	if whole := gpustack.Offers(n, gpustack.WholeGPU); whole > 0 {
+	if p, single := gpustack.SingleProfile(n); single {
+		out = append(out, fmt.Sprintf("%d nvidia.com/gpu, each a MIG instance %s (strategy single)", gpustack.Offers(n, gpustack.WholeGPU), p.Name))
+	} else if whole := gpustack.Offers(n, gpustack.WholeGPU); whole > 0 {
 		out = append(out, wording.Number(whole, "whole GPU"))
 	}
 	return strings.Join(out, ", ")
@@ -132,10 +135,10 @@ func askOther(c *check.Case, whole int64, parts []gpustack.MIGProfile, nodes []*
 		switch {
 		case whole > 0 && len(parts) > 0:
 			if slices.Contains(parts, p) {
-				out = append(out, askInstead(c, p.Resource(), 1, fmt.Sprintf("ask for %s alone, without a whole GPU beside it", p.Resource())))
+				out = append(out, place.AskInstead(c, p.Resource(), 1, fmt.Sprintf("ask for %s alone, without a whole GPU beside it", p.Resource())))
 			}
 		case whole == 1 && len(parts) == 0, whole == 0 && len(parts) == 1 && p.Memory >= parts[0].Memory:
-			e := askInstead(c, p.Resource(), 1, fmt.Sprintf("ask for 1 of %s instead of %s", p.Resource(), gpuAskWords(whole, parts)))
+			e := place.AskInstead(c, p.Resource(), 1, fmt.Sprintf("ask for 1 of %s instead of %s", p.Resource(), gpuAskWords(whole, parts)))
 			if whole > 0 {
 				e.Assumes = fmt.Sprintf("%d GB of GPU memory and %d of 7 parts of a GPU are enough", p.Memory, p.Slices)
 			}
@@ -143,9 +146,12 @@ func askOther(c *check.Case, whole int64, parts []gpustack.MIGProfile, nodes []*
 		}
 	}
 	if whole == 0 && len(parts) == 1 && slices.ContainsFunc(nodes, func(n *check.NodeFit) bool {
+		if _, single := gpustack.SingleProfile(n.Node); single {
+			return false // what it calls a GPU is a part of one
+		}
 		return gpustack.Offers(gpustack.Repaired(c.Facts, n.Node), gpustack.WholeGPU) > 0
 	}) {
-		out = append(out, askInstead(c, gpustack.WholeGPU, 1, fmt.Sprintf("ask for 1 whole GPU instead of %s", parts[0].Resource())))
+		out = append(out, place.AskInstead(c, gpustack.WholeGPU, 1, fmt.Sprintf("ask for 1 whole GPU instead of %s", parts[0].Resource())))
 	}
 	return slices.DeleteFunc(out[:min(len(out), 3)], func(e edit.Edit) bool { return len(e.Ops) == 0 })
 }
@@ -159,56 +165,71 @@ func offeredParts(nodes []*check.NodeFit) []gpustack.MIGProfile {
 	return gpustack.MIGOf(sum)
 }
 
-// askInstead has the containers that ask for GPUs ask for this, and for no other.
-func askInstead(c *check.Case, name corev1.ResourceName, n int64, text string) edit.Edit {
-	e := edit.Edit{Side: edit.Workload, Text: text, Cost: 2}
-	amount := resource.NewQuantity(n, resource.DecimalSI).String()
-	for i, o := range place.Written(c).Spec.Containers {
-		asked := false
-		for _, list := range []struct {
-			name string
-			of   corev1.ResourceList
-		}{{"requests", o.Resources.Requests}, {"limits", o.Resources.Limits}} {
-			for _, was := range podspec.Names(list.of) {
-				if !strings.HasPrefix(string(was), "nvidia.com/") {
-					continue
-				}
-				asked = true
-				if was != name {
-					e.Ops = append(e.Ops, edit.Op{Op: "remove", Path: edit.Pointer("spec", "containers", strconv.Itoa(i), "resources", list.name, string(was))})
-				}
-			}
-			if list.name == "limits" && asked || list.name == "requests" && len(o.Resources.Requests) > 0 && asked {
-				e.Ops = append(e.Ops, edit.Op{Op: "add", Path: edit.Pointer("spec", "containers", strconv.Itoa(i), "resources", list.name, string(name)), Value: amount})
-			}
-		}
+// otherStrategy is about instances that exist under the name of MIG's other strategy: the pod asks for nvidia.com/mig-1g.10gb
+// where nodes call it nvidia.com/gpu, or for nvidia.com/gpu of the product by which such nodes would be known.
+func otherStrategy(c *check.Case, whole int64, parts []gpustack.MIGProfile) []check.Finding {
+	if whole == 0 && len(parts) == 1 {
+		return askedMixed(c, parts[0])
 	}
-	return e
-}
-
-// divideAnew has the MIG manager divide the GPUs of nodes on which nobody uses them.
-func divideAnew(c *check.Case, whole int64, parts []gpustack.MIGProfile, nodes []*check.NodeFit) []edit.Edit {
-	config := ""
-	switch {
-	case whole > 0 && len(parts) == 0:
-		config = "all-disabled"
-	case whole == 0 && len(parts) == 1:
-		config = "all-" + parts[0].Name
-	}
-	idle := place.NodesWhere(nodes, func(n *corev1.Node) bool {
-		return n.Labels[gpustack.LabelMIG] != "" && len(gpustack.NodeNamed(c.Facts, n.Name).Ready(gpustack.RoleMIG)) > 0 && !slices.ContainsFunc(c.PodsOn(n.Name), gpustack.WantsGPU)
-	})
-	if config == "" || len(idle) == 0 {
+	need := slices.IndexFunc(place.NeedsOf(&c.Pod.Spec), func(n place.Need) bool { return n.Key == gpustack.LabelProduct && len(n.Values) == 1 })
+	if whole == 0 || len(parts) > 0 || need < 0 {
 		return nil
 	}
-	mend := func(n *corev1.Node) {
-		gpustack.PartitionAs(c.Facts, n, config)
-		n.Labels = gpustack.WithLabel(n.Labels, gpustack.LabelMIG, config)
+	return askedSingle(c, place.NeedsOf(&c.Pod.Spec)[need], whole)
+}
+
+// askedMixed: the pod uses the name of a profile, and nodes of the strategy single have such instances.
+func askedMixed(c *check.Case, want gpustack.MIGProfile) []check.Finding {
+	var nodes []*check.NodeFit
+	for i := range c.Fit.Nodes {
+		n := &c.Fit.Nodes[i]
+		if gpustack.Offers(n.Node, want.Resource()) > 0 {
+			return nil
+		}
+		if p, ok := gpustack.SingleProfile(n.Node); ok && p.Name == want.Name && attracts(c, n.Node) {
+			nodes = append(nodes, n)
+		}
 	}
-	few := place.Fewest(c, idle, mend)
-	return []edit.Edit{{
-		Side: edit.Cluster, Cost: 6, Set: place.Mended(few, mend), Assumes: "the MIG manager knows the configuration " + config,
-		Text:    fmt.Sprintf("have the GPUs of %s, which nobody uses, divided as %s", place.NamesOf(few), config),
-		Command: fmt.Sprintf("kubectl label node %s %s=%s --overwrite", place.NodeWords(few), gpustack.LabelMIG, config),
+	n := gpustack.GPURequest(c.Pod, want.Resource())
+	return strategyFinding(c, nodes, "single", fmt.Sprintf("nvidia.com/gpu, each a MIG instance %s", want.Name), string(want.Resource()),
+		place.AskInstead(c, gpustack.WholeGPU, n, fmt.Sprintf("ask for %d nvidia.com/gpu, which is a MIG instance %s there, instead of %s", n, want.Name, want.Resource())))
+}
+
+// askedSingle: the pod asks for GPUs of a product that is a part of one, and nodes of the strategy mixed have such parts.
+func askedSingle(c *check.Case, need place.Need, n int64) []check.Finding {
+	product, want, ok := gpustack.CutProfile(need.Values[0])
+	if !ok {
+		return nil
+	}
+	var nodes []*check.NodeFit
+	for i := range c.Fit.Nodes {
+		n := &c.Fit.Nodes[i]
+		if need.Met(n.Labels) {
+			return nil
+		}
+		if n.Labels[gpustack.LabelProduct] == product && gpustack.Offers(n.Node, want.Resource()) > 0 {
+			nodes = append(nodes, n)
+		}
+	}
+	e := place.AskInstead(c, want.Resource(), n, fmt.Sprintf("ask for %d %s of %s instead of nvidia.com/gpu of %s", n, want.Resource(), product, need.Values[0]))
+	moved, ok := place.Renames(c, need, need.Key, product)
+	if !ok {
+		return nil
+	}
+	e.Ops = append(e.Ops, moved.Ops...)
+	return strategyFinding(c, nodes, "mixed", string(want.Resource()), fmt.Sprintf("nvidia.com/gpu of product %s, as the strategy single would name it", need.Values[0]), e)
+}
+
+func strategyFinding(c *check.Case, nodes []*check.NodeFit, strategy, offer, asked string, e edit.Edit) []check.Finding {
+	if len(nodes) == 0 {
+		return nil
+	}
+	return []check.Finding{{
+		Fit: true, Layer: check.L3, Owner: check.User, Edits: []edit.Edit{e},
+		Message: fmt.Sprintf("the pod asks for %s, and %s, whose MIG strategy is %s, %s %s", asked, place.NamesOf(nodes), strategy, place.Verb(nodes, "offers", "offer"), offer),
+		Evidence: place.NodesShow(nodes, func(n *corev1.Node) []facts.Evidence {
+			return append([]facts.Evidence{{Field: fmt.Sprintf("metadata.labels[%q]", gpustack.LabelMIGStrategy), Value: n.Labels[gpustack.LabelMIGStrategy]},
+				{Field: fmt.Sprintf("metadata.labels[%q]", gpustack.LabelProduct), Value: n.Labels[gpustack.LabelProduct]}}, partsShown(n)...)
+		}),
 	}}
 }

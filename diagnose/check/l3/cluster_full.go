@@ -54,6 +54,7 @@ func clusterFull(c *check.Case) []check.Finding {
 			}
 		}
 	}
+	out.Edits = append(out.Edits, place.DivideAnew(c, gpustack.GPURequest(c.Pod, gpustack.WholeGPU), gpustack.MIGRequest(c.Pod), place.Attracted(c, f))...)
 	if e, ok := place.Evicts(c, nodes, f.PodsLacking()); ok {
 		out.Edits = append(out.Edits, e)
 	}

@@ -113,14 +113,15 @@ func (d *Devices) reach(n *corev1.Node) []*Device {
 		if ptr.Deref(v.Slice.Spec.PerDeviceNodeSelection, false) {
 			name, all, selector = ptr.Deref(v.NodeName, ""), ptr.Deref(v.AllNodes, false), v.NodeSelector
 		}
-		if all || name == n.Name || selector != nil && selects(selector, n) {
+		if all || name == n.Name || selector != nil && Selects(selector, n) {
 			out = append(out, v)
 		}
 	}
 	return out
 }
 
-func selects(s *corev1.NodeSelector, n *corev1.Node) bool {
+// Selects says whether the selector matches the node.
+func Selects(s *corev1.NodeSelector, n *corev1.Node) bool {
 	parsed, err := nodeaffinity.NewNodeSelector(s)
 	return err == nil && parsed.Match(n)
 }
@@ -208,10 +209,21 @@ func (d *Devices) InClass(v *Device, class string) bool {
 
 // Suits says whether the device is one that is asked for, whoever has it.
 func (d *Devices) Suits(v *Device, ask *DeviceAsk) bool {
-	return d.InClass(v, ask.Class) && Selected(d.f, v, ask.Selectors) == nil && !slices.ContainsFunc(v.Taints, func(t resourcev1.DeviceTaint) bool {
-		return t.Effect != resourcev1.DeviceTaintEffectNone && !slices.ContainsFunc(ask.tolerations, func(o resourcev1.DeviceToleration) bool { return resourceclaim.ToleratesTaint(o, t) })
-	})
+	return d.InClass(v, ask.Class) && Selected(d.f, v, ask.Selectors) == nil && Repelling(v, ask).Key == ""
 }
+
+// Repelling is the device's first taint that the request does not tolerate; without a key where there is none.
+func Repelling(v *Device, ask *DeviceAsk) resourcev1.DeviceTaint {
+	for _, t := range v.Taints {
+		if t.Effect != resourcev1.DeviceTaintEffectNone && !slices.ContainsFunc(ask.tolerations, func(o resourcev1.DeviceToleration) bool { return resourceclaim.ToleratesTaint(o, t) }) {
+			return t
+		}
+	}
+	return resourcev1.DeviceTaint{}
+}
+
+// Tolerations are those of the request.
+func (a *DeviceAsk) Tolerations() []resourcev1.DeviceToleration { return a.tolerations }
 
 // NotSelected is the expression that a device does not match; err where it cannot be worked out for the device.
 type NotSelected struct {
@@ -257,7 +269,7 @@ func (d *Devices) refuse(n *corev1.Node, claims []PodClaim) string {
 	for i := range claims {
 		c := &claims[i]
 		if c.ResourceClaim != nil && c.Status.Allocation != nil {
-			if s := c.Status.Allocation.NodeSelector; s != nil && !selects(s, n) {
+			if s := c.Status.Allocation.NodeSelector; s != nil && !Selects(s, n) {
 				return fmt.Sprintf("claim %s has its devices elsewhere", c.Name)
 			}
 			continue
