@@ -41,7 +41,7 @@ var Rules = map[string]Rule{
 		Ring: Pure, Imports: []string{
 			"engine/why", "engine/internal/api", "engine/internal/calendar", "engine/internal/census", "engine/internal/cluster", "engine/internal/describe", "engine/internal/device", "engine/internal/draft", "engine/internal/fit", "engine/internal/index", "engine/internal/order", "engine/internal/place", "engine/internal/preempt", "engine/internal/quantity", "engine/internal/queue", "engine/internal/quota",
 		},
-		Tests: []string{"engine/internal/oracle", "internal/scenario"},
+		Tests: []string{"engine/internal/fragment", "engine/internal/oracle", "engine/internal/packing/openb", "internal/scenario"},
 	},
 	"engine/why":          {Ring: Pure},
 	"engine/internal/api": {Ring: Pure, Imports: []string{"engine/why", "engine/internal/fit"}},
