@@ -453,6 +453,9 @@ func (c *Calendar) wakeAsItMoves(w stay) {
 			continue
 		}
 		wake(r.end, w.from)
+		if r.gang == nil {
+			continue // a booking keeps its nodes whole, whatever ends there
+		}
 		after := later(r.start, w.from)
 		//archtest:any-order the earliest counts
 		for n := range r.needs {
