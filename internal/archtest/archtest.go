@@ -195,7 +195,7 @@ var Rules = map[string]Rule{
 	"kube/manifest":                  {Ring: Edge},
 	"kube/policy":                    {Ring: Edge, Imports: []string{"api/v1alpha1"}},
 	"kube/report":                    {Ring: Pure, Imports: []string{"api/v1alpha1", "engine", "engine/why", "kube/convert"}, Objects: true},
-	"kube/scheduler":                 {Ring: Edge, Imports: []string{"api/v1alpha1", "engine", "engine/why", "kube/answer", "kube/cluster", "kube/convert", "kube/crd", "kube/devices", "kube/policy", "kube/report", "record"}, Tests: []string{"diagnose", "diagnose/facts"}},
+	"kube/scheduler":                 {Ring: Edge, Imports: []string{"api/v1alpha1", "engine", "engine/why", "kube/answer", "kube/cluster", "kube/convert", "kube/crd", "kube/devices", "kube/dialect/hami", "kube/policy", "kube/report", "record"}, Tests: []string{"diagnose", "diagnose/facts"}},
 
 	"record": {Ring: Edge, Imports: []string{"engine", "engine/why"}},
 

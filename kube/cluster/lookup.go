@@ -60,6 +60,13 @@ func (f *Feed) Pod(key string) *corev1.Pod {
 	return nil
 }
 
+// Node returns the node as last seen, nil if there is none.
+func (f *Feed) Node(name string) *corev1.Node {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.nodes.objects[name]
+}
+
 // Pods returns the pods that this scheduler places, by key.
 func (f *Feed) Pods() []Pod {
 	f.mu.Lock()

@@ -155,11 +155,15 @@ func (b *binder) bind(ctx context.Context, i intent) (again bool) {
 		sign(binding)
 	}
 	if err == nil {
-		err = b.gate.once(ctx, binding.Namespace, func(ctx context.Context) error { return pods.Bind(ctx, binding, metav1.CreateOptions{}) })
+		err = b.bindLocked(ctx, i, binding, func() error {
+			return b.gate.once(ctx, binding.Namespace, func(ctx context.Context) error { return pods.Bind(ctx, binding, metav1.CreateOptions{}) })
+		})
 	}
 	switch {
 	case err == nil:
 		b.bound(i)
+	case errors.Is(err, errNodeLocked) && ctx.Err() == nil:
+		return b.pause(ctx, i, err)
 	case passing(err) && ctx.Err() == nil:
 		b.blocked(ctx, i, err)
 		return b.pause(ctx, i, err)
@@ -171,6 +175,20 @@ func (b *binder) bind(ctx context.Context, i intent) (again bool) {
 		b.refuse(i, err)
 	}
 	return false
+}
+
+// bindLocked sends the binding, on a node with HAMi's plugin with the node locked for the pod.
+func (b *binder) bindLocked(ctx context.Context, i intent, binding *corev1.Binding, send func() error) error {
+	unlock, err := b.lockFor(ctx, i, binding)
+	if err != nil {
+		return err
+	}
+	err = send()
+	// What may have come through after all stays locked: the plugin takes the lock away, or it ends by itself.
+	if err != nil && unlock != nil && !lost(err) {
+		unlock()
+	}
+	return err
 }
 
 // pause waits before a binding that failed is tried again, longer after each time, if its namespace as a whole does not wait

@@ -89,6 +89,7 @@ var clusterRules = []rbacv1.PolicyRule{
 	{APIGroups: []string{"policy"}, Resources: []string{"poddisruptionbudgets"}, Verbs: []string{"get", "list", "watch"}},
 	{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"patch"}}, // the queues that they may use
 	{APIGroups: []string{""}, Resources: []string{"pods/binding"}, Verbs: []string{"create"}},
+	{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"patch"}}, // HAMi's lock
 	{APIGroups: []string{""}, Resources: []string{"pods/status"}, Verbs: []string{"patch"}},
 	{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"delete", "patch"}},
 	{APIGroups: []string{""}, Resources: []string{"pods/eviction"}, Verbs: []string{"create"}},

@@ -1,0 +1,127 @@
+package scheduler
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/berth-dev/berth/kube/dialect/hami"
+)
+
+var nodesResource = schema.GroupVersionResource{Version: "v1", Resource: "nodes"}
+
+// hamiNode has two GPUs of 16,000 MiB, each of which ten pods may share.
+func hamiNode(name string) *corev1.Node {
+	n := node(name, "r1", 20)
+	n.Annotations = map[string]string{hami.KeyRegister: hami.Register([]hami.Device{
+		{ID: "GPU-" + name + "-0", Count: 10, Memory: 16000, Cores: 100, Type: "NVIDIA-T4", Mode: hami.Core, Health: true},
+		{ID: "GPU-" + name + "-1", Index: 1, Count: 10, Memory: 16000, Cores: 100, Type: "NVIDIA-T4", Mode: hami.Core, Health: true},
+	})}
+	return n
+}
+
+// vgpu is a pod that asks for so many MiB of a GPU, and a share of its compute.
+func vgpu(name string, memory, cores int64) *corev1.Pod {
+	p := pod(name, 1)
+	r := p.Spec.Containers[0].Resources.Requests
+	r["nvidia.com/gpumem"] = *resource.NewQuantity(memory, resource.DecimalSI)
+	r["nvidia.com/gpucores"] = *resource.NewQuantity(cores, resource.DecimalSI)
+	return p
+}
+
+func (w *world) lockOf(node string) string {
+	n, err := w.client.Tracker().Get(nodesResource, "", node)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return n.(*corev1.Node).Annotations[hami.KeyLock]
+}
+
+// unlock does as HAMi's plugin does when it has given a pod its devices.
+func (w *world) unlock(node string) {
+	n, err := w.client.Tracker().Get(nodesResource, "", node)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	free := n.(*corev1.Node).DeepCopy()
+	delete(free.Annotations, hami.KeyLock)
+	locked(w, func() bool { free.ResourceVersion = w.next(); return true })
+	if err := w.client.Tracker().Update(nodesResource, free, ""); err != nil {
+		w.t.Fatal(err)
+	}
+	w.rest()
+}
+
+// Pods are bound to a node of HAMi one at a time, with what its plugin is to give to them.
+func TestBindsForHAMi(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, hamiNode("n1"), vgpu("a", 8000, 30), vgpu("b", 8000, 0))
+		at := fmt.Sprint(time.Now().Unix())
+		w.start()
+		w.after(2 * time.Second)
+		if diff := cmp.Diff([]string{"a n1"}, w.done()); diff != "" {
+			t.Fatalf("bound while the node is locked (-want +got):\n%s", diff)
+		}
+		_, namespace, name, ok := hami.LockedFor(w.lockOf("n1"))
+		if !ok || namespace != "default" || name != "a" {
+			t.Errorf("the node is locked by %q", w.lockOf("n1"))
+		}
+		got := map[string]string{}
+		for _, key := range []string{hami.KeyNode, hami.KeyToAllocate, hami.KeyAllocated, hami.KeyBindPhase, hami.KeyBindTime, hami.KeyTime} {
+			got[key] = w.pod("a").Annotations[key]
+		}
+		want := map[string]string{
+			hami.KeyNode: "n1", hami.KeyBindPhase: "allocating", hami.KeyBindTime: at, hami.KeyTime: at,
+			hami.KeyToAllocate: "GPU-n1-0,NVIDIA,8000,30:;", hami.KeyAllocated: "GPU-n1-0,NVIDIA,8000,30:;",
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("bound with (-want +got):\n%s", diff)
+		}
+		w.unlock("n1")
+		w.after(5 * time.Second)
+		if diff := cmp.Diff([]string{"n1", "n1"}, w.at("a", "b")); diff != "" {
+			t.Error(diff)
+		}
+		if got := w.pod("b").Annotations[hami.KeyToAllocate]; got != "GPU-n1-0,NVIDIA,8000,0:;" {
+			t.Errorf("b gets %q, and not the rest of the first GPU", got)
+		}
+	})
+}
+
+// A binding that is refused gives the lock back.
+func TestRefusedBindingUnlocksTheNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, hamiNode("n1"), vgpu("a", 8000, 0))
+		w.answer(func(*corev1.Binding) error { return apierrors.NewForbidden(podKind, "a", errors.New("no")) })
+		w.start()
+		if len(w.tried()) == 0 || w.lockOf("n1") != "" {
+			t.Errorf("tried %q, and the node is locked by %q", w.tried(), w.lockOf("n1"))
+		}
+	})
+}
+
+// What cannot be on any card names the largest one; and a lock of a pod that is gone keeps nobody out.
+func TestTooLargeForHAMi(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := hamiNode("n1")
+		n.Annotations[hami.KeyLock] = hami.Lock(time.Now(), "default", "gone")
+		w := newWorld(t, n, vgpu("huge", 999999, 0), vgpu("a", 100, 0))
+		w.start()
+		w.after(3 * time.Second)
+		if diff := cmp.Diff([]string{"", "n1"}, w.at("huge", "a")); diff != "" {
+			t.Error(diff)
+		}
+		want := []string{"FailedScheduling: one pod needs 999999 MiB of GPU memory; the largest card has 16000 MiB"}
+		if diff := cmp.Diff(want, w.said("huge")); diff != "" {
+			t.Errorf("said (-want +got):\n%s", diff)
+		}
+	})
+}
