@@ -17,8 +17,30 @@ import (
 // gpuOf is what the object asks of the GPUs behind its count.
 func gpuOf(o *metav1.ObjectMeta) engine.GPU {
 	out := engine.GPU{Models: models(asked(o, v1alpha1.KeyGPUModel))}
+	if types, ok := gpuTypes(o); ok && out.Models == nil {
+		out.Models = types
+	}
 	out.Clique, out.NUMA, _ = alignment(asked(o, v1alpha1.KeyGPUAlignment))
 	return out
+}
+
+// gpuTypes reads HAMi's list of products that will do. HAMi takes each for a part of the product's name; ok is false unless all of
+// them name a model, and then the key is among those that are not heeded.
+func gpuTypes(o *metav1.ObjectMeta) (out []string, ok bool) {
+	list := asked(o, hami.KeyUseType)
+	if list == "" || len(list) > MaxValueBytes {
+		return nil, false
+	}
+	for name := range strings.SplitSeq(list, ",") {
+		short, _ := shortModel(strings.TrimSpace(name))
+		if !chip.MatchString(short) && !strings.HasPrefix(short, "RTX") || len(out) == MaxGPUModels {
+			return nil, false
+		}
+		if !slices.Contains(out, short) {
+			out = append(out, short)
+		}
+	}
+	return out, true
 }
 
 // alignment reads a value of v1alpha1.KeyGPUAlignment. One that cannot be read asks for nothing: its workload waits.

@@ -23,6 +23,9 @@ var schedulers = []string{
 func foreignKeys(p *corev1.Pod, requests engine.Resources) []string {
 	// What is written when a pod is bound for HAMi's device plugin is nobody's wish.
 	read := append(rankKeys(), hami.KeyNode, hami.KeyTime, hami.KeyToAllocate, hami.KeyAllocated, hami.KeyBindTime, hami.KeyBindPhase)
+	if _, ok := gpuTypes(&p.ObjectMeta); ok {
+		read = append(read, hami.KeyUseType)
+	}
 	var out []string
 	//archtest:any-order the keys are sorted below
 	for key := range p.Annotations {

@@ -30,7 +30,9 @@ func TestForeignKeysAreSaid(t *testing.T) {
 		pod  *corev1.Pod
 		want []string
 	}{
-		"HAMi":               {pod("nvidia.com/gpu", nil, map[string]string{"nvidia.com/use-gputype": "A100", "hami.io/gpu-scheduler-policy": "spread"}), []string{"hami.io/gpu-scheduler-policy", "nvidia.com/use-gputype"}},
+		"HAMi":               {pod("nvidia.com/gpu", nil, map[string]string{"nvidia.com/nouse-gputype": "A100", "hami.io/gpu-scheduler-policy": "spread"}), []string{"hami.io/gpu-scheduler-policy", "nvidia.com/nouse-gputype"}},
+		"HAMi's models":      {pod("nvidia.com/gpu", nil, map[string]string{"nvidia.com/use-gputype": "A100,Tesla V100"}), nil},
+		"no model":           {pod("nvidia.com/gpu", nil, map[string]string{"nvidia.com/use-gputype": "A100,Tesla"}), []string{"nvidia.com/use-gputype"}},
 		"another vendor":     {pod("amd.com/gpu", nil, map[string]string{"amd.com/xcp": "1", "nvidia.com/use-gputype": "A100"}), []string{"amd.com/xcp"}},
 		"no device":          {pod("", nil, map[string]string{"nvidia.com/use-gputype": "A100"}), nil},
 		"below the domain":   {pod("", map[string]string{"gang.scheduling.koordinator.sh/name": "g"}, nil), []string{"gang.scheduling.koordinator.sh/name"}},

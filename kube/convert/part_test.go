@@ -168,3 +168,22 @@ func TestPartsThatAreHeld(t *testing.T) {
 		}
 	}
 }
+
+func TestModelsOfHAMi(t *testing.T) {
+	for text, want := range map[string][]string{
+		"A100,V100":                   {"A100", "V100"},
+		"NVIDIA A100-SXM4-40GB, a100": {"A100"},
+		"Tesla":                       nil,
+		"A100,":                       nil,
+		"":                            nil,
+	} {
+		p := sharingPod(map[string]string{hami.KeyUseType: text}, []string{"nvidia.com/gpu", "1"})
+		if diff := cmp.Diff(want, Pod(p, Options{}).GPU.Models); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", text, diff)
+		}
+	}
+	p := sharingPod(map[string]string{hami.KeyUseType: "A100", v1alpha1.KeyGPUModel: "H100"}, []string{"nvidia.com/gpu", "1"})
+	if got := Pod(p, Options{}).GPU.Models; !cmp.Equal(got, []string{"H100"}) {
+		t.Errorf("our own key does not come first: %v", got)
+	}
+}

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/kube/dialect/hami"
 )
 
 // Admitted is the condition in which the scheduler writes down, as a Record, the terms that a pod entered its queue with.
@@ -61,7 +62,7 @@ type GroupRecord struct {
 // asks for something. Those of Kubernetes and of others that decide about its place in a gang, or whether it is looked
 // at, are among them.
 func FixedKeys() []string {
-	return append(append(inheritable(), v1alpha1.KeyDeadline, kaiFraction, kaiMemory, kaiDevices), rankKeys()...)
+	return append(append(inheritable(), v1alpha1.KeyDeadline, kaiFraction, kaiMemory, kaiDevices, hami.KeyUseType), rankKeys()...)
 }
 
 // GuardedKeys are the keys of ours that nobody but Berth may change on a pod that has entered its queue: the fixed ones,

@@ -60,6 +60,7 @@ var hostile = map[string][]string{
 	"gpu-fraction":                {"0.1"},
 	"gpu-memory":                  {"1000"},
 	"gpu-fraction-num-devices":    {"1", "2"},
+	"nvidia.com/use-gputype":      {"B200", "nonsense"},
 
 	"batch.kubernetes.io/job-completion-index": {"0", "1000"},
 	"apps.kubernetes.io/pod-index":             {"0", "1000"},
