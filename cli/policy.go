@@ -24,7 +24,7 @@ type policyFlags struct {
 }
 
 // defaultPolicy are the flags as they are when nothing is given.
-var defaultPolicy = policyFlags{policy: string(engine.Default), heads: "4", overtake: time.Hour, moves: movesOn, packing: string(engine.Tight)}
+var defaultPolicy = policyFlags{policy: string(engine.Default), heads: "4", overtake: time.Hour, moves: movesOn, packing: string(engine.Priced)}
 
 const (
 	allHeads = "all"
@@ -32,7 +32,7 @@ const (
 	movesOff = "off"
 )
 
-var packings = []string{string(engine.Tight), string(engine.Loose), string(engine.LeastF)}
+var packings = []string{string(engine.Priced), string(engine.Tight), string(engine.Loose), string(engine.LeastF)}
 
 var policies = []string{string(engine.Default), string(engine.TimeShare), string(engine.FIFO), string(engine.Strict)}
 
@@ -45,7 +45,7 @@ func (p *policyFlags) flags(cmd *cobra.Command) {
 	f.DurationVar(&p.minRun, "min-run-time", d.minRun, "how long work runs before it may be evicted for others, where its queue does not say (default: none)")
 	f.StringSliceVar(&p.rates, "gpu-rate", nil, "how much one GPU of a model counts in queues' amounts, as MODEL=UNITS, such as H100=2 (default: 1)")
 	f.StringVar(&p.moves, "moves", d.moves, "whether running work is moved so that gangs find a place: "+movesOn+", "+movesOff+", or GPU-seconds an hour that may be lost to moves nobody waits for")
-	f.StringVar(&p.packing, "packing", d.packing, "which node a pod goes to of those that fit: where least is left free, where most is, or where fragmentation grows least: "+oneOf(packings))
+	f.StringVar(&p.packing, "packing", d.packing, "which node a pod goes to of those that fit: where it costs later requests least, where least is left free, where most is, or where fragmentation grows least: "+oneOf(packings))
 	cmd.RegisterFlagCompletionFunc("packing", cobra.FixedCompletions(packings, cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions(policies, cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("moves", cobra.FixedCompletions([]string{movesOn, movesOff}, cobra.ShellCompDirectiveNoFileComp))

@@ -15,7 +15,7 @@ import (
 // What is given reaches the engine, and the process that --detach starts.
 func TestPolicyFlags(t *testing.T) {
 	for line, want := range map[string]engine.Config{
-		"": {Policy: engine.Default, Heads: 4, Overtake: time.Hour, Packing: engine.Tight},
+		"": {Policy: engine.Default, Heads: 4, Overtake: time.Hour, Packing: engine.Priced},
 		"--policy timeshare --backfill-heads all --overtake-for 30m --half-life 168h --min-run-time 10m --gpu-rate H100=2,A100=1 --gpu-rate B200=4 --moves off --packing fgd": {
 			Policy: engine.TimeShare, Heads: -1, Overtake: 30 * time.Minute, HalfLife: 168 * time.Hour, MinRun: 10 * time.Minute,
 			Rates: []engine.Rate{{Model: "H100", Units: 2}, {Model: "A100", Units: 1}, {Model: "B200", Units: 4}}, Moves: engine.Moves{Off: true}, Packing: engine.LeastF,
@@ -45,7 +45,7 @@ func TestPolicyFlags(t *testing.T) {
 
 // What completes is what is taken.
 func TestPolicyCompletion(t *testing.T) {
-	for flag, want := range map[string][]string{"policy": {"default", "timeshare", "fifo", "strict"}, "moves": {"on", "off"}, "packing": {"tight", "loose", "fgd"}, "backfill-heads": {"all"}} {
+	for flag, want := range map[string][]string{"policy": {"default", "timeshare", "fifo", "strict"}, "moves": {"on", "off"}, "packing": {"priced", "tight", "loose", "fgd"}, "backfill-heads": {"all"}} {
 		cmd := newCmdScheduler(Streams{})
 		complete, ok := cmd.GetFlagCompletionFunc(flag)
 		if !ok {
