@@ -51,7 +51,7 @@ func (c *Cluster) apiServerFlags() []string {
 		"--service-account-key-file=" + key("service-account.key"),
 		"--service-account-signing-key-file=" + key("service-account.key"),
 		"--requestheader-client-ca-file=" + key("ca.crt"),
-		"--requestheader-allowed-names=front-proxy",
+		"--requestheader-allowed-names=" + frontProxyName,
 		"--requestheader-username-headers=X-Remote-User",
 		"--requestheader-group-headers=X-Remote-Group",
 		"--requestheader-extra-headers-prefix=X-Remote-Extra-",

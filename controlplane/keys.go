@@ -38,11 +38,15 @@ var certificates = []struct {
 	{"apiserver", "kube-apiserver", true},
 	{"kubelet", "berth-kubelet", true},
 	{"kubelet-client", KubeletClientName, false},
-	{"front-proxy", "front-proxy", false},
+	{"front-proxy", frontProxyName, false},
 }
 
-// KubeletClientName is the common name with which the API server calls kubelets.
-const KubeletClientName = "kube-apiserver-kubelet-client"
+// KubeletClientName is the common name with which the API server calls kubelets, and frontProxyName that with which it hands
+// on requests to aggregated APIs.
+const (
+	KubeletClientName = "kube-apiserver-kubelet-client"
+	frontProxyName    = "front-proxy"
+)
 
 // The components that call the API server, and the groups they are in.
 var identities = []struct{ name, user, groups string }{
@@ -189,9 +193,10 @@ func (k keys) token(name string) (string, error) {
 // KubeletTLS is what the fleet's kubelets serve with, and the authority that signed the
 // one client they answer.
 type KubeletTLS struct {
-	Certificate tls.Certificate
-	ClientCAs   *x509.CertPool
-	ClientName  string
+	Certificate    tls.Certificate
+	ClientCAs      *x509.CertPool
+	ClientName     string
+	AggregatorName string
 }
 
 func (k keys) kubeletTLS() (KubeletTLS, error) {
@@ -207,5 +212,5 @@ func (k keys) kubeletTLS() (KubeletTLS, error) {
 	if !pool.AppendCertsFromPEM(ca) {
 		return KubeletTLS{}, fmt.Errorf("%s holds no certificate", k.file("ca.crt"))
 	}
-	return KubeletTLS{Certificate: cert, ClientCAs: pool, ClientName: KubeletClientName}, nil
+	return KubeletTLS{Certificate: cert, ClientCAs: pool, ClientName: KubeletClientName, AggregatorName: frontProxyName}, nil
 }

@@ -6,6 +6,7 @@ import (
 	"net"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -18,6 +19,7 @@ import (
 	"github.com/berth-dev/berth/fleet/kubelet"
 	"github.com/berth-dev/berth/fleet/storage"
 	"github.com/berth-dev/berth/fleet/stream"
+	"github.com/berth-dev/berth/fleet/usage"
 	"github.com/berth-dev/berth/fleet/workload"
 )
 
@@ -37,6 +39,7 @@ func Run(ctx context.Context, o Options) error {
 	group.Go(func() error { p.leases.Run(running); return nil })
 	group.Go(func() error { return p.control(running) })
 	group.Go(func() error { return p.storage(running, o) })
+	group.Go(func() error { p.metrics.announce(running, p.port); return nil })
 	if err := group.Wait(); ctx.Err() == nil {
 		return err
 	}
@@ -48,6 +51,7 @@ type parts struct {
 	*controller
 	kubelet   *kubelet.Kubelet
 	server    *stream.Server
+	metrics   *metricsAPI
 	informers informers.SharedInformerFactory
 	nodes     cache.SharedIndexInformer
 	slices    cache.SharedIndexInformer
@@ -63,9 +67,15 @@ func assemble(o Options) (*parts, error) {
 	if err := p.addKubelet(o); err != nil {
 		return nil, err
 	}
+	certificate, bundle, err := newMetricsCertificate(time.Now())
+	if err != nil {
+		return nil, err
+	}
+	p.metrics = &metricsAPI{client: p.client.CoreV1().RESTClient(), log: o.Log, bundle: bundle}
 	p.server, err = stream.Listen("127.0.0.1:0", stream.Options{
 		Backend: p.kubelet, Certificate: o.KubeletTLS.Certificate,
 		ClientCAs: o.KubeletTLS.ClientCAs, ClientName: o.KubeletTLS.ClientName, Log: o.Log,
+		Aggregated: usage.Handler(p.kubelet), AggregatorName: o.KubeletTLS.AggregatorName, AggregatedCertificate: certificate,
 	})
 	if err != nil {
 		return nil, err

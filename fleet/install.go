@@ -23,7 +23,7 @@ const (
 )
 
 // Install prepares a cluster for Run, with administrator rights: the Pool kind and the fleet's
-// rights every time; the GPU stack's DaemonSets, the device and storage classes and the given
+// rights every time; the GPU stack's DaemonSets, the device and storage classes, metrics.k8s.io and the given
 // Pools only the first time, so that a restart does not undo what users changed or removed since.
 func Install(ctx context.Context, admin *rest.Config, pools []v1alpha1.Pool) error {
 	c, err := newInstaller(admin)
@@ -44,6 +44,7 @@ func Install(ctx context.Context, admin *rest.Config, pools []v1alpha1.Pool) err
 	if first {
 		group.Go(func() error { return c.installStack(groupCtx) })
 		group.Go(func() error { return c.applyAll(groupCtx, classes) })
+		group.Go(func() error { return c.applyAll(groupCtx, metricsObjects) })
 	}
 	group.Go(func() error {
 		if err := kind.Served(groupCtx, c.rest); err != nil {

@@ -115,7 +115,7 @@ func TestInstallOnce(t *testing.T) {
 	if n := s.count("PATCH", "/apis/resource.k8s.io/v1/deviceclasses/gpu.nvidia.com"); n != 1 {
 		t.Errorf("%d device classes", n)
 	}
-	if n := s.count("PATCH", "/apis/rbac.authorization.k8s.io/v1/"); n != 2 {
+	if n := s.count("PATCH", "/apis/rbac.authorization.k8s.io/v1/"); n != 3 {
 		t.Errorf("%d objects of RBAC", n)
 	}
 	namespace, first := -1, len(s.requests)

@@ -35,6 +35,9 @@ func gpuStack() ([]manifest, error) {
 	return readManifests("driver.yaml", "toolkit.yaml", "device-plugin.yaml", "gpu-feature-discovery.yaml", "dcgm-exporter.yaml", "dra-driver.yaml", "mig-manager.yaml")
 }
 
+// metricsObjects let the API server find metrics.k8s.io.
+func metricsObjects() ([]manifest, error) { return readManifests("metrics-api.yaml") }
+
 // classes are those of devices, which belong to the DRA driver, and of volumes.
 func classes() ([]manifest, error) { return readManifests("device-class.yaml", "storage-class.yaml") }
 
@@ -83,7 +86,7 @@ func newManifest(body []byte) (manifest, error) {
 // plurals names the resource of each kind that is shipped.
 func plurals(kind string) (string, bool) {
 	switch kind {
-	case "ClusterRole", "ClusterRoleBinding", "ConfigMap", "DaemonSet", "Namespace", "Service", "ServiceAccount":
+	case "APIService", "ClusterRole", "ClusterRoleBinding", "ConfigMap", "DaemonSet", "Namespace", "Service", "ServiceAccount":
 		return strings.ToLower(kind) + "s", true
 	case "DeviceClass", "StorageClass":
 		return strings.ToLower(kind) + "es", true

@@ -44,6 +44,8 @@ type KubeletTLS struct {
 	Certificate tls.Certificate // valid for localhost
 	ClientCAs   *x509.CertPool  // signs the API server's kubelet client certificate
 	ClientName  string          // its common name
+	// AggregatorName is the common name with which the API server hands on requests to aggregated APIs, by the same authority.
+	AggregatorName string
 }
 
 // Progress counts what is there against what the Pools ask for.

@@ -10,6 +10,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"github.com/berth-dev/berth/fleet/workload"
 )
 
 // instantClient accepts status writes without any work, so that what is measured is the kubelet's own.
@@ -50,7 +52,7 @@ func BenchmarkPodToRunning(b *testing.B) {
 		return l
 	}
 	client := &instantClient{fake.NewClientset(), make(chan struct{})}
-	k := New(Options{Client: client, Machine: func(string) *Machine { return m }})
+	k := New(Options{Client: client, Machine: func(string) *Machine { return m }, Workloads: workload.New(workload.Options{})})
 	ctx, stop := context.WithCancel(context.Background())
 	defer k.workers.Wait()
 	defer stop()

@@ -28,6 +28,8 @@ type host struct {
 	memory   gpuMemory
 	workers  map[types.UID]*worker
 	meters   map[string]*gpu.Meter // by GPU and MIG device, those that somebody asked for
+	cpuLeft  float64               // core-seconds of containers that are over
+	cpuShown float64               // core-seconds of the machine, the most that was told
 }
 
 func newHost(name string, find func(string) *Machine) *host {

@@ -48,7 +48,7 @@ func (k *Kubelet) read(h *host, m *Machine) []gpu.Reading {
 	return all
 }
 
-// settle brings the meters of a pod's machine up to now, before what one of its programs did is forgotten.
+// settle brings the meters of a pod's machine up to now, and notes its processor time, before what one of its programs did is forgotten.
 func (k *Kubelet) settle(pod string) {
 	namespace, name, _ := strings.Cut(pod, "/")
 	k.mu.Lock()
@@ -57,6 +57,7 @@ func (k *Kubelet) settle(pod string) {
 	if w == nil {
 		return
 	}
+	w.noteEffort(k.workloads.Loads(pod))
 	if m := k.machine(w.host.name); m != nil && len(m.Devices.Devices()) > 0 {
 		k.read(w.host, m)
 	}

@@ -41,8 +41,10 @@ type process struct {
 	done chan struct{}      // closed when it is over and its container knows
 
 	startedAt metav1.Time
-	hooked    atomic.Bool // the preStop hook was run
-	oom       atomic.Bool // it was killed for its memory
+	effort    effort
+	memory    atomic.Int64 // bytes that its program takes; 0: it does not say
+	hooked    atomic.Bool  // the preStop hook was run
+	oom       atomic.Bool  // it was killed for its memory
 
 	stdin   io.Reader // nil: empty
 	typing  *io.PipeWriter
@@ -120,6 +122,7 @@ func (p *process) run() {
 	if p.oom.Load() && code != 0 {
 		reason = "OOMKilled"
 	}
+	p.leave()
 	p.c.ended(p, code, reason)
 	p.send(shell.Kill)
 	if p.entered.Load() {

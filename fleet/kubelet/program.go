@@ -61,6 +61,7 @@ func (p *process) simulate(ctx context.Context, l workload.Launch, out io.Writer
 		fmt.Fprintln(out, err)
 		return 1
 	}
+	p.memory.Store(spec.Memory)
 	if limit := p.spec.Resources.Limits.Memory().Value(); limit > 0 && spec.Memory > limit {
 		p.oom.Store(true)
 		return 137
@@ -79,6 +80,7 @@ func (p *process) simulate(ctx context.Context, l workload.Launch, out io.Writer
 	}
 	defer p.listen(http.HandlerFunc(p.answer))()
 	code := w.k.workloads.Run(ctx, workload.IdentityOf(pod, spec), spec, out)
+	p.programOver()
 	if ctx.Err() != nil {
 		return exitOnSignal(ctx, 143)
 	}

@@ -124,10 +124,12 @@ func serve(t *testing.T, backend Backend) *service {
 	t.Helper()
 	ca := newAuthority(t)
 	server, err := Listen("127.0.0.1:0", Options{
-		Backend:     backend,
-		Certificate: ca.issue(t, "kubelet", x509.ExtKeyUsageServerAuth),
-		ClientCAs:   ca.pool(),
-		ClientName:  clientName,
+		Backend:        backend,
+		Certificate:    ca.issue(t, "kubelet", x509.ExtKeyUsageServerAuth),
+		ClientCAs:      ca.pool(),
+		ClientName:     clientName,
+		Aggregated:     http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "aggregated "+r.URL.Path) }),
+		AggregatorName: "front-proxy",
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -5,23 +5,36 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// authenticate lets in the one client that holds a verified certificate with the right name.
+// authenticate lets in the one client that holds a verified certificate with the right name: the API server as it calls
+// kubelets, and as it hands on questions to the aggregated API, which has paths of its own.
 func (s *Server) authenticate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
 			writeError(w, &statusError{http.StatusUnauthorized, "a client certificate is required"})
 			return
 		}
-		if name := r.TLS.VerifiedChains[0][0].Subject.CommonName; name != s.opts.ClientName {
+		name := r.TLS.VerifiedChains[0][0].Subject.CommonName
+		if s.opts.Aggregated != nil && name == s.opts.AggregatorName {
+			s.call(s.aggregated).ServeHTTP(w, r)
+			return
+		}
+		if name != s.opts.ClientName {
 			writeError(w, &statusError{http.StatusForbidden, fmt.Sprintf("client %q may not call the kubelet endpoint", name)})
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+func (s *Server) aggregated(w http.ResponseWriter, r *http.Request) error {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTimeout))
+	s.opts.Aggregated.ServeHTTP(w, r)
+	return nil
 }
 
 // routes are the kubelet's paths. GET is there beside POST because WebSocket clients use it.

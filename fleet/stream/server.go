@@ -15,6 +15,8 @@ import (
 const (
 	// headerTimeout bounds a caller that connects and says nothing.
 	headerTimeout = 10 * time.Second
+	// answerTimeout bounds a caller that does not read the metrics that it asked for.
+	answerTimeout = 30 * time.Second
 	// keepAlive is how long a connection without a request is kept for the next one.
 	keepAlive = 90 * time.Second
 	// drain is how long a stopping Server waits for Backend calls to notice.
@@ -30,6 +32,11 @@ type Options struct {
 	// name such a certificate must have: the API server's kubelet client and nobody else.
 	ClientCAs  *x509.CertPool
 	ClientName string
+	// Aggregated answers the API server where it comes as AggregatorName, for an API that this endpoint serves beside the
+	// kubelets': under the server name that AggregatedCertificate is for. Nil: there is none.
+	Aggregated            http.Handler
+	AggregatorName        string
+	AggregatedCertificate *tls.Certificate
 	// Log gets one line per request that ended in an error; nil discards.
 	Log *slog.Logger
 }
@@ -72,6 +79,8 @@ func (o Options) validate() error {
 		return errors.New("no CA for client certificates")
 	case o.ClientName == "":
 		return errors.New("no client name")
+	case o.Aggregated != nil && (o.AggregatorName == "" || o.AggregatorName == o.ClientName):
+		return errors.New("no name of its own for the client of the aggregated API")
 	}
 	return nil
 }
@@ -123,14 +132,22 @@ func (s *Server) http(ctx context.Context) *http.Server {
 		TLSNextProto:      map[string]func(*http.Server, *tls.Conn, http.Handler){},
 		ErrorLog:          slog.NewLogLogger(s.opts.Log.Handler(), slog.LevelDebug),
 		TLSConfig: &tls.Config{
-			MinVersion:   tls.VersionTLS12,
-			Certificates: []tls.Certificate{s.opts.Certificate},
+			MinVersion:     tls.VersionTLS12,
+			GetCertificate: s.certificate,
 			// A missing certificate is answered with 401, which says more than a broken
 			// handshake; one that is given must verify.
 			ClientAuth: tls.VerifyClientCertIfGiven,
 			ClientCAs:  s.opts.ClientCAs,
 		},
 	}
+}
+
+// certificate is the kubelets', except for whoever wants the aggregated API.
+func (s *Server) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	if c := s.opts.AggregatedCertificate; c != nil && hello.ServerName != "" && c.Leaf != nil && c.Leaf.VerifyHostname(hello.ServerName) == nil {
+		return c, nil
+	}
+	return &s.opts.Certificate, nil
 }
 
 // wait gives running calls a moment to return.

@@ -149,7 +149,7 @@ var Rules = map[string]Rule{
 
 	"fleet": {Ring: Edge, Imports: []string{
 		"api/v1alpha1", "fleet/clock", "fleet/device", "fleet/dra", "fleet/file", "fleet/gpu",
-		"fleet/kubelet", "fleet/storage", "fleet/stream", "fleet/workload", "kube/crd",
+		"fleet/kubelet", "fleet/storage", "fleet/stream", "fleet/usage", "fleet/workload", "kube/crd",
 	}},
 	"fleet/clock":  {Ring: Edge},
 	"fleet/dcgm":   {Ring: Edge, Imports: []string{"fleet/gpu"}},
@@ -158,7 +158,7 @@ var Rules = map[string]Rule{
 	"fleet/file":   {Ring: Edge, Imports: []string{"api/v1alpha1", "fleet/gpu", "internal/spelling"}},
 	"fleet/gpu":    {Ring: Edge},
 	"fleet/kubelet": {Ring: Edge, Imports: []string{
-		"api/v1alpha1", "fleet/clock", "fleet/dcgm", "fleet/device", "fleet/dra", "fleet/gpu", "fleet/shell", "fleet/shell/budget", "fleet/smi", "fleet/stream", "fleet/workload",
+		"api/v1alpha1", "fleet/clock", "fleet/dcgm", "fleet/device", "fleet/dra", "fleet/gpu", "fleet/shell", "fleet/shell/budget", "fleet/smi", "fleet/stream", "fleet/usage", "fleet/workload",
 	}},
 	"fleet/shell": {Ring: Edge, Imports: []string{
 		"fleet/clock", "fleet/shell/budget", "fleet/shell/internal/fd", "fleet/shell/internal/lang", "fleet/shell/internal/regex", "fleet/shell/vfs",
@@ -173,6 +173,7 @@ var Rules = map[string]Rule{
 	"fleet/smi":                  {Ring: Edge, Imports: []string{"fleet/gpu"}},
 	"fleet/storage":              {Ring: Edge, Imports: []string{"fleet/clock"}},
 	"fleet/stream":               {Ring: Edge},
+	"fleet/usage":                {Ring: Edge},
 	"fleet/workload":             {Ring: Edge, Imports: []string{"fleet/clock"}},
 
 	"kube/answer":                    {Ring: Edge, Imports: []string{"engine", "engine/why", "kube/report"}},
