@@ -99,7 +99,7 @@ func anyOffers(t *rapid.T, node string) (out []engine.Offer) {
 
 func anyClaims(t *rapid.T) *engine.Claims {
 	opt := engine.DeviceOption{Selection: pick(t, "s", "s", "u"), Count: pick(t, 1, 1, 2)}
-	c := &engine.Claims{Requests: []engine.DeviceRequest{{Name: "c/r"}}}
+	c := &engine.Claims{Requests: []engine.DeviceRequest{{Name: "c/r"}}, Counted: seldom(t, 3)}
 	if seldom(t, 2) {
 		opt.Match, c.Match = []int{0}, []engine.DeviceAgreement{{Attribute: "root"}}
 	}

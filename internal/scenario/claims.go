@@ -77,8 +77,10 @@ func cards(text string) (func(*machine, moment), error) {
 }
 
 // claim reads "2 gpu", "2 gpu or 4 half", "all gpu"; after "same" all devices agree in their attribute root, after "apart" none do.
+// After "counted" they stand for resources that the pod requests too.
 func claim(text string) (func(*engine.Pod, moment), error) {
-	usage := fmt.Errorf(`expected claim="COUNT SELECTION", "all SELECTION" or several with "or", and "same" or "apart" at the end`)
+	usage := fmt.Errorf(`expected claim="COUNT SELECTION", "all SELECTION" or several with "or", and "same", "apart" or "counted" at the end`)
+	text, counted := strings.CutSuffix(text, " counted")
 	rule := engine.DeviceAgreement{}
 	if rest, ok := strings.CutSuffix(text, " same"); ok {
 		text, rule.Attribute = rest, "root"
@@ -102,7 +104,7 @@ func claim(text string) (func(*engine.Pod, moment), error) {
 		r.Options = append(r.Options, o)
 	}
 	return func(p *engine.Pod, _ moment) {
-		all := engine.Claims{}
+		all := engine.Claims{Counted: counted}
 		if p.Claims != nil {
 			all.Requests, all.Match = slices.Clone(p.Claims.Requests), slices.Clone(p.Claims.Match)
 		}

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
@@ -32,11 +33,13 @@ type devices struct {
 	claims  map[string]*resourcev1.ResourceClaim            // by key
 	classes map[string]*resourcev1.DeviceClass
 	users   map[string]map[string]*member // pods of any scheduler, by claim, then by key
+	extra   map[types.UID]string          // claims that stand for extended resources, by pod
 	loose   map[string]time.Time          // claims with an onlyUser, since when as far as was noticed
 
 	holding map[string]map[string]bool // by node: the claims that hold devices of it
 
 	selections map[string]convert.Selection // that claims ask for
+	resources  map[string]convert.Selection // that device classes have and pods request, besides GPUs
 	met        map[string]meeting           // by selection; since the devices last changed
 	attributes map[string]bool              // that claims want to agree in
 	grown      bool                         // there are more of either
@@ -54,14 +57,14 @@ func newDevices(selects Selects, gpu string) *devices {
 	return &devices{
 		selects: selects, gpu: gpu,
 		slices: make(map[string]map[string]*resourcev1.ResourceSlice), offered: make(map[string]convert.Offered), nodes: make(map[string]string),
-		claims: make(map[string]*resourcev1.ResourceClaim), classes: make(map[string]*resourcev1.DeviceClass), users: make(map[string]map[string]*member), loose: make(map[string]time.Time), holding: make(map[string]map[string]bool), met: make(map[string]meeting),
+		claims: make(map[string]*resourcev1.ResourceClaim), classes: make(map[string]*resourcev1.DeviceClass), users: make(map[string]map[string]*member), extra: make(map[types.UID]string), resources: make(map[string]convert.Selection), loose: make(map[string]time.Time), holding: make(map[string]map[string]bool), met: make(map[string]meeting),
 		selections: make(map[string]convert.Selection), attributes: make(map[string]bool), pods: make(map[string]bool), stale: make(map[string]bool),
 	}
 }
 
 // join notes which claims the pod has.
 func (d *devices) join(m *member) {
-	claims, _ := convert.ResourceClaims(m.pod)
+	claims, _ := d.claimsOf(m)
 	for _, c := range claims {
 		insert(d.users, c.Key, m.key, m)
 		d.claimMoved(c.Key)
@@ -69,11 +72,20 @@ func (d *devices) join(m *member) {
 }
 
 func (d *devices) leave(m *member) {
-	claims, _ := convert.ResourceClaims(m.pod)
+	claims, _ := d.claimsOf(m)
 	for _, c := range claims {
 		cut(d.users, c.Key, m.key)
 		d.claimMoved(c.Key)
 	}
+}
+
+// claimsOf are the pod's claims; the one that stands for its extended resources, if there is one, comes last and has no name.
+func (d *devices) claimsOf(m *member) (claims []convert.PodClaim, missing []string) {
+	claims, missing = convert.ResourceClaims(m.pod)
+	if key := d.extra[m.pod.UID]; key != "" {
+		claims = append(claims, convert.PodClaim{Key: key})
+	}
+	return claims, missing
 }
 
 // claimMoved has the next cycle look at the claim's pods, and at the nodes of its devices.
@@ -137,6 +149,7 @@ func (f *Feed) SetResourceClaim(c *resourcev1.ResourceClaim) {
 	if outdated(f.devices.claims[key], c) {
 		return
 	}
+	f.standsFor(key, c, true)
 	f.devices.setClaim(key, c)
 	f.out.wake()
 }
@@ -146,6 +159,7 @@ func (f *Feed) RemoveResourceClaim(c *resourcev1.ResourceClaim) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.devices.setClaim(keyOf(c), nil)
+	f.standsFor(keyOf(c), c, false)
 	f.out.wake()
 }
 
@@ -209,6 +223,8 @@ func (d *devices) classMoved() {
 			d.pods[key] = true
 		}
 	}
+	clear(d.resources)
+	d.grown = true
 }
 
 // onNode adds to the node what its devices are.
@@ -235,6 +251,23 @@ func (d *devices) onNode(n *engine.Node) {
 	if gpus > 0 {
 		n.Allocatable = convert.Plus(n.Allocatable, d.gpu, gpus)
 	}
+	for _, resource := range slices.Sorted(maps.Keys(d.resources)) {
+		if count := d.matched(n, resource); count > 0 && n.Allocatable.Get(resource) == 0 {
+			n.Allocatable = convert.Plus(n.Allocatable, resource, count)
+		}
+	}
+}
+
+// matched counts the node's devices that a resource is had from. Of parts of a card it is more than can be had at once, which the
+// choice of devices sees to.
+func (d *devices) matched(n *engine.Node, resource string) (count int64) {
+	selection := d.resources[resource]
+	for i := range n.Offers {
+		if n.Offers[i].Matches(selection.Name) {
+			count++
+		}
+	}
+	return count
 }
 
 // matching are the selections that the device matches, sorted.
@@ -278,10 +311,14 @@ func (d *devices) inUse(claim string) bool {
 // claimDevices adds to the pod what its claims ask for or have. missing says what keeps it from the engine.
 func (f *Feed) claimDevices(m *member, v *engine.Pod) (missing []string) {
 	d := f.devices
-	if len(m.pod.Spec.ResourceClaims) == 0 || d.selects == nil {
+	if d.selects == nil {
 		return nil
 	}
-	claims, missing := convert.ResourceClaims(m.pod)
+	claims, missing := d.claimsOf(m)
+	stands := f.extendedClaim(m)
+	if len(m.pod.Spec.ResourceClaims) == 0 && len(claims) == 0 && stands == nil {
+		return append(missing, f.classless(m)...)
+	}
 	if len(m.pod.Spec.ResourceClaims) > convert.MaxResourceClaims {
 		return nil // it stays unsupported
 	}
@@ -291,6 +328,12 @@ func (f *Feed) claimDevices(m *member, v *engine.Pod) (missing []string) {
 		key := named.Key
 		c := d.claims[key]
 		switch {
+		case named.Name == "":
+			// While the pod waits, what an earlier start left of it is removed, and counts for nothing.
+			if c != nil && !m.waiting() {
+				v.Devices = append(v.Devices, convert.Holds(c)...)
+				gpus += max(0, d.gpusHeld(c)-v.Requests.Get(d.gpu))
+			}
 		case c == nil:
 			missing = append(missing, "resource claim "+key+" does not exist")
 		case c.DeletionTimestamp != nil:
@@ -313,12 +356,22 @@ func (f *Feed) claimDevices(m *member, v *engine.Pod) (missing []string) {
 	}
 	if m.waiting() {
 		v.Devices = nil
+		asked.Claims.Counted = stands != nil && len(asked.Claims.Requests) == 0
+		counted := int64(0)
+		if stands != nil {
+			asked.Add("resources", stands, func(name string) *resourcev1.DeviceClass { return d.classes[name] })
+			if f.extended.classOf(d.classes, d.gpu) != nil {
+				counted = v.Requests.Get(d.gpu) // they are among its requests already
+			}
+		}
+		missing = append(missing, f.classless(m)...)
 		missing = append(missing, asked.Missing...)
 		if len(asked.Unknown) > 0 || slices.ContainsFunc(asked.Selections, func(s convert.Selection) bool { return d.meets(&s).undecided }) {
 			return missing
 		}
 		d.learn(&asked)
-		gpus += d.gpusAsked(&asked)
+		f.learnResources(stands)
+		gpus += max(0, d.gpusAsked(&asked)-counted)
 	}
 	if len(asked.Claims.Requests) > 0 {
 		v.Claims = &asked.Claims
@@ -419,7 +472,7 @@ func (d *devices) learn(a *convert.Asked) {
 			if len(d.selections) >= maxSelections {
 				clear(d.selections)
 				clear(d.attributes)
-				d.classMoved()
+				d.classMoved() // which forgets resources too
 			}
 			d.selections[s.Name], d.grown = s, true
 		}
@@ -504,6 +557,10 @@ type DeviceWant struct {
 	UID       string   // the pod's
 	Claims    []string // keys
 	Devices   []string // that those without have to get, by DeviceID
+
+	Extended *resourcev1.ResourceClaim                 // to be made for it; nil: none
+	Mappings []corev1.ContainerExtendedResourceRequest // which container has which request of it
+	Unmap    bool                                      // the pod names such a claim, and is to have none
 }
 
 // wantDevices notes which claims of a member are to be seen to before it is bound.
@@ -514,12 +571,16 @@ func (f *Feed) wantDevices(r *Reservation, at engine.Placement) {
 	}
 	claims, _ := convert.ResourceClaims(m.pod)
 	w := DeviceWant{Pod: at.Pod, UID: at.UID, Node: at.Node, Devices: at.Devices}
+	if n := f.nodes.given[at.Node]; n != nil && len(n.Offers) > 0 {
+		w.Extended, w.Mappings = convert.ExtendedClaim(m.pod, f.classOf)
+	}
+	w.Unmap = w.Extended == nil && m.pod.Status.ExtendedResourceClaimStatus != nil
 	for _, named := range claims {
 		if c := f.devices.claims[named.Key]; c != nil && !resourceclaim.IsReservedForPod(m.pod, c, false) {
 			w.Claims = append(w.Claims, named.Key)
 		}
 	}
-	if len(w.Claims) > 0 {
+	if len(w.Claims) > 0 || w.Extended != nil || w.Unmap {
 		r.Devices = append(r.Devices, w)
 	}
 }

@@ -1,20 +1,24 @@
 package cluster
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/engine/why"
+	"github.com/berth-dev/berth/kube/convert"
 )
 
-// extended is which resources that pods request are had from device classes, by claims that the stock scheduler makes for the
-// pod. Where a node offers such a resource by itself, as a device plugin has it, it is counted like any other. Where none does,
-// no new node helps: the pod waits as one with resource claims, and not as unschedulable, upon which an autoscaler would buy
-// nodes.
+// extended is which resources that pods request are had from device classes, by a claim that is made for the pod when it starts.
+// Where a node offers such a resource by itself, as a device plugin has it, it is counted like any other. Where claims are not
+// decided and no node does, no new node helps: the pod waits as one with resource claims, and not as unschedulable, upon which an
+// autoscaler would buy nodes.
 type extended struct {
 	classes map[string]string             // resources by device class
 	backed  map[string]int                // how many classes a resource is had from
@@ -57,14 +61,106 @@ func (e *extended) byClaims(resource string) bool {
 	return strings.HasPrefix(resource, resourcev1.ResourceDeviceClassPrefix) || e.backed[resource] > 0 && e.offered[resource] == 0
 }
 
-// mark has a pod that waits for such a resource wait as one with claims.
-func (e *extended) mark(m *member, v *engine.Pod) {
-	if !m.waiting() || slices.Contains(v.Features, why.Claims) {
+// mark has a pod that waits for such a resource wait as one with claims, where these are not decided.
+func (e *extended) mark(m *member, v *engine.Pod, decided bool) {
+	if !m.waiting() || decided || slices.Contains(v.Features, why.Claims) {
 		return
 	}
 	if slices.ContainsFunc(m.takes, func(a engine.Amount) bool { return a.Value > 0 && e.byClaims(a.Resource) }) {
 		v.Features = append(slices.Clip(v.Features), why.Claims)
 	}
+}
+
+// classOf is the class that has the resource: of several the youngest, then the first by name; nil for none.
+func (e *extended) classOf(classes map[string]*resourcev1.DeviceClass, resource string) *resourcev1.DeviceClass {
+	if name, ok := strings.CutPrefix(resource, resourcev1.ResourceDeviceClassPrefix); ok {
+		return classes[name]
+	}
+	if e.backed[resource] == 0 {
+		return nil
+	}
+	var out *resourcev1.DeviceClass
+	//archtest:any-order the youngest, then the first by name, is looked for
+	for name, has := range e.classes {
+		if c := classes[name]; has == resource && c != nil {
+			if out == nil || out.CreationTimestamp.Before(&c.CreationTimestamp) || out.CreationTimestamp.Equal(&c.CreationTimestamp) && c.Name < out.Name {
+				out = c
+			}
+		}
+	}
+	return out
+}
+
+func (f *Feed) classOf(resource string) *resourcev1.DeviceClass {
+	return f.extended.classOf(f.devices.classes, resource)
+}
+
+// extendedClaim is what stands for the extended resources of a pod of ours that waits; nil: nothing does.
+func (f *Feed) extendedClaim(m *member) *resourcev1.ResourceClaim {
+	if !m.ours || !m.waiting() || len(f.extended.of[m.key]) == 0 {
+		return nil
+	}
+	claim, _ := convert.ExtendedClaim(m.pod, f.classOf)
+	return claim
+}
+
+// classless says which resources of a pod of ours that waits name device classes that there are not.
+func (f *Feed) classless(m *member) (missing []string) {
+	if !m.ours || !m.waiting() {
+		return nil
+	}
+	for _, resource := range f.extended.of[m.key] {
+		if name, ok := strings.CutPrefix(resource, resourcev1.ResourceDeviceClassPrefix); ok && f.devices.classes[name] == nil {
+			missing = append(missing, fmt.Sprintf("device class %s, which resource %s names, does not exist", name, resource))
+			f.devices.pods[m.key] = true // it is looked at before the next plan too: who does not lead yet says nothing
+		}
+	}
+	return missing
+}
+
+// learnResources has nodes say how many devices they have of the resources that the claim stands for. GPUs they count anyway.
+func (f *Feed) learnResources(claim *resourcev1.ResourceClaim) {
+	if claim == nil {
+		return
+	}
+	for _, r := range claim.Spec.Devices.Requests {
+		class := f.devices.classes[r.Exactly.DeviceClassName]
+		for _, resource := range []string{ptr.Deref(class.Spec.ExtendedResourceName, ""), resourcev1.ResourceDeviceClassPrefix + class.Name} {
+			if _, known := f.devices.resources[resource]; !known && resource != "" && resource != f.devices.gpu {
+				f.devices.resources[resource], f.devices.grown = convert.ClassSelection(class), true
+			}
+		}
+	}
+}
+
+// standsFor enters the claim at the pod for whose extended resources it stands, or takes it out there.
+func (f *Feed) standsFor(key string, c *resourcev1.ResourceClaim, does bool) {
+	owner, ok := convert.ExtendedFor(c)
+	if !ok {
+		return
+	}
+	m := f.members.pods[c.Namespace+"/"+owner.Name]
+	if m != nil && m.pod.UID != owner.UID {
+		m = nil
+	}
+	switch {
+	case does:
+		if f.devices.extra[owner.UID] = key; m != nil {
+			insert(f.devices.users, key, m.key, m)
+		}
+	case f.devices.extra[owner.UID] == key:
+		if delete(f.devices.extra, owner.UID); m != nil {
+			cut(f.devices.users, key, m.key)
+			f.devices.pods[m.key] = true
+		}
+	}
+}
+
+// ExtendedClaimOf is the claim that stands for the extended resources of the pod, as last seen; nil for none.
+func (f *Feed) ExtendedClaimOf(uid string) *resourcev1.ResourceClaim {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.devices.claims[f.devices.extra[types.UID(uid)]]
 }
 
 // SetDeviceClass takes in a device class.
@@ -78,6 +174,7 @@ func (f *Feed) SetDeviceClass(c *resourcev1.DeviceClass) {
 	f.devices.classes[c.Name] = c
 	f.devices.classMoved()
 	f.backs(c.Name, name)
+	f.resourcesMoved(c)
 	f.out.wake()
 }
 
@@ -88,7 +185,18 @@ func (f *Feed) RemoveDeviceClass(c *resourcev1.DeviceClass) {
 	delete(f.devices.classes, c.Name)
 	f.devices.classMoved()
 	f.backs(c.Name, "")
+	f.resourcesMoved(c)
 	f.out.wake()
+}
+
+// resourcesMoved has the pods looked at that wait for resources of the class.
+func (f *Feed) resourcesMoved(c *resourcev1.DeviceClass) {
+	for _, resource := range []string{ptr.Deref(c.Spec.ExtendedResourceName, ""), resourcev1.ResourceDeviceClassPrefix + c.Name} {
+		//archtest:any-order it fills a set
+		for key := range f.extended.users[resource] {
+			f.devices.pods[key] = true
+		}
+	}
 }
 
 // backs says that the class has the resource, "" for none.

@@ -214,7 +214,7 @@ func (f *Feed) put(m *member, v *engine.Pod) {
 		f.keepBack(m, missing)
 		return
 	}
-	f.extended.mark(m, v)
+	f.extended.mark(m, v, f.devices.selects != nil)
 	f.whatIf.restrict(v)
 	known := m.given
 	if known && same(m.value, v) {

@@ -69,6 +69,9 @@ func newSelection(class *resourcev1.DeviceClass, selectors []resourcev1.DeviceSe
 	return s
 }
 
+// ClassSelection is which devices are of the class, taints aside.
+func ClassSelection(class *resourcev1.DeviceClass) Selection { return newSelection(class, nil, nil) }
+
 // Tolerates says whether the request may have a device with these taints.
 func (s *Selection) Tolerates(taints []resourcev1.DeviceTaint) bool {
 	return !slices.ContainsFunc(taints, func(t resourcev1.DeviceTaint) bool {

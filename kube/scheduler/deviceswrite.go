@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,6 +40,9 @@ func (v *preparer) allocateFor(ctx context.Context, w cluster.DeviceWant) error 
 	if scene == nil {
 		return fmt.Errorf("pod %s, its node or a claim of it is gone", w.Pod)
 	}
+	if err := v.extend(ctx, w, scene); err != nil {
+		return err
+	}
 	open := slices.DeleteFunc(slices.Clone(scene.Claims), func(c *resourcev1.ResourceClaim) bool { return c.Status.Allocation != nil })
 	results := make(map[types.UID]*resourcev1.AllocationResult, len(open))
 	if len(open) > 0 {
@@ -55,6 +59,11 @@ func (v *preparer) allocateFor(ctx context.Context, w cluster.DeviceWant) error 
 		if err := v.reserve(ctx, c, results[c.UID], consumer); err != nil {
 			return fmt.Errorf("resource claim %s: %w", c.Name, err)
 		}
+	}
+	if w.Extended != nil {
+		return v.mapExtended(ctx, scene.Pod, &corev1.PodExtendedResourceClaimStatus{
+			ResourceClaimName: scene.Claims[len(scene.Claims)-1].Name, RequestMappings: w.Mappings,
+		})
 	}
 	return nil
 }
@@ -85,8 +94,15 @@ func (v *preparer) reserve(ctx context.Context, c *resourcev1.ResourceClaim, mad
 // giveBack takes the reservations of a start that is given up off its claims, and the devices of those that nobody else uses.
 func (v *preparer) giveBack(ctx context.Context, p *preparation) {
 	for _, w := range p.Devices {
+		if w.Extended != nil {
+			v.dropExtended(ctx, w)
+		}
 		for _, key := range w.Claims {
 			c := v.s.feed.ResourceClaim(key)
+			if c != nil && isExtended(c) {
+				v.dropExtended(ctx, w)
+				continue
+			}
 			if c == nil || !slices.ContainsFunc(c.Status.ReservedFor, func(r resourcev1.ResourceClaimConsumerReference) bool { return string(r.UID) == w.UID }) {
 				continue
 			}
@@ -142,6 +158,9 @@ func (v *preparer) editClaim(ctx context.Context, c *resourcev1.ResourceClaim, e
 			if err == nil {
 				cluster.Trim(got)
 				v.s.feed.LearnResourceClaim(got)
+			}
+			if apierrors.IsNotFound(err) {
+				v.s.feed.RemoveResourceClaim(c) // it may have gone before it was learned of
 			}
 			return err
 		})

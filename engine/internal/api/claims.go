@@ -35,6 +35,9 @@ type Counter struct {
 type Claims struct {
 	Requests []DeviceRequest   `json:"requests"`
 	Match    []DeviceAgreement `json:"match,omitempty"`
+	// Counted is that the requests stand for extended resources, which are among the pod's requests too: on a node that offers
+	// no devices their count is all that matters.
+	Counted bool `json:"counted,omitempty"`
 }
 
 // DeviceRequest is met by the first of its options that can be had on the node together with the requests before it.
@@ -77,7 +80,7 @@ func (c *Claims) equal(o *Claims) bool {
 	if c == nil || o == nil {
 		return c == o
 	}
-	return slices.Equal(c.Match, o.Match) && slices.EqualFunc(c.Requests, o.Requests, func(a, b DeviceRequest) bool {
+	return c.Counted == o.Counted && slices.Equal(c.Match, o.Match) && slices.EqualFunc(c.Requests, o.Requests, func(a, b DeviceRequest) bool {
 		return a.Name == b.Name && slices.EqualFunc(a.Options, b.Options, func(a, b DeviceOption) bool {
 			return a.Selection == b.Selection && a.Count == b.Count && a.All == b.All && a.Admin == b.Admin && slices.Equal(a.Match, b.Match)
 		})

@@ -514,7 +514,8 @@ type Rejected struct {
 //	10 2026-11-17  Node.Images, Pod.Images; Spread.Default
 //	11 2026-11-17  parts of GPUs: Device.Memory and Parts, Spec.Part
 //	12 2026-11-17  RequestMix; Packing may be priced
-const SnapshotVersion = 12
+//	13 2026-11-17  Claims.Counted
+const SnapshotVersion = 13
 
 // Snapshot is everything a State knows, in canonical order. Times are in UTC.
 type Snapshot struct {

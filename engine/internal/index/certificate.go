@@ -287,7 +287,7 @@ func (x *Index) perEmpty(c *Class, n *cluster.Node) int64 {
 		}
 		k = min(k, deviceRoom(c, &empty))
 	}
-	if claims := c.Shape.Spec.Claims; claims != nil && k > 0 {
+	if claims := c.claims(n); claims != nil && k > 0 {
 		if n.Offers == nil {
 			return 0
 		}
@@ -316,7 +316,7 @@ func (x *Index) clauses(c *Class, n *cluster.Node, is maskState) []why.Clause {
 	if c.Shape.Spec.Part != nil && n.Offers == nil && n.Cards == nil {
 		add(why.ByWholeOnly, "")
 	}
-	switch claims := c.Shape.Spec.Claims; {
+	switch claims := c.claims(n); {
 	case claims == nil && c.Shape.HasGPU && n.Offers != nil:
 		add(why.ByClaimsOnly, "")
 	case claims != nil && (n.Offers == nil || n.Offers.Empty().Pods(claims, 1) == 0):
@@ -367,7 +367,7 @@ func (x *Index) localClauses(c *Class, n *cluster.Node) []why.Clause {
 	if len(n.Nominated) > 0 && Quotient(n.Free, c.Demands) > 0 && Quotient(n.LessNominated(c.Priority), c.Demands) == 0 {
 		add(why.ByNominated, "")
 	}
-	if claims := spec.Claims; claims != nil && n.Offers != nil && n.Offers.Pods(claims, 1) == 0 && n.Offers.Empty().Pods(claims, 1) > 0 {
+	if claims := c.claims(n); claims != nil && n.Offers != nil && n.Offers.Pods(claims, 1) == 0 && n.Offers.Empty().Pods(claims, 1) > 0 {
 		add(why.ByHeld, claims.String())
 	}
 	return append(out, x.gpuClauses(c, n)...)
@@ -384,7 +384,7 @@ func (x *Index) gpuClauses(c *Class, n *cluster.Node) []why.Clause {
 			out = append(out, why.Clause{Kind: why.ByWholeNode, Detail: by})
 		}
 	}
-	if c.Shape.Spec.Claims != nil || n.Offers != nil {
+	if c.claims(n) != nil || n.Offers != nil {
 		return out // claims say which devices, and have clauses of their own
 	}
 	if part := c.Shape.Spec.Part; part != nil {

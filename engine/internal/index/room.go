@@ -22,7 +22,7 @@ func (x *Index) Room(c *Class, n *cluster.Node) int64 {
 	if k == 0 {
 		return 0
 	}
-	if claims := c.Shape.Spec.Claims; claims != nil {
+	if claims := c.claims(n); claims != nil {
 		//mutate: filter-claims
 		if k = min(k, n.Offers.Pods(claims, min(k, mostPods))); k == 0 {
 			return 0
@@ -49,6 +49,17 @@ func (x *Index) Room(c *Class, n *cluster.Node) int64 {
 	return k
 }
 
+// claims are what has to be met with devices of the node, nil for nothing: where it offers none, claims that stand for resources
+// are met by counting.
+func (c *Class) claims(n *cluster.Node) *api.Claims {
+	claims := c.Shape.Spec.Claims
+	//mutate: claims-counted
+	if claims != nil && claims.Counted && n.Offers == nil {
+		return nil
+	}
+	return claims
+}
+
 // mostPods is how many pods with claims are counted on a node, which is done one after the other. No node has room for more.
 const mostPods = 1024
 
@@ -72,7 +83,7 @@ func Quotient(free quantity.Vector, demands []quantity.Demand) int64 {
 // deviceRoom returns how many pods the node's devices hold, GPU counts aside. Where pods hold devices and do
 // not say which, any device may be theirs: it counts what is certain.
 func deviceRoom(c *Class, n *cluster.Node) int64 {
-	if n.Offers != nil && c.Shape.Spec.Claims == nil {
+	if n.Offers != nil && c.claims(n) == nil {
 		return 0 // its GPUs are given through claims alone
 	}
 	//mutate: filter-parts
@@ -124,7 +135,7 @@ func (c *Class) islands() bool {
 // ChooseDevices picks the devices for one pod of the class, nil where they are not known. Those of its claims come last.
 func ChooseDevices(c *Class, n *cluster.Node) []string {
 	ids := chooseCounted(c, n)
-	if claims := c.Shape.Spec.Claims; claims != nil {
+	if claims := c.claims(n); claims != nil {
 		ids, _ = n.Offers.Choose(claims, ids)
 	}
 	return ids
@@ -148,7 +159,7 @@ func chooseCounted(c *Class, n *cluster.Node) []string {
 
 // WaysOfDevices lists the different choices of devices for one pod of the class, and whether these are all.
 func WaysOfDevices(c *Class, n *cluster.Node) (ways [][]string, all bool) {
-	if claims := c.Shape.Spec.Claims; claims != nil {
+	if claims := c.claims(n); claims != nil {
 		more, all := n.Offers.Ways(claims, maxWays)
 		counted := chooseCounted(c, n)
 		for _, way := range more {

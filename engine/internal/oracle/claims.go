@@ -17,6 +17,14 @@ func (w *world) offers(p engine.Pod, n engine.Node) [][]string {
 	})
 }
 
+// claimsOn is what the pod claims of the node's devices: nothing where it counts resources and the node offers none.
+func claimsOn(p engine.Pod, n engine.Node) *engine.Claims {
+	if p.Claims != nil && p.Claims.Counted && len(n.Offers) == 0 {
+		return nil
+	}
+	return p.Claims
+}
+
 // use is a device that an option has.
 type use struct {
 	engine.Offer
@@ -95,7 +103,7 @@ func lawfulUses(c *engine.Claims, n engine.Node, uses []use, held func(engine.Of
 
 // claimClause is what of the node's devices for claims excludes it, "" for nothing.
 func (a *audit) claimClause(n engine.Node) why.ClauseKind {
-	c := a.pod.Claims
+	c := claimsOn(a.pod, n)
 	switch {
 	case c == nil && len(n.Offers) > 0 && a.w.hasGPU(a.pod):
 		return why.ByClaimsOnly

@@ -121,7 +121,7 @@ func (a *audit) devices(n engine.Node) (why.ClauseKind, bool) {
 	if a.w.picky(p, a.cert.Model) && !slices.ContainsFunc(n.Devices, func(d engine.Device) bool { return d.Model == a.cert.Model }) {
 		return why.ByModel, true
 	}
-	if p.Claims != nil || len(n.Offers) > 0 || p.Part != nil {
+	if claimsOn(p, n) != nil || len(n.Offers) > 0 || p.Part != nil {
 		return why.ByModel, false
 	}
 	if a.unnominated().free(p, n, w.gpu) < int64(count) || w.hasDevices(p, n, a.cert.Model) {
@@ -191,7 +191,7 @@ func (a *audit) perEmpty(n engine.Node) int64 {
 	if a.pod.Part != nil {
 		most = min(most, a.partSets(n))
 	}
-	if c := a.pod.Claims; c != nil {
+	if c := claimsOn(a.pod, n); c != nil {
 		most = min(most, claimSets(c, n, nil))
 	} else if a.w.hasGPU(a.pod) && len(n.Offers) > 0 {
 		most = 0

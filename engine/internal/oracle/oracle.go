@@ -52,7 +52,7 @@ func (w *world) try(g engine.Gang, members []engine.Pod, model string) bool {
 // leaves them to the kubelet: the node names none, or some are given away and it is not known which, so that
 // only their number is sure, and nothing about how they lie.
 func (w *world) choices(p engine.Pod, n engine.Node, model string) (ways [][]string) {
-	if p.Claims == nil {
+	if claimsOn(p, n) == nil {
 		if len(n.Offers) > 0 && w.hasGPU(p) {
 			return nil // its GPUs are for claims alone
 		}

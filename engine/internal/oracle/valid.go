@@ -106,7 +106,7 @@ func (w *world) start(s engine.Start, evicted []engine.Eviction) error {
 func (w *world) place(p engine.Pod, x engine.Placement, model string) error {
 	n, ok := w.node[x.Node]
 	free := names(w.usable(p, n, model))
-	if p.Claims != nil {
+	if claimsOn(p, n) != nil {
 		free = append(free, slices.Concat(w.offers(p, n)...)...)
 	}
 	if p.Part != nil {
