@@ -2,6 +2,7 @@ package submit
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -28,8 +29,13 @@ func BenchmarkCheck(b *testing.B) {
 	}
 }
 
-// timed has every running pod say how long it runs, so that there is a future to look into.
+// timed has every running pod say how long it runs, so that there is a future to look into, and every node be of a pool, with
+// which it is compared.
 func timed(f *facts.Facts) *facts.Facts {
+	for i, n := range f.Nodes {
+		n.Labels = maps.Clone(n.Labels)
+		n.Labels["agentpool"] = fmt.Sprint("pool", i%2)
+	}
 	for i, p := range f.Pods {
 		p.Annotations = map[string]string{v1alpha1.KeyExpectedRun: fmt.Sprintf("%dm", 70+i%500)}
 		p.Spec.SchedulerName = "berth"
@@ -53,6 +59,7 @@ func crowds() []crowd {
 		{"starts", job("j", 64, 8, ""), 2500},
 		{"waits", job("j", 64, 8, ""), 5000},
 		{"never", job("j", 64, 8, "\n      nodeSelector: {nvidia.com/gpu.product: H100}"), 2500},
+		{"larger than any node", job("j", 2, 16, ""), 0},
 		{"thousands of pods start", job("j", 3000, 8, ""), 1000},
 		{"thousands of pods wait", job("j", 3000, 8, ""), 5000},
 		{"some of thousands wait", job("j", 3000, 8, ""), 4000},

@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
@@ -27,12 +26,18 @@ func nodeUnlikeItsPool(c *check.Case) []check.Finding {
 	if fit == nil {
 		return nil
 	}
-	pools := place.Pools(c.Facts)
+	g := groups{needs: place.NeedsOf(&c.Pod.Spec), pools: place.PoolsByNode(c.Facts), members: make(map[string][]*corev1.Node), values: make(map[string]map[labelled]int)}
+	for _, n := range c.Nodes {
+		if key := groupKey(n); key != "" {
+			of := key + "=" + n.Labels[key]
+			g.members[of] = append(g.members[of], n)
+		}
+	}
 	var nodes []*check.NodeFit
 	differs := make(map[string]difference)
 	for i := range fit.Nodes {
 		n := &fit.Nodes[i]
-		if d, ok := differenceOf(c, pools, n); ok {
+		if d, ok := g.differenceOf(n); ok {
 			nodes = append(nodes, n)
 			differs[n.Name] = d
 		}
@@ -57,21 +62,73 @@ func nodeUnlikeItsPool(c *check.Case) []check.Finding {
 	}}
 }
 
-func differenceOf(c *check.Case, pools []*v1alpha1.Pool, n *check.NodeFit) (difference, bool) {
+// groups are what nodes belong to, read once: a cluster has thousands of nodes, and each is compared with all of its group.
+type groups struct {
+	needs   []place.Need
+	pools   map[string]place.PoolPlace
+	members map[string][]*corev1.Node   // by label: "agentpool=gpu"
+	values  map[string]map[labelled]int // of a label in a group, how many nodes have it how
+}
+
+// labelled is how a node has a label: with a value, or not at all.
+type labelled struct {
+	value string
+	has   bool
+}
+
+// differenceOf is false for a node that is like its group in all that the pod asks for.
+func (g *groups) differenceOf(n *check.NodeFit) (difference, bool) {
 	d := difference{labels: make(map[string]string)}
-	want := map[string]string{}
-	if p, i := place.PoolOfNode(pools, n.Node); p != nil {
-		want, d.from = p.NodeLabels(i), "pool "+p.Name
-		d.taints(n, p.NodeTaints())
-	} else if key, siblings := siblingsOf(c, n.Node); len(siblings) >= 2 {
-		want, d.from = common(siblings), "the rest of "+key+"="+n.Labels[key]
+	unmet := slices.DeleteFunc(slices.Clone(g.needs), func(need place.Need) bool { return need.Met(n.Labels) })
+	if len(unmet) == 0 && len(n.Untolerated()) == 0 {
+		return d, false
 	}
-	for _, need := range place.NeedsOf(&c.Pod.Spec) {
-		if value := want[need.Key]; !need.Met(n.Labels) && need.Met(want) {
-			d.labels[need.Key] = value
+	var want func(key string) labelled
+	if at, ok := g.pools[n.Name]; ok {
+		labels := at.Pool.NodeLabels(at.Index)
+		want, d.from = func(key string) labelled { v, ok := labels[key]; return labelled{v, ok} }, "pool "+at.Pool.Name
+		d.taints(n, at.Pool.NodeTaints())
+	} else if key := groupKey(n.Node); key != "" {
+		of := key + "=" + n.Labels[key]
+		want, d.from = func(key string) labelled { return g.common(of, key, n.Node) }, "the rest of "+of
+		if len(g.members[of]) < 3 {
+			return d, false
+		}
+	} else {
+		return d, false
+	}
+	for _, need := range unmet {
+		if w := want(need.Key); w.has && need.Met(map[string]string{need.Key: w.value}) {
+			d.labels[need.Key] = w.value
 		}
 	}
 	return d, len(d.labels) > 0 || len(d.drop) > 0
+}
+
+// common is how all other nodes of the group have the label; not at all where they differ.
+func (g *groups) common(group, key string, but *corev1.Node) labelled {
+	at := group + "\x00" + key
+	counts := g.values[at]
+	if counts == nil {
+		counts = make(map[labelled]int)
+		for _, n := range g.members[group] {
+			v, ok := n.Labels[key]
+			counts[labelled{v, ok}]++
+		}
+		g.values[at] = counts
+	}
+	others := len(g.members[group]) - 1
+	own, ok := but.Labels[key]
+	//archtest:any-order at most one is that of all others
+	for l, n := range counts {
+		if l == (labelled{own, ok}) {
+			n--
+		}
+		if n == others && others > 0 {
+			return l
+		}
+	}
+	return labelled{}
 }
 
 // taints compares those of the same key: one that has another value or effect than the pool's, and that the pod does not
@@ -87,28 +144,12 @@ func (d *difference) taints(n *check.NodeFit, want []corev1.Taint) {
 	}
 }
 
-func siblingsOf(c *check.Case, n *corev1.Node) (key string, out []*corev1.Node) {
+// groupKey is the label that names the node's group; "": it has none.
+func groupKey(n *corev1.Node) string {
 	for _, key := range poolLabels {
-		if n.Labels[key] == "" {
-			continue
-		}
-		for _, o := range c.Nodes {
-			if o.Name != n.Name && o.Labels[key] == n.Labels[key] {
-				out = append(out, o)
-			}
-		}
-		return key, out
-	}
-	return "", nil
-}
-
-// common are the labels that all nodes have alike.
-func common(nodes []*corev1.Node) map[string]string {
-	out := make(map[string]string)
-	for k, v := range nodes[0].Labels {
-		if !slices.ContainsFunc(nodes, func(n *corev1.Node) bool { return n.Labels[k] != v }) {
-			out[k] = v
+		if n.Labels[key] != "" {
+			return key
 		}
 	}
-	return out
+	return ""
 }

@@ -45,6 +45,25 @@ func PoolOfNode(pools []*v1alpha1.Pool, n *corev1.Node) (*v1alpha1.Pool, int) {
 	return nil, 0
 }
 
+// PoolPlace is a node's place in a pool.
+type PoolPlace struct {
+	Pool  *v1alpha1.Pool
+	Index int
+}
+
+// PoolsByNode are the pools that ask for nodes, by the nodes' names.
+func PoolsByNode(f *facts.Facts) map[string]PoolPlace {
+	out := make(map[string]PoolPlace)
+	for _, p := range Pools(f) {
+		for i := range PoolSize(p) {
+			if name := p.NodeName(i); out[name].Pool == nil {
+				out[name] = PoolPlace{p, i}
+			}
+		}
+	}
+	return out
+}
+
 // pooled says whether a pool would give its nodes the label.
 func pooled(f *facts.Facts, n Need) bool {
 	return slices.ContainsFunc(Pools(f), func(p *v1alpha1.Pool) bool { return n.Met(p.NodeLabels(0)) })
