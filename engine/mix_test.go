@@ -215,3 +215,22 @@ func TestMixFollowsFromTheDump(t *testing.T) {
 		}
 	})
 }
+
+// A card of which a part is given away is of no use to who asks for whole ones: its node is not one that is still empty.
+func TestCardsInPartsCountAsTaken(t *testing.T) {
+	s := Load(api.Snapshot{}, api.Config{Packing: api.Priced})
+	for i, name := range []string{"empty", "shared"} {
+		c := machine(name, uint64(1+i), 2, "A")
+		for j := range c.Node.Devices {
+			c.Node.Devices[j].Memory, c.Node.Devices[j].Parts = 1000, 4
+		}
+		s.Apply(c)
+	}
+	s.Apply(asks("ns/whole", 10, 1, 1), api.Change{Pod: &api.Pod{
+		Key: "ns/part", UID: "u", Version: 11, Node: "shared", Devices: []string{"shared-0"}, Spec: api.Spec{Part: &api.Part{Cards: 1, Memory: 100}},
+	}})
+	plan := s.Plan(shareNoon)
+	if len(plan.Starts) != 1 || plan.Starts[0].Placements[0].Node != "shared" {
+		t.Errorf("it does not go to the node that is in use: %+v", plan.Starts)
+	}
+}

@@ -91,12 +91,16 @@ func (x *Index) cost(c *Class, n *cluster.Node) int64 {
 	return cost
 }
 
-// roomOf is what is free on the node, as far as prices go. GPUs are given whole, so that a card is free or taken. A node with GPUs
-// of several models, which is rare, counts as one of the first by name.
+// roomOf is what is free on the node, as far as prices go. A card is free or taken; one of which parts are given away is of no use to
+// who asks for whole ones, and counts as taken. A node with GPUs of several models, which is rare, counts as one of the first by name.
 func (x *Index) roomOf(n *cluster.Node) fragment.Room {
 	k := x.Kind(n)
 	cards := min(k.size.At(quantity.DimGPU), api.MostMixedGPUs)
 	free := max(0, min(n.Free.At(quantity.DimGPU), cards))
+	if len(n.Devices) > 0 {
+		//mutate: score-priced-beside-parts
+		free = min(free, max(0, n.FreeDevices-n.UnknownDevices))
+	}
 	if k.pricedBy != x.prices {
 		model := ""
 		if len(k.Models) > 0 {
