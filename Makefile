@@ -28,8 +28,9 @@ drawn: ## the properties of engine and kube with a new seed, which is printed (D
 	@seed=$(DRAWN); echo "drawn seed $$seed; replay with: make drawn DRAWN=$$seed"; \
 	RAPID_SEED=$$seed RAPID_CHECKS=25 $(GO) test -count 1 -short ./engine/... ./kube/cluster ./kube/convert ./kube/scheduler
 
-stories: ## every story of the command line and every cause of `berth why`, on real clusters
+stories: build ## every story of the command line, every cause of `berth why`, and charts beside the stock scheduler, on real clusters
 	$(GO) test -count 1 -timeout 60m ./cmd/berth
+	BERTH=$(abspath $(BERTH)) $(GO) test -count 1 -timeout 30m -run 'TestChartsLive$$' ./internal/conformance
 
 # The packages that start goroutines: the pure ring may not (internal/archtest). Short: what takes long without the
 # detector is left out.
