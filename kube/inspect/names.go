@@ -58,24 +58,47 @@ func enter(to map[string]map[string]bool, key, value string) {
 	to[key][value] = true
 }
 
-// misspelt are the values that are asked for and no node has, with the value of nodes that is written most like it. Under
-// their new names nobody could see that one is a typo of the other.
+// misspelt are the values that are asked for and no node has, with the value of nodes that is written most like it; and those
+// that nodes have and nobody asks for, with the one that is asked for, which other nodes have. Under their new names nobody could
+// see that one is a typo of the other.
 func (n *names) misspelt() map[string]string {
-	out := make(map[string]string)
-	for key, asked := range n.want {
-		for value := range asked {
-			best, least := "", 3
-			for have := range n.have[key] {
-				if d := distance(strings.ToLower(value), strings.ToLower(have)); d < least && d*4 <= max(len(value), len(have)) || d == least && have < best {
-					best, least = have, d
-				}
+	out, meant := make(map[string]string), make(map[string]bool)
+	note := func(value, best string) {
+		if best != "" && out[best] == "" && !meant[value] { // no chains, and no circles between keys
+			out[value], meant[best] = best, true
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(n.want)) {
+		for _, value := range slices.Sorted(maps.Keys(n.want[key])) {
+			if !n.have[key][value] {
+				note(value, mostLike(value, n.have[key]))
 			}
-			if best != "" && best != value && !n.have[key][value] {
-				out[value] = best
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(n.want)) {
+		both := make(map[string]bool)
+		for value := range n.want[key] {
+			both[value] = n.have[key][value]
+		}
+		maps.DeleteFunc(both, func(_ string, had bool) bool { return !had })
+		for _, value := range slices.Sorted(maps.Keys(n.have[key])) {
+			if !n.want[key][value] {
+				note(value, mostLike(value, both))
 			}
 		}
 	}
 	return out
+}
+
+// mostLike is the one of the values that is written most like the value, "" where none is nearly the same.
+func mostLike(value string, of map[string]bool) string {
+	best, least := "", 3
+	for other := range of {
+		if d := distance(strings.ToLower(value), strings.ToLower(other)); d < least && d*4 <= max(len(value), len(other)) || d == least && other < best {
+			best, least = other, d
+		}
+	}
+	return best
 }
 
 // mostLikened bounds how many parts of names are held against each other, which takes a second or so.
