@@ -2,17 +2,10 @@ package fleet
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
 	"log/slog"
-	"math/big"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/berth-dev/berth/fleet/usage"
+	"github.com/berth-dev/berth/internal/selfsigned"
 )
 
 // Where the API server finds metrics.k8s.io: as manifests/metrics-api.yaml says.
@@ -37,32 +31,9 @@ type metricsAPI struct {
 	bundle []byte // the certificate in PEM
 }
 
-// newMetricsCertificate makes a certificate for the Service's name that vouches for itself. It lives in memory alone.
+// newMetricsCertificate makes a certificate for the Service's name.
 func newMetricsCertificate(now time.Time) (*tls.Certificate, []byte, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, nil, fmt.Errorf("make a serving key: %w", err)
-	}
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
-	if err != nil {
-		return nil, nil, fmt.Errorf("make a serving certificate: %w", err)
-	}
-	name := metricsService + "." + metricsNamespace + ".svc"
-	template := &x509.Certificate{
-		SerialNumber: serial, Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
-		NotBefore: now.Add(-time.Hour), NotAfter: now.AddDate(10, 0, 0),
-		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		return nil, nil, fmt.Errorf("make a serving certificate: %w", err)
-	}
-	leaf, err := x509.ParseCertificate(der)
-	if err != nil {
-		return nil, nil, fmt.Errorf("make a serving certificate: %w", err)
-	}
-	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), nil
+	return selfsigned.New(now, []string{metricsService + "." + metricsNamespace + ".svc"})
 }
 
 // announce tries until the API server knows, somebody else serves the API, or ctx ends.

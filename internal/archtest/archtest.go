@@ -149,7 +149,7 @@ var Rules = map[string]Rule{
 
 	"fleet": {Ring: Edge, Imports: []string{
 		"api/v1alpha1", "fleet/clock", "fleet/device", "fleet/dra", "fleet/file", "fleet/gpu",
-		"fleet/kubelet", "fleet/storage", "fleet/stream", "fleet/usage", "fleet/workload", "kube/crd",
+		"fleet/kubelet", "fleet/storage", "fleet/stream", "fleet/usage", "fleet/workload", "internal/selfsigned", "kube/crd",
 	}},
 	"fleet/clock":  {Ring: Edge},
 	"fleet/dcgm":   {Ring: Edge, Imports: []string{"fleet/gpu"}},
@@ -176,7 +176,7 @@ var Rules = map[string]Rule{
 	"fleet/usage":                {Ring: Edge},
 	"fleet/workload":             {Ring: Edge, Imports: []string{"fleet/clock"}},
 
-	"kube/answer":                    {Ring: Edge, Imports: []string{"engine", "engine/why", "kube/report"}},
+	"kube/answer":                    {Ring: Edge, Imports: []string{"engine", "engine/why", "internal/selfsigned", "kube/report"}},
 	"kube/dialect":                   {Ring: Pure, Objects: true},
 	"kube/dialect/clusterautoscaler": {Ring: Pure, Imports: []string{"kube/dialect/kubescheduler"}, Objects: true},
 	"kube/dialect/hami":              {Ring: Pure},
@@ -213,12 +213,13 @@ var Rules = map[string]Rule{
 	"internal/archtest": {Ring: Pure, Tool: true},
 	"internal/breakage": {Ring: Shell, Imports: []string{"api/v1alpha1", "controlplane/home"}},
 	"internal/chaos": {Ring: Shell, Imports: []string{
-		"api/v1alpha1", "controlplane/home", "engine", "kube/convert", "kube/report", "kube/scheduler", "record",
+		"api/v1alpha1", "controlplane/home", "engine", "internal/selfsigned", "kube/convert", "kube/report", "kube/scheduler", "record",
 	}, Tests: []string{"engine/why"}},
 	"internal/conformance":          {Ring: Edge, Tests: []string{"diagnose/submit/workload", "engine", "engine/why", "kube/cluster", "kube/convert"}, Heavy: true},
 	"internal/conformance/upstream": {Ring: Edge},
 	"internal/intruder":             {Ring: Edge},
 	"internal/mutate":               {Ring: Shell},
+	"internal/selfsigned":           {Ring: Edge},
 	"internal/spelling":             {Ring: Pure},
 	"internal/scenario":             {Ring: Edge, Imports: []string{"engine", "engine/why"}},
 }

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/berth-dev/berth/internal/selfsigned"
 )
 
 // proxy stands between one scheduler and the API server. In fair weather it passes everything on; otherwise it
@@ -51,7 +53,7 @@ func newProxy(config *rest.Config, seed uint64, count func(string)) (*proxy, err
 	if err != nil {
 		return nil, err
 	}
-	cert, ca, err := selfSigned()
+	cert, ca, err := selfsigned.New(time.Now(), []string{"chaos"}, net.IPv4(127, 0, 0, 1))
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +66,7 @@ func newProxy(config *rest.Config, seed uint64, count func(string)) (*proxy, err
 		watches: make(map[int]context.CancelFunc), conns: make(map[net.Conn]bool),
 	}
 	p.server = &http.Server{Handler: p, ConnState: p.track, ErrorLog: log.New(io.Discard, "", 0), TLSConfig: &tls.Config{
-		Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2", "http/1.1"},
+		Certificates: []tls.Certificate{*cert}, NextProtos: []string{"h2", "http/1.1"},
 	}}
 	go func() { _ = p.server.ServeTLS(door{l, p}, "", "") }()
 	return p, nil
