@@ -61,7 +61,7 @@ func TestAuditNamesWhatIsWrong(t *testing.T) {
 		want   Discrepancy
 	}{
 		{"capacity", func(s *State) { s.m.Capacity.Add(quantity.DimGPU, 1) }, discrepancy("cluster", "", "capacity", gpu, 9, 8)},
-		{"used", func(s *State) { s.m.Queues["team"].Used.Add(quantity.DimGPU, 2) }, discrepancy("queue", "team", "used", gpu, 4, 2)},
+		{"used", func(s *State) { s.m.Queues["team"].Used.Add(quantity.DimGPU, 2) }, discrepancy("queue", "team", "used", gpu, 2002, 2000)},
 		{"free", func(s *State) { s.m.Nodes["n0"].Free.Add(quantity.DimGPU, 1) }, discrepancy("node", "n0", "free", gpu, 2, 1)},
 		{"a pod that waits is not in line", func(s *State) { s.line.Entry(s.m.Pods["waits"].In).Lined = false }, discrepancy("pod", "waits", "line", "", 0, 1)},
 		{"an end that does not follow its start", func(s *State) {

@@ -117,6 +117,7 @@ type (
 	Policy  = api.Policy
 	Level   = api.Level
 	Packing = api.Packing
+	PartsBy = api.PartsBy
 	Shape   = api.Shape
 	Rate    = api.Rate
 	Moves   = api.Moves

@@ -380,7 +380,10 @@ func anyQueue(t *rapid.T, name string, parents []string) engine.Queue {
 		MinRun: pick(t, 0, 0, time.Minute), Warning: pick(t, 0, 0, 10*time.Second), PromoteAfter: pick(t, 0, 0, time.Second),
 		ReclaimIdle: pick(t, 0, 0, time.Second), KeepBudgets: seldom(t, 2),
 	}
-	q.Limits = slices.DeleteFunc(anyLimits(t), func(a engine.Amount) bool { return a.Value < q.Quota.Get(a.Resource) })
+	q.Limits = slices.DeleteFunc(anyLimits(t), func(a engine.Amount) bool {
+		quota := q.Quota.Of(a.Resource)
+		return a.Value*1000+a.Milli < quota.Value*1000+quota.Milli
+	})
 	if seldom(t, 2) {
 		q.Lend = engine.Resources{{Resource: gpu, Value: int64(upTo(t, 2))}}
 	}
@@ -391,12 +394,13 @@ func anyQueue(t *rapid.T, name string, parents []string) engine.Queue {
 		q.Budgets = []engine.Budget{{Resource: gpu, Seconds: pick[int64](t, 3600, 1), Period: time.Hour, From: noon.Add(-time.Minute)}}
 	}
 	q.DevicesOnly = seldom(t, 4)
+	q.PartsBy = pick[engine.PartsBy](t, "", "", "larger", "compute", "memory")
 	return q
 }
 
 func anyQuota(t *rapid.T) (quota engine.Resources) {
 	if seldom(t, 1) {
-		quota = append(quota, engine.Amount{Resource: gpu, Value: int64(pick(t, 4, 2, 1, 8))})
+		quota = append(quota, engine.Amount{Resource: gpu, Value: int64(pick(t, 4, 2, 1, 8)), Milli: pick[int64](t, 0, 0, 0, 500)})
 	}
 	if seldom(t, 4) {
 		quota = append(quota, engine.Amount{Resource: engine.OfModel(gpu, "A"), Value: int64(pick(t, 2, 1))})
@@ -417,7 +421,7 @@ func anyNamespaces(t *rapid.T) []string {
 
 func anyLimits(t *rapid.T) (limits engine.Resources) {
 	if seldom(t, 1) {
-		limits = append(limits, engine.Amount{Resource: gpu, Value: int64(pick(t, 4, 8, 6, 2, 0))})
+		limits = append(limits, engine.Amount{Resource: gpu, Value: int64(pick(t, 4, 8, 6, 2, 0)), Milli: pick[int64](t, 0, 0, 250)})
 	}
 	if seldom(t, 2) {
 		limits = append(limits, engine.Amount{Resource: engine.Pods, Value: int64(pick(t, 5, 8, 3, 1))})

@@ -4,6 +4,7 @@ import (
 	gocmp "cmp"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -143,6 +144,9 @@ func usedByQueue(s *engine.State, snap engine.Snapshot) map[string]map[string]in
 			out[u.Name] = map[string]int64{}
 			for _, a := range u.Used {
 				out[u.Name][a.Resource] = a.Value
+				if strings.HasPrefix(a.Resource, "nvidia.com/gpu") {
+					out[u.Name][a.Resource] = a.Value*1000 + a.Milli
+				}
 			}
 		}
 	}

@@ -96,6 +96,10 @@ func (y *cycle) sameAnswer(q *order.Queued) bool {
 	if a == nil || a.Passing && !y.times.PastHeads() || !a.Aged && y.times.Aged(q.Turn) && !y.times.Led(q.Gang.Queue(), q.Rank) {
 		return false
 	}
+	//mutate: answer-stay
+	if y.times.Stay(q.Gang) < a.Stay {
+		return false
+	}
 	if a.Passing {
 		y.times.Blocked()
 		y.times.WakeAged(q.Turn)
@@ -108,6 +112,6 @@ func (y *cycle) sameAnswer(q *order.Queued) bool {
 // keepAnswer keeps what the gang, whose question is a plain one, was last told, if nothing changed since the standing.
 func (y *cycle) keepAnswer(g *cluster.Gang, t cluster.Turn, gates []why.Gate, standing uint64) {
 	y.turns.Keep(g, standing, func() order.Answer {
-		return order.Answer{Waiting: y.Plan.Waiting[len(y.Plan.Waiting)-1], Passing: calendar.Passing(gates), Aged: y.times.Aged(t)}
+		return order.Answer{Waiting: y.Plan.Waiting[len(y.Plan.Waiting)-1], Passing: calendar.Passing(gates), Aged: y.times.Aged(t), Stay: y.times.Stay(g)}
 	})
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/index"
 	"github.com/berth-dev/berth/engine/internal/place"
-	"github.com/berth-dev/berth/engine/internal/quantity"
 	"github.com/berth-dev/berth/engine/why"
 )
 
@@ -19,9 +18,28 @@ type found struct {
 	gates []why.Gate // why not
 }
 
-// place places the gang's minimum, trying GPU models in order, or says why it cannot. Where queues count models apart,
-// each is tried that the queue can afford.
+// place places the gang's minimum, or says why it cannot. What memory of a card counts depends on the card: where that is more than
+// the gang's queues have left, the gang waits.
 func (y *cycle) place(g *cluster.Gang, t cluster.Turn) found {
+	if !g.InParts() || g.Queue() == "" {
+		return y.placeAny(g, t)
+	}
+	m := y.s.m.Mark()
+	out := y.placeAny(g, t)
+	if !out.ok {
+		return out
+	}
+	//mutate: gate-parts-of-the-card
+	if gates := y.limits.Overdrawn(g, y.s.m.AllocatedSince(m)); len(gates) > 0 {
+		y.s.m.Rollback(m)
+		return found{gates: gates}
+	}
+	return out
+}
+
+// placeAny places the gang's minimum, trying GPU models in order, or says why it cannot. Where queues count models apart,
+// each is tried that the queue can afford.
+func (y *cycle) placeAny(g *cluster.Gang, t cluster.Turn) found {
 	apart := y.modelsApart(g)
 	if !apart && !slices.ContainsFunc(g.All(), (*cluster.Pod).AsksModel) {
 		return y.placeWith(g, t, "", nil)
@@ -48,7 +66,7 @@ func (y *cycle) place(g *cluster.Gang, t cluster.Turn) found {
 
 // modelsApart says whether it matters to the gang's queue which GPU model its members get.
 func (y *cycle) modelsApart(g *cluster.Gang) bool {
-	return y.s.m.Tree.ByModel && g.Queue() != "" && slices.ContainsFunc(g.All(), func(p *cluster.Pod) bool { return p.Amount(quantity.DimGPU) > 0 })
+	return y.s.m.Tree.ByModel && g.Queue() != "" && slices.ContainsFunc(g.All(), (*cluster.Pod).HasGPU)
 }
 
 // allModels lists the GPU models that nodes have, by name; one "" where none is known. Kinds are kept when their last

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"slices"
+	"time"
 
 	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/index"
@@ -28,6 +29,7 @@ func (y *cycle) newPreemption() *preempt.Cycle {
 		StartsBeside: y.startsBeside,
 		Delays:       func(g *cluster.Gang, pods []*cluster.Pod) bool { return len(y.times.Breaks(g, pods)) > 0 },
 		Promised:     func(g *cluster.Gang) bool { return y.times.Standing(g) != nil },
+		Stay:         func(g *cluster.Gang) time.Duration { return y.times.Stay(g) },
 	})
 }
 

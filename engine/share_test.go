@@ -42,7 +42,7 @@ func fairOf(s *State, now time.Time) map[string]api.Resources {
 		var r api.Resources
 		for _, dim := range s.m.Tree.Shared {
 			if v := q.Fair.At(dim); v != 0 {
-				r = append(r, api.Amount{Resource: s.m.Dims.Names[dim], Value: v})
+				r = append(r, s.m.Told(dim, v))
 			}
 		}
 		out[name] = r.Sorted()
@@ -170,7 +170,7 @@ func TestExcess(t *testing.T) {
 	excess := func(name string) queue.Fraction { return s.ledger.Excess(s.m.Queues[name], "", false) }
 	got := map[string]queue.Fraction{"a": excess("a"), "b": excess("b"), "c": excess("c")}
 	// Of 16 GPUs c gets 1. A and b rise together: at 8 and 7, as a comes first by name.
-	want := map[string]queue.Fraction{"a": {Num: 60000, Den: 60000}, "b": {Num: 8, Den: 7}, "c": {Num: 0, Den: 1}}
+	want := map[string]queue.Fraction{"a": {Num: 60000, Den: 60000}, "b": {Num: 8000, Den: 7000}, "c": {Num: 0, Den: 1}}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(queue.Fraction{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -199,8 +199,8 @@ func TestFairSharesAddUp(t *testing.T) {
 			for _, q := range s.m.Tree.Top {
 				sum += q.Fair.At(dim)
 			}
-			if sum > s.m.Capacity.At(dim) {
-				t.Fatalf("%d of %s are shared out, of %d", sum, s.m.Dims.Names[dim], s.m.Capacity.At(dim))
+			if all := s.m.Capacity.At(dim) * s.m.Unit(dim); sum > all {
+				t.Fatalf("%d of %s are shared out, of %d", sum, s.m.Dims.Names[dim], all)
 			}
 			for _, q := range s.m.Queues {
 				sum = 0

@@ -465,8 +465,8 @@ func (w *soakWorld) checkSurge(e engine.Eviction, p *soakPod) {
 		has := w.used(q.Name, "")
 		w.bill(p, e.To, func(resource string, v int64) {
 			for _, l := range q.Limits {
-				if l.Resource == resource && v > 0 && has[resource]+v > l.Value {
-					w.fail("surge", "queue %s has no room for a second %s: %d of %s, its limit is %d", q.Name, e.Pod, has[resource], resource, l.Value)
+				if l.Resource == resource && v > 0 && has[resource]+v > soakAmount(l) {
+					w.fail("surge", "queue %s has no room for a second %s: %d of %s, its limit is %d", q.Name, e.Pod, has[resource], resource, soakAmount(l))
 				}
 			}
 		})
@@ -552,7 +552,7 @@ func (w *soakWorld) borrows(name string, plan engine.Plan) bool {
 			}
 		}
 		for resource, v := range used {
-			if v > q.Quota.Get(resource) && resource != engine.CPU && resource != engine.Pods {
+			if v > soakAmount(q.Quota.Of(resource)) && resource != engine.CPU && resource != engine.Pods {
 				return true
 			}
 		}
@@ -589,18 +589,57 @@ func (w *soakWorld) used(queue, user string) map[string]int64 {
 	return out
 }
 
-// charge visits what the pod counts in its queue.
+// soakAmount is an amount of a queue as bill counts it.
+func soakAmount(a engine.Amount) int64 {
+	if strings.HasPrefix(a.Resource, gpu) {
+		return a.Value*1000 + a.Milli
+	}
+	return a.Value
+}
+
+// parts is what the pod's parts of GPUs count, in thousandths: here all cards are equal.
+func (w *soakWorld) parts(p *soakPod) int64 {
+	part := p.Part
+	memory := part.Share + part.Memory*1000/soakCard // one of them is 0
+	compute := part.Compute
+	if compute == 0 {
+		compute = memory
+	}
+	name, _ := p.queueOf()
+	by := engine.PartsBy("")
+	for _, q := range w.chain(name) {
+		if by == "" {
+			by = q.PartsBy
+		}
+	}
+	switch {
+	case part.Compute == 1000:
+		memory = 1000
+	case by == "compute":
+		memory = compute
+	case by != "memory":
+		memory = max(memory, compute)
+	}
+	return int64(part.Cards) * max(1, memory)
+}
+
+// bill visits what the pod counts in its queue, GPUs in thousandths.
 func (w *soakWorld) bill(p *soakPod, node string, visit func(string, int64)) {
 	visit(engine.Pods, 1)
 	model := ""
 	if n := w.nodes[node]; len(n.Devices) > 0 {
 		model = n.Devices[0].Model
 	}
-	for _, r := range p.Requests {
+	requests := slices.Clone(p.Requests)
+	if p.Part != nil {
+		requests = append(requests, engine.Amount{Resource: gpu, Milli: w.parts(p)})
+	}
+	for _, r := range requests {
 		if r.Resource != gpu {
 			visit(r.Resource, r.Value)
 			continue
 		}
+		r.Value = soakAmount(r)
 		rate := int64(1)
 		for _, x := range w.cfg.Rates {
 			if x.Model == model {
@@ -630,8 +669,8 @@ func (w *soakWorld) checkStarts(plan engine.Plan) {
 		for _, q := range chain {
 			used := w.used(q.Name, "")
 			for _, l := range q.Limits {
-				if w.asks(s, l.Resource) && used[l.Resource] > l.Value {
-					w.fail("limit", "with %s (%s) queue %s has %d of %s, its limit is %d", s.Gang, s.Kind, q.Name, used[l.Resource], l.Resource, l.Value)
+				if w.asks(s, l.Resource) && used[l.Resource] > soakAmount(l) {
+					w.fail("limit", "with %s (%s) queue %s has %d of %s, its limit is %d", s.Gang, s.Kind, q.Name, used[l.Resource], l.Resource, soakAmount(l))
 				}
 			}
 			if n := w.workloads(q.Name); s.Kind == engine.Begin && q.MaxRunning > 0 && n > q.MaxRunning {
@@ -641,8 +680,8 @@ func (w *soakWorld) checkStarts(plan engine.Plan) {
 		}
 		used := w.used(name, user)
 		for _, l := range chain[0].UserLimits {
-			if user != "" && w.asks(s, l.Resource) && used[l.Resource] > l.Value {
-				w.fail("user", "with %s (%s) %s has %d of %s in queue %s, the limit is %d", s.Gang, s.Kind, user, used[l.Resource], l.Resource, name, l.Value)
+			if user != "" && w.asks(s, l.Resource) && used[l.Resource] > soakAmount(l) {
+				w.fail("user", "with %s (%s) %s has %d of %s in queue %s, the limit is %d", s.Gang, s.Kind, user, used[l.Resource], l.Resource, name, soakAmount(l))
 			}
 		}
 	}
@@ -674,7 +713,7 @@ func (w *soakWorld) workloads(queue string) int {
 func (w *soakWorld) checkFirm(s engine.Start, q engine.Queue) {
 	promised := false
 	for _, name := range soakKeys(w.queues) {
-		promised = promised || w.chain(name) != nil && slices.ContainsFunc(w.queues[name].Quota, func(a engine.Amount) bool { return a.Resource == gpu && a.Value > 0 })
+		promised = promised || w.chain(name) != nil && slices.ContainsFunc(w.queues[name].Quota, func(a engine.Amount) bool { return a.Resource == gpu && soakAmount(a) > 0 })
 	}
 	if !promised || !w.asks(s, gpu) || !slices.ContainsFunc(s.Placements, func(x engine.Placement) bool { return w.firm(w.pods[x.Pod]) }) {
 		return
@@ -690,8 +729,8 @@ func (w *soakWorld) checkFirm(s engine.Start, q engine.Queue) {
 			})
 		}
 	}
-	if sum > q.Quota.Get(gpu) {
-		w.fail("firm", "with %s (%s) queue %s has %d GPUs that cannot be asked back, its quota is %d", s.Gang, s.Kind, q.Name, sum, q.Quota.Get(gpu))
+	if most := soakAmount(q.Quota.Of(gpu)); sum > most {
+		w.fail("firm", "with %s (%s) queue %s has %d thousandths of GPUs that cannot be asked back, its quota is %d", s.Gang, s.Kind, q.Name, sum, most)
 	}
 }
 
@@ -732,6 +771,7 @@ func (w *soakWorld) checkNode(name, gang string) {
 	}
 	use, later := map[string]int64{}, map[string]int64{}
 	devices := map[string]string{}
+	cards := map[string]soakParts{}
 	for _, key := range soakKeys(w.pods) {
 		p := w.pods[key]
 		node, held := w.seatOf(p)
@@ -739,6 +779,13 @@ func (w *soakWorld) checkNode(name, gang string) {
 			continue
 		}
 		for _, id := range held {
+			if p.Part != nil {
+				c := cards[id]
+				c.pods, c.memory, c.compute = append(c.pods, key), c.memory+p.Part.Of(soakCard), c.compute+p.Part.Compute
+				c.alone = c.alone || p.Part.Compute == 1000
+				cards[id] = c
+				continue
+			}
 			if devices[id] != "" {
 				w.fail("device", "%s of %s is given to %s and to %s", id, name, devices[id], key)
 			}
@@ -749,6 +796,11 @@ func (w *soakWorld) checkNode(name, gang string) {
 			if !w.leaving(p) {
 				later[r.Resource] += r.Value
 			}
+		}
+	}
+	for id, c := range cards {
+		if devices[id] != "" || c.memory > soakCard || c.compute > 1000 || len(c.pods) > soakSharers || c.alone && len(c.pods) > 1 {
+			w.fail("parts", "%s of %s has %s whole, and of parts %d MiB and %d thousandths for %v", id, name, devices[id], c.memory, c.compute, c.pods)
 		}
 	}
 	held := map[string]bool{}
@@ -768,6 +820,13 @@ func (w *soakWorld) checkNode(name, gang string) {
 			w.fail("held", "with %q node %s has, once all that leaves has left, %d of %s in use or held, and %d there: %v", gang, name, later[r.Resource], r.Resource, r.Value, w.holds)
 		}
 	}
+}
+
+// soakParts is what pods have of one card.
+type soakParts struct {
+	pods            []string
+	memory, compute int64
+	alone           bool
 }
 
 // asksAny says whether a member of the workload asks for the resource.

@@ -173,8 +173,19 @@ func (w *soakWorld) addNode(name string) {
 			n.Devices = append(n.Devices, engine.Device{ID: fmt.Sprintf("%s-%d", name, i), Model: model, Clique: name, NUMA: i / 2})
 		}
 	}
+	if w.odds(3) {
+		for i := range n.Devices {
+			n.Devices[i].Memory, n.Devices[i].Parts = soakCard, soakSharers
+		}
+	}
 	w.tellNode(n)
 }
+
+// soakCard is the memory of cards that give parts, in MiB, and soakSharers how many pods may have one.
+const (
+	soakCard    = 80_000
+	soakSharers = 4
+)
 
 // editQueue makes a queue, or makes another of it.
 func (w *soakWorld) editQueue(name string) {
@@ -187,11 +198,15 @@ func (w *soakWorld) editQueue(name string) {
 	if !w.odds(3) {
 		q.Quota = append(q.Quota, engine.Amount{Resource: gpu, Value: int64(w.upTo(12))})
 	}
+	if w.odds(4) && len(q.Quota) > 0 {
+		q.Quota[0].Milli = int64(w.upTo(3)) * 250
+	}
+	q.PartsBy = soakPick[engine.PartsBy](w, "", "", "larger", "compute", "memory")
 	if w.odds(6) {
 		q.Quota = append(q.Quota, engine.Amount{Resource: engine.OfModel(gpu, "A"), Value: int64(w.upTo(4))})
 	}
 	if w.odds(5) {
-		q.Limits = append(q.Limits, engine.Amount{Resource: gpu, Value: q.Quota.Get(gpu) + int64(w.upTo(12))})
+		q.Limits = append(q.Limits, engine.Amount{Resource: gpu, Value: q.Quota.Get(gpu) + int64(w.upTo(12)), Milli: q.Quota.Of(gpu).Milli})
 	}
 	if w.odds(8) {
 		q.Limits = append(q.Limits, engine.Amount{Resource: engine.OfModel(gpu, "A"), Value: q.Quota.Get(engine.OfModel(gpu, "A")) + int64(w.upTo(4))})
@@ -236,6 +251,16 @@ func (w *soakWorld) arrive() {
 		spec.GPU.Models = soakPick(w, nil, nil, nil, []string{"A"}, []string{"B", "A"})
 		spec.GPU.Clique = soakPick(w, "", "", "", engine.Prefer, engine.Require)
 	}
+	if w.odds(4) {
+		spec.Requests = engine.Resources{{Resource: engine.CPU, Value: 1000}}
+		spec.GPU = engine.GPU{Models: spec.GPU.Models}
+		spec.Part = &engine.Part{Cards: soakPick(w, 1, 1, 1, 2), Compute: soakPick[int64](w, 0, 0, 250, 500, 1000)}
+		if w.odds(2) {
+			spec.Part.Memory = soakPick[int64](w, 10_000, 20_000, 40_000, 70_000)
+		} else {
+			spec.Part.Share = soakPick[int64](w, 100, 250, 333, 500, 1000)
+		}
+	}
 	terms := engine.Terms{
 		Expected: soakPick(w, 0, job.run, job.run/2, 2*job.run), Max: soakPick(w, 0, 0, 0, 0, 0, 0, 0, 0, job.run/2+time.Second, 3*job.run),
 		Checkpoint: soakPick(w, 0, 0, 5*time.Minute), Grace: soakPick(w, 0, 30*time.Second), Delay: soakPick(w, 0, 0, 0, 2*time.Minute), Patient: w.odds(10),
@@ -276,7 +301,7 @@ func (w *soakWorld) arrive() {
 		job.pods = append(job.pods, p.Key)
 		w.spawn(job, p)
 	}
-	w.diary("arrives %s: %d pods of %v, queue %q, user %q, priority %d, evictable %v, terms %+v", job.key, size, spec.Requests, queue, user, priority, evictable, terms)
+	w.diary("arrives %s: %d pods of %v %v, queue %q, user %q, priority %d, evictable %v, terms %+v", job.key, size, spec.Requests, spec.Part, queue, user, priority, evictable, terms)
 }
 
 // spawn makes the pod, or makes it again, waiting.

@@ -87,22 +87,22 @@ func (g Gate) Sentence(certs []Certificate) string {
 	case QueueForbidden:
 		return fmt.Sprintf("queue %s is not open to this namespace", g.Object)
 	case OverQueueLimit:
-		return fmt.Sprintf("needs %s of queue %s, which uses %s of %s", g.amount(g.Need), g.Object, g.quantity(g.Have), g.quantity(g.Limit))
+		return fmt.Sprintf("needs %s of queue %s, which uses %s of %s", g.amount(g.Need), g.Object, g.Quantity(g.Have), g.Quantity(g.Limit))
 	case ExceedsQueueMaximum:
-		return fmt.Sprintf("needs %s of queue %s, whose limit is %s", g.amount(g.Need), g.Object, g.quantity(g.Limit))
+		return fmt.Sprintf("needs %s of queue %s, whose limit is %s", g.amount(g.Need), g.Object, g.Quantity(g.Limit))
 	case OverUserLimit:
-		return fmt.Sprintf("needs %s of user %s, who uses %s of %s", g.amount(g.Need), g.Object, g.quantity(g.Have), g.quantity(g.Limit))
+		return fmt.Sprintf("needs %s of user %s, who uses %s of %s", g.amount(g.Need), g.Object, g.Quantity(g.Have), g.Quantity(g.Limit))
 	case QueueBusy:
 		return fmt.Sprintf("%d of %s of queue %s %s", g.Have, count(g.Limit, "workload"), g.Object, runs(g.Have))
 	case OverBudget:
 		return fmt.Sprintf("queue %s has used %s of %s in this period", g.Object, hours(g.Resource, g.Have), hours(g.Resource, g.Limit))
 	case OverQuota:
-		return fmt.Sprintf("needs %s within the quota of queue %s, which uses %s of %s; it may not be evicted, so it may not borrow", g.amount(g.Need), g.Object, g.quantity(g.Have), g.quantity(g.Limit))
+		return fmt.Sprintf("needs %s within the quota of queue %s, which uses %s of %s; it may not be evicted, so it may not borrow", g.amount(g.Need), g.Object, g.Quantity(g.Have), g.Quantity(g.Limit))
 	case NotLent:
 		if g.Object == "" {
 			return fmt.Sprintf("needs %s without a queue of its own, and a place is held for somebody who would borrow them", g.amount(g.Need))
 		}
-		return fmt.Sprintf("needs %s more than the quota of queue %s, and others lend %s more", g.amount(g.Need), g.Object, g.quantity(g.Have))
+		return fmt.Sprintf("needs %s more than the quota of queue %s, and others lend %s more", g.amount(g.Need), g.Object, g.Quantity(g.Have))
 	case MakingRoom:
 		return fmt.Sprintf("waits for %s to end for it", count(g.Need, "pod"))
 	case KeptForPromise:
@@ -157,7 +157,7 @@ func haveOf(n int64) string {
 
 // plainSentence is for a shut gate that brings numbers and no certificate.
 func (g Gate) plainSentence() string {
-	return g.about(fmt.Sprintf("needs %s; there is room for %s", g.amount(g.Need), g.quantity(g.Have)))
+	return g.about(fmt.Sprintf("needs %s; there is room for %s", g.amount(g.Need), g.Quantity(g.Have)))
 }
 
 // about puts what the gate is about before a sentence, where that is not the workload as a whole.
@@ -173,13 +173,34 @@ func hours(resource string, seconds int64) string {
 	return fmt.Sprintf("%.1f %s-hours", float64(seconds)/3600, resource)
 }
 
-func (g Gate) quantity(v int64) string { return Quantity(g.Resource, v) }
+// Quantity writes one of the gate's numbers.
+func (g Gate) Quantity(v int64) string {
+	if g.Milli {
+		return Thousandths(v)
+	}
+	return Quantity(g.Resource, v)
+}
+
+// Thousandths writes thousandths as a decimal number, like 0.25.
+func Thousandths(v int64) string {
+	if v%1000 == 0 {
+		return strconv.FormatInt(v/1000, 10)
+	}
+	sign := ""
+	if v < 0 {
+		sign, v = "-", -v
+	}
+	return sign + strings.TrimRight(fmt.Sprintf("%d.%03d", v/1000, v%1000), "0")
+}
 
 func (g Gate) amount(v int64) string {
 	if g.Resource == "" {
 		return count(v, "pod")
 	}
-	return Amount{g.Resource, v}.Text()
+	if g.Milli {
+		return Thousandths(v) + " " + g.Resource
+	}
+	return Amount{Resource: g.Resource, Value: v}.Text()
 }
 
 // sentence is what the certificate proves, then what is short, then what excludes nodes.
@@ -269,7 +290,7 @@ func (c Certificate) largerSentence() string {
 		if l.Resource == CardMemory {
 			largest = "card"
 		}
-		parts = append(parts, fmt.Sprintf("one pod needs %s; the largest %s has %s", Amount{l.Resource, l.Need}.Text(), largest, Quantity(l.Resource, l.Largest)))
+		parts = append(parts, fmt.Sprintf("one pod needs %s; the largest %s has %s", Amount{Resource: l.Resource, Value: l.Need}.Text(), largest, Quantity(l.Resource, l.Largest)))
 	}
 	if len(parts) == 0 {
 		parts = append(parts, fmt.Sprintf("one pod needs %s; no node that matches has all of it, even when empty", c.each()))
@@ -567,7 +588,15 @@ func (a Amount) Text() string {
 	case Cards:
 		return count(a.Value, "card")
 	}
-	return Quantity(a.Resource, a.Value) + " " + a.Resource
+	return a.Quantity() + " " + a.Resource
+}
+
+// Quantity is the amount without the name.
+func (a Amount) Quantity() string {
+	if a.Milli != 0 {
+		return Thousandths(a.Value*1000 + a.Milli)
+	}
+	return Quantity(a.Resource, a.Value)
 }
 
 // Amounts is the texts of several.

@@ -77,7 +77,7 @@ func TestEveryClauseKindHasAPhraseOfItsOwn(t *testing.T) {
 }
 
 func TestSentence(t *testing.T) {
-	gpu := []Amount{{"nvidia.com/gpu", 1}}
+	gpu := []Amount{{Resource: "nvidia.com/gpu", Value: 1}}
 	racks := Certificate{
 		Need: 16, Level: "rack", Request: gpu, Total: 27, IfEvicted: 9,
 		Domains: []Domain{
@@ -88,9 +88,9 @@ func TestSentence(t *testing.T) {
 		},
 	}
 	anywhere := Certificate{
-		Need: 1, Request: []Amount{{"cpu", 1500}, {"memory", 64 << 30}, {"nvidia.com/gpu", 8}}, Model: "H100", Total: 0, IfEvicted: 1,
+		Need: 1, Request: []Amount{{Resource: "cpu", Value: 1500}, {Resource: "memory", Value: 64 << 30}, {Resource: "nvidia.com/gpu", Value: 8}}, Model: "H100", Total: 0, IfEvicted: 1,
 		Domains: []Domain{{Rows: []Row{{Nodes: 1, Short: []Short{{"cpu", 1, 500}}}}}},
-		Classes: []Class{{Allocatable: []Amount{{"cpu", 1000}, {"nvidia.com/gpu", 8}}}, {Allocatable: []Amount{{"cpu", 1200}, {"memory", 64 << 30}}}},
+		Classes: []Class{{Allocatable: []Amount{{Resource: "cpu", Value: 1000}, {Resource: "nvidia.com/gpu", Value: 8}}}, {Allocatable: []Amount{{Resource: "cpu", Value: 1200}, {Resource: "memory", Value: 64 << 30}}}},
 	}
 	segmented := Certificate{
 		Need: 8, Level: "block", Segment: 4, SegmentLevel: "rack", Request: gpu, Total: 9,

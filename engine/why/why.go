@@ -68,6 +68,7 @@ const (
 type Amount struct {
 	Resource string `json:"resource"`
 	Value    int64  `json:"value"`
+	Milli    int64  `json:"milli,omitempty"` // thousandths above Value, 0 to 999: of GPUs in queues alone
 }
 
 // Gate is one thing that stands between a workload and its start, with the numbers that say so.
@@ -79,6 +80,8 @@ type Gate struct {
 	Need     int64  `json:"need,omitempty"`     // what the workload asks of the gate
 	Have     int64  `json:"have,omitempty"`     // what there is of it
 	Limit    int64  `json:"limit,omitempty"`    // of a queue
+	// Milli says that Need, Have and Limit are in thousandths of Resource: one of them is no whole number.
+	Milli bool `json:"milli,omitempty"`
 	// Certificate is the index, in the plan's or explanation's list, of the certificate that proves this
 	// gate; -1 where the numbers above are all there is to say.
 	Certificate int `json:"certificate"`

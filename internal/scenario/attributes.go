@@ -91,11 +91,11 @@ func listed[T, V any](f func(string) (V, error), list func(*T) *[]V) reader[T] {
 // resources takes amounts under their short names, and "resource=".
 func resources[T any](c *engine.Config, of func(*T) *engine.Resources) func(key, value string) (func(*T, moment), error) {
 	return func(key, value string) (func(*T, moment), error) {
-		resource, v, err := amount(key, value, c)
-		if resource == "" || err != nil {
+		a, err := amount(key, value, c)
+		if a.Resource == "" || err != nil {
 			return nil, err
 		}
-		return func(t *T, _ moment) { *of(t) = withAmount(*of(t), resource, v) }, nil
+		return func(t *T, _ moment) { *of(t) = withAmount(*of(t), a) }, nil
 	}
 }
 

@@ -70,7 +70,7 @@ func (s *Story) lose(args []string) (func(*world) error, error) {
 	gpu, _ := resourceName("gpus", &s.Config)
 	if n, err := strconv.Atoi(args[1]); err == nil {
 		return eachNode(args[0], func(m *machine) error {
-			m.Allocatable = withAmount(m.Allocatable, gpu, m.Allocatable.Get(gpu)-int64(n))
+			m.Allocatable = withAmount(m.Allocatable, engine.Amount{Resource: gpu, Value: m.Allocatable.Get(gpu) - int64(n)})
 			m.fail(func(i int) bool { return i >= len(m.Devices)-n })
 			return nil
 		})
@@ -85,7 +85,7 @@ func (s *Story) lose(args []string) (func(*world) error, error) {
 			if at < 0 {
 				return fmt.Errorf("%s: expected a device of %s", id, m.Name)
 			}
-			m.Allocatable = withAmount(m.Allocatable, gpu, m.Allocatable.Get(gpu)-1)
+			m.Allocatable = withAmount(m.Allocatable, engine.Amount{Resource: gpu, Value: m.Allocatable.Get(gpu) - 1})
 			m.fail(func(i int) bool { return i == at })
 		}
 		return nil

@@ -108,7 +108,9 @@ func (s *Story) nodeSetters() setters[machine] {
 			"label":   parsed(pair, func(m *machine, kv [2]string) { m.label(kv[0], kv[1]) }),
 			"taint":   listed(taint, func(m *machine) *[]engine.Taint { return &m.Taints }),
 			"packing": word(func(m *machine, v string) { m.Packing = engine.Packing(v) }),
-			"pods":    number(func(m *machine, n int) { m.Allocatable = withAmount(m.Allocatable, engine.Pods, int64(n)) }),
+			"pods": number(func(m *machine, n int) {
+				m.Allocatable = withAmount(m.Allocatable, engine.Amount{Resource: engine.Pods, Value: int64(n)})
+			}),
 			"model":   parsed(parseModels, func(m *machine, v []models) { m.models, m.stale = v, true }),
 			"clique":  word(func(m *machine, v string) { m.clique, m.stale = v, true }),
 			"cliques": number(func(m *machine, n int) { m.cliques, m.stale = n, true }),

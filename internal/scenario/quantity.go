@@ -32,23 +32,31 @@ func resourceName(short string, config *engine.Config) (string, bool) {
 
 func gpuName(config *engine.Config) string { return cmp.Or(config.GPU, "nvidia.com/gpu") }
 
-// amount reads "gpus=8", "gpus@H100=8" (in queues), "cpu=1500m", "memory=512Gi" and, for any other name, "resource=rdma/hca=1". The
+// amount reads "gpus=8", "gpus@H100=8" and "gpus=1.5" (in queues), "cpu=1500m", "memory=512Gi" and, for any other name, "resource=rdma/hca=1". The
 // name is "" for a key that is none of these.
-func amount(key, value string, config *engine.Config) (resource string, v int64, err error) {
+func amount(key, value string, config *engine.Config) (a engine.Amount, err error) {
+	resource := ""
 	if key == "resource" {
 		i := strings.LastIndexByte(value, '=')
 		if i < 1 {
-			return "", 0, fmt.Errorf("resource=%s: expected resource=NAME=AMOUNT", value)
+			return a, fmt.Errorf("resource=%s: expected resource=NAME=AMOUNT", value)
 		}
 		resource, value = value[:i], value[i+1:]
 	} else if resource, _ = resourceName(key, config); resource == "" {
-		return "", 0, nil
+		return a, nil
 	}
-	v, err = quantity(resource, value)
+	a.Resource = resource
+	if strings.HasPrefix(key, "gpus") && strings.Contains(value, ".") {
+		var parts int64
+		parts, err = milli(value)
+		a.Value, a.Milli = parts/1000, parts%1000
+	} else {
+		a.Value, err = quantity(resource, value)
+	}
 	if err != nil {
-		return "", 0, fmt.Errorf("%s=%s: %w", key, value, err)
+		return a, fmt.Errorf("%s=%s: %w", key, value, err)
 	}
-	return resource, v, nil
+	return a, nil
 }
 
 // quantity reads a number in the unit that the engine counts the resource in.
@@ -82,15 +90,15 @@ func milli(text string) (int64, error) {
 }
 
 // withAmount is r with one amount set; r itself is not written to.
-func withAmount(r engine.Resources, resource string, v int64) engine.Resources {
+func withAmount(r engine.Resources, a engine.Amount) engine.Resources {
 	out := slices.Clone(r)
 	for i := range out {
-		if out[i].Resource == resource {
-			out[i].Value = v
+		if out[i].Resource == a.Resource {
+			out[i] = a
 			return out
 		}
 	}
-	return append(out, engine.Amount{Resource: resource, Value: v})
+	return append(out, a)
 }
 
 // ahead reads a time from now on: "+30s", "-5s".

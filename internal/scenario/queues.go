@@ -52,6 +52,7 @@ func (s *Story) queueSetters() setters[engine.Queue] {
 			"fair-users":    no(fair),
 			"budget":        listed(s.budget, func(q *engine.Queue) *[]engine.Budget { return &q.Budgets }),
 			"packing":       word(func(q *engine.Queue, v string) { q.Packing = engine.Packing(v) }),
+			"parts-by":      word(func(q *engine.Queue, v string) { q.PartsBy = engine.PartsBy(v) }),
 			"min-run":       span(func(q *engine.Queue, d time.Duration) { q.MinRun = d }),
 			"warning":       span(func(q *engine.Queue, d time.Duration) { q.Warning = d }),
 			"promote-after": span(func(q *engine.Queue, d time.Duration) { q.PromoteAfter = d }),

@@ -147,7 +147,7 @@ gone queue q
 	bound.Version, bound.Node, bound.Devices = 5, "n0", []string{"n0/gpu-1"}
 	bound.Evictable, bound.Terminating, bound.ReleaseAt = true, true, startTime.Add(15*time.Second)
 	broken.Version = 6
-	broken.Allocatable = withAmount(node.Allocatable, "nvidia.com/gpu", 1)
+	broken.Allocatable = withAmount(node.Allocatable, engine.Amount{Resource: "nvidia.com/gpu", Value: 1})
 	broken.Devices = []engine.Device{{ID: "n0/gpu-0", Model: "H100", Clique: "c", Unhealthy: true}, node.Devices[1]}
 	want := []engine.Change{
 		{Node: &node}, {Gang: &gang}, {Pod: &pod}, {Queue: &engine.Queue{Name: "q", Version: 4, Limits: engine.Resources{{Resource: "nvidia.com/gpu", Value: 8}}}},

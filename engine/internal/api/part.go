@@ -29,6 +29,40 @@ func (p *Part) Of(memory int64) int64 {
 	return memory * p.Share / Whole
 }
 
+// PartsBy is by what of a card a queue counts parts.
+type PartsBy string
+
+const (
+	ByLarger  PartsBy = "larger"  // the larger of its shares of compute and memory: what others cannot have any more. The default
+	ByCompute PartsBy = "compute" // its share of compute; of memory where it asks for no share of compute
+	ByMemory  PartsBy = "memory"  // its share of memory
+)
+
+func (b PartsBy) known() bool { return b == "" || b == ByLarger || b == ByCompute || b == ByMemory }
+
+// Charge is what a part of a card with so much memory, 0 where that is not known, counts in queues, in thousandths of a GPU. Shares
+// are rounded down, so that n parts of 1/n count no more than their card; but no part counts nothing. Who has all compute has the
+// card for itself, and all of it counts.
+func (p *Part) Charge(memory int64, by PartsBy) int64 {
+	share := p.Share
+	if p.Memory > 0 {
+		share = Whole
+		if memory > 0 {
+			share = min(Whole, p.Memory*Whole/memory)
+		}
+	}
+	switch {
+	case p.Compute == Whole:
+		share = Whole
+	case by == ByMemory || p.Compute == 0:
+	case by == ByCompute:
+		share = p.Compute
+	default:
+		share = max(share, p.Compute)
+	}
+	return max(1, share)
+}
+
 func (p *Part) equal(o *Part) bool {
 	if p == nil || o == nil {
 		return p == o

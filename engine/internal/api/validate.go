@@ -144,13 +144,15 @@ func (q *Queue) Check() string {
 		name    string
 		amounts Resources
 	}{{"quota", q.Quota}, {"limits", q.Limits}, {"lend", q.Lend}, {"userLimits", q.UserLimits}} {
-		if reason := part.amounts.Check(); reason != "" {
+		if reason := part.amounts.checkParts(); reason != "" {
 			return part.name + ": " + reason
 		}
 	}
 	for _, limit := range q.Limits {
-		if quota := q.Quota.Get(limit.Resource); quota > limit.Value {
-			return fmt.Sprintf("quota: %d of %s is above the limit of %d", quota, limit.Resource, limit.Value)
+		for _, a := range q.Quota {
+			if a.Resource == limit.Resource && (a.Value > limit.Value || a.Value == limit.Value && a.Milli > limit.Milli) {
+				return fmt.Sprintf("quota: %s of %s is above the limit of %s", numberOf(a), limit.Resource, numberOf(limit))
+			}
 		}
 	}
 	switch {
@@ -160,6 +162,8 @@ func (q *Queue) Check() string {
 		return fmt.Sprintf("maxRunning: %d is negative", q.MaxRunning)
 	case !q.Packing.known():
 		return q.Packing.unknown()
+	case !q.PartsBy.known():
+		return fmt.Sprintf("partsBy: unknown measure %q: want larger, compute or memory", string(q.PartsBy))
 	case min(q.MinRun, q.Warning, q.PromoteAfter, q.ReclaimIdle) < 0:
 		return "a time is negative"
 	}

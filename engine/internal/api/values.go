@@ -281,6 +281,8 @@ type Queue struct {
 	KeepBudgets bool `json:"keepBudgets,omitempty"`
 	// Packing is how nodes are chosen for its workloads; "": as for the queue above it, and at the top as nodes say.
 	Packing Packing `json:"packing,omitempty"`
+	// PartsBy is how parts of GPUs count in the queue and in those above it; "": as the queue above it says, and at the top larger.
+	PartsBy PartsBy `json:"partsBy,omitempty"`
 }
 
 // Budget is what the queue's workloads may use in a period: Seconds of one resource held. Periods follow each other
@@ -515,7 +517,8 @@ type Rejected struct {
 //	11 2026-11-17  parts of GPUs: Device.Memory and Parts, Spec.Part
 //	12 2026-11-17  RequestMix; Packing may be priced
 //	13 2026-11-17  Claims.Counted
-const SnapshotVersion = 13
+//	14 2026-11-17  parts count in queues: amounts of queues may have decimals, Queue.PartsBy
+const SnapshotVersion = 14
 
 // Snapshot is everything a State knows, in canonical order. Times are in UTC.
 type Snapshot struct {

@@ -273,6 +273,9 @@ func (c *Calendar) foresee(g *cluster.Gang, t cluster.Turn, releases []release, 
 		}
 	}
 	r.charges = chargesOf(pods)
+	for _, p := range pods {
+		r.surplus += p.Surplus()
+	}
 	r.headroom = c.headroomOf(g, used)
 	r.after = x.lastToEnd()
 	return r
@@ -302,8 +305,8 @@ func (c *Calendar) headroomOf(g *cluster.Gang, used []quantity.Vector) []headroo
 	for q := c.m.Queues[g.Queue()]; q != nil; q = q.Parent {
 		if q.Spec != nil {
 			for _, limit := range q.Spec.Limits {
-				dim := c.m.Dims.ID(limit.Resource)
-				out = append(out, headroom{q, dim, used[i].At(dim) + limit.Value - q.Used.At(dim)})
+				dim, most := c.m.Booked(limit)
+				out = append(out, headroom{q, dim, used[i].At(dim) + most - q.Used.At(dim)})
 			}
 		}
 		i++

@@ -1,6 +1,7 @@
 package calendar
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -31,6 +32,7 @@ type Reservation struct {
 	needs      map[*cluster.Node]quantity.Vector // of a booking nil for each node: it is kept whole
 	pods       map[*cluster.Node][]*cluster.Pod  // of a promised gang, where there are rules between pods: who will be there
 	charges    []charge                          // of a promised gang: what its queues are charged
+	surplus    int64                             // of a promised gang: see cluster.Pod.Surplus
 	headroom   []headroom
 	after      string // the workload whose end it waits for last; "": none
 	queue      string // of a booking: whose work may be there
@@ -81,6 +83,19 @@ func (c *Calendar) stay(g *cluster.Gang, from time.Time) stay {
 	}
 	return w
 }
+
+// Stay is how long the gang stays once it starts: longest where nobody knows, and where nothing is reserved that it could be in
+// the way of.
+func (c *Calendar) Stay(g *cluster.Gang) time.Duration {
+	if len(c.reservations) > 0 {
+		if d := c.runTime(g.Terms(), c.by); d > 0 {
+			return d
+		}
+	}
+	return longest
+}
+
+const longest = time.Duration(math.MaxInt64)
 
 // stayOn is the gang if it started on the nodes as soon as it can: once those that end for it are gone.
 func (c *Calendar) stayOn(g *cluster.Gang, nodes []*cluster.Node) stay {
@@ -421,6 +436,7 @@ func (c *Calendar) takeAll(r *Reservation, times int64) {
 			c.m.Taken.Add(dim, times*amount)
 		}
 	}
+	c.m.Surplus += times * r.surplus
 }
 
 // WakeWhenLate wakes when the gang, if it starts later than now, would first be in the way of a promise that it is over

@@ -33,6 +33,9 @@ type QueueUse struct {
 	Lent   api.Resources
 	Wanted api.Resources // what pods without a place ask for
 	Share  api.Resources // its fair share, as of the last plan
+	// Parts and PartsWanted are what parts of GPUs come to that pods have, and that pods without a place ask for at least: in
+	// thousandths of a GPU, and before the rates of models. Used and Wanted include them.
+	Parts, PartsWanted int64
 
 	Running, Waiting Crowd
 
@@ -151,11 +154,16 @@ func (c *census) countWanted() {
 	//archtest:any-order it only adds up
 	for _, p := range c.m.Pods {
 		name := chargedTo(c.m, p)
-		if name == "" || !p.Waits() {
+		if name == "" || !p.Waits() && p.Part == nil {
 			continue
 		}
 		for _, r := range c.up(name) {
-			for _, d := range p.Demands {
+			if !p.Waits() {
+				r.Parts += c.m.PartsOf(p)
+				continue
+			}
+			r.PartsWanted += c.m.PartsOf(p)
+			for _, d := range c.m.AllCounts(p) {
 				r.wanted.Add(d.Dim, d.Amount)
 			}
 		}
@@ -213,8 +221,17 @@ func (c *census) lend(siblings []*cluster.Queue, dim int, amount int64) {
 	for i, q := range siblings {
 		can[i] = c.lendable(q, dim)
 	}
-	for i, part := range inProportion(amount, can) {
+	unit := c.m.Unit(dim)
+	//mutate: lent-in-whole-gpus
+	if amount%unit != 0 || slices.ContainsFunc(can, func(n int64) bool { return n%unit != 0 }) {
+		unit = 1
+	}
+	for i := range can {
+		can[i] /= unit
+	}
+	for i, part := range inProportion(amount/unit, can) {
 		q := siblings[i]
+		part *= unit
 		c.rows[q.Name].lent.Add(dim, part)
 		if len(q.Children) == 0 {
 			continue
@@ -241,7 +258,8 @@ func (c *census) lendable(q *cluster.Queue, dim int) int64 {
 	}
 	name := c.m.Dims.Names[dim]
 	if i := slices.IndexFunc(q.Spec.Lend, func(a api.Amount) bool { return a.Resource == name }); i >= 0 {
-		return min(idle, q.Spec.Lend[i].Value)
+		_, lends := c.m.Booked(q.Spec.Lend[i])
+		return min(idle, lends)
 	}
 	return idle
 }
@@ -300,7 +318,7 @@ func (c *census) list() []QueueUse {
 func (c *census) amounts(v quantity.Vector) (out api.Resources) {
 	for dim, n := range v {
 		if n != 0 && dim != quantity.DimPods {
-			out = append(out, api.Amount{Resource: c.m.Dims.Names[dim], Value: n})
+			out = append(out, c.m.Told(dim, n))
 		}
 	}
 	if out == nil {

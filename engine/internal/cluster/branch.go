@@ -17,22 +17,22 @@ func (b *Branch) Lacking() *Branch {
 	return b
 }
 
-// Least is the least of a resource that the branch can ask for to have its minimum.
-func (b *Branch) Least(dim int) int64 {
+// Least is the least that the branch can ask for to have its minimum, with what each pod asks for.
+func (b *Branch) Least(asks func(*Pod) int64) int64 {
 	var each []int64
 	n := 0
 	if len(b.Children) == 0 {
 		n = b.Min() - b.Allocated
 		for _, p := range b.Pods {
 			if p.Host == nil {
-				each = append(each, p.Amount(dim))
+				each = append(each, asks(p))
 			}
 		}
 	} else {
 		n = b.MinGroups()
 		for _, c := range b.Children {
 			if c.Complete() {
-				each = append(each, c.Least(dim))
+				each = append(each, c.Least(asks))
 			}
 		}
 	}
@@ -44,12 +44,16 @@ func (b *Branch) Least(dim int) int64 {
 	return sum
 }
 
-// Held is what the branch's members have of a resource.
+// Held is what the branch's members are charged of a resource.
 func (b *Branch) Held(dim int) int64 {
 	var sum int64
 	for _, p := range b.Pods {
 		if p.Host != nil {
-			sum += p.Amount(dim)
+			for _, d := range p.Charge {
+				if d.Dim == dim {
+					sum += d.Amount
+				}
+			}
 		}
 	}
 	for _, c := range b.Children {

@@ -69,7 +69,7 @@ func (a *Check) Cluster() {
 	}
 	a.amounts("cluster", "", "capacity", m.Capacity, capacity)
 	a.amounts("cluster", "", "taken", m.Taken, taken)
-	a.Note("cluster", "", "surplus", m.Config.GPU, m.Surplus, rated-taken[m.Config.GPU])
+	a.Note("cluster", "", "surplus", m.Config.GPU, m.Surplus, rated-GPUs(taken[m.Config.GPU]))
 	a.Note("cluster", "", "queues at the top", "", int64(len(m.Tree.Top)), a.topmost())
 	a.Note("cluster", "", "pods that end", "", int64(len(m.Ending)), int64(ending))
 	a.Note("cluster", "", "journal", "", int64(len(m.Journal)), 0)
@@ -146,7 +146,8 @@ func (a *Check) lacks(g *Gang, sum map[string]int64) {
 		}
 	}
 	for _, p := range pods {
-		auditTakes(p.Pod, func(resource string, amount int64) {
+		payer, _ := a.PayerOf(p.Pod)
+		a.takes(p.Pod, payer, func(int) int64 { return a.largest() }, func(resource string, amount int64) {
 			if resource != a.m.Config.GPU || model == "" {
 				sum[resource] += amount
 				return
@@ -242,15 +243,70 @@ func (a *Check) payerOfHold(h *Hold) string {
 
 // charge visits what the pod on the node counts in its queue.
 func (a *Check) charge(p *api.Pod, n *Node, devices []string, visit func(resource string, amount int64)) {
-	auditTakes(p, func(resource string, amount int64) {
-		a.rated(api.Amount{Resource: resource, Value: amount}, auditModel(n, devices), visit)
+	payer, _ := a.PayerOf(p)
+	memory := func(i int) int64 { return auditMemory(n, devices, i) }
+	a.takes(p, payer, memory, func(resource string, amount int64) {
+		a.rated(resource, amount, auditModel(n, devices), visit)
 	})
 }
 
+// takes visits what the pod counts in the queue, GPUs and parts of them in thousandths, with the memory of its cards.
+func (a *Check) takes(p *api.Pod, queue string, memory func(i int) int64, visit func(resource string, amount int64)) {
+	auditTakes(p, func(resource string, amount int64) {
+		if resource == a.m.Config.GPU {
+			amount = GPUs(amount)
+		}
+		visit(resource, amount)
+	})
+	if p.Part == nil {
+		return
+	}
+	by, seen := api.PartsBy(""), 0
+	for q := a.m.Queues[queue]; q != nil && by == "" && seen <= len(a.m.Queues); q, seen = a.m.Queues[a.parentOf(q)], seen+1 {
+		if q.Spec != nil {
+			by = q.Spec.PartsBy
+		}
+	}
+	for i := range p.Part.Cards {
+		visit(a.m.Config.GPU, p.Part.Charge(memory(i), by))
+	}
+}
+
+// auditMemory is the memory of the i-th of the pod's cards on the node, or of the smallest that it could be.
+func auditMemory(n *Node, devices []string, i int) (least int64) {
+	if n == nil || n.Spec == nil {
+		return 0
+	}
+	for _, d := range n.Spec.Devices {
+		if i < len(devices) && d.ID == devices[i] {
+			return d.Memory
+		}
+		if d.Parts > 0 && (least == 0 || d.Memory < least) {
+			least = d.Memory
+		}
+	}
+	return least
+}
+
+// largest is the memory of the largest card that gives parts.
+func (a *Check) largest() (most int64) {
+	for _, n := range a.m.Nodes { //archtest:any-order the most of all
+		if n.Spec == nil {
+			continue
+		}
+		for _, d := range n.Spec.Devices {
+			if d.Parts > 0 {
+				most = max(most, d.Memory)
+			}
+		}
+	}
+	return most
+}
+
 // rated visits what so much of a resource counts in queues, GPUs by their model.
-func (a *Check) rated(r api.Amount, model string, visit func(resource string, amount int64)) {
-	if r.Resource != a.m.Config.GPU || !a.m.Tree.ByModel {
-		visit(r.Resource, r.Value)
+func (a *Check) rated(resource string, amount int64, model string, visit func(resource string, amount int64)) {
+	if resource != a.m.Config.GPU || !a.m.Tree.ByModel {
+		visit(resource, amount)
 		return
 	}
 	units := int64(1)
@@ -259,9 +315,9 @@ func (a *Check) rated(r api.Amount, model string, visit func(resource string, am
 			units = rate.Units
 		}
 	}
-	visit(r.Resource, r.Value*units)
+	visit(resource, amount*units)
 	if model != "" {
-		visit(api.OfModel(r.Resource, model), r.Value)
+		visit(api.OfModel(resource, model), amount)
 	}
 }
 
@@ -326,7 +382,11 @@ func (a *Check) Queue(q *Queue) {
 	for key, h := range a.m.Holds {
 		if !a.m.IsRejected(api.KindHold, key) && a.payerOfHold(h) == q.Name {
 			for _, r := range h.Requests {
-				a.rated(r, auditModel(a.m.Nodes[h.Node], nil), func(resource string, amount int64) { pledged[resource] += amount })
+				amount := r.Value
+				if r.Resource == a.m.Config.GPU {
+					amount = GPUs(amount)
+				}
+				a.rated(r.Resource, amount, auditModel(a.m.Nodes[h.Node], nil), func(resource string, amount int64) { pledged[resource] += amount })
 			}
 		}
 	}

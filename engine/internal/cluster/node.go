@@ -124,6 +124,7 @@ func (m *Model) holdsOn(n *Node) bool {
 func (m *Model) allocate(n *Node, old, got *api.Node) {
 	m.Presence.count(got, 1) // before what it had, so that what stays is not new
 	m.Presence.count(old, -1)
+	m.meetCards()
 	m.Images.move(n, old, got)
 	//mutate: index-supply
 	m.Supply.move(old, got, m.Config.GPU)

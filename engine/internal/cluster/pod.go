@@ -13,7 +13,8 @@ import (
 type Pod struct {
 	*api.Pod
 	Demands []quantity.Demand
-	In      *Gang // nil when it is rejected, or alone and placed
+	Counted []quantity.Demand // Demands as accounts of queues count them; parts of GPUs aside
+	In      *Gang             // nil when it is rejected, or alone and placed
 	Shape   *Shape
 
 	// Host is the node whose room it takes: bound there, assumed there, or put there by the plan that
@@ -97,7 +98,7 @@ func (m *Model) become(p *Pod, got *api.Pod) {
 	m.disown(p)
 	m.Asked.drop(p)
 	p.Pod, p.Shape = got, nil
-	p.Demands = m.requests.demands(m.Dims, got.Requests)
+	p.Demands, p.Counted = m.requests.demands(m.Dims, got.Requests)
 	if !m.IsRejected(api.KindPod, got.Key) {
 		m.adopt(p)
 		//mutate: index-requests
@@ -262,13 +263,11 @@ func (p *Pod) moved() {
 
 // account books what the pod takes, once more or once less, on the node.
 func (m *Model) account(p *Pod, n *Node, times int64) {
-	if len(m.Config.Rates) > 0 {
-		if times > 0 {
-			p.surplus = m.surplusOf(p)
-		}
-		//mutate: index-surplus
-		m.Surplus += times * p.surplus
+	if times > 0 {
+		p.surplus = m.surplusOf(p)
 	}
+	//mutate: index-surplus
+	m.Surplus += times * p.surplus
 	for _, d := range p.Demands {
 		n.Free.Add(d.Dim, -times*d.Amount)
 		m.Taken.Add(d.Dim, times*d.Amount)
@@ -339,9 +338,10 @@ func Live(until, now time.Time) bool { return now.Before(until) }
 type requestCache [64]struct {
 	requests api.Resources
 	demands  []quantity.Demand
+	counted  []quantity.Demand
 }
 
-func (c *requestCache) demands(d *quantity.Dims, r api.Resources) []quantity.Demand {
+func (c *requestCache) demands(d *quantity.Dims, r api.Resources) (demands, asCounted []quantity.Demand) {
 	var sum int64
 	for _, a := range r {
 		sum = sum*31 + a.Value + int64(len(a.Resource))
@@ -349,8 +349,9 @@ func (c *requestCache) demands(d *quantity.Dims, r api.Resources) []quantity.Dem
 	e := &c[uint64(sum)*0x9e3779b97f4a7c15>>58]
 	if e.demands == nil || !slices.Equal(e.requests, r) {
 		e.requests, e.demands = r, d.Demands(r)
+		e.counted = counted(e.demands)
 	}
-	return e.demands
+	return e.demands, e.counted
 }
 
 // Hold is a Hold and, while it counts, the node whose room it takes.

@@ -14,8 +14,10 @@ type presence struct {
 	Models map[string]int
 	// Discouraging is how many nodes have a taint that makes them less welcome.
 	Discouraging int
-	fresh        []string // label keys that the first node has got, and that nobody has looked for yet
-	Unasked      []string // the same, for node kinds
+	cards        map[int64]int // GPUs that give parts, by their memory
+	largest      int64         // the most of it, 0 where none gives any
+	fresh        []string      // label keys that the first node has got, and that nobody has looked for yet
+	Unasked      []string      // the same, for node kinds
 }
 
 // count adds, or with by = -1 takes away, what the node has.
@@ -37,10 +39,40 @@ func (c *presence) count(n *api.Node, by int) {
 	if slices.ContainsFunc(n.Taints, func(t api.Taint) bool { return t.Effect == api.PreferNoSchedule }) {
 		c.Discouraging += by
 	}
+	c.countCards(n.Devices, by)
 	for _, model := range ModelsOf(n.Devices) {
 		if c.Models[model] += by; c.Models[model] == 0 {
 			delete(c.Models, model)
 		}
+	}
+}
+
+// countCards counts the devices that give parts.
+func (c *presence) countCards(devices []api.Device, by int) {
+	for i := range devices {
+		d := &devices[i]
+		if d.Parts == 0 {
+			continue
+		}
+		if c.cards == nil {
+			c.cards = make(map[int64]int)
+		}
+		if c.cards[d.Memory] += by; c.cards[d.Memory] == 0 {
+			delete(c.cards, d.Memory)
+		}
+	}
+}
+
+// meetCards notes how large the largest card is. What pods that wait for parts will count at least follows from it.
+func (m *Model) meetCards() {
+	var most int64
+	for memory := range m.Presence.cards { //archtest:any-order the most of all
+		most = max(most, memory)
+	}
+	if most != m.Presence.largest {
+		m.Presence.largest = most
+		//mutate: index-largest-card
+		m.Tree.Stale = true
 	}
 }
 

@@ -278,10 +278,11 @@ func (q *Queue) unfollow() { q.Followed, q.Changes = false, nil }
 
 // rechargeOn books the pods on the node again, whose GPUs may be of another model than before.
 func (m *Model) rechargeOn(n *Node) {
-	if !m.Tree.ByModel {
-		return
-	}
+	m.Tree.rated = 0
 	for _, p := range n.Pods {
+		if !m.Tree.ByModel && p.Part == nil {
+			continue
+		}
 		if p.Payer != nil {
 			m.uncharge(p)
 			m.charge(p)
@@ -290,32 +291,13 @@ func (m *Model) rechargeOn(n *Node) {
 		m.Surplus += now - p.surplus
 		p.surplus = now
 	}
+	if !m.Tree.ByModel {
+		return
+	}
 	for _, h := range n.Held {
 		m.pledge(h, -1)
 		m.pledge(h, 1)
 	}
-	m.Tree.rated = 0
-}
-
-// surplusOf is by how much the GPUs that the pod has on its node count for more than their number.
-func (m *Model) surplusOf(p *Pod) int64 {
-	gpus := p.Amount(quantity.DimGPU)
-	if gpus == 0 {
-		return 0
-	}
-	return gpus * (m.Rate(p.GPUModel()) - 1)
-}
-
-// InAll is what there is in all, and what of it is taken, as queues count it.
-func (m *Model) InAll(dim int) (capacity, taken int64) {
-	if dim != quantity.DimGPU || len(m.Config.Rates) == 0 {
-		return m.Capacity.At(dim), m.Taken.At(dim)
-	}
-	if m.Tree.rated == 0 {
-		all := m.ModelledCapacity()
-		m.Tree.rated = all.At(quantity.DimGPU)
-	}
-	return m.Tree.rated, m.Taken.At(quantity.DimGPU) + m.Surplus
 }
 
 // repledge pledges what is held for the workload again: another queue may pay for it now.
@@ -371,22 +353,6 @@ func (m *Model) pledge(h *Hold, times int64) {
 			q.Pledged.Add(d.Dim, times*d.Amount)
 		}
 	}
-}
-
-// chargeOfHold is what the hold counts in queues: as much as the pods that it is for once they are on its node, where that
-// has GPUs of one model.
-func (m *Model) chargeOfHold(h *Hold) []quantity.Demand {
-	out := make([]quantity.Demand, 0, len(h.Requests)+1)
-	for _, a := range h.Requests {
-		d := quantity.Demand{Dim: m.Dims.ID(a.Resource), Amount: a.Value}
-		//mutate: pledge-rated
-		if models := h.On.Models; d.Dim == quantity.DimGPU && m.Tree.ByModel && len(models) == 1 {
-			out = append(out, quantity.Demand{Dim: m.Dims.ID(api.OfModel(m.Config.GPU, models[0])), Amount: a.Value})
-			d.Amount *= m.Rate(models[0])
-		}
-		out = append(out, d)
-	}
-	return out
 }
 
 // ChargesOf is what the pods are charged, together.
@@ -465,27 +431,6 @@ func (q *Queue) chargeUser(user string, bill []quantity.Demand, times int64) {
 		v.Add(d.Dim, times*d.Amount)
 	}
 	q.Users[user] = v
-}
-
-// chargeOf is what a pod on its node counts in its queue: what it asks for, and where models matter, GPUs at the rate
-// of their model and, apart, of their model.
-func (m *Model) chargeOf(p *Pod) []quantity.Demand {
-	gpus := p.Amount(quantity.DimGPU)
-	if !m.Tree.ByModel || gpus == 0 {
-		return p.Demands
-	}
-	model := p.GPUModel()
-	out := make([]quantity.Demand, 0, len(p.Demands)+1)
-	for _, d := range p.Demands {
-		if d.Dim == quantity.DimGPU {
-			d.Amount *= m.Rate(model)
-		}
-		out = append(out, d)
-	}
-	if model != "" {
-		out = append(out, quantity.Demand{Dim: m.Dims.ID(api.OfModel(m.Config.GPU, model)), Amount: gpus})
-	}
-	return out
 }
 
 // Rate is how much one GPU of the model counts.
@@ -588,11 +533,12 @@ func (m *Model) readAmounts(q *Queue) {
 	}
 	f := &m.Tree
 	for _, a := range q.Spec.Quota {
+		dim, amount := m.Booked(a)
 		//mutate: promised-above-zero -> true
-		if a.Value > 0 {
-			f.Promised.Add(m.Dims.ID(a.Resource), 1)
+		if amount > 0 {
+			f.Promised.Add(dim, 1)
 		}
-		q.Quota.Add(m.Dims.ID(a.Resource), a.Value)
+		q.Quota.Add(dim, amount)
 	}
 	f.Lends = f.Lends || len(q.Spec.Lend) > 0
 	if q.Spec.ReclaimIdle > 0 {
@@ -655,6 +601,9 @@ func (m *Model) recount() {
 		p.ends = 0
 		if p.Host != nil {
 			m.charge(p)
+			now := m.surplusOf(p) // queues say by what parts count
+			m.Surplus += now - p.surplus
+			p.surplus = now
 		}
 	}
 }

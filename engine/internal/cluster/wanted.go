@@ -7,9 +7,12 @@ import (
 	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
-// ModelledCapacity is what all nodes have, GPUs at the rate of their model and, apart, of their model.
+// ModelledCapacity is what all nodes have as accounts count it, GPUs at the rate of their model and, apart, of their model.
 func (m *Model) ModelledCapacity() quantity.Vector {
 	out := slices.Clone(m.Capacity)
+	if len(out) > quantity.DimGPU {
+		out[quantity.DimGPU] = GPUs(out[quantity.DimGPU])
+	}
 	//archtest:any-order sums are the same in any order
 	for _, n := range m.Nodes {
 		if n.Spec == nil {
@@ -22,6 +25,7 @@ func (m *Model) ModelledCapacity() quantity.Vector {
 				of = min(of, devicesOf(n.Spec, model))
 			}
 			gpus -= of
+			of = GPUs(of)
 			out.Add(quantity.DimGPU, of*(m.Rate(model)-1))
 			if model != "" {
 				out.Add(m.Dims.ID(api.OfModel(m.Config.GPU, model)), of)
@@ -93,7 +97,7 @@ func (m *Model) asks(g *Gang) []quantity.Demand {
 	if !g.Tree.Complete() || g.Lone == nil && m.IsRejected(api.KindGang, g.Key) {
 		return nil
 	}
-	out := g.lacking()
+	out := m.lacking(g)
 	for i := range out {
 		if d := &out[i]; d.Dim == quantity.DimGPU && m.Tree.ByModel {
 			if model := g.wish(); model != "" {
@@ -106,11 +110,11 @@ func (m *Model) asks(g *Gang) []quantity.Demand {
 }
 
 // lacking is what the members without an allocation ask for together.
-func (g *Gang) lacking() []quantity.Demand {
+func (m *Model) lacking(g *Gang) []quantity.Demand {
 	var sum quantity.Vector
 	for _, p := range g.All() {
 		if p.Waits() {
-			for _, d := range p.Demands {
+			for _, d := range m.AllCounts(p) {
 				sum.Add(d.Dim, d.Amount)
 			}
 		}

@@ -12,7 +12,7 @@ import (
 )
 
 // Used counts from scratch, for every queue that has an effect, what its workloads and those of the queues below it
-// hold, by resource. Assumptions count until they are dropped: an account has no clock. gangs is all of them, those
+// hold, by resource, GPUs in thousandths. Assumptions count until they are dropped: an account has no clock. gangs is all of them, those
 // that are rejected too.
 func Used(snap engine.Snapshot, cfg engine.Config, gangs []engine.Gang) map[string]map[string]int64 {
 	w := newWorld(snap, cfg, time.Time{}.Add(-time.Hour))
@@ -74,7 +74,10 @@ func (w *world) bill(pods []engine.Pod) map[string]int64 {
 		if w.modelled() {
 			model = w.modelOf(p)
 		}
-		for _, a := range p.Requests {
+		for _, a := range append(slices.Clip(p.Requests), engine.Amount{Resource: w.gpu, Milli: w.partsCount(p)}) {
+			if a.Resource == w.gpu {
+				a.Value = a.Value*1000 + a.Milli
+			}
 			if a.Resource == w.gpu && model != "" {
 				out[engine.OfModel(w.gpu, model)] += a.Value
 			}
@@ -85,6 +88,52 @@ func (w *world) bill(pods []engine.Pod) map[string]int64 {
 		}
 	}
 	return out
+}
+
+// partsCount is what the pod's parts of GPUs count where it is, in thousandths of a GPU.
+func (w *world) partsCount(p engine.Pod) (sum int64) {
+	if p.Part == nil {
+		return 0
+	}
+	by := engine.PartsBy("")
+	chain, _ := w.chain(w.gang[p.Gang].Queue)
+	for _, q := range chain {
+		by = cmp.Or(by, q.PartsBy)
+	}
+	at := w.at[p.Key]
+	for i := range p.Part.Cards {
+		memory := p.Part.Share
+		if p.Part.Memory > 0 {
+			memory = 1000
+			if card := w.card(at, i); card > 0 {
+				memory = min(1000, p.Part.Memory*1000/card)
+			}
+		}
+		compute := cmp.Or(p.Part.Compute, memory)
+		switch {
+		case p.Part.Compute == 1000:
+			memory = 1000
+		case by == "compute":
+			memory = compute
+		case by != "memory":
+			memory = max(memory, compute)
+		}
+		sum += max(1, memory)
+	}
+	return sum
+}
+
+// card is the memory of the i-th device of the spot; of the smallest that gives parts where nobody says which that is.
+func (w *world) card(at spot, i int) (least int64) {
+	for _, d := range w.node[at.node].Devices {
+		if i < len(at.devices) && at.devices[i] == d.ID {
+			return d.Memory
+		}
+		if d.Parts > 0 && (least == 0 || d.Memory < least) {
+			least = d.Memory
+		}
+	}
+	return least
 }
 
 // modelled says whether GPUs count by their model.
@@ -167,6 +216,9 @@ func (w *world) billOf(h engine.Hold) map[string]int64 {
 	}
 	out := map[string]int64{}
 	for _, a := range h.Requests {
+		if a.Resource == w.gpu {
+			a.Value *= 1000
+		}
 		if a.Resource == w.gpu && model != "" {
 			out[engine.OfModel(w.gpu, model)] += a.Value
 		}
@@ -303,6 +355,9 @@ func (w *world) unused(resource string) (free int64) {
 				left--
 			}
 		}
+	}
+	if resource == w.gpu {
+		free *= 1000
 	}
 	return free - w.bill(w.up(w.Pods))[resource]
 }

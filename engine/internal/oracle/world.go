@@ -48,6 +48,11 @@ func newWorld(snap engine.Snapshot, cfg engine.Config, now time.Time) *world {
 		}
 		w.Pods[i], w.pod[p.Key] = p, p
 	}
+	w.Queues = slices.Clone(snap.Queues)
+	for i := range w.Queues {
+		q := &w.Queues[i]
+		q.Quota, q.Limits, q.Lend, q.UserLimits = w.milli(q.Quota), w.milli(q.Limits), w.milli(q.Lend), w.milli(q.UserLimits)
+	}
 	for _, n := range snap.Nodes {
 		w.node[n.Name] = n
 	}
@@ -58,6 +63,17 @@ func newWorld(snap engine.Snapshot, cfg engine.Config, now time.Time) *world {
 		w.at[a.Pod], w.was[a.Pod] = spot{a.Node, a.Devices}, spot{a.Node, a.Devices}
 	}
 	return w
+}
+
+// milli is the amounts of a queue with GPUs in thousandths, as this package counts them in queues.
+func (w *world) milli(rs engine.Resources) engine.Resources {
+	out := slices.Clone(rs)
+	for i, a := range out {
+		if a.Resource == w.gpu || strings.HasPrefix(a.Resource, w.gpu+"@") {
+			out[i].Value, out[i].Milli = a.Value*1000+a.Milli, 0
+		}
+	}
+	return out
 }
 
 // live, counts and stands say whether a piece of memory still means something.

@@ -2,6 +2,7 @@ package order
 
 import (
 	"slices"
+	"time"
 
 	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/cluster"
@@ -12,8 +13,9 @@ type Answer struct {
 	ask     Ask
 	at      uint64 // Model.Standing
 	Waiting api.Waiting
-	Passing bool // it waits at gates that open when running work ends
-	Aged    bool // who was told so has waited for as long as it may be passed
+	Passing bool          // it waits at gates that open when running work ends
+	Aged    bool          // who was told so has waited for as long as it may be passed
+	Stay    time.Duration // of who was told so, once it starts: who stays for less may be told something else
 }
 
 // Repeat finds out whether answers can be repeated in this cycle, and for whom they cannot: those that have a promise, for

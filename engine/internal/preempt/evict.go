@@ -43,7 +43,7 @@ func (y *Cycle) MakeRoom(g *cluster.Gang, t cluster.Turn) Outcome {
 	c := y.newClaim(g, t)
 	kind, alike := c.kind()
 	if c.beyondAll() {
-		y.noteHelpless(kind)
+		y.noteHelpless(kind, g)
 		return y.awaits(g)
 	}
 	c.find()
@@ -51,7 +51,7 @@ func (y *Cycle) MakeRoom(g *cluster.Gang, t cluster.Turn) Outcome {
 		y.noteAlone(c)
 		return y.awaits(g)
 	}
-	if alike && y.isHelpless(kind) {
+	if alike && y.isHelpless(kind, g) {
 		return y.awaits(g)
 	}
 	return y.pursue(c, kind)
@@ -93,7 +93,7 @@ func (y *Cycle) pursue(c *claim, kind claimKind) Outcome {
 	}
 	switch {
 	case !ok:
-		y.noteHelpless(kind)
+		y.noteHelpless(kind, c.g)
 		return y.awaits(c.g)
 	case len(found.victims)+len(found.lost) == 0 && len(found.old) > 0:
 		return y.awaits(c.g)
@@ -243,14 +243,17 @@ func (y *Cycle) newClaim(g *cluster.Gang, t cluster.Turn) *claim {
 		if p.Host != nil || p.Terminating {
 			continue
 		}
-		for _, d := range p.Demands {
+		for _, d := range s.m.AllCounts(p) {
 			if ok {
 				c.needs.Add(d.Dim, d.Amount*int64(plain.Need))
 			} else if c.needs.At(d.Dim) == 0 {
-				if need := g.Tree.Least(d.Dim); need > 0 {
+				if need := s.m.Least(g, d.Dim); need > 0 {
 					c.needs.Add(d.Dim, need)
 				}
 			}
+		}
+		if ok {
+			c.gpus = p.Amount(quantity.DimGPU) * int64(plain.Need)
 		}
 		if ok {
 			break
@@ -262,9 +265,12 @@ func (y *Cycle) newClaim(g *cluster.Gang, t cluster.Turn) *claim {
 		}
 	}
 	c.own = y.m.OwnHeld(g)
-	c.gpus = c.needs.At(quantity.DimGPU)
-	if c.gpus > 0 && len(s.m.Config.Rates) > 0 {
-		c.needs[quantity.DimGPU] = c.gpus * y.LeastRate()
+	if !ok {
+		c.gpus = g.Tree.Least(func(p *cluster.Pod) int64 { return p.Amount(quantity.DimGPU) })
+	}
+	c.unrated = c.needs.At(quantity.DimGPU)
+	if c.unrated > 0 && len(s.m.Config.Rates) > 0 {
+		c.needs[quantity.DimGPU] = c.unrated * y.LeastRate()
 	}
 	return c
 }

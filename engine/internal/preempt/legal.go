@@ -14,18 +14,19 @@ import (
 
 // claim is a gang that looks for others' work to be evicted for it.
 type claim struct {
-	y      *Cycle
-	g      *cluster.Gang
-	t      cluster.Turn
-	q      *cluster.Queue  // that it is charged to; Model.Unqueued: none
-	gpus   int64           // the least that it asks for
-	needs  quantity.Vector // the least that it asks for, as queues count it
-	own    quantity.Vector // what is held for it, and counts in its queues already
-	dims   []int           // of what it asks for, what is promised; of every GPU model too
-	id     uint64
-	units  []*unit                 // that are legal to evict
-	theirs []*cluster.Hold         // places of others that it may have
-	rights map[*cluster.Hold]right // to those
+	y       *Cycle
+	g       *cluster.Gang
+	t       cluster.Turn
+	q       *cluster.Queue  // that it is charged to; Model.Unqueued: none
+	gpus    int64           // the least that it asks for, of nodes
+	unrated int64           // the same as queues count it, parts too, before the rates of models
+	needs   quantity.Vector // the least that it asks for, as queues count it
+	own     quantity.Vector // what is held for it, and counts in its queues already
+	dims    []int           // of what it asks for, what is promised; of every GPU model too
+	id      uint64
+	units   []*unit                 // that are legal to evict
+	theirs  []*cluster.Hold         // places of others that it may have
+	rights  map[*cluster.Hold]right // to those
 
 	// Of a gang of like members: how its classes are made, one for each GPU model.
 	alike bool
@@ -225,7 +226,7 @@ func (c *claim) isOwed(t *running, dims []int, part, most func(*cluster.Queue, i
 			return slices.ContainsFunc(dims, func(dim int) bool {
 				need := c.needs.At(dim)
 				if s.m.OfModel(dim) {
-					need = c.gpus
+					need = c.unrated
 				}
 				return need > 0 && s.m.Covers(c.q, dim) && z.Committed(dim)-c.own.At(dim)+need > most(z, dim)
 			})

@@ -1,6 +1,8 @@
 package preempt
 
 import (
+	"time"
+
 	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/index"
 	"github.com/berth-dev/berth/engine/internal/quantity"
@@ -15,7 +17,7 @@ import (
 // failures is the claims that have failed in a state of the model.
 type failures struct {
 	at       uint64                         // Model.Standing
-	helpless map[claimKind]bool             // claims that no eviction helps
+	helpless map[claimKind]time.Duration    // claims that no eviction helps: the shortest stay of those that asked
 	alone    map[victimPool]quantity.Vector // the last that was asked for where nobody may be evicted
 }
 
@@ -35,27 +37,39 @@ type claimKind struct {
 	level    int
 	queue    *cluster.Queue
 	priority int32
+	soft     bool // all of it may be evicted: its queue asks less of it, and so do bookings
 }
 
 // kind names the claim, if others can be just like it.
 func (c *claim) kind() (claimKind, bool) {
 	p, ok := c.y.Question(c.g, c.t)
-	return claimKind{class: p.Class, need: p.Need, level: p.Level, queue: c.q, priority: c.t.Priority}, ok
+	return claimKind{class: p.Class, need: p.Need, level: p.Level, queue: c.q, priority: c.t.Priority, soft: c.g.Evictable}, ok
 }
 
-// isHelpless says whether a claim of the kind has failed.
-func (y *Cycle) isHelpless(k claimKind) bool { return y.failuresNow().helpless[k] }
+// isHelpless says whether a claim of the kind has failed, of a gang that stays no longer. Who is over before a promised start may
+// get what is kept from those who are not: a longer stay can only be in the way of more.
+func (y *Cycle) isHelpless(k claimKind, g *cluster.Gang) bool {
+	least, ok := y.failuresNow().helpless[k]
+	//mutate: memo-stay
+	if ok && y.Stay(g) < least {
+		return false
+	}
+	return ok
+}
 
-// noteHelpless notes that no eviction helps claims of the kind.
-func (y *Cycle) noteHelpless(k claimKind) {
+// noteHelpless notes that no eviction helps claims of the kind, of gangs that stay as long as this one.
+func (y *Cycle) noteHelpless(k claimKind, g *cluster.Gang) {
 	if k.class == nil {
 		return
 	}
 	f := y.failuresNow()
 	if f.helpless == nil {
-		f.helpless = make(map[claimKind]bool)
+		f.helpless = make(map[claimKind]time.Duration)
 	}
-	f.helpless[k] = true
+	stay := y.Stay(g)
+	if least, ok := f.helpless[k]; !ok || stay < least {
+		f.helpless[k] = stay
+	}
 }
 
 // victimPool is where claims look for victims. Requesting more can only make fewer victims legal, because the claimant's queue
@@ -79,7 +93,7 @@ func (y *Cycle) isAlone(g *cluster.Gang, t cluster.Turn) bool {
 	if !ok {
 		return false
 	}
-	for _, d := range plain.Class.Demands {
+	for _, d := range y.m.AllCounts(g.All()[0]) {
 		if least := asked.At(d.Dim); least == 0 || d.Amount*int64(plain.Need) < least {
 			return false
 		}
@@ -99,7 +113,7 @@ func (y *Cycle) noteAlone(c *claim) {
 		f.alone = make(map[victimPool]quantity.Vector)
 	}
 	var asked quantity.Vector
-	for _, d := range plain.Class.Demands {
+	for _, d := range y.m.AllCounts(c.g.All()[0]) {
 		asked.Add(d.Dim, d.Amount*int64(plain.Need))
 	}
 	f.alone[victimPool{c.g.Payer, c.t.Priority}] = asked

@@ -135,7 +135,7 @@ func (c *claim) worthIt(victims []*unit) bool {
 	if p := c.y.m.Promises[c.g.Key]; p != nil {
 		wait = min(wait, max(0, p.Start.Sub(c.y.Now)))
 	}
-	return 1000*max(1, c.needs.At(quantity.DimGPU))*int64(wait/time.Second) > c.loss(victims)
+	return max(api.Whole, c.needs.At(quantity.DimGPU))*int64(wait/time.Second) > c.loss(victims)
 }
 
 // loss is what the moves lose.

@@ -80,7 +80,7 @@ func comes(victims []*unit, n *cluster.Node) bool {
 func twinOf(p *cluster.Pod) *cluster.Gang {
 	like := *p.Pod
 	like.Key, like.UID, like.Node, like.Devices = p.Key+"+", "", "", nil
-	twin := &cluster.Pod{Pod: &like, Demands: p.Demands}
+	twin := &cluster.Pod{Pod: &like, Demands: p.Demands, Counted: p.Counted}
 	g := &cluster.Gang{Key: like.Key, Lone: twin}
 	g.Single.Pods[0] = twin
 	twin.In = g

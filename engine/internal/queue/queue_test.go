@@ -33,7 +33,7 @@ func two() *cluster.Model {
 func TestFairSharesBeginWithQuota(t *testing.T) {
 	m := two()
 	NewLedger(m).FairShares(noon)
-	a, b := m.Queues["a"].Fair.At(quantity.DimGPU), m.Queues["b"].Fair.At(quantity.DimGPU)
+	a, b := m.Queues["a"].Fair.At(quantity.DimGPU)/api.Whole, m.Queues["b"].Fair.At(quantity.DimGPU)/api.Whole
 	if a < 2 || a > 4 || a+b != 8 {
 		t.Errorf("the shares are %d and %d of 8", a, b)
 	}

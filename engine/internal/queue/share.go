@@ -36,14 +36,16 @@ func (l *Ledger) FairShares(now time.Time, lifted ...*cluster.Gang) {
 		most = max(most, dim+1)
 	}
 	room := make(quantity.Vector, n*most)
-	for i, v := range shares.Fair(t.nodes, l.sharedTotal(t.dims)) {
+	total := l.sharedTotal(t.dims)
+	units := t.wholes(total)
+	for i, v := range shares.Fair(t.nodes, total) {
 		q := t.queues[i]
 		if q == nil {
 			continue
 		}
 		q.Fair, room = room[:most:most], room[most:]
 		for k, dim := range t.dims {
-			q.Fair[dim] = v[k]
+			q.Fair[dim] = v[k] * units[k]
 		}
 	}
 }
@@ -69,6 +71,9 @@ func (l *Ledger) sharedTotal(dims []int) []int64 {
 	out := make([]int64, len(dims))
 	for k, dim := range dims {
 		out[k] = capacity.At(dim)
+		if dim == quantity.DimGPU && !l.m.Tree.ByModel {
+			out[k] = cluster.GPUs(out[k])
+		}
 	}
 	return out
 }
@@ -82,6 +87,47 @@ type sharing struct {
 	room    []int64          // for the amounts of all nodes
 	amounts []int64          // what is left of it
 	queues  []*cluster.Queue // of the nodes; nil: the own workloads of a queue with others below it
+}
+
+// wholes has shares be of whole GPUs where no queue has, wants or is promised a part of one, and returns what one of each dimension
+// counts in accounts. A GPU that is nobody's alone is of use to nobody who asks for whole ones.
+func (t *sharing) wholes(total []int64) []int64 {
+	units := make([]int64, len(t.dims))
+	for k, dim := range t.dims {
+		units[k] = t.s.m.Unit(dim)
+		//mutate: share-of-whole-gpus
+		if t.apart(k, units[k]) {
+			units[k] = 1
+		}
+		if units[k] == 1 {
+			continue
+		}
+		total[k] /= units[k]
+		for i := range t.nodes {
+			n := &t.nodes[i]
+			if t.queues[i] == nil {
+				continue // its request is that of its queue
+			}
+			for _, v := range [][]int64{n.Quota, n.Limit, n.Request} {
+				if v != nil && v[k] > 0 {
+					v[k] /= units[k]
+				}
+			}
+		}
+	}
+	return units
+}
+
+// apart says whether some queue has, wants or is promised no whole number of the units.
+func (t *sharing) apart(k int, unit int64) bool {
+	for i := range t.nodes {
+		for _, v := range [][]int64{t.nodes[i].Quota, t.nodes[i].Limit, t.nodes[i].Request} {
+			if v != nil && v[k] > 0 && v[k]%unit != 0 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func (t *sharing) enterAll(queues []*cluster.Queue, parent int) {
@@ -108,13 +154,15 @@ func (t *sharing) enter(q *cluster.Queue, parent int) {
 		asks = asks || own[i] > 0
 	}
 	for _, a := range q.Spec.Quota {
-		if i := slices.Index(t.dims, t.s.m.Dims.ID(a.Resource)); i >= 0 {
-			quota[i] = a.Value
+		dim, amount := t.s.m.Booked(a)
+		if i := slices.Index(t.dims, dim); i >= 0 {
+			quota[i] = amount
 		}
 	}
 	for _, a := range q.Spec.Limits {
-		if i := slices.Index(t.dims, t.s.m.Dims.ID(a.Resource)); i >= 0 {
-			limit[i] = a.Value
+		dim, amount := t.s.m.Booked(a)
+		if i := slices.Index(t.dims, dim); i >= 0 {
+			limit[i] = amount
 		}
 	}
 	t.nodes = append(t.nodes, shares.Node{

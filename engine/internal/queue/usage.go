@@ -109,9 +109,9 @@ type meter struct {
 	at       time.Time
 	from, to int64
 	budgets  []allowance
-	all      int64           // GPUs held for all of the time
+	all      int64           // GPUs held for all of the time, in thousandths
 	decayed  int64           // of those held for a part of it, GPU-seconds by now
-	total    int64           // GPU-seconds
+	total    int64           // GPU-seconds, in thousandths
 	users    map[string]used // nil: they do not matter
 }
 
@@ -124,8 +124,10 @@ const MostUsers = 256
 // allowance is a budget of the queue and what is spent of it.
 type allowance struct {
 	dim   int
+	unit  int64 // of the dimension in accounts
 	since int64 // its period, or the last time of adding up, began
-	spent int64
+	was   int64 // seconds that were spent before
+	more  int64 // since, in the unit
 }
 
 // longBack is how far a clock may go back for it to be waited for. Beyond that the time that was known is taken to have
@@ -148,6 +150,9 @@ func (l *Ledger) meter(q *cluster.Queue, at time.Time) *meter {
 		return nil
 	case was == nil:
 		m.budgets = make([]allowance, len(q.Spec.Budgets))
+		for i := range m.budgets {
+			m.budgets[i].unit = 1 // nothing is spent of it
+		}
 	case at.Before(was.At):
 		m.allow()
 	default:
@@ -170,17 +175,18 @@ func (m *meter) allow() {
 		begin, _ := b.Span(m.at)
 		last, _ := b.Span(m.was.At)
 		a := allowance{dim: m.s.m.Dims.ID(b.Resource), since: m.from}
+		a.unit = m.s.m.Unit(a.dim)
 		//mutate: budget-period
 		if !begin.Equal(last) {
 			a.since = max(a.since, begin.Unix())
 		} else if i < len(m.was.Spent) {
-			a.spent = m.was.Spent[i]
+			a.was = m.was.Spent[i]
 		}
 		m.budgets = append(m.budgets, a)
 	}
 }
 
-// held is how many GPUs the pod has, as queues count them, and from when and for how long in the time that is added up.
+// held is how many GPUs the pod has, as accounts count them, and from when and for how long in the time that is added up.
 func (m *meter) held(p *cluster.Pod) (gpus, began, seconds int64) {
 	if p.Node == "" {
 		return 0, 0, 0 // it is only about to have its node
@@ -209,12 +215,12 @@ func (m *meter) charge(p *cluster.Pod) {
 			if began == m.from {
 				m.all += d.Amount
 			} else {
-				m.decayed += m.s.Stream(d.Amount, held)
+				m.decayed += m.s.StreamOf(d.Amount, held)
 			}
 		}
 		for i := range m.budgets {
 			if a := &m.budgets[i]; a.dim == d.Dim {
-				a.spent = addUsed(a.spent, d.Amount, max(0, m.to-max(began, a.since)))
+				a.more = addUsed(a.more, d.Amount, max(0, m.to-max(began, a.since)))
 			}
 		}
 	}
@@ -231,7 +237,7 @@ func (m *meter) chargeUser(p *cluster.Pod) {
 	if began == m.from {
 		u.all += gpus
 	} else {
-		u.decayed += m.s.Stream(gpus, held)
+		u.decayed += m.s.StreamOf(gpus, held)
 	}
 	m.users[user] = u
 }
@@ -246,7 +252,7 @@ func (m *meter) usages() []api.UserUsage {
 		past[v.User] = m.s.Fade(v.Decayed, m.to-m.from, m.to/int64(tick/time.Second))
 	}
 	for user, u := range m.users {
-		past[user] = min(past[user]+m.s.Stream(u.all, m.to-m.from)+u.decayed, maxSpent)
+		past[user] = min(past[user]+m.s.StreamOf(u.all, m.to-m.from)+u.decayed, maxSpent)
 	}
 	var out []api.UserUsage
 	for _, user := range cluster.SortedKeys(past) {
@@ -266,14 +272,14 @@ func (m *meter) usages() []api.UserUsage {
 func (m *meter) sum() *api.QueueUsage {
 	u := &api.QueueUsage{Queue: m.q.Name, At: m.at}
 	for _, a := range m.budgets {
-		u.Spent = append(u.Spent, a.spent)
+		u.Spent = append(u.Spent, min(a.was+wholeSeconds(a.more, a.unit), maxSpent))
 	}
 	if m.was == nil {
 		return u
 	}
-	u.Total, u.Users = min(m.was.Total+m.total, maxSpent), m.usages()
+	u.Total, u.Users = min(m.was.Total+wholeSeconds(m.total, api.Whole), maxSpent), m.usages()
 	if m.s.m.Config.HalfLife > 0 {
-		u.Decayed = min(m.s.Fade(m.was.Decayed, m.to-m.from, m.to/int64(tick/time.Second))+m.s.Stream(m.all, m.to-m.from)+m.decayed, maxSpent)
+		u.Decayed = min(m.s.Fade(m.was.Decayed, m.to-m.from, m.to/int64(tick/time.Second))+m.s.StreamOf(m.all, m.to-m.from)+m.decayed, maxSpent)
 	}
 	if u.Total == m.was.Total && u.Decayed == 0 && m.was.Decayed == 0 && slices.Equal(u.Spent, m.was.Spent) && m.to >= m.was.At.Unix() {
 		return nil
@@ -447,6 +453,17 @@ func (l *Ledger) Stream(gpus, seconds int64) int64 {
 	}
 	return min(sum, maxSpent)
 }
+
+// StreamOf is Stream for GPUs in thousandths.
+func (l *Ledger) StreamOf(milli, seconds int64) int64 {
+	if milli%api.Whole == 0 {
+		return l.Stream(milli/api.Whole, seconds)
+	}
+	return wholeSeconds(l.Stream(milli, seconds), api.Whole)
+}
+
+// wholeSeconds are the seconds in whole units, rounded up: what parts used counts, however little it is.
+func wholeSeconds(n, unit int64) int64 { return n/unit + min(1, n%unit) }
 
 // portion is amount*part/of.
 func portion(amount int64, part, of uint64) int64 {

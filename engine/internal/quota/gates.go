@@ -81,8 +81,22 @@ type asking struct {
 }
 
 func (a *asking) shut(g why.Gate) {
+	a.gates = append(a.gates, a.told(g))
+}
+
+// told is the gate with its numbers, which are those of accounts, in the units of its resource, as far as they are whole. Those of
+// a budget are seconds.
+func (l *Limits) told(g why.Gate) why.Gate {
 	g.Certificate = -1
-	a.gates = append(a.gates, g)
+	if g.Resource == "" || g.Cause == why.OverBudget || !l.m.InParts(l.m.Dims.ID(g.Resource)) {
+		return g
+	}
+	if g.Need%api.Whole != 0 || g.Have%api.Whole != 0 || g.Limit%api.Whole != 0 {
+		g.Milli = true
+		return g
+	}
+	g.Need, g.Have, g.Limit = g.Need/api.Whole, g.Have/api.Whole, g.Limit/api.Whole
+	return g
 }
 
 // need is the least that the gang can ask for of a resource, as queues count it.
@@ -92,9 +106,9 @@ func (a *asking) need(resource string) int64 {
 		if model != a.model {
 			return 0
 		}
-		return a.g.Tree.Least(quantity.DimGPU)
+		return a.m.Least(a.g, quantity.DimGPU)
 	}
-	n := a.g.Tree.Least(a.m.Dims.ID(resource))
+	n := a.m.Least(a.g, a.m.Dims.ID(resource))
 	if resource == a.m.Config.GPU && len(a.m.Config.Rates) > 0 {
 		n *= a.LeastRate(a.model)
 	}
@@ -117,13 +131,13 @@ func (l *Limits) LeastRate(model string) int64 {
 func (a *asking) limits() {
 	for up := a.q; up != nil; up = up.Parent {
 		for _, limit := range up.Spec.Limits.Sorted() {
-			dim := a.m.Dims.ID(limit.Resource)
+			dim, most := a.m.Booked(limit)
 			need, used := a.need(limit.Resource), up.Used.At(dim)+up.Pledged.At(dim)
-			if need == 0 || used+need <= limit.Value {
+			if need == 0 || used+need <= most {
 				continue
 			}
-			gate := why.Gate{Cause: why.OverQueueLimit, Object: up.Name, Resource: limit.Resource, Need: need, Have: used, Limit: limit.Value}
-			if need+a.g.Tree.Held(dim) > limit.Value {
+			gate := why.Gate{Cause: why.OverQueueLimit, Object: up.Name, Resource: limit.Resource, Need: need, Have: used, Limit: most}
+			if need+a.g.Tree.Held(dim) > most {
 				gate.Cause = why.ExceedsQueueMaximum
 			}
 			a.shut(gate)
@@ -136,10 +150,11 @@ func (a *asking) userLimits() {
 	user := a.g.User()
 	for _, limit := range a.q.Spec.UserLimits.Sorted() {
 		v := a.q.Users[user]
-		need, used := a.need(limit.Resource), v.At(a.m.Dims.ID(limit.Resource))
+		dim, most := a.m.Booked(limit)
+		need, used := a.need(limit.Resource), v.At(dim)
 		//mutate: gate-user-limit
-		if need > 0 && used+need > limit.Value {
-			a.shut(why.Gate{Cause: why.OverUserLimit, Object: user, Resource: limit.Resource, Need: need, Have: used, Limit: limit.Value})
+		if need > 0 && used+need > most {
+			a.shut(why.Gate{Cause: why.OverUserLimit, Object: user, Resource: limit.Resource, Need: need, Have: used, Limit: most})
 		}
 	}
 }

@@ -29,7 +29,7 @@ func (l *Limits) count(q *cluster.Queue, dim int, n int64) {
 	for ; q != nil; q = q.Parent {
 		q.Used.Add(dim, n)
 	}
-	l.m.Taken.Add(dim, n)
+	l.m.Take(dim, n)
 }
 
 // crowdsOut says whether so much more for the queue keeps somebody, for whom a place is held, from borrowing what it needs:
@@ -89,8 +89,10 @@ func (l *Limits) kept(q *cluster.Queue, dim int) int64 {
 		return below
 	}
 	name := l.m.Dims.Names[dim]
-	if !slices.ContainsFunc(q.Spec.Lend, func(a api.Amount) bool { return a.Resource == name }) {
+	i := slices.IndexFunc(q.Spec.Lend, func(a api.Amount) bool { return a.Resource == name })
+	if i < 0 {
 		return below
 	}
-	return max(below, l.m.Quota(q, dim)-q.Committed(dim)-q.Spec.Lend.Get(name))
+	_, lends := l.m.Booked(q.Spec.Lend[i])
+	return max(below, l.m.Quota(q, dim)-q.Committed(dim)-lends)
 }

@@ -39,18 +39,17 @@ type drawing struct {
 }
 
 func (d *drawing) shut(g why.Gate) {
-	g.Certificate = -1
-	d.gates = append(d.gates, g)
+	d.gates = append(d.gates, d.told(g))
 }
 
 func (d *drawing) limits() {
 	for up := d.q; up != nil; up = up.Parent {
 		for _, limit := range up.Spec.Limits.Sorted() {
-			dim := d.m.Dims.ID(limit.Resource)
+			dim, most := d.m.Booked(limit)
 			need, used := d.takes.At(dim), up.Used.At(dim)+up.Pledged.At(dim)
 			//mutate: gate-queue-limit-of-growth
-			if need > 0 && used > limit.Value {
-				d.shut(why.Gate{Cause: why.OverQueueLimit, Object: up.Name, Resource: limit.Resource, Need: need, Have: used - need, Limit: limit.Value})
+			if need > 0 && used > most {
+				d.shut(why.Gate{Cause: why.OverQueueLimit, Object: up.Name, Resource: limit.Resource, Need: need, Have: used - need, Limit: most})
 			}
 		}
 	}
@@ -59,12 +58,12 @@ func (d *drawing) limits() {
 func (d *drawing) userLimits() {
 	user := d.g.User()
 	for _, limit := range d.q.Spec.UserLimits.Sorted() {
-		dim := d.m.Dims.ID(limit.Resource)
+		dim, most := d.m.Booked(limit)
 		v := d.q.Users[user]
 		need, used := d.takes.At(dim), v.At(dim)
 		//mutate: gate-user-limit-of-growth
-		if need > 0 && used > limit.Value {
-			d.shut(why.Gate{Cause: why.OverUserLimit, Object: user, Resource: limit.Resource, Need: need, Have: used - need, Limit: limit.Value})
+		if need > 0 && used > most {
+			d.shut(why.Gate{Cause: why.OverUserLimit, Object: user, Resource: limit.Resource, Need: need, Have: used - need, Limit: most})
 		}
 	}
 }
@@ -159,7 +158,7 @@ func (l *Limits) Borrowed(q *cluster.Queue, pods []*cluster.Pod) api.Resources {
 			over = max(over, min(takes, up.Committed(dim)-l.m.Quota(up, dim)))
 		}
 		if over > 0 {
-			out = append(out, api.Amount{Resource: l.m.Dims.Names[dim], Value: over})
+			out = append(out, l.m.Told(dim, over))
 		}
 	}
 	return out.Sorted()

@@ -18,7 +18,7 @@ func (l *Limits) Owed(g *cluster.Gang) int {
 		return len(l.m.Queues) // its turn is to grow, once all have had theirs
 	}
 	own := l.m.OwnHeld(g)
-	if demands, need, ok := l.ask.Plain(g); ok && l.m.Config.Policy != api.TimeShare {
+	if demands, need, ok := l.ask.Plain(g); ok && !g.InParts() && l.m.Config.Policy != api.TimeShare {
 		return l.owedPlainly(q, demands, int64(need), own)
 	}
 	a := &asking{Limits: l, g: g, q: q, own: own}
@@ -38,6 +38,7 @@ func (l *Limits) owedPlainly(q *cluster.Queue, demands []quantity.Demand, need i
 		}
 		asks = true
 		n := 0
+		d.Amount *= l.m.Unit(d.Dim)
 		for up := q; up != nil && n < reach && up.Committed(d.Dim)-own.At(d.Dim)+d.Amount*need <= up.Quota.At(d.Dim); up = up.Parent {
 			n++
 		}

@@ -1,0 +1,244 @@
+package cluster
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/quantity"
+)
+
+// What a pod counts in the accounts of queues, in one place: for quotas, limits, fair shares, budgets and what is borrowed and lent.
+//
+// Accounts count GPUs in thousandths, all in all and by model, and everything else in the units of its resource, so that a part of a
+// GPU is an exact number among whole ones. Nodes count GPUs whole. Two functions lead from one to the other: booked for what
+// somebody said, and Told for what is said to somebody.
+
+// InParts says whether accounts count the dimension in thousandths.
+func (m *Model) InParts(dim int) bool {
+	return dim == quantity.DimGPU || m.Tree.ByModel && m.OfModel(dim)
+}
+
+// Unit is what one of the dimension, as nodes and queues name it, counts in accounts.
+func (m *Model) Unit(dim int) int64 {
+	if m.InParts(dim) {
+		return api.Whole
+	}
+	return 1
+}
+
+// Booked is the amount as accounts count it. More GPUs than anybody has count as so many, so that no sum overflows.
+func (m *Model) Booked(a api.Amount) (dim int, amount int64) {
+	dim = m.Dims.ID(a.Resource)
+	if a.Resource == m.Config.GPU || strings.HasPrefix(a.Resource, m.Config.GPU+"@") {
+		return dim, GPUs(a.Value) + a.Milli
+	}
+	return dim, a.Value
+}
+
+// Told is the amount of an account in words.
+func (m *Model) Told(dim int, amount int64) api.Amount {
+	unit := m.Unit(dim)
+	return api.Amount{Resource: m.Dims.Names[dim], Value: amount / unit, Milli: amount % unit}
+}
+
+// Counts is what the pod, wherever it comes to be, counts of the dimension at least, where models do not matter.
+func (m *Model) Counts(p *Pod, dim int) int64 {
+	//mutate: charge-parts-asked
+	if p.Part != nil && dim == quantity.DimGPU {
+		return int64(p.Part.Cards) * p.Part.Charge(m.Presence.largest, m.partsBy(m.queueNameOf(p)))
+	}
+	return p.Asks(dim)
+}
+
+// AllCounts is Counts of all dimensions.
+func (m *Model) AllCounts(p *Pod) []quantity.Demand {
+	if p.Part == nil {
+		return p.Counted
+	}
+	return append(p.Counted[:len(p.Counted):len(p.Counted)], quantity.Demand{Dim: quantity.DimGPU, Amount: m.Counts(p, quantity.DimGPU)})
+}
+
+// Asks is what the pod asks of the dimension as accounts count it, parts aside.
+func (p *Pod) Asks(dim int) int64 {
+	for _, d := range p.Counted {
+		if d.Dim == dim {
+			return d.Amount
+		}
+	}
+	return 0
+}
+
+// counted is the demands as accounts count them.
+func counted(demands []quantity.Demand) []quantity.Demand {
+	out := slices.Clone(demands)
+	for i := range out {
+		if d := &out[i]; d.Dim == quantity.DimGPU {
+			d.Amount = GPUs(d.Amount)
+		}
+	}
+	return out
+}
+
+// GPUs is so many whole GPUs as accounts count them.
+func GPUs(n int64) int64 { return max(-api.MaxGPUs, min(n, api.MaxGPUs)) * api.Whole }
+
+// queueNameOf is the name of the queue that the pod is charged to, "" for none.
+func (m *Model) queueNameOf(p *Pod) string {
+	switch {
+	case p.Foreign:
+		return ""
+	case p.Gang == "":
+		return p.Queue
+	}
+	if g := p.In; g != nil && g.Spec != nil {
+		return g.Spec.Queue
+	}
+	return ""
+}
+
+// partsBy is by what the queue, or the next one above it that says so, counts parts.
+func (m *Model) partsBy(queue string) api.PartsBy {
+	for q, steps := m.Queues[queue], 0; q != nil && steps <= len(m.Queues); q, steps = q.Parent, steps+1 {
+		if q.Spec != nil && q.Spec.PartsBy != "" {
+			return q.Spec.PartsBy
+		}
+	}
+	return ""
+}
+
+// gpusOf is what the GPUs, or parts of them, that the pod has on its node count, before the rate of their model.
+func (m *Model) gpusOf(p *Pod) int64 {
+	if p.Part == nil {
+		return p.Asks(quantity.DimGPU)
+	}
+	by := m.partsBy(m.queueNameOf(p))
+	var sum int64
+	for i := range p.Part.Cards {
+		sum += p.Part.Charge(p.cardMemory(i), by)
+	}
+	return sum
+}
+
+// PartsOf is what the parts of GPUs count that the pod has, or at least will have, before the rate of their model.
+func (m *Model) PartsOf(p *Pod) int64 {
+	switch {
+	case p.Part == nil:
+		return 0
+	case p.Host != nil:
+		return m.gpusOf(p)
+	}
+	return m.Counts(p, quantity.DimGPU)
+}
+
+// cardMemory is the memory of the i-th card that the pod has a part of. Where nobody says which that is, it is the smallest card of
+// the node that gives parts: 0 for none.
+func (p *Pod) cardMemory(i int) int64 {
+	if p.Host.Spec == nil {
+		return 0
+	}
+	if i < len(p.HostDevices) {
+		if at := p.Host.deviceIndex(p.HostDevices[i]); at >= 0 {
+			return p.Host.Spec.Devices[at].Memory
+		}
+	}
+	least := int64(0)
+	for j := range p.Host.Spec.Devices {
+		if d := &p.Host.Spec.Devices[j]; d.Parts > 0 && (least == 0 || d.Memory < least) {
+			least = d.Memory
+		}
+	}
+	return least
+}
+
+// chargeOf is what a pod on its node counts in its queue: what it asks for, GPUs at the rate of their model and, where models
+// matter, of their model apart.
+func (m *Model) chargeOf(p *Pod) []quantity.Demand {
+	gpus, model := m.gpusOf(p), ""
+	if m.Tree.ByModel && gpus > 0 {
+		model = p.GPUModel()
+	}
+	if p.Part == nil && model == "" {
+		return p.Counted
+	}
+	out := make([]quantity.Demand, 0, len(p.Demands)+2)
+	for _, d := range p.Demands {
+		if d.Dim != quantity.DimGPU {
+			out = append(out, d)
+		}
+	}
+	out = append(out, quantity.Demand{Dim: quantity.DimGPU, Amount: gpus * m.Rate(model)})
+	if model != "" {
+		out = append(out, quantity.Demand{Dim: m.Dims.ID(api.OfModel(m.Config.GPU, model)), Amount: gpus})
+	}
+	return out
+}
+
+// chargeOfHold is what the hold counts in queues: as much as the pods that it is for once they are on its node, where that
+// has GPUs of one model.
+func (m *Model) chargeOfHold(h *Hold) []quantity.Demand {
+	out := make([]quantity.Demand, 0, len(h.Requests)+1)
+	for _, a := range h.Requests {
+		dim, amount := m.Booked(a)
+		d := quantity.Demand{Dim: dim, Amount: amount}
+		//mutate: pledge-rated
+		if models := h.On.Models; d.Dim == quantity.DimGPU && m.Tree.ByModel && len(models) == 1 {
+			out = append(out, quantity.Demand{Dim: m.Dims.ID(api.OfModel(m.Config.GPU, models[0])), Amount: d.Amount})
+			d.Amount *= m.Rate(models[0])
+		}
+		out = append(out, d)
+	}
+	return out
+}
+
+// surplusOf is by how much the GPUs that the pod has on its node count for more than those that it takes off it: because of
+// their model, or because they are parts, which take none.
+func (m *Model) surplusOf(p *Pod) int64 {
+	if len(m.Config.Rates) == 0 && p.Part == nil {
+		return 0
+	}
+	gpus := m.gpusOf(p)
+	if gpus > 0 && len(m.Config.Rates) > 0 {
+		gpus *= m.Rate(p.GPUModel())
+	}
+	return gpus - p.Asks(quantity.DimGPU)
+}
+
+// Surplus is by how much what the pod has on its node counts for more than the GPUs that it takes off it.
+func (p *Pod) Surplus() int64 { return p.surplus }
+
+// InAll is what there is in all, and what of it is taken, as queues count it.
+func (m *Model) InAll(dim int) (capacity, taken int64) {
+	if dim != quantity.DimGPU {
+		return m.Capacity.At(dim), m.Taken.At(dim)
+	}
+	taken = GPUs(m.Taken.At(dim)) + m.Surplus
+	if len(m.Config.Rates) == 0 {
+		return GPUs(m.Capacity.At(dim)), taken
+	}
+	if m.Tree.rated == 0 {
+		all := m.ModelledCapacity()
+		m.Tree.rated = all.At(quantity.DimGPU)
+	}
+	return m.Tree.rated, taken
+}
+
+// Take lets so much more of the dimension, as accounts count it, be taken by nobody in particular.
+func (m *Model) Take(dim int, amount int64) {
+	if dim == quantity.DimGPU {
+		m.Surplus += amount
+		return
+	}
+	m.Taken.Add(dim, amount)
+}
+
+// Least is the least of the dimension that the gang can ask for to have its minimum, as accounts count it, where models do not
+// matter.
+func (m *Model) Least(g *Gang, dim int) int64 {
+	return g.Tree.Least(func(p *Pod) int64 { return m.Counts(p, dim) })
+}
+
+// InParts says whether members of the gang ask for parts of GPUs.
+func (g *Gang) InParts() bool {
+	return slices.ContainsFunc(g.All(), func(p *Pod) bool { return p.Part != nil })
+}
