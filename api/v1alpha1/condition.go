@@ -15,5 +15,8 @@ const (
 	PodPlaceHeld = "berth.dev/PlaceHeld"
 )
 
+// NotUnderstood is the condition of another project's object that has fields without effect: its message names them.
+const NotUnderstood = "berth.dev/NotUnderstood"
+
 // AnnotationCause is on events: what the note says, as JSON (kube/report.Pending or kube/report.Eviction).
 const AnnotationCause = "berth.dev/cause"

@@ -31,7 +31,7 @@ import (
 // TestCRDIsAccepted asks what the API server asks of a CustomResourceDefinition: a structural
 // schema, rules that compile and stay within their cost, columns that can be printed.
 func TestCRDIsAccepted(t *testing.T) {
-	for _, text := range [][]byte{v1alpha1.CRD, v1alpha1.QueueCRD} {
+	for _, text := range [][]byte{v1alpha1.CRD, v1alpha1.QueueCRD, v1alpha1.ReservationCRD, v1alpha1.FaultCRD} {
 		if errs := crdvalidation.ValidateCustomResourceDefinition(t.Context(), internalCRD(t, text)); len(errs) > 0 {
 			t.Error(errs.ToAggregate())
 		}
@@ -39,7 +39,7 @@ func TestCRDIsAccepted(t *testing.T) {
 }
 
 func TestCRDNames(t *testing.T) {
-	for kind, text := range map[string][]byte{"Pool": v1alpha1.CRD, "BerthQueue": v1alpha1.QueueCRD} {
+	for kind, text := range map[string][]byte{"Pool": v1alpha1.CRD, "BerthQueue": v1alpha1.QueueCRD, "Reservation": v1alpha1.ReservationCRD, "Fault": v1alpha1.FaultCRD} {
 		crd := readCRD(t, text)
 		got := map[string]string{
 			"name": crd.Name, "kind": crd.Spec.Names.Kind, "list": crd.Spec.Names.ListKind,
@@ -70,6 +70,10 @@ func TestCRDFields(t *testing.T) {
 		{v1alpha1.CRD, "status", reflect.TypeFor[v1alpha1.PoolStatus]()},
 		{v1alpha1.QueueCRD, "spec", reflect.TypeFor[v1alpha1.QueueSpec]()},
 		{v1alpha1.QueueCRD, "status", reflect.TypeFor[v1alpha1.QueueStatus]()},
+		{v1alpha1.ReservationCRD, "spec", reflect.TypeFor[v1alpha1.ReservationSpec]()},
+		{v1alpha1.ReservationCRD, "status", reflect.TypeFor[v1alpha1.ReservationStatus]()},
+		{v1alpha1.FaultCRD, "spec", reflect.TypeFor[v1alpha1.FaultSpec]()},
+		{v1alpha1.FaultCRD, "status", reflect.TypeFor[v1alpha1.FaultStatus]()},
 	} {
 		props := readCRD(t, part.crd).Spec.Versions[0].Schema.OpenAPIV3Schema.Properties[part.name]
 		sameFields(t, part.name, part.of, &props)

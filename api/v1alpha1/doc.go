@@ -1,6 +1,7 @@
 // Package v1alpha1 is the objects users write, in the API group berth.dev. Today those are
 // Pool: a kind of GPU node, how many there are of it, and how such a node comes up; and BerthQueue:
-// what workloads are charged to, how much they may hold together, and who may use it. A fleet
+// what workloads are charged to, how much they may hold together, and who may use it; and Fault: what
+// goes wrong on the fleet's nodes. A fleet
 // file is a list of Pools, and the same objects live in the API server under the embedded
 // CustomResourceDefinitions (CRDs).
 //

@@ -88,6 +88,15 @@ const (
 	AdvertiseDRA          Advertise = "dra"
 )
 
+// Sharing is who gives pods parts of GPUs, with limits that are enforced.
+// +kubebuilder:validation:Enum=hami;berth
+type Sharing string
+
+const (
+	SharingHAMi  Sharing = "hami"
+	SharingBerth Sharing = "berth"
+)
+
 // GPUStack is who installs the GPU software.
 // +kubebuilder:validation:Enum=operator;none
 type GPUStack string

@@ -98,6 +98,10 @@ const (
 	QueuePlacementSpread QueuePlacement = "spread"
 )
 
+// CountPartsBy is by what of a card a queue counts parts of GPUs.
+// +kubebuilder:validation:Enum=larger;compute;memory
+type CountPartsBy string
+
 // WorkloadClass is a kind of work.
 // +kubebuilder:validation:Enum=training;inference;batch;interactive;system
 type WorkloadClass string

@@ -50,6 +50,8 @@ type PoolList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.mig) || !has(self.mig.strategy) || self.mig.strategy != 'dynamic' || has(self.advertise) && self.advertise == 'dra'",message="mig.strategy: dynamic needs advertise: dra"
 // +kubebuilder:validation:XValidation:rule="!has(self.mig) || !has(self.gpuStack) || self.gpuStack != 'none'",message="mig needs gpuStack: operator"
 // +kubebuilder:validation:XValidation:rule="has(self.gpus) || !has(self.advertise)",message="advertise has no meaning without gpus"
+// +kubebuilder:validation:XValidation:rule="has(self.gpus) || !has(self.sharing)",message="sharing has no meaning without gpus"
+// +kubebuilder:validation:XValidation:rule="!has(self.sharing) || !has(self.mig) && (!has(self.advertise) || self.advertise != 'dra') && (!has(self.gpuStack) || self.gpuStack != 'none')",message="sharing needs advertise: device-plugin and gpuStack: operator, and no mig"
 // +kubebuilder:validation:XValidation:rule="has(self.gpus) || !has(self.gpuStack) || self.gpuStack == 'none'",message="gpuStack: operator has no meaning without gpus"
 // +kubebuilder:validation:XValidation:rule="!has(self.gpus) || self.gpus.map(g, g.count).sum() <= 64",message="a node has at most 64 GPUs"
 type PoolSpec struct {
@@ -136,6 +138,12 @@ type PoolSpec struct {
 	// +optional
 	Advertise Advertise `json:"advertise,omitempty"`
 
+	// Sharing is who gives pods parts of the GPUs: hami, which is HAMi's device plugin in place of NVIDIA's, or berth, an agent
+	// that gives what the scheduler wrote into berth.dev/wanted-gpus. Default: nobody; GPUs are given whole, or as often as the
+	// device plugin's configuration says.
+	// +optional
+	Sharing Sharing `json:"sharing,omitempty"`
+
 	// GPUStack is who installs driver, toolkit, device plugin, GFD and DCGM exporter: operator
 	// (default where there are GPUs) or none (nobody; whoever wants GPUs brings DaemonSets).
 	// +optional
@@ -154,6 +162,19 @@ type PoolSpec struct {
 	// Boot is how long each step of a node's cold start takes.
 	// +optional
 	Boot Boot `json:"boot,omitzero"`
+
+	// Reservations are the names of Reservations that pay for the pool's machines, the first first. Machines beyond them,
+	// in the order of their names, are paid for at price.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=63
+	Reservations []string `json:"reservations,omitempty"`
+
+	// Price of a node that no reservation pays for. Without it, it is unknown.
+	// +optional
+	Price *Price `json:"price,omitempty"`
 }
 
 // PoolStatus is what is there, as last counted.

@@ -142,6 +142,13 @@ type QueueSpec struct {
 	// +optional
 	Placement QueuePlacement `json:"placement,omitempty"`
 
+	// CountPartsBy is how much of a GPU a part of one counts in this queue and in those below it: larger
+	// (the larger of its shares of the card's compute and memory), compute (its share of compute, of
+	// memory where it asks for no compute) or memory. Absent: as the queue above it says, and at the
+	// top larger.
+	// +optional
+	CountPartsBy CountPartsBy `json:"countPartsBy,omitempty"`
+
 	// Bookings are a calendar: times at which nodes are kept for this queue and those below it.
 	// +optional
 	// +listType=map
@@ -158,16 +165,17 @@ type QueueSpec struct {
 	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
 }
 
-// QueueResource is one resource of a queue, or as much of it as is of one GPU model.
+// QueueResource is one resource of a queue, or as much of it as is of one GPU model. Amounts of GPUs may have thousandths, such as
+// 1.5 or 250m, because pods may have parts of them.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.quota) || has(self.limit) || has(self.userLimit)",message="says nothing: want quota, limit or userLimit"
 // +kubebuilder:validation:XValidation:rule="!has(self.gpuModel) || size(self.gpuModel) == 0 || self.name.endsWith('/gpu')",message="gpuModel is for GPUs alone"
 // +kubebuilder:validation:XValidation:rule="!has(self.quota) || !has(self.limit) || !quantity(string(self.quota)).isGreaterThan(quantity(string(self.limit)))",message="quota must not be above limit"
 // +kubebuilder:validation:XValidation:rule="!has(self.lend) || has(self.quota) && !quantity(string(self.lend)).isGreaterThan(quantity(string(self.quota)))",message="lend must not be above quota: nobody can lend more than he has"
-// +kubebuilder:validation:XValidation:rule="!self.name.contains('/') || !has(self.quota) || quantity(string(self.quota)).isInteger()",message="quota must be a whole number: nobody can have part of such a resource"
-// +kubebuilder:validation:XValidation:rule="!self.name.contains('/') || !has(self.limit) || quantity(string(self.limit)).isInteger()",message="limit must be a whole number: nobody can have part of such a resource"
-// +kubebuilder:validation:XValidation:rule="!self.name.contains('/') || !has(self.lend) || quantity(string(self.lend)).isInteger()",message="lend must be a whole number: nobody can have part of such a resource"
-// +kubebuilder:validation:XValidation:rule="!self.name.contains('/') || !has(self.userLimit) || quantity(string(self.userLimit)).isInteger()",message="userLimit must be a whole number: nobody can have part of such a resource"
+// +kubebuilder:validation:XValidation:rule="!self.name.contains('/') || self.name.endsWith('/gpu') || !has(self.quota) || quantity(string(self.quota)).isInteger()",message="quota must be a whole number: nobody can have part of such a resource"
+// +kubebuilder:validation:XValidation:rule="!self.name.contains('/') || self.name.endsWith('/gpu') || !has(self.limit) || quantity(string(self.limit)).isInteger()",message="limit must be a whole number: nobody can have part of such a resource"
+// +kubebuilder:validation:XValidation:rule="!self.name.contains('/') || self.name.endsWith('/gpu') || !has(self.lend) || quantity(string(self.lend)).isInteger()",message="lend must be a whole number: nobody can have part of such a resource"
+// +kubebuilder:validation:XValidation:rule="!self.name.contains('/') || self.name.endsWith('/gpu') || !has(self.userLimit) || quantity(string(self.userLimit)).isInteger()",message="userLimit must be a whole number: nobody can have part of such a resource"
 type QueueResource struct {
 	// Name of the resource as pods request it: nvidia.com/gpu, cpu, memory.
 	// +kubebuilder:validation:MinLength=1

@@ -11,13 +11,17 @@ import (
 // GroupVersion of everything in this package.
 var GroupVersion = schema.GroupVersion{Group: "berth.dev", Version: "v1alpha1"}
 
-// CRD is the CustomResourceDefinition pools.berth.dev as YAML, generated from the types, and
-// QueueCRD is berthqueues.berth.dev.
+// CRD is the CustomResourceDefinition pools.berth.dev as YAML, generated from the types,
+// QueueCRD is berthqueues.berth.dev, ReservationCRD is reservations.berth.dev, and FaultCRD is faults.berth.dev.
 var (
 	//go:embed berth.dev_pools.yaml
 	CRD []byte
 	//go:embed berth.dev_berthqueues.yaml
 	QueueCRD []byte
+	//go:embed berth.dev_reservations.yaml
+	ReservationCRD []byte
+	//go:embed berth.dev_faults.yaml
+	FaultCRD []byte
 )
 
 // QueueKind and QueuePlural name the kind of queues. Queue alone would be the name of KAI's and Volcano's kinds too, and
@@ -39,7 +43,7 @@ func Resource(resource string) schema.GroupResource {
 }
 
 func addKnownTypes(s *runtime.Scheme) error {
-	s.AddKnownTypes(GroupVersion, &Pool{}, &PoolList{}, &BerthQueue{}, &BerthQueueList{})
+	s.AddKnownTypes(GroupVersion, &Pool{}, &PoolList{}, &BerthQueue{}, &BerthQueueList{}, &Reservation{}, &ReservationList{}, &Fault{}, &FaultList{})
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 }

@@ -43,7 +43,8 @@ func Validate(p *Pool) field.ErrorList {
 		errs = append(errs, oneOf(spec.Child("workloadClass"), s.WorkloadClass,
 			ClassTraining, ClassInference, ClassBatch, ClassInteractive, ClassSystem)...)
 	}
-	return append(errs, validateBoot(&s.Boot, spec.Child("boot"))...)
+	errs = append(errs, validateBoot(&s.Boot, spec.Child("boot"))...)
+	return append(errs, validateSupply(s, spec)...)
 }
 
 func validateMeta(p *Pool) field.ErrorList {

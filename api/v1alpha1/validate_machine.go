@@ -28,7 +28,24 @@ func validateGPUs(s *PoolSpec, spec *field.Path) field.ErrorList {
 	errs = append(errs, validateDriver(&s.Driver, spec.Child("driver"))...)
 	errs = append(errs, oneOf(spec.Child("advertise"), s.Advertise, AdvertiseDevicePlugin, AdvertiseDRA)...)
 	errs = append(errs, oneOf(spec.Child("gpuStack"), s.GPUStack, GPUStackOperator, GPUStackNone)...)
+	errs = append(errs, validateSharing(s, spec.Child("sharing"))...)
 	return append(errs, validateMIG(s, spec.Child("mig"))...)
+}
+
+func validateSharing(s *PoolSpec, at *field.Path) field.ErrorList {
+	if s.Sharing == "" {
+		return nil
+	}
+	errs := oneOf(at, s.Sharing, SharingHAMi, SharingBerth)
+	switch {
+	case s.Advertise == AdvertiseDRA:
+		errs = append(errs, field.Forbidden(at, "needs advertise: device-plugin"))
+	case s.MIG != MIG{}:
+		errs = append(errs, field.Forbidden(at, "has no meaning together with mig"))
+	case s.GPUStack == GPUStackNone:
+		errs = append(errs, field.Forbidden(at, "needs gpuStack: operator"))
+	}
+	return errs
 }
 
 // validateMIG does not know which configurations there are: a ConfigMap may have more.
@@ -66,6 +83,7 @@ func validateNoGPUs(s *PoolSpec, spec *field.Path) field.ErrorList {
 		{"driver", s.Driver != Driver{}},
 		{"mig", s.MIG != MIG{}},
 		{"advertise", s.Advertise != ""},
+		{"sharing", s.Sharing != ""},
 		{"gpuStack", s.GPUStack != GPUStackNone},
 	} {
 		if f.set {

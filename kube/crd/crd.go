@@ -36,25 +36,34 @@ type Kind struct {
 	text []byte
 }
 
-// Read takes the definition as YAML, with one version in it.
+// Read takes the definition as YAML. Of several versions the one that is stored is asked for, and has to be served.
 func Read(text []byte) (Kind, error) {
 	var d struct {
 		Metadata struct{ Name string }
 		Spec     struct {
 			Group    string
 			Names    struct{ Plural string }
-			Versions []struct{ Name string }
+			Versions []struct {
+				Name            string
+				Served, Storage bool
+			}
 		}
 	}
 	if err := yaml.Unmarshal(text, &d); err != nil {
 		return Kind{}, fmt.Errorf("read definition: %w", err)
 	}
-	if d.Metadata.Name == "" || d.Spec.Group == "" || d.Spec.Names.Plural == "" || len(d.Spec.Versions) != 1 {
-		return Kind{}, errors.New("read definition: want a name, a group, a plural and one version")
+	stored := ""
+	for _, v := range d.Spec.Versions {
+		if v.Storage && v.Served || len(d.Spec.Versions) == 1 {
+			stored = v.Name
+		}
+	}
+	if d.Metadata.Name == "" || d.Spec.Group == "" || d.Spec.Names.Plural == "" || stored == "" {
+		return Kind{}, errors.New("read definition: want a name, a group, a plural and a version that is served and stored")
 	}
 	return Kind{
 		Path: "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/" + d.Metadata.Name,
-		list: path.Join("/apis", d.Spec.Group, d.Spec.Versions[0].Name, d.Spec.Names.Plural),
+		list: path.Join("/apis", d.Spec.Group, stored, d.Spec.Names.Plural),
 		text: text,
 	}, nil
 }

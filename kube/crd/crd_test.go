@@ -23,6 +23,14 @@ func TestReadRefuses(t *testing.T) {
 	}
 }
 
+// Of two versions the one that is stored is asked for.
+func TestReadTwoVersions(t *testing.T) {
+	k, err := Read([]byte("metadata: {name: x}\nspec: {group: g, names: {plural: p}, versions: [{name: v1, served: true}, {name: v2, served: true, storage: true}]}"))
+	if err != nil || k.list != "/apis/g/v2/p" {
+		t.Errorf("got %+v, %v", k, err)
+	}
+}
+
 // A kind that is not served yet is asked for again; one that may not be read is not.
 func TestInstall(t *testing.T) {
 	const definition, objects = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/berthqueues.berth.dev", "/apis/berth.dev/v1alpha1/berthqueues"
