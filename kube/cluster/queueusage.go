@@ -11,6 +11,7 @@ import (
 type QueueUsage struct {
 	Queue            *v1alpha1.BerthQueue
 	Problem          error // with the selector of its namespaces; nil: none
+	Foreign          bool  // an object of a dialect says it
 	Running, Waiting int32 // workloads
 	Resources        []string
 	Used, Wanted     []int64 // in the order of Resources, in the engine's units
@@ -24,7 +25,7 @@ func (f *Feed) QueueUsages() []QueueUsage {
 	var out []QueueUsage
 	for _, name := range sortedNames(f.tenancy.queues) {
 		q, t := f.tenancy.queues[name], tallies[name]
-		out = append(out, QueueUsage{q.BerthQueue, q.problem, t.running, t.waiting, t.names, t.used, t.wanted})
+		out = append(out, QueueUsage{q.BerthQueue, q.problem, q.said != nil, t.running, t.waiting, t.names, t.used, t.wanted})
 	}
 	return out
 }

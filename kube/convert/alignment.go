@@ -107,6 +107,9 @@ func held(p *corev1.Pod, gpus int64) []string {
 	}
 	var out []string
 	for _, id := range names {
+		if part.Part != nil || p.Annotations[hami.KeyNode] != "" {
+			id, _, _ = strings.Cut(id, "::") // a part is numbered among those of its GPU
+		}
 		if id == "" || len(id) > MaxDeviceName {
 			return nil
 		}

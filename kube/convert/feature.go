@@ -31,8 +31,9 @@ func fraction(requests engine.Resources) bool {
 }
 
 // Unheeded lists what the pod wishes for and does not get yet, and what it says that nobody understands, each
-// by name and in a fixed order, so that it can be said on the object.
-func Unheeded(p *corev1.Pod) []string {
+// by name and in a fixed order, so that it can be said on the object. Keys in the domains of dialects that have read the pod are
+// left to these.
+func Unheeded(p *corev1.Pod, read ...string) []string {
 	var out []string
 	out = append(out, ownDisks(p)...)
 	if len(p.Spec.EvictionResponders) > 0 {
@@ -40,7 +41,7 @@ func Unheeded(p *corev1.Pod) []string {
 	}
 	out = append(out, variants(asked(&p.ObjectMeta, v1alpha1.KeyGPUModel))...)
 	out = append(out, strayKeys(p)...)
-	return append(out, foreignKeys(p, requests(p))...)
+	return append(out, foreignKeys(p, requests(p), read)...)
 }
 
 // ownDisks names the kinds of volumes of the pod of which upstream lets one pod at a time use a disk on a node

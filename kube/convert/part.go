@@ -19,6 +19,8 @@ const (
 	kaiFraction = "gpu-fraction"
 	kaiMemory   = "gpu-memory"
 	kaiDevices  = "gpu-fraction-num-devices"
+	// kaiGroup names the PodGroup; kube/dialect/kai reads it.
+	kaiGroup = "pod-group-name"
 )
 
 // Who gives parts of GPUs on a node: an agent that honours v1alpha1.KeyWantedGPUs, or HAMi's device plugin. It stands among the

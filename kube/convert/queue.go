@@ -28,6 +28,7 @@ func Queue(q *v1alpha1.BerthQueue) engine.Queue {
 		MaxRunning: int(s.MaxRunning), FairUsers: s.FairUsers, KeepBudgets: s.KeepDisruptionBudgets,
 		DevicesOnly: q.Name == v1alpha1.DefaultQueue,
 		Packing:     packing(string(s.Placement)),
+		PartsBy:     engine.PartsBy(s.CountPartsBy),
 		MinRun:      length(s.MinRunTime), Warning: length(s.Warning), PromoteAfter: length(s.PromoteAfter), ReclaimIdle: length(s.ReclaimIdleAfter),
 	}
 	for i := range resources {
@@ -35,7 +36,11 @@ func Queue(q *v1alpha1.BerthQueue) engine.Queue {
 		add := func(to *engine.Resources, v *resource.Quantity) {
 			if v != nil {
 				n := amount(corev1.ResourceName(r.Name), *v)
-				*to = append(*to, engine.Amount{Resource: QueueResource(r.Name, r.GPUModel), Value: max(0, min(n, most))})
+				a := engine.Amount{Resource: QueueResource(r.Name, r.GPUModel), Value: max(0, min(n, most))}
+				if milli := amount(corev1.ResourceCPU, *v); r.Name == (Options{}).GPUResource() && milli >= 0 && milli <= most {
+					a.Value, a.Milli = milli/1000, milli%1000
+				}
+				*to = append(*to, a)
 			}
 		}
 		add(&out.Quota, r.Quota)
@@ -141,6 +146,14 @@ func OpenTo(q *v1alpha1.BerthQueue) (labels.Selector, error) {
 // QueueOf is the queue that the object names, "" for none. On a namespace it is for workloads that name none.
 func QueueOf(o metav1.Object) string {
 	return asked(&metav1.ObjectMeta{Annotations: o.GetAnnotations(), Labels: o.GetLabels()}, v1alpha1.KeyQueue)
+}
+
+// QuantityOf is an amount with its thousandths as Kubernetes writes it.
+func QuantityOf(name string, a engine.Amount) resource.Quantity {
+	if a.Milli == 0 {
+		return Quantity(name, a.Value)
+	}
+	return *resource.NewMilliQuantity(a.Value*1000+a.Milli, resource.DecimalSI)
 }
 
 // Quantity is an amount in the engine's units as Kubernetes writes it.

@@ -19,8 +19,8 @@ var overQueueLimitCheck = check.Check{
 
 func overQueueLimit(c *check.Case) []check.Finding {
 	if g, ok := queue.GateOf(c, why.OverQueueLimit); ok {
-		amount := why.Amount{Resource: g.Resource, Value: g.Need}.Text()
-		return []check.Finding{queue.BerthLimit(c, g, fmt.Sprintf("the work needs %s of queue %s, which uses %s of %s", amount, g.Object, why.Quantity(g.Resource, g.Have), why.Quantity(g.Resource, g.Limit)))}
+		amount := g.Quantity(g.Need) + " " + g.Resource
+		return []check.Finding{queue.BerthLimit(c, g, fmt.Sprintf("the work needs %s of queue %s, which uses %s of %s", amount, g.Object, g.Quantity(g.Have), g.Quantity(g.Limit)))}
 	}
 	if found := queue.BerthSaid(c, why.OverQueueLimit); found != nil {
 		return found

@@ -374,11 +374,11 @@ func BerthLimit(c *check.Case, g why.Gate, message string) check.Finding {
 		if c.GangOf(c.Pod) == "" {
 			pods = int64(c.Like) // each is work of its own
 		}
-		path, limit := fmt.Sprintf("/spec/resources/%d/limit", i), why.Quantity(g.Resource, g.Have+g.Need*pods)
-		found.Evidence = append(found.Evidence, facts.Evidence{Object: facts.RefTo(q).In(), Field: fmt.Sprintf("spec.resources[%q].limit", g.Resource), Value: why.Quantity(g.Resource, g.Limit)})
+		path, limit := fmt.Sprintf("/spec/resources/%d/limit", i), g.Quantity(g.Have+g.Need*pods)
+		found.Evidence = append(found.Evidence, facts.Evidence{Object: facts.RefTo(q).In(), Field: fmt.Sprintf("spec.resources[%q].limit", g.Resource), Value: g.Quantity(g.Limit)})
 		found.Edits = append(found.Edits, edit.Edit{
 			Side: edit.Cluster, Cost: 3, Set: []facts.Object{edit.WithValues(q, map[string]any{path: limit})},
-			Text:    fmt.Sprintf("raise %s of queue %s from %s to %s", g.Resource, g.Object, why.Quantity(g.Resource, g.Limit), limit),
+			Text:    fmt.Sprintf("raise %s of queue %s from %s to %s", g.Resource, g.Object, g.Quantity(g.Limit), limit),
 			Command: edit.PatchLine(q, "json", []edit.Op{{Op: "replace", Path: path, Value: limit}}),
 		})
 	}
@@ -388,7 +388,7 @@ func BerthLimit(c *check.Case, g why.Gate, message string) check.Finding {
 // berthAskLess has the pod ask for what the queue has left, where it is by itself and not one of a gang.
 func berthAskLess(c *check.Case, g why.Gate) (edit.Edit, bool) {
 	left := g.Limit - g.Have
-	if left <= 0 || c.GangOf(c.Pod) != "" || c.Like > 1 {
+	if left <= 0 || g.Milli || c.GangOf(c.Pod) != "" || c.Like > 1 {
 		return edit.Edit{}, false
 	}
 	op, ok := place.AskLess(c, g.Resource, left)
