@@ -131,6 +131,9 @@ func (t *trial) reverts(f *check.Finding, all []recalled) []edit.Edit {
 		if f.Stage >= check.Start && !r.ran() && !r.blames(f) && !r.touches(f) {
 			continue
 		}
+		if f.Stays != nil && stays(f, r) {
+			continue
+		}
 		out = append(out, t.revert(f, r, r.Changes))
 		if f.Stage < check.Start && len(r.Changes) > 1 && len(r.Changes) <= mostReverts {
 			for j, c := range r.Changes {
@@ -141,6 +144,20 @@ func (t *trial) reverts(f *check.Finding, all []recalled) []edit.Edit {
 		}
 	}
 	return out
+}
+
+// stays says whether pods of the earlier version would meet what the finding says.
+func stays(f *check.Finding, r *recalled) bool {
+	var ops []edit.Op
+	for i := range r.Changes {
+		ops = append(ops, r.Changes[i].Back())
+	}
+	was, err := edit.Patch(r.of, "", ops)
+	if err != nil {
+		return false
+	}
+	template := facts.TemplateOf(was)
+	return template != nil && f.Stays(&template.Spec)
 }
 
 // peers are edits that give a field, which the finding shows in a pod of the target, the value that running pods of the

@@ -57,6 +57,9 @@ type Finding struct {
 	Healthy bool
 	// Last says that it binds only where no other finding does: it may be a consequence of another.
 	Last bool
+	// Stays says whether pods of another spec would meet the same: going back to an earlier version is no fix then. Nil: a trial
+	// tells.
+	Stays func(*corev1.PodSpec) bool
 	// Until is when it ends by itself, where that is known, and Because of what.
 	Until   time.Time
 	Because string

@@ -63,8 +63,8 @@ var instanceSizes = map[string]int64{
 	"standard_nd96asr_v4": 8, "standard_nd96amsr_a100_v4": 8, "standard_nd96isr_h100_v5": 8, "standard_nd96isr_h200_v5": 8, "standard_nd128isr_ndr_gb200_v6": 4,
 }
 
-// instanceGPUs says whether machines of the type have NVIDIA GPUs, and how many; 0 where the name does not tell.
-func instanceGPUs(kind string) (n int64, ok bool) {
+// InstanceGPUs says whether machines of the type have NVIDIA GPUs, and how many; 0 where the name does not tell.
+func InstanceGPUs(kind string) (n int64, ok bool) {
 	if n, ok = instanceSizes[strings.ToLower(kind)]; ok {
 		return n, true
 	}
@@ -90,7 +90,7 @@ func hardware(f *facts.Facts, n *corev1.Node) (units int64, says string, ok bool
 		}
 	}
 	kind := n.Labels[corev1.LabelInstanceTypeStable]
-	units, ok = instanceGPUs(kind)
+	units, ok = InstanceGPUs(kind)
 	return units, "instance type " + kind, ok
 }
 

@@ -19,11 +19,12 @@ import (
 const besideFor = 2 * time.Second
 
 // notBeside are the API groups of which nothing is read beside the table: what holds back no pod, what is a view of what
-// is read anyway, and what says who may do what. Secrets are of the core group, of which nothing is read either.
+// is read anyway, and what says who may do what. Secrets are of the core group, of which nothing is read either. Of berth.dev the table has what
+// decides; a Fault is what somebody who practises is to find from what it does.
 var notBeside = []string{
 	"", "apps", "batch", "autoscaling", "policy", "extensions", "authentication.k8s.io", "authorization.k8s.io", "rbac.authorization.k8s.io", "metrics.k8s.io", "custom.metrics.k8s.io", "external.metrics.k8s.io",
 	"events.k8s.io", "coordination.k8s.io", "discovery.k8s.io", "flowcontrol.apiserver.k8s.io", "networking.k8s.io", "node.k8s.io", "admissionregistration.k8s.io", "internal.apiserver.k8s.io", "storagemigration.k8s.io",
-	"apiextensions.k8s.io", "apiregistration.k8s.io", "certificates.k8s.io", "wgpolicyk8s.io", "reports.kyverno.io", "monitoring.coreos.com", "visibility.kueue.x-k8s.io", "answers.berth.dev", "packages.operators.coreos.com",
+	"apiextensions.k8s.io", "apiregistration.k8s.io", "certificates.k8s.io", "wgpolicyk8s.io", "reports.kyverno.io", "monitoring.coreos.com", "visibility.kueue.x-k8s.io", "answers.berth.dev", "berth.dev", "packages.operators.coreos.com",
 }
 
 // beside is one kind that the cluster serves and the table does not have.

@@ -45,21 +45,37 @@ func nodeUnlikeItsPool(c *check.Case) []check.Finding {
 	if len(nodes) == 0 {
 		return nil
 	}
-	mend := func(n *corev1.Node) { differs[n.Name].mend(n) }
-	few := place.Fewest(c, nodes, mend)
+	// A node that lost what its GPU stack goes by has lost its GPUs, too. Whether they come back with the labels cannot be tried.
+	bare := func(n *corev1.Node) bool {
+		_, pooled := g.pools[n.Name]
+		return pooled && len(differs[n.Name].labels) > 0 && place.Offerless(c, n)
+	}
+	mend := func(n *corev1.Node) {
+		differs[n.Name].mend(n)
+		if bare(n) {
+			place.Grant(c, n)
+		}
+	}
 	first := differs[nodes[0].Name]
-	return []check.Finding{{
+	f := check.Finding{
 		Fit: true, Probe: place.NodeProbe(nodes, mend),
 		Message: fmt.Sprintf("%s: %s", place.NamesOf(nodes), first.text()),
 		Evidence: place.NodesShow(nodes, func(n *corev1.Node) []facts.Evidence {
 			return differs[n.Name].evidence(n)
 		}),
-		Edits: []edit.Edit{{
-			Side: edit.Cluster, Set: place.Mended(few, mend),
-			Text:    fmt.Sprintf("give %s what %s says again: %s", place.NamesOf(few), first.from, first.wanted()),
-			Command: commandsFor(few, differs),
-		}},
+	}
+	if slices.ContainsFunc(nodes, func(n *check.NodeFit) bool { return bare(n.Node) }) {
+		f.Message += "; without its labels the node offers no GPUs"
+		f.Advice = fmt.Sprintf("Give the node its labels again (%s), and those by which the GPU stack knows it, or delete the Node so that it registers anew.", first.wanted())
+		return []check.Finding{f}
+	}
+	few := place.Fewest(c, nodes, mend)
+	f.Edits = []edit.Edit{{
+		Side: edit.Cluster, Set: place.Mended(few, mend),
+		Text:    fmt.Sprintf("give %s what %s says again: %s", place.NamesOf(few), first.from, first.wanted()),
+		Command: commandsFor(few, differs),
 	}}
+	return []check.Finding{f}
 }
 
 // groups are what nodes belong to, read once: a cluster has thousands of nodes, and each is compared with all of its group.

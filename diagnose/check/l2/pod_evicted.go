@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/life"
@@ -20,6 +22,9 @@ var podEvictedCheck = check.Check{
 }
 
 func podEvicted(c *check.Case) []check.Finding {
+	if f, ok := disrupted(c); ok {
+		return []check.Finding{f}
+	}
 	if c.State != facts.Failed || !slices.Contains([]string{"Evicted", "NodeShutdown", "Terminated", "Shutdown", "Preempting"}, c.Pod.Status.Reason) {
 		return nil
 	}
@@ -31,4 +36,36 @@ func podEvicted(c *check.Case) []check.Finding {
 		f.Layer, f.Owner, f.Advice = check.L4, check.ML, "Write less to the container's disk and its emptyDirs, or raise their limits."
 	}
 	return []check.Finding{f}
+}
+
+// disruptions are the reasons of the condition DisruptionTarget, which whoever ends a pod before its time sets on it.
+var disruptions = map[string]struct {
+	what  string
+	layer check.Layer
+	owner check.Owner
+}{
+	corev1.PodReasonPreemptionByScheduler: {"was preempted for a pod of higher priority", check.L3, check.Scheduler},
+	"DeletionByTaintManager":              {"was evicted because of a taint of its node", check.L2, check.Platform},
+	"EvictionByEvictionAPI":               {"was evicted through the API, as a drain does", check.L2, check.Platform},
+	"DeletionByPodGC":                     {"was deleted because its node is gone", check.L2, check.Platform},
+}
+
+// disrupted is a pod that failed because somebody ended it, not by its own doing.
+func disrupted(c *check.Case) (check.Finding, bool) {
+	if c.State != facts.Failed || c.Pod.Status.Reason != "" {
+		return check.Finding{}, false
+	}
+	k := life.Disrupted(c.Pod)
+	if k == nil {
+		return check.Finding{}, false
+	}
+	d, known := disruptions[k.Reason]
+	if !known {
+		d.what, d.layer, d.owner = "was ended before its time", check.L2, check.Platform
+	}
+	return check.Finding{
+		Message: fmt.Sprintf("%s %s on node %s: %s", life.Refused(c), d.what, c.Pod.Spec.NodeName, wording.Shortened(k.Message, 200)), Layer: d.layer, Owner: d.owner,
+		Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: "status.conditions[DisruptionTarget]", Value: k.Reason + ": " + wording.Shortened(k.Message, 200)}},
+		Advice:   "Create the pod again, or have a Job or a Deployment make it: a bare pod that was ended stays as it is.",
+	}, true
 }

@@ -51,6 +51,10 @@ func largerThanAnyNode(c *check.Case) []check.Finding {
 			f.Evidence = []facts.Evidence{{Object: "node/" + at, Field: fmt.Sprintf("status.allocatable[%q]", name), Value: why.Quantity(name, most)}}
 			f.Edits = smaller(c, name, ask, most)
 		}
+		if extra, ok := c.Pod.Spec.Overhead[corev1.ResourceName(name)]; ok && !extra.IsZero() {
+			f.Message += fmt.Sprintf("; %s of that is the overhead of its runtime class", &extra)
+			f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(c.Pod).In(), Field: fmt.Sprintf("spec.overhead[%q]", name), Value: extra.String()})
+		}
 		if l := place.GivenBy(c, name); l != nil {
 			f.Owner = check.Policy
 			f.Message += fmt.Sprintf("; the pod does not say how much it wants, and LimitRange %s gives it that", l.Name)

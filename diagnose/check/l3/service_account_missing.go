@@ -3,6 +3,7 @@ package l3
 import (
 	"cmp"
 	"fmt"
+	"strings"
 
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/edit"
@@ -21,14 +22,14 @@ var serviceAccountMissingCheck = check.Check{
 
 // serviceAccountMissing goes by the refusal: service accounts are not read.
 func serviceAccountMissing(c *check.Case) []check.Finding {
-	r := life.DeniedBy(c, life.ByServiceAccount)
 	name := cmp.Or(c.Pod.Spec.ServiceAccountName, "default")
-	if r == nil || !life.Wanted(c) || r.Name != name {
-		return nil // the pod names another by now
+	shown, ok := noAccount(c, name)
+	if !ok {
+		return nil
 	}
 	f := check.Finding{
 		Message:  fmt.Sprintf("there is no service account %s in namespace %s, which the pod names", name, c.Pod.Namespace),
-		Evidence: []facts.Evidence{r.Evidence, {Object: facts.RefTo(c.Pod).In(), Field: "spec.serviceAccountName", Value: name}},
+		Evidence: []facts.Evidence{shown, {Object: facts.RefTo(c.Pod).In(), Field: "spec.serviceAccountName", Value: name}},
 		Advice:   fmt.Sprintf("Create it (kubectl create serviceaccount %s -n %s), or name one that exists.", name, c.Pod.Namespace),
 	}
 	if name != "default" {
@@ -39,4 +40,18 @@ func serviceAccountMissing(c *check.Case) []check.Finding {
 		f.Edits = []edit.Edit{{Side: edit.Workload, Cost: 2, Text: "name service account default, which every namespace has", Ops: ops, Assumes: "the work needs no rights of its own"}}
 	}
 	return []check.Finding{f}
+}
+
+// noAccount is what says that there is no such account: the API server when it refuses a pod, or the kubelet, which gets no
+// token for a pod whose account was deleted since.
+func noAccount(c *check.Case, name string) (facts.Evidence, bool) {
+	if r := life.DeniedBy(c, life.ByServiceAccount); r != nil && life.Wanted(c) && r.Name == name { // else the pod names another by now
+		return r.Evidence, true
+	}
+	for _, e := range life.Troubles(c, "FailedMount") {
+		if strings.Contains(e.Message, fmt.Sprintf("serviceaccounts %q not found", name)) {
+			return life.Shown(e), true
+		}
+	}
+	return facts.Evidence{}, false
 }

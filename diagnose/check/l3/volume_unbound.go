@@ -26,6 +26,9 @@ var volumeUnboundCheck = check.Check{
 }
 
 func volumeUnbound(c *check.Case) []check.Finding {
+	if c.State == facts.Starting && c.Sees("persistentvolumeclaims", c.Pod.Namespace) {
+		return passedBy(c)
+	}
 	if !c.Waits() {
 		return nil
 	}
@@ -39,6 +42,29 @@ func volumeUnbound(c *check.Case) []check.Finding {
 		}
 	}
 	return out
+}
+
+// passedBy is about a pod that has its node and a claim that waits for a scheduler to choose one: whoever wrote
+// spec.nodeName went past the scheduler, which would have had the volume made first.
+func passedBy(c *check.Case) []check.Finding {
+	for _, v := range place.VolumesOf(c.Facts, c.Pod) {
+		if v.Claim == nil || v.Bound() || v.Claim.Spec.VolumeName != "" || v.Claim.DeletionTimestamp != nil || chosenNode(v.Claim) != "" || c.Age() < life.Patience || c.Now.Sub(v.Claim.CreationTimestamp.Time) < life.Patience {
+			continue
+		}
+		class := place.StorageClassNamed(c.Facts, place.ClassOf(v.Claim))
+		if class == nil || !place.WaitsForPod(class) {
+			continue
+		}
+		f := check.Finding{Owner: check.User, Message: fmt.Sprintf("claim %s gets its volume when a scheduler chooses a node, and pod %s was put on node %s by spec.nodeName, past every scheduler", v.Claim.Name, c.Pod.Name, c.Pod.Spec.NodeName),
+			Evidence: append(claimEvidence(c, v.Claim), facts.Evidence{Object: facts.RefTo(c.Pod).In(), Field: "spec.nodeName", Value: c.Pod.Spec.NodeName}),
+			Advice:   "Choose the node by a node selector on kubernetes.io/hostname in place of spec.nodeName."}
+		if n := c.NodeNamed(c.Pod.Spec.NodeName); n != nil && n.Labels[corev1.LabelHostname] != "" && place.Written(c).Spec.NodeName != "" {
+			f.Edits = []edit.Edit{{Side: edit.Workload, Cost: 1, Text: fmt.Sprintf("ask for node %s by its label %s in place of spec.nodeName", n.Name, corev1.LabelHostname),
+				Ops: []edit.Op{{Op: "remove", Path: edit.Pointer("spec", "nodeName")}, {Op: "add", Path: edit.Pointer("spec", "nodeSelector", corev1.LabelHostname), Value: n.Labels[corev1.LabelHostname]}}}}
+		}
+		return []check.Finding{f}
+	}
+	return nil
 }
 
 // unboundSaid goes by the scheduler's words where claims may not be seen.
@@ -84,10 +110,18 @@ func unbound(c *check.Case, v *place.PodVolume) *check.Finding {
 		return say(check.Storage, "claim %s needs a volume of storage class %s that was made by hand, and none that is free is large enough", claim.Name, class)
 	case complaint(c, claim) != "":
 		return say(check.Storage, "claim %s gets no volume%s", claim.Name, complaint(c, claim))
+	case noSpace(c) && !c.WasEdited(claim):
+		return say(check.Storage, "claim %s asks for %s of storage class %s, and the storage of no node that would do has that much free, says the scheduler", claim.Name, claim.Spec.Resources.Requests.Storage(), class)
 	case chosenNode(claim) != "" && c.Exists && c.Age() > life.Patience && c.Now.Sub(claim.CreationTimestamp.Time) > life.Patience:
 		return unprovisioned(c, claim, say)
 	}
 	return nil
+}
+
+// noSpace says whether the scheduler finds too little free storage, which drivers report per place (CSIStorageCapacity).
+func noSpace(c *check.Case) bool {
+	said, ok := place.SaidOf(c)
+	return ok && said.Count("node(s) did not have enough free storage") > 0
 }
 
 // chosenNode is the node that a scheduler has found for the claim's first consumer: its provisioner has to act then.

@@ -44,7 +44,7 @@ func lacksConfig(c *check.Case, m missing, who string, e facts.Evidence) check.F
 	stuck := life.Alike(c, func(p *corev1.Pod) bool { return facts.StateOf(p) == c.State && facts.Unsettled(p) })
 	return check.Finding{
 		Message:  fmt.Sprintf("%s of pod %s refers to %s, which does not exist in namespace %s", who, c.Pod.Name, m, c.Pod.Namespace),
-		Evidence: []facts.Evidence{e},
+		Evidence: []facts.Evidence{e}, Stays: m.named,
 		Edits: []edit.Edit{{
 			Side: edit.Workload, Text: fmt.Sprintf("create %s in namespace %s", m, c.Pod.Namespace), Set: life.Running(stuck), Command: m.make(c.Pod), Cost: 2,
 			Assumes: "you put the real values in", Outcome: "the kubelet tries again within two minutes, and the containers start",

@@ -46,7 +46,7 @@ func crashed(c *check.Case, k *life.Container) *corev1.ContainerStateTerminated 
 	}
 	switch {
 	case c.State == facts.Failed:
-		if c.Pod.Status.Reason == "" && t.ExitCode != 0 {
+		if c.Pod.Status.Reason == "" && t.ExitCode != 0 && life.Disrupted(c.Pod) == nil {
 			return t
 		}
 	case k.Waits("CrashLoopBackOff") != nil:
@@ -88,6 +88,11 @@ func crash(c *check.Case, k *life.Container, t *corev1.ContainerStateTerminated)
 		f.Message = fmt.Sprintf("the kubelet stops %s of pod %s (%s), because its %s fails: %s", k.Noun(), c.Pod.Name, times, killer, wording.Shortened(sign.Message, 120))
 		f.Evidence = append(f.Evidence, life.Shown(sign))
 		f.Advice = "Correct what the probe asks, or give the program more time: a startup probe, a longer period, more failures before it counts."
+	case wording.Mentions(log, "exec format error"):
+		f.Owner, f.Message = check.User, fmt.Sprintf("%s of pod %s does not run on node %s (%s): %s", k.Noun(), c.Pod.Name, c.Pod.Spec.NodeName, times, wrongMachine(c))
+		f.Edits, f.Advice = otherMachines(c), "Build the image for the node's architecture too, or choose nodes by kubernetes.io/arch."
+	case t.ExitCode == 255 && t.Reason == "Unknown":
+		f.Message = fmt.Sprintf("%s of pod %s was lost with its node or its container runtime (%s)", k.Noun(), c.Pod.Name, times)
 	case t.ExitCode == 0:
 		f.Message = fmt.Sprintf("the program of %s in pod %s ends by itself with 0, and is started again each time (%s)", k.Noun(), c.Pod.Name, times)
 		f.Advice = "Work that ends belongs into a Job; a program that should stay must not end."
@@ -111,7 +116,7 @@ func lastWords(c *check.Case, k *life.Container, t *corev1.ContainerStateTermina
 
 // exitCode is a code with what it usually means.
 func exitCode(n int32) string {
-	known := map[int32]string{126: "the command may not be run", 127: "the command is not in the image", 134: "aborted, as by NCCL's watchdog", 137: "killed", 139: "a memory fault", 143: "told to stop", 255: "lost with its node"}
+	known := map[int32]string{126: "the command may not be run", 127: "the command is not in the image", 134: "aborted, as by NCCL's watchdog", 137: "killed", 139: "a memory fault", 143: "told to stop"}
 	if s := known[n]; s != "" {
 		return fmt.Sprintf("exit code %d: %s", n, s)
 	}

@@ -57,6 +57,13 @@ func unpulled(c *check.Case, k *life.Container, w *corev1.ContainerStateWaiting)
 		}
 	}
 	what, owner := pullFailure(w.Reason, text)
+	if owner == check.ML && what == denied {
+		if lost := c.EventsOf(c.Pod, "FailedToRetrieveImagePullSecret"); len(lost) > 0 {
+			secret := lostSecrets(c, lost[0])
+			owner, what = check.User, fmt.Sprintf("the registry denies access, and pull secret %s, which spec.imagePullSecrets names, is not in namespace %s", secret, c.Pod.Namespace)
+			evidence = append(evidence, facts.Evidence{Object: facts.RefTo(c.Pod).In(), Field: "spec.imagePullSecrets", Value: secret})
+		}
+	}
 	if owner == check.Platform && strings.Contains(text, "no such host") && !registryWorks(c, k.Image) {
 		what, owner = fmt.Sprintf("nobody knows a registry %s", registryOf(k.Image)), check.ML
 	}
@@ -64,6 +71,10 @@ func unpulled(c *check.Case, k *life.Container, w *corev1.ContainerStateWaiting)
 		Message:  fmt.Sprintf("%s cannot have image %s: %s", k.Noun(), k.Image, what),
 		Evidence: append([]facts.Evidence{k.Said(c.Pod, w.Reason+": "+wording.Shortened(w.Message, 200))}, evidence...),
 		Owner:    owner,
+	}
+	if what == otherPlatform {
+		f.Message = fmt.Sprintf("%s cannot have image %s: %s", k.Noun(), k.Image, wrongMachine(c))
+		f.Edits = otherMachines(c)
 	}
 	if w.Reason == "ErrImageNeverPull" {
 		f.Edits = []edit.Edit{{Side: edit.Workload, Text: fmt.Sprintf("let %s pull its image where a node lacks it: imagePullPolicy IfNotPresent", k.Noun()), Cost: 2,
@@ -74,6 +85,22 @@ func unpulled(c *check.Case, k *life.Container, w *corev1.ContainerStateWaiting)
 			Ops: []edit.Op{{Op: "replace", Path: k.Path("image"), Value: other}}, Assumes: "that version has the same program"})
 	}
 	return f
+}
+
+// lostSecrets names the pull secrets of the pod, of which the kubelet did not find some. Its own words, which bundles mask, tell
+// which of several.
+func lostSecrets(c *check.Case, e *corev1.Event) string {
+	var all, lost []string
+	for _, s := range c.Pod.Spec.ImagePullSecrets {
+		all = append(all, s.Name)
+		if strings.Contains(e.Message, s.Name) {
+			lost = append(lost, s.Name)
+		}
+	}
+	if len(lost) == 0 {
+		lost = all
+	}
+	return strings.Join(lost, ", ")
 }
 
 // registryWorks says whether any pod got an image from the same registry.

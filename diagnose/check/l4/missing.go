@@ -3,6 +3,7 @@ package l4
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -89,6 +90,27 @@ func (m missing) keys(p *corev1.Pod) []string {
 		}
 	}
 	return out
+}
+
+// named says whether pods of the spec need what is missing.
+func (m missing) named(s *corev1.PodSpec) bool {
+	p := &corev1.Pod{Spec: *s}
+	if m.key != "" {
+		return slices.Contains(missing{kind: m.kind, name: m.name}.keys(p), m.key)
+	}
+	if len(m.keys(p)) > 0 {
+		return true
+	}
+	for _, k := range life.ContainersOf(p) {
+		for _, e := range k.EnvFrom {
+			if e.ConfigMapRef != nil && m.kind == "ConfigMap" && e.ConfigMapRef.Name == m.name || e.SecretRef != nil && m.kind == "Secret" && e.SecretRef.Name == m.name {
+				return true
+			}
+		}
+	}
+	return slices.ContainsFunc(s.Volumes, func(v corev1.Volume) bool {
+		return v.ConfigMap != nil && m.kind == "ConfigMap" && v.ConfigMap.Name == m.name || v.Secret != nil && m.kind == "Secret" && v.Secret.SecretName == m.name
+	})
 }
 
 // make is the command that makes what is missing, with values to be filled in.

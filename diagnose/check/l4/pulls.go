@@ -7,6 +7,11 @@ import (
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
+const (
+	otherPlatform = "it was not built for the node's architecture"
+	denied        = "the registry denies access: a pull secret is missing or wrong"
+)
+
 // pullFailure says in words why an image does not come, and whose it is.
 func pullFailure(reason, text string) (what string, owner check.Owner) {
 	switch {
@@ -21,13 +26,13 @@ func pullFailure(reason, text string) (what string, owner check.Owner) {
 	case wording.Mentions(text, "toomanyrequests", "too many requests", "rate limit"):
 		return "the registry takes no more requests for now (rate limit)", check.Platform
 	case wording.Mentions(text, "no match for platform", "exec format"):
-		return "it was not built for the node's architecture", check.ML
+		return otherPlatform, check.ML
 	case reason == "RegistryUnavailable", wording.Mentions(text, "connection refused", "i/o timeout", "no such host", "tls handshake", "x509:", "server misbehaving", "deadline exceeded", "unexpected eof", "connection reset", "no route to host", "service unavailable", "bad gateway", "internal server error"):
 		return "the registry does not answer", check.Platform
 	case wording.Mentions(text, "pull access denied", "repository does not exist"):
 		return "it does not exist, or may not be read without a pull secret", check.ML
 	case wording.Mentions(text, "401", "403", "unauthorized", "authentication required", "denied", "insufficient_scope", "forbidden"):
-		return "the registry denies access: a pull secret is missing or wrong", check.ML
+		return denied, check.ML
 	case wording.Mentions(text, "not found", "manifest unknown", "name unknown", "notfound", "does not exist"):
 		return "there is no such image or tag", check.ML
 	}

@@ -1,14 +1,19 @@
 package l4
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
 var scaledToZeroCheck = check.Check{
@@ -29,11 +34,15 @@ func scaledToZero(c *check.Case) []check.Finding {
 			return nil
 		}
 		r := facts.RefTo(o)
-		return []check.Finding{{
+		f := check.Finding{
 			Healthy: true, Message: fmt.Sprintf("%s asks for no pods: its replicas are 0", r),
 			Evidence: []facts.Evidence{{Object: r.In(), Field: "spec.replicas", Value: "0"}},
 			Advice:   fmt.Sprintf("To run it: kubectl scale %s %s -n %s --replicas=1", strings.ToLower(r.Kind), r.Name, r.Namespace),
-		}}
+		}
+		if s := scalerOf(c, r); s != nil {
+			by(&f, s)
+		}
+		return []check.Finding{f}
 	}
 	switch o := c.Top.(type) {
 	case *appsv1.Deployment:
@@ -44,4 +53,33 @@ func scaledToZero(c *check.Case) []check.Finding {
 		return zero(o, o.Spec.Replicas)
 	}
 	return nil
+}
+
+// scalerOf is the object of another project that sets the replicas, by the reference that all of them have; nil: none was read.
+func scalerOf(c *check.Case, r facts.Ref) *unstructured.Unstructured {
+	for _, key := range slices.Sorted(maps.Keys(c.Foreign)) {
+		for _, u := range c.Foreign[key] {
+			name, _, _ := unstructured.NestedString(u.Object, "spec", "scaleTargetRef", "name")
+			kind, _, _ := unstructured.NestedString(u.Object, "spec", "scaleTargetRef", "kind")
+			if name == r.Name && u.GetNamespace() == r.Namespace && cmp.Or(kind, "Deployment") == r.Kind {
+				return u
+			}
+		}
+	}
+	return nil
+}
+
+// by says who scaled it: replicas that are set by hand do not last then. A scaler that does not work leaves the work at zero.
+func by(f *check.Finding, u *unstructured.Unstructured) {
+	r := facts.RefTo(u)
+	f.Message += fmt.Sprintf(", and %s sets them", r)
+	f.Evidence = append(f.Evidence, facts.Evidence{Object: r.In(), Field: "spec.scaleTargetRef.name", Value: "sets the replicas"})
+	f.Advice = fmt.Sprintf("Look at what %s scales by, or at its minimum: replicas that are set by hand do not last.", r)
+	for _, k := range facts.ConditionsOf(u) {
+		if k.Type == "Ready" && k.Bad() {
+			f.Healthy, f.Owner = false, check.Platform
+			f.Message += fmt.Sprintf(", which reports Ready=%s (%s): %s", k.Status, k.Reason, wording.Shortened(k.Message, 160))
+			f.Evidence = append(f.Evidence, facts.Evidence{Object: r.In(), Field: k.Field, Value: wording.Shortened(k.Status+" "+k.Reason+": "+k.Message, 200)})
+		}
+	}
 }

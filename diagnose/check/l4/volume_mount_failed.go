@@ -33,6 +33,9 @@ func volumeMountFailed(c *check.Case) []check.Finding {
 	if _, ok := parseMissing(c.Pod, e.Message); ok {
 		return nil // config-missing
 	}
+	if wording.Mentions(e.Message, "failed to fetch token: serviceaccounts") {
+		return nil // service-account-missing
+	}
 	if f, ok := attachedElsewhere(c, e); ok {
 		return []check.Finding{f}
 	}

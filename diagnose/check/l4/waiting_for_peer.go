@@ -46,9 +46,35 @@ func waitingForPeer(c *check.Case) []check.Finding {
 	case absent > 0:
 		what = fmt.Sprintf("%d of its peers %s not exist: %s has not made %s", absent, wording.InNumber(absent, "does", "do"), facts.RefTo(owner), wording.InNumber(absent, "it", "them"))
 	default:
-		return nil
+		return waitsForSomething(c)
 	}
 	return []check.Finding{{Message: how + ": " + what, Evidence: evidence, Healthy: asksAfter(c, peers, owner), Advice: askPeer(c, peers, owner)}}
+}
+
+// unending is how long an init container may run before it is taken to wait for something: they fetch models, too.
+const unending = 10 * time.Minute
+
+// waitsForSomething is about an init container that does not end, where no peer of the pod is missing: what it waits for is
+// outside of this work, such as a service, and only its log and its command can tell. Commands are not quoted: they have
+// secrets in them.
+func waitsForSomething(c *check.Case) []check.Finding {
+	for _, k := range life.ContainersOf(c.Pod) {
+		run := k.Status.State.Running
+		if c.State != facts.Starting || c.WasEdited(c.Pod) || !k.Init || run == nil || c.Now.Sub(run.StartedAt.Time) < unending || ptr.Deref(k.RestartPolicy, "") == corev1.ContainerRestartPolicyAlways {
+			continue
+		}
+		f := check.Finding{
+			Owner:    check.User,
+			Message:  fmt.Sprintf("%s of pod %s has run for %s and has not ended, and the pod's containers start after it", k.Noun(), c.Pod.Name, wording.Minutes(c.Now.Sub(run.StartedAt.Time))),
+			Evidence: []facts.Evidence{k.Said(c.Pod, "running since "+run.StartedAt.UTC().Format(time.RFC3339))},
+			Advice:   fmt.Sprintf("See what it waits for (kubectl logs %s -c %s -n %s): a name that does not resolve, a service without pods, a file that nobody writes.", c.Pod.Name, k.Name, c.Pod.Namespace),
+		}
+		if line := wording.LastLine(life.Tail(c.Facts, c.Pod, k.Name)); line != "" {
+			f.Message += ": " + wording.Shortened(line, 140)
+		}
+		return []check.Finding{f}
+	}
+	return nil
 }
 
 // waitsInside says how the pod waits for others, by its init container or its log.

@@ -3,6 +3,8 @@ package life
 import (
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
@@ -11,6 +13,16 @@ import (
 // Failure is evidence of how the pod failed as a whole.
 func Failure(c *check.Case) facts.Evidence {
 	return facts.Evidence{Object: facts.RefTo(c.Pod).In(), Field: "status.reason", Value: c.Pod.Status.Reason + ": " + wording.Shortened(c.Pod.Status.Message, 200)}
+}
+
+// Disrupted is the condition with which whoever ended the pod before its time says so; nil: nobody did.
+func Disrupted(p *corev1.Pod) *corev1.PodCondition {
+	for i := range p.Status.Conditions {
+		if k := &p.Status.Conditions[i]; k.Type == corev1.DisruptionTarget && k.Status == corev1.ConditionTrue {
+			return k
+		}
+	}
+	return nil
 }
 
 // Refused names the pod, and how often its like met the same end.

@@ -35,6 +35,13 @@ func Wish(c *check.Case, n *corev1.Node) {
 	}
 }
 
+// Offerless says whether the node offers nothing at all of a GPU resource that the pod asks for.
+func Offerless(c *check.Case, n *corev1.Node) bool {
+	return slices.ContainsFunc(facts.ExtendedOf(c.Pod), func(name string) bool {
+		return strings.HasPrefix(name, "nvidia.com/") && gpustack.Offers(n, corev1.ResourceName(name)) == 0
+	})
+}
+
 // Grant has the node offer the GPUs that the pod asks for.
 func Grant(c *check.Case, n *corev1.Node) {
 	for name, q := range podspec.Requests(c.Pod) {

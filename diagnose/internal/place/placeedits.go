@@ -377,6 +377,9 @@ func AddsNodes(c *check.Case, like *corev1.Node, n int) edit.Edit {
 			have++
 		}
 	}
+	if p := PoolNamed(c.Facts, pool); p != nil && key == v1alpha1.LabelPool {
+		have = max(have, PoolSize(p)) // a node that has lost its label is one of them all the same
+	}
 	for i := range n {
 		fresh := like.DeepCopy()
 		fresh.Name = fmt.Sprintf("%s-new-%d", cmp.Or(pool, like.Name), i)

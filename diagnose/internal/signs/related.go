@@ -479,6 +479,9 @@ func owners(c *check.Case) []Sign {
 			continue
 		}
 		var own []Sign
+		if at := o.GetDeletionTimestamp(); at != nil && c.State == facts.Absent && c.Now.Sub(at.Time) > life.Patience {
+			own = append(own, goes(c, o))
+		}
 		for _, k := range facts.ConditionsOf(o) {
 			if !k.Bad() || c.State == facts.Succeeded || fleeting(c, k) {
 				continue
@@ -508,6 +511,21 @@ func owners(c *check.Case) []Sign {
 		out = append(out, own...)
 	}
 	return out
+}
+
+// goes is an owner that was deleted and is still there: it makes no pods any more, and its finalizers say who keeps it.
+func goes(c *check.Case, o facts.Object) Sign {
+	s := Sign{Evidence: facts.Evidence{Object: facts.RefTo(o).In(), Field: "metadata.deletionTimestamp", Value: o.GetDeletionTimestamp().UTC().Format(time.RFC3339)},
+		What:  fmt.Sprintf("%s was deleted %s ago and makes no more pods", facts.RefTo(o), wording.Minutes(c.Now.Sub(o.GetDeletionTimestamp().Time))),
+		Layer: check.L3, Owner: check.User, Stage: check.Create, Stands: true, Since: o.GetDeletionTimestamp().Time,
+		Advice: "Create it again under another name, or wait until it is gone."}
+	if held := o.GetFinalizers(); len(held) > 0 {
+		s.Owner = check.Platform
+		s.What += ", and finalizer " + strings.Join(held, ", ") + " keeps it"
+		s.Field, s.Value = "metadata.finalizers", strings.Join(held, ", ")
+		s.Advice = fmt.Sprintf("Have the controller of %s finish: when its finalizer is gone, the object is, and it can be created again.", held[0])
+	}
+	return s
 }
 
 // ofPods are conditions with which an owner says how its pods fare: a consequence.

@@ -228,6 +228,9 @@ func podConditions(c *check.Case) []Sign {
 			if c.State != facts.Starting {
 				continue
 			}
+			if k.Type == "Initialized" && slices.ContainsFunc(life.ContainersOf(c.Pod), func(k life.Container) bool { return k.Init && k.Status.State.Running != nil }) {
+				continue // the init container's own state says more
+			}
 			s.Layer, s.Owner, s.Young = check.L4, check.Platform, c.Now.Sub(k.Since) < slow
 		default:
 			if slices.Contains(kubernetesOwn, k.Type) {
