@@ -164,8 +164,8 @@ func (x *cell) settle(ctx context.Context) (*sight, error) {
 
 const (
 	well    = time.Second      // old pods may still look healthy for a moment
-	still   = 4 * time.Second  // without a change, an outcome is final
-	shown   = 7 * time.Second  // before that, a slow start looks like a failure
+	still   = 3 * time.Second  // without a change, an outcome is final
+	shown   = 5 * time.Second  // before that, a slow start looks like a failure
 	tooLong = 40 * time.Second // what changes all the time is read as it is
 )
 

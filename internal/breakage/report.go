@@ -33,7 +33,7 @@ func (r *result) failed() bool {
 func (r *result) line() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%5d %-9s %s/%s %s: %s", r.index, r.result, strings.ToLower(r.kind.name), r.alias, r.path, r.change)
-	fmt.Fprintf(&b, " (%.0fs)", r.took.Seconds())
+	fmt.Fprintf(&b, " (%.0fs, settled in %.0f, asked by %.0f)", r.took.Seconds(), r.settled.Seconds(), r.asked.Seconds())
 	if r.result != counted {
 		fmt.Fprintf(&b, "\n      %s", firstLine(r.why))
 		return b.String()

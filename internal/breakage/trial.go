@@ -24,6 +24,7 @@ type candidate struct {
 	alias string // the object's name, with CELL for the cell's
 	path  path
 	way   string
+	links bool // another object has the value or the key, or it is a number or an amount
 }
 
 // Kinds of results.
@@ -50,6 +51,8 @@ type result struct {
 	findable bool // the old value is somewhere in the cluster
 	tried    []attempt
 	took     time.Duration
+	settled  time.Duration // until the outcome was clear
+	asked    time.Duration // until there was an answer
 }
 
 // attempt is a printed fix that was applied.
@@ -173,13 +176,14 @@ func (m *measurement) enumerate(ctx context.Context, x *cell) error {
 	}
 	byKind := map[string][]candidate{}
 	seen := map[string]map[string]bool{}
+	mentions := mentionsOf(objects)
 	for _, o := range objects {
 		body := fresh(o.body).Object
 		collect(body, "", seen)
 		for _, p := range fieldsOf(body) {
 			v, _ := get(body, p)
 			for _, way := range ways(v, p) {
-				c := candidate{kind: o.kind, alias: x.alias(o), path: p, way: way}
+				c := candidate{kind: o.kind, alias: x.alias(o), path: p, way: way, links: mentions.links(o.kind.name, p, v)}
 				if o.space() == stackNamespace {
 					c.space = stackNamespace
 				}
@@ -235,6 +239,9 @@ func (x *cell) alias(o object) string {
 // yield is how many mutations of a class or a kind were made, and how many of them counted.
 type yield struct{ tried, counted int }
 
+// unlinked is the class of all fields that no other object mentions.
+const unlinked = "unlinked"
+
 // class is a part of a kind of objects: most labels of a node change nothing, and most fields of a template do.
 func (c *candidate) class() string {
 	o := object{kind: c.kind}
@@ -273,9 +280,13 @@ func (m *measurement) next(ctx context.Context, space string) (candidate, bool) 
 }
 
 func (m *measurement) worth(c *candidate) bool {
-	// Of a class that was hardly tried, what is known of its kind is the guess.
+	// Of a class that was hardly tried, what is known of its kind and of all fields that nothing else mentions is the guess.
 	kind, y := m.yield[c.kind.name], m.yield[c.class()]
 	guess := float64(kind.counted+1) / float64(kind.tried+1)
+	if !c.links {
+		alone := m.yield[unlinked]
+		guess *= (float64(alone.counted) + 1) / (float64(alone.tried) + 5)
+	}
 	chance := (float64(y.counted) + guess) / float64(y.tried+1)
 	return rand.New(rand.NewPCG(m.seed, uint64(c.index))).Float64() < chance
 }
@@ -287,7 +298,11 @@ func (m *measurement) add(r result) {
 	if r.result == counted {
 		m.counted++
 	}
-	for _, of := range []string{r.kind.name, r.class()} {
+	classes := []string{r.kind.name, r.class()}
+	if !r.links {
+		classes = append(classes, unlinked)
+	}
+	for _, of := range classes {
 		y := m.yield[of]
 		if r.result != skipped { // which costs nothing
 			y.tried++
@@ -370,7 +385,11 @@ func (t *trial) prepare(ctx context.Context) bool {
 	}
 	u := fresh(t.body)
 	u.SetResourceVersion((&unstructured.Unstructured{Object: t.object.body}).GetResourceVersion())
-	_, err := t.of(t.object.kind, t.object.space()).Update(ctx, u, metav1.UpdateOptions{FieldValidation: strict, DryRun: []string{metav1.DryRunAll}})
+	after, err := t.of(t.object.kind, t.object.space()).Update(ctx, u, metav1.UpdateOptions{FieldValidation: strict, DryRun: []string{metav1.DryRunAll}})
+	if err == nil && t.setAgain(after) {
+		t.result.result, t.why = uncounted, "the API server sets the value again"
+		return false
+	}
 	if err != nil && !apierrors.IsConflict(err) && !(fixed(err) && t.cell.renewable(t.object)) && t.object.kind.name != "Job" {
 		t.why = "rejected: " + err.Error()
 		return false
@@ -479,7 +498,9 @@ func (t *trial) judge(ctx context.Context, s *sight) {
 		t.why = "the workload was rejected when it was created: " + s.ill()
 		return
 	}
+	t.settled = time.Since(t.since)
 	a, still, err := t.ask(ctx)
+	t.asked = time.Since(t.since)
 	switch {
 	case err != nil:
 		t.why = err.Error()
