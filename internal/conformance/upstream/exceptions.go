@@ -17,7 +17,20 @@ var exceptions = []exception{
 	{"volumescheduling.TestPVAffinityConflict", "volume_binding_test.go:689", "asserts upstream's words in the condition; ours count the nodes that each rule excludes"},
 	{tas + "GangPolicy/gang_schedules_on_a_single_rack,_choosing_placement_with_highest_allocation_percentage_(default_placement_scoring_algorithm)_with_pre-existing_pods_in_cluster_(CPG:_false)", "tas_test.go:405", otherRack},
 	{tas + "GangPolicy/gang_schedules_on_a_single_rack,_choosing_placement_with_highest_allocation_percentage_(default_placement_scoring_algorithm)_with_pre-existing_pods_in_cluster_(CPG:_true)", "tas_test.go:405", otherRack},
+	{misc + "TestDisablePreemption/pod_preemption_will_not_happen_(Async_preemption_enabled:_true)", "miscpreemption_test.go:154", noSwitch},
+	{misc + "TestDisablePreemption/pod_preemption_will_not_happen_(Async_preemption_enabled:_false)", "miscpreemption_test.go:154", noSwitch},
+	{misc + fewerViolations + "true,_ClearingNominatedNodeNameAfterBinding:_true)", "miscpreemption_test.go:724", leastLost},
+	{misc + fewerViolations + "true,_ClearingNominatedNodeNameAfterBinding:_false)", "miscpreemption_test.go:724", leastLost},
+	{misc + fewerViolations + "false,_ClearingNominatedNodeNameAfterBinding:_true)", "miscpreemption_test.go:724", leastLost},
+	{misc + fewerViolations + "false,_ClearingNominatedNodeNameAfterBinding:_false)", "miscpreemption_test.go:724", leastLost},
+	{"scheduler/preemption/podgroup.TestPodGroupPreemptionStatus", "podgrouppreemption_test.go:1376", "a gang for which room is made waits with reason MakingRoom: no autoscaler should act; and the test asserts upstream's words"},
 }
+
+// What the cases of preemption have in common.
+const (
+	misc            = "scheduler/preemption/misc."
+	fewerViolations = "TestPDBInPreemption/A_node_with_fewer_PDB_violating_pods_is_preferred_for_preemption_(Async_preemption_enabled:_"
+)
 
 // tas is what the tests of topology have in common.
 const tas = "scheduler/podgroup/topology_aware_scheduling.TestTopologyAwareSchedulingWith"
@@ -25,5 +38,7 @@ const tas = "scheduler/podgroup/topology_aware_scheduling.TestTopologyAwareSched
 // Reasons that several cases share.
 const (
 	claimsNotReady = "a pod whose claims are missing, unbound or in use waits with reason ClaimsNotReady: Unschedulable is for where an autoscaler should act"
+	noSwitch       = "switches preemption off in the stock scheduler's configuration; Berth has no switch for all pods: one that should evict nobody has preemptionPolicy Never"
+	leastLost      = "of the sets of victims within all budgets ours is the one whose work costs least to lose, here two pods; upstream's the one whose highest priority is lowest, here three"
 	otherRack      = "of the racks that hold the gang ours is the one with the least room to spare, in pods; upstream's the one with the largest share of cpu and memory taken"
 )

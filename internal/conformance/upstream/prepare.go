@@ -97,9 +97,10 @@ func (w workshop) overlay() error {
 	return os.WriteFile(filepath.Join(w.dir, "overlay.json"), data, 0o644)
 }
 
-// build compiles the tests of one folder below test/integration.
+// build compiles the tests of one folder below test/integration. They may need modules that we do not: the go.mod of their
+// own takes these up.
 func (w workshop) build(ctx context.Context, folder string) error {
-	_, err := command(ctx, "go", "test", "-c", "-vet=off",
+	_, err := command(ctx, "go", "test", "-c", "-vet=off", "-mod=mod",
 		"-modfile", filepath.Join(w.dir, "go.mod"), "-overlay", filepath.Join(w.dir, "overlay.json"),
 		"-o", w.binary(folder), kubernetes+"/test/integration/"+folder)
 	return err

@@ -34,11 +34,20 @@ var tests = []test{
 	{32, "volumes: affinity, binding on first use, provisioning", "volumescheduling", "TestPVAffinityConflict", "volume_binding_test.go:640"},
 	{32, "volumes: affinity, binding on first use, provisioning", "volumescheduling", "TestVolumeProvision", "volume_binding_test.go:699"},
 	{32, "volumes: affinity, binding on first use, provisioning", "volumescheduling", "TestRescheduleProvisioning", "volume_binding_test.go:989"},
+	{32, "room that storage drivers report", "volumescheduling", "TestCapacity", "volume_binding_test.go:847"},
+	{35, "a volume for one pod, taken from a lower priority", "scheduler/preemption/misc", "TestReadWriteOncePodPreemption", "miscpreemption_test.go:891"},
 	{39, "features that nodes declare", "scheduler/filters", "TestNodeDeclaredFeaturesFilter", "filters_test.go:3221"},
+	{42, "priority first, then arrival", "scheduler/preemption/misc", "TestPreemptionStarvation", "miscpreemption_test.go:359"},
 	{49, "what the watches bring is seen", "scheduler", "TestSchedulerInformers", "scheduler_test.go:422"},
+	{62, "pods that preempt nobody", "scheduler/preemption/misc", "TestNonPreemption", "miscpreemption_test.go:71"},
+	{62, "preemption that is switched off", "scheduler/preemption/misc", "TestDisablePreemption", "miscpreemption_test.go:154"},
+	{63, "disruption budgets, and the node that costs least", "scheduler/preemption/misc", "TestPDBInPreemption", "miscpreemption_test.go:622"},
+	{67, "one that preempts, and newcomers", "scheduler/preemption/misc", "TestPreemptionRaces", "miscpreemption_test.go:471"},
 	{70, "priorities resolved by admission", "scheduler/preemption/misc", "TestPodPriorityResolution", "miscpreemption_test.go:237"},
 	{72, "gangs: quorum, all or nothing, extra members, a minimum that changes (with 73: two gangs do not deadlock)", "scheduler/podgroup", "TestPodGroupScheduling", "podgroup_test.go:46"},
 	{75, "gangs with volumes that one pod may use", "scheduler/podgroup", "TestPodGroupSchedulingWithReadWriteOncePodPVC", "podgroup_pvc_test.go:85"},
+	{75, "gangs whose members must be apart", "scheduler/podgroup", "TestPodGroupSchedulingWithPodAntiAffinity", "podgroup_affinity_test.go:56"},
+	{76, "a gang's condition when it preempts", "scheduler/preemption/podgroup", "TestPodGroupPreemptionStatus", "podgrouppreemption_test.go:1312"},
 	{81, "gangs in one topology domain", "scheduler/podgroup/topology_aware_scheduling", "TestTopologyAwareSchedulingWithGangPolicy", "tas_test.go:87"},
 	{81, "gangs in one topology domain", "scheduler/podgroup/topology_aware_scheduling", "TestTopologyAwareSchedulingWithBasicPolicy", "tas_test.go:919"},
 }
@@ -59,11 +68,7 @@ var later = []deferred{
 var absent = []struct {
 	rows, semantic, upstream, why string
 }{
-	{"42, 62, 63, 67", "preemption", "scheduler/preemption/misc/miscpreemption_test.go:71,154,359,471,622", "decided; not run here yet"},
-	{"75", "gangs whose members must be apart", "scheduler/podgroup/podgroup_affinity_test.go:56", "decided; not run here yet"},
-	{"76", "a gang's condition when it preempts", "scheduler/preemption/podgroup/podgrouppreemption_test.go:1312", "decided; not run here yet"},
 	{"83", "composite pod groups (alpha)", "scheduler/podgroup/cpg_test.go:77; topology_aware_scheduling/cpg_tas_test.go:104", "only PodGroups are read: see below"},
-	{"86-97", "dynamic resource allocation", "dra", "decided (ADR 53); not run here yet"},
+	{"86-97", "dynamic resource allocation", "dra", "decided (ADR 53); not run to the end here yet"},
 	{"19, 41, 58, 100", "what the API server alone decides", "pods/pods_test.go:52,1208,1808; quota/quota_test.go:62", "these tests start no scheduler: they say nothing about one"},
-	{"32", "room that storage drivers report", "volumescheduling/volume_binding_test.go:847", "heeded; not run here yet"},
 }
