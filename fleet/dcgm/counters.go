@@ -1,16 +1,20 @@
 package dcgm
 
-import "strconv"
+import (
+	"strconv"
+
+	"github.com/berth-dev/berth/fleet/gpu"
+)
 
 // counter is one field of DCGM. value is false where the entity does not have it: the exporter leaves such lines out.
 type counter struct {
 	name, kind, help string
-	extra            string // attributes of the counter's own, which stand between container and namespace
+	own              func(e *entity) string // attributes of the counter's own, which stand between container and namespace; nil: none
 	value            func(e *entity) (string, bool)
 }
 
 // counters are in the order of DCGM's field numbers, as the exporter writes them. Those that are off in its default list are
-// the ratios of SMs and pipes, ECC and the errors of NVLink.
+// the ratios of SMs and pipes, violations, ECC and the errors of NVLink.
 var counters = []counter{
 	{name: "DCGM_FI_DEV_SM_CLOCK", kind: "gauge", help: "SM clock frequency (in MHz).", value: whole(func(e *entity) int { return e.SMClockMHz() })},
 	{name: "DCGM_FI_DEV_MEM_CLOCK", kind: "gauge", help: "Memory clock frequency (in MHz).", value: whole(func(e *entity) int { return e.MemClockMHz() })},
@@ -23,15 +27,21 @@ var counters = []counter{
 	{name: "DCGM_FI_DEV_MEM_COPY_UTIL", kind: "gauge", help: "Memory utilization (in %).", value: utilization(func(e *entity) int { return e.MemUtilPercent })},
 	{name: "DCGM_FI_DEV_ENC_UTIL", kind: "gauge", help: "Encoder utilization (in %).", value: utilization(func(*entity) int { return 0 })},
 	{name: "DCGM_FI_DEV_DEC_UTIL", kind: "gauge", help: "Decoder utilization (in %).", value: utilization(func(*entity) int { return 0 })},
-	{name: "DCGM_FI_DEV_XID_ERRORS", kind: "gauge", help: "Value of the last XID error encountered.", extra: `,err_code="0",err_msg="No Error"`, value: none},
+	{name: "DCGM_FI_DEV_XID_ERRORS", kind: "gauge", help: "Value of the last XID error encountered.", own: xidLabels, value: whole(func(e *entity) int { return e.Trouble.Xid })},
+	{name: "DCGM_FI_DEV_POWER_VIOLATION", kind: "counter", help: "Throttling duration due to power constraints (in ns).", value: whole(func(e *entity) int { return int(e.PowerViolation) })},
+	{name: "DCGM_FI_DEV_THERMAL_VIOLATION", kind: "counter", help: "Throttling duration due to thermal constraints (in ns).", value: whole(func(e *entity) int { return int(e.ThermalViolation) })},
+	{name: "DCGM_FI_DEV_SYNC_BOOST_VIOLATION", kind: "counter", help: "Throttling duration due to sync-boost constraints (in ns).", value: none},
+	{name: "DCGM_FI_DEV_BOARD_LIMIT_VIOLATION", kind: "counter", help: "Throttling duration due to board limit constraints (in ns).", value: none},
+	{name: "DCGM_FI_DEV_LOW_UTIL_VIOLATION", kind: "counter", help: "Throttling duration due to low utilization (in ns).", value: none},
+	{name: "DCGM_FI_DEV_RELIABILITY_VIOLATION", kind: "counter", help: "Throttling duration due to reliability constraints (in ns).", value: none},
 	{name: "DCGM_FI_DEV_FB_FREE", kind: "gauge", help: "Framebuffer memory free (in MiB).", value: whole((*entity).free)},
 	{name: "DCGM_FI_DEV_FB_USED", kind: "gauge", help: "Framebuffer memory used (in MiB).", value: whole((*entity).used)},
 	{name: "DCGM_FI_DEV_FB_RESERVED", kind: "gauge", help: "Framebuffer memory reserved (in MiB).", value: whole((*entity).reserved)},
 	{name: "DCGM_FI_DEV_ECC_SBE_VOL_TOTAL", kind: "counter", help: "Total number of single-bit volatile ECC errors.", value: ecc},
-	{name: "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", kind: "counter", help: "Total number of double-bit volatile ECC errors.", value: ecc},
+	{name: "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", kind: "counter", help: "Total number of double-bit volatile ECC errors.", value: uncorrected},
 	{name: "DCGM_FI_DEV_ECC_SBE_AGG_TOTAL", kind: "counter", help: "Total number of single-bit persistent ECC errors.", value: ecc},
-	{name: "DCGM_FI_DEV_ECC_DBE_AGG_TOTAL", kind: "counter", help: "Total number of double-bit persistent ECC errors.", value: ecc},
-	{name: "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS", kind: "counter", help: "Number of remapped rows for uncorrectable errors", value: remaps},
+	{name: "DCGM_FI_DEV_ECC_DBE_AGG_TOTAL", kind: "counter", help: "Total number of double-bit persistent ECC errors.", value: uncorrected},
+	{name: "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS", kind: "counter", help: "Number of remapped rows for uncorrectable errors", value: remapped},
 	{name: "DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS", kind: "counter", help: "Number of remapped rows for correctable errors", value: remaps},
 	{name: "DCGM_FI_DEV_ROW_REMAP_FAILURE", kind: "gauge", help: "Whether remapping of rows has failed", value: remaps},
 	{name: "DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL", kind: "counter", help: "Total number of NVLink flow-control CRC errors.", value: links(0)},
@@ -73,13 +83,26 @@ func utilization(f func(e *entity) int) func(*entity) (string, bool) {
 
 func ecc(e *entity) (string, bool) { return "0", !e.Model.Consumer }
 
+func uncorrected(e *entity) (string, bool) {
+	return strconv.Itoa(e.Trouble.UncorrectedECC), !e.Model.Consumer
+}
+
+func remapped(e *entity) (string, bool) {
+	return strconv.Itoa(e.Trouble.RemappedRows), e.Model.Remaps()
+}
+
+// xidLabels are what the exporter says of the error beside its number.
+func xidLabels(e *entity) string {
+	return `,err_code="` + strconv.Itoa(e.Trouble.Xid) + `",err_msg="` + gpu.XidName(e.Trouble.Xid) + `"`
+}
+
 func remaps(e *entity) (string, bool) { return "0", e.Model.Remaps() }
 
 // links counts over the NVLinks of a GPU: what went over them in units of so many bytes, or no errors.
 func links(unit uint64) func(*entity) (string, bool) {
 	return func(e *entity) (string, bool) {
 		if unit == 0 {
-			return "0", e.Linked() && e.part == nil
+			return strconv.Itoa(e.Trouble.LinkErrors), e.Linked() && e.part == nil
 		}
 		return strconv.FormatUint(e.NVLinkBytes/unit, 10), e.Linked() && e.part == nil
 	}

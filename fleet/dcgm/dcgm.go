@@ -2,7 +2,7 @@
 //
 // Names, help texts, types, labels and their order are those of dcgm-exporter 4.4.1-4.6.0, the release that the fleet's
 // DaemonSet names, because dashboards and alerts look for them. It writes the exporter's default counters and those of
-// its optional ones that a simulated GPU can tell, whatever DCGM_EXPORTER_COLLECTORS says. It reads nothing but its
+// its optional ones that a simulated GPU can tell, or those of a list of collectors. It reads nothing but its
 // argument: fleet/kubelet calls it for the exporter's pods.
 package dcgm
 
@@ -21,6 +21,8 @@ type Node struct {
 	// Holder is the container that has a device, named as gpu.Device.Visible has it. A GPU that several share is told of
 	// one of them, as the exporter does it.
 	Holder func(device string) (Holder, bool)
+	// Collectors are the counters that the exporter is told to have, by name; nil: all.
+	Collectors map[string]Collector
 }
 
 // Holder is a container.
@@ -30,22 +32,33 @@ type Holder struct{ Namespace, Pod, Container string }
 func Append(b []byte, n Node) []byte {
 	all := entities(n)
 	for i := range counters {
-		c := &counters[i]
-		headed := false
+		c, headed := &counters[i], false
+		kind, help := c.kind, c.help
+		if n.Collectors != nil {
+			listed, on := n.Collectors[c.name]
+			if !on {
+				continue
+			}
+			kind, help = listed.Kind, listed.Help
+		}
 		for j := range all {
 			e := &all[j]
 			value, ok := c.value(e)
-			if !ok {
-				continue
+			if !ok || e.Trouble.Lost && c.own == nil {
+				continue // nobody can ask a GPU that is lost, and the driver knows its last error
 			}
 			if !headed {
-				b = append(append(append(append(b, "# HELP "...), c.name...), ' '), c.help...)
-				b = append(append(append(append(b, "\n# TYPE "...), c.name...), ' '), c.kind...)
+				b = append(append(append(append(b, "# HELP "...), c.name...), ' '), help...)
+				b = append(append(append(append(b, "\n# TYPE "...), c.name...), ' '), kind...)
 				b = append(b, '\n')
 				headed = true
 			}
 			b = append(append(append(b, c.name...), '{'), e.labels...)
-			b = append(append(append(b, e.before...), c.extra...), e.after...)
+			b = append(b, e.before...)
+			if c.own != nil {
+				b = append(b, c.own(e)...)
+			}
+			b = append(b, e.after...)
 			b = append(append(b, "} "...), value...)
 			b = append(b, '\n')
 		}

@@ -38,7 +38,13 @@ type Meter struct {
 	temp       float64 // degrees Celsius
 	joules     float64
 	linkBytes  float64
+
+	trouble        Trouble // as of at
+	power, thermal float64 // seconds in which the clock was held down, by reason
 }
+
+// Suffer tells what is wrong with the GPU from the moment on up to which the meter was advanced.
+func (m *Meter) Suffer(t Trouble) { m.trouble = t }
 
 // NewMeter is that of a GPU that has been idle and is switched on at 0.
 func NewMeter(d Device) *Meter {
@@ -97,12 +103,42 @@ func (m *Meter) step(d time.Duration, busy, link float64) {
 	m.joules += idle*s + (float64(m.device.Model.PowerWatts)-idle)*busyTime
 	m.linkBytes += m.linkSpeed() * linkTime
 
+	m.power += m.capped(s, busy)
+	if m.trouble.Brake && busy > 0 {
+		m.power += s
+	}
+	if m.trouble.Thermal && busy > 0 {
+		m.thermal += s
+	}
+
 	end := m.warmth(busy)
 	transient := (m.warmth(m.busy) - end) / (1 - slow/lag)
 	m.temp = end + (m.temp-end-transient)*math.Exp(-s/slow) + transient*fast
 
 	m.busy = busy + (m.busy-busy)*fast
 	m.link = link + (m.link-link)*fast
+}
+
+// capped is how many of s seconds under a constant load the board spends above the power from which on it lowers its clock. The
+// averaged load goes to the new one along an exponential, and passes the threshold once at most.
+func (m *Meter) capped(s, busy float64) float64 {
+	limit, idle := float64(m.device.Model.PowerWatts), float64(m.device.Model.IdleWatts)
+	if limit <= idle {
+		return 0
+	}
+	from := (cappedFrom*limit - idle) / (limit - idle)
+	above, rises := m.busy > from, busy > from
+	if above == rises {
+		if above {
+			return s
+		}
+		return 0
+	}
+	crossing := min(s, busyLag.Seconds()*math.Log((m.busy-busy)/(from-busy)))
+	if above {
+		return crossing
+	}
+	return s - crossing
 }
 
 // linkDuty is how much of its NVLinks a training step uses on average, in both directions together.
@@ -132,8 +168,13 @@ func (m *Meter) Read(r *Reading) {
 	watts := m.watts(m.busy)
 	r.PowerWatts = min(int(math.Round(watts*(1+0.012*m.noise(2)))), r.Model.PowerWatts)
 	r.TempC = int(math.Round(m.temp + 0.4*m.noise(3)))
+	if r.Trouble.Thermal {
+		r.TempC = max(r.TempC, hotC+int(m.seed%4))
+	}
 	r.EnergyMillijoules = uint64(m.joules * 1000)
 	r.NVLinkBytes = uint64(m.linkBytes)
+	r.PowerViolation = time.Duration(m.power * float64(time.Second))
+	r.ThermalViolation = time.Duration(m.thermal * float64(time.Second))
 	r.LinkActivity = m.link * linkDuty
 }
 

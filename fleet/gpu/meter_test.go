@@ -83,7 +83,7 @@ func TestMeterProperties(t *testing.T) {
 			}
 			often.Advance(at, loads)
 			r := often.reading()
-			if r.EnergyMillijoules < last.EnergyMillijoules || r.NVLinkBytes < last.NVLinkBytes {
+			if r.EnergyMillijoules < last.EnergyMillijoules || r.NVLinkBytes < last.NVLinkBytes || r.PowerViolation < last.PowerViolation {
 				t.Fatalf("a counter fell: %+v after %+v", r, last)
 			}
 			if r.UtilPercent < 0 || r.UtilPercent > 100 || r.PowerWatts > r.Model.PowerWatts || r.PowerWatts < r.Model.IdleWatts*9/10 || r.TempC < 20 || r.TempC > 80 {
@@ -93,10 +93,11 @@ func TestMeterProperties(t *testing.T) {
 		}
 		a, b := once.reading(), often.reading()
 		near := func(x, y uint64) bool { return math.Abs(float64(x)-float64(y)) <= 1+1e-6*float64(x) }
-		if !near(a.EnergyMillijoules, b.EnergyMillijoules) || !near(a.NVLinkBytes, b.NVLinkBytes) {
+		if !near(a.EnergyMillijoules, b.EnergyMillijoules) || !near(a.NVLinkBytes, b.NVLinkBytes) || (a.PowerViolation-b.PowerViolation).Abs() > time.Millisecond {
 			t.Fatalf("seen once %+v, seen often %+v", a, b)
 		}
 		a.EnergyMillijoules, a.NVLinkBytes, b.EnergyMillijoules, b.NVLinkBytes = 0, 0, 0, 0
+		a.PowerViolation, b.PowerViolation = 0, 0
 		a.Activity, b.Activity, a.LinkActivity, b.LinkActivity = math.Round(a.Activity*1e6), math.Round(b.Activity*1e6), 0, 0
 		if diff := cmp.Diff(a, b); diff != "" {
 			t.Fatal(diff)

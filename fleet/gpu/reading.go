@@ -1,5 +1,7 @@
 package gpu
 
+import "time"
+
 // Reading is what a device shows at one moment: the one source of nvidia-smi and of the DCGM exporter.
 type Reading struct {
 	Device
@@ -15,8 +17,12 @@ type Reading struct {
 	EnergyMillijoules uint64  // since the machine started
 	NVLinkBytes       uint64  // sent and received since then
 
+	PowerViolation, ThermalViolation time.Duration // for how long the clock was held down since then, by reason
+
 	MIGEnabled bool   // the GPU is in MIG mode
 	Parts      []Part // its instances, as far as they are visible
+
+	Trouble Trouble // what is wrong with it
 }
 
 // Part is what a GPU instance shows at one moment.
@@ -53,6 +59,12 @@ const (
 	cappedClock = 0.88
 )
 
+// slowedPercent is what hardware leaves of the clock of a GPU that is too hot, or whose power supply is: a third or less.
+const slowedPercent = 30
+
+// hotC is the temperature from which on hardware slows a GPU down.
+const hotC = 90
+
 // PowerCapped says whether the board lowers its clock to stay within its power limit.
 func (r *Reading) PowerCapped() bool {
 	return r.Busy() && float64(r.PowerWatts) > cappedFrom*float64(r.Model.PowerWatts)
@@ -61,6 +73,8 @@ func (r *Reading) PowerCapped() bool {
 // SMClockMHz is the SM clock. Boost keeps a working GPU at its highest clock while power allows it.
 func (r *Reading) SMClockMHz() int {
 	switch {
+	case r.Trouble.Slowed() && r.Busy():
+		return r.Model.SMClockMHz * slowedPercent / 100 / 15 * 15
 	case r.PowerCapped():
 		over := (float64(r.PowerWatts)/float64(r.Model.PowerWatts) - cappedFrom) / (1 - cappedFrom)
 		clock := float64(r.Model.SMClockMHz) * (1 - (1-cappedClock)*min(over, 1))

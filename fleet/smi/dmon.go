@@ -41,7 +41,7 @@ var metrics = []struct {
 	}},
 	{'e', []metric{
 		{"sbecc", "errs", func(v view) string { return dash(v.eccErrors()) }},
-		{"dbecc", "errs", func(v view) string { return dash(v.eccErrors()) }},
+		{"dbecc", "errs", func(v view) string { return dash(v.uncorrected()) }},
 		{"pci", "errs", zero},
 	}},
 	{'t', []metric{

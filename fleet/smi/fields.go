@@ -82,15 +82,16 @@ func stateFields() []field[view] {
 		{"clocks_event_reasons.active", "clocks_throttle_reasons.active", "", func(_ *run, v view) string { return v.clockReasons() }},
 		{"clocks_event_reasons.gpu_idle", "clocks_throttle_reasons.gpu_idle", "", func(_ *run, v view) string { return active(!v.Busy()) }},
 		{"clocks_event_reasons.sw_power_cap", "clocks_throttle_reasons.sw_power_cap", "", func(_ *run, v view) string { return active(v.PowerCapped()) }},
-		{"clocks_event_reasons.hw_slowdown", "clocks_throttle_reasons.hw_slowdown", "", fixed(active(false))},
-		{"clocks_event_reasons.hw_thermal_slowdown", "clocks_throttle_reasons.hw_thermal_slowdown", "", fixed(active(false))},
-		{"clocks_event_reasons.hw_power_brake_slowdown", "clocks_throttle_reasons.hw_power_brake_slowdown", "", fixed(active(false))},
+		{"clocks_event_reasons.hw_slowdown", "clocks_throttle_reasons.hw_slowdown", "", func(_ *run, v view) string { return active(v.Trouble.Slowed()) }},
+		{"clocks_event_reasons.hw_thermal_slowdown", "clocks_throttle_reasons.hw_thermal_slowdown", "", func(_ *run, v view) string { return active(v.Trouble.Thermal) }},
+		{"clocks_event_reasons.hw_power_brake_slowdown", "clocks_throttle_reasons.hw_power_brake_slowdown", "", func(_ *run, v view) string { return active(v.Trouble.Brake) }},
 		{"clocks_event_reasons.sw_thermal_slowdown", "clocks_throttle_reasons.sw_thermal_slowdown", "", fixed(active(false))},
 		{"clocks_event_reasons.sync_boost", "clocks_throttle_reasons.sync_boost", "", fixed(active(false))},
 	}
 }
 
-// clockReasons is NVML's bit mask: bit 0 is "idle" and bit 2 the power limit, the only reasons there are here.
+// clockReasons is NVML's bit mask: bit 0 is "idle", bit 2 the power limit, bit 3 a slowdown by hardware, which bit 6 puts down to
+// heat and bit 7 to the power supply.
 func (v view) clockReasons() string {
 	mask := 0
 	switch {
@@ -98,6 +99,12 @@ func (v view) clockReasons() string {
 		mask = 1
 	case v.PowerCapped():
 		mask = 4
+	}
+	if v.Trouble.Thermal {
+		mask |= 0x48
+	}
+	if v.Trouble.Brake {
+		mask |= 0x88
 	}
 	return fmt.Sprintf("0x%016x", mask)
 }
@@ -136,15 +143,18 @@ func eccFields() []field[view] {
 		for _, span := range []string{"volatile", "aggregate"} {
 			for _, where := range []string{"device_memory", "dram", "sram", "total"} {
 				name := strings.Join([]string{"ecc.errors", kind, span, where}, ".")
-				out = append(out, field[view]{name, "", "", func(_ *run, v view) string { return v.eccErrors() }})
+				count := view.eccErrors
+				if kind == "uncorrected" && where != "sram" {
+					count = view.uncorrected
+				}
+				out = append(out, field[view]{name, "", "", func(_ *run, v view) string { return count(v) }})
 			}
 		}
 	}
-	for _, rows := range []string{"correctable", "uncorrectable"} {
-		out = append(out, field[view]{"remapped_rows." + rows, "", "", func(_ *run, v view) string { return v.remapped("0") }})
-	}
 	return append(out,
-		field[view]{"remapped_rows.pending", "", "", func(_ *run, v view) string { return v.remapped("No") }},
+		field[view]{"remapped_rows.correctable", "", "", func(_ *run, v view) string { return v.remapped("0") }},
+		field[view]{"remapped_rows.uncorrectable", "", "", func(_ *run, v view) string { return v.remapped(fmt.Sprint(v.Trouble.RemappedRows)) }},
+		field[view]{"remapped_rows.pending", "", "", func(_ *run, v view) string { return v.remapped(yes(v.Trouble.RemappedRows > 0)) }},
 		field[view]{"remapped_rows.failure", "", "", func(_ *run, v view) string { return v.remapped("No") }},
 		field[view]{"retired_pages.pending", "", "", fixed(na)},
 	)

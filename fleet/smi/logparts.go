@@ -2,6 +2,7 @@ package smi
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -51,9 +52,9 @@ func logPerformance(_ *run, b *logbook, v view) {
 		"Idle", active(!v.Busy()),
 		"Applications Clocks Setting", active(false),
 		"SW Power Cap", active(v.PowerCapped()),
-		"HW Slowdown", active(false))
-	b.pair(3, "HW Thermal Slowdown", active(false))
-	b.pair(3, "HW Power Brake Slowdown", active(false))
+		"HW Slowdown", active(v.Trouble.Slowed()))
+	b.pair(3, "HW Thermal Slowdown", active(v.Trouble.Thermal))
+	b.pair(3, "HW Power Brake Slowdown", active(v.Trouble.Brake))
 	b.pair(2, "Sync Boost", active(false))
 	b.pair(2, "SW Thermal Slowdown", active(false))
 	b.pair(2, "Display Clock Setting", active(false))
@@ -91,7 +92,7 @@ func logECC(_ *run, b *logbook, v view) {
 			"SRAM Uncorrectable Parity", v.eccErrors(),
 			"SRAM Uncorrectable SEC-DED", v.eccErrors(),
 			"DRAM Correctable", v.eccErrors(),
-			"DRAM Uncorrectable", v.eccErrors())
+			"DRAM Uncorrectable", v.uncorrected())
 	}
 }
 
@@ -102,8 +103,8 @@ func logRemapped(_ *run, b *logbook, v view) {
 	}
 	b.pairs(1, "Remapped Rows",
 		"Correctable Error", "0",
-		"Uncorrectable Error", "0",
-		"Pending", "No",
+		"Uncorrectable Error", strconv.Itoa(v.Trouble.RemappedRows),
+		"Pending", yes(v.Trouble.RemappedRows > 0),
 		"Remapping Failure Occurred", "No")
 }
 

@@ -36,7 +36,7 @@ func (v view) summaryRows() string {
 	if fan != na {
 		fan += "%"
 	}
-	ecc := v.eccErrors()
+	ecc := v.uncorrected()
 	if v.MIGEnabled {
 		ecc = "On" // errors are counted by MIG device
 	}

@@ -3,6 +3,7 @@ package smi
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/berth-dev/berth/fleet/gpu"
@@ -75,7 +76,22 @@ func (v view) fan() string {
 	return fmt.Sprint(30 + v.UtilPercent*40/100)
 }
 
-// eccErrors counts errors on boards that count them: none so far.
+// uncorrected counts the errors in memory that could not be corrected, on boards that count them.
+func (v view) uncorrected() string {
+	if v.eccErrors() == na {
+		return na
+	}
+	return strconv.Itoa(v.Trouble.UncorrectedECC)
+}
+
+func yes(on bool) string {
+	if on {
+		return "Yes"
+	}
+	return "No"
+}
+
+// eccErrors counts errors that could be corrected, on boards that count them: none so far.
 func (v view) eccErrors() string {
 	if v.Model.Consumer {
 		return na
