@@ -22,10 +22,11 @@ type communicator struct {
 	total int64         // steps of the whole work, 0: endless
 	every time.Duration // work between checkpoints, 0: none
 
-	base       int64     // step it resumed from
-	unreadable error     // why its checkpoint could not be read
-	began      time.Time // of the step after base, on the wall; zero while it is being set up
-	loss       *loss     // set once: it never works again
+	base       int64         // step it resumed from
+	unreadable error         // why its checkpoint could not be read
+	warmup     time.Duration // of its slowest rank
+	began      time.Time     // of the step after base, on the wall, warm-up over; zero while it is being set up
+	loss       *loss         // set once: it never works again
 	lost       chan struct{}
 
 	saving sync.Mutex
@@ -56,6 +57,7 @@ func newCommunicator(key string, ranks []*process) *communicator {
 	for _, p := range ranks {
 		p.comm = c
 		c.step = max(c.step, p.spec.Step)
+		c.warmup = max(c.warmup, p.spec.Warmup)
 	}
 	return c
 }
@@ -80,7 +82,7 @@ func (c *communicator) stepAt(worked time.Duration) int64 {
 
 // worked is the work since began. Rounding takes back what the clock's speed, a float, costs.
 func (c *communicator) worked(now time.Time) time.Duration {
-	if c.began.IsZero() {
+	if c.began.IsZero() || now.Before(c.began) {
 		return 0
 	}
 	return c.clock.Simulated(now.Sub(c.began)).Round(time.Microsecond)
@@ -95,7 +97,7 @@ func (c *communicator) over(now time.Time) bool {
 
 // working says whether steps go by.
 func (c *communicator) working(now time.Time) bool {
-	return !c.began.IsZero() && c.loss == nil && !c.over(now)
+	return !c.began.IsZero() && !now.Before(c.began) && c.loss == nil && !c.over(now)
 }
 
 // lose breaks the communicator by the end of p, unless its work is done or it is broken.

@@ -40,7 +40,8 @@ func (s Spec) Joins(l Launch) (Spec, error) {
 
 // Meets is the address at which the ranks of a launch find each other; "": it names none that others could reach.
 func (l Launch) Meets() string {
-	at := cmp.Or(l.flag("--rdzv_endpoint", "--rdzv-endpoint"), l.flag("--master_addr", "--master-addr", "--main_process_ip"), l.Env("PET_MASTER_ADDR"), l.Env("MASTER_ADDR"))
+	at := cmp.Or(l.flag("--rdzv_endpoint", "--rdzv-endpoint"), l.flag("--master_addr", "--master-addr", "--main_process_ip"), l.Env("PET_MASTER_ADDR"), l.Env("MASTER_ADDR"),
+		l.Env("JAX_COORDINATOR_ADDRESS"))
 	host, _, _ := strings.Cut(at, ":")
 	if host == "localhost" || strings.HasPrefix(host, "127.") || len(host) > 253 || strings.ContainsFunc(host, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return ""
@@ -53,6 +54,11 @@ func (l Launch) world() (world, rank int, err error) {
 	if l.launcher() {
 		return l.nodes()
 	}
+	for _, names := range processes {
+		if n := numberOf(l.Env(names[0])); n > 0 {
+			return n, max(-1, numberOf(l.Env(names[1]))), nil
+		}
+	}
 	world = numberOf(l.Env("WORLD_SIZE"))
 	rank = -1
 	if text := l.Env("RANK"); text != "" {
@@ -61,6 +67,12 @@ func (l Launch) world() (world, rank int, err error) {
 	}
 	each := max(1, cmp.Or(max(0, numberOf(l.Env("LOCAL_WORLD_SIZE"))), l.GPUs))
 	return (max(0, world) + each - 1) / each, rank, nil
+}
+
+// processes are variables that name the number of processes and which of them this is: of JAX, Open MPI and the launchers that speak
+// PMI. mpirun starts programs through ssh on the hosts of its list, of which a pod here knows nothing: it works alone.
+var processes = [][2]string{
+	{"JAX_NUM_PROCESSES", "JAX_PROCESS_ID"}, {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"}, {"PMI_SIZE", "PMI_RANK"},
 }
 
 // launcher says whether the program starts others: one process for each GPU of its pod.

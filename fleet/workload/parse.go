@@ -19,6 +19,7 @@ const maxWorld = 100_000
 const (
 	aDuration = "a duration above zero such as 90s, 10m or 1h30m"
 	aStep     = "a duration of at least 1ms such as 250ms or 2s"
+	aCount    = "a whole number above zero such as 4096, 4M or 70G"
 	aQuantity = "a quantity of bytes above zero such as 512Mi or 60Gi"
 )
 

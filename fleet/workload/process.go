@@ -49,7 +49,16 @@ func (p *process) use() (util int, mem int64) {
 	if p.comm.working(time.Now()) {
 		util = p.spec.GPUUtil
 	}
-	return util, p.spec.GPUMemory
+	return util, p.spec.GPUMemory + p.leaked(p.comm.worked(time.Now()))
+}
+
+// leaked is by how much its GPU memory has grown, up to what it may hold.
+func (p *process) leaked(worked time.Duration) int64 {
+	grown := int64(float64(p.spec.GPULeak) * worked.Minutes())
+	if room := p.spec.GPURoom - p.spec.GPUMemory; p.spec.GPURoom > 0 {
+		grown = min(grown, max(0, room))
+	}
+	return grown
 }
 
 // load is what it asked of its GPUs so far; false: nothing yet. The caller holds Registry.mu.
@@ -60,7 +69,7 @@ func (p *process) load(now time.Time) (Load, bool) {
 	l := Load{From: p.comm.began, GPUUtil: p.spec.GPUUtil}
 	switch {
 	case p.comm.loss != nil:
-		l.To = p.comm.loss.at
+		l.To = later(p.comm.loss.at, l.From)
 	case p.comm.over(now):
 		l.To = p.comm.began.Add(p.comm.clock.Wall(p.comm.length()))
 	}

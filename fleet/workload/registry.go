@@ -147,7 +147,7 @@ func (r *Registry) begin(c *communicator) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	c.base, c.unreadable = progress.Steps, err
-	c.began = time.Now()
+	c.began = time.Now().Add(c.clock.Wall(c.warmup))
 	for _, p := range c.ranks {
 		close(p.met)
 	}

@@ -38,6 +38,23 @@ type Spec struct {
 	// image needs ("12.4"). Both are the kubelet's to act on.
 	Pull time.Duration
 	CUDA string
+	// Warmup is how long it loads and compiles before its first step; its GPUs hold their memory and do nothing.
+	Warmup time.Duration
+	// HangAfter is the work after which it answers nobody any more; 0 means never.
+	HangAfter time.Duration
+	// DivergeAfter is the work after which its loss is not a number; 0 means never.
+	DivergeAfter time.Duration
+	// GPULeak and MemoryLeak are bytes by which its memory grows in a minute of work.
+	GPULeak, MemoryLeak int64
+	// Tokens are those of one step of the whole world, and Parameters those of its model. With Tokens it logs what trainings
+	// log: loss, tokens a second, and with Parameters the utilization of its GPUs' peak (MFU).
+	Tokens, Parameters int64
+
+	// GPURoom and MemoryRoom are what it may hold of each GPU and of its host, in bytes, and PeakFLOPS what its GPUs together
+	// do in a second at best; 0 means unknown. The kubelet tells; no annotation does.
+	GPURoom, MemoryRoom int64
+	PeakFLOPS           float64
+
 	// IgnoreTerm makes the program carry on after SIGTERM until it is killed.
 	IgnoreTerm bool
 }
@@ -72,6 +89,13 @@ var settings = map[string]setting{
 	"rank":           {"a whole number from 0", number(0, maxWorld-1, func(s *Spec) *int { return &s.Rank })},
 	"pull":           {"a duration such as 0s, 45s or 5m", duration(0, func(s *Spec) *time.Duration { return &s.Pull })},
 	"cuda":           {"a CUDA version such as 12.4", cuda},
+	"warmup":         {aDuration, duration(1, func(s *Spec) *time.Duration { return &s.Warmup })},
+	"hang-after":     {aDuration, duration(1, func(s *Spec) *time.Duration { return &s.HangAfter })},
+	"diverge-after":  {aDuration, duration(1, func(s *Spec) *time.Duration { return &s.DivergeAfter })},
+	"gpu-leak":       {aQuantity, quantity(func(s *Spec) *int64 { return &s.GPULeak })},
+	"memory-leak":    {aQuantity, quantity(func(s *Spec) *int64 { return &s.MemoryLeak })},
+	"tokens":         {aCount, quantity(func(s *Spec) *int64 { return &s.Tokens })},
+	"parameters":     {aCount, quantity(func(s *Spec) *int64 { return &s.Parameters })},
 	"ignore-sigterm": {"true or false", flag(func(s *Spec) *bool { return &s.IgnoreTerm })},
 }
 
@@ -118,6 +142,11 @@ func ParseSpec(annotations map[string]string) (Spec, error) {
 func (s Spec) agree(annotations map[string]string) error {
 	if _, said := annotations[Prefix+"exit-code"]; said && s.FailAfter == 0 {
 		return fmt.Errorf("annotation %sexit-code needs %sfail-after: a program that finishes exits 0", Prefix, Prefix)
+	}
+	for key, set := range map[string]bool{"parameters": s.Parameters > 0, "diverge-after": s.DivergeAfter > 0} {
+		if set && s.Tokens == 0 {
+			return fmt.Errorf("annotation %s%s needs %stokens: without it there is no line that would show it", Prefix, key, Prefix)
+		}
 	}
 	if s.World > 0 && s.Rank >= s.World {
 		return fmt.Errorf("annotation %srank: %d is not below %sworld, which is %d", Prefix, s.Rank, Prefix, s.World)

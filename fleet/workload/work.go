@@ -8,15 +8,18 @@ import (
 
 // agenda is when a program next has something to do, in work since its communicator began.
 type agenda struct {
-	end, fail, save, report time.Duration
+	end, fail, hang, full, save, report time.Duration
 }
 
 // next is the earliest entry.
-func (a agenda) next() time.Duration { return min(a.end, a.fail, a.save, a.report) }
+func (a agenda) next() time.Duration { return min(a.end, a.fail, a.hang, a.full, a.save, a.report) }
 
 // agenda is the plan at the start of work.
 func (p *process) agenda() agenda {
-	a := agenda{end: p.comm.length(), fail: forever, save: forever, report: p.pace(0)}
+	a := agenda{end: p.comm.length(), fail: forever, hang: forever, full: p.full(), save: forever, report: p.pace(0)}
+	if p.spec.HangAfter > 0 {
+		a.hang = p.spec.HangAfter
+	}
 	if p.spec.FailAfter > 0 {
 		a.fail = p.spec.FailAfter
 	}
@@ -27,7 +30,7 @@ func (p *process) agenda() agenda {
 }
 
 // work runs the steps. What falls on the same moment happens in the order end, checkpoint,
-// failure, progress line: a step that is done counts.
+// failure, memory, hang, progress line: a step that is done counts.
 func (p *process) work(ctx context.Context) int {
 	p.announce()
 	a := p.agenda()
@@ -48,8 +51,12 @@ func (p *process) work(ctx context.Context) int {
 		case a.fail:
 			p.print("RuntimeError: simulated failure after %s (%sfail-after: %v), exit code %d", p.done(at), Prefix, p.spec.FailAfter, p.spec.ExitCode)
 			return p.spec.ExitCode
+		case a.full:
+			return p.burst(at)
+		case a.hang:
+			return p.hang(ctx)
 		case a.report:
-			p.print("%s", p.done(at))
+			p.print("%s%s", p.done(at), p.figures(at))
 			a.report += p.pace(at)
 		}
 	}
@@ -72,6 +79,9 @@ func (p *process) announce() {
 		saves = fmt.Sprintf("checkpoint every %v", c.every)
 	}
 	p.print("running %s, %v per step, %s", length, c.step, saves)
+	if c.warmup > 0 {
+		p.print("warming up: the first step begins after %v", c.warmup)
+	}
 }
 
 // done is the progress after some work, such as "step 30/600 (5.0%)".
