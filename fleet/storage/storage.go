@@ -40,14 +40,19 @@ const (
 	// TakesParameter is how long, in simulated time, it takes to make a volume. Without it between one and
 	// three seconds, always the same for the same claim on the same node.
 	TakesParameter = "takes"
+	// FailsParameter says what does not work with volumes of the class once they are made: attach, or mount. It is among the
+	// attributes of the volume, where kubelets find it.
+	FailsParameter = "fails"
 )
 
 // Options configure Run.
 type Options struct {
 	Client kubernetes.Interface
 	Node   func(name string) *corev1.Node // nil: there is none
-	Clock  clock.Clock
-	Log    *slog.Logger
+	// Nodes are all that there are, in any order, for classes whose volumes are made before a pod needs them.
+	Nodes func() []*corev1.Node
+	Clock clock.Clock
+	Log   *slog.Logger
 }
 
 const workers = 8

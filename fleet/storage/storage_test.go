@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -40,7 +42,8 @@ func newWorld(t *testing.T, objects ...runtime.Object) *world {
 	go func() {
 		ended <- Run(ctx, Options{
 			Client: w.client, Clock: clock.Clock{Speed: 2}, Log: slog.New(slog.DiscardHandler),
-			Node: func(name string) *corev1.Node { return nodes[name] },
+			Node:  func(name string) *corev1.Node { return nodes[name] },
+			Nodes: func() []*corev1.Node { return slices.Collect(maps.Values(nodes)) },
 		})
 	}()
 	t.Cleanup(func() {
@@ -276,5 +279,42 @@ func TestTakesIsTheSameForTheSame(t *testing.T) {
 	a, b := takes(claim("a1"), class(nil), "a1"), takes(claim("a1"), class(nil), "b1")
 	if a == b || a != takes(claim("a1"), class(nil), "a1") || a < time.Second || a >= 3*time.Second {
 		t.Errorf("%v, %v", a, b)
+	}
+}
+
+// Classes with Immediate have their volumes made before anybody needs them, in one place of those that they allow; others wait for a
+// node. What fails later is written on the volume.
+func TestImmediate(t *testing.T) {
+	now, later := storagev1.VolumeBindingImmediate, storagev1.VolumeBindingWaitForFirstConsumer
+	zone := func(values ...string) []corev1.TopologySelectorTerm {
+		return []corev1.TopologySelectorTerm{{MatchLabelExpressions: []corev1.TopologySelectorLabelRequirement{{Key: corev1.LabelTopologyZone, Values: values}}}}
+	}
+	for name, test := range map[string]struct {
+		mode  *storagev1.VolumeBindingMode
+		terms []corev1.TopologySelectorTerm
+		full  string
+		want  []string
+	}{
+		"a zone that is allowed": {&now, zone("b"), "", []string{corev1.LabelTopologyZone + "=b"}},
+		"none is there":          {&now, zone("c"), "", nil},
+		"it is full":             {&now, zone("b"), "b", nil},
+		"it waits for a node":    {&later, nil, "", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := class(map[string]string{FailsParameter: "mount", FullParameter: test.full})
+				c.VolumeBindingMode, c.AllowedTopologies = test.mode, test.terms
+				w := newWorld(t, c, claim(""))
+				w.after(time.Minute)
+				if diff := cmp.Diff(test.want, w.reach()); diff != "" {
+					t.Error(diff)
+				}
+				for _, v := range w.volumes() {
+					if got := v.Spec.CSI.VolumeAttributes[FailsParameter]; got != "mount" {
+						t.Errorf("the volume fails to %q", got)
+					}
+				}
+			})
+		})
 	}
 }

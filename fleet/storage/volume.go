@@ -43,6 +43,10 @@ func newVolume(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClas
 		reclaim = *class.ReclaimPolicy
 	}
 	in := corev1.NodeSelectorRequirement{Key: at.key, Operator: corev1.NodeSelectorOpIn, Values: []string{at.value}}
+	var attributes map[string]string
+	if what := class.Parameters[FailsParameter]; what != "" {
+		attributes = map[string]string{FailsParameter: what}
+	}
 	return &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{volume.AnnDynamicallyProvisioned: Provisioner}},
 		Spec: corev1.PersistentVolumeSpec{
@@ -53,7 +57,7 @@ func newVolume(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClas
 			VolumeAttributesClassName:     claim.Spec.VolumeAttributesClassName,
 			MountOptions:                  class.MountOptions,
 			PersistentVolumeReclaimPolicy: reclaim,
-			PersistentVolumeSource:        corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: Provisioner, VolumeHandle: name}},
+			PersistentVolumeSource:        corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: Provisioner, VolumeHandle: name, VolumeAttributes: attributes}},
 			ClaimRef: &corev1.ObjectReference{
 				APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID, ResourceVersion: claim.ResourceVersion,
 			},
