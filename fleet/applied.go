@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/fleet/fault"
 )
 
 // appliedAnnotation marks a Node as the fleet's and remembers what its pool last gave it.
@@ -21,6 +22,21 @@ type applied struct {
 	Hardware string            `json:"hardware"` // see hardwareID
 	Labels   map[string]string `json:"labels"`
 	Taints   []corev1.Taint    `json:"taints,omitempty"`
+	Cordon   bool              `json:"cordon,omitempty"` // by a fault
+}
+
+// with is what the pool and the faults of the node give it together.
+func (a applied) with(e *fault.Effects) applied {
+	if e == nil {
+		return a
+	}
+	for key, value := range e.Labels {
+		a.Labels = cloneLabels(a.Labels)
+		a.Labels[key] = value
+	}
+	a.Taints = mergeTaints(slices.Clone(a.Taints), nil, e.Taints)
+	a.Cordon = e.Cordon
+	return a
 }
 
 // lastApplied reads the record back from a node. It is empty, and false, on a node that is not
@@ -65,6 +81,9 @@ func reconcile(node *corev1.Node, next applied) (verdict, *corev1.Node) {
 	out := node.DeepCopy()
 	out.Labels = mergeLabels(out.Labels, last.Labels, next.Labels)
 	out.Spec.Taints = mergeTaints(out.Spec.Taints, last.Taints, next.Taints)
+	if last.Cordon != next.Cordon {
+		out.Spec.Unschedulable = next.Cordon
+	}
 	if out.Annotations == nil {
 		out.Annotations = map[string]string{}
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/fleet/device"
+	"github.com/berth-dev/berth/fleet/fault"
 )
 
 const (
@@ -49,6 +50,7 @@ type controller struct {
 	nodeQueue  workqueue.TypedRateLimitingInterface[string]
 	poolQueue  workqueue.TypedRateLimitingInterface[string]
 	byHand     chan struct{} // capacity 1: nodes to adopt may have changed
+	faults     *faults       // nil: there is no such kind
 
 	mu       sync.Mutex
 	problems map[string]string // by pool; see wanted
@@ -59,6 +61,7 @@ type podSide interface {
 	StackPods(node string) []device.StackPod
 	Images(node string, now time.Time) []corev1.ContainerImage
 	NodeChanged(node string)
+	Faulted(node string, before, now *fault.Effects)
 }
 
 func newQueue() workqueue.TypedRateLimitingInterface[string] {
@@ -192,6 +195,8 @@ func (c *controller) run(ctx context.Context, changed <-chan struct{}) error {
 	if err := c.takePools(); err != nil {
 		return err
 	}
+	due := newDue(c.takeFaults(ctx, time.Now()))
+	defer due.stop()
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	for range nodeWorkers {
@@ -206,10 +211,17 @@ func (c *controller) run(ctx context.Context, changed <-chan struct{}) error {
 			return nil
 		case <-changed:
 		case <-c.byHand:
+		case <-c.faults.news():
+			due.set(c.takeFaults(ctx, time.Now()))
+			continue
+		case <-due.C():
+			due.set(c.takeFaults(ctx, time.Now()))
+			continue
 		}
 		if err := c.takePools(); err != nil {
 			return err
 		}
+		due.set(c.takeFaults(ctx, time.Now()))
 	}
 }
 

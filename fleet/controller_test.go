@@ -27,6 +27,7 @@ import (
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/fleet/device"
+	"github.com/berth-dev/berth/fleet/fault"
 )
 
 // stackBed is the pod side: the GPU-stack pods that a test puts on the nodes.
@@ -43,6 +44,8 @@ func (s *stackBed) StackPods(string) []device.StackPod {
 }
 
 func (*stackBed) Images(string, time.Time) []corev1.ContainerImage { return nil }
+
+func (*stackBed) Faulted(string, *fault.Effects, *fault.Effects) {}
 
 func (s *stackBed) NodeChanged(node string) {
 	s.mu.Lock()
@@ -82,6 +85,7 @@ func newBed(t *testing.T, cold bool, pools []*v1alpha1.Pool, objects ...runtime.
 		nodeQueue:  newQueue(), poolQueue: newQueue(), byHand: make(chan struct{}, 1),
 	}
 	b.controller.pools = b.poolServer()
+	b.controller.faults = newFaults(b.controller.pools, cache.NewStore(cache.MetaNamespaceKeyFunc))
 	b.machines = &machines{cold: cold, node: b.node}
 	b.setPools(pools...)
 	b.start(factory)

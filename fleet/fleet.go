@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -49,13 +50,14 @@ func Run(ctx context.Context, o Options) error {
 // parts is what one Run consists of.
 type parts struct {
 	*controller
-	kubelet   *kubelet.Kubelet
-	server    *stream.Server
-	metrics   *metricsAPI
-	informers informers.SharedInformerFactory
-	nodes     cache.SharedIndexInformer
-	slices    cache.SharedIndexInformer
-	poolCache cache.SharedIndexInformer
+	kubelet    *kubelet.Kubelet
+	server     *stream.Server
+	metrics    *metricsAPI
+	informers  informers.SharedInformerFactory
+	nodes      cache.SharedIndexInformer
+	slices     cache.SharedIndexInformer
+	poolCache  cache.SharedIndexInformer
+	faultCache cache.SharedIndexInformer
 }
 
 // assemble makes the parts and ties them together; nothing moves yet.
@@ -95,7 +97,7 @@ func newParts(o Options) (*parts, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &parts{informers: informers.NewSharedInformerFactory(client, 0), poolCache: pools.informer()}
+	p := &parts{informers: informers.NewSharedInformerFactory(client, 0), poolCache: pools.informer(), faultCache: pools.faultInformer()}
 	p.nodes = p.informers.Core().V1().Nodes().Informer()
 	p.slices = p.informers.Resource().V1().ResourceSlices().Informer()
 	p.controller = &controller{
@@ -109,6 +111,7 @@ func newParts(o Options) (*parts, error) {
 		nodeQueue:  newQueue(),
 		poolQueue:  newQueue(),
 		byHand:     make(chan struct{}, 1),
+		faults:     newFaults(pools, p.faultCache.GetStore()),
 	}
 	p.machines = &machines{clock: clock.Clock{Speed: o.Speed}, cold: o.Cold, node: p.node}
 	return p, nil
@@ -147,7 +150,16 @@ func (p *parts) storage(ctx context.Context, o Options) error {
 	if !cache.WaitFor(ctx, "", p.nodes.HasSyncedChecker()) {
 		return nil
 	}
-	return storage.Run(ctx, storage.Options{Client: p.client, Node: p.node, Clock: clock.Clock{Speed: o.Speed}, Log: o.Log})
+	return storage.Run(ctx, storage.Options{Client: p.client, Node: p.node, Nodes: p.allNodes, Clock: clock.Clock{Speed: o.Speed}, Log: o.Log})
+}
+
+// allNodes are those that are registered.
+func (p *parts) allNodes() []*corev1.Node {
+	list, err := p.nodeStore.List(labels.Everything())
+	if err != nil {
+		return nil // a store in memory has no errors
+	}
+	return list
 }
 
 // handle gives the kubelet the machine of a node; nil: not one of ours.
@@ -190,15 +202,19 @@ func (p *parts) control(ctx context.Context) error {
 	if _, err := p.poolCache.AddEventHandler(poolEvents(poke)); err != nil {
 		return fmt.Errorf("watch pools: %w", err)
 	}
+	if _, err := p.faultCache.AddEventHandler(p.faults.events()); err != nil {
+		return fmt.Errorf("watch faults: %w", err)
+	}
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	wg.Go(func() { p.poolCache.RunWithContext(ctx) })
+	wg.Go(func() { p.faultCache.RunWithContext(ctx) })
 	p.informers.StartWithContext(ctx)
 	defer p.informers.Shutdown()
 	if err := p.leases.Recall(ctx); err != nil {
 		return err
 	}
-	if !cache.WaitFor(ctx, "", p.nodes.HasSyncedChecker(), p.slices.HasSyncedChecker(), p.poolCache.HasSyncedChecker()) {
+	if !cache.WaitFor(ctx, "", p.nodes.HasSyncedChecker(), p.slices.HasSyncedChecker(), p.poolCache.HasSyncedChecker(), p.faultCache.HasSyncedChecker()) {
 		return nil
 	}
 	return p.run(ctx, changed)

@@ -18,6 +18,7 @@ func hardware(pool *v1alpha1.Pool, i int) device.Config {
 		HostDriver: s.Driver.Preinstalled,
 		Advertise:  string(s.Advertise),
 		DynamicMIG: cutByClaims(s),
+		Parts:      agentParts(s),
 		Clique:     pool.NodeClique(i),
 		Machine:    instanceType(s),
 	}
@@ -36,7 +37,18 @@ func hardwareID(pool *v1alpha1.Pool, i int) string {
 	if cutByClaims(&pool.Spec) {
 		text.WriteString(" dynamic")
 	}
+	if s := pool.Spec.Sharing; s != "" {
+		text.WriteString(" " + string(s))
+	}
 	return fmt.Sprintf("%x", fingerprint("hardware", text.String()))[:12]
+}
+
+// agentParts is how many pods the agent of Berth's own gives parts of one GPU: as many as HAMi does, unless there is none.
+func agentParts(s *v1alpha1.PoolSpec) int {
+	if s.Sharing != v1alpha1.SharingBerth {
+		return 0
+	}
+	return device.HAMiSplit
 }
 
 // cutByClaims says whether claims cut the pool's GPUs by MIG.

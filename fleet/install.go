@@ -34,6 +34,13 @@ func Install(ctx context.Context, admin *rest.Config, pools []v1alpha1.Pool) err
 	if err != nil {
 		return fmt.Errorf("pool kind: %w", err)
 	}
+	trouble, err := crd.Read(v1alpha1.FaultCRD)
+	if err != nil {
+		return fmt.Errorf("fault kind: %w", err)
+	}
+	if _, err := trouble.Apply(ctx, c.rest); err != nil {
+		return err
+	}
 	annotations, err := kind.Apply(ctx, c.rest)
 	if err != nil {
 		return err

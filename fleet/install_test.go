@@ -109,7 +109,7 @@ func TestInstallOnce(t *testing.T) {
 	if diff := cmp.Diff(map[string]int32{"a": 1, "b": 2}, s.poolNodes()); diff != "" {
 		t.Error(diff)
 	}
-	if n := s.count("PATCH", "/apis/apps/v1/namespaces/gpu-operator/daemonsets/"); n != 7 {
+	if n := s.count("PATCH", "/apis/apps/v1/namespaces/gpu-operator/daemonsets/"); n != 8 {
 		t.Errorf("%d DaemonSets", n)
 	}
 	if n := s.count("PATCH", "/apis/resource.k8s.io/v1/deviceclasses/gpu.nvidia.com"); n != 1 {
@@ -139,8 +139,8 @@ func TestRestartDoesNotUndoUsersEdits(t *testing.T) {
 	if len(s.pools) > 0 {
 		t.Error("a pool that a user removed is back")
 	}
-	if n := s.count("PATCH", "/api"); n != 3 {
-		t.Errorf("want only the kind and the rights to be written, got %v", s.requests)
+	if n := s.count("PATCH", "/api"); n != 4 {
+		t.Errorf("want only the kinds and the rights to be written, got %v", s.requests)
 	}
 }
 
@@ -149,7 +149,7 @@ func TestAnInstallationThatBrokeOffIsFinished(t *testing.T) {
 	if err := Install(t.Context(), s.start(t), []v1alpha1.Pool{*plainPool("a", 1)}); err != nil {
 		t.Fatal(err)
 	}
-	if !s.installed || s.count("PATCH", "/apis/apps/v1/") != 7 || len(s.pools) != 1 {
+	if !s.installed || s.count("PATCH", "/apis/apps/v1/") != 8 || len(s.pools) != 1 {
 		t.Errorf("installed %t, pools %v, %v", s.installed, s.poolNodes(), s.requests)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -61,6 +62,7 @@ type heartbeat struct {
 	uid     types.UID
 	bucket  int
 	version string
+	skew    atomic.Int64 // of the node's clock, nanoseconds
 }
 
 func newLeases(client coordinationclient.LeaseInterface, interval time.Duration, log *slog.Logger) *leases {
@@ -106,6 +108,15 @@ func (l *leases) Add(node string, uid types.UID) {
 	l.buckets[bucket][node] = true
 	l.mu.Unlock()
 	l.queue.Add(node)
+}
+
+// Skew sets how wrong the clock of a node is by which it renews its lease.
+func (l *leases) Skew(node string, by time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if h := l.nodes[node]; h != nil && h.skew.Swap(int64(by)) != int64(by) {
+		l.queue.Add(node)
+	}
 }
 
 // emptiest is the first of the buckets with the fewest nodes. The lock is held.
@@ -221,7 +232,7 @@ func (l *leases) update(ctx context.Context, node string, h *heartbeat) error {
 
 // leaseOf is the node's lease, renewed now. It is owned by the node, so that it goes with it.
 func (l *leases) leaseOf(node string, h *heartbeat) *coordinationv1.Lease {
-	holder, now := node, metav1.NowMicro()
+	holder, now := node, metav1.NewMicroTime(time.Now().Add(time.Duration(h.skew.Load())))
 	seconds := int32((GracePeriod(l.interval) - 10*time.Second) / time.Second)
 	return &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"reflect"
 	"sync"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/fleet/clock"
 	"github.com/berth-dev/berth/fleet/device"
+	"github.com/berth-dev/berth/fleet/fault"
 	"github.com/berth-dev/berth/fleet/kubelet"
 )
 
@@ -30,12 +32,13 @@ type machine struct {
 
 	mu        sync.Mutex
 	want      want
-	down      bool      // no power, by the user's annotation
+	down      bool      // no power, by the user's annotation or a fault
 	kubeletAt time.Time // when the kubelet is up: registers, renews its lease, writes status
 	readyAt   time.Time // when the node is Ready and its pods run
 	offer     corev1.ResourceList
 	mig       string // the last task that the MIG manager is through with; see syncMIG
 	plugin    string // what the device plugin was configured by; see configurePlugin
+	faults    *fault.Effects
 }
 
 // phase is where a machine is in its life.
@@ -61,6 +64,7 @@ func newMachine(o machineOptions) *machine {
 		name: o.Want.name(), slot: o.Slot, want: o.Want, clock: o.Clock, cold: o.Cold,
 		hardware: hardwareID(o.Want.pool, o.Want.index),
 		devices:  device.New(hardware(o.Want.pool, o.Want.index)),
+		faults:   &fault.Effects{},
 	}
 	m.launch(o.Now)
 	m.handle = &kubelet.Machine{
@@ -70,6 +74,7 @@ func newMachine(o machineOptions) *machine {
 		Allocatable: m.allocatable,
 		Node:        o.Node,
 		Down:        func() bool { return m.phase(time.Now()) != running },
+		Faults:      m.effects,
 	}
 	if o.Cold {
 		m.handle.PullTime = o.Want.pool.Spec.Boot.ImagePull.Duration
@@ -120,9 +125,9 @@ func (m *machine) phase(now time.Time) phase {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
-	case m.down || now.Before(m.kubeletAt):
+	case m.down || m.faults.NeverRegisters || now.Before(m.kubeletAt):
 		return off
-	case now.Before(m.readyAt):
+	case m.faults.NeverReady || now.Before(m.readyAt):
 		return booting
 	}
 	return running
@@ -133,7 +138,7 @@ func (m *machine) next(now time.Time) time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
-	case m.down:
+	case m.down || m.faults.NeverRegisters:
 		return time.Time{}
 	case now.Before(m.kubeletAt):
 		return m.kubeletAt
@@ -155,6 +160,40 @@ func (m *machine) setPower(down bool, now time.Time) bool {
 		m.launch(now)
 	}
 	return true
+}
+
+// effects is what faults do to the machine now; never nil.
+func (m *machine) effects() *fault.Effects {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.faults
+}
+
+// setFaults takes over what faults do to the machine, and reports what they did before and whether that is news. A machine
+// that a fault has replaced boots at that fault's time, also when this process has started since.
+func (m *machine) setFaults(e *fault.Effects, now time.Time) (before *fault.Effects, changed bool) {
+	if e == nil {
+		e = &fault.Effects{}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before = m.faults
+	if reflect.DeepEqual(before, e) {
+		return before, false
+	}
+	m.faults = e
+	switch {
+	case !e.Replaced.IsZero() && (!e.Replaced.Equal(before.Replaced) || e.Slower != before.Slower):
+		boot := m.want.pool.Spec.Boot
+		m.kubeletAt = e.Replaced.Add(rebootTime + m.clock.Wall(e.Slower))
+		if e.Slower > 0 {
+			m.kubeletAt = m.kubeletAt.Add(m.clock.Wall(boot.Register.Duration))
+		}
+		m.readyAt = m.kubeletAt
+	case e.Replaced.IsZero() && !before.Replaced.IsZero():
+		m.launch(now) // the one after it boots as usual
+	}
+	return before, true
 }
 
 func (m *machine) wants() want {

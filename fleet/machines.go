@@ -1,6 +1,9 @@
 package fleet
 
 import (
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -23,6 +26,15 @@ func (ms *machines) get(name string) *machine {
 	ms.mu.RLock()
 	defer ms.mu.RUnlock()
 	return ms.byName[name]
+}
+
+// all lists the machines in order of name.
+func (ms *machines) all() []*machine {
+	ms.mu.RLock()
+	defer ms.mu.RUnlock()
+	out := slices.Collect(maps.Values(ms.byName))
+	slices.SortFunc(out, func(a, b *machine) int { return strings.Compare(a.name, b.name) })
+	return out
 }
 
 // set makes the table equal to the wanted nodes, and returns the names whose machine is new,

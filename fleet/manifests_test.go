@@ -56,6 +56,9 @@ func TestGPUStackManifests(t *testing.T) {
 	deployed := operatorLabels(&draPool("p", 1).Spec)
 	maps.Copy(deployed, operatorLabels(&gpuPool("p", 1).Spec))
 	maps.Copy(deployed, operatorLabels(&migPool("p", 1, "mixed", "all-balanced").Spec))
+	hami := gpuPool("p", 1)
+	hami.Spec.Sharing = v1alpha1.SharingHAMi
+	deployed["gpu"] = operatorLabels(&hami.Spec)["gpu"]
 	got := map[string]device.Role{}
 	for i := 0; i < len(stack); i += 2 {
 		account, set := decode[corev1.ServiceAccount](t, stack[i]), decode[appsv1.DaemonSet](t, stack[i+1])
@@ -89,6 +92,7 @@ func TestGPUStackManifests(t *testing.T) {
 		"nvidia-dcgm-exporter":                 device.DCGM,
 		"nvidia-dra-driver-gpu-kubelet-plugin": device.DRA,
 		"nvidia-mig-manager":                   device.MIG,
+		"hami-device-plugin":                   device.HAMi,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -65,6 +65,10 @@ func operatorLabels(s *v1alpha1.PoolSpec) map[string]string {
 		labels[deploy+"device-plugin"] = "false"
 		labels["nvidia.com/dra-kubelet-plugin"] = "true"
 	}
+	if s.Sharing == v1alpha1.SharingHAMi {
+		labels[deploy+"device-plugin"] = "false"
+		labels["gpu"] = "on" // where HAMi's chart has its plugin run
+	}
 	if s.MIG != (v1alpha1.MIG{}) && !cutByClaims(s) {
 		labels[migDeployLabel] = "true"
 		labels[migConfigLabel] = s.MIG.Config

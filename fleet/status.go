@@ -13,6 +13,8 @@ import (
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/fleet/device"
+	"github.com/berth-dev/berth/fleet/fault"
+	"github.com/berth-dev/berth/kube/dialect/hami"
 )
 
 const (
@@ -32,9 +34,12 @@ type facts struct {
 	slot slot
 	port int32 // of the kubelet's endpoint
 	gpus []device.Place
+	// parts is how many pods may share each GPU, where an agent gives parts of them; 0: there is none.
+	parts int
 	// images are those that were pulled since this process began. What the node had before, it has still.
 	images []corev1.ContainerImage
-	ready  bool // booted: kubelet and network are up
+	ready  bool           // booted: kubelet and network are up
+	faults *fault.Effects // nil: none
 }
 
 // publish is the node with the status its kubelet would write and the labels its GPU Feature
@@ -52,7 +57,8 @@ func publish(node *corev1.Node, f facts, adv device.Advertisement, now time.Time
 	if f.want.byHand {
 		keepOffered(out.Status.Allocatable, node.Status.Allocatable)
 	}
-	out.Status.Conditions = conditions(out.Status.Conditions, f.ready, now)
+	heal(out, f.faults)
+	out.Status.Conditions = conditions(out.Status.Conditions, f.ready, f.faults, now)
 	out.Status.Addresses = []corev1.NodeAddress{
 		{Type: corev1.NodeInternalIP, Address: f.slot.nodeIP()},
 		{Type: corev1.NodeHostName, Address: out.Name},
@@ -66,7 +72,10 @@ func publish(node *corev1.Node, f facts, adv device.Advertisement, now time.Time
 	keepAnnotation(out, migAnnotation, adv.Partitions)
 	labelFeatures(out, adv.Labels)
 	if adv.Labels != nil {
-		tellTopology(out, f.gpus)
+		tellTopology(out, f.gpus, f.parts)
+	}
+	if adv.HAMi {
+		registerForHAMi(out, f.gpus, now)
 	}
 	return out
 }
@@ -95,7 +104,7 @@ func imageList(had, pulled []corev1.ContainerImage) []corev1.ContainerImage {
 
 // tellTopology writes where the node's GPUs lie, which no label of GPU Feature Discovery says. While that does not run,
 // nobody has looked, and what is there stays.
-func tellTopology(node *corev1.Node, devices []device.Place) {
+func tellTopology(node *corev1.Node, devices []device.Place, parts int) {
 	if len(devices) == 0 {
 		return
 	}
@@ -106,10 +115,34 @@ func tellTopology(node *corev1.Node, devices []device.Place) {
 		if d.NVLink >= 0 {
 			places[i].NVLink = strconv.Itoa(d.NVLink)
 		}
+		if parts > 0 {
+			places[i].Memory, places[i].Parts = int64(d.MemoryMiB), parts
+		}
 	}
 	text, _ := json.Marshal(places) // plain strings and numbers always can be
 	node.Annotations = cloneLabels(node.Annotations)
 	node.Annotations[v1alpha1.KeyGPUTopology] = string(text)
+}
+
+// registerForHAMi writes the GPUs of the node as HAMi's device plugin does, and answers its scheduler's handshake: whoever
+// schedules asks with Requesting_TIME, and the plugin replies with Reported_TIME (docs/develop/protocol.md of HAMi).
+func registerForHAMi(node *corev1.Node, devices []device.Place, now time.Time) {
+	list := make([]hami.Device, len(devices))
+	for i := range devices {
+		d := &devices[i]
+		product := d.Model.Product
+		if !strings.HasPrefix(product, "NVIDIA") {
+			product = "NVIDIA-" + product
+		}
+		list[i] = hami.Device{
+			ID: d.UUID, Index: uint(d.Index), Count: device.HAMiSplit, Memory: int32(d.MemoryMiB), Cores: 100,
+			Type: product, NUMA: d.NUMA, Mode: hami.Core, Health: !d.Unhealthy,
+		}
+	}
+	keepAnnotation(node, hami.KeyRegister, hami.Register(list))
+	if has := node.Annotations[hami.KeyHandshake]; has == "" || strings.HasPrefix(has, "Requesting") {
+		keepAnnotation(node, hami.KeyHandshake, "Reported_"+now.UTC().Format(time.DateTime))
+	}
 }
 
 func nodeInfo(node string) corev1.NodeSystemInfo {

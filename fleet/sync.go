@@ -30,19 +30,27 @@ func (c *controller) syncNode(ctx context.Context, name string) error {
 		return c.retire(ctx, name, node)
 	}
 	now := time.Now()
-	down := node != nil && node.Annotations[DownAnnotation] == "true"
+	e := m.effects()
+	down := e.Down || node != nil && node.Annotations[DownAnnotation] == "true"
 	if m.setPower(down, now) {
 		c.log.Info("power", "node", name, "down", down)
 		c.pods.NodeChanged(name)
 	}
 	c.wakeAt(name, m.next(now), now)
+	if e.Partitioned {
+		c.leases.Remove(name)
+		return nil
+	}
 	if m.wants().byHand {
 		return c.syncByHand(ctx, m, node, now)
 	}
 	if node == nil {
 		return c.register(ctx, m, now)
 	}
-	switch v, next := reconcile(node, gives(m.wants())); v {
+	if m.phase(now) == off && node.CreationTimestamp.Time.Before(e.Replaced) {
+		return c.delete(ctx, node) // its machine is gone, and the new one has not come
+	}
+	switch v, next := reconcile(node, gives(m.wants()).with(e)); v {
 	case replace:
 		return c.delete(ctx, node)
 	case update:
@@ -100,7 +108,7 @@ func (c *controller) register(ctx context.Context, m *machine, now time.Time) er
 }
 
 func (c *controller) facts(m *machine, now time.Time) facts {
-	return facts{want: m.wants(), slot: m.slot, port: c.port, gpus: m.devices.Places(), images: c.pods.Images(m.name, now), ready: m.phase(now) == running}
+	return facts{want: m.wants(), slot: m.slot, port: c.port, gpus: m.devices.Places(), parts: m.devices.PartsOf(), images: c.pods.Images(m.name, now), ready: m.phase(now) == running, faults: m.effects()}
 }
 
 // heartbeat is the kubelet's life sign: the lease, and the status where it changed. Besides, the DRA
@@ -111,6 +119,7 @@ func (c *controller) heartbeat(ctx context.Context, m *machine, node *corev1.Nod
 		return nil
 	}
 	c.leases.Add(m.name, node.UID)
+	c.leases.Skew(m.name, m.effects().Skew)
 	if err := c.tellStack(ctx, m, node, now); err != nil {
 		return err
 	}
@@ -144,6 +153,8 @@ func (c *controller) tellStack(ctx context.Context, m *machine, node *corev1.Nod
 	if err := c.configurePlugin(ctx, m, node, pods); err != nil {
 		return err
 	}
+	e := m.effects()
+	m.devices.SetTrouble(e.GPUs, e.KubeletRestarting)
 	m.devices.SetStack(pods, now)
 	return nil
 }

@@ -16,6 +16,8 @@ type Advertisement struct {
 	Labels    map[string]string // GFD's labels; nil while no GFD pod is ready
 	// Changes is when the answer changes without an event; zero: never.
 	Changes time.Time
+	// HAMi says that HAMi's device plugin is there: it registers the GPUs on the node besides.
+	HAMi bool
 	// Partitions is what MIG has made of the GPUs, for Recall; empty: nothing.
 	Partitions string
 }
@@ -39,7 +41,7 @@ func (m *Manager) Places() []Place {
 	defer m.mu.Unlock()
 	out := make([]Place, len(m.cfg.Devices))
 	for i, d := range m.cfg.Devices {
-		out[i] = Place{d, m.unwell[i]}
+		out[i] = Place{d, m.reportedUnhealthy(i)}
 	}
 	return out
 }
@@ -78,7 +80,7 @@ func (r registration) tracked() bool { return r.connected || !r.stopped.IsZero()
 func (m *Manager) Advertise(now time.Time) Advertisement {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	a := Advertisement{Labels: m.labels()}
+	a := Advertisement{Labels: m.labels(), HAMi: m.hami() && m.pluginServes()}
 	if !m.cfg.DynamicMIG {
 		a.Partitions = formatPartitions(m.parts)
 	}
@@ -89,9 +91,11 @@ func (m *Manager) Advertise(now time.Time) Advertisement {
 			delete(m.register, name)
 			continue
 		}
-		a.Resources = append(a.Resources, Offer{
-			Name: name, Connected: r.connected, Capacity: int64(len(r.units)), Allocatable: int64(len(m.healthy(name))),
-		})
+		offer := Offer{Name: name, Connected: r.connected, Capacity: int64(len(r.units)), Allocatable: int64(len(m.healthy(name)))}
+		if m.restarting {
+			offer.Capacity = 0 // a kubelet that starts knows the resource from its checkpoint, and no device
+		}
+		a.Resources = append(a.Resources, offer)
 		if ends := r.stopped.Add(GracePeriod); !r.connected && (a.Changes.IsZero() || ends.Before(a.Changes)) {
 			a.Changes = ends
 		}
@@ -102,12 +106,12 @@ func (m *Manager) Advertise(now time.Time) Advertisement {
 // healthy lists the devices of a resource that a connected plugin reports as healthy.
 func (m *Manager) healthy(resource string) []int {
 	r := m.register[resource]
-	if r == nil || !r.connected {
+	if r == nil || !r.connected || m.restarting {
 		return nil
 	}
 	var out []int
 	for _, i := range r.units {
-		if !m.unwell[m.units[i].gpu] {
+		if !m.reportedUnhealthy(m.units[i].gpu) {
 			out = append(out, i)
 		}
 	}

@@ -95,7 +95,7 @@ func (m *Manager) choose(reusable []int, resource string, n int) ([]int, error) 
 	reusable = slices.DeleteFunc(slices.Clone(reusable), func(i int) bool { return m.units[i].resource != resource })
 	own := reusable[:min(n, len(reusable))]
 	need := n - len(own)
-	free := slices.DeleteFunc(slices.Clone(healthy), func(i int) bool { return m.owner[i] != "" })
+	free := slices.DeleteFunc(slices.Clone(healthy), func(i int) bool { return m.owner[i] != "" || m.divided(i) })
 	if len(free) < need {
 		return nil, fmt.Errorf("requested number of devices unavailable for %s. Requested: %d, Available: %d",
 			resource, need, len(free))

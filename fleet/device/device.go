@@ -33,6 +33,7 @@ type Config struct {
 	HostDriver bool       // the driver is part of the machine image: no driver pod is needed
 	Advertise  string     // ByDRA; anything else: as a count of Resource, by the device plugin
 	DynamicMIG bool       // with ByDRA: claims cut GPUs by MIG
+	Parts      int        // how many pods an agent on the machine gives parts of one GPU; 0: there is none
 	Clique     string     // NVLink domain, "<cluster uuid>.<clique id>"; empty: the GPUs are not on a fabric
 	Machine    string     // the machine type for nvidia.com/gpu.machine; empty: "unknown", as GFD says it
 }
@@ -41,19 +42,21 @@ type Config struct {
 type Manager struct {
 	cfg Config
 
-	mu       sync.Mutex
-	stack    stack
-	unwell   map[int]bool // GPUs that report unhealthy, by position in cfg.Devices
-	units    []unit       // all that was ever offered here; the first are cfg.Devices, and none goes away
-	byID     map[string]int
-	parts    []gpu.Partition   // by position in cfg.Devices
-	recalled bool              // parts is as an earlier process left it; see Recall
-	plugin   PluginConfig      // of the device plugin and of GFD
-	owner    map[int]types.UID // unit -> the one pod or claim that holds it
-	held     map[types.UID]pod // pod -> its containers' devices, from the device plugin
-	claims   map[types.UID]claim
-	register map[string]*registration // of the device plugin, by resource
-	dra      registration             // of the DRA driver
+	mu         sync.Mutex
+	stack      stack
+	unwell     map[int]bool // GPUs that report unhealthy, by position in cfg.Devices
+	trouble    map[int]gpu.Trouble
+	restarting bool   // the kubelet has just restarted: no plugin has registered yet
+	units      []unit // all that was ever offered here; the first are cfg.Devices, and none goes away
+	byID       map[string]int
+	parts      []gpu.Partition   // by position in cfg.Devices
+	recalled   bool              // parts is as an earlier process left it; see Recall
+	plugin     PluginConfig      // of the device plugin and of GFD
+	owner      map[int]types.UID // unit -> the one pod or claim that holds it
+	held       map[types.UID]pod // pod -> its containers' devices, from the device plugin
+	claims     map[types.UID]claim
+	register   map[string]*registration // of the device plugin, by resource
+	dra        registration             // of the DRA driver
 }
 
 // New makes the manager of a machine on which no GPU-stack pod runs yet.

@@ -31,15 +31,18 @@ func StackPodOf(p *corev1.Pod) (StackPod, bool) {
 // programs are the executables in those images; the device plugin's, since v0.15, and the DRA
 // driver's carry several. An empty role: helpers that neither register nor label.
 var programs = map[string]Role{
-	"nvidia-device-plugin":  Plugin,
-	"gpu-feature-discovery": GFD,
-	"config-manager":        "",
-	"mps-control-daemon":    "",
-	"dcgm-exporter":         DCGM,
-	"nvidia-toolkit":        Toolkit,
-	"nvidia-driver":         Driver,
-	"gpu-kubelet-plugin":    DRA,
-	"nvidia-mig-manager":    MIG,
+	"nvidia-device-plugin":    Plugin,
+	"gpu-feature-discovery":   GFD,
+	"config-manager":          "",
+	"mps-control-daemon":      "",
+	"dcgm-exporter":           DCGM,
+	"nvidia-toolkit":          Toolkit,
+	"nvidia-driver":           Driver,
+	"gpu-kubelet-plugin":      DRA,
+	"nvidia-mig-manager":      MIG,
+	"vgpu-monitor":            "", // of HAMi, as the next two
+	"scheduler":               "",
+	"vgpu-scheduler-extender": "",
 
 	"compute-domain-kubelet-plugin": "",
 	"compute-domain-controller":     "",
@@ -61,6 +64,7 @@ var images = map[string]Role{
 	"dcgm-exporter":            DCGM,
 	"k8s-dra-driver-gpu":       DRA,
 	"k8s-mig-manager":          MIG,
+	"hami":                     HAMi,
 }
 
 // roleOf goes by the image first: only inside an image of the stack does a program's name mean
@@ -73,7 +77,11 @@ func roleOf(c *corev1.Container) (Role, bool) {
 		return "", false
 	}
 	for _, word := range append(slices.Clone(c.Command), c.Name) {
-		if r, known := programs[path.Base(word)]; known {
+		r, known := programs[path.Base(word)]
+		if known && role == HAMi && r == Plugin {
+			return HAMi, true // it has NVIDIA's name
+		}
+		if known {
 			return r, r != ""
 		}
 	}

@@ -18,6 +18,7 @@ const (
 	DCGM    Role = "dcgm-exporter" // exports metrics
 	DRA     Role = "dra-driver"    // offers the GPUs in ResourceSlices and prepares claims
 	MIG     Role = "mig-manager"   // cuts the GPUs as the node's label says
+	HAMi    Role = "hami-plugin"   // registers the GPUs with the kubelet in place of Plugin, and gives parts of them
 )
 
 // StackPod is a pod of the GPU stack as far as its node's devices depend on it.
@@ -119,5 +120,5 @@ func (m *Manager) pluginServes() bool {
 	if !m.connected() && m.stack.has(Toolkit) && len(m.stack.ready(Toolkit)) == 0 {
 		return false
 	}
-	return slices.ContainsFunc(m.stack.ready(Plugin), StackPod.reachesKubelet)
+	return m.hami() || slices.ContainsFunc(m.stack.ready(Plugin), StackPod.reachesKubelet)
 }

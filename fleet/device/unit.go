@@ -95,6 +95,9 @@ func (m *Manager) Offers(strategy string) int {
 
 func (m *Manager) listed(strategy string) map[string][]int {
 	plain := map[string][]int{}
+	if m.hami() {
+		return m.listedByHAMi()
+	}
 	for i, d := range m.cfg.Devices {
 		if m.parts[i].Enabled && strategy != StrategyNone {
 			continue

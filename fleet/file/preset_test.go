@@ -37,7 +37,7 @@ func TestPresetNodes(t *testing.T) {
 }
 
 func TestPresetGPUs(t *testing.T) {
-	want := map[string]int{"lab": 32, "layers": 0, "research-128": 128, "inference": 28, "mig": 8, "sharing": 6, "dra": 24}
+	want := map[string]int{"lab": 32, "layers": 0, "research-128": 128, "inference": 28, "mig": 8, "sharing": 6, "dra": 24, "parts": 9, "scale-1k": 8000, "scale-5k": 40000, "superpod": 576}
 	got := map[string]int{}
 	for _, info := range Presets() {
 		for _, p := range preset(t, info.Name) {
@@ -94,8 +94,8 @@ func TestLoad(t *testing.T) {
 		"lab":                     "lab-control-plane", // the preset, though a file is called so
 		"./lab":                   "layers-control-plane",
 		filepath.Join(dir, "lab"): "layers-control-plane",
-		"labb":                    `fleet "labb" is neither a preset nor a file; did you mean lab?; presets: dra, inference, lab, layers, mig, research-128, sharing`,
-		"no/such/file.yaml":       `fleet "no/such/file.yaml" is neither a preset nor a file; presets: dra, inference, lab, layers, mig, research-128, sharing`,
+		"labb":                    `fleet "labb" is neither a preset nor a file; did you mean lab?; presets: dra, inference, lab, layers, mig, parts, research-128, scale-1k, scale-5k, sharing, superpod`,
+		"no/such/file.yaml":       `fleet "no/such/file.yaml" is neither a preset nor a file; presets: dra, inference, lab, layers, mig, parts, research-128, scale-1k, scale-5k, sharing, superpod`,
 		dir:                       "read fleet file: read " + dir + ": is a directory",
 	} {
 		pools, err := Load(arg)

@@ -24,6 +24,7 @@ func (w *worker) admit(m *Machine) error {
 		w.event(corev1.EventTypeWarning, "InvalidAnnotation", "%v", specErr)
 	}
 	w.admitted, w.spec = true, spec
+	w.tellHAMi(m, pod, isRefused)
 	if isRefused {
 		w.event(corev1.EventTypeWarning, refused.reason, "%s", refused.message)
 		w.change(func() { w.rejected = refused })

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/record"
@@ -56,5 +57,15 @@ func (r *recorder) on(pod *corev1.Pod, fieldPath, kind, reason, format string, a
 		ResourceVersion: pod.ResourceVersion, FieldPath: fieldPath,
 	}
 	source := corev1.EventSource{Component: "kubelet", Host: pod.Spec.NodeName}
+	r.broadcaster.NewRecorder(scheme.Scheme, source).Event(ref, kind, reason, fmt.Sprintf(format, args...))
+}
+
+// onNode records an event about a node, as from its kubelet, which gives the node's name for its UID.
+func (r *recorder) onNode(node *corev1.Node, kind, reason, format string, args ...any) {
+	if !r.warning.TryAccept() {
+		return
+	}
+	ref := &corev1.ObjectReference{Kind: "Node", Name: node.Name, UID: types.UID(node.Name)}
+	source := corev1.EventSource{Component: "kubelet", Host: node.Name}
 	r.broadcaster.NewRecorder(scheme.Scheme, source).Event(ref, kind, reason, fmt.Sprintf(format, args...))
 }

@@ -3,6 +3,7 @@ package kubelet
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -27,6 +28,7 @@ const (
 // exporter answers as the DCGM exporter does.
 func (p *process) exporter() http.Handler {
 	own := make(chan struct{}, ownPages)
+	list := p.collectors()
 	mux := http.NewServeMux()
 	mux.HandleFunc("/metrics", func(w http.ResponseWriter, r *http.Request) {
 		p.c.w.k.page(w, r, own, func(b []byte) ([]byte, bool) {
@@ -37,7 +39,7 @@ func (p *process) exporter() http.Handler {
 			h := p.c.w.host
 			owners := h.owners(p.m)
 			return dcgm.Append(b, dcgm.Node{
-				Hostname: cmp.Or(p.env["NODE_NAME"], hostname(p.c.w.current())), Driver: driver, GPUs: p.c.w.k.read(h, p.m),
+				Hostname: cmp.Or(p.env["NODE_NAME"], hostname(p.c.w.current())), Driver: driver, GPUs: p.c.w.k.read(h, p.m), Collectors: list,
 				Holder: func(device string) (dcgm.Holder, bool) { o, ok := owners[device]; return o, ok },
 			}), true
 		})
@@ -48,6 +50,27 @@ func (p *process) exporter() http.Handler {
 		_, _ = io.WriteString(w, `<title>GPU Exporter</title><h1>GPU Exporter</h1><p>Simulated by Berth.</p><p><a href="./metrics">Metrics</a></p>`+"\n")
 	})
 	return mux
+}
+
+// collectors are those of the list that DCGM_EXPORTER_COLLECTORS names, if the container has the file. Without the variable the
+// exporter here has all that it knows. A list that cannot be read ends the real one; here it says so and has its default.
+func (p *process) collectors() map[string]dcgm.Collector {
+	name := p.env["DCGM_EXPORTER_COLLECTORS"]
+	if name == "" {
+		return nil
+	}
+	out := p.log.writer(stdout)
+	text, err := p.inside().FS.ReadHead(name, dcgm.MaxCollectors+1)
+	if err == nil {
+		var list map[string]dcgm.Collector
+		if list, err = dcgm.ParseCollectors(string(text)); err == nil {
+			return list
+		}
+	}
+	if name != dcgm.Default {
+		fmt.Fprintf(out, "simulated dcgm-exporter: %s: %v: the default counters are collected\n", name, err)
+	}
+	return dcgm.DefaultCollectors()
 }
 
 // page answers with a page of metrics, unless too many are being read: of this exporter, or of all.

@@ -44,6 +44,10 @@ func (h *host) allocateMemory(p *process, bytes int64, s device.Sharing) *shorta
 			total /= int64(n)
 			free = min(free, total)
 		}
+		if l := p.limits[name]; l.memory > 0 {
+			total = min(total, l.memory)
+			free = min(free, total-h.memory[name][p])
+		}
 		if bytes > free {
 			return &shortage{i, bytes, total, max(free, 0)}
 		}

@@ -26,10 +26,27 @@ const gpuAnnotation = v1alpha1.KeyGPUs
 // manager's error are the kubelet's.
 func allocateGPUs(m *Machine, pod *corev1.Pod) (given map[corev1.ResourceName]bool, rejected *rejection) {
 	given = map[corev1.ResourceName]bool{}
+	by := m.Devices.PartsBy()
+	if by == device.ByAgent {
+		if rejected = allocateParts(m, pod); rejected != nil {
+			return nil, rejected
+		}
+	}
 	allocate := func(c *corev1.Container, from func(types.UID, string, string, int) ([]gpu.Device, error)) *rejection {
 		for _, name := range gpuResources(c) {
-			q := c.Resources.Limits[name]
-			got, err := from(pod.UID, c.Name, string(name), int(q.Value()))
+			if _, said := c.Resources.Limits[name]; !said && by != device.ByHAMi {
+				continue
+			}
+			var got []gpu.Device
+			var err error
+			switch n := gpusOf(c, name); {
+			case name == device.Resource && by == device.ByHAMi:
+				got, err = allocateByHAMi(m, pod, c, n)
+			case name == device.Resource && by == device.ByAgent:
+				got, err = allocateWanted(m, pod, c, n)
+			default:
+				got, err = from(pod.UID, c.Name, string(name), n)
+			}
 			if err != nil {
 				return unexpected(err)
 			}
@@ -62,8 +79,20 @@ func gpuResources(c *corev1.Container) []corev1.ResourceName {
 			out = append(out, name)
 		}
 	}
+	if asksHAMi(c) && !slices.Contains(out, device.Resource) {
+		out = append(out, device.Resource)
+	}
 	slices.Sort(out)
 	return out
+}
+
+// gpusOf is how many devices of the resource the container asks for: one where HAMi's resources stand alone.
+func gpusOf(c *corev1.Container, name corev1.ResourceName) int {
+	q, said := c.Resources.Limits[name]
+	if !said {
+		return 1
+	}
+	return int(q.Value())
 }
 
 func unexpected(err error) *rejection {
@@ -74,8 +103,7 @@ func unexpected(err error) *rejection {
 func gpusWanted(c *corev1.Container) int {
 	n := 0
 	for _, name := range gpuResources(c) {
-		q := c.Resources.Limits[name]
-		n += int(q.Value())
+		n += gpusOf(c, name)
 	}
 	return n
 }
@@ -120,12 +148,16 @@ func recordedGPUs(pod *corev1.Pod) map[string][]string {
 	}
 	maps.DeleteFunc(held, func(name string, _ []string) bool {
 		c := specOf(pod, name)
-		return c == nil || gpusWanted(c) == 0
+		return c == nil || gpusWanted(c) == 0 && name != partHolder(pod)
 	})
 	return held
 }
 
-func wantsGPUs(pod *corev1.Pod) bool {
+// wantsGPUs says whether the pod asks for GPUs or parts of them.
+func wantsGPUs(pod *corev1.Pod) bool { return wantsWhole(pod) || partHolder(pod) != "" }
+
+// wantsWhole says whether the pod asks for resources of a device plugin.
+func wantsWhole(pod *corev1.Pod) bool {
 	for _, cs := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range cs {
 			if gpusWanted(&cs[i]) > 0 {
@@ -151,14 +183,16 @@ func visible(devices []gpu.Device) string { return strings.Join(distinct(devices
 // resource, as many of each as it asked for.
 func byResource(c *corev1.Container, ids []string) map[string][]string {
 	names := gpuResources(c)
+	if len(names) == 0 {
+		return map[string][]string{device.PartResource: ids}
+	}
 	if len(names) == 1 {
 		return map[string][]string{string(names[0]): ids}
 	}
 	out := map[string][]string{}
 	rest := ids
 	for _, name := range names {
-		q := c.Resources.Limits[name]
-		n := min(int(q.Value()), len(rest))
+		n := min(gpusOf(c, name), len(rest))
 		out[string(name)], rest = rest[:n], rest[n:]
 	}
 	return out

@@ -113,6 +113,9 @@ func (h *host) check(m *Machine, pod *corev1.Pod) error {
 	}
 	given, rejected := allocateGPUs(m, pod)
 	if rejected == nil {
+		rejected = faultRejection(m.faults(), pod)
+	}
+	if rejected == nil {
 		rejected = wrongSystem(pod)
 	}
 	if rejected == nil {

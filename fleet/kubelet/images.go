@@ -99,6 +99,12 @@ func (im image) missing() string {
 	return ""
 }
 
+// unreachable is what containerd says of an image whose registry does not answer.
+func (im image) unreachable() string {
+	return fmt.Sprintf("rpc error: code = DeadlineExceeded desc = failed to pull and unpack image %q: failed to resolve reference %q: failed to do request: Head \"https://%s/v2/%s/manifests/%s\": dial tcp 192.0.2.10:443: i/o timeout",
+		im, im, im.registry, im.repository, cmp.Or(im.tag, im.digest))
+}
+
 // conduct is what a container of an image does when its pod says no command.
 type conduct struct {
 	entrypoint []string // before the pod's args

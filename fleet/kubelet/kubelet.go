@@ -21,6 +21,7 @@ import (
 
 	"github.com/berth-dev/berth/fleet/clock"
 	"github.com/berth-dev/berth/fleet/device"
+	"github.com/berth-dev/berth/fleet/fault"
 	"github.com/berth-dev/berth/fleet/shell"
 	"github.com/berth-dev/berth/fleet/shell/budget"
 	"github.com/berth-dev/berth/fleet/workload"
@@ -36,6 +37,9 @@ type Machine struct {
 	Allocatable func() corev1.ResourceList // what the node advertises now
 	Node        func() *corev1.Node        // the node object as last seen; nil before it is registered
 	Down        func() bool                // no power or no kubelet: its pods stand still and write nothing
+
+	// Faults is what faults do to the node now, never nil. Nil: there are none.
+	Faults func() *fault.Effects
 
 	// PullTime is how long the first pull of an image takes here, in simulated time.
 	PullTime time.Duration

@@ -34,8 +34,10 @@ func (k *Kubelet) read(h *host, m *Machine) []gpu.Reading {
 	now := k.clock.Simulated(time.Since(h.since))
 	for i, d := range devices {
 		r := &all[i]
-		*r = gpu.Reading{Device: d, MIGEnabled: parts[i].Enabled}
-		h.meter(k, d, now, uses).Read(r)
+		*r = gpu.Reading{Device: d, MIGEnabled: parts[i].Enabled, Trouble: m.Devices.Trouble(i)}
+		meter := h.meter(k, d, now, uses)
+		meter.Suffer(r.Trouble)
+		meter.Read(r)
 		for _, in := range parts[i].Instances {
 			part := d
 			part.MIG = &in
@@ -92,7 +94,7 @@ func (h *host) meter(k *Kubelet, d gpu.Device, now time.Duration, uses []use) *g
 			continue
 		}
 		for _, l := range u.loads {
-			load := gpu.Load{From: k.clock.Simulated(l.From.Sub(h.since)), To: gpu.Still, Share: share * float64(l.GPUUtil) / 100, Linked: linked(d, u.devices)}
+			load := gpu.Load{From: k.clock.Simulated(l.From.Sub(h.since)), To: gpu.Still, Share: share * float64(u.limits.capped(d.UUID, l.GPUUtil)) / 100, Linked: linked(d, u.devices)}
 			if !l.To.IsZero() {
 				load.To = k.clock.Simulated(l.To.Sub(h.since))
 			}

@@ -2,6 +2,7 @@ package kubelet
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,6 +28,9 @@ func (w *worker) mount(ctx context.Context, m *Machine) (retry time.Time) {
 	for i := range pod.Spec.Volumes {
 		v := &pod.Spec.Volumes[i]
 		volume, err := w.k.sources.volume(ctx, pod, v)
+		if _, unreachable := errors.AsType[attachError](err); unreachable {
+			return w.stuck("FailedAttachVolume", err.Error())
+		}
 		if err != nil {
 			return w.stuck("FailedMount", err.Error())
 		}

@@ -2,6 +2,7 @@ package kubelet
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -10,9 +11,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/fleet/device"
 	"github.com/berth-dev/berth/fleet/gpu"
+	"github.com/berth-dev/berth/kube/dialect/hami"
 )
 
 // offering is a machine whose plugin is configured so, and that advertises what it offers.
@@ -143,6 +147,119 @@ func TestSharedMemory(t *testing.T) {
 	}
 }
 
+// hamiNode is a machine with HAMi's plugin, and byHAMi a pod that a scheduler prepared for it.
+func hamiNode(w *world, gpus int) *Machine {
+	m := w.addMachine("n0", gpus)
+	m.Devices.SetStack([]device.StackPod{{Name: "kube-system/hami", Role: device.HAMi, Ready: true, HostPaths: []string{"/var/lib/kubelet/device-plugins"}}}, time.Now())
+	list := allocatable(gpus * device.HAMiSplit)
+	m.Allocatable = func() corev1.ResourceList { return list }
+	return m
+}
+
+func byHAMi(w *world, grants ...hami.Grant) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Annotations = maps.Clone(p.Annotations)
+		if p.Annotations == nil {
+			p.Annotations = map[string]string{}
+		}
+		maps.Copy(p.Annotations, hami.Allocation("n0", time.Now(), [][]hami.Grant{grants}))
+		node := w.machines["n0"].Node().DeepCopy()
+		node.Annotations = map[string]string{hami.KeyLock: hami.Lock(time.Now(), p.Namespace, p.Name)}
+		_ = w.client.Tracker().Add(node)
+	}
+}
+
+// A pod that no scheduler prepared is refused by HAMi's plugin, and one whose annotations do not fit too; others get what they say,
+// and the node is unlocked.
+func TestHAMi(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		defer w.shutdown()
+		m := hamiNode(w, 2)
+		ids := m.Devices.Devices()
+		first, second := ids[0].UUID, ids[1].UUID
+		mem := corev1.ResourceName(hami.ResMemory)
+		show := command("sh", "-c", "nvidia-smi --query-gpu=uuid,memory.total --format=csv,noheader; echo $CUDA_DEVICE_MEMORY_LIMIT_0 $CUDA_DEVICE_SM_LIMIT; exit 1")
+
+		w.create(testPod("past", "ubuntu", gpus(1)))
+		w.create(testPod("wrong", "ubuntu", gpus(2), byHAMi(w, hami.Grant{UUID: first, Memory: 10})))
+		w.create(testPod("strange", "ubuntu", gpus(1), byHAMi(w, hami.Grant{UUID: "GPU-x", Memory: 10})))
+		for name, want := range map[string]string{
+			"past": "no binding pod found on node n0", "wrong": "device number not matched", "strange": `no device "GPU-x" in this machine`,
+		} {
+			if got := w.get(name).Status; got.Reason != "UnexpectedAdmissionError" || !strings.Contains(got.Message, want) {
+				t.Errorf("%s: %s %s", name, got.Reason, got.Message)
+			}
+		}
+		if got := w.get("wrong").Annotations[hami.KeyBindPhase]; got != "failed" {
+			t.Error("phase of a refused pod:", got)
+		}
+
+		w.create(testPod("fits", "ubuntu", request(mem, "3000"), show, lastWords, byHAMi(w, hami.Grant{UUID: second, Memory: 3000, Cores: 30})))
+		if got, want := w.get("fits").Status.ContainerStatuses[0].State.Terminated.Message, second+", 3000 MiB\n3000m 30\n"; got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+		pod := w.get("fits")
+		if got := pod.Annotations[hami.KeyBindPhase] + pod.Annotations[hami.KeyToAllocate]; got != "success;" {
+			t.Error("phase:", got)
+		}
+		node, err := w.client.CoreV1().Nodes().Get(t.Context(), "n0", metav1.GetOptions{})
+		if err != nil || node.Annotations[hami.KeyLock] != "" {
+			t.Error("lock:", err, node.Annotations)
+		}
+
+		train := []func(*corev1.Pod){gpus(1), command("python", "train.py"), annotate("sim.berth.dev/gpu-memory", "4Gi"), lastWords}
+		w.create(testPod("greedy", "pytorch", append(train, byHAMi(w, hami.Grant{UUID: first, Memory: 3072}))...))
+		if got, want := w.get("greedy").Status.ContainerStatuses[0].State.Terminated.Message, "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 4.00 GiB. GPU 0 has a total capacity of 3.00 GiB of which 3.00 GiB is free.\n"; got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+		w.create(testPod("keeper", "pytorch", append(train, policy(corev1.RestartPolicyAlways), byHAMi(w, hami.Grant{UUID: first, Memory: 5000}))...))
+		before := w.get("keeper").Annotations[gpuAnnotation]
+		w.shutdown()
+		w.start()
+		synctest.Wait()
+		if got := w.get("keeper"); got.Status.Phase != corev1.PodRunning || got.Annotations[gpuAnnotation] != before || !strings.Contains(before, first+"::") {
+			t.Errorf("after a restart %s has %s, before %s", got.Status.Phase, got.Annotations[gpuAnnotation], before)
+		}
+	})
+}
+
+// Parts that Berth's agent gives are where the binding says; a GPU with parts is not given whole.
+func TestPartsOfTheAgent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		defer w.shutdown()
+		h100, _ := gpu.Lookup("h100")
+		m := w.addMachine("n0", 2)
+		m.Devices = device.New(device.Config{Devices: gpu.Devices("n0", []gpu.Group{{Model: h100, Count: 2}}), Driver: gpu.Driver{Version: "580.95.05"}, HostDriver: true, Parts: 10})
+		m.Devices.SetStack([]device.StackPod{{Name: "gpu-operator/plugin", Role: device.Plugin, Ready: true, HostPaths: []string{"/var/lib/kubelet/device-plugins"}}}, time.Now())
+		ids := m.Devices.Devices()
+		part := func(fraction, uuid string) func(*corev1.Pod) {
+			return func(p *corev1.Pod) {
+				annotate(v1alpha1.KeyGPUFraction, fraction)(p)
+				annotate(v1alpha1.KeyWantedGPUs, fmt.Sprintf("[%q]", uuid))(p)
+			}
+		}
+		show := command("sh", "-c", "nvidia-smi --query-gpu=uuid,memory.total --format=csv,noheader; exit 1")
+		w.create(testPod("half", "ubuntu", part("0.5", ids[1].UUID), show, lastWords))
+		if got, want := w.get("half").Status.ContainerStatuses[0].State.Terminated.Message, ids[1].UUID+", 40779 MiB\n"; got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+		w.create(testPod("part", "ubuntu", part("0.25", ids[1].UUID), command("sleep", "999")))
+		w.create(testPod("whole", "ubuntu", gpus(1), annotate(v1alpha1.KeyWantedGPUs, fmt.Sprintf("[%q]", ids[0].UUID)), command("sleep", "999")))
+		w.create(testPod("more", "ubuntu", gpus(1), command("sleep", "999")))
+		w.create(testPod("late", "ubuntu", part("0.25", ids[0].UUID), command("sleep", "999")))
+		for name, want := range map[string]string{
+			"part": fmt.Sprintf(`{"c":["%s::0"]}`, ids[1].UUID), "whole": fmt.Sprintf(`{"c":["%s"]}`, ids[0].UUID), "more": "", "late": "",
+		} {
+			pod := w.get(name)
+			if got := pod.Annotations[gpuAnnotation]; got != want || (want == "") != (pod.Status.Phase == corev1.PodFailed) {
+				t.Errorf("%s: %s has %s, want %s", name, pod.Status.Phase, got, want)
+			}
+		}
+	})
+}
+
 // The plugin's refusal comes through as the kubelet words it.
 func TestPluginRefusesTwoShares(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -155,6 +272,27 @@ func TestPluginRefusesTwoShares(t *testing.T) {
 			`invalid request: maximum request size for shared resources is 1; found 2, which is unexpected`
 		if got.Reason != "UnexpectedAdmissionError" || got.Message != want {
 			t.Error(got.Reason, got.Message)
+		}
+	})
+}
+
+// A program whose memory grows ends at its limit: of its part of a GPU with CUDA's words, of its container by the kernel.
+func TestLeakingPrograms(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		defer w.shutdown()
+		m := hamiNode(w, 1)
+		first := m.Devices.Devices()[0].UUID
+		w.create(testPod("gpu", "pytorch", gpus(1), command("python", "train.py"), annotate("sim.berth.dev/gpu-leak", "1Gi"), lastWords, byHAMi(w, hami.Grant{UUID: first, Memory: 4096})))
+		w.create(testPod("host", "pytorch", request(corev1.ResourceMemory, "2Gi"), command("python", "train.py"), annotate("sim.berth.dev/memory-leak", "1Gi"), lastWords))
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		gpu, host := w.get("gpu").Status.ContainerStatuses[0].State.Terminated, w.get("host").Status.ContainerStatuses[0].State.Terminated
+		if gpu == nil || gpu.ExitCode != 1 || !strings.Contains(gpu.Message, "CUDA out of memory") || !strings.Contains(gpu.Message, "total capacity of 4.00 GiB") {
+			t.Errorf("%+v", gpu)
+		}
+		if host == nil || host.ExitCode != 137 || host.Reason != "OOMKilled" {
+			t.Errorf("%+v", host)
 		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"sync"
@@ -27,6 +28,7 @@ type process struct {
 	argv   []string
 	env    map[string]string
 	gpus   []gpu.Device
+	limits limits // of what it may use of them
 	log    *journal
 	net    *shell.Net // the pod's
 	podIP  string
@@ -42,9 +44,10 @@ type process struct {
 
 	startedAt metav1.Time
 	effort    effort
-	memory    atomic.Int64 // bytes that its program takes; 0: it does not say
-	hooked    atomic.Bool  // the preStop hook was run
-	oom       atomic.Bool  // it was killed for its memory
+	memory    atomic.Int64           // bytes that its program takes; 0: it does not say
+	hooked    atomic.Bool            // the preStop hook was run
+	oom       atomic.Bool            // it was killed for its memory
+	broken    atomic.Pointer[string] // why a fault ended it, which it writes last; nil: none did
 
 	stdin   io.Reader // nil: empty
 	typing  *io.PipeWriter
@@ -62,6 +65,7 @@ func (c *container) prepare(ctx context.Context, m *Machine, im image) (*process
 		log: newJournal(w.k.logs), done: make(chan struct{}), began: make(chan struct{}),
 		net: w.net, podIP: w.podIP, mounts: w.mounts,
 	}
+	p.limits = limitsOf(pod, c.spec.Name, m.Devices.PartsBy(), p.gpus)
 	env, err := w.k.sources.environment(ctx, pod, cmp.Or(specOf(pod, c.name), c.spec), p.ownEnv(pod))
 	if err != nil {
 		c.event(corev1.EventTypeWarning, "Failed", "Error: %v", err)
@@ -105,6 +109,9 @@ func (p *process) ownEnv(pod *corev1.Pod) map[string]string {
 	if len(p.gpus) > 0 {
 		env["NVIDIA_VISIBLE_DEVICES"] = visible(p.gpus)
 	}
+	if p.m.Devices.PartsBy() == device.ByHAMi {
+		p.limitEnv(env)
+	}
 	return env
 }
 
@@ -118,6 +125,10 @@ func hostname(pod *corev1.Pod) string {
 // run is the main process from start to end.
 func (p *process) run() {
 	code := p.main()
+	if why := p.broken.Load(); why != nil {
+		fmt.Fprintln(p.log.writer(stderr), *why)
+		code = 1
+	}
 	reason := ""
 	if p.oom.Load() && code != 0 {
 		reason = "OOMKilled"

@@ -71,6 +71,12 @@ func (p *process) simulate(ctx context.Context, l workload.Launch, out io.Writer
 		return 1
 	}
 	defer w.host.freeMemory(p)
+	if why := p.unusable(); why != "" {
+		fmt.Fprintln(out, why)
+		return 1
+	}
+	spec.GPURoom, spec.PeakFLOPS = p.gpuRoom()
+	spec.MemoryRoom = p.spec.Resources.Limits.Memory().Value()
 	if spec, err = spec.Joins(l); err != nil {
 		fmt.Fprintln(out, err)
 		return 1
@@ -84,7 +90,36 @@ func (p *process) simulate(ctx context.Context, l workload.Launch, out io.Writer
 	if ctx.Err() != nil {
 		return exitOnSignal(ctx, 143)
 	}
+	if code == 137 && spec.MemoryLeak > 0 {
+		p.oom.Store(true)
+	}
 	return code
+}
+
+// gpuRoom is what the program may hold of each of its GPUs, in bytes, as of now: the least that any has left for it. flops is what
+// they do together in a second at best.
+func (p *process) gpuRoom() (bytes int64, flops float64) {
+	h := p.c.w.host
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i, name := range distinct(p.gpus) {
+		d := p.gpus[indexOf(p.gpus, name)]
+		room := memoryOf(d)
+		if l := p.limits[name].memory; l > 0 {
+			room = min(room, l)
+		}
+		others := int64(0)
+		for who, n := range h.memory[name] {
+			if who != p {
+				others += n
+			}
+		}
+		if room = min(room, memoryOf(d)-others); i == 0 || room < bytes {
+			bytes = room
+		}
+		flops += d.Model.PeakFLOPS()
+	}
+	return bytes, flops
 }
 
 // serve is a simulated program that nobody steers: it answers on its ports until it is stopped.
@@ -102,6 +137,10 @@ func (p *process) serveStack() int {
 	}
 	out := p.log.writer(stdout)
 	fmt.Fprintf(out, "simulated %s on node %s: starting\n", p.role, p.m.Name)
+	if crash, fails := p.m.faults().Crashes[p.role]; fails {
+		fmt.Fprintln(out, crash.Log)
+		return 1
+	}
 	answer := http.Handler(http.HandlerFunc(p.answer))
 	if p.role == device.DCGM {
 		answer = p.exporter()
@@ -153,6 +192,9 @@ func (p *process) programs() map[string]shell.Program {
 	}
 	if len(p.gpus) > 0 || p.role != "" {
 		all["nvidia-smi"] = p.nvidiaSMI
+	}
+	if p.role != "" {
+		all["dmesg"] = p.dmesg
 	}
 	return all
 }

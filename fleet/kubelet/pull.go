@@ -42,6 +42,13 @@ func (h *host) present(name string, now time.Time) bool {
 	return p != nil && !now.Before(p.ready)
 }
 
+// known says whether the image is on the machine or on its way.
+func (h *host) known(name string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.images[name] != nil
+}
+
 // Images lists the images on the node, by name, as a container runtime names them: by digest and by tag.
 func (k *Kubelet) Images(node string, now time.Time) []corev1.ContainerImage {
 	k.mu.Lock()
@@ -85,7 +92,11 @@ func (c *container) ensureImage(m *Machine, now time.Time) (im image, later time
 			c.event(corev1.EventTypeWarning, "ErrImageNeverPull", "%s", msg)
 			return im, later, c.refused("ErrImageNeverPull", msg, now)
 		}
-		if why := im.missing(); why != "" {
+		why := im.missing()
+		if m.faults().RegistryDown && why == "" && !c.w.host.known(name) {
+			why = im.unreachable()
+		}
+		if why != "" {
 			return im, later, c.pullFails(why, now)
 		}
 	}
@@ -99,6 +110,7 @@ func (c *container) awaitPull(m *Machine, now time.Time) time.Time {
 	if c.w.spec.Pull >= 0 {
 		took = c.w.spec.Pull
 	}
+	took += m.faults().PullSlower
 	p, first := c.w.host.fetch(name, took, k.clock.Wall, now)
 	if first {
 		c.event(corev1.EventTypeNormal, "Pulling", "Pulling image %q", name)

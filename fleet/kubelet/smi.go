@@ -2,6 +2,7 @@ package kubelet
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -11,8 +12,17 @@ import (
 	"github.com/berth-dev/berth/fleet/smi"
 )
 
+// exitLost is nvidia-smi's code for a GPU that has fallen off the bus.
+const exitLost = 15
+
 // nvidiaSMI shows the container's GPUs, or the whole machine's to the GPU stack.
 func (p *process) nvidiaSMI(ctx context.Context, sp *shell.Process) int {
+	for _, r := range p.readings() {
+		if r.Trouble.Lost && p.m.Devices.DriverReady() {
+			fmt.Fprintf(sp.Stdout, "Unable to determine the device handle for GPU%s: GPU is lost.  Reboot the system to recover this GPU\n", strings.TrimPrefix(r.BusID, "0000"))
+			return exitLost
+		}
+	}
 	host := smi.Host{
 		GPUs: p.readings(), Driver: p.m.Devices.Driver(), Now: time.Now(), All: p.role != "",
 		NUMACPUs: p.m.cpus() / 2, // as the GPUs are split
@@ -43,7 +53,7 @@ func (p *process) readings() []gpu.Reading {
 		return all
 	}
 	pod := w.current()
-	return visibleTo(all, p.gpus, pod.Namespace+"/"+pod.Name)
+	return p.limits.shown(visibleTo(all, p.gpus, pod.Namespace+"/"+pod.Name))
 }
 
 // holding is a running container that has devices.
@@ -51,6 +61,7 @@ type holding struct {
 	name    string // namespace/name of the pod
 	argv    []string
 	devices []gpu.Device
+	limits  limits
 }
 
 // holdings lists the containers on the machine that have devices, in order of name.
@@ -61,7 +72,7 @@ func (h *host) holdings() []holding {
 		defer w.mu.Unlock()
 		for _, c := range w.containers {
 			if c.running != nil && len(c.running.gpus) > 0 {
-				out = append(out, holding{name: w.pod.Namespace + "/" + w.pod.Name, argv: c.running.argv, devices: c.running.gpus})
+				out = append(out, holding{name: w.pod.Namespace + "/" + w.pod.Name, argv: c.running.argv, devices: c.running.gpus, limits: c.running.limits})
 			}
 		}
 	})

@@ -71,14 +71,25 @@ func (w *worker) compose(now time.Time) (pod *corev1.Pod, news int, hold time.Ti
 	}
 	written := *w.pod
 	written.Status = status
-	if w.gpus != "" && written.Annotations[gpuAnnotation] != w.gpus {
-		written.Annotations = maps.Clone(written.Annotations)
-		if written.Annotations == nil {
-			written.Annotations = make(map[string]string, 1)
-		}
-		written.Annotations[gpuAnnotation] = w.gpus
+	if w.gpus != "" {
+		setAnnotation(&written, gpuAnnotation, w.gpus)
+	}
+	for key, value := range w.written {
+		setAnnotation(&written, key, value)
 	}
 	return &written, w.news, time.Time{}
+}
+
+// setAnnotation changes the pod alone, and not the map that it shares with the cached one.
+func setAnnotation(pod *corev1.Pod, key, value string) {
+	if have, ok := pod.Annotations[key]; ok && have == value {
+		return
+	}
+	pod.Annotations = maps.Clone(pod.Annotations)
+	if pod.Annotations == nil {
+		pod.Annotations = make(map[string]string, 1)
+	}
+	pod.Annotations[key] = value
 }
 
 // write sends one status and learns the object that came of it.

@@ -3,6 +3,7 @@ package kubelet
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -18,6 +19,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/berth-dev/berth/fleet/shell"
+	"github.com/berth-dev/berth/fleet/storage"
 )
 
 // failWrites makes status writes fail with the given errors, one each, before they succeed.
@@ -187,4 +189,26 @@ func TestNoAddressBeforeTheSandbox(t *testing.T) {
 			t.Error(diff)
 		}
 	})
+}
+
+// A volume that cannot be attached or mounted keeps its pod waiting, in the words of whoever tries.
+func TestVolumesThatFail(t *testing.T) {
+	for what, want := range map[string]string{"attach": "FailedAttachVolume", "mount": "FailedMount", "": ""} {
+		synctest.Test(t, func(t *testing.T) {
+			claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "data"}, Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "pv"}, Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound}}
+			pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}}
+			pv.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: storage.Provisioner, VolumeAttributes: map[string]string{storage.FailsParameter: what}}
+			w := newWorld(t, claim, pv)
+			defer w.shutdown()
+			w.create(testPod("p", "ubuntu", command("sleep", "999"), func(p *corev1.Pod) {
+				p.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
+			}))
+			time.Sleep(time.Second)
+			synctest.Wait()
+			got := w.get("p").Status.ContainerStatuses[0].State
+			if failed := slices.Contains(w.reasons("p"), want); want != "" && (!failed || got.Running != nil) || want == "" && got.Running == nil {
+				t.Errorf("%q: %v, %v", what, w.reasons("p"), got)
+			}
+		})
+	}
 }

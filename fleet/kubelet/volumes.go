@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/fleet/shell"
+	"github.com/berth-dev/berth/fleet/storage"
 )
 
 // volume makes one volume. The error is in the words of the event that a kubelet would record. A host
@@ -81,10 +82,28 @@ func (s *sources) claimReady(ctx context.Context, pod *corev1.Pod, volume, name 
 	case claim.Status.Phase != corev1.ClaimBound:
 		err = fmt.Errorf("error processing PVC %s/%s: %w", pod.Namespace, name, errors.New("PVC is not bound"))
 	default:
-		return nil
+		return s.volumeWorks(ctx, claim)
 	}
 	//lint:ignore ST1005 the words of the kubelet's event, which people search for
 	return fmt.Errorf("Unable to attach or mount volumes: unmounted volumes=[%s], unattached volumes=[], failed to process volumes=[%s]: %w", volume, volume, err)
+}
+
+// attachError is a volume that does not reach the node. Not the kubelet but the controller that attaches it says so.
+type attachError struct{ error }
+
+// volumeWorks is what goes wrong with the volume of a bound claim: as its attributes say (storage.FailsParameter).
+func (s *sources) volumeWorks(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
+	v, err := s.client.CoreV1().PersistentVolumes().Get(ctx, claim.Spec.VolumeName, metav1.GetOptions{})
+	if err != nil || v.Spec.CSI == nil {
+		return nil // one that is not ours to fail
+	}
+	switch v.Spec.CSI.VolumeAttributes[storage.FailsParameter] {
+	case "attach":
+		return attachError{fmt.Errorf("AttachVolume.Attach failed for volume %q : rpc error: code = Internal desc = the disk cannot be attached (simulated)", v.Name)}
+	case "mount":
+		return fmt.Errorf("MountVolume.MountDevice failed for volume %q : rpc error: code = Internal desc = mount failed: exit status 32 (simulated)", v.Name)
+	}
+	return nil
 }
 
 func (s *sources) addConfigMap(ctx context.Context, out *shell.Volume, namespace, name string, items []corev1.KeyToPath, optional *bool, mode *int32) error {

@@ -46,12 +46,13 @@ type worker struct {
 	started    metav1.Time
 	hostIP     string
 	podIP      string
-	gpus       string // the annotation to record; "": none
-	sandbox    bool   // the pod's volumes and network are there
-	over       bool   // all has stopped and nothing starts again
-	ended      bool   // run is over
-	failed     bool   // over, and failed whatever the exit codes say
-	reason     string // of the pod's status, with message
+	gpus       string            // the annotation to record; "": none
+	written    map[string]string // annotations that HAMi's plugin writes; nil: none
+	sandbox    bool              // the pod's volumes and network are there
+	over       bool              // all has stopped and nothing starts again
+	ended      bool              // run is over
+	failed     bool              // over, and failed whatever the exit codes say
+	reason     string            // of the pod's status, with message
 	message    string
 	killer     *time.Timer // fires when the grace period is over; nil: nothing is being stopped
 	stackTold  stackState  // as the owner of the nodes was told
@@ -70,6 +71,8 @@ func (w *worker) run(ctx context.Context) {
 		var next time.Time
 		if m := w.host.powered(); m == nil {
 			w.losePower()
+		} else if m.faults().Partitioned {
+			// its containers run on; nobody tells it anything, and it tells nobody
 		} else if over, at := w.step(ctx, m); over {
 			break
 		} else {

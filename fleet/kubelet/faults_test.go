@@ -1,0 +1,140 @@
+package kubelet
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/fleet/device"
+	"github.com/berth-dev/berth/fleet/fault"
+	"github.com/berth-dev/berth/fleet/gpu"
+	"github.com/berth-dev/berth/fleet/stream"
+)
+
+// afflict has faults do this to the machine from now on.
+func (w *world) afflict(node string, e fault.Effects) {
+	w.mu.Lock()
+	m := w.machines[node]
+	w.mu.Unlock()
+	before := m.faults()
+	m.Faults = func() *fault.Effects { return &e }
+	m.Devices.SetTrouble(e.GPUs, e.KubeletRestarting)
+	w.k.Faulted(node, before, &e)
+	w.k.NodeChanged(node)
+	time.Sleep(time.Second)
+	synctest.Wait()
+}
+
+func (w *world) lines(pod string, previous bool) string {
+	var out bytes.Buffer
+	_ = w.k.Logs(context.Background(), stream.Ref{Namespace: "default", Pod: pod, UID: "", Container: "c"}, &corev1.PodLogOptions{Previous: previous}, &out)
+	return out.String()
+}
+
+// TestFaultsOfGPUsEndPrograms is that a program on a GPU that fails ends, that it cannot start there again, and that one on
+// other GPUs does not notice.
+func TestFaultsOfGPUsEndPrograms(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.create(testPod("hit", "registry.example/train:1", command("python", "train.py"), gpus(2)))
+		w.create(testPod("well", "registry.example/train:1", command("python", "train.py"), gpus(2)))
+		w.afflict("n0", fault.Effects{GPUs: map[int]gpu.Trouble{w.held("hit"): {Xid: 48, Dead: true}}})
+		if s := state(&w.get("hit").Status.ContainerStatuses[0]); s == "running" || !strings.Contains(w.lines("hit", false)+w.lines("hit", true), "uncorrectable ECC error") {
+			t.Errorf("on the bad GPU: %s\n%s", s, w.lines("hit", false))
+		}
+		if s := &w.get("well").Status.ContainerStatuses[0]; state(s) != "running" || s.RestartCount > 0 {
+			t.Errorf("on good GPUs: %s", state(s))
+		}
+		w.create(testPod("all", "registry.example/train:1", command("python", "train.py"), gpus(4)))
+		if p := w.get("all"); p.Status.Reason != "UnexpectedAdmissionError" && p.Status.Phase != corev1.PodRunning {
+			t.Errorf("a pod that comes later: %s %s", p.Status.Phase, p.Status.Message)
+		}
+		w.afflict("n0", fault.Effects{})
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		if s := state(&w.get("hit").Status.ContainerStatuses[0]); s != "running" {
+			t.Errorf("healed: %s", s)
+		}
+	})
+}
+
+// held is the position of the first GPU that the pod has.
+func (w *world) held(pod string) int {
+	m := w.machines["n0"]
+	for i, d := range m.Devices.Devices() {
+		for _, h := range m.Devices.Held(w.get(pod).UID, "c") {
+			if h.UUID == d.UUID {
+				return i
+			}
+		}
+	}
+	w.t.Fatal(pod + " has no GPU")
+	return -1
+}
+
+// TestFaultsRefusePods is what a kubelet says of pods that come while something is wrong.
+func TestFaultsRefusePods(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		effects fault.Effects
+		want    string
+	}{
+		{"numa", fault.Effects{NUMARefusal: true}, "Failed TopologyAffinityError"},
+		{"disk", fault.Effects{DiskPressure: true}, "Failed Evicted"},
+		{"kubelet", fault.Effects{KubeletRestarting: true}, "Failed UnexpectedAdmissionError"},
+		{"registry", fault.Effects{RegistryDown: true}, "Pending "},
+		{"slow", fault.Effects{PullSlower: time.Hour}, "Pending "},
+		{"cut off", fault.Effects{Partitioned: true}, "Pending "},
+		{"hot", fault.Effects{GPUs: map[int]gpu.Trouble{0: {Thermal: true}}}, "Running "},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.afflict("n0", c.effects)
+			w.create(testPod("p", "registry.example/train:1", command("python", "train.py"), gpus(1)))
+			time.Sleep(5 * time.Second)
+			synctest.Wait()
+			p := w.get("p")
+			if got := string(p.Status.Phase) + " " + p.Status.Reason; got != c.want {
+				t.Errorf("%s: %s, want %s", c.name, got, c.want)
+			}
+			if p.Status.Phase == corev1.PodFailed {
+				return
+			}
+			w.afflict("n0", fault.Effects{})
+			time.Sleep(2 * time.Hour)
+			synctest.Wait()
+			if p := w.get("p"); p.Status.Phase != corev1.PodRunning {
+				t.Errorf("%s, healed: %s %v", c.name, p.Status.Phase, p.Status.ContainerStatuses)
+			}
+		})
+	}
+}
+
+// TestFaultsCrashTheStack is that a pod of the GPU stack crashes, says why, and is well again.
+func TestFaultsCrashTheStack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.create(testPod("plugin", "nvcr.example/nvidia/k8s-device-plugin:v0.17.4"))
+		time.Sleep(time.Minute)
+		w.afflict("n0", fault.Effects{Crashes: map[device.Role]fault.Crash{device.Plugin: {Log: "it broke"}}})
+		if s := state(&w.get("plugin").Status.ContainerStatuses[0]); s == "running" || !strings.Contains(w.lines("plugin", false)+w.lines("plugin", true), "it broke") {
+			t.Errorf("it is %s\n%s", s, w.lines("plugin", false))
+		}
+		w.afflict("n0", fault.Effects{})
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		if s := state(&w.get("plugin").Status.ContainerStatuses[0]); s != "running" {
+			t.Errorf("healed: %s", s)
+		}
+		w.afflict("n0", fault.Effects{GPUs: map[int]gpu.Trouble{3: {Xid: 79, Lost: true, Dead: true}, 4: {Xid: 31}}})
+		log := w.lines("plugin", false)
+		if !strings.Contains(log, "XidCriticalError: Xid=79 on Device=GPU-") || !strings.Contains(log, "Skipping event") || strings.Contains(log, "Xid=31") {
+			t.Errorf("the plugin logs\n%s", log)
+		}
+	})
+}
