@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/kube/dialect"
 	"github.com/berth-dev/berth/kube/dialect/hami"
 )
 
@@ -20,22 +21,25 @@ var schedulers = []string{
 // foreignKeys lists the keys by which the pod asks for something that only another scheduler would give it: all keys in the
 // domain of one, and annotations in the domain of a device that it requests, such as nvidia.com/use-gputype of HAMi. Passed
 // over in silence, they put a pod on the wrong GPU.
-func foreignKeys(p *corev1.Pod, requests engine.Resources) []string {
+func foreignKeys(p *corev1.Pod, requests engine.Resources, domains []string) []string {
 	// What is written when a pod is bound for HAMi's device plugin is nobody's wish.
 	read := append(rankKeys(), hami.KeyNode, hami.KeyTime, hami.KeyToAllocate, hami.KeyAllocated, hami.KeyBindTime, hami.KeyBindPhase)
 	if _, ok := gpuTypes(&p.ObjectMeta); ok {
 		read = append(read, hami.KeyUseType)
 	}
+	mine := func(key string) bool {
+		return slices.Contains(read, key) || len(domains) > 0 && dialect.Within(key, domains)
+	}
 	var out []string
 	//archtest:any-order the keys are sorted below
 	for key := range p.Annotations {
-		if (ofScheduler(key) || ofDevice(key, requests)) && !slices.Contains(read, key) {
+		if (ofScheduler(key) || ofDevice(key, requests)) && !mine(key) {
 			out = append(out, key)
 		}
 	}
 	//archtest:any-order the keys are sorted below
 	for key := range p.Labels {
-		if ofScheduler(key) && !slices.Contains(read, key) {
+		if ofScheduler(key) && !mine(key) {
 			out = append(out, key)
 		}
 	}

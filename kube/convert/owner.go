@@ -21,6 +21,8 @@ type Owner struct {
 
 	Keys     Keys // on the owner: they hold for its pods where these say nothing
 	Template Keys // on its pod template, and so on its pods
+	// Labels and Annotations are those of the object, for dialects; they are shared with it.
+	Labels, Annotations map[string]string
 
 	Pods int // how many it still wants to run at a time; 0 where it makes none
 	Done int // of its pods, how many have succeeded and are not made again
@@ -63,7 +65,7 @@ func OwnerOf(object any) (o Owner, ok bool) {
 }
 
 func newOwner(kind string, o, template *metav1.ObjectMeta) Owner {
-	out := Owner{Kind: kind, Namespace: o.Namespace, Name: o.Name, UID: o.UID, Keys: keysOf(o), Template: keysOf(template)}
+	out := Owner{Kind: kind, Namespace: o.Namespace, Name: o.Name, UID: o.UID, Keys: keysOf(o), Template: keysOf(template), Labels: o.Labels, Annotations: o.Annotations}
 	if c := metav1.GetControllerOfNoCopy(o); c != nil {
 		out.Controller = c.UID
 	}
@@ -117,7 +119,12 @@ func replicas(n *int32) int {
 // Equal says whether two versions of an owner say the same.
 func (o *Owner) Equal(other *Owner) bool {
 	return o.UID == other.UID && o.Controller == other.Controller && o.Pods == other.Pods && o.Done == other.Done &&
-		o.InTurn == other.InTurn && o.Surges == other.Surges && maps.Equal(o.Keys, other.Keys) && maps.Equal(o.Template, other.Template)
+		o.InTurn == other.InTurn && o.Surges == other.Surges && maps.Equal(o.Template, other.Template) && o.SaysTheSame(other)
+}
+
+// SaysTheSame says whether two versions of an owner say the same to its pods.
+func (o *Owner) SaysTheSame(other *Owner) bool {
+	return o.Surges == other.Surges && maps.Equal(o.Keys, other.Keys) && maps.Equal(o.Labels, other.Labels) && maps.Equal(o.Annotations, other.Annotations)
 }
 
 // Gang names the gang, and the part of it, that the owner's pods are in; "": none. above is what the owner's

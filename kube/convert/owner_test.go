@@ -60,6 +60,7 @@ func TestOwnerOf(t *testing.T) {
 		},
 	} {
 		want := base
+		want.Annotations = c.object.(metav1.Object).GetAnnotations()
 		c.want(&want)
 		got, ok := OwnerOf(c.object)
 		if diff := cmp.Diff(want, got); !ok || diff != "" {

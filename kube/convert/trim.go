@@ -61,6 +61,9 @@ func trimAnnotations(all map[string]string) {
 				all[key] = clipped(strings.TrimSpace(value), bytesOf(key))
 			}
 		case (key == hami.KeyNode || key == hami.KeyAllocated) && len(value) <= MaxPodBytes:
+		case ofScheduler(key) && foreign < mostForeign: // a dialect may read it
+			all[key] = clipped(value, MaxValueBytes)
+			foreign++
 		case ofScheduler(key): // that it is there is said on the pod
 			all[key] = clipped(value, 0)
 		case len(value) > MaxValueBytes || foreign >= mostForeign && !readForeign(key):
@@ -161,5 +164,5 @@ func trimResources(list corev1.ResourceList) {
 // readForeign says whether the key is of those that somebody here reads, or may: Kubernetes' own and KAI's.
 func readForeign(key string) bool {
 	prefix, _, _ := strings.Cut(key, "/")
-	return key == kaiFraction || key == kaiMemory || key == kaiDevices || key == hami.KeyUseType || strings.HasSuffix(prefix, "kubernetes.io") || strings.HasSuffix(prefix, "k8s.io")
+	return key == kaiGroup || key == kaiFraction || key == kaiMemory || key == kaiDevices || key == hami.KeyUseType || strings.HasSuffix(prefix, "kubernetes.io") || strings.HasSuffix(prefix, "k8s.io")
 }

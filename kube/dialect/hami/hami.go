@@ -17,8 +17,9 @@ import (
 
 // Annotations of nodes.
 const (
-	KeyRegister = "hami.io/node-nvidia-register" // the GPUs of the node, as its device plugin says
-	KeyLock     = "hami.io/mutex.lock"           // which pod is being allocated on the node
+	KeyRegister  = "hami.io/node-nvidia-register" // the GPUs of the node, as its device plugin says
+	KeyHandshake = "hami.io/node-handshake"       // Requesting_TIME of a scheduler, Reported_TIME of the device plugin
+	KeyLock      = "hami.io/mutex.lock"           // which pod is being allocated on the node
 )
 
 // Annotations of pods: written by whoever schedules, read by the device plugin.

@@ -10,9 +10,43 @@ import (
 const (
 	Queues     = "Queue.scheduling.run.ai"
 	PodGroups  = "PodGroup.scheduling.run.ai"
+	Topologies = "Topology.kai.scheduler"
 	QueueLabel = "kai.scheduler/queue"
 	GPU        = "nvidia.com/gpu"
+	// SchedulerName is what pods put into spec.schedulerName.
+	SchedulerName = "kai-scheduler"
 )
+
+// Keys of pods and of the controllers that make them.
+const (
+	SubgroupLabel        = "kai.scheduler/subgroup-name"
+	groupAnnotation      = "pod-group-name"
+	oldQueueLabel        = "runai/queue"
+	projectLabel         = "project"
+	poolLabel            = "kai.scheduler/node-pool"
+	priorityLabel        = "priorityClassName"
+	preemptibilityLabel  = "kai.scheduler/preemptibility"
+	minMember            = "kai.scheduler/batch-min-member"
+	minMemberStateful    = "kai.scheduler/min-member"
+	topologyName         = "kai.scheduler/topology"
+	topologyRequired     = "kai.scheduler/topology-required-placement"
+	topologyPreferred    = "kai.scheduler/topology-preferred-placement"
+	segmentSize          = "kai.scheduler/segment-size"
+	segmentRequired      = "kai.scheduler/segment-topology-required-placement"
+	preemptionDelay      = "kai.scheduler/preemption-delay"
+	defaultQueue         = "default-queue"
+	groupPrefix          = "pg-"
+	classTrain           = "train"
+	classInference       = "inference"
+	firmFrom             = 100 // the priority from which work is not preemptible
+	defaultGroupPriority = 50
+)
+
+// written are the keys that KAI itself writes.
+var written = []string{
+	"kai.scheduler/last-start-timestamp", "kai.scheduler/last-eviction-timestamp", "kai.scheduler/stale-podgroup-timestamp", "kai.scheduler/top-owner-metadata",
+	"kai.scheduler/numa-placement-predicted", "kai.scheduler/numa-placement-observed", "runai/shared-gpu-configmap",
+}
 
 // ParseTime is the first time in a text.
 func ParseTime(text string) (time.Time, bool) {

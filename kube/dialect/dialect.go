@@ -1,0 +1,173 @@
+package dialect
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+)
+
+// Dialect reads one project's objects for the scheduler. Its methods are pure: the same arguments give the same answer, and
+// nothing that they are given is written to. Objects are hostile: every list that is kept has a bound.
+//
+// What it reads becomes values of Berth's own: a queue, and keys under berth.dev/ (api/v1alpha1/keys.go) that count for a
+// pod as if its controller had them, below the berth.dev keys of the pod and of its controllers. A dialect that needs
+// something no key expresses says so in Unread.
+type Dialect interface {
+	// Name switches it on: kai, volcano, kueue, coscheduling.
+	Name() string
+	// SchedulerNames are what the project's users put into spec.schedulerName; none where they keep their own (Kueue).
+	SchedulerNames() []string
+	// Kinds are what it reads, those first without which it makes no sense: it is in use where the first is served.
+	Kinds() []Kind
+	// Domains are those of the keys of labels and annotations that ask for something: kai.scheduler covers
+	// kai.scheduler/queue and any.kai.scheduler/queue. Keys in them that Pod did not read are told to the pod's author.
+	Domains() []string
+	// Trim drops, in place, what Read does not need. Metadata's managed fields are gone already.
+	Trim(*unstructured.Unstructured)
+	// Read says what an object of one of Kinds is. It is asked again when an object of a kind that is not Grouping changes.
+	Read(o *unstructured.Unstructured, w World) Object
+	// Pod says how the pod is to be scheduled. It is asked for pods with one of SchedulerNames, and for those that have a key
+	// in one of Domains. nil: it has nothing to say of this one.
+	Pod(p *Pod, w World) *Terms
+	// Fields is the table of what is understood, for the page docs/from-NAME.md.
+	Fields() []Field
+	// Install is what an embedded cluster gets that is to look as if the project were installed.
+	Install() Install
+}
+
+// Kind is a kind of another project's.
+type Kind struct {
+	schema.GroupVersionKind
+	Plural     string
+	Namespaced bool
+	// Grouping is of a kind of which there are about as many objects as workloads. Read must not look at others through World.
+	Grouping bool
+}
+
+// Name is the kind without its version, as World has it: Queue.scheduling.run.ai.
+func (k Kind) Name() string { return k.Kind + "." + k.Group }
+
+// World is what is known of the rest of the cluster.
+type World interface {
+	// Object is what Read said of an object, nil for none. namespace is "" for kinds without.
+	Object(kind, namespace, name string) *Object
+	// Objects are all of the kind in the namespace, "" for all, by namespace and name.
+	Objects(kind, namespace string) []*Object
+	// Priority is that of a PriorityClass.
+	Priority(class string) (int32, bool)
+}
+
+// Object is what one foreign object says.
+type Object struct {
+	Kind            string // Kind.Name
+	Namespace, Name string
+	UID             types.UID
+	// Queue is the object as a queue, with a name and a spec; nil: it is none.
+	Queue *v1alpha1.BerthQueue
+	// Value is what the dialect keeps of it for Pod and Read, of any type; it is not written to.
+	Value any
+	// Unread are the fields that are set and have no effect, as paths: spec.shards. Those of status are never among them.
+	Unread []string
+	// Problem is why it cannot be carried out at all; "": it can.
+	Problem string
+}
+
+// Pod is a pod with its controllers.
+type Pod struct {
+	*corev1.Pod
+	Owners []Owner // the nearest first; of those that nobody has seen yet none
+}
+
+// Owner is a controller of a pod.
+type Owner struct {
+	Kind   string // Job, StatefulSet, ReplicaSet, Deployment
+	Name   string
+	UID    types.UID
+	Meta   metav1.ObjectMeta // its labels and annotations, long ones left out, and nothing else
+	Pods   int               // how many it still wants to run at a time; 0 where it makes none
+	InTurn bool              // it makes a pod only once the one before is ready
+}
+
+// Terms is how a pod is to be scheduled.
+type Terms struct {
+	// Keys are values under berth.dev keys. Gangs are v1alpha1.KeyGang (any name that no user would choose, within the
+	// namespace), with KeyMin or KeySize; the queue is KeyQueue.
+	Keys map[string]string
+	// Priority counts instead of the pod's own; nil: its own.
+	Priority *int32
+	// Awaits is what the pod cannot be scheduled without and is not there yet, as a sentence: "PodGroup train does not exist".
+	Awaits string
+	// Unread are the keys of the pod, or of its controllers, in the dialect's domains that have no effect.
+	Unread []string
+	// Group is the object of a Grouping kind that stands for the pod's workload in the project's tools; nil: none.
+	Group *GroupRef
+}
+
+// GroupRef is such an object, which people made or which Berth is to make.
+type GroupRef struct {
+	Kind, Namespace, Name string
+	// Make returns the object as the project itself would make it; nil: people make it.
+	Make func() *unstructured.Unstructured
+}
+
+// Field is a row of the table of a dialect's page.
+type Field struct {
+	Kind  string // Queue, PodGroup, "label", "annotation", "behaviour"
+	Field string // spec.resources.gpu.quota, kai.scheduler/queue
+	Is    Degree
+	Note  string // what it becomes, or how it differs
+}
+
+// Degree is how far a field is understood.
+type Degree string
+
+const (
+	Understood Degree = "understood"
+	Differs    Degree = "differs"
+	NotYet     Degree = "not yet"
+)
+
+// Install is what makes a cluster look as if the project were installed, as YAML documents.
+type Install struct {
+	Definitions []string // CustomResourceDefinitions
+	Objects     []string // to be made where they are not there: PriorityClasses, default queues
+	// Hides are resources of Kubernetes with the plural of one of the definitions, as group/version, that are not served
+	// beside it so that kubectl finds the project's.
+	Hides []string
+}
+
+// GroupState is what has become of a workload.
+type GroupState struct {
+	Min                                 int
+	Running, Pending, Succeeded, Failed int // pods; Running have a node
+	Begun                               bool
+	Reason, Message                     string // why it waits; "": it does not
+	Cause                               string // code of engine/why for it
+	Queue                               string
+	Preemptible                         bool
+	Allocated, Requested                corev1.ResourceList
+}
+
+// QueueState is what a queue's workloads hold and want, with those of queues below it.
+type QueueState struct {
+	Children         []string
+	Running, Waiting int
+	// Allocated is held, Firm the part of it that may not be evicted, Requested held or waited for.
+	Allocated, Firm, Requested corev1.ResourceList
+	Problem                    string // why nothing of it can be carried out; "": it can
+	Unread                     []string
+}
+
+// Reporter is a Dialect that tells its users how things are in the words that they know. Each returns the status that the
+// object is to have, given the one it has; nil: it stays as it is. Of conditions that others wrote none is lost. at is the
+// time for conditions that turn.
+type Reporter interface {
+	GroupStatus(o *unstructured.Unstructured, s GroupState, at time.Time) map[string]any
+	QueueStatus(o *unstructured.Unstructured, s QueueState, at time.Time) map[string]any
+}

@@ -1,0 +1,282 @@
+package kueue
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/kube/dialect"
+)
+
+// The kinds that an administrator writes, beside ClusterQueues, LocalQueues and ResourceFlavors.
+const (
+	Cohorts         = "Cohort.kueue.x-k8s.io"
+	PriorityClasses = "WorkloadPriorityClass.kueue.x-k8s.io"
+)
+
+const (
+	// cohortPrefix keeps queues that are Cohorts apart from ClusterQueues, which may have the same name.
+	cohortPrefix = "cohort-"
+	// productLabel is the node label with a GPU's model, by which flavors are told apart.
+	productLabel = "nvidia.com/gpu.product"
+	gpuResource  = "nvidia.com/gpu"
+	maxName      = 63
+	maxFlavors   = 64
+	maxWeight    = 65536
+)
+
+// clusterQueueSpec has the fields of a ClusterQueue that are understood, in v1beta1 and v1beta2.
+type clusterQueueSpec struct {
+	ResourceGroups    []resourceGroup       `json:"resourceGroups"`
+	CohortName        string                `json:"cohortName"`
+	Cohort            string                `json:"cohort"`
+	QueueingStrategy  string                `json:"queueingStrategy"`
+	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector"`
+	Preemption        preemption            `json:"preemption"`
+	FairSharing       fairSharing           `json:"fairSharing"`
+}
+
+type cohortSpec struct {
+	ParentName     string          `json:"parentName"`
+	Parent         string          `json:"parent"` // v1alpha1 and v1beta1
+	ResourceGroups []resourceGroup `json:"resourceGroups"`
+	FairSharing    fairSharing     `json:"fairSharing"`
+}
+
+type resourceGroup struct {
+	CoveredResources []string `json:"coveredResources"`
+	Flavors          []flavor `json:"flavors"`
+}
+
+type flavor struct {
+	Name      string          `json:"name"`
+	Resources []resourceQuota `json:"resources"`
+}
+
+type resourceQuota struct {
+	Name           string             `json:"name"`
+	NominalQuota   resource.Quantity  `json:"nominalQuota"`
+	BorrowingLimit *resource.Quantity `json:"borrowingLimit"`
+	LendingLimit   *resource.Quantity `json:"lendingLimit"`
+}
+
+type preemption struct {
+	ReclaimWithinCohort string `json:"reclaimWithinCohort"`
+	WithinClusterQueue  string `json:"withinClusterQueue"`
+}
+
+type fairSharing struct {
+	Weight *resource.Quantity `json:"weight"`
+}
+
+// ReadClusterQueue makes a queue of a ClusterQueue: nominal quotas of a resource's flavors are added up, and where flavors are GPU
+// models each has its own amounts besides. Without a cohort it may not exceed them.
+func ReadClusterQueue(o *unstructured.Unstructured, w dialect.World) dialect.Object {
+	var spec clusterQueueSpec
+	out := dialect.Object{Unread: dialect.Take(dialect.Value(o.Object, "spec"), "spec", &spec)}
+	q := &v1alpha1.BerthQueue{ObjectMeta: metav1.ObjectMeta{Name: o.GetName()}}
+	cohort := spec.CohortName
+	if cohort == "" {
+		cohort = spec.Cohort
+	}
+	q.Spec.Parent = cohortQueue("spec.cohortName", cohort, w, &out)
+	q.Spec.Weight = spec.FairSharing.weight(&out)
+	q.Spec.NamespaceSelector = spec.NamespaceSelector
+	if spec.NamespaceSelector == nil { // none, where Berth means all
+		q.Spec.NamespaceSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpDoesNotExist}}}
+	}
+	if spec.QueueingStrategy == "StrictFIFO" {
+		out.Unread = append(out.Unread, "spec.queueingStrategy (a workload that finds no place does not hold up those behind it)")
+	}
+	spec.Preemption.tell(&out)
+	q.Spec.Resources = quotas(spec.ResourceGroups, cohort != "", w, &out)
+	return named(q, out)
+}
+
+// ReadCohort makes a queue of a Cohort, above those that name it.
+func ReadCohort(o *unstructured.Unstructured, w dialect.World) dialect.Object {
+	var spec cohortSpec
+	out := dialect.Object{Unread: dialect.Take(dialect.Value(o.Object, "spec"), "spec", &spec)}
+	q := &v1alpha1.BerthQueue{ObjectMeta: metav1.ObjectMeta{Name: cohortPrefix + o.GetName()}}
+	parent := spec.ParentName
+	if parent == "" {
+		parent = spec.Parent
+	}
+	q.Spec.Parent = cohortQueue("spec.parentName", parent, w, &out)
+	q.Spec.Weight = spec.FairSharing.weight(&out)
+	q.Spec.Resources = quotas(spec.ResourceGroups, parent != "", w, &out)
+	return named(q, out)
+}
+
+// named is the object with its queue, whose name must be one.
+func named(q *v1alpha1.BerthQueue, out dialect.Object) dialect.Object {
+	if len(q.Name) > maxName {
+		out.Problem = fmt.Sprintf("the queue's name %s is longer than %d characters, the limit", q.Name, maxName)
+	}
+	if out.Problem == "" {
+		out.Queue = q
+	}
+	return out
+}
+
+// cohortQueue is the queue of a Cohort. Kueue has cohorts that nobody made; Berth has none.
+func cohortQueue(field, name string, w dialect.World, out *dialect.Object) string {
+	if name == "" {
+		return ""
+	}
+	if w == nil || w.Object(Cohorts, "", name) == nil {
+		out.Unread = append(out.Unread, fmt.Sprintf("%s (no Cohort %s exists: the queue is at the top, and borrows from all that are)", field, name))
+		return ""
+	}
+	return cohortPrefix + name
+}
+
+func (f fairSharing) weight(out *dialect.Object) int32 {
+	if f.Weight == nil {
+		return 1
+	}
+	n := f.Weight.Value() // rounded up
+	if f.Weight.Sign() <= 0 || f.Weight.MilliValue()%1000 != 0 || n > maxWeight {
+		out.Unread = append(out.Unread, fmt.Sprintf("spec.fairSharing.weight (weights are whole numbers from 1 to %d)", maxWeight))
+	}
+	return int32(min(max(n, 1), maxWeight))
+}
+
+// tell says which policies Berth does not have: it reclaims what is borrowed, and preempts by priority.
+func (p preemption) tell(out *dialect.Object) {
+	if v := p.ReclaimWithinCohort; v != "" && v != "Any" {
+		out.Unread = append(out.Unread, "spec.preemption.reclaimWithinCohort (Any)")
+	}
+	if v := p.WithinClusterQueue; v != "" && v != "LowerPriority" {
+		out.Unread = append(out.Unread, "spec.preemption.withinClusterQueue (LowerPriority)")
+	}
+}
+
+// quotas are what the groups say of each resource, in the order in which they first name it, and of each GPU model after that.
+func quotas(groups []resourceGroup, borrows bool, w dialect.World, out *dialect.Object) []v1alpha1.QueueResource {
+	sums := &sums{}
+	flavors := 0
+	for _, g := range groups {
+		for _, f := range g.Flavors {
+			if flavors++; flavors > maxFlavors {
+				out.Problem = fmt.Sprintf("spec.resourceGroups: more than %d flavors, the limit", maxFlavors)
+				return nil
+			}
+			model := modelOf(f.Name, w)
+			for _, r := range f.Resources {
+				if r.NominalQuota.Sign() < 0 || r.BorrowingLimit != nil && r.BorrowingLimit.Sign() < 0 || r.LendingLimit != nil && r.LendingLimit.Sign() < 0 {
+					out.Problem = fmt.Sprintf("spec.resourceGroups: amounts of %s in flavor %s are below 0", r.Name, f.Name)
+					return nil
+				}
+				sums.add(r, "", borrows)
+				if model != "" && r.Name == gpuResource && len(g.Flavors) > 1 {
+					sums.add(r, model, borrows)
+				}
+			}
+			if model == "" && len(g.Flavors) > 1 {
+				out.Unread = append(out.Unread, "spec.resourceGroups.flavors."+f.Name+" (no GPU model: its quota is added to that of the others)")
+			}
+		}
+	}
+	if len(sums.list) > dialect.MaxResources {
+		out.Problem = fmt.Sprintf("it names %d resources and models: the limit is %d", len(sums.list), dialect.MaxResources)
+		return nil
+	}
+	slices.SortStableFunc(sums.list, func(a, b v1alpha1.QueueResource) int { // resources as a whole first
+		switch {
+		case (a.GPUModel == "") == (b.GPUModel == ""):
+			return 0
+		case a.GPUModel == "":
+			return -1
+		}
+		return 1
+	})
+	return sums.list
+}
+
+// modelOf is the GPU model that a flavor's nodes have; "": it does not say.
+func modelOf(name string, w dialect.World) string {
+	if w == nil {
+		return ""
+	}
+	if o := w.Object(ResourceFlavors, "", name); o != nil {
+		if f, ok := o.Value.(*flavorSpec); ok {
+			return f.NodeLabels[productLabel]
+		}
+	}
+	return ""
+}
+
+// sums adds up amounts by resource and model.
+type sums struct{ list []v1alpha1.QueueResource }
+
+func (s *sums) add(r resourceQuota, model string, borrows bool) {
+	i := slices.IndexFunc(s.list, func(e v1alpha1.QueueResource) bool { return e.Name == r.Name && e.GPUModel == model })
+	first := i < 0
+	if first {
+		i = len(s.list)
+		s.list = append(s.list, v1alpha1.QueueResource{Name: r.Name, GPUModel: model, Quota: &resource.Quantity{}, Limit: &resource.Quantity{}})
+	}
+	e := &s.list[i]
+	lend := r.NominalQuota
+	if r.LendingLimit != nil && r.LendingLimit.Cmp(lend) < 0 {
+		lend = *r.LendingLimit
+	}
+	switch {
+	case e.Lend != nil:
+		e.Lend.Add(lend)
+	case r.LendingLimit != nil: // of those before all may be lent
+		sum := e.Quota.DeepCopy()
+		sum.Add(lend)
+		e.Lend = &sum
+	}
+	e.Quota.Add(r.NominalQuota)
+	limit := r.NominalQuota.DeepCopy()
+	if borrows && r.BorrowingLimit != nil {
+		limit.Add(*r.BorrowingLimit)
+	}
+	switch {
+	case borrows && r.BorrowingLimit == nil:
+		e.Limit = nil // and stays so: one flavor without a limit has none for the sum
+	case e.Limit != nil:
+		e.Limit.Add(limit)
+	}
+}
+
+// flavorSpec has the fields of a ResourceFlavor that are understood. Its labels tell GPU models apart; pods are not given them.
+type flavorSpec struct {
+	NodeLabels map[string]string `json:"nodeLabels"`
+}
+
+func ReadResourceFlavor(o *unstructured.Unstructured) dialect.Object {
+	spec := &flavorSpec{}
+	return dialect.Object{Unread: dialect.Take(dialect.Value(o.Object, "spec"), "spec", spec), Value: spec}
+}
+
+// LocalQueue is what a LocalQueue says.
+type LocalQueue struct {
+	ClusterQueue string `json:"clusterQueue"`
+}
+
+func ReadLocalQueue(o *unstructured.Unstructured) dialect.Object {
+	spec := &LocalQueue{}
+	out := dialect.Object{Unread: dialect.Take(dialect.Value(o.Object, "spec"), "spec", spec), Value: spec}
+	if spec.ClusterQueue == "" {
+		out.Problem = "spec.clusterQueue is missing"
+	}
+	return out
+}
+
+// ReadPriorityClass reads a WorkloadPriorityClass, whose Value is its number.
+func ReadPriorityClass(o *unstructured.Unstructured) dialect.Object {
+	n, ok := dialect.Number(o.Object, "value")
+	if !ok || n != int64(int32(n)) {
+		return dialect.Object{Problem: "value: want a whole number of 32 bits"}
+	}
+	return dialect.Object{Value: int32(n)}
+}

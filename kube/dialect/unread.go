@@ -1,0 +1,137 @@
+package dialect
+
+import (
+	"encoding/json"
+	"errors"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// MaxUnread is how many fields or keys without effect are named of one object.
+const MaxUnread = 16
+
+// Take reads a JSON tree into the struct that into points to, and returns the paths, below at, of what it could not take:
+// fields that the struct does not have, at any depth, and values of another type. So a dialect understands a field by having
+// it in its struct, and a field that a later version of the project adds is told of without a list.
+func Take(tree any, at string, into any) (unread []string) {
+	var wrong *json.UnmarshalTypeError
+	text, err := json.Marshal(tree)
+	if err == nil {
+		err = json.Unmarshal(text, into)
+	}
+	switch {
+	case errors.As(err, &wrong):
+		unread = append(unread, join(at, wrong.Field)+" (want "+inWords(wrong.Type)+")")
+	case err != nil:
+		unread = append(unread, at+" (cannot be read)")
+	}
+	return few(append(unread, beyond(tree, at, reflect.TypeOf(into).Elem())...))
+}
+
+// inWords is what somebody has to write for a value of the type.
+func inWords(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Int, reflect.Int32, reflect.Int64:
+		return "a whole number"
+	case reflect.Float64:
+		return "a number"
+	case reflect.String:
+		return "text"
+	case reflect.Slice:
+		return "a list"
+	}
+	return "an object"
+}
+
+// beyond are the paths of the tree that the type has no field for.
+func beyond(tree any, at string, t reflect.Type) (out []string) {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch v := tree.(type) {
+	case map[string]any:
+		if t.Kind() == reflect.Map {
+			for _, key := range slices.Sorted(maps.Keys(v)) {
+				out = append(out, beyond(v[key], join(at, key), t.Elem())...)
+			}
+			return out
+		}
+		if t.Kind() != reflect.Struct || takesItself(t) {
+			return nil
+		}
+		fields := fieldsOf(t)
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			if f, ok := fields[key]; ok {
+				out = append(out, beyond(v[key], join(at, key), f)...)
+			} else if !empty(v[key]) {
+				out = append(out, join(at, key))
+			}
+		}
+	case []any:
+		if t.Kind() != reflect.Slice {
+			return nil
+		}
+		for i, item := range v {
+			if len(out) > MaxUnread {
+				break
+			}
+			out = append(out, beyond(item, at+"["+strconv.Itoa(i)+"]", t.Elem())...)
+		}
+	}
+	return out
+}
+
+// takesItself says whether the type has a JSON form of its own, as quantities and times have.
+func takesItself(t reflect.Type) bool {
+	return reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]())
+}
+
+func fieldsOf(t reflect.Type) map[string]reflect.Type {
+	out := make(map[string]reflect.Type, t.NumField())
+	for f := range t.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case f.Anonymous && name == "":
+			maps.Copy(out, fieldsOf(f.Type))
+		case name != "" && name != "-":
+			out[name] = f.Type
+		}
+	}
+	return out
+}
+
+// empty says whether a value says nothing, as clients write it that leave no field out.
+func empty(v any) bool {
+	switch v := v.(type) {
+	case nil:
+		return true
+	case string:
+		return v == ""
+	case map[string]any:
+		return len(v) == 0
+	case []any:
+		return len(v) == 0
+	}
+	return false
+}
+
+func join(at, key string) string {
+	if at == "" || key == "" {
+		return at + key
+	}
+	return at + "." + key
+}
+
+// few is the list, sorted and each once, or its beginning and how many more there are.
+func few(list []string) []string {
+	slices.Sort(list)
+	if list = slices.Compact(list); len(list) > MaxUnread {
+		list = append(list[:MaxUnread:MaxUnread], strconv.Itoa(len(list)-MaxUnread)+" more")
+	}
+	return list
+}

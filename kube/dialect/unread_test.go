@@ -1,0 +1,72 @@
+package dialect
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func TestTake(t *testing.T) {
+	type leaf struct {
+		Quota *float64           `json:"quota"`
+		Cap   *resource.Quantity `json:"cap"`
+	}
+	type spec struct {
+		Name string          `json:"name"`
+		By   map[string]leaf `json:"by"`
+		Of   []leaf          `json:"of"`
+	}
+	tree := map[string]any{
+		"name": "a", "colour": "red", "nothing": "", "none": []any{},
+		"by": map[string]any{"gpu": map[string]any{"quota": 0.0, "cap": "8", "odd": true}},
+		"of": []any{map[string]any{"quota": 2.0}, map[string]any{"even": 1.0}},
+	}
+	var got spec
+	unread := Take(tree, "spec", &got)
+	if diff := cmp.Diff([]string{"spec.by.gpu.odd", "spec.colour", "spec.of[1].even"}, unread); diff != "" {
+		t.Error(diff)
+	}
+	if got.Name != "a" || *got.By["gpu"].Quota != 0 || got.By["gpu"].Cap.String() != "8" || *got.Of[0].Quota != 2 {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestTakeAnotherType(t *testing.T) {
+	var got struct {
+		Min int32 `json:"min"`
+	}
+	unread := Take(map[string]any{"min": "many"}, "spec", &got)
+	if diff := cmp.Diff([]string{"spec.min (want a whole number)"}, unread); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestTakeBounds(t *testing.T) {
+	tree := make(map[string]any)
+	for i := range 100 {
+		tree[strings.Repeat("x", i+1)] = true
+	}
+	var got struct{}
+	if unread := Take(tree, "spec", &got); len(unread) != MaxUnread+1 || unread[MaxUnread] != "84 more" {
+		t.Errorf("got %v", unread)
+	}
+}
+
+func TestReader(t *testing.T) {
+	pod := &metav1.ObjectMeta{Labels: map[string]string{"a.dev/x": " 1 ", "other/y": "2"}, Annotations: map[string]string{"sub.a.dev/z": "3", "a.dev/w": "4"}}
+	owner := &metav1.ObjectMeta{Labels: map[string]string{"a.dev/x": "5", "a.dev/v": "6"}}
+	r := NewReader(pod, owner)
+	if got := r.Label("a.dev/x"); got != "1" {
+		t.Errorf("x is %q", got)
+	}
+	if got := r.Either("a.dev/v"); got != "6" {
+		t.Errorf("v is %q", got)
+	}
+	r.Refuse("a.dev/v", "6", "a name")
+	if diff := cmp.Diff([]string{"a.dev/v is 6: want a name", "a.dev/w", "sub.a.dev/z"}, r.Unread([]string{"a.dev"})); diff != "" {
+		t.Error(diff)
+	}
+}

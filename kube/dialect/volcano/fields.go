@@ -1,0 +1,40 @@
+package volcano
+
+import "github.com/berth-dev/berth/kube/dialect"
+
+// Fields is the table of docs/from-volcano.md.
+func (volcano) Fields() []dialect.Field {
+	const ok, differs, no = dialect.Understood, dialect.Differs, dialect.NotYet
+	return []dialect.Field{
+		{Kind: "Queue", Field: "metadata.name", Is: differs, Note: "default is volcano-default in berth queue: Berth has a queue of that name"},
+		{Kind: "Queue", Field: "spec.weight", Is: ok, Note: "part of what no queue is promised or uses, among queues of the same parent"},
+		{Kind: "Queue", Field: "spec.deserved", Is: ok, Note: "quota: what others hold of it is reclaimed"},
+		{Kind: "Queue", Field: "spec.capability", Is: ok, Note: "limit"},
+		{Kind: "Queue", Field: "spec.guarantee.resource", Is: ok, Note: "quota that is not lent"},
+		{Kind: "Queue", Field: "spec.parent", Is: ok, Note: "without one, below root where a Queue root exists; workloads may also use a queue that has others below it"},
+		{Kind: "Queue", Field: "spec.priority", Is: ok, Note: "what is over goes to queues of higher priority first"},
+		{Kind: "Queue", Field: "spec.reclaimable", Is: differs, Note: "true; false has no effect, and is told"},
+		{Kind: "Queue", Field: "spec.dequeueStrategy", Is: differs, Note: "traverse; fifo has no effect, and is told"},
+		{Kind: "Queue", Field: "spec.affinity, spec.extendClusters, spec.type", Is: no},
+		{Kind: "Queue", Field: "status", Is: differs, Note: "state Open, allocated, running and pending; queues are not closed"},
+		{Kind: "PodGroup", Field: "spec.minMember", Is: differs, Note: "decided when the workload enters its queue; later edits do not count"},
+		{Kind: "PodGroup", Field: "spec.minTaskMember", Is: differs, Note: "a subgroup for each task, by the key volcano.sh/task-spec; pods of a task without a minimum are scheduled by themselves, and spec.minMember above the sum is told"},
+		{Kind: "PodGroup", Field: "spec.minResources", Is: differs, Note: "not needed: a gang starts when its pods find places"},
+		{Kind: "PodGroup", Field: "spec.queue", Is: ok, Note: "default where absent"},
+		{Kind: "PodGroup", Field: "spec.priorityClassName", Is: ok, Note: "priority of its pods instead of their own, where the class exists"},
+		{Kind: "PodGroup", Field: "spec.networkTopology", Is: no, Note: "berth.dev/topology-required on the pods"},
+		{Kind: "PodGroup", Field: "spec.subGroupPolicy", Is: no, Note: "berth.dev/subgroup and berth.dev/segment on the pods"},
+		{Kind: "PodGroup", Field: "status", Is: ok, Note: "phase, conditions Unschedulable and Scheduled, running, succeeded, failed"},
+		{Kind: "HyperNode", Field: "all", Is: no, Note: "levels are node labels"},
+		{Kind: "Job (batch.volcano.sh)", Field: "all", Is: no, Note: "no controller of Berth's makes pods of them; pods that Volcano's own controller makes are read"},
+		{Kind: "annotation", Field: "scheduling.volcano.sh/group-name, scheduling.k8s.io/group-name", Is: ok, Note: "the pod waits until the PodGroup exists"},
+		{Kind: "annotation", Field: "scheduling.volcano.sh/group-min-member", Is: ok, Note: "on the controller of pods that name no PodGroup"},
+		{Kind: "annotation", Field: "scheduling.volcano.sh/group-min-resources", Is: differs, Note: "not needed, as spec.minResources"},
+		{Kind: "annotation", Field: "scheduling.volcano.sh/queue-name", Is: ok, Note: "where the pod names no PodGroup"},
+		{Kind: "annotation, label", Field: "volcano.sh/queue-name", Is: ok, Note: "the same"},
+		{Kind: "annotation, label", Field: "volcano.sh/task-spec", Is: ok, Note: "with spec.minTaskMember"},
+		{Kind: "annotation, label", Field: "volcano.sh/preemptable", Is: differs, Note: "without it a pod can be preempted"},
+		{Kind: "annotation, label", Field: "volcano.sh/* otherwise", Is: no, Note: "told; among them cooldown-time, revocable-zone, jdb-min-available, sla-waiting-time, numa-topology-policy, vgpu-*"},
+		{Kind: "behaviour", Field: "a PodGroup for pods that name none", Is: ok, Note: "Berth makes it, for kubectl get podgroups, with minMember 1 unless the controller says more"},
+	}
+}

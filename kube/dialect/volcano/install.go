@@ -1,0 +1,27 @@
+package volcano
+
+import (
+	_ "embed"
+	"strings"
+
+	"github.com/berth-dev/berth/kube/dialect"
+)
+
+//go:embed install/queue.yaml
+var queueDefinition string
+
+//go:embed install/podgroup.yaml
+var groupDefinition string
+
+//go:embed install/objects.yaml
+var objects string
+
+// Install has Volcano's kinds, written anew and open to fields that Berth does not know, and the two queues that Volcano's
+// scheduler makes when it starts.
+func (volcano) Install() dialect.Install {
+	return dialect.Install{
+		Definitions: []string{queueDefinition, groupDefinition},
+		Objects:     strings.Split(objects, "\n---\n"),
+		Hides:       []string{"scheduling.k8s.io/v1beta1", "scheduling.k8s.io/v1alpha3"},
+	}
+}

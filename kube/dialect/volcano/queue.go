@@ -1,0 +1,96 @@
+package volcano
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/kube/dialect"
+)
+
+// queueSpec has the fields of a Queue that are understood.
+type queueSpec struct {
+	Weight          int32           `json:"weight"`
+	Priority        int32           `json:"priority"`
+	Parent          string          `json:"parent"`
+	Capability      dialect.Amounts `json:"capability"`
+	Deserved        dialect.Amounts `json:"deserved"`
+	Guarantee       grant           `json:"guarantee"`
+	Reclaimable     *bool           `json:"reclaimable"`
+	DequeueStrategy string          `json:"dequeueStrategy"`
+}
+
+type grant struct {
+	Resource dialect.Amounts `json:"resource"`
+}
+
+const (
+	// rootQueue is above all others in Volcano, named or not.
+	rootQueue = "root"
+	maxWeight = 65536
+)
+
+// readQueue makes a BerthQueue of a Queue: what it deserves is its quota, its capability is its limit, and what it is guaranteed is
+// the part of the quota that is not lent.
+func readQueue(o *unstructured.Unstructured, w dialect.World) dialect.Object {
+	var spec queueSpec
+	out := dialect.Object{Unread: dialect.Take(dialect.Value(o.Object, "spec"), "spec", &spec)}
+	q := &v1alpha1.BerthQueue{ObjectMeta: metav1.ObjectMeta{Name: berthName(o.GetName())}}
+	q.Spec.Weight, q.Spec.Priority = min(max(spec.Weight, 1), maxWeight), spec.Priority
+	q.Spec.Parent = parentOf(o.GetName(), spec.Parent, w)
+	if spec.Reclaimable != nil && !*spec.Reclaimable {
+		out.Unread = append(out.Unread, "spec.reclaimable (what its workloads hold beyond what it deserves can be reclaimed)")
+	}
+	if spec.DequeueStrategy == "fifo" {
+		out.Unread = append(out.Unread, "spec.dequeueStrategy (a workload that finds no place does not hold up those behind it)")
+	}
+	names, problem := dialect.Named(spec.Capability, spec.Deserved, spec.Guarantee.Resource)
+	out.Problem = problem
+	for _, name := range names {
+		entry, unread := spec.resource(name)
+		out.Unread = append(out.Unread, unread...)
+		q.Spec.Resources = append(q.Spec.Resources, entry)
+	}
+	out.Queue, out.Value = q, spec
+	return out
+}
+
+// parentOf is the queue above. Those that name none are below root, where somebody made one.
+func parentOf(name, parent string, w dialect.World) string {
+	if name == rootQueue {
+		return ""
+	}
+	if parent != "" && parent != rootQueue {
+		return berthName(parent)
+	}
+	if w != nil && w.Object(Queues, "", rootQueue) != nil {
+		return rootQueue
+	}
+	return ""
+}
+
+// resource is what the queue has of one resource.
+func (s *queueSpec) resource(name string) (entry v1alpha1.QueueResource, unread []string) {
+	entry.Name = name
+	limit, quota, guaranteed := s.Capability.Of(name, "spec.capability", &unread), s.Deserved.Of(name, "spec.deserved", &unread), s.Guarantee.Resource.Of(name, "spec.guarantee.resource", &unread)
+	if guaranteed != nil && (quota == nil || quota.Cmp(*guaranteed) < 0) {
+		quota = guaranteed
+	}
+	if limit != nil && quota != nil && quota.Cmp(*limit) > 0 {
+		unread = append(unread, fmt.Sprintf("spec.deserved.%s (above the capability, which counts)", name))
+		quota = limit
+	}
+	entry.Quota, entry.Limit = quota, limit
+	if guaranteed != nil {
+		lend := quota.DeepCopy()
+		lend.Sub(*guaranteed)
+		if lend.Sign() < 0 {
+			lend = resource.Quantity{}
+		}
+		entry.Lend = &lend
+	}
+	return entry, unread
+}
