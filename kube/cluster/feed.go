@@ -40,6 +40,7 @@ type Feed struct {
 	runtimes   *runtimes
 	refusals   *refusals
 	timers     timers
+	foreign    *foreign
 	whatIf     *whatIf // of a Model; nil: this is the live scheduler's
 }
 
@@ -84,6 +85,7 @@ type Listener interface {
 func New(o Options) *Feed {
 	f := &Feed{opts: o.Convert, listen: o.Listener, out: &output{sink: o.Sink}, nodes: newNodes(), members: newMembers(), owners: newOwners(o.Now), admissions: newAdmissions()}
 	f.timers.now = o.Now
+	f.foreign = newForeign()
 	f.tenancy = newTenancy(o.Listener)
 	f.gangs = newGangs(f.out, f.members, f.owners, f.tenancy)
 	f.storage = newStorage(f.out, f.nodes, f.members, f.gangs, o.Levels)
@@ -152,7 +154,7 @@ func (f *Feed) Repeat() {
 	f.storage.all = true // claims that keep pods back
 	for _, key := range slices.Sorted(maps.Keys(f.members.pods)) {
 		if m := f.members.pods[key]; m.ours && m.waiting() {
-			f.listen.NotHonoured(m.pod, convert.Unheeded(m.pod))
+			f.listen.NotHonoured(m.pod, f.unheeded(m))
 		}
 		f.writeDown(f.members.pods[key])
 	}
@@ -160,6 +162,7 @@ func (f *Feed) Repeat() {
 		f.listen.NotHonoured(f.gangs.groups[key], convert.UnheededGroup(f.gangs.groups[key]))
 		f.begun(key)
 	}
+	f.foreign.repeat(f.listen)
 	for _, name := range sortedNames(f.nodes.objects) {
 		f.tellTopology(f.nodes.objects[name])
 	}

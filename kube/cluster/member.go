@@ -10,16 +10,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/kube/dialect"
 )
 
 // member is a pod as last seen.
 type member struct {
 	key      string
 	workload string
-	raw      *corev1.Pod // as it is in the API
-	pod      *corev1.Pod // with what its controllers say; once decided about, as was decided
-	terms    *terms      // nil: it has not been decided about
-	revoked  string      // the terms, as text, that it had and does not have any more
+	raw      *corev1.Pod    // as it is in the API
+	pod      *corev1.Pod    // with what its controllers say; once decided about, as was decided
+	terms    *terms         // nil: it has not been decided about
+	foreign  *dialect.Terms // how a dialect reads it; nil: none does
+	revoked  string         // the terms, as text, that it had and does not have any more
 	ours     bool
 	adopted  bool // where it is ours: another scheduler's, taken for ours in a Model
 	takes    engine.Resources

@@ -10,6 +10,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,6 +22,7 @@ import (
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/engine/why"
 	"github.com/berth-dev/berth/kube/convert"
+	"github.com/berth-dev/berth/kube/dialect/all"
 )
 
 // Model is the scheduler's reading of objects, and the engine behind it, without a cluster: what-ifs are tried on it.
@@ -56,6 +58,11 @@ func NewModel(o ModelOptions) *Model {
 		Convert: convert.Options{SchedulerNames: o.For, GPU: o.Engine.GPU}, Levels: o.Engine.Levels, Sink: &m.changes, Listener: m.hears,
 		Now: func() time.Time { return time.Time{} }, // nothing of a Model is timed
 	})
+	for _, d := range all.Dialects() {
+		if slices.ContainsFunc(d.SchedulerNames(), func(name string) bool { return slices.Contains(o.For, name) }) {
+			m.feed.Speak(d)
+		}
+	}
 	m.feed.whatIf, m.feed.owners.complete = &whatIf{allowed: make(map[string][]string)}, true
 	return m
 }
@@ -96,9 +103,13 @@ func (m *Model) Set(objects ...metav1.Object) {
 			if o.GetUID() != "" { // nobody can name one without as controller
 				f.SetOwner(o)
 			}
+		case *schedulingv1.PriorityClass:
+			f.SetPriorityClass(o)
 		default:
 			if q := queueIn(o); q != nil {
 				f.SetQueue(q)
+			} else if u, ok := o.(*unstructured.Unstructured); ok {
+				f.SetForeign(u)
 			}
 		}
 	}
@@ -135,9 +146,13 @@ func (m *Model) Delete(objects ...metav1.Object) {
 			f.RemoveService(o)
 		case *batchv1.Job, *appsv1.StatefulSet, *appsv1.ReplicaSet, *appsv1.Deployment:
 			f.RemoveOwner(o)
+		case *schedulingv1.PriorityClass:
+			f.RemovePriorityClass(o)
 		default:
 			if q := queueIn(o); q != nil {
 				f.RemoveQueue(q)
+			} else if u, ok := o.(*unstructured.Unstructured); ok {
+				f.RemoveForeign(u)
 			}
 		}
 	}

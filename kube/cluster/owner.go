@@ -138,7 +138,7 @@ func (f *Feed) SetOwner(object metav1.Object) {
 	if o.Controller != "" {
 		insert(f.owners.below, o.Controller, o.UID, true)
 	}
-	f.ownerChanged(o.UID, old != nil && maps.Equal(old.Keys, o.Keys) && old.Surges == o.Surges)
+	f.ownerChanged(o.UID, old != nil && old.SaysTheSame(&o))
 }
 
 // RemoveOwner takes a controller away.
@@ -151,7 +151,7 @@ func (f *Feed) RemoveOwner(object metav1.Object) {
 	}
 	delete(f.owners.all, old.UID)
 	cut(f.owners.below, old.Controller, old.UID)
-	f.ownerChanged(old.UID, len(old.Keys) == 0 && !old.Surges)
+	f.ownerChanged(old.UID, len(old.Keys) == 0 && !old.Surges && !f.foreign.used())
 }
 
 // ownerChanged looks again at the gangs of the owner's pods, and unless what it says to them is the same as

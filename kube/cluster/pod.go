@@ -82,13 +82,16 @@ func (f *Feed) read(p *corev1.Pod) engine.Pod {
 	if f.whatIf == nil && !v.Foreign && PlaceHeld(p) {
 		v.Nominated = "" // the hold counts
 	}
+	if t := f.foreignTerms(p); t != nil && t.Awaits != "" && v.Node == "" && !v.Foreign {
+		v.Invalid = t.Awaits
+	}
 	return v
 }
 
 // enter takes in a pod that is known, or nil, in an older version: raw as it is in the API, p with what its
 // controllers say, or as was decided.
 func (f *Feed) enter(known *member, raw, p *corev1.Pod, decided *terms, v *engine.Pod) {
-	m := &member{key: v.Key, workload: v.Key, raw: raw, pod: p, terms: decided, ours: !v.Foreign, adopted: !f.opts.Ours(p.Spec.SchedulerName), takes: v.Spec.Requests}
+	m := &member{key: v.Key, workload: v.Key, raw: raw, pod: p, terms: decided, ours: !v.Foreign, adopted: !f.opts.Ours(p.Spec.SchedulerName), takes: v.Spec.Requests, foreign: f.foreignTerms(raw)}
 	if known != nil {
 		m.given, m.value, m.revoked = known.given, known.value, known.revoked
 	}
@@ -101,7 +104,7 @@ func (f *Feed) enter(known *member, raw, p *corev1.Pod, decided *terms, v *engin
 	}
 	f.join(m)
 	if known == nil && m.ours && m.waiting() {
-		f.listen.NotHonoured(p, convert.Unheeded(p))
+		f.listen.NotHonoured(p, f.unheeded(m))
 	}
 	if p.Spec.NodeName != "" {
 		f.listen.Forget(p.UID)
@@ -127,6 +130,7 @@ func (f *Feed) join(m *member) {
 	f.rules.join(m)
 	f.extended.join(m)
 	f.devices.join(m)
+	f.foreign.join(m)
 	f.tenancy.usageChanged()
 	if m.inGang() {
 		insert(f.members.gangs, m.workload, m.key, m)
@@ -142,6 +146,7 @@ func (f *Feed) leave(m *member) {
 	f.rules.leave(m)
 	f.extended.leave(m)
 	f.devices.leave(m)
+	f.foreign.leave(m)
 	f.tenancy.usageChanged()
 	f.listen.Forget(m.pod.UID)
 	if m.inGang() {
@@ -159,6 +164,7 @@ func (f *Feed) end(known *member, p *corev1.Pod, v *engine.Pod) {
 	f.leave(known)
 	f.out.drop(engine.KindPod, v.Key, f.out.pods.next())
 	f.ended(known, p)
+	f.foreign.ended(known, p)
 	if f.whatIf == nil && known.ours && known.pod.UID == p.UID && p.Spec.NodeName != "" && turnedAway(&p.Status) {
 		f.refusals.add(known, p.Spec.NodeName, p.Status.Reason+": "+p.Status.Message)
 	}
@@ -245,14 +251,17 @@ func (f *Feed) giveAgain(members []*member) {
 	}
 }
 
-// keepBack takes the pod from the engine while its claims are not there.
+// keepBack takes the pod from the engine while its claims are not there. Whoever schedules it says so: of pods of other
+// schedulers Berth says nothing.
 func (f *Feed) keepBack(m *member, missing []string) {
 	if m.given {
 		m.given = false
 		f.out.drop(engine.KindPod, m.key, f.out.pods.next())
 		f.refusals.bequeath(m)
 	}
-	f.listen.ClaimsMissing(m.pod, missing)
+	if m.ours {
+		f.listen.ClaimsMissing(m.pod, missing)
+	}
 }
 
 // PlaceHeld says whether the pod's nomination is ours.

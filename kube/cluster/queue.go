@@ -13,6 +13,7 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/kube/convert"
+	"github.com/berth-dev/berth/kube/dialect"
 )
 
 // tenancy is what decides which queue pays for a workload, and which namespaces may use a queue.
@@ -30,12 +31,13 @@ type tenancy struct {
 	listen     Listener
 }
 
-// queue is a BerthQueue as last seen.
+// queue is a BerthQueue as last seen, or what an object of a dialect says as one.
 type queue struct {
 	*v1alpha1.BerthQueue
 	selector labels.Selector
 	problem  error           // with the selector
 	open     map[string]bool // the namespaces that may use it; nil: all
+	said     *dialect.Object // of a dialect, that says it; nil: it is a BerthQueue
 }
 
 // namespace is what matters here of one.
@@ -84,18 +86,26 @@ func (t *tenancy) usageChanged() {
 	}
 }
 
-// SetQueue takes in a queue.
+// SetQueue takes in a queue. It counts before one of a dialect with the same name.
 func (f *Feed) SetQueue(q *v1alpha1.BerthQueue) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.setQueue(q, nil)
+}
+
+// setQueue takes in a queue, which an object of a dialect says, or nil.
+func (f *Feed) setQueue(q *v1alpha1.BerthQueue, said *dialect.Object) {
 	t := f.tenancy
 	known := t.queues[q.Name]
+	if said != nil && known != nil && known.said == nil {
+		return
+	}
 	if known != nil && equality.Semantic.DeepEqual(known.Spec, q.Spec) {
-		known.BerthQueue = q // with a new status
+		known.BerthQueue, known.said = q, said // with a new status
 		t.usageChanged()
 		return
 	}
-	got := &queue{BerthQueue: q}
+	got := &queue{BerthQueue: q, said: said}
 	got.selector, got.problem = convert.OpenTo(q)
 	t.allMoved = t.allMoved || len(t.queues) == 0
 	t.queues[q.Name] = got
@@ -124,8 +134,9 @@ func (t *tenancy) choose(q *queue) {
 func (f *Feed) RemoveQueue(q *v1alpha1.BerthQueue) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.tenancy.queues[q.Name] != nil {
+	if known := f.tenancy.queues[q.Name]; known != nil && known.said == nil {
 		f.dropQueue(q.Name)
+		f.giveForeignQueues()
 	}
 }
 
@@ -134,8 +145,11 @@ func (f *Feed) DropQueues() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(f.tenancy.queues)) {
-		f.dropQueue(name)
+		if f.tenancy.queues[name].said == nil {
+			f.dropQueue(name)
+		}
 	}
+	f.giveForeignQueues()
 }
 
 func (f *Feed) dropQueue(name string) {

@@ -99,10 +99,10 @@ func (f *Feed) Guard(on bool) {
 // the API, known as it was seen before, nil for not. A Model believes what the pod says now, and so does a scheduler that
 // does not lead: who leads decides.
 func (f *Feed) reading(known *member, raw *corev1.Pod) (*corev1.Pod, *terms) {
-	raw = f.gangs.without(known, raw)
 	if !f.opts.Ours(raw.Spec.SchedulerName) {
-		return f.owners.completed(raw), nil
+		return f.owners.completed(f.gangs.without(known, raw)), nil
 	}
+	raw = f.plain(known, raw)
 	var t *terms
 	if known != nil && known.pod.UID != raw.UID {
 		known = nil
@@ -114,7 +114,7 @@ func (f *Feed) reading(known *member, raw *corev1.Pod) (*corev1.Pod, *terms) {
 		t = f.recorded(raw)
 	}
 	if t == nil || known != nil && known.revoked == t.text {
-		return f.owners.completed(raw), nil
+		return f.completed(raw), nil
 	}
 	return t.Keys.On(raw), t
 }
@@ -249,7 +249,7 @@ func (f *Feed) disown(key string) {
 		if m.terms == nil {
 			continue
 		}
-		p := m.terms.Own.On(f.gangs.without(m, m.raw))
+		p := m.terms.Own.On(f.plain(m, m.raw))
 		m.revoked, m.terms = m.terms.text, nil
 		v := f.read(p)
 		v.Version = f.out.pods.next()
@@ -393,7 +393,7 @@ func orElse(a, b int) int {
 // decide fixes the pod's terms. What that changes, of a pod that came to a gang, the engine hears before the next plan.
 func (f *Feed) decide(m *member, r convert.Record) {
 	m.terms, m.revoked = f.share(r, r.Text()), ""
-	if p := m.terms.Keys.On(f.gangs.without(m, m.raw)); !m.terms.Keys.Agrees(m.pod) {
+	if p := m.terms.Keys.On(f.plain(m, m.raw)); !m.terms.Keys.Agrees(m.pod) {
 		m.pod = p
 		if m.given {
 			v := f.read(p)

@@ -1,0 +1,521 @@
+package cluster
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-dev/berth/kube/convert"
+	"github.com/berth-dev/berth/kube/dialect"
+)
+
+// foreign is what is known in dialects: which are in use, and their objects. A queue of theirs is a queue of the tenancy, and what
+// they say of a pod counts as if its topmost controller said it. Without a dialect in use it costs nothing.
+type foreign struct {
+	dialects []dialect.Dialect
+	kinds    map[string]spoken
+	objects  map[string]map[string]*thing // by kind, then by namespace/name
+	classes  map[string]int32             // priorities, by class
+	groups   map[groupKey]*foreignGroup
+}
+
+// spoken is a kind, and whose it is.
+type spoken struct {
+	dialect.Dialect
+	dialect.Kind
+}
+
+// thing is an object of a dialect as last seen, and what it says.
+type thing struct {
+	raw  *unstructured.Unstructured
+	said *dialect.Object
+}
+
+type groupKey struct{ kind, namespace, name string }
+
+// foreignGroup is what is known of an object that stands for a workload, whether or not it exists.
+type foreignGroup struct {
+	members           map[string]*member
+	succeeded, failed map[types.UID]bool
+}
+
+func newForeign() *foreign {
+	return &foreign{kinds: make(map[string]spoken), objects: make(map[string]map[string]*thing), classes: make(map[string]int32), groups: make(map[groupKey]*foreignGroup)}
+}
+
+func (s *foreign) used() bool { return len(s.dialects) > 0 }
+
+// Object, Objects and Priority are the dialect.World.
+func (s *foreign) Object(kind, namespace, name string) *dialect.Object {
+	if t := s.objects[kind][namespace+"/"+name]; t != nil {
+		return t.said
+	}
+	return nil
+}
+
+func (s *foreign) Objects(kind, namespace string) []*dialect.Object {
+	var out []*dialect.Object
+	for _, key := range sortedNames(s.objects[kind]) {
+		if t := s.objects[kind][key]; namespace == "" || t.said.Namespace == namespace {
+			out = append(out, t.said)
+		}
+	}
+	return out
+}
+
+func (s *foreign) Priority(class string) (int32, bool) {
+	n, ok := s.classes[class]
+	return n, ok
+}
+
+// Speak has the dialect's objects and keys read, and pods with its scheduler names placed, from now on.
+func (f *Feed) Speak(d dialect.Dialect) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := f.foreign
+	if slices.ContainsFunc(s.dialects, func(o dialect.Dialect) bool { return o.Name() == d.Name() }) {
+		return
+	}
+	s.dialects = append(s.dialects, d)
+	for _, k := range d.Kinds() {
+		s.kinds[k.Name()] = spoken{d, k}
+	}
+	names := f.opts.SchedulerNames
+	if names == nil {
+		names = []string{DefaultName}
+	}
+	f.opts.SchedulerNames = slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(names), d.SchedulerNames()...))))
+	for _, key := range sortedNames(f.members.pods) {
+		if m := f.members.pods[key]; slices.Contains(d.SchedulerNames(), m.raw.Spec.SchedulerName) {
+			f.reenter(m)
+		}
+	}
+}
+
+// SchedulerNames are those of the pods that are placed.
+func (f *Feed) SchedulerNames() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.opts.SchedulerNames)
+}
+
+// SetForeign takes in an object of a dialect's kind. Others, and those of dialects that are not in use, are passed over.
+func (f *Feed) SetForeign(u *unstructured.Unstructured) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := f.foreign
+	kind := u.GetKind() + "." + u.GroupVersionKind().Group
+	by, ok := s.kinds[kind]
+	if !ok {
+		return
+	}
+	key := keyOf(u)
+	known := s.objects[kind][key]
+	if known != nil && known.raw.GetUID() == u.GetUID() && known.raw.GetGeneration() == u.GetGeneration() && u.GetGeneration() != 0 {
+		known.raw = u // with a new status
+		f.tenancy.usageChanged()
+		return
+	}
+	t := &thing{raw: u}
+	f.read1(by, t, known)
+	insert(s.objects, kind, key, t) // once it is read: others are looked at through what was read of them
+	if by.Grouping {
+		f.reenterGroup(groupKey{kind, u.GetNamespace(), u.GetName()})
+		return
+	}
+	f.reread(by.Dialect, t)
+}
+
+// read1 reads the object, and says what of it has no effect where that is news.
+func (f *Feed) read1(by spoken, t, known *thing) {
+	said := by.Read(t.raw, f.foreign)
+	said.Kind, said.Namespace, said.Name, said.UID = by.Kind.Name(), t.raw.GetNamespace(), t.raw.GetName(), t.raw.GetUID()
+	t.said = &said
+	if known == nil || !slices.Equal(known.said.Unread, said.Unread) || known.said.Problem != said.Problem {
+		f.listen.NotHonoured(t.raw, unreadOf(&said))
+		f.tenancy.usageChanged()
+	}
+}
+
+func unreadOf(said *dialect.Object) []string {
+	if said.Problem == "" {
+		return said.Unread
+	}
+	return append([]string{said.Problem}, said.Unread...)
+}
+
+// reread has the dialect's objects that may depend on another one read again, and its pods.
+func (f *Feed) reread(d dialect.Dialect, changed *thing) {
+	for _, kind := range sortedNames(f.foreign.objects) {
+		by := f.foreign.kinds[kind]
+		if by.Dialect == nil || by.Grouping || by.Dialect.Name() != d.Name() {
+			continue
+		}
+		for _, key := range sortedNames(f.foreign.objects[kind]) {
+			if t := f.foreign.objects[kind][key]; t != changed {
+				f.read1(by, t, &thing{raw: t.raw, said: t.said})
+			}
+		}
+	}
+	f.giveForeignQueues()
+	if changed == nil || changed.said.Queue == nil { // queues are looked up by name when they are needed
+		f.reenterForeign()
+	}
+}
+
+// giveForeignQueues has the dialects' queues in the tenancy, but for those that a BerthQueue has the name of.
+func (f *Feed) giveForeignQueues() {
+	there := make(map[string]bool)
+	for _, kind := range sortedNames(f.foreign.objects) {
+		for _, key := range sortedNames(f.foreign.objects[kind]) {
+			if t := f.foreign.objects[kind][key]; t.said != nil && t.said.Queue != nil && !there[t.said.Queue.Name] {
+				there[t.said.Queue.Name] = true
+				f.setQueue(t.said.Queue, t.said)
+			}
+		}
+	}
+	for _, name := range sortedNames(f.tenancy.queues) {
+		if f.tenancy.queues[name].said != nil && !there[name] {
+			f.dropQueue(name)
+		}
+	}
+}
+
+// RemoveForeign takes an object of a dialect's away.
+func (f *Feed) RemoveForeign(u *unstructured.Unstructured) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := f.foreign
+	kind := u.GetKind() + "." + u.GroupVersionKind().Group
+	by, ok := s.kinds[kind]
+	if !ok || s.objects[kind][keyOf(u)] == nil {
+		return
+	}
+	cut(s.objects, kind, keyOf(u))
+	f.listen.Forget(u.GetUID())
+	if by.Grouping {
+		f.reenterGroup(groupKey{kind, u.GetNamespace(), u.GetName()})
+		return
+	}
+	f.reread(by.Dialect, nil)
+}
+
+// SetPriorityClass takes in a priority class, which dialects look up by name.
+func (f *Feed) SetPriorityClass(c *schedulingv1.PriorityClass) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if n, ok := f.foreign.classes[c.Name]; !ok || n != c.Value {
+		f.foreign.classes[c.Name] = c.Value
+		f.reenterForeign()
+	}
+}
+
+// RemovePriorityClass takes a priority class away.
+func (f *Feed) RemovePriorityClass(c *schedulingv1.PriorityClass) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.foreign.classes, c.Name)
+	f.reenterForeign()
+}
+
+// reenterForeign takes in again the pods that dialects read.
+func (f *Feed) reenterForeign() {
+	if !f.foreign.used() {
+		return
+	}
+	for _, key := range sortedNames(f.members.pods) {
+		if m := f.members.pods[key]; m.foreign != nil {
+			f.reenter(m)
+		}
+	}
+}
+
+func (f *Feed) reenterGroup(key groupKey) {
+	g := f.foreign.groups[key]
+	if g == nil {
+		return
+	}
+	for _, pod := range sortedNames(g.members) {
+		if m := f.members.pods[pod]; m != nil {
+			f.reenter(m)
+		}
+	}
+	f.tenancy.usageChanged()
+}
+
+// foreignTerms is how a dialect reads the pod, nil where none does.
+func (f *Feed) foreignTerms(p *corev1.Pod) *dialect.Terms {
+	for _, d := range f.foreign.dialects {
+		named := slices.Contains(d.SchedulerNames(), p.Spec.SchedulerName)
+		if !named && (len(d.SchedulerNames()) > 0 || !f.opts.Ours(p.Spec.SchedulerName)) {
+			continue
+		}
+		if t := d.Pod(&dialect.Pod{Pod: p, Owners: f.owners.chain(p)}, f.foreign); t != nil {
+			return t
+		}
+	}
+	return nil
+}
+
+// chain are the pod's controllers, the nearest first.
+func (o *owners) chain(p *corev1.Pod) []dialect.Owner {
+	var out []dialect.Owner
+	for by := o.all[controllerOf(p)]; by != nil && by.Namespace == p.Namespace && len(out) < 2; by = o.all[by.Controller] {
+		out = append(out, dialect.Owner{
+			Kind: by.Kind, Name: by.Name, UID: by.UID, Meta: metav1.ObjectMeta{Labels: by.Labels, Annotations: by.Annotations}, Pods: by.Pods, InTurn: by.InTurn,
+		})
+	}
+	return out
+}
+
+// plain is the pod as it is in the API, without a group that asks nothing of it, and with the priority that a dialect gives it.
+func (f *Feed) plain(known *member, raw *corev1.Pod) *corev1.Pod {
+	p := f.gangs.without(known, raw)
+	t := f.foreignTerms(raw)
+	if t == nil || t.Priority == nil {
+		return p
+	}
+	out := *p
+	out.Spec.Priority = t.Priority
+	return &out
+}
+
+// completed is the pod with what its controllers say, and below that what a dialect reads.
+func (f *Feed) completed(p *corev1.Pod) *corev1.Pod {
+	out := f.owners.completed(p)
+	if t := f.foreignTerms(p); t != nil {
+		out = convert.WithOwners(out, t.Keys)
+	}
+	return out
+}
+
+// unheeded is what the pod asks for and does not get.
+func (f *Feed) unheeded(m *member) []string {
+	if m.foreign == nil {
+		return convert.Unheeded(m.pod)
+	}
+	var domains []string
+	for _, d := range f.foreign.dialects {
+		domains = append(domains, d.Domains()...)
+	}
+	out := convert.Unheeded(m.pod, domains...)
+	for _, key := range m.foreign.Unread {
+		out = append(out, key+" (without effect)")
+	}
+	return out
+}
+
+func (s *foreign) join(m *member) {
+	if m.foreign == nil || m.foreign.Group == nil {
+		return
+	}
+	g := s.group(m.foreign.Group)
+	g.members[m.key] = m
+	delete(g.succeeded, m.raw.UID)
+	delete(g.failed, m.raw.UID)
+}
+
+func (s *foreign) leave(m *member) {
+	if m.foreign == nil || m.foreign.Group == nil {
+		return
+	}
+	key := keyOfGroup(m.foreign.Group)
+	g := s.groups[key]
+	if g == nil {
+		return
+	}
+	delete(g.members, m.key)
+	if len(g.members)+len(g.succeeded)+len(g.failed) == 0 {
+		delete(s.groups, key)
+	}
+}
+
+func (s *foreign) group(r *dialect.GroupRef) *foreignGroup {
+	key := keyOfGroup(r)
+	g := s.groups[key]
+	if g == nil {
+		g = &foreignGroup{members: make(map[string]*member), succeeded: make(map[types.UID]bool), failed: make(map[types.UID]bool)}
+		s.groups[key] = g
+	}
+	return g
+}
+
+func keyOfGroup(r *dialect.GroupRef) groupKey { return groupKey{r.Kind, r.Namespace, r.Name} }
+
+// maxEnded is of how many pods of one group it is remembered that they are over.
+const maxEnded = 1 << 16
+
+// ended counts a pod of a group that is over. It is forgotten with the group's object.
+func (s *foreign) ended(m *member, p *corev1.Pod) {
+	if m.foreign == nil || m.foreign.Group == nil {
+		return
+	}
+	g := s.group(m.foreign.Group)
+	switch {
+	case len(g.succeeded)+len(g.failed) >= maxEnded:
+	case p.Status.Phase == corev1.PodSucceeded:
+		g.succeeded[p.UID] = true
+	case p.Status.Phase == corev1.PodFailed:
+		g.failed[p.UID] = true
+	}
+}
+
+// repeat says again what of the dialects' objects has no effect.
+func (s *foreign) repeat(l Listener) {
+	for _, kind := range sortedNames(s.objects) {
+		for _, key := range sortedNames(s.objects[kind]) {
+			t := s.objects[kind][key]
+			l.NotHonoured(t.raw, unreadOf(t.said))
+		}
+	}
+}
+
+// ForeignGroup is an object that stands for a workload in a dialect, and what has become of the workload.
+type ForeignGroup struct {
+	dialect.Dialect
+	Kind     dialect.Kind
+	Ref      dialect.GroupRef
+	Object   *unstructured.Unstructured // nil: it does not exist
+	Unread   []string
+	Problem  string
+	Workload string // of one of its pods; "": none is left
+	State    dialect.GroupState
+}
+
+// ForeignGroups are those with pods, or with pods that are over, by kind, namespace and name. It goes through all of their pods.
+func (f *Feed) ForeignGroups() []ForeignGroup {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := f.foreign
+	var out []ForeignGroup
+	for _, key := range slices.SortedFunc(maps.Keys(s.groups), compareGroups) {
+		g, by := s.groups[key], s.kinds[key.kind]
+		v := ForeignGroup{Dialect: by.Dialect, Kind: by.Kind, Ref: dialect.GroupRef{Kind: key.kind, Namespace: key.namespace, Name: key.name}}
+		if t := s.objects[key.kind][key.namespace+"/"+key.name]; t != nil {
+			v.Object, v.Unread, v.Problem = t.raw, t.said.Unread, t.said.Problem
+		} else if len(g.members) == 0 {
+			delete(s.groups, key)
+			continue
+		}
+		v.State.Succeeded, v.State.Failed, v.State.Preemptible = len(g.succeeded), len(g.failed), true
+		held, wanted := make(map[string]int64), make(map[string]int64)
+		for _, pod := range sortedNames(g.members) {
+			m := g.members[pod]
+			v.Ref.Make, v.Workload = m.foreign.Group.Make, m.workload
+			v.State.Preemptible = v.State.Preemptible && convert.Evictable(m.pod)
+			for _, a := range m.takes {
+				wanted[a.Resource] += a.Value
+			}
+			if !m.bound() {
+				v.State.Pending++
+				continue
+			}
+			v.State.Running++
+			for _, a := range m.takes {
+				held[a.Resource] += a.Value
+			}
+		}
+		if v.Workload != "" {
+			v.State.Min, v.State.Queue = f.gangs.described[v.Workload].Min, f.gangs.described[v.Workload].Queue
+		}
+		v.State.Begun = v.State.Running > 0
+		v.State.Allocated, v.State.Requested = listOf(held), listOf(wanted)
+		out = append(out, v)
+	}
+	return out
+}
+
+func compareGroups(a, b groupKey) int {
+	return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name))
+}
+
+func listOf(amounts map[string]int64) corev1.ResourceList {
+	out := make(corev1.ResourceList, len(amounts))
+	for name, n := range amounts { //archtest:any-order each has its own key
+		out[corev1.ResourceName(name)] = convert.Quantity(name, n)
+	}
+	return out
+}
+
+// ForeignQueue is a queue of a dialect, and what its workloads hold and ask for.
+type ForeignQueue struct {
+	dialect.Dialect
+	Kind    dialect.Kind
+	Object  *unstructured.Unstructured
+	Unread  []string
+	Problem string
+	State   dialect.QueueState
+}
+
+// ForeignQueues are the dialects' objects that are queues, by kind and name. It goes through all pods.
+func (f *Feed) ForeignQueues() []ForeignQueue {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.foreign.used() {
+		return nil
+	}
+	held, firm, wanted := make(map[string]map[string]int64), make(map[string]map[string]int64), make(map[string]map[string]int64)
+	//archtest:any-order sums of whole numbers
+	for _, m := range f.members.pods {
+		if !m.pays() || !m.bound() && !m.waiting() {
+			continue
+		}
+		name := f.payer(m)
+		if m.inGang() {
+			name = f.gangs.described[m.workload].Queue
+		}
+		for steps := 0; name != "" && steps <= len(f.tenancy.queues); steps++ {
+			for _, a := range m.takes {
+				add(wanted, name, a.Resource, a.Value)
+				if m.bound() {
+					add(held, name, a.Resource, a.Value)
+					if !convert.Evictable(m.pod) {
+						add(firm, name, a.Resource, a.Value)
+					}
+				}
+			}
+			q := f.tenancy.queues[name]
+			if name = ""; q != nil {
+				name = q.Spec.Parent
+			}
+		}
+	}
+	var out []ForeignQueue
+	for _, kind := range sortedNames(f.foreign.objects) {
+		for _, key := range sortedNames(f.foreign.objects[kind]) {
+			t, by := f.foreign.objects[kind][key], f.foreign.kinds[kind]
+			if t.said.Queue == nil {
+				continue
+			}
+			name := t.said.Queue.Name
+			v := ForeignQueue{Dialect: by.Dialect, Kind: by.Kind, Object: t.raw, Unread: t.said.Unread, Problem: t.said.Problem}
+			q := f.tenancy.queues[name]
+			if q != nil && q.said == nil {
+				v.Problem = "BerthQueue " + name + " has the same name, and counts"
+			} else if q != nil && q.problem != nil {
+				v.Problem = q.problem.Error()
+			}
+			v.State.Allocated, v.State.Firm, v.State.Requested = listOf(held[name]), listOf(firm[name]), listOf(wanted[name])
+			for _, below := range sortedNames(f.tenancy.queues) {
+				if f.tenancy.queues[below].Spec.Parent == name {
+					v.State.Children = append(v.State.Children, below)
+				}
+			}
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+func add(to map[string]map[string]int64, a, b string, n int64) {
+	if to[a] == nil {
+		to[a] = make(map[string]int64)
+	}
+	to[a][b] += n
+}
