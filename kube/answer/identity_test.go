@@ -66,6 +66,10 @@ func TestHealthIsForEverybody(t *testing.T) {
 	if code, body := c.ask(caller{}, "/readyz"); code != 503 || !strings.Contains(body, "does not lead") {
 		t.Errorf("one that stands by: %d %s", code, body)
 	}
+	c.server.Warm(true)
+	if code, body := c.ask(caller{}, "/readyz"); code != 200 || body != "ok; standing by\n" {
+		t.Errorf("one that stands by and could lead at once: %d %s", code, body)
+	}
 	if code, _ := c.ask(caller{}, "/livez"); code != 200 {
 		t.Errorf("one that stands by lives: %d", code)
 	}

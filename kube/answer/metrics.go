@@ -29,7 +29,14 @@ func (a *asking) metrics() (any, error) {
 		all[0].Value = 1
 		all = append(all, (*source).Metrics()...)
 	}
-	return plain(prometheus(all)), nil
+	if a.s.text == nil {
+		return plain(prometheus(all)), nil
+	}
+	more, err := a.s.text()
+	if err != nil {
+		return nil, err
+	}
+	return plain(prometheus(all) + more), nil
 }
 
 // prometheus writes the metrics in Prometheus' text format.

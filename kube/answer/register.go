@@ -19,14 +19,17 @@ import (
 const (
 	APIServiceName   = Version + "." + Group
 	ServiceNamespace = "kube-system"
-	// ClusterService has the scheduler's pods behind it, of which only the leader is ready.
+	// ClusterService selects nothing: the leader writes its own address into the EndpointSlice of the same name.
 	ClusterService = "berth-scheduler"
 	// LocalService is where the scheduler runs on the API server's own machine. An EndpointSlice may not hold a
 	// loopback address, so it is a name for localhost, and the port is in the APIService: the leader's own.
 	LocalService = "berth-scheduler-local"
 )
 
-var apiServices = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
+var (
+	apiServices    = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
+	endpointSlices = schema.GroupVersionResource{Group: "discovery.k8s.io", Version: "v1", Resource: "endpointslices"}
+)
 
 // InstallLocal makes the API server hand questions on to a scheduler on a port of its own machine, once that announces
 // itself. It needs administrator rights.
@@ -112,6 +115,11 @@ func (s *Server) announce(ctx context.Context, objects dynamic.Interface, port i
 	}
 	bundle := base64.StdEncoding.EncodeToString(s.bundle)
 	moved := service["name"] == LocalService && service["port"] != int64(port)
+	if service["name"] == ClusterService {
+		if err := s.answerHere(ctx, objects, port); err != nil {
+			return err
+		}
+	}
 	if spec["caBundle"] == bundle && !moved {
 		return nil
 	}

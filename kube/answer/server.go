@@ -24,6 +24,9 @@ type Server struct {
 	reviews *reviews
 	slots   chan struct{} // one for each question that is being answered
 	source  atomic.Pointer[Source]
+	warm    atomic.Bool                   // it knows the cluster, so that it could lead at once
+	address string                        // of this process in its cluster; "": it is not in one
+	text    func() (string, error)        // more metrics, in Prometheus' text format; nil: none
 	outage  func() (time.Duration, error) // how long the API server has been unreachable, and why; nil: nobody knows
 	asked   atomic.Int64
 	refused atomic.Int64 // questions for which there was no time
@@ -59,6 +62,15 @@ func (s *Server) Lead(source Source) {
 	}
 	s.source.Store(&source)
 }
+
+// Warm says whether this process knows the cluster. One that stands by is ready then: it would lead at once.
+func (s *Server) Warm(is bool) { s.warm.Store(is) }
+
+// Address is where the API server of the cluster that this process runs in reaches it. It is called before Serve.
+func (s *Server) Address(address string) { s.address = address }
+
+// Exposition has the server add what it returns to its metrics. It is called before Serve.
+func (s *Server) Exposition(text func() (string, error)) { s.text = text }
 
 // Outage has the server say how long the API server has been unreachable. It is called before Serve.
 func (s *Server) Outage(outage func() (time.Duration, error)) { s.outage = outage }
@@ -130,7 +142,8 @@ func (s *Server) live(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprintln(w, "ok")
 }
 
-// ready says whether answers, and decisions, are to be had here.
+// ready says whether answers, and decisions, are to be had here, or would be as soon as this process leads. Questions
+// reach the leader whoever else is ready: see answerHere.
 func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
 	if lasts, err := s.away(); lasts > 0 {
 		http.Error(w, fmt.Sprintf("the API server has been unreachable for %s: %v", lasts.Round(time.Second), err), http.StatusServiceUnavailable)
@@ -139,6 +152,9 @@ func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
 	err := errNotLeading
 	if source := s.source.Load(); source != nil {
 		err = (*source).Ready()
+	} else if s.warm.Load() {
+		fmt.Fprintln(w, "ok; standing by")
+		return
 	}
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
