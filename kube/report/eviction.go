@@ -68,8 +68,9 @@ func OfEviction(e *engine.Eviction, queue, forQueue string, use *engine.QueueUse
 		}
 	}
 	if use != nil && e.Cause == engine.Reclaimed {
-		if over := use.Used.Get(gpu) - use.Quota.Get(gpu); over > 0 {
-			r.Borrowed = &why.Amount{Resource: gpu, Value: over}
+		used, quota := use.Used.Of(gpu), use.Quota.Of(gpu)
+		if over := (used.Value-quota.Value)*1000 + used.Milli - quota.Milli; over > 0 {
+			r.Borrowed = &why.Amount{Resource: gpu, Value: over / 1000, Milli: over % 1000}
 		}
 	}
 	return r
@@ -134,7 +135,7 @@ func (e *Eviction) forWhom() string {
 func (e *Eviction) borrowed() string {
 	switch {
 	case e.Borrowed != nil:
-		return fmt.Sprintf("queue %s had borrowed %s", e.Queue, Amount(e.Borrowed.Resource, e.Borrowed.Value))
+		return fmt.Sprintf("queue %s had borrowed %s", e.Queue, Amount(*e.Borrowed))
 	case e.Queue == "":
 		return "it is in no queue"
 	}
@@ -142,9 +143,12 @@ func (e *Eviction) borrowed() string {
 }
 
 // Amount is "8 nvidia.com/gpu": so much, in the engine's units, of the resource.
-func Amount(resource string, n int64) string {
-	q := convert.Quantity(resource, n)
-	return q.String() + " " + resource
+func Amount(a why.Amount) string {
+	if a.Milli != 0 {
+		return a.Text()
+	}
+	q := convert.Quantity(a.Resource, a.Value)
+	return q.String() + " " + a.Resource
 }
 
 // Text is the eviction as it is written down.

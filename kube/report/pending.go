@@ -42,6 +42,7 @@ type Gate struct {
 	Need     int64     `json:"need,omitempty"`
 	Have     int64     `json:"have,omitempty"`
 	Limit    int64     `json:"limit,omitempty"`
+	Milli    bool      `json:"milli,omitempty"` // Need, Have and Limit are thousandths of Resource
 	// Lacks are, of larger-than-any-node, the resources of which the largest node has too little.
 	Lacks []why.Lack `json:"lacks,omitempty"`
 }
@@ -74,7 +75,7 @@ func OfWaiting(w *engine.Waiting, certs []why.Certificate, promised time.Time, n
 		if g.NamesWorkload() {
 			g.Object = name(g.Object)
 		}
-		gate := Gate{Cause: g.Cause, Object: g.Object, Resource: g.Resource, Need: g.Need, Have: g.Have, Limit: g.Limit}
+		gate := Gate{Cause: g.Cause, Object: g.Object, Resource: g.Resource, Need: g.Need, Have: g.Have, Limit: g.Limit, Milli: g.Milli}
 		if g.Certificate >= 0 && g.Certificate < len(certs) {
 			c := &certs[g.Certificate]
 			if g.Cause == why.LargerThanAnyNode {

@@ -157,7 +157,7 @@ func heldByClaims(key string, p *corev1.Pod) answer.Workload {
 
 // Configuration is as answer.Source says.
 func (s *scheduler) Configuration() answer.Configuration {
-	return answer.Configuration{ObjectMeta: metav1.ObjectMeta{Name: s.opts.Name}, SchedulerNames: slices.Sorted(slices.Values(s.opts.For)), Engine: s.state.Config()}
+	return answer.Configuration{ObjectMeta: metav1.ObjectMeta{Name: s.opts.Name}, SchedulerNames: slices.Sorted(slices.Values(s.feed.SchedulerNames())), Engine: s.state.Config()}
 }
 
 // Queues is as answer.Source says.

@@ -60,7 +60,7 @@ func (i *intent) borrows() string {
 	}
 	words := make([]string, len(i.start.Borrowed))
 	for n, a := range i.start.Borrowed {
-		words[n] = report.Amount(a.Resource, a.Value)
+		words[n] = report.Amount(a)
 	}
 	return "; " + i.start.Gang + " borrows " + strings.Join(words, ", ") + " beyond its queue's quota, and gives it back when others claim it"
 }

@@ -13,6 +13,7 @@ import (
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/kube/cluster"
@@ -56,6 +57,9 @@ func reference(o cluster.Object) corev1.ObjectReference {
 	}
 	if _, ok := o.(*corev1.Node); ok {
 		r.Kind = "Node"
+	}
+	if u, ok := o.(*unstructured.Unstructured); ok {
+		r.APIVersion, r.Kind = u.GetAPIVersion(), u.GetKind()
 	}
 	return r
 }

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/kube/dialect/hami"
 )
 
@@ -122,6 +124,40 @@ func TestTooLargeForHAMi(t *testing.T) {
 		want := []string{"FailedScheduling: one pod needs 999999 MiB of GPU memory; the largest card has 16000 MiB"}
 		if diff := cmp.Diff(want, w.said("huge")); diff != "" {
 			t.Errorf("said (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// Parts count in the queue: what its limit leaves starts, the rest waits, and the status says how much of a GPU that is.
+func TestPartsCountInTheirQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := limit("q", 1, nil)
+		q.Spec.Resources[0].Limit = new(resource.MustParse("1200m"))
+		w := newWorld(t, hamiNode("n1"), q)
+		for _, name := range []string{"a", "b", "c"} {
+			p := vgpu(name, 8000, 30)
+			p.Annotations = map[string]string{"berth.dev/queue": "q"}
+			w.add(p)
+		}
+		w.start()
+		for range 3 {
+			w.unlock("n1")
+			w.after(2 * statusEvery)
+		}
+		if diff := cmp.Diff([]string{"n1", "n1", ""}, w.at("a", "b", "c")); diff != "" {
+			t.Fatal(diff)
+		}
+		if diff := cmp.Diff([]v1alpha1.QueueUse{use("nvidia.com/gpu", "1", "500m")}, w.queues.status("q").Resources); diff != "" {
+			t.Error(diff)
+		}
+		pending := ""
+		for _, c := range w.pod("c").Status.Conditions {
+			if c.Type == corev1.PodScheduled {
+				pending = c.Message
+			}
+		}
+		if !strings.Contains(pending, "needs 0.5 nvidia.com/gpu of queue q, which uses 1 of 1.2") {
+			t.Errorf("c is told %q", pending)
 		}
 	})
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/kube/answer"
 	"github.com/berth-dev/berth/kube/cluster"
+	"github.com/berth-dev/berth/kube/dialect/all"
 	"github.com/berth-dev/berth/kube/policy"
 )
 
@@ -31,16 +32,14 @@ func Install(ctx context.Context, admin *rest.Config, log *slog.Logger) error {
 	}
 	err = errors.Join(
 		installQueues(ctx, client.Discovery().RESTClient(), log),
-		apply(ctx, rbac.ClusterRoles(), &rbacv1.ClusterRole{ObjectMeta: named("", User), Rules: clusterRules}),
+		apply(ctx, rbac.ClusterRoles(), &rbacv1.ClusterRole{ObjectMeta: named("", User), Rules: ClusterRules()}),
 		apply(ctx, rbac.ClusterRoleBindings(), &rbacv1.ClusterRoleBinding{ObjectMeta: named("", User), Subjects: subjects, RoleRef: role("ClusterRole")}),
 		apply(ctx, rbac.Roles(leaseNamespace), &rbacv1.Role{ObjectMeta: named(leaseNamespace, User), Rules: leaseRules}),
 		apply(ctx, rbac.RoleBindings(leaseNamespace), &rbacv1.RoleBinding{ObjectMeta: named(leaseNamespace, User), Subjects: subjects, RoleRef: role("Role")}),
 		apply(ctx, rbac.ClusterRoles(), viewer()),
 		makeMarks(ctx, client),
 		apply(ctx, rbac.ClusterRoles(), stamper()),
-		apply(ctx, rbac.ClusterRoleBindings(), &rbacv1.ClusterRoleBinding{
-			ObjectMeta: named("", stamperName+"-controllers"), Subjects: workloadControllers(), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: stamperName},
-		}),
+		apply(ctx, rbac.ClusterRoleBindings(), stamperBinding()),
 		policy.Install(ctx, client.Discovery().RESTClient()),
 	)
 	if err != nil {
@@ -87,7 +86,6 @@ var clusterRules = []rbacv1.PolicyRule{
 	{APIGroups: []string{""}, Resources: []string{"persistentvolumeclaims", "persistentvolumes"}, Verbs: []string{"patch"}},
 	{APIGroups: []string{"batch"}, Resources: []string{"jobs"}, Verbs: []string{"get", "list", "watch"}},
 	{APIGroups: []string{"apps"}, Resources: []string{"statefulsets", "deployments", "replicasets"}, Verbs: []string{"get", "list", "watch"}},
-	{APIGroups: []string{"policy"}, Resources: []string{"poddisruptionbudgets"}, Verbs: []string{"get", "list", "watch"}},
 	{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"patch"}}, // the queues that they may use
 	{APIGroups: []string{""}, Resources: []string{"pods/binding"}, Verbs: []string{"create"}},
 	{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"patch"}}, // HAMi's lock
@@ -105,10 +103,29 @@ var clusterRules = []rbacv1.PolicyRule{
 	{APIGroups: []string{"apiregistration.k8s.io"}, Resources: []string{"apiservices"}, ResourceNames: []string{answer.APIServiceName}, Verbs: []string{"get", "update"}},
 }
 
+// dialectRules are for the kinds of dialects, whether or not they are served: to read them, to write their statuses, and to make the
+// groups that the project itself makes.
+func dialectRules() []rbacv1.PolicyRule {
+	out := []rbacv1.PolicyRule{{APIGroups: []string{"scheduling.k8s.io"}, Resources: []string{"priorityclasses"}, Verbs: []string{"get", "list", "watch"}}}
+	for _, d := range all.Dialects() {
+		for _, k := range d.Kinds() {
+			verbs := []string{"get", "list", "watch"}
+			if k.Grouping {
+				verbs = append(verbs, "create")
+			}
+			out = append(out,
+				rbacv1.PolicyRule{APIGroups: []string{k.Group}, Resources: []string{k.Plural}, Verbs: verbs},
+				rbacv1.PolicyRule{APIGroups: []string{k.Group}, Resources: []string{k.Plural + "/status"}, Verbs: []string{"patch"}})
+		}
+	}
+	return out
+}
+
 var leaseRules = []rbacv1.PolicyRule{
 	{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"create"}},
 	{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, ResourceNames: []string{cluster.DefaultName + "-scheduler"}, Verbs: []string{"get", "update"}},
-	{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{marksName}, Verbs: []string{"get"}},
+	{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{marksName}, Verbs: []string{"get", "update"}}, // an empty one is filled
+	{APIGroups: []string{"discovery.k8s.io"}, Resources: []string{"endpointslices"}, ResourceNames: []string{answer.ClusterService}, Verbs: []string{"get", "update"}},
 	{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{answer.TrustName}, Verbs: []string{"get"}},
 }
 

@@ -23,7 +23,7 @@ import (
 // queuesPath is where the API server has the queues.
 var queuesPath = "/apis/" + v1alpha1.GroupVersion.String() + "/" + v1alpha1.QueuePlural
 
-// installQueues returns when BerthQueues can be written, and there is a default queue. One that an administrator has is
+// installQueues returns when BerthQueues can be written, and there is a default queue. The kind Reservation comes with them. One that an administrator has is
 // left as it is. One that was deleted is made again here and nowhere else: without it the scheduler implies the same queue.
 func installQueues(ctx context.Context, client rest.Interface, log *slog.Logger) error {
 	kind, err := crd.Read(v1alpha1.QueueCRD)
@@ -35,6 +35,14 @@ func installQueues(ctx context.Context, client rest.Interface, log *slog.Logger)
 		return err
 	}
 	if _, err := kind.Apply(ctx, client); err != nil {
+		return err
+	}
+	// Nobody here reads Reservations: whoever writes one finds the kind served by then, or tries again.
+	reserved, err := crd.Read(v1alpha1.ReservationCRD)
+	if err != nil {
+		return err
+	}
+	if _, err := reserved.Apply(ctx, client); err != nil {
 		return err
 	}
 	if err := kind.Served(ctx, client); err != nil {

@@ -52,6 +52,9 @@ func (s *scheduler) readSecret(ctx context.Context) {
 		if apierrors.IsForbidden(err) {
 			return fmt.Errorf("%v", err) // as of a server that has just started and does not know who may do what
 		}
+		if err == nil && len(o.Data) == 0 && s.opts.unfenced != nil {
+			o, err = fillMarks(ctx, s.opts.unfenced, o)
+		}
 		if err == nil {
 			secret = o.Data[marksKey]
 		}

@@ -46,6 +46,7 @@ func (m *memory) note(changes []engine.Change) {
 // ledger is what queues owe each other, have spent, and were promised, at one moment of the loop.
 type ledger struct {
 	at        time.Time
+	gpu       string                      // the resource that counts GPUs
 	uses      map[string]*engine.QueueUse // nil: the loop had no time
 	promises  []engine.Promise
 	spendings map[string]engine.QueueUsage
@@ -55,7 +56,7 @@ type ledger struct {
 
 // ledger asks the loop for it. Where it has no time they are empty, and what statuses say stays.
 func (s *scheduler) ledger(ctx context.Context) *ledger {
-	b := &ledger{at: time.Now(), memory: &s.memory}
+	b := &ledger{at: time.Now(), gpu: s.gpu(), memory: &s.memory}
 	err := s.ask(ctx, func() {
 		b.at, b.promises, b.spendings, b.uses = time.Now(), s.plan.Promises, maps.Clone(s.memory.spendings), s.uses()
 	})
@@ -84,7 +85,7 @@ func (b *ledger) amounts(use *engine.QueueUse, key string, out v1alpha1.QueueUse
 	}
 	name, _ := convert.ResourceOf(key)
 	quantity := func(r engine.Resources) *resource.Quantity {
-		q := convert.Quantity(name, r.Get(key))
+		q := convert.QuantityOf(name, r.Of(key))
 		return &q
 	}
 	out.Borrowed, out.Lent, out.FairShare = quantity(use.Borrowed), quantity(use.Lent), quantity(use.Share)
@@ -94,7 +95,7 @@ func (b *ledger) amounts(use *engine.QueueUse, key string, out v1alpha1.QueueUse
 // quotas says whether any queue is promised some of it.
 func (b *ledger) quotas(key string) bool {
 	for _, u := range b.uses {
-		if u.Quota.Get(key) > 0 {
+		if a := u.Quota.Of(key); a.Value+a.Milli > 0 {
 			return true
 		}
 	}
@@ -113,7 +114,7 @@ func (b *ledger) models(use *engine.QueueUse, q *v1alpha1.BerthQueue, name strin
 		}
 		key := convert.QueueResource(name, r.GPUModel)
 		out = append(out, b.amounts(use, key, v1alpha1.QueueUse{
-			Name: name, GPUModel: r.GPUModel, Used: convert.Quantity(name, use.Used.Get(key)), Wanted: convert.Quantity(name, use.Wanted.Get(key)),
+			Name: name, GPUModel: r.GPUModel, Used: convert.QuantityOf(name, use.Used.Of(key)), Wanted: convert.QuantityOf(name, use.Wanted.Of(key)),
 		}))
 	}
 	slices.SortFunc(out, func(a, b v1alpha1.QueueUse) int { return strings.Compare(a.GPUModel, b.GPUModel) })

@@ -5,11 +5,13 @@ import (
 	"net"
 	"time"
 
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/kube/cluster"
+	"github.com/berth-dev/berth/kube/metrics"
 	"github.com/berth-dev/berth/record"
 )
 
@@ -32,6 +34,8 @@ type Options struct {
 	Name   string // of the scheduler, its lease and its events; "": DefaultName
 	// For are the schedulerNames of the pods that it schedules; nil: Name alone.
 	For []string
+	// Dialects are those that are read, by name, also while the API server does not serve their kinds; others are where it does.
+	Dialects []string
 	// GangGrace is how long a gang may run under its minimum, while it is being repaired, before its members
 	// are released; 0: five minutes.
 	GangGrace time.Duration
@@ -43,14 +47,19 @@ type Options struct {
 	Decisions record.Options
 	// Answers is where the scheduler says who waits for what, and whether it is well; nil: nowhere. Run closes it.
 	Answers net.Listener
+	// Address is where the cluster that this process runs in reaches Answers: the pod's own. "": it is not in one.
+	Address string
 	Log     *slog.Logger // nil: silent
 
-	serving *serving                                   // of Answers
-	plan    func(*engine.State, time.Time) engine.Plan // who plans; nil: the engine
-	queues  queueClient                                // nil: through Config
-	writing kubernetes.Interface                       // for watches and writes; nil: the one for everything
-	binding kubernetes.Interface                       // for bindings; nil: the one for everything
-	reach   *reach                                     // whether the API server answers; nil: nobody asks
+	serving  *serving                                   // of Answers
+	plan     func(*engine.State, time.Time) engine.Plan // who plans; nil: the engine
+	queues   queueClient                                // nil: through Config
+	foreign  dynamic.Interface                          // for objects of dialects; nil: through Config
+	writing  kubernetes.Interface                       // for watches and writes; nil: the one for everything
+	binding  kubernetes.Interface                       // for bindings; nil: the one for everything
+	unfenced kubernetes.Interface                       // for what is written by whoever is first, leader or not; nil: nothing is
+	metrics  *metrics.Recorder                          // nil: nobody reads them
+	reach    *reach                                     // whether the API server answers; nil: nobody asks
 }
 
 func (o Options) normal() Options {

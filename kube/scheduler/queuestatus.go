@@ -51,6 +51,10 @@ func (s *scheduler) writeStatuses(ctx context.Context) {
 				s.log.Warn("write status", "queue", q.Name, "err", err)
 			}
 		}
+		if err := s.writeForeign(ctx); err != nil && ctx.Err() == nil && said != err.Error() {
+			said = err.Error()
+			s.log.Warn("write status", "err", err)
+		}
 		if !sleep(ctx, statusEvery) {
 			return
 		}
@@ -95,6 +99,9 @@ func (b *ledger) statuses(f *cluster.Feed) []v1alpha1.BerthQueue {
 	var out []v1alpha1.BerthQueue
 	for _, u := range f.QueueUsages() {
 		q := u.Queue
+		if u.Foreign { // writeForeign says it in the words of its dialect
+			continue
+		}
 		next := b.status(&u)
 		b.remember(q, &next)
 		if !equality.Semantic.DeepEqual(q.Status, next) {
@@ -113,13 +120,22 @@ func (b *ledger) status(u *cluster.QueueUsage) v1alpha1.QueueStatus {
 	}
 	use := b.uses[q.Name]
 	for i, name := range u.Resources {
+		used, wanted := engine.Amount{Value: u.Used[i]}, engine.Amount{Value: u.Wanted[i]}
+		if use != nil && name == b.gpu {
+			used, wanted = withParts(used, use.Parts), withParts(wanted, use.PartsWanted)
+		}
 		out.Resources = append(out.Resources, b.amounts(use, name, v1alpha1.QueueUse{
-			Name: name, Used: convert.Quantity(name, u.Used[i]), Wanted: convert.Quantity(name, u.Wanted[i]),
+			Name: name, Used: convert.QuantityOf(name, used), Wanted: convert.QuantityOf(name, wanted),
 		}))
 		out.Resources = append(out.Resources, b.models(use, q, name)...)
 	}
 	judge(u, use, &out.Conditions)
 	return out
+}
+
+// withParts adds thousandths to a whole amount.
+func withParts(a engine.Amount, parts int64) engine.Amount {
+	return engine.Amount{Value: a.Value + parts/1000, Milli: parts % 1000}
 }
 
 // judge says whether the queue can be carried out.

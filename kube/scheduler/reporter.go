@@ -35,6 +35,7 @@ type reporter struct {
 	mu   sync.Mutex
 	mute bool                // another scheduler leads: nothing is said, nor noted as said
 	said map[types.UID]*told // of objects that exist and wait
+	why  map[string]pending  // workloads that wait, as they were last told; while dialects are in use
 }
 
 // writing is one thing to write.
@@ -55,7 +56,7 @@ const eventPause = 20 * time.Millisecond
 
 func newReporter(s *scheduler) *reporter {
 	return &reporter{
-		s: s, told: make(map[string]why.Cause), announced: make(map[string]announcement), said: make(map[types.UID]*told), mute: true,
+		s: s, told: make(map[string]why.Cause), announced: make(map[string]announcement), said: make(map[types.UID]*told), why: make(map[string]pending), mute: true,
 		access: make(chan struct{}, 1), usage: make(chan struct{}, 1),
 		queue: newLines[writing](reporters), background: newLines[writing](reporters / 2), gate: newGate(reporters), eventGate: newGate(reporters / 2),
 	}
@@ -86,6 +87,9 @@ func (r *reporter) tell(plan engine.Plan) (again time.Time) {
 // tellOf takes note of why a workload waits. It returns when to look again, zero for not before something changes.
 func (r *reporter) tellOf(w *engine.Waiting, plan engine.Plan) (again time.Time) {
 	said := sync.OnceValue(func() pending { return r.pending(w, &plan) })
+	if r.s.foreign != nil {
+		r.noteWhy(w.Gang, said())
+	}
 	for _, p := range r.s.feed.Waiting(w.Gang) {
 		if grown := p.CreationTimestamp.Add(gathering); w.Cause == why.GangIncomplete && plan.Now.Before(grown) {
 			again = sooner(again, grown)
@@ -99,6 +103,31 @@ func (r *reporter) tellOf(w *engine.Waiting, plan engine.Plan) (again time.Time)
 		r.groupWaits(g, said())
 	}
 	return again
+}
+
+// noteWhy keeps why a workload waits for those who write the statuses of dialects.
+func (r *reporter) noteWhy(workload string, said pending) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.why) > mostWhys {
+		clear(r.why)
+	}
+	r.why[workload] = said
+	signal(r.usage)
+}
+
+// mostWhys bounds them; one that is forgotten is told again with its cause.
+const mostWhys = 100_000
+
+// waitsFor is why the workload was last said to wait; "" where nothing was said.
+func (r *reporter) waitsFor(workload string) (cause, reason, text string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p, ok := r.why[workload]
+	if !ok {
+		return "", "", ""
+	}
+	return string(p.cause.Cause), p.reason, clip(p.text, maxNote)
 }
 
 // sooner returns the earlier of two times, of which a zero one is never.

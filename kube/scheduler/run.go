@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -41,6 +42,9 @@ func Run(ctx context.Context, o Options) error {
 	}
 	defer stop()
 	defer o.reach.report(o.normal().Log)()
+	if !o.Shadow {
+		o.unfenced = client
+	}
 	o.Config = o.fenced()
 	if o.writing, err = connect(o.Config); err != nil {
 		return err
@@ -110,9 +114,11 @@ func (s *scheduler) follow(ctx context.Context) (watched <-chan error, end func(
 		defer close(done)
 		s.readSecret(ctx) // what pods were bound with cannot be told without
 		stop, err := s.watch(ctx)
+		s.opts.serving.warm(err == nil && ctx.Err() == nil)
 		result <- err
 		if err == nil {
 			<-ctx.Done()
+			s.opts.serving.warm(false)
 			stop()
 		}
 	}()
@@ -151,10 +157,11 @@ func ownSocket(c *rest.Config) *rest.Config {
 
 // scheduler is one run: it watches, and once it leads it works. The goroutine of loop owns state.
 type scheduler struct {
-	opts   Options
-	client kubernetes.Interface
-	queues queueClient // once watched
-	log    *slog.Logger
+	opts    Options
+	client  kubernetes.Interface
+	queues  queueClient       // once watched
+	foreign dynamic.Interface // once watched; nil: no dialects are read
+	log     *slog.Logger
 
 	inbox   *inbox
 	feed    *cluster.Feed
@@ -170,6 +177,7 @@ type scheduler struct {
 	settler settler
 	memory  memory
 	auditor auditor
+	fleet   fleetCount
 
 	public
 }

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/berth-dev/berth/kube/answer"
+	"github.com/berth-dev/berth/kube/metrics"
 )
 
 // serving is the server of answers, which is there also while another scheduler leads. A nil one serves nothing.
@@ -19,6 +21,8 @@ type serving struct {
 	objects dynamic.Interface
 	port    int
 	shy     bool // it does not announce itself to the API server
+
+	leads atomic.Pointer[scheduler] // nil: another process does
 }
 
 // serve answers on o.Answers until the returned function is called.
@@ -32,11 +36,15 @@ func (o *Options) serve(client kubernetes.Interface) (stop func(), err error) {
 		return nil, fmt.Errorf("scheduler: %w", err)
 	}
 	server.Outage(o.reach.outage)
+	server.Address(o.Address)
 	objects, err := dynamic.NewForConfig(o.fenced())
 	if err != nil {
 		return nil, fmt.Errorf("scheduler: %w", err)
 	}
 	o.serving = &serving{server: server, objects: objects, port: portOf(o.Answers), shy: o.Shadow || o.normal().Name != DefaultName}
+	o.metrics = metrics.New(o.serving.figures)
+	o.Config.Wrap(o.metrics.Through)
+	server.Exposition(o.metrics.Text)
 	ctx, cancel := context.WithCancel(context.Background())
 	var ended sync.WaitGroup
 	ended.Go(func() {
@@ -60,15 +68,24 @@ func (v *serving) lead(ctx context.Context, s *scheduler) (end func()) {
 		return func() {}
 	}
 	v.server.Lead(s)
+	v.leads.Store(s)
 	ctx, cancel := context.WithCancel(ctx)
 	var ended sync.WaitGroup
 	if !v.shy {
 		ended.Go(func() { v.server.Announce(ctx, v.objects, v.port) })
 	}
 	return func() {
+		v.leads.Store(nil)
 		v.server.Lead(nil)
 		cancel()
 		ended.Wait()
+	}
+}
+
+// warm says whether this process knows the cluster, whoever leads.
+func (v *serving) warm(is bool) {
+	if v != nil {
+		v.server.Warm(is)
 	}
 }
 

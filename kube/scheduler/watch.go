@@ -69,11 +69,15 @@ func (s *scheduler) watch(ctx context.Context) (stop func(), err error) {
 	if err = errors.Join(err, failed); err != nil {
 		return nil, fmt.Errorf("scheduler: watch: %w", err)
 	}
+	foreign, theirs, failed := s.watchDialects(ctx)
+	if failed != nil {
+		return nil, fmt.Errorf("scheduler: watch: %w", failed)
+	}
 	all.Start(ctx.Done())
 	var others sync.WaitGroup
 	others.Go(func() { queues.RunWithContext(ctx) })
-	cache.WaitForCacheSync(ctx.Done(), append(synced, known)...)
-	return func() { all.Shutdown(); others.Wait() }, nil
+	cache.WaitForCacheSync(ctx.Done(), append(append(synced, known), theirs...)...)
+	return func() { all.Shutdown(); others.Wait(); foreign.running.Wait() }, nil
 }
 
 // factory is of informers of objects without what nobody here reads.

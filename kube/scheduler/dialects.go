@@ -1,0 +1,149 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/berth-dev/berth/kube/dialect"
+	"github.com/berth-dev/berth/kube/dialect/all"
+)
+
+// dialectEvery is how often it is looked whether the API server serves the kinds of another dialect.
+const dialectEvery = time.Minute
+
+// dialects are what is watched for manifests that were written for other schedulers. A dialect is in use where its first kind is
+// served, or it was switched on; nothing is watched for the others.
+type dialects struct {
+	s       *scheduler
+	client  dynamic.Interface
+	watched map[string]bool // kinds
+	classes bool            // priority classes are watched
+	running sync.WaitGroup
+}
+
+// watchDialects watches the kinds of dialects that are served, and goes on looking for others until ctx ends. synced say that all
+// that is there now has been given to the feed.
+func (s *scheduler) watchDialects(ctx context.Context) (d *dialects, synced []cache.InformerSynced, err error) {
+	d = &dialects{s: s, client: s.opts.foreign, watched: make(map[string]bool)}
+	if d.client == nil && s.opts.Config == nil {
+		return d, nil, nil // a test of something else
+	}
+	if d.client == nil {
+		if d.client, err = newDynamicClient(s.opts.Config); err != nil {
+			return nil, nil, err
+		}
+	}
+	s.foreign = d.client
+	if synced, err = d.look(ctx); err != nil {
+		return nil, nil, err
+	}
+	d.running.Go(func() {
+		for sleep(ctx, dialectEvery) {
+			if _, err := d.look(ctx); err != nil && ctx.Err() == nil {
+				s.log.Warn("look for dialects", "err", err)
+			}
+		}
+	})
+	return d, synced, nil
+}
+
+func newDynamicClient(c *rest.Config) (dynamic.Interface, error) {
+	c = rest.CopyConfig(c)
+	c.QPS, c.Burst = -1, -1
+	client, err := dynamic.NewForConfig(jsonOnly(c))
+	if err != nil {
+		return nil, fmt.Errorf("dialects: %w", err)
+	}
+	return client, nil
+}
+
+// look watches kinds that are served and not watched yet.
+func (d *dialects) look(ctx context.Context) (synced []cache.InformerSynced, err error) {
+	on := make(map[string]bool)
+	for _, name := range d.s.opts.Dialects {
+		on[name] = true
+	}
+	for _, one := range all.Dialects() {
+		spoken := on[one.Name()]
+		for i, kind := range one.Kinds() {
+			if d.watched[kind.Name()] {
+				spoken = true
+				continue
+			}
+			served, err := d.s.serves(ctx, kind.GroupVersion().String(), kind.Kind)
+			if err != nil {
+				return nil, err
+			}
+			if i == 0 && !served && !spoken {
+				break
+			}
+			if spoken = spoken || served; !served {
+				continue
+			}
+			d.s.feed.Speak(one)
+			known, err := d.watch(ctx, one, kind)
+			if err != nil {
+				return nil, err
+			}
+			synced = append(synced, known)
+		}
+		if spoken {
+			d.s.feed.Speak(one)
+			if !d.classes {
+				d.classes = true
+				known, err := d.watchClasses(ctx)
+				if err != nil {
+					return nil, err
+				}
+				synced = append(synced, known)
+			}
+		}
+	}
+	return synced, nil
+}
+
+// watch has the kind's objects given to the feed.
+func (d *dialects) watch(ctx context.Context, by dialect.Dialect, kind dialect.Kind) (cache.InformerSynced, error) {
+	resource := kind.GroupVersion().WithResource(kind.Plural)
+	i := dynamicinformer.NewFilteredDynamicInformer(d.client, resource, metav1.NamespaceAll, 0, nil, nil).Informer()
+	err := i.SetTransform(func(o any) (any, error) {
+		if u, ok := o.(*unstructured.Unstructured); ok {
+			u.SetManagedFields(nil)
+			by.Trim(u)
+		}
+		return o, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	r, err := i.AddEventHandler(handler(d.s.feed.SetForeign, d.s.feed.RemoveForeign))
+	if err != nil {
+		return nil, err
+	}
+	d.watched[kind.Name()] = true
+	d.s.log.Info("watching", "dialect", by.Name(), "kind", kind.Name())
+	d.running.Go(func() { i.RunWithContext(ctx) })
+	return r.HasSynced, nil
+}
+
+// watchClasses has priority classes given to the feed, which no other pod needs: the API server looks them up for these.
+func (d *dialects) watchClasses(ctx context.Context) (cache.InformerSynced, error) {
+	f := d.s.factory()
+	r, err := f.Scheduling().V1().PriorityClasses().Informer().AddEventHandler(handler(func(c *schedulingv1.PriorityClass) { d.s.feed.SetPriorityClass(c) }, func(c *schedulingv1.PriorityClass) { d.s.feed.RemovePriorityClass(c) }))
+	if err != nil {
+		return nil, err
+	}
+	f.Start(ctx.Done())
+	d.running.Go(func() { <-ctx.Done(); f.Shutdown() })
+	return r.HasSynced, nil
+}

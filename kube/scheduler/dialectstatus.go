@@ -1,0 +1,110 @@
+package scheduler
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/berth-dev/berth/kube/cluster"
+	"github.com/berth-dev/berth/kube/dialect"
+)
+
+// mostForeignWrites bounds how many objects of dialects are written in one go.
+const mostForeignWrites = 500
+
+// writeForeign makes the objects that stand for workloads in a dialect, and writes the statuses of these and of queues where they
+// should be others. They are for people: nothing is decided by them. A write that fails is tried again when there is something new.
+func (s *scheduler) writeForeign(ctx context.Context) error {
+	if s.foreign == nil {
+		return nil
+	}
+	var first error
+	wrote := 0
+	note := func(err error) {
+		wrote++
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) && first == nil {
+			first = err
+		}
+	}
+	for _, q := range s.feed.ForeignQueues() {
+		r, ok := q.Dialect.(dialect.Reporter)
+		if !ok || wrote >= mostForeignWrites {
+			continue
+		}
+		status := r.QueueStatus(q.Object, q.State, time.Now())
+		if status != nil {
+			dialect.Tell(status, q.Unread, q.Problem, time.Now())
+		}
+		s.patchForeign(ctx, q.Kind, q.Object, status, note)
+	}
+	for _, g := range s.feed.ForeignGroups() {
+		if wrote >= mostForeignWrites {
+			signal(s.reports.usage) // there is more
+			break
+		}
+		s.writeGroup(ctx, &g, note)
+	}
+	return first
+}
+
+func (s *scheduler) writeGroup(ctx context.Context, g *cluster.ForeignGroup, note func(error)) {
+	if g.Object == nil {
+		if g.Ref.Make != nil {
+			_, err := s.of(g.Kind, g.Ref.Namespace).Create(ctx, g.Ref.Make(), metav1.CreateOptions{})
+			note(err)
+		}
+		return
+	}
+	r, ok := g.Dialect.(dialect.Reporter)
+	if !ok {
+		return
+	}
+	if g.Workload != "" && g.State.Pending > 0 {
+		g.State.Cause, g.State.Reason, g.State.Message = s.reports.waitsFor(g.Workload)
+	}
+	status := r.GroupStatus(g.Object, g.State, time.Now())
+	if status != nil {
+		dialect.Tell(status, g.Unread, g.Problem, time.Now())
+	}
+	s.patchForeign(ctx, g.Kind, g.Object, status, note)
+}
+
+func (s *scheduler) of(kind dialect.Kind, namespace string) dynamic.ResourceInterface {
+	r := s.foreign.Resource(kind.GroupVersion().WithResource(kind.Plural))
+	if kind.Namespaced {
+		return r.Namespace(namespace)
+	}
+	return r
+}
+
+// patchForeign writes the status that the object should have, nil for the one it has. In a merge patch a field that is left out keeps
+// its value: those that are gone are spelled out. The UID keeps it from another object of the same name.
+func (s *scheduler) patchForeign(ctx context.Context, kind dialect.Kind, o *unstructured.Unstructured, status map[string]any, note func(error)) {
+	was, _ := o.Object["status"].(map[string]any)
+	if status == nil || equality.Semantic.DeepEqual(was, status) || len(was) == 0 && len(status) == 0 {
+		return
+	}
+	for key := range was { //archtest:any-order each has its own key
+		if _, ok := status[key]; !ok {
+			status[key] = nil
+		}
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": o.GetUID()}, "status": status})
+	if err == nil {
+		ctx, cancel := context.WithTimeout(ctx, statusEvery)
+		defer cancel()
+		_, err = s.of(kind, o.GetNamespace()).Patch(ctx, o.GetName(), types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+	}
+	if err != nil {
+		err = fmt.Errorf("status of %s %s/%s: %w", kind.Name(), o.GetNamespace(), o.GetName(), err)
+	}
+	note(err)
+}
