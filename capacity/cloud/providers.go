@@ -1,0 +1,175 @@
+package cloud
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+)
+
+// awsStates are the states of `aws ec2 describe-capacity-reservations`.
+var awsStates = map[string]v1alpha1.ReservationState{
+	"active": v1alpha1.ReservationActive, "expired": v1alpha1.ReservationExpired, "cancelled": v1alpha1.ReservationExpired, "pending": v1alpha1.ReservationScheduled,
+	"scheduled": v1alpha1.ReservationScheduled, "assessing": v1alpha1.ReservationScheduled, "delayed": v1alpha1.ReservationScheduled, "payment-pending": v1alpha1.ReservationScheduled,
+	"payment-failed": v1alpha1.ReservationFailed, "failed": v1alpha1.ReservationFailed, "unsupported": v1alpha1.ReservationFailed,
+}
+
+// readAWS reads a capacity block or an on-demand capacity reservation.
+func readAWS(f *fields) (r v1alpha1.Reservation, err error) {
+	r.Spec.ID = f.text("CapacityReservationId")
+	r.Name = objectName(r.Spec.ID)
+	r.Spec.InstanceType, r.Spec.Zone = f.text("InstanceType"), f.text("AvailabilityZone")
+	r.Spec.Start, r.Spec.End = f.time("StartDate"), f.time("EndDate")
+	if f.text("InstanceMatchCriteria") == "open" {
+		r.Spec.Match = v1alpha1.MatchOpen
+	} else {
+		r.Spec.Match = v1alpha1.MatchTargeted
+	}
+	total, ok := f.number("TotalInstanceCount")
+	if !ok {
+		err = errors.New("it has no TotalInstanceCount")
+	}
+	if left, ok := f.number("AvailableInstanceCount"); ok && left >= 0 && left <= total {
+		r.Status.Available = pointer(int32(left))
+	}
+	r.Status.State = awsStates[f.text("State")]
+	if err == nil {
+		err = gpusOf(&r, "", 0)
+	}
+	return checked(r, total, err)
+}
+
+// readGCP reads a reservation, or a future reservation, which calendar mode makes, too.
+func readGCP(f *fields) (v1alpha1.Reservation, error) {
+	if f.has("specificSkuProperties") || f.has("timeWindow") {
+		return readFuture(f)
+	}
+	r, err := named(f)
+	at := "specificReservation."
+	r.Spec.InstanceType = last(f.text(at + "instanceProperties.machineType"))
+	total, ok := f.number(at + "count")
+	if !ok {
+		err = errors.Join(err, errors.New("it has no specificReservation.count"))
+	}
+	if used, ok := f.number(at + "inUseCount"); ok && used >= 0 && used <= total {
+		r.Status.Available = pointer(int32(min(total-used, 100_000)))
+	}
+	r.Spec.Match = v1alpha1.MatchOpen
+	if required, _ := f.at("specificReservationRequired").(bool); required {
+		r.Spec.Match = v1alpha1.MatchTargeted
+	}
+	switch f.text("status") {
+	case "READY", "UPDATING":
+		r.Status.State = v1alpha1.ReservationActive
+	case "CREATING":
+		r.Status.State = v1alpha1.ReservationScheduled
+	case "DELETING":
+		r.Status.State = v1alpha1.ReservationExpired
+	}
+	model, count := accelerators(f, at+"instanceProperties.guestAccelerators")
+	if err == nil {
+		err = gpusOf(&r, model, count)
+	}
+	return checked(r, total, err)
+}
+
+// readFuture reads a future reservation. One that is fulfilled is left out: the reservations that came of it are printed themselves.
+func readFuture(f *fields) (v1alpha1.Reservation, error) {
+	r, err := named(f)
+	at := "specificSkuProperties."
+	r.Spec.InstanceType, r.Spec.Match = last(f.text(at+"instanceProperties.machineType")), v1alpha1.MatchTargeted
+	r.Spec.Start, r.Spec.End = f.time("timeWindow.startTime"), f.time("timeWindow.endTime")
+	total, ok := f.number(at + "totalCount")
+	if !ok {
+		err = errors.Join(err, errors.New("it has no specificSkuProperties.totalCount"))
+	}
+	switch f.text("status.procurementStatus") {
+	case "FULFILLED":
+		err = errors.New("it is fulfilled: import the reservations that came of it")
+	case "CANCELLED", "DECLINED", "FAILED", "FAILED_PARTIALLY_FULFILLED":
+		r.Status.State = v1alpha1.ReservationFailed
+	default:
+		r.Status.State = v1alpha1.ReservationScheduled
+	}
+	model, count := accelerators(f, at+"instanceProperties.guestAccelerators")
+	if err == nil {
+		err = gpusOf(&r, model, count)
+	}
+	return checked(r, total, err)
+}
+
+// named reads what all of Google's reservations have. They are zonal, so their zone is in their name.
+func named(f *fields) (r v1alpha1.Reservation, err error) {
+	name := f.text("name")
+	r.Spec.Zone = last(f.text("zone"))
+	r.Name = objectName(name + "." + r.Spec.Zone)
+	r.Spec.ID = f.text("selfLink")
+	if _, path, ok := strings.Cut(r.Spec.ID, "/projects/"); ok {
+		r.Spec.ID = "projects/" + path
+	}
+	if r.Spec.ID == "" {
+		r.Spec.ID = name
+	}
+	if name == "" {
+		err = errors.New("it has no name")
+	}
+	return r, err
+}
+
+// accelerators are GPUs that are added to machines whose type has none.
+func accelerators(f *fields, path string) (model string, count int64) {
+	list, _ := f.at(path).([]any)
+	for _, item := range list {
+		g := &fields{tree: map[string]any{"g": item}, used: make(map[string]bool)}
+		if n, ok := g.number("g.acceleratorCount"); ok {
+			model, count = strings.TrimPrefix(last(g.text("g.acceleratorType")), "nvidia-"), count+n
+		}
+	}
+	return model, count
+}
+
+// readAzure reads a capacity reservation of a group. AKS names zones LOCATION-NUMBER.
+func readAzure(f *fields) (r v1alpha1.Reservation, err error) {
+	r.Spec.ID = f.text("id")
+	name, group := f.text("name"), ""
+	parts := strings.Split(r.Spec.ID, "/")
+	for i := range len(parts) - 1 {
+		if strings.EqualFold(parts[i], "capacityReservationGroups") {
+			group = parts[i+1]
+		}
+	}
+	r.Name = objectName(name)
+	if group != "" {
+		r.Name = objectName(group + "." + name)
+	}
+	r.Spec.InstanceType, r.Spec.Match = f.text("sku.name"), v1alpha1.MatchTargeted
+	zones, _ := f.at("zones").([]any)
+	if location := f.text("location"); len(zones) > 0 && location != "" {
+		number, _ := zones[0].(string)
+		r.Spec.Zone = location + "-" + number
+	}
+	r.Spec.Start = f.time("timeCreated")
+	total, ok := f.number("sku.capacity")
+	if !ok {
+		err = errors.New("it has no sku.capacity; a group alone does not say what it has: import az capacity reservation list")
+	}
+	if list, ok := f.at("instanceView.utilizationInfo.virtualMachinesAllocated").([]any); ok && int64(len(list)) <= total {
+		r.Status.Available = pointer(int32(total) - int32(len(list)))
+	}
+	switch f.text("provisioningState") {
+	case "Failed", "Canceled":
+		r.Status.State = v1alpha1.ReservationFailed
+	case "Creating":
+		r.Status.State = v1alpha1.ReservationScheduled
+	case "Deleting":
+		r.Status.State = v1alpha1.ReservationExpired
+	default:
+		r.Status.State = v1alpha1.ReservationActive
+	}
+	if err == nil {
+		err = gpusOf(&r, "", 0)
+	}
+	return checked(r, total, err)
+}
+
+func pointer[T any](v T) *T { return &v }

@@ -1,0 +1,267 @@
+package join_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+	"sigs.k8s.io/yaml"
+
+	"github.com/berth-dev/berth/capacity"
+	"github.com/berth-dev/berth/capacity/join"
+	"github.com/berth-dev/berth/diagnose/doctor"
+	"github.com/berth-dev/berth/diagnose/facts"
+)
+
+var now = time.Date(2026, 11, 17, 6, 0, 0, 0, time.UTC)
+
+// foreign adds objects, as YAML documents, to the facts.
+func foreign(t *testing.T, f *facts.Facts, docs string) {
+	t.Helper()
+	if f.Foreign == nil {
+		f.Foreign = make(map[string][]*unstructured.Unstructured)
+	}
+	for doc := range strings.SplitSeq(docs, "\n---\n") {
+		u := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(doc), &u.Object); err != nil {
+			t.Fatal(err)
+		}
+		key := u.GetKind() + "." + u.GroupVersionKind().Group
+		f.Foreign[key] = append(f.Foreign[key], u)
+	}
+}
+
+func node(name string, gpus, well int64, change ...func(*corev1.Node)) *corev1.Node {
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name), Labels: map[string]string{"nvidia.com/gpu.present": "true", "nvidia.com/gpu.count": "8"}}}
+	n.Spec.ProviderID = "aws:///" + name
+	n.Status.Capacity = corev1.ResourceList{"nvidia.com/gpu": *resource.NewQuantity(gpus, resource.DecimalSI)}
+	n.Status.Allocatable = corev1.ResourceList{"nvidia.com/gpu": *resource.NewQuantity(well, resource.DecimalSI)}
+	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now.Add(-time.Hour))}}
+	for _, c := range change {
+		c(n)
+	}
+	return n
+}
+
+func labelled(key, value string) func(*corev1.Node) {
+	return func(n *corev1.Node) { n.Labels[key] = value }
+}
+
+func cordoned(n *corev1.Node) {
+	n.Spec.Unschedulable = true
+	added := metav1.NewTime(now.Add(-30 * time.Minute))
+	n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule, TimeAdded: &added})
+}
+
+func unready(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionFalse }
+
+func holder(node string, gpus int64) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: fmt.Sprint("holds-", gpus)}}
+	p.Spec.NodeName, p.Status.Phase = node, corev1.PodRunning
+	list := corev1.ResourceList{"nvidia.com/gpu": *resource.NewQuantity(gpus, resource.DecimalSI)}
+	p.Spec.Containers = []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{Limits: list, Requests: list}}}
+	return p
+}
+
+// shown is the account in lines: reservation, stage, cause, owner, GPUs, price an hour.
+func shown(t interface{ Fatal(...any) }, r join.Report) []string {
+	l := capacity.New()
+	if err := l.Sync(r.At, r.GPUs); err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, s := range l.Sums() {
+		line := fmt.Sprintf("%s %s %s %s %d", s.Reservation, s.Stage, s.Cause, s.Owner, s.GPUs)
+		if s.Unpriced == 0 {
+			line += " " + s.PerHour.Text() + " " + s.Currency
+		}
+		out = append(out, strings.TrimSpace(line))
+	}
+	return out
+}
+
+const reserved = `
+apiVersion: berth.dev/v1alpha1
+kind: Reservation
+metadata: {name: block}
+spec: {provider: aws, id: cr-1, instanceType: p5en.48xlarge, gpus: {model: H200, count: 8}, instances: 4, zone: a, price: {perInstanceHour: "63.296"}}
+`
+
+// TestRealCluster is a cluster of Karpenter's with one reservation: each machine is lost at another step, and one works.
+func TestRealCluster(t *testing.T) {
+	in := labelled("karpenter.k8s.aws/capacity-reservation-id", "cr-1")
+	f := &facts.Facts{At: now}
+	f.Nodes = []*corev1.Node{
+		node("works", 8, 7, in),
+		node("cordoned", 8, 8, in, cordoned),
+		node("unready", 8, 8, in, unready),
+		node("plugged", 8, 0, in), // its device plugin is gone, and the kubelet remembers what it offered
+		node("on-demand", 8, 8),
+	}
+	f.Pods = []*corev1.Pod{holder("works", 4), holder("cordoned", 2)}
+	foreign(t, f, strings.ReplaceAll(reserved, "instances: 4", "instances: 6")+`
+---
+apiVersion: karpenter.sh/v1
+kind: NodeClaim
+metadata:
+  name: late
+  creationTimestamp: "2026-11-17T05:00:00Z"
+  labels: {karpenter.sh/nodepool: gpu, karpenter.k8s.aws/capacity-reservation-id: cr-1, karpenter.sh/capacity-type: reserved}
+status:
+  providerID: aws:///late
+  capacity: {nvidia.com/gpu: "8"}
+  conditions: [{type: Launched, status: "True", lastTransitionTime: "2026-11-17T05:01:00Z"}, {type: Registered, status: Unknown}]
+---
+apiVersion: karpenter.sh/v1
+kind: NodeClaim
+metadata: {name: works, labels: {karpenter.k8s.aws/capacity-reservation-id: cr-1}}
+status: {providerID: "aws:///works", nodeName: works, capacity: {nvidia.com/gpu: "8"}}
+`)
+	want := []string{
+		"schedulable idle none 8",
+		"block paid reservation-unused-by-provisioner capacity 8 63.296 USD",
+		"block registered node-not-ready platform 8 63.296 USD",
+		"block ready device-plugin-missing platform 8 63.296 USD",
+		"block advertised gpu-unhealthy platform 1 7.912 USD",
+		"block healthy node-cordoned platform 6 47.472 USD",
+		"block schedulable idle none 3 23.736 USD",
+		"block allocated idle-allocation user 2 15.824 USD",
+		"block allocated not-measured platform 2 15.824 USD",
+		"block busy   2 15.824 USD",
+		"block launched machine-never-registered platform 8 63.296 USD",
+	}
+	r := join.Of(join.Input{Facts: f, Uses: []doctor.Use{{Node: "works", GPU: "0", Busy: true}, {Node: "works", GPU: "1", Busy: true}, {Node: "works", GPU: "2"}, {Node: "works", GPU: "3"}, {Node: "elsewhere", GPU: "0", Busy: true}}})
+	if diff := cmp.Diff(want, shown(t, r)); diff != "" {
+		t.Error(diff)
+	}
+	for _, g := range r.GPUs {
+		if g.Cause == "node-cordoned" && !g.Since.Equal(now.Add(-30*time.Minute)) || g.Cause == "machine-never-registered" && !g.Since.Equal(now.Add(-59*time.Minute)) {
+			t.Errorf("%s since %s", g.Cause, g.Since)
+		}
+	}
+	if diff := cmp.Diff(join.Said{Message: "node cordoned is cordoned, and nothing else says why", Fix: "ask who cordoned the node, and uncordon it", Command: "kubectl uncordon cordoned"}, r.Said["block/aws:///cordoned"]); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestFiveAnswers are five ways in which a reservation gives nothing, and five causes.
+func TestFiveAnswers(t *testing.T) {
+	pool := `
+apiVersion: berth.dev/v1alpha1
+kind: Pool
+metadata: {name: p}
+spec: {nodes: 0, gpus: [{model: H200, count: 8}], topology: {zone: a}, reservations: [block]}
+`
+	for _, c := range []struct {
+		name, was, now string
+		pool           [2]string
+		cause, message string
+		paid           bool
+	}{
+		{"before start", "zone: a", `zone: a, start: "2026-11-17T09:00:00Z"`, [2]string{}, "reservation-not-started", "reservation block starts at 2026-11-17 09:00 UTC, in 3h", false},
+		{"after end", "zone: a", `zone: a, end: "2026-11-17T05:00:00Z"`, [2]string{}, "reservation-ended", "reservation block ended at 2026-11-17 05:00 UTC", false},
+		{"wrong zone", "zone: a", "zone: b", [2]string{}, "reservation-wrong-zone", "reservation block is in zone b, and pool p is in zone a", true},
+		{"wrong type", "", "", [2]string{"H200", "H100"}, "reservation-wrong-type", "reservation block is for p5en.48xlarge with 8 H200, and pool p has machines of another type", true},
+		{"another cluster", "spec:", "status: {available: 0}\nspec:", [2]string{}, "reservation-consumed-elsewhere", "4 of 4 instances of reservation block are in use, and 4 of them are not in this cluster", true},
+		{"all is well", "", "", [2]string{}, "", "", true},
+	} {
+		f := &facts.Facts{At: now}
+		foreign(t, f, strings.Replace(reserved, c.was, c.now, 1)+"\n---\n"+strings.Replace(pool, c.pool[0], c.pool[1], 1))
+		r := join.Of(join.Input{Facts: f})
+		got := r.Reservations[0]
+		if got.Cause != c.cause || got.Message != c.message || got.Paid != c.paid {
+			t.Errorf("%s: %+v", c.name, got)
+		}
+		if c.cause != "" && got.Owner != "capacity" {
+			t.Errorf("%s: owner %q", c.name, got.Owner)
+		}
+		if c.paid != (len(r.GPUs) == 32) {
+			t.Errorf("%s: %d GPUs are paid", c.name, len(r.GPUs))
+		}
+		for _, g := range r.GPUs {
+			if c.cause != "" && g.Cause != c.cause || c.cause == "" && g.Cause != capacity.NotRequested {
+				t.Errorf("%s: %s", c.name, g.Cause)
+			}
+		}
+	}
+}
+
+// TestPoolsShareReservations gives the machine that can only be in one reservation its place there, whatever it is called.
+func TestPoolsShareReservations(t *testing.T) {
+	f := &facts.Facts{At: now}
+	pool := "apiVersion: berth.dev/v1alpha1\nkind: Pool\nmetadata: {name: %s}\nspec: {nodes: %d, gpus: [{model: H200, count: 8}], topology: {zone: a}, reservations: [%s]}\n"
+	foreign(t, f, strings.Replace(reserved, "instances: 4", "instances: 3", 1)+"\n---\n"+strings.Replace(strings.Replace(reserved, "instances: 4", "instances: 1", 1), "name: block", "name: spare", 1)+
+		"\n---\n"+fmt.Sprintf(pool, "h200", 3, "block, spare")+"\n---\n"+fmt.Sprintf(pool, "h200-lost", 1, "block"))
+	got := make(map[string]int)
+	for _, g := range join.Of(join.Input{Facts: f}).GPUs {
+		got[g.Reservation+" "+g.Pool]++
+	}
+	if diff := cmp.Diff(map[string]int{"block h200": 16, "block h200-lost": 8, "spare h200": 8}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestOpenReservation pays for machines of its type and zone that nobody made for another purpose.
+func TestOpenReservation(t *testing.T) {
+	f := &facts.Facts{At: now}
+	kind := labelled(corev1.LabelInstanceTypeStable, "p5en.48xlarge")
+	f.Nodes = []*corev1.Node{
+		node("here", 8, 8, kind, labelled(corev1.LabelTopologyZone, "a")),
+		node("there", 8, 8, kind, labelled(corev1.LabelTopologyZone, "b")),
+		node("spot", 8, 8, kind, labelled(corev1.LabelTopologyZone, "a"), labelled("karpenter.sh/capacity-type", "spot")),
+	}
+	foreign(t, f, strings.Replace(strings.Replace(reserved, "zone: a", "zone: a, match: open", 1), "instances: 4", "instances: 1", 1))
+	want := []string{"schedulable idle none 8", "schedulable idle none 8", "block schedulable idle none 8 63.296 USD"}
+	if diff := cmp.Diff(want, shown(t, join.Of(join.Input{Facts: f}))); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestOrder holds the account to be the same in whatever order objects are read, and to add up whatever they say.
+func TestOrder(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		f := &facts.Facts{At: now}
+		ids := []string{"", "cr-1", "cr-2"}
+		for i := range rapid.IntRange(0, 6).Draw(rt, "nodes") {
+			n := node(fmt.Sprint("n", i), rapid.Int64Range(-1, 9).Draw(rt, "capacity"), rapid.Int64Range(-1, 9).Draw(rt, "allocatable"), labelled("karpenter.k8s.aws/capacity-reservation-id", rapid.SampledFrom(ids).Draw(rt, "reservation")))
+			if rapid.Bool().Draw(rt, "cordoned") {
+				cordoned(n)
+			}
+			if rapid.Bool().Draw(rt, "unready") {
+				unready(n)
+			}
+			if rapid.IntRange(0, 3).Draw(rt, "twice") == 0 {
+				n.Spec.ProviderID = "aws:///same"
+			}
+			f.Nodes = append(f.Nodes, n)
+			f.Pods = append(f.Pods, holder(n.Name, rapid.Int64Range(0, 9).Draw(rt, "held")))
+		}
+		foreign(t, f, strings.Replace(reserved, "instances: 4", fmt.Sprint("instances: ", rapid.IntRange(0, 4).Draw(rt, "instances")), 1))
+		r := join.Of(join.Input{Facts: f})
+		paid := 0
+		for _, g := range r.GPUs {
+			if g.Reservation == "block" {
+				paid++
+			}
+		}
+		if want := int(r.Reservations[0].GPUs); paid != want {
+			rt.Fatalf("%d GPUs of the reservation are accounted for, of %d", paid, want)
+		}
+		other := &facts.Facts{At: now}
+		other.Nodes, other.Pods, other.Foreign = slices.Clone(f.Nodes), slices.Clone(f.Pods), f.Foreign
+		slices.Reverse(other.Nodes)
+		slices.Reverse(other.Pods)
+		if diff := cmp.Diff(shown(rt, r), shown(rt, join.Of(join.Input{Facts: other}))); diff != "" {
+			rt.Fatal(diff)
+		}
+	})
+}

@@ -1,0 +1,353 @@
+package join
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/capacity"
+	"github.com/berth-dev/berth/kube/dialect/karpenter"
+)
+
+// Causes of L1 that a reservation itself can have.
+const (
+	notStarted = "reservation-not-started"
+	ended      = "reservation-ended"
+	wrongZone  = "reservation-wrong-zone"
+	wrongType  = "reservation-wrong-type"
+	elsewhere  = "reservation-consumed-elsewhere"
+	unused     = "reservation-unused-by-provisioner"
+)
+
+// Reserved is what there is to say of a reservation as a whole.
+type Reserved struct {
+	Name  string                    `json:"name"`
+	State v1alpha1.ReservationState `json:"state"`
+	Start time.Time                 `json:"start,omitzero"`
+	End   time.Time                 `json:"end,omitzero"`
+	GPUs  int64                     `json:"gpus"` // that it is for, whether they are paid for now or not
+	Paid  bool                      `json:"paid"` // now
+	// Cause is why machines of it cannot become nodes here, as `berth why` has it; "": they can.
+	Cause   string `json:"cause,omitempty"`
+	Owner   string `json:"owner,omitempty"`
+	Message string `json:"message,omitempty"`
+}
+
+type reservation struct {
+	Reserved
+	spec     v1alpha1.ReservationSpec
+	status   v1alpha1.ReservationStatus
+	machines []*machine // that it pays for
+}
+
+// expiring is how long before its end a reservation gives no more machines: the clouds take a block's machines back half an
+// hour to an hour before.
+const expiring = time.Hour
+
+func (w *world) readReservations() {
+	slots := int64(0)
+	for _, name := range w.facts.ForeignNames(reservationKind, "") {
+		var r v1alpha1.Reservation
+		if runtime.DefaultUnstructuredConverter.FromUnstructured(w.facts.ForeignNamed(reservationKind, "", name).Object, &r) != nil {
+			continue // the API server takes none that cannot be read; a bundle may have been edited
+		}
+		if slots += int64(r.Spec.Instances); slots > mostMachines || r.Spec.Instances < 0 || r.Spec.GPUs.Count < 0 || r.Spec.GPUs.Count > mostGPUs {
+			slots -= int64(r.Spec.Instances)
+			continue
+		}
+		x := reservation{spec: r.Spec, status: r.Status}
+		x.Name, x.State = name, StateAt(&r, w.facts.At)
+		x.GPUs = int64(r.Spec.Instances) * int64(r.Spec.GPUs.Count)
+		if r.Spec.Start != nil {
+			x.Start = r.Spec.Start.UTC()
+		}
+		if r.Spec.End != nil {
+			x.End = r.Spec.End.UTC()
+		}
+		x.Paid = x.State == v1alpha1.ReservationActive || x.State == v1alpha1.ReservationExpiring
+		w.reservations = append(w.reservations, x)
+	}
+}
+
+// StateAt is the reservation's state at a time. Its own times count before what the provider said once: a reservation that was
+// active yesterday has ended if its end has passed.
+func StateAt(r *v1alpha1.Reservation, now time.Time) v1alpha1.ReservationState {
+	said := r.Status.State
+	switch {
+	case said == v1alpha1.ReservationFailed || said == v1alpha1.ReservationExpired:
+		return said
+	case r.Spec.End != nil && !now.Before(r.Spec.End.Time):
+		return v1alpha1.ReservationExpired
+	case r.Spec.Start != nil && now.Before(r.Spec.Start.Time):
+		return v1alpha1.ReservationScheduled
+	case r.Spec.Start == nil && said == v1alpha1.ReservationScheduled:
+		return said
+	case said == v1alpha1.ReservationExpiring || r.Spec.End != nil && r.Spec.End.Sub(now) <= expiring:
+		return v1alpha1.ReservationExpiring
+	}
+	return v1alpha1.ReservationActive
+}
+
+// assign gives each machine to the reservation that pays for it: the one that its labels name, one that its pool names, or one
+// that is open to it. In that order, and those with the fewest reservations to choose from first, so that no machine takes a place
+// from one that can only be there. Machines are then taken by name, so that the same cluster always gives the same account.
+func (w *world) assign() {
+	rules := []func(*reservation, *machine) bool{
+		func(r *reservation, m *machine) bool { return r.named(m.reserved) },
+		func(r *reservation, m *machine) bool {
+			return m.berth != nil && slices.Contains(m.berth.Spec.Reservations, r.Name) && r.sameZone(m.zone) && r.sameType(m)
+		},
+		func(r *reservation, m *machine) bool {
+			return r.spec.Match == v1alpha1.MatchOpen && m.berth == nil && m.capacity == "" && m.reserved == "" && m.kind == r.spec.InstanceType && r.sameZone(m.zone)
+		},
+	}
+	for _, pays := range rules {
+		choice := make(map[*machine]int, len(w.machines))
+		for _, m := range w.machines {
+			for _, r := range w.inOrder(m) {
+				if r.Paid && pays(r, m) {
+					choice[m]++
+				}
+			}
+		}
+		machines := slices.SortedStableFunc(slices.Values(w.machines), func(a, b *machine) int { return cmp.Compare(choice[a], choice[b]) })
+		for _, m := range machines {
+			for _, r := range w.inOrder(m) {
+				if m.paidBy == nil && r.Paid && len(r.machines) < int(r.spec.Instances) && pays(r, m) {
+					m.paidBy = r
+					r.machines = append(r.machines, m)
+				}
+			}
+		}
+	}
+}
+
+// inOrder are the reservations as the machine's pool draws on them; all by name where it does not say.
+func (w *world) inOrder(m *machine) []*reservation {
+	out := make([]*reservation, 0, len(w.reservations))
+	if m.berth == nil || len(m.berth.Spec.Reservations) == 0 {
+		for i := range w.reservations {
+			out = append(out, &w.reservations[i])
+		}
+		return out
+	}
+	for _, name := range m.berth.Spec.Reservations {
+		if i := slices.IndexFunc(w.reservations, func(r reservation) bool { return r.Name == name }); i >= 0 {
+			out = append(out, &w.reservations[i])
+		}
+	}
+	return out
+}
+
+// named says whether a label with the value means the reservation: by the provider's id, or the last part of it.
+func (r *reservation) named(value string) bool {
+	return value != "" && (value == r.spec.ID || value == r.Name || strings.HasSuffix(r.spec.ID, "/"+value))
+}
+
+func (r *reservation) sameZone(zone string) bool {
+	return r.spec.Zone == "" || zone == "" || zone == r.spec.Zone
+}
+
+// sameType says whether the machine is what was reserved: by its type where that is a cloud's, else by its GPUs. Machines
+// of the fleet have types of their own.
+func (r *reservation) sameType(m *machine) bool {
+	if m.kind != "" && (m.berth == nil || !strings.HasPrefix(m.kind, "sim.")) {
+		return m.kind == r.spec.InstanceType
+	}
+	if m.berth == nil {
+		return true
+	}
+	return r.likePool(m.berth)
+}
+
+// likePool says whether machines of the pool have the reserved GPUs.
+func (r *reservation) likePool(p *v1alpha1.Pool) bool {
+	if p.GPUsPerNode() != int(r.spec.GPUs.Count) {
+		return false
+	}
+	want := modelName(r.spec.GPUs.Model)
+	return !slices.ContainsFunc(p.Spec.GPUs, func(g v1alpha1.GPU) bool {
+		have := modelName(g.Model)
+		return want != "" && !strings.HasPrefix(have, want) && !strings.HasPrefix(want, have)
+	})
+}
+
+// modelName is a GPU's name without its maker and how it is written: h20080gb.
+func modelName(s string) string {
+	s = strings.ToLower(s)
+	s = strings.Map(func(c rune) rune {
+		if c >= 'a' && c <= 'z' || c >= '0' && c <= '9' {
+			return c
+		}
+		return -1
+	}, s)
+	return strings.TrimPrefix(s, "nvidia")
+}
+
+// reserved are the units of a reservation: its machines, and places of which no machine came.
+func (w *world) reserved(r *reservation) []unit {
+	if !r.Paid {
+		r.unpaid(w.facts.At)
+		return nil
+	}
+	var out []unit
+	for _, m := range r.machines {
+		out = append(out, w.unit(r.Name+"/"+m.name, m, r)...)
+	}
+	left := int(r.spec.Instances) - len(r.machines)
+	if left == 0 || r.spec.GPUs.Count == 0 {
+		return out
+	}
+	away := 0
+	if r.status.Available != nil {
+		away = min(left, max(0, int(r.spec.Instances)-int(*r.status.Available)-len(r.machines)))
+	}
+	cause, pool, said := w.whyNotLaunched(r)
+	r.Cause, r.Message = cause, said.Message
+	if cause == capacity.NotRequested {
+		r.Cause, r.Message = "", ""
+	}
+	used := Said{Message: fmt.Sprintf("%d of %d instances of reservation %s are in use, and %d of them are not in this cluster", int(r.spec.Instances)-left+away, r.spec.Instances, r.Name, away), Fix: "find out which cluster or account has them, and have it give them back"}
+	if away > 0 && (away == left || cause == capacity.NotRequested) {
+		r.Cause, r.Message = elsewhere, used.Message
+	}
+	if r.Cause != "" {
+		r.Owner = ownerOf(r.Cause)
+	}
+	for i := range left {
+		a := capacity.Account{Reservation: r.Name, Pool: pool, Zone: r.spec.Zone, Stage: capacity.Paid, Cause: cause}
+		say := said
+		if i < away {
+			a.Cause, say = elsewhere, used
+		}
+		a.Owner = ownerOf(a.Cause)
+		since := r.Start
+		out = append(out, unit{gpus(fmt.Sprintf("%s/#%d", r.Name, i), int(r.spec.GPUs.Count), a, since, r.spec.Price), say})
+	}
+	return out
+}
+
+// unpaid says why nothing of the reservation is to be had.
+func (r *reservation) unpaid(now time.Time) {
+	switch r.State {
+	case v1alpha1.ReservationScheduled:
+		r.Cause = notStarted
+		r.Message = fmt.Sprintf("reservation %s has not started", r.Name)
+		if !r.Start.IsZero() {
+			r.Message = fmt.Sprintf("reservation %s starts at %s, in %s", r.Name, clock(r.Start), rough(r.Start.Sub(now)))
+		}
+	case v1alpha1.ReservationFailed:
+		r.Cause, r.Message = ended, fmt.Sprintf("reservation %s failed: the provider gives nothing of it", r.Name)
+	default:
+		r.Cause, r.Message = ended, fmt.Sprintf("reservation %s has ended", r.Name)
+		if !r.End.IsZero() && !r.End.After(now) {
+			r.Message = fmt.Sprintf("reservation %s ended at %s", r.Name, clock(r.End))
+		}
+	}
+	r.Owner = ownerOf(r.Cause)
+}
+
+func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 MST") }
+
+// whyNotLaunched says why machines of an active reservation do not come: nobody draws on it; who does may have machines only
+// in another zone, or of another type; or nobody asks for more.
+func (w *world) whyNotLaunched(r *reservation) (cause, pool string, said Said) {
+	var drawn, near, like []string // names of pools
+	for _, name := range sortedNames(w.pools) {
+		p := w.pools[name]
+		if !slices.Contains(p.Spec.Reservations, r.Name) {
+			continue
+		}
+		drawn = append(drawn, name)
+		zone, same := r.sameZone(p.Spec.Topology.Zone), r.likePool(p)
+		if zone {
+			near = append(near, name)
+		}
+		if zone && same {
+			like = append(like, name)
+		}
+	}
+	for _, p := range w.nodePools {
+		if !slices.ContainsFunc(p.Reservations(), func(k karpenter.Reservation) bool { return r.named(k.Id) }) || !p.Permits(karpenter.CapacityTypeLabel, karpenter.Reserved) {
+			continue
+		}
+		drawn = append(drawn, p.GetName())
+		zone, same := r.spec.Zone == "" || p.Permits(corev1.LabelTopologyZone, r.spec.Zone), p.Permits(corev1.LabelInstanceTypeStable, r.spec.InstanceType)
+		if zone {
+			near = append(near, p.GetName())
+		}
+		if zone && same {
+			like = append(like, p.GetName())
+		}
+	}
+	switch {
+	case len(like) > 0:
+		pool = like[0]
+		return capacity.NotRequested, pool, Said{
+			Message: fmt.Sprintf("pool %s draws on reservation %s and asks for %d of its %d instances", pool, r.Name, len(r.machines), r.spec.Instances),
+			Fix:     fmt.Sprintf("have pool %s ask for more machines, or give the rest of the reservation back", pool),
+		}
+	case len(near) > 0:
+		pool = near[0]
+		return wrongType, pool, Said{
+			Message: fmt.Sprintf("reservation %s is for %s with %d %s, and pool %s has machines of another type", r.Name, r.spec.InstanceType, r.spec.GPUs.Count, cmp.Or(r.spec.GPUs.Model, "GPUs"), pool),
+			Fix:     fmt.Sprintf("have a pool of %s draw on the reservation", r.spec.InstanceType),
+		}
+	case len(drawn) > 0:
+		pool = drawn[0]
+		said = Said{Message: fmt.Sprintf("reservation %s is in zone %s, and pool %s is not", r.Name, r.spec.Zone, pool), Fix: "have a pool in zone " + r.spec.Zone + " draw on the reservation"}
+		if p := w.pools[pool]; p != nil {
+			said.Message = fmt.Sprintf("reservation %s is in zone %s, and pool %s is in zone %s", r.Name, r.spec.Zone, pool, p.Spec.Topology.Zone)
+		}
+		return wrongZone, pool, said
+	}
+	said = Said{Message: fmt.Sprintf("reservation %s is active, and no pool draws on it", r.Name), Fix: "name the reservation in the pool that is to use it, and have that pool make the machines"}
+	if name := w.couldDraw(r); name != "" {
+		p := w.pools[name]
+		names := append(slices.Clone(p.Spec.Reservations), r.Name)
+		said.Fix = fmt.Sprintf("have pool %s draw on it, with %d more", name, r.spec.Instances)
+		if len(p.Spec.NodeNames) == 0 && p.Spec.Nodes != nil {
+			said.Command = fmt.Sprintf(`kubectl patch pool %s --type=merge -p '{"spec":{"nodes":%d,"reservations":["%s"]}}'`, name, *p.Spec.Nodes+r.spec.Instances, strings.Join(names, `","`))
+		}
+	}
+	return unused, "", said
+}
+
+// couldDraw is the first pool whose machines are what was reserved, where they were; "": none.
+func (w *world) couldDraw(r *reservation) string {
+	for _, name := range sortedNames(w.pools) {
+		if p := w.pools[name]; r.likePool(p) && r.sameZone(p.Spec.Topology.Zone) {
+			return name
+		}
+	}
+	return ""
+}
+
+func sortedNames[V any](m map[string]V) []string {
+	out := make([]string, 0, len(m))
+	//archtest:any-order sorted below
+	for name := range m {
+		out = append(out, name)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// rough is a duration as people say it.
+func rough(d time.Duration) string {
+	switch {
+	case d < 2*time.Minute:
+		return d.Round(time.Second).String()
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", int(d.Hours()))
+	}
+	return fmt.Sprintf("%dd", int(d.Hours()/24))
+}
