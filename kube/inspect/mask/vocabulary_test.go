@@ -94,6 +94,7 @@ func made(t *testing.T) []string {
 			if message.MatchString(line) {
 				add(line)
 			}
+			add(drawn.ReplaceAllString(given.FindString(line), " "))
 		}
 	}
 	maps.DeleteFunc(all, func(w string, ok bool) bool { return !ok })
@@ -101,6 +102,12 @@ func made(t *testing.T) []string {
 }
 
 var message = regexp.MustCompile(`(?i)\b(message|reason|type|phase|status|state|operator|effect|note|restartPolicy|lines)"?:`)
+
+// given finds a message that is an argument of a template; names are drawn, and are no words of it.
+var (
+	given = regexp.MustCompile(`"message" [("].*`)
+	drawn = regexp.MustCompile(`\(name "[^"]*"[^)]*\)`)
+)
 
 // english are words that every message may have.
 const english = `a i the of to in on at by for from with without and or not no is are was were be been being has have had do does did will would can could may might must shall should this that these those it its
