@@ -26,6 +26,12 @@ const featureGates = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true,
 // runtimeConfig serves the gang scheduling API in both its versions.
 const runtimeConfig = "scheduling.k8s.io/v1beta1=true,scheduling.k8s.io/v1alpha3=true"
 
+// noGroupGates and noGroupConfig leave out what the two above serve, and what depends on it.
+const (
+	noGroupGates  = "GenericWorkload=false,TopologyAwareWorkloadScheduling=false,WorkloadWithJob=false,PodGroupPreemptionPolicy=false,DRAWorkloadResourceClaims=false,CompositePodGroup=false"
+	noGroupConfig = "scheduling.k8s.io/v1beta1=false,scheduling.k8s.io/v1alpha3=false"
+)
+
 // inFlight is how many requests the server takes at once. It serves one laptop's own
 // components; the limits that protect a shared server would only make them wait.
 const inFlight = 20000
@@ -37,6 +43,10 @@ const KubeletAddressType = "ExternalDNS"
 
 func (c *Cluster) apiServerFlags() []string {
 	key := c.keys.file
+	gates, serves, admission := featureGates, runtimeConfig, "ExtendedResourceToleration,PodGroupProtection"
+	if c.noGroups {
+		gates, serves, admission = noGroupGates, noGroupConfig, "ExtendedResourceToleration"
+	}
 	return []string{
 		"--etcd-servers=" + c.etcd.endpoint,
 		"--bind-address=127.0.0.1",
@@ -63,9 +73,9 @@ func (c *Cluster) apiServerFlags() []string {
 		"--kubelet-preferred-address-types=" + KubeletAddressType,
 		"--service-cluster-ip-range=10.96.0.0/16",
 		"--allow-privileged=true",
-		"--enable-admission-plugins=ExtendedResourceToleration,PodGroupProtection",
-		"--feature-gates=" + featureGates,
-		"--runtime-config=" + runtimeConfig,
+		"--enable-admission-plugins=" + admission,
+		"--feature-gates=" + gates,
+		"--runtime-config=" + serves,
 		"--enable-priority-and-fairness=false",
 		fmt.Sprintf("--max-requests-inflight=%d", inFlight),
 		fmt.Sprintf("--max-mutating-requests-inflight=%d", inFlight),

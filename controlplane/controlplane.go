@@ -39,6 +39,10 @@ type Options struct {
 	NoControllers bool // nobody makes pods of Jobs, or collects what is orphaned
 	NoScheduler   bool // nobody schedules pods that name the stock scheduler, or none
 
+	// NoGroups leaves out Kubernetes' own kinds for groups of pods (PodGroup and Workload of scheduling.k8s.io), so that kubectl
+	// finds another project's kinds of these names.
+	NoGroups bool
+
 	// Progress, where not nil, is told of each step done.
 	Progress func(step string)
 }
@@ -48,6 +52,8 @@ type Cluster struct {
 	dir    home.Dir
 	keys   keys
 	server string // https://127.0.0.1:port
+
+	noGroups bool
 
 	failed  chan error         // first component that stopped by itself
 	stop    context.CancelFunc // clients of the API server: controllers, scheduler
@@ -68,9 +74,10 @@ func Start(ctx context.Context, opts Options) (*Cluster, error) {
 	}
 	tuneMemory()
 	c := &Cluster{
-		dir:    opts.Dir,
-		server: "https://" + opts.Listener.Addr().String(),
-		failed: make(chan error, 8),
+		dir:      opts.Dir,
+		noGroups: opts.NoGroups,
+		server:   "https://" + opts.Listener.Addr().String(),
+		failed:   make(chan error, 8),
 	}
 	if err := c.start(ctx, opts); err != nil {
 		c.Stop()

@@ -55,6 +55,7 @@ var identities = []struct{ name, user, groups string }{
 	{"scheduler", "system:kube-scheduler", ""},
 	{"fleet", "system:berth:fleet", ""},
 	{"berth-scheduler", "system:berth:scheduler", ""},
+	{"operators", "system:berth:operators", ""},
 }
 
 const validFor = 10 * 365 * 24 * time.Hour
