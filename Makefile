@@ -3,13 +3,16 @@
 GO    ?= go
 BERTH := bin/berth
 
-.PHONY: up build test drawn stories race fuzz verify soak bench bench-live packing chaos conformance mutate mutations lint fmt clean
+.PHONY: up build operators test drawn stories race fuzz verify soak bench bench-live packing chaos conformance mutate mutations dist image lint fmt clean
 
 up: build ## build Berth and start a cluster (ARGS="--fleet research-128" and so on)
 	@$(BERTH) up $(ARGS)
 
 build:
 	@GO="$(GO)" scripts/build $(BERTH) ./cmd/berth
+
+operators: ## build bin/berth-operators, the controllers of other projects for `berth up --with`; see docs/operators.md
+	@GO="$(GO)" scripts/operators
 
 # The stories of cmd/berth run real clusters against the clock, so nothing else runs beside them.
 # Properties draw their cases from SEED, so that a commit passes or fails for good. A part of them is then run with a seed
@@ -75,6 +78,15 @@ mutate: ## switch off the engine's rules one by one: a test must fail for each (
 mutations: build ## break fields of live objects and score berth why (COUNT=500 SEED=7 ARGS="-fixes 0"); see docs/mutations.md
 	$(GO) run ./internal/breakage -berth $(BERTH) -count $(or $(COUNT),50) $(if $(filter command line,$(origin SEED)),-seed $(SEED)) $(ARGS)
 
+VERSION ?= $(shell sed -n 's/^const Version = "\(.*\)"/\1/p' cli/cli.go)
+
+dist: ## kubectl-berth for linux and darwin, reproducible, with checksums and krew's manifest, in dist/ (TARGETS=linux/amd64)
+	@GO="$(GO)" scripts/dist $(VERSION) $(TARGETS)
+
+image: ## the scheduler's image as an OCI tar, without Docker, in dist/ (IMAGE=registry.example/berth:v1 ARCHS=amd64)
+	@GO="$(GO)" scripts/dist $(VERSION) $(patsubst %,linux/%,$(or $(ARCHS),amd64 arm64))
+	$(GO) run ./internal/image -name $(or $(IMAGE),berth:$(VERSION)) -o dist/berth-$(VERSION)-image.tar $(foreach a,$(or $(ARCHS),amd64 arm64),$(a)=dist/linux-$(a)/kubectl-berth)
+
 lint: ## vet, staticcheck, architecture
 	$(GO) vet ./...
 	$(GO) tool -modfile=go.tools.mod staticcheck ./...
@@ -84,4 +96,4 @@ fmt:
 	gofmt -w $$(git ls-files '*.go')
 
 clean:
-	rm -rf bin
+	rm -rf bin dist

@@ -43,6 +43,9 @@ type Deps struct {
 	Kubernetes string
 	// Program is how the user called this program, for commands that are printed to be run.
 	Program string
+	// Lab makes the commands that need the parts above. It is the function Lab or nil: a program that does not name it
+	// does not link the fleet either.
+	Lab func(Streams, Deps) []*cobra.Command
 }
 
 // ControlPlane is a running control plane.
@@ -111,14 +114,15 @@ Then:        berth kubectl get nodes`,
 	}
 	root.SetVersionTemplate(versionLine(d))
 	root.SetFlagErrorFunc(flagError)
+	if d.Lab != nil {
+		root.AddCommand(d.Lab(s, d)...)
+	} else {
+		root.Short, root.Long = "Ask a cluster why GPU work waits, and install the scheduler that answers", smallHelp
+	}
 	root.AddCommand(
-		newCmdUp(s, d),
-		newCmdDown(s),
-		newCmdStatus(s),
-		newCmdKubectl(d),
-		newCmdFleet(s),
 		newCmdWhy(s),
 		newCmdDoctor(s),
+		newCmdCapacity(s),
 		newCmdCheck(s),
 		newCmdWhatif(s),
 		newCmdEvidence(s),
@@ -126,10 +130,22 @@ Then:        berth kubectl get nodes`,
 		newCmdQueue(s),
 		newCmdReplay(s),
 		newCmdScheduler(s),
+		newCmdInstall(s),
+		newCmdUninstall(s),
 		newCmdVersion(s, d),
 	)
 	return root
 }
+
+// Lab are the commands of clusters on this machine.
+func Lab(s Streams, d Deps) []*cobra.Command {
+	return []*cobra.Command{newCmdUp(s, d), newCmdDown(s), newCmdStatus(s), newCmdKubectl(d), newCmdFleet(s), newCmdDrill(s)}
+}
+
+const smallHelp = `Berth puts GPU work on GPU machines under Kubernetes, and can always say why it did or did not.
+
+Start with:  kubectl berth why -A
+Then:        kubectl berth doctor`
 
 // displayName is how the program is called in help: as a plugin of kubectl where its file is called kubectl-berth.
 func displayName(program string) string {
@@ -142,7 +158,7 @@ func displayName(program string) string {
 func newCmdVersion(s Streams, d Deps) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "Print the version of Berth and of the Kubernetes inside it",
+		Short: "Print the version of Berth and of the Kubernetes inside it, if any",
 		Args:  cobra.NoArgs,
 		Run: func(*cobra.Command, []string) {
 			fmt.Fprint(s.Out, versionLine(d))
@@ -151,6 +167,9 @@ func newCmdVersion(s Streams, d Deps) *cobra.Command {
 }
 
 func versionLine(d Deps) string {
+	if d.Kubernetes == "" {
+		return fmt.Sprintf("berth %s\n", Version)
+	}
 	return fmt.Sprintf("berth %s, Kubernetes %s\n", Version, d.Kubernetes)
 }
 

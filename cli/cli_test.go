@@ -30,6 +30,7 @@ func run(t *testing.T, args ...string) (code int, stdout, stderr string) {
 		},
 		Kubectl:    func([]string) int { return 0 },
 		Kubernetes: "v1.37.1",
+		Lab:        Lab,
 	})
 	return code, out.String(), errOut.String()
 }

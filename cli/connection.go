@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -21,6 +22,7 @@ type connection struct {
 
 	named   bool // --name was written
 	program string
+	small   bool     // this program has no kubectl in it
 	found   *cluster // once chosen
 }
 
@@ -44,6 +46,7 @@ func (c *connection) flags(cmd *cobra.Command) {
 	cmd.MarkFlagsMutuallyExclusive("name", "context")
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
 		c.named, c.program = cmd.Flags().Changed("name"), programOf(cmd)
+		c.small = !hasKubectl(cmd.Root())
 		if !c.named {
 			return nil
 		}
@@ -59,6 +62,10 @@ func programOf(cmd *cobra.Command) string {
 		return p
 	}
 	return "berth"
+}
+
+func hasKubectl(root *cobra.Command) bool {
+	return slices.ContainsFunc(root.Commands(), func(c *cobra.Command) bool { return c.Name() == "kubectl" })
 }
 
 // explicit says whether the user chose a cluster.
@@ -141,6 +148,9 @@ func (c *connection) embedded(dir home.Dir, name string) (*cluster, error) {
 		return nil, err
 	}
 	kubectl := c.program + " kubectl --name " + name
+	if c.small {
+		kubectl = "kubectl --kubeconfig " + shellWord(dir.Kubeconfig())
+	}
 	return &cluster{
 		config: cfg, namespace: namespaceIn(&clientcmd.ClientConfigLoadingRules{ExplicitPath: dir.Kubeconfig()}, ""),
 		name: name, kubectl: kubectl, portable: "berth kubectl --name " + name, title: fmt.Sprintf("cluster %q of this machine", name),

@@ -152,8 +152,14 @@ func (o *upOptions) childArgs() []string {
 		"--gang-grace", o.gangGrace.String(),
 	}
 	args = append(args, o.policy.args()...)
+	if len(o.dialects) > 0 {
+		args = append(args, "--dialect", strings.Join(o.dialects, ","))
+	}
 	if o.fleetGiven {
 		args = append(args, "--fleet", o.fleet)
+	}
+	if len(o.with) > 0 {
+		args = append(args, "--with", strings.Join(o.with, ","))
 	}
 	if o.data != "" {
 		args = append(args, "--data", o.data)
@@ -161,7 +167,7 @@ func (o *upOptions) childArgs() []string {
 	for _, f := range []struct {
 		flag string
 		on   bool
-	}{{"--ephemeral", o.ephemeral}, {"--cold", o.cold}, {"--merge-kubeconfig", o.merge}} {
+	}{{"--ephemeral", o.ephemeral}, {"--cold", o.cold}, {"--merge-kubeconfig", o.merge}, {"--without-scheduler", o.withoutScheduler}} {
 		if f.on {
 			args = append(args, f.flag)
 		}

@@ -103,10 +103,15 @@ func (o *doctorOptions) check() error {
 	if !slices.Contains(failOns, o.failOn) {
 		return fmt.Errorf("--fail-on %q: use %s", o.failOn, strings.Join(failOns, ", "))
 	}
-	if o.watch && o.every < time.Second {
+	return checkWatch(o.watch, o.every, o.metrics)
+}
+
+// checkWatch says what of --watch, --interval and --metrics does not go together.
+func checkWatch(watch bool, every time.Duration, metrics []string) error {
+	switch {
+	case watch && every < time.Second:
 		return errors.New("--interval: a second or more")
-	}
-	if o.watch && slices.Contains(o.metrics, "-") {
+	case watch && slices.Contains(metrics, "-"):
 		return errors.New("--watch reads metrics again and again: give --metrics a file or a URL")
 	}
 	return nil

@@ -20,7 +20,7 @@ func newCmdFleet(s Streams) *cobra.Command {
 
 		SuggestionsMinimumDistance: suggestDistance,
 	}
-	cmd.AddCommand(newCmdFleetApply(s), newCmdFleetShow(s), newCmdFleetPresets(s))
+	cmd.AddCommand(newCmdFleetApply(s), newCmdFleetShow(s), newCmdFleetPresets(s), newCmdFleetFault(s))
 	return cmd
 }
 

@@ -3,11 +3,13 @@ package cli
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/kube/dialect/all"
 	"github.com/berth-dev/berth/kube/scheduler"
 	"github.com/berth-dev/berth/record"
 )
@@ -33,6 +35,11 @@ func (s *session) startScheduler(ctx context.Context) error {
 	if err := scheduler.Install(ctx, admin, log); err != nil {
 		return err
 	}
+	for _, name := range s.dialects {
+		if err := scheduler.InstallDialect(ctx, admin, all.Find(name)); err != nil {
+			return err
+		}
+	}
 	cfg, err := s.cp.Config("berth-scheduler")
 	if err != nil {
 		return err
@@ -51,11 +58,14 @@ func (s *session) startScheduler(ctx context.Context) error {
 			return err
 		}
 		return scheduler.Run(ctx, scheduler.Options{
-			Config: cfg, Engine: config, For: pods, Identity: inProcess, GangGrace: s.gangGrace, Log: log,
+			Config: cfg, Engine: config, For: pods, Dialects: s.dialects, Identity: inProcess, GangGrace: s.gangGrace, Log: log,
 			Answers: answers, Decisions: record.Options{Dir: s.dir.Decisions(), Berth: Version},
 		})
 	}
 	s.sched = &runningScheduler{kept: keep("the scheduler", run, s.report.say, log), retire: func() { retireAnswers(admin, log) }}
+	for _, name := range s.dialects {
+		pods = append(slices.Clone(pods), all.Find(name).SchedulerNames()...)
+	}
 	s.report.did("scheduling pods with schedulerName " + strings.Join(pods, ", "))
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
@@ -33,12 +35,18 @@ type schedulerOptions struct {
 	policy        policyFlags
 	elect, shadow bool
 	listen        string
+	address       string
 	record        string
+	file          string
 	streams       Streams
 }
 
 func newCmdScheduler(s Streams) *cobra.Command {
-	o := &schedulerOptions{streams: s}
+	return newSchedulerFlags(&schedulerOptions{streams: s})
+}
+
+// newSchedulerFlags is the command over those options, which its flags fill.
+func newSchedulerFlags(o *schedulerOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "scheduler",
 		Short: "Run Berth's scheduler against any cluster",
@@ -47,15 +55,19 @@ the one it runs in. It schedules pods with schedulerName berth and leaves all ot
 Several may run at once; one of them leads.
 
 With --shadow it decides what it would do with the cluster as it is and writes nothing to it;
-with --record its decisions can be read, and played again, with ` + "`berth replay`" + `.`,
+with --record its decisions can be read, and played again, with ` + "`berth replay`" + `.
+
+With --config most of the flags can be in a file, which is read again when it changes; a flag that is
+given goes before the file. docs/install.md has its fields.`,
 		Example: `  berth scheduler --kubeconfig ~/.kube/config --shadow --record decisions
   berth scheduler --context prod --level rack=example.com/rack
   berth scheduler --name lab --scheduler-name second --for second`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return schedulerRun(cmd.Context(), o) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return schedulerKeep(cmd, o) },
 	}
 	o.connection.flags(cmd)
 	f := cmd.Flags()
+	f.StringVar(&o.file, "config", "", "file of apiVersion berth.dev/v1alpha1 and kind SchedulerConfiguration (default: none)")
 	f.StringVar(&o.schedulerName, "scheduler-name", scheduler.DefaultName, "its name: of the lease it leads by, and in its events")
 	f.StringSliceVar(&o.pods, "for", nil, "schedulerNames of the pods it schedules (default: its own name)")
 	f.StringSliceVar(&o.levels, "level", nil, "a topology level as NAME=LABEL, widest first (default: "+describeLevels(scheduler.DefaultLevels())+")")
@@ -63,6 +75,7 @@ with --record its decisions can be read, and played again, with ` + "`berth repl
 	o.policy.flags(cmd)
 	f.BoolVar(&o.elect, "leader-elect", true, "take part in the election of a leader")
 	f.StringVar(&o.listen, "listen", "", "address on which it answers who waits for what, and whether it is well, such as :10259 (default: none)")
+	f.StringVar(&o.address, "advertise-address", os.Getenv("POD_IP"), "address at which the cluster reaches --listen, if it runs in one")
 	f.StringVar(&o.record, "record", "", "folder for the log of its decisions, read by berth replay (default: none)")
 	f.BoolVar(&o.shadow, "shadow", false, "decide and write nothing")
 	return cmd
@@ -114,6 +127,9 @@ func (o *schedulerOptions) options() (scheduler.Options, error) {
 	if err != nil {
 		return scheduler.Options{}, err
 	}
+	if _, err := netip.ParseAddr(o.address); err != nil && o.address != "" {
+		return scheduler.Options{}, fmt.Errorf("--advertise-address %q: give an IP address, such as 10.1.2.3", o.address)
+	}
 	if o.schedulerName == "" || slices.Contains(o.pods, "") {
 		return scheduler.Options{}, errors.New("--scheduler-name and --for: a scheduler has a name")
 	}
@@ -144,6 +160,68 @@ func electionIdentity() string {
 // collections: they cost a sixth of the scheduler's time otherwise.
 const gcPercent = 300
 
+// schedulerKeep runs the scheduler, with a file until the file says something else, and then anew: what a State is told when
+// it is made is not changed under it. The lease is given back in between, so another one may lead then.
+func schedulerKeep(cmd *cobra.Command, o *schedulerOptions) error {
+	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if o.file == "" {
+		return schedulerRun(ctx, o)
+	}
+	given := cmd.Flags()
+	fill := func(c schedulerConfig) (schedulerOptions, error) { // the flags again, over the file
+		next := schedulerOptions{streams: o.streams}
+		again := newSchedulerFlags(&next)
+		var err error
+		given.Visit(func(f *pflag.Flag) { err = errors.Join(err, copyFlag(again.Flags(), f)) })
+		if err = errors.Join(err, c.fill(again.Flags())); err == nil {
+			_, err = next.options()
+		}
+		if err != nil {
+			return next, fmt.Errorf("--config %s: %w", o.file, err)
+		}
+		next.connection = o.connection
+		return next, nil
+	}
+	for ctx.Err() == nil {
+		text, c, err := readConfig(o.file)
+		if err != nil {
+			return err
+		}
+		now, err := fill(c)
+		if err != nil {
+			return err
+		}
+		log := slog.New(slog.NewTextHandler(o.streams.Err, nil))
+		running, end := context.WithCancel(ctx)
+		go func() {
+			defer end()
+			if changed(running, o.file, text, func(c schedulerConfig) error { _, err := fill(c); return err }, log) {
+				log.Info("the configuration file has changed: starting anew with it", "file", o.file)
+			}
+		}()
+		err = schedulerRun(running, &now)
+		end()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copyFlag gives another set the value of a flag that was written.
+func copyFlag(to *pflag.FlagSet, f *pflag.Flag) error {
+	same := to.Lookup(f.Name)
+	if same == nil {
+		return nil // cobra's own
+	}
+	same.Changed = true
+	if list, ok := f.Value.(pflag.SliceValue); ok {
+		return same.Value.(pflag.SliceValue).Replace(list.GetSlice())
+	}
+	return same.Value.Set(f.Value.String())
+}
+
 func schedulerRun(ctx context.Context, o *schedulerOptions) error {
 	opts, err := o.options()
 	if err != nil {
@@ -153,6 +231,7 @@ func schedulerRun(ctx context.Context, o *schedulerOptions) error {
 		return exitError{code: exitUnknown, err: err}
 	}
 	if o.listen != "" {
+		opts.Address = o.address
 		if opts.Answers, err = net.Listen("tcp", o.listen); err != nil {
 			return failed(fmt.Errorf("--listen %s: %w", o.listen, err))
 		}
@@ -162,8 +241,6 @@ func schedulerRun(ctx context.Context, o *schedulerOptions) error {
 	}
 	klog.SetSlogLogger(opts.Log.With("component", "client-go"))
 	opts.Log.Info("scheduling", "cluster", opts.Config.Host, "for", strings.Join(opts.For, ","), "shadow", opts.Shadow)
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	return failed(scheduler.Run(ctx, opts))
 }
 

@@ -28,7 +28,7 @@ func TestScripts(t *testing.T) {
 
 func TestMain(m *testing.M) {
 	run := func() {
-		os.Exit(Main(os.Args[1:], Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, Deps{Program: os.Args[0]}))
+		os.Exit(Main(os.Args[1:], Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, Deps{Program: os.Args[0], Lab: Lab}))
 	}
 	testscript.Main(m, map[string]func(){"berth": run, "kubectl-berth": run})
 }

@@ -31,6 +31,7 @@ type session struct {
 	cp     ControlPlane
 	fleet  *runningFleet
 	sched  *runningScheduler
+	others *runningOperators // nil: none
 }
 
 var errInterrupted = errors.New("interrupted before the cluster was ready; nothing is lost, run the command again")
@@ -96,7 +97,7 @@ func (s *session) play(ctx context.Context, l net.Listener) (err error) {
 	s.cp, err = s.deps.StartControlPlane(ctx, ControlPlaneOptions{
 		Dir: s.dir, Listener: l, Name: s.name, Ephemeral: s.ephemeral, Log: s.log,
 		NodeGrace: fleet.GracePeriod(interval), NoScheduler: s.defaultScheduler == berthScheduler,
-		Progress: s.report.did,
+		NoGroups: len(s.dialects) > 0, Progress: s.report.did,
 	})
 	if err != nil {
 		return err
@@ -109,15 +110,23 @@ func (s *session) play(ctx context.Context, l net.Listener) (err error) {
 		return err
 	}
 	defer s.fleet.stop()
-	if err := s.startScheduler(ctx); err != nil {
+	if !s.withoutScheduler {
+		if err := s.startScheduler(ctx); err != nil {
+			return err
+		}
+		defer s.sched.stop()
+	}
+	defer func() { s.others.stop() }()
+	if err := s.startOperators(ctx); err != nil {
 		return err
 	}
-	defer s.sched.stop()
 	if err := s.waitFleet(ctx); err != nil {
 		return err
 	}
-	if err := s.waitAnswers(ctx); err != nil {
-		return err
+	if !s.withoutScheduler {
+		if err := s.waitAnswers(ctx); err != nil {
+			return err
+		}
 	}
 	if err := s.announce(); err != nil {
 		return err

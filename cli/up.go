@@ -16,6 +16,7 @@ import (
 	"github.com/berth-dev/berth/controlplane/home"
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/fleet/file"
+	"github.com/berth-dev/berth/kube/dialect/all"
 )
 
 // defaultName is the cluster that commands mean when no --name is given.
@@ -34,9 +35,13 @@ type upOptions struct {
 	speed             float64
 	ephemeral, detach bool
 	cold, merge       bool
+	withoutScheduler  bool   // Berth's own
 	defaultScheduler  string // who schedules pods that name no scheduler
+	dialects          []string
 	gangGrace         time.Duration
 	policy            policyFlags
+	with              []string // other projects' controllers
+	operators         string   // the program that has them
 
 	streams Streams
 	deps    Deps
@@ -52,6 +57,7 @@ type ControlPlaneOptions struct {
 	NodeGrace time.Duration
 
 	NoControllers, NoScheduler bool
+	NoGroups                   bool
 
 	Progress func(step string)
 }
@@ -78,6 +84,8 @@ that cluster's fleet: pools that it does not have are removed with their nodes.`
   berth up layers --name l          # a second cluster, whose nodes have no GPUs yet
   berth up my-fleet.yaml --detach
   berth up --default-scheduler berth  # no stock scheduler: Berth schedules everything
+  berth up --dialect kai            # manifests for KAI run unchanged: kubectl get queue, podgroups
+  berth up --with jobset,lws        # with the controllers and webhooks of JobSet and LeaderWorkerSet
   berth up --ephemeral --speed 60   # keeps nothing; a simulated minute takes a second`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -99,10 +107,14 @@ that cluster's fleet: pools that it does not have are removed with their nodes.`
 	f.IntVar(&o.apiPort, "api-port", 0, "port of the API server on loopback (default: the cluster's last, or the first free from 6443)")
 	f.Float64Var(&o.speed, "speed", 1, "how many simulated seconds pass in a second: boots, pulls, run times")
 	f.StringVar(&o.defaultScheduler, "default-scheduler", stockScheduler, "who schedules pods that name no scheduler: stock or berth")
+	f.StringSliceVar(&o.dialects, "dialect", nil, "serve the kinds of another scheduler and schedule its pods: "+strings.Join(all.Names(), ", "))
 	gangGraceFlag(cmd, &o.gangGrace)
 	o.policy.flags(cmd)
+	f.StringSliceVar(&o.with, "with", nil, "run controllers of other projects too: jobset, lws; see docs/operators.md")
+	f.BoolVar(&o.withoutScheduler, "without-scheduler", false, "do not run Berth's scheduler: for one that is installed with berth install")
 	f.BoolVar(&o.cold, "cold", false, "play the nodes' boots instead of starting warm")
 	f.BoolVar(&o.merge, "merge-kubeconfig", false, "add the cluster to your own kubeconfig and select it")
+	cmd.RegisterFlagCompletionFunc("dialect", cobra.FixedCompletions(all.Names(), cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("default-scheduler", cobra.FixedCompletions([]string{stockScheduler, berthScheduler}, cobra.ShellCompDirectiveNoFileComp))
 	fleets := func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
@@ -142,8 +154,16 @@ func (o *upOptions) check() error {
 	if o.apiPort < 0 || o.apiPort > 65535 {
 		return fmt.Errorf("--api-port %d: a port is a number from 1 to 65535", o.apiPort)
 	}
+	if o.withoutScheduler && o.defaultScheduler == berthScheduler {
+		return errors.New("--without-scheduler and --default-scheduler berth: nobody would schedule anything")
+	}
 	if o.defaultScheduler != stockScheduler && o.defaultScheduler != berthScheduler {
 		return fmt.Errorf("--default-scheduler %q: choose %s (kube-scheduler) or %s", o.defaultScheduler, stockScheduler, berthScheduler)
+	}
+	for _, name := range o.dialects {
+		if all.Find(name) == nil {
+			return fmt.Errorf("--dialect %q: choose %s", name, strings.Join(all.Names(), ", "))
+		}
 	}
 	if err := checkGangGrace(o.gangGrace); err != nil {
 		return err
@@ -154,7 +174,7 @@ func (o *upOptions) check() error {
 	if !(o.speed > 0 && o.speed <= 100000) {
 		return fmt.Errorf("--speed %v: give a number above 0, up to 100000", o.speed)
 	}
-	return nil
+	return o.checkWith()
 }
 
 func upRun(ctx context.Context, o *upOptions) error {

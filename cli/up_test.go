@@ -141,3 +141,26 @@ func TestVersion(t *testing.T) {
 		t.Errorf("code %d, %q %q, want %q", code, stdout, stderr, want)
 	}
 }
+
+// Without the program that has them, asking for other projects' controllers says in one line how to build it, and starts nothing.
+func TestWithNeedsTheProgram(t *testing.T) {
+	t.Setenv("BERTH_HOME", t.TempDir())
+	t.Setenv("PATH", t.TempDir())
+	for _, c := range []struct {
+		with, want string
+		code       int
+	}{
+		{"jobset", "error: --with needs the program berth-operators beside this one: build it with `make operators`\n", exitFailed},
+		{"jobset,", "error: --with \"jobset,\": give names of controllers, such as jobset,lws\n", exitUsage},
+		{"--kubeconfig=x", "error: --with \"--kubeconfig=x\": give names of controllers, such as jobset,lws\n", exitUsage},
+	} {
+		code, _, stderr := run(t, "up", "--with", c.with)
+		if code != c.code || stderr != c.want {
+			t.Errorf("--with %s: code %d, stderr %q", c.with, code, stderr)
+		}
+	}
+	with := &upOptions{with: []string{"jobset", "lws"}}
+	if args := strings.Join(with.childArgs(), " "); !strings.Contains(args, "--with jobset,lws") {
+		t.Errorf("a detached start has %s", args)
+	}
+}

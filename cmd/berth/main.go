@@ -21,5 +21,6 @@ func main() {
 		Kubectl:           kubectl,
 		Kubernetes:        controlplane.KubernetesVersion,
 		Program:           os.Args[0],
+		Lab:               cli.Lab,
 	}))
 }

@@ -37,6 +37,11 @@ func TestScripts(t *testing.T) {
 				return err
 			}
 			e.Setenv("EXAMPLES", examples)
+			built, err := filepath.Abs("../../bin") // berth-operators, where it was built
+			if err != nil {
+				return err
+			}
+			e.Setenv("PATH", e.Getenv("PATH")+string(os.PathListSeparator)+built)
 			dir := filepath.Join(e.WorkDir, "clusters")
 			e.Setenv("BERTH_HOME", dir)
 			e.Setenv("HOME", filepath.Join(e.WorkDir, "home"))
@@ -50,6 +55,8 @@ func TestScripts(t *testing.T) {
 			"crash":  crash,
 			"closed": closed,
 			"deaf":   deaf,
+			"slay":   slay,
+			"gone":   gone,
 
 			"interrupt": interrupt,
 		},
@@ -148,6 +155,42 @@ func end(ts *testscript.TestScript, neg bool, args []string, how syscall.Signal)
 	for syscall.Kill(pid, 0) == nil {
 		time.Sleep(10 * time.Millisecond)
 	}
+}
+
+// slay PROGRAM NAME kills the child of a cluster's process that runs the program.
+func slay(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 2 || neg {
+		ts.Fatalf("usage: slay PROGRAM NAME")
+	}
+	pid := childOf(holder(filepath.Join(ts.Getenv("BERTH_HOME"), args[1])), args[0])
+	if pid == 0 {
+		ts.Fatalf("cluster %s has no child that runs %s", args[1], args[0])
+	}
+	ts.Check(syscall.Kill(pid, syscall.SIGKILL))
+}
+
+// gone PROGRAM waits until no process that this story started runs the program.
+func gone(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 1 || neg {
+		ts.Fatalf("usage: gone PROGRAM")
+	}
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		// Its arguments name a file in the data folder of this story.
+		if exec.Command("pgrep", "-f", args[0]+".*"+regexp.QuoteMeta(ts.Getenv("BERTH_HOME"))).Run() != nil {
+			return
+		}
+	}
+	ts.Fatalf("%s still runs", args[0])
+}
+
+// childOf is the process below pid that runs the program; 0: none.
+func childOf(pid int, program string) int {
+	out, err := exec.Command("pgrep", "-P", strconv.Itoa(pid), "-f", program).Output()
+	if err != nil {
+		return 0
+	}
+	child, _ := strconv.Atoi(string(bytes.TrimSpace(out)))
+	return child
 }
 
 // closed NAME tries every socket on which the process of a cluster can be reached as another user of this machine.

@@ -71,6 +71,8 @@ type whyAnswer struct {
 	// Settled is for fixes after which the work is to be in another state than running or finished: a regular
 	// expression for the summary or state.
 	Settled string `json:"settled"`
+	// Untried is for causes that a Fault keeps up: a fix that assumes that the next pod does better does not come true.
+	Untried bool `json:"untried"`
 }
 
 func readWhyStory(t *testing.T, name, file string) *whyStory {
@@ -114,6 +116,10 @@ func (s *whyStory) play(t *testing.T, c *whyCluster) {
 	for i := 0; ; i++ {
 		w := &whyWorld{whyCluster: c, story: s, ns: fmt.Sprintf("why-%s-%d", s.name, i)}
 		d := w.make(t)
+		if s.Untried {
+			w.end(t)
+			return
+		}
 		fix := slices.IndexFunc(d.Fixes[min(i, len(d.Fixes)):], func(f struct{ Side, Edit, Command, Outcome string }) bool { return f.Command != "" })
 		if fix < 0 {
 			w.end(t)
@@ -264,7 +270,7 @@ func (w *whyWorld) try(t *testing.T, d diagnosis, i int) {
 func (w *whyWorld) end(t *testing.T) {
 	t.Helper()
 	if w.story.undo != "" {
-		w.must(t, w.story.undo)
+		w.must(t, awaits+w.story.undo)
 	}
 	w.must(t, "kubectl delete namespace $NS --wait=false; kubectl delete pool $NS --ignore-not-found --wait=false")
 }
@@ -297,12 +303,18 @@ type whyCluster struct{ env []string }
 
 func startWhyCluster(t *testing.T) *whyCluster {
 	t.Helper()
-	dir := t.TempDir()
-	home := filepath.Join(dir, "clusters")
 	fleet, err := filepath.Abs("testdata/why/fleet.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
+	return startClusterOf(t, fleet)
+}
+
+// startClusterOf starts a cluster with a fleet file or preset.
+func startClusterOf(t *testing.T, fleet string) *whyCluster {
+	t.Helper()
+	dir := t.TempDir()
+	home := filepath.Join(dir, "clusters")
 	t.Cleanup(func() { stopAll(home) })
 	c := &whyCluster{env: append(os.Environ(), "BERTH_HOME="+home, "HOME="+dir, "PATH="+commandsIn(t, dir)+":"+os.Getenv("PATH"))}
 	cmd := exec.Command("berth", "up", "--detach", "--ephemeral", "--fleet", fleet)
