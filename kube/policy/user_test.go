@@ -246,6 +246,31 @@ func TestUserOfWhatIsCreated(t *testing.T) {
 	}
 }
 
+// What a workload controller makes of an object that has no name, because it was there before the policy, has none either: a
+// Deployment whose ReplicaSets never get its own template would make them for ever. An owner in the object alone is no way
+// around it.
+func TestUserOfWhatControllersMake(t *testing.T) {
+	all := mutators(t)
+	owned := strings.Replace(kinds[4], "name: x", "name: x, ownerReferences: [{apiVersion: apps/v1, kind: Deployment, name: d, uid: u, controller: true}]", 1)
+	metadata := strings.Replace(owned, "NAME", "ann", 1)
+	for _, c := range []struct {
+		text, identity, says string
+		want                 map[string]string
+	}{
+		{owned, "controller", "", map[string]string{}},
+		{owned, "controller", "ann", map[string]string{"/metadata": "ann", "/spec/template/metadata": "ann"}},
+		{strings.ReplaceAll(metadata, "{annotations: {berth.dev/user: NAME}}", "{}"), "controller", "-", map[string]string{"/metadata": "ann"}},
+		{owned, "ann", "", map[string]string{"/metadata": "ann", "/spec/template/metadata": "ann"}},
+		{owned, "robot", "", map[string]string{"/metadata": "robot", "/spec/template/metadata": "robot"}},
+		{strings.Replace(owned, ", controller: true", "", 1), "controller", "", map[string]string{"/metadata": "controller", "/spec/template/metadata": "controller"}},
+	} {
+		got := admit(t, all, c.identity, in(t, c.text, c.says), nil)
+		if diff := cmp.Diff(c.want, users(got.Object, "")); diff != "" {
+			t.Errorf("of %s, which says %q: %s", c.identity, c.says, diff)
+		}
+	}
+}
+
 // An update keeps the name, also where there was none, unless whoever makes it may stamp the new one. What else changes is
 // left alone. Pods are not updated: their keys are kept by another policy.
 func TestUserOfWhatIsUpdated(t *testing.T) {
