@@ -126,10 +126,15 @@ func (p *docPage) play(t *testing.T, root string) {
 			t.Logf("line %d took %.1f s: %s", s.line, took.Seconds(), s.command)
 		}
 		if t.Failed() {
+			found, _ := shellOut(t, docFound, dir, env)
+			t.Log("the cluster at that time:\n" + found)
 			return
 		}
 	}
 }
+
+// docFound shows what a page's cluster looks like.
+const docFound = `berth kubectl get pods -A -o wide; berth kubectl get events -A --sort-by=.lastTimestamp | tail -40; tail -n 40 ~/.local/share/berth/*/*.log`
 
 // step runs a command until it prints what it should, or where nothing is shown until it succeeds.
 func (p *docPage) step(t *testing.T, s docStep, dir string, env []string) {
