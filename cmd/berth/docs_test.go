@@ -107,8 +107,8 @@ func trimBlank(lines []string) []string {
 	return lines
 }
 
-// docPatience is how long a command may take to print what it should.
-const docPatience = 90 * time.Second
+// docPatience is how long a command may take to print what it should, once or again; docAttempt bounds each time.
+const docPatience, docAttempt = 2 * time.Minute, time.Minute
 
 func (p *docPage) play(t *testing.T, root string) {
 	dir := t.TempDir()
@@ -191,7 +191,7 @@ func asPlayed(command string) string {
 // shellOut returns what the command prints, progress aside.
 func shellOut(t *testing.T, command, dir string, env []string) (string, int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), docPatience)
+	ctx, cancel := context.WithTimeout(t.Context(), docAttempt)
 	defer cancel()
 	c := exec.CommandContext(ctx, "bash", "-c", command)
 	c.Dir, c.Env = dir, env
