@@ -3,8 +3,6 @@ package l3
 import (
 	"fmt"
 
-	appsv1 "k8s.io/api/apps/v1"
-
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
@@ -57,10 +55,4 @@ func labelNearMiss(c *check.Case) []check.Finding {
 		out = append(out, f)
 	}
 	return out
-}
-
-// unasked says whether it is about a DaemonSet that no node asks for: nobody looks for a place for pods that it does not make.
-func unasked(c *check.Case) bool {
-	d, ok := c.Top.(*appsv1.DaemonSet)
-	return ok && c.State == facts.Absent && d.Status.DesiredNumberScheduled == 0 && d.Status.ObservedGeneration >= d.Generation && len(c.Nodes) > 0
 }

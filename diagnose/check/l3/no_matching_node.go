@@ -32,6 +32,9 @@ var noMatchingNodeCheck = check.Check{
 }
 
 func noMatchingNode(c *check.Case) []check.Finding {
+	if unasked(c) {
+		return suitsNoNode(c)
+	}
 	if c.Fit == nil {
 		return unmatchedAsSaid(c)
 	}

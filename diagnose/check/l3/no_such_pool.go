@@ -23,7 +23,8 @@ var noSuchPoolCheck = check.Check{
 }
 
 func noSuchPool(c *check.Case) []check.Finding {
-	if place.Stuck(c) == nil || supply.Autoscaled(c) { // whether one could be made is another question
+	idle := unasked(c)
+	if !idle && (place.Stuck(c) == nil || supply.Autoscaled(c)) { // whether one could be made is another question
 		return nil
 	}
 	var out []check.Finding
@@ -33,7 +34,7 @@ func noSuchPool(c *check.Case) []check.Finding {
 		}
 		have := place.ValuesOf(c.Facts, n.Key)
 		f := check.Finding{
-			Fit:      true,
+			Fit:      !idle,
 			Message:  fmt.Sprintf("the pod asks for %s, and no node has the label %s", n.Text(), n.Key),
 			Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: n.Field(), Value: n.Text()}},
 		}

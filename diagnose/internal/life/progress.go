@@ -3,8 +3,6 @@ package life
 import (
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -16,8 +14,8 @@ import (
 
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/place"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
-	"github.com/berth-dev/berth/internal/spelling"
 )
 
 // patience is how long a pod that could be placed, or created, may wait before that is strange; startsIn how long one
@@ -64,8 +62,8 @@ func Restful(c *check.Case) string {
 		}
 		return fmt.Sprintf("its schedule is %q, and the first run is not due", top.Spec.Schedule)
 	case *appsv1.DaemonSet:
-		if top.Status.DesiredNumberScheduled == 0 && c.Sees("nodes", "") && !nearly(c.Facts, top.Spec.Template.Spec.NodeSelector) {
-			return "no node asks for it: none matches its selector and tolerations"
+		if top.Status.DesiredNumberScheduled == 0 && c.Sees("nodes", "") && place.Awaits(c) {
+			return "no node asks for it: those of the pool that it is for are yet to come"
 		}
 	}
 	return ""
@@ -214,16 +212,4 @@ func restarts(p *corev1.Pod) (n int32) {
 		n += s.RestartCount
 	}
 	return n
-}
-
-// nearly says whether nodes have a label of the selector with a value that is written nearly like the one it asks for.
-func nearly(f *facts.Facts, selector map[string]string) bool {
-	return slices.ContainsFunc(f.Nodes, func(n *corev1.Node) bool {
-		for _, key := range slices.Sorted(maps.Keys(selector)) {
-			if v := n.Labels[key]; v != "" && v != selector[key] && spelling.Typo(v, selector[key]) {
-				return true
-			}
-		}
-		return false
-	})
 }

@@ -104,6 +104,14 @@ func Unmet(c *check.Case) []Need {
 	return dead
 }
 
+// Awaits says whether the case's pod needs what no node has, and all of that is offered by pools that have no such node now.
+func Awaits(c *check.Case) bool {
+	lacking := slices.DeleteFunc(NeedsOf(&c.Pod.Spec), func(n Need) bool {
+		return slices.ContainsFunc(c.Nodes, func(node *corev1.Node) bool { return n.Met(node.Labels) })
+	})
+	return len(lacking) > 0 && !slices.ContainsFunc(lacking, func(n Need) bool { return !offered(c, n) })
+}
+
 // groupKnown says whether the cluster autoscaler has a group of nodes for the pod, which has none at the moment: what
 // the pod asks for exists then, and why no node comes is another question.
 func groupKnown(c *check.Case) bool {

@@ -9,9 +9,11 @@ import (
 
 // Suits says whether the node is open to the pod, room aside.
 func Suits(p *corev1.Pod, n *corev1.Node) bool {
-	if n.Spec.Unschedulable || len(Untolerated(p, n)) > 0 {
-		return false
-	}
+	return !n.Spec.Unschedulable && len(Untolerated(p, n)) == 0 && Selects(p, n)
+}
+
+// Selects says whether the node is one that the pod's selector and affinity ask for.
+func Selects(p *corev1.Pod, n *corev1.Node) bool {
 	ok, err := nodeaffinity.GetRequiredNodeAffinity(p).Match(n)
 	return ok && err == nil
 }

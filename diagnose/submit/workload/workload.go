@@ -333,7 +333,7 @@ func (m *maker) daemonSet(d *appsv1.DaemonSet) Part {
 	var on []string
 	like := &corev1.Pod{Spec: t.Spec}
 	for _, n := range m.nodes {
-		if podspec.Suits(like, n) && len(podspec.Untolerated(like, n)) == 0 {
+		if podspec.Selects(like, n) && len(podspec.Untolerated(like, n)) == 0 {
 			on = append(on, n.Name)
 		}
 	}
