@@ -256,8 +256,22 @@ func TestPartsOfTheAgent(t *testing.T) {
 			if got := pod.Annotations[gpuAnnotation]; got != want || (want == "") != (pod.Status.Phase == corev1.PodFailed) {
 				t.Errorf("%s: %s has %s, want %s", name, pod.Status.Phase, got, want)
 			}
+			checkResourceStatuses(t, pod)
 		}
 	})
+}
+
+// checkResourceStatuses fails on a status that the API server refuses, as its validation of pods does: of a resource that the
+// container does not request.
+func checkResourceStatuses(t *testing.T, pod *corev1.Pod) {
+	t.Helper()
+	for i, s := range pod.Status.ContainerStatuses {
+		for _, r := range s.AllocatedResourcesStatus {
+			if _, ok := pod.Spec.Containers[i].Resources.Requests[r.Name]; !ok {
+				t.Errorf("%s: the status of container %s names %q, which it does not request", pod.Name, s.Name, r.Name)
+			}
+		}
+	}
 }
 
 // The plugin's refusal comes through as the kubelet words it.

@@ -215,10 +215,14 @@ func (p *process) command(argv []string, in io.Reader, out, err io.Writer, tty b
 	}
 }
 
-// resourceHealth tells which devices the container has from the device plugin.
+// resourceHealth tells which devices the container has from the device plugin. The API server accepts a status only of resources
+// that the container requests: parts that annotations ask for, and GPUs that HAMi's resources imply, have none.
 func (p *process) resourceHealth() []corev1.ResourceStatus {
 	var all []corev1.ResourceStatus
 	for _, a := range p.m.Devices.Allocations(p.c.w.uid, p.spec.Name) {
+		if _, requested := p.spec.Resources.Requests[corev1.ResourceName(a.Resource)]; !requested {
+			continue
+		}
 		s := corev1.ResourceStatus{Name: corev1.ResourceName(a.Resource)}
 		for _, d := range a.Devices {
 			s.Resources = append(s.Resources, corev1.ResourceHealth{ResourceID: corev1.ResourceID(d.ID()), Health: corev1.ResourceHealthStatusHealthy})
