@@ -64,6 +64,9 @@ func partOf(p *corev1.Pod) partRequest {
 	return said[0]
 }
 
+// PartOf is the part of GPUs that the pod asks for; nil: none, or none that can be read.
+func PartOf(p *corev1.Pod) *engine.Part { return partOf(p).Part }
+
 const wholeGPU = "nvidia.com/gpu"
 
 func gpusOf(p *corev1.Pod) int64 { return requests(p).Get(wholeGPU) }

@@ -2,6 +2,7 @@ package l3
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -114,6 +115,9 @@ func fullMessage(c *check.Case, f *check.Fit, nodes []*check.NodeFit) string {
 		who, rest = fmt.Sprintf("each of %d pods that start together asks for", need), fmt.Sprintf(": not enough for %d of them", lack)
 	case lack > 1:
 		who = fmt.Sprintf("%d pods find no place, and each asks for", lack)
+	}
+	if part := place.PartText(c.Pod); part != "" && len(nodes) > 0 && !slices.ContainsFunc(nodes, func(n *check.NodeFit) bool { return len(n.Short) > 0 }) {
+		return fmt.Sprintf("%s %s, and no GPU on %s has so much left%s", who, part, match, rest)
 	}
 	if device == "" {
 		return fmt.Sprintf("%s %s, and the %s on %s %s too little%s", who, place.AskText(c.Pod), wording.Number(pods, "pod"), match, wording.InNumber(pods, "leaves", "leave"), rest)

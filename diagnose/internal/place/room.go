@@ -2,6 +2,7 @@ package place
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/berth-dev/berth/diagnose/gpustack"
 	"github.com/berth-dev/berth/diagnose/internal/podspec"
 	"github.com/berth-dev/berth/engine/why"
+	"github.com/berth-dev/berth/kube/convert"
 )
 
 // Stuck is what the engine says of a pod that waits and has no place. It is nil for facts that were edited: findings
@@ -284,9 +286,32 @@ func endsForGood(f *facts.Facts, p *corev1.Pod) bool {
 	return j.Spec.Completions == nil || int(*j.Spec.Completions)-int(j.Status.Succeeded) <= int(j.Status.Active)
 }
 
+// PartText is the part of GPUs that the pod asks for, in words; "": none.
+func PartText(p *corev1.Pod) string {
+	part := convert.PartOf(p)
+	if part == nil {
+		return ""
+	}
+	of := "of a GPU"
+	if part.Cards > 1 {
+		of = fmt.Sprintf("of each of %d GPUs", part.Cards)
+	}
+	amount := fmt.Sprintf("%d MiB of memory", part.Memory)
+	if part.Memory == 0 {
+		amount = fmt.Sprintf("%g%% of the memory", float64(part.Share)/10)
+	}
+	if part.Compute > 0 {
+		amount += fmt.Sprintf(" and %g%% of the compute", float64(part.Compute)/10)
+	}
+	return amount + " " + of
+}
+
 // AskText is what the pod asks for, in words.
 func AskText(p *corev1.Pod) string {
 	var out []string
+	if part := PartText(p); part != "" {
+		out = append(out, part)
+	}
 	all := podspec.TotalRequests(p)
 	for _, name := range podspec.Names(all) {
 		q := all[name]
