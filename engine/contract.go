@@ -69,6 +69,7 @@ type (
 	Assumption      = api.Assumption
 	Refusal         = api.Refusal
 	Hold            = api.Hold
+	HeldCard        = api.HeldCard
 	Eviction        = api.Eviction
 	EvictionCause   = api.EvictionCause
 	Promise         = api.Promise

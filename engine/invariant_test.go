@@ -324,7 +324,7 @@ func recount(snap engine.Snapshot) (r engine.Report) {
 				u.FreeNodes++
 			}
 		}
-		for model, count := range freeByModel(n, size-counted-heldOn(snap, n.Name), on) {
+		for model, count := range freeByModel(n, size-counted-heldOn(snap, n.Name), append(on, coming(snap, n)...)) {
 			for _, place := range places(n) {
 				place.Model = model
 				sums[place] += count
@@ -389,6 +389,21 @@ func heldOn(snap engine.Snapshot, node string) (total int64) {
 		}
 	}
 	return total
+}
+
+// coming is who has cards held on the node, if it gives parts.
+func coming(snap engine.Snapshot, n engine.Node) (out []occupant) {
+	if !slices.ContainsFunc(n.Devices, func(d engine.Device) bool { return d.Parts > 0 }) {
+		return nil
+	}
+	for _, h := range snap.Holds {
+		for _, c := range h.Cards {
+			if h.Node == n.Name {
+				out = append(out, occupant{devices: []string{c.ID}})
+			}
+		}
+	}
+	return out
 }
 
 // freeByModel is how many GPUs of each model a job could be sure of on the node.

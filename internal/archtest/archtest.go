@@ -63,7 +63,7 @@ var Rules = map[string]Rule{
 		"engine/why", "engine/internal/api", "engine/internal/cluster", "engine/internal/divide", "engine/internal/index", "engine/internal/quantity",
 	}},
 	"engine/internal/preempt": {Ring: Pure, Imports: []string{
-		"engine/why", "engine/internal/api", "engine/internal/cluster", "engine/internal/draft", "engine/internal/index", "engine/internal/place", "engine/internal/quantity", "engine/internal/queue",
+		"engine/why", "engine/internal/api", "engine/internal/cluster", "engine/internal/device", "engine/internal/draft", "engine/internal/index", "engine/internal/place", "engine/internal/quantity", "engine/internal/queue",
 	}},
 	"engine/internal/quantity": {Ring: Pure, Imports: []string{"engine/internal/api"}},
 	"engine/internal/queue":    {Ring: Pure, Imports: []string{"engine/internal/api", "engine/internal/cluster", "engine/internal/quantity", "engine/internal/share"}},

@@ -384,5 +384,12 @@ func (h *Hold) Check() string {
 	if reason := h.Requests.Check(); reason != "" {
 		return "requests: " + reason
 	}
+	for i := range h.Cards {
+		if c := &h.Cards[i]; c.ID == "" {
+			return "a card without an id"
+		} else if reason := c.Part.check(&GPU{}); reason != "" {
+			return reason
+		}
+	}
 	return ""
 }

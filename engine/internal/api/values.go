@@ -357,9 +357,17 @@ type Hold struct {
 	Version  uint64    `json:"version"`
 	Node     string    `json:"node"`
 	Requests Resources `json:"requests"`
-	Until    time.Time `json:"until"`
+	// Cards are the GPUs that it keeps or keeps parts of, on a node that gives parts: one entry for each pod and GPU.
+	Cards []HeldCard `json:"cards,omitempty"`
+	Until time.Time  `json:"until"`
 	// Coming says that whom it is for is on its way from elsewhere: it is kept though nobody waits for it yet.
 	Coming bool `json:"coming,omitempty"`
+}
+
+// HeldCard is what a Hold keeps of one GPU for one pod.
+type HeldCard struct {
+	ID   string `json:"id"`
+	Part *Part  `json:"part,omitempty"` // nil: the GPU is kept whole
 }
 
 // EvictionCause is why a pod is evicted. Codes are a contract: they are added, never renamed.
@@ -518,7 +526,8 @@ type Rejected struct {
 //	12 2026-11-17  RequestMix; Packing may be priced
 //	13 2026-11-17  Claims.Counted
 //	14 2026-11-17  parts count in queues: amounts of queues may have decimals, Queue.PartsBy
-const SnapshotVersion = 14
+//	15 2026-11-17  Hold.Cards
+const SnapshotVersion = 15
 
 // Snapshot is everything a State knows, in canonical order. Times are in UTC.
 type Snapshot struct {

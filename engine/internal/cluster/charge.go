@@ -112,10 +112,25 @@ func (m *Model) gpusOf(p *Pod) int64 {
 	if p.Part == nil {
 		return p.Asks(quantity.DimGPU)
 	}
-	by := m.partsBy(m.queueNameOf(p))
-	var sum int64
+	return p.parts(m.partsBy(m.queueNameOf(p)))
+}
+
+// Weight is what of GPUs the pod has on its node, in thousandths, however its queue counts parts.
+func (p *Pod) Weight() int64 {
+	if p.Part == nil {
+		return p.Asks(quantity.DimGPU)
+	}
+	return p.parts("")
+}
+
+// parts is what the parts of GPUs count that the pod has on its node.
+func (p *Pod) parts(by api.PartsBy) (sum int64) {
 	for i := range p.Part.Cards {
-		sum += p.Part.Charge(p.cardMemory(i), by)
+		id := ""
+		if i < len(p.HostDevices) {
+			id = p.HostDevices[i]
+		}
+		sum += p.Part.Charge(p.Host.cardMemory(id), by)
 	}
 	return sum
 }
@@ -131,20 +146,18 @@ func (m *Model) PartsOf(p *Pod) int64 {
 	return m.Counts(p, quantity.DimGPU)
 }
 
-// cardMemory is the memory of the i-th card that the pod has a part of. Where nobody says which that is, it is the smallest card of
-// the node that gives parts: 0 for none.
-func (p *Pod) cardMemory(i int) int64 {
-	if p.Host.Spec == nil {
+// cardMemory is the memory of the card of which somebody has a part. Where nobody says which that is, or it is not here, it is the
+// smallest card of the node that gives parts: 0 for none.
+func (n *Node) cardMemory(id string) int64 {
+	if n.Spec == nil {
 		return 0
 	}
-	if i < len(p.HostDevices) {
-		if at := p.Host.deviceIndex(p.HostDevices[i]); at >= 0 {
-			return p.Host.Spec.Devices[at].Memory
-		}
+	if at := n.DeviceIndex(id); at >= 0 {
+		return n.Spec.Devices[at].Memory
 	}
 	least := int64(0)
-	for j := range p.Host.Spec.Devices {
-		if d := &p.Host.Spec.Devices[j]; d.Parts > 0 && (least == 0 || d.Memory < least) {
+	for j := range n.Spec.Devices {
+		if d := &n.Spec.Devices[j]; d.Parts > 0 && (least == 0 || d.Memory < least) {
 			least = d.Memory
 		}
 	}
@@ -177,18 +190,25 @@ func (m *Model) chargeOf(p *Pod) []quantity.Demand {
 // chargeOfHold is what the hold counts in queues: as much as the pods that it is for once they are on its node, where that
 // has GPUs of one model.
 func (m *Model) chargeOfHold(h *Hold) []quantity.Demand {
-	out := make([]quantity.Demand, 0, len(h.Requests)+1)
+	out := make([]quantity.Demand, 0, len(h.Requests)+2)
+	//mutate: pledge-parts
+	gpus := m.partsHeld(h)
 	for _, a := range h.Requests {
-		dim, amount := m.Booked(a)
-		d := quantity.Demand{Dim: dim, Amount: amount}
-		//mutate: pledge-rated
-		if models := h.On.Models; d.Dim == quantity.DimGPU && m.Tree.ByModel && len(models) == 1 {
-			out = append(out, quantity.Demand{Dim: m.Dims.ID(api.OfModel(m.Config.GPU, models[0])), Amount: d.Amount})
-			d.Amount *= m.Rate(models[0])
+		if dim, amount := m.Booked(a); dim == quantity.DimGPU {
+			gpus += amount
+		} else {
+			out = append(out, quantity.Demand{Dim: dim, Amount: amount})
 		}
-		out = append(out, d)
 	}
-	return out
+	if gpus == 0 {
+		return out
+	}
+	//mutate: pledge-rated
+	if models := h.On.Models; m.Tree.ByModel && len(models) == 1 {
+		out = append(out, quantity.Demand{Dim: m.Dims.ID(api.OfModel(m.Config.GPU, models[0])), Amount: gpus})
+		gpus *= m.Rate(models[0])
+	}
+	return append(out, quantity.Demand{Dim: quantity.DimGPU, Amount: gpus})
 }
 
 // surplusOf is by how much the GPUs that the pod has on its node count for more than those that it takes off it: because of
@@ -202,6 +222,13 @@ func (m *Model) surplusOf(p *Pod) int64 {
 		gpus *= m.Rate(p.GPUModel())
 	}
 	return gpus - p.Asks(quantity.DimGPU)
+}
+
+// revalue works out anew by how much what the pod has counts for more than it takes: its queue says by what parts count.
+func (m *Model) revalue(p *Pod) {
+	now := m.surplusOf(p)
+	m.Surplus += now - p.surplus
+	p.surplus = now
 }
 
 // Surplus is by how much what the pod has on its node counts for more than the GPUs that it takes off it.

@@ -261,15 +261,20 @@ func (a *Check) takes(p *api.Pod, queue string, memory func(i int) int64, visit 
 	if p.Part == nil {
 		return
 	}
-	by, seen := api.PartsBy(""), 0
+	for i := range p.Part.Cards {
+		visit(a.m.Config.GPU, p.Part.Charge(memory(i), a.partsBy(queue)))
+	}
+}
+
+// partsBy is by what the queue, or the next one above it that says so, counts parts.
+func (a *Check) partsBy(queue string) (by api.PartsBy) {
+	seen := 0
 	for q := a.m.Queues[queue]; q != nil && by == "" && seen <= len(a.m.Queues); q, seen = a.m.Queues[a.parentOf(q)], seen+1 {
 		if q.Spec != nil {
 			by = q.Spec.PartsBy
 		}
 	}
-	for i := range p.Part.Cards {
-		visit(a.m.Config.GPU, p.Part.Charge(memory(i), by))
-	}
+	return by
 }
 
 // auditMemory is the memory of the i-th of the pod's cards on the node, or of the smallest that it could be.
@@ -387,6 +392,13 @@ func (a *Check) Queue(q *Queue) {
 					amount = GPUs(amount)
 				}
 				a.rated(r.Resource, amount, auditModel(a.m.Nodes[h.Node], nil), func(resource string, amount int64) { pledged[resource] += amount })
+			}
+			for _, c := range h.Cards {
+				if c.Part == nil {
+					continue
+				}
+				amount := c.Part.Charge(auditMemory(a.m.Nodes[h.Node], []string{c.ID}, 0), a.partsBy(q.Name))
+				a.rated(a.m.Config.GPU, amount, auditModel(a.m.Nodes[h.Node], nil), func(resource string, amount int64) { pledged[resource] += amount })
 			}
 		}
 	}
@@ -528,6 +540,19 @@ func (a *Check) devices(n *Node) {
 			}
 		}
 		blind += max(0, silent)
+	}
+	//archtest:any-order sums, and Audit sorts what is found
+	for key, h := range a.m.Holds {
+		if h.Node != n.Name || a.m.IsRejected(api.KindHold, key) || !slices.ContainsFunc(n.Spec.Devices, func(d api.Device) bool { return d.Parts > 0 }) {
+			continue
+		}
+		for _, c := range h.Cards {
+			if _, here := held[c.ID]; here && c.Part != nil && shared[c.ID] {
+				parts[c.ID] = append(parts[c.ID], c.Part)
+			} else if here {
+				held[c.ID]++
+			}
+		}
 	}
 	loose := int64(0)
 	for i, d := range n.Spec.Devices {

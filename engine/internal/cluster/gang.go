@@ -115,6 +115,7 @@ func (m *Model) SetGang(key string, got *api.Gang) {
 	for _, p := range g.Members {
 		if p.Host != nil {
 			m.charge(p)
+			m.revalue(p)
 		}
 	}
 	m.repledge(key)

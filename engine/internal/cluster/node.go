@@ -33,7 +33,7 @@ type Node struct {
 	Yield   quantity.Vector // what evictable and terminating occupants would give back
 	Pods    []*Pod          // in no order
 	Held    []*Hold         // that count here, in no order
-	Holders []int32         // by device: how many pods say they hold it
+	Holders []int32         // by device: how many pods say they hold it, or are to come to it
 	foreign []bool          // by device: another node owns it; nil: none
 }
 
@@ -159,6 +159,9 @@ func (m *Model) setDevices(n *Node) {
 	for _, p := range n.Pods {
 		n.grip(p, 1)
 	}
+	for _, h := range n.Held {
+		n.keep(h, 1)
+	}
 }
 
 // cardsOf are the devices as far as parts of them can be had; nil where all are given whole only.
@@ -178,7 +181,7 @@ func cardsOf(devices []api.Device) []device.Card {
 func (n *Node) grip(p *Pod, by int32) {
 	gpus := p.gpus()
 	for _, id := range p.HostDevices {
-		if i := n.deviceIndex(id); i >= 0 {
+		if i := n.DeviceIndex(id); i >= 0 {
 			if p.Part != nil && n.Cards != nil && n.Cards[i].Seats > 0 {
 				//mutate: index-parts-held
 				n.Cards[i].Give(p.Part, by)
@@ -201,7 +204,8 @@ func (n *Node) grip(p *Pod, by int32) {
 	}
 }
 
-func (n *Node) deviceIndex(id string) int {
+// DeviceIndex is which of the node's devices that is; -1: none.
+func (n *Node) DeviceIndex(id string) int {
 	if n.Spec == nil {
 		return -1
 	}
@@ -219,7 +223,7 @@ func (n *Node) freeDevice(i int) {
 	if n.Cards != nil {
 		n.Cards[i].Closed = !free
 		//mutate: filter-whole-beside-parts
-		free = free && n.Cards[i].Sharers == 0
+		free = free && n.Cards[i].Idle()
 	}
 	switch d := &n.Devices[i]; {
 	case free && !d.Free:
@@ -377,7 +381,7 @@ func (n *Node) GPUsInUse() int64 {
 		gpus := p.gpus()
 		if p.Part != nil {
 			for _, id := range p.HostDevices {
-				if i := n.deviceIndex(id); i >= 0 && n.Cards != nil && n.Cards[i].Seats > 0 {
+				if i := n.DeviceIndex(id); i >= 0 && n.Cards != nil && n.Cards[i].Seats > 0 {
 					gpus--
 				}
 			}
@@ -387,10 +391,10 @@ func (n *Node) GPUsInUse() int64 {
 	return sum
 }
 
-// SharedCards counts the GPUs of which parts are given away.
+// SharedCards counts the GPUs of which occupants have parts.
 func (n *Node) SharedCards() (count int64) {
 	for i := range n.Cards {
-		if n.Cards[i].Sharers > 0 {
+		if n.Cards[i].Sharers > 0 && slices.ContainsFunc(n.Pods, func(p *Pod) bool { return p.Part != nil && slices.Contains(p.HostDevices, n.Spec.Devices[i].ID) }) {
 			count++
 		}
 	}

@@ -326,6 +326,7 @@ func (m *Model) reserve(h *Hold, times int64) {
 	for _, a := range h.Requests {
 		h.On.Free.Add(m.Dims.ID(a.Resource), -times*a.Value)
 	}
+	h.On.keep(h, int32(times))
 	m.pledge(h, times)
 	//mutate: index-touch-on-hold
 	m.touched(h.On)
@@ -360,6 +361,7 @@ type Hold struct {
 	On     *Node
 	Payer  *Queue            // in whose account it is pledged; nil: nobody's
 	Charge []quantity.Demand // what it is pledged with there; the same is taken back
+	Kept   []Kept            // what it keeps of the node's devices, where its Cards do not say so
 
 	// Who comes; see coming.go.
 	who     []*Pod
@@ -384,7 +386,7 @@ func (p *Pod) gpus() int64 {
 // GPUModel returns the GPU model that the pod runs on, "" where that is not known.
 func (p *Pod) GPUModel() string {
 	for _, id := range p.HostDevices {
-		if i := p.Host.deviceIndex(id); i >= 0 {
+		if i := p.Host.DeviceIndex(id); i >= 0 {
 			return p.Host.Devices[i].Model
 		}
 	}

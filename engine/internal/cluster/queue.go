@@ -287,16 +287,13 @@ func (m *Model) rechargeOn(n *Node) {
 			m.uncharge(p)
 			m.charge(p)
 		}
-		now := m.surplusOf(p)
-		m.Surplus += now - p.surplus
-		p.surplus = now
-	}
-	if !m.Tree.ByModel {
-		return
+		m.revalue(p)
 	}
 	for _, h := range n.Held {
-		m.pledge(h, -1)
-		m.pledge(h, 1)
+		if m.Tree.ByModel || len(h.Cards) > 0 {
+			m.pledge(h, -1)
+			m.pledge(h, 1)
+		}
 	}
 }
 
@@ -346,7 +343,8 @@ func (q *Queue) Committed(dim int) int64 {
 // pledge enters what is held for a workload in its queue's account, or takes it back.
 func (m *Model) pledge(h *Hold, times int64) {
 	if times > 0 {
-		h.Payer, h.Charge = m.queueOfWorkload(h.Gang), m.chargeOfHold(h)
+		h.Payer = m.queueOfWorkload(h.Gang)
+		h.Charge = m.chargeOfHold(h)
 	}
 	for q := h.Payer; q != nil; q = q.Parent {
 		for _, d := range h.Charge {
@@ -601,9 +599,7 @@ func (m *Model) recount() {
 		p.ends = 0
 		if p.Host != nil {
 			m.charge(p)
-			now := m.surplusOf(p) // queues say by what parts count
-			m.Surplus += now - p.surplus
-			p.surplus = now
+			m.revalue(p)
 		}
 	}
 }

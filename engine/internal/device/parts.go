@@ -26,6 +26,9 @@ func (c *Card) Give(p *api.Part, by int32) {
 	c.Sharers += by
 }
 
+// Idle says whether nothing of the card is given away.
+func (c *Card) Idle() bool { return c.Sharers == 0 && c.UsedMemory == 0 && c.UsedCompute == 0 }
+
 // Empty is the card with nothing given away, and healthy.
 func (c *Card) Empty() Card { return Card{Model: c.Model, Memory: c.Memory, Seats: c.Seats} }
 

@@ -218,7 +218,7 @@ func (x *Index) sharesWith(c *Class, n *cluster.Node) string {
 
 // KeepsOff says whether the class may not take a GPU where the place is held.
 func (x *Index) KeepsOff(h *cluster.Hold, c *Class) bool {
-	if h.Gang == "" || h.Gang == c.Whole || h.Requests.Get(x.m.Config.GPU) == 0 {
+	if h.Gang == "" || h.Gang == c.Whole || h.Requests.Get(x.m.Config.GPU) == 0 && len(h.Cards) == 0 {
 		return false
 	}
 	g := x.m.Gangs[h.Gang]

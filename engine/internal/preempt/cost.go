@@ -4,11 +4,10 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/engine/internal/cluster"
-	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
 // What evicting a pod loses is counted in thousandths of GPU-seconds: the work since it last saved it, and starting
-// again. A pod without GPUs counts as a thousandth of one, so that no work is free. What stays until the next one runs loses
+// again. A part of a GPU counts as its share. A pod without GPUs counts as a thousandth of one, so that no work is free. What stays until the next one runs loses
 // no work: it costs the time in which both hold GPUs.
 
 // longest is the most that work which is not known to be saved is worth.
@@ -25,10 +24,8 @@ type span struct {
 func spansOf(pods []*cluster.Pod) []span {
 	var out []span
 	for _, p := range pods {
-		weight := int64(1)
-		if gpus := p.Amount(quantity.DimGPU); gpus > 0 {
-			weight = 1000 * gpus
-		}
+		//mutate: cost-parts
+		weight := max(1, p.Weight())
 		if last := len(out) - 1; last >= 0 && out[last].started.Equal(p.Started) {
 			out[last].weight += weight
 			out[last].pods++

@@ -340,6 +340,8 @@ func (y *Cycle) holdsFor(key string, pods []*cluster.Pod) []*cluster.Hold {
 		}
 		h := out[len(out)-1]
 		h.Requests = h.Requests.Plus(y.takes(p))
+		//mutate: hold-cards
+		h.Cards = append(h.Cards, p.Host.CardsOf(p)...)
 	}
 	return out
 }
@@ -352,6 +354,7 @@ func joinHolds(all []*cluster.Hold) []*cluster.Hold {
 		key := h.Ref().Key
 		if have := at[key]; have != nil {
 			have.Requests = have.Requests.Plus(h.Requests)
+			have.Cards = slices.Concat(have.Cards, h.Cards)
 			have.Join(h)
 			continue
 		}

@@ -519,6 +519,9 @@ func (p *picker) also(chosen []*unit, u *unit) []*unit {
 // helps is how much the unit frees on the node of what the class asks for most, at least 1: GPUs, or where it asks for none the
 // last of its demands.
 func (p *picker) helps(u *unit, t *candidateNode) int64 {
+	if t.cards.of != nil {
+		return max(1, t.cards.freed(u, p.class))
+	}
 	dim := quantity.DimGPU
 	if p.class.Shape.GPUs == 0 {
 		dim = p.class.Demands[len(p.class.Demands)-1].Dim

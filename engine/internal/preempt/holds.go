@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/quantity"
 )
@@ -111,7 +110,7 @@ func (c *claim) lose(places []*cluster.Hold) (lost []*cluster.Hold, ok bool) {
 	}
 	for _, h := range c.theirs {
 		n := s.m.Nodes[h.Node]
-		if slices.ContainsFunc(h.Requests, func(a api.Amount) bool { return n.Free.At(s.m.Dims.ID(a.Resource)) < a.Value }) || c.keptApart(h, mine) {
+		if !s.m.RoomFor(h, n) || c.keptApart(h, mine) {
 			lost = append(lost, h)
 			continue
 		}

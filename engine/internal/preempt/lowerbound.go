@@ -318,6 +318,9 @@ func (s roomBeside) more(o roomBeside) bool {
 
 // gives is how much of the resource the unit's pods leave on the node, at least 1.
 func (x *regionSearch) gives(u *unit, l *searchNode) int64 {
+	if l.cards.of != nil {
+		return max(1, l.cards.freed(u, x.wants[0].Class))
+	}
 	var sum int64
 	for _, p := range u.pods {
 		if p.Host == l.node {
@@ -342,6 +345,9 @@ func (x *regionSearch) boundNode(l *searchNode) {
 	idle := l.free.At(x.dim) // what is free before any unit goes; all of them count as gone now
 	for _, u := range l.candidateNode.units {
 		idle -= x.gives(u, l)
+	}
+	if l.cards.of != nil {
+		idle = l.cards.idle
 	}
 	l.units = slices.Clone(l.candidateNode.units)
 	slices.SortFunc(l.units, func(a, b *unit) int {
@@ -377,6 +383,10 @@ func (x *regionSearch) boundNode(l *searchNode) {
 		}
 		need := -idle // of the resource, that units must free
 		for i, o := range x.wants {
+			if l.cards.of != nil {
+				need += r[i] * l.cards.each(o.Class, x.wants[0].Class)
+				continue
+			}
 			for _, d := range o.Class.Demands {
 				if d.Dim == x.dim {
 					need += r[i] * d.Amount

@@ -20,6 +20,7 @@ type candidateNode struct {
 	free   quantity.Vector // with what is freed so far
 	slots  int64           // pods of the class that go there then, by resources
 	spoils int             // pods, and places held, that keep the class off the node whatever is free
+	cards  cards           // of a node that gives parts, if the class asks for GPUs
 	units  []*unit
 }
 
@@ -83,8 +84,10 @@ func (v *scan) candidate(n *cluster.Node) *candidateNode {
 	}
 	t.node, t.spoils = n, 0
 	t.free = append(t.free[:0], n.Free...)
+	t.cards.read(n, v.class)
 	for _, p := range v.y.leavers.on[n] {
 		if p.Host == n {
+			t.cards.free(p, 1)
 			for _, d := range p.Demands {
 				t.free.Add(d.Dim, d.Amount)
 			}
@@ -109,6 +112,7 @@ func (v *scan) candidate(n *cluster.Node) *candidateNode {
 			}
 		}
 	}
+	t.cards.idle = t.cards.spare(v.class)
 	t.slots = v.slots(t)
 	v.nodes = append(v.nodes, t)
 	return t
@@ -139,6 +143,10 @@ func (v *scan) slots(t *candidateNode) int64 {
 	if len(v.class.Shape.Spec.Ports) > 0 {
 		k = min(k, 1)
 	}
+	//mutate: victims-parts
+	if v.class.Shape.HasGPU && k > 0 {
+		k = min(k, t.cards.room(v.class, k))
+	}
 	return k
 }
 
@@ -159,6 +167,7 @@ func (v *scan) free(u *unit, by int64) int64 {
 		for _, d := range p.Demands {
 			t.free.Add(d.Dim, by*d.Amount)
 		}
+		t.cards.free(p, int32(by))
 		if whole && v.spoils(p) {
 			t.spoils -= int(by)
 		}
@@ -184,6 +193,7 @@ func (v *scan) freeAll(by int64) {
 			for _, d := range p.Demands {
 				t.free.Add(d.Dim, by*d.Amount)
 			}
+			t.cards.free(p, int32(by))
 			if whole && v.spoils(p) {
 				t.spoils -= int(by)
 			}
