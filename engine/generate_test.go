@@ -599,7 +599,19 @@ func anyMemoryEdit(t *rapid.T, version uint64) engine.Change {
 	case "refusal":
 		return engine.Change{Refusal: &engine.Refusal{Pod: pod, UID: pick(t, "u", "v"), Version: version, Node: node, Reason: "no", Until: soon(t)}}
 	}
-	return engine.Change{Hold: &engine.Hold{Gang: pick(t, "gang", "band", "solo-0"), Version: version, Node: node, Requests: engine.Resources{{Resource: gpu, Value: 1}}, Until: soon(t)}}
+	return engine.Change{Hold: &engine.Hold{Gang: pick(t, "gang", "band", "solo-0"), Version: version, Node: node, Requests: engine.Resources{{Resource: gpu, Value: 1}}, Cards: anyHeldCards(t, node), Until: soon(t)}}
+}
+
+// anyHeldCards is what is held of cards of the node, whether or not it has these.
+func anyHeldCards(t *rapid.T, node string) (out []engine.HeldCard) {
+	for range upTo(t, 2) {
+		c := engine.HeldCard{ID: fmt.Sprint(node, "-gpu", upTo(t, 3))}
+		if !seldom(t, 3) {
+			c.Part = anyPart(t)
+		}
+		out = append(out, c)
+	}
+	return out
 }
 
 // anyPolicy is what else is told or remembered that decides who goes and who stays.

@@ -191,7 +191,7 @@ func (m *Model) chargeOf(p *Pod) []quantity.Demand {
 // has GPUs of one model.
 func (m *Model) chargeOfHold(h *Hold) []quantity.Demand {
 	out := make([]quantity.Demand, 0, len(h.Requests)+2)
-	//mutate: pledge-parts
+	//mutate: pledge-parts -> int64(0)
 	gpus := m.partsHeld(h)
 	for _, a := range h.Requests {
 		if dim, amount := m.Booked(a); dim == quantity.DimGPU {

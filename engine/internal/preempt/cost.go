@@ -24,7 +24,7 @@ type span struct {
 func spansOf(pods []*cluster.Pod) []span {
 	var out []span
 	for _, p := range pods {
-		//mutate: cost-parts
+		//mutate: cost-parts -> int64(1)
 		weight := max(1, p.Weight())
 		if last := len(out) - 1; last >= 0 && out[last].started.Equal(p.Started) {
 			out[last].weight += weight
