@@ -37,6 +37,8 @@ var capacityBy = map[string]func(*capacity.Sum) string{
 	"cause":       func(s *capacity.Sum) string { return s.Cause },
 }
 
+var capacityOutputs = []string{"table", "wide", "json", "yaml", "csv", "prometheus"}
+
 var capacityBys = []string{"reservation", "pool", "zone", "cause"}
 
 func newCmdCapacity(s Streams) *cobra.Command {
@@ -59,6 +61,7 @@ Exit code: 0 the account is below, 2 wrong usage, 3 could not look.`,
   berth capacity --metrics http://10.0.0.7:9400/metrics -o json
   berth capacity --watch
   berth capacity --from evidence.tar.zst -o csv
+  berth capacity -o prometheus > /var/lib/node_exporter/berth.prom
   aws ec2 describe-capacity-reservations | berth capacity import --aws -`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -72,19 +75,19 @@ Exit code: 0 the account is below, 2 wrong usage, 3 could not look.`,
 	o.reading.flags(cmd)
 	f := cmd.Flags()
 	f.StringVar(&o.by, "by", "reservation", "a row per reservation, pool, zone or cause")
-	f.StringVarP(&o.output, "output", "o", "table", "table, wide, json, yaml or csv")
+	f.StringVarP(&o.output, "output", "o", "table", "table, wide, json, yaml, csv or prometheus")
 	f.StringArrayVar(&o.metrics, "metrics", nil, "`FILE`, URL or - with metrics of GPUs in Prometheus' text format; may be repeated")
 	f.BoolVarP(&o.watch, "watch", "w", false, "look again and again, and print what changed")
 	f.DurationVar(&o.every, "interval", 15*time.Second, "how often --watch looks")
 	cmd.MarkFlagsMutuallyExclusive("watch", "from")
 	cobra.CheckErr(cmd.RegisterFlagCompletionFunc("by", cobra.FixedCompletions(capacityBys, cobra.ShellCompDirectiveNoFileComp)))
-	cobra.CheckErr(cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "wide", "json", "yaml", "csv"}, cobra.ShellCompDirectiveNoFileComp)))
+	cobra.CheckErr(cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(capacityOutputs, cobra.ShellCompDirectiveNoFileComp)))
 	return cmd
 }
 
 func (o *capacityOptions) check() error {
-	if !slices.Contains([]string{"table", "wide", "json", "yaml", "csv"}, o.output) {
-		return fmt.Errorf("-o %q: use table, wide, json, yaml or csv", o.output)
+	if !slices.Contains(capacityOutputs, o.output) {
+		return fmt.Errorf("-o %q: use %s", o.output, strings.Join(capacityOutputs, ", "))
 	}
 	if capacityBy[o.by] == nil {
 		return fmt.Errorf("--by %q: use %s", o.by, strings.Join(capacityBys, ", "))

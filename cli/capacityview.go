@@ -13,6 +13,7 @@ import (
 	"github.com/berth-dev/berth/capacity"
 	"github.com/berth-dev/berth/capacity/join"
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/kube/metrics"
 )
 
 // capacityView is the account as it is printed; with -o json, as it is.
@@ -25,6 +26,8 @@ type capacityView struct {
 	Lost         []capacityLoss  `json:"lost"`
 	Reservations []join.Reserved `json:"reservations"`
 	Unseen       []facts.Unseen  `json:"unseen,omitempty"`
+
+	sums []capacity.Sum
 }
 
 // capacityRow is a row of the account. Money is in millionths.
@@ -56,7 +59,7 @@ const mostLeaks = 3
 
 func newCapacityView(l *capacity.Ledger, r *join.Report, f *facts.Facts, o *capacityOptions) *capacityView {
 	sums, by := l.Sums(), capacityBy[o.by]
-	v := &capacityView{At: r.At, By: o.by, Reservations: append([]join.Reserved{}, r.Reservations...), Rows: []capacityRow{}, Lost: []capacityLoss{}}
+	v := &capacityView{sums: sums, At: r.At, By: o.by, Reservations: append([]join.Reserved{}, r.Reservations...), Rows: []capacityRow{}, Lost: []capacityLoss{}}
 	for _, row := range capacity.Rows(sums, by) {
 		v.Rows = append(v.Rows, shownRow(&row, unnamed[o.by]))
 	}
@@ -127,6 +130,13 @@ func (v *capacityView) verdict() error {
 func (v *capacityView) print(o *capacityOptions) error {
 	if o.output == "csv" {
 		return v.csv(o)
+	}
+	if o.output == "prometheus" {
+		text, err := metrics.Seam(v.sums)
+		if err == nil {
+			_, err = fmt.Fprint(o.streams.Out, text)
+		}
+		return err
 	}
 	if done, err := printData(o.streams.Out, v, o.output); done {
 		return err

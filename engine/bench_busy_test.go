@@ -330,3 +330,16 @@ func (d *busyBed) rush() (before, rush, after []engine.Change) {
 	}
 	return before, rush, after
 }
+
+// BenchmarkBusyScrape is what the loop does for a page of metrics: it counts queues, workloads and the fleet, and forecasts
+// the first 200 starts.
+func BenchmarkBusyScrape(b *testing.B) {
+	d := newBusyBed(b, newBusySite(b, busyNodes, 90, 1_000))
+	d.state.Plan(d.now)
+	for b.Loop() {
+		d.state.Tallies("")
+		d.state.QueueUses()
+		d.state.Report()
+		d.state.Forecast(d.now, 200)
+	}
+}

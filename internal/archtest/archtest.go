@@ -206,7 +206,7 @@ var Rules = map[string]Rule{
 	"kube/inspect/mask":              {Ring: Edge},
 	"kube/install":                   {Ring: Edge, Imports: []string{"api/v1alpha1", "kube/answer", "kube/cluster", "kube/crd", "kube/policy", "kube/scheduler"}},
 	"kube/manifest":                  {Ring: Edge},
-	"kube/metrics":                   {Ring: Edge, Imports: []string{"engine"}, Tests: []string{"engine/why"}},
+	"kube/metrics":                   {Ring: Edge, Imports: []string{"capacity", "engine"}, Tests: []string{"engine/why"}},
 	"kube/policy":                    {Ring: Edge, Imports: []string{"api/v1alpha1"}},
 	"kube/report":                    {Ring: Pure, Imports: []string{"api/v1alpha1", "engine", "engine/why", "kube/convert"}, Objects: true},
 	"kube/scheduler":                 {Ring: Edge, Imports: []string{"api/v1alpha1", "engine", "engine/why", "kube/answer", "kube/cluster", "kube/convert", "kube/crd", "kube/devices", "kube/dialect", "kube/dialect/all", "kube/dialect/hami", "kube/metrics", "kube/policy", "kube/report", "record"}, Tests: []string{"diagnose", "diagnose/facts"}},
@@ -219,7 +219,7 @@ var Rules = map[string]Rule{
 	}, Heavy: true},
 
 	"cli": {Ring: Shell, Imports: []string{
-		"api/v1alpha1", "capacity", "capacity/cloud", "capacity/join", "controlplane/home", "controlplane/operators", "diagnose", "diagnose/check", "diagnose/doctor", "diagnose/edit", "diagnose/facts", "diagnose/submit", "diagnose/submit/rule", "engine", "engine/why", "fleet", "fleet/dra", "fleet/drill", "fleet/file", "kube/answer", "kube/cluster", "kube/devices", "kube/dialect", "kube/dialect/all", "kube/dryrun", "kube/exposition", "kube/inspect", "kube/install", "kube/manifest", "kube/scheduler", "record",
+		"api/v1alpha1", "capacity", "capacity/cloud", "capacity/join", "controlplane/home", "controlplane/operators", "diagnose", "diagnose/check", "diagnose/doctor", "diagnose/edit", "diagnose/facts", "diagnose/submit", "diagnose/submit/rule", "engine", "engine/why", "fleet", "fleet/dra", "fleet/drill", "fleet/file", "kube/answer", "kube/cluster", "kube/devices", "kube/dialect", "kube/dialect/all", "kube/dryrun", "kube/exposition", "kube/inspect", "kube/install", "kube/manifest", "kube/metrics", "kube/scheduler", "record",
 	}},
 	"cmd/berth":         {Ring: Shell, Imports: []string{"cli", "controlplane", "fleet"}, Tests: []string{"internal/intruder"}, Heavy: true},
 	"cmd/kubectl-berth": {Ring: Shell, Imports: []string{"cli"}},

@@ -61,6 +61,7 @@ func newCourt(t *testing.T, source Source) *court {
 		t.Fatal(err)
 	}
 	c.server.Lead(source)
+	c.server.Exposition(func() (string, error) { return "berth_scheduler_cycles_total 3\n", nil })
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -273,6 +274,3 @@ func (k *known) Configuration() Configuration {
 	}).Config()}
 }
 func (k *known) Ready() error { return k.err }
-func (k *known) Metrics() []Metric {
-	return []Metric{{Name: "cycles_total", Help: "Plans made.", Counter: true, Value: 3}}
-}

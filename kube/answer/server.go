@@ -69,8 +69,11 @@ func (s *Server) Warm(is bool) { s.warm.Store(is) }
 // Address is where the API server of the cluster that this process runs in reaches it. It is called before Serve.
 func (s *Server) Address(address string) { s.address = address }
 
-// Exposition has the server add what it returns to its metrics. It is called before Serve.
+// Exposition has the server serve what it returns as its metrics. It is called before Serve.
 func (s *Server) Exposition(text func() (string, error)) { s.text = text }
+
+// Questions is how many were asked, and how many of them there was no time for.
+func (s *Server) Questions() (asked, refused int64) { return s.asked.Load(), s.refused.Load() }
 
 // Outage has the server say how long the API server has been unreachable. It is called before Serve.
 func (s *Server) Outage(outage func() (time.Duration, error)) { s.outage = outage }

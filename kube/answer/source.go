@@ -19,7 +19,6 @@ type Source interface {
 	Configuration() Configuration
 	// Ready says what keeps it from scheduling, nil if nothing does.
 	Ready() error
-	Metrics() []Metric
 }
 
 var (
@@ -30,10 +29,3 @@ var (
 	// errNotLeading is of a process that stands by.
 	errNotLeading = errors.New("this scheduler does not lead")
 )
-
-// Metric is a figure for Prometheus.
-type Metric struct {
-	Name, Help string
-	Counter    bool // it only grows while one scheduler leads
-	Value      float64
-}

@@ -3,6 +3,7 @@ package cluster
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
@@ -22,6 +23,9 @@ type Pod struct {
 	// Successor is whom a place is held for when the pod is to run elsewhere: its gang, or who makes it again.
 	Successor string
 	Requests  engine.Resources
+	// Started is since when it has its node, zero where that is not known, and Checkpoint how often it saves its work; 0: never.
+	Started    time.Time
+	Checkpoint time.Duration
 }
 
 // Waiting says whether the pod has no node and is not on its way out.
@@ -31,9 +35,13 @@ func (p *Pod) Waiting() bool {
 
 func (f *Feed) view(m *member) Pod {
 	p := Pod{Object: m.pod, Key: m.key, Workload: m.workload, Successor: m.workload, Requests: m.takes}
+	if m.value != nil {
+		p.Started, p.Checkpoint = m.value.Started, m.value.Terms.Checkpoint
+	}
 	switch {
 	case m.inGang():
-		p.Queue = f.gangs.described[m.workload].Queue
+		g := f.gangs.described[m.workload]
+		p.Queue, p.Checkpoint = g.Queue, g.Terms.Checkpoint
 	case m.value != nil:
 		p.Queue, p.Successor = m.value.Queue, cmp.Or(m.value.Owner, m.key)
 	}

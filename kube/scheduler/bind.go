@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
@@ -205,6 +206,12 @@ func (b *binder) pause(ctx context.Context, i intent, err error) bool {
 // bound says that the pod has its node.
 func (b *binder) bound(i intent) {
 	b.sent.Add(1)
+	if b.s.opts.metrics != nil && b.s.echoes.taken(types.UID(i.UID), time.Now(), func() bool {
+		p := b.s.feed.Pod(i.Pod)
+		return p == nil || string(p.UID) != i.UID || p.Spec.NodeName != ""
+	}) {
+		b.s.opts.metrics.Seen(0)
+	}
 	b.s.reports.scheduled(&convert.BindingOf(i.Placement).ObjectMeta, i.Node, i.borrows())
 }
 

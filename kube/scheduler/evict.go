@@ -280,10 +280,12 @@ func (v *evictor) carryOut(ctx context.Context, e *eviction) (again bool) {
 		}
 		return false
 	}
+	was := v.s.feed.Find(e.Pod)
 	if err := v.end(sending, e, p); err != nil {
 		return v.failed(ctx, whole, e, p, err)
 	}
 	v.sent.Add(1)
+	v.s.lostBy(e, &was, time.Now())
 	v.s.reports.evicting(p, report.EvictionReason(e.Cause), e.said.Sentence(), &e.said)
 	return false
 }

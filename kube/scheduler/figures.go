@@ -37,7 +37,24 @@ func (v *serving) figures() (metrics.Figures, error) {
 		return metrics.Figures{}, err
 	}
 	fleet, err := s.countFleet(ctx)
-	return metrics.Figures{GPU: cmp.Or(s.opts.Engine.GPU, cluster.DefaultGPU), Queues: b.queues, Fleet: fleet, Plan: b.plan}, err
+	return metrics.Figures{
+		GPU: cmp.Or(s.opts.Engine.GPU, cluster.DefaultGPU), At: b.at, Queues: b.queues, Tallies: b.tallies, Fleet: fleet, Plan: b.plan, Work: s.done(),
+	}, err
+}
+
+// done is what this scheduler has done since it leads.
+func (s *scheduler) done() metrics.Work {
+	return metrics.Work{
+		Cycles: s.cycles.Load(), Starts: s.starts.Load(), Bindings: s.binds.sent.Load(), Evictions: s.evicts.sent.Load(), EvictionsRefused: s.evicts.refused.Load(),
+		EventsShed: s.reports.shed.Load(), Discrepancies: s.auditor.found.Load(), Unseen: s.echoes.oldest(time.Now()),
+	}
+}
+
+// process is what this process says of itself, whoever leads.
+func (v *serving) process() metrics.Process {
+	asked, refused := v.server.Questions()
+	away, _ := v.outage()
+	return metrics.Process{Leads: v.leads.Load() != nil, Unreachable: away, Questions: asked, Shed: refused}
 }
 
 func (s *scheduler) countFleet(ctx context.Context) (engine.Report, error) {
@@ -74,7 +91,23 @@ func (s *scheduler) count(changes []engine.Change, plan *engine.Plan, began time
 			}
 		}
 		if !first.IsZero() {
-			m.Started(len(pods), began.Sub(first))
+			m.Started(s.feed.QueueOf(start.Gang), len(pods), began.Sub(first))
+		}
+		if likely, told := s.estimates[start.Gang]; told {
+			m.Estimated(began.Sub(likely))
+			delete(s.estimates, start.Gang)
 		}
 	}
+}
+
+// lostBy counts the work that the eviction of the pod loses. One that stays until its successor runs loses none.
+func (s *scheduler) lostBy(e *eviction, p *cluster.Pod, now time.Time) {
+	if s.opts.metrics == nil || e.Surge {
+		return
+	}
+	ran := max(0, now.Sub(cmp.Or(p.Started, now)))
+	if p.Checkpoint > 0 {
+		ran %= p.Checkpoint
+	}
+	s.opts.metrics.Evicted(e.Cause, p.Requests.Get(cmp.Or(s.opts.Engine.GPU, cluster.DefaultGPU)), ran)
 }

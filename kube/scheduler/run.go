@@ -178,6 +178,7 @@ type scheduler struct {
 	memory  memory
 	auditor auditor
 	fleet   fleetCount
+	echoes  echoes
 
 	public
 }

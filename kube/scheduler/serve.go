@@ -6,6 +6,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -21,6 +22,7 @@ type serving struct {
 	objects dynamic.Interface
 	port    int
 	shy     bool // it does not announce itself to the API server
+	outage  func() (time.Duration, error)
 
 	leads atomic.Pointer[scheduler] // nil: another process does
 }
@@ -41,8 +43,8 @@ func (o *Options) serve(client kubernetes.Interface) (stop func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("scheduler: %w", err)
 	}
-	o.serving = &serving{server: server, objects: objects, port: portOf(o.Answers), shy: o.Shadow || o.normal().Name != DefaultName}
-	o.metrics = metrics.New(o.serving.figures)
+	o.serving = &serving{server: server, objects: objects, port: portOf(o.Answers), shy: o.Shadow || o.normal().Name != DefaultName, outage: o.reach.outage}
+	o.metrics = metrics.New(o.serving.process, o.serving.figures)
 	o.Config.Wrap(o.metrics.Through)
 	server.Exposition(o.metrics.Text)
 	ctx, cancel := context.WithCancel(context.Background())

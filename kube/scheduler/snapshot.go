@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"sync/atomic"
 	"time"
 
@@ -28,16 +29,18 @@ type snapshot struct {
 
 // public is what of the loop others may look at.
 type public struct {
-	questions               chan func()   // taken between cycles
-	turn                    chan struct{} // capacity 1: somebody asks, or has just asked
-	plan                    engine.Plan   // the last one; the loop's
-	latest                  atomic.Pointer[snapshot]
-	began                   atomic.Int64 // when the cycle that is being run began, in Unix nanoseconds; 0: none is
-	cycles, starts, waiting atomic.Int64
+	questions      chan func()   // taken between cycles
+	turn           chan struct{} // capacity 1: somebody asks, or has just asked
+	plan           engine.Plan   // the last one; the loop's
+	latest         atomic.Pointer[snapshot]
+	began          atomic.Int64 // when the cycle that is being run began, in Unix nanoseconds; 0: none is
+	cycles, starts atomic.Int64
+	// estimates are when workloads that wait were first said to start. The loop's.
+	estimates map[string]time.Time
 }
 
 func newPublic() public {
-	return public{questions: make(chan func()), turn: make(chan struct{}, 1)}
+	return public{questions: make(chan func()), turn: make(chan struct{}, 1), estimates: make(map[string]time.Time)}
 }
 
 // note takes note of a plan that was made.
@@ -45,7 +48,6 @@ func (p *public) note(plan engine.Plan) {
 	p.plan = plan
 	p.cycles.Add(1)
 	p.starts.Add(int64(len(plan.Starts)))
-	p.waiting.Store(int64(len(plan.Waiting)))
 }
 
 const (
@@ -98,6 +100,7 @@ func (s *scheduler) snapshot(ctx context.Context) (*snapshot, error) {
 			b.invalid[r.Key] = r.Reason
 		}
 		b.expect(s.state)
+		s.estimate(b)
 	})
 	if err != nil {
 		return nil, err
@@ -118,6 +121,20 @@ func (b *snapshot) expect(s *engine.State) {
 	}
 	for _, p := range b.plan.Promises {
 		b.promises[p.Gang] = answer.Promise{Start: p.Start, Since: p.Since}
+	}
+}
+
+// estimate keeps when workloads that wait were first said to start, for as long as they wait.
+func (p *public) estimate(b *snapshot) {
+	waits := make(map[string]bool, len(b.plan.Waiting))
+	for i := range b.plan.Waiting {
+		waits[b.plan.Waiting[i].Gang] = true
+	}
+	maps.DeleteFunc(p.estimates, func(gang string, _ time.Time) bool { return !waits[gang] })
+	for gang, eta := range b.etas {
+		if _, told := p.estimates[gang]; !told && waits[gang] && !eta.Likely.IsZero() {
+			p.estimates[gang] = eta.Likely
+		}
 	}
 }
 
@@ -159,18 +176,4 @@ func (s *scheduler) Ready() error {
 		return errors.New("a cycle has not ended for " + stuckAfter.String())
 	}
 	return nil
-}
-
-// Metrics are this leader's figures.
-func (s *scheduler) Metrics() []answer.Metric {
-	return []answer.Metric{
-		{Name: "cycles_total", Help: "Plans made.", Counter: true, Value: float64(s.cycles.Load())},
-		{Name: "starts_total", Help: "Workloads that were given nodes.", Counter: true, Value: float64(s.starts.Load())},
-		{Name: "bindings_sent_total", Help: "Bindings that the API server took.", Counter: true, Value: float64(s.binds.sent.Load())},
-		{Name: "evictions_total", Help: "Pods that were evicted.", Counter: true, Value: float64(s.evicts.sent.Load())},
-		{Name: "evictions_refused_total", Help: "Evictions that the API server did not allow.", Counter: true, Value: float64(s.evicts.refused.Load())},
-		{Name: "audit_discrepancies_total", Help: "Accounts of the engine that a recount did not confirm: an error in Berth.", Counter: true, Value: float64(s.auditor.found.Load())},
-		{Name: "events_shed_total", Help: "Events of scheduled pods that were not written.", Counter: true, Value: float64(s.reports.shed.Load())},
-		{Name: "waiting_workloads", Help: "Workloads that wait, as of the last plan.", Value: float64(s.waiting.Load())},
-	}
 }

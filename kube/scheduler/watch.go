@@ -43,7 +43,7 @@ func (s *scheduler) watch(ctx context.Context) (stop func(), err error) {
 	}
 	core, f := all.Core().V1(), s.feed
 	add(core.Nodes().Informer(), handler(f.SetNode, f.RemoveNode), true)
-	add(core.Pods().Informer(), handler(f.SetPod, f.RemovePod), true)
+	add(core.Pods().Informer(), handler(s.podSeen, s.podGone), true)
 	add(core.PersistentVolumeClaims().Informer(), handler(f.SetClaim, f.RemoveClaim), false)
 	add(core.PersistentVolumes().Informer(), handler(f.SetVolume, f.RemoveVolume), false)
 	add(all.Storage().V1().StorageClasses().Informer(), handler(f.SetClass, f.RemoveClass), false)

@@ -15,6 +15,7 @@ import (
 type Tally struct {
 	Key      string
 	Queue    string
+	User     string // whose it is; "": nobody's in particular
 	Priority int32
 	Created  time.Time
 	Min      int   // members that start together; where groups may be left out, of all groups
@@ -64,14 +65,14 @@ func tallies(m *cluster.Model, namespace string) []Tally {
 // newTally is of the pod's workload, with nothing counted.
 func newTally(m *cluster.Model, p *cluster.Pod) Tally {
 	if p.Gang == "" {
-		return Tally{Key: p.Key, Queue: p.Queue, Priority: p.Priority, Created: p.Created, Min: 1}
+		return Tally{Key: p.Key, Queue: p.Queue, User: p.User, Priority: p.Priority, Created: p.Created, Min: 1}
 	}
 	t := Tally{Key: p.Gang}
 	g := m.Gangs[p.Gang]
 	if g == nil || g.Spec == nil {
 		return t
 	}
-	t.Queue, t.Priority, t.Created = g.Spec.Queue, g.Spec.Priority, g.Spec.Created
+	t.Queue, t.User, t.Priority, t.Created = g.Spec.Queue, g.Spec.User, g.Spec.Priority, g.Spec.Created
 	g.Tree.Each(func(b *cluster.Branch) {
 		if len(b.Children) == 0 {
 			t.Min += b.Min()
