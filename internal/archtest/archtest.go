@@ -206,7 +206,7 @@ var Rules = map[string]Rule{
 	"kube/inspect/mask":              {Ring: Edge},
 	"kube/install":                   {Ring: Edge, Imports: []string{"api/v1alpha1", "kube/answer", "kube/cluster", "kube/crd", "kube/policy", "kube/scheduler"}},
 	"kube/manifest":                  {Ring: Edge},
-	"kube/metrics":                   {Ring: Edge, Imports: []string{"capacity", "engine"}, Tests: []string{"engine/why"}},
+	"kube/metrics":                   {Ring: Edge, Imports: []string{"capacity", "engine"}, Tests: []string{"engine/why", "fleet/dcgm"}},
 	"kube/policy":                    {Ring: Edge, Imports: []string{"api/v1alpha1"}},
 	"kube/report":                    {Ring: Pure, Imports: []string{"api/v1alpha1", "engine", "engine/why", "kube/convert"}, Objects: true},
 	"kube/scheduler":                 {Ring: Edge, Imports: []string{"api/v1alpha1", "engine", "engine/why", "kube/answer", "kube/cluster", "kube/convert", "kube/crd", "kube/devices", "kube/dialect", "kube/dialect/all", "kube/dialect/hami", "kube/metrics", "kube/policy", "kube/report", "record"}, Tests: []string{"diagnose", "diagnose/facts"}},
