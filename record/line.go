@@ -10,7 +10,8 @@ import (
 //
 //	1  2026-11-15  first
 //	2  2026-11-16  a cycle has the checksum of all lines up to it, and a file that was closed that of all its bytes
-const Format = 2
+//	3  2026-11-17  a cycle has the evictions of its plan
+const Format = 3
 
 // line is one line of a segment. Exactly one field is set. The order of lines is: the head, what is live, and
 // then for each cycle the changes that came before it and its mark.
@@ -52,6 +53,8 @@ type mark struct {
 	Digest  digest    `json:"digest"`
 	Starts  int       `json:"starts,omitempty"`  // gangs
 	Waiting int       `json:"waiting,omitempty"` // gangs
+	// Evictions are those of the plan: who reads facts alone could not know them. Before format 3 there are none.
+	Evictions []engine.Eviction `json:"evictions,omitempty"`
 	// Sum is the CRC-32C of all lines of the segment up to this one, which counts without it. "": format 1.
 	Sum string `json:"sum,omitempty"`
 }

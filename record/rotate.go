@@ -19,7 +19,7 @@ func (w *Writer) record(c cycle) {
 	if w.segment == nil {
 		w.missed.Add(1)
 	} else {
-		m := mark{Now: c.now, Digest: w.digester.of(&c.plan), Starts: len(c.plan.Starts), Waiting: len(c.plan.Waiting)}
+		m := mark{Now: c.now, Digest: w.digester.of(&c.plan), Starts: len(c.plan.Starts), Waiting: len(c.plan.Waiting), Evictions: c.plan.Evictions}
 		if err := w.segment.cycle(c.changes, m); err != nil {
 			w.fail(err)
 		}
