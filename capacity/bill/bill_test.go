@@ -1,0 +1,196 @@
+package bill_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/berth-dev/berth/capacity"
+	"github.com/berth-dev/berth/capacity/bill"
+	"github.com/berth-dev/berth/engine"
+)
+
+var noon = time.Date(2026, 11, 17, 12, 0, 0, 0, time.UTC)
+
+func after(minutes int) time.Time { return noon.Add(time.Duration(minutes) * time.Minute) }
+
+func aNode(name, pool string, gpus int64, version uint64) engine.Change {
+	return engine.Change{Node: &engine.Node{Name: name, Version: version, Labels: map[string]string{"berth.dev/pool": pool}, Allocatable: engine.Resources{{Resource: "nvidia.com/gpu", Value: gpus}}}}
+}
+
+func aPod(key, queue, node string, gpus int64, version uint64) engine.Change {
+	p := &engine.Pod{Key: key, UID: key, Queue: queue, Node: node, Version: version}
+	p.Requests = engine.Resources{{Resource: "nvidia.com/gpu", Value: gpus}}
+	return engine.Change{Pod: p}
+}
+
+func gone(kind engine.Kind, key string, version uint64) engine.Change {
+	return engine.Change{Gone: &engine.Ref{Kind: kind, Key: key, Version: version}}
+}
+
+func edited(c engine.Change, edit func(*engine.Pod)) engine.Change {
+	edit(c.Pod)
+	return c
+}
+
+// eight is a pool of machines with 8 GPUs at 80 an hour, 10 a GPU.
+var eight = bill.Tariff{Pools: map[string]bill.Pool{"p": {GPUs: 8, Price: bill.Price{Known: true, Micro: 80_000_000, Currency: "USD"}}}}
+
+// printed is a report as the bills below are written.
+func printed(r *bill.Report) (out []string) {
+	hours := func(n int64) string {
+		return fmt.Sprintf("%d.%03d", n/bill.Hour, n%bill.Hour*1000/bill.Hour)
+	}
+	line := func(name string, l bill.Line) {
+		out = append(out, fmt.Sprintf("%s: %s h %v, unpriced %s, idle %s, waits %s by %d, lost %s by %d, share %v", name, hours(l.Used), amounts(l.Cost), hours(l.Unpriced), hours(l.Idle), hours(l.Waiting), l.Waited, hours(l.Lost), l.Evicted, amounts(l.Share)))
+	}
+	for _, l := range r.Lines {
+		line("["+l.Name+"]", l)
+	}
+	line("unused", r.Unused)
+	line("paid", r.Paid)
+	return out
+}
+
+func amounts(all []capacity.Amount) (out []string) {
+	for _, a := range all {
+		out = append(out, a.Micro.Text()+" "+a.Currency)
+	}
+	return out
+}
+
+// TestBills are bills that were computed by hand.
+func TestBills(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		o     bill.Options
+		steps []bill.Step
+		close int // minutes
+		by    bill.By
+		want  []string
+	}{
+		{
+			// 8 GPUs for two hours are 16 GPU-hours, 160. a has 4 for one hour: 40. b has 2 for 30 minutes: 10. c's pod has no queue, 1 for
+			// two hours: 20. The other 9 GPU-hours are 90, of which a has 4/7, b 1/7, c 2/7.
+			name: "a machine and three pods", o: bill.Options{Tariff: eight}, close: 120,
+			steps: []bill.Step{
+				{Now: after(0), Fresh: true, Changes: []engine.Change{aNode("n", "p", 8, 1), aPod("x/1", "a", "n", 4, 2), aPod("y/1", "", "n", 1, 3)}},
+				{Now: after(60), Changes: []engine.Change{gone(engine.KindPod, "x/1", 5), aPod("x/2", "b", "n", 2, 4)}},
+				{Now: after(90), Changes: []engine.Change{gone(engine.KindPod, "x/2", 6)}},
+			},
+			want: []string{
+				"[a]: 4.000 h [40.00 USD], unpriced 0.000, idle 0.000, waits 0.000 by 0, lost 0.000 by 0, share [51.428571 USD]",
+				"[b]: 1.000 h [10.00 USD], unpriced 0.000, idle 0.000, waits 0.000 by 0, lost 0.000 by 0, share [12.857143 USD]",
+				"[]: 2.000 h [20.00 USD], unpriced 0.000, idle 0.000, waits 0.000 by 0, lost 0.000 by 0, share [25.714286 USD]",
+				"unused: 9.000 h [90.00 USD], unpriced 0.000, idle 0.000, waits 0.000 by 0, lost 0.000 by 0, share []",
+				"paid: 16.000 h [160.00 USD], unpriced 0.000, idle 0.000, waits 0.000 by 0, lost 0.000 by 0, share []",
+			},
+		},
+		{
+			// The same machine is of a pool without a price: its hours count, and it has no money.
+			name: "a price that is missing", close: 60,
+			steps: []bill.Step{{Now: after(0), Fresh: true, Changes: []engine.Change{aNode("n", "q", 8, 1), aPod("x/1", "a", "n", 8, 2)}}},
+			want: []string{
+				"[a]: 8.000 h [], unpriced 8.000, idle 0.000, waits 0.000 by 0, lost 0.000 by 0, share []",
+				"unused: 0.000 h [], unpriced 0.000, idle 0.000, waits 0.000 by 0, lost 0.000 by 0, share []",
+				"paid: 8.000 h [], unpriced 8.000, idle 0.000, waits 0.000 by 0, lost 0.000 by 0, share []",
+			},
+		},
+		{
+			// A pod waits 30 minutes for 4 GPUs, runs 50 minutes and is preempted. It saves its work every 20 minutes, so 10 are lost: 40
+			// GPU-minutes. For the last 15 minutes it was idle, which was found out after 10 of them: an hour of one GPU.
+			name: "waits, idles, is preempted", o: bill.Options{Tariff: eight}, close: 80,
+			steps: []bill.Step{
+				{Now: after(0), Fresh: true, Changes: []engine.Change{aNode("n", "p", 8, 1), aPod("x/1", "a", "", 4, 2)}},
+				{Now: after(30), Changes: []engine.Change{edited(aPod("x/1", "a", "n", 4, 3), saves)}},
+				{Now: after(75), Changes: []engine.Change{edited(aPod("x/1", "a", "n", 4, 4), func(p *engine.Pod) { saves(p); p.Idle = after(65) })}},
+				{Now: after(78), Evictions: []engine.Eviction{{Pod: "x/1", UID: "x/1", Cause: engine.Preempted}}},
+				{Now: after(80), Changes: []engine.Change{gone(engine.KindPod, "x/1", 9)}},
+			},
+			want: []string{
+				"[a]: 3.333 h [33.333333 USD], unpriced 0.000, idle 1.000, waits 2.000 by 1, lost 0.666 by 1, share [73.333333 USD]",
+				"unused: 7.333 h [73.333333 USD], unpriced 0.000, idle 0.000, waits 0.000 by 0, lost 0.000 by 0, share []",
+				"paid: 10.666 h [106.666666 USD], unpriced 0.000, idle 1.000, waits 2.000 by 1, lost 0.666 by 1, share []",
+			},
+		},
+		{
+			// Two machines are reserved from minute 30 to 90, at 60 each. One is a node all the time, and its pool has a price of its own: 80 for
+			// the two half hours before and after, 60 for the hour. The other is never launched, and is paid for an hour: 60.
+			name: "a reservation begins and ends", close: 120, by: bill.ByUser,
+			o: bill.Options{Tariff: bill.Tariff{
+				Pools:        map[string]bill.Pool{"p": {GPUs: 8, Reservations: []string{"r"}, Price: bill.Price{Known: true, Micro: 80_000_000, Currency: "USD"}}},
+				Reservations: []bill.Reservation{{Name: "r", GPUs: 8, Instances: 2, Start: after(30), End: after(90), Price: bill.Price{Known: true, Micro: 60_000_000, Currency: "USD"}}},
+			}},
+			steps: []bill.Step{{Now: after(0), Fresh: true, Changes: []engine.Change{aNode("n", "p", 8, 1), edited(aPod("x/1", "a", "n", 8, 2), func(p *engine.Pod) { p.User = "ann" })}}},
+			want: []string{
+				"[ann]: 16.000 h [140.00 USD], unpriced 0.000, idle 0.000, waits 0.000 by 0, lost 0.000 by 0, share [60.00 USD]",
+				"unused: 8.000 h [60.00 USD], unpriced 0.000, idle 0.000, waits 0.000 by 0, lost 0.000 by 0, share []",
+				"paid: 24.000 h [200.00 USD], unpriced 0.000, idle 0.000, waits 0.000 by 0, lost 0.000 by 0, share []",
+			},
+		},
+		{
+			// Three sevenths of a GPU are 428 thousandths; the rest of the GPU is unused. 4 of 8 shares of another node's 2 GPUs are one GPU.
+			name: "parts of GPUs", close: 60, by: bill.ByNamespace,
+			steps: []bill.Step{{Now: after(0), Fresh: true, Changes: []engine.Change{
+				{Node: &engine.Node{Name: "mig", Version: 1, Labels: map[string]string{"nvidia.com/gpu.count": "1"}}},
+				{Node: &engine.Node{Name: "shared", Version: 2, Labels: map[string]string{"nvidia.com/gpu.count": "2", "nvidia.com/gpu.replicas": "4"}}},
+				edited(aPod("x/1", "", "mig", 0, 3), func(p *engine.Pod) { p.Requests[0] = engine.Amount{Resource: "nvidia.com/mig-3g.40gb", Value: 1} }),
+				aPod("y/1", "", "shared", 4, 4),
+			}}},
+			want: []string{
+				"[x]: 0.428 h [], unpriced 0.428, idle 0.000, waits 0.000 by 0, lost 0.000 by 0, share []",
+				"[y]: 1.000 h [], unpriced 1.000, idle 0.000, waits 0.000 by 0, lost 0.000 by 0, share []",
+				"unused: 1.572 h [], unpriced 1.572, idle 0.000, waits 0.000 by 0, lost 0.000 by 0, share []",
+				"paid: 3.000 h [], unpriced 3.000, idle 0.000, waits 0.000 by 0, lost 0.000 by 0, share []",
+			},
+		},
+		{
+			// The bill is of minutes 30 to 90 of 120. From 60 to 75 nobody watched: 45 minutes of 8 GPUs are 6 GPU-hours.
+			name: "a span with a gap", close: 120, o: bill.Options{Tariff: eight, From: after(30), To: after(90)},
+			steps: []bill.Step{
+				{Now: after(0), Fresh: true, Changes: []engine.Change{aNode("n", "p", 8, 1), aPod("x/1", "a", "n", 8, 2)}},
+				{Now: after(60)},
+				{Now: after(75), Fresh: true, Unseen: true, Changes: []engine.Change{aNode("n", "p", 8, 1), aPod("x/1", "a", "n", 8, 2)}},
+			},
+			want: []string{
+				"[a]: 6.000 h [60.00 USD], unpriced 0.000, idle 0.000, waits 0.000 by 0, lost 0.000 by 0, share []",
+				"unused: 0.000 h [], unpriced 0.000, idle 0.000, waits 0.000 by 0, lost 0.000 by 0, share []",
+				"paid: 6.000 h [60.00 USD], unpriced 0.000, idle 0.000, waits 0.000 by 0, lost 0.000 by 0, share []",
+			},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := bill.New(c.o)
+			for _, s := range c.steps {
+				b.Add(s)
+			}
+			by := c.by
+			if by == nil {
+				by = bill.ByQueue
+			}
+			if diff := gocmp.Diff(c.want, printed(b.Close(after(c.close), by))); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func saves(p *engine.Pod) { p.Terms.Checkpoint = 20 * time.Minute }
+
+// TestGangsPay has members charged to the queue and user of their gang, and to the last that was known while they end.
+func TestGangsPay(t *testing.T) {
+	member := edited(aPod("x/1", "", "n", 2, 2), func(p *engine.Pod) {
+		p.Gang, p.Labels = "x/g", map[string]string{bill.LabelExperiment: "e"}
+	})
+	b := bill.New(bill.Options{})
+	b.Add(bill.Step{Now: after(0), Fresh: true, Changes: []engine.Change{member, aNode("n", "", 8, 1), {Gang: &engine.Gang{Key: "x/g", Version: 3, Queue: "q", User: "u"}}}})
+	b.Add(bill.Step{Now: after(30), Changes: []engine.Change{gone(engine.KindGang, "x/g", 4)}})
+	for by, want := range map[string]bill.By{"q": bill.ByQueue, "u": bill.ByUser, "e": bill.ByExperiment, "x": bill.ByNamespace} {
+		r := b.Close(after(60), want)
+		if len(r.Lines) != 1 || r.Lines[0].Name != by || r.Lines[0].Used != 2*bill.Hour {
+			t.Errorf("%s: %v", by, printed(r))
+		}
+	}
+}

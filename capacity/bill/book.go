@@ -1,0 +1,310 @@
+package bill
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/berth-dev/berth/engine"
+)
+
+// Step is one moment of a history: what became known, after the step before.
+type Step struct {
+	Now time.Time
+	// Fresh says that the changes are all that is known: what was known before and is not among them is gone.
+	Fresh bool
+	// Unseen says that nobody watched between the step before and this one. That time is in no line.
+	Unseen    bool
+	Changes   []engine.Change
+	Evictions []engine.Eviction // decided at this step
+}
+
+// Options is what a bill is of. The zero value is of everything, without prices.
+type Options struct {
+	From, To time.Time // To zero: until the last step
+	Tariff   Tariff
+	GPU      string // the resource that counts GPUs; "": nvidia.com/gpu
+}
+
+// Who is whom GPU-time is charged to. Empty fields are what nobody said.
+type Who struct {
+	Queue, Namespace, User, Experiment string
+}
+
+// LabelExperiment is the label of pods that says which experiment they are of.
+const LabelExperiment = "berth.dev/experiment"
+
+// Book adds up a history. It is not safe for concurrent use.
+type Book struct {
+	o          Options
+	boundaries []time.Time
+
+	started bool
+	at      time.Time // of the last step
+	elapsed int64     // milliseconds that were seen within From and To
+	unseen  int64     // milliseconds that were not
+
+	known map[engine.Ref]uint64 // versions of nodes, pods and gangs, by kind and key; those that are gone included
+	gone  map[engine.Ref]bool
+	nodes map[string]*node
+	pods  map[string]*pod // those with GPUs
+	gangs map[string]*engine.Gang
+	of    map[string]map[string]*pod // by gang
+
+	slots    []slot // as Options.Tariff.Reservations
+	stale    bool   // machines have to be assigned to reservations again
+	uses     map[Who]*use
+	unused   map[rate]int64
+	measured bool
+}
+
+// rate is what a machine is charged at.
+type rate struct {
+	price Price
+	gpus  int64
+}
+
+type node struct {
+	value   *engine.Node
+	gpus    int64
+	rate    rate
+	settled int64
+	pods    map[string]*pod
+}
+
+type pod struct {
+	value   *engine.Pod
+	who     Who
+	terms   engine.Terms
+	node    string
+	asked   int64 // thousandths of a GPU
+	settled int64 // of a pod without a node
+	since   time.Time
+	busy    int64 // charged since it was last idle: a late measurement may find that it was idle for longer
+	evicted engine.EvictionCause
+	waited  bool
+}
+
+// slot is the machines of a reservation that are no nodes.
+type slot struct {
+	left    int64
+	settled int64
+}
+
+type use struct {
+	byRate                     map[rate]int64 // thousandths of a GPU times milliseconds
+	idle, waiting, lost, waits int64
+	pods, evicted              int64
+}
+
+// New is a book in which nothing is written.
+func New(o Options) *Book {
+	o.GPU = cmp.Or(o.GPU, "nvidia.com/gpu")
+	b := &Book{o: o, boundaries: o.Tariff.boundaries(), uses: make(map[Who]*use), unused: make(map[rate]int64), slots: make([]slot, len(o.Tariff.Reservations))}
+	b.forget()
+	return b
+}
+
+func (b *Book) forget() {
+	b.known, b.gone = make(map[engine.Ref]uint64), make(map[engine.Ref]bool)
+	b.nodes, b.pods, b.gangs, b.of = make(map[string]*node), make(map[string]*pod), make(map[string]*engine.Gang), make(map[string]map[string]*pod)
+	b.stale = true
+}
+
+// Add takes in the next step. Steps come in the order in which they were recorded; a clock that went back ends an interval, and no
+// time counts for it.
+func (b *Book) Add(s Step) {
+	b.advance(s.Now, s.Unseen)
+	if s.Fresh {
+		b.refresh(s.Changes)
+	} else {
+		for i := range s.Changes {
+			b.change(&s.Changes[i])
+		}
+	}
+	for i := range s.Evictions {
+		b.evict(&s.Evictions[i])
+	}
+}
+
+// advance lets time pass. It stops where a reservation begins or ends, since others then pay for its machines.
+func (b *Book) advance(now time.Time, unseen bool) {
+	if !b.started {
+		b.started, b.at = true, now
+		b.assign()
+		return
+	}
+	if unseen || now.Before(b.at) {
+		if past := b.clip(b.at, now); past > 0 {
+			b.unseen += past
+		}
+		b.settleAll()
+		b.at, b.stale = now, true
+		b.assign()
+		return
+	}
+	b.assign()
+	for _, edge := range b.boundaries {
+		if edge.After(b.at) && !edge.After(now) {
+			b.elapsed += b.clip(b.at, edge)
+			b.settleAll()
+			b.at, b.stale = edge, true
+			b.assign()
+		}
+	}
+	b.elapsed += b.clip(b.at, now)
+	b.at = now
+}
+
+// clip is the milliseconds between two moments that are within the bill. Moments are cut to milliseconds first, so that parts of an
+// interval add up to it.
+func (b *Book) clip(from, to time.Time) int64 {
+	if from.Before(b.o.From) {
+		from = b.o.From
+	}
+	if !b.o.To.IsZero() && to.After(b.o.To) {
+		to = b.o.To
+	}
+	return max(0, to.UnixMilli()-from.UnixMilli())
+}
+
+// within says whether what happens now is in the bill.
+func (b *Book) within() bool {
+	return !b.at.Before(b.o.From) && (b.o.To.IsZero() || !b.at.After(b.o.To))
+}
+
+// assign gives each machine to what pays for it, where something changed: a reservation that its labels name, one that its pool
+// names, one that is open to it; by name of the machine, and never more than a reservation has.
+func (b *Book) assign() {
+	if !b.stale {
+		return
+	}
+	b.stale = false
+	b.settleAll()
+	t := &b.o.Tariff
+	left := make([]int64, len(t.Reservations))
+	for i := range t.Reservations {
+		if t.Reservations[i].paid(b.at) {
+			left[i] = int64(max(t.Reservations[i].Instances, 0))
+		}
+	}
+	names := make([]string, 0, len(b.nodes))
+	//archtest:any-order sorted below
+	for name := range b.nodes {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	paid := make(map[string]bool, len(names))
+	for _, name := range names {
+		n := b.nodes[name]
+		n.rate = rate{t.Pools[n.value.Labels[labelBerthPool]].Price, n.gpus}
+	}
+	for rule := 1; rule <= 3; rule++ {
+		for _, name := range names {
+			n := b.nodes[name]
+			for _, i := range b.choices(n) {
+				if !paid[name] && left[i] > 0 && t.payer(&t.Reservations[i], n.value.Labels) == rule {
+					paid[name], n.rate = true, rate{t.Reservations[i].Price, n.gpus}
+					left[i]--
+				}
+			}
+		}
+	}
+	for i := range left {
+		b.slots[i].left = left[i]
+	}
+}
+
+// choices are the reservations in the order in which the machine's pool draws on them, by number.
+func (b *Book) choices(n *node) (out []int) {
+	all := b.o.Tariff.Reservations
+	for _, name := range b.o.Tariff.Pools[n.value.Labels[labelBerthPool]].Reservations {
+		if i := slices.IndexFunc(all, func(r Reservation) bool { return r.Name == name }); i >= 0 {
+			out = append(out, i)
+		}
+	}
+	for i := range all {
+		if !slices.Contains(out, i) {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+func (b *Book) settleAll() {
+	//archtest:any-order each is settled by itself
+	for _, n := range b.nodes {
+		b.settle(n)
+	}
+	//archtest:any-order each is settled by itself
+	for _, p := range b.pods {
+		if b.nodes[p.node] == nil {
+			b.settlePending(p)
+		}
+	}
+	for i := range b.slots {
+		s, r := &b.slots[i], &b.o.Tariff.Reservations[i]
+		if past := b.elapsed - s.settled; past > 0 && s.left > 0 {
+			b.unused[rate{r.Price, int64(r.GPUs)}] += past * s.left * int64(r.GPUs) * whole
+		}
+		s.settled = b.elapsed
+	}
+}
+
+// settle charges the time since the machine was last settled to those who hold its GPUs. Where they hold more than it has, each is
+// charged its part; what nobody holds is unused.
+func (b *Book) settle(n *node) {
+	past := b.elapsed - n.settled
+	n.settled = b.elapsed
+	if past <= 0 {
+		return
+	}
+	all, held := n.gpus*whole, int64(0)
+	//archtest:any-order they are added up
+	for _, p := range n.pods {
+		held += p.asked
+	}
+	charged := int64(0)
+	//archtest:any-order each is charged by itself
+	for _, p := range n.pods {
+		part := p.asked
+		if held > all {
+			part = part * all / held
+		}
+		charged += part
+		u := b.use(p.who)
+		u.byRate[n.rate] += past * part
+		if p.value.Idle.IsZero() {
+			p.busy += past * part
+		} else {
+			u.idle += past * part
+		}
+	}
+	if all > charged {
+		b.unused[n.rate] += past * (all - charged)
+	}
+}
+
+func (b *Book) settlePending(p *pod) {
+	past := b.elapsed - p.settled
+	p.settled = b.elapsed
+	if past <= 0 || p.node != "" || p.value.Terminating {
+		return
+	}
+	u := b.use(p.who)
+	u.waiting += past * p.asked
+	u.waits += past
+	if !p.waited {
+		p.waited = true
+		u.pods++
+	}
+}
+
+func (b *Book) use(w Who) *use {
+	u := b.uses[w]
+	if u == nil {
+		u = &use{byRate: make(map[rate]int64)}
+		b.uses[w] = u
+	}
+	return u
+}

@@ -1,0 +1,246 @@
+package bill
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/berth-dev/berth/engine"
+)
+
+// refresh takes the changes for all there is. Pods that go on keep their stint; those that are missing have ended while nobody
+// looked, and what they lost by that is not known.
+func (b *Book) refresh(changes []engine.Change) {
+	b.settleAll()
+	before := b.pods
+	b.forget()
+	for i := range changes {
+		b.change(&changes[i])
+	}
+	//archtest:any-order each is compared with itself
+	for key, p := range b.pods {
+		if was := before[key]; was != nil && was.value.UID == p.value.UID && was.node == p.node {
+			p.since, p.busy, p.evicted, p.waited = was.since, was.busy, was.evicted, was.waited
+		}
+	}
+	b.assign()
+}
+
+// change takes in one change, unless something newer is known, as the engine does.
+func (b *Book) change(c *engine.Change) {
+	if c.Eviction != nil {
+		b.evict(c.Eviction)
+		return
+	}
+	ref, ok := c.Ref()
+	if c.Gone != nil {
+		ref, ok = *c.Gone, true
+	}
+	if !ok || ref.Kind != engine.KindNode && ref.Kind != engine.KindPod && ref.Kind != engine.KindGang {
+		return
+	}
+	at := engine.Ref{Kind: ref.Kind, Key: ref.Key}
+	if have, is := b.known[at]; is && (ref.Version < have || ref.Version == have && (c.Gone == nil || b.gone[at])) {
+		return
+	}
+	b.known[at], b.gone[at] = ref.Version, c.Gone != nil
+	switch {
+	case c.Node != nil:
+		b.setNode(c.Node)
+	case c.Pod != nil:
+		b.setPod(c.Pod)
+	case c.Gang != nil:
+		b.setGang(c.Gang)
+	case ref.Kind == engine.KindNode:
+		b.dropNode(ref.Key)
+	case ref.Kind == engine.KindPod:
+		b.dropPod(ref.Key)
+	default:
+		delete(b.gangs, ref.Key)
+	}
+}
+
+func (b *Book) setNode(v *engine.Node) {
+	var pool *Pool
+	if p, ok := b.o.Tariff.Pools[v.Labels[labelBerthPool]]; ok {
+		pool = &p
+	}
+	gpus := gpusOf(v, pool, b.o.GPU)
+	n := b.nodes[v.Name]
+	if n == nil {
+		if gpus == 0 {
+			return
+		}
+		n = &node{value: v, gpus: gpus, settled: b.elapsed, pods: make(map[string]*pod)}
+		b.nodes[v.Name], b.stale = n, true
+		//archtest:any-order each joins by itself
+		for key, p := range b.pods {
+			if p.node == v.Name {
+				n.pods[key] = p
+			}
+		}
+	}
+	b.settle(n)
+	b.stale = b.stale || max(gpus, n.gpus) != n.gpus || !slices.Equal(paysBy(n.value), paysBy(v))
+	n.value, n.gpus = v, max(gpus, n.gpus) // a machine loses no GPUs: what it does not offer is paid for
+	//archtest:any-order each by itself
+	for _, p := range n.pods {
+		p.asked = heldBy(p.value, v, b.o.GPU)
+	}
+}
+
+// paysBy is what decides who pays for a node.
+func paysBy(n *engine.Node) []string {
+	keys := append([]string{labelZone, labelType, labelBerthPool, labelCapacityType}, reservationLabels[:]...)
+	for i, key := range keys {
+		keys[i] = n.Labels[key]
+	}
+	return keys
+}
+
+func (b *Book) dropNode(name string) {
+	n := b.nodes[name]
+	if n == nil {
+		return
+	}
+	b.settle(n)
+	//archtest:any-order each by itself
+	for _, p := range n.pods {
+		p.settled = b.elapsed
+	}
+	delete(b.nodes, name)
+	b.stale = true
+}
+
+func (b *Book) setPod(v *engine.Pod) {
+	was := b.pods[v.Key]
+	if was != nil && (was.value.UID != v.UID || was.node != "" && was.node != v.Node) {
+		b.dropPod(v.Key)
+		was = nil
+	}
+	n := b.nodes[v.Node]
+	var of *engine.Node
+	if n != nil {
+		of = n.value
+		b.settle(n)
+	}
+	asked := heldBy(v, of, b.o.GPU)
+	if asked == 0 {
+		b.dropPod(v.Key)
+		return
+	}
+	p := was
+	if p == nil {
+		p = &pod{settled: b.elapsed}
+		b.pods[v.Key] = p
+	} else if p.node == "" {
+		b.settlePending(p)
+	}
+	if p.node != v.Node {
+		p.node, p.since = v.Node, v.Started
+		if p.since.IsZero() {
+			p.since = b.at
+		}
+	}
+	b.noticeIdle(p, v, asked)
+	p.value, p.asked = v, asked
+	b.charge(p)
+	if n != nil {
+		n.pods[v.Key] = p
+	}
+	if v.Gang != "" {
+		if b.of[v.Gang] == nil {
+			b.of[v.Gang] = make(map[string]*pod)
+		}
+		b.of[v.Gang][v.Key] = p
+	}
+}
+
+// noticeIdle charges a pod whose GPUs are now known to have done nothing for a while for that time too, as far as it held them.
+func (b *Book) noticeIdle(p *pod, v *engine.Pod, asked int64) {
+	if v.Idle.IsZero() || p.value == nil {
+		b.measured = b.measured || !v.Idle.IsZero()
+		return
+	}
+	b.measured = true
+	if p.value.Idle.IsZero() && b.nodes[p.node] != nil {
+		since := min(max(0, b.at.UnixMilli()-v.Idle.UnixMilli()), mostRun)
+		b.use(p.who).idle += min(since*min(asked, mostOf*whole), p.busy)
+	}
+	p.busy = 0
+}
+
+// charge says to whom the pod's time goes. What a gang said last holds while its pods end.
+func (b *Book) charge(p *pod) {
+	namespace, _, _ := strings.Cut(p.value.Key, "/")
+	w := Who{Namespace: namespace, Experiment: p.value.Labels[LabelExperiment], Queue: p.value.Queue, User: p.value.User}
+	p.terms = p.value.Terms
+	if p.value.Gang != "" {
+		w.Queue, w.User = p.who.Queue, p.who.User
+		if g := b.gangs[p.value.Gang]; g != nil {
+			w.Queue, w.User, p.terms = g.Queue, g.User, g.Terms
+		}
+	}
+	p.who = w
+}
+
+func (b *Book) setGang(g *engine.Gang) {
+	b.gangs[g.Key] = g
+	//archtest:any-order each by itself
+	for _, p := range b.of[g.Key] {
+		if n := b.nodes[p.node]; n != nil {
+			b.settle(n)
+		} else {
+			b.settlePending(p)
+		}
+		b.charge(p)
+	}
+}
+
+func (b *Book) evict(e *engine.Eviction) {
+	if p := b.pods[e.Pod]; p != nil && (e.UID == "" || e.UID == p.value.UID) && p.node != "" {
+		p.evicted = e.Cause
+		if e.Refused {
+			p.evicted = ""
+		}
+	}
+}
+
+// preemptions are the evictions that cost their victims work: not those whose time was up, and not those that did nothing.
+var preemptions = []engine.EvictionCause{engine.Reclaimed, engine.Preempted, engine.Shared, engine.Overran, engine.Moved, engine.Booked, engine.Broken}
+
+func (b *Book) dropPod(key string) {
+	p := b.pods[key]
+	if p == nil {
+		return
+	}
+	if n := b.nodes[p.node]; n != nil {
+		b.settle(n)
+		delete(n.pods, key)
+	} else {
+		b.settlePending(p)
+	}
+	if slices.Contains(preemptions, p.evicted) && b.within() {
+		u := b.use(p.who)
+		u.evicted++
+		u.lost += b.lost(p) * p.asked
+	}
+	delete(b.pods, key)
+	if members := b.of[p.value.Gang]; members != nil {
+		delete(members, key)
+		if len(members) == 0 {
+			delete(b.of, p.value.Gang)
+		}
+	}
+}
+
+// mostRun bounds how long a pod is believed to have run: a clock may have been anything when it began.
+const mostRun = 366 * 24 * 3600 * 1000
+
+// lost is the milliseconds of a pod's work that have to be done again: since it last saved it, or all.
+func (b *Book) lost(p *pod) int64 {
+	run := min(max(0, b.at.UnixMilli()-p.since.UnixMilli()), mostRun)
+	if every := p.terms.Checkpoint.Milliseconds(); every > 0 {
+		return run % every
+	}
+	return run
+}

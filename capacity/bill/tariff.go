@@ -1,0 +1,89 @@
+package bill
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/berth-dev/berth/capacity"
+)
+
+// Tariff is what machines cost: prices of today, which the whole span of a bill is charged at.
+type Tariff struct {
+	Reservations []Reservation   // by name; a name occurs once
+	Pools        map[string]Pool // of Berth's own
+}
+
+// Price is that of a machine for an hour.
+type Price struct {
+	Known    bool // false: nobody said; Micro is 0 then, and counts for nothing
+	Micro    capacity.Micro
+	Currency string
+}
+
+// Reservation is machines that are paid for from Start to End, whether or not they become nodes.
+type Reservation struct {
+	Name, ID     string // ID is the provider's
+	InstanceType string
+	Zone         string // "": any
+	GPUs         int    // of one machine
+	Instances    int
+	Open         bool // any machine of the type in the zone is one of it
+	Start, End   time.Time
+	Price        Price
+}
+
+// Pool is a pool of machines. Reservations are the names of those that pay for its machines, in order.
+type Pool struct {
+	Reservations []string
+	GPUs         int // of one machine; 0: not known
+	Price        Price
+}
+
+func (r *Reservation) paid(at time.Time) bool {
+	return !at.Before(r.Start) && (r.End.IsZero() || at.Before(r.End))
+}
+
+// Labels of nodes that tell what pays for them.
+const (
+	labelZone         = "topology.kubernetes.io/zone"
+	labelType         = "node.kubernetes.io/instance-type"
+	labelBerthPool    = "berth.dev/pool"
+	labelCapacityType = "karpenter.sh/capacity-type"
+)
+
+var reservationLabels = [...]string{"karpenter.k8s.aws/capacity-reservation-id", "cloud.google.com/reservation-name"}
+
+// payer is how well a reservation fits a machine: 1 its labels name it, 2 its pool does, 3 it is open to it; 0: not at all.
+func (t *Tariff) payer(r *Reservation, labels map[string]string) int {
+	named := ""
+	for _, key := range reservationLabels {
+		if named == "" {
+			named = labels[key]
+		}
+	}
+	pool, ofBerth := t.Pools[labels[labelBerthPool]]
+	switch {
+	case named != "" && (named == r.ID || named == r.Name || strings.HasSuffix(r.ID, "/"+named)):
+		return 1
+	case ofBerth && slices.Contains(pool.Reservations, r.Name):
+		return 2
+	case r.Open && !ofBerth && named == "" && labels[labelCapacityType] == "" && labels[labelType] == r.InstanceType &&
+		(r.Zone == "" || labels[labelZone] == "" || labels[labelZone] == r.Zone):
+		return 3
+	}
+	return 0
+}
+
+// boundaries are the moments at which reservations begin and end, in order.
+func (t *Tariff) boundaries() (out []time.Time) {
+	for i := range t.Reservations {
+		for _, at := range []time.Time{t.Reservations[i].Start, t.Reservations[i].End} {
+			if !at.IsZero() {
+				out = append(out, at)
+			}
+		}
+	}
+	slices.SortFunc(out, time.Time.Compare)
+	return slices.CompactFunc(out, time.Time.Equal)
+}
