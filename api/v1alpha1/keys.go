@@ -29,6 +29,7 @@ const (
 	KeyGPUFraction  = KeyPrefix + "gpu-fraction"
 	KeyGPUMemory    = KeyPrefix + "gpu-memory"
 
+	LabelExperiment    = KeyPrefix + "experiment"       // which experiment a pod is of; a label: `berth cost --by experiment`
 	KeyUser            = KeyPrefix + "user"             // whose work it is; an annotation: kube/policy/manifests/user.yaml
 	KeyPreemptible     = KeyPrefix + "preemptible"      // true, false or surplus
 	KeyExpectedRun     = KeyPrefix + "expected-run"     // how long it runs: 90m

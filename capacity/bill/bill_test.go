@@ -7,6 +7,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/capacity"
 	"github.com/berth-dev/berth/capacity/bill"
 	"github.com/berth-dev/berth/engine"
@@ -17,7 +18,7 @@ var noon = time.Date(2026, 11, 17, 12, 0, 0, 0, time.UTC)
 func after(minutes int) time.Time { return noon.Add(time.Duration(minutes) * time.Minute) }
 
 func aNode(name, pool string, gpus int64, version uint64) engine.Change {
-	return engine.Change{Node: &engine.Node{Name: name, Version: version, Labels: map[string]string{"berth.dev/pool": pool}, Allocatable: engine.Resources{{Resource: "nvidia.com/gpu", Value: gpus}}}}
+	return engine.Change{Node: &engine.Node{Name: name, Version: version, Labels: map[string]string{v1alpha1.LabelPool: pool}, Allocatable: engine.Resources{{Resource: "nvidia.com/gpu", Value: gpus}}}}
 }
 
 func aPod(key, queue, node string, gpus int64, version uint64) engine.Change {
@@ -182,7 +183,7 @@ func saves(p *engine.Pod) { p.Terms.Checkpoint = 20 * time.Minute }
 // TestGangsPay has members charged to the queue and user of their gang, and to the last that was known while they end.
 func TestGangsPay(t *testing.T) {
 	member := edited(aPod("x/1", "", "n", 2, 2), func(p *engine.Pod) {
-		p.Gang, p.Labels = "x/g", map[string]string{bill.LabelExperiment: "e"}
+		p.Gang, p.Labels = "x/g", map[string]string{v1alpha1.LabelExperiment: "e"}
 	})
 	b := bill.New(bill.Options{})
 	b.Add(bill.Step{Now: after(0), Fresh: true, Changes: []engine.Change{member, aNode("n", "", 8, 1), {Gang: &engine.Gang{Key: "x/g", Version: 3, Queue: "q", User: "u"}}}})

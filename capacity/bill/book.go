@@ -31,9 +31,6 @@ type Who struct {
 	Queue, Namespace, User, Experiment string
 }
 
-// LabelExperiment is the label of pods that says which experiment they are of.
-const LabelExperiment = "berth.dev/experiment"
-
 // Book adds up a history. It is not safe for concurrent use.
 type Book struct {
 	o          Options

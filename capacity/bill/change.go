@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/engine"
 )
 
@@ -172,7 +173,7 @@ func (b *Book) noticeIdle(p *pod, v *engine.Pod, asked int64) {
 // charge says to whom the pod's time goes. What a gang said last holds while its pods end.
 func (b *Book) charge(p *pod) {
 	namespace, _, _ := strings.Cut(p.value.Key, "/")
-	w := Who{Namespace: namespace, Experiment: p.value.Labels[LabelExperiment], Queue: p.value.Queue, User: p.value.User}
+	w := Who{Namespace: namespace, Experiment: p.value.Labels[v1alpha1.LabelExperiment], Queue: p.value.Queue, User: p.value.User}
 	p.terms = p.value.Terms
 	if p.value.Gang != "" {
 		w.Queue, w.User = p.who.Queue, p.who.User

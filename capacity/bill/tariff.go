@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/capacity"
 )
 
@@ -48,7 +49,7 @@ func (r *Reservation) paid(at time.Time) bool {
 const (
 	labelZone         = "topology.kubernetes.io/zone"
 	labelType         = "node.kubernetes.io/instance-type"
-	labelBerthPool    = "berth.dev/pool"
+	labelBerthPool    = v1alpha1.LabelPool
 	labelCapacityType = "karpenter.sh/capacity-type"
 )
 

@@ -145,7 +145,7 @@ var Rules = map[string]Rule{
 	"api/v1alpha1": {Ring: Pure, Objects: true},
 
 	"capacity":       {Ring: Pure},
-	"capacity/bill":  {Ring: Pure, Imports: []string{"capacity", "engine"}},
+	"capacity/bill":  {Ring: Pure, Imports: []string{"api/v1alpha1", "capacity", "engine"}, Objects: true},
 	"capacity/cloud": {Ring: Pure, Imports: []string{"api/v1alpha1", "diagnose/gpustack"}, Objects: true},
 	"capacity/join": {Ring: Pure, Imports: []string{
 		"api/v1alpha1", "capacity", "capacity/bill", "diagnose/check", "diagnose/check/l1", "diagnose/check/l2", "diagnose/doctor", "diagnose/facts", "diagnose/gpustack", "kube/dialect", "kube/dialect/karpenter",
