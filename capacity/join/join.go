@@ -27,6 +27,10 @@ type Report struct {
 	GPUs []capacity.GPU
 	// Said is what is known of a unit beyond its cause, by capacity.ID's Unit.
 	Said map[string]Said
+	// Nodes are the names of the nodes that units are, by capacity.ID's Unit; a machine that is no node is not among them.
+	Nodes map[string]string
+	// Holders are the pods that hold a GPU, as namespace/name: several where they share it, none where nobody tells which.
+	Holders map[capacity.ID][]string
 	// Reservations are all of them, by name, those included that are not paid for now.
 	Reservations []Reserved
 }
@@ -41,7 +45,7 @@ type Said struct {
 // Of makes the account.
 func Of(in Input) Report {
 	w := newWorld(in)
-	r := Report{At: in.Facts.At, Said: make(map[string]Said)}
+	r := Report{At: in.Facts.At, Said: make(map[string]Said), Nodes: make(map[string]string), Holders: make(map[capacity.ID][]string)}
 	for i := range w.reservations {
 		r.add(w.reserved(&w.reservations[i]))
 		r.Reservations = append(r.Reservations, w.reservations[i].Reserved)
@@ -63,6 +67,14 @@ func (r *Report) add(units []unit) {
 		if u.said != (Said{}) {
 			r.Said[u.gpus[0].Unit] = u.said
 		}
+		if u.node != "" {
+			r.Nodes[u.gpus[0].Unit] = u.node
+		}
+		for i, pods := range u.pods {
+			if len(pods) > 0 {
+				r.Holders[u.gpus[i].ID] = pods
+			}
+		}
 	}
 }
 
@@ -70,6 +82,8 @@ func (r *Report) add(units []unit) {
 type unit struct {
 	gpus []capacity.GPU
 	said Said
+	node string     // "": it is none
+	pods [][]string // that hold each GPU
 }
 
 // checkOf is the check of a cause, which has its owner and its remedy; nil where the cause is the account's own.

@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 	"sigs.k8s.io/yaml"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/capacity"
 	"github.com/berth-dev/berth/capacity/join"
 	"github.com/berth-dev/berth/diagnose/doctor"
@@ -264,4 +265,28 @@ func TestOrder(t *testing.T) {
 			rt.Fatal(diff)
 		}
 	})
+}
+
+// TestHolders names the pods of each GPU: those that pods say they were given, the others in order, and all that share one.
+func TestHolders(t *testing.T) {
+	shared := node("shared", 16, 16, labelled("nvidia.com/gpu.replicas", "2"))
+	told := node("told", 8, 8)
+	told.Annotations = map[string]string{v1alpha1.KeyGPUTopology: `[{"id":"g0"},{"id":"g1"},{"id":"g2"}]`}
+	f := &facts.Facts{At: now}
+	f.Nodes = []*corev1.Node{node("counted", 8, 8), shared, told}
+	f.Pods = []*corev1.Pod{holder("counted", 3), holder("counted", 2), holder("shared", 1), holder("shared", 4), holder("told", 1)}
+	f.Pods[4].Annotations = map[string]string{v1alpha1.KeyGPUs: `{"main":["g2"]}`}
+	r := join.Of(join.Input{Facts: f})
+	want := map[capacity.ID][]string{
+		{Unit: "machine/aws:///counted", Index: 0}: {"team/holds-3"}, {Unit: "machine/aws:///counted", Index: 1}: {"team/holds-3"}, {Unit: "machine/aws:///counted", Index: 2}: {"team/holds-3"},
+		{Unit: "machine/aws:///counted", Index: 3}: {"team/holds-2"}, {Unit: "machine/aws:///counted", Index: 4}: {"team/holds-2"},
+		{Unit: "machine/aws:///shared", Index: 0}: {"team/holds-1", "team/holds-4"}, {Unit: "machine/aws:///shared", Index: 1}: {"team/holds-4"}, {Unit: "machine/aws:///shared", Index: 2}: {"team/holds-4"},
+		{Unit: "machine/aws:///told", Index: 2}: {"team/holds-1"},
+	}
+	if diff := cmp.Diff(want, r.Holders); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(map[string]string{"machine/aws:///counted": "counted", "machine/aws:///shared": "shared", "machine/aws:///told": "told"}, r.Nodes); diff != "" {
+		t.Error(diff)
+	}
 }

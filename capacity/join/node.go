@@ -22,6 +22,7 @@ type place struct {
 	cause string
 	since time.Time
 	said  Said
+	pods  []string // that hold it
 }
 
 // unit are the GPUs of a machine: none where it has none.
@@ -41,11 +42,17 @@ func (w *world) unit(name string, m *machine, r *reservation) []unit {
 		return nil
 	}
 	out := unit{gpus: gpus(name, n, a, time.Time{}, price)}
+	if m.node != nil {
+		out.node, out.pods = m.node.Name, make([][]string, n)
+	}
 	for i, p := range w.places(m, n) {
 		g := &out.gpus[i]
 		g.Stage, g.Cause, g.Owner, g.Since = p.stage, p.cause, ownerOf(p.cause), p.since
 		if out.said == (Said{}) {
 			out.said = p.said
+		}
+		if m.node != nil {
+			out.pods[i] = p.pods
 		}
 	}
 	return []unit{out}
@@ -91,6 +98,7 @@ type device struct {
 	id                          string
 	advertised, well, held, use bool
 	measured                    bool
+	pods                        []string
 }
 
 func (w *world) onNode(n *corev1.Node, state gpustack.NodeState, count int) []place {
@@ -121,6 +129,7 @@ func (w *world) onNode(n *corev1.Node, state gpustack.NodeState, count int) []pl
 		default:
 			out[i] = place{stage: capacity.Schedulable, cause: capacity.Idle}
 		}
+		out[i].pods = d.pods
 	}
 	return out
 }
@@ -209,7 +218,7 @@ func (w *world) devicesOf(n *corev1.Node, count int) []device {
 	out := make([]device, count)
 	if slice := w.devices[n.Name]; len(slice) > 0 {
 		for i := range min(count, len(slice)) {
-			out[i] = device{id: slice[i].Name, advertised: true, well: slice[i].Usable || slice[i].Held, held: slice[i].Held}
+			out[i] = device{id: slice[i].Name, advertised: true, well: slice[i].Usable || slice[i].Held, held: slice[i].Held, pods: w.claimed[slice[i].Name]}
 		}
 		w.measure(n, out)
 		return out
@@ -275,43 +284,6 @@ func (w *world) measure(n *corev1.Node, out []device) {
 		}
 		if at >= 0 {
 			out[at].measured, out[at].use = true, out[at].use || u.Busy
-		}
-	}
-}
-
-// hold gives the GPUs to the pods that have them: those that their annotation names, else as many as they ask for, busy ones
-// first. Of shares and parts, as many GPUs as they make up, rounded up.
-func (w *world) hold(n *corev1.Node, out []device, units map[corev1.ResourceName]int64) {
-	more := make(map[corev1.ResourceName]int64)
-	for _, p := range w.facts.PodsOn(n.Name) {
-		if ids := givenTo(p); len(ids) > 0 {
-			known := false
-			for _, id := range ids {
-				if at := slices.IndexFunc(out, func(d device) bool { return d.id != "" && d.id == id }); at >= 0 {
-					out[at].held, known = true, true
-				}
-			}
-			if known {
-				continue
-			}
-		}
-		//archtest:any-order they are added up
-		for name := range units {
-			more[name] += max(0, gpustack.GPURequest(p, name))
-		}
-	}
-	free := 0
-	//archtest:any-order they are added up
-	for name, asked := range more {
-		per := max(units[name], 1)
-		free += int(min((min(asked, per)*int64(len(out))+per-1)/per, int64(len(out))))
-	}
-	for _, busy := range []bool{true, false} {
-		for i := range out {
-			if free > 0 && out[i].well && !out[i].held && out[i].use == busy {
-				out[i].held = true
-				free--
-			}
 		}
 	}
 }

@@ -228,7 +228,7 @@ func (w *world) reserved(r *reservation) []unit {
 		}
 		a.Owner = ownerOf(a.Cause)
 		since := r.Start
-		out = append(out, unit{gpus(fmt.Sprintf("%s/#%d", r.Name, i), int(r.spec.GPUs.Count), a, since, r.spec.Price), say})
+		out = append(out, unit{gpus: gpus(fmt.Sprintf("%s/#%d", r.Name, i), int(r.spec.GPUs.Count), a, since, r.spec.Price), said: say})
 	}
 	return out
 }

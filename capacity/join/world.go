@@ -46,6 +46,7 @@ type world struct {
 	devices      map[string][]doctor.Device
 	uses         map[string][]doctor.Use // by node
 	measured     bool
+	claimed      map[string][]string // pods by pool/device
 }
 
 // machine is one that somebody pays for: it is a node, or should become one.
@@ -80,6 +81,7 @@ func newWorld(in Input) *world {
 	w.nodePools = karpenter.ReadPools(f.Foreign[nodePoolKind], f.Foreign[claimKind], f.Nodes, func(kind, name string) *unstructured.Unstructured {
 		return f.ForeignNamed(kind, "", name)
 	})
+	w.claimed = w.claimedBy()
 	w.findMachines()
 	w.readReservations()
 	w.assign()
