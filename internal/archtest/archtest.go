@@ -212,6 +212,8 @@ var Rules = map[string]Rule{
 	"kube/report":                    {Ring: Pure, Imports: []string{"api/v1alpha1", "engine", "engine/why", "kube/convert"}, Objects: true},
 	"kube/scheduler":                 {Ring: Edge, Imports: []string{"api/v1alpha1", "engine", "engine/why", "kube/answer", "kube/cluster", "kube/convert", "kube/crd", "kube/devices", "kube/dialect", "kube/dialect/all", "kube/dialect/hami", "kube/metrics", "kube/policy", "kube/report", "record"}, Tests: []string{"diagnose", "diagnose/facts"}},
 
+	"web": {Ring: Edge, Imports: []string{"api/v1alpha1", "capacity", "capacity/join", "diagnose/facts", "kube/answer"}, Tests: []string{"engine/why"}},
+
 	"record": {Ring: Edge, Imports: []string{"engine", "engine/why"}},
 
 	"bench": {Ring: Shell},
@@ -222,6 +224,7 @@ var Rules = map[string]Rule{
 	"cli": {Ring: Shell, Imports: []string{
 		"api/v1alpha1", "capacity", "capacity/cloud", "capacity/join", "controlplane/home", "controlplane/operators", "diagnose", "diagnose/check", "diagnose/doctor", "diagnose/edit", "diagnose/facts", "diagnose/submit", "diagnose/submit/rule", "engine", "engine/why", "fleet", "fleet/dra", "fleet/drill", "fleet/file", "kube/answer", "kube/cluster", "kube/devices", "kube/dialect", "kube/dialect/all", "kube/dryrun", "kube/exposition", "kube/inspect", "kube/install", "kube/manifest", "kube/metrics", "kube/scheduler", "record",
 		"api/v1alpha1", "capacity", "capacity/bill", "capacity/cloud", "capacity/join", "controlplane/home", "controlplane/operators", "diagnose", "diagnose/check", "diagnose/doctor", "diagnose/edit", "diagnose/facts", "diagnose/submit", "diagnose/submit/rule", "engine", "engine/why", "fleet", "fleet/dra", "fleet/drill", "fleet/file", "kube/answer", "kube/cluster", "kube/devices", "kube/dialect", "kube/dialect/all", "kube/dryrun", "kube/exposition", "kube/inspect", "kube/install", "kube/manifest", "kube/scheduler", "record",
+		"api/v1alpha1", "capacity", "capacity/cloud", "capacity/join", "controlplane/home", "controlplane/operators", "diagnose", "diagnose/check", "diagnose/doctor", "diagnose/edit", "diagnose/facts", "diagnose/submit", "diagnose/submit/rule", "engine", "engine/why", "fleet", "fleet/dra", "fleet/drill", "fleet/file", "kube/answer", "kube/cluster", "kube/devices", "kube/dialect", "kube/dialect/all", "kube/dryrun", "kube/exposition", "kube/inspect", "kube/install", "kube/manifest", "kube/scheduler", "record", "web",
 	}},
 	"cmd/berth":         {Ring: Shell, Imports: []string{"cli", "controlplane", "fleet"}, Tests: []string{"internal/intruder"}, Heavy: true},
 	"cmd/kubectl-berth": {Ring: Shell, Imports: []string{"cli"}},

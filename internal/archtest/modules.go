@@ -74,4 +74,5 @@ var Modules = map[string][]string{
 	"kube/report":                    {"k8s.io/api", "k8s.io/apimachinery"},
 	"kube/scheduler":                 {"k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go", "k8s.io/component-helpers", "sigs.k8s.io/yaml"},
 	"record":                         {"github.com/klauspost/compress"},
+	"web":                            {"k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go"},
 }

@@ -1,0 +1,84 @@
+import { h, fill, span, ask } from "./dom.js";
+import { connect, onChange, state, table, now } from "./store.js";
+import { read, link } from "./url.js";
+import * as fleet from "./fleet.js";
+import * as queues from "./queues.js";
+import * as why from "./why.js";
+import * as ledger from "./ledger.js";
+import * as health from "./health.js";
+
+const views = { fleet: ["Fleet", fleet], queues: ["Queues", queues], why: ["Why", why], ledger: ["Ledger", ledger], health: ["Health", health] };
+const main = document.getElementById("main");
+let leave = () => {};
+let shown = "";
+
+function route() {
+  const { view, params } = read();
+  const [title, module] = views[view] || views.fleet;
+  leave();
+  shown = views[view] ? view : "fleet";
+  document.title = `${title} · Berth`;
+  for (const a of document.querySelectorAll("#tabs a")) a.toggleAttribute("aria-current", a.dataset.view === shown);
+  main.className = shown;
+  main.replaceChildren();
+  leave = module.show(main, params) || (() => {});
+}
+
+fill(document.getElementById("tabs"), Object.entries(views).map(([name, [title]], i) =>
+  h("a", { href: link(name), "data-view": name, title: `${title} (${i + 1})` }, title)));
+
+addEventListener("hashchange", route);
+addEventListener("keydown", (e) => {
+  if (e.ctrlKey || e.metaKey || e.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(e.target.tagName)) return;
+  const at = Object.keys(views)[Number(e.key) - 1];
+  if (at) location.hash = link(at);
+  if (e.key === "d") turn();
+  if (e.key === "/") { document.querySelector("input[type=search]")?.focus(); e.preventDefault(); }
+});
+
+// Theme: what the system says, until somebody chooses.
+function paint() {
+  const chosen = localStorage.getItem("theme");
+  const dark = chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  document.documentElement.dataset.theme = dark ? "dark" : "light";
+  document.getElementById("theme").textContent = dark ? "Light" : "Dark";
+  dispatchEvent(new Event("themed"));
+}
+function turn() {
+  localStorage.setItem("theme", document.documentElement.dataset.theme === "dark" ? "light" : "dark");
+  paint();
+}
+document.getElementById("theme").addEventListener("click", turn);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", paint);
+paint();
+
+// How old what is shown is, and what cannot be read.
+const age = document.getElementById("age"), notes = document.getElementById("notes");
+let said = "";
+function tell() {
+  const silent = state.heard ? Date.now() - state.heard : 0;
+  const live = state.connected && silent < 12000;
+  age.className = live ? "live" : "stale";
+  age.textContent = live ? "live" : state.heard ? `${span(silent)} old` : "connecting";
+  const lines = [];
+  if (state.refused) lines.push(["bad", "This page is not signed in any more: the server was started again. Run `berth ui` and open its link."]);
+  else if (!live && state.heard) lines.push(["bad", `The server does not answer. What is shown is ${span(silent)} old.`]);
+  if (Math.abs(state.skew) > 5000) lines.push(["", `The clocks of this browser and of the server are ${span(Math.abs(state.skew))} apart. Times are the server's.`]);
+  for (const [name, s] of table.source) {
+    if (s.forbidden && s.only) lines.push(["", `${name}: you may read namespace ${s.only} alone. There may be more.`]);
+    else if (s.forbidden) lines.push(["", `${name}: you may not read them. What depends on them is not shown.`]);
+    else if (s.error) lines.push(["bad", `${name} could not be read for ${span(now() - s.since)}: ${s.error}`]);
+  }
+  const line = table.line.get("scheduler");
+  if (line?.error) lines.push(["", `Queues and the line: ${line.error}`]);
+  const text = JSON.stringify(lines);
+  if (text === said) return;
+  said = text;
+  fill(notes, lines.map(([kind, text]) => h("p" + (kind ? "." + kind : ""), text)));
+}
+onChange(tell);
+setInterval(tell, 1000);
+
+ask("about").then((a) => { document.getElementById("cluster").textContent = a.cluster; }).catch(() => {});
+connect();
+route();

@@ -1,0 +1,72 @@
+// Small tools to build the document. Text is always text: nothing that a cluster says is ever read as HTML.
+
+// h makes an element: h("p.note", {title: "x", onclick: f}, "text", child, [children]).
+export function h(what, ...rest) {
+  const [tag, ...classes] = what.split(".");
+  const e = document.createElement(tag || "div");
+  if (classes.length) e.className = classes.join(" ");
+  if (rest[0] && typeof rest[0] === "object" && !(rest[0] instanceof Node) && !Array.isArray(rest[0])) {
+    for (const [k, v] of Object.entries(rest.shift())) {
+      if (v === undefined || v === null || v === false) continue;
+      if (k.startsWith("on")) e.addEventListener(k.slice(2), v);
+      else if (k === "style") Object.assign(e.style, v);
+      else if (k in e && k !== "list" && typeof v !== "string") e[k] = v;
+      else e.setAttribute(k, v === true ? "" : v);
+    }
+  }
+  e.append(...rest.flat(3).filter((c) => c !== undefined && c !== null && c !== false).map((c) => (c instanceof Node ? c : String(c))));
+  return e;
+}
+
+const svgNS = "http://www.w3.org/2000/svg";
+
+export function svg(tag, attrs, ...children) {
+  const e = document.createElementNS(svgNS, tag);
+  for (const [k, v] of Object.entries(attrs || {})) if (v !== undefined) e.setAttribute(k, v);
+  e.append(...children.flat().filter(Boolean));
+  return e;
+}
+
+export const fill = (e, ...children) => e.replaceChildren(...children.flat(3).filter((c) => c !== undefined && c !== null && c !== false));
+
+export const count = (n) => Math.round(n).toLocaleString("en-US");
+
+export const plural = (n, one, many = one + "s") => `${count(n)} ${n === 1 ? one : many}`;
+
+// span words a time in milliseconds: "12 s", "3 min", "4 h".
+export function span(ms) {
+  const s = Math.max(0, ms) / 1000;
+  if (s < 90) return `${Math.round(s)} s`;
+  if (s < 5400) return `${Math.round(s / 60)} min`;
+  if (s < 172800) return `${Math.round(s / 3600)} h`;
+  return `${Math.round(s / 86400)} d`;
+}
+
+// copyable is a command with a button that copies it.
+export function copyable(text) {
+  const button = h("button.copy", { type: "button", onclick: async () => {
+    try { await navigator.clipboard.writeText(text); button.textContent = "Copied"; } catch { select(code); button.textContent = "Selected"; }
+    setTimeout(() => { button.textContent = "Copy"; }, 1500);
+  } }, "Copy");
+  const code = h("code", text);
+  return h("div.command", code, button);
+}
+
+function select(e) {
+  const range = document.createRange();
+  range.selectNodeContents(e);
+  getSelection().removeAllRanges();
+  getSelection().addRange(range);
+}
+
+// ask puts a question to the server. Errors have the server's sentence.
+export async function ask(path, params, signal) {
+  const query = new URLSearchParams(params).toString();
+  const answer = await fetch(`/api/${path}${query ? "?" + query : ""}`, { signal });
+  if (answer.status === 401) throw new Error("This page is not signed in any more: run `berth ui` again and open its link.");
+  const value = await answer.json().catch(() => ({ error: `The server answered ${answer.status}.` }));
+  if (!answer.ok) throw new Error(value.error);
+  return value;
+}
+
+export const say = (text) => { document.getElementById("live").textContent = text; };

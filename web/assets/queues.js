@@ -1,0 +1,85 @@
+import { h, fill, count, plural, span, ask } from "./dom.js";
+import { table, onChange, waiting, now, keyOf } from "./store.js";
+import { link, set } from "./url.js";
+
+// gpus is how many GPUs amounts have, of all names that GPUs go by; "unset" where they name none.
+export function gpus(amounts, unset = 0) {
+  const mine = (amounts || []).filter((a) => a.resource.includes("gpu") || a.resource.includes("nvidia.com/"));
+  return mine.length ? mine.reduce((n, a) => n + a.value + (a.milli || 0) / 1000, 0) : unset;
+}
+
+const tidy = (n) => (n === null ? "–" : Number.isInteger(n) ? count(n) : n.toFixed(2));
+
+export function eta(w, at) {
+  if (w.promise) return `by ${new Date(w.promise.start).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" })}`;
+  if (w.eta?.likely) {
+    const early = w.eta.earliest ? Date.parse(w.eta.earliest) - at : 0, likely = Date.parse(w.eta.likely) - at;
+    return likely <= 0 ? "now" : early > 0 && early < likely * 0.8 ? `${span(early)} to ${span(likely)}` : `~${span(likely)}`;
+  }
+  return w.eta?.cause ? "blocked" : "unknown";
+}
+
+export function whyLink(w) {
+  const pod = w.metadata.name.startsWith("pod.");
+  const [kind, name] = w.owner && !pod ? [w.owner.kind.toLowerCase(), w.owner.name] : [w.metadata.name.split(".")[0], w.metadata.name.slice(w.metadata.name.indexOf(".") + 1)];
+  return link("why", { namespace: w.metadata.namespace, kind: kind === "gang" ? "" : kind, name });
+}
+
+export function show(main, params) {
+  const tree = h("tbody"), line = h("tbody"), answer = h("div.answer", { "aria-live": "polite" });
+  let chosen = params.get("queue") || "";
+  main.append(
+    h("section.panel", h("h2", "Queues"), h("p.hint", "GPUs. The bar is what a queue uses; the tick is its quota, the end of the track its limit or all GPUs of the fleet."),
+      h("div.scroll", h("table.queues", h("caption.unseen", "Queues with quota and use"), h("thead", h("tr", ["Queue", "Use", "Quota", "Used", "Borrowed", "Lent", "Limit", "Fair share", "Waiting"].map((t, i) => h(i > 1 ? "th.num" : "th", { scope: "col" }, t)))), tree)), answer),
+    h("section.panel", h("h2", "Line"), h("p.hint", "Workloads that wait, in the order in which the scheduler looks at them."),
+      h("div.scroll", h("table.line", h("caption.unseen", "Waiting workloads in order"), h("thead", h("tr", ["#", "Workload", "Namespace", "Queue", "GPUs", "Waits", "Starts", "Why"].map((t, i) => h(i === 0 || i === 4 ? "th.num" : "th", { scope: "col" }, t)))), line))));
+
+  function bar(q, full) {
+    const used = gpus(q.used), quota = gpus(q.quota, null), borrowed = gpus(q.borrowed), limit = gpus(q.limits, null);
+    const track = limit ?? full, part = (n) => `${Math.min(100, (100 * n) / Math.max(track, used, quota || 0, 1))}%`;
+    return h("div.bar", { role: "img", "aria-label": `uses ${tidy(used)} of quota ${tidy(quota)}` },
+      h("span.own", { style: { width: part(used - borrowed) } }), h("span.borrowed", { style: { width: part(borrowed) } }),
+      quota !== null && h("span.quota", { style: { left: part(quota) } }));
+  }
+
+  function simulate(q) {
+    const n = h("input", { type: "number", min: "0", max: "10000", value: String(gpus(q.quota)), "aria-label": `Quota of ${q.metadata.name}` });
+    const go = async (e) => {
+      e.preventDefault();
+      fill(result, h("p.busy", "Planning with the engine…"));
+      try {
+        const a = await ask("whatif", { queue: q.metadata.name, quota: n.value });
+        const changed = (a.workloads || []).filter((w) => w.before.state !== w.after.state || w.before.cause !== w.after.cause);
+        fill(result, h("p", `GPUs that start: ${count(a.before.starting)} before, ${count(a.after.starting)} after. Waiting workloads: ${a.before.waitingWorkloads} before, ${a.after.waitingWorkloads} after.`),
+          changed.length ? h("ul", changed.slice(0, 20).map((w) => h("li", `${w.target.kind.toLowerCase()}/${w.target.name} (${plural(w.gpus, "GPU")}): ${w.before.state} → ${w.after.state}${w.after.cause ? ", " + w.after.cause : ""}`))) : h("p", "Nothing that waits is helped or held up."));
+      } catch (err) { fill(result, h("p.bad", err.message)); }
+    };
+    const result = h("div");
+    return h("form.simulate", { onsubmit: go }, h("label", `What if ${q.metadata.name} had a quota of `, n, " GPUs? "), h("button", { type: "submit" }, "Plan"), result);
+  }
+
+  function draw() {
+    const queues = [...table.queue.values()].sort((a, b) => a.order - b.order);
+    const byName = new Map(queues.map((q) => [q.metadata.name, q]));
+    const depth = (q) => { let d = 0; for (let p = byName.get(q.parent); p && d < 8; p = byName.get(p.parent)) d++; return d; };
+    const full = table.total.get("fleet")?.reached?.schedulable || 0;
+    fill(tree, queues.length ? queues.map((q) => h("tr", { "aria-selected": q.metadata.name === chosen ? "true" : undefined },
+      h("th", { scope: "row" }, h("button.name", { type: "button", style: { marginLeft: `${depth(q) * 18}px` }, onclick: () => { chosen = chosen === q.metadata.name ? "" : q.metadata.name; set({ queue: chosen }); open(); draw(); } }, q.metadata.name),
+        q.missing && h("span.tag.bad", "missing"), q.problem && h("span.tag.bad", { title: q.problem }, "no effect")),
+      h("td", bar(q, full)), [gpus(q.quota, null), gpus(q.used), gpus(q.borrowed), gpus(q.lent), gpus(q.limits, null), gpus(q.share, null)].map((n) => h("td.num", tidy(n))),
+      h("td.num", q.waiting.workloads ? `${count(q.waiting.workloads)} (${plural(q.waiting.gpus, "GPU")})` : "0"))) : h("tr", h("td", { colSpan: 9 }, "There are no queues, or none that you may see: workloads that name none are not limited.")));
+    const all = waiting().filter((w) => !chosen || w.queue === chosen), at = now();
+    fill(line, all.slice(0, 500).map((w) => h("tr", { "data-work": keyOf(w) }, h("td.num", w.position?.place ?? "–"), h("th", { scope: "row" }, h("a", { href: whyLink(w) }, w.title)), h("td", w.metadata.namespace), h("td", w.queue || "–"), h("td.num", count(w.gpus)),
+      h("td", w.metadata.creationTimestamp ? span(at - Date.parse(w.metadata.creationTimestamp)) : "–"), h("td", { title: w.eta?.because }, eta(w, at)), h("td.wide", h("code", w.cause || ""), " ", w.sentence || ""))),
+    all.length > 500 && h("tr", h("td", { colSpan: 8 }, `and ${count(all.length - 500)} more`)), !all.length && h("tr", h("td", { colSpan: 8 }, "Nothing waits.")));
+  }
+  function open() {
+    const q = table.queue.get(chosen);
+    fill(answer, q && [(q.warnings || []).map((t) => h("p.warn", t)), q.problem && h("p.bad", q.problem), simulate(q)]);
+  }
+  draw();
+  open();
+  const stop = onChange((kinds) => { if (["queue", "workload", "total"].some((k) => kinds.has(k))) { const empty = !answer.firstChild; draw(); if (empty) open(); } });
+  const tick = setInterval(draw, 10000);
+  return () => { stop(); clearInterval(tick); };
+}

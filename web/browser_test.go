@@ -1,0 +1,235 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/engine/why"
+	"github.com/berth-dev/berth/kube/answer"
+)
+
+var update = flag.Bool("update", false, "write the screenshots of docs/page")
+
+// browser is a tab of a real Chromium, and what it did that it must not.
+type browser struct {
+	context.Context
+	t testing.TB
+}
+
+// browse opens a tab. Where there is no Chromium, the test is skipped and says so by name.
+func browse(t testing.TB, width, height int) *browser {
+	t.Helper()
+	program := ""
+	for _, name := range []string{"chromium", "chromium-headless-shell", "google-chrome", "chrome"} {
+		if path, err := exec.LookPath(name); err == nil && program == "" {
+			program = path
+		}
+	}
+	if program == "" {
+		t.Skipf("%s needs Chromium, and none is installed", t.Name())
+	}
+	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.WindowSize(width, height))
+	all, stop := chromedp.NewExecAllocator(context.Background(), options...)
+	tab, closeTab := chromedp.NewContext(all)
+	ctx, cancel := context.WithTimeout(tab, 2*time.Minute)
+	t.Cleanup(func() { cancel(); closeTab(); stop() })
+	b := &browser{ctx, t}
+	if err := chromedp.Do(b); err != nil {
+		t.Fatalf("start %s: %v", program, err)
+	}
+	thrown := chromedp.Events(b, runtime.ExceptionThrown)
+	go func() {
+		for e, err := range thrown {
+			if err != nil {
+				return
+			}
+			t.Errorf("the page threw: %s %+v", e.ExceptionDetails.Text, e.ExceptionDetails.Exception)
+		}
+	}()
+	return b
+}
+
+// open follows the link.
+func (b *browser) open(link string) {
+	b.t.Helper()
+	if err := chromedp.Do(b, chromedp.Navigate(link)); err != nil {
+		b.t.Fatal(err)
+	}
+	b.until(`document.querySelector("main")`)
+}
+
+// run has the page do something.
+func (b *browser) run(script string) {
+	b.t.Helper()
+	if _, err := chromedp.Run(b, chromedp.Evaluate[any]("(() => {"+script+"; return 0})()")); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// number is what a JavaScript expression comes to.
+func (b *browser) number(expression string) float64 {
+	b.t.Helper()
+	n, err := chromedp.Run(b, chromedp.Evaluate[float64](expression))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return n
+}
+
+// until waits for a JavaScript expression to be true.
+func (b *browser) until(expression string) {
+	b.t.Helper()
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		ok, err := chromedp.Run(b, chromedp.Evaluate[bool]("!!("+expression+")"))
+		if err == nil && ok {
+			return
+		}
+		if time.Now().After(end) {
+			text, _ := chromedp.Run(b, chromedp.Evaluate[string]("document.body.innerText.slice(0, 2000)"))
+			b.t.Fatalf("never: %s\nthe page reads:\n%s", expression, text)
+		}
+	}
+}
+
+// shoot writes a picture for the docs, with -update.
+func (b *browser) shoot(name string) {
+	b.t.Helper()
+	time.Sleep(300 * time.Millisecond) // the last frame
+	picture, err := chromedp.Run(b, chromedp.CaptureScreenshot())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	folder := b.t.TempDir()
+	if *update {
+		folder = filepath.Join("..", "docs", "page")
+	}
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, name+".png"), picture, 0o644); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func gpus(n int64) []why.Amount { return []why.Amount{{Resource: "nvidia.com/gpu", Value: n}} }
+
+func queue(name, parent string, quota, used, borrowed, waiting int64) answer.Queue {
+	return answer.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}, Parent: parent, Quota: gpus(quota), Used: gpus(used), Borrowed: gpus(borrowed), Share: gpus(quota), Waiting: answer.Demand{Workloads: int(waiting), GPUs: waiting * 32}}
+}
+
+// research is a cluster of a test: three teams, and work that waits.
+func research() *scripted {
+	q := &scripted{queues: answer.QueueList{Items: []answer.Queue{queue("research", "", 512, 430, 0, 2), queue("vision", "research", 128, 190, 62, 1), queue("language", "research", 384, 240, 0, 1), queue("serving", "", 96, 64, 0, 0)}}}
+	for i := range 16 {
+		q.workloads.Items = append(q.workloads.Items, workload(fmt.Sprintf("team-%d", i*16/128%7), fmt.Sprintf("gang.train-%d", i), []string{"vision", "language", "serving"}[i%3], answer.Running, 100))
+	}
+	wait := workload("team-0", "gang.llama", "vision", answer.Waiting, 32)
+	wait.Owner, wait.Cause, wait.Position = &answer.Owner{Kind: "Job", Name: "llama"}, why.ClusterFull, &answer.Position{Place: 1, Of: 2}
+	wait.Sentence = "4 pods need 8 GPUs each; 3 of 24 matching nodes have as many free."
+	wait.ETA = &answer.ETA{Earliest: time.Now().Add(8 * time.Minute), Likely: time.Now().Add(20 * time.Minute), Because: "job/train-3 ends"}
+	q.workloads.Items = append(q.workloads.Items, wait)
+	q.why = map[string]any{
+		"target": map[string]string{"kind": "Job", "namespace": "team-0", "name": "llama"}, "state": "pending", "layer": "L3", "cause": "cluster-full", "owner": "scheduler",
+		"summary":  "4 pods need 8 GPUs each; 3 of 24 matching nodes have 8 free.",
+		"blockers": []any{map[string]any{"layer": "L3", "cause": "cluster-full", "owner": "scheduler", "binding": true, "message": "job/train-3 holds 96 GPUs on 12 of the matching nodes", "evidence": []any{map[string]string{"object": "node/gpu-0004", "field": `status.allocatable["nvidia.com/gpu"]`, "value": "8, of which 0 are free"}}}},
+		"fixes":    []any{map[string]any{"side": "workload", "edit": "ask for 3 pods instead of 4", "command": "kubectl patch job llama -n team-0 --type=merge -p '{\"spec\":{\"parallelism\":3}}'", "verified": true, "outcome": "the gang starts at once on gpu-0004, gpu-0009 and gpu-0014"}},
+	}
+	q.fit = map[string]any{"workloads": []any{map[string]any{"verdict": "starts", "summary": "It starts now on 4 nodes of block-0.", "nodes": []any{map[string]any{"node": "gpu-0004", "pods": 1}, map[string]any{"node": "gpu-0009", "pods": 1}, map[string]any{"node": "gpu-0014", "pods": 1}, map[string]any{"node": "gpu-0019", "pods": 1}}}}}
+	reached := map[string]int64{"paid": 2048, "launched": 2000, "registered": 2000, "ready": 1976, "advertised": 1976, "healthy": 1972, "schedulable": 1950, "allocated": 1500, "busy": 1320}
+	loss := func(stage, cause, owner string, gpus, micro int64) any {
+		return map[string]any{"stage": stage, "cause": cause, "owner": owner, "gpus": gpus, "unpriced": 0, "perHour": []any{map[string]any{"currency": "USD", "micro": micro}}, "since": time.Now().Add(-5 * time.Hour), "said": []string{}, "fix": "ask who cordoned the node, and uncordon it"}
+	}
+	q.capacity = map[string]any{
+		"at": time.Now(), "by": "pool", "total": map[string]any{"name": "total", "reached": reached, "perHour": []any{map[string]any{"currency": "USD", "micro": 16203776000}}, "unpricedGPUs": 0},
+		"rows": []any{map[string]any{"name": "h100", "reached": reached, "perHour": []any{map[string]any{"currency": "USD", "micro": 16203776000}}, "unpricedGPUs": 0}},
+		"lost": []any{loss("schedulable", "idle", "none", 450, 3560400000), loss("paid", "reservation-unused-by-provisioner", "capacity", 48, 379776000), loss("registered", "node-not-ready", "platform", 24, 189888000), loss("healthy", "node-cordoned", "platform", 22, 174064000), loss("allocated", "idle-allocation", "user", 180, 1424160000)},
+	}
+	return q
+}
+
+// TestPage walks through every view as a person would.
+func TestPage(t *testing.T) {
+	a := newAPIServer(t)
+	a.fill(256)
+	s := start(t, a, research(), time.Second)
+	b := browse(t, 1440, 900)
+	b.open(s.Link())
+	b.until(`document.querySelector(".stage")?.dataset.painted && document.querySelector(".sum").innerText.startsWith("2,048 GPUs")`)
+	b.until(`document.querySelector("#age").innerText === "live"`)
+	b.shoot("fleet")
+
+	// A pod arrives while the page watches.
+	a.put("pods", gpuPod("team-0", "arrives", "gpu-0004", 8))
+	b.run(`const s = document.querySelector("input[type=search]"); s.value = "arrives"; s.dispatchEvent(new Event("input"))`)
+	b.until(`document.querySelector(".sum").innerText.startsWith("8 GPUs match on 1 node")`)
+	b.run(`const s = document.querySelector("input[type=search]"); s.value = ""; s.dispatchEvent(new Event("input"))`)
+	b.run(`document.querySelector(".fitform").requestSubmit()`)
+	b.until(`document.querySelector(".verdict")?.innerText === "starts"`)
+	b.run(`const s = document.querySelector("select[aria-label='Colour by']"); s.value = "job"; s.dispatchEvent(new Event("change"))`)
+	b.until(`location.hash.includes("colour=job")`)
+	b.shoot("fit")
+
+	// The table says the same as the picture.
+	b.run(`location.hash = "#fleet?view=table&q=gpu-0013"`)
+	b.until(`document.querySelectorAll("table.nodes tbody th").length === 1 && document.querySelector("table.nodes tbody").innerText.includes("is not Ready")`)
+
+	b.run(`location.hash = "#queues"`)
+	b.until(`document.querySelectorAll("table.queues tbody tr").length === 4 && document.querySelector("table.line tbody").innerText.includes("job/llama")`)
+	b.shoot("queues")
+	b.run(`document.querySelector("table.line a").click()`)
+	b.until(`document.querySelector(".sentence")?.innerText.startsWith("4 pods need 8 GPUs")`)
+	b.until(`document.querySelectorAll(".ladder > li").length === 4 && document.querySelector(".ladder .here b").innerText === "L3"`)
+	b.shoot("why")
+	b.run(`location.hash = "#ledger?by=pool"`)
+	b.until(`document.querySelectorAll(".waterfall .step").length === 9`)
+	b.shoot("ledger")
+	for i := range 40 {
+		s.past.sum(total{Reached: map[string]int64{"schedulable": 2000, "allocated": int64(1100 + 20*i)}})
+		s.past.tick(time.Now().Add(time.Duration(i-40) * sampleEvery))
+	}
+	b.run(`location.hash = "#health"`)
+	b.until(`document.querySelector(".chart path.use")`)
+	b.shoot("health")
+
+	// Dark, and as narrow as a telephone.
+	if err := chromedp.Do(b, chromedp.EmulateViewport(360, 740)); err != nil {
+		t.Fatal(err)
+	}
+	b.run(`document.querySelector("#theme").click(); location.hash = "#fleet"`)
+	b.until(`document.documentElement.dataset.theme === "dark" && document.querySelector(".stage")?.dataset.painted`)
+	b.until(`document.documentElement.scrollWidth <= 360`)
+	b.shoot("narrow")
+
+	// An API server that is away hurts one source and not the page.
+	a.setDown(true)
+	a.cut()
+	b.until(`document.querySelector("#notes").innerText.includes("could not be read") && document.querySelector(".sum").innerText.startsWith("2,048 GPUs")`)
+	a.setDown(false)
+	b.until(`performance.getEntriesByType("resource").every((e) => e.name.startsWith(location.origin + "/"))`)
+	b.until(`!document.querySelector("#notes").innerText.includes("could not be read")`)
+}
+
+// TestPageOfTenant says what may not be read.
+func TestPageOfTenant(t *testing.T) {
+	a := newAPIServer(t)
+	for _, k := range watchedKinds {
+		a.forbidden[k.resource] = true
+	}
+	s := start(t, a, &scripted{err: errors.New("you may not look at the line")}, time.Second)
+	b := browse(t, 1000, 700)
+	b.open(s.Link())
+	b.until(`document.querySelector("#notes").innerText.includes("nodes: you may not read them") && document.querySelector("#notes").innerText.includes("pods: you may read namespace team alone")`)
+	b.until(`document.querySelector("#notes").innerText.includes("you may not look at the line")`)
+}

@@ -1,0 +1,172 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/kube/answer"
+)
+
+// Questions are what the page asks the command line. The values that come back are those that the commands print as JSON.
+type Questions interface {
+	// Line is the queues in the order of the tree, and workloads in the order of the line: `berth queue`, `berth jobs -A`.
+	Line(context.Context) (answer.QueueList, answer.WorkloadList, error)
+	// Why is `berth why KIND/NAME`; without a name, `berth why -A`.
+	Why(context.Context, facts.Ref) (any, error)
+	// Fit is `berth check` of a Job of the shape.
+	Fit(context.Context, Shape) (any, error)
+	// Capacity is `berth capacity --by BY`: as a value, or as CSV.
+	Capacity(ctx context.Context, by string) (value any, csv []byte, err error)
+	// Happened is `berth replay --from T --to T`, the latest first.
+	Happened(ctx context.Context, from, to time.Time) (any, error)
+	// Imagine is `berth whatif --quota QUEUE=N`.
+	Imagine(ctx context.Context, queue string, quota int64) (any, error)
+}
+
+// Shape is a gang that somebody would like to start.
+type Shape struct {
+	Pods, GPUs int64  // pods, and GPUs of each
+	Model      string // as the label nvidia.com/gpu.product has it; "": any
+	Queue      string // "": none
+	Level      string // that all pods share: rack, block; "": none
+}
+
+// Bounds on what may be asked, and for how long an answer is worked at.
+const (
+	mostPods     = 4096
+	mostGPUs     = 64
+	mostName     = 253
+	answerWithin = 60 * time.Second
+	// mostAsked is how many questions are worked at side by side: each may read the whole cluster.
+	mostAsked = 2
+)
+
+// ask makes a handler of a question. Errors are told in a sentence, as the command line has them.
+func (s *Server) ask(question func(context.Context, url.Values) (any, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), answerWithin)
+		defer cancel()
+		select {
+		case s.asked <- struct{}{}:
+			defer func() { <-s.asked }()
+		case <-ctx.Done():
+			s.fail(w, errors.New("other questions are being answered: try again"))
+			return
+		}
+		value, err := question(ctx, r.URL.Query())
+		if err != nil {
+			s.fail(w, err)
+			return
+		}
+		if text, ok := value.(csvText); ok {
+			w.Header().Set("Content-Type", "text/csv; charset=utf-8")
+			w.Header().Set("Content-Disposition", `attachment; filename="berth-capacity.csv"`)
+			w.Write(text)
+			return
+		}
+		text, err := json.Marshal(value)
+		if err != nil {
+			s.fail(w, err)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.Write(text)
+	}
+}
+
+type csvText []byte
+
+// badQuestion is one that cannot be answered as it was put.
+type badQuestion string
+
+func (b badQuestion) Error() string { return string(b) }
+
+func (s *Server) fail(w http.ResponseWriter, err error) {
+	code := http.StatusBadGateway
+	if errors.As(err, new(badQuestion)) {
+		code = http.StatusBadRequest
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	w.Write(encode(map[string]string{"error": err.Error()}))
+}
+
+func (s *Server) why(ctx context.Context, q url.Values) (any, error) {
+	ref := facts.Ref{Namespace: q.Get("namespace"), Name: q.Get("name")}
+	if len(ref.Namespace) > mostName || len(ref.Name) > mostName {
+		return nil, badQuestion("that is no name")
+	}
+	if kind := q.Get("kind"); kind != "" {
+		var ok bool
+		if ref.Kind, ok = facts.ParseKind(kind); !ok {
+			return nil, badQuestion(fmt.Sprintf("%q is no kind of work", kind))
+		}
+	}
+	return s.questions.Why(ctx, ref)
+}
+
+func (s *Server) fit(ctx context.Context, q url.Values) (any, error) {
+	shape := Shape{Model: q.Get("model"), Queue: q.Get("queue"), Level: q.Get("level")}
+	var err error
+	if shape.Pods, err = number(q, "pods", 1, mostPods); err != nil {
+		return nil, err
+	}
+	if shape.GPUs, err = number(q, "gpus", 1, mostGPUs); err != nil {
+		return nil, err
+	}
+	if len(shape.Model) > mostName || len(shape.Queue) > mostName || len(shape.Level) > mostName {
+		return nil, badQuestion("that is no name")
+	}
+	return s.questions.Fit(ctx, shape)
+}
+
+func (s *Server) capacity(ctx context.Context, q url.Values) (any, error) {
+	by := q.Get("by")
+	if by == "" {
+		by = "cause"
+	}
+	value, text, err := s.questions.Capacity(ctx, by)
+	if err == nil && q.Get("format") == "csv" {
+		return csvText(text), nil
+	}
+	return value, err
+}
+
+func (s *Server) happened(ctx context.Context, q url.Values) (any, error) {
+	from, err := number(q, "from", 0, 1<<52)
+	if err != nil {
+		return nil, err
+	}
+	to, err := number(q, "to", from, 1<<52)
+	if err != nil {
+		return nil, err
+	}
+	return s.questions.Happened(ctx, time.UnixMilli(from), time.UnixMilli(to))
+}
+
+func (s *Server) imagine(ctx context.Context, q url.Values) (any, error) {
+	quota, err := number(q, "quota", 0, 10_000)
+	if err != nil {
+		return nil, err
+	}
+	queue := q.Get("queue")
+	if queue == "" || len(queue) > mostName {
+		return nil, badQuestion("which queue?")
+	}
+	return s.questions.Imagine(ctx, queue, quota)
+}
+
+func number(q url.Values, name string, least, most int64) (int64, error) {
+	n, err := strconv.ParseInt(q.Get(name), 10, 64)
+	if err != nil || n < least || n > most {
+		return 0, badQuestion(fmt.Sprintf("%s: give a number from %d to %d", name, least, most))
+	}
+	return n, nil
+}

@@ -1,0 +1,217 @@
+package web
+
+import (
+	"context"
+	"embed"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+)
+
+//go:embed assets
+var embedded embed.FS
+
+// Options say what is served. Config, Listener and Questions are required.
+type Options struct {
+	Config    *rest.Config // whose rights everything is read with
+	Namespace string       // read alone where the whole cluster may not be
+	Listener  net.Listener // on loopback
+	Questions Questions
+	Cluster   string // which one it is, for people
+	Version   string
+	Log       *slog.Logger // nil: nobody reads it
+
+	stuck time.Duration // 0: the constant; shorter in tests
+}
+
+// Server serves the page.
+type Server struct {
+	listener  net.Listener
+	guard     *guard
+	table     *table
+	reader    *reader
+	past      *past
+	questions Questions
+	about     about
+	log       *slog.Logger
+	stuck     time.Duration
+
+	viewers atomic.Int64
+	asked   chan struct{}
+	dirty   chan struct{} // holds at most one
+	// cameFleet and cameLine, too: a viewer came, who is not kept waiting for what nobody looked at before.
+	cameFleet, cameLine chan struct{}
+}
+
+// about is what the page says of itself.
+type about struct {
+	Cluster   string `json:"cluster"`
+	Namespace string `json:"namespace"`
+	Version   string `json:"version"`
+	Started   int64  `json:"started"` // milliseconds; with another one the server was started anew
+}
+
+// New makes a server that does nothing yet.
+func New(o Options) (*Server, error) {
+	s := &Server{
+		listener: o.Listener, guard: newGuard(o.Listener.Addr().String()), table: newTable(), past: newPast(), questions: o.Questions,
+		about: about{o.Cluster, o.Namespace, o.Version, time.Now().UnixMilli()}, log: o.Log, stuck: o.stuck,
+		asked: make(chan struct{}, mostAsked), dirty: make(chan struct{}, 1), cameFleet: make(chan struct{}, 1), cameLine: make(chan struct{}, 1),
+	}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	if s.stuck == 0 {
+		s.stuck = stuck
+	}
+	var err error
+	s.reader, err = newReader(o.Config, o.Namespace, func() { signal(s.dirty) })
+	return s, err
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// came has everything looked at again for a viewer that came.
+func (s *Server) came() {
+	signal(s.cameFleet)
+	signal(s.cameLine)
+}
+
+// Link is the address to open. It works once.
+func (s *Server) Link() string {
+	return "http://" + s.listener.Addr().String() + "/?token=" + s.guard.token
+}
+
+// Run serves until the context ends.
+func (s *Server) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go s.reader.run(ctx)
+	go s.drawFleet(ctx)
+	go s.askLine(ctx)
+	server := &http.Server{
+		Handler: s.handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
+		BaseContext: func(net.Listener) context.Context { return ctx }, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+	}
+	context.AfterFunc(ctx, func() { server.Close() })
+	err := server.Serve(s.listener)
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+func (s *Server) handler() http.Handler {
+	mux := http.NewServeMux()
+	assets, err := fs.Sub(embedded, "assets")
+	if err != nil {
+		panic(err) // it is embedded
+	}
+	mux.Handle("/", http.FileServerFS(assets))
+	mux.HandleFunc("/api/stream", s.stream)
+	mux.HandleFunc("/api/about", s.ask(func(context.Context, url.Values) (any, error) { return s.about, nil }))
+	mux.HandleFunc("/api/history", s.ask(func(context.Context, url.Values) (any, error) { return s.past.history(), nil }))
+	mux.HandleFunc("/api/why", s.ask(s.why))
+	mux.HandleFunc("/api/fit", s.ask(s.fit))
+	mux.HandleFunc("/api/capacity", s.ask(s.capacity))
+	mux.HandleFunc("/api/happened", s.ask(s.happened))
+	mux.HandleFunc("/api/whatif", s.ask(s.imagine))
+	return s.guard.in(mux)
+}
+
+const (
+	// drawEvery is how often the fleet is drawn at most, and drawShare the part of one core that drawing may take: a fleet that
+	// takes longer to count is counted less often.
+	drawEvery = 200 * time.Millisecond
+	drawShare = 8
+	// drawIdle is how often it is drawn for nobody but the record of its use.
+	drawIdle = 5 * time.Second
+)
+
+// drawFleet counts the fleet again whenever something changed.
+func (s *Server) drawFleet(ctx context.Context) {
+	tick := time.NewTicker(sampleEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-tick.C:
+			s.past.tick(now)
+			continue
+		case <-s.dirty:
+		}
+		began := time.Now()
+		if f, sources, ready := s.reader.read(); ready {
+			s.draw(f, sources)
+		}
+		pause := max(drawEvery, drawShare*time.Since(began))
+		if s.viewers.Load() == 0 {
+			pause = max(pause, drawIdle)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		case <-s.cameFleet:
+		}
+	}
+}
+
+func (s *Server) draw(f *facts.Facts, sources map[string]source) {
+	nodes, sum := fleetOf(f)
+	s.past.sum(sum)
+	told := make(map[string]source)
+	for _, name := range resources(sources) {
+		told[name] = sources[name]
+	}
+	s.table.put(map[string]map[string]json.RawMessage{
+		kindNode: rows(nodes), kindSource: rows(told), kindTotal: rows(map[string]any{"fleet": sum, "models": models(nodes)}),
+	})
+}
+
+// lineEvery is how often the scheduler is asked for its line while somebody looks, and lineIdle while nobody does.
+const (
+	lineEvery = time.Second
+	lineIdle  = 10 * time.Second
+)
+
+// askLine asks the scheduler again and again. One that does not answer is asked less often, and holds up nobody else.
+func (s *Server) askLine(ctx context.Context) {
+	for ctx.Err() == nil {
+		began := time.Now()
+		queues, workloads, err := s.questions.Line(ctx)
+		status := source{Synced: err == nil}
+		if err != nil {
+			status.Error = err.Error()
+			s.table.put(map[string]map[string]json.RawMessage{kindLine: rows(map[string]source{"scheduler": status})})
+		} else {
+			s.past.line(began, workloads)
+			q, w := lineRows(queues, workloads)
+			s.table.put(map[string]map[string]json.RawMessage{kindQueue: q, kindWorkload: w, kindLine: rows(map[string]source{"scheduler": status})})
+		}
+		pause := max(lineEvery, drawShare*time.Since(began))
+		if s.viewers.Load() == 0 || err != nil {
+			pause = max(pause, lineIdle)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		case <-s.cameLine:
+		}
+	}
+}

@@ -1,0 +1,372 @@
+package web
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/engine/why"
+	"github.com/berth-dev/berth/kube/answer"
+)
+
+// scripted answers what a test says.
+type scripted struct {
+	queues    answer.QueueList
+	workloads answer.WorkloadList
+	err       error
+	why, fit  any
+	capacity  any
+}
+
+func (s *scripted) Line(context.Context) (answer.QueueList, answer.WorkloadList, error) {
+	return s.queues, s.workloads, s.err
+}
+func (s *scripted) Why(context.Context, facts.Ref) (any, error) { return s.why, s.err }
+func (s *scripted) Fit(context.Context, Shape) (any, error)     { return s.fit, s.err }
+func (s *scripted) Capacity(context.Context, string) (any, []byte, error) {
+	return s.capacity, []byte("pool,paid\na,8\n"), s.err
+}
+func (s *scripted) Happened(context.Context, time.Time, time.Time) (any, error) {
+	return nil, errors.New("no log here")
+}
+func (s *scripted) Imagine(context.Context, string, int64) (any, error) { return nil, s.err }
+
+func workload(namespace, name, queue string, state answer.State, gpus int64) answer.Workload {
+	return answer.Workload{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, CreationTimestamp: metav1.NewTime(time.Now().Add(-4 * time.Minute))},
+		Queue:      queue, State: state, GPUs: gpus, Pods: answer.Pods{Size: 2, Min: 2},
+	}
+}
+
+// serve starts a server and signs in. get asks it with the cookie.
+func serve(t testing.TB, a *apiServer, q Questions) (s *Server, get func(path string) *http.Response) {
+	t.Helper()
+	s = start(t, a, q, time.Second)
+	client := &http.Client{}
+	r, err := client.Get(s.Link())
+	if err != nil || r.StatusCode != http.StatusOK || len(r.Cookies()) != 1 {
+		t.Fatalf("the link: %v %v", r, err)
+	}
+	r.Body.Close()
+	cookie := r.Cookies()[0]
+	if !cookie.HttpOnly || cookie.SameSite != http.SameSiteStrictMode {
+		t.Errorf("cookie %+v", cookie)
+	}
+	return s, func(path string) *http.Response {
+		t.Helper()
+		req, _ := http.NewRequest("GET", "http://"+s.listener.Addr().String()+path, nil)
+		req.AddCookie(cookie)
+		r, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { r.Body.Close() })
+		return r
+	}
+}
+
+func start(t testing.TB, a *apiServer, q Questions, patience time.Duration) *Server {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := New(Options{Config: a.config(), Namespace: "team", Listener: l, Questions: q, Cluster: "a cluster of a test", stuck: patience})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// viewer reads a stream into a table of its own, as the page does.
+type viewer struct {
+	t      testing.TB
+	lines  *bufio.Scanner
+	values map[string]map[string]json.RawMessage
+	wholes int
+}
+
+func view(t testing.TB, body io.Reader) *viewer {
+	v := &viewer{t: t, lines: bufio.NewScanner(body)}
+	v.lines.Buffer(nil, 64<<20)
+	return v
+}
+
+// until reads on until what is true. A stream that says nothing ends the test by its own deadline.
+func (v *viewer) until(what string, ok func() bool) {
+	v.t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	event := ""
+	for !(v.values != nil && ok()) {
+		if !v.lines.Scan() || time.Now().After(deadline) {
+			v.t.Fatalf("%s did not come: %v", what, v.lines.Err())
+		}
+		line := v.lines.Text()
+		if name, ok := strings.CutPrefix(line, "event: "); ok {
+			event = name
+		}
+		if data, ok := strings.CutPrefix(line, "data: "); ok && event == "table" {
+			v.take(data)
+		}
+	}
+}
+
+func (v *viewer) take(data string) {
+	var m message
+	if err := json.Unmarshal([]byte(data), &m); err != nil {
+		v.t.Fatal(err)
+	}
+	if m.Whole {
+		v.values = make(map[string]map[string]json.RawMessage)
+		v.wholes++
+	}
+	for kind, values := range m.Set {
+		if v.values[kind] == nil {
+			v.values[kind] = make(map[string]json.RawMessage)
+		}
+		for name, value := range values {
+			v.values[kind][name] = value
+		}
+	}
+	for kind, names := range m.Gone {
+		for _, n := range names {
+			delete(v.values[kind], n)
+		}
+	}
+}
+
+func (v *viewer) has(kind, name, text string) func() bool {
+	return func() bool { return strings.Contains(string(v.values[kind][name]), text) }
+}
+
+// TestStrangers are all who must see nothing.
+func TestStrangers(t *testing.T) {
+	s := start(t, newAPIServer(t), &scripted{}, time.Second)
+	address := s.listener.Addr().String()
+	link := s.Link()
+	for _, c := range []struct {
+		name, method, path string
+		change             func(*http.Request)
+		want               int
+	}{
+		{"no cookie", "GET", "/", nil, 401},
+		{"no cookie, data", "GET", "/api/stream", nil, 401},
+		{"wrong cookie", "GET", "/api/about", func(r *http.Request) { r.AddCookie(&http.Cookie{Name: s.guard.cookie, Value: strings.Repeat("0", 48)}) }, 401},
+		{"empty token", "GET", "/?token=", nil, 403},
+		{"wrong token", "GET", "/?token=00", nil, 403},
+		{"a name that somebody else points here", "GET", "/", func(r *http.Request) { r.Host = "evil.example" }, 403},
+		{"another port", "GET", "/", func(r *http.Request) { r.Host = "127.0.0.1:1" }, 403},
+		{"another origin", "GET", "/api/about", func(r *http.Request) { r.Header.Set("Origin", "http://evil.example") }, 403},
+		{"an opaque origin", "GET", "/api/about", func(r *http.Request) { r.Header.Set("Origin", "null") }, 403},
+		{"a script of another site", "GET", "/api/stream", func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") }, 403},
+		{"another port of this machine", "GET", "/app.js", func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "same-site") }, 403},
+		{"a frame of another site", "GET", "/", func(r *http.Request) {
+			r.Header.Set("Sec-Fetch-Site", "cross-site")
+			r.Header.Set("Sec-Fetch-Mode", "navigate")
+			r.Header.Set("Sec-Fetch-Dest", "iframe")
+		}, 403},
+		{"a write", "POST", "/?token=x", nil, 405},
+	} {
+		req, _ := http.NewRequest(c.method, "http://"+address+c.path, nil)
+		if c.change != nil {
+			c.change(req)
+		}
+		r, err := http.DefaultTransport.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Body.Close()
+		if r.StatusCode != c.want || len(r.Cookies()) > 0 {
+			t.Errorf("%s: %d, want %d; cookies %v", c.name, r.StatusCode, c.want, r.Cookies())
+		}
+		if r.Header.Get("Content-Security-Policy") == "" || r.Header.Get("Access-Control-Allow-Origin") != "" {
+			t.Errorf("%s: headers %v", c.name, r.Header)
+		}
+	}
+	for i, want := range []int{200, 403} {
+		r, err := http.Get(link)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Body.Close()
+		if r.StatusCode != want {
+			t.Errorf("use %d of the link: %d", i+1, r.StatusCode)
+		}
+	}
+}
+
+// TestLive follows a pod from its arrival to a viewer, through a watch that is cut and an API server that is away for a while.
+func TestLive(t *testing.T) {
+	a := newAPIServer(t)
+	a.put("nodes", gpuNode("n1", "b", "r", 8))
+	q := &scripted{workloads: answer.WorkloadList{Items: []answer.Workload{workload("team", "gang.first", "research", answer.Waiting, 8)}}}
+	q.workloads.Items[0].Cause, q.workloads.Items[0].Sentence = why.ClusterFull, "needs more"
+	_, get := serve(t, a, q)
+	v := view(t, get("/api/stream").Body)
+	v.until("the node", v.has("node", "n1", `"n":8,"stage":"schedulable"`))
+	v.until("the line", v.has("workload", "team/gang.first", `"title":"gang/first"`))
+	a.put("pods", gpuPod("team", "p", "n1", 3))
+	v.until("the pod", v.has("node", "n1", `{"n":3,"stage":"allocated","cause":"not-measured","pods":["team/p"],"work":"team/pod.p"}`))
+	a.cut()
+	a.put("pods", gpuPod("team", "q", "n1", 2))
+	v.until("what came while the watch was cut", v.has("node", "n1", `"pods":["team/q"]`))
+	if v.wholes != 1 {
+		t.Errorf("everything was sent %d times", v.wholes)
+	}
+}
+
+// TestTenant may read one namespace and no node.
+func TestTenant(t *testing.T) {
+	a := newAPIServer(t)
+	for _, k := range watchedKinds {
+		a.forbidden[k.resource] = true
+	}
+	a.put("pods", gpuPod("team", "mine", "n1", 1))
+	a.put("pods", gpuPod("other", "theirs", "n1", 1))
+	_, get := serve(t, a, &scripted{err: errors.New("you may not look")})
+	v := view(t, get("/api/stream").Body)
+	v.until("nodes", v.has("source", "nodes", `"forbidden":true`))
+	v.until("pods", v.has("source", "pods", `"forbidden":true,"only":"team"`))
+	v.until("the line", v.has("line", "scheduler", "you may not look"))
+	if len(v.values["node"]) != 0 || strings.Contains(string(encode(v.values)), "theirs") {
+		t.Errorf("%s", encode(v.values))
+	}
+}
+
+// TestSlowViewer is sent everything again, and what it missed is not kept for it.
+func TestSlowViewer(t *testing.T) {
+	tb := newTable()
+	big := strings.Repeat("x", 1<<20)
+	for i := range 20 {
+		tb.put(map[string]map[string]json.RawMessage{"node": {"n": encode(big + string(rune('a'+i)))}})
+	}
+	if tb.bytes > mostKept || len(tb.kept) > 4 {
+		t.Errorf("%d bytes in %d changes are kept", tb.bytes, len(tb.kept))
+	}
+	texts, to, err := tb.since(t.Context(), 3)
+	if err != nil || to != 20 || len(texts) != 1 || !strings.Contains(string(texts[0][:40]), `"whole":true`) {
+		t.Errorf("version 3 hears %d texts, to %d: %v", len(texts), to, err)
+	}
+	texts, to, err = tb.since(t.Context(), 19)
+	if err != nil || to != 20 || len(texts) != 1 || strings.Contains(string(texts[0][:40]), `"whole"`) {
+		t.Errorf("version 19 hears %d texts, to %d: %v", len(texts), to, err)
+	}
+	if tb.put(map[string]map[string]json.RawMessage{"node": tb.values["node"]}) {
+		t.Error("the same again is a change")
+	}
+}
+
+// TestStuckViewer does not read at all: it is dropped.
+func TestStuckViewer(t *testing.T) {
+	a := newAPIServer(t)
+	a.fill(600)
+	s := start(t, a, &scripted{}, 300*time.Millisecond)
+	c, err := net.Dial("tcp", s.listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.(*net.TCPConn).SetReadBuffer(1 << 10)
+	io.WriteString(c, "GET /api/stream HTTP/1.1\r\nHost: "+s.listener.Addr().String()+"\r\nCookie: "+s.guard.cookie+"="+s.guard.secret+"\r\n\r\n")
+	wait := func(what string, ok func() bool) {
+		t.Helper()
+		for end := time.Now().Add(30 * time.Second); !ok(); time.Sleep(20 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal(what)
+			}
+		}
+	}
+	wait("the viewer did not come", func() bool { return s.viewers.Load() == 1 })
+	i := 0
+	wait("the viewer was not dropped", func() bool {
+		i++
+		s.table.put(map[string]map[string]json.RawMessage{"x": {"y": encode(strings.Repeat(string(rune('a'+i%26)), 1<<20))}})
+		return s.viewers.Load() == 0
+	})
+}
+
+// TestQuestions refuses what cannot be answered, in a sentence.
+func TestQuestions(t *testing.T) {
+	_, get := serve(t, newAPIServer(t), &scripted{why: map[string]string{"summary": "it waits"}, fit: "fits", capacity: 1})
+	for _, c := range []struct {
+		path string
+		code int
+		want string
+	}{
+		{"/api/why?name=a&kind=job", 200, `{"summary":"it waits"}`},
+		{"/api/why?name=a&kind=teapot", 400, `{"error":"\"teapot\" is no kind of work"}`},
+		{"/api/why?name=" + strings.Repeat("a", 300), 400, `{"error":"that is no name"}`},
+		{"/api/fit?pods=4&gpus=8", 200, `"fits"`},
+		{"/api/fit?pods=0&gpus=8", 400, `{"error":"pods: give a number from 1 to 4096"}`},
+		{"/api/fit?pods=4&gpus=1e9", 400, `{"error":"gpus: give a number from 1 to 64"}`},
+		{"/api/capacity?format=csv", 200, "pool,paid\na,8\n"},
+		{"/api/happened?from=0&to=5", 502, `{"error":"no log here"}`},
+		{"/api/happened?from=9&to=5", 400, `{"error":"to: give a number from 9 to 4503599627370496"}`},
+		{"/api/whatif?quota=1", 400, `{"error":"which queue?"}`},
+		{"/nothing", 404, "404 page not found\n"},
+	} {
+		r := get(c.path)
+		body, _ := io.ReadAll(r.Body)
+		if diff := cmp.Diff(c.want, string(body)); diff != "" || r.StatusCode != c.code {
+			t.Errorf("%s: %d %s", c.path, r.StatusCode, diff)
+		}
+	}
+	page, _ := io.ReadAll(get("/").Body)
+	if strings.Contains(string(page), "://") {
+		t.Error("the page names another place")
+	}
+}
+
+// TestPast is bounded however long it lasts, and tells what happened since the page looks, not before.
+func TestPast(t *testing.T) {
+	p := newPast()
+	at := time.Unix(1_000_000, 0)
+	for i := range 5000 {
+		p.sum(total{Reached: map[string]int64{"schedulable": 10, "allocated": 7}})
+		p.tick(at.Add(time.Duration(i) * sampleEvery))
+	}
+	h := p.history()
+	if len(h.Samples) >= mostSamples || h.Every <= sampleEvery.Milliseconds() || h.Samples[3].Allocated != 7 {
+		t.Errorf("%d samples every %d ms", len(h.Samples), h.Every)
+	}
+	wait, run := workload("a", "gang.x", "q", answer.Waiting, 4), workload("a", "gang.x", "q", answer.Running, 4)
+	wait.Sentence, run.CreationTimestamp = "no room", metav1.NewTime(at.Add(-time.Minute))
+	gone := run
+	gone.Evicting = &answer.Evicting{Cause: "reclaim"}
+	old := workload("a", "gang.old", "q", answer.Running, 1)
+	for _, items := range [][]answer.Workload{{old}, {old, wait}, {old, run}, {gone}} {
+		p.line(at, answer.WorkloadList{Items: items})
+	}
+	var told []string
+	h = p.history()
+	for _, m := range h.Moments {
+		told = append(told, m.What+" "+m.Title+" "+m.Text)
+	}
+	want := []string{"ends gang/old ", "gives way gang/x reclaim", "starts gang/x ", "waits gang/x no room"}
+	if diff := cmp.Diff(want, told); diff != "" {
+		t.Error(diff)
+	}
+	if h.Waits.N != 1 || h.Waits.P50 != 60 {
+		t.Errorf("%+v", h.Waits)
+	}
+}

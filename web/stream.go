@@ -1,0 +1,74 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+)
+
+const (
+	// beat is how often a viewer hears that the server lives, where nothing else is to be said.
+	beat = 5 * time.Second
+	// stuck is how long a viewer may take to read what it was sent. It is then dropped, and comes back by itself.
+	stuck = 20 * time.Second
+	// mostViewers bounds the streams of one server.
+	mostViewers = 200
+)
+
+// stream sends the table and its changes as server-sent events, for as long as the viewer reads. Between two writes the viewer
+// has a version and nothing else.
+func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
+	if s.viewers.Add(1) > mostViewers {
+		s.viewers.Add(-1)
+		http.Error(w, "Too many pages are open.", http.StatusServiceUnavailable)
+		return
+	}
+	defer s.viewers.Add(-1)
+	s.came()
+	w.Header().Set("Content-Type", "text/event-stream")
+	out := http.NewResponseController(w)
+	version := int64(0)
+	for first := true; ; first = false {
+		texts, to, err := s.next(r.Context(), version)
+		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+			return
+		}
+		if err := out.SetWriteDeadline(time.Now().Add(s.stuck)); err != nil && first {
+			s.log.Warn("page: no write deadline", "err", err)
+		}
+		if !send(w, "now", encode(time.Now().UnixMilli())) {
+			return
+		}
+		for _, t := range texts {
+			if !send(w, "table", t) {
+				return
+			}
+		}
+		if out.Flush() != nil {
+			return
+		}
+		version = to
+	}
+}
+
+// next waits for a change, and for no longer than a beat.
+func (s *Server) next(ctx context.Context, version int64) ([][]byte, int64, error) {
+	within, cancel := context.WithTimeout(ctx, beat)
+	defer cancel()
+	texts, to, err := s.table.since(within, version)
+	if ctx.Err() != nil {
+		return nil, to, ctx.Err()
+	}
+	return texts, to, err
+}
+
+// send writes an event. JSON of encoding/json has no line breaks, as an event's data must not.
+func send(w http.ResponseWriter, event string, data []byte) bool {
+	for _, part := range [][]byte{[]byte("event: " + event + "\ndata: "), data, []byte("\n\n")} {
+		if _, err := w.Write(part); err != nil {
+			return false
+		}
+	}
+	return true
+}

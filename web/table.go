@@ -1,0 +1,131 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"sync"
+)
+
+// mostKept bounds the changes that are kept for viewers who are behind, in bytes. Who is further behind gets everything.
+const mostKept = 4 << 20
+
+// table is what viewers see: JSON values by kind and name, and the changes that led to it. Its version goes up by one with
+// each change.
+type table struct {
+	mu      sync.Mutex
+	version int64
+	values  map[string]map[string]json.RawMessage
+	kept    []change // the latest, in order
+	bytes   int      // of these
+	whole   []byte   // of this version; nil: not asked for yet
+	changed chan struct{}
+}
+
+// change is one step, encoded once for all viewers.
+type change struct {
+	to   int64
+	text []byte
+}
+
+// message is what a viewer is told. Whole is of one that has the whole table: what it does not name is gone.
+type message struct {
+	To    int64                                 `json:"to"`
+	Whole bool                                  `json:"whole,omitempty"`
+	Set   map[string]map[string]json.RawMessage `json:"set,omitempty"`
+	Gone  map[string][]string                   `json:"gone,omitempty"`
+}
+
+func newTable() *table {
+	return &table{values: make(map[string]map[string]json.RawMessage), changed: make(chan struct{})}
+}
+
+// put replaces all values of the kinds. It returns whether anything changed.
+func (t *table) put(kinds map[string]map[string]json.RawMessage) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	m := message{To: t.version + 1, Set: make(map[string]map[string]json.RawMessage), Gone: make(map[string][]string)}
+	for kind, values := range kinds {
+		was := t.values[kind]
+		for name, v := range values {
+			if bytes.Equal(was[name], v) {
+				continue
+			}
+			if m.Set[kind] == nil {
+				m.Set[kind] = make(map[string]json.RawMessage)
+			}
+			m.Set[kind][name] = v
+		}
+		for _, name := range slices.Sorted(maps.Keys(was)) {
+			if _, ok := values[name]; !ok {
+				m.Gone[kind] = append(m.Gone[kind], name)
+			}
+		}
+		t.values[kind] = values
+	}
+	if len(m.Set)+len(m.Gone) == 0 {
+		return false
+	}
+	t.version++
+	t.keep(change{to: t.version, text: encode(m)})
+	t.whole = nil
+	close(t.changed)
+	t.changed = make(chan struct{})
+	return true
+}
+
+func (t *table) keep(c change) {
+	t.kept = append(t.kept, c)
+	t.bytes += len(c.text)
+	drop := 0
+	for t.bytes > mostKept && drop < len(t.kept) {
+		t.bytes -= len(t.kept[drop].text)
+		drop++
+	}
+	t.kept = slices.Delete(t.kept, 0, drop)
+}
+
+// since is what a viewer at the version has to hear to be at the latest: the changes, or everything where these are not kept
+// or are more than that. It waits until there is something. 0 is a viewer that has nothing.
+func (t *table) since(ctx context.Context, version int64) (texts [][]byte, to int64, err error) {
+	for {
+		t.mu.Lock()
+		if t.version > 0 && t.version != version {
+			texts, to = t.missed(version), t.version
+			t.mu.Unlock()
+			return texts, to, nil
+		}
+		changed := t.changed
+		t.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return nil, version, ctx.Err()
+		case <-changed:
+		}
+	}
+}
+
+func (t *table) missed(version int64) (texts [][]byte) {
+	i := slices.IndexFunc(t.kept, func(c change) bool { return c.to == version+1 })
+	if version == 0 || i < 0 {
+		if t.whole == nil {
+			t.whole = encode(message{To: t.version, Whole: true, Set: t.values})
+		}
+		return [][]byte{t.whole}
+	}
+	for _, c := range t.kept[i:] {
+		texts = append(texts, c.text)
+	}
+	return texts
+}
+
+// encode writes a value that cannot fail to be written.
+func encode(v any) []byte {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // our own values
+	}
+	return text
+}
