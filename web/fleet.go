@@ -61,19 +61,17 @@ func (r *run) like(o *run) bool {
 type total struct {
 	Nodes   int              `json:"nodes"`
 	Reached map[string]int64 `json:"reached"`
-	Pods    int              `json:"pods"` // that hold GPUs
 }
 
 // fleetOf makes the cells out of the account of every GPU.
-func fleetOf(f *facts.Facts) (nodes map[string]*node, sum total) {
+func fleetOf(f *facts.Facts) map[string]*node {
 	r := join.Of(join.Input{Facts: f})
 	byName := make(map[string]*corev1.Node, len(f.Nodes))
 	for _, n := range f.Nodes {
 		byName[n.Name] = n
 	}
-	nodes = make(map[string]*node)
-	sum.Reached = make(map[string]int64)
-	works, holders := make(map[string]string), make(map[string]bool)
+	nodes := make(map[string]*node)
+	works := make(map[string]string)
 	pods := make(map[string]*corev1.Pod, len(f.Pods))
 	for _, p := range f.Pods {
 		pods[p.Namespace+"/"+p.Name] = p
@@ -92,9 +90,6 @@ func fleetOf(f *facts.Facts) (nodes map[string]*node, sum total) {
 		if name == "" {
 			continue // no node yet: the ledger has it
 		}
-		for _, s := range capacity.Stages()[:g.Stage+1] {
-			sum.Reached[s.String()]++
-		}
 		n := nodes[name]
 		if n == nil {
 			n = newNode(byName[name], g.Pool)
@@ -103,7 +98,6 @@ func fleetOf(f *facts.Facts) (nodes map[string]*node, sum total) {
 		}
 		cell := run{N: 1, Stage: g.Stage.String(), Cause: g.Cause}
 		for _, p := range r.Holders[g.ID] {
-			holders[p] = true
 			if len(cell.Pods) < fewPods {
 				cell.Pods = append(cell.Pods, p)
 			} else {
@@ -119,8 +113,40 @@ func fleetOf(f *facts.Facts) (nodes map[string]*node, sum total) {
 		}
 		n.GPUs = append(n.GPUs, cell)
 	}
-	sum.Nodes, sum.Pods = len(nodes), len(holders)
-	return nodes, sum
+	return nodes
+}
+
+// around are the facts about some nodes: each node's GPUs are counted by themselves.
+func around(f *facts.Facts, names map[string]bool) *facts.Facts {
+	out := &facts.Facts{At: f.At, Objects: f.Objects}
+	out.Nodes, out.Pods = nil, nil
+	for _, n := range f.Nodes {
+		if names[n.Name] {
+			out.Nodes = append(out.Nodes, n)
+		}
+	}
+	for _, p := range f.Pods {
+		if names[p.Spec.NodeName] {
+			out.Pods = append(out.Pods, p)
+		}
+	}
+	return out
+}
+
+func sumOf(nodes map[string]*node) total {
+	sum := total{Nodes: len(nodes), Reached: make(map[string]int64)}
+	for _, n := range nodes {
+		for i := range n.GPUs {
+			r := &n.GPUs[i]
+			for _, s := range capacity.Stages() {
+				sum.Reached[s.String()] += int64(r.N)
+				if s.String() == r.Stage {
+					break
+				}
+			}
+		}
+	}
+	return sum
 }
 
 func newNode(n *corev1.Node, pool string) *node {

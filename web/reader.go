@@ -73,6 +73,8 @@ type reader struct {
 	changed   func()
 
 	mu      sync.Mutex
+	touched map[string]bool // nodes of which something changed
+	all     bool            // something changed that may concern any of them
 	stores  map[string]cache.Store
 	sources map[string]source
 }
@@ -84,7 +86,7 @@ func newReader(cfg *rest.Config, namespace string, changed func()) (*reader, err
 	if err != nil {
 		return nil, err
 	}
-	r := &reader{client: client, namespace: namespace, changed: changed, stores: make(map[string]cache.Store), sources: make(map[string]source)}
+	r := &reader{client: client, namespace: namespace, changed: changed, stores: make(map[string]cache.Store), all: true, sources: make(map[string]source)}
 	for _, k := range watchedKinds {
 		r.sources[k.resource] = source{}
 	}
@@ -141,9 +143,12 @@ func (r *reader) follow(ctx context.Context, k *watched, only string) {
 	informer = cache.NewSharedIndexInformer(lw, k.example, 0, cache.Indexers{})
 	_ = informer.SetTransform(trim) // fails only once it runs
 	_ = informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) { r.failed(k.resource, only, err) })
-	note := func() { r.well(k.resource, only, informer.HasSynced()) }
+	note := func(objects ...any) {
+		r.touch(objects)
+		r.well(k.resource, only, informer.HasSynced())
+	}
 	_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { note() }, UpdateFunc: func(any, any) { note() }, DeleteFunc: func(any) { note() },
+		AddFunc: func(o any) { note(o) }, UpdateFunc: func(was, is any) { note(was, is) }, DeleteFunc: func(o any) { note(o) },
 	})
 	r.mu.Lock()
 	r.stores[k.resource] = informer.GetStore()
@@ -154,6 +159,40 @@ func (r *reader) follow(ctx context.Context, k *watched, only string) {
 		}
 	}()
 	informer.RunWithContext(ctx)
+}
+
+// touch notes which nodes are to be counted again: those that changed, and those of pods that did. Leases and status of pods
+// elsewhere cost nothing, and other kinds have everything counted again.
+func (r *reader) touch(objects []any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.touched == nil {
+		r.touched = make(map[string]bool)
+	}
+	for _, o := range objects {
+		if gone, ok := o.(cache.DeletedFinalStateUnknown); ok {
+			o = gone.Obj
+		}
+		switch o := o.(type) {
+		case *corev1.Node:
+			r.touched[o.Name] = true
+		case *corev1.Pod:
+			if o.Spec.NodeName != "" {
+				r.touched[o.Spec.NodeName] = true
+			}
+		default:
+			r.all = true
+		}
+	}
+}
+
+// changes are the nodes to count again since it was last asked; all says that it is every one.
+func (r *reader) changes() (touched map[string]bool, all bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	touched, all = r.touched, r.all
+	r.touched, r.all = nil, false
+	return touched, all
 }
 
 func (r *reader) well(resource, only string, synced bool) {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -37,6 +38,7 @@ type Options struct {
 // Server serves the page.
 type Server struct {
 	listener  net.Listener
+	fleet     fleet
 	guard     *guard
 	table     *table
 	reader    *reader
@@ -139,6 +141,8 @@ const (
 	// takes longer to count is counted less often.
 	drawEvery = 200 * time.Millisecond
 	drawShare = 8
+	// recount is how often everything is counted whatever changed: what depends on time alone changes too.
+	recount = 30 * time.Second
 	// drawIdle is how often it is drawn for nobody but the record of its use.
 	drawIdle = 5 * time.Second
 )
@@ -153,14 +157,16 @@ func (s *Server) drawFleet(ctx context.Context) {
 			return
 		case now := <-tick.C:
 			s.past.tick(now)
-			continue
+			if !s.fleet.late && time.Since(s.fleet.whole) < recount {
+				continue
+			}
 		case <-s.dirty:
 		}
 		began := time.Now()
 		if f, sources, ready := s.reader.read(); ready {
 			s.draw(f, sources)
 		}
-		pause := max(drawEvery, drawShare*time.Since(began))
+		pause := max(drawEvery, min(drawShare*time.Since(began), drawIdle))
 		if s.viewers.Load() == 0 {
 			pause = max(pause, drawIdle)
 		}
@@ -172,15 +178,50 @@ func (s *Server) drawFleet(ctx context.Context) {
 	}
 }
 
+// fleet is what was counted last. One goroutine has it.
+type fleet struct {
+	nodes map[string]*node
+	rows  map[string]json.RawMessage
+	whole time.Time // when everything was last counted
+	late  bool      // everything is to be counted, once it may
+	took  time.Duration
+}
+
+// count brings the fleet up to date: of the nodes of which something changed or, not more often than its share of a core allows, of all.
+func (l *fleet) count(f *facts.Facts, touched map[string]bool, all bool) {
+	l.late = l.late || all
+	if l.nodes == nil || l.late && time.Since(l.whole) >= drawShare*l.took || time.Since(l.whole) > recount {
+		began := time.Now()
+		l.nodes = fleetOf(f)
+		l.rows = rows(l.nodes)
+		l.whole, l.late, l.took = began, false, time.Since(began)
+		return
+	}
+	if len(touched) == 0 {
+		return
+	}
+	part := fleetOf(around(f, touched))
+	l.rows = maps.Clone(l.rows) // the table has the other
+	for name := range touched {
+		delete(l.nodes, name)
+		delete(l.rows, name)
+		if n := part[name]; n != nil {
+			l.nodes[name], l.rows[name] = n, encode(n)
+		}
+	}
+}
+
 func (s *Server) draw(f *facts.Facts, sources map[string]source) {
-	nodes, sum := fleetOf(f)
+	touched, all := s.reader.changes()
+	s.fleet.count(f, touched, all)
+	nodes, sum := s.fleet.nodes, sumOf(s.fleet.nodes)
 	s.past.sum(sum)
 	told := make(map[string]source)
 	for _, name := range resources(sources) {
 		told[name] = sources[name]
 	}
 	s.table.put(map[string]map[string]json.RawMessage{
-		kindNode: rows(nodes), kindSource: rows(told), kindTotal: rows(map[string]any{"fleet": sum, "models": models(nodes)}),
+		kindNode: s.fleet.rows, kindSource: rows(told), kindTotal: rows(map[string]any{"fleet": sum, "models": models(nodes)}),
 	})
 }
 

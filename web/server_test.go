@@ -370,3 +370,25 @@ func TestPast(t *testing.T) {
 		t.Errorf("%+v", h.Waits)
 	}
 }
+
+// TestPartsAreTheWhole counts a fleet node by node, and gets what counting all of it gives.
+func TestPartsAreTheWhole(t *testing.T) {
+	a := newAPIServer(t)
+	a.fill(200)
+	r, err := newReader(a.config(), "team", func() {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go r.run(t.Context())
+	var f *facts.Facts
+	for ready := false; !ready || len(f.Nodes) < 200 || len(f.Pods) < 100; time.Sleep(10 * time.Millisecond) {
+		f, _, ready = r.read()
+	}
+	l := fleet{nodes: map[string]*node{}, rows: map[string]json.RawMessage{}, whole: time.Now()}
+	for _, n := range f.Nodes {
+		l.count(f, map[string]bool{n.Name: true, "gone": true}, false)
+	}
+	if diff := cmp.Diff(rows(fleetOf(f)), l.rows); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -38,7 +38,7 @@ export function show(main, params) {
     later();
   }
   function home(keep) {
-    const k = Math.min(4, Math.min((width - 24) / plan.w, (height - 24) / plan.h));
+    const k = Math.min(2.6, Math.min((width - 24) / plan.w, (height - 24) / plan.h));
     view = { k: k > 0 ? k : 1, x: 0, y: 0 };
     view.x = (width - plan.w * view.k) / 2;
     view.y = Math.max(12, (height - plan.h * view.k) / 2);
@@ -86,6 +86,11 @@ export function show(main, params) {
       c.fillStyle = theme.soft;
       c.font = `${Math.min(11, 8 * k)}px system-ui, sans-serif`;
       for (const r of b.racks) if (r.name) c.fillText(r.name, x + r.x * k, y + (r.y + 7) * k, Math.max(20, r.w * k));
+    }
+    if (k > 0.9 && b.nodes[0]?.label) {
+      c.fillStyle = theme.soft;
+      c.font = `${Math.min(11, 6.5 * k)}px system-ui, sans-serif`;
+      for (const n of b.nodes) c.fillText(n.name, x + n.x * k, y + (n.y - 2) * k, Math.max(60, n.w * k));
     }
     for (const n of b.nodes) if (!inSight || inSight(n)) paintCells(c, n, k, x + n.x * k, y + n.y * k);
   }

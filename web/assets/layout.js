@@ -13,7 +13,11 @@ function cellsOf(node) {
   return n;
 }
 
+// named is how many nodes a fleet has at most whose names are written beside them.
+const named = 160, nameHigh = 9;
+
 export function layout(nodes, aspect) {
+  const label = nodes.size <= named ? nameHigh : 0;
   const blocks = new Map();
   for (const [name, node] of nodes) {
     const block = node.block || node.zone || "fleet", rack = node.rack || node.clique || node.pool || "";
@@ -22,7 +26,7 @@ export function layout(nodes, aspect) {
     if (!racks.has(rack)) racks.set(rack, []);
     racks.get(rack).push(name);
   }
-  const boxes = [...blocks].sort((a, b) => natural.compare(a[0], b[0])).map(([name, racks]) => box(name, racks, nodes));
+  const boxes = [...blocks].sort((a, b) => natural.compare(a[0], b[0])).map(([name, racks]) => box(name, racks, nodes, label));
   const area = boxes.reduce((n, b) => n + (b.w + blockGap) * (b.h + blockGap), 0);
   const width = Math.max(Math.sqrt(area * aspect), ...boxes.map((b) => b.w), 1);
   let x = 0, y = 0, line = 0, right = 0;
@@ -39,7 +43,7 @@ export function layout(nodes, aspect) {
 }
 
 // box places the racks of a block side by side, and breaks the line where that gets much wider than high.
-function box(name, racks, nodes) {
+function box(name, racks, nodes, label) {
   const stacks = [];
   for (const [rack, names] of [...racks].sort((a, b) => natural.compare(a[0], b[0]))) {
     names.sort(natural.compare);
@@ -49,16 +53,17 @@ function box(name, racks, nodes) {
     names.forEach((n, i) => {
       if (i > 0 && i % rows === 0) { x += wide + gap * 3; y = rackHead; wide = 0; }
       const count = cellsOf(nodes.get(n)), lines = Math.max(1, Math.ceil(count / perStrip)), w = Math.min(perStrip, Math.max(1, count)) * (cell + gap) - gap;
-      placed.push({ name: n, rack, x, y, w, h: lines * (cell + gap) - gap, count });
+      y += label;
+      placed.push({ name: n, rack, x, y, w, label, h: lines * (cell + gap) - gap, count });
       y += lines * (cell + gap) - gap + 4;
       high = Math.max(high, y);
       wide = Math.max(wide, w);
     });
     stacks.push({ rack, placed, w: x + wide, h: high });
   }
-  const area = stacks.reduce((n, s) => n + (s.w + rackGap) * (s.h + rackGap), 0), width = Math.max(Math.sqrt(area * 2.2), ...stacks.map((s) => s.w));
+  const area = stacks.reduce((n, s) => n + (s.w + rackGap) * (s.h + rackGap), 0), widest = Math.max(...stacks.map((s) => s.w)), width = Math.max(Math.sqrt(area * 2.2), 4 * (widest + rackGap));
   const out = { name, nodes: [], racks: [], x: 0, y: 0, w: 0, h: 0 };
-  const inLine = Math.max(1, Math.floor((width + pad) / (Math.max(...stacks.map((s) => s.w)) + rackGap))), even = Math.ceil(stacks.length / Math.ceil(stacks.length / inLine));
+  const inLine = Math.max(1, Math.floor((width + pad) / (widest + rackGap))), even = Math.ceil(stacks.length / Math.ceil(stacks.length / inLine));
   let x = pad, y = head, line = 0;
   for (const [i, s] of stacks.entries()) {
     if (i > 0 && i % even === 0) { x = pad; y += line + rackGap; line = 0; }

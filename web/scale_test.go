@@ -1,0 +1,100 @@
+package web
+
+import (
+	"bufio"
+	"fmt"
+	"net/http"
+	"os"
+	"runtime"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestScale measures the page with 5,000 nodes and 40,000 GPUs, and 50 viewers. It takes a minute, so it is asked for by
+// BERTH_PAGE_SCALE=1 (docs/page.md has what came out).
+func TestScale(t *testing.T) {
+	if os.Getenv("BERTH_PAGE_SCALE") == "" {
+		t.Skip("TestScale runs with BERTH_PAGE_SCALE=1")
+	}
+	a := newAPIServer(t)
+	a.fill(5000)
+	runtime.GC()
+	before := heap()
+	s, get := serve(t, a, research())
+	v := view(t, get("/api/stream").Body)
+	v.until("the fleet", func() bool { return len(v.values["node"]) == 5000 })
+	f, _, _ := s.reader.read()
+	began := time.Now()
+	nodes := fleetOf(f)
+	t.Logf("counting %d nodes: %v; the whole table: %d KiB", len(nodes), time.Since(began).Round(time.Millisecond), len(s.table.missed(0)[0])>>10)
+	f, nodes = nil, nil
+	runtime.GC()
+	t.Logf("heap of the server: %d MiB", (heap()-before)>>20)
+
+	b := browse(t, 1600, 1000)
+	began = time.Now()
+	b.open(s.Link2(t))
+	b.until(`document.querySelector(".stage")?.dataset.painted`)
+	t.Logf("first view: %v ms after the page began to load (%v from outside)", b.number(`+document.querySelector(".stage").dataset.painted`), time.Since(began).Round(time.Millisecond))
+
+	b.run(`window.frames_ = []; const raf = requestAnimationFrame; window.requestAnimationFrame = (f) => raf((t) => { const a = performance.now(); f(t); window.frames_.push(performance.now() - a) })`)
+	b.run(`const c = document.querySelector("canvas"), e = (k, x, y) => new PointerEvent(k, { clientX: x, clientY: y, pointerId: 1, bubbles: true }); c.setPointerCapture = () => {};
+		c.dispatchEvent(e("pointerdown", 800, 500)); let i = 0; window.panned = false;
+		const step = () => { i++; c.dispatchEvent(e("pointermove", 800 + 300 * Math.sin(i / 20), 500 + 200 * Math.cos(i / 15))); if (i < 240) setTimeout(step, 16); else { c.dispatchEvent(e("pointerup", 800, 500)); window.panned = true } }; step()`)
+	b.until(`window.panned`)
+	const p = `(q) => { const s = frames_.slice().sort((a, b) => a - b); return s[Math.floor((s.length - 1) * q)] }`
+	t.Logf("script in a frame while panning: p50 %.2f ms, p95 %.2f ms, of %.0f frames", b.number("("+p+")(0.5)"), b.number("("+p+")(0.95)"), b.number("frames_.length"))
+	var late []float64
+	for i := range 20 {
+		b.run(fmt.Sprintf(`const s = document.querySelector(".stage"), was = s.dataset.version, t = performance.now(); window.changed = 0; const o = new MutationObserver(() => { if (s.dataset.version !== was) { window.changed = performance.now() - t; o.disconnect() } }); o.observe(s, { attributes: true })`))
+		a.put("pods", gpuPod("team-0", fmt.Sprintf("late-%d", i), fmt.Sprintf("gpu-%04d", 4+5*i), 8))
+		b.until(`window.changed > 0`)
+		late = append(late, b.number(`window.changed`))
+		time.Sleep(300 * time.Millisecond)
+	}
+	t.Logf("change to changed pixels, ms: %.0f", late)
+	t.Logf("memory of the tab's scripts: %.0f MiB", b.number(`performance.memory.usedJSHeapSize / 1048576`))
+
+	for range 49 {
+		r := get("/api/stream")
+		go func(r *http.Response) {
+			for lines := bufio.NewReader(r.Body); ; {
+				if _, err := lines.ReadSlice('\n'); err != nil && err != bufio.ErrBufferFull {
+					return
+				}
+			}
+		}(r)
+	}
+	time.Sleep(3 * time.Second)
+	cpu := used()
+	began = time.Now()
+	for i := 0; time.Since(began) < 10*time.Second; i++ {
+		a.put("pods", gpuPod("team-1", fmt.Sprintf("busy-%d", i), fmt.Sprintf("gpu-%04d", i%5000), 1))
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Logf("51 viewers and 20 pods a second: %.0f %% of a core (with the API server of the test)", 100*(used()-cpu).Seconds()/time.Since(began).Seconds())
+	runtime.GC()
+	t.Logf("heap of the server with them: %d MiB", (heap()-before)>>20)
+}
+
+// Link2 is a second link, for a second browser.
+func (s *Server) Link2(t *testing.T) string {
+	t.Helper()
+	s.guard.mu.Lock()
+	defer s.guard.mu.Unlock()
+	s.guard.token = random()
+	return "http://" + s.listener.Addr().String() + "/?token=" + s.guard.token
+}
+
+func heap() int64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+func used() time.Duration {
+	var r syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &r)
+	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
+}
