@@ -15,6 +15,7 @@ import (
 	"github.com/berth-dev/berth/diagnose/internal/supply"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/engine/why"
+	"github.com/berth-dev/berth/kube/convert"
 )
 
 var largerThanAnyNodeCheck = check.Check{
@@ -67,9 +68,25 @@ func largerThanAnyNode(c *check.Case) []check.Finding {
 		out = append(out, f)
 	}
 	if len(out) == 0 && notBroken(c, nodes) && !nowhere(c) && !slices.ContainsFunc(facts.ExtendedOf(c.Pod), func(device string) bool { return place.Gap(c, device) }) {
-		out = append(out, check.Finding{Fit: true, Message: "no node has everything that one pod asks for, even when empty: " + place.AskText(c.Pod)})
+		out = append(out, largerThanAnyCard(c, nodes))
 	}
 	return out
+}
+
+// largerThanAnyCard names the largest card for a pod that asks for more of its memory. Else no single resource is too much.
+func largerThanAnyCard(c *check.Case, nodes []*check.NodeFit) check.Finding {
+	most, at := int64(0), ""
+	for _, n := range nodes {
+		for _, d := range convert.Node(n.Node, convert.Options{}).Devices {
+			if d.Parts > 0 && d.Memory > most {
+				most, at = d.Memory, n.Name
+			}
+		}
+	}
+	if part := convert.PartOf(c.Pod); part != nil && part.Memory > most && most > 0 {
+		return check.Finding{Fit: true, Message: fmt.Sprintf("one pod asks for %s, and the largest card that it may have, on node %s, has %d MiB", place.PartText(c.Pod), at, most)}
+	}
+	return check.Finding{Fit: true, Message: "no node has everything that one pod asks for, even when empty: " + place.AskText(c.Pod)}
 }
 
 // nowhere says whether the pod asks for a resource of which no node has any.
