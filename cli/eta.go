@@ -113,6 +113,8 @@ func evictionMeaning(cause engine.EvictionCause) string {
 		return "it is to run elsewhere, so that a larger place becomes whole"
 	case engine.Booked:
 		return "its node is booked for a queue"
+	case engine.Drained:
+		return "its queue is drained"
 	case engine.Broken:
 		return "it runs under its minimum and cannot be repaired"
 	}

@@ -34,6 +34,7 @@ is shown those that the namespace may use.`,
 		Example: `  berth queue
   berth queue research
   berth queue -o wide
+  berth queue close research
   berth queue --from evidence.tar.zst`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -52,6 +53,7 @@ is shown those that the namespace may use.`,
 	}
 	o.reading.flags(cmd)
 	o.askFlags(cmd)
+	cmd.AddCommand(newCmdQueueClose(s), newCmdQueueDrain(s), newCmdQueueReopen(s))
 	return cmd
 }
 

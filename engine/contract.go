@@ -122,6 +122,7 @@ type (
 	Shape   = api.Shape
 	Rate    = api.Rate
 	Moves   = api.Moves
+	Stop    = api.Stop
 )
 
 const (
@@ -159,6 +160,11 @@ const (
 )
 
 const (
+	StopHold  = api.StopHold
+	StopDrain = api.StopDrain
+)
+
+const (
 	Prefer  = api.Prefer
 	Require = api.Require
 )
@@ -172,6 +178,7 @@ const (
 	Idled     = api.Idled
 	Moved     = api.Moved
 	Booked    = api.Booked
+	Drained   = api.Drained
 	Broken    = api.Broken
 )
 

@@ -23,6 +23,11 @@ func (y *cycle) gates(g *cluster.Gang) (gates []why.Gate, decided bool) {
 		shut(why.GangMissing, g.Key, 0, 0)
 		return gates, true
 	}
+	//mutate: gate-held
+	if g.Terms().Held && !g.Runs {
+		shut(why.WorkloadHeld, "", 0, 0)
+		decided = true
+	}
 	//mutate: gate-group-missing
 	if names := y.orphans(g); len(names) > 0 {
 		shut(why.GroupMissing, names[0], 0, 0)
@@ -126,7 +131,7 @@ func verdict(gates []why.Gate) why.Verdict {
 		return why.Invalid
 	case why.UnsupportedFeature:
 		return why.Unsupported
-	case why.GangIncomplete, why.GangMissing, why.GroupMissing, why.QueueMissing, why.QueueForbidden, why.OverQueueLimit, why.ExceedsQueueMaximum,
+	case why.GangIncomplete, why.GangMissing, why.GroupMissing, why.QueueMissing, why.QueueForbidden, why.QueueStopped, why.WorkloadHeld, why.OverQueueLimit, why.ExceedsQueueMaximum,
 		why.OverUserLimit, why.QueueBusy, why.OverBudget, why.OverQuota, why.NotLent, why.MakingRoom, why.KeptForPromise, why.KeptByBooking, why.BehindTheHead:
 		return why.Blocked
 	}

@@ -69,6 +69,27 @@ func (y *cycle) release(g *cluster.Gang) {
 // endOverdue ends what has run for as long as it may.
 func (y *cycle) endOverdue() { y.dismissAll(y.times.Overdue(), api.MaxRun) }
 
+// drainQueues ends what runs in queues that are drained, as far as somebody makes it again.
+func (y *cycle) drainQueues() {
+	var over []*cluster.Pod
+	for _, name := range cluster.SortedKeys(y.s.m.Queues) {
+		q := y.s.m.Queues[name]
+		if !q.Drains() || q.Frozen() {
+			continue
+		}
+		for _, p := range q.Pods {
+			if p.Node == "" || p.Leaving() || p.Owner == "" {
+				continue
+			}
+			over = append(over, p)
+			if p.In != nil {
+				y.times.End(p.In)
+			}
+		}
+	}
+	y.dismissAll(over, api.Drained)
+}
+
 // keepBookings keeps the nodes of bookings for their queues, and ends others' work there once a booking begins: of work
 // that is not of the queue, what can be evicted and, where a gang would be left under its minimum, all of the gang, which
 // nothing joins before it is gone.
@@ -98,14 +119,19 @@ func (y *cycle) dismissAll(pods []*cluster.Pod, cause api.EvictionCause) {
 	}
 }
 
-// dismiss evicts a pod for the cause alone, unless it was refused lately. It is warned as its queue says.
+// dismiss evicts a pod for the cause alone, unless its queue is frozen or it was refused lately. It is warned as its queue says.
 func (y *cycle) dismiss(p *cluster.Pod, cause api.EvictionCause) {
+	q := y.s.m.QueueOf(p)
+	//mutate: freeze-dismiss
+	if q != nil && q.Frozen() {
+		return
+	}
 	if e := y.s.m.Evictions[p.Key]; e != nil && e.UID == p.UID && cluster.Live(e.Until, y.Now) {
 		y.Wake(e.Until)
 		return
 	}
 	at := y.Now
-	if q := y.s.m.QueueOf(p); q != nil && q.Spec != nil {
+	if q != nil && q.Spec != nil {
 		at = at.Add(q.Spec.Warning)
 	}
 	grace := y.s.m.TermsOf(p).Grace

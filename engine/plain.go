@@ -61,7 +61,7 @@ var noRoom = why.Gate{Cause: why.ClusterFull, Certificate: -1}
 // plain returns the gang's question. What of it is the gang's alone holds until the gang changes.
 func (y *cycle) plain(g *cluster.Gang, t cluster.Turn) *order.Plain {
 	p := &y.s.line.Entry(g).Plain
-	if y.trial || len(y.s.m.Refusals) > 0 && len(y.refusals(g)) > 0 {
+	if y.trial || g.Terms().Held || len(y.s.m.Refusals) > 0 && len(y.refusals(g)) > 0 {
 		return &order.Plain{}
 	}
 	if !p.Known || p.Rules != y.s.m.RulesEdition() || p.Images != y.s.m.Images.Edition || p.OK && p.Class.Dropped {

@@ -43,7 +43,7 @@ func (s *State) holdsStill(now time.Time) bool {
 // run makes the plan. This is the order of a cycle:
 //
 //  1. What expired is forgotten, and the line is made: who waits, in which order (expire).
-//  2. Work whose time is up ends: it ran for as long as it may, or its nodes are booked for others.
+//  2. Work whose time is up ends: it ran for as long as it may, its queue is drained, or its nodes are booked for others.
 //  3. Each gang in line has its turn and gets its minimum or a reason (minimums, start). Its gates are looked at, then a place
 //     is looked for. Without one, others may be evicted for it, or it is promised a start, or others are moved for it (block).
 //  4. Gangs that have their minimum grow with what is left.
@@ -56,6 +56,7 @@ func (y *cycle) run() {
 	y.undone(func() {
 		y.expire()
 		y.endOverdue()
+		y.drainQueues()
 		y.keepBookings()
 		grow := y.minimums()
 		y.growth(grow)
@@ -83,7 +84,7 @@ func (y *cycle) minimums() []*cluster.Gang {
 			return grow
 		}
 		g := q.Gang
-		if g != y.until && y.sameAnswer(q) {
+		if g != y.until && !g.Terms().Held && y.sameAnswer(q) {
 			y.turns.Done(false)
 			y.ahead++
 			continue

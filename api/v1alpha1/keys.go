@@ -31,6 +31,7 @@ const (
 
 	LabelExperiment    = KeyPrefix + "experiment"       // which experiment a pod is of; a label: `berth cost --by experiment`
 	KeyUser            = KeyPrefix + "user"             // whose work it is; an annotation: kube/policy/manifests/user.yaml
+	KeyHold            = KeyPrefix + "hold"             // true: it does not begin until it is released
 	KeyPreemptible     = KeyPrefix + "preemptible"      // true, false or surplus
 	KeyExpectedRun     = KeyPrefix + "expected-run"     // how long it runs: 90m
 	KeyMaxRun          = KeyPrefix + "max-run"          // after so long it is ended

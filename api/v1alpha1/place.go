@@ -102,6 +102,16 @@ const (
 // +kubebuilder:validation:Enum=larger;compute;memory
 type CountPartsBy string
 
+// StopPolicy is whether work starts from a queue. The values are Kueue's.
+// +kubebuilder:validation:Enum=None;Hold;HoldAndDrain
+type StopPolicy string
+
+const (
+	StopNone  StopPolicy = "None"
+	StopHold  StopPolicy = "Hold"
+	StopDrain StopPolicy = "HoldAndDrain"
+)
+
 // WorkloadClass is a kind of work.
 // +kubebuilder:validation:Enum=training;inference;batch;interactive;system
 type WorkloadClass string

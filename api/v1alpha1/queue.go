@@ -149,6 +149,17 @@ type QueueSpec struct {
 	// +optional
 	CountPartsBy CountPartsBy `json:"countPartsBy,omitempty"`
 
+	// StopPolicy stops the queue and those below it: Hold (nothing new starts; what runs goes on) or
+	// HoldAndDrain (what runs is evicted as well, unless nobody would make it again). Absent, as well
+	// as None: it is open.
+	// +optional
+	StopPolicy StopPolicy `json:"stopPolicy,omitempty"`
+
+	// FreezeEvictions keeps Berth from evicting anything that runs in the queue and in those below it,
+	// for whatever cause: quota, priority, maximum run time, bookings, moves, drains.
+	// +optional
+	FreezeEvictions bool `json:"freezeEvictions,omitempty"`
+
 	// Bookings are a calendar: times at which nodes are kept for this queue and those below it.
 	// +optional
 	// +listType=map

@@ -34,6 +34,10 @@ func Meaning(c Cause) string {
 		return "The job names a queue that does not exist."
 	case QueueForbidden:
 		return "The job names a queue that is not open to its namespace."
+	case QueueStopped:
+		return "The queue is stopped; nothing starts from it until it is reopened."
+	case WorkloadHeld:
+		return "Somebody holds the job back; it starts once it is released."
 	case OverQueueLimit:
 		return "The queue's limit would be passed; the job waits for other jobs of the same queue to end."
 	case ExceedsQueueMaximum:
@@ -86,6 +90,10 @@ func (g Gate) Sentence(certs []Certificate) string {
 		return fmt.Sprintf("queue %s does not exist", g.Object)
 	case QueueForbidden:
 		return fmt.Sprintf("queue %s is not open to this namespace", g.Object)
+	case QueueStopped:
+		return fmt.Sprintf("queue %s is stopped", g.Object)
+	case WorkloadHeld:
+		return "is held, and starts once it is released"
 	case OverQueueLimit:
 		return fmt.Sprintf("needs %s of queue %s, which uses %s of %s", g.amount(g.Need), g.Object, g.Quantity(g.Have), g.Quantity(g.Limit))
 	case ExceedsQueueMaximum:

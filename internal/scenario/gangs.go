@@ -25,6 +25,7 @@ func gang(names string, words []string) (func(*world) error, error) {
 	flags := merge(groupFlags(func(g *engine.Gang) *engine.Group { return &g.Group }), map[string]func(*engine.Gang, moment){
 		"core":    yes(func(g *engine.Gang) *bool { return &g.Core }),
 		"patient": yes(func(g *engine.Gang) *bool { return &g.Terms.Patient }),
+		"held":    yes(func(g *engine.Gang) *bool { return &g.Terms.Held }),
 	})
 	edits, err := setters[engine.Gang]{flags: flags, values: values}.parse(words)
 	if err != nil {

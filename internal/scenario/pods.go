@@ -45,6 +45,7 @@ func (s *Story) podSetters() setters[engine.Pod] {
 			"foreign":     yes(func(p *engine.Pod) *bool { return &p.Foreign }),
 			"endless":     yes(func(p *engine.Pod) *bool { return &p.Endless }),
 			"patient":     yes(func(p *engine.Pod) *bool { return &p.Terms.Patient }),
+			"held":        yes(func(p *engine.Pod) *bool { return &p.Terms.Held }),
 			"surges":      yes(func(p *engine.Pod) *bool { return &p.Surges }),
 		},
 		values: merge(membership(), placing(), constraints(), between(), terms(func(p *engine.Pod) *engine.Terms { return &p.Terms })),
@@ -107,6 +108,7 @@ func terms[T any](of func(*T) *engine.Terms) map[string]reader[T] {
 		"grace":      span(func(t *T, d time.Duration) { of(t).Grace = d }),
 		"delay":      span(func(t *T, d time.Duration) { of(t).Delay = d }),
 		"patient":    no(func(t *T) *bool { return &of(t).Patient }),
+		"held":       no(func(t *T) *bool { return &of(t).Held }),
 	}
 }
 

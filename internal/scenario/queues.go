@@ -37,9 +37,10 @@ func (s *Story) queueSetters() setters[engine.Queue] {
 	limits := func(q *engine.Queue) *engine.Resources { return &q.Limits }
 	fair := func(q *engine.Queue) *bool { return &q.FairUsers }
 	kept := func(q *engine.Queue) *bool { return &q.KeepBudgets }
+	frozen := func(q *engine.Queue) *bool { return &q.Frozen }
 	devices := func(q *engine.Queue) *bool { return &q.DevicesOnly }
 	return setters[engine.Queue]{
-		flags: map[string]func(*engine.Queue, moment){"fair-users": yes(fair), "keep-budgets": yes(kept), "devices-only": yes(devices)},
+		flags: map[string]func(*engine.Queue, moment){"fair-users": yes(fair), "keep-budgets": yes(kept), "devices-only": yes(devices), "frozen": yes(frozen)},
 		values: map[string]reader[engine.Queue]{
 			"parent":        word(func(q *engine.Queue, v string) { q.Parent = v }),
 			"quota":         amounts(&s.Config, func(q *engine.Queue) *engine.Resources { return &q.Quota }),
@@ -58,6 +59,8 @@ func (s *Story) queueSetters() setters[engine.Queue] {
 			"promote-after": span(func(q *engine.Queue, d time.Duration) { q.PromoteAfter = d }),
 			"reclaim-idle":  span(func(q *engine.Queue, d time.Duration) { q.ReclaimIdle = d }),
 			"keep-budgets":  no(kept),
+			"frozen":        no(frozen),
+			"stop":          word(func(q *engine.Queue, v string) { q.Stop = engine.Stop(v) }),
 			"devices-only":  no(devices),
 			"namespaces": word(func(q *engine.Queue, v string) {
 				switch v {

@@ -48,6 +48,15 @@ func (o *owners) completed(p *corev1.Pod) *corev1.Pod {
 	return convert.WithOwners(p, by.Keys, o.above(by))
 }
 
+// held is the pod, which was decided about, with what its controllers say today about whether it is held.
+func (o *owners) held(p *corev1.Pod) *corev1.Pod {
+	by := o.all[controllerOf(p)]
+	if by == nil || by.Namespace != p.Namespace {
+		return p
+	}
+	return convert.WithOwners(p, by.Keys.Held(), o.above(by).Held())
+}
+
 // above are the keys of the owner's own controller.
 func (o *owners) above(owner *convert.Owner) convert.Keys {
 	if up := o.all[owner.Controller]; up != nil {

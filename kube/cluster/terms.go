@@ -116,7 +116,7 @@ func (f *Feed) reading(known *member, raw *corev1.Pod) (*corev1.Pod, *terms) {
 	if t == nil || known != nil && known.revoked == t.text {
 		return f.completed(raw), nil
 	}
-	return t.Keys.On(raw), t
+	return f.owners.held(t.Keys.On(raw)), t
 }
 
 // payer returns the queue that pays for a pod by itself.
@@ -393,7 +393,7 @@ func orElse(a, b int) int {
 // decide fixes the pod's terms. What that changes, of a pod that came to a gang, the engine hears before the next plan.
 func (f *Feed) decide(m *member, r convert.Record) {
 	m.terms, m.revoked = f.share(r, r.Text()), ""
-	if p := m.terms.Keys.On(f.plain(m, m.raw)); !m.terms.Keys.Agrees(m.pod) {
+	if p := f.owners.held(m.terms.Keys.On(f.plain(m, m.raw))); !m.terms.Keys.Agrees(m.pod) {
 		m.pod = p
 		if m.given {
 			v := f.read(p)

@@ -18,10 +18,11 @@ func gangKeys() []string {
 
 // knownKeys are all that this package reads or writes.
 func knownKeys() []string {
-	return append(inheritable(), v1alpha1.KeyDeadline, v1alpha1.KeySurge, v1alpha1.KeyWantedGPUs, v1alpha1.KeyGPUs, v1alpha1.KeyLease, v1alpha1.KeyTerms, v1alpha1.KeySeal)
+	return append(inheritable(), v1alpha1.KeyDeadline, v1alpha1.KeyHold, v1alpha1.KeySurge, v1alpha1.KeyWantedGPUs, v1alpha1.KeyGPUs, v1alpha1.KeyLease, v1alpha1.KeyTerms, v1alpha1.KeySeal)
 }
 
-// inheritable are the keys that pods take over from their controllers.
+// inheritable are the keys that pods take over from their controllers, once: see FixedKeys. Whether a workload is held, which
+// they take over too, may change at any time.
 func inheritable() []string {
 	return append(gangKeys(), v1alpha1.KeyQueue, v1alpha1.KeyGPUModel, v1alpha1.KeyGPUAlignment, v1alpha1.KeyGPUFraction, v1alpha1.KeyGPUMemory, v1alpha1.KeyUser, v1alpha1.KeyPreemptible, v1alpha1.KeyExpectedRun, v1alpha1.KeyMaxRun,
 		v1alpha1.KeyCheckpoint, v1alpha1.KeyRestartCost, v1alpha1.KeyPreemptionDelay)

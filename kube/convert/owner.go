@@ -147,7 +147,7 @@ func (o *Owner) Gang(above Keys) (key, subgroup string) {
 // keysOf are the values that the object has under our keys; nil: none.
 func keysOf(o *metav1.ObjectMeta) Keys {
 	var out Keys
-	for _, key := range inheritable() {
+	for _, key := range append(inheritable(), v1alpha1.KeyHold) {
 		if v := asked(o, key); v != "" {
 			if out == nil {
 				out = make(Keys)
@@ -180,6 +180,14 @@ func WithOwners(p *corev1.Pod, said ...Keys) *corev1.Pod {
 	maps.Copy(more, without(p.Annotations, more))
 	out.Annotations = more
 	return &out
+}
+
+// Held is of these keys only whether the workload is held.
+func (k Keys) Held() Keys {
+	if v := k[v1alpha1.KeyHold]; v != "" {
+		return Keys{v1alpha1.KeyHold: v}
+	}
+	return nil
 }
 
 // without returns what is in a and not in b.

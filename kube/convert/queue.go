@@ -29,7 +29,8 @@ func Queue(q *v1alpha1.BerthQueue) engine.Queue {
 		DevicesOnly: q.Name == v1alpha1.DefaultQueue,
 		Packing:     packing(string(s.Placement)),
 		PartsBy:     engine.PartsBy(s.CountPartsBy),
-		MinRun:      length(s.MinRunTime), Warning: length(s.Warning), PromoteAfter: length(s.PromoteAfter), ReclaimIdle: length(s.ReclaimIdleAfter),
+		Stop:        stop(s.StopPolicy), Frozen: s.FreezeEvictions,
+		MinRun: length(s.MinRunTime), Warning: length(s.Warning), PromoteAfter: length(s.PromoteAfter), ReclaimIdle: length(s.ReclaimIdleAfter),
 	}
 	for i := range resources {
 		r := &resources[i]
@@ -55,6 +56,18 @@ func Queue(q *v1alpha1.BerthQueue) engine.Queue {
 		out.Budgets = append(out.Budgets, budget(&budgets[i]))
 	}
 	return out
+}
+
+// stop is how the queue is stopped. What the API server should have refused stops it too: rather nothing begins than
+// what somebody meant to keep back.
+func stop(p v1alpha1.StopPolicy) engine.Stop {
+	switch p {
+	case "", v1alpha1.StopNone:
+		return ""
+	case v1alpha1.StopDrain:
+		return engine.StopDrain
+	}
+	return engine.StopHold
 }
 
 // QueueResource is the engine's name for a resource of a queue, or as much of it as is of one GPU model.

@@ -68,7 +68,7 @@ func FixedKeys() []string {
 // GuardedKeys are the keys of ours that nobody but Berth may change on a pod that has entered its queue: the fixed ones,
 // and those that Berth writes itself.
 func GuardedKeys() []string {
-	return knownKeys()
+	return slices.DeleteFunc(knownKeys(), func(key string) bool { return key == v1alpha1.KeyHold })
 }
 
 // rankKeys are the keys by which controllers number their pods.

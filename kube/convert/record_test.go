@@ -24,9 +24,15 @@ func with(p *corev1.Pod, status corev1.ConditionStatus, text string) *corev1.Pod
 }
 
 // Every key of ours is fixed, or written by Berth, or by an agent while the pod runs. One that is new has to be decided
-// about.
+// about. Whether a workload is held may change at any time: it takes nothing from anybody.
 func TestEveryKeyIsFixedOrGuarded(t *testing.T) {
+	if slices.Contains(GuardedKeys(), v1alpha1.KeyHold) || fixed[v1alpha1.KeyHold] {
+		t.Error("a workload that is held stays held")
+	}
 	for _, key := range knownKeys() {
+		if key == v1alpha1.KeyHold {
+			continue
+		}
 		if !slices.Contains(GuardedKeys(), key) {
 			t.Errorf("who may edit %s on a pod that runs?", key)
 		}

@@ -81,6 +81,19 @@ func (t *terms) preemptible() string {
 	return ""
 }
 
+// held reads whether the workload is held back.
+func (t *terms) held() bool {
+	a, v := t.first(v1alpha1.KeyHold)
+	switch v {
+	case "", "false":
+		return false
+	case "true":
+		return true
+	}
+	t.reject(a, v1alpha1.KeyHold, v, "true or false")
+	return false
+}
+
 // read returns the terms of a workload of the pods, which are sorted by name. like is its kind: see likeOf.
 func (t *terms) read(pods []*corev1.Pod, like string) engine.Terms {
 	out := engine.Terms{
@@ -88,6 +101,7 @@ func (t *terms) read(pods []*corev1.Pod, like string) engine.Terms {
 		Restart: t.time(v1alpha1.KeyRestartCost), Delay: t.time(v1alpha1.KeyPreemptionDelay), Like: like,
 	}
 	out.Max = sooner(out.Max, t.time(v1alpha1.KeyDeadline))
+	out.Held = t.held()
 	for _, p := range pods {
 		t.alignment(p)
 		t.part(p)

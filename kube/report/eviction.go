@@ -43,6 +43,7 @@ var reasons = map[engine.EvictionCause]string{
 	engine.Idled:     "Idle",
 	engine.Moved:     "MovedForPlace",
 	engine.Booked:    "Booked",
+	engine.Drained:   "QueueDrained",
 	engine.Broken:    UnderMinimum,
 }
 
@@ -117,6 +118,8 @@ func (e *Eviction) words() (verb, detail string) {
 		}
 	case engine.Booked:
 		detail = "its node is booked"
+	case engine.Drained:
+		detail = "its queue is drained"
 	case engine.Broken:
 		detail = "its gang is under its minimum and cannot be repaired"
 	}

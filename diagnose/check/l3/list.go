@@ -73,6 +73,7 @@ var Checks = []*check.Check{
 	&unsupportedFeatureCheck,
 	&victimsProtectedCheck,
 	&volumeInAnotherZoneCheck,
+	&workloadHeldCheck,
 	&volumeLimitCheck,
 	&volumeUnboundCheck,
 	&waitingForQuotaCheck,

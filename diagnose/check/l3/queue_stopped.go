@@ -9,11 +9,12 @@ import (
 	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/queue"
+	"github.com/berth-dev/berth/engine/why"
 	"github.com/berth-dev/berth/kube/dialect"
 )
 
 var queueStoppedCheck = check.Check{
-	Cause: "queue-stopped", Layer: check.L3, Owner: check.Scheduler, Stage: check.Admit, Rank: 21,
+	Cause: why.QueueStopped, Layer: check.L3, Owner: check.Scheduler, Stage: check.Admit, Rank: 21,
 	Title:   "Its queue is stopped",
 	Meaning: "Somebody stopped the queue, or it lacks something it is made of, so nothing starts from it.",
 	Remedy:  "Ask who stopped it, and why; start it again, or repair what it lacks.",
@@ -22,11 +23,17 @@ var queueStoppedCheck = check.Check{
 }
 
 func queueStopped(c *check.Case) []check.Finding {
+	if g, ok := queue.GateOf(c, why.QueueStopped); ok {
+		return []check.Finding{queue.BerthStopped(c, g.Object)}
+	}
+	if found := queue.BerthSaid(c, why.QueueStopped); found != nil {
+		return found
+	}
 	if found := queue.VolcanoClosed(c); found != nil {
 		return found
 	}
 	v := queue.Kueue(c)
-	if v == nil || v.Cause != "queue-stopped" {
+	if v == nil || v.Cause != why.QueueStopped {
 		return nil
 	}
 	for _, u := range []*queue.KueueStop{{U: v.Local, Name: "LocalQueue"}, {U: v.Cluster, Name: "ClusterQueue"}} {

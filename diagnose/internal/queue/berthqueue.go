@@ -298,6 +298,22 @@ func BerthForbidden(c *check.Case, name string) check.Finding {
 	return found
 }
 
+// BerthStopped is the finding that the queue, which may be above the pod's own, is stopped.
+func BerthStopped(c *check.Case, name string) check.Finding {
+	found := check.Finding{Message: fmt.Sprintf("queue %s is stopped", name), Evidence: berthEvidence(c, berthQueue(c)), Edits: berthElsewhere(c, berthQueue(c))}
+	q := c.ForeignNamed(berthQueues, "", name)
+	if q == nil {
+		return found
+	}
+	found.Evidence = append([]facts.Evidence{{Object: facts.RefTo(q).In(), Field: "spec.stopPolicy", Value: dialect.Text(q.Object, "spec", "stopPolicy")}}, found.Evidence...)
+	found.Edits = append([]edit.Edit{{
+		Side: edit.Cluster, Cost: 3, Text: fmt.Sprintf("reopen queue %s", name), Assumes: "who stopped it agrees",
+		Set:     []facts.Object{edit.WithValues(q, map[string]any{"/spec/stopPolicy": string(v1alpha1.StopNone)})},
+		Command: edit.PatchLine(q, "merge", map[string]any{"spec": map[string]any{"stopPolicy": string(v1alpha1.StopNone)}}),
+	}}, found.Edits...)
+	return found
+}
+
 // AdmitNamespace labels the pod's namespace as the queue's spec.namespaceSelector wants it, or has the selector name
 // the namespace where it goes by names.
 func AdmitNamespace(c *check.Case, queue *unstructured.Unstructured) (edit.Edit, bool) {

@@ -156,7 +156,7 @@ func kueueCause(c *check.Case, v *KueueView) why.Cause {
 		if KueueBehind(c, v) != nil && (cause == "" || cause == "waiting-for-quota") && kueueMeasure(c, v) {
 			return "behind-queue-head"
 		}
-		old := v.Cluster != nil && (cause == why.QueueMissing || cause == "queue-stopped" || cause == why.QueueForbidden) // the queues are there, and open
+		old := v.Cluster != nil && (cause == why.QueueMissing || cause == why.QueueStopped || cause == why.QueueForbidden) // the queues are there, and open
 		if cause != "" && !old {
 			kueueMeasure(c, v)
 			return cause
@@ -177,7 +177,7 @@ func kueueQueues(c *check.Case, v *KueueView) why.Cause {
 		return ""
 	}
 	if stop := dialect.Text(v.Local.Object, "spec", "stopPolicy"); stop != "" && stop != "None" {
-		return "queue-stopped"
+		return why.QueueStopped
 	}
 	if v.Cluster == nil {
 		if c.Sees("clusterqueues.kueue.x-k8s.io", "") || kueue.SaysQueueMissing(v.Work) {
@@ -188,7 +188,7 @@ func kueueQueues(c *check.Case, v *KueueView) why.Cause {
 	stop := dialect.Text(v.Cluster.Object, "spec", "stopPolicy")
 	active := dialect.ConditionOf(v.Cluster, "Active")
 	if stop != "" && stop != "None" || active != nil && active.Status == "False" && active.Reason != "Stopped" {
-		return "queue-stopped"
+		return why.QueueStopped
 	}
 	if !kueueOpen(c, v.Cluster) {
 		return why.QueueForbidden
@@ -234,7 +234,7 @@ func kueueWords(reason, message string) why.Cause {
 	case strings.HasSuffix(message, "doesn't exist"):
 		return why.QueueMissing
 	case reason == "Suspended", strings.HasSuffix(message, " is stopped"), strings.HasSuffix(message, " is inactive"):
-		return "queue-stopped"
+		return why.QueueStopped
 	case has("namespace doesn't match ClusterQueue selector"):
 		return why.QueueForbidden
 	case has("no requested topology level"):

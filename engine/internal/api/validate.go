@@ -162,6 +162,8 @@ func (q *Queue) Check() string {
 		return fmt.Sprintf("maxRunning: %d is negative", q.MaxRunning)
 	case !q.Packing.known():
 		return q.Packing.unknown()
+	case q.Stop != "" && q.Stop != StopHold && q.Stop != StopDrain:
+		return fmt.Sprintf("stop: unknown policy %q: want hold or drain", string(q.Stop))
 	case !q.PartsBy.known():
 		return fmt.Sprintf("partsBy: unknown measure %q: want larger, compute or memory", string(q.PartsBy))
 	case min(q.MinRun, q.Warning, q.PromoteAfter, q.ReclaimIdle) < 0:

@@ -199,6 +199,7 @@ type Terms struct {
 	Grace      time.Duration `json:"grace,omitempty"`      // the time that its pods have to end
 	Delay      time.Duration `json:"delay,omitempty"`      // how long it waits, say for an autoscaler, before others are stopped for it
 	Patient    bool          `json:"patient,omitempty"`    // others are never stopped for it
+	Held       bool          `json:"held,omitempty"`       // it does not begin until it is released; what runs of it goes on
 }
 
 // Gang is a workload: what is placed whole. A pod that names no gang is one by itself.
@@ -283,7 +284,19 @@ type Queue struct {
 	Packing Packing `json:"packing,omitempty"`
 	// PartsBy is how parts of GPUs count in the queue and in those above it; "": as the queue above it says, and at the top larger.
 	PartsBy PartsBy `json:"partsBy,omitempty"`
+	// Stop is whether workloads of the queue, and of those below it, begin; "": they do.
+	Stop Stop `json:"stop,omitempty"`
+	// Frozen says that nothing is evicted of what runs in the queue and in those below it, for whatever cause.
+	Frozen bool `json:"frozen,omitempty"`
 }
+
+// Stop is how a queue is stopped.
+type Stop string
+
+const (
+	StopHold  Stop = "hold"  // nothing begins; what runs goes on, and is repaired
+	StopDrain Stop = "drain" // nothing begins, and what runs is evicted, as far as somebody makes it again
+)
 
 // Budget is what the queue's workloads may use in a period: Seconds of one resource held. Periods follow each other
 // from From on.
@@ -382,6 +395,7 @@ const (
 	Idled     EvictionCause = "idle"      // its GPUs did nothing
 	Moved     EvictionCause = "moved"     // it is to run elsewhere, so that a larger place becomes whole
 	Booked    EvictionCause = "booked"    // its node is kept for a queue by a Booking
+	Drained   EvictionCause = "drained"   // its queue is drained
 	Broken    EvictionCause = "broken"    // its gang runs under its minimum and cannot be repaired
 )
 
@@ -526,7 +540,7 @@ type Rejected struct {
 //	12 2026-11-17  RequestMix; Packing may be priced
 //	13 2026-11-17  Claims.Counted
 //	14 2026-11-17  parts count in queues: amounts of queues may have decimals, Queue.PartsBy
-//	15 2026-11-17  Hold.Cards
+//	15 2026-11-17  Hold.Cards; operators' verbs: Queue.Stop and Frozen, Terms.Held
 const SnapshotVersion = 15
 
 // Snapshot is everything a State knows, in canonical order. Times are in UTC.

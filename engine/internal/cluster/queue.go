@@ -481,7 +481,7 @@ func (m *Model) Rebuild() {
 			q.Depth++
 		}
 		for up := q; up != nil; up = up.Parent {
-			q.Unrestricted = q.Unrestricted && m.Valid(up) && len(up.Spec.Limits)+len(up.Spec.UserLimits)+len(up.Spec.Budgets)+up.Spec.MaxRunning == 0
+			q.Unrestricted = q.Unrestricted && m.Valid(up) && len(up.Spec.Limits)+len(up.Spec.UserLimits)+len(up.Spec.Budgets)+up.Spec.MaxRunning == 0 && up.Spec.Stop == ""
 		}
 		q.Unrestricted = q.Unrestricted && q.Spec.Namespaces == nil
 	}
@@ -625,6 +625,36 @@ func (q *Queue) Trouble() string {
 		}
 	}
 	return ""
+}
+
+// StoppedAt is the queue itself, or the nearest above it, that is stopped; nil: none is.
+func (q *Queue) StoppedAt() *Queue {
+	for up := q; up != nil; up = up.Parent {
+		if up.Spec != nil && up.Spec.Stop != "" {
+			return up
+		}
+	}
+	return nil
+}
+
+// Drains says whether the queue, or one above it, is drained.
+func (q *Queue) Drains() bool {
+	for up := q; up != nil; up = up.Parent {
+		if up.Spec != nil && up.Spec.Stop == api.StopDrain {
+			return true
+		}
+	}
+	return false
+}
+
+// Frozen says whether nothing of the queue may be evicted, by its own word or of one above it.
+func (q *Queue) Frozen() bool {
+	for up := q; up != nil; up = up.Parent {
+		if up.Spec != nil && up.Spec.Frozen {
+			return true
+		}
+	}
+	return false
 }
 
 // Workloads counts those of the queue, and of those below it, that hold something.

@@ -313,7 +313,8 @@ func (s *Candidates) minRun(q *cluster.Queue) time.Duration {
 // takeUnit makes the unit legal, if it is not yet.
 func (c *claim) takeUnit(u *unit, cause api.EvictionCause, reach int) {
 	t := u.of
-	if u.claim == c.id || t.Gang == c.g {
+	//mutate: freeze-victims -> u.claim == c.id || t.Gang == c.g
+	if u.claim == c.id || t.Gang == c.g || t.payer.Frozen() {
 		return
 	}
 	least := c.y.minRun(t.payer)

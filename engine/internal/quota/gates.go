@@ -37,6 +37,10 @@ func (l *Limits) Gates(g *cluster.Gang, model string) []why.Gate {
 	if !q.Spec.Open(g.Key) {
 		return []why.Gate{{Cause: why.QueueForbidden, Object: name, Certificate: -1}}
 	}
+	//mutate: gate-queue-stopped
+	if at := q.StoppedAt(); at != nil && !g.Runs {
+		return []why.Gate{{Cause: why.QueueStopped, Object: at.Name, Certificate: -1}}
+	}
 	if model == "" && l.m.Tree.ByModel {
 		if only := l.ask.Models(g); len(only) == 1 {
 			model = only[0]

@@ -1,0 +1,124 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+)
+
+// stopOptions are of the verbs about queues.
+type stopOptions struct {
+	jobsOptions
+	dryRun bool
+}
+
+func newCmdQueueClose(s Streams) *cobra.Command {
+	return stopCommand(s, "close QUEUE...", "Let nothing new start from queues", `Let nothing new start from queues, and from those below them: spec.stopPolicy Hold. What runs goes on, and gangs that lose a member are
+repaired.`, "  berth queue close research", 1, "closed", map[string]any{"stopPolicy": v1alpha1.StopHold})
+}
+
+func newCmdQueueDrain(s Streams) *cobra.Command {
+	return stopCommand(s, "drain QUEUE...", "Close queues, and evict what runs in them", `Close queues and those below them, and evict what runs there: spec.stopPolicy HoldAndDrain. It is warned as the queue says, and waits in
+the queue until that is reopened. Pods that nobody would make again stay.`, "  berth queue drain research --dry-run", 1, "drained", map[string]any{"stopPolicy": v1alpha1.StopDrain})
+}
+
+func newCmdQueueReopen(s Streams) *cobra.Command {
+	return stopCommand(s, "reopen QUEUE...", "Let work start again from queues", "Let work start again from queues that were closed or drained.", "  berth queue reopen research", 1, "reopened", map[string]any{"stopPolicy": nil})
+}
+
+func newCmdFreeze(s Streams) *cobra.Command {
+	return stopCommand(s, "freeze [QUEUE...]", "Stop all evictions", `Have Berth evict nothing: not for quota, priority, maximum run time, bookings, moves or drains. It sets spec.freezeEvictions of the queues, or
+of every queue at the top of the tree, so that all below are frozen too. A queue that is made at the top later is not frozen. Evictions
+that were sent already are not undone.`, "  berth freeze\n  berth freeze research", 0, "frozen", map[string]any{"freezeEvictions": true})
+}
+
+func newCmdThaw(s Streams) *cobra.Command {
+	return stopCommand(s, "thaw [QUEUE...]", "Allow evictions again", "Allow evictions again in the queues, or in all that are frozen.", "  berth thaw", 0, "thawed", map[string]any{"freezeEvictions": nil})
+}
+
+// stopCommand is a verb that sets fields of queues.
+func stopCommand(s Streams, use, short, long, example string, least int, action string, spec map[string]any) *cobra.Command {
+	o := &stopOptions{}
+	o.streams = s
+	cmd := &cobra.Command{
+		Use: use, Short: short, Long: long, Example: example, Args: cobra.MinimumNArgs(least),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkOutput(o.output); err != nil {
+				return err
+			}
+			all, err := o.set(cmd.Context(), args, spec, action)
+			if printed := printDone(o.streams, o.output, all); err == nil {
+				err = printed
+			}
+			return failed(err)
+		},
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			names := slices.DeleteFunc(o.queueNames(cmd.Context()), func(line string) bool {
+				name, _, _ := strings.Cut(line, "\t")
+				return slices.Contains(args, name)
+			})
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+	}
+	o.connection.flags(cmd)
+	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "have the API server check it, and change nothing")
+	cmd.Flags().StringVarP(&o.output, "output", "o", "table", "table, json, yaml or name")
+	return cmd
+}
+
+// set sets the fields of the queues; of none by name, of all that it makes a difference to: at the top of the tree to freeze
+// them, and wherever they are frozen to thaw them.
+func (o *stopOptions) set(ctx context.Context, names []string, spec map[string]any, action string) (all []done, err error) {
+	cfg, err := o.config()
+	if err != nil {
+		return nil, exitError{code: exitUnknown, err: err}
+	}
+	client, err := dynamic.NewForConfig(cfg)
+	if err != nil {
+		return nil, err
+	}
+	queues := client.Resource(v1alpha1.GroupVersion.WithResource("berthqueues"))
+	if len(names) == 0 {
+		list, err := queues.List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return nil, exitError{code: exitUnknown, err: err}
+		}
+		if names = toSet(list.Items, spec["freezeEvictions"] != nil); len(names) == 0 {
+			return nil, errors.New("there is no queue to change")
+		}
+	}
+	body, err := json.Marshal(map[string]any{"spec": spec})
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		if _, err := queues.Patch(ctx, name, types.MergePatchType, body, metav1.PatchOptions{DryRun: dryRun(o.dryRun)}); err != nil {
+			return all, err
+		}
+		all = append(all, done{Kind: "berthqueue", Name: name, Action: action, DryRun: o.dryRun})
+	}
+	return all, nil
+}
+
+// toSet are the queues to freeze, or to thaw, sorted.
+func toSet(queues []unstructured.Unstructured, freeze bool) (names []string) {
+	for i := range queues {
+		parent, _, _ := unstructured.NestedString(queues[i].Object, "spec", "parent")
+		frozen, _, _ := unstructured.NestedBool(queues[i].Object, "spec", "freezeEvictions")
+		if freeze && parent == "" || !freeze && frozen {
+			names = append(names, queues[i].GetName())
+		}
+	}
+	slices.Sort(names)
+	return names
+}
