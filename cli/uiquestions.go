@@ -138,6 +138,8 @@ func (q *uiQuestions) Fit(ctx context.Context, shape web.Shape) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	began := time.Now()
+	world.Late = func() bool { return time.Since(began) > uiPatience || ctx.Err() != nil }
 	report := submit.Check(world, a.defaultNamespace(), []submit.Item{{File: "shape", Line: 1, Object: jobOf(shape)}})
 	return report, nil
 }

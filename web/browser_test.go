@@ -171,7 +171,7 @@ func TestPage(t *testing.T) {
 	b.shoot("fleet")
 
 	// A pod arrives while the page watches.
-	a.put("pods", gpuPod("team-0", "arrives", "gpu-0004", 8))
+	a.put("pods", gpuPod("team-0", "arrives", "gpu-0024", 8))
 	b.run(`const s = document.querySelector("input[type=search]"); s.value = "arrives"; s.dispatchEvent(new Event("input"))`)
 	b.until(`document.querySelector(".sum").innerText.startsWith("8 GPUs match on 1 node")`)
 	b.run(`const s = document.querySelector("input[type=search]"); s.value = ""; s.dispatchEvent(new Event("input"))`)

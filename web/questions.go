@@ -40,7 +40,7 @@ type Shape struct {
 
 // Bounds on what may be asked, and for how long an answer is worked at.
 const (
-	mostPods     = 4096
+	mostPods     = 512
 	mostGPUs     = 64
 	mostName     = 253
 	answerWithin = 60 * time.Second

@@ -47,7 +47,7 @@ func TestScale(t *testing.T) {
 	t.Logf("script in a frame while panning: p50 %.2f ms, p95 %.2f ms, of %.0f frames", b.number("("+p+")(0.5)"), b.number("("+p+")(0.95)"), b.number("frames_.length"))
 	var late []float64
 	for i := range 20 {
-		b.run(fmt.Sprintf(`const s = document.querySelector(".stage"), was = s.dataset.version, t = performance.now(); window.changed = 0; const o = new MutationObserver(() => { if (s.dataset.version !== was) { window.changed = performance.now() - t; o.disconnect() } }); o.observe(s, { attributes: true })`))
+		b.run(`const s = document.querySelector(".stage"), was = s.dataset.version, t = performance.now(); window.changed = 0; const o = new MutationObserver(() => { if (s.dataset.version !== was) { window.changed = performance.now() - t; o.disconnect() } }); o.observe(s, { attributes: true })`)
 		a.put("pods", gpuPod("team-0", fmt.Sprintf("late-%d", i), fmt.Sprintf("gpu-%04d", 4+5*i), 8))
 		b.until(`window.changed > 0`)
 		late = append(late, b.number(`window.changed`))

@@ -317,7 +317,7 @@ func TestQuestions(t *testing.T) {
 		{"/api/why?name=a&kind=teapot", 400, `{"error":"\"teapot\" is no kind of work"}`},
 		{"/api/why?name=" + strings.Repeat("a", 300), 400, `{"error":"that is no name"}`},
 		{"/api/fit?pods=4&gpus=8", 200, `"fits"`},
-		{"/api/fit?pods=0&gpus=8", 400, `{"error":"pods: give a number from 1 to 4096"}`},
+		{"/api/fit?pods=0&gpus=8", 400, `{"error":"pods: give a number from 1 to 512"}`},
 		{"/api/fit?pods=4&gpus=1e9", 400, `{"error":"gpus: give a number from 1 to 64"}`},
 		{"/api/capacity?format=csv", 200, "pool,paid\na,8\n"},
 		{"/api/happened?from=0&to=5", 502, `{"error":"no log here"}`},

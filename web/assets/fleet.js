@@ -334,7 +334,7 @@ export function show(main, params) {
   }
 
   function fitForm() {
-    const pods = h("input", { type: "number", min: "1", max: "4096", value: params.get("pods") || "4", "aria-label": "Pods" }), gpus = h("input", { type: "number", min: "1", max: "64", value: params.get("gpus") || "8", "aria-label": "GPUs of each pod" });
+    const pods = h("input", { type: "number", min: "1", max: "512", value: params.get("pods") || "4", "aria-label": "Pods" }), gpus = h("input", { type: "number", min: "1", max: "64", value: params.get("gpus") || "8", "aria-label": "GPUs of each pod" });
     const model = h("select", { "aria-label": "GPU model" }, h("option", { value: "" }, "any model")), level = h("select", { "aria-label": "Together in" }, [["", "anywhere"], ["rack", "one rack"], ["block", "one block"]].map(([v, t]) => h("option", { value: v }, t)));
     const result = h("div.fit");
     const form = h("form.fitform", { title: "Where would a gang of this shape start now? The engine answers, as for berth check.", onsubmit: async (e) => {
