@@ -27,8 +27,9 @@ import (
 type uiQuestions struct {
 	o *uiOptions
 
-	mu     sync.Mutex
-	ledger *capacity.Ledger // of all that was looked at since the page runs
+	mu      sync.Mutex
+	ledger  *capacity.Ledger // of all that was looked at since the page runs
+	fitting sync.Mutex       // held while a shape is planned
 }
 
 // quiet has no person at its end: the page says itself that it waits.
@@ -138,10 +139,24 @@ func (q *uiQuestions) Fit(ctx context.Context, shape web.Shape) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !q.fitting.TryLock() {
+		return nil, errors.New("an earlier shape is still being planned: try again in a while")
+	}
 	began := time.Now()
 	world.Late = func() bool { return time.Since(began) > uiPatience || ctx.Err() != nil }
-	report := submit.Check(world, a.defaultNamespace(), []submit.Item{{File: "shape", Line: 1, Object: jobOf(shape)}})
-	return report, nil
+	done := make(chan submit.Report, 1)
+	go func() { // a check cannot be interrupted: one at most goes on that nobody waits for
+		defer q.fitting.Unlock()
+		done <- submit.Check(world, a.defaultNamespace(), []submit.Item{{File: "shape", Line: 1, Object: jobOf(shape)}})
+	}()
+	select {
+	case report := <-done:
+		return report, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-time.After(uiPatience):
+		return nil, fmt.Errorf("the engine has no answer after %s: ask for fewer pods", uiPatience)
+	}
 }
 
 // jobOf is a Job whose pods start together.
