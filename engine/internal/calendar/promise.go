@@ -265,6 +265,12 @@ func (c *Calendar) foresee(g *cluster.Gang, t cluster.Turn, releases []release, 
 			v.Add(quantity.DimGPU, p.Host.Spec.Allocatable.Get(c.m.Config.GPU)-v.At(quantity.DimGPU))
 		}
 		r.needs[p.Host] = v
+		if kept := p.Host.KeptBy(p); kept != nil {
+			if r.cards == nil {
+				r.cards = make(map[*cluster.Node][]cluster.Kept)
+			}
+			r.cards[p.Host] = append(r.cards[p.Host], kept...)
+		}
 	}
 	if c.m.HasRules() {
 		r.pods = make(map[*cluster.Node][]*cluster.Pod)

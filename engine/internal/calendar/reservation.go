@@ -31,6 +31,7 @@ type Reservation struct {
 	start, end time.Time                         // end: when it is given back; zero: nobody knows
 	needs      map[*cluster.Node]quantity.Vector // of a booking nil for each node: it is kept whole
 	pods       map[*cluster.Node][]*cluster.Pod  // of a promised gang, where there are rules between pods: who will be there
+	cards      map[*cluster.Node][]cluster.Kept  // of a promised gang, where nodes give parts of GPUs
 	charges    []charge                          // of a promised gang: what its queues are charged
 	surplus    int64                             // of a promised gang: see cluster.Pod.Surplus
 	headroom   []headroom
@@ -138,14 +139,14 @@ func (c *Calendar) unreserve(first int) {
 // What promised gangs need grows and shrinks with time: one starts, another ends, running work makes room. It can only
 // grow at a start. So it is enough to look at the starts that fall into the stay, and at the stay's own beginning for those
 // that have started by then; of each resource the most counts.
-func (c *Calendar) keptOn(n *cluster.Node, w stay) (kept quantity.Vector, by *Reservation, whole bool) {
+func (c *Calendar) keptOn(n *cluster.Node, w stay) (kept quantity.Vector, cards cardNeeds, by *Reservation, whole bool) {
 	for _, r := range c.reserved[n] {
 		if r.gang == w.gang || !r.end.IsZero() && !r.end.After(w.from) {
 			continue
 		}
 		if r.gang == nil {
 			if c.bars(r, w) {
-				return nil, r, true
+				return nil, nil, r, true
 			}
 			continue
 		}
@@ -163,8 +164,15 @@ func (c *Calendar) keptOn(n *cluster.Node, w stay) (kept quantity.Vector, by *Re
 				}
 			}
 		}
+		//mutate: time-backfill-cards
+		if more := c.owedCards(n, w.gang, at); more.any() {
+			cards = cards.atLeast(more)
+			if by == nil {
+				by = r
+			}
+		}
 	}
-	return kept, by, false
+	return kept, cards, by, false
 }
 
 // owed is what promised gangs other than g need on the node at the time, less what will have ended there: pods, and places
@@ -237,7 +245,7 @@ func (c *Calendar) Breaks(g *cluster.Gang, pods []*cluster.Pod) []why.Gate {
 // breaksOnNodes is Breaks for what is kept on nodes.
 func (c *Calendar) breaksOnNodes(w stay, pods []*cluster.Pod) []why.Gate {
 	for _, p := range pods {
-		kept, by, whole := c.keptOn(p.Host, w)
+		kept, cards, by, whole := c.keptOn(p.Host, w)
 		if whole {
 			return []why.Gate{by.gate()}
 		}
@@ -245,6 +253,9 @@ func (c *Calendar) breaksOnNodes(w stay, pods []*cluster.Pod) []why.Gate {
 			if by != nil && kept.At(d.Dim) > 0 && p.Host.Free.At(d.Dim) < kept.At(d.Dim) {
 				return []why.Gate{by.gate()}
 			}
+		}
+		if by != nil && cards.lacks(p) {
+			return []why.Gate{by.gate()}
 		}
 	}
 	return nil
@@ -366,11 +377,11 @@ func (c *Calendar) keepOff(w stay) []*cluster.Hold {
 	var out []*cluster.Hold
 	//archtest:any-order a hold changes its own node alone
 	for n := range c.reserved {
-		kept, _, whole := c.keptOn(n, w)
+		kept, cards, _, whole := c.keptOn(n, w)
 		if whole {
 			kept = n.Free
 		}
-		h := &cluster.Hold{Hold: &api.Hold{Node: n.Name}}
+		h := &cluster.Hold{Hold: &api.Hold{Node: n.Name}, Kept: cards.kept()}
 		for dim, amount := range kept {
 			if amount > 0 {
 				h.Requests = append(h.Requests, api.Amount{Resource: c.m.Dims.Names[dim], Value: amount})
@@ -384,7 +395,7 @@ func (c *Calendar) keepOff(w stay) []*cluster.Hold {
 			}
 		}
 		h.Expect(pods)
-		if len(h.Requests)+len(pods) > 0 {
+		if len(h.Requests)+len(h.Kept)+len(pods) > 0 {
 			c.m.PutHold(h, n)
 			out = append(out, h)
 		}

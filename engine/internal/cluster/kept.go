@@ -32,8 +32,8 @@ func (n *Node) CardsOf(p *Pod) (out []api.HeldCard) {
 	return out
 }
 
-// kept is what the hold keeps of the devices of its node as they are now.
-func (h *Hold) kept() []Kept {
+// Keeps is what the hold keeps of the devices of its node as they are now.
+func (h *Hold) Keeps() []Kept {
 	if h.Kept != nil || len(h.Cards) == 0 {
 		return h.Kept
 	}
@@ -42,6 +42,14 @@ func (h *Hold) kept() []Kept {
 		if at := h.On.DeviceIndex(c.ID); at >= 0 {
 			out = append(out, h.On.keptFor(c.Part, at))
 		}
+	}
+	return out
+}
+
+// KeptBy is what the pod takes of the devices of its node, if that gives parts.
+func (n *Node) KeptBy(p *Pod) (out []Kept) {
+	for _, c := range n.CardsOf(p) {
+		out = append(out, n.keptFor(c.Part, n.DeviceIndex(c.ID)))
 	}
 	return out
 }
@@ -60,7 +68,7 @@ func (n *Node) keep(h *Hold, by int32) {
 	if n.Cards == nil {
 		return
 	}
-	for _, k := range h.kept() {
+	for _, k := range h.Keeps() {
 		if k.At >= len(n.Cards) {
 			continue
 		}

@@ -1,0 +1,116 @@
+package calendar
+
+import (
+	"slices"
+	"time"
+
+	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/cluster"
+)
+
+// What promised gangs need of cards, on nodes that give parts of GPUs. It is kept card by card and otherwise as resources are: what
+// they need when they start, less what will have ended on the card by then.
+
+// cardNeed is an amount of a card. Who has the card to itself needs all of it.
+type cardNeed struct{ memory, compute, seats int64 }
+
+// cardNeeds is by device of a node; nil: nothing of any.
+type cardNeeds []cardNeed
+
+// add counts what is kept of the node's cards so many times more.
+func (c cardNeeds) add(n *cluster.Node, kept []cluster.Kept, times int64) cardNeeds {
+	if len(kept) == 0 || n.Cards == nil {
+		return c
+	}
+	if c == nil {
+		c = make(cardNeeds, len(n.Cards))
+	}
+	for _, k := range kept {
+		card := &n.Cards[k.At]
+		x := cardNeed{k.Memory, k.Compute, int64(k.Sharers)}
+		if k.Whole || k.Compute == api.Whole {
+			x = cardNeed{card.Memory, api.Whole, max(1, int64(card.Seats))}
+		}
+		y := &c[k.At]
+		y.memory, y.compute, y.seats = y.memory+times*x.memory, y.compute+times*x.compute, y.seats+times*x.seats
+	}
+	return c
+}
+
+// atLeast raises each amount to that of the other.
+func (c cardNeeds) atLeast(o cardNeeds) cardNeeds {
+	if o == nil {
+		return c
+	}
+	if c == nil {
+		c = make(cardNeeds, len(o))
+	}
+	for i, x := range o {
+		y := &c[i]
+		y.memory, y.compute, y.seats = max(y.memory, x.memory), max(y.compute, x.compute), max(y.seats, x.seats)
+	}
+	return c
+}
+
+// any says whether something of some card is needed.
+func (c cardNeeds) any() bool {
+	return slices.ContainsFunc(c, func(x cardNeed) bool { return x.memory > 0 || x.compute > 0 || x.seats > 0 })
+}
+
+// lacks says whether less than that is left of a card that the pod, which is on the node, is on.
+func (c cardNeeds) lacks(p *cluster.Pod) bool {
+	for _, k := range p.Host.KeptBy(p) {
+		if k.At >= len(c) {
+			continue
+		}
+		x, card := c[k.At], &p.Host.Cards[k.At]
+		if card.Closed && (x.memory > 0 || x.compute > 0 || x.seats > 0) {
+			return true
+		}
+		if x.memory > 0 && card.Memory-card.UsedMemory < x.memory || x.compute > 0 && api.Whole-card.UsedCompute < x.compute ||
+			x.seats > 0 && int64(card.Seats-card.Sharers) < x.seats {
+			return true
+		}
+	}
+	return false
+}
+
+// kept is what a hold has to keep for it.
+func (c cardNeeds) kept() (out []cluster.Kept) {
+	for i, x := range c {
+		if x.memory > 0 || x.compute > 0 || x.seats > 0 {
+			out = append(out, cluster.Kept{At: i, Memory: max(0, x.memory), Compute: max(0, x.compute), Sharers: int32(max(0, x.seats))})
+		}
+	}
+	return out
+}
+
+// owedCards is owed of the node's cards.
+func (c *Calendar) owedCards(n *cluster.Node, g *cluster.Gang, at time.Time) cardNeeds {
+	var sum cardNeeds
+	for _, r := range c.reserved[n] {
+		if r.gang != nil && r.gang != g && r.holdsAt(at) {
+			sum = sum.add(n, r.cards[n], 1)
+		}
+	}
+	if sum == nil {
+		return nil
+	}
+	for _, p := range n.Pods {
+		if g != nil && p.In == g && p.Node == "" {
+			continue // it is being placed, and is still there then
+		}
+		if end := c.endOf(p); !end.IsZero() && !end.After(at) {
+			sum = sum.add(n, n.KeptBy(p), -1)
+		}
+	}
+	for _, h := range n.Held {
+		if h.Gang == "" || g != nil && h.IsFor(g) {
+			continue
+		}
+		if end := c.holdEnd(h); !end.IsZero() && !end.After(at) {
+			sum = sum.add(n, h.Keeps(), -1)
+		}
+	}
+	return sum
+}
