@@ -46,10 +46,6 @@ type reservation struct {
 	machines []*machine // that it pays for
 }
 
-// expiring is how long before its end a reservation gives no more machines: the clouds take a block's machines back half an
-// hour to an hour before.
-const expiring = time.Hour
-
 func (w *world) readReservations() {
 	slots := int64(0)
 	for _, name := range w.facts.ForeignNames(reservationKind, "") {
@@ -62,7 +58,7 @@ func (w *world) readReservations() {
 			continue
 		}
 		x := reservation{spec: r.Spec, status: r.Status}
-		x.Name, x.State = name, StateAt(&r, w.facts.At)
+		x.Name, x.State = name, r.StateAt(w.facts.At)
 		x.GPUs = int64(r.Spec.Instances) * int64(r.Spec.GPUs.Count)
 		if r.Spec.Start != nil {
 			x.Start = r.Spec.Start.UTC()
@@ -73,25 +69,6 @@ func (w *world) readReservations() {
 		x.Paid = x.State == v1alpha1.ReservationActive || x.State == v1alpha1.ReservationExpiring
 		w.reservations = append(w.reservations, x)
 	}
-}
-
-// StateAt is the reservation's state at a time. Its own times count before what the provider said once: a reservation that was
-// active yesterday has ended if its end has passed.
-func StateAt(r *v1alpha1.Reservation, now time.Time) v1alpha1.ReservationState {
-	said := r.Status.State
-	switch {
-	case said == v1alpha1.ReservationFailed || said == v1alpha1.ReservationExpired:
-		return said
-	case r.Spec.End != nil && !now.Before(r.Spec.End.Time):
-		return v1alpha1.ReservationExpired
-	case r.Spec.Start != nil && now.Before(r.Spec.Start.Time):
-		return v1alpha1.ReservationScheduled
-	case r.Spec.Start == nil && said == v1alpha1.ReservationScheduled:
-		return said
-	case said == v1alpha1.ReservationExpiring || r.Spec.End != nil && r.Spec.End.Sub(now) <= expiring:
-		return v1alpha1.ReservationExpiring
-	}
-	return v1alpha1.ReservationActive
 }
 
 // assign gives each machine to the reservation that pays for it: the one that its labels name, one that its pool names, or one
@@ -150,9 +127,7 @@ func (r *reservation) named(value string) bool {
 	return value != "" && (value == r.spec.ID || value == r.Name || strings.HasSuffix(r.spec.ID, "/"+value))
 }
 
-func (r *reservation) sameZone(zone string) bool {
-	return r.spec.Zone == "" || zone == "" || zone == r.spec.Zone
-}
+func (r *reservation) sameZone(zone string) bool { return r.spec.InZone(zone) }
 
 // sameType says whether the machine is what was reserved: by its type where that is a cloud's, else by its GPUs. Machines
 // of the fleet have types of their own.
@@ -163,31 +138,7 @@ func (r *reservation) sameType(m *machine) bool {
 	if m.berth == nil {
 		return true
 	}
-	return r.likePool(m.berth)
-}
-
-// likePool says whether machines of the pool have the reserved GPUs.
-func (r *reservation) likePool(p *v1alpha1.Pool) bool {
-	if p.GPUsPerNode() != int(r.spec.GPUs.Count) {
-		return false
-	}
-	want := modelName(r.spec.GPUs.Model)
-	return !slices.ContainsFunc(p.Spec.GPUs, func(g v1alpha1.GPU) bool {
-		have := modelName(g.Model)
-		return want != "" && !strings.HasPrefix(have, want) && !strings.HasPrefix(want, have)
-	})
-}
-
-// modelName is a GPU's name without its maker and how it is written: h20080gb.
-func modelName(s string) string {
-	s = strings.ToLower(s)
-	s = strings.Map(func(c rune) rune {
-		if c >= 'a' && c <= 'z' || c >= '0' && c <= '9' {
-			return c
-		}
-		return -1
-	}, s)
-	return strings.TrimPrefix(s, "nvidia")
+	return r.spec.LikePool(m.berth)
 }
 
 // reserved are the units of a reservation: its machines, and places of which no machine came.
@@ -265,7 +216,7 @@ func (w *world) whyNotLaunched(r *reservation) (cause, pool string, said Said) {
 			continue
 		}
 		drawn = append(drawn, name)
-		zone, same := r.sameZone(p.Spec.Topology.Zone), r.likePool(p)
+		zone, same := r.sameZone(p.Spec.Topology.Zone), r.spec.LikePool(p)
 		if zone {
 			near = append(near, name)
 		}
@@ -322,7 +273,7 @@ func (w *world) whyNotLaunched(r *reservation) (cause, pool string, said Said) {
 // couldDraw is the first pool whose machines are what was reserved, where they were; "": none.
 func (w *world) couldDraw(r *reservation) string {
 	for _, name := range sortedNames(w.pools) {
-		if p := w.pools[name]; r.likePool(p) && r.sameZone(p.Spec.Topology.Zone) {
+		if p := w.pools[name]; r.spec.LikePool(p) && r.sameZone(p.Spec.Topology.Zone) {
 			return name
 		}
 	}

@@ -84,8 +84,8 @@ var Rules = map[string]Rule{
 		"diagnose/edit", "diagnose/facts", "diagnose/internal/podspec", "engine", "engine/why",
 	}, Objects: true},
 	"diagnose/check/l1": {Ring: Pure, Imports: []string{
-		"diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/place", "diagnose/internal/queue",
-		"diagnose/internal/supply", "diagnose/internal/wording", "kube/dialect", "kube/dialect/karpenter",
+		"api/v1alpha1", "diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/place", "diagnose/internal/queue",
+		"diagnose/internal/supply", "diagnose/internal/wording", "engine/why", "kube/dialect", "kube/dialect/karpenter",
 	}, Objects: true},
 	"diagnose/check/l2": {Ring: Pure, Imports: []string{
 		"api/v1alpha1", "diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/life",
@@ -128,7 +128,7 @@ var Rules = map[string]Rule{
 		"api/v1alpha1", "diagnose/check", "diagnose/facts", "diagnose/internal/life", "diagnose/internal/wording", "kube/dialect/kubescheduler",
 	}, Objects: true},
 	"diagnose/internal/supply": {Ring: Pure, Imports: []string{
-		"diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/place",
+		"api/v1alpha1", "diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/place",
 		"diagnose/internal/podspec", "kube/dialect", "kube/dialect/clusterautoscaler", "kube/dialect/karpenter",
 	}, Objects: true},
 	"diagnose/internal/wording": {Ring: Pure},

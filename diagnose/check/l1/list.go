@@ -9,6 +9,8 @@ var Checks = []*check.Check{
 	&cloudStockoutCheck,
 	&reservationConsumedElsewhereCheck,
 	&reservationEndedCheck,
+	&reservationNotStartedCheck,
 	&reservationUnusedByProvisionerCheck,
+	&reservationWrongTypeCheck,
 	&reservationWrongZoneCheck,
 }

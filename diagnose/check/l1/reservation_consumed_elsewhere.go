@@ -17,7 +17,7 @@ var reservationConsumedElsewhereCheck = check.Check{
 }
 
 func reservationConsumedElsewhere(c *check.Case) []check.Finding {
-	var out []check.Finding
+	out := reserved(c, "reservation-consumed-elsewhere")
 	for _, p := range supply.KarpenterReservedPools(c) {
 		x, failed := supply.KarpenterFailure(c, p.Pool)
 		if !failed || x.Fault != supply.CloudReserved {

@@ -23,7 +23,7 @@ var reservationEndedCheck = check.Check{
 }
 
 func reservationEnded(c *check.Case) []check.Finding {
-	var out []check.Finding
+	out := reserved(c, "reservation-ended")
 	for _, p := range supply.KarpenterReservedPools(c) {
 		if !p.Selects || len(p.Active) > 0 {
 			continue

@@ -24,7 +24,7 @@ var reservationWrongZoneCheck = check.Check{
 }
 
 func reservationWrongZone(c *check.Case) []check.Finding {
-	var out []check.Finding
+	out := reserved(c, "reservation-wrong-zone")
 	for _, p := range supply.KarpenterReservedPools(c) {
 		all := supply.Suitable(p.Pool, c, p.Active)
 		near := false
