@@ -27,6 +27,7 @@
 //	              budgets of a pod                             budgets, pod labels                 a selector changes (stale)
 //	rules         Services, namespace selectors of pods        namespace labels, owners, members    a selector selects others (changed),
 //	                                                                                               a Service changes (moved)
+//	expected      Jobs, the pods that suspended ones will have  Jobs, members, dialects             one of these changes (look)
 //	extended      device classes, who waits for resources      node's allocatable                  a resource is had otherwise (changed)
 //	bookings      booked nodes as last given                   queues, nodes' labels               either changes (stale)
 //	refusals      nodes that refused an owner's pods           told by who binds                   their time is up

@@ -41,6 +41,7 @@ type Feed struct {
 	refusals   *refusals
 	timers     timers
 	foreign    *foreign
+	expected   *expected
 	whatIf     *whatIf // of a Model; nil: this is the live scheduler's
 }
 
@@ -86,6 +87,7 @@ func New(o Options) *Feed {
 	f := &Feed{opts: o.Convert, listen: o.Listener, out: &output{sink: o.Sink}, nodes: newNodes(), members: newMembers(), owners: newOwners(o.Now), admissions: newAdmissions()}
 	f.timers.now = o.Now
 	f.foreign = newForeign()
+	f.expected = newExpected()
 	f.tenancy = newTenancy(o.Listener)
 	f.gangs = newGangs(f.out, f.members, f.owners, f.tenancy)
 	f.storage = newStorage(f.out, f.nodes, f.members, f.gangs, o.Levels)
@@ -108,6 +110,8 @@ func (f *Feed) Settle() (again time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.timers.run()
+	f.reread()
+	f.expectPods()
 	f.recharge()
 	f.revoke()
 	f.cover()

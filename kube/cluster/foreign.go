@@ -23,6 +23,8 @@ type foreign struct {
 	objects  map[string]map[string]*thing // by kind, then by namespace/name
 	classes  map[string]int32             // priorities, by class
 	groups   map[groupKey]*foreignGroup
+	stale    map[string]bool   // dialects of which an object that others may depend on has changed; with true, also for pods
+	rivals   map[string]string // dialects whose own controller lets workloads in, by name, and who that is
 }
 
 // spoken is a kind, and whose it is.
@@ -43,13 +45,50 @@ type groupKey struct{ kind, namespace, name string }
 type foreignGroup struct {
 	members           map[string]*member
 	succeeded, failed map[types.UID]bool
+	make              func() *unstructured.Unstructured // as the last of them said; nil: people make it
+	job               types.UID                         // the Job whose pods they are; "": another controller, or none
 }
 
 func newForeign() *foreign {
-	return &foreign{kinds: make(map[string]spoken), objects: make(map[string]map[string]*thing), classes: make(map[string]int32), groups: make(map[groupKey]*foreignGroup)}
+	return &foreign{kinds: make(map[string]spoken), objects: make(map[string]map[string]*thing), classes: make(map[string]int32), groups: make(map[groupKey]*foreignGroup), stale: make(map[string]bool), rivals: make(map[string]string)}
 }
 
 func (s *foreign) used() bool { return len(s.dialects) > 0 }
+
+// rival is the project's own controller, where it lets workloads in; "": it does not, and Berth does.
+func (s *foreign) rival(a any) string {
+	if d, ok := a.(dialect.Dialect); ok {
+		return s.rivals[d.Name()]
+	}
+	return ""
+}
+
+// SetRival says that the dialect's own controller runs, which lets workloads in; "": it does not. While it does, its objects are
+// nothing to Berth: pods that it has let in are scheduled like others, and its queues have been paid.
+func (f *Feed) SetRival(d dialect.Dialect, who string) (changed bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := f.foreign
+	if s.rivals[d.Name()] == who {
+		return false
+	}
+	s.rivals[d.Name()] = who
+	for _, kind := range sortedNames(s.objects) {
+		for _, key := range sortedNames(s.objects[kind]) {
+			if t := s.objects[kind][key]; who != "" && t.said.Queue != nil && s.kinds[kind].Dialect.Name() == d.Name() {
+				f.listen.NotHonoured(t.raw, []string{who})
+			}
+		}
+	}
+	f.giveForeignQueues()
+	for _, key := range sortedNames(f.members.pods) {
+		if m := f.members.pods[key]; m.ours {
+			f.reenter(m)
+		}
+	}
+	f.lookAtAll()
+	return true
+}
 
 // Object, Objects and Priority are the dialect.World.
 func (s *foreign) Object(kind, namespace, name string) *dialect.Object {
@@ -96,6 +135,9 @@ func (f *Feed) Speak(d dialect.Dialect) {
 			f.reenter(m)
 		}
 	}
+	if _, ok := d.(dialect.Admitter); ok {
+		f.lookAtAll()
+	}
 }
 
 // SchedulerNames are those of the pods that are placed.
@@ -129,7 +171,7 @@ func (f *Feed) SetForeign(u *unstructured.Unstructured) {
 		f.reenterGroup(groupKey{kind, u.GetNamespace(), u.GetName()})
 		return
 	}
-	f.reread(by.Dialect, t)
+	f.rereadLater(by.Dialect, t.said.Queue == nil) // queues are looked up by name when they are needed
 }
 
 // read1 reads the object, and says what of it has no effect where that is news.
@@ -150,21 +192,31 @@ func unreadOf(said *dialect.Object) []string {
 	return append([]string{said.Problem}, said.Unread...)
 }
 
-// reread has the dialect's objects that may depend on another one read again, and its pods.
-func (f *Feed) reread(d dialect.Dialect, changed *thing) {
+// reread has the objects that may depend on others read again of dialects of which one changed, and the pods.
+func (f *Feed) reread() {
+	if len(f.foreign.stale) == 0 {
+		return
+	}
+	pods := false
 	for _, kind := range sortedNames(f.foreign.objects) {
 		by := f.foreign.kinds[kind]
-		if by.Dialect == nil || by.Grouping || by.Dialect.Name() != d.Name() {
+		if by.Dialect == nil || by.Grouping {
+			continue
+		}
+		if _, ok := f.foreign.stale[by.Dialect.Name()]; !ok {
 			continue
 		}
 		for _, key := range sortedNames(f.foreign.objects[kind]) {
-			if t := f.foreign.objects[kind][key]; t != changed {
-				f.read1(by, t, &thing{raw: t.raw, said: t.said})
-			}
+			t := f.foreign.objects[kind][key]
+			f.read1(by, t, &thing{raw: t.raw, said: t.said})
 		}
 	}
+	for _, also := range f.foreign.stale { //archtest:any-order any will do
+		pods = pods || also
+	}
+	clear(f.foreign.stale)
 	f.giveForeignQueues()
-	if changed == nil || changed.said.Queue == nil { // queues are looked up by name when they are needed
+	if pods {
 		f.reenterForeign()
 	}
 }
@@ -174,9 +226,17 @@ func (f *Feed) giveForeignQueues() {
 	there := make(map[string]bool)
 	for _, kind := range sortedNames(f.foreign.objects) {
 		for _, key := range sortedNames(f.foreign.objects[kind]) {
-			if t := f.foreign.objects[kind][key]; t.said != nil && t.said.Queue != nil && !there[t.said.Queue.Name] {
+			if t := f.foreign.objects[kind][key]; t.said != nil && t.said.Queue != nil && !there[t.said.Queue.Name] && f.foreign.rival(f.foreign.kinds[kind].Dialect) == "" {
 				there[t.said.Queue.Name] = true
 				f.setQueue(t.said.Queue, t.said)
+			}
+		}
+	}
+	for _, kind := range sortedNames(f.foreign.objects) {
+		for _, key := range sortedNames(f.foreign.objects[kind]) {
+			if t := f.foreign.objects[kind][key]; t.said != nil && t.said.Implies != nil && !there[t.said.Implies.Name] && f.foreign.rival(f.foreign.kinds[kind].Dialect) == "" {
+				there[t.said.Implies.Name] = true
+				f.setQueue(t.said.Implies, t.said)
 			}
 		}
 	}
@@ -203,7 +263,15 @@ func (f *Feed) RemoveForeign(u *unstructured.Unstructured) {
 		f.reenterGroup(groupKey{kind, u.GetNamespace(), u.GetName()})
 		return
 	}
-	f.reread(by.Dialect, nil)
+	f.rereadLater(by.Dialect, true)
+}
+
+func (f *Feed) rereadLater(d dialect.Dialect, pods bool) {
+	if _, ok := d.(dialect.Admitter); ok {
+		pods = true // which flavors a pod may have, its queue says
+	}
+	f.foreign.stale[d.Name()] = f.foreign.stale[d.Name()] || pods
+	f.out.wake()
 }
 
 // SetPriorityClass takes in a priority class, which dialects look up by name.
@@ -252,6 +320,9 @@ func (f *Feed) reenterGroup(key groupKey) {
 // foreignTerms is how a dialect reads the pod, nil where none does.
 func (f *Feed) foreignTerms(p *corev1.Pod) *dialect.Terms {
 	for _, d := range f.foreign.dialects {
+		if f.foreign.rivals[d.Name()] != "" {
+			continue
+		}
 		named := slices.Contains(d.SchedulerNames(), p.Spec.SchedulerName)
 		if !named && (len(d.SchedulerNames()) > 0 || !f.opts.Ours(p.Spec.SchedulerName)) {
 			continue
@@ -274,15 +345,28 @@ func (o *owners) chain(p *corev1.Pod) []dialect.Owner {
 	return out
 }
 
-// plain is the pod as it is in the API, without a group that asks nothing of it, and with the priority that a dialect gives it.
+// plain is the pod as it is in the API, without a group that asks nothing of it, and with what a dialect says of its spec: its
+// priority, that nobody is evicted for it, the flavors of its nodes. A gate that Berth takes away is none.
 func (f *Feed) plain(known *member, raw *corev1.Pod) *corev1.Pod {
 	p := f.gangs.without(known, raw)
 	t := f.foreignTerms(raw)
-	if t == nil || t.Priority == nil {
+	if t == nil || t.Priority == nil && !t.Patient && len(t.Flavors) == 0 && t.Gate == "" {
 		return p
 	}
 	out := *p
-	out.Spec.Priority = t.Priority
+	if t.Priority != nil {
+		out.Spec.Priority = t.Priority
+	}
+	if t.Patient {
+		never := corev1.PreemptNever
+		out.Spec.PreemptionPolicy = &never
+	}
+	if t.Gate != "" {
+		out.Spec.SchedulingGates = nil
+	}
+	if out.Spec.NodeName == "" {
+		convert.Restrict(&out, t.Flavors)
+	}
 	return &out
 }
 
@@ -316,7 +400,10 @@ func (s *foreign) join(m *member) {
 		return
 	}
 	g := s.group(m.foreign.Group)
-	g.members[m.key] = m
+	g.members[m.key], g.make = m, m.foreign.Group.Make
+	if c := convert.ControllerOf(m.raw); c != nil && c.Kind == "Job" {
+		g.job = c.UID
+	}
 	delete(g.succeeded, m.raw.UID)
 	delete(g.failed, m.raw.UID)
 }
@@ -396,18 +483,30 @@ func (f *Feed) ForeignGroups() []ForeignGroup {
 	var out []ForeignGroup
 	for _, key := range slices.SortedFunc(maps.Keys(s.groups), compareGroups) {
 		g, by := s.groups[key], s.kinds[key.kind]
+		if s.rival(by.Dialect) != "" {
+			continue
+		}
 		v := ForeignGroup{Dialect: by.Dialect, Kind: by.Kind, Ref: dialect.GroupRef{Kind: key.kind, Namespace: key.namespace, Name: key.name}}
 		if t := s.objects[key.kind][key.namespace+"/"+key.name]; t != nil {
 			v.Object, v.Unread, v.Problem = t.raw, t.said.Unread, t.said.Problem
-		} else if len(g.members) == 0 {
+		} else if len(g.members) == 0 && (g.make == nil || f.expected.jobs[g.job] == nil) {
 			delete(s.groups, key)
 			continue
 		}
+		v.Ref.Make = g.make
 		v.State.Succeeded, v.State.Failed, v.State.Preemptible = len(g.succeeded), len(g.failed), true
+		if j := f.expected.jobs[g.job]; j != nil {
+			v.State.Ended, v.State.Evicted = endOf(j), suspended(j) && f.expected.ran[g.job]
+		}
+		var nodes []string
+		var last *member
 		held, wanted := make(map[string]int64), make(map[string]int64)
 		for _, pod := range sortedNames(g.members) {
 			m := g.members[pod]
-			v.Ref.Make, v.Workload = m.foreign.Group.Make, m.workload
+			v.Workload = m.workload
+			if Expected(m.raw) { // there is no pod to tell it of
+				v.Unread = m.foreign.Unread
+			}
 			v.State.Preemptible = v.State.Preemptible && convert.Evictable(m.pod)
 			for _, a := range m.takes {
 				wanted[a.Resource] += a.Value
@@ -417,9 +516,13 @@ func (f *Feed) ForeignGroups() []ForeignGroup {
 				continue
 			}
 			v.State.Running++
+			nodes, last = append(nodes, m.pod.Spec.NodeName), m
 			for _, a := range m.takes {
 				held[a.Resource] += a.Value
 			}
+		}
+		if last != nil {
+			v.State.Flavor = f.flavorOf(last, nodes)
 		}
 		if v.Workload != "" {
 			v.State.Min, v.State.Queue = f.gangs.described[v.Workload].Min, f.gangs.described[v.Workload].Queue
@@ -460,6 +563,10 @@ func (f *Feed) ForeignQueues() []ForeignQueue {
 	if !f.foreign.used() {
 		return nil
 	}
+	running, waiting := f.foreign.workloads()
+	byEntrance := func(o *dialect.Object) (int, int) {
+		return running[o.Namespace+"/"+o.Name], waiting[o.Namespace+"/"+o.Name]
+	}
 	held, firm, wanted := make(map[string]map[string]int64), make(map[string]map[string]int64), make(map[string]map[string]int64)
 	//archtest:any-order sums of whole numbers
 	for _, m := range f.members.pods {
@@ -490,7 +597,13 @@ func (f *Feed) ForeignQueues() []ForeignQueue {
 	for _, kind := range sortedNames(f.foreign.objects) {
 		for _, key := range sortedNames(f.foreign.objects[kind]) {
 			t, by := f.foreign.objects[kind][key], f.foreign.kinds[kind]
-			if t.said.Queue == nil {
+			if t.said.Queue == nil && !t.said.Entrance || f.foreign.rival(by.Dialect) != "" {
+				continue
+			}
+			if t.said.Entrance {
+				v := ForeignQueue{Dialect: by.Dialect, Kind: by.Kind, Object: t.raw, Unread: t.said.Unread, Problem: t.said.Problem}
+				v.State.Running, v.State.Waiting = byEntrance(t.said)
+				out = append(out, v)
 				continue
 			}
 			name := t.said.Queue.Name
@@ -502,6 +615,7 @@ func (f *Feed) ForeignQueues() []ForeignQueue {
 				v.Problem = q.problem.Error()
 			}
 			v.State.Allocated, v.State.Firm, v.State.Requested = listOf(held[name]), listOf(firm[name]), listOf(wanted[name])
+			v.State.Running, v.State.Waiting = running[name], waiting[name]
 			for _, below := range sortedNames(f.tenancy.queues) {
 				if f.tenancy.queues[below].Spec.Parent == name {
 					v.State.Children = append(v.State.Children, below)
@@ -511,6 +625,38 @@ func (f *Feed) ForeignQueues() []ForeignQueue {
 		}
 	}
 	return out
+}
+
+// workloads counts the groups that run and that wait, by queue, and by entrance with its namespace.
+func (s *foreign) workloads() (running, waiting map[string]int) {
+	running, waiting = make(map[string]int), make(map[string]int)
+	for _, g := range s.groups { //archtest:any-order sums of whole numbers
+		runs, queue, entrance := false, "", ""
+		for _, m := range g.members { //archtest:any-order all members of a group have one queue
+			runs, queue = runs || m.bound(), m.queue()
+			if m.foreign.Entrance != "" {
+				entrance = m.raw.Namespace + "/" + m.foreign.Entrance
+			}
+		}
+		for _, name := range []string{queue, entrance} {
+			switch {
+			case name == "":
+			case runs:
+				running[name]++
+			default:
+				waiting[name]++
+			}
+		}
+	}
+	return running, waiting
+}
+
+// queue is the one that the pod entered, or asks for.
+func (m *member) queue() string {
+	if m.terms != nil && m.terms.Queue != "" {
+		return m.terms.Queue
+	}
+	return convert.QueueOf(m.pod)
 }
 
 func add(to map[string]map[string]int64, a, b string, n int64) {

@@ -135,6 +135,7 @@ func TestForeignQueueOfTheSameName(t *testing.T) {
 		t.Errorf("weight %d once ours is gone", weight())
 	}
 	m.Delete(kaiQueue("q", nil))
+	m.feed.Settle()
 	if len(m.feed.Queues()) != 0 {
 		t.Error("a queue is left")
 	}

@@ -135,6 +135,7 @@ func compareUIDs(a, b types.UID) int {
 func (f *Feed) SetOwner(object metav1.Object) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.noteJob(object)
 	o, ok := convert.OwnerOf(object)
 	if !ok {
 		return
@@ -154,6 +155,7 @@ func (f *Feed) SetOwner(object metav1.Object) {
 func (f *Feed) RemoveOwner(object metav1.Object) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.dropJob(object.GetUID())
 	old := f.owners.all[object.GetUID()]
 	if old == nil {
 		return

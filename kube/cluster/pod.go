@@ -85,6 +85,9 @@ func (f *Feed) read(p *corev1.Pod) engine.Pod {
 	if t := f.foreignTerms(p); t != nil && t.Awaits != "" && v.Node == "" && !v.Foreign {
 		v.Invalid = t.Awaits
 	}
+	if Expected(p) && v.Node != "" {
+		v.Evictable = false // there is nothing to evict yet
+	}
 	return v
 }
 
@@ -103,7 +106,7 @@ func (f *Feed) enter(known *member, raw, p *corev1.Pod, decided *terms, v *engin
 		known = nil
 	}
 	f.join(m)
-	if known == nil && m.ours && m.waiting() {
+	if known == nil && m.ours && m.waiting() && !Expected(p) {
 		f.listen.NotHonoured(p, f.unheeded(m))
 	}
 	if p.Spec.NodeName != "" {
@@ -131,6 +134,7 @@ func (f *Feed) join(m *member) {
 	f.extended.join(m)
 	f.devices.join(m)
 	f.foreign.join(m)
+	f.expected.lookAt(m)
 	f.tenancy.usageChanged()
 	if m.inGang() {
 		insert(f.members.gangs, m.workload, m.key, m)
@@ -147,6 +151,7 @@ func (f *Feed) leave(m *member) {
 	f.extended.leave(m)
 	f.devices.leave(m)
 	f.foreign.leave(m)
+	f.expected.lookAt(m)
 	f.tenancy.usageChanged()
 	f.listen.Forget(m.pod.UID)
 	if m.inGang() {

@@ -407,7 +407,7 @@ func (f *Feed) decide(m *member, r convert.Record) {
 // writeDown has the terms of a pod that is on a node written where they are not: those of others are written before they
 // are bound.
 func (f *Feed) writeDown(m *member) {
-	if m.terms != nil && m.pays() && m.pod.Spec.NodeName != "" && f.admission(m) != nil {
+	if m.terms != nil && m.pays() && m.pod.Spec.NodeName != "" && !Expected(m.raw) && f.admission(m) != nil {
 		f.listen.Admitted(m.pod)
 	}
 }

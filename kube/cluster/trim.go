@@ -26,7 +26,13 @@ func Trim(o any) {
 		o.Spec, o.Status = corev1.ServiceSpec{Selector: o.Spec.Selector}, corev1.ServiceStatus{}
 	case *batchv1.Job:
 		convert.TrimOwner(o)
-		o.Spec.Template.Spec = corev1.PodSpec{}
+		if !suspended(o) { // else it may wait to be let in
+			o.Spec.Template.Spec = corev1.PodSpec{}
+			break
+		}
+		t := &corev1.Pod{ObjectMeta: o.Spec.Template.ObjectMeta, Spec: o.Spec.Template.Spec}
+		convert.Trim(t)
+		o.Spec.Template.ObjectMeta, o.Spec.Template.Spec = t.ObjectMeta, t.Spec
 	case *appsv1.StatefulSet:
 		convert.TrimOwner(o)
 		o.Spec.Template.Spec, o.Spec.VolumeClaimTemplates = corev1.PodSpec{}, nil

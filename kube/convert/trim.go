@@ -29,7 +29,7 @@ func Trim(p *corev1.Pod) {
 	for i := range s.Volumes {
 		trimVolume(&s.Volumes[i].VolumeSource)
 	}
-	s.ResourceClaims, s.SchedulingGates, s.ReadinessGates = cutTo(s.ResourceClaims, MaxResourceClaims), cutTo(s.SchedulingGates, 0), nil
+	s.ResourceClaims, s.SchedulingGates, s.ReadinessGates = cutTo(s.ResourceClaims, MaxResourceClaims), cutTo(s.SchedulingGates, 1), nil
 	s.EvictionResponders = cutTo(s.EvictionResponders, 0)
 	if len(overLimits(p)) > 0 {
 		trimLists(s)

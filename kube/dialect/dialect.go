@@ -70,6 +70,10 @@ type Object struct {
 	UID             types.UID
 	// Queue is the object as a queue, with a name and a spec; nil: it is none.
 	Queue *v1alpha1.BerthQueue
+	// Implies is a queue that exists by being named, while no object says it; nil: none.
+	Implies *v1alpha1.BerthQueue
+	// Entrance says that workloads come into a queue through it: its status says how many.
+	Entrance bool
 	// Value is what the dialect keeps of it for Pod and Read, of any type; it is not written to.
 	Value any
 	// Unread are the fields that are set and have no effect, as paths: spec.shards. Those of status are never among them.
@@ -101,12 +105,27 @@ type Terms struct {
 	Keys map[string]string
 	// Priority counts instead of the pod's own; nil: its own.
 	Priority *int32
+	// Patient says that nobody is evicted for it.
+	Patient bool
+	// Flavors are the kinds of nodes that it may have, best first: a node must be of one of them. Without any all nodes do.
+	Flavors []Flavor
+	// Entrance is the name of the object in the pod's namespace through which it comes into its queue; "": it names the queue itself.
+	Entrance string
+	// Gate is the one scheduling gate that the pod has, which Berth takes away when it starts the pod; "": none.
+	Gate string
 	// Awaits is what the pod cannot be scheduled without and is not there yet, as a sentence: "PodGroup train does not exist".
 	Awaits string
 	// Unread are the keys of the pod, or of its controllers, in the dialect's domains that have no effect.
 	Unread []string
 	// Group is the object of a Grouping kind that stands for the pod's workload in the project's tools; nil: none.
 	Group *GroupRef
+}
+
+// Flavor is a kind of nodes.
+type Flavor struct {
+	Labels      map[string]string   // that such a node has
+	Tolerations []corev1.Toleration // that pods need there beside their own
+	Names       map[string]string   // what the project calls it, by resource
 }
 
 // GroupRef is such an object, which people made or which Berth is to make.
@@ -152,6 +171,9 @@ type GroupState struct {
 	Queue                               string
 	Preemptible                         bool
 	Allocated, Requested                corev1.ResourceList
+	Ended                               string  // Complete or Failed, as the Job behind it says; "": it goes on, or there is none
+	Evicted                             bool    // the Job behind it ran, and is suspended again
+	Flavor                              *Flavor // that its pods are on; nil: none, or several
 }
 
 // QueueState is what a queue's workloads hold and want, with those of queues below it.
@@ -162,6 +184,15 @@ type QueueState struct {
 	Allocated, Firm, Requested corev1.ResourceList
 	Problem                    string // why nothing of it can be carried out; "": it can
 	Unread                     []string
+}
+
+// Admitter is a Dialect whose project lets workloads in before anybody places their pods: Jobs are suspended until then, and pods have
+// a scheduling gate. Here a plan lets them in: what starts is let in.
+type Admitter interface {
+	// Rival is the Lease that the project's own controller holds. While it is held Berth lets nobody in.
+	Rival() types.NamespacedName
+	// Queued says whether a Job with this metadata is let in. While it is suspended the pods that it will have are scheduled.
+	Queued(job *metav1.ObjectMeta) bool
 }
 
 // Reporter is a Dialect that tells its users how things are in the words that they know. Each returns the status that the

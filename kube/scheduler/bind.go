@@ -38,7 +38,7 @@ type binder struct {
 	prepares *preparer
 }
 
-// intent is one binding to send.
+// intent is one binding to send; without a pod it is a Job to let in.
 type intent struct {
 	engine.Placement
 	start *start
@@ -76,7 +76,11 @@ func newBinder(s *scheduler) *binder {
 
 // add takes on the members of a gang. Their claims are seen to first.
 func (b *binder) add(plan *engine.Start, now time.Time) {
-	if s := (&start{Start: plan, planned: now}); !b.prepares.add(s) {
+	s := &start{Start: plan, planned: now}
+	switch {
+	case letsIn(plan):
+		b.queue.put(namespaceOf(plan.Gang), plan.Gang, intent{start: s})
+	case !b.prepares.add(s):
 		b.send(s)
 	}
 }
@@ -120,7 +124,13 @@ func (b *binder) run(ctx context.Context) {
 	b.over = ctx
 	var preparing sync.WaitGroup
 	preparing.Go(func() { b.prepares.run(ctx) })
-	send := func(i intent) (again bool) { return b.bind(sending, i) }
+	send := func(i intent) (again bool) {
+		if i.Pod == "" {
+			b.letIn(sending, i.start)
+			return false
+		}
+		return b.bind(sending, i)
+	}
 	b.queue.run(ctx, send)
 	// Rather no half gangs at the end: the rest of what has begun is sent too.
 	b.queue.finish(func(i intent) bool { return i.start.begun.Load() }, send)
@@ -154,6 +164,9 @@ func (b *binder) bind(ctx context.Context, i intent) (again bool) {
 	}
 	if sign != nil {
 		sign(binding)
+	}
+	if err == nil {
+		err = b.ungate(ctx, i, binding)
 	}
 	if err == nil {
 		err = b.bindLocked(ctx, i, binding, func() error {

@@ -47,8 +47,18 @@ func (s *scheduler) watchDialects(ctx context.Context) (d *dialects, synced []ca
 	if synced, err = d.look(ctx); err != nil {
 		return nil, nil, err
 	}
+	since := time.Duration(0)
 	d.running.Go(func() {
-		for sleep(ctx, dialectEvery) {
+		for sleep(ctx, rivalEvery) {
+			for _, one := range all.Dialects() {
+				if d.watched[one.Kinds()[0].Name()] {
+					d.lookForRival(ctx, one)
+				}
+			}
+			if since += rivalEvery; since < dialectEvery {
+				continue
+			}
+			since = 0
 			if _, err := d.look(ctx); err != nil && ctx.Err() == nil {
 				s.log.Warn("look for dialects", "err", err)
 			}
@@ -90,6 +100,7 @@ func (d *dialects) look(ctx context.Context) (synced []cache.InformerSynced, err
 			if spoken = spoken || served; !served {
 				continue
 			}
+			d.lookForRival(ctx, one)
 			d.s.feed.Speak(one)
 			known, err := d.watch(ctx, one, kind)
 			if err != nil {

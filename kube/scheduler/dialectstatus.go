@@ -39,6 +39,7 @@ func (s *scheduler) writeForeign(ctx context.Context) error {
 		if !ok || wrote >= mostForeignWrites {
 			continue
 		}
+		q.State.Problem = q.Problem
 		status := r.QueueStatus(q.Object, q.State, time.Now())
 		if status != nil {
 			dialect.Tell(status, q.Unread, q.Problem, time.Now())

@@ -305,6 +305,9 @@ func (v *evictor) pointless(e *eviction) bool {
 func (v *evictor) end(ctx context.Context, e *eviction, p *corev1.Pod) error {
 	pods := v.client.CoreV1().Pods(p.Namespace)
 	how := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(e.UID)}
+	if done, err := v.suspend(ctx, e.Pod); done {
+		return err
+	}
 	if e.Cause != engine.Moved {
 		return v.gate.again(ctx, p.Namespace, func(ctx context.Context) error { return pods.Delete(ctx, p.Name, how) })
 	}

@@ -61,6 +61,9 @@ func (v *evictor) takeHolds(plan *engine.Plan) []nomination {
 	v.settleNominations(plan.Now)
 	var out []nomination
 	for _, gang := range sortedNames(touched) {
+		if len(v.s.feed.Waiting(gang)) > 0 && cluster.Expected(v.s.feed.Waiting(gang)[0]) {
+			continue // there is no pod yet that could say it
+		}
 		out = append(out, k.assign(gang, v.s.feed.WaitingByRank(gang))...)
 	}
 	return out

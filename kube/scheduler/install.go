@@ -15,6 +15,7 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/kube/answer"
 	"github.com/berth-dev/berth/kube/cluster"
+	"github.com/berth-dev/berth/kube/dialect"
 	"github.com/berth-dev/berth/kube/dialect/all"
 	"github.com/berth-dev/berth/kube/policy"
 )
@@ -84,7 +85,7 @@ var clusterRules = []rbacv1.PolicyRule{
 	{APIGroups: []string{"resource.k8s.io"}, Resources: []string{"resourceclaims"}, Verbs: []string{"create", "delete"}}, // those that stand for extended resources
 	{APIGroups: []string{"scheduling.k8s.io"}, Resources: []string{"podgroups"}, Verbs: []string{"get", "list", "watch"}},
 	{APIGroups: []string{""}, Resources: []string{"persistentvolumeclaims", "persistentvolumes"}, Verbs: []string{"patch"}},
-	{APIGroups: []string{"batch"}, Resources: []string{"jobs"}, Verbs: []string{"get", "list", "watch"}},
+	{APIGroups: []string{"batch"}, Resources: []string{"jobs"}, Verbs: []string{"get", "list", "watch", "patch"}}, // those that a dialect lets in
 	{APIGroups: []string{"apps"}, Resources: []string{"statefulsets", "deployments", "replicasets"}, Verbs: []string{"get", "list", "watch"}},
 	{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"patch"}}, // the queues that they may use
 	{APIGroups: []string{""}, Resources: []string{"pods/binding"}, Verbs: []string{"create"}},
@@ -108,6 +109,9 @@ var clusterRules = []rbacv1.PolicyRule{
 func dialectRules() []rbacv1.PolicyRule {
 	out := []rbacv1.PolicyRule{{APIGroups: []string{"scheduling.k8s.io"}, Resources: []string{"priorityclasses"}, Verbs: []string{"get", "list", "watch"}}}
 	for _, d := range all.Dialects() {
+		if a, ok := d.(dialect.Admitter); ok { // whether its own controller runs
+			out = append(out, rbacv1.PolicyRule{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, ResourceNames: []string{a.Rival().Name}, Verbs: []string{"get"}})
+		}
 		for _, k := range d.Kinds() {
 			verbs := []string{"get", "list", "watch"}
 			if k.Grouping {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -60,7 +61,7 @@ func jsonOnly(c *rest.Config) *rest.Config {
 	return c
 }
 
-// resourceOf is where the API server keeps the object, which is of a kind of the dialect's or a PriorityClass.
+// resourceOf is where the API server keeps the object, which is of a kind of the dialect's or of Kubernetes' own.
 func resourceOf(d dialect.Dialect, o *unstructured.Unstructured) schema.GroupVersionResource {
 	at := o.GroupVersionKind()
 	for _, k := range d.Kinds() {
@@ -68,5 +69,6 @@ func resourceOf(d dialect.Dialect, o *unstructured.Unstructured) schema.GroupVer
 			return at.GroupVersion().WithResource(k.Plural)
 		}
 	}
-	return at.GroupVersion().WithResource("priorityclasses")
+	plural, _ := meta.UnsafeGuessKindToResource(at)
+	return plural
 }

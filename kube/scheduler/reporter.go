@@ -13,6 +13,7 @@ import (
 
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/engine/why"
+	"github.com/berth-dev/berth/kube/cluster"
 	"github.com/berth-dev/berth/kube/report"
 )
 
@@ -91,6 +92,9 @@ func (r *reporter) tellOf(w *engine.Waiting, plan engine.Plan) (again time.Time)
 		r.noteWhy(w.Gang, said())
 	}
 	for _, p := range r.s.feed.Waiting(w.Gang) {
+		if cluster.Expected(p) {
+			continue
+		}
 		if grown := p.CreationTimestamp.Add(gathering); w.Cause == why.GangIncomplete && plan.Now.Before(grown) {
 			again = sooner(again, grown)
 			continue
@@ -140,6 +144,9 @@ func sooner(a, b time.Time) time.Time {
 
 // ClaimsMissing says what keeps a pod from the engine.
 func (r *reporter) ClaimsMissing(p *corev1.Pod, what []string) {
+	if cluster.Expected(p) {
+		return
+	}
 	text := strings.Join(what, "; ")
 	if r.turns(p.UID, "claims: "+text) {
 		r.wait(p, pending{"ClaimsNotReady", text, report.Pending{Cause: report.ClaimsNotReady, Verdict: why.Blocked}})

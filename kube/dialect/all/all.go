@@ -8,12 +8,13 @@ import (
 	"github.com/berth-dev/berth/kube/dialect"
 	"github.com/berth-dev/berth/kube/dialect/coscheduling"
 	"github.com/berth-dev/berth/kube/dialect/kai"
+	"github.com/berth-dev/berth/kube/dialect/kueue"
 	"github.com/berth-dev/berth/kube/dialect/volcano"
 )
 
 // Dialects are those that there are, by name.
 func Dialects() []dialect.Dialect {
-	return []dialect.Dialect{coscheduling.New(), kai.New(), volcano.New()}
+	return []dialect.Dialect{coscheduling.New(), kai.New(), kueue.New(), volcano.New()}
 }
 
 // Names are theirs.

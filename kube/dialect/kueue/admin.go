@@ -25,6 +25,10 @@ const (
 	// productLabel is the node label with a GPU's model, by which flavors are told apart.
 	productLabel = "nvidia.com/gpu.product"
 	gpuResource  = "nvidia.com/gpu"
+	// ownDefault is what a ClusterQueue default is called here.
+	ownDefault   = "kueue-default"
+	hold         = "Hold"
+	holdAndDrain = "HoldAndDrain"
 	maxName      = 63
 	maxFlavors   = 64
 	maxWeight    = 65536
@@ -39,6 +43,9 @@ type clusterQueueSpec struct {
 	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector"`
 	Preemption        preemption            `json:"preemption"`
 	FairSharing       fairSharing           `json:"fairSharing"`
+	StopPolicy        string                `json:"stopPolicy"`
+	AdmissionChecks   []string              `json:"admissionChecks"` // v1beta1
+	ChecksStrategy    checks                `json:"admissionChecksStrategy"`
 }
 
 type cohortSpec struct {
@@ -68,23 +75,47 @@ type resourceQuota struct {
 type preemption struct {
 	ReclaimWithinCohort string `json:"reclaimWithinCohort"`
 	WithinClusterQueue  string `json:"withinClusterQueue"`
+	BorrowWithinCohort  struct {
+		Policy string `json:"policy"`
+	} `json:"borrowWithinCohort"`
+}
+
+// checks are what has to be ready before a workload is let in.
+type checks struct {
+	AdmissionChecks []struct {
+		Name      string   `json:"name"`
+		OnFlavors []string `json:"onFlavors"`
+	} `json:"admissionChecks"`
 }
 
 type fairSharing struct {
 	Weight *resource.Quantity `json:"weight"`
 }
 
+// clusterQueue is what is kept of a ClusterQueue.
+type clusterQueue struct {
+	*clusterQueueSpec
+	cohort string
+	quotas []v1alpha1.QueueResource
+}
+
+// cohort is what is kept of a Cohort.
+type cohort struct {
+	parent string
+	quotas []v1alpha1.QueueResource
+}
+
 // ReadClusterQueue makes a queue of a ClusterQueue: nominal quotas of a resource's flavors are added up, and where flavors are GPU
-// models each has its own amounts besides. Without a cohort it may not exceed them.
+// models each has its own amounts besides. Without a cohort it may not exceed them. A cohort that nobody made is implied.
 func ReadClusterQueue(o *unstructured.Unstructured, w dialect.World) dialect.Object {
-	var spec clusterQueueSpec
-	out := dialect.Object{Unread: dialect.Take(dialect.Value(o.Object, "spec"), "spec", &spec)}
-	q := &v1alpha1.BerthQueue{ObjectMeta: metav1.ObjectMeta{Name: o.GetName()}}
-	cohort := spec.CohortName
-	if cohort == "" {
-		cohort = spec.Cohort
+	spec := &clusterQueueSpec{}
+	out := dialect.Object{Unread: dialect.Take(dialect.Value(o.Object, "spec"), "spec", spec)}
+	q := &v1alpha1.BerthQueue{ObjectMeta: metav1.ObjectMeta{Name: berthName(o.GetName())}}
+	in := spec.CohortName
+	if in == "" {
+		in = spec.Cohort
 	}
-	q.Spec.Parent = cohortQueue("spec.cohortName", cohort, w, &out)
+	q.Spec.Parent = cohortQueue(in)
 	q.Spec.Weight = spec.FairSharing.weight(&out)
 	q.Spec.NamespaceSelector = spec.NamespaceSelector
 	if spec.NamespaceSelector == nil { // none, where Berth means all
@@ -93,24 +124,86 @@ func ReadClusterQueue(o *unstructured.Unstructured, w dialect.World) dialect.Obj
 	if spec.QueueingStrategy == "StrictFIFO" {
 		out.Unread = append(out.Unread, "spec.queueingStrategy (a workload that finds no place does not hold up those behind it)")
 	}
+	if spec.StopPolicy == holdAndDrain {
+		out.Unread = append(out.Unread, "spec.stopPolicy (what runs is not evicted: Hold)")
+	}
 	spec.Preemption.tell(&out)
-	q.Spec.Resources = quotas(spec.ResourceGroups, cohort != "", w, &out)
+	q.Spec.Resources = quotas(spec.ResourceGroups, in != "", w, &out)
+	out.Value = &clusterQueue{spec, in, q.Spec.Resources}
+	if w != nil && in != "" && w.Object(Cohorts, "", in) == nil && out.Problem == "" {
+		sums := &sums{}
+		sums.addAll(q.Spec.Resources)
+		sums.below(in, o.GetName(), w, 0)
+		out.Implies = &v1alpha1.BerthQueue{ObjectMeta: metav1.ObjectMeta{Name: cohortQueue(in)}}
+		out.Implies.Spec.Weight, out.Implies.Spec.Resources = 1, sums.capped(true)
+	}
 	return named(q, out)
 }
 
-// ReadCohort makes a queue of a Cohort, above those that name it.
+// ReadCohort makes a queue of a Cohort, above those that name it. It has what they have and what it has itself; at the top nobody
+// gets more than that.
 func ReadCohort(o *unstructured.Unstructured, w dialect.World) dialect.Object {
 	var spec cohortSpec
 	out := dialect.Object{Unread: dialect.Take(dialect.Value(o.Object, "spec"), "spec", &spec)}
-	q := &v1alpha1.BerthQueue{ObjectMeta: metav1.ObjectMeta{Name: cohortPrefix + o.GetName()}}
+	q := &v1alpha1.BerthQueue{ObjectMeta: metav1.ObjectMeta{Name: cohortQueue(o.GetName())}}
 	parent := spec.ParentName
 	if parent == "" {
 		parent = spec.Parent
 	}
-	q.Spec.Parent = cohortQueue("spec.parentName", parent, w, &out)
+	q.Spec.Parent = cohortQueue(parent)
 	q.Spec.Weight = spec.FairSharing.weight(&out)
-	q.Spec.Resources = quotas(spec.ResourceGroups, parent != "", w, &out)
+	own := quotas(spec.ResourceGroups, true, w, &out)
+	sums := &sums{}
+	sums.addAll(own)
+	if w != nil {
+		sums.below(o.GetName(), "", w, 0)
+	}
+	q.Spec.Resources = sums.capped(parent == "")
+	out.Value = &cohort{parent, own}
 	return named(q, out)
+}
+
+// maxDepth is how many Cohorts are above each other at most.
+const maxDepth = 16
+
+// below adds what is in the cohort, but for one ClusterQueue that is added already.
+func (s *sums) below(name, but string, w dialect.World, depth int) {
+	for _, o := range w.Objects(ClusterQueues, "") {
+		if q, ok := o.Value.(*clusterQueue); ok && q.cohort == name && o.Name != but && o.Queue != nil {
+			s.addAll(q.quotas)
+		}
+	}
+	for _, o := range w.Objects(Cohorts, "") {
+		if c, ok := o.Value.(*cohort); ok && c.parent == name && depth < maxDepth {
+			s.addAll(c.quotas)
+			s.below(o.Name, "", w, depth+1)
+		}
+	}
+}
+
+// addAll adds quotas; limits and what is lent hold where they are.
+func (s *sums) addAll(list []v1alpha1.QueueResource) {
+	for _, r := range list {
+		i := slices.IndexFunc(s.list, func(e v1alpha1.QueueResource) bool { return e.Name == r.Name && e.GPUModel == r.GPUModel })
+		if i < 0 {
+			i = len(s.list)
+			s.list = append(s.list, v1alpha1.QueueResource{Name: r.Name, GPUModel: r.GPUModel, Quota: &resource.Quantity{}})
+		}
+		s.list[i].Quota.Add(*r.Quota)
+	}
+}
+
+// capped are the sums, in order, as limits too if nobody lends more.
+func (s *sums) capped(top bool) []v1alpha1.QueueResource {
+	sortResources(s.list)
+	s.list = s.list[:min(len(s.list), dialect.MaxResources)]
+	for i := range s.list {
+		if top {
+			limit := s.list[i].Quota.DeepCopy()
+			s.list[i].Limit = &limit
+		}
+	}
+	return s.list
 }
 
 // named is the object with its queue, whose name must be one.
@@ -124,16 +217,20 @@ func named(q *v1alpha1.BerthQueue, out dialect.Object) dialect.Object {
 	return out
 }
 
-// cohortQueue is the queue of a Cohort. Kueue has cohorts that nobody made; Berth has none.
-func cohortQueue(field, name string, w dialect.World, out *dialect.Object) string {
+// cohortQueue is the queue of a Cohort, "" for none.
+func cohortQueue(name string) string {
 	if name == "" {
 		return ""
 	}
-	if w == nil || w.Object(Cohorts, "", name) == nil {
-		out.Unread = append(out.Unread, fmt.Sprintf("%s (no Cohort %s exists: the queue is at the top, and borrows from all that are)", field, name))
-		return ""
-	}
 	return cohortPrefix + name
+}
+
+// berthName is what a ClusterQueue is called as a queue of Berth's, which has a default itself.
+func berthName(name string) string {
+	if name == v1alpha1.DefaultQueue {
+		return ownDefault
+	}
+	return name
 }
 
 func (f fairSharing) weight(out *dialect.Object) int32 {
@@ -147,13 +244,25 @@ func (f fairSharing) weight(out *dialect.Object) int32 {
 	return int32(min(max(n, 1), maxWeight))
 }
 
-// tell says which policies Berth does not have: it reclaims what is borrowed, and preempts by priority.
+// patient says whether nobody is evicted for workloads of the queue, as is the default.
+func (p preemption) patient() bool {
+	never := func(v string) bool { return v == "" || v == "Never" }
+	return never(p.ReclaimWithinCohort) && never(p.WithinClusterQueue)
+}
+
+// tell says which policies Berth does not have: where anybody is evicted, it reclaims what is borrowed, and preempts by priority.
 func (p preemption) tell(out *dialect.Object) {
-	if v := p.ReclaimWithinCohort; v != "" && v != "Any" {
+	if p.patient() {
+		return
+	}
+	if p.ReclaimWithinCohort != "Any" {
 		out.Unread = append(out.Unread, "spec.preemption.reclaimWithinCohort (Any)")
 	}
-	if v := p.WithinClusterQueue; v != "" && v != "LowerPriority" {
+	if p.WithinClusterQueue != "LowerPriority" {
 		out.Unread = append(out.Unread, "spec.preemption.withinClusterQueue (LowerPriority)")
+	}
+	if v := p.BorrowWithinCohort.Policy; v != "" && v != "Never" {
+		out.Unread = append(out.Unread, "spec.preemption.borrowWithinCohort (Never)")
 	}
 }
 
@@ -187,7 +296,13 @@ func quotas(groups []resourceGroup, borrows bool, w dialect.World, out *dialect.
 		out.Problem = fmt.Sprintf("it names %d resources and models: the limit is %d", len(sums.list), dialect.MaxResources)
 		return nil
 	}
-	slices.SortStableFunc(sums.list, func(a, b v1alpha1.QueueResource) int { // resources as a whole first
+	sortResources(sums.list)
+	return sums.list
+}
+
+// sortResources has resources as a whole first.
+func sortResources(list []v1alpha1.QueueResource) {
+	slices.SortStableFunc(list, func(a, b v1alpha1.QueueResource) int {
 		switch {
 		case (a.GPUModel == "") == (b.GPUModel == ""):
 			return 0
@@ -196,7 +311,6 @@ func quotas(groups []resourceGroup, borrows bool, w dialect.World, out *dialect.
 		}
 		return 1
 	})
-	return sums.list
 }
 
 // modelOf is the GPU model that a flavor's nodes have; "": it does not say.
@@ -248,9 +362,12 @@ func (s *sums) add(r resourceQuota, model string, borrows bool) {
 	}
 }
 
-// flavorSpec has the fields of a ResourceFlavor that are understood. Its labels tell GPU models apart; pods are not given them.
+// flavorSpec has the fields of a ResourceFlavor that are understood.
 type flavorSpec struct {
-	NodeLabels map[string]string `json:"nodeLabels"`
+	NodeLabels  map[string]string   `json:"nodeLabels"`
+	NodeTaints  []corev1.Taint      `json:"nodeTaints"`
+	Tolerations []corev1.Toleration `json:"tolerations"`
+	Topology    string              `json:"topologyName"` // levels are node labels, whoever names them
 }
 
 func ReadResourceFlavor(o *unstructured.Unstructured) dialect.Object {
@@ -261,11 +378,15 @@ func ReadResourceFlavor(o *unstructured.Unstructured) dialect.Object {
 // LocalQueue is what a LocalQueue says.
 type LocalQueue struct {
 	ClusterQueue string `json:"clusterQueue"`
+	StopPolicy   string `json:"stopPolicy"`
 }
 
 func ReadLocalQueue(o *unstructured.Unstructured) dialect.Object {
 	spec := &LocalQueue{}
-	out := dialect.Object{Unread: dialect.Take(dialect.Value(o.Object, "spec"), "spec", spec), Value: spec}
+	out := dialect.Object{Unread: dialect.Take(dialect.Value(o.Object, "spec"), "spec", spec), Value: spec, Entrance: true}
+	if spec.StopPolicy == holdAndDrain {
+		out.Unread = append(out.Unread, "spec.stopPolicy (what runs is not evicted: Hold)")
+	}
 	if spec.ClusterQueue == "" {
 		out.Problem = "spec.clusterQueue is missing"
 	}

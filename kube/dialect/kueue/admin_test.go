@@ -78,13 +78,12 @@ weight: 1
 			want: "parent: cohort-research\nresources:\n- name: nvidia.com/gpu\n  quota: \"2\"\nweight: 1\n",
 		},
 		"fields without effect": {
-			spec: "{namespaceSelector: {}, cohortName: nobody, queueingStrategy: StrictFIFO, stopPolicy: Hold, preemption: {reclaimWithinCohort: Never, withinClusterQueue: LowerPriority, borrowWithinCohort: {policy: Never}}, fairSharing: {weight: 500m}, admissionChecksStrategy: {admissionChecks: [{name: a}]}}",
-			want: everyone + "weight: 1\n",
+			spec: "{namespaceSelector: {}, cohortName: nobody, queueingStrategy: StrictFIFO, stopPolicy: HoldAndDrain, flavorFungibility: {whenCanBorrow: TryNextFlavor}, preemption: {reclaimWithinCohort: Never, withinClusterQueue: LowerPriority, borrowWithinCohort: {policy: Never}}, fairSharing: {weight: 500m}, admissionChecksStrategy: {admissionChecks: [{name: a}]}}",
+			want: everyone + "parent: cohort-nobody\nweight: 1\n",
 			unread: []string{
-				"spec.admissionChecksStrategy", "spec.preemption.borrowWithinCohort", "spec.stopPolicy",
-				"spec.cohortName (no Cohort nobody exists: the queue is at the top, and borrows from all that are)",
+				"spec.flavorFungibility",
 				"spec.fairSharing.weight (weights are whole numbers from 1 to 65536)",
-				"spec.queueingStrategy (a workload that finds no place does not hold up those behind it)", "spec.preemption.reclaimWithinCohort (Any)",
+				"spec.queueingStrategy (a workload that finds no place does not hold up those behind it)", "spec.stopPolicy (what runs is not evicted: Hold)", "spec.preemption.reclaimWithinCohort (Any)",
 			},
 		},
 		"flavors that are none": {
@@ -121,13 +120,13 @@ weight: 1
 }
 
 func TestOthers(t *testing.T) {
-	if got := ReadLocalQueue(object(t, "{spec: {clusterQueue: q, stopPolicy: Hold}}")); got.Value.(*LocalQueue).ClusterQueue != "q" || !cmp.Equal(got.Unread, []string{"spec.stopPolicy"}) {
+	if got := ReadLocalQueue(object(t, "{spec: {clusterQueue: q, fairSharing: {weight: 2}}}")); got.Value.(*LocalQueue).ClusterQueue != "q" || !cmp.Equal(got.Unread, []string{"spec.fairSharing"}) {
 		t.Errorf("got %+v", got)
 	}
 	if got := ReadLocalQueue(object(t, "{}")); got.Problem == "" {
 		t.Error("a LocalQueue of nothing is read")
 	}
-	if got := ReadResourceFlavor(object(t, "{spec: {nodeTaints: [{key: a}], topologyName: t}}")); !cmp.Equal(got.Unread, []string{"spec.nodeTaints", "spec.topologyName"}) {
+	if got := ReadResourceFlavor(object(t, "{spec: {nodeTaints: [{key: a, colour: red}], topologyName: t}}")); !cmp.Equal(got.Unread, []string{"spec.nodeTaints[0].colour"}) {
 		t.Errorf("got %+v", got)
 	}
 	if got := ReadPriorityClass(object(t, "{value: 100}")); got.Value != int32(100) {

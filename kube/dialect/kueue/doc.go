@@ -1,4 +1,4 @@
-// Package kueue has the kinds and keys of Kueue (v1beta1 and v1beta2), reads its Workloads, and reads as queues what
-// administrators write: ClusterQueues, Cohorts, LocalQueues, flavors and priority classes. What Kueue would decide is worked out
-// elsewhere.
+// Package kueue is the dialect of Kueue's users (v1beta1 and v1beta2): ClusterQueues and Cohorts are queues, Jobs and pods that name a
+// LocalQueue have terms, flavors say which nodes they may have, and Workloads tell how things are. Who lets a workload in is decided
+// elsewhere (ADR 76). Diagnosis reads Kueue's own Workloads with it.
 package kueue

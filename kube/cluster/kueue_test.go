@@ -1,0 +1,195 @@
+package cluster
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/kube/dialect"
+	"github.com/berth-dev/berth/kube/dialect/all"
+)
+
+const kueueKind = "{apiVersion: kueue.x-k8s.io/v1beta2, kind: "
+
+// kueueing is a cluster of two nodes with four GPUs each, and a ClusterQueue of six with a LocalQueue.
+func kueueing(t *testing.T, more ...string) *speaking {
+	return speak(t, "kueue", append([]string{
+		kueueKind + "ResourceFlavor, metadata: {name: gpus}, spec: {nodeLabels: {rack: r}}}",
+		kueueKind + "ClusterQueue, metadata: {name: team}, spec: {namespaceSelector: {}, resourceGroups: [{coveredResources: [nvidia.com/gpu], flavors: [{name: gpus, resources: [{name: nvidia.com/gpu, nominalQuota: 6}]}]}]}}",
+		kueueKind + "LocalQueue, metadata: {name: q, namespace: default}, spec: {clusterQueue: team}}",
+	}, more...)...)
+}
+
+// queued is a suspended Job of pods with one GPU each that names a LocalQueue.
+func queued(name, queue string, pods int32) *batchv1.Job {
+	j := job(name, pods)
+	yes := true
+	j.Generation, j.ResourceVersion, j.Spec.Suspend, j.Labels = 1, "100", &yes, map[string]string{"kueue.x-k8s.io/queue-name": queue}
+	j.Spec.Template.Spec = pod("", 1).Spec
+	return j
+}
+
+func (s *speaking) starts(t *testing.T) []engine.Start {
+	t.Helper()
+	s.Settle()
+	if r := s.state.Apply(s.changes.take()...); len(r) > 0 {
+		t.Fatalf("the engine rejects %v", r)
+	}
+	p := s.state.Plan(s.now)
+	s.state.Apply(p.Changes...)
+	return p.Starts
+}
+
+// Suspended Jobs are scheduled as the pods that they will have, whole, within the quota of their ClusterQueue.
+func TestKueueDecides(t *testing.T) {
+	for name, c := range map[string]struct {
+		more []string
+		job  *batchv1.Job
+		want int
+	}{
+		"whole":           {job: queued("j", "q", 6), want: 6},
+		"above the quota": {job: queued("j", "q", 7)},
+		"no LocalQueue":   {job: queued("j", "nobody", 1)},
+		"another scheduler": {job: func() *batchv1.Job {
+			j := queued("j", "q", 1)
+			j.Spec.Template.Spec.SchedulerName = "other"
+			return j
+		}()},
+		"not suspended": {job: func() *batchv1.Job {
+			j := queued("j", "q", 1)
+			j.Spec.Suspend = nil
+			return j
+		}()},
+		"only limits": {job: func() *batchv1.Job {
+			j := queued("j", "q", 7)
+			j.Spec.Template.Spec.Containers[0].Resources.Requests = nil
+			return j
+		}()},
+		"not covered": {job: func() *batchv1.Job {
+			j := queued("j", "q", 1)
+			j.Spec.Template.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"example.com/x": j.Spec.Template.Spec.Containers[0].Resources.Limits["nvidia.com/gpu"]}
+			return j
+		}()},
+		"a flavor that no node has": {more: []string{kueueKind + "ResourceFlavor, metadata: {name: gpus}, spec: {nodeLabels: {rack: z}}}"}, job: queued("j", "q", 1)},
+		"stopped":                   {more: []string{kueueKind + "LocalQueue, metadata: {name: q, namespace: default}, spec: {clusterQueue: team, stopPolicy: Hold}}"}, job: queued("j", "q", 1)},
+		"with a check": {
+			more: []string{kueueKind + "ClusterQueue, metadata: {name: team}, spec: {namespaceSelector: {}, admissionChecksStrategy: {admissionChecks: [{name: c}]}, resourceGroups: [{coveredResources: [nvidia.com/gpu], flavors: [{name: gpus, resources: [{name: nvidia.com/gpu, nominalQuota: 6}]}]}]}}"},
+			job:  queued("j", "q", 1),
+		},
+		"borrowing": {
+			more: []string{
+				kueueKind + "ClusterQueue, metadata: {name: team}, spec: {namespaceSelector: {}, cohortName: c, resourceGroups: [{coveredResources: [nvidia.com/gpu], flavors: [{name: gpus, resources: [{name: nvidia.com/gpu, nominalQuota: 2}]}]}]}}",
+				kueueKind + "ClusterQueue, metadata: {name: other}, spec: {namespaceSelector: {}, cohortName: c, resourceGroups: [{coveredResources: [nvidia.com/gpu], flavors: [{name: gpus, resources: [{name: nvidia.com/gpu, nominalQuota: 3}]}]}]}}",
+			},
+			job: queued("j", "q", 5), want: 5,
+		},
+		"not beyond the cohort": {
+			more: []string{
+				kueueKind + "ClusterQueue, metadata: {name: team}, spec: {namespaceSelector: {}, cohortName: c, resourceGroups: [{coveredResources: [nvidia.com/gpu], flavors: [{name: gpus, resources: [{name: nvidia.com/gpu, nominalQuota: 2}]}]}]}}",
+				kueueKind + "ClusterQueue, metadata: {name: other}, spec: {namespaceSelector: {}, cohortName: c, resourceGroups: [{coveredResources: [nvidia.com/gpu], flavors: [{name: gpus, resources: [{name: nvidia.com/gpu, nominalQuota: 3}]}]}]}}",
+			},
+			job: queued("j", "q", 6),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := kueueing(t, c.more...)
+			s.SetOwner(c.job)
+			if diff := cmp.Diff(c.want, s.places(t)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// A Job that was let in keeps its quota and places until it has made its pods; suspended again, it waits again.
+func TestKueueLetsIn(t *testing.T) {
+	s := kueueing(t)
+	first, second := queued("first", "q", 4), queued("second", "q", 4)
+	s.SetOwner(first)
+	starts := s.starts(t)
+	if len(starts) != 1 || len(starts[0].Placements) != 4 {
+		t.Fatalf("starts %+v", starts)
+	}
+	e := s.Entry(&starts[0])
+	if e == nil || e.Name != "first" || e.Flavor == nil || e.Flavor.Names["nvidia.com/gpu"] != "gpus" {
+		t.Fatalf("entry %+v", e)
+	}
+	s.Entered(&starts[0])
+	no := false
+	first = first.DeepCopy()
+	first.Spec.Suspend, first.Generation, first.ResourceVersion = &no, 2, "101"
+	s.SetOwner(first)
+	s.SetOwner(second)
+	if starts := s.starts(t); len(starts) != 0 {
+		t.Fatalf("the quota is given away: %+v", starts)
+	}
+	bound := 0
+	for i := range 4 { // the Job makes its pods, one after the other
+		p := ownedPod("first", i)
+		p.UID, p.ResourceVersion, p.Labels = types.UID(p.Name), fmt.Sprint(110+i), nil
+		s.SetPod(p)
+		for _, b := range s.starts(t) {
+			for _, at := range b.Placements {
+				if strings.Contains(at.Pod, expectedMark) {
+					t.Fatalf("an expected pod starts: %+v", b)
+				}
+				next := p.DeepCopy()
+				next.Spec.NodeName, next.ResourceVersion = at.Node, fmt.Sprint(120+i)
+				s.SetPod(next)
+				bound++
+			}
+		}
+	}
+	if bound != 4 {
+		t.Errorf("%d of 4 pods are bound", bound)
+	}
+	g := s.ForeignGroups()
+	if len(g) != 2 || g[0].State.Running != 4 || g[0].State.Pending != 0 || g[1].State.Pending != 4 || g[1].State.Running != 0 {
+		t.Errorf("groups %+v", g)
+	}
+	if name, uid, ok := s.JobOf("default/first-0"); !ok || name.Name != "first" || uid != first.UID {
+		t.Errorf("the Job of a pod is %v %v", name, ok)
+	}
+}
+
+// While Kueue's own controller runs nobody is let in, and its queues are not Berth's.
+func TestKueueHasARival(t *testing.T) {
+	s := kueueing(t)
+	s.SetOwner(queued("j", "q", 1))
+	d := all.Find("kueue")
+	if !s.SetRival(d, "it runs") || s.SetRival(d, "it runs") {
+		t.Error("a change is not told once")
+	}
+	if n, q := s.places(t), s.Queues(); n != 0 || len(q) != 0 {
+		t.Errorf("%d pods start, queues %v", n, q)
+	}
+	s.SetRival(d, "")
+	if n := s.places(t); n != 1 {
+		t.Errorf("%d pods start once it is gone", n)
+	}
+}
+
+// A pod with Kueue's gate is scheduled, one with another gate besides is not.
+func TestKueueGates(t *testing.T) {
+	for want, gates := range map[int][]string{1: {"kueue.x-k8s.io/admission"}, 0: {"kueue.x-k8s.io/admission", "example.com/other"}} {
+		s := kueueing(t)
+		p := pod("p", 1)
+		p.UID, p.Labels = "p", map[string]string{"kueue.x-k8s.io/queue-name": "q"}
+		for _, g := range gates {
+			p.Spec.SchedulingGates = append(p.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: g})
+		}
+		Trim(p)
+		s.SetPod(p)
+		if n := s.places(t); n != want {
+			t.Errorf("with %v %d pods start", gates, n)
+		}
+	}
+}
+
+var _ dialect.Admitter = all.Find("kueue").(dialect.Admitter)

@@ -1,0 +1,56 @@
+package kueue
+
+import "github.com/berth-dev/berth/kube/dialect"
+
+// Fields is the table of docs/from-kueue.md.
+func (kueue) Fields() []dialect.Field {
+	const ok, differs, no = dialect.Understood, dialect.Differs, dialect.NotYet
+	return []dialect.Field{
+		{Kind: "ClusterQueue", Field: "metadata.name", Is: differs, Note: "default is kueue-default in berth queue: Berth has a queue of that name"},
+		{Kind: "ClusterQueue", Field: "spec.resourceGroups", Is: ok, Note: "a workload that requests a resource which no group covers waits"},
+		{Kind: "ClusterQueue", Field: "…flavors", Is: differs, Note: "GPU models each have their quota, and a workload gets one of them; quotas of other flavors of a group are added up, and told"},
+		{Kind: "ClusterQueue", Field: "…nominalQuota", Is: ok, Note: "quota; without a cohort also the limit"},
+		{Kind: "ClusterQueue", Field: "…borrowingLimit", Is: ok, Note: "limit is the sum of both; without one, what the cohort has"},
+		{Kind: "ClusterQueue", Field: "…lendingLimit", Is: ok, Note: "lend"},
+		{Kind: "ClusterQueue", Field: "spec.cohortName, spec.cohort (v1beta1)", Is: ok, Note: "parent cohort-NAME, also where no Cohort of the name exists"},
+		{Kind: "ClusterQueue", Field: "spec.namespaceSelector", Is: ok, Note: "absent, no namespace may use it"},
+		{Kind: "ClusterQueue", Field: "spec.queueingStrategy", Is: differs, Note: "BestEffortFIFO; StrictFIFO has no effect, and is told"},
+		{Kind: "ClusterQueue", Field: "spec.preemption", Is: differs, Note: "Never for both, the default: nobody is evicted for its workloads; else what is borrowed is reclaimed and lower priorities are preempted, and other policies are told"},
+		{Kind: "ClusterQueue", Field: "spec.preemption.borrowWithinCohort", Is: no},
+		{Kind: "ClusterQueue", Field: "spec.flavorFungibility", Is: no, Note: "the first flavor with quota and places"},
+		{Kind: "ClusterQueue", Field: "spec.fairSharing.weight", Is: differs, Note: "whole numbers from 1 on"},
+		{Kind: "ClusterQueue", Field: "spec.stopPolicy", Is: differs, Note: "Hold; HoldAndDrain does not evict what runs, and is told"},
+		{Kind: "ClusterQueue", Field: "spec.admissionChecks, spec.admissionChecksStrategy", Is: differs, Note: "a queue with checks lets nobody in: Berth makes none"},
+		{Kind: "ClusterQueue", Field: "spec.admissionScope, spec.concurrentAdmissionPolicy", Is: no},
+		{Kind: "ClusterQueue", Field: "status", Is: differs, Note: "condition Active, pending, reserving and admitted workloads; flavorsUsage under the first flavor"},
+		{Kind: "LocalQueue", Field: "spec.clusterQueue", Is: ok},
+		{Kind: "LocalQueue", Field: "spec.stopPolicy", Is: differs, Note: "as of a ClusterQueue"},
+		{Kind: "LocalQueue", Field: "spec.fairSharing", Is: no},
+		{Kind: "LocalQueue", Field: "status", Is: ok, Note: "condition Active, pending, reserving and admitted workloads"},
+		{Kind: "ResourceFlavor", Field: "spec.nodeLabels", Is: ok, Note: "written as node selector when a Job is let in, and removed by nobody when it is evicted"},
+		{Kind: "ResourceFlavor", Field: "spec.nodeTaints", Is: ok, Note: "a workload that does not tolerate them gets another flavor"},
+		{Kind: "ResourceFlavor", Field: "spec.tolerations", Is: ok, Note: "written with the node selector"},
+		{Kind: "ResourceFlavor", Field: "spec.topologyName", Is: differs, Note: "not needed: levels are node labels"},
+		{Kind: "Cohort", Field: "spec.parentName, spec.parent", Is: ok},
+		{Kind: "Cohort", Field: "spec.resourceGroups", Is: ok, Note: "quota beside that of the queues below it"},
+		{Kind: "Cohort", Field: "spec.fairSharing.weight", Is: differs, Note: "whole numbers from 1 on"},
+		{Kind: "WorkloadPriorityClass", Field: "value", Is: ok},
+		{Kind: "Topology", Field: "all", Is: differs, Note: "not needed: levels are node labels, which the scheduler must know as levels"},
+		{Kind: "AdmissionCheck, MultiKueueCluster, ProvisioningRequestConfig", Field: "all", Is: no},
+		{Kind: "Workload", Field: "spec.active", Is: differs, Note: "false: it is not let in; what runs is not evicted"},
+		{Kind: "Workload", Field: "status", Is: ok, Note: "conditions QuotaReserved, Admitted, PodsReady, Evicted, Requeued and Finished; admission with the flavor"},
+		{Kind: "Workload", Field: "made by people", Is: no, Note: "kueue.x-k8s.io/prebuilt-workload-name is told"},
+		{Kind: "label", Field: "kueue.x-k8s.io/queue-name", Is: ok, Note: "on Jobs, pods, Deployments and StatefulSets"},
+		{Kind: "label", Field: "kueue.x-k8s.io/priority-class", Is: ok},
+		{Kind: "label", Field: "kueue.x-k8s.io/max-exec-time-seconds", Is: differs, Note: "max-run: the workload is ended, and not deactivated"},
+		{Kind: "label", Field: "kueue.x-k8s.io/pod-group-name", Is: ok, Note: "a gang of its pods, with kueue.x-k8s.io/pod-group-total-count"},
+		{Kind: "annotation", Field: "kueue.x-k8s.io/job-min-parallelism", Is: differs, Note: "the Job starts with as many pods, and the others follow as there is room; its parallelism stays"},
+		{Kind: "annotation", Field: "kueue.x-k8s.io/podset-required-topology, -preferred-, -unconstrained-", Is: ok, Note: "the scheduler must know the label as a level"},
+		{Kind: "annotation", Field: "kueue.x-k8s.io/podset-slice-required-topology, podset-slice-size", Is: ok, Note: "segments of so many pods"},
+		{Kind: "annotation, label", Field: "kueue.x-k8s.io/* otherwise", Is: no, Note: "told; among them elastic-job, retriable-in-group, podset-group-name, provreq.*"},
+		{Kind: "behaviour", Field: "a Job is suspended until it is admitted, and when it is preempted", Is: ok},
+		{Kind: "behaviour", Field: "admission by quota alone", Is: differs, Note: "a workload is let in when there is quota and its pods have places; it never waits half started"},
+		{Kind: "behaviour", Field: "JobSet, Kubeflow, Ray, LeaderWorkerSet, AppWrapper", Is: no, Note: "their Jobs and pods are let in where they have the label themselves"},
+		{Kind: "behaviour", Field: "a LocalQueue default for workloads without a label", Is: no},
+	}
+}

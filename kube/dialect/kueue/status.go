@@ -1,0 +1,183 @@
+package kueue
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/engine/why"
+	"github.com/berth-dev/berth/kube/dialect"
+)
+
+// GroupStatus is a Workload's in Kueue's conditions. Berth reserves quota and finds places at once, so QuotaReserved and Admitted turn
+// together. A Workload that was admitted and waits again was evicted.
+func (kueue) GroupStatus(o *unstructured.Unstructured, s dialect.GroupState, at time.Time) map[string]any {
+	out := dialect.StatusOf(o)
+	evicted := s.Evicted || dialect.IsTrue(o, "Admitted")
+	switch {
+	case s.Ended != "" && s.Ended != "Deleted":
+		reason := "Succeeded"
+		if s.Ended == "Failed" {
+			reason = "Failed"
+		}
+		condition(out, "Finished", true, reason, "Job "+s.Ended, at)
+	case s.Ended == "" && s.Running == 0 && s.Pending == 0 && s.Succeeded+s.Failed > 0 && ofPod(o):
+		reason := "Succeeded"
+		if s.Failed > 0 {
+			reason = "Failed"
+		}
+		condition(out, "Finished", true, reason, "Pods finished", at)
+	case s.Running > 0:
+		condition(out, "QuotaReserved", true, "QuotaReserved", "Quota reserved in ClusterQueue "+kueueName(s.Queue), at)
+		condition(out, "Admitted", true, "Admitted", "The workload is admitted", at)
+		if dialect.ConditionOf(o, "Evicted") != nil {
+			condition(out, "Evicted", false, "QuotaReserved", "Previously: evicted", at)
+			condition(out, "Requeued", true, "Preempted", "", at)
+		}
+		condition(out, "PodsReady", s.Pending == 0, readiness(s), "", at)
+		out["admission"] = admission(s)
+	default:
+		if evicted {
+			condition(out, "Evicted", true, "Preempted", "Its pods were evicted: it waits again", at)
+			condition(out, "Preempted", true, "InClusterQueue", "Its pods were evicted", at)
+			condition(out, "Admitted", false, "NoReservation", "The workload has no reservation", at)
+		}
+		delete(out, "admission")
+		condition(out, "QuotaReserved", false, reason(s.Cause), s.Message, at)
+	}
+	return out
+}
+
+// ofPod says whether the Workload is of pods rather than of a Job, which says itself that it is over.
+func ofPod(o *unstructured.Unstructured) bool {
+	for _, by := range o.GetOwnerReferences() {
+		if by.Kind == "Pod" {
+			return true
+		}
+	}
+	return false
+}
+
+func readiness(s dialect.GroupState) string {
+	if s.Pending == 0 {
+		return "Started"
+	}
+	return "WaitForStart"
+}
+
+// reason is Kueue's word for a cause, as of v0.19.
+func reason(cause string) string {
+	switch why.Cause(cause) {
+	case why.OverQueueLimit, why.OverQuota:
+		return "WaitingForQuota"
+	case why.ExceedsQueueMaximum:
+		return "ExceedsMaxQuota"
+	case why.QueueMissing:
+		return "Misconfigured"
+	}
+	return "Pending"
+}
+
+// admission is where the quota of a Workload that runs is from.
+func admission(s dialect.GroupState) map[string]any {
+	set := map[string]any{"name": "main", "count": int64(s.Running + s.Pending), "resourceUsage": amounts(s.Requested)}
+	if s.Flavor != nil {
+		flavors := make(map[string]any, len(s.Flavor.Names))
+		for name, flavor := range s.Flavor.Names { //archtest:any-order each has its own key
+			flavors[name] = flavor
+		}
+		set["flavors"] = flavors
+	}
+	return map[string]any{"clusterQueue": kueueName(s.Queue), "podSetAssignments": []any{set}}
+}
+
+// condition sets one; the time of its transition stays where its status does.
+func condition(status map[string]any, kind string, is bool, reason, message string, at time.Time) {
+	value := "False"
+	if is {
+		value = "True"
+	}
+	list, _ := status["conditions"].([]any)
+	next := map[string]any{"type": kind, "status": value, "reason": reason, "message": message, "lastTransitionTime": at.UTC().Format(time.RFC3339)}
+	out := make([]any, 0, len(list)+1)
+	found := false
+	for _, c := range list {
+		if dialect.Text(c, "type") != kind {
+			out = append(out, c)
+			continue
+		}
+		if t := dialect.Text(c, "lastTransitionTime"); t != "" && dialect.Text(c, "status") == value {
+			next["lastTransitionTime"] = t
+		}
+		out, found = append(out, next), true
+	}
+	if !found {
+		out = append(out, next)
+	}
+	status["conditions"] = out
+}
+
+// QueueStatus is a ClusterQueue's or a LocalQueue's. A Cohort's says nothing here.
+func (kueue) QueueStatus(o *unstructured.Unstructured, s dialect.QueueState, at time.Time) map[string]any {
+	out := dialect.StatusOf(o)
+	switch o.GetKind() {
+	case "Cohort":
+		return out
+	case "LocalQueue":
+		return localStatus(out, s, at)
+	}
+	counts(out, s)
+	out["flavorsUsage"] = usage(o, s.Allocated)
+	if s.Problem != "" {
+		condition(out, "Active", false, "Misconfigured", s.Problem, at)
+	} else {
+		condition(out, "Active", true, "Ready", "Can admit new workloads", at)
+	}
+	return out
+}
+
+// kueueName undoes berthName.
+func kueueName(queue string) string {
+	if queue == ownDefault {
+		return v1alpha1.DefaultQueue
+	}
+	return queue
+}
+
+func counts(out map[string]any, s dialect.QueueState) {
+	out["pendingWorkloads"], out["reservingWorkloads"], out["admittedWorkloads"] = int64(s.Waiting), int64(s.Running), int64(s.Running)
+}
+
+// usage has what is held of each resource under the first flavor that has a quota of it: Berth adds flavors up.
+func usage(o *unstructured.Unstructured, held corev1.ResourceList) []any {
+	out := []any{}
+	told := make(map[string]bool)
+	for _, g := range dialect.Items(o.Object, "spec", "resourceGroups") {
+		for _, f := range dialect.Items(g, "flavors") {
+			var resources []any
+			for _, r := range dialect.Items(f, "resources") {
+				name := dialect.Text(r, "name")
+				total := "0"
+				if q, ok := held[corev1.ResourceName(name)]; ok && !told[name] {
+					total = q.String()
+				}
+				told[name] = true
+				resources = append(resources, map[string]any{"name": name, "total": total})
+			}
+			out = append(out, map[string]any{"name": dialect.Text(f, "name"), "resources": resources})
+		}
+	}
+	return out
+}
+
+func localStatus(out map[string]any, s dialect.QueueState, at time.Time) map[string]any {
+	counts(out, s)
+	if s.Problem != "" {
+		condition(out, "Active", false, "ClusterQueueIsInactive", s.Problem, at)
+	} else {
+		condition(out, "Active", true, "Ready", "Can submit new workloads to ClusterQueue", at)
+	}
+	return out
+}
