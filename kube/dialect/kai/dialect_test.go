@@ -81,13 +81,13 @@ weight: 1
 			want: `priority: 100
 resources:
 - name: nvidia.com/gpu
-  quota: "1"
+  quota: 1500m
 - name: cpu
   quota: "0"
 weight: 1
 `,
 			unread: []string{
-				"spec.resources.gpu.burst", "spec.resources.tpu", "spec.shard", "spec.resources.gpu (parts of a GPU: amounts are rounded down)",
+				"spec.resources.gpu.burst", "spec.resources.tpu", "spec.shard",
 				"spec.resources.cpu.overQuotaWeight (that of gpu counts)", "spec.reclaimMinRuntime (want a time, such as 5m)",
 			},
 		},

@@ -7,7 +7,7 @@ func (kai) Fields() []dialect.Field {
 	const ok, differs, no = dialect.Understood, dialect.Differs, dialect.NotYet
 	return []dialect.Field{
 		{Kind: "Queue", Field: "spec.parentQueue", Is: ok, Note: "parent; workloads may also use a queue that has others below it"},
-		{Kind: "Queue", Field: "spec.resources.gpu.quota", Is: differs, Note: "quota in whole GPUs, parts are rounded down; -1 is unlimited"},
+		{Kind: "Queue", Field: "spec.resources.gpu.quota", Is: ok, Note: "quota in GPUs, to a thousandth of one; -1 is unlimited"},
 		{Kind: "Queue", Field: "spec.resources.cpu.quota", Is: ok, Note: "millicores"},
 		{Kind: "Queue", Field: "spec.resources.memory.quota", Is: ok, Note: "MB, 10^6 bytes"},
 		{Kind: "Queue", Field: "spec.resources.*.limit", Is: differs, Note: "-1 is none; absent or 0, nothing beyond the quota; a resource that the queue does not list is not limited"},

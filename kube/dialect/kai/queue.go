@@ -24,7 +24,7 @@ type queueSpec struct {
 }
 
 type queueResources struct {
-	GPU    *queueResource `json:"gpu"`    // whole devices
+	GPU    *queueResource `json:"gpu"`    // devices, with parts of them
 	CPU    *queueResource `json:"cpu"`    // millicores
 	Memory *queueResource `json:"memory"` // MB, 10^6 bytes
 }
@@ -62,7 +62,9 @@ func readQueue(o *unstructured.Unstructured) dialect.Object {
 		has         *queueResource
 		amount      func(float64) resource.Quantity
 	}{
-		{"gpu", GPU, spec.Resources.GPU, func(n float64) resource.Quantity { return *resource.NewQuantity(int64(n), resource.DecimalSI) }},
+		{"gpu", GPU, spec.Resources.GPU, func(n float64) resource.Quantity {
+			return *resource.NewMilliQuantity(int64(math.Round(n*1000)), resource.DecimalSI)
+		}},
 		{"cpu", "cpu", spec.Resources.CPU, func(n float64) resource.Quantity { return *resource.NewMilliQuantity(int64(n), resource.DecimalSI) }},
 		{"memory", "memory", spec.Resources.Memory, func(n float64) resource.Quantity {
 			return *resource.NewQuantity(int64(n)*1e6, resource.DecimalSI)
@@ -72,9 +74,6 @@ func readQueue(o *unstructured.Unstructured) dialect.Object {
 			continue
 		}
 		quota, limit := r.has.Quota, r.has.Limit
-		if r.field == "gpu" && (quota != math.Trunc(quota) || limit != math.Trunc(limit)) {
-			out.Unread = append(out.Unread, "spec.resources.gpu (parts of a GPU: amounts are rounded down)")
-		}
 		if w := r.has.OverQuotaWeight; r.field != "gpu" && w > 0 && int32(math.Round(w)) != q.Spec.Weight && spec.Resources.GPU != nil {
 			out.Unread = append(out.Unread, fmt.Sprintf("spec.resources.%s.overQuotaWeight (that of gpu counts)", r.field))
 		}
