@@ -41,7 +41,8 @@ func (y *cycle) expire() {
 	for _, g := range lifted {
 		y.retally(g)
 	}
-	if !y.trial {
+	//mutate: trial-shares
+	if !y.trial || s.m.Config.Policy == api.TimeShare { // alone in line, shares decide only on who may be evicted
 		s.ledger.FairShares(y.Now, lifted...)
 	}
 	y.turns.Fill(lifted, only)

@@ -36,13 +36,44 @@ func TestTryIsThePlanOfTheWorkloadAlone(t *testing.T) {
 				want = append(want, s.Placements...)
 			}
 		}
+		if cfg.Packing == engine.Priced {
+			want, placements = whom(want), whom(placements) // prices are by what is known of others, waiting ones too
+		}
 		if diff := cmp.Diff(want, placements); diff != "" {
 			t.Fatalf("placements (-planned +tried):\n%s\n%s", diff, text(t, snap))
 		}
 		if planned := verdict(plan, gang); planned != "" && e.Verdict != planned {
-			t.Fatalf("planned %s, tried %s\n%s", planned, e.Verdict, text(t, snap))
+			t.Fatalf("planned %s, tried %s: %+v\n%+v\n%s", planned, e.Verdict, e, cfg, text(t, snap))
 		}
 	})
+}
+
+// whom are the placements without their places.
+func whom(list []engine.Placement) (out []engine.Placement) {
+	for _, p := range list {
+		out = append(out, engine.Placement{Pod: p.Pod, UID: p.UID})
+	}
+	return out
+}
+
+// Under timeshare a trial knows of fair shares, as the plan does: others may be evicted for them.
+func TestTrySharesTime(t *testing.T) {
+	gpus := func(n int64) engine.Resources {
+		return engine.Resources{{Resource: "cpu", Value: 1000}, {Resource: "nvidia.com/gpu", Value: n}}
+	}
+	snap := engine.Snapshot{
+		Nodes: []engine.Node{{Name: "n1", Allocatable: engine.Resources{{Resource: "cpu", Value: 4000}, {Resource: "nvidia.com/gpu", Value: 1}, {Resource: engine.Pods, Value: 10}}}},
+		Pods: []engine.Pod{
+			{Key: "runs", Queue: "q", Node: "n1", Evictable: true, Spec: engine.Spec{Requests: gpus(1)}},
+			{Key: "waits", Queue: "r", Evictable: true, Spec: engine.Spec{Requests: gpus(1)}},
+		},
+		Queues: []engine.Queue{{Name: "q"}, {Name: "r", Quota: engine.Resources{{Resource: "nvidia.com/gpu", Value: 4}}}, {Name: "s", Parent: "q", Quota: engine.Resources{{Resource: "cpu", Value: 4000}}}},
+	}
+	cfg := engine.Config{Policy: engine.TimeShare}
+	want := verdict(engine.Schedule(snap, noon, cfg), "waits")
+	if e, _ := engine.Load(snap, cfg).Try("waits", noon); e.Verdict != want || want != why.Blocked {
+		t.Errorf("planned %s, tried %s: %s", want, e.Verdict, e.Cause)
+	}
 }
 
 func TestTry(t *testing.T) {
