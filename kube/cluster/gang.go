@@ -115,6 +115,9 @@ func (s *gangs) groupOf(key string, decided *decidedGang) *schedulingv1beta1.Pod
 // protected says whether the workload's PodGroup keeps its pods from being evicted for others. It is asked for every member
 // that comes, so it does not sort them.
 func (s *gangs) protected(workload string) bool {
+	if isNative(workload) {
+		return false
+	}
 	var decided *decidedGang
 	lowest := ""
 	//archtest:any-order the lowest name decides
