@@ -122,6 +122,20 @@ func TestVolcanoDecides(t *testing.T) {
 	}
 }
 
+// Work that may not be evicted starts within what its queue deserves: root, which Volcano makes with nothing in it, has as much as the
+// queues below it, whichever was made first.
+func TestVolcanoRootDeservesWhatIsBelow(t *testing.T) {
+	const root, eng = "{apiVersion: scheduling.volcano.sh/v1beta1, kind: Queue, metadata: {name: root}}",
+		"{apiVersion: scheduling.volcano.sh/v1beta1, kind: Queue, metadata: {name: eng}, spec: {deserved: {nvidia.com/gpu: 4}}}"
+	for _, queues := range [][]string{{root, eng}, {eng, root}} {
+		s := speak(t, "volcano", queues...)
+		s.add("volcano", "p", nil, said{"scheduling.volcano.sh/queue-name": "eng", "volcano.sh/preemptable": "false"}, 3, 3)
+		if diff := cmp.Diff(1, s.places(t)); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
 // A pod that names a PodGroup is placed once somebody makes it.
 func TestGroupComesAfterItsPods(t *testing.T) {
 	for scheduler, c := range map[string]struct {

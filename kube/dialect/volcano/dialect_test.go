@@ -1,6 +1,9 @@
 package volcano
 
 import (
+	"maps"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,7 +24,15 @@ type world map[string]*dialect.Object
 func (w world) Object(kind, namespace, name string) *dialect.Object {
 	return w[kind+"/"+namespace+"/"+name]
 }
-func (w world) Objects(string, string) []*dialect.Object { return nil }
+func (w world) Objects(kind, _ string) []*dialect.Object {
+	var out []*dialect.Object
+	for _, key := range slices.Sorted(maps.Keys(w)) {
+		if strings.HasPrefix(key, kind+"/") {
+			out = append(out, w[key])
+		}
+	}
+	return out
+}
 func (w world) Priority(class string) (int32, bool) {
 	n, ok := map[string]int32{"high-priority": 1000}[class]
 	return n, ok
@@ -41,13 +52,18 @@ func worldOf(t *testing.T, texts ...string) world {
 	for _, text := range texts {
 		o := object(t, text)
 		v := New().Read(o, w)
+		v.Name = o.GetName()
 		w[o.GetKind()+"."+o.GroupVersionKind().Group+"/"+o.GetNamespace()+"/"+o.GetName()] = &v
 	}
 	return w
 }
 
+func queueText(name, spec string) string {
+	return "{apiVersion: scheduling.volcano.sh/v1beta1, kind: Queue, metadata: {name: " + name + "}, spec: " + spec + "}"
+}
+
 func queue(t *testing.T, name, spec string) *unstructured.Unstructured {
-	return object(t, "{apiVersion: scheduling.volcano.sh/v1beta1, kind: Queue, metadata: {name: "+name+"}, spec: "+spec+"}")
+	return object(t, queueText(name, spec))
 }
 
 func TestQueue(t *testing.T) {
@@ -87,12 +103,31 @@ resources:
 weight: 1
 `,
 		},
-		"below another":           {spec: "{parent: eng}", want: "parent: eng\nweight: 1\n", world: rooted},
-		"below default":           {spec: "{parent: default}", want: "parent: volcano-default\nweight: 1\n", world: rooted},
-		"below root by name":      {spec: "{parent: root}", want: "parent: root\nweight: 1\n", world: rooted},
-		"below root without it":   {spec: "{}", want: "parent: root\nweight: 1\n", world: rooted},
-		"nobody made root":        {spec: "{parent: root}", want: "weight: 1\n", world: world{}},
-		"root is below nothing":   {name: "root", spec: "{}", want: "weight: 1\n", world: rooted},
+		"below another":         {spec: "{parent: eng}", want: "parent: eng\nweight: 1\n", world: rooted},
+		"below default":         {spec: "{parent: default}", want: "parent: volcano-default\nweight: 1\n", world: rooted},
+		"below root by name":    {spec: "{parent: root}", want: "parent: root\nweight: 1\n", world: rooted},
+		"below root without it": {spec: "{}", want: "parent: root\nweight: 1\n", world: rooted},
+		"nobody made root":      {spec: "{parent: root}", want: "weight: 1\n", world: world{}},
+		"root is below nothing": {name: "root", spec: "{}", want: "weight: 1\n", world: rooted},
+		"root has what those below it have": {
+			name: "root", spec: "{deserved: {cpu: 100, memory: 1Gi}}",
+			world: worldOf(t,
+				queueText("a", "{deserved: {cpu: 4, nvidia.com/gpu: 4}}"), queueText("b", "{parent: root, guarantee: {resource: {nvidia.com/gpu: 2}}}"),
+				queueText("c", "{parent: a, deserved: {nvidia.com/gpu: 4}}"), queueText("d", "{deserved: {nvidia.com/gpu: -1}}"), queueText("root", "{deserved: {cpu: 100}}")),
+			want: `resources:
+- name: cpu
+  quota: "100"
+- name: memory
+  quota: 1Gi
+- name: nvidia.com/gpu
+  quota: "6"
+weight: 1
+`,
+		},
+		"root has no more than it may": {
+			name: "root", spec: "{capability: {nvidia.com/gpu: 3}}", world: worldOf(t, queueText("a", "{deserved: {nvidia.com/gpu: 4}}")),
+			want: "resources:\n- limit: \"3\"\n  name: nvidia.com/gpu\n  quota: \"3\"\nweight: 1\n",
+		},
 		"more than it may have":   {spec: "{deserved: {cpu: 8}, capability: {cpu: 4}}", want: "resources:\n- limit: \"4\"\n  name: cpu\n  quota: \"4\"\nweight: 1\n", unread: []string{"spec.deserved.cpu (above the capability, which counts)"}},
 		"guaranteed more than it": {spec: "{guarantee: {resource: {cpu: 8}}, capability: {cpu: 4}}", want: "resources:\n- lend: \"0\"\n  limit: \"4\"\n  name: cpu\n  quota: \"4\"\nweight: 1\n", unread: []string{"spec.deserved.cpu (above the capability, which counts)"}},
 		"fields without effect": {

@@ -8,7 +8,7 @@ func (volcano) Fields() []dialect.Field {
 	return []dialect.Field{
 		{Kind: "Queue", Field: "metadata.name", Is: differs, Note: "default is volcano-default in berth queue: Berth has a queue of that name"},
 		{Kind: "Queue", Field: "spec.weight", Is: ok, Note: "part of what no queue is promised or uses, among queues of the same parent"},
-		{Kind: "Queue", Field: "spec.deserved", Is: ok, Note: "quota: what others hold of it is reclaimed"},
+		{Kind: "Queue", Field: "spec.deserved", Is: ok, Note: "quota: what others hold of it is reclaimed; root has at least what the queues right below it have"},
 		{Kind: "Queue", Field: "spec.capability", Is: ok, Note: "limit"},
 		{Kind: "Queue", Field: "spec.guarantee.resource", Is: ok, Note: "quota that is not lent"},
 		{Kind: "Queue", Field: "spec.parent", Is: ok, Note: "without one, below root where a Queue root exists; workloads may also use a queue that has others below it"},

@@ -2,6 +2,9 @@ package volcano
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -54,8 +57,49 @@ func readQueue(o *unstructured.Unstructured, w dialect.World) dialect.Object {
 		out.Unread = append(out.Unread, unread...)
 		q.Spec.Resources = append(q.Spec.Resources, entry)
 	}
+	if o.GetName() == rootQueue && w != nil && problem == "" {
+		q.Spec.Resources = rootResources(q.Spec.Resources, w)
+	}
 	out.Queue, out.Value = q, spec
 	return out
+}
+
+// rootResources are root's with as much quota as the queues right below it have together, unless it may not have so much. In Volcano
+// root deserves the whole cluster, whatever it says: work that may not be evicted has to fit into what every queue above it deserves.
+func rootResources(own []v1alpha1.QueueResource, w dialect.World) []v1alpha1.QueueResource {
+	sums := make(map[string]resource.Quantity)
+	for _, o := range w.Objects(Queues, "") {
+		spec, ok := o.Value.(queueSpec)
+		if !ok || o.Queue == nil || o.Name == rootQueue || spec.Parent != "" && spec.Parent != rootQueue {
+			continue
+		}
+		for _, r := range o.Queue.Spec.Resources {
+			if r.Quota != nil {
+				sum := sums[r.Name]
+				sum.Add(*r.Quota)
+				sums[r.Name] = sum
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(sums)) {
+		i := slices.IndexFunc(own, func(r v1alpha1.QueueResource) bool { return r.Name == name })
+		if i < 0 {
+			if len(own) == dialect.MaxResources {
+				continue
+			}
+			i = len(own)
+			own = append(own, v1alpha1.QueueResource{Name: name})
+		}
+		r, quota := &own[i], sums[name]
+		if r.Limit != nil && quota.Cmp(*r.Limit) > 0 {
+			quota = *r.Limit
+		}
+		if r.Quota == nil || r.Quota.Cmp(quota) < 0 {
+			r.Quota = &quota
+		}
+	}
+	slices.SortFunc(own, func(a, b v1alpha1.QueueResource) int { return strings.Compare(a.Name, b.Name) })
+	return own
 }
 
 // parentOf is the queue above. Those that name none are below root, where somebody made one.
