@@ -3,6 +3,7 @@ package scheduler
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -62,23 +63,27 @@ func (w *world) unlock(node string) {
 	w.rest()
 }
 
-// Pods are bound to a node of HAMi one at a time, with what its plugin is to give to them.
+// Pods are bound to a node of HAMi one at a time, with what its plugin is to give to them. Whoever has the lock first is first.
 func TestBindsForHAMi(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, hamiNode("n1"), vgpu("a", 8000, 30), vgpu("b", 8000, 0))
+		w := newWorld(t, hamiNode("n1"), vgpu("a", 8000, 30), vgpu("b", 8000, 30))
 		at := fmt.Sprint(time.Now().Unix())
 		w.start()
 		w.after(2 * time.Second)
-		if diff := cmp.Diff([]string{"a n1"}, w.done()); diff != "" {
+		first, second := "a", "b"
+		if slices.Equal(w.done(), []string{"b n1"}) {
+			first, second = second, first
+		}
+		if diff := cmp.Diff([]string{first + " n1"}, w.done()); diff != "" {
 			t.Fatalf("bound while the node is locked (-want +got):\n%s", diff)
 		}
 		_, namespace, name, ok := hami.LockedFor(w.lockOf("n1"))
-		if !ok || namespace != "default" || name != "a" {
+		if !ok || namespace != "default" || name != first {
 			t.Errorf("the node is locked by %q", w.lockOf("n1"))
 		}
 		got := map[string]string{}
 		for _, key := range []string{hami.KeyNode, hami.KeyToAllocate, hami.KeyAllocated, hami.KeyBindPhase, hami.KeyBindTime, hami.KeyTime} {
-			got[key] = w.pod("a").Annotations[key]
+			got[key] = w.pod(first).Annotations[key]
 		}
 		want := map[string]string{
 			hami.KeyNode: "n1", hami.KeyBindPhase: "allocating", hami.KeyBindTime: at, hami.KeyTime: at,
@@ -92,8 +97,8 @@ func TestBindsForHAMi(t *testing.T) {
 		if diff := cmp.Diff([]string{"n1", "n1"}, w.at("a", "b")); diff != "" {
 			t.Error(diff)
 		}
-		if got := w.pod("b").Annotations[hami.KeyToAllocate]; got != "GPU-n1-0,NVIDIA,8000,0:;" {
-			t.Errorf("b gets %q, and not the rest of the first GPU", got)
+		if got := w.pod(second).Annotations[hami.KeyToAllocate]; got != "GPU-n1-0,NVIDIA,8000,30:;" {
+			t.Errorf("%s gets %q, and not the rest of the first GPU", second, got)
 		}
 	})
 }
