@@ -58,6 +58,7 @@ var Modules = map[string][]string{
 	"kube/dialect":                   {"k8s.io/api", "k8s.io/apimachinery"},
 	"kube/dialect/clusterautoscaler": {"k8s.io/api", "k8s.io/apimachinery"},
 	"kube/dialect/coscheduling":      {"k8s.io/apimachinery"},
+	"kube/dialect/dialecttest":       {"k8s.io/apimachinery"},
 	"kube/dialect/kai":               {"k8s.io/api", "k8s.io/apimachinery"},
 	"kube/dialect/karpenter":         {"k8s.io/api", "k8s.io/apimachinery"},
 	"kube/dialect/kubescheduler":     {"k8s.io/api"},

@@ -1,8 +1,6 @@
 package coscheduling
 
 import (
-	"flag"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +14,7 @@ import (
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/kube/dialect"
+	"github.com/berth-dev/berth/kube/dialect/dialecttest"
 )
 
 // world is what the tests' objects say, in the order of their names.
@@ -41,22 +40,13 @@ func (w world) Objects(kind, namespace string) (out []*dialect.Object) {
 
 func (w world) Priority(string) (int32, bool) { return 0, false }
 
-func object(t *testing.T, text string) *unstructured.Unstructured {
-	t.Helper()
-	u := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal([]byte(text), &u.Object); err != nil {
-		t.Fatal(err)
-	}
-	return u
-}
-
 func of(kind, namespace, name, spec string) string {
 	return "{apiVersion: scheduling.x-k8s.io/v1alpha1, kind: " + kind + ", metadata: {name: " + name + ", namespace: " + namespace + "}, spec: " + spec + "}"
 }
 
 func worldOf(t *testing.T, texts ...string) (w world) {
 	for _, text := range texts {
-		o := object(t, text)
+		o := dialecttest.Object(t, text)
 		v := New().Read(o, w)
 		v.Kind, v.Namespace, v.Name = o.GetKind()+"."+o.GroupVersionKind().Group, o.GetNamespace(), o.GetName()
 		w = append(w, &v)
@@ -92,7 +82,7 @@ func TestElasticQuota(t *testing.T) {
 			if namespace == "" {
 				namespace = "quota1"
 			}
-			got := New().Read(object(t, of("ElasticQuota", namespace, "q", c.spec)), c.world)
+			got := New().Read(dialecttest.Object(t, of("ElasticQuota", namespace, "q", c.spec)), c.world)
 			text := ""
 			if got.Queue != nil {
 				b, err := yaml.Marshal(got.Queue.Spec)
@@ -179,33 +169,13 @@ func TestStatus(t *testing.T) {
 		"finished": {state: dialect.GroupState{Min: 3, Succeeded: 3}, want: map[string]any{"phase": "Finished", "occupiedBy": "x", "succeeded": int64(3)}},
 		"failed":   {state: dialect.GroupState{Min: 3, Running: 2, Failed: 1}, want: map[string]any{"phase": "Failed", "occupiedBy": "x", "running": int64(2), "failed": int64(1)}},
 	} {
-		if diff := cmp.Diff(c.want, report.GroupStatus(object(t, "{status: {occupiedBy: x}}"), c.state, at)); diff != "" {
+		if diff := cmp.Diff(c.want, report.GroupStatus(dialecttest.Object(t, "{status: {occupiedBy: x}}"), c.state, at)); diff != "" {
 			t.Errorf("%s:\n%s", name, diff)
 		}
 	}
-	got := report.QueueStatus(object(t, "{}"), dialect.QueueState{Allocated: corev1.ResourceList{"cpu": resource.MustParse("4")}}, at)
+	got := report.QueueStatus(dialecttest.Object(t, "{}"), dialect.QueueState{Allocated: corev1.ResourceList{"cpu": resource.MustParse("4")}}, at)
 	if diff := cmp.Diff(map[string]any{"used": map[string]any{"cpu": "4"}}, got); diff != "" {
 		t.Error(diff)
-	}
-}
-
-var update = flag.Bool("update", false, "write the table of the page anew")
-
-// The table of the page is made of Fields.
-func TestPage(t *testing.T) {
-	const page = "../../../docs/from-coscheduling.md"
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	head, _, ok := strings.Cut(string(text), "\n## Field by field\n")
-	want := head + "\n## Field by field\n\n" + dialect.Table(New())
-	if *update {
-		if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	} else if !ok || string(text) != want {
-		t.Errorf("%s does not have the table of Fields: go test ./kube/dialect/coscheduling -update", page)
 	}
 }
 

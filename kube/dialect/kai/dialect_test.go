@@ -7,11 +7,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/kube/dialect"
+	"github.com/berth-dev/berth/kube/dialect/dialecttest"
 )
 
 // world is what the tests' objects say, by kind, namespace and name.
@@ -26,19 +26,10 @@ func (w world) Priority(class string) (int32, bool) {
 	return n, ok
 }
 
-func object(t *testing.T, text string) *unstructured.Unstructured {
-	t.Helper()
-	u := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal([]byte(text), &u.Object); err != nil {
-		t.Fatal(err)
-	}
-	return u
-}
-
 func worldOf(t *testing.T, texts ...string) world {
 	w := make(world)
 	for _, text := range texts {
-		o := object(t, text)
+		o := dialecttest.Object(t, text)
 		v := New().Read(o, w)
 		w[o.GetKind()+"."+o.GroupVersionKind().Group+"/"+o.GetNamespace()+"/"+o.GetName()] = &v
 	}
@@ -103,7 +94,7 @@ weight: 65536
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			got := New().Read(object(t, "{apiVersion: scheduling.run.ai/v2, kind: Queue, metadata: {name: a}, spec: "+c.spec+"}"), nil)
+			got := New().Read(dialecttest.Object(t, "{apiVersion: scheduling.run.ai/v2, kind: Queue, metadata: {name: a}, spec: "+c.spec+"}"), nil)
 			text, err := yaml.Marshal(got.Queue.Spec)
 			if err != nil {
 				t.Fatal(err)
@@ -218,7 +209,7 @@ func TestPod(t *testing.T) {
 
 func TestMadeGroup(t *testing.T) {
 	got := New().Pod(podOf(SchedulerName, says{QueueLabel: "q"}, nil, owner("Job", nil, says{minMember: "10", topologyRequired: "x/rack"})), world{}).Group.Make()
-	want := object(t, `
+	want := dialecttest.Object(t, `
 apiVersion: scheduling.run.ai/v2alpha2
 kind: PodGroup
 metadata:
@@ -236,7 +227,7 @@ spec: {queue: q, priorityClassName: train, topologyConstraint: {requiredTopology
 
 func TestStatusOfAGroupThatWaits(t *testing.T) {
 	at := time.Date(2026, 11, 17, 6, 0, 0, 0, time.UTC)
-	o := object(t, "{status: {schedulingConditions: [{type: UnschedulableOnNodePool, lastTransitionTime: '2026-11-17T05:00:00Z'}], kept: x}}")
+	o := dialecttest.Object(t, "{status: {schedulingConditions: [{type: UnschedulableOnNodePool, lastTransitionTime: '2026-11-17T05:00:00Z'}], kept: x}}")
 	s := dialect.GroupState{Pending: 2, Message: "no room", Cause: "over-quota"}
 	got := New().(dialect.Reporter).GroupStatus(o, s, at)
 	c := got["schedulingConditions"].([]any)[0].(map[string]any)
@@ -252,7 +243,7 @@ func TestStatusOfAGroupThatWaits(t *testing.T) {
 // What is installed reads without a field that has no effect.
 func TestInstall(t *testing.T) {
 	for _, text := range New().Install().Objects {
-		o := object(t, text)
+		o := dialecttest.Object(t, text)
 		if o.GetKind() != "Queue" {
 			continue
 		}

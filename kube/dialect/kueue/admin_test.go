@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-dev/berth/kube/dialect"
+	"github.com/berth-dev/berth/kube/dialect/dialecttest"
 )
 
 type world map[string]*dialect.Object
@@ -17,19 +18,10 @@ func (w world) Object(kind, _, name string) *dialect.Object { return w[kind+"/"+
 func (world) Objects(string, string) []*dialect.Object      { return nil }
 func (world) Priority(string) (int32, bool)                 { return 0, false }
 
-func object(t testing.TB, text string) *unstructured.Unstructured {
-	t.Helper()
-	u := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal([]byte(text), &u.Object); err != nil {
-		t.Fatal(err)
-	}
-	return u
-}
-
 func TestQueues(t *testing.T) {
 	known := world{Cohorts + "/research": {}}
 	for _, f := range []string{"h100", "a100"} {
-		o := ReadResourceFlavor(object(t, "{spec: {nodeLabels: {nvidia.com/gpu.product: "+strings.ToUpper(f)+"}}}"))
+		o := ReadResourceFlavor(dialecttest.Object(t, "{spec: {nodeLabels: {nvidia.com/gpu.product: "+strings.ToUpper(f)+"}}}"))
 		known[ResourceFlavors+"/"+f] = &o
 	}
 	group := func(flavors string) string {
@@ -101,7 +93,7 @@ weight: 1
 			if c.kind == "Cohort" {
 				read = ReadCohort
 			}
-			got := read(object(t, "{metadata: {name: q}, spec: "+c.spec+"}"), known)
+			got := read(dialecttest.Object(t, "{metadata: {name: q}, spec: "+c.spec+"}"), known)
 			text := ""
 			if got.Queue != nil {
 				b, err := yaml.Marshal(got.Queue.Spec)
@@ -120,19 +112,19 @@ weight: 1
 }
 
 func TestOthers(t *testing.T) {
-	if got := ReadLocalQueue(object(t, "{spec: {clusterQueue: q, fairSharing: {weight: 2}}}")); got.Value.(*LocalQueue).ClusterQueue != "q" || !cmp.Equal(got.Unread, []string{"spec.fairSharing"}) {
+	if got := ReadLocalQueue(dialecttest.Object(t, "{spec: {clusterQueue: q, fairSharing: {weight: 2}}}")); got.Value.(*LocalQueue).ClusterQueue != "q" || !cmp.Equal(got.Unread, []string{"spec.fairSharing"}) {
 		t.Errorf("got %+v", got)
 	}
-	if got := ReadLocalQueue(object(t, "{}")); got.Problem == "" {
+	if got := ReadLocalQueue(dialecttest.Object(t, "{}")); got.Problem == "" {
 		t.Error("a LocalQueue of nothing is read")
 	}
-	if got := ReadResourceFlavor(object(t, "{spec: {nodeTaints: [{key: a, colour: red}], topologyName: t}}")); !cmp.Equal(got.Unread, []string{"spec.nodeTaints[0].colour"}) {
+	if got := ReadResourceFlavor(dialecttest.Object(t, "{spec: {nodeTaints: [{key: a, colour: red}], topologyName: t}}")); !cmp.Equal(got.Unread, []string{"spec.nodeTaints[0].colour"}) {
 		t.Errorf("got %+v", got)
 	}
-	if got := ReadPriorityClass(object(t, "{value: 100}")); got.Value != int32(100) {
+	if got := ReadPriorityClass(dialecttest.Object(t, "{value: 100}")); got.Value != int32(100) {
 		t.Errorf("got %+v", got)
 	}
-	if got := ReadPriorityClass(object(t, "{value: 10000000000}")); got.Problem == "" {
+	if got := ReadPriorityClass(dialecttest.Object(t, "{value: 10000000000}")); got.Problem == "" {
 		t.Errorf("got %+v", got)
 	}
 }

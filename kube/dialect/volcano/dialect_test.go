@@ -16,6 +16,7 @@ import (
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/kube/dialect"
+	"github.com/berth-dev/berth/kube/dialect/dialecttest"
 )
 
 // world is what the tests' objects say, by kind, namespace and name.
@@ -38,19 +39,10 @@ func (w world) Priority(class string) (int32, bool) {
 	return n, ok
 }
 
-func object(t *testing.T, text string) *unstructured.Unstructured {
-	t.Helper()
-	u := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal([]byte(text), &u.Object); err != nil {
-		t.Fatal(err)
-	}
-	return u
-}
-
 func worldOf(t *testing.T, texts ...string) world {
 	w := make(world)
 	for _, text := range texts {
-		o := object(t, text)
+		o := dialecttest.Object(t, text)
 		v := New().Read(o, w)
 		v.Name = o.GetName()
 		w[o.GetKind()+"."+o.GroupVersionKind().Group+"/"+o.GetNamespace()+"/"+o.GetName()] = &v
@@ -63,7 +55,7 @@ func queueText(name, spec string) string {
 }
 
 func queue(t *testing.T, name, spec string) *unstructured.Unstructured {
-	return object(t, queueText(name, spec))
+	return dialecttest.Object(t, queueText(name, spec))
 }
 
 func TestQueue(t *testing.T) {
@@ -259,7 +251,7 @@ func TestPod(t *testing.T) {
 }
 
 func TestGroupFieldsWithoutEffect(t *testing.T) {
-	got := New().Read(object(t, group("g", "{minMember: 5, minTaskMember: {a: 1, b: 2}, networkTopology: {mode: hard, highestTierAllowed: 1}, subGroupPolicy: [{name: x}], somethingNew: 1}")), nil)
+	got := New().Read(dialecttest.Object(t, group("g", "{minMember: 5, minTaskMember: {a: 1, b: 2}, networkTopology: {mode: hard, highestTierAllowed: 1}, subGroupPolicy: [{name: x}], somethingNew: 1}")), nil)
 	want := []string{"spec.networkTopology", "spec.somethingNew", "spec.subGroupPolicy", "spec.minMember (above the 3 of spec.minTaskMember, which count)"}
 	if diff := cmp.Diff(want, got.Unread); diff != "" {
 		t.Error(diff)
@@ -268,7 +260,7 @@ func TestGroupFieldsWithoutEffect(t *testing.T) {
 
 func TestMadeGroup(t *testing.T) {
 	got := New().Pod(podOf(SchedulerName, nil, nil, owner("Job", says{minMemberKey: "3"})), world{}).Group.Make()
-	want := object(t, `
+	want := dialecttest.Object(t, `
 apiVersion: scheduling.volcano.sh/v1beta1
 kind: PodGroup
 metadata:
@@ -287,7 +279,7 @@ spec: {queue: default}
 func TestStatus(t *testing.T) {
 	at := time.Date(2026, 11, 17, 6, 0, 0, 0, time.UTC)
 	const since = "2026-11-17T05:00:00Z"
-	was := object(t, "{status: {phase: Pending, kept: x, conditions: [{type: Unschedulable, status: 'True', reason: NotEnoughResources, transitionID: '4', lastTransitionTime: '"+since+"'}]}}")
+	was := dialecttest.Object(t, "{status: {phase: Pending, kept: x, conditions: [{type: Unschedulable, status: 'True', reason: NotEnoughResources, transitionID: '4', lastTransitionTime: '"+since+"'}]}}")
 	report := New().(dialect.Reporter)
 	unschedulable := func(reason, message, id, since string) map[string]any {
 		return map[string]any{"type": "Unschedulable", "status": "True", "reason": reason, "message": message, "transitionID": id, "lastTransitionTime": since}
@@ -334,7 +326,7 @@ func TestStatus(t *testing.T) {
 			t.Errorf("%s: %v, want %s", name, got, c.want)
 		}
 	}
-	got := report.QueueStatus(object(t, "{status: {state: Closed}}"), dialect.QueueState{Running: 1, Waiting: 2, Allocated: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("8")}}, at)
+	got := report.QueueStatus(dialecttest.Object(t, "{status: {state: Closed}}"), dialect.QueueState{Running: 1, Waiting: 2, Allocated: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("8")}}, at)
 	if diff := cmp.Diff(map[string]any{"state": "Closed", "running": int64(1), "pending": int64(2), "allocated": map[string]any{"nvidia.com/gpu": "8"}}, got); diff != "" {
 		t.Error(diff)
 	}
@@ -350,7 +342,7 @@ func TestDefaultQueue(t *testing.T) {
 // What is installed reads without a field that has no effect.
 func TestInstall(t *testing.T) {
 	for _, text := range New().Install().Objects {
-		if got := New().Read(object(t, text), nil); len(got.Unread) > 0 || got.Problem != "" || got.Queue == nil {
+		if got := New().Read(dialecttest.Object(t, text), nil); len(got.Unread) > 0 || got.Problem != "" || got.Queue == nil {
 			t.Errorf("%s: %v %s", text, got.Unread, got.Problem)
 		}
 	}
