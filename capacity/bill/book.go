@@ -53,6 +53,7 @@ type Book struct {
 	uses     map[Who]*use
 	unused   map[rate]int64
 	measured bool
+	waits    []int64 // milliseconds that work waited which began, the latest; nil: nobody asks
 }
 
 // rate is what a machine is charged at.
@@ -80,6 +81,7 @@ type pod struct {
 	busy    int64 // charged since it was last idle: a late measurement may find that it was idle for longer
 	evicted engine.EvictionCause
 	waited  bool
+	asking  time.Time // when it was first seen without a node; zero: it had one from the start
 }
 
 // slot is the machines of a reservation that are no nodes.

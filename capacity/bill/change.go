@@ -20,7 +20,7 @@ func (b *Book) refresh(changes []engine.Change) {
 	//archtest:any-order each is compared with itself
 	for key, p := range b.pods {
 		if was := before[key]; was != nil && was.value.UID == p.value.UID && was.node == p.node {
-			p.since, p.busy, p.evicted, p.waited = was.since, was.busy, was.evicted, was.waited
+			p.since, p.busy, p.evicted, p.waited, p.asking = was.since, was.busy, was.evicted, was.waited, was.asking
 		}
 	}
 	b.assign()
@@ -133,10 +133,14 @@ func (b *Book) setPod(v *engine.Pod) {
 	if p == nil {
 		p = &pod{settled: b.elapsed}
 		b.pods[v.Key] = p
+		if v.Node == "" {
+			p.asking = b.at
+		}
 	} else if p.node == "" {
 		b.settlePending(p)
 	}
 	if p.node != v.Node {
+		b.begins(p, v)
 		p.node, p.since = v.Node, v.Started
 		if p.since.IsZero() {
 			p.since = b.at
@@ -153,6 +157,23 @@ func (b *Book) setPod(v *engine.Pod) {
 			b.of[v.Gang] = make(map[string]*pod)
 		}
 		b.of[v.Gang][v.Key] = p
+	}
+}
+
+// begins notes how long work waited that gets its first node. A gang waits once, whatever its size.
+func (b *Book) begins(p *pod, v *engine.Pod) {
+	if b.waits == nil || p.asking.IsZero() || !b.within() {
+		return
+	}
+	//archtest:any-order any will do
+	for _, other := range b.of[v.Gang] {
+		if other.node != "" {
+			return
+		}
+	}
+	b.waits = append(b.waits, max(0, b.at.UnixMilli()-p.asking.UnixMilli()))
+	if len(b.waits) > mostWaits {
+		b.waits = slices.Delete(b.waits, 0, mostWaits/2)
 	}
 }
 

@@ -117,9 +117,12 @@ func TestBillAddsUp(t *testing.T) {
 		r := &recount{tariff: tariff, from: from, to: to, used: map[string]int64{}, waiting: map[string]int64{}, money: map[string]map[bill.Price]int64{}}
 		w := &world{machines: map[string]machine{}, holders: map[string]holder{}, version: 1}
 		b := bill.New(bill.Options{From: from, To: to, Tariff: tariff})
+		plain, parts := bill.New(bill.Options{From: from, To: to}), bill.Follow(from, to, rapid.IntRange(1, 50).Draw(t, "parts"))
 		now := noon
 		var older []engine.Change
-		b.Add(bill.Step{Now: now, Fresh: true})
+		for _, to := range []interface{ Add(bill.Step) }{b, plain, parts} {
+			to.Add(bill.Step{Now: now, Fresh: true})
+		}
 		for range rapid.IntRange(1, 30).Draw(t, "steps") {
 			at := now.Add(time.Duration(rapid.Int64Range(0, 1_200_000).Draw(t, "on")) * time.Millisecond)
 			unseen := rapid.IntRange(0, 9).Draw(t, "unseen") == 0
@@ -141,12 +144,33 @@ func TestBillAddsUp(t *testing.T) {
 			}
 			step.Changes = rapid.Permutation(step.Changes).Draw(t, "order")
 			older = append(older, changes...)
-			b.Add(step)
+			for _, to := range []interface{ Add(bill.Step) }{b, plain, parts} {
+				to.Add(step)
+			}
 		}
 		end := now.Add(time.Duration(rapid.Int64Range(0, 1_000_000).Draw(t, "end")) * time.Millisecond)
 		r.lived(w, now, end)
 		r.compare(t, b.Close(end, bill.ByQueue))
+		addsUp(t, parts.Close(end), plain.Close(end, bill.ByQueue))
 	})
+}
+
+// addsUp holds the parts of a span to the bill of the whole, which has no prices: reservations have machines that are no nodes.
+func addsUp(t *rapid.T, p bill.Past, whole *bill.Report) {
+	sum := bill.Point{}
+	for i, x := range p.Points {
+		if i > 0 && !x.At.After(p.Points[i-1].At) {
+			t.Errorf("part %d ends at %v, after one that ends at %v", i, x.At, p.Points[i-1].At)
+		}
+		sum.Seen, sum.Used, sum.Unused, sum.Waiting = sum.Seen+x.Seen, sum.Used+x.Used, sum.Unused+x.Unused, sum.Waiting+x.Waiting
+	}
+	want := bill.Point{Seen: whole.Seen, Unused: whole.Unused.Used}
+	for _, l := range whole.Lines {
+		want.Used, want.Waiting = want.Used+l.Used, want.Waiting+l.Waiting
+	}
+	if diff := gocmp.Diff(want, sum); diff != "" {
+		t.Errorf("-bill +parts\n%s", diff)
+	}
 }
 
 func drawTariff(t *rapid.T) bill.Tariff {
