@@ -54,6 +54,8 @@ type (
 	DeviceAgreement = api.DeviceAgreement
 
 	Part = api.Part
+	// Slice is a resource of which one is a part of a GPU.
+	Slice = api.Slice
 )
 
 // Bounds of what objects may say.
@@ -63,6 +65,9 @@ const (
 	MaxClaimDevices = api.MaxClaimDevices
 	MaxCardMemory   = api.MaxCardMemory
 )
+
+// Whole is a whole GPU in the units of Part and Slice.
+const Whole = api.Whole
 
 // What the engine remembers between plans. A plan edits it by Changes; it comes back by Apply.
 type (

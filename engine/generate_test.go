@@ -80,8 +80,22 @@ func anyNode(t *rapid.T, name string) engine.Node {
 	}
 	if seldom(t, 3) {
 		n.Devices, n.Offers = nil, anyOffers(t, name)
+	} else if seldom(t, 2) {
+		n.Slices = anySlices(t)
+		if n.Slices[0].Resource == gpu {
+			n.Devices = nil
+		} else {
+			n.Allocatable = append(n.Allocatable, engine.Amount{Resource: mig, Value: pick[int64](t, 2, 1, 4)})
+		}
 	}
 	return n
+}
+
+// mig is a resource of which some nodes have instances.
+const mig = "nvidia.com/mig-3g.40gb"
+
+func anySlices(t *rapid.T) []engine.Slice {
+	return []engine.Slice{{Resource: pick(t, gpu, mig), Memory: pick[int64](t, 250, 500, 1000), Compute: pick[int64](t, 250, 428)}}
 }
 
 // anyOffers makes up to three devices for claims. How many pods they hold is a matter of counting: no device is of two
@@ -156,6 +170,9 @@ func anySpec(t *rapid.T) engine.Spec {
 		s.Requests[0].Value, s.GPU, s.Claims = pick[int64](t, 0, 0, 1), engine.GPU{}, anyClaims(t)
 	} else if seldom(t, 2) {
 		s.Requests[0].Value, s.GPU, s.Part = 0, engine.GPU{Models: s.GPU.Models}, anyPart(t)
+	} else if seldom(t, 3) {
+		s.Requests[0].Value, s.GPU = 0, engine.GPU{}
+		s.Requests = append(s.Requests, engine.Amount{Resource: mig, Value: pick[int64](t, 1, 1, 2)})
 	}
 	return s
 }

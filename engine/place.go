@@ -18,10 +18,10 @@ type found struct {
 	gates []why.Gate // why not
 }
 
-// place places the gang's minimum, or says why it cannot. What memory of a card counts depends on the card: where that is more than
-// the gang's queues have left, the gang waits.
+// place places the gang's minimum, or says why it cannot. What memory of a card counts depends on the card, and what a slice
+// of one does on its node: where that is more than the gang's queues have left, the gang waits.
 func (y *cycle) place(g *cluster.Gang, t cluster.Turn) found {
-	if !g.InParts() || g.Queue() == "" {
+	if !y.s.m.GangVaries(g) || g.Queue() == "" {
 		return y.placeAny(g, t)
 	}
 	m := y.s.m.Mark()

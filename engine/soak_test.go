@@ -605,6 +605,14 @@ func (w *soakWorld) parts(p *soakPod) int64 {
 	if compute == 0 {
 		compute = memory
 	}
+	if part.Compute == 1000 {
+		memory = 1000
+	}
+	return int64(part.Cards) * max(1, w.countedOf(p, memory, compute))
+}
+
+// countedOf is which of the two shares the pod's queue counts.
+func (w *soakWorld) countedOf(p *soakPod, memory, compute int64) int64 {
 	name, _ := p.queueOf()
 	by := engine.PartsBy("")
 	for _, q := range w.chain(name) {
@@ -612,15 +620,13 @@ func (w *soakWorld) parts(p *soakPod) int64 {
 			by = q.PartsBy
 		}
 	}
-	switch {
-	case part.Compute == 1000:
-		memory = 1000
-	case by == "compute":
-		memory = compute
-	case by != "memory":
-		memory = max(memory, compute)
+	switch by {
+	case "compute":
+		return compute
+	case "memory":
+		return memory
 	}
-	return int64(part.Cards) * max(1, memory)
+	return max(memory, compute)
 }
 
 // bill visits what the pod counts in its queue, GPUs in thousandths.
@@ -630,16 +636,29 @@ func (w *soakWorld) bill(p *soakPod, node string, visit func(string, int64)) {
 	if n := w.nodes[node]; len(n.Devices) > 0 {
 		model = n.Devices[0].Model
 	}
-	requests := slices.Clone(p.Requests)
+	var requests engine.Resources
 	if p.Part != nil {
-		requests = append(requests, engine.Amount{Resource: gpu, Milli: w.parts(p)})
+		requests = append(requests, engine.Amount{Resource: gpu, Value: w.parts(p)})
+	}
+	for _, r := range p.Requests {
+		each := int64(0)
+		if r.Resource == gpu {
+			each = 1000
+		} else {
+			requests = append(requests, r)
+		}
+		for _, s := range w.nodes[node].Slices {
+			if s.Resource == r.Resource {
+				each = w.countedOf(p, s.Memory, s.Compute)
+			}
+		}
+		requests = append(requests, engine.Amount{Resource: gpu, Value: r.Value * each})
 	}
 	for _, r := range requests {
 		if r.Resource != gpu {
 			visit(r.Resource, r.Value)
 			continue
 		}
-		r.Value = soakAmount(r)
 		rate := int64(1)
 		for _, x := range w.cfg.Rates {
 			if x.Model == model {

@@ -178,8 +178,18 @@ func (w *soakWorld) addNode(name string) {
 			n.Devices[i].Memory, n.Devices[i].Parts = soakCard, soakSharers
 		}
 	}
+	if w.odds(4) { // shared by replicas, or cut by MIG beside GPUs that are not
+		n.Devices = nil
+		n.Slices = []engine.Slice{soakPick(w, engine.Slice{Resource: gpu, Memory: 500, Compute: 500}, engine.Slice{Resource: gpu, Memory: 250, Compute: 250}, engine.Slice{Resource: soakMIG, Memory: 500, Compute: 428}, engine.Slice{Resource: soakMIG, Memory: 250, Compute: 285})}
+		if n.Slices[0].Resource == soakMIG {
+			n.Allocatable = append(n.Allocatable, engine.Amount{Resource: soakMIG, Value: soakPick[int64](w, 2, 4, 7)})
+		}
+	}
 	w.tellNode(n)
 }
+
+// soakMIG is what instances of MIG are counted as.
+const soakMIG = "nvidia.com/mig-3g.40gb"
 
 // soakCard is the memory of cards that give parts, in MiB, and soakSharers how many pods may have one.
 const (
@@ -260,6 +270,10 @@ func (w *soakWorld) arrive() {
 		} else {
 			spec.Part.Share = soakPick[int64](w, 100, 250, 333, 500, 1000)
 		}
+	}
+	if spec.Part == nil && w.odds(6) {
+		spec.GPU = engine.GPU{}
+		spec.Requests = engine.Resources{{Resource: soakMIG, Value: soakPick[int64](w, 1, 1, 2)}, {Resource: engine.CPU, Value: 1000}}
 	}
 	terms := engine.Terms{
 		Expected: soakPick(w, 0, job.run, job.run/2, 2*job.run), Max: soakPick(w, 0, 0, 0, 0, 0, 0, 0, 0, job.run/2+time.Second, 3*job.run),

@@ -117,6 +117,7 @@ func (s *Story) nodeSetters() setters[machine] {
 			"numa":    number(func(m *machine, n int) { m.numa, m.stale = n, true }),
 			"offer":   offer,
 			"card":    card,
+			"slice":   s.slice,
 			"cards":   cards,
 			"ids":     parsed(texts, func(m *machine, v []string) { m.ids, m.stale = v, true }),
 		},

@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -20,6 +21,30 @@ func card(text string) (func(*machine, moment), error) {
 		return nil, fmt.Errorf("expected card=MIB, or MIB/PODS")
 	}
 	return func(m *machine, _ moment) { m.memory, m.parts, m.stale = memory, parts, true }, nil
+}
+
+// slice reads "gpus:250" or "nvidia.com/mig-3g.40gb:500,428": one of the resource is so many thousandths of a GPU, of its memory and of its
+// compute.
+func (s *Story) slice(text string) (func(*machine, moment), error) {
+	name, shares, _ := strings.Cut(text, ":")
+	memory, compute, both := strings.Cut(shares, ",")
+	if !both {
+		compute = memory
+	}
+	resource, known := resourceName(name, &s.Config)
+	of, err1 := strconv.ParseInt(memory, 10, 64)
+	run, err2 := strconv.ParseInt(compute, 10, 64)
+	if !known {
+		resource = name
+	}
+	if resource == "" || err1 != nil || err2 != nil {
+		return nil, fmt.Errorf("expected slice=RESOURCE:THOUSANDTHS, or RESOURCE:MEMORY,COMPUTE")
+	}
+	return func(m *machine, _ moment) {
+		m.Slices = slices.DeleteFunc(slices.Clone(m.Slices), func(s engine.Slice) bool { return s.Resource == resource })
+		m.Slices = append(m.Slices, engine.Slice{Resource: resource, Memory: of, Compute: run})
+		slices.SortFunc(m.Slices, func(a, b engine.Slice) int { return strings.Compare(a.Resource, b.Resource) })
+	}, nil
 }
 
 // part reads "20000" (MiB of a GPU) or "50%" (of its memory), and after it "compute=30%" and "cards=2".

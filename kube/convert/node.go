@@ -64,6 +64,7 @@ func Node(n *corev1.Node, o Options) engine.Node {
 	out.Packing = packing(n.Labels[v1alpha1.LabelPlacement])
 	out.Devices = devices(n, out.Allocatable.Get(o.GPUResource()))
 	out.Images = imagesOn(n)
+	out.Slices = slicesOf(n, out.Allocatable)
 	share(n, &out, o.GPUResource())
 	return out
 }

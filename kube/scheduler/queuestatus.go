@@ -135,7 +135,8 @@ func (b *ledger) status(u *cluster.QueueUsage) v1alpha1.QueueStatus {
 
 // withParts adds thousandths to a whole amount.
 func withParts(a engine.Amount, parts int64) engine.Amount {
-	return engine.Amount{Value: a.Value + parts/1000, Milli: parts % 1000}
+	sum := a.Value*1000 + a.Milli + parts
+	return engine.Amount{Value: sum / 1000, Milli: sum % 1000}
 }
 
 // judge says whether the queue can be carried out.

@@ -63,6 +63,38 @@ func (p *Part) Charge(memory int64, by PartsBy) int64 {
 	return max(1, share)
 }
 
+// Slice is a resource of a node of which one is a part of a GPU: an instance that MIG has cut, or a replica of a GPU that several
+// pods share. Nodes count slices by their resource, and queues as what they are of a GPU.
+type Slice struct {
+	Resource string `json:"resource"`
+	// Memory and Compute are what one is of a GPU, in thousandths.
+	Memory  int64 `json:"memory"`
+	Compute int64 `json:"compute"`
+}
+
+// Charge is what one slice counts in queues, in thousandths of a GPU.
+func (s *Slice) Charge(by PartsBy) int64 {
+	switch by {
+	case ByCompute:
+		return s.Compute
+	case ByMemory:
+		return s.Memory
+	}
+	return max(s.Memory, s.Compute)
+}
+
+func (n *Node) checkSlices() string {
+	for i, s := range n.Slices {
+		if s.Resource == "" || s.Memory < 1 || s.Memory > Whole || s.Compute < 1 || s.Compute > Whole {
+			return fmt.Sprintf("slice %q: %d thousandths of memory and %d of compute: want a resource, and 1 to %d of each", s.Resource, s.Memory, s.Compute, Whole)
+		}
+		if i > 0 && n.Slices[i-1].Resource >= s.Resource {
+			return fmt.Sprintf("slice %q: slices are sorted by resource, each once", s.Resource)
+		}
+	}
+	return ""
+}
+
 func (p *Part) equal(o *Part) bool {
 	if p == nil || o == nil {
 		return p == o

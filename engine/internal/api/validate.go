@@ -41,6 +41,9 @@ func (n *Node) Check() string {
 			return fmt.Sprintf("image %q: images are sorted by name, each once", im.Name)
 		}
 	}
+	if reason := n.checkSlices(); reason != "" {
+		return reason
+	}
 	return n.checkOffers()
 }
 

@@ -69,6 +69,9 @@ type Node struct {
 	// any gives its GPUs through claims alone.
 	Offers   []Offer   `json:"offers,omitempty"`
 	Counters []Counter `json:"counters,omitempty"`
+	// Slices are the resources of which one is a part of a GPU, by name, each once. One of Config.GPU that is not listed is a
+	// whole GPU, and one of any other resource none of it.
+	Slices []Slice `json:"slices,omitempty"`
 	// Images are the container images that the node has, by name, each once.
 	Images []Image `json:"images,omitempty"`
 }
@@ -541,7 +544,8 @@ type Rejected struct {
 //	13 2026-11-17  Claims.Counted
 //	14 2026-11-17  parts count in queues: amounts of queues may have decimals, Queue.PartsBy
 //	15 2026-11-17  Hold.Cards; operators' verbs: Queue.Stop and Frozen, Terms.Held
-const SnapshotVersion = 15
+//	16 2026-11-17  Node.Slices: instances of MIG and replicas count in queues
+const SnapshotVersion = 16
 
 // Snapshot is everything a State knows, in canonical order. Times are in UTC.
 type Snapshot struct {

@@ -154,7 +154,7 @@ func (c *census) countWanted() {
 	//archtest:any-order it only adds up
 	for _, p := range c.m.Pods {
 		name := chargedTo(c.m, p)
-		if name == "" || !p.Waits() && p.Part == nil {
+		if name == "" || !p.Waits() && p.Host == nil {
 			continue
 		}
 		for _, r := range c.up(name) {

@@ -44,19 +44,43 @@ func (m *Model) Told(dim int, amount int64) api.Amount {
 
 // Counts is what the pod, wherever it comes to be, counts of the dimension at least, where models do not matter.
 func (m *Model) Counts(p *Pod, dim int) int64 {
-	//mutate: charge-parts-asked
-	if p.Part != nil && dim == quantity.DimGPU {
-		return int64(p.Part.Cards) * p.Part.Charge(m.Presence.largest, m.partsBy(m.queueNameOf(p)))
+	if dim != quantity.DimGPU || !m.Varies(p) {
+		return p.Asks(dim)
 	}
-	return p.Asks(dim)
+	by := m.partsBy(m.queueNameOf(p))
+	//mutate: charge-slices-asked -> p.Asks(dim)
+	sum := m.slicedAnywhere(p, by)
+	//mutate: charge-parts-asked
+	if p.Part != nil {
+		sum += int64(p.Part.Cards) * p.Part.Charge(m.Presence.largest, by)
+	}
+	return sum
 }
+
+// Varies says whether what the pod counts of GPUs depends on its node or its queue: it asks for a part of one, or for what is a slice of
+// one on some node.
+func (m *Model) Varies(p *Pod) bool { return p.Part != nil || m.MaySlice(p) }
 
 // AllCounts is Counts of all dimensions.
 func (m *Model) AllCounts(p *Pod) []quantity.Demand {
-	if p.Part == nil {
+	if !m.Varies(p) {
 		return p.Counted
 	}
-	return append(p.Counted[:len(p.Counted):len(p.Counted)], quantity.Demand{Dim: quantity.DimGPU, Amount: m.Counts(p, quantity.DimGPU)})
+	return p.countedAs(m.Counts(p, quantity.DimGPU))
+}
+
+// countedAs is what the pod counts with so much of GPUs.
+func (p *Pod) countedAs(gpus int64) []quantity.Demand {
+	out := make([]quantity.Demand, 0, len(p.Counted)+2)
+	for _, d := range p.Counted {
+		if d.Dim != quantity.DimGPU {
+			out = append(out, d)
+		}
+	}
+	if gpus == 0 {
+		return out
+	}
+	return append(out, quantity.Demand{Dim: quantity.DimGPU, Amount: gpus})
 }
 
 // Asks is what the pod asks of the dimension as accounts count it, parts aside.
@@ -109,22 +133,24 @@ func (m *Model) partsBy(queue string) api.PartsBy {
 
 // gpusOf is what the GPUs, or parts of them, that the pod has on its node count, before the rate of their model.
 func (m *Model) gpusOf(p *Pod) int64 {
-	if p.Part == nil {
+	if p.Part == nil && len(p.Host.Slices) == 0 {
 		return p.Asks(quantity.DimGPU)
 	}
-	return p.parts(m.partsBy(m.queueNameOf(p)))
+	return p.has(m.partsBy(m.queueNameOf(p)))
 }
 
 // Weight is what of GPUs the pod has on its node, in thousandths, however its queue counts parts.
 func (p *Pod) Weight() int64 {
-	if p.Part == nil {
-		return p.Asks(quantity.DimGPU)
-	}
-	return p.parts("")
+	return p.has("")
 }
 
-// parts is what the parts of GPUs count that the pod has on its node.
-func (p *Pod) parts(by api.PartsBy) (sum int64) {
+// has is what the GPUs, slices and parts of them count that the pod has on its node.
+func (p *Pod) has(by api.PartsBy) (sum int64) {
+	//mutate: charge-slices -> p.Asks(quantity.DimGPU)
+	sum = p.slicedOn(by)
+	if p.Part == nil {
+		return sum
+	}
 	for i := range p.Part.Cards {
 		id := ""
 		if i < len(p.HostDevices) {
@@ -135,15 +161,13 @@ func (p *Pod) parts(by api.PartsBy) (sum int64) {
 	return sum
 }
 
-// PartsOf is what the parts of GPUs count that the pod has, or at least will have, before the rate of their model.
+// PartsOf is by how much what the pod has of GPUs, or at least will have, counts for more than those that it asks for by their number,
+// before the rate of their model: what its parts and slices count, less what replicas are not of a GPU.
 func (m *Model) PartsOf(p *Pod) int64 {
-	switch {
-	case p.Part == nil:
-		return 0
-	case p.Host != nil:
-		return m.gpusOf(p)
+	if p.Host != nil {
+		return m.gpusOf(p) - p.Asks(quantity.DimGPU)
 	}
-	return m.Counts(p, quantity.DimGPU)
+	return m.Counts(p, quantity.DimGPU) - p.Asks(quantity.DimGPU)
 }
 
 // cardMemory is the memory of the card of which somebody has a part. Where nobody says which that is, or it is not here, it is the
@@ -171,16 +195,10 @@ func (m *Model) chargeOf(p *Pod) []quantity.Demand {
 	if m.Tree.ByModel && gpus > 0 {
 		model = p.GPUModel()
 	}
-	if p.Part == nil && model == "" {
+	if p.Part == nil && model == "" && len(p.Host.Slices) == 0 {
 		return p.Counted
 	}
-	out := make([]quantity.Demand, 0, len(p.Demands)+2)
-	for _, d := range p.Demands {
-		if d.Dim != quantity.DimGPU {
-			out = append(out, d)
-		}
-	}
-	out = append(out, quantity.Demand{Dim: quantity.DimGPU, Amount: gpus * m.Rate(model)})
+	out := p.countedAs(gpus * m.Rate(model))
 	if model != "" {
 		out = append(out, quantity.Demand{Dim: m.Dims.ID(api.OfModel(m.Config.GPU, model)), Amount: gpus})
 	}
@@ -193,10 +211,16 @@ func (m *Model) chargeOfHold(h *Hold) []quantity.Demand {
 	out := make([]quantity.Demand, 0, len(h.Requests)+2)
 	//mutate: pledge-parts -> int64(0)
 	gpus := m.partsHeld(h)
+	by := m.partsBy(h.payer())
 	for _, a := range h.Requests {
-		if dim, amount := m.Booked(a); dim == quantity.DimGPU {
+		dim, amount := m.Booked(a)
+		//mutate: pledge-slices
+		if len(h.On.Slices) > 0 {
+			gpus += inGPUs(a.Value, h.On.unit(dim, by))
+		} else if dim == quantity.DimGPU {
 			gpus += amount
-		} else {
+		}
+		if dim != quantity.DimGPU {
 			out = append(out, quantity.Demand{Dim: dim, Amount: amount})
 		}
 	}
@@ -212,9 +236,9 @@ func (m *Model) chargeOfHold(h *Hold) []quantity.Demand {
 }
 
 // surplusOf is by how much the GPUs that the pod has on its node count for more than those that it takes off it: because of
-// their model, or because they are parts, which take none.
+// their model, or because they are parts and slices, which take none. Replicas count for less.
 func (m *Model) surplusOf(p *Pod) int64 {
-	if len(m.Config.Rates) == 0 && p.Part == nil {
+	if len(m.Config.Rates) == 0 && p.Part == nil && len(p.Host.Slices) == 0 {
 		return 0
 	}
 	gpus := m.gpusOf(p)
@@ -241,7 +265,7 @@ func (m *Model) InAll(dim int) (capacity, taken int64) {
 	}
 	taken = GPUs(m.Taken.At(dim)) + m.Surplus
 	if len(m.Config.Rates) == 0 {
-		return GPUs(m.Capacity.At(dim)), taken
+		return GPUs(m.Capacity.At(dim)) + m.Sliced, taken
 	}
 	if m.Tree.rated == 0 {
 		all := m.ModelledCapacity()
@@ -265,7 +289,5 @@ func (m *Model) Least(g *Gang, dim int) int64 {
 	return g.Tree.Least(func(p *Pod) int64 { return m.Counts(p, dim) })
 }
 
-// InParts says whether members of the gang ask for parts of GPUs.
-func (g *Gang) InParts() bool {
-	return slices.ContainsFunc(g.All(), func(p *Pod) bool { return p.Part != nil })
-}
+// GangVaries says whether what members of the gang count depends on their nodes.
+func (m *Model) GangVaries(g *Gang) bool { return slices.ContainsFunc(g.All(), m.Varies) }

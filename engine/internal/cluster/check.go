@@ -44,12 +44,17 @@ func (a *Check) amounts(kind, key, account string, kept quantity.Vector, counted
 func (a *Check) Cluster() {
 	m := a.m
 	capacity, taken := make(map[string]int64), make(map[string]int64)
-	seats, ending, rated := 0, 0, int64(0)
+	seats, ending, rated, sliced := 0, 0, int64(0), int64(0)
 	//archtest:any-order sums are the same in any order
 	for _, n := range m.Nodes {
 		if n.Told != nil && n.Told.Check() == "" {
 			for _, r := range n.Told.Allocatable {
 				capacity[r.Resource] += r.Value
+				if each := auditUnit(n.Told, r.Resource, m.Config.GPU, ""); r.Resource == m.Config.GPU {
+					sliced += inGPUs(r.Value, each) - GPUs(r.Value)
+				} else {
+					sliced += inGPUs(r.Value, each)
+				}
 			}
 		}
 		seats += len(n.Pods)
@@ -69,6 +74,7 @@ func (a *Check) Cluster() {
 	}
 	a.amounts("cluster", "", "capacity", m.Capacity, capacity)
 	a.amounts("cluster", "", "taken", m.Taken, taken)
+	a.Note("cluster", "", "in slices", m.Config.GPU, m.Sliced, sliced)
 	a.Note("cluster", "", "surplus", m.Config.GPU, m.Surplus, rated-GPUs(taken[m.Config.GPU]))
 	a.Note("cluster", "", "queues at the top", "", int64(len(m.Tree.Top)), a.topmost())
 	a.Note("cluster", "", "pods that end", "", int64(len(m.Ending)), int64(ending))
@@ -147,7 +153,7 @@ func (a *Check) lacks(g *Gang, sum map[string]int64) {
 	}
 	for _, p := range pods {
 		payer, _ := a.PayerOf(p.Pod)
-		a.takes(p.Pod, payer, func(int) int64 { return a.largest() }, func(resource string, amount int64) {
+		a.takes(p.Pod, payer, func(int) int64 { return a.largest() }, a.leastUnit, func(resource string, amount int64) {
 			if resource != a.m.Config.GPU || model == "" {
 				sum[resource] += amount
 				return
@@ -245,18 +251,26 @@ func (a *Check) payerOfHold(h *Hold) string {
 func (a *Check) charge(p *api.Pod, n *Node, devices []string, visit func(resource string, amount int64)) {
 	payer, _ := a.PayerOf(p)
 	memory := func(i int) int64 { return auditMemory(n, devices, i) }
-	a.takes(p, payer, memory, func(resource string, amount int64) {
+	var spec *api.Node
+	if n != nil {
+		spec = n.Spec
+	}
+	unit := func(resource string, by api.PartsBy) int64 { return auditUnit(spec, resource, a.m.Config.GPU, by) }
+	a.takes(p, payer, memory, unit, func(resource string, amount int64) {
 		a.rated(resource, amount, auditModel(n, devices), visit)
 	})
 }
 
-// takes visits what the pod counts in the queue, GPUs and parts of them in thousandths, with the memory of its cards.
-func (a *Check) takes(p *api.Pod, queue string, memory func(i int) int64, visit func(resource string, amount int64)) {
+// takes visits what the pod counts in the queue, GPUs and parts of them in thousandths, with the memory of its cards and what one of
+// a resource is of a GPU.
+func (a *Check) takes(p *api.Pod, queue string, memory func(i int) int64, unit func(resource string, by api.PartsBy) int64, visit func(resource string, amount int64)) {
 	auditTakes(p, func(resource string, amount int64) {
-		if resource == a.m.Config.GPU {
-			amount = GPUs(amount)
+		if gpus := inGPUs(amount, unit(resource, a.partsBy(queue))); gpus > 0 {
+			visit(a.m.Config.GPU, gpus)
 		}
-		visit(resource, amount)
+		if resource != a.m.Config.GPU {
+			visit(resource, amount)
+		}
 	})
 	if p.Part == nil {
 		return
@@ -275,6 +289,42 @@ func (a *Check) partsBy(queue string) (by api.PartsBy) {
 		}
 	}
 	return by
+}
+
+// auditUnit is what one of the resource is of a GPU on the node, in thousandths.
+func auditUnit(n *api.Node, resource, gpu string, by api.PartsBy) int64 {
+	if n != nil {
+		for _, s := range n.Slices {
+			if s.Resource == resource {
+				return s.Charge(by)
+			}
+		}
+	}
+	if resource == gpu {
+		return api.Whole
+	}
+	return 0
+}
+
+// leastUnit is the least that one of the resource is of a GPU on any node that has it.
+func (a *Check) leastUnit(resource string, by api.PartsBy) int64 {
+	least := int64(-1)
+	for _, n := range a.m.Nodes { //archtest:any-order the least of all
+		if n.Spec == nil {
+			continue
+		}
+		listed := slices.ContainsFunc(n.Spec.Slices, func(s api.Slice) bool { return s.Resource == resource })
+		if !listed && (resource != a.m.Config.GPU || n.Spec.Allocatable.Get(resource) == 0) {
+			continue
+		}
+		if each := auditUnit(n.Spec, resource, a.m.Config.GPU, by); least < 0 || each < least {
+			least = each
+		}
+	}
+	if least < 0 {
+		return auditUnit(nil, resource, a.m.Config.GPU, by)
+	}
+	return least
 }
 
 // auditMemory is the memory of the i-th of the pod's cards on the node, or of the smallest that it could be.
@@ -386,12 +436,16 @@ func (a *Check) Queue(q *Queue) {
 	//archtest:any-order sums, and Audit sorts what is found
 	for key, h := range a.m.Holds {
 		if !a.m.IsRejected(api.KindHold, key) && a.payerOfHold(h) == q.Name {
+			var spec *api.Node
+			if n := a.m.Nodes[h.Node]; n != nil {
+				spec = n.Spec
+			}
 			for _, r := range h.Requests {
-				amount := r.Value
-				if r.Resource == a.m.Config.GPU {
-					amount = GPUs(amount)
+				gpus := inGPUs(r.Value, auditUnit(spec, r.Resource, a.m.Config.GPU, a.partsBy(q.Name)))
+				a.rated(a.m.Config.GPU, gpus, auditModel(a.m.Nodes[h.Node], nil), func(resource string, amount int64) { pledged[resource] += amount })
+				if r.Resource != a.m.Config.GPU {
+					pledged[r.Resource] += r.Value
 				}
-				a.rated(r.Resource, amount, auditModel(a.m.Nodes[h.Node], nil), func(resource string, amount int64) { pledged[resource] += amount })
 			}
 			for _, c := range h.Cards {
 				if c.Part == nil {

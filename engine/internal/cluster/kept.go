@@ -116,15 +116,19 @@ func (m *Model) partsHeld(h *Hold) (sum int64) {
 	if len(h.Cards) == 0 {
 		return 0
 	}
-	name := ""
-	if h.Payer != nil {
-		name = h.Payer.Name
-	}
-	by := m.partsBy(name)
+	by := m.partsBy(h.payer())
 	for _, c := range h.Cards {
 		if c.Part != nil {
 			sum += c.Part.Charge(h.On.cardMemory(c.ID), by)
 		}
 	}
 	return sum
+}
+
+// payer is the name of the queue that pays for the hold, "" for none.
+func (h *Hold) payer() string {
+	if h.Payer == nil {
+		return ""
+	}
+	return h.Payer.Name
 }

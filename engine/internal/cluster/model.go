@@ -59,6 +59,7 @@ type Model struct {
 	Unqueued       Queue   // the account of workloads without a queue
 	Capacity       quantity.Vector
 	Taken          quantity.Vector
+	Sliced         int64         // by how much GPUs among the capacity, as accounts count them, are more than their number, for slices
 	Surplus        int64         // by how much the GPUs among it count for more than their number
 	TimeLimited    map[*Pod]bool // placed pods whose workloads have a longest run time
 

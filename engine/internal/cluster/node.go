@@ -24,6 +24,7 @@ type Node struct {
 	Devices        []device.Device // as in spec; Free: healthy, owned and held by nobody
 	Cards          []device.Card   // by device: what of it is given away in parts; nil: all are given whole only
 	Offers         *device.Offers  // that claims are met with; nil: none
+	Slices         []Slice         // of its resources, those of which one is a part of a GPU; nil: none
 	near           [6]int64        // where free lies, unless there are more resources
 
 	Name    string
@@ -60,8 +61,8 @@ func (m *Model) NodeNamed(name string) *Node {
 
 // SetNode gives the node a new spec. It returns whose devices do not count because of it.
 func (m *Model) SetNode(n *Node, got *api.Node) api.Rejected {
-	defer m.rechargeOn(n)
 	old := n.Spec
+	defer m.rechargeOn(n, old)
 	n.Told = got
 	if old != nil && slices.Equal(old.Devices, got.Devices) && old.EqualOffers(got) && !m.IsRejected(api.KindNode, n.Name) {
 		n.Spec = got
@@ -94,9 +95,9 @@ func (m *Model) SetNode(n *Node, got *api.Node) api.Rejected {
 
 // UnsetNode forgets the node's spec; its occupants stay until they are gone too.
 func (m *Model) UnsetNode(n *Node) {
-	defer m.rechargeOn(n)
-	m.unclaim(n)
 	old := n.Spec
+	defer m.rechargeOn(n, old)
+	m.unclaim(n)
 	m.regroup(n, old, nil)
 	n.Told, n.Spec, n.Devices, n.Models, n.Cards, n.Offers = nil, nil, nil, nil, nil, nil
 	m.allocate(n, old, nil)
@@ -125,6 +126,7 @@ func (m *Model) allocate(n *Node, old, got *api.Node) {
 	m.Presence.count(got, 1) // before what it had, so that what stays is not new
 	m.Presence.count(old, -1)
 	m.meetCards()
+	m.slice(n, old, got)
 	m.Images.move(n, old, got)
 	//mutate: index-supply
 	m.Supply.move(old, got, m.Config.GPU)

@@ -14,10 +14,12 @@ type presence struct {
 	Models map[string]int
 	// Discouraging is how many nodes have a taint that makes them less welcome.
 	Discouraging int
-	cards        map[int64]int // GPUs that give parts, by their memory
-	largest      int64         // the most of it, 0 where none gives any
-	fresh        []string      // label keys that the first node has got, and that nobody has looked for yet
-	Unasked      []string      // the same, for node kinds
+	cards        map[int64]int     // GPUs that give parts, by their memory
+	largest      int64             // the most of it, 0 where none gives any
+	sliced       map[api.Slice]int // nodes that have such slices; of Config.GPU, whole ones too
+	kinds        []Slice           // the same, by resource; nil where all GPUs are whole
+	fresh        []string          // label keys that the first node has got, and that nobody has looked for yet
+	Unasked      []string          // the same, for node kinds
 }
 
 // count adds, or with by = -1 takes away, what the node has.

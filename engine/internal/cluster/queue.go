@@ -277,10 +277,12 @@ func WorkloadOf(p *Pod) Workload {
 func (q *Queue) unfollow() { q.Followed, q.Changes = false, nil }
 
 // rechargeOn books the pods on the node again, whose GPUs may be of another model than before.
-func (m *Model) rechargeOn(n *Node) {
+func (m *Model) rechargeOn(n *Node, old *api.Node) {
 	m.Tree.rated = 0
+	//mutate: index-slices-of-occupants -> false
+	resliced := !slices.Equal(slicesOf(old), slicesOf(n.Spec))
 	for _, p := range n.Pods {
-		if !m.Tree.ByModel && p.Part == nil {
+		if !m.Tree.ByModel && p.Part == nil && !resliced {
 			continue
 		}
 		if p.Payer != nil {
@@ -290,7 +292,7 @@ func (m *Model) rechargeOn(n *Node) {
 		m.revalue(p)
 	}
 	for _, h := range n.Held {
-		if m.Tree.ByModel || len(h.Cards) > 0 {
+		if m.Tree.ByModel || len(h.Cards) > 0 || resliced {
 			m.pledge(h, -1)
 			m.pledge(h, 1)
 		}

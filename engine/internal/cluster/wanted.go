@@ -10,15 +10,19 @@ import (
 // ModelledCapacity is what all nodes have as accounts count it, GPUs at the rate of their model and, apart, of their model.
 func (m *Model) ModelledCapacity() quantity.Vector {
 	out := slices.Clone(m.Capacity)
-	if len(out) > quantity.DimGPU {
-		out[quantity.DimGPU] = GPUs(out[quantity.DimGPU])
-	}
+	gpus := out.At(quantity.DimGPU)
+	out.Add(quantity.DimGPU, GPUs(gpus)-gpus+m.Sliced)
 	//archtest:any-order sums are the same in any order
 	for _, n := range m.Nodes {
 		if n.Spec == nil {
 			continue
 		}
 		gpus, models := n.Spec.Allocatable.Get(m.Config.GPU), ModelsOf(n.Spec.Devices)
+		if len(models) == 1 { // as Pod.GPUModel has it
+			sliced := m.inSlices(n.Spec)
+			out.Add(quantity.DimGPU, sliced*(m.Rate(models[0])-1))
+			out.Add(m.Dims.ID(api.OfModel(m.Config.GPU, models[0])), sliced)
+		}
 		for i, model := range models {
 			of := gpus // that are not of the models before
 			if i < len(models)-1 {

@@ -74,10 +74,15 @@ func (w *world) bill(pods []engine.Pod) map[string]int64 {
 		if w.modelled() {
 			model = w.modelOf(p)
 		}
-		for _, a := range append(slices.Clip(p.Requests), engine.Amount{Resource: w.gpu, Milli: w.partsCount(p)}) {
-			if a.Resource == w.gpu {
-				a.Value = a.Value*1000 + a.Milli
+		n, by := w.node[w.at[p.Key].node], w.countsBy(w.gang[p.Gang].Queue)
+		charges := []engine.Amount{{Resource: w.gpu, Value: w.partsCount(p)}}
+		for _, a := range p.Requests {
+			charges = append(charges, engine.Amount{Resource: w.gpu, Value: a.Value * w.ofGPU(n, a.Resource, by)})
+			if a.Resource != w.gpu {
+				charges = append(charges, a)
 			}
+		}
+		for _, a := range charges {
 			if a.Resource == w.gpu && model != "" {
 				out[engine.OfModel(w.gpu, model)] += a.Value
 			}
@@ -90,17 +95,38 @@ func (w *world) bill(pods []engine.Pod) map[string]int64 {
 	return out
 }
 
+// countsBy is by what the queue counts parts.
+func (w *world) countsBy(queue string) (by engine.PartsBy) {
+	chain, _ := w.chain(queue)
+	for _, q := range chain {
+		by = cmp.Or(by, q.PartsBy)
+	}
+	return by
+}
+
+// ofGPU is what one of the resource is of a GPU on the node, in thousandths.
+func (w *world) ofGPU(n engine.Node, resource string, by engine.PartsBy) int64 {
+	for _, s := range n.Slices {
+		switch {
+		case s.Resource != resource:
+		case by == "compute", by != "memory" && s.Compute > s.Memory:
+			return s.Compute
+		default:
+			return s.Memory
+		}
+	}
+	if resource == w.gpu {
+		return 1000
+	}
+	return 0
+}
+
 // partsCount is what the pod's parts of GPUs count where it is, in thousandths of a GPU.
 func (w *world) partsCount(p engine.Pod) (sum int64) {
 	if p.Part == nil {
 		return 0
 	}
-	by := engine.PartsBy("")
-	chain, _ := w.chain(w.gang[p.Gang].Queue)
-	for _, q := range chain {
-		by = cmp.Or(by, q.PartsBy)
-	}
-	at := w.at[p.Key]
+	by, at := w.countsBy(w.gang[p.Gang].Queue), w.at[p.Key]
 	for i := range p.Part.Cards {
 		memory := p.Part.Share
 		if p.Part.Memory > 0 {
@@ -211,14 +237,19 @@ func (w *world) pledged(queue, resource, but string) (total int64) {
 // billOf is what the hold counts in queues: GPUs by their model, where its node has only one.
 func (w *world) billOf(h engine.Hold) map[string]int64 {
 	model := ""
-	if all := w.node[h.Node].Devices; w.modelled() && len(all) > 0 && !some(all, func(d engine.Device) bool { return d.Model != all[0].Model }) {
-		model = all[0].Model
+	if w.modelled() {
+		model = w.onlyModel(w.node[h.Node])
 	}
 	out := map[string]int64{}
+	var charges []engine.Amount
 	for _, a := range h.Requests {
-		if a.Resource == w.gpu {
-			a.Value *= 1000
+		by := w.countsBy(w.gang[h.Gang].Queue)
+		charges = append(charges, engine.Amount{Resource: w.gpu, Value: a.Value * w.ofGPU(w.node[h.Node], a.Resource, by)})
+		if a.Resource != w.gpu {
+			charges = append(charges, a)
 		}
+	}
+	for _, a := range charges {
 		if a.Resource == w.gpu && model != "" {
 			out[engine.OfModel(w.gpu, model)] += a.Value
 		}
@@ -345,21 +376,35 @@ func (w *world) within(chain []engine.Queue, resource, but string) bool {
 func (w *world) unused(resource string) (free int64) {
 	for _, n := range w.Nodes {
 		left := amount(n.Allocatable, resource)
-		free += left
 		if resource != w.gpu {
+			free += left
 			continue
 		}
+		sum := int64(0)
+		for _, a := range n.Allocatable {
+			sum += a.Value * w.ofGPU(n, a.Resource, "")
+		}
+		if len(n.Slices) > 0 {
+			free += sum * w.rate(w.onlyModel(n))
+			continue
+		}
+		free += sum
 		for _, d := range n.Devices {
 			if left > 0 {
-				free += w.rate(d.Model) - 1
+				free += 1000 * (w.rate(d.Model) - 1)
 				left--
 			}
 		}
 	}
-	if resource == w.gpu {
-		free *= 1000
-	}
 	return free - w.bill(w.up(w.Pods))[resource]
+}
+
+// onlyModel is the model of the node's GPUs where they are all of one, "" otherwise.
+func (w *world) onlyModel(n engine.Node) string {
+	if len(n.Devices) == 0 || some(n.Devices, func(d engine.Device) bool { return d.Model != n.Devices[0].Model }) {
+		return ""
+	}
+	return n.Devices[0].Model
 }
 
 // keptFrom is what queues beside the chain keep to themselves.

@@ -72,7 +72,7 @@ func (l *Ledger) sharedTotal(dims []int) []int64 {
 	for k, dim := range dims {
 		out[k] = capacity.At(dim)
 		if dim == quantity.DimGPU && !l.m.Tree.ByModel {
-			out[k] = cluster.GPUs(out[k])
+			out[k] = cluster.GPUs(out[k]) + l.m.Sliced
 		}
 	}
 	return out

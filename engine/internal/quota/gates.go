@@ -125,6 +125,9 @@ func (l *Limits) LeastRate(model string) int64 {
 		return l.m.Rate(model)
 	}
 	least := int64(api.MaxRate)
+	if l.m.HasSlices() {
+		least = 1 // of what no model is known
+	}
 	for _, m := range l.ask.AllModels() {
 		least = min(least, l.m.Rate(m))
 	}

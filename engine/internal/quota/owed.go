@@ -18,7 +18,7 @@ func (l *Limits) Owed(g *cluster.Gang) int {
 		return len(l.m.Queues) // its turn is to grow, once all have had theirs
 	}
 	own := l.m.OwnHeld(g)
-	if demands, need, ok := l.ask.Plain(g); ok && !g.InParts() && l.m.Config.Policy != api.TimeShare {
+	if demands, need, ok := l.ask.Plain(g); ok && !l.m.GangVaries(g) && l.m.Config.Policy != api.TimeShare {
 		return l.owedPlainly(q, demands, int64(need), own)
 	}
 	a := &asking{Limits: l, g: g, q: q, own: own}
